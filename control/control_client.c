@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One connection to the control socket.
+ */
+#include "control/control_client.h"
+
+#include "common/cleanup.h"
+#include "control/json.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+static int64_t
+clock_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void
+control_client_init(struct control_client *client)
+{
+	*client = (struct control_client){.fd = -1};
+}
+
+void
+control_client_open(struct control_client *client, int fd)
+{
+	assert(client->fd < 0);
+	client->fd = fd;
+	client->deadline = clock_ms() + CONTROL_CLIENT_TIMEOUT_MS;
+}
+
+void
+control_client_close(struct control_client *client)
+{
+	if (client->fd >= 0)
+		close(client->fd);
+	free(client->answer);
+	control_client_init(client);
+}
+
+/* A whole line, or more than can become one. */
+static bool
+line_ready(const struct control_client *client)
+{
+	return client->used == sizeof(client->line) || memchr(client->line, '\n', client->used);
+}
+
+short
+control_client_events(const struct control_client *client)
+{
+	if (client->answer)
+		return POLLOUT;
+	/* A line that is already here causes no POLLIN. */
+	if (!client->draining && line_ready(client))
+		return POLLOUT;
+	return POLLIN;
+}
+
+int
+control_client_patience(const struct control_client *client)
+{
+	int64_t left = client->deadline - clock_ms();
+
+	return left > 0 ? (int)left : 0;
+}
+
+static void
+write_error(FILE *out, const char *text)
+{
+	struct json json;
+
+	json_init(&json, out);
+	json_object_begin(&json, NULL);
+	json_string(&json, "error", text);
+	json_object_end(&json);
+}
+
+static void
+answer_line(char *line, size_t length, FILE *out, control_handler handler, void *data)
+{
+	struct control_request request;
+	const char *error;
+
+	if (strlen(line) != length)
+		write_error(out, "the request holds a NUL byte");
+	else if (control_request_parse(line, &request, &error))
+		write_error(out, error);
+	else
+		handler(&request, out, data);
+}
+
+/* Answers the line that is ready, or says that there won't be one. */
+static int
+client_answer(struct control_client *client, control_handler handler, void *data)
+{
+	char *end = memchr(client->line, '\n', client->used);
+	char *CLEANUP_FREE text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	bool failed;
+
+	if (!out)
+		return -ENOMEM;
+	if (end) {
+		*end++ = '\0';
+		answer_line(client->line, (size_t)(end - client->line) - 1, out, handler, data);
+		client->used -= (size_t)(end - client->line);
+		memmove(client->line, end, client->used);
+	} else {
+		write_error(out, client->used == sizeof(client->line) ?
+					 "the request is too long" :
+					 "the request has no newline at its end");
+		client->last_answer = true;
+	}
+	fputc('\n', out);
+	failed = ferror(out);
+	if (fclose(out) || failed)
+		return -ENOMEM;
+
+	client->answer = steal_pointer(&text);
+	client->answer_size = size;
+	client->answer_sent = 0;
+	/* The handler's time isn't the client's. */
+	client->deadline = clock_ms() + CONTROL_CLIENT_TIMEOUT_MS;
+	return 0;
+}
+
+static int
+client_send(struct control_client *client)
+{
+	ssize_t sent = send(client->fd, client->answer + client->answer_sent,
+			    client->answer_size - client->answer_sent, MSG_NOSIGNAL);
+
+	if (sent < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	client->answer_sent += (size_t)sent;
+	if (client->answer_sent < client->answer_size)
+		return 0;
+
+	free(steal_pointer(&client->answer));
+	client->deadline = clock_ms() + CONTROL_CLIENT_TIMEOUT_MS;
+	if (client->last_answer) {
+		/* To close now, with input unread, would reset the connection: the client
+		 * might fail in its send() and never read why. */
+		client->draining = true;
+		client->used = 0;
+		if (shutdown(client->fd, SHUT_WR))
+			return -errno;
+	}
+	return 0;
+}
+
+/* Returns 0, -ESHUTDOWN when the client has said all it wants to, or another -errno. */
+static int
+client_receive(struct control_client *client)
+{
+	ssize_t got = recv(client->fd, client->line + client->used,
+			   sizeof(client->line) - client->used, 0);
+
+	if (got < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	if (got == 0)
+		return -ESHUTDOWN;
+	if (!client->draining)
+		client->used += (size_t)got;
+	return 0;
+}
+
+int
+control_client_serve(struct control_client *client, control_handler handler, void *data)
+{
+	int result = 0;
+	bool half_line = false;
+
+	if (client->draining)
+		return client_receive(client);
+
+	if (!client->answer && !line_ready(client)) {
+		result = client_receive(client);
+		half_line = result == -ESHUTDOWN && client->used > 0;
+		if (result && !half_line)
+			return result;
+	}
+	if (!client->answer && (line_ready(client) || half_line)) {
+		result = client_answer(client, handler, data);
+		if (result)
+			return result;
+	}
+	return client->answer ? client_send(client) : 0;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The control socket: a unix stream socket (mode 0600) on which an administrator asks for the
+ * status and changes what can change while clients are connected.  A request is one line, its
+ * answer one line of JSON; see control/request.h for the requests.  It has a thread of its own:
+ * no request to an image ever waits for it, nor does one of its clients for another that is slow
+ * (several are connected at a time, and each gets a few seconds for a request and its answer).
+ */
+#ifndef CONTROL_CONTROL_SOCKET_H
+#define CONTROL_CONTROL_SOCKET_H
+
+#include "control/request.h"
+
+#include <stdio.h>
+
+struct control_socket;
+
+/*
+ * Carries out one request and writes its answer (one JSON object, no newline) to `out`.
+ * A request that could not be parsed doesn't come here: it is answered by the socket.
+ * Called on the control thread only.
+ */
+typedef void (*control_handler)(const struct control_request *request, FILE *out, void *data);
+
+/*
+ * Binds and listens at once, so that the user sees the error; the thread starts with
+ * control_socket_start(), after any fork.  A socket file that nobody listens on is replaced;
+ * anything else at `path` is left alone.  Returns 0 or -errno with *error set (caller frees).
+ */
+int
+control_socket_new(const char *path, control_handler handler, void *data,
+		   struct control_socket **socket, char **error);
+
+/* Returns 0 or -errno. */
+int
+control_socket_start(struct control_socket *socket);
+
+/* Stops the thread if it runs, removes the socket file if it is still ours, frees. NULL is fine. */
+void
+control_socket_free(struct control_socket *socket);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Writes JSON on one line.
+ */
+#include "control/json.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+
+/* U+FFFD, the replacement character. */
+#define REPLACEMENT "\xef\xbf\xbd"
+
+void
+json_init(struct json *json, FILE *out)
+{
+	json->out = out;
+	json->comma = false;
+}
+
+/*
+ * The length of the UTF-8 sequence that text begins with, or 0.  The bounds of the second byte
+ * keep out overlong forms, UTF-16 surrogates and what lies past U+10FFFF.
+ */
+static size_t
+utf8_length(const unsigned char *text)
+{
+	unsigned char low = 0x80, high = 0xbf;
+	size_t length;
+
+	if (text[0] < 0x80)
+		return 1;
+	if (text[0] >= 0xc2 && text[0] <= 0xdf)
+		length = 2;
+	else if ((text[0] & 0xf0) == 0xe0)
+		length = 3;
+	else if (text[0] >= 0xf0 && text[0] <= 0xf4)
+		length = 4;
+	else
+		return 0;
+
+	if (text[0] == 0xe0)
+		low = 0xa0;
+	else if (text[0] == 0xed)
+		high = 0x9f;
+	else if (text[0] == 0xf0)
+		low = 0x90;
+	else if (text[0] == 0xf4)
+		high = 0x8f;
+	if (text[1] < low || text[1] > high)
+		return 0;
+	/* A NUL that ends the text early is no continuation byte either. */
+	for (size_t i = 2; i < length; i++)
+		if ((text[i] & 0xc0) != 0x80)
+			return 0;
+	return length;
+}
+
+static void
+text_write_ascii(FILE *out, unsigned char byte)
+{
+	switch (byte) {
+	case '"':
+	case '\\':
+		fprintf(out, "\\%c", byte);
+		break;
+	case '\n':
+		fputs("\\n", out);
+		break;
+	case '\t':
+		fputs("\\t", out);
+		break;
+	case '\r':
+		fputs("\\r", out);
+		break;
+	default:
+		if (byte < ' ' || byte == 0x7f)
+			fprintf(out, "\\u%04x", byte);
+		else
+			fputc(byte, out);
+	}
+}
+
+static void
+text_write(FILE *out, const char *text)
+{
+	const unsigned char *at = (const unsigned char *)text;
+
+	fputc('"', out);
+	while (*at) {
+		size_t length = utf8_length(at);
+
+		if (length == 1)
+			text_write_ascii(out, *at);
+		else if (length > 1)
+			fwrite(at, 1, length, out);
+		else
+			fputs(REPLACEMENT, out);
+		at += length ? length : 1;
+	}
+	fputc('"', out);
+}
+
+/* What comes before any value: the comma after its predecessor, and its key. */
+static void
+value_begin(struct json *json, const char *key)
+{
+	if (json->comma)
+		fputc(',', json->out);
+	if (key) {
+		text_write(json->out, key);
+		fputc(':', json->out);
+	}
+	json->comma = true;
+}
+
+void
+json_object_begin(struct json *json, const char *key)
+{
+	value_begin(json, key);
+	fputc('{', json->out);
+	json->comma = false;
+}
+
+void
+json_object_end(struct json *json)
+{
+	fputc('}', json->out);
+	json->comma = true;
+}
+
+void
+json_array_begin(struct json *json, const char *key)
+{
+	value_begin(json, key);
+	fputc('[', json->out);
+	json->comma = false;
+}
+
+void
+json_array_end(struct json *json)
+{
+	fputc(']', json->out);
+	json->comma = true;
+}
+
+void
+json_string(struct json *json, const char *key, const char *value)
+{
+	value_begin(json, key);
+	if (value)
+		text_write(json->out, value);
+	else
+		fputs("null", json->out);
+}
+
+void
+json_uint(struct json *json, const char *key, uint64_t value)
+{
+	value_begin(json, key);
+	fprintf(json->out, "%" PRIu64, value);
+}
+
+void
+json_bool(struct json *json, const char *key, bool value)
+{
+	value_begin(json, key);
+	fputs(value ? "true" : "false", json->out);
+}
