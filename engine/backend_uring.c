@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * io_uring: everything queued goes to the kernel, and completions are waited for, in one system call.
+ */
+#include "engine/backend.h"
+
+#include "engine/image_state.h"
+#include "engine/ioctx.h"
+#include "engine/ring.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int
+uring_probe(const struct backing *backing, char reason[REASON_MAX])
+{
+	struct ring ring;
+	int r = ring_init(&ring, backing, 1, 0);
+
+	if (r < 0) {
+		/* ENOSYS and EPERM both occur in containers (seccomp), EPERM by kernel.io_uring_disabled. */
+		snprintf(reason, REASON_MAX, "io_uring: %s", strerror(-r));
+		return r;
+	}
+	ring_fini(&ring);
+	return 0;
+}
+
+static int
+uring_init(struct ioctx *ctx)
+{
+	struct ring *ring = malloc(sizeof(*ring));
+	int r;
+
+	if (!ring)
+		return -ENOMEM;
+	r = ring_init(ring, &ctx->image->backing, ctx->depth, 0);
+	if (r < 0) {
+		free(ring);
+		return r;
+	}
+	ctx->registered_buffers = ring_register_arena(ring, ctx);
+	ctx->backend_state = ring;
+	return 0;
+}
+
+static void
+uring_fini(struct ioctx *ctx)
+{
+	ring_fini(ctx->backend_state);
+	free(ctx->backend_state);
+}
+
+static void
+uring_queue(struct ioctx *ctx, struct chunk *chunk)
+{
+	ring_queue(ctx->backend_state, &ctx->image->backing, chunk);
+}
+
+static int
+uring_run(struct ioctx *ctx, unsigned int min)
+{
+	return ring_run(ctx->backend_state, ctx, min);
+}
+
+const struct backend backend_uring = {
+	.name = "io_uring",
+	.dsync = true,
+	.probe = uring_probe,
+	.init = uring_init,
+	.fini = uring_fini,
+	.queue = uring_queue,
+	.run = uring_run,
+};

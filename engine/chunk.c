@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What becomes of a chunk's result: the rest of a short transfer, another try, the second half of a
+ * read-modify-write, an error that the io gets.
+ */
+#include "engine/chunk.h"
+
+#include "engine/chunk_plan.h"
+#include "engine/image_state.h"
+#include "engine/ioctx.h"
+#include "engine/space.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* How often we queue a chunk again that the kernel has no resources for (EAGAIN), before we carry it out
+ * by a system call that waits for them. */
+#define ATTEMPTS 3
+/* How often in all before EAGAIN becomes the answer. */
+#define LAST_ATTEMPT 100
+
+int
+chunk_execute(const struct backing *backing, const struct chunk *chunk)
+{
+	struct iovec iov = {chunk->buffer, (size_t)chunk->length};
+	int fd = chunk->direct ? backing->direct_fd : backing->fd;
+	ssize_t r = -1;
+
+	switch (chunk->op) {
+	case CHUNK_READ:
+		r = preadv2(fd, &iov, 1, (off_t)chunk->offset, 0);
+		break;
+	case CHUNK_WRITE:
+		r = pwritev2(fd, &iov, 1, (off_t)chunk->offset, chunk->dsync ? RWF_DSYNC : 0);
+		break;
+	case CHUNK_SYNC:
+		r = fdatasync(fd);
+		break;
+	case CHUNK_ALLOCATE:
+		r = fallocate(fd, chunk->mode, (off_t)chunk->offset, (off_t)chunk->length);
+		break;
+	}
+	return r < 0 ? -errno : (int)r;
+}
+
+/* What clients are told of an error: NBD knows few, and the kernel's client only one. The log has the
+ * real one. */
+static int
+error_for_client(int err)
+{
+	switch (err) {
+	case -ENOSPC:
+	case -EDQUOT:
+	case -EFBIG:
+		return -ENOSPC;
+	default:
+		return -EIO;
+	}
+}
+
+static void
+fail(struct image *image, struct chunk *chunk, int err, const char *detail)
+{
+	struct io *io = chunk->io;
+
+	if (!io->reported)
+		image_log_failure(image, io, err, detail);
+	io->reported = true;
+	if (io->result == 0)
+		io->result = error_for_client(err);
+}
+
+/*
+ * After a failed write-back the kernel calls the pages clean: a later fdatasync() would succeed although
+ * the data is lost.  So none does any more.
+ */
+static void
+fail_sync(struct image *image, struct chunk *chunk, int err)
+{
+	bool buffered = chunk->op == CHUNK_SYNC ? !image_direct(image) : !chunk->direct;
+	int none = 0;
+
+	if (buffered && atomic_compare_exchange_strong(&image->sync_failure, &none, err))
+		fail(image, chunk, err,
+		     "writing back failed, and what was written before may be lost; every later flush of this "
+		     "image fails until the server is started again");
+	else
+		fail(image, chunk, err, NULL);
+}
+
+static void
+end_of_file(struct image *image, struct chunk *chunk)
+{
+	char detail[96];
+	int64_t size = backing_size(&image->backing);
+
+	snprintf(detail, sizeof(detail), "the file ends at byte %lld: it was truncated while it was served",
+		 (long long)size);
+	fail(image, chunk, -EIO, chunk->op == CHUNK_READ ? detail : "nothing was written");
+}
+
+/* The chunk is over, whatever came of it. */
+static void
+retire(struct ioctx *ctx, struct chunk *chunk)
+{
+	struct io *io = chunk->io;
+
+	ctx->idle[ctx->idle_count++] = chunk;
+	io->in_flight--;
+	io_settle(io);
+}
+
+static void
+queue_again(struct ioctx *ctx, struct chunk *chunk)
+{
+	ctx->queued++;
+	ctx->backend->queue(ctx, chunk);
+}
+
+/* The block is in the bounce buffer: puts the new bytes in and writes it back. */
+static void
+modify_write(struct ioctx *ctx, struct chunk *chunk)
+{
+	const struct image *image = ctx->image;
+	unsigned int align = image->backing.direct_align;
+	uint64_t before = chunk->start & (align - 1);
+
+	if (chunk->payload)
+		memcpy(chunk->bounce + before, chunk->payload, chunk->bytes);
+	else
+		memset(chunk->bounce + before, 0, chunk->bytes);
+	chunk->reading = false;
+	chunk->op = CHUNK_WRITE;
+	chunk->buffer = chunk->bounce;
+	chunk->offset = image->config.offset + chunk->start - before;
+	chunk->length = align;
+	queue_again(ctx, chunk);
+}
+
+/* All of the chunk was moved. */
+static void
+transferred(struct ioctx *ctx, struct chunk *chunk)
+{
+	if (chunk->reading) {
+		modify_write(ctx, chunk);
+		return;
+	}
+	if (chunk->op == CHUNK_READ && chunk->bounced) {
+		unsigned int align = ctx->image->backing.direct_align;
+
+		memcpy(chunk->payload, chunk->bounce + (chunk->start & (align - 1)), chunk->bytes);
+	}
+	retire(ctx, chunk);
+}
+
+static void
+transfer_done(struct ioctx *ctx, struct chunk *chunk, uint64_t moved)
+{
+	struct image *image = ctx->image;
+
+	if (moved == chunk->length) {
+		transferred(ctx, chunk);
+		return;
+	}
+	counter_add(&ctx->counters, COUNTER_SHORT_TRANSFERS, 1);
+	if (chunk->direct)
+		moved &= ~(uint64_t)(image->backing.direct_align - 1);
+	if (moved == 0) {
+		end_of_file(image, chunk);
+		retire(ctx, chunk);
+		return;
+	}
+	chunk->buffer = (char *)chunk->buffer + moved;
+	chunk->offset += moved;
+	chunk->length -= moved;
+	queue_again(ctx, chunk);
+}
+
+/* fallocate() said no: the same part of the io is issued again in the next best way. */
+static void
+allocate_failed(struct ioctx *ctx, struct chunk *chunk, int err)
+{
+	struct io *io = chunk->io;
+
+	if (err != -EOPNOTSUPP && err != -ENOSYS) {
+		fail(ctx->image, chunk, err, NULL);
+		return;
+	}
+	space_unsupported(ctx->image, io, io->attempt);
+	io->issued = chunk->start - io->offset;
+}
+
+static void
+chunk_failed(struct ioctx *ctx, struct chunk *chunk, int err)
+{
+	if (chunk->op == CHUNK_ALLOCATE)
+		allocate_failed(ctx, chunk, err);
+	else if (chunk->op == CHUNK_SYNC || chunk->dsync)
+		fail_sync(ctx->image, chunk, err);
+	else
+		fail(ctx->image, chunk, err, NULL);
+	retire(ctx, chunk);
+}
+
+/* Whether the result stands; else the chunk is under way again. */
+static bool
+is_final(struct ioctx *ctx, struct chunk *chunk, int *result)
+{
+	while (*result == -EINTR || (*result == -EAGAIN && chunk->attempts < LAST_ATTEMPT)) {
+		counter_add(&ctx->counters, COUNTER_RETRIES, 1);
+		if (++chunk->attempts <= ATTEMPTS) {
+			queue_again(ctx, chunk);
+			return false;
+		}
+		*result = chunk_execute(&ctx->image->backing, chunk);
+	}
+	return true;
+}
+
+void
+chunk_done(struct ioctx *ctx, struct chunk *chunk, int result)
+{
+	ctx->queued--;
+	if (!is_final(ctx, chunk, &result))
+		return;
+	if (result < 0) {
+		chunk_failed(ctx, chunk, result);
+		return;
+	}
+	if (chunk->op == CHUNK_READ || chunk->op == CHUNK_WRITE) {
+		transfer_done(ctx, chunk, (uint64_t)result);
+		return;
+	}
+	if (chunk->op == CHUNK_SYNC) {
+		int lost = atomic_load_explicit(&ctx->image->sync_failure, memory_order_relaxed);
+
+		if (lost)
+			fail(ctx->image, chunk, lost, "an earlier write-back failed; start the server again");
+	}
+	retire(ctx, chunk);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/config.h"
+
+#define FIELD(name_) offsetof(struct image_config, name_)
+
+static const char *const sector_sizes[] = {"512", "1024", "2048", "4096", NULL};
+static const char *const off_on_auto[] = {"off", "on", "auto", NULL};
+static const char *const off_on[] = {"off", "on", NULL};
+static const char *const engines[] = {"auto", "io_uring", "aio", "threads", NULL};
+static const char *const locks[] = {"off", "shared", "exclusive", "auto", NULL};
+
+const struct option_row image_option_rows[] = {
+	{
+		.name = "offset",
+		.type = OPTION_SIZE,
+		.field = FIELD(offset),
+		.initial = "0",
+		.arg = "SIZE",
+		.help = "where the data starts in the file",
+		.manual = "The data starts SIZE bytes into the file, as with C<losetup --offset>.\n"
+			  "Bytes before it are never read or changed.\n",
+	},
+	{
+		.name = "sizelimit",
+		.type = OPTION_SIZE,
+		.field = FIELD(sizelimit),
+		.initial = "0",
+		.arg = "SIZE",
+		.help = "serve at most SIZE bytes; 0 means to the end of the file",
+		.manual = "Serve at most SIZE bytes from the offset on, as with C<losetup --sizelimit>.\n"
+			  "0 means to the end of the file.  The size that clients see is rounded down\n"
+			  "to the sector size.\n",
+	},
+	{
+		.name = "sector-size",
+		.type = OPTION_SIZE,
+		.field = FIELD(sector_size),
+		.choices = sector_sizes,
+		.arg = "512|1024|2048|4096",
+		.help = "block size offered to clients (default: what direct I/O needs, else 512)",
+		.manual =
+			"The smallest block that clients are told to use.  Requests that don't\n"
+			"keep to it are still served correctly, but more slowly with direct I/O.\n\n"
+			"The default is the block size that direct I/O to the file needs when direct\n"
+			"I/O is on, and 512 otherwise.  The Linux kernel's client does not ask the\n"
+			"server: give nbd-client(8) the same size with I<-b>.\n",
+	},
+	{
+		.name = "direct-io",
+		.type = OPTION_CHOICE,
+		.field = FIELD(direct_io),
+		.initial = "auto",
+		.choices = off_on_auto,
+		.arg = "on|off|auto",
+		.help = "bypass the page cache of this machine",
+		.manual =
+			"With direct I/O the image is not kept in this machine's page cache: its\n"
+			"clients cache what they read, and memory isn't spent twice.\n\n"
+			"It is possible under the Linux loop driver's rule: the file system must\n"
+			"allow it, the sector size must not be smaller than the block size that direct\n"
+			"I/O needs there, and C<offset> must be a multiple of that block size.\n"
+			"C<on> fails with the reason where it is not possible, C<auto> turns it off\n"
+			"and says why, C<off> always uses the page cache.\n",
+	},
+	{
+		.name = "engine",
+		.type = OPTION_CHOICE,
+		.field = FIELD(engine),
+		.initial = "auto",
+		.choices = engines,
+		.arg = "auto|io_uring|aio|threads",
+		.help = "how requests reach the file",
+		.manual =
+			"C<io_uring> uses rings with registered files and buffers, C<aio> Linux\n"
+			"kernel AIO, C<threads> one system call at a time on the server's threads.\n"
+			"C<auto> takes the first of them that this machine allows; containers\n"
+			"often forbid io_uring.  Any other choice fails where it isn't allowed.\n",
+	},
+	{
+		.name = "poll",
+		.type = OPTION_CHOICE,
+		.field = FIELD(poll),
+		.initial = "off",
+		.choices = off_on_auto,
+		.arg = "on|off|auto",
+		.help = "poll the device for completions instead of waiting for interrupts",
+		.manual =
+			"Polling gives the lowest latency and takes a processor while requests\n"
+			"are on their way.  It needs direct I/O, io_uring and a device with poll queues\n"
+			"(for NVMe drives, the kernel parameter C<nvme.poll_queues>).  C<on> fails with\n"
+			"the reason where it is not possible, C<auto> turns it off and says why.\n",
+	},
+	{
+		.name = "contexts",
+		.type = OPTION_UINT,
+		.field = FIELD(contexts),
+		.initial = "0",
+		.max = 4096,
+		.arg = "N",
+		.help = "most I/O contexts; 0 means one per thread",
+		.manual =
+			"An I/O context is a ring with its buffers, used by one thread at a time.\n"
+			"They are made when threads need them.  With a limit, further\n"
+			"requests wait until a context is free.  0 means as many as there are\n"
+			"threads (see I<-t> in nbdkit(1)).\n",
+	},
+	{
+		.name = "depth",
+		.type = OPTION_UINT,
+		.field = FIELD(depth),
+		.initial = "8",
+		.min = 1,
+		.max = 128,
+		.arg = "N",
+		.help = "operations in flight in one context",
+		.manual =
+			"A request of more than 128 KiB is split into pieces, of which so many are\n"
+			"in flight together.  Each context has a buffer of 128 KiB for each.\n",
+	},
+	{
+		.name = "discard",
+		.type = OPTION_CHOICE,
+		.field = FIELD(discard),
+		.initial = "on",
+		.choices = off_on,
+		.arg = "on|off",
+		.help = "let clients give back space (trim)",
+		.manual =
+			"With C<on>, trimmed ranges become holes in the file or are discarded on the\n"
+			"block device.  With C<off>, trim isn't offered to clients, and ranges that\n"
+			"they fill with zeroes stay allocated.\n",
+	},
+	{
+		.name = "lock",
+		.type = OPTION_CHOICE,
+		.field = FIELD(lock),
+		.initial = "auto",
+		.choices = locks,
+		.arg = "exclusive|shared|off|auto",
+		.help = "keep other writers away",
+		.manual =
+			"Keeps two programs from writing to one image.  The locks are those of\n"
+			"QEMU and its tools, which they respect and which respect them.\n\n"
+			"C<exclusive> allows no other writer, and no reader that asked for data that\n"
+			"doesn't change.  C<shared> is for an image that several programs use on\n"
+			"purpose: read-only it allows other readers, writable it allows\n"
+			"other shared writers.  C<off> takes no lock.  C<auto>, the default, is\n"
+			"C<exclusive> when clients can write and C<shared> when they can't.\n",
+	},
+	{.name = NULL},
+};

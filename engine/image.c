@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/image.h"
+
+#include "engine/block_queue.h"
+#include "engine/direct.h"
+#include "engine/format.h"
+#include "engine/image_state.h"
+#include "engine/ioctx.h"
+#include "engine/lock.h"
+#include "engine/window.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The least sector of NBD and of the loop driver, and the largest that the kernel's client takes. */
+#define SECTOR 512u
+#define LARGEST_SECTOR 4096u
+
+static void
+warn_format(const struct image *image)
+{
+	char head[FORMAT_HEAD];
+	ssize_t n = pread(image->backing.fd, head, sizeof(head), (off_t)image->config.offset);
+	const char *name = n > 0 ? format_name(head, (size_t)n) : NULL;
+
+	if (name)
+		log_warning("%s: looks like a %s image, but is served as raw bytes", image->backing.path, name);
+}
+
+/* The sector size that direct I/O would need, if the user left the choice to us. */
+static unsigned int
+sector_for_direct(const struct image *image)
+{
+	unsigned int align = image->backing.direct_align;
+
+	if (image->config.sector_size)
+		return (unsigned int)image->config.sector_size;
+	return image->backing.direct_fd >= 0 && align > SECTOR && align <= LARGEST_SECTOR ? align : SECTOR;
+}
+
+/*
+ * Decides between direct and buffered I/O, and with it on the sector size.  Where the user asked for
+ * neither, an image whose size doesn't fit direct I/O's blocks keeps its last sectors and does without.
+ */
+static int
+choose_direct(struct image *image, uint64_t length, char **error)
+{
+	struct image_config *config = &image->config;
+	unsigned int sector = sector_for_direct(image);
+	bool keep_size = config->direct_io == TRISTATE_AUTO && !config->sector_size;
+	int r;
+
+	image->sector_size = config->sector_size ? (unsigned int)config->sector_size : SECTOR;
+	if (config->direct_io == TRISTATE_OFF) {
+		snprintf(image->direct_reason, REASON_MAX, "direct-io=off");
+		return 0;
+	}
+	r = direct_possible(&image->backing, config->offset, keep_size ? length / SECTOR * SECTOR : 0, sector,
+			    image->direct_reason);
+	if (r == 0) {
+		image->sector_size = sector;
+		atomic_store(&image->direct, true);
+		return 0;
+	}
+	if (config->direct_io == TRISTATE_AUTO)
+		return 0;
+	if (asprintf(error, "%s: direct-io=on is not possible: %s; direct-io=auto or off would use the page cache",
+		     image->backing.path, image->direct_reason) < 0)
+		*error = NULL;
+	return r;
+}
+
+static int
+prepare(struct image *image, char **error)
+{
+	int64_t file_size = backing_size(&image->backing);
+	uint64_t length;
+	int r;
+
+	if (file_size < 0) {
+		if (asprintf(error, "%s: its size can't be read: %s", image->backing.path,
+			     strerror((int)-file_size)) < 0)
+			*error = NULL;
+		return (int)file_size;
+	}
+	r = window_length(&image->backing, &image->config, (uint64_t)file_size, &length, error);
+	if (r == 0)
+		r = choose_direct(image, length, error);
+	if (r == 0)
+		r = backend_choose(&image->config, &image->backing, image_direct(image), &image->backend,
+				   image->engine_reason, image->poll_reason, error);
+	if (r < 0)
+		return r;
+	atomic_store(&image->size, window_round(&image->backing, length, image->sector_size));
+	warn_format(image);
+	return 0;
+}
+
+int
+image_open(int dirfd, const char *path, unsigned int flags, const struct image_config *config,
+	   struct image **result, char **error)
+{
+	struct image *image = aligned_alloc(64, sizeof(*image));
+	int r;
+
+	*error = NULL;
+	if (!image)
+		return -ENOMEM;
+	memset(image, 0, sizeof(*image));
+	image->config = *config;
+	r = backing_open(&image->backing, dirfd, path, flags, error);
+	if (r < 0) {
+		free(image);
+		return r;
+	}
+	pthread_mutex_init(&image->switching, NULL);
+	pthread_mutex_init(&image->facts, NULL);
+	range_lock_init(&image->ranges);
+	pool_init(&image->pool, config->contexts);
+	r = prepare(image, error);
+	if (r < 0)
+		image_close(image);
+	else
+		*result = image;
+	return r;
+}
+
+void
+image_close(struct image *image)
+{
+	if (!image)
+		return;
+	pool_fini(&image->pool);
+	/* Not left to close(): the kernel takes its time to let go of a ring's files. */
+	if (image->locked)
+		lock_drop(image->backing.fd);
+	range_lock_fini(&image->ranges);
+	pthread_mutex_destroy(&image->facts);
+	pthread_mutex_destroy(&image->switching);
+	backing_close(&image->backing);
+	free(image);
+}
+
+bool
+image_same(const struct image *a, const struct image *b)
+{
+	return backing_same(&a->backing, &b->backing);
+}
+
+uint64_t
+image_size(const struct image *image)
+{
+	return atomic_load_explicit(&image->size, memory_order_relaxed);
+}
+
+unsigned int
+image_sector_size(const struct image *image)
+{
+	return image->sector_size;
+}
+
+bool
+image_writable(const struct image *image)
+{
+	return image->backing.writable;
+}
+
+bool
+image_discards(const struct image *image)
+{
+	return image->config.discard == TRISTATE_ON;
+}
+
+bool
+image_direct(const struct image *image)
+{
+	return atomic_load_explicit(&image->direct, memory_order_relaxed);
+}
+
+bool
+image_has_holes(const struct image *image)
+{
+	return !image->backing.block_device;
+}
+
+bool
+image_rotational(const struct image *image)
+{
+	uint64_t rotational;
+
+	return block_queue_read(image->backing.device, "rotational", &rotational) == 0 && rotational == 1;
+}
+
+int
+image_cache(struct image *image, uint64_t offset, uint64_t length)
+{
+	if (image_direct(image))
+		return 0;
+	return -posix_fadvise(image->backing.fd, (off_t)(image->config.offset + offset), (off_t)length,
+			      POSIX_FADV_WILLNEED);
+}
+
+struct ioctx *
+image_take_context(struct image *image)
+{
+	return pool_take(&image->pool, image);
+}
+
+void
+image_give_context(struct image *image, struct ioctx *ctx)
+{
+	pool_give(&image->pool, ctx);
+}
+
+void
+image_log_failure(const struct image *image, const struct io *io, int err, const char *detail)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(10, 10);
+	char more[64] = "";
+	unsigned int suppressed;
+
+	if (!log_limit_pass(&limit, &suppressed))
+		return;
+	if (suppressed)
+		snprintf(more, sizeof(more), " (%u similar messages were left out)", suppressed);
+	if (io->op == IO_FLUSH)
+		log_error("%s: flush failed: %s%s%s%s", image->backing.path, strerror(-err), detail ? ": " : "",
+			  detail ? detail : "", more);
+	else
+		log_error("%s: %s of %llu bytes at offset %llu failed: %s%s%s%s", image->backing.path,
+			  io_op_name(io->op), (unsigned long long)io->length, (unsigned long long)io->offset,
+			  strerror(-err), detail ? ": " : "", detail ? detail : "", more);
+}

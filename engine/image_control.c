@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What can be asked of an image, and changed, while it is served.  No request waits for any of this
+ * except, for a moment, writes for the switch of direct I/O.
+ */
+#include "engine/image.h"
+
+#include "engine/direct.h"
+#include "engine/image_state.h"
+#include "engine/ioctx.h"
+#include "engine/lock.h"
+#include "engine/window.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* image->facts held. */
+static int
+take_up_size(struct image *image, char **error)
+{
+	int64_t file_size = backing_size(&image->backing);
+	uint64_t length;
+	int r;
+
+	if (file_size < 0) {
+		if (asprintf(error, "%s: its size can't be read: %s", image->backing.path,
+			     strerror((int)-file_size)) < 0)
+			*error = NULL;
+		return (int)file_size;
+	}
+	r = window_length(&image->backing, &image->config, (uint64_t)file_size, &length, error);
+	if (r == 0)
+		atomic_store(&image->size, window_round(&image->backing, length, image->sector_size));
+	return r;
+}
+
+int
+image_resize(struct image *image, char **error)
+{
+	int r;
+
+	*error = NULL;
+	pthread_mutex_lock(&image->facts);
+	r = take_up_size(image, error);
+	pthread_mutex_unlock(&image->facts);
+	return r;
+}
+
+/* image->facts held. */
+static int
+lock_as(struct image *image, bool writable, char **error)
+{
+	int r = lock_take(image->backing.fd, image->backing.path, image->config.lock, writable, error);
+
+	if (r == 0 && !image->locked)
+		r = take_up_size(image, error);
+	if (r == 0) {
+		image->locked = true;
+		image->locked_writable = writable;
+	}
+	return r;
+}
+
+int
+image_lock(struct image *image, bool writable, char **error)
+{
+	int r = 0;
+
+	*error = NULL;
+	pthread_mutex_lock(&image->facts);
+	if (!image->locked || (writable && !image->locked_writable)) {
+		r = lock_as(image, writable, error);
+		if (r < 0 && image->locked) {
+			/* The stronger lock was refused, and the weaker one went with it. */
+			char *CLEANUP_FREE ignored = NULL;
+
+			image->locked = lock_as(image, false, &ignored) == 0;
+		}
+	}
+	pthread_mutex_unlock(&image->facts);
+	return r;
+}
+
+int
+image_lock_check(struct image *image, bool writable, char **error)
+{
+	*error = NULL;
+	return lock_check(image->backing.fd, image->backing.path, image->config.lock, writable, error);
+}
+
+/* A range over everything keeps all writes away: those under way finish, new ones wait. */
+struct freeze {
+	struct range range;
+	pthread_mutex_t mutex;
+	pthread_cond_t granted;
+	bool done;
+};
+
+static void
+freeze_granted(struct range *range)
+{
+	struct freeze *freeze = (struct freeze *)((char *)range - offsetof(struct freeze, range));
+
+	pthread_mutex_lock(&freeze->mutex);
+	freeze->done = true;
+	pthread_cond_signal(&freeze->granted);
+	pthread_mutex_unlock(&freeze->mutex);
+}
+
+static void
+freeze_writes(struct image *image, struct freeze *freeze)
+{
+	*freeze = (struct freeze){
+		.range = {.start = 0, .end = UINT64_MAX, .exclusive = true, .granted = freeze_granted},
+		.mutex = PTHREAD_MUTEX_INITIALIZER,
+		.granted = PTHREAD_COND_INITIALIZER,
+	};
+	if (range_begin(&image->ranges, &freeze->range, NULL))
+		return;
+	pthread_mutex_lock(&freeze->mutex);
+	while (!freeze->done)
+		pthread_cond_wait(&freeze->granted, &freeze->mutex);
+	pthread_mutex_unlock(&freeze->mutex);
+}
+
+/* Writes back what is in the page cache and drops it. */
+static int
+drop_cache(struct image *image, char **error)
+{
+	if (fdatasync(image->backing.fd) < 0) {
+		int err = -errno, none = 0;
+
+		atomic_compare_exchange_strong(&image->sync_failure, &none, err);
+		if (asprintf(error, "%s: writing back buffered data failed: %s; direct I/O stays off",
+			     image->backing.path, strerror(-err)) < 0)
+			*error = NULL;
+		return err;
+	}
+	posix_fadvise(image->backing.fd, 0, 0, POSIX_FADV_DONTNEED);
+	return 0;
+}
+
+static int
+check_direct(struct image *image, char **error)
+{
+	char reason[REASON_MAX];
+	int r = direct_possible(&image->backing, image->config.offset, image_size(image), image->sector_size,
+				reason);
+
+	if (r < 0 && asprintf(error, "%s: direct I/O is not possible: %s", image->backing.path, reason) < 0)
+		*error = NULL;
+	return r;
+}
+
+/* image->switching held. */
+static int
+switch_direct(struct image *image, bool on, char **error)
+{
+	struct freeze freeze;
+	int r = on ? check_direct(image, error) : 0;
+
+	/* Most of it is written back before writes have to wait for the rest. */
+	if (r == 0 && on)
+		r = drop_cache(image, error);
+	if (r < 0)
+		return r;
+	freeze_writes(image, &freeze);
+	if (on)
+		r = drop_cache(image, error);
+	if (r == 0)
+		atomic_store(&image->direct, on);
+	range_end(&image->ranges, &freeze.range);
+	if (r == 0) {
+		pthread_mutex_lock(&image->facts);
+		snprintf(image->direct_reason, REASON_MAX, "%s", on ? "" : "switched off");
+		pthread_mutex_unlock(&image->facts);
+	}
+	return r;
+}
+
+int
+image_set_direct(struct image *image, bool on, char **error)
+{
+	int r = 0;
+
+	*error = NULL;
+	pthread_mutex_lock(&image->switching);
+	if (image_direct(image) != on)
+		r = switch_direct(image, on, error);
+	pthread_mutex_unlock(&image->switching);
+	return r;
+}
+
+static void
+sum_contexts(struct image *image, struct image_status *status)
+{
+	pthread_mutex_lock(&image->pool.mutex);
+	status->contexts = image->pool.count;
+	status->registered_buffers = image->pool.count > 0;
+	for (const struct ioctx *ctx = image->pool.contexts; ctx; ctx = ctx->next) {
+		status->registered_buffers = status->registered_buffers && ctx->registered_buffers;
+		for (unsigned int i = 0; i < COUNTERS; i++)
+			status->counters[i] += counter_read(&ctx->counters, i);
+	}
+	pthread_mutex_unlock(&image->pool.mutex);
+}
+
+void
+image_status(struct image *image, struct image_status *status)
+{
+	*status = (struct image_status){
+		.path = image->backing.path,
+		.size = image_size(image),
+		.offset = image->config.offset,
+		.sector_size = image->sector_size,
+		.writable = image->backing.writable,
+		.engine = image->backend->name,
+		.poll = image->backend->polled && image_direct(image),
+		.discard = image_discards(image),
+		.lock = "not taken yet",
+		.depth = image->config.depth,
+	};
+	memcpy(status->engine_reason, image->engine_reason, REASON_MAX);
+	memcpy(status->poll_reason, image->poll_reason, REASON_MAX);
+	if (image->backing.direct_fd >= 0) {
+		status->direct_align = image->backing.direct_align;
+		status->memory_align = image->backing.memory_align;
+	}
+	pthread_mutex_lock(&image->facts);
+	status->direct = image_direct(image);
+	memcpy(status->direct_reason, image->direct_reason, REASON_MAX);
+	if (image->locked)
+		status->lock = lock_name(image->config.lock, image->locked_writable);
+	pthread_mutex_unlock(&image->facts);
+	sum_contexts(image, status);
+}
+
+/* " (why)", or nothing. */
+static const char *
+in_brackets(const char *reason, char text[REASON_MAX + 4])
+{
+	text[0] = '\0';
+	if (reason[0])
+		snprintf(text, REASON_MAX + 4, " (%s)", reason);
+	return text;
+}
+
+char *
+image_summary(struct image *image)
+{
+	char engine[REASON_MAX + 4], direct[REASON_MAX + 4], poll[REASON_MAX + 4];
+	struct image_status status;
+	char *text;
+
+	image_status(image, &status);
+	if (status.direct)
+		snprintf(direct, sizeof(direct), " (%u-byte blocks)", status.direct_align);
+	else
+		in_brackets(status.direct_reason, direct);
+	if (asprintf(&text, "%s: %llu bytes, engine %s%s, direct I/O %s%s, polling %s%s, sector size %u, %s",
+		     status.path, (unsigned long long)status.size, status.engine,
+		     in_brackets(status.engine_reason, engine), status.direct ? "on" : "off", direct,
+		     status.poll ? "on" : "off", in_brackets(status.poll_reason, poll), status.sector_size,
+		     status.writable ? "read-write" : "read-only") < 0)
+		return NULL;
+	return text;
+}

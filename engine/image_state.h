@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What an image consists of; for the engine's own files.
+ */
+#ifndef ENGINE_IMAGE_STATE_H
+#define ENGINE_IMAGE_STATE_H
+
+#include "engine/backend.h"
+#include "engine/image.h"
+#include "engine/io.h"
+#include "engine/pool.h"
+#include "engine/range.h"
+
+struct image {
+	/* Constant after image_open(). */
+	struct backing backing;
+	struct image_config config;
+	const struct backend *backend;
+	unsigned int sector_size;
+	char engine_reason[REASON_MAX];
+	char poll_reason[REASON_MAX];
+
+	/* Read by every operation, written by the control path only. */
+	alignas(64) _Atomic uint64_t size; /* of the window */
+	_Atomic bool direct;
+	_Atomic unsigned int unsupported;  /* ways of space.c that the backing has refused */
+	_Atomic int sync_failure;          /* -errno of the first failed write-back of buffered data */
+
+	/* Held while direct I/O is switched, which takes as long as writing back does. */
+	alignas(64) pthread_mutex_t switching;
+
+	/* Held for moments only: connecting and asking for the status never wait for I/O. */
+	pthread_mutex_t facts;
+	char direct_reason[REASON_MAX];    /* guarded by facts, as what follows */
+	bool locked, locked_writable;
+
+	struct range_lock ranges;
+	struct pool pool;
+};
+
+/*
+ * One line about a failed operation, rate-limited for the whole process: what, where, why. `detail`
+ * (may be NULL) replaces the error's text.
+ */
+void
+image_log_failure(const struct image *image, const struct io *io, int err, const char *detail);
+
+#endif

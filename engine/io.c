@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The life of an io: checked, given its range, issued as chunks, synced, done.
+ *
+ * Which chunks it is cut into is chunk_plan.c's, what becomes of their results chunk.c's.
+ */
+#include "engine/io.h"
+
+#include "engine/chunk_plan.h"
+#include "engine/image_state.h"
+#include "engine/ioctx.h"
+#include "engine/space.h"
+
+#include "common/log.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+const char *
+io_op_name(enum io_op op)
+{
+	static const char *const names[] = {
+		[IO_READ] = "read",       [IO_WRITE] = "write", [IO_FLUSH] = "flush",
+		[IO_DISCARD] = "discard", [IO_ZERO] = "zero",
+	};
+
+	return names[op];
+}
+
+static bool
+changes_data(const struct io *io)
+{
+	return io->op == IO_WRITE || io->op == IO_DISCARD || io->op == IO_ZERO;
+}
+
+/* 0, or why the operation can't be done at all.  The errors are those of the NBD protocol's section
+ * "Error values": what would need more space is ENOSPC. */
+static int
+check(const struct image *image, const struct io *io)
+{
+	uint64_t size = image_size(image);
+
+	if (changes_data(io) && !image->backing.writable)
+		return -EPERM;
+	if (io->op == IO_FLUSH)
+		return 0;
+	if (io->offset > size || io->length > size - io->offset)
+		return io->op == IO_WRITE || io->op == IO_ZERO ? -ENOSPC : -EINVAL;
+	return 0;
+}
+
+/* A block device discards whole blocks only: the rest of the range may stay as it is. */
+static void
+round_discard(const struct image *image, struct io *io)
+{
+	uint64_t align = space_align(image);
+	uint64_t start = (image->config.offset + io->offset + align - 1) / align * align;
+	uint64_t end = (image->config.offset + io->offset + io->length) / align * align;
+
+	if (end <= start) {
+		io->length = 0;
+		return;
+	}
+	io->offset = start - image->config.offset;
+	io->length = end - start;
+}
+
+static void
+append(struct ioctx *ctx, struct io *io)
+{
+	assert(!io->waiting);
+	io->waiting = true;
+	io->next = NULL;
+	*ctx->waiting_tail = io;
+	ctx->waiting_tail = &io->next;
+}
+
+static struct io *
+pop(struct ioctx *ctx)
+{
+	struct io *io = ctx->waiting;
+
+	ctx->waiting = io->next;
+	if (!ctx->waiting)
+		ctx->waiting_tail = &ctx->waiting;
+	io->waiting = false;
+	return io;
+}
+
+static void
+count(struct ioctx *ctx, const struct io *io)
+{
+	static const enum counter counter_of[] = {
+		[IO_READ] = COUNTER_READS,       [IO_WRITE] = COUNTER_WRITES, [IO_FLUSH] = COUNTER_FLUSHES,
+		[IO_DISCARD] = COUNTER_DISCARDS, [IO_ZERO] = COUNTER_ZEROES,
+	};
+
+	counter_add(&ctx->counters, counter_of[io->op], 1);
+	if (io->op == IO_READ)
+		counter_add(&ctx->counters, COUNTER_READ_BYTES, io->length);
+	if (io->op == IO_WRITE)
+		counter_add(&ctx->counters, COUNTER_WRITE_BYTES, io->length);
+	if (io->result < 0)
+		counter_add(&ctx->counters, COUNTER_ERRORS, 1);
+}
+
+void
+io_submit(struct ioctx *ctx, struct io *io)
+{
+	io->ctx = ctx;
+	io->issued = 0;
+	io->in_flight = 0;
+	io->attempt = 0;
+	io->waiting = io->durable = io->ranged = io->reported = false;
+	io->syncing = io->op == IO_FLUSH;
+	io->range = (struct range){0};
+	io->result = check(ctx->image, io);
+	if (io->result < 0)
+		image_log_failure(ctx->image, io, io->result,
+				  io->result == -EPERM ? "the image is read-only" : "outside the image");
+	if (io->op == IO_FLUSH)
+		io->length = 0;
+	if (io->op == IO_DISCARD && io->result == 0)
+		round_discard(ctx->image, io);
+	ctx->unfinished++;
+	append(ctx, io);
+}
+
+/* The other thread that let go of the range can't touch our context: it leaves the io in the inbox. */
+static void
+range_granted(struct range *range)
+{
+	struct io *io = (struct io *)((char *)range - offsetof(struct io, range));
+	struct ioctx *ctx = io->ctx;
+	int event = ctx->inbox_event;
+
+	io->next = atomic_load_explicit(&ctx->inbox, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak(&ctx->inbox, &io->next, io))
+		;
+	eventfd_write(event, 1);
+}
+
+static void
+collect_inbox(struct ioctx *ctx)
+{
+	struct io *io;
+
+	if (!atomic_load_explicit(&ctx->inbox, memory_order_relaxed))
+		return;
+	io = atomic_exchange(&ctx->inbox, NULL);
+	while (io) {
+		struct io *next = io->next;
+
+		io->ranged = true;
+		append(ctx, io);
+		io = next;
+	}
+}
+
+static struct range_slot *
+free_slot(struct ioctx *ctx)
+{
+	for (unsigned int i = 0; i < ctx->depth; i++) {
+		if (atomic_load_explicit(&ctx->slots[i].end, memory_order_relaxed) == 0)
+			return &ctx->slots[i];
+	}
+	return NULL;
+}
+
+enum verdict {
+	GO,      /* issue chunks */
+	PARKED,  /* comes back through the inbox */
+	NO_SLOT, /* when another write of this context is done */
+};
+
+/*
+ * Sees to it that a write holds its range: shared with other plain writes, or alone if it has to
+ * read blocks before it writes them.  Whether it does depends on direct I/O, which can be switched
+ * until the range is held: so that is looked at again then.
+ */
+static enum verdict
+hold_range(struct ioctx *ctx, struct io *io)
+{
+	struct range_slot *slot = NULL;
+	bool exclusive = plan_needs_exclusion(ctx->image, io);
+
+	if (io->ranged && (io->range.exclusive || !exclusive))
+		return GO;
+	if (io->ranged) {
+		range_end(&ctx->image->ranges, &io->range);
+		io->ranged = false;
+	}
+	if (!exclusive && (slot = free_slot(ctx)) == NULL)
+		return NO_SLOT;
+	plan_range(ctx->image, io, &io->range);
+	io->range.exclusive = exclusive;
+	io->range.granted = range_granted;
+	io->ranged = range_begin(&ctx->image->ranges, &io->range, slot);
+	return io->ranged ? hold_range(ctx, io) : PARKED;
+}
+
+static void
+finish(struct ioctx *ctx, struct io *io)
+{
+	ctx->unfinished--;
+	count(ctx, io);
+	io->done(io);
+}
+
+void
+io_settle(struct io *io)
+{
+	struct ioctx *ctx = io->ctx;
+
+	if (io->waiting || io->in_flight)
+		return;
+	if (io->result == 0 && (io->issued < io->length || io->syncing)) {
+		append(ctx, io);
+		return;
+	}
+	if (io->ranged)
+		range_end(&ctx->image->ranges, &io->range);
+	io->ranged = false;
+	if (io->result == 0 && plan_needs_sync(io)) {
+		io->syncing = true;
+		append(ctx, io);
+		return;
+	}
+	finish(ctx, io);
+}
+
+/* Issues one chunk of the io, or finds that it is done or must wait. Returns false when nothing more can be
+ * issued before something completes. */
+static bool
+issue_one(struct ioctx *ctx, struct io *io)
+{
+	struct chunk *chunk;
+	enum verdict verdict = GO;
+
+	if (io->result < 0 || (io->issued == io->length && !io->syncing)) {
+		io_settle(io);
+		return true;
+	}
+	if (changes_data(io) && !io->syncing)
+		verdict = hold_range(ctx, io);
+	if (verdict == PARKED)
+		return true;
+	if (verdict == NO_SLOT) {
+		append(ctx, io);
+		return false;
+	}
+	chunk = ctx->idle[--ctx->idle_count];
+	if (!plan_chunk(ctx->image, io, chunk)) {
+		ctx->idle[ctx->idle_count++] = chunk;
+		io_settle(io);
+		return true;
+	}
+	io->in_flight++;
+	ctx->queued++;
+	ctx->backend->queue(ctx, chunk);
+	/* Round robin: a large request doesn't hold up the small ones behind it. */
+	if (plan_has_more(io, chunk))
+		append(ctx, io);
+	return true;
+}
+
+/* A backend that can't even submit or wait keeps its chunks: there is nothing better than to go on trying,
+ * but not as fast as we can. */
+static void
+run_backend(struct ioctx *ctx, bool wait)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(1, 10);
+	int r = ctx->backend->run(ctx, wait);
+
+	if (r == 0)
+		return;
+	if (log_limit_pass(&limit, NULL))
+		log_error("%s: %s: %s; trying again", ctx->image->backing.path, ctx->backend->name, strerror(-r));
+	if (wait)
+		usleep(1000);
+}
+
+/* While more copies into bounce buffers are to come, what is ready goes to the kernel at once. */
+static void
+issue(struct ioctx *ctx)
+{
+	while (ctx->waiting && ctx->idle_count > 0) {
+		struct io *io = pop(ctx);
+		bool copies = io->op == IO_WRITE && io->length - io->issued > CHUNK_SIZE;
+
+		if (!issue_one(ctx, io))
+			break;
+		if (copies && ctx->waiting && ctx->idle_count > 0 && !ctx->backend->serial)
+			run_backend(ctx, false);
+	}
+}
+
+void
+ioctx_run(struct ioctx *ctx, bool wait)
+{
+	unsigned int unfinished = ctx->unfinished;
+
+	collect_inbox(ctx);
+	issue(ctx);
+	if (ctx->queued == 0 && wait && ctx->unfinished > 0 && ctx->unfinished == unfinished && !ctx->waiting) {
+		/* All that is left waits for other threads to let go of their ranges. */
+		eventfd_t n;
+
+		eventfd_read(ctx->inbox_event, &n);
+		collect_inbox(ctx);
+		issue(ctx);
+	}
+	if (ctx->queued > 0)
+		run_backend(ctx, wait && ctx->unfinished == unfinished);
+}
+
+static void
+nothing(struct io *io)
+{
+	(void)io;
+}
+
+int
+io_execute(struct ioctx *ctx, struct io *io)
+{
+	unsigned int others = ctx->unfinished;
+
+	io->done = nothing;
+	io_submit(ctx, io);
+	while (ctx->unfinished > others)
+		ioctx_run(ctx, true);
+	return io->result;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/ioctx.h"
+
+#include "engine/image_state.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+static int
+allocate(struct ioctx *ctx)
+{
+	ctx->arena = mmap(NULL, (size_t)ctx->depth * CHUNK_SIZE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (ctx->arena == MAP_FAILED) {
+		ctx->arena = NULL;
+		return -ENOMEM;
+	}
+	ctx->chunks = calloc(ctx->depth, sizeof(*ctx->chunks));
+	ctx->idle = calloc(ctx->depth, sizeof(*ctx->idle));
+	ctx->slots = calloc(ctx->depth, sizeof(*ctx->slots));
+	if (!ctx->chunks || !ctx->idle || !ctx->slots)
+		return -ENOMEM;
+	/* The first chunk on top of the stack: its buffer is the one that stays in the caches. */
+	for (unsigned int i = ctx->depth; i-- > 0;) {
+		ctx->chunks[i].bounce = ctx->arena + (size_t)i * CHUNK_SIZE;
+		ctx->idle[ctx->idle_count++] = &ctx->chunks[i];
+	}
+	ctx->inbox_event = eventfd(0, EFD_CLOEXEC);
+	return ctx->inbox_event < 0 ? -errno : 0;
+}
+
+static void
+release(struct ioctx *ctx)
+{
+	if (ctx->inbox_event >= 0)
+		close(ctx->inbox_event);
+	if (ctx->arena)
+		munmap(ctx->arena, (size_t)ctx->depth * CHUNK_SIZE);
+	free(ctx->slots);
+	free(ctx->idle);
+	free(ctx->chunks);
+	free(ctx);
+}
+
+static int
+start_backend(struct ioctx *ctx, const struct backing *backing)
+{
+	int r = ctx->backend->init(ctx);
+
+	if (r == 0)
+		return 0;
+	log_warning("%s: no further %s context: %s; this one uses threads", backing->path, ctx->backend->name,
+		    strerror(-r));
+	ctx->backend = &backend_threads;
+	return ctx->backend->init(ctx);
+}
+
+int
+ioctx_new(struct image *image, struct ioctx **result)
+{
+	struct ioctx *ctx = aligned_alloc(64, sizeof(*ctx));
+	int r;
+
+	if (!ctx)
+		return -ENOMEM;
+	memset(ctx, 0, sizeof(*ctx));
+	ctx->image = image;
+	ctx->backend = image->backend;
+	ctx->depth = image->config.depth;
+	ctx->waiting_tail = &ctx->waiting;
+	ctx->inbox_event = -1;
+	r = allocate(ctx);
+	if (r == 0)
+		r = start_backend(ctx, &image->backing);
+	if (r < 0) {
+		log_warning("%s: no further I/O context: %s", image->backing.path, strerror(-r));
+		release(ctx);
+		return r;
+	}
+	range_track_add(&image->ranges, &ctx->track, ctx->slots, ctx->depth);
+	*result = ctx;
+	return 0;
+}
+
+void
+ioctx_free(struct ioctx *ctx)
+{
+	assert(ctx->unfinished == 0 && ctx->queued == 0);
+	range_track_remove(&ctx->image->ranges, &ctx->track);
+	ctx->backend->fini(ctx);
+	release(ctx);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An I/O context: one exclusive way to the kernel (its ring or AIO context, its registered buffers,
+ * its operations in flight), used by one thread at a time.
+ */
+#ifndef ENGINE_IOCTX_H
+#define ENGINE_IOCTX_H
+
+#include "engine/backend.h"
+#include "engine/counters.h"
+#include "engine/io.h"
+
+#include <stdalign.h>
+
+struct image;
+
+struct ioctx {
+	struct image *image;           /* outlives the context */
+	const struct backend *backend;
+	void *backend_state;
+	unsigned int depth;            /* chunks */
+	bool registered_buffers;       /* the kernel knows the arena */
+
+	char *arena;                   /* depth * CHUNK_SIZE bytes, page-aligned */
+	struct chunk *chunks;          /* depth of them */
+	struct chunk **idle;           /* stack of chunks that are not in use */
+	unsigned int idle_count;
+	unsigned int queued;           /* chunks with the backend */
+
+	struct io *waiting;            /* ios with something left to issue, first come first */
+	struct io **waiting_tail;
+	unsigned int unfinished;       /* ios submitted and not done */
+
+	struct range_slot *slots;      /* depth of them: plain writes under way */
+	struct range_track track;
+
+	/* Ios whose range was granted by another thread, last come first. */
+	_Atomic(struct io *) inbox;
+	int inbox_event;               /* eventfd: the inbox has got something */
+
+	struct counters counters;      /* written by the context's thread, read by anybody */
+
+	/* The pool's; see pool.c. */
+	alignas(64) _Atomic bool busy;
+	_Atomic bool owned;
+	struct ioctx *next;
+};
+
+/*
+ * Makes a context for an image.  Where the image's backend can't be set up (out of descriptors or
+ * memory), says so in the log and falls back on `threads`.  Returns 0 or -ENOMEM or -EMFILE.
+ */
+int
+ioctx_new(struct image *image, struct ioctx **ctx);
+
+/* No operation may be under way. */
+void
+ioctx_free(struct ioctx *ctx);
+
+/*
+ * Submits what is queued and lets completions happen; with `wait`, blocks until at least one
+ * operation or a part of one is complete.  Returns immediately when nothing is under way.
+ */
+void
+ioctx_run(struct ioctx *ctx, bool wait);
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/pool.h"
+
+#include "engine/ioctx.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* The context that this thread had last.  It belongs to a pool that may be gone: the pool's number
+ * tells. */
+struct warm {
+	uint64_t pool_id;
+	struct ioctx *ctx;
+};
+
+static _Thread_local struct warm warm;
+
+/* Pools that live, so that a thread that ends can disown its context. */
+static pthread_mutex_t living_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct pool *living;
+static uint64_t last_id;
+static pthread_key_t thread_end;
+
+static void
+disown(void *value)
+{
+	const struct warm *had = value;
+
+	pthread_mutex_lock(&living_mutex);
+	for (struct pool *pool = living; pool; pool = pool->next) {
+		if (pool->id == had->pool_id)
+			atomic_store(&had->ctx->owned, false);
+	}
+	pthread_mutex_unlock(&living_mutex);
+}
+
+/* The key goes with the library that this is linked into, or threads that end later would call code
+ * that is no longer there. */
+__attribute__((constructor)) static void
+make_key(void)
+{
+	if (pthread_key_create(&thread_end, disown) != 0)
+		abort();
+}
+
+__attribute__((destructor)) static void
+delete_key(void)
+{
+	pthread_key_delete(thread_end);
+}
+
+void
+pool_init(struct pool *pool, unsigned int limit)
+{
+	pool->limit = limit;
+	atomic_init(&pool->waiters, 0);
+	pthread_mutex_init(&pool->mutex, NULL);
+	pthread_cond_init(&pool->given, NULL);
+	pool->contexts = NULL;
+	pool->count = 0;
+	pthread_mutex_lock(&living_mutex);
+	pool->id = ++last_id;
+	pool->next = living;
+	living = pool;
+	pthread_mutex_unlock(&living_mutex);
+}
+
+void
+pool_fini(struct pool *pool)
+{
+	struct pool **at;
+
+	pthread_mutex_lock(&living_mutex);
+	for (at = &living; *at != pool; at = &(*at)->next)
+		assert(*at);
+	*at = pool->next;
+	pthread_mutex_unlock(&living_mutex);
+
+	while (pool->contexts) {
+		struct ioctx *ctx = pool->contexts;
+
+		assert(!atomic_load(&ctx->busy));
+		pool->contexts = ctx->next;
+		ioctx_free(ctx);
+	}
+	pthread_cond_destroy(&pool->given);
+	pthread_mutex_destroy(&pool->mutex);
+}
+
+static bool
+claim(struct ioctx *ctx)
+{
+	bool free_ = false;
+
+	return atomic_compare_exchange_strong(&ctx->busy, &free_, true);
+}
+
+/* mutex held. A free context: one that no living thread is used to, if `ownerless`. */
+static struct ioctx *
+find_free(struct pool *pool, bool ownerless)
+{
+	for (struct ioctx *ctx = pool->contexts; ctx; ctx = ctx->next) {
+		if (ownerless && atomic_load(&ctx->owned))
+			continue;
+		if (claim(ctx))
+			return ctx;
+	}
+	return NULL;
+}
+
+/* mutex held. */
+static struct ioctx *
+add(struct pool *pool, struct image *image)
+{
+	struct ioctx *ctx;
+
+	if (pool->limit && pool->count >= pool->limit)
+		return NULL;
+	if (ioctx_new(image, &ctx) < 0)
+		return NULL;
+	atomic_store(&ctx->busy, true);
+	ctx->next = pool->contexts;
+	pool->contexts = ctx;
+	pool->count++;
+	return ctx;
+}
+
+/* mutex held.  Blocks while there are contexts and all are taken. */
+static struct ioctx *
+wait_for_one(struct pool *pool)
+{
+	struct ioctx *ctx;
+
+	/* Before we look once more: who gives one back after that sees us (pool_give()). */
+	atomic_fetch_add(&pool->waiters, 1);
+	while ((ctx = find_free(pool, false)) == NULL && pool->count > 0)
+		pthread_cond_wait(&pool->given, &pool->mutex);
+	atomic_fetch_sub(&pool->waiters, 1);
+	return ctx;
+}
+
+/* Makes the context the one that this thread gets next time, and the one before it nobody's. */
+static void
+adopt(struct pool *pool, struct ioctx *ctx)
+{
+	if (warm.ctx)
+		disown(&warm);
+	warm = (struct warm){pool->id, ctx};
+	atomic_store(&ctx->owned, true);
+	pthread_setspecific(thread_end, &warm);
+}
+
+struct ioctx *
+pool_take(struct pool *pool, struct image *image)
+{
+	struct ioctx *ctx;
+
+	if (warm.pool_id == pool->id && claim(warm.ctx))
+		return warm.ctx;
+	pthread_mutex_lock(&pool->mutex);
+	ctx = find_free(pool, true);
+	if (!ctx)
+		ctx = add(pool, image);
+	if (ctx && warm.pool_id != pool->id)
+		adopt(pool, ctx);
+	if (!ctx)
+		ctx = wait_for_one(pool);
+	pthread_mutex_unlock(&pool->mutex);
+	return ctx;
+}
+
+void
+pool_give(struct pool *pool, struct ioctx *ctx)
+{
+	atomic_store(&ctx->busy, false);
+	if (atomic_load(&pool->waiters) == 0)
+		return;
+	pthread_mutex_lock(&pool->mutex);
+	pthread_cond_signal(&pool->given);
+	pthread_mutex_unlock(&pool->mutex);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The I/O contexts of an image.  They are made on demand up to a limit, and a thread that comes
+ * back gets the one that it had, by nothing but a flag in that context's own cache line.
+ */
+#ifndef ENGINE_POOL_H
+#define ENGINE_POOL_H
+
+#include <pthread.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct image;
+struct ioctx;
+
+struct pool {
+	uint64_t id;              /* of all pools that this process ever had */
+	unsigned int limit;       /* most contexts; 0: no limit */
+	alignas(64) _Atomic unsigned int waiters; /* threads that wait for a context */
+	alignas(64) pthread_mutex_t mutex;        /* guards what follows */
+	pthread_cond_t given;
+	struct ioctx *contexts;
+	unsigned int count;
+	struct pool *next;        /* of all living pools; guarded by pool.c's own mutex */
+};
+
+void
+pool_init(struct pool *pool, unsigned int limit);
+
+/* Frees the contexts; none may be taken. */
+void
+pool_fini(struct pool *pool);
+
+/* See image_take_context(). `image` owns the pool. */
+struct ioctx *
+pool_take(struct pool *pool, struct image *image);
+void
+pool_give(struct pool *pool, struct ioctx *ctx);
+
+#endif
