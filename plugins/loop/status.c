@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "plugins/loop/status.h"
+
+#include "plugins/loop/exports.h"
+
+#include "common/cleanup.h"
+#include "control/json.h"
+
+#include <unistd.h>
+
+static void
+write_export(struct json *json, const char *key, struct export_image *e)
+{
+	struct image_status status;
+
+	image_status(e->image, &status);
+	json_object_begin(json, key);
+	json_string(json, "name", e->name);
+	json_string(json, "file", status.path);
+	json_uint(json, "size", status.size);
+	json_uint(json, "offset", status.offset);
+	json_uint(json, "sector_size", status.sector_size);
+	json_bool(json, "read_only", !status.writable);
+	json_string(json, "engine", status.engine);
+	json_string(json, "engine_reason", status.engine_reason);
+	json_bool(json, "direct_io", status.direct);
+	json_string(json, "direct_io_reason", status.direct_reason);
+	json_uint(json, "direct_io_align", status.direct_align);
+	json_uint(json, "memory_align", status.memory_align);
+	json_bool(json, "poll", status.poll);
+	json_string(json, "poll_reason", status.poll_reason);
+	json_bool(json, "discard", status.discard);
+	json_string(json, "lock", status.lock);
+	json_uint(json, "connections", e->connections);
+	json_uint(json, "contexts", status.contexts);
+	json_uint(json, "depth", status.depth);
+	json_bool(json, "registered_buffers", status.registered_buffers);
+	json_object_begin(json, "counters");
+	for (unsigned int i = 0; i < COUNTERS; i++)
+		json_uint(json, counter_names[i], status.counters[i]);
+	json_object_end(json);
+	json_object_end(json);
+}
+
+static void
+write_export_in_list(void *data, struct export_image *e)
+{
+	write_export(data, NULL, e);
+}
+
+static void
+write_status(struct json *json)
+{
+	json_object_begin(json, NULL);
+	json_string(json, "program", "nbdkit-loop-plugin");
+	json_string(json, "version", PACKAGE_VERSION);
+	json_uint(json, "pid", (uint64_t)getpid());
+	json_array_begin(json, "exports");
+	exports_visit(write_export_in_list, json);
+	json_array_end(json);
+	json_object_end(json);
+}
+
+static void
+write_error(struct json *json, const char *error)
+{
+	json_object_begin(json, NULL);
+	json_string(json, "error", error ? error : "out of memory");
+	json_object_end(json);
+}
+
+static void
+change(const struct control_request *request, struct json *json)
+{
+	struct export_image *e = exports_get(request->export_name);
+	char *CLEANUP_FREE error = NULL;
+	int r;
+
+	if (!e) {
+		write_error(json, request->export_name
+					  ? "no client uses an export of that name now; see status"
+					  : "which export? add export=NAME, with a name that status shows");
+		return;
+	}
+	r = request->verb == CONTROL_SET ? image_set_direct(e->image, request->direct_io, &error)
+					 : image_resize(e->image, &error);
+	if (r < 0)
+		write_error(json, error);
+	else
+		write_export(json, NULL, e);
+	exports_put(e);
+}
+
+void
+status_handle(const struct control_request *request, FILE *out, void *data)
+{
+	struct json json;
+
+	(void)data;
+	json_init(&json, out);
+	if (request->verb == CONTROL_STATUS)
+		write_status(&json);
+	else
+		change(request, &json);
+}
