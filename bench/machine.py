@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The machine and its programs: what must be there, and what a reader of figures must know."""
+
+import ctypes
+import glob
+import os
+import platform
+import re
+import shutil
+import subprocess
+
+MIB = 1024 * 1024
+
+
+class MissingTool(Exception):
+    """A program that is needed and not there; names the Debian package that has it."""
+
+    def __init__(self, message, package):
+        super().__init__(f"{message} (Debian package: {package})")
+        self.package = package
+
+
+def output(command):
+    """What a command prints, or None where it cannot be run or fails."""
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              errors="replace", check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as f:
+            return f.read().strip()
+    except OSError:
+        return None
+
+
+def missing_tools():
+    """Every tool that is missing, as exceptions not yet raised."""
+    missing = []
+    if shutil.which("fio") is None:
+        missing.append(MissingTool("fio is not installed", "fio"))
+    elif "nbd" not in (output(["fio", "--enghelp"]) or "").split():
+        missing.append(MissingTool("this fio has no nbd engine; one built with libnbd is needed",
+                                   "fio"))
+    if shutil.which("nbdkit") is None:
+        missing.append(MissingTool("nbdkit is not installed", "nbdkit"))
+    elif output(["nbdkit", "--dump-plugin", "file"]) is None:
+        missing.append(MissingTool("nbdkit is installed without its file plugin", "nbdkit"))
+    return missing
+
+
+def packages_install(packages):
+    command = ["apt-get", "install", "-y", "--no-install-recommends"] + sorted(set(packages))
+    if os.geteuid() != 0:
+        command.insert(0, "sudo")
+    subprocess.run(command, check=True, stdout=2)
+
+
+def dump_plugin(plugin):
+    """nbdkit --dump-plugin as a dict, or None where the plugin cannot be loaded."""
+    text = output(["nbdkit", "--dump-plugin", plugin])
+    if text is None:
+        return None
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+
+
+def commit():
+    top = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if not os.path.exists(os.path.join(top, ".git")):
+        return None
+    name = output(["git", "-C", top, "rev-parse", "--short", "HEAD"])
+    if name is None:
+        return None
+    changes = output(["git", "-C", top, "status", "--porcelain", "--untracked-files=no"])
+    return f"commit {name}" + (" and uncommitted changes" if changes else "")
+
+
+def processor():
+    text = read("/proc/cpuinfo") or ""
+    names = re.findall(r"^model name\s*:\s*(.*)", text, re.M)
+    virtual = re.search(r"^flags\s*:.*\bhypervisor\b", text, re.M)
+    name = names[0] if names else platform.machine()
+    count = len(os.sched_getaffinity(0))
+    return f"{count} x {name}" + (", in a virtual machine" if virtual else "")
+
+
+def memory():
+    total = re.search(r"^MemTotal:\s+(\d+)", read("/proc/meminfo") or "", re.M)
+    text = f"{int(total[1]) * 1024 // MIB} MiB" if total else "unknown"
+    if memory_is_reported_free():
+        text += " (free pages are handed back to the hypervisor, so taking memory is dear: that slows page-cache growth)"
+    return text
+
+
+def memory_is_reported_free():
+    """Does a virtio balloon (device 5) report free pages (feature bit 5)?"""
+    for path in glob.glob("/sys/bus/virtio/devices/*/device"):
+        features = read(os.path.join(os.path.dirname(path), "features")) or ""
+        if int(read(path) or "0", 16) == 5 and features[5:6] == "1":
+            return True
+    return False
+
+
+def system():
+    release = read("/etc/os-release") or ""
+    name = re.search(r'^PRETTY_NAME="?([^"\n]*)', release, re.M)
+    version = read("/etc/debian_version")
+    text = name[1] if name else "unknown"
+    return f"{text} ({version})" if version and "Debian" in text else text
+
+
+def libnbd():
+    """The version of the library that fio's engine uses."""
+    try:
+        library = ctypes.CDLL("libnbd.so.0")
+    except OSError:
+        return "unknown"
+    library.nbd_create.restype = ctypes.c_void_p
+    library.nbd_get_version.restype = ctypes.c_char_p
+    library.nbd_get_version.argtypes = library.nbd_close.argtypes = (ctypes.c_void_p,)
+    handle = library.nbd_create()
+    version = library.nbd_get_version(handle).decode()
+    library.nbd_close(handle)
+    return version
+
+
+def mount_of(path):
+    """(type, options) of the file system that holds a path."""
+    device = os.stat(path).st_dev
+    numbers = f"{os.major(device)}:{os.minor(device)}"
+    real = os.path.realpath(path)
+    best = (-1, "unknown", "")
+    for line in (read("/proc/self/mountinfo") or "").splitlines():
+        left, right = line.split(" - ", 1)
+        fields = left.split()
+        point = fields[4].encode().decode("unicode_escape")
+        inside = real == point or real.startswith(point.rstrip("/") + "/")
+        if fields[2] == numbers and inside and len(point) >= best[0]:
+            kind, _, options = right.split(" ", 2)
+            best = (len(point), kind, f"{fields[5]};{options}")
+    return best[1], best[2]
+
+
+def disk(path):
+    """The block device under a file system, where there is a plain one."""
+    device = os.stat(path).st_dev
+    node = f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"
+    if not os.path.exists(node):
+        return "no block device of its own"
+    queue = os.path.join(node, "queue")
+    if not os.path.exists(queue):      # a partition
+        queue = os.path.join(node, "..", "queue")
+    name = os.path.basename(os.path.realpath(node))
+    scheduler = re.search(r"\[(.*?)\]", read(os.path.join(queue, "scheduler")) or "")
+    facts = [
+        name,
+        f"rotational {read(os.path.join(queue, 'rotational'))}",
+        f"{read(os.path.join(queue, 'logical_block_size'))}-byte blocks",
+        f"write cache {read(os.path.join(queue, 'write_cache'))}",
+        f"scheduler {scheduler[1] if scheduler else 'none'}",
+        "with poll queues" if read(os.path.join(queue, "io_poll")) == "1" else "no poll queues",
+    ]
+    return ", ".join(facts)
+
+
+def describe(directory, plugin, raw):
+    """Lines of a Markdown list."""
+    kind, options = mount_of(directory)
+    facts = dump_plugin(plugin) if plugin else None
+    lines = [
+        f"machine: {processor()}",
+        f"memory: {memory()}",
+        f"system: {system()}, Linux {platform.release()}",
+        f"file system: {kind} ({options})",
+        f"disk: {disk(directory)}",
+        f"nbdkit: {(output(['nbdkit', '--version']) or 'unknown').removeprefix('nbdkit ')}",
+        f"client: {output(['fio', '--version'])}, nbd engine, libnbd {libnbd()}"
+        + (f"; raw: {raw} engine, O_DIRECT" if raw else ""),
+    ]
+    if facts is not None:
+        version = facts.get("loop_version", facts.get("version", "unknown"))
+        lines.append(", ".join(filter(None, [f"plugin: {version}", commit()])))
+    return lines
+
+
+class CpuTotals:
+    """Busy CPU seconds of the whole machine, for what neither server nor client spent."""
+
+    def __init__(self):
+        fields = [int(n) for n in read("/proc/stat").splitlines()[0].split()[1:9]]
+        tick = os.sysconf("SC_CLK_TCK")
+        user, nice, kernel, idle, iowait, irq, softirq, steal = fields
+        self.busy = (user + nice + kernel + irq + softirq) / tick
+        self.steal = steal / tick
+        self.total = (sum(fields)) / tick
+
+
+def warnings(directory):
+    kind, _ = mount_of(directory)
+    if kind in ("tmpfs", "ramfs"):
+        yield (f"{kind} is memory, not a disk: the figures say nothing about direct I/O "
+               f"(--directory chooses another place)")
+    elif kind == "overlay":
+        yield "the image is on an overlay file system: the figures include its cost"

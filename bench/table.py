@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs in, Markdown out: medians, spread, ratios; and the CSV of the raw runs."""
+
+import csv
+import statistics
+from typing import NamedTuple
+
+# Column: what a person who reads only the CSV has to know.
+COLUMNS = (
+    "cell",                     # workload/depth per connection/connections[/threads]
+    "workload", "block", "depth", "connections", "threads",
+    "server",
+    "run", "position",          # round, and place within the round, both from 1
+    "seconds", "ios", "bytes", "iops", "mb_s",
+    "p50_us", "p99_us", "p999_us",
+    "server_cpu_s", "server_cpu_s_per_million",
+    "client_cpu_s", "client_cpu_s_per_million",
+    "elsewhere_cpu_share",      # of the machine: neither server nor client
+    "steal_share",              # of the machine: taken by the hypervisor
+    "switches_voluntary", "switches_involuntary", "switches_per_io",
+    "client_switches",
+    # Bytes on the server's account: read-ahead is in, what the page cache had is not.
+    "disk_read", "disk_written", "disk_read_ratio",
+    "cached_before", "cache_growth", "meminfo_cached_growth", "rss_growth",     # bytes
+)
+
+# The fewest rounds that allow a word instead of a number.
+VERDICT_RUNS = 4
+
+
+class Csv:
+    """Written as the runs end, so that an interrupted bench keeps what it has."""
+
+    def __init__(self, path):
+        self.file = open(path, "w", newline="", encoding="utf-8")
+        self.writer = csv.DictWriter(self.file, COLUMNS, lineterminator="\n")
+        self.writer.writeheader()
+
+    def add(self, run):
+        plain = {k: round(v, 6) if isinstance(v, float) else v for k, v in run.items()}
+        self.writer.writerow(plain)
+        self.file.flush()
+
+    def close(self):
+        self.file.close()
+
+
+class Spread(NamedTuple):
+    median: float
+    low: float
+    high: float
+
+
+def spread(runs, column):
+    """None where no run has the column, as raw has no server."""
+    values = [r[column] for r in runs if r.get(column) is not None]
+    if not values:
+        return None
+    return Spread(statistics.median(values), min(values), max(values))
+
+
+def number(value):
+    """Three digits that matter, no exponent."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    if abs(value) >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}"
+
+
+def with_range(s, decimals=number):
+    return "–" if s is None else f"{decimals(s.median)} ({decimals(s.low)}–{decimals(s.high)})"
+
+
+def plain(s, scale=1):
+    return "–" if s is None else number(s.median / scale)
+
+
+def row(cells):
+    return "| " + " | ".join(cells) + " |"
+
+
+def head(names, left):
+    """Header lines; the first `left` columns are words, the others numbers."""
+    return [row(names), row(["---"] * left + ["--:"] * (len(names) - left))]
+
+
+def ratio(runs, base, column):
+    """Ratio of the medians; None without a base."""
+    ours, theirs = spread(runs, column), spread(base, column)
+    if ours is None or theirs is None or theirs.median == 0:
+        return None
+    return ours.median / theirs.median
+
+
+def ratio_pairs(runs, base, column):
+    """The ratios of the pairs that ran in the same round, lowest first."""
+    theirs = {r["run"]: r.get(column) for r in base}
+    return sorted(r[column] / theirs[r["run"]] for r in runs
+                  if theirs.get(r["run"]) and column in r)
+
+
+def select(runs, cell, server):
+    return [r for r in runs if r["cell"] == cell.name and r["server"] == server]
+
+
+def cells_table(runs, cells, servers, baseline):
+    """One table per workload: a line for each cell and server."""
+    lines = []
+    for workload in dict.fromkeys(c.workload for c in cells):
+        mine = [c for c in cells if c.workload == workload]
+        lines += [f"### {mine[0].title}", ""]
+        lines += head(["server", "depth x conn.", "IOPS, median (min–max)", f"to {baseline}",
+                       "MB/s", "p50 us", "p99 us", "p99.9 us",
+                       "server CPU, s per million I/Os", f"to {baseline}",
+                       "client CPU, s per million", "switches per I/O",
+                       "disk reads per byte", "page cache, MB", "RSS, MB"], 2)
+        for cell in mine:
+            base = select(runs, cell, baseline)
+            for server in servers:
+                own = select(runs, cell, server)
+                if own:
+                    lines.append(cell_row(cell, server, own, base))
+        lines.append("")
+    return lines
+
+
+def cell_row(cell, server, own, base):
+    place = f"{cell.depth} x {cell.connections}"
+    if cell.threads is not None:
+        place += f", -t {cell.threads}"
+    speed = ratio(own, base, "iops")
+    cpu = ratio(own, base, "server_cpu_s_per_million")
+    return row([
+        server, place,
+        with_range(spread(own, "iops")), "–" if speed is None else f"{speed:.2f}",
+        plain(spread(own, "mb_s")),
+        plain(spread(own, "p50_us")), plain(spread(own, "p99_us")), plain(spread(own, "p999_us")),
+        with_range(spread(own, "server_cpu_s_per_million")), "–" if cpu is None else f"{cpu:.2f}",
+        plain(spread(own, "client_cpu_s_per_million")),
+        plain(spread(own, "switches_per_io")),
+        plain(spread(own, "disk_read_ratio")),
+        plain(spread(own, "cache_growth"), 1e6), plain(spread(own, "rss_growth"), 1e6),
+    ])
+
+
+def verdict(pairs, more, less):
+    """A word only where every round says the same; else it may be noise.
+
+    Two equal servers agree by chance in one of eight cells with 4 rounds, in
+    one of sixteen with 5.
+    """
+    if len(pairs) < VERDICT_RUNS:
+        return "too few runs"
+    if pairs[0] > 1:
+        return more
+    if pairs[-1] < 1:
+        return less
+    return "even"
+
+
+def summary_table(runs, cells, server, baseline):
+    """One server against the baseline, cell by cell, losses included."""
+    lines = [f"### {server} against {baseline}", ""]
+    lines += head(["cell", "IOPS", "", "server CPU per I/O", "", "p50", "switches per I/O"], 1)
+    for cell in cells:
+        own, base = select(runs, cell, server), select(runs, cell, baseline)
+        if not own or not base:
+            continue
+        fields = [cell.name]
+        for column, more, less in (("iops", "faster", "**slower**"),
+                                   ("server_cpu_s_per_million", "**dearer**", "cheaper")):
+            value = ratio(own, base, column)
+            pairs = ratio_pairs(own, base, column)
+            if value is None or not pairs:      # raw spends no server CPU; an interrupted bench
+                fields += ["–", "–"]
+                continue
+            fields += [f"{value:.2f} ({pairs[0]:.2f}–{pairs[-1]:.2f})", verdict(pairs, more, less)]
+        fields.append(f"{ratio(own, base, 'p50_us'):.2f}")
+        fields.append(f"{plain(spread(own, 'switches_per_io'))} to "
+                      f"{plain(spread(base, 'switches_per_io'))}")
+        lines.append(row(fields))
+    return lines + [""]
+
+
+def noise(runs):
+    """How disturbed the runs were, in words."""
+    elsewhere, steal = spread(runs, "elsewhere_cpu_share"), spread(runs, "steal_share")
+    return (f"CPU spent by neither server nor client (the kernel's write-back included): median "
+            f"{elsewhere.median:.0%}, at most {elsewhere.high:.0%} of the machine; "
+            f"taken by the hypervisor: median {steal.median:.0%}, at most {steal.high:.0%}")

@@ -1,0 +1,37 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# arrows.sh fails, and names the file, when an include is added that its list does not have.
+set -eu
+
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+
+# try FILE LINE WANTED: with LINE added to FILE, arrows.sh fails and says WANTED (empty: it passes)
+try()
+{
+	rm -rf "$tree"/*
+	for directory in common control engine plugins; do
+		(cd "$top_srcdir" && find "$directory" -name '*.[ch]') | while read -r path; do
+			mkdir -p "$tree/${path%/*}"
+			cp "$top_srcdir/$path" "$tree/$path"
+		done
+	done
+	test -e "$tree/$1" || { echo "there is no $1 to try it with" >&2; exit 1; }
+	chmod u+w "$tree/$1"
+	echo "$2" >>"$tree/$1"
+	if bash "$top_srcdir/tests/arrows.sh" "$tree" >"$tree/said" 2>&1; then
+		test -z "$3" || { echo "not found: $2 in $1" >&2; exit 1; }
+	elif [ -z "$3" ] || ! grep -qF "$3" "$tree/said"; then
+		echo "wrong answer for $2 in $1:" >&2
+		cat "$tree/said" >&2
+		exit 1
+	fi
+}
+
+try common/log.c '#include "common/unit.h"' ''
+try common/log.c '#include "engine/config.h"' 'common/log.c: common must not include "engine/config.h"'
+try control/json.c '# include "engine/config.h"' 'control/json.c: control must not include "engine/config.h"'
+try engine/config.c '#include "control/json.h"' 'engine/config.c: engine must not include "control/json.h"'
+try engine/config.c '#include "config.h"' 'is not a path from the top'
+try engine/config.c '#include <glib.h>' 'engine/config.c: engine must not know that library'
+try engine/config.h '#include <libnbd.h>' 'engine/config.h: engine must not know that library'

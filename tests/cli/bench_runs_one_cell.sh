@@ -1,0 +1,61 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# bench/plugin measures one cell: its table and its CSV hold every server, and figures that can be true.
+. "$(dirname "$0")/../lib/functions.sh"
+
+bench=$(cd "$lib/../../bench" && pwd)/plugin
+require fio nbdkit python3
+fio --enghelp | grep -qw nbd || skip "this fio has no nbd engine"
+cd "$dir"
+dd if=/dev/zero of=probe bs=4096 count=1 oflag=direct status=none 2>/dev/null ||
+	skip "the file system of $dir has no direct I/O"
+rm probe
+
+LOOP_PLUGIN=$plugin "$bench" --cells '^randread-4k/d8/c1$' --seconds 2 --runs 2 --image-size 64M \
+	--servers loop,file,raw --directory "$dir" --csv runs.csv >table.log 2>bench.log || fail "the bench failed"
+expect_equal "the files after a run" "bench.log runs.csv table.log" "$(echo *)"
+
+python3 - >checks.log 2>&1 <<'EOF' || fail "the table or the CSV is not as it should be"
+import csv
+
+with open("runs.csv", newline="", encoding="utf-8") as f:
+    runs = list(csv.DictReader(f))
+assert sorted((r["server"], r["run"]) for r in runs) == \
+    [(s, n) for s in ("file", "loop", "raw") for n in ("1", "2")], "not each server twice"
+for r in runs:
+    assert r["cell"] == "randread-4k/d8/c1", r
+    ios, seconds = int(r["ios"]), float(r["seconds"])
+    assert 0 < ios <= 64 * 256, "more than one pass over the image"
+    assert int(r["bytes"]) == ios * 4096, r
+    assert abs(float(r["iops"]) - ios / seconds) <= 1 + ios / seconds / 1000, r
+    assert 0 < float(r["p50_us"]) <= float(r["p99_us"]) <= float(r["p999_us"]), r
+    assert int(r["cached_before"]) < 1 << 20, "the image was in the page cache before the run"
+    if r["server"] == "raw":
+        assert r["server_cpu_s"] == r["switches_per_io"] == "", "raw has no server"
+    else:
+        # Some CPU for each I/O, and no more than every processor for all of the run.
+        assert 1 < float(r["server_cpu_s_per_million"]) < 1e4, r
+        assert 0 < float(r["switches_per_io"]) < 100, r
+        assert int(r["rss_growth"]) >= 0, r
+    # A buffered server leaves in the page cache at least what it read.
+    if r["server"] == "file":
+        assert int(r["cache_growth"]) >= int(r["bytes"]), r
+
+with open("table.log", encoding="utf-8") as f:
+    lines = f.read().splitlines()
+for at, line in enumerate(lines):
+    if line.startswith("|") and lines[at - 1].startswith("|"):
+        assert line.count("|") == lines[at - 1].count("|"), "a table's row has too many or too few cells: " + line
+rows = [line for line in lines if "| 8 x 1 |" in line]
+assert [row.split("|")[1].strip() for row in rows] == ["loop", "file", "raw"], rows
+middle = sorted(float(r["iops"]) for r in runs if r["server"] == "file")
+assert f"| {sum(middle) / 2:,.0f} (" in rows[1], "the table's IOPS is not the median of the CSV: " + rows[1]
+assert any(line.startswith("| randread-4k/d8/c1 |") for line in lines), "no summary of loop against file"
+EOF
+
+# What is wrong with a command is said, by name, and nothing is measured.
+must_fail "$bench" --cells nothing-like-this
+grep -q "nothing-like-this" refused.log || fail "a cell that does not exist is not named"
+python=$(python3 -c 'import sys; print(sys.executable)')
+must_fail env PATH="$dir" "$python" "$bench" --quick
+grep -q "Debian package: fio" refused.log || fail "the package of a missing tool is not named"

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# GRUB's rescue floppy boots in a virtual PC whose drive is the export.
+. "$(dirname "$0")/../lib/functions.sh"
+. "$lib/qemu.sh"
+
+require qemu-system-x86_64
+image=/usr/lib/grub-rescue/grub-rescue-floppy.img
+[ -e "$image" ] || skip "no $image (package grub-rescue-pc)"
+
+for direct_io in on off; do
+	each_engine image_boots "$image" $direct_io a if=floppy 'GNU GRUB'
+done

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# An image in another format than raw gets a warning that names the format, and is served as raw
+# bytes; a size that is no whole number of sectors gets losetup's warnings; a raw image gets none.
+. "$(dirname "$0")/../lib/functions.sh"
+
+require qemu-img nbdcopy nbdinfo mke2fs gzip xz zstd
+
+serve() # IMAGE
+{
+	start_server -r -- "$1"
+	rm -f "$dir/seen"
+	quietly nbdcopy "$uri" "$dir/seen"
+	stop_server
+}
+
+# A whole number of sectors, so that the copy can be compared.
+pad()
+{
+	truncate -s %4096 "$1"
+}
+
+warned() # FILE-NAME-SUFFIX FORMAT-IN-THE-WARNING
+{
+	local image=$dir/odd.$1
+	pad "$image"
+	serve "$image"
+	quietly cmp "$image" "$dir/seen"
+	expect_log "warning: .*odd\.$1: looks like a $2 image, but is served as raw bytes"
+	expect_equal "warnings" 1 "$(grep -c warning "$log")"
+}
+
+not_warned() # IMAGE
+{
+	serve "$1"
+	quietly cmp "$1" "$dir/seen"
+	reject_log warning
+}
+
+for format in qcow2 VMDK VHDX VDI; do
+	quietly qemu-img create -q -f "${format,,}" "$dir/odd.$format" 2M
+	warned $format $format
+done
+head -c 100000 /dev/urandom >"$dir/data"
+for program in gzip xz zstd; do
+	"$program" -c "$dir/data" >"$dir/odd.$program"
+	warned $program $program-compressed
+done
+
+pad "$dir/data"
+not_warned "$dir/data"
+make_ext4_image "$dir/ext4" 16M
+not_warned "$dir/ext4"
+truncate -s 1M "$dir/zeroes"
+not_warned "$dir/zeroes"
+# What a qcow2 image looks like in the middle of a disk is nobody's business.
+{ head -c 4096 /dev/zero && cat "$dir/odd.qcow2"; } >"$dir/inside"
+not_warned "$dir/inside"
+
+head -c 1500 /dev/urandom >"$dir/partial"
+serve "$dir/partial"
+expect_log 'warning: .*partial: file does not end on a 512-byte sector boundary; the remaining end of the file will be ignored'
+expect_equal "warnings" 1 "$(grep -c warning "$log")"
+quietly cmp -n 1024 "$dir/partial" "$dir/seen"
+expect_equal "size of the export" 1024 "$(stat -c %s "$dir/seen")"
+
+head -c 100 /dev/urandom >"$dir/tiny"
+start_server -r -- "$dir/tiny"
+expect_equal "size of the export" 0 "$(nbdinfo --size "$uri")"
+stop_server
+expect_log 'warning: .*tiny: file is smaller than 512 bytes'
+expect_equal "warnings" 1 "$(grep -c warning "$log")"

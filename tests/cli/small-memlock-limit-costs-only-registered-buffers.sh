@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# An unprivileged server that may lock only 64 KiB of memory serves the right data with plain
+# buffers, and says so in one line.
+. "$(dirname "$0")/../lib/functions.sh"
+
+require qemu-io setpriv prlimit
+require_root "becoming another user"
+use_unprivileged_server
+image=$dir/disk.img
+
+serves()
+{
+	rm -f "$image"
+	truncate -s 64M "$image"
+	chown nobody "$image"
+	server_prefix=(prlimit --memlock=65536:65536 "${as_nobody[@]}")
+	start_server -- "$image" engine="$engine" control="$dir/control"
+	# Several connections at once, each with large requests, so that every context is used.
+	spawn one qemu-io -f raw -c 'aio_write -P 0x31 10001 8000000' -c 'aio_write -P 0x32 9M 8M' \
+		-c aio_flush "$uri"
+	quietly qemu-io -f raw -c 'aio_write -P 0x33 20M 16M' -c 'aio_write -P 0x34 40M 16M' -c aio_flush "$uri"
+	end_process one
+	expect_equal "status of qemu-io" 0 "$end_status"
+	quietly qemu-io -f raw -c 'read -P 0x31 10001 8000000' -c 'read -P 0x32 9M 8M' \
+		-c 'read -P 0x33 20M 16M' -c 'read -P 0x34 40M 16M' "$uri"
+	expect_equal registered_buffers false "$(control "$dir/control" status exports.0.registered_buffers)"
+	stop_server
+	if [ "$engine" = io_uring ]; then
+		expect_equal "lines about the limit" 1 "$(grep -c 'buffers are not registered' "$log")"
+	fi
+}
+
+each_engine serves

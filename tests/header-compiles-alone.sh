@@ -1,0 +1,21 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Every header compiles as the only thing that a file includes, and twice in a row.
+set -eu
+
+cd "$top_srcdir"
+headers=$(find common control engine plugins tests -name '*.h' 2>/dev/null | sort)
+test -n "$headers" || { echo "no headers in $PWD" >&2; exit 1; }
+failed=0
+for header in $headers; do
+	case $header in
+	plugins/* | tests/nbd/*) test "$ENABLE_PLUGIN" = yes || continue ;;
+	esac
+	# shellcheck disable=SC2086 # several flags
+	printf '#include "%s"\n#include "%s"\n' "$header" "$header" |
+		$CC $HEADER_FLAGS -Werror -fsyntax-only -x c - || {
+		echo "$header does not compile alone" >&2
+		failed=1
+	}
+done
+exit $failed

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/nbd/scratch.h"
+
+#include "common/cleanup.h"
+#include "tests/nbd/pattern.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#define PIECE (1u << 20)
+
+static char program_dir[PATH_MAX / 2]; /* of all tests; set by the parent */
+static char test_dir[PATH_MAX - 256];  /* of the running test; set in its own process */
+static char *paths[128];               /* that scratch_path() gave out */
+static unsigned int path_count;
+
+int
+scratch_init(void)
+{
+	const char *parent = getenv("TMPDIR");
+
+	snprintf(program_dir, sizeof(program_dir), "%s/loop-nbd-XXXXXX",
+		 parent && *parent ? parent : "/var/tmp");
+	return mkdtemp(program_dir) ? 0 : -errno;
+}
+
+static int
+remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk)
+{
+	(void)status;
+	(void)type;
+	(void)walk;
+	/* A mount point that is still busy stays; whoever unmounts it comes back. */
+	remove(path);
+	return 0;
+}
+
+static void
+remove_tree(const char *path)
+{
+	nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+void
+scratch_fini(void)
+{
+	if (getenv("LOOP_KEEP"))
+		fprintf(stderr, "kept: %s\n", program_dir);
+	else
+		remove_tree(program_dir);
+}
+
+void
+scratch_setup(void)
+{
+	snprintf(test_dir, sizeof(test_dir), "%s/XXXXXX", program_dir);
+	ck_assert_msg(mkdtemp(test_dir) != NULL, "%s: %s", test_dir, strerror(errno));
+	/* A server that serves as somebody else still has to get in. */
+	chmod(test_dir, 0755);
+}
+
+void
+scratch_teardown(void)
+{
+	if (!getenv("LOOP_KEEP"))
+		remove_tree(test_dir);
+	while (path_count > 0)
+		free(paths[--path_count]);
+}
+
+const char *
+scratch_dir(void)
+{
+	return test_dir;
+}
+
+bool
+scratch_has_direct_io(void)
+{
+	char path[PATH_MAX];
+	int CLEANUP_CLOSE fd = -1;
+
+	snprintf(path, sizeof(path), "%s/direct", program_dir);
+	fd = open(path, O_RDWR | O_CREAT | O_DIRECT | O_CLOEXEC, 0600);
+	unlink(path);
+	return fd >= 0;
+}
+
+bool
+scratch_has_poll_queues(void)
+{
+	/* A partition's queue is that of its disk, one directory up. */
+	static const char *const places[] = { "", "/.." };
+	struct stat status;
+
+	if (stat(program_dir, &status) != 0)
+		return false;
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		char path[PATH_MAX];
+		char value = '0';
+		int CLEANUP_CLOSE fd = -1;
+
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u%s/queue/io_poll",
+			 major(status.st_dev), minor(status.st_dev), places[i]);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd >= 0 && read(fd, &value, 1) == 1)
+			return value == '1';
+	}
+	return false;
+}
+
+const char *
+scratch_path(const char *name)
+{
+	char *path = NULL;
+
+	ck_assert_uint_lt(path_count, sizeof(paths) / sizeof(paths[0]));
+	ck_assert_int_ge(asprintf(&path, "%s/%s", test_dir, name), 0);
+	paths[path_count++] = path;
+	return path;
+}
+
+const char *
+scratch_sparse_image(const char *name, uint64_t size)
+{
+	const char *path = scratch_path(name);
+	int CLEANUP_CLOSE fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+	ck_assert_msg(fd >= 0, "%s: %s", path, strerror(errno));
+	ck_assert_msg(ftruncate(fd, (off_t)size) == 0, "%s: %s", path, strerror(errno));
+	return path;
+}
+
+const char *
+scratch_image(const char *name, uint64_t size, uint32_t pattern)
+{
+	const char *path = scratch_sparse_image(name, size);
+
+	scratch_write(path, 0, size, pattern);
+	return path;
+}
+
+void
+scratch_write(const char *path, uint64_t offset, uint64_t length, uint32_t pattern)
+{
+	int CLEANUP_CLOSE fd = open(path, O_WRONLY | O_CLOEXEC);
+	char *CLEANUP_FREE buffer = malloc(PIECE);
+
+	ck_assert_msg(fd >= 0, "%s: %s", path, strerror(errno));
+	ck_assert_ptr_nonnull(buffer);
+	while (length > 0) {
+		size_t piece = length < PIECE ? length : PIECE;
+		ssize_t n;
+
+		pattern_fill(buffer, piece, offset, pattern);
+		n = pwrite(fd, buffer, piece, (off_t)offset);
+		ck_assert_msg(n == (ssize_t)piece, "%s: writing: %s", path,
+			      n < 0 ? strerror(errno) : "short");
+		offset += piece;
+		length -= piece;
+	}
+	/* What a test counts (allocated blocks, a device's requests) must not move on its own. */
+	ck_assert_int_eq(fsync(fd), 0);
+}
+
+void
+scratch_expect_at(const char *file, int line, const char *path, uint64_t offset, uint64_t length,
+		  uint32_t pattern)
+{
+	int CLEANUP_CLOSE fd = open(path, O_RDONLY | O_CLOEXEC);
+	unsigned char *CLEANUP_FREE buffer = malloc(PIECE);
+
+	ck_assert_msg(fd >= 0, "%s: %s", path, strerror(errno));
+	ck_assert_ptr_nonnull(buffer);
+	while (length > 0) {
+		size_t piece = length < PIECE ? length : PIECE;
+		ssize_t n = pread(fd, buffer, piece, (off_t)offset);
+		ssize_t at;
+
+		if (n != (ssize_t)piece)
+			ck_abort_msg("%s:%d: %s: read %zd of %zu bytes at %llu", file, line, path,
+				     n, piece, (unsigned long long)offset);
+		at = pattern_mismatch(buffer, piece, offset, pattern);
+		if (at >= 0)
+			ck_abort_msg("%s:%d: %s: wrong byte 0x%02x at offset %llu, expected pattern %u",
+				     file, line, path, buffer[at],
+				     (unsigned long long)offset + (unsigned long long)at, pattern);
+		offset += piece;
+		length -= piece;
+	}
+}
+
+uint64_t
+scratch_allocated(const char *path)
+{
+	struct stat status;
+
+	ck_assert_msg(stat(path, &status) == 0, "%s: %s", path, strerror(errno));
+	return (uint64_t)status.st_blocks * 512;
+}
+
+void
+scratch_uncache(const char *path)
+{
+	int CLEANUP_CLOSE fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	ck_assert_msg(fd >= 0, "%s: %s", path, strerror(errno));
+	ck_assert_int_eq(fsync(fd), 0);
+	ck_assert_int_eq(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+}
+
+uint64_t
+scratch_cached(const char *path)
+{
+	int CLEANUP_CLOSE fd = open(path, O_RDONLY | O_CLOEXEC);
+	unsigned char *CLEANUP_FREE resident = NULL;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uint64_t cached = 0;
+	struct stat status;
+	size_t pages;
+	void *map;
+
+	ck_assert_msg(fd >= 0 && fstat(fd, &status) == 0, "%s: %s", path, strerror(errno));
+	pages = ((size_t)status.st_size + page - 1) / page;
+	resident = malloc(pages);
+	ck_assert_ptr_nonnull(resident);
+	map = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne(map, MAP_FAILED);
+	ck_assert_int_eq(mincore(map, (size_t)status.st_size, resident), 0);
+	munmap(map, (size_t)status.st_size);
+	for (size_t i = 0; i < pages; i++)
+		cached += resident[i] & 1 ? page : 0;
+	return cached;
+}

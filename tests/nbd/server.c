@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/nbd/server.h"
+
+#include "common/cleanup.h"
+#include "tests/nbd/scratch.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ARGUMENTS (SERVER_PARAMETERS + 24)
+#define TICK_MS 5
+#define PATIENCE_MS 15000 /* for a start or an end, on a busy machine */
+
+static void
+tick(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = TICK_MS * 1000000L }, NULL);
+}
+
+static const char *
+plugin(void)
+{
+	const char *path = getenv("LOOP_PLUGIN");
+
+	return path && *path ? path : "loop";
+}
+
+static const char *
+nbdkit(void)
+{
+	const char *path = getenv("NBDKIT");
+
+	return path && *path ? path : "nbdkit";
+}
+
+char *
+server_facts(void)
+{
+	char command[4096];
+	char *facts = NULL;
+	size_t capacity = 0;
+	FILE *out;
+
+	snprintf(command, sizeof(command), "'%s' '%s' --dump-plugin", nbdkit(), plugin());
+	out = popen(command, "re");
+	if (!out || getdelim(&facts, &capacity, '\0', out) < 0 || pclose(out) != 0) {
+		fprintf(stderr, "failed: %s\n", command);
+		exit(EXIT_FAILURE);
+	}
+	return facts;
+}
+
+/* A new name for a server's file; a test may start several servers. */
+static char *
+server_path(unsigned int number, const char *suffix)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "server%u.%s", number, suffix);
+	return strdup(scratch_path(name));
+}
+
+struct command {
+	char *words[ARGUMENTS]; /* NULL-terminated */
+	unsigned int count;
+};
+
+static void
+command_fini(struct command *command)
+{
+	for (unsigned int i = 0; i < command->count; i++)
+		free(command->words[i]);
+}
+
+static void
+command_add(struct command *command, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void
+command_add(struct command *command, const char *format, ...)
+{
+	va_list arguments;
+
+	ck_assert_uint_lt(command->count, ARGUMENTS - 1);
+	va_start(arguments, format);
+	ck_assert_int_ge(vasprintf(&command->words[command->count++], format, arguments), 0);
+	va_end(arguments);
+}
+
+static void
+command_build(struct command *command, const struct target *target,
+	      const struct server_config *config, const char *socket_path, const char *pid_path)
+{
+	const char *direct_io = target->direct_io ? "on" : "off";
+
+	command_add(command, "%s", nbdkit());
+	command_add(command, "--foreground");
+	command_add(command, "--unix=%s", socket_path);
+	command_add(command, "--pidfile=%s", pid_path);
+	if (config->threads)
+		command_add(command, "--threads=%u", config->threads);
+	if (config->read_only)
+		command_add(command, "--readonly");
+	command_add(command, "%s", plugin());
+	if (config->dir)
+		command_add(command, "dir=%s", config->dir);
+	else
+		command_add(command, "file=%s", config->file);
+	command_add(command, "engine=%s", target->engine);
+	command_add(command, "direct-io=%s", config->direct_io_auto ? "auto" : direct_io);
+	if (target->poll)
+		command_add(command, "poll=on");
+	for (unsigned int i = 0; i < SERVER_PARAMETERS && config->parameters[i]; i++)
+		command_add(command, "%s", config->parameters[i]);
+}
+
+static void
+server_exec(const struct command *command, const char *log_path, pid_t parent)
+{
+	int log = open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0644);
+	int null = open("/dev/null", O_RDWR);
+
+	if (log < 0 || null < 0)
+		_exit(126);
+	dup2(null, STDIN_FILENO);
+	dup2(null, STDOUT_FILENO);
+	dup2(log, STDERR_FILENO);
+	/* A test that fails or runs out of time takes its server with it. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(126);
+	execvp(command->words[0], command->words);
+	fprintf(stderr, "%s: %s\n", command->words[0], strerror(errno));
+	_exit(127);
+}
+
+static char *
+log_read(const struct server *server)
+{
+	char *text = NULL;
+	size_t capacity = 0;
+	FILE *log = fopen(server->log_path, "re");
+
+	if (!log || getdelim(&text, &capacity, '\0', log) < 0) {
+		free(text);
+		text = strdup("");
+	}
+	if (log)
+		fclose(log);
+	return text;
+}
+
+static void
+server_await(const struct server *server, const char *pid_path)
+{
+	for (unsigned int waited = 0; access(pid_path, F_OK) != 0; waited += TICK_MS) {
+		int status;
+
+		if (waitpid(server->pid, &status, WNOHANG) == server->pid)
+			ck_abort_msg("the server did not start (status 0x%x): %s",
+				     (unsigned int)status, log_read(server));
+		if (waited > PATIENCE_MS)
+			ck_abort_msg("the server does not listen: %s", log_read(server));
+		tick();
+	}
+}
+
+struct server *
+server_start(const struct target *target, const struct server_config *config)
+{
+	static unsigned int number;
+	struct server *server = calloc(1, sizeof(*server));
+	char *CLEANUP_FREE pid_path = server_path(number, "pid");
+	struct command command = { 0 };
+	pid_t self = getpid();
+
+	ck_assert_ptr_nonnull(server);
+	server->socket_path = server_path(number, "socket");
+	server->log_path = server_path(number, "log");
+	number++;
+	ck_assert_msg(strlen(server->socket_path) < sizeof(((struct sockaddr_un *)0)->sun_path),
+		      "%s: too long for a socket; choose a shorter TMPDIR", server->socket_path);
+	command_build(&command, target, config, server->socket_path, pid_path);
+	server->pid = fork();
+	ck_assert_int_ge(server->pid, 0);
+	if (server->pid == 0)
+		server_exec(&command, server->log_path, self);
+	command_fini(&command);
+	server_await(server, pid_path);
+	return server;
+}
+
+void
+server_stop(struct server *server)
+{
+	int status = 0;
+	unsigned int waited = 0;
+
+	kill(server->pid, SIGTERM);
+	while (waitpid(server->pid, &status, WNOHANG) == 0) {
+		if (waited > PATIENCE_MS) {
+			kill(server->pid, SIGKILL);
+			waitpid(server->pid, &status, 0);
+			ck_abort_msg("the server does not end: %s", log_read(server));
+		}
+		tick();
+		waited += TICK_MS;
+	}
+	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+		      "the server ended with status 0x%x: %s", (unsigned int)status,
+		      log_read(server));
+	free(server->socket_path);
+	free(server->log_path);
+	free(server);
+}
+
+bool
+server_log_has(const struct server *server, const char *first, const char *second)
+{
+	char *CLEANUP_FREE text = log_read(server);
+	char *rest = text;
+	char *line;
+
+	while ((line = strsep(&rest, "\n"))) {
+		const char *at = strstr(line, first);
+
+		if (at && (!second || strstr(at + strlen(first), second)))
+			return true;
+	}
+	return false;
+}
+
+void
+server_expect_log_at(const char *file, int line, const struct server *server, const char *first,
+		     const char *second)
+{
+	/* The reply to a client may overtake the line. */
+	for (unsigned int waited = 0; waited < 1000; waited += TICK_MS) {
+		if (server_log_has(server, first, second))
+			return;
+		tick();
+	}
+	ck_abort_msg("%s:%d: no \"%s\"...\"%s\" in the server's log: %s", file, line, first,
+		     second ? second : "", log_read(server));
+}

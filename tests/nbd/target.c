@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/nbd/target.h"
+
+#include "tests/nbd/loop_device.h"
+#include "tests/nbd/scratch.h"
+#include "tests/nbd/server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SKIPPED 77
+
+static const struct target rows[] = {
+	{ "io_uring, direct I/O", "io_uring", true, false },
+	{ "io_uring, buffered", "io_uring", false, false },
+	{ "aio, direct I/O", "aio", true, false },
+	{ "aio, buffered", "aio", false, false },
+	{ "threads, direct I/O", "threads", true, false },
+	{ "threads, buffered", "threads", false, false },
+	{ "io_uring, direct I/O, polled", "io_uring", true, true },
+};
+
+const struct target *
+target_row(int row)
+{
+	return &rows[row];
+}
+
+/* Why a row doesn't exist on this machine, or NULL. */
+static const char *
+row_absent(const struct target *row, const char *facts, unsigned int needs)
+{
+	char line[64];
+
+	if (row->poll && (needs & TARGET_NEVER_POLLED || !scratch_has_poll_queues()))
+		return "its disk has no poll queues";
+	snprintf(line, sizeof(line), "loop_engine_%s=yes\n", row->engine);
+	if (!strstr(facts, line))
+		return "this machine does not allow that engine";
+	if (row->direct_io && !scratch_has_direct_io())
+		return "the scratch directory's file system has no direct I/O";
+	return NULL;
+}
+
+/* Adds the rows that exist; returns how many.  Those that don't are named. */
+static unsigned int
+add_rows(Suite *suite, target_tests add_tests, unsigned int needs, unsigned int seconds)
+{
+	const char *only = getenv("LOOP_ENGINE");
+	char *facts = server_facts();
+	unsigned int added = 0;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const char *reason;
+		TCase *tests;
+
+		if (only && strcmp(only, rows[i].engine) != 0)
+			continue;
+		reason = row_absent(&rows[i], facts, needs);
+		if (reason) {
+			if (!(rows[i].poll && needs & TARGET_NEVER_POLLED))
+				fprintf(stderr, "not run on \"%s\": %s\n", rows[i].name, reason);
+			continue;
+		}
+		tests = tcase_create(rows[i].name);
+		tcase_set_timeout(tests, seconds);
+		tcase_add_checked_fixture(tests, scratch_setup, scratch_teardown);
+		add_tests(tests, (int)i);
+		suite_add_tcase(suite, tests);
+		added++;
+	}
+	free(facts);
+	return added;
+}
+
+static int
+run(Suite *suite)
+{
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int
+target_main(const char *name, target_tests add_tests, unsigned int needs, unsigned int seconds)
+{
+	const char *reason = needs & TARGET_NEEDS_ROOT ? loop_device_absent() : NULL;
+	Suite *suite;
+	int result;
+
+	if (reason) {
+		fprintf(stderr, "%s: skipped: %s\n", name, reason);
+		return SKIPPED;
+	}
+	result = scratch_init();
+	if (result < 0) {
+		fprintf(stderr, "%s: no scratch directory: %s\n", name, strerror(-result));
+		return EXIT_FAILURE;
+	}
+	suite = suite_create(name);
+	if (add_rows(suite, add_tests, needs, seconds) > 0) {
+		result = run(suite);
+	} else {
+		fprintf(stderr, "%s: skipped: none of the wanted targets exists here\n", name);
+		result = SKIPPED;
+	}
+	scratch_fini();
+	return result;
+}

@@ -1,0 +1,21 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Every source file and test is listed in its directory's Makefile.am: none is forgotten in a
+# release, no test is written and then never run.
+set -eu
+
+cd "$top_srcdir"
+failed=0
+for file in $(find common control engine plugins man tests -name '*.[ch]' -o -path 'tests/*.sh' | sort); do
+	case $file in
+	*/.*) continue ;;
+	esac
+	makefile=${file%/*}/Makefile.am
+	name=${file##*/}
+	# A program's own source file is implied by its name.
+	if ! grep -qE "(^|[[:blank:]/])(${name//./\\.}|${name%.c})\\.?([[:blank:]]|\$)" "$makefile"; then
+		echo "$file is not in $makefile" >&2
+		failed=1
+	fi
+done
+exit $failed

@@ -1,0 +1,26 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Every source file and script says its licence in its first lines.
+set -eu
+
+cd "$top_srcdir"
+missing=$(
+	find . -type d \( -name .git -o -name .libs -o -name __pycache__ -o -name 'nbdloop-*' -o -path ./autom4te.cache \
+		-o -path ./build-aux -o -path ./build \) -prune -o -type f -print |
+		while read -r file; do
+			case $file in
+			# Made by autotools or by configure.
+			*/Makefile.in | ./aclocal.m4 | ./m4/l*.m4 | ./config* | ./libtool | ./run | ./wrapper/nbdkit)
+				test "$file" = ./configure.ac || continue
+				;;
+			*.[ch] | *.sh | *.py | *.pod | *.am | *.mk | *.m4 | *.in) ;;
+			*) head -c 2 "$file" | grep -q '^#!' || continue ;;
+			esac
+			head -n 3 "$file" | grep -q 'SPDX-License-Identifier: BSD-3-Clause' || echo "$file"
+		done
+)
+if [ -n "$missing" ]; then
+	echo "without an SPDX line:" >&2
+	echo "$missing" >&2
+	exit 1
+fi

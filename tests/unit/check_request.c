@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Requests of the control socket: the parser.
+ */
+#include "control/request.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char line[CONTROL_REQUEST_MAX];
+static struct control_request request;
+
+static int
+parse(const char *text, const char **error)
+{
+	snprintf(line, sizeof(line), "%s", text);
+	memset(&request, 0xaa, sizeof(request));
+	return control_request_parse(line, &request, error);
+}
+
+static void
+assert_parses(const char *text)
+{
+	const char *error = "untouched";
+
+	ck_assert_msg(parse(text, &error) == 0, "'%s': %s", text, error);
+}
+
+/* Refused, with a sentence that holds `hint`. */
+static void
+assert_refused(const char *text, const char *hint)
+{
+	const char *error = NULL;
+
+	ck_assert_msg(parse(text, &error) == -EINVAL, "'%s' was accepted", text);
+	ck_assert_ptr_nonnull(error);
+	ck_assert_msg(strstr(error, hint), "'%s': '%s' doesn't tell '%s'", text, error, hint);
+}
+
+START_TEST(status_stands_alone)
+{
+	assert_parses("status");
+	ck_assert_int_eq(request.verb, CONTROL_STATUS);
+	ck_assert_ptr_null(request.export_name);
+	assert_refused("status all", "nothing may follow");
+	assert_refused("status export=a", "nothing may follow");
+}
+END_TEST
+
+START_TEST(set_tells_on_from_off)
+{
+	assert_parses("set direct-io=on");
+	ck_assert_int_eq(request.verb, CONTROL_SET);
+	ck_assert(request.direct_io);
+	ck_assert_ptr_null(request.export_name);
+	assert_parses("set direct-io=off");
+	ck_assert_int_eq(request.verb, CONTROL_SET);
+	ck_assert(!request.direct_io);
+	ck_assert_ptr_null(request.export_name);
+}
+END_TEST
+
+START_TEST(set_takes_an_export)
+{
+	assert_parses("set direct-io=on export=disk.img");
+	ck_assert(request.direct_io);
+	ck_assert_str_eq(request.export_name, "disk.img");
+}
+END_TEST
+
+START_TEST(resize_works_with_and_without_an_export)
+{
+	assert_parses("resize");
+	ck_assert_int_eq(request.verb, CONTROL_RESIZE);
+	ck_assert_ptr_null(request.export_name);
+	assert_parses("resize export=disk.img");
+	ck_assert_int_eq(request.verb, CONTROL_RESIZE);
+	ck_assert_str_eq(request.export_name, "disk.img");
+}
+END_TEST
+
+START_TEST(export_takes_the_rest_of_the_line)
+{
+	assert_parses("resize export= my disk  export=2 ");
+	ck_assert_str_eq(request.export_name, " my disk  export=2 ");
+	assert_parses("set direct-io=off export=a=b\tc\xff");
+	ck_assert_str_eq(request.export_name, "a=b\tc\xff");
+}
+END_TEST
+
+START_TEST(empty_export_name_is_a_name)
+{
+	assert_parses("resize export=");
+	ck_assert_ptr_nonnull(request.export_name);
+	ck_assert_str_eq(request.export_name, "");
+}
+END_TEST
+
+START_TEST(export_name_lies_in_the_callers_line)
+{
+	assert_parses("resize export=abc");
+	ck_assert_ptr_eq(request.export_name, line + strlen("resize export="));
+}
+END_TEST
+
+START_TEST(blanks_around_words_do_not_matter)
+{
+	assert_parses("  status  ");
+	assert_parses("set   direct-io=on  ");
+	ck_assert_ptr_null(request.export_name);
+	assert_parses(" set direct-io=on   export=x");
+	ck_assert_str_eq(request.export_name, "x");
+}
+END_TEST
+
+START_TEST(export_name_of_4096_bytes_fits)
+{
+	char text[CONTROL_REQUEST_MAX] = "set direct-io=off export=";
+	size_t start = strlen(text);
+
+	memset(text + start, 'n', 4096);
+	assert_parses(text);
+	ck_assert_uint_eq(strlen(request.export_name), 4096);
+}
+END_TEST
+
+START_TEST(unknown_verb_is_refused_with_all_that_is_known)
+{
+	static const char *const bad[] = {
+		"", " ", "stat", "statusx", "STATUS", "reset", "status\r", "status\t", "get direct-io",
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_refused(bad[i], "\"status\"");
+		assert_refused(bad[i], "\"set direct-io=on|off [export=NAME]\"");
+		assert_refused(bad[i], "\"resize [export=NAME]\"");
+	}
+}
+END_TEST
+
+START_TEST(bad_setting_is_refused_with_what_is_allowed)
+{
+	static const char *const bad[] = {
+		"set", "set direct-io", "set direct-io=", "set direct-io=auto", "set direct-io=ON",
+		"set direct-io=onn", "set direct-io on", "set direct_io=on", "set poll=on",
+		"set export=a", "set export=a direct-io=on", "set direct-io=on direct-io=off",
+		"set direct-io=on exports=a", "set direct-io=on Export=a",
+		"set direct-io=on disk.img", "set direct-io=on,export=a",
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_refused(bad[i], "\"set direct-io=on\" or \"set direct-io=off\"");
+		assert_refused(bad[i], "\"export=NAME\"");
+	}
+}
+END_TEST
+
+START_TEST(resize_with_anything_but_an_export_is_refused)
+{
+	assert_refused("resize disk.img", "only \"export=NAME\"");
+	assert_refused("resize 1G", "only \"export=NAME\"");
+	assert_refused("resize export", "only \"export=NAME\"");
+	assert_refused("resize x export=a", "only \"export=NAME\"");
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("request");
+	TCase *parser = tcase_create("parser");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_test(parser, status_stands_alone);
+	tcase_add_test(parser, set_tells_on_from_off);
+	tcase_add_test(parser, set_takes_an_export);
+	tcase_add_test(parser, resize_works_with_and_without_an_export);
+	tcase_add_test(parser, export_takes_the_rest_of_the_line);
+	tcase_add_test(parser, empty_export_name_is_a_name);
+	tcase_add_test(parser, export_name_lies_in_the_callers_line);
+	tcase_add_test(parser, blanks_around_words_do_not_matter);
+	tcase_add_test(parser, export_name_of_4096_bytes_fits);
+	tcase_add_test(parser, unknown_verb_is_refused_with_all_that_is_known);
+	tcase_add_test(parser, bad_setting_is_refused_with_what_is_allowed);
+	tcase_add_test(parser, resize_with_anything_but_an_export_is_refused);
+	suite_add_tcase(suite, parser);
+
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
