@@ -81,13 +81,13 @@ log_message(enum log_level level, const char *format, va_list arguments)
 	errno = saved;
 }
 
-#define LOG_FORMATTED(level)                                 \
-	do {                                                 \
-		va_list arguments;                           \
-                                                             \
-		va_start(arguments, format);                 \
-		log_message((level), format, arguments);     \
-		va_end(arguments);                           \
+#define LOG_FORMATTED(level)                                                                       \
+	do {                                                                                       \
+		va_list arguments;                                                                 \
+                                                                                                   \
+		va_start(arguments, format);                                                       \
+		log_message((level), format, arguments);                                           \
+		va_end(arguments);                                                                 \
 	} while (0)
 
 void

@@ -26,7 +26,7 @@ clock_ms(void)
 void
 control_client_init(struct control_client *client)
 {
-	*client = (struct control_client){.fd = -1};
+	*client = (struct control_client){ .fd = -1 };
 }
 
 void
@@ -115,9 +115,9 @@ client_answer(struct control_client *client, control_handler handler, void *data
 		client->used -= (size_t)(end - client->line);
 		memmove(client->line, end, client->used);
 	} else {
-		write_error(out, client->used == sizeof(client->line) ?
-					 "the request is too long" :
-					 "the request has no newline at its end");
+		write_error(out, client->used == sizeof(client->line)
+					 ? "the request is too long"
+					 : "the request has no newline at its end");
 		client->last_answer = true;
 	}
 	fputc('\n', out);
@@ -146,7 +146,6 @@ client_send(struct control_client *client)
 		return 0;
 
 	free(steal_pointer(&client->answer));
-	client->deadline = clock_ms() + CONTROL_CLIENT_TIMEOUT_MS;
 	if (client->last_answer) {
 		/* To close now, with input unread, would reset the connection: the client
 		 * might fail in its send() and never read why. */

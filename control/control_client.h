@@ -13,18 +13,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A client has so long to complete a request and to take its answer. */
+/* A client has so long to complete its first request, and from each answer on to take that and
+ * complete the next request. */
 #define CONTROL_CLIENT_TIMEOUT_MS 5000
 
 struct control_client {
-	int fd;              /* -1: nobody is connected */
-	int64_t deadline;    /* CLOCK_MONOTONIC, ms */
-	char *answer;        /* being sent, or NULL; owned */
+	int fd;		  /* -1: nobody is connected */
+	int64_t deadline; /* CLOCK_MONOTONIC, ms */
+	char *answer;	  /* being sent, or NULL; owned */
 	size_t answer_size;
 	size_t answer_sent;
-	bool last_answer;    /* nothing more is read after `answer` */
-	bool draining;       /* all is said; what still comes in is thrown away */
-	size_t used;         /* bytes in `line` */
+	bool last_answer; /* nothing more is read after `answer` */
+	bool draining;	  /* all is said; what still comes in is thrown away */
+	size_t used;	  /* bytes in `line` */
 	char line[CONTROL_REQUEST_MAX];
 };
 

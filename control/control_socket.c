@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "control/control_client.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -24,14 +25,18 @@
 /* Pause before something is tried again that failed for want of descriptors or memory. */
 #define PAUSE_MS 100
 
-enum poll_slot { POLL_STOP, POLL_LISTEN, POLL_CLIENT };
+enum poll_slot {
+	POLL_STOP,
+	POLL_LISTEN,
+	POLL_CLIENT
+};
 
 struct control_socket {
-	char *path;         /* absolute: the server may change its directory */
-	dev_t dev;          /* the socket file that we made, to remove no other one */
-	ino_t ino;          /* 0: none made */
+	char *path; /* absolute: the server may change its directory */
+	dev_t dev;  /* the socket file that we made, to remove no other one */
+	ino_t ino;  /* 0: none made */
 	int listen_fd;
-	int stop_fd;        /* eventfd; readable when the thread shall end */
+	int stop_fd; /* eventfd; readable when the thread shall end */
 	control_handler handler;
 	void *data;
 	bool started;
@@ -74,7 +79,7 @@ address_init(struct sockaddr_un *address, const char *path, char **error)
 		return refuse(error, ENAMETOOLONG, path,
 			      "the path has %zu bytes, but the path of a socket can have only %zu",
 			      length, most);
-	*address = (struct sockaddr_un){.sun_family = AF_UNIX};
+	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	memcpy(address->sun_path, path, length + 1);
 	return 0;
 }
@@ -106,8 +111,7 @@ stale_remove(const struct sockaddr_un *address, char **error)
 	int result;
 
 	if (lstat(path, &before))
-		return errno == ENOENT ? 0 :
-					 refuse(error, errno, path, "%s", strerror(errno));
+		return errno == ENOENT ? 0 : refuse(error, errno, path, "%s", strerror(errno));
 	if (!S_ISSOCK(before.st_mode))
 		return refuse(error, EEXIST, path,
 			      "the file exists and is not a socket; choose another path");
@@ -263,8 +267,7 @@ client_accept(struct control_socket *control)
 	struct control_client *slot = clients_free_slot(control);
 	int fd;
 
-	if (!slot)
-		return;
+	assert(slot); /* or the listening socket wasn't polled */
 	fd = accept4(control->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0) {
 		control_client_open(slot, fd);
@@ -286,7 +289,7 @@ control_run(void *data)
 	for (;;) {
 		bool may_accept = !control->accept_paused && clients_free_slot(control);
 
-		polled[POLL_STOP] = (struct pollfd){.fd = control->stop_fd, .events = POLLIN};
+		polled[POLL_STOP] = (struct pollfd){ .fd = control->stop_fd, .events = POLLIN };
 		polled[POLL_LISTEN] = (struct pollfd){
 			.fd = may_accept ? control->listen_fd : -1,
 			.events = POLLIN,

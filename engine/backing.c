@@ -82,7 +82,7 @@ static int
 learn_type(struct backing *backing, bool beneath, const char **what)
 {
 	struct stat st;
-	int sector;
+	int sector, read_only;
 
 	if (fstat(backing->fd, &st) < 0)
 		return -errno;
@@ -101,6 +101,9 @@ learn_type(struct backing *backing, bool beneath, const char **what)
 	if (ioctl(backing->fd, BLKSSZGET, &sector) < 0)
 		return -errno;
 	backing->block_size = (unsigned int)sector;
+	/* The kernel lets root open a read-only device for writing, and fails each write then. */
+	if (ioctl(backing->fd, BLKROGET, &read_only) == 0 && read_only)
+		backing->writable = false;
 	return 0;
 }
 
@@ -145,6 +148,16 @@ backing_open(struct backing *backing, int dirfd, const char *path, unsigned int 
 	}
 	open_direct(backing, &place);
 	return 0;
+}
+
+bool
+backing_is_beneath(int dirfd, const char *name)
+{
+	const struct place place = {dirfd, name, true};
+	int CLEANUP_CLOSE fd = place_open(&place, O_RDONLY);
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 void

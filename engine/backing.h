@@ -45,6 +45,10 @@ backing_open(struct backing *backing, int dirfd, const char *path, unsigned int 
 void
 backing_close(struct backing *backing);
 
+/* Whether BACKING_BENEATH would find a regular file under that name in `dirfd`. */
+bool
+backing_is_beneath(int dirfd, const char *name);
+
 /* The present size in bytes, or -errno. */
 int64_t
 backing_size(const struct backing *backing);

@@ -100,12 +100,12 @@ count(struct ioctx *ctx, const struct io *io)
 	};
 
 	counter_add(&ctx->counters, counter_of[io->op], 1);
-	if (io->op == IO_READ)
-		counter_add(&ctx->counters, COUNTER_READ_BYTES, io->length);
-	if (io->op == IO_WRITE)
-		counter_add(&ctx->counters, COUNTER_WRITE_BYTES, io->length);
 	if (io->result < 0)
 		counter_add(&ctx->counters, COUNTER_ERRORS, 1);
+	else if (io->op == IO_READ)
+		counter_add(&ctx->counters, COUNTER_READ_BYTES, io->length);
+	else if (io->op == IO_WRITE)
+		counter_add(&ctx->counters, COUNTER_WRITE_BYTES, io->length);
 }
 
 void
@@ -319,19 +319,17 @@ ioctx_run(struct ioctx *ctx, bool wait)
 }
 
 static void
-nothing(struct io *io)
+executed(struct io *io)
 {
-	(void)io;
+	io->done = NULL;
 }
 
 int
 io_execute(struct ioctx *ctx, struct io *io)
 {
-	unsigned int others = ctx->unfinished;
-
-	io->done = nothing;
+	io->done = executed;
 	io_submit(ctx, io);
-	while (ctx->unfinished > others)
+	while (io->done)
 		ioctx_run(ctx, true);
 	return io->result;
 }

@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static const struct loop_config *config;
 static int directory = -1; /* dir= */
@@ -224,17 +223,14 @@ exports_leave(struct export_image *e)
 	exports_put(e);
 }
 
+/* A link is an export if it leads to a file in the directory. */
 static bool
-is_regular(const struct dirent *entry)
+is_export(const struct dirent *entry)
 {
-	struct stat st;
-
 	if (entry->d_type == DT_REG)
 		return true;
-	if (entry->d_type != DT_UNKNOWN && entry->d_type != DT_LNK)
-		return false;
-	/* A link that leads out of the directory may be listed, but can't be opened. */
-	return fstatat(directory, entry->d_name, &st, 0) == 0 && S_ISREG(st.st_mode);
+	return (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN) &&
+	       backing_is_beneath(directory, entry->d_name);
 }
 
 int
@@ -253,7 +249,7 @@ exports_visit_names(int (*visit)(void *data, const char *name), void *data)
 		return r;
 	}
 	while (r == 0 && (entry = readdir(dir)) != NULL) {
-		if (is_regular(entry))
+		if (is_export(entry))
 			r = visit(data, entry->d_name);
 	}
 	closedir(dir);
