@@ -81,10 +81,9 @@ fail(struct image *image, struct chunk *chunk, int err, const char *detail)
 static void
 fail_sync(struct image *image, struct chunk *chunk, int err)
 {
-	bool buffered = chunk->op == CHUNK_SYNC ? !image_direct(image) : !chunk->direct;
 	int none = 0;
 
-	if (buffered && atomic_compare_exchange_strong(&image->sync_failure, &none, err))
+	if (!image_direct(image) && atomic_compare_exchange_strong(&image->sync_failure, &none, err))
 		fail(image, chunk, err,
 		     "writing back failed, and what was written before may be lost; every later flush of this "
 		     "image fails until the server is started again");
@@ -199,7 +198,7 @@ chunk_failed(struct ioctx *ctx, struct chunk *chunk, int err)
 {
 	if (chunk->op == CHUNK_ALLOCATE)
 		allocate_failed(ctx, chunk, err);
-	else if (chunk->op == CHUNK_SYNC || chunk->dsync)
+	else if (chunk->op == CHUNK_SYNC)
 		fail_sync(ctx->image, chunk, err);
 	else
 		fail(ctx->image, chunk, err, NULL);

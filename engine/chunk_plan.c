@@ -144,8 +144,10 @@ plan_transfer(const struct image *image, struct io *io, struct chunk *chunk, uin
 		plan_straight(image, chunk, bytes, align, ctx->backend->serial);
 	else
 		plan_bounced(image, ctx, chunk, bytes, align);
-	/* One write can make itself durable; after several, one sync is cheaper than a sync of each. */
-	if ((io->flags & IO_FUA) && chunk->op == CHUNK_WRITE && chunk->bytes == io->length &&
+	/* One write can make itself durable; after several, one sync is cheaper than a sync of each.  In
+	 * the page cache, the sync must be told from the write: only a failed sync has lost data of
+	 * other writes (fail_sync()). */
+	if ((io->flags & IO_FUA) && chunk->op == CHUNK_WRITE && chunk->bytes == io->length && chunk->direct &&
 	    ctx->backend->dsync) {
 		chunk->dsync = true;
 		io->durable = true;

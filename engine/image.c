@@ -119,6 +119,7 @@ image_open(int dirfd, const char *path, unsigned int flags, const struct image_c
 		return r;
 	}
 	pthread_mutex_init(&image->switching, NULL);
+	pthread_mutex_init(&image->locking, NULL);
 	pthread_mutex_init(&image->facts, NULL);
 	range_lock_init(&image->ranges);
 	pool_init(&image->pool, config->contexts);
@@ -141,6 +142,7 @@ image_close(struct image *image)
 		lock_drop(image->backing.fd);
 	range_lock_fini(&image->ranges);
 	pthread_mutex_destroy(&image->facts);
+	pthread_mutex_destroy(&image->locking);
 	pthread_mutex_destroy(&image->switching);
 	backing_close(&image->backing);
 	free(image);

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* image->facts held. */
+/* Nothing is said again about a size that is what it was. */
 static int
 take_up_size(struct image *image, char **error)
 {
@@ -35,7 +35,7 @@ take_up_size(struct image *image, char **error)
 		return (int)file_size;
 	}
 	r = window_length(&image->backing, &image->config, (uint64_t)file_size, &length, error);
-	if (r == 0)
+	if (r == 0 && length / image->sector_size * image->sector_size != image_size(image))
 		atomic_store(&image->size, window_round(&image->backing, length, image->sector_size));
 	return r;
 }
@@ -43,27 +43,34 @@ take_up_size(struct image *image, char **error)
 int
 image_resize(struct image *image, char **error)
 {
-	int r;
-
 	*error = NULL;
-	pthread_mutex_lock(&image->facts);
-	r = take_up_size(image, error);
-	pthread_mutex_unlock(&image->facts);
-	return r;
+	return take_up_size(image, error);
 }
 
-/* image->facts held. */
+static bool
+is_locked(struct image *image, bool writable)
+{
+	bool locked;
+
+	pthread_mutex_lock(&image->facts);
+	locked = image->locked && (image->locked_writable || !writable);
+	pthread_mutex_unlock(&image->facts);
+	return locked;
+}
+
+/* image->locking held. */
 static int
 lock_as(struct image *image, bool writable, char **error)
 {
+	bool again = is_locked(image, false);
 	int r = lock_take(image->backing.fd, image->backing.path, image->config.lock, writable, error);
 
-	if (r == 0 && !image->locked)
-		r = take_up_size(image, error);
-	if (r == 0) {
-		image->locked = true;
-		image->locked_writable = writable;
-	}
+	if (r == 0 && !again && (r = take_up_size(image, error)) < 0)
+		lock_drop(image->backing.fd);
+	pthread_mutex_lock(&image->facts);
+	image->locked = r == 0;
+	image->locked_writable = r == 0 && writable;
+	pthread_mutex_unlock(&image->facts);
 	return r;
 }
 
@@ -73,17 +80,21 @@ image_lock(struct image *image, bool writable, char **error)
 	int r = 0;
 
 	*error = NULL;
-	pthread_mutex_lock(&image->facts);
-	if (!image->locked || (writable && !image->locked_writable)) {
+	if (is_locked(image, writable))
+		return 0;
+	pthread_mutex_lock(&image->locking);
+	if (!is_locked(image, writable)) {
+		bool weaker = is_locked(image, false);
+
 		r = lock_as(image, writable, error);
-		if (r < 0 && image->locked) {
+		if (r < 0 && weaker) {
 			/* The stronger lock was refused, and the weaker one went with it. */
 			char *CLEANUP_FREE ignored = NULL;
 
-			image->locked = lock_as(image, false, &ignored) == 0;
+			lock_as(image, false, &ignored);
 		}
 	}
-	pthread_mutex_unlock(&image->facts);
+	pthread_mutex_unlock(&image->locking);
 	return r;
 }
 

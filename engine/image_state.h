@@ -29,6 +29,9 @@ struct image {
 	/* Held while direct I/O is switched, which takes as long as writing back does. */
 	alignas(64) pthread_mutex_t switching;
 
+	/* Held while the lock on the file is taken: a server that was killed may have to be waited for. */
+	pthread_mutex_t locking;
+
 	/* Held for moments only: connecting and asking for the status never wait for I/O. */
 	pthread_mutex_t facts;
 	char direct_reason[REASON_MAX];    /* guarded by facts, as what follows */

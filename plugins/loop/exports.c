@@ -208,18 +208,14 @@ exports_join(const char *name, bool writable)
 		exports_put(e);
 		return NULL;
 	}
-	pthread_mutex_lock(&mutex);
 	e->connections++;
-	pthread_mutex_unlock(&mutex);
 	return e;
 }
 
 void
 exports_leave(struct export_image *e)
 {
-	pthread_mutex_lock(&mutex);
 	e->connections--;
-	pthread_mutex_unlock(&mutex);
 	exports_put(e);
 }
 

@@ -17,7 +17,7 @@ struct export_image {
 	struct image *image;
 	char *name;               /* of the export by which it was opened first; "" with file= */
 	unsigned int references;  /* connections, and the table itself with file= */
-	unsigned int connections;
+	_Atomic unsigned int connections;
 	struct export_image *next;
 };
 
