@@ -14,7 +14,10 @@ static const struct backend *const by_choice[] = {
 static int
 refuse(int err, const struct backing *backing, const char *option, const char *reason, char **error)
 {
-	if (asprintf(error, "%s: %s is not possible: %s", backing->path, option, reason) < 0)
+	int name = (int)strcspn(option, "=");
+
+	if (asprintf(error, "%s: %s is not possible: %s; %.*s=auto would go without", backing->path, option, reason,
+		     name, option) < 0)
 		*error = NULL;
 	return err;
 }

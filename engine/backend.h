@@ -23,7 +23,7 @@ struct backend {
 	 * the reason. Leaves nothing open: rings don't survive a fork. */
 	int (*probe)(const struct backing *backing, char reason[REASON_MAX]);
 
-	/* Sets ctx->backend_state (and ctx->registered_buffers).  0 or -errno. */
+	/* Sets ctx->backend_state (and ctx->registered).  0 or -errno. */
 	int (*init)(struct ioctx *ctx);
 	void (*fini)(struct ioctx *ctx);
 

@@ -31,17 +31,18 @@ static int
 aio_probe(const struct backing *backing, char reason[REASON_MAX])
 {
 	aio_context_t context = 0;
+	int err = syscall(SYS_io_setup, 1, &context) < 0 ? -errno : 0;
 
 	(void)backing;
-	if (syscall(SYS_io_setup, 1, &context) < 0) {
-		int err = -errno;
-
+	/* A seccomp filter may allow one of the calls and not the other. */
+	if (err == 0) {
+		err = syscall(SYS_io_submit, context, 0, NULL) < 0 ? -errno : 0;
+		syscall(SYS_io_destroy, context);
+	}
+	if (err < 0)
 		snprintf(reason, REASON_MAX, "aio: %s%s", strerror(-err),
 			 err == -EAGAIN ? " (see /proc/sys/fs/aio-max-nr)" : "");
-		return err;
-	}
-	syscall(SYS_io_destroy, context);
-	return 0;
+	return err;
 }
 
 static void

@@ -84,6 +84,7 @@ polled_init(struct ioctx *ctx)
 {
 	const struct backing *backing = &ctx->image->backing;
 	struct rings *rings = malloc(sizeof(*rings));
+	unsigned int registered;
 	int r;
 
 	if (!rings)
@@ -99,9 +100,10 @@ polled_init(struct ioctx *ctx)
 		free(rings);
 		return r;
 	}
-	/* Where one ring can't have them, neither gets them. */
-	ctx->registered_buffers = ring_register_arena(&rings->polled, ctx) &&
-				  ring_register_arena(&rings->plain, ctx);
+	ctx->registered = ring_register_arena(&rings->polled, ctx);
+	registered = ring_register_arena(&rings->plain, ctx);
+	if (registered < ctx->registered)
+		ctx->registered = registered;
 	ctx->backend_state = rings;
 	return 0;
 }

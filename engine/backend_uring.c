@@ -12,6 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* The memory of a server's rings is counted for its user until a while after its end (RLIMIT_MEMLOCK):
+ * who restarts one waits that long. */
+#define PROBE_TRIES 50
+#define PROBE_STEP_MS 20
 
 static int
 uring_probe(const struct backing *backing, char reason[REASON_MAX])
@@ -19,6 +25,10 @@ uring_probe(const struct backing *backing, char reason[REASON_MAX])
 	struct ring ring;
 	int r = ring_init(&ring, backing, 1, 0);
 
+	for (int i = 0; r == -ENOMEM && i < PROBE_TRIES; i++) {
+		usleep(PROBE_STEP_MS * 1000);
+		r = ring_init(&ring, backing, 1, 0);
+	}
 	if (r < 0) {
 		/* ENOSYS and EPERM both occur in containers (seccomp), EPERM by kernel.io_uring_disabled. */
 		snprintf(reason, REASON_MAX, "io_uring: %s", strerror(-r));
@@ -41,7 +51,7 @@ uring_init(struct ioctx *ctx)
 		free(ring);
 		return r;
 	}
-	ctx->registered_buffers = ring_register_arena(ring, ctx);
+	ctx->registered = ring_register_arena(ring, ctx);
 	ctx->backend_state = ring;
 	return 0;
 }

@@ -91,7 +91,7 @@ learn_type(struct backing *backing, bool beneath, const char **what)
 	backing->block_size = 1;
 	if (S_ISREG(st.st_mode))
 		return 0;
-	*what = "is not a regular file or a block device";
+	*what = S_ISDIR(st.st_mode) ? "is a directory, not an image" : "is not a regular file or a block device";
 	if (beneath || !S_ISBLK(st.st_mode))
 		return S_ISDIR(st.st_mode) ? -EISDIR : -ENOTBLK;
 	*what = NULL;
@@ -141,6 +141,8 @@ backing_open(struct backing *backing, int dirfd, const char *path, unsigned int 
 	if (!backing->path)
 		return set_error(error, -ENOMEM, path, NULL);
 	backing->fd = open_buffered(backing, &place, flags & BACKING_READ_ONLY);
+	if (place.beneath && (backing->fd == -EXDEV || backing->fd == -ELOOP))
+		what = "leads out of the directory";
 	r = backing->fd < 0 ? backing->fd : learn_type(backing, place.beneath, &what);
 	if (r < 0) {
 		backing_close(backing);

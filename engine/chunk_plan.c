@@ -103,7 +103,7 @@ plan_bounced(const struct image *image, struct ioctx *ctx, struct chunk *chunk, 
 	uint64_t most = CHUNK_SIZE - before;
 
 	chunk->bounced = true;
-	chunk->registered = ctx->registered_buffers;
+	chunk->registered = chunk < ctx->chunks + ctx->registered;
 	chunk->buffer = chunk->bounce;
 	chunk->offset = image->config.offset + chunk->start - before;
 	if (chunk->op == CHUNK_WRITE && (before || bytes < align)) {

@@ -42,8 +42,8 @@ const struct option_row image_option_rows[] = {
 			"The smallest block that clients are told to use.  Requests that don't\n"
 			"keep to it are still served correctly, but more slowly with direct I/O.\n\n"
 			"The default is the block size that direct I/O to the file needs when direct\n"
-			"I/O is on, and 512 otherwise.  The Linux kernel's client does not ask the\n"
-			"server: give nbd-client(8) the same size with I<-b>.\n",
+			"I/O is on, and 512 otherwise.  The size of the export is a multiple of it.\n"
+			"The Linux kernel's client doesn't ask the server: see L</Sector size>.\n",
 	},
 	{
 		.name = "direct-io",
@@ -56,11 +56,9 @@ const struct option_row image_option_rows[] = {
 		.manual =
 			"With direct I/O the image is not kept in this machine's page cache: its\n"
 			"clients cache what they read, and memory isn't spent twice.\n\n"
-			"It is possible under the Linux loop driver's rule: the file system must\n"
-			"allow it, the sector size must not be smaller than the block size that direct\n"
-			"I/O needs there, and C<offset> must be a multiple of that block size.\n"
-			"C<on> fails with the reason where it is not possible, C<auto> turns it off\n"
-			"and says why, C<off> always uses the page cache.\n",
+			"C<on> fails with the reason where it isn't possible, C<auto> uses the page cache\n"
+			"there and says why, C<off> always uses the page cache.  What makes it\n"
+			"possible is told in L</Direct I/O>.\n",
 	},
 	{
 		.name = "engine",
@@ -72,9 +70,10 @@ const struct option_row image_option_rows[] = {
 		.help = "how requests reach the file",
 		.manual =
 			"C<io_uring> uses rings with registered files and buffers, C<aio> Linux\n"
-			"kernel AIO, C<threads> one system call at a time on the server's threads.\n"
-			"C<auto> takes the first of them that this machine allows; containers\n"
-			"often forbid io_uring.  Any other choice fails where it isn't allowed.\n",
+			"kernel AIO, C<threads> one system call at a time on nbdkit's threads.\n"
+			"C<auto> takes the first of them that this machine allows (containers\n"
+			"often forbid io_uring) and says why it isn't the first.  Any other choice\n"
+			"fails where it isn't allowed.\n",
 	},
 	{
 		.name = "poll",
@@ -86,9 +85,9 @@ const struct option_row image_option_rows[] = {
 		.help = "poll the device for completions instead of waiting for interrupts",
 		.manual =
 			"Polling gives the lowest latency and takes a processor while requests\n"
-			"are on their way.  It needs direct I/O, io_uring and a device with poll queues\n"
-			"(for NVMe drives, the kernel parameter C<nvme.poll_queues>).  C<on> fails with\n"
-			"the reason where it is not possible, C<auto> turns it off and says why.\n",
+			"are on their way.  It needs direct I/O, io_uring and a device with poll queues;\n"
+			"see L</Polling>.  C<on> fails with the reason where it isn't possible, C<auto>\n"
+			"does without and says why.\n",
 	},
 	{
 		.name = "contexts",
@@ -100,9 +99,9 @@ const struct option_row image_option_rows[] = {
 		.help = "most I/O contexts; 0 means one per thread",
 		.manual =
 			"An I/O context is a ring with its buffers, used by one thread at a time.\n"
-			"They are made when threads need them.  With a limit, further\n"
-			"requests wait until a context is free.  0 means as many as there are\n"
-			"threads (see I<-t> in nbdkit(1)).\n",
+			"Contexts are made when threads need them, and kept.  With a limit, further\n"
+			"requests wait until a context is free.  0 means as many as nbdkit has\n"
+			"threads: 16 for each connection, or what I<-t> says.  See L</Memory>.\n",
 	},
 	{
 		.name = "depth",
@@ -114,8 +113,8 @@ const struct option_row image_option_rows[] = {
 		.arg = "N",
 		.help = "operations in flight in one context",
 		.manual =
-			"A request of more than 128 KiB is split into pieces, of which so many are\n"
-			"in flight together.  Each context has a buffer of 128 KiB for each.\n",
+			"With direct I/O, a request of more than 128 KiB is split into pieces, of which\n"
+			"so many are in flight together.  Each context has a buffer of 128 KiB for each.\n",
 	},
 	{
 		.name = "discard",
@@ -139,12 +138,12 @@ const struct option_row image_option_rows[] = {
 		.arg = "exclusive|shared|off|auto",
 		.help = "keep other writers away",
 		.manual =
-			"Keeps two programs from writing to one image.  The locks are those of\n"
-			"QEMU and its tools, which they respect and which respect them.\n\n"
-			"C<exclusive> allows no other writer, and no reader that asked for data that\n"
-			"doesn't change.  C<shared> is for an image that several programs use on\n"
-			"purpose: read-only it allows other readers, writable it allows\n"
-			"other shared writers.  C<off> takes no lock.  C<auto>, the default, is\n"
+			"Keeps two programs from writing to one image by mistake.  The locks are those\n"
+			"that QEMU and its tools take and respect; see L</Locks>.\n\n"
+			"C<exclusive> allows no other writer, and no reader that needs data that\n"
+			"nobody changes.  C<shared> is for an image that several programs use on\n"
+			"purpose: read-only it allows other readers but no writer, writable it allows\n"
+			"other writers that share too.  C<off> takes no lock.  C<auto> is\n"
 			"C<exclusive> when clients can write and C<shared> when they can't.\n",
 	},
 	{.name = NULL},

@@ -22,12 +22,18 @@ extent_at(int fd, uint64_t place, uint64_t end, struct extent *extent)
 	off_t next = lseek(fd, (off_t)place, SEEK_DATA);
 
 	*extent = (struct extent){.end = end};
-	if (next < 0 && errno != ENXIO && errno != EINVAL)
-		return -errno;
-	/* ENXIO: no more data up to the end of the file */
-	extent->hole = next < 0 ? errno == ENXIO : (uint64_t)next > place;
-	if (next == (off_t)place)
+	if (next < 0 && errno == ENXIO) {
+		/* No more data up to the end of the file.  What it lost when it was truncated is no hole:
+		 * whoever reads there must get the error, not zeroes. */
+		next = lseek(fd, 0, SEEK_END);
+		extent->hole = next > (off_t)place;
+	} else if (next == (off_t)place) {
 		next = lseek(fd, (off_t)place, SEEK_HOLE);
+	} else if (next < 0 && errno != EINVAL) {
+		return -errno;
+	} else {
+		extent->hole = next > (off_t)place;
+	}
 	if (next > (off_t)place && (uint64_t)next < end)
 		extent->end = (uint64_t)next;
 	return 0;

@@ -102,7 +102,7 @@ struct image_status {
 	bool discard;
 	const char *lock;                  /* "exclusive", "shared", "off", "not taken yet" */
 	unsigned int contexts, depth;
-	bool registered_buffers;           /* in all contexts */
+	bool registered_buffers;           /* in all contexts, at least for requests of one chunk */
 	uint64_t counters[COUNTERS];
 };
 

@@ -215,7 +215,7 @@ sum_contexts(struct image *image, struct image_status *status)
 	status->contexts = image->pool.count;
 	status->registered_buffers = image->pool.count > 0;
 	for (const struct ioctx *ctx = image->pool.contexts; ctx; ctx = ctx->next) {
-		status->registered_buffers = status->registered_buffers && ctx->registered_buffers;
+		status->registered_buffers = status->registered_buffers && ctx->registered > 0;
 		for (unsigned int i = 0; i < COUNTERS; i++)
 			status->counters[i] += counter_read(&ctx->counters, i);
 	}
@@ -230,7 +230,6 @@ image_status(struct image *image, struct image_status *status)
 		.size = image_size(image),
 		.offset = image->config.offset,
 		.sector_size = image->sector_size,
-		.writable = image->backing.writable,
 		.engine = image->backend->name,
 		.poll = image->backend->polled && image_direct(image),
 		.discard = image_discards(image),
@@ -246,6 +245,8 @@ image_status(struct image *image, struct image_status *status)
 	pthread_mutex_lock(&image->facts);
 	status->direct = image_direct(image);
 	memcpy(status->direct_reason, image->direct_reason, REASON_MAX);
+	/* Locked for reading only: its clients can't write (nbdkit -r). */
+	status->writable = image->backing.writable && (!image->locked || image->locked_writable);
 	if (image->locked)
 		status->lock = lock_name(image->config.lock, image->locked_writable);
 	pthread_mutex_unlock(&image->facts);
@@ -278,7 +279,7 @@ image_summary(struct image *image)
 		     status.path, (unsigned long long)status.size, status.engine,
 		     in_brackets(status.engine_reason, engine), status.direct ? "on" : "off", direct,
 		     status.poll ? "on" : "off", in_brackets(status.poll_reason, poll), status.sector_size,
-		     status.writable ? "read-write" : "read-only") < 0)
+		     status.writable ? "writable" : "read-only") < 0)
 		return NULL;
 	return text;
 }

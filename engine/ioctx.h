@@ -19,7 +19,7 @@ struct ioctx {
 	const struct backend *backend;
 	void *backend_state;
 	unsigned int depth;            /* chunks */
-	bool registered_buffers;       /* the kernel knows the arena */
+	unsigned int registered;       /* so many chunks' buffers, from the first, are known to the kernel */
 
 	char *arena;                   /* depth * CHUNK_SIZE bytes, page-aligned */
 	struct chunk *chunks;          /* depth of them */

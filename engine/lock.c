@@ -59,10 +59,6 @@ claim_for(enum lock_choice choice, bool writable)
 		claim.held |= WRITE;
 	if (writable && choice == LOCK_SHARED)
 		claim.unshared = 0;
-	/* An exclusive reader is one who wants no other reader either, not even a writer of what is
-	 * there already. */
-	if (choice == LOCK_EXCLUSIVE)
-		claim.unshared |= WRITE_UNCHANGED;
 	return claim;
 }
 
@@ -194,9 +190,9 @@ explain(int err, int fd, const char *path, const char *name, char **error)
 	if (err == -EAGAIN) {
 		find_holder(fd, holder);
 		r = asprintf(error,
-			     "%s: no %s lock, because %s is using the image; stop it, or use lock=shared "
-			     "or lock=off if you know that both can use it at once",
-			     path, name, holder);
+			     "%s: no %s lock, because %s is using the image; stop it, or use %slock=off "
+			     "if you know that both can use it at once",
+			     path, name, holder, strcmp(name, "shared") == 0 ? "" : "lock=shared or ");
 	} else {
 		r = asprintf(error, "%s: no %s lock: %s; lock=off serves it without one", path, name,
 			     strerror(-err));
@@ -265,8 +261,12 @@ lock_take(int fd, const char *path, enum lock_choice choice, bool writable, char
 		r = set_bytes(fd, F_RDLCK, UNSHARED_BASE, claim.unshared);
 	if (r == 0)
 		r = check_claim_patiently(fd, &claim);
-	if (r == 0)
+	if (r == 0) {
+		/* Of a lock that was taken before: a reader lets nobody write, a shared writer does. */
+		set_bytes(fd, F_UNLCK, HELD_BASE, ~claim.held);
+		set_bytes(fd, F_UNLCK, UNSHARED_BASE, ~claim.unshared);
 		return 0;
+	}
 	lock_drop(fd);
 	return explain(r, fd, path, lock_name(choice, writable), error);
 }

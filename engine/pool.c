@@ -65,6 +65,35 @@ pool_init(struct pool *pool, unsigned int limit)
 	pthread_mutex_unlock(&living_mutex);
 }
 
+static void *
+free_context(void *ctx)
+{
+	ioctx_free(ctx);
+	return NULL;
+}
+
+/* Side by side: the kernel takes tens of milliseconds to end an AIO context. */
+static void
+free_contexts(struct pool *pool)
+{
+	pthread_t *threads = calloc(pool->count, sizeof(*threads));
+	unsigned int started = 0;
+
+	while (pool->contexts) {
+		struct ioctx *ctx = pool->contexts;
+
+		assert(!atomic_load(&ctx->busy));
+		pool->contexts = ctx->next;
+		if (threads && pthread_create(&threads[started], NULL, free_context, ctx) == 0)
+			started++;
+		else
+			ioctx_free(ctx);
+	}
+	while (started > 0)
+		pthread_join(threads[--started], NULL);
+	free(threads);
+}
+
 void
 pool_fini(struct pool *pool)
 {
@@ -76,13 +105,8 @@ pool_fini(struct pool *pool)
 	*at = pool->next;
 	pthread_mutex_unlock(&living_mutex);
 
-	while (pool->contexts) {
-		struct ioctx *ctx = pool->contexts;
-
-		assert(!atomic_load(&ctx->busy));
-		pool->contexts = ctx->next;
-		ioctx_free(ctx);
-	}
+	if (pool->count > 0)
+		free_contexts(pool);
 	pthread_cond_destroy(&pool->given);
 	pthread_mutex_destroy(&pool->mutex);
 }

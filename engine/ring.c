@@ -10,7 +10,9 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 /* Numbers of the registered files. */
 enum {
@@ -43,21 +45,45 @@ void
 ring_fini(struct ring *ring)
 {
 	assert(ring->in_flight == 0);
+	/* At once: the kernel takes a ring apart later, and meanwhile its files would keep a file system
+	 * busy that somebody wants to unmount. */
+	if (ring->files_registered)
+		io_uring_unregister_files(&ring->uring);
 	io_uring_queue_exit(&ring->uring);
 }
 
-bool
+/* Who may lock only a little memory (an ordinary user: 8 MiB) spends it on many contexts' small
+ * requests, for which it matters, and not on a few contexts' large ones. */
+static bool
+may_lock_much(void)
+{
+	struct rlimit limit;
+
+	return geteuid() == 0 || (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY);
+}
+
+static int
+register_first(struct ring *ring, const struct ioctx *ctx, unsigned int chunks)
+{
+	const struct iovec iov = {ctx->arena, (size_t)chunks * CHUNK_SIZE};
+	int r = io_uring_register_buffers(&ring->uring, &iov, 1);
+
+	return r < 0 ? r : (int)chunks;
+}
+
+unsigned int
 ring_register_arena(struct ring *ring, const struct ioctx *ctx)
 {
 	static struct log_limit once = LOG_LIMIT_INIT(1, UINT32_MAX);
-	const struct iovec iov = {ctx->arena, (size_t)ctx->depth * CHUNK_SIZE};
-	int r = io_uring_register_buffers(&ring->uring, &iov, 1);
+	int r = may_lock_much() ? register_first(ring, ctx, ctx->depth) : -ENOMEM;
 
+	if (r < 0)
+		r = register_first(ring, ctx, 1);
 	if (r < 0 && log_limit_pass(&once, NULL))
 		log_warning("%s: buffers are not registered with io_uring: %s; requests cost a little more "
 			    "(see ulimit -l)",
 			    ctx->image->backing.path, strerror(-r));
-	return r == 0;
+	return r < 0 ? 0 : (unsigned int)r;
 }
 
 static void

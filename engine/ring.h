@@ -28,9 +28,10 @@ ring_fini(struct ring *ring);
 
 /*
  * Tells the kernel of the context's arena, so that it maps the buffers once instead of for each
- * operation.  Where the limit on locked memory is too low it says so, once, and goes on without.
+ * operation.  Returns how many chunks' buffers, from the first, it knows now: all, the first one where
+ * little memory may be locked, or none, which is said once in the log.
  */
-bool
+unsigned int
 ring_register_arena(struct ring *ring, const struct ioctx *ctx);
 
 /* Puts the chunk into the next SQE. The ring has at least as many as the context has chunks. */

@@ -23,10 +23,10 @@ const struct option_row loop_option_rows[] = {
 		.arg = "PATH",
 		.help = "serve each file of a directory as the export of that name",
 		.manual =
-			"Serve each regular file of the directory as the export of that name.  No name and\n"
-			"no symbolic link leads out of the directory.  A client that asks for the default\n"
-			"export gets the only file, if there is just one.  Files that are added later\n"
-			"can be used at once.\n",
+			"Serve each regular file of the directory as the export of that name; the client\n"
+			"chooses one.  No name and no symbolic link leads out of the directory.  A client that\n"
+			"asks for the default export gets the only file, if there is just one.  Files that are\n"
+			"added later can be used at once.  See L</A directory of images>.\n",
 	},
 	{
 		.name = "control",
@@ -35,8 +35,8 @@ const struct option_row loop_option_rows[] = {
 		.arg = "PATH",
 		.help = "a socket for the status and for changes at run time",
 		.manual =
-			"Listen on a unix socket with this path (mode 0600) for requests, a line each,\n"
-			"and answer each with a line of JSON.  See L</CONTROL SOCKET>.\n",
+			"Answer requests for the status, and for changes while clients are connected, on a\n"
+			"unix socket with this path.  See L</CONTROL SOCKET>.\n",
 	},
 	{.name = NULL},
 };

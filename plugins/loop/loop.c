@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
 
@@ -93,6 +94,14 @@ loop_config(const char *key, const char *value)
 	return -1;
 }
 
+static bool
+is_directory(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 static int
 loop_config_complete(void)
 {
@@ -103,6 +112,10 @@ loop_config_complete(void)
 	if (!config.file && !config.dir) {
 		nbdkit_error("you must supply the image: file=PATH (or just PATH), or dir=PATH for a directory of "
 			     "images; see nbdkit-loop-plugin(1)");
+		return -1;
+	}
+	if (config.file && is_directory(config.file)) {
+		nbdkit_error("file=%s is a directory; dir=%s would serve each file in it", config.file, config.file);
 		return -1;
 	}
 	return 0;

@@ -70,6 +70,21 @@ write_error(struct json *json, const char *error)
 }
 
 static void
+write_no_export(struct json *json, const char *name)
+{
+	char *CLEANUP_FREE error = NULL;
+
+	if (!name) {
+		write_error(json, "which export? add export=NAME, with a name that status shows");
+		return;
+	}
+	if (asprintf(&error, "export=%s: there is no such export, or no client uses it now; status shows the exports",
+		     name) < 0)
+		error = NULL;
+	write_error(json, error);
+}
+
+static void
 change(const struct control_request *request, struct json *json)
 {
 	struct export_image *e = exports_get(request->export_name);
@@ -77,9 +92,7 @@ change(const struct control_request *request, struct json *json)
 	int r;
 
 	if (!e) {
-		write_error(json, request->export_name
-					  ? "no client uses an export of that name now; see status"
-					  : "which export? add export=NAME, with a name that status shows");
+		write_no_export(json, request->export_name);
 		return;
 	}
 	r = request->verb == CONTROL_SET ? image_set_direct(e->image, request->direct_io, &error)
