@@ -31,7 +31,9 @@ disk_init(struct disk *disk, const struct target *target, uint64_t size, uint32_
 	loop_device_attach(&disk->device, disk->backing, sector_size, false);
 	disk->server = server_start(
 		target, &(struct server_config){ .file = disk->device.path,
-						 .parameters = { parameter, other_parameter } });
+						 .parameters = { parameter, other_parameter },
+						 /* Enough for one request per connection. */
+						 .threads = 2 });
 	disk->client = client_connect(disk->server, "");
 }
 
@@ -113,11 +115,8 @@ START_TEST(sectors_of_4_kib_are_told_and_smaller_requests_served)
 	static const struct {
 		uint64_t offset, length;
 	} parts[] = {
-		{ 512, 512 },
-		{ 4096 - 1, 2 },
-		{ 10000, 20000 },
-		{ MIB + 512, MIB },
-		{ SIZE - 100, 100 },
+		{ 512, 512 },	    { 4096 - 1, 2 },	 { 10000, 20000 },
+		{ MIB + 512, MIB }, { SIZE - 100, 100 },
 	};
 	struct disk disk;
 
@@ -171,11 +170,10 @@ END_TEST
 
 START_TEST(writing_zeroing_and_trimming_parts_of_4_kib_sectors_keeps_neighbours)
 {
-	run_neighbours(TARGET, neighbours_change,
-		       (struct neighbours){ .offset = 8192 + 100,
-					    .length = 10001,
-					    .connections = 8,
-					    .rounds = 150 });
+	run_neighbours(
+		TARGET, neighbours_change,
+		(struct neighbours){
+			.offset = 8192 + 100, .length = 10001, .connections = 8, .rounds = 150 });
 }
 END_TEST
 

@@ -29,10 +29,9 @@ START_TEST(server_says_which_engine_and_which_kind_of_io_it_uses)
 	char engine[64];
 
 	snprintf(engine, sizeof(engine), "engine %s,", TARGET->engine);
-	server_expect_log(server, engine,
-			  TARGET->direct_io ? "direct I/O on (" : "direct I/O off");
+	server_expect_log(server, engine, TARGET->direct_io ? "direct I/O on (" : "direct I/O off");
 	server_expect_log(server, "polling ", TARGET->poll ? "on" : "off");
-	server_expect_log(server, "disk.img: 1048576 bytes", "read-write");
+	server_expect_log(server, "disk.img: 1048576 bytes", "writable");
 	client_close(client);
 	server_stop(server);
 }
@@ -199,11 +198,10 @@ submit_all(struct nbd_handle *client, struct request *requests, bool write)
 	for (unsigned int i = 0; i < REQUESTS; i++) {
 		struct request *request = &requests[i];
 		nbd_completion_callback done = { .callback = request_done, .user_data = request };
-		int64_t cookie =
-			write ? nbd_aio_pwrite(client, request->buffer, request->length,
-					       request->offset, done, 0)
-			      : nbd_aio_pread(client, request->buffer, request->length,
-					      request->offset, done, 0);
+		int64_t cookie = write ? nbd_aio_pwrite(client, request->buffer, request->length,
+							request->offset, done, 0)
+				       : nbd_aio_pread(client, request->buffer, request->length,
+						       request->offset, done, 0);
 
 		ck_assert_msg(cookie > 0, "%s", nbd_get_error());
 	}
@@ -228,8 +226,7 @@ START_TEST(sixty_four_requests_in_flight_on_one_connection_keep_apart)
 		struct request *request = &requests[i];
 
 		/* They touch, so neighbours share blocks. */
-		*request = (struct request){ .offset = offset,
-					     .length = rng_length(&rng, 600000) };
+		*request = (struct request){ .offset = offset, .length = rng_length(&rng, 600000) };
 		offset += request->length;
 		request->buffer = malloc(request->length);
 		pattern_fill(request->buffer, request->length, request->offset, NEW_PATTERN);

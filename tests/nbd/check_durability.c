@@ -30,8 +30,7 @@ disk_init(struct disk *disk, const struct target *target)
 {
 	disk->backing = scratch_image("disk.backing", SIZE, OLD);
 	loop_device_attach(&disk->device, disk->backing, 512, false);
-	disk->server =
-		server_start(target, &(struct server_config){ .file = disk->device.path });
+	disk->server = server_start(target, &(struct server_config){ .file = disk->device.path });
 	disk->client = client_connect(disk->server, "");
 	ck_assert_int_eq(nbd_can_flush(disk->client), 1);
 	ck_assert_int_eq(nbd_can_fua(disk->client), 1);
@@ -63,9 +62,9 @@ START_TEST(write_with_fua_is_on_disk_and_flushed_when_it_is_answered)
 	} writes[] = {
 		{ 0, 512 },
 		{ 4096, 4096 },
-		{ MIB + 100, 30 },          /* inside of a block */
-		{ 2 * MIB + 500, 9000 },    /* over the edges of blocks */
-		{ 4 * MIB, 8 * MIB },       /* in several pieces */
+		{ MIB + 100, 30 },	 /* inside of a block */
+		{ 2 * MIB + 500, 9000 }, /* over the edges of blocks */
+		{ 4 * MIB, 8 * MIB },	 /* in several pieces */
 		{ 16 * MIB + 1, 32 * MIB - 7 },
 	};
 	struct disk disk;
@@ -203,8 +202,7 @@ START_TEST(fua_and_flush_reach_the_disk_beneath_a_file_system)
 
 	loop_device_attach(&device, backing, 512, false);
 	snprintf(image, sizeof(image), "%s/disk.img",
-		 file_system_make(&device,
-				  "mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0",
+		 file_system_make(&device, "mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0",
 				  "ext4", "commit=600,lazytime"));
 	close(open(image, O_CREAT | O_WRONLY, 0600));
 	scratch_write(image, 0, 16 * MIB, OLD);

@@ -54,8 +54,8 @@ END_TEST
 START_TEST(read_only_export_refuses_every_change)
 {
 	const char *path = scratch_image("disk.img", SIZE, FILE_PATTERN);
-	struct server *server = server_start(
-		TARGET, &(struct server_config){ .file = path, .read_only = true });
+	struct server *server =
+		server_start(TARGET, &(struct server_config){ .file = path, .read_only = true });
 	struct nbd_handle *client = client_connect(server, "");
 
 	ck_assert_int_eq(nbd_is_read_only(client), 1);
@@ -192,12 +192,11 @@ add_tests(TCase *tests, int row)
 	target_add_test(tests, request_of_no_bytes_or_unknown_flags_leaves_the_connection_usable,
 			row);
 	target_add_test(tests, read_beyond_a_truncated_file_fails_and_is_logged, row);
-	target_add_test(
-		tests, file_truncated_inside_of_a_sector_is_readable_up_to_its_last_whole_sector,
-		row);
 	target_add_test(tests,
-			partial_write_beyond_a_truncated_file_never_pretends_the_rest_was_zero,
+			file_truncated_inside_of_a_sector_is_readable_up_to_its_last_whole_sector,
 			row);
+	target_add_test(
+		tests, partial_write_beyond_a_truncated_file_never_pretends_the_rest_was_zero, row);
 	target_add_test(tests, repeated_errors_are_logged_a_few_times_only, row);
 }
 

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define NAMES 32
+#define FOREIGN_NAME "gr\xc3\xb6n.img"
 
 struct list {
 	char names[NAMES][300];
@@ -82,7 +83,7 @@ make_images(void)
 	ck_assert_int_eq(mkdir(scratch_path("images"), 0755), 0);
 	scratch_image("images/one.img", MIB, 1);
 	scratch_image("images/two words.img", 2 * MIB, 2);
-	scratch_image("images/gr\xc3\xb6\xc3\x9f" "e", 3 * MIB, 3);
+	scratch_image("images/" FOREIGN_NAME, 3 * MIB, 3);
 }
 
 /* Everything in a directory that is not a regular file of it. */
@@ -117,7 +118,7 @@ START_TEST(exports_are_the_regular_files_of_the_directory)
 	list_exports(server, &list);
 	ck_assert(listed(&list, "one.img"));
 	ck_assert(listed(&list, "two words.img"));
-	ck_assert(listed(&list, "gr\xc3\xb6\xc3\x9f" "e"));
+	ck_assert(listed(&list, FOREIGN_NAME));
 	ck_assert_uint_eq(list.count, 3);
 	server_stop(server);
 }
@@ -132,7 +133,7 @@ START_TEST(each_export_has_the_size_and_content_of_its_file)
 	server = serve_images(TARGET);
 	one = client_connect(server, "one.img");
 	two = client_connect(server, "two words.img");
-	three = client_connect(server, "gr\xc3\xb6\xc3\x9f" "e");
+	three = client_connect(server, FOREIGN_NAME);
 	ck_assert_int_eq(nbd_get_size(one), MIB);
 	ck_assert_int_eq(nbd_get_size(two), 2 * MIB);
 	ck_assert_int_eq(nbd_get_size(three), 3 * MIB);

@@ -57,10 +57,10 @@ static void
 ask(struct nbd_handle *client, struct map *map, uint64_t offset, uint64_t length, uint32_t flags)
 {
 	*map = (struct map){ .end = offset };
-	ck_assert_msg(nbd_block_status(client, length, offset,
-				       (nbd_extent_callback){ .callback = take_extents,
-							      .user_data = map },
-				       flags) == 0,
+	ck_assert_msg(nbd_block_status(
+			      client, length, offset,
+			      (nbd_extent_callback){ .callback = take_extents, .user_data = map },
+			      flags) == 0,
 		      "block status of %llu bytes at %llu: %s", (unsigned long long)length,
 		      (unsigned long long)offset, nbd_get_error());
 	ck_assert_uint_ge(map->replied, 1);
@@ -117,12 +117,9 @@ image_with_holes(void)
 START_TEST(holes_and_data_are_reported_where_they_are)
 {
 	static const struct extent expected[] = {
-		{ 0, MIB, HOLE },
-		{ MIB, MIB, 0 },
-		{ 2 * MIB, MIB, HOLE },
-		{ 3 * MIB, 2 * MIB, 0 },
-		{ 5 * MIB, 2 * MIB, HOLE },
-		{ 7 * MIB, MIB, 0 },
+		{ 0, MIB, HOLE },	    { MIB, MIB, 0 },
+		{ 2 * MIB, MIB, HOLE },	    { 3 * MIB, 2 * MIB, 0 },
+		{ 5 * MIB, 2 * MIB, HOLE }, { 7 * MIB, MIB, 0 },
 	};
 	const char *path = image_with_holes();
 	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
@@ -154,9 +151,8 @@ START_TEST(extents_of_a_window_count_from_its_start_and_end_with_it)
 	};
 	const char *path = image_with_holes();
 	struct server *server = server_start(
-		TARGET,
-		&(struct server_config){ .file = path,
-					 .parameters = { "offset=1536k", "sizelimit=4M" } });
+		TARGET, &(struct server_config){
+				.file = path, .parameters = { "offset=1536k", "sizelimit=4M" } });
 	struct nbd_handle *client = client_connect(server, "");
 	struct map map;
 

@@ -40,12 +40,8 @@ zero_in_all_ways(struct nbd_handle *client, uint64_t size)
 	static const struct {
 		uint64_t offset, length;
 	} parts[] = {
-		{ 0, 512 },
-		{ 700, 100 },
-		{ 4095, 4098 },
-		{ MIB + 100, 3 * MIB },
-		{ MIB, 4 * MIB },
-		{ SIZE - 5000, 5000 },
+		{ 0, 512 },	  { 700, 100 },		 { 4095, 4098 }, { MIB + 100, 3 * MIB },
+		{ MIB, 4 * MIB }, { SIZE - 5000, 5000 },
 	};
 
 	for (size_t i = 0; i < 2 * sizeof(parts) / sizeof(parts[0]); i++) {
@@ -157,9 +153,9 @@ START_TEST(zero_works_where_the_file_system_cannot_zero_a_range)
 	struct nbd_handle *client;
 
 	loop_device_attach(&device, scratch_sparse_image("disk.backing", 64 * MIB), 512, false);
-	path = image_in(file_system_make(&device, "mkfs.ext4 -q -O ^extent,^64bit", "ext4",
-					 "data=ordered"),
-			SIZE);
+	path = image_in(
+		file_system_make(&device, "mkfs.ext4 -q -O ^extent,^64bit", "ext4", "data=ordered"),
+		SIZE);
 	server = server_start(TARGET, &(struct server_config){ .file = path });
 	client = client_connect(server, "");
 	zero_in_all_ways(client, SIZE);

@@ -18,14 +18,14 @@
 #include <string.h>
 
 #define CONNECTIONS 6
-#define OPERATIONS 600    /* of each connection */
-#define LARGE (32 * MIB)  /* the largest request */
+#define OPERATIONS 600	 /* of each connection */
+#define LARGE (32 * MIB) /* the largest request */
 #define LARGE_RANGES 2
-#define LARGE_RARITY 48   /* one operation of that many may be that large */
+#define LARGE_RARITY 48 /* one operation of that many may be that large */
 #define RANGES 3000
-#define CROWD 40          /* ranges that all connections work on at the same time, */
-#define CROWD_TURNS 25    /* for so many turns */
-#define MARGIN 5000       /* bytes of others that a read takes along */
+#define CROWD 40       /* ranges that all connections work on at the same time, */
+#define CROWD_TURNS 25 /* for so many turns */
+#define MARGIN 5000    /* bytes of others that a read takes along */
 
 struct range {
 	uint64_t offset, length;
@@ -35,8 +35,8 @@ struct range {
 struct model {
 	uint64_t seed;
 	uint64_t size;
-	unsigned char *bytes;          /* what the image has to hold; each byte written by its owner */
-	struct range ranges[RANGES];   /* in order, without gaps */
+	unsigned char *bytes; /* what the image has to hold; each byte written by its owner */
+	struct range ranges[RANGES];	  /* in order, without gaps */
 	unsigned int large[LARGE_RANGES]; /* indices of the large ones */
 };
 
@@ -278,7 +278,8 @@ model_compare(const struct model *model, const struct server *server, const char
 	client_close(client);
 }
 
-START_TEST(image_equals_its_model_after_random_requests_of_several_connections)
+static void
+run(const struct target *target, const char *parameter, const char *other_parameter)
 {
 	static struct model model;
 	const char *path;
@@ -287,11 +288,25 @@ START_TEST(image_equals_its_model_after_random_requests_of_several_connections)
 	model_init(&model, rng_seed());
 	path = scratch_image("disk.img", model.size, 1);
 	/* Each of nbdkit's threads keeps a buffer of its largest request. */
-	server = server_start(TARGET, &(struct server_config){ .file = path, .threads = 4 });
+	server = server_start(target,
+			      &(struct server_config){ .file = path,
+						       .parameters = { parameter, other_parameter },
+						       .threads = 4 });
 	crew_run(server, (const char *const[]){ "" }, 1, CONNECTIONS, play, &model, model.seed);
 	model_compare(&model, server, path);
 	server_stop(server);
 	free(model.bytes);
+}
+
+START_TEST(image_equals_its_model_after_random_requests_of_several_connections)
+{
+	run(TARGET, NULL, NULL);
+}
+END_TEST
+
+START_TEST(image_equals_its_model_when_connections_share_few_contexts)
+{
+	run(TARGET, "contexts=2", "depth=1");
 }
 END_TEST
 
@@ -300,6 +315,7 @@ add_tests(TCase *tests, int row)
 {
 	target_add_test(tests, image_equals_its_model_after_random_requests_of_several_connections,
 			row);
+	target_add_test(tests, image_equals_its_model_when_connections_share_few_contexts, row);
 }
 
 int

@@ -18,7 +18,8 @@ run(const struct target *target, void (*kind)(struct neighbours *neighbours),
 {
 	const char *path = scratch_image("disk.img", MIB, 1);
 	struct server *server = server_start(
-		target, &(struct server_config){ .file = path, .parameters = { parameter } });
+		target,
+		&(struct server_config){ .file = path, .parameters = { parameter }, .threads = 2 });
 
 	neighbours.server = server;
 	neighbours.names = default_export;
@@ -44,7 +45,7 @@ START_TEST(eight_writers_of_one_4k_sector_keep_their_bytes)
 {
 	run(TARGET, neighbours_write,
 	    (struct neighbours){
-		    .offset = 16 * 4096, .length = 512, .connections = 8, .rounds = 500 },
+		    .offset = 16 * 4096, .length = 500, .connections = 8, .rounds = 300 },
 	    "sector-size=4096");
 }
 END_TEST
@@ -94,6 +95,15 @@ START_TEST(part_of_a_page_written_during_whole_writes_loses_none_of_them)
 }
 END_TEST
 
+START_TEST(writers_that_share_one_context_keep_their_bytes)
+{
+	run(TARGET, neighbours_change,
+	    (struct neighbours){
+		    .offset = 4096 + 100, .length = 700, .connections = 8, .rounds = 100 },
+	    "contexts=1");
+}
+END_TEST
+
 static void
 add_tests(TCase *tests, int row)
 {
@@ -102,6 +112,7 @@ add_tests(TCase *tests, int row)
 	target_add_test(tests, writers_that_meet_inside_of_blocks_keep_their_bytes, row);
 	target_add_test(tests, writing_zeroing_and_trimming_small_parts_keeps_neighbours, row);
 	target_add_test(tests, writing_zeroing_and_trimming_large_parts_keeps_neighbours, row);
+	target_add_test(tests, writers_that_share_one_context_keep_their_bytes, row);
 	target_add_test(tests, part_of_a_block_written_during_whole_writes_loses_none_of_them, row);
 	target_add_test(tests, part_of_a_page_written_during_whole_writes_loses_none_of_them, row);
 }

@@ -69,8 +69,8 @@ END_TEST
 START_TEST(file_smaller_than_a_sector_is_served_with_size_zero_and_a_warning)
 {
 	const char *path = scratch_image("disk.img", 100, FILE_PATTERN);
-	struct server *server =
-		server_start(TARGET, &(struct server_config){ .file = path, .direct_io_auto = true });
+	struct server *server = server_start(
+		TARGET, &(struct server_config){ .file = path, .direct_io_auto = true });
 	struct nbd_handle *client = client_connect(server, "");
 
 	server_expect_log(server, "disk.img", "file is smaller than 512 bytes");
@@ -150,11 +150,10 @@ expect_bytes_outside_to_stay(const struct target *target, uint64_t offset, uint6
 		 (unsigned long long)offset);
 	snprintf(limit_parameter, sizeof(limit_parameter), "sizelimit=%llu",
 		 (unsigned long long)size);
-	server = server_start(
-		target, &(struct server_config){ .file = path,
-						 .direct_io_auto = direct_io_auto,
-						 .parameters = { offset_parameter,
-								 limit_parameter } });
+	server = server_start(target, &(struct server_config){ .file = path,
+							       .direct_io_auto = direct_io_auto,
+							       .parameters = { offset_parameter,
+									       limit_parameter } });
 	client = client_connect(server, "");
 	ck_assert_int_eq(nbd_get_size(client), size);
 	change_the_edges(client, size);

@@ -20,9 +20,8 @@ client_new(const char *name)
 	ck_assert_int_eq(nbd_add_meta_context(client, LIBNBD_CONTEXT_BASE_ALLOCATION), 0);
 	ck_assert_msg(nbd_set_export_name(client, name) == 0, "%s", nbd_get_error());
 	/* The least block size is advice; servers here serve every alignment. */
-	ck_assert_int_eq(nbd_set_strict_mode(client,
-					     nbd_get_strict_mode(client) & ~LIBNBD_STRICT_ALIGN),
-			 0);
+	ck_assert_int_eq(
+		nbd_set_strict_mode(client, nbd_get_strict_mode(client) & ~LIBNBD_STRICT_ALIGN), 0);
 	return client;
 }
 

@@ -31,15 +31,15 @@ void
 client_send_anything(struct nbd_handle *client);
 
 /* Writes that part of a pattern. */
-#define client_write(client, offset, length, pattern, flags) \
+#define client_write(client, offset, length, pattern, flags)                                       \
 	client_write_at(__FILE__, __LINE__, client, offset, length, pattern, flags)
 void
 client_write_at(const char *file, int line, struct nbd_handle *client, uint64_t offset,
 		uint64_t length, uint32_t pattern, uint32_t flags);
 
-#define client_zero(client, offset, length, flags) \
+#define client_zero(client, offset, length, flags)                                                 \
 	client_done_at(__FILE__, __LINE__, nbd_zero(client, length, offset, flags))
-#define client_trim(client, offset, length, flags) \
+#define client_trim(client, offset, length, flags)                                                 \
 	client_done_at(__FILE__, __LINE__, nbd_trim(client, length, offset, flags))
 #define client_flush(client) client_done_at(__FILE__, __LINE__, nbd_flush(client, 0))
 void
@@ -51,7 +51,7 @@ void
 client_refused_at(const char *file, int line, int result, int error);
 
 /* Reads and fails the test unless it is that part of a pattern. */
-#define client_expect(client, offset, length, pattern) \
+#define client_expect(client, offset, length, pattern)                                             \
 	client_expect_at(__FILE__, __LINE__, client, offset, length, pattern)
 void
 client_expect_at(const char *file, int line, struct nbd_handle *client, uint64_t offset,

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define CONTROL "/dev/loop-control"
-#define ATTEMPTS 200 /* somebody else may take the free device first */
+#define ATTEMPTS 200   /* somebody else may take the free device first */
 #define FLUSH_FIELD 15 /* in /sys/block/NAME/stat, counted from 0 */
 
 const char *
@@ -97,7 +97,8 @@ loop_device_flushes(const struct loop_device *device)
 		char *end;
 
 		value = strtoull(rest, &end, 10);
-		ck_assert_msg(end != rest, "%s: no flush count (the kernel is older than 5.5)", path);
+		ck_assert_msg(end != rest, "%s: no flush count (the kernel is older than 5.5)",
+			      path);
 		rest = end;
 	}
 	return value;
@@ -126,8 +127,8 @@ file_system_make(const struct loop_device *device, const char *command, const ch
 	const char *path = mount_point();
 	char line[512];
 
-	snprintf(line, sizeof(line), "PATH=$PATH:/usr/sbin:/sbin; %s %s >%s/mkfs.log 2>&1",
-		 command, device->path, scratch_dir());
+	snprintf(line, sizeof(line), "PATH=$PATH:/usr/sbin:/sbin; %s %s >%s/mkfs.log 2>&1", command,
+		 device->path, scratch_dir());
 	ck_assert_msg(system(line) == 0, "failed: %s", line);
 	ck_assert_msg(mount(device->path, path, type, 0, options) == 0, "mounting %s: %s", type,
 		      strerror(errno));

@@ -23,8 +23,7 @@ own_bytes_stay(struct crew_member *member, unsigned char *buffer, const unsigned
 	at = bytes_mismatch(buffer, own, length);
 	if (at >= 0)
 		crew_fail(member, "round %u: byte at offset %llu is 0x%02x, not 0x%02x", round,
-			  (unsigned long long)offset + (unsigned long long)at, buffer[at],
-			  own[at]);
+			  (unsigned long long)offset + (unsigned long long)at, buffer[at], own[at]);
 	return at < 0;
 }
 
@@ -70,8 +69,8 @@ trim_part(struct crew_member *member, unsigned char *own, unsigned char *buffer,
 
 /* Changes a random part of what the member owns.  Returns 0 or -1 (libnbd's error). */
 static int
-change_part(struct crew_member *member, struct rng *rng, unsigned char *own,
-	    unsigned char *buffer, uint64_t offset, uint64_t length)
+change_part(struct crew_member *member, struct rng *rng, unsigned char *own, unsigned char *buffer,
+	    uint64_t offset, uint64_t length)
 {
 	uint64_t part = 1 + rng_below(rng, length);
 	uint64_t skip = rng_below(rng, length - part + 1);
@@ -125,7 +124,7 @@ neighbours_change(struct neighbours *job)
  * trim leave such bytes too), the other one's have it set.
  */
 struct shared_part {
-	uint64_t offset, length;  /* all of it */
+	uint64_t offset, length;      /* all of it */
 	uint64_t inner, inner_length; /* where both write, from `offset` */
 };
 
@@ -184,9 +183,10 @@ outer_rounds(struct crew_member *member, unsigned int rounds)
 			if (i - part.inner < part.inner_length || buffer[i] == value ||
 			    (trim && buffer[i] == 0))
 				continue;
-			crew_fail(member,
-				  "round %u: byte %llu around the other's part is 0x%02x, not 0x%02x",
-				  round, (unsigned long long)i, buffer[i], value);
+			crew_fail(
+				member,
+				"round %u: byte %llu around the other's part is 0x%02x, not 0x%02x",
+				round, (unsigned long long)i, buffer[i], value);
 			return;
 		}
 	}

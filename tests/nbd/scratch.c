@@ -21,7 +21,7 @@
 
 static char program_dir[PATH_MAX / 2]; /* of all tests; set by the parent */
 static char test_dir[PATH_MAX - 256];  /* of the running test; set in its own process */
-static char *paths[128];               /* that scratch_path() gave out */
+static char *paths[128];	       /* that scratch_path() gave out */
 static unsigned int path_count;
 
 int
@@ -192,9 +192,10 @@ scratch_expect_at(const char *file, int line, const char *path, uint64_t offset,
 				     n, piece, (unsigned long long)offset);
 		at = pattern_mismatch(buffer, piece, offset, pattern);
 		if (at >= 0)
-			ck_abort_msg("%s:%d: %s: wrong byte 0x%02x at offset %llu, expected pattern %u",
-				     file, line, path, buffer[at],
-				     (unsigned long long)offset + (unsigned long long)at, pattern);
+			ck_abort_msg(
+				"%s:%d: %s: wrong byte 0x%02x at offset %llu, expected pattern %u",
+				file, line, path, buffer[at],
+				(unsigned long long)offset + (unsigned long long)at, pattern);
 		offset += piece;
 		length -= piece;
 	}

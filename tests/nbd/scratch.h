@@ -47,7 +47,7 @@ void
 scratch_write(const char *path, uint64_t offset, uint64_t length, uint32_t pattern);
 
 /* Fails the test unless a part of a file or block device holds that pattern. */
-#define scratch_expect(path, offset, length, pattern) \
+#define scratch_expect(path, offset, length, pattern)                                              \
 	scratch_expect_at(__FILE__, __LINE__, path, offset, length, pattern)
 void
 scratch_expect_at(const char *file, int line, const char *path, uint64_t offset, uint64_t length,

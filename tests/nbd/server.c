@@ -22,6 +22,15 @@
 #define TICK_MS 5
 #define PATIENCE_MS 15000 /* for a start or an end, on a busy machine */
 
+/* Under valgrind everything takes its time. */
+static unsigned int
+patience_ms(void)
+{
+	const char *factor = getenv("NBDLOOP_TIME_FACTOR");
+
+	return PATIENCE_MS * (factor && atoi(factor) > 0 ? (unsigned int)atoi(factor) : 1);
+}
+
 static void
 tick(void)
 {
@@ -56,7 +65,8 @@ server_facts(void)
 	out = popen(command, "re");
 	if (!out || getdelim(&facts, &capacity, '\0', out) < 0 || pclose(out) != 0) {
 		fprintf(stderr, "failed: %s\n", command);
-		exit(EXIT_FAILURE);
+		free(facts);
+		facts = NULL;
 	}
 	return facts;
 }
@@ -84,8 +94,7 @@ command_fini(struct command *command)
 }
 
 static void
-command_add(struct command *command, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+command_add(struct command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static void
 command_add(struct command *command, const char *format, ...)
@@ -170,7 +179,7 @@ server_await(const struct server *server, const char *pid_path)
 		if (waitpid(server->pid, &status, WNOHANG) == server->pid)
 			ck_abort_msg("the server did not start (status 0x%x): %s",
 				     (unsigned int)status, log_read(server));
-		if (waited > PATIENCE_MS)
+		if (waited > patience_ms())
 			ck_abort_msg("the server does not listen: %s", log_read(server));
 		tick();
 	}
@@ -209,7 +218,7 @@ server_stop(struct server *server)
 
 	kill(server->pid, SIGTERM);
 	while (waitpid(server->pid, &status, WNOHANG) == 0) {
-		if (waited > PATIENCE_MS) {
+		if (waited > patience_ms()) {
 			kill(server->pid, SIGKILL);
 			waitpid(server->pid, &status, 0);
 			ck_abort_msg("the server does not end: %s", log_read(server));
@@ -246,7 +255,7 @@ server_expect_log_at(const char *file, int line, const struct server *server, co
 		     const char *second)
 {
 	/* The reply to a client may overtake the line. */
-	for (unsigned int waited = 0; waited < 1000; waited += TICK_MS) {
+	for (unsigned int waited = 0; waited < patience_ms() / 10; waited += TICK_MS) {
 		if (server_log_has(server, first, second))
 			return;
 		tick();

@@ -14,12 +14,12 @@
 #define SERVER_PARAMETERS 8
 
 struct server_config {
-	const char *file;       /* an image, or */
-	const char *dir;        /* a directory of images */
+	const char *file;			   /* an image, or */
+	const char *dir;			   /* a directory of images */
 	const char *parameters[SERVER_PARAMETERS]; /* further ones, "offset=1M"; NULL-terminated */
 	bool read_only;
-	bool direct_io_auto;    /* the server may do without direct I/O, whatever the row says */
-	unsigned int threads;   /* requests in flight per connection; 0: the program's default */
+	bool direct_io_auto;  /* the server may do without direct I/O, whatever the row says */
+	unsigned int threads; /* requests in flight per connection; 0: the program's default */
 };
 
 struct server {
@@ -28,8 +28,8 @@ struct server {
 	char *log_path;
 };
 
-/* What the program under test says about itself ("key=value" lines).  Ends the program when
- * it cannot be asked.  The caller frees. */
+/* What the program under test says about itself ("key=value" lines).  NULL, and a message on
+ * standard error, when it cannot be asked.  The caller frees. */
 char *
 server_facts(void);
 
@@ -46,7 +46,7 @@ bool
 server_log_has(const struct server *server, const char *first, const char *second);
 
 /* Fails the test unless the log has such a line; waits for it a little. */
-#define server_expect_log(server, first, second) \
+#define server_expect_log(server, first, second)                                                   \
 	server_expect_log_at(__FILE__, __LINE__, server, first, second)
 void
 server_expect_log_at(const char *file, int line, const struct server *server, const char *first,

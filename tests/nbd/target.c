@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/nbd/target.h"
 
+#include "common/cleanup.h"
 #include "tests/nbd/loop_device.h"
 #include "tests/nbd/scratch.h"
 #include "tests/nbd/server.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define SKIPPED 77
 
@@ -43,14 +49,16 @@ row_absent(const struct target *row, const char *facts, unsigned int needs)
 	return NULL;
 }
 
-/* Adds the rows that exist; returns how many.  Those that don't are named. */
-static unsigned int
+/* Adds the rows that exist; returns how many, or -1.  Those that don't exist are named. */
+static int
 add_rows(Suite *suite, target_tests add_tests, unsigned int needs, unsigned int seconds)
 {
 	const char *only = getenv("LOOP_ENGINE");
-	char *facts = server_facts();
-	unsigned int added = 0;
+	char *CLEANUP_FREE facts = server_facts();
+	int added = 0;
 
+	if (!facts)
+		return -1;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const char *reason;
 		TCase *tests;
@@ -60,7 +68,7 @@ add_rows(Suite *suite, target_tests add_tests, unsigned int needs, unsigned int 
 		reason = row_absent(&rows[i], facts, needs);
 		if (reason) {
 			if (!(rows[i].poll && needs & TARGET_NEVER_POLLED))
-				fprintf(stderr, "not run on \"%s\": %s\n", rows[i].name, reason);
+				fprintf(stderr, "SKIP: %s: %s\n", rows[i].name, reason);
 			continue;
 		}
 		tests = tcase_create(rows[i].name);
@@ -70,7 +78,6 @@ add_rows(Suite *suite, target_tests add_tests, unsigned int needs, unsigned int 
 		suite_add_tcase(suite, tests);
 		added++;
 	}
-	free(facts);
 	return added;
 }
 
@@ -86,11 +93,61 @@ run(Suite *suite)
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+static int
+run_rows(const char *name, target_tests add_tests, unsigned int needs, unsigned int seconds)
+{
+	Suite *suite = suite_create(name);
+	int added = add_rows(suite, add_tests, needs, seconds);
+
+	if (added > 0)
+		return run(suite);
+	if (added < 0)
+		return EXIT_FAILURE;
+	fprintf(stderr, "%s: skipped: none of the wanted targets exists here\n", name);
+	return SKIPPED;
+}
+
+static volatile sig_atomic_t runner_pid;
+
+static void
+end_runner(int number)
+{
+	kill((pid_t)runner_pid, number);
+}
+
+/*
+ * The tests run in a child, so that this process can clear up when they are ended from outside,
+ * by a time limit for instance.  Returns in the child only; the parent exits with its result.
+ */
+static void
+clear_up_after_child(void)
+{
+	pid_t self = getpid(), child = fork();
+	int status = 0;
+
+	if (child == 0) {
+		/* Check answers a signal by killing its process group, which isn't ours alone. */
+		setpgid(0, 0);
+		prctl(PR_SET_PDEATHSIG, SIGTERM);
+		if (getppid() != self)
+			_exit(EXIT_FAILURE);
+		return;
+	}
+	runner_pid = child;
+	if (child > 0) {
+		signal(SIGTERM, end_runner);
+		signal(SIGINT, end_runner);
+		while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+			;
+	}
+	scratch_fini();
+	exit(child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE);
+}
+
 int
 target_main(const char *name, target_tests add_tests, unsigned int needs, unsigned int seconds)
 {
 	const char *reason = needs & TARGET_NEEDS_ROOT ? loop_device_absent() : NULL;
-	Suite *suite;
 	int result;
 
 	if (reason) {
@@ -102,13 +159,6 @@ target_main(const char *name, target_tests add_tests, unsigned int needs, unsign
 		fprintf(stderr, "%s: no scratch directory: %s\n", name, strerror(-result));
 		return EXIT_FAILURE;
 	}
-	suite = suite_create(name);
-	if (add_rows(suite, add_tests, needs, seconds) > 0) {
-		result = run(suite);
-	} else {
-		fprintf(stderr, "%s: skipped: none of the wanted targets exists here\n", name);
-		result = SKIPPED;
-	}
-	scratch_fini();
-	return result;
+	clear_up_after_child();
+	return run_rows(name, add_tests, needs, seconds);
 }

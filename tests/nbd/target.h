@@ -21,8 +21,8 @@ const struct target *
 target_row(int row);
 
 enum target_needs {
-	TARGET_NEEDS_ROOT = 1 << 0,    /* loop devices and mounts */
-	TARGET_NEVER_POLLED = 1 << 1,  /* images don't lie on the scratch directory's own disk */
+	TARGET_NEEDS_ROOT = 1 << 0,   /* loop devices and mounts */
+	TARGET_NEVER_POLLED = 1 << 1, /* images don't lie on the scratch directory's own disk */
 };
 
 /* Adds tests to the test case of one row, with target_add_test(). */
