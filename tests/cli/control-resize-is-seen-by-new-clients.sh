@@ -16,7 +16,7 @@ resizes()
 	start_server -- "$image" engine="$engine" control="$socket"
 	connect_once # the lock is taken now, and with it the size looked at for the last time
 	# The connection that was there before, working all the while.
-	spawn old "$python" "$lib/verify_load.py" "$uri" 2 100
+	spawn old "$python" "$lib/verify_load.py" "$uri" 2 $((100 * time_factor))
 
 	truncate -s 16M "$image"
 	expect_equal "size before resize" 8388608 "$(nbdinfo --size "$uri")"

@@ -31,7 +31,7 @@ for value in ["off", "on"] * 6:
     assert answer.get("direct_io") is (value == "on"), answer
     assert ask("status")["exports"][0]["direct_io"] is (value == "on")
     wanted = writes() + 200
-    end = time.monotonic() + 30
+    end = time.monotonic() + int(sys.argv[2])
     while writes() < wanted:
         assert time.monotonic() < end, f"the load stands still with direct-io={value}"
         time.sleep(0.01)
@@ -43,8 +43,8 @@ switches()
 	rm -f "$image"
 	truncate -s 16M "$image"
 	start_server -- "$image" engine="$engine" direct-io=on sector-size=4096 control="$socket"
-	spawn load "$python" "$lib/verify_load.py" "$uri" 4 100
-	quietly "$python" "$dir/switch.py" "$socket"
+	spawn load "$python" "$lib/verify_load.py" "$uri" 4 $((100 * time_factor))
+	quietly "$python" "$dir/switch.py" "$socket" $((20 * time_factor))
 	cached=$(cached_bytes "$image")
 	[ "$cached" -lt 262144 ] || fail "$cached bytes of the image are in the page cache with direct I/O on"
 	end_process load TERM
@@ -57,7 +57,8 @@ switches()
 import sys, nbd
 h = nbd.NBD()
 h.connect_uri(sys.argv[1])
-h.pread(4 << 20, 0)' "$uri"
+h.pread(4 << 20, 0)
+h.shutdown()' "$uri"
 	cached=$(cached_bytes "$image")
 	[ "$cached" -ge 4194304 ] || fail "only $cached bytes are in the page cache without direct I/O"
 	stop_server

@@ -5,6 +5,7 @@
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdinfo nbdcopy
+require_python_nbd
 images=$dir/images
 mkdir -p "$images/below"
 head -c 1M /dev/urandom >"$images/one.img"
@@ -40,4 +41,39 @@ print(*sorted(e["export-name"] for e in json.load(sys.stdin)["exports"]), sep="|
 	stop_server
 }
 
+# The control socket tells of the images that have clients, and finds them by name.
+control_finds_each()
+{
+	start_server -- dir="$images" engine="$engine" control="$dir/control"
+	expect_equal exports '[]' "$(control "$dir/control" status exports)"
+	spawn client "$python" -c '
+import signal, sys
+import nbd
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+h = nbd.NBD()
+h.connect_uri(sys.argv[1])
+signal.sigwait({signal.SIGTERM})
+h.shutdown()' "$(export_uri "two%20words.img")"
+	wait_until "the image with a client is in the status" image_shown
+	expect_equal size 2097152 "$(control "$dir/control" 'resize export=two words.img' size)"
+	expect_equal direct_io false \
+		"$(control "$dir/control" 'set direct-io=off export=two words.img' direct_io)"
+	control "$dir/control" 'resize export=one.img' error >"$dir/answer.log"
+	end_process client TERM
+	expect_equal "status of the client" 0 "$end_status"
+	wait_until "the image without a client is out of the status" none_shown
+	stop_server
+}
+
+none_shown()
+{
+	[ "$(control "$dir/control" status exports)" = '[]' ]
+}
+
+image_shown()
+{
+	[ "$(control "$dir/control" status exports.0.name 2>"$dir/answer.log")" = "two words.img" ]
+}
+
 each_engine serves_each
+each_engine control_finds_each

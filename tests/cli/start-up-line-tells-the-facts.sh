@@ -23,9 +23,9 @@ tells() # WANTED NBDKIT-OPTIONS... -- KEYS...
 
 says_facts()
 {
-	tells ".*disk\.img: 10485760 bytes, engine $engine, direct I/O off \(direct-io=off\), polling off, sector size 512, read-write" \
+	tells ".*disk\.img: 10485760 bytes, engine $engine, direct I/O off \(direct-io=off\), polling off, sector size 512, writable" \
 		-- "$image" engine="$engine" direct-io=off
-	tells ".*disk\.img: 10481664 bytes, engine $engine, direct I/O on \([0-9]+-byte blocks\), polling off, sector size 4096, read-write" \
+	tells ".*disk\.img: 10481664 bytes, engine $engine, direct I/O on \([0-9]+-byte blocks\), polling off, sector size 4096, writable" \
 		-- "$image" engine="$engine" direct-io=on sector-size=4096 offset=4096
 }
 

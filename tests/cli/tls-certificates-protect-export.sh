@@ -4,29 +4,12 @@
 # without TLS, without a certificate, or with somebody else's gets nothing.
 . "$(dirname "$0")/../lib/functions.sh"
 . "$lib/network.sh"
+. "$lib/certificates.sh"
 
 require certtool nbdcopy nbdinfo
 connect_two_networks
 image=$dir/disk.img
 head -c 8M /dev/urandom >"$image"
-
-make_authority() # DIRECTORY
-{
-	mkdir -p "$1"
-	printf 'cn = "Test authority"\nca\ncert_signing_key\nexpiration_days = 2\n' >"$1/template"
-	quietly certtool --generate-privkey --key-type=ecdsa --outfile "$1/ca-key.pem"
-	quietly certtool --generate-self-signed --template "$1/template" \
-		--load-privkey "$1/ca-key.pem" --outfile "$1/ca-cert.pem"
-}
-
-make_certificate() # AUTHORITY WHO TEMPLATE-LINES
-{
-	printf '%b\nexpiration_days = 2\nsigning_key\nencryption_key\n' "$3" >"$1/template"
-	quietly certtool --generate-privkey --key-type=ecdsa --outfile "$1/$2-key.pem"
-	quietly certtool --generate-certificate --template "$1/template" \
-		--load-privkey "$1/$2-key.pem" --load-ca-certificate "$1/ca-cert.pem" \
-		--load-ca-privkey "$1/ca-key.pem" --outfile "$1/$2-cert.pem"
-}
 
 pki=$dir/pki
 make_authority "$pki"

@@ -21,6 +21,7 @@ export PATH=$PATH:/usr/sbin:/sbin
 lib=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 top_builddir=$(cd "${top_builddir:-$lib/../..}" && pwd)
 plugin=${LOOP_PLUGIN:-$top_builddir/plugins/loop/.libs/nbdkit-loop-plugin.so}
+time_factor=${NBDLOOP_TIME_FACTOR:-1}
 engines=${LOOP_ENGINES:-io_uring aio threads}
 # The distribution's, which has its packages' modules, rather than another one in PATH.
 python=/usr/bin/python3
@@ -77,6 +78,7 @@ finish()
 	local status=$? i
 	set +e
 	trap - EXIT
+	trap '' PIPE # nobody may be reading any more, but there is still much to put away
 	if [ "$status" -eq 0 ] && [ ${#engines_missing[@]} -gt 0 ]; then
 		echo "$(basename "$0"): skipped: no engine ${!engines_missing[*]} here; the others passed" >&2
 		status=77
@@ -107,7 +109,7 @@ trap 'fail "stopped by a signal, or took too long"' TERM INT HUP
 # True as soon as the command is; false if it isn't within SECONDS.
 poll_for() # SECONDS COMMAND [ARGUMENT...]
 {
-	local end=$((SECONDS + $1 * ${NBDLOOP_TIME_FACTOR:-1}))
+	local end=$((SECONDS + $1 * time_factor))
 	shift
 	until "$@"; do
 		[ "$SECONDS" -lt "$end" ] || return 1
@@ -223,7 +225,7 @@ refuse_start() # [NBDKIT-OPTION...] -- [KEY=VALUE...]
 	server_files
 	rm -f "$sock"
 	server_command --run 'exit 99' "$@"
-	timeout 20 "${command[@]}" >"$log" 2>&1 </dev/null || status=$?
+	timeout $((20 * time_factor)) "${command[@]}" >"$log" 2>&1 </dev/null || status=$?
 	case $status in
 	0 | 99) fail "the server started, though it should refuse: ${command[*]}" ;;
 	124) fail "the server neither started nor refused: ${command[*]}" ;;
@@ -241,6 +243,8 @@ connect_once()
 # started from a place that this user can read.
 use_unprivileged_server()
 {
+	# That user cannot write valgrind's reports.
+	unset NBDLOOP_VALGRIND
 	as_nobody=(setpriv --reuid nobody --regid nogroup --clear-groups --)
 	chown nobody "$dir"
 	"${as_nobody[@]}" test -x "$dir" || skip "the user nobody has no access to $dir"
@@ -287,7 +291,7 @@ reject_log() # REGEX
 must_fail() # COMMAND [ARGUMENT...]
 {
 	local status=0
-	timeout 60 "$@" >"$dir/refused.log" 2>&1 </dev/null || status=$?
+	timeout $((60 * time_factor)) "$@" >"$dir/refused.log" 2>&1 </dev/null || status=$?
 	[ "$status" -ne 0 ] || fail "this should have failed: $*"
 	[ "$status" -ne 124 ] || fail "this should have failed, not hung: $*"
 	[ "$status" -lt 126 ] || fail "this crashed or could not be run (status $status): $*"
@@ -296,7 +300,7 @@ must_fail() # COMMAND [ARGUMENT...]
 # Runs a command whose output is only of interest when it fails.
 quietly() # COMMAND [ARGUMENT...]
 {
-	timeout 120 "$@" >"$dir/command.log" 2>&1 </dev/null || fail "this failed (status $?): $*"
+	timeout $((120 * time_factor)) "$@" >"$dir/command.log" 2>&1 </dev/null || fail "this failed (status $?): $*"
 }
 
 expect_equal() # WHAT WANTED SEEN

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# As soon as a server has been stopped, the file system of its image can be unmounted: nothing of the
+# server has the image open any more.
+. "$(dirname "$0")/../lib/functions.sh"
+
+require nbdinfo mke2fs umount
+require_root "mounting"
+
+unmounts()
+{
+	truncate -s 32M "$dir/disk"
+	quietly mke2fs -q -t ext4 "$dir/disk"
+	attach_loop "$dir/disk"
+	mkdir -p "$dir/mounted"
+	for _ in 1 2 3 4 5 6; do
+		mount -t ext4 "$loop_device" "$dir/mounted" 2>"$dir/mount.log" || skip "cannot mount: $(cat "$dir/mount.log")"
+		on_exit umount -l "$dir/mounted"
+		truncate -s 16M "$dir/mounted/disk.img"
+		start_server -- "$dir/mounted/disk.img" engine="$engine"
+		quietly nbdinfo "$uri"
+		stop_server
+		umount "$dir/mounted" || fail "the file system is still busy"
+		unset 'exit_commands[-1]'
+	done
+	detach_loop "$loop_device"
+}
+
+each_engine unmounts
