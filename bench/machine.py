@@ -53,6 +53,32 @@ def missing_tools():
     return missing
 
 
+def missing_compiler():
+    """What building a plugin takes, for the server that is built by the bench."""
+    missing = []
+    if shutil.which(compiler()) is None:
+        missing.append(MissingTool(f"{compiler()} is not installed", "gcc"))
+    if shutil.which("pkg-config") is None:
+        missing.append(MissingTool("pkg-config is not installed", "pkg-config"))
+    elif output(["pkg-config", "--exists", "nbdkit"]) is None:
+        missing.append(MissingTool("nbdkit's headers are not installed", "nbdkit-plugin-dev"))
+    return missing
+
+
+def compiler():
+    return os.environ.get("CC", "").split(" ")[0] or "cc"
+
+
+def plugin_compile(source, directory):
+    """The path of the plugin that a C file makes."""
+    name = os.path.basename(source).removesuffix(".c")
+    path = os.path.join(directory, f"nbdkit-{name}-plugin.so")
+    flags = (output(["pkg-config", "--cflags", "nbdkit"]) or "").split()
+    subprocess.run([compiler(), "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared", "-o", path, source] + flags,
+                   check=True, stdin=subprocess.DEVNULL, stdout=2)
+    return path
+
+
 def packages_install(packages):
     command = ["apt-get", "install", "-y", "--no-install-recommends"] + sorted(set(packages))
     if os.geteuid() != 0:
@@ -68,15 +94,17 @@ def dump_plugin(plugin):
     return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
 
-def commit():
+def commit(plugin):
+    """Of the source tree, where the plugin lies in it: elsewhere nothing tells what it was made of."""
     top = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    if not os.path.exists(os.path.join(top, ".git")):
+    inside = os.path.realpath(plugin).startswith(os.path.realpath(top) + "/")
+    if not inside or not os.path.exists(os.path.join(top, ".git")):
         return None
     name = output(["git", "-C", top, "rev-parse", "--short", "HEAD"])
     if name is None:
         return None
     changes = output(["git", "-C", top, "status", "--porcelain", "--untracked-files=no"])
-    return f"commit {name}" + (" and uncommitted changes" if changes else "")
+    return f"built in a tree at commit {name}" + (" and uncommitted changes" if changes else "")
 
 
 def processor():
@@ -183,7 +211,7 @@ def describe(directory, plugin, raw):
     ]
     if facts is not None:
         version = facts.get("loop_version", facts.get("version", "unknown"))
-        lines.append(", ".join(filter(None, [f"plugin: {version}", commit()])))
+        lines.append(", ".join(filter(None, [f"plugin: {version}", commit(plugin)])))
     return lines
 
 

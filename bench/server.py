@@ -4,6 +4,7 @@
 A server is written KIND[:KEY=VALUE]..., where KIND is
     loop    the plugin of this project (plugin=FILE takes another build of it)
     file    nbdkit's own file plugin
+    preadv  preadv.c, the least that a direct-I/O plugin can do
     raw     no server: fio on the image itself, with O_DIRECT
 and every other KEY=VALUE is handed to the plugin.
 """
@@ -14,12 +15,9 @@ import signal
 import subprocess
 import time
 
-ALIASES = {
-    "file-none": "file:cache=none",
-    "preadv": "loop:engine=threads:depth=1",
-}
+ALIASES = {"file-none": "file:cache=none"}
 DEFAULT = "loop,file,file-none,preadv,raw"
-KINDS = ("loop", "file", "raw")
+KINDS = ("loop", "file", "preadv", "raw")
 START_SECONDS = 20
 STOP_SECONDS = 20
 
@@ -31,22 +29,23 @@ class ServerError(Exception):
 class Server:
     """What to start. `label` is the name in tables, as the user wrote it."""
 
-    def __init__(self, text, plugin, plugin_args):
+    def __init__(self, text, plugins, plugin_args):
+        """`plugins` says which plugin each kind has, but for raw."""
         self.label = text
         kind, *parameters = ALIASES.get(text, text).split(":")
         if kind not in KINDS:
             raise ServerError(f"unknown server '{text}' (loop, file, file-none, preadv, raw, "
                               f"or loop:KEY=VALUE:...)")
         for parameter in parameters:
-            if "=" not in parameter or kind == "raw":
+            if "=" not in parameter or kind not in ("loop", "file"):
                 raise ServerError(f"server '{text}': '{parameter}' cannot be given to it "
                                   f"(KEY=VALUE for loop and file only)")
         self.kind = kind
-        self.plugin = "file"
+        self.plugin = plugins.get(kind)
         self.parameters = parameters
         if kind == "loop":
             builds = [p[7:] for p in parameters if p.startswith("plugin=")]
-            self.plugin = builds[-1] if builds else plugin
+            self.plugin = builds[-1] if builds else self.plugin
             own = [p for p in parameters if not p.startswith("plugin=")]
             # A parameter of the server itself wins over --plugin-args: nbdkit
             # would take both, and the plugin the last or none.

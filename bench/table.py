@@ -60,7 +60,9 @@ def spread(runs, column):
 
 
 def number(value):
-    """Three digits that matter, no exponent."""
+    """Three digits that matter, no exponent, no negative nothing."""
+    if abs(value) < 0.005:
+        value = 0
     if abs(value) >= 100:
         return f"{value:,.0f}"
     if abs(value) >= 10:
