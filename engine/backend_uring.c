@@ -19,6 +19,31 @@
 #define PROBE_TRIES 50
 #define PROBE_STEP_MS 20
 
+/* What we use, Linux 5.6 has; and a seccomp filter may allow setting a ring up and not entering it. */
+static int
+try_ring(struct io_uring *uring)
+{
+	static const int needed[] = {IORING_OP_READ, IORING_OP_WRITE, IORING_OP_FSYNC, IORING_OP_FALLOCATE};
+	struct io_uring_probe *probe = io_uring_get_probe_ring(uring);
+	bool complete = probe != NULL;
+	struct io_uring_cqe *cqe;
+	int r;
+
+	for (unsigned int i = 0; complete && i < sizeof(needed) / sizeof(needed[0]); i++)
+		complete = io_uring_opcode_supported(probe, needed[i]);
+	io_uring_free_probe(probe);
+	if (!complete)
+		return -ENOSYS;
+	io_uring_prep_nop(io_uring_get_sqe(uring));
+	r = io_uring_submit_and_wait(uring, 1);
+	if (r >= 0)
+		r = io_uring_wait_cqe(uring, &cqe);
+	if (r < 0)
+		return r;
+	io_uring_cqe_seen(uring, cqe);
+	return 0;
+}
+
 static int
 uring_probe(const struct backing *backing, char reason[REASON_MAX])
 {
@@ -29,13 +54,15 @@ uring_probe(const struct backing *backing, char reason[REASON_MAX])
 		usleep(PROBE_STEP_MS * 1000);
 		r = ring_init(&ring, backing, 1, 0);
 	}
+	if (r == 0) {
+		r = try_ring(&ring.uring);
+		ring_fini(&ring);
+	}
 	if (r < 0) {
 		/* ENOSYS and EPERM both occur in containers (seccomp), EPERM by kernel.io_uring_disabled. */
 		snprintf(reason, REASON_MAX, "io_uring: %s", strerror(-r));
-		return r;
 	}
-	ring_fini(&ring);
-	return 0;
+	return r;
 }
 
 static int

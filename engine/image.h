@@ -109,8 +109,9 @@ struct image_status {
 void
 image_status(struct image *image, struct image_status *status);
 
-/* The start-up line: what runs, and why not something better.  Caller frees; NULL: out of memory. */
+/* The start-up line: what runs, and why not something better; *degraded tells whether there is something
+ * better that the user didn't turn off.  Caller frees; NULL: out of memory. */
 char *
-image_summary(struct image *image);
+image_summary(struct image *image, bool *degraded);
 
 #endif

@@ -264,13 +264,15 @@ in_brackets(const char *reason, char text[REASON_MAX + 4])
 }
 
 char *
-image_summary(struct image *image)
+image_summary(struct image *image, bool *degraded)
 {
 	char engine[REASON_MAX + 4], direct[REASON_MAX + 4], poll[REASON_MAX + 4];
 	struct image_status status;
 	char *text;
 
 	image_status(image, &status);
+	*degraded = status.engine_reason[0] || status.poll_reason[0] ||
+		    (!status.direct && image->config.direct_io != TRISTATE_OFF);
 	if (status.direct)
 		snprintf(direct, sizeof(direct), " (%u-byte blocks)", status.direct_align);
 	else

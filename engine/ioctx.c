@@ -51,12 +51,14 @@ release(struct ioctx *ctx)
 static int
 start_backend(struct ioctx *ctx, const struct backing *backing)
 {
+	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
 	int r = ctx->backend->init(ctx);
 
 	if (r == 0)
 		return 0;
-	log_warning("%s: no further %s context: %s; this one uses threads", backing->path, ctx->backend->name,
-		    strerror(-r));
+	if (log_limit_pass(&limit, NULL))
+		log_warning("%s: no further %s context: %s; those that follow use threads", backing->path,
+			    ctx->backend->name, strerror(-r));
 	ctx->backend = &backend_threads;
 	return ctx->backend->init(ctx);
 }
@@ -64,6 +66,7 @@ start_backend(struct ioctx *ctx, const struct backing *backing)
 int
 ioctx_new(struct image *image, struct ioctx **result)
 {
+	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
 	struct ioctx *ctx = aligned_alloc(64, sizeof(*ctx));
 	int r;
 
@@ -79,7 +82,9 @@ ioctx_new(struct image *image, struct ioctx **result)
 	if (r == 0)
 		r = start_backend(ctx, &image->backing);
 	if (r < 0) {
-		log_warning("%s: no further I/O context: %s", image->backing.path, strerror(-r));
+		if (log_limit_pass(&limit, NULL))
+			log_warning("%s: no further I/O context: %s; requests wait for those that there are",
+				    image->backing.path, strerror(-r));
 		release(ctx);
 		return r;
 	}

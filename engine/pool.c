@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <time.h>
 
 /* The context that this thread had last.  It belongs to a pool that may be gone: the pool's number
  * tells. */
@@ -58,6 +59,7 @@ pool_init(struct pool *pool, unsigned int limit)
 	pthread_cond_init(&pool->given, NULL);
 	pool->contexts = NULL;
 	pool->count = 0;
+	pool->no_more_until = 0;
 	pthread_mutex_lock(&living_mutex);
 	pool->id = ++last_id;
 	pool->next = living;
@@ -132,7 +134,19 @@ find_free(struct pool *pool, bool ownerless)
 	return NULL;
 }
 
-/* mutex held. */
+#define SECOND UINT64_C(1000000000)
+
+static uint64_t
+monotonic_time(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
+}
+
+/* mutex held.  Where one more can't be made, and there are some to wait for, that isn't tried again with
+ * every request. */
 static struct ioctx *
 add(struct pool *pool, struct image *image)
 {
@@ -140,8 +154,12 @@ add(struct pool *pool, struct image *image)
 
 	if (pool->limit && pool->count >= pool->limit)
 		return NULL;
-	if (ioctx_new(image, &ctx) < 0)
+	if (pool->count > 0 && pool->no_more_until && monotonic_time() < pool->no_more_until)
 		return NULL;
+	if (ioctx_new(image, &ctx) < 0) {
+		pool->no_more_until = monotonic_time() + SECOND;
+		return NULL;
+	}
 	atomic_store(&ctx->busy, true);
 	ctx->next = pool->contexts;
 	pool->contexts = ctx;

@@ -22,6 +22,7 @@ struct pool {
 	pthread_cond_t given;
 	struct ioctx *contexts;
 	unsigned int count;
+	uint64_t no_more_until;   /* CLOCK_MONOTONIC, ns: one more could not be made; not tried before then */
 	struct pool *next;        /* of all living pools; guarded by pool.c's own mutex */
 };
 

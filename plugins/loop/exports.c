@@ -56,9 +56,12 @@ open_image(int dirfd, const char *path, unsigned int flags, const char *name)
 static void
 say_what_runs(const struct export_image *e)
 {
-	char *CLEANUP_FREE summary = image_summary(e->image);
+	bool degraded;
+	char *CLEANUP_FREE summary = image_summary(e->image, &degraded);
 
-	if (summary)
+	if (summary && degraded && exports_are_files_of_directory())
+		log_warning("%s", summary); /* in the background, that is all that reaches the log */
+	else if (summary)
 		log_info("%s", summary);
 }
 
@@ -128,6 +131,18 @@ exports_stop(void)
 	directory = -1;
 }
 
+char *
+exports_path(const struct export_image *e)
+{
+	struct image_status status;
+	char *path;
+
+	image_status(e->image, &status);
+	if (!exports_are_files_of_directory())
+		return strdup(status.path);
+	return asprintf(&path, "%s/%s", config->dir, status.path) < 0 ? NULL : path;
+}
+
 bool
 exports_are_files_of_directory(void)
 {
@@ -150,9 +165,13 @@ find_same(const struct image *image)
 static struct export_image *
 join_file_of_directory(const char *name)
 {
-	struct export_image *opened = open_image(directory, name, BACKING_BENEATH, name);
+	struct export_image *opened = NULL;
 	struct export_image *e;
 
+	if (name[0] == '\0')
+		log_error("an export name is needed: there is not just one file in %s", config->dir);
+	else
+		opened = open_image(directory, name, BACKING_BENEATH, name);
 	if (!opened)
 		return NULL;
 	pthread_mutex_lock(&mutex);

@@ -43,6 +43,10 @@ exports_leave(struct export_image *export_image);
 int
 exports_visit_names(int (*visit)(void *data, const char *name), void *data);
 
+/* The absolute path of the image.  Caller frees; NULL: out of memory. */
+char *
+exports_path(const struct export_image *export_image);
+
 /* Whether dir= was given. */
 bool
 exports_are_files_of_directory(void);

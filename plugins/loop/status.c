@@ -11,12 +11,13 @@
 static void
 write_export(struct json *json, const char *key, struct export_image *e)
 {
+	char *CLEANUP_FREE path = exports_path(e);
 	struct image_status status;
 
 	image_status(e->image, &status);
 	json_object_begin(json, key);
 	json_string(json, "name", e->name);
-	json_string(json, "file", status.path);
+	json_string(json, "file", path);
 	json_uint(json, "size", status.size);
 	json_uint(json, "offset", status.offset);
 	json_uint(json, "sector_size", status.sector_size);
