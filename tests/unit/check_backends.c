@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The real ways to the kernel, each on a real file; and which of them is chosen.
+ */
+#include "engine/backend.h"
+
+#include "tests/unit/fake_image.h"
+#include "tests/unit/log_capture.h"
+#include "tests/unit/scratch_file.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define KIB 1024u
+#define MIB (1u << 20)
+
+struct way {
+	const char *name;
+	const struct backend *backend;
+	enum engine_choice engine;
+	bool direct;
+	bool poll;
+};
+
+static const struct way ways[] = {
+	{"io_uring, page cache", &backend_uring, ENGINE_IO_URING, false, false},
+	{"io_uring, direct I/O", &backend_uring, ENGINE_IO_URING, true, false},
+	{"io_uring, polled", &backend_polled, ENGINE_IO_URING, true, true},
+	{"aio, page cache", &backend_aio, ENGINE_AIO, false, false},
+	{"aio, direct I/O", &backend_aio, ENGINE_AIO, true, false},
+	{"threads, page cache", &backend_threads, ENGINE_THREADS, false, false},
+	{"threads, direct I/O", &backend_threads, ENGINE_THREADS, true, false},
+};
+
+static int file;
+static struct image *image;
+static struct ioctx *ctx;
+static unsigned char model[2 * MIB];
+
+static int
+try_open(const struct way *way, unsigned int depth, char **error)
+{
+	const struct image_config config = {
+		.direct_io = way->direct ? TRISTATE_ON : TRISTATE_OFF,
+		.engine = way->engine,
+		.poll = way->poll ? TRISTATE_ON : TRISTATE_OFF,
+		.depth = depth,
+		.discard = TRISTATE_ON,
+	};
+	char path[SCRATCH_PATH];
+
+	log_capture_begin();
+	file = scratch_file(sizeof(model));
+	buffer_fill(model, sizeof(model), 3);
+	ck_assert_int_eq(pwrite(file, model, sizeof(model), 0), sizeof(model));
+	return image_open(AT_FDCWD, scratch_path(file, path), 0, &config, &image, error);
+}
+
+static void
+open_image(const struct way *way, unsigned int depth)
+{
+	char *error;
+
+	ck_assert_msg(try_open(way, depth, &error) == 0, "%s", error);
+	ck_assert_ptr_eq(image->backend, way->backend);
+	ctx = image_take_context(image);
+	ck_assert_ptr_nonnull(ctx);
+	ck_assert_ptr_eq(ctx->backend, way->backend); /* and not what it falls back on */
+}
+
+static void
+close_image(void)
+{
+	image_give_context(image, ctx);
+	image_close(image);
+	close(file);
+	log_capture_end();
+}
+
+static void
+compare_file(void)
+{
+	unsigned char *bytes = malloc(sizeof(model));
+
+	ck_assert_int_eq(pread(file, bytes, sizeof(model), 0), sizeof(model));
+	ck_assert_mem_eq(bytes, model, sizeof(model));
+	free(bytes);
+}
+
+static uint64_t random_state;
+
+static uint32_t
+random_below(uint32_t limit)
+{
+	random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (uint32_t)(random_state >> 33) % limit;
+}
+
+struct change {
+	struct request request;
+	unsigned char *buffer;
+	uint64_t offset, length;
+};
+
+/* An operation in the quarter of the image that is given. */
+static void
+submit_random(struct change *change, unsigned int quarter, unsigned int seed)
+{
+	static const enum io_op ops[] = {IO_READ, IO_READ, IO_WRITE, IO_WRITE, IO_ZERO};
+	uint32_t room = sizeof(model) / 4, step = random_below(2) ? 512 : 1;
+	enum io_op op = ops[random_below(5)];
+
+	change->offset = random_below(room / step) * step;
+	change->length = random_below((uint32_t)(room - change->offset) / step + 1) * step;
+	change->offset += quarter * room;
+	change->buffer = buffer_new(change->length, random_below(2));
+	if (op == IO_WRITE) {
+		buffer_fill(change->buffer, change->length, seed);
+		memcpy(model + change->offset, change->buffer, change->length);
+	} else if (op == IO_ZERO) {
+		memset(model + change->offset, 0, change->length);
+	}
+	request_submit(ctx, &change->request, op, random_below(16) ? IO_MAY_UNMAP : IO_FUA, change->offset,
+		       change->length, change->buffer);
+}
+
+static void
+finish_change(struct change *change)
+{
+	ck_assert_int_eq(request_finish(ctx, &change->request), 0);
+	if (change->request.io.op == IO_READ && change->length)
+		ck_assert_mem_eq(change->buffer, model + change->offset, change->length);
+	buffer_free(change->buffer);
+}
+
+START_TEST(random_operations_leave_what_the_model_says)
+{
+	const struct way *way = &ways[_i];
+	struct change changes[4];
+
+	for (unsigned int depth = 1; depth <= 16; depth *= 4) {
+		open_image(way, depth);
+		random_state = depth;
+		for (unsigned int round = 0; round < 4; round++) {
+			for (unsigned int i = 0; i < 4; i++)
+				submit_random(&changes[i], i, 10 * round + i);
+			for (unsigned int i = 0; i < 4; i++)
+				finish_change(&changes[i]);
+		}
+		ck_assert_int_eq(request_execute(ctx, IO_FLUSH, 0, 0, 0, NULL), 0);
+		compare_file();
+		ck_assert_uint_eq(log_capture_count(LOG_LEVEL_ERROR), 0);
+		close_image();
+	}
+}
+END_TEST
+
+START_TEST(discarded_range_of_a_file_reads_as_zeroes)
+{
+	unsigned char *buffer = buffer_new(256 * KIB, 0);
+
+	open_image(&ways[_i], 4);
+	ck_assert_int_eq(request_execute(ctx, IO_DISCARD, IO_FUA, 64 * KIB, 128 * KIB, NULL), 0);
+	if (log_capture_count(LOG_LEVEL_WARNING) == 0)
+		memset(model + 64 * KIB, 0, 128 * KIB);
+	ck_assert_int_eq(request_execute(ctx, IO_READ, 0, 0, 256 * KIB, buffer), 0);
+	ck_assert_mem_eq(buffer, model, 256 * KIB);
+	compare_file();
+	buffer_free(buffer);
+	close_image();
+}
+END_TEST
+
+START_TEST(truncated_file_gives_an_error_and_no_zeroes)
+{
+	unsigned char *buffer = buffer_new(MIB, 0);
+
+	open_image(&ways[_i], 4);
+	ck_assert_int_eq(ftruncate(file, MIB + 100), 0);
+	ck_assert_int_eq(request_execute(ctx, IO_READ, 0, 512 * KIB, MIB, buffer), -EIO);
+	ck_assert(log_capture_has(LOG_LEVEL_ERROR, "the file ends at byte 1048676: it was truncated"));
+	ck_assert_int_eq(request_execute(ctx, IO_READ, 0, 0, MIB, buffer), 0);
+	ck_assert_mem_eq(buffer, model, MIB);
+	buffer_free(buffer);
+	close_image();
+}
+END_TEST
+
+START_TEST(write_that_the_kernel_refuses_finds_no_space)
+{
+	const struct rlimit limit = {MIB, MIB};
+	unsigned char *buffer = buffer_new(MIB, 0);
+
+	open_image(&ways[_i], 4);
+	signal(SIGXFSZ, SIG_IGN);
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	buffer_fill(buffer, MIB, 9);
+	ck_assert_int_eq(request_execute(ctx, IO_WRITE, 0, MIB, MIB, buffer), -ENOSPC);
+	ck_assert(log_capture_has(LOG_LEVEL_ERROR, "File too large"));
+	ck_assert_int_eq(request_execute(ctx, IO_WRITE, 0, 0, MIB, buffer), 0);
+	memcpy(model, buffer, MIB);
+	compare_file();
+	buffer_free(buffer);
+	close_image();
+}
+END_TEST
+
+/* More writes than the context has chunks, all of them durable in themselves. */
+START_TEST(many_small_fua_writes_are_all_done)
+{
+	struct request requests[8];
+	unsigned char *buffer = buffer_new(8 * 4096, 0);
+
+	open_image(&ways[_i], 2);
+	buffer_fill(buffer, 8 * 4096, 4);
+	for (unsigned int i = 0; i < 8; i++)
+		request_submit(ctx, &requests[i], IO_WRITE, IO_FUA, i * 4096, 4096, buffer + i * 4096);
+	for (unsigned int i = 0; i < 8; i++)
+		ck_assert_int_eq(request_finish(ctx, &requests[i]), 0);
+	memcpy(model, buffer, 8 * 4096);
+	compare_file();
+	buffer_free(buffer);
+	close_image();
+}
+END_TEST
+
+/* Instead of those above, where a way doesn't exist. */
+START_TEST(way_that_this_machine_lacks_is_refused_with_the_reason)
+{
+	char *error = NULL;
+
+	ck_assert_int_lt(try_open(&ways[_i], 4, &error), 0);
+	ck_assert_ptr_nonnull(error);
+	ck_assert_msg(strstr(error, " is not possible: ") != NULL, "%s", error);
+	free(error);
+	close(file);
+	log_capture_end();
+}
+END_TEST
+
+/* --- The choice --------------------------------------------------------------------------------------- */
+
+static const struct backend *chosen;
+static char engine_reason[REASON_MAX], poll_reason[REASON_MAX], *choice_error;
+
+static int
+choose(enum engine_choice engine, enum tristate poll, bool direct)
+{
+	const struct image_config config = {.engine = engine, .poll = poll};
+	char path[] = "disk.img";
+	const struct backing backing = {
+		.path = path, .fd = 0, .direct_fd = -1, .direct_reason = "the file system does not support it"};
+
+	chosen = NULL;
+	choice_error = NULL;
+	return backend_choose(&config, &backing, direct, &chosen, engine_reason, poll_reason, &choice_error);
+}
+
+START_TEST(auto_takes_the_first_engine_that_works)
+{
+	char why[REASON_MAX];
+
+	ck_assert_int_eq(choose(ENGINE_AUTO, TRISTATE_OFF, false), 0);
+	if (backend_works(ENGINE_IO_URING, why) == 0) {
+		ck_assert_ptr_eq(chosen, &backend_uring);
+		ck_assert_str_eq(engine_reason, "");
+	} else {
+		ck_assert_ptr_eq(chosen, backend_works(ENGINE_AIO, why) == 0 ? &backend_aio : &backend_threads);
+		ck_assert_int_eq(strncmp(engine_reason, "io_uring: ", 10), 0);
+	}
+	ck_assert_str_eq(poll_reason, "");
+	ck_assert_ptr_null(choice_error);
+}
+END_TEST
+
+START_TEST(threads_always_work)
+{
+	char why[REASON_MAX];
+
+	ck_assert_int_eq(backend_works(ENGINE_THREADS, why), 0);
+	ck_assert_int_eq(choose(ENGINE_THREADS, TRISTATE_OFF, false), 0);
+	ck_assert_ptr_eq(chosen, &backend_threads);
+	ck_assert_str_eq(engine_reason, "");
+}
+END_TEST
+
+static void
+forbid_descriptors(struct rlimit *before)
+{
+	struct rlimit none;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, before), 0);
+	none = *before;
+	none.rlim_cur = 0;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+}
+
+START_TEST(engine_that_does_not_work_is_passed_over_with_its_reason)
+{
+	struct rlimit before;
+	int r;
+
+	forbid_descriptors(&before);
+	r = choose(ENGINE_AUTO, TRISTATE_OFF, false);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	ck_assert_int_eq(r, 0);
+	ck_assert_ptr_ne(chosen, &backend_uring);
+	ck_assert_msg(strncmp(engine_reason, "io_uring: ", 10) == 0, "%s", engine_reason);
+}
+END_TEST
+
+START_TEST(engine_that_was_asked_for_and_does_not_work_is_an_error)
+{
+	struct rlimit before;
+	int r;
+
+	forbid_descriptors(&before);
+	r = choose(ENGINE_IO_URING, TRISTATE_OFF, false);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	ck_assert_int_lt(r, 0);
+	ck_assert_msg(strncmp(choice_error, "disk.img: engine=io_uring is not possible: io_uring: ", 53) == 0, "%s",
+		      choice_error);
+	free(choice_error);
+}
+END_TEST
+
+START_TEST(polling_is_refused_with_the_reason_where_it_cannot_be)
+{
+	ck_assert_int_eq(choose(ENGINE_THREADS, TRISTATE_AUTO, true), 0);
+	ck_assert_ptr_eq(chosen, &backend_threads);
+	ck_assert_str_eq(poll_reason, "it needs the io_uring engine");
+	ck_assert_int_eq(choose(ENGINE_THREADS, TRISTATE_ON, true), -EOPNOTSUPP);
+	ck_assert_msg(strstr(choice_error, "disk.img: poll=on is not possible: it needs the io_uring engine") ==
+			      choice_error,
+		      "%s", choice_error);
+	free(choice_error);
+}
+END_TEST
+
+START_TEST(polling_needs_direct_io)
+{
+	char why[REASON_MAX];
+
+	ck_assert_int_eq(backend_polled.probe(&(struct backing){.direct_fd = -1, .direct_reason = "because"}, why),
+			 -EOPNOTSUPP);
+	ck_assert_str_eq(why, "it needs direct I/O: because");
+	if (backend_works(ENGINE_IO_URING, why) < 0) {
+		ck_assert_int_lt(choose(ENGINE_IO_URING, TRISTATE_AUTO, false), 0);
+		free(choice_error);
+		return;
+	}
+	ck_assert_int_eq(choose(ENGINE_IO_URING, TRISTATE_AUTO, false), 0);
+	ck_assert_ptr_eq(chosen, &backend_uring);
+	ck_assert_str_eq(poll_reason, "it needs direct I/O, which is off");
+	ck_assert_int_eq(choose(ENGINE_IO_URING, TRISTATE_AUTO, true), 0);
+	ck_assert_ptr_eq(chosen, &backend_uring);
+	ck_assert_str_eq(poll_reason, "it needs direct I/O: the file system does not support it");
+}
+END_TEST
+
+/* --- What this machine has ---------------------------------------------------------------------------- */
+
+/* Why a way can't be tested here, or NULL. */
+static const char *
+absent(const struct way *way)
+{
+	static char why[REASON_MAX];
+	char path[SCRATCH_PATH], *error = NULL;
+	struct backing backing;
+	const char *reason = NULL;
+	int fd;
+
+	if (backend_works(way->engine, why) < 0)
+		return why;
+	if (way->direct)
+		reason = scratch_no_direct_io();
+	if (reason || !way->poll)
+		return reason;
+	fd = scratch_try_file(MIB);
+	if (fd < 0)
+		return "no scratch file can be made";
+	if (backing_open(&backing, AT_FDCWD, scratch_path(fd, path), 0, &error) < 0) {
+		reason = "the scratch file can't be opened";
+	} else {
+		reason = backend_polled.probe(&backing, why) < 0 ? why : NULL;
+		backing_close(&backing);
+	}
+	close(fd);
+	free(error);
+	return reason;
+}
+
+int
+main(void)
+{
+	Suite *suite = suite_create("backends");
+	TCase *choice = tcase_create("choice");
+	SRunner *runner;
+	int failed;
+
+	for (int i = 0; i < (int)(sizeof(ways) / sizeof(ways[0])); i++) {
+		TCase *way = tcase_create(ways[i].name);
+		const char *reason = absent(&ways[i]);
+
+		suite_add_tcase(suite, way);
+		if (reason) {
+			printf("not here: %s: %s\n", ways[i].name, reason);
+			tcase_add_loop_test(way, way_that_this_machine_lacks_is_refused_with_the_reason, i, i + 1);
+			continue;
+		}
+		tcase_add_loop_test(way, random_operations_leave_what_the_model_says, i, i + 1);
+		tcase_add_loop_test(way, discarded_range_of_a_file_reads_as_zeroes, i, i + 1);
+		tcase_add_loop_test(way, truncated_file_gives_an_error_and_no_zeroes, i, i + 1);
+		tcase_add_loop_test(way, write_that_the_kernel_refuses_finds_no_space, i, i + 1);
+		tcase_add_loop_test(way, many_small_fua_writes_are_all_done, i, i + 1);
+	}
+	tcase_add_test(choice, auto_takes_the_first_engine_that_works);
+	tcase_add_test(choice, threads_always_work);
+	tcase_add_test(choice, engine_that_does_not_work_is_passed_over_with_its_reason);
+	tcase_add_test(choice, engine_that_was_asked_for_and_does_not_work_is_an_error);
+	tcase_add_test(choice, polling_is_refused_with_the_reason_where_it_cannot_be);
+	tcase_add_test(choice, polling_needs_direct_io);
+	suite_add_tcase(suite, choice);
+
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening what holds the bytes of an image, and its facts.
+ */
+#include "engine/backing.h"
+
+#include "tests/unit/scratch_file.h"
+#include "tests/unit/skip.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static char directory[SCRATCH_PATH], outside[SCRATCH_PATH + 16];
+static int dirfd_;
+static struct backing backing;
+
+static void
+directory_begin(void)
+{
+	scratch_directory_new(directory);
+	strcpy(outside, directory);
+	strcat(outside, "/images");
+	if (mkdir(outside, 0755) < 0)
+		abort();
+}
+
+static void
+directory_end(void)
+{
+	scratch_directory_remove(directory);
+}
+
+/* Files are made in a directory below ours, so that there is something outside of it. */
+static void
+begin(void)
+{
+	dirfd_ = open(outside, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ck_assert_int_ge(dirfd_, 0);
+}
+
+static void
+end(void)
+{
+	close(dirfd_);
+}
+
+static void
+make(const char *name, mode_t mode, off_t size)
+{
+	int fd = openat(dirfd_, name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ftruncate(fd, size) | fchmod(fd, mode), 0);
+	close(fd);
+}
+
+static int
+open_backing(const char *name, unsigned int flags)
+{
+	char *error = NULL;
+	int r = backing_open(&backing, dirfd_, name, flags, &error);
+
+	if (r < 0)
+		ck_assert_msg(error && strncmp(error, name, strlen(name)) == 0, "%s: %s", name, error);
+	else
+		ck_assert_ptr_null(error);
+	free(error);
+	return r;
+}
+
+/* Root may do everything: tests of permissions need somebody else. */
+static void
+be_nobody(bool nobody)
+{
+	if (getuid() != 0)
+		return;
+	ck_assert_int_eq(seteuid(nobody ? 65534 : 0), 0);
+	ck_assert_int_eq(prctl(PR_SET_DUMPABLE, 1), 0); /* sanitizers look at their own process */
+}
+
+static void
+assert_refused(const char *name, unsigned int flags, int result, const char *message)
+{
+	char *error = NULL;
+
+	ck_assert_int_eq(backing_open(&backing, dirfd_, name, flags, &error), result);
+	ck_assert_str_eq(error, message);
+	ck_assert_int_eq(backing.fd, -1);
+	ck_assert_int_eq(backing.direct_fd, -1);
+	ck_assert_ptr_null(backing.path);
+	free(error);
+}
+
+START_TEST(file_is_opened_for_writing_with_its_facts)
+{
+	make("disk.img", 0644, 10000);
+	ck_assert_int_eq(open_backing("disk.img", 0), 0);
+	ck_assert_str_eq(backing.path, "disk.img");
+	ck_assert(backing.writable);
+	ck_assert(!backing.block_device);
+	ck_assert_uint_eq(backing.block_size, 1);
+	ck_assert_int_eq(backing_size(&backing), 10000);
+	ck_assert_int_eq(pwrite(backing.fd, "x", 1, 0), 1);
+	ck_assert_int_eq(ftruncate(backing.fd, 20000), 0);
+	ck_assert_int_eq(backing_size(&backing), 20000);
+	backing_close(&backing);
+	backing_close(&backing);
+}
+END_TEST
+
+START_TEST(read_only_file_cannot_be_written)
+{
+	make("disk.img", 0644, 10000);
+	ck_assert_int_eq(open_backing("disk.img", BACKING_READ_ONLY), 0);
+	ck_assert(!backing.writable);
+	ck_assert_int_eq(pwrite(backing.fd, "x", 1, 0), -1);
+	if (backing.direct_fd >= 0)
+		ck_assert_int_eq(fcntl(backing.direct_fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+	backing_close(&backing);
+}
+END_TEST
+
+START_TEST(file_without_write_permission_is_opened_read_only)
+{
+	make("disk.img", 0444, 10000);
+	be_nobody(true);
+	ck_assert_int_eq(open_backing("disk.img", 0), 0);
+	be_nobody(false);
+	ck_assert(!backing.writable);
+	backing_close(&backing);
+}
+END_TEST
+
+START_TEST(file_without_any_permission_is_refused)
+{
+	make("disk.img", 0, 10000);
+	be_nobody(true);
+	assert_refused("disk.img", 0, -EACCES, "disk.img: Permission denied");
+	be_nobody(false);
+}
+END_TEST
+
+START_TEST(descriptors_block_and_are_not_inherited)
+{
+	make("disk.img", 0644, 10000);
+	ck_assert_int_eq(open_backing("disk.img", 0), 0);
+	/* io_uring takes O_NONBLOCK for a wish to get EAGAIN. */
+	ck_assert_int_eq(fcntl(backing.fd, F_GETFL) & (O_NONBLOCK | O_DIRECT | O_APPEND), 0);
+	ck_assert_int_eq(fcntl(backing.fd, F_GETFD), FD_CLOEXEC);
+	if (backing.direct_fd >= 0) {
+		ck_assert_int_eq(fcntl(backing.direct_fd, F_GETFL) & (O_NONBLOCK | O_APPEND), 0);
+		ck_assert_int_eq(fcntl(backing.direct_fd, F_GETFD), FD_CLOEXEC);
+	}
+	backing_close(&backing);
+}
+END_TEST
+
+START_TEST(direct_descriptor_is_direct_and_of_the_same_file)
+{
+	struct stat a, b;
+
+	make("disk.img", 0644, 65536);
+	ck_assert_int_eq(open_backing("disk.img", 0), 0);
+	ck_assert_str_eq(backing.direct_reason, "");
+	ck_assert_int_ge(backing.direct_fd, 0);
+	ck_assert_int_ne(fcntl(backing.direct_fd, F_GETFL) & O_DIRECT, 0);
+	ck_assert_int_eq(fstat(backing.fd, &a) | fstat(backing.direct_fd, &b), 0);
+	ck_assert_uint_eq(a.st_ino, b.st_ino);
+	ck_assert_uint_ge(backing.direct_align, 512);
+	backing_close(&backing);
+}
+END_TEST
+
+START_TEST(file_system_without_direct_io_gives_the_reason)
+{
+	ck_assert_int_eq(open_backing("/proc/version", BACKING_READ_ONLY), 0);
+	ck_assert_int_eq(backing.direct_fd, -1);
+	ck_assert_str_eq(backing.direct_reason, "the file system does not support it");
+	backing_close(&backing);
+}
+END_TEST
+
+START_TEST(what_holds_no_bytes_is_refused)
+{
+	assert_refused("missing.img", 0, -ENOENT, "missing.img: No such file or directory");
+	assert_refused("/dev/null", 0, -ENOTBLK, "/dev/null: is not a regular file or a block device");
+	assert_refused(".", BACKING_READ_ONLY, -EISDIR, ".: is a directory, not an image");
+	ck_assert_int_eq(open_backing(".", 0), -EISDIR);
+	assert_refused("", 0, -ENOENT, ": No such file or directory");
+}
+END_TEST
+
+START_TEST(fifo_is_refused_without_hanging)
+{
+	ck_assert_int_eq(mkfifoat(dirfd_, "fifo", 0644), 0);
+	assert_refused("fifo", 0, -ENOTBLK, "fifo: is not a regular file or a block device");
+	assert_refused("fifo", BACKING_READ_ONLY, -ENOTBLK, "fifo: is not a regular file or a block device");
+	assert_refused("fifo", BACKING_BENEATH, -ENOTBLK, "fifo: is not a regular file or a block device");
+}
+END_TEST
+
+START_TEST(files_are_told_apart_whatever_their_names)
+{
+	struct backing first;
+
+	make("disk.img", 0644, 100);
+	make("other.img", 0644, 100);
+	ck_assert(linkat(dirfd_, "disk.img", dirfd_, "link.img", 0) == 0 || errno == EEXIST);
+	ck_assert_int_eq(open_backing("disk.img", 0), 0);
+	first = backing;
+	ck_assert_int_eq(open_backing("link.img", BACKING_READ_ONLY), 0);
+	ck_assert(backing_same(&first, &backing));
+	backing_close(&backing);
+	ck_assert_int_eq(open_backing("other.img", 0), 0);
+	ck_assert(!backing_same(&first, &backing));
+	backing_close(&backing);
+	backing_close(&first);
+}
+END_TEST
+
+/* --- Names that clients give -------------------------------------------------------------------------- */
+
+static void
+assert_not_beneath(const char *name)
+{
+	int r = open_backing(name, BACKING_BENEATH);
+
+	ck_assert_msg(r < 0, "%s was opened", name);
+	ck_assert(!backing_is_beneath(dirfd_, name));
+}
+
+START_TEST(name_in_the_directory_is_found)
+{
+	make("disk.img", 0644, 100);
+	ck_assert_int_eq(open_backing("disk.img", BACKING_BENEATH), 0);
+	ck_assert_int_eq(backing_size(&backing), 100);
+	backing_close(&backing);
+	ck_assert(backing_is_beneath(dirfd_, "disk.img"));
+	make("..img", 0644, 100);
+	ck_assert_int_eq(open_backing("..img", BACKING_BENEATH), 0);
+	backing_close(&backing);
+}
+END_TEST
+
+START_TEST(name_that_leads_out_of_the_directory_is_refused)
+{
+	make("../secret.img", 0644, 100);
+	ck_assert(mkdirat(dirfd_, "below", 0755) == 0 || errno == EEXIST);
+	make("below/disk.img", 0644, 100);
+	assert_not_beneath("../secret.img");
+	assert_not_beneath("..");
+	assert_not_beneath(".");
+	assert_not_beneath("");
+	assert_not_beneath("/etc/passwd");
+	assert_not_beneath("below");
+	assert_not_beneath("below/disk.img");
+	assert_not_beneath("below/../disk.img");
+	assert_not_beneath("/proc/self/fd/0");
+}
+END_TEST
+
+static void
+make_link(const char *target, const char *name)
+{
+	ck_assert(symlinkat(target, dirfd_, name) == 0 || errno == EEXIST);
+}
+
+START_TEST(link_that_leads_out_of_the_directory_is_refused)
+{
+	char absolute[PATH_MAX], descriptor[SCRATCH_PATH];
+	int secret;
+
+	make("../secret.img", 0644, 100);
+	make("disk.img", 0644, 100);
+	ck_assert_ptr_nonnull(realpath(outside, absolute));
+	strcat(absolute, "/disk.img");
+	secret = openat(dirfd_, "../secret.img", O_RDWR | O_CLOEXEC);
+	make_link("../secret.img", "relative");
+	make_link("below/../../secret.img", "winding");
+	make_link("/etc/passwd", "absolute");
+	make_link(absolute, "absolute-inside");
+	make_link(scratch_path(secret, descriptor), "magic");
+	make_link("relative", "twice");
+	make_link("loop", "loop");
+	assert_not_beneath("relative");
+	assert_not_beneath("winding");
+	assert_not_beneath("absolute");
+	assert_not_beneath("absolute-inside");
+	assert_not_beneath("magic");
+	assert_not_beneath("twice");
+	assert_not_beneath("loop");
+	close(secret);
+}
+END_TEST
+
+START_TEST(link_that_stays_in_the_directory_is_followed)
+{
+	make("disk.img", 0644, 4711);
+	make_link("disk.img", "inside");
+	ck_assert_int_eq(open_backing("inside", BACKING_BENEATH), 0);
+	ck_assert_int_eq(backing_size(&backing), 4711);
+	backing_close(&backing);
+	ck_assert(backing_is_beneath(dirfd_, "inside"));
+}
+END_TEST
+
+/* Without openat2() nobody can tell where a link leads. */
+START_TEST(link_is_not_followed_where_its_way_cannot_be_watched)
+{
+	make("disk.img", 0644, 4711);
+	make_link("disk.img", "inside");
+	assert_not_beneath("inside");
+}
+END_TEST
+
+static bool
+has_openat2(void)
+{
+	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH};
+	long fd = syscall(SYS_openat2, AT_FDCWD, ".", &how, sizeof(how));
+
+	if (fd >= 0)
+		close((int)fd);
+	return fd >= 0;
+}
+
+int
+main(void)
+{
+	Suite *suite = suite_create("backing");
+	TCase *facts = tcase_create("facts"), *beneath = tcase_create("beneath");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_unchecked_fixture(facts, directory_begin, directory_end);
+	tcase_add_checked_fixture(facts, begin, end);
+	tcase_add_test(facts, file_is_opened_for_writing_with_its_facts);
+	tcase_add_test(facts, read_only_file_cannot_be_written);
+	tcase_add_test(facts, descriptors_block_and_are_not_inherited);
+	add_test_unless(scratch_no_direct_io(), facts, direct_descriptor_is_direct_and_of_the_same_file);
+	tcase_add_test(facts, file_system_without_direct_io_gives_the_reason);
+	tcase_add_test(facts, what_holds_no_bytes_is_refused);
+	tcase_add_test(facts, fifo_is_refused_without_hanging);
+	tcase_add_test(facts, files_are_told_apart_whatever_their_names);
+	tcase_add_test(facts, file_without_write_permission_is_opened_read_only);
+	suite_add_tcase(suite, facts);
+
+	tcase_add_unchecked_fixture(beneath, directory_begin, directory_end);
+	tcase_add_checked_fixture(beneath, begin, end);
+	tcase_add_test(beneath, name_in_the_directory_is_found);
+	tcase_add_test(beneath, name_that_leads_out_of_the_directory_is_refused);
+	tcase_add_test(beneath, link_that_leads_out_of_the_directory_is_refused);
+	if (has_openat2())
+		tcase_add_test(beneath, link_that_stays_in_the_directory_is_followed);
+	else
+		tcase_add_test(beneath, link_is_not_followed_where_its_way_cannot_be_watched);
+	tcase_add_test(beneath, file_without_any_permission_is_refused);
+	suite_add_tcase(suite, beneath);
+
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What sysfs tells of block devices.
+ */
+#include "engine/block_queue.h"
+
+#include "tests/unit/skip.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+/* A block device of this machine with a queue of its own, or 0. */
+static dev_t
+find_disk(void)
+{
+	DIR *dir = opendir("/sys/dev/block");
+	const struct dirent *entry;
+	dev_t found = 0;
+
+	while (dir && !found && (entry = readdir(dir)) != NULL) {
+		unsigned int major_, minor_;
+		char path[512];
+
+		if (sscanf(entry->d_name, "%u:%u", &major_, &minor_) != 2)
+			continue;
+		snprintf(path, sizeof(path), "/sys/dev/block/%s/queue", entry->d_name);
+		if (access(path, F_OK) == 0)
+			found = makedev(major_, minor_);
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+START_TEST(disk_tells_of_its_queue)
+{
+	uint64_t size = 0;
+
+	ck_assert_int_eq(block_queue_read(find_disk(), "logical_block_size", &size), 0);
+	ck_assert_uint_ge(size, 512);
+	ck_assert_uint_eq(size & (size - 1), 0);
+}
+END_TEST
+
+START_TEST(what_is_no_number_or_not_there_is_not_told)
+{
+	dev_t device = find_disk();
+	uint64_t value = 42;
+
+	ck_assert_int_eq(block_queue_read(device, "no_such_file", &value), -ENOENT);
+	ck_assert_int_eq(block_queue_read(device, "scheduler", &value), -ENOENT);
+	ck_assert_uint_eq(value, 42);
+}
+END_TEST
+
+START_TEST(device_that_only_a_file_system_knows_has_no_queue)
+{
+	uint64_t value = 42;
+
+	ck_assert_int_eq(block_queue_read(makedev(0, 4711), "logical_block_size", &value), -ENOENT);
+	ck_assert_uint_eq(value, 42);
+}
+END_TEST
+
+int
+main(void)
+{
+	const char *no_disk = find_disk() ? NULL : "/sys/dev/block has no disk";
+	Suite *suite = suite_create("block_queue");
+	TCase *queue = tcase_create("queue");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	add_test_unless(no_disk, queue, disk_tells_of_its_queue);
+	add_test_unless(no_disk, queue, what_is_no_number_or_not_there_is_not_told);
+	tcase_add_test(queue, device_that_only_a_file_system_knows_has_no_queue);
+	suite_add_tcase(suite, queue);
+
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * When direct I/O is possible, and in which blocks.
+ */
+#include "engine/direct.h"
+
+#include "tests/unit/scratch_file.h"
+#include "tests/unit/skip.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* The loop driver's rule (lo_can_use_dio()): the file can do it, sectors are no smaller than its blocks, and
+ * the offset is a multiple of them. */
+struct rule_row {
+	unsigned int align;
+	uint64_t offset, size;
+	unsigned int sector_size;
+	const char *reason; /* NULL: possible */
+};
+
+static const struct rule_row rule_rows[] = {
+	{512, 0, 0, 512, NULL},
+	{512, 512, 1024, 512, NULL},
+	{512, 0, 1 << 20, 4096, NULL},
+	{4096, 4096, 8192, 4096, NULL},
+	{4096, 0, 0, 512, "sector-size=512 is smaller than the 4096-byte blocks that it needs"},
+	{4096, 0, 0, 2048, "sector-size=2048 is smaller than the 4096-byte blocks that it needs"},
+	{512, 1, 0, 512, "offset=1 is not a multiple of the 512-byte blocks that it needs"},
+	{512, 1023, 0, 4096, "offset=1023 is not a multiple of the 512-byte blocks that it needs"},
+	{4096, 512, 0, 4096, "offset=512 is not a multiple of the 4096-byte blocks that it needs"},
+	{4096, 0, 4608, 4096, "the size 4608 is not a multiple of the 4096-byte blocks that it needs"},
+};
+
+START_TEST(rule_is_the_loop_drivers)
+{
+	const struct rule_row *row = &rule_rows[_i];
+	const struct backing backing = {.direct_fd = 0, .direct_align = row->align};
+	char reason[REASON_MAX] = "";
+
+	ck_assert_int_eq(direct_possible(&backing, row->offset, row->size, row->sector_size, reason),
+			 row->reason ? -EINVAL : 0);
+	ck_assert_str_eq(reason, row->reason ? row->reason : "");
+}
+END_TEST
+
+START_TEST(backing_without_direct_io_gives_its_own_reason)
+{
+	const struct backing backing = {
+		.direct_fd = -1, .direct_align = 512, .direct_reason = "the file system does not support it"};
+	char reason[REASON_MAX] = "";
+
+	ck_assert_int_eq(direct_possible(&backing, 0, 0, 4096, reason), -EINVAL);
+	ck_assert_str_eq(reason, "the file system does not support it");
+}
+END_TEST
+
+/* A new direct descriptor of a scratch file. */
+static int
+open_direct(int file)
+{
+	char path[SCRATCH_PATH];
+	int fd = open(scratch_path(file, path), O_RDWR | O_DIRECT | O_CLOEXEC);
+
+	ck_assert_int_ge(fd, 0);
+	return fd;
+}
+
+START_TEST(alignment_that_was_learnt_works)
+{
+	int file = scratch_file(65536), fd = open_direct(file);
+	struct backing backing = {.block_size = 1};
+	char *memory = aligned_alloc(65536, 131072);
+
+	scratch_fill(file, 0, 65536);
+	ck_assert_int_eq(direct_learn(fd, &backing), 0);
+	ck_assert_uint_ge(backing.direct_align, 512);
+	ck_assert_uint_eq(backing.direct_align & (backing.direct_align - 1), 0);
+	ck_assert_uint_ne(backing.memory_align, 0);
+	ck_assert_uint_eq(backing.memory_align & (backing.memory_align - 1), 0);
+	ck_assert_int_eq(pread(fd, memory + backing.memory_align, backing.direct_align, backing.direct_align),
+			 backing.direct_align);
+	free(memory);
+	close(fd);
+	close(file);
+}
+END_TEST
+
+START_TEST(file_smaller_than_a_block_is_no_obstacle)
+{
+	int file = scratch_file(3), fd = open_direct(file);
+	struct backing backing = {.block_size = 1};
+
+	ck_assert_int_eq(direct_learn(fd, &backing), 0);
+	close(fd);
+	close(file);
+}
+END_TEST
+
+START_TEST(descriptor_that_cannot_be_read_is_refused_with_the_reason)
+{
+	struct backing backing = {.block_size = 1};
+	int pipe_fds[2];
+
+	ck_assert_int_eq(pipe(pipe_fds), 0);
+	ck_assert_int_eq(direct_learn(pipe_fds[0], &backing), -ESPIPE);
+	ck_assert_str_eq(backing.direct_reason, "a direct read of the first 512 bytes failed: Illegal seek");
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("direct");
+	TCase *rule = tcase_create("rule"), *learn = tcase_create("learn");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_loop_test(rule, rule_is_the_loop_drivers, 0, sizeof(rule_rows) / sizeof(rule_rows[0]));
+	tcase_add_test(rule, backing_without_direct_io_gives_its_own_reason);
+	suite_add_tcase(suite, rule);
+
+	add_test_unless(scratch_no_direct_io(), learn, alignment_that_was_learnt_works);
+	add_test_unless(scratch_no_direct_io(), learn, file_smaller_than_a_block_is_no_obstacle);
+	tcase_add_test(learn, descriptor_that_cannot_be_read_is_refused_with_the_reason);
+	suite_add_tcase(suite, learn);
+
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening an image: what it is taken for, and what the user is told.
+ */
+#include "engine/image.h"
+
+#include "engine/image_state.h"
+#include "engine/ioctx.h"
+
+#include "tests/unit/log_capture.h"
+#include "tests/unit/scratch_file.h"
+#include "tests/unit/skip.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MIB (1u << 20)
+
+static int file;
+static char path[SCRATCH_PATH];
+static struct image_config config;
+static struct image *image;
+static char *error;
+
+static void
+begin(void)
+{
+	log_capture_begin();
+	file = scratch_file(MIB);
+	scratch_path(file, path);
+	ck_assert_int_eq(options_init(image_option_rows, &config), 0);
+	image = NULL;
+}
+
+static void
+end(void)
+{
+	image_close(image);
+	free(error);
+	close(file);
+	log_capture_end();
+}
+
+/* Fails with a text that holds `hint`, or succeeds where that is NULL. */
+static void
+open_image(unsigned int flags, int result, const char *hint)
+{
+	int r;
+
+	image_close(image);
+	image = NULL;
+	free(error);
+	r = image_open(AT_FDCWD, path, flags, &config, &image, &error);
+	ck_assert_msg(r == result, "%d: %s", r, error);
+	if (!hint) {
+		ck_assert_ptr_null(error);
+		return;
+	}
+	ck_assert_msg(error && strncmp(error, path, strlen(path)) == 0 && strstr(error, hint), "%s", error);
+	ck_assert_ptr_null(image);
+}
+
+START_TEST(image_is_as_long_as_its_file)
+{
+	open_image(0, 0, NULL);
+	ck_assert_uint_eq(image_size(image), MIB);
+	ck_assert(image_writable(image));
+	ck_assert(image_has_holes(image));
+	ck_assert(image_discards(image));
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 0);
+}
+END_TEST
+
+START_TEST(read_only_image_is_not_writable)
+{
+	open_image(BACKING_READ_ONLY, 0, NULL);
+	ck_assert(!image_writable(image));
+}
+END_TEST
+
+START_TEST(window_is_cut_to_whole_sectors_with_a_warning)
+{
+	config.direct_io = TRISTATE_OFF;
+	config.offset = 512;
+	config.sizelimit = 10000;
+	open_image(0, 0, NULL);
+	ck_assert_uint_eq(image_size(image), 9728);
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 1);
+	ck_assert(log_capture_has(LOG_LEVEL_WARNING, "does not end on a 512-byte sector boundary"));
+	config.sector_size = 4096;
+	open_image(0, 0, NULL);
+	ck_assert_uint_eq(image_size(image), 8192);
+	ck_assert_uint_eq(image_sector_size(image), 4096);
+}
+END_TEST
+
+START_TEST(offset_behind_the_end_is_refused)
+{
+	config.offset = MIB + 1;
+	open_image(0, -EINVAL, "offset=1048577 is behind the end of the file");
+}
+END_TEST
+
+START_TEST(missing_file_is_refused)
+{
+	strcpy(path, "/nonexistent/disk.img");
+	open_image(0, -ENOENT, "No such file or directory");
+}
+END_TEST
+
+START_TEST(image_in_another_format_is_warned_about)
+{
+	ck_assert_int_eq(pwrite(file, "QFI\xfb\0\0\0\3", 8, 512), 8);
+	open_image(0, 0, NULL);
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 0); /* it isn't at the start */
+	config.offset = 512;
+	open_image(0, 0, NULL);
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 1);
+	ck_assert(log_capture_has(LOG_LEVEL_WARNING, "looks like a qcow2 image, but is served as raw bytes"));
+}
+END_TEST
+
+START_TEST(direct_io_off_uses_the_page_cache_and_says_why)
+{
+	config.direct_io = TRISTATE_OFF;
+	open_image(0, 0, NULL);
+	ck_assert(!image_direct(image));
+	ck_assert_uint_eq(image_sector_size(image), 512);
+	ck_assert_str_eq(image->direct_reason, "direct-io=off");
+}
+END_TEST
+
+START_TEST(direct_io_is_used_where_it_is_possible)
+{
+	open_image(0, 0, NULL);
+	ck_assert(image_direct(image));
+	ck_assert_str_eq(image->direct_reason, "");
+	ck_assert_uint_ge(image_sector_size(image), image->backing.direct_align);
+}
+END_TEST
+
+START_TEST(offset_that_direct_io_cannot_have_turns_it_off_or_is_refused)
+{
+	config.offset = 100;
+	open_image(0, 0, NULL);
+	ck_assert(!image_direct(image));
+	ck_assert_ptr_nonnull(strstr(image->direct_reason, "offset=100 is not a multiple of"));
+	config.direct_io = TRISTATE_ON;
+	open_image(0, -EINVAL, "direct-io=on is not possible: offset=100 is not a multiple of");
+}
+END_TEST
+
+START_TEST(file_system_without_direct_io_turns_it_off_or_is_refused)
+{
+	strcpy(path, "/proc/version");
+	open_image(BACKING_READ_ONLY, 0, NULL);
+	ck_assert(!image_direct(image));
+	ck_assert_str_eq(image->direct_reason, "the file system does not support it");
+	config.direct_io = TRISTATE_ON;
+	open_image(BACKING_READ_ONLY, -EINVAL, "direct-io=on is not possible: the file system does not support it");
+}
+END_TEST
+
+/* A size that only sectors of 512 bytes hold whole is no reason to lose bytes. */
+START_TEST(odd_number_of_sectors_is_kept)
+{
+	ck_assert_int_eq(ftruncate(file, 512 * 33), 0);
+	open_image(0, 0, NULL);
+	ck_assert_uint_eq(image_size(image), 512 * 33);
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 0);
+}
+END_TEST
+
+START_TEST(discard_off_is_remembered)
+{
+	config.discard = TRISTATE_OFF;
+	open_image(0, 0, NULL);
+	ck_assert(!image_discards(image));
+}
+END_TEST
+
+START_TEST(engine_that_was_asked_for_is_used)
+{
+	config.engine = ENGINE_THREADS;
+	open_image(0, 0, NULL);
+	ck_assert_ptr_eq(image->backend, &backend_threads);
+	config.poll = TRISTATE_ON;
+	open_image(0, -EOPNOTSUPP, "poll=on is not possible: it needs the io_uring engine");
+}
+END_TEST
+
+START_TEST(two_images_of_one_file_are_known_for_it)
+{
+	struct image *first, *other = NULL;
+	int other_file = scratch_file(512);
+	char other_path[SCRATCH_PATH], *other_error;
+
+	open_image(0, 0, NULL);
+	first = image;
+	image = NULL;
+	open_image(BACKING_READ_ONLY, 0, NULL);
+	ck_assert(image_same(first, image));
+	ck_assert_int_eq(image_open(AT_FDCWD, scratch_path(other_file, other_path), 0, &config, &other, &other_error),
+			 0);
+	ck_assert(!image_same(first, other));
+	image_close(first);
+	image_close(other);
+	close(other_file);
+}
+END_TEST
+
+START_TEST(configuration_is_copied)
+{
+	config.depth = 3;
+	open_image(0, 0, NULL);
+	config.depth = 7;
+	ck_assert_uint_eq(image->config.depth, 3);
+}
+END_TEST
+
+/* Before a fork there must be none. */
+START_TEST(no_context_is_made_before_it_is_needed)
+{
+	struct ioctx *ctx;
+
+	open_image(0, 0, NULL);
+	ck_assert_uint_eq(image->pool.count, 0);
+	ctx = image_take_context(image);
+	ck_assert_ptr_nonnull(ctx);
+	ck_assert_uint_eq(image->pool.count, 1);
+	image_give_context(image, ctx);
+}
+END_TEST
+
+START_TEST(cache_is_advice_that_succeeds)
+{
+	open_image(0, 0, NULL);
+	ck_assert_int_eq(image_cache(image, 0, 4096), 0);
+	config.direct_io = TRISTATE_OFF;
+	open_image(0, 0, NULL);
+	ck_assert_int_eq(image_cache(image, 0, 4096), 0);
+	ck_assert_int_eq(image_cache(image, MIB - 1, 1), 0);
+}
+END_TEST
+
+START_TEST(close_of_nothing_is_fine)
+{
+	image_close(NULL);
+}
+END_TEST
+
+START_TEST(failures_are_logged_with_their_place_until_there_are_too_many)
+{
+	const struct io io = {.op = IO_ZERO, .offset = 8192, .length = 4096}, flush = {.op = IO_FLUSH};
+	char expected[SCRATCH_PATH + 128];
+
+	open_image(0, 0, NULL);
+	image_log_failure(image, &io, -EIO, NULL);
+	image_log_failure(image, &flush, -ENOSPC, "why");
+	snprintf(expected, sizeof(expected), "%s: zero of 4096 bytes at offset 8192 failed: Input/output error",
+		 path);
+	ck_assert_str_eq(log_capture_text(LOG_LEVEL_ERROR, 0), expected);
+	snprintf(expected, sizeof(expected), "%s: flush failed: No space left on device: why", path);
+	ck_assert_str_eq(log_capture_text(LOG_LEVEL_ERROR, 1), expected);
+	for (unsigned int i = 0; i < 100; i++)
+		image_log_failure(image, &io, -EIO, NULL);
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_ERROR), 10);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("image");
+	TCase *facts = tcase_create("facts"), *direct = tcase_create("direct"), *use = tcase_create("use");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_checked_fixture(facts, begin, end);
+	tcase_add_test(facts, image_is_as_long_as_its_file);
+	tcase_add_test(facts, read_only_image_is_not_writable);
+	tcase_add_test(facts, window_is_cut_to_whole_sectors_with_a_warning);
+	tcase_add_test(facts, offset_behind_the_end_is_refused);
+	tcase_add_test(facts, missing_file_is_refused);
+	tcase_add_test(facts, image_in_another_format_is_warned_about);
+	tcase_add_test(facts, odd_number_of_sectors_is_kept);
+	tcase_add_test(facts, two_images_of_one_file_are_known_for_it);
+	suite_add_tcase(suite, facts);
+
+	tcase_add_checked_fixture(direct, begin, end);
+	tcase_add_test(direct, direct_io_off_uses_the_page_cache_and_says_why);
+	add_test_unless(scratch_no_direct_io(), direct, direct_io_is_used_where_it_is_possible);
+	add_test_unless(scratch_no_direct_io(), direct, offset_that_direct_io_cannot_have_turns_it_off_or_is_refused);
+	tcase_add_test(direct, file_system_without_direct_io_turns_it_off_or_is_refused);
+	suite_add_tcase(suite, direct);
+
+	tcase_add_checked_fixture(use, begin, end);
+	tcase_add_test(use, discard_off_is_remembered);
+	tcase_add_test(use, engine_that_was_asked_for_is_used);
+	tcase_add_test(use, configuration_is_copied);
+	tcase_add_test(use, no_context_is_made_before_it_is_needed);
+	tcase_add_test(use, cache_is_advice_that_succeeds);
+	tcase_add_test(use, close_of_nothing_is_fine);
+	tcase_add_test(use, failures_are_logged_with_their_place_until_there_are_too_many);
+	suite_add_tcase(suite, use);
+
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

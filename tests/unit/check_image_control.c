@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What can be changed and asked while an image is served.
+ */
+#include "engine/image.h"
+
+#include "tests/unit/fake_image.h"
+#include "tests/unit/log_capture.h"
+#include "tests/unit/scratch_file.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MIB (1u << 20)
+
+static struct fake_image disk;
+static char *error;
+
+static void
+open_with(const struct fake_facts *facts)
+{
+	log_capture_begin();
+	fake_image_open(&disk, facts);
+}
+
+static void
+open_direct(void)
+{
+	open_with(&(struct fake_facts){.align = 512});
+}
+
+static void
+close_disk(void)
+{
+	free(error);
+	error = NULL;
+	fake_image_close(&disk);
+	log_capture_end();
+}
+
+static struct image_status
+status_now(void)
+{
+	struct image_status status;
+
+	image_status(disk.image, &status);
+	return status;
+}
+
+/* --- Size --------------------------------------------------------------------------------------------- */
+
+static void
+assert_resized(uint64_t file_size, uint64_t size, unsigned int warnings)
+{
+	log_capture_begin();
+	ck_assert_int_eq(ftruncate(disk.image->backing.fd, (off_t)file_size), 0);
+	ck_assert_int_eq(image_resize(disk.image, &error), 0);
+	ck_assert_uint_eq(image_size(disk.image), size);
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), warnings);
+}
+
+START_TEST(new_size_of_the_file_is_taken_up)
+{
+	open_with(&(struct fake_facts){.offset = 4096, .align = 512});
+	assert_resized(2 * MIB, 2 * MIB - 4096, 0);
+	assert_resized(2 * MIB + 511, 2 * MIB - 4096, 0); /* no news */
+	assert_resized(3 * MIB + 1, 3 * MIB - 4096, 1);
+	assert_resized(8192, 4096, 0);
+	assert_resized(4096, 0, 1);
+	close_disk();
+}
+END_TEST
+
+START_TEST(size_limit_stays)
+{
+	open_direct();
+	disk.image->config.sizelimit = MIB;
+	assert_resized(5 * MIB, MIB, 0);
+	assert_resized(65536, 65536, 0);
+	close_disk();
+}
+END_TEST
+
+START_TEST(file_that_ends_before_the_offset_is_refused_and_changes_nothing)
+{
+	open_with(&(struct fake_facts){.offset = 4096});
+	ck_assert_int_eq(ftruncate(disk.image->backing.fd, 4095), 0);
+	ck_assert_int_eq(image_resize(disk.image, &error), -EINVAL);
+	ck_assert_str_eq(error, "disk.img: offset=4096 is behind the end of the file (4095 bytes)");
+	ck_assert_uint_eq(image_size(disk.image), MIB - 4096);
+	close_disk();
+}
+END_TEST
+
+START_TEST(request_in_the_new_part_works_after_a_resize)
+{
+	unsigned char *buffer = buffer_new(512, 0);
+
+	open_direct();
+	ck_assert_int_eq(ftruncate(disk.image->backing.fd, 2 * MIB), 0);
+	ck_assert_int_eq(request_execute(disk.ctx, IO_READ, 0, MIB, 512, buffer), -EINVAL);
+	assert_resized(2 * MIB, 2 * MIB, 0);
+	ck_assert_int_eq(request_execute(disk.ctx, IO_READ, 0, MIB, 512, buffer), 0);
+	buffer_free(buffer);
+	close_disk();
+}
+END_TEST
+
+/* --- Lock --------------------------------------------------------------------------------------------- */
+
+/* Another process, which has a byte locked as QEMU would: 100 reads, 101 writes. */
+static pid_t
+holder_start(off_t byte)
+{
+	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+	char path[SCRATCH_PATH], ready;
+	int fds[2];
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(fds), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (fcntl(open(scratch_path(disk.image->backing.fd, path), O_RDWR), F_OFD_SETLK, &lock) < 0 ||
+		    write(fds[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(fds[1]);
+	ck_assert_int_eq(read(fds[0], &ready, 1), 1);
+	close(fds[0]);
+	return pid;
+}
+
+static void
+holder_end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+
+START_TEST(lock_is_taken_when_asked_for_and_shown)
+{
+	open_direct();
+	disk.image->config.lock = LOCK_AUTO;
+	ck_assert_str_eq(status_now().lock, "not taken yet");
+	ck_assert_int_eq(image_lock_check(disk.image, true, &error), 0);
+	ck_assert_str_eq(status_now().lock, "not taken yet");
+	ck_assert_int_eq(image_lock(disk.image, false, &error), 0);
+	ck_assert_str_eq(status_now().lock, "shared");
+	ck_assert(!status_now().writable);
+	ck_assert_int_eq(image_lock(disk.image, true, &error), 0);
+	ck_assert_str_eq(status_now().lock, "exclusive");
+	ck_assert(status_now().writable);
+	/* A weaker wish is content with what there is. */
+	ck_assert_int_eq(image_lock(disk.image, false, &error), 0);
+	ck_assert_str_eq(status_now().lock, "exclusive");
+	close_disk();
+}
+END_TEST
+
+START_TEST(size_is_looked_at_again_when_the_lock_is_taken)
+{
+	open_direct();
+	disk.image->config.lock = LOCK_AUTO;
+	ck_assert_int_eq(ftruncate(disk.image->backing.fd, 3 * MIB), 0);
+	ck_assert_uint_eq(image_size(disk.image), MIB);
+	ck_assert_int_eq(image_lock(disk.image, true, &error), 0);
+	ck_assert_uint_eq(image_size(disk.image), 3 * MIB);
+	close_disk();
+}
+END_TEST
+
+START_TEST(refused_lock_leaves_the_image_without_one)
+{
+	pid_t pid;
+
+	open_direct();
+	disk.image->config.lock = LOCK_AUTO;
+	pid = holder_start(101);
+	ck_assert_int_eq(image_lock_check(disk.image, true, &error), -EAGAIN);
+	ck_assert_ptr_nonnull(strstr(error, "disk.img: no exclusive lock"));
+	free(error);
+	ck_assert_int_eq(image_lock(disk.image, true, &error), -EAGAIN);
+	ck_assert_str_eq(status_now().lock, "not taken yet");
+	holder_end(pid);
+	free(error);
+	ck_assert_int_eq(image_lock(disk.image, true, &error), 0);
+	ck_assert_str_eq(status_now().lock, "exclusive");
+	close_disk();
+}
+END_TEST
+
+START_TEST(reader_that_may_not_write_stays_a_reader)
+{
+	pid_t pid;
+
+	open_direct();
+	disk.image->config.lock = LOCK_AUTO;
+	ck_assert_int_eq(image_lock(disk.image, false, &error), 0);
+	pid = holder_start(201); /* a reader that wants no writer */
+	ck_assert_int_eq(image_lock(disk.image, true, &error), -EAGAIN);
+	ck_assert_str_eq(status_now().lock, "shared");
+	holder_end(pid);
+	close_disk();
+}
+END_TEST
+
+/* --- Direct I/O --------------------------------------------------------------------------------------- */
+
+START_TEST(direct_io_is_switched_off_and_on)
+{
+	open_direct();
+	ck_assert_int_eq(image_set_direct(disk.image, false, &error), 0);
+	ck_assert(!image_direct(disk.image));
+	ck_assert(!status_now().direct);
+	ck_assert_str_eq(status_now().direct_reason, "switched off");
+	ck_assert_int_eq(image_set_direct(disk.image, false, &error), 0);
+	ck_assert_int_eq(image_set_direct(disk.image, true, &error), 0);
+	ck_assert(status_now().direct);
+	ck_assert_str_eq(status_now().direct_reason, "");
+	close_disk();
+}
+END_TEST
+
+static void
+assert_not_possible(const char *reason)
+{
+	ck_assert_int_eq(image_set_direct(disk.image, true, &error), -EINVAL);
+	ck_assert_msg(strncmp(error, "disk.img: direct I/O is not possible: ", 38) == 0 && strstr(error, reason), "%s",
+		      error);
+	ck_assert(!image_direct(disk.image));
+	close_disk();
+}
+
+START_TEST(direct_io_stays_off_where_the_rule_forbids_it)
+{
+	open_with(&(struct fake_facts){.align = 0});
+	strcpy(disk.image->backing.direct_reason, "the file system does not support it");
+	assert_not_possible("the file system does not support it");
+	open_with(&(struct fake_facts){.align = 4096, .buffered = true});
+	disk.image->sector_size = 512;
+	assert_not_possible("sector-size=512 is smaller than the 4096-byte blocks");
+	open_with(&(struct fake_facts){.align = 512, .buffered = true, .offset = 100, .size = 512});
+	assert_not_possible("offset=100 is not a multiple");
+}
+END_TEST
+
+START_TEST(write_back_that_fails_keeps_direct_io_off_and_fails_later_flushes)
+{
+	int fd, saved;
+
+	open_with(&(struct fake_facts){.align = 512, .buffered = true});
+	saved = disk.image->backing.fd;
+	fd = open("/proc/version", O_RDONLY | O_CLOEXEC); /* can't be synced */
+	ck_assert_int_ge(fd, 0);
+	disk.image->backing.fd = fd;
+	ck_assert_int_eq(image_set_direct(disk.image, true, &error), -EINVAL);
+	disk.image->backing.fd = saved;
+	close(fd);
+	ck_assert_str_eq(error, "disk.img: writing back buffered data failed: Invalid argument; direct I/O stays off");
+	ck_assert(!image_direct(disk.image));
+	ck_assert_int_eq(request_execute(disk.ctx, IO_FLUSH, 0, 0, 0, NULL), -EIO);
+	close_disk();
+}
+END_TEST
+
+static void *
+set_direct(void *on)
+{
+	char *ignored = NULL;
+
+	ck_assert_int_eq(image_set_direct(disk.image, on != NULL, &ignored), 0);
+	return NULL;
+}
+
+static void
+sleep_ms(unsigned int ms)
+{
+	nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);
+}
+
+/* Switches while a write is under way, which must be awaited; a read must not. */
+static void
+switch_with_write_in_flight(bool on)
+{
+	unsigned char *buffer = buffer_new(1024, 0);
+	struct request write, read_, later;
+	struct ioctx *other;
+	pthread_t thread;
+
+	open_with(&(struct fake_facts){.align = 512, .buffered = on});
+	ck_assert_int_eq(ioctx_new(disk.image, &other), 0);
+	disk.fake.held = 1u << CHUNK_WRITE | 1u << CHUNK_READ;
+	memcpy(buffer, disk.model, 1024);
+	request_submit(disk.ctx, &write, IO_WRITE, 0, 0, 1024, buffer);
+	request_submit(disk.ctx, &read_, IO_READ, 0, 0, 1024, buffer);
+	ioctx_run(disk.ctx, false);
+	ck_assert_int_eq(pthread_create(&thread, NULL, set_direct, on ? &disk : NULL), 0);
+	while (atomic_load(&disk.image->ranges.contended) == 0)
+		sleep_ms(1);
+	request_submit(other, &later, IO_WRITE, 0, 65536, 1024, disk.model + 65536);
+	ioctx_run(other, false);
+	sleep_ms(20);
+	ck_assert_int_eq(image_direct(disk.image), !on);
+	ck_assert_uint_eq(fake_in_flight(&disk.fake, 0), 2); /* `later` waits */
+	ck_assert_int_eq(status_now().direct, !on);          /* and who asks doesn't */
+
+	fake_release(&disk.fake, 0);
+	ck_assert_int_eq(request_finish(disk.ctx, &write), 0);
+	pthread_join(thread, NULL); /* while the read is under way */
+	ck_assert_int_eq(image_direct(disk.image), on);
+	fake_release_all(&disk.fake);
+	ck_assert_int_eq(request_finish(disk.ctx, &read_), 0);
+	ck_assert_int_eq(request_finish(other, &later), 0);
+	ck_assert_int_eq(disk.fake.events[2].direct, on);
+	fake_image_compare(&disk);
+	ioctx_free(other);
+	buffer_free(buffer);
+	close_disk();
+}
+
+START_TEST(switch_to_direct_io_waits_for_writes_under_way_and_holds_up_new_ones)
+{
+	switch_with_write_in_flight(true);
+}
+END_TEST
+
+START_TEST(switch_from_direct_io_waits_for_writes_under_way_and_holds_up_new_ones)
+{
+	switch_with_write_in_flight(false);
+}
+END_TEST
+
+/* --- Status ------------------------------------------------------------------------------------------- */
+
+START_TEST(status_tells_the_facts)
+{
+	struct image_status status;
+
+	open_with(&(struct fake_facts){.align = 512, .memory_align = 4, .offset = 512, .depth = 5, .no_discard = true});
+	strcpy(disk.image->engine_reason, "io_uring: no");
+	strcpy(disk.image->poll_reason, "it needs more");
+	status = status_now();
+	ck_assert_str_eq(status.path, "disk.img");
+	ck_assert_uint_eq(status.size, MIB - 512);
+	ck_assert_uint_eq(status.offset, 512);
+	ck_assert_uint_eq(status.sector_size, 512);
+	ck_assert(status.writable && status.direct && !status.poll && !status.discard);
+	ck_assert_str_eq(status.engine, "fake");
+	ck_assert_str_eq(status.engine_reason, "io_uring: no");
+	ck_assert_str_eq(status.poll_reason, "it needs more");
+	ck_assert_uint_eq(status.direct_align, 512);
+	ck_assert_uint_eq(status.memory_align, 4);
+	ck_assert_uint_eq(status.contexts, 0);
+	ck_assert_uint_eq(status.depth, 5);
+	close_disk();
+	open_with(&(struct fake_facts){.read_only = true});
+	status = status_now();
+	ck_assert_uint_eq(status.direct_align + status.memory_align, 0);
+	ck_assert(!status.writable);
+	close_disk();
+}
+END_TEST
+
+START_TEST(polling_is_shown_while_direct_io_is_on)
+{
+	open_direct();
+	disk.fake.backend.polled = true;
+	ck_assert(status_now().poll);
+	ck_assert_int_eq(image_set_direct(disk.image, false, &error), 0);
+	ck_assert(!status_now().poll);
+	close_disk();
+}
+END_TEST
+
+START_TEST(counters_and_contexts_are_summed)
+{
+	unsigned char *buffer = buffer_new(4096, 0);
+	struct image_status status;
+	struct ioctx *contexts[3];
+
+	open_direct();
+	for (unsigned int i = 0; i < 3; i++) {
+		contexts[i] = image_take_context(disk.image);
+		contexts[i]->registered = 1;
+		ck_assert_int_eq(request_execute(contexts[i], IO_READ, 0, 0, 1024 * (i + 1), buffer), 0);
+	}
+	status = status_now(); /* while they are taken */
+	ck_assert_uint_eq(status.contexts, 3);
+	ck_assert_uint_eq(status.counters[COUNTER_READS], 3);
+	ck_assert_uint_eq(status.counters[COUNTER_READ_BYTES], 6144);
+	ck_assert_uint_eq(status.counters[COUNTER_WRITES], 0);
+	ck_assert(status.registered_buffers);
+	contexts[1]->registered = 0;
+	ck_assert(!status_now().registered_buffers);
+	for (unsigned int i = 0; i < 3; i++)
+		image_give_context(disk.image, contexts[i]);
+	buffer_free(buffer);
+	close_disk();
+}
+END_TEST
+
+START_TEST(each_counter_has_a_name_of_its_own)
+{
+	for (unsigned int i = 0; i < COUNTERS; i++) {
+		ck_assert_ptr_nonnull(counter_names[i]);
+		for (unsigned int j = 0; j < i; j++)
+			ck_assert_str_ne(counter_names[i], counter_names[j]);
+	}
+}
+END_TEST
+
+static void
+assert_summary(bool degraded, const char *expected)
+{
+	bool is_degraded = !degraded;
+	char *text = image_summary(disk.image, &is_degraded);
+
+	ck_assert_str_eq(text, expected);
+	ck_assert_int_eq(is_degraded, degraded);
+	free(text);
+	close_disk();
+}
+
+START_TEST(summary_tells_what_runs_and_why_not_something_better)
+{
+	open_direct();
+	assert_summary(false, "disk.img: 1048576 bytes, engine fake, direct I/O on (512-byte blocks), polling off, "
+			      "sector size 512, writable");
+	open_with(&(struct fake_facts){.read_only = true});
+	strcpy(disk.image->direct_reason, "direct-io=off");
+	assert_summary(false, "disk.img: 1048576 bytes, engine fake, direct I/O off (direct-io=off), polling off, "
+			      "sector size 512, read-only");
+	open_direct();
+	strcpy(disk.image->engine_reason, "io_uring: Operation not permitted");
+	assert_summary(true, "disk.img: 1048576 bytes, engine fake (io_uring: Operation not permitted), direct I/O "
+			     "on (512-byte blocks), polling off, sector size 512, writable");
+	open_direct();
+	strcpy(disk.image->poll_reason, "the device has no poll queues");
+	assert_summary(true, "disk.img: 1048576 bytes, engine fake, direct I/O on (512-byte blocks), polling off "
+			     "(the device has no poll queues), sector size 512, writable");
+	open_with(&(struct fake_facts){.align = 0});
+	disk.image->config.direct_io = TRISTATE_AUTO;
+	strcpy(disk.image->direct_reason, "the file system does not support it");
+	assert_summary(true, "disk.img: 1048576 bytes, engine fake, direct I/O off (the file system does not support "
+			     "it), polling off, sector size 512, writable");
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("image_control");
+	TCase *size = tcase_create("size"), *lock = tcase_create("lock"), *direct = tcase_create("direct");
+	TCase *status = tcase_create("status");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_test(size, new_size_of_the_file_is_taken_up);
+	tcase_add_test(size, size_limit_stays);
+	tcase_add_test(size, file_that_ends_before_the_offset_is_refused_and_changes_nothing);
+	tcase_add_test(size, request_in_the_new_part_works_after_a_resize);
+	suite_add_tcase(suite, size);
+
+	tcase_add_test(lock, lock_is_taken_when_asked_for_and_shown);
+	tcase_add_test(lock, size_is_looked_at_again_when_the_lock_is_taken);
+	tcase_add_test(lock, refused_lock_leaves_the_image_without_one);
+	tcase_add_test(lock, reader_that_may_not_write_stays_a_reader);
+	suite_add_tcase(suite, lock);
+
+	tcase_add_test(direct, direct_io_is_switched_off_and_on);
+	tcase_add_test(direct, direct_io_stays_off_where_the_rule_forbids_it);
+	tcase_add_test(direct, write_back_that_fails_keeps_direct_io_off_and_fails_later_flushes);
+	tcase_add_test(direct, switch_to_direct_io_waits_for_writes_under_way_and_holds_up_new_ones);
+	tcase_add_test(direct, switch_from_direct_io_waits_for_writes_under_way_and_holds_up_new_ones);
+	suite_add_tcase(suite, direct);
+
+	tcase_add_test(status, status_tells_the_facts);
+	tcase_add_test(status, polling_is_shown_while_direct_io_is_on);
+	tcase_add_test(status, counters_and_contexts_are_summed);
+	tcase_add_test(status, each_counter_has_a_name_of_its_own);
+	tcase_add_test(status, summary_tells_what_runs_and_why_not_something_better);
+	suite_add_tcase(suite, status);
+
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The life of an io: refused or cut into chunks, and done once.
+ * (check_durability.c: FUA and flush; check_exclusion.c: writes that need a range for themselves.)
+ */
+#include "engine/io.h"
+
+#include "tests/unit/fake_image.h"
+#include "tests/unit/log_capture.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB (1u << 20)
+
+static struct fake_image disk;
+
+static void
+open_with(const struct fake_facts *facts)
+{
+	log_capture_begin();
+	fake_image_open(&disk, facts);
+}
+
+/* 4 MiB with direct I/O in blocks of 512 bytes. */
+static void
+open_direct(void)
+{
+	open_with(&(struct fake_facts){.file_size = 4 * MIB, .align = 512});
+}
+
+static void
+close_disk(void)
+{
+	fake_image_compare(&disk);
+	fake_image_close(&disk);
+	log_capture_end();
+}
+
+static void
+assert_read(uint64_t offset, uint64_t length, unsigned int misaligned)
+{
+	unsigned char *buffer = buffer_new(length, misaligned);
+
+	ck_assert_int_eq(request_execute(disk.ctx, IO_READ, 0, offset, length, buffer), 0);
+	ck_assert_mem_eq(buffer, fake_image_at(&disk, offset), length);
+	buffer_free(buffer);
+}
+
+START_TEST(operations_have_names)
+{
+	ck_assert_str_eq(io_op_name(IO_READ), "read");
+	ck_assert_str_eq(io_op_name(IO_WRITE), "write");
+	ck_assert_str_eq(io_op_name(IO_FLUSH), "flush");
+	ck_assert_str_eq(io_op_name(IO_DISCARD), "discard");
+	ck_assert_str_eq(io_op_name(IO_ZERO), "zero");
+}
+END_TEST
+
+struct range_row {
+	uint64_t offset, length;
+	bool inside;
+};
+
+static const struct range_row range_rows[] = {
+	{0, MIB, true},
+	{MIB - 1, 1, true},
+	{MIB, 0, true},
+	{0, MIB + 1, false},
+	{MIB - 1, 2, false},
+	{MIB, 1, false},
+	{MIB + 1, 0, false},
+	{0, UINT64_MAX, false},
+	{1, UINT64_MAX, false},
+	{512, UINT64_MAX - 511, false},
+	{MIB - 512, UINT64_MAX - MIB + 513, false}, /* the sum is 1 */
+	{UINT64_MAX, 0, false},
+	{UINT64_MAX, 1, false},
+	{UINT64_MAX - 511, 512, false},
+	{UINT64_MAX, UINT64_MAX, false},
+};
+
+static void
+assert_ranges(enum io_op op, int error)
+{
+	unsigned char *buffer = buffer_new(MIB, 0);
+
+	for (size_t i = 0; i < sizeof(range_rows) / sizeof(range_rows[0]); i++) {
+		const struct range_row *row = &range_rows[i];
+		unsigned int before = disk.fake.event_count;
+		int r;
+
+		memcpy(buffer, fake_image_at(&disk, row->inside ? row->offset : 0),
+		       row->inside ? row->length : 0);
+		r = request_execute(disk.ctx, op, 0, row->offset, row->length, buffer);
+		ck_assert_msg(r == (row->inside ? 0 : error), "%s, row %zu: %d", io_op_name(op), i, r);
+		ck_assert_msg(row->inside || disk.fake.event_count == before, "row %zu reached the disk", i);
+	}
+	buffer_free(buffer);
+}
+
+/* A window in the middle of the file: its limits count, not the file's. */
+static void
+open_window(void)
+{
+	open_with(&(struct fake_facts){
+		.file_size = 3 * MIB, .offset = MIB, .size = MIB, .align = 512, .no_discard = true});
+}
+
+START_TEST(read_outside_of_the_image_is_invalid)
+{
+	open_window();
+	assert_ranges(IO_READ, -EINVAL);
+	close_disk();
+}
+END_TEST
+
+START_TEST(discard_outside_of_the_image_is_invalid)
+{
+	open_window();
+	assert_ranges(IO_DISCARD, -EINVAL);
+	close_disk();
+}
+END_TEST
+
+START_TEST(write_outside_of_the_image_finds_no_space)
+{
+	open_window();
+	assert_ranges(IO_WRITE, -ENOSPC);
+	close_disk();
+}
+END_TEST
+
+START_TEST(zero_outside_of_the_image_finds_no_space)
+{
+	open_window();
+	assert_ranges(IO_ZERO, -ENOSPC);
+	memset(fake_image_at(&disk, 0), 0, MIB);
+	close_disk();
+}
+END_TEST
+
+START_TEST(refused_request_is_logged_with_its_range_and_reason)
+{
+	open_direct();
+	ck_assert_int_eq(request_execute(disk.ctx, IO_READ, 0, 4 * MIB, 512, NULL), -EINVAL);
+	ck_assert_str_eq(log_capture_text(LOG_LEVEL_ERROR, 0),
+			 "disk.img: read of 512 bytes at offset 4194304 failed: Invalid argument: "
+			 "outside the image");
+	close_disk();
+}
+END_TEST
+
+START_TEST(read_only_image_permits_no_change)
+{
+	char byte = 0;
+
+	open_with(&(struct fake_facts){.align = 512, .read_only = true});
+	ck_assert_int_eq(request_execute(disk.ctx, IO_WRITE, 0, 0, 1, &byte), -EPERM);
+	ck_assert_int_eq(request_execute(disk.ctx, IO_DISCARD, 0, 0, 512, NULL), -EPERM);
+	ck_assert_int_eq(request_execute(disk.ctx, IO_ZERO, 0, 0, 512, NULL), -EPERM);
+	ck_assert_int_eq(request_execute(disk.ctx, IO_WRITE, 0, 2 * MIB, 1, &byte), -EPERM);
+	ck_assert_uint_eq(disk.fake.event_count, 0);
+	ck_assert_str_eq(log_capture_text(LOG_LEVEL_ERROR, 0),
+			 "disk.img: write of 1 bytes at offset 0 failed: Operation not permitted: "
+			 "the image is read-only");
+	assert_read(0, 1000, 0);
+	ck_assert_int_eq(request_execute(disk.ctx, IO_FLUSH, 0, 0, 0, NULL), 0);
+	close_disk();
+}
+END_TEST
+
+START_TEST(empty_request_is_done_without_the_disk)
+{
+	open_direct();
+	ck_assert_int_eq(request_execute(disk.ctx, IO_READ, 0, 77, 0, NULL), 0);
+	ck_assert_int_eq(request_execute(disk.ctx, IO_WRITE, 0, 77, 0, NULL), 0);
+	ck_assert_int_eq(request_execute(disk.ctx, IO_DISCARD, 0, 77, 0, NULL), 0);
+	ck_assert_int_eq(request_execute(disk.ctx, IO_ZERO, 0, 77, 0, NULL), 0);
+	ck_assert_uint_eq(disk.fake.event_count, 0);
+	close_disk();
+}
+END_TEST
+
+START_TEST(submit_itself_neither_completes_nor_touches_the_disk)
+{
+	unsigned char *buffer = buffer_new(512, 0);
+	struct request outside, empty, read;
+
+	open_direct();
+	request_submit(disk.ctx, &outside, IO_READ, 0, 5 * MIB, 512, buffer);
+	request_submit(disk.ctx, &empty, IO_READ, 0, 0, 0, buffer);
+	request_submit(disk.ctx, &read, IO_READ, 0, 0, 512, buffer);
+	ck_assert_uint_eq(outside.done + empty.done + read.done, 0);
+	ck_assert_uint_eq(disk.fake.event_count, 0);
+	ck_assert_int_eq(request_finish(disk.ctx, &read), 0);
+	ck_assert_uint_eq(outside.done, 1);
+	ck_assert_uint_eq(empty.done, 1);
+	buffer_free(buffer);
+	close_disk();
+}
+END_TEST
+
+START_TEST(large_direct_read_is_split_into_chunks_in_flight_together)
+{
+	unsigned char *buffer = buffer_new(MIB, 0);
+	struct request request;
+
+	open_direct();
+	disk.fake.held = 1u << CHUNK_READ;
+	request_submit(disk.ctx, &request, IO_READ, 0, 512, MIB, buffer);
+	ioctx_run(disk.ctx, false);
+	ck_assert_uint_eq(fake_in_flight(&disk.fake, 0), MIB / CHUNK_SIZE);
+	fake_release_all(&disk.fake);
+	ck_assert_int_eq(request_finish(disk.ctx, &request), 0);
+	ck_assert_mem_eq(buffer, fake_image_at(&disk, 512), MIB);
+	buffer_free(buffer);
+	close_disk();
+}
+END_TEST
+
+/* All chunks that the context can have are under way before the first of them completes. */
+static void
+submit_and_hold(struct request *request, uint64_t offset, uint64_t length, void *buffer)
+{
+	fake_forget(&disk.fake);
+	disk.fake.held = 1u << CHUNK_READ;
+	request_submit(disk.ctx, request, IO_READ, 0, offset, length, buffer);
+	ioctx_run(disk.ctx, false);
+	ck_assert_uint_eq(fake_in_flight(&disk.fake, 0), 8);
+}
+
+START_TEST(chunks_that_complete_in_reverse_order_give_the_right_bytes)
+{
+	open_direct();
+	disk.fake.order = FAKE_LAST_COME;
+	for (unsigned int misaligned = 0; misaligned < 3; misaligned++) {
+		unsigned char *buffer = buffer_new(2 * MIB, misaligned);
+		struct request request;
+
+		submit_and_hold(&request, 3 - misaligned, 2 * MIB - 9, buffer);
+		fake_release_all(&disk.fake);
+		ck_assert_int_eq(request_finish(disk.ctx, &request), 0);
+		ck_assert_mem_eq(buffer, disk.model + 3 - misaligned, 2 * MIB - 9);
+		for (unsigned int i = 0; i < 8; i++)
+			ck_assert_uint_eq(disk.fake.events[i].done_as, 7 - i);
+		buffer_free(buffer);
+	}
+	close_disk();
+}
+END_TEST
+
+START_TEST(done_is_called_once_and_not_before_the_last_chunk)
+{
+	unsigned char *buffer = buffer_new(MIB, 1);
+	struct request request;
+
+	open_direct();
+	disk.fake.held = 1u << CHUNK_READ;
+	request_submit(disk.ctx, &request, IO_READ, 0, 0, MIB, buffer);
+	ioctx_run(disk.ctx, false);
+	for (unsigned int i = 7; i > 0; i--) {
+		fake_release(&disk.fake, i);
+		ioctx_run(disk.ctx, true);
+		ck_assert_uint_eq(request.done, 0);
+	}
+	fake_release(&disk.fake, 0);
+	ioctx_run(disk.ctx, true);
+	ck_assert_uint_eq(request.done, 1);
+	ioctx_run(disk.ctx, true);
+	ck_assert_uint_eq(request.done, 1);
+	ck_assert_mem_eq(buffer, disk.model, MIB);
+	buffer_free(buffer);
+	close_disk();
+}
+END_TEST
+
+START_TEST(first_error_wins_and_chunks_in_flight_are_awaited)
+{
+	unsigned char *buffer = buffer_new(2 * MIB, 0);
+	struct request request;
+
+	open_direct();
+	disk.fake.held = 1u << CHUNK_WRITE;
+	memcpy(buffer, disk.model, 2 * MIB);
+	fake_fault(&disk.fake, CHUNK_WRITE, 0, 1, -ENOSPC);
+	fake_fault(&disk.fake, CHUNK_WRITE, 0, 1, -EIO);
+	request_submit(disk.ctx, &request, IO_WRITE, 0, 0, 2 * MIB, buffer);
+	ioctx_run(disk.ctx, false);
+	fake_release(&disk.fake, 5);
+	ioctx_run(disk.ctx, true);
+	fake_release(&disk.fake, 2);
+	ioctx_run(disk.ctx, true);
+	ck_assert_uint_eq(request.done, 0);
+	fake_release_all(&disk.fake);
+	ck_assert_int_eq(request_finish(disk.ctx, &request), -ENOSPC);
+	ck_assert_uint_eq(fake_in_flight(&disk.fake, 0), 0);
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_ERROR), 1);
+	ck_assert_str_eq(log_capture_text(LOG_LEVEL_ERROR, 0),
+			 "disk.img: write of 2097152 bytes at offset 0 failed: No space left on device");
+	buffer_free(buffer);
+	close_disk();
+}
+END_TEST
+
+START_TEST(after_an_error_no_further_chunk_is_issued)
+{
+	unsigned char *buffer = buffer_new(2 * MIB, 0);
+	struct request request;
+
+	open_direct();
+	submit_and_hold(&request, 0, 2 * MIB, buffer);
+	fake_fault(&disk.fake, CHUNK_READ, 0, 1, -EIO);
+	fake_release_all(&disk.fake);
+	ck_assert_int_eq(request_finish(disk.ctx, &request), -EIO);
+	ck_assert_uint_eq(fake_count(&disk.fake, CHUNK_READ), 8); /* of 16 */
+	buffer_free(buffer);
+	close_disk();
+}
+END_TEST
+
+START_TEST(large_request_does_not_hold_up_a_small_one_behind_it)
+{
+	unsigned char *large_buffer = buffer_new(4 * MIB, 0), *small_buffer = buffer_new(512, 0);
+	struct request large, small;
+
+	open_with(&(struct fake_facts){.file_size = 4 * MIB, .align = 512, .depth = 2});
+	request_submit(disk.ctx, &large, IO_READ, 0, 0, 4 * MIB, large_buffer);
+	request_submit(disk.ctx, &small, IO_READ, 0, 1024, 512, small_buffer);
+	ck_assert_int_eq(request_finish(disk.ctx, &small), 0);
+	ck_assert_uint_eq(large.done, 0);
+	ck_assert_uint_le(disk.fake.event_count, 4);
+	ck_assert_int_eq(request_finish(disk.ctx, &large), 0);
+	ck_assert_mem_eq(small_buffer, disk.model + 1024, 512);
+	ck_assert_mem_eq(large_buffer, disk.model, 4 * MIB);
+	buffer_free(large_buffer);
+	buffer_free(small_buffer);
+	close_disk();
+}
+END_TEST
+
+START_TEST(more_requests_than_the_depth_are_all_done)
+{
+	enum { COUNT = 20, LENGTH = 300 * 1024 };
+	struct request requests[COUNT];
+	unsigned char *buffers[COUNT];
+
+	/* Large writes keep their range's slot between chunks: others have to wait for a slot. */
+	open_with(&(struct fake_facts){.file_size = 8 * MIB, .align = 512, .depth = 2});
+	for (unsigned int i = 0; i < COUNT; i++) {
+		buffers[i] = buffer_new(LENGTH, 0);
+		buffer_fill(buffers[i], LENGTH, 10 + i);
+		memcpy(disk.model + i * LENGTH, buffers[i], LENGTH);
+		request_submit(disk.ctx, &requests[i], IO_WRITE, 0, i * LENGTH, LENGTH, buffers[i]);
+	}
+	for (unsigned int i = 0; i < COUNT; i++)
+		ck_assert_int_eq(request_finish(disk.ctx, &requests[i]), 0);
+	ck_assert_uint_le(disk.fake.most_in_flight, 2);
+	for (unsigned int i = 0; i < COUNT; i++)
+		buffer_free(buffers[i]);
+	close_disk();
+}
+END_TEST
+
+START_TEST(execute_waits_for_its_own_operation_not_for_another)
+{
+	unsigned char *buffer = buffer_new(512, 0), *other = buffer_new(512, 0);
+	struct request first;
+	struct io io = {.op = IO_READ, .offset = 512, .length = 512, .buffer = buffer, .result = 1};
+
+	open_direct();
+	disk.fake.held = 1u << CHUNK_READ;
+	memset(buffer, 0, 512);
+	request_submit(disk.ctx, &first, IO_READ, 0, 0, 512, other);
+	ioctx_run(disk.ctx, false);
+	fake_release(&disk.fake, 0);
+	disk.fake.held = 0;
+	disk.fake.order = FAKE_FIRST_COME;
+	/* Both are under way, and the first completes in a run of its own. */
+	fake_fault(&disk.fake, CHUNK_READ, 1, 1, -EINTR);
+	ck_assert_int_eq(io_execute(disk.ctx, &io), 0);
+	ck_assert_mem_eq(buffer, disk.model + 512, 512);
+	ck_assert_int_eq(request_finish(disk.ctx, &first), 0);
+	buffer_free(buffer);
+	buffer_free(other);
+	close_disk();
+}
+END_TEST
+
+struct chain {
+	struct io io;
+	unsigned int left;
+};
+
+static unsigned int chain_links;
+
+static void
+chain_next(struct io *io)
+{
+	struct chain *chain = (struct chain *)io, *next;
+
+	chain_links++;
+	ck_assert_int_eq(io->result, 0);
+	if (chain->left > 0) {
+		next = malloc(sizeof(*next));
+		*next = *chain;
+		next->left--;
+		io_submit(io->ctx, &next->io);
+	}
+	free(chain);
+}
+
+START_TEST(done_may_free_its_io_and_submit_another)
+{
+	unsigned char *buffer = buffer_new(512, 0);
+	struct chain *chain = calloc(1, sizeof(*chain));
+
+	open_direct();
+	*chain = (struct chain){.io = {.op = IO_READ, .length = 512, .buffer = buffer, .done = chain_next},
+				.left = 9};
+	io_submit(disk.ctx, &chain->io);
+	while (chain_links < 10)
+		ioctx_run(disk.ctx, true);
+	ck_assert_uint_eq(disk.ctx->unfinished, 0);
+	buffer_free(buffer);
+	close_disk();
+}
+END_TEST
+
+START_TEST(backend_that_cannot_submit_is_tried_again_and_loses_nothing)
+{
+	open_direct();
+	disk.fake.run_errors = 3;
+	assert_read(5, 3000, 1);
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_ERROR), 1);
+	ck_assert_str_eq(log_capture_text(LOG_LEVEL_ERROR, 0), "disk.img: fake: Input/output error; trying again");
+	close_disk();
+}
+END_TEST
+
+static uint64_t
+counted(enum counter counter)
+{
+	return counter_read(&disk.ctx->counters, counter);
+}
+
+START_TEST(operations_and_bytes_are_counted)
+{
+	unsigned char *buffer = buffer_new(4096, 0);
+
+	open_direct();
+	memcpy(buffer, disk.model, 4096);
+	ck_assert_int_eq(request_execute(disk.ctx, IO_READ, 0, 0, 4096, buffer), 0);
+	ck_assert_int_eq(request_execute(disk.ctx, IO_READ, 0, 0, 1, buffer), 0);
+	ck_assert_int_eq(request_execute(disk.ctx, IO_WRITE, 0, 0, 2048, buffer), 0);
+	ck_assert_int_eq(request_execute(disk.ctx, IO_FLUSH, 0, 0, 0, NULL), 0);
+	ck_assert_int_eq(request_execute(disk.ctx, IO_DISCARD, 0, 8192, 0, NULL), 0);
+	ck_assert_int_eq(request_execute(disk.ctx, IO_ZERO, 0, 8192, 0, NULL), 0);
+	ck_assert_uint_eq(counted(COUNTER_READS), 2);
+	ck_assert_uint_eq(counted(COUNTER_READ_BYTES), 4097);
+	ck_assert_uint_eq(counted(COUNTER_WRITES), 1);
+	ck_assert_uint_eq(counted(COUNTER_WRITE_BYTES), 2048);
+	ck_assert_uint_eq(counted(COUNTER_FLUSHES), 1);
+	ck_assert_uint_eq(counted(COUNTER_DISCARDS), 1);
+	ck_assert_uint_eq(counted(COUNTER_ZEROES), 1);
+	ck_assert_uint_eq(counted(COUNTER_ERRORS), 0);
+	buffer_free(buffer);
+	close_disk();
+}
+END_TEST
+
+START_TEST(failed_operation_counts_as_error_and_moved_no_bytes)
+{
+	unsigned char *buffer = buffer_new(512, 0);
+
+	open_direct();
+	memcpy(buffer, disk.model, 512);
+	fake_fault(&disk.fake, CHUNK_READ, 0, 1, -EIO);
+	fake_fault(&disk.fake, CHUNK_WRITE, 0, 1, -EIO);
+	ck_assert_int_eq(request_execute(disk.ctx, IO_READ, 0, 0, 512, buffer), -EIO);
+	ck_assert_int_eq(request_execute(disk.ctx, IO_WRITE, 0, 0, 512, buffer), -EIO);
+	ck_assert_int_eq(request_execute(disk.ctx, IO_READ, 0, 0, UINT64_MAX, buffer), -EINVAL);
+	ck_assert_uint_eq(counted(COUNTER_READS), 2);
+	ck_assert_uint_eq(counted(COUNTER_ERRORS), 3);
+	ck_assert_uint_eq(counted(COUNTER_READ_BYTES), 0);
+	ck_assert_uint_eq(counted(COUNTER_WRITE_BYTES), 0);
+	buffer_free(buffer);
+	close_disk();
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("io");
+	TCase *refused = tcase_create("refused"), *chunks = tcase_create("chunks"), *counters = tcase_create("counters");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_test(refused, operations_have_names);
+	tcase_add_test(refused, read_outside_of_the_image_is_invalid);
+	tcase_add_test(refused, discard_outside_of_the_image_is_invalid);
+	tcase_add_test(refused, write_outside_of_the_image_finds_no_space);
+	tcase_add_test(refused, zero_outside_of_the_image_finds_no_space);
+	tcase_add_test(refused, refused_request_is_logged_with_its_range_and_reason);
+	tcase_add_test(refused, read_only_image_permits_no_change);
+	tcase_add_test(refused, empty_request_is_done_without_the_disk);
+	tcase_add_test(refused, submit_itself_neither_completes_nor_touches_the_disk);
+	suite_add_tcase(suite, refused);
+
+	tcase_add_test(chunks, large_direct_read_is_split_into_chunks_in_flight_together);
+	tcase_add_test(chunks, chunks_that_complete_in_reverse_order_give_the_right_bytes);
+	tcase_add_test(chunks, done_is_called_once_and_not_before_the_last_chunk);
+	tcase_add_test(chunks, first_error_wins_and_chunks_in_flight_are_awaited);
+	tcase_add_test(chunks, after_an_error_no_further_chunk_is_issued);
+	tcase_add_test(chunks, large_request_does_not_hold_up_a_small_one_behind_it);
+	tcase_add_test(chunks, more_requests_than_the_depth_are_all_done);
+	tcase_add_test(chunks, execute_waits_for_its_own_operation_not_for_another);
+	tcase_add_test(chunks, done_may_free_its_io_and_submit_another);
+	tcase_add_test(chunks, backend_that_cannot_submit_is_tried_again_and_loses_nothing);
+	suite_add_tcase(suite, chunks);
+
+	tcase_add_test(counters, operations_and_bytes_are_counted);
+	tcase_add_test(counters, failed_operation_counts_as_error_and_moved_no_bytes);
+	suite_add_tcase(suite, counters);
+
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Writes that change a part of a block under direct I/O: the block is read, changed and written
+ * back, and nobody else's bytes in it may be lost on the way.
+ */
+#include "engine/io.h"
+
+#include "tests/unit/fake_image.h"
+#include "tests/unit/log_capture.h"
+
+#include <check.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KIB 1024u
+#define MIB (1u << 20)
+
+static struct fake_image disk;
+static struct ioctx *second; /* another thread's context, so to speak */
+static unsigned char *bytes; /* 1 MiB to be written, page-aligned */
+
+static void
+open_with(const struct fake_facts *facts)
+{
+	log_capture_begin();
+	fake_image_open(&disk, facts);
+	ck_assert_int_eq(ioctx_new(disk.image, &second), 0);
+	bytes = buffer_new(MIB, 0);
+	buffer_fill(bytes, MIB, 2);
+}
+
+static void
+open_direct(unsigned int align)
+{
+	open_with(&(struct fake_facts){.align = align});
+}
+
+static void
+close_disk(void)
+{
+	fake_image_compare(&disk);
+	buffer_free(bytes);
+	ioctx_free(second);
+	fake_image_close(&disk);
+	log_capture_end();
+}
+
+static uint64_t
+counted(enum counter counter)
+{
+	return counter_read(&disk.ctx->counters, counter);
+}
+
+static void
+submit_write(struct ioctx *ctx, struct request *request, uint64_t offset, uint64_t length)
+{
+	request_submit(ctx, request, IO_WRITE, 0, offset, length, bytes + offset);
+	memcpy(fake_image_at(&disk, offset), bytes + offset, length);
+}
+
+static void
+write_now(uint64_t offset, uint64_t length)
+{
+	struct request request;
+
+	submit_write(disk.ctx, &request, offset, length);
+	ck_assert_int_eq(request_finish(disk.ctx, &request), 0);
+}
+
+static void
+write_around_blocks(unsigned int align)
+{
+	const uint64_t starts[] = {0, 1, align - 1, align, align + 3, 5 * align - 1};
+	const uint64_t lengths[] = {1, align - 1, align, align + 1, 2 * align, 3 * align - 2, 200 * KIB + 1};
+
+	open_direct(align);
+	for (unsigned int i = 0; i < 6; i++) {
+		for (unsigned int j = 0; j < 7; j++) {
+			write_now(starts[i], lengths[j]);
+			fake_image_compare(&disk);
+			buffer_fill(bytes, MIB, 100 * i + j);
+		}
+	}
+	close_disk();
+}
+
+START_TEST(unaligned_write_keeps_neighbours_in_512_byte_blocks)
+{
+	write_around_blocks(512);
+}
+END_TEST
+
+START_TEST(unaligned_write_keeps_neighbours_in_4096_byte_blocks)
+{
+	write_around_blocks(4096);
+}
+END_TEST
+
+START_TEST(only_the_blocks_at_the_edges_are_read)
+{
+	open_direct(512);
+	write_now(100, 10000); /* ends at 10100, in the block that begins at 9728 */
+	ck_assert_uint_eq(counted(COUNTER_READ_MODIFY_WRITES), 2);
+	ck_assert_uint_eq(fake_count(&disk.fake, CHUNK_READ), 2);
+	for (unsigned int i = 0; i < disk.fake.event_count; i++) {
+		const struct fake_event *event = &disk.fake.events[i];
+
+		ck_assert(event->direct);
+		if (event->op != CHUNK_READ)
+			continue;
+		ck_assert_uint_eq(event->length, 512);
+		ck_assert(event->offset == 0 || event->offset == 9728);
+	}
+	close_disk();
+}
+END_TEST
+
+START_TEST(write_inside_one_block_reads_it_once)
+{
+	open_direct(4096);
+	write_now(8192 + 10, 100);
+	ck_assert_uint_eq(fake_count(&disk.fake, CHUNK_READ), 1);
+	ck_assert_uint_eq(fake_count(&disk.fake, CHUNK_WRITE), 1);
+	ck_assert_uint_eq(disk.fake.events[1].offset, 8192);
+	ck_assert_uint_eq(disk.fake.events[1].length, 4096);
+	close_disk();
+}
+END_TEST
+
+START_TEST(aligned_write_from_unaligned_memory_reads_nothing)
+{
+	struct request request;
+
+	open_direct(512);
+	request_submit(disk.ctx, &request, IO_WRITE, 0, 512, 300 * KIB, bytes + 1);
+	memcpy(disk.model + 512, bytes + 1, 300 * KIB);
+	ck_assert_int_eq(request_finish(disk.ctx, &request), 0);
+	ck_assert_uint_eq(fake_count(&disk.fake, CHUNK_READ), 0);
+	ck_assert_uint_eq(counted(COUNTER_BOUNCED), 3);
+	close_disk();
+}
+END_TEST
+
+START_TEST(buffered_unaligned_write_is_one_plain_write)
+{
+	open_with(&(struct fake_facts){.align = 512, .buffered = true});
+	write_now(3, 10000);
+	ck_assert_uint_eq(disk.fake.event_count, 1);
+	ck_assert(!disk.fake.events[0].direct);
+	ck_assert_uint_eq(disk.fake.events[0].offset, 3);
+	ck_assert_uint_eq(disk.fake.events[0].length, 10000);
+	close_disk();
+}
+END_TEST
+
+START_TEST(neighbours_in_one_block_survive_any_order_of_completions)
+{
+	static const enum fake_order orders[] = {FAKE_FIRST_COME, FAKE_LAST_COME, FAKE_RANDOM};
+	struct request requests[16];
+
+	for (unsigned int i = 0; i < 3; i++) {
+		open_direct(512);
+		disk.fake.order = orders[i];
+		/* 16 writes of 32 bytes each fill a block, from two contexts in turn. */
+		for (unsigned int j = 0; j < 16; j++)
+			submit_write(j % 2 ? second : disk.ctx, &requests[j], 512 + 32 * j, 32);
+		for (unsigned int j = 0; j < 16; j++) {
+			while (!requests[j].done) {
+				ioctx_run(disk.ctx, false);
+				ioctx_run(second, false);
+			}
+			ck_assert_int_eq(requests[j].io.result, 0);
+		}
+		close_disk();
+	}
+}
+END_TEST
+
+START_TEST(plain_write_waits_for_the_read_modify_write_of_its_block)
+{
+	struct request unaligned, plain;
+
+	open_direct(512);
+	disk.fake.held = 1u << CHUNK_READ | 1u << CHUNK_WRITE;
+	submit_write(disk.ctx, &unaligned, 10, 20);
+	ioctx_run(disk.ctx, false);
+	submit_write(second, &plain, 0, 1024);
+	ioctx_run(second, false);
+	ck_assert_uint_eq(disk.fake.event_count, 1);
+	fake_release(&disk.fake, 0); /* the block is read ... */
+	ioctx_run(disk.ctx, true);
+	ioctx_run(second, false);
+	ck_assert_uint_eq(disk.fake.event_count, 2);
+	fake_release(&disk.fake, 1); /* ... and written back */
+	ck_assert_int_eq(request_finish(disk.ctx, &unaligned), 0);
+	fake_release_all(&disk.fake);
+	ck_assert_int_eq(request_finish(second, &plain), 0);
+	close_disk();
+}
+END_TEST
+
+START_TEST(read_modify_write_waits_for_a_plain_write_of_its_block)
+{
+	struct request unaligned, plain;
+
+	open_direct(512);
+	disk.fake.held = 1u << CHUNK_WRITE;
+	submit_write(second, &plain, 0, 1024);
+	ioctx_run(second, false);
+	submit_write(disk.ctx, &unaligned, 1000, 1);
+	ioctx_run(disk.ctx, false);
+	ck_assert_uint_eq(fake_count(&disk.fake, CHUNK_READ), 0);
+	fake_release_all(&disk.fake);
+	ck_assert_int_eq(request_finish(second, &plain), 0);
+	ck_assert_int_eq(request_finish(disk.ctx, &unaligned), 0);
+	close_disk();
+}
+END_TEST
+
+START_TEST(plain_writes_do_not_wait_for_each_other)
+{
+	struct request first, other;
+
+	open_direct(512);
+	disk.fake.held = 1u << CHUNK_WRITE;
+	submit_write(disk.ctx, &first, 0, 1024);
+	submit_write(second, &other, 512, 1024);
+	ioctx_run(disk.ctx, false);
+	ioctx_run(second, false);
+	ck_assert_uint_eq(fake_in_flight(&disk.fake, 0), 2);
+	fake_release(&disk.fake, 0);
+	ck_assert_int_eq(request_finish(disk.ctx, &first), 0);
+	fake_release_all(&disk.fake);
+	ck_assert_int_eq(request_finish(second, &other), 0);
+	close_disk();
+}
+END_TEST
+
+START_TEST(writes_elsewhere_and_reads_do_not_wait)
+{
+	unsigned char *buffer = buffer_new(1024, 0);
+	struct request unaligned, plain, elsewhere;
+
+	open_direct(512);
+	disk.fake.held = 1u << CHUNK_READ;
+	submit_write(disk.ctx, &unaligned, 10, 20);
+	ioctx_run(disk.ctx, false);
+	submit_write(second, &plain, 512, 1024);
+	ck_assert_int_eq(request_finish(second, &plain), 0);
+	request_submit(second, &elsewhere, IO_READ, 0, 0, 1024, buffer);
+	ioctx_run(second, false);
+	ck_assert_uint_eq(fake_in_flight(&disk.fake, 0), 2);
+	fake_release_all(&disk.fake);
+	ck_assert_int_eq(request_finish(second, &elsewhere), 0);
+	ck_assert_int_eq(request_finish(disk.ctx, &unaligned), 0);
+	buffer_free(buffer);
+	close_disk();
+}
+END_TEST
+
+START_TEST(failed_read_modify_write_lets_go_of_its_block)
+{
+	struct request request;
+
+	open_direct(512);
+	fake_fault(&disk.fake, CHUNK_READ, 0, 1, -EIO);
+	request_submit(disk.ctx, &request, IO_WRITE, 0, 10, 20, bytes);
+	ck_assert_int_eq(request_finish(disk.ctx, &request), -EIO);
+	ck_assert_uint_eq(fake_count(&disk.fake, CHUNK_WRITE), 0);
+	write_now(12, 5);
+	ck_assert_uint_eq(atomic_load(&disk.image->ranges.contended), 0);
+	close_disk();
+}
+END_TEST
+
+/* --- Direct I/O is switched while writes wait ------------------------------------------------------ */
+
+static void *
+switch_direct(void *on)
+{
+	char *error = NULL;
+
+	ck_assert_int_eq(image_set_direct(disk.image, on != NULL, &error), 0);
+	return NULL;
+}
+
+/* Until so many ranges are in the queue. */
+static void
+await_contended(unsigned int count)
+{
+	while (atomic_load(&disk.image->ranges.contended) < count)
+		sched_yield();
+}
+
+START_TEST(unaligned_write_that_waits_while_direct_io_goes_off_is_a_plain_write)
+{
+	struct request first, waiting;
+	pthread_t switcher;
+
+	open_direct(512);
+	disk.fake.held = 1u << CHUNK_READ;
+	submit_write(disk.ctx, &first, 10, 20);
+	ioctx_run(disk.ctx, false);
+	pthread_create(&switcher, NULL, switch_direct, NULL);
+	await_contended(2);
+	submit_write(second, &waiting, 40, 20);
+	ioctx_run(second, false);
+	ck_assert_uint_eq(disk.fake.event_count, 1);
+	fake_release_all(&disk.fake);
+	ck_assert_int_eq(request_finish(disk.ctx, &first), 0);
+	ck_assert_int_eq(request_finish(second, &waiting), 0);
+	pthread_join(switcher, NULL);
+	ck_assert_uint_eq(disk.fake.event_count, 3);
+	ck_assert(!disk.fake.events[2].direct);
+	ck_assert_uint_eq(disk.fake.events[2].offset, 40);
+	ck_assert_uint_eq(disk.fake.events[2].length, 20);
+	close_disk();
+}
+END_TEST
+
+START_TEST(unaligned_write_that_waits_while_direct_io_goes_on_has_its_block_for_itself)
+{
+	struct request first, waiting, plain;
+	pthread_t switcher;
+
+	open_with(&(struct fake_facts){.align = 512, .buffered = true});
+	disk.fake.held = 1u << CHUNK_WRITE | 1u << CHUNK_READ;
+	submit_write(disk.ctx, &first, 0, 512);
+	ioctx_run(disk.ctx, false);
+	pthread_create(&switcher, NULL, switch_direct, &disk);
+	await_contended(1);
+	submit_write(second, &waiting, 40, 20);
+	ioctx_run(second, false);
+	submit_write(disk.ctx, &plain, 512, 512); /* another block */
+	ioctx_run(disk.ctx, false);
+	await_contended(3);
+	fake_release(&disk.fake, 0);
+	ck_assert_int_eq(request_finish(disk.ctx, &first), 0);
+	pthread_join(switcher, NULL);
+	ioctx_run(second, false);
+	ck_assert_uint_eq(disk.fake.event_count, 2);
+	ck_assert_int_eq(disk.fake.events[1].op, CHUNK_READ);
+	ck_assert(disk.fake.events[1].direct);
+
+	/* Now a plain write to the same block has to wait. */
+	submit_write(disk.ctx, &first, 0, 32 * KIB);
+	ioctx_run(disk.ctx, false);
+	ck_assert_uint_eq(disk.fake.event_count, 3); /* `plain` went on, `first` did not */
+	fake_release_all(&disk.fake);
+	ck_assert_int_eq(request_finish(second, &waiting), 0);
+	ck_assert_int_eq(request_finish(disk.ctx, &first), 0);
+	ck_assert_uint_eq(plain.done, 1);
+	close_disk();
+}
+END_TEST
+
+static void *
+run_to_end(void *data)
+{
+	ck_assert_int_eq(request_finish(second, data), 0);
+	return NULL;
+}
+
+/* The switch happens after the write was found to be plain and before it has its range. */
+START_TEST(direct_io_that_goes_on_while_a_write_gets_its_range_is_noticed)
+{
+	struct range_lock *ranges;
+	struct request request;
+	pthread_t thread;
+
+	open_with(&(struct fake_facts){.align = 512, .buffered = true});
+	ranges = &disk.image->ranges;
+	pthread_mutex_lock(&ranges->mutex);
+	atomic_fetch_add(&ranges->contended, 1); /* so that it comes and waits for the mutex */
+	submit_write(second, &request, 40, 20);
+	pthread_create(&thread, NULL, run_to_end, &request);
+	while (atomic_load(&second->slots[0].end) == 0)
+		sched_yield();
+	atomic_store(&disk.image->direct, true);
+	atomic_fetch_sub(&ranges->contended, 1);
+	pthread_mutex_unlock(&ranges->mutex);
+	pthread_join(thread, NULL);
+	ck_assert_uint_eq(fake_count(&disk.fake, CHUNK_READ), 1); /* and fake_backend.c saw that it was exclusive */
+	close_disk();
+}
+END_TEST
+
+/* --- Threads --------------------------------------------------------------------------------------- */
+
+enum { THREADS = 4, LANES = 96, ROUNDS = 150 };
+
+struct lane_writer {
+	pthread_t thread;
+	unsigned int number;
+	uint64_t random;
+};
+
+static uint32_t
+lane_random(struct lane_writer *writer, uint32_t below)
+{
+	writer->random = writer->random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+	return (uint32_t)(writer->random >> 33) % below;
+}
+
+/* Each thread owns every fourth piece of 100 bytes, so that each block belongs to all of them. */
+static void *
+write_lanes(void *data)
+{
+	struct lane_writer *writer = data;
+	struct ioctx *ctx = image_take_context(disk.image);
+	unsigned char piece[100];
+
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		unsigned int lane = lane_random(writer, LANES) * THREADS + writer->number;
+		unsigned int from = lane_random(writer, 100), length = 1 + lane_random(writer, 100 - from);
+		uint64_t offset = lane * 100 + from;
+
+		buffer_fill(piece, length, i * THREADS + writer->number);
+		memcpy(disk.model + offset, piece, length);
+		ck_assert_int_eq(request_execute(ctx, IO_WRITE, 0, offset, length, piece), 0);
+	}
+	image_give_context(disk.image, ctx);
+	return NULL;
+}
+
+static void *
+switch_to_and_fro(void *stop)
+{
+	bool on = false;
+
+	while (!atomic_load((atomic_bool *)stop)) {
+		char *error = NULL;
+
+		ck_assert_int_eq(image_set_direct(disk.image, on, &error), 0);
+		on = !on;
+		sched_yield();
+	}
+	return NULL;
+}
+
+static void
+race_lanes(unsigned int align, bool switching)
+{
+	struct lane_writer writers[THREADS];
+	atomic_bool stop = false;
+	pthread_t switcher;
+
+	open_direct(align);
+	disk.fake.order = FAKE_RANDOM;
+	disk.fake.shorten = 4;
+	if (switching)
+		pthread_create(&switcher, NULL, switch_to_and_fro, &stop);
+	for (unsigned int i = 0; i < THREADS; i++) {
+		writers[i] = (struct lane_writer){.number = i, .random = i};
+		pthread_create(&writers[i].thread, NULL, write_lanes, &writers[i]);
+	}
+	for (unsigned int i = 0; i < THREADS; i++)
+		pthread_join(writers[i].thread, NULL);
+	atomic_store(&stop, true);
+	if (switching)
+		pthread_join(switcher, NULL);
+	close_disk();
+}
+
+START_TEST(threads_that_write_into_the_same_blocks_keep_each_others_bytes)
+{
+	race_lanes(4096, false);
+}
+END_TEST
+
+START_TEST(bytes_are_kept_while_direct_io_is_switched_to_and_fro)
+{
+	race_lanes(512, true);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("io_exclusion");
+	TCase *blocks = tcase_create("blocks"), *order = tcase_create("order");
+	TCase *switches = tcase_create("switch"), *threads = tcase_create("threads");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_test(blocks, unaligned_write_keeps_neighbours_in_512_byte_blocks);
+	tcase_add_test(blocks, unaligned_write_keeps_neighbours_in_4096_byte_blocks);
+	tcase_add_test(blocks, only_the_blocks_at_the_edges_are_read);
+	tcase_add_test(blocks, write_inside_one_block_reads_it_once);
+	tcase_add_test(blocks, aligned_write_from_unaligned_memory_reads_nothing);
+	tcase_add_test(blocks, buffered_unaligned_write_is_one_plain_write);
+	suite_add_tcase(suite, blocks);
+
+	tcase_add_test(order, neighbours_in_one_block_survive_any_order_of_completions);
+	tcase_add_test(order, plain_write_waits_for_the_read_modify_write_of_its_block);
+	tcase_add_test(order, read_modify_write_waits_for_a_plain_write_of_its_block);
+	tcase_add_test(order, plain_writes_do_not_wait_for_each_other);
+	tcase_add_test(order, writes_elsewhere_and_reads_do_not_wait);
+	tcase_add_test(order, failed_read_modify_write_lets_go_of_its_block);
+	suite_add_tcase(suite, order);
+
+	tcase_add_test(switches, unaligned_write_that_waits_while_direct_io_goes_off_is_a_plain_write);
+	tcase_add_test(switches, unaligned_write_that_waits_while_direct_io_goes_on_has_its_block_for_itself);
+	tcase_add_test(switches, direct_io_that_goes_on_while_a_write_gets_its_range_is_noticed);
+	suite_add_tcase(suite, switches);
+
+	tcase_add_test(threads, threads_that_write_into_the_same_blocks_keep_each_others_bytes);
+	tcase_add_test(threads, bytes_are_kept_while_direct_io_is_switched_to_and_fro);
+	suite_add_tcase(suite, threads);
+
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The window of a file that an image shows.
+ */
+#include "engine/window.h"
+
+#include "tests/unit/log_capture.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+
+static char path[] = "disk.img";
+static const struct backing backing = {.path = path};
+
+static void
+assert_length(uint64_t file_size, uint64_t offset, uint64_t sizelimit, uint64_t expected)
+{
+	const struct image_config config = {.offset = offset, .sizelimit = sizelimit};
+	uint64_t length = 12345;
+	char *error = NULL;
+
+	ck_assert_int_eq(window_length(&backing, &config, file_size, &length, &error), 0);
+	ck_assert_uint_eq(length, expected);
+	ck_assert_ptr_null(error);
+}
+
+START_TEST(window_is_what_lies_behind_the_offset_up_to_the_limit)
+{
+	assert_length(10000, 0, 0, 10000);
+	assert_length(10000, 512, 0, 9488);
+	assert_length(10000, 512, 1000, 1000);
+	assert_length(10000, 512, 9488, 9488);
+	assert_length(10000, 512, 9489, 9488);
+	assert_length(10000, 10000, 0, 0);
+	assert_length(10000, 9999, INT64_MAX, 1);
+	assert_length(0, 0, 0, 0);
+	assert_length(INT64_MAX, INT64_MAX, INT64_MAX, 0);
+	assert_length(INT64_MAX, 1, UINT64_MAX, INT64_MAX - 1);
+}
+END_TEST
+
+START_TEST(offset_behind_the_end_of_the_file_is_refused)
+{
+	const struct image_config config = {.offset = 10001};
+	uint64_t length;
+	char *error = NULL;
+
+	ck_assert_int_eq(window_length(&backing, &config, 10000, &length, &error), -EINVAL);
+	ck_assert_str_eq(error, "disk.img: offset=10001 is behind the end of the file (10000 bytes)");
+	free(error);
+}
+END_TEST
+
+static void
+assert_rounded(uint64_t length, unsigned int sector, uint64_t expected, const char *warning)
+{
+	log_capture_begin();
+	ck_assert_uint_eq(window_round(&backing, length, sector), expected);
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), warning ? 1 : 0);
+	ck_assert_str_eq(log_capture_text(LOG_LEVEL_WARNING, 0), warning ? warning : "");
+	log_capture_end();
+}
+
+START_TEST(whole_sectors_are_kept_in_silence)
+{
+	assert_rounded(512, 512, 512, NULL);
+	assert_rounded(10240, 512, 10240, NULL);
+	assert_rounded(8192, 4096, 8192, NULL);
+	assert_rounded(UINT64_MAX - 4095, 4096, UINT64_MAX - 4095, NULL);
+}
+END_TEST
+
+START_TEST(rest_behind_the_last_sector_is_ignored_with_a_warning)
+{
+	const char *warning = "disk.img: file does not end on a 512-byte sector boundary; the remaining end of "
+			      "the file will be ignored";
+
+	assert_rounded(513, 512, 512, warning);
+	assert_rounded(1023, 512, 512, warning);
+	assert_rounded(10000, 512, 9728, warning);
+	assert_rounded(10240, 4096, 8192,
+		       "disk.img: file does not end on a 4096-byte sector boundary; the remaining end of the "
+		       "file will be ignored");
+}
+END_TEST
+
+START_TEST(less_than_a_sector_is_nothing_with_a_warning)
+{
+	const char *warning = "disk.img: file is smaller than 512 bytes; the device may be useless or invisible "
+			      "for system tools";
+
+	assert_rounded(0, 512, 0, warning);
+	assert_rounded(1, 512, 0, warning);
+	assert_rounded(511, 512, 0, warning);
+	assert_rounded(4095, 4096, 0,
+		       "disk.img: file is smaller than 4096 bytes; the device may be useless or invisible for "
+		       "system tools");
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("window");
+	TCase *length = tcase_create("length"), *rounding = tcase_create("rounding");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_test(length, window_is_what_lies_behind_the_offset_up_to_the_limit);
+	tcase_add_test(length, offset_behind_the_end_of_the_file_is_refused);
+	suite_add_tcase(suite, length);
+
+	tcase_add_test(rounding, whole_sectors_are_kept_in_silence);
+	tcase_add_test(rounding, rest_behind_the_last_sector_is_ignored_with_a_warning);
+	tcase_add_test(rounding, less_than_a_sector_is_nothing_with_a_warning);
+	suite_add_tcase(suite, rounding);
+
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/unit/fake_image.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGE 4096u
+
+void
+buffer_fill(unsigned char *buffer, size_t length, uint32_t seed)
+{
+	uint64_t word = 0;
+
+	for (size_t i = 0; i < length; i++) {
+		if (i % 8 == 0)
+			word = (i / 8 + 1 + ((uint64_t)seed << 32)) * UINT64_C(0x9e3779b97f4a7c15);
+		/* Never 0, so that zeroes are always somebody's doing. */
+		buffer[i] = (unsigned char)(word >> (i % 8 * 8)) | 1;
+	}
+}
+
+static void
+set_facts(struct image *image, const struct fake_facts *facts, uint64_t file_size)
+{
+	struct backing *backing = &image->backing;
+
+	backing->path = strdup("disk.img");
+	backing->fd = memfd_create("disk", MFD_CLOEXEC);
+	ck_assert_int_ge(backing->fd, 0);
+	backing->direct_fd = facts->align ? fcntl(backing->fd, F_DUPFD_CLOEXEC, 0) : -1;
+	backing->direct_align = facts->align;
+	backing->memory_align = facts->memory_align ? facts->memory_align : facts->align;
+	backing->writable = !facts->read_only;
+	backing->block_device = facts->block_size != 0;
+	backing->block_size = facts->block_size ? facts->block_size : 1;
+	image->config = (struct image_config){
+		.offset = facts->offset,
+		.depth = facts->depth ? facts->depth : 8,
+		.discard = facts->no_discard ? TRISTATE_OFF : TRISTATE_ON,
+	};
+	image->sector_size = facts->align > 512 ? facts->align : 512;
+	atomic_store(&image->size, facts->size ? facts->size : file_size - facts->offset);
+	atomic_store(&image->direct, facts->align && !facts->buffered);
+}
+
+void
+fake_image_open(struct fake_image *fake, const struct fake_facts *facts)
+{
+	struct image *image = aligned_alloc(64, sizeof(*image));
+
+	fake_init(&fake->fake);
+	fake->file_size = facts->file_size ? facts->file_size : 1 << 20;
+	fake->model = malloc(fake->file_size);
+	ck_assert_ptr_nonnull(image);
+	ck_assert_ptr_nonnull(fake->model);
+	memset(image, 0, sizeof(*image));
+	set_facts(image, facts, fake->file_size);
+	image->backend = &fake->fake.backend;
+	pthread_mutex_init(&image->switching, NULL);
+	pthread_mutex_init(&image->locking, NULL);
+	pthread_mutex_init(&image->facts, NULL);
+	range_lock_init(&image->ranges);
+	pool_init(&image->pool, facts->contexts);
+	fake->image = image;
+	buffer_fill(fake->model, fake->file_size, 1);
+	ck_assert_int_eq(pwrite(image->backing.fd, fake->model, fake->file_size, 0), (ssize_t)fake->file_size);
+	ck_assert_int_eq(ioctx_new(image, &fake->ctx), 0);
+}
+
+void
+fake_image_close(struct fake_image *fake)
+{
+	ioctx_free(fake->ctx);
+	image_close(fake->image);
+	fake_fini(&fake->fake);
+	free(fake->model);
+}
+
+void
+fake_image_compare(const struct fake_image *fake)
+{
+	unsigned char *bytes = malloc(fake->file_size);
+	uint64_t at = 0;
+
+	ck_assert_ptr_nonnull(bytes);
+	ck_assert_int_eq(pread(fake->image->backing.fd, bytes, fake->file_size, 0), (ssize_t)fake->file_size);
+	if (memcmp(bytes, fake->model, fake->file_size) != 0) {
+		while (bytes[at] == fake->model[at])
+			at++;
+		ck_abort_msg("byte %llu of the file is 0x%02x, not 0x%02x", (unsigned long long)at, bytes[at],
+			     fake->model[at]);
+	}
+	free(bytes);
+}
+
+unsigned char *
+fake_image_at(const struct fake_image *fake, uint64_t offset)
+{
+	return fake->model + fake->image->config.offset + offset;
+}
+
+static void
+request_done(struct io *io)
+{
+	((struct request *)((char *)io - offsetof(struct request, io)))->done++;
+}
+
+void
+request_submit(struct ioctx *ctx, struct request *request, enum io_op op, unsigned int flags,
+	       uint64_t offset, uint64_t length, void *buffer)
+{
+	memset(request, 0xa5, sizeof(*request)); /* the engine sets what it needs */
+	request->io.op = op;
+	request->io.flags = flags;
+	request->io.offset = offset;
+	request->io.length = length;
+	request->io.buffer = buffer;
+	request->io.done = request_done;
+	request->done = 0;
+	io_submit(ctx, &request->io);
+}
+
+int
+request_finish(struct ioctx *ctx, struct request *request)
+{
+	while (!request->done)
+		ioctx_run(ctx, true);
+	ck_assert_uint_eq(request->done, 1);
+	return request->io.result;
+}
+
+int
+request_execute(struct ioctx *ctx, enum io_op op, unsigned int flags, uint64_t offset, uint64_t length,
+		void *buffer)
+{
+	struct request request;
+
+	request_submit(ctx, &request, op, flags, offset, length, buffer);
+	return request_finish(ctx, &request);
+}
+
+unsigned char *
+buffer_new(size_t length, unsigned int misaligned)
+{
+	unsigned char *memory = aligned_alloc(PAGE, (length + misaligned + PAGE) / PAGE * PAGE);
+
+	ck_assert_ptr_nonnull(memory);
+	ck_assert_uint_lt(misaligned, PAGE);
+	memset(memory, 0, length + misaligned); /* valgrind doesn't see what io_uring reads */
+	return memory + misaligned;
+}
+
+void
+buffer_free(unsigned char *buffer)
+{
+	free(buffer - (uintptr_t)buffer % PAGE);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An image on a file in memory, reached through the fake backend, and a model of what the file must
+ * hold.  "Direct I/O" is the same file under another descriptor: the rules are those of the facts
+ * given, and the fake backend checks that they are kept.
+ */
+#ifndef TESTS_UNIT_FAKE_IMAGE_H
+#define TESTS_UNIT_FAKE_IMAGE_H
+
+#include "tests/unit/fake_backend.h"
+
+#include "engine/image_state.h"
+#include "engine/ioctx.h"
+
+/* What the image is like; 0 for a default. */
+struct fake_facts {
+	uint64_t file_size;         /* bytes; default 1 MiB */
+	uint64_t offset, size;      /* the window; default: to the end */
+	unsigned int align;         /* of direct I/O; 0: not possible */
+	unsigned int memory_align;  /* default: align */
+	bool buffered;              /* direct I/O possible, but off */
+	unsigned int block_size;    /* 0: a regular file */
+	unsigned int depth;         /* default 8 */
+	unsigned int contexts;      /* limit of the pool */
+	bool read_only, no_discard;
+};
+
+struct fake_image {
+	struct fake fake;
+	struct image *image;
+	struct ioctx *ctx;          /* not of the pool */
+	unsigned char *model;       /* the whole file */
+	uint64_t file_size;
+};
+
+/* Both file and model hold a pattern in which every 8 bytes differ. */
+void
+fake_image_open(struct fake_image *fake, const struct fake_facts *facts);
+void
+fake_image_close(struct fake_image *fake);
+
+/* Fails the test where file and model differ. */
+void
+fake_image_compare(const struct fake_image *fake);
+
+/* The model's bytes of the window. */
+unsigned char *
+fake_image_at(const struct fake_image *fake, uint64_t offset);
+
+/* An operation and how often its done() was called. */
+struct request {
+	struct io io;
+	unsigned int done;
+};
+
+void
+request_submit(struct ioctx *ctx, struct request *request, enum io_op op, unsigned int flags,
+	       uint64_t offset, uint64_t length, void *buffer);
+
+/* Runs the context until the request is done, and returns its result. */
+int
+request_finish(struct ioctx *ctx, struct request *request);
+
+/* Both. */
+int
+request_execute(struct ioctx *ctx, enum io_op op, unsigned int flags, uint64_t offset, uint64_t length,
+		void *buffer);
+
+/* Memory that is `misaligned` bytes away from a page's start; release it with buffer_free(). */
+unsigned char *
+buffer_new(size_t length, unsigned int misaligned);
+void
+buffer_free(unsigned char *buffer);
+
+/* Fills a buffer with bytes that appear nowhere else. */
+void
+buffer_fill(unsigned char *buffer, size_t length, uint32_t seed);
+
+#endif
