@@ -284,18 +284,26 @@ run_backend(struct ioctx *ctx, bool wait)
 		usleep(1000);
 }
 
-/* While more copies into bounce buffers are to come, what is ready goes to the kernel at once. */
+/*
+ * So many chunks are handed over at once.  Not all: what is submitted in one call, the kernel merges into one
+ * request, which moves its megabyte at the pace of a single one and completes as a whole.  In
+ * parts, the device works on several, and copying goes on beside it.
+ */
+#define HANDOVER 4
+
 static void
 issue(struct ioctx *ctx)
 {
-	while (ctx->waiting && ctx->idle_count > 0) {
-		struct io *io = pop(ctx);
-		bool copies = io->op == IO_WRITE && io->length - io->issued > CHUNK_SIZE;
+	unsigned int issued = 0;
 
-		if (!issue_one(ctx, io))
-			break;
-		if (copies && ctx->waiting && ctx->idle_count > 0 && !ctx->backend->serial)
+	while (ctx->waiting && ctx->idle_count > 0) {
+		if (issued == HANDOVER && !ctx->backend->serial) {
 			run_backend(ctx, false);
+			issued = 0;
+		}
+		if (!issue_one(ctx, pop(ctx)))
+			break;
+		issued++;
 	}
 }
 

@@ -8,4 +8,8 @@
 #define NBDKIT_API_VERSION 2
 #include <nbdkit-plugin.h>
 
+/* NBDKIT_REGISTER_PLUGIN() defines it without a prototype, which clang warns about. */
+NBDKIT_DLL_PUBLIC struct nbdkit_plugin *
+plugin_init(void);
+
 #endif
