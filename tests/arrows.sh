@@ -21,6 +21,7 @@ allowed()
 	control | engine) echo common ;;
 	plugins) echo engine control common ;;
 	man) echo plugins engine common ;;
+	wrapper) echo ;;
 	tests) echo plugins engine control common ;;
 	*) return 1 ;;
 	esac

@@ -9,5 +9,5 @@ image=/usr/lib/ipxe/ipxe.iso
 [ -e "$image" ] || skip "no $image (package ipxe)"
 
 for direct_io in on off; do
-	each_engine image_boots "$image" $direct_io d if=ide,media=cdrom 'iPXE initialising devices.*ok'
+	each_engine image_boots "$image" $direct_io d if=ide,media=cdrom 'Open Source Network Boot Firmware'
 done
