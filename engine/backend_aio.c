@@ -182,6 +182,7 @@ aio_run(struct ioctx *ctx, unsigned int min)
 const struct backend backend_aio = {
 	.name = "aio",
 	.dsync = true,
+	.lone_by_call = true,
 	.probe = aio_probe,
 	.init = aio_init,
 	.fini = aio_fini,

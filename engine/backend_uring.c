@@ -105,6 +105,7 @@ uring_run(struct ioctx *ctx, unsigned int min)
 const struct backend backend_uring = {
 	.name = "io_uring",
 	.dsync = true,
+	.lone_by_call = true,
 	.probe = uring_probe,
 	.init = uring_init,
 	.fini = uring_fini,

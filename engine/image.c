@@ -122,6 +122,7 @@ image_open(int dirfd, const char *path, unsigned int flags, const struct image_c
 	pthread_mutex_init(&image->locking, NULL);
 	pthread_mutex_init(&image->facts, NULL);
 	range_lock_init(&image->ranges);
+	arena_init(&image->arena, (size_t)config->depth * CHUNK_SIZE);
 	pool_init(&image->pool, config->contexts);
 	r = prepare(image, error);
 	if (r < 0)
@@ -140,6 +141,7 @@ image_close(struct image *image)
 	/* Not left to close(): the kernel takes its time to let go of a ring's files. */
 	if (image->locked)
 		lock_drop(image->backing.fd);
+	arena_fini(&image->arena);
 	range_lock_fini(&image->ranges);
 	pthread_mutex_destroy(&image->facts);
 	pthread_mutex_destroy(&image->locking);

@@ -5,6 +5,7 @@
 #ifndef ENGINE_IMAGE_STATE_H
 #define ENGINE_IMAGE_STATE_H
 
+#include "engine/arena.h"
 #include "engine/backend.h"
 #include "engine/image.h"
 #include "engine/io.h"
@@ -38,6 +39,7 @@ struct image {
 	bool locked, locked_writable;
 
 	struct range_lock ranges;
+	struct arena arena;       /* for the pool's contexts */
 	struct pool pool;
 };
 

@@ -233,6 +233,18 @@ io_settle(struct io *io)
 	finish(ctx, io);
 }
 
+/*
+ * A thread that waits for one operation, all of which is one chunk, gains nothing from a ring: the plain
+ * system call sleeps and wakes once as well, and costs less on the way (in nbdkit, 4 KiB reads at
+ * depth 32: a quarter of the server's CPU).
+ */
+static bool
+is_lone(const struct ioctx *ctx, const struct io *io, const struct chunk *chunk)
+{
+	return ctx->backend->lone_by_call && ctx->waited_for && ctx->queued == 1 && !ctx->waiting &&
+	       !plan_has_more(io, chunk);
+}
+
 /* Issues one chunk of the io, or finds that it is done or must wait. Returns false when nothing more can be
  * issued before something completes. */
 static bool
@@ -261,6 +273,10 @@ issue_one(struct ioctx *ctx, struct io *io)
 	}
 	io->in_flight++;
 	ctx->queued++;
+	if (is_lone(ctx, io, chunk)) {
+		chunk_done(ctx, chunk, chunk_execute(&ctx->image->backing, chunk));
+		return true;
+	}
 	ctx->backend->queue(ctx, chunk);
 	/* Round robin: a large request doesn't hold up the small ones behind it. */
 	if (plan_has_more(io, chunk))
@@ -336,8 +352,10 @@ int
 io_execute(struct ioctx *ctx, struct io *io)
 {
 	io->done = executed;
+	ctx->waited_for = ctx->unfinished == 0;
 	io_submit(ctx, io);
 	while (io->done)
 		ioctx_run(ctx, true);
+	ctx->waited_for = false;
 	return io->result;
 }

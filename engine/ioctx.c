@@ -10,17 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
+#include <unistd.h>
 
 static int
 allocate(struct ioctx *ctx)
 {
-	ctx->arena = mmap(NULL, (size_t)ctx->depth * CHUNK_SIZE, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (ctx->arena == MAP_FAILED) {
-		ctx->arena = NULL;
+	ctx->arena = arena_take(&ctx->image->arena);
+	if (!ctx->arena)
 		return -ENOMEM;
-	}
 	ctx->chunks = calloc(ctx->depth, sizeof(*ctx->chunks));
 	ctx->idle = calloc(ctx->depth, sizeof(*ctx->idle));
 	ctx->slots = calloc(ctx->depth, sizeof(*ctx->slots));
@@ -41,7 +38,7 @@ release(struct ioctx *ctx)
 	if (ctx->inbox_event >= 0)
 		close(ctx->inbox_event);
 	if (ctx->arena)
-		munmap(ctx->arena, (size_t)ctx->depth * CHUNK_SIZE);
+		arena_give(&ctx->image->arena, ctx->arena);
 	free(ctx->slots);
 	free(ctx->idle);
 	free(ctx->chunks);

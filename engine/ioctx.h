@@ -21,11 +21,12 @@ struct ioctx {
 	unsigned int depth;            /* chunks */
 	unsigned int registered;       /* so many chunks' buffers, from the first, are known to the kernel */
 
-	char *arena;                   /* depth * CHUNK_SIZE bytes, page-aligned */
+	char *arena;                   /* the image's arena's piece: depth * CHUNK_SIZE bytes, page-aligned */
 	struct chunk *chunks;          /* depth of them */
 	struct chunk **idle;           /* stack of chunks that are not in use */
 	unsigned int idle_count;
 	unsigned int queued;           /* chunks with the backend */
+	bool waited_for;               /* the thread does nothing else until its one operation is done */
 
 	struct io *waiting;            /* ios with something left to issue, first come first */
 	struct io **waiting_tail;

@@ -4,15 +4,14 @@
 #include "engine/backend.h"
 #include "engine/image_state.h"
 #include "engine/ioctx.h"
+#include "engine/locked_memory.h"
 
 #include "common/log.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 /* Numbers of the registered files. */
 enum {
@@ -52,16 +51,6 @@ ring_fini(struct ring *ring)
 	io_uring_queue_exit(&ring->uring);
 }
 
-/* Who may lock only a little memory (an ordinary user: 8 MiB) spends it on many contexts' small
- * requests, for which it matters, and not on a few contexts' large ones. */
-static bool
-may_lock_much(void)
-{
-	struct rlimit limit;
-
-	return geteuid() == 0 || (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY);
-}
-
 static int
 register_first(struct ring *ring, const struct ioctx *ctx, unsigned int chunks)
 {
@@ -75,7 +64,7 @@ unsigned int
 ring_register_arena(struct ring *ring, const struct ioctx *ctx)
 {
 	static struct log_limit once = LOG_LIMIT_INIT(1, UINT32_MAX);
-	int r = may_lock_much() ? register_first(ring, ctx, ctx->depth) : -ENOMEM;
+	int r = locked_memory_is_plentiful() ? register_first(ring, ctx, ctx->depth) : -ENOMEM;
 
 	if (r < 0)
 		r = register_first(ring, ctx, 1);

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -211,6 +212,64 @@ START_TEST(write_that_the_kernel_refuses_finds_no_space)
 	close_image();
 }
 END_TEST
+
+/* How many pages of an open file are in the page cache, or -1. */
+static int
+cached_pages(int fd)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	unsigned char pages[sizeof(model) / 4096];
+	void *map = mmap(NULL, sizeof(model), PROT_READ, MAP_SHARED, fd, 0);
+	int r = map == MAP_FAILED ? -1 : mincore(map, sizeof(model), pages);
+	int count = 0;
+
+	for (size_t i = 0; r == 0 && i < sizeof(model) / page; i++)
+		count += pages[i] & 1;
+	if (map != MAP_FAILED)
+		munmap(map, sizeof(model));
+	return r < 0 ? -1 : count;
+}
+
+static int
+drop_cache(int fd)
+{
+	fdatasync(fd);
+	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	return cached_pages(fd);
+}
+
+START_TEST(only_direct_io_leaves_nothing_in_the_page_cache)
+{
+	unsigned char *buffer = buffer_new(MIB, 0);
+
+	open_image(&ways[_i], 4);
+	ck_assert_int_eq(drop_cache(file), 0);
+	ck_assert_int_eq(request_execute(ctx, IO_READ, 0, 4096, MIB - 4096, buffer), 0);
+	ck_assert_int_eq(request_execute(ctx, IO_READ, 0, 4097, 100, buffer), 0);
+	if (ways[_i].direct)
+		ck_assert_int_eq(cached_pages(file), 0);
+	else
+		ck_assert_int_gt(cached_pages(file), 0);
+	buffer_free(buffer);
+	close_image();
+}
+END_TEST
+
+/* Why the page cache can't be watched here, or NULL. */
+static const char *
+no_view_of_page_cache(void)
+{
+	static const char bytes[4096] = {1};
+	const char *reason = NULL;
+	int fd = scratch_try_file(sizeof(model));
+
+	if (fd < 0 || pwrite(fd, bytes, sizeof(bytes), 0) != sizeof(bytes) || cached_pages(fd) < 1 ||
+	    drop_cache(fd) != 0)
+		reason = "the file system of $TMPDIR, or of the current directory, has no page cache to look at";
+	if (fd >= 0)
+		close(fd);
+	return reason;
+}
 
 /* More writes than the context has chunks, all of them durable in themselves. */
 START_TEST(many_small_fua_writes_are_all_done)
@@ -420,6 +479,11 @@ main(void)
 		tcase_add_loop_test(way, truncated_file_gives_an_error_and_no_zeroes, i, i + 1);
 		tcase_add_loop_test(way, write_that_the_kernel_refuses_finds_no_space, i, i + 1);
 		tcase_add_loop_test(way, many_small_fua_writes_are_all_done, i, i + 1);
+		reason = no_view_of_page_cache();
+		if (reason)
+			printf("SKIP: only_direct_io_leaves_nothing_in_the_page_cache: %s\n", reason);
+		else
+			tcase_add_loop_test(way, only_direct_io_leaves_nothing_in_the_page_cache, i, i + 1);
 	}
 	tcase_add_test(choice, auto_takes_the_first_engine_that_works);
 	tcase_add_test(choice, threads_always_work);

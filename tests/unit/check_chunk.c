@@ -6,6 +6,8 @@
 
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"
+#include "tests/unit/scratch_file.h"
+#include "tests/unit/skip.h"
 
 #include <check.h>
 #include <errno.h>
@@ -393,7 +395,7 @@ main(void)
 	tcase_add_test(errors, endless_errors_are_not_all_logged);
 	suite_add_tcase(suite, errors);
 
-	tcase_add_test(calls, system_call_does_what_the_chunk_says);
+	add_test_unless(scratch_no_dsync(), calls, system_call_does_what_the_chunk_says);
 	tcase_add_test(calls, system_call_tells_what_is_missing_or_wrong);
 	tcase_add_test(calls, system_call_uses_the_descriptor_of_the_chunk);
 	suite_add_tcase(suite, calls);

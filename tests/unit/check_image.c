@@ -236,14 +236,25 @@ START_TEST(no_context_is_made_before_it_is_needed)
 }
 END_TEST
 
-START_TEST(cache_is_advice_that_succeeds)
+START_TEST(cache_reads_ahead_into_the_page_cache_and_does_nothing_without_it)
 {
-	open_image(0, 0, NULL);
-	ck_assert_int_eq(image_cache(image, 0, 4096), 0);
+	int pipe_fds[2], saved;
+
 	config.direct_io = TRISTATE_OFF;
 	open_image(0, 0, NULL);
 	ck_assert_int_eq(image_cache(image, 0, 4096), 0);
 	ck_assert_int_eq(image_cache(image, MIB - 1, 1), 0);
+
+	/* A pipe refuses the advice, so that we see whether it was given. */
+	ck_assert_int_eq(pipe(pipe_fds), 0);
+	saved = image->backing.fd;
+	image->backing.fd = pipe_fds[0];
+	ck_assert_int_eq(image_cache(image, 0, 4096), -ESPIPE);
+	atomic_store(&image->direct, true);
+	ck_assert_int_eq(image_cache(image, 0, 4096), 0);
+	image->backing.fd = saved;
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
 }
 END_TEST
 
@@ -303,7 +314,7 @@ main(void)
 	tcase_add_test(use, engine_that_was_asked_for_is_used);
 	tcase_add_test(use, configuration_is_copied);
 	tcase_add_test(use, no_context_is_made_before_it_is_needed);
-	tcase_add_test(use, cache_is_advice_that_succeeds);
+	tcase_add_test(use, cache_reads_ahead_into_the_page_cache_and_does_nothing_without_it);
 	tcase_add_test(use, close_of_nothing_is_fine);
 	tcase_add_test(use, failures_are_logged_with_their_place_until_there_are_too_many);
 	suite_add_tcase(suite, use);

@@ -343,6 +343,23 @@ START_TEST(switch_from_direct_io_waits_for_writes_under_way_and_holds_up_new_one
 }
 END_TEST
 
+START_TEST(switch_to_what_is_already_so_waits_for_nobody)
+{
+	unsigned char *buffer = buffer_new(512, 0);
+	struct request write_;
+
+	open_direct();
+	disk.fake.held = 1u << CHUNK_WRITE;
+	request_submit(disk.ctx, &write_, IO_WRITE, 0, 0, 512, buffer);
+	ioctx_run(disk.ctx, false);
+	ck_assert_int_eq(image_set_direct(disk.image, true, &error), 0);
+	fake_release_all(&disk.fake);
+	ck_assert_int_eq(request_finish(disk.ctx, &write_), 0);
+	buffer_free(buffer);
+	close_disk();
+}
+END_TEST
+
 /* --- Status ------------------------------------------------------------------------------------------- */
 
 START_TEST(status_tells_the_facts)
@@ -485,6 +502,7 @@ main(void)
 	tcase_add_test(direct, write_back_that_fails_keeps_direct_io_off_and_fails_later_flushes);
 	tcase_add_test(direct, switch_to_direct_io_waits_for_writes_under_way_and_holds_up_new_ones);
 	tcase_add_test(direct, switch_from_direct_io_waits_for_writes_under_way_and_holds_up_new_ones);
+	tcase_add_test(direct, switch_to_what_is_already_so_waits_for_nobody);
 	suite_add_tcase(suite, direct);
 
 	tcase_add_test(status, status_tells_the_facts);

@@ -412,6 +412,31 @@ chain_next(struct io *io)
 	free(chain);
 }
 
+START_TEST(lone_chunk_that_its_thread_waits_for_is_a_plain_call)
+{
+	unsigned char *buffer = buffer_new(MIB, 0);
+	struct io io = {.op = IO_READ, .offset = 4096, .length = 4096, .buffer = buffer};
+	struct request request;
+
+	open_direct();
+	disk.fake.backend.lone_by_call = true;
+	ck_assert_int_eq(io_execute(disk.ctx, &io), 0);
+	ck_assert_mem_eq(buffer, disk.model + 4096, 4096);
+	ck_assert_uint_eq(disk.fake.event_count, 0);
+
+	/* Several chunks are in flight together, and a thread that doesn't wait isn't made to. */
+	io.length = MIB / 2;
+	ck_assert_int_eq(io_execute(disk.ctx, &io), 0);
+	ck_assert_mem_eq(buffer, disk.model + 4096, MIB / 2);
+	ck_assert_uint_eq(disk.fake.event_count, 4);
+	request_submit(disk.ctx, &request, IO_READ, 0, 0, 4096, buffer);
+	ck_assert_int_eq(request_finish(disk.ctx, &request), 0);
+	ck_assert_uint_eq(disk.fake.event_count, 5);
+	buffer_free(buffer);
+	close_disk();
+}
+END_TEST
+
 START_TEST(done_may_free_its_io_and_submit_another)
 {
 	unsigned char *buffer = buffer_new(512, 0);
@@ -518,6 +543,7 @@ main(void)
 	tcase_add_test(chunks, large_request_does_not_hold_up_a_small_one_behind_it);
 	tcase_add_test(chunks, more_requests_than_the_depth_are_all_done);
 	tcase_add_test(chunks, execute_waits_for_its_own_operation_not_for_another);
+	tcase_add_test(chunks, lone_chunk_that_its_thread_waits_for_is_a_plain_call);
 	tcase_add_test(chunks, done_may_free_its_io_and_submit_another);
 	tcase_add_test(chunks, backend_that_cannot_submit_is_tried_again_and_loses_nothing);
 	suite_add_tcase(suite, chunks);

@@ -191,6 +191,23 @@ START_TEST(threads_keep_to_contexts_of_their_own)
 }
 END_TEST
 
+START_TEST(idle_context_of_a_living_thread_is_left_to_it)
+{
+	struct worker other;
+	struct ioctx *mine;
+
+	open_limited(0);
+	mine = take();
+	give(mine);
+	worker_start(&other);
+	worker_order(&other, TAKE);
+	ck_assert_ptr_ne(worker_context(&other), mine);
+	worker_give(&other);
+	worker_end(&other);
+	close_disk();
+}
+END_TEST
+
 START_TEST(thread_that_takes_two_gets_two)
 {
 	struct ioctx *first, *second_;
@@ -388,8 +405,10 @@ END_TEST
 
 START_TEST(thread_may_end_after_its_image_is_closed)
 {
+	struct fake_image other;
 	struct worker worker;
 
+	fake_image_open(&other, &(struct fake_facts){.depth = 1});
 	open_limited(0);
 	worker_start(&worker);
 	worker_order(&worker, TAKE);
@@ -397,6 +416,7 @@ START_TEST(thread_may_end_after_its_image_is_closed)
 	worker_give(&worker);
 	close_disk();
 	worker_end(&worker);
+	fake_image_close(&other);
 }
 END_TEST
 
@@ -494,6 +514,7 @@ main(void)
 
 	tcase_add_test(warm, thread_gets_the_context_that_it_had);
 	tcase_add_test(warm, threads_keep_to_contexts_of_their_own);
+	tcase_add_test(warm, idle_context_of_a_living_thread_is_left_to_it);
 	tcase_add_test(warm, thread_that_takes_two_gets_two);
 	tcase_add_test(warm, context_of_an_ended_thread_is_used_again);
 	suite_add_tcase(suite, warm);

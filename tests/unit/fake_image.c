@@ -64,6 +64,7 @@ fake_image_open(struct fake_image *fake, const struct fake_facts *facts)
 	pthread_mutex_init(&image->locking, NULL);
 	pthread_mutex_init(&image->facts, NULL);
 	range_lock_init(&image->ranges);
+	arena_init(&image->arena, (size_t)image->config.depth * CHUNK_SIZE);
 	pool_init(&image->pool, facts->contexts);
 	fake->image = image;
 	buffer_fill(fake->model, fake->file_size, 1);

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static void
@@ -90,6 +92,8 @@ const char *
 scratch_no_direct_io(void)
 {
 	char path[SCRATCH_PATH];
+	const char *reason = NULL;
+	struct statx stx = {0};
 	int file = scratch_try_file(65536);
 	int fd = file < 0 ? -1 : open(scratch_path(file, path), O_RDWR | O_DIRECT | O_CLOEXEC);
 
@@ -97,8 +101,25 @@ scratch_no_direct_io(void)
 		close(file);
 	if (fd < 0)
 		return "the file system of $TMPDIR, or of the current directory, has no direct I/O";
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) == 0 && stx.stx_mask & STATX_DIOALIGN &&
+	    stx.stx_dio_offset_align == 0)
+		reason = "statx says no direct I/O (qemu-user leaves its answer out)";
 	close(fd);
-	return NULL;
+	return reason;
+}
+
+const char *
+scratch_no_dsync(void)
+{
+	struct iovec iov = {.iov_base = (char[]){0}, .iov_len = 1};
+	const char *reason = NULL;
+	int fd = scratch_try_file(4096);
+
+	if (fd >= 0 && pwritev2(fd, &iov, 1, 0, RWF_DSYNC) < 0 && errno == EOPNOTSUPP)
+		reason = "no RWF_DSYNC here (qemu-user has no pwritev2)";
+	if (fd >= 0)
+		close(fd);
+	return reason;
 }
 
 void

@@ -38,6 +38,10 @@ scratch_directory_remove(const char *path);
 const char *
 scratch_no_direct_io(void);
 
+/* Why they have no synchronous writes (RWF_DSYNC), or NULL. */
+const char *
+scratch_no_dsync(void);
+
 /* Writes bytes that are all different enough to tell places apart. */
 void
 scratch_fill(int fd, uint64_t offset, uint64_t length);

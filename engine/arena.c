@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/arena.h"
+
+#include "engine/locked_memory.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/* Of most machines; where it is another one, the pages are just not huge. */
+#define HUGE_PAGE ((size_t)2 << 20)
+
+struct arena_slab {
+	char *memory; /* aligned to HUGE_PAGE */
+	size_t length;
+	size_t used;
+	struct arena_slab *next;
+};
+
+void
+arena_init(struct arena *arena, size_t piece)
+{
+	assert(piece > 0);
+	*arena = (struct arena){.piece = piece, .mutex = PTHREAD_MUTEX_INITIALIZER};
+}
+
+void
+arena_fini(struct arena *arena)
+{
+	while (arena->slabs) {
+		struct arena_slab *slab = arena->slabs;
+
+		arena->slabs = slab->next;
+		munmap(slab->memory, slab->length);
+		free(slab);
+	}
+	pthread_mutex_destroy(&arena->mutex);
+}
+
+/* Maps more than is needed and gives back what isn't aligned. */
+static char *
+map_aligned(size_t length)
+{
+	char *memory = mmap(NULL, length + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t before;
+
+	if (memory == MAP_FAILED)
+		return NULL;
+	before = -(uintptr_t)memory & (HUGE_PAGE - 1);
+	if (before)
+		munmap(memory, before);
+	munmap(memory + before + length, HUGE_PAGE - before);
+	return memory + before;
+}
+
+/* mutex held. */
+static struct arena_slab *
+add_slab(struct arena *arena)
+{
+	struct arena_slab *slab = malloc(sizeof(*slab));
+
+	if (!slab)
+		return NULL;
+	slab->length = (arena->piece + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+	slab->used = 0;
+	slab->memory = map_aligned(slab->length);
+	if (!slab->memory) {
+		free(slab);
+		return NULL;
+	}
+	/* The whole of a huge page is charged for each context that has a part of it registered. Advice: a
+	 * kernel that doesn't know huge pages refuses it, which is fine. */
+	madvise(slab->memory, slab->length, locked_memory_is_plentiful() ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	slab->next = arena->slabs;
+	arena->slabs = slab;
+	return slab;
+}
+
+void *
+arena_take(struct arena *arena)
+{
+	struct arena_slab *slab;
+	void *piece;
+
+	pthread_mutex_lock(&arena->mutex);
+	piece = arena->spare;
+	slab = arena->slabs;
+	if (piece) {
+		arena->spare = *(void **)piece;
+	} else {
+		if (!slab || slab->length - slab->used < arena->piece)
+			slab = add_slab(arena);
+		if (slab) {
+			piece = slab->memory + slab->used;
+			slab->used += arena->piece;
+		}
+	}
+	pthread_mutex_unlock(&arena->mutex);
+	return piece;
+}
+
+void
+arena_give(struct arena *arena, void *piece)
+{
+	pthread_mutex_lock(&arena->mutex);
+	*(void **)piece = arena->spare;
+	arena->spare = piece;
+	pthread_mutex_unlock(&arena->mutex);
+}
