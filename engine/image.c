@@ -78,17 +78,9 @@ choose_direct(struct image *image, uint64_t length, char **error)
 static int
 prepare(struct image *image, char **error)
 {
-	int64_t file_size = backing_size(&image->backing);
 	uint64_t length;
-	int r;
+	int r = window_measure(&image->backing, &image->config, &length, error);
 
-	if (file_size < 0) {
-		if (asprintf(error, "%s: its size can't be read: %s", image->backing.path,
-			     strerror((int)-file_size)) < 0)
-			*error = NULL;
-		return (int)file_size;
-	}
-	r = window_length(&image->backing, &image->config, (uint64_t)file_size, &length, error);
 	if (r == 0)
 		r = choose_direct(image, length, error);
 	if (r == 0)

@@ -24,17 +24,9 @@
 static int
 take_up_size(struct image *image, char **error)
 {
-	int64_t file_size = backing_size(&image->backing);
 	uint64_t length;
-	int r;
+	int r = window_measure(&image->backing, &image->config, &length, error);
 
-	if (file_size < 0) {
-		if (asprintf(error, "%s: its size can't be read: %s", image->backing.path,
-			     strerror((int)-file_size)) < 0)
-			*error = NULL;
-		return (int)file_size;
-	}
-	r = window_length(&image->backing, &image->config, (uint64_t)file_size, &length, error);
 	if (r == 0 && length / image->sector_size * image->sector_size != image_size(image))
 		atomic_store(&image->size, window_round(&image->backing, length, image->sector_size));
 	return r;

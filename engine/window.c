@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 int
 window_length(const struct backing *backing, const struct image_config *config, uint64_t file_size,
@@ -20,6 +21,18 @@ window_length(const struct backing *backing, const struct image_config *config, 
 	if (config->sizelimit && config->sizelimit < *length)
 		*length = config->sizelimit;
 	return 0;
+}
+
+int
+window_measure(const struct backing *backing, const struct image_config *config, uint64_t *length, char **error)
+{
+	int64_t file_size = backing_size(backing);
+
+	if (file_size >= 0)
+		return window_length(backing, config, (uint64_t)file_size, length, error);
+	if (asprintf(error, "%s: its size can't be read: %s", backing->path, strerror((int)-file_size)) < 0)
+		*error = NULL;
+	return (int)file_size;
 }
 
 uint64_t

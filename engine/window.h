@@ -16,6 +16,10 @@ int
 window_length(const struct backing *backing, const struct image_config *config, uint64_t file_size,
 	      uint64_t *length, char **error);
 
+/* The same for the size that the backing has now.  Also -errno: its size can't be read. */
+int
+window_measure(const struct backing *backing, const struct image_config *config, uint64_t *length, char **error);
+
 /* Rounds a length down to whole sectors, with losetup's two warnings. */
 uint64_t
 window_round(const struct backing *backing, uint64_t length, unsigned int sector_size);
