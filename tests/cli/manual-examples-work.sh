@@ -31,8 +31,21 @@ prepare()
 	psktool -u alice -p "$here/keys.psk" >"$dir/psktool.log" 2>&1
 }
 
-# Who pastes is slower than this script: a server has ended before the next command.
+# Who pastes is slower than this script: a server in the background has written its process ID, and one that was
+# killed has ended, before the next command.
 cat >"$dir/slow_kill" <<'EOF'
+cat()
+{
+	local tries=200
+	case ${1-} in
+	*.pid)
+		until [ -s "$1" ] || [ $((tries -= 1)) -eq 0 ]; do
+			sleep 0.05
+		done
+		;;
+	esac
+	command cat "$@"
+}
 kill()
 {
 	command kill "$@"
