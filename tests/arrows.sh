@@ -38,7 +38,7 @@ foreign()
 	esac
 }
 
-files=$(find . -type d \( -name '.*' -not -name . -o -name 'nbdloop-*' -o -path ./build -o -path ./bench \) -prune \
+files=$(find . -type d \( -name '.*' -not -name . -o -name 'nbdloop-*' -o -path ./_build -o -path ./build -o -path ./bench \) -prune \
 	-o -name '*.[ch]' -print | sort)
 test -n "$files" || { echo "no C files in $PWD" >&2; exit 1; }
 

@@ -6,7 +6,7 @@ set -eu
 cd "$top_srcdir"
 missing=$(
 	find . -type d \( -name .git -o -name .libs -o -name __pycache__ -o -name 'nbdloop-*' -o -path ./autom4te.cache \
-		-o -path ./build-aux -o -path ./build \) -prune -o -type f -print |
+		-o -path ./build-aux -o -path ./build -o -path ./_build -o -path ./_inst \) -prune -o -type f -print |
 		while read -r file; do
 			case $file in
 			# Made by autotools or by configure.
