@@ -14,7 +14,7 @@ unmounts()
 	attach_loop "$dir/disk"
 	mkdir -p "$dir/mounted"
 	for _ in 1 2 3 4 5 6; do
-		mount -t ext4 "$loop_device" "$dir/mounted" 2>"$dir/mount.log" || skip "cannot mount: $(cat "$dir/mount.log")"
+		patiently_mount -t ext4 "$loop_device" "$dir/mounted"
 		on_exit umount -l "$dir/mounted"
 		truncate -s 16M "$dir/mounted/disk.img"
 		start_server -- "$dir/mounted/disk.img" engine="$engine"

@@ -368,13 +368,23 @@ detach_loop() # DEVICE
 	unset "loop_devices[$1]"
 }
 
+# A loop device that was attached a moment ago can't always be read yet.
+patiently_mount() # MOUNT-ARGUMENT...
+{
+	local tries=30
+	until mount "$@" 2>"$dir/mount.log"; do
+		[ $((tries -= 1)) -gt 0 ] || skip "cannot mount: $(head -n 1 "$dir/mount.log")"
+		sleep 0.1
+	done
+}
+
 mount_at() # DIRECTORY [MOUNT-ARGUMENT...]
 {
 	local where=$1
 	shift
 	require_root "mounting"
 	mkdir -p "$where"
-	mount "$@" "$where" 2>"$dir/mount.log" || skip "cannot mount: $(head -n 1 "$dir/mount.log")"
+	patiently_mount "$@" "$where"
 	on_exit umount -l "$where"
 }
 

@@ -95,7 +95,7 @@ START_TEST(without_memory_there_is_no_context)
 	struct ioctx *ctx;
 
 	open_depth(4);
-	disk.image->config.depth = UINT32_MAX; /* half a petabyte of buffers */
+	disk.image->arena.piece = SIZE_MAX - (16u << 20); /* of buffers */
 	ck_assert_int_eq(ioctx_new(disk.image, &ctx), -ENOMEM);
 	ck_assert(log_capture_has(LOG_LEVEL_WARNING, "no further I/O context: Cannot allocate memory"));
 	close_disk();
