@@ -19,7 +19,7 @@ threads_probe(const struct backing *backing, char reason[REASON_MAX])
 static int
 threads_init(struct ioctx *ctx)
 {
-	ctx->backend_state = NULL; /* the first queued chunk */
+	ctx->backend_state = NULL; /* the last queued chunk */
 	return 0;
 }
 
@@ -39,10 +39,18 @@ threads_queue(struct ioctx *ctx, struct chunk *chunk)
 static int
 threads_run(struct ioctx *ctx, unsigned int min)
 {
-	struct chunk *chunk = ctx->backend_state;
+	struct chunk *last = ctx->backend_state, *chunk = NULL;
 
 	(void)min;
 	ctx->backend_state = NULL;
+	/* In the order in which they came: a large request goes through the file forwards. */
+	while (last) {
+		struct chunk *before = last->next;
+
+		last->next = chunk;
+		chunk = last;
+		last = before;
+	}
 	while (chunk) {
 		struct chunk *next = chunk->next;
 

@@ -73,7 +73,7 @@ open_buffered(struct backing *backing, const struct place *place, bool read_only
 	int fd = read_only ? -EACCES : place_open(place, O_RDWR);
 
 	backing->writable = fd >= 0;
-	if (fd == -EACCES || fd == -EROFS || fd == -EPERM)
+	if (fd == -EACCES || fd == -EROFS || fd == -EPERM || fd == -EISDIR)
 		fd = place_open(place, O_RDONLY);
 	return fd;
 }

@@ -36,6 +36,12 @@ chunk_execute(const struct backing *backing, const struct chunk *chunk)
 		break;
 	case CHUNK_WRITE:
 		r = pwritev2(fd, &iov, 1, (off_t)chunk->offset, chunk->dsync ? RWF_DSYNC : 0);
+		if (r >= 0 || errno != EOPNOTSUPP || !chunk->dsync)
+			break;
+		/* Emulated kernels don't know the flag. */
+		r = pwrite(fd, iov.iov_base, iov.iov_len, (off_t)chunk->offset);
+		if (r >= 0 && fdatasync(fd) < 0)
+			r = -1;
 		break;
 	case CHUNK_SYNC:
 		r = fdatasync(fd);
@@ -83,7 +89,7 @@ fail_sync(struct image *image, struct chunk *chunk, int err)
 {
 	int none = 0;
 
-	if (!image_direct(image) && atomic_compare_exchange_strong(&image->sync_failure, &none, err))
+	if (!chunk->direct && atomic_compare_exchange_strong(&image->sync_failure, &none, err))
 		fail(image, chunk, err,
 		     "writing back failed, and what was written before may be lost; every later flush of this "
 		     "image fails until the server is started again");

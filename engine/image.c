@@ -195,7 +195,8 @@ image_rotational(const struct image *image)
 int
 image_cache(struct image *image, uint64_t offset, uint64_t length)
 {
-	if (image_direct(image))
+	/* To posix_fadvise(), no length means all the rest. */
+	if (image_direct(image) || length == 0)
 		return 0;
 	return -posix_fadvise(image->backing.fd, (off_t)(image->config.offset + offset), (off_t)length,
 			      POSIX_FADV_WILLNEED);
