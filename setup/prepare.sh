@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
 # What ./quickstart and ./check begin with: installing what is missing and building.  Sourced by
 # bash, in the top of the tree.  Quiet when all goes well; a command that fails shows its log.
 

@@ -9,7 +9,7 @@ trap 'rm -rf "$tree"' EXIT
 # try FILE LINE WANTED: with LINE added to FILE, arrows.sh fails and says WANTED (empty: it passes)
 try()
 {
-	rm -rf "$tree"/*
+	rm -rf "${tree:?}"/*
 	for directory in common control engine plugins; do
 		(cd "$top_srcdir" && find "$directory" -name '*.[ch]') | while read -r path; do
 			mkdir -p "$tree/${path%/*}"
