@@ -14,6 +14,7 @@
 struct arena_slab {
 	char *memory; /* aligned to HUGE_PAGE */
 	size_t length;
+	size_t room; /* so many of its bytes are for pieces */
 	size_t used;
 	struct arena_slab *next;
 };
@@ -69,9 +70,16 @@ add_slab(struct arena *arena)
 		free(slab);
 		return NULL;
 	}
-	/* The whole of a huge page is charged for each context that has a part of it registered. Advice: a
-	 * kernel that doesn't know huge pages refuses it, which is fine. */
-	madvise(slab->memory, slab->length, locked_memory_is_plentiful() ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	/* A huge page has one reference count, which each transfer to or from it changes: no two contexts
+	 * share one.  And the whole of it is charged to who registers a part, so that who may lock only a
+	 * little gets small pages.  Advice: a kernel that doesn't know huge pages refuses it, which is fine. */
+	if (locked_memory_is_plentiful()) {
+		madvise(slab->memory, slab->length, MADV_HUGEPAGE);
+		slab->room = arena->piece;
+	} else {
+		madvise(slab->memory, slab->length, MADV_NOHUGEPAGE);
+		slab->room = slab->length;
+	}
 	slab->next = arena->slabs;
 	arena->slabs = slab;
 	return slab;
@@ -89,7 +97,7 @@ arena_take(struct arena *arena)
 	if (piece) {
 		arena->spare = *(void **)piece;
 	} else {
-		if (!slab || slab->length - slab->used < arena->piece)
+		if (!slab || slab->room - slab->used < arena->piece)
 			slab = add_slab(arena);
 		if (slab) {
 			piece = slab->memory + slab->used;

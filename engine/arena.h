@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory for the bounce buffers of an image's contexts, in pieces of one size, cut from huge pages where
- * the kernel has them: a megabyte on its way to or from the device is then one segment instead of 256.
+ * the kernel has them: a megabyte on its way to or from the device is then one segment instead of 256.  No
+ * two pieces share a huge page, since they are used by different threads.
  */
 #ifndef ENGINE_ARENA_H
 #define ENGINE_ARENA_H
