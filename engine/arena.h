@@ -16,6 +16,7 @@ struct arena {
 	size_t piece;             /* bytes, a multiple of the page size */
 	pthread_mutex_t mutex;    /* guards what follows */
 	struct arena_slab *slabs;
+	unsigned int colour;      /* of the next slab; see arena.c */
 	void *spare;              /* pieces given back, linked through their first bytes */
 };
 

@@ -9,9 +9,9 @@ require_root "mounting"
 
 unmounts()
 {
-	truncate -s 32M "$dir/disk"
-	quietly mke2fs -q -t ext4 "$dir/disk"
-	attach_loop "$dir/disk"
+	truncate -s 32M "$dir/disk.$engine"
+	quietly mke2fs -q -t ext4 "$dir/disk.$engine"
+	attach_loop "$dir/disk.$engine"
 	mkdir -p "$dir/mounted"
 	for _ in 1 2 3 4 5 6; do
 		patiently_mount -t ext4 "$loop_device" "$dir/mounted"
