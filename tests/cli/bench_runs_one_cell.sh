@@ -38,9 +38,9 @@ for r in runs:
         assert 1 < float(r["server_cpu_s_per_million"]) < 1e4, r
         assert 0 < float(r["switches_per_io"]) < 100, r
         assert int(r["rss_growth"]) >= 0, r
-    # A buffered server leaves in the page cache at least what it read.
+    # A buffered server leaves in the page cache what it read, but for what others made the kernel drop.
     if r["server"] == "file":
-        assert int(r["cache_growth"]) >= int(r["bytes"]), r
+        assert int(r["cache_growth"]) >= int(r["bytes"]) * 9 // 10, r
     if r["server"] == "preadv":
         assert int(r["disk_read"]) == int(r["bytes"]), "direct I/O that does not read what it serves"
 
