@@ -202,6 +202,12 @@ image_cache(struct image *image, uint64_t offset, uint64_t length)
 			      POSIX_FADV_WILLNEED);
 }
 
+int
+image_reserve_contexts(struct image *image)
+{
+	return pool_reserve(&image->pool, image);
+}
+
 struct ioctx *
 image_take_context(struct image *image)
 {

@@ -77,6 +77,13 @@ int
 image_cache(struct image *image, uint64_t offset, uint64_t length);
 
 /*
+ * Makes all contexts that the configuration allows (contexts= must not be 0), and their buffers, so that no
+ * request needs memory for them later.  Again is fine.  Returns 0, or -ENOMEM: not all could be made.
+ */
+int
+image_reserve_contexts(struct image *image);
+
+/*
  * Takes a context for the calling thread and gives it back.  A thread gets the context that it had
  * before, so that threads share nothing; blocks while contexts= is exhausted.
  * Returns NULL when not even one context can be made.

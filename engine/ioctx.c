@@ -91,6 +91,12 @@ ioctx_new(struct image *image, struct ioctx **result)
 }
 
 void
+ioctx_populate(struct ioctx *ctx)
+{
+	memset(ctx->arena, 0, (size_t)ctx->depth * CHUNK_SIZE);
+}
+
+void
 ioctx_free(struct ioctx *ctx)
 {
 	assert(ctx->unfinished == 0 && ctx->queued == 0);

@@ -54,6 +54,10 @@ struct ioctx {
 int
 ioctx_new(struct image *image, struct ioctx **ctx);
 
+/* Touches the buffers, so that there is memory behind them.  Nothing may use them yet. */
+void
+ioctx_populate(struct ioctx *ctx);
+
 /* No operation may be under way. */
 void
 ioctx_free(struct ioctx *ctx);

@@ -4,6 +4,7 @@
 #include "engine/ioctx.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -190,6 +191,27 @@ adopt(struct pool *pool, struct ioctx *ctx)
 	warm = (struct warm){pool->id, ctx};
 	atomic_store(&ctx->owned, true);
 	pthread_setspecific(thread_end, &warm);
+}
+
+int
+pool_reserve(struct pool *pool, struct image *image)
+{
+	struct ioctx *ctx;
+	int r = 0;
+
+	assert(pool->limit > 0);
+	pthread_mutex_lock(&pool->mutex);
+	while (r == 0 && pool->count < pool->limit) {
+		ctx = add(pool, image);
+		if (ctx) {
+			ioctx_populate(ctx);
+			atomic_store(&ctx->busy, false);
+		} else {
+			r = -ENOMEM;
+		}
+	}
+	pthread_mutex_unlock(&pool->mutex);
+	return r;
 }
 
 struct ioctx *

@@ -33,6 +33,10 @@ pool_init(struct pool *pool, unsigned int limit);
 void
 pool_fini(struct pool *pool);
 
+/* See image_reserve_contexts(). */
+int
+pool_reserve(struct pool *pool, struct image *image);
+
 /* See image_take_context(). `image` owns the pool. */
 struct ioctx *
 pool_take(struct pool *pool, struct image *image);

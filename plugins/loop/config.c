@@ -3,6 +3,8 @@
 
 #define FIELD(name_) offsetof(struct loop_config, name_)
 
+static const char *const off_on[] = {"off", "on", NULL};
+
 const struct option_row loop_option_rows[] = {
 	{
 		.name = "file",
@@ -37,6 +39,20 @@ const struct option_row loop_option_rows[] = {
 		.manual =
 			"Answer requests for the status, and for changes while clients are connected, on a\n"
 			"unix socket with this path.  See L</CONTROL SOCKET>.\n",
+	},
+	{
+		.name = "swap",
+		.type = OPTION_CHOICE,
+		.field = FIELD(swap),
+		.initial = "off",
+		.choices = off_on,
+		.arg = "on|off",
+		.help = "be ready for a disk that this machine itself swaps to or writes to when memory is short",
+		.manual =
+			"For an image that is a disk of the machine that serves it.  C<on> takes precautions\n"
+			"so that the server goes on when memory is short; see\n"
+			"L</An image that this machine uses itself>.  It needs root, or the capabilities\n"
+			"C<CAP_SYS_RESOURCE> and C<CAP_IPC_LOCK>, and fails where they are missing.\n",
 	},
 	{.name = NULL},
 };

@@ -11,6 +11,7 @@ struct loop_config {
 	char *file;
 	char *dir;
 	char *control;
+	unsigned int swap; /* TRISTATE_OFF or TRISTATE_ON */
 	struct image_config image;
 };
 

@@ -231,6 +231,12 @@ exports_join(const char *name, bool writable)
 		exports_put(e);
 		return NULL;
 	}
+	if (config->swap && image_reserve_contexts(e->image) < 0) {
+		log_error("swap=on: there is no memory for %u I/O contexts; contexts= or depth= can be smaller",
+			  config->image.contexts);
+		exports_put(e);
+		return NULL;
+	}
 	e->connections++;
 	return e;
 }

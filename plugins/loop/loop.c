@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "control/control_socket.h"
 #include "engine/backend.h"
+#include "engine/reclaim.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,6 +22,9 @@
 #include <sys/stat.h>
 
 #define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
+
+/* nbdkit's default for -t, which a plugin isn't told. */
+#define DEFAULT_THREADS 16
 
 static struct loop_config config;
 static struct control_socket *control;
@@ -59,32 +63,24 @@ loop_unload(void)
 	options_free(image_option_rows, &config.image);
 }
 
-/* nbdkit changes its directory when it goes into the background. */
-static int
-set_path(const char *key, const char *value)
-{
-	char *CLEANUP_FREE path = nbdkit_absolute_path(value);
-	char *CLEANUP_FREE error = NULL;
-
-	if (!path)
-		return -1;
-	if (option_set(loop_option_rows, &config, key, path, &error) < 0) {
-		nbdkit_error("%s", error ? error : "out of memory");
-		return -1;
-	}
-	return 0;
-}
-
 static int
 loop_config(const char *key, const char *value)
 {
+	const struct option_row *own = option_find(loop_option_rows, key);
+	char *CLEANUP_FREE path = NULL;
 	char *CLEANUP_FREE error = NULL;
 	int r;
 
-	/* All of the plugin's own parameters are paths. */
-	if (option_find(loop_option_rows, key))
-		return set_path(key, value);
-	r = option_set(image_option_rows, &config.image, key, value, &error);
+	/* A string is a path.  nbdkit changes its directory when it goes into the background. */
+	if (own && own->type == OPTION_STRING) {
+		value = path = nbdkit_absolute_path(value);
+		if (!path)
+			return -1;
+	}
+	if (own)
+		r = option_set(loop_option_rows, &config, key, value, &error);
+	else
+		r = option_set(image_option_rows, &config.image, key, value, &error);
 	if (r == 0)
 		return 0;
 	if (r == -ENOENT)
@@ -118,6 +114,9 @@ loop_config_complete(void)
 		nbdkit_error("file=%s is a directory; dir=%s would serve each file in it", config.file, config.file);
 		return -1;
 	}
+	/* They are made beforehand, so there must be a number of them: nbdkit's own for one connection. */
+	if (config.swap && config.image.contexts == 0)
+		config.image.contexts = DEFAULT_THREADS;
 	return 0;
 }
 
@@ -127,9 +126,14 @@ loop_get_ready(void)
 	char *CLEANUP_FREE error = NULL;
 
 	starter = getpid();
+	/* Before nbdkit forks, makes threads, and changes to another user. */
+	if (config.swap && reclaim_serve(&error) < 0) {
+		nbdkit_error("swap=on: %s", error ? error : "out of memory");
+		return -1;
+	}
 	if (exports_start(&config) < 0)
 		return -1;
-	if (config.control && control_socket_new(config.control, status_handle, NULL, &control, &error) < 0) {
+	if (config.control && control_socket_new(config.control, status_handle, &config, &control, &error) < 0) {
 		nbdkit_error("%s", error ? error : "out of memory");
 		return -1;
 	}
@@ -139,8 +143,17 @@ loop_get_ready(void)
 static int
 loop_after_fork(void)
 {
-	int r = control ? control_socket_start(control) : 0;
+	char *CLEANUP_FREE error = NULL;
+	int r;
 
+	if (config.swap) {
+		if (reclaim_lock_memory(&error) < 0) {
+			nbdkit_error("swap=on: %s", error ? error : "out of memory");
+			return -1;
+		}
+		log_info("swap=on: memory locked, I/O flusher, out-of-memory killer kept away");
+	}
+	r = control ? control_socket_start(control) : 0;
 	if (r < 0)
 		nbdkit_error("control=%s: %s", config.control, strerror(-r));
 	return r < 0 ? -1 : 0;
@@ -151,6 +164,17 @@ loop_cleanup(void)
 {
 	control_socket_free(steal_pointer(&control));
 	exports_stop();
+}
+
+static void
+dump_defaults(const struct option_row *rows, const void *values)
+{
+	for (const struct option_row *row = rows; row->name; row++) {
+		char *CLEANUP_FREE value = option_value_text(row, values);
+
+		if (row->type != OPTION_STRING)
+			printf("loop_default_%s=%s\n", row->name, value ? value : "");
+	}
 }
 
 static void
@@ -175,11 +199,8 @@ loop_dump_plugin(void)
 			best = names[i];
 	}
 	printf("loop_engine=%s\n", best);
-	for (const struct option_row *row = image_option_rows; row->name; row++) {
-		char *CLEANUP_FREE value = option_value_text(row, &config.image);
-
-		printf("loop_default_%s=%s\n", row->name, value ? value : "");
-	}
+	dump_defaults(loop_option_rows, &config);
+	dump_defaults(image_option_rows, &config.image);
 }
 
 /* nbdkit has said why when it returns nonzero. */

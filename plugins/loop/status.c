@@ -50,12 +50,13 @@ write_export_in_list(void *data, struct export_image *e)
 }
 
 static void
-write_status(struct json *json)
+write_status(struct json *json, const struct loop_config *config)
 {
 	json_object_begin(json, NULL);
 	json_string(json, "program", "nbdkit-loop-plugin");
 	json_string(json, "version", PACKAGE_VERSION);
 	json_uint(json, "pid", (uint64_t)getpid());
+	json_bool(json, "swap", config->swap == TRISTATE_ON);
 	json_array_begin(json, "exports");
 	exports_visit(write_export_in_list, json);
 	json_array_end(json);
@@ -110,10 +111,9 @@ status_handle(const struct control_request *request, FILE *out, void *data)
 {
 	struct json json;
 
-	(void)data;
 	json_init(&json, out);
 	if (request->verb == CONTROL_STATUS)
-		write_status(&json);
+		write_status(&json, data);
 	else
 		change(request, &json);
 }

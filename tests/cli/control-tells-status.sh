@@ -26,7 +26,8 @@ facts_are_right()
 	"$python" - "$dir/status.log" "$image" "$pid" "$engine" <<'EOF' >"$dir/check.log" 2>&1 || fail "wrong status"
 import json, sys
 status = json.load(open(sys.argv[1]))
-assert set(status) == {"program", "version", "pid", "exports"}, status.keys()
+assert set(status) == {"program", "version", "pid", "swap", "exports"}, status.keys()
+assert status["swap"] is False
 assert status["program"] == "nbdkit-loop-plugin"
 assert status["pid"] == int(sys.argv[3])
 assert status["version"]

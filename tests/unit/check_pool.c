@@ -490,6 +490,25 @@ take_and_give(void *data)
 	return NULL;
 }
 
+START_TEST(reserved_contexts_are_there_before_they_are_needed)
+{
+	struct ioctx *taken[3];
+
+	open_limited(3);
+	ck_assert_int_eq(image_reserve_contexts(disk.image), 0);
+	ck_assert_uint_eq(context_count(disk.image), 3);
+	ck_assert_int_eq(image_reserve_contexts(disk.image), 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		taken[i] = take();
+		ck_assert_ptr_nonnull(taken[i]);
+	}
+	ck_assert_uint_eq(context_count(disk.image), 3);
+	for (unsigned int i = 0; i < 3; i++)
+		give(taken[i]);
+	close_disk();
+}
+END_TEST
+
 START_TEST(no_two_threads_have_one_context)
 {
 	pthread_t threads[6];
@@ -525,6 +544,7 @@ main(void)
 	tcase_add_test(limit, owner_that_always_comes_back_at_once_starves_nobody);
 	tcase_add_test(limit, without_descriptors_there_is_no_first_context);
 	tcase_add_test(limit, without_descriptors_a_thread_waits_for_a_context_that_there_is);
+	tcase_add_test(limit, reserved_contexts_are_there_before_they_are_needed);
 	tcase_add_test(limit, no_two_threads_have_one_context);
 	suite_add_tcase(suite, limit);
 

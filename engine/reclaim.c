@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/reclaim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* Of Linux 5.6; younger than some C libraries that this is built with. */
+#ifndef PR_SET_IO_FLUSHER
+#define PR_SET_IO_FLUSHER 57
+#endif
+
+static int
+explain(char **error, int err, const char *what, const char *way_out)
+{
+	if (asprintf(error, "%s: %s; %s", what, strerror(err), way_out) < 0)
+		*error = NULL;
+	return -err;
+}
+
+/* Errors: those of open() and write(). */
+static int
+avoid_oom_killer(void)
+{
+	static const char never[] = "-1000";
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	int r = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, never, sizeof(never) - 1) < 0)
+		r = -errno;
+	close(fd);
+	return r;
+}
+
+int
+reclaim_serve(char **error)
+{
+	int r;
+
+	if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) < 0) {
+		r = errno;
+		return explain(error, r, "PR_SET_IO_FLUSHER",
+			       r == EINVAL ? "it needs Linux 5.6" : "it needs root, or the capability CAP_SYS_RESOURCE");
+	}
+	r = avoid_oom_killer();
+	if (r < 0)
+		return explain(error, -r, "/proc/self/oom_score_adj",
+			       "it needs root, or the capability CAP_SYS_RESOURCE");
+	return 0;
+}
+
+/* Reads a byte of each page of the programs and libraries, so that it is there, and locked. */
+static int
+read_program_in(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	unsigned long start, end, inode;
+	char line[4096 + 128];
+	long page = sysconf(_SC_PAGESIZE);
+
+	if (!maps)
+		return -errno;
+	while (fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%lx-%lx r%*3s %*s %*s %lu", &start, &end, &inode) != 3 || inode == 0)
+			continue;
+		for (const volatile char *at = (const char *)start; at < (const char *)end; at += page)
+			(void)*at;
+	}
+	fclose(maps);
+	return 0;
+}
+
+int
+reclaim_lock_memory(char **error)
+{
+	int r;
+
+	/* A touched page of a stack or heap would become a huge page, megabytes for each thread. */
+	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) < 0)
+		return explain(error, errno, "huge pages can't be turned off (PR_SET_THP_DISABLE)", "it needs Linux 3.15");
+	/* Without MCL_ONFAULT, what nobody uses would take memory too: of nbdkit, 192 MiB of static variables
+	 * and 8 MiB for each thread. */
+	if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) < 0)
+		return explain(error, errno, "the process's memory can't be locked",
+			       "it needs root, the capability CAP_IPC_LOCK, or a higher limit (ulimit -l)");
+	r = read_program_in();
+	if (r < 0)
+		return explain(error, -r, "/proc/self/maps", "is /proc mounted?");
+	return 0;
+}
