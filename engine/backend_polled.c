@@ -11,6 +11,7 @@
 #include "engine/image_state.h"
 #include "engine/ioctx.h"
 #include "engine/ring.h"
+#include "engine/ring_share.h"
 
 #include "common/cleanup.h"
 
@@ -23,6 +24,8 @@
 struct rings {
 	struct ring polled;
 	struct ring plain;
+	struct ring_share polled_share;
+	struct ring_share plain_share;
 };
 
 /* Set-up and submission succeed on any device: only a completed read tells. */
@@ -89,19 +92,21 @@ polled_init(struct ioctx *ctx)
 
 	if (!rings)
 		return -ENOMEM;
-	r = ring_init(&rings->polled, backing, ctx->depth, IORING_SETUP_IOPOLL);
+	r = ring_init(&rings->polled, ctx->depth, ctx->depth, IORING_SETUP_IOPOLL, RING_SHARE_FILES);
 	if (r < 0) {
 		free(rings);
 		return r;
 	}
-	r = ring_init(&rings->plain, backing, ctx->depth, 0);
+	r = ring_init(&rings->plain, ctx->depth, ctx->depth, 0, RING_SHARE_FILES);
 	if (r < 0) {
 		ring_fini(&rings->polled);
 		free(rings);
 		return r;
 	}
-	ctx->registered = ring_register_arena(&rings->polled, ctx);
-	registered = ring_register_arena(&rings->plain, ctx);
+	ring_share_init(&rings->polled_share, &rings->polled, backing);
+	ring_share_init(&rings->plain_share, &rings->plain, backing);
+	ctx->registered = ring_share_register_arena(&rings->polled_share, ctx);
+	registered = ring_share_register_arena(&rings->plain_share, ctx);
 	if (registered < ctx->registered)
 		ctx->registered = registered;
 	ctx->backend_state = rings;
@@ -113,6 +118,8 @@ polled_fini(struct ioctx *ctx)
 {
 	struct rings *rings = ctx->backend_state;
 
+	ring_share_fini(&rings->polled_share);
+	ring_share_fini(&rings->plain_share);
 	ring_fini(&rings->polled);
 	ring_fini(&rings->plain);
 	free(rings);
@@ -124,7 +131,8 @@ polled_queue(struct ioctx *ctx, struct chunk *chunk)
 	struct rings *rings = ctx->backend_state;
 	bool transfer = chunk->op == CHUNK_READ || chunk->op == CHUNK_WRITE;
 
-	ring_queue(chunk->direct && transfer ? &rings->polled : &rings->plain, &ctx->image->backing, chunk);
+	ring_share_queue(chunk->direct && transfer ? &rings->polled_share : &rings->plain_share, &ctx->image->backing,
+			 chunk);
 }
 
 /* Waits on one ring only when the other has nothing to wait for; with both busy, the polled one is asked
@@ -139,12 +147,12 @@ polled_run(struct ioctx *ctx, unsigned int min)
 	do {
 		queued = ctx->queued;
 		if (rings->plain.in_flight) {
-			r = ring_run(&rings->plain, ctx, rings->polled.in_flight ? 0 : min);
+			r = ring_run(&rings->plain, rings->polled.in_flight ? 0 : min);
 			if (r < 0)
 				return r;
 		}
 		if (rings->polled.in_flight) {
-			r = ring_run(&rings->polled, ctx, rings->plain.in_flight ? 0 : min);
+			r = ring_run(&rings->polled, rings->plain.in_flight ? 0 : min);
 			if (r < 0)
 				return r;
 		}

@@ -7,6 +7,7 @@
 #include "engine/image_state.h"
 #include "engine/ioctx.h"
 #include "engine/ring.h"
+#include "engine/ring_share.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -48,11 +49,12 @@ static int
 uring_probe(const struct backing *backing, char reason[REASON_MAX])
 {
 	struct ring ring;
-	int r = ring_init(&ring, backing, 1, 0);
+	int r = ring_init(&ring, 1, 1, 0, 0);
 
+	(void)backing;
 	for (int i = 0; r == -ENOMEM && i < PROBE_TRIES; i++) {
 		usleep(PROBE_STEP_MS * 1000);
-		r = ring_init(&ring, backing, 1, 0);
+		r = ring_init(&ring, 1, 1, 0, 0);
 	}
 	if (r == 0) {
 		r = try_ring(&ring.uring);
@@ -65,41 +67,62 @@ uring_probe(const struct backing *backing, char reason[REASON_MAX])
 	return r;
 }
 
+/* The context's own ring, or its host's. */
+struct uring {
+	struct ring own;
+	struct ring_share share;
+};
+
 static int
 uring_init(struct ioctx *ctx)
 {
-	struct ring *ring = malloc(sizeof(*ring));
+	struct uring *uring = malloc(sizeof(*uring));
 	int r;
 
-	if (!ring)
+	if (!uring)
 		return -ENOMEM;
-	r = ring_init(ring, &ctx->image->backing, ctx->depth, 0);
+	if (ctx->host_ring) {
+		ring_share_init(&uring->share, ctx->host_ring, &ctx->image->backing);
+		ctx->backend_state = uring;
+		return 0;
+	}
+	r = ring_init(&uring->own, ctx->depth, ctx->depth, 0, RING_SHARE_FILES);
 	if (r < 0) {
-		free(ring);
+		free(uring);
 		return r;
 	}
-	ctx->registered = ring_register_arena(ring, ctx);
-	ctx->backend_state = ring;
+	ring_share_init(&uring->share, &uring->own, &ctx->image->backing);
+	ctx->registered = ring_share_register_arena(&uring->share, ctx);
+	ctx->backend_state = uring;
 	return 0;
 }
 
 static void
 uring_fini(struct ioctx *ctx)
 {
-	ring_fini(ctx->backend_state);
-	free(ctx->backend_state);
+	struct uring *uring = ctx->backend_state;
+
+	ring_share_fini(&uring->share);
+	if (!ctx->host_ring)
+		ring_fini(&uring->own);
+	free(uring);
 }
 
 static void
 uring_queue(struct ioctx *ctx, struct chunk *chunk)
 {
-	ring_queue(ctx->backend_state, &ctx->image->backing, chunk);
+	struct uring *uring = ctx->backend_state;
+
+	ring_share_queue(&uring->share, &ctx->image->backing, chunk);
 }
 
+/* A host runs its ring itself. */
 static int
 uring_run(struct ioctx *ctx, unsigned int min)
 {
-	return ring_run(ctx->backend_state, ctx, min);
+	struct uring *uring = ctx->backend_state;
+
+	return ctx->host_ring ? ring_submit(ctx->host_ring) : ring_run(&uring->own, min);
 }
 
 const struct backend backend_uring = {

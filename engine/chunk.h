@@ -6,6 +6,8 @@
 #ifndef ENGINE_CHUNK_H
 #define ENGINE_CHUNK_H
 
+#include "engine/completion.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -34,6 +36,7 @@ struct chunk {
 	uint64_t length;   /* bytes; READ, WRITE: at most INT32_MAX */
 
 	/* The backend's, from queue() until it calls chunk_done(). */
+	struct completion completion;
 	struct chunk *next;
 	int result;
 

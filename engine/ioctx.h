@@ -18,6 +18,8 @@ struct ioctx {
 	struct image *image;           /* outlives the context */
 	const struct backend *backend;
 	void *backend_state;
+	struct ring *host_ring;        /* an event loop's, which runs it; NULL: the backend has one of its own */
+	bool hosted;                   /* by an event loop: see ioctx_new_hosted() */
 	unsigned int depth;            /* chunks */
 	unsigned int registered;       /* so many chunks' buffers, from the first, are known to the kernel */
 

@@ -1,42 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/ring.h"
 
-#include "engine/backend.h"
-#include "engine/image_state.h"
-#include "engine/ioctx.h"
-#include "engine/locked_memory.h"
-
-#include "common/log.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/uio.h>
-
-/* Numbers of the registered files. */
-enum {
-	BUFFERED_FILE,
-	DIRECT_FILE,
-};
 
 int
-ring_init(struct ring *ring, const struct backing *backing, unsigned int depth, unsigned int flags)
+ring_init(struct ring *ring, unsigned int entries, unsigned int in_flight, unsigned int flags,
+	  unsigned int files)
 {
-	/* The kernel wants a number in each place; the direct one isn't used when it isn't there. */
-	const int files[] = {
-		[BUFFERED_FILE] = backing->fd,
-		[DIRECT_FILE] = backing->direct_fd >= 0 ? backing->direct_fd : backing->fd,
+	/* Our thread comes into the kernel to wait anyway: no need to interrupt it (Linux 5.19). */
+	struct io_uring_params params = {
+		.flags = flags | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_CQSIZE,
+		.cq_entries = in_flight > 2 * entries ? in_flight : 2 * entries,
 	};
+	int none[RING_FILES];
 	int r;
 
+	assert(files <= RING_FILES);
 	memset(ring, 0, sizeof(*ring));
-	/* Our thread comes into the kernel to wait anyway: no need to interrupt it (Linux 5.19). */
-	r = io_uring_queue_init(depth, &ring->uring, flags | IORING_SETUP_COOP_TASKRUN);
-	if (r == -EINVAL)
-		r = io_uring_queue_init(depth, &ring->uring, flags);
+	r = io_uring_queue_init_params(entries, &ring->uring, &params);
+	if (r == -EINVAL) {
+		params = (struct io_uring_params){
+			.flags = flags | IORING_SETUP_CQSIZE,
+			.cq_entries = params.cq_entries,
+		};
+		r = io_uring_queue_init_params(entries, &ring->uring, &params);
+	}
 	if (r < 0)
 		return r;
-	ring->files_registered = io_uring_register_files(&ring->uring, files, 2) == 0;
+	memset(none, -1, sizeof(none));
+	if (files && io_uring_register_files(&ring->uring, none, files) == 0)
+		ring->file_limit = files;
 	return 0;
 }
 
@@ -46,78 +41,62 @@ ring_fini(struct ring *ring)
 	assert(ring->in_flight == 0);
 	/* At once: the kernel takes a ring apart later, and meanwhile its files would keep a file system
 	 * busy that somebody wants to unmount. */
-	if (ring->files_registered)
+	if (ring->file_limit)
 		io_uring_unregister_files(&ring->uring);
 	io_uring_queue_exit(&ring->uring);
 }
 
-static int
-register_first(struct ring *ring, const struct ioctx *ctx, unsigned int chunks)
+int
+ring_add_files(struct ring *ring, const int *fds, unsigned int count)
 {
-	const struct iovec iov = {ctx->arena, (size_t)chunks * CHUNK_SIZE};
-	int r = io_uring_register_buffers(&ring->uring, &iov, 1);
+	unsigned int first = ring->files;
 
-	return r < 0 ? r : (int)chunks;
-}
-
-unsigned int
-ring_register_arena(struct ring *ring, const struct ioctx *ctx)
-{
-	static struct log_limit once = LOG_LIMIT_INIT(1, UINT32_MAX);
-	int r = locked_memory_is_plentiful() ? register_first(ring, ctx, ctx->depth) : -ENOMEM;
-
-	if (r < 0)
-		r = register_first(ring, ctx, 1);
-	if (r < 0 && log_limit_pass(&once, NULL))
-		log_warning("%s: buffers are not registered with io_uring: %s; requests cost a little more "
-			    "(see ulimit -l)",
-			    ctx->image->backing.path, strerror(-r));
-	return r < 0 ? 0 : (unsigned int)r;
-}
-
-static void
-prepare_transfer(struct io_uring_sqe *sqe, int file, const struct chunk *chunk)
-{
-	unsigned int length = (unsigned int)chunk->length;
-
-	/* One registered buffer, the arena; its number is 0. */
-	if (chunk->op == CHUNK_READ && chunk->registered)
-		io_uring_prep_read_fixed(sqe, file, chunk->buffer, length, chunk->offset, 0);
-	else if (chunk->op == CHUNK_READ)
-		io_uring_prep_read(sqe, file, chunk->buffer, length, chunk->offset);
-	else if (chunk->registered)
-		io_uring_prep_write_fixed(sqe, file, chunk->buffer, length, chunk->offset, 0);
-	else
-		io_uring_prep_write(sqe, file, chunk->buffer, length, chunk->offset);
-	if (chunk->dsync)
-		sqe->rw_flags = RWF_DSYNC;
+	if (count > ring->file_limit - first)
+		return -1;
+	if (io_uring_register_files_update(&ring->uring, first, (int *)fds, count) < 0)
+		return -1;
+	ring->files += count;
+	return (int)first;
 }
 
 void
-ring_queue(struct ring *ring, const struct backing *backing, struct chunk *chunk)
+ring_remove_files(struct ring *ring, int first, unsigned int count)
 {
-	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->uring);
-	int file = chunk->direct ? DIRECT_FILE : BUFFERED_FILE;
+	int none[RING_FILES];
 
-	assert(sqe);
-	if (!ring->files_registered)
-		file = chunk->direct ? backing->direct_fd : backing->fd;
-	switch (chunk->op) {
-	case CHUNK_READ:
-	case CHUNK_WRITE:
-		prepare_transfer(sqe, file, chunk);
-		break;
-	case CHUNK_SYNC:
-		io_uring_prep_fsync(sqe, file, IORING_FSYNC_DATASYNC);
-		break;
-	case CHUNK_ALLOCATE:
-		io_uring_prep_fallocate(sqe, file, chunk->mode, chunk->offset, chunk->length);
-		break;
-	}
-	if (ring->files_registered)
-		io_uring_sqe_set_flags(sqe, IOSQE_FIXED_FILE);
-	io_uring_sqe_set_data(sqe, chunk);
+	memset(none, -1, sizeof(none));
+	if (first < 0)
+		return;
+	io_uring_register_files_update(&ring->uring, (unsigned int)first, none, count);
+	/* The last ones are given out again. */
+	if ((unsigned int)first + count == ring->files)
+		ring->files = (unsigned int)first;
+}
+
+struct io_uring_sqe *
+ring_queue(struct ring *ring)
+{
+	struct io_uring_sqe *sqe;
+
+	while ((sqe = io_uring_get_sqe(&ring->uring)) == NULL)
+		ring_submit(ring);
 	ring->in_flight++;
+	return sqe;
+}
+
+/* EBUSY: completions must be taken first. */
+static bool
+is_harmless(int err)
+{
+	return err == -EINTR || err == -EAGAIN || err == -EBUSY;
+}
+
+int
+ring_submit(struct ring *ring)
+{
+	int r = io_uring_submit(&ring->uring);
+
+	return r < 0 && !is_harmless(r) ? r : 0;
 }
 
 /* Not io_uring_peek_cqe(): on a polled ring that enters the kernel to look for more. */
@@ -133,22 +112,21 @@ next_completion(struct io_uring *uring)
 }
 
 int
-ring_run(struct ring *ring, struct ioctx *ctx, unsigned int min)
+ring_run(struct ring *ring, unsigned int min)
 {
 	struct io_uring_cqe *cqe;
 	int r = io_uring_submit_and_wait(&ring->uring, min);
 
-	/* EBUSY: completions must be taken first. */
-	if (r < 0 && r != -EINTR && r != -EAGAIN && r != -EBUSY)
+	if (r < 0 && !is_harmless(r))
 		return r;
-	/* One at a time: chunk_done() may queue another chunk on this ring. */
+	/* One at a time: done() may queue more on this ring. */
 	while ((cqe = next_completion(&ring->uring)) != NULL) {
-		struct chunk *chunk = io_uring_cqe_get_data(cqe);
+		struct completion *completion = io_uring_cqe_get_data(cqe);
 		int result = cqe->res;
 
 		io_uring_cqe_seen(&ring->uring, cqe);
 		ring->in_flight--;
-		chunk_done(ctx, chunk, result);
+		completion->done(completion, result);
 	}
 	return 0;
 }

@@ -1,45 +1,58 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One io_uring with an image's two descriptors registered: what the plain and the polled backend
- * have in common.
+ * One io_uring, used by one thread: what is queued goes to the kernel together, and each completion goes to
+ * whom it belongs.  A context has one of its own, or shares its host's (an event loop's), where sockets
+ * use it too.
  */
 #ifndef ENGINE_RING_H
 #define ENGINE_RING_H
 
-#include "engine/chunk.h"
+#include "engine/completion.h"
 
 #include <liburing.h>
 #include <stdbool.h>
 
-struct backing;
-struct ioctx;
+/* Registered files: so many images can have theirs in a ring. Further ones work without. */
+#define RING_FILES 64
 
 struct ring {
 	struct io_uring uring;
-	unsigned int in_flight; /* chunks with this ring */
-	bool files_registered;
+	unsigned int in_flight;   /* completions that are still to come */
+	unsigned int files;       /* numbers of registered files given out */
+	unsigned int file_limit;  /* how many there are; 0: the kernel registers none */
 };
 
-/* `flags` are IORING_SETUP_*.  Returns 0 or -errno. */
+/*
+ * `entries` SQEs can be queued between two submissions, `in_flight` can be under way (at least as many);
+ * `flags` are IORING_SETUP_*; at most `files` can be registered.  Returns 0 or -errno.
+ */
 int
-ring_init(struct ring *ring, const struct backing *backing, unsigned int depth, unsigned int flags);
+ring_init(struct ring *ring, unsigned int entries, unsigned int in_flight, unsigned int flags,
+	  unsigned int files);
+
+/* Nothing may be in flight. */
 void
 ring_fini(struct ring *ring);
 
-/*
- * Tells the kernel of the context's arena, so that it maps the buffers once instead of for each
- * operation.  Returns how many chunks' buffers, from the first, it knows now: all, the first one where
- * little memory may be locked, or none, which is said once in the log.
- */
-unsigned int
-ring_register_arena(struct ring *ring, const struct ioctx *ctx);
-
-/* Puts the chunk into the next SQE. The ring has at least as many as the context has chunks. */
-void
-ring_queue(struct ring *ring, const struct backing *backing, struct chunk *chunk);
-
-/* Submits, waits for `min` completions, and calls chunk_done() for all there are. 0 or -errno. */
+/* Registers files.  Returns the number of the first; the others follow it; or -1: there is no place. */
 int
-ring_run(struct ring *ring, struct ioctx *ctx, unsigned int min);
+ring_add_files(struct ring *ring, const int *fds, unsigned int count);
+void
+ring_remove_files(struct ring *ring, int first, unsigned int count);
+
+/*
+ * The next SQE, which counts as in flight from now on; submits what is queued if that has to make room.
+ * The caller prepares it, and then sets its user data to a struct completion.
+ */
+struct io_uring_sqe *
+ring_queue(struct ring *ring);
+
+/* Submits, without waiting and without looking for completions.  0 or -errno. */
+int
+ring_submit(struct ring *ring);
+
+/* Submits, waits for `min` completions, and calls done() for all there are.  0 or -errno. */
+int
+ring_run(struct ring *ring, unsigned int min);
 
 #endif
