@@ -41,6 +41,8 @@ extern const struct backend backend_uring;
 extern const struct backend backend_polled;
 extern const struct backend backend_aio;
 extern const struct backend backend_threads;
+/* `threads` for an event loop, which must not block: the calls are made by threads of the context. */
+extern const struct backend backend_workers;
 
 /*
  * The backend for what the user chose.  `direct` tells whether direct I/O is on.  Returns 0 and

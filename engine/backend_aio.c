@@ -106,6 +106,8 @@ aio_queue(struct ioctx *ctx, struct chunk *chunk)
 		.aio_nbytes = chunk->length,
 		.aio_offset = (int64_t)chunk->offset,
 		.aio_rw_flags = chunk->dsync ? RWF_DSYNC : 0,
+		.aio_flags = ctx->hosted ? IOCB_FLAG_RESFD : 0,
+		.aio_resfd = (uint32_t)ctx->inbox_event,
 	};
 	if (chunk->op == CHUNK_SYNC)
 		iocb->aio_lio_opcode = IOCB_CMD_FDSYNC; /* Linux 4.18 */

@@ -208,6 +208,18 @@ image_reserve_contexts(struct image *image)
 	return pool_reserve(&image->pool, image);
 }
 
+int
+image_host_context(struct image *image, struct ring *ring, struct ioctx **ctx)
+{
+	return pool_host(&image->pool, image, ring, ctx);
+}
+
+void
+image_unhost_context(struct image *image, struct ioctx *ctx)
+{
+	pool_unhost(&image->pool, ctx);
+}
+
 struct ioctx *
 image_take_context(struct image *image)
 {

@@ -15,6 +15,7 @@
 
 struct image;
 struct ioctx;
+struct ring;
 
 /*
  * Opens an image, chooses its engine and proves what can be proved, so that the user sees what is
@@ -92,6 +93,16 @@ struct ioctx *
 image_take_context(struct image *image);
 void
 image_give_context(struct image *image, struct ioctx *ctx);
+
+/*
+ * Makes a context for the calling thread's event loop, on the loop's ring (NULL: it has none); see
+ * ioctx_new_hosted().  Returns 0 or -errno (said in the log).  image_unhost_context() frees it; nothing may be
+ * under way.
+ */
+int
+image_host_context(struct image *image, struct ring *ring, struct ioctx **ctx);
+void
+image_unhost_context(struct image *image, struct ioctx *ctx);
 
 /* What a status shows. Pointers stay valid as long as the image, texts in arrays are copies. */
 struct image_status {

@@ -338,7 +338,8 @@ ioctx_run(struct ioctx *ctx, bool wait)
 		collect_inbox(ctx);
 		issue(ctx);
 	}
-	if (ctx->queued > 0)
+	/* A host that shares its ring submits with its own next wait. */
+	if (ctx->queued > 0 && !ctx->host_ring)
 		run_backend(ctx, wait && ctx->unfinished == unfinished);
 }
 

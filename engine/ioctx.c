@@ -56,12 +56,19 @@ start_backend(struct ioctx *ctx, const struct backing *backing)
 	if (log_limit_pass(&limit, NULL))
 		log_warning("%s: no further %s context: %s; those that follow use threads", backing->path,
 			    ctx->backend->name, strerror(-r));
-	ctx->backend = &backend_threads;
+	ctx->backend = ctx->hosted ? &backend_workers : &backend_threads;
 	return ctx->backend->init(ctx);
 }
 
-int
-ioctx_new(struct image *image, struct ioctx **result)
+/* The backend for a host: system calls that block are for other threads. */
+static const struct backend *
+backend_for(const struct image *image, bool hosted)
+{
+	return hosted && image->backend == &backend_threads ? &backend_workers : image->backend;
+}
+
+static int
+make(struct image *image, bool hosted, struct ring *ring, struct ioctx **result)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
 	struct ioctx *ctx = aligned_alloc(64, sizeof(*ctx));
@@ -71,7 +78,9 @@ ioctx_new(struct image *image, struct ioctx **result)
 		return -ENOMEM;
 	memset(ctx, 0, sizeof(*ctx));
 	ctx->image = image;
-	ctx->backend = image->backend;
+	ctx->hosted = hosted;
+	ctx->host_ring = ring;
+	ctx->backend = backend_for(image, hosted);
 	ctx->depth = image->config.depth;
 	ctx->waiting_tail = &ctx->waiting;
 	ctx->inbox_event = -1;
@@ -88,6 +97,36 @@ ioctx_new(struct image *image, struct ioctx **result)
 	range_track_add(&image->ranges, &ctx->track, ctx->slots, ctx->depth);
 	*result = ctx;
 	return 0;
+}
+
+int
+ioctx_new(struct image *image, struct ioctx **result)
+{
+	return make(image, false, NULL, result);
+}
+
+int
+ioctx_new_hosted(struct image *image, struct ring *ring, struct ioctx **result)
+{
+	return make(image, true, ring, result);
+}
+
+int
+ioctx_event(const struct ioctx *ctx)
+{
+	return ctx->inbox_event;
+}
+
+bool
+ioctx_wants_run(const struct ioctx *ctx)
+{
+	return (ctx->waiting && ctx->idle_count > 0) || ioctx_polls(ctx);
+}
+
+bool
+ioctx_polls(const struct ioctx *ctx)
+{
+	return ctx->backend->polled && ctx->queued > 0;
 }
 
 void

@@ -13,6 +13,7 @@
 #include <stdalign.h>
 
 struct image;
+struct ring;
 
 struct ioctx {
 	struct image *image;           /* outlives the context */
@@ -55,6 +56,26 @@ struct ioctx {
  */
 int
 ioctx_new(struct image *image, struct ioctx **ctx);
+
+/*
+ * The same for an event loop, which never waits in ioctx_run() but for events of its own: `ring` is the
+ * loop's, or NULL.  The loop calls ioctx_run(ctx, false) after it submitted operations, when ioctx_event()
+ * becomes readable (and has been read), and again and again while ioctx_polls().
+ */
+int
+ioctx_new_hosted(struct image *image, struct ring *ring, struct ioctx **ctx);
+
+/* An eventfd: something completed, or another thread let go of a range. */
+int
+ioctx_event(const struct ioctx *ctx);
+
+/* Operations wait for what has become free since the last ioctx_run(). */
+bool
+ioctx_wants_run(const struct ioctx *ctx);
+
+/* Something is under way that only asking again and again will complete. */
+bool
+ioctx_polls(const struct ioctx *ctx);
 
 /* Touches the buffers, so that there is memory behind them.  Nothing may use them yet. */
 void

@@ -214,6 +214,38 @@ pool_reserve(struct pool *pool, struct image *image)
 	return r;
 }
 
+int
+pool_host(struct pool *pool, struct image *image, struct ring *ring, struct ioctx **result)
+{
+	struct ioctx *ctx;
+	int r = ioctx_new_hosted(image, ring, &ctx);
+
+	if (r < 0)
+		return r;
+	atomic_store(&ctx->busy, true);
+	pthread_mutex_lock(&pool->mutex);
+	ctx->next = pool->contexts;
+	pool->contexts = ctx;
+	pool->count++;
+	pthread_mutex_unlock(&pool->mutex);
+	*result = ctx;
+	return 0;
+}
+
+void
+pool_unhost(struct pool *pool, struct ioctx *ctx)
+{
+	struct ioctx **at;
+
+	pthread_mutex_lock(&pool->mutex);
+	for (at = &pool->contexts; *at != ctx; at = &(*at)->next)
+		assert(*at);
+	*at = ctx->next;
+	pool->count--;
+	pthread_mutex_unlock(&pool->mutex);
+	ioctx_free(ctx);
+}
+
 struct ioctx *
 pool_take(struct pool *pool, struct image *image)
 {

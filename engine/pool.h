@@ -13,6 +13,7 @@
 
 struct image;
 struct ioctx;
+struct ring;
 
 struct pool {
 	uint64_t id;              /* of all pools that this process ever had */
@@ -36,6 +37,12 @@ pool_fini(struct pool *pool);
 /* See image_reserve_contexts(). */
 int
 pool_reserve(struct pool *pool, struct image *image);
+
+/* See image_host_context(). */
+int
+pool_host(struct pool *pool, struct image *image, struct ring *ring, struct ioctx **ctx);
+void
+pool_unhost(struct pool *pool, struct ioctx *ctx);
 
 /* See image_take_context(). `image` owns the pool. */
 struct ioctx *

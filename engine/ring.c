@@ -111,22 +111,53 @@ next_completion(struct io_uring *uring)
 	return NULL;
 }
 
-int
-ring_run(struct ring *ring, unsigned int min)
+/* One at a time: done() may queue more on this ring. */
+static void
+complete_all(struct ring *ring)
 {
 	struct io_uring_cqe *cqe;
-	int r = io_uring_submit_and_wait(&ring->uring, min);
 
-	if (r < 0 && !is_harmless(r))
-		return r;
-	/* One at a time: done() may queue more on this ring. */
 	while ((cqe = next_completion(&ring->uring)) != NULL) {
 		struct completion *completion = io_uring_cqe_get_data(cqe);
 		int result = cqe->res;
 
+		bool nobodys = cqe->user_data == LIBURING_UDATA_TIMEOUT;
+
 		io_uring_cqe_seen(&ring->uring, cqe);
+		/* Before Linux 5.11 the library's time limit is an operation, too. */
+		if (nobodys)
+			continue;
 		ring->in_flight--;
 		completion->done(completion, result);
 	}
+}
+
+int
+ring_run(struct ring *ring, unsigned int min)
+{
+	int r = io_uring_submit_and_wait(&ring->uring, min);
+
+	if (r < 0 && !is_harmless(r))
+		return r;
+	complete_all(ring);
+	return 0;
+}
+
+int
+ring_run_for(struct ring *ring, int timeout_ms)
+{
+	struct __kernel_timespec timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
+	struct io_uring_cqe *cqe;
+	int r;
+
+	if (timeout_ms < 0)
+		return ring_run(ring, 1);
+	if (timeout_ms == 0)
+		r = io_uring_submit_and_get_events(&ring->uring);
+	else
+		r = io_uring_submit_and_wait_timeout(&ring->uring, &cqe, 1, &timeout, NULL);
+	if (r < 0 && r != -ETIME && !is_harmless(r))
+		return r;
+	complete_all(ring);
 	return 0;
 }

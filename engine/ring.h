@@ -55,4 +55,8 @@ ring_submit(struct ring *ring);
 int
 ring_run(struct ring *ring, unsigned int min);
 
+/* The same, but waits for one completion, and for at most `timeout_ms` (-1: for ever, 0: not at all). */
+int
+ring_run_for(struct ring *ring, int timeout_ms);
+
 #endif
