@@ -31,7 +31,7 @@ struct backend {
 	/* Takes a chunk; at most ctx->depth are under way at once, so there is always room. */
 	void (*queue)(struct ioctx *ctx, struct chunk *chunk);
 
-	/* Hands everything queued to the kernel, waits until at least `min` (0 or 1) chunks are complete, and
+	/* Hands everything queued to the kernel, waits until at least `min` chunks (of those under way) are complete, and
 	 * calls chunk_done() for each that is.  Returns 0 or -errno; then nothing was lost, and it can
 	 * be called again. */
 	int (*run)(struct ioctx *ctx, unsigned int min);

@@ -284,13 +284,25 @@ issue_one(struct ioctx *ctx, struct io *io)
 	return true;
 }
 
+/*
+ * A thread that waits for one operation, all of which is under way, needn't be woken for each chunk: a write has
+ * nothing to do until the last one, and a read copies one half while the other is still to come.
+ */
+static unsigned int
+worth_waiting_for(const struct ioctx *ctx)
+{
+	if (!ctx->waited_for || ctx->waiting)
+		return 1;
+	return ctx->waited_for->op == IO_READ ? (ctx->queued + 1) / 2 : ctx->queued;
+}
+
 /* A backend that can't even submit or wait keeps its chunks: there is nothing better than to go on trying,
  * but not as fast as we can. */
 static void
 run_backend(struct ioctx *ctx, bool wait)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(1, 10);
-	int r = ctx->backend->run(ctx, wait);
+	int r = ctx->backend->run(ctx, wait ? worth_waiting_for(ctx) : 0);
 
 	if (r == 0)
 		return;
@@ -323,10 +335,30 @@ issue(struct ioctx *ctx)
 	}
 }
 
+/* For a host without a ring: nobody comes back for what was waiting for a chunk when no chunk is under way. */
+static void
+run_hosted(struct ioctx *ctx)
+{
+	unsigned int idle;
+
+	do {
+		collect_inbox(ctx);
+		issue(ctx);
+		idle = ctx->idle_count;
+		if (ctx->queued > 0)
+			run_backend(ctx, false);
+	} while (ctx->waiting && ctx->idle_count > idle);
+}
+
 void
 ioctx_run(struct ioctx *ctx, bool wait)
 {
 	unsigned int unfinished = ctx->unfinished;
+
+	if (ctx->hosted && !ctx->host_ring) {
+		run_hosted(ctx);
+		return;
+	}
 
 	collect_inbox(ctx);
 	issue(ctx);
@@ -353,10 +385,10 @@ int
 io_execute(struct ioctx *ctx, struct io *io)
 {
 	io->done = executed;
-	ctx->waited_for = ctx->unfinished == 0;
+	ctx->waited_for = ctx->unfinished == 0 ? io : NULL;
 	io_submit(ctx, io);
 	while (io->done)
 		ioctx_run(ctx, true);
-	ctx->waited_for = false;
+	ctx->waited_for = NULL;
 	return io->result;
 }

@@ -29,7 +29,7 @@ struct ioctx {
 	struct chunk **idle;           /* stack of chunks that are not in use */
 	unsigned int idle_count;
 	unsigned int queued;           /* chunks with the backend */
-	bool waited_for;               /* the thread does nothing else until its one operation is done */
+	const struct io *waited_for;   /* the thread does nothing else until this, its one operation, is done */
 
 	struct io *waiting;            /* ios with something left to issue, first come first */
 	struct io **waiting_tail;

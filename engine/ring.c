@@ -135,7 +135,7 @@ complete_all(struct ring *ring)
 int
 ring_run(struct ring *ring, unsigned int min)
 {
-	int r = io_uring_submit_and_wait(&ring->uring, min);
+	int r = io_uring_submit_and_wait(&ring->uring, min < ring->in_flight ? min : ring->in_flight);
 
 	if (r < 0 && !is_harmless(r))
 		return r;

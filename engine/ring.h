@@ -51,7 +51,7 @@ ring_queue(struct ring *ring);
 int
 ring_submit(struct ring *ring);
 
-/* Submits, waits for `min` completions, and calls done() for all there are.  0 or -errno. */
+/* Submits, waits for `min` completions (of those in flight), and calls done() for all there are.  0 or -errno. */
 int
 ring_run(struct ring *ring, unsigned int min);
 

@@ -412,6 +412,32 @@ chain_next(struct io *io)
 	free(chain);
 }
 
+/* A held chunk makes run() return with no more than it was asked to wait for. */
+static unsigned int
+waits_for(enum io_op op)
+{
+	unsigned char *buffer = buffer_new(MIB, 16);
+	struct io io = {.op = op, .length = MIB, .buffer = buffer};
+	unsigned int waits;
+
+	disk.fake.waits = 0;
+	disk.fake.order = FAKE_ONE_BY_ONE;
+	memcpy(buffer, fake_image_at(&disk, 0), MIB);
+	ck_assert_int_eq(io_execute(disk.ctx, &io), 0);
+	waits = disk.fake.waits;
+	buffer_free(buffer);
+	return waits;
+}
+
+START_TEST(thread_that_waits_is_not_woken_for_each_chunk)
+{
+	open_direct();
+	ck_assert_uint_eq(waits_for(IO_WRITE), 1); /* 8 chunks */
+	ck_assert_uint_eq(waits_for(IO_READ), 4);  /* 4, 2, 1, 1 */
+	close_disk();
+}
+END_TEST
+
 START_TEST(lone_chunk_that_its_thread_waits_for_is_a_plain_call)
 {
 	unsigned char *buffer = buffer_new(MIB, 0);
@@ -543,6 +569,7 @@ main(void)
 	tcase_add_test(chunks, large_request_does_not_hold_up_a_small_one_behind_it);
 	tcase_add_test(chunks, more_requests_than_the_depth_are_all_done);
 	tcase_add_test(chunks, execute_waits_for_its_own_operation_not_for_another);
+	tcase_add_test(chunks, thread_that_waits_is_not_woken_for_each_chunk);
 	tcase_add_test(chunks, lone_chunk_that_its_thread_waits_for_is_a_plain_call);
 	tcase_add_test(chunks, done_may_free_its_io_and_submit_another);
 	tcase_add_test(chunks, backend_that_cannot_submit_is_tried_again_and_loses_nothing);

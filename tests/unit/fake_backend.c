@@ -285,10 +285,14 @@ fake_run(struct ioctx *ctx, unsigned int min)
 		pthread_mutex_unlock(&fake->mutex);
 		return -EIO;
 	}
+	if (min > 0)
+		fake->waits++;
 	for (unsigned int i = 0; i < queue->count; i++)
 		queue->entries[i].fresh = false;
 	for (;;) {
 		if (fake->order == FAKE_RANDOM && completed >= min && next_random(fake) % 3 == 0)
+			break;
+		if (fake->order == FAKE_ONE_BY_ONE && completed >= min)
 			break;
 		entry = pick(fake, queue);
 		if (entry) {

@@ -24,6 +24,7 @@ enum fake_order {
 	FAKE_FIRST_COME,
 	FAKE_LAST_COME,
 	FAKE_RANDOM, /* and any number of them at a time */
+	FAKE_ONE_BY_ONE, /* first come first, and only what is waited for */
 };
 
 /* A chunk as it was when the backend took it, and what became of it. */
@@ -63,6 +64,7 @@ struct fake {
 	unsigned int event_count;
 	unsigned int done_count;
 	unsigned int in_flight, most_in_flight;
+	unsigned int waits;          /* calls of run() that had to wait */
 	unsigned int contexts;       /* living */
 	uint64_t random;
 };
