@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A context of an event loop: it never waits, and tells its host when to come back.  The host here is poll(),
+ * with a ring of its own where the context shares one.
+ */
+#include "engine/ioctx.h"
+#include "engine/image_state.h"
+#include "engine/ring.h"
+
+#include "tests/unit/fake_image.h"
+#include "tests/unit/log_capture.h"
+#include "tests/unit/scratch_file.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define KIB 1024u
+#define MIB (1u << 20)
+#define REQUESTS 64
+
+static const struct way {
+	const char *name;
+	enum engine_choice engine;
+	bool shared;
+	const struct backend *backend;
+} ways[] = {
+	{"io_uring on the host's ring", ENGINE_IO_URING, true, &backend_uring},
+	{"aio", ENGINE_AIO, false, &backend_aio},
+	{"threads", ENGINE_THREADS, false, &backend_workers},
+};
+
+static int file;
+static struct image *image;
+static struct ring ring;
+static bool shared;
+static struct ioctx *ctx;
+static unsigned int done_count;
+
+static void
+open_host(const struct way *way)
+{
+	const struct image_config config = {
+		.direct_io = TRISTATE_AUTO,
+		.engine = way->engine,
+		.depth = 8,
+		.discard = TRISTATE_ON,
+	};
+	char path[SCRATCH_PATH];
+	char *error;
+
+	log_capture_begin();
+	file = scratch_file(4 * MIB);
+	ck_assert_msg(image_open(AT_FDCWD, scratch_path(file, path), 0, &config, &image, &error) == 0, "%s", error);
+	shared = way->shared;
+	if (shared)
+		ck_assert_int_eq(ring_init(&ring, 4, 64, 0, RING_FILES), 0);
+	ck_assert_int_eq(image_host_context(image, shared ? &ring : NULL, &ctx), 0);
+	ck_assert_ptr_eq(ctx->backend, way->backend);
+	done_count = 0;
+}
+
+static void
+close_host(void)
+{
+	image_unhost_context(image, ctx);
+	if (shared)
+		ring_fini(&ring);
+	image_close(image);
+	close(file);
+	log_capture_end();
+}
+
+static void
+count_done(struct io *io)
+{
+	ck_assert_int_eq(io->result, 0);
+	done_count++;
+}
+
+/* As a loop does it: run, wait for events, run. */
+static void
+run_until_done(unsigned int count)
+{
+	ioctx_run(ctx, false);
+	while (done_count < count) {
+		struct pollfd event = {.fd = ioctx_event(ctx), .events = POLLIN};
+		eventfd_t n;
+
+		if (shared) {
+			ck_assert_int_eq(ring_run_for(&ring, 1000), 0);
+		} else {
+			ck_assert_int_eq(poll(&event, 1, 10000), 1);
+			eventfd_read(event.fd, &n);
+		}
+		ioctx_run(ctx, false);
+	}
+	ck_assert_uint_eq(done_count, count);
+}
+
+START_TEST(operations_are_done_and_the_host_is_told)
+{
+	static struct io ios[REQUESTS];
+	unsigned char *bytes = buffer_new(4 * MIB, 0), *seen = buffer_new(4 * MIB, 0);
+
+	open_host(&ways[_i]);
+	buffer_fill(bytes, 4 * MIB, 5);
+	/* More than the depth, of more than a chunk, some of them not aligned. */
+	for (unsigned int i = 0; i < REQUESTS; i++) {
+		ios[i] = (struct io){.op = IO_WRITE, .offset = i * 64 * KIB + (i % 3), .length = 64 * KIB - (i % 3),
+				     .buffer = bytes + i * 64 * KIB + (i % 3), .done = count_done};
+		io_submit(ctx, &ios[i]);
+	}
+	run_until_done(REQUESTS);
+	for (unsigned int i = 0; i < REQUESTS; i++) {
+		ios[i] = (struct io){.op = i ? IO_READ : IO_FLUSH, .offset = i * 64 * KIB + (i % 3),
+				     .length = 64 * KIB - (i % 3), .buffer = seen + i * 64 * KIB + (i % 3),
+				     .done = count_done};
+		io_submit(ctx, &ios[i]);
+	}
+	done_count = 0;
+	run_until_done(REQUESTS);
+	for (unsigned int i = 1; i < REQUESTS; i++)
+		ck_assert_mem_eq(seen + i * 64 * KIB + (i % 3), bytes + i * 64 * KIB + (i % 3), 64 * KIB - (i % 3));
+	buffer_free(seen);
+	buffer_free(bytes);
+	close_host();
+}
+END_TEST
+
+START_TEST(run_never_waits)
+{
+	struct io io = {.op = IO_READ, .length = 2 * MIB, .done = count_done};
+
+	open_host(&ways[_i]);
+	io.buffer = buffer_new(2 * MIB, 0);
+	ioctx_run(ctx, false);
+	io_submit(ctx, &io);
+	ck_assert_uint_eq(done_count, 0);
+	run_until_done(1);
+	ck_assert(!ioctx_wants_run(ctx));
+	ioctx_run(ctx, false);
+	buffer_free(io.buffer);
+	close_host();
+}
+END_TEST
+
+START_TEST(contexts_of_hosts_count_in_the_status)
+{
+	struct io io = {.op = IO_READ, .length = 4096, .done = count_done};
+	struct image_status status;
+
+	open_host(&ways[_i]);
+	io.buffer = buffer_new(4096, 0);
+	io_submit(ctx, &io);
+	run_until_done(1);
+	image_status(image, &status);
+	ck_assert_uint_eq(status.contexts, 1);
+	ck_assert_uint_eq(status.counters[COUNTER_READS], 1);
+	buffer_free(io.buffer);
+	close_host();
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("host");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	for (int i = 0; i < (int)(sizeof(ways) / sizeof(ways[0])); i++) {
+		TCase *tcase = tcase_create(ways[i].name);
+		char reason[REASON_MAX];
+
+		if (backend_works(ways[i].engine, reason) < 0) {
+			printf("SKIP: %s: %s\n", ways[i].name, reason);
+			continue;
+		}
+		tcase_add_loop_test(tcase, operations_are_done_and_the_host_is_told, i, i + 1);
+		tcase_add_loop_test(tcase, run_never_waits, i, i + 1);
+		tcase_add_loop_test(tcase, contexts_of_hosts_count_in_the_status, i, i + 1);
+		suite_add_tcase(suite, tcase);
+	}
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
