@@ -11,12 +11,4 @@ LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver
 LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/run-check
 SH_LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/limit
 
-# What a test finds in its environment (HACKING.md explains each).
-AM_TESTS_ENVIRONMENT = \
-	srcdir='$(abs_srcdir)'; export srcdir; \
-	top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \
-	top_builddir='$(abs_top_builddir)'; export top_builddir; \
-	LOOP_PLUGIN='$(abs_top_builddir)/plugins/loop/.libs/nbdkit-loop-plugin.so'; export LOOP_PLUGIN; \
-	PATH='$(abs_top_builddir)/wrapper':"$$PATH":/usr/sbin:/sbin; export PATH; \
-	NBDLOOP_LIMIT='$(TEST_LIMIT)'; export NBDLOOP_LIMIT; \
-	CC='$(CC)'; export CC;
+include $(top_srcdir)/tests/test-environment.mk

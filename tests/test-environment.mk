@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What a test finds in its environment (HACKING.md explains each).
+AM_TESTS_ENVIRONMENT = \
+	srcdir='$(abs_srcdir)'; export srcdir; \
+	top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \
+	top_builddir='$(abs_top_builddir)'; export top_builddir; \
+	LOOP_PLUGIN='$(abs_top_builddir)/plugins/loop/.libs/nbdkit-loop-plugin.so'; export LOOP_PLUGIN; \
+	PATH='$(abs_top_builddir)/wrapper':"$$PATH":/usr/sbin:/sbin; export PATH; \
+	NBDLOOP_LIMIT='$(TEST_LIMIT)'; export NBDLOOP_LIMIT; \
+	CC='$(CC)'; export CC;

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# What the claims about writes that come too late have in common: a drive, mounted at $dir/disk, whose writes can be
+# throttled for one server and not for the next; a client that reconnects (nbd_netlink.py); a load that sees when a
+# block goes back (generations.py).
+#
+# To be read after functions.sh, by a claim with one "# vm: drive".
+
+threads=8
+groups=/sys/fs/cgroup
+drive=$(drive_device 1)
+timeout=3
+
+modprobe nbd
+mountpoint -q $groups || mount -t cgroup2 none $groups || fail "there are no control groups"
+echo +io >$groups/cgroup.subtree_control || fail "the control groups can't throttle"
+mkdir -p $groups/slow
+quietly mke2fs -q -t ext4 -E lazy_itable_init=0,lazy_journal_init=0 "$drive"
+mkdir "$dir/disk"
+mount "$drive" "$dir/disk"
+on_exit umount -l "$dir/disk"
+
+start_in_slow_group()
+{
+	server_prefix=(bash -c "echo \$\$ >$groups/slow/cgroup.procs && exec \"\$@\"" --)
+	start_server "$@"
+	server_prefix=()
+}
+
+# A drive's image that is not sparse: what is throttled is the data alone.
+make_written_image()
+{
+	rm -f "$dir/record" "$dir/disk/disk.img"
+	dd if=/dev/zero of="$dir/disk/disk.img" bs=1M count=32 conv=fsync status=none
+}
+
+# Of what the server in the slow group begins from now on; what is under way stays as slow as it is.
+throttle() # BYTES-A-SECOND|max
+{
+	echo "$(cat "/sys/block/${drive#/dev/}/dev") wbps=$1" >$groups/slow/io.max || fail "the drive can't be throttled"
+}
+
+attached_by_netlink()
+{
+	grep -q attached "$dir/netlink.log" || process_gone "${process_pids[netlink]}"
+}
+
+has_reconnected()
+{
+	grep -q reconnected "$dir/netlink.log" || process_gone "${process_pids[netlink]}" || writer_has_ended
+}
+
+writer_has_ended()
+{
+	process_gone "${process_pids[writer]}"
+}
+
+# Each thread has written again, twice: what is behind that has not stopped.
+goes_on()
+{
+	[ "$(acknowledged "$dir/record")" -ge "$goal" ] || writer_has_ended
+}
+
+must_go_on() # WHEN
+{
+	goal=$(($(acknowledged "$dir/record") + 3 * threads))
+	wait_until "writes are acknowledged $1" goes_on
+	! writer_has_ended || fail "the writer has ended $1: $(tail -n 1 "$dir/writer.log")"
+}
+
+# Attaches the server, and starts the load.
+start_load()
+{
+	spawn netlink "$python" "$VM_SOURCE/nbd_netlink.py" "$sock" 0 $timeout 300
+	wait_until "the device is attached" attached_by_netlink
+	# 6.1 would make small requests of it, which the server carries out without its engine.
+	echo 256 >/sys/block/nbd0/queue/max_sectors_kb
+	spawn writer "$python" "$VM_SOURCE/generations.py" write /dev/nbd0 "$dir/record" $threads 150
+	must_go_on "at the start"
+}
+
+end_load()
+{
+	end_process writer TERM
+	expect_equal "status of the writer ($(tail -n 1 "$dir/writer.log"))" 0 "$end_status"
+	quietly "$python" "$VM_SOURCE/generations.py" check /dev/nbd0 "$dir/record"
+	end_process netlink TERM
+	wait_until "the device is detached" device_is_gone /dev/nbd0
+	stop_server
+	quietly "$python" "$VM_SOURCE/generations.py" check "$dir/disk/disk.img" "$dir/record"
+	echo "$engine, direct-io=$1: $(tail -n 1 "$dir/writer.log")"
+}

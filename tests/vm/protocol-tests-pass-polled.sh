@@ -1,0 +1,31 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The protocol tests (tests/nbd) pass with polled I/O, on an NVMe drive with a poll queue: what they run on the
+# polled row of their table, which no machine without such a drive has.
+# vm: nvme poll_queues=1
+# vm: memory 1536M
+# vm: limit 900
+. "$(dirname "$0")/functions.sh"
+
+suites=(zero errors model neighbours)
+# Check's own variables: only that row; and more time for each test.
+export CK_RUN_CASE="io_uring, direct I/O, polled" CK_TIMEOUT_MULTIPLIER=$NBDLOOP_TIME_FACTOR NBDLOOP_TIME_FACTOR
+# Under emulation, several connections that poll on two processors are slow: fewer rounds.
+export LOOP_PART=${LOOP_PART:-16}
+
+run_suite() # SUITE
+{
+	local program=$top_builddir/tests/nbd/check_$1 start=$SECONDS said
+	[ -x "$program" ] || skip "check_$1 is not built (make -C tests/nbd check_$1)"
+	rm -f "$dir/suite.log"
+	timeout 600 "$program" >"$dir/suite.log" 2>&1 || fail "check_$1 fails on the polled row"
+	# A row that isn't there is no failure to a suite.
+	said=$(grep -E '^100%: Checks: [1-9][0-9]*, Failures: 0, Errors: 0$' "$dir/suite.log") ||
+		fail "check_$1 ran no test on the polled row"
+	! grep -F "SKIP: $CK_RUN_CASE" "$dir/suite.log" || fail "check_$1 skips the polled row"
+	echo "check_$1: ${said#100%: }, $((SECONDS - start)) s"
+}
+
+for suite in "${suites[@]}"; do
+	run_suite "$suite"
+done

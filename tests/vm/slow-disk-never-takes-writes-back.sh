@@ -1,0 +1,35 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# vm: drive 256M
+# A disk is so slow for a while that the kernel's client loses its patience, takes the connection for dead, and sends
+# its writes again over a new one.  Nothing that was acknowledged there is replaced by the first try, which is still
+# under way and comes last.
+#
+# Here the server's writes are throttled by its control group, and it is taken out of that group when
+# they are under way.  A server that carries out overlapping writes of two connections side by side
+# lets blocks go back within seconds.
+. "$(dirname "$0")/functions.sh"
+. "$(dirname "$0")/late_writes.sh"
+
+goes_on_after_timeout() # DIRECT-IO
+{
+	local process
+	make_written_image
+	throttle max
+	start_in_slow_group -t 16 -- "$dir/disk/disk.img" engine="$engine" direct-io="$1"
+	start_load
+	throttle $((160 << 10))
+	# All threads have their next write under way by then: 2 MiB, 13 seconds.
+	sleep 2
+	for process in $(cat $groups/slow/cgroup.procs); do
+		echo "$process" >$groups/cgroup.procs
+	done
+	wait_until "the client reconnects" has_reconnected
+	must_go_on "after the connection was replaced"
+	# What was throttled is on the drive now at the latest.
+	sleep 13
+	must_go_on "to the end"
+	end_load "$1"
+}
+
+each_engine goes_on_after_timeout on
