@@ -10,7 +10,7 @@ trap 'rm -rf "$tree"' EXIT
 try()
 {
 	rm -rf "${tree:?}"/*
-	for directory in common control engine plugins; do
+	for directory in common control engine nbd plugins; do
 		(cd "$top_srcdir" && find "$directory" -name '*.[ch]') | while read -r path; do
 			mkdir -p "$tree/${path%/*}"
 			cp "$top_srcdir/$path" "$tree/$path"
@@ -32,6 +32,9 @@ try common/log.c '#include "common/unit.h"' ''
 try common/log.c '#include "engine/config.h"' 'common/log.c: common must not include "engine/config.h"'
 try control/json.c '# include "engine/config.h"' 'control/json.c: control must not include "engine/config.h"'
 try engine/config.c '#include "control/json.h"' 'engine/config.c: engine must not include "control/json.h"'
+try engine/io.c '#include "nbd/reply.h"' 'engine/io.c: engine must not include "nbd/reply.h"'
+try nbd/reply.c '#include "engine/io.h"' 'nbd/reply.c: nbd must not include "engine/io.h"'
+try nbd/reply.c '#include <sys/socket.h>' 'nbd/reply.c: nbd must not know that library'
 try engine/config.c '#include "config.h"' 'is not a path from the top'
 try engine/config.c '#include <glib.h>' 'engine/config.c: engine must not know that library'
 try engine/config.h '#include <libnbd.h>' 'engine/config.h: engine must not know that library'

@@ -18,11 +18,12 @@ allowed()
 {
 	case $1 in
 	common) echo ;;
-	control | engine) echo common ;;
+	control | engine | nbd) echo common ;;
 	plugins) echo engine control common ;;
 	man) echo plugins engine common ;;
 	wrapper) echo ;;
-	tests) echo plugins engine control common ;;
+	fuzz) echo nbd common ;;
+	tests) echo plugins engine control nbd common ;;
 	*) return 1 ;;
 	esac
 }
@@ -32,6 +33,7 @@ foreign()
 {
 	case $1 in
 	common | control) echo '(glib|gio|liburing|libnbd|nbdkit)' ;;
+	nbd | fuzz) echo '(glib|gio|liburing|libnbd|nbdkit|linux/nbd|sys/socket)' ;;
 	engine) echo '(glib|gio|libnbd|nbdkit|linux/nbd)' ;;
 	plugins) echo '(glib|gio|libnbd)' ;;
 	*) echo '(glib|gio)' ;;

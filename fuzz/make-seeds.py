@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""make-seeds.py DIRECTORY: writes the seeds of the fuzzers, one conversation or session each.
+
+What comes before the client's bytes is described in fuzz_handshake.c and fuzz_request.c.
+"""
+import pathlib
+import struct
+import sys
+
+OPTION_MAGIC = b"IHAVEOPT"
+FIXED = struct.pack(">I", 3)
+(EXPORT_NAME, ABORT, LIST, _, STARTTLS, INFO, GO, STRUCTURED, LIST_META, SET_META, EXTENDED) = range(1, 12)
+SIMPLE_FORM, STRUCTURED_FORM, EXTENDED_FORM = range(3)
+ALL_FLAGS = 0x0ded
+
+
+def option(number, data=b""):
+    return OPTION_MAGIC + struct.pack(">II", number, len(data)) + data
+
+
+def string(text):
+    return struct.pack(">I", len(text)) + text
+
+
+def go(name, *infos, number=GO):
+    return option(number, string(name) + struct.pack(f">H{len(infos)}H", len(infos), *infos))
+
+
+def context(number, name, *queries):
+    return option(number, string(name) + struct.pack(">I", len(queries)) + b"".join(map(string, queries)))
+
+
+def handshake(*options, setup=b"\x00\x07\x00", flags=FIXED):
+    return setup + flags + b"".join(options)
+
+
+HANDSHAKES = {
+    "export-name": handshake(option(EXPORT_NAME, b"a")),
+    "export-name-of-an-old-client": handshake(option(EXPORT_NAME), flags=bytes(4)),
+    "list": handshake(option(LIST), option(LIST), go(b"a")),
+    "list-is-off": handshake(option(LIST), go(b"a"), setup=b"\x04\x03\x00"),
+    "go": handshake(go(b"a", 0, 1, 2, 3)),
+    "info-then-go": handshake(go(b"", 3, number=INFO), go(b"n" * 4096, 1, 2)),
+    "go-is-refused": handshake(go(b"nothing"), go(b"a"), option(ABORT), setup=b"\x08\x05\x00"),
+    "contexts": handshake(option(STRUCTURED), context(LIST_META, b"a"), context(LIST_META, b"a", b"base:"),
+                          context(SET_META, b"a", b"x-other:y", b"base:allocation"), go(b"a")),
+    "extended": handshake(option(EXTENDED), option(STRUCTURED), context(SET_META, b"", b"base:allocation"), go(b"")),
+    "starttls": handshake(option(STRUCTURED), option(STARTTLS), option(STARTTLS), go(b"a"), setup=b"\x01\x01\x00"),
+    "tls-is-required": handshake(option(LIST), option(STARTTLS), option(EXPORT_NAME, b"a"), setup=b"\x02\x01\x00"),
+    "unknown-and-too-long": handshake(option(99, b"data"), option(INFO, bytes(17000)), option(ABORT, b"bye")),
+    "malformed": handshake(option(GO, b"\xff\xff\xff\xff\0\0"), option(SET_META, string(b"a") + b"\0\0\0\2"),
+                           option(LIST, b"x"), option(STRUCTURED, b"x"), go(b"a\0b")),
+    "shutdown": handshake(go(b"a"), option(ABORT), setup=b"\x10\x02\x00"),
+}
+
+
+def session(form, *requests, flags=ALL_FLAGS, size=1 << 30, min_block=9):
+    return struct.pack(">BBBBHQ", form, 5, min_block, 1, flags, size) + b"".join(requests)
+
+
+def request(form, kind, offset, length, flags=0, choice=9):
+    if form == EXTENDED_FORM:
+        return struct.pack(">IHHQQQB", 0x21E41C71, flags, kind, 0x1122334455667788, offset, length, choice)
+    return struct.pack(">IHHQQIB", 0x25609513, flags, kind, 0x1122334455667788, offset, length, choice)
+
+
+def all_commands(form):
+    payload = 0x20 if form == EXTENDED_FORM else 0
+    return session(form,
+                   request(form, 0, 0, 4096),
+                   request(form, 1, 512, 1 << 20, 1 | payload),
+                   request(form, 3, 0, 0),
+                   request(form, 4, 1 << 20, 1 << 29),
+                   request(form, 5, 0, 65536),
+                   request(form, 6, 0, 1 << 30, 1 | 2 | 16),
+                   request(form, 7, 100, 1 << 20),
+                   request(form, 8, 0, 0),
+                   request(form, 2, 0, 0))
+
+
+REQUESTS = {
+    "simple": all_commands(SIMPLE_FORM),
+    "structured": all_commands(STRUCTURED_FORM),
+    "extended": all_commands(EXTENDED_FORM),
+    "read-only": session(STRUCTURED_FORM, *(request(STRUCTURED_FORM, kind, 0, 512) for kind in range(8)),
+                         flags=ALL_FLAGS | 2),
+    "past-the-end": session(EXTENDED_FORM, request(EXTENDED_FORM, 0, (1 << 64) - 1, 2),
+                            request(EXTENDED_FORM, 6, 1 << 29, (1 << 29) + 1),
+                            request(EXTENDED_FORM, 4, 1 << 63, 1 << 63), size=(1 << 64) - 1),
+    "payload-too-long": session(EXTENDED_FORM, request(EXTENDED_FORM, 1, 0, 1 << 40, 0x20),
+                                request(EXTENDED_FORM, 7, 0, 12, 0x20), request(EXTENDED_FORM, 1, 0, 512)),
+    "extents": session(EXTENDED_FORM, request(EXTENDED_FORM, 7, 3, 1 << 29),
+                       bytes(range(3, 243)), min_block=16),
+    "one-extent": session(STRUCTURED_FORM, request(STRUCTURED_FORM, 7, 0, 1 << 20, 8), bytes(range(60)), min_block=0),
+    "nothing": session(STRUCTURED_FORM, *(request(STRUCTURED_FORM, kind, 0, 0) for kind in range(8))),
+}
+
+
+def main():
+    for surface, seeds in (("handshake", HANDSHAKES), ("request", REQUESTS)):
+        directory = pathlib.Path(sys.argv[1]) / surface
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, data in seeds.items():
+            (directory / name).write_bytes(data)
+
+
+main()

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "nbd/option.h"
+
+#include "nbd/option_reply.h"
+#include "nbd/wire.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* The rest of an option's data. */
+struct cursor {
+	const uint8_t *at;
+	size_t left;
+};
+
+static bool
+cursor_number(struct cursor *cursor, size_t size, uint32_t *number)
+{
+	if (cursor->left < size)
+		return false;
+	*number = size == 2 ? wire_load16(cursor->at) : wire_load32(cursor->at);
+	cursor->at += size;
+	cursor->left -= size;
+	return true;
+}
+
+struct string {
+	const char *text; /* in h->payload */
+	uint32_t length;
+};
+
+/* A string behind its length. */
+static bool
+cursor_string(struct cursor *cursor, struct string *string)
+{
+	if (!cursor_number(cursor, 4, &string->length) || string->length > cursor->left ||
+	    string->length > NBD_STRING_MAX)
+		return false;
+	string->text = (const char *)cursor->at;
+	cursor->at += string->length;
+	cursor->left -= string->length;
+	return true;
+}
+
+/* Only an error reply, or, where there can be none, the end. */
+static void
+refuse(struct nbd_handshake *h, struct nbd_output *output, uint32_t type, const char *text)
+{
+	if (h->option == NBD_OPT_EXPORT_NAME)
+		nbd_handshake_end(h, NBD_HANDSHAKE_CLOSE, text);
+	else
+		nbd_reply_refusal(output, h->option, type, text);
+}
+
+static void
+refuse_invalid(struct nbd_handshake *h, struct nbd_output *output)
+{
+	refuse(h, output, NBD_REP_ERR_INVALID, "malformed option");
+}
+
+/* Finds an export, or refuses the option. */
+static const struct nbd_export *
+find_export(struct nbd_handshake *h, struct nbd_output *output, const struct string *name)
+{
+	const struct nbd_export *export;
+
+	/* Nobody who looks for it is to see two different names. */
+	if (memchr(name->text, '\0', name->length)) {
+		refuse(h, output, NBD_REP_ERR_INVALID, "the export name holds a NUL");
+		return NULL;
+	}
+	export = h->config.exports->find(h->config.data, name->text, name->length);
+	if (!export)
+		refuse(h, output, NBD_REP_ERR_UNKNOWN, "there is no export of that name");
+	return export;
+}
+
+static uint16_t
+flags_for(const struct nbd_handshake *h, const struct nbd_export *export)
+{
+	return nbd_export_flags(export, h->session.form != NBD_FORM_SIMPLE);
+}
+
+/* The only place where an export is joined, and its replies still fit after that. */
+static bool
+join(struct nbd_handshake *h, struct nbd_output *output, const struct nbd_export *export,
+     const struct string *name)
+{
+	const char *message = "the export cannot be used now";
+	uint32_t error = h->config.exports->join ? h->config.exports->join(h->config.data, export, &message) : 0;
+	struct nbd_session *session = &h->session;
+
+	if (error) {
+		refuse(h, output, error, message);
+		return false;
+	}
+	session->export = export;
+	session->size = export->size;
+	session->min_block = export->min_block;
+	session->max_payload = export->max_payload;
+	session->flags = flags_for(h, export);
+	session->allocation = h->context && h->context_length == name->length &&
+			      !memcmp(h->context_name, name->text, name->length);
+	nbd_handshake_end(h, NBD_HANDSHAKE_TRANSMISSION, NULL);
+	return true;
+}
+
+static void
+answer_export_name(struct nbd_handshake *h, struct nbd_output *output)
+{
+	const struct string name = { (const char *)h->payload, h->length };
+	const struct nbd_export *export;
+
+	if (name.length > NBD_STRING_MAX) {
+		refuse(h, output, NBD_REP_ERR_TOO_BIG, "the export name is too long");
+		return;
+	}
+	if (h->session.form == NBD_FORM_EXTENDED) {
+		refuse(h, output, NBD_REP_ERR_INVALID, "NBD_OPT_EXPORT_NAME can't follow extended headers");
+		return;
+	}
+	export = find_export(h, output, &name);
+	if (export && join(h, output, export, &name))
+		nbd_reply_export(output, h->session.size, h->session.flags, !h->no_zeroes);
+}
+
+static void
+answer_abort(struct nbd_handshake *h, struct nbd_output *output)
+{
+	nbd_reply_ack(output, h->option);
+	nbd_handshake_end(h, NBD_HANDSHAKE_CLOSE, NULL);
+}
+
+static void
+answer_list(struct nbd_handshake *h, struct nbd_output *output)
+{
+	if (!h->config.exports->list) {
+		refuse(h, output, NBD_REP_ERR_POLICY, "exports are not listed here");
+		return;
+	}
+	h->listed = 0;
+	h->at = NBD_AT_LIST;
+}
+
+void
+nbd_option_list(struct nbd_handshake *h, struct nbd_output *output)
+{
+	while (nbd_output_has_room(output)) {
+		const struct nbd_export *export = h->config.exports->list(h->config.data, h->listed);
+
+		if (!export) {
+			nbd_reply_ack(output, h->option);
+			h->at = NBD_AT_OPTION;
+			return;
+		}
+		nbd_reply_server(output, h->option, export);
+		h->listed++;
+	}
+}
+
+static void
+answer_starttls(struct nbd_handshake *h, struct nbd_output *output)
+{
+	if (h->secure) {
+		refuse(h, output, NBD_REP_ERR_INVALID, "TLS is on already");
+	} else if (h->config.tls == NBD_TLS_OFF) {
+		refuse(h, output, NBD_REP_ERR_UNSUP, "there is no TLS here");
+	} else {
+		nbd_reply_ack(output, h->option);
+		h->at = NBD_AT_TLS;
+	}
+}
+
+/* The list of information requests, as a set of those that are known. */
+static bool
+cursor_infos(struct cursor *cursor, unsigned int *infos)
+{
+	uint32_t count, type;
+
+	if (!cursor_number(cursor, 2, &count) || cursor->left != 2 * (size_t)count)
+		return false;
+	*infos = 0;
+	while (cursor_number(cursor, 2, &type))
+		if (type <= NBD_INFO_BLOCK_SIZE)
+			*infos |= 1u << type;
+	return true;
+}
+
+static void
+answer_info_or_go(struct nbd_handshake *h, struct nbd_output *output)
+{
+	struct cursor cursor = { h->payload, h->length };
+	const struct nbd_export *export;
+	struct string name;
+	unsigned int infos;
+
+	if (!cursor_string(&cursor, &name) || !cursor_infos(&cursor, &infos)) {
+		refuse_invalid(h, output);
+		return;
+	}
+	export = find_export(h, output, &name);
+	if (!export || (h->option == NBD_OPT_GO && !join(h, output, export, &name)))
+		return;
+	nbd_reply_info_export(output, h->option, export->size, flags_for(h, export));
+	if (infos & 1u << NBD_INFO_NAME)
+		nbd_reply_info_text(output, h->option, NBD_INFO_NAME, export->name);
+	if (infos & 1u << NBD_INFO_DESCRIPTION && export->description)
+		nbd_reply_info_text(output, h->option, NBD_INFO_DESCRIPTION, export->description);
+	if (infos & 1u << NBD_INFO_BLOCK_SIZE)
+		nbd_reply_info_block_size(output, h->option, export);
+	nbd_reply_ack(output, h->option);
+}
+
+/* Asking again changes nothing, and is no error. */
+static void
+answer_structured_reply(struct nbd_handshake *h, struct nbd_output *output)
+{
+	if (h->session.form == NBD_FORM_EXTENDED) {
+		refuse(h, output, NBD_REP_ERR_EXT_HEADER_REQD, "extended headers are on already");
+		return;
+	}
+	h->session.form = NBD_FORM_STRUCTURED;
+	nbd_reply_ack(output, h->option);
+}
+
+static void
+answer_extended_headers(struct nbd_handshake *h, struct nbd_output *output)
+{
+	h->session.form = NBD_FORM_EXTENDED;
+	nbd_reply_ack(output, h->option);
+}
+
+static bool
+string_is(const struct string *string, const char *text)
+{
+	return string->length == strlen(text) && !memcmp(string->text, text, string->length);
+}
+
+/* The queries; *selected tells whether one of them means base:allocation. */
+static bool
+cursor_queries(struct cursor *cursor, bool listing, bool *selected)
+{
+	struct string query;
+	uint32_t count;
+
+	if (!cursor_number(cursor, 4, &count))
+		return false;
+	*selected = listing && !count;
+	for (; count; count--) {
+		if (!cursor_string(cursor, &query))
+			return false;
+		if (string_is(&query, NBD_BASE_ALLOCATION) || (listing && string_is(&query, "base:")))
+			*selected = true;
+	}
+	return !cursor->left;
+}
+
+static void
+answer_meta_context(struct nbd_handshake *h, struct nbd_output *output)
+{
+	bool listing = h->option == NBD_OPT_LIST_META_CONTEXT;
+	struct cursor cursor = { h->payload, h->length };
+	const struct nbd_export *export;
+	struct string name;
+	bool selected;
+
+	if (!listing && h->session.form == NBD_FORM_SIMPLE) {
+		refuse(h, output, NBD_REP_ERR_INVALID, "structured replies must be agreed on first");
+		return;
+	}
+	if (!cursor_string(&cursor, &name) || !cursor_queries(&cursor, listing, &selected)) {
+		refuse_invalid(h, output);
+		return;
+	}
+	export = find_export(h, output, &name);
+	if (!export)
+		return;
+	selected = selected && export->allocation;
+	if (selected)
+		nbd_reply_context(output, h->option, listing ? 0 : NBD_ALLOCATION_ID, NBD_BASE_ALLOCATION);
+	nbd_reply_ack(output, h->option);
+	if (selected && !listing) {
+		h->context = true;
+		h->context_length = (uint16_t)name.length;
+		memcpy(h->context_name, name.text, name.length);
+	}
+}
+
+/* Where data is not wanted there must be none, except that ABORT's is ignored. */
+static const struct option {
+	uint32_t option;
+	bool data;
+	void (*answer)(struct nbd_handshake *h, struct nbd_output *output);
+} options[] = {
+	{ NBD_OPT_EXPORT_NAME, true, answer_export_name },
+	{ NBD_OPT_ABORT, false, answer_abort },
+	{ NBD_OPT_LIST, false, answer_list },
+	{ NBD_OPT_STARTTLS, false, answer_starttls },
+	{ NBD_OPT_INFO, true, answer_info_or_go },
+	{ NBD_OPT_GO, true, answer_info_or_go },
+	{ NBD_OPT_STRUCTURED_REPLY, false, answer_structured_reply },
+	{ NBD_OPT_LIST_META_CONTEXT, true, answer_meta_context },
+	{ NBD_OPT_SET_META_CONTEXT, true, answer_meta_context },
+	{ NBD_OPT_EXTENDED_HEADERS, false, answer_extended_headers },
+};
+
+static const struct option *
+find_option(uint32_t number)
+{
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (options[i].option == number)
+			return &options[i];
+	return NULL;
+}
+
+bool
+nbd_option_has_data(uint32_t number)
+{
+	const struct option *option = find_option(number);
+
+	return option && option->data;
+}
+
+void
+nbd_option_answer(struct nbd_handshake *h, struct nbd_output *output)
+{
+	const struct option *option = find_option(h->option);
+
+	/* Whatever becomes of it, what was selected before is void. */
+	if (h->option == NBD_OPT_SET_META_CONTEXT)
+		h->context = false;
+
+	if (h->option == NBD_OPT_ABORT)
+		answer_abort(h, output);
+	else if (h->config.tls == NBD_TLS_REQUIRED && !h->secure && h->option != NBD_OPT_STARTTLS)
+		refuse(h, output, NBD_REP_ERR_TLS_REQD, "TLS is required here");
+	else if (h->shutdown)
+		refuse(h, output, NBD_REP_ERR_SHUTDOWN, "the server is shutting down");
+	else if (!option)
+		refuse(h, output, NBD_REP_ERR_UNSUP, "unknown option");
+	else if (!option->data && h->length)
+		refuse(h, output, NBD_REP_ERR_INVALID, "this option has no data");
+	else if (h->length > NBD_OPTION_MAX)
+		refuse(h, output, NBD_REP_ERR_TOO_BIG, "the option is too long");
+	else
+		option->answer(h, output);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Exports that may be shown to clients, and the strings in them.
+ */
+#include "nbd/export.h"
+
+#include "nbd/protocol.h"
+#include "nbd/text.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct nbd_export export;
+static char text[NBD_STRING_MAX + 2];
+
+static void
+begin(void)
+{
+	export = (struct nbd_export){
+		.name = "",
+		.size = 1,
+		.min_block = 1,
+		.preferred_block = 4096,
+		.max_payload = NBD_PAYLOAD_DEFAULT,
+	};
+	memset(text, 'x', sizeof(text) - 1);
+}
+
+static void
+assert_problem(const char *hint)
+{
+	const char *problem = nbd_export_problem(&export);
+
+	ck_assert_msg(problem && strstr(problem, hint), "'%s' doesn't tell '%s'", problem ? problem : "nothing", hint);
+}
+
+START_TEST(good_export_has_no_problem)
+{
+	ck_assert_ptr_null(nbd_export_problem(&export));
+	export.description = export.name = text + 1;
+	export.min_block = export.preferred_block = 65536;
+	export.flags = NBD_EXPORT_FLAGS;
+	ck_assert_ptr_null(nbd_export_problem(&export));
+	export.preferred_block = export.max_payload = 32u << 20;
+	ck_assert_ptr_null(nbd_export_problem(&export));
+}
+END_TEST
+
+START_TEST(name_is_needed)
+{
+	export.name = NULL;
+	assert_problem("no name");
+}
+END_TEST
+
+START_TEST(strings_have_4096_bytes)
+{
+	export.name = text;
+	assert_problem("4096");
+	export.name = "";
+	export.description = text;
+	assert_problem("4096");
+}
+END_TEST
+
+START_TEST(strings_are_utf8)
+{
+	export.name = "caf\xe9";
+	assert_problem("UTF-8");
+	export.name = "caf\xc3\xa9";
+	ck_assert_ptr_null(nbd_export_problem(&export));
+	export.description = "\x80";
+	assert_problem("UTF-8");
+}
+END_TEST
+
+START_TEST(minimum_block_is_a_power_of_two_up_to_64k)
+{
+	static const uint32_t bad[] = { 0, 3, 511, 513, 65537, 131072, UINT32_MAX };
+
+	export.preferred_block = 1u << 20;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		export.min_block = bad[i];
+		assert_problem("minimum block");
+	}
+}
+END_TEST
+
+START_TEST(preferred_block_is_a_power_of_two_not_below_the_minimum)
+{
+	static const uint32_t bad[] = { 0, 256, 1000, 4097, UINT32_MAX };
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		export.preferred_block = bad[i];
+		assert_problem("preferred block");
+	}
+	export.min_block = 8192;
+	export.preferred_block = 4096;
+	assert_problem("preferred block");
+}
+END_TEST
+
+START_TEST(maximum_payload_is_not_below_the_preferred_block)
+{
+	export.max_payload = (1u << 20) - 1;
+	assert_problem("maximum payload");
+	export.max_payload = 1u << 20;
+	ck_assert_ptr_null(nbd_export_problem(&export));
+	export.preferred_block = 1u << 21;
+	assert_problem("maximum payload");
+	export.max_payload = UINT32_MAX;
+	ck_assert_ptr_null(nbd_export_problem(&export));
+}
+END_TEST
+
+START_TEST(flags_of_the_session_are_not_the_exports)
+{
+	static const unsigned int bad[] = { NBD_FLAG_HAS_FLAGS, NBD_FLAG_SEND_DF, NBD_FLAG_SEND_RESIZE,
+					    NBD_FLAG_BLOCK_STATUS_PAYLOAD, 1u << 13, 1u << 14, 1u << 15 };
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		export.flags = (uint16_t)bad[i];
+		assert_problem("flags");
+		ck_assert_uint_eq(nbd_export_flags(&export, false), NBD_FLAG_HAS_FLAGS);
+	}
+}
+END_TEST
+
+START_TEST(df_goes_with_chunks)
+{
+	ck_assert_uint_eq(nbd_export_flags(&export, false), NBD_FLAG_HAS_FLAGS);
+	ck_assert_uint_eq(nbd_export_flags(&export, true), NBD_FLAG_HAS_FLAGS | NBD_FLAG_SEND_DF);
+}
+END_TEST
+
+START_TEST(read_only_export_offers_nothing_that_writes)
+{
+	export.flags = NBD_EXPORT_FLAGS;
+	ck_assert_uint_eq(nbd_export_flags(&export, false),
+			  NBD_FLAG_HAS_FLAGS | NBD_FLAG_READ_ONLY | NBD_FLAG_SEND_FLUSH | NBD_FLAG_SEND_FUA |
+				  NBD_FLAG_ROTATIONAL | NBD_FLAG_CAN_MULTI_CONN | NBD_FLAG_SEND_CACHE);
+}
+END_TEST
+
+START_TEST(fast_zeroes_need_zeroes)
+{
+	export.flags = NBD_FLAG_SEND_FAST_ZERO;
+	ck_assert_uint_eq(nbd_export_flags(&export, false), NBD_FLAG_HAS_FLAGS);
+	export.flags |= NBD_FLAG_SEND_WRITE_ZEROES;
+	ck_assert_uint_eq(nbd_export_flags(&export, false),
+			  NBD_FLAG_HAS_FLAGS | NBD_FLAG_SEND_WRITE_ZEROES | NBD_FLAG_SEND_FAST_ZERO);
+}
+END_TEST
+
+START_TEST(valid_text_is_told_from_invalid)
+{
+	static const char *const good[] = { "", "a", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
+					    "\xee\x80\x80", "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf" };
+	static const char *const bad[] = { "\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xc2", "\xc2!", "\xe0\x9f\xbf",
+					   "\xe1\x80", "\xed\xa0\x80", "\xed\xbf\xbf", "\xf0\x8f\xbf\xbf",
+					   "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\x9f\xbf", "\xf9\x80\x80\x80",
+					   "\xf8\x88\x80\x80\x80", "\xff", "ok\xfe" };
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		ck_assert_msg(nbd_text_valid(good[i], strlen(good[i])), "good text %zu", i);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ck_assert_msg(!nbd_text_valid(bad[i], strlen(bad[i])), "bad text %zu", i);
+	/* The end counts, not a byte behind it. */
+	ck_assert(!nbd_text_valid("\xe2\x82\xac", 2));
+	ck_assert(nbd_text_valid("a\0b", 3) == false);
+}
+END_TEST
+
+START_TEST(cut_text_keeps_its_characters)
+{
+	ck_assert_uint_eq(nbd_text_cut("abc", 3), 3);
+	ck_assert_uint_eq(nbd_text_cut("abc", 10), 3);
+	ck_assert_uint_eq(nbd_text_cut("abc", 2), 2);
+	ck_assert_uint_eq(nbd_text_cut("a\xe2\x82\xac", 4), 4);
+	ck_assert_uint_eq(nbd_text_cut("a\xe2\x82\xac", 3), 1);
+	ck_assert_uint_eq(nbd_text_cut("a\xe2\x82\xac", 2), 1);
+	ck_assert_uint_eq(nbd_text_cut("\xe2\x82\xac", 1), 0);
+	ck_assert_uint_eq(nbd_text_cut("", 0), 0);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("nbd_export");
+	TCase *problem = tcase_create("export");
+	TCase *string = tcase_create("text");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_checked_fixture(problem, begin, NULL);
+	tcase_add_test(problem, good_export_has_no_problem);
+	tcase_add_test(problem, name_is_needed);
+	tcase_add_test(problem, strings_have_4096_bytes);
+	tcase_add_test(problem, strings_are_utf8);
+	tcase_add_test(problem, minimum_block_is_a_power_of_two_up_to_64k);
+	tcase_add_test(problem, preferred_block_is_a_power_of_two_not_below_the_minimum);
+	tcase_add_test(problem, maximum_payload_is_not_below_the_preferred_block);
+	tcase_add_test(problem, flags_of_the_session_are_not_the_exports);
+	tcase_add_test(problem, df_goes_with_chunks);
+	tcase_add_test(problem, read_only_export_offers_nothing_that_writes);
+	tcase_add_test(problem, fast_zeroes_need_zeroes);
+	suite_add_tcase(suite, problem);
+
+	tcase_add_test(string, valid_text_is_told_from_invalid);
+	tcase_add_test(string, cut_text_keeps_its_characters);
+	suite_add_tcase(suite, string);
+
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The options about an export: INFO, GO, LIST_META_CONTEXT and SET_META_CONTEXT.
+ */
+#include "nbd/option.h"
+
+#include "nbd/wire.h"
+#include "tests/unit/nbd_talk.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DISK_FLAGS 0x0d6d
+#define WITH_DF    0x0ded
+
+static const uint8_t zeroes[NBD_OPTION_MAX];
+
+/* INFO and GO answer alike. */
+static const uint32_t info_and_go[] = { NBD_OPT_INFO, NBD_OPT_GO };
+static const uint32_t list_and_set[] = { NBD_OPT_LIST_META_CONTEXT, NBD_OPT_SET_META_CONTEXT };
+
+static void
+run_more(void)
+{
+	ck_assert_int_eq(talk_run(), NBD_HANDSHAKE_MORE);
+}
+
+/* The server is in step, and the client may enter the transmission phase. */
+static void
+assert_go_works(bool allocation)
+{
+	talk_go(NBD_OPT_GO, "disk", 0);
+	ck_assert_int_eq(talk_run(), NBD_HANDSHAKE_TRANSMISSION);
+	talk_expect_export(NBD_OPT_GO, talk_disk.size,
+			   talk_handshake.session.form == NBD_FORM_SIMPLE ? DISK_FLAGS : WITH_DF);
+	talk_expect(NBD_OPT_GO, NBD_REP_ACK, NULL);
+	talk_expect_silence();
+	ck_assert_ptr_eq(talk_handshake.session.export, &talk_disk);
+	ck_assert_int_eq(talk_handshake.session.allocation, allocation);
+	ck_assert_uint_eq(talk_joined, 1);
+}
+
+/* --- INFO and GO ---------------------------------------------------------------------------------- */
+
+START_TEST(go_tells_the_export_and_enters)
+{
+	talk_flags(TALK_FIXED);
+	assert_go_works(false);
+}
+END_TEST
+
+START_TEST(go_leaves_the_requests_behind_it)
+{
+	talk_flags(TALK_FIXED);
+	talk_go(NBD_OPT_GO, "disk", 0);
+	talk_bytes(zeroes, 28);
+	ck_assert_int_eq(talk_run(), NBD_HANDSHAKE_TRANSMISSION);
+	ck_assert_uint_eq(talk_left(), 28);
+}
+END_TEST
+
+START_TEST(info_does_not_enter)
+{
+	talk_flags(TALK_FIXED);
+	talk_go(NBD_OPT_INFO, "disk", 0);
+	run_more();
+	talk_expect_export(NBD_OPT_INFO, talk_disk.size, DISK_FLAGS);
+	talk_expect(NBD_OPT_INFO, NBD_REP_ACK, NULL);
+	talk_expect_silence();
+	ck_assert_uint_eq(talk_joined, 0);
+	ck_assert_ptr_null(talk_handshake.session.export);
+	assert_go_works(false);
+}
+END_TEST
+
+START_TEST(requested_information_is_given)
+{
+	struct talk_reply reply;
+	uint32_t option = info_and_go[_i];
+
+	talk_flags(TALK_FIXED);
+	talk_go(option, "", 6, NBD_INFO_BLOCK_SIZE, 77, NBD_INFO_NAME, NBD_INFO_EXPORT, 65535, NBD_INFO_DESCRIPTION);
+	talk_run();
+	talk_expect_export(option, talk_disk.size, DISK_FLAGS);
+	talk_expect_text(option, NBD_INFO_NAME, "disk");
+	talk_expect_text(option, NBD_INFO_DESCRIPTION, "The disk");
+	talk_expect(option, NBD_REP_INFO, &reply);
+	ck_assert_uint_eq(reply.length, 14);
+	ck_assert_uint_eq(wire_load16(reply.data), NBD_INFO_BLOCK_SIZE);
+	ck_assert_uint_eq(wire_load32(reply.data + 2), 512);
+	ck_assert_uint_eq(wire_load32(reply.data + 6), 4096);
+	ck_assert_uint_eq(wire_load32(reply.data + 10), 32 << 20);
+	talk_expect(option, NBD_REP_ACK, NULL);
+	talk_expect_silence();
+}
+END_TEST
+
+START_TEST(information_is_given_once)
+{
+	talk_flags(TALK_FIXED);
+	talk_go(NBD_OPT_GO, "cd", 3, NBD_INFO_NAME, NBD_INFO_NAME, NBD_INFO_EXPORT);
+	ck_assert_int_eq(talk_run(), NBD_HANDSHAKE_TRANSMISSION);
+	talk_expect_export(NBD_OPT_GO, 2048, 0x051f);
+	talk_expect_text(NBD_OPT_GO, NBD_INFO_NAME, "cd");
+	talk_expect(NBD_OPT_GO, NBD_REP_ACK, NULL);
+	talk_expect_silence();
+}
+END_TEST
+
+START_TEST(missing_description_is_left_out)
+{
+	talk_flags(TALK_FIXED);
+	talk_go(NBD_OPT_INFO, "cd", 1, NBD_INFO_DESCRIPTION);
+	run_more();
+	talk_expect_export(NBD_OPT_INFO, 2048, 0x051f);
+	talk_expect(NBD_OPT_INFO, NBD_REP_ACK, NULL);
+	talk_expect_silence();
+}
+END_TEST
+
+START_TEST(longest_name_and_description_fit)
+{
+	uint32_t option = info_and_go[_i];
+
+	talk_flags(TALK_FIXED);
+	talk_go(option, talk_longest.name, 4, 0, 1, 2, 3);
+	talk_run();
+	talk_expect_export(option, 0, NBD_FLAG_HAS_FLAGS);
+	talk_expect_text(option, NBD_INFO_NAME, talk_longest.name);
+	talk_expect_text(option, NBD_INFO_DESCRIPTION, talk_longest.description);
+	talk_expect(option, NBD_REP_INFO, NULL);
+	talk_expect(option, NBD_REP_ACK, NULL);
+	talk_expect_silence();
+}
+END_TEST
+
+START_TEST(as_many_requests_as_fit_are_taken)
+{
+	unsigned int count = (NBD_OPTION_MAX - 6) / 2;
+
+	talk_flags(TALK_FIXED);
+	talk_option_header(NBD_OPT_GO, NBD_OPTION_MAX);
+	talk_number(0, 4);
+	talk_number(count, 2);
+	for (unsigned int i = 0; i < count; i++)
+		talk_number(NBD_INFO_EXPORT, 2);
+	ck_assert_int_eq(talk_run(), NBD_HANDSHAKE_TRANSMISSION);
+}
+END_TEST
+
+START_TEST(unknown_export_is_an_error)
+{
+	uint32_t option = info_and_go[_i];
+
+	talk_flags(TALK_FIXED);
+	talk_go(option, "disc", 1, NBD_INFO_NAME);
+	run_more();
+	talk_expect_error(option, NBD_REP_ERR_UNKNOWN, "no export of that name");
+	talk_expect_silence();
+	assert_go_works(false);
+}
+END_TEST
+
+START_TEST(name_with_a_nul_is_an_error)
+{
+	uint32_t option = info_and_go[_i];
+
+	talk_flags(TALK_FIXED);
+	talk_option_header(option, 6 + 6);
+	talk_number(6, 4);
+	talk_bytes("disk\0x", 6);
+	talk_number(0, 2);
+	run_more();
+	talk_expect_error(option, NBD_REP_ERR_INVALID, "NUL");
+	ck_assert_uint_eq(talk_found, 0);
+	assert_go_works(false);
+}
+END_TEST
+
+START_TEST(export_that_cannot_be_joined_is_an_error)
+{
+	static const uint32_t errors[] = { NBD_REP_ERR_POLICY, NBD_REP_ERR_UNKNOWN, NBD_REP_ERR_SHUTDOWN };
+
+	talk_join_error = errors[_i];
+	talk_flags(TALK_FIXED);
+	talk_go(NBD_OPT_INFO, "disk", 0);
+	talk_go(NBD_OPT_GO, "disk", 1, NBD_INFO_NAME);
+	run_more();
+	talk_expect_export(NBD_OPT_INFO, talk_disk.size, DISK_FLAGS);
+	talk_expect(NBD_OPT_INFO, NBD_REP_ACK, NULL);
+	talk_expect_error(NBD_OPT_GO, errors[_i], "locked by somebody");
+	talk_expect_silence();
+	ck_assert_ptr_null(talk_handshake.session.export);
+}
+END_TEST
+
+START_TEST(server_without_join_lets_everybody_in)
+{
+	talk_source.join = NULL;
+	talk_flags(TALK_FIXED);
+	talk_go(NBD_OPT_GO, "cd", 0);
+	ck_assert_int_eq(talk_run(), NBD_HANDSHAKE_TRANSMISSION);
+	ck_assert_ptr_eq(talk_handshake.session.export, &talk_cd);
+}
+END_TEST
+
+/* "disk" with one information request: every length that it doesn't have. */
+START_TEST(go_of_a_wrong_length_is_an_error)
+{
+	static const uint8_t good[] = { 0, 0, 0, 4, 'd', 'i', 's', 'k', 0, 1, 0, NBD_INFO_NAME, 0, 0 };
+
+	for (uint32_t option = NBD_OPT_INFO; option <= NBD_OPT_GO; option++) {
+		talk_begin();
+		talk_flags(TALK_FIXED);
+		for (size_t length = 0; length <= sizeof(good); length++)
+			if (length != 12)
+				talk_option(option, good, length);
+		run_more();
+		for (size_t length = 0; length <= sizeof(good); length++)
+			if (length != 12)
+				talk_expect_error(option, NBD_REP_ERR_INVALID, "malformed");
+		ck_assert_uint_eq(talk_found, 0);
+		assert_go_works(false);
+	}
+}
+END_TEST
+
+START_TEST(go_whose_lengths_disagree_is_an_error)
+{
+	static const struct {
+		uint32_t name;
+		uint16_t infos;
+	} bad[] = { { 5, 0 }, { 3, 0 }, { 4, 1 }, { 4, 65535 }, { 0, 0 }, { 6, 0 }, { 7, 0 }, { 4097, 0 },
+		    { 0x7fffffff, 0 }, { 0x80000000, 0 }, { 0xfffffffc, 0 }, { 0xffffffff, 0 } };
+
+	talk_flags(TALK_FIXED);
+	talk_option_header(NBD_OPT_GO, 10);
+	talk_number(bad[_i].name, 4);
+	talk_bytes("disk", 4);
+	talk_number(bad[_i].infos, 2);
+	run_more();
+	talk_expect_error(NBD_OPT_GO, NBD_REP_ERR_INVALID, "malformed");
+	ck_assert_uint_eq(talk_found, 0);
+	assert_go_works(false);
+}
+END_TEST
+
+START_TEST(name_longer_than_a_string_may_be_is_an_error)
+{
+	talk_flags(TALK_FIXED);
+	talk_option_header(NBD_OPT_GO, 6 + NBD_STRING_MAX + 1);
+	talk_number(NBD_STRING_MAX + 1, 4);
+	talk_bytes(talk_longest.name, NBD_STRING_MAX);
+	talk_bytes("n\0\0", 3);
+	run_more();
+	talk_expect_error(NBD_OPT_GO, NBD_REP_ERR_INVALID, "malformed");
+	assert_go_works(false);
+}
+END_TEST
+
+/* --- Metadata contexts ---------------------------------------------------------------------------- */
+
+static void
+say_structured(void)
+{
+	talk_flags(TALK_FIXED);
+	talk_option(NBD_OPT_STRUCTURED_REPLY, NULL, 0);
+	run_more();
+	talk_expect(NBD_OPT_STRUCTURED_REPLY, NBD_REP_ACK, NULL);
+}
+
+/* The reply to the last option: base:allocation or nothing. */
+static void
+expect_context(uint32_t option, bool selected)
+{
+	struct talk_reply reply;
+
+	run_more();
+	if (selected) {
+		talk_expect(option, NBD_REP_META_CONTEXT, &reply);
+		ck_assert_uint_eq(reply.length, 4 + 15);
+		ck_assert_uint_eq(wire_load32(reply.data), option == NBD_OPT_SET_META_CONTEXT ? NBD_ALLOCATION_ID : 0);
+		ck_assert_mem_eq(reply.data + 4, "base:allocation", 15);
+	}
+	talk_expect(option, NBD_REP_ACK, NULL);
+	talk_expect_silence();
+}
+
+START_TEST(no_query_lists_all_and_selects_none)
+{
+	say_structured();
+	talk_context(NBD_OPT_LIST_META_CONTEXT, "disk", 0);
+	expect_context(NBD_OPT_LIST_META_CONTEXT, true);
+	talk_context(NBD_OPT_SET_META_CONTEXT, "disk", 0);
+	expect_context(NBD_OPT_SET_META_CONTEXT, false);
+	assert_go_works(false);
+}
+END_TEST
+
+START_TEST(namespace_alone_lists_all_and_selects_none)
+{
+	say_structured();
+	talk_context(NBD_OPT_LIST_META_CONTEXT, "disk", 1, "base:");
+	expect_context(NBD_OPT_LIST_META_CONTEXT, true);
+	talk_context(NBD_OPT_SET_META_CONTEXT, "disk", 1, "base:");
+	expect_context(NBD_OPT_SET_META_CONTEXT, false);
+	assert_go_works(false);
+}
+END_TEST
+
+START_TEST(allocation_is_listed_and_selected)
+{
+	say_structured();
+	talk_context(NBD_OPT_LIST_META_CONTEXT, "disk", 1, "base:allocation");
+	expect_context(NBD_OPT_LIST_META_CONTEXT, true);
+	talk_context(NBD_OPT_SET_META_CONTEXT, "disk", 1, "base:allocation");
+	expect_context(NBD_OPT_SET_META_CONTEXT, true);
+	assert_go_works(true);
+}
+END_TEST
+
+START_TEST(listing_selects_nothing)
+{
+	say_structured();
+	talk_context(NBD_OPT_LIST_META_CONTEXT, "disk", 1, "base:allocation");
+	expect_context(NBD_OPT_LIST_META_CONTEXT, true);
+	assert_go_works(false);
+}
+END_TEST
+
+START_TEST(allocation_is_selected_once_among_others)
+{
+	say_structured();
+	talk_context(NBD_OPT_SET_META_CONTEXT, "disk", 6, "qemu:allocation-depth", "base:allocation", "x-a:b",
+		     "base:", "base:allocation", "");
+	expect_context(NBD_OPT_SET_META_CONTEXT, true);
+	assert_go_works(true);
+}
+END_TEST
+
+START_TEST(unknown_queries_are_ignored)
+{
+	static const char *const queries[] = { "base:allocatio", "base:allocation ", "base:Allocation", "base",
+					       "Base:allocation", "allocation", ":", "", "x-unknown:",
+					       "bas:allocation" };
+
+	say_structured();
+	for (size_t i = 0; i < 2; i++) {
+		talk_context(list_and_set[i], "disk", 1, queries[_i]);
+		expect_context(list_and_set[i], false);
+	}
+	assert_go_works(false);
+}
+END_TEST
+
+START_TEST(export_without_contexts_has_none)
+{
+	say_structured();
+	for (size_t i = 0; i < 2; i++) {
+		talk_context(list_and_set[i], "cd", 1, "base:allocation");
+		expect_context(list_and_set[i], false);
+	}
+	talk_context(NBD_OPT_LIST_META_CONTEXT, "cd", 0);
+	expect_context(NBD_OPT_LIST_META_CONTEXT, false);
+}
+END_TEST
+
+START_TEST(contexts_of_an_unknown_export_are_an_error)
+{
+	say_structured();
+	for (size_t i = 0; i < 2; i++) {
+		talk_context(list_and_set[i], "disc", 1, "base:allocation");
+		run_more();
+		talk_expect_error(list_and_set[i], NBD_REP_ERR_UNKNOWN, "no export");
+	}
+	assert_go_works(false);
+}
+END_TEST
+
+START_TEST(context_needs_replies_in_chunks)
+{
+	talk_flags(TALK_FIXED);
+	talk_context(NBD_OPT_SET_META_CONTEXT, "disk", 1, "base:allocation");
+	run_more();
+	talk_expect_error(NBD_OPT_SET_META_CONTEXT, NBD_REP_ERR_INVALID, "structured");
+	assert_go_works(false);
+}
+END_TEST
+
+START_TEST(extended_headers_are_enough_for_a_context)
+{
+	talk_flags(TALK_FIXED);
+	talk_option(NBD_OPT_EXTENDED_HEADERS, NULL, 0);
+	run_more();
+	talk_expect(NBD_OPT_EXTENDED_HEADERS, NBD_REP_ACK, NULL);
+	talk_context(NBD_OPT_SET_META_CONTEXT, "disk", 1, "base:allocation");
+	expect_context(NBD_OPT_SET_META_CONTEXT, true);
+	assert_go_works(true);
+}
+END_TEST
+
+START_TEST(context_is_bound_to_the_name_of_its_export)
+{
+	say_structured();
+	talk_context(NBD_OPT_SET_META_CONTEXT, _i ? "" : talk_longest.name, 1, "base:allocation");
+	expect_context(NBD_OPT_SET_META_CONTEXT, true);
+	assert_go_works(false);
+}
+END_TEST
+
+START_TEST(context_survives_other_options)
+{
+	say_structured();
+	talk_context(NBD_OPT_SET_META_CONTEXT, "disk", 1, "base:allocation");
+	expect_context(NBD_OPT_SET_META_CONTEXT, true);
+	talk_go(NBD_OPT_INFO, "cd", 0);
+	talk_go(NBD_OPT_GO, "unknown", 0);
+	talk_option(99, NULL, 0);
+	talk_context(NBD_OPT_LIST_META_CONTEXT, "cd", 0);
+	talk_option(NBD_OPT_EXTENDED_HEADERS, NULL, 0);
+	run_more();
+	talk_expect(NBD_OPT_INFO, NBD_REP_INFO, NULL);
+	talk_expect(NBD_OPT_INFO, NBD_REP_ACK, NULL);
+	talk_expect(NBD_OPT_GO, NBD_REP_ERR_UNKNOWN, NULL);
+	talk_expect(99, NBD_REP_ERR_UNSUP, NULL);
+	talk_expect(NBD_OPT_LIST_META_CONTEXT, NBD_REP_ACK, NULL);
+	talk_expect(NBD_OPT_EXTENDED_HEADERS, NBD_REP_ACK, NULL);
+	assert_go_works(true);
+}
+END_TEST
+
+START_TEST(context_counts_for_export_name)
+{
+	say_structured();
+	talk_context(NBD_OPT_SET_META_CONTEXT, "disk", 1, "base:allocation");
+	expect_context(NBD_OPT_SET_META_CONTEXT, true);
+	talk_option(NBD_OPT_EXPORT_NAME, "disk", 4);
+	ck_assert_int_eq(talk_run(), NBD_HANDSHAKE_TRANSMISSION);
+	ck_assert(talk_handshake.session.allocation);
+}
+END_TEST
+
+START_TEST(failed_or_empty_selection_voids_the_one_before)
+{
+	static const uint8_t malformed[] = { 0, 0, 0, 4, 'd', 'i', 's', 'k', 0, 0, 0, 1 };
+
+	say_structured();
+	talk_context(NBD_OPT_SET_META_CONTEXT, "disk", 1, "base:allocation");
+	expect_context(NBD_OPT_SET_META_CONTEXT, true);
+	switch (_i) {
+	case 0:
+		talk_option(NBD_OPT_SET_META_CONTEXT, malformed, sizeof(malformed));
+		break;
+	case 1:
+		talk_context(NBD_OPT_SET_META_CONTEXT, "unknown", 1, "base:allocation");
+		break;
+	case 2:
+		talk_context(NBD_OPT_SET_META_CONTEXT, "disk", 0);
+		break;
+	case 3:
+		talk_option(NBD_OPT_SET_META_CONTEXT, zeroes, sizeof(zeroes));
+		break;
+	case 4:
+		talk_context(NBD_OPT_SET_META_CONTEXT, "cd", 1, "base:allocation");
+		break;
+	case 5:
+		talk_option_header(NBD_OPT_SET_META_CONTEXT, NBD_OPTION_MAX + 1);
+		talk_bytes(zeroes, sizeof(zeroes));
+		talk_bytes(zeroes, 1);
+		break;
+	}
+	run_more();
+	talk_expect(NBD_OPT_SET_META_CONTEXT,
+		    _i == 0 || _i == 3 ? NBD_REP_ERR_INVALID :
+		    _i == 1	       ? NBD_REP_ERR_UNKNOWN :
+		    _i == 5	       ? NBD_REP_ERR_TOO_BIG :
+					 NBD_REP_ACK,
+		    NULL);
+	assert_go_works(false);
+}
+END_TEST
+
+/* A selection cut at every byte, and with bytes too many. */
+START_TEST(context_of_a_wrong_length_is_an_error)
+{
+	static const char good[] = "\0\0\0\4disk\0\0\0\2\0\0\0\5base:\0\0\0\17base:allocation";
+	static const uint32_t right = sizeof(good) - 1;
+
+	say_structured();
+	for (uint32_t length = 0; length <= right + 1; length++)
+		if (length != right)
+			talk_option(list_and_set[_i], good, length);
+	run_more();
+	for (uint32_t length = 0; length <= right + 1; length++)
+		if (length != right)
+			talk_expect_error(list_and_set[_i], NBD_REP_ERR_INVALID, "malformed");
+	ck_assert_uint_eq(talk_found, 0);
+	talk_option(list_and_set[_i], good, right);
+	expect_context(list_and_set[_i], true);
+}
+END_TEST
+
+START_TEST(context_whose_lengths_disagree_is_an_error)
+{
+	static const struct {
+		uint32_t name, queries, query;
+	} bad[] = { { 3, 1, 15 }, { 5, 1, 15 }, { 4, 0, 15 }, { 4, 2, 15 }, { 4, 0xffffffff, 15 }, { 4, 1, 14 },
+		    { 4, 1, 16 }, { 4, 1, 0xffffffff }, { 4, 1, 0xfffffffc }, { 0xffffffff, 1, 15 }, { 0xfffffff8, 1, 15 },
+		    { 4097, 1, 15 }, { 4, 1, 4097 } };
+
+	say_structured();
+	for (size_t i = 0; i < 2; i++) {
+		talk_option_header(list_and_set[i], 4 + 4 + 4 + 4 + 15);
+		talk_number(bad[_i].name, 4);
+		talk_bytes("disk", 4);
+		talk_number(bad[_i].queries, 4);
+		talk_number(bad[_i].query, 4);
+		talk_bytes("base:allocation", 15);
+		run_more();
+		talk_expect_error(list_and_set[i], NBD_REP_ERR_INVALID, "malformed");
+	}
+	ck_assert_uint_eq(talk_found, 0);
+	assert_go_works(false);
+}
+END_TEST
+
+START_TEST(query_longer_than_a_string_may_be_is_an_error)
+{
+	say_structured();
+	talk_option_header(NBD_OPT_LIST_META_CONTEXT, 4 + 4 + 4 + NBD_STRING_MAX + 1);
+	talk_number(0, 4);
+	talk_number(1, 4);
+	talk_number(NBD_STRING_MAX + 1, 4);
+	talk_bytes(zeroes, NBD_STRING_MAX + 1);
+	run_more();
+	talk_expect_error(NBD_OPT_LIST_META_CONTEXT, NBD_REP_ERR_INVALID, "malformed");
+	assert_go_works(false);
+}
+END_TEST
+
+START_TEST(many_empty_queries_are_taken)
+{
+	uint32_t queries = (NBD_OPTION_MAX - 8) / 4;
+
+	say_structured();
+	talk_option_header(NBD_OPT_SET_META_CONTEXT, 8 + 4 * queries);
+	talk_number(0, 4);
+	talk_number(queries, 4);
+	for (uint32_t i = 0; i < queries; i++)
+		talk_number(0, 4);
+	expect_context(NBD_OPT_SET_META_CONTEXT, false);
+	assert_go_works(false);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("nbd_option");
+	TCase *info = tcase_create("info");
+	TCase *context = tcase_create("context");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_checked_fixture(info, talk_begin, talk_end);
+	tcase_add_test(info, go_tells_the_export_and_enters);
+	tcase_add_test(info, go_leaves_the_requests_behind_it);
+	tcase_add_test(info, info_does_not_enter);
+	tcase_add_loop_test(info, requested_information_is_given, 0, 2);
+	tcase_add_test(info, information_is_given_once);
+	tcase_add_test(info, missing_description_is_left_out);
+	tcase_add_loop_test(info, longest_name_and_description_fit, 0, 2);
+	tcase_add_test(info, as_many_requests_as_fit_are_taken);
+	tcase_add_loop_test(info, unknown_export_is_an_error, 0, 2);
+	tcase_add_loop_test(info, name_with_a_nul_is_an_error, 0, 2);
+	tcase_add_loop_test(info, export_that_cannot_be_joined_is_an_error, 0, 3);
+	tcase_add_test(info, server_without_join_lets_everybody_in);
+	tcase_add_test(info, go_of_a_wrong_length_is_an_error);
+	tcase_add_loop_test(info, go_whose_lengths_disagree_is_an_error, 0, 12);
+	tcase_add_test(info, name_longer_than_a_string_may_be_is_an_error);
+	suite_add_tcase(suite, info);
+
+	tcase_add_checked_fixture(context, talk_begin, talk_end);
+	tcase_add_test(context, no_query_lists_all_and_selects_none);
+	tcase_add_test(context, namespace_alone_lists_all_and_selects_none);
+	tcase_add_test(context, allocation_is_listed_and_selected);
+	tcase_add_test(context, listing_selects_nothing);
+	tcase_add_test(context, allocation_is_selected_once_among_others);
+	tcase_add_loop_test(context, unknown_queries_are_ignored, 0, 10);
+	tcase_add_test(context, export_without_contexts_has_none);
+	tcase_add_test(context, contexts_of_an_unknown_export_are_an_error);
+	tcase_add_test(context, context_needs_replies_in_chunks);
+	tcase_add_test(context, extended_headers_are_enough_for_a_context);
+	tcase_add_loop_test(context, context_is_bound_to_the_name_of_its_export, 0, 2);
+	tcase_add_test(context, context_survives_other_options);
+	tcase_add_test(context, context_counts_for_export_name);
+	tcase_add_loop_test(context, failed_or_empty_selection_voids_the_one_before, 0, 6);
+	tcase_add_loop_test(context, context_of_a_wrong_length_is_an_error, 0, 2);
+	tcase_add_loop_test(context, context_whose_lengths_disagree_is_an_error, 0, 13);
+	tcase_add_test(context, query_longer_than_a_string_may_be_is_an_error);
+	tcase_add_test(context, many_empty_queries_are_taken);
+	suite_add_tcase(suite, context);
+
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

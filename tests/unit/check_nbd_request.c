@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Requests: decoding, and every rule about what may be asked.
+ */
+#include "nbd/request.h"
+
+#include "nbd/wire.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SIZE    UINT64_C(0x10000000000) /* 1 TiB */
+#define MOST    (1u << 20)              /* longest read or write */
+#define ALL     (NBD_FLAG_HAS_FLAGS | NBD_FLAG_SEND_DF | (NBD_EXPORT_FLAGS & ~NBD_FLAG_READ_ONLY))
+#define PAYLOAD (session.form == NBD_FORM_EXTENDED ? NBD_CMD_FLAG_PAYLOAD_LEN : 0u)
+
+static struct nbd_session session;
+static struct nbd_check check;
+
+static void
+begin(void)
+{
+	session = (struct nbd_session){
+		.size = SIZE,
+		.min_block = 4096,
+		.max_payload = MOST,
+		.flags = ALL,
+		.form = NBD_FORM_STRUCTURED,
+		.allocation = true,
+	};
+}
+
+static enum nbd_verdict
+judge(unsigned int type, unsigned int flags, uint64_t offset, uint64_t length)
+{
+	struct nbd_request request = { 0x0123456789abcdef, offset, length, (uint16_t)flags, (uint16_t)type };
+
+	memset(&check, 0xaa, sizeof(check));
+	return nbd_request_check(&session, &request, &check);
+}
+
+static void
+assert_served(unsigned int type, unsigned int flags, uint64_t offset, uint64_t length)
+{
+	enum nbd_verdict verdict = judge(type, flags, offset, length);
+
+	ck_assert_msg(verdict == NBD_VERDICT_SERVE, "command %u, flags %#x: %s", type, flags, check.message);
+	ck_assert_uint_eq(check.payload, type == NBD_CMD_WRITE ? length : 0);
+}
+
+static void
+assert_refused(unsigned int type, unsigned int flags, uint64_t offset, uint64_t length, enum nbd_error error)
+{
+	enum nbd_verdict verdict = judge(type, flags, offset, length);
+
+	ck_assert_msg(verdict == NBD_VERDICT_REFUSE, "command %u, flags %#x: verdict %d", type, flags, verdict);
+	ck_assert_msg(check.error == error, "command %u: error %d, not %d (%s)", type, check.error, error,
+		      check.message);
+	ck_assert_ptr_nonnull(check.message);
+	if (session.form != NBD_FORM_EXTENDED)
+		ck_assert_uint_eq(check.payload, type == NBD_CMD_WRITE ? length : 0);
+	else
+		ck_assert_uint_eq(check.payload, flags & NBD_CMD_FLAG_PAYLOAD_LEN ? length : 0);
+}
+
+static void
+assert_dropped(unsigned int type, unsigned int flags, uint64_t offset, uint64_t length)
+{
+	ck_assert_int_eq(judge(type, flags, offset, length), NBD_VERDICT_DROP);
+	ck_assert_ptr_nonnull(check.message);
+}
+
+/* --- Decoding ------------------------------------------------------------------------------------- */
+
+static const uint8_t compact[] = "\x25\x60\x95\x13" "\x00\x05" "\x00\x06" "\x01\x02\x03\x04\x05\x06\x07\x08"
+				 "\x11\x12\x13\x14\x15\x16\x17\x18" "\xf1\xf2\xf3\xf4";
+static const uint8_t extended[] = "\x21\xe4\x1c\x71" "\x00\x05" "\x00\x06" "\x01\x02\x03\x04\x05\x06\x07\x08"
+				  "\x11\x12\x13\x14\x15\x16\x17\x18" "\xf1\xf2\xf3\xf4\xf5\xf6\xf7\xf8";
+
+static void
+assert_decoded(const uint8_t *bytes, uint64_t length)
+{
+	struct nbd_request request;
+
+	ck_assert_int_eq(nbd_request_decode(&session, bytes, &request), 0);
+	ck_assert_uint_eq(request.flags, 5);
+	ck_assert_uint_eq(request.type, 6);
+	ck_assert_uint_eq(request.cookie, UINT64_C(0x0102030405060708));
+	ck_assert_uint_eq(request.offset, UINT64_C(0x1112131415161718));
+	ck_assert_uint_eq(request.length, length);
+}
+
+START_TEST(compact_header_is_decoded)
+{
+	session.form = _i ? NBD_FORM_STRUCTURED : NBD_FORM_SIMPLE;
+	ck_assert_uint_eq(nbd_request_size(&session), 28);
+	assert_decoded(compact, 0xf1f2f3f4);
+}
+END_TEST
+
+START_TEST(extended_header_is_decoded)
+{
+	session.form = NBD_FORM_EXTENDED;
+	ck_assert_uint_eq(nbd_request_size(&session), 32);
+	assert_decoded(extended, UINT64_C(0xf1f2f3f4f5f6f7f8));
+}
+END_TEST
+
+START_TEST(header_of_the_other_form_is_out_of_step)
+{
+	struct nbd_request request;
+
+	for (int form = NBD_FORM_SIMPLE; form <= NBD_FORM_EXTENDED; form++) {
+		session.form = form;
+		ck_assert_int_eq(nbd_request_decode(&session, form == NBD_FORM_EXTENDED ? compact : extended, &request),
+				 -EPROTO);
+	}
+}
+END_TEST
+
+START_TEST(every_wrong_bit_of_the_magic_is_out_of_step)
+{
+	struct nbd_request request;
+	uint8_t bytes[NBD_REQUEST_HEADER_MAX];
+
+	for (int form = NBD_FORM_SIMPLE; form <= NBD_FORM_EXTENDED; form++) {
+		session.form = form;
+		for (unsigned int bit = 0; bit < 32; bit++) {
+			memcpy(bytes, form == NBD_FORM_EXTENDED ? extended : compact, nbd_request_size(&session));
+			bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+			ck_assert_int_eq(nbd_request_decode(&session, bytes, &request), -EPROTO);
+		}
+	}
+}
+END_TEST
+
+START_TEST(historic_magics_are_out_of_step)
+{
+	static const uint32_t magics[] = { 0x12560953, 0x25609514, 0x67446698, 0x668e33ef, 0x6e8a278c };
+	struct nbd_request request;
+	uint8_t bytes[NBD_REQUEST_HEADER_MAX] = { 0 };
+
+	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++) {
+		wire_store32(bytes, magics[i]);
+		ck_assert_int_eq(nbd_request_decode(&session, bytes, &request), -EPROTO);
+	}
+}
+END_TEST
+
+START_TEST(commands_have_names)
+{
+	struct nbd_request request = { .type = NBD_CMD_WRITE_ZEROES };
+
+	ck_assert_str_eq(nbd_request_name(&request), "write zeroes");
+	request.type = NBD_CMD_READ;
+	ck_assert_str_eq(nbd_request_name(&request), "read");
+	request.type = NBD_CMD_BLOCK_STATUS;
+	ck_assert_str_eq(nbd_request_name(&request), "block status");
+	request.type = 8;
+	ck_assert_str_eq(nbd_request_name(&request), "unknown command");
+	request.type = UINT16_MAX;
+	ck_assert_str_eq(nbd_request_name(&request), "unknown command");
+}
+END_TEST
+
+/* --- Rules, in all forms: _i is the form ---------------------------------------------------------- */
+
+START_TEST(good_requests_are_served)
+{
+	session.form = _i;
+	assert_served(NBD_CMD_READ, 0, 0, 4096);
+	assert_served(NBD_CMD_WRITE, PAYLOAD, 4096, 4096);
+	assert_served(NBD_CMD_FLUSH, 0, 0, 0);
+	assert_served(NBD_CMD_TRIM, 0, 0, 4096);
+	assert_served(NBD_CMD_CACHE, 0, 0, 4096);
+	assert_served(NBD_CMD_WRITE_ZEROES, 0, 0, 4096);
+	assert_served(NBD_CMD_WRITE_ZEROES, NBD_CMD_FLAG_NO_HOLE | NBD_CMD_FLAG_FAST_ZERO, 0, 4096);
+	assert_served(NBD_CMD_BLOCK_STATUS, 0, 0, 4096);
+	assert_served(NBD_CMD_BLOCK_STATUS, NBD_CMD_FLAG_REQ_ONE, 0, 4096);
+}
+END_TEST
+
+START_TEST(unaligned_requests_are_served)
+{
+	session.form = _i;
+	assert_served(NBD_CMD_READ, 0, 1, 1);
+	assert_served(NBD_CMD_WRITE, PAYLOAD, 4095, 2);
+	assert_served(NBD_CMD_TRIM, 0, 3, 5);
+	assert_served(NBD_CMD_WRITE_ZEROES, 0, SIZE - 1, 1);
+	assert_served(NBD_CMD_BLOCK_STATUS, 0, 7, 1);
+}
+END_TEST
+
+START_TEST(unknown_commands_are_invalid_without_payload)
+{
+	session.form = _i;
+	for (unsigned int type = NBD_CMD_BLOCK_STATUS + 1; type <= UINT16_MAX; type += type < 300 ? 1 : 251)
+		assert_refused(type, 0, 0, 4096, NBD_EINVAL);
+	assert_refused(UINT16_MAX, 0, 0, 0, NBD_EINVAL);
+	/* Longer than any payload, but there is none. */
+	assert_refused(8, 0, UINT64_MAX, UINT32_MAX, NBD_EINVAL);
+}
+END_TEST
+
+START_TEST(flags_of_other_commands_are_invalid)
+{
+	static const uint16_t allowed[] = {
+		[NBD_CMD_READ] = NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_DF,
+		[NBD_CMD_WRITE] = NBD_CMD_FLAG_FUA,
+		[NBD_CMD_FLUSH] = NBD_CMD_FLAG_FUA,
+		[NBD_CMD_TRIM] = NBD_CMD_FLAG_FUA,
+		[NBD_CMD_CACHE] = NBD_CMD_FLAG_FUA,
+		[NBD_CMD_WRITE_ZEROES] = NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_NO_HOLE | NBD_CMD_FLAG_FAST_ZERO,
+		[NBD_CMD_BLOCK_STATUS] = NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_REQ_ONE,
+	};
+
+	session.form = _i;
+	for (unsigned int type = 0; type <= NBD_CMD_BLOCK_STATUS; type++) {
+		uint64_t length = type == NBD_CMD_FLUSH ? 0 : 512;
+		unsigned int payload = type == NBD_CMD_WRITE ? PAYLOAD : 0;
+
+		if (type == NBD_CMD_DISC)
+			continue;
+		for (unsigned int bit = 0; bit < 16; bit++) {
+			unsigned int flag = 1u << bit;
+
+			if (flag == NBD_CMD_FLAG_PAYLOAD_LEN && session.form == NBD_FORM_EXTENDED)
+				continue;
+			if (allowed[type] & flag)
+				assert_served(type, flag | payload, 0, length);
+			else
+				assert_refused(type, flag | payload, 0, length, NBD_EINVAL);
+		}
+	}
+}
+END_TEST
+
+START_TEST(flags_that_were_not_offered_are_invalid)
+{
+	session.form = _i;
+	session.flags = ALL & ~(NBD_FLAG_SEND_FUA | NBD_FLAG_SEND_DF | NBD_FLAG_SEND_FAST_ZERO);
+	assert_refused(NBD_CMD_WRITE, PAYLOAD | NBD_CMD_FLAG_FUA, 0, 512, NBD_EINVAL);
+	assert_refused(NBD_CMD_READ, NBD_CMD_FLAG_FUA, 0, 512, NBD_EINVAL);
+	assert_refused(NBD_CMD_READ, NBD_CMD_FLAG_DF, 0, 512, NBD_EINVAL);
+	assert_refused(NBD_CMD_WRITE_ZEROES, NBD_CMD_FLAG_FAST_ZERO, 0, 512, NBD_EINVAL);
+	assert_served(NBD_CMD_WRITE_ZEROES, NBD_CMD_FLAG_NO_HOLE, 0, 512);
+}
+END_TEST
+
+START_TEST(commands_that_were_not_offered_are_invalid)
+{
+	session.form = _i;
+	session.flags = NBD_FLAG_HAS_FLAGS;
+	assert_refused(NBD_CMD_FLUSH, 0, 0, 0, NBD_EINVAL);
+	assert_refused(NBD_CMD_TRIM, 0, 0, 512, NBD_EINVAL);
+	assert_refused(NBD_CMD_CACHE, 0, 0, 512, NBD_EINVAL);
+	assert_refused(NBD_CMD_WRITE_ZEROES, 0, 0, 512, NBD_EINVAL);
+	assert_served(NBD_CMD_READ, 0, 0, 512);
+	assert_served(NBD_CMD_WRITE, PAYLOAD, 0, 512);
+}
+END_TEST
+
+START_TEST(writing_to_a_read_only_export_is_not_permitted)
+{
+	session.form = _i;
+	session.flags = ALL | NBD_FLAG_READ_ONLY;
+	assert_refused(NBD_CMD_WRITE, PAYLOAD, 0, 512, NBD_EPERM);
+	assert_refused(NBD_CMD_WRITE, PAYLOAD, SIZE, 512, NBD_EPERM);
+	assert_refused(NBD_CMD_WRITE, PAYLOAD, 0, 0, NBD_EPERM);
+	assert_refused(NBD_CMD_TRIM, 0, 0, 512, NBD_EPERM);
+	assert_refused(NBD_CMD_WRITE_ZEROES, 0, 0, 512, NBD_EPERM);
+	assert_refused(NBD_CMD_WRITE_ZEROES, NBD_CMD_FLAG_NO_HOLE, 0, 512, NBD_EPERM);
+	/* As the handshake offers it, and not: the reason is the same. */
+	session.flags = NBD_FLAG_HAS_FLAGS | NBD_FLAG_READ_ONLY | NBD_FLAG_SEND_FLUSH | NBD_FLAG_SEND_CACHE;
+	assert_refused(NBD_CMD_TRIM, 0, 0, 512, NBD_EPERM);
+	assert_refused(NBD_CMD_WRITE_ZEROES, 0, 0, 512, NBD_EPERM);
+	assert_served(NBD_CMD_READ, 0, 0, 512);
+	assert_served(NBD_CMD_FLUSH, 0, 0, 0);
+	assert_served(NBD_CMD_CACHE, 0, 0, 512);
+	assert_served(NBD_CMD_BLOCK_STATUS, 0, 0, 512);
+}
+END_TEST
+
+static void
+assert_ends_at(uint64_t size, unsigned int type, unsigned int flags, enum nbd_error error)
+{
+	session.size = size;
+	assert_served(type, flags, size - 512, 512);
+	assert_refused(type, flags, size - 512, 513, error);
+	assert_refused(type, flags, size - 511, 512, error);
+	assert_refused(type, flags, size, 1, error);
+	if (size < UINT64_MAX)
+		assert_refused(type, flags, UINT64_MAX, 1, error);
+	assert_refused(type, flags, UINT64_MAX - 255, 512, error);
+	/* Offset and length that add up to 1, in 64 bits. */
+	if (session.form == NBD_FORM_EXTENDED && type != NBD_CMD_WRITE && size > 1024) {
+		assert_refused(type, flags, 2, UINT64_MAX, error);
+		assert_refused(type, flags, size - 512, UINT64_MAX - size + 514, error);
+	}
+}
+
+START_TEST(requests_end_with_the_export)
+{
+	static const uint64_t sizes[] = { 512, 65536, SIZE, SIZE + 1, INT64_MAX, UINT64_MAX - 1, UINT64_MAX };
+
+	session.form = _i;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		assert_ends_at(sizes[i], NBD_CMD_READ, 0, NBD_EINVAL);
+		assert_ends_at(sizes[i], NBD_CMD_WRITE, PAYLOAD, NBD_ENOSPC);
+		assert_ends_at(sizes[i], NBD_CMD_TRIM, 0, NBD_EINVAL);
+		assert_ends_at(sizes[i], NBD_CMD_CACHE, 0, NBD_EINVAL);
+		assert_ends_at(sizes[i], NBD_CMD_WRITE_ZEROES, 0, NBD_ENOSPC);
+		assert_ends_at(sizes[i], NBD_CMD_BLOCK_STATUS, 0, NBD_EINVAL);
+	}
+}
+END_TEST
+
+START_TEST(empty_export_has_nothing_to_read)
+{
+	session.form = _i;
+	session.size = 0;
+	assert_refused(NBD_CMD_READ, 0, 0, 1, NBD_EINVAL);
+	assert_refused(NBD_CMD_WRITE, PAYLOAD, 0, 1, NBD_ENOSPC);
+	ck_assert_int_eq(judge(NBD_CMD_READ, 0, 0, 0), NBD_VERDICT_NOTHING);
+}
+END_TEST
+
+START_TEST(length_zero_asks_for_nothing)
+{
+	static const unsigned int types[] = { NBD_CMD_READ, NBD_CMD_WRITE, NBD_CMD_TRIM, NBD_CMD_CACHE,
+					      NBD_CMD_WRITE_ZEROES };
+
+	session.form = _i;
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		unsigned int flags = types[i] == NBD_CMD_WRITE ? PAYLOAD : 0;
+
+		ck_assert_int_eq(judge(types[i], flags, 4096, 0), NBD_VERDICT_NOTHING);
+		ck_assert_uint_eq(check.payload, 0);
+		ck_assert_int_eq(judge(types[i], flags | NBD_CMD_FLAG_FUA, SIZE, 0), NBD_VERDICT_NOTHING);
+		ck_assert_int_eq(judge(types[i], flags, SIZE + 1, 0), NBD_VERDICT_REFUSE);
+	}
+	assert_refused(NBD_CMD_BLOCK_STATUS, 0, 0, 0, NBD_EINVAL);
+}
+END_TEST
+
+START_TEST(flush_has_neither_offset_nor_length)
+{
+	session.form = _i;
+	assert_refused(NBD_CMD_FLUSH, 0, 1, 0, NBD_EINVAL);
+	assert_refused(NBD_CMD_FLUSH, 0, 0, 1, NBD_EINVAL);
+	assert_refused(NBD_CMD_FLUSH, 0, UINT64_MAX, UINT32_MAX, NBD_EINVAL);
+}
+END_TEST
+
+START_TEST(disconnect_is_always_understood)
+{
+	session.form = _i;
+	ck_assert_int_eq(judge(NBD_CMD_DISC, 0, 0, 0), NBD_VERDICT_DISCONNECT);
+	ck_assert_int_eq(judge(NBD_CMD_DISC, UINT16_MAX, UINT64_MAX, UINT32_MAX), NBD_VERDICT_DISCONNECT);
+}
+END_TEST
+
+START_TEST(read_of_more_than_the_maximum_is_refused)
+{
+	session.form = _i;
+	assert_served(NBD_CMD_READ, 0, 0, MOST);
+	assert_refused(NBD_CMD_READ, 0, 0, MOST + 1, _i == NBD_FORM_SIMPLE ? NBD_EINVAL : NBD_EOVERFLOW);
+	assert_refused(NBD_CMD_READ, 0, 0, UINT32_MAX, _i == NBD_FORM_SIMPLE ? NBD_EINVAL : NBD_EOVERFLOW);
+	/* Past the end is worse. */
+	assert_refused(NBD_CMD_READ, 0, SIZE - 1, MOST + 1, NBD_EINVAL);
+}
+END_TEST
+
+START_TEST(write_of_more_than_the_maximum_is_received_and_refused)
+{
+	session.form = _i;
+	assert_served(NBD_CMD_WRITE, PAYLOAD, 0, MOST);
+	assert_refused(NBD_CMD_WRITE, PAYLOAD, 0, MOST + 1, NBD_EINVAL);
+	assert_refused(NBD_CMD_WRITE, PAYLOAD, 0, NBD_PAYLOAD_DEFAULT, NBD_EINVAL);
+}
+END_TEST
+
+START_TEST(write_of_more_than_can_be_received_is_dropped)
+{
+	session.form = _i;
+	assert_dropped(NBD_CMD_WRITE, PAYLOAD, 0, NBD_PAYLOAD_DEFAULT + 1);
+	assert_dropped(NBD_CMD_WRITE, PAYLOAD, 0, UINT32_MAX);
+	assert_dropped(NBD_CMD_WRITE, PAYLOAD | NBD_CMD_FLAG_REQ_ONE, UINT64_MAX, UINT32_MAX);
+	session.max_payload = 64u << 20;
+	assert_served(NBD_CMD_WRITE, PAYLOAD, 0, 64u << 20);
+	assert_dropped(NBD_CMD_WRITE, PAYLOAD, 0, (64u << 20) + 1);
+}
+END_TEST
+
+START_TEST(commands_without_payload_may_be_long)
+{
+	uint64_t most = _i == NBD_FORM_EXTENDED ? SIZE : UINT32_MAX;
+
+	session.form = _i;
+	assert_served(NBD_CMD_TRIM, 0, 0, most);
+	assert_served(NBD_CMD_WRITE_ZEROES, NBD_CMD_FLAG_FAST_ZERO, 0, most);
+	assert_served(NBD_CMD_CACHE, 0, 0, most);
+	assert_served(NBD_CMD_BLOCK_STATUS, 0, 0, most);
+}
+END_TEST
+
+START_TEST(block_status_needs_its_context)
+{
+	session.form = _i;
+	session.allocation = false;
+	assert_refused(NBD_CMD_BLOCK_STATUS, 0, 0, 512, NBD_EINVAL);
+}
+END_TEST
+
+/* --- The payload flag ----------------------------------------------------------------------------- */
+
+START_TEST(payload_flag_is_invalid_in_compact_headers)
+{
+	session.form = NBD_FORM_STRUCTURED;
+	assert_refused(NBD_CMD_WRITE, NBD_CMD_FLAG_PAYLOAD_LEN, 0, 512, NBD_EINVAL);
+	assert_refused(NBD_CMD_BLOCK_STATUS, NBD_CMD_FLAG_PAYLOAD_LEN, 0, 512, NBD_EINVAL);
+}
+END_TEST
+
+START_TEST(extended_write_must_say_that_data_follows)
+{
+	session.form = NBD_FORM_EXTENDED;
+	assert_dropped(NBD_CMD_WRITE, 0, 0, 512);
+	assert_dropped(NBD_CMD_WRITE, NBD_CMD_FLAG_FUA, 0, 0);
+}
+END_TEST
+
+START_TEST(payload_that_no_command_wants_is_received_and_refused)
+{
+	session.form = NBD_FORM_EXTENDED;
+	for (unsigned int type = 0; type < 20; type++) {
+		if (type == NBD_CMD_WRITE || type == NBD_CMD_DISC)
+			continue;
+		assert_refused(type, NBD_CMD_FLAG_PAYLOAD_LEN, 0, 0, NBD_EINVAL);
+		assert_refused(type, NBD_CMD_FLAG_PAYLOAD_LEN, 0, 12, NBD_EINVAL);
+		assert_refused(type, NBD_CMD_FLAG_PAYLOAD_LEN, 0, NBD_PAYLOAD_DEFAULT, NBD_EINVAL);
+		assert_dropped(type, NBD_CMD_FLAG_PAYLOAD_LEN, 0, NBD_PAYLOAD_DEFAULT + 1);
+		assert_dropped(type, NBD_CMD_FLAG_PAYLOAD_LEN, 0, UINT64_MAX);
+	}
+}
+END_TEST
+
+START_TEST(export_that_grew_may_be_read_to_its_new_end)
+{
+	assert_refused(NBD_CMD_READ, 0, SIZE, 512, NBD_EINVAL);
+	session.size = SIZE + 512;
+	assert_served(NBD_CMD_READ, 0, SIZE, 512);
+}
+END_TEST
+
+#define IN_ALL_FORMS(tcase, test) tcase_add_loop_test(tcase, test, NBD_FORM_SIMPLE, NBD_FORM_EXTENDED + 1)
+
+int
+main(void)
+{
+	Suite *suite = suite_create("nbd_request");
+	TCase *decode = tcase_create("decode");
+	TCase *rules = tcase_create("rules");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_checked_fixture(decode, begin, NULL);
+	tcase_add_loop_test(decode, compact_header_is_decoded, 0, 2);
+	tcase_add_test(decode, extended_header_is_decoded);
+	tcase_add_test(decode, header_of_the_other_form_is_out_of_step);
+	tcase_add_test(decode, every_wrong_bit_of_the_magic_is_out_of_step);
+	tcase_add_test(decode, historic_magics_are_out_of_step);
+	tcase_add_test(decode, commands_have_names);
+	suite_add_tcase(suite, decode);
+
+	tcase_add_checked_fixture(rules, begin, NULL);
+	IN_ALL_FORMS(rules, good_requests_are_served);
+	IN_ALL_FORMS(rules, unaligned_requests_are_served);
+	IN_ALL_FORMS(rules, unknown_commands_are_invalid_without_payload);
+	IN_ALL_FORMS(rules, flags_of_other_commands_are_invalid);
+	IN_ALL_FORMS(rules, flags_that_were_not_offered_are_invalid);
+	IN_ALL_FORMS(rules, commands_that_were_not_offered_are_invalid);
+	IN_ALL_FORMS(rules, writing_to_a_read_only_export_is_not_permitted);
+	IN_ALL_FORMS(rules, requests_end_with_the_export);
+	IN_ALL_FORMS(rules, empty_export_has_nothing_to_read);
+	IN_ALL_FORMS(rules, length_zero_asks_for_nothing);
+	IN_ALL_FORMS(rules, flush_has_neither_offset_nor_length);
+	IN_ALL_FORMS(rules, disconnect_is_always_understood);
+	IN_ALL_FORMS(rules, read_of_more_than_the_maximum_is_refused);
+	IN_ALL_FORMS(rules, write_of_more_than_the_maximum_is_received_and_refused);
+	IN_ALL_FORMS(rules, write_of_more_than_can_be_received_is_dropped);
+	IN_ALL_FORMS(rules, commands_without_payload_may_be_long);
+	IN_ALL_FORMS(rules, block_status_needs_its_context);
+	tcase_add_test(rules, payload_flag_is_invalid_in_compact_headers);
+	tcase_add_test(rules, extended_write_must_say_that_data_follows);
+	tcase_add_test(rules, payload_that_no_command_wants_is_received_and_refused);
+	tcase_add_test(rules, export_that_grew_may_be_read_to_its_new_end);
+	suite_add_tcase(suite, rules);
+
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
