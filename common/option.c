@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <string.h>
 
 static void *
@@ -147,6 +148,24 @@ row_set_string(const struct option_row *row, void *config, const char *value)
 }
 
 static int
+row_add_string(const struct option_row *row, void *config, const char *value)
+{
+	char ***field = row_field(row, config);
+	size_t count = 0;
+	char **list;
+
+	while (*field && (*field)[count])
+		count++;
+	list = reallocarray(*field, count + 2, sizeof(*list));
+	if (!list)
+		return -ENOMEM;
+	*field = list;
+	list[count] = strdup(value);
+	list[count + 1] = NULL;
+	return list[count] ? 0 : -ENOMEM;
+}
+
+static int
 row_set_choice(const struct option_row *row, void *config, const char *value, char **error)
 {
 	for (unsigned int i = 0; row->choices[i]; i++) {
@@ -166,6 +185,8 @@ row_set(const struct option_row *row, void *config, const char *value, char **er
 
 	if (row->type == OPTION_STRING)
 		return row_set_string(row, config, value);
+	if (row->type == OPTION_LIST)
+		return row_add_string(row, config, value);
 	if (row->type == OPTION_CHOICE)
 		return row_set_choice(row, config, value, error);
 
@@ -187,6 +208,8 @@ options_init(const struct option_row *rows, void *config)
 	for (const struct option_row *row = rows; row->name; row++) {
 		if (row->type == OPTION_STRING)
 			*(char **)row_field(row, config) = NULL;
+		else if (row->type == OPTION_LIST)
+			*(char ***)row_field(row, config) = NULL;
 		else
 			row_set_number(row, config, 0);
 	}
@@ -207,14 +230,27 @@ options_init(const struct option_row *rows, void *config)
 	return 0;
 }
 
+static void
+list_free(char **list)
+{
+	for (char **text = list; text && *text; text++)
+		free(*text);
+	free(list);
+}
+
 void
 options_free(const struct option_row *rows, void *config)
 {
 	for (const struct option_row *row = rows; row->name; row++) {
-		char **field = row_field(row, config);
-
 		if (row->type == OPTION_STRING) {
+			char **field = row_field(row, config);
+
 			free(*field);
+			*field = NULL;
+		} else if (row->type == OPTION_LIST) {
+			char ***field = row_field(row, config);
+
+			list_free(*field);
 			*field = NULL;
 		}
 	}
@@ -251,6 +287,24 @@ number_text(const struct option_row *row, uint64_t number)
 	return strdup(text);
 }
 
+static char *
+list_text(char *const *list)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		return NULL;
+	for (char *const *item = list; item && *item; item++)
+		fprintf(out, "%s%s", item == list ? "" : ", ", *item);
+	if (fclose(out)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
 char *
 option_value_text(const struct option_row *row, const void *config)
 {
@@ -262,6 +316,8 @@ option_value_text(const struct option_row *row, const void *config)
 
 		return strdup(text ? text : "");
 	}
+	if (row->type == OPTION_LIST)
+		return list_text(*(char **const *)((const char *)config + row->field));
 
 	number = row_number(row, config);
 	if (row->type == OPTION_CHOICE) {
@@ -275,33 +331,89 @@ option_value_text(const struct option_row *row, const void *config)
 	return choice ? strdup(choice) : number_text(row, number);
 }
 
-void
-options_print_help(FILE *out, const struct option_row *rows)
+/* How people name an option: "sector-size=SIZE", or "-p, --port=N".  `bold` is put around the name. Returns the
+ * length. */
+static int
+row_print_name(FILE *out, const struct option_row *row, bool switches, const char *bold, const char *plain)
 {
-	size_t width = 0;
+	int length = 0;
+
+	if (switches && row->letter)
+		length += fprintf(out, "%s-%c%s, ", bold, row->letter, plain);
+	length += fprintf(out, "%s%s%s", bold, switches ? "--" : "", row->name);
+	/* One that needs no value is shown without. */
+	if (switches && row->alone)
+		return length + fprintf(out, "%s", plain);
+	return length + fprintf(out, "=%s%s", plain, row->arg);
+}
+
+static int
+row_name_length(const struct option_row *row, bool switches)
+{
+	size_t length = strlen(row->name);
+
+	if (!switches || !row->alone)
+		length += 1 + strlen(row->arg);
+	if (switches)
+		length += 2 + (row->letter ? 4 : 0);
+	return (int)length;
+}
+
+static void
+print_help(FILE *out, const struct option_row *rows, bool switches)
+{
+	int width = 0;
 
 	for (const struct option_row *row = rows; row->name; row++) {
-		size_t length = strlen(row->name) + 1 + strlen(row->arg);
+		int length = row_name_length(row, switches);
 
 		if (length > width)
 			width = length;
 	}
 	for (const struct option_row *row = rows; row->name; row++) {
-		int pad = (int)(width - strlen(row->name) - 1);
+		int length;
 
-		fprintf(out, "    %s=%-*s   %s", row->name, pad, row->arg, row->help);
-		if (row->initial)
+		fputs("    ", out);
+		length = row_print_name(out, row, switches, "", "");
+		fprintf(out, "%*s   %s", width - length, "", row->help);
+		if (row->initial && !(switches && row->alone))
 			fprintf(out, " (default: %s)", row->initial);
 		fputc('\n', out);
 	}
 }
 
+static void
+print_pod(FILE *out, const struct option_row *rows, bool switches)
+{
+	for (const struct option_row *row = rows; row->name; row++) {
+		fputs("=item ", out);
+		row_print_name(out, row, switches, "B<", ">");
+		fprintf(out, "\n\n%s\n", row->manual);
+		if (row->initial && !(switches && row->alone))
+			fprintf(out, "The default is C<%s>.\n\n", row->initial);
+	}
+}
+
+void
+options_print_help(FILE *out, const struct option_row *rows)
+{
+	print_help(out, rows, false);
+}
+
 void
 options_print_pod(FILE *out, const struct option_row *rows)
 {
-	for (const struct option_row *row = rows; row->name; row++) {
-		fprintf(out, "=item B<%s=>%s\n\n%s\n", row->name, row->arg, row->manual);
-		if (row->initial)
-			fprintf(out, "The default is C<%s>.\n\n", row->initial);
-	}
+	print_pod(out, rows, false);
+}
+
+void
+options_print_switches(FILE *out, const struct option_row *rows)
+{
+	print_help(out, rows, true);
+}
+
+void
+options_print_switches_pod(FILE *out, const struct option_row *rows)
+{
+	print_pod(out, rows, true);
 }

@@ -15,27 +15,31 @@ enum option_type {
 	OPTION_SIZE,   /* field: uint64_t, bytes; text as in common/unit.h */
 	OPTION_UINT,   /* field: unsigned int; decimal */
 	OPTION_CHOICE, /* field: unsigned int (an enum); text is one of .choices */
+	OPTION_LIST,   /* field: char **, owned as a STRING; NULL, or texts up to a NULL; each setting adds one */
 };
 
 struct option_row {
 	const char *name;           /* "sector-size"; NULL ends a table */
+	char letter;                /* "-p" on a command line; 0: none */
 	enum option_type type;
 	size_t field;               /* offsetof() in the configuration structure */
 	const char *initial;        /* default, in the option's own text form; NULL: 0 or NULL */
 	uint64_t min, max;          /* SIZE, UINT: allowed range; max 0: no upper limit */
 	const char *const *choices; /* CHOICE: names by value; SIZE, UINT: the only allowed
 				     * texts' values, or NULL; NULL-terminated */
+	const char *alone;          /* what the option means on a command line when it has no value; NULL:
+				     * it needs one */
 	const char *arg;            /* what --help shows after the '=': "SIZE" */
 	const char *help;           /* one line of --help, no full stop */
 	const char *manual;         /* POD paragraphs of the manual; ends with a newline */
 };
 
-/* Sets every field to its row's default. Fields of type STRING are overwritten, not freed.
+/* Sets every field to its row's default. Fields of type STRING and LIST are overwritten, not freed.
  * Returns 0 or -ENOMEM. */
 int
 options_init(const struct option_row *rows, void *config);
 
-/* Frees the strings and leaves NULL in their fields. */
+/* Frees the strings and lists, and leaves NULL in their fields. */
 void
 options_free(const struct option_row *rows, void *config);
 
@@ -53,7 +57,7 @@ option_set(const struct option_row *rows, void *config, const char *name, const 
 const struct option_row *
 option_find(const struct option_row *rows, const char *name);
 
-/* The value in its text form ("64k", "auto", a path, or "" for a NULL string). Caller frees; NULL
+/* The value in its text form ("64k", "auto", a path, "" for a NULL string, "a, b"). Caller frees; NULL
  * when memory ran out. */
 char *
 option_value_text(const struct option_row *row, const void *config);
@@ -66,5 +70,12 @@ options_print_help(FILE *out, const struct option_row *rows);
  * caller writes). Names the default when .initial is not NULL. */
 void
 options_print_pod(FILE *out, const struct option_row *rows);
+
+/* The same for options of a command line: "    -p, --port=N   help (default: 10809)\n", and
+ * "=item B<-p>, B<--port=>N\n\nmanual\n". */
+void
+options_print_switches(FILE *out, const struct option_row *rows);
+void
+options_print_switches_pod(FILE *out, const struct option_row *rows);
 
 #endif

@@ -46,6 +46,19 @@ parse_set(char *rest, struct control_request *request)
 	return parse_export(rest, request);
 }
 
+static int
+parse_remove(const char *rest, struct control_request *request)
+{
+	return *rest ? parse_export(rest, request) : -EINVAL;
+}
+
+static int
+parse_add(const char *rest, struct control_request *request)
+{
+	request->addition = rest;
+	return strchr(rest, '=') ? 0 : -EINVAL;
+}
+
 int
 control_request_parse(char *line, struct control_request *request, const char **error)
 {
@@ -66,10 +79,19 @@ control_request_parse(char *line, struct control_request *request, const char **
 		request->verb = CONTROL_RESIZE;
 		result = parse_export(line, request);
 		*error = "resize: only \"export=NAME\" may follow it";
+	} else if (!strcmp(verb, "add")) {
+		request->verb = CONTROL_ADD;
+		result = parse_add(line, request);
+		*error = "add: must be \"add NAME=PATH\", with further options behind commas";
+	} else if (!strcmp(verb, "remove")) {
+		request->verb = CONTROL_REMOVE;
+		result = parse_remove(line, request);
+		*error = "remove: must be \"remove export=NAME\"";
 	} else {
 		result = -EINVAL;
 		*error = "unknown request: must be \"status\", "
-			 "\"set direct-io=on|off [export=NAME]\" or \"resize [export=NAME]\"";
+			 "\"set direct-io=on|off [export=NAME]\", \"resize [export=NAME]\", "
+			 "\"add NAME=PATH\" or \"remove export=NAME\"";
 	}
 	if (!result)
 		*error = NULL;

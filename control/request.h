@@ -5,8 +5,10 @@
  *	status
  *	set direct-io=on|off [export=NAME]
  *	resize [export=NAME]
+ *	add NAME=PATH[,OPTION=VALUE...]
+ *	remove export=NAME
  *
- * export= comes last and takes the rest of the line, since a name may hold blanks.
+ * export= comes last and takes the rest of the line, since a name may hold blanks; so does what is added.
  */
 #ifndef CONTROL_REQUEST_H
 #define CONTROL_REQUEST_H
@@ -20,12 +22,15 @@ enum control_verb {
 	CONTROL_STATUS,
 	CONTROL_SET,
 	CONTROL_RESIZE,
+	CONTROL_ADD,
+	CONTROL_REMOVE,
 };
 
 struct control_request {
 	enum control_verb verb;
 	bool direct_io;          /* CONTROL_SET: the wanted value */
 	const char *export_name; /* inside the parsed line; NULL: not given */
+	const char *addition;    /* CONTROL_ADD: what follows the verb; inside the parsed line */
 };
 
 /*

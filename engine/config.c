@@ -70,7 +70,7 @@ const struct option_row image_option_rows[] = {
 		.help = "how requests reach the file",
 		.manual =
 			"C<io_uring> uses rings with registered files and buffers, C<aio> Linux\n"
-			"kernel AIO, C<threads> one system call at a time on nbdkit's threads.\n"
+			"kernel AIO, C<threads> system calls that block.\n"
 			"C<auto> takes the first of them that this machine allows (containers\n"
 			"often forbid io_uring) and says why it isn't the first.  Any other choice\n"
 			"fails where it isn't allowed.\n",

@@ -1,22 +1,83 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Prints the option rows of the plugin as POD, for the manual.  Used by the build only.
+ * Prints option rows as POD, for the manuals: those of a place that is named __PLACE__ in a manual.  Used by the build only.
+ *
+ *	print-options PROGRAM PLACE
  */
 #include "common/option.h"
 #include "engine/config.h"
 #include "plugins/loop/config.h"
+#include "server/command_line.h"
+#include "server/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-int
-main(void)
+static void
+print_plugin(void)
 {
 	options_print_pod(stdout, loop_option_rows);
 	options_print_pod(stdout, image_option_rows);
-	if (fflush(stdout) != 0 || ferror(stdout)) {
+}
+
+static void
+print_command(void)
+{
+	options_print_switches_pod(stdout, command_option_rows);
+}
+
+static void
+print_server(void)
+{
+	options_print_switches_pod(stdout, server_option_rows);
+}
+
+static void
+print_image(void)
+{
+	options_print_switches_pod(stdout, export_option_rows);
+	options_print_switches_pod(stdout, server_image_rows());
+}
+
+static void
+print_server_of_file(void)
+{
+	options_print_pod(stdout, server_option_rows);
+}
+
+static void
+print_export_of_file(void)
+{
+	options_print_pod(stdout, export_file_rows);
+	options_print_pod(stdout, export_option_rows);
+	options_print_pod(stdout, server_image_rows());
+}
+
+static const struct {
+	const char *manual, *place;
+	void (*print)(void);
+} places[] = {
+	{"nbdkit-loop-plugin", "PARAMETERS", print_plugin},
+	{"nbdloopd", "COMMAND", print_command},
+	{"nbdloopd", "SERVER", print_server},
+	{"nbdloopd", "IMAGE", print_image},
+	{"nbdloopd.conf", "SERVER", print_server_of_file},
+	{"nbdloopd.conf", "EXPORT", print_export_of_file},
+};
+
+int
+main(int argc, char **argv)
+{
+	for (size_t i = 0; argc == 3 && i < sizeof(places) / sizeof(places[0]); i++) {
+		if (strcmp(places[i].manual, argv[1]) != 0 || strcmp(places[i].place, argv[2]) != 0)
+			continue;
+		places[i].print();
+		if (fflush(stdout) == 0 && !ferror(stdout))
+			return EXIT_SUCCESS;
 		perror("print-options");
 		return EXIT_FAILURE;
 	}
-	return EXIT_SUCCESS;
+	fprintf(stderr, "usage: print-options MANUAL PLACE\n");
+	return EXIT_FAILURE;
 }

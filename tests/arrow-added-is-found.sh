@@ -10,7 +10,7 @@ trap 'rm -rf "$tree"' EXIT
 try()
 {
 	rm -rf "${tree:?}"/*
-	for directory in common control engine nbd plugins; do
+	for directory in common control engine nbd plugins server; do
 		(cd "$top_srcdir" && find "$directory" -name '*.[ch]') | while read -r path; do
 			mkdir -p "$tree/${path%/*}"
 			cp "$top_srcdir/$path" "$tree/$path"
@@ -30,7 +30,8 @@ try()
 
 try common/log.c '#include "common/unit.h"' ''
 try common/log.c '#include "engine/config.h"' 'common/log.c: common must not include "engine/config.h"'
-try control/json.c '# include "engine/config.h"' 'control/json.c: control must not include "engine/config.h"'
+try control/json.c '# include "nbd/export.h"' 'control/json.c: control must not include "nbd/export.h"'
+try nbd/export.c '#include "engine/config.h"' 'nbd/export.c: nbd must not include "engine/config.h"'
 try engine/config.c '#include "control/json.h"' 'engine/config.c: engine must not include "control/json.h"'
 try engine/io.c '#include "nbd/reply.h"' 'engine/io.c: engine must not include "nbd/reply.h"'
 try nbd/reply.c '#include "engine/io.h"' 'nbd/reply.c: nbd must not include "engine/io.h"'

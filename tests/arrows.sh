@@ -18,12 +18,14 @@ allowed()
 {
 	case $1 in
 	common) echo ;;
-	control | engine | nbd) echo common ;;
+	control) echo engine common ;;
+	engine | nbd) echo common ;;
+	server) echo engine nbd control common ;;
 	plugins) echo engine control common ;;
-	man) echo plugins engine common ;;
+	man) echo plugins server engine common ;;
 	wrapper) echo ;;
 	fuzz) echo nbd common ;;
-	tests) echo plugins engine control nbd common ;;
+	tests) echo plugins server engine nbd control common ;;
 	*) return 1 ;;
 	esac
 }

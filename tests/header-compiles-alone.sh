@@ -4,7 +4,7 @@
 set -eu
 
 cd "$top_srcdir"
-headers=$(find common control engine fuzz nbd plugins tests -name '*.h' 2>/dev/null | sort)
+headers=$(find common control engine fuzz nbd plugins server tests -name '*.h' 2>/dev/null | sort)
 test -n "$headers" || { echo "no headers in $PWD" >&2; exit 1; }
 failed=0
 for header in $headers; do

@@ -4,7 +4,7 @@
 #include "plugins/loop/exports.h"
 
 #include "common/cleanup.h"
-#include "control/json.h"
+#include "control/image_json.h"
 
 #include <unistd.h>
 
@@ -17,29 +17,8 @@ write_export(struct json *json, const char *key, struct export_image *e)
 	image_status(e->image, &status);
 	json_object_begin(json, key);
 	json_string(json, "name", e->name);
-	json_string(json, "file", path);
-	json_uint(json, "size", status.size);
-	json_uint(json, "offset", status.offset);
-	json_uint(json, "sector_size", status.sector_size);
-	json_bool(json, "read_only", !status.writable);
-	json_string(json, "engine", status.engine);
-	json_string(json, "engine_reason", status.engine_reason);
-	json_bool(json, "direct_io", status.direct);
-	json_string(json, "direct_io_reason", status.direct_reason);
-	json_uint(json, "direct_io_align", status.direct_align);
-	json_uint(json, "memory_align", status.memory_align);
-	json_bool(json, "poll", status.poll);
-	json_string(json, "poll_reason", status.poll_reason);
-	json_bool(json, "discard", status.discard);
-	json_string(json, "lock", status.lock);
 	json_uint(json, "connections", e->connections);
-	json_uint(json, "contexts", status.contexts);
-	json_uint(json, "depth", status.depth);
-	json_bool(json, "registered_buffers", status.registered_buffers);
-	json_object_begin(json, "counters");
-	for (unsigned int i = 0; i < COUNTERS; i++)
-		json_uint(json, counter_names[i], status.counters[i]);
-	json_object_end(json);
+	json_image(json, path, &status);
 	json_object_end(json);
 }
 
@@ -64,26 +43,18 @@ write_status(struct json *json, const struct loop_config *config)
 }
 
 static void
-write_error(struct json *json, const char *error)
-{
-	json_object_begin(json, NULL);
-	json_string(json, "error", error ? error : "out of memory");
-	json_object_end(json);
-}
-
-static void
 write_no_export(struct json *json, const char *name)
 {
 	char *CLEANUP_FREE error = NULL;
 
 	if (!name) {
-		write_error(json, "which export? add export=NAME, with a name that status shows");
+		json_error(json, "which export? add export=NAME, with a name that status shows");
 		return;
 	}
 	if (asprintf(&error, "export=%s: there is no such export, or no client uses it now; status shows the exports",
 		     name) < 0)
 		error = NULL;
-	write_error(json, error);
+	json_error(json, error);
 }
 
 static void
@@ -100,7 +71,7 @@ change(const struct control_request *request, struct json *json)
 	r = request->verb == CONTROL_SET ? image_set_direct(e->image, request->direct_io, &error)
 					 : image_resize(e->image, &error);
 	if (r < 0)
-		write_error(json, error);
+		json_error(json, error);
 	else
 		write_export(json, NULL, e);
 	exports_put(e);
@@ -114,6 +85,8 @@ status_handle(const struct control_request *request, FILE *out, void *data)
 	json_init(&json, out);
 	if (request->verb == CONTROL_STATUS)
 		write_status(&json, data);
-	else
+	else if (request->verb == CONTROL_SET || request->verb == CONTROL_RESIZE)
 		change(request, &json);
+	else
+		json_error(&json, "the plugin can neither add nor remove exports: file= and dir= say what is served");
 }

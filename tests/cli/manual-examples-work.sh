@@ -76,11 +76,12 @@ run_example() # SCRIPT
 	! grep -E 'error: |[Cc]ould not|warning: ' "$dir/example.log" >&2 || fail "an example complains: $name"
 }
 
-mkdir "$dir/manual" "$dir/readme" "$dir/control"
+mkdir "$dir/manual" "$dir/readme" "$dir/control" "$dir/server"
 "$python" "$lib/examples.py" "$manual" "$dir/manual" EXAMPLES "DEBUG FLAG"
 "$python" "$lib/examples.py" "$manual" "$dir/control" "CONTROL SOCKET"
 "$python" "$lib/examples.py" "$top/README" "$dir/readme"
-for example in "$dir"/manual/[0-9][0-9] "$dir"/readme/[0-9][0-9] "$dir"/control/[0-9][0-9]; do
+"$python" "$lib/examples.py" "$top/man/nbdloopd.pod" "$dir/server" EXAMPLES "CONTROL SOCKET"
+for example in "$dir"/manual/[0-9][0-9] "$dir"/readme/[0-9][0-9] "$dir"/server/[0-9][0-9] "$dir"/control/[0-9][0-9]; do
 	run_example "$example"
 done
 grep -q '"direct_io": true' "$dir/example.log" || fail "the control socket's example shows no status"

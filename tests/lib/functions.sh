@@ -233,6 +233,35 @@ refuse_start() # [NBDKIT-OPTION...] -- [KEY=VALUE...]
 	[ "$status" -lt 128 ] || fail "the server crashed with status $status: ${command[*]}"
 }
 
+# The other server.  Starts it and returns when it can be connected to; sets what start_server() sets.
+start_nbdloopd() # [OPTION...] [IMAGE]
+{
+	local name=${server:-server} ready
+	server_files
+	ready=$dir/$name.pid
+	rm -f "$ready"
+	spawn "$name" "${server_prefix[@]}" nbdloopd -U "$sock" -P "$ready" "$@"
+	wait_until "the server listens" server_ready_or_gone "$ready"
+	[ -s "$ready" ] || fail "nbdloopd did not start: $*"
+}
+
+# Starts one that must refuse to start, with this status; what it said is in $log afterwards.
+refuse_nbdloopd() # STATUS [OPTION...] [IMAGE]
+{
+	local wanted=$1 status=0
+	shift
+	server_files
+	timeout $((20 * time_factor)) "${server_prefix[@]}" nbdloopd "$@" >"$log" 2>&1 </dev/null || status=$?
+	[ "$status" != 124 ] || fail "nbdloopd neither ended nor refused: $*"
+	expect_equal "status of nbdloopd $*" "$wanted" "$status"
+}
+
+# A port that nobody listens on now.
+free_port()
+{
+	"$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
 # A first client: what the plugin says when it opens the image stands in the log afterwards.
 connect_once()
 {

@@ -24,12 +24,15 @@ struct paint {
 	unsigned int any;
 	unsigned int port;
 	char *label;
+	char **coats;
+	unsigned int wet;
 };
 
 #define FIELD(name_) offsetof(struct paint, name_)
 
 static const char *const colors[] = {"red", "green", "blue", NULL};
 static const char *const sectors[] = {"512", "1024", "4k", NULL};
+static const char *const switches[] = {"off", "on", NULL};
 static const char *const ports[] = {"80", "443", NULL};
 
 static const struct option_row rows[] = {
@@ -53,6 +56,10 @@ static const struct option_row rows[] = {
 	 .choices = ports, .arg = "N", .help = "port", .manual = "Port.\n"},
 	{.name = "label", .type = OPTION_STRING, .field = FIELD(label), .initial = "wet paint",
 	 .arg = "TEXT", .help = "warning sign", .manual = "Sign.\n"},
+	{.name = "coat", .letter = 'c', .type = OPTION_LIST, .field = FIELD(coats), .arg = "TEXT",
+	 .help = "a further coat", .manual = "One more.\n"},
+	{.name = "wet", .letter = 'w', .type = OPTION_CHOICE, .field = FIELD(wet), .initial = "off",
+	 .choices = switches, .alone = "on", .arg = "on|off", .help = "don't touch", .manual = "Don't.\n"},
 	{.name = NULL},
 };
 
@@ -302,6 +309,23 @@ START_TEST(value_text_of_a_size_with_choices_is_the_choice)
 }
 END_TEST
 
+START_TEST(list_gets_longer_with_each_setting)
+{
+	ck_assert_ptr_null(paint.coats);
+	assert_text("coat", "");
+	assert_set("coat", "first");
+	assert_set("coat", "second, thick");
+	assert_set("coat", "");
+	ck_assert_str_eq(paint.coats[0], "first");
+	ck_assert_str_eq(paint.coats[1], "second, thick");
+	ck_assert_str_eq(paint.coats[2], "");
+	ck_assert_ptr_null(paint.coats[3]);
+	assert_text("coat", "first, second, thick, ");
+	options_free(rows, &paint);
+	ck_assert_ptr_null(paint.coats);
+}
+END_TEST
+
 START_TEST(every_value_text_can_be_set_again)
 {
 	assert_set("file", "x");
@@ -344,7 +368,25 @@ START_TEST(help_is_aligned_and_names_defaults)
 			 "    depth=N                layers (default: 8)\n"
 			 "    any=N                  any number\n"
 			 "    port=N                 port (default: 80)\n"
-			 "    label=TEXT             warning sign (default: wet paint)\n");
+			 "    label=TEXT             warning sign (default: wet paint)\n"
+			 "    coat=TEXT              a further coat\n"
+			 "    wet=on|off             don't touch (default: off)\n");
+	free(text);
+}
+END_TEST
+
+START_TEST(help_of_switches_shows_letters_and_leaves_out_needless_values)
+{
+	char *text = print_rows(options_print_switches, rows);
+
+	ck_assert_ptr_nonnull(strstr(text, "    --file=FILE              what to paint\n"));
+	ck_assert_ptr_nonnull(strstr(text, "    --color=red|green|blue   its color (default: green)\n"));
+	ck_assert_ptr_nonnull(strstr(text, "    -c, --coat=TEXT          a further coat\n"));
+	ck_assert_ptr_nonnull(strstr(text, "    -w, --wet                don't touch\n"));
+	free(text);
+	text = print_rows(options_print_switches_pod, rows);
+	ck_assert_ptr_nonnull(strstr(text, "=item B<--file=>FILE\n\nPaint FILE.\n\n=item B<--color=>red|green|blue\n"));
+	ck_assert_ptr_nonnull(strstr(text, "=item B<-c>, B<--coat=>TEXT\n\nOne more.\n\n=item B<-w>, B<--wet>\n\nDon't.\n"));
 	free(text);
 }
 END_TEST
@@ -408,7 +450,9 @@ main(void)
 	tcase_add_test(show, value_text_is_the_options_own_form);
 	tcase_add_test(show, value_text_of_a_size_with_choices_is_the_choice);
 	tcase_add_test(show, every_value_text_can_be_set_again);
+	tcase_add_test(show, list_gets_longer_with_each_setting);
 	tcase_add_test(show, help_is_aligned_and_names_defaults);
+	tcase_add_test(show, help_of_switches_shows_letters_and_leaves_out_needless_values);
 	tcase_add_test(show, pod_has_an_item_per_row_and_names_defaults);
 	tcase_add_test(show, empty_table_prints_nothing);
 	suite_add_tcase(suite, show);

@@ -82,6 +82,28 @@ START_TEST(resize_works_with_and_without_an_export)
 }
 END_TEST
 
+START_TEST(add_takes_the_rest_of_the_line)
+{
+	assert_parses("add disk=/srv/a b.img,read-only=on ");
+	ck_assert_int_eq(request.verb, CONTROL_ADD);
+	ck_assert_str_eq(request.addition, "disk=/srv/a b.img,read-only=on ");
+	assert_refused("add", "\"add NAME=PATH\"");
+	assert_refused("add disk", "\"add NAME=PATH\"");
+}
+END_TEST
+
+START_TEST(remove_needs_an_export)
+{
+	assert_parses("remove export=a b");
+	ck_assert_int_eq(request.verb, CONTROL_REMOVE);
+	ck_assert_str_eq(request.export_name, "a b");
+	assert_parses("remove export=");
+	ck_assert_str_eq(request.export_name, "");
+	assert_refused("remove", "\"remove export=NAME\"");
+	assert_refused("remove disk", "\"remove export=NAME\"");
+}
+END_TEST
+
 START_TEST(export_takes_the_rest_of_the_line)
 {
 	assert_parses("resize export= my disk  export=2 ");
@@ -137,6 +159,8 @@ START_TEST(unknown_verb_is_refused_with_all_that_is_known)
 		assert_refused(bad[i], "\"status\"");
 		assert_refused(bad[i], "\"set direct-io=on|off [export=NAME]\"");
 		assert_refused(bad[i], "\"resize [export=NAME]\"");
+		assert_refused(bad[i], "\"add NAME=PATH\"");
+		assert_refused(bad[i], "\"remove export=NAME\"");
 	}
 }
 END_TEST
@@ -179,6 +203,8 @@ main(void)
 	tcase_add_test(parser, set_tells_on_from_off);
 	tcase_add_test(parser, set_takes_an_export);
 	tcase_add_test(parser, resize_works_with_and_without_an_export);
+	tcase_add_test(parser, add_takes_the_rest_of_the_line);
+	tcase_add_test(parser, remove_needs_an_export);
 	tcase_add_test(parser, export_takes_the_rest_of_the_line);
 	tcase_add_test(parser, empty_export_name_is_a_name);
 	tcase_add_test(parser, export_name_lies_in_the_callers_line);

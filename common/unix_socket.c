@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "common/unix_socket.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+/* What a socket is made from. */
+struct wish {
+	struct sockaddr_un address;
+	mode_t mode;
+	const char *what;
+};
+
+/* Makes the sentence about a socket that can't be.  Returns -error, or -ENOMEM. */
+static int __attribute__((format(printf, 5, 6)))
+refuse(char **sentence, int error, const char *what, const char *path, const char *format, ...)
+{
+	char *CLEANUP_FREE reason = NULL;
+	va_list arguments;
+	int length;
+
+	va_start(arguments, format);
+	length = vasprintf(&reason, format, arguments);
+	va_end(arguments);
+	if (length < 0) {
+		reason = NULL;
+		return -ENOMEM;
+	}
+	if (asprintf(sentence, "%s %s: %s", what, path, reason) < 0) {
+		*sentence = NULL;
+		return -ENOMEM;
+	}
+	return -error;
+}
+
+static int
+wish_init(struct wish *wish, const char *path, mode_t mode, const char *what, char **error)
+{
+	size_t length = strlen(path), most = sizeof(wish->address.sun_path) - 1;
+
+	if (length == 0)
+		return refuse(error, EINVAL, what, "\"\"", "the path is empty");
+	if (length > most)
+		return refuse(error, ENAMETOOLONG, what, path,
+			      "the path has %zu bytes, but the path of a socket can have only %zu",
+			      length, most);
+	*wish = (struct wish){.address.sun_family = AF_UNIX, .mode = mode, .what = what};
+	memcpy(wish->address.sun_path, path, length + 1);
+	return 0;
+}
+
+static int
+wish_bind(int fd, const struct wish *wish)
+{
+	return bind(fd, (const struct sockaddr *)&wish->address, sizeof(wish->address)) ? -errno : 0;
+}
+
+/* Returns 0 when somebody listens there, or -errno. */
+static int
+wish_connect(const struct wish *wish)
+{
+	/* Non-blocking: a server whose backlog is full gives EAGAIN. */
+	int CLEANUP_CLOSE fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -errno;
+	return connect(fd, (const struct sockaddr *)&wish->address, sizeof(wish->address)) ? -errno : 0;
+}
+
+/* Removes the socket file of a server that is gone; refuses to touch anything else. */
+static int
+stale_remove(const struct wish *wish, char **error)
+{
+	const char *path = wish->address.sun_path, *what = wish->what;
+	struct stat before, after;
+	int result;
+
+	if (lstat(path, &before))
+		return errno == ENOENT ? 0 : refuse(error, errno, what, path, "%s", strerror(errno));
+	if (!S_ISSOCK(before.st_mode))
+		return refuse(error, EEXIST, what, path,
+			      "the file exists and is not a socket; choose another path");
+	result = wish_connect(wish);
+	if (result == 0 || result == -EAGAIN)
+		return refuse(error, EADDRINUSE, what, path,
+			      "another server listens there; choose another path");
+	if (result != -ECONNREFUSED)
+		return refuse(error, EADDRINUSE, what, path,
+			      "the socket exists and may be in use (%s); choose another path",
+			      strerror(-result));
+	/* Another server may have done the same meanwhile: don't take its socket away. */
+	if (lstat(path, &after) || after.st_dev != before.st_dev || after.st_ino != before.st_ino)
+		return refuse(error, EADDRINUSE, what, path,
+			      "another server has just made it; choose another path");
+	if (unlink(path))
+		return refuse(error, errno, what, path, "cannot replace an old socket: %s",
+			      strerror(errno));
+	return 0;
+}
+
+/* Binds and listens.  Nobody whom the mode keeps away can connect at any time between. */
+static int
+listen_at(struct unix_socket *made, const struct wish *wish, char **error)
+{
+	const char *path = wish->address.sun_path, *what = wish->what;
+	struct stat file;
+	int result;
+
+	/* Linux gives the file the mode of the unbound socket, less the umask. */
+	if (wish->mode && fchmod(made->fd, wish->mode))
+		return refuse(error, errno, what, path, "%s", strerror(errno));
+	result = wish_bind(made->fd, wish);
+	if (result == -EADDRINUSE) {
+		result = stale_remove(wish, error);
+		if (result)
+			return result;
+		result = wish_bind(made->fd, wish);
+	}
+	if (result)
+		return refuse(error, -result, what, path, "cannot be made: %s", strerror(-result));
+
+	if (lstat(path, &file))
+		return refuse(error, errno, what, path, "%s", strerror(errno));
+	made->dev = file.st_dev;
+	made->ino = file.st_ino;
+	/* Until listen(), connections are refused: time to mend an odd umask or kernel. */
+	if (wish->mode && (file.st_mode & ALLPERMS) != wish->mode && chmod(path, wish->mode))
+		return refuse(error, errno, what, path, "cannot make it private: %s", strerror(errno));
+	if (listen(made->fd, SOMAXCONN))
+		return refuse(error, errno, what, path, "cannot listen: %s", strerror(errno));
+	return 0;
+}
+
+static char *
+path_absolute(const char *path)
+{
+	char *CLEANUP_FREE directory = NULL;
+	char *absolute;
+
+	if (path[0] == '/')
+		return strdup(path);
+	directory = getcwd(NULL, 0);
+	if (!directory || asprintf(&absolute, "%s/%s", directory, path) < 0)
+		return NULL;
+	return absolute;
+}
+
+int
+unix_socket_listen(struct unix_socket *made, const char *path, mode_t mode, const char *what,
+		   char **error)
+{
+	struct wish wish;
+	int result;
+
+	*made = (struct unix_socket){.fd = -1};
+	result = wish_init(&wish, path, mode, what, error);
+	if (result)
+		return result;
+	made->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (made->fd >= 0)
+		made->path = path_absolute(path);
+	if (made->path)
+		result = listen_at(made, &wish, error);
+	else
+		result = refuse(error, errno, what, path, "%s", strerror(errno));
+	if (result)
+		unix_socket_close(made);
+	return result;
+}
+
+void
+unix_socket_close(struct unix_socket *made)
+{
+	struct stat now;
+
+	/* While the listening socket is open, its inode's number can't belong to another file. */
+	if (made->ino && !lstat(made->path, &now) && now.st_dev == made->dev && now.st_ino == made->ino)
+		unlink(made->path);
+	if (made->fd >= 0)
+		close(made->fd);
+	free(made->path);
+	*made = (struct unix_socket){.fd = -1};
+}

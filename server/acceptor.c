@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/acceptor.h"
+
+#include "server/listener.h"
+#include "server/worker.h"
+
+#include "common/log.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* At one time: signals and other listeners wait meanwhile. */
+#define ACCEPTED_AT_ONCE 64
+/* Before something is tried again that failed for want of descriptors or memory. */
+#define PAUSE_MS 100
+
+static int64_t
+now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static struct worker *
+least_busy(const struct acceptor *acceptor)
+{
+	struct worker *least = &acceptor->workers[0];
+	unsigned int fewest = atomic_load_explicit(&least->connections, memory_order_relaxed);
+
+	for (unsigned int i = 1; i < acceptor->worker_count; i++) {
+		struct worker *worker = &acceptor->workers[i];
+		unsigned int connections = atomic_load_explicit(&worker->connections, memory_order_relaxed);
+
+		if (connections < fewest) {
+			least = worker;
+			fewest = connections;
+		}
+	}
+	return least;
+}
+
+/* " (3 similar messages were left out)", or nothing. */
+static const char *
+more_text(unsigned int suppressed, char text[64])
+{
+	text[0] = '\0';
+	if (suppressed)
+		snprintf(text, 64, " (%u similar messages were left out)", suppressed);
+	return text;
+}
+
+static bool
+is_full(const struct acceptor *acceptor)
+{
+	return acceptor->max && atomic_load(&acceptor->connections) >= acceptor->max;
+}
+
+static void
+hand_over(struct acceptor *acceptor, int fd, const char *peer)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(5, 10);
+	char more[64];
+	unsigned int suppressed;
+	int r;
+
+	if (is_full(acceptor)) {
+		if (log_limit_pass(&limit, &suppressed))
+			log_warning("%s: refused: there are %u connections already (max-connections)%s", peer, acceptor->max,
+				    more_text(suppressed, more));
+		close(fd);
+		return;
+	}
+	/* Before, since the connection may be over before worker_give() returns. */
+	atomic_fetch_add(&acceptor->connections, 1);
+	r = worker_give(least_busy(acceptor), fd, peer);
+	if (r == 0)
+		return;
+	atomic_fetch_sub(&acceptor->connections, 1);
+	close(fd);
+	if (log_limit_pass(&limit, &suppressed))
+		log_error("%s: refused: %s%s", peer, strerror(-r), more_text(suppressed, more));
+}
+
+void
+acceptor_take(struct acceptor *acceptor, const struct listener *listener)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
+
+	for (unsigned int i = 0; i < ACCEPTED_AT_ONCE; i++) {
+		char peer[PEER_MAX];
+		int fd = listener_accept(listener, peer);
+
+		if (fd >= 0) {
+			hand_over(acceptor, fd, peer);
+			continue;
+		}
+		/* Gone before we came; or an error of its network, see accept(2). */
+		if (fd != -EMFILE && fd != -ENFILE && fd != -ENOBUFS && fd != -ENOMEM)
+			return;
+		acceptor->paused_until = now_ms() + PAUSE_MS;
+		if (log_limit_pass(&limit, NULL))
+			log_error("%s: cannot accept connections: %s; they wait%s", listener->text, strerror(-fd),
+				  fd == -EMFILE ? " (ulimit -Hn can be higher, or max-connections lower)" : "");
+		return;
+	}
+}
+
+void
+acceptor_adopt(struct acceptor *acceptor, int fd)
+{
+	char peer[PEER_MAX];
+
+	peer_prepare(fd, peer);
+	hand_over(acceptor, fd, peer);
+}
+
+int
+acceptor_pause(struct acceptor *acceptor)
+{
+	int64_t left = acceptor->paused_until ? acceptor->paused_until - now_ms() : 0;
+
+	if (left <= 0)
+		acceptor->paused_until = 0;
+	return left > 0 ? (int)left : 0;
+}
+
+void
+acceptor_closed(struct acceptor *acceptor)
+{
+	atomic_fetch_sub(&acceptor->connections, 1);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Page-aligned buffers for the data of requests, of one thread: taken and given back without a system call
+ * once they are there, and never more than a limit.  Who gets none waits until one is given back.
+ */
+#ifndef SERVER_BUFFERS_H
+#define SERVER_BUFFERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Sizes are powers of 2 from 4 KiB to 32 MiB, the longest payload of a request. */
+#define BUFFER_SIZES 14
+
+struct buffer {
+	void *memory;        /* NULL: none */
+	unsigned int size;   /* number of the size, 4 KiB << size */
+};
+
+struct buffers {
+	size_t limit;        /* bytes that may be taken at once */
+	size_t taken;        /* bytes */
+	size_t idle_large;   /* bytes of large buffers that nobody has */
+	void *idle[BUFFER_SIZES]; /* lists; each buffer begins with a pointer to the next */
+	void *slabs;         /* what the small ones are cut from; a list as well */
+};
+
+/* `limit`: bytes, at least 32 MiB. */
+void
+buffers_init(struct buffers *buffers, size_t limit);
+
+/* All must have been given back. */
+void
+buffers_fini(struct buffers *buffers);
+
+/* Sets *buffer to one of `length` bytes (1 to 32 MiB) or more.  False: not now. */
+bool
+buffers_take(struct buffers *buffers, size_t length, struct buffer *buffer);
+
+/* Leaves none in *buffer. None is fine. */
+void
+buffers_give(struct buffers *buffers, struct buffer *buffer);
+
+#endif

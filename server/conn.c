@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/conn.h"
+
+#include "server/request.h"
+#include "server/requests.h"
+#include "server/served.h"
+#include "server/worker.h"
+
+#include "common/log.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CONN_OF(completion_, op_) \
+	((struct conn *)((char *)(completion_) - offsetof(struct conn, op_) - offsetof(struct loop_op, completion)))
+
+static void
+received(struct completion *completion, int result);
+static void
+sent(struct completion *completion, int result);
+
+struct conn *
+conn_new(int fd, const char *peer)
+{
+	struct conn *conn = calloc(1, sizeof(*conn));
+
+	if (!conn)
+		return NULL;
+	conn->negotiation = calloc(1, sizeof(*conn->negotiation));
+	conn->input = malloc(CONN_INPUT);
+	if (!conn->negotiation || !conn->input) {
+		free(conn->negotiation);
+		free(conn->input);
+		free(conn);
+		return NULL;
+	}
+	conn->fd = fd;
+	conn->ready_tail = &conn->ready;
+	conn->recv_op.completion.done = received;
+	conn->send_op.completion.done = sent;
+	snprintf(conn->peer, sizeof(conn->peer), "%s", peer);
+	return conn;
+}
+
+static void
+conn_free(struct conn *conn)
+{
+	struct worker *worker = conn->worker;
+
+	*conn->link = conn->next;
+	if (conn->next)
+		conn->next->link = conn->link;
+	if (conn->negotiation)
+		worker->handshakes--;
+	if (conn->served)
+		worker->config->left(worker->config->data, conn->served);
+	atomic_fetch_sub_explicit(&worker->connections, 1, memory_order_relaxed);
+	close(conn->fd);
+	worker->config->closed(worker->config->data);
+	free(conn->negotiation);
+	free(conn->input);
+	free(conn);
+}
+
+/* ---- receiving */
+
+static void
+receive(struct conn *conn)
+{
+	struct loop *loop = conn->worker->loop;
+
+	if (conn->recv_op.active || conn->closing || conn->stalled)
+		return;
+	if (conn->filling) {
+		loop_recv(loop, &conn->recv_op, conn->fd, conn->filling->data + conn->filled,
+			  conn->filling->nbd.length - conn->filled, true);
+		return;
+	}
+	/* A piece of a request is left: it goes to the front. */
+	if (conn->input_start > 0) {
+		memmove(conn->input, conn->input + conn->input_start, conn->input_end - conn->input_start);
+		conn->input_end -= conn->input_start;
+		conn->input_start = 0;
+	}
+	loop_recv(loop, &conn->recv_op, conn->fd, conn->input + conn->input_end, CONN_INPUT - conn->input_end, false);
+}
+
+/* ---- negotiating */
+
+static void
+send_output(struct conn *conn)
+{
+	struct conn_negotiation *negotiation = conn->negotiation;
+
+	conn->iov[0] = (struct iovec){negotiation->bytes, negotiation->output.used};
+	conn->message.msg_iov = conn->iov;
+	conn->message.msg_iovlen = 1;
+	loop_send(conn->worker->loop, &conn->send_op, conn->fd, &conn->message);
+}
+
+/* The output was sent. */
+static void
+begin_requests(struct conn *conn)
+{
+	free(conn->negotiation);
+	conn->negotiation = NULL;
+	conn->worker->handshakes--;
+	conn->context = worker_context(conn->worker, conn->served);
+	if (!conn->context) {
+		conn_end(conn, true);
+		return;
+	}
+	requests_take(conn);
+	receive(conn);
+}
+
+static void
+negotiation_over(struct conn *conn, enum nbd_handshake_result result)
+{
+	const struct nbd_handshake *handshake = &conn->negotiation->handshake;
+
+	if (result == NBD_HANDSHAKE_TRANSMISSION) {
+		conn->session = handshake->session;
+		/* facts is its first member */
+		conn->served = (struct served *)(uintptr_t)handshake->session.export;
+		conn->negotiation->finished = true;
+		return;
+	}
+	if (handshake->reason)
+		log_warning("%s: %s", conn->peer, handshake->reason);
+	conn_end(conn, false);
+}
+
+static void
+negotiate(struct conn *conn)
+{
+	struct conn_negotiation *negotiation = conn->negotiation;
+	enum nbd_handshake_result result;
+	size_t consumed;
+
+	if (conn->send_op.active || negotiation->finished || conn->closing)
+		return;
+	result = nbd_handshake_feed(&negotiation->handshake, conn->input + conn->input_start,
+				    conn->input_end - conn->input_start, &consumed, &negotiation->output);
+	conn->input_start += consumed;
+	if (conn->input_start == conn->input_end)
+		conn->input_start = conn->input_end = 0;
+	if (result != NBD_HANDSHAKE_MORE && result != NBD_HANDSHAKE_FULL)
+		negotiation_over(conn, result);
+	if (negotiation->output.used > 0)
+		send_output(conn);
+	else if (negotiation->finished)
+		begin_requests(conn);
+	else
+		receive(conn);
+}
+
+static void
+negotiation_sent(struct conn *conn)
+{
+	struct conn_negotiation *negotiation = conn->negotiation;
+
+	negotiation->output.used = 0;
+	if (negotiation->finished)
+		begin_requests(conn);
+	else
+		negotiate(conn);
+}
+
+/* ---- completions of sockets */
+
+static void
+received(struct completion *completion, int result)
+{
+	struct conn *conn = CONN_OF(completion, recv_op);
+
+	conn->recv_op.active = false;
+	worker_conn_dirty(conn->worker, conn);
+	if (result == -EINTR || result == -EAGAIN)
+		result = 0;
+	else if (result <= 0) {
+		/* Who is gone without a word may have been in the middle of something. */
+		conn_end(conn, result < 0 || conn->filling || conn->input_end > conn->input_start);
+		return;
+	}
+	if (conn->filling) {
+		conn->filled += (size_t)result;
+		if (conn->filled == conn->filling->nbd.length)
+			requests_filled(conn);
+	} else {
+		conn->input_end += (size_t)result;
+	}
+	if (conn->negotiation) {
+		negotiate(conn);
+		return;
+	}
+	requests_take(conn);
+	receive(conn);
+}
+
+/* Goes on behind the first `n` bytes of the message.  False: nothing is left. */
+static bool
+message_advance(struct msghdr *message, size_t n)
+{
+	while (message->msg_iovlen > 0 && n >= message->msg_iov->iov_len) {
+		n -= message->msg_iov->iov_len;
+		message->msg_iov++;
+		message->msg_iovlen--;
+	}
+	if (message->msg_iovlen == 0)
+		return false;
+	message->msg_iov->iov_base = (char *)message->msg_iov->iov_base + n;
+	message->msg_iov->iov_len -= n;
+	return true;
+}
+
+static void
+sending_over(struct conn *conn)
+{
+	struct request *next;
+
+	for (struct request *request = conn->sending; request; request = next) {
+		next = request->next;
+		requests_over(conn, request);
+	}
+	conn->sending = NULL;
+}
+
+static void
+sent(struct completion *completion, int result)
+{
+	struct conn *conn = CONN_OF(completion, send_op);
+
+	conn->send_op.active = false;
+	worker_conn_dirty(conn->worker, conn);
+	if (result < 0 && result != -EINTR && result != -EAGAIN) {
+		conn_end(conn, true);
+	} else if (!conn->lost && message_advance(&conn->message, result > 0 ? (size_t)result : 0)) {
+		loop_send(conn->worker->loop, &conn->send_op, conn->fd, &conn->message);
+		return;
+	}
+	if (conn->negotiation)
+		negotiation_sent(conn);
+	else
+		sending_over(conn);
+}
+
+/* ---- sending */
+
+static void
+send_replies(struct conn *conn)
+{
+	unsigned int parts = 0;
+	struct request **link;
+
+	if (!conn->ready || conn->send_op.active || conn->sending)
+		return;
+	conn->sending = conn->ready;
+	for (link = &conn->sending; *link && parts + 2 <= 2 * CONN_REPLIES; link = &(*link)->next) {
+		struct request *request = *link;
+
+		if (request->head_length)
+			conn->iov[parts++] = (struct iovec){request->head, request->head_length};
+		if (request->data_length)
+			conn->iov[parts++] = (struct iovec){request->data, request->data_length};
+	}
+	conn->ready = *link;
+	*link = NULL;
+	if (!conn->ready)
+		conn->ready_tail = &conn->ready;
+	conn->message.msg_iov = conn->iov;
+	conn->message.msg_iovlen = parts;
+	loop_send(conn->worker->loop, &conn->send_op, conn->fd, &conn->message);
+}
+
+static void
+drop_replies(struct conn *conn)
+{
+	while (conn->ready) {
+		struct request *request = conn->ready;
+
+		conn->ready = request->next;
+		requests_over(conn, request);
+	}
+	conn->ready_tail = &conn->ready;
+}
+
+void
+conn_settle(struct conn *conn)
+{
+	if (conn->lost)
+		drop_replies(conn);
+	else
+		send_replies(conn);
+	if (!conn->closing && !conn->negotiation && conn->stalled) {
+		requests_take(conn);
+		receive(conn);
+	}
+	/* A request that came only in part is over; one that is under way in the image isn't: its write
+	 * must not land when the client takes it for lost. */
+	if (conn->closing && conn->filling && !conn->recv_op.active) {
+		requests_over(conn, conn->filling);
+		conn->filling = NULL;
+	}
+	/* If it became dirty here, it is settled once more. */
+	if (conn->dirty || !conn->closing || conn->requests > 0 || conn->send_op.active)
+		return;
+	if (conn->recv_op.active) {
+		shutdown(conn->fd, SHUT_RDWR);
+		loop_cancel(conn->worker->loop, &conn->recv_op);
+		return;
+	}
+	conn_free(conn);
+}
+
+void
+conn_end(struct conn *conn, bool now)
+{
+	conn->closing = true;
+	worker_conn_dirty(conn->worker, conn);
+	if (!now || conn->lost)
+		return;
+	conn->lost = true;
+	/* Completes what waits for the peer. */
+	shutdown(conn->fd, SHUT_RDWR);
+	loop_cancel(conn->worker->loop, &conn->recv_op);
+	loop_cancel(conn->worker->loop, &conn->send_op);
+}
+
+/* ---- beginning and end */
+
+void
+conn_start(struct conn *conn, struct worker *worker)
+{
+	struct conn_negotiation *negotiation = conn->negotiation;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	negotiation->deadline = now.tv_sec + worker->config->handshake_limit;
+	negotiation->output = (struct nbd_output){.bytes = negotiation->bytes, .size = sizeof(negotiation->bytes)};
+	conn->worker = worker;
+	conn->next = worker->conns;
+	conn->link = &worker->conns;
+	if (conn->next)
+		conn->next->link = &conn->next;
+	worker->conns = conn;
+	worker->handshakes++;
+	nbd_handshake_init(&negotiation->handshake, &worker->config->handshake);
+	nbd_handshake_greet(&negotiation->handshake, &negotiation->output);
+	send_output(conn);
+}
+
+void
+conn_check_deadline(struct conn *conn, time_t now)
+{
+	if (!conn->negotiation || now < conn->negotiation->deadline || conn->lost)
+		return;
+	log_warning("%s: did not finish the handshake in %u seconds", conn->peer,
+		    conn->worker->config->handshake_limit);
+	conn_end(conn, true);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A connection: negotiates, then takes requests in batches, and sends the replies of a batch together.  It is its
+ * worker's, whose thread alone touches it.
+ */
+#ifndef SERVER_CONN_H
+#define SERVER_CONN_H
+
+#include "server/loop.h"
+
+#include "nbd/handshake.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+#include <time.h>
+
+struct request;
+struct served;
+struct worker;
+struct worker_context;
+
+/* Requests of a connection that are under way at once; the kernel's client sends up to 128. */
+#define CONN_REQUESTS 256
+
+/* Bytes that are received at once: a batch of requests. */
+#define CONN_INPUT ((size_t)64 << 10)
+
+/* Replies that are sent at once. */
+#define CONN_REPLIES 64
+
+/* While a connection negotiates. */
+struct conn_negotiation {
+	struct nbd_handshake handshake;
+	struct nbd_output output;
+	bool finished;               /* when the output is sent, requests follow */
+	time_t deadline;             /* CLOCK_MONOTONIC, seconds */
+	uint8_t bytes[NBD_HANDSHAKE_ROOM];
+};
+
+struct conn {
+	struct worker *worker;
+	int fd;
+	char peer[64];
+	struct conn *next, **link;   /* in the worker's list */
+	struct conn *next_dirty;
+	bool dirty;
+
+	struct conn_negotiation *negotiation; /* NULL: requests are exchanged */
+	struct nbd_session session;
+	struct served *served;
+	struct worker_context *context;
+
+	bool closing;                /* no request is taken any more */
+	bool lost;                   /* replies can't be sent any more */
+	bool stalled;                /* waits for a buffer, or for a request to be over */
+
+	struct loop_op recv_op;
+	uint8_t *input;              /* CONN_INPUT bytes */
+	size_t input_start, input_end;
+	uint64_t to_drop;            /* bytes of a refused request's payload that are still to come */
+	struct request *filling;     /* whose payload comes straight into its buffer */
+	size_t filled;               /* bytes of it that are there */
+
+	unsigned int requests;       /* under way: their reply is not sent yet */
+	struct request *ready, **ready_tail; /* with a reply to send */
+
+	struct loop_op send_op;
+	struct request *sending;
+	struct msghdr message;
+	struct iovec iov[2 * CONN_REPLIES];
+};
+
+/* Takes over a connected socket. NULL: out of memory. */
+struct conn *
+conn_new(int fd, const char *peer);
+
+/* The connection begins, on the worker's thread. */
+void
+conn_start(struct conn *conn, struct worker *worker);
+
+/* Sends replies that are ready, looks at requests that had to wait, and ends the connection (and frees it) when
+ * it is over. */
+void
+conn_settle(struct conn *conn);
+
+/* Takes no more requests; ends when those under way are answered. With `now`, they aren't answered. */
+void
+conn_end(struct conn *conn, bool now);
+
+/* Ends a connection that negotiates for too long. `now`: CLOCK_MONOTONIC, seconds. */
+void
+conn_check_deadline(struct conn *conn, time_t now);
+
+#endif

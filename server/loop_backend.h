@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The two kinds of event loop, for loop.c.
+ */
+#ifndef SERVER_LOOP_BACKEND_H
+#define SERVER_LOOP_BACKEND_H
+
+#include "server/loop.h"
+
+struct loop_backend {
+	int (*init)(struct loop *loop);
+	void (*fini)(struct loop *loop);
+	void (*start)(struct loop *loop, struct loop_op *op, bool all);
+	void (*cancel)(struct loop *loop, struct loop_op *op);
+	int (*turn)(struct loop *loop, int timeout_ms);
+};
+
+struct loop {
+	const struct loop_backend *backend;
+	struct ring *ring; /* NULL: epoll */
+	void *state;
+};
+
+extern const struct loop_backend loop_backend_uring;
+extern const struct loop_backend loop_backend_epoll;
+
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The event loop where io_uring isn't allowed: an operation is tried at once, and if it would block, again
+ * when epoll says that it won't.
+ */
+#include "server/loop_backend.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define EVENTS 64
+
+/* A descriptor has at most one operation that reads and one that writes; both wait here. */
+struct watch {
+	struct loop_op *in, *out;
+	uint32_t armed; /* what epoll was told, one shot */
+	bool known;     /* to epoll */
+};
+
+struct epoll_state {
+	int fd;
+	struct watch *watches; /* by descriptor */
+	size_t watch_count;
+	struct loop_op *finished, **finished_tail; /* their results are in .length */
+};
+
+static int
+epoll_init(struct loop *loop)
+{
+	struct epoll_state *state = calloc(1, sizeof(*state));
+
+	if (!state)
+		return -ENOMEM;
+	state->finished_tail = &state->finished;
+	state->fd = epoll_create1(EPOLL_CLOEXEC);
+	if (state->fd < 0) {
+		int err = -errno;
+
+		free(state);
+		return err;
+	}
+	loop->state = state;
+	return 0;
+}
+
+static void
+epoll_fini(struct loop *loop)
+{
+	struct epoll_state *state = loop->state;
+
+	close(state->fd);
+	free(state->watches);
+	free(state);
+}
+
+static void
+finish(struct epoll_state *state, struct loop_op *op, ssize_t result)
+{
+	op->length = (size_t)result;
+	op->next = NULL;
+	*state->finished_tail = op;
+	state->finished_tail = &op->next;
+}
+
+static struct watch *
+watch_of(struct epoll_state *state, int fd)
+{
+	size_t count = state->watch_count ? state->watch_count : 64;
+	struct watch *watches;
+
+	if ((size_t)fd < state->watch_count)
+		return &state->watches[fd];
+	while (count <= (size_t)fd)
+		count *= 2;
+	watches = realloc(state->watches, count * sizeof(*watches));
+	if (!watches)
+		return NULL;
+	for (size_t i = state->watch_count; i < count; i++)
+		watches[i] = (struct watch){0};
+	state->watches = watches;
+	state->watch_count = count;
+	return &watches[fd];
+}
+
+static void
+arm(struct epoll_state *state, struct watch *watch, int fd)
+{
+	uint32_t wanted = (watch->in ? EPOLLIN | EPOLLRDHUP : 0) | (watch->out ? EPOLLOUT : 0);
+	struct epoll_event event = {.events = wanted | EPOLLONESHOT, .data.fd = fd};
+
+	if (wanted == watch->armed)
+		return;
+	/* A descriptor that was closed, and given out again, is not known any more. */
+	if (!watch->known || (epoll_ctl(state->fd, EPOLL_CTL_MOD, fd, &event) < 0 && errno == ENOENT))
+		epoll_ctl(state->fd, EPOLL_CTL_ADD, fd, &event);
+	watch->known = true;
+	watch->armed = wanted;
+}
+
+static ssize_t
+attempt(struct loop_op *op)
+{
+	ssize_t n;
+
+	do {
+		if (op->kind == LOOP_RECV)
+			n = recv(op->fd, op->buffer, op->length, MSG_DONTWAIT);
+		else
+			n = sendmsg(op->fd, op->message, MSG_DONTWAIT | MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+static void
+wait_for(struct epoll_state *state, struct loop_op *op)
+{
+	struct watch *watch = watch_of(state, op->fd);
+
+	if (!watch) {
+		finish(state, op, -ENOMEM);
+		return;
+	}
+	if (op->kind == LOOP_SEND)
+		watch->out = op;
+	else
+		watch->in = op;
+	arm(state, watch, op->fd);
+}
+
+/* `all` is only worth fewer completions: it isn't needed for what they mean. */
+static void
+epoll_start(struct loop *loop, struct loop_op *op, bool all)
+{
+	struct epoll_state *state = loop->state;
+	ssize_t n = op->kind == LOOP_POLL ? -EAGAIN : attempt(op);
+
+	(void)all;
+	if (n == -EAGAIN)
+		wait_for(state, op);
+	else
+		finish(state, op, n);
+}
+
+static void
+epoll_cancel(struct loop *loop, struct loop_op *op)
+{
+	struct epoll_state *state = loop->state;
+	struct watch *watch = watch_of(state, op->fd);
+
+	if (!watch || (watch->in != op && watch->out != op))
+		return; /* it is finished */
+	if (watch->in == op)
+		watch->in = NULL;
+	else
+		watch->out = NULL;
+	arm(state, watch, op->fd);
+	finish(state, op, -ECANCELED);
+}
+
+static void
+ready(struct epoll_state *state, struct loop_op **place)
+{
+	struct loop_op *op = *place;
+	ssize_t n = op->kind == LOOP_POLL ? 0 : attempt(op);
+
+	if (n == -EAGAIN)
+		return;
+	*place = NULL;
+	finish(state, op, n);
+}
+
+static void
+event_came(struct epoll_state *state, const struct epoll_event *event)
+{
+	struct watch *watch = &state->watches[event->data.fd];
+
+	watch->armed = 0;
+	if (watch->in && event->events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+		ready(state, &watch->in);
+	if (watch->out && event->events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
+		ready(state, &watch->out);
+	if (watch->in || watch->out)
+		arm(state, watch, event->data.fd);
+}
+
+/* Those that are there now: what they start may finish at once, and has to wait for the next turn. */
+static void
+call_finished(struct epoll_state *state)
+{
+	struct loop_op *op = state->finished;
+
+	state->finished = NULL;
+	state->finished_tail = &state->finished;
+	while (op) {
+		struct loop_op *next = op->next;
+
+		op->completion.done(&op->completion, (int)(ssize_t)op->length);
+		op = next;
+	}
+}
+
+static int
+epoll_turn(struct loop *loop, int timeout_ms)
+{
+	struct epoll_state *state = loop->state;
+	struct epoll_event events[EVENTS];
+	int n = epoll_wait(state->fd, events, EVENTS, state->finished ? 0 : timeout_ms);
+
+	if (n < 0 && errno != EINTR)
+		return -errno;
+	for (int i = 0; i < n; i++)
+		event_came(state, &events[i]);
+	call_finished(state);
+	return 0;
+}
+
+const struct loop_backend loop_backend_epoll = {
+	.init = epoll_init,
+	.fini = epoll_fini,
+	.start = epoll_start,
+	.cancel = epoll_cancel,
+	.turn = epoll_turn,
+};

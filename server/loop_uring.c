@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The event loop on io_uring: a turn is one system call.
+ */
+#include "server/loop_backend.h"
+
+#include "engine/ring.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+
+/* What can be queued between two submissions; more only costs one submission more. */
+#define ENTRIES 1024
+/* Operations under way: two for each connection and all that images' contexts have.  Completions beyond
+ * that number wait in the kernel, at a cost. */
+#define IN_FLIGHT 16384
+
+/* Completions are looked for only when we come to wait for them: nothing interrupts the thread meanwhile
+ * (Linux 6.1); else as ring_init() has it. */
+static int
+make_ring(struct ring *ring)
+{
+	int r = ring_init(ring, ENTRIES, IN_FLIGHT, IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN, RING_FILES);
+
+	return r == -EINVAL ? ring_init(ring, ENTRIES, IN_FLIGHT, 0, RING_FILES) : r;
+}
+
+static int
+uring_init(struct loop *loop)
+{
+	struct ring *ring = malloc(sizeof(*ring));
+	int r = ring ? make_ring(ring) : -ENOMEM;
+
+	if (r < 0) {
+		free(ring);
+		return r;
+	}
+	loop->ring = ring;
+	return 0;
+}
+
+static void
+uring_fini(struct loop *loop)
+{
+	/* The cancellations themselves may still be on their way. */
+	while (loop->ring->in_flight > 0 && ring_run(loop->ring, 1) == 0)
+		;
+	ring_fini(loop->ring);
+	free(loop->ring);
+}
+
+static void
+uring_start(struct loop *loop, struct loop_op *op, bool all)
+{
+	struct io_uring_sqe *sqe = ring_queue(loop->ring);
+
+	switch (op->kind) {
+	case LOOP_RECV:
+		io_uring_prep_recv(sqe, op->fd, op->buffer, op->length, all ? MSG_WAITALL : 0);
+		break;
+	case LOOP_SEND:
+		io_uring_prep_sendmsg(sqe, op->fd, op->message, MSG_NOSIGNAL | MSG_WAITALL);
+		break;
+	case LOOP_POLL:
+		io_uring_prep_poll_add(sqe, op->fd, POLLIN);
+		break;
+	}
+	io_uring_sqe_set_data(sqe, &op->completion);
+}
+
+static void
+cancelled(struct completion *completion, int result)
+{
+	(void)completion;
+	(void)result;
+}
+
+static void
+uring_cancel(struct loop *loop, struct loop_op *op)
+{
+	static struct completion nobody = {.done = cancelled};
+	struct io_uring_sqe *sqe = ring_queue(loop->ring);
+
+	io_uring_prep_cancel(sqe, &op->completion, 0);
+	io_uring_sqe_set_data(sqe, &nobody);
+}
+
+static int
+uring_turn(struct loop *loop, int timeout_ms)
+{
+	return ring_run_for(loop->ring, timeout_ms);
+}
+
+const struct loop_backend loop_backend_uring = {
+	.init = uring_init,
+	.fini = uring_fini,
+	.start = uring_start,
+	.cancel = uring_cancel,
+	.turn = uring_turn,
+};

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The file with the server's process ID: it is there as long as clients can connect.
+ */
+#ifndef SERVER_PID_FILE_H
+#define SERVER_PID_FILE_H
+
+struct pid_file {
+	int fd;           /* -1: none is wanted */
+	const char *path; /* borrowed */
+};
+
+/* Before privileges are dropped. `path` NULL: none is wanted.  Returns 0, or -errno with *error a sentence (caller
+ * frees), as the next. */
+int
+pid_file_open(struct pid_file *file, const char *path, char **error);
+
+/* When clients can connect. */
+int
+pid_file_write(struct pid_file *file, char **error);
+
+/* Removes the file, or empties it where it may not be removed. */
+void
+pid_file_close(struct pid_file *file);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A request of a client, from its header to the last byte of its reply.
+ *
+ * Reads, and writes, that follow each other without a gap in one batch are merged: the first of them leads,
+ * has the buffer and the operation; each has its own reply.
+ */
+#ifndef SERVER_REQUEST_H
+#define SERVER_REQUEST_H
+
+#include "server/buffers.h"
+
+#include "engine/io.h"
+#include "nbd/reply.h"
+#include "nbd/request.h"
+
+struct conn;
+
+struct request {
+	struct io io;              /* of the leader; of each, when a merged one failed and is tried again */
+	struct conn *conn;
+	struct nbd_request nbd;
+	struct request *leader;    /* itself if it is alone */
+	struct request *member;    /* the next that is merged with it */
+	struct request *next;      /* in a list of the connection or of the worker */
+	struct buffer buffer;      /* the leader's */
+	unsigned int users;        /* the leader's: members whose replies are not sent */
+	char *data;                /* its part of the leader's buffer */
+	size_t data_length;        /* bytes that follow the header of the reply */
+	size_t head_length;
+	uint8_t head[NBD_REPLY_MAX];
+};
+
+#endif

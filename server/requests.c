@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/requests.h"
+
+#include "server/conn.h"
+#include "server/request.h"
+#include "server/served.h"
+#include "server/worker.h"
+
+#include "engine/extent.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Most bytes that adjacent requests are merged to: the engine splits larger ones anyway. */
+#define MERGE_MAX ((size_t)128 << 10)
+
+/* For the extents of one reply: up to 1,000 or 2,000 of them. */
+#define STATUS_SIZE ((size_t)16 << 10)
+
+static void
+finish(struct request *request)
+{
+	struct conn *conn = request->conn;
+
+	request->next = NULL;
+	*conn->ready_tail = request;
+	conn->ready_tail = &request->next;
+	worker_conn_dirty(conn->worker, conn);
+}
+
+static void
+reply_error(struct request *request, enum nbd_error error, const char *message)
+{
+	request->data_length = 0;
+	request->head_length = nbd_reply_error(&request->conn->session, &request->nbd, error, message, request->head);
+	finish(request);
+}
+
+static void
+reply(struct request *request, int result)
+{
+	const struct nbd_session *session = &request->conn->session;
+
+	if (result < 0) {
+		reply_error(request, nbd_reply_errno(&request->nbd, result), NULL);
+		return;
+	}
+	if (request->nbd.type == NBD_CMD_READ) {
+		request->data_length = request->nbd.length;
+		request->head_length = nbd_reply_data(session, &request->nbd, request->nbd.offset,
+						      (uint32_t)request->nbd.length, true, request->head);
+	} else {
+		request->data_length = 0;
+		request->head_length = nbd_reply_done(session, &request->nbd, request->head);
+	}
+	finish(request);
+}
+
+static void
+done_alone(struct io *io)
+{
+	reply((struct request *)io, io->result);
+}
+
+static void
+submit(struct request *request, void (*done)(struct io *io))
+{
+	struct worker_context *context = request->conn->context;
+
+	request->io.done = done;
+	context->submitted = true;
+	io_submit(context->ctx, &request->io);
+}
+
+static enum io_op
+operation(const struct nbd_request *nbd)
+{
+	switch (nbd->type) {
+	case NBD_CMD_READ:
+		return IO_READ;
+	case NBD_CMD_WRITE:
+		return IO_WRITE;
+	case NBD_CMD_FLUSH:
+		return IO_FLUSH;
+	case NBD_CMD_TRIM:
+		return IO_DISCARD;
+	default:
+		return IO_ZERO;
+	}
+}
+
+static unsigned int
+io_flags(const struct nbd_request *nbd)
+{
+	unsigned int flags = nbd->flags & NBD_CMD_FLAG_FUA ? IO_FUA : 0;
+
+	if (nbd->type != NBD_CMD_WRITE_ZEROES)
+		return flags;
+	return flags | (nbd->flags & NBD_CMD_FLAG_NO_HOLE ? 0 : IO_MAY_UNMAP) |
+	       (nbd->flags & NBD_CMD_FLAG_FAST_ZERO ? IO_FAST : 0);
+}
+
+/* Each member's own operation, on its part of the leader's buffer. */
+static void
+prepare(struct request *request)
+{
+	request->io.op = operation(&request->nbd);
+	request->io.flags = io_flags(&request->nbd);
+	request->io.offset = request->nbd.offset;
+	request->io.length = request->nbd.length;
+	request->io.buffer = request->data;
+}
+
+/* The error is of one or some of the merged requests: each is tried by itself, to find out. */
+static void
+done_merged(struct io *io)
+{
+	struct request *leader = (struct request *)io, *next;
+	int result = io->result;
+
+	for (struct request *request = leader; request; request = next) {
+		next = request->member;
+		if (result < 0) {
+			prepare(request);
+			submit(request, done_alone);
+		} else {
+			reply(request, 0);
+		}
+	}
+}
+
+/* A request structure that counts as under way. */
+static struct request *
+begin(struct conn *conn, const struct nbd_request *nbd)
+{
+	struct request *request = worker_request_take(conn->worker);
+
+	if (!request)
+		return NULL;
+	request->conn = conn;
+	request->nbd = *nbd;
+	request->leader = request;
+	request->member = NULL;
+	request->users = 1;
+	request->buffer = (struct buffer){0};
+	request->data = NULL;
+	request->data_length = request->head_length = 0;
+	conn->requests++;
+	return request;
+}
+
+void
+requests_over(struct conn *conn, struct request *request)
+{
+	struct request *leader = request->leader;
+
+	conn->requests--;
+	if (request != leader)
+		worker_request_give(conn->worker, request);
+	if (--leader->users > 0)
+		return;
+	buffers_give(&conn->worker->buffers, &leader->buffer);
+	worker_request_give(conn->worker, leader);
+}
+
+/* ---- taking requests */
+
+/* One that was decoded and judged, with its place in the input. */
+struct taken {
+	struct nbd_request nbd;
+	struct nbd_check check;
+	enum nbd_verdict verdict;
+	const uint8_t *payload;
+	size_t there; /* bytes of the payload that are in the input */
+};
+
+/* The request at `at` of the input.  1; 0: its header is not complete; -EPROTO. */
+static int
+decode(const struct conn *conn, size_t at, struct taken *taken)
+{
+	size_t size = nbd_request_size(&conn->session);
+	int r;
+
+	if (conn->input_end - at < size)
+		return 0;
+	r = nbd_request_decode(&conn->session, conn->input + at, &taken->nbd);
+	if (r < 0)
+		return r;
+	taken->verdict = nbd_request_check(&conn->session, &taken->nbd, &taken->check);
+	taken->payload = conn->input + at + size;
+	taken->there = conn->input_end - at - size;
+	if (taken->there > taken->check.payload)
+		taken->there = (size_t)taken->check.payload;
+	return 1;
+}
+
+static size_t
+size_in_input(const struct conn *conn, const struct taken *taken)
+{
+	return nbd_request_size(&conn->session) + taken->there;
+}
+
+/* Whether `next` goes on where a read or write that ends at `end` has ended, in the same way. */
+static bool
+goes_on(const struct taken *first, const struct taken *next, uint64_t end)
+{
+	return next->verdict == NBD_VERDICT_SERVE && next->nbd.type == first->nbd.type &&
+	       next->nbd.flags == first->nbd.flags && next->nbd.offset == end && next->there == next->check.payload;
+}
+
+/* Appends to the leader the requests behind it that can be merged with it; *length grows by them, and
+ * *at passes them. */
+static void
+merge(struct conn *conn, const struct taken *first, struct request *leader, size_t *length, size_t *at)
+{
+	struct request *last = leader;
+	struct taken next;
+
+	while (conn->requests < CONN_REQUESTS && decode(conn, *at, &next) == 1 &&
+	       goes_on(first, &next, first->nbd.offset + *length) && *length + next.nbd.length <= MERGE_MAX) {
+		struct request *request = begin(conn, &next.nbd);
+
+		if (!request)
+			return;
+		request->leader = leader;
+		leader->users++;
+		last->member = request;
+		last = request;
+		*length += next.nbd.length;
+		*at += size_in_input(conn, &next);
+	}
+}
+
+static void
+abandon(struct conn *conn, struct request *leader)
+{
+	struct request *next;
+
+	for (struct request *request = leader->member; request; request = next) {
+		next = request->member;
+		requests_over(conn, request);
+	}
+	requests_over(conn, leader);
+}
+
+/* The buffer is there: tells each member its part, and takes payloads that are in the input. */
+static void
+distribute(struct conn *conn, const struct request *leader, size_t at)
+{
+	char *data = leader->buffer.memory;
+
+	for (struct request *request = (struct request *)leader; request; request = request->member) {
+		struct taken taken;
+
+		decode(conn, at, &taken);
+		request->data = data;
+		memcpy(data, taken.payload, taken.there);
+		data += request->nbd.length;
+		at += size_in_input(conn, &taken);
+	}
+}
+
+static bool
+answer(struct conn *conn, const struct taken *taken)
+{
+	struct request *request = begin(conn, &taken->nbd);
+
+	if (!request)
+		return false;
+	if (taken->verdict == NBD_VERDICT_NOTHING)
+		reply(request, 0);
+	else
+		reply_error(request, taken->check.error, taken->check.message);
+	conn->to_drop = taken->check.payload - taken->there;
+	conn->input_start += size_in_input(conn, taken);
+	return true;
+}
+
+/* There is no memory now.  When nobody has any that could be given back, waiting is in vain. */
+static bool
+refuse_for_memory(struct conn *conn, const struct taken *taken)
+{
+	struct taken refused = *taken;
+
+	if (conn->worker->buffers.taken > 0)
+		return false;
+	refused.verdict = NBD_VERDICT_REFUSE;
+	refused.check.error = NBD_ENOMEM;
+	refused.check.message = "the server is out of memory";
+	return answer(conn, &refused);
+}
+
+/* A read or a write.  False: no memory now. */
+static bool
+transfer(struct conn *conn, const struct taken *taken)
+{
+	struct request *leader = begin(conn, &taken->nbd);
+	size_t length = taken->nbd.length;
+	size_t at = conn->input_start + size_in_input(conn, taken);
+
+	if (!leader)
+		return false;
+	if (taken->there == taken->check.payload && length < MERGE_MAX)
+		merge(conn, taken, leader, &length, &at);
+	if (!buffers_take(&conn->worker->buffers, length, &leader->buffer)) {
+		abandon(conn, leader);
+		return refuse_for_memory(conn, taken);
+	}
+	distribute(conn, leader, conn->input_start);
+	conn->input_start = at;
+	if (taken->there < taken->check.payload) {
+		conn->filling = leader;
+		conn->filled = taken->there;
+		return true;
+	}
+	prepare(leader);
+	leader->io.length = length;
+	submit(leader, leader->member ? done_merged : done_alone);
+	return true;
+}
+
+void
+requests_filled(struct conn *conn)
+{
+	struct request *request = conn->filling;
+
+	conn->filling = NULL;
+	prepare(request);
+	submit(request, done_alone);
+}
+
+static int
+add_extent(void *data, uint64_t offset, uint64_t length, bool hole)
+{
+	(void)offset;
+	return nbd_status_add(data, length, hole ? NBD_STATE_HOLE | NBD_STATE_ZERO : 0) ? 0 : 1;
+}
+
+static bool
+block_status(struct conn *conn, const struct nbd_request *nbd)
+{
+	struct request *request = begin(conn, nbd);
+	struct nbd_status status;
+	int r;
+
+	if (!request)
+		return false;
+	if (!buffers_take(&conn->worker->buffers, STATUS_SIZE, &request->buffer)) {
+		abandon(conn, request);
+		return false;
+	}
+	nbd_status_init(&status, &conn->session, &request->nbd, request->buffer.memory, STATUS_SIZE);
+	r = extents_visit(conn->served->image, nbd->offset, nbd->length, nbd->flags & NBD_CMD_FLAG_REQ_ONE, add_extent,
+			  &status);
+	if (r < 0) {
+		log_error("%s: extents of %llu bytes at offset %llu failed: %s", conn->served->facts.name,
+			  (unsigned long long)nbd->length, (unsigned long long)nbd->offset, strerror(-r));
+		reply_error(request, nbd_reply_errno(nbd, r), NULL);
+		return true;
+	}
+	request->data = request->buffer.memory;
+	request->data_length = nbd_status_finish(&status);
+	finish(request);
+	return true;
+}
+
+/* What has no payload in either direction. */
+static bool
+other(struct conn *conn, const struct nbd_request *nbd)
+{
+	struct request *request;
+
+	if (nbd->type == NBD_CMD_BLOCK_STATUS)
+		return block_status(conn, nbd);
+	request = begin(conn, nbd);
+	if (!request)
+		return false;
+	if (nbd->type == NBD_CMD_CACHE) {
+		reply(request, image_cache(conn->served->image, nbd->offset, nbd->length));
+		return true;
+	}
+	prepare(request);
+	submit(request, done_alone);
+	return true;
+}
+
+/* False: it has to wait. */
+static bool
+take_one(struct conn *conn, const struct taken *taken)
+{
+	const struct nbd_request *nbd = &taken->nbd;
+
+	switch (taken->verdict) {
+	case NBD_VERDICT_SERVE:
+		if (nbd->type == NBD_CMD_READ || nbd->type == NBD_CMD_WRITE)
+			return transfer(conn, taken);
+		if (!other(conn, nbd))
+			return false;
+		break;
+	case NBD_VERDICT_NOTHING:
+	case NBD_VERDICT_REFUSE:
+		return answer(conn, taken);
+	case NBD_VERDICT_DISCONNECT:
+		conn_end(conn, false);
+		break;
+	case NBD_VERDICT_DROP:
+		log_warning("%s: %s: the connection is closed", conn->peer, taken->check.message);
+		conn_end(conn, true);
+		break;
+	}
+	conn->input_start += size_in_input(conn, taken);
+	return true;
+}
+
+static void
+drop(struct conn *conn)
+{
+	size_t there = conn->input_end - conn->input_start;
+	size_t n = conn->to_drop < there ? (size_t)conn->to_drop : there;
+
+	conn->input_start += n;
+	conn->to_drop -= n;
+}
+
+void
+requests_take(struct conn *conn)
+{
+	struct taken taken;
+	int r = 1;
+
+	/* It may have been resized. */
+	conn->session.size = image_size(conn->served->image);
+	conn->stalled = false;
+	while (!conn->closing && !conn->filling) {
+		drop(conn);
+		if (conn->to_drop)
+			break;
+		r = decode(conn, conn->input_start, &taken);
+		if (r <= 0)
+			break;
+		if (conn->requests >= CONN_REQUESTS || !take_one(conn, &taken)) {
+			conn->stalled = true;
+			conn->worker->starved = true;
+			break;
+		}
+	}
+	if (r < 0) {
+		log_warning("%s: what came is no request: the connection is closed", conn->peer);
+		conn_end(conn, true);
+	}
+	if (conn->input_start == conn->input_end)
+		conn->input_start = conn->input_end = 0;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A served export: an image, and what clients are told of it.
+ */
+#ifndef SERVER_SERVED_H
+#define SERVER_SERVED_H
+
+#include "engine/image.h"
+#include "nbd/export.h"
+
+#include <stdbool.h>
+
+struct served {
+	struct nbd_export facts; /* const while it is served; its strings are owned by this structure */
+	struct image *image;
+	unsigned int number;     /* of all exports that the server ever had: a worker's index */
+	_Atomic unsigned int connections;
+	struct served *next;
+};
+
+#endif

@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/server.h"
+
+#include "server/acceptor.h"
+#include "server/activation.h"
+#include "server/command_line.h"
+#include "server/exports.h"
+#include "server/listener.h"
+#include "server/pid_file.h"
+#include "server/readiness.h"
+#include "server/status.h"
+#include "server/user.h"
+#include "server/worker.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "control/control_socket.h"
+#include "engine/backend.h"
+#include "engine/reclaim.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <time.h>
+
+enum poll_slot {
+	POLL_SIGNAL,
+	POLL_WAKE,
+	POLL_LISTENER,
+};
+
+struct server {
+	struct server_config *config;
+	const struct command_line *line;
+	struct exports *exports;
+	struct listener *listeners;
+	struct control_socket *control;
+	struct status status;
+	struct pid_file pid_file;
+	struct user user;
+	struct worker_config worker_config;
+	struct worker *workers;
+	unsigned int worker_count;
+	unsigned int started;        /* workers */
+	unsigned int passed;         /* listening sockets */
+	struct acceptor acceptor;
+	struct pollfd *polled;
+	unsigned int poll_count;
+	int signals;                 /* signalfd */
+	int wake;                    /* eventfd: something has happened on another thread */
+	bool ending;
+	bool abort;                  /* a second signal: don't wait any longer */
+};
+
+/* ---- what workers tell; on their threads */
+
+static void
+wake(void *data)
+{
+	struct server *server = data;
+
+	eventfd_write(server->wake, 1);
+}
+
+static void
+left(void *data, struct served *served)
+{
+	struct server *server = data;
+
+	exports_left(server->exports, served);
+}
+
+static void
+forgotten(void *data, struct served *served)
+{
+	struct server *server = data;
+
+	exports_forgotten(server->exports, served);
+}
+
+static void
+closed(void *data)
+{
+	struct server *server = data;
+
+	acceptor_closed(&server->acceptor);
+	wake(server);
+}
+
+/* ---- starting */
+
+/* Says in the log why something failed. */
+static int
+failed(int r, const char *error)
+{
+	if (r < 0)
+		log_error("%s", error ? error : strerror(-r));
+	return r;
+}
+
+/* Each connection takes a descriptor. */
+static void
+raise_file_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int
+catch_signals(struct server *server)
+{
+	sigset_t set;
+
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	server->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (server->signals < 0)
+		return -errno;
+	server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return server->wake < 0 ? -errno : 0;
+}
+
+static unsigned int
+processors(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned int)CPU_COUNT(&set) : 1;
+}
+
+static int
+open_exports(struct server *server)
+{
+	struct server_config *config = server->config;
+
+	server->exports = exports_new(server->workers, server->worker_count, wake, server);
+	if (!server->exports)
+		return failed(-ENOMEM, NULL);
+	while (config->exports) {
+		struct export_config *export = config->exports;
+		char *CLEANUP_FREE error = NULL;
+		int r;
+
+		config->exports = export->next;
+		r = exports_add(server->exports, export, &error);
+		if (r < 0)
+			return failed(r, error);
+	}
+	return 0;
+}
+
+/* Those of --fd; they must be there before anything else takes their numbers. */
+static int
+check_fds(const struct server_config *config, char **error)
+{
+	int fd, r = 0;
+
+	for (char **text = config->fd; r == 0 && text && *text; text++) {
+		r = activation_parse_fd(*text, &fd, error);
+		if (r == 0)
+			r = activation_check(fd, false, error);
+	}
+	return r;
+}
+
+static int
+open_sockets(struct server *server)
+{
+	const struct server_config *config = server->config;
+	char *CLEANUP_FREE error = NULL;
+	int r = listeners_open(&server->listeners, config, server->passed, &error);
+
+	server->status = (struct status){
+		.config = config,
+		.exports = server->exports,
+		.workers = server->workers,
+		.worker_count = server->worker_count,
+	};
+	if (r == 0 && config->control)
+		r = control_socket_new(config->control, status_handle, &server->status, &server->control, &error);
+	if (r == 0)
+		r = pid_file_open(&server->pid_file, config->pid_file, &error);
+	return failed(r, error);
+}
+
+/* What has to be done as root, and then no longer being root. */
+static int
+use_privileges(struct server *server)
+{
+	const struct server_config *config = server->config;
+	const struct rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
+	char *CLEANUP_FREE error = NULL;
+	int r = 0;
+
+	if (config->swap) {
+		/* What another user may lock counts from now on. */
+		if (config->user)
+			setrlimit(RLIMIT_MEMLOCK, &unlimited);
+		r = reclaim_lock_memory(&error);
+	}
+	if (r == 0 && config->user)
+		r = user_become(&server->user, &error);
+	if (r == 0 && config->swap)
+		log_info("swap=on: memory locked, I/O flusher, out-of-memory killer kept away");
+	return failed(r, error);
+}
+
+static int
+start_workers(struct server *server)
+{
+	char reason[REASON_MAX];
+
+	server->worker_config = (struct worker_config){
+		.handshake = {
+			.exports = server->config->list ? &exports_listed : &exports_unlisted,
+			.data = server->exports,
+			.options = NBD_HANDSHAKE_OPTIONS,
+			.skip = NBD_HANDSHAKE_SKIP,
+			.tls = NBD_TLS_OFF,
+		},
+		.left = left,
+		.closed = closed,
+		.forgotten = forgotten,
+		.data = server,
+		.use_ring = exports_use_ring(server->exports) && backend_works(ENGINE_IO_URING, reason) == 0,
+		.handshake_limit = server->config->handshake_limit,
+		.memory_limit = server->config->memory,
+	};
+	for (; server->started < server->worker_count; server->started++) {
+		int r = worker_start(&server->workers[server->started], &server->worker_config);
+
+		if (r < 0) {
+			log_error("cannot start thread %u: %s", server->started + 1, strerror(-r));
+			return r;
+		}
+	}
+	return 0;
+}
+
+static int
+prepare_polling(struct server *server)
+{
+	unsigned int count = POLL_LISTENER;
+
+	for (const struct listener *listener = server->listeners; listener; listener = listener->next)
+		count++;
+	server->polled = calloc(count, sizeof(*server->polled));
+	if (!server->polled)
+		return failed(-ENOMEM, NULL);
+	server->poll_count = count;
+	server->polled[POLL_SIGNAL] = (struct pollfd){.fd = server->signals, .events = POLLIN};
+	server->polled[POLL_WAKE] = (struct pollfd){.fd = server->wake, .events = POLLIN};
+	return 0;
+}
+
+/* From here on clients can be served. */
+static int
+announce(struct server *server)
+{
+	const struct server_config *config = server->config;
+	char *CLEANUP_FREE error = NULL;
+	int fd, r = server->control ? control_socket_start(server->control) : 0;
+
+	if (r == 0)
+		r = pid_file_write(&server->pid_file, &error);
+	if (r < 0)
+		return failed(r, error);
+	for (const struct listener *listener = server->listeners; listener; listener = listener->next)
+		log_info("listening on %s", listener->text);
+	for (char **text = config->fd; text && *text; text++) {
+		if (activation_parse_fd(*text, &fd, &error) == 0)
+			acceptor_adopt(&server->acceptor, fd);
+	}
+	readiness_ready();
+	return 0;
+}
+
+/* What is wrong with the start itself, before anything is opened: descriptors that should have been inherited have no
+ * other use yet. */
+static int
+look_around(struct server *server)
+{
+	const struct server_config *config = server->config;
+	char *CLEANUP_FREE error = NULL;
+	int r = check_fds(config, &error);
+
+	if (r == 0 && config->activation != TRISTATE_OFF) {
+		r = activation_take(config->activation == TRISTATE_ON, &error);
+		server->passed = r > 0 ? (unsigned int)r : 0;
+	}
+	if (r >= 0)
+		r = readiness_init(config->notify_fd, &error);
+	if (r == 0 && config->user)
+		r = user_find(&server->user, config->user, &error);
+	if (r < 0)
+		return failed(r, error);
+	if (config->swap && (r = reclaim_serve(&error)) < 0)
+		log_error("--swap: %s", error ? error : strerror(-r));
+	return r;
+}
+
+static int
+start(struct server *server)
+{
+	int r;
+
+	raise_file_limit();
+	r = look_around(server);
+	if (r < 0)
+		return r;
+	r = catch_signals(server);
+	if (r < 0)
+		return failed(r, NULL);
+	server->worker_count = server->config->threads ? server->config->threads : processors();
+	server->workers = calloc(server->worker_count, sizeof(*server->workers));
+	if (!server->workers)
+		return failed(-ENOMEM, NULL);
+	server->acceptor = (struct acceptor){
+		.workers = server->workers,
+		.worker_count = server->worker_count,
+		.max = server->config->max_connections,
+	};
+	r = open_exports(server);
+	if (r == 0)
+		r = open_sockets(server);
+	if (r == 0)
+		r = use_privileges(server);
+	if (r == 0)
+		r = start_workers(server);
+	if (r == 0)
+		r = prepare_polling(server);
+	return r < 0 ? r : announce(server);
+}
+
+/* ---- serving */
+
+static void
+report_difference(const char *name)
+{
+	log_warning("%s has changed, which needs a restart of the server", name);
+}
+
+static void
+reload(struct server *server)
+{
+	struct server_config config;
+	char *CLEANUP_FREE error = NULL;
+	int r;
+
+	readiness_reloading();
+	r = command_line_configure(server->line, &config, &error);
+	if (r < 0) {
+		log_error("%s; everything stays as it is", error ? error : strerror(-r));
+	} else {
+		config_visit_differences(server->config, &config, report_difference);
+		exports_reload(server->exports, &config);
+		config_fini(&config);
+		log_info("the configuration was read again");
+	}
+	readiness_ready();
+}
+
+static void
+signal_came(struct server *server)
+{
+	struct signalfd_siginfo info;
+
+	while (read(server->signals, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGHUP && !server->ending) {
+			reload(server);
+		} else if (info.ssi_signo != SIGHUP) {
+			server->abort = server->ending;
+			server->ending = true;
+		}
+	}
+}
+
+static bool
+is_over(struct server *server)
+{
+	/* Only the connections of --fd were to be served. */
+	if (!server->listeners && atomic_load(&server->acceptor.connections) == 0)
+		server->ending = true;
+	return server->ending;
+}
+
+static void
+serve(struct server *server)
+{
+	eventfd_t count;
+
+	while (!is_over(server)) {
+		int pause = acceptor_pause(&server->acceptor);
+		struct pollfd *polled = server->polled + POLL_LISTENER;
+
+		for (const struct listener *listener = server->listeners; listener; listener = listener->next, polled++)
+			*polled = (struct pollfd){.fd = pause ? -1 : listener->fd, .events = POLLIN};
+		/* It fails for want of memory, or is interrupted: then there is nothing in .revents. */
+		if (poll(server->polled, server->poll_count, pause ? pause : -1) <= 0)
+			continue;
+		if (server->polled[POLL_SIGNAL].revents)
+			signal_came(server);
+		if (server->polled[POLL_WAKE].revents) {
+			eventfd_read(server->wake, &count);
+			exports_reap(server->exports);
+		}
+		polled = server->polled + POLL_LISTENER;
+		for (const struct listener *listener = server->listeners; listener; listener = listener->next, polled++) {
+			if (polled->revents && !server->ending)
+				acceptor_take(&server->acceptor, listener);
+		}
+	}
+}
+
+/* ---- ending */
+
+static void
+stop_workers(struct server *server, bool abort_)
+{
+	for (unsigned int i = 0; i < server->started; i++)
+		worker_stop(&server->workers[i], abort_);
+}
+
+static int64_t
+now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Waits until what is under way is answered. */
+static void
+drain(struct server *server)
+{
+	int64_t end = now_ms() + (int64_t)server->config->drain_limit * 1000;
+	unsigned int connections;
+	eventfd_t count;
+	int64_t left_ms;
+
+	stop_workers(server, false);
+	while ((connections = atomic_load(&server->acceptor.connections)) > 0 && !server->abort &&
+	       (left_ms = end - now_ms()) > 0) {
+		if (poll(server->polled, POLL_LISTENER, (int)left_ms) <= 0)
+			continue;
+		if (server->polled[POLL_SIGNAL].revents)
+			signal_came(server);
+		if (server->polled[POLL_WAKE].revents)
+			eventfd_read(server->wake, &count);
+	}
+	if (connections == 0)
+		return;
+	log_warning("%u connections are closed with requests unanswered", connections);
+	stop_workers(server, true);
+}
+
+static void
+end(struct server *server)
+{
+	/* Nobody can connect any more, nor change anything. */
+	listeners_close(&server->listeners);
+	control_socket_free(steal_pointer(&server->control));
+	if (server->polled)
+		drain(server);
+	else
+		stop_workers(server, true);
+	for (unsigned int i = 0; i < server->started; i++)
+		worker_join(&server->workers[i]);
+	exports_free(server->exports);
+	pid_file_close(&server->pid_file);
+	user_fini(&server->user);
+	free(server->polled);
+	free(server->workers);
+	if (server->wake >= 0)
+		close(server->wake);
+	if (server->signals >= 0)
+		close(server->signals);
+}
+
+int
+server_run(struct server_config *config, const struct command_line *line)
+{
+	struct server server = {.config = config, .line = line, .pid_file.fd = -1, .signals = -1, .wake = -1};
+	int r = start(&server);
+
+	if (r == 0) {
+		serve(&server);
+		log_info("ending");
+		readiness_stopping();
+	}
+	end(&server);
+	return r;
+}

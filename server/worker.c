@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/worker.h"
+
+#include "server/conn.h"
+#include "server/request.h"
+#include "server/served.h"
+
+#include "common/log.h"
+#include "engine/ioctx.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Request structures are made so many at a time. */
+#define REQUESTS_PER_SLAB 64
+
+/* ---- contexts */
+
+static void
+context_event(struct completion *completion, int result)
+{
+	struct worker_context *context =
+		(struct worker_context *)((char *)completion - offsetof(struct worker_context, event) -
+					  offsetof(struct loop_op, completion));
+	eventfd_t count;
+
+	context->event.active = false;
+	if (result < 0)
+		return;
+	eventfd_read(ioctx_event(context->ctx), &count);
+	context->submitted = true;
+	if (context->leaving)
+		return;
+	if (!context->worker->stopping || context->worker->conns)
+		loop_poll(context->worker->loop, &context->event, ioctx_event(context->ctx));
+}
+
+struct worker_context *
+worker_context(struct worker *worker, struct served *served)
+{
+	struct worker_context *context = worker->contexts;
+
+	while (context && context->served != served)
+		context = context->next;
+	if (context)
+		return context;
+	context = calloc(1, sizeof(*context));
+	if (!context || image_host_context(served->image, loop_ring(worker->loop), &context->ctx) < 0) {
+		free(context);
+		return NULL;
+	}
+	context->worker = worker;
+	context->served = served;
+	context->next = worker->contexts;
+	worker->contexts = context;
+	context->event.completion.done = context_event;
+	loop_poll(worker->loop, &context->event, ioctx_event(context->ctx));
+	return context;
+}
+
+void
+worker_forget(struct worker *worker, struct served *served)
+{
+	struct worker_context *context = worker->contexts;
+
+	while (context && context->served != served)
+		context = context->next;
+	if (!context) {
+		worker->config->forgotten(worker->config->data, served);
+		return;
+	}
+	context->leaving = worker->leaving = true;
+	loop_cancel(worker->loop, &context->event);
+}
+
+/* Not while completions are called: theirs may be among them. */
+static void
+free_leaving(struct worker *worker)
+{
+	if (!worker->leaving)
+		return;
+	worker->leaving = false;
+	for (struct worker_context **at = &worker->contexts; *at;) {
+		struct worker_context *context = *at;
+
+		if (!context->leaving || context->event.active) {
+			worker->leaving = worker->leaving || context->leaving;
+			at = &context->next;
+			continue;
+		}
+		*at = context->next;
+		image_unhost_context(context->served->image, context->ctx);
+		worker->config->forgotten(worker->config->data, context->served);
+		free(context);
+	}
+}
+
+/* ---- requests */
+
+struct request *
+worker_request_take(struct worker *worker)
+{
+	struct request *request = worker->idle;
+
+	if (!request) {
+		/* The first of a slab links the slabs. */
+		struct request *slab = calloc(REQUESTS_PER_SLAB, sizeof(*slab));
+
+		if (!slab)
+			return NULL;
+		slab->next = worker->request_slabs;
+		worker->request_slabs = slab;
+		for (unsigned int i = 1; i < REQUESTS_PER_SLAB; i++)
+			worker_request_give(worker, &slab[i]);
+		request = worker->idle;
+	}
+	worker->idle = request->next;
+	return request;
+}
+
+void
+worker_request_give(struct worker *worker, struct request *request)
+{
+	request->next = worker->idle;
+	worker->idle = request;
+}
+
+static void
+free_requests(struct worker *worker)
+{
+	while (worker->request_slabs) {
+		struct request *slab = worker->request_slabs;
+
+		worker->request_slabs = slab->next;
+		free(slab);
+	}
+}
+
+/* ---- turns */
+
+void
+worker_conn_dirty(struct worker *worker, struct conn *conn)
+{
+	if (conn->dirty)
+		return;
+	conn->dirty = true;
+	conn->next_dirty = worker->dirty;
+	worker->dirty = conn;
+}
+
+static bool
+run_contexts(struct worker *worker)
+{
+	bool ran = false;
+
+	for (struct worker_context *context = worker->contexts; context; context = context->next) {
+		if (!context->submitted)
+			continue;
+		context->submitted = false;
+		ioctx_run(context->ctx, false);
+		ran = true;
+	}
+	return ran;
+}
+
+static void
+settle_conns(struct worker *worker)
+{
+	while (worker->dirty) {
+		struct conn *conn = worker->dirty;
+
+		worker->dirty = conn->next_dirty;
+		conn->dirty = false;
+		conn_settle(conn);
+	}
+}
+
+/* What had no memory left looks again when some may have been given back. */
+static void
+wake_stalled(struct worker *worker)
+{
+	if (!worker->starved)
+		return;
+	worker->starved = false;
+	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
+		if (conn->stalled)
+			worker_conn_dirty(worker, conn);
+	}
+}
+
+static void
+settle(struct worker *worker)
+{
+	wake_stalled(worker);
+	for (struct worker_context *context = worker->contexts; context; context = context->next)
+		context->submitted = context->submitted || ioctx_wants_run(context->ctx);
+	/* Twice at the most, but for operations that are done as soon as they are submitted. */
+	while (run_contexts(worker) || worker->dirty)
+		settle_conns(worker);
+	free_leaving(worker);
+}
+
+static int
+timeout_of(const struct worker *worker)
+{
+	for (struct worker_context *context = worker->contexts; context; context = context->next) {
+		/* It polls, or completions have made room for what waits. */
+		if (ioctx_wants_run(context->ctx))
+			return 0;
+	}
+	return worker->handshakes ? 1000 : -1;
+}
+
+static void
+check_deadlines(struct worker *worker)
+{
+	struct timespec now;
+
+	if (!worker->handshakes)
+		return;
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	if (now.tv_sec == worker->checked)
+		return;
+	worker->checked = now.tv_sec;
+	for (struct conn *conn = worker->conns; conn; conn = conn->next)
+		conn_check_deadline(conn, now.tv_sec);
+}
+
+/* ---- the mailbox */
+
+static void
+end_conns(struct worker *worker, bool now)
+{
+	for (struct conn *conn = worker->conns; conn; conn = conn->next)
+		conn_end(conn, now || conn->negotiation);
+}
+
+static void
+open_mailbox(struct worker *worker)
+{
+	struct worker_message *messages;
+	struct conn *arrived;
+	bool stop, abort_;
+
+	pthread_mutex_lock(&worker->mutex);
+	arrived = worker->arrived;
+	worker->arrived = NULL;
+	messages = worker->messages;
+	worker->messages = NULL;
+	stop = worker->stop;
+	abort_ = worker->abort;
+	pthread_mutex_unlock(&worker->mutex);
+	while (arrived) {
+		struct conn *conn = arrived;
+
+		arrived = conn->next;
+		conn_start(conn, worker);
+	}
+	while (messages) {
+		struct worker_message *message = messages;
+
+		messages = message->next;
+		message->deliver(worker, message);
+	}
+	if (!stop)
+		return;
+	worker->stopping = true;
+	end_conns(worker, abort_);
+}
+
+static void
+mail_came(struct completion *completion, int result)
+{
+	struct worker *worker = (struct worker *)((char *)completion - offsetof(struct worker, event_op) -
+						  offsetof(struct loop_op, completion));
+	eventfd_t count;
+
+	worker->event_op.active = false;
+	if (result < 0)
+		return;
+	eventfd_read(worker->event, &count);
+	open_mailbox(worker);
+	loop_poll(worker->loop, &worker->event_op, worker->event);
+}
+
+/* ---- the thread */
+
+static bool
+turn(struct worker *worker)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(1, 10);
+	int r = loop_turn(worker->loop, timeout_of(worker));
+
+	if (r < 0 && log_limit_pass(&limit, NULL))
+		log_error("event loop: %s; trying again", strerror(-r));
+	check_deadlines(worker);
+	settle(worker);
+	return !worker->stopping || worker->conns;
+}
+
+/* Nobody uses it any more: what is under way is only polls of events. */
+static void
+clean_up(struct worker *worker)
+{
+	loop_cancel(worker->loop, &worker->event_op);
+	while (worker->event_op.active)
+		loop_turn(worker->loop, -1);
+	while (worker->contexts) {
+		struct worker_context *context = worker->contexts;
+
+		loop_cancel(worker->loop, &context->event);
+		while (context->event.active)
+			loop_turn(worker->loop, -1);
+		worker->contexts = context->next;
+		image_unhost_context(context->served->image, context->ctx);
+		free(context);
+	}
+	loop_free(worker->loop);
+	buffers_fini(&worker->buffers);
+	free_requests(worker);
+}
+
+static void
+tell_started(struct worker *worker, int result)
+{
+	pthread_mutex_lock(&worker->mutex);
+	worker->started = true;
+	worker->start_result = result;
+	pthread_cond_signal(&worker->started_changed);
+	pthread_mutex_unlock(&worker->mutex);
+}
+
+static void *
+work(void *data)
+{
+	struct worker *worker = data;
+	int r = loop_new(&worker->loop, worker->config->use_ring);
+
+	if (r < 0) {
+		tell_started(worker, r);
+		return NULL;
+	}
+	buffers_init(&worker->buffers, worker->config->memory_limit);
+	worker->event_op.completion.done = mail_came;
+	loop_poll(worker->loop, &worker->event_op, worker->event);
+	tell_started(worker, 0);
+	while (turn(worker))
+		;
+	clean_up(worker);
+	return NULL;
+}
+
+int
+worker_start(struct worker *worker, const struct worker_config *config)
+{
+	sigset_t all, before;
+	int r;
+
+	*worker = (struct worker){.config = config};
+	worker->event = eventfd(0, EFD_CLOEXEC);
+	if (worker->event < 0)
+		return -errno;
+	pthread_mutex_init(&worker->mutex, NULL);
+	pthread_cond_init(&worker->started_changed, NULL);
+	/* Signals are for the main thread. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = -pthread_create(&worker->thread, NULL, work, worker);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (r < 0) {
+		close(worker->event);
+		return r;
+	}
+	pthread_mutex_lock(&worker->mutex);
+	while (!worker->started)
+		pthread_cond_wait(&worker->started_changed, &worker->mutex);
+	r = worker->start_result;
+	pthread_mutex_unlock(&worker->mutex);
+	if (r < 0)
+		worker_join(worker);
+	return r;
+}
+
+int
+worker_give(struct worker *worker, int fd, const char *peer)
+{
+	struct conn *conn = conn_new(fd, peer);
+
+	if (!conn)
+		return -ENOMEM;
+	atomic_fetch_add_explicit(&worker->connections, 1, memory_order_relaxed);
+	pthread_mutex_lock(&worker->mutex);
+	conn->next = worker->arrived;
+	worker->arrived = conn;
+	pthread_mutex_unlock(&worker->mutex);
+	eventfd_write(worker->event, 1);
+	return 0;
+}
+
+void
+worker_post(struct worker *worker, struct worker_message *message)
+{
+	pthread_mutex_lock(&worker->mutex);
+	message->next = worker->messages;
+	worker->messages = message;
+	pthread_mutex_unlock(&worker->mutex);
+	eventfd_write(worker->event, 1);
+}
+
+void
+worker_stop(struct worker *worker, bool abort_)
+{
+	pthread_mutex_lock(&worker->mutex);
+	worker->stop = true;
+	worker->abort = worker->abort || abort_;
+	pthread_mutex_unlock(&worker->mutex);
+	eventfd_write(worker->event, 1);
+}
+
+void
+worker_join(struct worker *worker)
+{
+	pthread_join(worker->thread, NULL);
+	pthread_cond_destroy(&worker->started_changed);
+	pthread_mutex_destroy(&worker->mutex);
+	close(worker->event);
+}

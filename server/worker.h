@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A worker: a thread with an event loop, its connections, its contexts of the images that they use, and its
+ * buffers.  Workers share nothing that is written for a request.
+ */
+#ifndef SERVER_WORKER_H
+#define SERVER_WORKER_H
+
+#include "server/buffers.h"
+#include "server/loop.h"
+
+#include "nbd/handshake.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+struct conn;
+struct ioctx;
+struct request;
+struct served;
+
+/* What all connections of a server have in common; const while workers run. */
+struct worker_config {
+	struct nbd_handshake_config handshake;
+	/* A connection has let go of its export. */
+	void (*left)(void *data, struct served *served);
+	/* A connection is over. */
+	void (*closed)(void *data);
+	/* The worker knows no longer of an export: see worker_forget(). */
+	void (*forgotten)(void *data, struct served *served);
+	void *data;
+	bool use_ring;               /* io_uring works here */
+	unsigned int handshake_limit; /* seconds */
+	size_t memory_limit;         /* bytes of buffers, per worker */
+};
+
+/* A worker's context of an image. */
+struct worker_context {
+	struct served *served;
+	struct ioctx *ctx;
+	struct loop_op event;
+	struct worker *worker;
+	bool submitted;              /* operations that ioctx_run() has not seen yet */
+	bool leaving;                /* to be freed when `event` is not under way any more */
+	struct worker_context *next;
+};
+
+/* Something to be done on the worker's thread, embedded by its owner. */
+struct worker_message {
+	void (*deliver)(struct worker *worker, struct worker_message *message);
+	void *data;
+	struct worker_message *next; /* the worker's */
+};
+
+struct worker {
+	const struct worker_config *config;
+	pthread_t thread;
+	int event;                   /* eventfd: there is something in what the mutex guards */
+
+	pthread_mutex_t mutex;       /* guards the mailbox, which follows */
+	struct conn *arrived;
+	struct worker_message *messages;
+	bool stop;                   /* answer what is under way, then end */
+	bool abort;                  /* end at once */
+	pthread_cond_t started_changed;
+	bool started;
+	int start_result;            /* 0 or -errno */
+
+	/* The thread's own. */
+	struct loop *loop;
+	struct loop_op event_op;
+	struct worker_context *contexts;
+	struct buffers buffers;
+	struct conn *conns;
+	struct conn *dirty;          /* with replies to send, or requests to look at again */
+	struct request *idle;        /* requests that are not in use */
+	struct request *request_slabs;
+	unsigned int handshakes;     /* connections that negotiate */
+	time_t checked;              /* CLOCK_MONOTONIC, seconds: when their deadlines were */
+	bool starved;                /* a connection is stalled for want of memory */
+	bool leaving;                /* a context is */
+	bool stopping;
+	_Atomic unsigned int connections; /* for the status */
+};
+
+/* Starts the thread; returns when its loop runs.  0 or -errno. */
+int
+worker_start(struct worker *worker, const struct worker_config *config);
+
+/* Gives it a connected socket, which it owns from now on. `peer` (a text for the log) is copied. */
+int
+worker_give(struct worker *worker, int fd, const char *peer);
+
+/* Has message->deliver() called on the worker's thread soon; not at all if it ends before. */
+void
+worker_post(struct worker *worker, struct worker_message *message);
+
+/* Tells it to answer what is under way and to end; with `abort`, to end at once. */
+void
+worker_stop(struct worker *worker, bool abort);
+
+/* Waits for its end. */
+void
+worker_join(struct worker *worker);
+
+/* On the worker's thread: frees its context of an image that no connection uses and none will use again, then
+ * calls config->forgotten(). */
+void
+worker_forget(struct worker *worker, struct served *served);
+
+/* For connections, on the worker's thread: */
+
+/* The worker's context of an image, made on first use; NULL: it can't be (said in the log). */
+struct worker_context *
+worker_context(struct worker *worker, struct served *served);
+
+/* A request structure, or NULL: out of memory. */
+struct request *
+worker_request_take(struct worker *worker);
+void
+worker_request_give(struct worker *worker, struct request *request);
+
+/* Has conn_settle() called at the end of this turn. */
+void
+worker_conn_dirty(struct worker *worker, struct conn *conn);
+
+#endif

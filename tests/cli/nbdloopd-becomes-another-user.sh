@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# With --user, nbdloopd opens its images and sockets as root and then has no privileges any more; other users
+# than root are told that they can't.
+. "$(dirname "$0")/../lib/functions.sh"
+
+require_root "becoming another user"
+require setpriv
+image=$dir/disk.img
+truncate -s 1M "$image"
+chmod 600 "$image"
+
+start_nbdloopd --user nobody --control "$dir/control" "$image"
+for field in Uid Gid; do
+	ids=$(sed -n "s/^$field:[[:blank:]]*//p" "/proc/$pid/status" | tr '\t' '\n' | sort -u)
+	flag=$(tr UG ug <<<"${field:0:1}")
+	expect_equal "$field" "$(id -"$flag" nobody)" "$ids"
+done
+expect_equal "effective capabilities" 0000000000000000 "$(sed -n 's/^CapEff:[[:blank:]]*//p' "/proc/$pid/status")"
+expect_equal "groups" "$(id -G nobody)" "$(sed -n 's/^Groups:[[:blank:]]*//p' "/proc/$pid/status" | sed 's/ *$//')"
+expect_equal size 1048576 "$(nbdinfo --size "$uri")"
+expect_equal pid "$pid" "$(control "$dir/control" status pid)"
+control "$dir/control" "add other=/etc/shadow" error | grep -q 'Permission denied' || fail "it can still read everything"
+stop_server
+
+# By number.
+start_nbdloopd --user 12345 "$image"
+expect_equal "user" 12345 "$(stat -c %u "/proc/$pid")"
+stop_server
+
+chmod 755 "$dir"
+chmod 666 "$image"
+as_nobody=(setpriv --reuid nobody --regid nogroup --clear-groups --)
+program=$top_builddir/server/nbdloopd
+"${as_nobody[@]}" test -x "$program" || { cp "$program" "$dir/nbdloopd" && program=$dir/nbdloopd; }
+chmod 777 "$dir"
+"${as_nobody[@]}" "$program" --user daemon -U "$dir/x.sock" "$image" >"$dir/x.log" 2>&1 && fail "it became another user"
+log=$dir/x.log expect_log '--user: cannot become user [0-9]+: Operation not permitted; only root can'
+[ ! -e "$dir/x.sock" ] || fail "the socket is still there"

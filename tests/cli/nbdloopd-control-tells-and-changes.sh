@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# nbdloopd's control socket tells the status as JSON, with connections and their clients, and changes what can
+# change while clients are connected: direct I/O, the size, the exports.
+. "$(dirname "$0")/../lib/functions.sh"
+
+require_python_nbd
+image=$dir/disk.img
+socket=$dir/control
+
+status_is_right()
+{
+	rm -f "$image"
+	truncate -s 10M "$image"
+	start_nbdloopd --control "$socket" --threads=2 --engine="$engine" --direct-io=on --offset=1M --depth=5 \
+		--export "disk=$image,description=of mine"
+	expect_equal "mode of the socket" 600 "$(stat -c %a "$socket")"
+	"$python" - "$uri" "$socket" "$image" "$pid" "$engine" <<'EOF2' >"$dir/check.log" 2>&1 || fail "wrong status"
+import json, os, socket, sys
+import nbd
+uri, path, image, pid, engine = sys.argv[1:]
+control = socket.socket(socket.AF_UNIX)
+control.connect(path)
+answers = control.makefile("rw")
+
+def status():
+    answers.write("status\n")
+    answers.flush()
+    return json.loads(answers.readline())
+
+s = status()
+assert set(s) == {"program", "version", "pid", "swap", "threads", "max_connections", "exports", "connections"}, s.keys()
+assert (s["program"], s["pid"], s["swap"], s["threads"], s["max_connections"]) == ("nbdloopd", int(pid), False, 2, 100)
+assert s["connections"] == []
+(e,) = s["exports"]
+wanted = {"name": "disk", "description": "of mine", "file": image, "size": 9 << 20, "offset": 1 << 20, "connections": 0,
+          "read_only": False, "engine": engine, "direct_io": True, "lock": "exclusive", "depth": 5}
+for key, value in wanted.items():
+    assert e[key] == value and type(e[key]) is type(value), (key, e[key], value)
+
+clients = [nbd.NBD() for _ in range(3)]
+for h in clients:
+    h.connect_uri(uri)
+    h.pwrite(b"x" * 4096, 0)
+half = socket.socket(socket.AF_UNIX)
+half.connect(uri.partition("socket=")[2])
+assert half.recv(18).startswith(b"NBDMAGIC")
+s = status()
+assert s["exports"][0]["connections"] == 3
+assert s["exports"][0]["counters"]["writes"] == 3, s["exports"][0]["counters"]
+assert s["exports"][0]["counters"]["write_bytes"] == 3 * 4096
+assert sorted(str(c["export"]) for c in s["connections"]) == ["None", "disk", "disk", "disk"], s["connections"]
+assert {c["thread"] for c in s["connections"]} == {0, 1}, s["connections"]
+assert all(f"pid {os.getpid()}, uid {os.getuid()}" in c["client"] for c in s["connections"]), s["connections"]
+EOF2
+	stop_server
+	[ ! -e "$socket" ] || fail "the server left its control socket behind"
+}
+
+each_engine status_is_right
+
+ask() # REQUEST [PATH.IN.THE.ANSWER]
+{
+	control "$socket" "$@"
+}
+
+refuses() # REQUEST REGEX
+{
+	ask "$1" error >"$dir/answer.log" || fail "no error: $1"
+	grep -qE "$2" "$dir/answer.log" || fail "the answer to '$1' doesn't tell: $2"
+}
+
+size_of() # EXPORT
+{
+	nbdinfo --size "nbd+unix:///$1?socket=$sock" 2>"$dir/nbdinfo.log"
+}
+
+rm -f "$image"
+truncate -s 10M "$image" "$dir/second.img"
+start_nbdloopd --control "$socket" --sector-size=1024 --export "disk=$image"
+
+# A client that is connected keeps its size; the next sees the new one.
+truncate -s 20M "$image"
+expect_equal "size before" 10485760 "$(size_of disk)"
+expect_equal "size in the answer" 20971520 "$(ask resize size)"
+expect_equal "size after" 20971520 "$(size_of disk)"
+
+direct=$(ask status exports.0.direct_io)
+if [ "$direct" = true ]; then
+	expect_equal "direct I/O" false "$(ask 'set direct-io=off' direct_io)"
+	nbdinfo --can cache "$uri" || fail "without direct I/O, clients should be offered to fill the cache"
+	expect_equal "direct I/O" true "$(ask 'set direct-io=on export=disk' direct_io)"
+	nbdinfo --can cache "$uri" && fail "with direct I/O, there is no cache to offer"
+fi
+
+expect_equal "name in the answer" "second" "$(ask "add second=$dir/second.img,read-only=on" name)"
+expect_equal "size of the second" 10485760 "$(size_of second)"
+expect_equal "an option of the server for the second" 1024 "$(ask status exports.1.sector_size)"
+expect_equal "an option of its own" true "$(ask status exports.1.read_only)"
+refuses "add second=$image" 'export "second": there is one of that name already'
+refuses "add third=$image" 'same image as that of the export "disk"'
+refuses "add third=$dir/none" 'none: No such file'
+refuses "add third=$dir/none,colour=blue" 'unknown option colour'
+refuses 'resize' 'which export'
+refuses 'resize export=third' 'no such export'
+refuses 'remove export=third' 'no such export'
+expect_equal "the removed one" second "$(ask 'remove export=second' removed)"
+size_of second && fail "the removed export can still be used"
+expect_equal "exports" null "$(ask status exports.0.description)"
+ask status exports.1 >"$dir/answer.log" 2>&1 && fail "the removed export is in the status"
+expect_equal "name in the answer" "second" "$(ask "add second=$dir/second.img" name)"
+stop_server

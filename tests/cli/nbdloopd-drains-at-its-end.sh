@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# At SIGTERM, nbdloopd lets nobody connect any more, carries out and answers the requests that it has taken, closes
+# idle connections, and ends with status 0.  A write that was answered is in the image.
+. "$(dirname "$0")/../lib/functions.sh"
+
+require_python_nbd
+image=$dir/disk.img
+
+drains()
+{
+	rm -f "$image"
+	truncate -s 64M "$image"
+	start_nbdloopd --engine="$engine" --threads=2 "$image"
+	"$python" - "$uri" "$pid" "$image" <<'EOF2' >"$dir/client.log" 2>&1 || fail "wrong end with engine $engine"
+import nbd, os, signal, sys, time
+uri, pid, image = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+idle = nbd.NBD()
+idle.connect_uri(uri)
+busy = [nbd.NBD() for _ in range(4)]
+for h in busy:
+    h.connect_uri(uri)
+size = 1 << 20
+answered = []
+for n, h in enumerate(busy):
+    for i in range(16):
+        offset = (n * 16 + i) * size
+        data = bytes([1 + n * 16 + i]) * size
+        def done(err, offset=offset, byte=data[0]):
+            if err.value == 0:
+                answered.append((offset, byte))
+            return 1
+        h.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(data)), offset, completion=done)
+# Some are on their way.
+while not answered:
+    for h in busy:
+        h.poll(0)
+os.kill(pid, signal.SIGTERM)
+for h in busy:
+    while h.aio_in_flight() > 0 and not h.aio_is_dead() and not h.aio_is_closed():
+        try:
+            h.poll(1000)
+        except nbd.Error:
+            break
+# The signal takes a moment to be noticed.
+end = time.monotonic() + 10
+try:
+    while time.monotonic() < end:
+        idle.pread(512, 0)
+    sys.exit("an idle connection is served after SIGTERM")
+except nbd.Error:
+    pass
+print(len(answered), "of 64 writes were answered")
+with open(image, "rb") as f:
+    for offset, byte in answered:
+        f.seek(offset)
+        if f.read(size) != bytes([byte]) * size:
+            sys.exit(f"the answered write at {offset} is not in the image")
+EOF2
+	end_process server
+	expect_equal "status at the end" 0 "$end_status"
+	[ ! -e "$sock" ] || fail "the socket is still there"
+	expect_log '^nbdloopd: ending$'
+	reject_log 'unanswered'
+}
+
+each_engine drains
+
+# A client that doesn't take its replies can't keep the server: after the limit, it is disconnected.
+start_nbdloopd --drain-limit=1 "$image"
+cat >"$dir/deaf.py" <<'EOF2'
+import nbd, sys, time
+h = nbd.NBD()
+h.connect_uri(sys.argv[1])
+buffers = [nbd.Buffer(8 << 20) for _ in range(16)]
+for buffer in buffers:
+    h.aio_pread(buffer, 0)
+while h.aio_get_direction() & nbd.AIO_DIRECTION_WRITE:
+    h.aio_notify_write()
+print("sent", flush=True)
+time.sleep(600)
+EOF2
+spawn deaf "$python" "$dir/deaf.py" "$uri"
+wait_until "the requests are sent" grep -q sent "$dir/deaf.log"
+sleep 0.5
+stop_server
+expect_log 'requests unanswered'
+
+# A second signal is obeyed at once.
+start_nbdloopd --drain-limit=600 "$image"
+server_pid=$pid
+end_process deaf TERM
+rm "$dir/deaf.log"
+spawn deaf "$python" "$dir/deaf.py" "$uri"
+wait_until "the requests are sent" grep -q sent "$dir/deaf.log"
+sleep 0.5
+kill -TERM "$server_pid"
+sleep 0.5
+process_gone "$server_pid" && fail "it didn't wait for the client"
+stop_server

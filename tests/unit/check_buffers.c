@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Buffers for the data of requests: aligned, reused, and never more than the limit.
+ */
+#include "server/buffers.h"
+
+#include <check.h>
+#include <stdint.h>
+#include <string.h>
+
+#define KIB ((size_t)1024)
+#define MIB (KIB * KIB)
+
+static struct buffers buffers;
+
+START_TEST(buffer_has_room_for_its_length_and_is_aligned)
+{
+	static const size_t lengths[] = {1, 4096, 4097, 65536, 65537, MIB, 32 * MIB};
+	struct buffer buffer;
+
+	buffers_init(&buffers, 64 * MIB);
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		ck_assert(buffers_take(&buffers, lengths[i], &buffer));
+		ck_assert_uint_eq((uintptr_t)buffer.memory % 4096, 0);
+		memset(buffer.memory, 1, lengths[i]);
+		buffers_give(&buffers, &buffer);
+		ck_assert_ptr_null(buffer.memory);
+	}
+	buffers_fini(&buffers);
+}
+END_TEST
+
+START_TEST(buffers_in_use_do_not_overlap)
+{
+	struct buffer taken[600];
+
+	buffers_init(&buffers, 64 * MIB);
+	for (unsigned int i = 0; i < 600; i++) {
+		ck_assert(buffers_take(&buffers, 8192, &taken[i]));
+		memset(taken[i].memory, (int)(i % 251), 8192);
+	}
+	for (unsigned int i = 0; i < 600; i++) {
+		const unsigned char *bytes = taken[i].memory;
+
+		ck_assert_uint_eq(bytes[0], i % 251);
+		ck_assert_uint_eq(bytes[8191], i % 251);
+		buffers_give(&buffers, &taken[i]);
+	}
+	buffers_fini(&buffers);
+}
+END_TEST
+
+START_TEST(given_back_buffer_is_taken_again)
+{
+	struct buffer small, large;
+	void *memory;
+
+	buffers_init(&buffers, 64 * MIB);
+	ck_assert(buffers_take(&buffers, 4096, &small));
+	ck_assert(buffers_take(&buffers, MIB, &large));
+	memory = large.memory;
+	buffers_give(&buffers, &large);
+	ck_assert(buffers_take(&buffers, MIB - 1, &large));
+	ck_assert_ptr_eq(large.memory, memory);
+	buffers_give(&buffers, &large);
+	buffers_give(&buffers, &small);
+	buffers_fini(&buffers);
+}
+END_TEST
+
+START_TEST(limit_holds_until_something_is_given_back)
+{
+	struct buffer first, second, third;
+
+	buffers_init(&buffers, 32 * MIB);
+	ck_assert(buffers_take(&buffers, 16 * MIB, &first));
+	ck_assert(buffers_take(&buffers, 16 * MIB, &second));
+	ck_assert(!buffers_take(&buffers, 1, &third));
+	buffers_give(&buffers, &first);
+	ck_assert(!buffers_take(&buffers, 16 * MIB + 1, &third));
+	ck_assert(buffers_take(&buffers, 1, &third));
+	buffers_give(&buffers, &third);
+	buffers_give(&buffers, &second);
+	buffers_fini(&buffers);
+}
+END_TEST
+
+START_TEST(longest_request_is_served_when_it_is_alone)
+{
+	struct buffer idle[3], longest;
+
+	/* Idle buffers of other sizes are in the way, and go. */
+	buffers_init(&buffers, 32 * MIB);
+	for (unsigned int i = 0; i < 3; i++)
+		ck_assert(buffers_take(&buffers, 8 * MIB, &idle[i]));
+	for (unsigned int i = 0; i < 3; i++)
+		buffers_give(&buffers, &idle[i]);
+	ck_assert_uint_eq(buffers.idle_large, 24 * MIB);
+	ck_assert(buffers_take(&buffers, 32 * MIB, &longest));
+	ck_assert_uint_eq(buffers.idle_large, 0);
+	memset(longest.memory, 1, 32 * MIB);
+	buffers_give(&buffers, &longest);
+	buffers_fini(&buffers);
+}
+END_TEST
+
+START_TEST(none_can_be_given_back)
+{
+	struct buffer none = {0};
+
+	buffers_init(&buffers, 32 * MIB);
+	buffers_give(&buffers, &none);
+	ck_assert_uint_eq(buffers.taken, 0);
+	buffers_fini(&buffers);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("buffers");
+	TCase *tcase = tcase_create("buffers");
+	SRunner *runner;
+	int failed;
+
+	tcase_add_test(tcase, buffer_has_room_for_its_length_and_is_aligned);
+	tcase_add_test(tcase, buffers_in_use_do_not_overlap);
+	tcase_add_test(tcase, given_back_buffer_is_taken_again);
+	tcase_add_test(tcase, limit_holds_until_something_is_given_back);
+	tcase_add_test(tcase, longest_request_is_served_when_it_is_alone);
+	tcase_add_test(tcase, none_can_be_given_back);
+	suite_add_tcase(suite, tcase);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}

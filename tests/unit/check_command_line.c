@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What nbdloopd's command line and configuration file mean.
+ */
+#include "server/command_line.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ARGUMENTS_MAX 32
+
+static struct command_line line;
+static struct server_config config;
+static char *arguments[ARGUMENTS_MAX];
+static char *error;
+static char config_path[] = "check_command_line.conf";
+
+/* As the program does it.  The arguments, up to NULL. */
+static int
+configure(const char *first, ...)
+{
+	va_list rest;
+	int count = 1, r;
+
+	arguments[0] = strdup("nbdloopd");
+	va_start(rest, first);
+	for (const char *text = first; text; text = va_arg(rest, const char *)) {
+		ck_assert_int_lt(count, ARGUMENTS_MAX - 1);
+		arguments[count++] = strdup(text);
+	}
+	va_end(rest);
+	arguments[count] = NULL;
+	error = NULL;
+	r = command_line_parse(&line, count, arguments, &error);
+	return r < 0 ? r : command_line_configure(&line, &config, &error);
+}
+
+static void
+forget(bool configured)
+{
+	if (configured)
+		config_fini(&config);
+	command_line_fini(&line);
+	for (int i = 0; arguments[i]; i++)
+		free(arguments[i]);
+	arguments[0] = NULL;
+	free(error);
+}
+
+#define assert_configured(...) \
+	ck_assert_msg(configure(__VA_ARGS__, NULL) == 0, "refused: %s", error)
+
+/* The error holds `hint`. */
+#define assert_refused(hint, ...)                                                              \
+	do {                                                                                   \
+		ck_assert_int_lt(configure(__VA_ARGS__, NULL), 0);                             \
+		ck_assert_msg(error && strstr(error, hint), "'%s' doesn't tell '%s'", error, hint); \
+		forget(false);                                                                 \
+	} while (0)
+
+static void
+write_config(const char *text)
+{
+	FILE *file = fopen(config_path, "w");
+
+	ck_assert_ptr_nonnull(file);
+	fputs(text, file);
+	ck_assert_int_eq(fclose(file), 0);
+}
+
+static const struct export_config *
+nth_export(unsigned int n)
+{
+	const struct export_config *export = config.exports;
+
+	while (n-- > 0 && export)
+		export = export->next;
+	ck_assert_ptr_nonnull(export);
+	return export;
+}
+
+START_TEST(one_image_is_the_export_without_a_name)
+{
+	assert_configured("disk.img");
+	ck_assert_str_eq(nth_export(0)->name, "");
+	ck_assert_str_eq(nth_export(0)->file, "disk.img");
+	ck_assert_ptr_null(nth_export(0)->next);
+	ck_assert_uint_eq(config.max_connections, 100);
+	ck_assert_uint_eq(config.handshake_limit, 10);
+	ck_assert_ptr_null(config.unix_socket);
+	forget(true);
+}
+END_TEST
+
+START_TEST(options_may_stand_behind_the_image_and_be_short)
+{
+	assert_configured("disk.img", "-rU", "a.sock", "-p10810", "--unix=b.sock", "--swap", "--offset", "1M");
+	ck_assert_uint_eq(nth_export(0)->read_only, TRISTATE_ON);
+	ck_assert_uint_eq(nth_export(0)->image.offset, 1 << 20);
+	ck_assert_str_eq(config.unix_socket[0], "a.sock");
+	ck_assert_str_eq(config.unix_socket[1], "b.sock");
+	ck_assert_ptr_null(config.unix_socket[2]);
+	ck_assert_uint_eq(config.port, 10810);
+	ck_assert_uint_eq(config.swap, TRISTATE_ON);
+	forget(true);
+	assert_configured("--read-only=off", "--", "-strange.img");
+	ck_assert_uint_eq(nth_export(0)->read_only, TRISTATE_OFF);
+	ck_assert_str_eq(nth_export(0)->file, "-strange.img");
+	forget(true);
+}
+END_TEST
+
+START_TEST(exports_have_common_options_and_their_own)
+{
+	assert_configured("--depth=3", "--export", "a=x.img,depth=5,description=b,,c", "--export", "=y,,z.img", "-r",
+			  "--export", "d=p=q.img");
+	ck_assert_str_eq(nth_export(0)->name, "a");
+	ck_assert_uint_eq(nth_export(0)->image.depth, 5);
+	ck_assert_str_eq(nth_export(0)->description, "b,c");
+	ck_assert_uint_eq(nth_export(0)->read_only, TRISTATE_ON);
+	ck_assert_str_eq(nth_export(1)->name, "");
+	ck_assert_str_eq(nth_export(1)->file, "y,z.img");
+	ck_assert_uint_eq(nth_export(1)->image.depth, 3);
+	ck_assert_str_eq(nth_export(2)->file, "p=q.img");
+	forget(true);
+}
+END_TEST
+
+START_TEST(wrong_command_lines_are_explained)
+{
+	assert_refused("there is no image", "--threads=1");
+	assert_refused("one image too many: b", "a", "b");
+	assert_refused("unknown or ambiguous option --nonsense", "--nonsense", "a");
+	assert_refused("unknown option -X", "-X", "a");
+	assert_refused("--port needs a value", "a", "--port");
+	assert_refused("--unix needs a value", "a", "-U");
+	assert_refused("--depth=0: must be a whole number from 1 to 128", "--depth=0", "a");
+	assert_refused("--export a: must be NAME=PATH", "--export", "a");
+	assert_refused("two exports named \"a\"", "--export", "a=x", "--export", "a=y");
+	assert_refused("two exports named \"\"", "--export", "=x", "y");
+	assert_refused("\"b\" is not OPTION=VALUE", "--export", "a=x,b");
+	assert_refused("unknown option b", "--export", "a=x,b=1");
+	assert_refused("unknown option threads", "--export", "a=x,threads=1");
+	assert_refused("depth=x: must be", "--export", "a=x,depth=x");
+	assert_refused("has no image", "--export", "a=");
+}
+END_TEST
+
+START_TEST(help_and_version_need_nothing_else)
+{
+	ck_assert_int_eq(configure("--help", NULL), -EINVAL);
+	ck_assert_uint_eq(line.help, 1);
+	forget(false);
+	ck_assert_int_eq(configure("-V", NULL), -EINVAL);
+	ck_assert_uint_eq(line.version, 1);
+	forget(false);
+}
+END_TEST
+
+START_TEST(file_has_sections_comments_and_blanks)
+{
+	write_config("# comment\n"
+		     "\n"
+		     "[server]\r\n"
+		     "  threads=3\n"
+		     "unix = a b.sock  \n"
+		     "\tunix=c.sock\n"
+		     "depth = 7\n"
+		     "; [server]\n"
+		     "[ export  one two ]\n"
+		     "file = x = y.img\n"
+		     "description = # no comment\n"
+		     "[export]\n"
+		     "file=z.img\n"
+		     "depth=2");
+	assert_configured("--config", config_path);
+	ck_assert_uint_eq(config.threads, 3);
+	ck_assert_str_eq(config.unix_socket[0], "a b.sock");
+	ck_assert_str_eq(config.unix_socket[1], "c.sock");
+	ck_assert_str_eq(nth_export(0)->name, "one two");
+	ck_assert_str_eq(nth_export(0)->file, "x = y.img");
+	ck_assert_str_eq(nth_export(0)->description, "# no comment");
+	ck_assert_uint_eq(nth_export(0)->image.depth, 7);
+	ck_assert_str_eq(nth_export(1)->name, "");
+	ck_assert_uint_eq(nth_export(1)->image.depth, 2);
+	ck_assert_ptr_null(nth_export(1)->next);
+	forget(true);
+}
+END_TEST
+
+START_TEST(command_line_goes_before_the_server_section)
+{
+	/* The section comes last: its options still are the exports' defaults. */
+	write_config("[export a]\nfile = a.img\n[export b]\nfile = b.img\ndepth = 2\n"
+		     "[server]\nthreads = 3\ndepth = 7\ndiscard = off\nunix = f.sock\n");
+	assert_configured("--threads=5", "--depth=9", "-c", config_path, "-U", "l.sock", "c.img");
+	ck_assert_uint_eq(config.threads, 5);
+	ck_assert_str_eq(config.unix_socket[0], "f.sock");
+	ck_assert_str_eq(config.unix_socket[1], "l.sock");
+	ck_assert_uint_eq(nth_export(0)->image.depth, 9);
+	ck_assert_uint_eq(nth_export(0)->image.discard, TRISTATE_OFF);
+	ck_assert_uint_eq(nth_export(1)->image.depth, 2);
+	ck_assert_str_eq(nth_export(2)->file, "c.img");
+	ck_assert_uint_eq(nth_export(2)->image.discard, TRISTATE_OFF);
+	forget(true);
+}
+END_TEST
+
+START_TEST(file_is_read_anew_each_time)
+{
+	struct server_config again;
+
+	write_config("[export a]\nfile = a.img\n");
+	assert_configured("-c", config_path);
+	write_config("[server]\nthreads = 2\n[export a]\nfile = a.img\ndepth = 3\n");
+	ck_assert_int_eq(command_line_configure(&line, &again, &error), 0);
+	ck_assert_uint_eq(again.threads, 2);
+	ck_assert_str_eq(export_difference(config.exports, again.exports), "depth");
+	ck_assert_ptr_null(export_difference(config.exports, config.exports));
+	config_fini(&again);
+	forget(true);
+}
+END_TEST
+
+static const struct {
+	const char *text, *hint;
+} bad_files[] = {
+	{"threads = 2\n", ":1: a section must come first"},
+	{"[server]\nthreads\n", ":2: \"threads\" is neither"},
+	{"[server\n", ":1: a section is written"},
+	{"[]\n", ":1: unknown section []"},
+	{"[exports]\n", ":1: unknown section [exports]"},
+	{"[server]\n\ncolor = red\n", ":3: unknown option color"},
+	{"[server]\nfile = a\n", ":2: file belongs into a section [export NAME]"},
+	{"[server]\n= 2\n", ":2: unknown option "},
+	{"[server]\nconfig = x\n", ":2: unknown option config"},
+	{"[export a]\nfile = a\nunix = x\n", ":3: unix belongs into the section [server]"},
+	{"[export a]\nfile = a\nfile = b\n", ":3: file stands in line 2 already"},
+	{"[export a]\nfile = a\n[export  a]\nfile = b\n", ":3: there are two exports named \"a\""},
+	{"[export a]\nfile = a\ndepth = 1000\n", ":3: depth=1000: must be"},
+	{"[export a]\nfile =\n", "export \"a\" has no image"},
+	{"", "there is no image"},
+};
+
+START_TEST(errors_in_the_file_name_the_line)
+{
+	write_config(bad_files[_i].text);
+	assert_refused(bad_files[_i].hint, "-c", config_path);
+}
+END_TEST
+
+START_TEST(file_that_is_no_text_is_refused)
+{
+	FILE *file = fopen(config_path, "w");
+
+	fwrite("[server]\0", 1, 9, file);
+	fclose(file);
+	assert_refused("not a text file", "-c", config_path);
+	unlink(config_path);
+	ck_assert_int_eq(configure("-c", config_path, NULL), -ENOENT);
+	ck_assert_ptr_nonnull(strstr(error, config_path));
+	forget(false);
+}
+END_TEST
+
+/* Larger than what is read at once, and without an end of the last line. */
+START_TEST(long_file_is_read_to_its_end)
+{
+	FILE *file = fopen(config_path, "w");
+
+	for (int i = 0; i < 3000; i++)
+		fprintf(file, "[export e%d]\nfile = f%d.img\n", i, i);
+	fputs("[server]\nthreads = 9", file);
+	fclose(file);
+	assert_configured("-c", config_path);
+	ck_assert_str_eq(nth_export(2999)->file, "f2999.img");
+	ck_assert_uint_eq(config.threads, 9);
+	forget(true);
+}
+END_TEST
+
+static void
+remove_config(void)
+{
+	unlink(config_path);
+}
+
+int
+main(void)
+{
+	Suite *suite = suite_create("command_line");
+	TCase *command = tcase_create("command line"), *file = tcase_create("file");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_test(command, one_image_is_the_export_without_a_name);
+	tcase_add_test(command, options_may_stand_behind_the_image_and_be_short);
+	tcase_add_test(command, exports_have_common_options_and_their_own);
+	tcase_add_test(command, wrong_command_lines_are_explained);
+	tcase_add_test(command, help_and_version_need_nothing_else);
+	suite_add_tcase(suite, command);
+	tcase_add_unchecked_fixture(file, NULL, remove_config);
+	tcase_add_test(file, file_has_sections_comments_and_blanks);
+	tcase_add_test(file, command_line_goes_before_the_server_section);
+	tcase_add_test(file, file_is_read_anew_each_time);
+	tcase_add_loop_test(file, errors_in_the_file_name_the_line, 0, sizeof(bad_files) / sizeof(bad_files[0]));
+	tcase_add_test(file, file_that_is_no_text_is_refused);
+	tcase_add_test(file, long_file_is_read_to_its_end);
+	suite_add_tcase(suite, file);
+
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
