@@ -3,11 +3,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <malloc.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
+
+/* Bytes of a thread's stack; the engine and nbdkit use a few KiB. */
+#define RECLAIM_STACK ((size_t)256 << 10)
 
 /* Of Linux 5.6; younger than some C libraries that this is built with. */
 #ifndef PR_SET_IO_FLUSHER
@@ -76,21 +83,66 @@ read_program_in(void)
 	return 0;
 }
 
+/*
+ * Memory that is given out later comes from a heap that is there: one for all threads, which never shrinks,
+ * and from which nothing is exempt.  With nbdkit these are the buffers of its threads, a request each.
+ */
+static int
+reserve_heap(size_t size)
+{
+#ifdef __GLIBC__
+	char *memory;
+
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_MMAP_MAX, 0);
+	mallopt(M_TRIM_THRESHOLD, INT_MAX);
+	memory = malloc(size);
+	if (!memory)
+		return -ENOMEM;
+	/* Or the compiler sees that nobody reads it. */
+	explicit_bzero(memory, size);
+	free(memory);
+#else
+	(void)size;
+#endif
+	return 0;
+}
+
+/* So that all of a stack can be there beforehand. */
+static int
+shorten_stacks(void)
+{
+	pthread_attr_t attributes;
+	int r = pthread_getattr_default_np(&attributes);
+
+	if (r == 0)
+		r = pthread_attr_setstacksize(&attributes, RECLAIM_STACK);
+	if (r == 0)
+		r = pthread_setattr_default_np(&attributes);
+	return -r;
+}
+
 int
-reclaim_lock_memory(char **error)
+reclaim_lock_memory(size_t heap, char **error)
 {
 	int r;
 
 	/* A touched page of a stack or heap would become a huge page, megabytes for each thread. */
 	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) < 0)
 		return explain(error, errno, "huge pages can't be turned off (PR_SET_THP_DISABLE)", "it needs Linux 3.15");
-	/* Without MCL_ONFAULT, what nobody uses would take memory too: of nbdkit, 192 MiB of static variables
-	 * and 8 MiB for each thread. */
-	if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) < 0)
+	r = shorten_stacks();
+	if (r < 0)
+		return explain(error, -r, "threads' stacks can't be made shorter", "which should not happen");
+	/* What is there now, but not what nobody has used: of nbdkit, 192 MiB of static variables.  And all that
+	 * comes from now on, as soon as it comes. */
+	if (mlockall(MCL_CURRENT | MCL_ONFAULT) < 0 || mlockall(MCL_FUTURE) < 0)
 		return explain(error, errno, "the process's memory can't be locked",
 			       "it needs root, the capability CAP_IPC_LOCK, or a higher limit (ulimit -l)");
 	r = read_program_in();
 	if (r < 0)
 		return explain(error, -r, "/proc/self/maps", "is /proc mounted?");
+	r = reserve_heap(heap);
+	if (r < 0)
+		return explain(error, -r, "there is no memory to reserve", "it needs what the manual says");
 	return 0;
 }

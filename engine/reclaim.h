@@ -7,6 +7,8 @@
 #ifndef ENGINE_RECLAIM_H
 #define ENGINE_RECLAIM_H
 
+#include <stddef.h>
+
 /*
  * Declares the calling thread, and the processes and threads that it starts from now on, a part of the
  * way on which memory is freed (PR_SET_IO_FLUSHER, Linux 5.6: what they allocate doesn't wait for I/O),
@@ -17,11 +19,12 @@ int
 reclaim_serve(char **error);
 
 /*
- * Locks the process's memory: what there is now, and later memory once it is touched (a whole stack for
- * each thread would cost more than it helps; for the same reason, no huge pages).  A child process doesn't inherit it.  Needs CAP_IPC_LOCK or
+ * Locks the process's memory: what of it is in use, and all that comes later, as soon as it comes; `heap` bytes
+ * for malloc() come at once.  Threads that are started later have stacks of 256 KiB, and there are no
+ * huge pages.  Without that, a thread that touches new memory can wait for ever for what only it can free.  A child process doesn't inherit it.  Needs CAP_IPC_LOCK or
  * a sufficient RLIMIT_MEMLOCK.  Returns 0, or -errno with *error a sentence (caller frees).
  */
 int
-reclaim_lock_memory(char **error);
+reclaim_lock_memory(size_t heap, char **error);
 
 #endif

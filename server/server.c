@@ -29,6 +29,9 @@
 #include <sys/signalfd.h>
 #include <time.h>
 
+/* With --swap: bytes for what is allocated later; requests have buffers of their own. */
+#define SWAP_HEAP ((size_t)4 << 20)
+
 enum poll_slot {
 	POLL_SIGNAL,
 	POLL_WAKE,
@@ -210,7 +213,7 @@ use_privileges(struct server *server)
 		/* What another user may lock counts from now on. */
 		if (config->user)
 			setrlimit(RLIMIT_MEMLOCK, &unlimited);
-		r = reclaim_lock_memory(&error);
+		r = reclaim_lock_memory(SWAP_HEAP, &error);
 	}
 	if (r == 0 && config->user)
 		r = user_become(&server->user, &error);

@@ -26,6 +26,10 @@
 /* nbdkit's default for -t, which a plugin isn't told. */
 #define DEFAULT_THREADS 16
 
+/* With swap=on: bytes for the buffers of nbdkit's threads, 2 MiB for each of a connection's. The Linux kernel's
+ * requests have 1.25 MiB at most. */
+#define SWAP_HEAP ((size_t)DEFAULT_THREADS * (2 << 20))
+
 static struct loop_config config;
 static struct control_socket *control;
 static pid_t starter; /* the process that the user sees; nbdkit may fork from it */
@@ -147,7 +151,7 @@ loop_after_fork(void)
 	int r;
 
 	if (config.swap) {
-		if (reclaim_lock_memory(&error) < 0) {
+		if (reclaim_lock_memory(SWAP_HEAP, &error) < 0) {
 			nbdkit_error("swap=on: %s", error ? error : "out of memory");
 			return -1;
 		}

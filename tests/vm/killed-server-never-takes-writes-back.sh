@@ -21,35 +21,18 @@ kill_and_leave()
 	kill -KILL "${process_pids[killed]}" || fail "the server is gone already"
 }
 
-# As a supervisor would: again, until nothing of the old server is in the way.
-start_again() # [NBDKIT-OPTION...] -- [KEY=VALUE...]
-{
-	local end=$((SECONDS + 120)) ready=$dir/again.pid command
-	server_files
-	while :; do
-		rm -f "$sock" "$ready"
-		server_command -P "$ready" --exit-with-parent "$@"
-		spawn server "${command[@]}"
-		wait_until "the server listens again, or refuses" server_ready_or_gone "$ready"
-		[ ! -s "$ready" ] || return 0
-		end_process server
-		[ "$SECONDS" -lt "$end" ] || fail "the server can't be started again: $(tail -n 1 "$log")"
-		sleep 0.5
-	done
-}
-
 goes_on_after_kill() # DIRECT-IO
 {
-	local server_arguments=(-t 16 -- "$dir/disk/disk.img" engine="$engine" direct-io="$1")
+	server_arguments=(-t 16 -- "$dir/disk/disk.img" engine="$engine" direct-io="$1")
 	make_written_image
 	throttle max
-	start_in_slow_group "${server_arguments[@]}"
+	start_in_slow_group
 	start_load
 	throttle $((160 << 10))
 	# All threads have their next write under way by then: 2 MiB, 13 seconds.
 	sleep 3
 	kill_and_leave
-	start_again "${server_arguments[@]}"
+	start_again
 	wait_until "the client reconnects" has_reconnected
 	must_go_on "after the server was started again"
 	# What was throttled is on the drive now at the latest.

@@ -16,19 +16,22 @@ goes_on_after_timeout() # DIRECT-IO
 	local process
 	make_written_image
 	throttle max
-	start_in_slow_group -t 16 -- "$dir/disk/disk.img" engine="$engine" direct-io="$1"
+	server_arguments=(-t 16 -- "$dir/disk/disk.img" engine="$engine" direct-io="$1")
+	start_in_slow_group
 	start_load
 	throttle $((160 << 10))
 	# All threads have their next write under way by then: 2 MiB, 13 seconds.
-	sleep 2
+	sleep 3
 	for process in $(cat $groups/slow/cgroup.procs); do
 		echo "$process" >$groups/cgroup.procs
 	done
 	wait_until "the client reconnects" has_reconnected
 	must_go_on "after the connection was replaced"
 	# What was throttled is on the drive now at the latest.
-	sleep 13
-	must_go_on "to the end"
+	for process in 1 2 3 4; do
+		sleep 4
+		must_go_on "to the end"
+	done
 	end_load "$1"
 }
 
