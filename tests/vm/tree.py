@@ -12,7 +12,7 @@ import random
 import sys
 
 SIZES = (0, 1, 511, 512, 513, 4095, 4096, 4097, 20000, 65535, 131073, 300001)
-BIG = 6  # MiB
+BIG = 4  # MiB
 
 
 class Model:
@@ -144,7 +144,7 @@ def compare(root, model):
 
 def main():
     what, root, seed = sys.argv[1:4]
-    steps = int(sys.argv[4]) if len(sys.argv) > 4 else 150
+    steps = int(sys.argv[4]) if len(sys.argv) > 4 else 100
     model = Tree(root) if what == "write" else Model()
     make(model, seed, steps)
     if what == "check":
