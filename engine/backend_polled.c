@@ -62,7 +62,7 @@ polled_read(const struct backing *backing)
 static int
 polled_probe(const struct backing *backing, char reason[REASON_MAX])
 {
-	uint64_t polls;
+	uint64_t polls, suspended;
 	int r;
 
 	if (backing->direct_fd < 0) {
@@ -72,6 +72,11 @@ polled_probe(const struct backing *backing, char reason[REASON_MAX])
 	/* Older kernels quietly use interrupts on a device without poll queues: ask before the read. */
 	if (block_queue_read(backing->device, "io_poll", &polls) == 0 && polls == 0) {
 		snprintf(reason, REASON_MAX, "the device has no poll queues");
+		return -EOPNOTSUPP;
+	}
+	/* Linux 6.12 crashes in dm_poll_bio(). */
+	if (block_queue_read(backing->device, "../dm/suspended", &suspended) == 0) {
+		snprintf(reason, REASON_MAX, "device-mapper can't be polled reliably");
 		return -EOPNOTSUPP;
 	}
 	r = polled_read(backing);
@@ -125,14 +130,24 @@ polled_fini(struct ioctx *ctx)
 	free(rings);
 }
 
+/*
+ * A write to a file is better not: from Linux 6.6 on, file systems quietly use interrupts for it; before, where a
+ * file system waits for it (ext4 does when the memory, or the range, isn't aligned to its own blocks), nobody
+ * polls, and it is done when the drive's time limit of 30 seconds is over.
+ */
+static bool
+can_poll(const struct backing *backing, const struct chunk *chunk)
+{
+	return chunk->direct && (chunk->op == CHUNK_READ || (chunk->op == CHUNK_WRITE && backing->block_device));
+}
+
 static void
 polled_queue(struct ioctx *ctx, struct chunk *chunk)
 {
 	struct rings *rings = ctx->backend_state;
-	bool transfer = chunk->op == CHUNK_READ || chunk->op == CHUNK_WRITE;
+	const struct backing *backing = &ctx->image->backing;
 
-	ring_share_queue(chunk->direct && transfer ? &rings->polled_share : &rings->plain_share, &ctx->image->backing,
-			 chunk);
+	ring_share_queue(can_poll(backing, chunk) ? &rings->polled_share : &rings->plain_share, backing, chunk);
 }
 
 /* Waits on one ring only when the other has nothing to wait for; with both busy, the polled one is asked
