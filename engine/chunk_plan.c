@@ -40,18 +40,6 @@ block_of(const struct image *image)
 	return direct > image->backing.block_size ? direct : image->backing.block_size;
 }
 
-/* fallocate() on a file keeps to any byte, and the kernel excludes direct writes meanwhile; only what
- * zeroes the edges of a range by writing them reads a block first. */
-bool
-plan_needs_exclusion(const struct image *image, const struct io *io)
-{
-	unsigned int align = block_of(image);
-
-	if (!image_direct(image) || io->op == IO_DISCARD)
-		return false;
-	return (io->offset | io->length) & (align - 1);
-}
-
 void
 plan_range(const struct image *image, const struct io *io, struct range *range)
 {

@@ -12,11 +12,7 @@
 struct image;
 struct range;
 
-/* Whether the io must have its range for itself: it changes a part of a block under direct I/O. */
-bool
-plan_needs_exclusion(const struct image *image, const struct io *io);
-
-/* Sets start and end of the range that the io changes, in whole blocks. */
+/* Sets start and end of the range that the io changes, in whole blocks: what direct I/O may have to read and write back. */
 void
 plan_range(const struct image *image, const struct io *io, struct range *range);
 

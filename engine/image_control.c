@@ -120,7 +120,7 @@ static void
 freeze_writes(struct image *image, struct freeze *freeze)
 {
 	*freeze = (struct freeze){
-		.range = {.start = 0, .end = UINT64_MAX, .exclusive = true, .granted = freeze_granted},
+		.range = {.start = 0, .end = UINT64_MAX, .granted = freeze_granted},
 		.mutex = PTHREAD_MUTEX_INITIALIZER,
 		.granted = PTHREAD_COND_INITIALIZER,
 	};

@@ -161,6 +161,7 @@ collect_inbox(struct ioctx *ctx)
 	}
 }
 
+/* NULL: so many large changes are under way that the next one takes the longer way. */
 static struct range_slot *
 free_slot(struct ioctx *ctx)
 {
@@ -171,36 +172,17 @@ free_slot(struct ioctx *ctx)
 	return NULL;
 }
 
-enum verdict {
-	GO,      /* issue chunks */
-	PARKED,  /* comes back through the inbox */
-	NO_SLOT, /* when another write of this context is done */
-};
-
-/*
- * Sees to it that a write holds its range: shared with other plain writes, or alone if it has to
- * read blocks before it writes them.  Whether it does depends on direct I/O, which can be switched
- * until the range is held: so that is looked at again then.
- */
-static enum verdict
+/* What is changed is held until it is done; direct I/O isn't switched meanwhile (image_set_direct()).  Returns
+ * whether it is; else the io comes back through the inbox. */
+static bool
 hold_range(struct ioctx *ctx, struct io *io)
 {
-	struct range_slot *slot = NULL;
-	bool exclusive = plan_needs_exclusion(ctx->image, io);
-
-	if (io->ranged && (io->range.exclusive || !exclusive))
-		return GO;
-	if (io->ranged) {
-		range_end(&ctx->image->ranges, &io->range);
-		io->ranged = false;
-	}
-	if (!exclusive && (slot = free_slot(ctx)) == NULL)
-		return NO_SLOT;
+	if (io->ranged)
+		return true;
 	plan_range(ctx->image, io, &io->range);
-	io->range.exclusive = exclusive;
 	io->range.granted = range_granted;
-	io->ranged = range_begin(&ctx->image->ranges, &io->range, slot);
-	return io->ranged ? hold_range(ctx, io) : PARKED;
+	io->ranged = range_begin(&ctx->image->ranges, &io->range, free_slot(ctx));
+	return io->ranged;
 }
 
 static void
@@ -245,43 +227,34 @@ is_lone(const struct ioctx *ctx, const struct io *io, const struct chunk *chunk)
 	       !plan_has_more(io, chunk);
 }
 
-/* Issues one chunk of the io, or finds that it is done or must wait. Returns false when nothing more can be
- * issued before something completes. */
-static bool
+/* Issues one chunk of the io, or finds that it is done or must wait. */
+static void
 issue_one(struct ioctx *ctx, struct io *io)
 {
 	struct chunk *chunk;
-	enum verdict verdict = GO;
 
 	if (io->result < 0 || (io->issued == io->length && !io->syncing)) {
 		io_settle(io);
-		return true;
+		return;
 	}
-	if (changes_data(io) && !io->syncing)
-		verdict = hold_range(ctx, io);
-	if (verdict == PARKED)
-		return true;
-	if (verdict == NO_SLOT) {
-		append(ctx, io);
-		return false;
-	}
+	if (changes_data(io) && !io->syncing && !hold_range(ctx, io))
+		return;
 	chunk = ctx->idle[--ctx->idle_count];
 	if (!plan_chunk(ctx->image, io, chunk)) {
 		ctx->idle[ctx->idle_count++] = chunk;
 		io_settle(io);
-		return true;
+		return;
 	}
 	io->in_flight++;
 	ctx->queued++;
 	if (is_lone(ctx, io, chunk)) {
 		chunk_done(ctx, chunk, chunk_execute(&ctx->image->backing, chunk));
-		return true;
+		return;
 	}
 	ctx->backend->queue(ctx, chunk);
 	/* Round robin: a large request doesn't hold up the small ones behind it. */
 	if (plan_has_more(io, chunk))
 		append(ctx, io);
-	return true;
 }
 
 /*
@@ -329,8 +302,7 @@ issue(struct ioctx *ctx)
 			run_backend(ctx, false);
 			issued = 0;
 		}
-		if (!issue_one(ctx, pop(ctx)))
-			break;
+		issue_one(ctx, pop(ctx));
 		issued++;
 	}
 }

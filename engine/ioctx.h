@@ -35,7 +35,7 @@ struct ioctx {
 	struct io **waiting_tail;
 	unsigned int unfinished;       /* ios submitted and not done */
 
-	struct range_slot *slots;      /* depth of them: plain writes under way */
+	struct range_slot *slots;      /* depth of them: changes under way */
 	struct range_track track;
 
 	/* Ios whose range was granted by another thread, last come first. */

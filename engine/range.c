@@ -8,6 +8,8 @@ void
 range_lock_init(struct range_lock *lock)
 {
 	atomic_init(&lock->contended, 0);
+	for (unsigned int i = 0; i < RANGE_COUNTS; i++)
+		atomic_init(&lock->counts[i], 0);
 	pthread_mutex_init(&lock->mutex, NULL);
 	lock->queue = NULL;
 	lock->tracks = NULL;
@@ -50,25 +52,31 @@ overlap(const struct range *range, uint64_t start, uint64_t end)
 	return range->start < end && start < range->end;
 }
 
-static bool
-conflict(const struct range *a, const struct range *b)
-{
-	return (a->exclusive || b->exclusive) && overlap(a, b->start, b->end);
-}
-
-/* Whether a plain write that went the short way is still under way in this range. A slot is filled
- * end last and emptied by its end, so a start that doesn't belong to it is never believed for
- * long: at worst we wait for a write that isn't in our way. */
+/* Whether another range is published that overlaps this one.  A slot is filled end last and emptied by its end, so a
+ * start that doesn't belong to it is never believed for long: at worst we wait for a write that isn't in
+ * our way. */
 static bool
 published_overlap(struct range_lock *lock, const struct range *range)
 {
 	for (const struct range_track *track = lock->tracks; track; track = track->next) {
 		for (unsigned int i = 0; i < track->count; i++) {
-			uint64_t end = atomic_load(&track->slots[i].end);
+			const struct range_slot *slot = &track->slots[i];
+			uint64_t end = atomic_load(&slot->end);
 
-			if (end != 0 && overlap(range, atomic_load(&track->slots[i].start), end))
+			if (end != 0 && slot != range->slot && overlap(range, atomic_load(&slot->start), end))
 				return true;
 		}
+	}
+	return false;
+}
+
+/* Whether one in the queue before `last` (NULL: anywhere) overlaps this one.  mutex held. */
+static bool
+queued_overlap(const struct range_lock *lock, const struct range *range, const struct range *last)
+{
+	for (const struct range *before = lock->queue; before != last; before = before->next) {
+		if (overlap(range, before->start, before->end))
+			return true;
 	}
 	return false;
 }
@@ -77,11 +85,7 @@ published_overlap(struct range_lock *lock, const struct range *range)
 static bool
 may_hold(struct range_lock *lock, const struct range *range)
 {
-	for (const struct range *before = lock->queue; before != range; before = before->next) {
-		if (conflict(before, range))
-			return false;
-	}
-	return !range->exclusive || !published_overlap(lock, range);
+	return !queued_overlap(lock, range, range) && !published_overlap(lock, range);
 }
 
 /* mutex held. */
@@ -96,17 +100,39 @@ grant_waiting(struct range_lock *lock)
 	}
 }
 
-static void
-publish(struct range *range, struct range_slot *slot)
+/* The last granule of a range, or the one with which all counts have had their turn. */
+static uint64_t
+last_granule(const struct range *range)
 {
+	uint64_t first = range->start / RANGE_GRANULE, last = (range->end - 1) / RANGE_GRANULE;
+
+	return last - first < RANGE_COUNTS ? last : first + RANGE_COUNTS - 1;
+}
+
+/* Returns whether no other one is published that touches any of the range's granules. */
+static bool
+publish(struct range_lock *lock, struct range *range, struct range_slot *slot)
+{
+	uint64_t last = last_granule(range);
+	bool alone = true;
+
 	atomic_store_explicit(&slot->start, range->start, memory_order_relaxed);
 	atomic_store(&slot->end, range->end); /* sequentially consistent: before we look */
 	range->slot = slot;
+	for (uint64_t i = range->start / RANGE_GRANULE; i <= last; i++) {
+		if (atomic_fetch_add(&lock->counts[i % RANGE_COUNTS], 1) != 0)
+			alone = false;
+	}
+	return alone;
 }
 
 static void
-withdraw(struct range *range)
+withdraw(struct range_lock *lock, struct range *range)
 {
+	uint64_t last = last_granule(range);
+
+	for (uint64_t i = range->start / RANGE_GRANULE; i <= last; i++)
+		atomic_fetch_sub(&lock->counts[i % RANGE_COUNTS], 1);
 	atomic_store(&range->slot->end, 0); /* sequentially consistent, as above */
 	range->slot = NULL;
 }
@@ -137,27 +163,16 @@ dequeue(struct range_lock *lock, struct range *range)
 	atomic_fetch_sub(&lock->contended, 1);
 }
 
-/* mutex held. */
-static bool
-conflict_in_queue(const struct range_lock *lock, const struct range *range)
-{
-	for (const struct range *other = lock->queue; other; other = other->next) {
-		if (conflict(other, range))
-			return true;
-	}
-	return false;
-}
-
-/* The short way was barred, or isn't for this range. */
+/* The short way was barred. */
 static bool
 begin_queued(struct range_lock *lock, struct range *range)
 {
 	bool held = true;
 
 	pthread_mutex_lock(&lock->mutex);
-	if (range->exclusive || conflict_in_queue(lock, range)) {
+	if (!range->slot || queued_overlap(lock, range, NULL) || published_overlap(lock, range)) {
 		if (range->slot)
-			withdraw(range);
+			withdraw(lock, range);
 		enqueue(lock, range);
 		/* What we had published for a moment may have held somebody up. */
 		held = range->held = may_hold(lock, range);
@@ -173,11 +188,8 @@ range_begin(struct range_lock *lock, struct range *range, struct range_slot *slo
 	assert(range->end > range->start);
 	range->held = range->queued = false;
 	range->slot = NULL;
-	if (!range->exclusive) {
-		publish(range, slot);
-		if (atomic_load(&lock->contended) == 0)
-			return true;
-	}
+	if (slot && publish(lock, range, slot) && atomic_load(&lock->contended) == 0)
+		return true;
 	return begin_queued(lock, range);
 }
 
@@ -185,7 +197,7 @@ void
 range_end(struct range_lock *lock, struct range *range)
 {
 	if (range->slot) {
-		withdraw(range);
+		withdraw(lock, range);
 		if (atomic_load(&lock->contended) == 0)
 			return;
 	}

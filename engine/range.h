@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranges of an image that are being written, so that a read-modify-write of a block excludes every
- * other write to that block.  (A plain write that lands between its read and its write would be
- * undone: a neighbour's bytes lost.)
+ * Ranges of an image that are being changed: no two that overlap at the same time.
  *
- * Almost all writes are plain, and they must not share a cache line (sources: the kernel's
- * DIO_SKIP_DIO_COUNT).  So a plain write only publishes its range in a slot of its own context, and
- * looks at one counter that changes only when somebody needs exclusion.  Who needs it raises the
- * counter, and then looks through all slots.  Both sides write first and look then, with sequential
- * consistency, so at least one sees the other (Dekker); what is in conflict waits in one queue,
- * first come, first served.
+ * So a read-modify-write of a block can't lose a neighbour's bytes.  And a client that takes a connection for dead and
+ * sends a write again over another one is answered after the first try has come to its end: that can't replace
+ * what is written later.
+ *
+ * Almost all writes go where no other is under way, and contexts must not meet in one cache line for each of them (sources:
+ * the kernel's DIO_SKIP_DIO_COUNT).  So a write publishes its range in a slot of its own context, and adds one to the
+ * counts of the granules of the image that it touches, which lie in as many cache lines as a large image keeps busy.
+ * If it was the first in all of them, and nobody waits, nobody overlaps it.  Else it looks through all slots, and waits in
+ * one queue, first come, first served, for those in its way.  Both of two writes that overlap publish, count and
+ * look in this order, with sequential consistency, so at least one sees the other (Dekker).
  */
 #ifndef ENGINE_RANGE_H
 #define ENGINE_RANGE_H
@@ -20,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Where a context publishes its plain writes; written by the context's thread only. */
+/* Where a context publishes its changes; written by the context's thread only. */
 struct range_slot {
 	_Atomic uint64_t start;
 	_Atomic uint64_t end; /* 0: the slot is free */
@@ -36,7 +38,6 @@ struct range_track {
 /* One wish; embedded in the operation that has it. */
 struct range {
 	uint64_t start, end; /* bytes, end > start */
-	bool exclusive;
 	/* Called, by any thread and with the mutex held, when a wish that had to wait is granted. It may only
 	 * pass the news on. */
 	void (*granted)(struct range *range);
@@ -46,11 +47,18 @@ struct range {
 	struct range *next;
 };
 
+/* The granules of an image share a count when they are a multiple of 16 MiB apart: then two writes that are alone may take
+ * each other for a neighbour, and look. */
+#define RANGE_GRANULE 4096
+#define RANGE_COUNTS 4096
+
 struct range_lock {
-	/* Length of the queue; alone in its cache line, which every plain write reads. */
+	/* Length of the queue; alone in its cache line, which every change reads. */
 	alignas(64) _Atomic unsigned int contended;
+	/* How many published ranges touch a granule. */
+	alignas(64) _Atomic unsigned int counts[RANGE_COUNTS];
 	alignas(64) pthread_mutex_t mutex; /* guards all below */
-	struct range *queue;            /* first come first */
+	struct range *queue;               /* first come first */
 	struct range_track *tracks;
 };
 
@@ -67,8 +75,8 @@ void
 range_track_remove(struct range_lock *lock, struct range_track *track);
 
 /*
- * Asks for a range.  A plain (not exclusive) one needs a free slot of the caller's context; an exclusive one
- * takes none.  Returns true when it is granted at once; else `granted` is called later.
+ * Asks for a range, by way of a free slot of the caller's context, or of the queue (slot NULL).  Returns true when it is
+ * granted at once; else `granted` is called later, and the slot is free again.
  */
 bool
 range_begin(struct range_lock *lock, struct range *range, struct range_slot *slot);

@@ -210,21 +210,7 @@ START_TEST(request_beyond_what_a_system_call_moves_is_cut)
 }
 END_TEST
 
-/* --- Who needs its range for itself ----------------------------------------------------------------- */
-
-START_TEST(direct_write_of_part_of_a_block_needs_exclusion)
-{
-	open_with(&(struct fake_facts){.align = 4096});
-	ck_assert(plan_needs_exclusion(disk.image, &(struct io){.op = IO_WRITE, .offset = 512, .length = 4096}));
-	ck_assert(plan_needs_exclusion(disk.image, &(struct io){.op = IO_WRITE, .offset = 4096, .length = 512}));
-	ck_assert(plan_needs_exclusion(disk.image, &(struct io){.op = IO_ZERO, .offset = 0, .length = 1}));
-	ck_assert(!plan_needs_exclusion(disk.image, &(struct io){.op = IO_WRITE, .offset = 4096, .length = 8192}));
-	ck_assert(!plan_needs_exclusion(disk.image, &(struct io){.op = IO_DISCARD, .offset = 1, .length = 1}));
-	atomic_store(&disk.image->direct, false);
-	ck_assert(!plan_needs_exclusion(disk.image, &(struct io){.op = IO_WRITE, .offset = 512, .length = 1}));
-	close_disk();
-}
-END_TEST
+/* --- What range a change holds ----------------------------------------------------------------------- */
 
 static void
 assert_range(uint64_t offset, uint64_t length, uint64_t start, uint64_t end)
@@ -394,7 +380,6 @@ main(void)
 	tcase_add_test(plan, request_beyond_what_a_system_call_moves_is_cut);
 	suite_add_tcase(suite, plan);
 
-	tcase_add_test(ranges, direct_write_of_part_of_a_block_needs_exclusion);
 	tcase_add_test(ranges, range_of_a_write_is_rounded_to_blocks_with_direct_io_on_and_off);
 	suite_add_tcase(suite, ranges);
 
