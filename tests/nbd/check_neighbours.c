@@ -4,6 +4,7 @@
  * and at the same time.
  */
 #include "tests/nbd/client.h"
+#include "tests/nbd/crew.h"
 #include "tests/nbd/neighbours.h"
 #include "tests/nbd/rng.h"
 #include "tests/nbd/scratch.h"
@@ -25,6 +26,7 @@ run(const struct target *target, void (*kind)(struct neighbours *neighbours),
 	neighbours.names = default_export;
 	neighbours.name_count = 1;
 	neighbours.seed = rng_seed();
+	neighbours.rounds = crew_rounds(neighbours.rounds);
 	kind(&neighbours);
 	server_stop(server);
 	/* Nobody owns what lies around them. */

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define MEMBERS 32
 
@@ -71,4 +72,14 @@ bool
 crew_failed(const struct crew_member *member)
 {
 	return atomic_load(&member->crew->failed);
+}
+
+unsigned int
+crew_rounds(unsigned int rounds)
+{
+	const char *text = getenv("LOOP_PART");
+	unsigned long part = text ? strtoul(text, NULL, 10) : 1;
+
+	ck_assert_msg(part > 0, "LOOP_PART=%s is no number from 1 on", text);
+	return rounds / part > 0 ? (unsigned int)(rounds / part) : 1;
 }
