@@ -14,7 +14,7 @@
 
 require fio fincore
 jobs=4
-each=100 # MiB
+each=64 # MiB
 data=$((jobs * each << 10)) # KiB
 image=$dir/disk.img
 mounted=$dir/mounted

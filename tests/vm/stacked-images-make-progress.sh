@@ -7,7 +7,7 @@
 #
 # What the outer server does to write back must never wait for what the inner one has to write back, nor
 # either for the memory that this would free.
-# vm: memory 320M
+# vm: memory 256M
 # vm: disk 3G
 # vm: limit 400
 . "$(dirname "$0")/functions.sh"
@@ -36,7 +36,7 @@ stack() # INNER-DIRECT-IO
 	expect_log "direct I/O $1"
 	quietly mkfs.ext4 -q -F /dev/nbd1
 	mount_at "$inner" /dev/nbd1
-	spawn writer "$python" "$writer" "$inner" 400
+	spawn writer "$python" "$writer" "$inner" 280
 	poll_for 60 process_gone "${process_pids[writer]}" || fail "$what: no progress: $(cat "$dir/writer.log")"
 	end_process writer
 	[ "$end_status" = 0 ] || fail "$what: $(cat "$dir/writer.log")"

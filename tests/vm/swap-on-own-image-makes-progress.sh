@@ -9,7 +9,8 @@
 # would free some.  And one that may not have the last of the memory, as real-time threads may, waits for ever for
 # a bio, of which the writes to the swap device, which wait for the server, have the reserve.
 #
-# The image has all of its blocks, and has been written: else each write is a transaction of the file system too.
+# The image has been written from end to end, and its file system keeps times of files in memory: else writes are
+# transactions of the file system too, which may wait for memory.
 # vm: memory 384M
 # vm: disk 2G
 # vm: limit 400
@@ -46,6 +47,7 @@ squeeze()
 	done 2>"$dir/squeeze.log"
 }
 
+quietly mount -o remount,lazytime "$(findmnt --noheadings --output TARGET --target "$dir")"
 mkdir -p /sys/fs/cgroup
 mountpoint -q /sys/fs/cgroup || mount -t cgroup2 cgroup2 /sys/fs/cgroup
 echo +memory >/sys/fs/cgroup/cgroup.subtree_control
@@ -56,7 +58,7 @@ on_exit rmdir "$group"
 swaps() # ENGINE
 {
 	local out in
-	head -c 448M /dev/zero >"$image"
+	head -c 384M /dev/zero >"$image"
 	sync "$image"
 	drop_cache "$image"
 	# In its group before it has any memory.
@@ -72,8 +74,8 @@ swaps() # ENGINE
 	out=$(vmstat pswpout) in=$(vmstat pswpin)
 	spawn squeeze squeeze
 	# Two of them, which find their memory taken by each other.
-	spawn hog1 "$python" "$hog" 200 1
-	spawn hog2 "$python" "$hog" 200 2
+	spawn hog1 "$python" "$hog" 170 1
+	spawn hog2 "$python" "$hog" 170 2
 	for i in 1 2; do
 		poll_for 40 process_gone "${process_pids[hog$i]}" || fail "$1: no progress: $(cat "$dir/hog$i.log")"
 		end_process "hog$i"
