@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/conn.h"
 
+#include "server/peer.h"
 #include "server/request.h"
 #include "server/requests.h"
 #include "server/served.h"
@@ -194,6 +195,9 @@ received(struct completion *completion, int result)
 		if (conn->filled == conn->filling->nbd.length)
 			requests_filled(conn);
 	} else {
+		/* It was all that there was. */
+		if ((size_t)result < CONN_INPUT - conn->input_end)
+			conn->stalled_since = 0;
 		conn->input_end += (size_t)result;
 	}
 	if (conn->negotiation) {
@@ -291,6 +295,23 @@ drop_replies(struct conn *conn)
 	conn->ready_tail = &conn->ready;
 }
 
+/* What waited for long may come from a client that has lost patience since, and sent it again elsewhere: it must
+ * not be carried out behind that. */
+static void
+go_on(struct conn *conn)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	if (now.tv_sec > conn->stalled_since && peer_gave_up(conn)) {
+		log_warning("%s: gave up on this connection: what waited on it is dropped", conn->peer);
+		conn_end(conn, false);
+		return;
+	}
+	requests_take(conn);
+	receive(conn);
+}
+
 void
 conn_settle(struct conn *conn)
 {
@@ -298,10 +319,8 @@ conn_settle(struct conn *conn)
 		drop_replies(conn);
 	else
 		send_replies(conn);
-	if (!conn->closing && !conn->negotiation && conn->stalled) {
-		requests_take(conn);
-		receive(conn);
-	}
+	if (!conn->closing && !conn->negotiation && conn->stalled)
+		go_on(conn);
 	/* A request that came only in part is over; one that is under way in the image isn't: its write
 	 * must not land when the client takes it for lost. */
 	if (conn->closing && conn->filling && !conn->recv_op.active) {

@@ -54,6 +54,7 @@ struct conn {
 	bool closing;                /* no request is taken any more */
 	bool lost;                   /* replies can't be sent any more */
 	bool stalled;                /* waits for a buffer, or for a request to be over */
+	time_t stalled_since;        /* CLOCK_MONOTONIC, seconds: the first stall since nothing was unread; 0: none */
 
 	struct loop_op recv_op;
 	uint8_t *input;              /* CONN_INPUT bytes */

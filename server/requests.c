@@ -423,6 +423,19 @@ drop(struct conn *conn)
 	conn->to_drop -= n;
 }
 
+static void
+stall(struct conn *conn)
+{
+	struct timespec now;
+
+	conn->stalled = true;
+	conn->worker->starved = true;
+	if (conn->stalled_since)
+		return;
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	conn->stalled_since = now.tv_sec;
+}
+
 void
 requests_take(struct conn *conn)
 {
@@ -440,8 +453,7 @@ requests_take(struct conn *conn)
 		if (r <= 0)
 			break;
 		if (conn->requests >= CONN_REQUESTS || !take_one(conn, &taken)) {
-			conn->stalled = true;
-			conn->worker->starved = true;
+			stall(conn);
 			break;
 		}
 	}

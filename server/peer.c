@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/peer.h"
+
+#include "server/conn.h"
+
+#include "common/cleanup.h"
+#include "nbd/request.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+/* The last of what it sent, in the input or behind it in the socket, asks for the end: then it counts on the
+ * requests before to be carried out, as specified. */
+static bool
+took_leave(const struct conn *conn)
+{
+	size_t size = nbd_request_size(&conn->session), length = conn->input_end - conn->input_start;
+	uint8_t *CLEANUP_FREE bytes = NULL;
+	struct nbd_request last;
+	int unread;
+	ssize_t n;
+
+	if (ioctl(conn->fd, FIONREAD, &unread) < 0)
+		return false;
+	bytes = malloc(length + (size_t)unread + 1);
+	if (!bytes)
+		return false;
+	memcpy(bytes, conn->input + conn->input_start, length);
+	n = recv(conn->fd, bytes + length, (size_t)unread, MSG_PEEK | MSG_DONTWAIT);
+	if (n > 0)
+		length += (size_t)n;
+	return length >= size && nbd_request_decode(&conn->session, bytes + length - size, &last) == 0 &&
+	       last.type == NBD_CMD_DISC;
+}
+
+bool
+peer_gave_up(const struct conn *conn)
+{
+	struct pollfd polled = {.fd = conn->fd, .events = POLLRDHUP};
+
+	if (poll(&polled, 1, 0) <= 0)
+		return false;
+	/* Nobody is there to be answered; or it sends no more, but may be waiting for answers. */
+	return polled.revents & (POLLHUP | POLLERR) || !took_leave(conn);
+}
