@@ -4,6 +4,7 @@
 #include "engine/image_state.h"
 
 #include <errno.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct extent {
@@ -58,4 +59,13 @@ extents_visit(struct image *image, uint64_t offset, uint64_t length, bool one,
 		place = extent.end;
 	}
 	return r;
+}
+
+bool
+extents_have_holes(const struct image *image)
+{
+	struct stat facts;
+
+	/* st_blocks counts 512 bytes each, whatever the file system's blocks are. */
+	return fstat(image->backing.fd, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_blocks < facts.st_size / 512;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/conn.h"
 
+#include "server/holes.h"
 #include "server/peer.h"
 #include "server/request.h"
 #include "server/requests.h"
@@ -266,9 +267,13 @@ send_replies(struct conn *conn)
 	if (!conn->ready || conn->send_op.active || conn->sending)
 		return;
 	conn->sending = conn->ready;
-	for (link = &conn->sending; *link && parts + 2 <= 2 * CONN_REPLIES; link = &(*link)->next) {
+	for (link = &conn->sending; *link && parts + 2 * REQUEST_PARTS <= CONN_PARTS; link = &(*link)->next) {
 		struct request *request = *link;
 
+		if (request->part_count > 0) {
+			parts += holes_gather(request, conn->iov + parts);
+			continue;
+		}
 		if (request->head_length)
 			conn->iov[parts++] = (struct iovec){request->head, request->head_length};
 		if (request->data_length)

@@ -26,8 +26,8 @@ struct worker_context;
 /* Bytes that are received at once: a batch of requests. */
 #define CONN_INPUT ((size_t)64 << 10)
 
-/* Replies that are sent at once. */
-#define CONN_REPLIES 64
+/* Parts of replies that are sent at once: most have one or two. */
+#define CONN_PARTS 128
 
 /* While a connection negotiates. */
 struct conn_negotiation {
@@ -69,7 +69,7 @@ struct conn {
 	struct loop_op send_op;
 	struct request *sending;
 	struct msghdr message;
-	struct iovec iov[2 * CONN_REPLIES];
+	struct iovec iov[CONN_PARTS];
 };
 
 /* Takes over a connected socket. NULL: out of memory. */

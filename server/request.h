@@ -16,6 +16,15 @@
 
 struct conn;
 
+/* Parts of a reply that tells holes: enough for two holes amid data. */
+#define REQUEST_PARTS 5
+
+struct request_part {
+	uint32_t length; /* bytes of the image */
+	bool hole;
+	size_t head_length;
+};
+
 struct request {
 	struct io io;              /* of the leader; of each, when a merged one failed and is tried again */
 	struct conn *conn;
@@ -28,6 +37,8 @@ struct request {
 	char *data;                /* its part of the leader's buffer */
 	size_t data_length;        /* bytes that follow the header of the reply */
 	size_t head_length;
+	struct request_part parts[REQUEST_PARTS]; /* with the holes of a read */
+	unsigned int part_count;   /* 0: the reply is a header, and data if there is some */
 	uint8_t head[NBD_REPLY_MAX];
 };
 

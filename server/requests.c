@@ -2,6 +2,7 @@
 #include "server/requests.h"
 
 #include "server/conn.h"
+#include "server/holes.h"
 #include "server/request.h"
 #include "server/served.h"
 #include "server/worker.h"
@@ -33,6 +34,7 @@ static void
 reply_error(struct request *request, enum nbd_error error, const char *message)
 {
 	request->data_length = 0;
+	request->part_count = 0;
 	request->head_length = nbd_reply_error(&request->conn->session, &request->nbd, error, message, request->head);
 	finish(request);
 }
@@ -46,7 +48,9 @@ reply(struct request *request, int result)
 		reply_error(request, nbd_reply_errno(&request->nbd, result), NULL);
 		return;
 	}
-	if (request->nbd.type == NBD_CMD_READ) {
+	if (request->part_count > 0) {
+		holes_reply(request);
+	} else if (request->nbd.type == NBD_CMD_READ) {
 		request->data_length = request->nbd.length;
 		request->head_length = nbd_reply_data(session, &request->nbd, request->nbd.offset,
 						      (uint32_t)request->nbd.length, true, request->head);
@@ -146,6 +150,7 @@ begin(struct conn *conn, const struct nbd_request *nbd)
 	request->buffer = (struct buffer){0};
 	request->data = NULL;
 	request->data_length = request->head_length = 0;
+	request->part_count = 0;
 	conn->requests++;
 	return request;
 }
@@ -301,7 +306,14 @@ transfer(struct conn *conn, const struct taken *taken)
 
 	if (!leader)
 		return false;
-	if (taken->there == taken->check.payload && length < MERGE_MAX)
+	if (holes_worth_finding(conn->context, &conn->session, &taken->nbd))
+		holes_find(leader);
+	if (holes_only(leader)) {
+		conn->input_start = at;
+		reply(leader, 0);
+		return true;
+	}
+	if (taken->there == taken->check.payload && length < MERGE_MAX && leader->part_count == 0)
 		merge(conn, taken, leader, &length, &at);
 	if (!buffers_take(&conn->worker->buffers, length, &leader->buffer)) {
 		abandon(conn, leader);

@@ -45,6 +45,8 @@ struct worker_context {
 	struct worker *worker;
 	bool submitted;              /* operations that ioctx_run() has not seen yet */
 	bool leaving;                /* to be freed when `event` is not under way any more */
+	bool sparse;                 /* the image was when holes.c last looked */
+	unsigned int large_reads;    /* in which it could have looked for holes */
 	struct worker_context *next;
 };
 

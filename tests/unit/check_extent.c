@@ -139,6 +139,19 @@ START_TEST(file_system_that_cannot_tell_has_one_extent_of_data)
 }
 END_TEST
 
+START_TEST(file_with_holes_is_told_from_a_full_one)
+{
+	static char data[8 * UNIT];
+
+	ck_assert(extents_have_holes(disk.image));
+	ck_assert_int_eq(pwrite(disk.image->backing.fd, data, sizeof(data), 0), sizeof(data));
+	ck_assert_int_eq(fsync(disk.image->backing.fd), 0);
+	ck_assert(!extents_have_holes(disk.image));
+	punch(3 * UNIT, UNIT);
+	ck_assert(extents_have_holes(disk.image));
+}
+END_TEST
+
 START_TEST(other_errors_are_returned)
 {
 	int saved = disk.image->backing.fd, result = 0;
@@ -166,6 +179,7 @@ main(void)
 	tcase_add_test(extents, visitor_can_end_it);
 	tcase_add_test(extents, what_a_truncated_file_has_lost_is_no_hole);
 	tcase_add_test(extents, file_system_that_cannot_tell_has_one_extent_of_data);
+	tcase_add_test(extents, file_with_holes_is_told_from_a_full_one);
 	tcase_add_test(extents, other_errors_are_returned);
 	suite_add_tcase(suite, extents);
 

@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Who reads much of a sparse image at once is told its holes; not with DF, not in small reads, not of an image without
+# holes, for which nothing is looked up either.  What was written and answered is never told as a hole.
+. "$(dirname "$0")/../lib/functions.sh"
+
+require_python_nbd
+image=$dir/disk.img
+
+tells_holes()
+{
+	rm -f "$image"
+	truncate -s 16M "$image"
+	printf 'data' | dd of="$image" bs=1M seek=1 conv=notrunc status=none
+	start_nbdloopd --engine="$engine" --threads=2 "$image"
+	"$python" - "$uri" <<'EOF2' >"$dir/client.log" 2>&1 || fail "wrong with engine $engine"
+import random, sys
+import nbd
+uri = sys.argv[1]
+KIB, MIB = 1 << 10, 1 << 20
+
+def connect(structured=True):
+    h = nbd.NBD()
+    h.set_request_structured_replies(structured)
+    h.connect_uri(uri)
+    return h
+
+def read(h, length, offset, flags=0):
+    chunks = []
+    def chunk(buf, at, status, err):
+        chunks.append((at - offset, len(buf), status == nbd.READ_HOLE))
+    data = h.pread_structured(length, offset, chunk, flags)
+    end = 0
+    for at, size, _ in sorted(chunks):
+        assert at == end, chunks
+        end += size
+    assert end == length, chunks
+    return data, [hole for _, _, hole in sorted(chunks)]
+
+h = connect()
+# A hole, the data of one block of the file system, a hole.
+data, holes = read(h, 3 * MIB, 0)
+assert holes == [True, False, True], holes
+assert data == bytes(MIB) + b"data" + bytes(2 * MIB - 4)
+assert read(h, 64 * KIB, 8 * MIB)[1] == [True]
+assert read(h, 60 * KIB, 8 * MIB)[1] == [False]
+data, holes = read(h, 3 * MIB, 0, nbd.CMD_FLAG_DF)
+assert holes == [False], holes
+assert data == bytes(MIB) + b"data" + bytes(2 * MIB - 4)
+data, holes = read(connect(structured=False), 3 * MIB, 0)
+assert holes == [False], holes
+assert data[MIB:MIB + 4] == b"data"
+
+# More holes than are told of one read.
+for at in range(8 * MIB, 12 * MIB, 256 * KIB):
+    h.pwrite(b"x" * 64 * KIB, at)
+data, holes = read(h, 4 * MIB, 8 * MIB)
+assert holes == [False, True, False, True, False], holes
+assert data == (b"x" * 64 * KIB + bytes(192 * KIB)) * 16
+
+# Written by one client and then read by another.
+other = connect()
+model = bytearray(data + bytes(MIB))
+rng = random.Random(1)
+for _ in range(300):
+    at, length = rng.randrange(1280) * 4096, rng.randrange(1, 17) * 4096
+    length = min(length, 5 * MIB - at)
+    if rng.random() < 0.6:
+        new = rng.randbytes(length)
+        h.pwrite(new, 8 * MIB + at)
+    else:
+        new = bytes(length)
+        h.zero(length, 8 * MIB + at)
+    model[at:at + length] = new
+    start = rng.randrange(at // 4096 + 1) * 4096
+    size = min(5 * MIB - start, at - start + length + 256 * KIB)
+    assert read(other, size, 8 * MIB + start)[0] == model[start:start + size], "an answered write is not what is read"
+EOF2
+	stop_server
+}
+
+each_engine tells_holes
+
+require strace
+# An image without holes.
+dd if=/dev/urandom of="$image" bs=1M count=16 status=none
+start_nbdloopd --threads=1 "$image"
+spawn strace strace -f -p "$pid" -o "$dir/calls.log" -e trace=lseek,fstat,newfstatat
+wait_until "strace looks at the server" grep -q attached "$dir/strace.log"
+"$python" - "$uri" "$dir/calls.log" <<'EOF2' >"$dir/client.log" 2>&1 || fail "system calls for holes of an image without"
+import sys
+import nbd
+uri, calls = sys.argv[1:]
+h = nbd.NBD()
+h.connect_uri(uri)
+
+def called():
+    with open(calls) as f:
+        return len(f.readlines())
+
+for _ in range(200):
+    h.pread(1 << 20, 0)
+    h.pread(4096, 0)
+# One look at the number of blocks, as the client's first large read comes, and the handshake's.
+assert called() < 10, called()
+EOF2
+stop_server
