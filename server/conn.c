@@ -317,6 +317,17 @@ go_on(struct conn *conn)
 	receive(conn);
 }
 
+/* When all that had come is taken, what comes then is refused; when all is answered, it is the end. */
+static void
+drain(struct conn *conn)
+{
+	if (conn->closing || !loop_waits(conn->worker->loop, &conn->recv_op) || peer_sent_more(conn))
+		return;
+	conn->refusing = true;
+	if (conn->requests == 0)
+		conn_end(conn, false);
+}
+
 void
 conn_settle(struct conn *conn)
 {
@@ -326,6 +337,8 @@ conn_settle(struct conn *conn)
 		send_replies(conn);
 	if (!conn->closing && !conn->negotiation && conn->stalled)
 		go_on(conn);
+	if (conn->draining)
+		drain(conn);
 	/* A request that came only in part is over; one that is under way in the image isn't: its write
 	 * must not land when the client takes it for lost. */
 	if (conn->closing && conn->filling && !conn->recv_op.active) {
@@ -355,6 +368,14 @@ conn_end(struct conn *conn, bool now)
 	shutdown(conn->fd, SHUT_RDWR);
 	loop_cancel(conn->worker->loop, &conn->recv_op);
 	loop_cancel(conn->worker->loop, &conn->send_op);
+}
+
+void
+conn_drain(struct conn *conn, bool refuse)
+{
+	conn->draining = true;
+	conn->refusing = conn->refusing || refuse;
+	worker_conn_dirty(conn->worker, conn);
 }
 
 /* ---- beginning and end */

@@ -53,6 +53,8 @@ struct conn {
 
 	bool closing;                /* no request is taken any more */
 	bool lost;                   /* replies can't be sent any more */
+	bool draining;               /* ends when all that has come is answered */
+	bool refusing;               /* requests that were not taken before are answered with an error */
 	bool stalled;                /* waits for a buffer, or for a request to be over */
 	time_t stalled_since;        /* CLOCK_MONOTONIC, seconds: the first stall since nothing was unread; 0: none */
 
@@ -88,6 +90,11 @@ conn_settle(struct conn *conn);
 /* Takes no more requests; ends when those under way are answered. With `now`, they aren't answered. */
 void
 conn_end(struct conn *conn, bool now);
+
+/* Ends a connection that exchanges requests: what its client has sent so far is carried out, what it sends then is
+ * refused.  With `refuse`, only what has begun is carried out. */
+void
+conn_drain(struct conn *conn, bool refuse);
 
 /* Ends a connection that negotiates for too long. `now`: CLOCK_MONOTONIC, seconds. */
 void

@@ -76,6 +76,12 @@ loop_cancel(struct loop *loop, struct loop_op *op)
 		loop->backend->cancel(loop, op);
 }
 
+bool
+loop_waits(struct loop *loop, const struct loop_op *op)
+{
+	return op->active && loop->backend->waits(loop, op);
+}
+
 int
 loop_turn(struct loop *loop, int timeout_ms)
 {

@@ -68,6 +68,11 @@ loop_poll(struct loop *loop, struct loop_op *op, int fd);
 void
 loop_cancel(struct loop *loop, struct loop_op *op);
 
+/* Whether an operation that is under way still waits: what it reads has not been taken from the socket.  Before Linux
+ * 6.1, true may be wrong for a moment. */
+bool
+loop_waits(struct loop *loop, const struct loop_op *op);
+
 /*
  * One turn: submits what was started, waits for something to complete for at most `timeout_ms` (-1: for ever,
  * 0: not at all), and calls the completions.  0 or -errno.

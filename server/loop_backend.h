@@ -12,6 +12,7 @@ struct loop_backend {
 	void (*fini)(struct loop *loop);
 	void (*start)(struct loop *loop, struct loop_op *op, bool all);
 	void (*cancel)(struct loop *loop, struct loop_op *op);
+	bool (*waits)(struct loop *loop, const struct loop_op *op);
 	int (*turn)(struct loop *loop, int timeout_ms);
 };
 

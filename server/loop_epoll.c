@@ -161,6 +161,15 @@ epoll_cancel(struct loop *loop, struct loop_op *op)
 	finish(state, op, -ECANCELED);
 }
 
+static bool
+epoll_waits(struct loop *loop, const struct loop_op *op)
+{
+	const struct epoll_state *state = loop->state;
+	const struct watch *watch = (size_t)op->fd < state->watch_count ? &state->watches[op->fd] : NULL;
+
+	return watch && (watch->in == op || watch->out == op);
+}
+
 static void
 ready(struct epoll_state *state, struct loop_op **place)
 {
@@ -223,5 +232,6 @@ const struct loop_backend loop_backend_epoll = {
 	.fini = epoll_fini,
 	.start = epoll_start,
 	.cancel = epoll_cancel,
+	.waits = epoll_waits,
 	.turn = epoll_turn,
 };

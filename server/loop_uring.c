@@ -86,6 +86,15 @@ uring_cancel(struct loop *loop, struct loop_op *op)
 	io_uring_sqe_set_data(sqe, &nobody);
 }
 
+/* The ring works only when a turn comes into the kernel, and calls all completions then. */
+static bool
+uring_waits(struct loop *loop, const struct loop_op *op)
+{
+	(void)loop;
+	(void)op;
+	return true;
+}
+
 static int
 uring_turn(struct loop *loop, int timeout_ms)
 {
@@ -97,5 +106,6 @@ const struct loop_backend loop_backend_uring = {
 	.fini = uring_fini,
 	.start = uring_start,
 	.cancel = uring_cancel,
+	.waits = uring_waits,
 	.turn = uring_turn,
 };

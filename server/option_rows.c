@@ -159,9 +159,10 @@ const struct option_row server_option_rows[] = {
 		.arg = "SECONDS",
 		.help = "longest wait at the end for requests that are being carried out",
 		.manual =
-			"When the server is told to end, it takes no more requests, carries out those that it has, and\n"
-			"answers them.  Connections on which this takes longer are closed after this time, or at a\n"
-			"second SIGTERM or SIGINT.\n",
+			"When the server is told to end, it carries out the requests that have come, and answers them.\n"
+			"After this time, those that have not begun get the error ESHUTDOWN, and a second later\n"
+			"connections are closed on which something is still unanswered; at a second SIGTERM or SIGINT,\n"
+			"at once.\n",
 	},
 	{
 		.name = "user",

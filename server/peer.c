@@ -46,3 +46,11 @@ peer_gave_up(const struct conn *conn)
 	/* Nobody is there to be answered; or it sends no more, but may be waiting for answers. */
 	return polled.revents & (POLLHUP | POLLERR) || !took_leave(conn);
 }
+
+bool
+peer_sent_more(const struct conn *conn)
+{
+	int unread;
+
+	return ioctl(conn->fd, FIONREAD, &unread) == 0 && unread > 0;
+}

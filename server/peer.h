@@ -17,4 +17,8 @@ struct conn;
 bool
 peer_gave_up(const struct conn *conn);
 
+/* Whether there is something unread.  Costs a system call. */
+bool
+peer_sent_more(const struct conn *conn);
+
 #endif

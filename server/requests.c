@@ -282,18 +282,22 @@ answer(struct conn *conn, const struct taken *taken)
 	return true;
 }
 
+static bool
+refuse(struct conn *conn, const struct taken *taken, enum nbd_error error, const char *message)
+{
+	struct taken refused = *taken;
+
+	refused.verdict = NBD_VERDICT_REFUSE;
+	refused.check.error = error;
+	refused.check.message = message;
+	return answer(conn, &refused);
+}
+
 /* There is no memory now.  When nobody has any that could be given back, waiting is in vain. */
 static bool
 refuse_for_memory(struct conn *conn, const struct taken *taken)
 {
-	struct taken refused = *taken;
-
-	if (conn->worker->buffers.taken > 0)
-		return false;
-	refused.verdict = NBD_VERDICT_REFUSE;
-	refused.check.error = NBD_ENOMEM;
-	refused.check.message = "the server is out of memory";
-	return answer(conn, &refused);
+	return conn->worker->buffers.taken == 0 && refuse(conn, taken, NBD_ENOMEM, "the server is out of memory");
 }
 
 /* A read or a write.  False: no memory now. */
@@ -405,6 +409,8 @@ take_one(struct conn *conn, const struct taken *taken)
 
 	switch (taken->verdict) {
 	case NBD_VERDICT_SERVE:
+		if (conn->refusing)
+			return refuse(conn, taken, NBD_ESHUTDOWN, "the server is ending");
 		if (nbd->type == NBD_CMD_READ || nbd->type == NBD_CMD_WRITE)
 			return transfer(conn, taken);
 		if (!other(conn, nbd))

@@ -29,6 +29,9 @@
 #include <sys/signalfd.h>
 #include <time.h>
 
+/* Milliseconds for the answers to what is refused at the end. */
+#define REFUSAL_LIMIT 1000
+
 /* With --swap: bytes for what is allocated later; requests have buffers of their own. */
 #define SWAP_HEAP ((size_t)4 << 20)
 
@@ -432,10 +435,10 @@ serve(struct server *server)
 /* ---- ending */
 
 static void
-stop_workers(struct server *server, bool abort_)
+stop_workers(struct server *server, enum worker_end end)
 {
 	for (unsigned int i = 0; i < server->started; i++)
-		worker_stop(&server->workers[i], abort_);
+		worker_stop(&server->workers[i], end);
 }
 
 static int64_t
@@ -447,16 +450,15 @@ now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Waits until what is under way is answered. */
-static void
-drain(struct server *server)
+/* Waits until no connection is left, a second signal, or for so long.  Returns how many are left. */
+static unsigned int
+await_connections(struct server *server, int64_t limit_ms)
 {
-	int64_t end = now_ms() + (int64_t)server->config->drain_limit * 1000;
+	int64_t end = now_ms() + limit_ms;
 	unsigned int connections;
 	eventfd_t count;
 	int64_t left_ms;
 
-	stop_workers(server, false);
 	while ((connections = atomic_load(&server->acceptor.connections)) > 0 && !server->abort &&
 	       (left_ms = end - now_ms()) > 0) {
 		if (poll(server->polled, POLL_LISTENER, (int)left_ms) <= 0)
@@ -466,10 +468,25 @@ drain(struct server *server)
 		if (server->polled[POLL_WAKE].revents)
 			eventfd_read(server->wake, &count);
 	}
+	return connections;
+}
+
+/* Waits until what is under way is answered. */
+static void
+drain(struct server *server)
+{
+	unsigned int connections;
+
+	stop_workers(server, WORKER_DRAINS);
+	connections = await_connections(server, (int64_t)server->config->drain_limit * 1000);
+	if (connections > 0 && !server->abort) {
+		stop_workers(server, WORKER_REFUSES);
+		connections = await_connections(server, REFUSAL_LIMIT);
+	}
 	if (connections == 0)
 		return;
 	log_warning("%u connections are closed with requests unanswered", connections);
-	stop_workers(server, true);
+	stop_workers(server, WORKER_ABORTS);
 }
 
 static void
@@ -481,7 +498,7 @@ end(struct server *server)
 	if (server->polled)
 		drain(server);
 	else
-		stop_workers(server, true);
+		stop_workers(server, WORKER_ABORTS);
 	for (unsigned int i = 0; i < server->started; i++)
 		worker_join(&server->workers[i]);
 	exports_free(server->exports);

@@ -235,10 +235,14 @@ check_deadlines(struct worker *worker)
 /* ---- the mailbox */
 
 static void
-end_conns(struct worker *worker, bool now)
+end_conns(struct worker *worker, enum worker_end end)
 {
-	for (struct conn *conn = worker->conns; conn; conn = conn->next)
-		conn_end(conn, now || conn->negotiation);
+	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
+		if (end == WORKER_ABORTS || conn->negotiation)
+			conn_end(conn, true);
+		else
+			conn_drain(conn, end == WORKER_REFUSES);
+	}
 }
 
 static void
@@ -246,15 +250,14 @@ open_mailbox(struct worker *worker)
 {
 	struct worker_message *messages;
 	struct conn *arrived;
-	bool stop, abort_;
+	enum worker_end end;
 
 	pthread_mutex_lock(&worker->mutex);
 	arrived = worker->arrived;
 	worker->arrived = NULL;
 	messages = worker->messages;
 	worker->messages = NULL;
-	stop = worker->stop;
-	abort_ = worker->abort;
+	end = worker->end;
 	pthread_mutex_unlock(&worker->mutex);
 	while (arrived) {
 		struct conn *conn = arrived;
@@ -268,10 +271,10 @@ open_mailbox(struct worker *worker)
 		messages = message->next;
 		message->deliver(worker, message);
 	}
-	if (!stop)
+	if (end == WORKER_SERVES)
 		return;
 	worker->stopping = true;
-	end_conns(worker, abort_);
+	end_conns(worker, end);
 }
 
 static void
@@ -414,11 +417,11 @@ worker_post(struct worker *worker, struct worker_message *message)
 }
 
 void
-worker_stop(struct worker *worker, bool abort_)
+worker_stop(struct worker *worker, enum worker_end end)
 {
 	pthread_mutex_lock(&worker->mutex);
-	worker->stop = true;
-	worker->abort = worker->abort || abort_;
+	if (end > worker->end)
+		worker->end = end;
 	pthread_mutex_unlock(&worker->mutex);
 	eventfd_write(worker->event, 1);
 }

@@ -22,6 +22,14 @@ struct ioctx;
 struct request;
 struct served;
 
+/* How far its end has come. */
+enum worker_end {
+	WORKER_SERVES,
+	WORKER_DRAINS,  /* what had come is carried out and answered; what comes then is refused */
+	WORKER_REFUSES, /* so is all that has not begun */
+	WORKER_ABORTS,  /* nothing is answered any more */
+};
+
 /* What all connections of a server have in common; const while workers run. */
 struct worker_config {
 	struct nbd_handshake_config handshake;
@@ -65,8 +73,7 @@ struct worker {
 	pthread_mutex_t mutex;       /* guards the mailbox, which follows */
 	struct conn *arrived;
 	struct worker_message *messages;
-	bool stop;                   /* answer what is under way, then end */
-	bool abort;                  /* end at once */
+	enum worker_end end;
 	pthread_cond_t started_changed;
 	bool started;
 	int start_result;            /* 0 or -errno */
@@ -100,9 +107,9 @@ worker_give(struct worker *worker, int fd, const char *peer);
 void
 worker_post(struct worker *worker, struct worker_message *message);
 
-/* Tells it to answer what is under way and to end; with `abort`, to end at once. */
+/* Tells it to end in this way, when no connection is left; a way that was told before only becomes stricter. */
 void
-worker_stop(struct worker *worker, bool abort);
+worker_stop(struct worker *worker, enum worker_end end);
 
 /* Waits for its end. */
 void

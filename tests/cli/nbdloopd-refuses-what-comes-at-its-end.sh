@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# At SIGTERM, what clients have sent is carried out, even if it has to wait; what they send then is refused with
+# ESHUTDOWN.  After the time limit, what still waits is refused, too, and not carried out.
+. "$(dirname "$0")/../lib/functions.sh"
+
+require_python_nbd
+image=$dir/disk.img
+cat >"$dir/clients.py" <<'EOF2'
+# One client's reads take all of the memory, for which another's writes wait: more than the server receives at once.
+import errno, os, re, signal, sys, time
+import nbd
+uri, image, log, pid, case = sys.argv[1:]
+WRITES, SIZE = 28, 4096
+
+def connect():
+    h = nbd.NBD()
+    h.connect_uri(uri)
+    return h
+
+def send_all(h):
+    while h.aio_get_direction() & nbd.AIO_DIRECTION_WRITE:
+        h.aio_notify_write()
+
+def noting(results, what):
+    def completion(err):
+        results.append((what, err.value))
+        return 1
+    return completion
+
+def take(h):
+    while h.aio_in_flight() > 0:
+        h.poll(1000)
+
+def written():
+    with open(image, "rb") as f:
+        return f.read(WRITES * SIZE)
+
+reads, writes = [], []
+reader, writer = connect(), connect()
+for i in range(4):
+    reader.aio_pread(nbd.Buffer(8 << 20), 16 << 20, completion=noting(reads, i))
+send_all(reader)
+time.sleep(0.5)
+for i in range(WRITES):
+    writer.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(b"w" * SIZE)), i * SIZE, completion=noting(writes, i))
+send_all(writer)
+time.sleep(0.5)
+os.kill(int(pid), signal.SIGTERM)
+end = time.monotonic() + 20
+while "ending" not in open(log).read():
+    assert time.monotonic() < end, "it does not end"
+    time.sleep(0.05)
+time.sleep(0.5)
+if case == "drained":
+    reader.aio_pread(nbd.Buffer(4096), 0, completion=noting(reads, "late read"))
+    reader.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(b"late" * 1024)), 1 << 20, completion=noting(reads, "late write"))
+    send_all(reader)
+    take(reader)
+    late = errno.ESHUTDOWN
+    assert dict(reads) == {0: 0, 1: 0, 2: 0, 3: 0, "late read": late, "late write": late}, reads
+    take(writer)
+    assert sorted(writes) == [(i, 0) for i in range(WRITES)], writes
+    assert written() == b"w" * WRITES * SIZE, "an answered write is not in the image"
+    with open(image, "rb") as f:
+        f.seek(1 << 20)
+        assert f.read(4096) == bytes(4096), "a refused write was carried out"
+else:
+    take(writer)
+    assert sorted(writes) == [(i, errno.ESHUTDOWN) for i in range(WRITES)], writes
+for h in [writer] if case == "limited" else [reader, writer]:
+    try:
+        while not h.aio_is_closed():
+            h.poll(1000)
+    except nbd.Error:
+        pass
+if case == "limited":
+    assert written() == bytes(WRITES * SIZE), "a refused write was carried out"
+EOF2
+
+start() # [OPTION...]
+{
+	rm -f "$image"
+	truncate -s 64M "$image"
+	dd if=/dev/zero of="$image" bs=8M seek=2 count=1 conv=notrunc status=none # what is read, not a hole
+	start_nbdloopd --engine="$engine" --threads=1 --memory=32M "$@" "$image"
+}
+
+refuses()
+{
+	start
+	"$python" "$dir/clients.py" "$uri" "$image" "$log" "$pid" drained >"$dir/client.log" 2>&1 ||
+		fail "wrong with engine $engine"
+	end_process server
+	expect_equal "status at the end" 0 "$end_status"
+	reject_log 'unanswered'
+
+	start --drain-limit=2
+	"$python" "$dir/clients.py" "$uri" "$image" "$log" "$pid" limited >"$dir/client.log" 2>&1 ||
+		fail "wrong after the limit with engine $engine"
+	end_process server
+	expect_equal "status at the end" 0 "$end_status"
+}
+
+each_engine refuses
