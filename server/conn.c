@@ -19,6 +19,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* Seconds for the client to take what was sent last, and to close its end. */
+#define LINGER_LIMIT 2
+
 #define CONN_OF(completion_, op_) \
 	((struct conn *)((char *)(completion_) - offsetof(struct conn, op_) - offsetof(struct loop_op, completion)))
 
@@ -58,8 +61,8 @@ conn_free(struct conn *conn)
 	*conn->link = conn->next;
 	if (conn->next)
 		conn->next->link = conn->link;
-	if (conn->negotiation)
-		worker->handshakes--;
+	if (conn->negotiation || conn->lingering)
+		worker->deadlines--;
 	if (conn->served)
 		worker->config->left(worker->config->data, conn->served);
 	atomic_fetch_sub_explicit(&worker->connections, 1, memory_order_relaxed);
@@ -112,7 +115,7 @@ begin_requests(struct conn *conn)
 {
 	free(conn->negotiation);
 	conn->negotiation = NULL;
-	conn->worker->handshakes--;
+	conn->worker->deadlines--;
 	conn->context = worker_context(conn->worker, conn->served);
 	if (!conn->context) {
 		conn_end(conn, true);
@@ -187,10 +190,13 @@ received(struct completion *completion, int result)
 	if (result == -EINTR || result == -EAGAIN)
 		result = 0;
 	else if (result <= 0) {
+		conn->ended = true;
 		/* Who is gone without a word may have been in the middle of something. */
 		conn_end(conn, result < 0 || conn->filling || conn->input_end > conn->input_start);
 		return;
 	}
+	if (conn->lingering)
+		return;
 	if (conn->filling) {
 		conn->filled += (size_t)result;
 		if (conn->filled == conn->filling->nbd.length)
@@ -328,6 +334,39 @@ drain(struct conn *conn)
 		conn_end(conn, false);
 }
 
+static bool
+is_tcp(const struct conn *conn)
+{
+	socklen_t length = sizeof(int);
+	int domain;
+
+	return getsockopt(conn->fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 &&
+	       (domain == AF_INET || domain == AF_INET6);
+}
+
+/* Closing a TCP socket in which something is unread, or to which something still comes, resets the connection: what was
+ * sent last would be lost.  So the client is told the end, and what it sends is thrown away until it has closed its
+ * own.  False: there is no need, or not any longer. */
+static bool
+linger(struct conn *conn)
+{
+	struct timespec now;
+
+	if (conn->lost || conn->ended || (!conn->lingering && !is_tcp(conn)))
+		return false;
+	if (!conn->lingering) {
+		shutdown(conn->fd, SHUT_WR);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		conn->deadline = now.tv_sec + LINGER_LIMIT;
+		conn->lingering = true;
+		if (!conn->negotiation)
+			conn->worker->deadlines++;
+	}
+	if (!conn->recv_op.active)
+		loop_recv(conn->worker->loop, &conn->recv_op, conn->fd, conn->input, CONN_INPUT, false);
+	return true;
+}
+
 void
 conn_settle(struct conn *conn)
 {
@@ -347,6 +386,8 @@ conn_settle(struct conn *conn)
 	}
 	/* If it became dirty here, it is settled once more. */
 	if (conn->dirty || !conn->closing || conn->requests > 0 || conn->send_op.active)
+		return;
+	if (linger(conn))
 		return;
 	if (conn->recv_op.active) {
 		shutdown(conn->fd, SHUT_RDWR);
@@ -387,7 +428,7 @@ conn_start(struct conn *conn, struct worker *worker)
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	negotiation->deadline = now.tv_sec + worker->config->handshake_limit;
+	conn->deadline = now.tv_sec + worker->config->handshake_limit;
 	negotiation->output = (struct nbd_output){.bytes = negotiation->bytes, .size = sizeof(negotiation->bytes)};
 	conn->worker = worker;
 	conn->next = worker->conns;
@@ -395,7 +436,7 @@ conn_start(struct conn *conn, struct worker *worker)
 	if (conn->next)
 		conn->next->link = &conn->next;
 	worker->conns = conn;
-	worker->handshakes++;
+	worker->deadlines++;
 	nbd_handshake_init(&negotiation->handshake, &worker->config->handshake);
 	nbd_handshake_greet(&negotiation->handshake, &negotiation->output);
 	send_output(conn);
@@ -404,9 +445,10 @@ conn_start(struct conn *conn, struct worker *worker)
 void
 conn_check_deadline(struct conn *conn, time_t now)
 {
-	if (!conn->negotiation || now < conn->negotiation->deadline || conn->lost)
+	if ((!conn->negotiation && !conn->lingering) || now < conn->deadline || conn->lost)
 		return;
-	log_warning("%s: did not finish the handshake in %u seconds", conn->peer,
-		    conn->worker->config->handshake_limit);
+	if (!conn->lingering)
+		log_warning("%s: did not finish the handshake in %u seconds", conn->peer,
+			    conn->worker->config->handshake_limit);
 	conn_end(conn, true);
 }

@@ -34,7 +34,6 @@ struct conn_negotiation {
 	struct nbd_handshake handshake;
 	struct nbd_output output;
 	bool finished;               /* when the output is sent, requests follow */
-	time_t deadline;             /* CLOCK_MONOTONIC, seconds */
 	uint8_t bytes[NBD_HANDSHAKE_ROOM];
 };
 
@@ -51,8 +50,11 @@ struct conn {
 	struct served *served;
 	struct worker_context *context;
 
+	time_t deadline;             /* CLOCK_MONOTONIC, seconds; while it negotiates, or lingers */
 	bool closing;                /* no request is taken any more */
 	bool lost;                   /* replies can't be sent any more */
+	bool ended;                  /* by the client: nothing comes any more */
+	bool lingering;              /* all is sent; what comes is thrown away */
 	bool draining;               /* ends when all that has come is answered */
 	bool refusing;               /* requests that were not taken before are answered with an error */
 	bool stalled;                /* waits for a buffer, or for a request to be over */
@@ -96,7 +98,7 @@ conn_end(struct conn *conn, bool now);
 void
 conn_drain(struct conn *conn, bool refuse);
 
-/* Ends a connection that negotiates for too long. `now`: CLOCK_MONOTONIC, seconds. */
+/* Ends a connection that negotiates or lingers for too long. `now`: CLOCK_MONOTONIC, seconds. */
 void
 conn_check_deadline(struct conn *conn, time_t now);
 

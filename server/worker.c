@@ -214,7 +214,7 @@ timeout_of(const struct worker *worker)
 		if (ioctx_wants_run(context->ctx))
 			return 0;
 	}
-	return worker->handshakes ? 1000 : -1;
+	return worker->deadlines ? 1000 : -1;
 }
 
 static void
@@ -222,7 +222,7 @@ check_deadlines(struct worker *worker)
 {
 	struct timespec now;
 
-	if (!worker->handshakes)
+	if (!worker->deadlines)
 		return;
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
 	if (now.tv_sec == worker->checked)

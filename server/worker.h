@@ -87,8 +87,8 @@ struct worker {
 	struct conn *dirty;          /* with replies to send, or requests to look at again */
 	struct request *idle;        /* requests that are not in use */
 	struct request *request_slabs;
-	unsigned int handshakes;     /* connections that negotiate */
-	time_t checked;              /* CLOCK_MONOTONIC, seconds: when their deadlines were */
+	unsigned int deadlines;      /* connections that have one */
+	time_t checked;              /* CLOCK_MONOTONIC, seconds: when they were */
 	bool starved;                /* a connection is stalled for want of memory */
 	bool leaving;                /* a context is */
 	bool stopping;
