@@ -161,3 +161,17 @@ ring_run_for(struct ring *ring, int timeout_ms)
 	complete_all(ring);
 	return 0;
 }
+
+bool
+ring_is_ready(struct ring *ring)
+{
+	struct io_uring *uring = &ring->uring;
+
+	if (io_uring_cq_ready(uring) > 0)
+		return true;
+	/* Completions that wait for us to come into the kernel. */
+	if (uring->flags & IORING_SETUP_TASKRUN_FLAG)
+		return IO_URING_READ_ONCE(*uring->sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
+	io_uring_get_events(uring);
+	return io_uring_cq_ready(uring) > 0;
+}

@@ -59,4 +59,8 @@ ring_run(struct ring *ring, unsigned int min);
 int
 ring_run_for(struct ring *ring, int timeout_ms);
 
+/* Whether there are completions for ring_run_for(ring, 0).  Without IORING_SETUP_TASKRUN_FLAG it costs a system call. */
+bool
+ring_is_ready(struct ring *ring);
+
 #endif

@@ -42,6 +42,7 @@ struct server_config {
 	unsigned int threads;     /* 0: as many as there are processors */
 	uint64_t memory;          /* bytes, for each thread */
 	unsigned int max_connections; /* 0: no limit */
+	unsigned int poll_max_us;     /* microseconds; 0: off */
 	unsigned int handshake_limit; /* seconds */
 	unsigned int drain_limit;     /* seconds */
 	char *user;

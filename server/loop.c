@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 int
-loop_new(struct loop **result, bool use_ring)
+loop_new(struct loop **result, bool use_ring, bool spins)
 {
 	struct loop *loop = calloc(1, sizeof(*loop));
 	int r;
@@ -15,7 +15,7 @@ loop_new(struct loop **result, bool use_ring)
 	if (!loop)
 		return -ENOMEM;
 	loop->backend = use_ring ? &loop_backend_uring : &loop_backend_epoll;
-	r = loop->backend->init(loop);
+	r = loop->backend->init(loop, spins);
 	if (r < 0) {
 		free(loop);
 		return r;
@@ -86,4 +86,16 @@ int
 loop_turn(struct loop *loop, int timeout_ms)
 {
 	return loop->backend->turn(loop, timeout_ms);
+}
+
+void
+loop_submit(struct loop *loop)
+{
+	loop->backend->submit(loop);
+}
+
+bool
+loop_is_ready(struct loop *loop)
+{
+	return loop->backend->is_ready(loop);
 }

@@ -39,10 +39,10 @@ struct loop_op {
 	struct loop_op *next;
 };
 
-/* To be called on the thread that will run it.  `use_ring`: with io_uring, which must work here.
- * Returns 0 or -errno. */
+/* To be called on the thread that will run it.  `use_ring`: with io_uring, which must work here.  `spins`:
+ * loop_is_ready() will be called again and again.  Returns 0 or -errno. */
 int
-loop_new(struct loop **loop, bool use_ring);
+loop_new(struct loop **loop, bool use_ring, bool spins);
 
 /* Nothing may be under way. */
 void
@@ -79,5 +79,13 @@ loop_waits(struct loop *loop, const struct loop_op *op);
  */
 int
 loop_turn(struct loop *loop, int timeout_ms);
+
+/* Submits what was started, without waiting. */
+void
+loop_submit(struct loop *loop);
+
+/* Whether a turn would have something to do at once.  Costs no system call with io_uring since Linux 6.1. */
+bool
+loop_is_ready(struct loop *loop);
 
 #endif

@@ -8,12 +8,14 @@
 #include "server/loop.h"
 
 struct loop_backend {
-	int (*init)(struct loop *loop);
+	int (*init)(struct loop *loop, bool spins);
 	void (*fini)(struct loop *loop);
 	void (*start)(struct loop *loop, struct loop_op *op, bool all);
 	void (*cancel)(struct loop *loop, struct loop_op *op);
 	bool (*waits)(struct loop *loop, const struct loop_op *op);
 	int (*turn)(struct loop *loop, int timeout_ms);
+	void (*submit)(struct loop *loop);
+	bool (*is_ready)(struct loop *loop);
 };
 
 struct loop {

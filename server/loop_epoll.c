@@ -6,6 +6,7 @@
 #include "server/loop_backend.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -29,10 +30,11 @@ struct epoll_state {
 };
 
 static int
-epoll_init(struct loop *loop)
+epoll_init(struct loop *loop, bool spins)
 {
 	struct epoll_state *state = calloc(1, sizeof(*state));
 
+	(void)spins;
 	if (!state)
 		return -ENOMEM;
 	state->finished_tail = &state->finished;
@@ -227,6 +229,22 @@ epoll_turn(struct loop *loop, int timeout_ms)
 	return 0;
 }
 
+/* What is started is tried at once. */
+static void
+epoll_submit(struct loop *loop)
+{
+	(void)loop;
+}
+
+static bool
+epoll_is_ready(struct loop *loop)
+{
+	const struct epoll_state *state = loop->state;
+	struct pollfd polled = {.fd = state->fd, .events = POLLIN};
+
+	return state->finished || poll(&polled, 1, 0) > 0;
+}
+
 const struct loop_backend loop_backend_epoll = {
 	.init = epoll_init,
 	.fini = epoll_fini,
@@ -234,4 +252,6 @@ const struct loop_backend loop_backend_epoll = {
 	.cancel = epoll_cancel,
 	.waits = epoll_waits,
 	.turn = epoll_turn,
+	.submit = epoll_submit,
+	.is_ready = epoll_is_ready,
 };

@@ -19,18 +19,19 @@
 /* Completions are looked for only when we come to wait for them: nothing interrupts the thread meanwhile
  * (Linux 6.1); else as ring_init() has it. */
 static int
-make_ring(struct ring *ring)
+make_ring(struct ring *ring, bool spins)
 {
-	int r = ring_init(ring, ENTRIES, IN_FLIGHT, IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN, RING_FILES);
+	unsigned int flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
+	int r = ring_init(ring, ENTRIES, IN_FLIGHT, spins ? flags | IORING_SETUP_TASKRUN_FLAG : flags, RING_FILES);
 
 	return r == -EINVAL ? ring_init(ring, ENTRIES, IN_FLIGHT, 0, RING_FILES) : r;
 }
 
 static int
-uring_init(struct loop *loop)
+uring_init(struct loop *loop, bool spins)
 {
 	struct ring *ring = malloc(sizeof(*ring));
-	int r = ring ? make_ring(ring) : -ENOMEM;
+	int r = ring ? make_ring(ring, spins) : -ENOMEM;
 
 	if (r < 0) {
 		free(ring);
@@ -101,6 +102,19 @@ uring_turn(struct loop *loop, int timeout_ms)
 	return ring_run_for(loop->ring, timeout_ms);
 }
 
+static void
+uring_submit(struct loop *loop)
+{
+	/* What failed will fail again in the turn. */
+	ring_submit(loop->ring);
+}
+
+static bool
+uring_is_ready(struct loop *loop)
+{
+	return ring_is_ready(loop->ring);
+}
+
 const struct loop_backend loop_backend_uring = {
 	.init = uring_init,
 	.fini = uring_fini,
@@ -108,4 +122,6 @@ const struct loop_backend loop_backend_uring = {
 	.cancel = uring_cancel,
 	.waits = uring_waits,
 	.turn = uring_turn,
+	.submit = uring_submit,
+	.is_ready = uring_is_ready,
 };

@@ -112,6 +112,19 @@ const struct option_row server_option_rows[] = {
 			"the fewest.  0 means as many threads as there are processors for the server to use.\n",
 	},
 	{
+		.name = "poll-max-us",
+		.type = OPTION_UINT,
+		.field = SERVER(poll_max_us),
+		.initial = "0",
+		.max = 1000000,
+		.arg = "N",
+		.help = "longest busy polling of each thread before it sleeps, in microseconds; 0 means none",
+		.manual =
+			"Before a thread sleeps, it looks for at most so many microseconds whether something has come from\n"
+			"the network or the disk.  That saves the time of falling asleep and waking up where few requests\n"
+			"are under way, and costs processor time; see L</Polling>.  0 means that it sleeps at once.\n",
+	},
+	{
 		.name = "memory",
 		.type = OPTION_SIZE,
 		.field = SERVER(memory),

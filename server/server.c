@@ -243,6 +243,7 @@ start_workers(struct server *server)
 		.forgotten = forgotten,
 		.data = server,
 		.use_ring = exports_use_ring(server->exports) && backend_works(ENGINE_IO_URING, reason) == 0,
+		.poll_max_us = server->config->poll_max_us,
 		.handshake_limit = server->config->handshake_limit,
 		.memory_limit = server->config->memory,
 	};
@@ -285,6 +286,8 @@ announce(struct server *server)
 		r = pid_file_write(&server->pid_file, &error);
 	if (r < 0)
 		return failed(r, error);
+	if (config->poll_max_us)
+		log_info("each of %u threads polls up to %u us before it sleeps", server->worker_count, config->poll_max_us);
 	for (const struct listener *listener = server->listeners; listener; listener = listener->next)
 		log_info("listening on %s", listener->text);
 	for (char **text = config->fd; text && *text; text++) {

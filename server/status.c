@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- connections, which only their threads may look at */
+/* ---- threads and their connections, which only they may look at */
 
 struct conn_fact {
 	char peer[sizeof(((struct conn *)NULL)->peer)];
@@ -26,6 +26,7 @@ struct conn_fact {
 struct survey_part {
 	struct worker_message message;
 	struct survey *survey;
+	struct spin spin;
 	struct conn_fact *facts;
 	size_t count;
 };
@@ -56,6 +57,7 @@ tell(struct worker *worker, struct worker_message *message)
 
 	for (const struct conn *conn = worker->conns; conn; conn = conn->next)
 		count++;
+	part->spin = worker->spin;
 	part->facts = calloc(count, sizeof(*part->facts));
 	for (const struct conn *conn = worker->conns; part->facts && conn; conn = conn->next)
 		look(conn, &part->facts[part->count++]);
@@ -108,10 +110,24 @@ survey_free(struct survey *survey)
 }
 
 static void
-write_connections(struct json *json, const struct status *status)
+write_loops(struct json *json, const struct survey *survey)
 {
-	struct survey *survey = survey_new(status);
+	json_array_begin(json, "loops");
+	for (unsigned int i = 0; survey && i < survey->count; i++) {
+		const struct spin *spin = &survey->parts[i].spin;
 
+		json_object_begin(json, NULL);
+		json_uint(json, "poll_us", spin->window / 1000);
+		json_uint(json, "polls", spin->found);
+		json_uint(json, "sleeps", spin->sleeps);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
+static void
+write_connections(struct json *json, const struct survey *survey)
+{
 	json_array_begin(json, "connections");
 	for (unsigned int i = 0; survey && i < survey->count; i++) {
 		const struct survey_part *part = &survey->parts[i];
@@ -126,7 +142,6 @@ write_connections(struct json *json, const struct status *status)
 		}
 	}
 	json_array_end(json);
-	survey_free(survey);
 }
 
 /* ---- the whole */
@@ -150,6 +165,7 @@ static void
 write_status(struct json *json, const struct status *status)
 {
 	const struct server_config *config = status->config;
+	struct survey *survey = survey_new(status);
 
 	json_object_begin(json, NULL);
 	json_string(json, "program", "nbdloopd");
@@ -157,12 +173,15 @@ write_status(struct json *json, const struct status *status)
 	json_uint(json, "pid", (uint64_t)getpid());
 	json_bool(json, "swap", config->swap == TRISTATE_ON);
 	json_uint(json, "threads", status->worker_count);
+	json_uint(json, "poll_max_us", config->poll_max_us);
 	json_uint(json, "max_connections", config->max_connections);
 	json_array_begin(json, "exports");
 	exports_visit(status->exports, NULL, write_export, json);
 	json_array_end(json);
-	write_connections(json, status);
+	write_loops(json, survey);
+	write_connections(json, survey);
 	json_object_end(json);
+	survey_free(survey);
 }
 
 /* ---- changes */

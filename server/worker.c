@@ -298,7 +298,7 @@ static bool
 turn(struct worker *worker)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(1, 10);
-	int r = loop_turn(worker->loop, timeout_of(worker));
+	int r = spin_turn(&worker->spin, worker->loop, timeout_of(worker));
 
 	if (r < 0 && log_limit_pass(&limit, NULL))
 		log_error("event loop: %s; trying again", strerror(-r));
@@ -343,12 +343,13 @@ static void *
 work(void *data)
 {
 	struct worker *worker = data;
-	int r = loop_new(&worker->loop, worker->config->use_ring);
+	int r = loop_new(&worker->loop, worker->config->use_ring, worker->config->poll_max_us > 0);
 
 	if (r < 0) {
 		tell_started(worker, r);
 		return NULL;
 	}
+	worker->spin.max = (uint64_t)worker->config->poll_max_us * 1000;
 	buffers_init(&worker->buffers, worker->config->memory_limit);
 	worker->event_op.completion.done = mail_came;
 	loop_poll(worker->loop, &worker->event_op, worker->event);

@@ -8,6 +8,7 @@
 
 #include "server/buffers.h"
 #include "server/loop.h"
+#include "server/spin.h"
 
 #include "nbd/handshake.h"
 
@@ -42,6 +43,7 @@ struct worker_config {
 	void *data;
 	bool use_ring;               /* io_uring works here */
 	unsigned int handshake_limit; /* seconds */
+	unsigned int poll_max_us;    /* see spin.h */
 	size_t memory_limit;         /* bytes of buffers, per worker */
 };
 
@@ -80,6 +82,7 @@ struct worker {
 
 	/* The thread's own. */
 	struct loop *loop;
+	struct spin spin;
 	struct loop_op event_op;
 	struct worker_context *contexts;
 	struct buffers buffers;

@@ -29,7 +29,8 @@ def status():
     return json.loads(answers.readline())
 
 s = status()
-assert set(s) == {"program", "version", "pid", "swap", "threads", "max_connections", "exports", "connections"}, s.keys()
+assert set(s) == {"program", "version", "pid", "swap", "threads", "poll_max_us", "max_connections", "exports", "loops",
+                  "connections"}, s.keys()
 assert (s["program"], s["pid"], s["swap"], s["threads"], s["max_connections"]) == ("nbdloopd", int(pid), False, 2, 100)
 assert s["connections"] == []
 (e,) = s["exports"]

@@ -39,7 +39,7 @@ note(struct completion *completion, int result)
 static void
 begin(int kind)
 {
-	ck_assert_int_eq(loop_new(&loop, kind == 0), 0);
+	ck_assert_int_eq(loop_new(&loop, kind == 0, false), 0);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
 }
 
