@@ -4,8 +4,9 @@
  */
 #include "control/control_client.h"
 
+#include "control/answer.h"
+
 #include "common/cleanup.h"
-#include "control/json.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -78,9 +79,7 @@ write_error(FILE *out, const char *text)
 	struct json json;
 
 	json_init(&json, out);
-	json_object_begin(&json, NULL);
-	json_string(&json, "error", text);
-	json_object_end(&json);
+	answer_error(&json, text);
 }
 
 static void

@@ -7,7 +7,8 @@
 #include "server/worker.h"
 
 #include "common/cleanup.h"
-#include "control/image_json.h"
+#include "control/answer.h"
+#include "engine/image_json.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -193,7 +194,7 @@ write_no_export(struct json *json, const char *name)
 
 	if (name && asprintf(&error, "export=%s: there is no such export; status shows the exports", name) < 0)
 		error = NULL;
-	json_error(json, name ? error : "which export? add export=NAME, with a name that status shows");
+	answer_error(json, name ? error : "which export? add export=NAME, with a name that status shows");
 }
 
 /* The new export, or NULL with *error. */
@@ -249,7 +250,7 @@ change(const struct status *status, const struct control_request *request, struc
 	if (r == -ENOENT && !error)
 		write_no_export(json, name);
 	else if (r < 0)
-		json_error(json, error);
+		answer_error(json, error);
 	else if (exports_visit(status->exports, name, write_export, json) == 0)
 		write_no_export(json, name); /* somebody has just removed it */
 }

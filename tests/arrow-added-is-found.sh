@@ -30,9 +30,9 @@ try()
 
 try common/log.c '#include "common/unit.h"' ''
 try common/log.c '#include "engine/config.h"' 'common/log.c: common must not include "engine/config.h"'
-try control/json.c '# include "nbd/export.h"' 'control/json.c: control must not include "nbd/export.h"'
+try control/answer.c '# include "engine/image.h"' 'control/answer.c: control must not include "engine/image.h"'
 try nbd/export.c '#include "engine/config.h"' 'nbd/export.c: nbd must not include "engine/config.h"'
-try engine/config.c '#include "control/json.h"' 'engine/config.c: engine must not include "control/json.h"'
+try engine/config.c '#include "control/answer.h"' 'engine/config.c: engine must not include "control/answer.h"'
 try engine/io.c '#include "nbd/reply.h"' 'engine/io.c: engine must not include "nbd/reply.h"'
 try nbd/reply.c '#include "engine/io.h"' 'nbd/reply.c: nbd must not include "engine/io.h"'
 try nbd/reply.c '#include <sys/socket.h>' 'nbd/reply.c: nbd must not know that library'

@@ -18,8 +18,7 @@ allowed()
 {
 	case $1 in
 	common) echo ;;
-	control) echo engine common ;;
-	engine | nbd) echo common ;;
+	control | engine | nbd) echo common ;;
 	server) echo engine nbd control common ;;
 	plugins) echo engine control common ;;
 	man) echo plugins server engine common ;;

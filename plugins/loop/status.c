@@ -4,7 +4,8 @@
 #include "plugins/loop/exports.h"
 
 #include "common/cleanup.h"
-#include "control/image_json.h"
+#include "control/answer.h"
+#include "engine/image_json.h"
 
 #include <unistd.h>
 
@@ -48,13 +49,13 @@ write_no_export(struct json *json, const char *name)
 	char *CLEANUP_FREE error = NULL;
 
 	if (!name) {
-		json_error(json, "which export? add export=NAME, with a name that status shows");
+		answer_error(json, "which export? add export=NAME, with a name that status shows");
 		return;
 	}
 	if (asprintf(&error, "export=%s: there is no such export, or no client uses it now; status shows the exports",
 		     name) < 0)
 		error = NULL;
-	json_error(json, error);
+	answer_error(json, error);
 }
 
 static void
@@ -71,7 +72,7 @@ change(const struct control_request *request, struct json *json)
 	r = request->verb == CONTROL_SET ? image_set_direct(e->image, request->direct_io, &error)
 					 : image_resize(e->image, &error);
 	if (r < 0)
-		json_error(json, error);
+		answer_error(json, error);
 	else
 		write_export(json, NULL, e);
 	exports_put(e);
@@ -88,5 +89,5 @@ status_handle(const struct control_request *request, FILE *out, void *data)
 	else if (request->verb == CONTROL_SET || request->verb == CONTROL_RESIZE)
 		change(request, &json);
 	else
-		json_error(&json, "the plugin can neither add nor remove exports: file= and dir= say what is served");
+		answer_error(&json, "the plugin can neither add nor remove exports: file= and dir= say what is served");
 }

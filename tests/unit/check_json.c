@@ -2,7 +2,7 @@
 /*
  * The JSON writer.
  */
-#include "control/json.h"
+#include "common/json.h"
 
 #include <check.h>
 #include <stdlib.h>

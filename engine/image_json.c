@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "control/image_json.h"
+#include "engine/image_json.h"
 
 void
 json_image(struct json *json, const char *file, const struct image_status *status)
@@ -25,13 +25,5 @@ json_image(struct json *json, const char *file, const struct image_status *statu
 	json_object_begin(json, "counters");
 	for (unsigned int i = 0; i < COUNTERS; i++)
 		json_uint(json, counter_names[i], status->counters[i]);
-	json_object_end(json);
-}
-
-void
-json_error(struct json *json, const char *error)
-{
-	json_object_begin(json, NULL);
-	json_string(json, "error", error ? error : "out of memory");
 	json_object_end(json);
 }

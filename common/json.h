@@ -2,8 +2,8 @@
 /*
  * Writes JSON (RFC 8259) on one line.  Only what a status needs; there is no reader.
  */
-#ifndef CONTROL_JSON_H
-#define CONTROL_JSON_H
+#ifndef COMMON_JSON_H
+#define COMMON_JSON_H
 
 #include <stdbool.h>
 #include <stdint.h>

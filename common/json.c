@@ -2,7 +2,7 @@
 /*
  * Writes JSON on one line.
  */
-#include "control/json.h"
+#include "common/json.h"
 
 #include <inttypes.h>
 #include <stddef.h>
