@@ -68,6 +68,7 @@ struct conn {
 	size_t filled;               /* bytes of it that are there */
 
 	unsigned int requests;       /* under way: their reply is not sent yet */
+	uint64_t read_bytes, write_bytes; /* of requests that succeeded */
 	struct request *ready, **ready_tail; /* with a reply to send */
 
 	struct loop_op send_op;

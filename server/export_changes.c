@@ -57,6 +57,7 @@ export_new(struct exports *exports, struct source *source)
 	export->exports = exports;
 	export->source = source;
 	export->served.image = source->image;
+	export->served.traffic = source->traffic;
 	set_facts(&export->served.facts, source);
 	return export;
 }
@@ -162,7 +163,10 @@ open_source(const struct exports *exports, struct source *source, char **error)
 	unsigned int flags = config->read_only == TRISTATE_ON ? BACKING_READ_ONLY : 0;
 	int r = image_open(AT_FDCWD, config->file, flags, &config->image, &source->image, error);
 
-	return r < 0 ? r : lock_source(exports, source, error);
+	if (r < 0)
+		return r;
+	source->traffic = traffic_new(exports->worker_count);
+	return source->traffic ? lock_source(exports, source, error) : -ENOMEM;
 }
 
 static void

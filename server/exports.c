@@ -90,6 +90,7 @@ void
 source_free(struct source *source)
 {
 	image_close(source->image);
+	free(source->traffic);
 	config_free(source->config);
 	free(source);
 }
@@ -215,6 +216,8 @@ exports_visit(struct exports *exports, const char *name, void (*visit)(void *dat
 			.name = export->served.facts.name,
 			.description = export->served.facts.description,
 			.image = export->source->image,
+			.traffic = export->source->traffic,
+			.threads = exports->worker_count,
 			.read_only = export->served.facts.flags & NBD_FLAG_READ_ONLY,
 		};
 

@@ -61,6 +61,8 @@ exports_resize(struct exports *exports, const char *name, char **error);
 struct export_view {
 	const char *name, *description; /* description: NULL: none */
 	struct image *image;
+	const struct traffic *traffic;  /* one for each of `threads` */
+	unsigned int threads;
 	bool read_only;
 	unsigned int connections;
 };

@@ -33,6 +33,7 @@ struct request {
 	struct request *member;    /* the next that is merged with it */
 	struct request *next;      /* in a list of the connection or of the worker */
 	struct buffer buffer;      /* the leader's */
+	uint64_t begun;            /* CLOCK_MONOTONIC, ns: when all of it was there */
 	unsigned int users;        /* the leader's: members whose replies are not sent */
 	char *data;                /* its part of the leader's buffer */
 	size_t data_length;        /* bytes that follow the header of the reply */

@@ -5,6 +5,7 @@
 #include "server/holes.h"
 #include "server/request.h"
 #include "server/served.h"
+#include "server/traffic.h"
 #include "server/worker.h"
 
 #include "engine/extent.h"
@@ -48,6 +49,8 @@ reply(struct request *request, int result)
 		reply_error(request, nbd_reply_errno(&request->nbd, result), NULL);
 		return;
 	}
+	if (request->nbd.type == NBD_CMD_READ)
+		request->conn->read_bytes += request->nbd.length;
 	if (request->part_count > 0) {
 		holes_reply(request);
 	} else if (request->nbd.type == NBD_CMD_READ) {
@@ -55,16 +58,28 @@ reply(struct request *request, int result)
 		request->head_length = nbd_reply_data(session, &request->nbd, request->nbd.offset,
 						      (uint32_t)request->nbd.length, true, request->head);
 	} else {
+		if (request->nbd.type == NBD_CMD_WRITE)
+			request->conn->write_bytes += request->nbd.length;
 		request->data_length = 0;
 		request->head_length = nbd_reply_done(session, &request->nbd, request->head);
 	}
 	finish(request);
 }
 
+/* The image has carried it out, or failed to. */
+static void
+carried_out(struct request *request, int result)
+{
+	struct conn *conn = request->conn;
+
+	traffic_count(conn->context->traffic, request->leader->io.op, worker_now(conn->worker) - request->begun);
+	reply(request, result);
+}
+
 static void
 done_alone(struct io *io)
 {
-	reply((struct request *)io, io->result);
+	carried_out((struct request *)io, io->result);
 }
 
 static void
@@ -129,7 +144,7 @@ done_merged(struct io *io)
 			prepare(request);
 			submit(request, done_alone);
 		} else {
-			reply(request, 0);
+			carried_out(request, 0);
 		}
 	}
 }
@@ -147,11 +162,13 @@ begin(struct conn *conn, const struct nbd_request *nbd)
 	request->leader = request;
 	request->member = NULL;
 	request->users = 1;
+	request->begun = worker_now(conn->worker);
 	request->buffer = (struct buffer){0};
 	request->data = NULL;
 	request->data_length = request->head_length = 0;
 	request->part_count = 0;
 	conn->requests++;
+	traffic_begin(conn->context->traffic);
 	return request;
 }
 
@@ -161,6 +178,7 @@ requests_over(struct conn *conn, struct request *request)
 	struct request *leader = request->leader;
 
 	conn->requests--;
+	traffic_end(conn->context->traffic);
 	if (request != leader)
 		worker_request_give(conn->worker, request);
 	if (--leader->users > 0)
@@ -342,6 +360,7 @@ requests_filled(struct conn *conn)
 	struct request *request = conn->filling;
 
 	conn->filling = NULL;
+	request->begun = worker_now(conn->worker);
 	prepare(request);
 	submit(request, done_alone);
 }

@@ -5,6 +5,8 @@
 #ifndef SERVER_SERVED_H
 #define SERVER_SERVED_H
 
+#include "server/traffic.h"
+
 #include "engine/image.h"
 #include "nbd/export.h"
 
@@ -13,6 +15,7 @@
 struct served {
 	struct nbd_export facts; /* const while it is served; its strings are owned by this structure */
 	struct image *image;
+	struct traffic *traffic; /* the image's, one for each worker, by its number */
 	unsigned int number;     /* of all exports that the server ever had: a worker's index */
 	_Atomic unsigned int connections;
 	struct served *next;

@@ -248,7 +248,7 @@ start_workers(struct server *server)
 		.memory_limit = server->config->memory,
 	};
 	for (; server->started < server->worker_count; server->started++) {
-		int r = worker_start(&server->workers[server->started], &server->worker_config);
+		int r = worker_start(&server->workers[server->started], server->started, &server->worker_config);
 
 		if (r < 0) {
 			log_error("cannot start thread %u: %s", server->started + 1, strerror(-r));

@@ -21,6 +21,7 @@ struct conn_fact {
 	char peer[sizeof(((struct conn *)NULL)->peer)];
 	char *export;             /* NULL: it has not chosen yet */
 	unsigned int requests;
+	uint64_t read_bytes, write_bytes;
 };
 
 /* What one thread tells. */
@@ -46,6 +47,8 @@ look(const struct conn *conn, struct conn_fact *fact)
 	memcpy(fact->peer, conn->peer, sizeof(fact->peer));
 	fact->export = conn->served ? strdup(conn->served->facts.name) : NULL;
 	fact->requests = conn->requests;
+	fact->read_bytes = conn->read_bytes;
+	fact->write_bytes = conn->write_bytes;
 }
 
 /* On the worker's thread. */
@@ -139,6 +142,8 @@ write_connections(struct json *json, const struct survey *survey)
 			json_string(json, "export", part->facts[j].export);
 			json_uint(json, "thread", i);
 			json_uint(json, "requests", part->facts[j].requests);
+			json_uint(json, "read_bytes", part->facts[j].read_bytes);
+			json_uint(json, "write_bytes", part->facts[j].write_bytes);
 			json_object_end(json);
 		}
 	}
@@ -146,6 +151,33 @@ write_connections(struct json *json, const struct survey *survey)
 }
 
 /* ---- the whole */
+
+/* The buckets up to the last one that has something. */
+static void
+write_latency(struct json *json, enum io_op op, const uint64_t buckets[TRAFFIC_BUCKETS])
+{
+	unsigned int count = TRAFFIC_BUCKETS;
+
+	while (count > 0 && buckets[count - 1] == 0)
+		count--;
+	json_array_begin(json, io_op_name(op));
+	for (unsigned int i = 0; i < count; i++)
+		json_uint(json, NULL, buckets[i]);
+	json_array_end(json);
+}
+
+static void
+write_traffic(struct json *json, const struct export_view *view)
+{
+	struct traffic_sum sum;
+
+	traffic_sum(view->traffic, view->threads, &sum);
+	json_uint(json, "requests", sum.under_way);
+	json_object_begin(json, "latency_us");
+	for (unsigned int op = 0; op < TRAFFIC_OPS; op++)
+		write_latency(json, op, sum.latency[op]);
+	json_object_end(json);
+}
 
 static void
 write_export(void *data, const struct export_view *view)
@@ -158,6 +190,7 @@ write_export(void *data, const struct export_view *view)
 	json_string(json, "name", view->name);
 	json_string(json, "description", view->description);
 	json_uint(json, "connections", view->connections);
+	write_traffic(json, view);
 	json_image(json, status.path, &status);
 	json_object_end(json);
 }

@@ -57,6 +57,7 @@ worker_context(struct worker *worker, struct served *served)
 	}
 	context->worker = worker;
 	context->served = served;
+	context->traffic = &served->traffic[worker->number];
 	context->next = worker->contexts;
 	worker->contexts = context;
 	context->event.completion.done = context_event;
@@ -144,6 +145,18 @@ free_requests(struct worker *worker)
 
 /* ---- turns */
 
+uint64_t
+worker_now(struct worker *worker)
+{
+	struct timespec now;
+
+	if (!worker->now) {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		worker->now = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	}
+	return worker->now;
+}
+
 void
 worker_conn_dirty(struct worker *worker, struct conn *conn)
 {
@@ -163,6 +176,7 @@ run_contexts(struct worker *worker)
 		if (!context->submitted)
 			continue;
 		context->submitted = false;
+		worker->now = 0;
 		ioctx_run(context->ctx, false);
 		ran = true;
 	}
@@ -298,7 +312,10 @@ static bool
 turn(struct worker *worker)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(1, 10);
-	int r = spin_turn(&worker->spin, worker->loop, timeout_of(worker));
+	int r;
+
+	worker->now = 0;
+	r = spin_turn(&worker->spin, worker->loop, timeout_of(worker));
 
 	if (r < 0 && log_limit_pass(&limit, NULL))
 		log_error("event loop: %s; trying again", strerror(-r));
@@ -361,12 +378,12 @@ work(void *data)
 }
 
 int
-worker_start(struct worker *worker, const struct worker_config *config)
+worker_start(struct worker *worker, unsigned int number, const struct worker_config *config)
 {
 	sigset_t all, before;
 	int r;
 
-	*worker = (struct worker){.config = config};
+	*worker = (struct worker){.config = config, .number = number};
 	worker->event = eventfd(0, EFD_CLOEXEC);
 	if (worker->event < 0)
 		return -errno;

@@ -22,6 +22,7 @@ struct conn;
 struct ioctx;
 struct request;
 struct served;
+struct traffic;
 
 /* How far its end has come. */
 enum worker_end {
@@ -51,6 +52,7 @@ struct worker_config {
 struct worker_context {
 	struct served *served;
 	struct ioctx *ctx;
+	struct traffic *traffic;     /* the part of the image's that this worker writes */
 	struct loop_op event;
 	struct worker *worker;
 	bool submitted;              /* operations that ioctx_run() has not seen yet */
@@ -69,6 +71,7 @@ struct worker_message {
 
 struct worker {
 	const struct worker_config *config;
+	unsigned int number;         /* of all workers, from 0 */
 	pthread_t thread;
 	int event;                   /* eventfd: there is something in what the mutex guards */
 
@@ -91,6 +94,7 @@ struct worker {
 	struct request *idle;        /* requests that are not in use */
 	struct request *request_slabs;
 	unsigned int deadlines;      /* connections that have one */
+	uint64_t now;                /* see worker_now(); 0: not read yet */
 	time_t checked;              /* CLOCK_MONOTONIC, seconds: when they were */
 	bool starved;                /* a connection is stalled for want of memory */
 	bool leaving;                /* a context is */
@@ -98,9 +102,9 @@ struct worker {
 	_Atomic unsigned int connections; /* for the status */
 };
 
-/* Starts the thread; returns when its loop runs.  0 or -errno. */
+/* Starts the thread; returns when its loop runs.  `number`: of all workers, from 0.  0 or -errno. */
 int
-worker_start(struct worker *worker, const struct worker_config *config);
+worker_start(struct worker *worker, unsigned int number, const struct worker_config *config);
 
 /* Gives it a connected socket, which it owns from now on. `peer` (a text for the log) is copied. */
 int
@@ -128,6 +132,11 @@ worker_forget(struct worker *worker, struct served *served);
 /* The worker's context of an image, made on first use; NULL: it can't be (said in the log). */
 struct worker_context *
 worker_context(struct worker *worker, struct served *served);
+
+/* CLOCK_MONOTONIC, ns: when what is being completed now was found complete.  The clock is read at most once for all that
+ * came together. */
+uint64_t
+worker_now(struct worker *worker);
 
 /* A request structure, or NULL: out of memory. */
 struct request *

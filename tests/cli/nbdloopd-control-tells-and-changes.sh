@@ -16,7 +16,7 @@ status_is_right()
 		--export "disk=$image,description=of mine"
 	expect_equal "mode of the socket" 600 "$(stat -c %a "$socket")"
 	"$python" - "$uri" "$socket" "$image" "$pid" "$engine" <<'EOF2' >"$dir/check.log" 2>&1 || fail "wrong status"
-import json, os, socket, sys
+import json, os, socket, sys, time
 import nbd
 uri, path, image, pid, engine = sys.argv[1:]
 control = socket.socket(socket.AF_UNIX)
@@ -52,13 +52,79 @@ assert s["exports"][0]["counters"]["writes"] == 3, s["exports"][0]["counters"]
 assert s["exports"][0]["counters"]["write_bytes"] == 3 * 4096
 assert sorted(str(c["export"]) for c in s["connections"]) == ["None", "disk", "disk", "disk"], s["connections"]
 assert {c["thread"] for c in s["connections"]} == {0, 1}, s["connections"]
+assert sorted(c["write_bytes"] for c in s["connections"]) == [0, 4096, 4096, 4096], s["connections"]
+assert all(c["read_bytes"] == 0 for c in s["connections"]), s["connections"]
+assert sum(s["exports"][0]["latency_us"]["write"]) == 3, s["exports"][0]["latency_us"]
+assert all(s["exports"][0]["latency_us"][op] == [] for op in ("read", "flush", "discard", "zero"))
 assert all(f"pid {os.getpid()}, uid {os.getuid()}" in c["client"] for c in s["connections"]), s["connections"]
+
+def wait_for_requests(wanted):
+    for _ in range(600):
+        s = status()
+        told = sorted(c["requests"] for c in s["connections"])
+        if told == sorted(wanted) and s["exports"][0]["requests"] == sum(wanted):
+            return s
+        time.sleep(0.1)
+    sys.exit(f"requests: {told}, {s['exports'][0]['requests']}, not {wanted}")
+
+half.close()
+
+# Who doesn't take the replies has requests under way: a reply is more than a socket holds.
+buffers = [[nbd.Buffer(8 << 20) for _ in range(count)] for count in (3, 5)]
+for h, own in zip(clients, buffers):
+    for b in own:
+        h.aio_pread(b, 0)
+wait_for_requests([3, 5, 0])
+for h in clients:
+    while h.aio_in_flight():
+        h.poll(-1)
+s = wait_for_requests([0, 0, 0])
+assert sum(s["exports"][0]["latency_us"]["read"]) == 8, s["exports"][0]["latency_us"]
+assert sorted(c["read_bytes"] for c in s["connections"]) == [0, 3 * 8 << 20, 5 * 8 << 20], s["connections"]
+# What was counted stays when all are gone, and when there is something new to tell to those that come.
+for h in clients:
+    h.shutdown()
+os.truncate(image, 12 << 20)
+answers.write("resize\n")
+answers.flush()
+assert json.loads(answers.readline())["size"] == 11 << 20
+s = wait_for_requests([])
+assert sum(s["exports"][0]["latency_us"]["read"]) == 8, s["exports"][0]["latency_us"]
 EOF2
 	stop_server
 	[ ! -e "$socket" ] || fail "the server left its control socket behind"
 }
 
 each_engine status_is_right
+
+# A flush that takes 50 ms, and nothing else does.
+require strace
+start_nbdloopd --control "$socket" --threads=1 --engine=threads "$image"
+traced=$pid
+spawn strace strace -f -qq -o "$dir/calls" -e trace=fdatasync -e inject=fdatasync:delay_enter=50000 -p "$traced"
+all_traced()
+{
+	! grep -q '^TracerPid:[[:space:]]0$' "/proc/$traced/task/"*/status
+}
+wait_until "strace has all threads" all_traced
+"$python" - "$uri" "$socket" <<'EOF2' >"$dir/check.log" 2>&1 || fail "wrong latencies"
+import json, socket, sys
+import nbd
+uri, path = sys.argv[1:]
+h = nbd.NBD()
+h.connect_uri(uri)
+h.pread(512, 0)
+h.flush()
+with socket.socket(socket.AF_UNIX) as control:
+    control.connect(path)
+    control.sendall(b"status\n")
+    latency = json.loads(control.makefile().readline())["exports"][0]["latency_us"]
+# In the 17th place are 32,768 to 65,535 microseconds.
+assert 17 <= len(latency["flush"]) < 22 and sum(latency["flush"]) == 1, latency
+assert sum(latency["read"]) == 1, latency
+EOF2
+end_process strace TERM
+stop_server
 
 ask() # REQUEST [PATH.IN.THE.ANSWER]
 {
