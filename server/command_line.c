@@ -61,7 +61,7 @@ const struct option_row command_option_rows[] = {
 		.alone = "on",
 		.arg = "on|off",
 		.help = "show the version and end",
-		.manual = "Print the version and end.\n",
+		.manual = "Print the version, whether there are L</STATIC PROBES>, and end.\n",
 	},
 	{.name = NULL},
 };

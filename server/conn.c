@@ -3,6 +3,7 @@
 
 #include "server/holes.h"
 #include "server/peer.h"
+#include "server/probes.h"
 #include "server/request.h"
 #include "server/requests.h"
 #include "server/served.h"
@@ -12,6 +13,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +35,7 @@ sent(struct completion *completion, int result);
 struct conn *
 conn_new(int fd, const char *peer)
 {
+	static _Atomic uint64_t last_id;
 	struct conn *conn = calloc(1, sizeof(*conn));
 
 	if (!conn)
@@ -46,6 +49,7 @@ conn_new(int fd, const char *peer)
 		return NULL;
 	}
 	conn->fd = fd;
+	conn->id = atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
 	conn->ready_tail = &conn->ready;
 	conn->recv_op.completion.done = received;
 	conn->send_op.completion.done = sent;
@@ -238,6 +242,8 @@ sending_over(struct conn *conn)
 
 	for (struct request *request = conn->sending; request; request = next) {
 		next = request->next;
+		if (!conn->lost)
+			probe_replied(request);
 		requests_over(conn, request);
 	}
 	conn->sending = NULL;

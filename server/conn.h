@@ -40,6 +40,7 @@ struct conn_negotiation {
 struct conn {
 	struct worker *worker;
 	int fd;
+	uint64_t id;                 /* of all that the process ever had, from 1 */
 	char peer[64];
 	struct conn *next, **link;   /* in the worker's list */
 	struct conn *next_dirty;

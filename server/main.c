@@ -4,6 +4,7 @@
  */
 #include "server/command_line.h"
 #include "server/log_target.h"
+#include "server/probes.h"
 #include "server/server.h"
 
 #include "common/cleanup.h"
@@ -35,7 +36,7 @@ run(const struct command_line *line)
 		return EXIT_SUCCESS;
 	}
 	if (line->version) {
-		printf("nbdloopd %s\n", PACKAGE_VERSION);
+		printf("nbdloopd %s\nstatic probes: %s\n", PACKAGE_VERSION, PROBES_THERE);
 		return EXIT_SUCCESS;
 	}
 	r = command_line_configure(line, &config, &error);

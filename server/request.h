@@ -36,6 +36,7 @@ struct request {
 	uint64_t begun;            /* CLOCK_MONOTONIC, ns: when all of it was there */
 	unsigned int users;        /* the leader's: members whose replies are not sent */
 	char *data;                /* its part of the leader's buffer */
+	int result;                /* 0 or -errno: the image's, then what the client is told */
 	size_t data_length;        /* bytes that follow the header of the reply */
 	size_t head_length;
 	struct request_part parts[REQUEST_PARTS]; /* with the holes of a read */

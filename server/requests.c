@@ -3,6 +3,7 @@
 
 #include "server/conn.h"
 #include "server/holes.h"
+#include "server/probes.h"
 #include "server/request.h"
 #include "server/served.h"
 #include "server/traffic.h"
@@ -34,6 +35,7 @@ finish(struct request *request)
 static void
 reply_error(struct request *request, enum nbd_error error, const char *message)
 {
+	request->result = -(int)error;
 	request->data_length = 0;
 	request->part_count = 0;
 	request->head_length = nbd_reply_error(&request->conn->session, &request->nbd, error, message, request->head);
@@ -72,6 +74,8 @@ carried_out(struct request *request, int result)
 {
 	struct conn *conn = request->conn;
 
+	request->result = result;
+	probe_done(request);
 	traffic_count(conn->context->traffic, request->leader->io.op, worker_now(conn->worker) - request->begun);
 	reply(request, result);
 }
@@ -89,6 +93,7 @@ submit(struct request *request, void (*done)(struct io *io))
 
 	request->io.done = done;
 	context->submitted = true;
+	probe_submitted(request);
 	io_submit(context->ctx, &request->io);
 }
 
@@ -163,12 +168,14 @@ begin(struct conn *conn, const struct nbd_request *nbd)
 	request->member = NULL;
 	request->users = 1;
 	request->begun = worker_now(conn->worker);
+	request->result = 0;
 	request->buffer = (struct buffer){0};
 	request->data = NULL;
 	request->data_length = request->head_length = 0;
 	request->part_count = 0;
 	conn->requests++;
 	traffic_begin(conn->context->traffic);
+	probe_received(request);
 	return request;
 }
 

@@ -18,6 +18,7 @@
 /* ---- threads and their connections, which only they may look at */
 
 struct conn_fact {
+	uint64_t id;
 	char peer[sizeof(((struct conn *)NULL)->peer)];
 	char *export;             /* NULL: it has not chosen yet */
 	unsigned int requests;
@@ -44,6 +45,7 @@ struct survey {
 static void
 look(const struct conn *conn, struct conn_fact *fact)
 {
+	fact->id = conn->id;
 	memcpy(fact->peer, conn->peer, sizeof(fact->peer));
 	fact->export = conn->served ? strdup(conn->served->facts.name) : NULL;
 	fact->requests = conn->requests;
@@ -138,6 +140,7 @@ write_connections(struct json *json, const struct survey *survey)
 
 		for (size_t j = 0; j < part->count; j++) {
 			json_object_begin(json, NULL);
+			json_uint(json, "id", part->facts[j].id);
 			json_string(json, "client", part->facts[j].peer);
 			json_string(json, "export", part->facts[j].export);
 			json_uint(json, "thread", i);
