@@ -28,6 +28,9 @@ struct backend {
 	int (*init)(struct ioctx *ctx);
 	void (*fini)(struct ioctx *ctx);
 
+	/* Makes now what it would make when it is needed; NULL: nothing is. */
+	void (*reserve)(struct ioctx *ctx);
+
 	/* Takes a chunk; at most ctx->depth are under way at once, so there is always room. */
 	void (*queue)(struct ioctx *ctx, struct chunk *chunk);
 

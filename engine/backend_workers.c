@@ -129,6 +129,15 @@ workers_init(struct ioctx *ctx)
 }
 
 static void
+workers_reserve(struct ioctx *ctx)
+{
+	struct workers *workers = ctx->backend_state;
+
+	while (workers->started < WORKERS && start_worker(workers) == 0)
+		;
+}
+
+static void
 workers_fini(struct ioctx *ctx)
 {
 	workers_free(ctx->backend_state);
@@ -179,6 +188,7 @@ const struct backend backend_workers = {
 	.probe = workers_probe,
 	.init = workers_init,
 	.fini = workers_fini,
+	.reserve = workers_reserve,
 	.queue = workers_queue,
 	.run = workers_run,
 };

@@ -133,6 +133,8 @@ void
 ioctx_populate(struct ioctx *ctx)
 {
 	memset(ctx->arena, 0, (size_t)ctx->depth * CHUNK_SIZE);
+	if (ctx->backend->reserve)
+		ctx->backend->reserve(ctx);
 }
 
 void

@@ -77,7 +77,8 @@ ioctx_wants_run(const struct ioctx *ctx);
 bool
 ioctx_polls(const struct ioctx *ctx);
 
-/* Touches the buffers, so that there is memory behind them.  Nothing may use them yet. */
+/* Touches the buffers, so that there is memory behind them, and starts the threads that it may need.  Nothing may use
+ * them yet. */
 void
 ioctx_populate(struct ioctx *ctx);
 

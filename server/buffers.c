@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/buffers.h"
 
+#include "server/reserve.h"
+
 #include <assert.h>
+#include <errno.h>
 #include <stdint.h>
 #include <sys/mman.h>
 
@@ -31,6 +34,14 @@ void
 buffers_init(struct buffers *buffers, size_t limit)
 {
 	*buffers = (struct buffers){.limit = limit};
+}
+
+int
+buffers_reserve(struct buffers *buffers)
+{
+	_Static_assert(BUFFER_SIZES == RESERVE_ORDERS, "a size is an order");
+	buffers->reserve = reserve_new(buffers->limit);
+	return buffers->reserve ? 0 : -ENOMEM;
 }
 
 static void
@@ -68,6 +79,7 @@ buffers_fini(struct buffers *buffers)
 	void *slab;
 
 	assert(buffers->taken == 0);
+	reserve_free(buffers->reserve);
 	release_large(buffers);
 	while ((slab = pop(&buffers->slabs)) != NULL)
 		munmap((char *)slab, SLAB);
@@ -107,6 +119,24 @@ make(struct buffers *buffers, unsigned int size)
 	return map(size_of(size));
 }
 
+static void *
+take_idle(struct buffers *buffers, unsigned int size)
+{
+	void *memory = pop(&buffers->idle[size]);
+
+	if (memory && size_of(size) >= LARGE)
+		buffers->idle_large -= size_of(size);
+	return memory ? memory : make(buffers, size);
+}
+
+static void
+give_idle(struct buffers *buffers, void *memory, unsigned int size)
+{
+	push(&buffers->idle[size], memory);
+	if (size_of(size) >= LARGE)
+		buffers->idle_large += size_of(size);
+}
+
 bool
 buffers_take(struct buffers *buffers, size_t length, struct buffer *buffer)
 {
@@ -116,11 +146,7 @@ buffers_take(struct buffers *buffers, size_t length, struct buffer *buffer)
 	/* Whoever is alone gets what it needs. */
 	if (buffers->taken > 0 && buffers->taken + size_of(size) > buffers->limit)
 		return false;
-	memory = pop(&buffers->idle[size]);
-	if (memory && size_of(size) >= LARGE)
-		buffers->idle_large -= size_of(size);
-	if (!memory)
-		memory = make(buffers, size);
+	memory = buffers->reserve ? reserve_take(buffers->reserve, size) : take_idle(buffers, size);
 	if (!memory)
 		return false;
 	buffers->taken += size_of(size);
@@ -133,9 +159,10 @@ buffers_give(struct buffers *buffers, struct buffer *buffer)
 {
 	if (!buffer->memory)
 		return;
-	push(&buffers->idle[buffer->size], buffer->memory);
 	buffers->taken -= size_of(buffer->size);
-	if (size_of(buffer->size) >= LARGE)
-		buffers->idle_large += size_of(buffer->size);
+	if (buffers->reserve)
+		reserve_give(buffers->reserve, buffer->memory, buffer->size);
+	else
+		give_idle(buffers, buffer->memory, buffer->size);
 	*buffer = (struct buffer){0};
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Page-aligned buffers for the data of requests, of one thread: taken and given back without a system call
- * once they are there, and never more than a limit.  Who gets none waits until one is given back.
+ * once they are there, and never more than a limit.  Who gets none waits until one is given back.  They are made when
+ * they are needed, or beforehand.
  */
 #ifndef SERVER_BUFFERS_H
 #define SERVER_BUFFERS_H
@@ -11,6 +12,8 @@
 
 /* Sizes are powers of 2 from 4 KiB to 32 MiB, the longest payload of a request. */
 #define BUFFER_SIZES 14
+
+struct reserve;
 
 struct buffer {
 	void *memory;        /* NULL: none */
@@ -23,11 +26,17 @@ struct buffers {
 	size_t idle_large;   /* bytes of large buffers that nobody has */
 	void *idle[BUFFER_SIZES]; /* lists; each buffer begins with a pointer to the next */
 	void *slabs;         /* what the small ones are cut from; a list as well */
+	struct reserve *reserve; /* where all come from if they were made beforehand, and the lists stay empty; or NULL */
 };
 
 /* `limit`: bytes, at least 32 MiB. */
 void
 buffers_init(struct buffers *buffers, size_t limit);
+
+/* Makes the memory for all beforehand, the limit rounded down to a multiple of 32 MiB; none may have been taken yet.
+ * 0 or -ENOMEM. */
+int
+buffers_reserve(struct buffers *buffers);
 
 /* All must have been given back. */
 void

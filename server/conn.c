@@ -32,6 +32,12 @@ received(struct completion *completion, int result);
 static void
 sent(struct completion *completion, int result);
 
+size_t
+conn_memory(void)
+{
+	return sizeof(struct conn) + sizeof(struct conn_negotiation) + CONN_INPUT;
+}
+
 struct conn *
 conn_new(int fd, const char *peer)
 {

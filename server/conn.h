@@ -78,6 +78,10 @@ struct conn {
 	struct iovec iov[CONN_PARTS];
 };
 
+/* Bytes that malloc() gives for one. */
+size_t
+conn_memory(void);
+
 /* Takes over a connected socket. NULL: out of memory. */
 struct conn *
 conn_new(int fd, const char *peer);

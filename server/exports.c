@@ -245,6 +245,14 @@ exports_count(struct exports *exports)
 	return count;
 }
 
+struct served *
+exports_at(struct exports *exports, size_t n)
+{
+	const struct nbd_export *facts = list_for_client(exports, n);
+
+	return facts ? &export_of(facts)->served : NULL;
+}
+
 static void
 look_at_engine(void *data, const struct export_view *view)
 {

@@ -75,6 +75,10 @@ exports_visit(struct exports *exports, const char *name, void (*visit)(void *dat
 unsigned int
 exports_count(struct exports *exports);
 
+/* The n-th of those that clients can have now; NULL: there are fewer.  It stays as long as none is removed. */
+struct served *
+exports_at(struct exports *exports, size_t n);
+
 /* Whether some image is reached through io_uring. */
 bool
 exports_use_ring(struct exports *exports);

@@ -4,10 +4,12 @@
 #include "server/acceptor.h"
 #include "server/activation.h"
 #include "server/command_line.h"
+#include "server/conn.h"
 #include "server/exports.h"
 #include "server/listener.h"
 #include "server/pid_file.h"
 #include "server/readiness.h"
+#include "server/request.h"
 #include "server/status.h"
 #include "server/user.h"
 #include "server/worker.h"
@@ -32,8 +34,11 @@
 /* Milliseconds for the answers to what is refused at the end. */
 #define REFUSAL_LIMIT 1000
 
-/* With --swap: bytes for what is allocated later; requests have buffers of their own. */
+/* With --swap: bytes for what is allocated later, besides what connections take. */
 #define SWAP_HEAP ((size_t)4 << 20)
+
+/* With --swap and no limit of connections, memory is set aside for so many. */
+#define SWAP_CONNECTIONS 100
 
 enum poll_slot {
 	POLL_SIGNAL,
@@ -88,6 +93,14 @@ forgotten(void *data, struct served *served)
 	struct server *server = data;
 
 	exports_forgotten(server->exports, served);
+}
+
+static struct served *
+served_at(void *data, size_t n)
+{
+	struct server *server = data;
+
+	return exports_at(server->exports, n);
 }
 
 static void
@@ -203,6 +216,17 @@ open_sockets(struct server *server)
 	return failed(r, error);
 }
 
+/* With --swap: connections, and requests of theirs, are made when they come, from a heap that has room for all. */
+static size_t
+swap_heap(const struct server *server)
+{
+	size_t connections = server->config->max_connections ? server->config->max_connections : SWAP_CONNECTIONS;
+	size_t each = conn_memory() + CONN_REQUESTS * sizeof(struct request);
+
+	/* More than there can be is refused, with a reason. */
+	return connections < SIZE_MAX / 2 / each ? SWAP_HEAP + connections * each : SIZE_MAX / 2;
+}
+
 /* What has to be done as root, and then no longer being root. */
 static int
 use_privileges(struct server *server)
@@ -216,7 +240,7 @@ use_privileges(struct server *server)
 		/* What another user may lock counts from now on. */
 		if (config->user)
 			setrlimit(RLIMIT_MEMLOCK, &unlimited);
-		r = reclaim_lock_memory(SWAP_HEAP, &error);
+		r = reclaim_lock_memory(swap_heap(server), &error);
 	}
 	if (r == 0 && config->user)
 		r = user_become(&server->user, &error);
@@ -246,6 +270,8 @@ start_workers(struct server *server)
 		.poll_max_us = server->config->poll_max_us,
 		.handshake_limit = server->config->handshake_limit,
 		.memory_limit = server->config->memory,
+		.reserve = server->config->swap == TRISTATE_ON,
+		.served_at = served_at,
 	};
 	for (; server->started < server->worker_count; server->started++) {
 		int r = worker_start(&server->workers[server->started], server->started, &server->worker_config);

@@ -143,6 +143,35 @@ free_requests(struct worker *worker)
 	}
 }
 
+/* ---- making all beforehand */
+
+static int
+reserve_contexts(struct worker *worker)
+{
+	const struct worker_config *config = worker->config;
+	struct served *served;
+
+	for (size_t n = 0; (served = config->served_at(config->data, n)) != NULL; n++) {
+		struct worker_context *context = worker_context(worker, served);
+
+		if (!context)
+			return -ENOMEM;
+		ioctx_populate(context->ctx);
+	}
+	return 0;
+}
+
+static int
+reserve(struct worker *worker)
+{
+	int r;
+
+	if (!worker->config->reserve)
+		return 0;
+	r = buffers_reserve(&worker->buffers);
+	return r < 0 ? r : reserve_contexts(worker);
+}
+
 /* ---- turns */
 
 uint64_t
@@ -368,6 +397,12 @@ work(void *data)
 	}
 	worker->spin.max = (uint64_t)worker->config->poll_max_us * 1000;
 	buffers_init(&worker->buffers, worker->config->memory_limit);
+	r = reserve(worker);
+	if (r < 0) {
+		clean_up(worker);
+		tell_started(worker, r);
+		return NULL;
+	}
 	worker->event_op.completion.done = mail_came;
 	loop_poll(worker->loop, &worker->event_op, worker->event);
 	tell_started(worker, 0);

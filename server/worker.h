@@ -46,6 +46,9 @@ struct worker_config {
 	unsigned int handshake_limit; /* seconds */
 	unsigned int poll_max_us;    /* see spin.h */
 	size_t memory_limit;         /* bytes of buffers, per worker */
+	bool reserve;                /* buffers, and contexts of all exports, are made beforehand */
+	/* For that: the exports, by their place among them. NULL: there are no more. */
+	struct served *(*served_at)(void *data, size_t n);
 };
 
 /* A worker's context of an image. */

@@ -104,6 +104,34 @@ START_TEST(longest_request_is_served_when_it_is_alone)
 }
 END_TEST
 
+START_TEST(those_made_beforehand_are_one_piece_of_memory)
+{
+	struct buffer small[2], large, longest;
+	const char *first;
+
+	buffers_init(&buffers, 32 * MIB);
+	ck_assert_int_eq(buffers_reserve(&buffers), 0);
+	ck_assert(buffers_take(&buffers, 32 * MIB, &longest));
+	first = longest.memory;
+	memset(longest.memory, 1, 32 * MIB);
+	ck_assert(!buffers_take(&buffers, 1, &small[0]));
+	buffers_give(&buffers, &longest);
+	ck_assert(buffers_take(&buffers, 1, &small[0]));
+	ck_assert(buffers_take(&buffers, 5000, &small[1]));
+	ck_assert(buffers_take(&buffers, 16 * MIB, &large));
+	ck_assert(!buffers_take(&buffers, 16 * MIB, &longest));
+	ck_assert((char *)large.memory >= first && (char *)large.memory + 16 * MIB <= first + 32 * MIB);
+	ck_assert((char *)small[1].memory >= first && (char *)small[1].memory < first + 32 * MIB);
+	buffers_give(&buffers, &small[0]);
+	buffers_give(&buffers, &large);
+	buffers_give(&buffers, &small[1]);
+	ck_assert(buffers_take(&buffers, 32 * MIB, &longest));
+	ck_assert_ptr_eq(longest.memory, first);
+	buffers_give(&buffers, &longest);
+	buffers_fini(&buffers);
+}
+END_TEST
+
 START_TEST(none_can_be_given_back)
 {
 	struct buffer none = {0};
@@ -128,6 +156,7 @@ main(void)
 	tcase_add_test(tcase, given_back_buffer_is_taken_again);
 	tcase_add_test(tcase, limit_holds_until_something_is_given_back);
 	tcase_add_test(tcase, longest_request_is_served_when_it_is_alone);
+	tcase_add_test(tcase, those_made_beforehand_are_one_piece_of_memory);
 	tcase_add_test(tcase, none_can_be_given_back);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);

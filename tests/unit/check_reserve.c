@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory that was set aside: there from the beginning, never more, and whole again when all is given back.
+ */
+#include "server/reserve.h"
+
+#include <check.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define KIB     ((size_t)1024)
+#define MIB     (KIB * KIB)
+#define LARGEST (RESERVE_ORDERS - 1)
+#define BLOCKS  1000
+
+static struct reserve *set_aside;
+
+static void
+open_64m(void)
+{
+	set_aside = reserve_new(64 * MIB);
+	ck_assert_ptr_nonnull(set_aside);
+}
+
+static void
+close_all(void)
+{
+	reserve_free(set_aside);
+}
+
+static size_t
+size_of(unsigned int order)
+{
+	return 4 * KIB << order;
+}
+
+START_TEST(all_of_it_can_be_taken_and_no_more)
+{
+	const unsigned int order = (unsigned int)_i;
+	size_t count = 64 * MIB / size_of(order);
+	void **blocks = calloc(count, sizeof(*blocks));
+
+	ck_assert_ptr_nonnull(blocks);
+	for (size_t i = 0; i < count; i++) {
+		blocks[i] = reserve_take(set_aside, order);
+		ck_assert_ptr_nonnull(blocks[i]);
+		ck_assert_uint_eq((uintptr_t)blocks[i] % 4096, 0);
+	}
+	ck_assert_ptr_null(reserve_take(set_aside, order));
+	ck_assert_ptr_null(reserve_take(set_aside, 0));
+	for (size_t i = 0; i < count; i++)
+		reserve_give(set_aside, blocks[i], order);
+	free(blocks);
+}
+END_TEST
+
+START_TEST(what_goes_beyond_a_multiple_is_left_out)
+{
+	struct reserve *odd = reserve_new(33 * MIB + 1);
+	void *block = reserve_take(odd, LARGEST);
+
+	ck_assert_ptr_nonnull(block);
+	ck_assert_ptr_null(reserve_take(odd, 0));
+	reserve_give(odd, block, LARGEST);
+	reserve_free(odd);
+}
+END_TEST
+
+static struct block {
+	unsigned char *memory;
+	unsigned int order;
+	unsigned char mark;
+} blocks[BLOCKS];
+
+static void
+give(struct block *block)
+{
+	size_t size = size_of(block->order);
+
+	ck_assert_uint_eq(block->memory[0], block->mark);
+	ck_assert_uint_eq(block->memory[size / 2], block->mark);
+	ck_assert_uint_eq(block->memory[size - 1], block->mark);
+	reserve_give(set_aside, block->memory, block->order);
+	block->memory = NULL;
+}
+
+static void
+take(struct block *block, unsigned int order, unsigned char mark)
+{
+	block->memory = reserve_take(set_aside, order);
+	block->order = order;
+	block->mark = mark;
+	if (block->memory)
+		memset(block->memory, mark, size_of(order));
+}
+
+START_TEST(blocks_keep_what_is_written_and_become_whole_again)
+{
+	void *largest[2];
+
+	srand(1);
+	for (unsigned int round = 0; round < 20000; round++) {
+		struct block *block = &blocks[rand() % BLOCKS];
+
+		if (block->memory)
+			give(block);
+		else
+			take(block, (unsigned int)rand() % 7, (unsigned char)round);
+	}
+	for (unsigned int i = 0; i < BLOCKS; i++) {
+		if (blocks[i].memory)
+			give(&blocks[i]);
+	}
+	for (unsigned int i = 0; i < 2; i++) {
+		largest[i] = reserve_take(set_aside, LARGEST);
+		ck_assert_ptr_nonnull(largest[i]);
+	}
+	for (unsigned int i = 0; i < 2; i++)
+		reserve_give(set_aside, largest[i], LARGEST);
+}
+END_TEST
+
+START_TEST(taking_and_writing_makes_no_page_fault)
+{
+	struct rusage before, after;
+	void *block;
+
+	/* What this itself needs. */
+	block = reserve_take(set_aside, 0);
+	memset(block, 1, size_of(0));
+	reserve_give(set_aside, block, 0);
+	getrusage(RUSAGE_SELF, &before);
+	block = reserve_take(set_aside, LARGEST);
+	memset(block, 1, size_of(LARGEST));
+	reserve_give(set_aside, block, LARGEST);
+	getrusage(RUSAGE_SELF, &after);
+	ck_assert_int_lt(after.ru_minflt - before.ru_minflt, 10);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("reserve");
+	TCase *tcase = tcase_create("reserve");
+	SRunner *runner;
+	int failed;
+
+	tcase_add_checked_fixture(tcase, open_64m, close_all);
+	tcase_add_loop_test(tcase, all_of_it_can_be_taken_and_no_more, 0, RESERVE_ORDERS);
+	tcase_add_test(tcase, what_goes_beyond_a_multiple_is_left_out);
+	tcase_add_test(tcase, blocks_keep_what_is_written_and_become_whole_again);
+	tcase_add_test(tcase, taking_and_writing_makes_no_page_fault);
+	suite_add_tcase(suite, tcase);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
