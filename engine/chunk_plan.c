@@ -30,8 +30,7 @@ round_up(uint64_t n, uint64_t align)
 	return round_down(n + align - 1, align);
 }
 
-/* Under direct I/O the window starts at a multiple of the alignment (direct_possible()), so that
- * offsets in the window and in the file are aligned alike. */
+/* Bytes of the file that direct I/O to a part of them may read and write back. */
 static unsigned int
 block_of(const struct image *image)
 {
@@ -44,9 +43,10 @@ void
 plan_range(const struct image *image, const struct io *io, struct range *range)
 {
 	unsigned int align = block_of(image);
+	uint64_t start = image->config.offset + io->offset;
 
-	range->start = round_down(io->offset, align);
-	range->end = round_up(io->offset + io->length, align);
+	range->start = round_down(start, align);
+	range->end = round_up(start + io->length, align);
 }
 
 bool

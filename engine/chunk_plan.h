@@ -12,7 +12,8 @@
 struct image;
 struct range;
 
-/* Sets start and end of the range that the io changes, in whole blocks: what direct I/O may have to read and write back. */
+/* Sets start and end of the range of the file that the io changes, in whole blocks: what direct I/O may have to read and
+ * write back. */
 void
 plan_range(const struct image *image, const struct io *io, struct range *range);
 

@@ -3,6 +3,7 @@
 
 #include "engine/block_queue.h"
 #include "engine/direct.h"
+#include "engine/file_ranges.h"
 #include "engine/format.h"
 #include "engine/image_state.h"
 #include "engine/ioctx.h"
@@ -113,10 +114,10 @@ image_open(int dirfd, const char *path, unsigned int flags, const struct image_c
 	pthread_mutex_init(&image->switching, NULL);
 	pthread_mutex_init(&image->locking, NULL);
 	pthread_mutex_init(&image->facts, NULL);
-	range_lock_init(&image->ranges);
+	image->ranges = file_ranges_get(&image->backing);
 	arena_init(&image->arena, (size_t)config->depth * CHUNK_SIZE);
 	pool_init(&image->pool, config->contexts);
-	r = prepare(image, error);
+	r = image->ranges ? prepare(image, error) : -ENOMEM;
 	if (r < 0)
 		image_close(image);
 	else
@@ -134,7 +135,7 @@ image_close(struct image *image)
 	if (image->locked)
 		lock_drop(image->backing.fd);
 	arena_fini(&image->arena);
-	range_lock_fini(&image->ranges);
+	file_ranges_put(image->ranges);
 	pthread_mutex_destroy(&image->facts);
 	pthread_mutex_destroy(&image->locking);
 	pthread_mutex_destroy(&image->switching);

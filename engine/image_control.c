@@ -124,7 +124,7 @@ freeze_writes(struct image *image, struct freeze *freeze)
 		.mutex = PTHREAD_MUTEX_INITIALIZER,
 		.granted = PTHREAD_COND_INITIALIZER,
 	};
-	if (range_begin(&image->ranges, &freeze->range, NULL))
+	if (range_begin(image->ranges, &freeze->range, NULL))
 		return;
 	pthread_mutex_lock(&freeze->mutex);
 	while (!freeze->done)
@@ -178,7 +178,7 @@ switch_direct(struct image *image, bool on, char **error)
 		r = drop_cache(image, error);
 	if (r == 0)
 		atomic_store(&image->direct, on);
-	range_end(&image->ranges, &freeze.range);
+	range_end(image->ranges, &freeze.range);
 	if (r == 0) {
 		pthread_mutex_lock(&image->facts);
 		snprintf(image->direct_reason, REASON_MAX, "%s", on ? "" : "switched off");

@@ -17,6 +17,7 @@ struct image {
 	struct backing backing;
 	struct image_config config;
 	const struct backend *backend;
+	struct range_lock *ranges; /* shared by all images of the file: see engine/file_ranges.h */
 	unsigned int sector_size;
 	char engine_reason[REASON_MAX];
 	char poll_reason[REASON_MAX];
@@ -38,7 +39,6 @@ struct image {
 	char direct_reason[REASON_MAX];    /* guarded by facts, as what follows */
 	bool locked, locked_writable;
 
-	struct range_lock ranges;
 	struct arena arena;       /* for the pool's contexts */
 	struct pool pool;
 };

@@ -181,7 +181,7 @@ hold_range(struct ioctx *ctx, struct io *io)
 		return true;
 	plan_range(ctx->image, io, &io->range);
 	io->range.granted = range_granted;
-	io->ranged = range_begin(&ctx->image->ranges, &io->range, free_slot(ctx));
+	io->ranged = range_begin(ctx->image->ranges, &io->range, free_slot(ctx));
 	return io->ranged;
 }
 
@@ -205,7 +205,7 @@ io_settle(struct io *io)
 		return;
 	}
 	if (io->ranged)
-		range_end(&ctx->image->ranges, &io->range);
+		range_end(ctx->image->ranges, &io->range);
 	io->ranged = false;
 	if (io->result == 0 && plan_needs_sync(io)) {
 		io->syncing = true;

@@ -94,7 +94,7 @@ make(struct image *image, bool hosted, struct ring *ring, struct ioctx **result)
 		release(ctx);
 		return r;
 	}
-	range_track_add(&image->ranges, &ctx->track, ctx->slots, ctx->depth);
+	range_track_add(image->ranges, &ctx->track, ctx->slots, ctx->depth);
 	*result = ctx;
 	return 0;
 }
@@ -141,7 +141,7 @@ void
 ioctx_free(struct ioctx *ctx)
 {
 	assert(ctx->unfinished == 0 && ctx->queued == 0);
-	range_track_remove(&ctx->image->ranges, &ctx->track);
+	range_track_remove(ctx->image->ranges, &ctx->track);
 	ctx->backend->fini(ctx);
 	release(ctx);
 }

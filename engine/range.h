@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranges of an image that are being changed: no two that overlap at the same time.
+ * Ranges of a file that are being changed: no two that overlap at the same time.
  *
  * So a read-modify-write of a block can't lose a neighbour's bytes.  And a client that takes a connection for dead and
  * sends a write again over another one is answered after the first try has come to its end: that can't replace
@@ -8,7 +8,7 @@
  *
  * Almost all writes go where no other is under way, and contexts must not meet in one cache line for each of them (sources:
  * the kernel's DIO_SKIP_DIO_COUNT).  So a write publishes its range in a slot of its own context, and adds one to the
- * counts of the granules of the image that it touches, which lie in as many cache lines as a large image keeps busy.
+ * counts of the granules of the file that it touches, which lie in as many cache lines as a large image keeps busy.
  * If it was the first in all of them, and nobody waits, nobody overlaps it.  Else it looks through all slots, and waits in
  * one queue, first come, first served, for those in its way.  Both of two writes that overlap publish, count and
  * look in this order, with sequential consistency, so at least one sees the other (Dekker).
@@ -47,7 +47,7 @@ struct range {
 	struct range *next;
 };
 
-/* The granules of an image share a count when they are a multiple of 16 MiB apart: then two writes that are alone may take
+/* The granules of a file share a count when they are a multiple of 16 MiB apart: then two writes that are alone may take
  * each other for a neighbour, and look. */
 #define RANGE_GRANULE 4096
 #define RANGE_COUNTS 4096

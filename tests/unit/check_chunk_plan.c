@@ -242,6 +242,18 @@ START_TEST(range_of_a_write_is_rounded_to_blocks_with_direct_io_on_and_off)
 }
 END_TEST
 
+START_TEST(range_of_a_write_counts_from_the_start_of_the_file)
+{
+	open_with(&(struct fake_facts){.align = 512, .offset = 4096});
+	assert_range(511, 2, 4096, 4096 + 1024);
+	close_disk();
+	open_with(&(struct fake_facts){.align = 512, .buffered = true, .offset = 700});
+	assert_range(0, 1, 512, 1024);
+	assert_range(323, 2, 512, 1536);
+	close_disk();
+}
+END_TEST
+
 /* --- Random operations against the model ------------------------------------------------------------ */
 
 static uint64_t random_state;
@@ -381,6 +393,7 @@ main(void)
 	suite_add_tcase(suite, plan);
 
 	tcase_add_test(ranges, range_of_a_write_is_rounded_to_blocks_with_direct_io_on_and_off);
+	tcase_add_test(ranges, range_of_a_write_counts_from_the_start_of_the_file);
 	suite_add_tcase(suite, ranges);
 
 	tcase_add_loop_test(model, random_operations_leave_what_the_model_says, 0, count);

@@ -213,6 +213,35 @@ START_TEST(two_images_of_one_file_are_known_for_it)
 }
 END_TEST
 
+START_TEST(images_of_one_file_share_its_ranges_as_long_as_one_is_open)
+{
+	struct image *first, *other = NULL;
+	int other_file = scratch_file(512);
+	char other_path[SCRATCH_PATH], *other_error;
+	struct range range = {.start = 0, .end = 512}, same = range;
+
+	open_image(0, 0, NULL);
+	first = image;
+	image = NULL;
+	config.offset = 512;
+	open_image(0, 0, NULL);
+	config.offset = 0;
+	ck_assert_ptr_eq(first->ranges, image->ranges);
+	ck_assert_int_eq(image_open(AT_FDCWD, scratch_path(other_file, other_path), 0, &config, &other, &other_error),
+			 0);
+	ck_assert_ptr_ne(first->ranges, other->ranges);
+	ck_assert(range_begin(first->ranges, &range, NULL));
+	ck_assert(range_begin(other->ranges, &same, NULL));
+	range_end(other->ranges, &same);
+	image_close(other);
+	range_end(first->ranges, &range);
+	image_close(first);
+	ck_assert(range_begin(image->ranges, &range, NULL));
+	range_end(image->ranges, &range);
+	close(other_file);
+}
+END_TEST
+
 START_TEST(configuration_is_copied)
 {
 	config.depth = 3;
@@ -300,6 +329,7 @@ main(void)
 	tcase_add_test(facts, image_in_another_format_is_warned_about);
 	tcase_add_test(facts, odd_number_of_sectors_is_kept);
 	tcase_add_test(facts, two_images_of_one_file_are_known_for_it);
+	tcase_add_test(facts, images_of_one_file_share_its_ranges_as_long_as_one_is_open);
 	suite_add_tcase(suite, facts);
 
 	tcase_add_checked_fixture(direct, begin, end);

@@ -308,7 +308,7 @@ switch_with_write_in_flight(bool on)
 	request_submit(disk.ctx, &read_, IO_READ, 0, 0, 1024, buffer);
 	ioctx_run(disk.ctx, false);
 	ck_assert_int_eq(pthread_create(&thread, NULL, set_direct, on ? &disk : NULL), 0);
-	while (atomic_load(&disk.image->ranges.contended) == 0)
+	while (atomic_load(&disk.image->ranges->contended) == 0)
 		sleep_ms(1);
 	request_submit(other, &later, IO_WRITE, 0, 65536, 1024, disk.model + 65536);
 	ioctx_run(other, false);

@@ -296,7 +296,7 @@ START_TEST(failed_read_modify_write_lets_go_of_its_block)
 	ck_assert_int_eq(request_finish(disk.ctx, &request), -EIO);
 	ck_assert_uint_eq(fake_count(&disk.fake, CHUNK_WRITE), 0);
 	write_now(12, 5);
-	ck_assert_uint_eq(atomic_load(&disk.image->ranges.contended), 0);
+	ck_assert_uint_eq(atomic_load(&disk.image->ranges->contended), 0);
 	close_disk();
 }
 END_TEST
@@ -316,7 +316,7 @@ switch_direct(void *on)
 static void
 await_contended(unsigned int count)
 {
-	while (atomic_load(&disk.image->ranges.contended) < count)
+	while (atomic_load(&disk.image->ranges->contended) < count)
 		sched_yield();
 }
 
@@ -397,7 +397,7 @@ START_TEST(direct_io_that_goes_on_while_a_write_gets_its_range_is_noticed)
 	pthread_t thread;
 
 	open_with(&(struct fake_facts){.align = 512, .buffered = true});
-	ranges = &disk.image->ranges;
+	ranges = disk.image->ranges;
 	pthread_mutex_lock(&ranges->mutex);
 	atomic_fetch_add(&ranges->contended, 1); /* so that it comes and waits for the mutex */
 	submit_write(second, &request, 40, 20);

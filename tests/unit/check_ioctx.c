@@ -192,7 +192,7 @@ START_TEST(request_that_waits_for_another_thread_sleeps_and_is_woken)
 	request_submit(disk.ctx, &first, IO_WRITE, 0, 99, 1, &byte);
 	ioctx_run(disk.ctx, false);
 	ck_assert_int_eq(pthread_create(&thread, NULL, write_parked, &parked), 0);
-	while (atomic_load(&disk.image->ranges.contended) < 1)
+	while (atomic_load(&disk.image->ranges->contended) < 1)
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
 	fake_release_all(&disk.fake);

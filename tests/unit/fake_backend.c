@@ -103,12 +103,13 @@ static void
 assert_range_held(const struct chunk *chunk)
 {
 	const struct io *io = chunk->io;
+	uint64_t start = io->ctx->image->config.offset + chunk->start;
 
 	if (chunk->op == CHUNK_SYNC || io->op == IO_READ)
 		return;
 	ck_assert(io->ranged);
-	ck_assert_uint_le(io->range.start, chunk->start);
-	ck_assert_uint_ge(io->range.end, chunk->start + chunk->bytes);
+	ck_assert_uint_le(io->range.start, start);
+	ck_assert_uint_ge(io->range.end, start + chunk->bytes);
 	if (chunk->reading)
 		ck_assert_uint_ge(io->range.end - io->range.start, chunk->length);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/unit/fake_image.h"
 
+#include "engine/file_ranges.h"
+
 #include <check.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -63,7 +65,7 @@ fake_image_open(struct fake_image *fake, const struct fake_facts *facts)
 	pthread_mutex_init(&image->switching, NULL);
 	pthread_mutex_init(&image->locking, NULL);
 	pthread_mutex_init(&image->facts, NULL);
-	range_lock_init(&image->ranges);
+	image->ranges = file_ranges_get(&image->backing);
 	arena_init(&image->arena, (size_t)image->config.depth * CHUNK_SIZE);
 	pool_init(&image->pool, facts->contexts);
 	fake->image = image;
