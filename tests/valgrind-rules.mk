@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Included by the Makefile.am of a test directory whose suites `make check-valgrind' runs, after
-# test-rules.mk.  VALGRIND_SUITE (yes or no) says whether the suite itself is watched, or the nbdkit
-# that it starts (wrapper/nbdkit), whose reports are left in files: their lines begin with "==".
+# test-rules.mk.  VALGRIND_SUITE (yes or no) says whether the suite itself is watched, or the servers
+# that it starts (wrapper/), whose reports are left in files: their lines begin with "==".
 
 check-valgrind-local:
 	@test -n '$(VALGRIND)' || { echo 'valgrind was not found (Debian package: valgrind)' >&2; exit 1; }
@@ -9,7 +9,7 @@ check-valgrind-local:
 	NBDLOOP_VALGRIND='$(VALGRIND)' NBDLOOP_VALGRIND_SUITE=$(VALGRIND_SUITE) NBDLOOP_VALGRIND_LOGS='$(abs_builddir)' \
 		NBDLOOP_TIME_FACTOR="$${NBDLOOP_TIME_FACTOR:-20}" $(MAKE) $(AM_MAKEFLAGS) check-am
 	@if cat valgrind-*.log 2>/dev/null | grep '^==' >&2; then \
-		echo 'valgrind found errors in nbdkit with the plugin' >&2; \
+		echo 'valgrind found errors in a server' >&2; \
 		exit 1; \
 	fi
 

@@ -323,7 +323,7 @@ add_tests(TCase *tests, int row)
 			row);
 	target_add_test(tests, zero_without_a_hole_keeps_a_block_device_allocated, row);
 	target_add_test(tests, block_status_of_a_block_device_calls_no_data_a_hole, row);
-	target_add_test(tests, device_node_in_a_directory_is_no_export, row);
+	target_add_test_of(TARGET_PLUGIN, tests, device_node_in_a_directory_is_no_export, row);
 }
 
 int

@@ -246,7 +246,7 @@ play(struct crew_member *member)
 
 	player.buffer = buffer;
 	rng_init(&player.rng, player.model->seed, member->index);
-	for (unsigned int turn = 0; turn < OPERATIONS && !crew_failed(member); turn++)
+	for (unsigned int turn = 0; turn < crew_rounds(OPERATIONS) && !crew_failed(member); turn++)
 		player_turn(&player, turn);
 }
 
@@ -279,7 +279,7 @@ model_compare(const struct model *model, const struct server *server, const char
 }
 
 static void
-run(const struct target *target, const char *parameter, const char *other_parameter)
+run(const struct target *target, unsigned int contexts, const char *parameter)
 {
 	static struct model model;
 	const char *path;
@@ -288,10 +288,10 @@ run(const struct target *target, const char *parameter, const char *other_parame
 	model_init(&model, rng_seed());
 	path = scratch_image("disk.img", model.size, 1);
 	/* Each of nbdkit's threads keeps a buffer of its largest request. */
-	server = server_start(target,
-			      &(struct server_config){ .file = path,
-						       .parameters = { parameter, other_parameter },
-						       .threads = 4 });
+	server = server_start(target, &(struct server_config){ .file = path,
+							       .parameters = { parameter },
+							       .threads = 4,
+							       .contexts = contexts });
 	crew_run(server, (const char *const[]){ "" }, 1, CONNECTIONS, play, &model, model.seed);
 	model_compare(&model, server, path);
 	server_stop(server);
@@ -300,13 +300,13 @@ run(const struct target *target, const char *parameter, const char *other_parame
 
 START_TEST(image_equals_its_model_after_random_requests_of_several_connections)
 {
-	run(TARGET, NULL, NULL);
+	run(TARGET, 0, NULL);
 }
 END_TEST
 
 START_TEST(image_equals_its_model_when_connections_share_few_contexts)
 {
-	run(TARGET, "contexts=2", "depth=1");
+	run(TARGET, 2, "depth=1");
 }
 END_TEST
 

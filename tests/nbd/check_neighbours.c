@@ -15,12 +15,14 @@ static const char *const default_export[] = { "" };
 /* Runs one kind of neighbours on a fresh image that holds data all over. */
 static void
 run(const struct target *target, void (*kind)(struct neighbours *neighbours),
-    struct neighbours neighbours, const char *parameter)
+    struct neighbours neighbours, const char *parameter, unsigned int contexts)
 {
 	const char *path = scratch_image("disk.img", MIB, 1);
-	struct server *server = server_start(
-		target,
-		&(struct server_config){ .file = path, .parameters = { parameter }, .threads = 2 });
+	struct server *server = server_start(target,
+					     &(struct server_config){ .file = path,
+								      .parameters = { parameter },
+								      .threads = 2,
+								      .contexts = contexts });
 
 	neighbours.server = server;
 	neighbours.names = default_export;
@@ -39,7 +41,7 @@ START_TEST(eight_writers_of_one_block_keep_their_bytes)
 	run(TARGET, neighbours_write,
 	    (struct neighbours){
 		    .offset = 64 * 512, .length = 64, .connections = 8, .rounds = 600 },
-	    NULL);
+	    NULL, 0);
 }
 END_TEST
 
@@ -48,7 +50,7 @@ START_TEST(eight_writers_of_one_4k_sector_keep_their_bytes)
 	run(TARGET, neighbours_write,
 	    (struct neighbours){
 		    .offset = 16 * 4096, .length = 500, .connections = 8, .rounds = 300 },
-	    "sector-size=4096");
+	    "sector-size=4096", 0);
 }
 END_TEST
 
@@ -57,7 +59,7 @@ START_TEST(writers_that_meet_inside_of_blocks_keep_their_bytes)
 	run(TARGET, neighbours_write,
 	    (struct neighbours){
 		    .offset = 4096 + 100, .length = 1300, .connections = 8, .rounds = 300 },
-	    NULL);
+	    NULL, 0);
 }
 END_TEST
 
@@ -66,7 +68,7 @@ START_TEST(writing_zeroing_and_trimming_small_parts_keeps_neighbours)
 	run(TARGET, neighbours_change,
 	    (struct neighbours){
 		    .offset = 4096 + 100, .length = 700, .connections = 8, .rounds = 400 },
-	    NULL);
+	    NULL, 0);
 }
 END_TEST
 
@@ -75,7 +77,7 @@ START_TEST(writing_zeroing_and_trimming_large_parts_keeps_neighbours)
 	run(TARGET, neighbours_change,
 	    (struct neighbours){
 		    .offset = 4096 + 100, .length = 30001, .connections = 8, .rounds = 200 },
-	    NULL);
+	    NULL, 0);
 }
 END_TEST
 
@@ -84,7 +86,7 @@ START_TEST(part_of_a_block_written_during_whole_writes_loses_none_of_them)
 	run(TARGET, neighbours_overlap,
 	    (struct neighbours){
 		    .offset = 64 * 512, .length = 512, .connections = 8, .rounds = 500 },
-	    NULL);
+	    NULL, 0);
 }
 END_TEST
 
@@ -93,7 +95,7 @@ START_TEST(part_of_a_page_written_during_whole_writes_loses_none_of_them)
 	run(TARGET, neighbours_overlap,
 	    (struct neighbours){
 		    .offset = 16 * 4096, .length = 4096, .connections = 8, .rounds = 300 },
-	    NULL);
+	    NULL, 0);
 }
 END_TEST
 
@@ -102,7 +104,7 @@ START_TEST(writers_that_share_one_context_keep_their_bytes)
 	run(TARGET, neighbours_change,
 	    (struct neighbours){
 		    .offset = 4096 + 100, .length = 700, .connections = 8, .rounds = 100 },
-	    "contexts=1");
+	    NULL, 1);
 }
 END_TEST
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -107,16 +108,41 @@ command_add(struct command *command, const char *format, ...)
 	va_end(arguments);
 }
 
-static void
-command_build(struct command *command, const struct target *target,
-	      const struct server_config *config, const char *socket_path, const char *pid_path)
-{
-	const char *direct_io = target->direct_io ? "on" : "off";
+/* Where a server under test has its things. */
+struct places {
+	const char *socket_path;
+	const char *pid_path;
+};
 
+static const char *
+direct_io_choice(const struct target *target, const struct server_config *config)
+{
+	if (config->direct_io_auto)
+		return "auto";
+	return target->direct_io ? "on" : "off";
+}
+
+/* Settings that both servers know by the same names; nbdloopd's are options ("--"). */
+static void
+command_add_image(struct command *command, const char *dashes, const struct target *target,
+		  const struct server_config *config)
+{
+	command_add(command, "%sengine=%s", dashes, target->engine);
+	command_add(command, "%sdirect-io=%s", dashes, direct_io_choice(target, config));
+	if (target->poll)
+		command_add(command, "%spoll=on", dashes);
+	for (unsigned int i = 0; i < SERVER_PARAMETERS && config->parameters[i]; i++)
+		command_add(command, "%s%s", dashes, config->parameters[i]);
+}
+
+static void
+command_build_nbdkit(struct command *command, const struct target *target,
+		     const struct server_config *config, const struct places *places)
+{
 	command_add(command, "%s", nbdkit());
 	command_add(command, "--foreground");
-	command_add(command, "--unix=%s", socket_path);
-	command_add(command, "--pidfile=%s", pid_path);
+	command_add(command, "--unix=%s", places->socket_path);
+	command_add(command, "--pidfile=%s", places->pid_path);
 	if (config->threads)
 		command_add(command, "--threads=%u", config->threads);
 	if (config->read_only)
@@ -126,12 +152,43 @@ command_build(struct command *command, const struct target *target,
 		command_add(command, "dir=%s", config->dir);
 	else
 		command_add(command, "file=%s", config->file);
-	command_add(command, "engine=%s", target->engine);
-	command_add(command, "direct-io=%s", config->direct_io_auto ? "auto" : direct_io);
-	if (target->poll)
-		command_add(command, "poll=on");
-	for (unsigned int i = 0; i < SERVER_PARAMETERS && config->parameters[i]; i++)
-		command_add(command, "%s", config->parameters[i]);
+	if (config->contexts)
+		command_add(command, "contexts=%u", config->contexts);
+	command_add_image(command, "", target, config);
+}
+
+static void
+command_build_nbdloopd(struct command *command, const struct target *target,
+		       const struct server_config *config, const struct places *places)
+{
+	command_add(command, "nbdloopd");
+	command_add(command, "--unix=%s", places->socket_path);
+	command_add(command, "--pid-file=%s", places->pid_path);
+	if (config->read_only)
+		command_add(command, "--read-only");
+	/* Each of its threads has one. */
+	if (config->contexts)
+		command_add(command, "--threads=%u", config->contexts);
+	command_add_image(command, "--", target, config);
+	for (unsigned int i = 0; config->dir && config->names[i]; i++)
+		command_add(command, "--export=%s=%s/%s", config->names[i], config->dir,
+			    config->names[i]);
+	if (config->file)
+		command_add(command, "%s", config->file);
+}
+
+static void
+command_build(struct command *command, const struct target *target,
+	      const struct server_config *config, const struct places *places)
+{
+	switch (target->server) {
+	case TARGET_PLUGIN:
+		command_build_nbdkit(command, target, config, places);
+		break;
+	case TARGET_NBDLOOPD:
+		command_build_nbdloopd(command, target, config, places);
+		break;
+	}
 }
 
 static void
@@ -170,10 +227,18 @@ log_read(const struct server *server)
 	return text;
 }
 
+static bool
+has_content(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 && status.st_size > 0;
+}
+
 static void
 server_await(const struct server *server, const char *pid_path)
 {
-	for (unsigned int waited = 0; access(pid_path, F_OK) != 0; waited += TICK_MS) {
+	for (unsigned int waited = 0; !has_content(pid_path); waited += TICK_MS) {
 		int status;
 
 		if (waitpid(server->pid, &status, WNOHANG) == server->pid)
@@ -200,7 +265,7 @@ server_start(const struct target *target, const struct server_config *config)
 	number++;
 	ck_assert_msg(strlen(server->socket_path) < sizeof(((struct sockaddr_un *)0)->sun_path),
 		      "%s: too long for a socket; choose a shorter TMPDIR", server->socket_path);
-	command_build(&command, target, config, server->socket_path, pid_path);
+	command_build(&command, target, config, &(struct places){ server->socket_path, pid_path });
 	server->pid = fork();
 	ck_assert_int_ge(server->pid, 0);
 	if (server->pid == 0)

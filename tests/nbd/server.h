@@ -15,11 +15,15 @@
 
 struct server_config {
 	const char *file;			   /* an image, or */
-	const char *dir;			   /* a directory of images */
+	const char *dir;			   /* a directory of images, served by their names */
+	const char *const *names;		   /* which are these; NULL-terminated.  nbdkit finds
+						      them itself, nbdloopd is told each */
 	const char *parameters[SERVER_PARAMETERS]; /* further ones, "offset=1M"; NULL-terminated */
 	bool read_only;
-	bool direct_io_auto;  /* the server may do without direct I/O, whatever the row says */
-	unsigned int threads; /* requests in flight per connection; 0: the program's default */
+	bool direct_io_auto;   /* the server may do without direct I/O, whatever the row says */
+	unsigned int threads;  /* of nbdkit, per connection: each has a buffer for its request;
+				  0: its default */
+	unsigned int contexts; /* that all requests share; 0: the server's default */
 };
 
 struct server {
@@ -28,8 +32,9 @@ struct server {
 	char *log_path;
 };
 
-/* What the program under test says about itself ("key=value" lines).  NULL, and a message on
- * standard error, when it cannot be asked.  The caller frees. */
+/* What the plugin says about itself and this machine ("key=value" lines): which engines there are
+ * is the same for nbdloopd.  NULL, and a message on standard error, when it cannot be asked.  The
+ * caller frees. */
 char *
 server_facts(void);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the protocol tests run on.  A target is a row of a table: a program, one of its engines,
+ * What the protocol tests run on.  A target is a row of a table: a server, one of its engines,
  * direct I/O on or off.  Every test is written once and run on each row that exists on this
- * machine; LOOP_ENGINE=io_uring, aio or threads keeps only the rows of that engine.
+ * machine, but for those about what only one of the servers has.  LOOP_SERVER=plugin or nbdloopd
+ * keeps only the rows of that server; LOOP_ENGINE=io_uring, aio or threads those of that engine.
  */
 #ifndef TESTS_NBD_TARGET_H
 #define TESTS_NBD_TARGET_H
@@ -10,8 +11,14 @@
 #include <check.h>
 #include <stdbool.h>
 
+enum target_server {
+	TARGET_PLUGIN, /* nbdkit with the plugin */
+	TARGET_NBDLOOPD,
+};
+
 struct target {
 	const char *name;
+	enum target_server server;
 	const char *engine;
 	bool direct_io;
 	bool poll;
@@ -29,6 +36,12 @@ enum target_needs {
 typedef void (*target_tests)(TCase *tests, int row);
 
 #define target_add_test(tests, test, row) tcase_add_loop_test(tests, test, row, (row) + 1)
+/* The same for a test about what only that server has. */
+#define target_add_test_of(server_, tests, test, row_)                                             \
+	do {                                                                                       \
+		if (target_row(row_)->server == (server_))                                         \
+			target_add_test(tests, test, row_);                                        \
+	} while (0)
 /* Inside a test. */
 #define TARGET (target_row(_i))
 
