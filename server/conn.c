@@ -9,6 +9,7 @@
 #include "server/served.h"
 #include "server/worker.h"
 
+#include "common/cleanup.h"
 #include "common/log.h"
 
 #include <assert.h>
@@ -396,6 +397,8 @@ conn_settle(struct conn *conn)
 		requests_over(conn, conn->filling);
 		conn->filling = NULL;
 	}
+	if (conn->closing && conn->refused)
+		requests_over(conn, steal_pointer(&conn->refused));
 	/* If it became dirty here, it is settled once more. */
 	if (conn->dirty || !conn->closing || conn->requests > 0 || conn->send_op.active)
 		return;

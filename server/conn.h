@@ -65,6 +65,7 @@ struct conn {
 	uint8_t *input;              /* CONN_INPUT bytes */
 	size_t input_start, input_end;
 	uint64_t to_drop;            /* bytes of a refused request's payload that are still to come */
+	struct request *refused;     /* which is answered then, or NULL */
 	struct request *filling;     /* whose payload comes straight into its buffer */
 	size_t filled;               /* bytes of it that are there */
 

@@ -10,6 +10,7 @@
 #include "server/worker.h"
 
 #include "engine/extent.h"
+#include "common/cleanup.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -33,12 +34,18 @@ finish(struct request *request)
 }
 
 static void
-reply_error(struct request *request, enum nbd_error error, const char *message)
+write_error(struct request *request, enum nbd_error error, const char *message)
 {
 	request->result = -(int)error;
 	request->data_length = 0;
 	request->part_count = 0;
 	request->head_length = nbd_reply_error(&request->conn->session, &request->nbd, error, message, request->head);
+}
+
+static void
+reply_error(struct request *request, enum nbd_error error, const char *message)
+{
+	write_error(request, error, message);
 	finish(request);
 }
 
@@ -298,12 +305,17 @@ answer(struct conn *conn, const struct taken *taken)
 
 	if (!request)
 		return false;
-	if (taken->verdict == NBD_VERDICT_NOTHING)
-		reply(request, 0);
-	else
-		reply_error(request, taken->check.error, taken->check.message);
 	conn->to_drop = taken->check.payload - taken->there;
 	conn->input_start += size_in_input(conn, taken);
+	if (taken->verdict == NBD_VERDICT_NOTHING) {
+		reply(request, 0);
+	} else if (!conn->to_drop) {
+		reply_error(request, taken->check.error, taken->check.message);
+	} else {
+		/* A client knows nothing yet of a request that it is still sending: libnbd gives up. */
+		write_error(request, taken->check.error, taken->check.message);
+		conn->refused = request;
+	}
 	return true;
 }
 
@@ -465,6 +477,8 @@ drop(struct conn *conn)
 
 	conn->input_start += n;
 	conn->to_drop -= n;
+	if (conn->refused && !conn->to_drop)
+		finish(steal_pointer(&conn->refused));
 }
 
 static void
