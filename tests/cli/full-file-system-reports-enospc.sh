@@ -50,5 +50,5 @@ EOF
 	expect_log 'error: .*disk\.img: write of [0-9]+ bytes at offset [0-9]+ failed: No space left on device'
 }
 
-each_engine reports on
-each_engine reports off
+each_target reports on
+each_target reports off

@@ -11,6 +11,6 @@ image=/usr/lib/grub-rescue/grub-rescue-floppy.img
 # On a busy machine GRUB may see its menu's time run out at once: it then runs the menu's first entry,
 # which waits for a key.
 proof='GNU GRUB|Press any key to continue'
-for direct_io in on off; do
-	each_engine image_boots "$image" $direct_io a if=floppy "$proof"
-done
+each_target image_boots "$image" on a if=floppy "$proof"
+# The page cache is the engine's business, which is the same in both servers.
+each_engine image_boots "$image" off a if=floppy "$proof"

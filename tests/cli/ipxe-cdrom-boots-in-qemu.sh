@@ -8,6 +8,6 @@ require qemu-system-x86_64
 image=/usr/lib/ipxe/ipxe.iso
 [ -e "$image" ] || skip "no $image (package ipxe)"
 
-for direct_io in on off; do
-	each_engine image_boots "$image" $direct_io d if=ide,media=cdrom 'Open Source Network Boot Firmware'
-done
+each_target image_boots "$image" on d if=ide,media=cdrom 'Open Source Network Boot Firmware'
+# The page cache is the engine's business, which is the same in both servers.
+each_engine image_boots "$image" off d if=ide,media=cdrom 'Open Source Network Boot Firmware'

@@ -44,5 +44,5 @@ round_trip() # DIRECT-IO
 	quietly cmp "$source" "$image"
 }
 
-each_engine round_trip on
-each_engine round_trip off
+each_target round_trip on
+each_target round_trip off

@@ -69,5 +69,5 @@ announces_sector_size()
 	done
 }
 
-each_engine announces
-each_engine announces_sector_size
+each_target announces
+each_target announces_sector_size

@@ -40,5 +40,5 @@ guest_writes() # DIRECT-IO
 	quietly cmp "$image" "$dir/wanted"
 }
 
-each_engine guest_writes on
-each_engine guest_writes off
+each_target guest_writes on
+each_target guest_writes off

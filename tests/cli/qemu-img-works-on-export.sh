@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# qemu-img converts to and from an export, compares with it, maps it, and makes and checks a qcow2
-# image in it.
+# qemu-img converts to and from an export, compares with it, maps it, fills it with many requests at once, and
+# makes and checks a qcow2 image in it.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require qemu-img qemu-io mke2fs
@@ -22,6 +22,10 @@ works() # DIRECT-IO
 	quietly cmp "$dir/source" "$image"
 
 	start_server -- "$image" engine="$engine" direct-io="$1"
+	# Many writes at once, side by side, and a flush now and then.
+	quietly qemu-img bench -f raw -w --pattern=0x77 -c 4096 -s 3584 -d 64 --flush-interval=512 "$uri"
+	quietly qemu-io -f raw -c 'read -P 0x77 0 14M' "$uri"
+	quietly cmp --ignore-initial=14M "$dir/source" "$image"
 	quietly qemu-img create -f qcow2 "$uri" 20M
 	quietly qemu-io -f qcow2 -c 'write -P 0x5a 3M 2M' "$uri"
 	quietly qemu-img check -f qcow2 "$uri"
@@ -38,5 +42,5 @@ import json, sys
 print([(e["start"], e["length"]) for e in json.load(sys.stdin) if e["zero"]])'
 }
 
-each_engine works on
-each_engine works off
+each_target works on
+each_target works off

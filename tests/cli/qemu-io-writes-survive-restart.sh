@@ -72,6 +72,6 @@ survives() # WRITER DIRECT-IO
 }
 
 for direct_io in on off; do
-	each_engine survives write_rows $direct_io
-	each_engine survives write_rows_in_machine $direct_io
+	each_target survives write_rows $direct_io
+	each_target survives write_rows_in_machine $direct_io
 done

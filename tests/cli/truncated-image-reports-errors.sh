@@ -33,5 +33,5 @@ EOF
 	[ "$(grep -c 'failed: ' "$log")" -lt 50 ] || fail "100 failed requests made $(grep -c failed "$log") lines"
 }
 
-each_engine reports on
-each_engine reports off
+each_target reports on
+each_target reports off

@@ -11,6 +11,7 @@
 # From the environment (all optional):
 #	LOOP_PLUGIN    the plugin under test (default: the one built in this tree)
 #	LOOP_ENGINES   the engines to test (default: "io_uring aio threads")
+#	LOOP_SERVERS   the servers, where a test runs on both (default: "nbdkit nbdloopd")
 #	TMPDIR         where images are made; must be a real file system (default: /var/tmp)
 #	KEEP           if set, $dir is kept
 #	NBDLOOP_TIME_FACTOR  how much slower everything is (under valgrind)
@@ -23,6 +24,7 @@ top_builddir=$(cd "${top_builddir:-$lib/../..}" && pwd)
 plugin=${LOOP_PLUGIN:-$top_builddir/plugins/loop/.libs/nbdkit-loop-plugin.so}
 time_factor=${NBDLOOP_TIME_FACTOR:-1}
 engines=${LOOP_ENGINES:-io_uring aio threads}
+servers=${LOOP_SERVERS:-nbdkit nbdloopd}
 # The distribution's, which has its packages' modules, rather than another one in PATH.
 python=/usr/bin/python3
 [ -x "$python" ] || python=python3
@@ -163,6 +165,8 @@ end_process() # NAME [SIGNAL]
 server_prefix=()
 # Where the server listens; empty for a unix socket in $dir.
 server_listen=()
+# What start_server starts: nbdkit with the plugin, or nbdloopd (see each_target).
+server_program=nbdkit
 
 # Where the server called $server (default: "server") has its things.
 server_files()
@@ -185,7 +189,20 @@ server_command() # [NBDKIT-OPTION...] -- [KEY=VALUE...]
 	command=("${server_prefix[@]}" nbdkit -f "${listen[@]}" "${options[@]}" "$plugin" "$@")
 }
 
-# Starts a server and returns when it listens; sets sock, log, uri and pid.
+# The same for nbdloopd, whose options for an image are the plugin's keys, with dashes.
+nbdloopd_command() # [OPTION...] -- IMAGE [KEY=VALUE...]
+{
+	command=("${server_prefix[@]}" nbdloopd -U "$sock")
+	while [ "$1" != -- ]; do
+		command+=("$1")
+		shift
+	done
+	command+=("$2")
+	shift 2
+	command+=("${@/#/--}")
+}
+
+# Starts a server and returns when it listens; sets sock, log, uri and pid.  Both know the option -r.
 start_server() # [NBDKIT-OPTION...] -- [KEY=VALUE...]
 {
 	local name=${server:-server} ready command
@@ -195,7 +212,11 @@ start_server() # [NBDKIT-OPTION...] -- [KEY=VALUE...]
 	: >"$ready"
 	chmod 666 "$ready"
 	rm -f "$sock"
-	server_command -P "$ready" --exit-with-parent "$@"
+	if [ "$server_program" = nbdloopd ]; then
+		nbdloopd_command -P "$ready" "$@"
+	else
+		server_command -P "$ready" --exit-with-parent "$@"
+	fi
 	spawn "$name" "${command[@]}"
 	wait_until "the server listens" server_ready_or_gone "$ready"
 	[ -s "$ready" ] || fail "the server did not start: ${command[*]}"
@@ -302,6 +323,15 @@ each_engine() # FUNCTION [ARGUMENT...]
 			engines_missing[$engine]=1
 		fi
 	done
+}
+
+# The same once per server and engine: start_server starts that server.
+each_target() # FUNCTION [ARGUMENT...]
+{
+	for server_program in $servers; do
+		each_engine "$@"
+	done
+	server_program=nbdkit
 }
 
 # ---- what was said
