@@ -137,21 +137,36 @@ give_idle(struct buffers *buffers, void *memory, unsigned int size)
 		buffers->idle_large += size_of(size);
 }
 
+static bool
+take(struct buffers *buffers, unsigned int size, bool reserved, struct buffer *buffer)
+{
+	void *memory = reserved ? reserve_take(buffers->reserve, size) : take_idle(buffers, size);
+
+	if (!memory)
+		return false;
+	buffers->taken += size_of(size);
+	*buffer = (struct buffer){memory, size, reserved};
+	return true;
+}
+
 bool
 buffers_take(struct buffers *buffers, size_t length, struct buffer *buffer)
 {
 	unsigned int size = size_for(length);
-	void *memory;
 
 	/* Whoever is alone gets what it needs. */
 	if (buffers->taken > 0 && buffers->taken + size_of(size) > buffers->limit)
 		return false;
-	memory = buffers->reserve ? reserve_take(buffers->reserve, size) : take_idle(buffers, size);
-	if (!memory)
-		return false;
-	buffers->taken += size_of(size);
-	*buffer = (struct buffer){memory, size};
-	return true;
+	return take(buffers, size, buffers->reserve != NULL, buffer);
+}
+
+bool
+buffers_take_first(struct buffers *buffers, size_t length, struct buffer *buffer)
+{
+	unsigned int size = size_for(length);
+
+	return buffers_take(buffers, length, buffer) ||
+	       (size_of(size) <= BUFFER_SPARE && take(buffers, size, false, buffer));
 }
 
 void
@@ -160,7 +175,7 @@ buffers_give(struct buffers *buffers, struct buffer *buffer)
 	if (!buffer->memory)
 		return;
 	buffers->taken -= size_of(buffer->size);
-	if (buffers->reserve)
+	if (buffer->reserved)
 		reserve_give(buffers->reserve, buffer->memory, buffer->size);
 	else
 		give_idle(buffers, buffer->memory, buffer->size);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Page-aligned buffers for the data of requests, of one thread: taken and given back without a system call
- * once they are there, and never more than a limit.  Who gets none waits until one is given back.  They are made when
- * they are needed, or beforehand.
+ * once they are there, and never more than a limit, but for one small buffer for each who would have none.  Who
+ * gets none waits until one is given back.  They are made when they are needed, or beforehand.
  */
 #ifndef SERVER_BUFFERS_H
 #define SERVER_BUFFERS_H
@@ -18,6 +18,7 @@ struct reserve;
 struct buffer {
 	void *memory;        /* NULL: none */
 	unsigned int size;   /* number of the size, 4 KiB << size */
+	bool reserved;       /* made beforehand */
 };
 
 struct buffers {
@@ -45,6 +46,14 @@ buffers_fini(struct buffers *buffers);
 /* Sets *buffer to one of `length` bytes (1 to 32 MiB) or more.  False: not now. */
 bool
 buffers_take(struct buffers *buffers, size_t length, struct buffer *buffer);
+
+/* Most bytes of a buffer that is to be had beyond the limit. */
+#define BUFFER_SPARE ((size_t)1 << 20)
+
+/* The same for somebody who has no other, and so can't be waited for: beyond the limit if it must be, up to
+ * BUFFER_SPARE bytes, which are not made beforehand. */
+bool
+buffers_take_first(struct buffers *buffers, size_t length, struct buffer *buffer);
 
 /* Leaves none in *buffer. None is fine. */
 void

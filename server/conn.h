@@ -71,6 +71,7 @@ struct conn {
 
 	unsigned int requests;       /* under way: their reply is not sent yet */
 	uint64_t read_bytes, write_bytes; /* of requests that succeeded */
+	unsigned int buffers;        /* that they have */
 	struct request *ready, **ready_tail; /* with a reply to send */
 
 	struct loop_op send_op;

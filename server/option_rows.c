@@ -135,8 +135,8 @@ const struct option_row server_option_rows[] = {
 		.help = "most memory of each thread for the data of requests",
 		.manual =
 			"The data of requests that are being carried out takes at most so much memory in each\n"
-			"thread.  When it is used up, no more requests are read from connections until some are\n"
-			"answered.  See L</Memory>.\n",
+			"thread.  When it is used up, each connection has one request of up to 1 MiB at a time carried\n"
+			"out, and no more are read from it until some are answered.  See L</Memory>.\n",
 	},
 	{
 		.name = "max-connections",

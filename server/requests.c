@@ -197,8 +197,24 @@ requests_over(struct conn *conn, struct request *request)
 		worker_request_give(conn->worker, request);
 	if (--leader->users > 0)
 		return;
+	if (leader->buffer.memory)
+		conn->buffers--;
 	buffers_give(&conn->worker->buffers, &leader->buffer);
 	worker_request_give(conn->worker, leader);
+}
+
+/* A connection that has none gets one even when others have taken all: who takes none of its replies keeps its buffers
+ * for ever. */
+static bool
+take_buffer(struct conn *conn, struct request *leader, size_t length)
+{
+	struct buffers *buffers = &conn->worker->buffers;
+	bool taken = conn->buffers > 0 ? buffers_take(buffers, length, &leader->buffer) :
+					 buffers_take_first(buffers, length, &leader->buffer);
+
+	if (taken)
+		conn->buffers++;
+	return taken;
 }
 
 /* ---- taking requests */
@@ -356,7 +372,7 @@ transfer(struct conn *conn, const struct taken *taken)
 	}
 	if (taken->there == taken->check.payload && length < MERGE_MAX && leader->part_count == 0)
 		merge(conn, taken, leader, &length, &at);
-	if (!buffers_take(&conn->worker->buffers, length, &leader->buffer)) {
+	if (!take_buffer(conn, leader, length)) {
 		abandon(conn, leader);
 		return refuse_for_memory(conn, taken);
 	}
@@ -400,7 +416,7 @@ block_status(struct conn *conn, const struct nbd_request *nbd)
 
 	if (!request)
 		return false;
-	if (!buffers_take(&conn->worker->buffers, STATUS_SIZE, &request->buffer)) {
+	if (!take_buffer(conn, request, STATUS_SIZE)) {
 		abandon(conn, request);
 		return false;
 	}

@@ -132,6 +132,28 @@ START_TEST(those_made_beforehand_are_one_piece_of_memory)
 }
 END_TEST
 
+/* Clients that take no replies kept all the buffers, and everybody else waiting. */
+START_TEST(who_has_none_gets_a_small_one_beyond_the_limit)
+{
+	struct buffer all, first, other;
+
+	buffers_init(&buffers, 32 * MIB);
+	ck_assert(buffers_take(&buffers, 32 * MIB, &all));
+	ck_assert(!buffers_take(&buffers, 1, &other));
+	ck_assert(buffers_take_first(&buffers, BUFFER_SPARE, &first));
+	memset(first.memory, 1, BUFFER_SPARE);
+	ck_assert(buffers_take_first(&buffers, 4096, &other));
+	buffers_give(&buffers, &other);
+	ck_assert(!buffers_take_first(&buffers, BUFFER_SPARE + 1, &other));
+	buffers_give(&buffers, &first);
+	ck_assert(!buffers_take(&buffers, 1, &other));
+	buffers_give(&buffers, &all);
+	ck_assert(buffers_take_first(&buffers, 32 * MIB, &all));
+	buffers_give(&buffers, &all);
+	buffers_fini(&buffers);
+}
+END_TEST
+
 START_TEST(none_can_be_given_back)
 {
 	struct buffer none = {0};
@@ -157,6 +179,7 @@ main(void)
 	tcase_add_test(tcase, limit_holds_until_something_is_given_back);
 	tcase_add_test(tcase, longest_request_is_served_when_it_is_alone);
 	tcase_add_test(tcase, those_made_beforehand_are_one_piece_of_memory);
+	tcase_add_test(tcase, who_has_none_gets_a_small_one_beyond_the_limit);
 	tcase_add_test(tcase, none_can_be_given_back);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);
