@@ -84,6 +84,20 @@ conn_free(struct conn *conn)
 	free(conn);
 }
 
+void
+conn_warn(const struct conn *conn, const char *reason)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(20, 60);
+	unsigned int suppressed;
+	char more[64] = "";
+
+	if (!log_limit_pass(&limit, &suppressed))
+		return;
+	if (suppressed)
+		snprintf(more, sizeof(more), " (%u similar messages were left out)", suppressed);
+	log_warning("%s: disconnected: %s%s", conn->peer, reason, more);
+}
+
 /* ---- receiving */
 
 static void
@@ -149,7 +163,7 @@ negotiation_over(struct conn *conn, enum nbd_handshake_result result)
 		return;
 	}
 	if (handshake->reason)
-		log_warning("%s: %s", conn->peer, handshake->reason);
+		conn_warn(conn, handshake->reason);
 	conn_end(conn, false);
 }
 
@@ -460,10 +474,14 @@ conn_start(struct conn *conn, struct worker *worker)
 void
 conn_check_deadline(struct conn *conn, time_t now)
 {
+	char reason[64];
+
 	if ((!conn->negotiation && !conn->lingering) || now < conn->deadline || conn->lost)
 		return;
-	if (!conn->lingering)
-		log_warning("%s: did not finish the handshake in %u seconds", conn->peer,
-			    conn->worker->config->handshake_limit);
+	if (!conn->lingering) {
+		snprintf(reason, sizeof(reason), "did not finish the handshake in %u seconds",
+			 conn->worker->config->handshake_limit);
+		conn_warn(conn, reason);
+	}
 	conn_end(conn, true);
 }

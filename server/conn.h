@@ -106,6 +106,10 @@ conn_end(struct conn *conn, bool now);
 void
 conn_drain(struct conn *conn, bool refuse);
 
+/* Tells the log why a client is disconnected; not each time when it comes back again and again. */
+void
+conn_warn(const struct conn *conn, const char *reason);
+
 /* Ends a connection that negotiates or lingers for too long. `now`: CLOCK_MONOTONIC, seconds. */
 void
 conn_check_deadline(struct conn *conn, time_t now);

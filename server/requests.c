@@ -477,7 +477,7 @@ take_one(struct conn *conn, const struct taken *taken)
 		conn_end(conn, false);
 		break;
 	case NBD_VERDICT_DROP:
-		log_warning("%s: %s: the connection is closed", conn->peer, taken->check.message);
+		conn_warn(conn, taken->check.message);
 		conn_end(conn, true);
 		break;
 	}
@@ -532,7 +532,7 @@ requests_take(struct conn *conn)
 		}
 	}
 	if (r < 0) {
-		log_warning("%s: what came is no request: the connection is closed", conn->peer);
+		conn_warn(conn, "what came is no request");
 		conn_end(conn, true);
 	}
 	if (conn->input_start == conn->input_end)
