@@ -7,4 +7,5 @@ AM_TESTS_ENVIRONMENT = \
 	LOOP_PLUGIN='$(abs_top_builddir)/plugins/loop/.libs/nbdkit-loop-plugin.so'; export LOOP_PLUGIN; \
 	PATH='$(abs_top_builddir)/wrapper':"$$PATH":/usr/sbin:/sbin; export PATH; \
 	NBDLOOP_LIMIT='$(TEST_LIMIT)'; export NBDLOOP_LIMIT; \
+	TSAN_OPTIONS='suppressions=$(abs_top_srcdir)/tests/tsan.supp'; export TSAN_OPTIONS; \
 	CC='$(CC)'; export CC;
