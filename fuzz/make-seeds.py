@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """make-seeds.py DIRECTORY: writes the seeds of the fuzzers, one conversation or session each.
 
-What comes before the client's bytes is described in fuzz_handshake.c and fuzz_request.c.
+What comes before the client's bytes is described in each fuzz_<surface>.c.
 """
 import pathlib
 import struct
@@ -97,8 +97,20 @@ REQUESTS = {
 }
 
 
+CONTROLS = {
+    "requests": b"\3status\nset direct-io=on\nset direct-io=off export=a b\nresize\nresize export=disk\n"
+                b"add a=/b,offset=1M\nremove export=a\n",
+    "malformed": b"\1status now\nset\nset direct-io=maybe\nset direct-io=on disk\nresize disk\nadd a\nremove\n"
+                 b"  help\n\n",
+    "odd-bytes": b"\5remove export=\xf0\x9f\x98\x80\xff\xc3\\\"\t\x7f\nadd =\r\x1b\nsta\0tus\n",
+    "no-newline": b"\2status",
+    "longest": b"\xffremove export=" + b"n" * 4593 + b"\nstatus\n",
+    "too-long": b"\xffremove export=" + b"n" * 4594 + b"\nstatus\n",
+}
+
+
 def main():
-    for surface, seeds in (("handshake", HANDSHAKES), ("request", REQUESTS)):
+    for surface, seeds in (("control", CONTROLS), ("handshake", HANDSHAKES), ("request", REQUESTS)):
         directory = pathlib.Path(sys.argv[1]) / surface
         directory.mkdir(parents=True, exist_ok=True)
         for name, data in seeds.items():

@@ -23,7 +23,7 @@ allowed()
 	plugins) echo engine control common ;;
 	man) echo plugins server engine common ;;
 	wrapper) echo ;;
-	fuzz) echo nbd common ;;
+	fuzz) echo nbd control common ;;
 	tests) echo plugins server engine nbd control common ;;
 	*) return 1 ;;
 	esac
@@ -34,7 +34,8 @@ foreign()
 {
 	case $1 in
 	common | control) echo '(glib|gio|liburing|libnbd|nbdkit)' ;;
-	nbd | fuzz) echo '(glib|gio|liburing|libnbd|nbdkit|linux/nbd|sys/socket)' ;;
+	nbd) echo '(glib|gio|liburing|libnbd|nbdkit|linux/nbd|sys/socket)' ;;
+	fuzz) echo '(glib|gio|liburing|libnbd|nbdkit|linux/nbd)' ;;
 	engine) echo '(glib|gio|libnbd|nbdkit|linux/nbd)' ;;
 	plugins) echo '(glib|gio|libnbd)' ;;
 	*) echo '(glib|gio)' ;;
