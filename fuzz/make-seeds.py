@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """make-seeds.py DIRECTORY: writes the seeds of the fuzzers, one conversation or session each.
 
-What comes before the client's bytes is described in each fuzz_<surface>.c.
+What comes before the client's bytes is described in each fuzz_<surface>.c.  The seeds found-* are not from here: long
+runs of the fuzzers found them, and each reaches code that those before it don't.
 """
 import pathlib
 import struct
