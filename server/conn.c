@@ -342,7 +342,7 @@ go_on(struct conn *conn)
 
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
 	if (now.tv_sec > conn->stalled_since && peer_gave_up(conn)) {
-		log_warning("%s: gave up on this connection: what waited on it is dropped", conn->peer);
+		conn_warn(conn, "gave up on this connection: what waited on it is dropped");
 		conn_end(conn, false);
 		return;
 	}
