@@ -275,7 +275,7 @@ START_TEST(write_far_longer_than_the_maximum_ends_its_connection_and_no_other)
 
 	ck_assert_int_ne(nbd_pwrite(client, bytes, size, 0, 0), 0);
 	nbd_close(client);
-	server_expect_log(server, "far too long", "the connection is closed");
+	server_expect_log(server, "disconnected", "far too long");
 	client_expect(witness, 0, size, PATTERN);
 	client_close(witness);
 	server_stop(server);
