@@ -108,28 +108,6 @@ count(struct ioctx *ctx, const struct io *io)
 		counter_add(&ctx->counters, COUNTER_WRITE_BYTES, io->length);
 }
 
-void
-io_submit(struct ioctx *ctx, struct io *io)
-{
-	io->ctx = ctx;
-	io->issued = 0;
-	io->in_flight = 0;
-	io->attempt = 0;
-	io->waiting = io->durable = io->ranged = io->reported = false;
-	io->syncing = io->op == IO_FLUSH;
-	io->range = (struct range){0};
-	io->result = check(ctx->image, io);
-	if (io->result < 0)
-		image_log_failure(ctx->image, io, io->result,
-				  io->result == -EPERM ? "the image is read-only" : "outside the image");
-	if (io->op == IO_FLUSH)
-		io->length = 0;
-	if (io->op == IO_DISCARD && io->result == 0)
-		round_discard(ctx->image, io);
-	ctx->unfinished++;
-	append(ctx, io);
-}
-
 /* The other thread that let go of the range can't touch our context: it leaves the io in the inbox. */
 static void
 range_granted(struct range *range)
@@ -161,28 +139,54 @@ collect_inbox(struct ioctx *ctx)
 	}
 }
 
-/* NULL: so many large changes are under way that the next one takes the longer way. */
+/* NULL: so many changes are under way that the next one takes the longer way. */
 static struct range_slot *
 free_slot(struct ioctx *ctx)
 {
-	for (unsigned int i = 0; i < ctx->depth; i++) {
-		if (atomic_load_explicit(&ctx->slots[i].end, memory_order_relaxed) == 0)
-			return &ctx->slots[i];
+	for (unsigned int i = 0; i < ctx->slot_count; i++) {
+		if (++ctx->last_slot >= ctx->slot_count)
+			ctx->last_slot = 0;
+		if (atomic_load_explicit(&ctx->slots[ctx->last_slot].end, memory_order_relaxed) == 0)
+			return &ctx->slots[ctx->last_slot];
 	}
 	return NULL;
 }
 
-/* What is changed is held until it is done; direct I/O isn't switched meanwhile (image_set_direct()).  Returns
- * whether it is; else the io comes back through the inbox. */
+/*
+ * What is changed is held from now on until it is done: so overlapping changes are carried out in the order in which they
+ * were submitted, and direct I/O isn't switched meanwhile (image_set_direct()).  Returns whether it is held; else the io
+ * comes back through the inbox.
+ */
 static bool
 hold_range(struct ioctx *ctx, struct io *io)
 {
-	if (io->ranged)
-		return true;
 	plan_range(ctx->image, io, &io->range);
 	io->range.granted = range_granted;
 	io->ranged = range_begin(ctx->image->ranges, &io->range, free_slot(ctx));
 	return io->ranged;
+}
+
+void
+io_submit(struct ioctx *ctx, struct io *io)
+{
+	io->ctx = ctx;
+	io->issued = 0;
+	io->in_flight = 0;
+	io->attempt = 0;
+	io->waiting = io->durable = io->ranged = io->reported = false;
+	io->syncing = io->op == IO_FLUSH;
+	io->range = (struct range){0};
+	io->result = check(ctx->image, io);
+	if (io->result < 0)
+		image_log_failure(ctx->image, io, io->result,
+				  io->result == -EPERM ? "the image is read-only" : "outside the image");
+	if (io->op == IO_FLUSH)
+		io->length = 0;
+	if (io->op == IO_DISCARD && io->result == 0)
+		round_discard(ctx->image, io);
+	ctx->unfinished++;
+	if (io->result < 0 || io->length == 0 || !changes_data(io) || hold_range(ctx, io))
+		append(ctx, io);
 }
 
 static void
@@ -227,7 +231,7 @@ is_lone(const struct ioctx *ctx, const struct io *io, const struct chunk *chunk)
 	       !plan_has_more(io, chunk);
 }
 
-/* Issues one chunk of the io, or finds that it is done or must wait. */
+/* Issues one chunk of the io, or finds that it is done. */
 static void
 issue_one(struct ioctx *ctx, struct io *io)
 {
@@ -237,8 +241,6 @@ issue_one(struct ioctx *ctx, struct io *io)
 		io_settle(io);
 		return;
 	}
-	if (changes_data(io) && !io->syncing && !hold_range(ctx, io))
-		return;
 	chunk = ctx->idle[--ctx->idle_count];
 	if (!plan_chunk(ctx->image, io, chunk)) {
 		ctx->idle[ctx->idle_count++] = chunk;

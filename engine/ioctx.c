@@ -12,6 +12,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+/* An event loop submits many operations at once, a thread one. */
+#define HOSTED_SLOTS 256
+
 static int
 allocate(struct ioctx *ctx)
 {
@@ -20,7 +23,7 @@ allocate(struct ioctx *ctx)
 		return -ENOMEM;
 	ctx->chunks = calloc(ctx->depth, sizeof(*ctx->chunks));
 	ctx->idle = calloc(ctx->depth, sizeof(*ctx->idle));
-	ctx->slots = calloc(ctx->depth, sizeof(*ctx->slots));
+	ctx->slots = calloc(ctx->slot_count, sizeof(*ctx->slots));
 	if (!ctx->chunks || !ctx->idle || !ctx->slots)
 		return -ENOMEM;
 	/* The first chunk on top of the stack: its buffer is the one that stays in the caches. */
@@ -82,6 +85,7 @@ make(struct image *image, bool hosted, struct ring *ring, struct ioctx **result)
 	ctx->host_ring = ring;
 	ctx->backend = backend_for(image, hosted);
 	ctx->depth = image->config.depth;
+	ctx->slot_count = hosted ? HOSTED_SLOTS : ctx->depth;
 	ctx->waiting_tail = &ctx->waiting;
 	ctx->inbox_event = -1;
 	r = allocate(ctx);
@@ -94,7 +98,7 @@ make(struct image *image, bool hosted, struct ring *ring, struct ioctx **result)
 		release(ctx);
 		return r;
 	}
-	range_track_add(image->ranges, &ctx->track, ctx->slots, ctx->depth);
+	range_track_add(image->ranges, &ctx->track, ctx->slots, ctx->slot_count);
 	*result = ctx;
 	return 0;
 }

@@ -35,7 +35,8 @@ struct ioctx {
 	struct io **waiting_tail;
 	unsigned int unfinished;       /* ios submitted and not done */
 
-	struct range_slot *slots;      /* depth of them: changes under way */
+	struct range_slot *slots;      /* changes under way */
+	unsigned int slot_count, last_slot;
 	struct range_track track;
 
 	/* Ios whose range was granted by another thread, last come first. */

@@ -245,6 +245,31 @@ START_TEST(write_waits_for_an_older_one_that_it_overlaps)
 }
 END_TEST
 
+/* Not even if it has to wait for a chunk, and the one of the other context hasn't. */
+START_TEST(overlapping_writes_are_carried_out_in_the_order_they_were_submitted_in)
+{
+	struct request busy[8], first, later;
+
+	open_direct(512);
+	ck_assert_uint_le(disk.ctx->depth, 8);
+	disk.fake.held = 1u << CHUNK_WRITE;
+	for (unsigned int i = 0; i < disk.ctx->depth; i++)
+		submit_write(disk.ctx, &busy[i], 4096 * (i + 1), 512);
+	submit_write(disk.ctx, &first, 0, 512);
+	ioctx_run(disk.ctx, false);
+	ck_assert_uint_eq(disk.fake.event_count, disk.ctx->depth);
+	submit_write(second, &later, 0, 512);
+	ioctx_run(second, false);
+	ck_assert_uint_eq(disk.fake.event_count, disk.ctx->depth);
+	fake_release_all(&disk.fake);
+	for (unsigned int i = 0; i < disk.ctx->depth; i++)
+		ck_assert_int_eq(request_finish(disk.ctx, &busy[i]), 0);
+	ck_assert_int_eq(request_finish(disk.ctx, &first), 0);
+	ck_assert_int_eq(request_finish(second, &later), 0);
+	close_disk();
+}
+END_TEST
+
 START_TEST(zero_waits_for_an_older_write_that_it_overlaps)
 {
 	struct request first, zero;
@@ -383,13 +408,14 @@ START_TEST(unaligned_write_that_waits_while_direct_io_goes_on_has_its_block_for_
 END_TEST
 
 static void *
-run_to_end(void *data)
+write_at_40(void *request)
 {
-	ck_assert_int_eq(request_finish(second, data), 0);
+	submit_write(second, request, 40, 20);
+	ck_assert_int_eq(request_finish(second, request), 0);
 	return NULL;
 }
 
-/* The switch happens after the write was found to be plain and before it has its range. */
+/* The switch happens before the write has its range. */
 START_TEST(direct_io_that_goes_on_while_a_write_gets_its_range_is_noticed)
 {
 	struct range_lock *ranges;
@@ -400,9 +426,8 @@ START_TEST(direct_io_that_goes_on_while_a_write_gets_its_range_is_noticed)
 	ranges = disk.image->ranges;
 	pthread_mutex_lock(&ranges->mutex);
 	atomic_fetch_add(&ranges->contended, 1); /* so that it comes and waits for the mutex */
-	submit_write(second, &request, 40, 20);
-	pthread_create(&thread, NULL, run_to_end, &request);
-	while (atomic_load(&second->slots[0].end) == 0)
+	pthread_create(&thread, NULL, write_at_40, &request);
+	while (atomic_load(&ranges->counts[0]) == 0)
 		sched_yield();
 	atomic_store(&disk.image->direct, true);
 	atomic_fetch_sub(&ranges->contended, 1);
@@ -523,6 +548,7 @@ main(void)
 	tcase_add_test(order, plain_write_waits_for_the_read_modify_write_of_its_block);
 	tcase_add_test(order, read_modify_write_waits_for_a_plain_write_of_its_block);
 	tcase_add_test(order, write_waits_for_an_older_one_that_it_overlaps);
+	tcase_add_test(order, overlapping_writes_are_carried_out_in_the_order_they_were_submitted_in);
 	tcase_add_test(order, zero_waits_for_an_older_write_that_it_overlaps);
 	tcase_add_test(order, writes_elsewhere_and_reads_do_not_wait);
 	tcase_add_test(order, failed_read_modify_write_lets_go_of_its_block);
