@@ -7,11 +7,12 @@
 require_python_nbd
 image=$dir/disk.img
 cat >"$dir/clients.py" <<'EOF2'
-# One client's reads take all of the memory, for which another's writes wait: more than the server receives at once.
+# One client's reads take all of the memory, for which another's writes wait: more than the server receives at once, or, to
+# the limit, a longer one than there is memory for anyway.
 import errno, os, re, signal, sys, time
 import nbd
 uri, image, log, pid, case = sys.argv[1:]
-WRITES, SIZE = 28, 4096
+WRITES, SIZE = (28, 4096) if case == "drained" else (1, 2 << 20)
 
 def connect():
     h = nbd.NBD()
@@ -44,8 +45,9 @@ send_all(reader)
 time.sleep(0.5)
 for i in range(WRITES):
     writer.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(b"w" * SIZE)), i * SIZE, completion=noting(writes, i))
-send_all(writer)
-time.sleep(0.5)
+end = time.monotonic() + 0.5
+while time.monotonic() < end:
+    writer.poll(50)
 os.kill(int(pid), signal.SIGTERM)
 end = time.monotonic() + 20
 while "ending" not in open(log).read():
