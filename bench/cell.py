@@ -15,6 +15,8 @@ MIB = 1024 * KIB
 WORKLOADS = {
     "randread-4k": ("randread", 4 * KIB, "4 KiB random read"),
     "randwrite-4k": ("randwrite", 4 * KIB, "4 KiB random write"),
+    "read-4k": ("read", 4 * KIB, "4 KiB sequential read"),
+    "write-4k": ("write", 4 * KIB, "4 KiB sequential write"),
     "read-1m": ("read", MIB, "1 MiB sequential read"),
     "write-1m": ("write", MIB, "1 MiB sequential write"),
 }

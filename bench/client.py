@@ -38,8 +38,8 @@ def target_nbd(uri):
     return ["--ioengine=nbd", f"--uri={uri}"]
 
 
-def target_raw(image, engine):
-    return [f"--ioengine={engine}", f"--filename={image.path}", "--direct=1",
+def target_raw(path, engine):
+    return [f"--ioengine={engine}", f"--filename={path}", "--direct=1",
             "--fallocate=none", "--allow_file_create=0"]
 
 
@@ -87,7 +87,7 @@ def raw_engine(image):
     """io_uring where this machine allows it, else libaio."""
     for engine in ("io_uring", "libaio"):
         probe = ["fio", "--name=probe", "--thread", "--output-format=json", "--rw=read",
-                 "--bs=4096", "--size=4096"] + target_raw(image, engine)
+                 "--bs=4096", "--size=4096"] + target_raw(image.path, engine)
         done = subprocess.run(probe, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               check=False)
         if done.returncode == 0:

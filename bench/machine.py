@@ -38,9 +38,12 @@ def read(path):
         return None
 
 
-def missing_tools():
-    """Every tool that is missing, as exceptions not yet raised."""
+def missing_tools(servers):
+    """Every tool that is missing for them, as exceptions not yet raised."""
     missing = []
+    for name, program, package in (("qemu-nbd", "qemu-nbd", "qemu-utils"), ("loop-device", "losetup", "mount")):
+        if any(s.split(":")[0] == name for s in servers) and shutil.which(program) is None:
+            missing.append(MissingTool(f"{program} is not installed", package))
     if shutil.which("fio") is None:
         missing.append(MissingTool("fio is not installed", "fio"))
     elif "nbd" not in (output(["fio", "--enghelp"]) or "").split():

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The least that a direct-I/O plugin can do: one preadv or pwritev per request, through an aligned
- * buffer of the thread.  bench/plugin compiles it and measures what the loop plugin adds to this.
+ * buffer of the thread.  bench/compare compiles it and measures what the loop plugin adds to this.
  * It is not for use: it checks nothing, and what is not aligned fails.
  */
 

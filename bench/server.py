@@ -2,11 +2,14 @@
 """The servers that are compared, and what one run costs each of them.
 
 A server is written KIND[:KEY=VALUE]..., where KIND is
-    loop    the plugin of this project (plugin=FILE takes another build of it)
-    file    nbdkit's own file plugin
-    preadv  preadv.c, the least that a direct-I/O plugin can do
-    raw     no server: fio on the image itself, with O_DIRECT
-and every other KEY=VALUE is handed to the plugin.
+    loop        the plugin of this project (plugin=FILE takes another build of it)
+    nbdloopd    the native server of this project (program=FILE takes another build)
+    file        nbdkit's own file plugin
+    preadv      preadv.c, the least that a direct-I/O plugin can do
+    qemu-nbd    QEMU's server, on io_uring and past the page cache
+    loop-device the kernel's loop driver with direct I/O, and fio on the device
+    raw         no server: fio on the image itself, with O_DIRECT
+and every other KEY=VALUE is handed to the plugin, or as --KEY=VALUE to the program.
 """
 
 import os
@@ -16,8 +19,10 @@ import subprocess
 import time
 
 ALIASES = {"file-none": "file:cache=none"}
-DEFAULT = "loop,file,file-none,preadv,raw"
-KINDS = ("loop", "file", "preadv", "raw")
+DEFAULT = "loop,nbdloopd,file,file-none,preadv,raw"
+PLUGINS = ("loop", "file", "preadv")
+PROGRAMS = ("nbdloopd", "qemu-nbd")
+DEVICES = ("loop-device", "raw")        # without a server's process
 START_SECONDS = 20
 STOP_SECONDS = 20
 
@@ -29,38 +34,56 @@ class ServerError(Exception):
 class Server:
     """What to start. `label` is the name in tables, as the user wrote it."""
 
-    def __init__(self, text, plugins, plugin_args):
-        """`plugins` says which plugin each kind has, but for raw."""
+    def __init__(self, text, programs, plugin_args):
+        """`programs` says what each kind runs: a plugin, or a program."""
         self.label = text
         kind, *parameters = ALIASES.get(text, text).split(":")
-        if kind not in KINDS:
-            raise ServerError(f"unknown server '{text}' (loop, file, file-none, preadv, raw, "
-                              f"or loop:KEY=VALUE:...)")
+        if kind not in PLUGINS + PROGRAMS + DEVICES:
+            raise ServerError(f"unknown server '{text}' ({', '.join(PLUGINS + PROGRAMS + DEVICES)}, file-none, "
+                              f"or KIND:KEY=VALUE:...)")
         for parameter in parameters:
-            if "=" not in parameter or kind not in ("loop", "file"):
+            if "=" not in parameter or kind in ("preadv",) + DEVICES:
                 raise ServerError(f"server '{text}': '{parameter}' cannot be given to it "
-                                  f"(KEY=VALUE for loop and file only)")
+                                  f"(KEY=VALUE for loop, file, nbdloopd and qemu-nbd only)")
         self.kind = kind
-        self.plugin = plugins.get(kind)
-        self.parameters = parameters
+        builds = [p.split("=", 1)[1] for p in parameters if p.startswith(("plugin=", "program="))]
+        self.program = builds[-1] if builds else programs.get(kind)
+        self.parameters = [p for p in parameters if not p.startswith(("plugin=", "program="))]
         if kind == "loop":
-            builds = [p[7:] for p in parameters if p.startswith("plugin=")]
-            self.plugin = builds[-1] if builds else self.plugin
-            own = [p for p in parameters if not p.startswith("plugin=")]
             # A parameter of the server itself wins over --plugin-args: nbdkit
             # would take both, and the plugin the last or none.
-            keys = {p.split("=", 1)[0] for p in own}
-            self.parameters = [a for a in plugin_args if a.split("=", 1)[0] not in keys] + own
+            keys = {p.split("=", 1)[0] for p in self.parameters}
+            self.parameters = [a for a in plugin_args if a.split("=", 1)[0] not in keys] + self.parameters
+
+    def command(self, image, directory, threads):
+        """How it is started, in the foreground: server.sock in the directory is its socket, server.pid is
+        written when it can be connected to."""
+        sock, pidfile = (os.path.join(directory, f"server.{end}") for end in ("sock", "pid"))
+        options = [f"--{p}" for p in self.parameters]
+        if self.kind in PLUGINS:
+            count = ["-t", str(threads)] if threads is not None else []
+            return ["nbdkit", "-f", "--exit-with-parent", "-U", sock, "-P", pidfile] + count + \
+                [self.program, image] + self.parameters
+        if self.kind == "nbdloopd":
+            return [self.program, "-U", sock, "-P", pidfile] + options + [image]
+        return [self.program, "--format=raw", "--persistent", "--shared=8", "--cache=none", "--aio=io_uring",
+                "--discard=unmap", f"--socket={sock}", f"--pid-file={pidfile}"] + options + [image]
 
     def describe(self):
         if self.kind == "raw":
             return "fio on the image itself, O_DIRECT"
-        name = os.path.basename(self.plugin)
-        return " ".join(["nbdkit", name, "disk.img"] + self.parameters)
+        if self.kind == "loop-device":
+            return "losetup --direct-io=on, fio on the device, O_DIRECT"
+        # Where its files are says nothing.
+        words = self.command("disk.img", "", None)
+        words = [os.path.basename(words[0])] + [w for w in words[1:] if "server." not in w]
+        if self.kind in PLUGINS:
+            words = ["nbdkit", os.path.basename(self.program), "disk.img"] + self.parameters
+        return " ".join(w for w in words if w not in ("-U", "-P"))
 
 
 class Running:
-    """One nbdkit process: started for one run, so that what it cost is that run's."""
+    """One server process: started for one run, so that what it cost is that run's."""
 
     def __init__(self, server, image, directory, threads):
         self.server = server
@@ -70,10 +93,7 @@ class Running:
         for path in (self.socket, pidfile):
             if os.path.lexists(path):
                 os.unlink(path)
-        command = ["nbdkit", "-f", "--exit-with-parent", "-U", self.socket, "-P", pidfile]
-        if threads is not None:
-            command += ["-t", str(threads)]
-        command += [server.plugin, image.path] + server.parameters
+        command = server.command(image.path, directory, threads)
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=log)
@@ -97,7 +117,7 @@ class Running:
         with open(pidfile, encoding="ascii") as f:
             pid = int(f.read())
         if pid != self.pid:
-            raise ServerError(f"'nbdkit' in the PATH starts the server as process {pid}, not by "
+            raise ServerError(f"{self.server.describe()}: runs as process {pid}, not by "
                               f"exec as {self.pid}: its CPU time cannot be measured")
 
     @property
@@ -224,3 +244,17 @@ class Meter:
 def meminfo_cached():
     with open("/proc/meminfo", encoding="ascii") as f:
         return int(re.search(r"^Cached:\s+(\d+) kB", f.read(), re.M)[1]) * 1024
+
+
+class LoopDevice:
+    """The kernel's loop driver on the image; its path is the device's."""
+
+    def __init__(self, image):
+        done = subprocess.run(["losetup", "--find", "--show", "--direct-io=on", image.path],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ServerError(f"losetup failed: {done.stderr.strip()}")
+        self.path = done.stdout.strip()
+
+    def remove(self):
+        subprocess.run(["losetup", "--detach", self.path], check=True, stdin=subprocess.DEVNULL)

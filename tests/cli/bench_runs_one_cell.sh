@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# bench/plugin measures one cell: its table and its CSV hold every server, and figures that can be true.
+# bench/compare measures one cell: its table and its CSV hold every server, and figures that can be true.
 . "$(dirname "$0")/../lib/functions.sh"
 
-bench=$(cd "$lib/../../bench" && pwd)/plugin
+bench=$(cd "$lib/../../bench" && pwd)/compare
 CC=${CC:-cc}
 require fio nbdkit python3 pkg-config "${CC%% *}"
 fio --enghelp | grep -qw nbd || skip "this fio has no nbd engine"
@@ -12,8 +12,8 @@ dd if=/dev/zero of=probe bs=4096 count=1 oflag=direct status=none 2>/dev/null ||
 	skip "the file system of $dir has no direct I/O"
 rm probe
 
-LOOP_PLUGIN=$plugin "$bench" --cells '^randread-4k/d8/c1$' --seconds 2 --runs 2 --image-size 64M \
-	--servers loop,file,preadv,raw --directory "$dir" --csv runs.csv >table.log 2>bench.log || fail "the bench failed"
+LOOP_PLUGIN=$plugin NBDLOOPD=$(command -v nbdloopd) "$bench" --cells '^randread-4k/d8/c1$' --seconds 2 --runs 2 --image-size 64M \
+	--servers loop,nbdloopd,file,preadv,qemu-nbd,raw --directory "$dir" --csv runs.csv >table.log 2>bench.log || fail "the bench failed"
 expect_equal "the files after a run" "bench.log runs.csv table.log" "$(echo *)"
 
 python3 - >checks.log 2>&1 <<'EOF' || fail "the table or the CSV is not as it should be"
@@ -22,7 +22,7 @@ import csv
 with open("runs.csv", newline="", encoding="utf-8") as f:
     runs = list(csv.DictReader(f))
 assert sorted((r["server"], r["run"]) for r in runs) == \
-    [(s, n) for s in ("file", "loop", "preadv", "raw") for n in ("1", "2")], "not each server twice"
+    [(s, n) for s in ("file", "loop", "nbdloopd", "preadv", "qemu-nbd", "raw") for n in ("1", "2")], "not each server twice"
 for r in runs:
     assert r["cell"] == "randread-4k/d8/c1", r
     ios, seconds = int(r["ios"]), float(r["seconds"])
@@ -50,9 +50,9 @@ for at, line in enumerate(lines):
     if line.startswith("|") and lines[at - 1].startswith("|"):
         assert line.count("|") == lines[at - 1].count("|"), "a table's row has too many or too few cells: " + line
 rows = [line for line in lines if "| 8 x 1 |" in line]
-assert [row.split("|")[1].strip() for row in rows] == ["loop", "file", "preadv", "raw"], rows
+assert [row.split("|")[1].strip() for row in rows] == ["loop", "nbdloopd", "file", "preadv", "qemu-nbd", "raw"], rows
 middle = sorted(float(r["iops"]) for r in runs if r["server"] == "file")
-assert f"| {sum(middle) / 2:,.0f} (" in rows[1], "the table's IOPS is not the median of the CSV: " + rows[1]
+assert f"| {sum(middle) / 2:,.0f} (" in rows[2], "the table's IOPS is not the median of the CSV: " + rows[2]
 assert any(line.startswith("| randread-4k/d8/c1 |") for line in lines), "no summary of loop against file"
 EOF
 
