@@ -189,17 +189,48 @@ server_command() # [NBDKIT-OPTION...] -- [KEY=VALUE...]
 	command=("${server_prefix[@]}" nbdkit -f "${listen[@]}" "${options[@]}" "$plugin" "$@")
 }
 
-# The same for nbdloopd, whose options for an image are the plugin's keys, with dashes.
+# The same for nbdloopd, whose options for an image are the plugin's keys, with dashes.  What is about
+# nbdkit's threads isn't for it.
 nbdloopd_command() # [OPTION...] -- IMAGE [KEY=VALUE...]
 {
-	command=("${server_prefix[@]}" nbdloopd -U "$sock")
+	local words=() image
 	while [ "$1" != -- ]; do
-		command+=("$1")
+		if [ "$1" = -t ]; then shift; else words+=("$1"); fi
 		shift
 	done
-	command+=("$2")
+	image=$2
 	shift 2
-	command+=("${@/#/--}")
+	while [ $# -gt 0 ]; do
+		case $1 in
+		contexts=*) ;;
+		swap=on) words+=(--swap) ;;
+		*) words+=("--$1") ;;
+		esac
+		shift
+	done
+	set -- "${server_listen[@]}"
+	[ $# -gt 0 ] || words+=(-U "$sock")
+	while [ $# -gt 0 ]; do
+		case $1 in
+		-i) words+=(--address "$2") ;;
+		-p) words+=(--port "$2") ;;
+		*) fail "nbdloopd has no option for $1" ;;
+		esac
+		shift 2
+	done
+	command=("${server_prefix[@]}" nbdloopd "${words[@]}" "$image")
+}
+
+# Sets the array command to what starts the one that $server_program names, and writes PIDFILE when it listens.
+start_command() # PIDFILE [NBDKIT-OPTION...] -- [KEY=VALUE...]
+{
+	local ready=$1
+	shift
+	if [ "$server_program" = nbdloopd ]; then
+		nbdloopd_command -P "$ready" "$@"
+	else
+		server_command -P "$ready" --exit-with-parent "$@"
+	fi
 }
 
 # Starts a server and returns when it listens; sets sock, log, uri and pid.  Both know the option -r.
@@ -212,11 +243,7 @@ start_server() # [NBDKIT-OPTION...] -- [KEY=VALUE...]
 	: >"$ready"
 	chmod 666 "$ready"
 	rm -f "$sock"
-	if [ "$server_program" = nbdloopd ]; then
-		nbdloopd_command -P "$ready" "$@"
-	else
-		server_command -P "$ready" --exit-with-parent "$@"
-	fi
+	start_command "$ready" "$@"
 	spawn "$name" "${command[@]}"
 	wait_until "the server listens" server_ready_or_gone "$ready"
 	[ -s "$ready" ] || fail "the server did not start: ${command[*]}"

@@ -7,6 +7,7 @@
 #
 # A lost, misplaced or torn write, a hole where data was, or neighbours that a part of a block takes along
 # are wrong files, or a file system that its own checker finds broken.
+# vm: servers nbdkit nbdloopd
 . "$(dirname "$0")/functions.sh"
 
 require mkfs.ext4 mkfs.xfs mkfs.btrfs

@@ -6,6 +6,7 @@
 #
 # On a disk with 4096-byte blocks, eight jobs write the eight sectors of each block at the same time: the server has
 # to read, change and write back a block that others are changing too.
+# vm: servers nbdkit nbdloopd
 . "$(dirname "$0")/functions.sh"
 
 require fio

@@ -5,11 +5,13 @@
 #	. "$(dirname "$0")/functions.sh"
 #
 # The functions of tests/lib/functions.sh, and those that need a kernel with an NBD client.  $dir is on
-# the guest's NVMe drive.  Also set: VM_SERIES (6.1 or 6.12), VM_BOOT (1, or 2 in the second boot).
+# the guest's NVMe drive.  Also set: VM_SERIES (6.1 or 6.12), VM_BOOT (1, or 2 in the second boot), VM_SERVER (what
+# start_server starts).
 
 # Under emulation everything takes several times as long.
 NBDLOOP_TIME_FACTOR=$((${NBDLOOP_TIME_FACTOR:-1} * 6))
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/functions.sh"
+server_program=$VM_SERVER
 
 # A device that is still attached holds the server and the image's file system.
 declare -A attached=()

@@ -38,7 +38,7 @@ start_again()
 	server_files
 	while :; do
 		rm -f "$sock" "$ready"
-		server_command -P "$ready" --exit-with-parent "${server_arguments[@]}"
+		start_command "$ready" "${server_arguments[@]}"
 		spawn server "${command[@]}"
 		wait_until "the server listens again, or refuses" server_ready_or_gone "$ready"
 		[ ! -s "$ready" ] || return 0

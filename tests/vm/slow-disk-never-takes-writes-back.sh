@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
+# vm: servers nbdkit nbdloopd
 # vm: drive 512M
 # A disk is so slow for a while that the kernel's client loses its patience, takes the connection for dead, and sends
 # its writes again over a new one.  Nothing that was acknowledged there is replaced by the first try, which is still

@@ -11,6 +11,7 @@
 #
 # The image has been written from end to end, and its file system keeps times of files in memory: else writes are
 # transactions of the file system too, which may wait for memory.
+# vm: servers nbdkit nbdloopd
 # vm: memory 384M
 # vm: disk 2G
 # vm: limit 400
@@ -57,13 +58,14 @@ on_exit rmdir "$group"
 
 swaps() # ENGINE
 {
-	local out in
+	local out in options=(-t 8)
+	[ "$server_program" = nbdkit ] || options=(--threads=1 --memory=32M)
 	head -c 384M /dev/zero >"$image"
 	sync "$image"
 	drop_cache "$image"
 	# In its group before it has any memory.
 	server_prefix=(chrt -r 1 bash -c "echo 0 >$group/cgroup.procs && exec \"\$@\"" server)
-	start_server -t 8 -- "$image" swap=on contexts=8 depth=4 engine="$1" direct-io=on control="$socket"
+	start_server "${options[@]}" -- "$image" swap=on contexts=8 depth=4 engine="$1" direct-io=on control="$socket"
 	server_prefix=()
 	server_pid=$pid
 	expect_equal "the server's group" /server "$(sed -n 's/^0:://p' "/proc/$server_pid/cgroup")"
