@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# vm: servers nbdkit nbdloopd
 # vm: drive 512M
 # vm: drive 4G
 # vm: drive 512M

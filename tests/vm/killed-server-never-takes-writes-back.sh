@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# vm: servers nbdkit nbdloopd
 # vm: drive 512M
 # A server is killed while it writes, and started again: a client that reconnects goes on without an error, and what was
 # acknowledged is never replaced by older data.

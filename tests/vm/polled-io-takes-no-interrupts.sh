@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# poll=on on an NVMe drive with a poll queue, for a file on ext4 and for a whole drive: thousands of reads
+# poll=on on an NVMe drive with a poll queue, for a file on ext4 and for a whole drive: hundreds of reads
 # through /dev/nbd0 are served by the drive without its interrupts, and the server doesn't sleep for
 # the drive: it sleeps once for each request, in wait for the next.  With poll=off there is an interrupt
 # for each, and mostly one more sleep.  The line at the start and the status tell which it is.  Every byte read is
@@ -14,7 +14,7 @@
 # vm: drive 64M
 . "$(dirname "$0")/functions.sh"
 
-count=500
+count=250
 io=$(dirname "$0")/device_io.py
 disk=$(findmnt --noheadings --output SOURCE --target "$dir")
 drive=$(drive_device 1)

@@ -30,7 +30,7 @@ is_not_polled() # FILE REASON
 	expect_log "$1: .*, direct I/O on .*, polling off \\(.*$2"
 }
 
-head -c 4M /dev/urandom >"$dir/data"
+head -c 1M /dev/urandom >"$dir/data"
 none="the device has no poll queues"
 is_not_polled "$dir/disk.img" "$none"
 

@@ -40,4 +40,6 @@ goes_on_after_timeout() # DIRECT-IO
 	end_load "$1"
 }
 
-each_engine goes_on_after_timeout on
+# Whatever the engine, who waits for whom is decided before it.
+engine=auto
+goes_on_after_timeout on

@@ -11,7 +11,6 @@
 #
 # The image has been written from end to end, and its file system keeps times of files in memory: else writes are
 # transactions of the file system too, which may wait for memory.
-# vm: servers nbdkit nbdloopd
 # vm: memory 384M
 # vm: disk 2G
 # vm: limit 400
@@ -76,8 +75,8 @@ swaps() # ENGINE
 	out=$(vmstat pswpout) in=$(vmstat pswpin)
 	spawn squeeze squeeze
 	# Two of them, which find their memory taken by each other.
-	spawn hog1 "$python" "$hog" 170 1
-	spawn hog2 "$python" "$hog" 170 2
+	spawn hog1 "$python" "$hog" 150 1
+	spawn hog2 "$python" "$hog" 150 2
 	for i in 1 2; do
 		poll_for 40 process_gone "${process_pids[hog$i]}" || fail "$1: no progress: $(cat "$dir/hog$i.log")"
 		end_process "hog$i"
