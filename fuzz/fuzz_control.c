@@ -6,7 +6,7 @@
 #include "fuzz/fuzz.h"
 
 #include "control/control_client.h"
-#include "control/json.h"
+#include "common/json.h"
 
 #include <errno.h>
 #include <poll.h>
