@@ -26,9 +26,8 @@ run_suite() # SUITE
 	echo "$CK_RUN_CASE: check_$1: ${said#100%: }, $((SECONDS - start)) s"
 }
 
-# A server for each kernel.
-server=$([ "$VM_SERIES" = 6.1 ] && echo plugin || echo nbdloopd)
-CK_RUN_CASE="$server, io_uring, direct I/O, polled"
+# Of the plugin: nbdloopd doesn't hold it yet (TODO).
+CK_RUN_CASE="plugin, io_uring, direct I/O, polled"
 for suite in "${suites[@]}"; do
 	run_suite "$suite"
 done
