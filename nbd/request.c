@@ -67,13 +67,15 @@ find_payload(const struct nbd_session *session, const struct nbd_request *reques
 {
 	uint64_t most = session->max_payload > NBD_PAYLOAD_DEFAULT ? session->max_payload : NBD_PAYLOAD_DEFAULT;
 
-	if (session->form != NBD_FORM_EXTENDED)
-		*payload = request->type == NBD_CMD_WRITE ? request->length : 0;
-	else if (request->flags & NBD_CMD_FLAG_PAYLOAD_LEN)
+	/*
+	 * A write's data follows even where NBD_CMD_FLAG_PAYLOAD_LEN, which extended headers ask for, is missing:
+	 * QEMU 10.0 sends its writes so, and what else would they write?
+	 */
+	if (request->type == NBD_CMD_WRITE ||
+	    (session->form == NBD_FORM_EXTENDED && request->flags & NBD_CMD_FLAG_PAYLOAD_LEN))
 		*payload = request->length;
-	/* By the letter no data follows, but what else would it write?  No guess is safe. */
-	else if (request->type == NBD_CMD_WRITE)
-		return "a write does not say that its data follows (NBD_CMD_FLAG_PAYLOAD_LEN)";
+	else
+		*payload = 0;
 	return *payload > most ? "the data of a request is far too long" : NULL;
 }
 
