@@ -18,6 +18,7 @@ struct backend {
 	bool polled;         /* waits by polling the device; direct reads and writes only take its fast way */
 	bool serial;         /* one chunk after another: splitting a request gains nothing */
 	bool dsync;          /* honours chunk.dsync */
+	bool shares_ring;    /* hosted by an event loop with a ring, it uses that one */
 	bool lone_by_call;   /* a lone chunk that its thread waits for is done faster by a plain system call */
 
 	/* Whether it works on this machine and, polled, on this backing. Returns 0, or -errno with

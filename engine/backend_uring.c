@@ -128,6 +128,7 @@ uring_run(struct ioctx *ctx, unsigned int min)
 const struct backend backend_uring = {
 	.name = "io_uring",
 	.dsync = true,
+	.shares_ring = true,
 	.lone_by_call = true,
 	.probe = uring_probe,
 	.init = uring_init,

@@ -49,18 +49,11 @@ release(struct ioctx *ctx)
 }
 
 static int
-start_backend(struct ioctx *ctx, const struct backing *backing)
+use_backend(struct ioctx *ctx, const struct backend *backend, struct ring *ring)
 {
-	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
-	int r = ctx->backend->init(ctx);
-
-	if (r == 0)
-		return 0;
-	if (log_limit_pass(&limit, NULL))
-		log_warning("%s: no further %s context: %s; those that follow use threads", backing->path,
-			    ctx->backend->name, strerror(-r));
-	ctx->backend = ctx->hosted ? &backend_workers : &backend_threads;
-	return ctx->backend->init(ctx);
+	ctx->backend = backend;
+	ctx->host_ring = backend->shares_ring ? ring : NULL;
+	return backend->init(ctx);
 }
 
 /* The backend for a host: system calls that block are for other threads. */
@@ -68,6 +61,20 @@ static const struct backend *
 backend_for(const struct image *image, bool hosted)
 {
 	return hosted && image->backend == &backend_threads ? &backend_workers : image->backend;
+}
+
+static int
+start_backend(struct ioctx *ctx, struct ring *ring)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
+	int r = use_backend(ctx, backend_for(ctx->image, ctx->hosted), ring);
+
+	if (r == 0)
+		return 0;
+	if (log_limit_pass(&limit, NULL))
+		log_warning("%s: no further %s context: %s; those that follow use threads",
+			    ctx->image->backing.path, ctx->backend->name, strerror(-r));
+	return use_backend(ctx, ctx->hosted ? &backend_workers : &backend_threads, ring);
 }
 
 static int
@@ -82,15 +89,13 @@ make(struct image *image, bool hosted, struct ring *ring, struct ioctx **result)
 	memset(ctx, 0, sizeof(*ctx));
 	ctx->image = image;
 	ctx->hosted = hosted;
-	ctx->host_ring = ring;
-	ctx->backend = backend_for(image, hosted);
 	ctx->depth = image->config.depth;
 	ctx->slot_count = hosted ? HOSTED_SLOTS : ctx->depth;
 	ctx->waiting_tail = &ctx->waiting;
 	ctx->inbox_event = -1;
 	r = allocate(ctx);
 	if (r == 0)
-		r = start_backend(ctx, &image->backing);
+		r = start_backend(ctx, ring);
 	if (r < 0) {
 		if (log_limit_pass(&limit, NULL))
 			log_warning("%s: no further I/O context: %s; requests wait for those that there are",

@@ -19,7 +19,7 @@ struct ioctx {
 	struct image *image;           /* outlives the context */
 	const struct backend *backend;
 	void *backend_state;
-	struct ring *host_ring;        /* an event loop's, which runs it; NULL: the backend has one of its own */
+	struct ring *host_ring;        /* an event loop's, which runs it; NULL: the backend does without */
 	bool hosted;                   /* by an event loop: see ioctx_new_hosted() */
 	unsigned int depth;            /* chunks */
 	unsigned int registered;       /* so many chunks' buffers, from the first, are known to the kernel */
@@ -60,7 +60,7 @@ ioctx_new(struct image *image, struct ioctx **ctx);
 
 /*
  * The same for an event loop, which never waits in ioctx_run() but for events of its own: `ring` is the
- * loop's, or NULL.  The loop calls ioctx_run(ctx, false) after it submitted operations, when ioctx_event()
+ * loop's, or NULL; io_uring shares it, other backends let it be.  The loop calls ioctx_run(ctx, false) after it submitted operations, when ioctx_event()
  * becomes readable (and has been read), and again and again while ioctx_polls().
  */
 int

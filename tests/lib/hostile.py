@@ -211,8 +211,7 @@ def hopeless_requests_are_disconnected(form):
             request(form, WRITE, half, 0xffffffff), request(form, WRITE, half, 32 * MIB + 1)]
     if form == EXTENDED_FORM:
         said += [request(form, WRITE, half, length) for length in (1 << 63, (1 << 64) - 1)]
-        said += [request(form, READ, half, 1 << 63, flags=PAYLOAD_LEN),
-                 request(form, WRITE, half, BLOCK, flags=PAYLOAD_LEN)]
+        said += [request(form, READ, half, 1 << 63, flags=PAYLOAD_LEN)]
     for bytes_said in said:
         with Raw(path, form) as client:
             client.send(bytes_said)

@@ -27,40 +27,44 @@
 static const struct way {
 	const char *name;
 	enum engine_choice engine;
-	bool shared;
+	bool ring;   /* the host has one */
+	bool shared; /* and the context uses it */
 	const struct backend *backend;
 } ways[] = {
-	{"io_uring on the host's ring", ENGINE_IO_URING, true, &backend_uring},
-	{"aio", ENGINE_AIO, false, &backend_aio},
-	{"threads", ENGINE_THREADS, false, &backend_workers},
+	{"io_uring on the host's ring", ENGINE_IO_URING, true, true, &backend_uring},
+	{"aio", ENGINE_AIO, false, false, &backend_aio},
+	{"threads", ENGINE_THREADS, false, false, &backend_workers},
+	/* Another export of the same server uses io_uring. */
+	{"aio beside the host's ring", ENGINE_AIO, true, false, &backend_aio},
+	{"threads beside the host's ring", ENGINE_THREADS, true, false, &backend_workers},
 };
 
 static int file;
 static struct image *image;
 static struct ring ring;
-static bool shared;
+static const struct way *way;
 static struct ioctx *ctx;
 static unsigned int done_count;
 
 static void
-open_host(const struct way *way)
+open_host(const struct way *this_way)
 {
 	const struct image_config config = {
 		.direct_io = TRISTATE_AUTO,
-		.engine = way->engine,
+		.engine = this_way->engine,
 		.depth = 8,
 		.discard = TRISTATE_ON,
 	};
 	char path[SCRATCH_PATH];
 	char *error;
 
+	way = this_way;
 	log_capture_begin();
 	file = scratch_file(4 * MIB);
 	ck_assert_msg(image_open(AT_FDCWD, scratch_path(file, path), 0, &config, &image, &error) == 0, "%s", error);
-	shared = way->shared;
-	if (shared)
+	if (way->ring)
 		ck_assert_int_eq(ring_init(&ring, 4, 64, 0, RING_FILES), 0);
-	ck_assert_int_eq(image_host_context(image, shared ? &ring : NULL, &ctx), 0);
+	ck_assert_int_eq(image_host_context(image, way->ring ? &ring : NULL, &ctx), 0);
 	ck_assert_ptr_eq(ctx->backend, way->backend);
 	done_count = 0;
 }
@@ -69,7 +73,7 @@ static void
 close_host(void)
 {
 	image_unhost_context(image, ctx);
-	if (shared)
+	if (way->ring)
 		ring_fini(&ring);
 	image_close(image);
 	close(file);
@@ -92,7 +96,7 @@ run_until_done(unsigned int count)
 		struct pollfd event = {.fd = ioctx_event(ctx), .events = POLLIN};
 		eventfd_t n;
 
-		if (shared) {
+		if (way->shared) {
 			ck_assert_int_eq(ring_run_for(&ring, 1000), 0);
 		} else {
 			ck_assert_int_eq(poll(&event, 1, 10000), 1);
@@ -178,7 +182,8 @@ main(void)
 		TCase *tcase = tcase_create(ways[i].name);
 		char reason[REASON_MAX];
 
-		if (backend_works(ways[i].engine, reason) < 0) {
+		if (backend_works(ways[i].engine, reason) < 0 ||
+		    (ways[i].ring && backend_works(ENGINE_IO_URING, reason) < 0)) {
 			printf("SKIP: %s: %s\n", ways[i].name, reason);
 			continue;
 		}

@@ -26,8 +26,12 @@ run_suite() # SUITE
 	echo "$CK_RUN_CASE: check_$1: ${said#100%: }, $((SECONDS - start)) s"
 }
 
-# Of the plugin: nbdloopd doesn't hold it yet (TODO).
-CK_RUN_CASE="plugin, io_uring, direct I/O, polled"
-for suite in "${suites[@]}"; do
-	run_suite "$suite"
+# nbdkit's threads, which poll against each other, take two minutes here: on one of the kernels only.
+servers=nbdloopd
+[[ $(uname -r) != 6.1.* ]] || servers="nbdloopd plugin"
+for server in $servers; do
+	CK_RUN_CASE="$server, io_uring, direct I/O, polled"
+	for suite in "${suites[@]}"; do
+		run_suite "$suite"
+	done
 done
