@@ -205,10 +205,14 @@ dd if=/dev/zero of="$image" bs=1M count=$((size >> 20)) conv=fsync status=none
 find_bad
 each_engine direct
 engine=auto
-only_writes_fail
-buffered
+# What depends on the server alone is seen on one of the kernels, a file on the older, a device on the newer.
+if [ "$VM_SERIES" = 6.1 ]; then
+	only_writes_fail
+	buffered
+fi
 umount "$dir/disk"
 quietly fsck.ext4 -fn /dev/mapper/disk
+[ "$VM_SERIES" != 6.1 ] || exit 0
 
 image=/dev/mapper/disk
 find_bad

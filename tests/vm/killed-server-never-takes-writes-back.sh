@@ -43,6 +43,8 @@ goes_on_after_kill() # DIRECT-IO
 	unset "process_pids[killed]"
 }
 
+# AIO's writes end as io_uring's do.
+engines=${engines/aio/}
 each_engine goes_on_after_kill on
 engine=auto
 goes_on_after_kill off
