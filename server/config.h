@@ -44,6 +44,7 @@ struct server_config {
 	unsigned int max_connections; /* 0: no limit */
 	unsigned int poll_max_us;     /* microseconds; 0: off */
 	unsigned int handshake_limit; /* seconds */
+	unsigned int stuck_limit;     /* seconds */
 	unsigned int drain_limit;     /* seconds */
 	char *user;
 	char *pid_file;

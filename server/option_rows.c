@@ -164,6 +164,20 @@ const struct option_row server_option_rows[] = {
 			"may be idle for as long as it likes.\n",
 	},
 	{
+		.name = "stuck-limit",
+		.type = OPTION_UINT,
+		.field = SERVER(stuck_limit),
+		.initial = "30",
+		.min = 1,
+		.max = 86400,
+		.arg = "SECONDS",
+		.help = "close a connection that holds memory for so long while others wait for it",
+		.manual =
+			"A client that takes none of its replies for so long, or sends nothing of the data that it began to\n"
+			"write, is disconnected if others wait for the memory that it holds.  As long as nobody does, it\n"
+			"may take its time: a virtual machine that is paused keeps its disk.\n",
+	},
+	{
 		.name = "drain-limit",
 		.type = OPTION_UINT,
 		.field = SERVER(drain_limit),

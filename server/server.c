@@ -269,6 +269,7 @@ start_workers(struct server *server)
 		.use_ring = exports_use_ring(server->exports) && backend_works(ENGINE_IO_URING, reason) == 0,
 		.poll_max_us = server->config->poll_max_us,
 		.handshake_limit = server->config->handshake_limit,
+		.stuck_limit = server->config->stuck_limit,
 		.memory_limit = server->config->memory,
 		.reserve = server->config->swap == TRISTATE_ON,
 		.served_at = served_at,

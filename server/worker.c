@@ -257,7 +257,7 @@ timeout_of(const struct worker *worker)
 		if (ioctx_wants_run(context->ctx))
 			return 0;
 	}
-	return worker->deadlines ? 1000 : -1;
+	return worker->deadlines || worker->starved ? 1000 : -1;
 }
 
 static void
@@ -265,7 +265,7 @@ check_deadlines(struct worker *worker)
 {
 	struct timespec now;
 
-	if (!worker->deadlines)
+	if (!worker->deadlines && !worker->starved)
 		return;
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
 	if (now.tv_sec == worker->checked)
@@ -273,6 +273,8 @@ check_deadlines(struct worker *worker)
 	worker->checked = now.tv_sec;
 	for (struct conn *conn = worker->conns; conn; conn = conn->next)
 		conn_check_deadline(conn, now.tv_sec);
+	if (worker->starved)
+		stuck_check(worker);
 }
 
 /* ---- the mailbox */

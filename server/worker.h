@@ -44,6 +44,7 @@ struct worker_config {
 	void *data;
 	bool use_ring;               /* io_uring works here */
 	unsigned int handshake_limit; /* seconds */
+	unsigned int stuck_limit;    /* seconds */
 	unsigned int poll_max_us;    /* see spin.h */
 	size_t memory_limit;         /* bytes of buffers, per worker */
 	bool reserve;                /* buffers, and contexts of all exports, are made beforehand */
@@ -98,7 +99,7 @@ struct worker {
 	struct request *request_slabs;
 	unsigned int deadlines;      /* connections that have one */
 	uint64_t now;                /* see worker_now(); 0: not read yet */
-	time_t checked;              /* CLOCK_MONOTONIC, seconds: when they were */
+	time_t checked;              /* CLOCK_MONOTONIC, seconds: when they, or stuck clients, were looked for */
 	bool starved;                /* a connection is stalled for want of memory */
 	bool leaving;                /* a context is */
 	bool stopping;

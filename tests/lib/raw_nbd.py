@@ -58,13 +58,14 @@ def request(form, kind, offset=0, length=0, flags=0, cookie=1, magic=None):
 
 
 class Raw:
-    """A connection; `form` None: nothing is said after connecting."""
+    """A connection to a unix socket, or a TCP port of this machine; `form` None: nothing is said after connecting."""
 
     def __init__(self, path, form=None):
         self.form = form
-        self.socket = socket.socket(socket.AF_UNIX)
+        tcp = isinstance(path, int)
+        self.socket = socket.socket(socket.AF_INET if tcp else socket.AF_UNIX)
         self.socket.settimeout(TIMEOUT)
-        self.socket.connect(path)
+        self.socket.connect(("127.0.0.1", path) if tcp else path)
         if form:
             self.greeting()
             self.send(opening(form))

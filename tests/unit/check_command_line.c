@@ -93,6 +93,7 @@ START_TEST(one_image_is_the_export_without_a_name)
 	ck_assert_ptr_null(nth_export(0)->next);
 	ck_assert_uint_eq(config.max_connections, 100);
 	ck_assert_uint_eq(config.handshake_limit, 10);
+	ck_assert_uint_eq(config.stuck_limit, 30);
 	ck_assert_ptr_null(config.unix_socket);
 	forget(true);
 }
