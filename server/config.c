@@ -11,6 +11,20 @@
 /* More rows than engine/config.c has, with the one that ends them. */
 #define IMAGE_ROWS_MAX 32
 
+/* A context here is a thread's, not a request's. */
+static void
+fit_depth(struct option_row *row)
+{
+	row->initial = "128";
+	row->max = 1024;
+	row->help = "operations in flight in one thread, for one image";
+	row->manual =
+		"So many operations of an image are in flight in each thread; further requests wait.  It has to be as large as\n"
+		"what its clients have under way for a disk to be busy; the kernel's client sends up to 128 requests on each\n"
+		"connection.  Each has a buffer of 128 KiB, which takes memory once it is needed: where direct I/O\n"
+		"is on, for requests that aren't aligned to its blocks.\n";
+}
+
 const struct option_row *
 server_image_rows(void)
 {
@@ -24,7 +38,10 @@ server_image_rows(void)
 		if (strcmp(row->name, "contexts") == 0)
 			continue;
 		assert(count < IMAGE_ROWS_MAX - 1);
-		rows[count++] = *row;
+		rows[count] = *row;
+		if (strcmp(row->name, "depth") == 0)
+			fit_depth(&rows[count]);
+		count++;
 	}
 	return rows;
 }
@@ -35,7 +52,7 @@ export_fini(struct export_config *export)
 	free(export->name);
 	options_free(export_option_rows, export);
 	options_free(export_file_rows, export);
-	options_free(image_option_rows, &export->image);
+	options_free(server_image_rows(), &export->image);
 }
 
 static int
@@ -45,7 +62,7 @@ export_init(struct export_config *export)
 
 	*export = (struct export_config){0};
 	r = options_init(export_option_rows, export);
-	return r < 0 ? r : options_init(image_option_rows, &export->image);
+	return r < 0 ? r : options_init(server_image_rows(), &export->image);
 }
 
 int

@@ -39,7 +39,7 @@ says 2 '--contexts' -- --contexts=4 "$image"
 says 2 '--export disk' 'NAME=PATH' -- --export disk
 says 2 'export "a" has no image' -- --export a=
 says 2 'colour' -- --export "a=$image,colour=blue"
-says 2 'depth=0' '1 to 128' -- --export "a=$image,depth=0"
+says 2 'depth=0' '1 to 1024' -- --export "a=$image,depth=0"
 says 2 '"b.img" is not OPTION=VALUE' 'comma twice' -- --export "a=$dir/a,b.img"
 says 2 'two exports named "a"' -- --export "a=$image" --export "a=$image"
 

@@ -141,7 +141,7 @@ START_TEST(wrong_command_lines_are_explained)
 	assert_refused("unknown option -X", "-X", "a");
 	assert_refused("--port needs a value", "a", "--port");
 	assert_refused("--unix needs a value", "a", "-U");
-	assert_refused("--depth=0: must be a whole number from 1 to 128", "--depth=0", "a");
+	assert_refused("--depth=0: must be a whole number from 1 to 1024", "--depth=0", "a");
 	assert_refused("--export a: must be NAME=PATH", "--export", "a");
 	assert_refused("two exports named \"a\"", "--export", "a=x", "--export", "a=y");
 	assert_refused("two exports named \"\"", "--export", "=x", "y");
@@ -244,7 +244,7 @@ static const struct {
 	{"[export a]\nfile = a\nunix = x\n", ":3: unix belongs into the section [server]"},
 	{"[export a]\nfile = a\nfile = b\n", ":3: file stands in line 2 already"},
 	{"[export a]\nfile = a\n[export  a]\nfile = b\n", ":3: there are two exports named \"a\""},
-	{"[export a]\nfile = a\ndepth = 1000\n", ":3: depth=1000: must be"},
+	{"[export a]\nfile = a\ndepth = 2000\n", ":3: depth=2000: must be"},
 	{"[export a]\nfile =\n", "export \"a\" has no image"},
 	{"", "there is no image"},
 };
