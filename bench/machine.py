@@ -72,6 +72,14 @@ def compiler():
     return os.environ.get("CC", "").split(" ")[0] or "cc"
 
 
+def program_compile(source, directory):
+    """The path of the program that a C file makes."""
+    path = os.path.join(directory, os.path.basename(source).removesuffix(".c"))
+    subprocess.run([compiler(), "-D_GNU_SOURCE", "-O2", "-pthread", "-o", path, source], check=True,
+                   stdin=subprocess.DEVNULL, stdout=2)
+    return path
+
+
 def plugin_compile(source, directory):
     """The path of the plugin that a C file makes."""
     name = os.path.basename(source).removesuffix(".c")

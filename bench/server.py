@@ -7,6 +7,8 @@ A server is written KIND[:KEY=VALUE]..., where KIND is
     file        nbdkit's own file plugin
     preadv      preadv.c, the least that a direct-I/O plugin can do
     qemu-nbd    QEMU's server, on io_uring and past the page cache
+    memory      nbdkit's memory plugin: data in its own memory
+    null        nbdkit's null plugin: no data at all
     loop-device the kernel's loop driver with direct I/O, and fio on the device
     raw         no server: fio on the image itself, with O_DIRECT
 and every other KEY=VALUE is handed to the plugin, or as --KEY=VALUE to the program.
@@ -20,15 +22,30 @@ import time
 
 ALIASES = {"file-none": "file:cache=none"}
 DEFAULT = "loop,nbdloopd,file,file-none,preadv,raw"
-PLUGINS = ("loop", "file", "preadv")
+PLUGINS = ("loop", "file", "preadv", "memory", "null")
+MEMORIES = ("memory", "null")           # as large as the image, which they don't read
 PROGRAMS = ("nbdloopd", "qemu-nbd")
 DEVICES = ("loop-device", "raw")        # without a server's process
+BUILT = {"loop": "plugins/loop/.libs/nbdkit-loop-plugin.so", "nbdloopd": "server/nbdloopd"}
+CHOSEN = {"loop": "LOOP_PLUGIN", "nbdloopd": "NBDLOOPD"}
 START_SECONDS = 20
 STOP_SECONDS = 20
 
 
 class ServerError(Exception):
     pass
+
+
+def built_find(kind):
+    """What the user chose, else what is built in the working directory or here."""
+    if CHOSEN[kind] in os.environ:
+        return os.path.abspath(os.environ[CHOSEN[kind]])
+    top = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    for place in (".", top):
+        path = os.path.join(place, BUILT[kind])
+        if os.path.exists(path):
+            return os.path.abspath(path)
+    return os.path.join(top, BUILT[kind])
 
 
 class Server:
@@ -42,7 +59,7 @@ class Server:
             raise ServerError(f"unknown server '{text}' ({', '.join(PLUGINS + PROGRAMS + DEVICES)}, file-none, "
                               f"or KIND:KEY=VALUE:...)")
         for parameter in parameters:
-            if "=" not in parameter or kind in ("preadv",) + DEVICES:
+            if "=" not in parameter or kind in ("preadv",) + MEMORIES + DEVICES:
                 raise ServerError(f"server '{text}': '{parameter}' cannot be given to it "
                                   f"(KEY=VALUE for loop, file, nbdloopd and qemu-nbd only)")
         self.kind = kind
@@ -62,8 +79,10 @@ class Server:
         options = [f"--{p}" for p in self.parameters]
         if self.kind in PLUGINS:
             count = ["-t", str(threads)] if threads is not None else []
-            return ["nbdkit", "-f", "--exit-with-parent", "-U", sock, "-P", pidfile] + count + \
-                [self.program, image] + self.parameters
+            start = ["nbdkit", "-f", "--exit-with-parent", "-U", sock, "-P", pidfile] + count
+            if self.kind in MEMORIES:
+                return start + [self.kind, "size=" + str(os.path.getsize(image))]
+            return start + [self.program, image] + self.parameters
         if self.kind == "nbdloopd":
             return [self.program, "-U", sock, "-P", pidfile] + options + [image]
         return [self.program, "--format=raw", "--persistent", "--shared=8", "--cache=none", "--aio=io_uring",
@@ -74,6 +93,8 @@ class Server:
             return "fio on the image itself, O_DIRECT"
         if self.kind == "loop-device":
             return "losetup --direct-io=on, fio on the device, O_DIRECT"
+        if self.kind in MEMORIES:
+            return f"nbdkit {self.kind}"
         # Where its files are says nothing.
         words = self.command("disk.img", "", None)
         words = [os.path.basename(words[0])] + [w for w in words[1:] if "server." not in w]
