@@ -16,6 +16,8 @@ struct image;
 struct ring;
 
 struct ioctx {
+	/* Constant while the context is there: other contexts' threads look through .track. */
+	alignas(64) struct range_track track;
 	struct image *image;           /* outlives the context */
 	const struct backend *backend;
 	void *backend_state;
@@ -23,25 +25,24 @@ struct ioctx {
 	bool hosted;                   /* by an event loop: see ioctx_new_hosted() */
 	unsigned int depth;            /* chunks */
 	unsigned int registered;       /* so many chunks' buffers, from the first, are known to the kernel */
-
 	char *arena;                   /* the image's arena's piece: depth * CHUNK_SIZE bytes, page-aligned */
 	struct chunk *chunks;          /* depth of them */
 	struct chunk **idle;           /* stack of chunks that are not in use */
-	unsigned int idle_count;
+	struct range_slot *slots;      /* changes under way */
+	unsigned int slot_count;
+	int inbox_event;               /* eventfd: the inbox has got something */
+
+	/* The thread's own. */
+	alignas(64) unsigned int idle_count;
 	unsigned int queued;           /* chunks with the backend */
 	const struct io *waited_for;   /* the thread does nothing else until this, its one operation, is done */
-
 	struct io *waiting;            /* ios with something left to issue, first come first */
 	struct io **waiting_tail;
 	unsigned int unfinished;       /* ios submitted and not done */
-
-	struct range_slot *slots;      /* changes under way */
-	unsigned int slot_count, last_slot;
-	struct range_track track;
+	unsigned int last_slot;        /* that was looked at for a free one */
 
 	/* Ios whose range was granted by another thread, last come first. */
 	_Atomic(struct io *) inbox;
-	int inbox_event;               /* eventfd: the inbox has got something */
 
 	struct counters counters;      /* written by the context's thread, read by anybody */
 
