@@ -362,9 +362,10 @@ start(struct server *server)
 	if (r < 0)
 		return failed(r, NULL);
 	server->worker_count = server->config->threads ? server->config->threads : processors();
-	server->workers = calloc(server->worker_count, sizeof(*server->workers));
+	server->workers = aligned_alloc(alignof(struct worker), server->worker_count * sizeof(*server->workers));
 	if (!server->workers)
 		return failed(-ENOMEM, NULL);
+	memset(server->workers, 0, server->worker_count * sizeof(*server->workers));
 	server->acceptor = (struct acceptor){
 		.workers = server->workers,
 		.worker_count = server->worker_count,

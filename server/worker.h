@@ -13,6 +13,7 @@
 #include "nbd/handshake.h"
 
 #include <pthread.h>
+#include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -74,7 +75,8 @@ struct worker_message {
 };
 
 struct worker {
-	const struct worker_config *config;
+	/* In lines of its own: they stand side by side. */
+	alignas(64) const struct worker_config *config;
 	unsigned int number;         /* of all workers, from 0 */
 	pthread_t thread;
 	int event;                   /* eventfd: there is something in what the mutex guards */
