@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Two connections that are busy on two event loops, with one image or with one each: no cache line is written by both
+# loops more often than once in 100 requests, nor read so often by one after the other had written it.
+#
+# Wherever two writes of one file are, their granules may have the same count, or counts in one line (engine/range.h).
+# Where they can't, and with two files, all lines together are held to that limit.
+. "$(dirname "$0")/../lib/functions.sh"
+
+require_python_nbd
+require addr2line nm
+requests=10000
+unseen='pthread_(rwlock|spin|barrier)|pthread_.*_(timed|clock)(lock|wait)|sem_|mtx_|cnd_'
+
+# nbdloopd, in which accesses to memory are counted: see lib/shared_lines.c.
+build()
+{
+	local part name compile libraries link=() source=${top_srcdir:-$lib/../..}
+	read -ra compile <<<"${CC:-cc} -std=gnu11 -pthread -D_GNU_SOURCE -U_FORTIFY_SOURCE -O1 -g ${LIBURING_CFLAGS-}"
+	for name in memcpy memmove memset; do
+		compile+=("-fno-builtin-$name")
+		link+=("-Wl,--wrap=$name")
+	done
+	for name in mutex_lock mutex_trylock mutex_unlock cond_wait cond_signal cond_broadcast; do
+		link+=("-Wl,--wrap=pthread_$name")
+	done
+	for part in common control nbd engine server; do
+		mkdir "$dir/$part"
+		(cd "$dir/$part" && "${compile[@]}" -fsanitize=thread -I"$source" -I"$top_builddir" \
+			-include "$top_builddir/config.h" -c "$source/$part"/*.c)
+	done
+	"${compile[@]}" -Wall -Wextra -Werror -c -o "$dir/shared_lines.o" "$lib/shared_lines.c"
+	# At the addresses that addr2line knows.
+	read -ra libraries <<<"${LIBURING_LIBS--luring}"
+	"${compile[@]}" -no-pie "${link[@]}" -o "$dir/nbdloopd" "$dir"/*/*.o "$dir/shared_lines.o" "${libraries[@]}"
+	nm -u "$dir/nbdloopd" >"$dir/nm.txt"
+	! grep -E " ($unseen)" "$dir/nm.txt" >&2 || fail "lib/shared_lines.c does not see what these write"
+}
+
+cat >"$dir/client.py" <<'EOF2'
+import itertools, os, random, signal, sys, threading
+import nbd
+pid, requests, where, *uris = sys.argv[1:]
+BLOCK = 4096
+DEPTH = 16
+WARM_UP = 2000
+MIB = 1 << 20
+# Start and length of each connection's part.
+PLACES = {
+    "apart": ((0, 8 * MIB), (40 * MIB, 8 * MIB)),
+    "anywhere": ((0, 32 * MIB), (32 * MIB, 32 * MIB)),
+}
+
+barrier = threading.Barrier(2, action=lambda: os.kill(int(pid), signal.SIGUSR2))
+failed = []
+
+class Connection(threading.Thread):
+    def __init__(self, number, uri):
+        super().__init__()
+        self.random = random.Random(number)
+        self.handle = nbd.NBD()
+        self.handle.connect_uri(uri)
+        self.buffer = nbd.Buffer(BLOCK)
+        # In turn, so that no two writes under way overlap: those would have to wait for each other.
+        start, length = PLACES[where][number]
+        offsets = list(range(start, start + length, BLOCK))
+        self.random.shuffle(offsets)
+        self.offsets = itertools.cycle(offsets)
+
+    def done(self, error):
+        if error.value:
+            failed.append(error.value)
+        return 1
+
+    def serve(self, count):
+        while count or self.handle.aio_in_flight():
+            while count and self.handle.aio_in_flight() < DEPTH:
+                call = self.random.choice((self.handle.aio_pread, self.handle.aio_pwrite))
+                call(self.buffer, next(self.offsets), self.done)
+                count -= 1
+            self.handle.poll(-1)
+
+    def run(self):
+        try:
+            self.serve(WARM_UP)
+            barrier.wait()
+            self.serve(int(requests))
+            barrier.wait()
+            self.handle.shutdown()
+        except Exception as error:
+            failed.append(error)
+            barrier.abort()
+
+connections = [Connection(number, uri) for number, uri in enumerate(uris)]
+for connection in connections:
+    connection.start()
+for connection in connections:
+    connection.join()
+sys.exit(f"failed: {failed[:10]}" if failed else 0)
+EOF2
+
+# WHERE: "apart" (no two granules have the same count), "anywhere"; "total": see lib/shared_lines.py.
+loops_share_no_line() # IMAGES WHERE [total]
+{
+	local images=$1 where=$2
+	rm -f "$dir"/*.img
+	truncate -s 64M "$dir/0.img" "$dir/1.img"
+	start_nbdloopd --threads=2 --export "0=$dir/0.img,engine=$engine" --export "1=$dir/1.img,engine=$engine"
+	"$python" "$dir/client.py" "$pid" "$requests" "$where" "nbd+unix:///0?socket=$sock" \
+		"nbd+unix:///$((images - 1))?socket=$sock" >"$dir/client.log" 2>&1 || fail "the client failed"
+	stop_server
+	"$python" "$lib/shared_lines.py" "$dir/nbdloopd" "$SHARED_LINES" server/worker.c:work "$requests" "${@:3}" \
+		>"$dir/lines.log" || fail "engine $engine, $images images, $where"
+	mv "$dir/lines.log" "$dir/$engine-$images-$where.txt"
+}
+
+every_way()
+{
+	loops_share_no_line 1 apart total
+	loops_share_no_line 1 anywhere
+	loops_share_no_line 2 anywhere total
+}
+
+build
+export PATH=$dir:$PATH SHARED_LINES=$dir/lines
+each_engine every_way
