@@ -41,6 +41,15 @@ choose_best(const struct backing *backing, const struct backend **backend, char 
 	return -EOPNOTSUPP;
 }
 
+/* The kernel can't try whether a call would wait there (RWF_NOWAIT), and so io_uring hands each one to a thread. */
+static int
+choose_for_memory(const struct backend **backend, char reason[REASON_MAX])
+{
+	*backend = &backend_threads;
+	snprintf(reason, REASON_MAX, "the image is in memory");
+	return 0;
+}
+
 static int
 choose_engine(const struct image_config *config, const struct backing *backing,
 	      const struct backend **backend, char reason[REASON_MAX], char **error)
@@ -55,7 +64,7 @@ choose_engine(const struct image_config *config, const struct backing *backing,
 
 	reason[0] = '\0';
 	if (config->engine == ENGINE_AUTO)
-		return choose_best(backing, backend, reason);
+		return backing->in_memory ? choose_for_memory(backend, reason) : choose_best(backing, backend, reason);
 	*backend = by_choice[config->engine];
 	r = (*backend)->probe(backing, why);
 	return r < 0 ? refuse(r, backing, options[config->engine], why, error) : 0;

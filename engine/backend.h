@@ -45,7 +45,8 @@ extern const struct backend backend_uring;
 extern const struct backend backend_polled;
 extern const struct backend backend_aio;
 extern const struct backend backend_threads;
-/* `threads` for an event loop, which must not block: the calls are made by threads of the context. */
+/* `threads` for an event loop, which must not block: the calls are made by threads of the context.  Where the image is
+ * in memory, the loop makes them itself. */
 extern const struct backend backend_workers;
 
 /*

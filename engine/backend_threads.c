@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One system call at a time, on the thread that runs the context: for machines that allow neither io_uring
- * nor AIO.  Concurrency comes from the host's threads.
+ * nor AIO, where concurrency comes from the host's threads; and for images in memory, where no call waits.
  */
 #include "engine/backend.h"
 

@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/syscall.h>
 
 /* Where and how a backing is opened; the same for each of its descriptors. */
@@ -78,6 +80,15 @@ open_buffered(struct backing *backing, const struct place *place, bool read_only
 	return fd;
 }
 
+/* Swap space aside: what was swapped out is waited for, as any memory is. */
+static bool
+is_in_memory(int fd)
+{
+	struct statfs facts;
+
+	return fstatfs(fd, &facts) == 0 && (facts.f_type == TMPFS_MAGIC || facts.f_type == RAMFS_MAGIC);
+}
+
 static int
 learn_type(struct backing *backing, bool beneath, const char **what)
 {
@@ -89,8 +100,10 @@ learn_type(struct backing *backing, bool beneath, const char **what)
 	backing->inode = st.st_ino;
 	backing->device = st.st_dev;
 	backing->block_size = 1;
-	if (S_ISREG(st.st_mode))
+	if (S_ISREG(st.st_mode)) {
+		backing->in_memory = is_in_memory(backing->fd);
 		return 0;
+	}
 	*what = S_ISDIR(st.st_mode) ? "is a directory, not an image" : "is not a regular file or a block device";
 	if (beneath || !S_ISBLK(st.st_mode))
 		return S_ISDIR(st.st_mode) ? -EISDIR : -ENOTBLK;

@@ -20,6 +20,7 @@ struct backing {
 	int direct_fd;            /* O_DIRECT; -1: not possible */
 	bool writable;
 	bool block_device;
+	bool in_memory;           /* a file of tmpfs or ramfs: no call waits for a disk */
 	dev_t device;             /* st_dev of a file, st_rdev of a block device */
 	ino_t inode;
 	unsigned int block_size;  /* block device: its logical block size, bytes; file: 1 */

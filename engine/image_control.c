@@ -263,7 +263,7 @@ image_summary(struct image *image, bool *degraded)
 	char *text;
 
 	image_status(image, &status);
-	*degraded = status.engine_reason[0] || status.poll_reason[0] ||
+	*degraded = (status.engine_reason[0] && !image->backing.in_memory) || status.poll_reason[0] ||
 		    (!status.direct && image->config.direct_io != TRISTATE_OFF);
 	if (status.direct)
 		snprintf(direct, sizeof(direct), " (%u-byte blocks)", status.direct_align);

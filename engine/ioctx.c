@@ -60,7 +60,9 @@ use_backend(struct ioctx *ctx, const struct backend *backend, struct ring *ring)
 static const struct backend *
 backend_for(const struct image *image, bool hosted)
 {
-	return hosted && image->backend == &backend_threads ? &backend_workers : image->backend;
+	bool blocks = image->backend == &backend_threads && !image->backing.in_memory;
+
+	return hosted && blocks ? &backend_workers : image->backend;
 }
 
 static int

@@ -339,6 +339,17 @@ START_TEST(auto_takes_the_first_engine_that_works)
 }
 END_TEST
 
+START_TEST(auto_makes_plain_calls_where_the_image_is_in_memory)
+{
+	const struct image_config config = {.engine = ENGINE_AUTO, .poll = TRISTATE_OFF};
+	const struct backing backing = {.fd = 0, .direct_fd = -1, .in_memory = true};
+
+	ck_assert_int_eq(backend_choose(&config, &backing, false, &chosen, engine_reason, poll_reason, &choice_error), 0);
+	ck_assert_ptr_eq(chosen, &backend_threads);
+	ck_assert_str_eq(engine_reason, "the image is in memory");
+}
+END_TEST
+
 START_TEST(threads_always_work)
 {
 	char why[REASON_MAX];
@@ -486,6 +497,7 @@ main(void)
 			tcase_add_loop_test(way, only_direct_io_leaves_nothing_in_the_page_cache, i, i + 1);
 	}
 	tcase_add_test(choice, auto_takes_the_first_engine_that_works);
+	tcase_add_test(choice, auto_makes_plain_calls_where_the_image_is_in_memory);
 	tcase_add_test(choice, threads_always_work);
 	tcase_add_test(choice, engine_that_does_not_work_is_passed_over_with_its_reason);
 	tcase_add_test(choice, engine_that_was_asked_for_and_does_not_work_is_an_error);

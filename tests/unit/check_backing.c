@@ -11,12 +11,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 static char directory[SCRATCH_PATH], outside[SCRATCH_PATH + 16];
@@ -113,6 +115,30 @@ START_TEST(file_is_opened_for_writing_with_its_facts)
 	ck_assert_int_eq(ftruncate(backing.fd, 20000), 0);
 	ck_assert_int_eq(backing_size(&backing), 20000);
 	backing_close(&backing);
+	backing_close(&backing);
+}
+END_TEST
+
+START_TEST(only_a_file_of_tmpfs_is_in_memory)
+{
+	char path[] = "/dev/shm/check_backing.XXXXXX";
+	struct statfs facts;
+	int fd;
+
+	make("disk.img", 0644, 10000);
+	ck_assert_int_eq(open_backing("disk.img", 0), 0);
+	ck_assert_int_eq(fstatfs(backing.fd, &facts), 0);
+	ck_assert_int_eq(backing.in_memory, facts.f_type == TMPFS_MAGIC);
+	backing_close(&backing);
+	ck_assert_int_eq(open_backing("/proc/version", BACKING_READ_ONLY), 0);
+	ck_assert(!backing.in_memory);
+	backing_close(&backing);
+	fd = mkstemp(path);
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	ck_assert_int_eq(open_backing(path, 0), 0);
+	unlink(path);
+	ck_assert(backing.in_memory);
 	backing_close(&backing);
 }
 END_TEST
@@ -344,6 +370,7 @@ main(void)
 	tcase_add_unchecked_fixture(facts, directory_begin, directory_end);
 	tcase_add_checked_fixture(facts, begin, end);
 	tcase_add_test(facts, file_is_opened_for_writing_with_its_facts);
+	tcase_add_test(facts, only_a_file_of_tmpfs_is_in_memory);
 	tcase_add_test(facts, read_only_file_cannot_be_written);
 	tcase_add_test(facts, descriptors_block_and_are_not_inherited);
 	add_test_unless(scratch_no_direct_io(), facts, direct_descriptor_is_direct_and_of_the_same_file);
