@@ -55,6 +55,8 @@ worker_context(struct worker *worker, struct served *served)
 		free(context);
 		return NULL;
 	}
+	if (worker->config->reserve)
+		ioctx_populate(context->ctx);
 	context->worker = worker;
 	context->served = served;
 	context->traffic = &served->traffic[worker->number];
@@ -152,11 +154,8 @@ reserve_contexts(struct worker *worker)
 	struct served *served;
 
 	for (size_t n = 0; (served = config->served_at(config->data, n)) != NULL; n++) {
-		struct worker_context *context = worker_context(worker, served);
-
-		if (!context)
+		if (!worker_context(worker, served))
 			return -ENOMEM;
-		ioctx_populate(context->ctx);
 	}
 	return 0;
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloopd --swap has all the memory that requests need before the first of them comes: then no request makes a system call
+# nbdloopd --swap has all the memory that requests need before the first of them comes, also to an export that was added
+# while it ran: then no request makes a system call
 # for memory or a thread, nor touches a page that isn't there; and who lacks the capability for it is refused.
 # (PR_SET_IO_FLUSHER and the out-of-memory killer's score need CAP_SYS_RESOURCE; here they seem to work.)
 . "$(dirname "$0")/../lib/functions.sh"
@@ -9,7 +10,7 @@ require_root "locked memory"
 require_python_nbd
 require strace setpriv
 image=$dir/disk.img
-truncate -s 64M "$image"
+truncate -s 64M "$image" "$dir/added.img"
 
 server_prefix=(setpriv --bounding-set -sys_resource --inh-caps -sys_resource)
 refuse_nbdloopd 1 --swap "$image"
@@ -32,23 +33,25 @@ requests_take_no_memory()
 	# Of the main thread, the first prctl() and the first write() are those that need the capability.
 	server_prefix=(strace -D -qq -o "$dir/start" -e trace=prctl,write -e inject=prctl:retval=0:when=1
 		-e inject=write:retval=5:when=1)
-	start_nbdloopd --swap --engine="$engine" --threads=2 --memory=64M "$image"
+	start_nbdloopd --swap --threads=2 --memory=64M --control="$dir/control.sock" --export="disk=$image,engine=$engine"
 	grep -q "PR_SET_IO_FLUSHER.*INJECTED" "$dir/start" || fail "the first prctl() was another one"
 	grep -q '"-1000".*INJECTED' "$dir/start" || fail "the first write() was another one"
 	kill -KILL "$(tracer_of_start)"
 	wait_until "the end of strace" not_traced
 	expect_log "swap=on: memory locked"
-	"$python" - "$uri" "$pid" "$dir/calls" <<'EOF2' >"$dir/client.log" 2>&1 || fail "requests take memory"
+	control "$dir/control.sock" "add added=$dir/added.img,engine=$engine" >"$dir/answer" || fail "add: $(cat "$dir/answer")"
+	"$python" - "$sock" "$pid" "$dir/calls" <<'EOF2' >"$dir/client.log" 2>&1 || fail "requests take memory"
 import os, subprocess, sys, time
 import nbd
-uri, pid, calls = sys.argv[1:]
+socket, pid, calls = sys.argv[1:]
 SIZES = (512, 4096, 3 << 12, 1 << 16, 1 << 17, 1 << 20, 5 << 20, 32 << 20)
 
-def connect():
+def connect(name="disk"):
     h = nbd.NBD()
+    h.set_export_name(name)
     h.set_strict_mode(h.get_strict_mode() & ~nbd.STRICT_ALIGN)
     h.add_meta_context(nbd.CONTEXT_BASE_ALLOCATION)
-    h.connect_uri(uri)
+    h.connect_unix(socket)
     return h
 
 def page_faults():
@@ -92,12 +95,16 @@ def traced():
                 return False
     return True
 
+def takes_no_page(h):
+    h.pread(512, 0)
+    faults = page_faults()
+    for n in range(1000):
+        one(h, n)
+    assert page_faults() == faults, f"{page_faults() - faults} page faults"
+
 clients = [connect()]
-clients[0].pread(512, 0)
-faults = page_faults()
-for n in range(1000):
-    one(clients[0], n)
-assert page_faults() == faults, f"{page_faults() - faults} page faults"
+takes_no_page(clients[0])
+takes_no_page(connect("added"))
 
 tracer = subprocess.Popen(["strace", "-f", "-qq", "-o", calls, "-e", "trace=%memory,clone,clone3,exit", "-p", pid])
 while not traced():
