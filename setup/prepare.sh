@@ -4,7 +4,8 @@
 # bash, in the top of the tree.  Quiet when all goes well; a command that fails shows its log.
 
 # What a build needs.
-build_packages="autoconf automake gcc libc6-dev liburing-dev libtool make nbdkit nbdkit-plugin-dev perl pkg-config"
+build_packages="autoconf automake gcc libc6-dev libglib2.0-dev libjson-glib-dev libnbd-dev libnl-genl-3-dev liburing-dev libtool make nbdkit
+	nbdkit-plugin-dev perl pkg-config"
 
 mkdir -p build
 log=$PWD/build/prepare.log

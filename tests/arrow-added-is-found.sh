@@ -10,7 +10,7 @@ trap 'rm -rf "$tree"' EXIT
 try()
 {
 	rm -rf "${tree:?}"/*
-	for directory in common control engine nbd plugins server; do
+	for directory in common control engine nbd plugins server tool; do
 		(cd "$top_srcdir" && find "$directory" -name '*.[ch]') | while read -r path; do
 			mkdir -p "$tree/${path%/*}"
 			cp "$top_srcdir/$path" "$tree/$path"
@@ -38,4 +38,9 @@ try nbd/reply.c '#include "engine/io.h"' 'nbd/reply.c: nbd must not include "eng
 try nbd/reply.c '#include <sys/socket.h>' 'nbd/reply.c: nbd must not know that library'
 try engine/config.c '#include "config.h"' 'is not a path from the top'
 try engine/config.c '#include <glib.h>' 'engine/config.c: engine must not know that library'
+try tool/main.c '#include "engine/config.h"' ''
+try tool/main.c '#include "engine/image.h"' 'tool/main.c: tool must not include "engine/image.h"'
+try tool/main.c '#include "control/answer.h"' 'tool/main.c: tool must not include "control/answer.h"'
+try server/main.c '#include "tool/verb.h"' 'server/main.c: server must not include "tool/verb.h"'
+try tool/main.c '#include <liburing.h>' 'tool/main.c: tool must not know that library'
 try engine/config.h '#include <libnbd.h>' 'engine/config.h: engine must not know that library'

@@ -20,6 +20,7 @@ allowed()
 	common) echo ;;
 	control | engine | nbd) echo common ;;
 	server) echo engine nbd control common ;;
+	tool) echo engine/config.h common ;;
 	plugins) echo engine control common ;;
 	man) echo plugins server engine common ;;
 	wrapper) echo ;;
@@ -38,6 +39,7 @@ foreign()
 	fuzz) echo '(glib|gio|liburing|libnbd|nbdkit|linux/nbd)' ;;
 	engine) echo '(glib|gio|libnbd|nbdkit|linux/nbd)' ;;
 	plugins) echo '(glib|gio|libnbd)' ;;
+	tool) echo '(gio|liburing|nbdkit)' ;;
 	*) echo '(glib|gio)' ;;
 	esac
 }

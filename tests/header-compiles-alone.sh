@@ -4,12 +4,13 @@
 set -eu
 
 cd "$top_srcdir"
-headers=$(find common control engine fuzz nbd plugins server tests -name '*.h' 2>/dev/null | sort)
+headers=$(find common control engine fuzz nbd plugins server tests tool -name '*.h' 2>/dev/null | sort)
 test -n "$headers" || { echo "no headers in $PWD" >&2; exit 1; }
 failed=0
 for header in $headers; do
 	case $header in
 	plugins/* | tests/nbd/*) test "$ENABLE_PLUGIN" = yes || continue ;;
+	tool/*) test "$ENABLE_TOOL" = yes || continue ;;
 	esac
 	# shellcheck disable=SC2086 # several flags
 	printf '#include "%s"\n#include "%s"\n' "$header" "$header" |

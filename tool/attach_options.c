@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/attach_options.h"
+
+#include "tool/failure.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+#define FIELD(name_) offsetof(struct attach_options, name_)
+
+enum {
+	DIRECT_IO_AUTO = 2, /* of off_on_auto */
+	DEFAULT_TIMEOUT = 30, /* seconds */
+};
+
+static const char *const off_on[] = {"off", "on", NULL};
+static const char *const off_on_auto[] = {"off", "on", "auto", NULL};
+static const char *const engines[] = {"auto", "io_uring", "aio", "threads", NULL};
+static const char *const sector_sizes[] = {"512", "1024", "2048", "4096", NULL};
+
+/* A switch, which has no value. */
+#define SWITCH(name_, letter_, field_, help_, manual_)                                                                      \
+	{                                                                                                                   \
+		.name = (name_), .letter = (letter_), .type = OPTION_CHOICE, .field = FIELD(field_), .choices = off_on,     \
+		.alone = "on", .arg = "on|off", .help = (help_), .manual = (manual_)                                        \
+	}
+
+const struct option_row attach_option_rows[] = {
+	SWITCH("find", 'f', find, "take a free device; also without this, if none is named",
+	       "Take a free device, which is what happens in any case where none is named.\n"),
+	SWITCH("show", 0, show, "print the device's name; also without this, if none is named",
+	       "Print the name of the device, as is done in any case where none was named.\n"),
+	SWITCH("read-only", 'r', read_only, "nothing can be written to the device",
+	       "Nothing can be written to the device, and the image is opened read-only.\n"),
+	{
+		.name = "offset",
+		.letter = 'o',
+		.type = OPTION_SIZE,
+		.field = FIELD(offset),
+		.arg = "SIZE",
+		.help = "the device begins here in the image",
+		.manual = "The device begins SIZE bytes into the image.\n",
+	},
+	{
+		.name = "sizelimit",
+		.type = OPTION_SIZE,
+		.field = FIELD(sizelimit),
+		.arg = "SIZE",
+		.help = "the device has at most this size; 0 means to the end of the image",
+		.manual = "The device is at most SIZE bytes large.  0 means to the end of the image.\n",
+	},
+	{
+		.name = "sector-size",
+		.letter = 'b',
+		.type = OPTION_SIZE,
+		.field = FIELD(sector_size),
+		.choices = sector_sizes,
+		.arg = "512|1024|2048|4096",
+		.help = "logical block size of the device (default: what direct I/O needs, else 512)",
+		.manual =
+			"The size of the device's logical blocks.  The default is the block size that direct I/O to the image needs\n"
+			"when direct I/O is on, else 512; for a URI, what the server says.\n",
+	},
+	SWITCH("partscan", 'P', partscan, "insist on partitions: an error where the driver allows none",
+	       "The kernel looks for partitions in any case when a device is attached.  With this it does so once more, and it is\n"
+	       "an error if the nbd driver was loaded so that its devices have none (C<max_part=0>).\n"),
+	SWITCH("nooverlap", 'L', nooverlap, "use the device that has this image already, if there is one",
+	       "If a device is attached already to the same part of the same image, it is used: its name is printed, and nothing\n"
+	       "is attached.  It is an error if one is attached to a part that overlaps, or can't be written to though this\n"
+	       "one should be.\n"),
+	{
+		.name = "direct-io",
+		.type = OPTION_CHOICE,
+		.field = FIELD(direct_io),
+		.initial = "auto",
+		.choices = off_on_auto,
+		.alone = "on",
+		.arg = "on|off|auto",
+		.help = "bypass the page cache that this machine has for the image (default: where possible)",
+		.manual =
+			"With direct I/O, what is cached is cached once, for the device, and not for the image too.  C<on>, or the\n"
+			"option alone, fails where it isn't possible, with the reason; C<auto>, the default, does without it there.\n",
+	},
+	{
+		.name = "connections",
+		.type = OPTION_UINT,
+		.field = FIELD(connections),
+		.initial = "1",
+		.min = 1,
+		.max = 64,
+		.arg = "N",
+		.help = "connections to the server, each with a queue of its own",
+		.manual = "Connections to the server, each with a queue in the kernel and a thread in the server.\n",
+	},
+	{
+		.name = "timeout",
+		.type = OPTION_UINT,
+		.field = FIELD(timeout),
+		.initial = "0",
+		.max = 86400,
+		.arg = "SECONDS",
+		.help = "a connection with a request that is not answered in this time is replaced; 0 means the default",
+		.manual =
+			"The kernel takes a connection for dead on which a request isn't answered in this time.  0, the default, means 30\n"
+			"seconds for a URI and with several connections, and without an end for an image on one connection.\n",
+	},
+	{
+		.name = "dead-timeout",
+		.type = OPTION_UINT,
+		.field = FIELD(dead_timeout),
+		.initial = "60",
+		.min = 1,
+		.max = 86400,
+		.arg = "SECONDS",
+		.help = "how long requests wait for a server that has died before they fail",
+		.manual =
+			"When the server has died, it is started again, or connected to again; requests wait for so long until they\n"
+			"fail.\n",
+	},
+	{
+		.name = "threads",
+		.type = OPTION_UINT,
+		.field = FIELD(threads),
+		.initial = "0",
+		.max = 1024,
+		.arg = "N",
+		.help = "threads of the server; 0 means one for each connection",
+		.manual = "Threads of the server.  A connection is served by one of them.  0 means one for each connection.\n",
+	},
+	{
+		.name = "engine",
+		.type = OPTION_CHOICE,
+		.field = FIELD(engine),
+		.initial = "auto",
+		.choices = engines,
+		.arg = "auto|io_uring|aio|threads",
+		.help = "how the server's requests reach the image",
+		.manual = "How the server's requests reach the image; see L<nbdloopd(8)>.\n",
+	},
+	{
+		.name = "poll",
+		.type = OPTION_CHOICE,
+		.field = FIELD(poll),
+		.initial = "off",
+		.choices = off_on_auto,
+		.arg = "on|off|auto",
+		.help = "poll the image's device instead of waiting for interrupts",
+		.manual = "Poll the device that the image is on for completions; see L<nbdloopd(8)>.\n",
+	},
+	{.name = NULL},
+};
+
+/* The first option that a server which isn't ours can't be told, or NULL. */
+static const char *
+option_for_images(const struct attach_options *options)
+{
+	const struct {
+		bool given;
+		const char *name;
+	} all[] = {
+		{options->offset != 0, "--offset"},
+		{options->sizelimit != 0, "--sizelimit"},
+		{options->direct_io != DIRECT_IO_AUTO, "--direct-io"},
+		{options->nooverlap, "--nooverlap"},
+		{options->threads != 0, "--threads"},
+		{options->engine != 0, "--engine"},
+		{options->poll != 0, "--poll"},
+	};
+
+	for (size_t i = 0; i < G_N_ELEMENTS(all); i++) {
+		if (all[i].given)
+			return all[i].name;
+	}
+	return NULL;
+}
+
+static GPtrArray *
+server_options(const struct attach_options *options)
+{
+	GPtrArray *words = g_ptr_array_new_with_free_func(g_free);
+
+	g_ptr_array_add(words, g_strdup_printf("--threads=%u", options->threads ? options->threads : options->connections));
+	g_ptr_array_add(words, g_strdup_printf("--offset=%" PRIu64, options->offset));
+	g_ptr_array_add(words, g_strdup_printf("--sizelimit=%" PRIu64, options->sizelimit));
+	g_ptr_array_add(words, g_strdup_printf("--engine=%s", engines[options->engine]));
+	g_ptr_array_add(words, g_strdup_printf("--poll=%s", off_on_auto[options->poll]));
+	if (options->sector_size)
+		g_ptr_array_add(words, g_strdup_printf("--sector-size=%" PRIu64, options->sector_size));
+	if (options->read_only)
+		g_ptr_array_add(words, g_strdup("--read-only"));
+	return words;
+}
+
+bool
+attach_options_plan(const struct attach_options *options, char *place, bool remote, struct guard_plan *plan, GError **error)
+{
+	const char *wrong = remote ? option_for_images(options) : NULL;
+	unsigned int timeout = options->timeout;
+
+	*plan = (struct guard_plan){.source.place = place};
+	if (wrong)
+		return failure(error, EINVAL, "%s is for images; what %s serves is for its server to say", wrong, place);
+	if (timeout == 0 && (remote || options->connections > 1))
+		timeout = DEFAULT_TIMEOUT;
+	*plan = (struct guard_plan){
+		.source = {
+			.place = place,
+			.remote = remote,
+			.connections = options->connections,
+			.server_options = server_options(options),
+			.direct_io = off_on_auto[options->direct_io],
+		},
+		.attachment = {
+			.read_only = options->read_only,
+			.partscan = options->partscan,
+			.block_size = (unsigned int)options->sector_size,
+			.timeout = timeout,
+			.dead_timeout = options->dead_timeout,
+		},
+	};
+	return true;
+}
+
+void
+attach_options_plan_fini(struct guard_plan *plan)
+{
+	g_free(plan->source.place);
+	if (plan->source.server_options)
+		g_ptr_array_unref(plan->source.server_options);
+	*plan = (struct guard_plan){.source.place = NULL};
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A device while it is attached, as seen by the process that keeps it so: made with the connections of a source,
+ * given new ones in place of dead ones, and ended.
+ */
+#ifndef TOOL_ATTACHMENT_H
+#define TOOL_ATTACHMENT_H
+
+#include "tool/nbd_driver.h"
+#include "tool/source.h"
+
+struct attachment_plan {
+	int index;                 /* of the device, or NBD_DRIVER_ANY */
+	bool read_only;
+	bool partscan;             /* an error if there can be no partitions */
+	unsigned int block_size;   /* bytes; 0: what the server wants */
+	unsigned int timeout;      /* as in tool/nbd_driver.h */
+	unsigned int dead_timeout; /* the same */
+};
+
+struct attachment {
+	const struct attachment_plan *plan;
+	struct nbd_driver *driver;
+	char *backend;      /* identifier */
+	char *name;         /* "nbd0"; NULL: it isn't made yet */
+	char *pid;          /* what the kernel tells as pid of the device while it is this attachment's */
+	unsigned int index;
+	uint64_t size;      /* bytes, when it was made */
+	bool changing;      /* since attachment_prepare_change() */
+};
+
+/* `backend` is taken over.  The driver is opened; false with an error. */
+bool
+attachment_init(struct attachment *attachment, const struct attachment_plan *plan, char *backend, GError **error);
+void
+attachment_fini(struct attachment *attachment);
+
+/* Attaches the device and makes it ready to be used, with all connections of `source`.  After an error it may be made all the
+ * same: see attachment_undo(). */
+bool
+attachment_make(struct attachment *attachment, const struct source *source, GError **error);
+
+/* Detaches it, if it was made. */
+void
+attachment_undo(struct attachment *attachment);
+
+/* Whether the kernel still has it. */
+bool
+attachment_is_there(const struct attachment *attachment);
+
+/* Gives the kernel those connections of `source` that are new (as many flags as it has connections).  EINVAL: the device is
+ * being detached. */
+bool
+attachment_hand_over(struct attachment *attachment, const struct source *source, const bool *is_new, GError **error);
+
+/*
+ * Before its connections are ended on purpose: what is under way then is sent again sooner.  Returns when the requests that
+ * began before this are usually over.
+ */
+void
+attachment_prepare_change(struct attachment *attachment);
+
+#endif

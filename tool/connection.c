@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/connection.h"
+
+#include "tool/failure.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libnbd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Transmission flags of the NBD protocol; older kernels' <linux/nbd.h> doesn't have all. */
+enum {
+	FLAG_HAS_FLAGS = 1 << 0,
+	FLAG_READ_ONLY = 1 << 1,
+	FLAG_FLUSH = 1 << 2,
+	FLAG_FUA = 1 << 3,
+	FLAG_ROTATIONAL = 1 << 4,
+	FLAG_TRIM = 1 << 5,
+	FLAG_WRITE_ZEROES = 1 << 6,
+	FLAG_MULTI_CONN = 1 << 8,
+};
+
+enum {
+	SMALLEST_BLOCK = 512,
+	LARGEST_BLOCK = 4096, /* the smallest page of any machine: no device of 6.1 has larger blocks */
+};
+
+/* A large request in one go; Linux's default of 208 KiB makes the sender wait for its receiver. */
+#define SEND_BUFFER (2 << 20)
+
+static void
+handle_cleanup(struct nbd_handle **handle)
+{
+	nbd_close(*handle);
+}
+#define HANDLE_CLEANUP __attribute__((cleanup(handle_cleanup)))
+
+static struct nbd_handle *
+handle_new(void)
+{
+	struct nbd_handle *handle = nbd_create();
+
+	g_assert(handle);
+	/* The kernel knows neither. */
+	nbd_set_request_structured_replies(handle, false);
+#ifdef LIBNBD_HAVE_NBD_SET_REQUEST_EXTENDED_HEADERS
+	nbd_set_request_extended_headers(handle, false);
+#endif
+	return handle;
+}
+
+static uint16_t
+flags_of(struct nbd_handle *handle)
+{
+	const struct {
+		int (*has)(struct nbd_handle *handle);
+		uint16_t flag;
+	} all[] = {
+		{nbd_is_read_only, FLAG_READ_ONLY},
+		{nbd_can_flush, FLAG_FLUSH},
+		{nbd_can_fua, FLAG_FUA},
+		{nbd_is_rotational, FLAG_ROTATIONAL},
+		{nbd_can_trim, FLAG_TRIM},
+		{nbd_can_zero, FLAG_WRITE_ZEROES},
+		{nbd_can_multi_conn, FLAG_MULTI_CONN},
+	};
+	uint16_t flags = FLAG_HAS_FLAGS;
+
+	for (size_t i = 0; i < G_N_ELEMENTS(all); i++) {
+		if (all[i].has(handle) == 1)
+			flags |= all[i].flag;
+	}
+	return flags;
+}
+
+static unsigned int
+block_size_of(struct nbd_handle *handle)
+{
+	int64_t smallest = nbd_get_block_size(handle, LIBNBD_SIZE_MINIMUM);
+
+	return (unsigned int)CLAMP(smallest, SMALLEST_BLOCK, LARGEST_BLOCK);
+}
+
+static bool
+take_over(struct connection *connection, struct nbd_handle *handle, GError **error)
+{
+	int64_t size = nbd_get_size(handle);
+	int buffer = SEND_BUFFER, fd = fcntl(nbd_aio_get_fd(handle), F_DUPFD_CLOEXEC, 3);
+
+	if (fd < 0)
+		return failure(error, errno, "a connection can't be kept: %s", g_strerror(errno));
+	if (size < 0) {
+		close(fd);
+		return failure(error, EPROTO, "the server doesn't tell the size: %s", nbd_get_error());
+	}
+	/* Beyond net.core.wmem_max, for which it needs the privilege that we have; what isn't possible is only slower. */
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &buffer, sizeof(buffer));
+	*connection = (struct connection){
+		.fd = fd,
+		.size = (uint64_t)size,
+		.block_size = block_size_of(handle),
+		.flags = flags_of(handle),
+	};
+	return true;
+}
+
+bool
+connection_over_socket(struct connection *connection, int fd, GError **error)
+{
+	struct nbd_handle *HANDLE_CLEANUP handle = handle_new();
+
+	if (nbd_connect_socket(handle, fd) < 0)
+		return failure(error, EPROTO, "the server ended the negotiation: %s", nbd_get_error());
+	return take_over(connection, handle, error);
+}
+
+/* The kernel's own sockets; a socket of another family would only fail later, without a reason. */
+static bool
+kernel_can_take(struct nbd_handle *handle, const char *uri, GError **error)
+{
+	int family = 0;
+	socklen_t length = sizeof(family);
+
+	if (nbd_get_tls_negotiated(handle) == 1)
+		return failure(error, EOPNOTSUPP, "%s: the kernel's nbd driver can't encrypt (TLS).  Use a tunnel, such as "
+			       "ssh -L, and an nbd:// or nbd+unix:// URI", uri);
+	if (getsockopt(nbd_aio_get_fd(handle), SOL_SOCKET, SO_DOMAIN, &family, &length) < 0 ||
+	    (family != AF_INET && family != AF_INET6 && family != AF_UNIX))
+		return failure(error, EOPNOTSUPP, "%s: the kernel's nbd driver takes TCP and unix sockets only", uri);
+	return true;
+}
+
+bool
+connection_to_uri(struct connection *connection, const char *uri, GError **error)
+{
+	struct nbd_handle *HANDLE_CLEANUP handle = handle_new();
+
+	nbd_set_uri_allow_local_file(handle, true);
+	if (nbd_connect_uri(handle, uri) < 0)
+		return failure(error, EPROTO, "%s: %s", uri, nbd_get_error());
+	return kernel_can_take(handle, uri, error) && take_over(connection, handle, error);
+}
+
+bool
+connection_is_uri(const char *text)
+{
+	const char *end = g_strstr_len(text, 16, "://");
+
+	return end && g_str_has_prefix(text, "nbd");
+}

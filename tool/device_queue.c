@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/device_queue.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glib.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Linux 6.12 has this by itself; 6.1's driver would cut requests into pieces of 128 KiB. */
+#define LARGEST_REQUEST_KIB "1280"
+
+/* g_file_set_contents() would replace the file. */
+static bool
+write_setting(const char *name, const char *setting, const char *value)
+{
+	g_autofree char *path = g_build_filename("/sys/block", name, "queue", setting, NULL);
+	int CLEANUP_CLOSE fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0 && write(fd, value, strlen(value)) == (ssize_t)strlen(value))
+		return true;
+	log_warning("%s can't be set to %s: %s; the device works, but may be slower", path, value, g_strerror(errno));
+	return false;
+}
+
+void
+device_queue_tune(const char *name)
+{
+	/* One warning is enough where /sys is read-only. */
+	if (write_setting(name, "scheduler", "none"))
+		write_setting(name, "max_sectors_kb", LARGEST_REQUEST_KIB);
+}
+
+void
+device_queue_look_after(const char *name, unsigned int milliseconds)
+{
+	g_autofree char *value = g_strdup_printf("%u", milliseconds);
+
+	write_setting(name, "io_timeout", value);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A device's queue of requests: what suits a disk that is served by a program.
+ */
+#ifndef TOOL_DEVICE_QUEUE_H
+#define TOOL_DEVICE_QUEUE_H
+
+/* No scheduler, since the server's own disk has one; requests as large as the server carries out best.  Where /sys is
+ * read-only (a container), a warning. */
+void
+device_queue_tune(const char *name);
+
+/*
+ * How long the kernel waits before it looks after a request that is not answered, in milliseconds.  A request whose connection
+ * has died is sent again only then, so this is how long a file system may stand still when the server was restarted.
+ */
+void
+device_queue_look_after(const char *name, unsigned int milliseconds);
+
+#endif

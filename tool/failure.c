@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/failure.h"
+
+#include <stdarg.h>
+
+GQuark
+failure_quark(void)
+{
+	return g_quark_from_static_string("nbdloop-failure");
+}
+
+bool
+failure(GError **error, int err, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	if (error && !*error)
+		*error = g_error_new_valist(FAILURE, err, format, arguments);
+	va_end(arguments);
+	return false;
+}
+
+bool
+failure_is(const GError *error, int err)
+{
+	return g_error_matches(error, FAILURE, err);
+}

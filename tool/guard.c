@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/guard.h"
+
+#include "tool/failure.h"
+#include "tool/server_link.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* After common/log.h, which has its own LOG_... names. */
+#include <syslog.h>
+
+enum {
+	REPORT_FD = 3,
+	RETRY_MS = 100,
+	RETRY_MOST_MS = 2000,
+	GONE_TRIES = 30,
+	GONE_US = 10000,
+};
+
+struct guard {
+	struct attachment attachment;
+	struct source source;
+	int signals;     /* signalfd */
+	bool replacing;  /* the end of the server is wanted */
+};
+
+pid_t
+guard_of(const char *control_path)
+{
+	int pid = 0, length = 0;
+
+	if (sscanf(control_path, GUARD_DIRECTORY "/%d.sock%n", &pid, &length) != 1 || length == 0 || control_path[length])
+		return 0;
+	return pid;
+}
+
+/* ---- a server in place of one that is gone */
+
+static bool
+restore(struct guard *guard, GError **error)
+{
+	unsigned int count = guard->source.plan->connections;
+	g_autofree bool *is_new = g_new(bool, count);
+
+	for (unsigned int i = 0; i < count; i++)
+		is_new[i] = guard->source.connections[i].fd < 0;
+	if (!source_open(&guard->source, error))
+		return false;
+	if (!attachment_hand_over(&guard->attachment, &guard->source, is_new, error)) {
+		source_drop(&guard->source, is_new);
+		return false;
+	}
+	source_release(&guard->source);
+	return true;
+}
+
+static void
+wait_until_gone(const struct guard *guard)
+{
+	while (attachment_is_there(&guard->attachment))
+		g_usleep(RETRY_MS * 1000);
+}
+
+/* Goes on until the device works again or is detached. */
+static void
+restore_patiently(struct guard *guard)
+{
+	unsigned int pause = RETRY_MS;
+	g_autofree char *said = NULL;
+
+	while (attachment_is_there(&guard->attachment)) {
+		g_autoptr(GError) error = NULL;
+
+		if (restore(guard, &error)) {
+			log_info("%s: served again", guard->attachment.name);
+			return;
+		}
+		if (failure_is(error, EINVAL)) {
+			/* It is being detached, as soon as the last who has it open closes it. */
+			wait_until_gone(guard);
+			return;
+		}
+		if (g_strcmp0(said, error->message) != 0)
+			log_error("%s: %s; trying again", guard->attachment.name, error->message);
+		g_free(said);
+		said = g_strdup(error->message);
+		g_usleep(pause * 1000);
+		pause = MIN(2 * pause, RETRY_MOST_MS);
+	}
+}
+
+/* ---- watching */
+
+static void
+replace_server(struct guard *guard)
+{
+	log_info("%s: a new server takes over", guard->attachment.name);
+	guard->replacing = true;
+	attachment_prepare_change(&guard->attachment);
+	source_break(&guard->source);
+}
+
+static void
+take_signal(struct guard *guard)
+{
+	struct signalfd_siginfo signal;
+
+	if (read(guard->signals, &signal, sizeof(signal)) != sizeof(signal))
+		return;
+	switch (signal.ssi_signo) {
+	case SIGHUP:
+		replace_server(guard);
+		break;
+	case SIGUSR1:
+		guard->source.direct_io = signal.ssi_int ? "on" : "off";
+		break;
+	case SIGTERM:
+	case SIGINT:
+		log_warning("%s is still attached: to end it, nbdloop detach /dev/%s", guard->attachment.name, guard->attachment.name);
+		break;
+	default:
+		break;
+	}
+}
+
+static void
+wait_for_news(struct guard *guard)
+{
+	const struct source *source = &guard->source;
+	unsigned int count = 2;
+	g_autofree struct pollfd *fds = g_new0(struct pollfd, 2 + source->plan->connections);
+
+	fds[0] = (struct pollfd){.fd = guard->signals, .events = POLLIN};
+	fds[1] = (struct pollfd){.fd = source->server.output, .events = POLLIN};
+	/* That our own server's connections end is told by its end. */
+	for (unsigned int i = 0; source->plan->remote && i < source->plan->connections; i++)
+		fds[count++] = (struct pollfd){.fd = source->connections[i].fd, .events = POLLRDHUP};
+	poll(fds, count, -1);
+	if (fds[0].revents)
+		take_signal(guard);
+	source_listen(&guard->source);
+}
+
+static void
+watch(struct guard *guard)
+{
+	while (attachment_is_there(&guard->attachment)) {
+		g_autofree char *why = NULL;
+		bool crashed = false;
+
+		wait_for_news(guard);
+		if (!source_is_lost(&guard->source, &crashed, &why))
+			continue;
+		/* When a device is detached, its connections end a moment before the kernel lets go. */
+		for (unsigned int i = 0; !crashed && !guard->replacing && i < GONE_TRIES && attachment_is_there(&guard->attachment); i++)
+			g_usleep(GONE_US);
+		if (attachment_is_there(&guard->attachment) && !guard->replacing)
+			log_error("%s: %s; it is started again", guard->attachment.name, why);
+		guard->replacing = false;
+		restore_patiently(guard);
+	}
+}
+
+/* ---- the process */
+
+static void
+to_syslog(enum log_level level, const char *text)
+{
+	static const int priorities[] = {
+		[LOG_LEVEL_ERROR] = LOG_ERR,
+		[LOG_LEVEL_WARNING] = LOG_WARNING,
+		[LOG_LEVEL_INFO] = LOG_INFO,
+		[LOG_LEVEL_DEBUG] = LOG_DEBUG,
+	};
+
+	syslog(priorities[level], "%s", text);
+}
+
+/* From here on it belongs to no terminal and holds nobody's files. */
+static void
+leave_terminal(void)
+{
+	int CLEANUP_CLOSE null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	setsid();
+	if (chdir("/") < 0 || null < 0)
+		return;
+	for (int fd = 0; fd <= 2; fd++)
+		dup2(null, fd);
+	openlog("nbdloop", LOG_PID, LOG_DAEMON);
+	log_set_sink(to_syslog);
+}
+
+static void
+block_signals(const int *signals, size_t count, sigset_t *set)
+{
+	sigemptyset(set);
+	for (size_t i = 0; i < count; i++)
+		sigaddset(set, signals[i]);
+	sigprocmask(SIG_BLOCK, set, NULL);
+}
+
+/* What would have ended the program, had it not been blocked. */
+static bool
+was_interrupted(void)
+{
+	sigset_t pending;
+
+	sigpending(&pending);
+	return sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) || sigismember(&pending, SIGHUP);
+}
+
+/* Attaches the device, and tells the name to who waits for it. */
+static bool
+begin(struct guard *guard, GError **error)
+{
+	static const int all[] = {SIGCHLD, SIGUSR1, SIGPIPE, SIGHUP, SIGTERM, SIGINT};
+	sigset_t set;
+
+	if (g_mkdir_with_parents(GUARD_DIRECTORY, 0700) < 0)
+		return failure(error, errno, "the directory %s can't be made: %s", GUARD_DIRECTORY, g_strerror(errno));
+	if (!source_open(&guard->source, error))
+		return false;
+	/* From here on there is something to put away. */
+	block_signals(all, G_N_ELEMENTS(all), &set);
+	guard->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (guard->signals < 0)
+		return failure(error, errno, "no signals: %s", g_strerror(errno));
+	if (!attachment_make(&guard->attachment, &guard->source, error))
+		return false;
+	source_release(&guard->source);
+	if (was_interrupted())
+		return failure(error, EINTR, "interrupted");
+	return true;
+}
+
+/* From here on the device is there to stay, if somebody still wants it. */
+static bool
+report(struct guard *guard)
+{
+	leave_terminal();
+	if (dprintf(REPORT_FD, "%s\n", guard->attachment.name) < 0) {
+		log_warning("/dev/%s: nobody waits for it any more", guard->attachment.name);
+		return false;
+	}
+	close(REPORT_FD);
+	return true;
+}
+
+static int
+run(const struct guard_plan *plan)
+{
+	char *control = plan->source.remote ? NULL : g_strdup_printf(GUARD_DIRECTORY "/%d.sock", (int)getpid());
+	struct guard guard = {.signals = -1};
+	g_autoptr(GError) error = NULL;
+	bool attached;
+
+	/* Inherited by the server: no memory that they need waits until something is written to their own device. */
+	prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
+	source_init(&guard.source, &plan->source, control);
+	attached = attachment_init(&guard.attachment, &plan->attachment,
+				   control ? server_link_backend(control) : g_strdup(plan->source.place), &error) &&
+		begin(&guard, &error);
+	if (error)
+		log_error("%s", error->message);
+	attached = attached && report(&guard);
+	if (attached)
+		watch(&guard);
+	else
+		attachment_undo(&guard.attachment);
+	source_fini(&guard.source);
+	attachment_fini(&guard.attachment);
+	return attached ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* In the new process: nothing of the caller's is kept open, such as the lock file of a script. */
+static void
+become_guard(int report)
+{
+	static const int early[] = {SIGCHLD, SIGUSR1, SIGPIPE};
+	sigset_t set;
+
+	if (report != REPORT_FD)
+		dup2(report, REPORT_FD);
+	fcntl(REPORT_FD, F_SETFD, FD_CLOEXEC);
+	close_range(REPORT_FD + 1, ~0U, 0);
+	block_signals(early, G_N_ELEMENTS(early), &set);
+}
+
+bool
+guard_start(const struct guard_plan *plan, char **name)
+{
+	g_autoptr(GString) said = g_string_new(NULL);
+	char bytes[256];
+	int report[2];
+	ssize_t n;
+	pid_t pid;
+
+	if (pipe2(report, O_CLOEXEC) < 0 || (pid = fork()) < 0) {
+		log_error("no process for the device: %s", g_strerror(errno));
+		return false;
+	}
+	if (pid == 0) {
+		become_guard(report[1]);
+		_exit(run(plan));
+	}
+	close(report[1]);
+	while ((n = read(report[0], bytes, sizeof(bytes))) > 0 || (n < 0 && errno == EINTR))
+		g_string_append_len(said, bytes, MAX(n, 0));
+	close(report[0]);
+	if (said->len == 0) {
+		waitpid(pid, NULL, 0);
+		return false;
+	}
+	*name = g_strdup(g_strchomp(said->str));
+	return true;
+}

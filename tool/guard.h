@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The process in the background that an attached device has: it attaches the device, starts its server again when that
+ * dies, and ends when the device is detached.  It keeps nothing that isn't the kernel's or the server's to tell.
+ *
+ * Signals are how the other verbs talk to it: SIGHUP has it start a new server in place of the present one; SIGUSR1,
+ * sent by sigqueue() with the value 0 or 1, tells that direct I/O was switched off or on, so that the next server begins
+ * like that.  It ignores SIGTERM and SIGINT: the device that depends on it can't be seen by who sends them.
+ */
+#ifndef TOOL_GUARD_H
+#define TOOL_GUARD_H
+
+#include "tool/attachment.h"
+#include "tool/source.h"
+
+#define GUARD_DIRECTORY "/run/nbdloop"
+
+struct guard_plan {
+	struct source_plan source;
+	struct attachment_plan attachment;
+};
+
+/*
+ * Attaches a device; when this returns it can be used, and *name is "nbd0" (caller frees).  On failure the reason was logged,
+ * and nothing is left.
+ */
+bool
+guard_start(const struct guard_plan *plan, char **name);
+
+/* The guard of a device with this control socket, or 0: the path has no such form. */
+pid_t
+guard_of(const char *control_path);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A device that nbdloop has attached, for the verbs that ask or change what is behind it.
+ */
+#ifndef TOOL_OUR_DEVICE_H
+#define TOOL_OUR_DEVICE_H
+
+#include "tool/device.h"
+
+#include <json-glib/json-glib.h>
+
+struct our_device {
+	struct device *device;
+	char *control; /* path of its server's control socket; NULL: it is attached to a URI, which is its backend */
+};
+
+/* `text`: as somebody named it.  Fails with an error if it isn't attached, or by somebody else. */
+bool
+our_device_find(struct our_device *ours, const char *text, GError **error);
+void
+our_device_fini(struct our_device *ours);
+
+#define OUR_DEVICE_CLEANUP __attribute__((cleanup(our_device_fini)))
+
+/* The same for a device with a server of its own, for what only such a server can do. */
+bool
+our_device_find_served(struct our_device *ours, const char *text, GError **error);
+
+/* The only export of its server as `request` ("status", "resize", ...) answers; NULL with an error.  Caller unrefs. */
+JsonObject *
+our_device_ask_export(const struct our_device *ours, const char *request, GError **error);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nbdloop resize: the size of the image as it is now becomes the device's, while that is used.
+ */
+#include "tool/connection.h"
+#include "tool/failure.h"
+#include "tool/nbd_driver.h"
+#include "tool/our_device.h"
+#include "tool/verb.h"
+
+#include "common/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const struct option_row rows[] = {{.name = NULL}};
+
+static const struct verb_usage usage = {
+	.synopsis = "DEVICE",
+	.summary = "Gives a device, also a mounted one, the size that its image or export has now.",
+	.rows = rows,
+	.least = 1,
+	.most = 1,
+};
+
+/* What a new connection is told. */
+static bool
+ask_remote(const char *uri, uint64_t *size, GError **error)
+{
+	struct connection connection;
+
+	if (!connection_to_uri(&connection, uri, error))
+		return false;
+	close(connection.fd);
+	*size = connection.size;
+	return true;
+}
+
+static bool
+ask_server(const struct our_device *ours, uint64_t *size, GError **error)
+{
+	g_autoptr(JsonObject) export = our_device_ask_export(ours, "resize", error);
+
+	if (!export)
+		return false;
+	*size = (uint64_t)json_object_get_int_member(export, "size");
+	return true;
+}
+
+static bool
+resize(struct nbd_driver *driver, const struct our_device *ours, GError **error)
+{
+	const struct device *device = ours->device;
+	struct nbd_driver_change change = {.backend = device->backend};
+	struct device *DEVICE_CLEANUP now = NULL;
+	uint64_t size;
+
+	if (!(ours->control ? ask_server(ours, &size, error) : ask_remote(device->backend, &size, error)))
+		return false;
+	size -= size % device->block_size;
+	if (size == 0)
+		return failure(error, EINVAL, "/dev/%s keeps its size: there is less than one block in its image now", device->name);
+	change.size = &size;
+	if (size == device->size)
+		return true;
+	if (!nbd_driver_change(driver, device->index, &change, error))
+		return false;
+	now = device_read("/sys", device->name, error);
+	if (now && now->size != size)
+		return failure(error, EIO, "/dev/%s has %" PRIu64 " bytes instead of %" PRIu64, device->name, now->size, size);
+	return now != NULL;
+}
+
+int
+verb_resize(int argc, char **argv)
+{
+	struct nbd_driver *NBD_DRIVER_CLEANUP driver = NULL;
+	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
+	g_autoptr(GError) error = NULL;
+	enum verb_parsed parsed;
+	char **operands;
+	int count;
+
+	parsed = verb_parse(&usage, NULL, argc, argv, &operands, &count);
+	if (parsed != VERB_PARSED)
+		return verb_exit_status(parsed);
+	driver = nbd_driver_open(&error);
+	if (driver && our_device_find(&ours, operands[0], &error) && resize(driver, &ours, &error))
+		return EXIT_SUCCESS;
+	log_error("%s", error->message);
+	return EXIT_FAILURE;
+}

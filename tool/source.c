@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/source.h"
+
+#include "tool/failure.h"
+
+#include "common/log.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	FLAG_MULTI_CONN = 1 << 8, /* of the NBD protocol: what one connection flushes, others wrote */
+	END_PATIENCE_MS = 5000,
+};
+
+void
+source_init(struct source *source, const struct source_plan *plan, char *control)
+{
+	*source = (struct source){
+		.plan = plan,
+		.direct_io = plan->direct_io,
+		.control = control,
+		.connections = g_new0(struct connection, plan->connections),
+	};
+	server_process_init(&source->server);
+	for (unsigned int i = 0; i < plan->connections; i++)
+		source->connections[i].fd = -1;
+}
+
+static void
+close_connection(struct connection *connection)
+{
+	if (connection->fd >= 0)
+		close(connection->fd);
+	connection->fd = -1;
+}
+
+static void
+close_connections(struct source *source)
+{
+	for (unsigned int i = 0; i < source->plan->connections; i++)
+		close_connection(&source->connections[i]);
+}
+
+/* ---- what the server says */
+
+static void
+hear(int level, const char *text, void *data)
+{
+	struct source *source = data;
+
+	if (level == LOG_LEVEL_ERROR && source->refusal)
+		g_string_append_printf(source->refusal, "%s%s", source->refusal->len ? "; " : "", text);
+	else if (level == LOG_LEVEL_ERROR)
+		log_error("%s", text);
+	else if (level == LOG_LEVEL_WARNING)
+		log_warning("%s", text);
+	else
+		log_info("%s", text);
+}
+
+void
+source_listen(struct source *source)
+{
+	server_process_listen(&source->server, hear, source);
+}
+
+/* ---- our own server */
+
+static GPtrArray *
+server_arguments(const struct source *source)
+{
+	GPtrArray *arguments = g_ptr_array_new_with_free_func(g_free);
+
+	g_ptr_array_add(arguments, server_process_program());
+	g_ptr_array_add(arguments, g_strconcat("--control=", source->control, NULL));
+	g_ptr_array_add(arguments, g_strconcat("--direct-io=", source->direct_io, NULL));
+	for (guint i = 0; i < source->plan->server_options->len; i++)
+		g_ptr_array_add(arguments, g_strdup(g_ptr_array_index(source->plan->server_options, i)));
+	g_ptr_array_add(arguments, g_strdup("--"));
+	g_ptr_array_add(arguments, g_strdup(source->plan->place));
+	return arguments;
+}
+
+/* Starts it; ours[] are the ends to negotiate on, -1 when it could not be started. */
+static bool
+start_server(struct source *source, int *ours, GError **error)
+{
+	g_autoptr(GPtrArray) arguments = server_arguments(source);
+	unsigned int count = source->plan->connections, made;
+	g_autofree int *theirs = g_new(int, count);
+	bool started = true;
+
+	for (made = 0; started && made < count; made++) {
+		int pair[2];
+
+		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+			started = failure(error, errno, "no sockets to talk to a server: %s", g_strerror(errno));
+			break;
+		}
+		ours[made] = pair[0];
+		theirs[made] = pair[1];
+	}
+	if (started)
+		started = server_process_start(&source->server, arguments, theirs, count, error);
+	for (unsigned int i = 0; i < made; i++) {
+		close(theirs[i]);
+		if (started)
+			continue;
+		close(ours[i]);
+		ours[i] = -1;
+	}
+	return started;
+}
+
+static void
+end_server(struct source *source)
+{
+	server_process_end(&source->server, END_PATIENCE_MS);
+	source_listen(source);
+	server_process_fini(&source->server);
+}
+
+/* All the server's words, when it has ended: they say more than what its end looks like from here. */
+static void
+prefer_refusal(struct source *source, GError **error)
+{
+	end_server(source);
+	if (!source->refusal->len || !error || !*error)
+		return;
+	g_clear_error(error);
+	failure(error, EIO, "%s", source->refusal->str);
+}
+
+static bool
+open_server(struct source *source, GError **error)
+{
+	unsigned int count = source->plan->connections;
+	g_autofree int *ours = g_new(int, count);
+	bool opened;
+
+	source->refusal = g_string_new(NULL);
+	for (unsigned int i = 0; i < count; i++)
+		ours[i] = -1;
+	opened = start_server(source, ours, error);
+	for (unsigned int i = 0; i < count && ours[i] >= 0; i++) {
+		if (!opened)
+			close(ours[i]);
+		else
+			opened = connection_over_socket(&source->connections[i], ours[i], error);
+	}
+	if (!opened) {
+		close_connections(source);
+		prefer_refusal(source, error);
+	} else {
+		source_listen(source);
+	}
+	g_string_free(source->refusal, true);
+	source->refusal = NULL;
+	return opened;
+}
+
+/* ---- somebody else's */
+
+static bool
+open_remote(struct source *source, GError **error)
+{
+	for (unsigned int i = 0; i < source->plan->connections; i++) {
+		struct connection *connection = &source->connections[i];
+
+		if (connection->fd >= 0)
+			continue;
+		if (!connection_to_uri(connection, source->plan->place, error))
+			return false;
+		if (source->plan->connections > 1 && !(connection->flags & FLAG_MULTI_CONN)) {
+			close_connection(connection);
+			return failure(error, EOPNOTSUPP, "%s: the server doesn't allow several connections (multi-conn): leave out "
+				       "--connections", source->plan->place);
+		}
+	}
+	return true;
+}
+
+bool
+source_open(struct source *source, GError **error)
+{
+	return source->plan->remote ? open_remote(source, error) : open_server(source, error);
+}
+
+/* ---- its end */
+
+static bool
+server_is_lost(struct source *source, bool *crashed, char **why)
+{
+	int status;
+
+	if (!server_process_ended(&source->server, &status))
+		return false;
+	source_listen(source);
+	server_process_fini(&source->server);
+	close_connections(source);
+	*crashed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+	if (WIFSIGNALED(status))
+		*why = g_strdup_printf("the server was killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+	else
+		*why = g_strdup_printf("the server has ended with status %d", WEXITSTATUS(status));
+	return true;
+}
+
+static bool
+remote_is_lost(struct source *source, bool *crashed, char **why)
+{
+	unsigned int lost = 0;
+
+	for (unsigned int i = 0; i < source->plan->connections; i++) {
+		struct pollfd state = {.fd = source->connections[i].fd, .events = POLLRDHUP};
+
+		if (state.fd >= 0 && poll(&state, 1, 0) == 0)
+			continue;
+		close_connection(&source->connections[i]);
+		lost++;
+	}
+	*crashed = false;
+	if (lost > 0)
+		*why = g_strdup_printf("%u of %u connections to %s ended", lost, source->plan->connections, source->plan->place);
+	return lost > 0;
+}
+
+bool
+source_is_lost(struct source *source, bool *crashed, char **why)
+{
+	return source->plan->remote ? remote_is_lost(source, crashed, why) : server_is_lost(source, crashed, why);
+}
+
+void
+source_release(struct source *source)
+{
+	if (!source->plan->remote)
+		close_connections(source);
+}
+
+void
+source_break(struct source *source)
+{
+	if (source->server.pid != 0)
+		kill(source->server.pid, SIGKILL);
+	for (unsigned int i = 0; i < source->plan->connections; i++) {
+		if (source->connections[i].fd >= 0)
+			shutdown(source->connections[i].fd, SHUT_RDWR);
+	}
+}
+
+void
+source_drop(struct source *source, const bool *is_new)
+{
+	for (unsigned int i = 0; i < source->plan->connections; i++) {
+		if (!is_new[i])
+			continue;
+		/* The kernel may have it already. */
+		shutdown(source->connections[i].fd, SHUT_RDWR);
+		close_connection(&source->connections[i]);
+	}
+	end_server(source);
+}
+
+void
+source_fini(struct source *source)
+{
+	close_connections(source);
+	end_server(source);
+	g_free(source->connections);
+	g_free(source->control);
+}

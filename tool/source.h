@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where a device's data comes from, and the connections to it that the kernel is given: a server process of our
+ * own for an image, or a server that an NBD URI names.
+ */
+#ifndef TOOL_SOURCE_H
+#define TOOL_SOURCE_H
+
+#include "tool/connection.h"
+#include "tool/server_process.h"
+
+#include <glib.h>
+#include <stdbool.h>
+
+struct source_plan {
+	char *place;               /* the image's absolute path, or an NBD URI */
+	bool remote;               /* it is a URI: there is no server of ours, and neither options nor a control socket */
+	unsigned int connections;  /* >= 1 */
+	GPtrArray *server_options; /* words for nbdloopd: "--offset=512"; without direct I/O */
+	const char *direct_io;     /* "on", "off", "auto" */
+};
+
+struct source {
+	const struct source_plan *plan;
+	const char *direct_io;          /* as the plan, until it is set */
+	char *control;                  /* path of the server's control socket; NULL if remote */
+	struct server_process server;   /* if not remote */
+	struct connection *connections; /* as many as planned; .fd -1: lost */
+	GString *refusal;               /* what the server has told as an error while it started; NULL: it runs */
+};
+
+/* `control` is taken over. */
+void
+source_init(struct source *source, const struct source_plan *plan, char *control);
+
+/* Makes each connection that isn't there, with a new server if it is ours.  Errors are in the server's own words; then nothing
+ * of it is left running. */
+bool
+source_open(struct source *source, GError **error);
+
+/* Passes what our server has said on to the log. */
+void
+source_listen(struct source *source);
+
+/* Whether our server has ended, or one of a remote server's connections; what is lost is -1 then.  *why is a text that says
+ * how (caller frees); *crashed: not by itself, because its connections had ended. */
+bool
+source_is_lost(struct source *source, bool *crashed, char **why);
+
+/*
+ * Tells that the kernel has the connections.  Those to our own server are no longer open here then: should the kernel not
+ * have taken one, the server sees it end.
+ */
+void
+source_release(struct source *source);
+
+/* Makes it lost on purpose: kills our server, which loses nothing, since the kernel sends again what was not answered; or ends
+ * the connections to somebody else's. */
+void
+source_break(struct source *source);
+
+/* Takes back what source_open() has made: those connections that are new (a flag for each), and our server. */
+void
+source_drop(struct source *source, const bool *is_new);
+
+/* Ends our server, if one runs, within a moment, and frees all. */
+void
+source_fini(struct source *source);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A verb of the command line, as "attach" in `nbdloop attach disk.img': what main() calls, and how its options are parsed.
+ */
+#ifndef TOOL_VERB_H
+#define TOOL_VERB_H
+
+#include "common/option.h"
+
+#include <stdbool.h>
+
+/* argv[0] is the verb's own name.  Each returns the program's exit status. */
+int
+verb_attach(int argc, char **argv);
+int
+verb_detach(int argc, char **argv);
+int
+verb_replace_server(int argc, char **argv);
+int
+verb_resize(int argc, char **argv);
+int
+verb_set(int argc, char **argv);
+
+/* What a verb's command line may be. */
+struct verb_usage {
+	const char *synopsis;          /* what follows the verb: "[OPTION]... DEVICE" */
+	const char *summary;           /* a sentence for --help */
+	const struct option_row *rows;
+	int least, most;               /* operands; most -1: no limit */
+};
+
+enum verb_parsed {
+	VERB_PARSED,
+	VERB_HELP_SHOWN, /* the program's status is 0 */
+	VERB_REFUSED,    /* with a message; the program's status is 1, as losetup's */
+};
+
+/*
+ * Parses a verb's command line into `config`, whose fields are the rows', set to their defaults first.  The operands, *count
+ * of them, are in argv from its end on: *operands points there.  Unless VERB_PARSED is returned, there is nothing to free in
+ * `config`.
+ */
+enum verb_parsed
+verb_parse(const struct verb_usage *usage, void *config, int argc, char **argv, char ***operands, int *count);
+
+/* The exit status of a verb whose command line was not parsed. */
+int
+verb_exit_status(enum verb_parsed parsed);
+
+#endif
