@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# nbdloop says what is wrong with a command line, a device's name or the machine, naming the thing and the way out, with the
+# exit status 1 that losetup has; all of it without a device of the nbd driver.
+. "$(dirname "$0")/../lib/functions.sh"
+
+image=$dir/disk.img
+truncate -s 1M "$image"
+[ -x "$top_builddir/tool/nbdloop" ] || skip "nbdloop was not built"
+
+refuses() # REGEX ARGUMENT...
+{
+	local wanted=$1 status=0
+	shift
+	timeout $((20 * time_factor)) nbdloop "$@" >"$dir/said.out" 2>"$dir/said.log" </dev/null || status=$?
+	expect_equal "status of nbdloop $*" 1 "$status"
+	grep -qE -- "^nbdloop: .*$wanted" "$dir/said.log" || fail "nbdloop $* doesn't say: $wanted"
+	[ ! -s "$dir/said.out" ] || fail "nbdloop $* prints something, though it fails"
+	expect_equal "lines of nbdloop $*" 1 "$(wc -l <"$dir/said.log")"
+}
+
+verbs=$(nbdloop --help | sed -n 's/^    \([a-z][a-z-]*\)  .*/\1/p')
+expect_equal "verbs" "attach detach replace-server resize set" "$(echo $verbs)"
+expect_equal "version" "nbdloop $(sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' "$top_builddir/config.h")" "$(nbdloop --version)"
+
+# --help lists the options, and each is known; what isn't listed is not.
+for verb in $verbs; do
+	nbdloop "$verb" --help >"$dir/help" || fail "nbdloop $verb --help fails"
+	grep -q "^Usage: nbdloop $verb " "$dir/help" || fail "nbdloop $verb --help doesn't show how it is used"
+	options=$(sed -n 's/^    \(-[A-Za-z], \)\{0,1\}--\([a-z-]*\).*/\2/p' "$dir/help")
+	case $verb in
+	attach)
+		wanted="connections dead-timeout direct-io engine find help nooverlap offset partscan poll read-only sector-size show
+			sizelimit threads timeout"
+		;;
+	detach) wanted="all help lazy" ;;
+	set) wanted="direct-io help" ;;
+	*) wanted=help ;;
+	esac
+	# shellcheck disable=SC2086 # several words
+	expect_equal "options of $verb" "$(printf '%s\n' $wanted | sort)" "$(sort <<<"$options")"
+	refuses "unknown or ambiguous option --nonsense; nbdloop $verb --help" "$verb" --nonsense
+	refuses "unknown option -Z; nbdloop $verb --help" "$verb" -Z
+done
+for word in "-f" "-r" "-P" "-L" "-o 1" "-b 512" "--show" "--sizelimit 1"; do
+	# shellcheck disable=SC2086 # several words
+	refuses 'something is missing: nbdloop attach' attach $word
+done
+
+refuses 'what is to be done' # nothing
+refuses 'there is no verb "atach"' atach "$image"
+refuses 'something is missing: nbdloop attach \[OPTION\]' attach
+refuses '"three" is one word too many' attach "$image" nbd0 three
+refuses '--offset needs a value: --offset=SIZE' attach "$image" -o
+refuses '--offset=12x: must be a size' attach -o 12x "$image"
+refuses '--sector-size=8192: must be one of 512, 1024, 2048, 4096' attach -b 8192 "$image"
+refuses '--direct-io=maybe: must be one of off, on, auto' attach --direct-io=maybe "$image"
+refuses '--connections=0: must be a whole number from 1 to 64' attach --connections=0 "$image"
+refuses 'missing\.img: No such file or directory' attach "$dir/missing.img"
+refuses 'is neither a file nor a block device' attach "$dir"
+refuses '/dev/loop0 is no device of the nbd driver' attach "$image" /dev/loop0
+refuses '/dev/nbd0p1 is no device of the nbd driver.*not a partition' attach "$image" /dev/nbd0p1
+refuses '--find is for when no device is named' attach -f "$image" nbd0
+refuses '--offset is for images' attach -o 512 nbd://localhost
+refuses 'which device is to be detached' detach
+refuses '--all is for all devices' detach --all nbd0
+refuses 'something is missing' resize
+refuses 'what is to be set' set nbd0
+refuses 'must be one of' set --direct-io=auto nbd0
+
+# Not root.
+use_unprivileged_server
+for arguments in "attach $image" "detach nbd0" "resize nbd0"; do
+	status=0
+	# shellcheck disable=SC2086 # several words
+	"${as_nobody[@]}" "$top_builddir/tool/nbdloop" $arguments >"$dir/said.log" 2>&1 || status=$?
+	expect_equal "status of nbdloop $arguments, not as root" 1 "$status"
+	grep -q '^nbdloop: only root can' "$dir/said.log" || fail "nbdloop $arguments doesn't say that it is for root"
+done
+
+# No driver, where the kernel has none.
+if [ "$(id -u)" = 0 ] && ! modprobe -qn nbd && [ ! -e /sys/module/nbd ]; then
+	refuses "the kernel's nbd driver isn't loaded, and can't be: .*Load the module nbd" attach "$image"
+	refuses "the kernel's nbd driver isn't loaded" detach nbd0
+	# With nothing left.
+	! pgrep -f "nbdloopd .*$image" >/dev/null || fail "a server is left"
+	left=(/run/nbdloop/*.sock)
+	[ ! -e "${left[0]}" ] || fail "a control socket is left: ${left[*]}"
+fi

@@ -1,0 +1,141 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# nbdloop attach makes of an image the device that losetup makes with the same options: its size and bytes, logical blocks,
+# read-only or not, direct I/O; it warns and refuses where losetup does.  It loads the driver itself, makes nodes
+# where nobody else does, and nothing is left of a device that was detached, or that could not be attached.
+. "$(dirname "$0")/functions.sh"
+. "$(dirname "$0")/nbdloop.sh"
+
+require blockdev sgdisk
+image=$dir/disk.img
+
+# The same options for both, and the same result.
+like_losetup() # OPTION...
+{
+	local what="with ${*:-no options}" wanted seen
+	attach_loop "$image" "$@"
+	nbdloop_attach "$@" "$image"
+	wanted=$(blockdev --getsize64 --getss --getro "$loop_device" | xargs)
+	seen=$(blockdev --getsize64 --getss --getro "$device" | xargs)
+	expect_equal "size, sector size, read-only $what" "$wanted" "$seen"
+	quietly cmp "$loop_device" "$device"
+	case " $* " in
+	*direct-io*)
+		wanted=$(losetup -n -O DIO "$loop_device" | tr -d ' ')
+		expect_equal "direct I/O $what" "$wanted" "$(direct_io_of "$device" | sed 's/true/1/; s/false/0/')"
+		;;
+	esac
+	detach_loop "$loop_device"
+	nbdloop_detach "$device"
+}
+
+# The same reason, in one word; both fail.
+refused_like_losetup() # REGEX OPTION...
+{
+	local wanted=$1
+	shift
+	! losetup --find --show "$@" >"$dir/losetup.log" 2>&1 || fail "losetup accepts $*"
+	nbdloop_refuses "$wanted" attach "$@"
+	expect_nothing_left
+}
+
+warns_like_losetup() # TEXT OPTION...
+{
+	local warning=$1
+	shift
+	attach_loop "$@"
+	detach_loop "$loop_device"
+	nbdloop_attach "$@"
+	nbdloop_detach "$device"
+	grep -qE "$warning" "$dir/losetup.log" || fail "losetup doesn't warn: $warning"
+	grep -qE "^nbdloop: warning: .*: .*$warning" "$dir/attach.log" || fail "nbdloop doesn't warn: $warning"
+}
+
+mark_kernel_log
+modprobe loop
+[ ! -e /sys/module/nbd ] || fail "the driver is loaded already"
+head -c 3000000 /dev/urandom >"$image"
+truncate -s 3M "$image"
+like_losetup
+[ -e /sys/module/nbd ] || fail "the driver was not loaded"
+for options in "-r" "--read-only -o 4096" "-o 1MiB" "--offset=512" "--sizelimit 100KiB" "-o 64k --sizelimit=1MB" \
+	"--offset 1k --sizelimit 1G" "-b 512" "-b 1024" "-b 2048" "--sector-size=4096" "--direct-io=on" "--direct-io=off" \
+	"--direct-io -r" "--direct-io=on -b 4096 -o 8k" "-P" "-L"; do
+	# shellcheck disable=SC2086 # several words
+	like_losetup $options
+done
+refused_like_losetup 'sector-size=1234: must be' -b 1234 "$image"
+refused_like_losetup 'missing\.img: No such file' "$dir/missing.img"
+refused_like_losetup 'offset=-1: must be' -o -1 "$image"
+refused_like_losetup 'neither a file nor' "$dir"
+# Where losetup makes a device of size 0.
+: >"$dir/empty.img"
+nbdloop_refuses 'empty\.img.*(too small|smaller)' attach "$dir/empty.img"
+nbdloop_refuses 'disk\.img' attach -o 1G "$image"
+expect_nothing_left
+head -c 1000 /dev/urandom >"$dir/odd.img"
+# In other words from one version to the next.
+warns_like_losetup "end of the file will be ignored" "$dir/odd.img"
+
+# A named device: nothing is printed unless it was asked for.
+expect_equal "what attaching to a named device prints" "" "$(nbdloop attach "$image" /dev/nbd3)"
+expect_equal "size of the named device" $((3 << 20)) $(($(device_sectors /dev/nbd3) * 512))
+nbdloop_refuses 'nbd3 is attached already' attach "$dir/odd.img" nbd3
+nbdloop_refuses 'process [0-9]+ \(nbdloopd\) is using the image' attach "$image"
+nbdloop_refuses '--find is for when' attach -f "$image" nbd4
+nbdloop_detach /dev/nbd3
+nbdloop_refuses 'nbd3 is not attached' detach /dev/nbd3
+nbdloop_refuses 'there is no device /dev/nbd999' detach /dev/nbd999
+expect_nothing_left
+
+# --nooverlap, and what losetup makes of it.
+overlap() # WANTED-STATUS OPTION...
+{
+	local wanted=$1 losetup=0 nbdloop=0
+	shift
+	losetup --find --show --nooverlap "$@" "$image" >"$dir/losetup.out" 2>"$dir/losetup.log" || losetup=$?
+	nbdloop attach --show --nooverlap "$@" "$image" >"$dir/nbdloop.out" 2>"$dir/nbdloop.log" || nbdloop=$?
+	expect_equal "status of losetup -L $*" "$wanted" "$losetup"
+	expect_equal "status of nbdloop attach -L $*" "$wanted" "$nbdloop"
+	if [ "$wanted" = 0 ]; then
+		expect_equal "losetup's device with -L $*" "$loop_device" "$(cat "$dir/losetup.out")"
+		expect_equal "nbdloop's device with -L $*" "$device" "$(cat "$dir/nbdloop.out")"
+	fi
+}
+attach_loop "$image" -o 4096 --sizelimit 8192
+nbdloop_attach -o 4096 --sizelimit 8192 "$image"
+overlap 0 -o 4096 --sizelimit 8192
+overlap 1
+overlap 1 -o 8192 --sizelimit 8192
+overlap 1 --sizelimit 4608
+detach_loop "$loop_device"
+nbdloop_detach "$device"
+attach_loop "$image" -r
+nbdloop_attach -r "$image"
+overlap 0 -r
+overlap 1
+detach_loop "$loop_device"
+nbdloop_detach "$device"
+expect_nothing_left
+
+# Partitions are there when attach returns; in a container that has no nodes, too.
+quietly sgdisk -a 1 -n 1:2048:3071 -n 2:3072:4095 "$image"
+nbdloop_attach "$image" /dev/nbd1
+for node in /dev/nbd1p1 /dev/nbd1p2; do
+	expect_equal "size of $node" $((512 << 10)) "$(blockdev --getsize64 $node)"
+done
+nbdloop_detach /dev/nbd1
+[ ! -e /dev/nbd1p1 ] || fail "a partition's node is left"
+cat >"$dir/container.sh" <<'END'
+set -eu
+mount -t tmpfs none /dev
+mknod /dev/null c 1 3
+device=$(nbdloop attach "$1")
+[ -b "$device" ] && [ -b "${device}p2" ]
+dd if="${device}p2" of=/dev/null bs=4k
+nbdloop detach "$device"
+[ ! -e "${device}p2" ]
+END
+quietly unshare -m bash "$dir/container.sh" "$image"
+expect_nothing_left
+expect_quiet_kernel

@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# vm: memory 2G
+# While fio writes and verifies on an attached device, its direct I/O is switched off and on, and its server is replaced,
+# by one with another program file, without an error; the next server does direct I/O as the one before.
+. "$(dirname "$0")/functions.sh"
+. "$(dirname "$0")/nbdloop.sh"
+
+require fio
+image=$dir/disk.img
+truncate -s 64M "$image"
+
+# What the server says is what set prints.
+switch() # on|off WANTED-STATUS
+{
+	expect_equal "what set prints" "$device: direct I/O $1" "$(nbdloop set --direct-io="$1" "$device" 2>"$dir/set.log")"
+	expect_equal "direct I/O" "$2" "$(direct_io_of "$device")"
+}
+
+# The next server is another file, as after an upgrade.
+mkdir "$dir/program"
+cp "$top_builddir/server/nbdloopd" "$dir/program/nbdloopd"
+PATH=$dir/program:$PATH
+
+mark_kernel_log
+nbdloop_attach "$image"
+spawn fio fio --name=load --filename="$device" --size=32M --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=8 \
+	--direct=1 --verify=crc32c --verify_backlog=64 --verify_fatal=1 --verify_state_save=0 --time_based --runtime=45
+sleep 1
+for i in 1 2 3; do
+	switch off false
+	before=$(server_pid "$device")
+	quietly nbdloop replace-server "$device"
+	[ "$(server_pid "$device")" != "$before" ] || fail "it is the same server after replace-server"
+	process_gone "$before" || fail "the old server is still there"
+	expect_equal "direct I/O of the new server" false "$(direct_io_of "$device")"
+	switch on true
+done
+! process_gone "${process_pids[fio]}" || fail "fio has ended too soon"
+
+# What can't work is seen before the old server is ended.
+before=$(server_pid "$device")
+printf '#!/bin/sh\necho broken >&2\nexit 1\n' >"$dir/program/broken"
+chmod +x "$dir/program/broken"
+mv "$dir/program/broken" "$dir/program/nbdloopd"
+nbdloop_refuses "the server stays: .*broken" replace-server "$device"
+expect_equal "server after a refused replace-server" "$before" "$(server_pid "$device")"
+
+poll_for 60 process_gone "${process_pids[fio]}" || fail "fio does not end"
+end_process fio
+expect_equal "fio's status" 0 "$end_status"
+nbdloop_detach "$device"
+expect_nothing_left
+! kernel_log | grep -E 'I/O error' || fail "the kernel had I/O errors"
+
+# What isn't possible is refused, in the server's words, and stays as it is: tmpfs has no direct I/O on 6.1; an offset
+# that direct I/O can't have is refused everywhere.
+rm "$dir/program/nbdloopd"
+nbdloop_attach -o 100 "$image"
+nbdloop_refuses 'offset' set --direct-io=on "$device"
+nbdloop_refuses 'what is to be set' set "$device"
+nbdloop_detach "$device"
+expect_nothing_left

@@ -1,0 +1,70 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# vm: memory 2G
+# An image grows, and with `nbdloop resize' the device that is attached to it: ext4 and xfs on it are grown while they are
+# mounted and fio writes and verifies on them, and the new part is the image's.
+. "$(dirname "$0")/functions.sh"
+. "$(dirname "$0")/nbdloop.sh"
+
+require fio resize2fs xfs_growfs
+image=$dir/disk.img
+
+start_fio() # DIRECTORY
+{
+	spawn fio fio --name=load --directory="$1" --size=16M --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=4 \
+		--direct=1 --verify=crc32c --verify_backlog=64 --verify_fatal=1 --verify_state_save=0 --time_based --runtime=12
+}
+
+grows() # MAKE GROW FROM-MIB TO-MIB
+{
+	local make=$1 grow=$2 from=$3 to=$4 before after
+	mark_kernel_log
+	rm -f "$image"
+	truncate -s "${from}M" "$image"
+	nbdloop_attach "$image"
+	quietly $make "$device"
+	mount_at "$dir/mounted" "$device"
+	start_fio "$dir/mounted"
+	sleep 1
+	truncate -s "${to}M" "$image"
+	expect_equal "size before resize" $((from << 20)) "$(blockdev --getsize64 "$device")"
+	quietly nbdloop resize "$device"
+	expect_equal "size after resize" $((to << 20)) "$(blockdev --getsize64 "$device")"
+	before=$(stat -f -c %b "$dir/mounted")
+	if [ "$grow" = xfs_growfs ]; then quietly xfs_growfs "$dir/mounted"; else quietly $grow "$device"; fi
+	after=$(stat -f -c %b "$dir/mounted")
+	# In blocks of 4096; a part is the file system's own.
+	[ $((after - before)) -gt $(((to - from) * 256 * 8 / 10)) ] || fail "$make: the file system grew from $before to $after blocks"
+	! process_gone "${process_pids[fio]}" || fail "fio has ended too soon"
+	# More than there was room for before.
+	head -c $((to * 3 / 4 << 20)) /dev/zero | tr '\0' '\245' >"$dir/mounted/large"
+	sha256sum "$dir/mounted/large" >"$dir/sum"
+	poll_for 60 process_gone "${process_pids[fio]}" || fail "fio does not end"
+	end_process fio
+	expect_equal "fio's status" 0 "$end_status"
+	unmount "$dir/mounted"
+	mount_at "$dir/mounted" "$device"
+	quietly sha256sum -c "$dir/sum"
+	unmount "$dir/mounted"
+	# Nothing has changed: that is no error.
+	quietly nbdloop resize "$device"
+	nbdloop_detach "$device"
+	expect_nothing_left
+	expect_quiet_kernel
+	echo "$make: $SECONDS s"
+}
+
+grows "mkfs.ext4 -q" resize2fs 64 160
+quietly e2fsck -f -n "$image"
+grows "mkfs.xfs -q" xfs_growfs 320 400
+
+# Smaller, which losetup does, too; and back.
+nbdloop_attach -o 1M --sizelimit 8M "$image"
+truncate -s 5M "$image"
+quietly nbdloop resize "$device"
+expect_equal "size of a smaller image's rest" $((4 << 20)) "$(blockdev --getsize64 "$device")"
+truncate -s 20M "$image"
+quietly nbdloop resize "$device"
+expect_equal "size with a limit" $((8 << 20)) "$(blockdev --getsize64 "$device")"
+nbdloop_detach "$device"
+nbdloop_refuses 'is not attached' resize "$device"

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# What the claims about the command nbdloop have in common; to be read after functions.sh.
+
+[ -x "$top_builddir/tool/nbdloop" ] || skip "nbdloop was not built"
+# Without the wrappers: a shell takes as long to start as what it starts.
+PATH=$top_builddir/tool:$top_builddir/server:$PATH
+
+detach_left_over()
+{
+	nbdloop detach --all >/dev/null 2>&1
+}
+on_exit detach_left_over
+
+# Sets $device to what was attached.  Warnings are in $dir/attach.log.
+nbdloop_attach() # [OPTION...] IMAGE|URI [DEVICE]
+{
+	device=$(nbdloop attach --show "$@" 2>"$dir/attach.log") || fail "nbdloop attach $* fails"
+	[ -b "$device" ] || fail "nbdloop attach $* prints \"$device\", which is no device"
+	device_is_there "$device" || fail "nbdloop attach $*: $device has no size"
+}
+
+nbdloop_detach() # DEVICE...
+{
+	local gone
+	nbdloop detach "$@" >"$dir/detach.log" 2>&1 || fail "nbdloop detach $* fails"
+	for gone; do
+		device_is_gone "$gone" || fail "$gone is still there after nbdloop detach"
+	done
+}
+
+# A command that must be refused with status 1 and a line that matches.
+nbdloop_refuses() # REGEX ARGUMENT...
+{
+	local wanted=$1 status=0
+	shift
+	timeout $((60 * time_factor)) nbdloop "$@" >"$dir/refused.out" 2>"$dir/refused.log" </dev/null || status=$?
+	expect_equal "status of nbdloop $*" 1 "$status"
+	grep -qE -- "$wanted" "$dir/refused.log" || fail "nbdloop $* doesn't say: $wanted"
+	[ ! -s "$dir/refused.out" ] || fail "nbdloop $* prints something, though it fails: $(cat "$dir/refused.out")"
+}
+
+# The server of a device, by its control socket.
+control_of() # DEVICE
+{
+	local backend
+	backend=$(cat "/sys/block/${1#/dev/}/backend")
+	echo "${backend#nbdloop:}"
+}
+
+server_pid() # DEVICE
+{
+	control "$(control_of "$1")" status pid
+}
+
+# "true" or "false".
+direct_io_of() # DEVICE
+{
+	control "$(control_of "$1")" status exports.0.direct_io | tr '[:upper:]' '[:lower:]'
+}
+
+# Neither an attached device nor a process nor a file is left.
+expect_nothing_left()
+{
+	local attached=(/sys/block/nbd*/pid) files=(/run/nbdloop/*) processes
+	[ ! -e "${attached[0]}" ] || fail "still attached: ${attached[*]}"
+	[ ! -e "${files[0]}" ] || fail "left in /run/nbdloop: ${files[*]}"
+	processes=$(pgrep -lx 'nbdloopd?' || true)
+	[ -z "$processes" ] || fail "still running: $processes"
+}
+
+no_process()
+{
+	! pgrep -x 'nbdloopd?' >/dev/null
+}
