@@ -107,7 +107,9 @@ image_unhost_context(struct image *image, struct ioctx *ctx);
 /* What a status shows. Pointers stay valid as long as the image, texts in arrays are copies. */
 struct image_status {
 	const char *path;
-	uint64_t size, offset;
+	uint64_t size, offset, sizelimit;  /* bytes; sizelimit 0: to the end of the file */
+	dev_t device;                      /* what holds the file; of a block device: itself */
+	ino_t inode;                       /* 0: a block device */
 	unsigned int sector_size;
 	bool writable;
 	const char *engine;                /* "io_uring", ... */

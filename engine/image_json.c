@@ -1,12 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/image_json.h"
 
+#include <stdio.h>
+#include <sys/sysmacros.h>
+
+static void
+write_device(struct json *json, dev_t device)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%u:%u", major(device), minor(device));
+	json_string(json, "device", text);
+}
+
 void
 json_image(struct json *json, const char *file, const struct image_status *status)
 {
 	json_string(json, "file", file);
+	write_device(json, status->device);
+	json_uint(json, "inode", status->inode);
 	json_uint(json, "size", status->size);
 	json_uint(json, "offset", status->offset);
+	json_uint(json, "sizelimit", status->sizelimit);
 	json_uint(json, "sector_size", status->sector_size);
 	json_bool(json, "read_only", !status->writable);
 	json_string(json, "engine", status->engine);

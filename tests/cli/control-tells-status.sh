@@ -24,7 +24,7 @@ facts_are_right()
 	wait_until "the client is not counted any more" nobody_connected
 	control "$socket" status >"$dir/status.log"
 	"$python" - "$dir/status.log" "$image" "$pid" "$engine" <<'EOF' >"$dir/check.log" 2>&1 || fail "wrong status"
-import json, sys
+import json, os, sys
 status = json.load(open(sys.argv[1]))
 assert set(status) == {"program", "version", "pid", "swap", "exports"}, status.keys()
 assert status["swap"] is False
@@ -33,12 +33,14 @@ assert status["pid"] == int(sys.argv[3])
 assert status["version"]
 (export,) = status["exports"]
 wanted = {
-    "name": "", "file": sys.argv[2], "size": 9 << 20, "offset": 1 << 20, "sector_size": 4096,
+    "name": "", "file": sys.argv[2], "size": 9 << 20, "offset": 1 << 20, "sizelimit": 0, "sector_size": 4096,
     "read_only": False, "engine": sys.argv[4], "direct_io": True, "direct_io_reason": "",
     "poll": False, "discard": False, "lock": "exclusive", "connections": 0, "depth": 5,
 }
 for key, value in wanted.items():
     assert export[key] == value and type(export[key]) is type(value), (key, export[key], value)
+place = os.stat(sys.argv[2])
+assert export["inode"] == place.st_ino and export["device"] == f"{os.major(place.st_dev)}:{os.minor(place.st_dev)}", export
 for key, kind in {"engine_reason": str, "poll_reason": str, "direct_io_align": int,
                   "memory_align": int, "contexts": int, "registered_buffers": bool}.items():
     assert type(export[key]) is kind, (key, export[key])

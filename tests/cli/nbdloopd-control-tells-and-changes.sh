@@ -13,7 +13,7 @@ status_is_right()
 	rm -f "$image"
 	# What is read below must not be a hole.
 	head -c 10M /dev/zero >"$image"
-	start_nbdloopd --control "$socket" --threads=2 --engine="$engine" --direct-io=on --offset=1M --depth=5 \
+	start_nbdloopd --control "$socket" --threads=2 --engine="$engine" --direct-io=on --offset=1M --sizelimit=11M --depth=5 \
 		--export "disk=$image,description=of mine"
 	expect_equal "mode of the socket" 600 "$(stat -c %a "$socket")"
 	"$python" - "$uri" "$socket" "$image" "$pid" "$engine" <<'EOF2' >"$dir/check.log" 2>&1 || fail "wrong status"
@@ -35,8 +35,8 @@ assert set(s) == {"program", "version", "pid", "swap", "threads", "poll_max_us",
 assert (s["program"], s["pid"], s["swap"], s["threads"], s["max_connections"]) == ("nbdloopd", int(pid), False, 2, 100)
 assert s["connections"] == []
 (e,) = s["exports"]
-wanted = {"name": "disk", "description": "of mine", "file": image, "size": 9 << 20, "offset": 1 << 20, "connections": 0,
-          "read_only": False, "engine": engine, "direct_io": True, "lock": "exclusive", "depth": 5}
+wanted = {"name": "disk", "description": "of mine", "file": image, "size": 9 << 20, "offset": 1 << 20, "sizelimit": 11 << 20,
+          "connections": 0, "read_only": False, "engine": engine, "direct_io": True, "lock": "exclusive", "depth": 5}
 for key, value in wanted.items():
     assert e[key] == value and type(e[key]) is type(value), (key, e[key], value)
 

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -369,10 +370,16 @@ START_TEST(status_tells_the_facts)
 	open_with(&(struct fake_facts){.align = 512, .memory_align = 4, .offset = 512, .depth = 5, .no_discard = true});
 	strcpy(disk.image->engine_reason, "io_uring: no");
 	strcpy(disk.image->poll_reason, "it needs more");
+	disk.image->config.sizelimit = 2 * MIB;
+	disk.image->backing.device = makedev(8, 1);
+	disk.image->backing.inode = 77;
 	status = status_now();
 	ck_assert_str_eq(status.path, "disk.img");
 	ck_assert_uint_eq(status.size, MIB - 512);
 	ck_assert_uint_eq(status.offset, 512);
+	ck_assert_uint_eq(status.sizelimit, 2 * MIB);
+	ck_assert_uint_eq(status.device, makedev(8, 1));
+	ck_assert_uint_eq(status.inode, 77);
 	ck_assert_uint_eq(status.sector_size, 512);
 	ck_assert(status.writable && status.direct && !status.poll && !status.discard);
 	ck_assert_str_eq(status.engine, "fake");
