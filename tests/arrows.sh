@@ -22,10 +22,10 @@ allowed()
 	server) echo engine nbd control common ;;
 	tool) echo engine/config.h common ;;
 	plugins) echo engine control common ;;
-	man) echo plugins server engine common ;;
+	man) echo plugins server tool engine common ;;
 	wrapper) echo ;;
 	fuzz) echo nbd control common ;;
-	tests) echo plugins server engine nbd control common ;;
+	tests) echo plugins server tool engine nbd control common ;;
 	*) return 1 ;;
 	esac
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A block device of the nbd driver, as /sys tells about it.
+ * A device of the kernel's nbd driver, as /sys shows it: a copy of its facts at one moment.  Nothing here
+ * changes a device, asks a server, or needs root.
  */
 #ifndef TOOL_DEVICE_H
 #define TOOL_DEVICE_H
@@ -11,38 +12,48 @@
 #include <sys/types.h>
 
 struct device {
-	unsigned int index;      /* N of /dev/nbdN */
-	char *name;              /* "nbd0" */
-	uint64_t size;           /* bytes */
+	unsigned int index;       /* N of /dev/nbdN */
+	char *name;               /* "nbd0" */
+	dev_t number;             /* major and minor */
+	uint64_t size;            /* bytes */
 	bool read_only;
-	unsigned int block_size; /* bytes */
-	pid_t pid;               /* who attached it, as the kernel tells; 0: it is not attached */
-	char *backend;           /* identifier, or NULL */
-	GPtrArray *partitions;   /* names, "nbd0p1" */
+	bool scans_partitions;    /* the kernel looks for a partition table when it is attached */
+	unsigned int block_size;  /* logical, bytes */
+	pid_t pid;                /* who attached it, as the kernel tells (it may have ended since); 0: it is not attached */
+	char *backend;            /* the identifier that it was attached with, or NULL (none, or Linux before 5.14) */
+	GPtrArray *partitions;    /* char *: their names, "nbd0p1", by number */
 };
 
-/* All of them, struct device *, by index.  `sys`: "/sys", or a recorded tree. */
+/*
+ * All devices by their index, those that nothing is attached to included; none where the driver isn't loaded.
+ * `sys`: "/sys", or a recorded tree.  The array frees its devices (g_ptr_array_unref).  NULL: *error is set.
+ */
 GPtrArray *
 devices_read(const char *sys, GError **error);
 
-/* NULL, with an error that is ENOENT when there is no such device. */
+/* "nbd0" from nbd0 or /dev/nbd0, as people write it.  Caller frees (g_free).  NULL: *error is set (tool/failure.h) to
+ * EINVAL, that is no name of one. */
+char *
+device_name(const char *text, GError **error);
+
+/*
+ * One of them; `name` as people write it: nbd0 or /dev/nbd0.  Caller frees (device_free).  NULL: *error is set
+ * (tool/failure.h): ENOENT, there is no such device; EINVAL, that is no name of one; others.
+ */
 struct device *
 device_read(const char *sys, const char *name, GError **error);
+
+/* NULL is fine. */
 void
 device_free(struct device *device);
 
 static inline void
 device_cleanup(struct device **device)
 {
-	if (*device)
-		device_free(*device);
+	device_free(*device);
 }
 
 /* struct device *DEVICE_CLEANUP device = NULL; */
 #define DEVICE_CLEANUP __attribute__((cleanup(device_cleanup)))
-
-/* "nbd0" from "nbd0" or "/dev/nbd0", as somebody named it; NULL with an error if that is no nbd device's name. */
-char *
-device_name(const char *text, GError **error);
 
 #endif

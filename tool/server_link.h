@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The way from a device to its server: the control socket, whose path is in the device's backend identifier.
+ * Asking the server of a device, by its control socket.  The kernel keeps the socket's path for us: it is in the
+ * backend identifier that the device was attached with.
  */
 #ifndef TOOL_SERVER_LINK_H
 #define TOOL_SERVER_LINK_H
 
 #include <json-glib/json-glib.h>
 
-/* "nbdloop:PATH".  Caller frees. */
+/* The identifier for a server: "nbdloop:PATH"; the path must be absolute.  Caller frees (g_free). */
 char *
 server_link_backend(const char *control_path);
 
-/* The path, or NULL if the identifier (which may be NULL) isn't ours.  Caller frees. */
+/* The path in an identifier, or NULL: it isn't one of ours, or NULL.  Caller frees (g_free). */
 char *
 server_link_path(const char *backend);
 
 /*
- * Sends a request, a line without its newline, and waits at most 5 seconds for the answer.  NULL with an error also when the
- * answer is the server's refusal, in its own words.
+ * Sends a request (control/request.h; without its newline) and waits for the answer, 5 seconds at most.  Returns the
+ * answer, which the caller frees (json_object_unref), or NULL with *error (tool/failure.h): ENOENT or ECONNREFUSED, there
+ * is no such server; ETIMEDOUT, it doesn't answer; EINVAL, it refuses, in its own words; others.
  */
 JsonObject *
 server_link_ask(const char *control_path, const char *request, GError **error);

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Asking a server by its control socket.
+ */
+#include "tool/server_link.h"
+
+#include "tests/unit/control_fixture.h"
+
+#include "tool/failure.h"
+
+#include <check.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static GError *error;
+
+static void
+assert_error(int err, const char *words)
+{
+	ck_assert_ptr_nonnull(error);
+	ck_assert_msg(failure_is(error, err) && strstr(error->message, words), "%d: %s", error->code, error->message);
+	g_clear_error(&error);
+}
+
+/* ---- a server that says one thing and ends */
+
+struct speaker {
+	pthread_t thread;
+	int fd;
+	const char *words;
+};
+
+static void *
+speak(void *data)
+{
+	struct speaker *speaker = data;
+	int client = accept(speaker->fd, NULL, NULL);
+	char request[64];
+
+	ck_assert_int_gt(read(client, request, sizeof(request)), 0);
+	/* In two parts: it needn't come at once. */
+	ck_assert_int_ge(send(client, speaker->words, 1, MSG_NOSIGNAL), 0);
+	usleep(20000);
+	ck_assert_int_ge(send(client, speaker->words + 1, strlen(speaker->words + 1), MSG_NOSIGNAL), 0);
+	close(client);
+	return NULL;
+}
+
+static JsonObject *
+ask_speaker(const char *words)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct speaker speaker = {.words = words};
+	JsonObject *answer;
+
+	strcpy(address.sun_path, fixture.path);
+	speaker.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(bind(speaker.fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	ck_assert_int_eq(listen(speaker.fd, 1), 0);
+	ck_assert_int_eq(pthread_create(&speaker.thread, NULL, speak, &speaker), 0);
+	answer = server_link_ask(fixture.path, "status", &error);
+	pthread_join(speaker.thread, NULL);
+	close(speaker.fd);
+	unlink(fixture.path);
+	return answer;
+}
+
+/* ---- */
+
+START_TEST(path_survives_the_identifier)
+{
+	char *backend = server_link_backend("/run/nbdloop/12.sock"), *path;
+
+	ck_assert_str_eq(backend, "nbdloop:/run/nbdloop/12.sock");
+	path = server_link_path(backend);
+	ck_assert_str_eq(path, "/run/nbdloop/12.sock");
+	g_free(path);
+	g_free(backend);
+}
+END_TEST
+
+START_TEST(identifiers_of_others_have_no_path)
+{
+	ck_assert_ptr_null(server_link_path(NULL));
+	ck_assert_ptr_null(server_link_path(""));
+	ck_assert_ptr_null(server_link_path("nbd://host/nbdloop:/x"));
+	ck_assert_ptr_null(server_link_path("nbdloop"));
+	ck_assert_ptr_null(server_link_path("nbdloop:12.sock"));
+}
+END_TEST
+
+START_TEST(answer_of_a_real_control_socket_comes_back)
+{
+	JsonObject *answer;
+
+	socket_start();
+	answer = server_link_ask(fixture.path, "status", &error);
+	ck_assert_ptr_nonnull(answer);
+	ck_assert_str_eq(json_object_get_string_member(answer, "data"), "d");
+	json_object_unref(answer);
+}
+END_TEST
+
+START_TEST(answer_may_be_longer_than_a_socket_holds)
+{
+	JsonObject *answer;
+
+	socket_start();
+	answer = server_link_ask(fixture.path, "resize export=huge", &error);
+	ck_assert_msg(answer, "%s", error ? error->message : "");
+	json_object_unref(answer);
+}
+END_TEST
+
+START_TEST(answer_may_come_in_parts)
+{
+	JsonObject *answer = ask_speaker("{\"pid\":7}\n");
+
+	ck_assert_ptr_nonnull(answer);
+	ck_assert_int_eq(json_object_get_int_member(answer, "pid"), 7);
+	json_object_unref(answer);
+}
+END_TEST
+
+START_TEST(refusal_is_told_in_the_servers_words)
+{
+	ck_assert_ptr_null(ask_speaker("{\"error\":\"no, thank you\"}\n"));
+	assert_error(EINVAL, "no, thank you");
+}
+END_TEST
+
+START_TEST(no_server_is_an_error_that_names_the_socket)
+{
+	ck_assert_ptr_null(server_link_ask(fixture.path, "status", &error));
+	assert_error(ENOENT, fixture.path);
+}
+END_TEST
+
+START_TEST(socket_that_nobody_listens_on_is_an_error)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	strcpy(address.sun_path, fixture.path);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	close(fd);
+	ck_assert_ptr_null(server_link_ask(fixture.path, "status", &error));
+	assert_error(ECONNREFUSED, "can't be connected to");
+	unlink(fixture.path);
+}
+END_TEST
+
+START_TEST(half_an_answer_is_an_error)
+{
+	ck_assert_ptr_null(ask_speaker("{\"pid\":7}"));
+	assert_error(EPIPE, "ended before it had answered");
+}
+END_TEST
+
+START_TEST(other_things_than_an_object_are_errors)
+{
+	static const char *const words[] = {"[1]\n", "7 \n", "\"x\"\n", "{\"pid\":\n", " \n"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		ck_assert_ptr_null(ask_speaker(words[i]));
+		assert_error(EPROTO, "something else than a JSON object");
+	}
+}
+END_TEST
+
+START_TEST(path_that_no_socket_can_have_is_an_error)
+{
+	char path[200];
+
+	memset(path, 'x', sizeof(path));
+	path[0] = '/';
+	path[sizeof(path) - 1] = '\0';
+	ck_assert_ptr_null(server_link_ask(path, "status", &error));
+	assert_error(ENAMETOOLONG, "can't be connected to");
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("server_link");
+	TCase *identifier = tcase_create("identifier");
+	TCase *talk = tcase_create("talk");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	/* A wrong call of a library's function is a failure, too. */
+	g_log_set_always_fatal(G_LOG_LEVEL_CRITICAL);
+	tcase_add_test(identifier, path_survives_the_identifier);
+	tcase_add_test(identifier, identifiers_of_others_have_no_path);
+	suite_add_tcase(suite, identifier);
+	tcase_add_checked_fixture(talk, fixture_begin, fixture_end);
+	tcase_add_test(talk, answer_of_a_real_control_socket_comes_back);
+	tcase_add_test(talk, answer_may_be_longer_than_a_socket_holds);
+	tcase_add_test(talk, answer_may_come_in_parts);
+	tcase_add_test(talk, refusal_is_told_in_the_servers_words);
+	tcase_add_test(talk, no_server_is_an_error_that_names_the_socket);
+	tcase_add_test(talk, socket_that_nobody_listens_on_is_an_error);
+	tcase_add_test(talk, half_an_answer_is_an_error);
+	tcase_add_test(talk, other_things_than_an_object_are_errors);
+	tcase_add_test(talk, path_that_no_socket_can_have_is_an_error);
+	suite_add_tcase(suite, talk);
+
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
