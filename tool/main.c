@@ -17,6 +17,7 @@ static const struct verb {
 } verbs[] = {
 	{"attach", verb_attach, "make a block device of an image or an NBD export"},
 	{"detach", verb_detach, "end a block device, when all was written"},
+	{"list", verb_list, "list attached devices"},
 	{"replace-server", verb_replace_server, "let a new server process take over, without an I/O error"},
 	{"resize", verb_resize, "give a device the size that its image has now"},
 	{"set", verb_set, "switch direct I/O on or off"},

@@ -71,6 +71,8 @@ show_help(const struct verb_usage *usage, const char *verb)
 	printf("Usage: nbdloop %s %s\n%s\n\n", verb, usage->synopsis, usage->summary);
 	options_print_switches(stdout, usage->rows);
 	options_print_switches(stdout, help);
+	if (usage->show_more)
+		usage->show_more(stdout);
 }
 
 static enum verb_parsed

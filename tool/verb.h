@@ -15,17 +15,23 @@ verb_attach(int argc, char **argv);
 int
 verb_detach(int argc, char **argv);
 int
+verb_list(int argc, char **argv);
+int
 verb_replace_server(int argc, char **argv);
 int
 verb_resize(int argc, char **argv);
 int
 verb_set(int argc, char **argv);
 
+/* Its options; the manual is made from them, too. */
+extern const struct option_row list_option_rows[];
+
 /* What a verb's command line may be. */
 struct verb_usage {
 	const char *synopsis;          /* what follows the verb: "[OPTION]... DEVICE" */
 	const char *summary;           /* a sentence for --help */
 	const struct option_row *rows;
+	void (*show_more)(FILE *out);  /* what --help ends with, or NULL */
 	int least, most;               /* operands; most -1: no limit */
 };
 

@@ -20,7 +20,7 @@ refuses() # REGEX ARGUMENT...
 }
 
 verbs=$(nbdloop --help | sed -n 's/^    \([a-z][a-z-]*\)  .*/\1/p')
-expect_equal "verbs" "attach detach replace-server resize set" "$(echo $verbs)"
+expect_equal "verbs" "attach detach list replace-server resize set" "$(echo $verbs)"
 expect_equal "version" "nbdloop $(sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' "$top_builddir/config.h")" "$(nbdloop --version)"
 
 # --help lists the options, and each is known; what isn't listed is not.
@@ -34,6 +34,7 @@ for verb in $verbs; do
 			sizelimit threads timeout"
 		;;
 	detach) wanted="all help lazy" ;;
+	list) wanted="associated help json noheadings offset output output-all raw" ;;
 	set) wanted="direct-io help" ;;
 	*) wanted=help ;;
 	esac

@@ -333,6 +333,20 @@ use_unprivileged_server()
 	"${as_nobody[@]}" nbdkit --version >"$dir/nbdkit.log" 2>&1 || PATH=/usr/local/bin:/usr/bin:/bin
 }
 
+# ---- nbdloop
+
+require_nbdloop()
+{
+	[ -x "$top_builddir/tool/nbdloop" ] || skip "nbdloop is not built"
+}
+
+# Has nbdloop's list and status read a copy of a recorded machine: nbd0, nbd1 and nbd10 are attached, nbd2 isn't.
+use_recorded_system()
+{
+	export NBDLOOP_SYSROOT=$dir/system
+	"$python" "$lib/system_tree.py" make "$lib/system_tree.txt" "$NBDLOOP_SYSROOT"
+}
+
 # ---- engines
 
 # Runs a function once per engine, with the engine's name in $engine; it passes engine=$engine to

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nbdloop list: what is attached to which device.
+ */
+#include "tool/columns.h"
+#include "tool/system_root.h"
+#include "tool/verb.h"
+
+#include "common/log.h"
+#include "common/unit.h"
+
+#include <stdlib.h>
+
+struct list_options {
+	unsigned int json, noheadings, raw, output_all; /* off, on */
+	char *output;                                   /* names of columns, or NULL */
+	char *associated;                               /* only those of this image, or NULL */
+	char *offset;                                   /* and of this offset; NULL: of any */
+};
+
+#define FIELD(name_) offsetof(struct list_options, name_)
+
+static const char *const off_on[] = {"off", "on", NULL};
+
+const struct option_row list_option_rows[] = {
+	{
+		.name = "associated",
+		.letter = 'j',
+		.type = OPTION_STRING,
+		.field = FIELD(associated),
+		.arg = "IMAGE",
+		.help = "only devices whose data is in this image, or at this URI",
+		.manual =
+			"List only the devices whose data is in this file or block device, under whatever name it was\n"
+			"attached, or at this URI.  None is not an error.\n",
+	},
+	{
+		.name = "offset",
+		.letter = 'o',
+		.type = OPTION_STRING,
+		.field = FIELD(offset),
+		.arg = "SIZE",
+		.help = "with --associated: only those that start at this offset",
+		.manual = "With I<--associated>: list only those whose data starts at this offset of the image.\n",
+	},
+	{
+		.name = "json",
+		.letter = 'J',
+		.type = OPTION_CHOICE,
+		.field = FIELD(json),
+		.choices = off_on,
+		.alone = "on",
+		.arg = "on|off",
+		.help = "print JSON",
+		.manual =
+			"Print JSON, in the shape of losetup's: an object with the array C<nbddevices>, and in it an object for\n"
+			"each device, with the columns' names in small letters.  Flags are true or false, numbers are\n"
+			"numbers, and what nobody tells is null.\n",
+	},
+	{
+		.name = "output",
+		.letter = 'O',
+		.type = OPTION_STRING,
+		.field = FIELD(output),
+		.arg = "COLUMNS",
+		.help = "print these columns, with commas between; after a +, besides the default ones",
+		.manual =
+			"Print these columns (see L</Columns>), with commas between them, in this order; after a plus sign,\n"
+			"besides the default ones: C<-O +SERVER>.\n",
+	},
+	{
+		.name = "output-all",
+		.type = OPTION_CHOICE,
+		.field = FIELD(output_all),
+		.choices = off_on,
+		.alone = "on",
+		.arg = "on|off",
+		.help = "print all columns",
+		.manual = "Print all columns.\n",
+	},
+	{
+		.name = "noheadings",
+		.letter = 'n',
+		.type = OPTION_CHOICE,
+		.field = FIELD(noheadings),
+		.choices = off_on,
+		.alone = "on",
+		.arg = "on|off",
+		.help = "print no headings",
+		.manual = "Print no line of headings.\n",
+	},
+	{
+		.name = "raw",
+		.type = OPTION_CHOICE,
+		.field = FIELD(raw),
+		.choices = off_on,
+		.alone = "on",
+		.arg = "on|off",
+		.help = "print one blank between columns, and none in them",
+		.manual =
+			"Don't align the columns: one blank stands between them, and a blank in a value is written C<\\x20>.\n"
+			"Since a value may be missing, JSON is the better choice for a script that reads several columns.\n",
+	},
+	{.name = NULL},
+};
+
+static const struct verb_usage usage = {
+	.synopsis = "[OPTION]... [DEVICE]...",
+	.summary = "Lists the attached devices, or those that are named.",
+	.rows = list_option_rows,
+	.show_more = columns_print_help,
+	.most = -1,
+};
+
+/* ---- which devices */
+
+struct selection {
+	const char *source;  /* the image that they must be of, or NULL */
+	const char *offset;  /* as it was given, or NULL */
+	uint64_t bytes;      /* the same as a number */
+};
+
+static bool
+is_selected(const struct selection *selection, const struct listing *listing)
+{
+	g_autoptr(JsonNode) offset = listing_member(listing, "offset");
+
+	if (selection->source && !listing_has_source(listing, selection->source))
+		return false;
+	return !selection->offset ||
+	       (JSON_NODE_HOLDS_VALUE(offset) && (uint64_t)json_node_get_int(offset) == selection->bytes);
+}
+
+static bool
+selection_init(struct selection *selection, const struct list_options *options)
+{
+	*selection = (struct selection){.source = options->associated, .offset = options->offset};
+	if (!selection->offset)
+		return true;
+	if (!selection->source)
+		log_error("--offset is for --associated only: give the image, too");
+	else if (unit_parse_size(selection->offset, &selection->bytes) < 0)
+		log_error("--offset=%s: must be a size in bytes, such as 512, 64k or 4G", selection->offset);
+	else
+		return true;
+	return false;
+}
+
+/* Takes over a device; what isn't attached isn't listed. */
+static void
+add_device(GPtrArray *listings, const struct selection *selection, struct device *device)
+{
+	g_autofree char *proc = system_root_path("/proc");
+	struct listing *listing;
+
+	if (device->pid == 0) {
+		device_free(device);
+		return;
+	}
+	listing = listing_new(device, proc);
+	if (is_selected(selection, listing))
+		g_ptr_array_add(listings, listing);
+	else
+		listing_free(listing);
+}
+
+static bool
+add_all(GPtrArray *listings, const struct selection *selection, const char *sys)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(GPtrArray) devices = devices_read(sys, &error);
+
+	if (!devices) {
+		log_error("%s", error->message);
+		return false;
+	}
+	while (devices->len > 0)
+		add_device(listings, selection, g_ptr_array_steal_index(devices, 0));
+	return true;
+}
+
+static bool
+add_named(GPtrArray *listings, const struct selection *selection, const char *sys, const char *name)
+{
+	g_autoptr(GError) error = NULL;
+	struct device *device = device_read(sys, name, &error);
+
+	if (!device) {
+		log_error("%s", error->message);
+		return false;
+	}
+	if (device->pid == 0) {
+		log_error("/dev/%s is not attached", device->name);
+		device_free(device);
+		return false;
+	}
+	add_device(listings, selection, device);
+	return true;
+}
+
+/* ---- the list */
+
+static GPtrArray *
+choose_columns(const struct list_options *options, GError **error)
+{
+	if (options->output)
+		return columns_parse(options->output, error);
+	return options->output_all ? columns_all() : columns_default();
+}
+
+static void
+print(const struct list_options *options, const GPtrArray *columns, const GPtrArray *listings)
+{
+	if (options->json)
+		columns_print_json(stdout, columns, listings);
+	else
+		columns_print(stdout, columns, listings,
+			      (options->noheadings ? COLUMNS_NO_HEADINGS : 0) | (options->raw ? COLUMNS_RAW : 0));
+}
+
+static void
+free_element(gpointer listing)
+{
+	listing_free(listing);
+}
+
+static bool
+list(const struct list_options *options, char **names)
+{
+	g_autoptr(GPtrArray) listings = g_ptr_array_new_with_free_func(free_element);
+	g_autofree char *sys = system_root_path("/sys");
+	g_autoptr(GError) error = NULL;
+	g_autoptr(GPtrArray) columns = choose_columns(options, &error);
+	struct selection selection;
+	bool good = true;
+
+	if (!columns) {
+		log_error("%s", error->message);
+		return false;
+	}
+	if (!selection_init(&selection, options))
+		return false;
+	if (!*names)
+		good = add_all(listings, &selection, sys);
+	for (char **name = names; *name; name++)
+		good = add_named(listings, &selection, sys, *name) && good;
+	print(options, columns, listings);
+	return good;
+}
+
+int
+verb_list(int argc, char **argv)
+{
+	struct list_options options;
+	enum verb_parsed parsed;
+	char **names;
+	bool good;
+	int count;
+
+	parsed = verb_parse(&usage, &options, argc, argv, &names, &count);
+	if (parsed != VERB_PARSED)
+		return verb_exit_status(parsed);
+	good = list(&options, names);
+	options_free(list_option_rows, &options);
+	return good && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

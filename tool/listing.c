@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/listing.h"
+
+#include "tool/device_users.h"
+#include "tool/server_link.h"
+
+#include "common/log.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+static bool
+is_uri(const char *text)
+{
+	return text && g_str_has_prefix(text, "nbd") && strstr(text, "://");
+}
+
+/* The server has one image, or the device would need to say which. */
+static JsonObject *
+image_of(JsonObject *status)
+{
+	JsonArray *exports = NULL;
+
+	if (json_object_has_member(status, "exports"))
+		exports = json_object_get_array_member(status, "exports");
+	return exports && json_array_get_length(exports) == 1 ? json_array_get_object_element(exports, 0) : NULL;
+}
+
+static void
+ask_server(struct listing *listing, const char *control_path)
+{
+	g_autoptr(GError) error = NULL;
+
+	listing->status = server_link_ask(control_path, "status", &error);
+	if (!listing->status) {
+		log_warning("/dev/%s: %s", listing->device->name, error->message);
+		return;
+	}
+	listing->image = image_of(listing->status);
+	listing->server = g_strdup(json_object_get_string_member_with_default(listing->status, "program", NULL));
+}
+
+/* ---- what holds the data */
+
+const char *
+listing_source(const struct listing *listing)
+{
+	if (listing->image)
+		return json_object_get_string_member_with_default(listing->image, "file", NULL);
+	return is_uri(listing->device->backend) ? listing->device->backend : NULL;
+}
+
+/* Whether the image is that file or block device: paths alone don't tell, as there are links. */
+static bool
+image_is(JsonObject *image, const struct stat *st)
+{
+	dev_t device = S_ISBLK(st->st_mode) ? st->st_rdev : st->st_dev;
+	gint64 inode = S_ISBLK(st->st_mode) ? 0 : (gint64)st->st_ino;
+	g_autofree char *numbers = g_strdup_printf("%u:%u", major(device), minor(device));
+
+	return json_object_get_int_member_with_default(image, "inode", -1) == inode &&
+	       strcmp(json_object_get_string_member_with_default(image, "device", ""), numbers) == 0;
+}
+
+bool
+listing_has_source(const struct listing *listing, const char *source)
+{
+	const char *mine = listing_source(listing);
+	struct stat st;
+
+	if (listing->image && !is_uri(source) && stat(source, &st) == 0)
+		return image_is(listing->image, &st);
+	return mine && strcmp(mine, source) == 0;
+}
+
+JsonNode *
+listing_member(const struct listing *listing, const char *member)
+{
+	JsonNode *node = listing->image ? json_object_dup_member(listing->image, member) : NULL;
+
+	return node ? node : json_node_new(JSON_NODE_NULL);
+}
+
+/* ---- beginning and end */
+
+struct listing *
+listing_new(struct device *device, const char *proc)
+{
+	struct listing *listing = g_new0(struct listing, 1);
+	g_autofree char *control_path = server_link_path(device->backend);
+
+	listing->device = device;
+	if (control_path)
+		ask_server(listing, control_path);
+	else if (is_uri(device->backend))
+		listing->server = g_strdup("remote");
+	else
+		listing->server = device_keeper(proc, device);
+	return listing;
+}
+
+void
+listing_free(struct listing *listing)
+{
+	if (!listing)
+		return;
+	device_free(listing->device);
+	g_free(listing->server);
+	if (listing->status)
+		json_object_unref(listing->status);
+	g_free(listing);
+}
