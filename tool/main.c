@@ -21,6 +21,7 @@ static const struct verb {
 	{"replace-server", verb_replace_server, "let a new server process take over, without an I/O error"},
 	{"resize", verb_resize, "give a device the size that its image has now"},
 	{"set", verb_set, "switch direct I/O on or off"},
+	{"status", verb_status, "show what a device does just now"},
 };
 
 static void

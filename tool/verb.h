@@ -22,9 +22,12 @@ int
 verb_resize(int argc, char **argv);
 int
 verb_set(int argc, char **argv);
+int
+verb_status(int argc, char **argv);
 
-/* Its options; the manual is made from them, too. */
+/* Their options; the manual is made from them, too. */
 extern const struct option_row list_option_rows[];
+extern const struct option_row status_option_rows[];
 
 /* What a verb's command line may be. */
 struct verb_usage {

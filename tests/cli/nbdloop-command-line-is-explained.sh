@@ -20,7 +20,7 @@ refuses() # REGEX ARGUMENT...
 }
 
 verbs=$(nbdloop --help | sed -n 's/^    \([a-z][a-z-]*\)  .*/\1/p')
-expect_equal "verbs" "attach detach list replace-server resize set" "$(echo $verbs)"
+expect_equal "verbs" "attach detach list replace-server resize set status" "$(echo $verbs)"
 expect_equal "version" "nbdloop $(sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' "$top_builddir/config.h")" "$(nbdloop --version)"
 
 # --help lists the options, and each is known; what isn't listed is not.
@@ -36,6 +36,7 @@ for verb in $verbs; do
 	detach) wanted="all help lazy" ;;
 	list) wanted="associated help json noheadings offset output output-all raw" ;;
 	set) wanted="direct-io help" ;;
+	status) wanted="help json watch" ;;
 	*) wanted=help ;;
 	esac
 	# shellcheck disable=SC2086 # several words
