@@ -38,7 +38,7 @@ struct detach_options {
 
 static const char *const off_on[] = {"off", "on", NULL};
 
-static const struct option_row rows[] = {
+const struct option_row detach_option_rows[] = {
 	{
 		.name = "all",
 		.letter = 'D',
@@ -68,7 +68,7 @@ static const struct option_row rows[] = {
 static const struct verb_usage usage = {
 	.synopsis = "[--lazy] DEVICE... | --all",
 	.summary = "Detaches block devices: nobody may use them, all is written, and they are gone when it returns.",
-	.rows = rows,
+	.rows = detach_option_rows,
 	.least = 0,
 	.most = -1,
 };

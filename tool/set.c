@@ -24,7 +24,7 @@ struct set_options {
 /* The last is nobody's to write: it can't be told from what is not given. */
 static const char *const choices[] = {"off", "on", "unchanged", NULL};
 
-static const struct option_row rows[] = {
+const struct option_row set_option_rows[] = {
 	{
 		.name = "direct-io",
 		.type = OPTION_CHOICE,
@@ -42,7 +42,7 @@ static const struct option_row rows[] = {
 static const struct verb_usage usage = {
 	.synopsis = "--direct-io=on|off DEVICE",
 	.summary = "Changes an attached device, while it is used, and prints what is in force then.",
-	.rows = rows,
+	.rows = set_option_rows,
 	.least = 1,
 	.most = 1,
 };
