@@ -68,11 +68,11 @@ explain_busy(unsigned int index, GError **error)
 	g_autofree char *name = g_strdup_printf("nbd%u", index);
 	struct device *DEVICE_CLEANUP device = device_read("/sys", name, NULL);
 	g_autofree char *users = device ? device_users("/sys", "/proc", device) : NULL;
+	const char *backend = device && device->backend ? device->backend : "";
 
 	if (device && device->pid != 0)
 		return failure(error, EBUSY, "/dev/%s is attached already, by process %d%s%s; detach it first, or name no device: "
-			       "then a free one is taken", name, (int)device->pid, device->backend ? ", to " : "",
-			       device->backend ? device->backend : "");
+			       "then a free one is taken", name, (int)device->pid, *backend ? ", to " : "", backend);
 	return failure(error, EBUSY, "/dev/%s is in use: %s", name, users ? users : "somebody has it open");
 }
 

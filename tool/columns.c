@@ -159,7 +159,10 @@ value_pid(const struct listing *listing)
 static JsonNode *
 value_backend(const struct listing *listing)
 {
-	return node_of_text(listing->device->backend);
+	const char *backend = listing->device->backend;
+
+	/* nbd-client, when it isn't told one, gives an empty one. */
+	return node_of_text(backend && *backend ? backend : NULL);
 }
 
 /* ---- the columns, in losetup's order, then our own */

@@ -37,11 +37,14 @@ handle_cleanup(struct nbd_handle **handle)
 #define HANDLE_CLEANUP __attribute__((cleanup(handle_cleanup)))
 
 static struct nbd_handle *
-handle_new(void)
+handle_new(GError **error)
 {
 	struct nbd_handle *handle = nbd_create();
 
-	g_assert(handle);
+	if (!handle) {
+		failure(error, ENOMEM, "no connection can be made: %s", nbd_get_error());
+		return NULL;
+	}
 	/* The kernel knows neither. */
 	nbd_set_request_structured_replies(handle, false);
 #ifdef LIBNBD_HAVE_NBD_SET_REQUEST_EXTENDED_HEADERS
@@ -108,8 +111,12 @@ take_over(struct connection *connection, struct nbd_handle *handle, GError **err
 bool
 connection_over_socket(struct connection *connection, int fd, GError **error)
 {
-	struct nbd_handle *HANDLE_CLEANUP handle = handle_new();
+	struct nbd_handle *HANDLE_CLEANUP handle = handle_new(error);
 
+	if (!handle) {
+		close(fd);
+		return false;
+	}
 	if (nbd_connect_socket(handle, fd) < 0)
 		return failure(error, EPROTO, "the server ended the negotiation: %s", nbd_get_error());
 	return take_over(connection, handle, error);
@@ -134,8 +141,10 @@ kernel_can_take(struct nbd_handle *handle, const char *uri, GError **error)
 bool
 connection_to_uri(struct connection *connection, const char *uri, GError **error)
 {
-	struct nbd_handle *HANDLE_CLEANUP handle = handle_new();
+	struct nbd_handle *HANDLE_CLEANUP handle = handle_new(error);
 
+	if (!handle)
+		return false;
 	nbd_set_uri_allow_local_file(handle, true);
 	if (nbd_connect_uri(handle, uri) < 0)
 		return failure(error, EPROTO, "%s: %s", uri, nbd_get_error());

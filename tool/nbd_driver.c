@@ -20,12 +20,18 @@ struct nbd_driver {
 	int family;
 };
 
+/* What the kernel is asked. */
+struct request {
+	struct nl_msg *message;
+	int err; /* errno, or 0: why it can't be sent */
+};
+
 static void
-message_cleanup(struct nl_msg **message)
+request_cleanup(struct request *request)
 {
-	nlmsg_free(*message);
+	nlmsg_free(request->message);
 }
-#define MESSAGE_CLEANUP __attribute__((cleanup(message_cleanup)))
+#define REQUEST_CLEANUP __attribute__((cleanup(request_cleanup)))
 
 /* What the kernel answers to one request. */
 struct answer {
@@ -137,62 +143,98 @@ take_reply(struct nl_msg *message, void *data)
 	return NL_OK;
 }
 
-/* Returns 0 or an errno. */
-static int
-ask(const struct nbd_driver *driver, struct nl_msg *message, struct answer *answer)
+/* Begins a request, to which attributes can be put; that it can't be made is told when it is asked. */
+static struct request
+request_begin(const struct nbd_driver *driver, uint8_t command)
 {
-	struct nl_cb *callbacks = nl_cb_alloc(NL_CB_DEFAULT);
-	int r = nl_send_auto(driver->socket, message);
+	struct request request = {.message = nlmsg_alloc()};
+
+	if (!request.message ||
+	    !genlmsg_put(request.message, NL_AUTO_PORT, NL_AUTO_SEQ, driver->family, 0, 0, command, NBD_GENL_VERSION))
+		request.err = ENOMEM;
+	return request;
+}
+
+/* A message is a page: there is room for hundreds of sockets, but not for a backend of any length. */
+static void
+put(struct request *request, int attribute, const void *value, size_t size)
+{
+	if (!request->err && nla_put(request->message, attribute, (int)size, value) < 0)
+		request->err = EMSGSIZE;
+}
+
+static void
+put_u32(struct request *request, int attribute, uint32_t value)
+{
+	put(request, attribute, &value, sizeof(value));
+}
+
+static void
+put_u64(struct request *request, int attribute, uint64_t value)
+{
+	put(request, attribute, &value, sizeof(value));
+}
+
+static void
+put_backend(struct request *request, const char *backend)
+{
+	if (backend)
+		put(request, NBD_ATTR_BACKEND_IDENTIFIER, backend, strlen(backend) + 1);
+}
+
+/* Returns what nest_end() takes: NULL, there is no room. */
+static struct nlattr *
+nest_begin(struct request *request, int attribute)
+{
+	struct nlattr *nest = request->err ? NULL : nla_nest_start(request->message, attribute);
+
+	if (!nest && !request->err)
+		request->err = EMSGSIZE;
+	return nest;
+}
+
+static void
+nest_end(struct request *request, struct nlattr *nest)
+{
+	if (nest)
+		nla_nest_end(request->message, nest);
+}
+
+static void
+put_sockets(struct request *request, const int *sockets, unsigned int count)
+{
+	struct nlattr *list = nest_begin(request, NBD_ATTR_SOCKETS);
+
+	for (unsigned int i = 0; i < count; i++) {
+		struct nlattr *item = nest_begin(request, NBD_SOCK_ITEM);
+
+		put_u32(request, NBD_SOCK_FD, (uint32_t)sockets[i]);
+		nest_end(request, item);
+	}
+	nest_end(request, list);
+}
+
+/* Sends it and waits for the answer.  Returns 0 or an errno. */
+static int
+ask(const struct nbd_driver *driver, const struct request *request, struct answer *answer)
+{
+	struct nl_cb *callbacks;
+	int r;
 
 	*answer = (struct answer){.index = -1};
-	g_assert(callbacks);
+	if (request->err)
+		return request->err;
+	callbacks = nl_cb_alloc(NL_CB_DEFAULT);
+	if (!callbacks)
+		return ENOMEM;
 	nl_cb_err(callbacks, NL_CB_CUSTOM, take_error, answer);
 	nl_cb_set(callbacks, NL_CB_ACK, NL_CB_CUSTOM, take_acknowledgement, answer);
 	nl_cb_set(callbacks, NL_CB_VALID, NL_CB_CUSTOM, take_reply, answer);
+	r = nl_send_auto(driver->socket, request->message);
 	while (r >= 0 && !answer->complete)
 		r = nl_recvmsgs(driver->socket, callbacks);
 	nl_cb_put(callbacks);
 	return answer->complete ? answer->err : EPROTO;
-}
-
-static struct nl_msg *
-message_new(const struct nbd_driver *driver, uint8_t command)
-{
-	struct nl_msg *message = nlmsg_alloc();
-
-	/* As of all small allocations: GLib's own end the program, too. */
-	g_assert(message);
-	g_assert(genlmsg_put(message, NL_AUTO_PORT, NL_AUTO_SEQ, driver->family, 0, 0, command, NBD_GENL_VERSION));
-	return message;
-}
-
-/* A page holds hundreds of sockets. */
-static void
-put_sockets(struct nl_msg *message, const int *sockets, unsigned int count)
-{
-	struct nlattr *list = nla_nest_start(message, NBD_ATTR_SOCKETS);
-
-	for (unsigned int i = 0; list && i < count; i++) {
-		struct nlattr *item = nla_nest_start(message, NBD_SOCK_ITEM);
-
-		g_assert(item && nla_put_u32(message, NBD_SOCK_FD, (uint32_t)sockets[i]) == 0);
-		nla_nest_end(message, item);
-	}
-	g_assert(list);
-	nla_nest_end(message, list);
-}
-
-static void
-put_u64(struct nl_msg *message, int attribute, uint64_t value)
-{
-	g_assert(nla_put_u64(message, attribute, value) == 0);
-}
-
-static void
-put_backend(struct nl_msg *message, const char *backend)
-{
-	if (backend)
-		g_assert(nla_put_string(message, NBD_ATTR_BACKEND_IDENTIFIER, backend) == 0);
 }
 
 static bool
@@ -203,30 +245,30 @@ backend_is_shown(unsigned int index)
 	return access(path, F_OK) == 0;
 }
 
-static struct nl_msg *
-connect_message(const struct nbd_driver *driver, const struct nbd_driver_attachment *attachment)
+static struct request
+connect_request(const struct nbd_driver *driver, const struct nbd_driver_attachment *attachment)
 {
-	struct nl_msg *message = message_new(driver, NBD_CMD_CONNECT);
+	struct request request = request_begin(driver, NBD_CMD_CONNECT);
 
 	if (attachment->index != NBD_DRIVER_ANY)
-		g_assert(nla_put_u32(message, NBD_ATTR_INDEX, (uint32_t)attachment->index) == 0);
-	put_u64(message, NBD_ATTR_SIZE_BYTES, attachment->size);
-	put_u64(message, NBD_ATTR_BLOCK_SIZE_BYTES, attachment->block_size);
-	put_u64(message, NBD_ATTR_SERVER_FLAGS, attachment->flags);
-	put_u64(message, NBD_ATTR_TIMEOUT, attachment->timeout);
-	put_u64(message, NBD_ATTR_DEAD_CONN_TIMEOUT, attachment->dead_timeout);
-	put_sockets(message, attachment->sockets, attachment->socket_count);
-	put_backend(message, attachment->backend);
-	return message;
+		put_u32(&request, NBD_ATTR_INDEX, (uint32_t)attachment->index);
+	put_u64(&request, NBD_ATTR_SIZE_BYTES, attachment->size);
+	put_u64(&request, NBD_ATTR_BLOCK_SIZE_BYTES, attachment->block_size);
+	put_u64(&request, NBD_ATTR_SERVER_FLAGS, attachment->flags);
+	put_u64(&request, NBD_ATTR_TIMEOUT, attachment->timeout);
+	put_u64(&request, NBD_ATTR_DEAD_CONN_TIMEOUT, attachment->dead_timeout);
+	put_sockets(&request, attachment->sockets, attachment->socket_count);
+	put_backend(&request, attachment->backend);
+	return request;
 }
 
 bool
 nbd_driver_connect(struct nbd_driver *driver, const struct nbd_driver_attachment *attachment, unsigned int *index,
 		   GError **error)
 {
-	struct nl_msg *MESSAGE_CLEANUP message = connect_message(driver, attachment);
+	struct request REQUEST_CLEANUP request = connect_request(driver, attachment);
 	struct answer answer;
-	int err = ask(driver, message, &answer);
+	int err = ask(driver, &request, &answer);
 
 	if (err == EPERM)
 		return failure(error, err, "the kernel allows nobody here to attach block devices: it needs the capability "
@@ -244,12 +286,12 @@ nbd_driver_connect(struct nbd_driver *driver, const struct nbd_driver_attachment
 bool
 nbd_driver_disconnect(struct nbd_driver *driver, unsigned int index, GError **error)
 {
-	struct nl_msg *MESSAGE_CLEANUP message = message_new(driver, NBD_CMD_DISCONNECT);
+	struct request REQUEST_CLEANUP request = request_begin(driver, NBD_CMD_DISCONNECT);
 	struct answer answer;
 	int err;
 
-	g_assert(nla_put_u32(message, NBD_ATTR_INDEX, index) == 0);
-	err = ask(driver, message, &answer);
+	put_u32(&request, NBD_ATTR_INDEX, index);
+	err = ask(driver, &request, &answer);
 	if (err)
 		return failure(error, err, "the kernel doesn't detach /dev/nbd%u: %s", index, g_strerror(err));
 	return true;
@@ -258,21 +300,21 @@ nbd_driver_disconnect(struct nbd_driver *driver, unsigned int index, GError **er
 bool
 nbd_driver_change(struct nbd_driver *driver, unsigned int index, const struct nbd_driver_change *change, GError **error)
 {
-	struct nl_msg *MESSAGE_CLEANUP message = message_new(driver, NBD_CMD_RECONFIGURE);
+	struct request REQUEST_CLEANUP request = request_begin(driver, NBD_CMD_RECONFIGURE);
 	struct answer answer;
 	int err;
 
-	g_assert(nla_put_u32(message, NBD_ATTR_INDEX, index) == 0);
-	put_backend(message, change->backend);
+	put_u32(&request, NBD_ATTR_INDEX, index);
+	put_backend(&request, change->backend);
 	if (change->size)
-		put_u64(message, NBD_ATTR_SIZE_BYTES, *change->size);
+		put_u64(&request, NBD_ATTR_SIZE_BYTES, *change->size);
 	if (change->timeout)
-		put_u64(message, NBD_ATTR_TIMEOUT, *change->timeout);
+		put_u64(&request, NBD_ATTR_TIMEOUT, *change->timeout);
 	if (change->end_on_close)
-		put_u64(message, NBD_ATTR_CLIENT_FLAGS, NBD_CFLAG_DISCONNECT_ON_CLOSE);
+		put_u64(&request, NBD_ATTR_CLIENT_FLAGS, NBD_CFLAG_DISCONNECT_ON_CLOSE);
 	if (change->socket)
-		put_sockets(message, change->socket, 1);
-	err = ask(driver, message, &answer);
+		put_sockets(&request, change->socket, 1);
+	err = ask(driver, &request, &answer);
 	if (err)
 		return failure(error, err, "the kernel doesn't change /dev/nbd%u: %s", index, g_strerror(err));
 	return true;

@@ -17,23 +17,23 @@ partition=${device}p1
 quietly mkfs.ext4 -q "$partition"
 
 mount_at "$dir/mounted" "$partition"
-nbdloop_refuses "$device is in use: .*mounted at .*/mounted" detach "$device"
+nbdloop_refuses "$device is in use: .*${device}p1 is mounted on .*/mounted" detach "$device"
 nbdloop_refuses "$device is in use" detach --all
 quietly touch "$dir/mounted/works-on"
 unmount "$dir/mounted"
 
 quietly mkswap "${device}p2"
 swapon "${device}p2"
-nbdloop_refuses "$device is in use: .*swap" detach "$device"
+nbdloop_refuses "$device is in use: .*${device}p2 is swap space" detach "$device"
 swapoff "${device}p2"
 
 modprobe dm-mod
 make_mapped upper "0 1000 linear ${device}p2 0"
-nbdloop_refuses "$device is in use: .*dm-0" detach "$device"
+nbdloop_refuses "$device is in use: .*mapper/upper is made of ${device}p2" detach "$device"
 dmsetup remove upper
 
 exec 8<"$device"
-nbdloop_refuses "$device is in use: .*$$" detach "$device"
+nbdloop_refuses "$device is in use: .*process $$ \\(bash\\) has $device open" detach "$device"
 exec 8<&-
 
 # Not synced.
