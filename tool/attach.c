@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static const struct verb_usage usage = {
 	.synopsis = "[OPTION]... IMAGE|URI [DEVICE]",
@@ -24,19 +23,6 @@ static const struct verb_usage usage = {
 	.least = 1,
 	.most = 2,
 };
-
-static bool
-find_image(const char *image, char **place, GError **error)
-{
-	struct stat st;
-
-	*place = realpath(image, NULL);
-	if (!*place || stat(*place, &st) < 0)
-		return failure(error, errno, "%s: %s", image, g_strerror(errno));
-	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
-		return failure(error, EINVAL, "%s is neither a file nor a block device", image);
-	return true;
-}
 
 /* Prints what is asked for: a name that the user doesn't know yet, or --show. */
 static void
@@ -80,18 +66,15 @@ make_plan(const struct attach_options *options, const char *image, const char *d
 {
 	g_autofree char *name = device ? device_name(device, error) : NULL;
 	bool remote = connection_is_uri(image);
-	char *place = NULL;
+	char *place;
 
 	if (device && !name)
 		return false;
 	if (device && options->find)
 		return failure(error, EINVAL, "--find is for when no device is named; leave out one of both");
-	if (remote)
-		place = g_strdup(image);
-	else if (!find_image(image, &place, error)) {
-		g_free(place);
+	place = remote ? g_strdup(image) : source_find_image(image, error);
+	if (!place)
 		return false;
-	}
 	if (!attach_options_plan(options, place, remote, plan, error))
 		return false;
 	plan->attachment.index = name ? (int)g_ascii_strtoull(name + strlen("nbd"), NULL, 10) : NBD_DRIVER_ANY;

@@ -128,7 +128,7 @@ attach(struct attachment *attachment, const struct source *source, GError **erro
 		sockets[i] = source->connections[i].fd;
 	wanted.size -= wanted.size % wanted.block_size;
 	if (wanted.size == 0)
-		return failure(error, EINVAL, "%s is too small: a device has at least one block, of %u bytes", source->plan->place,
+		return failure(error, EINVAL, "%s is too small: a device has at least one block, of %u bytes", source->place,
 			       wanted.block_size);
 	if (!connect_device(attachment, &wanted, error))
 		return false;
@@ -207,7 +207,7 @@ attachment_hand_over(struct attachment *attachment, const struct source *source,
 			continue;
 		if (connection->size < attachment->size)
 			log_warning("/dev/%s: %s has become smaller; what is behind its end now can't be read any more",
-				    attachment->name, source->plan->place);
+				    attachment->name, source->place);
 		if (!hand_over_one(attachment, connection->fd, error))
 			return false;
 	}

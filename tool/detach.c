@@ -7,6 +7,7 @@
 #include "tool/device_users.h"
 #include "tool/failure.h"
 #include "tool/guard.h"
+#include "tool/guard_link.h"
 #include "tool/nbd_driver.h"
 #include "tool/server_link.h"
 #include "tool/verb.h"
@@ -220,6 +221,7 @@ end_when_closed(struct nbd_driver *driver, const struct device *device, GError *
 static bool
 end_now(struct nbd_driver *driver, const struct device *device, int fd, GError **error)
 {
+	g_autofree char *control = server_link_path(device->backend);
 	struct processes processes;
 	bool flushed = flush(device, fd, error);
 
@@ -235,6 +237,8 @@ end_now(struct nbd_driver *driver, const struct device *device, int fd, GError *
 	if (!processes_wait(&processes))
 		return failure(error, ETIMEDOUT, "/dev/%s is detached, but its server hasn't ended after a minute: its disk may hang",
 			       device->name);
+	if (control)
+		guard_link_forget(control);
 	return flushed;
 }
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/guard.h"
 
+#include "tool/device.h"
 #include "tool/failure.h"
+#include "tool/guard_link.h"
 #include "tool/server_link.h"
 
 #include "common/cleanup.h"
@@ -9,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,8 +34,8 @@ enum {
 struct guard {
 	struct attachment attachment;
 	struct source source;
-	int signals;     /* signalfd */
-	bool replacing;  /* the end of the server is wanted */
+	struct guard_link link;
+	int signals; /* signalfd */
 };
 
 pid_t
@@ -72,6 +75,29 @@ wait_until_gone(const struct guard *guard)
 		g_usleep(RETRY_MS * 1000);
 }
 
+/* What is asked meanwhile is answered, but nothing can be done. */
+static void
+refuse_requests(const struct guard *guard, const GError *why, unsigned int milliseconds)
+{
+	const gint64 end = g_get_monotonic_time() + milliseconds * 1000;
+	struct pollfd ready = {.fd = guard->link.path ? guard->link.fd : -1, .events = POLLIN};
+	gint64 left;
+
+	while ((left = end - g_get_monotonic_time()) > 0) {
+		g_autofree char *request = NULL;
+		g_autoptr(GError) error = NULL;
+		int peer;
+
+		poll(&ready, 1, (int)(left / 1000) + 1);
+		request = ready.revents ? guard_link_take(&guard->link, &peer) : NULL;
+		if (!request)
+			continue;
+		failure(&error, EAGAIN, "/dev/%s has no server just now, and it is being tried further: %s", guard->attachment.name,
+			why->message);
+		guard_link_answer(peer, error);
+	}
+}
+
 /* Goes on until the device works again or is detached. */
 static void
 restore_patiently(struct guard *guard)
@@ -95,54 +121,132 @@ restore_patiently(struct guard *guard)
 			log_error("%s: %s; trying again", guard->attachment.name, error->message);
 		g_free(said);
 		said = g_strdup(error->message);
-		g_usleep(pause * 1000);
+		refuse_requests(guard, error, pause);
 		pause = MIN(2 * pause, RETRY_MOST_MS);
 	}
+}
+
+/* ---- what is asked */
+
+/* Ends our server, and waits until it has ended. */
+static void
+end_server(struct guard *guard)
+{
+	g_autofree char *why = NULL;
+	bool crashed;
+
+	attachment_prepare_change(&guard->attachment);
+	source_break(&guard->source);
+	while (!source_is_lost(&guard->source, &crashed, &why))
+		g_usleep(GONE_US);
+}
+
+/* What take_request() goes on with after an error. */
+static bool
+replace_server(struct guard *guard, GError **error)
+{
+	g_autoptr(GError) why = NULL;
+
+	log_info("%s: a new server takes over", guard->attachment.name);
+	end_server(guard);
+	return restore(guard, &why) || failure(error, EIO, "/dev/%s has no new server yet, but it is being tried further: %s",
+					       guard->attachment.name, why->message);
+}
+
+/* LOOP_CHANGE_FD's conditions: nobody could tell the difference, but by reading. */
+static bool
+image_fits(const struct guard *guard, const char *image, GError **error)
+{
+	struct device *DEVICE_CLEANUP device = device_read("/sys", guard->attachment.name, error);
+	struct connection facts;
+	uint64_t size;
+
+	if (!device)
+		return false;
+	if (!device->read_only)
+		return failure(error, EINVAL, "/dev/%s can be written to, and only a read-only device can get another image: attach it "
+			       "with --read-only", device->name);
+	if (!source_try_image(&guard->source, image, &facts, error))
+		return false;
+	size = facts.size - facts.size % device->block_size;
+	return size == device->size ||
+	       failure(error, EINVAL, "%s would make a device of %" PRIu64 " bytes, and /dev/%s has %" PRIu64 ": only an image of "
+		       "the same size can take the place of another", image, size, device->name, device->size);
+}
+
+static bool
+change_image(struct guard *guard, const char *image, GError **error)
+{
+	g_autofree char *before = g_strdup(guard->source.place);
+
+	if (!image_fits(guard, image, error))
+		return false;
+	log_info("%s: %s takes the place of %s", guard->attachment.name, image, before);
+	end_server(guard);
+	source_set_image(&guard->source, image);
+	if (restore(guard, error))
+		return true;
+	/* It was fine a moment ago; the device needs one that works. */
+	source_set_image(&guard->source, before);
+	return false;
+}
+
+static void
+carry_out(struct guard *guard, const char *request, GError **error)
+{
+	const char *image = g_str_has_prefix(request, "image ") ? request + strlen("image ") : NULL;
+
+	if (g_str_equal(request, "direct-io on"))
+		guard->source.direct_io = "on";
+	else if (g_str_equal(request, "direct-io off"))
+		guard->source.direct_io = "off";
+	else if (g_str_equal(request, "replace"))
+		replace_server(guard, error);
+	else if (image)
+		change_image(guard, image, error);
+	else
+		failure(error, EINVAL, "/dev/%s: its guard knows no request \"%s\": it is another version of nbdloop",
+			guard->attachment.name, request);
+}
+
+static void
+take_request(struct guard *guard)
+{
+	g_autoptr(GError) error = NULL;
+	g_autofree char *request;
+	int peer;
+
+	request = guard_link_take(&guard->link, &peer);
+	if (!request)
+		return;
+	carry_out(guard, request, &error);
+	guard_link_answer(peer, error);
+	if (guard->source.server.pid == 0)
+		restore_patiently(guard);
+}
+
+static void
+take_signal(const struct guard *guard)
+{
+	struct signalfd_siginfo signal;
+
+	if (read(guard->signals, &signal, sizeof(signal)) == sizeof(signal) && signal.ssi_signo != SIGCHLD &&
+	    signal.ssi_signo != SIGPIPE)
+		log_warning("%s is still attached: to end it, nbdloop detach /dev/%s", guard->attachment.name, guard->attachment.name);
 }
 
 /* ---- watching */
 
 static void
-replace_server(struct guard *guard)
-{
-	log_info("%s: a new server takes over", guard->attachment.name);
-	guard->replacing = true;
-	attachment_prepare_change(&guard->attachment);
-	source_break(&guard->source);
-}
-
-static void
-take_signal(struct guard *guard)
-{
-	struct signalfd_siginfo signal;
-
-	if (read(guard->signals, &signal, sizeof(signal)) != sizeof(signal))
-		return;
-	switch (signal.ssi_signo) {
-	case SIGHUP:
-		replace_server(guard);
-		break;
-	case SIGUSR1:
-		guard->source.direct_io = signal.ssi_int ? "on" : "off";
-		break;
-	case SIGTERM:
-	case SIGINT:
-		log_warning("%s is still attached: to end it, nbdloop detach /dev/%s", guard->attachment.name, guard->attachment.name);
-		break;
-	default:
-		break;
-	}
-}
-
-static void
 wait_for_news(struct guard *guard)
 {
 	const struct source *source = &guard->source;
-	unsigned int count = 2;
-	g_autofree struct pollfd *fds = g_new0(struct pollfd, 2 + source->plan->connections);
+	unsigned int count = 3;
+	g_autofree struct pollfd *fds = g_new0(struct pollfd, count + source->plan->connections);
 
 	fds[0] = (struct pollfd){.fd = guard->signals, .events = POLLIN};
 	fds[1] = (struct pollfd){.fd = source->server.output, .events = POLLIN};
+	fds[2] = (struct pollfd){.fd = guard->link.path ? guard->link.fd : -1, .events = POLLIN};
 	/* That our own server's connections end is told by its end. */
 	for (unsigned int i = 0; source->plan->remote && i < source->plan->connections; i++)
 		fds[count++] = (struct pollfd){.fd = source->connections[i].fd, .events = POLLRDHUP};
@@ -150,6 +254,8 @@ wait_for_news(struct guard *guard)
 	if (fds[0].revents)
 		take_signal(guard);
 	source_listen(&guard->source);
+	if (fds[2].revents)
+		take_request(guard);
 }
 
 static void
@@ -163,11 +269,10 @@ watch(struct guard *guard)
 		if (!source_is_lost(&guard->source, &crashed, &why))
 			continue;
 		/* When a device is detached, its connections end a moment before the kernel lets go. */
-		for (unsigned int i = 0; !crashed && !guard->replacing && i < GONE_TRIES && attachment_is_there(&guard->attachment); i++)
+		for (unsigned int i = 0; !crashed && i < GONE_TRIES && attachment_is_there(&guard->attachment); i++)
 			g_usleep(GONE_US);
-		if (attachment_is_there(&guard->attachment) && !guard->replacing)
+		if (attachment_is_there(&guard->attachment))
 			log_error("%s: %s; it is started again", guard->attachment.name, why);
-		guard->replacing = false;
 		restore_patiently(guard);
 	}
 }
@@ -225,11 +330,13 @@ was_interrupted(void)
 static bool
 begin(struct guard *guard, GError **error)
 {
-	static const int all[] = {SIGCHLD, SIGUSR1, SIGPIPE, SIGHUP, SIGTERM, SIGINT};
+	static const int all[] = {SIGCHLD, SIGPIPE, SIGHUP, SIGTERM, SIGINT};
 	sigset_t set;
 
 	if (g_mkdir_with_parents(GUARD_DIRECTORY, 0700) < 0)
 		return failure(error, errno, "the directory %s can't be made: %s", GUARD_DIRECTORY, g_strerror(errno));
+	if (guard->source.control && !guard_link_listen(&guard->link, guard->source.control, error))
+		return false;
 	if (!source_open(&guard->source, error))
 		return false;
 	/* From here on there is something to put away. */
@@ -262,7 +369,7 @@ static int
 run(const struct guard_plan *plan)
 {
 	char *control = plan->source.remote ? NULL : g_strdup_printf(GUARD_DIRECTORY "/%d.sock", (int)getpid());
-	struct guard guard = {.signals = -1};
+	struct guard guard = {.link.fd = -1, .signals = -1};
 	g_autoptr(GError) error = NULL;
 	bool attached;
 
@@ -279,6 +386,7 @@ run(const struct guard_plan *plan)
 		watch(&guard);
 	else
 		attachment_undo(&guard.attachment);
+	guard_link_close(&guard.link);
 	source_fini(&guard.source);
 	attachment_fini(&guard.attachment);
 	return attached ? EXIT_SUCCESS : EXIT_FAILURE;
@@ -288,7 +396,7 @@ run(const struct guard_plan *plan)
 static void
 become_guard(int report)
 {
-	static const int early[] = {SIGCHLD, SIGUSR1, SIGPIPE};
+	static const int early[] = {SIGCHLD, SIGPIPE};
 	sigset_t set;
 
 	if (report != REPORT_FD)

@@ -3,9 +3,8 @@
  * The process in the background that an attached device has: it attaches the device, starts its server again when that
  * dies, and ends when the device is detached.  It keeps nothing that isn't the kernel's or the server's to tell.
  *
- * Signals are how the other verbs talk to it: SIGHUP has it start a new server in place of the present one; SIGUSR1,
- * sent by sigqueue() with the value 0 or 1, tells that direct I/O was switched off or on, so that the next server begins
- * like that.  It ignores SIGTERM and SIGINT: the device that depends on it can't be seen by who sends them.
+ * The other verbs talk to it by tool/guard_link.h.  It ignores SIGTERM and SIGINT: the device that depends on it can't be
+ * seen by who sends them.
  */
 #ifndef TOOL_GUARD_H
 #define TOOL_GUARD_H

@@ -16,6 +16,7 @@ static const struct verb {
 	const char *help;
 } verbs[] = {
 	{"attach", verb_attach, "make a block device of an image or an NBD export"},
+	{"change", verb_change, "give a read-only device another image of the same size"},
 	{"detach", verb_detach, "end a block device, when all was written"},
 	{"list", verb_list, "list attached devices"},
 	{"replace-server", verb_replace_server, "let a new server process take over, without an I/O error"},

@@ -3,6 +3,7 @@
 
 #include "tool/connection.h"
 #include "tool/failure.h"
+#include "tool/guard_link.h"
 #include "tool/server_link.h"
 
 #include <errno.h>
@@ -45,18 +46,36 @@ our_device_find_served(struct our_device *ours, const char *text, GError **error
 }
 
 JsonObject *
-our_device_ask_export(const struct our_device *ours, const char *request, GError **error)
+our_device_export(const struct our_device *ours, GError **error)
 {
-	JsonObject *answer = server_link_ask(ours->control, request, error);
-	JsonArray *exports;
-	JsonObject *export;
+	g_autoptr(JsonObject) status = server_link_ask(ours->control, "status", error);
+	JsonArray *exports = status ? json_object_get_array_member(status, "exports") : NULL;
 
-	if (!answer || !json_object_has_member(answer, "exports"))
-		return answer;
-	exports = json_object_get_array_member(answer, "exports");
-	export = json_array_get_length(exports) > 0 ? json_object_ref(json_array_get_object_element(exports, 0)) : NULL;
-	json_object_unref(answer);
-	if (!export)
+	if (!status)
+		return NULL;
+	if (!exports || json_array_get_length(exports) == 0) {
 		failure(error, EPROTO, "the server of /dev/%s serves nothing", ours->device->name);
-	return export;
+		return NULL;
+	}
+	return json_object_ref(json_array_get_object_element(exports, 0));
+}
+
+JsonObject *
+our_device_change_export(const struct our_device *ours, const char *request, GError **error)
+{
+	return server_link_change(ours->control, request, error);
+}
+
+bool
+our_device_ask_guard(const struct our_device *ours, const char *request, GError **error)
+{
+	g_autoptr(GError) why = NULL;
+
+	if (guard_link_ask(ours->control, request, &why))
+		return true;
+	if (failure_is(why, ECONNREFUSED))
+		return failure(error, ECONNREFUSED, "/dev/%s has nobody any more who would start a server for it; detach it and attach "
+			       "it again", ours->device->name);
+	g_propagate_error(error, g_steal_pointer(&why));
+	return false;
 }

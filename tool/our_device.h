@@ -26,8 +26,16 @@ our_device_fini(struct our_device *ours);
 bool
 our_device_find_served(struct our_device *ours, const char *text, GError **error);
 
-/* The only export of its server as `request` ("status", "resize", ...) answers; NULL with an error.  Caller unrefs. */
+/* The only export of its server as the status tells it; NULL with an error.  Caller unrefs. */
 JsonObject *
-our_device_ask_export(const struct our_device *ours, const char *request, GError **error);
+our_device_export(const struct our_device *ours, GError **error);
+
+/* The same as the server tells it after a change ("set direct-io=on", "resize"), which may take its time. */
+JsonObject *
+our_device_change_export(const struct our_device *ours, const char *request, GError **error);
+
+/* A request to its guard (tool/guard_link.h), with an error that names the device. */
+bool
+our_device_ask_guard(const struct our_device *ours, const char *request, GError **error);
 
 #endif

@@ -41,7 +41,7 @@ ask_remote(const char *uri, uint64_t *size, GError **error)
 static bool
 ask_server(const struct our_device *ours, uint64_t *size, GError **error)
 {
-	g_autoptr(JsonObject) export = our_device_ask_export(ours, "resize", error);
+	g_autoptr(JsonObject) export = our_device_change_export(ours, "resize", error);
 
 	if (!export)
 		return false;

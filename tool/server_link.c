@@ -38,7 +38,7 @@ server_link_path(const char *backend)
 struct link {
 	const char *path;
 	int fd;
-	gint64 deadline; /* g_get_monotonic_time() */
+	gint64 deadline; /* g_get_monotonic_time(); G_MAXINT64: none */
 };
 
 static bool
@@ -88,7 +88,7 @@ link_receive(const struct link *link, char *buffer, size_t size)
 	do {
 		gint64 left = link->deadline - g_get_monotonic_time();
 
-		r = left <= 0 ? 0 : poll(&ready, 1, (int)(left / 1000) + 1);
+		r = left <= 0 ? 0 : poll(&ready, 1, link->deadline == G_MAXINT64 ? -1 : (int)(left / 1000) + 1);
 	} while (r < 0 && errno == EINTR);
 	if (r <= 0)
 		return r == 0 ? -ETIMEDOUT : -errno;
@@ -125,10 +125,10 @@ link_ask(struct link *link, const char *request, GString *answer, GError **error
 	return done;
 }
 
-JsonObject *
-server_link_ask(const char *control_path, const char *request, GError **error)
+static JsonObject *
+ask(const char *control_path, const char *request, gint64 deadline, GError **error)
 {
-	struct link link = {control_path, -1, g_get_monotonic_time() + PATIENCE_SECONDS * G_USEC_PER_SEC};
+	struct link link = {control_path, -1, deadline};
 	g_autoptr(GString) answer = g_string_new(NULL);
 	g_autoptr(JsonNode) root = NULL;
 	JsonObject *object;
@@ -146,4 +146,16 @@ server_link_ask(const char *control_path, const char *request, GError **error)
 		return NULL;
 	}
 	return json_object_ref(object);
+}
+
+JsonObject *
+server_link_ask(const char *control_path, const char *request, GError **error)
+{
+	return ask(control_path, request, g_get_monotonic_time() + PATIENCE_SECONDS * G_USEC_PER_SEC, error);
+}
+
+JsonObject *
+server_link_change(const char *control_path, const char *request, GError **error)
+{
+	return ask(control_path, request, G_MAXINT64, error);
 }

@@ -24,4 +24,11 @@ server_link_path(const char *backend);
 JsonObject *
 server_link_ask(const char *control_path, const char *request, GError **error);
 
+/*
+ * The same for a request that changes something, without a limit while the server lives: what is in the page cache may have to be
+ * written before direct I/O is on, and a slow disk takes its time.  EPIPE: the server has ended meanwhile.
+ */
+JsonObject *
+server_link_change(const char *control_path, const char *request, GError **error);
+
 #endif

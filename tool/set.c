@@ -3,14 +3,12 @@
  * nbdloop set: changes of an attached device's server.
  */
 #include "tool/failure.h"
-#include "tool/guard.h"
 #include "tool/our_device.h"
 #include "tool/verb.h"
 
 #include "common/log.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 
 enum {
@@ -51,23 +49,27 @@ static const struct verb_usage usage = {
 static void
 tell_guard(const struct our_device *ours, bool on)
 {
-	pid_t guard = guard_of(ours->control);
+	g_autoptr(GError) why = NULL;
 
-	if (guard <= 0 || sigqueue(guard, SIGUSR1, (union sigval){.sival_int = on}) < 0)
-		log_warning("/dev/%s has nobody any more who would start its server again", ours->device->name);
+	if (!our_device_ask_guard(ours, on ? "direct-io on" : "direct-io off", &why))
+		log_warning("the next server won't know it: %s", why->message);
 }
 
 static bool
 set_direct_io(const struct our_device *ours, bool wanted, GError **error)
 {
-	g_autoptr(JsonObject) changed = our_device_ask_export(ours, wanted ? "set direct-io=on" : "set direct-io=off", error);
-	g_autoptr(JsonObject) now = changed ? our_device_ask_export(ours, "status", error) : NULL;
+	g_autoptr(JsonObject) changed = our_device_change_export(ours, wanted ? "set direct-io=on" : "set direct-io=off", error);
+	g_autoptr(JsonObject) now = NULL;
 	bool on;
 
+	if (!changed)
+		return false;
+	tell_guard(ours, json_object_get_boolean_member(changed, "direct_io"));
+	/* What is in force: a server that has died since was started again as it had begun. */
+	now = our_device_export(ours, error);
 	if (!now)
 		return false;
 	on = json_object_get_boolean_member(now, "direct_io");
-	tell_guard(ours, on);
 	printf("/dev/%s: direct I/O %s\n", ours->device->name, on ? "on" : "off");
 	return on == wanted || failure(error, EIO, "/dev/%s: direct I/O is %s all the same", ours->device->name, on ? "on" : "off");
 }

@@ -8,8 +8,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,11 +20,29 @@ enum {
 	END_PATIENCE_MS = 5000,
 };
 
+char *
+source_find_image(const char *image, GError **error)
+{
+	g_autofree char *place = realpath(image, NULL);
+	struct stat st;
+
+	if (!place || stat(place, &st) < 0) {
+		failure(error, errno, "%s: %s", image, g_strerror(errno));
+		return NULL;
+	}
+	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)) {
+		failure(error, EINVAL, "%s is neither a file nor a block device", image);
+		return NULL;
+	}
+	return g_steal_pointer(&place);
+}
+
 void
 source_init(struct source *source, const struct source_plan *plan, char *control)
 {
 	*source = (struct source){
 		.plan = plan,
+		.place = g_strdup(plan->place),
 		.direct_io = plan->direct_io,
 		.control = control,
 		.connections = g_new0(struct connection, plan->connections),
@@ -78,12 +98,15 @@ server_arguments(const struct source *source)
 	GPtrArray *arguments = g_ptr_array_new_with_free_func(g_free);
 
 	g_ptr_array_add(arguments, server_process_program());
-	g_ptr_array_add(arguments, g_strconcat("--control=", source->control, NULL));
+	if (source->control)
+		g_ptr_array_add(arguments, g_strconcat("--control=", source->control, NULL));
 	g_ptr_array_add(arguments, g_strconcat("--direct-io=", source->direct_io, NULL));
 	for (guint i = 0; i < source->plan->server_options->len; i++)
 		g_ptr_array_add(arguments, g_strdup(g_ptr_array_index(source->plan->server_options, i)));
+	if (source->read_only)
+		g_ptr_array_add(arguments, g_strdup("--read-only"));
 	g_ptr_array_add(arguments, g_strdup("--"));
-	g_ptr_array_add(arguments, g_strdup(source->plan->place));
+	g_ptr_array_add(arguments, g_strdup(source->place));
 	return arguments;
 }
 
@@ -175,12 +198,12 @@ open_remote(struct source *source, GError **error)
 
 		if (connection->fd >= 0)
 			continue;
-		if (!connection_to_uri(connection, source->plan->place, error))
+		if (!connection_to_uri(connection, source->place, error))
 			return false;
 		if (source->plan->connections > 1 && !(connection->flags & FLAG_MULTI_CONN)) {
 			close_connection(connection);
 			return failure(error, EOPNOTSUPP, "%s: the server doesn't allow several connections (multi-conn): leave out "
-				       "--connections", source->plan->place);
+				       "--connections", source->place);
 		}
 	}
 	return true;
@@ -190,6 +213,32 @@ bool
 source_open(struct source *source, GError **error)
 {
 	return source->plan->remote ? open_remote(source, error) : open_server(source, error);
+}
+
+/* ---- another image */
+
+bool
+source_try_image(const struct source *source, const char *image, struct connection *facts, GError **error)
+{
+	struct source trial;
+	bool opened;
+
+	source_init(&trial, source->plan, NULL);
+	trial.direct_io = source->direct_io;
+	source_set_image(&trial, image);
+	opened = source_open(&trial, error);
+	*facts = trial.connections[0];
+	facts->fd = -1;
+	source_fini(&trial);
+	return opened;
+}
+
+void
+source_set_image(struct source *source, const char *image)
+{
+	g_free(source->place);
+	source->place = g_strdup(image);
+	source->read_only = true;
 }
 
 /* ---- its end */
@@ -227,7 +276,7 @@ remote_is_lost(struct source *source, bool *crashed, char **why)
 	}
 	*crashed = false;
 	if (lost > 0)
-		*why = g_strdup_printf("%u of %u connections to %s ended", lost, source->plan->connections, source->plan->place);
+		*why = g_strdup_printf("%u of %u connections to %s ended", lost, source->plan->connections, source->place);
 	return lost > 0;
 }
 
@@ -275,4 +324,5 @@ source_fini(struct source *source)
 	end_server(source);
 	g_free(source->connections);
 	g_free(source->control);
+	g_free(source->place);
 }

@@ -22,12 +22,18 @@ struct source_plan {
 
 struct source {
 	const struct source_plan *plan;
-	const char *direct_io;          /* as the plan, until it is set */
+	char *place;                    /* as the plan, until it is changed */
+	const char *direct_io;          /* the same */
+	bool read_only;                 /* whatever the plan's options say */
 	char *control;                  /* path of the server's control socket; NULL if remote */
 	struct server_process server;   /* if not remote */
 	struct connection *connections; /* as many as planned; .fd -1: lost */
 	GString *refusal;               /* what the server has told as an error while it started; NULL: it runs */
 };
+
+/* The absolute path of an image as somebody named it: a file or a block device.  Caller frees; NULL with an error. */
+char *
+source_find_image(const char *image, GError **error);
 
 /* `control` is taken over. */
 void
@@ -37,6 +43,17 @@ source_init(struct source *source, const struct source_plan *plan, char *control
  * of it is left running. */
 bool
 source_open(struct source *source, GError **error);
+
+/*
+ * Tries another image in place of the present one, which goes on being served: starts a server for it, with the same options but
+ * read-only, ends it, and tells in *facts what it has told (without a socket).  Errors are in the server's own words.
+ */
+bool
+source_try_image(const struct source *source, const char *image, struct connection *facts, GError **error);
+
+/* From the next server on it is this image, read-only. */
+void
+source_set_image(struct source *source, const char *image);
 
 /* Passes what our server has said on to the log. */
 void

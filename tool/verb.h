@@ -13,6 +13,8 @@
 int
 verb_attach(int argc, char **argv);
 int
+verb_change(int argc, char **argv);
+int
 verb_detach(int argc, char **argv);
 int
 verb_list(int argc, char **argv);

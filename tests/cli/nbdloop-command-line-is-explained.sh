@@ -20,7 +20,7 @@ refuses() # REGEX ARGUMENT...
 }
 
 verbs=$(nbdloop --help | sed -n 's/^    \([a-z][a-z-]*\)  .*/\1/p')
-expect_equal "verbs" "attach detach list replace-server resize set status" "$(echo $verbs)"
+expect_equal "verbs" "attach change detach list replace-server resize set status" "$(echo $verbs)"
 expect_equal "version" "nbdloop $(sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' "$top_builddir/config.h")" "$(nbdloop --version)"
 
 # --help lists the options, and each is known; what isn't listed is not.
@@ -67,6 +67,10 @@ refuses '--offset is for images' attach -o 512 nbd://localhost
 refuses 'which device is to be detached' detach
 refuses '--all is for all devices' detach --all nbd0
 refuses 'something is missing' resize
+refuses 'something is missing: nbdloop change DEVICE IMAGE' change nbd0
+refuses '"three" is one word too many: nbdloop change' change nbd0 "$image" three
+refuses '/dev/loop0 is no device of the nbd driver' change /dev/loop0 "$image"
+[ -e /sys/block/nbd7 ] || refuses 'there is no device /dev/nbd7' change nbd7 "$image"
 refuses 'what is to be set' set nbd0
 refuses 'must be one of' set --direct-io=auto nbd0
 

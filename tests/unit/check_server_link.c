@@ -20,6 +20,12 @@
 
 static GError *error;
 
+/* How long a speaker thinks in the middle of its answer. */
+static useconds_t pause_us = 20000;
+
+/* More than server_link_ask() waits. */
+#define LONG_PAUSE_US 6000000
+
 static void
 assert_error(int err, const char *words)
 {
@@ -46,14 +52,15 @@ speak(void *data)
 	ck_assert_int_gt(read(client, request, sizeof(request)), 0);
 	/* In two parts: it needn't come at once. */
 	ck_assert_int_ge(send(client, speaker->words, 1, MSG_NOSIGNAL), 0);
-	usleep(20000);
-	ck_assert_int_ge(send(client, speaker->words + 1, strlen(speaker->words + 1), MSG_NOSIGNAL), 0);
+	usleep(pause_us);
+	/* Who asked may have lost its patience. */
+	send(client, speaker->words + 1, strlen(speaker->words + 1), MSG_NOSIGNAL);
 	close(client);
 	return NULL;
 }
 
 static JsonObject *
-ask_speaker(const char *words)
+have_speaker_asked(const char *words, JsonObject *(*ask)(const char *path, const char *request, GError **error))
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct speaker speaker = {.words = words};
@@ -64,11 +71,17 @@ ask_speaker(const char *words)
 	ck_assert_int_eq(bind(speaker.fd, (struct sockaddr *)&address, sizeof(address)), 0);
 	ck_assert_int_eq(listen(speaker.fd, 1), 0);
 	ck_assert_int_eq(pthread_create(&speaker.thread, NULL, speak, &speaker), 0);
-	answer = server_link_ask(fixture.path, "status", &error);
+	answer = ask(fixture.path, "status", &error);
 	pthread_join(speaker.thread, NULL);
 	close(speaker.fd);
 	unlink(fixture.path);
 	return answer;
+}
+
+static JsonObject *
+ask_speaker(const char *words)
+{
+	return have_speaker_asked(words, server_link_ask);
 }
 
 /* ---- */
@@ -125,6 +138,32 @@ START_TEST(answer_may_come_in_parts)
 	ck_assert_ptr_nonnull(answer);
 	ck_assert_int_eq(json_object_get_int_member(answer, "pid"), 7);
 	json_object_unref(answer);
+}
+END_TEST
+
+START_TEST(answer_that_takes_too_long_is_an_error)
+{
+	pause_us = LONG_PAUSE_US;
+	ck_assert_ptr_null(ask_speaker("{\"pid\":7}\n"));
+	assert_error(ETIMEDOUT, "it took too long");
+}
+END_TEST
+
+START_TEST(change_may_take_its_time)
+{
+	JsonObject *answer;
+
+	pause_us = LONG_PAUSE_US;
+	answer = have_speaker_asked("{\"pid\":7}\n", server_link_change);
+	ck_assert_msg(answer, "%s", error ? error->message : "");
+	json_object_unref(answer);
+}
+END_TEST
+
+START_TEST(change_ends_with_its_server)
+{
+	ck_assert_ptr_null(have_speaker_asked("{\"pid\":7}", server_link_change));
+	assert_error(EPIPE, "ended before it had answered");
 }
 END_TEST
 
@@ -200,10 +239,14 @@ main(void)
 	tcase_add_test(identifier, path_survives_the_identifier);
 	tcase_add_test(identifier, identifiers_of_others_have_no_path);
 	suite_add_tcase(suite, identifier);
+	tcase_set_timeout(talk, 20); /* two of them wait */
 	tcase_add_checked_fixture(talk, fixture_begin, fixture_end);
 	tcase_add_test(talk, answer_of_a_real_control_socket_comes_back);
 	tcase_add_test(talk, answer_may_be_longer_than_a_socket_holds);
 	tcase_add_test(talk, answer_may_come_in_parts);
+	tcase_add_test(talk, answer_that_takes_too_long_is_an_error);
+	tcase_add_test(talk, change_may_take_its_time);
+	tcase_add_test(talk, change_ends_with_its_server);
 	tcase_add_test(talk, refusal_is_told_in_the_servers_words);
 	tcase_add_test(talk, no_server_is_an_error_that_names_the_socket);
 	tcase_add_test(talk, socket_that_nobody_listens_on_is_an_error);

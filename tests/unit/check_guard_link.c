@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Talking to a device's guard by its socket.
+ */
+#include "tool/guard_link.h"
+
+#include "tests/unit/control_fixture.h"
+
+#include "tool/failure.h"
+
+#include <check.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static GError *error;
+static struct guard_link made;
+
+/* A client in a thread of its own: both ends wait for each other. */
+struct client {
+	pthread_t thread;
+	const char *request;
+	GError *error;
+	bool done;
+};
+
+static void *
+ask(void *data)
+{
+	struct client *client = data;
+
+	client->done = guard_link_ask(fixture.path, client->request, &client->error);
+	return NULL;
+}
+
+static void
+client_start(struct client *client, const char *request)
+{
+	*client = (struct client){.request = request};
+	ck_assert_int_eq(pthread_create(&client->thread, NULL, ask, client), 0);
+}
+
+static void
+client_join(struct client *client)
+{
+	ck_assert_int_eq(pthread_join(client->thread, NULL), 0);
+}
+
+/* Waits for it, 10 seconds at most. */
+static char *
+take(int *peer)
+{
+	char *request = NULL;
+
+	for (unsigned int i = 0; !request && i < 10000; i++) {
+		request = guard_link_take(&made, peer);
+		usleep(1000);
+	}
+	ck_assert_ptr_nonnull(request);
+	return request;
+}
+
+static void
+begin(void)
+{
+	fixture_begin();
+	ck_assert_msg(guard_link_listen(&made, fixture.path, &error), "%s", error ? error->message : "");
+}
+
+static void
+end(void)
+{
+	guard_link_close(&made);
+	fixture_end();
+}
+
+START_TEST(request_and_success_arrive)
+{
+	struct client client;
+	char *request;
+	int peer;
+
+	client_start(&client, "direct-io on");
+	request = take(&peer);
+	ck_assert_str_eq(request, "direct-io on");
+	g_free(request);
+	guard_link_answer(peer, NULL);
+	client_join(&client);
+	ck_assert(client.done);
+	ck_assert_ptr_null(client.error);
+}
+END_TEST
+
+START_TEST(error_arrives_in_the_guards_words)
+{
+	struct client client;
+	int peer;
+
+	client_start(&client, "replace");
+	g_free(take(&peer));
+	failure(&error, EIO, "the disk is on fire");
+	guard_link_answer(peer, error);
+	g_clear_error(&error);
+	client_join(&client);
+	ck_assert(!client.done);
+	ck_assert(failure_is(client.error, EINVAL));
+	ck_assert_str_eq(client.error->message, "the disk is on fire");
+	g_clear_error(&client.error);
+}
+END_TEST
+
+START_TEST(path_of_any_length_arrives)
+{
+	char text[4200] = "image ", *request;
+	struct client client;
+	int peer;
+
+	memset(text + strlen(text), 'x', sizeof(text) - strlen(text) - 1);
+	client_start(&client, text);
+	request = take(&peer);
+	ck_assert_str_eq(request, text);
+	g_free(request);
+	guard_link_answer(peer, NULL);
+	client_join(&client);
+	ck_assert(client.done);
+}
+END_TEST
+
+START_TEST(guard_that_ends_without_an_answer_is_an_error)
+{
+	struct client client;
+	int peer;
+
+	client_start(&client, "replace");
+	g_free(take(&peer));
+	close(peer);
+	client_join(&client);
+	ck_assert(!client.done);
+	ck_assert(failure_is(client.error, EPIPE));
+	g_clear_error(&client.error);
+}
+END_TEST
+
+START_TEST(no_guard_is_an_error_of_its_own)
+{
+	guard_link_close(&made);
+	ck_assert(!guard_link_ask(fixture.path, "replace", &error));
+	ck_assert(failure_is(error, ECONNREFUSED));
+	g_clear_error(&error);
+}
+END_TEST
+
+/* A guard that was killed leaves its file: nobody listens there, and the next with this number takes its place. */
+START_TEST(file_of_a_killed_guard_is_in_nobodys_way)
+{
+	struct guard_link next;
+
+	close(made.fd);
+	ck_assert(!guard_link_ask(fixture.path, "replace", &error));
+	ck_assert_msg(failure_is(error, ECONNREFUSED), "%s", error->message);
+	g_clear_error(&error);
+	ck_assert(guard_link_listen(&next, fixture.path, &error));
+	g_free(made.path);
+	made = next;
+}
+END_TEST
+
+START_TEST(what_a_killed_guard_left_can_be_removed)
+{
+	close(made.fd);
+	ck_assert_int_eq(access(made.path, F_OK), 0);
+	guard_link_forget(fixture.path);
+	ck_assert_int_eq(access(made.path, F_OK), -1);
+	g_free(made.path);
+	made = (struct guard_link){.fd = -1};
+}
+END_TEST
+
+START_TEST(only_the_owner_may_connect)
+{
+	struct stat st;
+
+	ck_assert_int_eq(stat(made.path, &st), 0);
+	ck_assert(S_ISSOCK(st.st_mode));
+	ck_assert_uint_eq(st.st_mode & 07777, 0600);
+}
+END_TEST
+
+START_TEST(nobody_asks_is_no_request)
+{
+	int peer;
+
+	ck_assert_ptr_null(guard_link_take(&made, &peer));
+	guard_link_close(&made);
+	ck_assert_ptr_null(guard_link_take(&made, &peer));
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("guard_link");
+	TCase *asking = tcase_create("asking");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	/* A wrong call of a library's function is a failure, too. */
+	g_log_set_always_fatal(G_LOG_LEVEL_CRITICAL);
+	tcase_add_checked_fixture(asking, begin, end);
+	tcase_add_test(asking, request_and_success_arrive);
+	tcase_add_test(asking, error_arrives_in_the_guards_words);
+	tcase_add_test(asking, path_of_any_length_arrives);
+	tcase_add_test(asking, guard_that_ends_without_an_answer_is_an_error);
+	tcase_add_test(asking, no_guard_is_an_error_of_its_own);
+	tcase_add_test(asking, file_of_a_killed_guard_is_in_nobodys_way);
+	tcase_add_test(asking, what_a_killed_guard_left_can_be_removed);
+	tcase_add_test(asking, only_the_owner_may_connect);
+	tcase_add_test(asking, nobody_asks_is_no_request);
+	suite_add_tcase(suite, asking);
+
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

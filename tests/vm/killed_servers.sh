@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# Killing the server of a device while fio writes and verifies in a file system on it; to be read after nbdloop.sh.
+
+require fio
+tree=$(dirname "$0")/tree.py
+image=$dir/disk.img
+
+start_fio() # DIRECTORY SECONDS
+{
+	spawn fio fio --name=load --directory="$1" --size=24M --rw=randwrite --bsrange=4k-128k --ioengine=libaio --iodepth=8 \
+		--direct=1 --verify=crc32c --verify_backlog=64 --verify_fatal=1 --verify_state_save=0 --fsync=32 \
+		--time_based --runtime="$2" --output="$dir/fio.out"
+}
+
+# fio ends by itself, with all verified.
+end_fio()
+{
+	local pid=${process_pids[fio]}
+	poll_for 60 process_gone "$pid" || fail "fio does not end"
+	end_process fio
+	cat "$dir/fio.out" >>"$dir/fio.log"
+	expect_equal "fio's status" 0 "$end_status"
+	! grep -E 'verify:|fio: .*error|err=[^ ]*[1-9]' "$dir/fio.log" || fail "fio has found an error"
+}
+
+another_server() # PID
+{
+	local now
+	now=$(pgrep -x nbdloopd) && [ "$now" != "$1" ]
+}
+
+kill_the_server()
+{
+	local pid
+	pid=$(pgrep -x nbdloopd)
+	kill -KILL "$pid"
+	wait_until "there is another server than $pid" another_server "$pid"
+}
+
+# So many times, at any moment, also when the next server has just begun.
+kill_servers() # TIMES
+{
+	local i
+	for ((i = 0; i < $1; i++)); do
+		sleep "$((i % 2)).$((RANDOM % 10))"
+		! process_gone "${process_pids[fio]}" || fail "fio has ended after $i of $1 kills"
+		kill_the_server
+	done
+}
+
+survives() # KILLS SECONDS-OF-FIO OPTION...
+{
+	local kills=$1 seconds=$2
+	shift 2
+	mark_kernel_log
+	rm -f "$image"
+	truncate -s 96M "$image"
+	nbdloop_attach "$@" "$image"
+	# Not 5 seconds: what was under way is sent again after this time.
+	[ "$#" -gt 0 ] || echo 1000 >"/sys/block/${device#/dev/}/queue/io_timeout"
+	quietly mkfs.ext4 -q "$device"
+	mount_at "$dir/mounted" "$device"
+	mkdir "$dir/mounted/tree"
+	quietly "$python" "$tree" write "$dir/mounted/tree" 1 60
+	start_fio "$dir/mounted" "$seconds"
+	kill_servers "$kills"
+	end_fio
+	quietly "$python" "$tree" check "$dir/mounted/tree" 1 60
+	unmount "$dir/mounted"
+	nbdloop_detach "$device"
+	expect_nothing_left
+	quietly e2fsck -f -n "$image"
+	! kernel_log | grep -E 'I/O error|EXT4-fs (error|warning)' || fail "the kernel had I/O errors"
+	echo "${*:-one connection}: $kills kills, $SECONDS s"
+}

@@ -1,0 +1,40 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# vm: memory 2G
+# A device with several connections survives that its server is killed while fio writes and verifies; one that is attached to a
+# server elsewhere goes on when that comes back.  Without the guard, the device works on, and can be detached.
+. "$(dirname "$0")/functions.sh"
+. "$(dirname "$0")/nbdloop.sh"
+. "$(dirname "$0")/killed_servers.sh"
+
+survives 3 30 --connections 2 --timeout 4
+
+# Somebody else's server.
+mark_kernel_log
+truncate -s 16M "$dir/remote.img"
+start_nbdloopd "$dir/remote.img"
+nbdloop_attach --timeout 4 "$uri"
+expect_equal "backend" "$uri" "$(cat "/sys/block/${device#/dev/}/backend")"
+dd if=/dev/urandom of="$dir/data" bs=1M count=8 status=none
+dd if="$dir/data" of="$device" bs=64k conv=fsync status=none &
+writer=$!
+sleep 0.5
+kill_server
+sleep 1
+start_nbdloopd "$dir/remote.img"
+wait $writer || fail "writing fails when the remote server was started again"
+quietly cmp -n $((8 << 20)) "$dir/data" "$device"
+nbdloop_detach "$device"
+quietly cmp -n $((8 << 20)) "$dir/data" "$dir/remote.img"
+stop_server
+! kernel_log | grep 'I/O error' || fail "the kernel had I/O errors"
+expect_nothing_left
+
+# Nobody guards it any more.
+nbdloop_attach "$dir/remote.img"
+guard=$(control_of "$device")
+guard=${guard##*/}
+kill -KILL "${guard%.sock}"
+quietly cmp -n $((8 << 20)) "$dir/data" "$device"
+nbdloop_detach "$device"
+expect_nothing_left
