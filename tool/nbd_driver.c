@@ -6,11 +6,13 @@
 #include "common/cleanup.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/nbd-netlink.h>
 #include <linux/nbd.h>
 #include <netlink/genl/ctrl.h>
 #include <netlink/genl/genl.h>
 #include <netlink/netlink.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -78,13 +80,39 @@ find_family(struct nbd_driver *driver)
 }
 
 static bool
+open_socket(struct nbd_driver *driver)
+{
+	if (driver->socket)
+		nl_socket_free(driver->socket);
+	driver->socket = nl_socket_alloc();
+	return driver->socket && genl_connect(driver->socket) >= 0;
+}
+
+/*
+ * The driver's netlink interface is only in the network namespace that the machine started with.  A socket stays in the
+ * namespace where it was made: all else, such as a connection to a remote server, belongs to this one.
+ */
+static bool
+find_family_outside(struct nbd_driver *driver)
+{
+	int CLEANUP_CLOSE here = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	int CLEANUP_CLOSE first = open("/proc/1/ns/net", O_RDONLY | O_CLOEXEC);
+	bool found;
+
+	if (here < 0 || first < 0 || setns(first, CLONE_NEWNET) < 0)
+		return false;
+	found = open_socket(driver) && find_family(driver);
+	return setns(here, CLONE_NEWNET) == 0 && found;
+}
+
+static bool
 find_driver(struct nbd_driver *driver, GError **error)
 {
-	if (find_family(driver))
+	if (find_family(driver) || find_family_outside(driver))
 		return true;
 	if (!load_module(error))
 		return false;
-	if (find_family(driver))
+	if (find_family(driver) || find_family_outside(driver))
 		return true;
 	return failure(error, ENODEV, "the nbd driver is loaded, but can't be talked to here: its netlink interface is only in the "
 		       "network namespace that the machine started with.  Run nbdloop there, in a container with the host's network");
@@ -99,8 +127,7 @@ nbd_driver_open(GError **error)
 		failure(error, EPERM, "only root can attach and change block devices: use sudo");
 		return NULL;
 	}
-	driver->socket = nl_socket_alloc();
-	if (!driver->socket || genl_connect(driver->socket) < 0) {
+	if (!open_socket(driver)) {
 		failure(error, EPROTO, "no connection to the kernel (generic netlink)");
 		return NULL;
 	}

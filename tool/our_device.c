@@ -7,6 +7,7 @@
 #include "tool/server_link.h"
 
 #include <errno.h>
+#include <unistd.h>
 
 void
 our_device_fini(struct our_device *ours)
@@ -37,7 +38,13 @@ our_device_find(struct our_device *ours, const char *text, GError **error)
 bool
 our_device_find_served(struct our_device *ours, const char *text, GError **error)
 {
-	if (!our_device_find(ours, text, error))
+	g_autofree char *name = device_name(text, error);
+
+	if (!name)
+		return false;
+	if (geteuid() != 0)
+		return failure(error, EPERM, "only root can change block devices: use sudo");
+	if (!our_device_find(ours, name, error))
 		return false;
 	if (!ours->control)
 		return failure(error, EINVAL, "/dev/%s is attached to %s, whose server isn't nbdloop's to change", ours->device->name,

@@ -22,7 +22,7 @@ our_device_fini(struct our_device *ours);
 
 #define OUR_DEVICE_CLEANUP __attribute__((cleanup(our_device_fini)))
 
-/* The same for a device with a server of its own, for what only such a server can do. */
+/* The same for a device with a server of its own, for changes that only such a server can make, and only root. */
 bool
 our_device_find_served(struct our_device *ours, const char *text, GError **error);
 

@@ -70,13 +70,13 @@ refuses 'something is missing' resize
 refuses 'something is missing: nbdloop change DEVICE IMAGE' change nbd0
 refuses '"three" is one word too many: nbdloop change' change nbd0 "$image" three
 refuses '/dev/loop0 is no device of the nbd driver' change /dev/loop0 "$image"
-[ -e /sys/block/nbd7 ] || refuses 'there is no device /dev/nbd7' change nbd7 "$image"
+[ "$(id -u)" != 0 ] || [ -e /sys/block/nbd7 ] || refuses 'there is no device /dev/nbd7' change nbd7 "$image"
 refuses 'what is to be set' set nbd0
 refuses 'must be one of' set --direct-io=auto nbd0
 
 # Not root.
 use_unprivileged_server
-for arguments in "attach $image" "detach nbd0" "resize nbd0"; do
+for arguments in "attach $image" "detach nbd0" "resize nbd0" "change nbd0 $image" "set --direct-io=on nbd0" "replace-server nbd0"; do
 	status=0
 	# shellcheck disable=SC2086 # several words
 	"${as_nobody[@]}" "$top_builddir/tool/nbdloop" $arguments >"$dir/said.log" 2>&1 || status=$?

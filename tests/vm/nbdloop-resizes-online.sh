@@ -15,14 +15,14 @@ start_fio() # DIRECTORY
 		--direct=1 --verify=crc32c --verify_backlog=64 --verify_fatal=1 --verify_state_save=0 --time_based --runtime=12
 }
 
-grows() # MAKE GROW FROM-MIB TO-MIB
+grows() # FILE-SYSTEM FROM-MIB TO-MIB
 {
-	local make=$1 grow=$2 from=$3 to=$4 before after
+	local type=$1 from=$2 to=$3 before after
 	mark_kernel_log
 	rm -f "$image"
 	truncate -s "${from}M" "$image"
 	nbdloop_attach "$image"
-	quietly $make "$device"
+	quietly "mkfs.$type" -q "$device"
 	mount_at "$dir/mounted" "$device"
 	start_fio "$dir/mounted"
 	sleep 1
@@ -31,10 +31,10 @@ grows() # MAKE GROW FROM-MIB TO-MIB
 	quietly nbdloop resize "$device"
 	expect_equal "size after resize" $((to << 20)) "$(blockdev --getsize64 "$device")"
 	before=$(stat -f -c %b "$dir/mounted")
-	if [ "$grow" = xfs_growfs ]; then quietly xfs_growfs "$dir/mounted"; else quietly $grow "$device"; fi
+	if [ "$type" = xfs ]; then quietly xfs_growfs "$dir/mounted"; else quietly resize2fs "$device"; fi
 	after=$(stat -f -c %b "$dir/mounted")
 	# In blocks of 4096; a part is the file system's own.
-	[ $((after - before)) -gt $(((to - from) * 256 * 8 / 10)) ] || fail "$make: the file system grew from $before to $after blocks"
+	[ $((after - before)) -gt $(((to - from) * 256 * 8 / 10)) ] || fail "$type: the file system grew from $before to $after blocks"
 	! process_gone "${process_pids[fio]}" || fail "fio has ended too soon"
 	# More than there was room for before.
 	head -c $((to * 3 / 4 << 20)) /dev/zero | tr '\0' '\245' >"$dir/mounted/large"
@@ -51,12 +51,12 @@ grows() # MAKE GROW FROM-MIB TO-MIB
 	nbdloop_detach "$device"
 	expect_nothing_left
 	expect_quiet_kernel
-	echo "$make: $SECONDS s"
+	echo "$type: $SECONDS s"
 }
 
-grows "mkfs.ext4 -q" resize2fs 64 160
+grows ext4 64 160
 quietly e2fsck -f -n "$image"
-grows "mkfs.xfs -q" xfs_growfs 320 400
+grows xfs 320 400
 
 # Smaller, which losetup does, too; and back.
 nbdloop_attach -o 1M --sizelimit 8M "$image"

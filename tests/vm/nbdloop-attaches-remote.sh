@@ -1,0 +1,98 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# vm: memory 2G
+# nbdloop attaches in one network namespace what a server in another exports, by TCP, with several connections.  A cable that is
+# pulled out for a while, and a server that is started again, are neither an error nor a lost write; a larger export makes a
+# larger device.  What the kernel can't have, or the server doesn't, is refused in plain words.
+. "$(dirname "$0")/functions.sh"
+. "$(dirname "$0")/nbdloop.sh"
+. "$(dirname "$0")/../lib/network.sh"
+
+require fio
+image=$dir/remote.img
+truncate -s 64M "$image"
+connect_two_networks
+remote=nbd://$server_address:10809
+
+start_remote()
+{
+	start_nbdloopd --address "$server_address" --port 10809 --control "$dir/server.control" "$image"
+}
+
+remote_attach() # OPTION...
+{
+	device=$("${client[@]}" nbdloop attach --show "$@" "$remote" 2>"$dir/attach.log") || fail "nbdloop attach $* $remote fails"
+	device_is_there "$device" || fail "$device has no size"
+}
+
+remote_refuses() # REGEX ARGUMENT...
+{
+	local status=0 wanted=$1
+	shift
+	"${client[@]}" nbdloop "$@" >"$dir/refused.out" 2>"$dir/refused.log" || status=$?
+	expect_equal "status of nbdloop $*" 1 "$status"
+	grep -qE -- "$wanted" "$dir/refused.log" || fail "nbdloop $* doesn't say: $wanted"
+	expect_nothing_of_nbdloop
+}
+
+expect_nothing_of_nbdloop()
+{
+	local attached=(/sys/block/nbd*/pid)
+	[ ! -e "${attached[0]}" ] || fail "still attached: ${attached[*]}"
+	! pgrep -lx nbdloop >"$dir/left.log" || fail "a guard is left"
+}
+
+modprobe nbd
+mark_kernel_log
+remote_refuses "$server_address.*(refused|Connection)" attach "$remote"
+start_remote
+# The cable is between the two only.
+nbdloop_refuses "$server_address" attach "$remote"
+remote_refuses 'no-such-export' attach "$remote/no-such-export"
+
+remote_attach --connections 2 --timeout 5 --dead-timeout 120
+expect_equal "size" $((64 << 20)) "$(blockdev --getsize64 "$device")"
+expect_equal "backend" "$remote" "$(cat "/sys/block/${device#/dev/}/backend")"
+expect_equal "what the list says of it" "$remote remote" "$(nbdloop list -n -O BACK-FILE,SERVER "$device" | xargs)"
+spawn fio fio --name=load --filename="$device" --size=48M --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=8 \
+	--direct=1 --verify=crc32c --verify_backlog=64 --verify_fatal=1 --verify_state_save=0 --time_based --runtime=40
+sleep 3
+"${client[@]}" ip link set cable down
+# Longer than a request may take: the connections are replaced.
+sleep 8
+"${client[@]}" ip link set cable up
+sleep 5
+kill_server
+sleep 1
+start_remote
+! process_gone "${process_pids[fio]}" || fail "fio has ended too soon"
+poll_for 60 process_gone "${process_pids[fio]}" || fail "fio does not end"
+end_process fio
+expect_equal "fio's status" 0 "$end_status"
+
+# Somebody there makes it larger.
+truncate -s 80M "$image"
+quietly control "$dir/server.control" resize
+quietly "${client[@]}" nbdloop resize "$device"
+expect_equal "size after resize" $((80 << 20)) "$(blockdev --getsize64 "$device")"
+dd if=/dev/urandom of="$dir/data" bs=1M count=8 status=none
+quietly dd if="$dir/data" of="$device" bs=1M seek=72 oflag=direct
+nbdloop_refuses 'whose server isn.t nbdloop.s to change' change "$device" "$image"
+nbdloop_refuses 'whose server isn.t nbdloop.s to change' set --direct-io=on "$device"
+quietly "${client[@]}" nbdloop detach "$device"
+device_is_gone "$device" || fail "$device is still there"
+expect_nothing_of_nbdloop
+quietly cmp -n $((8 << 20)) "$dir/data" "$image" 0 $((72 << 20))
+stop_server
+! kernel_log | grep 'I/O error' || fail "the kernel had I/O errors"
+
+# One that can't have several connections.
+spawn nbdkit "${server_prefix[@]}" nbdkit -f -i "$server_address" -p 10810 --filter=multi-conn memory 16M multi-conn-mode=disable
+wait_until "nbdkit listens" "${client[@]}" nbdinfo --size "nbd://$server_address:10810"
+remote=nbd://$server_address:10810
+remote_refuses "doesn't allow several connections" attach --connections 2 "$remote"
+remote_attach -r
+quietly blockdev --flushbufs "$device"
+expect_equal "read-only" 1 "$(blockdev --getro "$device")"
+quietly nbdloop detach "$device"
+expect_nothing_of_nbdloop

@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# vm: memory 2G
+# While fio writes to a device, and while a file system on it is written to, nbdloop detach refuses, and there is neither an
+# error nor a pause without an end.  With --lazy the device goes when the last writer does; all that was written, through
+# the page cache, too, is in the image then.  Those that detach one device at the same time don't disturb each other.
+. "$(dirname "$0")/functions.sh"
+. "$(dirname "$0")/nbdloop.sh"
+
+require fio
+tree=$(dirname "$0")/tree.py
+image=$dir/disk.img
+truncate -s 64M "$image"
+
+start_fio() # NAME FILE SECONDS FIO-OPTION...
+{
+	local name=$1 file=$2 seconds=$3
+	shift 3
+	spawn "$name" fio --name="$name" --filename="$file" --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=8 \
+		--verify=crc32c --verify_backlog=64 --verify_fatal=1 --verify_state_save=0 --time_based --runtime="$seconds" "$@"
+}
+
+end_fio() # NAME
+{
+	poll_for 60 process_gone "${process_pids[$1]}" || fail "fio does not end"
+	end_process "$1"
+	expect_equal "fio's status" 0 "$end_status"
+}
+
+mark_kernel_log
+nbdloop_attach "$image"
+start_fio load "$device" 12 --size=48M --direct=1
+sleep 1
+for i in 1 2 3; do
+	nbdloop_refuses "$device is in use: .*\(fio\) has $device open" detach "$device"
+done
+! process_gone "${process_pids[load]}" || fail "fio has ended too soon"
+# From now on it only waits for fio.
+quietly nbdloop detach --lazy "$device"
+device_is_there "$device" || fail "a device that is written to was taken away"
+end_fio load
+wait_until "the device is gone after fio" device_is_gone "$device"
+wait_until "its server and guard have ended" no_process
+expect_nothing_left
+
+# On a file system, through the page cache.
+nbdloop_attach "$image"
+quietly mkfs.ext4 -q "$device"
+mount_at "$dir/mounted" "$device"
+start_fio buffered "$dir/mounted/file" 10 --size=16M --direct=0
+for i in 1 2 3; do
+	nbdloop_refuses "$device is in use: .*is mounted on" detach "$device"
+done
+mkdir "$dir/mounted/tree"
+quietly "$python" "$tree" write "$dir/mounted/tree" 1 60
+end_fio buffered
+unmount "$dir/mounted"
+# Several at once: one does it, and nothing is left whoever that is.
+for i in 1 2 3 4; do
+	(nbdloop detach "$device" >"$dir/detach.$i" 2>&1 && echo "$i" >>"$dir/won") &
+done
+wait
+[ -s "$dir/won" ] || fail "none of several has detached it: $(cat "$dir"/detach.*)"
+device_is_gone "$device" || fail "$device is still there"
+expect_nothing_left
+nbdloop_attach "$image"
+quietly e2fsck -f -n "$device"
+mount_at "$dir/mounted" "$device"
+quietly "$python" "$tree" check "$dir/mounted/tree" 1 60
+unmount "$dir/mounted"
+
+# What is in the page cache only, of a writer that has just gone.
+head -c 32000000 /dev/urandom >"$dir/data"
+dd if="$dir/data" of="$device" bs=1M conv=notrunc status=none
+nbdloop_detach "$device"
+quietly cmp -n 32000000 "$dir/data" "$image"
+expect_nothing_left
+expect_quiet_kernel

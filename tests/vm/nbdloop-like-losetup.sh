@@ -1,0 +1,114 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# vm: drive 64M
+# What util-linux and blktests try of loop devices, with nbdloop beside losetup: an image that is a block device, one whose drive has
+# sectors of 4096 bytes, one that can't be written to, one on tmpfs; partitions that were made by hand, and those of the
+# image before.
+. "$(dirname "$0")/functions.sh"
+. "$(dirname "$0")/nbdloop.sh"
+
+require blockdev sgdisk blkdiscard
+modprobe loop
+modprobe nbd
+
+# Both with the same options: size, sector size, read-only, direct I/O if it was asked for, and all bytes.
+like_losetup() # IMAGE OPTION...
+{
+	local image=$1 what="of $*" wanted seen
+	shift
+	attach_loop "$image" "$@"
+	nbdloop_attach "$@" "$image"
+	wanted=$(blockdev --getsize64 --getss --getro "$loop_device" | xargs)
+	seen=$(blockdev --getsize64 --getss --getro "$device" | xargs)
+	expect_equal "size, sector size, read-only $what" "$wanted" "$seen"
+	quietly cmp "$loop_device" "$device"
+	case " $* " in
+	*direct-io*)
+		wanted=$(losetup -n -O DIO "$loop_device" | tr -d ' ')
+		expect_equal "direct I/O $what" "$wanted" "$(direct_io_of "$device" | sed 's/true/1/; s/false/0/')"
+		;;
+	esac
+	detach_loop "$loop_device"
+	nbdloop_detach "$device"
+}
+
+mark_kernel_log
+
+# A block device.
+drive=$(drive_device 1)
+head -c 8M /dev/urandom | dd of="$drive" bs=1M status=none conv=fsync
+for options in "--direct-io=off" "-r --direct-io=on" "-o 1M --sizelimit 4M --direct-io=off" "-o 8k -b 4096 --direct-io=on" "-f"; do
+	# shellcheck disable=SC2086 # several words
+	like_losetup "$drive" $options
+done
+attach_loop "$drive" -o 1M --sizelimit 1M
+nbdloop_attach -o 1M --sizelimit 1M "$drive"
+expect_equal "losetup's device, used again" "$loop_device" "$(losetup --find --show --nooverlap -o 1M --sizelimit 1M "$drive")"
+expect_equal "nbdloop's device, used again" "$device" "$(nbdloop attach --nooverlap -o 1M --sizelimit 1M "$drive")"
+! losetup --find --nooverlap -o 1536k "$drive" >"$dir/losetup.log" 2>&1 || fail "losetup accepts an overlap"
+nbdloop_refuses 'overlaps' attach --nooverlap -o 1536k "$drive"
+detach_loop "$loop_device"
+nbdloop_detach "$device"
+
+# Sectors of 4096 bytes.
+modprobe scsi_debug sector_size=4096 dev_size_mb=16
+four_k=
+find_four_k()
+{
+	four_k=$(grep -l scsi_debug /sys/block/sd*/device/model 2>/dev/null | head -n 1 | cut -d / -f 4)
+	[ -n "$four_k" ] && [ -b "/dev/$four_k" ]
+}
+wait_until "the drive of scsi_debug is there" find_four_k
+expect_equal "its sector size" 4096 "$(blockdev --getss "/dev/$four_k")"
+for options in "-b 4096 --direct-io=on" "-b 512 --direct-io=off" "-b 4096 -r --direct-io=on -o 8k"; do
+	# shellcheck disable=SC2086 # several words
+	like_losetup "/dev/$four_k" $options
+done
+# Without a sector size it is one that direct I/O can have.
+nbdloop_attach --direct-io=on "/dev/$four_k"
+expect_equal "sector size and direct I/O on a drive of 4096-byte sectors" "4096 true" \
+	"$(blockdev --getss "$device") $(direct_io_of "$device")"
+head -c 100000 /dev/urandom >"$dir/data"
+dd if="$dir/data" of="$device" bs=1000 seek=7 conv=fsync,notrunc status=none
+quietly cmp -n 100000 "$dir/data" "$device" 0 7000
+nbdloop_detach "$device"
+quietly cmp -n 100000 "$dir/data" "/dev/$four_k" 0 7000
+
+# What can't be written to is read-only, without being told.
+mkdir "$dir/readonly"
+mount -t tmpfs none "$dir/readonly"
+on_exit umount -l "$dir/readonly"
+head -c 2M /dev/urandom >"$dir/readonly/disk.img"
+mount -o remount,ro "$dir/readonly"
+like_losetup "$dir/readonly/disk.img" --direct-io=off
+nbdloop_attach "$dir/readonly/disk.img"
+expect_equal "read-only" 1 "$(blockdev --getro "$device")"
+nbdloop_detach "$device"
+
+# tmpfs, whatever its fallocate() can do.
+truncate -s 32M /dev/shm/disk.img
+nbdloop_attach /dev/shm/disk.img
+quietly mkfs.ext4 -q "$device"
+quietly blkdiscard -f -o 4M -l 8M "$device"
+quietly blkdiscard -f -z -o 16M -l 8M "$device"
+nbdloop_detach "$device"
+rm /dev/shm/disk.img
+
+# Partitions that somebody made with the kernel only, and those of the image before, are gone with the device.
+truncate -s 32M "$dir/plain.img" "$dir/table.img"
+quietly sgdisk -n 1:2048:20479 -n 2:20480:40959 "$dir/table.img"
+nbdloop_attach "$dir/plain.img" nbd5
+quietly addpart /dev/nbd5 1 2048 4096
+expect_equal "sectors of a partition made by hand" 4096 "$(cat /sys/block/nbd5/nbd5p1/size)"
+nbdloop_detach /dev/nbd5
+[ ! -e /sys/block/nbd5/nbd5p1 ] || fail "a partition that was made by hand is left"
+nbdloop_attach "$dir/table.img" nbd5
+expect_equal "sectors of the image's partition" 18432 "$(cat /sys/block/nbd5/nbd5p1/size)"
+quietly mkfs.ext4 -q /dev/nbd5p2
+nbdloop_detach /dev/nbd5
+nbdloop_attach "$dir/plain.img" nbd5
+partitions=(/sys/block/nbd5/nbd5p*)
+[ ! -e "${partitions[0]}" ] || fail "partitions of the image before: ${partitions[*]}"
+nbdloop_detach /dev/nbd5
+expect_nothing_left
+expect_quiet_kernel
