@@ -72,7 +72,7 @@ expect_equal "fio's status" 0 "$end_status"
 
 # Somebody there makes it larger.
 truncate -s 80M "$image"
-quietly control "$dir/server.control" resize
+control "$dir/server.control" resize >"$dir/control.log" 2>&1 || fail "the server does not resize"
 quietly "${client[@]}" nbdloop resize "$device"
 expect_equal "size after resize" $((80 << 20)) "$(blockdev --getsize64 "$device")"
 dd if=/dev/urandom of="$dir/data" bs=1M count=8 status=none
