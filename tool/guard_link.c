@@ -24,9 +24,11 @@ enum {
 static char *
 path_beside(const char *control_path)
 {
-	const char *end = g_str_has_suffix(control_path, ".sock") ? strrchr(control_path, '.') : control_path + strlen(control_path);
+	g_autofree char *stem = g_strdup(control_path);
 
-	return g_strdup_printf("%.*s.guard", (int)(end - control_path), control_path);
+	if (g_str_has_suffix(stem, ".sock"))
+		*strrchr(stem, '.') = '\0';
+	return g_strconcat(stem, ".guard", NULL);
 }
 
 /* A socket that keeps messages apart, and its address.  -1 with an error. */

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # nbdloop attaches and detaches 20 images at the same time: each has a device of its own, with its own bytes, and in the end
-# no device, process or file is left.  Of those who want the same device one gets it.
+# no device, process or file is left.  Of those who want the same device one gets it.  While somebody unloads the driver again
+# and again, attaching works or says why it doesn't, and works afterwards.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -37,4 +38,30 @@ wait
 expect_equal "how many got the same device" 1 "$(wc -l <"$dir/won")"
 expect_equal "size of what the winner attached" $(($(cat "$dir/won") * 128)) "$(device_sectors /dev/nbd7)"
 nbdloop_detach /dev/nbd7
+expect_nothing_left
+
+# The driver comes and goes.
+unload_again_and_again()
+{
+	while [ ! -e "$dir/stop" ]; do
+		modprobe -r nbd 2>/dev/null || true
+	done
+}
+spawn unload unload_again_and_again
+worked=0
+for i in {1..8}; do
+	if nbdloop attach "$dir/1.img" >"$dir/device" 2>"$dir/attach.log"; then
+		worked=$((worked + 1))
+		nbdloop_detach "$(<"$dir/device")"
+	else
+		grep -qE '^nbdloop: .*nbd driver' "$dir/attach.log" || fail "it fails without the reason"
+	fi
+done
+touch "$dir/stop"
+wait_until "nobody unloads the driver any more" process_gone "${process_pids[unload]}"
+end_process unload
+echo "attached $worked of 8 times while the driver was being unloaded"
+nbdloop_attach "$dir/1.img"
+quietly cmp "$device" "$dir/1.img"
+nbdloop_detach "$device"
 expect_nothing_left

@@ -3,7 +3,8 @@
 # vm: memory 2G
 # While fio writes to a device, and while a file system on it is written to, nbdloop detach refuses, and there is neither an
 # error nor a pause without an end.  With --lazy the device goes when the last writer does; all that was written, through
-# the page cache, too, is in the image then.  Those that detach one device at the same time don't disturb each other.
+# the page cache, too, is in the image then.  Those that detach one device at the same time don't disturb each other.  When it was
+# nbd-client that detached it, the server and the guard end, too.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -76,3 +77,17 @@ nbdloop_detach "$device"
 quietly cmp -n 32000000 "$dir/data" "$image"
 expect_nothing_left
 expect_quiet_kernel
+
+# By another program, while it is read.
+read_until_error()
+{
+	while dd if="$device" of=/dev/null bs=64k iflag=direct status=none; do :; done
+}
+nbdloop_attach "$image"
+spawn reader read_until_error
+quietly nbd-client -d "$device"
+wait_until "the reader has seen the end" process_gone "${process_pids[reader]}"
+end_process reader
+wait_until "the server and the guard have ended" no_process
+wait_until "the device is gone" device_is_gone "$device"
+expect_nothing_left

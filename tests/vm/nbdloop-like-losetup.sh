@@ -3,7 +3,7 @@
 # vm: drive 64M
 # What util-linux and blktests try of loop devices, with nbdloop beside losetup: an image that is a block device, one whose drive has
 # sectors of 4096 bytes, one that can't be written to, one on tmpfs; partitions that were made by hand, and those of the
-# image before.
+# image before; and partitions appear once, they don't come and go while the device is attached.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -105,6 +105,15 @@ nbdloop_detach /dev/nbd5
 nbdloop_attach "$dir/table.img" nbd5
 expect_equal "sectors of the image's partition" 18432 "$(cat /sys/block/nbd5/nbd5p1/size)"
 quietly mkfs.ext4 -q /dev/nbd5p2
+nbdloop_detach /dev/nbd5
+spawn uevents "$python" "$(dirname "$0")/uevents.py"
+wait_until "events are recorded" grep -q listening "$dir/uevents.log"
+nbdloop_attach "$dir/table.img" nbd5
+wait_until "the partition was announced" grep -q 'nbd5p2' "$dir/uevents.log"
+sleep 1
+end_process uevents TERM
+expect_equal "what became of the partitions when it was attached" "add nbd5p1 add nbd5p2" \
+	"$(grep nbd5p "$dir/uevents.log" | xargs)"
 nbdloop_detach /dev/nbd5
 nbdloop_attach "$dir/plain.img" nbd5
 partitions=(/sys/block/nbd5/nbd5p*)
