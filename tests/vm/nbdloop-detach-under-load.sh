@@ -28,10 +28,18 @@ end_fio() # NAME
 	expect_equal "fio's status" 0 "$end_status"
 }
 
+# The kernel has counted writes of the device.
+is_written()
+{
+	local fields
+	read -ra fields <"/sys/block/${device#/dev/}/stat"
+	[ "${fields[4]}" -gt 100 ]
+}
+
 mark_kernel_log
 nbdloop_attach "$image"
 start_fio load "$device" 12 --size=48M --direct=1
-sleep 1
+wait_until "fio writes" is_written
 for i in 1 2 3; do
 	nbdloop_refuses "$device is in use: .*\(fio\) has $device open" detach "$device"
 done
