@@ -38,9 +38,9 @@ is_written()
 
 mark_kernel_log
 nbdloop_attach "$image"
-start_fio load "$device" 12 --size=48M --direct=1
+start_fio load "$device" 40 --size=48M --direct=1
 wait_until "fio writes" is_written
-for i in 1 2 3; do
+for i in 1 2; do
 	nbdloop_refuses "$device is in use: .*\(fio\) has $device open" detach "$device"
 done
 ! process_gone "${process_pids[load]}" || fail "fio has ended too soon"
@@ -56,8 +56,8 @@ expect_nothing_left
 nbdloop_attach "$image"
 quietly mkfs.ext4 -q "$device"
 mount_at "$dir/mounted" "$device"
-start_fio buffered "$dir/mounted/file" 10 --size=16M --direct=0
-for i in 1 2 3; do
+start_fio buffered "$dir/mounted/file" 30 --size=16M --direct=0
+for i in 1 2; do
 	nbdloop_refuses "$device is in use: .*is mounted on" detach "$device"
 done
 mkdir "$dir/mounted/tree"

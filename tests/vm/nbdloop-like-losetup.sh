@@ -51,6 +51,7 @@ detach_loop "$loop_device"
 nbdloop_detach "$device"
 
 # Sectors of 4096 bytes.
+modprobe sd_mod
 modprobe scsi_debug sector_size=4096 dev_size_mb=16
 four_k=
 find_four_k()
