@@ -254,6 +254,11 @@ detach(struct nbd_driver *driver, const char *name, bool lazy, GError **error)
 	if (device->pid == 0)
 		return failure(error, ENXIO, "/dev/%s is not attached", name);
 	fd = claim(device, &busy);
+	/* As long as it is open, nothing else can be attached to it. */
+	if (fd >= 0 && is_gone(device)) {
+		close(fd);
+		return failure(error, ENXIO, "/dev/%s is not attached any more: somebody else has just detached it", name);
+	}
 	if (fd >= 0)
 		return end_now(driver, device, fd, error);
 	if (lazy)
