@@ -2,7 +2,8 @@
 /*
  * nbdloop attach: the command line, and --nooverlap.
  */
-#include "tool/attach_options.h"
+#include "tool/attach.h"
+
 #include "tool/device.h"
 #include "tool/failure.h"
 #include "tool/nbd_driver.h"
@@ -44,21 +45,21 @@ use_attached(const struct attach_options *options, const char *image, const char
 	return false;
 }
 
-static int
+static bool
 attach(struct guard_plan *plan, const struct attach_options *options, const char *image, const char *device)
 {
 	g_autofree char *name = NULL;
 
 	if (!use_attached(options, image, plan->source.place, &name))
-		return EXIT_FAILURE;
+		return false;
 	if (name && device && plan->attachment.index != (int)g_ascii_strtoull(name + strlen("nbd"), NULL, 10)) {
 		log_error("%s: it is attached to /dev/%s already; name that, or no device", image, name);
-		return EXIT_FAILURE;
+		return false;
 	}
 	if (!name && !guard_start(plan, &name))
-		return EXIT_FAILURE;
+		return false;
 	show(options, device, name);
-	return EXIT_SUCCESS;
+	return true;
 }
 
 static bool
@@ -81,24 +82,34 @@ make_plan(const struct attach_options *options, const char *image, const char *d
 	return true;
 }
 
+bool
+attach_image(const struct attach_options *options, const char *image, const char *device)
+{
+	struct guard_plan plan = {.source.place = NULL};
+	g_autoptr(GError) error = NULL;
+	bool attached = false;
+
+	if (make_plan(options, image, device, &plan, &error))
+		attached = attach(&plan, options, image, device);
+	else
+		log_error("%s", error->message);
+	attach_options_plan_fini(&plan);
+	return attached;
+}
+
 int
 verb_attach(int argc, char **argv)
 {
 	struct attach_options options;
-	struct guard_plan plan = {.source.place = NULL};
-	g_autoptr(GError) error = NULL;
 	enum verb_parsed parsed;
-	int count, status = EXIT_FAILURE;
 	char **operands;
+	bool attached;
+	int count;
 
 	parsed = verb_parse(&usage, &options, argc, argv, &operands, &count);
 	if (parsed != VERB_PARSED)
 		return verb_exit_status(parsed);
-	if (make_plan(&options, operands[0], count > 1 ? operands[1] : NULL, &plan, &error))
-		status = attach(&plan, &options, operands[0], count > 1 ? operands[1] : NULL);
-	else
-		log_error("%s", error->message);
-	attach_options_plan_fini(&plan);
+	attached = attach_image(&options, operands[0], count > 1 ? operands[1] : NULL);
 	options_free(attach_option_rows, &options);
-	return status;
+	return attached ? EXIT_SUCCESS : EXIT_FAILURE;
 }

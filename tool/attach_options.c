@@ -147,6 +147,9 @@ const struct option_row attach_option_rows[] = {
 		.help = "poll the image's device instead of waiting for interrupts",
 		.manual = "Poll the device that the image is on for completions; see L<nbdloopd(8)>.\n",
 	},
+	SWITCH("swap", 0, swap, "be ready for swap space on the device",
+	       "For a device that this machine swaps to: the server and its guard stay in memory, and do without memory that could\n"
+	       "only be had by swapping; see L<nbdloopd(8)/An image that this machine uses itself>.\n"),
 	{.name = NULL},
 };
 
@@ -188,6 +191,8 @@ server_options(const struct attach_options *options)
 		g_ptr_array_add(words, g_strdup_printf("--sector-size=%" PRIu64, options->sector_size));
 	if (options->read_only)
 		g_ptr_array_add(words, g_strdup("--read-only"));
+	if (options->swap)
+		g_ptr_array_add(words, g_strdup("--swap"));
 	return words;
 }
 
@@ -217,6 +222,7 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 			.timeout = timeout,
 			.dead_timeout = options->dead_timeout,
 		},
+		.swap = options->swap,
 	};
 	return true;
 }

@@ -12,12 +12,12 @@
 #include <stdint.h>
 
 struct attach_options {
-	unsigned int read_only, partscan, nooverlap, find, show; /* 0 or 1 */
-	uint64_t offset, sizelimit, sector_size;                 /* bytes; 0: none, none, the server's choice */
-	unsigned int direct_io, engine, poll;                    /* of the rows' choices */
+	unsigned int read_only, partscan, nooverlap, find, show, swap; /* 0 or 1 */
+	uint64_t offset, sizelimit, sector_size;                       /* bytes; 0: none, none, the server's choice */
+	unsigned int direct_io, engine, poll;                          /* of the rows' choices */
 	unsigned int connections;
-	unsigned int timeout, dead_timeout;                      /* seconds; timeout 0: what suits */
-	unsigned int threads;                                    /* 0: one for each connection */
+	unsigned int timeout, dead_timeout;                            /* seconds; timeout 0: what suits */
+	unsigned int threads;                                          /* 0: one for each connection */
 };
 
 extern const struct option_row attach_option_rows[];

@@ -2,7 +2,8 @@
 /*
  * nbdloop detach: ends a device when nobody uses it and all was written, and returns when it is gone.
  */
-#include "tool/device.h"
+#include "tool/detach.h"
+
 #include "tool/device_node.h"
 #include "tool/device_users.h"
 #include "tool/failure.h"
@@ -242,8 +243,8 @@ end_now(struct nbd_driver *driver, const struct device *device, int fd, GError *
 	return flushed;
 }
 
-static bool
-detach(struct nbd_driver *driver, const char *name, bool lazy, GError **error)
+bool
+detach_device(struct nbd_driver *driver, const char *name, bool lazy, GError **error)
 {
 	struct device *DEVICE_CLEANUP device = device_read("/sys", name, error);
 	g_autoptr(GError) busy = NULL;
@@ -278,7 +279,7 @@ detach_named(struct nbd_driver *driver, char **names, int count, bool lazy)
 		g_autoptr(GError) error = NULL;
 		g_autofree char *name = device_name(names[i], &error);
 
-		if (name && detach(driver, name, lazy, &error))
+		if (name && detach_device(driver, name, lazy, &error))
 			continue;
 		log_error("%s", error->message);
 		all = false;
@@ -286,8 +287,8 @@ detach_named(struct nbd_driver *driver, char **names, int count, bool lazy)
 	return all;
 }
 
-static bool
-is_ours(const struct device *device)
+bool
+detach_is_ours(const struct device *device)
 {
 	g_autofree char *control = server_link_path(device->backend);
 
@@ -308,7 +309,7 @@ detach_all(struct nbd_driver *driver, bool lazy)
 	for (guint i = 0; i < devices->len; i++) {
 		const struct device *device = g_ptr_array_index(devices, i);
 
-		if (is_ours(device))
+		if (detach_is_ours(device))
 			all = detach_named(driver, &(char *){device->name}, 1, lazy) && all;
 	}
 	return all;

@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -326,6 +327,20 @@ was_interrupted(void)
 	return sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) || sigismember(&pending, SIGHUP);
 }
 
+/* For a device that is swapped to: nothing of the guard may have to come back from there, or it could not start a server
+ * again.  What it starts inherits the adjustment. */
+static bool
+stay_in_memory(GError **error)
+{
+	int CLEANUP_CLOSE fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, "-1000", 5) < 0)
+		return failure(error, errno, "--swap: the out-of-memory killer can't be kept away: %s", g_strerror(errno));
+	if (mlockall(MCL_CURRENT | MCL_FUTURE) < 0)
+		return failure(error, errno, "--swap: memory can't be locked: %s", g_strerror(errno));
+	return true;
+}
+
 /* Attaches the device, and tells the name to who waits for it. */
 static bool
 begin(struct guard *guard, GError **error)
@@ -378,7 +393,7 @@ run(const struct guard_plan *plan)
 	source_init(&guard.source, &plan->source, control);
 	attached = attachment_init(&guard.attachment, &plan->attachment,
 				   control ? server_link_backend(control) : g_strdup(plan->source.place), &error) &&
-		begin(&guard, &error);
+		(!plan->swap || stay_in_memory(&error)) && begin(&guard, &error);
 	if (error)
 		log_error("%s", error->message);
 	attached = attached && report(&guard);
@@ -399,6 +414,9 @@ become_guard(int report)
 	static const int early[] = {SIGCHLD, SIGPIPE};
 	sigset_t set;
 
+	/* With this mark systemd's shutdown kills it only when no file system is mounted any more:
+	 * https://systemd.io/ROOT_STORAGE_DAEMONS */
+	program_invocation_name[0] = '@';
 	if (report != REPORT_FD)
 		dup2(report, REPORT_FD);
 	fcntl(REPORT_FD, F_SETFD, FD_CLOEXEC);

@@ -17,6 +17,7 @@
 struct guard_plan {
 	struct source_plan source;
 	struct attachment_plan attachment;
+	bool swap; /* memory that is needed to go on may be short */
 };
 
 /*

@@ -22,7 +22,9 @@ static const struct verb {
 	{"replace-server", verb_replace_server, "let a new server process take over, without an I/O error"},
 	{"resize", verb_resize, "give a device the size that its image has now"},
 	{"set", verb_set, "switch direct I/O on or off"},
+	{"start", verb_start, "attach what /etc/nbdloop.tab has for a device"},
 	{"status", verb_status, "show what a device does just now"},
+	{"stop", verb_stop, "detach what start has attached"},
 };
 
 static void

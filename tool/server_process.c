@@ -51,6 +51,8 @@ make_words(const GPtrArray *arguments, unsigned int count)
 	char **all;
 
 	g_strv_builder_add(words, g_ptr_array_index(arguments, 0));
+	/* argv[0], with the mark that tool/guard.c explains. */
+	g_strv_builder_add(words, "@nbdloopd");
 	for (unsigned int i = 0; i < count; i++) {
 		g_autofree char *word = g_strdup_printf("--fd=%u", FIRST_SOCKET + i);
 
@@ -74,8 +76,10 @@ server_process_start(struct server_process *server, const GPtrArray *arguments, 
 	for (unsigned int i = 0; i < count; i++)
 		targets[i] = (int)(FIRST_SOCKET + i);
 	if (!g_spawn_async_with_pipes_and_fds("/", (const char *const *)words, NULL,
-					      G_SPAWN_DO_NOT_REAP_CHILD | G_SPAWN_STDOUT_TO_DEV_NULL, become_server, NULL, -1, -1,
-					      -1, sockets, targets, count, &server->pid, NULL, NULL, &server->output, &why))
+					      G_SPAWN_DO_NOT_REAP_CHILD | G_SPAWN_STDOUT_TO_DEV_NULL |
+						      G_SPAWN_FILE_AND_ARGV_ZERO,
+					      become_server, NULL, -1, -1, -1, sockets, targets, count, &server->pid, NULL, NULL,
+					      &server->output, &why))
 		return failure(error, ENOENT, "the server %s can't be started: %s", words[0], why->message);
 	fcntl(server->output, F_SETFL, O_NONBLOCK);
 	fcntl(server->output, F_SETFD, FD_CLOEXEC);

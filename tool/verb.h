@@ -25,13 +25,19 @@ verb_resize(int argc, char **argv);
 int
 verb_set(int argc, char **argv);
 int
+verb_start(int argc, char **argv);
+int
 verb_status(int argc, char **argv);
+int
+verb_stop(int argc, char **argv);
 
 /* Options of those that have some, for the manual, too; those of attach are in tool/attach_options.h. */
 extern const struct option_row detach_option_rows[];
 extern const struct option_row list_option_rows[];
 extern const struct option_row set_option_rows[];
+extern const struct option_row start_option_rows[];
 extern const struct option_row status_option_rows[];
+extern const struct option_row stop_option_rows[];
 
 /* What a verb's command line may be. */
 struct verb_usage {
