@@ -19,7 +19,9 @@ static const struct {
 	{"DETACH", detach_option_rows},
 	{"LIST", list_option_rows},
 	{"SET", set_option_rows},
+	{"START", start_option_rows},
 	{"STATUS", status_option_rows},
+	{"STOP", stop_option_rows},
 };
 
 int

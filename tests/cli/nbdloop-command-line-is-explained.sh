@@ -20,7 +20,7 @@ refuses() # REGEX ARGUMENT...
 }
 
 verbs=$(nbdloop --help | sed -n 's/^    \([a-z][a-z-]*\)  .*/\1/p')
-expect_equal "verbs" "attach change detach list replace-server resize set status" "$(echo $verbs)"
+expect_equal "verbs" "attach change detach list replace-server resize set start status stop" "$(echo $verbs)"
 expect_equal "version" "nbdloop $(sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' "$top_builddir/config.h")" "$(nbdloop --version)"
 
 # --help lists the options, and each is known; what isn't listed is not.
@@ -31,11 +31,12 @@ for verb in $verbs; do
 	case $verb in
 	attach)
 		wanted="connections dead-timeout direct-io engine find help nooverlap offset partscan poll read-only sector-size show
-			sizelimit threads timeout"
+			sizelimit swap threads timeout"
 		;;
 	detach) wanted="all help lazy" ;;
 	list) wanted="associated help json noheadings offset output output-all raw" ;;
 	set) wanted="direct-io help" ;;
+	start | stop) wanted="all help" ;;
 	status) wanted="help json watch" ;;
 	*) wanted=help ;;
 	esac
@@ -66,6 +67,11 @@ refuses '--find is for when no device is named' attach -f "$image" nbd0
 refuses '--offset is for images' attach -o 512 nbd://localhost
 refuses 'which device is to be detached' detach
 refuses '--all is for all devices' detach --all nbd0
+refuses 'which device of the table' start
+refuses 'which device of the table' stop
+refuses '--all is for all devices of the table' start --all nbd0
+refuses '--all is for all devices of the table' stop nbd0 -a
+refuses 'loop0 is no device of the nbd driver' start loop0
 refuses 'something is missing' resize
 refuses 'something is missing: nbdloop change DEVICE IMAGE' change nbd0
 refuses '"three" is one word too many: nbdloop change' change nbd0 "$image" three

@@ -63,6 +63,12 @@ done
 completes '--output-all --output=' list --outp
 completes '/dev/nbd0 /dev/nbd1 /dev/nbd10' list /dev/
 completes '/dev/nbd10' status /dev/nbd10
+mkdir -p "$NBDLOOP_SYSROOT/etc/nbdloop.tab.d"
+printf '# nbd9 /x\nnbd4 /srv/disk.img noauto\n' >"$NBDLOOP_SYSROOT/etc/nbdloop.tab"
+echo '/dev/nbd5 nbd://localhost' >"$NBDLOOP_SYSROOT/etc/nbdloop.tab.d/one.conf"
+completes '/dev/nbd4 /dev/nbd5' start ''
+completes '/dev/nbd5' stop /dev/nbd5
+completes '--all' start --a
 completes 'BACK-FILE BACK-INO BACK-MAJ:MIN BACKEND' list -O BACK
 completes 'NAME,SERVER NAME,SERVER-PID' list -O NAME,serv
 completes '+ENGINE' list --output = +ENG

@@ -19,7 +19,7 @@ tree_free(void);
 void
 tree_begin(void);
 
-/* A file with this text, in place of what is there; `path` begins with "sys/" or "proc/". */
+/* A file with this text, in place of what is there; `path` begins with "sys/", "proc/" or "etc/". */
 void
 tree_write(const char *path, const char *text);
 
