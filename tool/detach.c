@@ -132,13 +132,16 @@ processes_wait(struct processes *processes)
 
 /* ---- one device */
 
-/* Opens it in a way that keeps out mounts and swap from now on.  -1 with an error: EBUSY, somebody uses it. */
+/*
+ * Opens it in a way that keeps out mounts and swap from now on.  -1 with an error: EBUSY, somebody uses it.  Not for writing:
+ * else udev reads the device anew when it is closed, which is just when it is disconnected, and the kernel complains.
+ */
 static int
 claim(const struct device *device, GError **error)
 {
 	for (unsigned int i = 1;; i++) {
 		g_autoptr(GError) why = NULL;
-		int fd = device_node_open(device->name, (device->read_only ? O_RDONLY : O_RDWR) | O_EXCL, &why);
+		int fd = device_node_open(device->name, O_RDONLY | O_EXCL, &why);
 		g_autofree char *users = fd >= 0 || failure_is(why, EBUSY) ? device_users("/sys", "/proc", device) : NULL;
 
 		if (fd >= 0 && !users)

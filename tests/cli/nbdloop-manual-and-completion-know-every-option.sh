@@ -69,7 +69,7 @@ echo '/dev/nbd5 nbd://localhost' >"$NBDLOOP_SYSROOT/etc/nbdloop.tab.d/one.conf"
 completes '/dev/nbd4 /dev/nbd5' start ''
 completes '/dev/nbd5' stop /dev/nbd5
 completes '--all' start --a
-completes 'BACK-FILE BACK-INO BACK-MAJ:MIN BACKEND' list -O BACK
+completes 'BACK-FILE BACK-INO BACK-MAJ BACK-MAJ:MIN BACK-MIN BACKEND' list -O BACK
 completes 'NAME,SERVER NAME,SERVER-PID' list -O NAME,serv
 completes '+ENGINE' list --output = +ENG
 completes 'disk.img' list -j dis

@@ -147,6 +147,19 @@ START_TEST(unknown_column_is_named)
 }
 END_TEST
 
+START_TEST(column_of_losetup_that_nobody_could_fill_says_why)
+{
+	GError *error = NULL;
+
+	ck_assert_ptr_null(columns_parse("NAME,autoclear", &error));
+	ck_assert_msg(strstr(error->message, "there is no column AUTOCLEAR: the kernel doesn't tell"), "%s", error->message);
+	g_clear_error(&error);
+	ck_assert_ptr_null(columns_parse("REF", &error));
+	ck_assert_msg(strstr(error->message, "there is no column REF: "), "%s", error->message);
+	g_clear_error(&error);
+}
+END_TEST
+
 START_TEST(json_has_types_and_nulls)
 {
 	static const char *const flags[] = {"dio", "poll", "ro", "partscan"};
@@ -158,7 +171,11 @@ START_TEST(json_has_types_and_nulls)
 	ck_assert_int_eq(json_object_get_int_member(object, "offset"), 1 << 20);
 	ck_assert_int_eq(json_object_get_int_member(object, "back-ino"), 77);
 	ck_assert_str_eq(json_object_get_string_member(object, "back-maj:min"), "8:1");
+	ck_assert_int_eq(json_object_get_int_member(object, "back-maj"), 8);
+	ck_assert_int_eq(json_object_get_int_member(object, "back-min"), 1);
 	ck_assert_str_eq(json_object_get_string_member(object, "maj:min"), "43:0");
+	ck_assert_int_eq(json_object_get_int_member(object, "maj"), 43);
+	ck_assert_int_eq(json_object_get_int_member(object, "min"), 0);
 	ck_assert_int_eq(json_object_get_int_member(object, "size"), 64 << 20);
 	ck_assert_int_eq(json_object_get_int_member(object, "pid"), 812);
 	ck_assert_int_eq(json_object_get_int_member(object, "server-pid"), 813);
@@ -179,6 +196,7 @@ START_TEST(json_has_types_and_nulls)
 	object = row_object(NULL);
 	ck_assert(json_object_get_null_member(object, "offset") && json_object_get_null_member(object, "back-file"));
 	ck_assert(json_object_get_null_member(object, "server") && json_object_get_null_member(object, "backend"));
+	ck_assert(json_object_get_null_member(object, "back-maj") && json_object_get_null_member(object, "back-min"));
 	ck_assert(json_object_get_boolean_member(object, "ro"));
 	json_object_unref(object);
 }
@@ -214,6 +232,7 @@ main(void)
 	tcase_add_test(output, nothing_attached_prints_nothing);
 	tcase_add_test(output, plus_adds_to_the_default_columns);
 	tcase_add_test(output, unknown_column_is_named);
+	tcase_add_test(output, column_of_losetup_that_nobody_could_fill_says_why);
 	tcase_add_test(output, json_has_types_and_nulls);
 	tcase_add_test(output, json_of_an_identifier_that_is_not_utf8_is_utf8);
 	suite_add_tcase(suite, output);

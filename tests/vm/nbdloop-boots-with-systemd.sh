@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: boots 2
-# vm: kernel systemd.log_target=kmsg systemd.default_standard_output=null systemd.default_standard_error=console systemd.show_status=no
+# vm: kernel systemd.log_target=kmsg systemd.default_standard_output=null systemd.default_standard_error=tty systemd.show_status=no
 # vm: limit 400
 # A real systemd attaches what stands in /etc/nbdloop.tab before it mounts what stands in /etc/fstab and swaps to it; it unmounts
 # that, and ends the swapping, before it detaches the devices, by hand and when the machine is shut down.  What was written is in
@@ -93,13 +93,16 @@ stop_and_start()
 	expect_equal "file on nbd0" "$text 0" "$(cat /mnt/plain/file)"
 }
 
-# The unit knows when somebody else detaches the device; what he attaches to it then isn't systemd's.
+# The unit ends when somebody detaches its device.  What he attaches to it then isn't the unit's to detach.
 detach_by_hand()
 {
 	quietly systemctl stop mnt-plain.mount
 	quietly nbdloop detach nbd0
-	quietly nbdloop attach "$kept/busy.img" nbd0
 	wait_until "nbdloop@nbd0.service has ended" is_in_state nbdloop@nbd0.service inactive
+	quietly systemctl start nbdloop@nbd0.service
+	quietly nbdloop detach nbd0
+	quietly nbdloop attach "$kept/busy.img" nbd0
+	quietly systemctl stop nbdloop@nbd0.service
 	device_is_there /dev/nbd0 || fail "systemd has detached what isn't of its unit"
 	quietly nbdloop detach nbd0
 	quietly systemctl start mnt-plain.mount

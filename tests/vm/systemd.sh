@@ -7,7 +7,7 @@
 # With these kernel arguments, which belong into the claim, what systemd says is in the kernel's log, and its services' errors are on the
 # console:
 #
-#	# vm: kernel systemd.log_target=kmsg systemd.default_standard_output=null systemd.default_standard_error=console
+#	# vm: kernel systemd.log_target=kmsg systemd.default_standard_output=null systemd.default_standard_error=tty
 
 for program in /lib/systemd/systemd /lib/systemd/systemd-udevd; do
 	[ -x "$program" ] || skip "$program is not installed"
