@@ -414,7 +414,7 @@ become_guard(int report)
 	static const int early[] = {SIGCHLD, SIGPIPE};
 	sigset_t set;
 
-	/* With this mark systemd's shutdown kills it only when no file system is mounted any more:
+	/* With this mark systemd-shutdown doesn't kill it, and can unmount what is still on the device:
 	 * https://systemd.io/ROOT_STORAGE_DAEMONS */
 	program_invocation_name[0] = '@';
 	if (report != REPORT_FD)

@@ -157,7 +157,7 @@ case $VM_BOOT-$VM_STAGE in
 	echo "$text 3" >/mnt/busy/file
 	# These are not to be detached at the end of the script.
 	detach_left_over() { true; }
-	reboot_cleanly
+	expect_reboot
 	;;
 *)
 	expect_equal "how the devices ended" "nbd0 success gone nbd1 success gone nbd2 success gone nbd3 exit-code attached" \

@@ -49,6 +49,7 @@ become_systemd()
 		[Unit]
 		After=remote-fs.target
 		Wants=remote-fs.target
+		SuccessAction=reboot
 		[Service]
 		ExecStart=/bin/bash $VM_SOURCE/guest systemd
 	EOS
@@ -61,11 +62,10 @@ become_systemd()
 	echo /lib/systemd/systemd >/run/next-init
 }
 
-# Ends this boot as an administrator does; what follows is for the next one.
-reboot_cleanly()
+# For a claim that succeeds: the machine is shut down then as an administrator does it, and what follows is for the next boot.
+expect_reboot()
 {
 	: >/run/vm/power-cut
-	quietly systemctl reboot --no-block
 }
 
 expect_active() # UNIT STATE
