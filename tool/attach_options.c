@@ -118,14 +118,28 @@ const struct option_row attach_option_rows[] = {
 			"fail.\n",
 	},
 	{
+		.name = "server",
+		.type = OPTION_CHOICE,
+		.field = FIELD(server),
+		.initial = "nbdloopd",
+		.choices = server_kinds,
+		.arg = "nbdloopd|nbdkit",
+		.help = "the program that serves the image; nbdkit does it with its loop plugin",
+		.manual =
+			"The program that serves the image: L<nbdloopd(8)>, or L<nbdkit(1)> with L<nbdkit-loop-plugin(1)>, whose threads wait for\n"
+			"the image instead of an event loop.\n",
+	},
+	{
 		.name = "threads",
 		.type = OPTION_UINT,
 		.field = FIELD(threads),
 		.initial = "0",
 		.max = 1024,
 		.arg = "N",
-		.help = "threads of the server; 0 means one for each connection",
-		.manual = "Threads of the server.  A connection is served by one of them.  0 means one for each connection.\n",
+		.help = "threads of nbdloopd, or nbdkit's for each connection; 0 means the default",
+		.manual =
+			"Threads of nbdloopd, where a connection is served by one of them; 0 means one for each connection.  Threads of\n"
+			"nbdkit for each connection, which are the requests that it works on at once; 0 means its default, 16.\n",
 	},
 	{
 		.name = "engine",
@@ -165,6 +179,7 @@ option_for_images(const struct attach_options *options)
 		{options->sizelimit != 0, "--sizelimit"},
 		{options->direct_io != DIRECT_IO_AUTO, "--direct-io"},
 		{options->nooverlap, "--nooverlap"},
+		{options->server != SERVER_NBDLOOPD, "--server"},
 		{options->threads != 0, "--threads"},
 		{options->engine != 0, "--engine"},
 		{options->poll != 0, "--poll"},
@@ -182,7 +197,9 @@ server_options(const struct attach_options *options)
 {
 	GPtrArray *words = g_ptr_array_new_with_free_func(g_free);
 
-	g_ptr_array_add(words, g_strdup_printf("--threads=%u", options->threads ? options->threads : options->connections));
+	if (options->threads || options->server == SERVER_NBDLOOPD)
+		g_ptr_array_add(words, g_strdup_printf("--threads=%u",
+						       options->threads ? options->threads : options->connections));
 	g_ptr_array_add(words, g_strdup_printf("--offset=%" PRIu64, options->offset));
 	g_ptr_array_add(words, g_strdup_printf("--sizelimit=%" PRIu64, options->sizelimit));
 	g_ptr_array_add(words, g_strdup_printf("--engine=%s", engines[options->engine]));
@@ -212,6 +229,7 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 			.place = place,
 			.remote = remote,
 			.connections = options->connections,
+			.server = (enum server_kind)options->server,
 			.server_options = server_options(options),
 			.direct_io = off_on_auto[options->direct_io],
 		},

@@ -17,7 +17,8 @@ struct attach_options {
 	unsigned int direct_io, engine, poll;                          /* of the rows' choices */
 	unsigned int connections;
 	unsigned int timeout, dead_timeout;                            /* seconds; timeout 0: what suits */
-	unsigned int threads;                                          /* 0: one for each connection */
+	unsigned int server;                                           /* enum server_kind */
+	unsigned int threads;                                          /* 0: the server's default */
 };
 
 extern const struct option_row attach_option_rows[];

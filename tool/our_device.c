@@ -7,6 +7,7 @@
 #include "tool/server_link.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 void
@@ -71,6 +72,18 @@ JsonObject *
 our_device_change_export(const struct our_device *ours, const char *request, GError **error)
 {
 	return server_link_change(ours->control, request, error);
+}
+
+bool
+our_device_server(const struct our_device *ours, enum server_kind *kind, GError **error)
+{
+	g_autoptr(JsonObject) status = server_link_ask(ours->control, "status", error);
+
+	if (!status)
+		return false;
+	*kind = strcmp(json_object_get_string_member_with_default(status, "program", ""), "nbdloopd") == 0 ? SERVER_NBDLOOPD :
+													   SERVER_NBDKIT;
+	return true;
 }
 
 bool

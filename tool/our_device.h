@@ -6,6 +6,7 @@
 #define TOOL_OUR_DEVICE_H
 
 #include "tool/device.h"
+#include "tool/server_command.h"
 
 #include <json-glib/json-glib.h>
 
@@ -33,6 +34,10 @@ our_device_export(const struct our_device *ours, GError **error);
 /* The same as the server tells it after a change ("set direct-io=on", "resize"), which may take its time. */
 JsonObject *
 our_device_change_export(const struct our_device *ours, const char *request, GError **error);
+
+/* Which program serves it, by its own word; an error if it says nothing. */
+bool
+our_device_server(const struct our_device *ours, enum server_kind *kind, GError **error);
 
 /* A request to its guard (tool/guard_link.h), with an error that names the device. */
 bool

@@ -5,7 +5,7 @@
  */
 #include "tool/failure.h"
 #include "tool/our_device.h"
-#include "tool/server_process.h"
+#include "tool/server_command.h"
 #include "tool/verb.h"
 
 #include "common/log.h"
@@ -17,7 +17,7 @@ static const struct option_row rows[] = {{.name = NULL}};
 
 static const struct verb_usage usage = {
 	.synopsis = "DEVICE",
-	.summary = "Lets a new process of nbdloopd serve a device, while it is used, and returns when that serves it.",
+	.summary = "Lets a new process of its server serve a device, while it is used, and returns when that serves it.",
 	.rows = rows,
 	.least = 1,
 	.most = 1,
@@ -25,9 +25,9 @@ static const struct verb_usage usage = {
 
 /* The one that will be started: better to see here that it can't be. */
 static bool
-program_works(GError **error)
+program_works(enum server_kind kind, GError **error)
 {
-	g_autofree char *program = server_process_program();
+	g_autofree char *program = server_command_program(kind);
 	const char *argv[] = {program, "--version", NULL};
 	g_autofree char *said = NULL;
 	g_autoptr(GError) why = NULL;
@@ -46,14 +46,15 @@ verb_replace_server(int argc, char **argv)
 	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
 	g_autoptr(GError) error = NULL;
 	enum verb_parsed parsed;
+	enum server_kind kind;
 	char **operands;
 	int count;
 
 	parsed = verb_parse(&usage, NULL, argc, argv, &operands, &count);
 	if (parsed != VERB_PARSED)
 		return verb_exit_status(parsed);
-	if (our_device_find_served(&ours, operands[0], &error) && program_works(&error) &&
-	    our_device_ask_guard(&ours, "replace", &error))
+	if (our_device_find_served(&ours, operands[0], &error) && our_device_server(&ours, &kind, &error) &&
+	    program_works(kind, &error) && our_device_ask_guard(&ours, "replace", &error))
 		return EXIT_SUCCESS;
 	log_error("%s", error->message);
 	return EXIT_FAILURE;

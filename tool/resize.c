@@ -38,6 +38,15 @@ ask_remote(const char *uri, uint64_t *size, GError **error)
 	return true;
 }
 
+/* nbdkit asks its plugin once for each connection, and refuses what is behind that end: a new one has new connections. */
+static bool
+renew_connections(const struct our_device *ours, GError **error)
+{
+	enum server_kind kind;
+
+	return our_device_server(ours, &kind, error) && (kind != SERVER_NBDKIT || our_device_ask_guard(ours, "replace", error));
+}
+
 static bool
 ask_server(const struct our_device *ours, uint64_t *size, GError **error)
 {
@@ -46,7 +55,7 @@ ask_server(const struct our_device *ours, uint64_t *size, GError **error)
 	if (!export)
 		return false;
 	*size = (uint64_t)json_object_get_int_member(export, "size");
-	return true;
+	return *size <= ours->device->size || renew_connections(ours, error);
 }
 
 static bool

@@ -2,6 +2,7 @@
 #include "tool/server_process.h"
 
 #include "tool/failure.h"
+#include "tool/server_command.h"
 
 #include "common/log.h"
 
@@ -13,10 +14,12 @@
 #include <unistd.h>
 
 enum {
-	FIRST_SOCKET = 3, /* descriptor, in the server */
 	LONGEST_LINE = 8192,
 	STEP_MS = 10,
 };
+
+/* As long as any. */
+#define PID_ROOM "0123456789"
 
 void
 server_process_init(struct server_process *server)
@@ -24,61 +27,72 @@ server_process_init(struct server_process *server)
 	*server = (struct server_process){.output = -1};
 }
 
-char *
-server_process_program(void)
-{
-	char *path = g_find_program_in_path("nbdloopd");
+/* The value of a variable of the new environment, to be written in the new process. */
+struct pid_text {
+	char *digits; /* as long as PID_ROOM; or NULL */
+};
 
-	return path ? path : g_strdup(SBINDIR "/nbdloopd");
+/* Between fork() and exec(): only what is allowed there, snprintf() isn't. */
+static void
+write_pid(char *text, pid_t pid)
+{
+	pid_t unit = 1;
+
+	while (pid / unit >= 10)
+		unit *= 10;
+	for (; unit > 0; unit /= 10)
+		*text++ = (char)('0' + pid / unit % 10);
+	*text = '\0';
 }
 
-/* Between fork() and exec(): only what is allowed there. */
+/* The same. */
 static void
 become_server(void *data)
 {
+	const struct pid_text *text = data;
 	sigset_t none;
 
-	(void)data;
+	if (text->digits)
+		write_pid(text->digits, getpid());
 	setsid();
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* Listening sockets are told as systemd does it, which names the process that they are for: sd_listen_fds(3). */
 static char **
-make_words(const GPtrArray *arguments, unsigned int count)
+make_environment(bool listening, unsigned int count, struct pid_text *text)
 {
-	GStrvBuilder *words = g_strv_builder_new();
-	char **all;
+	g_autofree char *number = g_strdup_printf("%u", count);
+	char **environment = g_get_environ();
 
-	g_strv_builder_add(words, g_ptr_array_index(arguments, 0));
-	/* argv[0], with the mark that tool/guard.c explains. */
-	g_strv_builder_add(words, "@nbdloopd");
-	for (unsigned int i = 0; i < count; i++) {
-		g_autofree char *word = g_strdup_printf("--fd=%u", FIRST_SOCKET + i);
-
-		g_strv_builder_add(words, word);
+	text->digits = NULL;
+	if (!listening)
+		return environment;
+	environment = g_environ_setenv(environment, "LISTEN_FDS", number, true);
+	environment = g_environ_setenv(environment, "LISTEN_PID", PID_ROOM, true);
+	for (char **at = environment; !text->digits; at++) {
+		if (g_str_has_prefix(*at, "LISTEN_PID="))
+			text->digits = *at + strlen("LISTEN_PID=");
 	}
-	for (unsigned int i = 1; i < arguments->len; i++)
-		g_strv_builder_add(words, g_ptr_array_index(arguments, i));
-	all = g_strv_builder_end(words);
-	g_strv_builder_unref(words);
-	return all;
+	return environment;
 }
 
 bool
-server_process_start(struct server_process *server, const GPtrArray *arguments, const int *sockets, unsigned int count,
+server_process_start(struct server_process *server, char **words, const int *sockets, unsigned int count, bool listening,
 		     GError **error)
 {
-	g_auto(GStrv) words = make_words(arguments, count);
+	struct pid_text text;
+	g_auto(GStrv) environment = make_environment(listening, count, &text);
 	g_autofree int *targets = g_new(int, count);
 	g_autoptr(GError) why = NULL;
 
 	for (unsigned int i = 0; i < count; i++)
-		targets[i] = (int)(FIRST_SOCKET + i);
-	if (!g_spawn_async_with_pipes_and_fds("/", (const char *const *)words, NULL,
+		targets[i] = (int)(SERVER_FIRST_SOCKET + i);
+	if (!g_spawn_async_with_pipes_and_fds("/", (const char *const *)words, (const char *const *)environment,
 					      G_SPAWN_DO_NOT_REAP_CHILD | G_SPAWN_STDOUT_TO_DEV_NULL |
 						      G_SPAWN_FILE_AND_ARGV_ZERO,
-					      become_server, NULL, -1, -1, -1, sockets, targets, count, &server->pid, NULL, NULL,
+					      become_server, &text, -1, -1, -1, sockets, targets, count, &server->pid, NULL, NULL,
 					      &server->output, &why))
 		return failure(error, ENOENT, "the server %s can't be started: %s", words[0], why->message);
 	fcntl(server->output, F_SETFL, O_NONBLOCK);
@@ -87,18 +101,33 @@ server_process_start(struct server_process *server, const GPtrArray *arguments, 
 	return true;
 }
 
-/* A line as nbdloopd words it: "nbdloopd: warning: TEXT". */
+/* Behind "nbdloopd: ", "nbdkit: ", or "nbdkit: loop[1]: ". */
+static const char *
+skip_name(const char *line)
+{
+	const char *end;
+
+	if (g_str_has_prefix(line, "nbdloopd: "))
+		return line + strlen("nbdloopd: ");
+	if (!g_str_has_prefix(line, "nbdkit: "))
+		return line;
+	line += strlen("nbdkit: ");
+	end = g_str_has_prefix(line, "loop") ? strchr(line, ' ') : NULL;
+	return end && end[-1] == ':' ? end + 1 : line;
+}
+
+/* A line as servers word it: "nbdloopd: warning: TEXT". nbdkit's plugins may say "error: warning: TEXT". */
 static void
 pass_line(const char *line, server_process_listener listener, void *data)
 {
 	static const struct {
 		const char *prefix;
 		int level;
-	} levels[] = {{"error: ", LOG_LEVEL_ERROR}, {"warning: ", LOG_LEVEL_WARNING}, {"", LOG_LEVEL_INFO}};
+	} levels[] = {{"error: warning: ", LOG_LEVEL_WARNING}, {"error: ", LOG_LEVEL_ERROR}, {"warning: ", LOG_LEVEL_WARNING},
+		      {"", LOG_LEVEL_INFO}};
 	size_t i = 0;
 
-	if (g_str_has_prefix(line, "nbdloopd: "))
-		line += strlen("nbdloopd: ");
+	line = skip_name(line);
 	while (!g_str_has_prefix(line, levels[i].prefix))
 		i++;
 	listener(levels[i].level, line + strlen(levels[i].prefix), data);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process of nbdloopd that serves connected sockets, and what it says.
+ * A process that serves an image (tool/server_command.h), and what it says.
  */
 #ifndef TOOL_SERVER_PROCESS_H
 #define TOOL_SERVER_PROCESS_H
@@ -21,16 +21,13 @@ typedef void (*server_process_listener)(int level, const char *text, void *data)
 void
 server_process_init(struct server_process *server);
 
-/* The path of nbdloopd: as PATH has it, or where it was installed. Caller frees. */
-char *
-server_process_program(void);
-
 /*
- * Starts arguments[0] (a path) with these words, and a "--fd=N" for each of the sockets, which the caller closes.  It is in
- * a session of its own: no key of a terminal ends it.
+ * Starts words[0] (a path) with the others as its argv[], and with these sockets, which have the descriptors from
+ * SERVER_FIRST_SOCKET on there; the caller closes its own.  `listening`: they are told as systemd tells them
+ * (sd_listen_fds(3)).  It is in a session of its own: no key of a terminal ends it.
  */
 bool
-server_process_start(struct server_process *server, const GPtrArray *arguments, const int *sockets, unsigned int count,
+server_process_start(struct server_process *server, char **words, const int *sockets, unsigned int count, bool listening,
 		     GError **error);
 
 /* Passes on all that it has said so far. */

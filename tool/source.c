@@ -2,16 +2,19 @@
 #include "tool/source.h"
 
 #include "tool/failure.h"
+#include "tool/guard.h"
 
 #include "common/log.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -92,53 +95,95 @@ source_listen(struct source *source)
 
 /* ---- our own server */
 
-static GPtrArray *
-server_arguments(const struct source *source)
+static bool
+start_process(struct source *source, const int *sockets, unsigned int count, GError **error)
 {
-	GPtrArray *arguments = g_ptr_array_new_with_free_func(g_free);
+	const struct source_plan *plan = source->plan;
+	const struct server_command command = {
+		.kind = plan->server,
+		.sockets = count,
+		.control = source->control,
+		.direct_io = source->direct_io,
+		.options = plan->server_options,
+		.read_only = source->read_only,
+		.image = source->place,
+	};
+	g_auto(GStrv) words = server_command_words(&command);
 
-	g_ptr_array_add(arguments, server_process_program());
-	if (source->control)
-		g_ptr_array_add(arguments, g_strconcat("--control=", source->control, NULL));
-	g_ptr_array_add(arguments, g_strconcat("--direct-io=", source->direct_io, NULL));
-	for (guint i = 0; i < source->plan->server_options->len; i++)
-		g_ptr_array_add(arguments, g_strdup(g_ptr_array_index(source->plan->server_options, i)));
-	if (source->read_only)
-		g_ptr_array_add(arguments, g_strdup("--read-only"));
-	g_ptr_array_add(arguments, g_strdup("--"));
-	g_ptr_array_add(arguments, g_strdup(source->place));
-	return arguments;
+	return server_process_start(&source->server, words, sockets, count, plan->server == SERVER_NBDKIT, error);
+}
+
+static void
+close_all(const int *sockets, unsigned int count)
+{
+	for (unsigned int i = 0; i < count && sockets[i] >= 0; i++)
+		close(sockets[i]);
+}
+
+static bool
+make_pairs(int *ours, int *theirs, unsigned int count, GError **error)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		int pair[2];
+
+		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+			return failure(error, errno, "no sockets to talk to a server: %s", g_strerror(errno));
+		ours[i] = pair[0];
+		theirs[i] = pair[1];
+	}
+	return true;
+}
+
+static bool
+connect_all(int *ours, const struct sockaddr_un *address, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		ours[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (ours[i] < 0 || connect(ours[i], (const struct sockaddr *)address, sizeof(*address)) < 0)
+			return false;
+	}
+	return true;
+}
+
+/* A socket that listens, and connections to it.  Its name is only root's to find, and gone when they are there: nobody else can
+ * connect to the server. */
+static bool
+make_listener(int *ours, int *listener, unsigned int count, GError **error)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	bool made;
+
+	snprintf(address.sun_path, sizeof(address.sun_path), GUARD_DIRECTORY "/%d.nbd", (int)getpid());
+	unlink(address.sun_path);
+	*listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	made = *listener >= 0 && bind(*listener, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+	       listen(*listener, (int)count) == 0 && connect_all(ours, &address, count);
+	if (!made)
+		failure(error, errno, "no sockets to talk to a server: %s", g_strerror(errno));
+	unlink(address.sun_path);
+	return made;
 }
 
 /* Starts it; ours[] are the ends to negotiate on, -1 when it could not be started. */
 static bool
 start_server(struct source *source, int *ours, GError **error)
 {
-	g_autoptr(GPtrArray) arguments = server_arguments(source);
-	unsigned int count = source->plan->connections, made;
+	bool listens = source->plan->server == SERVER_NBDKIT;
+	unsigned int count = source->plan->connections, given = listens ? 1 : count;
 	g_autofree int *theirs = g_new(int, count);
-	bool started = true;
+	bool started;
 
-	for (made = 0; started && made < count; made++) {
-		int pair[2];
-
-		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
-			started = failure(error, errno, "no sockets to talk to a server: %s", g_strerror(errno));
-			break;
-		}
-		ours[made] = pair[0];
-		theirs[made] = pair[1];
-	}
+	for (unsigned int i = 0; i < count; i++)
+		ours[i] = theirs[i] = -1;
+	started = listens ? make_listener(ours, theirs, count, error) : make_pairs(ours, theirs, count, error);
+	started = started && start_process(source, theirs, given, error);
+	close_all(theirs, given);
 	if (started)
-		started = server_process_start(&source->server, arguments, theirs, count, error);
-	for (unsigned int i = 0; i < made; i++) {
-		close(theirs[i]);
-		if (started)
-			continue;
-		close(ours[i]);
+		return true;
+	close_all(ours, count);
+	for (unsigned int i = 0; i < count; i++)
 		ours[i] = -1;
-	}
-	return started;
+	return false;
 }
 
 static void
@@ -168,8 +213,6 @@ open_server(struct source *source, GError **error)
 	bool opened;
 
 	source->refusal = g_string_new(NULL);
-	for (unsigned int i = 0; i < count; i++)
-		ours[i] = -1;
 	opened = start_server(source, ours, error);
 	for (unsigned int i = 0; i < count && ours[i] >= 0; i++) {
 		if (!opened)

@@ -7,6 +7,7 @@
 #define TOOL_SOURCE_H
 
 #include "tool/connection.h"
+#include "tool/server_command.h"
 #include "tool/server_process.h"
 
 #include <glib.h>
@@ -16,7 +17,8 @@ struct source_plan {
 	char *place;               /* the image's absolute path, or an NBD URI */
 	bool remote;               /* it is a URI: there is no server of ours, and neither options nor a control socket */
 	unsigned int connections;  /* >= 1 */
-	GPtrArray *server_options; /* words for nbdloopd: "--offset=512"; without direct I/O */
+	enum server_kind server;   /* if not remote */
+	GPtrArray *server_options; /* see tool/server_command.h: "--offset=512"; without direct I/O */
 	const char *direct_io;     /* "on", "off", "auto" */
 };
 

@@ -30,8 +30,8 @@ for verb in $verbs; do
 	options=$(sed -n 's/^    \(-[A-Za-z], \)\{0,1\}--\([a-z-]*\).*/\2/p' "$dir/help")
 	case $verb in
 	attach)
-		wanted="connections dead-timeout direct-io engine find help nooverlap offset partscan poll read-only sector-size show
-			sizelimit swap threads timeout"
+		wanted="connections dead-timeout direct-io engine find help nooverlap offset partscan poll read-only sector-size
+			server show sizelimit swap threads timeout"
 		;;
 	detach) wanted="all help lazy" ;;
 	list) wanted="associated help json noheadings offset output output-all raw" ;;
