@@ -11,15 +11,40 @@ from typing import NamedTuple, Optional
 KIB = 1024
 MIB = 1024 * KIB
 
-# name: (fio's rw=, block size, title)
-WORKLOADS = {
-    "randread-4k": ("randread", 4 * KIB, "4 KiB random read"),
-    "randwrite-4k": ("randwrite", 4 * KIB, "4 KiB random write"),
-    "read-4k": ("read", 4 * KIB, "4 KiB sequential read"),
-    "write-4k": ("write", 4 * KIB, "4 KiB sequential write"),
-    "read-1m": ("read", MIB, "1 MiB sequential read"),
-    "write-1m": ("write", MIB, "1 MiB sequential write"),
+
+class Workload(NamedTuple):
+    rw: str                     # fio's rw=
+    block: int                  # bytes of one request
+    title: str
+    options: tuple = ()         # more of fio's
+
+    @property
+    def writes(self):
+        return self.rw != "read" and self.rw != "randread"
+
+    @property
+    def mixed(self):
+        return self.rw == "randrw"
+
+
+BLOCKS = {"4k": (4 * KIB, "4 KiB"), "64k": (64 * KIB, "64 KiB"), "1m": (MIB, "1 MiB")}
+
+# name: (fio's rw=, title, more of fio's options)
+PATTERNS = {
+    "randread": ("randread", "{} random read", ()),
+    "randwrite": ("randwrite", "{} random write", ()),
+    "read": ("read", "{} sequential read", ()),
+    "write": ("write", "{} sequential write", ()),
+    "mixed": ("randrw", "{} random, 70 % reads and 30 % writes", ("--rwmixread=70",)),
+    "flush": ("randwrite", "{} random write, a flush after every 32", ("--fdatasync=32",)),
 }
+WORKLOADS = {
+    f"{pattern}-{block}": Workload(rw, size, title.format(text), options)
+    for block, (size, text) in BLOCKS.items() for pattern, (rw, title, options) in PATTERNS.items()
+}
+
+# Those of bench/compare.
+COMPARED = ("randread-4k", "randwrite-4k", "read-4k", "write-4k", "read-1m", "write-1m")
 DEPTHS = (1, 8, 32, 128)
 CONNECTIONS = (1, 4)
 
@@ -49,30 +74,38 @@ class Cell(NamedTuple):
         return "/".join(parts)
 
     @property
-    def rw(self):
-        return WORKLOADS[self.workload][0]
+    def kind(self):
+        return WORKLOADS[self.workload]
 
     @property
     def block(self):
-        return WORKLOADS[self.workload][1]
+        return self.kind.block
 
     @property
     def title(self):
-        return WORKLOADS[self.workload][2]
+        return self.kind.title
 
     @property
     def writes(self):
-        return self.rw in ("write", "randwrite")
+        return self.kind.writes
+
+
+def cell_parse(name):
+    """The cell of a name; what is no name of one raises ValueError."""
+    match = re.fullmatch(r"([a-z]+-[0-9a-z]+)/d(\d+)/c(\d+)(?:/t(\d+))?", name)
+    if match is None or match[1] not in WORKLOADS:
+        raise ValueError(f"'{name}' is not WORKLOAD/dDEPTH/cCONNECTIONS[/tTHREADS]")
+    return Cell(match[1], int(match[2]), int(match[3]), int(match[4]) if match[4] else None)
 
 
 def cells_all(threads):
-    """Every cell; `threads` are the values of -t tried beside nbdkit's default.
+    """Every cell of bench/compare; `threads` are the values of -t tried beside nbdkit's default.
 
     More threads than the default can only matter where more requests than
     that are in flight, so they are tried at the greatest depth only.
     """
     cells = []
-    for workload in WORKLOADS:
+    for workload in COMPARED:
         for connections in CONNECTIONS:
             for depth in DEPTHS:
                 cells.append(Cell(workload, depth, connections, None))

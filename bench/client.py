@@ -24,11 +24,14 @@ def fio_command(cell, image, seconds, seed, target):
     part = image.size // cell.connections // cell.block * cell.block
     command = [
         "fio", "--name=bench", "--thread", "--group_reporting", "--output-format=json",
-        f"--rw={cell.rw}", f"--bs={cell.block}", f"--iodepth={cell.depth}",
+        f"--rw={cell.kind.rw}", f"--bs={cell.block}", f"--iodepth={cell.depth}",
         f"--numjobs={cell.connections}", f"--size={part}", f"--offset_increment={part}",
-        f"--runtime={seconds}", f"--randseed={seed}",
+        f"--runtime={round(seconds * 1000)}ms", f"--randseed={seed}",
         "--clat_percentiles=0", "--lat_percentiles=1", "--percentile_list=50:99:99.9",
+        *cell.kind.options,
     ]
+    if cell.kind.mixed:
+        command.append("--unified_rw_reporting=mixed")
     if cell.writes:
         command.append("--end_fsync=1")
     return command + target
@@ -57,7 +60,7 @@ def fio_run(command, seconds):
     if done.returncode != 0 or start < 0:
         raise ClientError(f"fio failed (status {done.returncode}): {said or done.stdout[:400]}")
     job = json.loads(done.stdout[start:])["jobs"][0]
-    side = job["write"] if job["write"]["total_ios"] else job["read"]
+    side = next((job[s] for s in ("mixed", "write", "read") if job.get(s, {}).get("total_ios")), {"total_ios": 0})
     # fio may fail to connect and still exit with 0.
     if job["error"] or not side["total_ios"] or not side["runtime"]:
         raise ClientError(f"fio did no I/O (error {job['error']}): {said}")

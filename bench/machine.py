@@ -10,6 +10,15 @@ import shutil
 import subprocess
 
 MIB = 1024 * 1024
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+# Kind of server, its program, and the Debian package that has it.
+PEERS = (
+    ("qemu-nbd", "qemu-nbd", "qemu-utils"),
+    ("qemu-storage-daemon", "qemu-storage-daemon", "qemu-system-common"),
+    ("nbd-server", "nbd-server", "nbd-server"),
+    ("loop-device", "losetup", "mount"),
+)
 
 
 class MissingTool(Exception):
@@ -41,7 +50,7 @@ def read(path):
 def missing_tools(servers):
     """Every tool that is missing for them, as exceptions not yet raised."""
     missing = []
-    for name, program, package in (("qemu-nbd", "qemu-nbd", "qemu-utils"), ("loop-device", "losetup", "mount")):
+    for name, program, package in PEERS:
         if any(s.split(":")[0] == name for s in servers) and shutil.which(program) is None:
             missing.append(MissingTool(f"{program} is not installed", package))
     if shutil.which("fio") is None:
@@ -66,6 +75,11 @@ def missing_compiler():
     elif output(["pkg-config", "--exists", "nbdkit"]) is None:
         missing.append(MissingTool("nbdkit's headers are not installed", "nbdkit-plugin-dev"))
     return missing
+
+
+def build_places():
+    """Where this project may have been built: where make says, here, in the source tree."""
+    return [p for p in (os.environ.get("top_builddir"), ".", TOP) if p]
 
 
 def compiler():
@@ -107,14 +121,13 @@ def dump_plugin(plugin):
 
 def commit(plugin):
     """Of the source tree, where the plugin lies in it: elsewhere nothing tells what it was made of."""
-    top = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    inside = os.path.realpath(plugin).startswith(os.path.realpath(top) + "/")
-    if not inside or not os.path.exists(os.path.join(top, ".git")):
+    inside = os.path.realpath(plugin).startswith(os.path.realpath(TOP) + "/")
+    if not inside or not os.path.exists(os.path.join(TOP, ".git")):
         return None
-    name = output(["git", "-C", top, "rev-parse", "--short", "HEAD"])
+    name = output(["git", "-C", TOP, "rev-parse", "--short", "HEAD"])
     if name is None:
         return None
-    changes = output(["git", "-C", top, "status", "--porcelain", "--untracked-files=no"])
+    changes = output(["git", "-C", TOP, "status", "--porcelain", "--untracked-files=no"])
     return f"built in a tree at commit {name}" + (" and uncommitted changes" if changes else "")
 
 
@@ -227,15 +240,17 @@ def describe(directory, plugin, raw):
 
 
 class CpuTotals:
-    """Busy CPU seconds of the whole machine, for what neither server nor client spent."""
+    """Busy CPU seconds and context switches of the whole machine, kernel threads included."""
 
     def __init__(self):
-        fields = [int(n) for n in read("/proc/stat").splitlines()[0].split()[1:9]]
+        text = read("/proc/stat")
+        fields = [int(n) for n in text.splitlines()[0].split()[1:9]]
         tick = os.sysconf("SC_CLK_TCK")
         user, nice, kernel, idle, iowait, irq, softirq, steal = fields
         self.busy = (user + nice + kernel + irq + softirq) / tick
         self.steal = steal / tick
         self.total = (sum(fields)) / tick
+        self.switches = int(re.search(r"^ctxt (\d+)", text, re.M)[1])
 
 
 def warnings(directory):

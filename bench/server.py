@@ -4,32 +4,44 @@
 A server is written KIND[:KEY=VALUE]..., where KIND is
     loop        the plugin of this project (plugin=FILE takes another build of it)
     nbdloopd    the native server of this project (program=FILE takes another build)
+    nbdloopd-unmerged  the same, built for the bench so that it merges no requests
     file        nbdkit's own file plugin
     preadv      preadv.c, the least that a direct-I/O plugin can do
     qemu-nbd    QEMU's server, on io_uring and past the page cache
+    qemu-storage-daemon  QEMU's other one, in the same way
+    nbd-server  the reference implementation, with flush, FUA and trim on, and 64 threads instead of 4
     memory      nbdkit's memory plugin: data in its own memory
     null        nbdkit's null plugin: no data at all
-    loop-device the kernel's loop driver with direct I/O, and fio on the device
+    loop-device the kernel's loop driver (direct-io=off: without direct I/O), and fio on the device
     raw         no server: fio on the image itself, with O_DIRECT
-and every other KEY=VALUE is handed to the plugin, or as --KEY=VALUE to the program.
+and every other KEY=VALUE is handed to the plugin, or as --KEY=VALUE to the program; threads=N is nbdkit's -t.
 """
 
+import ctypes
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
 
-ALIASES = {"file-none": "file:cache=none"}
+import machine
+
+ALIASES = {"file-none": "file:cache=none", "qemu-nbd-native": "qemu-nbd:aio=native"}
 DEFAULT = "loop,nbdloopd,file,file-none,preadv,raw"
 PLUGINS = ("loop", "file", "preadv", "memory", "null")
 MEMORIES = ("memory", "null")           # as large as the image, which they don't read
-PROGRAMS = ("nbdloopd", "qemu-nbd")
+OURS = ("nbdloopd", "nbdloopd-unmerged")
+PROGRAMS = OURS + ("qemu-nbd", "qemu-storage-daemon", "nbd-server")
+DAEMONS = ("nbd-server",)               # fork, and serve each client in a process of its own
 DEVICES = ("loop-device", "raw")        # without a server's process
-BUILT = {"loop": "plugins/loop/.libs/nbdkit-loop-plugin.so", "nbdloopd": "server/nbdloopd"}
+BUILT = {"loop": "plugins/loop/.libs/nbdkit-loop-plugin.so", "nbdloopd": "server/nbdloopd",
+         "nbdloopd-unmerged": "bench/nbdloopd-unmerged"}
 CHOSEN = {"loop": "LOOP_PLUGIN", "nbdloopd": "NBDLOOPD"}
+QEMU = {"cache": "none", "aio": "io_uring"}
 START_SECONDS = 20
 STOP_SECONDS = 20
+PR_SET_CHILD_SUBREAPER = 36
 
 
 class ServerError(Exception):
@@ -38,14 +50,24 @@ class ServerError(Exception):
 
 def built_find(kind):
     """What the user chose, else what is built in the working directory or here."""
-    if CHOSEN[kind] in os.environ:
+    if os.environ.get(CHOSEN.get(kind, "")):
         return os.path.abspath(os.environ[CHOSEN[kind]])
-    top = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    for place in (".", top):
+    for place in machine.build_places():
         path = os.path.join(place, BUILT[kind])
         if os.path.exists(path):
             return os.path.abspath(path)
-    return os.path.join(top, BUILT[kind])
+    return os.path.join(machine.TOP, BUILT[kind])
+
+
+def parameter_fits(kind, parameter):
+    key, _, value = parameter.partition("=")
+    if kind == "loop-device":
+        return parameter in ("direct-io=on", "direct-io=off")
+    if key == "threads":
+        return kind in PLUGINS and value.isdecimal() and int(value) > 0
+    if kind == "qemu-storage-daemon":
+        return key == "aio" and value != ""
+    return value != "" and kind not in ("preadv", "nbd-server") + MEMORIES + DEVICES
 
 
 class Server:
@@ -59,13 +81,15 @@ class Server:
             raise ServerError(f"unknown server '{text}' ({', '.join(PLUGINS + PROGRAMS + DEVICES)}, file-none, "
                               f"or KIND:KEY=VALUE:...)")
         for parameter in parameters:
-            if "=" not in parameter or kind in ("preadv",) + MEMORIES + DEVICES:
-                raise ServerError(f"server '{text}': '{parameter}' cannot be given to it "
-                                  f"(KEY=VALUE for loop, file, nbdloopd and qemu-nbd only)")
+            if not parameter_fits(kind, parameter):
+                raise ServerError(f"server '{text}': '{parameter}' cannot be given to it (KEY=VALUE for loop, file, "
+                                  f"nbdloopd and qemu-nbd, threads=N for nbdkit's, aio=HOW for qemu-storage-daemon, "
+                                  f"direct-io=on|off for loop-device)")
         self.kind = kind
         builds = [p.split("=", 1)[1] for p in parameters if p.startswith(("plugin=", "program="))]
         self.program = builds[-1] if builds else programs.get(kind)
-        self.parameters = [p for p in parameters if not p.startswith(("plugin=", "program="))]
+        self.threads = next((p.split("=", 1)[1] for p in parameters if p.startswith("threads=")), None)
+        self.parameters = [p for p in parameters if not p.startswith(("plugin=", "program=", "threads="))]
         if kind == "loop":
             # A parameter of the server itself wins over --plugin-args: nbdkit
             # would take both, and the plugin the last or none.
@@ -78,29 +102,67 @@ class Server:
         sock, pidfile = (os.path.join(directory, f"server.{end}") for end in ("sock", "pid"))
         options = [f"--{p}" for p in self.parameters]
         if self.kind in PLUGINS:
-            count = ["-t", str(threads)] if threads is not None else []
-            start = ["nbdkit", "-f", "--exit-with-parent", "-U", sock, "-P", pidfile] + count
+            count = self.threads or threads
+            start = ["nbdkit", "-f", "--exit-with-parent", "-U", sock, "-P", pidfile]
+            start += ["-t", str(count)] if count is not None else []
             if self.kind in MEMORIES:
                 return start + [self.kind, "size=" + str(os.path.getsize(image))]
             return start + [self.program, image] + self.parameters
-        if self.kind == "nbdloopd":
+        if self.kind in OURS:
             return [self.program, "-U", sock, "-P", pidfile] + options + [image]
-        return [self.program, "--format=raw", "--persistent", "--shared=8", "--cache=none", "--aio=io_uring",
-                "--discard=unmap", f"--socket={sock}", f"--pid-file={pidfile}"] + options + [image]
+        how = QEMU | dict(p.split("=", 1) for p in self.parameters)
+        if self.kind == "qemu-nbd":
+            return ["qemu-nbd", "--format=raw", "--persistent", "--shared=16", "--discard=unmap", f"--socket={sock}",
+                    f"--pid-file={pidfile}"] + [f"--{key}={value}" for key, value in how.items()] + [image]
+        if self.kind == "qemu-storage-daemon":
+            return ["qemu-storage-daemon", "--blockdev", f"driver=file,node-name=disk,filename={image},cache.direct=on,"
+                    f"aio={how['aio']},discard=unmap", "--nbd-server", f"addr.type=unix,addr.path={sock},max-connections=16",
+                    "--export", "type=nbd,id=disk,node-name=disk,name=,writable=on", "--pidfile", pidfile]
+        return ["nbd-server", "-C", self._configuration(image, directory, sock), "-p", pidfile]
+
+    @staticmethod
+    def _configuration(image, directory, sock):
+        path = os.path.join(directory, "server.conf")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(f"[generic]\nunixsock = {sock}\nmax_threads = 64\n"
+                    f"[disk]\nexportname = {image}\nflush = true\nfua = true\ntrim = true\nrotational = false\n")
+        return path
+
+    @property
+    def export(self):
+        """The name of what it serves: nbd-server has no export without one."""
+        return "disk" if self.kind == "nbd-server" else ""
+
+    def unavailable(self):
+        """Why it cannot be measured on this machine, as far as can be told without starting it; else None."""
+        if self.kind == "loop" and machine.dump_plugin(self.program) is None:
+            return f"nbdkit cannot load {self.program}: build it with make, or set LOOP_PLUGIN"
+        if self.kind in OURS and machine.output([self.program, "--version"]) is None:
+            hint = ", or set NBDLOOPD" if self.kind == "nbdloopd" else ""
+            return f"{self.program} cannot be run: build it with make{hint}"
+        for kind, program, package in machine.PEERS:
+            if self.kind == kind and shutil.which(program) is None:
+                return f"{program} is not installed (Debian package: {package})"
+        if self.kind == "loop-device" and not os.access("/dev/loop-control", os.R_OK | os.W_OK):
+            return "loop devices need root, and /dev/loop-control"
+        return None
 
     def describe(self):
         if self.kind == "raw":
             return "fio on the image itself, O_DIRECT"
         if self.kind == "loop-device":
-            return "losetup --direct-io=on, fio on the device, O_DIRECT"
+            return f"losetup --{self.parameters[0] if self.parameters else 'direct-io=on'}, fio on the device, O_DIRECT"
         if self.kind in MEMORIES:
             return f"nbdkit {self.kind}"
+        if self.kind == "nbd-server":
+            return "nbd-server with max_threads = 64, flush = true, fua = true, trim = true, rotational = false"
         # Where its files are says nothing.
         words = self.command("disk.img", "", None)
-        words = [os.path.basename(words[0])] + [w for w in words[1:] if "server." not in w]
+        words = [os.path.basename(words[0])] + [w for w in words[1:] if "server." not in w or w.startswith("addr.")]
         if self.kind in PLUGINS:
-            words = ["nbdkit", os.path.basename(self.program), "disk.img"] + self.parameters
-        return " ".join(w for w in words if w not in ("-U", "-P"))
+            count = ["-t", self.threads] if self.threads else []
+            words = ["nbdkit"] + count + [os.path.basename(self.program), "disk.img"] + self.parameters
+        return " ".join(w for w in words if w not in ("-U", "-P", "--pidfile"))
 
 
 class Running:
@@ -115,6 +177,9 @@ class Running:
             if os.path.lexists(path):
                 os.unlink(path)
         command = server.command(image.path, directory, threads)
+        if server.kind in DAEMONS:
+            # So that its end, and what it cost, is told to us.
+            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=log)
@@ -129,7 +194,7 @@ class Running:
         # Not by connecting: a connection would cost what is to be measured.
         end = time.monotonic() + START_SECONDS
         while not (os.path.exists(pidfile) and os.path.getsize(pidfile) > 0):
-            if self._reap(os.WNOHANG) is not None:
+            if self._reap(os.WNOHANG) is not None and (self.server.kind not in DAEMONS or self.process.returncode != 0):
                 raise ServerError(f"{self.server.describe()}: did not start:\n{self.said()}")
             if time.monotonic() > end:
                 raise ServerError(f"{self.server.describe()}: not ready after "
@@ -137,13 +202,22 @@ class Running:
             time.sleep(0.01)
         with open(pidfile, encoding="ascii") as f:
             pid = int(f.read())
-        if pid != self.pid:
+        if self.server.kind in DAEMONS:
+            self._adopt(pid)
+        elif pid != self.pid:
             raise ServerError(f"{self.server.describe()}: runs as process {pid}, not by "
                               f"exec as {self.pid}: its CPU time cannot be measured")
 
+    def _adopt(self, pid):
+        """The process that forked has ended, and its child is ours."""
+        while self.process.returncode is None:
+            self._reap(0)
+        self.process.returncode = None
+        self.pid = pid
+
     @property
     def uri(self):
-        return f"nbd+unix:///?socket={self.socket}"
+        return f"nbd+unix:///{self.server.export}?socket={self.socket}"
 
     def said(self):
         with open(self.log, encoding="utf-8", errors="replace") as f:
@@ -197,6 +271,8 @@ class Running:
             time.sleep(0.02)
 
     def _reap(self, flags):
+        if self.process.returncode is not None:
+            return None
         pid, status, usage = os.wait4(self.pid, flags)
         if pid == 0:
             return None
@@ -232,7 +308,7 @@ class Meter:
 
     def begin(self):
         self.cached = self.image.cached()
-        self.meminfo = meminfo_cached()
+        self.meminfo = meminfo()
         if self.running is not None:
             self.rss = self.running.memory("VmRSS")
             self.switches = self.running.live_switches()
@@ -250,11 +326,17 @@ class Meter:
             spent["disk_written"] = disk[1] - self.disk[1]
             spent["rss_growth"] = self.running.memory("VmHWM") - self.rss
         spent["cache_growth"] = self.image.cached() - self.cached
-        spent["meminfo_cached_growth"] = meminfo_cached() - self.meminfo
+        after = meminfo()
+        spent["meminfo_cached_growth"] = after["Cached"] - self.meminfo["Cached"]
+        spent["meminfo_buffers_growth"] = after["Buffers"] - self.meminfo["Buffers"]
         if self.running is not None:
             usage = self.running.stop()
             spent["switches_voluntary"] = usage.ru_nvcsw - self.switches[0]
             spent["switches_involuntary"] = usage.ru_nivcsw - self.switches[1]
+            if self.running.server.kind in DAEMONS:
+                # The processes that served have ended; the usage has what they cost.
+                spent["server_cpu_s"] = usage.ru_utime + usage.ru_stime - self.cpu
+                spent["rss_growth"] = usage.ru_maxrss * 1024 - self.rss
             errors = self.running.errors()
             if errors:
                 raise ServerError(f"{self.running.server.describe()}: reported:\n"
@@ -262,16 +344,19 @@ class Meter:
         return spent
 
 
-def meminfo_cached():
+def meminfo():
+    """What /proc/meminfo says of the page cache, in bytes."""
     with open("/proc/meminfo", encoding="ascii") as f:
-        return int(re.search(r"^Cached:\s+(\d+) kB", f.read(), re.M)[1]) * 1024
+        text = f.read()
+    return {name: int(re.search(rf"^{name}:\s+(\d+) kB", text, re.M)[1]) * 1024 for name in ("Cached", "Buffers")}
 
 
 class LoopDevice:
     """The kernel's loop driver on the image; its path is the device's."""
 
-    def __init__(self, image):
-        done = subprocess.run(["losetup", "--find", "--show", "--direct-io=on", image.path],
+    def __init__(self, server, image):
+        option = server.parameters[-1] if server.parameters else "direct-io=on"
+        done = subprocess.run(["losetup", "--find", "--show", f"--{option}", image.path],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise ServerError(f"losetup failed: {done.stderr.strip()}")

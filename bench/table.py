@@ -19,9 +19,10 @@ COLUMNS = (
     "steal_share",              # of the machine: taken by the hypervisor
     "switches_voluntary", "switches_involuntary", "switches_per_io",
     "client_switches",
+    "machine_switches_per_io",  # of all of the machine: server, client, kernel threads
     # Bytes on the server's account: read-ahead is in, what the page cache had is not.
     "disk_read", "disk_written", "disk_read_ratio",
-    "cached_before", "cache_growth", "meminfo_cached_growth", "rss_growth",     # bytes
+    "cached_before", "cache_growth", "meminfo_cached_growth", "meminfo_buffers_growth", "rss_growth",     # bytes
 )
 
 # The fewest rounds that allow a word instead of a number.

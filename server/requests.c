@@ -16,8 +16,11 @@
 #include <errno.h>
 #include <string.h>
 
-/* Most bytes that adjacent requests are merged to: the engine splits larger ones anyway. */
+/* Most bytes that adjacent requests are merged to: the engine splits larger ones anyway.  bench/ has a build that merges
+ * nothing, to measure what it is worth. */
+#ifndef MERGE_MAX
 #define MERGE_MAX ((size_t)128 << 10)
+#endif
 
 /* For the extents of one reply: up to 1,000 or 2,000 of them. */
 #define STATUS_SIZE ((size_t)16 << 10)
