@@ -7,6 +7,7 @@
  *
  * Each connection has a thread and DEPTH reads of LENGTH bytes under way.  For the replies that came together, new
  * requests are sent together (batched), or each by a system call of its own (alone), as the kernel's client does.
+ * SECONDS may be a fraction; with 0, each connection's first DEPTH reads are all.
  * Prints a line: requests answered, seconds, seconds of the client's CPU.  It trusts the server.
  */
 #include <endian.h>
@@ -60,7 +61,8 @@ struct connection {
 };
 
 static const char *path;
-static unsigned int depth, length, seconds;
+static unsigned int depth, length;
+static double seconds;
 static bool alone;
 static pthread_barrier_t ready;
 
@@ -151,7 +153,7 @@ is_over(const struct timespec *start)
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (now.tv_sec - start->tv_sec) * 1000000000LL + now.tv_nsec - start->tv_nsec >= seconds * 1000000000LL;
+	return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9 >= seconds;
 }
 
 /* nbdkit 1.32 may abort when a client leaves with requests under way. */
@@ -184,7 +186,7 @@ load(void *data)
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	while (connection->queued < depth)
 		queue(connection);
-	while (!is_over(&start)) {
+	do {
 		ssize_t n;
 
 		send_queued(connection);
@@ -196,7 +198,7 @@ load(void *data)
 			connection->answered++;
 			queue(connection);
 		}
-	}
+	} while (!is_over(&start));
 	leave(connection, input, (depth - connection->queued) * reply - partial);
 	free(input);
 	return NULL;
@@ -216,9 +218,9 @@ main(int argc, char **argv)
 	count = (unsigned int)atoi(argv[2]);
 	depth = (unsigned int)atoi(argv[3]);
 	length = (unsigned int)atoi(argv[4]);
-	seconds = (unsigned int)atoi(argv[5]);
+	seconds = strtod(argv[5], NULL);
 	alone = strcmp(argv[6], "alone") == 0;
-	if (!count || !depth || !length || !seconds)
+	if (!count || !depth || !length || !(seconds >= 0))
 		errx(2, "numbers are above 0");
 	connections = calloc(count, sizeof(*connections));
 	pthread_barrier_init(&ready, NULL, count);
@@ -233,6 +235,6 @@ main(int argc, char **argv)
 		answered += connections[i].answered;
 	}
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
-	printf("%llu %u %.6f\n", (unsigned long long)answered, seconds, (double)cpu.tv_sec + (double)cpu.tv_nsec / 1e9);
+	printf("%llu %f %.6f\n", (unsigned long long)answered, seconds, (double)cpu.tv_sec + (double)cpu.tv_nsec / 1e9);
 	return 0;
 }

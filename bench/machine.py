@@ -65,16 +65,40 @@ def missing_tools(servers):
     return missing
 
 
+def missing_c():
+    if shutil.which(compiler()) is None:
+        return [MissingTool(f"{compiler()} is not installed", "gcc")]
+    return []
+
+
 def missing_compiler():
     """What building a plugin takes, for the server that is built by the bench."""
-    missing = []
-    if shutil.which(compiler()) is None:
-        missing.append(MissingTool(f"{compiler()} is not installed", "gcc"))
+    missing = missing_c()
     if shutil.which("pkg-config") is None:
         missing.append(MissingTool("pkg-config is not installed", "pkg-config"))
     elif output(["pkg-config", "--exists", "nbdkit"]) is None:
         missing.append(MissingTool("nbdkit's headers are not installed", "nbdkit-plugin-dev"))
     return missing
+
+
+def missing_plotter():
+    if shutil.which("gnuplot") is None:
+        return [MissingTool("gnuplot is not installed", "gnuplot-nox")]
+    return []
+
+
+def bench_program_make(name):
+    """Builds one of bench/Makefile.am's programs, which are no part of `make'. Returns None, or why it can't be built."""
+    place = next((p for p in build_places() if os.path.exists(os.path.join(p, "bench/Makefile"))), None)
+    if place is None:
+        return "there is no build tree to build it in: run ./configure and make in the source tree"
+    # Called by a make, this one is none of its parts.
+    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    done = subprocess.run(["make", "-C", os.path.join(place, "bench"), name], stdin=subprocess.DEVNULL, env=environment,
+                          capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode != 0:
+        return f"make -C bench {name} failed: {done.stderr.strip()[-400:]}"
+    return None
 
 
 def build_places():

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Servers in turns on one image: A B C, then B C A, so that a slow minute of the machine hits all of them."""
 
+import subprocess
 import sys
 
 import client
 import machine
 import server as server_module
+
+# Most bytes that one connection's requests of a warm-up have.
+WARM_UP_BYTES = 16 << 20
 
 # What may go wrong with one server, and not with the bench.
 FAILURES = (client.ClientError, server_module.ServerError)
@@ -29,13 +33,14 @@ def turns(items, round_):
 class Rounds:
     """`failures` is a list that takes what cannot be measured; without one, the first failure ends it all."""
 
-    def __init__(self, image, directory, runs, seconds, raw, failures=None):
+    def __init__(self, image, directory, runs, seconds, raw, failures=None, load=None):
         self.image = image
         self.directory = directory
         self.count = runs
         self.seconds = seconds
         self.raw = raw          # fio's engine where there is no server, or None
         self.failures = failures
+        self.load = load        # load.c's program, which warms servers up, or None
         self.runs = []
         self.said = {}          # label: the first line a server printed
 
@@ -73,6 +78,8 @@ class Rounds:
             else:
                 running = server_module.Running(one, self.image, self.directory, cell.threads)
                 target = client.target_nbd(running.uri)
+                if self.load is not None and one.kind not in server_module.DAEMONS:
+                    self.warm_up(running, cell)
             command = client.fio_command(cell, self.image, self.seconds, round_, target)
             meter = server_module.Meter(running, self.image)
             meter.begin()
@@ -92,6 +99,21 @@ class Rounds:
             self.said.setdefault(one.label, running.said().split("\n")[0])
         derive(run, cell, before, after)
         return run
+
+
+    def warm_up(self, running, cell):
+        """One request for each that the cell has under way: what a server sets up once is there, and not in a short run.
+
+        A daemon serves each connection by a new process: nothing stays.
+        """
+        length = min(cell.block, WARM_UP_BYTES // cell.depth)
+        command = [self.load, running.socket, str(cell.connections), str(cell.depth), str(length), "0", "batched"]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                              timeout=client.GRACE_SECONDS)
+        if done.returncode != 0:
+            raise client.ClientError(f"the warm-up failed: {done.stderr.strip()}")
+        running.quiesce()
+        self.image.settle()
 
 
 def derive(run, cell, before, after):

@@ -76,7 +76,8 @@ class Server:
     def __init__(self, text, programs, plugin_args):
         """`programs` says what each kind runs: a plugin, or a program."""
         self.label = text
-        kind, *parameters = ALIASES.get(text, text).split(":")
+        name, colon, rest = text.partition(":")
+        kind, *parameters = (ALIASES.get(name, name) + colon + rest).split(":")
         if kind not in PLUGINS + PROGRAMS + DEVICES:
             raise ServerError(f"unknown server '{text}' ({', '.join(PLUGINS + PROGRAMS + DEVICES)}, file-none, "
                               f"or KIND:KEY=VALUE:...)")
@@ -238,8 +239,9 @@ class Running:
         """Context switches of the threads alive now, (voluntary, involuntary)."""
         counts = [0, 0]
         for task in os.listdir(f"/proc/{self.pid}/task"):
-            with open(f"/proc/{self.pid}/task/{task}/status", encoding="ascii") as f:
-                text = f.read()
+            text = machine.read(f"/proc/{self.pid}/task/{task}/status")
+            if text is None:        # it has just ended
+                continue
             counts[0] += int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", text, re.M)[1])
             counts[1] += int(re.search(r"^nonvoluntary_ctxt_switches:\s+(\d+)", text, re.M)[1])
         return counts

@@ -25,6 +25,8 @@ COLUMNS = (
     "cached_before", "cache_growth", "meminfo_cached_growth", "meminfo_buffers_growth", "rss_growth",     # bytes
 )
 
+NOT_MEASURED = "not measured"
+
 # The fewest rounds that allow a word instead of a number.
 VERDICT_RUNS = 4
 
@@ -32,9 +34,9 @@ VERDICT_RUNS = 4
 class Csv:
     """Written as the runs end, so that an interrupted bench keeps what it has."""
 
-    def __init__(self, path):
+    def __init__(self, path, columns=COLUMNS):
         self.file = open(path, "w", newline="", encoding="utf-8")
-        self.writer = csv.DictWriter(self.file, COLUMNS, lineterminator="\n")
+        self.writer = csv.DictWriter(self.file, columns, lineterminator="\n")
         self.writer.writeheader()
 
     def add(self, run):
@@ -107,8 +109,11 @@ def select(runs, cell, server):
     return [r for r in runs if r["cell"] == cell.name and r["server"] == server]
 
 
-def cells_table(runs, cells, servers, baseline):
-    """One table per workload: a line for each cell and server."""
+def cells_table(runs, cells, servers, baseline, failed=()):
+    """One table per workload: a line for each cell and server.
+
+    `failed` has pairs of a cell's name and a server that could not be measured there.
+    """
     lines = []
     for workload in dict.fromkeys(c.workload for c in cells):
         mine = [c for c in cells if c.workload == workload]
@@ -124,18 +129,22 @@ def cells_table(runs, cells, servers, baseline):
                 own = select(runs, cell, server)
                 if own:
                     lines.append(cell_row(cell, server, own, base))
+                elif (cell.name, server) in failed:
+                    lines.append(row([server, cell_place(cell), NOT_MEASURED] + ["–"] * 12))
         lines.append("")
     return lines
 
 
-def cell_row(cell, server, own, base):
+def cell_place(cell):
     place = f"{cell.depth} x {cell.connections}"
-    if cell.threads is not None:
-        place += f", -t {cell.threads}"
+    return place if cell.threads is None else f"{place}, -t {cell.threads}"
+
+
+def cell_row(cell, server, own, base):
     speed = ratio(own, base, "iops")
     cpu = ratio(own, base, "server_cpu_s_per_million")
     return row([
-        server, place,
+        server, cell_place(cell),
         with_range(spread(own, "iops")), "–" if speed is None else f"{speed:.2f}",
         plain(spread(own, "mb_s")),
         plain(spread(own, "p50_us")), plain(spread(own, "p99_us")), plain(spread(own, "p999_us")),
@@ -183,6 +192,41 @@ def summary_table(runs, cells, server, baseline):
         fields.append(f"{plain(spread(own, 'switches_per_io'))} to "
                       f"{plain(spread(base, 'switches_per_io'))}")
         lines.append(row(fields))
+    return lines + [""]
+
+
+def bare(word):
+    """A verdict without its emphasis."""
+    return word.strip("*")
+
+
+def against(runs, cell, pair, column="iops", words=("**faster**", "**slower**")):
+    """(text, verdict) of one server against another in a cell; verdict None: one of them was not measured."""
+    own, base = select(runs, cell, pair[0]), select(runs, cell, pair[1])
+    value, ratios = ratio(own, base, column), ratio_pairs(own, base, column)
+    if value is None or not ratios:
+        return "–", None
+    word = verdict(ratios, *words)
+    return f"{value:.2f} ({ratios[0]:.2f}–{ratios[-1]:.2f}) {word}", word
+
+
+def pairs_table(runs, cells, pairs, column="iops", words=("**faster**", "**slower**")):
+    """A line for each cell, a column for each (server, peer)."""
+    lines = head(["cell"] + [f"{ours} to {theirs}" for ours, theirs in pairs], 1)
+    for cell in cells:
+        lines.append(row([cell.name] + [against(runs, cell, pair, column, words)[0] for pair in pairs]))
+    return lines + [""]
+
+
+def matrix_table(runs, cells, servers, column="iops", scale=1):
+    """A line for each server, a column for each cell."""
+    lines = head(["server"] + [cell.name for cell in cells], 1)
+    for server in servers:
+        fields = []
+        for cell in cells:
+            s = spread(select(runs, cell, server), column)
+            fields.append(NOT_MEASURED if s is None else with_range(Spread(*(v / scale for v in s))))
+        lines.append(row([server] + fields))
     return lines + [""]
 
 

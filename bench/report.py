@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The directory that bench/run leaves: report.md, its plots, and the CSV files with every single run."""
+
+import csv
+import os
+
+import machine
+import plot
+import table
+
+# What an earlier report left is replaced, and nothing else.
+OWN = (".md", ".svg", ".png", ".gnuplot", ".csv")
+
+WINS = ("A word stands beside a ratio only when all rounds agree, and there are at least "
+        f"{table.VERDICT_RUNS}: **faster**, **slower**; **cheaper**, **dearer**; else it is \"even\": this bench saw no "
+        "difference that it trusts. Medians have the lowest and the highest run in parentheses; a ratio is that of the "
+        "medians, and in its parentheses are the lowest and the highest ratio of two runs of one round.")
+
+
+class Sheet:
+    """A CSV file, written as the runs end, so that an interrupted bench keeps what it has."""
+
+    def __init__(self, directory, name, columns):
+        self.name = name
+        self.file = table.Csv(os.path.join(directory, name), columns)
+
+    def add(self, run):
+        self.file.add(run)
+
+    def close(self):
+        self.file.close()
+
+
+class Report:
+    def __init__(self, directory):
+        self.directory = directory
+        os.makedirs(directory, exist_ok=True)
+        for name in os.listdir(directory):
+            if name.endswith(OWN):
+                os.unlink(os.path.join(directory, name))
+        self.facts = []         # of the machine and the bench, one line each
+        self.lines = []         # of the sections
+        self.tallies = []       # (section, server, peer, {verdict: count})
+        self.failures = []      # rounds.Failure
+        self.sheets = []
+
+    def sheet(self, name, columns):
+        self.sheets.append(Sheet(self.directory, name, columns))
+        return self.sheets[-1]
+
+    def add(self, *lines):
+        self.lines += lines
+
+    def plot(self, draw, *arguments, **options):
+        """Draws, and shows the plot at this place of the report."""
+        try:
+            name = draw(self.directory, *arguments, **options)
+        except (plot.PlotError, OSError) as e:
+            self.add(f"No plot: {e}", "")
+            return
+        self.add(f"![{arguments[1]}]({name}.svg)", "", f"([PNG]({name}.png))", "")
+
+    def tally(self, section, ours, theirs, verdicts):
+        counts = {word: verdicts.count(word) for word in dict.fromkeys(verdicts)}
+        self.tallies.append((section, ours, theirs, counts))
+
+    def write(self):
+        for sheet in self.sheets:
+            sheet.close()
+        text = ["# nbdloop, measured beside its peers", ""] + [f"* {fact}" for fact in self.facts]
+        text += ["", WINS, ""] + self._summary() + self.lines + self._failed() + self._files()
+        with open(os.path.join(self.directory, "report.md"), "w", encoding="utf-8") as f:
+            f.write("\n".join(text).replace("\n\n\n", "\n\n"))
+
+    def _summary(self):
+        if not self.tallies:
+            return []
+        words = ("faster", "even", "slower", "too few runs")
+        lines = ["## Won and lost", "", "Cells by IOPS, all of them: none is left out because it was lost.", ""]
+        lines += table.head(["section", "server", "against"] + list(words), 3)
+        for section, ours, theirs, counts in self.tallies:
+            plain = {table.bare(word): count for word, count in counts.items()}
+            lines.append(table.row([section, ours, theirs] + [str(plain.get(word, 0)) for word in words]))
+        return lines + [""]
+
+    def _failed(self):
+        lines = ["## What could not be measured", ""]
+        if not self.failures:
+            return lines + ["Nothing: every server ran in every cell.", ""]
+        lines += table.head(["server", "where", "why"], 3)
+        for failure in self.failures:
+            reason = " ".join(failure.reason.split()).replace("|", "\\|")
+            lines.append(table.row([failure.label, failure.what, reason[:600]]))
+        return lines + [""]
+
+    def _files(self):
+        lines = ["## Every single run", ""]
+        for sheet in self.sheets:
+            with open(os.path.join(self.directory, sheet.name), newline="", encoding="utf-8") as f:
+                count = sum(1 for _ in csv.reader(f)) - 1
+            lines.append(f"* [{sheet.name}]({sheet.name}): {count} runs")
+        return lines
+
+
+def versions(labels, programs):
+    """What is compared, of those that are there; one line each."""
+    lines = []
+    for kind, command in (("qemu-nbd", ["qemu-nbd", "--version"]), ("qemu-storage-daemon", ["qemu-storage-daemon", "--version"]),
+                          ("nbd-server", ["nbd-server", "-V"]), ("nbdloopd", [programs["nbdloopd"], "--version"])):
+        if any(label.split(":")[0].startswith(kind) for label in labels):
+            said = (machine.output(command) or "not there").splitlines()[0]
+            lines.append(f"{kind}: {said}")
+    return lines
