@@ -101,6 +101,11 @@ def bench_program_make(name):
     return None
 
 
+def bench_program_find(name):
+    return next((path for p in build_places() if os.path.exists(path := os.path.abspath(os.path.join(p, "bench", name)))),
+                os.path.join(TOP, "bench", name))
+
+
 def build_places():
     """Where this project may have been built: where make says, here, in the source tree."""
     return [p for p in (os.environ.get("top_builddir"), ".", TOP) if p]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What bench/run measures with cells and servers: the sections of its report, in --quick and in --full.
 
-Peers run at the best settings that are known of them: 64 threads for nbdkit and nbd-server, direct I/O and io_uring (or
+Peers run at the best settings that are known of them: as many threads as requests for nbdkit, 64 for nbd-server, direct I/O and io_uring (or
 native AIO) for QEMU, a unix socket for all.
 """
 
@@ -14,14 +14,19 @@ ALONE = "file:threads=1"
 PLUGIN = "loop:threads=64"
 BUFFERED_DEVICE = "loop-device:direct-io=off"
 
-PEERS = (POOL, "file-none:threads=64", "qemu-nbd", "qemu-nbd-native", "qemu-storage-daemon", "nbd-server",
+PEERS = ("file", "file-none", "qemu-nbd", "qemu-nbd-native", "qemu-storage-daemon", "nbd-server",
          "loop-device", BUFFERED_DEVICE, "raw")
+
+
+def cell_name(workload, depth, connections):
+    """nbdkit has 16 threads for each connection unless it is told otherwise."""
+    return f"{workload}/d{depth}/c{connections}" + (f"/t{depth}" if depth > 16 else "")
 
 
 def memory_grid(quick):
     servers = ("nbdloopd", "nbdloopd:direct-io=off", "loop-device", BUFFERED_DEVICE)
     if not quick:
-        servers += (PLUGIN, PLUGIN + ":direct-io=off")
+        servers += ("loop", "loop:direct-io=off")
     pairs = (("nbdloopd", "nbdloopd:direct-io=off"), ("loop-device", BUFFERED_DEVICE), ("nbdloopd", "loop-device"),
              ("nbdloopd", BUFFERED_DEVICE))
     workloads = ("randread", "randwrite") if quick else ("randread", "read", "randwrite", "write")
@@ -37,13 +42,13 @@ def memory_grid(quick):
 
 
 def connections_grid(quick, counts):
-    servers = ("nbdloopd", POOL) if quick else ("nbdloopd", PLUGIN, POOL, "qemu-nbd", "raw")
+    servers = ("nbdloopd", "file") if quick else ("nbdloopd", "loop", "file", "qemu-nbd", "raw")
     workloads = ("randread",) if quick else ("randread", "mixed")
     return tuple(Grid(
         "S3" if workload == "randread" else "S3-mixed", f"{name} over more and more connections",
         "After Linux commit fe0f07d08e (i_dio_count): what one connection does, several should do several times, until the "
         "processors or the disk are used up. Each connection keeps 32 requests in flight.",
-        tuple(f"{workload}-4k/d32/c{count}" for count in counts), servers, POOL,
+        tuple(cell_name(f"{workload}-4k", 32, count) for count in counts), servers, "file",
         tuple(("nbdloopd", peer) for peer in servers[1:]), over="connections")
         for workload, name in (("randread", "4 KiB random reads"), ("mixed", "4 KiB random, 70 % reads"))
         if workload in workloads)
@@ -62,14 +67,14 @@ def concurrency_grid(quick):
 
 
 def peers_grid(quick):
-    cells = ("randread-4k/d32/c1", "mixed-4k/d32/c4")
+    cells = (cell_name("randread-4k", 32, 1), cell_name("mixed-4k", 32, 4))
     if not quick:
-        cells = tuple(f"{pattern}-{block}/d{depth}/c{count}" for pattern, block, count, depth in itertools.product(
+        cells = tuple(cell_name(f"{pattern}-{block}", depth, count) for pattern, block, count, depth in itertools.product(
             ("randread", "randwrite", "mixed", "flush"), ("4k", "64k", "1m"), (1, 4), (1, 8, 32, 128)))
     return Grid(
         "Peers", "what else could be used",
         "Each peer at its best known settings, on the same image. `raw` is fio on the image without any server, and "
         "`loop-device` the kernel's own loop driver with fio on the device: neither passes a socket, and "
-        "their CPU is in no column. `loop-device:direct-io=off` is the buffered one.",
-        cells, ("nbdloopd", PLUGIN) + PEERS, POOL,
-        tuple(("nbdloopd", peer) for peer in PEERS) + ((PLUGIN, POOL),))
+        "their CPU is in no column. `tN` in a cell's name is nbdkit's -t. `loop-device:direct-io=off` is the buffered one.",
+        cells, ("nbdloopd", "loop") + PEERS, "file",
+        tuple(("nbdloopd", peer) for peer in PEERS) + (("loop", "file"),))

@@ -200,14 +200,18 @@ def bare(word):
     return word.strip("*")
 
 
-def against(runs, cell, pair, column="iops", words=("**faster**", "**slower**")):
-    """(text, verdict) of one server against another in a cell; verdict None: one of them was not measured."""
-    own, base = select(runs, cell, pair[0]), select(runs, cell, pair[1])
+def ratio_text(own, base, column, words=("**faster**", "**slower**")):
+    """(text, verdict) of runs against others; verdict None: one of them was not measured."""
     value, ratios = ratio(own, base, column), ratio_pairs(own, base, column)
     if value is None or not ratios:
         return "–", None
     word = verdict(ratios, *words)
     return f"{value:.2f} ({ratios[0]:.2f}–{ratios[-1]:.2f}) {word}", word
+
+
+def against(runs, cell, pair, column="iops", words=("**faster**", "**slower**")):
+    """The same of one server against another in a cell."""
+    return ratio_text(select(runs, cell, pair[0]), select(runs, cell, pair[1]), column, words)
 
 
 def pairs_table(runs, cells, pairs, column="iops", words=("**faster**", "**slower**")):

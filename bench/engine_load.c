@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A load of random reads on the engine itself, without a server: what each of its ways to the kernel costs, and what
+ * contexts cost each other.  bench/run builds it in the build tree (make -C bench engine-load) and reads what it prints.
+ *
+ *     engine-load [OPTION...] IMAGE
+ *       --way=WAY          threads, aio, io_uring, files, buffers, polled, polled-buffers (see ways[] below)
+ *       --contexts=N       threads, each with a context and a part of the image of its own (1)
+ *       --depth=N          reads under way in each (1)
+ *       --length=BYTES     of each read (4096)
+ *       --seconds=S        (1)
+ *       --direct-io=on|off (on)
+ *       --counter=own|shared  count reads under way: in a line of the thread's own, or in one for all threads, which is
+ *                          what the engine must never do; only this program can
+ *       --submission       submit DEPTH reads, wait for all, and time the first half of that alone
+ *
+ * Prints one line: reads, seconds, p50 and p99 of a read's time in ns (0 with --submission), ns to submit one read (0
+ * without), seconds of CPU, reads through registered buffers, reads through registered files.  Ends with status 3, and
+ * the reason, where this machine or device doesn't have that way.
+ */
+#include "engine/image.h"
+#include "engine/ioctx.h"
+#include "engine/ring.h"
+#include "engine/ring_share.h"
+
+#include <err.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#define NOT_HERE      3
+#define SAMPLE        8 /* one in so many reads is timed */
+#define BUCKET_SHIFT  5
+#define BUCKETS       (1u << BUCKET_SHIFT) /* of the histogram, for each power of 2 */
+#define LINE          64
+
+/* How a thread reaches the kernel. */
+enum host {
+	HOST_NONE,  /* the context runs itself, as in nbdkit's threads */
+	HOST_EVENT, /* the context tells by an eventfd */
+	HOST_RING,  /* the context shares the thread's ring, as in nbdloopd */
+};
+
+static const struct way {
+	const char *name;
+	enum engine_choice engine;
+	enum tristate poll;
+	enum host host;
+	unsigned int files; /* registered with the host's ring */
+	bool bounce;        /* the caller's memory isn't aligned: the data goes through the engine's registered buffers */
+} ways[] = {
+	{"threads", ENGINE_THREADS, TRISTATE_OFF, HOST_EVENT, 0, false},
+	{"aio", ENGINE_AIO, TRISTATE_OFF, HOST_NONE, 0, false},
+	{"io_uring", ENGINE_IO_URING, TRISTATE_OFF, HOST_RING, 0, false},
+	{"files", ENGINE_IO_URING, TRISTATE_OFF, HOST_RING, RING_SHARE_FILES, false},
+	{"buffers", ENGINE_IO_URING, TRISTATE_OFF, HOST_NONE, 0, true},
+	{"polled", ENGINE_IO_URING, TRISTATE_ON, HOST_NONE, 0, false},
+	{"polled-buffers", ENGINE_IO_URING, TRISTATE_ON, HOST_NONE, 0, true},
+};
+
+enum counting {
+	COUNT_NOTHING,
+	COUNT_OWN,
+	COUNT_SHARED,
+};
+
+struct tally {
+	alignas(LINE) _Atomic uint64_t value;
+};
+
+struct load;
+
+struct read {
+	struct io io; /* first */
+	struct load *load;
+	uint64_t begun; /* ns; 0: not timed */
+};
+
+/* One thread's. */
+struct load {
+	alignas(LINE) pthread_t thread;
+	struct ioctx *ctx;
+	struct ring ring;
+	struct read *reads;
+	unsigned int *idle; /* stack of numbers of reads */
+	unsigned int idle_count;
+	uint64_t random, start, blocks; /* its part of the image, bytes and reads */
+	uint64_t submitted, done;
+	uint64_t submission_ns, submissions;
+	uint64_t times[64 * BUCKETS];
+	struct tally own;
+	struct tally *counter; /* or NULL */
+};
+
+static const struct way *way = &ways[0];
+static struct image *image;
+static unsigned int contexts = 1, depth = 1;
+static uint64_t length = 4096;
+static double seconds = 1;
+static bool submission;
+static enum counting counting;
+static struct tally shared;
+static pthread_barrier_t ready;
+
+static uint64_t
+now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* Each power of 2 has as many buckets; the first of them all are a nanosecond wide. */
+static unsigned int
+bucket_of(uint64_t ns)
+{
+	unsigned int power;
+
+	if (ns < BUCKETS)
+		return (unsigned int)ns;
+	power = 63 - (unsigned int)__builtin_clzll(ns) - BUCKET_SHIFT;
+	return (power + 1) * BUCKETS + (unsigned int)(ns >> power) % BUCKETS;
+}
+
+static uint64_t
+bucket_start(unsigned int bucket)
+{
+	if (bucket < BUCKETS)
+		return bucket;
+	return (uint64_t)(BUCKETS + bucket % BUCKETS) << (bucket / BUCKETS - 1);
+}
+
+static uint64_t
+percentile(const struct load *loads, unsigned int percent)
+{
+	uint64_t total = 0, seen = 0;
+
+	for (unsigned int i = 0; i < contexts; i++) {
+		for (unsigned int b = 0; b < 64 * BUCKETS; b++)
+			total += loads[i].times[b];
+	}
+	for (unsigned int b = 0; b < 64 * BUCKETS; b++) {
+		for (unsigned int i = 0; i < contexts; i++)
+			seen += loads[i].times[b];
+		if (total && seen * 100 >= total * percent)
+			return bucket_start(b);
+	}
+	return 0;
+}
+
+static void
+read_done(struct io *io)
+{
+	struct read *read = (struct read *)io;
+	struct load *load = read->load;
+
+	if (io->result < 0)
+		errx(1, "a read failed: %s", strerror(-io->result));
+	if (load->counter)
+		atomic_fetch_sub_explicit(&load->counter->value, 1, memory_order_relaxed);
+	if (read->begun)
+		load->times[bucket_of(now() - read->begun)]++;
+	load->done++;
+	load->idle[load->idle_count++] = (unsigned int)(read - load->reads);
+}
+
+static uint64_t
+next_offset(struct load *load)
+{
+	load->random ^= load->random << 13;
+	load->random ^= load->random >> 7;
+	load->random ^= load->random << 17;
+	return load->start + load->random % load->blocks * length;
+}
+
+static void
+submit_idle(struct load *load)
+{
+	while (load->idle_count > 0) {
+		struct read *read = &load->reads[load->idle[--load->idle_count]];
+
+		read->io.offset = next_offset(load);
+		read->begun = !submission && load->submitted++ % SAMPLE == 0 ? now() : 0;
+		if (load->counter)
+			atomic_fetch_add_explicit(&load->counter->value, 1, memory_order_relaxed);
+		io_submit(load->ctx, &read->io);
+	}
+}
+
+/* Everything that was submitted goes to the kernel. */
+static void
+hand_over(struct load *load)
+{
+	ioctx_run(load->ctx, false);
+	if (way->host == HOST_RING)
+		ring_submit(&load->ring);
+}
+
+/* Until at least one read is done. */
+static void
+wait_for_some(struct load *load)
+{
+	eventfd_t n;
+
+	switch (way->host) {
+	case HOST_NONE:
+		ioctx_run(load->ctx, true);
+		break;
+	case HOST_EVENT:
+		ioctx_run(load->ctx, false);
+		if (load->idle_count == 0)
+			eventfd_read(ioctx_event(load->ctx), &n);
+		ioctx_run(load->ctx, false);
+		break;
+	case HOST_RING:
+		ioctx_run(load->ctx, false);
+		ring_run(&load->ring, 1);
+		break;
+	}
+}
+
+static void
+drain(struct load *load)
+{
+	while (load->idle_count < depth)
+		wait_for_some(load);
+}
+
+static void
+work(struct load *load, uint64_t end)
+{
+	while (now() < end) {
+		uint64_t start = submission ? now() : 0;
+
+		submit_idle(load);
+		if (!submission) {
+			wait_for_some(load);
+			continue;
+		}
+		hand_over(load);
+		load->submission_ns += now() - start;
+		load->submissions += depth;
+		drain(load);
+	}
+	drain(load);
+}
+
+static void
+context_take(struct load *load)
+{
+	int r = 0;
+
+	if (way->host == HOST_NONE) {
+		load->ctx = image_take_context(image);
+		if (!load->ctx)
+			errx(1, "no context can be made");
+		return;
+	}
+	if (way->host == HOST_RING)
+		r = ring_init(&load->ring, depth, depth, 0, way->files);
+	if (r == 0)
+		r = image_host_context(image, way->host == HOST_RING ? &load->ring : NULL, &load->ctx);
+	if (r < 0)
+		errx(1, "no context can be made: %s", strerror(-r));
+}
+
+static void
+context_give(struct load *load)
+{
+	if (way->host == HOST_NONE) {
+		image_give_context(image, load->ctx);
+		return;
+	}
+	image_unhost_context(image, load->ctx);
+	if (way->host == HOST_RING)
+		ring_fini(&load->ring);
+}
+
+static void *
+load_run(void *data)
+{
+	struct load *load = data;
+	uint64_t start;
+
+	context_take(load);
+	pthread_barrier_wait(&ready);
+	start = now();
+	work(load, start + (uint64_t)(seconds * 1e9));
+	pthread_barrier_wait(&ready);
+	return NULL;
+}
+
+static void
+load_init(struct load *load, unsigned int number)
+{
+	uint64_t part = image_size(image) / contexts / length * length;
+	/* Beyond the last page, so that no read spoils another's, and at an odd address where it is to be bounced. */
+	size_t step = (length + 4095) / 4096 * 4096 + 4096;
+	char *memory = aligned_alloc(4096, step * depth);
+
+	*load = (struct load){.random = 88172645463325252ULL + number, .start = number * part, .blocks = part / length};
+	load->reads = calloc(depth, sizeof(*load->reads));
+	load->idle = calloc(depth, sizeof(*load->idle));
+	if (!memory || !load->reads || !load->idle)
+		errx(1, "out of memory");
+	if (load->blocks == 0)
+		errx(1, "the image is too small");
+	memset(memory, 0, step * depth);
+	for (unsigned int i = 0; i < depth; i++) {
+		load->reads[i] = (struct read){
+			.io = {.op = IO_READ, .length = length, .done = read_done, .buffer = memory + i * step + way->bounce},
+			.load = load,
+		};
+		load->idle[load->idle_count++] = i;
+	}
+	if (counting != COUNT_NOTHING)
+		load->counter = counting == COUNT_SHARED ? &shared : &load->own;
+}
+
+static void
+report(const struct load *loads, double cpu)
+{
+	struct image_status status;
+	uint64_t done = 0, ns = 0, count = 0;
+	bool files = way->files;
+
+	image_status(image, &status);
+	for (unsigned int i = 0; i < contexts; i++) {
+		done += loads[i].done;
+		ns += loads[i].submission_ns;
+		count += loads[i].submissions;
+		if (way->host == HOST_RING)
+			files = files && loads[i].ring.files > 0;
+	}
+	if (way->engine == ENGINE_IO_URING && way->host == HOST_NONE)
+		files = true;
+	printf("%llu %f %llu %llu %.1f %.6f %llu %llu\n", (unsigned long long)done, seconds,
+	       (unsigned long long)percentile(loads, 50), (unsigned long long)percentile(loads, 99),
+	       count ? (double)ns / (double)count : 0, cpu,
+	       (unsigned long long)(status.registered_buffers ? status.counters[COUNTER_BOUNCED] : 0),
+	       (unsigned long long)(files ? done : 0));
+}
+
+static double
+cpu_seconds(void)
+{
+	struct timespec cpu;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+	return (double)cpu.tv_sec + (double)cpu.tv_nsec / 1e9;
+}
+
+static void
+load_all(void)
+{
+	struct load *loads = aligned_alloc(LINE, contexts * sizeof(*loads));
+	double cpu;
+
+	if (!loads)
+		errx(1, "out of memory");
+	pthread_barrier_init(&ready, NULL, contexts + 1);
+	for (unsigned int i = 0; i < contexts; i++) {
+		load_init(&loads[i], i);
+		if (pthread_create(&loads[i].thread, NULL, load_run, &loads[i]) != 0)
+			errx(1, "no thread");
+	}
+	pthread_barrier_wait(&ready);
+	cpu = cpu_seconds();
+	pthread_barrier_wait(&ready);
+	cpu = cpu_seconds() - cpu;
+	for (unsigned int i = 0; i < contexts; i++)
+		pthread_join(loads[i].thread, NULL);
+	report(loads, cpu);
+	for (unsigned int i = 0; i < contexts; i++)
+		context_give(&loads[i]);
+	free(loads);
+}
+
+static void
+image_prepare(const char *path, bool direct)
+{
+	const struct image_config config = {
+		.direct_io = direct ? TRISTATE_ON : TRISTATE_OFF,
+		.engine = way->engine,
+		.poll = way->poll,
+		.depth = depth,
+		.lock = LOCK_OFF,
+	};
+	char *error;
+
+	if (image_open(AT_FDCWD, path, BACKING_READ_ONLY, &config, &image, &error) < 0)
+		errx(NOT_HERE, "%s", error);
+}
+
+static const struct way *
+way_find(const char *name)
+{
+	for (unsigned int i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		if (strcmp(ways[i].name, name) == 0)
+			return &ways[i];
+	}
+	errx(2, "--way=%s: there is no such way", name);
+}
+
+static unsigned int
+number(const char *text)
+{
+	char *end;
+	unsigned long n = strtoul(text, &end, 10);
+
+	if (*end || n == 0 || n > 1u << 20)
+		errx(2, "'%s' is not a number from 1 to 1048576", text);
+	return (unsigned int)n;
+}
+
+static bool
+is_word(const char *text, const char *yes, const char *no)
+{
+	if (strcmp(text, yes) != 0 && strcmp(text, no) != 0)
+		errx(2, "'%s' is neither %s nor %s", text, yes, no);
+	return strcmp(text, yes) == 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"way", 1, NULL, 'w'},     {"contexts", 1, NULL, 'c'},   {"depth", 1, NULL, 'd'},   {"length", 1, NULL, 'l'},
+		{"seconds", 1, NULL, 's'}, {"direct-io", 1, NULL, 'i'},  {"counter", 1, NULL, 'n'}, {"submission", 0, NULL, 'm'},
+		{NULL, 0, NULL, 0},
+	};
+	bool direct = true;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (option) {
+		case 'w': way = way_find(optarg); break;
+		case 'c': contexts = number(optarg); break;
+		case 'd': depth = number(optarg); break;
+		case 'l': length = number(optarg); break;
+		case 's': seconds = strtod(optarg, NULL); break;
+		case 'i': direct = is_word(optarg, "on", "off"); break;
+		case 'n': counting = is_word(optarg, "shared", "own") ? COUNT_SHARED : COUNT_OWN; break;
+		case 'm': submission = true; break;
+		default: return 2;
+		}
+	}
+	if (optind != argc - 1 || !(seconds > 0))
+		errx(2, "usage: engine-load [OPTION...] IMAGE; its source explains the options");
+	image_prepare(argv[optind], direct);
+	load_all();
+	image_close(image);
+	return 0;
+}
