@@ -5,20 +5,20 @@ import os
 import tempfile
 
 import engine as engine_module
+import memory
 import plot
 import rounds as rounds_module
 import table
 
-DIRECTORY = "/dev/shm"          # memory: no disk hides what the processors cost each other
-IMAGE_SIZE = 64 << 20
 COUNTERS = ("own", "shared")
 
 TEXT = (
     "The engine alone (bench/engine_load.c): each context has a thread and a part of the image of its own. Reads of 512 bytes "
-    f"of an image in memory ({DIRECTORY}, direct-io=off), 8 under way in each context, so that no disk hides what the "
+    f"of an image in memory ({memory.DIRECTORY}, direct-io=off), one after the other in each context, so that no disk hides what the "
     "processors cost each other. With `shared`, the bench program counts the reads under way in one counter for all, as the kernel "
     "did in i_dio_count: raised when a read begins, lowered when it ends. With `own`, the same instructions count in a line of "
-    "the thread's own, which is how the engine does it everywhere. The difference is what one shared cache line costs.")
+    "the thread's own, which is how the engine does it everywhere. The difference is what one shared cache line costs; a count alone, "
+    "without any read, shows how that grows with the number of processors that want the line.")
 
 
 def counts_make(processors):
@@ -27,44 +27,38 @@ def counts_make(processors):
     return sorted(counts | {processors})
 
 
-class MemoryImage:
-    """A file in memory; it goes with its directory."""
-
-    def __init__(self, directory):
-        self.path = os.path.join(directory, "disk.img")
-        with open(self.path, "wb") as f:
-            f.write(os.urandom(IMAGE_SIZE))
-
-
 class Contexts:
-    def __init__(self, bench, seconds):
+    def __init__(self, bench, counts, seconds):
         self.bench = bench
         self.seconds = seconds
-        self.counts = counts_make(len(os.sched_getaffinity(0)))
+        self.counts = counts
         self.memory = []
+        self.alone = []     # counts without reads
         self.disk = []
 
-    def _one(self, runs, path, part, round_, position, **options):
-        run = self.bench.engine.run(path, self.seconds, "files", **options)
+    def _one(self, runs, path, part, round_, position, way="files", **options):
+        run = self.bench.engine.run(path, self.seconds, way, **options)
         run |= {"part": part, "run": round_, "position": position}
         self.bench.engine_sheet.add(run)
         runs.append(run)
 
     def run(self):
         try:
-            with tempfile.TemporaryDirectory(prefix="bench-run-", dir=DIRECTORY) as directory:
-                self._run(MemoryImage(directory))
+            with tempfile.TemporaryDirectory(prefix="bench-run-", dir=memory.DIRECTORY) as directory:
+                self._run(memory.MemoryImage(directory))
         except (engine_module.EngineError, OSError) as e:
             self.bench.report.failures.append(rounds_module.Failure("S3, contexts", "engine", str(e)))
 
-    def _run(self, memory):
+    def _run(self, image):
         count = self.bench.settings.runs
         self.bench.image.settle()
         for contexts in self.counts:
             for round_ in range(1, count + 1):
                 rounds_module.progress(f"S3 contexts {contexts}, run {round_}/{count}")
                 for position, counter in enumerate(rounds_module.turns(COUNTERS, round_), 1):
-                    self._one(self.memory, memory.path, "S3 memory", round_, position, contexts=contexts, depth=8, length=512,
+                    self._one(self.memory, image.path, "S3 memory", round_, position, contexts=contexts, length=512,
+                              direct=False, counter=counter)
+                    self._one(self.alone, image.path, "S3 counter", round_, position, "nothing", contexts=contexts, length=512,
                               direct=False, counter=counter)
                 self._one(self.disk, self.bench.image.path, "S3 disk", round_, 3, contexts=contexts, depth=32)
 
@@ -83,7 +77,7 @@ class Contexts:
 
     def _table(self):
         lines = table.head(["contexts", "reads/s, own", "reads/s, shared", "shared to own", "CPU, ns per read, own",
-                            "CPU, ns per read, shared", "shared to own", "scaling, own", "scaling, shared"], 1)
+                            "CPU, ns per read, shared", "shared to own", "a count alone, ns, own", "shared", "scaling, own", "scaling, shared"], 1)
         first = {counter: table.spread(_select(self.memory, self.counts[0], counter), "iops") for counter in COUNTERS}
         for contexts in self.counts:
             own, shared = (_select(self.memory, contexts, counter) for counter in COUNTERS)
@@ -94,6 +88,7 @@ class Contexts:
                  table.ratio_text(shared, own, "iops")[0],
                  table.with_range(table.spread(own, "cpu_ns_per_read")), table.with_range(table.spread(shared, "cpu_ns_per_read")),
                  table.ratio_text(shared, own, "cpu_ns_per_read", ("**dearer**", "**cheaper**"))[0]]
+                + [table.with_range(table.spread(_select(self.alone, contexts, counter), "cpu_ns_per_read")) for counter in COUNTERS]
                 + [f"{table.spread(runs, 'iops').median / first[counter].median:.2f}"
                    for runs, counter in ((own, "own"), (shared, "shared"))]))
         return lines + [""]

@@ -62,7 +62,7 @@ class Depths:
 
     def report(self):
         report, ways = self.bench.report, [w for w in WAYS if any(r["way"] == w for r in self.rates)]
-        report.add("## S2: ways to the kernel, by depth", "", TEXT, "", *[f"* `{way}`: {text}" for way, text in WAYS.items()], "")
+        report.add("## S2: ways to the kernel, by depth", "", TEXT, "", *[self._way(way) for way in WAYS], "")
         if not self.rates:
             report.add("Nothing could be measured; the reasons are at the end.", "")
             return
@@ -77,6 +77,10 @@ class Depths:
                             if _select(self.rates, way, depth)} for way in ways}
             report.plot(plot.lines_draw, f"s2-{column.removesuffix('_us')}", f"S2: {what} by depth, one thread", "depth", what,
                         series)
+
+    def _way(self, way):
+        reasons = [f.reason for f in self.bench.report.failures if f.what == "all of S2" and f.label == way]
+        return f"* `{way}`: {WAYS[way]}" + (f". **Not measured**: {reasons[0]}" if reasons else "")
 
     def _by_depth(self, ways, column):
         lines = table.head(["depth"] + ways, 1)

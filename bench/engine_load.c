@@ -4,7 +4,8 @@
  * contexts cost each other.  bench/run builds it in the build tree (make -C bench engine-load) and reads what it prints.
  *
  *     engine-load [OPTION...] IMAGE
- *       --way=WAY          threads, aio, io_uring, files, buffers, polled, polled-buffers (see ways[] below)
+ *       --way=WAY          threads, aio, io_uring, files, buffers, polled, polled-buffers (see ways[] below); nothing: no
+ *                          reads, only what --counter says
  *       --contexts=N       threads, each with a context and a part of the image of its own (1)
  *       --depth=N          reads under way in each (1)
  *       --length=BYTES     of each read (4096)
@@ -39,9 +40,11 @@
 #define BUCKET_SHIFT  5
 #define BUCKETS       (1u << BUCKET_SHIFT) /* of the histogram, for each power of 2 */
 #define LINE          64
+#define COUNTS        1000 /* between two looks at the clock */
 
 /* How a thread reaches the kernel. */
 enum host {
+	NO_READS,   /* not at all: it only counts */
 	HOST_NONE,  /* the context runs itself, as in nbdkit's threads */
 	HOST_EVENT, /* the context tells by an eventfd */
 	HOST_RING,  /* the context shares the thread's ring, as in nbdloopd */
@@ -62,6 +65,7 @@ static const struct way {
 	{"buffers", ENGINE_IO_URING, TRISTATE_OFF, HOST_NONE, 0, true},
 	{"polled", ENGINE_IO_URING, TRISTATE_ON, HOST_NONE, 0, false},
 	{"polled-buffers", ENGINE_IO_URING, TRISTATE_ON, HOST_NONE, 0, true},
+	{"nothing", ENGINE_AUTO, TRISTATE_OFF, NO_READS, 0, false},
 };
 
 enum counting {
@@ -210,6 +214,8 @@ wait_for_some(struct load *load)
 	eventfd_t n;
 
 	switch (way->host) {
+	case NO_READS:
+		break;
 	case HOST_NONE:
 		ioctx_run(load->ctx, true);
 		break;
@@ -252,11 +258,26 @@ work(struct load *load, uint64_t end)
 	drain(load);
 }
 
+/* A read's two changes of the counter. */
+static void
+count_only(struct load *load, uint64_t end)
+{
+	while (load->counter && now() < end) {
+		for (unsigned int i = 0; i < COUNTS; i++) {
+			atomic_fetch_add_explicit(&load->counter->value, 1, memory_order_relaxed);
+			atomic_fetch_sub_explicit(&load->counter->value, 1, memory_order_relaxed);
+		}
+		load->done += COUNTS;
+	}
+}
+
 static void
 context_take(struct load *load)
 {
 	int r = 0;
 
+	if (way->host == NO_READS)
+		return;
 	if (way->host == HOST_NONE) {
 		load->ctx = image_take_context(image);
 		if (!load->ctx)
@@ -274,6 +295,8 @@ context_take(struct load *load)
 static void
 context_give(struct load *load)
 {
+	if (way->host == NO_READS)
+		return;
 	if (way->host == HOST_NONE) {
 		image_give_context(image, load->ctx);
 		return;
@@ -291,8 +314,13 @@ load_run(void *data)
 
 	context_take(load);
 	pthread_barrier_wait(&ready);
+	/* Here the main thread looks at the clock of the process. */
+	pthread_barrier_wait(&ready);
 	start = now();
-	work(load, start + (uint64_t)(seconds * 1e9));
+	if (way->host == NO_READS)
+		count_only(load, start + (uint64_t)(seconds * 1e9));
+	else
+		work(load, start + (uint64_t)(seconds * 1e9));
 	pthread_barrier_wait(&ready);
 	return NULL;
 }
@@ -373,6 +401,7 @@ load_all(void)
 	}
 	pthread_barrier_wait(&ready);
 	cpu = cpu_seconds();
+	pthread_barrier_wait(&ready);
 	pthread_barrier_wait(&ready);
 	cpu = cpu_seconds() - cpu;
 	for (unsigned int i = 0; i < contexts; i++)
