@@ -3,13 +3,18 @@
 
 import csv
 import os
+import re
 
 import machine
 import plot
 import table
+from settings import UsageError
+
+TITLE = "# nbdloop, measured beside its peers"
+NAME = "report.md"
 
 # What an earlier report left is replaced, and nothing else.
-OWN = (".md", ".svg", ".png", ".gnuplot", ".csv")
+OWN = re.compile(r"report\.md|(s\d|peers|runs|engine|answers)[a-z0-9-]*\.(svg|png|gnuplot|csv)")
 
 WINS = ("A word stands beside a ratio only when all rounds agree, and there are at least "
         f"{table.VERDICT_RUNS}: **faster**, **slower**; **cheaper**, **dearer**; else it is \"even\": this bench saw no "
@@ -31,13 +36,24 @@ class Sheet:
         self.file.close()
 
 
+def directory_prepare(directory):
+    """Makes it, or clears it of an earlier report; holds a report from now on."""
+    os.makedirs(directory, exist_ok=True)
+    path = os.path.join(directory, NAME)
+    names = os.listdir(directory)
+    if names and not (machine.read(path) or "").startswith(TITLE):
+        raise UsageError(f"--output: {directory} is not empty, and what is in there is no report")
+    for name in names:
+        if OWN.fullmatch(name):
+            os.unlink(os.path.join(directory, name))
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(f"{TITLE}\n\n**Not complete.**\n")
+
+
 class Report:
     def __init__(self, directory):
         self.directory = directory
-        os.makedirs(directory, exist_ok=True)
-        for name in os.listdir(directory):
-            if name.endswith(OWN):
-                os.unlink(os.path.join(directory, name))
+        directory_prepare(directory)
         self.facts = []         # of the machine and the bench, one line each
         self.lines = []         # of the sections
         self.tallies = []       # (section, server, peer, {verdict: count})
@@ -67,9 +83,9 @@ class Report:
     def write(self):
         for sheet in self.sheets:
             sheet.close()
-        text = ["# nbdloop, measured beside its peers", ""] + [f"* {fact}" for fact in self.facts]
+        text = [TITLE, ""] + [f"* {fact}" for fact in self.facts]
         text += ["", WINS, ""] + self._summary() + self.lines + self._failed() + self._files()
-        with open(os.path.join(self.directory, "report.md"), "w", encoding="utf-8") as f:
+        with open(os.path.join(self.directory, NAME), "w", encoding="utf-8") as f:
             f.write("\n".join(text).replace("\n\n\n", "\n\n"))
 
     def _summary(self):

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""S1, the kernel's part: the kernel's own client, in a virtual machine (tests/vm), whose claim prints the source's table."""
+"""What needs a kernel or a drive of its own: claims of tests/vm, in a virtual machine, that print a source's table.
+
+The machine is emulated: its rates only tell which is which.
+"""
 
 import os
 import re
@@ -10,81 +13,113 @@ import rounds as rounds_module
 import table
 
 SERIES = "6.12"
-CLAIM = "direct-io-leaves-page-cache-to-applications"
-SERVERS = {"nbdkit": "loop", "nbdloopd": "nbdloopd"}       # tests/vm/run's names: ours
-COLUMNS = ("server", "device", "how", "buffers_mib", "cached_mib", "image_mib", "switches", "write_iops", "randread_iops",
-           "randwrite_iops", "read_iops")
 LIMIT_SECONDS = 1800
-
-TEXT = (
-    "The same through the kernel's own client, as in the source: four psync jobs with files in ext4 on `/dev/nbd0`, and on the "
-    f"kernel's loop device, in a virtual machine with Debian's Linux {SERIES} (tests/vm/{CLAIM}.sh, which fails if direct I/O "
-    "keeps the image in memory). One run of each: the machine is emulated, so its rates only tell which is which; memory, in MiB, and "
-    "context switches are what it is about.")
 
 
 class VmError(Exception):
     pass
 
 
-def claim_run(server, logs):
-    """Rows of the claim's table, as dicts of COLUMNS; VmError has the reason where there are none."""
+def claim_run(claim, server, logs):
+    """What a claim printed; VmError has the reason where it did not hold or cannot be run."""
     place = next((p for p in machine.build_places() if os.path.exists(os.path.join(p, "tests/vm/Makefile"))), machine.TOP)
     environment = os.environ | {"VM_LOGS": logs, "top_builddir": os.path.abspath(place)}
     try:
-        done = subprocess.run([os.path.join(machine.TOP, "tests/vm/run"), SERIES, CLAIM, server], stdin=subprocess.DEVNULL,
+        done = subprocess.run([os.path.join(machine.TOP, "tests/vm/run"), SERIES, claim, server], stdin=subprocess.DEVNULL,
                               env=environment, capture_output=True, text=True, errors="replace", check=False,
                               timeout=LIMIT_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as e:
         raise VmError(str(e)) from None
     suffix = "" if server == "nbdkit" else f"-{server}"
-    said = machine.read(os.path.join(logs, f"{CLAIM}-{SERIES}{suffix}.out")) or ""
+    said = machine.read(os.path.join(logs, f"{claim}-{SERIES}{suffix}.out")) or ""
     if done.returncode != 0:
-        raise VmError(f"tests/vm/run {SERIES} {CLAIM} {server} ended with status {done.returncode}: "
+        raise VmError(f"tests/vm/run {SERIES} {claim} {server} ended with status {done.returncode}: "
                       + " ".join((done.stderr.strip() or said)[-400:].split()))
-    return rows_parse(said, SERVERS[server])
+    return said
 
 
-def rows_parse(said, server):
-    rows = []
-    for match in re.finditer(r"^(nbd|loop), (buffered|direct)((?:\s+-?\d+){8})\s*$", said, re.M):
-        what = {"server": server if match[1] == "nbd" else "loop device", "device": match[1], "how": match[2]}
-        rows.append(what | dict(zip(COLUMNS[3:], map(int, match[3].split()))))
-    if len(rows) != 4:
-        raise VmError(f"the claim's table has {len(rows)} rows that can be read, not 4")
-    return rows
+class Claim:
+    """A section that is a claim's table.  Those that derive from it say which, and read it."""
 
+    name = title = text = ""
+    key = ""
+    servers = ("nbdkit",)
+    columns = ()
 
-class KernelClient:
     def __init__(self, bench):
         self.bench = bench
         self.rows = []
         self.failures = []
-        self.sheet = bench.report.sheet("vm.csv", COLUMNS) if bench.settings.vm else None
+        self.sheet = bench.report.sheet(f"{self.key.lower()}-vm.csv", self.columns) if bench.settings.vm else None
 
     def run(self):
         if not self.bench.settings.vm:
             return
-        for server in SERVERS:
-            rounds_module.progress(f"S1 in a virtual machine, {server}")
+        for server in self.servers:
+            rounds_module.progress(f"{self.key} in a virtual machine: {self.name}, {server}")
             try:
-                rows = claim_run(server, self.bench.scratch)
+                rows = self.parse(claim_run(self.name, server, self.bench.scratch), server)
             except VmError as e:
-                self.bench.report.failures.append(rounds_module.Failure("S1, virtual machine", server, str(e)))
-                self.failures.append(f"{server}: {e}")
+                self.bench.report.failures.append(rounds_module.Failure(f"{self.key}, virtual machine", server, str(e)))
+                self.failures.append(f"**Not measured** with {server}: {e}")
                 continue
             for row in rows:
                 self.sheet.add(row)
             self.rows += rows
 
+    def parse(self, said, server):
+        """Rows, dicts of the columns, of what the claim printed."""
+        raise NotImplementedError
+
     def report(self):
         report = self.bench.report
-        report.add("## S1: through the kernel's client", "", TEXT, "")
+        report.add(f"## {self.key}: {self.title}", "", self.text, "")
         if not self.bench.settings.vm:
             report.add("Not run: only with `--vm`.", "")
             return
-        report.add(*[f"**Not measured** with {failure}" for failure in self.failures], "")
+        report.add(*self.failures, "")
         if self.rows:
-            names = ["server", "image"] + [c.replace("_mib", ", MiB").replace("_iops", " IOPS") for c in COLUMNS[3:]]
-            report.add(*table.head(names, 2),
-                       *[table.row([row["server"], row["how"]] + [f"{row[c]:,}" for c in COLUMNS[3:]]) for row in self.rows], "")
+            words = sum(isinstance(value, str) for value in self.rows[0].values())
+            report.add(*table.head(list(self.columns), words),
+                       *[table.row([v if isinstance(v, str) else f"{v:,}" for v in row.values()]) for row in self.rows], "")
+
+
+class KernelClient(Claim):
+    key = "S1"
+    name = "direct-io-leaves-page-cache-to-applications"
+    title = "through the kernel's client"
+    text = (
+        "The same through the kernel's own client, as in the source: four psync jobs with files in ext4 on `/dev/nbd0`, and on the "
+        f"kernel's loop device, in a virtual machine with Debian's Linux {SERIES} (tests/vm/{name}.sh, which fails if direct "
+        "I/O keeps the image in memory). One run of each, in a machine that is emulated: memory, in MiB, and context switches are "
+        "what it is about; the last four columns are IOPS.")
+    servers = ("nbdkit", "nbdloopd")
+    columns = ("device", "image", "Buffers", "Cached", "image cached", "switches", "write", "randread", "randwrite", "read")
+
+    def parse(self, said, server):
+        rows = []
+        for match in re.finditer(r"^(nbd|loop), (buffered|direct)((?:\s+-?\d+){8})\s*$", said, re.M):
+            device = "loop device" if match[1] == "loop" else {"nbdkit": "nbd, the plugin"}.get(server, f"nbd, {server}")
+            rows.append(dict(zip(self.columns, (device, match[2], *map(int, match[3].split())))))
+        if len(rows) != 4:
+            raise VmError(f"the table of {self.name} has {len(rows)} rows that can be read, not 4")
+        return rows
+
+
+class PolledDrive(Claim):
+    key = "S2"
+    name = "only-polled-reads-need-no-interrupts"
+    title = "polling, on a drive with poll queues"
+    text = (
+        "The ways to the kernel on an NVMe drive with a poll queue, in a virtual machine with Debian's Linux "
+        f"{SERIES} (tests/vm/{name}.sh, which fails if the drive's interrupts don't tell that polling is polling). The best of three "
+        "runs. The machine is emulated: polling takes processor time there that the drive's emulation would need, and rates say "
+        "nothing. p50 is in us, submission in ns; interrupts are those for 1000 reads.")
+    columns = ("way", "depth", "IOPS", "p50", "submission", "interrupts")
+
+    def parse(self, said, server):
+        rows = [dict(zip(self.columns, (match[1], *map(int, match[2].split()))))
+                for match in re.finditer(r"^([a-z_-]+)((?:\s+\d+){5})\s*$", said, re.M)]
+        if not rows:
+            raise VmError(f"the table of {self.name} has no rows that can be read")
+        return rows

@@ -25,6 +25,7 @@ allowed()
 	man) echo plugins server tool engine common ;;
 	wrapper) echo ;;
 	fuzz) echo nbd control common ;;
+	bench) echo engine common ;;
 	tests) echo plugins server tool engine nbd control common ;;
 	*) return 1 ;;
 	esac
@@ -44,7 +45,7 @@ foreign()
 	esac
 }
 
-files=$(find . -type d \( -name '.*' -not -name . -o -name 'nbdloop-*' -o -path ./_build -o -path ./build -o -path ./bench \) -prune \
+files=$(find . -type d \( -name '.*' -not -name . -o -name 'nbdloop-*' -o -path ./_build -o -path ./build \) -prune \
 	-o -name '*.[ch]' -print | sort)
 test -n "$files" || { echo "no C files in $PWD" >&2; exit 1; }
 

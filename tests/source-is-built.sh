@@ -6,7 +6,7 @@ set -eu
 
 cd "$top_srcdir"
 failed=0
-for file in $(find common control engine fuzz nbd plugins server tool man wrapper tests -name '*.[ch]' -o -path 'tests/*.sh' | sort); do
+for file in $(find bench common control engine fuzz nbd plugins server tool man wrapper tests -name '*.[ch]' -o -path 'tests/*.sh' | sort); do
 	case $file in
 	*/.*) continue ;;
 	esac

@@ -40,7 +40,7 @@ lines = text.splitlines()
 for fact in ("machine:", "Linux", "file system:", "nbdkit:", "client: fio", "nbdloopd: nbdloopd", "runs: 1 of each", "image: 32 MiB"):
     assert fact in text, f"the report does not state '{fact}'"
 heads = [line[3:].split(":")[0] for line in lines if line.startswith("## ")]
-assert heads == ["Won and lost", "S1", "S1", "S2", "S3", "S3", "S3", "S4", "Peers", "What could not be measured",
+assert heads == ["Won and lost", "S1", "S1", "S2", "S2", "S3", "S3", "S3", "S4", "Peers", "What could not be measured",
                  "Every single run"], heads
 for at, line in enumerate(lines):
     if line.startswith("|") and lines[at - 1].startswith("|"):
@@ -121,6 +121,9 @@ must_fail "$bench" --sections S9
 grep -q "S9" refused.log || fail "a section that does not exist is not named"
 must_fail "$bench" --cells nothing-like-this --sections S4
 grep -q "nothing-like-this" refused.log || fail "a cell that does not exist is not named"
+must_fail "$bench" --sections S2 --output "$dir/bin" --directory "$dir"
+grep -q "bin is not empty" refused.log || fail "a directory that holds something else is taken for a report"
+[ -e bin/qemu-nbd ] || fail "what was in the directory is gone"
 python=$(python3 -c 'import sys; print(sys.executable)')
 must_fail env PATH="$dir" "$python" "$bench" --quick
 grep -q "Debian package: fio" refused.log || fail "the package of a missing tool is not named"

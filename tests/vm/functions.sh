@@ -93,6 +93,13 @@ power_cut()
 	fail "the machine did not stop"
 }
 
+# Interrupts of an NVMe drive, of its queues for reads and writes; q0 is for its administration.
+interrupts() # DEVICE
+{
+	awk -v queue="^$(sed 's|/dev/\(nvme[0-9]*\)n.*|\1|' <<<"$1")q[1-9]" \
+		'$NF ~ queue {for (i = 2; i <= 3; i++) n += $i} END {print n + 0}' /proc/interrupts
+}
+
 # The checksums of a tree of files, as a list that can be compared.
 tree_sums() # DIRECTORY
 {

@@ -29,13 +29,6 @@ for device in "$disk" "$drive"; do
 	expect_equal "poll queues of $device" 1 "$(cat "/sys/block/${device#/dev/}/queue/io_poll")"
 done
 
-# Those of the queues for reads and writes; q0 is for the drive's administration.
-interrupts() # DEVICE
-{
-	awk -v queue="^$(sed 's|/dev/\(nvme[0-9]*\)n.*|\1|' <<<"$1")q[1-9]" \
-		'$NF ~ queue {for (i = 2; i <= 3; i++) n += $i} END {print n + 0}' /proc/interrupts
-}
-
 # Requests that the drive completed.
 completed() # DEVICE read|write
 {
