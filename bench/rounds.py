@@ -11,6 +11,9 @@ import server as server_module
 # Most bytes that one connection's requests of a warm-up have.
 WARM_UP_BYTES = 16 << 20
 
+# nbdkit's threads take turns: it needs so long until each has had a request.
+WARM_UP_SECONDS = 0.1
+
 # What may go wrong with one server, and not with the bench.
 FAILURES = (client.ClientError, server_module.ServerError)
 
@@ -78,10 +81,10 @@ class Rounds:
             else:
                 running = server_module.Running(one, self.image, self.directory, cell.threads)
                 target = client.target_nbd(running.uri)
-                if self.load is not None and one.kind not in server_module.DAEMONS:
-                    self.warm_up(running, cell)
-            command = client.fio_command(cell, self.image, self.seconds, round_, target)
             meter = server_module.Meter(running, self.image)
+            if running is not None and self.load is not None and one.kind not in server_module.DAEMONS:
+                self.warm_up(running, cell)
+            command = client.fio_command(cell, self.image, self.seconds, round_, target)
             meter.begin()
             before = machine.CpuTotals()
             run.update(client.fio_run(command, self.seconds))
@@ -102,12 +105,13 @@ class Rounds:
 
 
     def warm_up(self, running, cell):
-        """One request for each that the cell has under way: what a server sets up once is there, and not in a short run.
+        """As many requests as the cell has under way: what a server sets up once is there, and not in a short run.
 
         A daemon serves each connection by a new process: nothing stays.
         """
         length = min(cell.block, WARM_UP_BYTES // cell.depth)
-        command = [self.load, running.socket, str(cell.connections), str(cell.depth), str(length), "0", "batched"]
+        seconds = WARM_UP_SECONDS if running.server.kind in server_module.PLUGINS else 0
+        command = [self.load, running.socket, str(cell.connections), str(cell.depth), str(length), str(seconds), "batched"]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
                               timeout=client.GRACE_SECONDS)
         if done.returncode != 0:

@@ -302,17 +302,17 @@ class Running:
 
 
 class Meter:
-    """What a server spends between begin() and end(). Without a server: nothing."""
+    """What a server spends between begin() and end(), and the memory that it takes from now on. Without a server: nothing."""
 
     def __init__(self, running, image):
         self.running = running
         self.image = image
+        self.rss = running.memory("VmRSS") if running is not None else 0     # before anything was asked for
 
     def begin(self):
         self.cached = self.image.cached()
         self.meminfo = meminfo()
         if self.running is not None:
-            self.rss = self.running.memory("VmRSS")
             self.switches = self.running.live_switches()
             self.disk = self.running.disk_bytes()
             self.cpu = self.running.cpu_seconds()

@@ -3,8 +3,8 @@
 # On an NVMe drive with a poll queue, by the engine alone: its polled rings read at every depth without the drive's
 # interrupts, and every other way to the kernel takes one for each read at depth 1.
 #
-# What it prints is the table of the patchset "Support for polled aio", by bench/engine_load.c: the best of three runs.  The
-# machine is emulated, and its rates are of no interest.
+# What it prints is the table of the patchset "Support for polled aio", by bench/engine_load.c: the best of three runs, or
+# more.  The machine is emulated, and its rates are of no interest.
 # vm: nvme poll_queues=1
 # vm: drive 64M
 . "$(dirname "$0")/functions.sh"
@@ -25,9 +25,9 @@ measure() # WAY DEPTH
 {
 	local line=() best=(0) i reads=0 before
 	before=$(interrupts "$drive")
-	for ((i = 0; i < 3; i++)); do
+	# On a busy machine there may be hardly any in one run.
+	for ((i = 0; i < 3 || reads < 500; i++)); do
 		run --way="$1" --depth="$2" --seconds=0.5
-		[ "${line[0]}" -gt 100 ] || fail "$1: only ${line[0]} reads"
 		reads=$((reads + line[0]))
 		[ "${line[0]}" -le "${best[0]}" ] || best=("${line[@]}")
 	done
