@@ -57,7 +57,7 @@ class Rounds:
                     progress(f"cell {at}/{len(cells)} {cell.name}, run {round_}/{self.count}, {one.label}")
                     try:
                         run = self.run_one(cell, one, round_, position)
-                    except FAILURES as e:
+                    except FAILURES + (OSError,) as e:        # a server that died has no /proc
                         if self.failures is None:
                             raise
                         failed.add(one.label)
@@ -102,7 +102,6 @@ class Rounds:
             self.said.setdefault(one.label, running.said().split("\n")[0])
         derive(run, cell, before, after)
         return run
-
 
     def warm_up(self, running, cell):
         """As many requests as the cell has under way: what a server sets up once is there, and not in a short run.

@@ -248,8 +248,10 @@ class Running:
 
     def memory(self, field):
         """Bytes of VmRSS (now) or VmHWM (its peak)."""
-        with open(f"/proc/{self.pid}/status", encoding="ascii") as f:
-            return int(re.search(rf"^{field}:\s+(\d+) kB", f.read(), re.M)[1]) * 1024
+        match = re.search(rf"^{field}:\s+(\d+) kB", machine.read(f"/proc/{self.pid}/status") or "", re.M)
+        if match is None:
+            raise ServerError(f"{self.server.describe()}: has ended by itself:\n{self.said()}")
+        return int(match[1]) * 1024
 
     def disk_bytes(self):
         """What the process had read from and written to disks, read-ahead included."""
