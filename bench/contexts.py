@@ -70,9 +70,11 @@ class Contexts:
             return
         report.add(f"{self.bench.settings.runs} runs of each, of {self.seconds:g} s, on {len(os.sched_getaffinity(0))} processors.", "")
         report.add(*self._table())
-        series = {f"{counter} counter": {n: table.spread(_select(self.memory, n, counter), "iops") for n in self.counts
-                                         if _select(self.memory, n, counter)} for counter in COUNTERS}
-        report.plot(plot.lines_draw, "s3-contexts", "S3: reads in memory over contexts", "contexts", "reads/s", series)
+        for runs, column, name, what in ((self.memory, "iops", "s3-contexts", "reads in memory, per second"),
+                                         (self.alone, "cpu_ns_per_read", "s3-counter", "a count alone, ns")):
+            series = {f"{counter} counter": {n: table.spread(_select(runs, n, counter), column) for n in self.counts
+                                             if _select(runs, n, counter)} for counter in COUNTERS}
+            report.plot(plot.lines_draw, name, f"S3: {what}, over contexts", "contexts", what, series)
         report.add("Contexts on the disk: 4 KiB random reads with direct I/O, 32 under way in each:", "", *self._disk())
 
     def _table(self):

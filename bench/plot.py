@@ -42,9 +42,11 @@ def lines_draw(directory, name, title, x_title, y_title, series, logarithmic=Fal
     """`series`: {label: {x: Spread}}; x on a scale of powers of 2."""
     blocks = {f"data{at}": [f"{x} {s.median} {s.low} {s.high}" for x, s in sorted(points.items())]
               for at, points in enumerate(series.values())}
-    ticks = ", ".join(str(x) for x in sorted({x for points in series.values() for x in points}))
+    places = sorted({x for points in series.values() for x in points})
+    ticks = ", ".join(str(x) for x in places)
     head = [f"set title {quoted(title)}", f"set xlabel {quoted(x_title)}", f"set ylabel {quoted(y_title)}",
-            "set logscale x 2", f"set xtics ({ticks})", "set key outside right", "set grid ytics",
+            "set logscale x 2", f"set xtics ({ticks})",
+            f"set xrange [{places[0] / 1.1}:{places[-1] * 1.1}]", "set key outside right", "set grid ytics",
             "set logscale y" if logarithmic else "set yrange [0:*]"]
     plots = []
     for at, label in enumerate(series):
