@@ -6,26 +6,25 @@ set -eu
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 
+mkdir "$tree/copy"
+(cd "$top_srcdir" && find common control engine nbd plugins server tool -name '*.[ch]' -print0 | tar -c --null -T -) |
+	tar -x -C "$tree/copy"
+chmod -R u+w "$tree/copy"
+
 # try FILE LINE WANTED: with LINE added to FILE, arrows.sh fails and says WANTED (empty: it passes)
 try()
 {
-	rm -rf "${tree:?}"/*
-	for directory in common control engine nbd plugins server tool; do
-		(cd "$top_srcdir" && find "$directory" -name '*.[ch]') | while read -r path; do
-			mkdir -p "$tree/${path%/*}"
-			cp "$top_srcdir/$path" "$tree/$path"
-		done
-	done
-	test -e "$tree/$1" || { echo "there is no $1 to try it with" >&2; exit 1; }
-	chmod u+w "$tree/$1"
-	echo "$2" >>"$tree/$1"
-	if bash "$top_srcdir/tests/arrows.sh" "$tree" >"$tree/said" 2>&1; then
+	test -e "$tree/copy/$1" || { echo "there is no $1 to try it with" >&2; exit 1; }
+	cp "$tree/copy/$1" "$tree/before"
+	echo "$2" >>"$tree/copy/$1"
+	if bash "$top_srcdir/tests/arrows.sh" "$tree/copy" >"$tree/said" 2>&1; then
 		test -z "$3" || { echo "not found: $2 in $1" >&2; exit 1; }
 	elif [ -z "$3" ] || ! grep -qF "$3" "$tree/said"; then
 		echo "wrong answer for $2 in $1:" >&2
 		cat "$tree/said" >&2
 		exit 1
 	fi
+	cp "$tree/before" "$tree/copy/$1"
 }
 
 try common/log.c '#include "common/unit.h"' ''
