@@ -150,6 +150,8 @@ case $VM_BOOT-$VM_STAGE in
 	expect_boot
 	stop_and_start
 	detach_by_hand
+	# Such as udev's, which looks at each device that somebody had open for writing.
+	! dmesg | grep -E 'I/O error|unable to read partition table' >"$dir/kernel.log" || fail "something has read a detached device"
 	stay_busy
 	rm -f "$log"
 	echo "$text 1" >/mnt/second/file
