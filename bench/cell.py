@@ -36,7 +36,7 @@ PATTERNS = {
     "read": ("read", "{} sequential read", ()),
     "write": ("write", "{} sequential write", ()),
     "mixed": ("randrw", "{} random, 70 % reads and 30 % writes", ("--rwmixread=70",)),
-    "flush": ("randwrite", "{} random write, a flush after every 32", ("--fdatasync=32",)),
+    "flush": ("randwrite", "{} random write, a flush after every 32", ("--fsync=32",)),
 }
 WORKLOADS = {
     f"{pattern}-{block}": Workload(rw, size, title.format(text), options)

@@ -69,6 +69,7 @@ def fio_run(command, seconds):
     return {
         "seconds": run_s,
         "ios": side["total_ios"],
+        "ios_per_flush": side["total_ios"] / job["sync"]["total_ios"] if job.get("sync", {}).get("total_ios") else None,
         "bytes": side["io_bytes"],
         "iops": side["total_ios"] / run_s,
         "mb_s": side["io_bytes"] / run_s / 1e6,

@@ -70,6 +70,11 @@ def _report(grid, report, cells, rounds):
     report.add("IOPS:", "", *table.matrix_table(runs, cells, grid.servers))
     if grid.memory:
         _memory(report, runs, cells, grid.servers)
+    flushed = [cell for cell in cells if cell.workload.startswith("flush")]
+    if flushed:
+        report.add("Writes per flush, as they were sent (fio sends more flushes at greater depths than it is told to; –: none within "
+                   "the run):", "",
+                   *table.matrix_table(runs, flushed, grid.servers, "ios_per_flush"))
     report.add("Ratio of IOPS:", "", *table.pairs_table(runs, cells, grid.pairs))
     cpu = [pair for pair in grid.pairs if pair[1].split(":")[0] not in server_module.DEVICES]
     if cpu:

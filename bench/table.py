@@ -12,6 +12,7 @@ COLUMNS = (
     "server",
     "run", "position",          # round, and place within the round, both from 1
     "seconds", "ios", "bytes", "iops", "mb_s",
+    "ios_per_flush",            # empty: there was none
     "p50_us", "p99_us", "p999_us",
     "server_cpu_s", "server_cpu_s_per_million",
     "client_cpu_s", "client_cpu_s_per_million",
@@ -228,8 +229,9 @@ def matrix_table(runs, cells, servers, column="iops", scale=1):
     for server in servers:
         fields = []
         for cell in cells:
-            s = spread(select(runs, cell, server), column)
-            fields.append(NOT_MEASURED if s is None else with_range(Spread(*(v / scale for v in s))))
+            own = select(runs, cell, server)
+            s = spread(own, column)
+            fields.append(with_range(Spread(*(v / scale for v in s))) if s else "–" if own else NOT_MEASURED)
         lines.append(row([server] + fields))
     return lines + [""]
 
