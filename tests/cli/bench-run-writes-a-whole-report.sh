@@ -101,6 +101,28 @@ assert "polled" in named, "polling is neither measured nor refused"
 EOF
 python3 check.py >checks.log 2>&1 || fail "the report is not as it should be"
 
+# Every workload of --full works, and a flush follows 32 writes.
+"$bench" --full --sections Peers --cells '/d1/c1$' --servers '^(nbdloopd|raw)$' --runs 1 --seconds 0.2 --image-size 64M --directory "$dir" \
+	--output full >full.log 2>bench.log || fail "the full bench failed"
+cat >check-full.py <<'EOF'
+import csv
+
+with open("full/runs.csv", newline="", encoding="utf-8") as f:
+    runs = list(csv.DictReader(f))
+workloads = {f"{pattern}-{block}" for pattern in ("randread", "randwrite", "mixed", "flush") for block in ("4k", "64k", "1m")}
+for server in "nbdloopd", "raw":
+    assert {r["workload"] for r in runs if r["server"] == server} == workloads, (server, runs)
+for r in runs:
+    assert int(r["ios"]) > 0 and int(r["bytes"]) == int(r["ios"]) * int(r["block"]), r
+    if r["workload"].startswith("flush") and int(r["ios"]) >= 64:
+        assert 16 <= float(r["ios_per_flush"]) <= 64, r
+with open("full/report.md", encoding="utf-8") as f:
+    text = f.read()
+assert "every server ran in every cell" in text
+assert all(word in text for word in ("64 KiB random read", "70 % reads", "a flush after every 32")), "a table is missing"
+EOF
+python3 check-full.py >checks.log 2>&1 || fail "not every workload is measured as it should be"
+
 # The shipped server merges what comes together, the bench's doesn't.
 served()
 {
