@@ -15,9 +15,10 @@ BASE = "memory"
 COLUMNS = ("connections", "server", "mode", "run", "position", "rate", "server_us", "client_us", "switches")
 
 TEXT = (
-    "Reads of 512 bytes of an image in memory, 32 under way over each connection, by a client that costs a fraction of fio's engine "
-    "(bench/load.c): what servers can answer at most, without a disk. `memory` is nbdkit's memory plugin. Server and client "
-    "share the processors: with few of them, the rate cannot double.")
+    "Reads of 512 bytes of an image in memory, 32 under way over each connection, by a client that costs a fraction "
+    "of fio's engine (bench/load.c): what servers can answer at most, without a disk. `memory` is nbdkit's memory "
+    "plugin. Server and client share the processors: with few of them, the rate cannot double."
+)
 
 
 class Answers:
@@ -46,8 +47,17 @@ class Answers:
                 rounds_module.progress(f"S3 without a disk, {connections} connections, run {round_}/{count}")
                 for position, one in enumerate(rounds_module.turns(servers, round_), 1):
                     try:
-                        run = memory.run_one(self.bench.load, one, image, directory, mode="batched", connections=connections,
-                                             depth=32, length=512, seconds=self.seconds)
+                        run = memory.run_one(
+                            self.bench.load,
+                            one,
+                            image,
+                            directory,
+                            mode="batched",
+                            connections=connections,
+                            depth=32,
+                            length=512,
+                            seconds=self.seconds,
+                        )
                     except server_module.ServerError as e:
                         self._failed(one.label, str(e))
                         servers.remove(one)
@@ -68,9 +78,23 @@ class Answers:
         if not self.runs:
             report.add("Nothing could be measured; the reasons are at the end.", "")
             return
-        report.add(f"{self.bench.settings.runs} runs of each, of {self.seconds:g} s, on {len(os.sched_getaffinity(0))} processors.", "")
-        lines = table.head(["connections", "server", "requests/s", f"to {BASE}", "server CPU, us per request",
-                            "client CPU, us per request", "switches per request"], 2)
+        report.add(
+            f"{self.bench.settings.runs} runs of each, of {self.seconds:g} s, on "
+            f"{len(os.sched_getaffinity(0))} processors.",
+            "",
+        )
+        lines = table.head(
+            [
+                "connections",
+                "server",
+                "requests/s",
+                f"to {BASE}",
+                "server CPU, us per request",
+                "client CPU, us per request",
+                "switches per request",
+            ],
+            2,
+        )
         words = []
         for connections in self.counts:
             base = self._select(connections, BASE)
@@ -82,15 +106,31 @@ class Answers:
                 text, word = table.ratio_text(own, base, "rate")
                 if server != BASE and word:
                     words.append(word)
-                lines.append(table.row(
-                    [str(connections), server, table.with_range(table.spread(own, "rate")), text if server != BASE else "1"]
-                    + [table.plain(table.spread(own, column)) for column in ("server_us", "client_us", "switches")]))
+                lines.append(
+                    table.row(
+                        [
+                            str(connections),
+                            server,
+                            table.with_range(table.spread(own, "rate")),
+                            text if server != BASE else "1",
+                        ]
+                        + [table.plain(table.spread(own, column)) for column in ("server_us", "client_us", "switches")]
+                    )
+                )
         report.add(*lines, "")
         report.tally("S3, no disk", SERVERS[0], BASE, words)
-        series = {server: {n: table.spread(self._select(n, server), "rate") for n in self.counts if self._select(n, server)}
-                  for server in SERVERS}
-        report.plot(plot.lines_draw, "s3-answers", "S3: requests answered from memory over connections", "connections",
-                    "requests/s", {label: points for label, points in series.items() if points})
+        series = {
+            server: {n: table.spread(self._select(n, server), "rate") for n in self.counts if self._select(n, server)}
+            for server in SERVERS
+        }
+        report.plot(
+            plot.lines_draw,
+            "s3-answers",
+            "S3: requests answered from memory over connections",
+            "connections",
+            "requests/s",
+            {label: points for label, points in series.items() if points},
+        )
 
     def _select(self, connections, server):
         return [r for r in self.runs if r["connections"] == connections and r["server"] == server]

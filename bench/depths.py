@@ -21,10 +21,12 @@ WAYS = {
 }
 
 TEXT = (
-    "After the patchset \"Support for polled aio\" (it became io_uring): one thread, 4 KiB random reads with direct I/O, by "
-    "the engine alone (bench/engine_load.c), without sockets. A way that isn't possible here has its reason at the end. The "
-    "engine uses registered buffers only where it has to copy anyway, since the caller's memory isn't aligned: the copy is "
-    "in their figures. Latencies are medians, in us.")
+    'After the patchset "Support for polled aio" (it became io_uring): one thread, 4 KiB random reads with direct '
+    "I/O, by "
+    "the engine alone (bench/engine_load.c), without sockets. A way that isn't possible here has its reason at the "
+    "end. The engine uses registered buffers only where it has to copy anyway, since the caller's memory isn't "
+    "aligned: the copy is in their figures. Latencies are medians, in us."
+)
 
 
 class Depths:
@@ -56,7 +58,9 @@ class Depths:
         for submission, depths in ((False, DEPTHS), (True, SUBMISSION_DEPTHS)):
             for depth in depths:
                 for round_ in range(1, count + 1):
-                    rounds_module.progress(f"S2 depth {depth}, run {round_}/{count}{' of submission' if submission else ''}")
+                    rounds_module.progress(
+                        f"S2 depth {depth}, run {round_}/{count}{' of submission' if submission else ''}"
+                    )
                     for position, way in enumerate(rounds_module.turns(self.ways, round_), 1):
                         self._one(way, depth, round_, position, submission)
 
@@ -67,16 +71,35 @@ class Depths:
             report.add("Nothing could be measured; the reasons are at the end.", "")
             return
         report.add(f"{self.bench.settings.runs} runs of each, of {self.seconds:g} s.", "")
-        for column, what in (("iops", "IOPS"), ("p50_us", "Median latency, us"), ("cpu_ns_per_read", "CPU of the process, ns per read")):
+        for column, what in (
+            ("iops", "IOPS"),
+            ("p50_us", "Median latency, us"),
+            ("cpu_ns_per_read", "CPU of the process, ns per read"),
+        ):
             report.add(f"{what}:", "", *self._by_depth(ways, column))
         report.add(f"IOPS, ratio to `{BASE}`:", "", *self._ratios(ways))
-        report.add("Time to submit one read, ns: of the thread alone, until the kernel has all that was submitted together:", "",
-                   *self._submissions())
+        report.add(
+            "Time to submit one read, ns: of the thread alone, until the kernel has all that was submitted together:",
+            "",
+            *self._submissions(),
+        )
         for column, what in (("iops", "IOPS"), ("p50_us", "median latency, us")):
-            series = {way: {depth: table.spread(_select(self.rates, way, depth), column) for depth in DEPTHS
-                            if _select(self.rates, way, depth)} for way in ways}
-            report.plot(plot.lines_draw, f"s2-{column.removesuffix('_us')}", f"S2: {what} by depth, one thread", "depth", what,
-                        series)
+            series = {
+                way: {
+                    depth: table.spread(_select(self.rates, way, depth), column)
+                    for depth in DEPTHS
+                    if _select(self.rates, way, depth)
+                }
+                for way in ways
+            }
+            report.plot(
+                plot.lines_draw,
+                f"s2-{column.removesuffix('_us')}",
+                f"S2: {what} by depth, one thread",
+                "depth",
+                what,
+                series,
+            )
 
     def _way(self, way):
         reasons = [f.reason for f in self.bench.report.failures if f.what == "all of S2" and f.label == way]
@@ -85,8 +108,12 @@ class Depths:
     def _by_depth(self, ways, column):
         lines = table.head(["depth"] + ways, 1)
         for depth in DEPTHS:
-            lines.append(table.row([str(depth)] + [table.with_range(table.spread(_select(self.rates, way, depth), column))
-                                                   for way in ways]))
+            lines.append(
+                table.row(
+                    [str(depth)]
+                    + [table.with_range(table.spread(_select(self.rates, way, depth), column)) for way in ways]
+                )
+            )
         return lines + [""]
 
     def _ratios(self, ways):
@@ -108,8 +135,15 @@ class Depths:
         ways = [w for w in WAYS if any(r["way"] == w for r in self.submissions)]
         lines = table.head(["together"] + ways, 1)
         for depth in SUBMISSION_DEPTHS:
-            lines.append(table.row([str(depth)] + [
-                table.with_range(table.spread(_select(self.submissions, way, depth), "submit_ns")) for way in ways]))
+            lines.append(
+                table.row(
+                    [str(depth)]
+                    + [
+                        table.with_range(table.spread(_select(self.submissions, way, depth), "submit_ns"))
+                        for way in ways
+                    ]
+                )
+            )
         return lines + [""]
 
 

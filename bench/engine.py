@@ -3,11 +3,27 @@
 
 import subprocess
 
-NOT_HERE = 3        # engine-load's status where this machine or device doesn't have that way
+NOT_HERE = 3  # engine-load's status where this machine or device doesn't have that way
 
 # What a run is described by, and what it gives.
-COLUMNS = ("part", "way", "depth", "contexts", "counter", "run", "position", "seconds", "reads", "iops", "p50_us", "p99_us",
-           "submit_ns", "cpu_ns_per_read", "through_registered_buffers", "through_registered_files")
+COLUMNS = (
+    "part",
+    "way",
+    "depth",
+    "contexts",
+    "counter",
+    "run",
+    "position",
+    "seconds",
+    "reads",
+    "iops",
+    "p50_us",
+    "p99_us",
+    "submit_ns",
+    "cpu_ns_per_read",
+    "through_registered_buffers",
+    "through_registered_files",
+)
 
 
 class EngineError(Exception):
@@ -20,15 +36,29 @@ class Engine:
 
     def run(self, path, seconds, way, *, depth=1, contexts=1, length=4096, direct=True, counter=None, submission=False):
         """One run on an image, as a dict of COLUMNS; EngineError has the engine's own words."""
-        command = [self.program, f"--way={way}", f"--depth={depth}", f"--contexts={contexts}", f"--length={length}",
-                   f"--seconds={seconds:g}", f"--direct-io={'on' if direct else 'off'}"]
+        command = [
+            self.program,
+            f"--way={way}",
+            f"--depth={depth}",
+            f"--contexts={contexts}",
+            f"--length={length}",
+            f"--seconds={seconds:g}",
+            f"--direct-io={'on' if direct else 'off'}",
+        ]
         if counter is not None:
             command.append(f"--counter={counter}")
         if submission:
             command.append("--submission")
         try:
-            done = subprocess.run(command + [path], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                  errors="replace", check=False, timeout=seconds + 60)
+            done = subprocess.run(
+                command + [path],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=seconds + 60,
+            )
         except (OSError, subprocess.TimeoutExpired) as e:
             raise EngineError(str(e)) from None
         if done.returncode != 0:
@@ -41,7 +71,18 @@ class Engine:
             raise EngineError("not all of the buffers could be registered with io_uring (see ulimit -l)")
         if way == "files" and files < reads:
             raise EngineError("the kernel registers no files")
-        return {"way": way, "depth": depth, "contexts": contexts, "counter": counter, "seconds": took, "reads": int(reads),
-                "iops": reads / took, "p50_us": p50 / 1000, "p99_us": p99 / 1000, "submit_ns": submit,
-                "cpu_ns_per_read": cpu / reads * 1e9, "through_registered_buffers": int(buffers),
-                "through_registered_files": int(files)}
+        return {
+            "way": way,
+            "depth": depth,
+            "contexts": contexts,
+            "counter": counter,
+            "seconds": took,
+            "reads": int(reads),
+            "iops": reads / took,
+            "p50_us": p50 / 1000,
+            "p99_us": p99 / 1000,
+            "submit_ns": submit,
+            "cpu_ns_per_read": cpu / reads * 1e9,
+            "through_registered_buffers": int(buffers),
+            "through_registered_files": int(files),
+        }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A load of random reads on the engine itself, without a server: what each of its ways to the kernel costs, and what
- * contexts cost each other.  bench/run builds it in the build tree (make -C bench engine-load) and reads what it prints.
+ * contexts cost each other.  bench/run builds it in the build tree (make -C bench engine-load) and reads what it
+ * prints.
  *
  *     engine-load [OPTION...] IMAGE
- *       --way=WAY          threads, aio, io_uring, files, buffers, polled, polled-buffers (see ways[] below); nothing: no
- *                          reads, only what --counter says
+ *       --way=WAY          threads, aio, io_uring, files, buffers, polled, polled-buffers (see ways[] below);
+ *                          nothing: no reads, only what --counter says
  *       --contexts=N       threads, each with a context and a part of the image of its own (1)
  *       --depth=N          reads under way in each (1)
  *       --length=BYTES     of each read (4096)

@@ -11,16 +11,16 @@ import table
 
 
 class Grid(NamedTuple):
-    key: str                # "S4": begins the names of its files
+    key: str  # "S4": begins the names of its files
     title: str
-    text: str               # what it shows, and how to read it
-    cells: tuple            # names
-    servers: tuple          # labels
+    text: str  # what it shows, and how to read it
+    cells: tuple  # names
+    servers: tuple  # labels
     baseline: str
-    pairs: tuple            # (ours, theirs): what is won or lost
-    raw: str = ""           # fio's engine for devices and the image itself; "": the best there is
-    memory: bool = False    # also tables of what is in memory, and of the machine's context switches
-    over: str = ""          # plotted over "connections" instead of one bar for each server
+    pairs: tuple  # (ours, theirs): what is won or lost
+    raw: str = ""  # fio's engine for devices and the image itself; "": the best there is
+    memory: bool = False  # also tables of what is in memory, and of the machine's context switches
+    over: str = ""  # plotted over "connections" instead of one bar for each server
 
 
 def servers_make(labels, programs, key, failures):
@@ -41,8 +41,9 @@ def grid_run(grid, bench):
     report, settings = bench.report, bench.settings
     cells = [cell_module.cell_parse(name) for name in grid.cells]
     servers = servers_make(grid.servers, bench.programs, grid.key, report.failures)
-    rounds = rounds_module.Rounds(bench.image, bench.scratch, settings.runs, settings.seconds, grid.raw or bench.raw,
-                                  report.failures, bench.load)
+    rounds = rounds_module.Rounds(
+        bench.image, bench.scratch, settings.runs, settings.seconds, grid.raw or bench.raw, report.failures, bench.load
+    )
     try:
         rounds.run_all(cells, servers, _Tagged(bench.sheet, grid.key))
     finally:
@@ -72,14 +73,20 @@ def _report(grid, report, cells, rounds):
         _memory(report, runs, cells, grid.servers)
     flushed = [cell for cell in cells if cell.workload.startswith("flush")]
     if flushed:
-        report.add("Writes per flush, as they were sent (fio sends more flushes at greater depths than it is told to; –: none within "
-                   "the run):", "",
-                   *table.matrix_table(runs, flushed, grid.servers, "ios_per_flush"))
+        report.add(
+            "Writes per flush, as they were sent (fio sends more flushes at greater depths than it is told to; –: "
+            "none within the run):",
+            "",
+            *table.matrix_table(runs, flushed, grid.servers, "ios_per_flush"),
+        )
     report.add("Ratio of IOPS:", "", *table.pairs_table(runs, cells, grid.pairs))
     cpu = [pair for pair in grid.pairs if pair[1].split(":")[0] not in server_module.DEVICES]
     if cpu:
-        report.add("Ratio of the server's CPU per I/O (less is better):", "",
-                   *table.pairs_table(runs, cells, cpu, "server_cpu_s_per_million", ("**dearer**", "**cheaper**")))
+        report.add(
+            "Ratio of the server's CPU per I/O (less is better):",
+            "",
+            *table.pairs_table(runs, cells, cpu, "server_cpu_s_per_million", ("**dearer**", "**cheaper**")),
+        )
     for ours, theirs in grid.pairs:
         words = [table.against(runs, cell, (ours, theirs))[1] for cell in cells]
         report.tally(grid.key, ours, theirs, [word for word in words if word])
@@ -90,36 +97,62 @@ def _report(grid, report, cells, rounds):
 
 
 def _memory(report, runs, cells, servers):
-    report.add("Context switches of the whole machine per I/O, client and kernel threads included:", "",
-               *table.matrix_table(runs, cells, servers, "machine_switches_per_io"))
-    report.add("Growth of Cached in /proc/meminfo, MB:", "",
-               *table.matrix_table(runs, cells, servers, "meminfo_cached_growth", 1e6))
-    report.add("Growth of Buffers in /proc/meminfo, MB:", "",
-               *table.matrix_table(runs, cells, servers, "meminfo_buffers_growth", 1e6))
-    report.add("Growth of the image's own part of the page cache, MB:", "",
-               *table.matrix_table(runs, cells, servers, "cache_growth", 1e6))
+    report.add(
+        "Context switches of the whole machine per I/O, client and kernel threads included:",
+        "",
+        *table.matrix_table(runs, cells, servers, "machine_switches_per_io"),
+    )
+    report.add(
+        "Growth of Cached in /proc/meminfo, MB:",
+        "",
+        *table.matrix_table(runs, cells, servers, "meminfo_cached_growth", 1e6),
+    )
+    report.add(
+        "Growth of Buffers in /proc/meminfo, MB:",
+        "",
+        *table.matrix_table(runs, cells, servers, "meminfo_buffers_growth", 1e6),
+    )
+    report.add(
+        "Growth of the image's own part of the page cache, MB:",
+        "",
+        *table.matrix_table(runs, cells, servers, "cache_growth", 1e6),
+    )
 
 
 def _plots(grid, report, runs, cells):
     name = f"{grid.key.lower()}-iops"
     if grid.over:
-        series = {server: {getattr(cell, grid.over): s for cell in cells
-                           if (s := table.spread(table.select(runs, cell, server), "iops"))} for server in grid.servers}
+        series = {
+            server: {
+                getattr(cell, grid.over): s
+                for cell in cells
+                if (s := table.spread(table.select(runs, cell, server), "iops"))
+            }
+            for server in grid.servers
+        }
         series = {label: points for label, points in series.items() if points}
         report.plot(plot.lines_draw, name, f"{grid.key}: {grid.title}", grid.over, "IOPS", series)
         return
     for workload in dict.fromkeys(cell.workload for cell in cells):
         mine = [cell for cell in cells if cell.workload == workload]
         if len({cell.workload for cell in cells}) == len(cells):
-            mine = cells        # one bar for each workload: all in one plot
+            mine = cells  # one bar for each workload: all in one plot
         suffix = "" if mine is cells else f"-{workload}"
         for column, what in (("iops", "IOPS"), ("server_cpu_s_per_million", "server CPU, us per I/O")):
-            series = {server: [table.spread(table.select(runs, cell, server), column) for cell in mine]
-                      for server in grid.servers}
+            series = {
+                server: [table.spread(table.select(runs, cell, server), column) for cell in mine]
+                for server in grid.servers
+            }
             series = {label: values for label, values in series.items() if any(values)}
             if series:
                 kind = "iops" if column == "iops" else "cpu"
-                report.plot(plot.bars_draw, f"{grid.key.lower()}{suffix}-{kind}", f"{grid.key}: {grid.title} ({what})", what,
-                            [cell.name for cell in mine], series)
+                report.plot(
+                    plot.bars_draw,
+                    f"{grid.key.lower()}{suffix}-{kind}",
+                    f"{grid.key}: {grid.title} ({what})",
+                    what,
+                    [cell.name for cell in mine],
+                    series,
+                )
         if mine is cells:
             break

@@ -88,7 +88,7 @@ def missing_plotter():
 
 
 def bench_program_make(name):
-    """Builds one of bench/Makefile.am's programs, which are no part of `make'. Returns None, or why it can't be built."""
+    """Builds one of bench/Makefile.am's programs, which are no part of `make'. None, or why it can't be built."""
     place = next((p for p in build_places() if os.path.exists(os.path.join(p, "bench/Makefile"))), None)
     if place is None:
         return "there is no build tree to build it in: run ./configure and make in the source tree"
@@ -102,8 +102,8 @@ def bench_program_make(name):
 
 
 def bench_program_find(name):
-    return next((path for p in build_places() if os.path.exists(path := os.path.abspath(os.path.join(p, "bench", name)))),
-                os.path.join(TOP, "bench", name))
+    paths = [os.path.abspath(os.path.join(p, "bench", name)) for p in build_places()]
+    return next((path for path in paths if os.path.exists(path)), paths[-1])
 
 
 def build_places():

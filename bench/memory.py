@@ -8,7 +8,7 @@ import server as server_module
 
 DIRECTORY = "/dev/shm"
 IMAGE_SIZE = 64 << 20
-MODES = ("batched", "alone")        # how load.c sends
+MODES = ("batched", "alone")  # how load.c sends
 
 
 class MemoryImage:
@@ -35,8 +35,13 @@ def run_one(load, one, image, directory, *, mode, connections, depth, length, se
     try:
         before = running.live_switches()
         cpu = running.cpu_seconds()
-        done = subprocess.run([load, running.socket, str(connections), str(depth), str(length), f"{seconds:g}", mode],
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [load, running.socket, str(connections), str(depth), str(length), f"{seconds:g}", mode],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode != 0:
             raise server_module.ServerError(f"{one.label}: {done.stderr.strip()}\n{running.said()}")
         answered, took, client_cpu = (float(word) for word in done.stdout.split())
@@ -46,5 +51,12 @@ def run_one(load, one, image, directory, *, mode, connections, depth, length, se
     finally:
         running.kill()
     switches = usage.ru_nvcsw + usage.ru_nivcsw - sum(before)
-    return {"server": one.label, "mode": mode, "connections": connections, "rate": answered / took,
-            "server_us": cpu / answered * 1e6, "client_us": client_cpu / answered * 1e6, "switches": switches / answered}
+    return {
+        "server": one.label,
+        "mode": mode,
+        "connections": connections,
+        "rate": answered / took,
+        "server_us": cpu / answered * 1e6,
+        "client_us": client_cpu / answered * 1e6,
+        "switches": switches / answered,
+    }

@@ -16,10 +16,12 @@ NAME = "report.md"
 # What an earlier report left is replaced, and nothing else.
 OWN = re.compile(r"report\.md|(s\d|peers|runs|engine|answers)[a-z0-9-]*\.(svg|png|gnuplot|csv)")
 
-WINS = ("A word stands beside a ratio only when all rounds agree, and there are at least "
-        f"{table.VERDICT_RUNS}: **faster**, **slower**; **cheaper**, **dearer**; else it is \"even\": this bench saw no "
-        "difference that it trusts. Medians have the lowest and the highest run in parentheses; a ratio is that of the "
-        "medians, and in its parentheses are the lowest and the highest ratio of two runs of one round.")
+WINS = (
+    "A word stands beside a ratio only when all rounds agree, and there are at least "
+    f'{table.VERDICT_RUNS}: **faster**, **slower**; **cheaper**, **dearer**; else it is "even": this bench saw no '
+    "difference that it trusts. Medians have the lowest and the highest run in parentheses; a ratio is that of the "
+    "medians, and in its parentheses are the lowest and the highest ratio of two runs of one round."
+)
 
 
 class Sheet:
@@ -54,10 +56,10 @@ class Report:
     def __init__(self, directory):
         self.directory = directory
         directory_prepare(directory)
-        self.facts = []         # of the machine and the bench, one line each
-        self.lines = []         # of the sections
-        self.tallies = []       # (section, server, peer, {verdict: count})
-        self.failures = []      # rounds.Failure
+        self.facts = []  # of the machine and the bench, one line each
+        self.lines = []  # of the sections
+        self.tallies = []  # (section, server, peer, {verdict: count})
+        self.failures = []  # rounds.Failure
         self.sheets = []
 
     def sheet(self, name, columns):
@@ -121,8 +123,12 @@ class Report:
 def versions(labels, programs):
     """What is compared, of those that are there; one line each."""
     lines = []
-    for kind, command in (("qemu-nbd", ["qemu-nbd", "--version"]), ("qemu-storage-daemon", ["qemu-storage-daemon", "--version"]),
-                          ("nbd-server", ["nbd-server", "-V"]), ("nbdloopd", [programs["nbdloopd"], "--version"])):
+    for kind, command in (
+        ("qemu-nbd", ["qemu-nbd", "--version"]),
+        ("qemu-storage-daemon", ["qemu-storage-daemon", "--version"]),
+        ("nbd-server", ["nbd-server", "-V"]),
+        ("nbdloopd", [programs["nbdloopd"], "--version"]),
+    ):
         if any(label.split(":")[0].startswith(kind) for label in labels):
             said = (machine.output(command) or "not there").splitlines()[0]
             lines.append(f"{kind}: {said}")

@@ -22,8 +22,8 @@ class Failure:
     """What could not be measured, and why."""
 
     def __init__(self, what, label, reason):
-        self.what = what        # a cell's name, or a section's
-        self.label = label      # the server's
+        self.what = what  # a cell's name, or a section's
+        self.label = label  # the server's
         self.reason = reason
 
 
@@ -41,11 +41,11 @@ class Rounds:
         self.directory = directory
         self.count = runs
         self.seconds = seconds
-        self.raw = raw          # fio's engine where there is no server, or None
+        self.raw = raw  # fio's engine where there is no server, or None
         self.failures = failures
-        self.load = load        # load.c's program, which warms servers up, or None
+        self.load = load  # load.c's program, which warms servers up, or None
         self.runs = []
-        self.said = {}          # label: the first line a server printed
+        self.said = {}  # label: the first line a server printed
 
     def run_all(self, cells, servers, sheet):
         for at, cell in enumerate(cells, 1):
@@ -57,7 +57,7 @@ class Rounds:
                     progress(f"cell {at}/{len(cells)} {cell.name}, run {round_}/{self.count}, {one.label}")
                     try:
                         run = self.run_one(cell, one, round_, position)
-                    except FAILURES + (OSError,) as e:        # a server that died has no /proc
+                    except FAILURES + (OSError,) as e:  # a server that died has no /proc
                         if self.failures is None:
                             raise
                         failed.add(one.label)
@@ -67,9 +67,17 @@ class Rounds:
                     sheet.add(run)
 
     def run_one(self, cell, one, round_, position):
-        run = {"cell": cell.name, "workload": cell.workload, "block": cell.block,
-               "depth": cell.depth, "connections": cell.connections, "threads": cell.threads,
-               "server": one.label, "run": round_, "position": position}
+        run = {
+            "cell": cell.name,
+            "workload": cell.workload,
+            "block": cell.block,
+            "depth": cell.depth,
+            "connections": cell.connections,
+            "threads": cell.threads,
+            "server": one.label,
+            "run": round_,
+            "position": position,
+        }
         run["cached_before"] = self.image.settle()
         running = device = None
         try:
@@ -110,9 +118,18 @@ class Rounds:
         """
         length = min(cell.block, WARM_UP_BYTES // cell.depth)
         seconds = WARM_UP_SECONDS if running.server.kind in server_module.PLUGINS else 0
-        command = [self.load, running.socket, str(cell.connections), str(cell.depth), str(length), str(seconds), "batched"]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-                              timeout=client.GRACE_SECONDS)
+        command = [
+            self.load,
+            running.socket,
+            str(cell.connections),
+            str(cell.depth),
+            str(length),
+            str(seconds),
+            "batched",
+        ]
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=client.GRACE_SECONDS
+        )
         if done.returncode != 0:
             raise client.ClientError(f"the warm-up failed: {done.stderr.strip()}")
         running.quiesce()
@@ -138,6 +155,6 @@ def derive(run, cell, before, after):
 
 def progress(text):
     if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)     # overwrites the last
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)  # overwrites the last
     elif text:
         print(text.strip(), file=sys.stderr, flush=True)

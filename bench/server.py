@@ -116,9 +116,10 @@ class Server:
             return ["qemu-nbd", "--format=raw", "--persistent", "--shared=16", "--discard=unmap", f"--socket={sock}",
                     f"--pid-file={pidfile}"] + [f"--{key}={value}" for key, value in how.items()] + [image]
         if self.kind == "qemu-storage-daemon":
-            return ["qemu-storage-daemon", "--blockdev", f"driver=file,node-name=disk,filename={image},cache.direct=on,"
-                    f"aio={how['aio']},discard=unmap", "--nbd-server", f"addr.type=unix,addr.path={sock},max-connections=16",
-                    "--export", "type=nbd,id=disk,node-name=disk,name=,writable=on", "--pidfile", pidfile]
+            node = f"driver=file,node-name=disk,filename={image},cache.direct=on,aio={how['aio']},discard=unmap"
+            return ["qemu-storage-daemon", "--blockdev", node, "--pidfile", pidfile,
+                    "--nbd-server", f"addr.type=unix,addr.path={sock},max-connections=16",
+                    "--export", "type=nbd,id=disk,node-name=disk,name=,writable=on"]
         return ["nbd-server", "-C", self._configuration(image, directory, sock), "-p", pidfile]
 
     @staticmethod
@@ -304,7 +305,10 @@ class Running:
 
 
 class Meter:
-    """What a server spends between begin() and end(), and the memory that it takes from now on. Without a server: nothing."""
+    """What a server spends between begin() and end(), and the memory that it takes from now on.
+
+    Without a server: nothing.
+    """
 
     def __init__(self, running, image):
         self.running = running

@@ -42,7 +42,10 @@ def threads_parse(text):
 def image_options_add(parser):
     """Where, and how large: the same for each program that measures on an image."""
     parser.add_argument("--image-size", metavar="SIZE", type=size_parse, default="2G", help="(%(default)s)")
-    parser.add_argument("--directory", metavar="DIR", default=os.environ.get("TMPDIR", "/var/tmp"),
-                        help="where the image is made, on the disk to measure ($TMPDIR, else /var/tmp)")
-    parser.add_argument("--install", action="store_true",
-                        help="install what is missing (apt-get) instead of failing")
+    parser.add_argument(
+        "--directory",
+        metavar="DIR",
+        default=os.environ.get("TMPDIR", "/var/tmp"),
+        help="where the image is made, on the disk to measure ($TMPDIR, else /var/tmp)",
+    )
+    parser.add_argument("--install", action="store_true", help="install what is missing (apt-get) instead of failing")

@@ -22,19 +22,30 @@ class VmError(Exception):
 
 def claim_run(claim, server, logs):
     """What a claim printed; VmError has the reason where it did not hold or cannot be run."""
-    place = next((p for p in machine.build_places() if os.path.exists(os.path.join(p, "tests/vm/Makefile"))), machine.TOP)
+    place = next(
+        (p for p in machine.build_places() if os.path.exists(os.path.join(p, "tests/vm/Makefile"))), machine.TOP
+    )
     environment = os.environ | {"VM_LOGS": logs, "top_builddir": os.path.abspath(place)}
     try:
-        done = subprocess.run([os.path.join(machine.TOP, "tests/vm/run"), SERIES, claim, server], stdin=subprocess.DEVNULL,
-                              env=environment, capture_output=True, text=True, errors="replace", check=False,
-                              timeout=LIMIT_SECONDS)
+        done = subprocess.run(
+            [os.path.join(machine.TOP, "tests/vm/run"), SERIES, claim, server],
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=LIMIT_SECONDS,
+        )
     except (OSError, subprocess.TimeoutExpired) as e:
         raise VmError(str(e)) from None
     suffix = "" if server == "nbdkit" else f"-{server}"
     said = machine.read(os.path.join(logs, f"{claim}-{SERIES}{suffix}.out")) or ""
     if done.returncode != 0:
-        raise VmError(f"tests/vm/run {SERIES} {claim} {server} ended with status {done.returncode}: "
-                      + " ".join((done.stderr.strip() or said)[-400:].split()))
+        raise VmError(
+            f"tests/vm/run {SERIES} {claim} {server} ended with status {done.returncode}: "
+            + " ".join((done.stderr.strip() or said)[-400:].split())
+        )
     return said
 
 
@@ -80,8 +91,11 @@ class Claim:
         report.add(*self.failures, "")
         if self.rows:
             words = sum(isinstance(value, str) for value in self.rows[0].values())
-            report.add(*table.head(list(self.columns), words),
-                       *[table.row([v if isinstance(v, str) else f"{v:,}" for v in row.values()]) for row in self.rows], "")
+            report.add(
+                *table.head(list(self.columns), words),
+                *[table.row([v if isinstance(v, str) else f"{v:,}" for v in row.values()]) for row in self.rows],
+                "",
+            )
 
 
 class KernelClient(Claim):
@@ -89,17 +103,31 @@ class KernelClient(Claim):
     name = "direct-io-leaves-page-cache-to-applications"
     title = "through the kernel's client"
     text = (
-        "The same through the kernel's own client, as in the source: four psync jobs with files in ext4 on `/dev/nbd0`, and on the "
-        f"kernel's loop device, in a virtual machine with Debian's Linux {SERIES} (tests/vm/{name}.sh, which fails if direct "
-        "I/O keeps the image in memory). One run of each, in a machine that is emulated: memory, in MiB, and context switches are "
-        "what it is about; the last four columns are IOPS.")
+        "The same through the kernel's own client, as in the source: four psync jobs with files in ext4 on "
+        f"`/dev/nbd0`, and on the kernel's loop device, in a virtual machine with Debian's Linux {SERIES} "
+        f"(tests/vm/{name}.sh, which fails if direct I/O keeps the image in memory). One run of each, in a machine "
+        "that is emulated: memory, in MiB, and context switches are what it is about; the last four columns are IOPS."
+    )
     servers = ("nbdkit", "nbdloopd")
-    columns = ("device", "image", "Buffers", "Cached", "image cached", "switches", "write", "randread", "randwrite", "read")
+    columns = (
+        "device",
+        "image",
+        "Buffers",
+        "Cached",
+        "image cached",
+        "switches",
+        "write",
+        "randread",
+        "randwrite",
+        "read",
+    )
 
     def parse(self, said, server):
         rows = []
         for match in re.finditer(r"^(nbd|loop), (buffered|direct)((?:\s+-?\d+){8})\s*$", said, re.M):
-            device = "loop device" if match[1] == "loop" else {"nbdkit": "nbd, the plugin"}.get(server, f"nbd, {server}")
+            device = (
+                "loop device" if match[1] == "loop" else {"nbdkit": "nbd, the plugin"}.get(server, f"nbd, {server}")
+            )
             rows.append(dict(zip(self.columns, (device, match[2], *map(int, match[3].split())))))
         if len(rows) != 4:
             raise VmError(f"the table of {self.name} has {len(rows)} rows that can be read, not 4")
@@ -112,14 +140,18 @@ class PolledDrive(Claim):
     title = "polling, on a drive with poll queues"
     text = (
         "The ways to the kernel on an NVMe drive with a poll queue, in a virtual machine with Debian's Linux "
-        f"{SERIES} (tests/vm/{name}.sh, which fails if the drive's interrupts don't tell that polling is polling). The best of three "
-        "runs. The machine is emulated: polling takes processor time there that the drive's emulation would need, and rates say "
-        "nothing. p50 is in us, submission in ns; interrupts are those for 1000 reads.")
+        f"{SERIES} (tests/vm/{name}.sh, which fails if the drive's interrupts don't tell that polling is polling). "
+        "The best of three runs. The machine is emulated: polling takes processor time there that the drive's "
+        "emulation would need, and rates say nothing. p50 is in us, submission in ns; interrupts are those for 1000 "
+        "reads."
+    )
     columns = ("way", "depth", "IOPS", "p50", "submission", "interrupts")
 
     def parse(self, said, server):
-        rows = [dict(zip(self.columns, (match[1], *map(int, match[2].split()))))
-                for match in re.finditer(r"^([a-z_-]+)((?:\s+\d+){5})\s*$", said, re.M)]
+        rows = [
+            dict(zip(self.columns, (match[1], *map(int, match[2].split()))))
+            for match in re.finditer(r"^([a-z_-]+)((?:\s+\d+){5})\s*$", said, re.M)
+        ]
         if not rows:
             raise VmError(f"the table of {self.name} has no rows that can be read")
         return rows
