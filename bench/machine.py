@@ -123,14 +123,18 @@ def program_compile(source, directory):
     return path
 
 
+def library_compile(path, source, package, *flags):
+    """Makes a shared library, with what pkg-config says of a package; returns its path."""
+    flags += tuple((output(["pkg-config", "--cflags", "--libs", package]) or "").split())
+    subprocess.run([compiler(), "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared", "-o", path, source, *flags],
+                   check=True, stdin=subprocess.DEVNULL, stdout=2)
+    return path
+
+
 def plugin_compile(source, directory):
     """The path of the plugin that a C file makes."""
     name = os.path.basename(source).removesuffix(".c")
-    path = os.path.join(directory, f"nbdkit-{name}-plugin.so")
-    flags = (output(["pkg-config", "--cflags", "nbdkit"]) or "").split()
-    subprocess.run([compiler(), "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared", "-o", path, source] + flags,
-                   check=True, stdin=subprocess.DEVNULL, stdout=2)
-    return path
+    return library_compile(os.path.join(directory, f"nbdkit-{name}-plugin.so"), source, "nbdkit")
 
 
 def packages_install(packages):

@@ -39,7 +39,6 @@ BUILT = {"loop": "plugins/loop/.libs/nbdkit-loop-plugin.so", "nbdloopd": "server
          "nbdloopd-unmerged": "bench/nbdloopd-unmerged"}
 CHOSEN = {"loop": "LOOP_PLUGIN", "nbdloopd": "NBDLOOPD"}
 QEMU = {"cache": "none", "aio": "io_uring"}
-START_SECONDS = 20
 STOP_SECONDS = 20
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -72,6 +71,8 @@ def parameter_fits(kind, parameter):
 
 class Server:
     """What to start. `label` is the name in tables, as the user wrote it."""
+
+    patience = 20       # seconds that it may take to start, and to end
 
     def __init__(self, text, programs, plugin_args):
         """`programs` says what each kind runs: a plugin, or a program."""
@@ -194,13 +195,13 @@ class Running:
 
     def _await(self, pidfile):
         # Not by connecting: a connection would cost what is to be measured.
-        end = time.monotonic() + START_SECONDS
+        end = time.monotonic() + self.server.patience
         while not (os.path.exists(pidfile) and os.path.getsize(pidfile) > 0):
             if self._reap(os.WNOHANG) is not None and (self.server.kind not in DAEMONS or self.process.returncode != 0):
                 raise ServerError(f"{self.server.describe()}: did not start:\n{self.said()}")
             if time.monotonic() > end:
                 raise ServerError(f"{self.server.describe()}: not ready after "
-                                  f"{START_SECONDS} s:\n{self.said()}")
+                                  f"{self.server.patience} s:\n{self.said()}")
             time.sleep(0.01)
         with open(pidfile, encoding="ascii") as f:
             pid = int(f.read())
@@ -287,7 +288,7 @@ class Running:
     def stop(self):
         """End the server; returns the rusage of its whole life."""
         os.kill(self.pid, signal.SIGTERM)
-        end = time.monotonic() + STOP_SECONDS
+        end = time.monotonic() + self.server.patience
         while (usage := self._reap(os.WNOHANG)) is None:
             if time.monotonic() > end:
                 raise ServerError(f"{self.server.describe()}: does not end on SIGTERM:\n"
