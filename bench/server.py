@@ -39,7 +39,6 @@ BUILT = {"loop": "plugins/loop/.libs/nbdkit-loop-plugin.so", "nbdloopd": "server
          "nbdloopd-unmerged": "bench/nbdloopd-unmerged"}
 CHOSEN = {"loop": "LOOP_PLUGIN", "nbdloopd": "NBDLOOPD"}
 QEMU = {"cache": "none", "aio": "io_uring"}
-STOP_SECONDS = 20
 PR_SET_CHILD_SUBREAPER = 36
 
 

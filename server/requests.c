@@ -231,6 +231,12 @@ struct taken {
 	size_t there; /* bytes of the payload that are in the input */
 };
 
+/* The request that follows, when merging has looked at it already. */
+struct ahead {
+	bool there;
+	struct taken taken;
+};
+
 /* The request at `at` of the input.  1; 0: its header is not complete; -EPROTO. */
 static int
 decode(const struct conn *conn, size_t at, struct taken *taken)
@@ -268,23 +274,28 @@ goes_on(const struct taken *first, const struct taken *next, uint64_t end)
 /* Appends to the leader the requests behind it that can be merged with it; *length grows by them, and
  * *at passes them. */
 static void
-merge(struct conn *conn, const struct taken *first, struct request *leader, size_t *length, size_t *at)
+merge(struct conn *conn, const struct taken *first, struct request *leader, size_t *length, size_t *at, struct ahead *ahead)
 {
 	struct request *last = leader;
-	struct taken next;
+	const struct taken *next = &ahead->taken;
 
-	while (conn->requests < CONN_REQUESTS && decode(conn, *at, &next) == 1 &&
-	       goes_on(first, &next, first->nbd.offset + *length) && *length + next.nbd.length <= MERGE_MAX) {
-		struct request *request = begin(conn, &next.nbd);
+	while (conn->requests < CONN_REQUESTS) {
+		struct request *request;
 
+		ahead->there = decode(conn, *at, &ahead->taken) == 1;
+		if (!ahead->there || !goes_on(first, next, first->nbd.offset + *length) ||
+		    *length + next->nbd.length > MERGE_MAX)
+			return;
+		request = begin(conn, &next->nbd);
 		if (!request)
 			return;
+		ahead->there = false;
 		request->leader = leader;
 		leader->users++;
 		last->member = request;
 		last = request;
-		*length += next.nbd.length;
-		*at += size_in_input(conn, &next);
+		*length += next->nbd.length;
+		*at += size_in_input(conn, next);
 	}
 }
 
@@ -300,20 +311,23 @@ abandon(struct conn *conn, struct request *leader)
 	requests_over(conn, leader);
 }
 
-/* The buffer is there: tells each member its part, and takes payloads that are in the input. */
+/* The buffer is there: tells each member its part, and takes payloads that are in the input: all of each member's, and so much
+ * as has come of the leader's, which is the first. */
 static void
-distribute(struct conn *conn, const struct request *leader, size_t at)
+distribute(const struct conn *conn, struct request *leader, const struct taken *first)
 {
+	size_t header = nbd_request_size(&conn->session);
+	const uint8_t *payload = first->payload;
 	char *data = leader->buffer.memory;
 
-	for (struct request *request = (struct request *)leader; request; request = request->member) {
-		struct taken taken;
+	for (struct request *request = leader; request; request = request->member) {
+		size_t all = first->check.payload ? request->nbd.length : 0;
+		size_t there = request == leader ? first->there : all;
 
-		decode(conn, at, &taken);
 		request->data = data;
-		memcpy(data, taken.payload, taken.there);
+		memcpy(data, payload, there);
 		data += request->nbd.length;
-		at += size_in_input(conn, &taken);
+		payload += there + header;
 	}
 }
 
@@ -358,7 +372,7 @@ refuse_for_memory(struct conn *conn, const struct taken *taken)
 
 /* A read or a write.  False: no memory now. */
 static bool
-transfer(struct conn *conn, const struct taken *taken)
+transfer(struct conn *conn, const struct taken *taken, struct ahead *ahead)
 {
 	struct request *leader = begin(conn, &taken->nbd);
 	size_t length = taken->nbd.length;
@@ -374,12 +388,13 @@ transfer(struct conn *conn, const struct taken *taken)
 		return true;
 	}
 	if (taken->there == taken->check.payload && length < MERGE_MAX && leader->part_count == 0)
-		merge(conn, taken, leader, &length, &at);
+		merge(conn, taken, leader, &length, &at, ahead);
 	if (!take_buffer(conn, leader, length)) {
+		ahead->there = false;
 		abandon(conn, leader);
 		return refuse_for_memory(conn, taken);
 	}
-	distribute(conn, leader, conn->input_start);
+	distribute(conn, leader, taken);
 	conn->input_start = at;
 	if (taken->there < taken->check.payload) {
 		conn->filling = leader;
@@ -460,7 +475,7 @@ other(struct conn *conn, const struct nbd_request *nbd)
 
 /* False: it has to wait. */
 static bool
-take_one(struct conn *conn, const struct taken *taken)
+take_one(struct conn *conn, const struct taken *taken, struct ahead *ahead)
 {
 	const struct nbd_request *nbd = &taken->nbd;
 
@@ -469,7 +484,7 @@ take_one(struct conn *conn, const struct taken *taken)
 		if (conn->refusing)
 			return refuse(conn, taken, NBD_ESHUTDOWN, "the server is ending");
 		if (nbd->type == NBD_CMD_READ || nbd->type == NBD_CMD_WRITE)
-			return transfer(conn, taken);
+			return transfer(conn, taken, ahead);
 		if (!other(conn, nbd))
 			return false;
 		break;
@@ -516,6 +531,7 @@ stall(struct conn *conn)
 void
 requests_take(struct conn *conn)
 {
+	struct ahead ahead = {.there = false};
 	struct taken taken;
 	int r = 1;
 
@@ -526,10 +542,14 @@ requests_take(struct conn *conn)
 		drop(conn);
 		if (conn->to_drop)
 			break;
-		r = decode(conn, conn->input_start, &taken);
+		if (ahead.there)
+			taken = ahead.taken;
+		else
+			r = decode(conn, conn->input_start, &taken);
 		if (r <= 0)
 			break;
-		if (conn->requests >= CONN_REQUESTS || !take_one(conn, &taken)) {
+		ahead.there = false;
+		if (conn->requests >= CONN_REQUESTS || !take_one(conn, &taken, &ahead)) {
 			stall(conn);
 			break;
 		}
