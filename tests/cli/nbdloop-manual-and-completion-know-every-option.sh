@@ -69,6 +69,8 @@ echo '/dev/nbd5 nbd://localhost' >"$NBDLOOP_SYSROOT/etc/nbdloop.tab.d/one.conf"
 completes '/dev/nbd4 /dev/nbd5' start ''
 completes '/dev/nbd5' stop /dev/nbd5
 completes '--all' start --a
+rm "$NBDLOOP_SYSROOT/etc/nbdloop.tab"
+completes '/dev/nbd5' start ''
 completes 'BACK-FILE BACK-INO BACK-MAJ BACK-MAJ:MIN BACK-MIN BACKEND' list -O BACK
 completes 'NAME,SERVER NAME,SERVER-PID' list -O NAME,serv
 completes '+ENGINE' list --output = +ENG
