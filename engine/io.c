@@ -314,6 +314,7 @@ static void
 run_hosted(struct ioctx *ctx)
 {
 	unsigned int idle;
+	bool again;
 
 	do {
 		collect_inbox(ctx);
@@ -321,7 +322,9 @@ run_hosted(struct ioctx *ctx)
 		idle = ctx->idle_count;
 		if (ctx->queued > 0)
 			run_backend(ctx, false);
-	} while (ctx->waiting && ctx->idle_count > idle);
+		/* A backend that carries out all at once has it queued again, to be tried another way. */
+		again = ctx->backend->serial && ctx->queued > 0;
+	} while (again || (ctx->waiting && ctx->idle_count > idle));
 }
 
 void
