@@ -36,9 +36,13 @@ device_is_there() # DEVICE
 	[ "$(device_sectors "$1")" -gt 0 ]
 }
 
+# With the driver, all of its devices are gone.
 device_is_gone() # DEVICE
 {
-	[ ! -e "/sys/block/${1#/dev/}/pid" ] && [ "$(device_sectors "$1")" -eq 0 ]
+	local size
+	[ -e "/sys/block/${1#/dev/}/size" ] || return 0
+	size=$(device_sectors "$1" 2>/dev/null) || return 0
+	[ ! -e "/sys/block/${1#/dev/}/pid" ] && [ "$size" -eq 0 ]
 }
 
 # Attaches the export of $sock, or of the words in $nbd_server (such as "127.0.0.1 10809"), and waits
