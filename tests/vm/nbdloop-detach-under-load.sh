@@ -39,16 +39,20 @@ is_written()
 
 mark_kernel_log
 nbdloop_attach "$image"
-start_fio load "$device" 40 --size=48M --direct=1
+start_fio load "$device" 30 --size=48M --direct=1
 wait_until "fio writes" is_written
+# fio closes what it writes to after each round, and opens it again: between two of them nobody else would have it open.
+exec 9<"$device"
 for i in 1 2; do
-	nbdloop_refuses "$device is in use: .*\(fio\) has $device open" detach "$device"
+	nbdloop_refuses "$device is in use: .* has $device open" detach "$device"
 done
 ! process_gone "${process_pids[load]}" || fail "fio has ended too soon"
 # From now on it only waits for fio.
 quietly nbdloop detach --lazy "$device"
 device_is_there "$device" || fail "a device that is written to was taken away"
 end_fio load
+device_is_there "$device" || fail "a device that somebody has open was taken away"
+exec 9<&-
 wait_until "the device is gone after fio" device_is_gone "$device"
 wait_until "its server and guard have ended" no_process
 expect_nothing_left
