@@ -9,8 +9,7 @@ image=$dir/disk.img
 start_fio() # DIRECTORY SECONDS
 {
 	spawn fio fio --name=load --directory="$1" --size=24M --rw=randwrite --bsrange=4k-128k --ioengine=libaio --iodepth=8 \
-		--direct=1 --verify=crc32c --serialize_overlap=1 \
-		--verify_backlog=64 --verify_fatal=1 --verify_state_save=0 --fsync=32 \
+		--direct=1 --verify=crc32c --verify_backlog=64 --verify_fatal=1 --verify_state_save=0 --fsync=32 \
 		--time_based --runtime="$2" --output="$dir/fio.out"
 }
 

@@ -55,8 +55,7 @@ expect_equal "size" $((64 << 20)) "$(blockdev --getsize64 "$device")"
 expect_equal "backend" "$remote" "$(cat "/sys/block/${device#/dev/}/backend")"
 expect_equal "what the list says of it" "$remote remote" "$(nbdloop list -n -O BACK-FILE,SERVER "$device" | xargs)"
 spawn fio fio --name=load --filename="$device" --size=48M --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=8 \
-	--direct=1 --verify=crc32c --serialize_overlap=1 \
-	--verify_backlog=64 --verify_fatal=1 --verify_state_save=0 --time_based --runtime=40
+	--direct=1 --verify=crc32c --verify_backlog=64 --verify_fatal=1 --verify_state_save=0 --time_based --runtime=40
 sleep 3
 "${client[@]}" ip link set cable down
 # Longer than a request may take: the connections are replaced.

@@ -27,8 +27,7 @@ load_and_verify()
 {
 	while [ ! -e "$dir/stop" ]; do
 		fio --name=load --filename="$device" --size=32M --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=8 \
-			--direct=1 --verify=crc32c --serialize_overlap=1 \
-			--verify_backlog=64 --verify_fatal=1 --verify_state_save=0 --time_based --runtime=10 ||
+			--direct=1 --verify=crc32c --verify_backlog=64 --verify_fatal=1 --verify_state_save=0 --time_based --runtime=10 ||
 			return 1
 	done
 }

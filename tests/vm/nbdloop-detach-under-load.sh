@@ -18,8 +18,7 @@ start_fio() # NAME FILE SECONDS FIO-OPTION...
 	local name=$1 file=$2 seconds=$3
 	shift 3
 	spawn "$name" fio --name="$name" --filename="$file" --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=8 \
-		--verify=crc32c --serialize_overlap=1 \
-		--verify_backlog=64 --verify_fatal=1 --verify_state_save=0 --time_based --runtime="$seconds" "$@"
+		--verify=crc32c --verify_backlog=64 --verify_fatal=1 --verify_state_save=0 --time_based --runtime="$seconds" "$@"
 }
 
 end_fio() # NAME

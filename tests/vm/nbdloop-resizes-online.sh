@@ -12,8 +12,7 @@ image=$dir/disk.img
 start_fio() # DIRECTORY
 {
 	spawn fio fio --name=load --directory="$1" --size=16M --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=4 \
-		--direct=1 --verify=crc32c --serialize_overlap=1 \
-		--verify_backlog=64 --verify_fatal=1 --verify_state_save=0 --time_based --runtime=12
+		--direct=1 --verify=crc32c --verify_backlog=64 --verify_fatal=1 --verify_state_save=0 --time_based --runtime=12
 }
 
 grows() # FILE-SYSTEM FROM-MIB TO-MIB

@@ -40,9 +40,6 @@ nbdloop_refuses() # REGEX ARGUMENT...
 	[ ! -s "$dir/refused.out" ] || fail "nbdloop $* prints something, though it fails: $(cat "$dir/refused.out")"
 }
 
-# A note on fio, which several claims have verify what it writes again and again: when it begins from the start, it may write where
-# its own last requests are still under way, and find what neither of them wrote.  --serialize_overlap=1 has it wait.
-
 # The server of a device, by its control socket.
 control_of() # DEVICE
 {
