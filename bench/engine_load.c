@@ -92,6 +92,7 @@ struct load {
 	alignas(LINE) pthread_t thread;
 	struct ioctx *ctx;
 	struct ring ring;
+	char *memory; /* that is read into */
 	struct read *reads;
 	unsigned int *idle; /* stack of numbers of reads */
 	unsigned int idle_count;
@@ -332,25 +333,33 @@ load_init(struct load *load, unsigned int number)
 	uint64_t part = image_size(image) / contexts / length * length;
 	/* Beyond the last page, so that no read spoils another's, and at an odd address where it is to be bounced. */
 	size_t step = (length + 4095) / 4096 * 4096 + 4096;
-	char *memory = aligned_alloc(4096, step * depth);
 
 	*load = (struct load){.random = 88172645463325252ULL + number, .start = number * part, .blocks = part / length};
+	load->memory = aligned_alloc(4096, step * depth);
 	load->reads = calloc(depth, sizeof(*load->reads));
 	load->idle = calloc(depth, sizeof(*load->idle));
-	if (!memory || !load->reads || !load->idle)
+	if (!load->memory || !load->reads || !load->idle)
 		errx(1, "out of memory");
 	if (load->blocks == 0)
 		errx(1, "the image is too small");
-	memset(memory, 0, step * depth);
+	memset(load->memory, 0, step * depth);
 	for (unsigned int i = 0; i < depth; i++) {
 		load->reads[i] = (struct read){
-			.io = {.op = IO_READ, .length = length, .done = read_done, .buffer = memory + i * step + way->bounce},
+			.io = {.op = IO_READ, .length = length, .done = read_done, .buffer = load->memory + i * step + way->bounce},
 			.load = load,
 		};
 		load->idle[load->idle_count++] = i;
 	}
 	if (counting != COUNT_NOTHING)
 		load->counter = counting == COUNT_SHARED ? &shared : &load->own;
+}
+
+static void
+load_fini(struct load *load)
+{
+	free(load->memory);
+	free(load->reads);
+	free(load->idle);
 }
 
 static void
@@ -408,8 +417,10 @@ load_all(void)
 	for (unsigned int i = 0; i < contexts; i++)
 		pthread_join(loads[i].thread, NULL);
 	report(loads, cpu);
-	for (unsigned int i = 0; i < contexts; i++)
+	for (unsigned int i = 0; i < contexts; i++) {
 		context_give(&loads[i]);
+		load_fini(&loads[i]);
+	}
 	free(loads);
 }
 

@@ -29,7 +29,7 @@ class Failure:
 
 def turns(items, round_):
     """The order of round `round_` (from 1): no one always follows the same neighbour's mess."""
-    shift = (round_ - 1) % len(items)
+    shift = (round_ - 1) % max(len(items), 1)
     return items[shift:] + items[:shift]
 
 
