@@ -7,14 +7,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <linux/magic.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 
 /* Where and how a backing is opened; the same for each of its descriptors. */
 struct place {
@@ -85,8 +85,13 @@ static bool
 is_in_memory(int fd)
 {
 	struct statfs facts;
+	uint32_t type;
 
-	return fstatfs(fd, &facts) == 0 && (facts.f_type == TMPFS_MAGIC || facts.f_type == RAMFS_MAGIC);
+	if (fstatfs(fd, &facts) < 0)
+		return false;
+	/* Signed, and of 32 or 64 bits. */
+	type = (uint32_t)facts.f_type;
+	return type == TMPFS_MAGIC || type == RAMFS_MAGIC;
 }
 
 static int

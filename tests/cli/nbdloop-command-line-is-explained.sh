@@ -90,10 +90,12 @@ for arguments in "attach $image" "detach nbd0" "resize nbd0" "change nbd0 $image
 	grep -q '^nbdloop: only root can' "$dir/said.log" || fail "nbdloop $arguments doesn't say that it is for root"
 done
 
-# No driver, where the kernel has none.
-if [ "$(id -u)" = 0 ] && ! modprobe -qn nbd && [ ! -e /sys/module/nbd ]; then
-	refuses "the kernel's nbd driver isn't loaded, and can't be: .*Load the module nbd" attach "$image"
-	refuses "the kernel's nbd driver isn't loaded" detach nbd0
+# No driver, where the kernel has none; and none to load it, where that isn't installed.
+if [ "$(id -u)" = 0 ] && ! modprobe -qn nbd 2>/dev/null && [ ! -e /sys/module/nbd ]; then
+	reason="the kernel's nbd driver isn't loaded, and can't be: .*Load the module nbd"
+	command -v modprobe >/dev/null || reason="there is no modprobe to load it: install the package kmod"
+	refuses "$reason" attach "$image"
+	refuses "$reason" detach nbd0
 	# With nothing left.
 	! pgrep -f "nbdloopd .*$image" >/dev/null || fail "a server is left"
 	left=(/run/nbdloop/*.sock)
