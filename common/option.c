@@ -14,6 +14,9 @@
 #include <stdbool.h>
 #include <string.h>
 
+const char *const option_off_on[] = {"off", "on", NULL};
+const char *const option_off_on_auto[] = {"off", "on", "auto", NULL};
+
 static void *
 row_field(const struct option_row *row, void *config)
 {

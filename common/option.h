@@ -34,6 +34,23 @@ struct option_row {
 	const char *manual;         /* POD paragraphs of the manual; ends with a newline */
 };
 
+/* The choices of what is off (0) or on (1); and of what may be left to the program, an enum tristate. */
+extern const char *const option_off_on[];
+extern const char *const option_off_on_auto[];
+
+enum tristate {
+	TRISTATE_OFF,
+	TRISTATE_ON,
+	TRISTATE_AUTO,
+};
+
+/* The row of a switch of a command line: --json, --json=on, --json=off. */
+#define OPTION_SWITCH(name_, letter_, field_, help_, manual_)                                                               \
+	{                                                                                                                   \
+		.name = (name_), .letter = (letter_), .type = OPTION_CHOICE, .field = (field_), .choices = option_off_on,   \
+		.alone = "on", .arg = "on|off", .help = (help_), .manual = (manual_)                                        \
+	}
+
 /* Sets every field to its row's default. Fields of type STRING and LIST are overwritten, not freed.
  * Returns 0 or -ENOMEM. */
 int

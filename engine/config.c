@@ -4,8 +4,6 @@
 #define FIELD(name_) offsetof(struct image_config, name_)
 
 static const char *const sector_sizes[] = {"512", "1024", "2048", "4096", NULL};
-static const char *const off_on_auto[] = {"off", "on", "auto", NULL};
-static const char *const off_on[] = {"off", "on", NULL};
 static const char *const engines[] = {"auto", "io_uring", "aio", "threads", NULL};
 static const char *const locks[] = {"off", "shared", "exclusive", "auto", NULL};
 
@@ -50,7 +48,7 @@ const struct option_row image_option_rows[] = {
 		.type = OPTION_CHOICE,
 		.field = FIELD(direct_io),
 		.initial = "auto",
-		.choices = off_on_auto,
+		.choices = option_off_on_auto,
 		.arg = "on|off|auto",
 		.help = "bypass the page cache of this machine",
 		.manual =
@@ -80,7 +78,7 @@ const struct option_row image_option_rows[] = {
 		.type = OPTION_CHOICE,
 		.field = FIELD(poll),
 		.initial = "off",
-		.choices = off_on_auto,
+		.choices = option_off_on_auto,
 		.arg = "on|off|auto",
 		.help = "poll the device for completions instead of waiting for interrupts",
 		.manual =
@@ -121,7 +119,7 @@ const struct option_row image_option_rows[] = {
 		.type = OPTION_CHOICE,
 		.field = FIELD(discard),
 		.initial = "on",
-		.choices = off_on,
+		.choices = option_off_on,
 		.arg = "on|off",
 		.help = "let clients give back space (trim)",
 		.manual =

@@ -10,13 +10,6 @@
 
 #include <stdint.h>
 
-/* "off", "on", "auto": the order of the choices in the option rows. */
-enum tristate {
-	TRISTATE_OFF,
-	TRISTATE_ON,
-	TRISTATE_AUTO,
-};
-
 enum engine_choice {
 	ENGINE_AUTO,
 	ENGINE_IO_URING,

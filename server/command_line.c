@@ -14,8 +14,6 @@
 
 #define FIELD(name_) offsetof(struct command_line, name_)
 
-static const char *const off_on[] = {"off", "on", NULL};
-
 const struct option_row command_option_rows[] = {
 	{
 		.name = "export",
@@ -41,28 +39,10 @@ const struct option_row command_option_rows[] = {
 			"Read a configuration file; see L<nbdloopd.conf(5)>.  Options of the command line go before those\n"
 			"of its section C<[server]>, and those that can be given several times are added.\n",
 	},
-	{
-		.name = "help",
-		.letter = 'h',
-		.type = OPTION_CHOICE,
-		.field = FIELD(help),
-		.choices = off_on,
-		.alone = "on",
-		.arg = "on|off",
-		.help = "show this list and end",
-		.manual = "List the options and end.\n",
-	},
-	{
-		.name = "version",
-		.letter = 'V',
-		.type = OPTION_CHOICE,
-		.field = FIELD(version),
-		.choices = off_on,
-		.alone = "on",
-		.arg = "on|off",
-		.help = "show the version and end",
-		.manual = "Print the version, whether there are L</STATIC PROBES>, and end.\n",
-	},
+	OPTION_SWITCH("help", 'h', FIELD(help), "show this list and end",
+		      "List the options and end.\n"),
+	OPTION_SWITCH("version", 'V', FIELD(version), "show the version and end",
+		      "Print the version, whether there are L</STATIC PROBES>, and end.\n"),
 	{.name = NULL},
 };
 

@@ -7,8 +7,6 @@
 #define SERVER(name_) offsetof(struct server_config, name_)
 #define EXPORT(name_) offsetof(struct export_config, name_)
 
-static const char *const off_on[] = {"off", "on", NULL};
-static const char *const off_on_auto[] = {"off", "on", "auto", NULL};
 static const char *const logs[] = {"stderr", "syslog", NULL};
 
 const struct option_row server_option_rows[] = {
@@ -67,7 +65,7 @@ const struct option_row server_option_rows[] = {
 		.type = OPTION_CHOICE,
 		.field = SERVER(activation),
 		.initial = "auto",
-		.choices = off_on_auto,
+		.choices = option_off_on_auto,
 		.arg = "on|off|auto",
 		.help = "use the sockets that systemd passes",
 		.manual =
@@ -91,7 +89,7 @@ const struct option_row server_option_rows[] = {
 		.type = OPTION_CHOICE,
 		.field = SERVER(list),
 		.initial = "on",
-		.choices = off_on,
+		.choices = option_off_on,
 		.arg = "on|off",
 		.help = "tell clients the names of the exports",
 		.manual =
@@ -239,7 +237,7 @@ const struct option_row server_option_rows[] = {
 		.type = OPTION_CHOICE,
 		.field = SERVER(swap),
 		.initial = "off",
-		.choices = off_on,
+		.choices = option_off_on,
 		.alone = "on",
 		.arg = "on|off",
 		.help = "be ready for a disk that this machine itself swaps to or writes to when memory is short",
@@ -279,7 +277,7 @@ const struct option_row export_option_rows[] = {
 		.type = OPTION_CHOICE,
 		.field = EXPORT(read_only),
 		.initial = "off",
-		.choices = off_on,
+		.choices = option_off_on,
 		.alone = "on",
 		.arg = "on|off",
 		.help = "let clients read only",

@@ -9,29 +9,19 @@
 #define FIELD(name_) offsetof(struct attach_options, name_)
 
 enum {
-	DIRECT_IO_AUTO = 2, /* of off_on_auto */
 	DEFAULT_TIMEOUT = 30, /* seconds */
 };
 
-static const char *const off_on[] = {"off", "on", NULL};
-static const char *const off_on_auto[] = {"off", "on", "auto", NULL};
 static const char *const engines[] = {"auto", "io_uring", "aio", "threads", NULL};
 static const char *const sector_sizes[] = {"512", "1024", "2048", "4096", NULL};
 
-/* A switch, which has no value. */
-#define SWITCH(name_, letter_, field_, help_, manual_)                                                                      \
-	{                                                                                                                   \
-		.name = (name_), .letter = (letter_), .type = OPTION_CHOICE, .field = FIELD(field_), .choices = off_on,     \
-		.alone = "on", .arg = "on|off", .help = (help_), .manual = (manual_)                                        \
-	}
-
 const struct option_row attach_option_rows[] = {
-	SWITCH("find", 'f', find, "take a free device; also without this, if none is named",
-	       "Take a free device, which is what happens in any case where none is named.\n"),
-	SWITCH("show", 0, show, "print the device's name; also without this, if none is named",
-	       "Print the name of the device, as is done in any case where none was named.\n"),
-	SWITCH("read-only", 'r', read_only, "nothing can be written to the device",
-	       "Nothing can be written to the device, and the image is opened read-only.\n"),
+	OPTION_SWITCH("find", 'f', FIELD(find), "take a free device; also without this, if none is named",
+		      "Take a free device, which is what happens in any case where none is named.\n"),
+	OPTION_SWITCH("show", 0, FIELD(show), "print the device's name; also without this, if none is named",
+		      "Print the name of the device, as is done in any case where none was named.\n"),
+	OPTION_SWITCH("read-only", 'r', FIELD(read_only), "nothing can be written to the device",
+		      "Nothing can be written to the device, and the image is opened read-only.\n"),
 	{
 		.name = "offset",
 		.letter = 'o',
@@ -61,19 +51,19 @@ const struct option_row attach_option_rows[] = {
 			"The size of the device's logical blocks.  The default is the block size that direct I/O to the image needs\n"
 			"when direct I/O is on, else 512; for a URI, what the server says.\n",
 	},
-	SWITCH("partscan", 'P', partscan, "insist on partitions: an error where the driver allows none",
-	       "The kernel looks for partitions in any case when a device is attached.  With this it does so once more, and it is\n"
-	       "an error if the nbd driver was loaded so that its devices have none (C<max_part=0>).\n"),
-	SWITCH("nooverlap", 'L', nooverlap, "use the device that has this image already, if there is one",
-	       "If a device is attached already to the same part of the same image, it is used: its name is printed, and nothing\n"
-	       "is attached.  It is an error if one is attached to a part that overlaps, or can't be written to though this\n"
-	       "one should be.\n"),
+	OPTION_SWITCH("partscan", 'P', FIELD(partscan), "insist on partitions: an error where the driver allows none",
+		      "The kernel looks for partitions in any case when a device is attached.  With this it does so once more, and it is\n"
+		      "an error if the nbd driver was loaded so that its devices have none (C<max_part=0>).\n"),
+	OPTION_SWITCH("nooverlap", 'L', FIELD(nooverlap), "use the device that has this image already, if there is one",
+		      "If a device is attached already to the same part of the same image, it is used: its name is printed, and nothing\n"
+		      "is attached.  It is an error if one is attached to a part that overlaps, or can't be written to though this\n"
+		      "one should be.\n"),
 	{
 		.name = "direct-io",
 		.type = OPTION_CHOICE,
 		.field = FIELD(direct_io),
 		.initial = "auto",
-		.choices = off_on_auto,
+		.choices = option_off_on_auto,
 		.alone = "on",
 		.arg = "on|off|auto",
 		.help = "bypass the page cache that this machine has for the image (default: where possible)",
@@ -156,14 +146,14 @@ const struct option_row attach_option_rows[] = {
 		.type = OPTION_CHOICE,
 		.field = FIELD(poll),
 		.initial = "off",
-		.choices = off_on_auto,
+		.choices = option_off_on_auto,
 		.arg = "on|off|auto",
 		.help = "poll the image's device instead of waiting for interrupts",
 		.manual = "Poll the device that the image is on for completions; see L<nbdloopd(8)>.\n",
 	},
-	SWITCH("swap", 0, swap, "be ready for swap space on the device",
-	       "For a device that this machine swaps to: the server and its guard stay in memory, and do without memory that could\n"
-	       "only be had by swapping; see L<nbdloopd(8)/An image that this machine uses itself>.\n"),
+	OPTION_SWITCH("swap", 0, FIELD(swap), "be ready for swap space on the device",
+		      "For a device that this machine swaps to: the server and its guard stay in memory, and do without memory that could\n"
+		      "only be had by swapping; see L<nbdloopd(8)/An image that this machine uses itself>.\n"),
 	{.name = NULL},
 };
 
@@ -177,7 +167,7 @@ option_for_images(const struct attach_options *options)
 	} all[] = {
 		{options->offset != 0, "--offset"},
 		{options->sizelimit != 0, "--sizelimit"},
-		{options->direct_io != DIRECT_IO_AUTO, "--direct-io"},
+		{options->direct_io != TRISTATE_AUTO, "--direct-io"},
 		{options->nooverlap, "--nooverlap"},
 		{options->server != SERVER_NBDLOOPD, "--server"},
 		{options->threads != 0, "--threads"},
@@ -203,7 +193,7 @@ server_options(const struct attach_options *options)
 	g_ptr_array_add(words, g_strdup_printf("--offset=%" PRIu64, options->offset));
 	g_ptr_array_add(words, g_strdup_printf("--sizelimit=%" PRIu64, options->sizelimit));
 	g_ptr_array_add(words, g_strdup_printf("--engine=%s", engines[options->engine]));
-	g_ptr_array_add(words, g_strdup_printf("--poll=%s", off_on_auto[options->poll]));
+	g_ptr_array_add(words, g_strdup_printf("--poll=%s", option_off_on_auto[options->poll]));
 	if (options->sector_size)
 		g_ptr_array_add(words, g_strdup_printf("--sector-size=%" PRIu64, options->sector_size));
 	if (options->read_only)
@@ -231,7 +221,7 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 			.connections = options->connections,
 			.server = (enum server_kind)options->server,
 			.server_options = server_options(options),
-			.direct_io = off_on_auto[options->direct_io],
+			.direct_io = option_off_on_auto[options->direct_io],
 		},
 		.attachment = {
 			.read_only = options->read_only,

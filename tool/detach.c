@@ -38,32 +38,13 @@ struct detach_options {
 	unsigned int all, lazy;
 };
 
-static const char *const off_on[] = {"off", "on", NULL};
-
 const struct option_row detach_option_rows[] = {
-	{
-		.name = "all",
-		.letter = 'D',
-		.type = OPTION_CHOICE,
-		.field = offsetof(struct detach_options, all),
-		.choices = off_on,
-		.alone = "on",
-		.arg = "on|off",
-		.help = "all devices that nbdloop has attached",
-		.manual = "Detach all devices that nbdloop has attached.\n",
-	},
-	{
-		.name = "lazy",
-		.type = OPTION_CHOICE,
-		.field = offsetof(struct detach_options, lazy),
-		.choices = off_on,
-		.alone = "on",
-		.arg = "on|off",
-		.help = "a device that is in use is detached later, when nobody has it open any more",
-		.manual =
-			"A device that is mounted or in use is detached by the kernel when the last one who has it open closes it, and\n"
-			"C<detach> succeeds at once.\n",
-	},
+	OPTION_SWITCH("all", 'D', offsetof(struct detach_options, all), "all devices that nbdloop has attached",
+		      "Detach all devices that nbdloop has attached.\n"),
+	OPTION_SWITCH("lazy", 0, offsetof(struct detach_options, lazy),
+		      "a device that is in use is detached later, when nobody has it open any more",
+		      "A device that is mounted or in use is detached by the kernel when the last one who has it open closes it, and\n"
+		      "C<detach> succeeds at once.\n"),
 	{.name = NULL},
 };
 

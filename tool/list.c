@@ -20,8 +20,6 @@ struct list_options {
 
 #define FIELD(name_) offsetof(struct list_options, name_)
 
-static const char *const off_on[] = {"off", "on", NULL};
-
 const struct option_row list_option_rows[] = {
 	{
 		.name = "associated",
@@ -43,20 +41,10 @@ const struct option_row list_option_rows[] = {
 		.help = "with --associated: only those that start at this offset",
 		.manual = "With I<--associated>: list only those whose data starts at this offset of the image.\n",
 	},
-	{
-		.name = "json",
-		.letter = 'J',
-		.type = OPTION_CHOICE,
-		.field = FIELD(json),
-		.choices = off_on,
-		.alone = "on",
-		.arg = "on|off",
-		.help = "print JSON",
-		.manual =
-			"Print JSON, in the shape of losetup's: an object with the array C<nbddevices>, and in it an object for\n"
-			"each device, with the columns' names in small letters.  Flags are true or false, numbers are\n"
-			"numbers, and what nobody tells is null.\n",
-	},
+	OPTION_SWITCH("json", 'J', FIELD(json), "print JSON",
+		      "Print JSON, in the shape of losetup's: an object with the array C<nbddevices>, and in it an object for\n"
+		      "each device, with the columns' names in small letters.  Flags are true or false, numbers are\n"
+		      "numbers, and what nobody tells is null.\n"),
 	{
 		.name = "output",
 		.letter = 'O',
@@ -68,39 +56,13 @@ const struct option_row list_option_rows[] = {
 			"Print these columns (see L</Columns>), with commas between them, in this order; after a plus sign,\n"
 			"besides the default ones: C<-O +SERVER>.\n",
 	},
-	{
-		.name = "output-all",
-		.type = OPTION_CHOICE,
-		.field = FIELD(output_all),
-		.choices = off_on,
-		.alone = "on",
-		.arg = "on|off",
-		.help = "print all columns",
-		.manual = "Print all columns.\n",
-	},
-	{
-		.name = "noheadings",
-		.letter = 'n',
-		.type = OPTION_CHOICE,
-		.field = FIELD(noheadings),
-		.choices = off_on,
-		.alone = "on",
-		.arg = "on|off",
-		.help = "print no headings",
-		.manual = "Print no line of headings.\n",
-	},
-	{
-		.name = "raw",
-		.type = OPTION_CHOICE,
-		.field = FIELD(raw),
-		.choices = off_on,
-		.alone = "on",
-		.arg = "on|off",
-		.help = "print one blank between columns, and none in them",
-		.manual =
-			"Don't align the columns: one blank stands between them, and a blank in a value is written C<\\x20>.\n"
-			"Since a value may be missing, JSON is the better choice for a script that reads several columns.\n",
-	},
+	OPTION_SWITCH("output-all", 0, FIELD(output_all), "print all columns",
+		      "Print all columns.\n"),
+	OPTION_SWITCH("noheadings", 'n', FIELD(noheadings), "print no headings",
+		      "Print no line of headings.\n"),
+	OPTION_SWITCH("raw", 0, FIELD(raw), "print one blank between columns, and none in them",
+		      "Don't align the columns: one blank stands between them, and a blank in a value is written C<\\x20>.\n"
+		      "Since a value may be missing, JSON is the better choice for a script that reads several columns.\n"),
 	{.name = NULL},
 };
 

@@ -23,35 +23,16 @@ struct start_options {
 	unsigned int all;
 };
 
-static const char *const off_on[] = {"off", "on", NULL};
-
 const struct option_row start_option_rows[] = {
-	{
-		.name = "all",
-		.letter = 'a',
-		.type = OPTION_CHOICE,
-		.field = offsetof(struct start_options, all),
-		.choices = off_on,
-		.alone = "on",
-		.arg = "on|off",
-		.help = "all devices of the table, but those with the option noauto",
-		.manual = "Attach all devices of the table, but those with the option C<noauto>, in its order.\n",
-	},
+	OPTION_SWITCH("all", 'a', offsetof(struct start_options, all), "all devices of the table, but those with the option noauto",
+		      "Attach all devices of the table, but those with the option C<noauto>, in its order.\n"),
 	{.name = NULL},
 };
 
 const struct option_row stop_option_rows[] = {
-	{
-		.name = "all",
-		.letter = 'a',
-		.type = OPTION_CHOICE,
-		.field = offsetof(struct start_options, all),
-		.choices = off_on,
-		.alone = "on",
-		.arg = "on|off",
-		.help = "all devices of the table, those with the option noauto, too",
-		.manual = "Detach all devices of the table that are attached, the last one first.\n",
-	},
+	OPTION_SWITCH("all", 'a', offsetof(struct start_options, all),
+		      "all devices of the table, those with the option noauto, too",
+		      "Detach all devices of the table that are attached, the last one first.\n"),
 	{.name = NULL},
 };
 

@@ -32,20 +32,9 @@ struct status_options {
 
 #define FIELD(name_) offsetof(struct status_options, name_)
 
-static const char *const off_on[] = {"off", "on", NULL};
-
 const struct option_row status_option_rows[] = {
-	{
-		.name = "json",
-		.letter = 'J',
-		.type = OPTION_CHOICE,
-		.field = FIELD(json),
-		.choices = off_on,
-		.alone = "on",
-		.arg = "on|off",
-		.help = "print JSON",
-		.manual = "Print a JSON object; with I<--watch>, one on each line.  See L</The status in JSON>.\n",
-	},
+	OPTION_SWITCH("json", 'J', FIELD(json), "print JSON",
+		      "Print a JSON object; with I<--watch>, one on each line.  See L</The status in JSON>.\n"),
 	{
 		.name = "watch",
 		.letter = 'w',

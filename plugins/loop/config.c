@@ -3,8 +3,6 @@
 
 #define FIELD(name_) offsetof(struct loop_config, name_)
 
-static const char *const off_on[] = {"off", "on", NULL};
-
 const struct option_row loop_option_rows[] = {
 	{
 		.name = "file",
@@ -45,7 +43,7 @@ const struct option_row loop_option_rows[] = {
 		.type = OPTION_CHOICE,
 		.field = FIELD(swap),
 		.initial = "off",
-		.choices = off_on,
+		.choices = option_off_on,
 		.arg = "on|off",
 		.help = "be ready for a disk that this machine itself swaps to or writes to when memory is short",
 		.manual =
