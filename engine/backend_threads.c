@@ -8,6 +8,15 @@
 #include "engine/image_state.h"
 #include "engine/ioctx.h"
 
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct threads {
+	struct chunk *last;     /* that was queued */
+	struct backing backing; /* the image's, but for .fd where the context has its own */
+};
+
 static int
 threads_probe(const struct backing *backing, char reason[REASON_MAX])
 {
@@ -19,30 +28,48 @@ threads_probe(const struct backing *backing, char reason[REASON_MAX])
 static int
 threads_init(struct ioctx *ctx)
 {
-	ctx->backend_state = NULL; /* the last queued chunk */
+	const struct backing *backing = &ctx->image->backing;
+	struct threads *threads = calloc(1, sizeof(*threads));
+	int fd;
+
+	if (!threads)
+		return -ENOMEM;
+	threads->backing = *backing;
+	/* What a disk takes time for needs no such care. */
+	fd = backing->in_memory ? backing_reopen(backing) : -1;
+	if (fd >= 0)
+		threads->backing.fd = fd;
+	ctx->backend_state = threads;
 	return 0;
 }
 
 static void
 threads_fini(struct ioctx *ctx)
 {
-	(void)ctx;
+	struct threads *threads = ctx->backend_state;
+
+	if (threads->backing.fd != ctx->image->backing.fd)
+		close(threads->backing.fd);
+	free(threads);
 }
 
 static void
 threads_queue(struct ioctx *ctx, struct chunk *chunk)
 {
-	chunk->next = ctx->backend_state;
-	ctx->backend_state = chunk;
+	struct threads *threads = ctx->backend_state;
+
+	chunk->next = threads->last;
+	threads->last = chunk;
 }
 
 static int
 threads_run(struct ioctx *ctx, unsigned int min)
 {
-	struct chunk *last = ctx->backend_state, *chunk = NULL;
+	struct threads *threads = ctx->backend_state;
+	struct chunk *last = threads->last, *chunk = NULL;
 
 	(void)min;
-	ctx->backend_state = NULL;
+	threads->last = NULL;
 	/* In the order in which they came: a large request goes through the file forwards. */
 	while (last) {
 		struct chunk *before = last->next;
@@ -55,7 +82,7 @@ threads_run(struct ioctx *ctx, unsigned int min)
 		struct chunk *next = chunk->next;
 
 		/* Last, since it may queue the chunk again. */
-		chunk_done(ctx, chunk, chunk_execute(&ctx->image->backing, chunk));
+		chunk_done(ctx, chunk, chunk_execute(&threads->backing, chunk));
 		chunk = next;
 	}
 	return 0;

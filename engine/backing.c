@@ -170,6 +170,17 @@ backing_open(struct backing *backing, int dirfd, const char *path, unsigned int 
 	return 0;
 }
 
+int
+backing_reopen(const struct backing *backing)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", backing->fd);
+	fd = open(path, (backing->writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
 bool
 backing_is_beneath(int dirfd, const char *name)
 {

@@ -32,11 +32,15 @@ chunk_execute(const struct backing *backing, const struct chunk *chunk)
 
 	switch (chunk->op) {
 	case CHUNK_READ:
-		r = preadv2(fd, &iov, 1, (off_t)chunk->offset, 0);
+		r = pread(fd, iov.iov_base, iov.iov_len, (off_t)chunk->offset);
 		break;
 	case CHUNK_WRITE:
-		r = pwritev2(fd, &iov, 1, (off_t)chunk->offset, chunk->dsync ? RWF_DSYNC : 0);
-		if (r >= 0 || errno != EOPNOTSUPP || !chunk->dsync)
+		if (!chunk->dsync) {
+			r = pwrite(fd, iov.iov_base, iov.iov_len, (off_t)chunk->offset);
+			break;
+		}
+		r = pwritev2(fd, &iov, 1, (off_t)chunk->offset, RWF_DSYNC);
+		if (r >= 0 || errno != EOPNOTSUPP)
 			break;
 		/* Emulated kernels don't know the flag. */
 		r = pwrite(fd, iov.iov_base, iov.iov_len, (off_t)chunk->offset);

@@ -190,6 +190,28 @@ START_TEST(descriptors_block_and_are_not_inherited)
 }
 END_TEST
 
+/* Also when it has no name any more. */
+START_TEST(reopened_file_is_the_same_and_shares_nothing)
+{
+	struct stat a, b;
+	int fd;
+
+	make("disk.img", 0644, 10000);
+	ck_assert_int_eq(open_backing("disk.img", _i ? BACKING_READ_ONLY : 0), 0);
+	ck_assert_int_eq(unlinkat(dirfd_, "disk.img", 0), 0);
+	fd = backing_reopen(&backing);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(fstat(backing.fd, &a) | fstat(fd, &b), 0);
+	ck_assert_uint_eq(a.st_ino, b.st_ino);
+	ck_assert_int_eq(fcntl(fd, F_GETFL) & O_ACCMODE, _i ? O_RDONLY : O_RDWR);
+	ck_assert_int_eq(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	ck_assert_int_eq(lseek(fd, 100, SEEK_SET), 100);
+	ck_assert_int_eq(lseek(backing.fd, 0, SEEK_CUR), 0);
+	close(fd);
+	backing_close(&backing);
+}
+END_TEST
+
 START_TEST(direct_descriptor_is_direct_and_of_the_same_file)
 {
 	struct stat a, b;
@@ -373,6 +395,7 @@ main(void)
 	tcase_add_test(facts, only_a_file_of_tmpfs_is_in_memory);
 	tcase_add_test(facts, read_only_file_cannot_be_written);
 	tcase_add_test(facts, descriptors_block_and_are_not_inherited);
+	tcase_add_loop_test(facts, reopened_file_is_the_same_and_shares_nothing, 0, 2);
 	add_test_unless(scratch_no_direct_io(), facts, direct_descriptor_is_direct_and_of_the_same_file);
 	tcase_add_test(facts, file_system_without_direct_io_gives_the_reason);
 	tcase_add_test(facts, what_holds_no_bytes_is_refused);
