@@ -9,26 +9,6 @@
 require blockdev sgdisk
 image=$dir/disk.img
 
-# The same options for both, and the same result.
-like_losetup() # OPTION...
-{
-	local what="with ${*:-no options}" wanted seen
-	attach_loop "$image" "$@"
-	nbdloop_attach "$@" "$image"
-	wanted=$(blockdev --getsize64 --getss --getro "$loop_device" | xargs)
-	seen=$(blockdev --getsize64 --getss --getro "$device" | xargs)
-	expect_equal "size, sector size, read-only $what" "$wanted" "$seen"
-	quietly cmp "$loop_device" "$device"
-	case " $* " in
-	*direct-io*)
-		wanted=$(losetup -n -O DIO "$loop_device" | tr -d ' ')
-		expect_equal "direct I/O $what" "$wanted" "$(direct_io_of "$device" | sed 's/true/1/; s/false/0/')"
-		;;
-	esac
-	detach_loop "$loop_device"
-	nbdloop_detach "$device"
-}
-
 # The same reason, in one word; both fail.
 refused_like_losetup() # REGEX OPTION...
 {
@@ -56,13 +36,13 @@ modprobe loop
 [ ! -e /sys/module/nbd ] || fail "the driver is loaded already"
 head -c 3000000 /dev/urandom >"$image"
 truncate -s 3M "$image"
-like_losetup
+like_losetup "$image"
 [ -e /sys/module/nbd ] || fail "the driver was not loaded"
 for options in "-r" "--read-only -o 4096" "-o 1MiB" "--offset=512" "--sizelimit 100KiB" "-o 64k --sizelimit=1MB" \
 	"--offset 1k --sizelimit 1G" "-b 512" "-b 1024" "-b 2048" "--sector-size=4096" "--direct-io=on" "--direct-io=off" \
 	"--direct-io -r" "--direct-io=on -b 4096 -o 8k" "-P" "-L"; do
 	# shellcheck disable=SC2086 # several words
-	like_losetup $options
+	like_losetup "$image" $options
 done
 refused_like_losetup 'sector-size=1234: must be' -b 1234 "$image"
 refused_like_losetup 'missing\.img: No such file' "$dir/missing.img"

@@ -29,6 +29,27 @@ nbdloop_detach() # DEVICE...
 	done
 }
 
+# Both attach the image with the same options: the same size, sector size, read-only, direct I/O if it was asked for, and all bytes.
+like_losetup() # IMAGE OPTION...
+{
+	local image=$1 what="of $*" wanted seen
+	shift
+	attach_loop "$image" "$@"
+	nbdloop_attach "$@" "$image"
+	wanted=$(blockdev --getsize64 --getss --getro "$loop_device" | xargs)
+	seen=$(blockdev --getsize64 --getss --getro "$device" | xargs)
+	expect_equal "size, sector size, read-only $what" "$wanted" "$seen"
+	quietly cmp "$loop_device" "$device"
+	case " $* " in
+	*direct-io*)
+		wanted=$(losetup -n -O DIO "$loop_device" | tr -d ' ')
+		expect_equal "direct I/O $what" "$wanted" "$(direct_io_of "$device" | sed 's/true/1/; s/false/0/')"
+		;;
+	esac
+	detach_loop "$loop_device"
+	nbdloop_detach "$device"
+}
+
 # A command that must be refused with status 1 and a line that matches.
 nbdloop_refuses() # REGEX ARGUMENT...
 {
