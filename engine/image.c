@@ -115,7 +115,7 @@ image_open(int dirfd, const char *path, unsigned int flags, const struct image_c
 	pthread_mutex_init(&image->locking, NULL);
 	pthread_mutex_init(&image->facts, NULL);
 	image->ranges = file_ranges_get(&image->backing);
-	arena_init(&image->arena, (size_t)config->depth * CHUNK_SIZE);
+	arena_init(&image->arena, (size_t)image_context_memory(image));
 	pool_init(&image->pool, config->contexts);
 	r = image->ranges ? prepare(image, error) : -ENOMEM;
 	if (r < 0)
@@ -201,6 +201,12 @@ image_cache(struct image *image, uint64_t offset, uint64_t length)
 		return 0;
 	return -posix_fadvise(image->backing.fd, (off_t)(image->config.offset + offset), (off_t)length,
 			      POSIX_FADV_WILLNEED);
+}
+
+uint64_t
+image_context_memory(const struct image *image)
+{
+	return (uint64_t)image->config.depth * CHUNK_SIZE;
 }
 
 int

@@ -84,6 +84,10 @@ image_cache(struct image *image, uint64_t offset, uint64_t length);
 int
 image_reserve_contexts(struct image *image);
 
+/* Bytes that the buffers of one context take, at most. */
+uint64_t
+image_context_memory(const struct image *image);
+
 /*
  * Takes a context for the calling thread and gives it back.  A thread gets the context that it had
  * before, so that threads share nothing; blocks while contexts= is exhausted.

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -122,11 +123,44 @@ shorten_stacks(void)
 	return -r;
 }
 
-int
-reclaim_lock_memory(size_t heap, char **error)
+/* Bytes that could be had now, as the kernel sees it; UINT64_MAX: it doesn't tell (Linux 3.14 does). */
+static uint64_t
+available_memory(void)
 {
-	int r;
+	FILE *meminfo = fopen("/proc/meminfo", "re");
+	uint64_t kib = UINT64_MAX >> 10;
+	char line[128];
 
+	if (!meminfo)
+		return UINT64_MAX;
+	while (fgets(line, sizeof(line), meminfo) && sscanf(line, "MemAvailable: %" SCNu64, &kib) != 1)
+		;
+	fclose(meminfo);
+	return kib << 10;
+}
+
+static int
+check_available(uint64_t wanted, const char *way_out, char **error)
+{
+	uint64_t available = available_memory();
+
+	if (wanted <= available / 2)
+		return 0;
+	if (asprintf(error,
+		     "%" PRIu64 " MiB would be taken and locked, of %" PRIu64
+		     " MiB of memory that are available; half of that is the most: %s",
+		     wanted >> 20, available >> 20, way_out) < 0)
+		*error = NULL;
+	return -ENOMEM;
+}
+
+int
+reclaim_lock_memory(size_t heap, uint64_t later, const char *way_out, char **error)
+{
+	int r = check_available(later <= UINT64_MAX - heap ? heap + later : UINT64_MAX, way_out, error);
+
+	if (r < 0)
+		return r;
 	/* A touched page of a stack or heap would become a huge page, megabytes for each thread. */
 	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) < 0)
 		return explain(error, errno, "huge pages can't be turned off (PR_SET_THP_DISABLE)", "it needs Linux 3.15");

@@ -8,6 +8,7 @@
 #define ENGINE_RECLAIM_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * Declares the calling thread, and the processes and threads that it starts from now on, a part of the
@@ -21,10 +22,14 @@ reclaim_serve(char **error);
 /*
  * Locks the process's memory: what of it is in use, and all that comes later, as soon as it comes; `heap` bytes
  * for malloc() come at once.  Threads that are started later have stacks of 256 KiB, and there are no
- * huge pages.  Without that, a thread that touches new memory can wait for ever for what only it can free.  A child process doesn't inherit it.  Needs CAP_IPC_LOCK or
- * a sufficient RLIMIT_MEMLOCK.  Returns 0, or -errno with *error a sentence (caller frees).
+ * huge pages.  Without that, a thread that touches new memory can wait for ever for what only it can free.  A child
+ * process doesn't inherit it.
+ *
+ * `later` bytes are what the caller is going to take when it is locked.  That and the heap may be half of what is available
+ * at most, since a machine without any memory left dies: else -ENOMEM, and `way_out` tells the user what makes it less.
+ * Needs CAP_IPC_LOCK or a sufficient RLIMIT_MEMLOCK.  Returns 0, or -errno with *error a sentence (caller frees).
  */
 int
-reclaim_lock_memory(size_t heap, char **error);
+reclaim_lock_memory(size_t heap, uint64_t later, const char *way_out, char **error);
 
 #endif

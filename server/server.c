@@ -227,10 +227,23 @@ swap_heap(const struct server *server)
 	return connections < SIZE_MAX / 2 / each ? SWAP_HEAP + connections * each : SIZE_MAX / 2;
 }
 
+/* With --swap: what the workers take when they start. */
+static uint64_t
+swap_memory(struct server *server)
+{
+	uint64_t each = server->config->memory, all;
+	struct served *served;
+
+	for (size_t n = 0; (served = exports_at(server->exports, n)) != NULL; n++)
+		each += image_context_memory(served->image);
+	return __builtin_mul_overflow(each, server->worker_count, &all) ? UINT64_MAX : all;
+}
+
 /* What has to be done as root, and then no longer being root. */
 static int
 use_privileges(struct server *server)
 {
+	static const char way_out[] = "a smaller --memory, --depth or --max-connections, or fewer --threads, make it less";
 	const struct server_config *config = server->config;
 	const struct rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
 	char *CLEANUP_FREE error = NULL;
@@ -240,7 +253,7 @@ use_privileges(struct server *server)
 		/* What another user may lock counts from now on. */
 		if (config->user)
 			setrlimit(RLIMIT_MEMLOCK, &unlimited);
-		r = reclaim_lock_memory(swap_heap(server), &error);
+		r = reclaim_lock_memory(swap_heap(server), swap_memory(server), way_out, &error);
 	}
 	if (r == 0 && config->user)
 		r = user_become(&server->user, &error);

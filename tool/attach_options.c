@@ -153,7 +153,8 @@ const struct option_row attach_option_rows[] = {
 	},
 	OPTION_SWITCH("swap", 0, FIELD(swap), "be ready for swap space on the device",
 		      "For a device that this machine swaps to: the server and its guard stay in memory, and do without memory that could\n"
-		      "only be had by swapping; see L<nbdloopd(8)/An image that this machine uses itself>.\n"),
+		      "only be had by swapping; see L<nbdloopd(8)/An image that this machine uses itself>.  nbdloopd locks 48 MiB for each\n"
+		      "connection, and 26 MiB besides.\n"),
 	{.name = NULL},
 };
 
@@ -198,8 +199,12 @@ server_options(const struct attach_options *options)
 		g_ptr_array_add(words, g_strdup_printf("--sector-size=%" PRIu64, options->sector_size));
 	if (options->read_only)
 		g_ptr_array_add(words, g_strdup("--read-only"));
-	if (options->swap)
+	if (options->swap) {
 		g_ptr_array_add(words, g_strdup("--swap"));
+		/* It is locked, and one device's requests do with less than the clients of a server. */
+		if (options->server == SERVER_NBDLOOPD)
+			g_ptr_array_add(words, g_strdup("--memory=32M"));
+	}
 	return words;
 }
 

@@ -144,14 +144,27 @@ loop_get_ready(void)
 	return 0;
 }
 
+/* With swap=on: the buffers of the contexts of file=; of dir=, nobody knows which images will be open at once. */
+static uint64_t
+swap_memory(void)
+{
+	struct export_image *only = exports_get(NULL);
+	uint64_t memory = only ? config.image.contexts * image_context_memory(only->image) : 0;
+
+	if (only)
+		exports_put(only);
+	return memory;
+}
+
 static int
 loop_after_fork(void)
 {
+	static const char way_out[] = "fewer contexts= with a smaller depth= make it less";
 	char *CLEANUP_FREE error = NULL;
 	int r;
 
 	if (config.swap) {
-		if (reclaim_lock_memory(SWAP_HEAP, &error) < 0) {
+		if (reclaim_lock_memory(SWAP_HEAP, swap_memory(), way_out, &error) < 0) {
 			nbdkit_error("swap=on: %s", error ? error : "out of memory");
 			return -1;
 		}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/reclaim.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static unsigned long
+locked_kib(void)
+{
+	FILE *status = fopen("/proc/self/status", "re");
+	unsigned long kib = 0;
+	char line[256];
+
+	ck_assert_ptr_nonnull(status);
+	while (fgets(line, sizeof(line), status) && sscanf(line, "VmLck: %lu", &kib) != 1)
+		;
+	fclose(status);
+	return kib;
+}
+
+static const struct {
+	size_t heap;
+	uint64_t later;
+} too_much[] = {{0, UINT64_MAX}, {4096, UINT64_MAX}, {4096, UINT64_MAX / 2}};
+
+/* A kernel that has no memory left but what is locked stops: "System is deadlocked on memory". */
+START_TEST(locking_more_than_half_of_the_memory_is_refused_with_the_way_out)
+{
+	static const char way_out[] = "a smaller --memory makes it less";
+	char *error = NULL;
+
+	ck_assert_int_eq(reclaim_lock_memory(too_much[_i].heap, too_much[_i].later, way_out, &error), -ENOMEM);
+	ck_assert_ptr_nonnull(error);
+	ck_assert_ptr_nonnull(strstr(error, " MiB would be taken and locked, of "));
+	ck_assert_ptr_nonnull(strstr(error, way_out));
+	free(error);
+	ck_assert_uint_eq(locked_kib(), 0);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("reclaim");
+	TCase *tcase = tcase_create("reclaim");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_loop_test(tcase, locking_more_than_half_of_the_memory_is_refused_with_the_way_out, 0,
+			    sizeof(too_much) / sizeof(*too_much));
+	suite_add_tcase(suite, tcase);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
