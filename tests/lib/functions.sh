@@ -189,21 +189,25 @@ server_command() # [NBDKIT-OPTION...] -- [KEY=VALUE...]
 	command=("${server_prefix[@]}" nbdkit -f "${listen[@]}" "${options[@]}" "$plugin" "$@")
 }
 
-# The same for nbdloopd, whose options for an image are the plugin's keys, with dashes.  What is about
-# nbdkit's threads isn't for it.
-nbdloopd_command() # [OPTION...] -- IMAGE [KEY=VALUE...]
+# The same for nbdloopd, whose options for an image are the plugin's keys, with dashes, and which has an export for each
+# image of a directory.  What is about nbdkit's threads isn't for it.
+nbdloopd_command() # [OPTION...] -- IMAGE|dir=DIRECTORY [KEY=VALUE...]
 {
-	local words=() image
+	local words=() images=() file
 	while [ "$1" != -- ]; do
 		if [ "$1" = -t ]; then shift; else words+=("$1"); fi
 		shift
 	done
-	image=$2
+	case $2 in
+	dir=*) for file in "${2#dir=}"/*; do images+=(--export "${file##*/}=$file"); done ;;
+	*) images=("$2") ;;
+	esac
 	shift 2
 	while [ $# -gt 0 ]; do
 		case $1 in
 		contexts=*) ;;
-		swap=on) words+=(--swap) ;;
+		# As for a small machine: with its defaults it locks over 128 MiB for each processor.
+		swap=on) words+=(--swap --threads=1 --memory=32M --max-connections=8) ;;
 		*) words+=("--$1") ;;
 		esac
 		shift
@@ -218,7 +222,7 @@ nbdloopd_command() # [OPTION...] -- IMAGE [KEY=VALUE...]
 		esac
 		shift 2
 	done
-	command=("${server_prefix[@]}" nbdloopd "${words[@]}" "$image")
+	command=("${server_prefix[@]}" nbdloopd "${words[@]}" "${images[@]}")
 }
 
 # Sets the array command to what starts the one that $server_program names, and writes PIDFILE when it listens.

@@ -58,7 +58,6 @@ on_exit rmdir "$group"
 swaps() # ENGINE
 {
 	local out in options=(-t 8)
-	[ "$server_program" = nbdkit ] || options=(--threads=1 --memory=32M)
 	head -c 384M /dev/zero >"$image"
 	sync "$image"
 	drop_cache "$image"
