@@ -14,7 +14,7 @@
 
 struct threads {
 	struct chunk *last;     /* that was queued */
-	struct backing backing; /* the image's, but for .fd where the context has its own */
+	struct backing backing; /* the image's, but for .fd and .direct_fd where the context has its own */
 };
 
 static int
@@ -25,20 +25,36 @@ threads_probe(const struct backing *backing, char reason[REASON_MAX])
 	return 0;
 }
 
+/* The context's own, or else the image's. */
+static int
+own_fd(int fd)
+{
+	int own = backing_reopen(fd);
+
+	return own >= 0 ? own : fd;
+}
+
+static void
+close_own(int own, int fd)
+{
+	if (own != fd)
+		close(own);
+}
+
 static int
 threads_init(struct ioctx *ctx)
 {
 	const struct backing *backing = &ctx->image->backing;
 	struct threads *threads = calloc(1, sizeof(*threads));
-	int fd;
 
 	if (!threads)
 		return -ENOMEM;
 	threads->backing = *backing;
 	/* What a disk takes time for needs no such care. */
-	fd = backing->in_memory ? backing_reopen(backing) : -1;
-	if (fd >= 0)
-		threads->backing.fd = fd;
+	if (backing->in_memory) {
+		threads->backing.fd = own_fd(backing->fd);
+		threads->backing.direct_fd = own_fd(backing->direct_fd);
+	}
 	ctx->backend_state = threads;
 	return 0;
 }
@@ -48,8 +64,8 @@ threads_fini(struct ioctx *ctx)
 {
 	struct threads *threads = ctx->backend_state;
 
-	if (threads->backing.fd != ctx->image->backing.fd)
-		close(threads->backing.fd);
+	close_own(threads->backing.fd, ctx->image->backing.fd);
+	close_own(threads->backing.direct_fd, ctx->image->backing.direct_fd);
 	free(threads);
 }
 

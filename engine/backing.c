@@ -171,14 +171,16 @@ backing_open(struct backing *backing, int dirfd, const char *path, unsigned int 
 }
 
 int
-backing_reopen(const struct backing *backing)
+backing_reopen(int fd)
 {
+	int again, flags = fcntl(fd, F_GETFL);
 	char path[64];
-	int fd;
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", backing->fd);
-	fd = open(path, (backing->writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	if (flags < 0)
+		return -errno;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	again = open(path, (flags & (O_ACCMODE | O_DIRECT)) | O_CLOEXEC);
+	return again < 0 ? -errno : again;
 }
 
 bool

@@ -47,12 +47,12 @@ void
 backing_close(struct backing *backing);
 
 /*
- * Opens the file behind .fd once more, for one thread: a system call counts itself in what was opened, and threads
- * that share that write the same cache line for each.  The caller closes it.  Returns -errno where there is no /proc, or
- * this user may not open the file any more.
+ * Opens the file behind .fd or .direct_fd once more, in the same way, for one thread: a system call counts itself in what
+ * was opened, and threads that share that write the same cache line for each.  The caller closes it.  Returns -errno where
+ * there is no /proc, or this user may not open the file any more.
  */
 int
-backing_reopen(const struct backing *backing);
+backing_reopen(int fd);
 
 /* Whether BACKING_BENEATH would find a regular file under that name in `dirfd`. */
 bool

@@ -154,7 +154,7 @@ const struct option_row attach_option_rows[] = {
 	OPTION_SWITCH("swap", 0, FIELD(swap), "be ready for swap space on the device",
 		      "For a device that this machine swaps to: the server and its guard stay in memory, and do without memory that could\n"
 		      "only be had by swapping; see L<nbdloopd(8)/An image that this machine uses itself>.  nbdloopd locks 48 MiB for each\n"
-		      "connection, and 26 MiB besides.\n"),
+		      "of its threads, and 26 MiB besides.\n"),
 	{.name = NULL},
 };
 

@@ -68,10 +68,11 @@ with Raw(path, SIMPLE) as client:
     sent_together(client, [(WRITE, 16, 0), (WRITE, 17, 0), (WRITE, 18, FUA)],
                   {("write", False, 16, 2), ("write", True, 18, 1)})
     sent_together(client, [(WRITE, 24, FUA), (WRITE, 25, 0)], {("write", True, 24, 1), ("write", False, 25, 1)})
-    # A read behind a write, and writes with one block between them, backwards, and twice the same.
+    # A read behind a write; writes with a block between them, backwards, and to the same block.
     sent_together(client, [(WRITE, 32, 0), (READ, 33, 0)], {("write", False, 32, 1), ("read", False, 33, 1)})
     sent_together(client, [(WRITE, 40, 0), (WRITE, 42, 0), (WRITE, 41, 0)],
                   {("write", False, 40, 1), ("write", False, 42, 1), ("write", False, 41, 1)})
+    sent_together(client, [(WRITE, 48, 0), (WRITE, 48, 0)], {("write", False, 48, 1)})
 EOF2
 end_process strace INT
 stop_server
@@ -79,6 +80,6 @@ stop_server
 import sys
 with open(sys.argv[1], "rb") as f:
     blocks = f.read()
-wanted = {0: 1, 1: 2, 2: 3, 8: 1, 9: 2, 10: 3, 11: 4, 16: 1, 17: 2, 18: 3, 24: 1, 25: 2, 32: 1, 40: 1, 42: 2, 41: 3}
+wanted = {0: 1, 1: 2, 2: 3, 8: 1, 9: 2, 10: 3, 11: 4, 16: 1, 17: 2, 18: 3, 24: 1, 25: 2, 32: 1, 40: 1, 42: 2, 41: 3, 48: 2}
 assert all(blocks[4096 * n : 4096 * (n + 1)] == bytes([v]) * 4096 for n, v in wanted.items())
 EOF2

@@ -126,6 +126,19 @@ static const struct {
 	{"threads", "2"},  {"engine", "aio"},	 {"poll", "on"},
 };
 
+/* With its own default, nbdloopd would lock several times as much. */
+START_TEST(server_of_swap_space_locks_little_memory)
+{
+	set("swap", "on");
+	make_plan(false);
+	assert_words("--threads=1 --offset=0 --sizelimit=0 --engine=auto --poll=off --swap --memory=32M");
+	attach_options_plan_fini(&plan);
+	set("server", "nbdkit");
+	make_plan(false);
+	assert_words("--offset=0 --sizelimit=0 --engine=auto --poll=off --swap");
+}
+END_TEST
+
 START_TEST(what_a_remote_server_can_not_be_told_is_refused)
 {
 	g_autofree char *option = g_strconcat("--", for_images[_i].name, " is for images", NULL);
@@ -166,6 +179,7 @@ main(void)
 	tcase_add_test(meaning, remote_server_has_a_timeout);
 	tcase_add_test(meaning, timeouts_are_taken_as_given);
 	tcase_add_test(meaning, what_the_server_must_know_is_told);
+	tcase_add_test(meaning, server_of_swap_space_locks_little_memory);
 	tcase_add_loop_test(meaning, what_a_remote_server_can_not_be_told_is_refused, 0, G_N_ELEMENTS(for_images));
 	tcase_add_test(meaning, what_the_kernel_does_is_for_remote_servers_too);
 	suite_add_tcase(suite, meaning);

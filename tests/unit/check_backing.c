@@ -199,11 +199,18 @@ START_TEST(reopened_file_is_the_same_and_shares_nothing)
 	make("disk.img", 0644, 10000);
 	ck_assert_int_eq(open_backing("disk.img", _i ? BACKING_READ_ONLY : 0), 0);
 	ck_assert_int_eq(unlinkat(dirfd_, "disk.img", 0), 0);
-	fd = backing_reopen(&backing);
+	ck_assert_int_eq(backing_reopen(-1), -EBADF);
+	if (backing.direct_fd >= 0) {
+		fd = backing_reopen(backing.direct_fd);
+		ck_assert_int_ge(fd, 0);
+		ck_assert_int_eq(fcntl(fd, F_GETFL) & (O_ACCMODE | O_DIRECT), (_i ? O_RDONLY : O_RDWR) | O_DIRECT);
+		close(fd);
+	}
+	fd = backing_reopen(backing.fd);
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(fstat(backing.fd, &a) | fstat(fd, &b), 0);
 	ck_assert_uint_eq(a.st_ino, b.st_ino);
-	ck_assert_int_eq(fcntl(fd, F_GETFL) & O_ACCMODE, _i ? O_RDONLY : O_RDWR);
+	ck_assert_int_eq(fcntl(fd, F_GETFL) & (O_ACCMODE | O_DIRECT), _i ? O_RDONLY : O_RDWR);
 	ck_assert_int_eq(fcntl(fd, F_GETFD), FD_CLOEXEC);
 	ck_assert_int_eq(lseek(fd, 100, SEEK_SET), 100);
 	ck_assert_int_eq(lseek(backing.fd, 0, SEEK_CUR), 0);
