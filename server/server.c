@@ -4,13 +4,12 @@
 #include "server/acceptor.h"
 #include "server/activation.h"
 #include "server/command_line.h"
-#include "server/conn.h"
 #include "server/exports.h"
 #include "server/listener.h"
 #include "server/pid_file.h"
 #include "server/readiness.h"
-#include "server/request.h"
 #include "server/status.h"
+#include "server/swap.h"
 #include "server/user.h"
 #include "server/worker.h"
 
@@ -33,12 +32,6 @@
 
 /* Milliseconds for the answers to what is refused at the end. */
 #define REFUSAL_LIMIT 1000
-
-/* With --swap: bytes for what is allocated later, besides what connections take. */
-#define SWAP_HEAP ((size_t)4 << 20)
-
-/* With --swap and no limit of connections, memory is set aside for so many. */
-#define SWAP_CONNECTIONS 100
 
 enum poll_slot {
 	POLL_SIGNAL,
@@ -216,45 +209,16 @@ open_sockets(struct server *server)
 	return failed(r, error);
 }
 
-/* With --swap: connections, and requests of theirs, are made when they come, from a heap that has room for all. */
-static size_t
-swap_heap(const struct server *server)
-{
-	size_t connections = server->config->max_connections ? server->config->max_connections : SWAP_CONNECTIONS;
-	size_t each = conn_memory() + CONN_REQUESTS * sizeof(struct request);
-
-	/* More than there can be is refused, with a reason. */
-	return connections < SIZE_MAX / 2 / each ? SWAP_HEAP + connections * each : SIZE_MAX / 2;
-}
-
-/* With --swap: what the workers take when they start. */
-static uint64_t
-swap_memory(struct server *server)
-{
-	uint64_t each = server->config->memory, all;
-	struct served *served;
-
-	for (size_t n = 0; (served = exports_at(server->exports, n)) != NULL; n++)
-		each += image_context_memory(served->image);
-	return __builtin_mul_overflow(each, server->worker_count, &all) ? UINT64_MAX : all;
-}
-
 /* What has to be done as root, and then no longer being root. */
 static int
 use_privileges(struct server *server)
 {
-	static const char way_out[] = "a smaller --memory, --depth or --max-connections, or fewer --threads, make it less";
 	const struct server_config *config = server->config;
-	const struct rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
 	char *CLEANUP_FREE error = NULL;
 	int r = 0;
 
-	if (config->swap) {
-		/* What another user may lock counts from now on. */
-		if (config->user)
-			setrlimit(RLIMIT_MEMLOCK, &unlimited);
-		r = reclaim_lock_memory(swap_heap(server), swap_memory(server), way_out, &error);
-	}
+	if (config->swap)
+		r = swap_lock_memory(config, server->exports, server->worker_count, &error);
 	if (r == 0 && config->user)
 		r = user_become(&server->user, &error);
 	if (r == 0 && config->swap)
