@@ -65,7 +65,7 @@ reply(struct request *request, int result)
 		request->conn->read_bytes += request->nbd.length;
 	if (request->part_count > 0) {
 		holes_reply(request);
-	} else if (request->nbd.type == NBD_CMD_READ) {
+	} else if (request->nbd.type == NBD_CMD_READ && request->nbd.length > 0) {
 		request->data_length = request->nbd.length;
 		request->head_length = nbd_reply_data(session, &request->nbd, request->nbd.offset,
 						      (uint32_t)request->nbd.length, true, request->head);

@@ -192,6 +192,9 @@ def bad_requests_are_refused(form):
         expect(client, too_long, READ, 0, 32 * MIB + 1)
         expect(client, EINVAL, READ, 0, 0xffffffff)
         expect(client, EINVAL, BLOCK_STATUS, 0, 0)
+        for kind in READ, WRITE, TRIM, WRITE_ZEROES:
+            for offset in 0, half, size:
+                assert expect(client, 0, kind, offset, 0) == b""
         if form == SIMPLE:
             expect(client, EINVAL, BLOCK_STATUS, 0, BLOCK)
         if form == EXTENDED_FORM:

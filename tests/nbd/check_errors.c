@@ -80,9 +80,13 @@ START_TEST(request_of_no_bytes_or_unknown_flags_leaves_the_connection_usable)
 
 	client_send_anything(client);
 	/* The protocol leaves open whether that is an error. */
-	(void)nbd_pwrite(client, buffer, 0, 0, 0);
-	(void)nbd_zero(client, 0, 0, 0);
-	(void)nbd_trim(client, 0, 0, 0);
+	for (uint64_t offset = 0; offset <= SIZE; offset += SIZE / 2) {
+		(void)nbd_pread(client, buffer, 0, offset, 0);
+		(void)nbd_pwrite(client, buffer, 0, offset, 0);
+		(void)nbd_zero(client, 0, offset, 0);
+		(void)nbd_trim(client, 0, offset, 0);
+		(void)nbd_cache(client, 0, offset, 0);
+	}
 	client_refused(nbd_pwrite(client, buffer, 512, 0, LIBNBD_CMD_FLAG_REQ_ONE), EINVAL);
 	client_expect(client, 0, SIZE, FILE_PATTERN);
 	client_close(client);
