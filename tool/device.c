@@ -111,6 +111,12 @@ read_partitions(struct device *device, const char *directory)
 			g_ptr_array_add(device->partitions, g_strdup(name));
 	}
 	g_ptr_array_sort(device->partitions, compare_partitions);
+	for (guint i = 0; i < device->partitions->len; i++) {
+		g_autofree char *own = g_build_filename(directory, device->partitions->pdata[i], NULL);
+		dev_t number = read_device_number(own, NULL);
+
+		g_array_append_val(device->partition_numbers, number);
+	}
 }
 
 /* ---- devices */
@@ -148,6 +154,7 @@ read_one(const char *sys, const char *name, GError **error)
 	parse_index(name, &device->index);
 	device->name = g_strdup(name);
 	device->partitions = g_ptr_array_new_with_free_func(g_free);
+	device->partition_numbers = g_array_new(false, false, sizeof(dev_t));
 	return read_facts(device, directory, error) ? g_steal_pointer(&device) : NULL;
 }
 
@@ -228,6 +235,18 @@ devices_read(const char *sys, GError **error)
 	return g_steal_pointer(&devices);
 }
 
+const char *
+device_part_numbered(const struct device *device, dev_t number)
+{
+	if (device->number == number)
+		return device->name;
+	for (guint i = 0; i < device->partitions->len; i++) {
+		if (g_array_index(device->partition_numbers, dev_t, i) == number)
+			return device->partitions->pdata[i];
+	}
+	return NULL;
+}
+
 void
 device_free(struct device *device)
 {
@@ -236,5 +255,6 @@ device_free(struct device *device)
 	g_free(device->name);
 	g_free(device->backend);
 	g_ptr_array_unref(device->partitions);
+	g_array_unref(device->partition_numbers);
 	g_free(device);
 }

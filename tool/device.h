@@ -23,6 +23,7 @@ struct device {
 	char *backend;            /* the identifier that it was attached with, or NULL (none, or Linux before 5.14);
 				   * nbd-client's may be empty */
 	GPtrArray *partitions;    /* char *: their names, "nbd0p1", by number */
+	GArray *partition_numbers; /* dev_t, of each: major and minor; 0: it is just going */
 };
 
 /*
@@ -43,6 +44,10 @@ device_name(const char *text, GError **error);
  */
 struct device *
 device_read(const char *sys, const char *name, GError **error);
+
+/* The name of what has this number of the device and its partitions; or NULL.  Borrowed. */
+const char *
+device_part_numbered(const struct device *device, dev_t number);
 
 /* NULL is fine. */
 void

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/device_users.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 /* More of them help nobody. */
@@ -61,23 +65,6 @@ part_of_mount(const struct search *search, char *const *fields)
 	return part_of_path(search->device, fields[i + 2]);
 }
 
-/* A partition's number stands in its own directory. */
-static const char *
-part_of_number(const struct search *search, const char *number)
-{
-	const struct device *device = search->device;
-
-	for (guint i = 0; i <= device->partitions->len; i++) {
-		const char *part = i == 0 ? device->name : device->partitions->pdata[i - 1];
-		g_autofree char *path = g_build_filename(search->sys, "block", device->name, i == 0 ? "." : part, "dev", NULL);
-		g_autofree char *text = NULL;
-
-		if (g_file_get_contents(path, &text, NULL, NULL) && strcmp(g_strchomp(text), number) == 0)
-			return part;
-	}
-	return NULL;
-}
-
 static void
 look_at_mounts(struct search *search, const char *process)
 {
@@ -91,11 +78,13 @@ look_at_mounts(struct search *search, const char *process)
 	for (char **line = lines; *line; line++) {
 		g_auto(GStrv) fields = g_strsplit(*line, " ", -1);
 		g_autofree char *where = NULL;
-		const char *part;
+		unsigned int numbers[2];
+		const char *part = NULL;
 
 		if (g_strv_length(fields) < 9)
 			continue;
-		part = part_of_number(search, fields[2]);
+		if (sscanf(fields[2], "%u:%u", &numbers[0], &numbers[1]) == 2)
+			part = device_part_numbered(search->device, makedev(numbers[0], numbers[1]));
 		if (!part)
 			part = part_of_mount(search, fields);
 		where = g_strcompress(fields[4]); /* a blank is \040 there */
@@ -177,6 +166,18 @@ look_at_loops(struct search *search)
 
 /* ---- open files */
 
+/* A descriptor's file tells its device's number, whatever that is called where it was opened: in a container, a chroot.  A file
+ * on a server that doesn't answer isn't waited for. */
+static const char *
+part_behind(const struct device *device, const char *link)
+{
+	struct statx stx;
+
+	if (statx(AT_FDCWD, link, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE, &stx) < 0 || !S_ISBLK(stx.stx_mode))
+		return NULL;
+	return device_part_numbered(device, makedev(stx.stx_rdev_major, stx.stx_rdev_minor));
+}
+
 /* Which part of the device a process has open, or NULL. */
 static const char *
 part_opened_by(const char *proc, const struct device *device, const char *process)
@@ -189,8 +190,9 @@ part_opened_by(const char *proc, const struct device *device, const char *proces
 		g_autofree char *link = g_build_filename(path, file, NULL);
 		g_autofree char *target = g_file_read_link(link, NULL);
 
-		if (target)
-			part = part_of_path(device, target);
+		part = target ? part_of_path(device, target) : NULL;
+		if (!part)
+			part = part_behind(device, link);
 	}
 	return part;
 }

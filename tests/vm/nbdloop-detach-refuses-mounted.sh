@@ -36,6 +36,13 @@ exec 8<"$device"
 nbdloop_refuses "$device is in use: .*process $$ \\(bash\\) has $device open" detach "$device"
 exec 8<&-
 
+# Where it is called something else: in a container, or a chroot.
+mkdir "$dir/elsewhere"
+quietly mknod "$dir/elsewhere/disk" b "$(stat -c '0x%t' "$partition")" "$(stat -c '0x%T' "$partition")"
+exec 8<"$dir/elsewhere/disk"
+nbdloop_refuses "$device is in use: .*process $$ \\(bash\\) has $partition open" detach "$device"
+exec 8<&-
+
 # Not synced.
 mount_at "$dir/mounted" "$partition"
 mkdir "$dir/mounted/tree"
