@@ -157,6 +157,9 @@ attachment_make(struct attachment *attachment, const struct source *source, GErr
 	look_after(attachment, LOOK_AFTER_MS);
 	if (!device_node_settle(attachment->name, attachment->plan->partscan, &size, error))
 		return false;
+	/* With its pid, all that was found out is of the same device. */
+	if (!attachment_is_there(attachment))
+		return failure(error, ENXIO, "/dev/%s has been detached by somebody else just now", attachment->name);
 	if (size != attachment->size)
 		return failure(error, EIO, "/dev/%s has %" PRIu64 " bytes instead of %" PRIu64, attachment->name, size,
 			       attachment->size);
@@ -166,7 +169,8 @@ attachment_make(struct attachment *attachment, const struct source *source, GErr
 void
 attachment_undo(struct attachment *attachment)
 {
-	if (!attachment->name)
+	/* Somebody may have detached it meanwhile, and somebody else attached something. */
+	if (!attachment->name || !attachment_is_there(attachment))
 		return;
 	nbd_driver_disconnect(attachment->driver, attachment->index, NULL);
 	for (unsigned int i = 0; i < GONE_TRIES && attachment_is_there(attachment); i++)
