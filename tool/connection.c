@@ -26,6 +26,10 @@ enum {
 	LARGEST_BLOCK = 4096, /* the smallest page of any machine: no device of 6.1 has larger blocks */
 };
 
+/* For all of a negotiation with somebody else's server.  One that hangs, or is gone without a word, would be waited for for
+ * ever: nothing is under way whose loss TCP would notice. */
+#define URI_LIMIT_MS 30000
+
 /* A large request in one go; Linux's default of 208 KiB makes the sender wait for its receiver. */
 #define SEND_BUFFER (2 << 20)
 
@@ -138,6 +142,22 @@ kernel_can_take(struct nbd_handle *handle, const char *uri, GError **error)
 	return true;
 }
 
+static bool
+negotiate(struct nbd_handle *handle, const char *uri, GError **error)
+{
+	const gint64 end = g_get_monotonic_time() + URI_LIMIT_MS * 1000;
+	gint64 left;
+	int r = nbd_aio_connect_uri(handle, uri);
+
+	while (r >= 0 && nbd_aio_is_connecting(handle)) {
+		left = (end - g_get_monotonic_time()) / 1000;
+		if (left <= 0)
+			return failure(error, ETIMEDOUT, "%s: the server hasn't answered for %d seconds", uri, URI_LIMIT_MS / 1000);
+		r = nbd_poll(handle, (int)left);
+	}
+	return (r >= 0 && nbd_aio_is_ready(handle)) || failure(error, EPROTO, "%s: %s", uri, nbd_get_error());
+}
+
 bool
 connection_to_uri(struct connection *connection, const char *uri, GError **error)
 {
@@ -146,9 +166,7 @@ connection_to_uri(struct connection *connection, const char *uri, GError **error
 	if (!handle)
 		return false;
 	nbd_set_uri_allow_local_file(handle, true);
-	if (nbd_connect_uri(handle, uri) < 0)
-		return failure(error, EPROTO, "%s: %s", uri, nbd_get_error());
-	return kernel_can_take(handle, uri, error) && take_over(connection, handle, error);
+	return negotiate(handle, uri, error) && kernel_can_take(handle, uri, error) && take_over(connection, handle, error);
 }
 
 bool

@@ -45,6 +45,11 @@ expect_nothing_of_nbdloop()
 modprobe nbd
 mark_kernel_log
 remote_refuses "$server_address.*(refused|Connection)" attach "$remote"
+# It takes connections, and then says nothing.
+spawn silent "${server_prefix[@]}" "$python" -c "import socket, time; s = socket.create_server(('$server_address', 10809)); time.sleep(600)"
+wait_until "a silent server listens" "${client[@]}" bash -c "exec 8<>/dev/tcp/$server_address/10809"
+remote_refuses "$remote: the server hasn't answered for 30 seconds" attach "$remote"
+end_process silent TERM
 start_remote
 # The cable is between the two only.
 nbdloop_refuses "$server_address" attach "$remote"
