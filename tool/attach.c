@@ -6,6 +6,7 @@
 
 #include "tool/device.h"
 #include "tool/failure.h"
+#include "tool/image_file.h"
 #include "tool/nbd_driver.h"
 #include "tool/overlap.h"
 #include "tool/verb.h"
@@ -73,7 +74,7 @@ make_plan(const struct attach_options *options, const char *image, const char *d
 		return false;
 	if (device && options->find)
 		return failure(error, EINVAL, "--find is for when no device is named; leave out one of both");
-	place = remote ? g_strdup(image) : source_find_image(image, error);
+	place = remote ? g_strdup(image) : image_file_find(image, error);
 	if (!place)
 		return false;
 	if (!attach_options_plan(options, place, remote, plan, error))

@@ -5,8 +5,8 @@
 #include "tool/device_node.h"
 #include "tool/failure.h"
 #include "tool/guard_link.h"
+#include "tool/image_file.h"
 #include "tool/our_device.h"
-#include "tool/source.h"
 #include "tool/verb.h"
 
 #include "common/cleanup.h"
@@ -47,7 +47,7 @@ forget_old_image(const char *name, GError **error)
 static bool
 change(const struct our_device *ours, const char *image, GError **error)
 {
-	g_autofree char *place = source_find_image(image, error);
+	g_autofree char *place = image_file_find(image, error);
 	g_autofree char *request = place ? g_strconcat("image ", place, NULL) : NULL;
 
 	return place && our_device_ask_guard(ours, request, error) && forget_old_image(ours->device->name, error);

@@ -3,6 +3,7 @@
 
 #include "tool/failure.h"
 #include "tool/json_text.h"
+#include "tool/plain_text.h"
 
 #include <errno.h>
 #include <string.h>
@@ -52,7 +53,9 @@ value_name(const struct listing *listing)
 static JsonNode *
 value_back_file(const struct listing *listing)
 {
-	return node_of_text(listing_source(listing));
+	g_autofree char *source = listing_source(listing);
+
+	return node_of_text(source);
 }
 
 static JsonNode *
@@ -298,23 +301,6 @@ columns_parse(const char *names, GError **error)
 
 /* ---- a table of text */
 
-/* What a terminal or a script could take for something else becomes \xNN, as losetup writes it. */
-static char *
-escape(const char *text, bool raw)
-{
-	GString *escaped = g_string_new(NULL);
-
-	for (; *text; text++) {
-		unsigned char byte = (unsigned char)*text;
-
-		if (byte < ' ' || byte == 0x7f || (raw && (byte == ' ' || byte == '\\')))
-			g_string_append_printf(escaped, "\\x%02x", byte);
-		else
-			g_string_append_c(escaped, *text);
-	}
-	return g_string_free(escaped, FALSE);
-}
-
 static char *
 cell_text(const struct column *column, const struct listing *listing, bool raw)
 {
@@ -323,7 +309,7 @@ cell_text(const struct column *column, const struct listing *listing, bool raw)
 	if (JSON_NODE_HOLDS_NULL(node))
 		return g_strdup("");
 	if (json_node_get_value_type(node) == G_TYPE_STRING)
-		return escape(json_node_get_string(node), raw);
+		return plain_text(json_node_get_string(node), raw);
 	if (json_node_get_value_type(node) == G_TYPE_BOOLEAN)
 		return g_strdup(json_node_get_boolean(node) ? "1" : "0");
 	return g_strdup_printf("%" G_GINT64_FORMAT, json_node_get_int(node));

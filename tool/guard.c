@@ -156,10 +156,9 @@ replace_server(struct guard *guard, GError **error)
 
 /* LOOP_CHANGE_FD's conditions: nobody could tell the difference, but by reading. */
 static bool
-image_fits(const struct guard *guard, const char *image, GError **error)
+image_fits(const struct guard *guard, struct source *trial, GError **error)
 {
 	struct device *DEVICE_CLEANUP device = device_read("/sys", guard->attachment.name, error);
-	struct connection facts;
 	uint64_t size;
 
 	if (!device)
@@ -167,29 +166,41 @@ image_fits(const struct guard *guard, const char *image, GError **error)
 	if (!device->read_only)
 		return failure(error, EINVAL, "/dev/%s can be written to, and only a read-only device can get another image: attach it "
 			       "with --read-only", device->name);
-	if (!source_try_image(&guard->source, image, &facts, error))
+	if (!source_open(trial, error))
 		return false;
-	size = facts.size - facts.size % device->block_size;
+	size = trial->connections[0].size;
+	size -= size % device->block_size;
 	return size == device->size ||
 	       failure(error, EINVAL, "%s would make a device of %" PRIu64 " bytes, and /dev/%s has %" PRIu64 ": only an image of "
-		       "the same size can take the place of another", image, size, device->name, device->size);
+		       "the same size can take the place of another", trial->place, size, device->name, device->size);
+}
+
+static bool
+take_image(struct guard *guard, struct source *trial, GError **error)
+{
+	if (!image_fits(guard, trial, error))
+		return false;
+	log_info("%s: %s takes the place of %s", guard->attachment.name, trial->place, guard->source.place);
+	source_end(trial);
+	end_server(guard);
+	source_swap_image(&guard->source, trial);
+	if (restore(guard, error))
+		return true;
+	/* It was fine a moment ago; the device needs one that works. */
+	source_swap_image(&guard->source, trial);
+	return false;
 }
 
 static bool
 change_image(struct guard *guard, const char *image, GError **error)
 {
-	g_autofree char *before = g_strdup(guard->source.place);
+	struct source trial;
+	bool taken;
 
-	if (!image_fits(guard, image, error))
-		return false;
-	log_info("%s: %s takes the place of %s", guard->attachment.name, image, before);
-	end_server(guard);
-	source_set_image(&guard->source, image);
-	if (restore(guard, error))
-		return true;
-	/* It was fine a moment ago; the device needs one that works. */
-	source_set_image(&guard->source, before);
-	return false;
+	source_init_trial(&trial, &guard->source, image);
+	taken = take_image(guard, &trial, error);
+	source_fini(&trial);
+	return taken;
 }
 
 static void
@@ -248,8 +259,7 @@ wait_for_news(struct guard *guard)
 	fds[0] = (struct pollfd){.fd = guard->signals, .events = POLLIN};
 	fds[1] = (struct pollfd){.fd = source->server.output, .events = POLLIN};
 	fds[2] = (struct pollfd){.fd = guard->link.path ? guard->link.fd : -1, .events = POLLIN};
-	/* That our own server's connections end is told by its end. */
-	for (unsigned int i = 0; source->plan->remote && i < source->plan->connections; i++)
+	for (unsigned int i = 0; i < source->plan->connections; i++)
 		fds[count++] = (struct pollfd){.fd = source->connections[i].fd, .events = POLLRDHUP};
 	poll(fds, count, -1);
 	if (fds[0].revents)

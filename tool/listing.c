@@ -2,13 +2,12 @@
 #include "tool/listing.h"
 
 #include "tool/device_users.h"
+#include "tool/image_file.h"
 #include "tool/server_link.h"
 
 #include "common/log.h"
 
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 static bool
 is_uri(const char *text)
@@ -43,35 +42,29 @@ ask_server(struct listing *listing, const char *control_path)
 
 /* ---- what holds the data */
 
-const char *
+char *
 listing_source(const struct listing *listing)
 {
+	const char *file = NULL;
+
 	if (listing->image)
-		return json_object_get_string_member_with_default(listing->image, "file", NULL);
-	return is_uri(listing->device->backend) ? listing->device->backend : NULL;
+		file = json_object_get_string_member_with_default(listing->image, "file", NULL);
+	else if (is_uri(listing->device->backend))
+		return g_strdup(listing->device->backend);
+	return file ? image_file_name(file) : NULL;
 }
 
-/* Whether the image is that file or block device: paths alone don't tell, as there are links. */
-static bool
-image_is(JsonObject *image, const struct stat *st)
-{
-	dev_t device = S_ISBLK(st->st_mode) ? st->st_rdev : st->st_dev;
-	gint64 inode = S_ISBLK(st->st_mode) ? 0 : (gint64)st->st_ino;
-	g_autofree char *numbers = g_strdup_printf("%u:%u", major(device), minor(device));
-
-	return json_object_get_int_member_with_default(image, "inode", -1) == inode &&
-	       strcmp(json_object_get_string_member_with_default(image, "device", ""), numbers) == 0;
-}
-
+/* Paths alone don't tell, as there are links. */
 bool
 listing_has_source(const struct listing *listing, const char *source)
 {
-	const char *mine = listing_source(listing);
+	g_autofree char *mine = listing_source(listing);
 	struct stat st;
 
 	if (listing->image && !is_uri(source) && stat(source, &st) == 0)
-		return image_is(listing->image, &st);
-	return mine && strcmp(mine, source) == 0;
+		return image_file_is(&st, json_object_get_string_member_with_default(listing->image, "device", NULL),
+				     json_object_get_int_member_with_default(listing->image, "inode", -1));
+	return g_strcmp0(mine, source) == 0;
 }
 
 JsonNode *

@@ -28,8 +28,8 @@ listing_new(struct device *device, const char *proc);
 void
 listing_free(struct listing *listing);
 
-/* What holds the data: a path on this machine, or the URI of a remote server; NULL: unknown.  Borrowed. */
-const char *
+/* What holds the data: a path on this machine, or the URI of a remote server; NULL: unknown.  Caller frees (g_free). */
+char *
 listing_source(const struct listing *listing);
 
 /* Whether its data is in `source`, a path (under whatever name) or a URI. */

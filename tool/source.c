@@ -3,6 +3,7 @@
 
 #include "tool/failure.h"
 #include "tool/guard.h"
+#include "tool/image_file.h"
 
 #include "common/log.h"
 
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,29 +23,13 @@ enum {
 	END_PATIENCE_MS = 5000,
 };
 
-char *
-source_find_image(const char *image, GError **error)
-{
-	g_autofree char *place = realpath(image, NULL);
-	struct stat st;
-
-	if (!place || stat(place, &st) < 0) {
-		failure(error, errno, "%s: %s", image, g_strerror(errno));
-		return NULL;
-	}
-	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)) {
-		failure(error, EINVAL, "%s is neither a file nor a block device", image);
-		return NULL;
-	}
-	return g_steal_pointer(&place);
-}
-
 void
 source_init(struct source *source, const struct source_plan *plan, char *control)
 {
 	*source = (struct source){
 		.plan = plan,
 		.place = g_strdup(plan->place),
+		.image = -1,
 		.direct_io = plan->direct_io,
 		.control = control,
 		.connections = g_new0(struct connection, plan->connections),
@@ -95,10 +79,31 @@ source_listen(struct source *source)
 
 /* ---- our own server */
 
+/* Where the server finds the image: it is the same one as at first, whoever has its name meanwhile. */
+static char *
+find_image(struct source *source, GError **error)
+{
+	bool changed;
+	char *path;
+
+	if (source->image < 0)
+		source->image = image_file_hold(source->place, error);
+	if (source->image < 0)
+		return NULL;
+	path = image_file_path(source->place, source->image, &changed);
+	if (changed) {
+		g_autofree char *name = image_file_name(path);
+
+		log_warning("%s is not the image any more that was attached; that goes on being served: %s", source->place, name);
+	}
+	return path;
+}
+
 static bool
 start_process(struct source *source, const int *sockets, unsigned int count, GError **error)
 {
 	const struct source_plan *plan = source->plan;
+	g_autofree char *image = find_image(source, error);
 	const struct server_command command = {
 		.kind = plan->server,
 		.sockets = count,
@@ -106,11 +111,11 @@ start_process(struct source *source, const int *sockets, unsigned int count, GEr
 		.direct_io = source->direct_io,
 		.options = plan->server_options,
 		.read_only = source->read_only,
-		.image = source->place,
+		.image = image,
 	};
-	g_auto(GStrv) words = server_command_words(&command);
+	g_auto(GStrv) words = image ? server_command_words(&command) : NULL;
 
-	return server_process_start(&source->server, words, sockets, count, plan->server == SERVER_NBDKIT, error);
+	return words && server_process_start(&source->server, words, sockets, count, plan->server == SERVER_NBDKIT, error);
 }
 
 static void
@@ -234,20 +239,32 @@ open_server(struct source *source, GError **error)
 /* ---- somebody else's */
 
 static bool
+connect_remote(struct source *source, struct connection *connection, GError **error)
+{
+	if (!connection_to_uri(connection, source->place, error))
+		return false;
+	if (source->plan->connections == 1 || connection->flags & FLAG_MULTI_CONN)
+		return true;
+	close_connection(connection);
+	return failure(error, EOPNOTSUPP, "%s: the server doesn't allow several connections (multi-conn): leave out --connections",
+		       source->place);
+}
+
+static bool
 open_remote(struct source *source, GError **error)
 {
-	for (unsigned int i = 0; i < source->plan->connections; i++) {
-		struct connection *connection = &source->connections[i];
+	unsigned int count = source->plan->connections;
+	g_autofree bool *is_new = g_new0(bool, count);
 
-		if (connection->fd >= 0)
+	for (unsigned int i = 0; i < count; i++) {
+		is_new[i] = source->connections[i].fd < 0;
+		if (!is_new[i] || connect_remote(source, &source->connections[i], error))
 			continue;
-		if (!connection_to_uri(connection, source->place, error))
-			return false;
-		if (source->plan->connections > 1 && !(connection->flags & FLAG_MULTI_CONN)) {
-			close_connection(connection);
-			return failure(error, EOPNOTSUPP, "%s: the server doesn't allow several connections (multi-conn): leave out "
-				       "--connections", source->place);
+		for (unsigned int j = 0; j < i; j++) {
+			if (is_new[j])
+				close_connection(&source->connections[j]);
 		}
+		return false;
 	}
 	return true;
 }
@@ -260,37 +277,70 @@ source_open(struct source *source, GError **error)
 
 /* ---- another image */
 
-bool
-source_try_image(const struct source *source, const char *image, struct connection *facts, GError **error)
+void
+source_init_trial(struct source *trial, const struct source *source, const char *image)
 {
-	struct source trial;
-	bool opened;
-
-	source_init(&trial, source->plan, NULL);
-	trial.direct_io = source->direct_io;
-	source_set_image(&trial, image);
-	opened = source_open(&trial, error);
-	*facts = trial.connections[0];
-	facts->fd = -1;
-	source_fini(&trial);
-	return opened;
+	source_init(trial, source->plan, NULL);
+	g_free(trial->place);
+	trial->place = g_strdup(image);
+	trial->direct_io = source->direct_io;
+	trial->read_only = true;
 }
 
 void
-source_set_image(struct source *source, const char *image)
+source_swap_image(struct source *source, struct source *other)
 {
-	g_free(source->place);
-	source->place = g_strdup(image);
+	char *place = source->place;
+	int image = source->image;
+
+	source->place = other->place;
+	source->image = other->image;
+	other->place = place;
+	other->image = image;
 	source->read_only = true;
 }
 
 /* ---- its end */
+
+/* How many connections have ended that are open here; they are not any more. */
+static unsigned int
+close_ended(struct source *source)
+{
+	unsigned int ended = 0;
+
+	for (unsigned int i = 0; i < source->plan->connections; i++) {
+		struct pollfd state = {.fd = source->connections[i].fd, .events = POLLRDHUP};
+
+		if (state.fd < 0 || poll(&state, 1, 0) == 0)
+			continue;
+		close_connection(&source->connections[i]);
+		ended++;
+	}
+	return ended;
+}
+
+/*
+ * Of several connections the kernel has given one up, because a request on it was not answered in time.  It would go on with the
+ * others, and their server, too, until none is left.  So they end together: then the server ends, and a new one gets them all.
+ */
+static void
+end_together(struct source *source)
+{
+	if (close_ended(source) == 0)
+		return;
+	for (unsigned int i = 0; i < source->plan->connections; i++) {
+		if (source->connections[i].fd >= 0)
+			shutdown(source->connections[i].fd, SHUT_RDWR);
+	}
+	close_connections(source);
+}
 
 static bool
 server_is_lost(struct source *source, bool *crashed, char **why)
 {
 	int status;
 
+	end_together(source);
 	if (!server_process_ended(&source->server, &status))
 		return false;
 	source_listen(source);
@@ -309,14 +359,9 @@ remote_is_lost(struct source *source, bool *crashed, char **why)
 {
 	unsigned int lost = 0;
 
-	for (unsigned int i = 0; i < source->plan->connections; i++) {
-		struct pollfd state = {.fd = source->connections[i].fd, .events = POLLRDHUP};
-
-		if (state.fd >= 0 && poll(&state, 1, 0) == 0)
-			continue;
-		close_connection(&source->connections[i]);
-		lost++;
-	}
+	close_ended(source);
+	for (unsigned int i = 0; i < source->plan->connections; i++)
+		lost += source->connections[i].fd < 0;
 	*crashed = false;
 	if (lost > 0)
 		*why = g_strdup_printf("%u of %u connections to %s ended", lost, source->plan->connections, source->place);
@@ -332,7 +377,7 @@ source_is_lost(struct source *source, bool *crashed, char **why)
 void
 source_release(struct source *source)
 {
-	if (!source->plan->remote)
+	if (!source->plan->remote && source->plan->connections == 1)
 		close_connections(source);
 }
 
@@ -361,11 +406,19 @@ source_drop(struct source *source, const bool *is_new)
 }
 
 void
-source_fini(struct source *source)
+source_end(struct source *source)
 {
 	close_connections(source);
 	end_server(source);
+}
+
+void
+source_fini(struct source *source)
+{
+	source_end(source);
 	g_free(source->connections);
+	if (source->image >= 0)
+		close(source->image);
 	g_free(source->control);
 	g_free(source->place);
 }

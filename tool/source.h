@@ -25,6 +25,7 @@ struct source_plan {
 struct source {
 	const struct source_plan *plan;
 	char *place;                    /* as the plan, until it is changed */
+	int image;                      /* holds the image that `place` was when a server was first started for it; else -1 */
 	const char *direct_io;          /* the same */
 	bool read_only;                 /* whatever the plan's options say */
 	char *control;                  /* path of the server's control socket; NULL if remote */
@@ -33,29 +34,23 @@ struct source {
 	GString *refusal;               /* what the server has told as an error while it started; NULL: it runs */
 };
 
-/* The absolute path of an image as somebody named it: a file or a block device.  Caller frees; NULL with an error. */
-char *
-source_find_image(const char *image, GError **error);
-
 /* `control` is taken over. */
 void
 source_init(struct source *source, const struct source_plan *plan, char *control);
 
-/* Makes each connection that isn't there, with a new server if it is ours.  Errors are in the server's own words; then nothing
- * of it is left running. */
+/* Makes each connection that isn't there, with a new server if it is ours: for the same image as at first, even if that has
+ * another name now, or none.  Errors are in the server's own words; then nothing of it is left running. */
 bool
 source_open(struct source *source, GError **error);
 
-/*
- * Tries another image in place of the present one, which goes on being served: starts a server for it, with the same options but
- * read-only, ends it, and tells in *facts what it has told (without a socket).  Errors are in the server's own words.
- */
-bool
-source_try_image(const struct source *source, const char *image, struct connection *facts, GError **error);
-
-/* From the next server on it is this image, read-only. */
+/* For trying another image (source_open()) while the present one goes on being served: as `source`, but read-only, and without
+ * a control socket. */
 void
-source_set_image(struct source *source, const char *image);
+source_init_trial(struct source *trial, const struct source *source, const char *image);
+
+/* From the next server on, each has the other's image; `source` is read-only. */
+void
+source_swap_image(struct source *source, struct source *other);
 
 /* Passes what our server has said on to the log. */
 void
@@ -67,8 +62,8 @@ bool
 source_is_lost(struct source *source, bool *crashed, char **why);
 
 /*
- * Tells that the kernel has the connections.  Those to our own server are no longer open here then: should the kernel not
- * have taken one, the server sees it end.
+ * Tells that the kernel has the connections.  One alone to our own server is no longer open here then: should the kernel not
+ * have taken it, the server sees it end.  Of several, which the kernel is known to have taken, each that it gives up is seen.
  */
 void
 source_release(struct source *source);
@@ -82,7 +77,11 @@ source_break(struct source *source);
 void
 source_drop(struct source *source, const bool *is_new);
 
-/* Ends our server, if one runs, within a moment, and frees all. */
+/* Ends our server, if one runs, within a moment, or the connections to somebody else's. */
+void
+source_end(struct source *source);
+
+/* The same, and frees all. */
 void
 source_fini(struct source *source);
 

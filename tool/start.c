@@ -61,7 +61,7 @@ find_attached(const char *name)
 	return device && device->pid != 0 ? g_steal_pointer(&device) : NULL;
 }
 
-/* Whether its data is what the table has for it.  *what: what it is instead (caller frees). */
+/* Whether its data is what the table has for it.  *what: what it is instead (caller frees); NULL if its server doesn't tell. */
 static bool
 has_what_entry_has(const char *name, const struct table_entry *entry, char **what)
 {
@@ -80,7 +80,7 @@ has_what_entry_has(const char *name, const struct table_entry *entry, char **wha
 		same = JSON_NODE_HOLDS_VALUE(offset) && (uint64_t)json_node_get_int(offset) == entry->options.offset;
 	}
 	if (!same)
-		*what = g_strdup(listing_source(listing) ? listing_source(listing) : "something that isn't known");
+		*what = listing_source(listing);
 	listing_free(listing);
 	return same;
 }
@@ -116,7 +116,8 @@ start(const struct table *table, const char *name)
 	}
 	if (has_what_entry_has(name, entry, &what))
 		return true;
-	log_error("/dev/%s is attached already, to %s; in %s:%u it has %s", name, what, entry->file, entry->line, entry->image);
+	log_error("/dev/%s is attached already, to %s; in %s:%u it has %s", name, what ? what : "what its server doesn't tell just now",
+		  entry->file, entry->line, entry->image);
 	return false;
 }
 

@@ -6,6 +6,7 @@
 #include "tool/failure.h"
 #include "tool/figures.h"
 #include "tool/json_text.h"
+#include "tool/plain_text.h"
 #include "tool/system_root.h"
 #include "tool/verb.h"
 
@@ -90,7 +91,9 @@ print_server(const struct listing *listing)
 	g_autofree char *engine = NULL, *direct = NULL, *poll = NULL;
 
 	if (!image) {
-		printf("server: %s; it tells nothing\n", listing->server ? listing->server : "unknown");
+		g_autofree char *server = plain_text(listing->server ? listing->server : "unknown", false);
+
+		printf("server: %s; it tells nothing\n", server);
 		return;
 	}
 	engine = reason(image, "engine_reason");
@@ -108,10 +111,10 @@ static void
 print_device(const struct listing *listing)
 {
 	const struct device *device = listing->device;
-	const char *source = listing_source(listing);
+	g_autofree char *source = listing_source(listing), *text = plain_text(source ? source : "unknown image", false);
 	char size[UNIT_SIZE_TEXT];
 
-	printf("/dev/%s: %s, %s, %s, sectors of %u bytes\n", device->name, source ? source : "unknown image",
+	printf("/dev/%s: %s, %s, %s, sectors of %u bytes\n", device->name, text,
 	       unit_format_size(device->size, size), device->read_only ? "read-only" : "writable", device->block_size);
 	print_server(listing);
 }
@@ -328,7 +331,8 @@ watch(const struct status_options *options, const char *name)
 
 	do {
 		if (status == EXIT_SUCCESS) {
-			g_usleep(seconds * G_USEC_PER_SEC);
+			for (unsigned int i = 0; i < seconds; i++)
+				g_usleep(G_USEC_PER_SEC);
 			status = look(&now, name);
 		}
 		if (status == EXIT_SUCCESS)

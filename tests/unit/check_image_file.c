@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An image is the file itself, whatever becomes of its name.
+ */
+#include "tool/image_file.h"
+
+#include "tool/failure.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+static char *directory, *image, *other;
+static int held;
+
+static void
+write_text(const char *path, const char *text)
+{
+	ck_assert(g_file_set_contents(path, text, -1, NULL));
+}
+
+static void
+begin(void)
+{
+	directory = g_dir_make_tmp("nbdloop.XXXXXX", NULL);
+	image = g_build_filename(directory, "disk.img", NULL);
+	other = g_build_filename(directory, "other.img", NULL);
+	write_text(image, "mine");
+	write_text(other, "other");
+	held = image_file_hold(image, NULL);
+	ck_assert_int_ge(held, 0);
+}
+
+static void
+end(void)
+{
+	close(held);
+	unlink(image);
+	unlink(other);
+	rmdir(directory);
+	g_free(directory);
+	g_free(image);
+	g_free(other);
+}
+
+/* The path that a server would be given, which leads to the image still. */
+static void
+assert_path(bool wanted_change)
+{
+	g_autofree char *text = NULL;
+	bool changed;
+	g_autofree char *path = image_file_path(image, held, &changed);
+
+	ck_assert_int_eq(changed, wanted_change);
+	ck_assert_int_eq(g_strcmp0(path, image) == 0, !wanted_change);
+	ck_assert(g_file_get_contents(path, &text, NULL, NULL));
+	ck_assert_str_eq(text, "mine");
+}
+
+static void
+assert_name(const char *wanted)
+{
+	bool changed;
+	g_autofree char *path = image_file_path(image, held, &changed), *name = image_file_name(path);
+
+	ck_assert_str_eq(name, wanted);
+}
+
+START_TEST(path_stays_as_long_as_it_leads_to_the_image)
+{
+	g_autofree char *link = g_build_filename(directory, "link", NULL), *name = image_file_name("/proc/disk.img");
+
+	assert_path(false);
+	assert_name(image);
+	ck_assert_int_eq(rename(image, link), 0);
+	ck_assert_int_eq(symlink(link, image), 0);
+	assert_path(false);
+	ck_assert_int_eq(unlink(link), 0);
+	/* It only looks like one of ours. */
+	ck_assert_str_eq(name, "/proc/disk.img");
+}
+END_TEST
+
+START_TEST(another_file_of_its_name_is_not_the_image)
+{
+	g_autofree char *renamed = g_build_filename(directory, "renamed.img", NULL);
+
+	ck_assert_int_eq(rename(image, renamed), 0);
+	assert_path(true);
+	assert_name(renamed);
+	write_text(image, "somebody else's");
+	assert_path(true);
+	assert_name(renamed);
+	ck_assert_int_eq(unlink(renamed), 0);
+}
+END_TEST
+
+START_TEST(link_to_another_file_is_not_the_image)
+{
+	ck_assert_int_eq(unlink(image), 0);
+	ck_assert_int_eq(symlink(other, image), 0);
+	assert_path(true);
+}
+END_TEST
+
+START_TEST(deleted_image_is_there_as_long_as_it_is_held)
+{
+	g_autofree char *deleted = g_strconcat(image, " (deleted)", NULL);
+
+	ck_assert_int_eq(unlink(image), 0);
+	assert_path(true);
+	assert_name(deleted);
+}
+END_TEST
+
+START_TEST(numbers_of_a_server_tell_the_image)
+{
+	struct stat st;
+	g_autofree char *device = NULL;
+
+	ck_assert_int_eq(fstat(held, &st), 0);
+	device = g_strdup_printf("%u:%u", major(st.st_dev), minor(st.st_dev));
+	ck_assert(image_file_is(&st, device, (gint64)st.st_ino));
+	ck_assert(!image_file_is(&st, device, (gint64)st.st_ino + 1));
+	ck_assert(!image_file_is(&st, "0:0", (gint64)st.st_ino));
+	ck_assert(!image_file_is(&st, NULL, -1));
+	st.st_mode = S_IFBLK | 0600;
+	st.st_rdev = makedev(259, 7);
+	ck_assert(image_file_is(&st, "259:7", 0));
+	ck_assert(!image_file_is(&st, device, (gint64)st.st_ino));
+}
+END_TEST
+
+START_TEST(what_is_no_image_is_refused)
+{
+	g_autoptr(GError) error = NULL;
+
+	ck_assert_ptr_null(image_file_find(directory, &error));
+	ck_assert(failure_is(error, EINVAL));
+	g_clear_error(&error);
+	ck_assert_ptr_null(image_file_find("/no/such/image", &error));
+	ck_assert(failure_is(error, ENOENT));
+	g_clear_error(&error);
+	ck_assert_int_eq(image_file_hold("/no/such/image", &error), -1);
+	ck_assert(failure_is(error, ENOENT));
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("image_file");
+	TCase *names = tcase_create("names");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_checked_fixture(names, begin, end);
+	tcase_add_test(names, path_stays_as_long_as_it_leads_to_the_image);
+	tcase_add_test(names, another_file_of_its_name_is_not_the_image);
+	tcase_add_test(names, link_to_another_file_is_not_the_image);
+	tcase_add_test(names, deleted_image_is_there_as_long_as_it_is_held);
+	tcase_add_test(names, numbers_of_a_server_tell_the_image);
+	tcase_add_test(names, what_is_no_image_is_refused);
+	suite_add_tcase(suite, names);
+
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,104 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# vm: drive 64M
+# A device has the image that it was attached to, and no other, whatever happens to the image's name: a file that has taken its
+# name is neither served by the next server nor written to, nor taken for it by --nooverlap; one that has no name any more is
+# still served.  With both servers.
+. "$(dirname "$0")/functions.sh"
+. "$(dirname "$0")/nbdloop.sh"
+
+image=$dir/disk.img
+other=$dir/other.img
+
+# dd'ed to the device and to what its image should be.
+write_something() # OFFSET-IN-MIB
+{
+	head -c 1M /dev/urandom >"$dir/data"
+	quietly dd if="$dir/data" of="$device" bs=1M seek="$1" oflag=direct
+	quietly dd if="$dir/data" of="$dir/wanted.img" bs=1M seek="$1" conv=notrunc
+}
+
+expect_image() # WHAT
+{
+	drop_cache "$device"
+	quietly cmp "$dir/wanted.img" "$device" || fail "$1: the device has other bytes"
+	quietly sha256sum -c "$dir/other.sum" || fail "$1: another file was written to"
+}
+
+another_server() # PID
+{
+	local now
+	now=$(server_pid "$device" 2>/dev/null) && [ -n "$now" ] && [ "$now" != "$1" ]
+}
+
+new_server()
+{
+	local pid
+	pid=$(server_pid "$device")
+	kill -KILL "$pid"
+	wait_until "there is another server than $pid" another_server "$pid"
+}
+
+expect_listed() # FILE
+{
+	expect_equal "image in the list" "$1" "$(nbdloop list -n -O BACK-FILE "$device" | sed 's/ *$//')"
+}
+
+keeps() # SERVER
+{
+	local old=$dir/old.img second
+	rm -f "$image" "$other" "$old"
+	head -c 16M /dev/urandom >"$image"
+	head -c 16M /dev/urandom >"$other"
+	cp "$image" "$dir/wanted.img"
+	sha256sum "$other" >"$dir/other.sum"
+	nbdloop_attach --server="$1" --dead-timeout 600 "$image"
+	echo 1000 >"/sys/block/${device#/dev/}/queue/io_timeout"
+	write_something 1
+
+	# As many a program writes a file anew.
+	mv "$image" "$old"
+	cp "$other" "$image"
+	sha256sum "$other" "$image" >"$dir/other.sum"
+	new_server
+	write_something 2
+	expect_image "$1, another file has its name"
+	expect_listed "$old"
+	quietly cmp "$dir/wanted.img" "$old"
+
+	# Not by its name.
+	second=$(nbdloop attach --show --nooverlap "$image" 2>"$dir/attach.log") || fail "nbdloop attach --nooverlap fails"
+	[ "$second" != "$device" ] || fail "--nooverlap takes a file for another one that had its name"
+	nbdloop_detach "$second"
+	expect_equal "device of the renamed image" "$device" "$(nbdloop attach --show --nooverlap "$old" 2>&1)"
+
+	# A link to what its owner may not write to.
+	rm "$image"
+	sha256sum "$other" >"$dir/other.sum"
+	ln -s "$other" "$image"
+	new_server
+	write_something 3
+	expect_image "$1, a link has its name"
+
+	rm "$old" "$image"
+	quietly nbdloop replace-server "$device"
+	write_something 4
+	new_server
+	write_something 5
+	expect_image "$1, it has no name"
+	expect_listed "$old (deleted)"
+	nbdloop_detach "$device"
+	expect_nothing_left
+}
+
+modprobe nbd
+keeps nbdloopd
+keeps nbdkit
+
+# Of a block device, the size counts, too.
+drive=$(drive_device 1)
+nbdloop_attach "$drive"
+nbdloop_refuses "overlaps with $device" attach --nooverlap --sizelimit 1M "$drive"
+expect_equal "device of the drive" "$device" "$(nbdloop attach --show --nooverlap "$drive" 2>&1)"
+nbdloop_detach "$device"
+expect_nothing_left

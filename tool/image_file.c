@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/image_file.h"
+
+#include "tool/failure.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+char *
+image_file_find(const char *image, GError **error)
+{
+	g_autofree char *path = realpath(image, NULL);
+	struct stat st;
+
+	if (!path || stat(path, &st) < 0) {
+		failure(error, errno, "%s: %s", image, g_strerror(errno));
+		return NULL;
+	}
+	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)) {
+		failure(error, EINVAL, "%s is neither a file nor a block device", image);
+		return NULL;
+	}
+	return g_steal_pointer(&path);
+}
+
+/* For reading, and not with O_PATH: the number of a block device that is pulled out is not given to another one as long as
+ * somebody has it open. */
+int
+image_file_hold(const char *path, GError **error)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (fd < 0)
+		failure(error, errno, "%s: %s", path, g_strerror(errno));
+	return fd;
+}
+
+static bool
+same(const struct stat *a, const struct stat *b)
+{
+	if (S_ISBLK(a->st_mode) && S_ISBLK(b->st_mode))
+		return a->st_rdev == b->st_rdev;
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+char *
+image_file_path(const char *path, int held, bool *changed)
+{
+	struct stat ours, there;
+
+	*changed = fstat(held, &ours) == 0 && (stat(path, &there) < 0 || !same(&ours, &there));
+	return *changed ? g_strdup_printf("/proc/%d/fd/%d", (int)getpid(), held) : g_strdup(path);
+}
+
+char *
+image_file_name(const char *path)
+{
+	int process, fd, length = 0;
+	char *name = NULL;
+
+	if (sscanf(path, "/proc/%d/fd/%d%n", &process, &fd, &length) == 2 && path[length] == '\0')
+		name = g_file_read_link(path, NULL);
+	return name ? name : g_strdup(path);
+}
+
+bool
+image_file_is(const struct stat *st, const char *device, gint64 inode)
+{
+	dev_t number = S_ISBLK(st->st_mode) ? st->st_rdev : st->st_dev;
+	g_autofree char *numbers = g_strdup_printf("%u:%u", major(number), minor(number));
+
+	return inode == (S_ISBLK(st->st_mode) ? 0 : (gint64)st->st_ino) && g_strcmp0(device, numbers) == 0;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An image, on this side: the file or block device itself, not the name that it once had.  Names change hands: a backup is moved
+ * there, a package replaces a file, a link is set to something else.
+ */
+#ifndef TOOL_IMAGE_FILE_H
+#define TOOL_IMAGE_FILE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+
+/* The absolute path of an image as somebody named it: a file or a block device.  Caller frees; NULL with an error. */
+char *
+image_file_find(const char *image, GError **error);
+
+/* Opens it, only to hold it: it stays what it is, and is not gone when its name is.  The caller closes it; -1 with an error. */
+int
+image_file_hold(const char *path, GError **error);
+
+/*
+ * A path that leads to what `held` (see above) is: `path` as long as it does, else one in /proc, through this process, and
+ * *changed is true then.  Caller frees.
+ */
+char *
+image_file_path(const char *path, int held, bool *changed);
+
+/* What to call it, for a path that a server has been given: that of a file held here is the one that it has now, as the kernel
+ * tells it ("/srv/disk.img (deleted)").  Caller frees. */
+char *
+image_file_name(const char *path);
+
+/* Whether an image is that file or block device, by the numbers that its server tells: "MAJOR:MINOR", of the file system for
+ * a file, and the inode, 0 for a block device. */
+bool
+image_file_is(const struct stat *st, const char *device, gint64 inode);
+
+#endif
