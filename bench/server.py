@@ -375,6 +375,13 @@ class LoopDevice:
         if done.returncode != 0:
             raise ServerError(f"losetup failed: {done.stderr.strip()}")
         self.path = done.stdout.strip()
+        # losetup succeeds without direct I/O, in silence, where the kernel refuses it.
+        wanted = "1" if option == "direct-io=on" else "0"
+        name = f"/sys/block/{os.path.basename(self.path)}/loop/dio"
+        found = machine.read(name)
+        if found != wanted:
+            self.remove()
+            raise ServerError(f"losetup --{option}: {name} is {found} instead of {wanted}")
 
     def remove(self):
         subprocess.run(["losetup", "--detach", self.path], check=True, stdin=subprocess.DEVNULL)
