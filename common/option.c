@@ -334,8 +334,15 @@ option_value_text(const struct option_row *row, const void *config)
 	return choice ? strdup(choice) : number_text(row, number);
 }
 
-/* How people name an option: "sector-size=SIZE", or "-p, --port=N".  `bold` is put around the name. Returns the
- * length. */
+/* On or off: on a command line its name says it all, and "=on|off" after it would be in the way. */
+static bool
+row_is_switch(const struct option_row *row)
+{
+	return row->alone && row->type == OPTION_CHOICE && (!row->choices || !row->choices[2]);
+}
+
+/* How people name an option: "sector-size=SIZE", "-p, --port=N", or "-w, --watch[=SECONDS]".  `bold` is put around the
+ * name.  Returns the length. */
 static int
 row_print_name(FILE *out, const struct option_row *row, bool switches, const char *bold, const char *plain)
 {
@@ -344,9 +351,10 @@ row_print_name(FILE *out, const struct option_row *row, bool switches, const cha
 	if (switches && row->letter)
 		length += fprintf(out, "%s-%c%s, ", bold, row->letter, plain);
 	length += fprintf(out, "%s%s%s", bold, switches ? "--" : "", row->name);
-	/* One that needs no value is shown without. */
-	if (switches && row->alone)
+	if (switches && row_is_switch(row))
 		return length + fprintf(out, "%s", plain);
+	if (switches && row->alone)
+		return length + fprintf(out, "%s[=%s]", plain, row->arg);
 	return length + fprintf(out, "=%s%s", plain, row->arg);
 }
 
@@ -355,8 +363,8 @@ row_name_length(const struct option_row *row, bool switches)
 {
 	size_t length = strlen(row->name);
 
-	if (!switches || !row->alone)
-		length += 1 + strlen(row->arg);
+	if (!switches || !row_is_switch(row))
+		length += 1 + strlen(row->arg) + (switches && row->alone ? 2 : 0);
 	if (switches)
 		length += 2 + (row->letter ? 4 : 0);
 	return (int)length;

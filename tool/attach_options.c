@@ -69,7 +69,8 @@ const struct option_row attach_option_rows[] = {
 		.help = "bypass the page cache that this machine has for the image (default: where possible)",
 		.manual =
 			"With direct I/O, what is cached is cached once, for the device, and not for the image too.  C<on>, or the\n"
-			"option alone, fails where it isn't possible, with the reason; C<auto>, the default, does without it there.\n",
+			"option alone, fails where it isn't possible, with the reason; C<auto>, the default, does without it there;\n"
+			"C<off> always does.\n",
 	},
 	{
 		.name = "connections",

@@ -31,7 +31,7 @@ const struct option_row set_option_rows[] = {
 		.choices = choices,
 		.alone = "on",
 		.arg = "on|off",
-		.help = "--direct-io=on|off: bypass the page cache that this machine has for the image, or use it",
+		.help = "bypass the page cache that this machine has for the image, or use it",
 		.manual = "Switch direct I/O to the image on or off, while the device is used.\n",
 	},
 	{.name = NULL},

@@ -57,10 +57,16 @@ completes "$(printf '%s\n' $verbs --help --version | sort | xargs)" ''
 completes 'list' li
 for verb in $verbs; do
 	options=$(options_of_help "$verb")
-	_nbdloop_options "$verb" | sed -e 's/^--//' -e 's/=.*//' -e '/^help$/d' | sort >"$dir/completed"
+	_nbdloop_options "$verb" | sed -e 's/^--//' -e 's/\[\{0,1\}=.*//' -e '/^help$/d' | sort >"$dir/completed"
 	expect_equal "completed options of $verb" "$options" "$(cat "$dir/completed")"
 done
 completes '--output-all --output=' list --outp
+completes '--direct-io --direct-io=' set --dir
+completes 'auto off on' attach --direct-io =
+completes 'off' set --direct-io = of
+completes '/dev/nbd10' set --direct-io /dev/nbd10
+completes '' status -w = 1
+completes '/dev/nbd10' status -w /dev/nbd10
 completes '/dev/nbd0 /dev/nbd1 /dev/nbd10' list /dev/
 completes '/dev/nbd10' status /dev/nbd10
 mkdir -p "$NBDLOOP_SYSROOT/etc/nbdloop.tab.d"
