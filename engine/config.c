@@ -70,8 +70,8 @@ const struct option_row image_option_rows[] = {
 			"C<io_uring> uses rings with registered files and buffers, C<aio> Linux\n"
 			"kernel AIO, C<threads> system calls that block.\n"
 			"C<auto> takes the first of them that this machine allows (containers\n"
-			"often forbid io_uring) and says why it isn't the first.  Any other choice\n"
-			"fails where it isn't allowed.\n",
+			"often forbid io_uring), and for an image in memory (tmpfs) C<threads>; it says\n"
+			"why it isn't the first.  Any other choice fails where it isn't allowed.\n",
 	},
 	{
 		.name = "poll",
