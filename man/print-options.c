@@ -6,20 +6,25 @@
  */
 #include "common/option.h"
 #include "engine/config.h"
-#include "plugins/loop/config.h"
 #include "server/command_line.h"
 #include "server/config.h"
+
+#ifdef WITH_PLUGIN
+#include "plugins/loop/config.h"
+#endif
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef WITH_PLUGIN
 static void
 print_plugin(void)
 {
 	options_print_pod(stdout, loop_option_rows);
 	options_print_pod(stdout, image_option_rows);
 }
+#endif
 
 static void
 print_command(void)
@@ -58,7 +63,9 @@ static const struct {
 	const char *manual, *place;
 	void (*print)(void);
 } places[] = {
+#ifdef WITH_PLUGIN
 	{"nbdkit-loop-plugin", "PARAMETERS", print_plugin},
+#endif
 	{"nbdloopd", "COMMAND", print_command},
 	{"nbdloopd", "SERVER", print_server},
 	{"nbdloopd", "IMAGE", print_image},
