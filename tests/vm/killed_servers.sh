@@ -6,24 +6,6 @@ require fio
 tree=$(dirname "$0")/tree.py
 image=$dir/disk.img
 
-start_fio() # DIRECTORY SECONDS
-{
-	spawn fio fio --name=load --directory="$1" --size=24M --rw=randwrite --bsrange=4k-128k --ioengine=libaio --iodepth=8 \
-		--direct=1 --verify=crc32c --verify_backlog=64 --verify_fatal=1 --verify_state_save=0 --fsync=32 \
-		--time_based --runtime="$2" --output="$dir/fio.out"
-}
-
-# fio ends by itself, with all verified.
-end_fio()
-{
-	local pid=${process_pids[fio]}
-	poll_for 60 process_gone "$pid" || fail "fio does not end"
-	end_process fio
-	cat "$dir/fio.out" >>"$dir/fio.log"
-	expect_equal "fio's status" 0 "$end_status"
-	! grep -E 'verify:|fio: .*error|err=[^ ]*[1-9]' "$dir/fio.log" || fail "fio has found an error"
-}
-
 another_server() # PID
 {
 	local now
@@ -44,15 +26,15 @@ kill_servers() # TIMES
 	local i
 	for ((i = 0; i < $1; i++)); do
 		sleep "$((i % 2)).$((RANDOM % 10))"
-		! process_gone "${process_pids[fio]}" || fail "fio has ended after $i of $1 kills"
+		! process_gone "${process_pids[load]}" || fail "fio has ended after $i of $1 kills"
 		kill_the_server
 	done
 }
 
-survives() # KILLS SECONDS-OF-FIO OPTION...
+survives() # KILLS OPTION...
 {
-	local kills=$1 seconds=$2
-	shift 2
+	local kills=$1
+	shift
 	mark_kernel_log
 	rm -f "$image"
 	truncate -s 96M "$image"
@@ -63,9 +45,10 @@ survives() # KILLS SECONDS-OF-FIO OPTION...
 	mount_at "$dir/mounted" "$device"
 	mkdir "$dir/mounted/tree"
 	quietly "$python" "$tree" write "$dir/mounted/tree" 1 60
-	start_fio "$dir/mounted" "$seconds"
+	start_load --directory="$dir/mounted" --size=24M --bsrange=4k-128k --iodepth=8 --fsync=32
 	kill_servers "$kills"
-	end_fio
+	end_load
+	! grep -E 'verify:|fio: .*error|err=[^ ]*[1-9]' "$dir/load.log" || fail "fio has found an error"
 	quietly "$python" "$tree" check "$dir/mounted/tree" 1 60
 	unmount "$dir/mounted"
 	nbdloop_detach "$device"

@@ -59,9 +59,7 @@ remote_attach --connections 2 --timeout 5 --dead-timeout 120
 expect_equal "size" $((64 << 20)) "$(blockdev --getsize64 "$device")"
 expect_equal "backend" "$remote" "$(cat "/sys/block/${device#/dev/}/backend")"
 expect_equal "what the list says of it" "$remote remote" "$(nbdloop list -n -O BACK-FILE,SERVER "$device" | xargs)"
-spawn fio fio --name=load --filename="$device" --size=48M --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=8 \
-	--direct=1 --verify=crc32c --verify_backlog=64 --verify_fatal=1 --verify_state_save=0 --time_based --runtime=40
-sleep 3
+start_load --filename="$device" --size=48M --bsrange=4k-64k --iodepth=8
 "${client[@]}" ip link set cable down
 # Longer than a request may take: the connections are replaced.
 sleep 8
@@ -70,10 +68,7 @@ sleep 5
 kill_server
 sleep 1
 start_remote
-! process_gone "${process_pids[fio]}" || fail "fio has ended too soon"
-poll_for 60 process_gone "${process_pids[fio]}" || fail "fio does not end"
-end_process fio
-expect_equal "fio's status" 0 "$end_status"
+end_load
 
 # Somebody there makes it larger.
 truncate -s 80M "$image"

@@ -22,20 +22,9 @@ mkdir "$dir/program"
 cp "$top_builddir/server/nbdloopd" "$dir/program/nbdloopd"
 PATH=$dir/program:$PATH
 
-# Until the rest is done, however slow the machine is.
-load_and_verify()
-{
-	while [ ! -e "$dir/stop" ]; do
-		fio --name=load --filename="$device" --size=32M --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=8 \
-			--direct=1 --verify=crc32c --verify_backlog=64 --verify_fatal=1 --verify_state_save=0 --time_based --runtime=10 ||
-			return 1
-	done
-}
-
 mark_kernel_log
 nbdloop_attach "$image"
-spawn load load_and_verify
-sleep 1
+start_load --filename="$device" --size=32M --bsrange=4k-64k --iodepth=8
 for i in 1 2 3; do
 	switch off false
 	before=$(server_pid "$device")
@@ -45,7 +34,7 @@ for i in 1 2 3; do
 	expect_equal "direct I/O of the new server" false "$(direct_io_of "$device")"
 	switch on true
 done
-! process_gone "${process_pids[load]}" || fail "fio has failed"
+expect_load
 
 # What can't work is seen before the old server is ended.
 before=$(server_pid "$device")
@@ -55,10 +44,7 @@ mv "$dir/program/broken" "$dir/program/nbdloopd"
 nbdloop_refuses "the server stays: .*broken" replace-server "$device"
 expect_equal "server after a refused replace-server" "$before" "$(server_pid "$device")"
 
-touch "$dir/stop"
-poll_for 60 process_gone "${process_pids[load]}" || fail "fio does not end"
-end_process load
-expect_equal "fio's status" 0 "$end_status"
+end_load
 nbdloop_detach "$device"
 expect_nothing_left
 ! kernel_log | grep -E 'I/O error' || fail "the kernel had I/O errors"

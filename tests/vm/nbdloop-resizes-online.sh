@@ -9,12 +9,6 @@
 require fio resize2fs xfs_growfs
 image=$dir/disk.img
 
-start_fio() # DIRECTORY
-{
-	spawn fio fio --name=load --directory="$1" --size=16M --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=4 \
-		--direct=1 --verify=crc32c --verify_backlog=64 --verify_fatal=1 --verify_state_save=0 --time_based --runtime=12
-}
-
 grows() # FILE-SYSTEM FROM-MIB TO-MIB
 {
 	local type=$1 from=$2 to=$3 before after
@@ -24,8 +18,7 @@ grows() # FILE-SYSTEM FROM-MIB TO-MIB
 	nbdloop_attach "$image"
 	quietly "mkfs.$type" -q "$device"
 	mount_at "$dir/mounted" "$device"
-	start_fio "$dir/mounted"
-	sleep 1
+	start_load --directory="$dir/mounted" --size=16M --bsrange=4k-64k --iodepth=4
 	truncate -s "${to}M" "$image"
 	expect_equal "size before resize" $((from << 20)) "$(blockdev --getsize64 "$device")"
 	quietly nbdloop resize "$device"
@@ -35,13 +28,11 @@ grows() # FILE-SYSTEM FROM-MIB TO-MIB
 	after=$(stat -f -c %b "$dir/mounted")
 	# In blocks of 4096; a part is the file system's own.
 	[ $((after - before)) -gt $(((to - from) * 256 * 8 / 10)) ] || fail "$type: the file system grew from $before to $after blocks"
-	! process_gone "${process_pids[fio]}" || fail "fio has ended too soon"
+	expect_load
 	# More than there was room for before.
 	head -c $((to * 3 / 4 << 20)) /dev/zero | tr '\0' '\245' >"$dir/mounted/large"
 	sha256sum "$dir/mounted/large" >"$dir/sum"
-	poll_for 60 process_gone "${process_pids[fio]}" || fail "fio does not end"
-	end_process fio
-	expect_equal "fio's status" 0 "$end_status"
+	end_load
 	unmount "$dir/mounted"
 	mount_at "$dir/mounted" "$device"
 	quietly sha256sum -c "$dir/sum"

@@ -7,4 +7,4 @@
 . "$(dirname "$0")/nbdloop.sh"
 . "$(dirname "$0")/killed_servers.sh"
 
-survives 20 75
+survives 20

@@ -90,6 +90,49 @@ expect_nothing_left()
 	[ -z "$processes" ] || fail "still running: $processes"
 }
 
+# ---- load
+
+# Round after round, so that fio needs no time at which it ends.
+load_rounds() # FIO-OPTION...
+{
+	while [ ! -e "$dir/stop" ]; do
+		fio --name=load --rw=randwrite --ioengine=libaio --direct=1 --verify=crc32c --verify_backlog=64 --verify_fatal=1 \
+			--verify_state_save=0 --time_based --runtime=10 "$@" || return 1
+	done
+}
+
+device_wrote() # DEVICE COUNT
+{
+	local figures
+	read -ra figures <"/sys/block/${1#/dev/}/stat"
+	[ "${figures[4]}" -ge "$2" ]
+}
+
+# Has fio write and verify, on $device or in a file system on it, until end_load: as long as the rest takes, however slow the
+# machine is.
+start_load() # FIO-OPTION...
+{
+	local figures
+	rm -f "$dir/stop"
+	read -ra figures <"/sys/block/${device#/dev/}/stat"
+	spawn load load_rounds "$@"
+	wait_until "fio writes" device_wrote "$device" $((figures[4] + 100))
+}
+
+expect_load()
+{
+	! process_gone "${process_pids[load]}" || fail "fio has ended too soon"
+}
+
+end_load()
+{
+	expect_load
+	touch "$dir/stop"
+	poll_for 60 process_gone "${process_pids[load]}" || fail "fio does not end"
+	end_process load
+	expect_equal "fio's status" 0 "$end_status"
+}
+
 no_process()
 {
 	! pgrep -x 'nbdloopd?' >/dev/null
