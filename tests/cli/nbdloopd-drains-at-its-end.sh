@@ -12,9 +12,9 @@ drains()
 	rm -f "$image"
 	truncate -s 64M "$image"
 	start_nbdloopd --engine="$engine" --threads=2 "$image"
-	"$python" - "$uri" "$pid" "$image" <<'EOF2' >"$dir/client.log" 2>&1 || fail "wrong end with engine $engine"
+	"$python" - "$uri" "$pid" "$image" "$time_factor" <<'EOF2' >"$dir/client.log" 2>&1 || fail "wrong end with engine $engine"
 import nbd, os, signal, sys, time
-uri, pid, image = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+uri, pid, image, time_factor = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 idle = nbd.NBD()
 idle.connect_uri(uri)
 busy = [nbd.NBD() for _ in range(4)]
@@ -43,7 +43,7 @@ for h in busy:
         except nbd.Error:
             break
 # The signal takes a moment to be noticed.
-end = time.monotonic() + 10
+end = time.monotonic() + 10 * time_factor
 try:
     while time.monotonic() < end:
         idle.pread(512, 0)
@@ -67,34 +67,45 @@ EOF2
 each_engine drains
 
 # A client that doesn't take its replies can't keep the server: after the limit, it is disconnected.
-start_nbdloopd --drain-limit=1 "$image"
+dd if=/dev/zero of="$image" bs=8M count=1 conv=notrunc status=none # what it reads, not a hole
+start_nbdloopd --drain-limit=1 --control="$dir/control" "$image"
 cat >"$dir/deaf.py" <<'EOF2'
-import nbd, sys, time
+import sys, time
+import nbd
+uri, lib, control, time_factor = sys.argv[1:]
+sys.path.insert(0, lib)
+from control import wait_for_requests
 h = nbd.NBD()
-h.connect_uri(sys.argv[1])
+h.connect_uri(uri)
 buffers = [nbd.Buffer(8 << 20) for _ in range(16)]
 for buffer in buffers:
     h.aio_pread(buffer, 0)
 while h.aio_get_direction() & nbd.AIO_DIRECTION_WRITE:
     h.aio_notify_write()
-print("sent", flush=True)
+wait_for_requests(control, 16, 20 * int(time_factor))
+print("taken", flush=True)
 time.sleep(600)
 EOF2
-spawn deaf "$python" "$dir/deaf.py" "$uri"
-wait_until "the requests are sent" grep -q sent "$dir/deaf.log"
-sleep 0.5
+
+be_deaf()
+{
+	rm -f "$dir/deaf.log"
+	spawn deaf "$python" "$dir/deaf.py" "$uri" "$lib" "$dir/control" "$time_factor"
+	wait_until "the requests are taken" grep -q taken "$dir/deaf.log"
+}
+
+be_deaf
 stop_server
 expect_log 'requests unanswered'
 
 # A second signal is obeyed at once.
-start_nbdloopd --drain-limit=600 "$image"
+start_nbdloopd --drain-limit=600 --control="$dir/control" "$image"
 server_pid=$pid
 end_process deaf TERM
-rm "$dir/deaf.log"
-spawn deaf "$python" "$dir/deaf.py" "$uri"
-wait_until "the requests are sent" grep -q sent "$dir/deaf.log"
-sleep 0.5
+be_deaf
 kill -TERM "$server_pid"
+# Otherwise the two would be one to it.
+wait_until "the first signal is noticed" grep -q ending "$log"
 sleep 0.5
 process_gone "$server_pid" && fail "it didn't wait for the client"
 stop_server

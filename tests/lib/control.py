@@ -9,6 +9,7 @@ are printed as JSON writes them.  Fails unless the answer is one line holding on
 import json
 import socket
 import sys
+import time
 
 
 def ask(path, request):
@@ -23,6 +24,18 @@ def ask(path, request):
             if not piece:
                 return answer
             answer += piece
+
+
+def wait_for_requests(path, count, seconds):
+    """Until nbdloopd has taken so many requests of the client that connected last."""
+    end = time.monotonic() + seconds
+    while True:
+        connections = json.loads(ask(path, "status"))["connections"]
+        newest = max(connections, key=lambda connection: connection["id"], default={"requests": 0})
+        if newest["requests"] >= count:
+            return
+        assert time.monotonic() < end, f"not {count} requests are under way: {newest}"
+        time.sleep(0.01)
 
 
 def main():
@@ -40,4 +53,5 @@ def main():
     print(value if isinstance(value, str) else json.dumps(value))
 
 
-main()
+if __name__ == "__main__":
+    main()
