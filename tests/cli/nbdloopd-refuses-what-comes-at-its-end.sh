@@ -11,7 +11,10 @@ cat >"$dir/clients.py" <<'EOF2'
 # the limit, a longer one than there is memory for anyway.
 import errno, os, re, signal, sys, time
 import nbd
-uri, image, log, pid, case = sys.argv[1:]
+uri, image, log, pid, case, lib, control, time_factor = sys.argv[1:]
+LIMIT = 20 * int(time_factor) # seconds
+sys.path.insert(0, lib)
+from control import wait_for_requests
 WRITES, SIZE = (28, 4096) if case == "drained" else (1, 2 << 20)
 
 def connect():
@@ -38,22 +41,28 @@ def written():
         return f.read(WRITES * SIZE)
 
 reads, writes = [], []
-reader, writer = connect(), connect()
+writer, reader = connect(), connect()
 for i in range(4):
     reader.aio_pread(nbd.Buffer(8 << 20), 16 << 20, completion=noting(reads, i))
 send_all(reader)
-time.sleep(0.5)
+wait_for_requests(control, 4, LIMIT)
+# At its end, the server closes an idle connection when it has told those that came before.
+idle = connect()
+idle.pread(512, 0)
 for i in range(WRITES):
     writer.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(b"w" * SIZE)), i * SIZE, completion=noting(writes, i))
-end = time.monotonic() + 0.5
-while time.monotonic() < end:
-    writer.poll(50)
+# There is no room on the way for all of the longer write.
+if case == "drained":
+    send_all(writer)
 os.kill(int(pid), signal.SIGTERM)
-end = time.monotonic() + 20
-while "ending" not in open(log).read():
-    assert time.monotonic() < end, "it does not end"
-    time.sleep(0.05)
-time.sleep(0.5)
+end = time.monotonic() + LIMIT
+try:
+    while not idle.aio_is_closed():
+        assert time.monotonic() < end, "it does not end"
+        idle.poll(1000)
+except nbd.Error:
+    pass
+assert "ending" in open(log).read()
 if case == "drained":
     reader.aio_pread(nbd.Buffer(4096), 0, completion=noting(reads, "late read"))
     reader.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(b"late" * 1024)), 1 << 20, completion=noting(reads, "late write"))
@@ -85,20 +94,25 @@ start() # [OPTION...]
 	rm -f "$image"
 	truncate -s 64M "$image"
 	dd if=/dev/zero of="$image" bs=8M seek=2 count=1 conv=notrunc status=none # what is read, not a hole
-	start_nbdloopd --engine="$engine" --threads=1 --memory=32M "$@" "$image"
+	start_nbdloopd --engine="$engine" --threads=1 --memory=32M --control="$dir/control" "$@" "$image"
+}
+
+run_clients() # CASE
+{
+	"$python" "$dir/clients.py" "$uri" "$image" "$log" "$pid" "$1" "$lib" "$dir/control" "$time_factor" >"$dir/client.log" 2>&1
 }
 
 refuses()
 {
 	start
-	"$python" "$dir/clients.py" "$uri" "$image" "$log" "$pid" drained >"$dir/client.log" 2>&1 ||
+	run_clients drained ||
 		fail "wrong with engine $engine"
 	end_process server
 	expect_equal "status at the end" 0 "$end_status"
 	reject_log 'unanswered'
 
-	start --drain-limit=2
-	"$python" "$dir/clients.py" "$uri" "$image" "$log" "$pid" limited >"$dir/client.log" 2>&1 ||
+	start --drain-limit=$((2 * time_factor))
+	run_clients limited ||
 		fail "wrong after the limit with engine $engine"
 	end_process server
 	expect_equal "status at the end" 0 "$end_status"
