@@ -7,19 +7,26 @@
 require_python_nbd
 image=$dir/disk.img
 truncate -s 64M "$image"
+limit=$((3 * time_factor)) # seconds
 
 ends_stuck_clients() # EVENT-LOOP
 {
 	local port
 	port=$(free_port)
-	start_nbdloopd --threads=1 --memory=32M --stuck-limit=2 --port="$port" --address=127.0.0.1 "$image"
-	"$python" - "$lib" "$sock" "$port" <<'EOF' >"$dir/client.log" 2>&1 || fail "wrong with the event loop on $1"
+	start_nbdloopd --threads=1 --memory=32M --stuck-limit=$limit --port="$port" --address=127.0.0.1 --control="$dir/control" "$image"
+	"$python" - "$lib" "$sock" "$port" "$dir/control" $limit <<'EOF' >"$dir/client.log" 2>&1 || fail "wrong with the event loop on $1"
 import sys, threading, time
 sys.path.insert(0, sys.argv[1])
+from control import wait_for_requests
 from raw_nbd import *
 
 MIB = 1 << 20
-path, port = sys.argv[2], int(sys.argv[3])
+path, port, control, limit = sys.argv[2], int(sys.argv[3]), sys.argv[4], int(sys.argv[5])
+
+
+def wait_until_taken():
+    """What the client that connected last has asked for; it has all the memory then."""
+    wait_for_requests(control, 1, TIMEOUT)
 
 
 def reads_in_background():
@@ -36,39 +43,38 @@ def reads_in_background():
 # Nobody waits.
 with Raw(path, SIMPLE) as paused:
     paused.request(READ, 0, 32 * MIB)
-    time.sleep(4)
+    wait_until_taken()
+    time.sleep(2 * limit)
     assert paused.reply(32 * MIB) == (1, 0, bytes(32 * MIB))
 
 # Another waits.
 with Raw(path, SIMPLE) as deaf:
     deaf.request(READ, 0, 32 * MIB)
-    time.sleep(0.5)
+    wait_until_taken()
     reads_in_background().join()
     assert len(deaf.until_end()) < 32 * MIB
 
 with Raw(path, SIMPLE) as writer:
     writer.send(request(SIMPLE, WRITE, 0, 32 * MIB) + bytes(MIB))
-    time.sleep(0.5)
+    wait_until_taken()
     reads_in_background().join()
     assert writer.until_end() == b""
 
 # Slow, but it takes its reply.
 with Raw(port, SIMPLE) as slow:
     slow.request(READ, 0, 32 * MIB)
-    time.sleep(0.5)
+    wait_until_taken()
     thread = reads_in_background()
-    end = time.monotonic() + 6
     slow.receive(16)
-    length = 32 * MIB
-    while time.monotonic() < end:
-        length -= len(slow.receive(MIB))
-        time.sleep(0.4)
-    assert slow.receive(length) == bytes(length)
+    for _ in range(24):
+        slow.receive(MIB)
+        time.sleep(limit / 8)
+    assert slow.receive(8 * MIB) == bytes(8 * MIB)
     thread.join()
 EOF
 	expect_equal "clients that were disconnected" 2 "$(grep -c disconnected "$log")"
-	expect_log 'disconnected: took none of its replies for 2 seconds, while others wait for memory'
-	expect_log 'disconnected: sent nothing of the data of a write for 2 seconds, while others wait for memory'
+	expect_log "disconnected: took none of its replies for $limit seconds, while others wait for memory"
+	expect_log "disconnected: sent nothing of the data of a write for $limit seconds, while others wait for memory"
 	stop_server
 }
 
