@@ -62,3 +62,5 @@ expect_log "listening on 127\.0\.0\.2:$port\$"
 reject_log 'listening on .*127\.0\.0\.1'
 serves "nbd://127.0.0.2:$port"
 stop_server
+
+[ $has_ipv6 = yes ] || skip "no IPv6 here; the others passed"
