@@ -70,4 +70,5 @@ changes()
 # The event loop without io_uring; the other waits in a system call for which valgrind stops all threads.
 server_prefix=("$(lib_program forbid_syscall)" io_uring_setup=EPERM --)
 engines=${engines/io_uring}
+[[ $engines =~ [a-z] ]] || engines=threads
 each_engine changes
