@@ -129,20 +129,22 @@ for title in ("64 KiB random read", "70 % reads", "a flush after every 32"):
 EOF
 python3 check-full.py >checks.log 2>&1 || fail "not every workload is measured as it should be"
 
-# The shipped server merges what comes together, the bench's doesn't.
-served()
+# The shipped server merges what comes together, the bench's doesn't.  Sets $served; a server that is started in a command
+# substitution would be left behind when something fails.
+count_served()
 {
 	start_nbdloopd --control="$dir/control" "$dir/disk.img"
 	fio --name=read --thread --ioengine=nbd --uri="$uri" --rw=read --bs=4k --iodepth=64 --size=8M >fio.log 2>&1 ||
 		fail "fio fails"
-	control "$dir/control" status exports.0.counters.reads
-	stop_server >&2
+	served=$(control "$dir/control" status exports.0.counters.reads)
+	stop_server
 }
 head -c 8M /dev/urandom >disk.img
-merged=$(served)
-[ "$merged" -lt 2048 ] || fail "nbdloopd served 2048 adjacent reads by $merged"
+count_served
+[ "$served" -lt 2048 ] || fail "nbdloopd served 2048 adjacent reads by $served"
 ln -s "$top_builddir/bench/nbdloopd-unmerged" bin/nbdloopd
-expect_equal "reads without merging" 2048 "$(PATH=$dir/bin:$PATH served)"
+PATH=$dir/bin:$PATH count_served
+expect_equal "reads without merging" 2048 "$served"
 
 # What is wrong with a command is said, by name, and nothing is measured.
 must_fail "$bench" --sections S9
