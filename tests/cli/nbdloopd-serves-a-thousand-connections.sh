@@ -23,6 +23,15 @@ def limit_files():
 def descriptors():
     return len(os.listdir(f"/proc/{pid}/fd"))
 
+def sockets():
+    count = 0
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            count += os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:")
+        except FileNotFoundError:
+            pass # closed meanwhile
+    return count
+
 def resident():
     with open(f"/proc/{pid}/status") as f:
         return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:"))
@@ -85,12 +94,15 @@ def drop(n):
         s.sendall(request(0, n, 4096))
     s.close()
 
-def wait_for_descriptors(wanted):
+def wait_for(what, count, wanted):
     for _ in range(600):
-        if descriptors() == wanted:
+        if count() == wanted:
             return
         time.sleep(0.1)
-    sys.exit(f"{descriptors()} descriptors, not {wanted}")
+    sys.exit(f"{count()} {what}, not {wanted}")
+
+def wait_for_descriptors(wanted):
+    wait_for("descriptors", descriptors, wanted)
 
 # What is made once: contexts, buffers, the processes' own.
 def warm_up():
@@ -102,10 +114,11 @@ def warm_up():
         drop(n)
 
 limit_files()
+listening = sockets()
 warm_up()
-time.sleep(1)
+# What was warmed up stays, the connections don't.
+wait_for("sockets", sockets, listening)
 idle, before = descriptors(), resident()
-wait_for_descriptors(idle)
 clients = [opened() for _ in range(COUNT)]
 wait_for_descriptors(idle + COUNT)
 expect_less((resident() - before) / COUNT, 100, "for each")
