@@ -13,7 +13,8 @@ ends_stuck_clients() # EVENT-LOOP
 {
 	local port
 	port=$(free_port)
-	start_nbdloopd --threads=1 --memory=32M --stuck-limit=$limit --port="$port" --address=127.0.0.1 --control="$dir/control" "$image"
+	start_nbdloopd --threads=1 --memory=32M --stuck-limit=$limit --port="$port" --address=127.0.0.1 \
+		--control="$dir/control" "$image"
 	"$python" - "$lib" "$sock" "$port" "$dir/control" $limit <<'EOF' >"$dir/client.log" 2>&1 || fail "wrong with the event loop on $1"
 import sys, threading, time
 sys.path.insert(0, sys.argv[1])
