@@ -16,7 +16,7 @@ ends_stuck_clients() # EVENT-LOOP
 	start_nbdloopd --threads=1 --memory=32M --stuck-limit=$limit --port="$port" --address=127.0.0.1 \
 		--control="$dir/control" "$image"
 	"$python" - "$lib" "$sock" "$port" "$dir/control" $limit <<'EOF' >"$dir/client.log" 2>&1 || fail "wrong with the event loop on $1"
-import sys, threading, time
+import concurrent.futures, sys, time
 sys.path.insert(0, sys.argv[1])
 from control import wait_for_requests
 from raw_nbd import *
@@ -30,15 +30,16 @@ def wait_until_taken():
     wait_for_requests(control, 1, TIMEOUT)
 
 
+background = concurrent.futures.ThreadPoolExecutor()
+
+
 def reads_in_background():
     """A client beside the other one, which reads more than it gets while that has all the memory."""
     def run():
         with Raw(path, SIMPLE) as client:
             client.request(READ, 0, 8 * MIB)
             assert client.reply(8 * MIB) == (1, 0, bytes(8 * MIB))
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread
+    return background.submit(run)
 
 
 # Nobody waits.
@@ -52,26 +53,26 @@ with Raw(path, SIMPLE) as paused:
 with Raw(path, SIMPLE) as deaf:
     deaf.request(READ, 0, 32 * MIB)
     wait_until_taken()
-    reads_in_background().join()
+    reads_in_background().result()
     assert len(deaf.until_end()) < 32 * MIB
 
 with Raw(path, SIMPLE) as writer:
     writer.send(request(SIMPLE, WRITE, 0, 32 * MIB) + bytes(MIB))
     wait_until_taken()
-    reads_in_background().join()
+    reads_in_background().result()
     assert writer.until_end() == b""
 
 # Slow, but it takes its reply.
 with Raw(port, SIMPLE) as slow:
     slow.request(READ, 0, 32 * MIB)
     wait_until_taken()
-    thread = reads_in_background()
+    other = reads_in_background()
     slow.receive(16)
     for _ in range(24):
         slow.receive(MIB)
         time.sleep(limit / 8)
     assert slow.receive(8 * MIB) == bytes(8 * MIB)
-    thread.join()
+    other.result()
 EOF
 	expect_equal "clients that were disconnected" 2 "$(grep -c disconnected "$log")"
 	expect_log "disconnected: took none of its replies for $limit seconds, while others wait for memory"
