@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 /* The memory of a server's rings is counted for its user until a while after its end (RLIMIT_MEMLOCK):
@@ -73,6 +74,23 @@ struct uring {
 	struct ring_share share;
 };
 
+/*
+ * An event loop without a ring (what it served at its start had no use for one) is told by the context's event, as by
+ * the other engines: the context's own ring costs less than threads, and no loop on epoll has to become another one.
+ */
+static int
+own_ring_init(struct ioctx *ctx, struct ring *ring)
+{
+	int r = ring_init(ring, ctx->depth, ctx->depth, 0, RING_SHARE_FILES);
+
+	if (r < 0 || !ctx->hosted)
+		return r;
+	r = io_uring_register_eventfd(&ring->uring, ctx->inbox_event);
+	if (r < 0)
+		ring_fini(ring);
+	return r;
+}
+
 static int
 uring_init(struct ioctx *ctx)
 {
@@ -86,7 +104,7 @@ uring_init(struct ioctx *ctx)
 		ctx->backend_state = uring;
 		return 0;
 	}
-	r = ring_init(&uring->own, ctx->depth, ctx->depth, 0, RING_SHARE_FILES);
+	r = own_ring_init(ctx, &uring->own);
 	if (r < 0) {
 		free(uring);
 		return r;
@@ -116,13 +134,27 @@ uring_queue(struct ioctx *ctx, struct chunk *chunk)
 	ring_share_queue(&uring->share, &ctx->image->backing, chunk);
 }
 
+static int
+run_own_ring(struct ioctx *ctx, struct ring *ring, unsigned int min)
+{
+	int r = ring_run(ring, min);
+
+	/* Chunks that go on. Who waits here comes back at once; a host only when it is told. */
+	if (r == 0 && ctx->hosted && io_uring_sq_ready(&ring->uring) > 0)
+		r = ring_submit(ring);
+	/* Those that the kernel has no resources for now complete nothing that would tell it. */
+	if (ctx->hosted && io_uring_sq_ready(&ring->uring) > 0)
+		eventfd_write(ctx->inbox_event, 1);
+	return r;
+}
+
 /* A host runs its ring itself. */
 static int
 uring_run(struct ioctx *ctx, unsigned int min)
 {
 	struct uring *uring = ctx->backend_state;
 
-	return ctx->host_ring ? ring_submit(ctx->host_ring) : ring_run(&uring->own, min);
+	return ctx->host_ring ? ring_submit(ctx->host_ring) : run_own_ring(ctx, &uring->own, min);
 }
 
 const struct backend backend_uring = {

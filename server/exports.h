@@ -79,7 +79,8 @@ exports_count(struct exports *exports);
 struct served *
 exports_at(struct exports *exports, size_t n);
 
-/* Whether some image is reached through io_uring. */
+/* Whether some image is reached through io_uring: else event loops do without, for epoll and plain calls serve an image in
+ * memory best.  One that is added to such a server has a ring of its own for each thread (engine/backend_uring.c). */
 bool
 exports_use_ring(struct exports *exports);
 

@@ -32,6 +32,8 @@ static const struct way {
 	const struct backend *backend;
 } ways[] = {
 	{"io_uring on the host's ring", ENGINE_IO_URING, true, true, &backend_uring},
+	/* An export that a loop on epoll got later. */
+	{"io_uring without a host's ring", ENGINE_IO_URING, false, false, &backend_uring},
 	{"aio", ENGINE_AIO, false, false, &backend_aio},
 	{"threads", ENGINE_THREADS, false, false, &backend_workers},
 	/* Another export of the same server uses io_uring. */
