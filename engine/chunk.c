@@ -93,7 +93,7 @@ fail_sync(struct image *image, struct chunk *chunk, int err)
 {
 	int none = 0;
 
-	if (!chunk->direct && atomic_compare_exchange_strong(&image->sync_failure, &none, err))
+	if (!chunk->direct && atomic_compare_exchange_strong(&image->shared->sync_failure, &none, err))
 		fail(image, chunk, err,
 		     "writing back failed, and what was written before may be lost; every later flush of this "
 		     "image fails until the server is started again");
@@ -245,7 +245,7 @@ chunk_done(struct ioctx *ctx, struct chunk *chunk, int result)
 		return;
 	}
 	if (chunk->op == CHUNK_SYNC) {
-		int lost = atomic_load_explicit(&ctx->image->sync_failure, memory_order_relaxed);
+		int lost = atomic_load_explicit(&ctx->image->shared->sync_failure, memory_order_relaxed);
 
 		if (lost)
 			fail(ctx->image, chunk, lost, "an earlier write-back failed; start the server again");

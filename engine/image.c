@@ -3,7 +3,6 @@
 
 #include "engine/block_queue.h"
 #include "engine/direct.h"
-#include "engine/file_ranges.h"
 #include "engine/format.h"
 #include "engine/image_state.h"
 #include "engine/ioctx.h"
@@ -76,6 +75,17 @@ choose_direct(struct image *image, uint64_t length, char **error)
 	return r;
 }
 
+/* It was open before, and what was lost then is lost. */
+static void
+warn_loss(const struct image *image)
+{
+	int lost = atomic_load(&image->shared->sync_failure);
+
+	if (lost)
+		log_warning("%s: writing back failed earlier: %s; every flush fails until the server is started again",
+			    image->backing.path, strerror(-lost));
+}
+
 static int
 prepare(struct image *image, char **error)
 {
@@ -91,6 +101,7 @@ prepare(struct image *image, char **error)
 		return r;
 	atomic_store(&image->size, window_round(&image->backing, length, image->sector_size));
 	warn_format(image);
+	warn_loss(image);
 	return 0;
 }
 
@@ -114,10 +125,12 @@ image_open(int dirfd, const char *path, unsigned int flags, const struct image_c
 	pthread_mutex_init(&image->switching, NULL);
 	pthread_mutex_init(&image->locking, NULL);
 	pthread_mutex_init(&image->facts, NULL);
-	image->ranges = file_ranges_get(&image->backing);
+	image->shared = shared_file_get(&image->backing);
 	arena_init(&image->arena, (size_t)image_context_memory(image));
 	pool_init(&image->pool, config->contexts);
-	r = image->ranges ? prepare(image, error) : -ENOMEM;
+	if (image->shared)
+		image->ranges = &image->shared->ranges;
+	r = image->shared ? prepare(image, error) : -ENOMEM;
 	if (r < 0)
 		image_close(image);
 	else
@@ -135,7 +148,7 @@ image_close(struct image *image)
 	if (image->locked)
 		lock_drop(image->backing.fd);
 	arena_fini(&image->arena);
-	file_ranges_put(image->ranges);
+	shared_file_put(image->shared, &image->backing);
 	pthread_mutex_destroy(&image->facts);
 	pthread_mutex_destroy(&image->locking);
 	pthread_mutex_destroy(&image->switching);

@@ -139,7 +139,7 @@ drop_cache(struct image *image, char **error)
 	if (fdatasync(image->backing.fd) < 0) {
 		int err = -errno, none = 0;
 
-		atomic_compare_exchange_strong(&image->sync_failure, &none, err);
+		atomic_compare_exchange_strong(&image->shared->sync_failure, &none, err);
 		if (asprintf(error, "%s: writing back buffered data failed: %s; direct I/O stays off",
 			     image->backing.path, strerror(-err)) < 0)
 			*error = NULL;

@@ -11,13 +11,15 @@
 #include "engine/io.h"
 #include "engine/pool.h"
 #include "engine/range.h"
+#include "engine/shared_file.h"
 
 struct image {
 	/* Constant after image_open(). */
 	struct backing backing;
 	struct image_config config;
 	const struct backend *backend;
-	struct range_lock *ranges; /* shared by all images of the file: see engine/file_ranges.h */
+	struct shared_file *shared; /* with all images of the file */
+	struct range_lock *ranges;  /* in .shared */
 	unsigned int sector_size;
 	char engine_reason[REASON_MAX];
 	char poll_reason[REASON_MAX];
@@ -26,7 +28,6 @@ struct image {
 	alignas(64) _Atomic uint64_t size; /* of the window */
 	_Atomic bool direct;
 	_Atomic unsigned int unsupported;  /* ways of space.c that the backing has refused */
-	_Atomic int sync_failure;          /* -errno of the first failed write-back of buffered data */
 
 	/* Held while direct I/O is switched, which takes as long as writing back does. */
 	alignas(64) pthread_mutex_t switching;

@@ -242,6 +242,43 @@ START_TEST(images_of_one_file_share_its_ranges_as_long_as_one_is_open)
 }
 END_TEST
 
+static int
+flush(void)
+{
+	struct io io = {.op = IO_FLUSH};
+	struct ioctx *ctx;
+	int r;
+
+	ck_assert_int_eq(ioctx_new(image, &ctx), 0);
+	r = io_execute(ctx, &io);
+	ioctx_free(ctx);
+	return r;
+}
+
+/* Its clients have gone, or the export was removed, and somebody opens the file again. */
+START_TEST(lost_write_back_outlives_the_image)
+{
+	int other_file = scratch_file(MIB);
+	char first_path[SCRATCH_PATH];
+
+	open_image(0, 0, NULL);
+	ck_assert_int_eq(flush(), 0);
+	atomic_store(&image->shared->sync_failure, -EIO);
+	ck_assert_int_eq(flush(), -EIO);
+	for (unsigned int i = 0; i < 2; i++) {
+		open_image(0, 0, NULL);
+		ck_assert_int_eq(flush(), -EIO);
+		ck_assert(log_capture_has(LOG_LEVEL_WARNING, "writing back failed earlier"));
+	}
+	memcpy(first_path, path, sizeof(path));
+	scratch_path(other_file, path);
+	open_image(0, 0, NULL);
+	ck_assert_int_eq(flush(), 0);
+	memcpy(path, first_path, sizeof(path));
+	close(other_file);
+}
+END_TEST
+
 START_TEST(configuration_is_copied)
 {
 	config.depth = 3;
@@ -330,6 +367,7 @@ main(void)
 	tcase_add_test(facts, odd_number_of_sectors_is_kept);
 	tcase_add_test(facts, two_images_of_one_file_are_known_for_it);
 	tcase_add_test(facts, images_of_one_file_share_its_ranges_as_long_as_one_is_open);
+	tcase_add_test(facts, lost_write_back_outlives_the_image);
 	suite_add_tcase(suite, facts);
 
 	tcase_add_checked_fixture(direct, begin, end);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/unit/fake_image.h"
 
-#include "engine/file_ranges.h"
 
 #include <check.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PAGE 4096u
@@ -29,10 +29,15 @@ static void
 set_facts(struct image *image, const struct fake_facts *facts, uint64_t file_size)
 {
 	struct backing *backing = &image->backing;
+	struct stat st;
 
 	backing->path = strdup("disk.img");
 	backing->fd = memfd_create("disk", MFD_CLOEXEC);
 	ck_assert_int_ge(backing->fd, 0);
+	ck_assert_int_eq(fstat(backing->fd, &st), 0);
+	/* No two are the same file. */
+	backing->device = st.st_dev;
+	backing->inode = st.st_ino;
 	backing->direct_fd = facts->align ? fcntl(backing->fd, F_DUPFD_CLOEXEC, 0) : -1;
 	backing->direct_align = facts->align;
 	backing->memory_align = facts->memory_align ? facts->memory_align : facts->align;
@@ -65,7 +70,9 @@ fake_image_open(struct fake_image *fake, const struct fake_facts *facts)
 	pthread_mutex_init(&image->switching, NULL);
 	pthread_mutex_init(&image->locking, NULL);
 	pthread_mutex_init(&image->facts, NULL);
-	image->ranges = file_ranges_get(&image->backing);
+	image->shared = shared_file_get(&image->backing);
+	ck_assert_ptr_nonnull(image->shared);
+	image->ranges = &image->shared->ranges;
 	arena_init(&image->arena, (size_t)image->config.depth * CHUNK_SIZE);
 	pool_init(&image->pool, facts->contexts);
 	fake->image = image;
