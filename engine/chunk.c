@@ -86,14 +86,15 @@ fail(struct image *image, struct chunk *chunk, int err, const char *detail)
 
 /*
  * After a failed write-back the kernel calls the pages clean: a later fdatasync() would succeed although
- * the data is lost.  So none does any more.
+ * the data is lost.  So none does any more, where the page cache may have had data.
  */
 static void
 fail_sync(struct image *image, struct chunk *chunk, int err)
 {
 	int none = 0;
 
-	if (!chunk->direct && atomic_compare_exchange_strong(&image->shared->sync_failure, &none, err))
+	if (atomic_load_explicit(&image->cached, memory_order_relaxed) &&
+	    atomic_compare_exchange_strong(&image->shared->sync_failure, &none, err))
 		fail(image, chunk, err,
 		     "writing back failed, and what was written before may be lost; every later flush of this "
 		     "image fails until the server is started again");

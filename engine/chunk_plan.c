@@ -62,13 +62,12 @@ plan_has_more(const struct io *io, const struct chunk *chunk)
 	return io->issued < io->length && chunk->op != CHUNK_ALLOCATE;
 }
 
+/* By the buffered descriptor always: each is told once of data that was lost, and a direct write that carries its own sync
+ * may be who is told for the other one. */
 static void
-plan_sync(const struct image *image, struct io *io, struct chunk *chunk)
+plan_sync(struct io *io, struct chunk *chunk)
 {
 	chunk->op = CHUNK_SYNC;
-	/* Either descriptor would do. This remembers whether there may be data in the page cache that only
-	 * this sync brings to the disk (fail_sync()). */
-	chunk->direct = image_direct(image);
 	io->syncing = false;
 	io->durable = true;
 }
@@ -197,7 +196,7 @@ plan_chunk(const struct image *image, struct io *io, struct chunk *chunk)
 		.start = io->offset + io->issued,
 	};
 	if (io->syncing)
-		plan_sync(image, io, chunk);
+		plan_sync(io, chunk);
 	else if (io->op == IO_DISCARD || io->op == IO_ZERO) {
 		if (!plan_space(image, io, chunk))
 			return false;

@@ -75,6 +75,12 @@ choose_direct(struct image *image, uint64_t length, char **error)
 	return r;
 }
 
+bool
+image_may_cache(const struct image *image)
+{
+	return !image->backing.block_device || !image_direct(image);
+}
+
 /* It was open before, and what was lost then is lost. */
 static void
 warn_loss(const struct image *image)
@@ -94,6 +100,7 @@ prepare(struct image *image, char **error)
 
 	if (r == 0)
 		r = choose_direct(image, length, error);
+	atomic_store(&image->cached, image_may_cache(image));
 	if (r == 0)
 		r = backend_choose(&image->config, &image->backing, image_direct(image), &image->backend,
 				   image->engine_reason, image->poll_reason, error);

@@ -176,6 +176,8 @@ switch_direct(struct image *image, bool on, char **error)
 	freeze_writes(image, &freeze);
 	if (on)
 		r = drop_cache(image, error);
+	if (!on)
+		atomic_store(&image->cached, true);
 	if (r == 0)
 		atomic_store(&image->direct, on);
 	range_end(image->ranges, &freeze.range);

@@ -27,6 +27,7 @@ struct image {
 	/* Read by every operation, written by the control path only. */
 	alignas(64) _Atomic uint64_t size; /* of the window */
 	_Atomic bool direct;
+	_Atomic bool cached;               /* the page cache may have data that was acknowledged: see image_may_cache() */
 	_Atomic unsigned int unsupported;  /* ways of space.c that the backing has refused */
 
 	/* Held while direct I/O is switched, which takes as long as writing back does. */
@@ -43,6 +44,14 @@ struct image {
 	struct arena arena;       /* for the pool's contexts */
 	struct pool pool;
 };
+
+/*
+ * Whether that is so from the start.  With direct I/O, too, a file system may write into the page cache: the edges of zeroes
+ * that it makes (ext4), and what it can't write in place (XFS, of shared blocks).  A device is not written to by that way
+ * as long as direct I/O is on.
+ */
+bool
+image_may_cache(const struct image *image);
 
 /*
  * One line about a failed operation, rate-limited for the whole process: what, where, why. `detail`

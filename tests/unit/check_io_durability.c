@@ -244,8 +244,8 @@ START_TEST(failed_sync_fails_the_fua_write)
 	open_direct();
 	fake_fault(&disk.fake, CHUNK_SYNC, 0, 1, -EIO);
 	ck_assert_int_eq(write_bytes(IO_FUA, 0, MIB), -EIO);
-	ck_assert_str_eq(log_capture_text(LOG_LEVEL_ERROR, 0),
-			 "disk.img: write of 1048576 bytes at offset 0 failed: Input/output error");
+	ck_assert(log_capture_has(LOG_LEVEL_ERROR,
+				  "disk.img: write of 1048576 bytes at offset 0 failed: Input/output error"));
 	memcpy(disk.model, bytes, MIB);
 	close_disk();
 }
@@ -276,18 +276,56 @@ START_TEST(failed_flush_is_logged)
 	open_direct();
 	fake_fault(&disk.fake, CHUNK_SYNC, 0, 1, -ENOSPC);
 	ck_assert_int_eq(flush(), -ENOSPC);
-	ck_assert_str_eq(log_capture_text(LOG_LEVEL_ERROR, 0),
-			 "disk.img: flush failed: No space left on device");
+	ck_assert(log_capture_has(LOG_LEVEL_ERROR,
+				  "disk.img: flush failed: No space left on device"));
 	close_disk();
 }
 END_TEST
 
-START_TEST(flush_after_a_failed_one_succeeds_with_direct_io)
+/* Nothing of it was in the page cache. */
+START_TEST(flush_after_a_failed_one_succeeds_on_a_device_with_direct_io)
+{
+	open_with(&(struct fake_facts){.file_size = 4 * MIB, .align = 512, .block_size = 512});
+	fake_fault(&disk.fake, CHUNK_SYNC, 0, 1, -EIO);
+	ck_assert_int_eq(flush(), -EIO);
+	ck_assert_int_eq(flush(), 0);
+	close_disk();
+}
+END_TEST
+
+START_TEST(failed_flush_of_a_device_whose_direct_io_was_off_once_makes_all_later_ones_fail)
+{
+	char *error = NULL;
+
+	open_with(&(struct fake_facts){.file_size = 4 * MIB, .align = 512, .block_size = 512});
+	ck_assert_int_eq(image_set_direct(disk.image, false, &error), 0);
+	ck_assert_int_eq(image_set_direct(disk.image, true, &error), 0);
+	fake_fault(&disk.fake, CHUNK_SYNC, 0, 1, -EIO);
+	ck_assert_int_eq(flush(), -EIO);
+	ck_assert_int_eq(flush(), -EIO);
+	close_disk();
+}
+END_TEST
+
+/* File systems put some of it into the page cache all the same, such as the edges of zeroes. */
+START_TEST(failed_flush_of_a_file_with_direct_io_makes_all_later_ones_fail)
 {
 	open_direct();
 	fake_fault(&disk.fake, CHUNK_SYNC, 0, 1, -EIO);
 	ck_assert_int_eq(flush(), -EIO);
+	ck_assert(log_capture_has(LOG_LEVEL_ERROR, "every later flush"));
+	ck_assert_int_eq(flush(), -EIO);
+	ck_assert_int_eq(flush(), -EIO);
+	close_disk();
+}
+END_TEST
+
+/* A direct write with its own sync may use up what its descriptor is told of lost data. */
+START_TEST(flush_uses_the_buffered_descriptor_also_with_direct_io)
+{
+	open_direct();
 	ck_assert_int_eq(flush(), 0);
+	ck_assert(!disk.fake.events[0].direct);
 	close_disk();
 }
 END_TEST
@@ -372,10 +410,13 @@ main(void)
 	tcase_add_test(flushes, flush_is_one_sync_whatever_range_it_carries);
 	tcase_add_test(flushes, interrupted_sync_is_tried_again);
 	tcase_add_test(flushes, failed_flush_is_logged);
-	tcase_add_test(flushes, flush_after_a_failed_one_succeeds_with_direct_io);
+	tcase_add_test(flushes, flush_after_a_failed_one_succeeds_on_a_device_with_direct_io);
+	tcase_add_test(flushes, flush_uses_the_buffered_descriptor_also_with_direct_io);
 	suite_add_tcase(suite, flushes);
 
 	tcase_add_test(lost, buffered_flush_that_failed_makes_all_later_ones_fail);
+	tcase_add_test(lost, failed_flush_of_a_file_with_direct_io_makes_all_later_ones_fail);
+	tcase_add_test(lost, failed_flush_of_a_device_whose_direct_io_was_off_once_makes_all_later_ones_fail);
 	tcase_add_test(lost, lost_buffered_data_fails_flushes_after_a_switch_to_direct_io_too);
 	tcase_add_test(lost, buffered_fua_write_after_lost_data_fails);
 	tcase_add_test(lost, full_disk_during_a_buffered_fua_write_fails_no_later_flush);

@@ -52,6 +52,7 @@ set_facts(struct image *image, const struct fake_facts *facts, uint64_t file_siz
 	image->sector_size = facts->align > 512 ? facts->align : 512;
 	atomic_store(&image->size, facts->size ? facts->size : file_size - facts->offset);
 	atomic_store(&image->direct, facts->align && !facts->buffered);
+	atomic_store(&image->cached, image_may_cache(image));
 }
 
 void
