@@ -45,17 +45,16 @@ ask_statx(int fd, struct backing *backing)
 	return 0;
 }
 
-/* The logical block size of the device that the file system is on, or 512. */
-static unsigned int
-device_block_size(const struct backing *backing)
+unsigned int
+direct_device_block(const struct backing *backing)
 {
 	uint64_t size;
 
 	if (backing->block_device)
 		return backing->block_size;
-	if (block_queue_read(backing->device, "logical_block_size", &size) < 0 || size > PAGE ||
+	if (block_queue_read(backing->device, "logical_block_size", &size) < 0 || size < SECTOR || size > PAGE ||
 	    !is_alignment((unsigned int)size))
-		return SECTOR;
+		return 0;
 	return (unsigned int)size;
 }
 
@@ -80,7 +79,7 @@ direct_learn(int fd, struct backing *backing)
 		return r;
 	}
 	if (r < 0) {
-		backing->direct_align = device_block_size(backing);
+		backing->direct_align = direct_device_block(backing);
 		backing->memory_align = PAGE;
 	}
 	if (backing->direct_align < SECTOR)

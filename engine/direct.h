@@ -16,6 +16,10 @@
 int
 direct_learn(int fd, struct backing *backing);
 
+/* The logical block size of the device that the file is on, 512 to 4096; 0: it isn't on just one, or that isn't known. */
+unsigned int
+direct_device_block(const struct backing *backing);
+
 /*
  * Whether a window that starts `offset` bytes into the backing and is `size` bytes long, served in
  * sectors of `sector_size` bytes, can use direct I/O.  Returns 0, or -EINVAL with the reason.

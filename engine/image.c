@@ -32,14 +32,23 @@ warn_format(const struct image *image)
 		log_warning("%s: looks like a %s image, but is served as raw bytes", image->backing.path, name);
 }
 
-/* The sector size that direct I/O would need, if the user left the choice to us. */
+/*
+ * The sector size that direct I/O would need, if the user left the choice to us.  If he left direct I/O to us as well, it
+ * is the device's: what direct I/O to a file needs may change from one start to the next (XFS: with `cp --reflink`), and
+ * with another sector size, partitions would be gone.
+ */
 static unsigned int
 sector_for_direct(const struct image *image)
 {
 	unsigned int align = image->backing.direct_align;
+	unsigned int device = 0;
 
 	if (image->config.sector_size)
 		return (unsigned int)image->config.sector_size;
+	if (image->config.direct_io == TRISTATE_AUTO)
+		device = direct_device_block(&image->backing);
+	if (device && device < align)
+		align = device;
 	return image->backing.direct_fd >= 0 && align > SECTOR && align <= LARGEST_SECTOR ? align : SECTOR;
 }
 

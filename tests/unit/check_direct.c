@@ -58,6 +58,16 @@ START_TEST(backing_without_direct_io_gives_its_own_reason)
 }
 END_TEST
 
+START_TEST(block_of_the_device_is_known_where_there_is_one)
+{
+	const struct backing device = {.block_device = true, .block_size = 2048};
+	const struct backing none = {.block_size = 1, .direct_align = 4096}; /* as on btrfs, overlay, NFS */
+
+	ck_assert_uint_eq(direct_device_block(&device), 2048);
+	ck_assert_uint_eq(direct_device_block(&none), 0);
+}
+END_TEST
+
 /* A new direct descriptor of a scratch file. */
 static int
 open_direct(int file)
@@ -123,6 +133,7 @@ main(void)
 
 	tcase_add_loop_test(rule, rule_is_the_loop_drivers, 0, sizeof(rule_rows) / sizeof(rule_rows[0]));
 	tcase_add_test(rule, backing_without_direct_io_gives_its_own_reason);
+	tcase_add_test(rule, block_of_the_device_is_known_where_there_is_one);
 	suite_add_tcase(suite, rule);
 
 	add_test_unless(scratch_no_direct_io(), learn, alignment_that_was_learnt_works);
