@@ -208,6 +208,7 @@ sum_contexts(struct image *image, struct image_status *status)
 	pthread_mutex_lock(&image->pool.mutex);
 	status->contexts = image->pool.count;
 	status->registered_buffers = image->pool.count > 0;
+	memcpy(status->counters, image->pool.retired, sizeof(status->counters));
 	for (const struct ioctx *ctx = image->pool.contexts; ctx; ctx = ctx->next) {
 		status->registered_buffers = status->registered_buffers && ctx->registered > 0;
 		for (unsigned int i = 0; i < COUNTERS; i++)

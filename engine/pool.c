@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* The context that this thread had last.  It belongs to a pool that may be gone: the pool's number
@@ -61,6 +62,7 @@ pool_init(struct pool *pool, unsigned int limit)
 	pool->contexts = NULL;
 	pool->count = 0;
 	pool->no_more_until = 0;
+	memset(pool->retired, 0, sizeof(pool->retired));
 	pthread_mutex_lock(&living_mutex);
 	pool->id = ++last_id;
 	pool->next = living;
@@ -242,6 +244,8 @@ pool_unhost(struct pool *pool, struct ioctx *ctx)
 		assert(*at);
 	*at = ctx->next;
 	pool->count--;
+	for (unsigned int i = 0; i < COUNTERS; i++)
+		pool->retired[i] += counter_read(&ctx->counters, i);
 	pthread_mutex_unlock(&pool->mutex);
 	ioctx_free(ctx);
 }

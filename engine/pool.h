@@ -6,6 +6,8 @@
 #ifndef ENGINE_POOL_H
 #define ENGINE_POOL_H
 
+#include "engine/counters.h"
+
 #include <pthread.h>
 #include <stdalign.h>
 #include <stdatomic.h>
@@ -23,6 +25,7 @@ struct pool {
 	pthread_cond_t given;
 	struct ioctx *contexts;
 	unsigned int count;
+	uint64_t retired[COUNTERS]; /* what contexts of event loops that are gone have counted */
 	uint64_t no_more_until;   /* CLOCK_MONOTONIC, ns: one more could not be made; not tried before then */
 	struct pool *next;        /* of all living pools; guarded by pool.c's own mutex */
 };

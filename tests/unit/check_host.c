@@ -173,6 +173,30 @@ START_TEST(contexts_of_hosts_count_in_the_status)
 }
 END_TEST
 
+/* An export is given new facts when it is resized or set: its loops make new contexts for it. */
+START_TEST(what_a_context_counted_stays_in_the_status_without_it)
+{
+	struct io io = {.op = IO_READ, .length = 4096, .done = count_done};
+	struct image_status status;
+
+	open_host(&ways[_i]);
+	io.buffer = buffer_new(4096, 0);
+	for (unsigned int i = 1; i <= 3; i++) {
+		done_count = 0;
+		io_submit(ctx, &io);
+		run_until_done(1);
+		image_unhost_context(image, ctx);
+		image_status(image, &status);
+		ck_assert_uint_eq(status.contexts, 0);
+		ck_assert_uint_eq(status.counters[COUNTER_READS], i);
+		ck_assert_uint_eq(status.counters[COUNTER_READ_BYTES], i * 4096);
+		ck_assert_int_eq(image_host_context(image, way->ring ? &ring : NULL, &ctx), 0);
+	}
+	buffer_free(io.buffer);
+	close_host();
+}
+END_TEST
+
 int
 main(void)
 {
@@ -192,6 +216,7 @@ main(void)
 		tcase_add_loop_test(tcase, operations_are_done_and_the_host_is_told, i, i + 1);
 		tcase_add_loop_test(tcase, run_never_waits, i, i + 1);
 		tcase_add_loop_test(tcase, contexts_of_hosts_count_in_the_status, i, i + 1);
+		tcase_add_loop_test(tcase, what_a_context_counted_stays_in_the_status_without_it, i, i + 1);
 		suite_add_tcase(suite, tcase);
 	}
 	srunner_run_all(runner, CK_NORMAL);
