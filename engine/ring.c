@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+_Static_assert(RING_FILES == 64, "struct ring has a bit for each");
+
 int
 ring_init(struct ring *ring, unsigned int entries, unsigned int in_flight, unsigned int flags,
 	  unsigned int files)
@@ -46,16 +48,25 @@ ring_fini(struct ring *ring)
 	io_uring_queue_exit(&ring->uring);
 }
 
+static uint64_t
+places(unsigned int first, unsigned int count)
+{
+	assert(count > 0 && first + count <= RING_FILES);
+	return UINT64_MAX >> (RING_FILES - count) << first;
+}
+
 int
 ring_add_files(struct ring *ring, const int *fds, unsigned int count)
 {
-	unsigned int first = ring->files;
+	unsigned int first = 0;
 
-	if (count > ring->file_limit - first)
+	while (first + count <= ring->file_limit && ring->files & places(first, count))
+		first++;
+	if (first + count > ring->file_limit)
 		return -1;
 	if (io_uring_register_files_update(&ring->uring, first, (int *)fds, count) < 0)
 		return -1;
-	ring->files += count;
+	ring->files |= places(first, count);
 	return (int)first;
 }
 
@@ -68,9 +79,7 @@ ring_remove_files(struct ring *ring, int first, unsigned int count)
 	if (first < 0)
 		return;
 	io_uring_register_files_update(&ring->uring, (unsigned int)first, none, count);
-	/* The last ones are given out again. */
-	if ((unsigned int)first + count == ring->files)
-		ring->files = (unsigned int)first;
+	ring->files &= ~places((unsigned int)first, count);
 }
 
 struct io_uring_sqe *

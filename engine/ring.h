@@ -11,6 +11,7 @@
 
 #include <liburing.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Registered files: so many images can have theirs in a ring. Further ones work without. */
 #define RING_FILES 64
@@ -18,7 +19,7 @@
 struct ring {
 	struct io_uring uring;
 	unsigned int in_flight;   /* completions that are still to come */
-	unsigned int files;       /* numbers of registered files given out */
+	uint64_t files;           /* numbers of registered files given out, a bit for each */
 	unsigned int file_limit;  /* how many there are; 0: the kernel registers none */
 };
 
