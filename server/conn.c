@@ -342,6 +342,9 @@ go_on(struct conn *conn)
 {
 	struct timespec now;
 
+	/* It stays stalled; it is settled again when one of its requests is over. */
+	if (conn->requests >= CONN_REQUESTS)
+		return;
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
 	if (now.tv_sec > conn->stalled_since && peer_gave_up(conn)) {
 		conn_warn(conn, "gave up on this connection: what waited on it is dropped");

@@ -56,6 +56,7 @@ struct conn {
 	bool closing;                /* no request is taken any more */
 	bool lost;                   /* replies can't be sent any more */
 	bool ended;                  /* by the client: nothing comes any more */
+	bool took_leave;             /* so will it be, behind a goodbye that has come: see peer_gave_up() */
 	bool lingering;              /* all is sent; what comes is thrown away */
 	bool draining;               /* ends when all that has come is answered */
 	bool refusing;               /* requests that were not taken before are answered with an error */

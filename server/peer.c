@@ -37,14 +37,20 @@ took_leave(const struct conn *conn)
 }
 
 bool
-peer_gave_up(const struct conn *conn)
+peer_gave_up(struct conn *conn)
 {
 	struct pollfd polled = {.fd = conn->fd, .events = POLLRDHUP};
 
 	if (poll(&polled, 1, 0) <= 0)
 		return false;
-	/* Nobody is there to be answered; or it sends no more, but may be waiting for answers. */
-	return polled.revents & (POLLHUP | POLLERR) || !took_leave(conn);
+	/* Nobody is there to be answered. */
+	if (polled.revents & (POLLHUP | POLLERR))
+		return true;
+	/* It sends no more, but may be waiting for answers.  What it said last stays the last: it is looked for once, among
+	 * all that is unread. */
+	if (!conn->took_leave)
+		conn->took_leave = took_leave(conn);
+	return !conn->took_leave;
 }
 
 bool

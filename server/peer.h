@@ -12,10 +12,10 @@ struct conn;
 /*
  * Whether the client of a connection that exchanges requests, and receives nothing now, has closed it, or sends no
  * more without having taken leave: then it may have sent again elsewhere what is unread here.  Costs a system
- * call; more if it has.
+ * call; more when it is first seen that it sends no more.
  */
 bool
-peer_gave_up(const struct conn *conn);
+peer_gave_up(struct conn *conn);
 
 /* Whether there is something unread.  Costs a system call. */
 bool
