@@ -211,7 +211,7 @@ received(struct completion *completion, int result)
 	struct conn *conn = CONN_OF(completion, recv_op);
 
 	conn->recv_op.active = false;
-	conn->transfers++;
+	conn->receives++;
 	worker_conn_dirty(conn->worker, conn);
 	if (result == -EINTR || result == -EAGAIN)
 		result = 0;
@@ -277,7 +277,7 @@ sent(struct completion *completion, int result)
 	struct conn *conn = CONN_OF(completion, send_op);
 
 	conn->send_op.active = false;
-	conn->transfers++;
+	conn->sends++;
 	worker_conn_dirty(conn->worker, conn);
 	if (result < 0 && result != -EINTR && result != -EAGAIN) {
 		conn_end(conn, true);

@@ -74,7 +74,7 @@ struct conn {
 	unsigned int requests;       /* under way: their reply is not sent yet */
 	uint64_t read_bytes, write_bytes; /* of requests that succeeded */
 	unsigned int buffers;        /* that they have */
-	unsigned int transfers;      /* receives and sends that ended, modulo 2^32 */
+	unsigned int receives, sends; /* that ended, modulo 2^32 */
 	struct stuck stuck;
 	struct request *ready, **ready_tail; /* with a reply to send */
 

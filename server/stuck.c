@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-/* The kernel completes a transfer when all of it is done; over TCP, which may be slow, it tells how far it is. */
+/* In the direction that is waited for: who takes none of its replies doesn't get on by sending something.  The kernel
+ * completes a transfer when all of it is done; over TCP, which may be slow, it tells how far it is. */
 static uint64_t
 moved(const struct conn *conn)
 {
@@ -19,8 +20,8 @@ moved(const struct conn *conn)
 
 	if (getsockopt(conn->fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
 	    length >= offsetof(struct tcp_info, tcpi_segs_out))
-		return info.tcpi_bytes_acked + info.tcpi_bytes_received;
-	return conn->transfers;
+		return conn->send_op.active ? info.tcpi_bytes_acked : info.tcpi_bytes_received;
+	return conn->send_op.active ? conn->sends : conn->receives;
 }
 
 /* It has memory, and nothing but its client can make it give that back. */
@@ -33,9 +34,9 @@ depends_on_client(const struct conn *conn)
 static void
 observe(struct conn *conn)
 {
-	struct stuck now = {.moved = moved(conn)};
+	struct stuck now = {.sending = conn->send_op.active, .moved = moved(conn)};
 
-	if (depends_on_client(conn) && now.moved == conn->stuck.moved)
+	if (depends_on_client(conn) && now.sending == conn->stuck.sending && now.moved == conn->stuck.moved)
 		now.seconds = conn->stuck.seconds + 1;
 	conn->stuck = now;
 }

@@ -15,7 +15,8 @@ struct worker;
 
 /* What is known of a connection. */
 struct stuck {
-	uint64_t moved;       /* grew when something was sent or received: bytes over TCP, else completions */
+	bool sending;         /* the direction: replies, or else the data of a write */
+	uint64_t moved;       /* grew when something was moved in it: bytes over TCP, else completions */
 	unsigned int seconds; /* so long it has not, as far as somebody looked */
 };
 
