@@ -13,10 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* The largest request that the NBD specification lets any server expect ("Size constraints"). */
 #define MAXIMUM_BLOCK (32u << 20)
 #define PREFERRED_BLOCK 4096
+
+/* Seconds for the workers to forget an export that has retired; they do it in their next turn. */
+#define FORGET_LIMIT 5
 
 /* ---- one export */
 
@@ -111,17 +115,6 @@ refuse(const struct export_config *config, const char *reason, char **error)
 	return -EINVAL;
 }
 
-/* changing held.  The export that has the same file, or NULL. */
-static const struct export *
-find_same(const struct exports *exports, const struct image *image)
-{
-	const struct export *export = exports->listed;
-
-	while (export && !image_same(export->source->image, image))
-		export = export->next;
-	return export;
-}
-
 static enum lock_choice
 lock_of(const struct source *source)
 {
@@ -139,25 +132,75 @@ locks_agree(const struct source *a, const struct source *b)
 	       image_writable(a->image) == image_writable(b->image);
 }
 
-/* changing held. */
-static int
-lock_source(const struct exports *exports, struct source *source, char **error)
+/* The one in a list whose lock keeps the source from the same file, or NULL. */
+static const struct export *
+find_rival(const struct export *list, const struct source *source)
 {
-	const struct export *same = find_same(exports, source->image);
+	while (list && (!image_same(list->source->image, source->image) || locks_agree(source, list->source)))
+		list = list->next;
+	return list;
+}
 
-	if (!same || locks_agree(source, same->source))
+/* mutex held.  Has one that has retired forgotten, and its image closed.  False: it took too long. */
+static bool
+outlast(struct exports *exports, const struct export *rival, const struct timespec *until)
+{
+	if (rival->asked && rival->pending > 0)
+		return pthread_cond_timedwait(&exports->forgotten, &exports->mutex, until) != ETIMEDOUT;
+	pthread_mutex_unlock(&exports->mutex);
+	exports_reap(exports);
+	pthread_mutex_lock(&exports->mutex);
+	return true;
+}
+
+/* changing held.  Waits until the image is closed that removed exports had, unless clients still use it. */
+static int
+outlast_retired(struct exports *exports, const struct source *source, char **error)
+{
+	const struct export *rival;
+	unsigned int connections = 0;
+	struct timespec until;
+	bool in_time = true;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += FORGET_LIMIT;
+	pthread_mutex_lock(&exports->mutex);
+	while (in_time && (rival = find_rival(exports->retired, source)) != NULL) {
+		connections = source_connections(exports, rival->source);
+		if (connections > 0)
+			break;
+		in_time = outlast(exports, rival, &until);
+	}
+	if (connections > 0 &&
+	    asprintf(error, "export \"%s\": %s is still in use: %u client%s of the removed export \"%s\" %s still connected",
+		     source->config->name, source->config->file, connections, connections == 1 ? "" : "s",
+		     rival->served.facts.name, connections == 1 ? "is" : "are") < 0)
+		*error = NULL;
+	pthread_mutex_unlock(&exports->mutex);
+	return connections > 0 ? -EBUSY : 0;
+}
+
+/* changing held.  A lock of ours that is in the way is found before: it would be waited for, and then nobody would know
+ * who has it. */
+static int
+lock_source(struct exports *exports, struct source *source, char **error)
+{
+	const struct export *same = find_rival(exports->listed, source);
+	int r = same ? -EBUSY : outlast_retired(exports, source, error);
+
+	if (r == 0)
 		return image_lock(source->image, image_writable(source->image), error);
-	/* The lock would wait for a while, and then not know who has it. */
-	if (asprintf(error, "export \"%s\": %s is the same image as that of the export \"%s\"; with lock=shared for both, "
+	if (same &&
+	    asprintf(error, "export \"%s\": %s is the same image as that of the export \"%s\"; with lock=shared for both, "
 		     "and both writable or both read-only, one image can have several exports",
 		     source->config->name, source->config->file, same->served.facts.name) < 0)
 		*error = NULL;
-	return -EBUSY;
+	return r;
 }
 
 /* changing held. */
 static int
-open_source(const struct exports *exports, struct source *source, char **error)
+open_source(struct exports *exports, struct source *source, char **error)
 {
 	const struct export_config *config = source->config;
 	unsigned int flags = config->read_only == TRISTATE_ON ? BACKING_READ_ONLY : 0;

@@ -130,6 +130,8 @@ exports_forgotten(struct exports *exports, struct served *served)
 
 	pthread_mutex_lock(&exports->mutex);
 	last = --export->pending == 0;
+	if (last)
+		pthread_cond_broadcast(&exports->forgotten);
 	pthread_mutex_unlock(&exports->mutex);
 	if (last)
 		exports->wake(exports->data);
@@ -190,9 +192,8 @@ exports_reap(struct exports *exports)
 
 /* ---- looking at them */
 
-/* mutex held.  Connections to the same image, from before and after a change. */
-static unsigned int
-connections_of(const struct exports *exports, const struct source *source)
+unsigned int
+source_connections(const struct exports *exports, const struct source *source)
 {
 	unsigned int connections = 0;
 
@@ -224,7 +225,7 @@ exports_visit(struct exports *exports, const char *name, void (*visit)(void *dat
 		if (name && strcmp(name, view.name) != 0)
 			continue;
 		pthread_mutex_lock(&exports->mutex);
-		view.connections = connections_of(exports, export->source);
+		view.connections = source_connections(exports, export->source);
 		pthread_mutex_unlock(&exports->mutex);
 		visit(data, &view);
 		visited++;
@@ -287,6 +288,7 @@ exports_new(struct worker *workers, unsigned int worker_count, void (*wake)(void
 	exports->data = data;
 	pthread_mutex_init(&exports->changing, NULL);
 	pthread_mutex_init(&exports->mutex, NULL);
+	pthread_cond_init(&exports->forgotten, NULL);
 	return exports;
 }
 
@@ -308,6 +310,7 @@ exports_free(struct exports *exports)
 		return;
 	free_all(exports->listed);
 	free_all(exports->retired);
+	pthread_cond_destroy(&exports->forgotten);
 	pthread_mutex_destroy(&exports->mutex);
 	pthread_mutex_destroy(&exports->changing);
 	free(exports);

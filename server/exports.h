@@ -46,7 +46,7 @@ exports_remove(struct exports *exports, const char *name);
 void
 exports_reload(struct exports *exports, struct server_config *config);
 
-/* On the main thread, after wake(): frees what nobody uses any more. */
+/* After wake(): frees what nobody uses any more. */
 void
 exports_reap(struct exports *exports);
 

@@ -40,6 +40,7 @@ struct exports {
 	pthread_mutex_t mutex;
 	struct export *listed;
 	struct export *retired;
+	pthread_cond_t forgotten;  /* by all workers: one that has retired */
 	unsigned int next_number;
 };
 
@@ -54,5 +55,9 @@ source_free(struct source *source);
 /* Nobody knows it any more. */
 void
 export_free(struct export *export);
+
+/* mutex held.  Connections to the same image, from before and after a change. */
+unsigned int
+source_connections(const struct exports *exports, const struct source *source);
 
 #endif
