@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/exports_state.h"
 
+#include "common/cleanup.h"
 #include "nbd/protocol.h"
 
 #include <stdlib.h>
@@ -95,11 +96,10 @@ source_free(struct source *source)
 	free(source);
 }
 
-void
-export_free(struct export *export)
+/* Closes the image behind its last user. */
+static void
+source_put(struct exports *exports, struct source *source)
 {
-	struct exports *exports = export->exports;
-	struct source *source = export->source;
 	bool last;
 
 	pthread_mutex_lock(&exports->mutex);
@@ -107,6 +107,12 @@ export_free(struct export *export)
 	pthread_mutex_unlock(&exports->mutex);
 	if (last)
 		source_free(source);
+}
+
+void
+export_free(struct export *export)
+{
+	source_put(export->exports, export->source);
 	free(export);
 }
 
@@ -204,34 +210,59 @@ source_connections(const struct exports *exports, const struct source *source)
 	return connections;
 }
 
+/* mutex held. */
+static void
+view_export(struct exports *exports, const struct export *export, struct export_view *view)
+{
+	struct source *source = export->source;
+
+	source->users++;
+	*view = (struct export_view){
+		.name = export->served.facts.name,
+		.description = export->served.facts.description,
+		.source = source,
+		.image = source->image,
+		.traffic = source->traffic,
+		.threads = exports->worker_count,
+		.read_only = export->served.facts.flags & NBD_FLAG_READ_ONLY,
+		.connections = source_connections(exports, source),
+	};
+}
+
+/* What is to be visited, each with its source kept.  NULL: nothing, or out of memory. */
+static struct export_view *
+take_views(struct exports *exports, const char *name, unsigned int *count)
+{
+	struct export_view *views;
+
+	*count = 0;
+	pthread_mutex_lock(&exports->mutex);
+	for (const struct export *export = exports->listed; export; export = export->next)
+		++*count;
+	views = calloc(*count, sizeof(*views));
+	*count = 0;
+	for (const struct export *export = exports->listed; views && export; export = export->next) {
+		if (!name || strcmp(name, export->served.facts.name) == 0)
+			view_export(exports, export, &views[(*count)++]);
+	}
+	pthread_mutex_unlock(&exports->mutex);
+	return views;
+}
+
 unsigned int
 exports_visit(struct exports *exports, const char *name, void (*visit)(void *data, const struct export_view *view),
 	      void *data)
 {
-	unsigned int visited = 0;
+	/* Not with the mutex held: writing a status may take a while, and handshakes would wait; nor does it wait for a change. */
+	struct export_view *CLEANUP_FREE views = NULL;
+	unsigned int count;
 
-	/* Not the mutex: writing a status may take a while, and handshakes would wait. */
-	pthread_mutex_lock(&exports->changing);
-	for (const struct export *export = exports->listed; export; export = export->next) {
-		struct export_view view = {
-			.name = export->served.facts.name,
-			.description = export->served.facts.description,
-			.image = export->source->image,
-			.traffic = export->source->traffic,
-			.threads = exports->worker_count,
-			.read_only = export->served.facts.flags & NBD_FLAG_READ_ONLY,
-		};
-
-		if (name && strcmp(name, view.name) != 0)
-			continue;
-		pthread_mutex_lock(&exports->mutex);
-		view.connections = source_connections(exports, export->source);
-		pthread_mutex_unlock(&exports->mutex);
-		visit(data, &view);
-		visited++;
+	views = take_views(exports, name, &count);
+	for (unsigned int i = 0; i < count; i++) {
+		visit(data, &views[i]);
+		source_put(exports, views[i].source);
 	}
-	pthread_mutex_unlock(&exports->changing);
-	return visited;
+	return count;
 }
 
 unsigned int

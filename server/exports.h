@@ -16,6 +16,7 @@
 #include <stddef.h>
 
 struct exports;
+struct source;
 struct worker;
 
 /* For the handshake; the data are the exports. */
@@ -60,6 +61,7 @@ exports_resize(struct exports *exports, const char *name, char **error);
 /* One export, for a status. */
 struct export_view {
 	const char *name, *description; /* description: NULL: none */
+	struct source *source;          /* whose these are */
 	struct image *image;
 	const struct traffic *traffic;  /* one for each of `threads` */
 	unsigned int threads;
@@ -67,7 +69,7 @@ struct export_view {
 	unsigned int connections;
 };
 
-/* Calls `visit` for the export of that name, or for all of them (NULL).  The number of calls. */
+/* Calls `visit` for the export of that name, or for all of them (NULL).  The number of calls.  It waits for no change. */
 unsigned int
 exports_visit(struct exports *exports, const char *name, void (*visit)(void *data, const struct export_view *view),
 	      void *data);

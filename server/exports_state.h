@@ -15,7 +15,7 @@ struct source {
 	struct image *image;
 	struct export_config *config;
 	struct traffic *traffic; /* one for each worker, by its number */
-	unsigned int users; /* exports; guarded by the exports' mutex */
+	unsigned int users; /* exports, and who looks at it; guarded by the exports' mutex */
 };
 
 struct export {
