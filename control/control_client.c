@@ -44,6 +44,7 @@ control_client_close(struct control_client *client)
 	if (client->fd >= 0)
 		close(client->fd);
 	free(client->answer);
+	free(client->change.answer);
 	control_client_init(client);
 }
 
@@ -73,63 +74,68 @@ control_client_patience(const struct control_client *client)
 	return left > 0 ? (int)left : 0;
 }
 
-static void
-write_error(FILE *out, const char *text)
+static int
+take_answer(struct control_client *client, char *text, size_t size)
 {
-	struct json json;
-
-	json_init(&json, out);
-	answer_error(&json, text);
+	if (!text)
+		return -ENOMEM;
+	client->used -= client->taken;
+	memmove(client->line, client->line + client->taken, client->used);
+	client->taken = 0;
+	client->answer = text;
+	client->answer_size = size;
+	client->answer_sent = 0;
+	/* The handler's time isn't the client's. */
+	client->deadline = clock_ms() + CONTROL_CLIENT_TIMEOUT_MS;
+	return 0;
 }
 
-static void
-answer_line(char *line, size_t length, FILE *out, control_handler handler, void *data)
+/* Answers the first `length` bytes of the line, behind which there is a newline. */
+static int
+answer_request(struct control_client *client, size_t length, control_handler handler, void *data)
 {
 	struct control_request request;
-	const char *error;
+	const char *error = "the request holds a NUL byte";
+	size_t size = 0;
+	char *text;
 
-	if (strlen(line) != length)
-		write_error(out, "the request holds a NUL byte");
-	else if (control_request_parse(line, &request, &error))
-		write_error(out, error);
-	else
-		handler(&request, out, data);
+	client->line[length] = '\0';
+	client->taken = length + 1;
+	if (strlen(client->line) != length || control_request_parse(client->line, &request, &error)) {
+		text = answer_error_line(error, &size);
+	} else if (request.verb != CONTROL_STATUS) {
+		client->change = (struct change){ .request = request };
+		client->changing = true;
+		return CONTROL_CLIENT_CHANGES;
+	} else {
+		text = answer_line(&request, handler, data, &size);
+	}
+	return take_answer(client, text, size);
 }
 
 /* Answers the line that is ready, or says that there won't be one. */
 static int
 client_answer(struct control_client *client, control_handler handler, void *data)
 {
-	char *end = memchr(client->line, '\n', client->used);
-	char *CLEANUP_FREE text = NULL;
+	const char *end = memchr(client->line, '\n', client->used);
 	size_t size = 0;
-	FILE *out = open_memstream(&text, &size);
-	bool failed;
+	char *text;
 
-	if (!out)
-		return -ENOMEM;
-	if (end) {
-		*end++ = '\0';
-		answer_line(client->line, (size_t)(end - client->line) - 1, out, handler, data);
-		client->used -= (size_t)(end - client->line);
-		memmove(client->line, end, client->used);
-	} else {
-		write_error(out, client->used == sizeof(client->line)
-					 ? "the request is too long"
-					 : "the request has no newline at its end");
-		client->last_answer = true;
-	}
-	fputc('\n', out);
-	failed = ferror(out);
-	if (fclose(out) || failed)
-		return -ENOMEM;
+	if (end)
+		return answer_request(client, (size_t)(end - client->line), handler, data);
+	client->last_answer = true;
+	text = answer_error_line(client->used == sizeof(client->line) ? "the request is too long"
+								     : "the request has no newline at its end",
+				 &size);
+	return take_answer(client, text, size);
+}
 
-	client->answer = steal_pointer(&text);
-	client->answer_size = size;
-	client->answer_sent = 0;
-	/* The handler's time isn't the client's. */
-	client->deadline = clock_ms() + CONTROL_CLIENT_TIMEOUT_MS;
-	return 0;
+int
+control_client_changed(struct control_client *client)
+{
+	assert(client->changing);
+	client->changing = false;
+	return take_answer(client, steal_pointer(&client->change.answer), client->change.answer_size);
 }
 
 static int
@@ -178,6 +184,7 @@ control_client_serve(struct control_client *client, control_handler handler, voi
 	int result = 0;
 	bool half_line = false;
 
+	assert(!client->changing);
 	if (client->draining)
 		return client_receive(client);
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control socket: the thread that serves its clients.
+ * The control socket: the thread that serves its clients; changes are the change queue's.
  */
 #include "control/control_socket.h"
 
 #include "common/log.h"
 #include "common/unix_socket.h"
+#include "control/change_queue.h"
 #include "control/control_client.h"
 
 #include <assert.h>
@@ -28,6 +29,7 @@
 
 enum poll_slot {
 	POLL_STOP,
+	POLL_CHANGED,
 	POLL_LISTEN,
 	POLL_CLIENT
 };
@@ -37,6 +39,7 @@ struct control_socket {
 	int stop_fd; /* eventfd; readable when the thread shall end */
 	control_handler handler;
 	void *data;
+	struct change_queue changes;
 	bool started;
 	pthread_t thread;
 	/* What follows belongs to the thread. */
@@ -57,9 +60,15 @@ control_socket_new(const char *path, control_handler handler, void *data,
 	control->data = data;
 	for (int i = 0; i < CLIENTS_MAX; i++)
 		control_client_init(&control->clients[i]);
-	control->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (control->stop_fd < 0) {
-		result = -errno;
+	result = change_queue_init(&control->changes, handler, data);
+	if (result == 0) {
+		control->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (control->stop_fd < 0) {
+			result = -errno;
+			change_queue_fini(&control->changes);
+		}
+	}
+	if (result) {
 		if (asprintf(error, "control socket %s: %s", path, strerror(-result)) < 0)
 			*error = NULL;
 		free(control);
@@ -83,7 +92,7 @@ clients_patience(const struct control_socket *control)
 	for (int i = 0; i < CLIENTS_MAX; i++) {
 		const struct control_client *client = &control->clients[i];
 
-		if (client->fd >= 0) {
+		if (client->fd >= 0 && !client->changing) {
 			int left = control_client_patience(client);
 
 			if (least < 0 || left < least)
@@ -103,20 +112,62 @@ clients_free_slot(struct control_socket *control)
 }
 
 static void
+client_serve(struct control_socket *control, struct control_client *client)
+{
+	int result = control_client_serve(client, control->handler, control->data);
+
+	if (result == CONTROL_CLIENT_CHANGES)
+		change_queue_add(&control->changes, &client->change);
+	else if (result)
+		control_client_close(client);
+}
+
+static void
 clients_serve(struct control_socket *control, const struct pollfd *polled)
 {
 	for (int i = 0; i < CLIENTS_MAX; i++) {
 		struct control_client *client = &control->clients[i];
-		int result = 0;
 
-		if (client->fd < 0)
+		if (client->fd < 0 || client->changing)
 			continue;
-		if (polled[i].revents)
-			result = control_client_serve(client, control->handler, control->data);
-		/* After serving it: what came in while another request was carried out is in
-		 * time; single bytes that trickle in are not. */
-		if (result || control_client_patience(client) == 0)
+		/* Also one whose time is over, and only then is it looked at again: what came in while another
+		 * was answered is in time; single bytes that trickle in are not. */
+		if (polled[i].revents || control_client_patience(client) == 0)
+			client_serve(control, client);
+		if (client->fd >= 0 && !client->changing && control_client_patience(client) == 0)
 			control_client_close(client);
+	}
+}
+
+/* Those whose change is over can be answered. */
+static void
+clients_take_answers(struct control_socket *control)
+{
+	for (int i = 0; i < CLIENTS_MAX; i++) {
+		struct control_client *client = &control->clients[i];
+
+		if (client->changing && change_is_over(&control->changes, &client->change) &&
+		    control_client_changed(client))
+			control_client_close(client);
+	}
+}
+
+/* The last change is answered, as far as that can be sent at once; whoever else is connected leaves before. */
+static void
+clients_end(struct control_socket *control)
+{
+	unix_socket_close(&control->socket);
+	for (int i = 0; i < CLIENTS_MAX; i++)
+		if (!control->clients[i].changing)
+			control_client_close(&control->clients[i]);
+	change_queue_stop(&control->changes);
+	clients_take_answers(control);
+	for (int i = 0; i < CLIENTS_MAX; i++) {
+		struct control_client *client = &control->clients[i];
+
+		if (client->fd >= 0 && !client->changing)
+			control_client_serve(client, control->handler, control->data);
+		control_client_close(client);
 	}
 }
 
@@ -145,11 +196,13 @@ control_run(void *data)
 {
 	struct control_socket *control = data;
 	struct pollfd polled[POLL_CLIENT + CLIENTS_MAX];
+	eventfd_t changed;
 
 	for (;;) {
 		bool may_accept = !control->accept_paused && clients_free_slot(control);
 
 		polled[POLL_STOP] = (struct pollfd){ .fd = control->stop_fd, .events = POLLIN };
+		polled[POLL_CHANGED] = (struct pollfd){ .fd = control->changes.over_fd, .events = POLLIN };
 		polled[POLL_LISTEN] = (struct pollfd){
 			.fd = may_accept ? control->socket.fd : -1,
 			.events = POLLIN,
@@ -158,7 +211,7 @@ control_run(void *data)
 			const struct control_client *client = &control->clients[i];
 
 			polled[POLL_CLIENT + i] = (struct pollfd){
-				.fd = client->fd,
+				.fd = client->changing ? -1 : client->fd,
 				.events = control_client_events(client),
 			};
 		}
@@ -169,12 +222,19 @@ control_run(void *data)
 			continue;
 		}
 		if (polled[POLL_STOP].revents)
-			return NULL;
+			break;
 		control->accept_paused = false;
 		clients_serve(control, polled + POLL_CLIENT);
+		/* Behind that: what they were polled for was not this. */
+		if (polled[POLL_CHANGED].revents) {
+			eventfd_read(control->changes.over_fd, &changed);
+			clients_take_answers(control);
+		}
 		if (polled[POLL_LISTEN].revents)
 			client_accept(control);
 	}
+	clients_end(control);
+	return NULL;
 }
 
 int
@@ -183,16 +243,35 @@ control_socket_start(struct control_socket *control)
 	sigset_t all, before;
 	int result;
 
-	/* Signals are for the program's own threads; the new thread inherits the mask. */
+	/* Signals are for the program's own threads; the new ones inherit the mask. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	result = -pthread_create(&control->thread, NULL, control_run, control);
+	result = change_queue_start(&control->changes);
+	if (result == 0)
+		result = -pthread_create(&control->thread, NULL, control_run, control);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (!result) {
-		control->started = true;
-		pthread_setname_np(control->thread, "control");
+	if (result) {
+		change_queue_stop(&control->changes);
+		return result;
 	}
-	return result;
+	control->started = true;
+	pthread_setname_np(control->thread, "control");
+	return 0;
+}
+
+void
+control_socket_stop(struct control_socket *control)
+{
+	if (control && control->started)
+		eventfd_write(control->stop_fd, 1);
+}
+
+bool
+control_socket_is_over(struct control_socket *control)
+{
+	if (control && control->started && pthread_tryjoin_np(control->thread, NULL) == 0)
+		control->started = false;
+	return !control || !control->started;
 }
 
 void
@@ -200,13 +279,13 @@ control_socket_free(struct control_socket *control)
 {
 	if (!control)
 		return;
-	if (control->started) {
-		eventfd_write(control->stop_fd, 1);
+	control_socket_stop(control);
+	if (control->started)
 		pthread_join(control->thread, NULL);
-	}
 	for (int i = 0; i < CLIENTS_MAX; i++)
 		control_client_close(&control->clients[i]);
 	unix_socket_close(&control->socket);
+	change_queue_fini(&control->changes);
 	close(control->stop_fd);
 	free(control);
 }

@@ -117,6 +117,10 @@ control_run(struct run *run, const uint8_t *data, size_t size, size_t piece)
 		/* It must never wait for what can't come. */
 		CHECK(poll(&polled, 1, 0) == 1);
 		result = control_client_serve(&run->client, handle, run);
+		if (result == CONTROL_CLIENT_CHANGES) {
+			change_carry_out(&run->client.change, handle, run);
+			result = control_client_changed(&run->client);
+		}
 		take_answers(run);
 	}
 	CHECK(result == -ESHUTDOWN && !run->size);

@@ -14,6 +14,20 @@
 struct control_fixture fixture;
 
 static void
+change(void)
+{
+	int now = ++fixture.changing;
+
+	if (now > fixture.changing_most)
+		fixture.changing_most = now;
+	fixture.change_thread = pthread_self();
+	pthread_sigmask(SIG_SETMASK, NULL, &fixture.change_mask);
+	while (fixture.hold)
+		usleep(1000);
+	fixture.changing--;
+}
+
+static void
 handle(const struct control_request *request, FILE *out, void *data)
 {
 	static const char *const verbs[] = {
@@ -23,8 +37,12 @@ handle(const struct control_request *request, FILE *out, void *data)
 	};
 
 	fixture.handled++;
-	fixture.handler_thread = pthread_self();
-	pthread_sigmask(SIG_SETMASK, NULL, &fixture.handler_mask);
+	if (request->verb == CONTROL_STATUS) {
+		fixture.handler_thread = pthread_self();
+		pthread_sigmask(SIG_SETMASK, NULL, &fixture.handler_mask);
+	} else {
+		change();
+	}
 	fprintf(out, "{\"%s\":\"%s\",\"on\":%d,\"data\":\"%s\"", verbs[request->verb],
 		request->export_name ? request->export_name : "-", request->direct_io,
 		(const char *)data);

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Spaces in the answer about the export "huge": more than a socket buffer holds. */
@@ -25,8 +26,13 @@ extern struct control_fixture {
 	char path[108];                  /* in the directory; nothing is there at first */
 	struct control_socket *control;  /* freed at the end; NULL: there is none */
 	atomic_int handled;              /* requests that reached the handler */
-	sigset_t handler_mask;           /* the signals blocked in the handler's last call... */
-	pthread_t handler_thread;        /* ...and the thread of that call */
+	sigset_t handler_mask;           /* the signals blocked in the last status... */
+	pthread_t handler_thread;        /* ...and the thread of that */
+	sigset_t change_mask;            /* the same of the last change */
+	pthread_t change_thread;
+	atomic_bool hold;                /* changes last as long as it is set */
+	atomic_int changing;             /* changes that are under way, and the most there were */
+	atomic_int changing_most;
 } fixture;
 
 /* With the directory only, or with a socket that was started at the path. */
