@@ -24,14 +24,19 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Milliseconds for the answers to what is refused at the end. */
 #define REFUSAL_LIMIT 1000
+
+/* Milliseconds between two looks whether a change is over. */
+#define CHANGE_INTERVAL 20
 
 enum poll_slot {
 	POLL_SIGNAL,
@@ -481,7 +486,7 @@ await_connections(struct server *server, int64_t limit_ms)
 
 /* Waits until what is under way is answered. */
 static void
-drain(struct server *server)
+drain_connections(struct server *server)
 {
 	unsigned int connections;
 
@@ -497,16 +502,51 @@ drain(struct server *server)
 	stop_workers(server, WORKER_ABORTS);
 }
 
-static void
-end(struct server *server)
+/* Waits until the change that somebody asked for is over, at most until then (as now_ms()).  False: it isn't. */
+static bool
+await_change(struct server *server, int64_t end)
 {
-	/* Nobody can connect any more, nor change anything. */
+	while (!control_socket_is_over(server->control)) {
+		if (server->abort || now_ms() >= end)
+			return false;
+		if (poll(server->polled, POLL_WAKE, CHANGE_INTERVAL) > 0)
+			signal_came(server);
+	}
+	return true;
+}
+
+/* Connections and a change end beside each other, in the same time. */
+static bool
+drain(struct server *server)
+{
+	int64_t end = now_ms() + (int64_t)server->config->drain_limit * 1000 + REFUSAL_LIMIT;
+
+	drain_connections(server);
+	return await_change(server, end);
+}
+
+/* A change uses all that would be freed. */
+static _Noreturn void
+leave(struct server *server, int status)
+{
+	log_warning("a change that was asked for on the control socket is not over; the server ends without it");
+	pid_file_close(&server->pid_file);
+	_exit(status);
+}
+
+/* `status` is the process's, if it has to end here. */
+static void
+end(struct server *server, int status)
+{
+	/* Nobody can connect any more, nor ask for a change. */
 	listeners_close(&server->listeners);
-	control_socket_free(steal_pointer(&server->control));
-	if (server->polled)
-		drain(server);
-	else
+	control_socket_stop(server->control);
+	if (!server->polled)
 		stop_workers(server, WORKER_ABORTS);
+	else if (!drain(server))
+		leave(server, status);
+	/* The workers answer what it asks them to the last. */
+	control_socket_free(steal_pointer(&server->control));
 	for (unsigned int i = 0; i < server->started; i++)
 		worker_join(&server->workers[i]);
 	exports_free(server->exports);
@@ -531,6 +571,6 @@ server_run(struct server_config *config, const struct command_line *line)
 		log_info("ending");
 		readiness_stopping();
 	}
-	end(&server);
+	end(&server, r < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 	return r;
 }

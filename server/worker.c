@@ -302,6 +302,7 @@ open_mailbox(struct worker *worker)
 	messages = worker->messages;
 	worker->messages = NULL;
 	end = worker->end;
+	worker->stopping = worker->awaited;
 	pthread_mutex_unlock(&worker->mutex);
 	while (arrived) {
 		struct conn *conn = arrived;
@@ -315,10 +316,8 @@ open_mailbox(struct worker *worker)
 		messages = message->next;
 		message->deliver(worker, message);
 	}
-	if (end == WORKER_SERVES)
-		return;
-	worker->stopping = true;
-	end_conns(worker, end);
+	if (end != WORKER_SERVES)
+		end_conns(worker, end);
 }
 
 static void
@@ -483,6 +482,10 @@ worker_stop(struct worker *worker, enum worker_end end)
 void
 worker_join(struct worker *worker)
 {
+	pthread_mutex_lock(&worker->mutex);
+	worker->awaited = true;
+	pthread_mutex_unlock(&worker->mutex);
+	eventfd_write(worker->event, 1);
 	pthread_join(worker->thread, NULL);
 	pthread_cond_destroy(&worker->started_changed);
 	pthread_mutex_destroy(&worker->mutex);

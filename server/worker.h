@@ -85,6 +85,7 @@ struct worker {
 	struct conn *arrived;
 	struct worker_message *messages;
 	enum worker_end end;
+	bool awaited;                /* worker_join() was called */
 	pthread_cond_t started_changed;
 	bool started;
 	int start_result;            /* 0 or -errno */
@@ -104,7 +105,7 @@ struct worker {
 	time_t checked;              /* CLOCK_MONOTONIC, seconds: when they, or stuck clients, were looked for */
 	bool starved;                /* a connection is stalled for want of memory */
 	bool leaving;                /* a context is */
-	bool stopping;
+	bool stopping;               /* it ends when no connection is left */
 	_Atomic unsigned int connections; /* for the status */
 };
 
@@ -120,11 +121,12 @@ worker_give(struct worker *worker, int fd, const char *peer);
 void
 worker_post(struct worker *worker, struct worker_message *message);
 
-/* Tells it to end in this way, when no connection is left; a way that was told before only becomes stricter. */
+/* Tells it to end its connections in this way; a way that was told before only becomes stricter.  It still does what it is
+ * posted. */
 void
 worker_stop(struct worker *worker, enum worker_end end);
 
-/* Waits for its end. */
+/* Waits until no connection is left, and ends it. */
 void
 worker_join(struct worker *worker);
 
