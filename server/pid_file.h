@@ -5,9 +5,12 @@
 #ifndef SERVER_PID_FILE_H
 #define SERVER_PID_FILE_H
 
+#include <stdbool.h>
+
 struct pid_file {
 	int fd;           /* -1: none is wanted */
 	const char *path; /* borrowed */
+	bool made, written; /* by us: what another server wrote is its own */
 };
 
 /* Before privileges are dropped. `path` NULL: none is wanted.  Returns 0, or -errno with *error a sentence (caller
@@ -19,7 +22,8 @@ pid_file_open(struct pid_file *file, const char *path, char **error);
 int
 pid_file_write(struct pid_file *file, char **error);
 
-/* Removes the file, or empties it where it may not be removed. */
+/* Removes the file, or empties it where it may not be removed; only if it holds what we have written, or nothing and we
+ * have made it. */
 void
 pid_file_close(struct pid_file *file);
 

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# A server removes the pid file that it has written, and no other one: not when it fails to start while another server has
+# written it, nor when another one has written it since.
+. "$(dirname "$0")/../lib/functions.sh"
+
+image=$dir/disk.img
+truncate -s 1M "$image" "$dir/other.img"
+
+fails_to_start() # PIDFILE
+{
+	# When the pid file is open already: there is no memory for so many threads.
+	(ulimit -v 300000 && exec nbdloopd -U "$dir/other.sock" -P "$1" --threads=1000 "$dir/other.img") \
+		>"$dir/refused.log" 2>&1 </dev/null && fail "it started a thousand threads in no memory"
+	grep -q 'cannot start thread' "$dir/refused.log" || fail "another error"
+}
+
+# Sanitizers take more memory than that.
+! grep -qE '^S\["SANITIZER_CFLAGS"\]="[^"]' "$top_builddir/config.status" || skip "sanitizers take memory of their own"
+
+start_nbdloopd "$image"
+fails_to_start "$dir/server.pid"
+expect_equal "pid file" "$pid" "$(cat "$dir/server.pid")"
+fails_to_start "$dir/none.pid"
+[ ! -e "$dir/none.pid" ] || fail "the pid file of a server that didn't start was left behind"
+
+# Written by another server, which goes on.
+echo 1 >"$dir/server.pid"
+stop_server
+expect_equal "pid file" 1 "$(cat "$dir/server.pid")"
+
+# Replaced by another server, too.
+server=second
+start_nbdloopd "$image"
+rm "$dir/second.pid"
+echo "$pid" >"$dir/second.pid"
+stop_server
+[ -e "$dir/second.pid" ] || fail "the pid file of another server was removed"
+
+# Its own.
+server=third
+start_nbdloopd "$image"
+stop_server
+[ ! -e "$dir/third.pid" ] || fail "the pid file was left behind"
