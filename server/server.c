@@ -180,6 +180,24 @@ open_exports(struct server *server)
 	return 0;
 }
 
+/* A connection can't be served twice. */
+static int
+check_fd_new(const struct server_config *config, char **text, int fd, char **error)
+{
+	int other;
+
+	for (char **before = config->fd; before < text; before++) {
+		char *CLEANUP_FREE ignored = NULL;
+
+		if (activation_parse_fd(*before, &other, &ignored) < 0 || other != fd)
+			continue;
+		if (asprintf(error, "--fd=%d: it is given twice", fd) < 0)
+			*error = NULL;
+		return -EINVAL;
+	}
+	return 0;
+}
+
 /* Those of --fd; they must be there before anything else takes their numbers. */
 static int
 check_fds(const struct server_config *config, char **error)
@@ -190,6 +208,8 @@ check_fds(const struct server_config *config, char **error)
 		r = activation_parse_fd(*text, &fd, error);
 		if (r == 0)
 			r = activation_check(fd, false, error);
+		if (r == 0)
+			r = check_fd_new(config, text, fd, error);
 	}
 	return r;
 }
