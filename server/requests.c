@@ -14,6 +14,7 @@
 #include "common/log.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Most bytes that adjacent requests are merged to: the engine splits larger ones anyway.  bench/ has a build that merges
@@ -425,6 +426,23 @@ add_extent(void *data, uint64_t offset, uint64_t length, bool hole)
 	return nbd_status_add(data, length, hole ? NBD_STATE_HOLE | NBD_STATE_ZERO : 0) ? 0 : 1;
 }
 
+static void
+log_status_failure(struct image *image, const struct nbd_request *nbd, int err)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(10, 10);
+	struct image_status facts;
+	unsigned int suppressed;
+	char more[64] = "";
+
+	if (!log_limit_pass(&limit, &suppressed))
+		return;
+	if (suppressed)
+		snprintf(more, sizeof(more), " (%u similar messages were left out)", suppressed);
+	image_status(image, &facts);
+	log_error("%s: extents of %llu bytes at offset %llu failed: %s%s", facts.path, (unsigned long long)nbd->length,
+		  (unsigned long long)nbd->offset, strerror(-err), more);
+}
+
 static bool
 block_status(struct conn *conn, const struct nbd_request *nbd)
 {
@@ -442,8 +460,7 @@ block_status(struct conn *conn, const struct nbd_request *nbd)
 	r = extents_visit(conn->served->image, nbd->offset, nbd->length, nbd->flags & NBD_CMD_FLAG_REQ_ONE, add_extent,
 			  &status);
 	if (r < 0) {
-		log_error("%s: extents of %llu bytes at offset %llu failed: %s", conn->served->facts.name,
-			  (unsigned long long)nbd->length, (unsigned long long)nbd->offset, strerror(-r));
+		log_status_failure(conn->served->image, nbd, r);
 		reply_error(request, nbd_reply_errno(nbd, r), NULL);
 		return true;
 	}
