@@ -422,8 +422,12 @@ requests_filled(struct conn *conn)
 static int
 add_extent(void *data, uint64_t offset, uint64_t length, bool hole)
 {
+	struct nbd_status *status = data;
+	bool more = nbd_status_add(status, length, hole ? NBD_STATE_HOLE | NBD_STATE_ZERO : 0);
+
 	(void)offset;
-	return nbd_status_add(data, length, hole ? NBD_STATE_HOLE | NBD_STATE_ZERO : 0) ? 0 : 1;
+	/* The first one is enough if one is asked for, but not when it ends within a block. */
+	return more && (status->block || !(status->request->flags & NBD_CMD_FLAG_REQ_ONE)) ? 0 : 1;
 }
 
 static void
@@ -457,8 +461,7 @@ block_status(struct conn *conn, const struct nbd_request *nbd)
 		return false;
 	}
 	nbd_status_init(&status, &conn->session, &request->nbd, request->buffer.memory, STATUS_SIZE);
-	r = extents_visit(conn->served->image, nbd->offset, nbd->length, nbd->flags & NBD_CMD_FLAG_REQ_ONE, add_extent,
-			  &status);
+	r = extents_visit(conn->served->image, nbd->offset, nbd->length, false, add_extent, &status);
 	if (r < 0) {
 		log_status_failure(conn->served->image, nbd, r);
 		reply_error(request, nbd_reply_errno(nbd, r), NULL);

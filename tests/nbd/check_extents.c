@@ -183,6 +183,35 @@ START_TEST(one_extent_is_answered_where_one_is_asked_for)
 }
 END_TEST
 
+/* The file's own blocks end within those of the export. */
+START_TEST(one_extent_is_no_shorter_than_a_block)
+{
+	const char *path = scratch_sparse_image("disk.img", 8 * MIB);
+	struct server *server;
+	struct nbd_handle *client;
+	struct map map;
+
+	scratch_write(path, 8 * 4096, MIB, 1);
+	scratch_write(path, 4 * MIB, MIB, 1);
+	server = server_start(TARGET, &(struct server_config){
+					      .file = path, .parameters = { "sector-size=4096", "offset=32256" } });
+	client = client_connect(server, "");
+	ask(client, &map, 0, 2 * MIB, LIBNBD_CMD_FLAG_REQ_ONE);
+	ck_assert_uint_eq(map.replied, 1);
+	ck_assert_uint_ge(map.end, 4096);
+	ck_assert_uint_eq(map.end % 4096, 0);
+	ck_assert_uint_eq(map.extents[0].state, 0);
+	/* A hole ends with its last whole block. */
+	ask(client, &map, 2 * MIB, 4 * MIB, LIBNBD_CMD_FLAG_REQ_ONE);
+	expect_map(&map, (const struct extent[]){ { 2 * MIB, 2 * MIB - 8 * 4096, HOLE } }, 1);
+	/* What is asked for is shorter. */
+	ask(client, &map, 0, 4096, LIBNBD_CMD_FLAG_REQ_ONE);
+	expect_map(&map, (const struct extent[]){ { 0, 4096, 0 } }, 1);
+	client_close(client);
+	server_stop(server);
+}
+END_TEST
+
 START_TEST(written_and_trimmed_ranges_change_the_map)
 {
 	const char *path = scratch_sparse_image("disk.img", 8 * MIB);
@@ -277,6 +306,7 @@ add_tests(TCase *tests, int row)
 	target_add_test(tests, holes_and_data_are_reported_where_they_are, row);
 	target_add_test(tests, extents_of_a_window_count_from_its_start_and_end_with_it, row);
 	target_add_test(tests, one_extent_is_answered_where_one_is_asked_for, row);
+	target_add_test_of(TARGET_NBDLOOPD, tests, one_extent_is_no_shorter_than_a_block, row);
 	target_add_test(tests, written_and_trimmed_ranges_change_the_map, row);
 	target_add_test(tests, what_is_called_zero_reads_zero_at_every_granularity, row);
 	target_add_test(tests, block_status_of_an_8_tib_hole_leaves_the_server_alive, row);
