@@ -254,6 +254,40 @@ def unfinished_writes_are_not_carried_out(form):
         assert expect(client, 0, READ, half, 256 << 10) == bytes(256 << 10), "half a write was carried out"
 
 
+def random_request(form, rng):
+    """Most of them make sense. Around the first byte, the middle and the end of the export; behind the middle, where the
+    neighbour isn't, if it writes."""
+    kind = rng.choice((READ, READ, WRITE, FLUSH, TRIM, CACHE, WRITE_ZEROES, BLOCK_STATUS, 8))
+    flags = rng.choice((0, 0, 0, FUA, NO_HOLE, DF, REQ_ONE, FAST_ZERO, rng.randrange(32)))
+    length = rng.choice((0, 1, 512, BLOCK, rng.randrange(BLOCK), rng.randrange(64 << 10), rng.randrange(2 * MIB + 1)))
+    place = rng.choice((0, half, size))
+    offset = max(0, place + rng.choice((0, 0, -length, 1, -1, 512, -BLOCK, rng.randint(-MIB, MIB))))
+    if kind in (WRITE, TRIM, WRITE_ZEROES):
+        offset = max(offset, half)
+    if kind == FLUSH and rng.random() < 0.9:
+        offset = length = 0
+    return kind, offset, length, flags
+
+
+def random_requests_are_answered(form, rng):
+    """Whatever is asked for, a few at a time: each has one reply, which can be taken apart."""
+    with Raw(path, form) as client:
+        for _ in range(125):
+            asked = [random_request(form, rng) for _ in range(4)]
+            for cookie, (kind, offset, length, flags) in enumerate(asked):
+                client.send(request(form, kind, offset, length, flags, cookie) +
+                            (rng.randbytes(length) if kind == WRITE else b""))
+            unanswered = set(range(4))
+            try:
+                while unanswered:
+                    cookie, error, data = client.reply([length if kind == READ else 0 for kind, _, length, _ in asked])
+                    unanswered.remove(cookie)
+                    assert asked[cookie][0] != READ or error or len(data) == asked[cookie][2], (cookie, error, len(data))
+            except (AssertionError, KeyError, OSError, EOFError) as problem:
+                raise AssertionError(f"{form} {asked}: {problem!r}") from problem
+        expect(client, 0, READ, half, 512)
+
+
 # ---- with patience
 
 def send_what_is_taken(client, data):
@@ -325,7 +359,7 @@ def memory_is_measured():
     return not any(word in maps for word in ("libasan", "libtsan", "libclang_rt", "vgpreload"))
 
 
-def attack(neighbour):
+def attack(neighbour, rng):
     def step(attempt, *arguments):
         attempt(*arguments)
         neighbour.check(attempt.__name__)
@@ -339,6 +373,7 @@ def attack(neighbour):
         step(hopeless_requests_are_disconnected, form)
         step(every_prefix_of_a_dialogue_ends, form)
         step(unfinished_writes_are_not_carried_out, form)
+        step(random_requests_are_answered, form, rng)
         step(deaf_clients_keep_nobody_waiting, form, neighbour)
         step(promised_payloads_keep_nobody_waiting, form, neighbour)
 
@@ -354,8 +389,14 @@ def main():
     neighbour = Neighbour()
     neighbour.check("nobody")
     before, used = descriptors(), memory()
-    for _ in range(2):
-        attack(neighbour)
+    seed = int(os.environ.get("LOOP_SEED", 1))
+    rng = random.Random(seed)
+    try:
+        for _ in range(2):
+            attack(neighbour, rng)
+    except BaseException:
+        print(f"with LOOP_SEED={seed}", file=sys.stderr)
+        raise
     slow_handshakes_are_ended(neighbour)
     assert settled(before) == before, f"{before} descriptors, then {descriptors()}"
     # Besides, the first MiB of each connection that found all of it taken.

@@ -114,14 +114,16 @@ class Raw:
         self.send(request(self.form, kind, *arguments, **keywords))
 
     def reply(self, length=0):
-        """The cookie, the error and the data of one reply; a simple one brings `length` bytes if it is good."""
+        """The cookie, the error and the data of one reply; a simple one brings `length` bytes if it is good, or so many as
+        that list has at its cookie."""
         data = b""
         while True:
             magic, = struct.unpack(">I", self.receive(4))
             if magic == 0x67446698:
                 assert self.form != EXTENDED_FORM
                 error, cookie = struct.unpack(">IQ", self.receive(12))
-                return cookie, error, b"" if error else self.receive(length)
+                size = length[cookie] if isinstance(length, list) else length
+                return cookie, error, b"" if error else self.receive(size)
             if self.form == EXTENDED_FORM:
                 assert magic == 0x6E8A278C, hex(magic)
                 flags, kind, cookie, _, size = struct.unpack(">HHQQQ", self.receive(28))
