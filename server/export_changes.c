@@ -105,6 +105,14 @@ retire(struct exports *exports, struct export **at)
 	exports->retired = export;
 }
 
+/* changing held, until now. */
+static void
+change_over(struct exports *exports)
+{
+	pthread_mutex_unlock(&exports->changing);
+	exports->wake(exports->data);
+}
+
 /* ---- adding and removing */
 
 static int
@@ -277,7 +285,7 @@ exports_add(struct exports *exports, struct export_config *config, char **error)
 	} else {
 		r = add(exports, config, error);
 	}
-	pthread_mutex_unlock(&exports->changing);
+	change_over(exports);
 	return r;
 }
 
@@ -292,11 +300,8 @@ exports_remove(struct exports *exports, const char *name)
 	if (at)
 		retire(exports, at);
 	pthread_mutex_unlock(&exports->mutex);
-	pthread_mutex_unlock(&exports->changing);
-	if (!at)
-		return -ENOENT;
-	exports->wake(exports->data);
-	return 0;
+	change_over(exports);
+	return at ? 0 : -ENOENT;
 }
 
 /* ---- reading the configuration again */
@@ -339,10 +344,12 @@ compare(const struct export *export, struct export_config *config)
 	config_free(config);
 }
 
-void
+int
 exports_reload(struct exports *exports, struct server_config *config)
 {
-	pthread_mutex_lock(&exports->changing);
+	/* It may be held for minutes, and this is the main thread. */
+	if (pthread_mutex_trylock(&exports->changing) != 0)
+		return -EBUSY;
 	remove_vanished(exports, config);
 	while (config->exports) {
 		struct export_config *wanted = config->exports;
@@ -360,8 +367,8 @@ exports_reload(struct exports *exports, struct server_config *config)
 		else if (add(exports, wanted, &error) < 0)
 			log_error("%s", error ? error : "out of memory");
 	}
-	pthread_mutex_unlock(&exports->changing);
-	exports->wake(exports->data);
+	change_over(exports);
+	return 0;
 }
 
 /* ---- changing */
@@ -385,7 +392,6 @@ renew(struct exports *exports, struct export *old)
 	old->next = exports->retired;
 	exports->retired = old;
 	pthread_mutex_unlock(&exports->mutex);
-	exports->wake(exports->data);
 	return 0;
 }
 
@@ -422,7 +428,7 @@ find_and_change(struct exports *exports, const char *name, const bool *direct, c
 	at = find(exports, name);
 	pthread_mutex_unlock(&exports->mutex);
 	r = at ? change(exports, *at, direct, error) : -ENOENT;
-	pthread_mutex_unlock(&exports->changing);
+	change_over(exports);
 	return r;
 }
 

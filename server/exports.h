@@ -23,7 +23,7 @@ struct worker;
 extern const struct nbd_export_source exports_listed, exports_unlisted;
 
 /* `workers`: that many will run; they needn't run yet.  `wake` is called, on any thread, when exports_reap() has
- * something to do. NULL: out of memory. */
+ * something to do, or a change is over. NULL: out of memory. */
 struct exports *
 exports_new(struct worker *workers, unsigned int worker_count, void (*wake)(void *data), void *data);
 
@@ -42,9 +42,10 @@ exports_remove(struct exports *exports, const char *name);
 
 /*
  * Makes the exports those of a configuration that was read again: opens what is new, removes what is gone, and says
- * what has changed and stays as it was until a restart.  Takes exports away from the configuration.
+ * what has changed and stays as it was until a restart.  Takes exports away from the configuration.  -EBUSY: another change
+ * is under way, and nothing was done; wake() is called when it is over.  Else 0.
  */
-void
+int
 exports_reload(struct exports *exports, struct server_config *config);
 
 /* After wake(): frees what nobody uses any more. */

@@ -63,6 +63,7 @@ struct server {
 	unsigned int poll_count;
 	int signals;                 /* signalfd */
 	int wake;                    /* eventfd: something has happened on another thread */
+	bool reread;                 /* the configuration is to be read again, when no change is under way */
 	bool ending;
 	bool abort;                  /* a second signal: don't wait any longer */
 };
@@ -394,23 +395,32 @@ report_difference(const char *name)
 }
 
 static void
+report_reread(struct server *server, const struct server_config *config)
+{
+	config_visit_differences(server->config, config, report_difference);
+	log_info("the configuration was read again");
+}
+
+static void
 reload(struct server *server)
 {
 	struct server_config config;
 	char *CLEANUP_FREE error = NULL;
 	int r;
 
-	readiness_reloading();
+	server->reread = false;
 	r = command_line_configure(server->line, &config, &error);
 	if (r < 0) {
 		log_error("%s; everything stays as it is", error ? error : strerror(-r));
 	} else {
-		config_visit_differences(server->config, &config, report_difference);
-		exports_reload(server->exports, &config);
+		r = exports_reload(server->exports, &config);
+		server->reread = r == -EBUSY;
+		if (!server->reread)
+			report_reread(server, &config);
 		config_fini(&config);
-		log_info("the configuration was read again");
 	}
-	readiness_ready();
+	if (!server->reread)
+		readiness_ready();
 }
 
 static void
@@ -420,6 +430,7 @@ signal_came(struct server *server)
 
 	while (read(server->signals, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGHUP && !server->ending) {
+			readiness_reloading();
 			reload(server);
 		} else if (info.ssi_signo != SIGHUP) {
 			server->abort = server->ending;
@@ -456,6 +467,8 @@ serve(struct server *server)
 		if (server->polled[POLL_WAKE].revents) {
 			eventfd_read(server->wake, &count);
 			exports_reap(server->exports);
+			if (server->reread && !server->ending)
+				reload(server);
 		}
 		polled = server->polled + POLL_LISTENER;
 		for (const struct listener *listener = server->listeners; listener; listener = listener->next, polled++) {
