@@ -10,8 +10,14 @@
 
 #define SMALLEST ((size_t)4096)
 #define SLAB     ((size_t)1 << 20)
-/* Smaller ones are cut from slabs, which stay; larger ones are mapped, and unmapped when others need the room. */
+/* Smaller ones are cut from slabs, larger ones are mapped; both are unmapped when others need the room. */
 #define LARGE    ((size_t)64 << 10)
+
+/* Stands in the first page of a slab, whose address is a multiple of SLAB. */
+struct slab {
+	struct slab *next;
+	unsigned int taken;  /* of its parts, which have one size */
+};
 
 static size_t
 size_of(unsigned int size)
@@ -70,19 +76,57 @@ release_large(struct buffers *buffers)
 		while ((memory = pop(&buffers->idle[size])) != NULL)
 			munmap(memory, size_of(size));
 	}
+	buffers->mapped -= buffers->idle_large;
 	buffers->idle_large = 0;
+}
+
+static struct slab *
+slab_of(void *memory)
+{
+	return (struct slab *)((uintptr_t)memory & ~(uintptr_t)(SLAB - 1));
+}
+
+/* Takes parts of slabs that are to go from a list. */
+static void
+forget_parts(void **list)
+{
+	while (*list) {
+		if (slab_of(*list)->taken == 0)
+			pop(list);
+		else
+			list = *list; /* each begins with the pointer to the next */
+	}
+}
+
+static void
+release_slabs(struct buffers *buffers)
+{
+	if (buffers->idle_slabs == 0)
+		return;
+	for (unsigned int size = 0; size_of(size) < LARGE; size++)
+		forget_parts(&buffers->idle[size]);
+	for (struct slab **at = &buffers->slabs; *at;) {
+		struct slab *slab = *at;
+
+		if (slab->taken > 0) {
+			at = &slab->next;
+			continue;
+		}
+		*at = slab->next;
+		munmap(slab, SLAB);
+		buffers->mapped -= SLAB;
+	}
+	buffers->idle_slabs = 0;
 }
 
 void
 buffers_fini(struct buffers *buffers)
 {
-	void *slab;
-
 	assert(buffers->taken == 0);
 	reserve_free(buffers->reserve);
 	release_large(buffers);
-	while ((slab = pop(&buffers->slabs)) != NULL)
-		munmap((char *)slab, SLAB);
+	release_slabs(buffers);
+	assert(buffers->mapped == 0);
 }
 
 static void *
@@ -93,60 +137,135 @@ map(size_t length)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* The first page of a slab holds the pointer to the next slab. */
+/* The address is a multiple of its size. */
+static void *
+map_slab(void)
+{
+	char *memory = map(2 * SLAB);
+	size_t before = -(uintptr_t)memory & (SLAB - 1);
+
+	if (!memory)
+		return NULL;
+	if (before > 0)
+		munmap(memory, before);
+	munmap(memory + before + SLAB, SLAB - before);
+	return memory + before;
+}
+
 static void
 cut_slab(struct buffers *buffers, unsigned int size)
 {
-	char *slab = map(SLAB);
+	struct slab *slab = map_slab();
 
 	if (!slab)
 		return;
-	push(&buffers->slabs, slab);
+	*slab = (struct slab){.next = buffers->slabs};
+	buffers->slabs = slab;
+	buffers->idle_slabs++;
+	buffers->mapped += SLAB;
 	for (size_t at = SMALLEST; at + size_of(size) <= SLAB; at += size_of(size))
-		push(&buffers->idle[size], slab + at);
+		push(&buffers->idle[size], (char *)slab + at);
 }
 
-static void *
-make(struct buffers *buffers, unsigned int size)
+static bool
+has_room(const struct buffers *buffers, size_t length)
 {
-	if (size_of(size) < LARGE) {
-		cut_slab(buffers, size);
-		return pop(&buffers->idle[size]);
-	}
-	/* Idle ones of other sizes make room. */
-	if (buffers->taken + buffers->idle_large + size_of(size) > buffers->limit)
+	return buffers->mapped + length <= buffers->limit;
+}
+
+/* Idle ones of other sizes make room, of the same kind first. */
+static void
+make_room(struct buffers *buffers, size_t length, bool large)
+{
+	if (!has_room(buffers, length) && large)
 		release_large(buffers);
-	return map(size_of(size));
+	if (!has_room(buffers, length))
+		release_slabs(buffers);
+	if (!has_room(buffers, length))
+		release_large(buffers);
 }
 
 static void *
-take_idle(struct buffers *buffers, unsigned int size)
+take_part(struct buffers *buffers, unsigned int size)
 {
 	void *memory = pop(&buffers->idle[size]);
 
-	if (memory && size_of(size) >= LARGE)
-		buffers->idle_large -= size_of(size);
-	return memory ? memory : make(buffers, size);
+	if (memory && slab_of(memory)->taken++ == 0)
+		buffers->idle_slabs--;
+	return memory;
+}
+
+static bool
+map_alone(struct buffers *buffers, struct buffer *buffer)
+{
+	buffer->memory = map(size_of(buffer->size));
+	if (buffer->memory)
+		buffers->mapped += size_of(buffer->size);
+	return buffer->memory != NULL;
+}
+
+static bool
+take_small(struct buffers *buffers, struct buffer *buffer)
+{
+	buffer->memory = take_part(buffers, buffer->size);
+	if (buffer->memory)
+		return true;
+	make_room(buffers, SLAB, false);
+	/* Slabs of which somebody keeps a part each must not be joined by ever more of them.  And where memory is made
+	 * beforehand, what is taken beyond it is little. */
+	buffer->alone = buffers->reserve || !has_room(buffers, SLAB);
+	if (buffer->alone)
+		return map_alone(buffers, buffer);
+	cut_slab(buffers, buffer->size);
+	buffer->memory = take_part(buffers, buffer->size);
+	return buffer->memory != NULL;
+}
+
+static bool
+take_large(struct buffers *buffers, struct buffer *buffer)
+{
+	buffer->memory = pop(&buffers->idle[buffer->size]);
+	if (buffer->memory) {
+		buffers->idle_large -= size_of(buffer->size);
+		return true;
+	}
+	make_room(buffers, size_of(buffer->size), true);
+	return map_alone(buffers, buffer);
 }
 
 static void
-give_idle(struct buffers *buffers, void *memory, unsigned int size)
+give_idle(struct buffers *buffers, const struct buffer *buffer)
 {
-	push(&buffers->idle[size], memory);
-	if (size_of(size) >= LARGE)
-		buffers->idle_large += size_of(size);
+	size_t length = size_of(buffer->size);
+
+	/* Beyond the limit nothing idle is kept. */
+	if (buffer->alone || (length >= LARGE && buffers->mapped > buffers->limit)) {
+		munmap(buffer->memory, length);
+		buffers->mapped -= length;
+		return;
+	}
+	push(&buffers->idle[buffer->size], buffer->memory);
+	if (length >= LARGE)
+		buffers->idle_large += length;
+	else if (--slab_of(buffer->memory)->taken == 0)
+		buffers->idle_slabs++;
 }
 
 static bool
 take(struct buffers *buffers, unsigned int size, bool reserved, struct buffer *buffer)
 {
-	void *memory = reserved ? reserve_take(buffers->reserve, size) : take_idle(buffers, size);
+	bool taken;
 
-	if (!memory)
-		return false;
-	buffers->taken += size_of(size);
-	*buffer = (struct buffer){memory, size, reserved};
-	return true;
+	*buffer = (struct buffer){.size = size, .reserved = reserved};
+	if (reserved)
+		taken = (buffer->memory = reserve_take(buffers->reserve, size)) != NULL;
+	else
+		taken = size_of(size) < LARGE ? take_small(buffers, buffer) : take_large(buffers, buffer);
+	if (taken)
+		buffers->taken += size_of(size);
+	else
+		*buffer = (struct buffer){0};
+	return taken;
 }
 
 bool
@@ -178,6 +297,6 @@ buffers_give(struct buffers *buffers, struct buffer *buffer)
 	if (buffer->reserved)
 		reserve_give(buffers->reserve, buffer->memory, buffer->size);
 	else
-		give_idle(buffers, buffer->memory, buffer->size);
+		give_idle(buffers, buffer);
 	*buffer = (struct buffer){0};
 }

@@ -14,19 +14,23 @@
 #define BUFFER_SIZES 14
 
 struct reserve;
+struct slab;
 
 struct buffer {
 	void *memory;        /* NULL: none */
 	unsigned int size;   /* number of the size, 4 KiB << size */
 	bool reserved;       /* made beforehand */
+	bool alone;          /* unmapped when it is given back */
 };
 
 struct buffers {
 	size_t limit;        /* bytes that may be taken at once */
 	size_t taken;        /* bytes */
+	size_t mapped;       /* bytes that are there, but for those made beforehand; beyond the limit by those taken at the most */
 	size_t idle_large;   /* bytes of large buffers that nobody has */
+	unsigned int idle_slabs; /* of which nobody has a part */
 	void *idle[BUFFER_SIZES]; /* lists; each buffer begins with a pointer to the next */
-	void *slabs;         /* what the small ones are cut from; a list as well */
+	struct slab *slabs;  /* what the small ones are cut from */
 	struct reserve *reserve; /* where all come from if they were made beforehand, and the lists stay empty; or NULL */
 };
 
