@@ -332,7 +332,9 @@ mail_came(struct completion *completion, int result)
 		return;
 	eventfd_read(worker->event, &count);
 	open_mailbox(worker);
-	loop_poll(worker->loop, &worker->event_op, worker->event);
+	/* Who waits for the end has said all; clean_up() waits until this is over. */
+	if (!worker->stopping)
+		loop_poll(worker->loop, &worker->event_op, worker->event);
 }
 
 /* ---- the thread */
