@@ -272,6 +272,12 @@ sending_over(struct conn *conn)
 }
 
 static void
+warn_dropped(const struct conn *conn)
+{
+	conn_warn(conn, "gave up on this connection: what waited on it is dropped");
+}
+
+static void
 sent(struct completion *completion, int result)
 {
 	struct conn *conn = CONN_OF(completion, send_op);
@@ -280,6 +286,8 @@ sent(struct completion *completion, int result)
 	conn->sends++;
 	worker_conn_dirty(conn->worker, conn);
 	if (result < 0 && result != -EINTR && result != -EAGAIN) {
+		if (conn->stalled && !conn->closing)
+			warn_dropped(conn);
 		conn_end(conn, true);
 	} else if (!conn->lost && message_advance(&conn->message, result > 0 ? (size_t)result : 0)) {
 		loop_send(conn->worker->loop, &conn->send_op, conn->fd, &conn->message);
@@ -347,7 +355,7 @@ go_on(struct conn *conn)
 		return;
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
 	if (now.tv_sec > conn->stalled_since && peer_gave_up(conn)) {
-		conn_warn(conn, "gave up on this connection: what waited on it is dropped");
+		warn_dropped(conn);
 		conn_end(conn, false);
 		return;
 	}
