@@ -410,3 +410,15 @@ __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 	count(mutex, MUTEX_WRITTEN, ACCESS_WRITE, CODE);
 	return __real_pthread_cond_wait(cond, mutex);
 }
+
+int
+__real_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until);
+int
+__wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until);
+int
+__wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until)
+{
+	count(cond, sizeof(*cond), ACCESS_WRITE, CODE);
+	count(mutex, MUTEX_WRITTEN, ACCESS_WRITE, CODE);
+	return __real_pthread_cond_timedwait(cond, mutex, until);
+}
