@@ -54,8 +54,10 @@ is_ours(const struct pid_file *file)
 
 	if (file->written ? atoi(text) != (int)getpid() : !file->made || length != 0)
 		return false;
-	return fstat(file->fd, &ours) == 0 && stat(file->path, &there) == 0 && ours.st_dev == there.st_dev &&
-	       ours.st_ino == there.st_ino;
+	/* With privileges dropped, its directory may be closed to us: then it can be emptied only. */
+	if (stat(file->path, &there) < 0)
+		return errno != ENOENT;
+	return fstat(file->fd, &ours) == 0 && ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
 void

@@ -26,7 +26,10 @@ stop_server
 # By number.
 start_nbdloopd --user 12345 "$image"
 expect_equal "user" 12345 "$(stat -c %u "/proc/$pid")"
+expect_equal "pid file" "$pid" "$(cat "$dir/server.pid")"
 stop_server
+# Its directory is closed to that user: what can't be removed is emptied.
+[ ! -s "$dir/server.pid" ] || fail "the pid of a server that has ended is left in its file"
 
 chmod 755 "$dir"
 chmod 666 "$image"
