@@ -37,6 +37,7 @@
 
 /* Milliseconds between two looks whether a change is over. */
 #define CHANGE_INTERVAL 20
+#define CHANGE_MOMENT 200
 
 enum poll_slot {
 	POLL_SIGNAL,
@@ -539,8 +540,11 @@ drain_connections(struct server *server)
 static bool
 await_change(struct server *server, int64_t end)
 {
+	/* Without a change it takes a moment, too, which a second signal doesn't make shorter. */
+	int64_t soon = now_ms() + CHANGE_MOMENT;
+
 	while (!control_socket_is_over(server->control)) {
-		if (server->abort || now_ms() >= end)
+		if (now_ms() >= end || (server->abort && now_ms() >= soon))
 			return false;
 		if (poll(server->polled, POLL_WAKE, CHANGE_INTERVAL) > 0)
 			signal_came(server);
