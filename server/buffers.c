@@ -230,6 +230,8 @@ take_large(struct buffers *buffers, struct buffer *buffer)
 		return true;
 	}
 	make_room(buffers, size_of(buffer->size), true);
+	/* Kept, it would be locked memory that nobody has counted. */
+	buffer->alone = buffers->reserve != NULL;
 	return map_alone(buffers, buffer);
 }
 

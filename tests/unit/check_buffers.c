@@ -127,6 +127,12 @@ START_TEST(those_made_beforehand_are_one_piece_of_memory)
 	buffers_give(&buffers, &small[1]);
 	ck_assert(buffers_take(&buffers, 32 * MIB, &longest));
 	ck_assert_ptr_eq(longest.memory, first);
+	/* What is given besides is not kept: all of this is locked memory, which was counted before. */
+	for (size_t length = 4096; length <= MIB; length *= 4) {
+		ck_assert(buffers_take_first(&buffers, length, &large));
+		buffers_give(&buffers, &large);
+		ck_assert_uint_eq(buffers.mapped, 0);
+	}
 	buffers_give(&buffers, &longest);
 	buffers_fini(&buffers);
 }
