@@ -6,6 +6,7 @@
 
 #include "common/log.h"
 #include "common/unix_socket.h"
+#include "control/answer.h"
 #include "control/change_queue.h"
 #include "control/control_client.h"
 
@@ -24,6 +25,8 @@
 
 /* Further ones wait in the backlog until somebody leaves or runs out of time. */
 #define CLIENTS_MAX 8
+/* So many of them may wait for their changes, also for some whose client is gone: the others are for who asks for the status. */
+#define CHANGES_MAX (CLIENTS_MAX - 3)
 /* Pause before something is tried again that failed for want of descriptors or memory. */
 #define PAUSE_MS 100
 
@@ -111,14 +114,36 @@ clients_free_slot(struct control_socket *control)
 	return NULL;
 }
 
+static int
+clients_changing(const struct control_socket *control)
+{
+	int changing = 0;
+
+	for (int i = 0; i < CLIENTS_MAX; i++)
+		changing += control->clients[i].changing;
+	return changing;
+}
+
+static int
+change_refuse(struct control_client *client)
+{
+	client->change.answer = answer_error_line("too many changes wait for the one that is under way; try it again later",
+						  &client->change.answer_size);
+	return control_client_changed(client);
+}
+
 static void
 client_serve(struct control_socket *control, struct control_client *client)
 {
 	int result = control_client_serve(client, control->handler, control->data);
 
-	if (result == CONTROL_CLIENT_CHANGES)
+	if (result == CONTROL_CLIENT_CHANGES && clients_changing(control) <= CHANGES_MAX) {
 		change_queue_add(&control->changes, &client->change);
-	else if (result)
+		return;
+	}
+	if (result == CONTROL_CLIENT_CHANGES)
+		result = change_refuse(client);
+	if (result)
 		control_client_close(client);
 }
 
@@ -152,23 +177,27 @@ clients_take_answers(struct control_socket *control)
 	}
 }
 
-/* The last change is answered, as far as that can be sent at once; whoever else is connected leaves before. */
+/* With its answer, as far as that can be sent at once. */
+static void
+client_dismiss(struct control_socket *control, struct control_client *client)
+{
+	if (client->answer)
+		control_client_serve(client, control->handler, control->data);
+	control_client_close(client);
+}
+
+/* The last change is answered; whoever else is connected leaves before. */
 static void
 clients_end(struct control_socket *control)
 {
 	unix_socket_close(&control->socket);
 	for (int i = 0; i < CLIENTS_MAX; i++)
 		if (!control->clients[i].changing)
-			control_client_close(&control->clients[i]);
+			client_dismiss(control, &control->clients[i]);
 	change_queue_stop(&control->changes);
 	clients_take_answers(control);
-	for (int i = 0; i < CLIENTS_MAX; i++) {
-		struct control_client *client = &control->clients[i];
-
-		if (client->fd >= 0 && !client->changing)
-			control_client_serve(client, control->handler, control->data);
-		control_client_close(client);
-	}
+	for (int i = 0; i < CLIENTS_MAX; i++)
+		client_dismiss(control, &control->clients[i]);
 }
 
 static void

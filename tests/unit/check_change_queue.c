@@ -117,6 +117,28 @@ START_TEST(changes_are_carried_out_in_the_order_in_which_they_came)
 }
 END_TEST
 
+START_TEST(changes_that_wait_leave_room_for_the_status)
+{
+	int first = client_changing(), waiting[4], refused;
+
+	for (int i = 0; i < 4; i++)
+		waiting[i] = client_with("resize\n");
+	usleep(50000);
+	refused = client_with("resize\n");
+	ck_assert_ptr_nonnull(strstr(client_line(refused), "\"error\":\"too many changes wait"));
+	/* Those who are gone keep their turn, and no more. */
+	for (int i = 0; i < 4; i++)
+		close(waiting[i]);
+	assert_still_serves();
+	fixture.hold = false;
+	ck_assert_str_eq(client_line(first), RESIZE_ANSWER);
+	client_send(refused, "resize\n");
+	ck_assert_str_eq(client_line(refused), RESIZE_ANSWER);
+	close(first);
+	close(refused);
+}
+END_TEST
+
 START_TEST(who_waits_for_a_change_has_no_deadline)
 {
 	int under_way = client_changing(), waiting = client_with("resize\n");
@@ -237,6 +259,7 @@ case_changes(void)
 	tcase_add_test(changes, status_is_answered_during_a_change);
 	tcase_add_test(changes, changes_are_carried_out_one_after_the_other);
 	tcase_add_test(changes, changes_are_carried_out_in_the_order_in_which_they_came);
+	tcase_add_test(changes, changes_that_wait_leave_room_for_the_status);
 	tcase_add_test(changes, who_waits_for_a_change_has_no_deadline);
 	tcase_add_test(changes, request_behind_a_change_is_answered_behind_it);
 	tcase_add_test(changes, client_that_leaves_during_its_change_does_no_harm);
