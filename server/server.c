@@ -518,13 +518,16 @@ await_connections(struct server *server, int64_t limit_ms)
 	return connections;
 }
 
-/* Waits until what is under way is answered. */
+/*
+ * Waits until what is under way is answered.  Who gave it its only connections (--fd), such as nbdloop, can give them to
+ * another server, and have done there what was not answered here: no request is refused.
+ */
 static void
-drain_connections(struct server *server)
+drain_connections(struct server *server, bool listened)
 {
 	unsigned int connections;
 
-	stop_workers(server, WORKER_DRAINS);
+	stop_workers(server, listened ? WORKER_DRAINS : WORKER_LEAVES);
 	connections = await_connections(server, (int64_t)server->config->drain_limit * 1000);
 	if (connections > 0 && !server->abort) {
 		stop_workers(server, WORKER_REFUSES);
@@ -554,11 +557,11 @@ await_change(struct server *server, int64_t end)
 
 /* Connections and a change end beside each other, in the same time. */
 static bool
-drain(struct server *server)
+drain(struct server *server, bool listened)
 {
 	int64_t end = now_ms() + (int64_t)server->config->drain_limit * 1000 + REFUSAL_LIMIT;
 
-	drain_connections(server);
+	drain_connections(server, listened);
 	return await_change(server, end);
 }
 
@@ -575,12 +578,14 @@ leave(struct server *server, int status)
 static void
 end(struct server *server, int status)
 {
+	bool listened = server->listeners;
+
 	/* Nobody can connect any more, nor ask for a change. */
 	listeners_close(&server->listeners);
 	control_socket_stop(server->control);
 	if (!server->polled)
 		stop_workers(server, WORKER_ABORTS);
-	else if (!drain(server))
+	else if (!drain(server, listened))
 		leave(server, status);
 	/* The workers answer what it asks them to the last. */
 	control_socket_free(steal_pointer(&server->control));

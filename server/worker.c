@@ -284,6 +284,8 @@ end_conns(struct worker *worker, enum worker_end end)
 	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
 		if (end == WORKER_ABORTS || conn->negotiation)
 			conn_end(conn, true);
+		else if (end == WORKER_LEAVES)
+			conn_end(conn, false);
 		else
 			conn_drain(conn, end == WORKER_REFUSES);
 	}

@@ -28,6 +28,7 @@ struct traffic;
 /* How far its end has come. */
 enum worker_end {
 	WORKER_SERVES,
+	WORKER_LEAVES,  /* no request is taken any more; those under way are answered */
 	WORKER_DRAINS,  /* what had come is carried out and answered; what comes then is refused */
 	WORKER_REFUSES, /* so is all that has not begun */
 	WORKER_ABORTS,  /* nothing is answered any more */
