@@ -208,8 +208,9 @@ carry_out(struct guard *guard, const char *request, GError **error)
 {
 	const char *image = g_str_has_prefix(request, "image ") ? request + strlen("image ") : NULL;
 
+	/* It was possible, and is wherever it still will be: no reason for the next server not to start. */
 	if (g_str_equal(request, "direct-io on"))
-		guard->source.direct_io = "on";
+		guard->source.direct_io = g_str_equal(guard->source.plan->direct_io, "on") ? "on" : "auto";
 	else if (g_str_equal(request, "direct-io off"))
 		guard->source.direct_io = "off";
 	else if (g_str_equal(request, "replace"))

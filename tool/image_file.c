@@ -53,7 +53,8 @@ image_file_path(const char *path, int held, bool *changed)
 {
 	struct stat ours, there;
 
-	*changed = fstat(held, &ours) == 0 && (stat(path, &there) < 0 || !same(&ours, &there));
+	/* What isn't there any more, on a server of files, isn't what has its name. */
+	*changed = fstat(held, &ours) < 0 || stat(path, &there) < 0 || !same(&ours, &there);
 	return *changed ? g_strdup_printf("/proc/%d/fd/%d", (int)getpid(), held) : g_strdup(path);
 }
 

@@ -50,13 +50,18 @@ static void
 become_server(void *data)
 {
 	const struct pid_text *text = data;
-	sigset_t none;
+	sigset_t blocked;
 
 	if (text->digits)
 		write_pid(text->digits, getpid());
 	setsid();
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	/* They would make nbdkit answer requests with errors that the kernel takes for the disk's.  It ends when its connections
+	 * have ended; nbdloopd asks for its signals itself. */
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGTERM);
+	sigaddset(&blocked, SIGINT);
+	sigaddset(&blocked, SIGHUP);
+	sigprocmask(SIG_SETMASK, &blocked, NULL);
 }
 
 /* Listening sockets are told as systemd does it, which names the process that they are for: sd_listen_fds(3). */

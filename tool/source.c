@@ -21,6 +21,8 @@
 enum {
 	FLAG_MULTI_CONN = 1 << 8, /* of the NBD protocol: what one connection flushes, others wrote */
 	END_PATIENCE_MS = 5000,
+	MOMENT_MS = 1000,
+	STEP_MS = 10,
 };
 
 void
@@ -91,11 +93,12 @@ find_image(struct source *source, GError **error)
 	if (source->image < 0)
 		return NULL;
 	path = image_file_path(source->place, source->image, &changed);
-	if (changed) {
+	if (changed && !source->renamed) {
 		g_autofree char *name = image_file_name(path);
 
 		log_warning("%s is not the image any more that was attached; that goes on being served: %s", source->place, name);
 	}
+	source->renamed = changed;
 	return path;
 }
 
@@ -297,6 +300,7 @@ source_swap_image(struct source *source, struct source *other)
 	source->image = other->image;
 	other->place = place;
 	other->image = image;
+	source->renamed = other->renamed = false;
 	source->read_only = true;
 }
 
@@ -319,6 +323,19 @@ close_ended(struct source *source)
 	return ended;
 }
 
+/* The server may be about to end by itself, and answers first what it has taken. */
+static void
+give_a_moment(const struct source *source)
+{
+	siginfo_t info = {.si_pid = 0};
+
+	for (unsigned int i = 0; source->server.pid != 0 && i < MOMENT_MS / STEP_MS; i++) {
+		if (waitid(P_PID, (id_t)source->server.pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid != 0)
+			return;
+		g_usleep(STEP_MS * 1000);
+	}
+}
+
 /*
  * Of several connections the kernel has given one up, because a request on it was not answered in time.  It would go on with the
  * others, and their server, too, until none is left.  So they end together: then the server ends, and a new one gets them all.
@@ -328,6 +345,7 @@ end_together(struct source *source)
 {
 	if (close_ended(source) == 0)
 		return;
+	give_a_moment(source);
 	for (unsigned int i = 0; i < source->plan->connections; i++) {
 		if (source->connections[i].fd >= 0)
 			shutdown(source->connections[i].fd, SHUT_RDWR);

@@ -28,6 +28,7 @@ struct source {
 	int image;                      /* holds the image that `place` was when a server was first started for it; else -1 */
 	const char *direct_io;          /* the same */
 	bool read_only;                 /* whatever the plan's options say */
+	bool renamed;                   /* `place` is not the image's name any more, and that was told */
 	char *control;                  /* path of the server's control socket; NULL if remote */
 	struct server_process server;   /* if not remote */
 	struct connection *connections; /* as many as planned; .fd -1: lost */

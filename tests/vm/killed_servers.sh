@@ -12,22 +12,22 @@ another_server() # PID
 	now=$(pgrep -x nbdloopd) && [ "$now" != "$1" ]
 }
 
-kill_the_server()
+kill_the_server() # SIGNAL
 {
 	local pid
 	pid=$(pgrep -x nbdloopd)
-	kill -KILL "$pid"
+	kill -"$1" "$pid"
 	wait_until "there is another server than $pid" another_server "$pid"
 }
 
-# So many times, at any moment, also when the next server has just begun.
+# So many times, at any moment, also when the next server has just begun; each third time as at the end of a session.
 kill_servers() # TIMES
 {
-	local i
+	local i signals=(KILL TERM KILL)
 	for ((i = 0; i < $1; i++)); do
 		sleep "$((i % 2)).$((RANDOM % 10))"
 		! process_gone "${process_pids[load]}" || fail "fio has ended after $i of $1 kills"
-		kill_the_server
+		kill_the_server "${signals[i % 3]}"
 	done
 }
 
