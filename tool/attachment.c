@@ -138,14 +138,6 @@ attach(struct attachment *attachment, const struct source *source, GError **erro
 	return true;
 }
 
-/* With a timeout, it is that. */
-static void
-look_after(const struct attachment *attachment, unsigned int milliseconds)
-{
-	if (attachment->plan->timeout == 0)
-		device_queue_look_after(attachment->name, milliseconds);
-}
-
 bool
 attachment_make(struct attachment *attachment, const struct source *source, GError **error)
 {
@@ -154,7 +146,8 @@ attachment_make(struct attachment *attachment, const struct source *source, GErr
 	if (!attach(attachment, source, error))
 		return false;
 	device_queue_tune(attachment->name);
-	look_after(attachment, LOOK_AFTER_MS);
+	if (attachment->plan->timeout == 0)
+		device_queue_look_after(attachment->name, LOOK_AFTER_MS);
 	if (!device_node_settle(attachment->name, attachment->plan->partscan, &size, error))
 		return false;
 	/* With its pid, all that was found out is of the same device. */
@@ -178,6 +171,28 @@ attachment_undo(struct attachment *attachment)
 }
 
 /* ---- changing it */
+
+/* With a timeout, it is that. */
+static void
+change_look_after(const struct attachment *attachment, unsigned int milliseconds)
+{
+	if (attachment->plan->timeout == 0)
+		device_queue_look_after_later(attachment->name, milliseconds);
+}
+
+/* It may have been resized. */
+static void
+warn_about_change(const struct attachment *attachment, const struct source *source, const struct connection *connection)
+{
+	struct device *DEVICE_CLEANUP device = device_read("/sys", attachment->name, NULL);
+
+	if (device && connection->size < device->size)
+		log_warning("/dev/%s: %s has become smaller; what is behind its end now can't be read any more", device->name,
+			    source->place);
+	if (device && !device->read_only && connection->flags & FLAG_READ_ONLY)
+		log_warning("/dev/%s: %s can only be read now, and writes fail; when it can be written to again, nbdloop "
+			    "replace-server /dev/%s", device->name, source->place, device->name);
+}
 
 /*
  * Until the kernel has noticed that the old connection is dead, it takes no new one, and says nothing.  With a timeout, whether
@@ -209,14 +224,12 @@ attachment_hand_over(struct attachment *attachment, const struct source *source,
 
 		if (!is_new[i])
 			continue;
-		if (connection->size < attachment->size)
-			log_warning("/dev/%s: %s has become smaller; what is behind its end now can't be read any more",
-				    attachment->name, source->place);
+		warn_about_change(attachment, source, connection);
 		if (!hand_over_one(attachment, connection->fd, error))
 			return false;
 	}
 	if (attachment->changing)
-		look_after(attachment, LOOK_AFTER_MS);
+		change_look_after(attachment, LOOK_AFTER_MS);
 	attachment->changing = false;
 	return true;
 }
@@ -225,6 +238,6 @@ void
 attachment_prepare_change(struct attachment *attachment)
 {
 	attachment->changing = true;
-	look_after(attachment, LOOK_AFTER_SOON_MS);
+	change_look_after(attachment, LOOK_AFTER_SOON_MS);
 	g_usleep(LOOK_AFTER_PAUSE_US);
 }

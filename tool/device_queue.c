@@ -9,7 +9,11 @@
 #include <glib.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+/* After common/log.h, which has its own LOG_... names. */
+#include <syslog.h>
 
 /* Linux 6.12 has this by itself; 6.1's driver would cut requests into pieces of 128 KiB. */
 #define LARGEST_REQUEST_KIB "1280"
@@ -41,4 +45,24 @@ device_queue_look_after(const char *name, unsigned int milliseconds)
 	g_autofree char *value = g_strdup_printf("%u", milliseconds);
 
 	write_setting(name, "io_timeout", value);
+}
+
+void
+device_queue_look_after_later(const char *name, unsigned int milliseconds)
+{
+	pid_t child = fork();
+
+	if (child < 0)
+		log_warning("%s: no process to change its queue: %s", name, g_strerror(errno));
+	if (child > 0)
+		waitpid(child, NULL, 0);
+	if (child != 0)
+		return;
+	/* Nobody waits for the grandchild, which keeps nothing open that is the caller's. */
+	if (fork() == 0) {
+		closelog();
+		close_range(STDERR_FILENO + 1, ~0U, 0);
+		device_queue_look_after(name, milliseconds);
+	}
+	_exit(0);
 }

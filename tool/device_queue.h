@@ -17,4 +17,11 @@ device_queue_tune(const char *name);
 void
 device_queue_look_after(const char *name, unsigned int milliseconds);
 
+/*
+ * The same of a device in use, by a process of its own, some time soon.  Linux since 6.11, unless it was mended, first waits for
+ * all requests that are under way, which may be waiting for the caller to restart their server.
+ */
+void
+device_queue_look_after_later(const char *name, unsigned int milliseconds);
+
 #endif

@@ -29,6 +29,9 @@ kill_servers() # TIMES
 		! process_gone "${process_pids[load]}" || fail "fio has ended after $i of $1 kills"
 		kill_the_server "${signals[i % 3]}"
 	done
+	# One that has just taken over, while requests of the last one wait to be sent again.
+	quietly nbdloop replace-server "$device"
+	kill_the_server KILL
 }
 
 survives() # KILLS OPTION...
