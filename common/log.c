@@ -151,3 +151,12 @@ log_limit_pass(struct log_limit *limit, unsigned int *suppressed)
 	pthread_mutex_unlock(&limit->lock);
 	return pass;
 }
+
+const char *
+log_left_out(unsigned int suppressed, char text[LOG_LEFT_OUT])
+{
+	text[0] = '\0';
+	if (suppressed)
+		snprintf(text, LOG_LEFT_OUT, " (%u similar messages were left out)", suppressed);
+	return text;
+}

@@ -55,8 +55,15 @@ struct log_limit {
 	}
 
 /* True when this message may be logged; *suppressed (may be NULL) then gets how many
- * were dropped since the last one that passed, for "(N similar ones not shown)". */
+ * were dropped since the last one that passed, for log_left_out(). */
 bool
 log_limit_pass(struct log_limit *limit, unsigned int *suppressed);
+
+/* Room for what log_left_out() writes. */
+#define LOG_LEFT_OUT 64
+
+/* The end of a limited message: " (3 similar messages were left out)", or nothing.  Returns `text`. */
+const char *
+log_left_out(unsigned int suppressed, char text[LOG_LEFT_OUT]);
 
 #endif

@@ -272,13 +272,12 @@ void
 image_log_failure(const struct image *image, const struct io *io, int err, const char *detail)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(10, 10);
-	char more[64] = "";
+	char more[LOG_LEFT_OUT];
 	unsigned int suppressed;
 
 	if (!log_limit_pass(&limit, &suppressed))
 		return;
-	if (suppressed)
-		snprintf(more, sizeof(more), " (%u similar messages were left out)", suppressed);
+	log_left_out(suppressed, more);
 	if (io->op == IO_FLUSH)
 		log_error("%s: flush failed: %s%s%s%s", image->backing.path, strerror(-err), detail ? ": " : "",
 			  detail ? detail : "", more);

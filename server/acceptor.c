@@ -45,16 +45,6 @@ least_busy(const struct acceptor *acceptor)
 	return least;
 }
 
-/* " (3 similar messages were left out)", or nothing. */
-static const char *
-more_text(unsigned int suppressed, char text[64])
-{
-	text[0] = '\0';
-	if (suppressed)
-		snprintf(text, 64, " (%u similar messages were left out)", suppressed);
-	return text;
-}
-
 static bool
 is_full(const struct acceptor *acceptor)
 {
@@ -65,14 +55,14 @@ static void
 hand_over(struct acceptor *acceptor, int fd, const char *peer)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(5, 10);
-	char more[64];
+	char more[LOG_LEFT_OUT];
 	unsigned int suppressed;
 	int r;
 
 	if (is_full(acceptor)) {
 		if (log_limit_pass(&limit, &suppressed))
 			log_warning("%s: refused: there are %u connections already (max-connections)%s", peer, acceptor->max,
-				    more_text(suppressed, more));
+				    log_left_out(suppressed, more));
 		close(fd);
 		return;
 	}
@@ -84,7 +74,7 @@ hand_over(struct acceptor *acceptor, int fd, const char *peer)
 	atomic_fetch_sub(&acceptor->connections, 1);
 	close(fd);
 	if (log_limit_pass(&limit, &suppressed))
-		log_error("%s: refused: %s%s", peer, strerror(-r), more_text(suppressed, more));
+		log_error("%s: refused: %s%s", peer, strerror(-r), log_left_out(suppressed, more));
 }
 
 void

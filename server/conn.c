@@ -89,13 +89,11 @@ conn_warn(const struct conn *conn, const char *reason)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(20, 60);
 	unsigned int suppressed;
-	char more[64] = "";
+	char more[LOG_LEFT_OUT];
 
 	if (!log_limit_pass(&limit, &suppressed))
 		return;
-	if (suppressed)
-		snprintf(more, sizeof(more), " (%u similar messages were left out)", suppressed);
-	log_warning("%s: disconnected: %s%s", conn->peer, reason, more);
+	log_warning("%s: disconnected: %s%s", conn->peer, reason, log_left_out(suppressed, more));
 }
 
 /* ---- receiving */

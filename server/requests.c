@@ -14,7 +14,6 @@
 #include "common/log.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Most bytes that adjacent requests are merged to: the engine splits larger ones anyway.  bench/ has a build that merges
@@ -436,15 +435,13 @@ log_status_failure(struct image *image, const struct nbd_request *nbd, int err)
 	static struct log_limit limit = LOG_LIMIT_INIT(10, 10);
 	struct image_status facts;
 	unsigned int suppressed;
-	char more[64] = "";
+	char more[LOG_LEFT_OUT];
 
 	if (!log_limit_pass(&limit, &suppressed))
 		return;
-	if (suppressed)
-		snprintf(more, sizeof(more), " (%u similar messages were left out)", suppressed);
 	image_status(image, &facts);
 	log_error("%s: extents of %llu bytes at offset %llu failed: %s%s", facts.path, (unsigned long long)nbd->length,
-		  (unsigned long long)nbd->offset, strerror(-err), more);
+		  (unsigned long long)nbd->offset, strerror(-err), log_left_out(suppressed, more));
 }
 
 static bool
