@@ -24,12 +24,15 @@ control "$dir/control" "add other=/etc/shadow" error | grep -q 'Permission denie
 stop_server
 
 # By number.
+mkdir -m 700 "$dir/closed"
+server=closed/server
 start_nbdloopd --user 12345 "$image"
 expect_equal "user" 12345 "$(stat -c %u "/proc/$pid")"
-expect_equal "pid file" "$pid" "$(cat "$dir/server.pid")"
+expect_equal "pid file" "$pid" "$(cat "$dir/$server.pid")"
 stop_server
 # Its directory is closed to that user: what can't be removed is emptied.
-[ ! -s "$dir/server.pid" ] || fail "the pid of a server that has ended is left in its file"
+[ ! -s "$dir/$server.pid" ] || fail "the pid of a server that has ended is left in its file"
+server=
 
 chmod 755 "$dir"
 chmod 666 "$image"
