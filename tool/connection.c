@@ -26,7 +26,7 @@ enum {
 	LARGEST_BLOCK = 4096, /* the smallest page of any machine: no device of 6.1 has larger blocks */
 };
 
-/* For all of a negotiation with somebody else's server.  One that hangs, or is gone without a word, would be waited for for
+/* For all of a negotiation with somebody else's server.  One that hangs, or is gone without a word, would keep its caller for
  * ever: nothing is under way whose loss TCP would notice. */
 #define URI_LIMIT_MS 30000
 
