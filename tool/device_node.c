@@ -43,14 +43,11 @@ is_there(const char *path, dev_t number)
 }
 
 static bool
-make_node(const char *name, const char *partition, GError **error)
+make_node(const char *node, dev_t number, GError **error)
 {
-	g_autofree char *path = g_build_filename("/dev", partition ? partition : name, NULL);
+	g_autofree char *path = g_build_filename("/dev", node, NULL);
 	struct stat st;
-	dev_t number;
 
-	if (!read_number(name, partition, &number))
-		return failure(error, ENOENT, "the kernel has no device %s any more", partition ? partition : name);
 	for (int i = 0; i < WAIT_STEPS && !is_there(path, number); i++)
 		g_usleep(STEP_US);
 	if (is_there(path, number))
@@ -67,9 +64,14 @@ int
 device_node_open(const char *name, int flags, GError **error)
 {
 	g_autofree char *path = g_build_filename("/dev", name, NULL);
+	dev_t number;
 	int fd;
 
-	if (!make_node(name, NULL, error))
+	if (!read_number(name, NULL, &number)) {
+		failure(error, ENOENT, "the kernel has no device %s any more", name);
+		return -1;
+	}
+	if (!make_node(name, number, error))
 		return -1;
 	fd = open(path, flags | O_CLOEXEC);
 	if (fd < 0)
@@ -111,7 +113,11 @@ device_node_settle(const char *name, bool scan, uint64_t *size, GError **error)
 		return failure(error, errno, "/dev/%s doesn't tell its size: %s", name, g_strerror(errno));
 	device = device_read("/sys", name, error);
 	for (guint i = 0; device && i < device->partitions->len; i++) {
-		if (!make_node(name, g_ptr_array_index(device->partitions, i), error))
+		const char *partition = g_ptr_array_index(device->partitions, i);
+		dev_t number;
+
+		/* While somebody else has the kernel read the table again, there is none for a moment; its node is theirs, then. */
+		if (read_number(name, partition, &number) && !make_node(partition, number, error))
 			return false;
 	}
 	return device != NULL;

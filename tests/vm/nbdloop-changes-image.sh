@@ -7,7 +7,7 @@
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
-require sfdisk
+require sfdisk strace delpart
 old=$dir/old.img new=$dir/new.img
 
 changers=()
@@ -22,7 +22,7 @@ make_image "$new" 8M
 
 start_of_partition()
 {
-	cat "/sys/block/${device#/dev/}/${device#/dev/}p1/start"
+	cat "/sys/block/${device#/dev/}/$partition/start"
 }
 
 served_image()
@@ -41,6 +41,7 @@ read_on()
 
 mark_kernel_log
 nbdloop_attach -r "$old"
+partition=${device#/dev/}p1
 [ "$(start_of_partition)" = 2048 ] || fail "the partition begins elsewhere"
 quietly cmp "$device" "$old"
 spawn reader read_on
@@ -51,6 +52,19 @@ quietly nbdloop change "$device" "$new"
 expect_equal "the image that is served" "$new" "$(served_image)"
 : >"$dir/rounds"
 wait_until "the device is read further" test -s "$dir/rounds"
+# Somebody else, such as udev, has the partitions read again just then: for a moment there is none, whenever it is looked at.
+for time in 1 2 3; do
+	[ -e "/sys/block/${device#/dev/}/$partition" ] || fail "there is no partition"
+	rm -f "$dir/strace.log"
+	spawn changer strace -qq -o "$dir/strace.log" -P "/sys/block/${device#/dev/}/$partition/dev" \
+		-e "inject=openat:signal=STOP:when=$time" nbdloop change "$device" "$new"
+	wait_until "nbdloop change looks at the partition" grep -qs 'stopped by SIGSTOP' "$dir/strace.log"
+	quietly delpart "$device" 1
+	pkill -CONT -x nbdloop
+	end_process changer
+	[ "$end_status" = 0 ] || fail "no image was changed when there was no partition: $(cat "$dir/changer.log")"
+	quietly blockdev --rereadpt "$device"
+done
 # Several at once: one after the other.
 for image in "$old" "$new"; do
 	for i in 1 2 3; do
@@ -59,7 +73,7 @@ for image in "$old" "$new"; do
 	changers+=($!)
 done
 wait "${changers[@]}"
-[ ! -e "$dir/failed" ] || fail "not changed: $(cat "$dir/failed")"
+[ ! -e "$dir/failed" ] || fail "not changed: $(cat "$dir/failed" "$dir/change.log")"
 touch "$dir/stop"
 poll_for 60 process_gone "${process_pids[reader]}" || fail "the reader does not end"
 end_process reader
