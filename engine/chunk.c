@@ -84,6 +84,16 @@ fail(struct image *image, struct chunk *chunk, int err, const char *detail)
 		io->result = error_for_client(err);
 }
 
+/* Whether what was written before is durable, now that a fdatasync() has succeeded.  -errno if it may be lost. */
+static int
+check_sync(struct image *image)
+{
+	if (atomic_load_explicit(&image->cached, memory_order_relaxed))
+		return shared_file_lost(image->shared);
+	/* Another image of this file may use the page cache. */
+	return atomic_load_explicit(&image->shared->sync_failure, memory_order_relaxed);
+}
+
 /*
  * After a failed write-back the kernel calls the pages clean: a later fdatasync() would succeed although
  * the data is lost.  So none does any more, where the page cache may have had data.
@@ -91,10 +101,7 @@ fail(struct image *image, struct chunk *chunk, int err, const char *detail)
 static void
 fail_sync(struct image *image, struct chunk *chunk, int err)
 {
-	int none = 0;
-
-	if (atomic_load_explicit(&image->cached, memory_order_relaxed) &&
-	    atomic_compare_exchange_strong(&image->shared->sync_failure, &none, err))
+	if (atomic_load_explicit(&image->cached, memory_order_relaxed) && shared_file_record_loss(image->shared, err))
 		fail(image, chunk, err,
 		     "writing back failed, and what was written before may be lost; every later flush of this "
 		     "image fails until the server is started again");
@@ -246,7 +253,7 @@ chunk_done(struct ioctx *ctx, struct chunk *chunk, int result)
 		return;
 	}
 	if (chunk->op == CHUNK_SYNC) {
-		int lost = atomic_load_explicit(&ctx->image->shared->sync_failure, memory_order_relaxed);
+		int lost = check_sync(ctx->image);
 
 		if (lost)
 			fail(ctx->image, chunk, lost, "an earlier write-back failed; start the server again");

@@ -121,6 +121,21 @@ prepare(struct image *image, char **error)
 	return 0;
 }
 
+static int
+share_file(struct image *image, char **error)
+{
+	int r = 0;
+
+	image->shared = shared_file_get(&image->backing);
+	if (image->shared)
+		image->ranges = &image->shared->ranges;
+	else
+		r = -errno;
+	if (r < 0 && asprintf(error, "%s: %s", image->backing.path, strerror(-r)) < 0)
+		*error = NULL;
+	return r;
+}
+
 int
 image_open(int dirfd, const char *path, unsigned int flags, const struct image_config *config,
 	   struct image **result, char **error)
@@ -141,12 +156,11 @@ image_open(int dirfd, const char *path, unsigned int flags, const struct image_c
 	pthread_mutex_init(&image->switching, NULL);
 	pthread_mutex_init(&image->locking, NULL);
 	pthread_mutex_init(&image->facts, NULL);
-	image->shared = shared_file_get(&image->backing);
 	arena_init(&image->arena, (size_t)image_context_memory(image));
 	pool_init(&image->pool, config->contexts);
-	if (image->shared)
-		image->ranges = &image->shared->ranges;
-	r = image->shared ? prepare(image, error) : -ENOMEM;
+	r = share_file(image, error);
+	if (r == 0)
+		r = prepare(image, error);
 	if (r < 0)
 		image_close(image);
 	else
@@ -164,7 +178,7 @@ image_close(struct image *image)
 	if (image->locked)
 		lock_drop(image->backing.fd);
 	arena_fini(&image->arena);
-	shared_file_put(image->shared, &image->backing);
+	shared_file_put(image->shared);
 	pthread_mutex_destroy(&image->facts);
 	pthread_mutex_destroy(&image->locking);
 	pthread_mutex_destroy(&image->switching);

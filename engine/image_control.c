@@ -137,9 +137,9 @@ static int
 drop_cache(struct image *image, char **error)
 {
 	if (fdatasync(image->backing.fd) < 0) {
-		int err = -errno, none = 0;
+		int err = -errno;
 
-		atomic_compare_exchange_strong(&image->shared->sync_failure, &none, err);
+		shared_file_record_loss(image->shared, err);
 		if (asprintf(error, "%s: writing back buffered data failed: %s; direct I/O stays off",
 			     image->backing.path, strerror(-err)) < 0)
 			*error = NULL;

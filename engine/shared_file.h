@@ -9,6 +9,8 @@
 
 #include "engine/range.h"
 
+#include <stdbool.h>
+
 struct backing;
 
 struct shared_file {
@@ -16,12 +18,24 @@ struct shared_file {
 	_Atomic int sync_failure; /* -errno of the first failed write-back, for as long as the process lives */
 };
 
-/* What is shared with the other images of this.  Given back by shared_file_put().  NULL: out of memory. */
+/* A write-back has failed with `err` (-errno).  False if that was known already. */
+bool
+shared_file_record_loss(struct shared_file *shared, int err);
+
+/*
+ * Why what was written through the page cache may be lost: -errno of the first write-back that failed, 0 if none has.  It asks the
+ * kernel, without waiting for anything: of two flushes at the same time the kernel tells only one of a failure, and the other
+ * one's success means nothing.
+ */
+int
+shared_file_lost(struct shared_file *shared);
+
+/* What is shared with the other images of this.  Given back by shared_file_put().  NULL with errno: no memory or descriptors. */
 struct shared_file *
 shared_file_get(const struct backing *backing);
 
-/* `backing` is still open.  NULL is fine. */
+/* NULL is fine. */
 void
-shared_file_put(struct shared_file *shared, const struct backing *backing);
+shared_file_put(struct shared_file *shared);
 
 #endif

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Of two flushes at the same time the kernel tells only one that a write-back has failed.  The other one fails nevertheless.  Here
+# the data is lost indeed: the disk under the image's file system is a sparse file, for which there is no space.  And
+# fdatasync() says that all is well, as for the one that wasn't told.
+. "$(dirname "$0")/../lib/functions.sh"
+
+require strace mke2fs
+require_python_nbd
+mount_at "$dir/small" -t tmpfs -o size=8M tmpfs
+truncate -s 64M "$dir/small/disk"
+# Its own blocks need nothing that isn't there already.
+quietly mke2fs -q -t ext4 -O ^has_journal -E lazy_itable_init=1 "$dir/small/disk"
+attach_loop "$dir/small/disk"
+mount_at "$dir/mounted" "$loop_device"
+image=$dir/mounted/disk.img
+fallocate -l 32M "$image"
+sync "$image"
+
+cat >"$dir/client.py" <<'EOP'
+import subprocess, sys, nbd
+
+h = nbd.NBD()
+h.connect_uri(sys.argv[1])
+for offset in range(0, 24 << 20, 1 << 20):
+    h.pwrite(b"x" * (1 << 20), offset)
+# Now it is lost, and nobody has been told.
+subprocess.run(["sync", "-f", sys.argv[2]], stderr=subprocess.DEVNULL)
+for what in h.flush, lambda: h.pwrite(b"y" * 512, 0, nbd.CMD_FLAG_FUA), h.flush:
+    try:
+        what()
+        sys.exit("success")
+    except nbd.Error as error:
+        if error.errno not in ("EIO", "ENOSPC"):
+            sys.exit(str(error))
+EOP
+
+server_prefix=(strace -D -f -qq -o "$dir/calls" -e trace=fdatasync -e inject=fdatasync:retval=0)
+for server_program in $servers; do
+	start_server -- "$image" engine=threads direct-io=off
+	quietly "$python" "$dir/client.py" "$uri" "$dir/mounted"
+	expect_log 'flush failed: .*: an earlier write-back failed; start the server again'
+	stop_server
+	grep -q '= 0 (INJECTED)' "$dir/calls" || fail "no fdatasync() said that all is well"
+	rm -f "$dir/calls"
+done
