@@ -10,6 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
+enum {
+	AWAY_TRIES = 100, /* a server that has ended is there again long before */
+	AWAY_US = 100000,
+};
+
 void
 our_device_fini(struct our_device *ours)
 {
@@ -53,10 +58,43 @@ our_device_find_served(struct our_device *ours, const char *text, GError **error
 	return true;
 }
 
+/* ---- its server */
+
+static bool
+is_away(const GError *error)
+{
+	return failure_is(error, ECONNREFUSED) || failure_is(error, ENOENT) || failure_is(error, ECONNRESET) || failure_is(error, EPIPE);
+}
+
+typedef JsonObject *asker(const char *control_path, const char *request, GError **error);
+
+/* A server that is just being replaced, or has died, is soon there again, and all that is asked for here may be asked for twice. */
+static JsonObject *
+ask_patiently(const struct our_device *ours, asker *ask, const char *request, GError **error)
+{
+	for (unsigned int i = 0;; i++) {
+		g_autoptr(GError) why = NULL;
+		JsonObject *answer = ask(ours->control, request, &why);
+
+		if (answer)
+			return answer;
+		if (!is_away(why)) {
+			g_propagate_error(error, g_steal_pointer(&why));
+			return NULL;
+		}
+		if (i == AWAY_TRIES) {
+			failure(error, why->code, "/dev/%s has no server just now, and it isn't there again after %d seconds: %s",
+				ours->device->name, AWAY_TRIES * AWAY_US / 1000000, why->message);
+			return NULL;
+		}
+		g_usleep(AWAY_US);
+	}
+}
+
 JsonObject *
 our_device_export(const struct our_device *ours, GError **error)
 {
-	g_autoptr(JsonObject) status = server_link_ask(ours->control, "status", error);
+	g_autoptr(JsonObject) status = ask_patiently(ours, server_link_ask, "status", error);
 	JsonArray *exports = status ? json_object_get_array_member(status, "exports") : NULL;
 
 	if (!status)
@@ -71,13 +109,13 @@ our_device_export(const struct our_device *ours, GError **error)
 JsonObject *
 our_device_change_export(const struct our_device *ours, const char *request, GError **error)
 {
-	return server_link_change(ours->control, request, error);
+	return ask_patiently(ours, server_link_change, request, error);
 }
 
 bool
 our_device_server(const struct our_device *ours, enum server_kind *kind, GError **error)
 {
-	g_autoptr(JsonObject) status = server_link_ask(ours->control, "status", error);
+	g_autoptr(JsonObject) status = ask_patiently(ours, server_link_ask, "status", error);
 
 	if (!status)
 		return false;
@@ -85,6 +123,8 @@ our_device_server(const struct our_device *ours, enum server_kind *kind, GError 
 													   SERVER_NBDKIT;
 	return true;
 }
+
+/* ---- its guard */
 
 bool
 our_device_ask_guard(const struct our_device *ours, const char *request, GError **error)

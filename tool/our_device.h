@@ -27,6 +27,10 @@ our_device_fini(struct our_device *ours);
 bool
 our_device_find_served(struct our_device *ours, const char *text, GError **error);
 
+/*
+ * What follows waits for a server that is just being replaced, or has died: for 10 seconds it is asked again and again.
+ */
+
 /* The only export of its server as the status tells it; NULL with an error.  Caller unrefs. */
 JsonObject *
 our_device_export(const struct our_device *ours, GError **error);

@@ -55,21 +55,32 @@ tell_guard(const struct our_device *ours, bool on)
 		log_warning("the next server won't know it: %s", why->message);
 }
 
+/* *on is what is in force then. */
 static bool
-set_direct_io(const struct our_device *ours, bool wanted, GError **error)
+switch_direct_io(const struct our_device *ours, bool wanted, bool *on, GError **error)
 {
 	g_autoptr(JsonObject) changed = our_device_change_export(ours, wanted ? "set direct-io=on" : "set direct-io=off", error);
 	g_autoptr(JsonObject) now = NULL;
-	bool on;
 
 	if (!changed)
 		return false;
 	tell_guard(ours, json_object_get_boolean_member(changed, "direct_io"));
-	/* What is in force: a server that has died since was started again as it had begun. */
 	now = our_device_export(ours, error);
-	if (!now)
+	if (now)
+		*on = json_object_get_boolean_member(now, "direct_io");
+	return now != NULL;
+}
+
+static bool
+set_direct_io(const struct our_device *ours, bool wanted, GError **error)
+{
+	bool on;
+
+	if (!switch_direct_io(ours, wanted, &on, error))
 		return false;
-	on = json_object_get_boolean_member(now, "direct_io");
+	/* Another server took over just before the guard knew, and began as the one before; all later ones begin as wanted. */
+	if (on != wanted && !switch_direct_io(ours, wanted, &on, error))
+		return false;
 	printf("/dev/%s: direct I/O %s\n", ours->device->name, on ? "on" : "off");
 	return on == wanted || failure(error, EIO, "/dev/%s: direct I/O is %s all the same", ours->device->name, on ? "on" : "off");
 }

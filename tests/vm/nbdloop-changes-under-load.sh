@@ -34,6 +34,20 @@ for i in 1 2 3; do
 	expect_equal "direct I/O of the new server" false "$(direct_io_of "$device")"
 	switch on true
 done
+
+# What is asked of a server that has just died waits for the next one, which takes its time here.
+printf '#!/bin/sh\nsleep 2\nexec "%s" "$@"\n' "$top_builddir/server/nbdloopd" >"$dir/program/slow"
+chmod +x "$dir/program/slow"
+mv "$dir/program/slow" "$dir/program/nbdloopd"
+kill -KILL "$(server_pid "$device")"
+switch off false
+truncate -s 65M "$image"
+kill -KILL "$(server_pid "$device")"
+quietly nbdloop resize "$device"
+expect_equal "sectors of the device" $((65 << 11)) "$(device_sectors "$device")"
+kill -KILL "$(server_pid "$device")"
+quietly nbdloop replace-server "$device"
+expect_equal "direct I/O of the new server" false "$(direct_io_of "$device")"
 expect_load
 
 # What can't work is seen before the old server is ended.
