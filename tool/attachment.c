@@ -234,6 +234,14 @@ attachment_hand_over(struct attachment *attachment, const struct source *source,
 	return true;
 }
 
+bool
+attachment_resize(struct attachment *attachment, uint64_t size, GError **error)
+{
+	const struct nbd_driver_change change = {.backend = attachment->backend, .size = &size};
+
+	return nbd_driver_change(attachment->driver, attachment->index, &change, error);
+}
+
 void
 attachment_prepare_change(struct attachment *attachment)
 {

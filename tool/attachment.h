@@ -54,6 +54,13 @@ bool
 attachment_hand_over(struct attachment *attachment, const struct source *source, const bool *is_new, GError **error);
 
 /*
+ * Gives it another size, bytes.  Since Linux 6.12 the kernel waits for all requests under way then, and takes no new connection
+ * meanwhile, for no device at all: so only while its server lives, and by the process that would replace that.
+ */
+bool
+attachment_resize(struct attachment *attachment, uint64_t size, GError **error);
+
+/*
  * Before its connections are ended on purpose: what is under way then is sent again sooner.  Returns when the requests that
  * began before this are usually over.
  */

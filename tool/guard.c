@@ -203,10 +203,26 @@ change_image(struct guard *guard, const char *image, GError **error)
 	return taken;
 }
 
+/* The size as text, as all of a request is. */
+static bool
+resize(struct guard *guard, const char *text, GError **error)
+{
+	guint64 size;
+
+	return g_ascii_string_to_unsigned(text, 10, 1, G_MAXINT64, &size, error) && attachment_resize(&guard->attachment, size, error);
+}
+
+/* What follows `verb` in a request, or NULL: it is another one. */
+static const char *
+operand(const char *request, const char *verb)
+{
+	return g_str_has_prefix(request, verb) ? request + strlen(verb) : NULL;
+}
+
 static void
 carry_out(struct guard *guard, const char *request, GError **error)
 {
-	const char *image = g_str_has_prefix(request, "image ") ? request + strlen("image ") : NULL;
+	const char *image = operand(request, "image "), *size = operand(request, "resize ");
 
 	/* It was possible, and is wherever it still will be: no reason for the next server not to start. */
 	if (g_str_equal(request, "direct-io on"))
@@ -217,6 +233,8 @@ carry_out(struct guard *guard, const char *request, GError **error)
 		replace_server(guard, error);
 	else if (image)
 		change_image(guard, image, error);
+	else if (size)
+		resize(guard, size, error);
 	else
 		failure(error, EINVAL, "/dev/%s: its guard knows no request \"%s\": it is another version of nbdloop",
 			guard->attachment.name, request);

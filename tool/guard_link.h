@@ -6,6 +6,7 @@
  *	direct-io on|off	it was switched: the next server begins like that
  *	replace			start a new server in place of the present one
  *	image PATH		the same, and it serves another image: PATH is absolute
+ *	resize BYTES		the image, as its server has been told already, has another size: so has the device then
  */
 #ifndef TOOL_GUARD_LINK_H
 #define TOOL_GUARD_LINK_H

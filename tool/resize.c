@@ -58,11 +58,26 @@ ask_server(const struct our_device *ours, uint64_t *size, GError **error)
 	return *size <= ours->device->size || renew_connections(ours, error);
 }
 
+/* By the guard, which replaces no server meanwhile (see attachment_resize()); where there is none, nobody does. */
+static bool
+change_size(struct nbd_driver *driver, const struct our_device *ours, uint64_t size, GError **error)
+{
+	const struct nbd_driver_change change = {.backend = ours->device->backend, .size = &size};
+	g_autofree char *request = g_strdup_printf("resize %" PRIu64, size);
+	g_autoptr(GError) why = NULL;
+
+	if (ours->control && our_device_ask_guard(ours, request, &why))
+		return true;
+	if (!ours->control || failure_is(why, ECONNREFUSED))
+		return nbd_driver_change(driver, ours->device->index, &change, error);
+	g_propagate_error(error, g_steal_pointer(&why));
+	return false;
+}
+
 static bool
 resize(struct nbd_driver *driver, const struct our_device *ours, GError **error)
 {
 	const struct device *device = ours->device;
-	struct nbd_driver_change change = {.backend = device->backend};
 	struct device *DEVICE_CLEANUP now = NULL;
 	uint64_t size;
 
@@ -71,10 +86,9 @@ resize(struct nbd_driver *driver, const struct our_device *ours, GError **error)
 	size -= size % device->block_size;
 	if (size == 0)
 		return failure(error, EINVAL, "/dev/%s keeps its size: there is less than one block in its image now", device->name);
-	change.size = &size;
 	if (size == device->size)
 		return true;
-	if (!nbd_driver_change(driver, device->index, &change, error))
+	if (!change_size(driver, ours, size, error))
 		return false;
 	now = device_read("/sys", device->name, error);
 	if (now && now->size != size)

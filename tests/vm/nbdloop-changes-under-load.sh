@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: memory 2G
 # While fio writes and verifies on an attached device, its direct I/O is switched off and on, and its server is replaced,
-# by one with another program file, without an error; the next server does direct I/O as the one before.
+# by one with another program file, without an error; the next server does direct I/O as the one before.  It gets another size
+# while that happens.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -48,6 +49,29 @@ expect_equal "sectors of the device" $((65 << 11)) "$(device_sectors "$device")"
 kill -KILL "$(server_pid "$device")"
 quietly nbdloop replace-server "$device"
 expect_equal "direct I/O of the new server" false "$(direct_io_of "$device")"
+rm "$dir/program/nbdloopd"
+expect_load
+
+# A new size while a server is replaced: Linux 6.12 then waits for what was under way, which is sent again to the next server, and
+# takes no connection of a next one meanwhile.
+replace_servers()
+{
+	local i
+	for i in {1..6}; do
+		nbdloop replace-server "$device" || return 1
+	done
+}
+spawn replacing replace_servers
+size=65
+while ! process_gone "${process_pids[replacing]}"; do
+	size=$((size + 1))
+	truncate -s "${size}M" "$image"
+	quietly nbdloop resize "$device"
+	expect_equal "sectors of the device" $((size << 11)) "$(device_sectors "$device")"
+done
+end_process replacing
+expect_equal "status of those who replaced servers" 0 "$end_status"
+[ "$size" -gt 67 ] || fail "it got another size only $((size - 65)) times"
 expect_load
 
 # What can't work is seen before the old server is ended.
@@ -65,7 +89,7 @@ expect_nothing_left
 
 # What isn't possible is refused, in the server's words, and stays as it is: tmpfs has no direct I/O on 6.1; an offset
 # that direct I/O can't have is refused everywhere.
-rm "$dir/program/nbdloopd"
+rm -f "$dir/program/nbdloopd"
 nbdloop_attach -o 100 "$image"
 nbdloop_refuses 'offset' set --direct-io=on "$device"
 nbdloop_refuses 'what is to be set' set "$device"
