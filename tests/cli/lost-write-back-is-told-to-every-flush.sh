@@ -35,11 +35,12 @@ for what in h.flush, lambda: h.pwrite(b"y" * 512, 0, nbd.CMD_FLAG_FUA), h.flush:
             sys.exit(str(error))
 EOP
 
-server_prefix=(strace -D -f -qq -o "$dir/calls" -e trace=fdatasync -e inject=fdatasync:retval=0)
 for server_program in $servers; do
 	start_server -- "$image" engine=threads direct-io=off
+	trace -e trace=fdatasync -e inject=fdatasync:retval=0
 	quietly "$python" "$dir/client.py" "$uri" "$dir/mounted"
 	expect_log 'flush failed: .*: an earlier write-back failed; start the server again'
+	untrace
 	stop_server
 	grep -q '= 0 (INJECTED)' "$dir/calls" || fail "no fdatasync() said that all is well"
 	rm -f "$dir/calls"

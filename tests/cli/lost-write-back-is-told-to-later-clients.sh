@@ -36,21 +36,13 @@ is_closed()
 	! control "$socket" status exports.0.file >"$dir/closed.log" 2>&1
 }
 
-all_traced()
-{
-	! grep -q '^TracerPid:[[:space:]]0$' "/proc/$traced/task/"*/status
-}
-
 # While strace is there, no fdatasync() of the server succeeds.
 lose_data() # EXPORT
 {
-	traced=$pid
-	spawn strace strace -f -qq -o "$dir/calls" -e trace=fdatasync -e inject=fdatasync:error=EIO -p "$traced"
-	wait_until "strace has all threads" all_traced
+	trace -e trace=fdatasync -e inject=fdatasync:error=EIO
 	flush_fails "$1"
 	grep -q fdatasync "$dir/calls" || fail "nothing was written back"
-	end_process strace TERM
-	pid=$traced
+	untrace
 }
 
 start_server -- dir="$dir/images" engine=threads direct-io=off control="$socket"

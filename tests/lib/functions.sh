@@ -379,6 +379,30 @@ each_target() # FUNCTION [ARGUMENT...]
 	server_program=nbdkit
 }
 
+# ---- system calls
+
+is_traced() # PID
+{
+	! grep -q '^TracerPid:[[:space:]]0$' "/proc/$1/task/"*/status
+}
+
+# Has strace look at all threads of the server $pid, with these options, until untrace: the leak sanitizer can't end a process
+# that is traced.
+trace() # STRACE-OPTION...
+{
+	local traced=$pid
+	spawn strace strace -f -qq -o "$dir/calls" "$@" -p "$traced"
+	wait_until "strace has all threads" is_traced "$traced"
+	pid=$traced
+}
+
+untrace()
+{
+	local traced=$pid
+	end_process strace TERM
+	pid=$traced
+}
+
 # ---- what was said
 
 expect_log() # REGEX
