@@ -144,14 +144,20 @@ end_server(struct guard *guard)
 
 /* What take_request() goes on with after an error. */
 static bool
-replace_server(struct guard *guard, GError **error)
+restore_once(struct guard *guard, GError **error)
 {
 	g_autoptr(GError) why = NULL;
 
-	log_info("%s: a new server takes over", guard->attachment.name);
-	end_server(guard);
 	return restore(guard, &why) || failure(error, EIO, "/dev/%s has no new server yet, but it is being tried further: %s",
 					       guard->attachment.name, why->message);
+}
+
+static bool
+replace_server(struct guard *guard, GError **error)
+{
+	log_info("%s: a new server takes over", guard->attachment.name);
+	end_server(guard);
+	return restore_once(guard, error);
 }
 
 /* LOOP_CHANGE_FD's conditions: nobody could tell the difference, but by reading. */
@@ -203,13 +209,29 @@ change_image(struct guard *guard, const char *image, GError **error)
 	return taken;
 }
 
+static void
+tell_loss(const struct guard *guard, const char *why)
+{
+	log_error("%s: %s; it is started again", guard->attachment.name, why);
+}
+
 /* The size as text, as all of a request is. */
 static bool
 resize(struct guard *guard, const char *text, GError **error)
 {
+	g_autofree char *why = NULL;
+	bool crashed;
 	guint64 size;
 
-	return g_ascii_string_to_unsigned(text, 10, 1, G_MAXINT64, &size, error) && attachment_resize(&guard->attachment, size, error);
+	if (!g_ascii_string_to_unsigned(text, 10, 1, G_MAXINT64, &size, error))
+		return false;
+	/* It may have died while this request waited. */
+	if (source_is_lost(&guard->source, &crashed, &why)) {
+		tell_loss(guard, why);
+		if (!restore_once(guard, error))
+			return false;
+	}
+	return attachment_resize(&guard->attachment, size, error);
 }
 
 /* What follows `verb` in a request, or NULL: it is another one. */
@@ -302,7 +324,7 @@ watch(struct guard *guard)
 		for (unsigned int i = 0; !crashed && i < GONE_TRIES && attachment_is_there(&guard->attachment); i++)
 			g_usleep(GONE_US);
 		if (attachment_is_there(&guard->attachment))
-			log_error("%s: %s; it is started again", guard->attachment.name, why);
+			tell_loss(guard, why);
 		restore_patiently(guard);
 	}
 }

@@ -74,6 +74,30 @@ expect_equal "status of those who replaced servers" 0 "$end_status"
 [ "$size" -gt 67 ] || fail "it got another size only $((size - 65)) times"
 expect_load
 
+# The server dies between its answer and the guard's: the guard, which is stopped meanwhile, sees the request first.
+require strace
+size=$((size + 1))
+truncate -s "${size}M" "$image"
+quietly strace -qq -o "$dir/sockets" -e trace=socket nbdloop resize "$device"
+size=$((size + 1))
+truncate -s "${size}M" "$image"
+# Its last socket is the one for the guard.
+spawn resizing strace -qq -o "$dir/stopped" -e trace=socket -e "inject=socket:signal=STOP:when=$(grep -c '^socket(' "$dir/sockets")" \
+	nbdloop resize "$device"
+wait_until "nbdloop resize is about to ask the guard" grep -qs 'stopped by SIGSTOP' "$dir/stopped"
+guard=$(basename "$(control_of "$device")" .sock)
+before=$(server_pid "$device")
+kill -STOP "$guard"
+kill -KILL "$before"
+kill -CONT "$(pgrep -P "${process_pids[resizing]}")"
+sleep 2
+kill -CONT "$guard"
+end_process resizing
+[ "$end_status" = 0 ] || fail "no new size: $(cat "$dir/resizing.log")"
+expect_equal "sectors of the device" $((size << 11)) "$(device_sectors "$device")"
+[ "$(server_pid "$device")" != "$before" ] || fail "it is the same server"
+expect_load
+
 # What can't work is seen before the old server is ended.
 before=$(server_pid "$device")
 printf '#!/bin/sh\necho broken >&2\nexit 1\n' >"$dir/program/broken"
