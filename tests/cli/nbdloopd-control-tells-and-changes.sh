@@ -101,13 +101,7 @@ each_engine status_is_right
 # A flush that takes 50 ms, and nothing else does.
 require strace
 start_nbdloopd --control "$socket" --threads=1 --engine=threads "$image"
-traced=$pid
-spawn strace strace -f -qq -o "$dir/calls" -e trace=fdatasync -e inject=fdatasync:delay_enter=50000 -p "$traced"
-all_traced()
-{
-	! grep -q '^TracerPid:[[:space:]]0$' "/proc/$traced/task/"*/status
-}
-wait_until "strace has all threads" all_traced
+trace -e trace=fdatasync -e inject=fdatasync:delay_enter=50000
 "$python" - "$uri" "$socket" <<'EOF2' >"$dir/check.log" 2>&1 || fail "wrong latencies"
 import json, socket, sys
 import nbd
@@ -124,7 +118,7 @@ with socket.socket(socket.AF_UNIX) as control:
 assert 17 <= len(latency["flush"]) < 22 and sum(latency["flush"]) == 1, latency
 assert sum(latency["read"]) == 1, latency
 EOF2
-end_process strace TERM
+untrace
 stop_server
 
 ask() # REQUEST [PATH.IN.THE.ANSWER]
