@@ -4,7 +4,7 @@
  */
 #include "control/control_socket.h"
 
-#include "common/log.h"
+#include "common/accept_pause.h"
 #include "common/unix_socket.h"
 #include "control/answer.h"
 #include "control/change_queue.h"
@@ -27,7 +27,7 @@
 #define CLIENTS_MAX 8
 /* So many of them may wait for their changes, also for some whose client is gone: the others are for who asks for the status. */
 #define CHANGES_MAX (CLIENTS_MAX - 3)
-/* Pause before something is tried again that failed for want of descriptors or memory. */
+/* Before poll() is tried again, which failed for want of memory. */
 #define PAUSE_MS 100
 
 enum poll_slot {
@@ -46,7 +46,7 @@ struct control_socket {
 	bool started;
 	pthread_t thread;
 	/* What follows belongs to the thread. */
-	bool accept_paused;
+	struct accept_pause pause;
 	struct control_client clients[CLIENTS_MAX];
 };
 
@@ -59,6 +59,7 @@ control_socket_new(const char *path, control_handler handler, void *data,
 
 	if (!control)
 		return -ENOMEM;
+	control->pause = (struct accept_pause)ACCEPT_PAUSE_INIT;
 	control->handler = handler;
 	control->data = data;
 	for (int i = 0; i < CLIENTS_MAX; i++)
@@ -88,9 +89,9 @@ control_socket_new(const char *path, control_handler handler, void *data,
 
 /* The next event's timeout: the time of the client that has least of it left, -1 for no limit. */
 static int
-clients_patience(const struct control_socket *control)
+clients_patience(struct control_socket *control)
 {
-	int least = control->accept_paused ? PAUSE_MS : -1;
+	int least = accept_pause_timeout(-1, accept_pause_left(&control->pause));
 
 	for (int i = 0; i < CLIENTS_MAX; i++) {
 		const struct control_client *client = &control->clients[i];
@@ -203,21 +204,15 @@ clients_end(struct control_socket *control)
 static void
 client_accept(struct control_socket *control)
 {
-	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
 	struct control_client *slot = clients_free_slot(control);
+	char name[128];
 	int fd;
 
 	assert(slot); /* or the listening socket wasn't polled */
-	fd = accept4(control->socket.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (fd >= 0) {
+	snprintf(name, sizeof(name), "control socket %s", control->socket.path);
+	fd = accept_or_pause(&control->pause, control->socket.fd, SOCK_CLOEXEC | SOCK_NONBLOCK, name);
+	if (fd >= 0)
 		control_client_open(slot, fd);
-	} else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-		/* No descriptors or no memory: poll() would return at once, again and again. */
-		control->accept_paused = true;
-		if (log_limit_pass(&limit, NULL))
-			log_error("control socket %s: cannot accept a connection: %s",
-				  control->socket.path, strerror(errno));
-	}
 }
 
 static void *
@@ -228,7 +223,7 @@ control_run(void *data)
 	eventfd_t changed;
 
 	for (;;) {
-		bool may_accept = !control->accept_paused && clients_free_slot(control);
+		bool may_accept = accept_pause_left(&control->pause) == 0 && clients_free_slot(control);
 
 		polled[POLL_STOP] = (struct pollfd){ .fd = control->stop_fd, .events = POLLIN };
 		polled[POLL_CHANGED] = (struct pollfd){ .fd = control->changes.over_fd, .events = POLLIN };
@@ -252,7 +247,6 @@ control_run(void *data)
 		}
 		if (polled[POLL_STOP].revents)
 			break;
-		control->accept_paused = false;
 		clients_serve(control, polled + POLL_CLIENT);
 		/* Behind that: what they were polled for was not this. */
 		if (polled[POLL_CHANGED].revents) {

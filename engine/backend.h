@@ -67,6 +67,11 @@ backend_works(enum engine_choice engine, char reason[REASON_MAX]);
 void
 chunk_done(struct ioctx *ctx, struct chunk *chunk, int result);
 
+/* Has a helper of a hosted context carry a chunk that was queued out, by a plain system call.  chunk_done() follows in a
+ * later ioctx_run(). */
+void
+chunk_lend(struct ioctx *ctx, struct chunk *chunk);
+
 /* Carries a chunk out at once, by a plain system call.  Returns what chunk_done() wants. */
 int
 chunk_execute(const struct backing *backing, const struct chunk *chunk);

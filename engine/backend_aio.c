@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Linux kernel AIO, by its raw system calls: for machines that forbid io_uring.
+ *
+ * io_submit() waits for whatever a file system waits for: locks, its journal, the disk in the page cache.  An event loop
+ * must not, so what can't go on without waiting (RWF_NOWAIT) is done by the context's helpers.
  */
 #include "engine/backend.h"
 
@@ -22,6 +25,7 @@ struct aio {
 	unsigned int queued;      /* in list[] */
 	unsigned int in_flight;   /* with the kernel */
 	struct chunk *inline_;    /* what AIO can't do, carried out when run */
+	bool waits[2][2];         /* hosted: the file can't tell whether it would wait; [direct][write] */
 	struct iocb **list;       /* depth of them, not yet submitted */
 	struct iocb *iocbs;       /* depth of them, one per chunk */
 	struct io_event *events;  /* depth of them */
@@ -87,6 +91,27 @@ aio_fini(struct ioctx *ctx)
 	aio_free(aio);
 }
 
+/* Whether the kernel can tell, for this chunk, that it would have to wait. */
+static bool *
+waits(struct aio *aio, const struct chunk *chunk)
+{
+	return &aio->waits[chunk->direct][chunk->op == CHUNK_WRITE];
+}
+
+static bool
+is_transfer(const struct chunk *chunk)
+{
+	return chunk->op == CHUNK_READ || chunk->op == CHUNK_WRITE;
+}
+
+static int
+transfer_flags(const struct ioctx *ctx, const struct chunk *chunk)
+{
+	if (!is_transfer(chunk))
+		return 0;
+	return (chunk->dsync ? RWF_DSYNC : 0) | (ctx->hosted ? RWF_NOWAIT : 0);
+}
+
 static void
 aio_queue(struct ioctx *ctx, struct chunk *chunk)
 {
@@ -94,6 +119,10 @@ aio_queue(struct ioctx *ctx, struct chunk *chunk)
 	const struct backing *backing = &ctx->image->backing;
 	struct iocb *iocb = &aio->iocbs[chunk - ctx->chunks];
 
+	if (ctx->hosted && (chunk->op == CHUNK_ALLOCATE || (is_transfer(chunk) && *waits(aio, chunk)))) {
+		chunk_lend(ctx, chunk);
+		return;
+	}
 	if (chunk->op == CHUNK_ALLOCATE) {
 		chunk->next = aio->inline_;
 		aio->inline_ = chunk;
@@ -105,7 +134,7 @@ aio_queue(struct ioctx *ctx, struct chunk *chunk)
 		.aio_buf = (uintptr_t)chunk->buffer,
 		.aio_nbytes = chunk->length,
 		.aio_offset = (int64_t)chunk->offset,
-		.aio_rw_flags = chunk->dsync ? RWF_DSYNC : 0,
+		.aio_rw_flags = transfer_flags(ctx, chunk),
 		.aio_flags = ctx->hosted ? IOCB_FLAG_RESFD : 0,
 		.aio_resfd = (uint32_t)ctx->inbox_event,
 	};
@@ -118,13 +147,35 @@ aio_queue(struct ioctx *ctx, struct chunk *chunk)
 
 /* The kernel refused the first of the list for a reason of its own: carry that one out. */
 static void
-execute_first(struct ioctx *ctx, struct aio *aio)
+execute_first(struct ioctx *ctx, struct aio *aio, int err)
 {
 	struct chunk *chunk = (struct chunk *)(uintptr_t)aio->list[0]->aio_data;
 
 	aio->queued--;
 	memmove(&aio->list[0], &aio->list[1], aio->queued * sizeof(aio->list[0]));
-	chunk_done(ctx, chunk, chunk_execute(&ctx->image->backing, chunk));
+	if (!ctx->hosted) {
+		chunk_done(ctx, chunk, chunk_execute(&ctx->image->backing, chunk));
+		return;
+	}
+	if (err == EOPNOTSUPP && is_transfer(chunk))
+		*waits(aio, chunk) = true;
+	chunk_lend(ctx, chunk);
+}
+
+/* The kernel has completed it, or (hosted) would have to wait for that.  Some file systems say only here that they can't
+ * tell: ext4, of what is written into the page cache. */
+static void
+transferred(struct ioctx *ctx, struct aio *aio, struct chunk *chunk, int result)
+{
+	bool refused = ctx->hosted && is_transfer(chunk) && (result == -EAGAIN || result == -EOPNOTSUPP);
+
+	if (!refused) {
+		chunk_done(ctx, chunk, result);
+		return;
+	}
+	if (result == -EOPNOTSUPP)
+		*waits(aio, chunk) = true;
+	chunk_lend(ctx, chunk);
 }
 
 /* Returns how many chunks were completed on the spot. */
@@ -146,7 +197,7 @@ submit(struct ioctx *ctx, struct aio *aio)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0) {
-			execute_first(ctx, aio);
+			execute_first(ctx, aio, n < 0 ? errno : 0);
 			completed++;
 			continue;
 		}
@@ -175,7 +226,7 @@ aio_run(struct ioctx *ctx, unsigned int min)
 		return errno == EINTR ? 0 : -errno;
 	for (long i = 0; i < n; i++) {
 		aio->in_flight--;
-		chunk_done(ctx, (struct chunk *)(uintptr_t)aio->events[i].data, (int)aio->events[i].res);
+		transferred(ctx, aio, (struct chunk *)(uintptr_t)aio->events[i].data, (int)aio->events[i].res);
 	}
 	/* Chunks that go on. Who waits here comes back at once; a host only when it is told. */
 	if (ctx->hosted)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One system call at a time, on the thread that runs the context: for machines that allow neither io_uring
- * nor AIO, where concurrency comes from the host's threads; and for images in memory, where no call waits.
+ * nor AIO, where concurrency comes from the host's threads; and for images in memory, where no call waits.  On an event
+ * loop, ioctx_run() bounds how much they move in one turn.
  */
 #include "engine/backend.h"
 
@@ -74,6 +75,14 @@ threads_queue(struct ioctx *ctx, struct chunk *chunk)
 {
 	struct threads *threads = ctx->backend_state;
 
+	if (ctx->hosted) {
+		/* In memory, too, it takes its time for many pages. */
+		if (chunk->op == CHUNK_ALLOCATE) {
+			chunk_lend(ctx, chunk);
+			return;
+		}
+		ctx->turn -= (int64_t)chunk->length;
+	}
 	chunk->next = threads->last;
 	threads->last = chunk;
 }

@@ -15,12 +15,17 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <unistd.h>
+
+/* Of all file systems. */
+#define LARGEST_CACHE_BLOCK 65536u
 
 /* Where and how a backing is opened; the same for each of its descriptors. */
 struct place {
 	int dirfd;
 	const char *path;
 	bool beneath;
+	int path_fd; /* with .beneath: the file, found (O_PATH) but not opened; else -1 */
 };
 
 static int
@@ -49,6 +54,20 @@ open_beneath(int dirfd, const char *name, int flags)
 	return fd < 0 ? -errno : (int)fd;
 }
 
+/* Opens what was found already; by its name only where there is no /proc. */
+static int
+open_found(const struct place *place, int flags)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", place->path_fd);
+	fd = open(path, flags);
+	if (fd < 0 && errno == ENOENT)
+		return open_beneath(place->dirfd, place->path, flags);
+	return fd < 0 ? -errno : fd;
+}
+
 static int
 place_open(const struct place *place, int flags)
 {
@@ -58,7 +77,7 @@ place_open(const struct place *place, int flags)
 	 * since io_uring takes it for a wish to get EAGAIN. */
 	flags |= O_CLOEXEC | O_NOCTTY;
 	if (place->beneath) {
-		fd = open_beneath(place->dirfd, place->path, flags | O_NONBLOCK);
+		fd = open_found(place, flags | O_NONBLOCK);
 	} else {
 		fd = openat(place->dirfd, place->path, flags | O_NONBLOCK);
 		fd = fd < 0 ? -errno : fd;
@@ -66,6 +85,35 @@ place_open(const struct place *place, int flags)
 	if (fd >= 0)
 		fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
 	return fd;
+}
+
+static const char *
+why_no_image(mode_t mode)
+{
+	return S_ISDIR(mode) ? "is a directory, not an image" : "is not a regular file or a block device";
+}
+
+/* A client chooses the name, and to open a device or a FIFO does something to it already: so the file is found first, and
+ * opened only if it is a regular one.  Returns a descriptor with O_PATH. */
+static int
+find_beneath(int dirfd, const char *name, const char **what)
+{
+	int CLEANUP_CLOSE fd = open_beneath(dirfd, name, O_PATH | O_CLOEXEC);
+	struct stat st;
+
+	if (fd == -EXDEV || fd == -ELOOP)
+		*what = "leads out of the directory";
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (S_ISREG(st.st_mode))
+		return steal_fd(&fd);
+	/* Found without openat2(), which would have followed it. */
+	*what = S_ISLNK(st.st_mode) ? "leads out of the directory" : why_no_image(st.st_mode);
+	if (S_ISLNK(st.st_mode))
+		return -ELOOP;
+	return S_ISDIR(st.st_mode) ? -EISDIR : -ENOTBLK;
 }
 
 /* Opens for writing if that is allowed, else for reading. */
@@ -94,6 +142,17 @@ is_in_memory(int fd)
 	return type == TMPFS_MAGIC || type == RAMFS_MAGIC;
 }
 
+/* A page, or a larger block of the file system. */
+static unsigned int
+cache_block_of(const struct stat *st)
+{
+	unsigned int page = (unsigned int)sysconf(_SC_PAGESIZE);
+	uint64_t block = (uint64_t)st->st_blksize;
+
+	/* What is larger is a wish about requests only. */
+	return block > page && block <= LARGEST_CACHE_BLOCK && !(block & (block - 1)) ? (unsigned int)block : page;
+}
+
 static int
 learn_type(struct backing *backing, bool beneath, const char **what)
 {
@@ -107,9 +166,10 @@ learn_type(struct backing *backing, bool beneath, const char **what)
 	backing->block_size = 1;
 	if (S_ISREG(st.st_mode)) {
 		backing->in_memory = is_in_memory(backing->fd);
+		backing->cache_block = cache_block_of(&st);
 		return 0;
 	}
-	*what = S_ISDIR(st.st_mode) ? "is a directory, not an image" : "is not a regular file or a block device";
+	*what = why_no_image(st.st_mode);
 	if (beneath || !S_ISBLK(st.st_mode))
 		return S_ISDIR(st.st_mode) ? -EISDIR : -ENOTBLK;
 	*what = NULL;
@@ -147,26 +207,42 @@ open_direct(struct backing *backing, const struct place *place)
 		backing->direct_fd = steal_fd(&fd);
 }
 
+/* What `place` leads to.  Returns 0, or -errno, perhaps with *what a reason. */
+static int
+open_place(struct backing *backing, const struct place *place, bool read_only, const char **what)
+{
+	int r;
+
+	backing->fd = open_buffered(backing, place, read_only);
+	r = backing->fd < 0 ? backing->fd : learn_type(backing, place->beneath, what);
+	if (r == 0)
+		open_direct(backing, place);
+	return r;
+}
+
 int
 backing_open(struct backing *backing, int dirfd, const char *path, unsigned int flags, char **error)
 {
-	const struct place place = {dirfd, path, flags & BACKING_BENEATH};
 	const char *what = NULL;
-	int r;
+	int CLEANUP_CLOSE path_fd = -1;
+	struct place place = {dirfd, path, flags & BACKING_BENEATH, -1};
+	int r = 0;
 
-	*backing = (struct backing){.fd = -1, .direct_fd = -1};
+	*backing = (struct backing){.fd = -1, .direct_fd = -1, .claim_fd = -1};
 	backing->path = strdup(path);
 	if (!backing->path)
 		return set_error(error, -ENOMEM, path, NULL);
-	backing->fd = open_buffered(backing, &place, flags & BACKING_READ_ONLY);
-	if (place.beneath && (backing->fd == -EXDEV || backing->fd == -ELOOP))
-		what = "leads out of the directory";
-	r = backing->fd < 0 ? backing->fd : learn_type(backing, place.beneath, &what);
+	if (place.beneath) {
+		path_fd = find_beneath(dirfd, path, &what);
+		place.path_fd = path_fd;
+		r = path_fd < 0 ? path_fd : 0;
+	}
+	if (r == 0)
+		r = open_place(backing, &place, flags & BACKING_READ_ONLY, &what);
 	if (r < 0) {
 		backing_close(backing);
 		return set_error(error, r, path, what);
 	}
-	open_direct(backing, &place);
 	return 0;
 }
 
@@ -186,21 +262,22 @@ backing_reopen(int fd)
 bool
 backing_is_beneath(int dirfd, const char *name)
 {
-	const struct place place = {dirfd, name, true};
-	int CLEANUP_CLOSE fd = place_open(&place, O_RDONLY);
-	struct stat st;
+	const char *what;
+	int CLEANUP_CLOSE fd = find_beneath(dirfd, name, &what);
 
-	return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+	return fd >= 0;
 }
 
 void
 backing_close(struct backing *backing)
 {
+	if (backing->claim_fd >= 0)
+		close(backing->claim_fd);
 	if (backing->direct_fd >= 0)
 		close(backing->direct_fd);
 	if (backing->fd >= 0)
 		close(backing->fd);
-	backing->fd = backing->direct_fd = -1;
+	backing->fd = backing->direct_fd = backing->claim_fd = -1;
 	free(steal_pointer(&backing->path));
 }
 

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -57,6 +58,40 @@ chunk_execute(const struct backing *backing, const struct chunk *chunk)
 	return r < 0 ? -errno : (int)r;
 }
 
+static struct chunk *
+chunk_of(struct helper_job *job)
+{
+	return (struct chunk *)((char *)job - offsetof(struct chunk, job));
+}
+
+static void
+lent_work(struct helper_job *job)
+{
+	struct chunk *chunk = chunk_of(job);
+
+	chunk->result = chunk_execute(&chunk->io->ctx->image->backing, chunk);
+}
+
+static void
+lent_done(struct helper_job *job)
+{
+	struct chunk *chunk = chunk_of(job);
+	struct ioctx *ctx = chunk->io->ctx;
+
+	ctx->queued++;
+	chunk_done(ctx, chunk, chunk->result);
+}
+
+void
+chunk_lend(struct ioctx *ctx, struct chunk *chunk)
+{
+	/* The backend has nothing to do with it meanwhile. */
+	ctx->queued--;
+	chunk->job.work = lent_work;
+	chunk->job.done = lent_done;
+	ioctx_help(ctx, &chunk->job);
+}
+
 /* What clients are told of an error: NBD knows few, and the kernel's client only one. The log has the
  * real one. */
 static int
@@ -84,14 +119,27 @@ fail(struct image *image, struct chunk *chunk, int err, const char *detail)
 		io->result = error_for_client(err);
 }
 
-/* Whether what was written before is durable, now that a fdatasync() has succeeded.  -errno if it may be lost. */
+/* Whether what was written before is durable, now that a sync has succeeded: fdatasync(), or that of a direct write, for which a
+ * file system may have taken the page cache instead.  -errno if it may be lost. */
 static int
 check_sync(struct image *image)
 {
-	if (atomic_load_explicit(&image->cached, memory_order_relaxed))
+	if (!image->backing.block_device || atomic_load_explicit(&image->cached, memory_order_relaxed))
 		return shared_file_lost(image->shared);
 	/* Another image of this file may use the page cache. */
 	return atomic_load_explicit(&image->shared->sync_failure, memory_order_relaxed);
+}
+
+/* A sync has succeeded. */
+static void
+confirm_sync(struct image *image, struct chunk *chunk)
+{
+	int lost = check_sync(image);
+
+	if (!lost)
+		return;
+	fail(image, chunk, lost, "an earlier write-back failed; start the server again");
+	chunk->io->written = true;
 }
 
 /*
@@ -101,23 +149,13 @@ check_sync(struct image *image)
 static void
 fail_sync(struct image *image, struct chunk *chunk, int err)
 {
+	chunk->io->written = true;
 	if (atomic_load_explicit(&image->cached, memory_order_relaxed) && shared_file_record_loss(image->shared, err))
 		fail(image, chunk, err,
 		     "writing back failed, and what was written before may be lost; every later flush of this "
 		     "image fails until the server is started again");
 	else
 		fail(image, chunk, err, NULL);
-}
-
-static void
-end_of_file(struct image *image, struct chunk *chunk)
-{
-	char detail[96];
-	int64_t size = backing_size(&image->backing);
-
-	snprintf(detail, sizeof(detail), "the file ends at byte %lld: it was truncated while it was served",
-		 (long long)size);
-	fail(image, chunk, -EIO, chunk->op == CHUNK_READ ? detail : "nothing was written");
 }
 
 /* The chunk is over, whatever came of it. */
@@ -129,6 +167,47 @@ retire(struct ioctx *ctx, struct chunk *chunk)
 	ctx->idle[ctx->idle_count++] = chunk;
 	io->in_flight--;
 	io_settle(io);
+}
+
+static void
+end_of_file(struct ioctx *ctx, struct chunk *chunk, int64_t size)
+{
+	char detail[96];
+
+	snprintf(detail, sizeof(detail), "the file ends at byte %lld: it was truncated while it was served",
+		 (long long)size);
+	fail(ctx->image, chunk, -EIO, chunk->op == CHUNK_READ ? detail : "nothing was written");
+	retire(ctx, chunk);
+}
+
+/* The chunk is over but for its message: .offset is of no use any more. */
+static void
+measure(struct helper_job *job)
+{
+	struct chunk *chunk = chunk_of(job);
+
+	chunk->offset = (uint64_t)backing_size(&chunk->io->ctx->image->backing);
+}
+
+static void
+measured(struct helper_job *job)
+{
+	struct chunk *chunk = chunk_of(job);
+
+	end_of_file(chunk->io->ctx, chunk, (int64_t)chunk->offset);
+}
+
+/* Says where the file ends.  A file system may have to ask others for that. */
+static void
+find_end_of_file(struct ioctx *ctx, struct chunk *chunk)
+{
+	if (!ctx->hosted) {
+		end_of_file(ctx, chunk, backing_size(&ctx->image->backing));
+		return;
+	}
+	chunk->job.work = measure;
+	chunk->job.done = measured;
+	ioctx_help(ctx, &chunk->job);
 }
 
 static void
@@ -166,6 +245,8 @@ transferred(struct ioctx *ctx, struct chunk *chunk)
 		modify_write(ctx, chunk);
 		return;
 	}
+	if (chunk->dsync)
+		confirm_sync(ctx->image, chunk);
 	if (chunk->op == CHUNK_READ && chunk->bounced) {
 		unsigned int align = ctx->image->backing.direct_align;
 
@@ -187,8 +268,7 @@ transfer_done(struct ioctx *ctx, struct chunk *chunk, uint64_t moved)
 	if (chunk->direct)
 		moved &= ~(uint64_t)(image->backing.direct_align - 1);
 	if (moved == 0) {
-		end_of_file(image, chunk);
-		retire(ctx, chunk);
+		find_end_of_file(ctx, chunk);
 		return;
 	}
 	chunk->buffer = (char *)chunk->buffer + moved;
@@ -203,6 +283,12 @@ allocate_failed(struct ioctx *ctx, struct chunk *chunk, int err)
 {
 	struct io *io = chunk->io;
 
+	/* Just now: somebody else has claimed the device (engine/claim.h), and has something of it in the page cache. */
+	if (err == -EBUSY && ctx->image->backing.block_device) {
+		io->attempt++;
+		io->issued = chunk->start - io->offset;
+		return;
+	}
 	if (err != -EOPNOTSUPP && err != -ENOSYS) {
 		fail(ctx->image, chunk, err, NULL);
 		return;
@@ -233,6 +319,11 @@ is_final(struct ioctx *ctx, struct chunk *chunk, int *result)
 			queue_again(ctx, chunk);
 			return false;
 		}
+		if (ctx->hosted) {
+			ctx->queued++;
+			chunk_lend(ctx, chunk);
+			return false;
+		}
 		*result = chunk_execute(&ctx->image->backing, chunk);
 	}
 	return true;
@@ -252,11 +343,7 @@ chunk_done(struct ioctx *ctx, struct chunk *chunk, int result)
 		transfer_done(ctx, chunk, (uint64_t)result);
 		return;
 	}
-	if (chunk->op == CHUNK_SYNC) {
-		int lost = check_sync(ctx->image);
-
-		if (lost)
-			fail(ctx->image, chunk, lost, "an earlier write-back failed; start the server again");
-	}
+	if (chunk->op == CHUNK_SYNC)
+		confirm_sync(ctx->image, chunk);
 	retire(ctx, chunk);
 }

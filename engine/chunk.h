@@ -7,6 +7,7 @@
 #define ENGINE_CHUNK_H
 
 #include "engine/completion.h"
+#include "engine/helpers.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,8 +37,13 @@ struct chunk {
 	uint64_t length;   /* bytes; READ, WRITE: at most INT32_MAX */
 
 	/* The backend's, from queue() until it calls chunk_done(). */
-	struct completion completion;
-	struct chunk *next;
+	union {
+		struct {
+			struct completion completion;
+			struct chunk *next;
+		};
+		struct helper_job job; /* while a helper has it: see chunk_lend() */
+	};
 	int result;
 
 	/* io.c's. */

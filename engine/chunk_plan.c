@@ -12,6 +12,15 @@
  * page (MAX_RW_COUNT). */
 #define WHOLE (1u << 30)
 
+/* The same of an event loop that makes the call itself, for an image in memory: other clients wait meanwhile. */
+#define HOSTED_WHOLE (1u << 20)
+
+/* Most bytes of one fallocate(), which can't be stopped: an io is, between two. */
+#define ALLOCATE_MAX (UINT64_C(1) << 30)
+
+/* The same in memory, where it takes as long as freeing or zeroing all its pages does: who writes to the file waits meanwhile. */
+#define ALLOCATE_MEMORY_MAX (UINT64_C(8) << 20)
+
 static uint64_t
 minimum(uint64_t a, uint64_t b)
 {
@@ -75,9 +84,13 @@ plan_sync(struct io *io, struct chunk *chunk)
 /* The caller's buffer as it is.  Splitting pays only where parts of it proceed together; the page cache
  * likes large requests, and reads ahead best when it sees one. */
 static void
-plan_straight(const struct image *image, struct chunk *chunk, uint64_t bytes, unsigned int align, bool serial)
+plan_straight(const struct image *image, const struct ioctx *ctx, struct chunk *chunk, uint64_t bytes, unsigned int align)
 {
+	bool serial = ctx->backend->serial;
 	uint64_t most = chunk->direct && !serial ? CHUNK_SIZE : WHOLE;
+
+	if (serial && ctx->hosted)
+		most = HOSTED_WHOLE;
 
 	chunk->bytes = round_down(minimum(bytes, most), align);
 	chunk->buffer = chunk->payload;
@@ -113,6 +126,17 @@ plan_bounced(const struct image *image, struct ioctx *ctx, struct chunk *chunk, 
 	counter_add(&ctx->counters, COUNTER_BOUNCED, 1);
 }
 
+/* The last block of a file with an odd size is for the page cache; what comes before it is a chunk of its own. */
+static uint64_t
+plan_end(const struct image *image, struct chunk *chunk, uint64_t bytes)
+{
+	uint64_t end = atomic_load_explicit(&image->direct_end, memory_order_relaxed);
+	uint64_t place = image->config.offset + chunk->start;
+
+	chunk->direct = place < end;
+	return chunk->direct ? minimum(bytes, end - place) : bytes;
+}
+
 /* `bytes` is how many of the next bytes of the io are to be read or written. */
 static void
 plan_transfer(const struct image *image, struct io *io, struct chunk *chunk, uint64_t bytes)
@@ -124,6 +148,8 @@ plan_transfer(const struct image *image, struct io *io, struct chunk *chunk, uin
 	chunk->op = io->op == IO_READ ? CHUNK_READ : CHUNK_WRITE;
 	chunk->payload = io->op == IO_ZERO ? NULL : (char *)io->buffer + io->issued;
 	chunk->direct = image_direct(image);
+	if (chunk->direct)
+		bytes = plan_end(image, chunk, bytes);
 	straight = chunk->payload != NULL;
 	if (chunk->direct) {
 		align = image->backing.direct_align;
@@ -131,7 +157,7 @@ plan_transfer(const struct image *image, struct io *io, struct chunk *chunk, uin
 			   !((uintptr_t)chunk->payload & (image->backing.memory_align - 1));
 	}
 	if (straight)
-		plan_straight(image, chunk, bytes, align, ctx->backend->serial);
+		plan_straight(image, ctx, chunk, bytes, align);
 	else
 		plan_bounced(image, ctx, chunk, bytes, align);
 	/* One write can make itself durable; after several, one sync is cheaper than a sync of each.  In
@@ -164,6 +190,7 @@ static bool
 plan_space(const struct image *image, struct io *io, struct chunk *chunk)
 {
 	uint64_t left = io->length - io->issued;
+	uint64_t most = image->backing.in_memory ? ALLOCATE_MEMORY_MAX : ALLOCATE_MAX;
 	int mode = space_mode(image, io, &io->attempt);
 	uint64_t write;
 
@@ -183,7 +210,7 @@ plan_space(const struct image *image, struct io *io, struct chunk *chunk)
 	chunk->op = CHUNK_ALLOCATE;
 	chunk->mode = mode;
 	chunk->offset = image->config.offset + chunk->start;
-	chunk->bytes = chunk->length = round_down(left, space_align(image));
+	chunk->bytes = chunk->length = round_down(minimum(left, most), space_align(image));
 	return true;
 }
 

@@ -3,7 +3,7 @@
 
 #define FIELD(name_) offsetof(struct image_config, name_)
 
-static const char *const sector_sizes[] = {"512", "1024", "2048", "4096", NULL};
+static const char *const sector_sizes[] = {"1", "512", "1024", "2048", "4096", NULL};
 static const char *const engines[] = {"auto", "io_uring", "aio", "threads", NULL};
 static const char *const locks[] = {"off", "shared", "exclusive", "auto", NULL};
 
@@ -34,13 +34,15 @@ const struct option_row image_option_rows[] = {
 		.type = OPTION_SIZE,
 		.field = FIELD(sector_size),
 		.choices = sector_sizes,
-		.arg = "512|1024|2048|4096",
-		.help = "block size offered to clients (default: what direct I/O needs, else 512)",
+		.arg = "1|512|1024|2048|4096",
+		.help = "block size offered to clients (default: what direct I/O needs, else 512; 1 for an odd size)",
 		.manual =
 			"The smallest block that clients are told to use.  Requests that don't\n"
 			"keep to it are still served correctly, but more slowly with direct I/O.\n\n"
 			"The default is the block size that direct I/O to the file needs when direct\n"
 			"I/O is on, and 512 otherwise.  The size of the export is a multiple of it.\n"
+			"So 1 serves every byte of a file whose size is no multiple of 512, and is the default\n"
+			"for such a file: direct I/O then leaves the file's last block to the page cache.\n"
 			"The Linux kernel's client doesn't ask the server: see L</Sector size>.\n",
 	},
 	{
@@ -143,6 +145,21 @@ const struct option_row image_option_rows[] = {
 			"purpose: read-only it allows other readers but no writer, writable it allows\n"
 			"other writers that share too.  C<off> takes no lock.  C<auto> is\n"
 			"C<exclusive> when clients can write and C<shared> when they can't.\n",
+	},
+	{
+		.name = "force",
+		.type = OPTION_CHOICE,
+		.field = FIELD(force),
+		.initial = "off",
+		.choices = option_off_on,
+		.alone = "on",
+		.arg = "on|off",
+		.help = "let clients write to what this machine uses otherwise",
+		.manual =
+			"An image is not served writable while this machine's kernel uses it, which knows no\n"
+			"locks: a block device that is mounted, swap space or a part of another device; a\n"
+			"file or device that a loop device is made of, unless that is read-only and not used.\n"
+			"With C<on> there is only a warning.  See L</Locks>.\n",
 	},
 	{.name = NULL},
 };

@@ -106,7 +106,7 @@ direct_possible(const struct backing *backing, uint64_t offset, uint64_t size, u
 		snprintf(reason, REASON_MAX, "%s", backing->direct_reason);
 		return -EINVAL;
 	}
-	if (sector_size < align) {
+	if (sector_size > 1 && sector_size < align) {
 		snprintf(reason, REASON_MAX, "sector-size=%u is smaller than the %u-byte blocks that it needs",
 			 sector_size, align);
 		return -EINVAL;
@@ -116,10 +116,22 @@ direct_possible(const struct backing *backing, uint64_t offset, uint64_t size, u
 			 (unsigned long long)offset, align);
 		return -EINVAL;
 	}
-	if (size % align) {
+	if (size % align && (sector_size > 1 || backing->block_device)) {
 		snprintf(reason, REASON_MAX, "the size %llu is not a multiple of the %u-byte blocks that it needs",
 			 (unsigned long long)size, align);
 		return -EINVAL;
 	}
 	return 0;
+}
+
+uint64_t
+direct_end(const struct backing *backing, uint64_t end)
+{
+	uint64_t block = backing->cache_block;
+
+	if (backing->direct_fd < 0 || backing->block_device || end % backing->direct_align == 0)
+		return UINT64_MAX;
+	if (block < backing->direct_align)
+		block = backing->direct_align;
+	return end / block * block;
 }

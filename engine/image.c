@@ -69,8 +69,11 @@ choose_direct(struct image *image, uint64_t length, char **error)
 		snprintf(image->direct_reason, REASON_MAX, "direct-io=off");
 		return 0;
 	}
-	r = direct_possible(&image->backing, config->offset, keep_size ? length / SECTOR * SECTOR : 0, sector,
-			    image->direct_reason);
+	if (keep_size)
+		length = length / SECTOR * SECTOR;
+	else if (sector > 1)
+		length = 0; /* it will be rounded */
+	r = direct_possible(&image->backing, config->offset, length, sector, image->direct_reason);
 	if (r == 0) {
 		image->sector_size = sector;
 		atomic_store(&image->direct, true);
@@ -82,6 +85,30 @@ choose_direct(struct image *image, uint64_t length, char **error)
 		     image->backing.path, image->direct_reason) < 0)
 		*error = NULL;
 	return r;
+}
+
+/*
+ * A file of bytes, rather than a disk, is served as a whole: who copies it over NBD wants its end, too.  With a limit that
+ * ends inside of a sector, the user wants what losetup makes of it.
+ */
+static void
+choose_bytes(struct image *image, uint64_t length)
+{
+	struct image_config *config = &image->config;
+	bool to_the_end = config->sizelimit == 0 || length < config->sizelimit;
+
+	image->sector_reason = "";
+	if (config->sector_size || image->backing.block_device || length % SECTOR == 0 || !to_the_end)
+		return;
+	config->sector_size = 1;
+	image->sector_reason = "the size is no multiple of 512";
+}
+
+void
+image_set_size(struct image *image, uint64_t size)
+{
+	atomic_store(&image->direct_end, direct_end(&image->backing, image->config.offset + size));
+	atomic_store(&image->size, size);
 }
 
 bool
@@ -107,15 +134,17 @@ prepare(struct image *image, char **error)
 	uint64_t length;
 	int r = window_measure(&image->backing, &image->config, &length, error);
 
-	if (r == 0)
+	if (r == 0) {
+		choose_bytes(image, length);
 		r = choose_direct(image, length, error);
+	}
 	atomic_store(&image->cached, image_may_cache(image));
 	if (r == 0)
 		r = backend_choose(&image->config, &image->backing, image_direct(image), &image->backend,
 				   image->engine_reason, image->poll_reason, error);
 	if (r < 0)
 		return r;
-	atomic_store(&image->size, window_round(&image->backing, length, image->sector_size));
+	image_set_size(image, window_round(&image->backing, &image->config, length, image->sector_size));
 	warn_format(image);
 	warn_loss(image);
 	return 0;

@@ -35,8 +35,13 @@ image_close(struct image *image);
 bool
 image_same(const struct image *a, const struct image *b);
 
+/* Whether they even have something of it in common, as far as locks go. */
+bool
+image_meets(const struct image *a, const struct image *b);
+
 /* Takes the lock that the configuration asks for, for good; again with a stronger wish is fine. Looks
- * at the size again, since nobody kept others from changing it until now.  Errors as lock_take(). */
+ * at the size again, since nobody kept others from changing it until now.  Errors as lock_take(); a
+ * weaker lock that was taken before stands then. */
 int
 image_lock(struct image *image, bool writable, char **error);
 
@@ -48,7 +53,7 @@ image_lock_check(struct image *image, bool writable, char **error);
 uint64_t
 image_size(const struct image *image); /* bytes, a multiple of the sector size */
 unsigned int
-image_sector_size(const struct image *image); /* bytes, a power of 2, 512 to 4096 */
+image_sector_size(const struct image *image); /* bytes, a power of 2: 1, or 512 to 4096 */
 bool
 image_writable(const struct image *image);
 bool

@@ -5,6 +5,7 @@
  */
 #include "engine/image.h"
 
+#include "engine/claim.h"
 #include "engine/direct.h"
 #include "engine/image_state.h"
 #include "engine/ioctx.h"
@@ -19,83 +20,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Nothing is said again about a size that is what it was. */
-static int
-take_up_size(struct image *image, char **error)
-{
-	uint64_t length;
-	int r = window_measure(&image->backing, &image->config, &length, error);
-
-	if (r == 0 && length / image->sector_size * image->sector_size != image_size(image))
-		atomic_store(&image->size, window_round(&image->backing, length, image->sector_size));
-	return r;
-}
-
-int
-image_resize(struct image *image, char **error)
-{
-	*error = NULL;
-	return take_up_size(image, error);
-}
-
-static bool
-is_locked(struct image *image, bool writable)
-{
-	bool locked;
-
-	pthread_mutex_lock(&image->facts);
-	locked = image->locked && (image->locked_writable || !writable);
-	pthread_mutex_unlock(&image->facts);
-	return locked;
-}
-
-/* image->locking held. */
-static int
-lock_as(struct image *image, bool writable, char **error)
-{
-	bool again = is_locked(image, false);
-	int r = lock_take(image->backing.fd, image->backing.path, image->config.lock, writable, error);
-
-	if (r == 0 && !again && (r = take_up_size(image, error)) < 0)
-		lock_drop(image->backing.fd);
-	pthread_mutex_lock(&image->facts);
-	image->locked = r == 0;
-	image->locked_writable = r == 0 && writable;
-	pthread_mutex_unlock(&image->facts);
-	return r;
-}
-
-int
-image_lock(struct image *image, bool writable, char **error)
-{
-	int r = 0;
-
-	*error = NULL;
-	if (is_locked(image, writable))
-		return 0;
-	pthread_mutex_lock(&image->locking);
-	if (!is_locked(image, writable)) {
-		bool weaker = is_locked(image, false);
-
-		r = lock_as(image, writable, error);
-		if (r < 0 && weaker) {
-			/* The stronger lock was refused, and the weaker one went with it. */
-			char *CLEANUP_FREE ignored = NULL;
-
-			lock_as(image, false, &ignored);
-		}
-	}
-	pthread_mutex_unlock(&image->locking);
-	return r;
-}
-
-int
-image_lock_check(struct image *image, bool writable, char **error)
-{
-	*error = NULL;
-	return lock_check(image->backing.fd, image->backing.path, image->config.lock, writable, error);
-}
 
 /* A range over everything keeps all writes away: those under way finish, new ones wait. */
 struct freeze {
@@ -130,6 +54,138 @@ freeze_writes(struct image *image, struct freeze *freeze)
 	while (!freeze->done)
 		pthread_cond_wait(&freeze->granted, &freeze->mutex);
 	pthread_mutex_unlock(&freeze->mutex);
+}
+
+/* Nothing is said again about a size that is what it was. */
+static int
+take_up_size(struct image *image, char **error)
+{
+	uint64_t length, size;
+	struct freeze freeze;
+	bool moves;
+	int r = window_measure(&image->backing, &image->config, &length, error);
+
+	if (r < 0 || length / image->sector_size * image->sector_size == image_size(image))
+		return r;
+	size = window_round(&image->backing, &image->config, length, image->sector_size);
+	/* What was the end's page may have direct writes from now on, or the other way round. */
+	moves = direct_end(&image->backing, image->config.offset + size) != atomic_load(&image->direct_end);
+	if (moves)
+		freeze_writes(image, &freeze);
+	image_set_size(image, size);
+	if (moves)
+		range_end(image->ranges, &freeze.range);
+	return 0;
+}
+
+int
+image_resize(struct image *image, char **error)
+{
+	*error = NULL;
+	return take_up_size(image, error);
+}
+
+static bool
+is_locked(struct image *image, bool writable)
+{
+	bool locked;
+
+	pthread_mutex_lock(&image->facts);
+	locked = image->locked && (image->locked_writable || !writable);
+	pthread_mutex_unlock(&image->facts);
+	return locked;
+}
+
+static struct lock_part
+image_part(const struct image *image)
+{
+	const struct image_config *config = &image->config;
+	uint64_t end;
+
+	if (!config->sizelimit || __builtin_add_overflow(config->offset, config->sizelimit, &end))
+		end = UINT64_MAX;
+	return (struct lock_part){config->offset, end};
+}
+
+bool
+image_meets(const struct image *a, const struct image *b)
+{
+	const struct lock_part one = image_part(a), other = image_part(b);
+
+	return image_same(a, b) && lock_parts_meet(&one, &other);
+}
+
+/* image->locking held. */
+static int
+lock_first(struct image *image, bool writable, char **error)
+{
+	int r = claim_take(&image->backing, &image->config, writable, false, error);
+	struct lock_part part;
+
+	if (r < 0)
+		return r;
+	part = image_part(image);
+	r = lock_take(image->backing.fd, image->backing.path, image->config.lock, &part, writable, error);
+	if (r == 0 && (r = take_up_size(image, error)) < 0)
+		lock_drop(image->backing.fd);
+	if (r < 0)
+		claim_drop(&image->backing);
+	return r;
+}
+
+/* image->locking held.  A reader that becomes a writer. */
+static int
+lock_writer(struct image *image, char **error)
+{
+	int r = claim_take(&image->backing, &image->config, true, true, error);
+	struct lock_part part;
+
+	if (r < 0)
+		return r;
+	part = image_part(image);
+	r = lock_upgrade(image->backing.fd, image->backing.path, image->config.lock, &part, error);
+	if (r < 0)
+		claim_drop(&image->backing);
+	return r;
+}
+
+/* image->locking held.  A lock that is there already stays, whatever comes of it. */
+static int
+lock_as(struct image *image, bool writable, char **error)
+{
+	int r = is_locked(image, false) ? lock_writer(image, error) : lock_first(image, writable, error);
+
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&image->facts);
+	image->locked = true;
+	image->locked_writable = writable;
+	pthread_mutex_unlock(&image->facts);
+	return 0;
+}
+
+int
+image_lock(struct image *image, bool writable, char **error)
+{
+	int r = 0;
+
+	*error = NULL;
+	if (is_locked(image, writable))
+		return 0;
+	pthread_mutex_lock(&image->locking);
+	if (!is_locked(image, writable))
+		r = lock_as(image, writable, error);
+	pthread_mutex_unlock(&image->locking);
+	return r;
+}
+
+int
+image_lock_check(struct image *image, bool writable, char **error)
+{
+	const struct lock_part part = image_part(image);
+
+	*error = NULL;
+	return lock_check(image->backing.fd, image->backing.path, image->config.lock, &part, writable, error);
 }
 
 /* Writes back what is in the page cache and drops it. */
@@ -264,7 +320,7 @@ in_brackets(const char *reason, char text[REASON_MAX + 4])
 char *
 image_summary(struct image *image, bool *degraded)
 {
-	char engine[REASON_MAX + 4], direct[REASON_MAX + 4], poll[REASON_MAX + 4];
+	char engine[REASON_MAX + 4], direct[REASON_MAX + 4], poll[REASON_MAX + 4], sector[REASON_MAX + 4];
 	struct image_status status;
 	char *text;
 
@@ -275,11 +331,11 @@ image_summary(struct image *image, bool *degraded)
 		snprintf(direct, sizeof(direct), " (%u-byte blocks)", status.direct_align);
 	else
 		in_brackets(status.direct_reason, direct);
-	if (asprintf(&text, "%s: %llu bytes, engine %s%s, direct I/O %s%s, polling %s%s, sector size %u, %s",
+	if (asprintf(&text, "%s: %llu bytes, engine %s%s, direct I/O %s%s, polling %s%s, sector size %u%s, %s",
 		     status.path, (unsigned long long)status.size, status.engine,
 		     in_brackets(status.engine_reason, engine), status.direct ? "on" : "off", direct,
 		     status.poll ? "on" : "off", in_brackets(status.poll_reason, poll), status.sector_size,
-		     status.writable ? "writable" : "read-only") < 0)
+		     in_brackets(image->sector_reason, sector), status.writable ? "writable" : "read-only") < 0)
 		return NULL;
 	return text;
 }

@@ -21,11 +21,13 @@ struct image {
 	struct shared_file *shared; /* with all images of the file */
 	struct range_lock *ranges;  /* in .shared */
 	unsigned int sector_size;
+	const char *sector_reason;  /* why it is 1, though nobody asked for that; else "" */
 	char engine_reason[REASON_MAX];
 	char poll_reason[REASON_MAX];
 
 	/* Read by every operation, written by the control path only. */
 	alignas(64) _Atomic uint64_t size; /* of the window */
+	_Atomic uint64_t direct_end;       /* in the file: from here on, the page cache is used in any case; see direct_end() */
 	_Atomic bool direct;
 	_Atomic bool cached;               /* the page cache may have data that was acknowledged: see image_may_cache() */
 	_Atomic unsigned int unsupported;  /* ways of space.c that the backing has refused */
@@ -44,6 +46,10 @@ struct image {
 	struct arena arena;       /* for the pool's contexts */
 	struct pool pool;
 };
+
+/* No write may be under way where direct_end is or comes to be. */
+void
+image_set_size(struct image *image, uint64_t size);
 
 /*
  * Whether that is so from the start.  With direct I/O, too, a file system may write into the page cache: the edges of zeroes

@@ -100,11 +100,11 @@ count(struct ioctx *ctx, const struct io *io)
 	};
 
 	counter_add(&ctx->counters, counter_of[io->op], 1);
-	if (io->result < 0)
+	if (io->result < 0 && io->result != -ECANCELED)
 		counter_add(&ctx->counters, COUNTER_ERRORS, 1);
-	else if (io->op == IO_READ)
+	else if (io->result == 0 && io->op == IO_READ)
 		counter_add(&ctx->counters, COUNTER_READ_BYTES, io->length);
-	else if (io->op == IO_WRITE)
+	else if (io->result == 0 && io->op == IO_WRITE)
 		counter_add(&ctx->counters, COUNTER_WRITE_BYTES, io->length);
 }
 
@@ -139,6 +139,15 @@ collect_inbox(struct ioctx *ctx)
 	}
 }
 
+/* What other threads have left for this one. */
+static void
+collect(struct ioctx *ctx)
+{
+	collect_inbox(ctx);
+	if (ctx->helpers.under_way > 0)
+		helpers_collect(&ctx->helpers);
+}
+
 /* NULL: so many changes are under way that the next one takes the longer way. */
 static struct range_slot *
 free_slot(struct ioctx *ctx)
@@ -166,27 +175,64 @@ hold_range(struct ioctx *ctx, struct io *io)
 	return io->ranged;
 }
 
-void
-io_submit(struct ioctx *ctx, struct io *io)
+/* Sets what is the engine's, but for the range. */
+static void
+start(struct ioctx *ctx, struct io *io)
 {
 	io->ctx = ctx;
 	io->issued = 0;
 	io->in_flight = 0;
 	io->attempt = 0;
-	io->waiting = io->durable = io->ranged = io->reported = false;
+	io->waiting = io->durable = io->reported = io->written = false;
 	io->syncing = io->op == IO_FLUSH;
-	io->range = (struct range){0};
 	io->result = check(ctx->image, io);
+	ctx->unfinished++;
 	if (io->result < 0)
 		image_log_failure(ctx->image, io, io->result,
 				  io->result == -EPERM ? "the image is read-only" : "outside the image");
+}
+
+void
+io_submit(struct ioctx *ctx, struct io *io)
+{
+	io->ranged = io->retried = false;
+	io->range = (struct range){0};
+	start(ctx, io);
 	if (io->op == IO_FLUSH)
 		io->length = 0;
 	if (io->op == IO_DISCARD && io->result == 0)
 		round_discard(ctx->image, io);
-	ctx->unfinished++;
 	if (io->result < 0 || io->length == 0 || !changes_data(io) || hold_range(ctx, io))
 		append(ctx, io);
+}
+
+void
+io_retry_part(struct io *whole, struct io *part)
+{
+	if (!whole->ranged) {
+		io_submit(whole->ctx, part);
+		return;
+	}
+	if (part != whole)
+		part->ranged = false;
+	part->retried = true;
+	start(whole->ctx, part);
+	append(whole->ctx, part);
+}
+
+void
+io_release_range(struct io *io)
+{
+	if (io->ranged)
+		range_end(io->ctx->image->ranges, &io->range);
+	io->ranged = false;
+}
+
+/* What failed, and will be tried again. */
+static bool
+keeps_range(const struct io *io)
+{
+	return io->retried || (io->result < 0 && (io->flags & IO_KEEP_RANGE));
 }
 
 static void
@@ -208,9 +254,8 @@ io_settle(struct io *io)
 		append(ctx, io);
 		return;
 	}
-	if (io->ranged)
-		range_end(ctx->image->ranges, &io->range);
-	io->ranged = false;
+	if (!keeps_range(io))
+		io_release_range(io);
 	if (io->result == 0 && plan_needs_sync(io)) {
 		io->syncing = true;
 		append(ctx, io);
@@ -237,6 +282,8 @@ issue_one(struct ioctx *ctx, struct io *io)
 {
 	struct chunk *chunk;
 
+	if (io->result == 0 && io->issued < io->length && io->wanted && !io->wanted(io))
+		io->result = -ECANCELED;
 	if (io->result < 0 || (io->issued == io->length && !io->syncing)) {
 		io_settle(io);
 		return;
@@ -299,7 +346,7 @@ issue(struct ioctx *ctx)
 {
 	unsigned int issued = 0;
 
-	while (ctx->waiting && ctx->idle_count > 0) {
+	while (ctx->waiting && ctx->idle_count > 0 && ctx->turn > 0) {
 		if (issued == HANDOVER && !ctx->backend->serial) {
 			run_backend(ctx, false);
 			issued = 0;
@@ -309,22 +356,27 @@ issue(struct ioctx *ctx)
 	}
 }
 
-/* For a host without a ring: nobody comes back for what was waiting for a chunk when no chunk is under way. */
+/* Most bytes that a host's thread moves itself before it looks after others: some milliseconds. */
+#define TURN_BYTES ((int64_t)2 << 20)
+
+/* For a host without a ring: nobody comes back for what was waiting for a chunk when no chunk is under way.  But where the turn
+ * was long enough, ioctx_wants_run() has the host come back for the rest. */
 static void
 run_hosted(struct ioctx *ctx)
 {
 	unsigned int idle;
 	bool again;
 
+	ctx->turn = TURN_BYTES;
 	do {
-		collect_inbox(ctx);
+		collect(ctx);
 		issue(ctx);
 		idle = ctx->idle_count;
 		if (ctx->queued > 0)
 			run_backend(ctx, false);
 		/* A backend that carries out all at once has it queued again, to be tried another way. */
 		again = ctx->backend->serial && ctx->queued > 0;
-	} while (again || (ctx->waiting && ctx->idle_count > idle));
+	} while (again || (ctx->turn > 0 && ctx->waiting && ctx->idle_count > idle));
 }
 
 void
@@ -337,14 +389,14 @@ ioctx_run(struct ioctx *ctx, bool wait)
 		return;
 	}
 
-	collect_inbox(ctx);
+	collect(ctx);
 	issue(ctx);
 	if (ctx->queued == 0 && wait && ctx->unfinished > 0 && ctx->unfinished == unfinished && !ctx->waiting) {
 		/* All that is left waits for other threads to let go of their ranges. */
 		eventfd_t n;
 
 		eventfd_read(ctx->inbox_event, &n);
-		collect_inbox(ctx);
+		collect(ctx);
 		issue(ctx);
 	}
 	/* A host that shares its ring submits with its own next wait. */

@@ -95,6 +95,7 @@ make(struct image *image, bool hosted, struct ring *ring, struct ioctx **result)
 	ctx->slot_count = hosted ? HOSTED_SLOTS : ctx->depth;
 	ctx->waiting_tail = &ctx->waiting;
 	ctx->inbox_event = -1;
+	ctx->turn = 1;
 	r = allocate(ctx);
 	if (r == 0)
 		r = start_backend(ctx, ring);
@@ -105,6 +106,8 @@ make(struct image *image, bool hosted, struct ring *ring, struct ioctx **result)
 		release(ctx);
 		return r;
 	}
+	if (hosted)
+		helpers_init(&ctx->helpers, ctx->inbox_event);
 	range_track_add(image->ranges, &ctx->track, ctx->slots, ctx->slot_count);
 	*result = ctx;
 	return 0;
@@ -141,11 +144,20 @@ ioctx_polls(const struct ioctx *ctx)
 }
 
 void
+ioctx_help(struct ioctx *ctx, struct helper_job *job)
+{
+	assert(ctx->hosted);
+	helpers_give(&ctx->helpers, job);
+}
+
+void
 ioctx_populate(struct ioctx *ctx)
 {
 	memset(ctx->arena, 0, (size_t)ctx->depth * CHUNK_SIZE);
 	if (ctx->backend->reserve)
 		ctx->backend->reserve(ctx);
+	if (ctx->hosted)
+		helpers_reserve(&ctx->helpers);
 }
 
 void
@@ -153,6 +165,8 @@ ioctx_free(struct ioctx *ctx)
 {
 	assert(ctx->unfinished == 0 && ctx->queued == 0);
 	range_track_remove(ctx->image->ranges, &ctx->track);
+	if (ctx->hosted)
+		helpers_fini(&ctx->helpers);
 	ctx->backend->fini(ctx);
 	release(ctx);
 }

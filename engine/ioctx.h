@@ -8,6 +8,7 @@
 
 #include "engine/backend.h"
 #include "engine/counters.h"
+#include "engine/helpers.h"
 #include "engine/io.h"
 
 #include <stdalign.h>
@@ -35,6 +36,7 @@ struct ioctx {
 	/* The thread's own. */
 	alignas(64) unsigned int idle_count;
 	unsigned int queued;           /* chunks with the backend */
+	int64_t turn;                  /* bytes that a serial backend may still move for a host in this run; only it counts */
 	const struct io *waited_for;   /* the thread does nothing else until this, its one operation, is done */
 	struct io *waiting;            /* ios with something left to issue, first come first */
 	struct io **waiting_tail;
@@ -45,6 +47,8 @@ struct ioctx {
 	_Atomic(struct io *) inbox;
 
 	struct counters counters;      /* written by the context's thread, read by anybody */
+
+	struct helpers helpers;        /* of a hosted context; see ioctx_help() */
 
 	/* The pool's; see pool.c. */
 	alignas(64) _Atomic bool busy;
@@ -78,6 +82,13 @@ ioctx_wants_run(const struct ioctx *ctx);
 /* Something is under way that only asking again and again will complete. */
 bool
 ioctx_polls(const struct ioctx *ctx);
+
+/*
+ * Has a hosted context's helper do something that can wait for a file system.  job->done() is called in a later
+ * ioctx_run(), for which the context's event becomes readable.
+ */
+void
+ioctx_help(struct ioctx *ctx, struct helper_job *job);
 
 /* Touches the buffers, so that there is memory behind them, and starts the threads that it may need.  Nothing may use
  * them yet. */

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/reclaim.h"
 
+#include "common/log.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +49,21 @@ avoid_oom_killer(void)
 	return r;
 }
 
+/*
+ * Real-time threads may have the last of the memory.  Others wait for a bio whose reserve has gone to the writes to the swap
+ * space, which wait for the image's server.  The lowest priority will do.
+ */
+static void
+take_priority(void)
+{
+	const struct sched_param lowest = {.sched_priority = 1};
+
+	if (sched_setscheduler(0, SCHED_RR, &lowest) < 0)
+		log_warning("no real-time priority: %s; when memory is short, the server may wait for what waits for it; it "
+			    "needs root, or the capability CAP_SYS_NICE",
+			    strerror(errno));
+}
+
 int
 reclaim_serve(char **error)
 {
@@ -60,6 +78,7 @@ reclaim_serve(char **error)
 	if (r < 0)
 		return explain(error, -r, "/proc/self/oom_score_adj",
 			       "it needs root, or the capability CAP_SYS_RESOURCE");
+	take_priority();
 	return 0;
 }
 

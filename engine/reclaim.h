@@ -13,8 +13,9 @@
 /*
  * Declares the calling thread, and the processes and threads that it starts from now on, a part of the
  * way on which memory is freed (PR_SET_IO_FLUSHER, Linux 5.6: what they allocate doesn't wait for I/O),
- * and keeps the out-of-memory killer away.  Needs CAP_SYS_RESOURCE: call it before privileges are
- * dropped.  Returns 0, or -errno with *error a sentence (caller frees).
+ * gives them the lowest real-time priority (CAP_SYS_NICE; without it, the log has a warning: real-time threads may use memory
+ * that is kept back from others), and keeps the out-of-memory killer away.  Needs CAP_SYS_RESOURCE: call it before privileges
+ * are dropped.  Returns 0, or -errno with *error a sentence (caller frees).
  */
 int
 reclaim_serve(char **error);

@@ -3,7 +3,12 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* When the kernel takes nothing, and there is no memory either. */
+#define NO_MEMORY_US 1000
 
 _Static_assert(RING_FILES == 64, "struct ring has a bit for each");
 
@@ -21,6 +26,7 @@ ring_init(struct ring *ring, unsigned int entries, unsigned int in_flight, unsig
 
 	assert(files <= RING_FILES);
 	memset(ring, 0, sizeof(*ring));
+	ring->aside_tail = &ring->aside;
 	r = io_uring_queue_init_params(entries, &ring->uring, &params);
 	if (r == -EINVAL) {
 		params = (struct io_uring_params){
@@ -82,15 +88,63 @@ ring_remove_files(struct ring *ring, int first, unsigned int count)
 	ring->files &= ~places((unsigned int)first, count);
 }
 
+/* A place in the ring; NULL: the kernel takes nothing now, or others have to go before. */
+static struct io_uring_sqe *
+place(struct ring *ring)
+{
+	struct io_uring_sqe *sqe = ring->aside ? NULL : io_uring_get_sqe(&ring->uring);
+
+	if (sqe || ring->aside)
+		return sqe;
+	io_uring_submit(&ring->uring);
+	return io_uring_get_sqe(&ring->uring);
+}
+
 struct io_uring_sqe *
 ring_queue(struct ring *ring)
 {
+	struct io_uring_sqe *sqe = place(ring);
+
+	ring->in_flight++;
+	while (!sqe) {
+		struct ring_aside *aside = calloc(1, sizeof(*aside));
+
+		if (aside) {
+			*ring->aside_tail = aside;
+			ring->aside_tail = &aside->next;
+			return &aside->sqe;
+		}
+		usleep(NO_MEMORY_US);
+		ring_submit(ring);
+		sqe = place(ring);
+	}
+	return sqe;
+}
+
+static void
+move_aside_in(struct ring *ring)
+{
 	struct io_uring_sqe *sqe;
 
-	while ((sqe = io_uring_get_sqe(&ring->uring)) == NULL)
-		ring_submit(ring);
-	ring->in_flight++;
-	return sqe;
+	while (ring->aside && (sqe = io_uring_get_sqe(&ring->uring)) != NULL) {
+		struct ring_aside *aside = ring->aside;
+
+		*sqe = aside->sqe;
+		ring->aside = aside->next;
+		if (!ring->aside)
+			ring->aside_tail = &ring->aside;
+		free(aside);
+	}
+}
+
+/* What was set aside goes into the ring.  False: not all found a place, the kernel must be asked again. */
+static bool
+take_aside(struct ring *ring)
+{
+	move_aside_in(ring);
+	while (ring->aside && io_uring_submit(&ring->uring) > 0)
+		move_aside_in(ring);
+	return !ring->aside;
 }
 
 /* EBUSY: completions must be taken first. */
@@ -103,8 +157,10 @@ is_harmless(int err)
 int
 ring_submit(struct ring *ring)
 {
-	int r = io_uring_submit(&ring->uring);
+	int r;
 
+	take_aside(ring);
+	r = io_uring_submit(&ring->uring);
 	return r < 0 && !is_harmless(r) ? r : 0;
 }
 
@@ -144,12 +200,16 @@ complete_all(struct ring *ring)
 int
 ring_run(struct ring *ring, unsigned int min)
 {
-	int r = io_uring_submit_and_wait(&ring->uring, min < ring->in_flight ? min : ring->in_flight);
+	int r;
 
-	if (r < 0 && !is_harmless(r))
-		return r;
+	if (min > ring->in_flight)
+		min = ring->in_flight;
+	/* What is not under way yet is not waited for. */
+	if (!take_aside(ring))
+		min = 0;
+	r = io_uring_submit_and_wait(&ring->uring, min);
 	complete_all(ring);
-	return 0;
+	return r < 0 && !is_harmless(r) ? r : 0;
 }
 
 int
@@ -161,14 +221,12 @@ ring_run_for(struct ring *ring, int timeout_ms)
 
 	if (timeout_ms < 0)
 		return ring_run(ring, 1);
-	if (timeout_ms == 0)
+	if (!take_aside(ring) || timeout_ms == 0)
 		r = io_uring_submit_and_get_events(&ring->uring);
 	else
 		r = io_uring_submit_and_wait_timeout(&ring->uring, &cqe, 1, &timeout, NULL);
-	if (r < 0 && r != -ETIME && !is_harmless(r))
-		return r;
 	complete_all(ring);
-	return 0;
+	return r < 0 && r != -ETIME && !is_harmless(r) ? r : 0;
 }
 
 bool
@@ -176,11 +234,26 @@ ring_is_ready(struct ring *ring)
 {
 	struct io_uring *uring = &ring->uring;
 
-	if (io_uring_cq_ready(uring) > 0)
+	if (io_uring_cq_ready(uring) > 0 || ring->aside)
 		return true;
 	/* Completions that wait for us to come into the kernel. */
 	if (uring->flags & IORING_SETUP_TASKRUN_FLAG)
 		return IO_URING_READ_ONCE(*uring->sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
 	io_uring_get_events(uring);
 	return io_uring_cq_ready(uring) > 0;
+}
+
+bool
+ring_has_result(struct ring *ring, const struct completion *completion, int *result)
+{
+	struct io_uring_cqe *cqe;
+	unsigned int head;
+
+	io_uring_for_each_cqe(&ring->uring, head, cqe) {
+		if (io_uring_cqe_get_data(cqe) != completion)
+			continue;
+		*result = cqe->res;
+		return true;
+	}
+	return false;
 }

@@ -16,8 +16,16 @@
 /* Registered files: so many images can have theirs in a ring. Further ones work without. */
 #define RING_FILES 64
 
+/* An SQE that found no place in the ring. */
+struct ring_aside {
+	struct io_uring_sqe sqe;
+	struct ring_aside *next;
+};
+
 struct ring {
 	struct io_uring uring;
+	/* While the kernel takes nothing: they follow when it does, in their order. NULL: none. */
+	struct ring_aside *aside, **aside_tail;
 	unsigned int in_flight;   /* completions that are still to come */
 	uint64_t files;           /* numbers of registered files given out, a bit for each */
 	unsigned int file_limit;  /* how many there are; 0: the kernel registers none */
@@ -42,7 +50,8 @@ void
 ring_remove_files(struct ring *ring, int first, unsigned int count);
 
 /*
- * The next SQE, which counts as in flight from now on; submits what is queued if that has to make room.
+ * The next SQE, which counts as in flight from now on; submits what is queued if that has to make room.  When the kernel
+ * does not take that (its queue of completions is full), it is kept for the next run, behind which there is room.
  * The caller prepares it, and then sets its user data to a struct completion.
  */
 struct io_uring_sqe *
@@ -52,13 +61,18 @@ ring_queue(struct ring *ring);
 int
 ring_submit(struct ring *ring);
 
-/* Submits, waits for `min` completions (of those in flight), and calls done() for all there are.  0 or -errno. */
+/* Submits, waits for `min` completions (of those in flight), and calls done() for all there are, also
+ * when the kernel took nothing.  0 or -errno. */
 int
 ring_run(struct ring *ring, unsigned int min);
 
 /* The same, but waits for one completion, and for at most `timeout_ms` (-1: for ever, 0: not at all). */
 int
 ring_run_for(struct ring *ring, int timeout_ms);
+
+/* Whether the result of what was queued with this completion is there, to be told by the next run. */
+bool
+ring_has_result(struct ring *ring, const struct completion *completion, int *result);
 
 /* Whether there are completions for ring_run_for(ring, 0).  Without IORING_SETUP_TASKRUN_FLAG it costs a system call. */
 bool

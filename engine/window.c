@@ -35,18 +35,37 @@ window_measure(const struct backing *backing, const struct image_config *config,
 	return (int)file_size;
 }
 
+/* The file may be whole. */
+static void
+warn_about_rest(const struct backing *backing, const struct image_config *config, uint64_t length, unsigned int sector_size)
+{
+	const unsigned long long rest = length % sector_size, offset = config->offset, limit = config->sizelimit;
+	const char *bytes = rest == 1 ? "byte" : "bytes";
+
+	if (limit == length)
+		log_warning("%s: sizelimit=%llu is no multiple of the sector size, %u bytes; the last %llu %s can't be reached",
+			    backing->path, limit, sector_size, rest, bytes);
+	else if (offset % sector_size && (offset + length) % sector_size == 0)
+		log_warning("%s: offset=%llu is no multiple of the sector size, %u bytes; the last %llu %s can't be reached",
+			    backing->path, offset, sector_size, rest, bytes);
+	else
+		log_warning("%s: file does not end on a %u-byte sector boundary; the last %llu %s can't be "
+			    "reached",
+			    backing->path, sector_size, rest, bytes);
+}
+
 uint64_t
-window_round(const struct backing *backing, uint64_t length, unsigned int sector_size)
+window_round(const struct backing *backing, const struct image_config *config, uint64_t length, unsigned int sector_size)
 {
 	uint64_t rest = length % sector_size;
 
-	if (length < sector_size)
+	if (length == 0 && sector_size == 1)
+		log_warning("%s: file is empty", backing->path);
+	else if (length < sector_size)
 		log_warning("%s: file is smaller than %u bytes; the device may be useless or invisible for "
 			    "system tools",
 			    backing->path, sector_size);
 	else if (rest)
-		log_warning("%s: file does not end on a %u-byte sector boundary; the remaining end of the file "
-			    "will be ignored",
-			    backing->path, sector_size);
+		warn_about_rest(backing, config, length, sector_size);
 	return length - rest;
 }

@@ -20,8 +20,9 @@ window_length(const struct backing *backing, const struct image_config *config, 
 int
 window_measure(const struct backing *backing, const struct image_config *config, uint64_t *length, char **error);
 
-/* Rounds a length down to whole sectors, with losetup's two warnings. */
+/* Rounds a length down to whole sectors, with losetup's two warnings; an offset or a limit that is no multiple of a sector
+ * is named. */
 uint64_t
-window_round(const struct backing *backing, uint64_t length, unsigned int sector_size);
+window_round(const struct backing *backing, const struct image_config *config, uint64_t length, unsigned int sector_size);
 
 #endif

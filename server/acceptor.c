@@ -6,26 +6,13 @@
 
 #include "common/log.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* At one time: signals and other listeners wait meanwhile. */
 #define ACCEPTED_AT_ONCE 64
-/* Before something is tried again that failed for want of descriptors or memory. */
-#define PAUSE_MS 100
-
-static int64_t
-now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static struct worker *
 least_busy(const struct acceptor *acceptor)
@@ -78,26 +65,15 @@ hand_over(struct acceptor *acceptor, int fd, const char *peer)
 }
 
 void
-acceptor_take(struct acceptor *acceptor, const struct listener *listener)
+acceptor_take(struct acceptor *acceptor, struct listener *listener)
 {
-	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
-
 	for (unsigned int i = 0; i < ACCEPTED_AT_ONCE; i++) {
 		char peer[PEER_MAX];
 		int fd = listener_accept(listener, peer);
 
-		if (fd >= 0) {
-			hand_over(acceptor, fd, peer);
-			continue;
-		}
-		/* Gone before we came; or an error of its network, see accept(2). */
-		if (fd != -EMFILE && fd != -ENFILE && fd != -ENOBUFS && fd != -ENOMEM)
+		if (fd < 0)
 			return;
-		acceptor->paused_until = now_ms() + PAUSE_MS;
-		if (log_limit_pass(&limit, NULL))
-			log_error("%s: cannot accept connections: %s; they wait%s", listener->text, strerror(-fd),
-				  fd == -EMFILE ? " (ulimit -Hn can be higher, or max-connections lower)" : "");
-		return;
+		hand_over(acceptor, fd, peer);
 	}
 }
 
@@ -108,16 +84,6 @@ acceptor_adopt(struct acceptor *acceptor, int fd)
 
 	peer_prepare(fd, peer);
 	hand_over(acceptor, fd, peer);
-}
-
-int
-acceptor_pause(struct acceptor *acceptor)
-{
-	int64_t left = acceptor->paused_until ? acceptor->paused_until - now_ms() : 0;
-
-	if (left <= 0)
-		acceptor->paused_until = 0;
-	return left > 0 ? (int)left : 0;
 }
 
 void

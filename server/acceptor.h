@@ -6,8 +6,6 @@
 #ifndef SERVER_ACCEPTOR_H
 #define SERVER_ACCEPTOR_H
 
-#include <stdint.h>
-
 struct listener;
 struct worker;
 
@@ -15,21 +13,16 @@ struct acceptor {
 	struct worker *workers;
 	unsigned int worker_count;
 	unsigned int max;        /* connections at once; 0: no limit */
-	int64_t paused_until;    /* CLOCK_MONOTONIC, ms; 0: not paused */
 	_Atomic unsigned int connections;
 };
 
-/* Accepts those that wait, up to a number that leaves time for other things. */
+/* Accepts those that wait, up to a number that leaves time for other things.  If that fails, the listener is paused. */
 void
-acceptor_take(struct acceptor *acceptor, const struct listener *listener);
+acceptor_take(struct acceptor *acceptor, struct listener *listener);
 
 /* Hands over a socket that is connected already. */
 void
 acceptor_adopt(struct acceptor *acceptor, int fd);
-
-/* Milliseconds until the listeners may be looked at again: after it ran out of descriptors or memory.  0: now. */
-int
-acceptor_pause(struct acceptor *acceptor);
 
 /* A connection is over; any thread. */
 void

@@ -51,8 +51,8 @@ buffers_fini(struct buffers *buffers);
 bool
 buffers_take(struct buffers *buffers, size_t length, struct buffer *buffer);
 
-/* Most bytes of a buffer that is to be had beyond the limit. */
-#define BUFFER_SPARE ((size_t)1 << 20)
+/* Most bytes of a buffer that is to be had beyond the limit: the longest request of the kernel's client, 1.25 MiB, fits. */
+#define BUFFER_SPARE ((size_t)2 << 20)
 
 /* The same for somebody who has no other, and so can't be waited for: beyond the limit if it must be, up to
  * BUFFER_SPARE bytes, which are not made beforehand. */

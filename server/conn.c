@@ -58,6 +58,7 @@ conn_new(int fd, const char *peer)
 	conn->fd = fd;
 	conn->id = atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
 	conn->ready_tail = &conn->ready;
+	conn->hungry_tail = &conn->hungry;
 	conn->recv_op.completion.done = received;
 	conn->send_op.completion.done = sent;
 	snprintf(conn->peer, sizeof(conn->peer), "%s", peer);
@@ -105,6 +106,7 @@ receive(struct conn *conn)
 
 	if (conn->recv_op.active || conn->closing || conn->stalled)
 		return;
+	conn->receiving_since = worker_now(conn->worker);
 	if (conn->filling) {
 		loop_recv(loop, &conn->recv_op, conn->fd, conn->filling->data + conn->filled,
 			  conn->filling->nbd.length - conn->filled, true);
@@ -141,6 +143,7 @@ begin_requests(struct conn *conn)
 	conn->worker->deadlines--;
 	conn->context = worker_context(conn->worker, conn->served);
 	if (!conn->context) {
+		conn_warn(conn, "there is no memory, or no descriptor, for what its image needs");
 		conn_end(conn, true);
 		return;
 	}
@@ -203,37 +206,61 @@ negotiation_sent(struct conn *conn)
 
 /* ---- completions of sockets */
 
+/* Something came.  If nothing had been left unread before, it was sent after the receiving before this one began. */
+static void
+note_presence(struct conn *conn, bool all)
+{
+	if (conn->all_received && conn->received_since > conn->there)
+		conn->there = conn->received_since;
+	conn->all_received = all;
+	conn->received_since = conn->receiving_since;
+}
+
+/* A client that goes away isn't worth a message, nor is what we have cancelled ourselves. */
+static void
+warn_of_error(const struct conn *conn, int result)
+{
+	if (result < 0 && result != -ECONNRESET && result != -EPIPE && result != -ECANCELED && !conn->closing && !conn->lost)
+		conn_warn(conn, strerror(-result));
+}
+
 static void
 received(struct completion *completion, int result)
 {
 	struct conn *conn = CONN_OF(completion, recv_op);
 
 	conn->recv_op.active = false;
-	conn->receives++;
+	conn->bytes_in += result > 0 ? (size_t)result : 0;
 	worker_conn_dirty(conn->worker, conn);
 	if (result == -EINTR || result == -EAGAIN)
 		result = 0;
 	else if (result <= 0) {
 		conn->ended = true;
+		warn_of_error(conn, result);
 		/* Who is gone without a word may have been in the middle of something. */
 		conn_end(conn, result < 0 || conn->filling || conn->input_end > conn->input_start);
 		return;
 	}
 	if (conn->lingering)
 		return;
+	if (conn->negotiation) {
+		conn->input_end += (size_t)result;
+		negotiate(conn);
+		return;
+	}
+	if (result > 0)
+		note_presence(conn, !conn->filling && (size_t)result < CONN_INPUT - conn->input_end);
 	if (conn->filling) {
 		conn->filled += (size_t)result;
-		if (conn->filled == conn->filling->nbd.length)
+		if (conn->filled == conn->filling->nbd.length) {
+			conn->stuck.data.waits = false;
 			requests_filled(conn);
+		}
 	} else {
 		/* It was all that there was. */
 		if ((size_t)result < CONN_INPUT - conn->input_end)
 			conn->stalled_since = 0;
 		conn->input_end += (size_t)result;
-	}
-	if (conn->negotiation) {
-		negotiate(conn);
-		return;
 	}
 	requests_take(conn);
 	receive(conn);
@@ -260,6 +287,7 @@ sending_over(struct conn *conn)
 {
 	struct request *next;
 
+	conn->stuck.replies.waits = false;
 	for (struct request *request = conn->sending; request; request = next) {
 		next = request->next;
 		if (!conn->lost)
@@ -270,22 +298,18 @@ sending_over(struct conn *conn)
 }
 
 static void
-warn_dropped(const struct conn *conn)
-{
-	conn_warn(conn, "gave up on this connection: what waited on it is dropped");
-}
-
-static void
 sent(struct completion *completion, int result)
 {
 	struct conn *conn = CONN_OF(completion, send_op);
 
 	conn->send_op.active = false;
-	conn->sends++;
+	conn->bytes_out += result > 0 ? (size_t)result : 0;
 	worker_conn_dirty(conn->worker, conn);
 	if (result < 0 && result != -EINTR && result != -EAGAIN) {
 		if (conn->stalled && !conn->closing)
-			warn_dropped(conn);
+			conn_warn(conn, CONN_GAVE_UP);
+		else
+			warn_of_error(conn, result);
 		conn_end(conn, true);
 	} else if (!conn->lost && message_advance(&conn->message, result > 0 ? (size_t)result : 0)) {
 		loop_send(conn->worker->loop, &conn->send_op, conn->fd, &conn->message);
@@ -349,11 +373,11 @@ go_on(struct conn *conn)
 	struct timespec now;
 
 	/* It stays stalled; it is settled again when one of its requests is over. */
-	if (conn->requests >= CONN_REQUESTS)
+	if (conn->requests >= CONN_REQUESTS || conn->hungry)
 		return;
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
 	if (now.tv_sec > conn->stalled_since && peer_gave_up(conn)) {
-		warn_dropped(conn);
+		conn_warn(conn, CONN_GAVE_UP);
 		conn_end(conn, false);
 		return;
 	}
@@ -408,6 +432,7 @@ linger(struct conn *conn)
 void
 conn_settle(struct conn *conn)
 {
+	requests_feed(conn);
 	if (conn->lost)
 		drop_replies(conn);
 	else

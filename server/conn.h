@@ -56,7 +56,11 @@ struct conn {
 	bool closing;                /* no request is taken any more */
 	bool lost;                   /* replies can't be sent any more */
 	bool ended;                  /* by the client: nothing comes any more */
-	bool took_leave;             /* so will it be, behind a goodbye that has come: see peer_gave_up() */
+	bool took_leave;             /* so will it be, after a goodbye that has come: see peer_gave_up() */
+	uint64_t there;              /* CLOCK_BOOTTIME, ns: the client had not given up then; 0: nothing is known */
+	uint64_t receiving_since;    /* the same clock: when the present receiving began, or before */
+	uint64_t received_since;     /* the same clock: when the one before it began */
+	bool all_received;           /* by that one, of what there was */
 	bool lingering;              /* all is sent; what comes is thrown away */
 	bool draining;               /* ends when all that has come is answered */
 	bool refusing;               /* requests that were not taken before are answered with an error */
@@ -74,8 +78,9 @@ struct conn {
 	unsigned int requests;       /* under way: their reply is not sent yet */
 	uint64_t read_bytes, write_bytes; /* of requests that succeeded */
 	unsigned int buffers;        /* that they have */
-	unsigned int receives, sends; /* that ended, modulo 2^32 */
+	uint64_t bytes_in, bytes_out; /* over the socket, as far as it told */
 	struct stuck stuck;
+	struct request *hungry, **hungry_tail; /* reads that wait for a buffer */
 	struct request *ready, **ready_tail; /* with a reply to send */
 
 	struct loop_op send_op;
@@ -109,6 +114,9 @@ conn_end(struct conn *conn, bool now);
  * refused.  With `refuse`, only what has begun is carried out. */
 void
 conn_drain(struct conn *conn, bool refuse);
+
+/* A reason for that. */
+#define CONN_GAVE_UP "gave up on this connection: what waited on it is dropped"
 
 /* Tells the log why a client is disconnected; not each time when it comes back again and again. */
 void

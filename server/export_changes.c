@@ -140,11 +140,11 @@ locks_agree(const struct source *a, const struct source *b)
 	       image_writable(a->image) == image_writable(b->image);
 }
 
-/* The one in a list whose lock keeps the source from the same file, or NULL. */
+/* The one in a list whose lock keeps the source from the same part of a file, or NULL. */
 static const struct export *
 find_rival(const struct export *list, const struct source *source)
 {
-	while (list && (!image_same(list->source->image, source->image) || locks_agree(source, list->source)))
+	while (list && (!image_meets(list->source->image, source->image) || locks_agree(source, list->source)))
 		list = list->next;
 	return list;
 }
@@ -199,8 +199,8 @@ lock_source(struct exports *exports, struct source *source, char **error)
 	if (r == 0)
 		return image_lock(source->image, image_writable(source->image), error);
 	if (same &&
-	    asprintf(error, "export \"%s\": %s is the same image as that of the export \"%s\"; with lock=shared for both, "
-		     "and both writable or both read-only, one image can have several exports",
+	    asprintf(error, "export \"%s\": %s is the same image as that of the export \"%s\", and they overlap; with lock=shared "
+		     "for both, and both writable or both read-only, one image can have several exports",
 		     source->config->name, source->config->file, same->served.facts.name) < 0)
 		*error = NULL;
 	return r;

@@ -7,29 +7,35 @@
 #include "server/worker.h"
 
 #include "engine/extent.h"
+#include "engine/ioctx.h"
 
 /* Bytes of a read, and of a hole in it, for which looking costs less than copying zeroes. */
 #define LARGE_READ ((uint32_t)64 << 10)
 #define LARGE_HOLE ((uint64_t)32 << 10)
 
-/* Whether an image is sparse is asked once in so many large reads. */
+/* What is known of an image is forgotten after so many large reads. */
 #define READS_PER_LOOK 1024
 
 _Static_assert(REQUEST_PARTS * NBD_REPLY_HOLE_MAX <= NBD_REPLY_MAX, "no room for the headers of all parts");
 
+/* It may have got holes since, and is served as data then: that costs time only. */
 static bool
-is_sparse(struct worker_context *context)
+is_known_data(struct worker_context *context, const struct nbd_request *nbd)
 {
-	if (context->large_reads++ % READS_PER_LOOK == 0)
-		context->sparse = extents_have_holes(context->served->image);
-	return context->sparse;
+	if (context->large_reads++ % READS_PER_LOOK == 0) {
+		context->dense = false;
+		context->data_start = context->data_end = 0;
+	}
+	return context->dense ||
+	       (nbd->offset >= context->data_start && nbd->offset + nbd->length <= context->data_end);
 }
 
 bool
 holes_worth_finding(struct worker_context *context, const struct nbd_session *session, const struct nbd_request *nbd)
 {
 	return nbd->length >= LARGE_READ && nbd->type == NBD_CMD_READ && session->form != NBD_FORM_SIMPLE &&
-	       !(nbd->flags & NBD_CMD_FLAG_DF) && is_sparse(context);
+	       !(nbd->flags & NBD_CMD_FLAG_DF) && image_has_holes(context->served->image) &&
+	       !is_known_data(context, nbd);
 }
 
 /* Appends `length` bytes, or makes the last part longer. */
@@ -76,19 +82,71 @@ has_hole(const struct request *request)
 	return false;
 }
 
-void
-holes_find(struct request *request)
+static int
+note_data(void *data, uint64_t offset, uint64_t length, bool hole)
 {
+	struct request *request = data;
+
+	if (!hole && length >= request->nbd.length)
+		request->data_end = offset + length;
+	return 0;
+}
+
+/* How far data reaches, for the reads that follow: most are of data, and in order. */
+static bool
+is_data(struct image *image, struct request *request)
+{
+	const struct nbd_request *nbd = &request->nbd;
+	uint64_t size = image_size(image);
+
+	if (nbd->offset < size)
+		extents_visit(image, nbd->offset, size - nbd->offset, true, note_data, request);
+	return request->data_end > 0;
+}
+
+/* On a helper's thread. */
+static void
+find(struct helper_job *job)
+{
+	struct request *request = request_of_job(job);
+	struct image *image = request->conn->served->image;
 	const struct nbd_request *nbd = &request->nbd;
 	uint64_t found = 0;
 
+	request->dense = !extents_have_holes(image);
+	request->data_end = 0;
+	if (request->dense || is_data(image, request))
+		return;
 	/* If it fails, what was found before is true. */
-	extents_visit(request->conn->served->image, nbd->offset, nbd->length, false, add_extent, request);
+	extents_visit(image, nbd->offset, nbd->length, false, add_extent, request);
 	for (unsigned int i = 0; i < request->part_count; i++)
 		found += request->parts[i].length;
 	append(request, nbd->length - found, false);
 	if (!has_hole(request))
 		request->part_count = 0;
+}
+
+static void
+found(struct helper_job *job)
+{
+	struct request *request = request_of_job(job);
+	struct worker_context *context = request->conn->context;
+
+	context->dense = request->dense;
+	if (request->data_end > 0) {
+		context->data_start = request->nbd.offset;
+		context->data_end = request->data_end;
+	}
+	request->holes_found(request);
+}
+
+void
+holes_find(struct request *request, void (*holes_found)(struct request *request))
+{
+	request->holes_found = holes_found;
+	request->job.work = find;
+	request->job.done = found;
+	ioctx_help(request->conn->context->ctx, &request->job);
 }
 
 bool

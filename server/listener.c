@@ -115,13 +115,12 @@ peer_prepare(int fd, char peer[PEER_MAX])
 }
 
 int
-listener_accept(const struct listener *listener, char peer[PEER_MAX])
+listener_accept(struct listener *listener, char peer[PEER_MAX])
 {
-	int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
+	int fd = accept_or_pause(&listener->pause, listener->fd, SOCK_CLOEXEC, listener->text);
 
-	if (fd < 0)
-		return -errno;
-	peer_prepare(fd, peer);
+	if (fd >= 0)
+		peer_prepare(fd, peer);
 	return fd;
 }
 
@@ -155,7 +154,7 @@ add(struct listener **listeners, int fd, const struct unix_socket *file)
 
 	if (!listener)
 		return -ENOMEM;
-	listener->fd = fd;
+	*listener = (struct listener){.fd = fd, .pause = ACCEPT_PAUSE_INIT};
 	listener->file = file ? *file : (struct unix_socket){.fd = -1};
 	if (getsockname(fd, &address.any, &length) == 0)
 		describe(&address.any, length, listener->text, sizeof(listener->text));

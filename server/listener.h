@@ -7,6 +7,7 @@
 
 #include "server/config.h"
 
+#include "common/accept_pause.h"
 #include "common/unix_socket.h"
 
 /* Longest text for a peer, with its NUL. */
@@ -16,6 +17,7 @@ struct listener {
 	int fd;                   /* non-blocking */
 	char text[128];           /* "127.0.0.1:10809", for the log */
 	struct unix_socket file;  /* .fd -1: it isn't one that we made */
+	struct accept_pause pause;
 	struct listener *next;
 };
 
@@ -28,9 +30,9 @@ listeners_open(struct listener **listeners, const struct server_config *config, 
 void
 listeners_close(struct listener **listeners);
 
-/* Accepts a connection, and says who it is.  A descriptor, or -errno: -EAGAIN when nobody waits. */
+/* Accepts a connection, and says who it is.  A descriptor (caller closes), or -1: nobody waits, or it is paused now. */
 int
-listener_accept(const struct listener *listener, char peer[PEER_MAX]);
+listener_accept(struct listener *listener, char peer[PEER_MAX]);
 
 /* Makes a connected socket of any kind fit for NBD, and says who is at its other end. */
 void

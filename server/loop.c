@@ -82,6 +82,12 @@ loop_waits(struct loop *loop, const struct loop_op *op)
 	return op->active && loop->backend->waits(loop, op);
 }
 
+bool
+loop_has_result(struct loop *loop, const struct loop_op *op, int *result)
+{
+	return op->active && loop->backend->has_result(loop, op, result);
+}
+
 int
 loop_turn(struct loop *loop, int timeout_ms)
 {

@@ -73,6 +73,10 @@ loop_cancel(struct loop *loop, struct loop_op *op);
 bool
 loop_waits(struct loop *loop, const struct loop_op *op);
 
+/* Whether an operation that is under way has its result already, which is told in the next turn. */
+bool
+loop_has_result(struct loop *loop, const struct loop_op *op, int *result);
+
 /*
  * One turn: submits what was started, waits for something to complete for at most `timeout_ms` (-1: for ever,
  * 0: not at all), and calls the completions.  0 or -errno.

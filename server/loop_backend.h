@@ -13,6 +13,7 @@ struct loop_backend {
 	void (*start)(struct loop *loop, struct loop_op *op, bool all);
 	void (*cancel)(struct loop *loop, struct loop_op *op);
 	bool (*waits)(struct loop *loop, const struct loop_op *op);
+	bool (*has_result)(struct loop *loop, const struct loop_op *op, int *result);
 	int (*turn)(struct loop *loop, int timeout_ms);
 	void (*submit)(struct loop *loop);
 	bool (*is_ready)(struct loop *loop);

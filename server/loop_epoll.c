@@ -5,15 +5,20 @@
  */
 #include "server/loop_backend.h"
 
+#include "common/log.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define EVENTS 64
+/* How often it looks itself at what epoll could not be told. */
+#define UNARMED_MS 100
 
 /* A descriptor has at most one operation that reads and one that writes; both wait here. */
 struct watch {
@@ -26,6 +31,7 @@ struct epoll_state {
 	int fd;
 	struct watch *watches; /* by descriptor */
 	size_t watch_count;
+	bool unarmed; /* epoll was not told of all that waits */
 	struct loop_op *finished, **finished_tail; /* their results are in .length */
 };
 
@@ -68,6 +74,16 @@ finish(struct epoll_state *state, struct loop_op *op, ssize_t result)
 	state->finished_tail = &op->next;
 }
 
+static void
+complain(const char *what, int err)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
+
+	if (log_limit_pass(&limit, NULL))
+		log_error("event loop: %s: %s; trying again%s", what, strerror(err),
+			  err == ENOSPC ? " (fs.epoll.max_user_watches can be higher)" : "");
+}
+
 static struct watch *
 watch_of(struct epoll_state *state, int fd)
 {
@@ -88,6 +104,17 @@ watch_of(struct epoll_state *state, int fd)
 	return &watches[fd];
 }
 
+static bool
+tell(const struct epoll_state *state, const struct watch *watch, int fd, struct epoll_event *event)
+{
+	/* A descriptor that was closed, and given out again, is not known any more. */
+	if (watch->known && epoll_ctl(state->fd, EPOLL_CTL_MOD, fd, event) == 0)
+		return true;
+	if (watch->known && errno != ENOENT)
+		return false;
+	return epoll_ctl(state->fd, EPOLL_CTL_ADD, fd, event) == 0;
+}
+
 static void
 arm(struct epoll_state *state, struct watch *watch, int fd)
 {
@@ -96,11 +123,16 @@ arm(struct epoll_state *state, struct watch *watch, int fd)
 
 	if (wanted == watch->armed)
 		return;
-	/* A descriptor that was closed, and given out again, is not known any more. */
-	if (!watch->known || (epoll_ctl(state->fd, EPOLL_CTL_MOD, fd, &event) < 0 && errno == ENOENT))
-		epoll_ctl(state->fd, EPOLL_CTL_ADD, fd, &event);
-	watch->known = true;
-	watch->armed = wanted;
+	if (tell(state, watch, fd, &event)) {
+		watch->known = true;
+		watch->armed = wanted;
+		return;
+	}
+	/* What it still knows may come for nothing.  What waits is looked at by us until epoll takes it. */
+	watch->armed = 0;
+	if (wanted)
+		state->unarmed = true;
+	complain("epoll_ctl", errno);
 }
 
 static ssize_t
@@ -123,6 +155,7 @@ wait_for(struct epoll_state *state, struct loop_op *op)
 	struct watch *watch = watch_of(state, op->fd);
 
 	if (!watch) {
+		complain("no memory for a descriptor", ENOMEM);
 		finish(state, op, -ENOMEM);
 		return;
 	}
@@ -172,6 +205,13 @@ epoll_waits(struct loop *loop, const struct loop_op *op)
 	return watch && (watch->in == op || watch->out == op);
 }
 
+static bool
+epoll_has_result(struct loop *loop, const struct loop_op *op, int *result)
+{
+	*result = (int)(ssize_t)op->length;
+	return !epoll_waits(loop, op);
+}
+
 static void
 ready(struct epoll_state *state, struct loop_op **place)
 {
@@ -198,6 +238,26 @@ event_came(struct epoll_state *state, const struct epoll_event *event)
 		arm(state, watch, event->data.fd);
 }
 
+/* One failure must not silence a descriptor for good: it is tried again, and if that fails, too, the descriptor is asked.
+ * Returns how many events there are then. */
+static int
+arm_again(struct epoll_state *state, struct epoll_event events[EVENTS], int count)
+{
+	state->unarmed = false;
+	for (size_t fd = 0; fd < state->watch_count; fd++) {
+		struct watch *watch = &state->watches[fd];
+		struct pollfd asked = {.fd = (int)fd, .events = (short)((watch->in ? POLLIN | POLLRDHUP : 0) |
+									(watch->out ? POLLOUT : 0))};
+
+		if (asked.events)
+			arm(state, watch, (int)fd);
+		/* poll() has the bits of epoll. */
+		if (asked.events && !watch->armed && count < EVENTS && poll(&asked, 1, 0) > 0)
+			events[count++] = (struct epoll_event){.events = (unsigned short)asked.revents, .data.fd = (int)fd};
+	}
+	return count;
+}
+
 /* Those that are there now: what they start may finish at once, and has to wait for the next turn. */
 static void
 call_finished(struct epoll_state *state)
@@ -219,14 +279,19 @@ epoll_turn(struct loop *loop, int timeout_ms)
 {
 	struct epoll_state *state = loop->state;
 	struct epoll_event events[EVENTS];
-	int n = epoll_wait(state->fd, events, EVENTS, state->finished ? 0 : timeout_ms);
+	int n, r = 0;
 
+	if (state->unarmed && (timeout_ms < 0 || timeout_ms > UNARMED_MS))
+		timeout_ms = UNARMED_MS;
+	n = epoll_wait(state->fd, events, EVENTS, state->finished ? 0 : timeout_ms);
 	if (n < 0 && errno != EINTR)
-		return -errno;
+		r = -errno;
+	if (state->unarmed)
+		n = arm_again(state, events, n > 0 ? n : 0);
 	for (int i = 0; i < n; i++)
 		event_came(state, &events[i]);
 	call_finished(state);
-	return 0;
+	return r;
 }
 
 /* What is started is tried at once. */
@@ -251,6 +316,7 @@ const struct loop_backend loop_backend_epoll = {
 	.start = epoll_start,
 	.cancel = epoll_cancel,
 	.waits = epoll_waits,
+	.has_result = epoll_has_result,
 	.turn = epoll_turn,
 	.submit = epoll_submit,
 	.is_ready = epoll_is_ready,

@@ -96,6 +96,12 @@ uring_waits(struct loop *loop, const struct loop_op *op)
 	return true;
 }
 
+static bool
+uring_has_result(struct loop *loop, const struct loop_op *op, int *result)
+{
+	return ring_has_result(loop->ring, &op->completion, result);
+}
+
 static int
 uring_turn(struct loop *loop, int timeout_ms)
 {
@@ -121,6 +127,7 @@ const struct loop_backend loop_backend_uring = {
 	.start = uring_start,
 	.cancel = uring_cancel,
 	.waits = uring_waits,
+	.has_result = uring_has_result,
 	.turn = uring_turn,
 	.submit = uring_submit,
 	.is_ready = uring_is_ready,

@@ -9,6 +9,7 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/standard_fds.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -55,6 +56,7 @@ main(int argc, char **argv)
 	char *CLEANUP_FREE error = NULL;
 	int r;
 
+	standard_fds_ensure();
 	log_target_set(LOG_TO_STDERR);
 	r = command_line_parse(&line, argc, argv, &error);
 	if (r < 0)

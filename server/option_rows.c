@@ -133,7 +133,7 @@ const struct option_row server_option_rows[] = {
 		.help = "most memory of each thread for the data of requests",
 		.manual =
 			"The data of requests that are being carried out takes at most so much memory in each\n"
-			"thread.  When it is used up, each connection has one request of up to 1 MiB at a time carried\n"
+			"thread.  When it is used up, each connection has one request of up to 2 MiB at a time carried\n"
 			"out, and no more are read from it until some are answered.  See L</Memory>.\n",
 	},
 	{
@@ -171,9 +171,10 @@ const struct option_row server_option_rows[] = {
 		.arg = "SECONDS",
 		.help = "close a connection that holds memory for so long while others wait for it",
 		.manual =
-			"A client that takes none of its replies for so long, or sends nothing of the data that it began to\n"
-			"write, is disconnected if others wait for the memory that it holds.  As long as nobody does, it\n"
-			"may take its time: a virtual machine that is paused keeps its disk.\n",
+			"A client that takes its replies, or sends the data that it began to write, at less than 64 KiB per\n"
+			"second, on the average of this time, is disconnected if others wait for the memory that it holds.\n"
+			"As long as nobody does, it may take its time: a virtual machine that is paused keeps its disk.\n"
+			"Over a unix socket, with io_uring, a reply or a write has to be through within this time.\n",
 	},
 	{
 		.name = "drain-limit",
@@ -194,10 +195,12 @@ const struct option_row server_option_rows[] = {
 		.letter = 'u',
 		.type = OPTION_STRING,
 		.field = SERVER(user),
-		.arg = "USER",
+		.arg = "USER[:GROUP]",
 		.help = "become this user once images and sockets are open",
 		.manual =
 			"Become this user (a name or a number), with its groups, as soon as images and sockets are open.\n"
+			"With a GROUP (a name or a number, too), it has this group only; a user's number that the\n"
+			"system has no entry for needs it.\n"
 			"This needs root.  What is opened later, by SIGHUP, must be accessible to that user.\n",
 	},
 	{
@@ -208,7 +211,9 @@ const struct option_row server_option_rows[] = {
 		.arg = "PATH",
 		.help = "write the process ID here when the server is ready",
 		.manual =
-			"Write the process ID into this file as soon as clients can connect, and remove it at the end.\n",
+			"Write the process ID into this file as soon as clients can connect, and remove it at the end.\n"
+			"A file that is there already must be empty or hold a process ID; the server leaves any other file\n"
+			"alone, follows no symbolic link here, and does not start then.\n",
 	},
 	{
 		.name = "notify-fd",

@@ -2,6 +2,7 @@
 #include "server/peer.h"
 
 #include "server/conn.h"
+#include "server/worker.h"
 
 #include "common/cleanup.h"
 #include "nbd/request.h"
@@ -12,12 +13,28 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-/* The last of what it sent, in the input or behind it in the socket, asks for the end: then it counts on the
+/* A change may be carried out so long after its client was known to be there.  Less than any client's patience, and so long
+ * that a client that goes on sending is seldom asked for. */
+#define ABSENCE_MAX UINT64_C(100000000) /* ns */
+
+/* Bytes of the input, from its start, with what was received and not told yet. */
+static size_t
+input_length(const struct conn *conn)
+{
+	size_t length = conn->input_end - conn->input_start;
+	int received;
+
+	if (!conn->filling && conn->recv_op.active && loop_has_result(conn->worker->loop, &conn->recv_op, &received) && received > 0)
+		length += (size_t)received;
+	return length;
+}
+
+/* The last of what it sent, in the input or after it in the socket, asks for the end: then it counts on the
  * requests before to be carried out, as specified. */
 static bool
 took_leave(const struct conn *conn)
 {
-	size_t size = nbd_request_size(&conn->session), length = conn->input_end - conn->input_start;
+	size_t size = nbd_request_size(&conn->session), length = input_length(conn);
 	uint8_t *CLEANUP_FREE bytes = NULL;
 	struct nbd_request last;
 	int unread;
@@ -51,6 +68,19 @@ peer_gave_up(struct conn *conn)
 	if (!conn->took_leave)
 		conn->took_leave = took_leave(conn);
 	return !conn->took_leave;
+}
+
+bool
+peer_may_change(struct conn *conn)
+{
+	uint64_t now = worker_clock();
+
+	if (now - conn->there <= ABSENCE_MAX)
+		return true;
+	if (peer_gave_up(conn))
+		return false;
+	conn->there = now;
+	return true;
 }
 
 bool

@@ -13,8 +13,11 @@ struct pid_file {
 	bool made, written; /* by us: what another server wrote is its own */
 };
 
-/* Before privileges are dropped. `path` NULL: none is wanted.  Returns 0, or -errno with *error a sentence (caller
- * frees), as the next. */
+/*
+ * Before privileges are dropped. `path` NULL: none is wanted.  A file that is there already must be a regular one, not
+ * reached by a symbolic link, and hold a process ID or nothing: -EEXIST or -ELOOP otherwise, and it is left alone.
+ * Returns 0, or -errno with *error a sentence (caller frees), as the next.
+ */
 int
 pid_file_open(struct pid_file *file, const char *path, char **error);
 

@@ -3,6 +3,7 @@
 
 #include "server/conn.h"
 #include "server/holes.h"
+#include "server/peer.h"
 #include "server/probes.h"
 #include "server/request.h"
 #include "server/served.h"
@@ -10,6 +11,7 @@
 #include "server/worker.h"
 
 #include "engine/extent.h"
+#include "engine/ioctx.h"
 #include "common/cleanup.h"
 #include "common/log.h"
 
@@ -24,6 +26,8 @@
 
 /* For the extents of one reply: up to 1,000 or 2,000 of them. */
 #define STATUS_SIZE ((size_t)16 << 10)
+
+#define NO_MEMORY "the server is out of memory"
 
 static void
 finish(struct request *request)
@@ -135,6 +139,22 @@ io_flags(const struct nbd_request *nbd)
 	       (nbd->flags & NBD_CMD_FLAG_FAST_ZERO ? IO_FAST : 0);
 }
 
+/* Nobody waits for what a client that is gone has asked for.  A change that has waited may come from one that has lost patience
+ * meanwhile, and sent it again elsewhere: see peer_may_change(). */
+static bool
+wanted(struct io *io)
+{
+	struct conn *conn = ((struct request *)io)->conn;
+
+	if (conn->lost)
+		return false;
+	if (peer_may_change(conn))
+		return true;
+	conn_warn(conn, CONN_GAVE_UP);
+	conn_end(conn, true);
+	return false;
+}
+
 /* Each member's own operation, on its part of the leader's buffer. */
 static void
 prepare(struct request *request)
@@ -144,23 +164,52 @@ prepare(struct request *request)
 	request->io.offset = request->nbd.offset;
 	request->io.length = request->nbd.length;
 	request->io.buffer = request->data;
+	request->io.wanted = request->io.op == IO_READ ? NULL : wanted;
 }
 
-/* The error is of one or some of the merged requests: each is tried by itself, to find out. */
+static void
+done_again(struct io *io);
+
+static void
+try_again(struct request *request)
+{
+	prepare(request);
+	request->io.done = done_again;
+	request->conn->context->submitted = true;
+	probe_submitted(request);
+	io_retry_part(&request->leader->io, &request->io);
+}
+
+/* A member of a merged request that failed.  The next one has waited: it may share a block with this one, and nothing else keeps
+ * the two apart under the range of all. */
+static void
+done_again(struct io *io)
+{
+	struct request *request = (struct request *)io;
+
+	if (request->member)
+		try_again(request->member);
+	else
+		io_release_range(&request->leader->io);
+	carried_out(request, io->result);
+}
+
 static void
 done_merged(struct io *io)
 {
 	struct request *leader = (struct request *)io, *next;
 	int result = io->result;
 
+	/* The error is of one or some of the merged requests: each is tried by itself, to find out; under the range of all, since
+	 * what has waited for it is newer.  What is written isn't written again, nor what nobody waits for. */
+	if (result < 0 && !io->written && !leader->conn->lost) {
+		try_again(leader);
+		return;
+	}
+	io_release_range(io);
 	for (struct request *request = leader; request; request = next) {
 		next = request->member;
-		if (result < 0) {
-			prepare(request);
-			submit(request, done_alone);
-		} else {
-			carried_out(request, 0);
-		}
+		carried_out(request, result);
 	}
 }
 
@@ -367,7 +416,72 @@ refuse(struct conn *conn, const struct taken *taken, enum nbd_error error, const
 static bool
 refuse_for_memory(struct conn *conn, const struct taken *taken)
 {
-	return conn->worker->buffers.taken == 0 && refuse(conn, taken, NBD_ENOMEM, "the server is out of memory");
+	return conn->worker->buffers.taken == 0 && refuse(conn, taken, NBD_ENOMEM, NO_MEMORY);
+}
+
+static void
+stall(struct conn *conn)
+{
+	struct timespec now;
+
+	conn->stalled = true;
+	conn->worker->starved = true;
+	if (conn->stalled_since)
+		return;
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	conn->stalled_since = now.tv_sec;
+}
+
+/* False: no memory now. */
+static bool
+read_data(struct request *request)
+{
+	struct conn *conn = request->conn;
+
+	if (!take_buffer(conn, request, request->nbd.length)) {
+		if (conn->worker->buffers.taken > 0)
+			return false;
+		reply_error(request, NBD_ENOMEM, NO_MEMORY);
+		return true;
+	}
+	request->data = request->buffer.memory;
+	prepare(request);
+	submit(request, done_alone);
+	return true;
+}
+
+void
+requests_feed(struct conn *conn)
+{
+	while (conn->hungry) {
+		struct request *request = conn->hungry, *next = request->next;
+
+		if (conn->lost) {
+			requests_over(conn, request);
+		} else if (!read_data(request)) {
+			stall(conn);
+			return;
+		}
+		conn->hungry = next;
+		if (!next)
+			conn->hungry_tail = &conn->hungry;
+	}
+}
+
+/* Only now is it known whether it needs memory. */
+static void
+holes_found(struct request *request)
+{
+	struct conn *conn = request->conn;
+
+	if (holes_only(request)) {
+		reply(request, 0);
+		return;
+	}
+	request->next = NULL;
+	*conn->hungry_tail = request;
+	conn->hungry_tail = &request->next;
+	requests_feed(conn);
 }
 
 /* A read or a write.  False: no memory now. */
@@ -377,17 +491,16 @@ transfer(struct conn *conn, const struct taken *taken, struct ahead *ahead)
 	struct request *leader = begin(conn, &taken->nbd);
 	size_t length = taken->nbd.length;
 	size_t at = conn->input_start + size_in_input(conn, taken);
+	bool find_holes = holes_worth_finding(conn->context, &conn->session, &taken->nbd);
 
 	if (!leader)
 		return false;
-	if (holes_worth_finding(conn->context, &conn->session, &taken->nbd))
-		holes_find(leader);
-	if (holes_only(leader)) {
+	if (find_holes) {
 		conn->input_start = at;
-		reply(leader, 0);
+		holes_find(leader, holes_found);
 		return true;
 	}
-	if (taken->there == taken->check.payload && length < MERGE_MAX && leader->part_count == 0)
+	if (taken->there == taken->check.payload && length < MERGE_MAX)
 		merge(conn, taken, leader, &length, &at, ahead);
 	if (!take_buffer(conn, leader, length)) {
 		ahead->there = false;
@@ -403,6 +516,8 @@ transfer(struct conn *conn, const struct taken *taken, struct ahead *ahead)
 	}
 	prepare(leader);
 	leader->io.length = length;
+	if (leader->member && leader->io.op == IO_WRITE)
+		leader->io.flags |= IO_KEEP_RANGE;
 	submit(leader, leader->member ? done_merged : done_alone);
 	return true;
 }
@@ -444,12 +559,47 @@ log_status_failure(struct image *image, const struct nbd_request *nbd, int err)
 		  (unsigned long long)nbd->offset, strerror(-err), log_left_out(suppressed, more));
 }
 
+/* Has a helper's thread ask the file system, then the worker's go on. */
+static void
+ask(struct request *request, void (*work)(struct helper_job *job), void (*done)(struct helper_job *job))
+{
+	request->job.work = work;
+	request->job.done = done;
+	ioctx_help(request->conn->context->ctx, &request->job);
+}
+
+static void
+find_status(struct helper_job *job)
+{
+	struct request *request = request_of_job(job);
+	const struct nbd_request *nbd = &request->nbd;
+	struct nbd_status status;
+
+	nbd_status_init(&status, &request->conn->session, nbd, request->buffer.memory, STATUS_SIZE);
+	request->result = extents_visit(request->conn->served->image, nbd->offset, nbd->length, false, add_extent, &status);
+	if (request->result >= 0)
+		request->data_length = nbd_status_finish(&status);
+}
+
+static void
+status_found(struct helper_job *job)
+{
+	struct request *request = request_of_job(job);
+
+	if (request->result < 0) {
+		log_status_failure(request->conn->served->image, &request->nbd, request->result);
+		reply_error(request, nbd_reply_errno(&request->nbd, request->result), NULL);
+		return;
+	}
+	request->result = 0;
+	request->data = request->buffer.memory;
+	finish(request);
+}
+
 static bool
 block_status(struct conn *conn, const struct nbd_request *nbd)
 {
 	struct request *request = begin(conn, nbd);
-	struct nbd_status status;
-	int r;
 
 	if (!request)
 		return false;
@@ -457,17 +607,24 @@ block_status(struct conn *conn, const struct nbd_request *nbd)
 		abandon(conn, request);
 		return false;
 	}
-	nbd_status_init(&status, &conn->session, &request->nbd, request->buffer.memory, STATUS_SIZE);
-	r = extents_visit(conn->served->image, nbd->offset, nbd->length, false, add_extent, &status);
-	if (r < 0) {
-		log_status_failure(conn->served->image, nbd, r);
-		reply_error(request, nbd_reply_errno(nbd, r), NULL);
-		return true;
-	}
-	request->data = request->buffer.memory;
-	request->data_length = nbd_status_finish(&status);
-	finish(request);
+	ask(request, find_status, status_found);
 	return true;
+}
+
+static void
+read_ahead(struct helper_job *job)
+{
+	struct request *request = request_of_job(job);
+
+	request->result = image_cache(request->conn->served->image, request->nbd.offset, request->nbd.length);
+}
+
+static void
+was_read_ahead(struct helper_job *job)
+{
+	struct request *request = request_of_job(job);
+
+	reply(request, request->result);
 }
 
 /* What has no payload in either direction. */
@@ -482,7 +639,7 @@ other(struct conn *conn, const struct nbd_request *nbd)
 	if (!request)
 		return false;
 	if (nbd->type == NBD_CMD_CACHE) {
-		reply(request, image_cache(conn->served->image, nbd->offset, nbd->length));
+		ask(request, read_ahead, was_read_ahead);
 		return true;
 	}
 	prepare(request);
@@ -509,6 +666,7 @@ take_one(struct conn *conn, const struct taken *taken, struct ahead *ahead)
 	case NBD_VERDICT_REFUSE:
 		return answer(conn, taken);
 	case NBD_VERDICT_DISCONNECT:
+		conn->took_leave = true;
 		conn_end(conn, false);
 		break;
 	case NBD_VERDICT_DROP:
@@ -530,19 +688,6 @@ drop(struct conn *conn)
 	conn->to_drop -= n;
 	if (conn->refused && !conn->to_drop)
 		finish(steal_pointer(&conn->refused));
-}
-
-static void
-stall(struct conn *conn)
-{
-	struct timespec now;
-
-	conn->stalled = true;
-	conn->worker->starved = true;
-	if (conn->stalled_since)
-		return;
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	conn->stalled_since = now.tv_sec;
 }
 
 void

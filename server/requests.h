@@ -18,6 +18,10 @@ requests_take(struct conn *conn);
 void
 requests_filled(struct conn *conn);
 
+/* Goes on with reads that wait for memory, or lets go of them when the connection is lost. */
+void
+requests_feed(struct conn *conn);
+
 /* The reply is sent, or never will be. */
 void
 requests_over(struct conn *conn, struct request *request);

@@ -211,11 +211,22 @@ use_privileges(struct server *server)
 	return failed(r, error);
 }
 
-static int
-start_workers(struct server *server)
+static bool
+use_ring(struct server *server)
 {
 	char reason[REASON_MAX];
 
+	if (!exports_use_ring(server->exports))
+		return false;
+	if (backend_works(ENGINE_IO_URING, reason) == 0)
+		return true;
+	log_warning("all threads use epoll for their sockets, which is slower: %s", reason);
+	return false;
+}
+
+static int
+start_workers(struct server *server)
+{
 	server->worker_config = (struct worker_config){
 		.handshake = {
 			.exports = server->config->list ? &exports_listed : &exports_unlisted,
@@ -228,7 +239,7 @@ start_workers(struct server *server)
 		.closed = closed,
 		.forgotten = forgotten,
 		.data = server,
-		.use_ring = exports_use_ring(server->exports) && backend_works(ENGINE_IO_URING, reason) == 0,
+		.use_ring = use_ring(server),
 		.poll_max_us = server->config->poll_max_us,
 		.handshake_limit = server->config->handshake_limit,
 		.stuck_limit = server->config->stuck_limit,
@@ -407,19 +418,33 @@ is_over(struct server *server)
 	return server->ending;
 }
 
+/* Those that are not paused are polled.  Returns how long, for poll(). */
+static int
+prepare_listeners(struct server *server)
+{
+	struct pollfd *polled = server->polled + POLL_LISTENER;
+	int timeout = -1;
+
+	for (struct listener *listener = server->listeners; listener; listener = listener->next, polled++) {
+		int left = accept_pause_left(&listener->pause);
+
+		*polled = (struct pollfd){.fd = left ? -1 : listener->fd, .events = POLLIN};
+		timeout = accept_pause_timeout(timeout, left);
+	}
+	return timeout;
+}
+
 static void
 serve(struct server *server)
 {
 	eventfd_t count;
 
 	while (!is_over(server)) {
-		int pause = acceptor_pause(&server->acceptor);
+		int timeout = prepare_listeners(server);
 		struct pollfd *polled = server->polled + POLL_LISTENER;
 
-		for (const struct listener *listener = server->listeners; listener; listener = listener->next, polled++)
-			*polled = (struct pollfd){.fd = pause ? -1 : listener->fd, .events = POLLIN};
 		/* It fails for want of memory, or is interrupted: then there is nothing in .revents. */
-		if (poll(server->polled, server->poll_count, pause ? pause : -1) <= 0)
+		if (poll(server->polled, server->poll_count, timeout) <= 0)
 			continue;
 		if (server->polled[POLL_SIGNAL].revents)
 			server_take_signals(server);
@@ -429,8 +454,7 @@ serve(struct server *server)
 			if (server->reread && !server->ending)
 				reload(server);
 		}
-		polled = server->polled + POLL_LISTENER;
-		for (const struct listener *listener = server->listeners; listener; listener = listener->next, polled++) {
+		for (struct listener *listener = server->listeners; listener; listener = listener->next, polled++) {
 			if (polled->revents && !server->ending)
 				acceptor_take(&server->acceptor, listener);
 		}

@@ -5,15 +5,18 @@
 #ifndef SERVER_USER_H
 #define SERVER_USER_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct user {
-	char *name; /* NULL: known by the number only; then it has just its own group */
+	char *name; /* NULL: known by the number only */
 	uid_t uid;
 	gid_t gid;
+	bool only_group; /* .gid was given: no other groups, whatever the user is in */
 };
 
-/* By name or number.  Returns 0, or -errno with *error a sentence (caller frees). */
+/* Of USER[:GROUP], each a name or a number.  Without GROUP, a number must have an entry, which tells its
+ * groups.  Returns 0, or -errno with *error a sentence (caller frees) or NULL. */
 int
 user_find(struct user *user, const char *text, char **error);
 

@@ -3,7 +3,7 @@
 
 #include "server/conn.h"
 #include "server/request.h"
-#include "server/served.h"
+#include "server/worker_contexts.h"
 
 #include "common/log.h"
 #include "engine/ioctx.h"
@@ -19,90 +19,9 @@
 
 /* Request structures are made so many at a time. */
 #define REQUESTS_PER_SLAB 64
-
-/* ---- contexts */
-
-static void
-context_event(struct completion *completion, int result)
-{
-	struct worker_context *context =
-		(struct worker_context *)((char *)completion - offsetof(struct worker_context, event) -
-					  offsetof(struct loop_op, completion));
-	eventfd_t count;
-
-	context->event.active = false;
-	if (result < 0)
-		return;
-	eventfd_read(ioctx_event(context->ctx), &count);
-	context->submitted = true;
-	if (context->leaving)
-		return;
-	if (!context->worker->stopping || context->worker->conns)
-		loop_poll(context->worker->loop, &context->event, ioctx_event(context->ctx));
-}
-
-struct worker_context *
-worker_context(struct worker *worker, struct served *served)
-{
-	struct worker_context *context = worker->contexts;
-
-	while (context && context->served != served)
-		context = context->next;
-	if (context)
-		return context;
-	context = calloc(1, sizeof(*context));
-	if (!context || image_host_context(served->image, loop_ring(worker->loop), &context->ctx) < 0) {
-		free(context);
-		return NULL;
-	}
-	if (worker->config->reserve)
-		ioctx_populate(context->ctx);
-	context->worker = worker;
-	context->served = served;
-	context->traffic = &served->traffic[worker->number];
-	context->next = worker->contexts;
-	worker->contexts = context;
-	context->event.completion.done = context_event;
-	loop_poll(worker->loop, &context->event, ioctx_event(context->ctx));
-	return context;
-}
-
-void
-worker_forget(struct worker *worker, struct served *served)
-{
-	struct worker_context *context = worker->contexts;
-
-	while (context && context->served != served)
-		context = context->next;
-	if (!context) {
-		worker->config->forgotten(worker->config->data, served);
-		return;
-	}
-	context->leaving = worker->leaving = true;
-	loop_cancel(worker->loop, &context->event);
-}
-
-/* Not while completions are called: theirs may be among them. */
-static void
-free_leaving(struct worker *worker)
-{
-	if (!worker->leaving)
-		return;
-	worker->leaving = false;
-	for (struct worker_context **at = &worker->contexts; *at;) {
-		struct worker_context *context = *at;
-
-		if (!context->leaving || context->event.active) {
-			worker->leaving = worker->leaving || context->leaving;
-			at = &context->next;
-			continue;
-		}
-		*at = context->next;
-		image_unhost_context(context->served->image, context->ctx);
-		worker->config->forgotten(worker->config->data, context->served);
-		free(context);
-	}
-}
+/* How soon it is tried again to wait for an event, at least. */
+#define UNPOLLED_MS 100
+#define FAILED_US 1000
 
 /* ---- requests */
 
@@ -148,19 +67,6 @@ free_requests(struct worker *worker)
 /* ---- making all beforehand */
 
 static int
-reserve_contexts(struct worker *worker)
-{
-	const struct worker_config *config = worker->config;
-	struct served *served;
-
-	for (size_t n = 0; (served = config->served_at(config->data, n)) != NULL; n++) {
-		if (!worker_context(worker, served))
-			return -ENOMEM;
-	}
-	return 0;
-}
-
-static int
 reserve(struct worker *worker)
 {
 	int r;
@@ -168,20 +74,25 @@ reserve(struct worker *worker)
 	if (!worker->config->reserve)
 		return 0;
 	r = buffers_reserve(&worker->buffers);
-	return r < 0 ? r : reserve_contexts(worker);
+	return r < 0 ? r : worker_contexts_reserve(worker);
 }
 
 /* ---- turns */
 
 uint64_t
-worker_now(struct worker *worker)
+worker_clock(void)
 {
 	struct timespec now;
 
-	if (!worker->now) {
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		worker->now = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-	}
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+uint64_t
+worker_now(struct worker *worker)
+{
+	if (!worker->now)
+		worker->now = worker_clock();
 	return worker->now;
 }
 
@@ -231,7 +142,7 @@ wake_stalled(struct worker *worker)
 		return;
 	worker->starved = false;
 	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
-		if (conn->stalled)
+		if (conn->stalled || conn->hungry)
 			worker_conn_dirty(worker, conn);
 	}
 }
@@ -245,7 +156,8 @@ settle(struct worker *worker)
 	/* Twice at the most, but for operations that are done as soon as they are submitted. */
 	while (run_contexts(worker) || worker->dirty)
 		settle_conns(worker);
-	free_leaving(worker);
+	if (worker->leaving)
+		worker_contexts_free_leaving(worker);
 }
 
 static int
@@ -256,6 +168,8 @@ timeout_of(const struct worker *worker)
 		if (ioctx_wants_run(context->ctx))
 			return 0;
 	}
+	if (worker->unpolled)
+		return UNPOLLED_MS;
 	return worker->deadlines || worker->starved ? 1000 : -1;
 }
 
@@ -322,6 +236,17 @@ open_mailbox(struct worker *worker)
 		end_conns(worker, end);
 }
 
+/* Whatever it failed with, what the event tells of must not be lost. */
+void
+worker_poll_failed(struct worker *worker, int result)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
+
+	worker->unpolled = true;
+	if (log_limit_pass(&limit, NULL))
+		log_error("event loop: an event can't be waited for: %s; trying again", strerror(-result));
+}
+
 static void
 mail_came(struct completion *completion, int result)
 {
@@ -330,28 +255,46 @@ mail_came(struct completion *completion, int result)
 	eventfd_t count;
 
 	worker->event_op.active = false;
-	if (result < 0)
+	if (worker->over)
 		return;
-	eventfd_read(worker->event, &count);
+	if (result < 0)
+		worker_poll_failed(worker, result);
+	else
+		eventfd_read(worker->event, &count);
 	open_mailbox(worker);
 	/* Who waits for the end has said all; clean_up() waits until this is over. */
-	if (!worker->stopping)
+	if (!worker->stopping && result >= 0)
 		loop_poll(worker->loop, &worker->event_op, worker->event);
 }
 
 /* ---- the thread */
 
+static void
+poll_again(struct worker *worker)
+{
+	worker->unpolled = false;
+	if (!worker->event_op.active && !worker->stopping)
+		loop_poll(worker->loop, &worker->event_op, worker->event);
+	worker_contexts_poll(worker);
+}
+
 static bool
 turn(struct worker *worker)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(1, 10);
+	bool unpolled = worker->unpolled;
 	int r;
 
 	worker->now = 0;
 	r = spin_turn(&worker->spin, worker->loop, timeout_of(worker));
-
+	/* Behind a turn, which may have waited: what fails each time does not keep the processor busy. */
+	if (unpolled)
+		poll_again(worker);
 	if (r < 0 && log_limit_pass(&limit, NULL))
 		log_error("event loop: %s; trying again", strerror(-r));
+	/* It did not wait, and may fail at once again. */
+	if (r < 0)
+		usleep(FAILED_US);
 	check_deadlines(worker);
 	settle(worker);
 	return !worker->stopping || worker->conns;
@@ -361,19 +304,13 @@ turn(struct worker *worker)
 static void
 clean_up(struct worker *worker)
 {
+	worker->over = true;
+	/* Should the cancellation fail, it is the event that ends its poll. */
+	eventfd_write(worker->event, 1);
 	loop_cancel(worker->loop, &worker->event_op);
 	while (worker->event_op.active)
 		loop_turn(worker->loop, -1);
-	while (worker->contexts) {
-		struct worker_context *context = worker->contexts;
-
-		loop_cancel(worker->loop, &context->event);
-		while (context->event.active)
-			loop_turn(worker->loop, -1);
-		worker->contexts = context->next;
-		image_unhost_context(context->served->image, context->ctx);
-		free(context);
-	}
+	worker_contexts_free(worker);
 	loop_free(worker->loop);
 	buffers_fini(&worker->buffers);
 	free_requests(worker);
@@ -389,11 +326,26 @@ tell_started(struct worker *worker, int result)
 	pthread_mutex_unlock(&worker->mutex);
 }
 
+/* That a small ring could be made says little of this one: its memory may count for RLIMIT_MEMLOCK. */
+static int
+make_loop(struct worker *worker)
+{
+	bool spins = worker->config->poll_max_us > 0;
+	int r = worker->config->use_ring ? loop_new(&worker->loop, true, spins) : 0;
+
+	if (r == 0 && worker->config->use_ring)
+		return 0;
+	if (r < 0)
+		log_warning("thread %u: no io_uring for its sockets: %s; it uses epoll, which is slower%s", worker->number + 1,
+			    strerror(-r), r == -ENOMEM ? " (ulimit -l, the locked memory, can be higher)" : "");
+	return loop_new(&worker->loop, false, spins);
+}
+
 static void *
 work(void *data)
 {
 	struct worker *worker = data;
-	int r = loop_new(&worker->loop, worker->config->use_ring, worker->config->poll_max_us > 0);
+	int r = make_loop(worker);
 
 	if (r < 0) {
 		tell_started(worker, r);

@@ -44,7 +44,7 @@ struct worker_config {
 	/* The worker knows no longer of an export: see worker_forget(). */
 	void (*forgotten)(void *data, struct served *served);
 	void *data;
-	bool use_ring;               /* io_uring works here */
+	bool use_ring;               /* io_uring works here; a worker that gets no ring uses epoll */
 	unsigned int handshake_limit; /* seconds */
 	unsigned int stuck_limit;    /* seconds */
 	unsigned int poll_max_us;    /* see spin.h */
@@ -63,7 +63,8 @@ struct worker_context {
 	struct worker *worker;
 	bool submitted;              /* operations that ioctx_run() has not seen yet */
 	bool leaving;                /* to be freed when `event` is not under way any more */
-	bool sparse;                 /* the image was when holes.c last looked */
+	bool dense;                  /* the image had no holes when holes.c last looked */
+	uint64_t data_start, data_end; /* of the image: no hole was there then */
 	unsigned int large_reads;    /* in which it could have looked for holes */
 	struct worker_context *next;
 };
@@ -106,6 +107,8 @@ struct worker {
 	time_t checked;              /* CLOCK_MONOTONIC, seconds: when they, or stuck clients, were looked for */
 	bool starved;                /* a connection is stalled for want of memory */
 	bool leaving;                /* a context is */
+	bool unpolled;               /* an event is not waited for, but should be */
+	bool over;                   /* no event is waited for any more */
 	bool stopping;               /* it ends when no connection is left */
 	_Atomic unsigned int connections; /* for the status */
 };
@@ -142,10 +145,18 @@ worker_forget(struct worker *worker, struct served *served);
 struct worker_context *
 worker_context(struct worker *worker, struct served *served);
 
-/* CLOCK_MONOTONIC, ns: when what is being completed now was found complete.  The clock is read at most once for all that
+/* CLOCK_BOOTTIME, ns: now. */
+uint64_t
+worker_clock(void);
+
+/* The same clock: when what is being completed now was found complete.  The clock is read at most once for all that
  * came together. */
 uint64_t
 worker_now(struct worker *worker);
+
+/* An event of the worker's or of a context could not be waited for (-errno, said in the log): it is tried again soon. */
+void
+worker_poll_failed(struct worker *worker, int result);
 
 /* A request structure, or NULL: out of memory. */
 struct request *

@@ -49,7 +49,8 @@ const struct option_row attach_option_rows[] = {
 		.help = "logical block size of the device (default: what direct I/O needs, else 512)",
 		.manual =
 			"The size of the device's logical blocks.  The default is the block size that direct I/O to the image needs\n"
-			"when direct I/O is on, else 512; for a URI, what the server says.\n",
+			"when direct I/O is on, else 512; for a URI, what the server says.  Bytes behind the last whole block can't be\n"
+			"reached by the device; a warning tells how many they are.\n",
 	},
 	OPTION_SWITCH("partscan", 'P', FIELD(partscan), "insist on partitions: an error where the driver allows none",
 		      "The kernel looks for partitions in any case when a device is attached.  With this it does so once more, and it is\n"
@@ -57,7 +58,12 @@ const struct option_row attach_option_rows[] = {
 	OPTION_SWITCH("nooverlap", 'L', FIELD(nooverlap), "use the device that has this image already, if there is one",
 		      "If a device is attached already to the same part of the same image, it is used: its name is printed, and nothing\n"
 		      "is attached.  It is an error if one is attached to a part that overlaps, or can't be written to though this\n"
-		      "one should be.\n"),
+		      "one should be, or if a loop device is made of a part that overlaps and one of both can be written to (unless\n"
+		      "I<--force> is given).\n"),
+	OPTION_SWITCH("force", 0, FIELD(force), "attach it even while this machine uses the image otherwise",
+		      "An image isn't attached so that it can be written to while something else in this machine uses it: a block device\n"
+		      "that is mounted, is swap space or a part of another device; a file or device that a loop device is made of, unless\n"
+		      "that is read-only and not used.  With this there is only a warning, and file systems may be damaged.\n"),
 	{
 		.name = "direct-io",
 		.type = OPTION_CHOICE,
@@ -153,9 +159,11 @@ const struct option_row attach_option_rows[] = {
 		.manual = "Poll the device that the image is on for completions; see L<nbdloopd(8)>.\n",
 	},
 	OPTION_SWITCH("swap", 0, FIELD(swap), "be ready for swap space on the device",
-		      "For a device that this machine swaps to: the server and its guard stay in memory, and do without memory that could\n"
-		      "only be had by swapping; see L<nbdloopd(8)/An image that this machine uses itself>.  nbdloopd locks 48 MiB for each\n"
-		      "of its threads, and 26 MiB besides.\n"),
+		      "For a device that this machine swaps to: the server and its guard stay in memory, do without memory that could\n"
+		      "only be had by swapping, and have the lowest real-time priority, so that they may use the last of it; the device gets\n"
+		      "requests of at most 128 KiB.  See L<nbdloopd(8)/An image that this machine uses itself>.  nbdloopd locks 48 MiB for\n"
+		      "each of its threads and about 35 MiB besides, the guard about 53 MiB: 136 MiB in all, with one connection.  Write the\n"
+		      "image from end to end before (C<dd if=/dev/zero>), and use direct I/O: else its file system needs memory for writes.\n"),
 	{.name = NULL},
 };
 
@@ -171,6 +179,7 @@ option_for_images(const struct attach_options *options)
 		{options->sizelimit != 0, "--sizelimit"},
 		{options->direct_io != TRISTATE_AUTO, "--direct-io"},
 		{options->nooverlap, "--nooverlap"},
+		{options->force, "--force"},
 		{options->server != SERVER_NBDLOOPD, "--server"},
 		{options->threads != 0, "--threads"},
 		{options->engine != 0, "--engine"},
@@ -228,15 +237,18 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 			.server = (enum server_kind)options->server,
 			.server_options = server_options(options),
 			.direct_io = option_off_on_auto[options->direct_io],
+			.force = options->force,
 		},
 		.attachment = {
 			.read_only = options->read_only,
 			.partscan = options->partscan,
 			.block_size = (unsigned int)options->sector_size,
+			.offset = options->offset,
+			.sizelimit = options->sizelimit,
 			.timeout = timeout,
 			.dead_timeout = options->dead_timeout,
+			.swap = options->swap,
 		},
-		.swap = options->swap,
 	};
 	return true;
 }

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct attach_options {
-	unsigned int read_only, partscan, nooverlap, find, show, swap; /* 0 or 1 */
+	unsigned int read_only, partscan, nooverlap, find, show, swap, force; /* 0 or 1 */
 	uint64_t offset, sizelimit, sector_size;                       /* bytes; 0: none, none, the server's choice */
 	unsigned int direct_io, engine, poll;                          /* of the rows' choices */
 	unsigned int connections;

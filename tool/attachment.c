@@ -3,6 +3,7 @@
 
 #include "tool/device.h"
 #include "tool/device_node.h"
+#include "tool/device_owner.h"
 #include "tool/device_queue.h"
 #include "tool/device_users.h"
 #include "tool/failure.h"
@@ -68,11 +69,9 @@ explain_busy(unsigned int index, GError **error)
 	g_autofree char *name = g_strdup_printf("nbd%u", index);
 	struct device *DEVICE_CLEANUP device = device_read("/sys", name, NULL);
 	g_autofree char *users = device ? device_users("/sys", "/proc", device) : NULL;
-	const char *backend = device && device->backend ? device->backend : "";
 
 	if (device && device->pid != 0)
-		return failure(error, EBUSY, "/dev/%s is attached already, by process %d%s%s; detach it first, or name no device: "
-			       "then a free one is taken", name, (int)device->pid, *backend ? ", to " : "", backend);
+		return device_owner_explain(device, error);
 	return failure(error, EBUSY, "/dev/%s is in use: %s", name, users ? users : "somebody has it open");
 }
 
@@ -105,6 +104,24 @@ connect_device(struct attachment *attachment, const struct nbd_driver_attachment
 	}
 }
 
+/* Of `length` bytes; as the server warns where it is the one that rounds. */
+static void
+warn_about_rest(const struct attachment_plan *plan, const char *place, uint64_t length, unsigned int block_size)
+{
+	const uint64_t rest = length % block_size;
+	const char *bytes = rest == 1 ? "byte" : "bytes";
+
+	if (plan->sizelimit == length)
+		log_warning("%s: --sizelimit=%" PRIu64 " is no multiple of the sector size, %u bytes; the last %" PRIu64
+			    " %s can't be reached", place, length, block_size, rest, bytes);
+	else if (plan->offset % block_size && (plan->offset + length) % block_size == 0)
+		log_warning("%s: --offset=%" PRIu64 " is no multiple of the sector size, %u bytes; the last %" PRIu64
+			    " %s can't be reached", place, plan->offset, block_size, rest, bytes);
+	else
+		log_warning("%s: file does not end on a %u-byte sector boundary; the last %" PRIu64 " %s can't be reached",
+			    place, block_size, rest, bytes);
+}
+
 static bool
 attach(struct attachment *attachment, const struct source *source, GError **error)
 {
@@ -112,6 +129,7 @@ attach(struct attachment *attachment, const struct source *source, GError **erro
 	const struct connection *first = &source->connections[0];
 	unsigned int count = source->plan->connections;
 	g_autofree int *sockets = g_new(int, count);
+	uint64_t rest;
 	struct nbd_driver_attachment wanted = {
 		.index = plan->index,
 		.size = first->size,
@@ -126,12 +144,15 @@ attach(struct attachment *attachment, const struct source *source, GError **erro
 
 	for (unsigned int i = 0; i < count; i++)
 		sockets[i] = source->connections[i].fd;
-	wanted.size -= wanted.size % wanted.block_size;
+	rest = wanted.size % wanted.block_size;
+	wanted.size -= rest;
 	if (wanted.size == 0)
 		return failure(error, EINVAL, "%s is too small: a device has at least one block, of %u bytes", source->place,
 			       wanted.block_size);
 	if (!connect_device(attachment, &wanted, error))
 		return false;
+	if (rest)
+		warn_about_rest(plan, source->place, wanted.size + rest, wanted.block_size);
 	attachment->size = wanted.size;
 	attachment->name = g_strdup_printf("nbd%u", attachment->index);
 	attachment->pid = attached_pid(attachment->name);
@@ -145,7 +166,7 @@ attachment_make(struct attachment *attachment, const struct source *source, GErr
 
 	if (!attach(attachment, source, error))
 		return false;
-	device_queue_tune(attachment->name);
+	device_queue_tune(attachment->name, attachment->plan->swap);
 	if (attachment->plan->timeout == 0)
 		device_queue_look_after(attachment->name, LOOK_AFTER_MS);
 	if (!device_node_settle(attachment->name, attachment->plan->partscan, &size, error))
@@ -157,6 +178,17 @@ attachment_make(struct attachment *attachment, const struct source *source, GErr
 		return failure(error, EIO, "/dev/%s has %" PRIu64 " bytes instead of %" PRIu64, attachment->name, size,
 			       attachment->size);
 	return true;
+}
+
+bool
+attachment_take(struct attachment *attachment, const struct device *device, GError **error)
+{
+	attachment->index = device->index;
+	attachment->size = device->size;
+	attachment->name = g_strdup(device->name);
+	attachment->pid = attached_pid(device->name);
+	return (attachment->pid && g_ascii_strtoll(attachment->pid, NULL, 10) == device->pid) ||
+	       failure(error, ENXIO, "/dev/%s has just been detached", device->name);
 }
 
 void

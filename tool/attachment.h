@@ -6,16 +6,21 @@
 #ifndef TOOL_ATTACHMENT_H
 #define TOOL_ATTACHMENT_H
 
+#include "tool/device.h"
 #include "tool/nbd_driver.h"
 #include "tool/source.h"
+
+#include <stdint.h>
 
 struct attachment_plan {
 	int index;                 /* of the device, or NBD_DRIVER_ANY */
 	bool read_only;
 	bool partscan;             /* an error if there can be no partitions */
 	unsigned int block_size;   /* bytes; 0: what the server wants */
+	uint64_t offset, sizelimit; /* of the image, bytes; 0: none.  For messages: the server has applied them */
 	unsigned int timeout;      /* as in tool/nbd_driver.h */
 	unsigned int dead_timeout; /* the same */
+	bool swap;                 /* to be swapped to: memory that is needed to go on may be short */
 };
 
 struct attachment {
@@ -39,6 +44,10 @@ attachment_fini(struct attachment *attachment);
  * same: see attachment_undo(). */
 bool
 attachment_make(struct attachment *attachment, const struct source *source, GError **error);
+
+/* Takes over one that another process has made: `device` as it is now.  ENXIO: it isn't any more. */
+bool
+attachment_take(struct attachment *attachment, const struct device *device, GError **error);
 
 /* Detaches it, if it was made. */
 void

@@ -191,6 +191,12 @@ value_poll(const struct listing *listing)
 }
 
 static JsonNode *
+value_guard(const struct listing *listing)
+{
+	return listing->guard >= 0 ? node_of_number((uint64_t)listing->guard) : node_of_text(NULL);
+}
+
+static JsonNode *
 value_pid(const struct listing *listing)
 {
 	return node_of_number((uint64_t)listing->device->pid);
@@ -229,6 +235,7 @@ static const struct column all[] = {
 	{"CONNECTIONS", "connections to the server", true, value_connections},
 	{"ENGINE", "how the server reaches the image", false, value_engine},
 	{"POLL", "the server polls the drive for completions", true, value_poll},
+	{"GUARD", "process that restarts the server; 0: it was killed", true, value_guard},
 	{"PID", "process that attached the device, as the kernel tells", true, value_pid},
 	{"BACKEND", "identifier that the device was attached with", false, value_backend},
 };

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libnbd.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -33,6 +34,20 @@ enum {
 /* A large request in one go; Linux's default of 208 KiB makes the sender wait for its receiver. */
 #define SEND_BUFFER (2 << 20)
 
+/* libnbd's last error, without the name of the function that failed there: "nbd_aio_connect_uri: connect: No such file". */
+static const char *
+reason(void)
+{
+	const char *text = nbd_get_error();
+	size_t name = text ? strcspn(text, ": ") : 0;
+
+	if (!text)
+		return "unknown error";
+	if (g_str_has_prefix(text, "nbd_") && g_str_has_prefix(text + name, ": "))
+		text += name + strlen(": ");
+	return g_str_has_prefix(text, "connect: ") ? text + strlen("connect: ") : text;
+}
+
 static void
 handle_cleanup(struct nbd_handle **handle)
 {
@@ -46,7 +61,7 @@ handle_new(GError **error)
 	struct nbd_handle *handle = nbd_create();
 
 	if (!handle) {
-		failure(error, ENOMEM, "no connection can be made: %s", nbd_get_error());
+		failure(error, ENOMEM, "no connection can be made: %s", reason());
 		return NULL;
 	}
 	/* The kernel knows neither. */
@@ -99,7 +114,7 @@ take_over(struct connection *connection, struct nbd_handle *handle, GError **err
 		return failure(error, errno, "a connection can't be kept: %s", g_strerror(errno));
 	if (size < 0) {
 		close(fd);
-		return failure(error, EPROTO, "the server doesn't tell the size: %s", nbd_get_error());
+		return failure(error, EPROTO, "the server doesn't tell the size: %s", reason());
 	}
 	/* Beyond net.core.wmem_max, for which it needs the privilege that we have; what isn't possible is only slower. */
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &buffer, sizeof(buffer));
@@ -122,7 +137,7 @@ connection_over_socket(struct connection *connection, int fd, GError **error)
 		return false;
 	}
 	if (nbd_connect_socket(handle, fd) < 0)
-		return failure(error, EPROTO, "the server ended the negotiation: %s", nbd_get_error());
+		return failure(error, EPROTO, "the server ended the negotiation: %s", reason());
 	return take_over(connection, handle, error);
 }
 
@@ -155,7 +170,7 @@ negotiate(struct nbd_handle *handle, const char *uri, GError **error)
 			return failure(error, ETIMEDOUT, "%s: the server hasn't answered for %d seconds", uri, URI_LIMIT_MS / 1000);
 		r = nbd_poll(handle, (int)left);
 	}
-	return (r >= 0 && nbd_aio_is_ready(handle)) || failure(error, EPROTO, "%s: %s", uri, nbd_get_error());
+	return (r >= 0 && nbd_aio_is_ready(handle)) || failure(error, EPROTO, "%s: %s", uri, reason());
 }
 
 bool

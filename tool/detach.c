@@ -7,8 +7,7 @@
 #include "tool/device_node.h"
 #include "tool/device_users.h"
 #include "tool/failure.h"
-#include "tool/guard.h"
-#include "tool/guard_link.h"
+#include "tool/guard_record.h"
 #include "tool/nbd_driver.h"
 #include "tool/server_link.h"
 #include "tool/verb.h"
@@ -72,26 +71,14 @@ processes_add(struct processes *processes, pid_t pid)
 		processes->fds[processes->count++] = (struct pollfd){.fd = fd, .events = POLLIN};
 }
 
-/* Whether a process is one of nbdloop's: a guard, whose number the kernel told as the one that attached the device. */
-static bool
-is_guard(pid_t pid)
-{
-	g_autofree char *path = g_strdup_printf("/proc/%d/comm", (int)pid);
-	g_autofree char *name = NULL;
-
-	return g_file_get_contents(path, &name, NULL, NULL) && g_str_equal(g_strchomp(name), "nbdloop");
-}
-
 static void
 processes_find(struct processes *processes, const struct device *device)
 {
 	g_autofree char *control = server_link_path(device->backend);
 	JsonObject *status = control ? server_link_ask(control, "status", NULL) : NULL;
-	pid_t guard = control ? guard_of(control) : device->pid;
 
 	*processes = (struct processes){.count = 0};
-	if (is_guard(guard))
-		processes_add(processes, guard);
+	processes_add(processes, guard_record_keeper(device));
 	if (status) {
 		processes_add(processes, (pid_t)json_object_get_int_member_with_default(status, "pid", 0));
 		json_object_unref(status);
@@ -148,10 +135,10 @@ static bool
 flush(const struct device *device, int fd, GError **error)
 {
 	if (!device->read_only && fsync(fd) < 0)
-		return failure(error, errno, "/dev/%s: not all that was written could be stored, and is lost now: %s", device->name,
+		return failure(error, errno, "not all that was written could be stored, and what could not is lost now: %s",
 			       g_strerror(errno));
 	if (ioctl(fd, BLKFLSBUF) < 0)
-		return failure(error, errno, "/dev/%s: the cache can't be emptied: %s", device->name, g_strerror(errno));
+		return failure(error, errno, "its cache could not be emptied: %s", g_strerror(errno));
 	return true;
 }
 
@@ -204,27 +191,37 @@ end_when_closed(struct nbd_driver *driver, const struct device *device, GError *
 }
 
 static bool
-end_now(struct nbd_driver *driver, const struct device *device, int fd, GError **error)
+disconnect(struct nbd_driver *driver, const struct device *device, int fd, GError **error)
 {
-	g_autofree char *control = server_link_path(device->backend);
 	struct processes processes;
-	bool flushed = flush(device, fd, error);
+	bool disconnected;
 
 	processes_find(&processes, device);
-	if (!nbd_driver_disconnect(driver, device->index, error)) {
-		close(fd);
-		return false;
-	}
+	disconnected = nbd_driver_disconnect(driver, device->index, error);
 	close(fd);
-	if (!wait_until_gone(device, error))
+	if (!disconnected || !wait_until_gone(device, error))
 		return false;
 	forget_partitions(device);
 	if (!processes_wait(&processes))
 		return failure(error, ETIMEDOUT, "/dev/%s is detached, but its server hasn't ended after a minute: its disk may hang",
 			       device->name);
-	if (control)
-		guard_link_forget(control);
-	return flushed;
+	guard_record_forget(device);
+	return true;
+}
+
+static bool
+end_now(struct nbd_driver *driver, const struct device *device, int fd, GError **error)
+{
+	g_autoptr(GError) lost = NULL;
+	bool ended;
+
+	flush(device, fd, &lost);
+	ended = disconnect(driver, device, fd, error);
+	if (lost && ended)
+		return failure(error, lost->code, "/dev/%s is detached, but %s", device->name, lost->message);
+	if (lost)
+		log_error("/dev/%s: %s", device->name, lost->message);
+	return ended;
 }
 
 bool
@@ -276,7 +273,7 @@ detach_is_ours(const struct device *device)
 {
 	g_autofree char *control = server_link_path(device->backend);
 
-	return device->pid != 0 && (control || (device->backend && is_guard(device->pid)));
+	return device->pid != 0 && (control || guard_record_keeper(device) >= 0);
 }
 
 static bool
@@ -299,6 +296,19 @@ detach_all(struct nbd_driver *driver, bool lazy)
 	return all;
 }
 
+/* Without looking for the driver, which needn't be there. */
+static bool
+nothing_is_ours(void)
+{
+	g_autoptr(GPtrArray) devices = devices_read("/sys", NULL);
+
+	for (guint i = 0; devices && i < devices->len; i++) {
+		if (detach_is_ours(g_ptr_array_index(devices, i)))
+			return false;
+	}
+	return devices != NULL;
+}
+
 int
 verb_detach(int argc, char **argv)
 {
@@ -317,6 +327,8 @@ verb_detach(int argc, char **argv)
 				     : "--all is for all devices; leave out the names, or --all");
 		return EXIT_FAILURE;
 	}
+	if (options.all && nothing_is_ours())
+		return EXIT_SUCCESS;
 	driver = nbd_driver_open(&error);
 	if (!driver) {
 		log_error("%s", error->message);

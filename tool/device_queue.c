@@ -17,6 +17,8 @@
 
 /* Linux 6.12 has this by itself; 6.1's driver would cut requests into pieces of 128 KiB. */
 #define LARGEST_REQUEST_KIB "1280"
+/* One operation of the server's: it has memory for that in any case. */
+#define LARGEST_SWAP_REQUEST_KIB "128"
 
 /* g_file_set_contents() would replace the file. */
 static bool
@@ -32,11 +34,11 @@ write_setting(const char *name, const char *setting, const char *value)
 }
 
 void
-device_queue_tune(const char *name)
+device_queue_tune(const char *name, bool swap)
 {
 	/* One warning is enough where /sys is read-only. */
 	if (write_setting(name, "scheduler", "none"))
-		write_setting(name, "max_sectors_kb", LARGEST_REQUEST_KIB);
+		write_setting(name, "max_sectors_kb", swap ? LARGEST_SWAP_REQUEST_KIB : LARGEST_REQUEST_KIB);
 }
 
 void

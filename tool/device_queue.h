@@ -5,10 +5,12 @@
 #ifndef TOOL_DEVICE_QUEUE_H
 #define TOOL_DEVICE_QUEUE_H
 
-/* No scheduler, since the server's own disk has one; requests as large as the server carries out best.  Where /sys is
- * read-only (a container), a warning. */
+#include <stdbool.h>
+
+/* No scheduler, since the server's own disk has one; requests as large as the server carries out best, or `swap`: no larger
+ * than one piece of the server's, so that each needs little memory.  Where /sys is read-only (a container), a warning. */
 void
-device_queue_tune(const char *name);
+device_queue_tune(const char *name, bool swap);
 
 /*
  * How long the kernel waits before it looks after a request that is not answered, in milliseconds.  A request whose connection

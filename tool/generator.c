@@ -7,6 +7,7 @@
 #include "tool/table.h"
 
 #include "common/log.h"
+#include "common/standard_fds.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +52,7 @@ main(int argc, char **argv)
 	g_autofree char *path = table_path();
 	bool all;
 
+	standard_fds_ensure();
 	if (argc != 2 && argc != 4) {
 		fprintf(stderr, "usage: nbdloop-generator DIRECTORY [EARLY-DIRECTORY LATE-DIRECTORY]\n"
 				"systemd runs it; see nbdloop.tab(5).\n");

@@ -3,7 +3,7 @@
 
 #include "tool/device.h"
 #include "tool/failure.h"
-#include "tool/guard_link.h"
+#include "tool/guard_state.h"
 #include "tool/server_link.h"
 
 #include "common/cleanup.h"
@@ -13,11 +13,13 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,13 +34,6 @@ enum {
 	GONE_US = 10000,
 };
 
-struct guard {
-	struct attachment attachment;
-	struct source source;
-	struct guard_link link;
-	int signals; /* signalfd */
-};
-
 pid_t
 guard_of(const char *control_path)
 {
@@ -51,8 +46,26 @@ guard_of(const char *control_path)
 
 /* ---- a server in place of one that is gone */
 
-static bool
-restore(struct guard *guard, GError **error)
+bool
+guard_note(struct guard *guard, GError **error)
+{
+	const struct source *source = &guard->source;
+	struct guard_progress progress = {
+		.place = source->place,
+		.direct_io = source->direct_io ? source->direct_io : "auto",
+		.read_only = source->read_only,
+	};
+	struct stat st;
+
+	if (source->image >= 0 && fstat(source->image, &st) == 0) {
+		progress.device = S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev;
+		progress.inode = S_ISBLK(st.st_mode) ? 0 : st.st_ino;
+	}
+	return guard_record_write(&guard->record, guard->plan, &progress, error);
+}
+
+bool
+guard_restore(struct guard *guard, GError **error)
 {
 	unsigned int count = guard->source.plan->connections;
 	g_autofree bool *is_new = g_new(bool, count);
@@ -78,18 +91,18 @@ wait_until_gone(const struct guard *guard)
 
 /* What is asked meanwhile is answered, but nothing can be done. */
 static void
-refuse_requests(const struct guard *guard, const GError *why, unsigned int milliseconds)
+refuse_requests(struct guard *guard, const GError *why, unsigned int milliseconds)
 {
 	const gint64 end = g_get_monotonic_time() + milliseconds * 1000;
-	struct pollfd ready = {.fd = guard->link.path ? guard->link.fd : -1, .events = POLLIN};
 	gint64 left;
 
 	while ((left = end - g_get_monotonic_time()) > 0) {
 		g_autofree char *request = NULL;
 		g_autoptr(GError) error = NULL;
-		int peer;
+		int peer, timeout = (int)(left / 1000) + 1;
+		struct pollfd ready = guard_link_polled(&guard->link, &timeout);
 
-		poll(&ready, 1, (int)(left / 1000) + 1);
+		poll(&ready, 1, timeout);
 		request = ready.revents ? guard_link_take(&guard->link, &peer) : NULL;
 		if (!request)
 			continue;
@@ -109,7 +122,7 @@ restore_patiently(struct guard *guard)
 	while (attachment_is_there(&guard->attachment)) {
 		g_autoptr(GError) error = NULL;
 
-		if (restore(guard, &error)) {
+		if (guard_restore(guard, &error)) {
 			log_info("%s: served again", guard->attachment.name);
 			return;
 		}
@@ -127,157 +140,6 @@ restore_patiently(struct guard *guard)
 	}
 }
 
-/* ---- what is asked */
-
-/* Ends our server, and waits until it has ended. */
-static void
-end_server(struct guard *guard)
-{
-	g_autofree char *why = NULL;
-	bool crashed;
-
-	attachment_prepare_change(&guard->attachment);
-	source_break(&guard->source);
-	while (!source_is_lost(&guard->source, &crashed, &why))
-		g_usleep(GONE_US);
-}
-
-/* What take_request() goes on with after an error. */
-static bool
-restore_once(struct guard *guard, GError **error)
-{
-	g_autoptr(GError) why = NULL;
-
-	return restore(guard, &why) || failure(error, EIO, "/dev/%s has no new server yet, but it is being tried further: %s",
-					       guard->attachment.name, why->message);
-}
-
-static bool
-replace_server(struct guard *guard, GError **error)
-{
-	log_info("%s: a new server takes over", guard->attachment.name);
-	end_server(guard);
-	return restore_once(guard, error);
-}
-
-/* LOOP_CHANGE_FD's conditions: nobody could tell the difference, but by reading. */
-static bool
-image_fits(const struct guard *guard, struct source *trial, GError **error)
-{
-	struct device *DEVICE_CLEANUP device = device_read("/sys", guard->attachment.name, error);
-	uint64_t size;
-
-	if (!device)
-		return false;
-	if (!device->read_only)
-		return failure(error, EINVAL, "/dev/%s can be written to, and only a read-only device can get another image: attach it "
-			       "with --read-only", device->name);
-	if (!source_open(trial, error))
-		return false;
-	size = trial->connections[0].size;
-	size -= size % device->block_size;
-	return size == device->size ||
-	       failure(error, EINVAL, "%s would make a device of %" PRIu64 " bytes, and /dev/%s has %" PRIu64 ": only an image of "
-		       "the same size can take the place of another", trial->place, size, device->name, device->size);
-}
-
-static bool
-take_image(struct guard *guard, struct source *trial, GError **error)
-{
-	if (!image_fits(guard, trial, error))
-		return false;
-	log_info("%s: %s takes the place of %s", guard->attachment.name, trial->place, guard->source.place);
-	source_end(trial);
-	end_server(guard);
-	source_swap_image(&guard->source, trial);
-	if (restore(guard, error))
-		return true;
-	/* It was fine a moment ago; the device needs one that works. */
-	source_swap_image(&guard->source, trial);
-	return false;
-}
-
-static bool
-change_image(struct guard *guard, const char *image, GError **error)
-{
-	struct source trial;
-	bool taken;
-
-	source_init_trial(&trial, &guard->source, image);
-	taken = take_image(guard, &trial, error);
-	source_fini(&trial);
-	return taken;
-}
-
-static void
-tell_loss(const struct guard *guard, const char *why)
-{
-	log_error("%s: %s; it is started again", guard->attachment.name, why);
-}
-
-/* The size as text, as all of a request is. */
-static bool
-resize(struct guard *guard, const char *text, GError **error)
-{
-	g_autofree char *why = NULL;
-	bool crashed;
-	guint64 size;
-
-	if (!g_ascii_string_to_unsigned(text, 10, 1, G_MAXINT64, &size, error))
-		return false;
-	/* It may have died while this request waited. */
-	if (source_is_lost(&guard->source, &crashed, &why)) {
-		tell_loss(guard, why);
-		if (!restore_once(guard, error))
-			return false;
-	}
-	return attachment_resize(&guard->attachment, size, error);
-}
-
-/* What follows `verb` in a request, or NULL: it is another one. */
-static const char *
-operand(const char *request, const char *verb)
-{
-	return g_str_has_prefix(request, verb) ? request + strlen(verb) : NULL;
-}
-
-static void
-carry_out(struct guard *guard, const char *request, GError **error)
-{
-	const char *image = operand(request, "image "), *size = operand(request, "resize ");
-
-	/* It was possible, and is wherever it still will be: no reason for the next server not to start. */
-	if (g_str_equal(request, "direct-io on"))
-		guard->source.direct_io = g_str_equal(guard->source.plan->direct_io, "on") ? "on" : "auto";
-	else if (g_str_equal(request, "direct-io off"))
-		guard->source.direct_io = "off";
-	else if (g_str_equal(request, "replace"))
-		replace_server(guard, error);
-	else if (image)
-		change_image(guard, image, error);
-	else if (size)
-		resize(guard, size, error);
-	else
-		failure(error, EINVAL, "/dev/%s: its guard knows no request \"%s\": it is another version of nbdloop",
-			guard->attachment.name, request);
-}
-
-static void
-take_request(struct guard *guard)
-{
-	g_autoptr(GError) error = NULL;
-	g_autofree char *request;
-	int peer;
-
-	request = guard_link_take(&guard->link, &peer);
-	if (!request)
-		return;
-	carry_out(guard, request, &error);
-	guard_link_answer(peer, error);
-	if (guard->source.server.pid == 0)
-		restore_patiently(guard);
-}
-
 static void
 take_signal(const struct guard *guard)
 {
@@ -293,21 +155,30 @@ take_signal(const struct guard *guard)
 static void
 wait_for_news(struct guard *guard)
 {
+	int timeout = -1;
 	const struct source *source = &guard->source;
 	unsigned int count = 3;
 	g_autofree struct pollfd *fds = g_new0(struct pollfd, count + source->plan->connections);
 
 	fds[0] = (struct pollfd){.fd = guard->signals, .events = POLLIN};
 	fds[1] = (struct pollfd){.fd = source->server.output, .events = POLLIN};
-	fds[2] = (struct pollfd){.fd = guard->link.path ? guard->link.fd : -1, .events = POLLIN};
+	fds[2] = guard_link_polled(&guard->link, &timeout);
 	for (unsigned int i = 0; i < source->plan->connections; i++)
 		fds[count++] = (struct pollfd){.fd = source->connections[i].fd, .events = POLLRDHUP};
-	poll(fds, count, -1);
+	poll(fds, count, timeout);
 	if (fds[0].revents)
 		take_signal(guard);
 	source_listen(&guard->source);
 	if (fds[2].revents)
-		take_request(guard);
+		guard_take_request(guard);
+	if (fds[2].revents && guard->source.server.pid == 0)
+		restore_patiently(guard);
+}
+
+void
+guard_tell_loss(const struct guard *guard, const char *why)
+{
+	log_error("%s: %s; it is started again", guard->attachment.name, why);
 }
 
 static void
@@ -324,7 +195,7 @@ watch(struct guard *guard)
 		for (unsigned int i = 0; !crashed && i < GONE_TRIES && attachment_is_there(&guard->attachment); i++)
 			g_usleep(GONE_US);
 		if (attachment_is_there(&guard->attachment))
-			tell_loss(guard, why);
+			guard_tell_loss(guard, why);
 		restore_patiently(guard);
 	}
 }
@@ -378,10 +249,8 @@ was_interrupted(void)
 	return sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) || sigismember(&pending, SIGHUP);
 }
 
-/* For a device that is swapped to: nothing of the guard may have to come back from there, or it could not start a server
- * again.  What it starts inherits the adjustment. */
-static bool
-stay_in_memory(GError **error)
+bool
+guard_stay_in_memory(GError **error)
 {
 	int CLEANUP_CLOSE fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
@@ -389,27 +258,36 @@ stay_in_memory(GError **error)
 		return failure(error, errno, "--swap: the out-of-memory killer can't be kept away: %s", g_strerror(errno));
 	if (mlockall(MCL_CURRENT | MCL_FUTURE) < 0)
 		return failure(error, errno, "--swap: memory can't be locked: %s", g_strerror(errno));
+	/* The kernel keeps some of the last memory for such threads. */
+	if (sched_setscheduler(0, SCHED_RR, &(struct sched_param){.sched_priority = 1}) < 0)
+		log_warning("--swap: no real-time priority: %s; when memory is short, the device may stand still", g_strerror(errno));
 	return true;
+}
+
+static bool
+take_signals(struct guard *guard, GError **error)
+{
+	static const int all[] = {SIGCHLD, SIGPIPE, SIGHUP, SIGTERM, SIGINT};
+	sigset_t set;
+
+	block_signals(all, G_N_ELEMENTS(all), &set);
+	guard->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return guard->signals >= 0 || failure(error, errno, "no signals: %s", g_strerror(errno));
 }
 
 /* Attaches the device, and tells the name to who waits for it. */
 static bool
 begin(struct guard *guard, GError **error)
 {
-	static const int all[] = {SIGCHLD, SIGPIPE, SIGHUP, SIGTERM, SIGINT};
-	sigset_t set;
-
 	if (g_mkdir_with_parents(GUARD_DIRECTORY, 0700) < 0)
 		return failure(error, errno, "the directory %s can't be made: %s", GUARD_DIRECTORY, g_strerror(errno));
 	if (guard->source.control && !guard_link_listen(&guard->link, guard->source.control, error))
 		return false;
-	if (!source_open(&guard->source, error))
+	if (!guard_record_make(&guard->record, guard->source.control, error))
 		return false;
 	/* From here on there is something to put away. */
-	block_signals(all, G_N_ELEMENTS(all), &set);
-	guard->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (guard->signals < 0)
-		return failure(error, errno, "no signals: %s", g_strerror(errno));
+	if (!source_open(&guard->source, error) || !guard_note(guard, error) || !take_signals(guard, error))
+		return false;
 	if (!attachment_make(&guard->attachment, &guard->source, error))
 		return false;
 	source_release(&guard->source);
@@ -431,11 +309,18 @@ report(struct guard *guard)
 	return true;
 }
 
+/* "17 TEXT", where a name of a device would be. */
+static void
+report_error(const GError *error)
+{
+	dprintf(REPORT_FD, "%d %s\n", error->domain == FAILURE ? error->code : EIO, error->message);
+}
+
 static int
 run(const struct guard_plan *plan)
 {
 	char *control = plan->source.remote ? NULL : g_strdup_printf(GUARD_DIRECTORY "/%d.sock", (int)getpid());
-	struct guard guard = {.link.fd = -1, .signals = -1};
+	struct guard guard = {.plan = plan, .link.fd = -1, .record.fd = -1, .signals = -1};
 	g_autoptr(GError) error = NULL;
 	bool attached;
 
@@ -444,19 +329,69 @@ run(const struct guard_plan *plan)
 	source_init(&guard.source, &plan->source, control);
 	attached = attachment_init(&guard.attachment, &plan->attachment,
 				   control ? server_link_backend(control) : g_strdup(plan->source.place), &error) &&
-		(!plan->swap || stay_in_memory(&error)) && begin(&guard, &error);
+		(!plan->attachment.swap || guard_stay_in_memory(&error)) && begin(&guard, &error);
 	if (error)
-		log_error("%s", error->message);
+		report_error(error);
 	attached = attached && report(&guard);
 	if (attached)
 		watch(&guard);
 	else
 		attachment_undo(&guard.attachment);
 	guard_link_close(&guard.link);
+	guard_record_close(&guard.record);
 	source_fini(&guard.source);
 	attachment_fini(&guard.attachment);
 	return attached ? EXIT_SUCCESS : EXIT_FAILURE;
 }
+
+/* ---- in place of one that was killed */
+
+/* From here on the device has a guard again, which doesn't give up. */
+static void
+go_on(struct guard *guard)
+{
+	g_autoptr(GError) error = NULL, why = NULL;
+
+	if (guard_restore(guard, &why)) {
+		report(guard);
+	} else {
+		failure(&error, EIO, "/dev/%s has a guard again, but no new server yet; it is being tried further: %s",
+			guard->attachment.name, why->message);
+		report_error(error);
+		leave_terminal();
+		close(REPORT_FD);
+		restore_patiently(guard);
+	}
+	watch(guard);
+	guard_record_close(&guard->record);
+}
+
+static int
+run_adopted(const struct device *device)
+{
+	struct guard guard = {.link.fd = -1, .record.fd = -1, .signals = -1};
+	struct guard_progress progress = {.place = NULL};
+	struct guard_plan plan = {.source.place = NULL};
+	g_autoptr(GError) error = NULL;
+	bool adopted;
+
+	prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
+	adopted = take_signals(&guard, &error) && guard_take_over(&guard, device, &plan, &progress, &error);
+	if (adopted)
+		go_on(&guard);
+	else
+		report_error(error);
+	guard_link_close(&guard.link);
+	guard_record_leave(&guard.record);
+	if (guard.plan) {
+		source_fini(&guard.source);
+		attachment_fini(&guard.attachment);
+	}
+	guard_record_forget_plan(&plan, &progress);
+	return adopted ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* ---- starting one */
 
 /* In the new process: nothing of the caller's is kept open, such as the lock file of a script. */
 static void
@@ -475,8 +410,23 @@ become_guard(int report)
 	block_signals(early, G_N_ELEMENTS(early), &set);
 }
 
-bool
-guard_start(const struct guard_plan *plan, char **name)
+/* What the new process has said. */
+static bool
+take_report(const char *text, char **name, GError **error)
+{
+	char *words;
+	long err = strtol(text, &words, 10);
+
+	if (words != text)
+		return failure(error, (int)err, "%s", g_strchug(words));
+	if (!*text)
+		return failure(error, EPIPE, "the process for the device has died");
+	*name = g_strdup(text);
+	return true;
+}
+
+static pid_t
+start(const struct guard_plan *plan, const struct device *adopted, char **name, GError **error)
 {
 	g_autoptr(GString) said = g_string_new(NULL);
 	char bytes[256];
@@ -485,21 +435,40 @@ guard_start(const struct guard_plan *plan, char **name)
 	pid_t pid;
 
 	if (pipe2(report, O_CLOEXEC) < 0 || (pid = fork()) < 0) {
-		log_error("no process for the device: %s", g_strerror(errno));
-		return false;
+		failure(error, errno, "no process for the device: %s", g_strerror(errno));
+		return 0;
 	}
 	if (pid == 0) {
 		become_guard(report[1]);
-		_exit(run(plan));
+		_exit(plan ? run(plan) : run_adopted(adopted));
 	}
 	close(report[1]);
 	while ((n = read(report[0], bytes, sizeof(bytes))) > 0 || (n < 0 && errno == EINTR))
 		g_string_append_len(said, bytes, MAX(n, 0));
 	close(report[0]);
-	if (said->len == 0) {
+	take_report(g_strchomp(said->str), name, error);
+	return pid;
+}
+
+bool
+guard_start(const struct guard_plan *plan, char **name, GError **error)
+{
+	pid_t pid;
+
+	*name = NULL;
+	pid = start(plan, NULL, name, error);
+	if (!*name && pid)
 		waitpid(pid, NULL, 0);
-		return false;
-	}
-	*name = g_strdup(g_strchomp(said->str));
-	return true;
+	return *name != NULL;
+}
+
+bool
+guard_adopt(const char *name, GError **error)
+{
+	struct device *DEVICE_CLEANUP device = device_read("/sys", name, error);
+	g_autofree char *done = NULL;
+
+	if (device)
+		start(NULL, device, &done, error);
+	return done != NULL;
 }

@@ -17,17 +17,23 @@
 struct guard_plan {
 	struct source_plan source;
 	struct attachment_plan attachment;
-	bool swap; /* memory that is needed to go on may be short */
 };
 
 /*
- * Attaches a device; when this returns it can be used, and *name is "nbd0" (caller frees).  On failure the reason was logged,
- * and nothing is left.
+ * Attaches a device; when this returns it can be used, and *name is "nbd0" (caller frees).  On failure nothing is left, and
+ * the error is of tool/failure.h: ETXTBSY, another program has the image locked.
  */
 bool
-guard_start(const struct guard_plan *plan, char **name);
+guard_start(const struct guard_plan *plan, char **name, GError **error);
 
-/* The guard of a device with this control socket, or 0: the path has no such form. */
+/*
+ * Gives a device whose guard was killed another one, with another server, which serves it when this returns.  On failure the
+ * device is as it was, or, as the error says, has a guard that goes on trying.
+ */
+bool
+guard_adopt(const char *name, GError **error);
+
+/* The guard that attached the device with this control socket, or 0: the path has no such form. */
 pid_t
 guard_of(const char *control_path);
 

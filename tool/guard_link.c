@@ -112,7 +112,7 @@ guard_link_listen(struct guard_link *link, const char *control_path, GError **er
 	unlink(path);
 	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || chmod(path, 0600) < 0 || listen(fd, BACKLOG) < 0)
 		return failure(error, errno, "%s: %s", path, g_strerror(errno));
-	*link = (struct guard_link){.path = g_steal_pointer(&path), .fd = steal_fd(&fd)};
+	*link = (struct guard_link){.path = g_steal_pointer(&path), .fd = steal_fd(&fd), .pause = ACCEPT_PAUSE_INIT};
 	return true;
 }
 
@@ -127,12 +127,21 @@ guard_link_close(struct guard_link *link)
 	*link = (struct guard_link){.fd = -1};
 }
 
+struct pollfd
+guard_link_polled(struct guard_link *link, int *timeout_ms)
+{
+	int left = accept_pause_left(&link->pause);
+
+	*timeout_ms = accept_pause_timeout(*timeout_ms, left);
+	return (struct pollfd){.fd = link->path && !left ? link->fd : -1, .events = POLLIN};
+}
+
 char *
-guard_link_take(const struct guard_link *link, int *peer)
+guard_link_take(struct guard_link *link, int *peer)
 {
 	const struct timeval patience = {.tv_sec = PATIENCE_S};
 	g_autofree char *text = g_malloc(MESSAGE_MAX + 1);
-	int CLEANUP_CLOSE fd = link->path ? accept4(link->fd, NULL, NULL, SOCK_CLOEXEC) : -1;
+	int CLEANUP_CLOSE fd = link->path ? accept_or_pause(&link->pause, link->fd, SOCK_CLOEXEC, link->path) : -1;
 	ssize_t size;
 
 	if (fd < 0)

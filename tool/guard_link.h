@@ -11,7 +11,10 @@
 #ifndef TOOL_GUARD_LINK_H
 #define TOOL_GUARD_LINK_H
 
+#include "common/accept_pause.h"
+
 #include <glib.h>
+#include <poll.h>
 #include <stdbool.h>
 
 /*
@@ -30,6 +33,7 @@ guard_link_forget(const char *control_path);
 struct guard_link {
 	char *path; /* NULL: there is none */
 	int fd;
+	struct accept_pause pause;
 };
 
 /* The directory of `control_path` must be there; only its owner can connect. */
@@ -40,9 +44,13 @@ guard_link_listen(struct guard_link *link, const char *control_path, GError **er
 void
 guard_link_close(struct guard_link *link);
 
+/* What poll() has to look at for a request, if there is any; shortens its *timeout_ms (-1: for ever) while the link is paused. */
+struct pollfd
+guard_link_polled(struct guard_link *link, int *timeout_ms);
+
 /* A request that has come, with *peer for guard_link_answer(); NULL: there is none now.  Caller frees (g_free). */
 char *
-guard_link_take(const struct guard_link *link, int *peer);
+guard_link_take(struct guard_link *link, int *peer);
 
 /* `error` NULL: it was done.  Closes `peer`. */
 void

@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -38,6 +40,19 @@ image_file_hold(const char *path, GError **error)
 	if (fd < 0)
 		failure(error, errno, "%s: %s", path, g_strerror(errno));
 	return fd;
+}
+
+uint64_t
+image_file_size(const char *path, const struct stat *st)
+{
+	int fd = S_ISBLK(st->st_mode) ? image_file_hold(path, NULL) : -1;
+	uint64_t size = S_ISBLK(st->st_mode) ? 0 : (uint64_t)st->st_size;
+
+	if (fd >= 0) {
+		ioctl(fd, BLKGETSIZE64, &size);
+		close(fd);
+	}
+	return size;
 }
 
 static bool
@@ -76,4 +91,21 @@ image_file_is(const struct stat *st, const char *device, gint64 inode)
 	g_autofree char *numbers = g_strdup_printf("%u:%u", major(number), minor(number));
 
 	return inode == (S_ISBLK(st->st_mode) ? 0 : (gint64)st->st_ino) && g_strcmp0(device, numbers) == 0;
+}
+
+char *
+image_file_opened_by(pid_t pid, const char *device, gint64 inode)
+{
+	g_autofree char *path = g_strdup_printf("/proc/%d/fd", (int)pid);
+	g_autoptr(GDir) files = pid > 0 ? g_dir_open(path, 0, NULL) : NULL;
+	const char *name;
+
+	while (files && (name = g_dir_read_name(files)) != NULL) {
+		g_autofree char *file = g_build_filename(path, name, NULL);
+		struct stat st;
+
+		if (stat(file, &st) == 0 && image_file_is(&st, device, inode))
+			return g_steal_pointer(&file);
+	}
+	return NULL;
 }

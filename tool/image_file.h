@@ -8,6 +8,7 @@
 
 #include <glib.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 /* The absolute path of an image as somebody named it: a file or a block device.  Caller frees; NULL with an error. */
@@ -17,6 +18,10 @@ image_file_find(const char *image, GError **error);
 /* Opens it, only to hold it: it stays what it is, and is not gone when its name is.  The caller closes it; -1 with an error. */
 int
 image_file_hold(const char *path, GError **error);
+
+/* Its size in bytes, `st` being what stat() says of it; 0 if that can't be told. */
+uint64_t
+image_file_size(const char *path, const struct stat *st);
 
 /*
  * A path that leads to what `held` (see above) is: `path` as long as it does, else one in /proc, through this process, and
@@ -34,5 +39,10 @@ image_file_name(const char *path);
  * a file, and the inode, 0 for a block device. */
 bool
 image_file_is(const struct stat *st, const char *device, gint64 inode);
+
+/* A path in /proc that leads to that image, opened by a process; NULL: it hasn't it open, or that isn't for us to see.  Caller
+ * frees. */
+char *
+image_file_opened_by(pid_t pid, const char *device, gint64 inode);
 
 #endif

@@ -120,6 +120,8 @@ add_device(GPtrArray *listings, const struct selection *selection, struct device
 		return;
 	}
 	listing = listing_new(device, proc);
+	if (listing->trouble)
+		log_warning("/dev/%s: %s", device->name, listing->trouble);
 	if (is_selected(selection, listing))
 		g_ptr_array_add(listings, listing);
 	else

@@ -2,11 +2,12 @@
 #include "tool/listing.h"
 
 #include "tool/device_users.h"
+#include "tool/failure.h"
+#include "tool/guard_record.h"
 #include "tool/image_file.h"
 #include "tool/server_link.h"
 
-#include "common/log.h"
-
+#include <errno.h>
 #include <string.h>
 
 static bool
@@ -26,6 +27,12 @@ image_of(JsonObject *status)
 	return exports && json_array_get_length(exports) == 1 ? json_array_get_object_element(exports, 0) : NULL;
 }
 
+static bool
+is_gone(const GError *error)
+{
+	return failure_is(error, ECONNREFUSED) || failure_is(error, ENOENT);
+}
+
 static void
 ask_server(struct listing *listing, const char *control_path)
 {
@@ -33,7 +40,12 @@ ask_server(struct listing *listing, const char *control_path)
 
 	listing->status = server_link_ask(control_path, "status", &error);
 	if (!listing->status) {
-		log_warning("/dev/%s: %s", listing->device->name, error->message);
+		listing->trouble = is_gone(error) && listing->guard == 0
+					   ? g_strdup_printf("neither its server nor its guard is there any more, and requests fail.  "
+							     "nbdloop adopt /dev/%s has it served again; a file system that was "
+							     "mounted meanwhile must be unmounted and checked first",
+							     listing->device->name)
+					   : g_strdup(error->message);
 		return;
 	}
 	listing->image = image_of(listing->status);
@@ -41,6 +53,24 @@ ask_server(struct listing *listing, const char *control_path)
 }
 
 /* ---- what holds the data */
+
+/* The name that the image has now, as losetup's: it may have been renamed or removed since it was opened. */
+static char *
+present_name(const struct listing *listing, const char *file)
+{
+	const char *device = json_object_get_string_member_with_default(listing->image, "device", NULL);
+	const gint64 inode = json_object_get_int_member_with_default(listing->image, "inode", -1);
+	const gint64 server = json_object_get_int_member_with_default(listing->status, "pid", 0);
+	g_autofree char *opened = NULL;
+	char *name = NULL;
+	struct stat st;
+
+	if (stat(file, &st) < 0 || !image_file_is(&st, device, inode))
+		opened = image_file_opened_by((pid_t)server, device, inode);
+	if (opened)
+		name = g_file_read_link(opened, NULL);
+	return name ? name : image_file_name(file);
+}
 
 char *
 listing_source(const struct listing *listing)
@@ -51,7 +81,7 @@ listing_source(const struct listing *listing)
 		file = json_object_get_string_member_with_default(listing->image, "file", NULL);
 	else if (is_uri(listing->device->backend))
 		return g_strdup(listing->device->backend);
-	return file ? image_file_name(file) : NULL;
+	return file ? present_name(listing, file) : NULL;
 }
 
 /* Paths alone don't tell, as there are links. */
@@ -84,12 +114,19 @@ listing_new(struct device *device, const char *proc)
 	g_autofree char *control_path = server_link_path(device->backend);
 
 	listing->device = device;
+	listing->guard = guard_record_keeper(device);
 	if (control_path)
 		ask_server(listing, control_path);
 	else if (is_uri(device->backend))
 		listing->server = g_strdup("remote");
 	else
 		listing->server = device_keeper(proc, device);
+	if (listing->guard == 0 && !listing->trouble)
+		listing->trouble = control_path
+					   ? g_strdup_printf("its guard was killed, and nobody would restart its server: nbdloop adopt "
+							     "/dev/%s", device->name)
+					   : g_strdup("its guard was killed, and nobody would connect again to its server: detach it "
+						      "and attach it again");
 	return listing;
 }
 
@@ -100,6 +137,7 @@ listing_free(struct listing *listing)
 		return;
 	device_free(listing->device);
 	g_free(listing->server);
+	g_free(listing->trouble);
 	if (listing->status)
 		json_object_unref(listing->status);
 	g_free(listing);

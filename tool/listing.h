@@ -15,11 +15,12 @@ struct listing {
 	char *server;         /* who serves: "nbdloopd", a process that keeps the device, "remote", or NULL: unknown */
 	JsonObject *status;   /* the server's answer to "status", or NULL */
 	JsonObject *image;    /* of the image in it, or NULL; borrowed from status */
+	pid_t guard;          /* 0: it was killed; -1: unknown, or there is none to be */
+	char *trouble;        /* what isn't as it should be, a sentence without the device; or NULL */
 };
 
 /*
- * Takes over an attached device, and asks its server, which may take 5 seconds when that hangs.  A server that
- * ought to answer and doesn't is told of in a warning.  `proc`: "/proc", or a recorded tree.
+ * Takes over an attached device, and asks its server, which may take 5 seconds when that hangs.  `proc`: "/proc", or a recorded tree.
  */
 struct listing *
 listing_new(struct device *device, const char *proc);

@@ -2,19 +2,25 @@
 /*
  * nbdloop: image files and NBD exports as block devices, as losetup does it with the loop driver.
  */
+#include "tool/device.h"
+#include "tool/guard.h"
+#include "tool/leftovers.h"
 #include "tool/verb.h"
 
 #include "common/log.h"
+#include "common/standard_fds.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct verb {
 	const char *name;
 	int (*run)(int argc, char **argv);
 	const char *help;
 } verbs[] = {
+	{"adopt", verb_adopt, "guard a device again whose guard was killed"},
 	{"attach", verb_attach, "make a block device of an image or an NBD export"},
 	{"change", verb_change, "give a read-only device another image of the same size"},
 	{"detach", verb_detach, "end a block device, when all was written"},
@@ -38,8 +44,8 @@ to_stderr(enum log_level level, const char *text)
 static void
 show_help(void)
 {
-	printf("Usage: nbdloop VERB [OPTION]... [ARGUMENT]...\n"
-	       "Image files and NBD exports as block devices /dev/nbdN.\n\n");
+	printf("Usage: nbdloop [VERB [OPTION]... [ARGUMENT]...]\n"
+	       "Image files and NBD exports as block devices /dev/nbdN.  Without a verb, it lists them.\n\n");
 	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
 		printf("    %-14s   %s\n", verbs[i].name, verbs[i].help);
 	printf("\n    -h, --help       show this and end\n"
@@ -47,14 +53,79 @@ show_help(void)
 	       "\nnbdloop VERB --help lists a verb's options.\n");
 }
 
+/* The verb for what losetup does with an option, or NULL. */
+static const char *
+meant_by_option(const char *word)
+{
+	static const struct {
+		const char *letter, *name, *meant;
+	} all[] = {
+		{"-a", "--all", "list"},
+		{"-l", "--list", "list"},
+		{"-J", "--json", "list --json"},
+		{"-O", "--output", "list --output=COLUMNS"},
+		{"-j", "--associated", "list --associated=IMAGE"},
+		{"-f", "--find", "attach IMAGE"},
+		{"-P", "--partscan", "attach --partscan IMAGE"},
+		{"-L", "--nooverlap", "attach --nooverlap IMAGE"},
+		{"-r", "--read-only", "attach --read-only IMAGE"},
+		{"-o", "--offset", "attach --offset=SIZE IMAGE"},
+		{"-b", "--sector-size", "attach --sector-size=SIZE IMAGE"},
+		{NULL, "--sizelimit", "attach --sizelimit=SIZE IMAGE"},
+		{NULL, "--show", "attach --show IMAGE"},
+		{NULL, "--direct-io", "attach --direct-io IMAGE, or nbdloop set --direct-io DEVICE"},
+		{"-c", "--set-capacity", "resize DEVICE"},
+		{"-d", "--detach", "detach DEVICE"},
+		{"-D", "--detach-all", "detach --all"},
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		size_t length = strcspn(word, "=");
+
+		if ((all[i].letter && !strcmp(word, all[i].letter)) ||
+		    (length == strlen(all[i].name) && !strncmp(word, all[i].name, length)))
+			return all[i].meant;
+	}
+	return NULL;
+}
+
+static void
+refuse_verb(const char *word)
+{
+	const char *meant = word[0] == '-' ? meant_by_option(word) : NULL;
+
+	if (meant)
+		log_error("%s comes after a verb: nbdloop %s; nbdloop --help lists the verbs", word, meant);
+	else if (!strncmp(word, "/dev/nbd", strlen("/dev/nbd")))
+		log_error("what is to be done with %s?  For what it is: nbdloop list %s; nbdloop --help lists the verbs", word, word);
+	else if (access(word, F_OK) == 0)
+		log_error("what is to be done with %s?  For a device of it: nbdloop attach %s; nbdloop --help lists the verbs", word,
+			  word);
+	else
+		log_error("there is no verb \"%s\"; nbdloop --help lists them", word);
+}
+
+static int
+run(const struct verb *verb, int argc, char **argv)
+{
+	int status = verb->run(argc, argv);
+	g_autoptr(GPtrArray) attached = geteuid() == 0 ? devices_read("/sys", NULL) : NULL;
+
+	if (attached)
+		leftovers_remove(GUARD_DIRECTORY, attached);
+	return status;
+}
+
 int
 main(int argc, char **argv)
 {
+	char list[] = "list";
+
+	standard_fds_ensure();
 	log_set_sink(to_stderr);
-	if (argc < 2) {
-		log_error("what is to be done?  nbdloop --help lists the verbs");
-		return EXIT_FAILURE;
-	}
+	/* As losetup. */
+	if (argc < 2)
+		return verb_list(1, (char *[]){list, NULL});
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
 		show_help();
 		return EXIT_SUCCESS;
@@ -65,8 +136,8 @@ main(int argc, char **argv)
 	}
 	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
 		if (!strcmp(argv[1], verbs[i].name))
-			return verbs[i].run(argc - 1, argv + 1);
+			return run(&verbs[i], argc - 1, argv + 1);
 	}
-	log_error("there is no verb \"%s\"; nbdloop --help lists them", argv[1]);
+	refuse_verb(argv[1]);
 	return EXIT_FAILURE;
 }

@@ -4,6 +4,7 @@
 #include "tool/connection.h"
 #include "tool/failure.h"
 #include "tool/guard_link.h"
+#include "tool/guard_record.h"
 #include "tool/server_link.h"
 
 #include <errno.h>
@@ -82,6 +83,12 @@ ask_patiently(const struct our_device *ours, asker *ask, const char *request, GE
 			g_propagate_error(error, g_steal_pointer(&why));
 			return NULL;
 		}
+		if (guard_record_keeper(ours->device) == 0) {
+			failure(error, why->code, "/dev/%s has neither a server nor a guard any more: nbdloop adopt /dev/%s has it served "
+				"again; after I/O errors, unmount it, and check its file system", ours->device->name,
+				ours->device->name);
+			return NULL;
+		}
 		if (i == AWAY_TRIES) {
 			failure(error, why->code, "/dev/%s has no server just now, and it isn't there again after %d seconds: %s",
 				ours->device->name, AWAY_TRIES * AWAY_US / 1000000, why->message);
@@ -134,8 +141,8 @@ our_device_ask_guard(const struct our_device *ours, const char *request, GError 
 	if (guard_link_ask(ours->control, request, &why))
 		return true;
 	if (failure_is(why, ECONNREFUSED))
-		return failure(error, ECONNREFUSED, "/dev/%s has nobody any more who would start a server for it; detach it and attach "
-			       "it again", ours->device->name);
+		return failure(error, ECONNREFUSED, "/dev/%s has no guard any more, which would start a server for it: nbdloop adopt "
+			       "/dev/%s gives it another one", ours->device->name, ours->device->name);
 	g_propagate_error(error, g_steal_pointer(&why));
 	return false;
 }

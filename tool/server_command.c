@@ -42,6 +42,8 @@ add_nbdloopd(GStrvBuilder *words, const struct server_command *command)
 		g_strv_builder_add(words, g_ptr_array_index(command->options, i));
 	if (command->read_only)
 		g_strv_builder_add(words, "--read-only");
+	if (command->force)
+		g_strv_builder_add(words, "--force");
 	g_strv_builder_add(words, "--");
 	g_strv_builder_add(words, command->image);
 }
@@ -68,6 +70,8 @@ add_nbdkit(GStrvBuilder *words, const struct server_command *command)
 	if (command->control)
 		add(words, "control=%s", command->control);
 	add(words, "direct-io=%s", command->direct_io);
+	if (command->force)
+		g_strv_builder_add(words, "force=on");
 	for (guint i = 0; i < command->options->len; i++) {
 		const char *option = g_ptr_array_index(command->options, i);
 

@@ -23,6 +23,7 @@ struct server_command {
 	const char *direct_io;    /* "on", "off", "auto" */
 	const GPtrArray *options; /* as nbdloopd is told: "--offset=512" */
 	bool read_only;           /* whatever the options say */
+	bool force;               /* the same */
 	const char *image;        /* absolute path */
 };
 

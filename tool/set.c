@@ -10,25 +10,18 @@
 
 #include <errno.h>
 #include <stdio.h>
-
-enum {
-	NOT_GIVEN = 2, /* of choices */
-};
+#include <stdlib.h>
+#include <string.h>
 
 struct set_options {
-	unsigned int direct_io;
+	char *direct_io; /* NULL: it stays as it is */
 };
-
-/* The last is nobody's to write: it can't be told from what is not given. */
-static const char *const choices[] = {"off", "on", "unchanged", NULL};
 
 const struct option_row set_option_rows[] = {
 	{
 		.name = "direct-io",
-		.type = OPTION_CHOICE,
+		.type = OPTION_STRING,
 		.field = offsetof(struct set_options, direct_io),
-		.initial = "unchanged",
-		.choices = choices,
 		.alone = "on",
 		.arg = "on|off",
 		.help = "bypass the page cache that this machine has for the image, or use it",
@@ -85,24 +78,35 @@ set_direct_io(const struct our_device *ours, bool wanted, GError **error)
 	return on == wanted || failure(error, EIO, "/dev/%s: direct I/O is %s all the same", ours->device->name, on ? "on" : "off");
 }
 
+static bool
+set(const struct set_options *options, const char *device, GError **error)
+{
+	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
+	bool wanted = g_strcmp0(options->direct_io, "on") == 0;
+
+	if (!options->direct_io)
+		return failure(error, EINVAL, "what is to be set?  nbdloop set %s", usage.synopsis);
+	if (!wanted && strcmp(options->direct_io, "off") != 0)
+		return failure(error, EINVAL, "--direct-io=%s: must be on or off", options->direct_io);
+	return our_device_find_served(&ours, device, error) && set_direct_io(&ours, wanted, error);
+}
+
 int
 verb_set(int argc, char **argv)
 {
-	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
 	g_autoptr(GError) error = NULL;
 	struct set_options options;
 	enum verb_parsed parsed;
 	char **operands;
+	bool done;
 	int count;
 
 	parsed = verb_parse(&usage, &options, argc, argv, &operands, &count);
 	if (parsed != VERB_PARSED)
 		return verb_exit_status(parsed);
-	if (options.direct_io == NOT_GIVEN)
-		failure(&error, EINVAL, "what is to be set?  nbdloop set %s", usage.synopsis);
-	else if (our_device_find_served(&ours, operands[0], &error))
-		set_direct_io(&ours, options.direct_io, &error);
-	if (error)
+	done = set(&options, operands[0], &error);
+	options_free(set_option_rows, &options);
+	if (!done)
 		log_error("%s", error->message);
-	return error ? EXIT_FAILURE : EXIT_SUCCESS;
+	return done ? EXIT_SUCCESS : EXIT_FAILURE;
 }

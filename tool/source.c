@@ -114,6 +114,7 @@ start_process(struct source *source, const int *sockets, unsigned int count, GEr
 		.direct_io = source->direct_io,
 		.options = plan->server_options,
 		.read_only = source->read_only,
+		.force = plan->force || source->served,
 		.image = image,
 	};
 	g_auto(GStrv) words = image ? server_command_words(&command) : NULL;
@@ -210,7 +211,8 @@ prefer_refusal(struct source *source, GError **error)
 	if (!source->refusal->len || !error || !*error)
 		return;
 	g_clear_error(error);
-	failure(error, EIO, "%s", source->refusal->str);
+	/* engine/lock.c says it like that. */
+	failure(error, strstr(source->refusal->str, " lock, because ") ? ETXTBSY : EIO, "%s", source->refusal->str);
 }
 
 static bool
@@ -275,7 +277,10 @@ open_remote(struct source *source, GError **error)
 bool
 source_open(struct source *source, GError **error)
 {
-	return source->plan->remote ? open_remote(source, error) : open_server(source, error);
+	bool opened = source->plan->remote ? open_remote(source, error) : open_server(source, error);
+
+	source->served = source->served || opened;
+	return opened;
 }
 
 /* ---- another image */

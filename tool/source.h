@@ -20,6 +20,7 @@ struct source_plan {
 	enum server_kind server;   /* if not remote */
 	GPtrArray *server_options; /* see tool/server_command.h: "--offset=512"; without direct I/O */
 	const char *direct_io;     /* "on", "off", "auto" */
+	bool force;                /* whatever else uses the image */
 };
 
 struct source {
@@ -28,6 +29,7 @@ struct source {
 	int image;                      /* holds the image that `place` was when a server was first started for it; else -1 */
 	const char *direct_io;          /* the same */
 	bool read_only;                 /* whatever the plan's options say */
+	bool served;                    /* before; who uses the image since then mustn't keep a new server from it */
 	bool renamed;                   /* `place` is not the image's name any more, and that was told */
 	char *control;                  /* path of the server's control socket; NULL if remote */
 	struct server_process server;   /* if not remote */
@@ -40,7 +42,8 @@ void
 source_init(struct source *source, const struct source_plan *plan, char *control);
 
 /* Makes each connection that isn't there, with a new server if it is ours: for the same image as at first, even if that has
- * another name now, or none.  Errors are in the server's own words; then nothing of it is left running. */
+ * another name now, or none.  Errors are in the server's own words, ETXTBSY if another program has the image locked; then nothing
+ * of it is left running. */
 bool
 source_open(struct source *source, GError **error);
 

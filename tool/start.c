@@ -7,9 +7,8 @@
 #include "tool/connection.h"
 #include "tool/detach.h"
 #include "tool/failure.h"
-#include "tool/guard.h"
+#include "tool/guard_record.h"
 #include "tool/listing.h"
-#include "tool/server_link.h"
 #include "tool/table.h"
 #include "tool/verb.h"
 
@@ -156,8 +155,8 @@ static bool
 is_of_another(const struct table *table, const struct device *device)
 {
 	const struct table_entry *entry = table_find(table, device->name);
-	g_autofree char *control = server_link_path(device->backend);
-	g_autofree char *group = control_group(0), *other = control_group(control ? guard_of(control) : device->pid);
+	const pid_t guard = guard_record_keeper(device);
+	g_autofree char *group = control_group(0), *other = control_group(guard > 0 ? guard : device->pid);
 	g_autofree char *what = NULL;
 
 	if (!entry || !group || !other || !strstr(group, "/nbdloop@") || strcmp(group, other) == 0)

@@ -89,6 +89,7 @@ print_server(const struct listing *listing)
 {
 	JsonObject *image = listing->image;
 	g_autofree char *engine = NULL, *direct = NULL, *poll = NULL;
+	int64_t connections;
 
 	if (!image) {
 		g_autofree char *server = plain_text(listing->server ? listing->server : "unknown", false);
@@ -96,15 +97,26 @@ print_server(const struct listing *listing)
 		printf("server: %s; it tells nothing\n", server);
 		return;
 	}
+	connections = json_object_get_int_member_with_default(image, "connections", 0);
 	engine = reason(image, "engine_reason");
 	direct = reason(image, "direct_io_reason");
 	poll = reason(image, "poll_reason");
-	printf("%s %s, process %" PRId64 ": %" PRId64 " connections, engine %s%s, direct I/O %s%s, polling %s%s\n",
+	printf("%s %s, process %" PRId64 ": %" PRId64 " connection%s, engine %s%s, direct I/O %s%s, polling %s%s\n",
 	       listing->server, json_object_get_string_member_with_default(listing->status, "version", "?"),
 	       json_object_get_int_member_with_default(listing->status, "pid", 0),
-	       json_object_get_int_member_with_default(image, "connections", 0),
+	       connections, connections == 1 ? "" : "s",
 	       json_object_get_string_member_with_default(image, "engine", "?"), engine, on_off(image, "direct_io"), direct,
 	       on_off(image, "poll"), poll);
+}
+
+/* Only what isn't as it should be. */
+static void
+print_guard(const struct listing *listing)
+{
+	if (listing->guard == 0)
+		printf("guard: none: %s\n", listing->trouble);
+	else if (listing->trouble)
+		printf("trouble: %s\n", listing->trouble);
 }
 
 static void
@@ -117,6 +129,7 @@ print_device(const struct listing *listing)
 	printf("/dev/%s: %s, %s, %s, sectors of %u bytes\n", device->name, text,
 	       unit_format_size(device->size, size), device->read_only ? "read-only" : "writable", device->block_size);
 	print_server(listing);
+	print_guard(listing);
 }
 
 static void
@@ -310,6 +323,8 @@ report(const struct status_options *options, const struct view *before, const st
 
 	figures_between(&before->sample, &now->sample, &figures);
 	if (options->json) {
+		if (now->listing->trouble)
+			log_warning("/dev/%s: %s", now->listing->device->name, now->listing->trouble);
 		print_json(now, &figures, !options->watch);
 	} else {
 		/* On a terminal, over the last one. */

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <getopt.h>
+#include <glib.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -101,11 +102,34 @@ take_option(const struct option_row *rows, const struct option_row *row, const c
 	return VERB_REFUSED;
 }
 
+/* The words of the synopsis that stand for what must be there: "DEVICE" and "IMAGE" of "[OPTION]... DEVICE IMAGE".  Returns the
+ * first that isn't; caller frees. */
+static char *
+missing_operand(const struct verb_usage *usage, int count)
+{
+	g_auto(GStrv) words = g_strsplit(usage->synopsis, " ", -1);
+	int before = 0;
+
+	for (char **word = words; *word; word++) {
+		if (g_ascii_isupper(**word) && before++ == count)
+			return g_strdup(*word);
+	}
+	return g_strdup("something");
+}
+
+static void
+refuse_missing(const struct verb_usage *usage, const char *verb, int count)
+{
+	g_autofree char *missing = missing_operand(usage, count);
+
+	log_error("%s is missing: nbdloop %s %s", missing, verb, usage->synopsis);
+}
+
 static enum verb_parsed
 check_operands(const struct verb_usage *usage, const char *verb, char **operands, int count)
 {
 	if (count < usage->least)
-		log_error("something is missing: nbdloop %s %s", verb, usage->synopsis);
+		refuse_missing(usage, verb, count);
 	else if (usage->most >= 0 && count > usage->most)
 		log_error("\"%s\" is one word too many: nbdloop %s %s", operands[usage->most], verb, usage->synopsis);
 	else

@@ -11,6 +11,8 @@
 
 /* argv[0] is the verb's own name.  Each returns the program's exit status. */
 int
+verb_adopt(int argc, char **argv);
+int
 verb_attach(int argc, char **argv);
 int
 verb_change(int argc, char **argv);

@@ -33,6 +33,6 @@ refused '' 'status'
 refused 'resize export=other' 'other'
 refused "$(printf '%05000d' 0)" '.'
 # And the server is none the worse for it.
-expect_equal size 16776704 "$(control "$socket" status exports.0.size)"
-expect_equal size 16776704 "$(nbdinfo --size "$uri")"
+expect_equal size 16777116 "$(control "$socket" status exports.0.size)"
+expect_equal size 16777116 "$(nbdinfo --size "$uri")"
 stop_server

@@ -6,7 +6,7 @@
 nbdkit --help "$plugin" >"$dir/help" || fail "nbdkit --help fails"
 listed=$(sed -n 's/^ *\[\{0,1\}\([a-z][a-z-]*\)=.*/\1/p' "$dir/help" | sort)
 wanted=$(printf '%s\n' file dir offset sizelimit sector-size direct-io engine poll contexts depth \
-	discard lock control swap | sort)
+	discard lock force control swap | sort)
 expect_equal "keys" "$wanted" "$listed"
 
 # Accepted, though its value may be wrong.

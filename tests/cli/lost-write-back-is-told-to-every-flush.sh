@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Of two flushes at the same time the kernel tells only one that a write-back has failed.  The other one fails nevertheless.  Here
 # the data is lost indeed: the disk under the image's file system is a sparse file, for which there is no space.  And
-# fdatasync() says that all is well, as for the one that wasn't told.
+# fdatasync() says that all is well, as for the one that wasn't told.  So does the direct write with FUA, whose file system may have
+# taken the page cache, when another one of this server has been told before.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require strace mke2fs
@@ -44,4 +45,34 @@ for server_program in $servers; do
 	stop_server
 	grep -q '= 0 (INJECTED)' "$dir/calls" || fail "no fdatasync() said that all is well"
 	rm -f "$dir/calls"
+done
+
+cat >"$dir/direct.py" <<'EOP'
+import subprocess, sys, nbd
+
+h = nbd.NBD()
+h.connect_uri(sys.argv[1])
+h.pwrite(b"x" * 4096, 0, nbd.CMD_FLAG_FUA)
+# Of somebody who uses the page cache.
+subprocess.run(["dd", "if=/dev/urandom", "of=" + sys.argv[3], "bs=1M", "seek=4", "count=24", "conv=notrunc"], stderr=subprocess.DEVNULL)
+subprocess.run(["sync", "-f", sys.argv[2]], stderr=subprocess.DEVNULL)
+for attempt in range(3):
+    try:
+        h.pwrite(b"y" * 4096, 0, nbd.CMD_FLAG_FUA)
+        sys.exit(f"success, attempt {attempt}")
+    except nbd.Error as error:
+        if error.errno not in ("EIO", "ENOSPC"):
+            sys.exit(str(error))
+EOP
+
+for server_program in $servers; do
+	# All of its blocks can be written again.
+	rm "$image"
+	fstrim "$dir/mounted"
+	fallocate -l 32M "$image"
+	sync "$image"
+	start_server -- "$image" engine=threads direct-io=on
+	quietly "$python" "$dir/direct.py" "$uri" "$dir/mounted" "$image"
+	expect_log 'write of 4096 bytes at offset 0 failed: .*: an earlier write-back failed; start the server again'
+	stop_server
 done

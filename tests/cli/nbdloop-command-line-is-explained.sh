@@ -20,7 +20,7 @@ refuses() # REGEX ARGUMENT...
 }
 
 verbs=$(nbdloop --help | sed -n 's/^    \([a-z][a-z-]*\)  .*/\1/p')
-expect_equal "verbs" "attach change detach list replace-server resize set start status stop" "$(echo $verbs)"
+expect_equal "verbs" "adopt attach change detach list replace-server resize set start status stop" "$(echo $verbs)"
 expect_equal "version" "nbdloop $(sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' "$top_builddir/config.h")" "$(nbdloop --version)"
 
 # --help lists the options, and each is known; what isn't listed is not.
@@ -30,7 +30,7 @@ for verb in $verbs; do
 	options=$(sed -n 's/^    \(-[A-Za-z], \)\{0,1\}--\([a-z-]*\).*/\2/p' "$dir/help")
 	case $verb in
 	attach)
-		wanted="connections dead-timeout direct-io engine find help nooverlap offset partscan poll read-only sector-size
+		wanted="connections dead-timeout direct-io engine find force help nooverlap offset partscan poll read-only sector-size
 			server show sizelimit swap threads timeout"
 		;;
 	detach) wanted="all help lazy" ;;
@@ -47,12 +47,22 @@ for verb in $verbs; do
 done
 for word in "-f" "-r" "-P" "-L" "-o 1" "-b 512" "--show" "--sizelimit 1"; do
 	# shellcheck disable=SC2086 # several words
-	refuses 'something is missing: nbdloop attach' attach $word
+	refuses 'IMAGE\|URI is missing: nbdloop attach' attach $word
 done
 
-refuses 'what is to be done' # nothing
+# losetup's words.
+refuses '-a comes after a verb: nbdloop list;' -a
+refuses '-f comes after a verb: nbdloop attach IMAGE;' -f
+refuses '-f comes after a verb: nbdloop attach IMAGE;' -f "$image"
+refuses '--find comes after a verb: nbdloop attach IMAGE;' --find --show "$image"
+refuses '-d comes after a verb: nbdloop detach DEVICE;' -d /dev/nbd0
+refuses '-D comes after a verb: nbdloop detach --all;' -D
+refuses '--direct-io=on comes after a verb: nbdloop attach --direct-io IMAGE, or nbdloop set' --direct-io=on /dev/nbd0
+refuses 'what is to be done with /dev/nbd0\?  For what it is: nbdloop list /dev/nbd0;' /dev/nbd0
+refuses "what is to be done with $image\\?  For a device of it: nbdloop attach $image;" "$image" nbd0
+refuses 'there is no verb "--nonsense"' --nonsense
 refuses 'there is no verb "atach"' atach "$image"
-refuses 'something is missing: nbdloop attach \[OPTION\]' attach
+refuses 'IMAGE\|URI is missing: nbdloop attach \[OPTION\]' attach
 refuses '"three" is one word too many' attach "$image" nbd0 three
 refuses '--offset needs a value: --offset=SIZE' attach "$image" -o
 refuses '--offset=12x: must be a size' attach -o 12x "$image"
@@ -63,6 +73,12 @@ refuses 'missing\.img: No such file or directory' attach "$dir/missing.img"
 refuses 'is neither a file nor a block device' attach "$dir"
 refuses '/dev/loop0 is no device of the nbd driver' attach "$image" /dev/loop0
 refuses '/dev/nbd0p1 is no device of the nbd driver.*not a partition' attach "$image" /dev/nbd0p1
+: >"$dir/empty.img"
+head -c 100 /dev/zero >"$dir/tiny.img"
+refuses 'empty.img is empty, and a device has at least one block, of 512 bytes' attach "$dir/empty.img"
+refuses 'tiny.img has 100 bytes, and a device at least one block, of 512' attach "$dir/tiny.img"
+refuses '--sizelimit=100: a device has at least one block, of 4096 bytes' attach --sizelimit=100 -b 4096 "$image"
+refuses '--offset=1048065: .*disk.img has 1048576 bytes, and behind the offset there is no block of 512' attach -o 1048065 "$image"
 refuses '--find is for when no device is named' attach -f "$image" nbd0
 refuses '--offset is for images' attach -o 512 nbd://localhost
 refuses 'which device is to be detached' detach
@@ -72,17 +88,20 @@ refuses 'which device of the table' stop
 refuses '--all is for all devices of the table' start --all nbd0
 refuses '--all is for all devices of the table' stop nbd0 -a
 refuses 'loop0 is no device of the nbd driver' start loop0
-refuses 'something is missing' resize
-refuses 'something is missing: nbdloop change DEVICE IMAGE' change nbd0
+refuses 'DEVICE is missing: nbdloop resize DEVICE' resize
+refuses 'DEVICE is missing: nbdloop change DEVICE IMAGE' change
+refuses 'IMAGE is missing: nbdloop change DEVICE IMAGE' change nbd0
+refuses 'DEVICE is missing: nbdloop set --direct-io' set --direct-io
 refuses '"three" is one word too many: nbdloop change' change nbd0 "$image" three
 refuses '/dev/loop0 is no device of the nbd driver' change /dev/loop0 "$image"
 [ "$(id -u)" != 0 ] || [ -e /sys/block/nbd7 ] || refuses 'there is no device /dev/nbd7' change nbd7 "$image"
 refuses 'what is to be set' set nbd0
-refuses 'must be one of' set --direct-io=auto nbd0
+refuses '--direct-io=auto: must be on or off$' set --direct-io=auto nbd0
+refuses '--direct-io=unchanged: must be on or off$' set --direct-io=unchanged nbd0
 
 # Not root.
 use_unprivileged_server
-for arguments in "attach $image" "detach nbd0" "resize nbd0" "change nbd0 $image" "set --direct-io=on nbd0" "replace-server nbd0"; do
+for arguments in "attach $image" "detach nbd0" "resize nbd0" "change nbd0 $image" "set --direct-io=on nbd0" "adopt nbd0" "replace-server nbd0"; do
 	status=0
 	# shellcheck disable=SC2086 # several words
 	"${as_nobody[@]}" "$top_builddir/tool/nbdloop" $arguments >"$dir/said.log" 2>&1 || status=$?

@@ -54,6 +54,10 @@ expect_equal "default columns" "NAME SIZELIMIT OFFSET RO BACK-FILE DIO LOG-SEC" 
 list 0 --raw
 said 'NAME SIZELIMIT OFFSET RO BACK-FILE DIO LOG-SEC' "/dev/nbd0 2097152 1048576 0 $shown $direct 512" \
 	'/dev/nbd1   1   4096' '/dev/nbd10   0 nbd://server.example/disk  512'
+list 0
+mv "$dir/said" "$dir/list"
+nbdloop >"$dir/said" 2>"$dir/nbdloop.log" || fail "nbdloop alone fails"
+cmp -s "$dir/said" "$dir/list" || fail "nbdloop alone doesn't list, as losetup does"
 list 0 -n --raw -O name,ro,backend /dev/nbd10 nbd0
 said '/dev/nbd10 0 nbd://server.example/disk' "/dev/nbd0 0 nbdloop:$control"
 list 0 -nO NAME
@@ -74,6 +78,21 @@ json 'all(d[1][key] is None for key in ("back-file", "back-ino", "offset", "dio"
 json 'd[2]["back-file"] == d[2]["backend"] == "nbd://server.example/disk" and d[2]["server"] == "remote"'
 list 0 -J nbd1
 json 'set(d[0]) == {"name", "sizelimit", "offset", "ro", "back-file", "dio", "log-sec"}'
+
+# ---- who wants one that is taken is told what has it, before anything else
+refuses_attach() # REGEX WORD...
+{
+	local wanted=$1 status=0
+	shift
+	nbdloop attach "$@" >"$dir/said" 2>"$dir/nbdloop.log" </dev/null || status=$?
+	expect_equal "status of nbdloop attach $*" 1 "$status"
+	expect_equal "lines of nbdloop attach $*" 1 "$(wc -l <"$dir/nbdloop.log")"
+	complained "$wanted"
+}
+refuses_attach "^nbdloop: /dev/nbd0 is attached already, to $image; detach it first" "$image" nbd0
+refuses_attach "^nbdloop: /dev/nbd1 is attached already, by process 830; detach it first" "$image" /dev/nbd1
+refuses_attach "^nbdloop: /dev/nbd10 is attached already, by process 901, to nbd://server.example/disk; " "$image" nbd10
+refuses_attach "another part of it, which overlaps, is attached already, as /dev/nbd0; detach that$" -L "$image"
 
 # ---- by the image
 ln "$image" "$dir/link"
@@ -102,6 +121,48 @@ echo qemu-nbd >"$NBDLOOP_SYSROOT/proc/830/comm"
 ln -s /dev/nbd1 "$NBDLOOP_SYSROOT/proc/830/fd/9"
 list 0 -n -O SERVER,PID nbd1
 said 'qemu-nbd 830'
+
+# ---- an image that was renamed, removed, or whose name another one has: what losetup would show
+mv "$image" "$dir/renamed.img"
+back_file() # WANTED
+{
+	list 0 --json -O BACK-FILE nbd0
+	json "d[0][\"back-file\"] == \"$1\""
+}
+rm "$dir/link"
+back_file "$dir/renamed.img"
+cp "$dir/other.img" "$image"
+back_file "$dir/renamed.img"
+rm "$image"
+ln "$dir/renamed.img" "$dir/kept.img"
+rm "$dir/renamed.img"
+back_file "$dir/renamed.img (deleted)"
+mv "$dir/kept.img" "$image"
+back_file "$image"
+
+# ---- a guard that lives, and one that was killed
+cat >"$dir/guard.py" <<'EOF2'
+import fcntl, sys, time
+file = open(sys.argv[1], "w")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("locked", flush=True)
+time.sleep(1000)
+EOF2
+server_pid=$pid
+spawn guard "$python" "$dir/guard.py" "$control.plan"
+guard=$pid pid=$server_pid
+wait_until "there is a guard" grep -q locked "$dir/guard.log"
+list 0 -n --raw -O NAME,GUARD
+said "/dev/nbd0 $guard" '/dev/nbd1 ' '/dev/nbd10 '
+[ ! -s "$dir/nbdloop.log" ] || fail "a warning, though all is well: $(cat "$dir/nbdloop.log")"
+end_process guard KILL
+list 0 -J -O GUARD nbd0
+json 'd[0]["guard"] == 0'
+list 0 -n -O NAME
+complained "^nbdloop: warning: /dev/nbd0: its guard was killed, and nobody would restart its server: nbdloop adopt /dev/nbd0$"
+expect_equal "warnings" 1 "$(wc -l <"$dir/nbdloop.log")"
+nbdloop status nbd0 >"$dir/said" 2>"$dir/nbdloop.log" || fail "nbdloop status fails"
+grep -q "^guard: none: .*nobody would restart its server" "$dir/said" || fail "status doesn't tell that there is no guard"
 
 # ---- what is wrong
 list 1 /dev/nbd2 nbd0 -nO NAME
@@ -134,6 +195,11 @@ complained "^nbdloop: warning: /dev/nbd0: $control: the server doesn't answer: i
 stop_server
 list 0 -n --raw -O NAME,BACK-FILE,SIZE,SERVER nbd0
 said "/dev/nbd0  67108864 "
+complained "^nbdloop: warning: /dev/nbd0: neither its server nor its guard is there any more"
+nbdloop status nbd0 >"$dir/said" 2>"$dir/nbdloop.log" || fail "nbdloop status fails"
+expect_equal "how often status tells it" 1 "$(grep -c 'neither its server nor its guard' "$dir/said" "$dir/nbdloop.log" | awk -F: '{n += $2} END {print n}')"
+rm "$control.plan"
+list 0 nbd0
 complained "^nbdloop: warning: /dev/nbd0: $control: the server can't be connected to: "
 
 # ---- nothing attached, and no driver

@@ -102,6 +102,17 @@ shows '^in flight: 0 reads, 0 writes; busy 0 % of [1-9][0-9]*\.[0-9] s; in the s
 expect_equal "requests in the histogram" 151 "$(awk '$1 == "<" && NF >= 4 {sum += $4} END {print sum}' "$dir/text.log")"
 shows '^ +< [0-9]+ +0 +[0-9]+ +#{40}$'
 
+# One is not several.
+spawn client "$python" -c 'import nbd, sys, time; h = nbd.NBD(); h.connect_uri(sys.argv[1]); time.sleep(1000)' "$uri"
+one_connection()
+{
+	[ "$(control "$control" status exports.0.connections)" = 1 ]
+}
+wait_until "there is a connection" one_connection
+nbdloop status nbd0 >"$dir/text.log" || fail "nbdloop status fails"
+shows "process $server_pid: 1 connection, engine"
+end_process client TERM
+
 # ---- a server that is started again begins at nothing, and one that is gone tells nothing
 spawn watch nbdloop status -J --watch nbd0
 wait_until "the first report" lines_of 1
@@ -137,6 +148,6 @@ refuses 1 "^nbdloop: /dev/nbd2 is not attached$" /dev/nbd2
 refuses 1 '^nbdloop: there is no device /dev/nbd7; ' nbd7
 refuses 2 '^nbdloop: sda is no device of the nbd driver' sda
 refuses 1 '^nbdloop: --watch=0: must be ' --watch=0 nbd0
-refuses 1 '^nbdloop: something is missing: ' --json
+refuses 1 '^nbdloop: DEVICE is missing: ' --json
 rm "$block/stat"
 refuses 2 '/nbd0/stat' nbd0

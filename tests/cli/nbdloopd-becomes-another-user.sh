@@ -6,6 +6,12 @@
 
 require_root "becoming another user"
 require setpriv
+
+groups_of_server()
+{
+	sed -n 's/^Groups:[[:blank:]]*//p' "/proc/$pid/status" | sed 's/ *$//'
+}
+
 image=$dir/disk.img
 truncate -s 1M "$image"
 chmod 600 "$image"
@@ -17,7 +23,7 @@ for field in Uid Gid; do
 	expect_equal "$field" "$(id -"$flag" nobody)" "$ids"
 done
 expect_equal "effective capabilities" 0000000000000000 "$(sed -n 's/^CapEff:[[:blank:]]*//p' "/proc/$pid/status")"
-expect_equal "groups" "$(id -G nobody)" "$(sed -n 's/^Groups:[[:blank:]]*//p' "/proc/$pid/status" | sed 's/ *$//')"
+expect_equal "groups" "$(id -G nobody)" "$(groups_of_server)"
 expect_equal size 1048576 "$(nbdinfo --size "$uri")"
 expect_equal pid "$pid" "$(control "$dir/control" status pid)"
 control "$dir/control" "add other=/etc/shadow" error | grep -q 'Permission denied' || fail "it can still read everything"
@@ -26,13 +32,33 @@ stop_server
 # By number.
 mkdir -m 700 "$dir/closed"
 server=closed/server
-start_nbdloopd --user 12345 "$image"
+start_nbdloopd --user 12345:23456 "$image"
 expect_equal "user" 12345 "$(stat -c %u "/proc/$pid")"
+expect_equal "group" 23456 "$(stat -c %g "/proc/$pid")"
+expect_equal "groups" 23456 "$(groups_of_server)"
 expect_equal "pid file" "$pid" "$(cat "$dir/$server.pid")"
 stop_server
 # Its directory is closed to that user: what can't be removed is emptied.
 [ ! -s "$dir/$server.pid" ] || fail "the pid of a server that has ended is left in its file"
 server=
+
+# With a group, no other one is left.
+start_nbdloopd --user "$(id -u nobody):daemon" "$image"
+expect_equal "user" "$(id -u nobody)" "$(stat -c %u "/proc/$pid")"
+expect_equal "groups" "$(id -g daemon)" "$(groups_of_server)"
+stop_server
+
+# A number says nothing about a group, which may be anybody's.
+refuse_nbdloopd 1 -U "$dir/x.sock" --user 12345 "$image"
+expect_log '--user=12345: no user has this number, so its group must be given: USER:GROUP'
+for user in nosuch 4294967295 4294967296 12345x '' :daemon nosuch:daemon; do
+	refuse_nbdloopd 1 -U "$dir/x.sock" --user "$user" "$image"
+	expect_log "--user=$user: there is no such user"
+done
+for user in nobody:nosuch nobody: 12345: 12345:4294967295 12345:1:2; do
+	refuse_nbdloopd 1 -U "$dir/x.sock" --user "$user" "$image"
+	expect_log "--user=$user: there is no such group"
+done
 
 chmod 755 "$dir"
 chmod 666 "$image"

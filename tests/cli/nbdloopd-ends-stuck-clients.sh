@@ -75,8 +75,8 @@ with Raw(port, SIMPLE) as slow:
     other.result()
 EOF
 	expect_equal "clients that were disconnected" 2 "$(grep -c disconnected "$log")"
-	expect_log "disconnected: took none of its replies for $limit seconds, while others wait for memory"
-	expect_log "disconnected: sent nothing of the data of a write for $limit seconds, while others wait for memory"
+	expect_log "disconnected: took too little of its replies in $limit seconds, less than 64 KiB/s, while others wait for memory"
+	expect_log "disconnected: sent too little of the data of a write in $limit seconds, less than 64 KiB/s, while others wait for memory"
 	stop_server
 }
 

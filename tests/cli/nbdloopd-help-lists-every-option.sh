@@ -10,7 +10,7 @@ options_of_help()
 
 nbdloopd --help >"$dir/help" || fail "nbdloopd --help fails"
 wanted=$(printf '%s\n' address config control depth description direct-io discard drain-limit engine export fd \
-	handshake-limit help list lock log max-connections memory notify-fd offset pid-file poll poll-max-us port read-only \
+	force handshake-limit help list lock log max-connections memory notify-fd offset pid-file poll poll-max-us port read-only \
 	sector-size sizelimit socket-activation stuck-limit swap threads unix user version vsock | sort)
 expect_equal "options" "$wanted" "$(options_of_help)"
 expect_equal "what --version says" 2 "$(nbdloopd --version | sed -n 1p | wc -w)"

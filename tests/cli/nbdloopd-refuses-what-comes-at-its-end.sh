@@ -15,7 +15,7 @@ uri, image, log, pid, case, lib, control, time_factor = sys.argv[1:]
 LIMIT = 20 * int(time_factor) # seconds
 sys.path.insert(0, lib)
 from control import wait_for_requests
-WRITES, SIZE = (28, 4096) if case == "drained" else (1, 2 << 20)
+WRITES, SIZE = (28, 4096) if case == "drained" else (1, 3 << 20)
 
 def connect():
     h = nbd.NBD()

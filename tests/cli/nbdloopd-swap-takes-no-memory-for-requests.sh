@@ -79,7 +79,7 @@ def one(h, n):
         h.pread(size - 11, offset + 7)
 
 def many(clients):
-    for size, count in (512, 256), (4096, 64), (1 << 16, 32):
+    for size, count in (512, 256), (4096, 64), (1 << 16, 16):
         buffers = [nbd.Buffer(size) for _ in range(count)]
         for h in clients:
             for n, buffer in enumerate(buffers):

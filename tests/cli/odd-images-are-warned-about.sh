@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # An image in another format than raw gets a warning that names the format, and is served as raw
-# bytes; a size that is no whole number of sectors gets losetup's warnings; a raw image gets none.
+# bytes; a size that is no whole number of sectors gets losetup's warnings where the user asks for sectors; a raw image gets none.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require qemu-img nbdcopy nbdinfo mke2fs gzip xz zstd
 
 # On the engine that has nothing to warn about itself.
-serve() # IMAGE
+serve() # IMAGE [KEY=VALUE...]
 {
-	start_server -r -- "$1" engine=threads
+	start_server -r -- "$@" engine=threads
 	rm -f "$dir/seen"
 	quietly nbdcopy "$uri" "$dir/seen"
 	stop_server
@@ -59,14 +59,15 @@ not_warned "$dir/zeroes"
 not_warned "$dir/inside"
 
 head -c 1500 /dev/urandom >"$dir/partial"
-serve "$dir/partial"
-expect_log 'warning: .*partial: file does not end on a 512-byte sector boundary; the remaining end of the file will be ignored'
+serve "$dir/partial" sector-size=512
+expect_log 'warning: .*partial: file does not end on a 512-byte sector boundary; the last 476 bytes can'"'"'t be reached'
 expect_equal "warnings" 1 "$(grep -c warning "$log")"
 quietly cmp -n 1024 "$dir/partial" "$dir/seen"
 expect_equal "size of the export" 1024 "$(stat -c %s "$dir/seen")"
+not_warned "$dir/partial"
 
 head -c 100 /dev/urandom >"$dir/tiny"
-start_server -r -- "$dir/tiny" engine=threads
+start_server -r -- "$dir/tiny" engine=threads sector-size=512
 expect_equal "size of the export" 0 "$(nbdinfo --size "$uri")"
 stop_server
 expect_log 'warning: .*tiny: file is smaller than 512 bytes'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# With offset= and sizelimit=, the export holds the bytes that the kernel's loop device shows with
+# With offset=, sizelimit= and sectors, the export holds the bytes that the kernel's loop device shows with
 # the same options, and writes change no byte outside.
 . "$(dirname "$0")/../lib/functions.sh"
 
@@ -12,7 +12,7 @@ cp "$image" "$dir/original"
 same_window() # OFFSET SIZELIMIT
 {
 	attach_loop "$image" --read-only --offset "$1" --sizelimit "$2"
-	start_server -r -- "$image" engine="$engine" offset="$1" sizelimit="$2"
+	start_server -r -- "$image" engine="$engine" offset="$1" sizelimit="$2" sector-size=512
 	expect_equal "size with offset=$1 sizelimit=$2" \
 		"$(blockdev --getsize64 "$loop_device")" "$(nbdinfo --size "$uri")"
 	rm -f "$dir/seen"

@@ -27,6 +27,7 @@ static const struct {
 	{ "io_uring_register", __NR_io_uring_register },
 	{ "io_setup", __NR_io_setup },
 	{ "io_submit", __NR_io_submit },
+	{ "fallocate", __NR_fallocate },
 };
 
 static const struct {

@@ -32,26 +32,29 @@ served_size(const struct target *target, const char *path, bool direct_io_auto, 
 	return size;
 }
 
-START_TEST(window_size_is_rounded_as_losetup_does)
+START_TEST(window_size_is_rounded_where_the_user_says_so)
 {
 	const char *path = scratch_image("disk.img", MIB + 700, FILE_PATTERN);
 
-	ck_assert_int_eq(served_size(TARGET, path, false, NULL, NULL), MIB + 512);
-	ck_assert_int_eq(served_size(TARGET, path, false, "offset=512", NULL), MIB);
+	ck_assert_int_eq(served_size(TARGET, path, false, NULL, NULL), MIB + 700);
+	ck_assert_int_eq(served_size(TARGET, path, false, "offset=512", NULL), MIB + 188);
+	ck_assert_int_eq(served_size(TARGET, path, true, "sector-size=512", NULL), MIB + 512);
 	ck_assert_int_eq(served_size(TARGET, path, false, "sizelimit=1000", NULL), 512);
 	ck_assert_int_eq(served_size(TARGET, path, false, "offset=64k", "sizelimit=64Ki"), 65536);
-	ck_assert_int_eq(served_size(TARGET, path, false, "offset=1M", "sizelimit=1M"), 512);
-	ck_assert_int_eq(served_size(TARGET, path, false, "sizelimit=0", NULL), MIB + 512);
+	ck_assert_int_eq(served_size(TARGET, path, false, "offset=1M", "sizelimit=1M"), 700);
+	ck_assert_int_eq(served_size(TARGET, path, false, "sizelimit=0", NULL), MIB + 700);
 	ck_assert_int_eq(served_size(TARGET, path, false, "sector-size=4096", NULL), MIB);
 	/* Where the offset forbids direct I/O, the server may do without. */
-	ck_assert_int_eq(served_size(TARGET, path, true, "offset=1000", NULL), MIB - 512);
+	ck_assert_int_eq(served_size(TARGET, path, true, "offset=1000", NULL), MIB - 300);
 }
 END_TEST
 
 START_TEST(partial_sector_at_the_end_is_left_out_with_a_warning)
 {
 	const char *path = scratch_image("disk.img", MIB + 700, FILE_PATTERN);
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+	struct server *server = server_start(
+		TARGET, &(struct server_config){
+				.file = path, .direct_io_auto = true, .parameters = { "sector-size=512" } });
 	struct nbd_handle *client = client_connect(server, "");
 
 	server_expect_log(server, "disk.img", "does not end on a 512-byte sector boundary");
@@ -70,7 +73,8 @@ START_TEST(file_smaller_than_a_sector_is_served_with_size_zero_and_a_warning)
 {
 	const char *path = scratch_image("disk.img", 100, FILE_PATTERN);
 	struct server *server = server_start(
-		TARGET, &(struct server_config){ .file = path, .direct_io_auto = true });
+		TARGET, &(struct server_config){
+				.file = path, .direct_io_auto = true, .parameters = { "sector-size=512" } });
 	struct nbd_handle *client = client_connect(server, "");
 
 	server_expect_log(server, "disk.img", "file is smaller than 512 bytes");
@@ -106,6 +110,42 @@ START_TEST(client_reads_the_window_and_nothing_else)
 	client_close(client);
 	server_stop(server);
 	fclose(image);
+}
+END_TEST
+
+START_TEST(every_byte_of_a_file_with_an_odd_size_can_be_changed)
+{
+	static const uint64_t sizes[] = { MIB + 700, MIB - 1, 4097, 100 };
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		const uint64_t size = sizes[i], part = size < 3000 ? size : 3000;
+		const char *path = scratch_image("disk.img", size, FILE_PATTERN);
+		struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+		struct nbd_handle *client = client_connect(server, "");
+		struct stat status;
+
+		ck_assert_int_eq(nbd_get_size(client), size);
+		ck_assert_int_eq(nbd_get_block_size(client, LIBNBD_SIZE_MINIMUM), 1);
+		client_expect(client, 0, size, FILE_PATTERN);
+		client_write(client, size - part, part, NEW_PATTERN, LIBNBD_CMD_FLAG_FUA);
+		client_write(client, size - 1, 1, NEW_PATTERN, 0);
+		client_zero(client, size - 7, 7, LIBNBD_CMD_FLAG_NO_HOLE);
+		client_zero(client, size - 5, 5, 0);
+		client_trim(client, size - 3, 3, 0);
+		client_expect(client, size - 7, 4, PATTERN_ZEROES);
+		client_write(client, size - 3, 3, NEW_PATTERN, 0);
+		client_expect(client, size - part, part - 7, NEW_PATTERN);
+		client_send_anything(client);
+		client_refused(nbd_pread(client, &status, 1, size, 0), EINVAL);
+		client_close(client);
+		server_stop(server);
+		scratch_expect(path, 0, size - part, FILE_PATTERN);
+		scratch_expect(path, size - part, part - 7, NEW_PATTERN);
+		scratch_expect(path, size - 7, 4, PATTERN_ZEROES);
+		scratch_expect(path, size - 3, 3, NEW_PATTERN);
+		ck_assert_int_eq(stat(path, &status), 0);
+		ck_assert_int_eq(status.st_size, size);
+	}
 }
 END_TEST
 
@@ -216,6 +256,7 @@ START_TEST(sector_size_is_the_least_block_size_that_clients_are_told)
 	uint64_t least = TARGET->direct_io ? direct_io_size(path) : 512;
 
 	expect_block_sizes(TARGET, path, NULL, (int64_t)least);
+	expect_block_sizes(TARGET, path, "sector-size=1", 1);
 	if (least <= 512)
 		expect_block_sizes(TARGET, path, "sector-size=512", 512);
 	if (least <= 1024)
@@ -229,10 +270,11 @@ END_TEST
 static void
 add_tests(TCase *tests, int row)
 {
-	target_add_test(tests, window_size_is_rounded_as_losetup_does, row);
+	target_add_test(tests, window_size_is_rounded_where_the_user_says_so, row);
 	target_add_test(tests, partial_sector_at_the_end_is_left_out_with_a_warning, row);
 	target_add_test(tests, file_smaller_than_a_sector_is_served_with_size_zero_and_a_warning,
 			row);
+	target_add_test(tests, every_byte_of_a_file_with_an_odd_size_can_be_changed, row);
 	target_add_test(tests, client_reads_the_window_and_nothing_else, row);
 	target_add_test(tests, bytes_outside_of_the_window_never_change, row);
 	target_add_test(tests,

@@ -111,9 +111,11 @@ START_TEST(what_the_server_must_know_is_told)
 	set("poll", "auto");
 	set("threads", "2");
 	set("direct-io", "on");
+	set("force", "on");
 	make_plan(false);
 	assert_words("--threads=2 --offset=1048576 --sizelimit=1536 --engine=aio --poll=auto --sector-size=4096 --read-only");
 	ck_assert_str_eq(plan.source.direct_io, "on");
+	ck_assert(plan.source.force);
 	ck_assert(plan.attachment.read_only);
 	ck_assert_uint_eq(plan.attachment.block_size, 4096);
 }
@@ -122,7 +124,7 @@ END_TEST
 static const struct {
 	const char *name, *value;
 } for_images[] = {
-	{"offset", "512"}, {"sizelimit", "512"}, {"direct-io", "on"}, {"direct-io", "off"}, {"nooverlap", "on"},
+	{"offset", "512"}, {"sizelimit", "512"}, {"direct-io", "on"}, {"direct-io", "off"}, {"nooverlap", "on"}, {"force", "on"},
 	{"threads", "2"},  {"engine", "aio"},	 {"poll", "on"},
 };
 

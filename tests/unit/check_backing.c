@@ -263,6 +263,18 @@ START_TEST(fifo_is_refused_without_hanging)
 }
 END_TEST
 
+/* To open a socket fails with ENXIO, so another error tells that it was not tried. */
+START_TEST(name_that_is_no_regular_file_is_not_opened)
+{
+	ck_assert(mknodat(dirfd_, "socket", S_IFSOCK | 0644, 0) == 0 || errno == EEXIST);
+	assert_refused("socket", BACKING_BENEATH, -ENOTBLK, "socket: is not a regular file or a block device");
+	assert_refused("socket", BACKING_BENEATH | BACKING_READ_ONLY, -ENOTBLK,
+		       "socket: is not a regular file or a block device");
+	ck_assert(mkdirat(dirfd_, "below", 0755) == 0 || errno == EEXIST);
+	assert_refused("below", BACKING_BENEATH, -EISDIR, "below: is a directory, not an image");
+}
+END_TEST
+
 START_TEST(files_are_told_apart_whatever_their_names)
 {
 	struct backing first;
@@ -415,6 +427,7 @@ main(void)
 	tcase_add_checked_fixture(beneath, begin, end);
 	tcase_add_test(beneath, name_in_the_directory_is_found);
 	tcase_add_test(beneath, name_that_leads_out_of_the_directory_is_refused);
+	tcase_add_test(beneath, name_that_is_no_regular_file_is_not_opened);
 	tcase_add_test(beneath, link_that_leads_out_of_the_directory_is_refused);
 	if (has_openat2())
 		tcase_add_test(beneath, link_that_stays_in_the_directory_is_followed);

@@ -96,6 +96,21 @@ START_TEST(serial_backend_gets_a_direct_request_whole)
 }
 END_TEST
 
+START_TEST(direct_request_leaves_the_last_page_of_an_odd_file_to_the_page_cache)
+{
+	struct io io = {.op = IO_WRITE, .offset = MIB - 16 * KIB, .length = 16 * KIB + 100};
+
+	open_with(&(struct fake_facts){.align = 512, .file_size = MIB + 100});
+	io.buffer = memory;
+	assert_plan(&io, (const struct step[]){{CHUNK_WRITE, MIB - 16 * KIB, 16 * KIB, 16 * KIB, false},
+					       {CHUNK_WRITE, MIB, 100, 100, false}, {0}});
+	ck_assert(!disk.ctx->chunks[0].direct);
+	io = (struct io){.op = IO_READ, .offset = MIB - 100, .length = 200, .buffer = memory};
+	assert_plan(&io, (const struct step[]){{CHUNK_READ, MIB - 512, 512, 100, true}, {CHUNK_READ, MIB, 100, 100, false}, {0}});
+	close_disk();
+}
+END_TEST
+
 START_TEST(buffered_request_of_any_alignment_goes_straight_and_whole)
 {
 	struct io io = {.op = IO_WRITE, .offset = 3, .length = 900 * KIB + 1};
@@ -307,7 +322,7 @@ run_model(const struct fake_facts *facts, unsigned int number)
 {
 	enum { TOGETHER = 5 };
 	struct model_op ops[TOGETHER];
-	uint32_t room;
+	uint32_t room, rest;
 
 	open_with(facts);
 	random_state = number;
@@ -315,11 +330,12 @@ run_model(const struct fake_facts *facts, unsigned int number)
 	disk.fake.shorten = number % 2 ? 3 : 0;
 	disk.fake.backend.serial = number % 5 == 4;
 	room = (uint32_t)(image_size(disk.image) / TOGETHER);
+	rest = (uint32_t)(image_size(disk.image) % TOGETHER);
 	for (unsigned int round = 0; round < 8; round++) {
 		if (random_below(2))
 			fake_fault(&disk.fake, CHUNK_ALLOCATE, random_below(3), 1, -EINTR);
 		for (unsigned int i = 0; i < TOGETHER; i++)
-			model_submit(&ops[i], (uint64_t)i * room, room, 10 * round + i);
+			model_submit(&ops[i], (uint64_t)i * room, room + (i == TOGETHER - 1 ? rest : 0), 10 * round + i);
 		for (unsigned int i = 0; i < TOGETHER; i++)
 			model_finish(&ops[i]);
 		fake_image_compare(&disk);
@@ -340,6 +356,11 @@ static const struct fake_facts models[] = {
 	{.align = 4096, .block_size = 4096, .offset = 4096},
 	{.align = 4096, .block_size = 4096, .buffered = true},
 	{.block_size = 4096, .offset = 512},
+	/* Direct I/O up to the last page. */
+	{.align = 512, .file_size = MIB + 700},
+	{.align = 4096, .file_size = MIB - 1, .offset = 4096, .depth = 2},
+	{.align = 512, .size = 700 * KIB + 13},
+	{.align = 512, .file_size = 3001},
 };
 
 START_TEST(random_operations_leave_what_the_model_says)
@@ -384,6 +405,7 @@ main(void)
 	tcase_add_test(plan, aligned_direct_request_goes_straight_in_chunks);
 	tcase_add_test(plan, serial_backend_gets_a_direct_request_whole);
 	tcase_add_test(plan, buffered_request_of_any_alignment_goes_straight_and_whole);
+	tcase_add_test(plan, direct_request_leaves_the_last_page_of_an_odd_file_to_the_page_cache);
 	tcase_add_test(plan, unaligned_direct_read_is_rounded_to_blocks_in_the_bounce_buffer);
 	tcase_add_test(plan, aligned_middle_of_a_read_goes_straight);
 	tcase_add_test(plan, memory_alignment_of_the_device_decides_not_the_page);

@@ -102,7 +102,7 @@ START_TEST(sizes_take_units)
 }
 END_TEST
 
-START_TEST(sector_size_is_one_of_four)
+START_TEST(sector_size_is_one_of_five)
 {
 	static const char *const texts[] = {"512", "1024", "2048", "4096"};
 
@@ -110,8 +110,11 @@ START_TEST(sector_size_is_one_of_four)
 		assert_set("sector-size", texts[i]);
 		ck_assert_uint_eq(config.sector_size, 512u << i);
 	}
+	assert_set("sector-size", "1");
+	ck_assert_uint_eq(config.sector_size, 1);
 	assert_set("sector-size", "4k");
 	ck_assert_uint_eq(config.sector_size, 4096);
+	assert_refused("sector-size", "2", -EINVAL);
 	assert_refused("sector-size", "256", -EINVAL);
 	assert_refused("sector-size", "513", -EINVAL);
 	assert_refused("sector-size", "8192", -EINVAL);
@@ -142,7 +145,7 @@ START_TEST(every_option_is_explained)
 		ck_assert_msg(row->manual && row->manual[strlen(row->manual) - 1] == '\n', "%s has no manual",
 			      row->name);
 	}
-	ck_assert_uint_eq(count, 10);
+	ck_assert_uint_eq(count, 11);
 }
 END_TEST
 
@@ -159,7 +162,7 @@ main(void)
 	tcase_add_loop_test(rows, each_text_sets_its_own_field_to_its_value, 0,
 			    sizeof(choice_rows) / sizeof(choice_rows[0]));
 	tcase_add_test(rows, sizes_take_units);
-	tcase_add_test(rows, sector_size_is_one_of_four);
+	tcase_add_test(rows, sector_size_is_one_of_five);
 	tcase_add_test(rows, what_the_engine_cannot_do_is_refused);
 	tcase_add_test(rows, every_option_is_explained);
 	suite_add_tcase(suite, rows);

@@ -32,6 +32,9 @@ static const struct rule_row rule_rows[] = {
 	{512, 1, 0, 512, "offset=1 is not a multiple of the 512-byte blocks that it needs"},
 	{512, 1023, 0, 4096, "offset=1023 is not a multiple of the 512-byte blocks that it needs"},
 	{4096, 512, 0, 4096, "offset=512 is not a multiple of the 4096-byte blocks that it needs"},
+	{512, 512, 1000, 1, NULL},
+	{4096, 4096, 1, 1, NULL},
+	{4096, 512, 0, 1, "offset=512 is not a multiple of the 4096-byte blocks that it needs"},
 	{4096, 0, 4608, 4096, "the size 4608 is not a multiple of the 4096-byte blocks that it needs"},
 };
 
@@ -65,6 +68,35 @@ START_TEST(block_of_the_device_is_known_where_there_is_one)
 
 	ck_assert_uint_eq(direct_device_block(&device), 2048);
 	ck_assert_uint_eq(direct_device_block(&none), 0);
+}
+END_TEST
+
+START_TEST(part_of_a_device_that_ends_inside_of_a_block_has_no_direct_io)
+{
+	const struct backing backing = {.direct_fd = 0, .direct_align = 512, .block_size = 512, .block_device = true};
+	char reason[REASON_MAX] = "";
+
+	ck_assert_int_eq(direct_possible(&backing, 0, 1024, 1, reason), 0);
+	ck_assert_int_eq(direct_possible(&backing, 0, 1000, 1, reason), -EINVAL);
+	ck_assert_str_eq(reason, "the size 1000 is not a multiple of the 512-byte blocks that it needs");
+}
+END_TEST
+
+START_TEST(direct_io_ends_before_a_page_that_it_would_make_longer)
+{
+	struct backing backing = {.direct_fd = 0, .direct_align = 512, .cache_block = 4096};
+
+	ck_assert_uint_eq(direct_end(&backing, 8192), UINT64_MAX);
+	ck_assert_uint_eq(direct_end(&backing, 8192 + 512), UINT64_MAX);
+	ck_assert_uint_eq(direct_end(&backing, 8192 + 1), 8192);
+	ck_assert_uint_eq(direct_end(&backing, 8192 - 1), 4096);
+	ck_assert_uint_eq(direct_end(&backing, 100), 0);
+	backing.direct_align = 16384;
+	ck_assert_uint_eq(direct_end(&backing, 65536 - 512), 49152);
+	backing.cache_block = 65536;
+	ck_assert_uint_eq(direct_end(&backing, 65536 - 512), 0);
+	backing.direct_fd = -1;
+	ck_assert_uint_eq(direct_end(&backing, 8193), UINT64_MAX);
 }
 END_TEST
 
@@ -134,6 +166,8 @@ main(void)
 	tcase_add_loop_test(rule, rule_is_the_loop_drivers, 0, sizeof(rule_rows) / sizeof(rule_rows[0]));
 	tcase_add_test(rule, backing_without_direct_io_gives_its_own_reason);
 	tcase_add_test(rule, block_of_the_device_is_known_where_there_is_one);
+	tcase_add_test(rule, part_of_a_device_that_ends_inside_of_a_block_has_no_direct_io);
+	tcase_add_test(rule, direct_io_ends_before_a_page_that_it_would_make_longer);
 	suite_add_tcase(suite, rule);
 
 	add_test_unless(scratch_no_direct_io(), learn, alignment_that_was_learnt_works);

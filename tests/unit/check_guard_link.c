@@ -8,6 +8,8 @@
 
 #include "tool/failure.h"
 
+#include "common/log.h"
+
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>
@@ -201,6 +203,49 @@ START_TEST(nobody_asks_is_no_request)
 }
 END_TEST
 
+static bool accept_fails;
+
+/* Stands in for the C library's accept4(): a security module's refusal leaves the connection where it is. */
+int
+accept4(int listener, __SOCKADDR_ARG address, socklen_t *length, int flags)
+{
+	(void)flags;
+	errno = EPERM;
+	return accept_fails ? -1 : accept(listener, address, length);
+}
+
+static void
+sink_nothing(enum log_level level, const char *text)
+{
+	(void)level;
+	(void)text;
+}
+
+START_TEST(guard_pauses_when_accept_fails)
+{
+	struct client client;
+	struct pollfd polled;
+	int peer, timeout = -1;
+
+	ck_assert_int_eq(guard_link_polled(&made, &timeout).fd, made.fd);
+	ck_assert_int_eq(timeout, -1);
+	log_set_sink(sink_nothing);
+	accept_fails = true;
+	client_start(&client, "replace");
+	ck_assert_ptr_null(guard_link_take(&made, &peer));
+	polled = guard_link_polled(&made, &timeout);
+	ck_assert_int_eq(polled.fd, -1);
+	ck_assert(timeout > 0 && timeout <= 1000);
+	usleep((useconds_t)timeout * 1000 + 10000);
+	ck_assert_int_eq(guard_link_polled(&made, &timeout).fd, made.fd);
+	accept_fails = false;
+	g_free(take(&peer));
+	guard_link_answer(peer, NULL);
+	client_join(&client);
+	log_set_sink(NULL);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -221,6 +266,7 @@ main(void)
 	tcase_add_test(asking, what_a_killed_guard_left_can_be_removed);
 	tcase_add_test(asking, only_the_owner_may_connect);
 	tcase_add_test(asking, nobody_asks_is_no_request);
+	tcase_add_test(asking, guard_pauses_when_accept_fails);
 	suite_add_tcase(suite, asking);
 
 	srunner_run_all(runner, CK_ENV);

@@ -11,6 +11,8 @@
 #include "tests/unit/scratch_file.h"
 #include "tests/unit/skip.h"
 
+#include "common/cleanup.h"
+
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -90,11 +92,40 @@ START_TEST(window_is_cut_to_whole_sectors_with_a_warning)
 	open_image(0, 0, NULL);
 	ck_assert_uint_eq(image_size(image), 9728);
 	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 1);
-	ck_assert(log_capture_has(LOG_LEVEL_WARNING, "does not end on a 512-byte sector boundary"));
+	ck_assert(log_capture_has(LOG_LEVEL_WARNING, "sizelimit=10000 is no multiple of the sector size, 512 bytes"));
 	config.sector_size = 4096;
 	open_image(0, 0, NULL);
 	ck_assert_uint_eq(image_size(image), 8192);
 	ck_assert_uint_eq(image_sector_size(image), 4096);
+}
+END_TEST
+
+START_TEST(file_with_an_odd_size_is_served_whole)
+{
+	char *CLEANUP_FREE summary = NULL;
+	bool degraded;
+
+	ck_assert_int_eq(ftruncate(file, MIB + 77), 0);
+	open_image(0, 0, NULL);
+	ck_assert_uint_eq(image_size(image), MIB + 77);
+	ck_assert_uint_eq(image_sector_size(image), 1);
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 0);
+	ck_assert(image_direct(image) == (image->backing.direct_fd >= 0));
+	summary = image_summary(image, &degraded);
+	ck_assert_ptr_nonnull(strstr(summary, "sector size 1 (the size is no multiple of 512)"));
+	/* The user's word: sectors, or a limit. */
+	config.sizelimit = 1000;
+	open_image(0, 0, NULL);
+	ck_assert_uint_eq(image_size(image), 512);
+	ck_assert_uint_eq(image_sector_size(image) % 512, 0);
+	config.sector_size = 1;
+	open_image(0, 0, NULL);
+	ck_assert_uint_eq(image_size(image), 1000);
+	config.sizelimit = 0;
+	config.sector_size = 512;
+	config.direct_io = TRISTATE_OFF;
+	open_image(0, 0, NULL);
+	ck_assert_uint_eq(image_size(image), MIB);
 }
 END_TEST
 
@@ -362,6 +393,7 @@ main(void)
 	tcase_add_test(facts, read_only_image_is_not_writable);
 	tcase_add_test(facts, window_is_cut_to_whole_sectors_with_a_warning);
 	tcase_add_test(facts, offset_behind_the_end_is_refused);
+	tcase_add_test(facts, file_with_an_odd_size_is_served_whole);
 	tcase_add_test(facts, missing_file_is_refused);
 	tcase_add_test(facts, image_in_another_format_is_warned_about);
 	tcase_add_test(facts, odd_number_of_sectors_is_kept);

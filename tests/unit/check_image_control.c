@@ -102,6 +102,23 @@ START_TEST(file_that_ends_before_the_offset_is_refused_and_changes_nothing)
 }
 END_TEST
 
+/* The page at the end of a file with an odd size is the page cache's, wherever the end is. */
+START_TEST(direct_io_ends_elsewhere_after_a_resize)
+{
+	open_with(&(struct fake_facts){.align = 512, .file_size = MIB + 1});
+	disk.image->sector_size = 1;
+	ck_assert_uint_eq(disk.image->direct_end, MIB);
+	assert_resized(2 * MIB + 77, 2 * MIB + 77, 0);
+	ck_assert_uint_eq(disk.image->direct_end, 2 * MIB);
+	assert_resized(2 * MIB + 512, 2 * MIB + 512, 0);
+	ck_assert_uint_eq(disk.image->direct_end, UINT64_MAX);
+	assert_resized(4095, 4095, 0);
+	ck_assert_uint_eq(disk.image->direct_end, 0);
+	assert_resized(0, 0, 1);
+	close_disk();
+}
+END_TEST
+
 START_TEST(request_in_the_new_part_works_after_a_resize)
 {
 	unsigned char *buffer = buffer_new(512, 0);
@@ -118,11 +135,11 @@ END_TEST
 
 /* --- Lock --------------------------------------------------------------------------------------------- */
 
-/* Another process, which has a byte locked as QEMU would: 100 reads, 101 writes. */
+/* Another process, which has bytes from one on locked as QEMU would: 100 reads, 101 writes. */
 static pid_t
-holder_start(off_t byte)
+holder_start(off_t byte, off_t bytes)
 {
-	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = bytes};
 	char path[SCRATCH_PATH], ready;
 	int fds[2];
 	pid_t pid;
@@ -189,7 +206,7 @@ START_TEST(refused_lock_leaves_the_image_without_one)
 
 	open_direct();
 	disk.image->config.lock = LOCK_AUTO;
-	pid = holder_start(101);
+	pid = holder_start(101, 1);
 	ck_assert_int_eq(image_lock_check(disk.image, true, &error), -EAGAIN);
 	ck_assert_ptr_nonnull(strstr(error, "disk.img: no exclusive lock"));
 	free(error);
@@ -210,7 +227,23 @@ START_TEST(reader_that_may_not_write_stays_a_reader)
 	open_direct();
 	disk.image->config.lock = LOCK_AUTO;
 	ck_assert_int_eq(image_lock(disk.image, false, &error), 0);
-	pid = holder_start(201); /* a reader that wants no writer */
+	pid = holder_start(201, 1); /* a reader that wants no writer */
+	ck_assert_int_eq(image_lock(disk.image, true, &error), -EAGAIN);
+	ck_assert_str_eq(status_now().lock, "shared");
+	holder_end(pid);
+	close_disk();
+}
+END_TEST
+
+/* The other one is at the point between taking and looking: both wishes are refused now. */
+START_TEST(reader_that_may_not_write_never_goes_on_without_a_lock)
+{
+	pid_t pid;
+
+	open_direct();
+	disk.image->config.lock = LOCK_AUTO;
+	ck_assert_int_eq(image_lock(disk.image, false, &error), 0);
+	pid = holder_start(101, 101);
 	ck_assert_int_eq(image_lock(disk.image, true, &error), -EAGAIN);
 	ck_assert_str_eq(status_now().lock, "shared");
 	holder_end(pid);
@@ -496,12 +529,14 @@ main(void)
 	tcase_add_test(size, size_limit_stays);
 	tcase_add_test(size, file_that_ends_before_the_offset_is_refused_and_changes_nothing);
 	tcase_add_test(size, request_in_the_new_part_works_after_a_resize);
+	tcase_add_test(size, direct_io_ends_elsewhere_after_a_resize);
 	suite_add_tcase(suite, size);
 
 	tcase_add_test(lock, lock_is_taken_when_asked_for_and_shown);
 	tcase_add_test(lock, size_is_looked_at_again_when_the_lock_is_taken);
 	tcase_add_test(lock, refused_lock_leaves_the_image_without_one);
 	tcase_add_test(lock, reader_that_may_not_write_stays_a_reader);
+	tcase_add_test(lock, reader_that_may_not_write_never_goes_on_without_a_lock);
 	suite_add_tcase(suite, lock);
 
 	tcase_add_test(direct, direct_io_is_switched_off_and_on);

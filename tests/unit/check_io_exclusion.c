@@ -326,6 +326,51 @@ START_TEST(failed_read_modify_write_lets_go_of_its_block)
 }
 END_TEST
 
+START_TEST(failed_write_that_keeps_its_range_is_tried_again_before_newer_ones)
+{
+	struct request first, newer;
+
+	open_direct(512);
+	fake_fault(&disk.fake, CHUNK_WRITE, 0, 1, -EIO);
+	request_submit(disk.ctx, &first, IO_WRITE, IO_KEEP_RANGE, 0, 1024, bytes);
+	memcpy(fake_image_at(&disk, 0), bytes, 1024);
+	submit_write(second, &newer, 512, 1024);
+	ck_assert_int_eq(request_finish(disk.ctx, &first), -EIO);
+	ck_assert(!first.io.written);
+	ioctx_run(second, false);
+	ck_assert_uint_eq(newer.done, 0);
+	first.done = 0;
+	io_retry_part(&first.io, &first.io);
+	ck_assert_int_eq(request_finish(disk.ctx, &first), 0);
+	ioctx_run(second, false);
+	ck_assert_uint_eq(newer.done, 0);
+	io_release_range(&first.io);
+	ck_assert_int_eq(request_finish(second, &newer), 0);
+	ck_assert_uint_eq(atomic_load(&disk.image->ranges->contended), 0);
+	close_disk();
+}
+END_TEST
+
+static bool
+not_wanted(struct io *io)
+{
+	return io->issued == 0 && !io->ranged;
+}
+
+START_TEST(write_that_nobody_wants_when_it_has_its_range_is_left_undone)
+{
+	struct request request;
+
+	open_direct(512);
+	request_submit(disk.ctx, &request, IO_WRITE, 0, 0, 1024, bytes);
+	request.io.wanted = not_wanted;
+	ck_assert_int_eq(request_finish(disk.ctx, &request), -ECANCELED);
+	ck_assert_uint_eq(fake_count(&disk.fake, CHUNK_WRITE), 0);
+	write_now(512, 512);
+	close_disk();
+}
+END_TEST
+
 /* --- Direct I/O is switched while writes wait ------------------------------------------------------ */
 
 static void *
@@ -552,6 +597,8 @@ main(void)
 	tcase_add_test(order, zero_waits_for_an_older_write_that_it_overlaps);
 	tcase_add_test(order, writes_elsewhere_and_reads_do_not_wait);
 	tcase_add_test(order, failed_read_modify_write_lets_go_of_its_block);
+	tcase_add_test(order, failed_write_that_keeps_its_range_is_tried_again_before_newer_ones);
+	tcase_add_test(order, write_that_nobody_wants_when_it_has_its_range_is_left_undone);
 	suite_add_tcase(suite, order);
 
 	tcase_add_test(switches, unaligned_write_that_waits_while_direct_io_goes_off_is_a_plain_write);

@@ -25,6 +25,7 @@
 enum { READ = 1, WRITE = 2, UNCHANGED = 4, RESIZE = 8, ALL = 15 };
 enum { HELD = 100, UNSHARED = 200 };
 
+static const struct lock_part whole = {0, UINT64_MAX};
 static int file;
 
 static void
@@ -78,7 +79,7 @@ static int
 take(int fd, enum lock_choice choice, bool writable, char **error)
 {
 	*error = NULL;
-	return lock_take(fd, "disk.img", choice, writable, error);
+	return lock_take(fd, "disk.img", choice, &whole, writable, error);
 }
 
 static void
@@ -87,6 +88,15 @@ assert_taken(int fd, enum lock_choice choice, bool writable)
 	char *error;
 
 	ck_assert_msg(take(fd, choice, writable, &error) == 0, "%s", error);
+	ck_assert_ptr_null(error);
+}
+
+static void
+assert_upgraded(int fd, enum lock_choice choice)
+{
+	char *error = NULL;
+
+	ck_assert_msg(lock_upgrade(fd, "disk.img", choice, &whole, &error) == 0, "%s", error);
 	ck_assert_ptr_null(error);
 }
 
@@ -103,9 +113,18 @@ lock_as_qemu(int fd, off_t base, unsigned int bytes)
 	}
 }
 
-/* A process with QEMU's locks for what it may do and what it lets others do. */
+static void
+lock_as_server(int fd, enum lock_choice choice, const struct lock_part *part, bool writable)
+{
+	char *error = NULL;
+
+	if (lock_take(fd, "disk.img", choice, part, writable, &error) < 0)
+		_exit(1);
+}
+
+/* A process with locks: with `part` those of a server of ours, else QEMU's for what it may do and what it lets others do. */
 static pid_t
-holder_start(unsigned int may, unsigned int lets)
+process_start(const struct lock_part *part, enum lock_choice choice, bool writable, unsigned int may, unsigned int lets)
 {
 	int ready[2];
 	char byte;
@@ -119,8 +138,12 @@ holder_start(unsigned int may, unsigned int lets)
 		int fd = open(scratch_path(file, path), O_RDWR);
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		lock_as_qemu(fd, HELD, may);
-		lock_as_qemu(fd, UNSHARED, ALL & ~lets);
+		if (part) {
+			lock_as_server(fd, choice, part, writable);
+		} else {
+			lock_as_qemu(fd, HELD, may);
+			lock_as_qemu(fd, UNSHARED, ALL & ~lets);
+		}
 		if (write(ready[1], "", 1) != 1)
 			_exit(1);
 		for (;;)
@@ -130,6 +153,18 @@ holder_start(unsigned int may, unsigned int lets)
 	ck_assert_int_eq(read(ready[0], &byte, 1), 1);
 	close(ready[0]);
 	return pid;
+}
+
+static pid_t
+holder_start(unsigned int may, unsigned int lets)
+{
+	return process_start(NULL, LOCK_OFF, false, may, lets);
+}
+
+static pid_t
+server_start(const struct lock_part *part, enum lock_choice choice, bool writable)
+{
+	return process_start(part, choice, writable, 0, 0);
 }
 
 static void
@@ -187,7 +222,7 @@ START_TEST(lock_may_be_taken_again_and_made_stronger)
 
 	assert_taken(fd, LOCK_AUTO, false);
 	assert_taken(fd, LOCK_AUTO, false);
-	assert_taken(fd, LOCK_AUTO, true);
+	assert_upgraded(fd, LOCK_AUTO);
 	assert_locked(READ | WRITE, WRITE | RESIZE);
 	close(fd);
 }
@@ -199,7 +234,7 @@ START_TEST(shared_reader_that_becomes_a_shared_writer_admits_other_writers)
 	int fd = reopen(O_RDWR);
 
 	assert_taken(fd, LOCK_SHARED, false);
-	assert_taken(fd, LOCK_SHARED, true);
+	assert_upgraded(fd, LOCK_SHARED);
 	assert_locked(READ | WRITE, 0);
 	close(fd);
 }
@@ -221,7 +256,7 @@ START_TEST(check_takes_nothing)
 	char *error = NULL;
 	int fd = reopen(O_RDWR);
 
-	ck_assert_int_eq(lock_check(fd, "disk.img", LOCK_EXCLUSIVE, true, &error), 0);
+	ck_assert_int_eq(lock_check(fd, "disk.img", LOCK_EXCLUSIVE, &whole, true, &error), 0);
 	assert_locked(0, 0);
 	close(fd);
 }
@@ -267,7 +302,7 @@ assert_pair(const struct pair_row *row, enum lock_choice choice, bool writable, 
 	int fd = reopen(writable ? O_RDWR : O_RDONLY);
 	int r = possible ? 0 : -EAGAIN;
 
-	ck_assert_msg(lock_check(fd, "disk.img", choice, writable, &checked) == r, "%s: %s", row->other, checked);
+	ck_assert_msg(lock_check(fd, "disk.img", choice, &whole, writable, &checked) == r, "%s: %s", row->other, checked);
 	ck_assert_msg(take(fd, choice, writable, &error) == r, "%s: %s", row->other, error);
 	ck_assert_pstr_eq(error, checked);
 	ck_assert_int_eq(error != NULL, !possible);
@@ -308,6 +343,28 @@ START_TEST(refusal_names_the_process_and_leaves_no_lock)
 }
 END_TEST
 
+/* The other one is about to write: nobody could get a reader's lock now who had let his go. */
+START_TEST(reader_that_can_not_write_keeps_its_lock_throughout)
+{
+	const enum lock_choice choices[] = {LOCK_AUTO, LOCK_SHARED, LOCK_EXCLUSIVE};
+
+	for (unsigned int i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) {
+		int fd = reopen(O_RDWR);
+		char *error = NULL;
+		pid_t pid;
+
+		assert_taken(fd, choices[i], false);
+		pid = holder_start(READ | WRITE, READ | UNCHANGED);
+		ck_assert_int_eq(lock_upgrade(fd, "disk.img", choices[i], &whole, &error), -EAGAIN);
+		ck_assert_ptr_nonnull(strstr(error, "because process"));
+		free(error);
+		holder_end(pid);
+		assert_locked(READ, WRITE | RESIZE);
+		close(fd);
+	}
+}
+END_TEST
+
 static void *
 close_soon(void *fd)
 {
@@ -330,11 +387,162 @@ START_TEST(lock_that_no_process_holds_is_waited_for)
 }
 END_TEST
 
+/* --- Parts -------------------------------------------------------------------------------------------- */
+
+enum { MIB = 1 << 20 };
+
+static const struct lock_part first = {0, MIB}, second = {MIB, 2 * MIB}, rest = {MIB, UINT64_MAX}, both = {4096, 2 * MIB},
+			      page = {MIB - 4096, MIB + 512}, far = {UINT64_MAX - 4096, UINT64_MAX - 512};
+
+static const struct part_row {
+	const struct lock_part *there;
+	enum lock_choice there_choice;
+	bool there_writable;
+	const struct lock_part *wanted;
+	enum lock_choice choice;
+	bool writable, possible;
+} part_rows[] = {
+	{&first, LOCK_AUTO, true, &second, LOCK_AUTO, true, true},
+	{&second, LOCK_AUTO, true, &first, LOCK_AUTO, true, true},
+	{&first, LOCK_AUTO, true, &rest, LOCK_EXCLUSIVE, true, true},
+	{&first, LOCK_AUTO, true, &second, LOCK_AUTO, false, true},
+	{&first, LOCK_AUTO, false, &second, LOCK_AUTO, true, true},
+	{&first, LOCK_AUTO, false, &first, LOCK_AUTO, false, true},
+	{&first, LOCK_AUTO, false, &whole, LOCK_AUTO, false, true},
+	{&whole, LOCK_AUTO, false, &first, LOCK_AUTO, false, true},
+	{&first, LOCK_SHARED, true, &both, LOCK_SHARED, true, true},
+	{&first, LOCK_SHARED, true, &second, LOCK_AUTO, true, true},
+	{&first, LOCK_AUTO, true, &far, LOCK_AUTO, true, true},
+	{&first, LOCK_AUTO, true, &first, LOCK_AUTO, true, false},
+	{&first, LOCK_AUTO, true, &first, LOCK_AUTO, false, false},
+	{&first, LOCK_AUTO, false, &first, LOCK_AUTO, true, false},
+	{&first, LOCK_AUTO, true, &both, LOCK_AUTO, true, false},
+	{&first, LOCK_AUTO, true, &page, LOCK_AUTO, true, false},
+	{&second, LOCK_AUTO, true, &page, LOCK_AUTO, true, false},
+	{&first, LOCK_SHARED, true, &both, LOCK_AUTO, true, false},
+	{&far, LOCK_AUTO, true, &far, LOCK_AUTO, true, false},
+	{&first, LOCK_AUTO, true, &whole, LOCK_AUTO, true, false},
+	{&first, LOCK_AUTO, true, &whole, LOCK_AUTO, false, false},
+	{&whole, LOCK_AUTO, true, &second, LOCK_AUTO, true, false},
+	{&whole, LOCK_AUTO, false, &second, LOCK_AUTO, true, false},
+};
+
+START_TEST(parts_that_share_nothing_can_be_had_at_once)
+{
+	const struct part_row *row = &part_rows[_i];
+	pid_t pid = server_start(row->there, row->there_choice, row->there_writable);
+	char *error = NULL;
+	int fd = reopen(O_RDWR);
+
+	ck_assert_int_eq(lock_take(fd, "disk.img", row->choice, row->wanted, row->writable, &error), row->possible ? 0 : -EAGAIN);
+	ck_assert_int_eq(error != NULL, !row->possible);
+	if (error) {
+		char holder[32];
+
+		snprintf(holder, sizeof(holder), "process %ld (", (long)pid);
+		ck_assert_msg(strstr(error, holder) != NULL, "%s", error);
+	}
+	free(error);
+	close(fd);
+	holder_end(pid);
+	assert_locked(0, 0);
+}
+END_TEST
+
+/* To QEMU, who has a part has the whole; and the other way round. */
+START_TEST(part_excludes_whom_the_whole_excludes)
+{
+	const struct pair_row *row = &pair_rows[_i];
+	pid_t pid = holder_start(row->may, row->lets);
+
+	for (unsigned int i = 0; i < 3; i++) {
+		const bool possible[] = {row->exclusive_writer, row->shared_writer, row->reader};
+		const enum lock_choice choices[] = {LOCK_EXCLUSIVE, LOCK_SHARED, LOCK_SHARED};
+		char *error = NULL;
+		int fd = reopen(O_RDWR);
+
+		ck_assert_int_eq(lock_take(fd, "disk.img", choices[i], &second, i < 2, &error), possible[i] ? 0 : -EAGAIN);
+		free(error);
+		close(fd);
+	}
+	holder_end(pid);
+}
+END_TEST
+
+START_TEST(part_has_the_bytes_that_qemu_looks_at)
+{
+	int fd = reopen(O_RDWR), qemu = reopen(O_RDWR);
+	char *error = NULL;
+
+	ck_assert_int_eq(lock_take(fd, "disk.img", LOCK_AUTO, &second, false, &error), 0);
+	ck_assert_uint_eq(locked_bytes(qemu, HELD), READ);
+	ck_assert_uint_eq(locked_bytes(qemu, UNSHARED) & (READ | WRITE | RESIZE), WRITE | RESIZE);
+	ck_assert_int_eq(lock_upgrade(fd, "disk.img", LOCK_AUTO, &second, &error), 0);
+	ck_assert_uint_eq(locked_bytes(qemu, HELD), READ | WRITE);
+	ck_assert_uint_eq(locked_bytes(qemu, UNSHARED) & (READ | WRITE | RESIZE), WRITE | RESIZE);
+	lock_drop(fd);
+	assert_locked(0, 0);
+	close(fd);
+	close(qemu);
+}
+END_TEST
+
+/* Of two locks on a byte, the kernel tells the first: here that of a server of another part, which is in nobody's way. */
+START_TEST(reader_of_qemus_is_seen_behind_a_part)
+{
+	pid_t server = server_start(&first, LOCK_AUTO, false);
+	pid_t qemu = holder_start(READ, READ | UNCHANGED);
+	char *error = NULL;
+	int fd = reopen(O_RDWR);
+
+	ck_assert_int_eq(lock_take(fd, "disk.img", LOCK_AUTO, &second, true, &error), -EAGAIN);
+	free(error);
+	ck_assert_int_eq(lock_take(fd, "disk.img", LOCK_AUTO, &second, false, &error), 0);
+	ck_assert_int_eq(lock_upgrade(fd, "disk.img", LOCK_AUTO, &second, &error), -EAGAIN);
+	free(error);
+	holder_end(qemu);
+	ck_assert_int_eq(lock_upgrade(fd, "disk.img", LOCK_AUTO, &second, &error), 0);
+	holder_end(server);
+	close(fd);
+}
+END_TEST
+
+START_TEST(reader_of_a_part_that_can_not_write_stays_one)
+{
+	pid_t server = server_start(&first, LOCK_AUTO, false), other;
+	char *error = NULL;
+	int fd = reopen(O_RDWR);
+
+	ck_assert_int_eq(lock_take(fd, "disk.img", LOCK_AUTO, &both, false, &error), 0);
+	ck_assert_int_eq(lock_upgrade(fd, "disk.img", LOCK_AUTO, &both, &error), -EAGAIN);
+	free(error);
+	/* Others can read it still, and nobody can write to it. */
+	other = server_start(&second, LOCK_AUTO, false);
+	holder_end(other);
+	holder_end(server);
+	server = server_start(&first, LOCK_AUTO, false);
+	holder_end(server);
+	close(fd);
+}
+END_TEST
+
+START_TEST(parts_meet_if_they_share_a_page)
+{
+	ck_assert(!lock_parts_meet(&first, &second));
+	ck_assert(!lock_parts_meet(&rest, &first));
+	ck_assert(lock_parts_meet(&rest, &second));
+	ck_assert(lock_parts_meet(&page, &first) && lock_parts_meet(&page, &second));
+	ck_assert(lock_parts_meet(&whole, &first) && lock_parts_meet(&far, &whole));
+	ck_assert(lock_parts_meet(&far, &far));
+}
+END_TEST
+
 int
 main(void)
 {
 	Suite *suite = suite_create("lock");
 	TCase *alone = tcase_create("alone"), *others = tcase_create("others");
+	TCase *parts = tcase_create("parts");
 	SRunner *runner = srunner_create(suite);
 	int failed;
 
@@ -351,8 +559,18 @@ main(void)
 	tcase_add_checked_fixture(others, begin, end);
 	tcase_add_loop_test(others, who_may_use_an_image_together, 0, sizeof(pair_rows) / sizeof(pair_rows[0]));
 	tcase_add_test(others, refusal_names_the_process_and_leaves_no_lock);
+	tcase_add_test(others, reader_that_can_not_write_keeps_its_lock_throughout);
 	tcase_add_test(others, lock_that_no_process_holds_is_waited_for);
 	suite_add_tcase(suite, others);
+
+	tcase_add_checked_fixture(parts, begin, end);
+	tcase_add_loop_test(parts, parts_that_share_nothing_can_be_had_at_once, 0, sizeof(part_rows) / sizeof(part_rows[0]));
+	tcase_add_loop_test(parts, part_excludes_whom_the_whole_excludes, 0, sizeof(pair_rows) / sizeof(pair_rows[0]));
+	tcase_add_test(parts, part_has_the_bytes_that_qemu_looks_at);
+	tcase_add_test(parts, reader_of_qemus_is_seen_behind_a_part);
+	tcase_add_test(parts, reader_of_a_part_that_can_not_write_stays_one);
+	tcase_add_test(parts, parts_meet_if_they_share_a_page);
+	suite_add_tcase(suite, parts);
 
 	srunner_run_all(runner, CK_ENV);
 	failed = srunner_ntests_failed(runner);

@@ -4,15 +4,20 @@
  */
 #include "server/loop.h"
 
+#include "tests/unit/log_capture.h"
+
 #include "engine/backend.h"
 
 #include <check.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static struct loop *loop;
@@ -268,6 +273,87 @@ START_TEST(turn_ends_when_its_time_is_over)
 }
 END_TEST
 
+static int epoll_failures; /* so many calls fail */
+
+/* Stands in for the C library's. */
+int
+epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+	if (epoll_failures == 0)
+		return (int)syscall(SYS_epoll_ctl, epfd, op, fd, event);
+	epoll_failures--;
+	errno = ENOSPC;
+	return -1;
+}
+
+static void
+turn_a_few_times(struct noted *noted)
+{
+	for (int i = 0; noted->op.active && i < 20; i++)
+		ck_assert_int_eq(loop_turn(loop, 1000), 0);
+	ck_assert_uint_eq(noted->count, 1);
+	ck_assert_int_eq(noted->result, 1);
+}
+
+START_TEST(epoll_that_fails_silences_no_descriptor)
+{
+	static const int failures[] = {1, 2, 3, INT_MAX};
+	struct noted noted = NOTED, event = NOTED;
+	uint64_t one = 1;
+	char byte;
+	int fd = eventfd(0, EFD_CLOEXEC);
+
+	log_capture_begin();
+	begin(1);
+	epoll_failures = failures[_i];
+	loop_poll(loop, &event.op, fd);
+	loop_recv(loop, &noted.op, ends[0], &byte, 1, false);
+	ck_assert_int_eq(loop_turn(loop, 0), 0);
+	ck_assert_uint_eq(noted.count + event.count, 0);
+	ck_assert_int_eq(write(ends[1], "x", 1), 1);
+	turn_a_few_times(&noted);
+	/* The same descriptor once more: what was armed for nothing is no harm. */
+	noted.count = 0;
+	loop_recv(loop, &noted.op, ends[0], &byte, 1, false);
+	ck_assert_int_eq(loop_turn(loop, 0), 0);
+	ck_assert_int_eq(write(ends[1], "x", 1), 1);
+	turn_a_few_times(&noted);
+	ck_assert_uint_eq(event.count, 0);
+	ck_assert_int_eq(write(fd, &one, sizeof(one)), sizeof(one));
+	event.result = 1;
+	for (int i = 0; event.op.active && i < 20; i++)
+		ck_assert_int_eq(loop_turn(loop, 1000), 0);
+	ck_assert_uint_eq(event.count, 1);
+	ck_assert_int_eq(event.result, 0);
+	epoll_failures = 0;
+	end();
+	close(fd);
+	/* Once in a minute, so not each time where all tests are of one process. */
+	ck_assert_uint_le(log_capture_count(LOG_LEVEL_ERROR), 1);
+	ck_assert(_i > 0 || log_capture_has(LOG_LEVEL_ERROR, "event loop: epoll_ctl: No space left on device; trying again"));
+	log_capture_end();
+}
+END_TEST
+
+START_TEST(cancelled_operation_completes_when_epoll_fails)
+{
+	struct noted noted = NOTED;
+	char byte;
+
+	log_capture_begin();
+	begin(1);
+	epoll_failures = INT_MAX;
+	loop_recv(loop, &noted.op, ends[0], &byte, 1, false);
+	ck_assert_int_eq(loop_turn(loop, 0), 0);
+	loop_cancel(loop, &noted.op);
+	turn_until_done(&noted);
+	ck_assert_int_eq(noted.result, -ECANCELED);
+	epoll_failures = 0;
+	end();
+	log_capture_end();
+}
+END_TEST
+
 /* 0 is io_uring, 1 is epoll. */
 #define add(test)                                                              \
 	do {                                                                   \
@@ -296,6 +382,8 @@ main(void)
 	add(poll_completes_when_there_is_something_to_read);
 	add(descriptor_that_was_closed_and_given_out_again_is_another_one);
 	add(turn_ends_when_its_time_is_over);
+	tcase_add_loop_test(tcase, epoll_that_fails_silences_no_descriptor, 0, 4);
+	tcase_add_test(tcase, cancelled_operation_completes_when_epoll_fails);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);

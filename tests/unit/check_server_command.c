@@ -82,11 +82,12 @@ START_TEST(image_that_became_read_only_is_told_so)
 		.direct_io = "off",
 		.options = options,
 		.read_only = true,
+		.force = true,
 		.image = "/disk",
 	};
 
 	g_ptr_array_set_size(options, 0);
-	assert_words(&command, "@nbdkit --foreground --filter=exitlast --read-only loop file=/disk direct-io=off");
+	assert_words(&command, "@nbdkit --foreground --filter=exitlast --read-only loop file=/disk direct-io=off force=on");
 }
 END_TEST
 

@@ -53,14 +53,35 @@ START_TEST(offset_behind_the_end_of_the_file_is_refused)
 END_TEST
 
 static void
-assert_rounded(uint64_t length, unsigned int sector, uint64_t expected, const char *warning)
+assert_part_rounded(const struct image_config *config, uint64_t length, unsigned int sector, uint64_t expected, const char *warning)
 {
 	log_capture_begin();
-	ck_assert_uint_eq(window_round(&backing, length, sector), expected);
+	ck_assert_uint_eq(window_round(&backing, config, length, sector), expected);
 	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), warning ? 1 : 0);
 	ck_assert_str_eq(log_capture_text(LOG_LEVEL_WARNING, 0), warning ? warning : "");
 	log_capture_end();
 }
+
+static void
+assert_rounded(uint64_t length, unsigned int sector, uint64_t expected, const char *warning)
+{
+	const struct image_config config = {.offset = 0};
+
+	assert_part_rounded(&config, length, sector, expected, warning);
+}
+
+START_TEST(offset_and_limit_are_blamed_for_a_rest_of_theirs)
+{
+	const struct image_config offset = {.offset = 77}, limit = {.sizelimit = 1000}, whole = {.offset = 512};
+
+	assert_part_rounded(&offset, 1048576 - 77, 512, 1048064,
+			    "disk.img: offset=77 is no multiple of the sector size, 512 bytes; the last 435 bytes can't be reached");
+	assert_part_rounded(&limit, 1000, 512, 512,
+			    "disk.img: sizelimit=1000 is no multiple of the sector size, 512 bytes; the last 488 bytes can't be reached");
+	assert_part_rounded(&whole, 1025, 512, 1024,
+			    "disk.img: file does not end on a 512-byte sector boundary; the last 1 byte can't be reached");
+}
+END_TEST
 
 START_TEST(whole_sectors_are_kept_in_silence)
 {
@@ -73,15 +94,20 @@ END_TEST
 
 START_TEST(rest_behind_the_last_sector_is_ignored_with_a_warning)
 {
-	const char *warning = "disk.img: file does not end on a 512-byte sector boundary; the remaining end of "
-			      "the file will be ignored";
-
-	assert_rounded(513, 512, 512, warning);
-	assert_rounded(1023, 512, 512, warning);
-	assert_rounded(10000, 512, 9728, warning);
+	assert_rounded(513, 512, 512,
+		       "disk.img: file does not end on a 512-byte sector boundary; the last 1 byte can't be reached");
+	assert_rounded(10000, 512, 9728,
+		       "disk.img: file does not end on a 512-byte sector boundary; the last 272 bytes can't be reached");
 	assert_rounded(10240, 4096, 8192,
-		       "disk.img: file does not end on a 4096-byte sector boundary; the remaining end of the "
-		       "file will be ignored");
+		       "disk.img: file does not end on a 4096-byte sector boundary; the last 2048 bytes can't be reached");
+}
+END_TEST
+
+START_TEST(sector_of_one_byte_leaves_nothing_out)
+{
+	assert_rounded(1, 1, 1, NULL);
+	assert_rounded(10001, 1, 10001, NULL);
+	assert_rounded(0, 1, 0, "disk.img: file is empty");
 }
 END_TEST
 
@@ -111,8 +137,10 @@ main(void)
 	tcase_add_test(length, offset_behind_the_end_of_the_file_is_refused);
 	suite_add_tcase(suite, length);
 
+	tcase_add_test(rounding, offset_and_limit_are_blamed_for_a_rest_of_theirs);
 	tcase_add_test(rounding, whole_sectors_are_kept_in_silence);
 	tcase_add_test(rounding, rest_behind_the_last_sector_is_ignored_with_a_warning);
+	tcase_add_test(rounding, sector_of_one_byte_leaves_nothing_out);
 	tcase_add_test(rounding, less_than_a_sector_is_nothing_with_a_warning);
 	suite_add_tcase(suite, rounding);
 

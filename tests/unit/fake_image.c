@@ -39,7 +39,9 @@ set_facts(struct image *image, const struct fake_facts *facts, uint64_t file_siz
 	backing->device = st.st_dev;
 	backing->inode = st.st_ino;
 	backing->direct_fd = facts->align ? fcntl(backing->fd, F_DUPFD_CLOEXEC, 0) : -1;
+	backing->claim_fd = -1;
 	backing->direct_align = facts->align;
+	backing->cache_block = PAGE;
 	backing->memory_align = facts->memory_align ? facts->memory_align : facts->align;
 	backing->writable = !facts->read_only;
 	backing->block_device = facts->block_size != 0;
@@ -50,7 +52,8 @@ set_facts(struct image *image, const struct fake_facts *facts, uint64_t file_siz
 		.discard = facts->no_discard ? TRISTATE_OFF : TRISTATE_ON,
 	};
 	image->sector_size = facts->align > 512 ? facts->align : 512;
-	atomic_store(&image->size, facts->size ? facts->size : file_size - facts->offset);
+	image->sector_reason = "";
+	image_set_size(image, facts->size ? facts->size : file_size - facts->offset);
 	atomic_store(&image->direct, facts->align && !facts->buffered);
 	atomic_store(&image->cached, image_may_cache(image));
 }
@@ -95,9 +98,12 @@ void
 fake_image_compare(const struct fake_image *fake)
 {
 	unsigned char *bytes = malloc(fake->file_size);
+	struct stat st;
 	uint64_t at = 0;
 
 	ck_assert_ptr_nonnull(bytes);
+	ck_assert_int_eq(fstat(fake->image->backing.fd, &st), 0);
+	ck_assert_msg((uint64_t)st.st_size == fake->file_size, "the file has %lld bytes now", (long long)st.st_size);
 	ck_assert_int_eq(pread(fake->image->backing.fd, bytes, fake->file_size, 0), (ssize_t)fake->file_size);
 	if (memcmp(bytes, fake->model, fake->file_size) != 0) {
 		while (bytes[at] == fake->model[at])
@@ -131,6 +137,7 @@ request_submit(struct ioctx *ctx, struct request *request, enum io_op op, unsign
 	request->io.length = length;
 	request->io.buffer = buffer;
 	request->io.done = request_done;
+	request->io.wanted = NULL;
 	request->done = 0;
 	io_submit(ctx, &request->io);
 }

@@ -19,15 +19,15 @@ refused_like_losetup() # REGEX OPTION...
 	expect_nothing_left
 }
 
-warns_like_losetup() # TEXT OPTION...
+warns_like_losetup() # LOSETUP'S-TEXT TEXT IMAGE OPTION...
 {
-	local warning=$1
-	shift
+	local losetups=$1 warning=$2
+	shift 2
 	attach_loop "$@"
 	detach_loop "$loop_device"
 	nbdloop_attach "$@"
 	nbdloop_detach "$device"
-	grep -qE "$warning" "$dir/losetup.log" || fail "losetup doesn't warn: $warning"
+	grep -qE "$losetups" "$dir/losetup.log" || fail "losetup doesn't warn: $losetups"
 	grep -qE "^nbdloop: warning: .*: .*$warning" "$dir/attach.log" || fail "nbdloop doesn't warn: $warning"
 }
 
@@ -50,22 +50,48 @@ refused_like_losetup 'offset=-1: must be' -o -1 "$image"
 refused_like_losetup 'neither a file nor' "$dir"
 # Where losetup makes a device of size 0.
 : >"$dir/empty.img"
-nbdloop_refuses 'empty\.img.*(too small|smaller)' attach "$dir/empty.img"
+nbdloop_refuses '^nbdloop: [^ ]*empty\.img is empty' attach "$dir/empty.img"
 nbdloop_refuses 'disk\.img' attach -o 1G "$image"
 expect_nothing_left
 head -c 1000 /dev/urandom >"$dir/odd.img"
 # In other words from one version to the next.
-warns_like_losetup "end of the file will be ignored" "$dir/odd.img"
+warns_like_losetup "end of the file will be ignored" "the last 488 bytes can't be reached" "$dir/odd.img"
+warns_like_losetup "end of the file will be ignored" "the last 488 bytes can't be reached" "$dir/odd.img" -b 512
+nbdloop_attach -o 77 "$image"
+nbdloop_detach "$device"
+grep -q "offset=77 is no multiple of the sector size, 512 bytes; the last 435 bytes can't be reached" "$dir/attach.log" ||
+	fail "nothing tells that it is the offset's fault: $(cat "$dir/attach.log")"
 
 # A named device: nothing is printed unless it was asked for.
 expect_equal "what attaching to a named device prints" "" "$(nbdloop attach "$image" /dev/nbd3)"
 expect_equal "size of the named device" $((3 << 20)) $(($(device_sectors /dev/nbd3) * 512))
-nbdloop_refuses 'nbd3 is attached already' attach "$dir/odd.img" nbd3
-nbdloop_refuses 'process [0-9]+ \(nbdloopd\) is using the image' attach "$image"
+nbdloop_refuses "nbd3 is attached already, to $image; detach it first" attach "$dir/odd.img" nbd3
+# The device comes first: the image is in use, too.
+nbdloop_refuses "nbd3 is attached already, to $image; detach it first" attach "$image" nbd3
+nbdloop_refuses "^nbdloop: $image: it is attached already, as /dev/nbd3; detach that, or use -L to use it$" attach "$image"
+nbdloop_refuses "another part of it, which overlaps, is attached already, as /dev/nbd3; detach that$" attach -o 4096 "$image"
 nbdloop_refuses '--find is for when' attach -f "$image" nbd4
 nbdloop_detach /dev/nbd3
 nbdloop_refuses 'nbd3 is not attached' detach /dev/nbd3
 nbdloop_refuses 'there is no device /dev/nbd999' detach /dev/nbd999
+expect_nothing_left
+
+# Parts of one image that don't overlap, each with a device; and the whole of it, read-only, with two.
+nbdloop_attach -o 4096 --sizelimit 8192 "$image"
+first=$device
+nbdloop_attach -o 12k --sizelimit 1M "$image"
+second=$device
+nbdloop_attach -r -o 2M "$image"
+dd if=/dev/zero of="$second" bs=4k count=1 oflag=direct status=none
+quietly cmp -n 8192 "$first" "$image" 0 4096
+quietly cmp -n 4096 /dev/zero "$image" 0 12288
+nbdloop_refuses "it is attached already, as $second; detach that, or use -L to use it$" attach -o 12k --sizelimit 1M "$image"
+nbdloop_refuses "another part of it, which overlaps, is attached already, as $first; detach that$" attach --sizelimit 8192 "$image"
+nbdloop_detach "$device" "$second" "$first"
+nbdloop_attach -r "$image"
+first=$device
+nbdloop_attach -r "$image"
+nbdloop_detach "$device" "$first"
 expect_nothing_left
 
 # --nooverlap, and what losetup makes of it.
@@ -74,7 +100,7 @@ overlap() # WANTED-STATUS OPTION...
 	local wanted=$1 losetup=0 nbdloop=0
 	shift
 	losetup --find --show --nooverlap "$@" "$image" >"$dir/losetup.out" 2>"$dir/losetup.log" || losetup=$?
-	nbdloop attach --show --nooverlap "$@" "$image" >"$dir/nbdloop.out" 2>"$dir/nbdloop.log" || nbdloop=$?
+	nbdloop attach --show --nooverlap --force "$@" "$image" >"$dir/nbdloop.out" 2>"$dir/nbdloop.log" || nbdloop=$?
 	expect_equal "status of losetup -L $*" "$wanted" "$losetup"
 	expect_equal "status of nbdloop attach -L $*" "$wanted" "$nbdloop"
 	if [ "$wanted" = 0 ]; then
@@ -83,7 +109,7 @@ overlap() # WANTED-STATUS OPTION...
 	fi
 }
 attach_loop "$image" -o 4096 --sizelimit 8192
-nbdloop_attach -o 4096 --sizelimit 8192 "$image"
+nbdloop_attach --force -o 4096 --sizelimit 8192 "$image"
 overlap 0 -o 4096 --sizelimit 8192
 overlap 1
 overlap 1 -o 8192 --sizelimit 8192

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # nbdloop attaches and detaches 20 images at the same time: each has a device of its own, with its own bytes, and in the end
-# no device, process or file is left.  Of those who want the same device one gets it.  While somebody unloads the driver again
-# and again, attaching works or says why it doesn't, and works afterwards.
+# no device, process or file is left.  Of those who want the same device one gets it; those with --nooverlap share one.  While
+# somebody unloads the driver again and again, attaching works or says why it doesn't, and works afterwards.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -38,6 +38,16 @@ wait
 expect_equal "how many got the same device" 1 "$(wc -l <"$dir/won")"
 expect_equal "size of what the winner attached" $(($(cat "$dir/won") * 128)) "$(device_sectors /dev/nbd7)"
 nbdloop_detach /dev/nbd7
+expect_nothing_left
+
+# Those who want the same image, and use what is there: all get the same device.
+for i in {1..5}; do
+	(nbdloop attach --nooverlap "$dir/1.img" >"$dir/$i.device" 2>"$dir/$i.log" || echo "$i" >>"$dir/failed") &
+done
+wait
+[ ! -e "$dir/failed" ] || fail "not attached with --nooverlap: $(cat "$dir/failed")"
+expect_equal "devices of those who use what is there" 1 "$(cat "$dir"/[1-5].device | sort -u | wc -l)"
+nbdloop_detach "$(cat "$dir/1.device")"
 expect_nothing_left
 
 # The driver comes and goes.

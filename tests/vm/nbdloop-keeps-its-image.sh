@@ -98,7 +98,7 @@ keeps nbdkit
 # Of a block device, the size counts, too.
 drive=$(drive_device 1)
 nbdloop_attach "$drive"
-nbdloop_refuses "overlaps with $device" attach --nooverlap --sizelimit 1M "$drive"
+nbdloop_refuses "another part of it, which overlaps, is attached already, as $device; detach that$" attach --nooverlap --sizelimit 1M "$drive"
 expect_equal "device of the drive" "$device" "$(nbdloop attach --show --nooverlap "$drive" 2>&1)"
 nbdloop_detach "$device"
 expect_nothing_left

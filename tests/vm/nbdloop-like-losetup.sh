@@ -21,11 +21,13 @@ for options in "--direct-io=off" "-r --direct-io=on" "-o 1M --sizelimit 4M --dir
 	like_losetup "$drive" $options
 done
 attach_loop "$drive" -o 1M --sizelimit 1M
-nbdloop_attach -o 1M --sizelimit 1M "$drive"
+nbdloop_refuses "$loop_device is made of it" attach -o 1M --sizelimit 1M "$drive"
+nbdloop_refuses "already, to $loop_device; " attach -L -o 1M --sizelimit 1M "$drive"
+nbdloop_attach --force -o 1M --sizelimit 1M "$drive"
 expect_equal "losetup's device, used again" "$loop_device" "$(losetup --find --show --nooverlap -o 1M --sizelimit 1M "$drive")"
-expect_equal "nbdloop's device, used again" "$device" "$(nbdloop attach --nooverlap -o 1M --sizelimit 1M "$drive")"
+expect_equal "nbdloop's device, used again" "$device" "$(nbdloop attach --nooverlap --force -o 1M --sizelimit 1M "$drive")"
 ! losetup --find --nooverlap -o 1536k "$drive" >"$dir/losetup.log" 2>&1 || fail "losetup accepts an overlap"
-nbdloop_refuses 'overlaps' attach --nooverlap -o 1536k "$drive"
+nbdloop_refuses 'overlaps' attach --nooverlap --force -o 1536k "$drive"
 detach_loop "$loop_device"
 nbdloop_detach "$device"
 

@@ -35,7 +35,7 @@ like_losetup() # IMAGE OPTION...
 	local image=$1 what="of $*" wanted seen
 	shift
 	attach_loop "$image" "$@"
-	nbdloop_attach "$@" "$image"
+	nbdloop_attach --force "$@" "$image"
 	wanted=$(blockdev --getsize64 --getss --getro "$loop_device" | xargs)
 	seen=$(blockdev --getsize64 --getss --getro "$device" | xargs)
 	expect_equal "size, sector size, read-only $what" "$wanted" "$seen"

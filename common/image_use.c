@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "common/image_use.h"
+
+#include "common/cleanup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/loop.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+/* ---- reading what the kernel tells */
+
+/* The first line of a file, without its end; false: there is none. */
+static bool
+read_line(const char *directory, const char *name, char line[PATH_MAX])
+{
+	char path[PATH_MAX + NAME_MAX + 2];
+	bool got;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	got = fgets(line, PATH_MAX, f) != NULL;
+	fclose(f);
+	if (got)
+		line[strcspn(line, "\n")] = '\0';
+	return got;
+}
+
+static uint64_t
+read_number(const char *directory, const char *name)
+{
+	char line[PATH_MAX];
+
+	return read_line(directory, name, line) ? strtoull(line, NULL, 10) : 0;
+}
+
+static bool
+read_device(const char *directory, dev_t *device)
+{
+	unsigned int numbers[2];
+	char line[PATH_MAX];
+
+	if (!read_line(directory, "dev", line) || sscanf(line, "%u:%u", &numbers[0], &numbers[1]) != 2)
+		return false;
+	*device = makedev(numbers[0], numbers[1]);
+	return true;
+}
+
+static bool
+is_node_of(const char *path, dev_t device)
+{
+	struct stat st;
+
+	return strncmp(path, "/dev/", 5) == 0 && stat(path, &st) == 0 && S_ISBLK(st.st_mode) && st.st_rdev == device;
+}
+
+/* ---- what a block device is used for */
+
+/* A line of mountinfo: "36 35 8:1 / /mnt rw,noatime - ext4 /dev/sda1 rw".  Btrfs and the like have numbers of their own, but
+ * name the device. */
+static bool
+is_mount_of(const char *line, dev_t device, char where[PATH_MAX])
+{
+	const char *source = strstr(line, " - ");
+	unsigned int numbers[2];
+	char path[PATH_MAX];
+
+	if (sscanf(line, "%*d %*d %u:%u %*s %4095s", &numbers[0], &numbers[1], where) != 3)
+		return false;
+	if (makedev(numbers[0], numbers[1]) == device)
+		return true;
+	return source && sscanf(source, " - %*s %4095s", path) == 1 && is_node_of(path, device);
+}
+
+static bool
+find_mount(const char *root, const char *process, dev_t device, char where[PATH_MAX])
+{
+	char path[PATH_MAX], *CLEANUP_FREE line = NULL;
+	size_t room = 0;
+	bool found = false;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/proc/%s/mountinfo", root, process);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	while (!found && getline(&line, &room, f) > 0)
+		found = is_mount_of(line, device, where);
+	fclose(f);
+	return found;
+}
+
+static bool
+is_swap(const char *root, dev_t device)
+{
+	char path[PATH_MAX], line[PATH_MAX];
+	bool found = false;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/proc/swaps", root);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	while (!found && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, " \t\n")] = '\0';
+		found = is_node_of(line, device);
+	}
+	fclose(f);
+	return found;
+}
+
+/* The first name in holders/, of a device that is made of this one. */
+static bool
+find_holder(const char *directory, char name[NAME_MAX + 1])
+{
+	char path[PATH_MAX + 16];
+	struct dirent *entry;
+	bool found = false;
+	DIR *holders;
+
+	snprintf(path, sizeof(path), "%s/holders", directory);
+	holders = opendir(path);
+	if (!holders)
+		return false;
+	while (!found && (entry = readdir(holders)) != NULL) {
+		found = entry->d_name[0] != '.';
+		if (found)
+			snprintf(name, NAME_MAX + 1, "%s", entry->d_name);
+	}
+	closedir(holders);
+	return found;
+}
+
+/* Of one device or partition, whose directory in /sys that is: "is mounted on /mnt". */
+static bool
+describe_one(const char *root, const char *directory, char text[IMAGE_USE_TEXT])
+{
+	char where[PATH_MAX], holder[NAME_MAX + 1];
+	dev_t device;
+
+	if (!read_device(directory, &device))
+		return false;
+	if (find_mount(root, "self", device, where) || find_mount(root, "1", device, where))
+		snprintf(text, IMAGE_USE_TEXT, "is mounted on %.400s", where);
+	else if (is_swap(root, device))
+		snprintf(text, IMAGE_USE_TEXT, "is swap space");
+	else if (find_holder(directory, holder))
+		snprintf(text, IMAGE_USE_TEXT, "is a part of /dev/%s", holder);
+	else
+		return false;
+	return true;
+}
+
+/* The same of a whole device, also by its partitions: "has /dev/sda1, which is mounted on /mnt". */
+static bool
+describe(const char *root, const char *directory, char text[IMAGE_USE_TEXT])
+{
+	char path[2 * PATH_MAX], line[PATH_MAX], part[IMAGE_USE_TEXT];
+	struct dirent *entry;
+	bool found = describe_one(root, directory, text);
+	DIR *entries = found ? NULL : opendir(directory);
+
+	while (entries && !found && (entry = readdir(entries)) != NULL) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name);
+		found = read_line(path, "partition", line) && describe_one(root, path, part);
+		if (found)
+			snprintf(text, IMAGE_USE_TEXT, "has /dev/%.40s, which %.440s", entry->d_name, part);
+	}
+	if (entries)
+		closedir(entries);
+	return found;
+}
+
+static bool
+find_device_use(const char *root, dev_t device, struct image_use *use)
+{
+	char directory[PATH_MAX], text[IMAGE_USE_TEXT];
+
+	snprintf(directory, sizeof(directory), "%s/sys/dev/block/%u:%u", root, major(device), minor(device));
+	if (!describe(root, directory, text))
+		return false;
+	*use = (struct image_use){.writes = true, .held = true};
+	snprintf(use->text, sizeof(use->text), "it %.500s", text);
+	return true;
+}
+
+/* ---- loop devices */
+
+/* As the kernel packs it for programs. */
+static dev_t
+unpack(uint64_t device)
+{
+	return makedev((unsigned int)(device >> 8 & 0xfff), (unsigned int)((device & 0xff) | (device >> 12 & 0xfff00)));
+}
+
+static bool
+is_part_of(const struct image_part *part, dev_t device, ino_t inode, dev_t node)
+{
+	return part->inode == 0 ? node == part->device : inode == part->inode && device == part->device;
+}
+
+/* Whether a loop device has the file or device behind it.  The driver tells which one that is, whatever has become of its name;
+ * where there is no node of the device, the name must do. */
+static bool
+is_behind(const char *root, const char *name, const char *directory, const struct image_part *part)
+{
+	char path[PATH_MAX], backing[PATH_MAX];
+	struct loop_info64 info = {0};
+	struct stat st;
+	int CLEANUP_CLOSE fd = -1;
+
+	/* Not attached to anything, as most are. */
+	if (!read_line(directory, "loop/backing_file", backing))
+		return false;
+	snprintf(path, sizeof(path), "%s/dev/%s", root, name);
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd >= 0 && ioctl(fd, LOOP_GET_STATUS64, &info) == 0 &&
+	    is_part_of(part, unpack(info.lo_device), (ino_t)info.lo_inode, unpack(info.lo_rdevice)))
+		return true;
+	/* Not all kernels tell the number of a device. */
+	if (fd >= 0 && info.lo_inode && part->inode)
+		return false;
+	return stat(backing, &st) == 0 &&
+	       is_part_of(part, st.st_dev, st.st_ino, S_ISBLK(st.st_mode) ? st.st_rdev : 0);
+}
+
+static bool
+overlaps(const char *directory, const struct image_part *part)
+{
+	uint64_t offset = read_number(directory, "loop/offset"), size = read_number(directory, "size") * 512;
+
+	return offset < part->end && part->offset < offset + size;
+}
+
+/* Whether somebody has it for himself, in whatever namespace. */
+static bool
+is_claimed(const char *root, const char *name)
+{
+	char path[PATH_MAX];
+	int CLEANUP_CLOSE fd = -1;
+
+	snprintf(path, sizeof(path), "%s/dev/%s", root, name);
+	fd = open(path, O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC);
+	return fd < 0 && errno == EBUSY;
+}
+
+static bool
+look_at_loop(const char *root, const char *name, const struct image_part *part, struct image_use *use)
+{
+	char directory[PATH_MAX], text[IMAGE_USE_TEXT];
+
+	snprintf(directory, sizeof(directory), "%s/sys/block/%s", root, name);
+	if (!is_behind(root, name, directory, part) || !overlaps(directory, part))
+		return false;
+	*use = (struct image_use){.writes = read_number(directory, "ro") == 0};
+	snprintf(use->device, sizeof(use->device), "%.60s", name);
+	use->held = describe(root, directory, text);
+	if (use->held)
+		snprintf(use->text, sizeof(use->text), "/dev/%.60s is made of it, and %.400s", name, text);
+	else
+		snprintf(use->text, sizeof(use->text), "/dev/%.60s is made of it", name);
+	/* One that is written to says enough. */
+	if (!use->held && !use->writes)
+		use->held = is_claimed(root, name);
+	return true;
+}
+
+static int
+weight(const struct image_use *use)
+{
+	return 2 * use->writes + use->held;
+}
+
+static bool
+find_loop(const char *root, const struct image_part *part, struct image_use *use)
+{
+	char path[PATH_MAX];
+	struct dirent *entry;
+	bool found = false;
+	DIR *entries;
+
+	snprintf(path, sizeof(path), "%s/sys/block", root);
+	entries = opendir(path);
+	if (!entries)
+		return false;
+	while ((entry = readdir(entries)) != NULL) {
+		struct image_use one;
+
+		if (strncmp(entry->d_name, "loop", 4) != 0 || !look_at_loop(root, entry->d_name, part, &one))
+			continue;
+		if (!found || weight(&one) > weight(use))
+			*use = one;
+		found = true;
+	}
+	closedir(entries);
+	return found;
+}
+
+bool
+image_use_find(const char *root, const struct image_part *part, struct image_use *use)
+{
+	if (part->inode == 0 && find_device_use(root, part->device, use))
+		return true;
+	return find_loop(root, part, use);
+}

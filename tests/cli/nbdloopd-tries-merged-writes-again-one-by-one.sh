@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Small neighbours that were merged and fail together are tried again one after the other: under direct I/O they share blocks,
+# and each of them reads its block, changes it, and writes it back.
+. "$(dirname "$0")/../lib/functions.sh"
+
+require_python_nbd
+"${CC:-cc}" -D_GNU_SOURCE -shared -fPIC -o "$dir/fail_write.so" "$lib/fail_write.c"
+image=$dir/disk.img
+truncate -s 4M "$image"
+
+cat >"$dir/client.py" <<'EOP'
+import sys
+sys.path.insert(0, sys.argv[1])
+from raw_nbd import *
+
+BYTES, COUNT = 50, 40
+client = Raw(sys.argv[2], SIMPLE)
+wanted = b""
+for n in range(COUNT):
+    wanted += bytes([n + 1]) * BYTES
+client.send(b"".join(request(SIMPLE, WRITE, n * BYTES, BYTES, 0, n) + wanted[n * BYTES:(n + 1) * BYTES] for n in range(COUNT)))
+assert [client.reply()[1] for _ in range(COUNT)] == [0] * COUNT
+client.request(READ, 0, len(wanted))
+assert client.reply(len(wanted))[2] == wanted, "an acknowledged write is lost"
+EOP
+
+for _ in 1 2 3 4 5; do
+	truncate -s 0 "$image"
+	truncate -s 4M "$image"
+	rm -f "$dir/calls"
+	server_prefix=(env LD_PRELOAD="$dir/fail_write.so" ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0"
+		FAIL_WRITE_CALLS="$dir/calls" FAIL_WRITE_SECONDS=0)
+	start_nbdloopd --threads=1 --engine=threads --direct-io=on "$image"
+	quietly "$python" "$dir/client.py" "$lib" "$sock"
+	expect_log ' failed: Input/output error'
+	stop_server
+done

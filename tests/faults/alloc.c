@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * For LD_PRELOAD: the Nth allocation that the server's own code asks for fails, or one in so many.  Those of the C library and of
+ * nbdkit don't.
+ */
+#include "tests/faults/shared.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *
+__libc_malloc(size_t size);
+void *
+__libc_calloc(size_t number, size_t size);
+void *
+__libc_realloc(void *memory, size_t size);
+void *
+__libc_memalign(size_t align, size_t size);
+
+static bool
+fails(const void *caller)
+{
+	uint64_t number;
+	Dl_info info;
+
+	if (!shared || !dladdr(caller, &info) || !info.dli_fname ||
+	    (!strstr(info.dli_fname, "nbdloopd") && !strstr(info.dli_fname, "nbdkit-loop-plugin")))
+		return false;
+	number = atomic_fetch_add(&shared->allocations, 1) + 1;
+	if (shared->allocation ? number != shared->allocation :
+				 !atomic_load(&shared->armed) || draw() % shared->rate != 0)
+		return false;
+	atomic_fetch_add(&shared->counts[NO_MEMORY], 1);
+	errno = ENOMEM;
+	return true;
+}
+
+void *
+malloc(size_t size)
+{
+	return fails(__builtin_return_address(0)) ? NULL : __libc_malloc(size);
+}
+
+void *
+calloc(size_t number, size_t size)
+{
+	return fails(__builtin_return_address(0)) ? NULL : __libc_calloc(number, size);
+}
+
+void *
+realloc(void *memory, size_t size)
+{
+	return fails(__builtin_return_address(0)) ? NULL : __libc_realloc(memory, size);
+}
+
+void *
+reallocarray(void *memory, size_t number, size_t size)
+{
+	size_t all;
+
+	if (__builtin_mul_overflow(number, size, &all) || fails(__builtin_return_address(0))) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return __libc_realloc(memory, all);
+}
+
+void *
+aligned_alloc(size_t align, size_t size)
+{
+	return fails(__builtin_return_address(0)) ? NULL : __libc_memalign(align, size);
+}
+
+int
+posix_memalign(void **memory, size_t align, size_t size)
+{
+	void *found = fails(__builtin_return_address(0)) ? NULL : __libc_memalign(align, size);
+
+	if (!found)
+		return ENOMEM;
+	*memory = found;
+	return 0;
+}

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The kinds of faults: how a server is started for each, what is done to it under load, and how often it was."""
+import json
+import os
+import re
+import socket
+import threading
+import time
+
+from load import PATIENCE
+from model import IMAGE
+from target import OLD_RING, REWRITE, SOCKETS, STALL, SYNC
+
+# IORING_SETUP_COOP_TASKRUN, SINGLE_ISSUER, DEFER_TASKRUN, TASKRUN_FLAG; each kernel lacks what those before it lacked
+OLD_FLAGS = (1 << 13, 1 << 12 | 1 << 13, 1 << 8 | 1 << 9 | 1 << 12 | 1 << 13)
+
+
+class Kind:
+    """One run of it.  `vanish` is the part of the turns of the load in which a client vanishes."""
+    library = None
+    vanish = 0.0
+    harmless = False  # no client may see an error
+    servers = ("nbdloopd", "nbdkit")
+    engines = ("io_uring", "aio", "threads")
+
+    def __init__(self, random, server, engine):
+        self.random, self.server, self.engine = random, server, engine
+        self.what = ""  # for the reader of a finding
+
+    def prepare(self, target):
+        """Before the server starts."""
+
+    def begin(self, target):
+        """It serves."""
+
+    def end(self, target):
+        """No more faults."""
+        target.shared.set(armed=0)
+
+    def reached(self, target, load):
+        return sum(target.shared.counts().values())
+
+
+class Rewrite(Kind):
+    library = "rewrite"
+    vanish = 0.01
+
+    def prepare(self, target):
+        if self.server == "nbdkit":
+            self.vanish = 0.0  # see Vanish
+        rate = self.random.choice((4, 10, 30))
+        sockets = SOCKETS if self.server == "nbdloopd" and self.random.random() < 0.5 else 0
+        what = self.random.choice((REWRITE | sockets, REWRITE | SYNC | sockets, SYNC))
+        if what == SYNC:
+            self.vanish = 0.0  # somebody is there to be told
+        self.what = f"what {what}, rate {rate}"
+        target.shared.set(seed=self.random.getrandbits(32), rate=rate, what=what)
+
+    def begin(self, target):
+        target.shared.set(armed=1)
+
+
+class Kernels(Kind):
+    """Rings as they were before, with all kinds of what is missing; the load is the usual."""
+    library = "rewrite"
+    engines = ("io_uring",)
+    harmless = True
+
+    def prepare(self, target):
+        flags = self.random.choice(OLD_FLAGS)
+        denies = self.random.randrange(8) if self.random.random() < 0.9 else 8
+        self.what = f"without flags {flags:#x}, {denies}"
+        target.shared.set(armed=1, what=OLD_RING, ring_flags=flags, ring_denies=denies)
+
+
+class Vanish(Kind):
+    """Clients that vanish, while event loops stand still now and then and writes fail after a while.
+
+    Not with nbdkit, which ends at an assertion of its own then (1.32.5: raw_send_socket), and promises nothing."""
+    library = "rewrite"
+    servers = ("nbdloopd",)
+    vanish = 0.3
+
+    def prepare(self, target):
+        rate = self.random.choice((2, 5, 10))
+        what = self.random.choice((STALL, REWRITE, STALL | REWRITE))
+        self.what = f"what {what}, rate {rate}"
+        target.shared.set(seed=self.random.getrandbits(32), rate=rate, what=what)
+
+    def begin(self, target):
+        target.shared.set(armed=1)
+
+    def reached(self, target, load):
+        return load.vanished
+
+
+class Alloc(Kind):
+    library = "alloc"
+    counted = {}  # how many there were until it served, by server and engine
+
+    def prepare(self, target):
+        shared = target.shared
+        known = self.counted.get((self.server, self.engine))
+        rate = self.random.choice((1, 3, 10, 100))
+        shared.set(seed=self.random.getrandbits(32), rate=rate)
+        self.what = f"one in {rate}"
+        if known and self.random.random() < 0.6:
+            number = self.random.randint(1, known + known // 2)
+            self.what = f"number {number}"
+            shared.set(allocation=number)
+
+    def begin(self, target):
+        self.counted.setdefault((self.server, self.engine), target.shared.allocations())
+        target.shared.set(armed=1)
+
+
+# Errors that a call may end with; others are tried with those of the last.
+ERRORS = (
+    (r"accept4?", ("EMFILE", "ENFILE", "ECONNABORTED", "ENOBUFS", "EPERM", "EINTR")),
+    (r"io_uring_enter", ("EAGAIN", "EBUSY", "EINTR", "ENOMEM")),
+    (r"io_uring_setup", ("ENOMEM", "EPERM", "ENOSYS", "EINVAL")),
+    (r"io_uring_register", ("EINVAL", "ENOMEM")),
+    (r"io_submit|io_getevents", ("EAGAIN", "EINTR")),
+    (r"io_setup", ("EAGAIN", "ENOMEM", "ENOSYS")),
+    (r"pread64|preadv2?|pwrite64|pwritev2?|fdatasync|fallocate", ("EIO", "ENOSPC", "EINTR")),
+    (r"recvfrom|sendmsg|sendto|recvmsg", ("ENOBUFS", "ENOMEM", "EINTR")),
+    (r"epoll_wait|poll|ppoll", ("EINTR", "ENOMEM")),
+    (r"epoll_ctl", ("ENOMEM", "ENOSPC")),
+    (r"clone3?", ("EAGAIN",)),
+    (r"mmap|munmap|madvise|brk|mprotect", ("ENOMEM",)),
+    (r".*", ("EIO", "EINVAL", "EPERM", "ENOMEM", "EMFILE", "EINTR")),
+)
+# The dynamic loader's, the C library's own (which aborts), and those that can't fail, such as write() to an eventfd.
+NOT_TRIED = re.compile(r"exec.*|exit.*|futex|rt_sig.*|arch_prctl|set_tid_address|set_robust_list|rseq|brk|getpid|gettid|clone3|"
+                       r"get.id|gete.id|write|munmap|madvise|sched_yield|restart_syscall|sched_getaffinity|mprotect|access|prlimit64|clock_nanosleep")
+
+
+# Of nbdkit those that the plugin makes: of its own, it ends at some and hangs at others.
+PLUGINS = re.compile(r"io_.*|pread.*|pwrite.*|fdatasync|fallocate|fadvise64|eventfd2|statx|sync_file_range|ioctl")
+
+
+class Syscalls(Kind):
+    traced = {}  # how often each call is made by one thread, by server and engine
+
+    def prepare(self, target):
+        known = self.traced.get((self.server, self.engine))
+        if not known:
+            target.strace = []
+        else:
+            call = self.random.choice(sorted(known))
+            number = self.random.randint(1, min(known[call], self.random.choice((3, 30, 1000))))
+            errors = next(errors for pattern, errors in ERRORS if re.fullmatch(pattern, call))
+            how = f"{call}:error={self.random.choice(errors)}:when={number}{self.random.choice(('', '', '+'))}"
+            # One time, or each time from then on: that only where it stays a server.
+            if how.endswith("+") and not re.fullmatch(r"io_uring_register|io_setup|io_uring_setup|pwrite64|pread64|fdatasync", call):
+                how = how[:-1]
+            self.what = f"strace -f -e inject={how}"
+            target.strace = ["-e", f"trace={call}", "-e", f"inject={how}"]
+
+    def end(self, target):
+        pass
+
+    def reached(self, target, load):
+        if target.strace:
+            return target.injections_traced()
+        counts = {}
+        with open(os.path.join(target.directory, "trace"), errors="replace") as f:
+            for line in f:
+                found = re.match(r"(\d+) +(\w+)\(", line)
+                if found and not NOT_TRIED.fullmatch(found[2]) and (self.server == "nbdloopd" or PLUGINS.fullmatch(found[2])):
+                    counts.setdefault(found[2], {}).setdefault(found[1], 0)
+                    counts[found[2]][found[1]] += 1
+        self.traced[self.server, self.engine] = {call: max(of.values()) for call, of in counts.items()}
+        return 0
+
+
+class Control(Kind):
+    """Changes at run time, and requests that are none."""
+    harmless = True
+
+    def begin(self, target):
+        self.done, self.stopped = 0, False
+        self.target = target
+        self.second = os.path.join(target.directory, "second.img")
+        with open(self.second, "wb") as f:
+            f.truncate(1 << 20)
+        self.thread = threading.Thread(target=self.chaos)
+        self.thread.start()
+
+    def end(self, target):
+        self.stopped = True
+        self.thread.join()
+
+    def reached(self, target, load):
+        return self.done
+
+    def chaos(self):
+        random = self.random
+        add = [f"add second={self.second}", "remove export=second", "set direct-io=on export=second"]
+        while not self.stopped and self.target.alive():
+            name = " export=" if self.server == "nbdloopd" else ""
+            asked = random.choice(["status", "set direct-io=on" + name, "set direct-io=off" + name, "resize" + name,
+                                   "x" * random.randrange(1, 5000), "", "set direct-io=", "status\nresize"] +
+                                  (add if self.server == "nbdloopd" else []))
+            if asked.startswith("resize"):
+                os.truncate(self.target.image, IMAGE + 4096 * random.randrange(1, 1000))
+            try:
+                self.ask(asked, random.random() < 0.1)
+            except TimeoutError:
+                self.target.findings.append(f"hang: no answer of the control socket to {asked[:60]!r}")
+                return
+            except (OSError, ValueError) as error:
+                if self.target.alive() and not isinstance(error, (BrokenPipeError, ConnectionResetError)):
+                    self.target.findings.append(f"the control socket's answer to {asked[:60]!r}: {error}")
+                    return
+            time.sleep(random.uniform(0, 0.03))
+
+    def ask(self, asked, vanish):
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(PATIENCE)
+            s.connect(self.target.control)
+            s.sendall(asked.encode() + b"\n")
+            if vanish:
+                return
+            answer = b""
+            while not answer.endswith(b"\n"):
+                piece = s.recv(1 << 16)
+                if not piece:
+                    break
+                answer += piece
+        if answer and "error" not in json.loads(answer.split(b"\n")[0]):
+            self.done += 1
+
+
+KINDS = {"rewrite": Rewrite, "syscalls": Syscalls, "alloc": Alloc, "kernels": Kernels, "control": Control, "vanish": Vanish}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is said of a server that can't be connected to.
+ */
+#include "tool/connection.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+static void
+assert_refused(const char *uri, const char *wanted)
+{
+	struct connection connection;
+	GError *error = NULL;
+
+	ck_assert(!connection_to_uri(&connection, uri, &error));
+	ck_assert_msg(g_str_has_prefix(error->message, wanted), "\"%s\" instead of \"%s\"", error->message, wanted);
+	g_error_free(error);
+}
+
+START_TEST(error_names_the_uri_and_no_function)
+{
+	assert_refused("nbd+unix:///?socket=/nonexistent/nbd.sock",
+		       "nbd+unix:///?socket=/nonexistent/nbd.sock: No such file or directory");
+	assert_refused("nbd+nonsense://x", "nbd+nonsense://x: unknown NBD URI scheme: ");
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("connection");
+	TCase *uri = tcase_create("uri");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_test(uri, error_names_the_uri_and_no_function);
+	suite_add_tcase(suite, uri);
+
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,124 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# vm: memory 2G
+# When the guard of a device is killed, list and status tell it; nbdloop adopt gives the device another one, while fio writes and
+# verifies on it: there is no error, the options that it was attached with stay in force, and servers are started again as
+# before.  It works again and again, when the image was renamed or removed, and when the server was killed, too.
+. "$(dirname "$0")/functions.sh"
+. "$(dirname "$0")/nbdloop.sh"
+
+require fio
+image=$dir/disk.img
+
+# Sets $guard.
+find_guard()
+{
+	guard=$(nbdloop list -n -O GUARD "$device" | tr -d ' ')
+	[ -e "/proc/$guard" ] || fail "$device has no guard: \"$guard\""
+}
+
+kill_guard()
+{
+	find_guard
+	kill -KILL "$guard"
+	wait_until "the guard is gone" process_gone "$guard"
+	expect_equal "the guard in the list" 0 "$(nbdloop list -n -O GUARD "$device" 2>"$dir/list.log" | tr -d ' ')"
+	grep -q "^nbdloop: warning: $device: its guard was killed, and nobody would restart its server" "$dir/list.log" ||
+		fail "the list doesn't warn"
+}
+
+adopt()
+{
+	local before
+	before=$(server_pid "$device")
+	quietly nbdloop adopt "$device"
+	find_guard
+	[ "$(server_pid "$device")" != "$before" ] || fail "it is the same server"
+	expect_equal "parent of the server" "$guard" "$(ps -o ppid= -p "$(server_pid "$device")" | tr -d ' ')"
+}
+
+another_server() # PID
+{
+	local now
+	now=$(pgrep -x nbdloopd) && [ "$now" != "$1" ]
+}
+
+# As after attach: the guard starts another one.
+kill_server_of_device()
+{
+	local before
+	before=$(server_pid "$device")
+	kill -KILL "$before"
+	wait_until "there is another server" another_server "$before"
+}
+
+# What must stay as it is.
+facts()
+{
+	nbdloop list -n --raw -O NAME,OFFSET,SIZELIMIT,RO,DIO,LOG-SEC,SIZE,CONNECTIONS,ENGINE,BACKEND "$device"
+}
+
+mark_kernel_log
+truncate -s 64M "$image"
+nbdloop_attach -o 1M --sizelimit 32M -b 4096 --engine=threads "$image"
+nbdloop_refuses "$device has a guard, which lives" adopt "$device"
+quietly nbdloop set --direct-io=off "$device"
+before=$(facts)
+start_load --filename="$device" --size=24M --bsrange=4k-128k --iodepth=8
+kill_guard
+nbdloop_refuses 'has no guard any more.*nbdloop adopt' replace-server "$device"
+nbdloop status "$device" >"$dir/status" || fail "nbdloop status fails"
+grep -q '^guard: none: .*nobody would restart' "$dir/status" || fail "status doesn't tell it"
+adopt
+expect_equal "the device, adopted" "$before" "$(facts)"
+kill_server_of_device
+expect_load
+quietly nbdloop set --direct-io=on "$device"
+quietly nbdloop replace-server "$device"
+# Again; with another file of that name meanwhile.
+mv "$image" "$dir/moved.img"
+truncate -s 64M "$image"
+kill_guard
+adopt
+expect_equal "the image, renamed" "$dir/moved.img" "$(nbdloop list -n -O BACK-FILE "$device")"
+expect_equal "direct I/O" true "$(direct_io_of "$device")"
+kill_server_of_device
+kill_guard
+rm "$dir/moved.img"
+adopt
+expect_equal "the image, removed" "$dir/moved.img (deleted)" "$(nbdloop list -n -O BACK-FILE "$device")"
+expect_load
+# Several at once: one of them does it.
+kill_guard
+for i in 1 2 3; do
+	nbdloop adopt "$device" >"$dir/adopt$i.log" 2>&1 && echo "$i" >>"$dir/adopted" &
+done
+wait_until "the device is adopted" test -s "$dir/adopted"
+wait_until "all have ended" eval '! pgrep -f "nbdloop adopt"'
+expect_equal "how many have adopted it" 1 "$(wc -l <"$dir/adopted")"
+kill_server_of_device
+end_load
+nbdloop_detach "$device"
+expect_nothing_left
+
+# Neither a server nor a guard.
+head -c 8M /dev/urandom >"$image"
+nbdloop_attach --connections 2 --timeout 4 "$image"
+find_guard
+kill -KILL "$guard" "$(server_pid "$device")"
+wait_until "both are gone" no_process
+nbdloop list "$device" >"$dir/list" 2>"$dir/list.log" || fail "nbdloop list fails"
+grep -q 'neither its server nor its guard is there any more' "$dir/list.log" || fail "the list doesn't tell it"
+quietly nbdloop adopt "$device"
+quietly cmp "$image" "$device"
+kill_server_of_device
+quietly dd if=/dev/urandom of="$device" bs=1M count=8 conv=fsync status=none
+quietly cmp "$image" "$device"
+nbdloop_detach "$device"
+
+# Killed, and then detached: nothing is left, either.
+nbdloop_attach "$image"
+kill_guard
+nbdloop_detach "$device"
+expect_nothing_left
+! kernel_log | grep 'I/O error' || fail "the kernel had I/O errors"

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How a guard takes the place of one that was killed: with what that has written down, and a server of its own in place of
+ * the other's, since only the parent of a server sees how it ends.
+ */
+#include "tool/guard_state.h"
+
+#include "tool/failure.h"
+#include "tool/image_file.h"
+#include "tool/server_link.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+enum {
+	END_PATIENCE_MS = 60000, /* of a server that was killed: its disk may hang */
+};
+
+/* ---- the server that nobody guards */
+
+/* Its process; 0: there is none any more; -1 with an error: it doesn't answer. */
+static pid_t
+find_server(const char *control, GError **error)
+{
+	g_autoptr(GError) why = NULL;
+	g_autoptr(JsonObject) status = server_link_ask(control, "status", &why);
+
+	if (status)
+		return (pid_t)json_object_get_int_member_with_default(status, "pid", 0);
+	if (failure_is(why, ECONNREFUSED) || failure_is(why, ENOENT))
+		return 0;
+	g_propagate_error(error, g_steal_pointer(&why));
+	return -1;
+}
+
+static bool
+end_server(const struct attachment *attachment, pid_t pid, GError **error)
+{
+	int CLEANUP_CLOSE server = pid ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	struct pollfd end = {.fd = server, .events = POLLIN};
+
+	if (pid == 0 || (server < 0 && errno == ESRCH))
+		return true;
+	if (server < 0 || syscall(SYS_pidfd_send_signal, server, SIGKILL, NULL, 0) < 0)
+		return failure(error, errno, "the server of /dev/%s, process %d, can't be ended: %s", attachment->name, (int)pid,
+			       g_strerror(errno));
+	/* From here on the device needs a guard. */
+	if (poll(&end, 1, END_PATIENCE_MS) != 1)
+		log_warning("the server of /dev/%s, process %d, was killed, but hasn't ended after a minute: its disk may hang",
+			    attachment->name, (int)pid);
+	return true;
+}
+
+/* ---- its image */
+
+static bool
+hold(struct source *source, const char *path, const struct guard_progress *progress)
+{
+	g_autofree char *device = g_strdup_printf("%u:%u", major(progress->device), minor(progress->device));
+	struct stat st;
+
+	source->image = path ? image_file_hold(path, NULL) : -1;
+	if (source->image < 0 || (fstat(source->image, &st) == 0 && image_file_is(&st, device, (gint64)progress->inode)))
+		return source->image >= 0;
+	close(source->image);
+	source->image = -1;
+	return false;
+}
+
+/* If it has another name now, or none, the server still has it open. */
+static bool
+hold_image(struct source *source, pid_t server, const struct guard_progress *progress, GError **error)
+{
+	g_autofree char *device = g_strdup_printf("%u:%u", major(progress->device), minor(progress->device));
+	g_autofree char *opened = image_file_opened_by(server, device, (gint64)progress->inode);
+
+	return hold(source, progress->place, progress) || hold(source, opened, progress) ||
+	       failure(error, ENOENT, "%s is not the image any more that was attached, and its server, which had that, is gone, too: it "
+		       "can't be found", progress->place);
+}
+
+/* ---- the whole */
+
+static void
+take_source(struct source *source, const struct guard_plan *plan, const struct guard_progress *progress, char *control)
+{
+	source_init(source, &plan->source, control);
+	g_free(source->place);
+	source->place = g_strdup(progress->place);
+	source->direct_io = progress->direct_io;
+	source->read_only = progress->read_only;
+	source->served = true;
+}
+
+bool
+guard_take_over(struct guard *guard, const struct device *device, struct guard_plan *plan, struct guard_progress *progress,
+		GError **error)
+{
+	g_autofree char *control = server_link_path(device->backend);
+	pid_t server;
+
+	if (!control)
+		return failure(error, EOPNOTSUPP, "/dev/%s is attached to %s; its connections can't be taken over: detach it and attach "
+			       "it again, for a guard that connects again when they end", device->name, device->backend);
+	if (!guard_record_take(&guard->record, device, plan, progress, error))
+		return false;
+	server = find_server(control, error);
+	if (server < 0)
+		return false;
+	guard->plan = plan;
+	take_source(&guard->source, plan, progress, g_strdup(control));
+	if (!attachment_init(&guard->attachment, &plan->attachment, g_strdup(device->backend), error) ||
+	    !attachment_take(&guard->attachment, device, error) || !hold_image(&guard->source, server, progress, error) ||
+	    (plan->attachment.swap && !guard_stay_in_memory(error)) || !guard_link_listen(&guard->link, control, error))
+		return false;
+	attachment_prepare_change(&guard->attachment);
+	return end_server(&guard->attachment, server, error);
+}
