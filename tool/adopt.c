@@ -15,7 +15,7 @@ static const struct option_row rows[] = {{.name = NULL}};
 
 static const struct verb_usage usage = {
 	.synopsis = "DEVICE",
-	.summary = "Gives a device whose guard was killed another one, and a new server, while it is used.",
+	.summary = "Starts a new guard and a new server for a device whose guard was killed, while it is in use.",
 	.rows = rows,
 	.least = 1,
 	.most = 1,

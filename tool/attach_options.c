@@ -16,28 +16,32 @@ static const char *const engines[] = {"auto", "io_uring", "aio", "threads", NULL
 static const char *const sector_sizes[] = {"512", "1024", "2048", "4096", NULL};
 
 const struct option_row attach_option_rows[] = {
-	OPTION_SWITCH("find", 'f', FIELD(find), "take a free device; also without this, if none is named",
-		      "Take a free device, which is what happens in any case where none is named.\n"),
-	OPTION_SWITCH("show", 0, FIELD(show), "print the device's name; also without this, if none is named",
-		      "Print the name of the device, as is done in any case where none was named.\n"),
-	OPTION_SWITCH("read-only", 'r', FIELD(read_only), "nothing can be written to the device",
-		      "Nothing can be written to the device, and the image is opened read-only.\n"),
+	OPTION_SWITCH("find", 'f', FIELD(find), "take a free device (as is done if no DEVICE is named)",
+		      "Take a free device.  This is also done without the option if no DEVICE is\n"
+		      "named.\n"),
+	OPTION_SWITCH("show", 0, FIELD(show), "print the name of the device (as is done if no DEVICE is named)",
+		      "Print the name of the device.  This is also done without the option if no\n"
+		      "DEVICE is named.\n"),
+	OPTION_SWITCH("read-only", 'r', FIELD(read_only), "make the device read-only",
+		      "Make the device read-only, and open the image read-only.\n"),
 	{
 		.name = "offset",
 		.letter = 'o',
 		.type = OPTION_SIZE,
 		.field = FIELD(offset),
 		.arg = "SIZE",
-		.help = "the device begins here in the image",
-		.manual = "The device begins SIZE bytes into the image.\n",
+		.help = "start the device SIZE bytes into the image",
+		.manual = "Start the device SIZE bytes into the image.\n",
 	},
 	{
 		.name = "sizelimit",
 		.type = OPTION_SIZE,
 		.field = FIELD(sizelimit),
 		.arg = "SIZE",
-		.help = "the device has at most this size; 0 means to the end of the image",
-		.manual = "The device is at most SIZE bytes large.  0 means to the end of the image.\n",
+		.help = "limit the device to SIZE bytes; 0 means up to the end of the image",
+		.manual =
+			"Limit the size of the device to SIZE bytes.  0 means up to the end of\n"
+			"the image.\n",
 	},
 	{
 		.name = "sector-size",
@@ -46,24 +50,31 @@ const struct option_row attach_option_rows[] = {
 		.field = FIELD(sector_size),
 		.choices = sector_sizes,
 		.arg = "512|1024|2048|4096",
-		.help = "logical block size of the device (default: what direct I/O needs, else 512)",
+		.help = "logical block size of the device (default: what direct I/O needs, or else 512)",
 		.manual =
-			"The size of the device's logical blocks.  The default is the block size that direct I/O to the image needs\n"
-			"when direct I/O is on, else 512; for a URI, what the server says.  Bytes behind the last whole block can't be\n"
-			"reached by the device; a warning tells how many they are.\n",
+			"The logical block size of the device.  The default is the block size\n"
+			"that direct I/O to the image needs if direct I/O is on, and 512\n"
+			"otherwise; for a URI, the block size that the server announces.  Bytes\n"
+			"after the last whole block can't be reached through the device; a\n"
+			"warning tells how many these are.\n",
 	},
-	OPTION_SWITCH("partscan", 'P', FIELD(partscan), "insist on partitions: an error where the driver allows none",
-		      "The kernel looks for partitions in any case when a device is attached.  With this it does so once more, and it is\n"
-		      "an error if the nbd driver was loaded so that its devices have none (C<max_part=0>).\n"),
-	OPTION_SWITCH("nooverlap", 'L', FIELD(nooverlap), "use the device that has this image already, if there is one",
-		      "If a device is attached already to the same part of the same image, it is used: its name is printed, and nothing\n"
-		      "is attached.  It is an error if one is attached to a part that overlaps, or can't be written to though this\n"
-		      "one should be, or if a loop device is made of a part that overlaps and one of both can be written to (unless\n"
-		      "I<--force> is given).\n"),
-	OPTION_SWITCH("force", 0, FIELD(force), "attach it even while this machine uses the image otherwise",
-		      "An image isn't attached so that it can be written to while something else in this machine uses it: a block device\n"
-		      "that is mounted, is swap space or a part of another device; a file or device that a loop device is made of, unless\n"
-		      "that is read-only and not used.  With this there is only a warning, and file systems may be damaged.\n"),
+	OPTION_SWITCH("partscan", 'P', FIELD(partscan), "make sure that partitions appear; fail if the nbd driver allows none",
+		      "The kernel always scans a device for partitions when it is attached.  With\n"
+		      "this option, C<nbdloop> has it scanned once more, and fails if the nbd\n"
+		      "driver was loaded without partitions (C<max_part=0>).\n"),
+	OPTION_SWITCH("nooverlap", 'L', FIELD(nooverlap), "use the device that is attached to this image already, if there is one",
+		      "If a device is attached to the same part of the same image already, print\n"
+		      "its name, and attach nothing.  It is an error if that device is read-only\n"
+		      "and I<--read-only> is not given; if a device is attached to another part\n"
+		      "of the image that overlaps this one; or, unless I<--force> is given, if a\n"
+		      "loop device is set up on a part that overlaps this one and either of the\n"
+		      "two is writable.\n"),
+	OPTION_SWITCH("force", 0, FIELD(force), "attach the image even if this machine uses it in another way",
+		      "Without this option, C<nbdloop> refuses to attach a writable device to an\n"
+		      "image that this machine uses in another way: a block device that is\n"
+		      "mounted, used as swap space or part of another device; or a file or block\n"
+		      "device that has a loop device, unless that is read-only and not in use.\n"
+		      "With it, C<nbdloop> only prints a warning; file systems may be damaged.\n"),
 	{
 		.name = "direct-io",
 		.type = OPTION_CHOICE,
@@ -72,11 +83,13 @@ const struct option_row attach_option_rows[] = {
 		.choices = option_off_on_auto,
 		.alone = "on",
 		.arg = "on|off|auto",
-		.help = "bypass the page cache that this machine has for the image (default: where possible)",
+		.help = "bypass the page cache for the image (default: where possible)",
 		.manual =
-			"With direct I/O, what is cached is cached once, for the device, and not for the image too.  C<on>, or the\n"
-			"option alone, fails where it isn't possible, with the reason; C<auto>, the default, does without it there;\n"
-			"C<off> always does.\n",
+			"Whether the server uses direct I/O for the image.  With direct I/O, data\n"
+			"is cached once, as pages of the device, and not a second time as pages\n"
+			"of the image.  C<on>, or the option without a value, fails and gives the\n"
+			"reason if direct I/O is not possible; C<auto>, the default, uses the\n"
+			"page cache then; C<off> always uses it.\n",
 	},
 	{
 		.name = "connections",
@@ -86,8 +99,11 @@ const struct option_row attach_option_rows[] = {
 		.min = 1,
 		.max = 64,
 		.arg = "N",
-		.help = "connections to the server, each with a queue of its own",
-		.manual = "Connections to the server, each with a queue in the kernel and a thread in the server.\n",
+		.help = "number of connections to the server, each with its own queue",
+		.manual =
+			"The number of connections to the server.  Each has its own queue in the\n"
+			"kernel and, unless I<--threads> says otherwise, its own thread of\n"
+			"nbdloopd.\n",
 	},
 	{
 		.name = "timeout",
@@ -96,10 +112,12 @@ const struct option_row attach_option_rows[] = {
 		.initial = "0",
 		.max = 86400,
 		.arg = "SECONDS",
-		.help = "a connection with a request that is not answered in this time is replaced; 0 means the default",
+		.help = "replace a connection that leaves a request unanswered for this long; 0 means the default",
 		.manual =
-			"The kernel takes a connection for dead on which a request isn't answered in this time.  0, the default, means 30\n"
-			"seconds for a URI and with several connections, and without an end for an image on one connection.\n",
+			"If a request on a connection gets no reply within this time, the kernel\n"
+			"considers the connection dead.  0, the default, means 30 seconds for a\n"
+			"URI and for several connections, and no limit for an image on one\n"
+			"connection.\n",
 	},
 	{
 		.name = "dead-timeout",
@@ -109,9 +127,10 @@ const struct option_row attach_option_rows[] = {
 		.min = 1,
 		.max = 86400,
 		.arg = "SECONDS",
-		.help = "how long requests wait for a server that has died before they fail",
+		.help = "how long requests wait for a dead server to return before they fail",
 		.manual =
-			"When the server has died, it is started again, or connected to again; requests wait for so long until they\n"
+			"When the server has died, the guard restarts it; for a URI, it connects\n"
+			"to the server again.  Requests wait this long for the server before they\n"
 			"fail.\n",
 	},
 	{
@@ -121,10 +140,11 @@ const struct option_row attach_option_rows[] = {
 		.initial = "nbdloopd",
 		.choices = server_kinds,
 		.arg = "nbdloopd|nbdkit",
-		.help = "the program that serves the image; nbdkit does it with its loop plugin",
+		.help = "program that serves the image: nbdloopd, or nbdkit with its loop plugin",
 		.manual =
-			"The program that serves the image: L<nbdloopd(8)>, or L<nbdkit(1)> with L<nbdkit-loop-plugin(1)>, whose threads wait for\n"
-			"the image instead of an event loop.\n",
+			"The program that serves the image: L<nbdloopd(8)>, which has event\n"
+			"loops; or L<nbdkit(1)> with L<nbdkit-loop-plugin(1)>, in which a thread\n"
+			"waits for each request.\n",
 	},
 	{
 		.name = "threads",
@@ -133,10 +153,12 @@ const struct option_row attach_option_rows[] = {
 		.initial = "0",
 		.max = 1024,
 		.arg = "N",
-		.help = "threads of nbdloopd, or nbdkit's for each connection; 0 means the default",
+		.help = "number of threads of nbdloopd, or of nbdkit per connection; 0 means the default",
 		.manual =
-			"Threads of nbdloopd, where a connection is served by one of them; 0 means one for each connection.  Threads of\n"
-			"nbdkit for each connection, which are the requests that it works on at once; 0 means its default, 16.\n",
+			"With nbdloopd, the number of its threads, one of which serves each\n"
+			"connection; 0 means one thread per connection.  With nbdkit, the number\n"
+			"of threads per connection, which is the number of requests that a\n"
+			"connection can have carried out at once; 0 means nbdkit's default, 16.\n",
 	},
 	{
 		.name = "engine",
@@ -145,8 +167,8 @@ const struct option_row attach_option_rows[] = {
 		.initial = "auto",
 		.choices = engines,
 		.arg = "auto|io_uring|aio|threads",
-		.help = "how the server's requests reach the image",
-		.manual = "How the server's requests reach the image; see L<nbdloopd(8)>.\n",
+		.help = "how the server accesses the image",
+		.manual = "How the server accesses the image; see L<nbdloopd(8)>.\n",
 	},
 	{
 		.name = "poll",
@@ -155,15 +177,22 @@ const struct option_row attach_option_rows[] = {
 		.initial = "off",
 		.choices = option_off_on_auto,
 		.arg = "on|off|auto",
-		.help = "poll the image's device instead of waiting for interrupts",
-		.manual = "Poll the device that the image is on for completions; see L<nbdloopd(8)>.\n",
+		.help = "poll the disk of the image for completions instead of waiting for interrupts",
+		.manual =
+			"Whether the server polls the disk that holds the image for completions;\n"
+			"see L<nbdloopd(8)>.\n",
 	},
-	OPTION_SWITCH("swap", 0, FIELD(swap), "be ready for swap space on the device",
-		      "For a device that this machine swaps to: the server and its guard stay in memory, do without memory that could\n"
-		      "only be had by swapping, and have the lowest real-time priority, so that they may use the last of it; the device gets\n"
-		      "requests of at most 128 KiB.  See L<nbdloopd(8)/An image that this machine uses itself>.  nbdloopd locks 48 MiB for\n"
-		      "each of its threads and about 35 MiB besides, the guard about 53 MiB: 136 MiB in all, with one connection.  Write the\n"
-		      "image from end to end before (C<dd if=/dev/zero>), and use direct I/O: else its file system needs memory for writes.\n"),
+	OPTION_SWITCH("swap", 0, FIELD(swap), "prepare for swap space on the device",
+		      "Prepare for swap space on the device.  The server and its guard are locked\n"
+		      "into memory; they never wait for memory that only swapping could free, and\n"
+		      "have the lowest real-time priority, which lets them use the kernel's last\n"
+		      "reserves; the device gets requests of at most 128 KiB.  See\n"
+		      "L<nbdloopd(8)/An image that this machine uses itself>.\n\n"
+		      "nbdloopd locks 48 MiB for each of its threads and about 35 MiB in\n"
+		      "addition, and the guard locks about 53 MiB: 136 MiB in all with one\n"
+		      "connection.  Write the image from end to end beforehand (C<dd\n"
+		      "if=/dev/zero>), and use direct I/O; otherwise the file system that holds\n"
+		      "the image needs memory for writes.\n"),
 	{.name = NULL},
 };
 

@@ -22,7 +22,7 @@ static const struct option_row rows[] = {{.name = NULL}};
 
 static const struct verb_usage usage = {
 	.synopsis = "DEVICE IMAGE",
-	.summary = "Gives a read-only device, also a mounted one, another image of the same size.",
+	.summary = "Replaces the image of a read-only device, mounted or not, with another one of the same size.",
 	.rows = rows,
 	.least = 2,
 	.most = 2,

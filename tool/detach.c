@@ -38,18 +38,18 @@ struct detach_options {
 };
 
 const struct option_row detach_option_rows[] = {
-	OPTION_SWITCH("all", 'D', offsetof(struct detach_options, all), "all devices that nbdloop has attached",
+	OPTION_SWITCH("all", 'D', offsetof(struct detach_options, all), "detach all devices that nbdloop has attached",
 		      "Detach all devices that nbdloop has attached.\n"),
 	OPTION_SWITCH("lazy", 0, offsetof(struct detach_options, lazy),
-		      "a device that is in use is detached later, when nobody has it open any more",
-		      "A device that is mounted or in use is detached by the kernel when the last one who has it open closes it, and\n"
-		      "C<detach> succeeds at once.\n"),
+		      "detach a device that is in use later, when its last user closes it",
+		      "If a device is mounted or otherwise in use, succeed at once, and leave it\n"
+		      "to the kernel to detach the device when its last user closes it.\n"),
 	{.name = NULL},
 };
 
 static const struct verb_usage usage = {
 	.synopsis = "[--lazy] DEVICE... | --all",
-	.summary = "Detaches block devices: nobody may use them, all is written, and they are gone when it returns.",
+	.summary = "Detaches block devices that are not in use, after their data is written back, and returns when they are gone.",
 	.rows = detach_option_rows,
 	.least = 0,
 	.most = -1,

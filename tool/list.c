@@ -27,10 +27,11 @@ const struct option_row list_option_rows[] = {
 		.type = OPTION_STRING,
 		.field = FIELD(associated),
 		.arg = "IMAGE",
-		.help = "only devices whose data is in this image, or at this URI",
+		.help = "list only devices whose data is in this image or at this URI",
 		.manual =
-			"List only the devices whose data is in this file or block device, under whatever name it was\n"
-			"attached, or at this URI.  None is not an error.\n",
+			"List only the devices whose data is in this file or block device, by\n"
+			"whatever name it was attached, or at this URI.  It is not an error if\n"
+			"there are none.\n",
 	},
 	{
 		.name = "offset",
@@ -38,37 +39,42 @@ const struct option_row list_option_rows[] = {
 		.type = OPTION_STRING,
 		.field = FIELD(offset),
 		.arg = "SIZE",
-		.help = "with --associated: only those that start at this offset",
-		.manual = "With I<--associated>: list only those whose data starts at this offset of the image.\n",
+		.help = "with --associated: list only devices that start at this offset of the image",
+		.manual =
+			"With I<--associated>: list only the devices that start at this offset of\n"
+			"the image.\n",
 	},
 	OPTION_SWITCH("json", 'J', FIELD(json), "print JSON",
-		      "Print JSON, in the shape of losetup's: an object with the array C<nbddevices>, and in it an object for\n"
-		      "each device, with the columns' names in small letters.  Flags are true or false, numbers are\n"
-		      "numbers, and what nobody tells is null.\n"),
+		      "Print JSON in the same form as losetup: an object with the array\n"
+		      "C<nbddevices>, which has an object for each device, with the names of the\n"
+		      "columns in lower case.  Flags are true or false, numbers are numbers, and\n"
+		      "a value that is not known is null.\n"),
 	{
 		.name = "output",
 		.letter = 'O',
 		.type = OPTION_STRING,
 		.field = FIELD(output),
 		.arg = "COLUMNS",
-		.help = "print these columns, with commas between; after a +, besides the default ones",
+		.help = "print these columns, separated by commas; with a leading +, add them to the default ones",
 		.manual =
-			"Print these columns (see L</Columns>), with commas between them, in this order; after a plus sign,\n"
-			"besides the default ones: C<-O +SERVER>.\n",
+			"Print these columns (see L</Columns>), which are separated by commas, in\n"
+			"this order.  If the list begins with a plus sign, the columns are added\n"
+			"to the default ones: C<-O +SERVER>.\n",
 	},
 	OPTION_SWITCH("output-all", 0, FIELD(output_all), "print all columns",
 		      "Print all columns.\n"),
 	OPTION_SWITCH("noheadings", 'n', FIELD(noheadings), "print no headings",
-		      "Print no line of headings.\n"),
-	OPTION_SWITCH("raw", 0, FIELD(raw), "print one blank between columns, and none in them",
-		      "Don't align the columns: one blank stands between them, and a blank in a value is written C<\\x20>.\n"
-		      "Since a value may be missing, JSON is the better choice for a script that reads several columns.\n"),
+		      "Don't print the line of headings.\n"),
+	OPTION_SWITCH("raw", 0, FIELD(raw), "separate columns by one space, and escape spaces in values",
+		      "Don't align the columns: separate them by one space, and write a space in\n"
+		      "a value as C<\\x20>.  Since a value may be missing, JSON is the better\n"
+		      "choice for a script that reads several columns.\n"),
 	{.name = NULL},
 };
 
 static const struct verb_usage usage = {
 	.synopsis = "[OPTION]... [DEVICE]...",
-	.summary = "Lists the attached devices, or those that are named.",
+	.summary = "Lists all attached devices, or the named ones.",
 	.rows = list_option_rows,
 	.show_more = columns_print_help,
 	.most = -1,

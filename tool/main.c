@@ -20,17 +20,17 @@ static const struct verb {
 	int (*run)(int argc, char **argv);
 	const char *help;
 } verbs[] = {
-	{"adopt", verb_adopt, "guard a device again whose guard was killed"},
+	{"adopt", verb_adopt, "start a new guard for a device whose guard was killed"},
 	{"attach", verb_attach, "make a block device of an image or an NBD export"},
-	{"change", verb_change, "give a read-only device another image of the same size"},
-	{"detach", verb_detach, "end a block device, when all was written"},
+	{"change", verb_change, "replace the image of a read-only device with one of the same size"},
+	{"detach", verb_detach, "detach a block device, after its data is written back"},
 	{"list", verb_list, "list attached devices"},
-	{"replace-server", verb_replace_server, "let a new server process take over, without an I/O error"},
-	{"resize", verb_resize, "give a device the size that its image has now"},
+	{"replace-server", verb_replace_server, "replace the server process, without an I/O error"},
+	{"resize", verb_resize, "change the size of a device to that of its image"},
 	{"set", verb_set, "switch direct I/O on or off"},
-	{"start", verb_start, "attach what /etc/nbdloop.tab has for a device"},
-	{"status", verb_status, "show what a device does just now"},
-	{"stop", verb_stop, "detach what start has attached"},
+	{"start", verb_start, "attach a device as /etc/nbdloop.tab describes it"},
+	{"status", verb_status, "measure and show the activity of a device"},
+	{"stop", verb_stop, "detach a device of /etc/nbdloop.tab"},
 };
 
 static void
@@ -45,12 +45,12 @@ static void
 show_help(void)
 {
 	printf("Usage: nbdloop [VERB [OPTION]... [ARGUMENT]...]\n"
-	       "Image files and NBD exports as block devices /dev/nbdN.  Without a verb, it lists them.\n\n");
+	       "Attaches image files and NBD exports as block devices /dev/nbdN.  Without a verb, lists them.\n\n");
 	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
 		printf("    %-14s   %s\n", verbs[i].name, verbs[i].help);
-	printf("\n    -h, --help       show this and end\n"
-	       "    -V, --version    show the version and end\n"
-	       "\nnbdloop VERB --help lists a verb's options.\n");
+	printf("\n    -h, --help       show this help and exit\n"
+	       "    -V, --version    show the version and exit\n"
+	       "\nnbdloop VERB --help lists the options of a verb.\n");
 }
 
 /* The verb for what losetup does with an option, or NULL. */

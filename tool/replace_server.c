@@ -17,7 +17,7 @@ static const struct option_row rows[] = {{.name = NULL}};
 
 static const struct verb_usage usage = {
 	.synopsis = "DEVICE",
-	.summary = "Lets a new process of its server serve a device, while it is used, and returns when that serves it.",
+	.summary = "Replaces the server process of a device while it is in use, and returns when the new process serves it.",
 	.rows = rows,
 	.least = 1,
 	.most = 1,

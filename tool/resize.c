@@ -19,7 +19,7 @@ static const struct option_row rows[] = {{.name = NULL}};
 
 static const struct verb_usage usage = {
 	.synopsis = "DEVICE",
-	.summary = "Gives a device, also a mounted one, the size that its image or export has now.",
+	.summary = "Changes the size of a device, mounted or not, to the current size of its image or export.",
 	.rows = rows,
 	.least = 1,
 	.most = 1,

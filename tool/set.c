@@ -24,15 +24,15 @@ const struct option_row set_option_rows[] = {
 		.field = offsetof(struct set_options, direct_io),
 		.alone = "on",
 		.arg = "on|off",
-		.help = "bypass the page cache that this machine has for the image, or use it",
-		.manual = "Switch direct I/O to the image on or off, while the device is used.\n",
+		.help = "switch direct I/O to the image on or off",
+		.manual = "Switch direct I/O to the image on or off while the device is in use.\n",
 	},
 	{.name = NULL},
 };
 
 static const struct verb_usage usage = {
 	.synopsis = "--direct-io=on|off DEVICE",
-	.summary = "Changes an attached device, while it is used, and prints what is in force then.",
+	.summary = "Changes a setting of an attached device while it is in use, and prints the resulting value.",
 	.rows = set_option_rows,
 	.least = 1,
 	.most = 1,

@@ -23,28 +23,30 @@ struct start_options {
 };
 
 const struct option_row start_option_rows[] = {
-	OPTION_SWITCH("all", 'a', offsetof(struct start_options, all), "all devices of the table, but those with the option noauto",
-		      "Attach all devices of the table, but those with the option C<noauto>, in its order.\n"),
+	OPTION_SWITCH("all", 'a', offsetof(struct start_options, all), "attach all devices of the table, except those with noauto",
+		      "Attach all devices of the table except those with the option C<noauto>, in\n"
+		      "the order of the table.\n"),
 	{.name = NULL},
 };
 
 const struct option_row stop_option_rows[] = {
 	OPTION_SWITCH("all", 'a', offsetof(struct start_options, all),
-		      "all devices of the table, those with the option noauto, too",
-		      "Detach all devices of the table that are attached, the last one first.\n"),
+		      "detach all devices of the table, including those with noauto",
+		      "Detach all devices of the table that are attached, including those with\n"
+		      "the option C<noauto>, the last one first.\n"),
 	{.name = NULL},
 };
 
 static const struct verb_usage start_usage = {
 	.synopsis = "DEVICE... | --all",
-	.summary = "Attaches devices as the table /etc/nbdloop.tab has them, unless they are attached already.",
+	.summary = "Attaches devices as the table /etc/nbdloop.tab describes them, unless they are attached already.",
 	.rows = start_option_rows,
 	.most = -1,
 };
 
 static const struct verb_usage stop_usage = {
 	.synopsis = "DEVICE... | --all",
-	.summary = "Detaches devices of the table /etc/nbdloop.tab, if they are attached.",
+	.summary = "Detaches devices of the table /etc/nbdloop.tab that are attached.",
 	.rows = stop_option_rows,
 	.most = -1,
 };

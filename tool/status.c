@@ -35,7 +35,8 @@ struct status_options {
 
 const struct option_row status_option_rows[] = {
 	OPTION_SWITCH("json", 'J', FIELD(json), "print JSON",
-		      "Print a JSON object; with I<--watch>, one on each line.  See L</The status in JSON>.\n"),
+		      "Print a JSON object; with I<--watch>, one per line.  See L</The status in\n"
+		      "JSON>.\n"),
 	{
 		.name = "watch",
 		.letter = 'w',
@@ -45,17 +46,19 @@ const struct option_row status_option_rows[] = {
 		.max = 86400,
 		.alone = "1",
 		.arg = "SECONDS",
-		.help = "go on: measure each time for so long (--watch=SECONDS), or for a second",
+		.help = "measure again and again, each time for SECONDS (default: 1)",
 		.manual =
-			"Go on until interrupted, or until the device is detached; on a terminal, in place.  Each time is about\n"
-			"the SECONDS before, as in C<--watch=5>; about one second without a number.\n",
+			"Measure again and again until interrupted, or until the device is\n"
+			"detached.  On a terminal, each report overwrites the last one.  A report\n"
+			"is about the SECONDS before it, as in C<--watch=5>; about one second if\n"
+			"no number is given.\n",
 	},
 	{.name = NULL},
 };
 
 static const struct verb_usage usage = {
 	.synopsis = "[OPTION]... DEVICE",
-	.summary = "Shows what a device does just now.",
+	.summary = "Measures and shows the activity of a device.",
 	.rows = status_option_rows,
 	.least = 1,
 	.most = 1,

@@ -65,7 +65,7 @@ static void
 show_help(const struct verb_usage *usage, const char *verb)
 {
 	static const struct option_row help[] = {
-		{.name = "help", .letter = 'h', .type = OPTION_CHOICE, .alone = "on", .help = "show this and end"},
+		{.name = "help", .letter = 'h', .type = OPTION_CHOICE, .alone = "on", .help = "show this help and exit"},
 		{.name = NULL},
 	};
 
