@@ -457,7 +457,9 @@ requests_feed(struct conn *conn)
 		struct request *request = conn->hungry, *next = request->next;
 
 		if (conn->lost) {
+			/* The connection may have waited for nothing else. */
 			requests_over(conn, request);
+			worker_conn_dirty(conn->worker, conn);
 		} else if (!read_data(request)) {
 			stall(conn);
 			return;
