@@ -21,7 +21,7 @@
 /* How often we queue a chunk again that the kernel has no resources for (EAGAIN), before we carry it out
  * by a system call that waits for them. */
 #define ATTEMPTS 3
-/* How often in all before EAGAIN becomes the answer. */
+/* How often in all before the operation has failed. */
 #define LAST_ATTEMPT 100
 
 int
@@ -313,7 +313,7 @@ chunk_failed(struct ioctx *ctx, struct chunk *chunk, int err)
 static bool
 is_final(struct ioctx *ctx, struct chunk *chunk, int *result)
 {
-	while (*result == -EINTR || (*result == -EAGAIN && chunk->attempts < LAST_ATTEMPT)) {
+	while ((*result == -EINTR || *result == -EAGAIN) && chunk->attempts < LAST_ATTEMPT) {
 		counter_add(&ctx->counters, COUNTER_RETRIES, 1);
 		if (++chunk->attempts <= ATTEMPTS) {
 			queue_again(ctx, chunk);
