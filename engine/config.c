@@ -14,9 +14,10 @@ const struct option_row image_option_rows[] = {
 		.field = FIELD(offset),
 		.initial = "0",
 		.arg = "SIZE",
-		.help = "where the data starts in the file",
-		.manual = "The data starts SIZE bytes into the file, as with C<losetup --offset>.\n"
-			  "Bytes before it are never read or changed.\n",
+		.help = "start the export SIZE bytes into the file",
+		.manual =
+			"Start the export SIZE bytes into the file, as with C<losetup --offset>.\n"
+			"Bytes before the offset are never read or changed.\n",
 	},
 	{
 		.name = "sizelimit",
@@ -24,10 +25,11 @@ const struct option_row image_option_rows[] = {
 		.field = FIELD(sizelimit),
 		.initial = "0",
 		.arg = "SIZE",
-		.help = "serve at most SIZE bytes; 0 means to the end of the file",
-		.manual = "Serve at most SIZE bytes from the offset on, as with C<losetup --sizelimit>.\n"
-			  "0 means to the end of the file.  The size that clients see is rounded down\n"
-			  "to the sector size.\n",
+		.help = "limit the export to SIZE bytes; 0 means up to the end of the file",
+		.manual =
+			"Limit the export to SIZE bytes after the offset, as with C<losetup\n"
+			"--sizelimit>.  0 means up to the end of the file.  The size that clients\n"
+			"see is rounded down to a multiple of the sector size.\n",
 	},
 	{
 		.name = "sector-size",
@@ -35,15 +37,17 @@ const struct option_row image_option_rows[] = {
 		.field = FIELD(sector_size),
 		.choices = sector_sizes,
 		.arg = "1|512|1024|2048|4096",
-		.help = "block size offered to clients (default: what direct I/O needs, else 512; 1 for an odd size)",
+		.help = "minimum block size for clients (default: what direct I/O needs, or else 512; 1 for an odd size)",
 		.manual =
-			"The smallest block that clients are told to use.  Requests that don't\n"
-			"keep to it are still served correctly, but more slowly with direct I/O.\n\n"
-			"The default is the block size that direct I/O to the file needs when direct\n"
-			"I/O is on, and 512 otherwise.  The size of the export is a multiple of it.\n"
-			"So 1 serves every byte of a file whose size is no multiple of 512, and is the default\n"
-			"for such a file: direct I/O then leaves the file's last block to the page cache.\n"
-			"The Linux kernel's client doesn't ask the server: see L</Sector size>.\n",
+			"The minimum block size that clients are told to use.  Requests that are\n"
+			"not aligned to it are served correctly, but with direct I/O more slowly.\n\n"
+			"The default is the block size that direct I/O to the file needs if\n"
+			"direct I/O is on, and 512 otherwise.  The size of the export is a\n"
+			"multiple of the sector size.  The value 1 therefore serves every byte of\n"
+			"a file whose size is not a multiple of 512, and is the default for such\n"
+			"a file; direct I/O then leaves the last block of the file to the page\n"
+			"cache.  The Linux kernel's client does not ask the server for the sector\n"
+			"size: see L</Sector size>.\n",
 	},
 	{
 		.name = "direct-io",
@@ -54,11 +58,12 @@ const struct option_row image_option_rows[] = {
 		.arg = "on|off|auto",
 		.help = "bypass the page cache of this machine",
 		.manual =
-			"With direct I/O the image is not kept in this machine's page cache: its\n"
-			"clients cache what they read, and memory isn't spent twice.\n\n"
-			"C<on> fails with the reason where it isn't possible, C<auto> uses the page cache\n"
-			"there and says why, C<off> always uses the page cache.  What makes it\n"
-			"possible is told in L</Direct I/O>.\n",
+			"With direct I/O, the data of the image is not kept in this machine's\n"
+			"page cache.  Clients cache the data that they read, so memory is not\n"
+			"used twice.\n\n"
+			"If direct I/O is not possible, C<on> fails and gives the reason, and\n"
+			"C<auto> uses the page cache and gives the reason.  C<off> always uses\n"
+			"the page cache.  L</Direct I/O> explains when direct I/O is possible.\n",
 	},
 	{
 		.name = "engine",
@@ -67,13 +72,14 @@ const struct option_row image_option_rows[] = {
 		.initial = "auto",
 		.choices = engines,
 		.arg = "auto|io_uring|aio|threads",
-		.help = "how requests reach the file",
+		.help = "how to access the file",
 		.manual =
-			"C<io_uring> uses rings with registered files and buffers, C<aio> Linux\n"
-			"kernel AIO, C<threads> system calls that block.\n"
-			"C<auto> takes the first of them that this machine allows (containers\n"
-			"often forbid io_uring), and for an image in memory (tmpfs) C<threads>; it says\n"
-			"why it isn't the first.  Any other choice fails where it isn't allowed.\n",
+			"C<io_uring> uses rings with registered files and buffers, C<aio> uses\n"
+			"Linux kernel AIO, and C<threads> uses blocking system calls.\n\n"
+			"C<auto> takes the first of these that this machine allows (containers\n"
+			"often forbid io_uring), and C<threads> for an image in memory (tmpfs).\n"
+			"If this is not C<io_uring>, it gives the reason.  Any other value fails\n"
+			"if this machine does not allow that engine.\n",
 	},
 	{
 		.name = "poll",
@@ -84,10 +90,10 @@ const struct option_row image_option_rows[] = {
 		.arg = "on|off|auto",
 		.help = "poll the device for completions instead of waiting for interrupts",
 		.manual =
-			"Polling gives the lowest latency and takes a processor while requests\n"
-			"are on their way.  It needs direct I/O, io_uring and a device with poll queues;\n"
-			"see L</Polling>.  C<on> fails with the reason where it isn't possible, C<auto>\n"
-			"does without and says why.\n",
+			"Polling gives the lowest latency, and occupies a processor while\n"
+			"requests are in flight.  It needs direct I/O, io_uring and a device with\n"
+			"poll queues; see L</Polling>.  If polling is not possible, C<on> fails\n"
+			"and gives the reason, and C<auto> does not poll and gives the reason.\n",
 	},
 	{
 		.name = "contexts",
@@ -96,12 +102,14 @@ const struct option_row image_option_rows[] = {
 		.initial = "0",
 		.max = 4096,
 		.arg = "N",
-		.help = "most I/O contexts; 0 means one per thread",
+		.help = "maximum number of I/O contexts; 0 means one per thread",
 		.manual =
-			"An I/O context is a ring with its buffers, used by one thread at a time.\n"
-			"Contexts are made when threads need them, and kept.  With a limit, further\n"
+			"The maximum number of I/O contexts.  A context is a ring with its\n"
+			"buffers, and is used by one thread at a time.  Contexts are created when\n"
+			"threads need them, and kept.  When the limit is reached, further\n"
 			"requests wait until a context is free.  0 means as many as nbdkit has\n"
-			"threads: 16 for each connection, or what I<-t> says.  See L</Memory>.\n",
+			"threads: 16 per connection, or the number that I<-t> gives.  See\n"
+			"L</Memory>.\n",
 	},
 	{
 		.name = "depth",
@@ -111,10 +119,11 @@ const struct option_row image_option_rows[] = {
 		.min = 1,
 		.max = 128,
 		.arg = "N",
-		.help = "operations in flight in one context",
+		.help = "number of operations in flight in one context",
 		.manual =
-			"With direct I/O, a request of more than 128 KiB is split into pieces, of which\n"
-			"so many are in flight together.  Each context has a buffer of 128 KiB for each.\n",
+			"With direct I/O, a request of more than 128 KiB is split into pieces;\n"
+			"this is the number of pieces that are in flight at the same time.  Each\n"
+			"context has this many buffers of 128 KiB.\n",
 	},
 	{
 		.name = "discard",
@@ -123,11 +132,11 @@ const struct option_row image_option_rows[] = {
 		.initial = "on",
 		.choices = option_off_on,
 		.arg = "on|off",
-		.help = "let clients give back space (trim)",
+		.help = "let clients release space (trim)",
 		.manual =
-			"With C<on>, trimmed ranges become holes in the file or are discarded on the\n"
-			"block device.  With C<off>, trim isn't offered to clients, and ranges that\n"
-			"they fill with zeroes stay allocated.\n",
+			"With C<on>, trimmed ranges become holes in the file, or are discarded on\n"
+			"the block device.  With C<off>, clients are not offered trim, and ranges\n"
+			"that they fill with zeroes stay allocated.\n",
 	},
 	{
 		.name = "lock",
@@ -136,15 +145,15 @@ const struct option_row image_option_rows[] = {
 		.initial = "auto",
 		.choices = locks,
 		.arg = "exclusive|shared|off|auto",
-		.help = "keep other writers away",
+		.help = "keep out other writers",
 		.manual =
-			"Keeps two programs from writing to one image by mistake.  The locks are those\n"
-			"that QEMU and its tools take and respect; see L</Locks>.\n\n"
-			"C<exclusive> allows no other writer, and no reader that needs data that\n"
-			"nobody changes.  C<shared> is for an image that several programs use on\n"
-			"purpose: read-only it allows other readers but no writer, writable it allows\n"
-			"other writers that share too.  C<off> takes no lock.  C<auto> is\n"
-			"C<exclusive> when clients can write and C<shared> when they can't.\n",
+			"Keeps two programs from writing to one image by mistake.  The locks are\n"
+			"those that QEMU and its tools take and respect; see L</Locks>.\n\n"
+			"C<exclusive> allows no other writer, and no reader that needs unchanging\n"
+			"data.  C<shared> is for an image that several programs use on purpose: a\n"
+			"read-only image can have other readers but no writer, a writable image\n"
+			"can have other writers that share it.  C<off> takes no lock.  C<auto>\n"
+			"means C<exclusive> if clients can write, and C<shared> if they cannot.\n",
 	},
 	{
 		.name = "force",
@@ -154,12 +163,13 @@ const struct option_row image_option_rows[] = {
 		.choices = option_off_on,
 		.alone = "on",
 		.arg = "on|off",
-		.help = "let clients write to what this machine uses otherwise",
+		.help = "let clients write even if this machine uses the image in another way",
 		.manual =
-			"An image is not served writable while this machine's kernel uses it, which knows no\n"
-			"locks: a block device that is mounted, swap space or a part of another device; a\n"
-			"file or device that a loop device is made of, unless that is read-only and not used.\n"
-			"With C<on> there is only a warning.  See L</Locks>.\n",
+			"With C<off>, an image is not served writable while the kernel of this\n"
+			"machine uses it, because the kernel ignores locks: a block device that\n"
+			"is mounted, used as swap space or part of another device; or a file or\n"
+			"block device that has a loop device, unless that is read-only and not in\n"
+			"use.  With C<on>, there is only a warning.  See L</Locks>.\n",
 	},
 	{.name = NULL},
 };

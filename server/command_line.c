@@ -21,12 +21,13 @@ const struct option_row command_option_rows[] = {
 		.type = OPTION_LIST,
 		.field = FIELD(exports),
 		.arg = "NAME=PATH[,OPTION=VALUE...]",
-		.help = "serve an image under a name; may be repeated",
+		.help = "serve the image PATH as the export NAME; may be repeated",
 		.manual =
-			"Serve an image as the export NAME, with its own values of the options that an image can have:\n"
-			"C<--export backup=/srv/b.img,read-only=on>.  It may be given several times.  A comma in the\n"
-			"path or in a value is written twice.  A NAME can be empty, but can't hold an equals sign; that takes\n"
-			"a configuration file.\n",
+			"Serve the image PATH as the export NAME.  Options of an image can follow\n"
+			"the path: C<--export backup=/srv/b.img,read-only=on>.  I<--export> may\n"
+			"be given several times. Write a comma in the path or in a value twice.\n"
+			"NAME can be empty; it can contain an equals sign only in a configuration\n"
+			"file.\n",
 	},
 	{
 		.name = "config",
@@ -36,13 +37,15 @@ const struct option_row command_option_rows[] = {
 		.arg = "FILE",
 		.help = "read this configuration file; see nbdloopd.conf(5)",
 		.manual =
-			"Read a configuration file; see L<nbdloopd.conf(5)>.  Options of the command line go before those\n"
-			"of its section C<[server]>, and those that can be given several times are added.\n",
+			"Read this configuration file; see L<nbdloopd.conf(5)>.  Options on the\n"
+			"command line override those in the section C<[server]> of the file;\n"
+			"values of options that may be given several times are added to those of\n"
+			"the file.\n",
 	},
-	OPTION_SWITCH("help", 'h', FIELD(help), "show this list and end",
-		      "List the options and end.\n"),
-	OPTION_SWITCH("version", 'V', FIELD(version), "show the version and end",
-		      "Print the version, whether there are L</STATIC PROBES>, and end.\n"),
+	OPTION_SWITCH("help", 'h', FIELD(help), "show this list and exit",
+		      "List the options and exit.\n"),
+	OPTION_SWITCH("version", 'V', FIELD(version), "show the version and exit",
+		      "Print the version and whether the server has L</STATIC PROBES>, and exit.\n"),
 	{.name = NULL},
 };
 
@@ -366,9 +369,9 @@ command_line_print_help(void)
 	       "       nbdloopd [OPTION]... --config FILE\n"
 	       "Serves disk images over NBD, with direct asynchronous I/O.\n\n");
 	options_print_switches(stdout, command_option_rows);
-	printf("\nThe server:\n");
+	printf("\nOptions of the server:\n");
 	options_print_switches(stdout, server_option_rows);
-	printf("\nAn image (with several, the default for all; and in --export, such as read-only=on):\n");
+	printf("\nOptions of IMAGE, defaults of all exports, and options in --export (such as read-only=on):\n");
 	options_print_switches(stdout, rows);
-	printf("\nThe manual, nbdloopd(8), explains them.\n");
+	printf("\nThe manual, nbdloopd(8), explains the options.\n");
 }

@@ -17,12 +17,13 @@ fit_depth(struct option_row *row)
 {
 	row->initial = "128";
 	row->max = 1024;
-	row->help = "operations in flight in one thread, for one image";
+	row->help = "maximum number of operations in flight per thread and image";
 	row->manual =
-		"So many operations of an image are in flight in each thread; further requests wait.  It has to be as large as\n"
-		"what its clients have under way for a disk to be busy; the kernel's client sends up to 128 requests on each\n"
-		"connection.  Each has a buffer of 128 KiB, which takes memory once it is needed: where direct I/O\n"
-		"is on, for requests that aren't aligned to its blocks.\n";
+		"The queue depth: the maximum number of operations on an image that each thread has in flight; further\n"
+		"requests wait.  To keep a disk busy, the depth must be as large as the number of requests that clients\n"
+		"have in flight; the kernel's client sends up to 128 requests on each connection.  Each operation has a\n"
+		"buffer of 128 KiB, which occupies memory once it is used: with direct I/O, for requests that are not\n"
+		"aligned to its blocks.\n";
 }
 
 const struct option_row *

@@ -18,10 +18,11 @@ const struct option_row server_option_rows[] = {
 		.min = 1,
 		.max = 65535,
 		.arg = "N",
-		.help = "listen on this TCP port (10809 if an address is given without)",
+		.help = "listen on this TCP port (default with --address: 10809)",
 		.manual =
-			"Listen on this TCP port: of the local machine only, unless I<--address> says otherwise.\n"
-			"10809 if I<--address> is given without a port, or when nothing tells where to listen.\n",
+			"Listen on this TCP port, on the local machine only unless I<--address>\n"
+			"says otherwise.  The default is 10809 if I<--address> is given, or if no\n"
+			"option tells the server where to listen.\n",
 	},
 	{
 		.name = "address",
@@ -29,12 +30,14 @@ const struct option_row server_option_rows[] = {
 		.type = OPTION_LIST,
 		.field = SERVER(address),
 		.arg = "ADDRESS",
-		.help = "listen on this address or name (default: 127.0.0.1 and ::1); any: of all networks",
+		.help = "listen on this address or name (default: 127.0.0.1 and ::1); any: on all networks",
 		.manual =
-			"Listen on TCP at this address of the machine, IPv4 or IPv6, or at all addresses of this name.\n"
-			"It may be given several times.  C<any> means every network that this machine is in: see\n"
-			"L</Who may connect> before.\n\n"
-			"The default is 127.0.0.1 and ::1, where only programs of this machine can connect.\n",
+			"Listen on TCP at this address of the machine, IPv4 or IPv6, or at all\n"
+			"addresses of this name.  The option may be given several times.  C<any>\n"
+			"means all networks that this machine is connected to; read\n"
+			"L</Who may connect> first.\n\n"
+			"The default is 127.0.0.1 and ::1, where only programs on this machine\n"
+			"can connect.\n",
 	},
 	{
 		.name = "unix",
@@ -44,10 +47,12 @@ const struct option_row server_option_rows[] = {
 		.arg = "PATH",
 		.help = "listen on a unix socket",
 		.manual =
-			"Listen on a unix socket with this path.  It may be given several times.  Those may connect\n"
-			"who may write to the socket: it belongs to the user who starts the server, and its mode\n"
-			"is what the umask leaves, so usually that user only.  A socket that nobody listens on any\n"
-			"more is replaced, and the server removes its own at its end.\n",
+			"Listen on a unix socket with this path.  The option may be given several\n"
+			"times.  Users who may write to the socket can connect.  The socket\n"
+			"belongs to the user who starts the server, and its mode is subject to\n"
+			"the umask, so usually only that user can connect.  A socket on which no\n"
+			"program listens any more is replaced.  When the server ends, it removes\n"
+			"its socket.\n",
 	},
 	{
 		.name = "vsock",
@@ -55,10 +60,10 @@ const struct option_row server_option_rows[] = {
 		.field = SERVER(vsock),
 		.min = 1,
 		.arg = "PORT",
-		.help = "listen on this port of vsock, for virtual machines",
+		.help = "listen on this vsock port, for virtual machines",
 		.manual =
-			"Listen on this port of the vsock address family, by which a virtual machine and its host\n"
-			"talk without a network.\n",
+			"Listen on this port of the vsock address family, through which a virtual\n"
+			"machine and its host communicate without a network.\n",
 	},
 	{
 		.name = "socket-activation",
@@ -69,20 +74,22 @@ const struct option_row server_option_rows[] = {
 		.arg = "on|off|auto",
 		.help = "use the sockets that systemd passes",
 		.manual =
-			"Use the sockets that systemd (or another program that sets C<LISTEN_FDS>) passes to\n"
-			"the server, besides those of other options.  C<auto> uses them if there are some, C<on> fails if\n"
-			"there are none, C<off> leaves them alone.\n",
+			"Use the sockets that systemd (or another program that sets\n"
+			"C<LISTEN_FDS>) passes to the server, in addition to those of other\n"
+			"options.  C<auto> uses these sockets if there are any, C<on> fails if\n"
+			"there are none, and C<off> ignores them.\n",
 	},
 	{
 		.name = "fd",
 		.type = OPTION_LIST,
 		.field = SERVER(fd),
 		.arg = "N",
-		.help = "serve the connected socket that was inherited as file descriptor N",
+		.help = "serve the client on the connected socket that is inherited as file descriptor N",
 		.manual =
-			"Serve the client at the other end of a connected socket, inherited as file descriptor N.  It may\n"
-			"be given several times.  If nothing else tells where to listen, the server listens nowhere, and\n"
-			"ends when these connections have ended.\n",
+			"Serve the client at the other end of a connected socket that the server\n"
+			"inherits as file descriptor N. The option may be given several times.\n"
+			"If no other option tells the server where to listen, it listens nowhere,\n"
+			"and ends when these connections have ended.\n",
 	},
 	{
 		.name = "list",
@@ -93,8 +100,9 @@ const struct option_row server_option_rows[] = {
 		.arg = "on|off",
 		.help = "tell clients the names of the exports",
 		.manual =
-			"Whether clients that ask for a list of the exports get it.  With C<off>, a client must know\n"
-			"the name; the list isn't a secret that protects anything.\n",
+			"Whether clients that ask for a list of the exports get it.  With C<off>,\n"
+			"a client must know the name of an export.  This does not replace access\n"
+			"control: names are not passwords.\n",
 	},
 	{
 		.name = "threads",
@@ -104,10 +112,11 @@ const struct option_row server_option_rows[] = {
 		.initial = "0",
 		.max = 1024,
 		.arg = "N",
-		.help = "threads that serve; 0 means one for each processor",
+		.help = "number of threads; 0 means one per processor",
 		.manual =
-			"Each connection is served by one of so many threads; a new one goes to the thread that has\n"
-			"the fewest.  0 means as many threads as there are processors for the server to use.\n",
+			"The number of threads.  Each connection is served by one of them; a new\n"
+			"connection goes to the thread that has the fewest connections.  0 means\n"
+			"one thread for each processor that the server may use.\n",
 	},
 	{
 		.name = "poll-max-us",
@@ -116,11 +125,12 @@ const struct option_row server_option_rows[] = {
 		.initial = "0",
 		.max = 1000000,
 		.arg = "N",
-		.help = "longest busy polling of each thread before it sleeps, in microseconds; 0 means none",
+		.help = "longest time that a thread polls before it sleeps, in microseconds; 0 means not to poll",
 		.manual =
-			"Before a thread sleeps, it looks for at most so many microseconds whether something has come from\n"
-			"the network or the disk.  That saves the time of falling asleep and waking up where few requests\n"
-			"are under way, and costs processor time; see L</Polling>.  0 means that it sleeps at once.\n",
+			"Before a thread goes to sleep, it polls the network and the disk for at\n"
+			"most this many microseconds.  If few requests are in flight, this saves\n"
+			"the time that it takes to go to sleep and wake up, and costs processor\n"
+			"time; see L</Polling>.  0 means that the thread sleeps at once.\n",
 	},
 	{
 		.name = "memory",
@@ -130,11 +140,12 @@ const struct option_row server_option_rows[] = {
 		.min = 32 << 20,
 		.max = SIZE_MAX / 4 + 1,
 		.arg = "SIZE",
-		.help = "most memory of each thread for the data of requests",
+		.help = "maximum memory of each thread for the data of requests",
 		.manual =
-			"The data of requests that are being carried out takes at most so much memory in each\n"
-			"thread.  When it is used up, each connection has one request of up to 2 MiB at a time carried\n"
-			"out, and no more are read from it until some are answered.  See L</Memory>.\n",
+			"The maximum memory in each thread for the data of requests in progress.\n"
+			"When it is used up, the server carries out one request of up to 2 MiB at\n"
+			"a time for each connection, and reads no more requests from the\n"
+			"connection until some are answered.  See L</Memory>.\n",
 	},
 	{
 		.name = "max-connections",
@@ -143,10 +154,11 @@ const struct option_row server_option_rows[] = {
 		.initial = "100",
 		.max = 1000000,
 		.arg = "N",
-		.help = "most connections at once; 0 means no limit",
+		.help = "maximum number of connections; 0 means no limit",
 		.manual =
-			"Further connections are closed at once, which the log tells.  0 means no limit but\n"
-			"that of open files (C<ulimit -Hn>).\n",
+			"The maximum number of connections.  Further connections are closed at\n"
+			"once, with a log message.  0 means no limit other than that of open\n"
+			"files (C<ulimit -Hn>).\n",
 	},
 	{
 		.name = "handshake-limit",
@@ -156,10 +168,11 @@ const struct option_row server_option_rows[] = {
 		.min = 1,
 		.max = 86400,
 		.arg = "SECONDS",
-		.help = "close a connection that has not chosen an export after this time",
+		.help = "close a connection that has not chosen an export within this time",
 		.manual =
-			"A client that has not chosen an export after this time is disconnected.  From then on, it\n"
-			"may be idle for as long as it likes.\n",
+			"Disconnect a client that has not chosen an export within this time.\n"
+			"Once a client has chosen an export, it may be idle for any length of\n"
+			"time.\n",
 	},
 	{
 		.name = "stuck-limit",
@@ -169,12 +182,14 @@ const struct option_row server_option_rows[] = {
 		.min = 1,
 		.max = 86400,
 		.arg = "SECONDS",
-		.help = "close a connection that holds memory for so long while others wait for it",
+		.help = "close a connection that holds memory for this long while others wait for that memory",
 		.manual =
-			"A client that takes its replies, or sends the data that it began to write, at less than 64 KiB per\n"
-			"second, on the average of this time, is disconnected if others wait for the memory that it holds.\n"
-			"As long as nobody does, it may take its time: a virtual machine that is paused keeps its disk.\n"
-			"Over a unix socket, with io_uring, a reply or a write has to be through within this time.\n",
+			"Disconnect a client that holds memory which other connections wait for,\n"
+			"if it reads its replies, or sends the data of a write that it has begun,\n"
+			"at less than 64 KiB per second on average over this time.  While no\n"
+			"connection waits for memory, a client may be as slow as it likes: a\n"
+			"virtual machine that is paused keeps its disk.  Over a unix socket, with\n"
+			"io_uring, a reply or a write must be complete within this time.\n",
 	},
 	{
 		.name = "drain-limit",
@@ -183,12 +198,13 @@ const struct option_row server_option_rows[] = {
 		.initial = "30",
 		.max = 86400,
 		.arg = "SECONDS",
-		.help = "longest wait at the end for requests that are being carried out",
+		.help = "longest wait for requests in progress when the server shuts down",
 		.manual =
-			"When the server is told to end, it carries out the requests that have come, and answers them.\n"
-			"After this time, those that have not begun get the error ESHUTDOWN, and a second later\n"
-			"connections are closed on which something is still unanswered; at a second SIGTERM or SIGINT,\n"
-			"at once.\n",
+			"When the server shuts down, it carries out and answers the requests that\n"
+			"have arrived.  After this time, requests that have not begun get the\n"
+			"error ESHUTDOWN, and one second later the server closes the connections\n"
+			"that still have unanswered requests.  At a second SIGTERM or SIGINT,\n"
+			"this time is over at once.\n",
 	},
 	{
 		.name = "user",
@@ -198,10 +214,12 @@ const struct option_row server_option_rows[] = {
 		.arg = "USER[:GROUP]",
 		.help = "become this user once images and sockets are open",
 		.manual =
-			"Become this user (a name or a number), with its groups, as soon as images and sockets are open.\n"
-			"With a GROUP (a name or a number, too), it has this group only; a user's number that the\n"
-			"system has no entry for needs it.\n"
-			"This needs root.  What is opened later, by SIGHUP, must be accessible to that user.\n",
+			"Become this user (a name or a number), with the groups of that user, as\n"
+			"soon as images and sockets are open.  With a GROUP (a name or a number),\n"
+			"the server has this group only; a GROUP is required if the user is a\n"
+			"number without an entry in the user database. This option needs root.\n"
+			"Images that are opened later, at SIGHUP or by the control socket, must\n"
+			"be accessible to that user.\n",
 	},
 	{
 		.name = "pid-file",
@@ -209,11 +227,12 @@ const struct option_row server_option_rows[] = {
 		.type = OPTION_STRING,
 		.field = SERVER(pid_file),
 		.arg = "PATH",
-		.help = "write the process ID here when the server is ready",
+		.help = "write the process ID to this file when the server is ready",
 		.manual =
-			"Write the process ID into this file as soon as clients can connect, and remove it at the end.\n"
-			"A file that is there already must be empty or hold a process ID; the server leaves any other file\n"
-			"alone, follows no symbolic link here, and does not start then.\n",
+			"Write the process ID to this file as soon as clients can connect, and\n"
+			"remove the file when the server ends.  If the file exists already, it\n"
+			"must be empty or hold a process ID.  If it is any other file, or a\n"
+			"symbolic link, the server leaves it alone and does not start.\n",
 	},
 	{
 		.name = "notify-fd",
@@ -224,18 +243,19 @@ const struct option_row server_option_rows[] = {
 		.arg = "N",
 		.help = "write a newline to file descriptor N when the server is ready",
 		.manual =
-			"Write a newline to the inherited file descriptor N, and close it, as soon as clients can connect.\n"
-			"systemd is told without an option (C<Type=notify>).\n",
+			"Write a newline to the inherited file descriptor N, and close it, as\n"
+			"soon as clients can connect.  systemd (C<Type=notify>) does not need\n"
+			"this option.\n",
 	},
 	{
 		.name = "control",
 		.type = OPTION_STRING,
 		.field = SERVER(control),
 		.arg = "PATH",
-		.help = "a socket for the status and for changes at run time",
+		.help = "listen on this unix socket for requests for the status and for changes",
 		.manual =
-			"Answer requests for the status, and for changes while clients are connected, on a\n"
-			"unix socket with this path.  See L</CONTROL SOCKET>.\n",
+			"Listen on a unix socket with this path for requests for the status, and\n"
+			"for changes while clients are connected.  See L</CONTROL SOCKET>.\n",
 	},
 	{
 		.name = "swap",
@@ -245,12 +265,12 @@ const struct option_row server_option_rows[] = {
 		.choices = option_off_on,
 		.alone = "on",
 		.arg = "on|off",
-		.help = "be ready for a disk that this machine itself swaps to or writes to when memory is short",
+		.help = "prepare for a disk that this machine itself swaps or writes back to",
 		.manual =
-			"For an image that is a disk of the machine that serves it: take precautions so that the\n"
-			"server goes on when memory is short; see L</An image that this machine uses itself>.  It\n"
-			"needs root, or the capabilities C<CAP_SYS_RESOURCE> and C<CAP_IPC_LOCK>, and fails where they\n"
-			"are missing.\n",
+			"Use this option if the image is a disk of the machine that serves it.\n"
+			"It makes the server able to go on when memory is short; see\n"
+			"L</An image that this machine uses itself>.  It needs root, or the capabilities\n"
+			"C<CAP_SYS_RESOURCE> and C<CAP_IPC_LOCK>, and fails without them.\n",
 	},
 	{
 		.name = "log",
@@ -261,8 +281,9 @@ const struct option_row server_option_rows[] = {
 		.arg = "stderr|syslog",
 		.help = "where messages go",
 		.manual =
-			"Where messages go: to standard error, or to the system log.  Under systemd, standard\n"
-			"error is the journal, and each message has its priority there.\n",
+			"Where messages go: to standard error, or to the system log.  Under\n"
+			"systemd, standard error is the journal, where each message has a\n"
+			"priority.\n",
 	},
 	{.name = NULL},
 };
@@ -273,8 +294,10 @@ const struct option_row export_option_rows[] = {
 		.type = OPTION_STRING,
 		.field = EXPORT(description),
 		.arg = "TEXT",
-		.help = "what clients are shown beside the name",
-		.manual = "A text for people, which clients can show beside the export's name.\n",
+		.help = "text that clients can show with the name of the export",
+		.manual =
+			"A description for people, which clients can show with the name of the\n"
+			"export.\n",
 	},
 	{
 		.name = "read-only",
@@ -285,10 +308,11 @@ const struct option_row export_option_rows[] = {
 		.choices = option_off_on,
 		.alone = "on",
 		.arg = "on|off",
-		.help = "let clients read only",
+		.help = "do not let clients write",
 		.manual =
-			"Let clients read only.  The image is then opened read-only, too.  An image that may not be\n"
-			"written to is served read-only without this option.\n",
+			"Do not let clients write, and open the image read-only.  If the server\n"
+			"may not write to the image, the image is served read-only even without\n"
+			"this option.\n",
 	},
 	{.name = NULL},
 };
@@ -301,8 +325,9 @@ const struct option_row export_file_rows[] = {
 		.arg = "PATH",
 		.help = "the image file or block device to serve",
 		.manual =
-			"The image to serve: a regular file or a block device.  It is served as raw bytes;\n"
-			"a warning tells when they look like another format, such as qcow2.\n",
+			"The image to serve: a regular file or a block device.  It is served as\n"
+			"raw bytes; the server warns if they look like another format, such as\n"
+			"qcow2.\n",
 	},
 	{.name = NULL},
 };

@@ -35,8 +35,8 @@ struct status_options {
 
 const struct option_row status_option_rows[] = {
 	OPTION_SWITCH("json", 'J', FIELD(json), "print JSON",
-		      "Print a JSON object; with I<--watch>, one per line.  See L</The status in\n"
-		      "JSON>.\n"),
+		      "Print a JSON object; with I<--watch>, one per line.  See\n"
+		      "L</The status in JSON>.\n"),
 	{
 		.name = "watch",
 		.letter = 'w',

@@ -11,32 +11,34 @@ const struct option_row loop_option_rows[] = {
 		.arg = "PATH",
 		.help = "the image file or block device to serve",
 		.manual =
-			"The image to serve: a regular file or a block device.  It is served as raw bytes;\n"
-			"a warning tells when they look like another format, such as qcow2.\n\n"
-			"C<file=> may be left out: C<nbdkit loop disk.img>.  Either C<file> or\n"
-			"C<dir> must be given.\n",
+			"The image to serve: a regular file or a block device.  It is served as\n"
+			"raw bytes; the plugin warns if they look like another format, such as\n"
+			"qcow2.\n\n"
+			"C<file=> can be omitted: C<nbdkit loop disk.img>.  Either C<file> or\n"
+			"C<dir> is required.\n",
 	},
 	{
 		.name = "dir",
 		.type = OPTION_STRING,
 		.field = FIELD(dir),
 		.arg = "PATH",
-		.help = "serve each file of a directory as the export of that name",
+		.help = "serve each file of this directory as an export with the name of the file",
 		.manual =
-			"Serve each regular file of the directory as the export of that name; the client\n"
-			"chooses one.  No name and no symbolic link leads out of the directory.  A client that\n"
-			"asks for the default export gets the only file, if there is just one.  Files that are\n"
-			"added later can be used at once.  See L</A directory of images>.\n",
+			"Serve each regular file of this directory as an export with the name of\n"
+			"the file; the client chooses one.  No name and no symbolic link leads\n"
+			"out of the directory.  A client that asks for the default export gets\n"
+			"the only file, if there is just one.  Files that are added later can be\n"
+			"used at once.  See L</A directory of images>.\n",
 	},
 	{
 		.name = "control",
 		.type = OPTION_STRING,
 		.field = FIELD(control),
 		.arg = "PATH",
-		.help = "a socket for the status and for changes at run time",
+		.help = "listen on this unix socket for requests for the status and for changes",
 		.manual =
-			"Answer requests for the status, and for changes while clients are connected, on a\n"
-			"unix socket with this path.  See L</CONTROL SOCKET>.\n",
+			"Listen on a unix socket with this path for requests for the status, and\n"
+			"for changes while clients are connected.  See L</CONTROL SOCKET>.\n",
 	},
 	{
 		.name = "swap",
@@ -45,12 +47,12 @@ const struct option_row loop_option_rows[] = {
 		.initial = "off",
 		.choices = option_off_on,
 		.arg = "on|off",
-		.help = "be ready for a disk that this machine itself swaps to or writes to when memory is short",
+		.help = "prepare for a disk that this machine itself swaps or writes back to",
 		.manual =
-			"For an image that is a disk of the machine that serves it.  C<on> takes precautions\n"
-			"so that the server goes on when memory is short; see\n"
+			"Use C<on> if the image is a disk of the machine that serves it.  It\n"
+			"makes the server able to go on when memory is short; see\n"
 			"L</An image that this machine uses itself>.  It needs root, or the capabilities\n"
-			"C<CAP_SYS_RESOURCE> and C<CAP_IPC_LOCK>, and fails where they are missing.\n",
+			"C<CAP_SYS_RESOURCE> and C<CAP_IPC_LOCK>, and fails without them.\n",
 	},
 	{.name = NULL},
 };
