@@ -58,6 +58,7 @@ says 1 'descriptor 0: it is not a socket' -- --fd 0 "$image"
 "$python" -c 'import os, socket, sys
 ours, its = socket.socketpair()
 os.dup2(its.fileno(), 5)
+os.set_inheritable(5, True) # dup2() does so only if it was another number
 os.execvp("nbdloopd", ["nbdloopd", "--fd", "5", "--fd", "05", sys.argv[1]])' "$image" >"$dir/twice.log" 2>&1 </dev/null &&
 	fail "a descriptor was taken twice"
 grep -q -- '--fd=5: it is given twice' "$dir/twice.log" || fail "not said that a descriptor is given twice"
