@@ -15,11 +15,14 @@ image_of(const struct device *device)
 	g_autofree char *control = server_link_path(device->backend);
 	g_autoptr(JsonObject) status = control ? server_link_ask(control, "status", NULL) : NULL;
 	JsonArray *exports = status ? json_object_get_array_member(status, "exports") : NULL;
-	const char *file = NULL;
+	JsonObject *export = exports && json_array_get_length(exports) == 1 ? json_array_get_object_element(exports, 0) : NULL;
+	const char *file = export ? json_object_get_string_member_with_default(export, "file", NULL) : NULL;
 
-	if (exports && json_array_get_length(exports) == 1)
-		file = json_object_get_string_member_with_default(json_array_get_object_element(exports, 0), "file", NULL);
-	return file ? image_file_name(file) : NULL;
+	if (!file)
+		return NULL;
+	return image_file_served(file, json_object_get_string_member_with_default(export, "device", NULL),
+				 json_object_get_int_member_with_default(export, "inode", -1),
+				 (pid_t)json_object_get_int_member_with_default(status, "pid", 0));
 }
 
 bool

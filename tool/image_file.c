@@ -64,13 +64,18 @@ same(const struct stat *a, const struct stat *b)
 }
 
 char *
-image_file_path(const char *path, int held, bool *changed)
+image_file_path(int held)
+{
+	return g_strdup_printf("/proc/%d/fd/%d", (int)getpid(), held);
+}
+
+bool
+image_file_is_named(const char *path, int held)
 {
 	struct stat ours, there;
 
 	/* What isn't there any more, on a server of files, isn't what has its name. */
-	*changed = fstat(held, &ours) < 0 || stat(path, &there) < 0 || !same(&ours, &there);
-	return *changed ? g_strdup_printf("/proc/%d/fd/%d", (int)getpid(), held) : g_strdup(path);
+	return fstat(held, &ours) == 0 && stat(path, &there) == 0 && same(&ours, &there);
 }
 
 char *
@@ -108,4 +113,18 @@ image_file_opened_by(pid_t pid, const char *device, gint64 inode)
 			return g_steal_pointer(&file);
 	}
 	return NULL;
+}
+
+char *
+image_file_served(const char *path, const char *device, gint64 inode, pid_t pid)
+{
+	g_autofree char *opened = NULL;
+	char *name = NULL;
+	struct stat st;
+
+	if (stat(path, &st) < 0 || !image_file_is(&st, device, inode))
+		opened = image_file_opened_by(pid, device, inode);
+	if (opened)
+		name = g_file_read_link(opened, NULL);
+	return name ? name : image_file_name(path);
 }

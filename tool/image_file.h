@@ -23,17 +23,24 @@ image_file_hold(const char *path, GError **error);
 uint64_t
 image_file_size(const char *path, const struct stat *st);
 
-/*
- * A path that leads to what `held` (see above) is: `path` as long as it does, else one in /proc, through this process, and
- * *changed is true then.  Caller frees.
- */
+/* A path in /proc that leads to what `held` (see above) is, as long as this process holds it, and to nothing else, whoever has
+ * its name.  Caller frees. */
 char *
-image_file_path(const char *path, int held, bool *changed);
+image_file_path(int held);
+
+/* Whether `path` leads to what `held` is. */
+bool
+image_file_is_named(const char *path, int held);
 
 /* What to call it, for a path that a server has been given: that of a file held here is the one that it has now, as the kernel
  * tells it ("/srv/disk.img (deleted)").  Caller frees. */
 char *
 image_file_name(const char *path);
+
+/* The same by the path and numbers (see image_file_is()) that a server tells of itself, process `pid`: who held the image for it
+ * may be gone.  Caller frees. */
+char *
+image_file_served(const char *path, const char *device, gint64 inode, pid_t pid);
 
 /* Whether an image is that file or block device, by the numbers that its server tells: "MAJOR:MINOR", of the file system for
  * a file, and the inode, 0 for a block device. */

@@ -58,18 +58,9 @@ ask_server(struct listing *listing, const char *control_path)
 static char *
 present_name(const struct listing *listing, const char *file)
 {
-	const char *device = json_object_get_string_member_with_default(listing->image, "device", NULL);
-	const gint64 inode = json_object_get_int_member_with_default(listing->image, "inode", -1);
-	const gint64 server = json_object_get_int_member_with_default(listing->status, "pid", 0);
-	g_autofree char *opened = NULL;
-	char *name = NULL;
-	struct stat st;
-
-	if (stat(file, &st) < 0 || !image_file_is(&st, device, inode))
-		opened = image_file_opened_by((pid_t)server, device, inode);
-	if (opened)
-		name = g_file_read_link(opened, NULL);
-	return name ? name : image_file_name(file);
+	return image_file_served(file, json_object_get_string_member_with_default(listing->image, "device", NULL),
+				 json_object_get_int_member_with_default(listing->image, "inode", -1),
+				 (pid_t)json_object_get_int_member_with_default(listing->status, "pid", 0));
 }
 
 char *

@@ -58,10 +58,23 @@ close_connections(struct source *source)
 
 /* ---- what the server says */
 
+/* With the image's name in place of the path that the server was given (find_image()).  Caller frees. */
+static char *
+reword(const struct source *source, const char *text)
+{
+	GString *words = g_string_new(text);
+	g_autofree char *path = image_file_path(source->image);
+	g_autofree char *name = source->renamed ? image_file_name(path) : g_strdup(source->place);
+
+	g_string_replace(words, path, name, 0);
+	return g_string_free(words, false);
+}
+
 static void
-hear(int level, const char *text, void *data)
+hear(int level, const char *line, void *data)
 {
 	struct source *source = data;
+	g_autofree char *text = reword(source, line);
 
 	if (level == LOG_LEVEL_ERROR && source->refusal)
 		g_string_append_printf(source->refusal, "%s%s", source->refusal->len ? "; " : "", text);
@@ -81,24 +94,28 @@ source_listen(struct source *source)
 
 /* ---- our own server */
 
-/* Where the server finds the image: it is the same one as at first, whoever has its name meanwhile. */
+/*
+ * Where the server finds the image: always by what is held here, so that it is the same one as at first, whoever has its name
+ * meanwhile, or takes it a moment later.
+ */
 static char *
 find_image(struct source *source, GError **error)
 {
-	bool changed;
+	bool renamed;
 	char *path;
 
 	if (source->image < 0)
 		source->image = image_file_hold(source->place, error);
 	if (source->image < 0)
 		return NULL;
-	path = image_file_path(source->place, source->image, &changed);
-	if (changed && !source->renamed) {
+	path = image_file_path(source->image);
+	renamed = !image_file_is_named(source->place, source->image);
+	if (renamed && !source->renamed) {
 		g_autofree char *name = image_file_name(path);
 
 		log_warning("%s is not the image any more that was attached; that goes on being served: %s", source->place, name);
 	}
-	source->renamed = changed;
+	source->renamed = renamed;
 	return path;
 }
 

@@ -3,7 +3,7 @@
 # vm: drive 64M
 # A device has the image that it was attached to, and no other, whatever happens to the image's name: a file that has taken its
 # name is neither served by the next server nor written to, nor taken for it by --nooverlap; one that has no name any more is
-# still served.  With both servers.
+# still served; nor when its name goes to another file just before a server opens it.  With both servers.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -91,7 +91,43 @@ keeps() # SERVER
 	expect_nothing_left
 }
 
+# Another file takes the image's name after the guard's last look at it, and before the server's first: each server is started by
+# one that does that.
+keeps_from_the_start() # SERVER
+{
+	local program
+	program=$(type -P "$1")
+	rm -f "$image" "$other" "$dir/old.img"
+	head -c 16M /dev/urandom >"$other"
+	head -c 16M /dev/urandom >"$image"
+	cp "$image" "$dir/wanted.img"
+	sha256sum "$other" >"$dir/other.sum"
+	mkdir -p "$dir/bin"
+	cat >"$dir/bin/$1" <<-end
+		#!/bin/bash
+		[ -e "$dir/old.img" ] || { mv "$image" "$dir/old.img" && mv "$other" "$image"; }
+		exec "$program" "\$@"
+	end
+	chmod +x "$dir/bin/$1"
+	PATH=$dir/bin:$PATH nbdloop_attach --server="$1" --dead-timeout 600 "$image"
+	mv "$image" "$other"
+	write_something 1
+	expect_image "$1, the name was changed while its first server was started"
+	expect_listed "$dir/old.img"
+	mv "$dir/old.img" "$image"
+	new_server
+	mv "$image" "$other"
+	write_something 2
+	expect_image "$1, the name was changed while its next server was started"
+	expect_listed "$dir/old.img"
+	nbdloop_detach "$device"
+	rm -rf "$dir/bin"
+	expect_nothing_left
+}
+
 modprobe nbd
+keeps_from_the_start nbdloopd
+keeps_from_the_start nbdkit
 keeps nbdloopd
 keeps nbdkit
 
