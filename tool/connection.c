@@ -2,10 +2,12 @@
 #include "tool/connection.h"
 
 #include "tool/failure.h"
+#include "tool/uri_addresses.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <libnbd.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -30,6 +32,9 @@ enum {
 /* For all of a negotiation with somebody else's server.  One that hangs, or is gone without a word, would keep its caller for
  * ever: nothing is under way whose loss TCP would notice. */
 #define URI_LIMIT_MS 30000
+
+/* A server's name may have several addresses, of which some answer nothing: so long the first has to itself. */
+#define NEXT_ADDRESS_MS 3000
 
 /* A large request in one go; Linux's default of 208 KiB makes the sender wait for its receiver. */
 #define SEND_BUFFER (2 << 20)
@@ -157,31 +162,136 @@ kernel_can_take(struct nbd_handle *handle, const char *uri, GError **error)
 	return true;
 }
 
+/* ---- a server by its addresses */
+
+struct attempts {
+	const char *uri;             /* as somebody named it */
+	char **uris;                 /* with an address each */
+	struct nbd_handle **handles; /* as many; NULL: not begun yet, or it has failed */
+	unsigned int count, begun;
+	gint64 next_begins;          /* g_get_monotonic_time() */
+	GString *reasons;            /* of those that have failed */
+};
+
+static void
+attempts_cleanup(struct attempts *attempts)
+{
+	for (unsigned int i = 0; i < attempts->begun; i++)
+		nbd_close(attempts->handles[i]);
+	g_free(attempts->handles);
+	g_strfreev(attempts->uris);
+	g_string_free(attempts->reasons, true);
+}
+#define ATTEMPTS_CLEANUP __attribute__((cleanup(attempts_cleanup)))
+
+/* The next one begins at once then. */
+static void
+give_up(struct attempts *attempts, unsigned int i)
+{
+	g_string_append_printf(attempts->reasons, "%s%s", attempts->reasons->len ? "; " : "", reason());
+	nbd_close(attempts->handles[i]);
+	attempts->handles[i] = NULL;
+	attempts->next_begins = 0;
+}
+
 static bool
-negotiate(struct nbd_handle *handle, const char *uri, GError **error)
+begin_next(struct attempts *attempts, GError **error)
+{
+	unsigned int i = attempts->begun;
+
+	attempts->handles[i] = handle_new(error);
+	if (!attempts->handles[i])
+		return false;
+	attempts->begun++;
+	attempts->next_begins = g_get_monotonic_time() + NEXT_ADDRESS_MS * 1000;
+	nbd_set_uri_allow_local_file(attempts->handles[i], true);
+	if (nbd_aio_connect_uri(attempts->handles[i], attempts->uris[i]) < 0)
+		give_up(attempts, i);
+	return true;
+}
+
+/* Waits for news of any of those that were begun, no longer than until then. */
+static void
+wait_for_answers(const struct attempts *attempts, gint64 end)
+{
+	g_autofree struct pollfd *fds = g_new0(struct pollfd, attempts->count);
+	gint64 left;
+
+	if (attempts->begun < attempts->count)
+		end = MIN(end, attempts->next_begins);
+	for (unsigned int i = 0; i < attempts->count; i++) {
+		struct nbd_handle *handle = i < attempts->begun ? attempts->handles[i] : NULL;
+		unsigned int direction = handle ? nbd_aio_get_direction(handle) : 0;
+
+		fds[i].fd = handle ? nbd_aio_get_fd(handle) : -1;
+		fds[i].events = (short)((direction & LIBNBD_AIO_DIRECTION_READ ? POLLIN : 0) |
+					(direction & LIBNBD_AIO_DIRECTION_WRITE ? POLLOUT : 0));
+	}
+	left = (end - g_get_monotonic_time()) / 1000 + 1;
+	poll(fds, attempts->count, (int)MAX(left, 0));
+}
+
+/* The first that is ready, which is the caller's then, or NULL.  *open: how many may still be. */
+static struct nbd_handle *
+take_answers(struct attempts *attempts, unsigned int *open)
+{
+	*open = 0;
+	for (unsigned int i = 0; i < attempts->begun; i++) {
+		struct nbd_handle *handle = attempts->handles[i];
+
+		if (!handle)
+			continue;
+		if (nbd_aio_is_connecting(handle) && nbd_poll(handle, 0) < 0) {
+			give_up(attempts, i);
+		} else if (nbd_aio_is_ready(handle)) {
+			attempts->handles[i] = NULL;
+			return handle;
+		} else if (!nbd_aio_is_connecting(handle)) {
+			give_up(attempts, i);
+		} else {
+			++*open;
+		}
+	}
+	return NULL;
+}
+
+static struct nbd_handle *
+negotiate(struct attempts *attempts, GError **error)
 {
 	const gint64 end = g_get_monotonic_time() + URI_LIMIT_MS * 1000;
-	gint64 left;
-	int r = nbd_aio_connect_uri(handle, uri);
 
-	while (r >= 0 && nbd_aio_is_connecting(handle)) {
-		left = (end - g_get_monotonic_time()) / 1000;
-		if (left <= 0)
-			return failure(error, ETIMEDOUT, "%s: the server hasn't answered for %d seconds", uri, URI_LIMIT_MS / 1000);
-		r = nbd_poll(handle, (int)left);
+	for (;;) {
+		struct nbd_handle *handle;
+		unsigned int open;
+
+		if (attempts->begun < attempts->count && g_get_monotonic_time() >= attempts->next_begins && !begin_next(attempts, error))
+			return NULL;
+		handle = take_answers(attempts, &open);
+		if (handle)
+			return handle;
+		if (open == 0 && attempts->begun == attempts->count) {
+			failure(error, EPROTO, "%s: %s", attempts->uri, attempts->reasons->str);
+			return NULL;
+		}
+		if (g_get_monotonic_time() >= end) {
+			failure(error, ETIMEDOUT, "%s: the server hasn't answered for %d seconds%s%s", attempts->uri, URI_LIMIT_MS / 1000,
+				attempts->reasons->len ? "; " : "", attempts->reasons->str);
+			return NULL;
+		}
+		wait_for_answers(attempts, end);
 	}
-	return (r >= 0 && nbd_aio_is_ready(handle)) || failure(error, EPROTO, "%s: %s", uri, reason());
 }
 
 bool
 connection_to_uri(struct connection *connection, const char *uri, GError **error)
 {
-	struct nbd_handle *HANDLE_CLEANUP handle = handle_new(error);
+	struct attempts ATTEMPTS_CLEANUP attempts = {.uri = uri, .uris = uri_addresses(uri), .reasons = g_string_new(NULL)};
+	struct nbd_handle *HANDLE_CLEANUP handle = NULL;
 
-	if (!handle)
-		return false;
-	nbd_set_uri_allow_local_file(handle, true);
-	return negotiate(handle, uri, error) && kernel_can_take(handle, uri, error) && take_over(connection, handle, error);
+	attempts.count = g_strv_length(attempts.uris);
+	attempts.handles = g_new0(struct nbd_handle *, attempts.count);
+	handle = negotiate(&attempts, error);
+	return handle && kernel_can_take(handle, uri, error) && take_over(connection, handle, error);
 }
 
 bool

@@ -3,7 +3,7 @@
 # vm: memory 2G
 # nbdloop attaches in one network namespace what a server in another exports, by TCP, with several connections.  A cable that is
 # pulled out for a while, and a server that is started again, are neither an error nor a lost write; a larger export makes a
-# larger device.  What the kernel can't have, or the server doesn't, is refused in plain words.
+# larger device.  Of two addresses of a name, one is enough.  What the kernel can't have, or the server doesn't, is refused in plain words.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 . "$(dirname "$0")/../lib/network.sh"
@@ -53,6 +53,17 @@ end_process silent TERM
 start_remote
 # The cable is between the two only.
 nbdloop_refuses "$server_address" attach "$remote"
+# Of a name with two addresses, the first one answers nothing: what is sent there arrives nowhere.
+cp /etc/hosts "$dir/hosts"
+on_exit cp "$dir/hosts" /etc/hosts
+printf '%s\n' "10.99.0.3 two-addresses" "$server_address two-addresses" >>/etc/hosts
+"${client[@]}" ip neighbour add 10.99.0.3 lladdr 02:00:00:00:00:03 dev cable
+expect_equal "addresses" "10.99.0.3 $server_address" "$("${client[@]}" getent ahostsv4 two-addresses | awk '/STREAM/ {print $1}' | xargs)"
+started=$SECONDS
+device=$("${client[@]}" nbdloop attach --show nbd://two-addresses:10809 2>"$dir/attach.log") || fail "the second address isn't tried"
+[ $((SECONDS - started)) -lt 25 ] || fail "the second address is tried only after $((SECONDS - started)) seconds"
+expect_equal "backend" nbd://two-addresses:10809 "$(cat "/sys/block/${device#/dev/}/backend")"
+quietly "${client[@]}" nbdloop detach "$device"
 remote_refuses 'no-such-export' attach "$remote/no-such-export"
 
 remote_attach --connections 2 --timeout 5 --dead-timeout 120
