@@ -122,8 +122,8 @@ warn_about_rest(const struct attachment_plan *plan, const char *place, uint64_t 
 			    place, block_size, rest, bytes);
 }
 
-static bool
-attach(struct attachment *attachment, const struct source *source, GError **error)
+bool
+attachment_make(struct attachment *attachment, const struct source *source, GError **error)
 {
 	const struct attachment_plan *plan = attachment->plan;
 	const struct connection *first = &source->connections[0];
@@ -160,12 +160,10 @@ attach(struct attachment *attachment, const struct source *source, GError **erro
 }
 
 bool
-attachment_make(struct attachment *attachment, const struct source *source, GError **error)
+attachment_settle(const struct attachment *attachment, GError **error)
 {
 	uint64_t size = 0;
 
-	if (!attach(attachment, source, error))
-		return false;
 	device_queue_tune(attachment->name, attachment->plan->swap);
 	if (attachment->plan->timeout == 0)
 		device_queue_look_after(attachment->name, LOOK_AFTER_MS);

@@ -40,10 +40,16 @@ attachment_init(struct attachment *attachment, const struct attachment_plan *pla
 void
 attachment_fini(struct attachment *attachment);
 
-/* Attaches the device and makes it ready to be used, with all connections of `source`.  After an error it may be made all the
- * same: see attachment_undo(). */
+/* Attaches the device with all connections of `source`.  After an error it may be made all the same: see attachment_undo(). */
 bool
 attachment_make(struct attachment *attachment, const struct source *source, GError **error);
+
+/*
+ * Makes it ready to be used.  The kernel looks for partitions then: without a server, this waits for one.  It changes nothing of
+ * the attachment, and may be called by a thread of its own.
+ */
+bool
+attachment_settle(const struct attachment *attachment, GError **error);
 
 /* Takes over one that another process has made: `device` as it is now.  ENXIO: it isn't any more. */
 bool

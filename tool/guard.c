@@ -5,6 +5,7 @@
 #include "tool/failure.h"
 #include "tool/guard_state.h"
 #include "tool/server_link.h"
+#include "tool/settling.h"
 
 #include "common/cleanup.h"
 #include "common/log.h"
@@ -275,6 +276,36 @@ take_signals(struct guard *guard, GError **error)
 	return guard->signals >= 0 || failure(error, errno, "no signals: %s", g_strerror(errno));
 }
 
+/* The server may die while the kernel looks for partitions: it is started again as ever, or that would wait for one in vain. */
+static bool
+settle(struct guard *guard, GError **error)
+{
+	struct settling settling;
+	bool lost = false;
+
+	if (!settling_begin(&settling, &guard->attachment, error))
+		return false;
+	while (!settling_wait(&settling, RETRY_MS)) {
+		g_autofree char *why = NULL;
+		g_autoptr(GError) not_yet = NULL;
+		bool crashed;
+
+		source_listen(&guard->source);
+		if (!lost && source_is_lost(&guard->source, &crashed, &why)) {
+			guard_tell_loss(guard, why);
+			lost = true;
+		}
+		/* EINVAL: it is being detached. */
+		if (lost && (guard_restore(guard, &not_yet) || failure_is(not_yet, EINVAL)))
+			lost = false;
+	}
+	if (!settling_end(&settling, error))
+		return false;
+	if (lost)
+		restore_patiently(guard);
+	return true;
+}
+
 /* Attaches the device, and tells the name to who waits for it. */
 static bool
 begin(struct guard *guard, GError **error)
@@ -291,6 +322,8 @@ begin(struct guard *guard, GError **error)
 	if (!attachment_make(&guard->attachment, &guard->source, error))
 		return false;
 	source_release(&guard->source);
+	if (!settle(guard, error))
+		return false;
 	if (was_interrupted())
 		return failure(error, EINTR, "interrupted");
 	return true;
