@@ -25,7 +25,7 @@ const struct option_row command_option_rows[] = {
 		.manual =
 			"Serve the image PATH as the export NAME.  Options of an image can follow\n"
 			"the path: C<--export backup=/srv/b.img,read-only=on>.  I<--export> may\n"
-			"be given several times. Write a comma in the path or in a value twice.\n"
+			"be given several times.  Write a comma in the path or in a value twice.\n"
 			"NAME can be empty; it can contain an equals sign only in a configuration\n"
 			"file.\n",
 	},

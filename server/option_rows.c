@@ -87,7 +87,7 @@ const struct option_row server_option_rows[] = {
 		.help = "serve the client on the connected socket that is inherited as file descriptor N",
 		.manual =
 			"Serve the client at the other end of a connected socket that the server\n"
-			"inherits as file descriptor N. The option may be given several times.\n"
+			"inherits as file descriptor N.  The option may be given several times.\n"
 			"If no other option tells the server where to listen, it listens nowhere,\n"
 			"and ends when these connections have ended.\n",
 	},
@@ -217,7 +217,7 @@ const struct option_row server_option_rows[] = {
 			"Become this user (a name or a number), with the groups of that user, as\n"
 			"soon as images and sockets are open.  With a GROUP (a name or a number),\n"
 			"the server has this group only; a GROUP is required if the user is a\n"
-			"number without an entry in the user database. This option needs root.\n"
+			"number without an entry in the user database.  This option needs root.\n"
 			"Images that are opened later, at SIGHUP or by the control socket, must\n"
 			"be accessible to that user.\n",
 	},
