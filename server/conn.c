@@ -161,6 +161,8 @@ negotiation_over(struct conn *conn, enum nbd_handshake_result result)
 		/* facts is its first member */
 		conn->served = (struct served *)(uintptr_t)handshake->session.export;
 		conn->negotiation->finished = true;
+		/* Others may change the image as soon as it can send requests. */
+		peer_may_change(conn);
 		return;
 	}
 	if (handshake->reason)
@@ -290,11 +292,21 @@ sending_over(struct conn *conn)
 	conn->stuck.replies.waits = false;
 	for (struct request *request = conn->sending; request; request = next) {
 		next = request->next;
-		if (!conn->lost)
+		if (!conn->lost && !conn->unheard)
 			probe_replied(request);
 		requests_over(conn, request);
 	}
 	conn->sending = NULL;
+}
+
+static void
+cannot_answer(struct conn *conn, int result)
+{
+	if (conn->stalled && !conn->closing)
+		conn_warn(conn, CONN_GAVE_UP);
+	else
+		warn_of_error(conn, result);
+	conn_end(conn, true);
 }
 
 static void
@@ -306,11 +318,10 @@ sent(struct completion *completion, int result)
 	conn->bytes_out += result > 0 ? (size_t)result : 0;
 	worker_conn_dirty(conn->worker, conn);
 	if (result < 0 && result != -EINTR && result != -EAGAIN) {
-		if (conn->stalled && !conn->closing)
-			conn_warn(conn, CONN_GAVE_UP);
+		if (!conn->negotiation && !conn->lost && peer_left(conn))
+			conn->unheard = true;
 		else
-			warn_of_error(conn, result);
-		conn_end(conn, true);
+			cannot_answer(conn, result);
 	} else if (!conn->lost && message_advance(&conn->message, result > 0 ? (size_t)result : 0)) {
 		loop_send(conn->worker->loop, &conn->send_op, conn->fd, &conn->message);
 		return;
@@ -433,7 +444,7 @@ void
 conn_settle(struct conn *conn)
 {
 	requests_feed(conn);
-	if (conn->lost)
+	if (conn->lost || conn->unheard)
 		drop_replies(conn);
 	else
 		send_replies(conn);

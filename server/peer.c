@@ -2,6 +2,8 @@
 #include "server/peer.h"
 
 #include "server/conn.h"
+#include "server/served.h"
+#include "server/traffic.h"
 #include "server/worker.h"
 
 #include "common/cleanup.h"
@@ -53,34 +55,75 @@ took_leave(const struct conn *conn)
 	       last.type == NBD_CMD_DISC;
 }
 
-bool
-peer_gave_up(struct conn *conn)
+enum presence {
+	THERE,
+	LEFT,    /* it has closed the connection, after a goodbye that has come */
+	GAVE_UP,
+};
+
+static enum presence
+presence_of(struct conn *conn)
 {
 	struct pollfd polled = {.fd = conn->fd, .events = POLLRDHUP};
 
 	if (poll(&polled, 1, 0) <= 0)
-		return false;
-	/* Nobody is there to be answered. */
-	if (polled.revents & (POLLHUP | POLLERR))
-		return true;
+		return THERE;
 	/* It sends no more, but may be waiting for answers.  What it said last stays the last: it is looked for once, among
 	 * all that is unread. */
 	if (!conn->took_leave)
 		conn->took_leave = took_leave(conn);
-	return !conn->took_leave;
+	if (!conn->took_leave)
+		return GAVE_UP;
+	return polled.revents & (POLLHUP | POLLERR) ? LEFT : THERE;
+}
+
+/* Of the same image. */
+static uint64_t
+changes_of_others(const struct conn *conn)
+{
+	return traffic_changes(conn->served->traffic, conn->worker->config->workers) - conn->changes;
+}
+
+/* Nothing newer can be overwritten. */
+static bool
+is_alone(const struct conn *conn)
+{
+	return changes_of_others(conn) == conn->others_changes;
+}
+
+bool
+peer_left(struct conn *conn)
+{
+	return presence_of(conn) == LEFT && is_alone(conn);
+}
+
+bool
+peer_gave_up(struct conn *conn)
+{
+	enum presence presence = presence_of(conn);
+
+	return presence == GAVE_UP || (presence == LEFT && !is_alone(conn));
 }
 
 bool
 peer_may_change(struct conn *conn)
 {
-	uint64_t now = worker_clock();
+	uint64_t now = worker_clock(), others;
 
 	if (now - conn->there <= ABSENCE_MAX)
 		return true;
-	if (peer_gave_up(conn))
+	/* Before it is asked for: what others change after it has gone is none of them. */
+	others = changes_of_others(conn);
+	switch (presence_of(conn)) {
+	case THERE:
+		conn->there = now;
+		conn->others_changes = others;
+		return true;
+	case LEFT:
+		return is_alone(conn);
+	default:
 		return false;
-	conn->there = now;
-	return true;
+	}
 }
 
 bool

@@ -87,10 +87,15 @@ static void
 carried_out(struct request *request, int result)
 {
 	struct conn *conn = request->conn;
+	enum io_op op = request->leader->io.op;
 
 	request->result = result;
 	probe_done(request);
-	traffic_count(conn->context->traffic, request->leader->io.op, worker_now(conn->worker) - request->begun);
+	traffic_count(conn->context->traffic, op, worker_now(conn->worker) - request->begun);
+	if (op != IO_READ && op != IO_FLUSH) {
+		traffic_change(conn->context->traffic);
+		conn->changes++;
+	}
 	reply(request, result);
 }
 

@@ -239,6 +239,7 @@ start_workers(struct server *server)
 		.closed = closed,
 		.forgotten = forgotten,
 		.data = server,
+		.workers = server->worker_count,
 		.use_ring = use_ring(server),
 		.poll_max_us = server->config->poll_max_us,
 		.handshake_limit = server->config->handshake_limit,

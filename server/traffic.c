@@ -50,6 +50,22 @@ traffic_count(struct traffic *traffic, enum io_op op, uint64_t duration)
 }
 
 void
+traffic_change(struct traffic *traffic)
+{
+	add(&traffic->changes, 1);
+}
+
+uint64_t
+traffic_changes(const struct traffic *traffic, unsigned int threads)
+{
+	uint64_t changes = 0;
+
+	for (unsigned int i = 0; i < threads; i++)
+		changes += atomic_load_explicit(&traffic[i].changes, memory_order_relaxed);
+	return changes;
+}
+
+void
 traffic_sum(const struct traffic *traffic, unsigned int threads, struct traffic_sum *sum)
 {
 	*sum = (struct traffic_sum){0};

@@ -20,6 +20,7 @@
 
 struct traffic {
 	alignas(64) _Atomic uint64_t under_way; /* requests whose reply is not sent yet */
+	_Atomic uint64_t changes;               /* writes, discards and zeroes that are over, however they ended */
 	_Atomic uint64_t latency[TRAFFIC_OPS][TRAFFIC_BUCKETS]; /* operations, by enum io_op */
 };
 
@@ -43,7 +44,16 @@ traffic_end(struct traffic *traffic);
 void
 traffic_count(struct traffic *traffic, enum io_op op, uint64_t duration);
 
-/* By anybody. */
+/* A change is over; before its reply is sent. */
+void
+traffic_change(struct traffic *traffic);
+
+/* By anybody: */
+
+/* How many changes all of `threads` have counted. */
+uint64_t
+traffic_changes(const struct traffic *traffic, unsigned int threads);
+
 void
 traffic_sum(const struct traffic *traffic, unsigned int threads, struct traffic_sum *sum);
 

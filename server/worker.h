@@ -44,6 +44,7 @@ struct worker_config {
 	/* The worker knows no longer of an export: see worker_forget(). */
 	void (*forgotten)(void *data, struct served *served);
 	void *data;
+	unsigned int workers;        /* how many there are */
 	bool use_ring;               /* io_uring works here; a worker that gets no ring uses epoll */
 	unsigned int handshake_limit; /* seconds */
 	unsigned int stuck_limit;    /* seconds */

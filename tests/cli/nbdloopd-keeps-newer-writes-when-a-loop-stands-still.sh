@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # A client writes while the event loop of its connection stands still, loses patience, closes, and writes again and then
 # something newer on the other loop.  What the first loop finds when it goes on must not land on that: whether it stood
-# still before it received the write (in the socket) or after that.
+# still before it received the write (in the socket) or after that; nor if the client took leave before it closed.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require strace
@@ -15,7 +15,7 @@ import glob, subprocess, sys, time
 sys.path.insert(0, sys.argv[1])
 from raw_nbd import *
 
-path, pid, call, calls, tcp = sys.argv[2:]
+path, pid, call, calls, tcp, goodbye = sys.argv[2:]
 SIZE = 4096
 OLD, NEW = b"o" * SIZE, b"n" * SIZE
 if tcp == "yes":
@@ -68,7 +68,7 @@ other = others[-1]
 strace = subprocess.Popen(["strace", "-qq", "-o", calls, "-e", "inject=" + call, "-p", slow])
 wait(lambda: traced(slow))
 time.sleep(0.2)
-impatient.send(request(SIMPLE, WRITE, 0, SIZE, 0) + OLD)
+impatient.send(request(SIMPLE, WRITE, 0, SIZE, 0) + OLD + (request(SIMPLE, DISC) if goodbye == "yes" else b""))
 time.sleep(0.2)
 impatient.socket.close()
 ask(other, WRITE, data=OLD)
@@ -84,10 +84,10 @@ strace.wait()
 assert ask(other, READ, length=SIZE) == NEW, "an older write has landed on a newer one"
 EOP
 
-# stands_still LOOP TCP CALL WHEN: strace keeps the loop for two seconds when it comes to the call, or from it
+# stands_still LOOP TCP CALL WHEN GOODBYE: strace keeps the loop for two seconds when it comes to the call, or from it
 stands_still()
 {
-	local what="$1, tcp $2, $4 of $3" server_listen=() server_prefix=() address=$dir/server.sock
+	local what="$1, tcp $2, $4 of $3, goodbye $5" server_listen=() server_prefix=() address=$dir/server.sock
 	if [ "$1" = epoll ]; then
 		server_prefix=("$forbid" io_uring_setup=EPERM --)
 	fi
@@ -100,7 +100,7 @@ stands_still()
 	rm -f "$dir/calls"
 	start_nbdloopd --threads=2 "${server_listen[@]}" "$image"
 	test "$2" = yes || address=$sock
-	quietly "$python" "$dir/client.py" "$lib" "$address" "$pid" "$3:delay_$4=2000000:when=1" "$dir/calls" "$2" ||
+	quietly "$python" "$dir/client.py" "$lib" "$address" "$pid" "$3:delay_$4=2000000:when=1" "$dir/calls" "$2" "$5" ||
 		fail "wrong when the loop stands still ($what)"
 	grep -q DELAYED "$dir/calls" || fail "the loop did not stand still ($what)"
 	expect_log 'gave up on this connection'
@@ -108,8 +108,10 @@ stands_still()
 }
 
 for tcp in no yes; do
-	stands_still io_uring "$tcp" io_uring_enter enter
-	stands_still io_uring "$tcp" io_uring_enter exit
-	stands_still epoll "$tcp" recvfrom enter
-	stands_still epoll "$tcp" recvfrom exit
+	stands_still io_uring "$tcp" io_uring_enter enter no
+	stands_still io_uring "$tcp" io_uring_enter exit no
+	stands_still epoll "$tcp" recvfrom enter no
+	stands_still epoll "$tcp" recvfrom exit no
 done
+stands_still io_uring no io_uring_enter exit yes
+stands_still epoll no recvfrom enter yes
