@@ -141,6 +141,7 @@ PLUGINS = re.compile(r"io_.*|pread.*|pwrite.*|fdatasync|fallocate|fadvise64|even
 
 class Syscalls(Kind):
     traced = {}  # how often each call is made by one thread, by server and engine
+    loaded = {}  # the dynamic loader's part of mmap(): it crashes when its first one fails, before the server has begun
 
     def prepare(self, target):
         known = self.traced.get((self.server, self.engine))
@@ -148,7 +149,8 @@ class Syscalls(Kind):
             target.strace = []
         else:
             call = self.random.choice(sorted(known))
-            number = self.random.randint(1, min(known[call], self.random.choice((3, 30, 1000))))
+            first = 1 + (self.loaded[self.server, self.engine] if call == "mmap" else 0)
+            number = self.random.randint(first, max(first, min(known[call], self.random.choice((3, 30, 1000)))))
             errors = next(errors for pattern, errors in ERRORS if re.fullmatch(pattern, call))
             how = f"{call}:error={self.random.choice(errors)}:when={number}{self.random.choice(('', '', '+'))}"
             # One time, or each time from then on: that only where it stays a server.
@@ -163,13 +165,17 @@ class Syscalls(Kind):
     def reached(self, target, load):
         if target.strace:
             return target.injections_traced()
-        counts = {}
+        counts, loader, mapped = {}, True, 0
         with open(os.path.join(target.directory, "trace"), errors="replace") as f:
             for line in f:
+                # Last of all it gives back what it knows of libraries.
+                loader = loader and " munmap(" not in line
+                mapped += loader and " mmap(" in line
                 found = re.match(r"(\d+) +(\w+)\(", line)
                 if found and not NOT_TRIED.fullmatch(found[2]) and (self.server == "nbdloopd" or PLUGINS.fullmatch(found[2])):
                     counts.setdefault(found[2], {}).setdefault(found[1], 0)
                     counts[found[2]][found[1]] += 1
+        self.loaded[self.server, self.engine] = mapped
         self.traced[self.server, self.engine] = {call: max(of.values()) for call, of in counts.items()}
         return 0
 
