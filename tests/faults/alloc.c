@@ -5,12 +5,9 @@
  */
 #include "tests/faults/shared.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
-#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 void *
 __libc_malloc(size_t size);
@@ -25,16 +22,14 @@ static bool
 fails(const void *caller)
 {
 	uint64_t number;
-	Dl_info info;
 
-	if (!shared || !dladdr(caller, &info) || !info.dli_fname ||
-	    (!strstr(info.dli_fname, "nbdloopd") && !strstr(info.dli_fname, "nbdkit-loop-plugin")))
+	if (!shared || !is_ours(caller))
 		return false;
 	number = atomic_fetch_add(&shared->allocations, 1) + 1;
 	if (shared->allocation ? number != shared->allocation :
 				 !atomic_load(&shared->armed) || draw() % shared->rate != 0)
 		return false;
-	atomic_fetch_add(&shared->counts[NO_MEMORY], 1);
+	count(NO_MEMORY);
 	errno = ENOMEM;
 	return true;
 }

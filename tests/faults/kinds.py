@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The kinds of faults: how a server is started for each, what is done to it under load, and how often it was."""
+import errno
 import json
 import os
 import re
@@ -7,38 +8,14 @@ import socket
 import threading
 import time
 
+from kind import Kind
 from load import PATIENCE
 from model import IMAGE
-from target import OLD_RING, REWRITE, SOCKETS, STALL, SYNC
+from neighbours import Long, Memory, Slow, Trickle
+from target import BUSY, EVENTS, OLD_RING, REWRITE, SOCKETS, STALL, SYNC
 
 # IORING_SETUP_COOP_TASKRUN, SINGLE_ISSUER, DEFER_TASKRUN, TASKRUN_FLAG; each kernel lacks what those before it lacked
 OLD_FLAGS = (1 << 13, 1 << 12 | 1 << 13, 1 << 8 | 1 << 9 | 1 << 12 | 1 << 13)
-
-
-class Kind:
-    """One run of it.  `vanish` is the part of the turns of the load in which a client vanishes."""
-    library = None
-    vanish = 0.0
-    harmless = False  # no client may see an error
-    servers = ("nbdloopd", "nbdkit")
-    engines = ("io_uring", "aio", "threads")
-
-    def __init__(self, random, server, engine):
-        self.random, self.server, self.engine = random, server, engine
-        self.what = ""  # for the reader of a finding
-
-    def prepare(self, target):
-        """Before the server starts."""
-
-    def begin(self, target):
-        """It serves."""
-
-    def end(self, target):
-        """No more faults."""
-        target.shared.set(armed=0)
-
-    def reached(self, target, load):
-        return sum(target.shared.counts().values())
 
 
 class Rewrite(Kind):
@@ -68,9 +45,105 @@ class Kernels(Kind):
 
     def prepare(self, target):
         flags = self.random.choice(OLD_FLAGS)
-        denies = self.random.randrange(8) if self.random.random() < 0.9 else 8
+        denies = self.random.randrange(8) if self.random.random() < 0.8 else self.random.choice((8, 16))
         self.what = f"without flags {flags:#x}, {denies}"
+        if denies >= 8:
+            # Who asks for io_uring by name is told that there is none.
+            target.option("--engine=auto" if self.server == "nbdloopd" else "engine=auto")
         target.shared.set(armed=1, what=OLD_RING, ring_flags=flags, ring_denies=denies)
+
+
+class Busy(Kind):
+    """Rings with little room whose kernel takes nothing before it is rid of completions."""
+    library = "rewrite"
+    engines = ("io_uring",)
+    harmless = True
+
+    def prepare(self, target):
+        rate = self.random.choice((1, 2, 5))
+        entries = self.random.choice((1, 2, 8))
+        self.what = f"{entries} entries, rate {rate}"
+        target.shared.set(armed=1, seed=self.random.getrandbits(32), rate=rate, what=BUSY, ring_entries=entries)
+
+    def reached(self, target, load):
+        return target.shared.count("busy rings")
+
+
+class Events(Kind):
+    """What an event loop waits for can't be waited for now and then."""
+    library = "rewrite"
+    servers = ("nbdloopd",)
+    harmless = True
+    told = True
+
+    def prepare(self, target):
+        rate = self.random.choice((2, 3, 10))
+        # From the start, or when it serves.
+        armed = self.random.choice((1, 1, 0))
+        self.what = f"rate {rate}, {armed}"
+        target.shared.set(armed=armed, seed=self.random.getrandbits(32), rate=rate, what=EVENTS)
+
+    def begin(self, target):
+        target.shared.set(armed=1)
+
+
+class Accept(Kind):
+    """Connections that wait can't be accepted for a while, for whatever reason."""
+    library = "rewrite"
+    harmless = True
+    told = True
+    ERRORS = (errno.EPERM, errno.EACCES, errno.ENOSR, errno.ENOBUFS, errno.EMFILE, errno.EPROTO, errno.ECONNABORTED, errno.EINTR)
+
+    def begin(self, target):
+        self.target, self.stopped = target, False
+        self.thread = threading.Thread(target=self.act)
+        self.thread.start()
+
+    def end(self, target):
+        self.stopped = True
+        self.thread.join()
+
+    def act(self):
+        while not self.stopped and self.target.alive():
+            self.refuse(self.random.choice(self.ERRORS))
+            time.sleep(0.1)
+
+    def refuse(self, error):
+        shared = self.target.shared
+        before, begin = shared.count("failed accepts"), time.monotonic()
+        shared.set(accept_error=error)
+        sockets = []
+        try:
+            for path in self.target.socket, self.target.control:
+                sockets.append(socket.socket(socket.AF_UNIX))
+                sockets[-1].connect(path)
+            time.sleep(0.5)
+        finally:
+            shared.set(accept_error=0)
+            for s in sockets:
+                s.close()
+        calls, seconds = shared.count("failed accepts") - before, time.monotonic() - begin
+        # Ten in a second for each of the two sockets.
+        if calls > 2 * (10 * seconds + 3):
+            self.target.findings.append(f"{calls} calls of accept() in {seconds:.1f} s that failed with {errno.errorcode[error]}")
+
+
+class Lost(Kind):
+    """A write-back fails, of which the kernel tells somebody else: no flush and no FUA write is acknowledged any more."""
+    library = "rewrite"
+    told = True
+    AFTER = 0.5  # seconds
+
+    def begin(self, target):
+        self.timer = threading.Timer(self.AFTER, self.lose, (target,))
+        self.timer.start()
+
+    def lose(self, target):
+        target.shared.set(lost=1)
+        self.load.lost_since = time.monotonic()
+
+    def end(self, target):
+        self.timer.join()
 
 
 class Vanish(Kind):
@@ -238,4 +311,5 @@ class Control(Kind):
             self.done += 1
 
 
-KINDS = {"rewrite": Rewrite, "syscalls": Syscalls, "alloc": Alloc, "kernels": Kernels, "control": Control, "vanish": Vanish}
+KINDS = {"rewrite": Rewrite, "syscalls": Syscalls, "alloc": Alloc, "kernels": Kernels, "control": Control, "vanish": Vanish, "lost": Lost,
+         "busy": Busy, "events": Events, "accept": Accept, "slow": Slow, "long": Long, "memory": Memory, "trickle": Trickle}

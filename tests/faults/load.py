@@ -6,6 +6,7 @@ import socket
 import struct
 import time
 
+from model import NEVER
 from raw_nbd import ACK, FLUSH, FUA, GO, READ, SIMPLE, TRIM, WRITE, WRITE_ZEROES, Raw, opening, request
 
 FACTOR = float(os.environ.get("NBDLOOP_TIME_FACTOR", 1))
@@ -63,6 +64,7 @@ class Load:
         self.findings = []
         self.errors = []  # what the server refused or failed: texts
         self.sync_errors = 0
+        self.lost_since = NEVER  # when what was written before was lost: nothing can be made durable any more
         self.requests = self.vanished = self.numbers = 0
         self.again = []  # when, and which run is to be written then
         self.ending = []  # writes of lost clients: when they end, and the write
@@ -204,6 +206,8 @@ class Load:
         if error:
             self.errors.append(f"{NAMES[waiting.kind]}: {os.strerror(error)}")
             self.sync_errors += waiting.kind == FLUSH or waiting.fua
+        elif (waiting.kind == FLUSH or waiting.fua) and waiting.start > self.lost_since:
+            self.findings.append(f"wrong success: {NAMES[waiting.kind]} after a write-back had failed")
         if waiting.kind == READ and not error:
             wrong = self.model.compare(waiting.run, data, waiting.start)
             if wrong:
@@ -262,10 +266,10 @@ class Load:
             if client in self.clients:
                 self.leave(client)
 
-    def go(self, seconds):
+    def go(self, seconds, goes_on=lambda: False):
         end = time.monotonic() + seconds
         settled = 0
-        while time.monotonic() < end and not self.findings and self.alive():
+        while (time.monotonic() < end or goes_on()) and not self.findings and self.alive():
             if len(self.clients) < self.wanted:
                 self.connect()
             self.turn(True)

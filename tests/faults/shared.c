@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -32,4 +33,40 @@ draw(void)
 	x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
 	x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
 	return x ^ (x >> 31);
+}
+
+bool
+now(enum what what, unsigned int seldom)
+{
+	return shared && atomic_load(&shared->armed) && shared->what & what && draw() % (shared->rate * seldom) == 0;
+}
+
+void
+count(enum count which)
+{
+	atomic_fetch_add(&shared->counts[which], 1);
+}
+
+int
+one_of(const int *errors, size_t number)
+{
+	return errors[draw() % number];
+}
+
+bool
+is_ours(const void *code)
+{
+	Dl_info info;
+
+	return dladdr(code, &info) && info.dli_fname &&
+	       (strstr(info.dli_fname, "nbdloopd") || strstr(info.dli_fname, "nbdkit-loop-plugin"));
+}
+
+void
+stall(void)
+{
+	if (!now(STALL, 20))
+		return;
+	count(STALLS);
+	usleep(300000 + (unsigned int)(draw() % 900000));
 }

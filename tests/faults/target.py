@@ -7,6 +7,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import tempfile
 import time
 
 from load import FACTOR, PATIENCE
@@ -15,9 +16,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.abspath(os.environ.get("top_builddir", os.path.join(HERE, "../..")))
 PLUGIN = os.environ.get("LOOP_PLUGIN", os.path.join(TOP, "plugins/loop/.libs/nbdkit-loop-plugin.so"))
 NBDLOOPD = os.path.join(TOP, "server/nbdloopd")
-REWRITE, SOCKETS, OLD_RING, STALL, SYNC = 1, 2, 4, 8, 16
+REWRITE, SOCKETS, OLD_RING, STALL, SYNC, EVENTS, BUSY = 1, 2, 4, 8, 16, 32, 64
 COUNTS = ("short transfers", "errors", "transfers of nothing", "failed syncs", "failed receives", "failed sends",
-          "failed submissions", "stalls", "refused features", "failed allocations")
+          "failed submissions", "stalls", "refused features", "failed allocations", "failed accepts", "failed polls", "busy rings",
+          "lost write-backs", "calls that waited", "slow writes")
 SANITIZER = re.compile(r"(Address|Leak|Thread|UndefinedBehavior)Sanitizer|runtime error:|Assertion `|\*\*\* stack smashing|free\(\): ")
 # A message about something that is wrong.
 COMPLAINT = re.compile(r"error|warning|failed|gave up|can't|cannot|refused|closed|ended", re.IGNORECASE)
@@ -25,8 +27,10 @@ COMPLAINT = re.compile(r"error|warning|failed|gave up|can't|cannot|refused|close
 
 class Shared:
     """The file that shared.h describes."""
-    LAYOUT = struct.Struct("=8I2Q10Q")
-    WORDS = ("armed", "seed", "rate", "what", "ring_flags", "ring_denies", "allocation")
+    LAYOUT = struct.Struct(f"=12I3Q{len(COUNTS)}Q")
+    WORDS = ("armed", "seed", "rate", "what", "ring_flags", "ring_denies", "allocation", "ring_entries", "accept_error", "lost", "gate",
+             "pace")
+    INODE = 4 * len(WORDS)
 
     def __init__(self, path):
         with open(path, "wb+") as f:
@@ -38,11 +42,24 @@ class Shared:
         for name, value in words.items():
             struct.pack_into("=I", self.memory, 4 * self.WORDS.index(name), value)
 
+    def watch(self, path):
+        """The file whose calls slow.c is about."""
+        struct.pack_into("=Q", self.memory, self.INODE, os.stat(path).st_ino)
+
     def counts(self):
-        return dict(zip(COUNTS, self.LAYOUT.unpack_from(self.memory)[10:]))
+        return dict(zip(COUNTS, self.LAYOUT.unpack_from(self.memory)[len(self.WORDS) + 3:]))
+
+    def count(self, name):
+        return self.counts()[name]
 
     def allocations(self):
-        return self.LAYOUT.unpack_from(self.memory)[9]
+        return self.LAYOUT.unpack_from(self.memory)[len(self.WORDS) + 2]
+
+
+def in_memory(directory):
+    """Whether it is there, and what it holds is in memory."""
+    found = subprocess.run(["stat", "-f", "-c", "%T", directory], capture_output=True, text=True).stdout
+    return found.strip() == "tmpfs"
 
 
 def sanitized():
@@ -68,6 +85,18 @@ class Target:
             nbdkit = os.path.join(TOP, "wrapper/nbdkit") if wrapped else shutil.which("nbdkit")
             self.command = [nbdkit, "-f", "-U", self.socket, "-P", self.pid_file, "-t", "8", PLUGIN, self.image,
                             f"control={self.control}", *options]
+
+    def move_image(self, directory):
+        """Nothing else is there, nor deletes it."""
+        old, (fd, self.image) = self.image, tempfile.mkstemp(prefix="nbdloop-faults.", suffix=".img", dir=directory)
+        os.close(fd)
+        self.command = [self.image if word == old else word for word in self.command]
+
+    def option(self, option):
+        """Takes the place of one with that name."""
+        name = option.split("=")[0]
+        at = [i for i, word in enumerate(self.command) if word.split("=")[0] == name]
+        self.command[at[0] if at else 1:at[0] + 1 if at else 1] = [option]
 
     def start(self):
         """False: it refused to start, and said why (or a finding says that it did not)."""
