@@ -169,7 +169,9 @@ const struct option_row image_option_rows[] = {
 			"machine uses it, because the kernel ignores locks: a block device that\n"
 			"is mounted, used as swap space or part of another device; or a file or\n"
 			"block device that has a loop device, unless that is read-only and not in\n"
-			"use.  With C<on>, there is only a warning.  See L</Locks>.\n",
+			"use.  With C<on>, there is only a warning.  See L</Locks>.  Together\n"
+			"with C<swap>, C<on> also lets the server lock more than half of the\n"
+			"available memory, with a warning.\n",
 	},
 	{.name = NULL},
 };

@@ -159,12 +159,17 @@ available_memory(void)
 }
 
 static int
-check_available(uint64_t wanted, const char *way_out, char **error)
+check_available(uint64_t wanted, bool force, const char *way_out, char **error)
 {
 	uint64_t available = available_memory();
 
 	if (wanted <= available / 2)
 		return 0;
+	if (force) {
+		log_warning("swap=on: %" PRIu64 " MiB are taken and locked, of %" PRIu64 " MiB of memory that are available, since "
+			    "force=on is given: the machine may come to a stop", wanted >> 20, available >> 20);
+		return 0;
+	}
 	if (asprintf(error,
 		     "%" PRIu64 " MiB would be taken and locked, of %" PRIu64
 		     " MiB of memory that are available; half of that is the most: %s",
@@ -174,9 +179,9 @@ check_available(uint64_t wanted, const char *way_out, char **error)
 }
 
 int
-reclaim_lock_memory(size_t heap, uint64_t later, const char *way_out, char **error)
+reclaim_lock_memory(size_t heap, uint64_t later, bool force, const char *way_out, char **error)
 {
-	int r = check_available(later <= UINT64_MAX - heap ? heap + later : UINT64_MAX, way_out, error);
+	int r = check_available(later <= UINT64_MAX - heap ? heap + later : UINT64_MAX, force, way_out, error);
 
 	if (r < 0)
 		return r;

@@ -7,6 +7,7 @@
 #ifndef ENGINE_RECLAIM_H
 #define ENGINE_RECLAIM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,10 +28,11 @@ reclaim_serve(char **error);
  * process doesn't inherit it.
  *
  * `later` bytes are what the caller is going to take when it is locked.  That and the heap may be half of what is available
- * at most, since a machine without any memory left dies: else -ENOMEM, and `way_out` tells the user what makes it less.
+ * at most, since a machine without any memory left dies: else -ENOMEM, and `way_out` tells the user what makes it less.  With
+ * `force` there is only a warning: for a server that takes the place of another one, whose memory that was.
  * Needs CAP_IPC_LOCK or a sufficient RLIMIT_MEMLOCK.  Returns 0, or -errno with *error a sentence (caller frees).
  */
 int
-reclaim_lock_memory(size_t heap, uint64_t later, const char *way_out, char **error);
+reclaim_lock_memory(size_t heap, uint64_t later, bool force, const char *way_out, char **error);
 
 #endif

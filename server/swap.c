@@ -47,5 +47,6 @@ swap_lock_memory(const struct server_config *config, struct exports *exports, un
 	/* What another user may lock counts from now on. */
 	if (config->user)
 		setrlimit(RLIMIT_MEMLOCK, &unlimited);
-	return reclaim_lock_memory(heap(config), workers_memory(config, exports, threads), way_out, error);
+	return reclaim_lock_memory(heap(config), workers_memory(config, exports, threads), config->defaults.image.force == TRISTATE_ON,
+				   way_out, error);
 }

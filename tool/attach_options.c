@@ -190,7 +190,9 @@ const struct option_row attach_option_rows[] = {
 		      "L<nbdloopd(8)/An image that this machine uses itself>.\n\n"
 		      "nbdloopd locks 48 MiB for each of its threads and about 35 MiB in\n"
 		      "addition, and the guard locks about 53 MiB: 136 MiB in all with one\n"
-		      "connection.  Write the image from end to end beforehand (C<dd\n"
+		      "connection.  A first server is refused if that is more than half of the\n"
+		      "available memory; one that takes the place of a server that has died only\n"
+		      "warns.  Write the image from end to end beforehand (C<dd\n"
 		      "if=/dev/zero>), and use direct I/O; otherwise the file system that holds\n"
 		      "the image needs memory for writes.\n"),
 	{.name = NULL},

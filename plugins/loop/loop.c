@@ -164,7 +164,7 @@ loop_after_fork(void)
 	int r;
 
 	if (config.swap) {
-		if (reclaim_lock_memory(SWAP_HEAP, swap_memory(), way_out, &error) < 0) {
+		if (reclaim_lock_memory(SWAP_HEAP, swap_memory(), config.image.force == TRISTATE_ON, way_out, &error) < 0) {
 			nbdkit_error("swap=on: %s", error ? error : "out of memory");
 			return -1;
 		}

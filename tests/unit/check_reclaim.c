@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/reclaim.h"
 
+#include "tests/unit/log_capture.h"
+
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -32,12 +34,29 @@ START_TEST(locking_more_than_half_of_the_memory_is_refused_with_the_way_out)
 	static const char way_out[] = "a smaller --memory makes it less";
 	char *error = NULL;
 
-	ck_assert_int_eq(reclaim_lock_memory(too_much[_i].heap, too_much[_i].later, way_out, &error), -ENOMEM);
+	ck_assert_int_eq(reclaim_lock_memory(too_much[_i].heap, too_much[_i].later, false, way_out, &error), -ENOMEM);
 	ck_assert_ptr_nonnull(error);
 	ck_assert_ptr_nonnull(strstr(error, " MiB would be taken and locked, of "));
 	ck_assert_ptr_nonnull(strstr(error, way_out));
 	free(error);
 	ck_assert_uint_eq(locked_kib(), 0);
+}
+END_TEST
+
+/* As for a server that takes the place of one that has died; what it wants isn't taken here. */
+START_TEST(forced_locking_of_more_than_half_only_warns)
+{
+	char *error = NULL;
+	int r;
+
+	log_capture_begin();
+	r = reclaim_lock_memory(4096, UINT64_MAX / 2, true, "a smaller --memory makes it less", &error);
+	ck_assert(log_capture_has(LOG_LEVEL_WARNING, " MiB of memory that are available"));
+	/* Not everybody may lock memory. */
+	ck_assert(r == 0 || (error && !strstr(error, "would be taken")));
+	ck_assert(r < 0 || locked_kib() > 0);
+	log_capture_end();
+	free(error);
 }
 END_TEST
 
@@ -51,6 +70,7 @@ main(void)
 
 	tcase_add_loop_test(tcase, locking_more_than_half_of_the_memory_is_refused_with_the_way_out, 0,
 			    sizeof(too_much) / sizeof(*too_much));
+	tcase_add_test(tcase, forced_locking_of_more_than_half_only_warns);
 	suite_add_tcase(suite, tcase);
 	srunner_run_all(runner, CK_ENV);
 	failed = srunner_ntests_failed(runner);

@@ -1,0 +1,51 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# vm: memory 1G
+# The server of a device for swap space is started again when it dies, though it needs more than half of the memory that is
+# available then, for which a first one is refused: whoever has swapped something out there needs it.  All of its memory is locked
+# again.
+. "$(dirname "$0")/functions.sh"
+. "$(dirname "$0")/nbdloop.sh"
+
+image=$dir/swap.img
+
+available_mib()
+{
+	awk '$1 == "MemAvailable:" {print int($2 / 1024)}' /proc/meminfo
+}
+
+locked_mib() # PID
+{
+	awk '$1 == "VmLck:" {print int($2 / 1024)}' "/proc/$1/status"
+}
+
+another_server() # PID
+{
+	local now
+	now=$(server_pid "$device" 2>/dev/null) && [ -n "$now" ] && [ "$now" != "$1" ]
+}
+
+head -c 64M /dev/urandom >"$image"
+mark_kernel_log
+nbdloop_attach --swap --connections=3 --dead-timeout=600 "$image"
+server=$(server_pid "$device")
+locked=$(locked_mib "$server")
+[ "$locked" -gt 120 ] || fail "the server has locked only $locked MiB"
+
+# What can't be taken back from a file in memory.
+mount_at "$dir/memory" -t tmpfs -o size=1G tmpfs
+for ((i = 0; i < 100 && $(available_mib) > 90; i++)); do
+	head -c 8M /dev/zero >"$dir/memory/$i"
+done
+[ "$(available_mib)" -le 90 ] || fail "there is still memory: $(available_mib) MiB"
+# A first one: it would lock as much.
+nbdloop_refuses 'MiB would be taken and locked' attach --swap --connections=3 "$(cp "$image" "$dir/other.img" && echo "$dir/other.img")"
+
+kill -KILL "$server"
+wait_until "there is another server" another_server "$server"
+expect_equal "MiB that the next server has locked" "$locked" "$(locked_mib "$(server_pid "$device")")"
+quietly dd if="$device" of="$dir/read" bs=1M iflag=direct
+quietly cmp "$image" "$dir/read"
+! kernel_log | grep 'I/O error' || fail "the kernel had I/O errors"
+nbdloop_detach "$device"
+expect_nothing_left
