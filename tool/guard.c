@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
@@ -257,6 +258,10 @@ guard_stay_in_memory(GError **error)
 
 	if (fd < 0 || write(fd, "-1000", 5) < 0)
 		return failure(error, errno, "--swap: the out-of-memory killer can't be kept away: %s", g_strerror(errno));
+#ifdef __GLIBC__
+	/* A thread's own heap would be 64 MiB more. */
+	mallopt(M_ARENA_MAX, 1);
+#endif
 	if (mlockall(MCL_CURRENT | MCL_FUTURE) < 0)
 		return failure(error, errno, "--swap: memory can't be locked: %s", g_strerror(errno));
 	/* The kernel keeps some of the last memory for such threads. */
