@@ -14,8 +14,7 @@ image_of(const struct device *device)
 {
 	g_autofree char *control = server_link_path(device->backend);
 	g_autoptr(JsonObject) status = control ? server_link_ask(control, "status", NULL) : NULL;
-	JsonArray *exports = status ? json_object_get_array_member(status, "exports") : NULL;
-	JsonObject *export = exports && json_array_get_length(exports) == 1 ? json_array_get_object_element(exports, 0) : NULL;
+	JsonObject *export = server_link_export(status);
 	const char *file = export ? json_object_get_string_member_with_default(export, "file", NULL) : NULL;
 
 	if (!file)

@@ -16,17 +16,6 @@ is_uri(const char *text)
 	return text && g_str_has_prefix(text, "nbd") && strstr(text, "://");
 }
 
-/* The server has one image, or the device would need to say which. */
-static JsonObject *
-image_of(JsonObject *status)
-{
-	JsonArray *exports = NULL;
-
-	if (json_object_has_member(status, "exports"))
-		exports = json_object_get_array_member(status, "exports");
-	return exports && json_array_get_length(exports) == 1 ? json_array_get_object_element(exports, 0) : NULL;
-}
-
 static bool
 is_gone(const GError *error)
 {
@@ -48,7 +37,7 @@ ask_server(struct listing *listing, const char *control_path)
 					   : g_strdup(error->message);
 		return;
 	}
-	listing->image = image_of(listing->status);
+	listing->image = server_link_export(listing->status);
 	listing->server = g_strdup(json_object_get_string_member_with_default(listing->status, "program", NULL));
 }
 

@@ -102,15 +102,11 @@ JsonObject *
 our_device_export(const struct our_device *ours, GError **error)
 {
 	g_autoptr(JsonObject) status = ask_patiently(ours, server_link_ask, "status", error);
-	JsonArray *exports = status ? json_object_get_array_member(status, "exports") : NULL;
+	JsonObject *export = server_link_export(status);
 
-	if (!status)
-		return NULL;
-	if (!exports || json_array_get_length(exports) == 0) {
-		failure(error, EPROTO, "the server of /dev/%s serves nothing", ours->device->name);
-		return NULL;
-	}
-	return json_object_ref(json_array_get_object_element(exports, 0));
+	if (status && !export)
+		failure(error, EPROTO, "the server of /dev/%s doesn't serve one image", ours->device->name);
+	return export ? json_object_ref(export) : NULL;
 }
 
 JsonObject *

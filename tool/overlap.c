@@ -33,22 +33,18 @@ read_part(const struct device *device, const struct stat *image, struct part *pa
 {
 	g_autofree char *control = server_link_path(device->backend);
 	g_autoptr(GError) error = NULL;
-	JsonObject *status = control && device->pid != 0 ? server_link_ask(control, "status", &error) : NULL;
-	JsonArray *exports = status ? json_object_get_array_member(status, "exports") : NULL;
+	g_autoptr(JsonObject) status = control && device->pid != 0 ? server_link_ask(control, "status", &error) : NULL;
+	JsonObject *export = server_link_export(status);
 	bool same = false;
 
-	if (exports && json_array_get_length(exports) == 1) {
-		JsonObject *export = json_array_get_object_element(exports, 0);
-
+	if (export) {
 		same = image_file_is(image, json_object_get_string_member_with_default(export, "device", NULL),
 				     json_object_get_int_member_with_default(export, "inode", -1));
 		part->offset = (uint64_t)json_object_get_int_member(export, "offset");
 		part->end = part->offset + (uint64_t)json_object_get_int_member(export, "size");
 		part->read_only = json_object_get_boolean_member(export, "read_only");
 	}
-	if (status)
-		json_object_unref(status);
-	else if (error)
+	if (error)
 		log_warning("what /dev/%s has is not known: %s", device->name, error->message);
 	return same;
 }

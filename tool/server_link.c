@@ -159,3 +159,13 @@ server_link_change(const char *control_path, const char *request, GError **error
 {
 	return ask(control_path, request, G_MAXINT64, error);
 }
+
+JsonObject *
+server_link_export(JsonObject *status)
+{
+	JsonArray *exports = NULL;
+
+	if (status && json_object_has_member(status, "exports"))
+		exports = json_object_get_array_member(status, "exports");
+	return exports && json_array_get_length(exports) == 1 ? json_array_get_object_element(exports, 0) : NULL;
+}

@@ -31,4 +31,8 @@ server_link_ask(const char *control_path, const char *request, GError **error);
 JsonObject *
 server_link_change(const char *control_path, const char *request, GError **error);
 
+/* The export of a server of ours in its status: the only one; NULL: it tells none, or several.  Borrowed; `status` NULL is fine. */
+JsonObject *
+server_link_export(JsonObject *status);
+
 #endif
