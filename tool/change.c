@@ -7,23 +7,18 @@
 #include "tool/guard_link.h"
 #include "tool/image_file.h"
 #include "tool/our_device.h"
-#include "tool/verb.h"
 
 #include "common/cleanup.h"
-#include "common/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
-
-static const struct option_row rows[] = {{.name = NULL}};
 
 static const struct verb_usage usage = {
 	.synopsis = "DEVICE IMAGE",
 	.summary = "Replaces the image of a read-only device, mounted or not, with another one of the same size.",
-	.rows = rows,
+	.rows = no_option_rows,
 	.least = 2,
 	.most = 2,
 };
@@ -45,9 +40,9 @@ forget_old_image(const char *name, GError **error)
 }
 
 static bool
-change(const struct our_device *ours, const char *image, GError **error)
+change(const struct our_device *ours, char **operands, GError **error)
 {
-	g_autofree char *place = image_file_find(image, error);
+	g_autofree char *place = image_file_find(operands[0], error);
 	g_autofree char *request = place ? g_strconcat("image ", place, NULL) : NULL;
 
 	return place && our_device_ask_guard(ours, request, error) && forget_old_image(ours->device->name, error);
@@ -56,17 +51,5 @@ change(const struct our_device *ours, const char *image, GError **error)
 int
 verb_change(int argc, char **argv)
 {
-	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
-	g_autoptr(GError) error = NULL;
-	enum verb_parsed parsed;
-	char **operands;
-	int count;
-
-	parsed = verb_parse(&usage, NULL, argc, argv, &operands, &count);
-	if (parsed != VERB_PARSED)
-		return verb_exit_status(parsed);
-	if (our_device_find_served(&ours, operands[0], &error) && change(&ours, operands[1], &error))
-		return EXIT_SUCCESS;
-	log_error("%s", error->message);
-	return EXIT_FAILURE;
+	return our_device_verb(&usage, argc, argv, our_device_find_served, change);
 }

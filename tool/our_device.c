@@ -7,7 +7,10 @@
 #include "tool/guard_record.h"
 #include "tool/server_link.h"
 
+#include "common/log.h"
+
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -30,6 +33,8 @@ our_device_find(struct our_device *ours, const char *text, GError **error)
 	g_autofree char *name = device_name(text, error);
 
 	*ours = (struct our_device){.device = NULL};
+	if (name && geteuid() != 0)
+		return failure(error, EPERM, "only root can change block devices: use sudo");
 	ours->device = name ? device_read("/sys", name, error) : NULL;
 	if (!ours->device)
 		return false;
@@ -45,18 +50,30 @@ our_device_find(struct our_device *ours, const char *text, GError **error)
 bool
 our_device_find_served(struct our_device *ours, const char *text, GError **error)
 {
-	g_autofree char *name = device_name(text, error);
+	if (!our_device_find(ours, text, error))
+		return false;
+	return ours->control || failure(error, EINVAL, "/dev/%s is attached to %s, whose server isn't nbdloop's to change",
+					ours->device->name, ours->device->backend);
+}
 
-	if (!name)
-		return false;
-	if (geteuid() != 0)
-		return failure(error, EPERM, "only root can change block devices: use sudo");
-	if (!our_device_find(ours, name, error))
-		return false;
-	if (!ours->control)
-		return failure(error, EINVAL, "/dev/%s is attached to %s, whose server isn't nbdloop's to change", ours->device->name,
-			       ours->device->backend);
-	return true;
+int
+our_device_verb(const struct verb_usage *usage, int argc, char **argv,
+		bool (*find)(struct our_device *ours, const char *text, GError **error),
+		bool (*run)(const struct our_device *ours, char **operands, GError **error))
+{
+	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
+	g_autoptr(GError) error = NULL;
+	enum verb_parsed parsed;
+	char **operands;
+	int count;
+
+	parsed = verb_parse(usage, NULL, argc, argv, &operands, &count);
+	if (parsed != VERB_PARSED)
+		return verb_exit_status(parsed);
+	if (find(&ours, operands[0], &error) && run(&ours, operands + 1, &error))
+		return EXIT_SUCCESS;
+	log_error("%s", error->message);
+	return EXIT_FAILURE;
 }
 
 /* ---- its server */

@@ -7,6 +7,7 @@
 
 #include "tool/device.h"
 #include "tool/server_command.h"
+#include "tool/verb.h"
 
 #include <json-glib/json-glib.h>
 
@@ -15,7 +16,7 @@ struct our_device {
 	char *control; /* path of its server's control socket; NULL: it is attached to a URI, which is its backend */
 };
 
-/* `text`: as somebody named it.  Fails with an error if it isn't attached, or by somebody else. */
+/* `text`: as somebody named it.  Fails with an error if it isn't attached, or by somebody else; and for all but root. */
 bool
 our_device_find(struct our_device *ours, const char *text, GError **error);
 void
@@ -23,9 +24,18 @@ our_device_fini(struct our_device *ours);
 
 #define OUR_DEVICE_CLEANUP __attribute__((cleanup(our_device_fini)))
 
-/* The same for a device with a server of its own, for changes that only such a server can make, and only root. */
+/* The same for a device with a server of its own, for changes that only such a server can make. */
 bool
 our_device_find_served(struct our_device *ours, const char *text, GError **error);
+
+/*
+ * A verb without options whose first operand is a device, as one of both functions finds it: `run` gets it, and the operands
+ * after it.  Says the errors.  Returns the program's exit status.
+ */
+int
+our_device_verb(const struct verb_usage *usage, int argc, char **argv,
+		bool (*find)(struct our_device *ours, const char *text, GError **error),
+		bool (*run)(const struct our_device *ours, char **operands, GError **error));
 
 /*
  * What follows waits for a server that is just being replaced, or has died: for 10 seconds it is asked again and again.

@@ -6,19 +6,13 @@
 #include "tool/failure.h"
 #include "tool/our_device.h"
 #include "tool/server_command.h"
-#include "tool/verb.h"
-
-#include "common/log.h"
 
 #include <errno.h>
-#include <stdlib.h>
-
-static const struct option_row rows[] = {{.name = NULL}};
 
 static const struct verb_usage usage = {
 	.synopsis = "DEVICE",
 	.summary = "Replaces the server process of a device while it is in use, and returns when the new process serves it.",
-	.rows = rows,
+	.rows = no_option_rows,
 	.least = 1,
 	.most = 1,
 };
@@ -40,22 +34,17 @@ program_works(enum server_kind kind, GError **error)
 	return true;
 }
 
+static bool
+replace(const struct our_device *ours, char **operands, GError **error)
+{
+	enum server_kind kind;
+
+	(void)operands;
+	return our_device_server(ours, &kind, error) && program_works(kind, error) && our_device_ask_guard(ours, "replace", error);
+}
+
 int
 verb_replace_server(int argc, char **argv)
 {
-	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
-	g_autoptr(GError) error = NULL;
-	enum verb_parsed parsed;
-	enum server_kind kind;
-	char **operands;
-	int count;
-
-	parsed = verb_parse(&usage, NULL, argc, argv, &operands, &count);
-	if (parsed != VERB_PARSED)
-		return verb_exit_status(parsed);
-	if (our_device_find_served(&ours, operands[0], &error) && our_device_server(&ours, &kind, &error) &&
-	    program_works(kind, &error) && our_device_ask_guard(&ours, "replace", &error))
-		return EXIT_SUCCESS;
-	log_error("%s", error->message);
-	return EXIT_FAILURE;
+	return our_device_verb(&usage, argc, argv, our_device_find_served, replace);
 }

@@ -6,21 +6,15 @@
 #include "tool/failure.h"
 #include "tool/nbd_driver.h"
 #include "tool/our_device.h"
-#include "tool/verb.h"
-
-#include "common/log.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <unistd.h>
-
-static const struct option_row rows[] = {{.name = NULL}};
 
 static const struct verb_usage usage = {
 	.synopsis = "DEVICE",
 	.summary = "Changes the size of a device, mounted or not, to the current size of its image or export.",
-	.rows = rows,
+	.rows = no_option_rows,
 	.least = 1,
 	.most = 1,
 };
@@ -60,27 +54,31 @@ ask_server(const struct our_device *ours, uint64_t *size, GError **error)
 
 /* By the guard, which replaces no server meanwhile (see attachment_resize()); where there is none, nobody does. */
 static bool
-change_size(struct nbd_driver *driver, const struct our_device *ours, uint64_t size, GError **error)
+change_size(const struct our_device *ours, uint64_t size, GError **error)
 {
+	struct nbd_driver *NBD_DRIVER_CLEANUP driver = NULL;
 	const struct nbd_driver_change change = {.backend = ours->device->backend, .size = &size};
 	g_autofree char *request = g_strdup_printf("resize %" PRIu64, size);
 	g_autoptr(GError) why = NULL;
 
 	if (ours->control && our_device_ask_guard(ours, request, &why))
 		return true;
-	if (!ours->control || failure_is(why, ECONNREFUSED))
-		return nbd_driver_change(driver, ours->device->index, &change, error);
-	g_propagate_error(error, g_steal_pointer(&why));
-	return false;
+	if (ours->control && !failure_is(why, ECONNREFUSED)) {
+		g_propagate_error(error, g_steal_pointer(&why));
+		return false;
+	}
+	driver = nbd_driver_open(error);
+	return driver && nbd_driver_change(driver, ours->device->index, &change, error);
 }
 
 static bool
-resize(struct nbd_driver *driver, const struct our_device *ours, GError **error)
+resize(const struct our_device *ours, char **operands, GError **error)
 {
 	const struct device *device = ours->device;
 	struct device *DEVICE_CLEANUP now = NULL;
 	uint64_t size;
 
+	(void)operands;
 	if (!(ours->control ? ask_server(ours, &size, error) : ask_remote(device->backend, &size, error)))
 		return false;
 	size -= size % device->block_size;
@@ -88,7 +86,7 @@ resize(struct nbd_driver *driver, const struct our_device *ours, GError **error)
 		return failure(error, EINVAL, "/dev/%s keeps its size: there is less than one block in its image now", device->name);
 	if (size == device->size)
 		return true;
-	if (!change_size(driver, ours, size, error))
+	if (!change_size(ours, size, error))
 		return false;
 	now = device_read("/sys", device->name, error);
 	if (now && now->size != size)
@@ -99,19 +97,5 @@ resize(struct nbd_driver *driver, const struct our_device *ours, GError **error)
 int
 verb_resize(int argc, char **argv)
 {
-	struct nbd_driver *NBD_DRIVER_CLEANUP driver = NULL;
-	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
-	g_autoptr(GError) error = NULL;
-	enum verb_parsed parsed;
-	char **operands;
-	int count;
-
-	parsed = verb_parse(&usage, NULL, argc, argv, &operands, &count);
-	if (parsed != VERB_PARSED)
-		return verb_exit_status(parsed);
-	driver = nbd_driver_open(&error);
-	if (driver && our_device_find(&ours, operands[0], &error) && resize(driver, &ours, &error))
-		return EXIT_SUCCESS;
-	log_error("%s", error->message);
-	return EXIT_FAILURE;
+	return our_device_verb(&usage, argc, argv, our_device_find, resize);
 }

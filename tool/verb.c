@@ -18,6 +18,8 @@ enum {
 	FIRST_ROW, /* what getopt_long() returns for the first row */
 };
 
+const struct option_row no_option_rows[] = {{.name = NULL}};
+
 struct tables {
 	struct option options[MOST_OPTIONS + 2];
 	char letters[3 * MOST_OPTIONS + 3];

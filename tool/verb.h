@@ -33,6 +33,8 @@ verb_status(int argc, char **argv);
 int
 verb_stop(int argc, char **argv);
 
+/* Of those that have no options. */
+extern const struct option_row no_option_rows[];
 /* Options of those that have some, for the manual, too; those of attach are in tool/attach_options.h. */
 extern const struct option_row detach_option_rows[];
 extern const struct option_row list_option_rows[];
