@@ -32,6 +32,7 @@ enum {
 	REPORT_FD = 3,
 	RETRY_MS = 100,
 	RETRY_MOST_MS = 2000,
+	START_TRIES = 10, /* each is another process: see guard_record_make() */
 	GONE_TRIES = 30,
 	GONE_US = 10000,
 };
@@ -317,9 +318,9 @@ begin(struct guard *guard, GError **error)
 {
 	if (g_mkdir_with_parents(GUARD_DIRECTORY, 0700) < 0)
 		return failure(error, errno, "the directory %s can't be made: %s", GUARD_DIRECTORY, g_strerror(errno));
-	if (guard->source.control && !guard_link_listen(&guard->link, guard->source.control, error))
-		return false;
 	if (!guard_record_make(&guard->record, guard->source.control, error))
+		return false;
+	if (guard->source.control && !guard_link_listen(&guard->link, guard->source.control, error))
 		return false;
 	/* From here on there is something to put away. */
 	if (!source_open(&guard->source, error) || !guard_note(guard, error) || !take_signals(guard, error))
@@ -493,11 +494,20 @@ guard_start(const struct guard_plan *plan, char **name, GError **error)
 {
 	pid_t pid;
 
-	*name = NULL;
-	pid = start(plan, NULL, name, error);
-	if (!*name && pid)
-		waitpid(pid, NULL, 0);
-	return *name != NULL;
+	for (unsigned int i = 0;; i++) {
+		g_autoptr(GError) why = NULL;
+
+		*name = NULL;
+		pid = start(plan, NULL, name, &why);
+		if (*name)
+			return true;
+		if (pid)
+			waitpid(pid, NULL, 0);
+		if (!failure_is(why, EEXIST) || i == START_TRIES) {
+			g_propagate_error(error, g_steal_pointer(&why));
+			return false;
+		}
+	}
 }
 
 bool

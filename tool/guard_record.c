@@ -30,6 +30,22 @@ path_of_device(const struct device *device)
 	return path_for(control, device->pid);
 }
 
+/* Whether a device that is attached has that file, or will have it when it is adopted. */
+static bool
+is_used(const char *path)
+{
+	g_autoptr(GPtrArray) devices = devices_read("/sys", NULL);
+	bool used = false;
+
+	for (guint i = 0; devices && i < devices->len && !used; i++) {
+		const struct device *device = g_ptr_array_index(devices, i);
+		g_autofree char *its = path_of_device(device);
+
+		used = device->pid != 0 && g_str_equal(its, path);
+	}
+	return used;
+}
+
 static bool
 lock(int fd, int command, struct flock *answer)
 {
@@ -115,6 +131,10 @@ guard_record_make(struct guard_record *record, const char *control, GError **err
 	struct flock answer;
 
 	*record = (struct guard_record){.path = path_for(control, getpid()), .fd = -1};
+	if (is_used(record->path)) {
+		guard_record_leave(record);
+		return failure(error, EEXIST, "a device has the files of another guard with the process ID %d", (int)getpid());
+	}
 	/* Of a guard with the same process ID, long ago. */
 	unlink(record->path);
 	record->fd = open(record->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);

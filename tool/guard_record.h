@@ -26,8 +26,10 @@ struct guard_progress {
 	bool read_only;        /* the same */
 };
 
-/* Makes the file of the device that this process is about to attach; `control` is the path of its server's control socket, or
- * NULL. */
+/*
+ * Makes the file of the device that this process is about to attach; `control` is the path of its server's control socket, or
+ * NULL.  EEXIST: a device that is still attached has its files under this process's ID, from a guard that was killed.
+ */
 bool
 guard_record_make(struct guard_record *record, const char *control, GError **error);
 

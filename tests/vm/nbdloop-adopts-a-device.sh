@@ -116,8 +116,23 @@ quietly dd if=/dev/urandom of="$device" bs=1M count=8 conv=fsync status=none
 quietly cmp "$image" "$device"
 nbdloop_detach "$device"
 
-# Killed, and then detached: nothing is left, either.
+# Other guards, whose processes would have the number of the one that was killed, leave its files alone.
 nbdloop_attach "$image"
+kill_guard
+killed=$guard
+first=$device
+truncate -s 8M "$dir/other.img"
+for i in 1 2 3 4; do
+	echo $((killed - i)) >/proc/sys/kernel/ns_last_pid
+	nbdloop_attach "$dir/other.img"
+	nbdloop_detach "$device"
+done
+device=$first
+adopt
+kill_server_of_device
+quietly cmp "$image" "$device"
+
+# Killed, and then detached: nothing is left, either.
 kill_guard
 nbdloop_detach "$device"
 expect_nothing_left
