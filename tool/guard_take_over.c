@@ -41,13 +41,20 @@ find_server(const char *control, GError **error)
 }
 
 static bool
-end_server(const struct attachment *attachment, pid_t pid, GError **error)
+end_server(const struct attachment *attachment, const char *control, pid_t pid, GError **error)
 {
 	int CLEANUP_CLOSE server = pid ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 	struct pollfd end = {.fd = server, .events = POLLIN};
+	pid_t now;
 
 	if (pid == 0 || (server < 0 && errno == ESRCH))
 		return true;
+	/* It may have died before its process was opened here, and another program have got its number. */
+	now = find_server(control, error);
+	if (now <= 0)
+		return now == 0;
+	if (now != pid)
+		return failure(error, EBUSY, "/dev/%s has just got another server, process %d", attachment->name, (int)now);
 	if (server < 0 || syscall(SYS_pidfd_send_signal, server, SIGKILL, NULL, 0) < 0)
 		return failure(error, errno, "the server of /dev/%s, process %d, can't be ended: %s", attachment->name, (int)pid,
 			       g_strerror(errno));
@@ -121,5 +128,5 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 	    (plan->attachment.swap && !guard_stay_in_memory(error)) || !guard_link_listen(&guard->link, control, error))
 		return false;
 	attachment_prepare_change(&guard->attachment);
-	return end_server(&guard->attachment, server, error);
+	return end_server(&guard->attachment, control, server, error);
 }
