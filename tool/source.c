@@ -403,7 +403,9 @@ remote_is_lost(struct source *source, bool *crashed, char **why)
 	for (unsigned int i = 0; i < source->plan->connections; i++)
 		lost += source->connections[i].fd < 0;
 	*crashed = false;
-	if (lost > 0)
+	if (lost > 0 && source->plan->connections == 1)
+		*why = g_strdup_printf("the connection to %s ended", source->place);
+	else if (lost > 0)
 		*why = g_strdup_printf("%u of %u connections to %s ended", lost, source->plan->connections, source->place);
 	return lost > 0;
 }
