@@ -247,6 +247,18 @@ hand_over_one(struct attachment *attachment, int socket, GError **error)
 }
 
 bool
+attachment_offer(struct attachment *attachment, int socket)
+{
+	const struct nbd_driver_change change = {
+		.backend = attachment->backend,
+		.timeout = &attachment->plan->timeout,
+		.socket = &socket,
+	};
+
+	return nbd_driver_change(attachment->driver, attachment->index, &change, NULL) && nbd_driver_took(socket);
+}
+
+bool
 attachment_hand_over(struct attachment *attachment, const struct source *source, const bool *is_new, GError **error)
 {
 	for (unsigned int i = 0; i < source->plan->connections; i++) {

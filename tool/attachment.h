@@ -69,6 +69,13 @@ bool
 attachment_hand_over(struct attachment *attachment, const struct source *source, const bool *is_new, GError **error);
 
 /*
+ * Whether the kernel has taken another connection, which it does in place of one that is dead only; of a device with a timeout.
+ * An error of the kernel's is no: the device is being detached.
+ */
+bool
+attachment_offer(struct attachment *attachment, int socket);
+
+/*
  * Gives it another size, bytes.  Since Linux 6.12 the kernel waits for all requests under way then, and takes no new connection
  * meanwhile, for no device at all: so only while its server lives, and by the process that would replace that.
  */

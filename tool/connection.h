@@ -15,6 +15,7 @@ struct connection {
 	uint64_t size;           /* of the export, bytes */
 	unsigned int block_size; /* the smallest block that the server wants, as a block device can have it */
 	uint16_t flags;          /* transmission flags, as the kernel wants them */
+	bool unseen;             /* see source_set_unseen(); fd is -1 */
 };
 
 /* Negotiates over a connected socket, which it takes over in any case, with the export that has no name. */

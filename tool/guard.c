@@ -32,6 +32,7 @@ enum {
 	REPORT_FD = 3,
 	RETRY_MS = 100,
 	RETRY_MOST_MS = 2000,
+	LOOK_MS = 1000, /* at connections that can't be seen */
 	START_TRIES = 10, /* each is another process: see guard_record_make() */
 	GONE_TRIES = 30,
 	GONE_US = 10000,
@@ -74,7 +75,7 @@ guard_restore(struct guard *guard, GError **error)
 	g_autofree bool *is_new = g_new(bool, count);
 
 	for (unsigned int i = 0; i < count; i++)
-		is_new[i] = guard->source.connections[i].fd < 0;
+		is_new[i] = source_lacks(&guard->source, i);
 	if (!source_open(&guard->source, error))
 		return false;
 	if (!attachment_hand_over(&guard->attachment, &guard->source, is_new, error)) {
@@ -158,8 +159,8 @@ take_signal(const struct guard *guard)
 static void
 wait_for_news(struct guard *guard)
 {
-	int timeout = -1;
 	const struct source *source = &guard->source;
+	int timeout = source_unseen(source) > 0 ? LOOK_MS : -1;
 	unsigned int count = 3;
 	g_autofree struct pollfd *fds = g_new0(struct pollfd, count + source->plan->connections);
 
@@ -192,6 +193,7 @@ watch(struct guard *guard)
 		bool crashed = false;
 
 		wait_for_news(guard);
+		guard_look_at_unseen(guard);
 		if (!source_is_lost(&guard->source, &crashed, &why))
 			continue;
 		/* When a device is detached, its connections end a moment before the kernel lets go. */
@@ -391,11 +393,12 @@ go_on(struct guard *guard)
 {
 	g_autoptr(GError) error = NULL, why = NULL;
 
+	guard_look_at_unseen(guard);
 	if (guard_restore(guard, &why)) {
 		report(guard);
 	} else {
-		failure(&error, EIO, "/dev/%s has a guard again, but no new server yet; it is being tried further: %s",
-			guard->attachment.name, why->message);
+		failure(&error, EIO, "/dev/%s has a guard again, but no new %s yet; it is being tried further: %s",
+			guard->attachment.name, guard->plan->source.remote ? "connection" : "server", why->message);
 		report_error(error);
 		leave_terminal();
 		close(REPORT_FD);

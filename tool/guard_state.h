@@ -30,12 +30,18 @@ bool
 guard_stay_in_memory(GError **error);
 
 /*
- * Takes the place of a guard that was killed, of that device, whose server ends then: guard_restore() comes next.  After an
+ * Takes the place of a guard that was killed, of that device, whose server ends then, while connections to somebody else's server
+ * stay as they are: guard_look_at_unseen() and guard_restore() come next.  After an
  * error all is as it was.  *plan and *progress, which are to be empty, belong to the caller (guard_record_forget_plan()).
  */
 bool
 guard_take_over(struct guard *guard, const struct device *device, struct guard_plan *plan, struct guard_progress *progress,
 		GError **error);
+
+/* Finds out which connections of a URI's device are dead that only the kernel sees: they are lost then (source_is_lost()).  Does
+ * nothing where there are none. */
+void
+guard_look_at_unseen(struct guard *guard);
 
 /* Gives the device a server, or connections, in place of those that are gone.  EINVAL: the device is being detached. */
 bool

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How a guard takes the place of one that was killed: with what that has written down, and a server of its own in place of
- * the other's, since only the parent of a server sees how it ends.
+ * the other's, since only the parent of a server sees how it ends.  Connections to somebody else's server stay; how they end, only
+ * the kernel sees.
  */
 #include "tool/guard_state.h"
 
@@ -15,6 +16,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -106,6 +108,15 @@ take_source(struct source *source, const struct guard_plan *plan, const struct g
 	source->served = true;
 }
 
+static bool
+take_server(struct guard *guard, const struct guard_progress *progress, pid_t server, GError **error)
+{
+	if (!hold_image(&guard->source, server, progress, error) || !guard_link_listen(&guard->link, guard->source.control, error))
+		return false;
+	attachment_prepare_change(&guard->attachment);
+	return end_server(&guard->attachment, guard->source.control, server, error);
+}
+
 bool
 guard_take_over(struct guard *guard, const struct device *device, struct guard_plan *plan, struct guard_progress *progress,
 		GError **error)
@@ -113,20 +124,57 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 	g_autofree char *control = server_link_path(device->backend);
 	pid_t server;
 
-	if (!control)
-		return failure(error, EOPNOTSUPP, "/dev/%s is attached to %s; its connections can't be taken over: detach it and attach "
-			       "it again, for a guard that connects again when they end", device->name, device->backend);
 	if (!guard_record_take(&guard->record, device, plan, progress, error))
 		return false;
-	server = find_server(control, error);
+	/* By the process alone that attached it: the next one with that number may be nbd-client. */
+	if (!control && !g_str_equal(plan->source.place, device->backend))
+		return failure(error, EINVAL, "/dev/%s was not attached by nbdloop, but by process %d", device->name, (int)device->pid);
+	server = control ? find_server(control, error) : 0;
 	if (server < 0)
 		return false;
 	guard->plan = plan;
 	take_source(&guard->source, plan, progress, g_strdup(control));
 	if (!attachment_init(&guard->attachment, &plan->attachment, g_strdup(device->backend), error) ||
-	    !attachment_take(&guard->attachment, device, error) || !hold_image(&guard->source, server, progress, error) ||
-	    (plan->attachment.swap && !guard_stay_in_memory(error)) || !guard_link_listen(&guard->link, control, error))
+	    !attachment_take(&guard->attachment, device, error) || (plan->attachment.swap && !guard_stay_in_memory(error)))
 		return false;
-	attachment_prepare_change(&guard->attachment);
-	return end_server(&guard->attachment, control, server, error);
+	if (control)
+		return take_server(guard, progress, server, error);
+	source_set_unseen(&guard->source);
+	return true;
+}
+
+/* ---- connections to somebody else's server, which the kernel has, but this process has not */
+
+/* Nobody answers on it, and it ends soon: with what was sent on it, the kernel does as with any connection that is lost.  -1: the
+ * kernel doesn't take it; else its other end. */
+static int
+offer_probe(struct attachment *attachment)
+{
+	int pair[2];
+	bool taken;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -1;
+	taken = attachment_offer(attachment, pair[0]);
+	close(pair[0]);
+	if (taken)
+		return pair[1];
+	close(pair[1]);
+	return -1;
+}
+
+/* The server isn't asked: it may allow one connection only. */
+void
+guard_look_at_unseen(struct guard *guard)
+{
+	const unsigned int count = source_unseen(&guard->source);
+	g_autofree int *probes = g_new(int, count);
+	unsigned int dead = 0;
+
+	while (dead < count && (probes[dead] = offer_probe(&guard->attachment)) >= 0)
+		dead++;
+	/* Not before all were offered: one that has ended is dead, too. */
+	for (unsigned int i = 0; i < dead; i++)
+		close(probes[i]);
+	source_lose_unseen(&guard->source, dead);
 }

@@ -102,11 +102,8 @@ listing_new(struct device *device, const char *proc)
 	else
 		listing->server = device_keeper(proc, device);
 	if (listing->guard == 0 && !listing->trouble)
-		listing->trouble = control_path
-					   ? g_strdup_printf("its guard was killed, and nobody would restart its server: nbdloop adopt "
-							     "/dev/%s", device->name)
-					   : g_strdup("its guard was killed, and nobody would connect again to its server: detach it "
-						      "and attach it again");
+		listing->trouble = g_strdup_printf("its guard was killed, and nobody would %s its server: nbdloop adopt /dev/%s",
+						   control_path ? "restart" : "connect again to", device->name);
 	return listing;
 }
 

@@ -56,6 +56,12 @@ close_connections(struct source *source)
 		close_connection(&source->connections[i]);
 }
 
+bool
+source_lacks(const struct source *source, unsigned int i)
+{
+	return source->connections[i].fd < 0 && !source->connections[i].unseen;
+}
+
 /* ---- what the server says */
 
 /* With the image's name in place of the path that the server was given (find_image()).  Caller frees. */
@@ -279,7 +285,7 @@ open_remote(struct source *source, GError **error)
 	g_autofree bool *is_new = g_new0(bool, count);
 
 	for (unsigned int i = 0; i < count; i++) {
-		is_new[i] = source->connections[i].fd < 0;
+		is_new[i] = source_lacks(source, i);
 		if (!is_new[i] || connect_remote(source, &source->connections[i], error))
 			continue;
 		for (unsigned int j = 0; j < i; j++) {
@@ -345,6 +351,34 @@ close_ended(struct source *source)
 	return ended;
 }
 
+void
+source_set_unseen(struct source *source)
+{
+	for (unsigned int i = 0; i < source->plan->connections; i++)
+		source->connections[i].unseen = true;
+}
+
+unsigned int
+source_unseen(const struct source *source)
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < source->plan->connections; i++)
+		count += source->connections[i].unseen;
+	return count;
+}
+
+void
+source_lose_unseen(struct source *source, unsigned int dead)
+{
+	/* The kernel shuts down what it finds dead. */
+	dead -= dead ? MIN(dead, close_ended(source)) : 0;
+	for (unsigned int i = 0; dead > 0 && i < source->plan->connections; i++) {
+		dead -= source->connections[i].unseen;
+		source->connections[i].unseen = false;
+	}
+}
+
 /* The server may be about to end by itself, and answers first what it has taken. */
 static void
 give_a_moment(const struct source *source)
@@ -401,7 +435,7 @@ remote_is_lost(struct source *source, bool *crashed, char **why)
 
 	close_ended(source);
 	for (unsigned int i = 0; i < source->plan->connections; i++)
-		lost += source->connections[i].fd < 0;
+		lost += source_lacks(source, i);
 	*crashed = false;
 	if (lost > 0 && source->plan->connections == 1)
 		*why = g_strdup_printf("the connection to %s ended", source->place);

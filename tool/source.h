@@ -33,7 +33,7 @@ struct source {
 	bool renamed;                   /* `place` is not the image's name any more, and that was told */
 	char *control;                  /* path of the server's control socket; NULL if remote */
 	struct server_process server;   /* if not remote */
-	struct connection *connections; /* as many as planned; .fd -1: lost */
+	struct connection *connections; /* as many as planned; .fd -1, and not .unseen: lost */
 	GString *refusal;               /* what the server has told as an error while it started; NULL: it runs */
 };
 
@@ -55,6 +55,21 @@ source_init_trial(struct source *trial, const struct source *source, const char 
 /* From the next server on, each has the other's image; `source` is read-only. */
 void
 source_swap_image(struct source *source, struct source *other);
+
+/* Whether a connection, of as many as planned, is to be made. */
+bool
+source_lacks(const struct source *source, unsigned int i);
+
+/*
+ * Of a URI: the kernel has all connections from somebody who is gone, and only the kernel sees how they end.  How many of those
+ * there still are; and that so many of all that the kernel has are dead, some of which may be seen here as well.
+ */
+void
+source_set_unseen(struct source *source);
+unsigned int
+source_unseen(const struct source *source);
+void
+source_lose_unseen(struct source *source, unsigned int dead);
 
 /* Passes what our server has said on to the log. */
 void

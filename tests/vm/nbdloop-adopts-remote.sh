@@ -1,0 +1,120 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# vm: memory 2G
+# The guard of a URI's device was killed: nbdloop adopt gives the device another one, which leaves the connections as they are, since
+# the server may allow no others, and makes new ones when they end; also when they have ended before, or between the two
+# guards, and when there is no server meanwhile.  fio, which writes and verifies all the time, sees no error.
+. "$(dirname "$0")/functions.sh"
+. "$(dirname "$0")/nbdloop.sh"
+
+require fio
+require qemu-nbd
+image=$dir/remote.img
+server_files
+remote=$uri
+
+start_remote()
+{
+	rm -f "$sock"
+	start_nbdloopd --control "$dir/server.control" "$image"
+}
+
+connections_are() # COUNT
+{
+	[ "$(control "$dir/server.control" status exports.0.connections)" = "$1" ]
+}
+
+kill_guard()
+{
+	guard=$(nbdloop list -n -O GUARD "$device" | tr -d ' ')
+	[ -e "/proc/$guard" ] || fail "$device has no guard: \"$guard\""
+	kill -KILL "$guard"
+	wait_until "the guard is gone" process_gone "$guard"
+}
+
+expect_guard()
+{
+	guard=$(nbdloop list -n -O GUARD "$device" 2>"$dir/list.log" | tr -d ' ')
+	[ -e "/proc/$guard" ] || fail "$device has no guard: \"$guard\""
+	[ ! -s "$dir/list.log" ] || fail "the list warns"
+}
+
+expect_nothing_of_nbdloop()
+{
+	local files=(/run/nbdloop/*)
+	[ ! -e "${files[0]}" ] || fail "left in /run/nbdloop: ${files[*]}"
+	! pgrep -lx nbdloop >"$dir/left.log" || fail "a guard is left"
+}
+
+mark_kernel_log
+truncate -s 64M "$image"
+start_remote
+nbdloop_attach --connections 2 --timeout 5 --dead-timeout 500 "$remote"
+nbdloop_refuses "$device has a guard, which lives" adopt "$device"
+start_load --filename="$device" --size=48M --bsrange=4k-64k --iodepth=8
+kill_guard
+nbdloop list "$device" >"$dir/list" 2>"$dir/list.log" || fail "nbdloop list fails"
+grep -q "its guard was killed, and nobody would connect again to its server: nbdloop adopt $device" "$dir/list.log" ||
+	fail "the list doesn't warn"
+quietly nbdloop adopt "$device"
+expect_guard
+# It looks at them now and then.
+sleep 5
+connections_are 2 || fail "the connections have changed"
+! kernel_log | grep -E "nbd[0-9]+: (Receive|Send|Dead)" || fail "the connections have ended"
+kill_server
+sleep 2
+start_remote
+wait_until "the server that was started again has both connections" connections_are 2
+expect_load
+
+# Seen by this guard, but not by the next one; and by none.
+kill_server
+start_remote
+wait_until "it has both again" connections_are 2
+expect_load
+kill_guard
+kill_server
+start_remote
+quietly nbdloop adopt "$device"
+expect_guard
+wait_until "it has both connections after adopt" connections_are 2
+expect_load
+
+# No server.
+kill_guard
+kill_server
+sleep 2
+nbdloop_refuses "$device has a guard again, but no new connection yet; it is being tried further:" adopt "$device"
+expect_guard
+start_remote
+wait_until "it has both connections when it is there" connections_are 2
+end_load
+nbdloop_detach "$device"
+expect_nothing_of_nbdloop
+stop_server
+! kernel_log | grep 'I/O error' || fail "the kernel had I/O errors"
+
+# One that has no second connection at a time.
+one_client()
+{
+	rm -f "$sock"
+	spawn one qemu-nbd --persistent --shared=1 --socket="$sock" --format=raw "$image"
+	wait_until "qemu-nbd listens" test -S "$sock"
+}
+
+one_client
+nbdloop_attach --timeout 5 --dead-timeout 500 "$remote"
+kill_guard
+quietly timeout 25 nbdloop adopt "$device"
+dd if=/dev/urandom of="$dir/data" bs=1M count=8 status=none
+quietly dd if="$dir/data" of="$device" bs=1M conv=fsync status=none
+end_process one KILL
+one_client
+echo 3 >/proc/sys/vm/drop_caches
+quietly cmp -n $((8 << 20)) "$dir/data" "$device"
+kill_guard
+nbdloop_detach "$device"
+expect_nothing_of_nbdloop
+end_process one TERM
+! kernel_log | grep 'I/O error' || fail "the kernel had I/O errors"
