@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: memory 2G
+# vm: limit 900
 # When the guard of a device is killed, list and status tell it; nbdloop adopt gives the device another one, while fio writes and
 # verifies on it: there is no error, the options that it was attached with stay in force, and servers are started again as
 # before.  It works again and again, when the image was renamed or removed, and when the server was killed, too.
@@ -40,7 +41,7 @@ adopt()
 another_server() # PID
 {
 	local now
-	now=$(pgrep -x nbdloopd) && [ "$now" != "$1" ]
+	now=$(server_pid "$device" 2>/dev/null) && [ "$now" != "$1" ]
 }
 
 # As after attach: the guard starts another one.
@@ -136,4 +137,30 @@ quietly cmp "$image" "$device"
 kill_guard
 nbdloop_detach "$device"
 expect_nothing_left
+# A device that this machine swaps to: what its new guard and server are granted is what the first ones were.  And nbdkit's server.
+granted() # PID
+{
+	awk '/^VmLck:/ {locked = $2 > 10000} END {printf "%s ", locked ? "locked" : "not locked"}' "/proc/$1/status"
+	chrt -p "$1" | sed 's/.*: //' | xargs
+	cat "/proc/$1/oom_score_adj"
+}
+
+for server in nbdkit nbdloopd; do
+	head -c 8M /dev/urandom >"$image"
+	nbdloop_attach --swap --server=$server "$image"
+	find_guard
+	before=$(granted "$guard"; granted "$(server_pid "$device")"; facts)
+	program=$(control "$(control_of "$device")" status program)
+	quietly mkswap "$device"
+	quietly swapon "$device"
+	kill_guard
+	adopt
+	expect_equal "what is granted with --server=$server" "$before" "$(granted "$guard"; granted "$(server_pid "$device")"; facts)"
+	expect_equal "the server" "$program" "$(control "$(control_of "$device")" status program)"
+	kill_server_of_device
+	quietly swapoff "$device"
+	nbdloop_detach "$device"
+	expect_nothing_left
+	wait_until "the server is gone" eval '! pgrep -x nbdkit'
+done
 ! kernel_log | grep 'I/O error' || fail "the kernel had I/O errors"
