@@ -164,3 +164,14 @@ for server in nbdkit nbdloopd; do
 	wait_until "the server is gone" eval '! pgrep -x nbdkit'
 done
 ! kernel_log | grep 'I/O error' || fail "the kernel had I/O errors"
+
+# With its server, too: detach tells that what was written is lost, and that the device is gone.
+nbdloop_attach --dead-timeout 2 "$image"
+find_guard
+kill -KILL "$guard" "$(server_pid "$device")"
+wait_until "both are gone" no_process
+dd if=/dev/zero of="$device" bs=64k count=1 2>"$dir/dd.log" || true
+nbdloop_refuses "^nbdloop: $device is detached, but not all that was written could be stored, and what could not is lost now: " \
+	detach "$device"
+device_is_gone "$device" || fail "$device is still there"
+expect_nothing_left
