@@ -59,8 +59,8 @@ struct conn {
 	bool ended;                  /* by the client: nothing comes any more */
 	bool took_leave;             /* so will it be, after a goodbye that has come: see peer_gave_up() */
 	uint64_t there;              /* CLOCK_BOOTTIME, ns: the client had not given up then; 0: nothing is known */
-	uint64_t changes;            /* of its own, that are over */
-	uint64_t others_changes;     /* of its image, that were over when it was last asked for, and there, or before */
+	uint64_t changes;            /* of its own, that have begun, as traffic_change() counts */
+	uint64_t others_changes;     /* of its image, that had begun when it was last asked for, and there, or before */
 	uint64_t receiving_since;    /* the same clock: when the present receiving began, or before */
 	uint64_t received_since;     /* the same clock: when the one before it began */
 	bool all_received;           /* by that one, of what there was */

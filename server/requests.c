@@ -87,15 +87,10 @@ static void
 carried_out(struct request *request, int result)
 {
 	struct conn *conn = request->conn;
-	enum io_op op = request->leader->io.op;
 
 	request->result = result;
 	probe_done(request);
-	traffic_count(conn->context->traffic, op, worker_now(conn->worker) - request->begun);
-	if (op != IO_READ && op != IO_FLUSH) {
-		traffic_change(conn->context->traffic);
-		conn->changes++;
-	}
+	traffic_count(conn->context->traffic, request->leader->io.op, worker_now(conn->worker) - request->begun);
 	reply(request, result);
 }
 
@@ -153,8 +148,12 @@ wanted(struct io *io)
 
 	if (conn->lost)
 		return false;
-	if (peer_may_change(conn))
+	if (peer_may_change(conn)) {
+		/* Now, since the range is held: a client that gets it next must see this. */
+		traffic_change(conn->context->traffic);
+		conn->changes++;
 		return true;
+	}
 	conn_warn(conn, CONN_GAVE_UP);
 	conn_end(conn, true);
 	return false;

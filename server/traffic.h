@@ -20,7 +20,7 @@
 
 struct traffic {
 	alignas(64) _Atomic uint64_t under_way; /* requests whose reply is not sent yet */
-	_Atomic uint64_t changes;               /* writes, discards and zeroes that are over, however they ended */
+	_Atomic uint64_t changes;               /* parts of writes, discards and zeroes that have begun */
 	_Atomic uint64_t latency[TRAFFIC_OPS][TRAFFIC_BUCKETS]; /* operations, by enum io_op */
 };
 
@@ -44,7 +44,7 @@ traffic_end(struct traffic *traffic);
 void
 traffic_count(struct traffic *traffic, enum io_op op, uint64_t duration);
 
-/* A change is over; before its reply is sent. */
+/* A part of a change begins, while its range is held. */
 void
 traffic_change(struct traffic *traffic);
 
