@@ -134,10 +134,10 @@ prepare(struct image *image, char **error)
 	uint64_t length;
 	int r = window_measure(&image->backing, &image->config, &length, error);
 
-	if (r == 0) {
-		choose_bytes(image, length);
-		r = choose_direct(image, length, error);
-	}
+	if (r < 0)
+		return r;
+	choose_bytes(image, length);
+	r = choose_direct(image, length, error);
 	atomic_store(&image->cached, image_may_cache(image));
 	if (r == 0)
 		r = backend_choose(&image->config, &image->backing, image_direct(image), &image->backend,
