@@ -25,9 +25,10 @@ start_of_partition()
 	cat "/sys/block/${device#/dev/}/$partition/start"
 }
 
+# The server has it from its guard, as /proc/GUARD/fd/N.
 served_image()
 {
-	control "$(control_of "$device")" status exports.0.file
+	readlink -f "$(control "$(control_of "$device")" status exports.0.file)"
 }
 
 # Reads all again and again; each time it is one of the images, or part of the one and of the other, but no error.
