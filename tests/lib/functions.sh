@@ -490,10 +490,17 @@ attach_loop() # FILE [LOSETUP-OPTION...]
 	loop_devices[$loop_device]=1
 }
 
+# The kernel lets go of the file when the last one closes the device, and any test beside this one may be looking at it.
 detach_loop() # DEVICE
 {
 	losetup -d "$1"
 	unset "loop_devices[$1]"
+	wait_until "$1 lets go of its file" has_no_file "$1"
+}
+
+has_no_file() # LOOP-DEVICE
+{
+	! [ -e "/sys/block/${1#/dev/}/loop/backing_file" ]
 }
 
 # A loop device that was attached a moment ago can't always be read yet.
