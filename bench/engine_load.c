@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A load of random reads on the engine itself, without a server: what each of its ways to the kernel costs, and what
- * contexts cost each other.  bench/run builds it in the build tree (make -C bench engine-load) and reads what it
- * prints.
+ * A load of random reads on the engine itself, without a server: what each of its ways to the
+ * kernel costs, and what contexts cost each other.  bench/run builds it in the build tree (make -C
+ * bench engine-load) and reads what it prints.
  *
  *     engine-load [OPTION...] IMAGE
- *       --way=WAY          threads, aio, io_uring, files, buffers, polled, polled-buffers (see ways[] below);
- *                          nothing: no reads, only what --counter says
+ *       --way=WAY          threads, aio, io_uring, files, buffers, polled, polled-buffers (see
+ * ways[] below); nothing: no reads, only what --counter says
  *       --contexts=N       threads, each with a context and a part of the image of its own (1)
  *       --depth=N          reads under way in each (1)
  *       --length=BYTES     of each read (4096)
  *       --seconds=S        (1)
  *       --direct-io=on|off (on)
- *       --counter=own|shared  count reads under way: in a line of the thread's own, or in one for all threads, which is
- *                          what the engine must never do; only this program can
+ *       --counter=own|shared  count reads under way: in a line of the thread's own, or in one for
+ * all threads, which is what the engine must never do; only this program can
  *       --submission       submit DEPTH reads, wait for all, and time the first half of that alone
  *
- * Prints one line: reads, seconds, p50 and p99 of a read's time in ns (0 with --submission), ns to submit one read (0
- * without), seconds of CPU, reads through registered buffers, reads through registered files.  Ends with status 3, and
- * the reason, where this machine or device doesn't have that way.
+ * Prints one line: reads, seconds, p50 and p99 of a read's time in ns (0 with --submission), ns to
+ * submit one read (0 without), seconds of CPU, reads through registered buffers, reads through
+ * registered files.  Ends with status 3, and the reason, where this machine or device doesn't have
+ * that way.
  */
 #include "engine/image.h"
 #include "engine/ioctx.h"
@@ -36,12 +37,12 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
-#define NOT_HERE      3
-#define SAMPLE        8 /* one in so many reads is timed */
-#define BUCKET_SHIFT  5
-#define BUCKETS       (1u << BUCKET_SHIFT) /* of the histogram, for each power of 2 */
-#define LINE          64
-#define COUNTS        1000 /* between two looks at the clock */
+#define NOT_HERE     3
+#define SAMPLE       8 /* one in so many reads is timed */
+#define BUCKET_SHIFT 5
+#define BUCKETS      (1u << BUCKET_SHIFT) /* of the histogram, for each power of 2 */
+#define LINE         64
+#define COUNTS       1000 /* between two looks at the clock */
 
 /* How a thread reaches the kernel. */
 enum host {
@@ -57,7 +58,8 @@ static const struct way {
 	enum tristate poll;
 	enum host host;
 	unsigned int files; /* registered with the host's ring */
-	bool bounce;        /* the caller's memory isn't aligned: the data goes through the engine's registered buffers */
+	bool bounce;        /* the caller's memory isn't aligned: the data goes through the engine's
+			       registered buffers */
 } ways[] = {
 	{"threads", ENGINE_THREADS, TRISTATE_OFF, HOST_EVENT, 0, false},
 	{"aio", ENGINE_AIO, TRISTATE_OFF, HOST_NONE, 0, false},
@@ -216,11 +218,8 @@ wait_for_some(struct load *load)
 	eventfd_t n;
 
 	switch (way->host) {
-	case NO_READS:
-		break;
-	case HOST_NONE:
-		ioctx_run(load->ctx, true);
-		break;
+	case NO_READS: break;
+	case HOST_NONE: ioctx_run(load->ctx, true); break;
 	case HOST_EVENT:
 		ioctx_run(load->ctx, false);
 		if (load->idle_count == 0)
@@ -289,7 +288,8 @@ context_take(struct load *load)
 	if (way->host == HOST_RING)
 		r = ring_init(&load->ring, depth, depth, 0, way->files);
 	if (r == 0)
-		r = image_host_context(image, way->host == HOST_RING ? &load->ring : NULL, &load->ctx);
+		r = image_host_context(image, way->host == HOST_RING ? &load->ring : NULL,
+				       &load->ctx);
 	if (r < 0)
 		errx(1, "no context can be made: %s", strerror(-r));
 }
@@ -331,10 +331,13 @@ static void
 load_init(struct load *load, unsigned int number)
 {
 	uint64_t part = image_size(image) / contexts / length * length;
-	/* Beyond the last page, so that no read spoils another's, and at an odd address where it is to be bounced. */
+	/* Beyond the last page, so that no read spoils another's, and at an odd address where it is
+	 * to be bounced. */
 	size_t step = (length + 4095) / 4096 * 4096 + 4096;
 
-	*load = (struct load){.random = 88172645463325252ULL + number, .start = number * part, .blocks = part / length};
+	*load = (struct load){.random = 88172645463325252ULL + number,
+			      .start = number * part,
+			      .blocks = part / length};
 	load->memory = aligned_alloc(4096, step * depth);
 	load->reads = calloc(depth, sizeof(*load->reads));
 	load->idle = calloc(depth, sizeof(*load->idle));
@@ -345,7 +348,10 @@ load_init(struct load *load, unsigned int number)
 	memset(load->memory, 0, step * depth);
 	for (unsigned int i = 0; i < depth; i++) {
 		load->reads[i] = (struct read){
-			.io = {.op = IO_READ, .length = length, .done = read_done, .buffer = load->memory + i * step + way->bounce},
+			.io = {.op = IO_READ,
+			       .length = length,
+			       .done = read_done,
+			       .buffer = load->memory + i * step + way->bounce},
 			.load = load,
 		};
 		load->idle[load->idle_count++] = i;
@@ -382,7 +388,8 @@ report(const struct load *loads, double cpu)
 	printf("%llu %f %llu %llu %.1f %.6f %llu %llu\n", (unsigned long long)done, seconds,
 	       (unsigned long long)percentile(loads, 50), (unsigned long long)percentile(loads, 99),
 	       count ? (double)ns / (double)count : 0, cpu,
-	       (unsigned long long)(status.registered_buffers ? status.counters[COUNTER_BOUNCED] : 0),
+	       (unsigned long long)(status.registered_buffers ? status.counters[COUNTER_BOUNCED]
+							      : 0),
 	       (unsigned long long)(files ? done : 0));
 }
 
@@ -473,8 +480,10 @@ int
 main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"way", 1, NULL, 'w'},     {"contexts", 1, NULL, 'c'},   {"depth", 1, NULL, 'd'},   {"length", 1, NULL, 'l'},
-		{"seconds", 1, NULL, 's'}, {"direct-io", 1, NULL, 'i'},  {"counter", 1, NULL, 'n'}, {"submission", 0, NULL, 'm'},
+		{"way", 1, NULL, 'w'},     {"contexts", 1, NULL, 'c'},
+		{"depth", 1, NULL, 'd'},   {"length", 1, NULL, 'l'},
+		{"seconds", 1, NULL, 's'}, {"direct-io", 1, NULL, 'i'},
+		{"counter", 1, NULL, 'n'}, {"submission", 0, NULL, 'm'},
 		{NULL, 0, NULL, 0},
 	};
 	bool direct = true;
@@ -488,7 +497,9 @@ main(int argc, char **argv)
 		case 'l': length = number(optarg); break;
 		case 's': seconds = strtod(optarg, NULL); break;
 		case 'i': direct = is_word(optarg, "on", "off"); break;
-		case 'n': counting = is_word(optarg, "shared", "own") ? COUNT_SHARED : COUNT_OWN; break;
+		case 'n':
+			counting = is_word(optarg, "shared", "own") ? COUNT_SHARED : COUNT_OWN;
+			break;
 		case 'm': submission = true; break;
 		default: return 2;
 		}

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A load of small reads, by a client that costs less than the server it loads: what is measured is how many requests
- * a server can serve, where fio's nbd engine would measure itself.  bench/requests compiles and runs it.
+ * A load of small reads, by a client that costs less than the server it loads: what is measured is
+ * how many requests a server can serve, where fio's nbd engine would measure itself. bench/requests
+ * compiles and runs it.
  *
  *     load SOCKET CONNECTIONS DEPTH LENGTH SECONDS batched|alone
  *
- * Each connection has a thread and DEPTH reads of LENGTH bytes under way.  For the replies that came together, new
- * requests are sent together (batched), or each by a system call of its own (alone), as the kernel's client does.
- * SECONDS may be a fraction; with 0, each connection's first DEPTH reads are all.
- * Prints a line: requests answered, seconds, seconds of the client's CPU.  It trusts the server.
+ * Each connection has a thread and DEPTH reads of LENGTH bytes under way.  For the replies that
+ * came together, new requests are sent together (batched), or each by a system call of its own
+ * (alone), as the kernel's client does. SECONDS may be a fraction; with 0, each connection's first
+ * DEPTH reads are all. Prints a line: requests answered, seconds, seconds of the client's CPU.  It
+ * trusts the server.
  */
 #include <endian.h>
 #include <err.h>
@@ -53,9 +55,9 @@ struct option_reply {
 struct connection {
 	pthread_t thread;
 	int fd;
-	uint64_t size;            /* of the export, bytes */
-	uint64_t offset;          /* of the next request */
-	unsigned int queued;      /* requests that are not sent yet */
+	uint64_t size;       /* of the export, bytes */
+	uint64_t offset;     /* of the next request */
+	unsigned int queued; /* requests that are not sent yet */
 	struct request *requests;
 	uint64_t answered;
 };
@@ -88,7 +90,8 @@ negotiate(struct connection *connection)
 		struct option option;
 		uint32_t name_length;
 		uint16_t infos;
-	} __attribute__((packed)) go = {htobe32(3), {"IHAVEOPT", htobe32(OPT_GO), htobe32(6)}, 0, 0};
+	} __attribute__((packed))
+	go = {htobe32(3), {"IHAVEOPT", htobe32(OPT_GO), htobe32(6)}, 0, 0};
 	struct option_reply reply;
 	char greeting[18], data[4096];
 
@@ -117,7 +120,8 @@ connect_to_server(struct connection *connection)
 		errx(1, "%s: the path is too long", path);
 	strcpy(address.sun_path, path);
 	connection->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (connection->fd < 0 || connect(connection->fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+	if (connection->fd < 0 ||
+	    connect(connection->fd, (struct sockaddr *)&address, sizeof(address)) < 0)
 		err(1, "%s", path);
 	negotiate(connection);
 }
@@ -134,7 +138,8 @@ queue(struct connection *connection)
 		.length = htobe32(length),
 	};
 	/* Not one behind the other: a server would merge them. */
-	connection->offset = (connection->offset + 7 * (uint64_t)length) % (connection->size - length + 1) / length * length;
+	connection->offset = (connection->offset + 7 * (uint64_t)length) %
+			     (connection->size - length + 1) / length * length;
 }
 
 static void
@@ -143,7 +148,8 @@ send_queued(struct connection *connection)
 	size_t step = alone ? 1 : connection->queued;
 
 	for (size_t sent = 0; sent < connection->queued; sent += step)
-		transmit(connection->fd, &connection->requests[sent], step * sizeof(struct request));
+		transmit(connection->fd, &connection->requests[sent],
+			 step * sizeof(struct request));
 	connection->queued = 0;
 }
 
@@ -153,7 +159,9 @@ is_over(const struct timespec *start)
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9 >= seconds;
+	return (double)(now.tv_sec - start->tv_sec) +
+		       (double)(now.tv_nsec - start->tv_nsec) / 1e9 >=
+	       seconds;
 }
 
 /* nbdkit 1.32 may abort when a client leaves with requests under way. */
@@ -235,6 +243,7 @@ main(int argc, char **argv)
 		answered += connections[i].answered;
 	}
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
-	printf("%llu %f %.6f\n", (unsigned long long)answered, seconds, (double)cpu.tv_sec + (double)cpu.tv_nsec / 1e9);
+	printf("%llu %f %.6f\n", (unsigned long long)answered, seconds,
+	       (double)cpu.tv_sec + (double)cpu.tv_nsec / 1e9);
 	return 0;
 }

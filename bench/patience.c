@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What makes a server do the same work in every run, while bench/instructions counts its instructions: loaded before
- * its libraries (LD_PRELOAD), under callgrind, it takes the place of the functions in which the server waits.
+ * What makes a server do the same work in every run, while bench/instructions counts its
+ * instructions: loaded before its libraries (LD_PRELOAD), under callgrind, it takes the place of
+ * the functions in which the server waits.
  *
- * A wait goes on until nothing more comes: how much a server finds when it wakes up, and so how often it does,
- * then depends neither on the disk nor on other processes.  Time passes by being asked for.  What is done here
- * is not counted.  And other threads run meanwhile, which valgrind 3.19 doesn't allow in io_uring_enter().
+ * A wait goes on until nothing more comes: how much a server finds when it wakes up, and so how
+ * often it does, then depends neither on the disk nor on other processes.  Time passes by being
+ * asked for.  What is done here is not counted.  And other threads run meanwhile, which
+ * valgrind 3.19 doesn't allow in io_uring_enter().
  *
  * The file $PATIENCE is shared with the bench, which writes `orders` there, and reads the rest.
  */
@@ -22,7 +24,8 @@
 #include <unistd.h>
 #include <valgrind/callgrind.h>
 
-/* Nanoseconds: of a pause between two looks; what CLOCK_MONOTONIC and CLOCK_BOOTTIME advance when they are read. */
+/* Nanoseconds: of a pause between two looks; what CLOCK_MONOTONIC and CLOCK_BOOTTIME advance when
+ * they are read. */
 #define PAUSE 500000
 #define TICK  20000
 
@@ -39,7 +42,9 @@ map_page(void)
 {
 	const char *path = getenv("PATIENCE");
 	int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
-	void *memory = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *memory =
+		fd < 0 ? MAP_FAILED
+		       : mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (memory == MAP_FAILED)
 		abort();
@@ -125,7 +130,9 @@ poll(struct pollfd *descriptors, nfds_t count, int timeout_ms)
 	int n;
 
 	if (timeout_ms >= 0)
-		return ppoll(descriptors, count, &(struct timespec){timeout_ms / 1000, timeout_ms % 1000 * 1000000L}, NULL);
+		return ppoll(descriptors, count,
+			     &(struct timespec){timeout_ms / 1000, timeout_ms % 1000 * 1000000L},
+			     NULL);
 	CALLGRIND_TOGGLE_COLLECT;
 	while ((n = descriptors_look(descriptors, count)) == 0) {
 		take_pause();

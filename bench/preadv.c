@@ -92,7 +92,7 @@ transfer_check(ssize_t done, uint32_t count)
 static int
 preadv_pread(void *handle, void *data, uint32_t count, uint64_t offset, uint32_t flags)
 {
-	struct iovec part = { .iov_len = count };
+	struct iovec part = {.iov_len = count};
 
 	(void)handle;
 	(void)flags;
@@ -108,7 +108,7 @@ preadv_pread(void *handle, void *data, uint32_t count, uint64_t offset, uint32_t
 static int
 preadv_pwrite(void *handle, const void *data, uint32_t count, uint64_t offset, uint32_t flags)
 {
-	struct iovec part = { .iov_len = count };
+	struct iovec part = {.iov_len = count};
 
 	(void)handle;
 	(void)flags;

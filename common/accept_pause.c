@@ -6,7 +6,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
-/* Long enough to cost nothing, short enough that a client hardly sees it when it was a moment's want. */
+/* Long enough to cost nothing, short enough that a client hardly sees it when it was a moment's
+ * want. */
 #define PAUSE_MS 100
 
 static int64_t

@@ -35,11 +35,11 @@ cleanup_close(const int *fd)
 #define CLEANUP_CLOSE __attribute__((cleanup(cleanup_close)))
 
 /* Takes *pointer out of its variable, which no longer owns it. */
-#define steal_pointer(pointer)                    \
-	({                                        \
-		__typeof__(*(pointer)) stolen_ = *(pointer); \
-		*(pointer) = NULL;                \
-		stolen_;                          \
+#define steal_pointer(pointer)                                                                     \
+	({                                                                                         \
+		__typeof__(*(pointer)) stolen_ = *(pointer);                                       \
+		*(pointer) = NULL;                                                                 \
+		stolen_;                                                                           \
 	})
 
 static inline int

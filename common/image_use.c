@@ -50,7 +50,8 @@ read_device(const char *directory, dev_t *device)
 	unsigned int numbers[2];
 	char line[PATH_MAX];
 
-	if (!read_line(directory, "dev", line) || sscanf(line, "%u:%u", &numbers[0], &numbers[1]) != 2)
+	if (!read_line(directory, "dev", line) ||
+	    sscanf(line, "%u:%u", &numbers[0], &numbers[1]) != 2)
 		return false;
 	*device = makedev(numbers[0], numbers[1]);
 	return true;
@@ -61,13 +62,14 @@ is_node_of(const char *path, dev_t device)
 {
 	struct stat st;
 
-	return strncmp(path, "/dev/", 5) == 0 && stat(path, &st) == 0 && S_ISBLK(st.st_mode) && st.st_rdev == device;
+	return strncmp(path, "/dev/", 5) == 0 && stat(path, &st) == 0 && S_ISBLK(st.st_mode) &&
+	       st.st_rdev == device;
 }
 
 /* ---- what a block device is used for */
 
-/* A line of mountinfo: "36 35 8:1 / /mnt rw,noatime - ext4 /dev/sda1 rw".  Btrfs and the like have numbers of their own, but
- * name the device. */
+/* A line of mountinfo: "36 35 8:1 / /mnt rw,noatime - ext4 /dev/sda1 rw".  Btrfs and the like have
+ * numbers of their own, but name the device. */
 static bool
 is_mount_of(const char *line, dev_t device, char where[PATH_MAX])
 {
@@ -176,7 +178,8 @@ describe(const char *root, const char *directory, char text[IMAGE_USE_TEXT])
 		snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name);
 		found = read_line(path, "partition", line) && describe_one(root, path, part);
 		if (found)
-			snprintf(text, IMAGE_USE_TEXT, "has /dev/%.40s, which %.440s", entry->d_name, part);
+			snprintf(text, IMAGE_USE_TEXT, "has /dev/%.40s, which %.440s",
+				 entry->d_name, part);
 	}
 	if (entries)
 		closedir(entries);
@@ -188,7 +191,8 @@ find_device_use(const char *root, dev_t device, struct image_use *use)
 {
 	char directory[PATH_MAX], text[IMAGE_USE_TEXT];
 
-	snprintf(directory, sizeof(directory), "%s/sys/dev/block/%u:%u", root, major(device), minor(device));
+	snprintf(directory, sizeof(directory), "%s/sys/dev/block/%u:%u", root, major(device),
+		 minor(device));
 	if (!describe(root, directory, text))
 		return false;
 	*use = (struct image_use){.writes = true, .held = true};
@@ -202,17 +206,19 @@ find_device_use(const char *root, dev_t device, struct image_use *use)
 static dev_t
 unpack(uint64_t device)
 {
-	return makedev((unsigned int)(device >> 8 & 0xfff), (unsigned int)((device & 0xff) | (device >> 12 & 0xfff00)));
+	return makedev((unsigned int)(device >> 8 & 0xfff),
+		       (unsigned int)((device & 0xff) | (device >> 12 & 0xfff00)));
 }
 
 static bool
 is_part_of(const struct image_part *part, dev_t device, ino_t inode, dev_t node)
 {
-	return part->inode == 0 ? node == part->device : inode == part->inode && device == part->device;
+	return part->inode == 0 ? node == part->device
+				: inode == part->inode && device == part->device;
 }
 
-/* Whether a loop device has the file or device behind it.  The driver tells which one that is, whatever has become of its name;
- * where there is no node of the device, the name must do. */
+/* Whether a loop device has the file or device behind it.  The driver tells which one that is,
+ * whatever has become of its name; where there is no node of the device, the name must do. */
 static bool
 is_behind(const char *root, const char *name, const char *directory, const struct image_part *part)
 {
@@ -239,7 +245,8 @@ is_behind(const char *root, const char *name, const char *directory, const struc
 static bool
 overlaps(const char *directory, const struct image_part *part)
 {
-	uint64_t offset = read_number(directory, "loop/offset"), size = read_number(directory, "size") * 512;
+	uint64_t offset = read_number(directory, "loop/offset"),
+		 size = read_number(directory, "size") * 512;
 
 	return offset < part->end && part->offset < offset + size;
 }
@@ -257,7 +264,8 @@ is_claimed(const char *root, const char *name)
 }
 
 static bool
-look_at_loop(const char *root, const char *name, const struct image_part *part, struct image_use *use)
+look_at_loop(const char *root, const char *name, const struct image_part *part,
+	     struct image_use *use)
 {
 	char directory[PATH_MAX], text[IMAGE_USE_TEXT];
 
@@ -268,7 +276,8 @@ look_at_loop(const char *root, const char *name, const struct image_part *part, 
 	snprintf(use->device, sizeof(use->device), "%.60s", name);
 	use->held = describe(root, directory, text);
 	if (use->held)
-		snprintf(use->text, sizeof(use->text), "/dev/%.60s is made of it, and %.400s", name, text);
+		snprintf(use->text, sizeof(use->text), "/dev/%.60s is made of it, and %.400s", name,
+			 text);
 	else
 		snprintf(use->text, sizeof(use->text), "/dev/%.60s is made of it", name);
 	/* One that is written to says enough. */
@@ -298,7 +307,8 @@ find_loop(const char *root, const struct image_part *part, struct image_use *use
 	while ((entry = readdir(entries)) != NULL) {
 		struct image_use one;
 
-		if (strncmp(entry->d_name, "loop", 4) != 0 || !look_at_loop(root, entry->d_name, part, &one))
+		if (strncmp(entry->d_name, "loop", 4) != 0 ||
+		    !look_at_loop(root, entry->d_name, part, &one))
 			continue;
 		if (!found || weight(&one) > weight(use))
 			*use = one;

@@ -60,18 +60,10 @@ text_write_ascii(FILE *out, unsigned char byte)
 {
 	switch (byte) {
 	case '"':
-	case '\\':
-		fprintf(out, "\\%c", byte);
-		break;
-	case '\n':
-		fputs("\\n", out);
-		break;
-	case '\t':
-		fputs("\\t", out);
-		break;
-	case '\r':
-		fputs("\\r", out);
-		break;
+	case '\\': fprintf(out, "\\%c", byte); break;
+	case '\n': fputs("\\n", out); break;
+	case '\t': fputs("\\t", out); break;
+	case '\r': fputs("\\r", out); break;
 	default:
 		if (byte < ' ' || byte == 0x7f)
 			fprintf(out, "\\u%04x", byte);

@@ -10,8 +10,8 @@
 #include <stdio.h>
 
 struct json {
-	FILE *out;   /* borrowed */
-	bool comma;  /* a comma is due before the next value */
+	FILE *out;  /* borrowed */
+	bool comma; /* a comma is due before the next value */
 };
 
 void

@@ -41,17 +41,16 @@ log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
  */
 struct log_limit {
 	pthread_mutex_t lock;
-	unsigned int burst;      /* messages that pass per window, >= 1 */
-	unsigned int seconds;    /* length of a window, >= 1 */
-	uint64_t window_start;   /* CLOCK_MONOTONIC, ns; guarded by lock, as what follows */
+	unsigned int burst;    /* messages that pass per window, >= 1 */
+	unsigned int seconds;  /* length of a window, >= 1 */
+	uint64_t window_start; /* CLOCK_MONOTONIC, ns; guarded by lock, as what follows */
 	unsigned int passed;
 	unsigned int suppressed;
 };
 
-#define LOG_LIMIT_INIT(burst_, seconds_)                                  \
-	{                                                                 \
-		.lock = PTHREAD_MUTEX_INITIALIZER, .burst = (burst_),     \
-		.seconds = (seconds_)                                     \
+#define LOG_LIMIT_INIT(burst_, seconds_)                                                           \
+	{                                                                                          \
+		.lock = PTHREAD_MUTEX_INITIALIZER, .burst = (burst_), .seconds = (seconds_)        \
 	}
 
 /* True when this message may be logged; *suppressed (may be NULL) then gets how many
@@ -62,7 +61,8 @@ log_limit_pass(struct log_limit *limit, unsigned int *suppressed);
 /* Room for what log_left_out() writes. */
 #define LOG_LEFT_OUT 64
 
-/* The end of a limited message: " (3 similar messages were left out)", or nothing.  Returns `text`. */
+/* The end of a limited message: " (3 similar messages were left out)", or nothing.  Returns `text`.
+ */
 const char *
 log_left_out(unsigned int suppressed, char text[LOG_LEFT_OUT]);
 

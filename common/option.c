@@ -341,10 +341,11 @@ row_is_switch(const struct option_row *row)
 	return row->alone && row->type == OPTION_CHOICE && (!row->choices || !row->choices[2]);
 }
 
-/* How people name an option: "sector-size=SIZE", "-p, --port=N", or "-w, --watch[=SECONDS]".  `bold` is put around the
- * name.  Returns the length. */
+/* How people name an option: "sector-size=SIZE", "-p, --port=N", or "-w, --watch[=SECONDS]". `bold`
+ * is put around the name.  Returns the length. */
 static int
-row_print_name(FILE *out, const struct option_row *row, bool switches, const char *bold, const char *plain)
+row_print_name(FILE *out, const struct option_row *row, bool switches, const char *bold,
+	       const char *plain)
 {
 	int length = 0;
 

@@ -15,26 +15,28 @@ enum option_type {
 	OPTION_SIZE,   /* field: uint64_t, bytes; text as in common/unit.h */
 	OPTION_UINT,   /* field: unsigned int; decimal */
 	OPTION_CHOICE, /* field: unsigned int (an enum); text is one of .choices */
-	OPTION_LIST,   /* field: char **, owned as a STRING; NULL, or texts up to a NULL; each setting adds one */
+	OPTION_LIST, /* field: char **, owned as a STRING; NULL, or texts up to a NULL; each setting
+			adds one */
 };
 
 struct option_row {
-	const char *name;           /* "sector-size"; NULL ends a table */
-	char letter;                /* "-p" on a command line; 0: none */
+	const char *name; /* "sector-size"; NULL ends a table */
+	char letter;      /* "-p" on a command line; 0: none */
 	enum option_type type;
 	size_t field;               /* offsetof() in the configuration structure */
 	const char *initial;        /* default, in the option's own text form; NULL: 0 or NULL */
 	uint64_t min, max;          /* SIZE, UINT: allowed range; max 0: no upper limit */
 	const char *const *choices; /* CHOICE: names by value; SIZE, UINT: the only allowed
 				     * texts' values, or NULL; NULL-terminated */
-	const char *alone;          /* what the option means on a command line when it has no value; NULL:
-				     * it needs one */
-	const char *arg;            /* what --help shows after the '=': "SIZE" */
-	const char *help;           /* one line of --help, no full stop */
-	const char *manual;         /* POD paragraphs of the manual; ends with a newline */
+	const char *alone;  /* what the option means on a command line when it has no value; NULL:
+			     * it needs one */
+	const char *arg;    /* what --help shows after the '=': "SIZE" */
+	const char *help;   /* one line of --help, no full stop */
+	const char *manual; /* POD paragraphs of the manual; ends with a newline */
 };
 
-/* The choices of what is off (0) or on (1); and of what may be left to the program, an enum tristate. */
+/* The choices of what is off (0) or on (1); and of what may be left to the program, an enum
+ * tristate. */
 extern const char *const option_off_on[];
 extern const char *const option_off_on_auto[];
 
@@ -45,10 +47,11 @@ enum tristate {
 };
 
 /* The row of a switch of a command line: --json, --json=on, --json=off. */
-#define OPTION_SWITCH(name_, letter_, field_, help_, manual_)                                                               \
-	{                                                                                                                   \
-		.name = (name_), .letter = (letter_), .type = OPTION_CHOICE, .field = (field_), .choices = option_off_on,   \
-		.alone = "on", .arg = "on|off", .help = (help_), .manual = (manual_)                                        \
+#define OPTION_SWITCH(name_, letter_, field_, help_, manual_)                                      \
+	{                                                                                          \
+		.name = (name_), .letter = (letter_), .type = OPTION_CHOICE, .field = (field_),    \
+		.choices = option_off_on, .alone = "on", .arg = "on|off", .help = (help_),         \
+		.manual = (manual_)                                                                \
 	}
 
 /* Sets every field to its row's default. Fields of type STRING and LIST are overwritten, not freed.
@@ -74,8 +77,8 @@ option_set(const struct option_row *rows, void *config, const char *name, const 
 const struct option_row *
 option_find(const struct option_row *rows, const char *name);
 
-/* The value in its text form ("64k", "auto", a path, "" for a NULL string, "a, b"). Caller frees; NULL
- * when memory ran out. */
+/* The value in its text form ("64k", "auto", a path, "" for a NULL string, "a, b"). Caller frees;
+ * NULL when memory ran out. */
 char *
 option_value_text(const struct option_row *row, const void *config);
 
@@ -83,8 +86,8 @@ option_value_text(const struct option_row *row, const void *config);
 void
 options_print_help(FILE *out, const struct option_row *rows);
 
-/* Appends the rows as POD: "=item B<sector-size=>SIZE\n\nmanual\n" (between =over and =back that the
- * caller writes). Names the default when .initial is not NULL. */
+/* Appends the rows as POD: "=item B<sector-size=>SIZE\n\nmanual\n" (between =over and =back that
+ * the caller writes). Names the default when .initial is not NULL. */
 void
 options_print_pod(FILE *out, const struct option_row *rows);
 

@@ -6,8 +6,9 @@
 #define COMMON_STANDARD_FDS_H
 
 /*
- * Opens /dev/null for those that are closed.  First thing in main(): else the next file that is opened, an image perhaps, gets
- * such a number, and messages are written into it.  Aborts when it can't: nothing may be opened then.
+ * Opens /dev/null for those that are closed.  First thing in main(): else the next file that is
+ * opened, an image perhaps, gets such a number, and messages are written into it.  Aborts when it
+ * can't: nothing may be opened then.
  */
 void
 standard_fds_ensure(void);

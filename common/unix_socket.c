@@ -59,7 +59,8 @@ wish_init(struct wish *wish, const char *path, mode_t mode, const char *what, ch
 static int
 wish_bind(int fd, const struct wish *wish)
 {
-	return bind(fd, (const struct sockaddr *)&wish->address, sizeof(wish->address)) ? -errno : 0;
+	return bind(fd, (const struct sockaddr *)&wish->address, sizeof(wish->address)) ? -errno
+											: 0;
 }
 
 /* Returns 0 when somebody listens there, or -errno. */
@@ -71,7 +72,8 @@ wish_connect(const struct wish *wish)
 
 	if (fd < 0)
 		return -errno;
-	return connect(fd, (const struct sockaddr *)&wish->address, sizeof(wish->address)) ? -errno : 0;
+	return connect(fd, (const struct sockaddr *)&wish->address, sizeof(wish->address)) ? -errno
+											   : 0;
 }
 
 /* Removes the socket file of a server that is gone; refuses to touch anything else. */
@@ -83,7 +85,8 @@ stale_remove(const struct wish *wish, char **error)
 	int result;
 
 	if (lstat(path, &before))
-		return errno == ENOENT ? 0 : refuse(error, errno, what, path, "%s", strerror(errno));
+		return errno == ENOENT ? 0
+				       : refuse(error, errno, what, path, "%s", strerror(errno));
 	if (!S_ISSOCK(before.st_mode))
 		return refuse(error, EEXIST, what, path,
 			      "the file exists and is not a socket; choose another path");
@@ -132,7 +135,8 @@ listen_at(struct unix_socket *made, const struct wish *wish, char **error)
 	made->ino = file.st_ino;
 	/* Until listen(), connections are refused: time to mend an odd umask or kernel. */
 	if (wish->mode && (file.st_mode & ALLPERMS) != wish->mode && chmod(path, wish->mode))
-		return refuse(error, errno, what, path, "cannot make it private: %s", strerror(errno));
+		return refuse(error, errno, what, path, "cannot make it private: %s",
+			      strerror(errno));
 	if (listen(made->fd, SOMAXCONN))
 		return refuse(error, errno, what, path, "cannot listen: %s", strerror(errno));
 	return 0;
@@ -181,7 +185,8 @@ unix_socket_close(struct unix_socket *made)
 	struct stat now;
 
 	/* While the listening socket is open, its inode's number can't belong to another file. */
-	if (made->ino && !lstat(made->path, &now) && now.st_dev == made->dev && now.st_ino == made->ino)
+	if (made->ino && !lstat(made->path, &now) && now.st_dev == made->dev &&
+	    now.st_ino == made->ino)
 		unlink(made->path);
 	if (made->fd >= 0)
 		close(made->fd);

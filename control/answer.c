@@ -25,7 +25,8 @@ write_error(const struct control_request *request, FILE *out, void *data)
 }
 
 char *
-answer_line(const struct control_request *request, control_handler handler, void *data, size_t *size)
+answer_line(const struct control_request *request, control_handler handler, void *data,
+	    size_t *size)
 {
 	char *text = NULL;
 	FILE *out = open_memstream(&text, size);

@@ -14,9 +14,11 @@
 void
 answer_error(struct json *json, const char *error);
 
-/* The handler's answer to a request, as a line of *size bytes; its caller's.  NULL: out of memory. */
+/* The handler's answer to a request, as a line of *size bytes; its caller's.  NULL: out of memory.
+ */
 char *
-answer_line(const struct control_request *request, control_handler handler, void *data, size_t *size);
+answer_line(const struct control_request *request, control_handler handler, void *data,
+	    size_t *size);
 
 /* The same of answer_error(). */
 char *

@@ -10,7 +10,7 @@
 int
 change_queue_init(struct change_queue *queue, control_handler handler, void *data)
 {
-	*queue = (struct change_queue){ .handler = handler, .data = data };
+	*queue = (struct change_queue){.handler = handler, .data = data};
 	queue->last = &queue->first;
 	queue->over_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (queue->over_fd < 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The changes that clients of a control socket ask for: carried out one after the other, in the order in which they
- * came, on a thread of its own, since one may take minutes (to write back what is buffered).  Not who asks, nor how
- * the answers get there.
+ * The changes that clients of a control socket ask for: carried out one after the other, in the
+ * order in which they came, on a thread of its own, since one may take minutes (to write back what
+ * is buffered).  Not who asks, nor how the answers get there.
  */
 #ifndef CONTROL_CHANGE_QUEUE_H
 #define CONTROL_CHANGE_QUEUE_H
@@ -16,20 +16,20 @@
 /* One change; embedded by its owner, who leaves it alone until it is over. */
 struct change {
 	struct control_request request; /* its texts are the owner's */
-	char *answer;            /* a line, the owner's from then on; NULL: out of memory */
+	char *answer;                   /* a line, the owner's from then on; NULL: out of memory */
 	size_t answer_size;
-	bool over;               /* guarded by the queue's mutex */
+	bool over; /* guarded by the queue's mutex */
 	struct change *next;
 };
 
 struct change_queue {
 	control_handler handler;
 	void *data;
-	int over_fd;             /* eventfd: readable when a change is over */
+	int over_fd; /* eventfd: readable when a change is over */
 	bool started;
 	pthread_t thread;
-	pthread_cond_t wanted;   /* a change, or the end */
-	pthread_mutex_t mutex;   /* guards what follows */
+	pthread_cond_t wanted; /* a change, or the end */
+	pthread_mutex_t mutex; /* guards what follows */
 	bool ending;
 	struct change *first, **last; /* `first` is under way, or is the next */
 };

@@ -27,7 +27,7 @@ clock_ms(void)
 void
 control_client_init(struct control_client *client)
 {
-	*client = (struct control_client){ .fd = -1 };
+	*client = (struct control_client){.fd = -1};
 }
 
 void
@@ -101,10 +101,11 @@ answer_request(struct control_client *client, size_t length, control_handler han
 
 	client->line[length] = '\0';
 	client->taken = length + 1;
-	if (strlen(client->line) != length || control_request_parse(client->line, &request, &error)) {
+	if (strlen(client->line) != length ||
+	    control_request_parse(client->line, &request, &error)) {
 		text = answer_error_line(error, &size);
 	} else if (request.verb != CONTROL_STATUS) {
-		client->change = (struct change){ .request = request };
+		client->change = (struct change){.request = request};
 		client->changing = true;
 		return CONTROL_CLIENT_CHANGES;
 	} else {
@@ -124,8 +125,9 @@ client_answer(struct control_client *client, control_handler handler, void *data
 	if (end)
 		return answer_request(client, (size_t)(end - client->line), handler, data);
 	client->last_answer = true;
-	text = answer_error_line(client->used == sizeof(client->line) ? "the request is too long"
-								     : "the request has no newline at its end",
+	text = answer_error_line(client->used == sizeof(client->line)
+					 ? "the request is too long"
+					 : "the request has no newline at its end",
 				 &size);
 	return take_answer(client, text, size);
 }
@@ -135,7 +137,8 @@ control_client_changed(struct control_client *client)
 {
 	assert(client->changing);
 	client->changing = false;
-	return take_answer(client, steal_pointer(&client->change.answer), client->change.answer_size);
+	return take_answer(client, steal_pointer(&client->change.answer),
+			   client->change.answer_size);
 }
 
 static int

@@ -19,17 +19,17 @@
 #define CONTROL_CLIENT_TIMEOUT_MS 5000
 
 struct control_client {
-	int fd;		  /* -1: nobody is connected */
+	int fd;           /* -1: nobody is connected */
 	int64_t deadline; /* CLOCK_MONOTONIC, ms */
-	char *answer;	  /* being sent, or NULL; owned */
+	char *answer;     /* being sent, or NULL; owned */
 	size_t answer_size;
 	size_t answer_sent;
 	bool last_answer; /* nothing more is read after `answer` */
-	bool draining;	  /* all is said; what still comes in is thrown away */
-	bool changing;	  /* `change`, whose texts are in `line`, is not answered yet */
+	bool draining;    /* all is said; what still comes in is thrown away */
+	bool changing;    /* `change`, whose texts are in `line`, is not answered yet */
 	struct change change;
-	size_t used;	  /* bytes in `line` */
-	size_t taken;	  /* of them those of the line that is being answered */
+	size_t used;  /* bytes in `line` */
+	size_t taken; /* of them those of the line that is being answered */
 	char line[CONTROL_REQUEST_MAX];
 };
 
@@ -59,8 +59,8 @@ control_client_patience(const struct control_client *client);
 /*
  * Does what is possible without waiting; answers one request at most, so that the others get
  * their turn.  Returns 0, CONTROL_CLIENT_CHANGES, or -errno when the connection is over
- * (-ESHUTDOWN: in good order).  The handler isn't given any changes: who calls this has them carried
- * out, then calls control_client_changed(), and nothing else of this client between.
+ * (-ESHUTDOWN: in good order).  The handler isn't given any changes: who calls this has them
+ * carried out, then calls control_client_changed(), and nothing else of this client between.
  */
 int
 control_client_serve(struct control_client *client, control_handler handler, void *data);

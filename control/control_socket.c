@@ -25,7 +25,8 @@
 
 /* Further ones wait in the backlog until somebody leaves or runs out of time. */
 #define CLIENTS_MAX 8
-/* So many of them may wait for their changes, also for some whose client is gone: the others are for who asks for the status. */
+/* So many of them may wait for their changes, also for some whose client is gone: the others are
+ * for who asks for the status. */
 #define CHANGES_MAX (CLIENTS_MAX - 3)
 /* Before poll() is tried again, which failed for want of memory. */
 #define PAUSE_MS 100
@@ -78,7 +79,8 @@ control_socket_new(const char *path, control_handler handler, void *data,
 		free(control);
 		return result;
 	}
-	result = unix_socket_listen(&control->socket, path, S_IRUSR | S_IWUSR, "control socket", error);
+	result = unix_socket_listen(&control->socket, path, S_IRUSR | S_IWUSR, "control socket",
+				    error);
 	if (result) {
 		control_socket_free(control);
 		return result;
@@ -128,8 +130,9 @@ clients_changing(const struct control_socket *control)
 static int
 change_refuse(struct control_client *client)
 {
-	client->change.answer = answer_error_line("too many changes wait for the one that is under way; try it again later",
-						  &client->change.answer_size);
+	client->change.answer = answer_error_line(
+		"too many changes wait for the one that is under way; try it again later",
+		&client->change.answer_size);
 	return control_client_changed(client);
 }
 
@@ -156,8 +159,8 @@ clients_serve(struct control_socket *control, const struct pollfd *polled)
 
 		if (client->fd < 0 || client->changing)
 			continue;
-		/* Also one whose time is over, and only then is it looked at again: what came in while another
-		 * was answered is in time; single bytes that trickle in are not. */
+		/* Also one whose time is over, and only then is it looked at again: what came in
+		 * while another was answered is in time; single bytes that trickle in are not. */
 		if (polled[i].revents || control_client_patience(client) == 0)
 			client_serve(control, client);
 		if (client->fd >= 0 && !client->changing && control_client_patience(client) == 0)
@@ -210,7 +213,8 @@ client_accept(struct control_socket *control)
 
 	assert(slot); /* or the listening socket wasn't polled */
 	snprintf(name, sizeof(name), "control socket %s", control->socket.path);
-	fd = accept_or_pause(&control->pause, control->socket.fd, SOCK_CLOEXEC | SOCK_NONBLOCK, name);
+	fd = accept_or_pause(&control->pause, control->socket.fd, SOCK_CLOEXEC | SOCK_NONBLOCK,
+			     name);
 	if (fd >= 0)
 		control_client_open(slot, fd);
 }
@@ -223,10 +227,12 @@ control_run(void *data)
 	eventfd_t changed;
 
 	for (;;) {
-		bool may_accept = accept_pause_left(&control->pause) == 0 && clients_free_slot(control);
+		bool may_accept =
+			accept_pause_left(&control->pause) == 0 && clients_free_slot(control);
 
-		polled[POLL_STOP] = (struct pollfd){ .fd = control->stop_fd, .events = POLLIN };
-		polled[POLL_CHANGED] = (struct pollfd){ .fd = control->changes.over_fd, .events = POLLIN };
+		polled[POLL_STOP] = (struct pollfd){.fd = control->stop_fd, .events = POLLIN};
+		polled[POLL_CHANGED] =
+			(struct pollfd){.fd = control->changes.over_fd, .events = POLLIN};
 		polled[POLL_LISTEN] = (struct pollfd){
 			.fd = may_accept ? control->socket.fd : -1,
 			.events = POLLIN,

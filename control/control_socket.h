@@ -5,8 +5,8 @@
  * answer one line of JSON; see control/request.h for the requests.  It has threads of its own:
  * no request to an image ever waits for it, nor does one of its clients for another that is slow
  * (several are connected at a time, and each gets a few seconds for a request and its answer).
- * Changes, which may take long, are carried out one after the other; who asks for the status meanwhile
- * gets it.
+ * Changes, which may take long, are carried out one after the other; who asks for the status
+ * meanwhile gets it.
  */
 #ifndef CONTROL_CONTROL_SOCKET_H
 #define CONTROL_CONTROL_SOCKET_H
@@ -21,8 +21,8 @@ struct control_socket;
 /*
  * Carries out one request and writes its answer (one JSON object, no newline) to `out`.
  * A request that could not be parsed doesn't come here: it is answered by the socket.
- * A status is asked for on one thread, changes are on another: a status may come beside a change, but never
- * two of a kind at once.
+ * A status is asked for on one thread, changes are on another: a status may come beside a change,
+ * but never two of a kind at once.
  */
 typedef void (*control_handler)(const struct control_request *request, FILE *out, void *data);
 
@@ -39,16 +39,18 @@ control_socket_new(const char *path, control_handler handler, void *data,
 int
 control_socket_start(struct control_socket *socket);
 
-/* Begins the end, without waiting for it: nobody can connect any more, nor ask for anything. NULL is fine. */
+/* Begins the end, without waiting for it: nobody can connect any more, nor ask for anything. NULL
+ * is fine. */
 void
 control_socket_stop(struct control_socket *socket);
 
-/* After that: whether the last change is over, too, and its client answered as far as it takes that. NULL is. */
+/* After that: whether the last change is over, too, and its client answered as far as it takes
+ * that. NULL is. */
 bool
 control_socket_is_over(struct control_socket *socket);
 
-/* Stops it if it runs and waits for the change that is under way; removes the socket file if it is still ours,
- * frees. NULL is fine. */
+/* Stops it if it runs and waits for the change that is under way; removes the socket file if it is
+ * still ours, frees. NULL is fine. */
 void
 control_socket_free(struct control_socket *socket);
 

@@ -65,7 +65,7 @@ control_request_parse(char *line, struct control_request *request, const char **
 	const char *verb = next_word(&line);
 	int result;
 
-	*request = (struct control_request){ 0 };
+	*request = (struct control_request){0};
 	if (!strcmp(verb, "status")) {
 		request->verb = CONTROL_STATUS;
 		result = *line ? -EINVAL : 0;

@@ -8,7 +8,8 @@
  *	add NAME=PATH[,OPTION=VALUE...]
  *	remove export=NAME
  *
- * export= comes last and takes the rest of the line, since a name may hold blanks; so does what is added.
+ * export= comes last and takes the rest of the line, since a name may hold blanks; so does what is
+ *added.
  */
 #ifndef CONTROL_REQUEST_H
 #define CONTROL_REQUEST_H

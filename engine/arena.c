@@ -11,7 +11,8 @@
 /* Of most machines; where it is another one, the pages are just not huge. */
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* Two pages, so that the bounce buffers of two colours don't overlap for the most frequent sizes. */
+/* Two pages, so that the bounce buffers of two colours don't overlap for the most frequent sizes.
+ */
 #define COLOUR_STEP 8192
 
 struct arena_slab {
@@ -46,7 +47,8 @@ arena_fini(struct arena *arena)
 static char *
 map_aligned(size_t length)
 {
-	char *memory = mmap(NULL, length + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *memory = mmap(NULL, length + HUGE_PAGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	size_t before;
 
 	if (memory == MAP_FAILED)
@@ -58,8 +60,8 @@ map_aligned(size_t length)
 	return memory + before;
 }
 
-/* Where in its slab a piece begins, if `spare` bytes are free. Were it always at the beginning, the small
- * requests of all contexts would fall into the same few sets of the processor's caches. */
+/* Where in its slab a piece begins, if `spare` bytes are free. Were it always at the beginning, the
+ * small requests of all contexts would fall into the same few sets of the processor's caches. */
 static size_t
 colour(struct arena *arena, size_t spare)
 {
@@ -81,9 +83,10 @@ add_slab(struct arena *arena)
 		free(slab);
 		return NULL;
 	}
-	/* A huge page has one reference count, which each transfer to or from it changes: no two contexts
-	 * share one.  And the whole of it is charged to who registers a part, so that who may lock only a
-	 * little gets small pages.  Advice: a kernel that doesn't know huge pages refuses it, which is fine. */
+	/* A huge page has one reference count, which each transfer to or from it changes: no two
+	 * contexts share one.  And the whole of it is charged to who registers a part, so that who
+	 * may lock only a little gets small pages.  Advice: a kernel that doesn't know huge pages
+	 * refuses it, which is fine. */
 	if (locked_memory_is_plentiful()) {
 		madvise(slab->memory, slab->length, MADV_HUGEPAGE);
 		slab->used = colour(arena, slab->length - arena->piece);

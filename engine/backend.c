@@ -16,8 +16,8 @@ refuse(int err, const struct backing *backing, const char *option, const char *r
 {
 	int name = (int)strcspn(option, "=");
 
-	if (asprintf(error, "%s: %s is not possible: %s; %.*s=auto would go without", backing->path, option, reason,
-		     name, option) < 0)
+	if (asprintf(error, "%s: %s is not possible: %s; %.*s=auto would go without", backing->path,
+		     option, reason, name, option) < 0)
 		*error = NULL;
 	return err;
 }
@@ -34,14 +34,16 @@ choose_best(const struct backing *backing, const struct backend **backend, char 
 		*backend = by_choice[i];
 		if ((*backend)->probe(backing, why) == 0)
 			return 0;
-		used += (size_t)snprintf(reason + used, REASON_MAX - used, "%s%s", used ? "; " : "", why);
+		used += (size_t)snprintf(reason + used, REASON_MAX - used, "%s%s", used ? "; " : "",
+					 why);
 		if (used >= REASON_MAX)
 			used = REASON_MAX - 1;
 	}
 	return -EOPNOTSUPP;
 }
 
-/* The kernel can't try whether a call would wait there (RWF_NOWAIT), and so io_uring hands each one to a thread. */
+/* The kernel can't try whether a call would wait there (RWF_NOWAIT), and so io_uring hands each one
+ * to a thread. */
 static int
 choose_for_memory(const struct backend **backend, char reason[REASON_MAX])
 {
@@ -64,7 +66,8 @@ choose_engine(const struct image_config *config, const struct backing *backing,
 
 	reason[0] = '\0';
 	if (config->engine == ENGINE_AUTO)
-		return backing->in_memory ? choose_for_memory(backend, reason) : choose_best(backing, backend, reason);
+		return backing->in_memory ? choose_for_memory(backend, reason)
+					  : choose_best(backing, backend, reason);
 	*backend = by_choice[config->engine];
 	r = (*backend)->probe(backing, why);
 	return r < 0 ? refuse(r, backing, options[config->engine], why, error) : 0;
@@ -91,8 +94,8 @@ no_polling(const struct backend *backend, bool direct)
 
 int
 backend_choose(const struct image_config *config, const struct backing *backing, bool direct,
-	       const struct backend **backend, char engine_reason[REASON_MAX], char poll_reason[REASON_MAX],
-	       char **error)
+	       const struct backend **backend, char engine_reason[REASON_MAX],
+	       char poll_reason[REASON_MAX], char **error)
 {
 	const char *why;
 	int r = choose_engine(config, backing, backend, engine_reason, error);

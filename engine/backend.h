@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ways to the kernel, behind one table of functions.  A backend translates: it puts a chunk into
- * its SQE or iocb and hands back the kernel's result.  Every decision (short transfers, errors,
- * alignment, order) is io.c's.
+ * The ways to the kernel, behind one table of functions.  A backend translates: it puts a chunk
+ * into its SQE or iocb and hands back the kernel's result.  Every decision (short transfers,
+ * errors, alignment, order) is io.c's.
  */
 #ifndef ENGINE_BACKEND_H
 #define ENGINE_BACKEND_H
@@ -14,12 +14,14 @@
 struct ioctx;
 
 struct backend {
-	const char *name;    /* "io_uring", as the user writes it */
-	bool polled;         /* waits by polling the device; direct reads and writes only take its fast way */
-	bool serial;         /* one chunk after another: splitting a request gains nothing */
-	bool dsync;          /* honours chunk.dsync */
-	bool shares_ring;    /* hosted by an event loop with a ring, it uses that one */
-	bool lone_by_call;   /* a lone chunk that its thread waits for is done faster by a plain system call */
+	const char *name; /* "io_uring", as the user writes it */
+	bool polled; /* waits by polling the device; direct reads and writes only take its fast way
+		      */
+	bool serial; /* one chunk after another: splitting a request gains nothing */
+	bool dsync;  /* honours chunk.dsync */
+	bool shares_ring;  /* hosted by an event loop with a ring, it uses that one */
+	bool lone_by_call; /* a lone chunk that its thread waits for is done faster by a plain
+			      system call */
 
 	/* Whether it works on this machine and, polled, on this backing. Returns 0, or -errno with
 	 * the reason. Leaves nothing open: rings don't survive a fork. */
@@ -35,9 +37,9 @@ struct backend {
 	/* Takes a chunk; at most ctx->depth are under way at once, so there is always room. */
 	void (*queue)(struct ioctx *ctx, struct chunk *chunk);
 
-	/* Hands everything queued to the kernel, waits until at least `min` chunks (of those under way) are complete, and
-	 * calls chunk_done() for each that is.  Returns 0 or -errno; then nothing was lost, and it can
-	 * be called again. */
+	/* Hands everything queued to the kernel, waits until at least `min` chunks (of those under
+	 * way) are complete, and calls chunk_done() for each that is.  Returns 0 or -errno; then
+	 * nothing was lost, and it can be called again. */
 	int (*run)(struct ioctx *ctx, unsigned int min);
 };
 
@@ -45,8 +47,8 @@ extern const struct backend backend_uring;
 extern const struct backend backend_polled;
 extern const struct backend backend_aio;
 extern const struct backend backend_threads;
-/* `threads` for an event loop, which must not block: the calls are made by threads of the context.  Where the image is
- * in memory, the loop makes them itself. */
+/* `threads` for an event loop, which must not block: the calls are made by threads of the context.
+ * Where the image is in memory, the loop makes them itself. */
 extern const struct backend backend_workers;
 
 /*
@@ -67,8 +69,8 @@ backend_works(enum engine_choice engine, char reason[REASON_MAX]);
 void
 chunk_done(struct ioctx *ctx, struct chunk *chunk, int result);
 
-/* Has a helper of a hosted context carry a chunk that was queued out, by a plain system call.  chunk_done() follows in a
- * later ioctx_run(). */
+/* Has a helper of a hosted context carry a chunk that was queued out, by a plain system call.
+ * chunk_done() follows in a later ioctx_run(). */
 void
 chunk_lend(struct ioctx *ctx, struct chunk *chunk);
 

@@ -2,8 +2,9 @@
 /*
  * Linux kernel AIO, by its raw system calls: for machines that forbid io_uring.
  *
- * io_submit() waits for whatever a file system waits for: locks, its journal, the disk in the page cache.  An event loop
- * must not, so what can't go on without waiting (RWF_NOWAIT) is done by the context's helpers.
+ * io_submit() waits for whatever a file system waits for: locks, its journal, the disk in the page
+ * cache.  An event loop must not, so what can't go on without waiting (RWF_NOWAIT) is done by the
+ * context's helpers.
  */
 #include "engine/backend.h"
 
@@ -22,13 +23,13 @@
 
 struct aio {
 	aio_context_t context;
-	unsigned int queued;      /* in list[] */
-	unsigned int in_flight;   /* with the kernel */
-	struct chunk *inline_;    /* what AIO can't do, carried out when run */
-	bool waits[2][2];         /* hosted: the file can't tell whether it would wait; [direct][write] */
-	struct iocb **list;       /* depth of them, not yet submitted */
-	struct iocb *iocbs;       /* depth of them, one per chunk */
-	struct io_event *events;  /* depth of them */
+	unsigned int queued;    /* in list[] */
+	unsigned int in_flight; /* with the kernel */
+	struct chunk *inline_;  /* what AIO can't do, carried out when run */
+	bool waits[2][2];   /* hosted: the file can't tell whether it would wait; [direct][write] */
+	struct iocb **list; /* depth of them, not yet submitted */
+	struct iocb *iocbs; /* depth of them, one per chunk */
+	struct io_event *events; /* depth of them */
 };
 
 static int
@@ -119,7 +120,8 @@ aio_queue(struct ioctx *ctx, struct chunk *chunk)
 	const struct backing *backing = &ctx->image->backing;
 	struct iocb *iocb = &aio->iocbs[chunk - ctx->chunks];
 
-	if (ctx->hosted && (chunk->op == CHUNK_ALLOCATE || (is_transfer(chunk) && *waits(aio, chunk)))) {
+	if (ctx->hosted &&
+	    (chunk->op == CHUNK_ALLOCATE || (is_transfer(chunk) && *waits(aio, chunk)))) {
 		chunk_lend(ctx, chunk);
 		return;
 	}
@@ -162,12 +164,13 @@ execute_first(struct ioctx *ctx, struct aio *aio, int err)
 	chunk_lend(ctx, chunk);
 }
 
-/* The kernel has completed it, or (hosted) would have to wait for that.  Some file systems say only here that they can't
- * tell: ext4, of what is written into the page cache. */
+/* The kernel has completed it, or (hosted) would have to wait for that.  Some file systems say only
+ * here that they can't tell: ext4, of what is written into the page cache. */
 static void
 transferred(struct ioctx *ctx, struct aio *aio, struct chunk *chunk, int result)
 {
-	bool refused = ctx->hosted && is_transfer(chunk) && (result == -EAGAIN || result == -EOPNOTSUPP);
+	bool refused =
+		ctx->hosted && is_transfer(chunk) && (result == -EAGAIN || result == -EOPNOTSUPP);
 
 	if (!refused) {
 		chunk_done(ctx, chunk, result);
@@ -221,12 +224,14 @@ aio_run(struct ioctx *ctx, unsigned int min)
 		return 0;
 	if (min > aio->in_flight)
 		min = aio->in_flight;
-	n = syscall(SYS_io_getevents, aio->context, (long)min, (long)ctx->depth, aio->events, min ? NULL : &now);
+	n = syscall(SYS_io_getevents, aio->context, (long)min, (long)ctx->depth, aio->events,
+		    min ? NULL : &now);
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
 	for (long i = 0; i < n; i++) {
 		aio->in_flight--;
-		transferred(ctx, aio, (struct chunk *)(uintptr_t)aio->events[i].data, (int)aio->events[i].res);
+		transferred(ctx, aio, (struct chunk *)(uintptr_t)aio->events[i].data,
+			    (int)aio->events[i].res);
 	}
 	/* Chunks that go on. Who waits here comes back at once; a host only when it is told. */
 	if (ctx->hosted)

@@ -66,10 +66,12 @@ polled_probe(const struct backing *backing, char reason[REASON_MAX])
 	int r;
 
 	if (backing->direct_fd < 0) {
-		snprintf(reason, REASON_MAX, "it needs direct I/O: %.*s", REASON_MAX - 32, backing->direct_reason);
+		snprintf(reason, REASON_MAX, "it needs direct I/O: %.*s", REASON_MAX - 32,
+			 backing->direct_reason);
 		return -EOPNOTSUPP;
 	}
-	/* Older kernels quietly use interrupts on a device without poll queues: ask before the read. */
+	/* Older kernels quietly use interrupts on a device without poll queues: ask before the
+	 * read. */
 	if (block_queue_read(backing->device, "io_poll", &polls) == 0 && polls == 0) {
 		snprintf(reason, REASON_MAX, "the device has no poll queues");
 		return -EOPNOTSUPP;
@@ -97,7 +99,8 @@ polled_init(struct ioctx *ctx)
 
 	if (!rings)
 		return -ENOMEM;
-	r = ring_init(&rings->polled, ctx->depth, ctx->depth, IORING_SETUP_IOPOLL, RING_SHARE_FILES);
+	r = ring_init(&rings->polled, ctx->depth, ctx->depth, IORING_SETUP_IOPOLL,
+		      RING_SHARE_FILES);
 	if (r < 0) {
 		free(rings);
 		return r;
@@ -131,14 +134,16 @@ polled_fini(struct ioctx *ctx)
 }
 
 /*
- * A write to a file is better not: from Linux 6.6 on, file systems quietly use interrupts for it; before, where a
- * file system waits for it (ext4 does when the memory, or the range, isn't aligned to its own blocks), nobody
- * polls, and it is done when the drive's time limit of 30 seconds is over.
+ * A write to a file is better not: from Linux 6.6 on, file systems quietly use interrupts for it;
+ * before, where a file system waits for it (ext4 does when the memory, or the range, isn't aligned
+ * to its own blocks), nobody polls, and it is done when the drive's time limit of 30 seconds is
+ * over.
  */
 static bool
 can_poll(const struct backing *backing, const struct chunk *chunk)
 {
-	return chunk->direct && (chunk->op == CHUNK_READ || (chunk->op == CHUNK_WRITE && backing->block_device));
+	return chunk->direct &&
+	       (chunk->op == CHUNK_READ || (chunk->op == CHUNK_WRITE && backing->block_device));
 }
 
 static void
@@ -147,11 +152,12 @@ polled_queue(struct ioctx *ctx, struct chunk *chunk)
 	struct rings *rings = ctx->backend_state;
 	const struct backing *backing = &ctx->image->backing;
 
-	ring_share_queue(can_poll(backing, chunk) ? &rings->polled_share : &rings->plain_share, backing, chunk);
+	ring_share_queue(can_poll(backing, chunk) ? &rings->polled_share : &rings->plain_share,
+			 backing, chunk);
 }
 
-/* Waits on one ring only when the other has nothing to wait for; with both busy, the polled one is asked
- * again and again, which is what polling is. */
+/* Waits on one ring only when the other has nothing to wait for; with both busy, the polled one is
+ * asked again and again, which is what polling is. */
 static int
 polled_run(struct ioctx *ctx, unsigned int min)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One system call at a time, on the thread that runs the context: for machines that allow neither io_uring
- * nor AIO, where concurrency comes from the host's threads; and for images in memory, where no call waits.  On an event
- * loop, ioctx_run() bounds how much they move in one turn.
+ * One system call at a time, on the thread that runs the context: for machines that allow neither
+ * io_uring nor AIO, where concurrency comes from the host's threads; and for images in memory,
+ * where no call waits.  On an event loop, ioctx_run() bounds how much they move in one turn.
  */
 #include "engine/backend.h"
 
@@ -14,8 +14,9 @@
 #include <unistd.h>
 
 struct threads {
-	struct chunk *last;     /* that was queued */
-	struct backing backing; /* the image's, but for .fd and .direct_fd where the context has its own */
+	struct chunk *last; /* that was queued */
+	struct backing
+		backing; /* the image's, but for .fd and .direct_fd where the context has its own */
 };
 
 static int

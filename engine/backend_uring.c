@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * io_uring: everything queued goes to the kernel, and completions are waited for, in one system call.
+ * io_uring: everything queued goes to the kernel, and completions are waited for, in one system
+ * call.
  */
 #include "engine/backend.h"
 
@@ -16,16 +17,18 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* The memory of a server's rings is counted for its user until a while after its end (RLIMIT_MEMLOCK):
- * who restarts one waits that long. */
-#define PROBE_TRIES 50
+/* The memory of a server's rings is counted for its user until a while after its end
+ * (RLIMIT_MEMLOCK): who restarts one waits that long. */
+#define PROBE_TRIES   50
 #define PROBE_STEP_MS 20
 
-/* What we use, Linux 5.6 has; and a seccomp filter may allow setting a ring up and not entering it. */
+/* What we use, Linux 5.6 has; and a seccomp filter may allow setting a ring up and not entering it.
+ */
 static int
 try_ring(struct io_uring *uring)
 {
-	static const int needed[] = {IORING_OP_READ, IORING_OP_WRITE, IORING_OP_FSYNC, IORING_OP_FALLOCATE};
+	static const int needed[] = {IORING_OP_READ, IORING_OP_WRITE, IORING_OP_FSYNC,
+				     IORING_OP_FALLOCATE};
 	struct io_uring_probe *probe = io_uring_get_probe_ring(uring);
 	bool complete = probe != NULL;
 	struct io_uring_cqe *cqe;
@@ -62,7 +65,8 @@ uring_probe(const struct backing *backing, char reason[REASON_MAX])
 		ring_fini(&ring);
 	}
 	if (r < 0) {
-		/* ENOSYS and EPERM both occur in containers (seccomp), EPERM by kernel.io_uring_disabled. */
+		/* ENOSYS and EPERM both occur in containers (seccomp), EPERM by
+		 * kernel.io_uring_disabled. */
 		snprintf(reason, REASON_MAX, "io_uring: %s", strerror(-r));
 	}
 	return r;
@@ -75,8 +79,9 @@ struct uring {
 };
 
 /*
- * An event loop without a ring (what it served at its start had no use for one) is told by the context's event, as by
- * the other engines: the context's own ring costs less than threads, and no loop on epoll has to become another one.
+ * An event loop without a ring (what it served at its start had no use for one) is told by the
+ * context's event, as by the other engines: the context's own ring costs less than threads, and no
+ * loop on epoll has to become another one.
  */
 static int
 own_ring_init(struct ioctx *ctx, struct ring *ring)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The engine `threads` on an event loop: the loop's thread hands chunks to worker threads of the context,
- * which make the system calls, and is told by the context's event.
+ * The engine `threads` on an event loop: the loop's thread hands chunks to worker threads of the
+ * context, which make the system calls, and is told by the context's event.
  */
 #include "engine/backend.h"
 
@@ -21,16 +21,16 @@ struct workers {
 	const struct backing *backing;
 	int event;
 
-	pthread_mutex_t mutex;     /* guards what follows */
+	pthread_mutex_t mutex; /* guards what follows */
 	pthread_cond_t work;
-	struct chunk *queue;       /* first come first */
+	struct chunk *queue; /* first come first */
 	struct chunk **queue_tail;
-	struct chunk *done;        /* last come first */
-	unsigned int idle;         /* threads that wait for work */
-	unsigned int waiting;      /* chunks in the queue */
+	struct chunk *done;   /* last come first */
+	unsigned int idle;    /* threads that wait for work */
+	unsigned int waiting; /* chunks in the queue */
 	bool stop;
 
-	unsigned int started;      /* the loop's thread only */
+	unsigned int started; /* the loop's thread only */
 	pthread_t threads[WORKERS];
 };
 

@@ -46,7 +46,8 @@ open_beneath(int dirfd, const char *name, int flags)
 	};
 	long fd;
 
-	if (name[0] == '\0' || strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+	if (name[0] == '\0' || strchr(name, '/') || strcmp(name, ".") == 0 ||
+	    strcmp(name, "..") == 0)
 		return -ENOENT;
 	fd = syscall(SYS_openat2, dirfd, name, &how, sizeof(how));
 	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
@@ -90,11 +91,13 @@ place_open(const struct place *place, int flags)
 static const char *
 why_no_image(mode_t mode)
 {
-	return S_ISDIR(mode) ? "is a directory, not an image" : "is not a regular file or a block device";
+	return S_ISDIR(mode) ? "is a directory, not an image"
+			     : "is not a regular file or a block device";
 }
 
-/* A client chooses the name, and to open a device or a FIFO does something to it already: so the file is found first, and
- * opened only if it is a regular one.  Returns a descriptor with O_PATH. */
+/* A client chooses the name, and to open a device or a FIFO does something to it already: so the
+ * file is found first, and opened only if it is a regular one.  Returns a descriptor with O_PATH.
+ */
 static int
 find_beneath(int dirfd, const char *name, const char **what)
 {
@@ -150,7 +153,9 @@ cache_block_of(const struct stat *st)
 	uint64_t block = (uint64_t)st->st_blksize;
 
 	/* What is larger is a wish about requests only. */
-	return block > page && block <= LARGEST_CACHE_BLOCK && !(block & (block - 1)) ? (unsigned int)block : page;
+	return block > page && block <= LARGEST_CACHE_BLOCK && !(block & (block - 1))
+		       ? (unsigned int)block
+		       : page;
 }
 
 static int
@@ -200,7 +205,8 @@ open_direct(struct backing *backing, const struct place *place)
 	}
 	if (fstat(fd, &a) < 0 || fstat(backing->fd, &b) < 0 || a.st_dev != b.st_dev ||
 	    a.st_ino != b.st_ino) {
-		snprintf(backing->direct_reason, REASON_MAX, "the file was replaced while it was opened");
+		snprintf(backing->direct_reason, REASON_MAX,
+			 "the file was replaced while it was opened");
 		return;
 	}
 	if (direct_learn(fd, backing) == 0)

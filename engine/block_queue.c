@@ -16,8 +16,8 @@ block_queue_read(dev_t device, const char *name, uint64_t *value)
 		FILE *f;
 		int n;
 
-		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%s/%s", major(device), minor(device),
-			 places[i], name);
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%s/%s", major(device),
+			 minor(device), places[i], name);
 		f = fopen(path, "re");
 		if (!f)
 			continue;

@@ -9,9 +9,9 @@
 #include <sys/types.h>
 
 /*
- * Reads a whole number from /sys/dev/block/MAJOR:MINOR/queue/NAME; a partition has no queue of its own,
- * so its disk's counts.  Returns 0 or -ENOENT: the kernel has nothing to tell (the device may be one
- * that only a file system knows).
+ * Reads a whole number from /sys/dev/block/MAJOR:MINOR/queue/NAME; a partition has no queue of its
+ * own, so its disk's counts.  Returns 0 or -ENOENT: the kernel has nothing to tell (the device may
+ * be one that only a file system knows).
  */
 int
 block_queue_read(dev_t device, const char *name, uint64_t *value);

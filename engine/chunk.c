@@ -18,8 +18,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* How often we queue a chunk again that the kernel has no resources for (EAGAIN), before we carry it out
- * by a system call that waits for them. */
+/* How often we queue a chunk again that the kernel has no resources for (EAGAIN), before we carry
+ * it out by a system call that waits for them. */
 #define ATTEMPTS 3
 /* How often in all before the operation has failed. */
 #define LAST_ATTEMPT 100
@@ -32,9 +32,7 @@ chunk_execute(const struct backing *backing, const struct chunk *chunk)
 	ssize_t r = -1;
 
 	switch (chunk->op) {
-	case CHUNK_READ:
-		r = pread(fd, iov.iov_base, iov.iov_len, (off_t)chunk->offset);
-		break;
+	case CHUNK_READ: r = pread(fd, iov.iov_base, iov.iov_len, (off_t)chunk->offset); break;
 	case CHUNK_WRITE:
 		if (!chunk->dsync) {
 			r = pwrite(fd, iov.iov_base, iov.iov_len, (off_t)chunk->offset);
@@ -48,9 +46,7 @@ chunk_execute(const struct backing *backing, const struct chunk *chunk)
 		if (r >= 0 && fdatasync(fd) < 0)
 			r = -1;
 		break;
-	case CHUNK_SYNC:
-		r = fdatasync(fd);
-		break;
+	case CHUNK_SYNC: r = fdatasync(fd); break;
 	case CHUNK_ALLOCATE:
 		r = fallocate(fd, chunk->mode, (off_t)chunk->offset, (off_t)chunk->length);
 		break;
@@ -92,18 +88,16 @@ chunk_lend(struct ioctx *ctx, struct chunk *chunk)
 	ioctx_help(ctx, &chunk->job);
 }
 
-/* What clients are told of an error: NBD knows few, and the kernel's client only one. The log has the
- * real one. */
+/* What clients are told of an error: NBD knows few, and the kernel's client only one. The log has
+ * the real one. */
 static int
 error_for_client(int err)
 {
 	switch (err) {
 	case -ENOSPC:
 	case -EDQUOT:
-	case -EFBIG:
-		return -ENOSPC;
-	default:
-		return -EIO;
+	case -EFBIG: return -ENOSPC;
+	default: return -EIO;
 	}
 }
 
@@ -119,12 +113,14 @@ fail(struct image *image, struct chunk *chunk, int err, const char *detail)
 		io->result = error_for_client(err);
 }
 
-/* Whether what was written before is durable, now that a sync has succeeded: fdatasync(), or that of a direct write, for which a
- * file system may have taken the page cache instead.  -errno if it may be lost. */
+/* Whether what was written before is durable, now that a sync has succeeded: fdatasync(), or that
+ * of a direct write, for which a file system may have taken the page cache instead.  -errno if it
+ * may be lost. */
 static int
 check_sync(struct image *image)
 {
-	if (!image->backing.block_device || atomic_load_explicit(&image->cached, memory_order_relaxed))
+	if (!image->backing.block_device ||
+	    atomic_load_explicit(&image->cached, memory_order_relaxed))
 		return shared_file_lost(image->shared);
 	/* Another image of this file may use the page cache. */
 	return atomic_load_explicit(&image->shared->sync_failure, memory_order_relaxed);
@@ -143,14 +139,15 @@ confirm_sync(struct image *image, struct chunk *chunk)
 }
 
 /*
- * After a failed write-back the kernel calls the pages clean: a later fdatasync() would succeed although
- * the data is lost.  So none does any more, where the page cache may have had data.
+ * After a failed write-back the kernel calls the pages clean: a later fdatasync() would succeed
+ * although the data is lost.  So none does any more, where the page cache may have had data.
  */
 static void
 fail_sync(struct image *image, struct chunk *chunk, int err)
 {
 	chunk->io->written = true;
-	if (atomic_load_explicit(&image->cached, memory_order_relaxed) && shared_file_record_loss(image->shared, err))
+	if (atomic_load_explicit(&image->cached, memory_order_relaxed) &&
+	    shared_file_record_loss(image->shared, err))
 		fail(image, chunk, err,
 		     "writing back failed, and what was written before may be lost; every later flush of this "
 		     "image fails until the server is started again");
@@ -174,7 +171,8 @@ end_of_file(struct ioctx *ctx, struct chunk *chunk, int64_t size)
 {
 	char detail[96];
 
-	snprintf(detail, sizeof(detail), "the file ends at byte %lld: it was truncated while it was served",
+	snprintf(detail, sizeof(detail),
+		 "the file ends at byte %lld: it was truncated while it was served",
 		 (long long)size);
 	fail(ctx->image, chunk, -EIO, chunk->op == CHUNK_READ ? detail : "nothing was written");
 	retire(ctx, chunk);
@@ -283,7 +281,8 @@ allocate_failed(struct ioctx *ctx, struct chunk *chunk, int err)
 {
 	struct io *io = chunk->io;
 
-	/* Just now: somebody else has claimed the device (engine/claim.h), and has something of it in the page cache. */
+	/* Just now: somebody else has claimed the device (engine/claim.h), and has something of it
+	 * in the page cache. */
 	if (err == -EBUSY && ctx->image->backing.block_device) {
 		io->attempt++;
 		io->issued = chunk->start - io->offset;

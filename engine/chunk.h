@@ -28,13 +28,13 @@ enum chunk_op {
 struct chunk {
 	/* What a backend puts into its SQE or iocb. */
 	enum chunk_op op;
-	bool direct;       /* on the direct descriptor, else on the buffered one */
-	bool registered;   /* .buffer lies in the context's arena */
-	bool dsync;        /* WRITE: RWF_DSYNC */
-	int mode;          /* ALLOCATE: fallocate()'s mode */
-	void *buffer;      /* READ, WRITE */
-	uint64_t offset;   /* in the backing, bytes */
-	uint64_t length;   /* bytes; READ, WRITE: at most INT32_MAX */
+	bool direct;     /* on the direct descriptor, else on the buffered one */
+	bool registered; /* .buffer lies in the context's arena */
+	bool dsync;      /* WRITE: RWF_DSYNC */
+	int mode;        /* ALLOCATE: fallocate()'s mode */
+	void *buffer;    /* READ, WRITE */
+	uint64_t offset; /* in the backing, bytes */
+	uint64_t length; /* bytes; READ, WRITE: at most INT32_MAX */
 
 	/* The backend's, from queue() until it calls chunk_done(). */
 	union {
@@ -48,12 +48,12 @@ struct chunk {
 
 	/* io.c's. */
 	struct io *io;
-	char *bounce;      /* this chunk's part of the context's arena; CHUNK_SIZE bytes */
-	char *payload;     /* the caller's bytes that this chunk moves, or NULL for zeroes */
-	uint64_t start;    /* in the image's window: where .payload belongs */
-	uint64_t bytes;    /* how many of them */
-	bool bounced;      /* .buffer is .bounce */
-	bool reading;      /* the reading half of a read-modify-write */
+	char *bounce;          /* this chunk's part of the context's arena; CHUNK_SIZE bytes */
+	char *payload;         /* the caller's bytes that this chunk moves, or NULL for zeroes */
+	uint64_t start;        /* in the image's window: where .payload belongs */
+	uint64_t bytes;        /* how many of them */
+	bool bounced;          /* .buffer is .bounce */
+	bool reading;          /* the reading half of a read-modify-write */
 	unsigned int attempts; /* how often the kernel asked to try again */
 };
 

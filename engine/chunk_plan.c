@@ -8,17 +8,19 @@
 #include <errno.h>
 #include <string.h>
 
-/* Most bytes of one read or write that needs no bounce buffer: the kernel's own limit is 2 GiB less a
- * page (MAX_RW_COUNT). */
+/* Most bytes of one read or write that needs no bounce buffer: the kernel's own limit is 2 GiB less
+ * a page (MAX_RW_COUNT). */
 #define WHOLE (1u << 30)
 
-/* The same of an event loop that makes the call itself, for an image in memory: other clients wait meanwhile. */
+/* The same of an event loop that makes the call itself, for an image in memory: other clients wait
+ * meanwhile. */
 #define HOSTED_WHOLE (1u << 20)
 
 /* Most bytes of one fallocate(), which can't be stopped: an io is, between two. */
 #define ALLOCATE_MAX (UINT64_C(1) << 30)
 
-/* The same in memory, where it takes as long as freeing or zeroing all its pages does: who writes to the file waits meanwhile. */
+/* The same in memory, where it takes as long as freeing or zeroing all its pages does: who writes
+ * to the file waits meanwhile. */
 #define ALLOCATE_MEMORY_MAX (UINT64_C(8) << 20)
 
 static uint64_t
@@ -71,8 +73,8 @@ plan_has_more(const struct io *io, const struct chunk *chunk)
 	return io->issued < io->length && chunk->op != CHUNK_ALLOCATE;
 }
 
-/* By the buffered descriptor always: each is told once of data that was lost, and a direct write that carries its own sync
- * may be who is told for the other one. */
+/* By the buffered descriptor always: each is told once of data that was lost, and a direct write
+ * that carries its own sync may be who is told for the other one. */
 static void
 plan_sync(struct io *io, struct chunk *chunk)
 {
@@ -81,10 +83,11 @@ plan_sync(struct io *io, struct chunk *chunk)
 	io->durable = true;
 }
 
-/* The caller's buffer as it is.  Splitting pays only where parts of it proceed together; the page cache
- * likes large requests, and reads ahead best when it sees one. */
+/* The caller's buffer as it is.  Splitting pays only where parts of it proceed together; the page
+ * cache likes large requests, and reads ahead best when it sees one. */
 static void
-plan_straight(const struct image *image, const struct ioctx *ctx, struct chunk *chunk, uint64_t bytes, unsigned int align)
+plan_straight(const struct image *image, const struct ioctx *ctx, struct chunk *chunk,
+	      uint64_t bytes, unsigned int align)
 {
 	bool serial = ctx->backend->serial;
 	uint64_t most = chunk->direct && !serial ? CHUNK_SIZE : WHOLE;
@@ -98,9 +101,11 @@ plan_straight(const struct image *image, const struct ioctx *ctx, struct chunk *
 	chunk->offset = image->config.offset + chunk->start;
 }
 
-/* Through the bounce buffer: whole blocks, with `before` bytes in front that aren't the caller's. */
+/* Through the bounce buffer: whole blocks, with `before` bytes in front that aren't the caller's.
+ */
 static void
-plan_bounced(const struct image *image, struct ioctx *ctx, struct chunk *chunk, uint64_t bytes, unsigned int align)
+plan_bounced(const struct image *image, struct ioctx *ctx, struct chunk *chunk, uint64_t bytes,
+	     unsigned int align)
 {
 	uint64_t before = chunk->start & (align - 1);
 	uint64_t most = CHUNK_SIZE - before;
@@ -126,7 +131,8 @@ plan_bounced(const struct image *image, struct ioctx *ctx, struct chunk *chunk, 
 	counter_add(&ctx->counters, COUNTER_BOUNCED, 1);
 }
 
-/* The last block of a file with an odd size is for the page cache; what comes before it is a chunk of its own. */
+/* The last block of a file with an odd size is for the page cache; what comes before it is a chunk
+ * of its own. */
 static uint64_t
 plan_end(const struct image *image, struct chunk *chunk, uint64_t bytes)
 {
@@ -160,17 +166,18 @@ plan_transfer(const struct image *image, struct io *io, struct chunk *chunk, uin
 		plan_straight(image, ctx, chunk, bytes, align);
 	else
 		plan_bounced(image, ctx, chunk, bytes, align);
-	/* One write can make itself durable; after several, one sync is cheaper than a sync of each.  In
-	 * the page cache, the sync must be told from the write: only a failed sync has lost data of
-	 * other writes (fail_sync()). */
-	if ((io->flags & IO_FUA) && chunk->op == CHUNK_WRITE && chunk->bytes == io->length && chunk->direct &&
-	    ctx->backend->dsync) {
+	/* One write can make itself durable; after several, one sync is cheaper than a sync of
+	 * each.  In the page cache, the sync must be told from the write: only a failed sync has
+	 * lost data of other writes (fail_sync()). */
+	if ((io->flags & IO_FUA) && chunk->op == CHUNK_WRITE && chunk->bytes == io->length &&
+	    chunk->direct && ctx->backend->dsync) {
 		chunk->dsync = true;
 		io->durable = true;
 	}
 }
 
-/* A part of a ZERO that no fallocate() can do: before or after the whole blocks, or all that is left. */
+/* A part of a ZERO that no fallocate() can do: before or after the whole blocks, or all that is
+ * left. */
 static uint64_t
 zero_by_writing(const struct image *image, const struct io *io, int mode)
 {

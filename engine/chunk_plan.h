@@ -12,14 +12,15 @@
 struct image;
 struct range;
 
-/* Sets start and end of the range of the file that the io changes, in whole blocks: what direct I/O may have to read and
- * write back. */
+/* Sets start and end of the range of the file that the io changes, in whole blocks: what direct I/O
+ * may have to read and write back. */
 void
 plan_range(const struct image *image, const struct io *io, struct range *range);
 
 /*
- * Fills an idle chunk with the next part of the io and counts that part as issued.  Returns false when
- * there is no such part: the operation has turned out to be done, or impossible (io->result is set).
+ * Fills an idle chunk with the next part of the io and counts that part as issued.  Returns false
+ * when there is no such part: the operation has turned out to be done, or impossible (io->result is
+ * set).
  */
 bool
 plan_chunk(const struct image *image, struct io *io, struct chunk *chunk);

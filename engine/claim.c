@@ -15,10 +15,11 @@
 #include <unistd.h>
 
 /* How long a server that was killed may keep its claim, until the last of its requests is done. */
-#define LINGER_MS 5000
+#define LINGER_MS      5000
 #define LINGER_STEP_MS 20
 
-#define WAY_OUT "end that first, or serve it read-only; with force=on (--force) it is served all the same, and may be damaged"
+#define WAY_OUT                                                                                    \
+	"end that first, or serve it read-only; with force=on (--force) it is served all the same, and may be damaged"
 
 static struct image_part
 part_of(const struct backing *backing, const struct image_config *config)
@@ -47,8 +48,8 @@ open_again(const struct backing *backing, int flags)
 	return fd < 0 ? -errno : fd;
 }
 
-/* In place of .fd, if that may be: the very descriptor should have the claim that makes room on the device, because to all
- * others fallocate() may say EBUSY as long as somebody has claimed it. */
+/* In place of .fd, if that may be: the very descriptor should have the claim that makes room on the
+ * device, because to all others fallocate() may say EBUSY as long as somebody has claimed it. */
 static int
 claim(struct backing *backing, bool locked)
 {
@@ -64,8 +65,8 @@ claim(struct backing *backing, bool locked)
 	return 0;
 }
 
-/* Whether who has the claim is for the lock to say: one who shares the image with us or has another part, or who is named
- * there. */
+/* Whether who has the claim is for the lock to say: one who shares the image with us or has another
+ * part, or who is named there. */
 static bool
 is_for_lock(const struct backing *backing, const struct image_config *config)
 {
@@ -78,7 +79,8 @@ claim_patiently(struct backing *backing, const struct image_config *config, bool
 {
 	int r = claim(backing, locked);
 
-	for (int waited = 0; r == -EBUSY && waited < LINGER_MS && !is_for_lock(backing, config); waited += LINGER_STEP_MS) {
+	for (int waited = 0; r == -EBUSY && waited < LINGER_MS && !is_for_lock(backing, config);
+	     waited += LINGER_STEP_MS) {
 		usleep(LINGER_STEP_MS * 1000);
 		r = claim(backing, locked);
 	}
@@ -88,7 +90,8 @@ claim_patiently(struct backing *backing, const struct image_config *config, bool
 static int
 refuse(const struct backing *backing, const char *use, char **error)
 {
-	if (asprintf(error, "%s: not served writable, because %s; " WAY_OUT, backing->path, use) < 0)
+	if (asprintf(error, "%s: not served writable, because %s; " WAY_OUT, backing->path, use) <
+	    0)
 		*error = NULL;
 	return -EBUSY;
 }
@@ -97,13 +100,16 @@ static void
 warn(const struct backing *backing, bool writable, const char *use)
 {
 	if (writable)
-		log_warning("%s: %s, and with force=on it is written to all the same", backing->path, use);
+		log_warning("%s: %s, and with force=on it is written to all the same",
+			    backing->path, use);
 	else
-		log_warning("%s: %s, which may write to it: what clients read may not fit together", backing->path, use);
+		log_warning("%s: %s, which may write to it: what clients read may not fit together",
+			    backing->path, use);
 }
 
 int
-claim_take(struct backing *backing, const struct image_config *config, bool writable, bool locked, char **error)
+claim_take(struct backing *backing, const struct image_config *config, bool writable, bool locked,
+	   char **error)
 {
 	const struct image_part part = part_of(backing, config);
 	bool force = config->force == TRISTATE_ON;

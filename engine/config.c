@@ -57,13 +57,12 @@ const struct option_row image_option_rows[] = {
 		.choices = option_off_on_auto,
 		.arg = "on|off|auto",
 		.help = "bypass the page cache of this machine",
-		.manual =
-			"With direct I/O, the data of the image is not kept in this machine's\n"
-			"page cache.  Clients cache the data that they read, so memory is not\n"
-			"used twice.\n\n"
-			"If direct I/O is not possible, C<on> fails and gives the reason, and\n"
-			"C<auto> uses the page cache and gives the reason.  C<off> always uses\n"
-			"the page cache.  L</Direct I/O> explains when direct I/O is possible.\n",
+		.manual = "With direct I/O, the data of the image is not kept in this machine's\n"
+			  "page cache.  Clients cache the data that they read, so memory is not\n"
+			  "used twice.\n\n"
+			  "If direct I/O is not possible, C<on> fails and gives the reason, and\n"
+			  "C<auto> uses the page cache and gives the reason.  C<off> always uses\n"
+			  "the page cache.  L</Direct I/O> explains when direct I/O is possible.\n",
 	},
 	{
 		.name = "engine",

@@ -25,17 +25,18 @@ enum lock_choice {
 };
 
 struct image_config {
-	uint64_t offset;          /* start of the window in the file, bytes */
-	uint64_t sizelimit;       /* length of the window, bytes; 0: to the end */
-	uint64_t sector_size;     /* bytes; 0: what direct I/O needs, else 512, or 1 where that hides the file's end */
-	unsigned int direct_io;   /* enum tristate */
-	unsigned int engine;      /* enum engine_choice */
-	unsigned int poll;        /* enum tristate */
-	unsigned int contexts;    /* most I/O contexts; 0: as many as there are threads */
-	unsigned int depth;       /* operations in flight in one context */
-	unsigned int discard;     /* TRISTATE_OFF or TRISTATE_ON */
-	unsigned int lock;        /* enum lock_choice */
-	unsigned int force;       /* TRISTATE_OFF or TRISTATE_ON */
+	uint64_t offset;        /* start of the window in the file, bytes */
+	uint64_t sizelimit;     /* length of the window, bytes; 0: to the end */
+	uint64_t sector_size;   /* bytes; 0: what direct I/O needs, else 512, or 1 where that hides
+				   the file's end */
+	unsigned int direct_io; /* enum tristate */
+	unsigned int engine;    /* enum engine_choice */
+	unsigned int poll;      /* enum tristate */
+	unsigned int contexts;  /* most I/O contexts; 0: as many as there are threads */
+	unsigned int depth;     /* operations in flight in one context */
+	unsigned int discard;   /* TRISTATE_OFF or TRISTATE_ON */
+	unsigned int lock;      /* enum lock_choice */
+	unsigned int force;     /* TRISTATE_OFF or TRISTATE_ON */
 };
 
 /* Their fields are offsets in struct image_config. */

@@ -52,8 +52,8 @@ direct_device_block(const struct backing *backing)
 
 	if (backing->block_device)
 		return backing->block_size;
-	if (block_queue_read(backing->device, "logical_block_size", &size) < 0 || size < SECTOR || size > PAGE ||
-	    !is_alignment((unsigned int)size))
+	if (block_queue_read(backing->device, "logical_block_size", &size) < 0 || size < SECTOR ||
+	    size > PAGE || !is_alignment((unsigned int)size))
 		return 0;
 	return (unsigned int)size;
 }
@@ -75,7 +75,8 @@ direct_learn(int fd, struct backing *backing)
 	int r = ask_statx(fd, backing);
 
 	if (r == -EOPNOTSUPP) {
-		snprintf(backing->direct_reason, REASON_MAX, "the file system does not support it for this file");
+		snprintf(backing->direct_reason, REASON_MAX,
+			 "the file system does not support it for this file");
 		return r;
 	}
 	if (r < 0) {
@@ -91,14 +92,15 @@ direct_learn(int fd, struct backing *backing)
 		r = try_read(fd, PAGE);
 	}
 	if (r < 0)
-		snprintf(backing->direct_reason, REASON_MAX, "a direct read of the first %u bytes failed: %s",
-			 backing->direct_align, strerror(-r));
+		snprintf(backing->direct_reason, REASON_MAX,
+			 "a direct read of the first %u bytes failed: %s", backing->direct_align,
+			 strerror(-r));
 	return r;
 }
 
 int
-direct_possible(const struct backing *backing, uint64_t offset, uint64_t size, unsigned int sector_size,
-		char reason[REASON_MAX])
+direct_possible(const struct backing *backing, uint64_t offset, uint64_t size,
+		unsigned int sector_size, char reason[REASON_MAX])
 {
 	unsigned int align = backing->direct_align;
 
@@ -107,17 +109,20 @@ direct_possible(const struct backing *backing, uint64_t offset, uint64_t size, u
 		return -EINVAL;
 	}
 	if (sector_size > 1 && sector_size < align) {
-		snprintf(reason, REASON_MAX, "sector-size=%u is smaller than the %u-byte blocks that it needs",
+		snprintf(reason, REASON_MAX,
+			 "sector-size=%u is smaller than the %u-byte blocks that it needs",
 			 sector_size, align);
 		return -EINVAL;
 	}
 	if (offset % align) {
-		snprintf(reason, REASON_MAX, "offset=%llu is not a multiple of the %u-byte blocks that it needs",
+		snprintf(reason, REASON_MAX,
+			 "offset=%llu is not a multiple of the %u-byte blocks that it needs",
 			 (unsigned long long)offset, align);
 		return -EINVAL;
 	}
 	if (size % align && (sector_size > 1 || backing->block_device)) {
-		snprintf(reason, REASON_MAX, "the size %llu is not a multiple of the %u-byte blocks that it needs",
+		snprintf(reason, REASON_MAX,
+			 "the size %llu is not a multiple of the %u-byte blocks that it needs",
 			 (unsigned long long)size, align);
 		return -EINVAL;
 	}

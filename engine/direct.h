@@ -16,7 +16,8 @@
 int
 direct_learn(int fd, struct backing *backing);
 
-/* The logical block size of the device that the file is on, 512 to 4096; 0: it isn't on just one, or that isn't known. */
+/* The logical block size of the device that the file is on, 512 to 4096; 0: it isn't on just one,
+ * or that isn't known. */
 unsigned int
 direct_device_block(const struct backing *backing);
 
@@ -27,13 +28,14 @@ direct_device_block(const struct backing *backing);
  * A size of 0 leaves the size out of the question.
  */
 int
-direct_possible(const struct backing *backing, uint64_t offset, uint64_t size, unsigned int sector_size,
-		char reason[REASON_MAX]);
+direct_possible(const struct backing *backing, uint64_t offset, uint64_t size,
+		unsigned int sector_size, char reason[REASON_MAX]);
 
 /*
- * Where direct I/O has to stop in the file for a window that ends at `end` (in the file): the rest, less than a block or
- * a page, is for the page cache, since a direct write of it would make the file longer.  A page has either direct writes or
- * cached ones, since its writing back would undo the former.  UINT64_MAX: nowhere, whole blocks reach up to the end.
+ * Where direct I/O has to stop in the file for a window that ends at `end` (in the file): the rest,
+ * less than a block or a page, is for the page cache, since a direct write of it would make the
+ * file longer.  A page has either direct writes or cached ones, since its writing back would undo
+ * the former.  UINT64_MAX: nowhere, whole blocks reach up to the end.
  */
 uint64_t
 direct_end(const struct backing *backing, uint64_t end);

@@ -13,9 +13,10 @@ struct extent {
 };
 
 /*
- * The extent at `place` (in the file), cut off at `end`.  lseek() moves the descriptor's position, which
- * nobody uses: what it returns is right whoever else calls it at the same time.  Data is what is
- * always true: it is the answer where the file system can't tell (EINVAL) or the file changes meanwhile.
+ * The extent at `place` (in the file), cut off at `end`.  lseek() moves the descriptor's position,
+ * which nobody uses: what it returns is right whoever else calls it at the same time.  Data is what
+ * is always true: it is the answer where the file system can't tell (EINVAL) or the file changes
+ * meanwhile.
  */
 static int
 extent_at(int fd, uint64_t place, uint64_t end, struct extent *extent)
@@ -24,8 +25,8 @@ extent_at(int fd, uint64_t place, uint64_t end, struct extent *extent)
 
 	*extent = (struct extent){.end = end};
 	if (next < 0 && errno == ENXIO) {
-		/* No more data up to the end of the file.  What it lost when it was truncated is no hole:
-		 * whoever reads there must get the error, not zeroes. */
+		/* No more data up to the end of the file.  What it lost when it was truncated is no
+		 * hole: whoever reads there must get the error, not zeroes. */
 		next = lseek(fd, 0, SEEK_END);
 		extent->hole = next > (off_t)place;
 	} else if (next == (off_t)place) {
@@ -67,5 +68,6 @@ extents_have_holes(const struct image *image)
 	struct stat facts;
 
 	/* st_blocks counts 512 bytes each, whatever the file system's blocks are. */
-	return fstat(image->backing.fd, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_blocks < facts.st_size / 512;
+	return fstat(image->backing.fd, &facts) == 0 && S_ISREG(facts.st_mode) &&
+	       facts.st_blocks < facts.st_size / 512;
 }

@@ -10,7 +10,10 @@ struct magic {
 	const char *bytes;
 };
 
-#define MAGIC(name_, offset_, bytes_) {(name_), (offset_), sizeof(bytes_) - 1, (bytes_)}
+#define MAGIC(name_, offset_, bytes_)                                                              \
+	{                                                                                          \
+		(name_), (offset_), sizeof(bytes_) - 1, (bytes_)                                   \
+	}
 
 static const struct magic magics[] = {
 	MAGIC("qcow", 0, "QFI\xfb\0\0\0\1"), /* version 1; the versions after it are qcow2 */
@@ -23,7 +26,9 @@ static const struct magic magics[] = {
 	MAGIC("VHD", 0, "conectix"),
 	MAGIC("VDI", 64, "\x7f\x10\xda\xbe"),
 	MAGIC("gzip-compressed", 0, "\x1f\x8b\x08"),
-	MAGIC("xz-compressed", 0, "\xfd" "7zXZ\0"),
+	MAGIC("xz-compressed", 0,
+	      "\xfd"
+	      "7zXZ\0"),
 	MAGIC("zstd-compressed", 0, "\x28\xb5\x2f\xfd"),
 	MAGIC("bzip2-compressed", 0, "BZh"),
 	MAGIC("lz4-compressed", 0, "\x04\x22\x4d\x18"),

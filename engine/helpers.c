@@ -124,7 +124,8 @@ create_thread(struct helper *helper)
 	return -r;
 }
 
-/* With the mutex held: a thread counts as running from here on.  0, or -errno; -EAGAIN, too, when all are. */
+/* With the mutex held: a thread counts as running from here on.  0, or -errno; -EAGAIN, too, when
+ * all are. */
 static int
 start_one(struct helpers *helpers)
 {
@@ -196,7 +197,9 @@ work_here(struct helpers *helpers, int err)
 	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
 
 	if (log_limit_pass(&limit, NULL))
-		log_warning("no thread can be started: %s; an event loop makes calls that can wait for a disk", strerror(-err));
+		log_warning(
+			"no thread can be started: %s; an event loop makes calls that can wait for a disk",
+			strerror(-err));
 	while (helpers->queue.first) {
 		struct helper_job *job = jobs_pop(&helpers->queue);
 

@@ -17,8 +17,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The least sector of NBD and of the loop driver, and the largest that the kernel's client takes. */
-#define SECTOR 512u
+/* The least sector of NBD and of the loop driver, and the largest that the kernel's client takes.
+ */
+#define SECTOR         512u
 #define LARGEST_SECTOR 4096u
 
 static void
@@ -29,13 +30,14 @@ warn_format(const struct image *image)
 	const char *name = n > 0 ? format_name(head, (size_t)n) : NULL;
 
 	if (name)
-		log_warning("%s: looks like a %s image, but is served as raw bytes", image->backing.path, name);
+		log_warning("%s: looks like a %s image, but is served as raw bytes",
+			    image->backing.path, name);
 }
 
 /*
- * The sector size that direct I/O would need, if the user left the choice to us.  If he left direct I/O to us as well, it
- * is the device's: what direct I/O to a file needs may change from one start to the next (XFS: with `cp --reflink`), and
- * with another sector size, partitions would be gone.
+ * The sector size that direct I/O would need, if the user left the choice to us.  If he left direct
+ * I/O to us as well, it is the device's: what direct I/O to a file needs may change from one start
+ * to the next (XFS: with `cp --reflink`), and with another sector size, partitions would be gone.
  */
 static unsigned int
 sector_for_direct(const struct image *image)
@@ -49,12 +51,14 @@ sector_for_direct(const struct image *image)
 		device = direct_device_block(&image->backing);
 	if (device && device < align)
 		align = device;
-	return image->backing.direct_fd >= 0 && align > SECTOR && align <= LARGEST_SECTOR ? align : SECTOR;
+	return image->backing.direct_fd >= 0 && align > SECTOR && align <= LARGEST_SECTOR ? align
+											  : SECTOR;
 }
 
 /*
- * Decides between direct and buffered I/O, and with it on the sector size.  Where the user asked for
- * neither, an image whose size doesn't fit direct I/O's blocks keeps its last sectors and does without.
+ * Decides between direct and buffered I/O, and with it on the sector size.  Where the user asked
+ * for neither, an image whose size doesn't fit direct I/O's blocks keeps its last sectors and does
+ * without.
  */
 static int
 choose_direct(struct image *image, uint64_t length, char **error)
@@ -81,15 +85,17 @@ choose_direct(struct image *image, uint64_t length, char **error)
 	}
 	if (config->direct_io == TRISTATE_AUTO)
 		return 0;
-	if (asprintf(error, "%s: direct-io=on is not possible: %s; direct-io=auto or off would use the page cache",
-		     image->backing.path, image->direct_reason) < 0)
+	if (asprintf(
+		    error,
+		    "%s: direct-io=on is not possible: %s; direct-io=auto or off would use the page cache",
+		    image->backing.path, image->direct_reason) < 0)
 		*error = NULL;
 	return r;
 }
 
 /*
- * A file of bytes, rather than a disk, is served as a whole: who copies it over NBD wants its end, too.  With a limit that
- * ends inside of a sector, the user wants what losetup makes of it.
+ * A file of bytes, rather than a disk, is served as a whole: who copies it over NBD wants its end,
+ * too.  With a limit that ends inside of a sector, the user wants what losetup makes of it.
  */
 static void
 choose_bytes(struct image *image, uint64_t length)
@@ -98,7 +104,8 @@ choose_bytes(struct image *image, uint64_t length)
 	bool to_the_end = config->sizelimit == 0 || length < config->sizelimit;
 
 	image->sector_reason = "";
-	if (config->sector_size || image->backing.block_device || length % SECTOR == 0 || !to_the_end)
+	if (config->sector_size || image->backing.block_device || length % SECTOR == 0 ||
+	    !to_the_end)
 		return;
 	config->sector_size = 1;
 	image->sector_reason = "the size is no multiple of 512";
@@ -124,8 +131,9 @@ warn_loss(const struct image *image)
 	int lost = atomic_load(&image->shared->sync_failure);
 
 	if (lost)
-		log_warning("%s: writing back failed earlier: %s; every flush fails until the server is started again",
-			    image->backing.path, strerror(-lost));
+		log_warning(
+			"%s: writing back failed earlier: %s; every flush fails until the server is started again",
+			image->backing.path, strerror(-lost));
 }
 
 static int
@@ -140,11 +148,13 @@ prepare(struct image *image, char **error)
 	r = choose_direct(image, length, error);
 	atomic_store(&image->cached, image_may_cache(image));
 	if (r == 0)
-		r = backend_choose(&image->config, &image->backing, image_direct(image), &image->backend,
-				   image->engine_reason, image->poll_reason, error);
+		r = backend_choose(&image->config, &image->backing, image_direct(image),
+				   &image->backend, image->engine_reason, image->poll_reason,
+				   error);
 	if (r < 0)
 		return r;
-	image_set_size(image, window_round(&image->backing, &image->config, length, image->sector_size));
+	image_set_size(image,
+		       window_round(&image->backing, &image->config, length, image->sector_size));
 	warn_format(image);
 	warn_loss(image);
 	return 0;
@@ -262,7 +272,8 @@ image_rotational(const struct image *image)
 {
 	uint64_t rotational;
 
-	return block_queue_read(image->backing.device, "rotational", &rotational) == 0 && rotational == 1;
+	return block_queue_read(image->backing.device, "rotational", &rotational) == 0 &&
+	       rotational == 1;
 }
 
 int
@@ -271,8 +282,8 @@ image_cache(struct image *image, uint64_t offset, uint64_t length)
 	/* To posix_fadvise(), no length means all the rest. */
 	if (image_direct(image) || length == 0)
 		return 0;
-	return -posix_fadvise(image->backing.fd, (off_t)(image->config.offset + offset), (off_t)length,
-			      POSIX_FADV_WILLNEED);
+	return -posix_fadvise(image->backing.fd, (off_t)(image->config.offset + offset),
+			      (off_t)length, POSIX_FADV_WILLNEED);
 }
 
 uint64_t
@@ -322,10 +333,11 @@ image_log_failure(const struct image *image, const struct io *io, int err, const
 		return;
 	log_left_out(suppressed, more);
 	if (io->op == IO_FLUSH)
-		log_error("%s: flush failed: %s%s%s%s", image->backing.path, strerror(-err), detail ? ": " : "",
-			  detail ? detail : "", more);
+		log_error("%s: flush failed: %s%s%s%s", image->backing.path, strerror(-err),
+			  detail ? ": " : "", detail ? detail : "", more);
 	else
-		log_error("%s: %s of %llu bytes at offset %llu failed: %s%s%s%s", image->backing.path,
-			  io_op_name(io->op), (unsigned long long)io->length, (unsigned long long)io->offset,
-			  strerror(-err), detail ? ": " : "", detail ? detail : "", more);
+		log_error("%s: %s of %llu bytes at offset %llu failed: %s%s%s%s",
+			  image->backing.path, io_op_name(io->op), (unsigned long long)io->length,
+			  (unsigned long long)io->offset, strerror(-err), detail ? ": " : "",
+			  detail ? detail : "", more);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An image: a window of a backing file or block device, what it can do, and the pool of I/O contexts that
- * reach it.  Any thread may use an image, except where it says otherwise.
+ * An image: a window of a backing file or block device, what it can do, and the pool of I/O
+ * contexts that reach it.  Any thread may use an image, except where it says otherwise.
  */
 #ifndef ENGINE_IMAGE_H
 #define ENGINE_IMAGE_H
@@ -39,9 +39,9 @@ image_same(const struct image *a, const struct image *b);
 bool
 image_meets(const struct image *a, const struct image *b);
 
-/* Takes the lock that the configuration asks for, for good; again with a stronger wish is fine. Looks
- * at the size again, since nobody kept others from changing it until now.  Errors as lock_take(); a
- * weaker lock that was taken before stands then. */
+/* Takes the lock that the configuration asks for, for good; again with a stronger wish is fine.
+ * Looks at the size again, since nobody kept others from changing it until now.  Errors as
+ * lock_take(); a weaker lock that was taken before stands then. */
 int
 image_lock(struct image *image, bool writable, char **error);
 
@@ -66,10 +66,10 @@ bool
 image_rotational(const struct image *image); /* the kernel says so of the device below */
 
 /*
- * Switches direct I/O while clients are connected: lets writes under way finish and holds new ones up
- * meanwhile; before it is switched on, what is buffered is written back and dropped.
- * Returns 0, or -errno with *error (caller frees): not possible by the loop driver's rule, or
- * writing back failed.
+ * Switches direct I/O while clients are connected: lets writes under way finish and holds new ones
+ * up meanwhile; before it is switched on, what is buffered is written back and dropped. Returns 0,
+ * or -errno with *error (caller frees): not possible by the loop driver's rule, or writing back
+ * failed.
  */
 int
 image_set_direct(struct image *image, bool on, char **error);
@@ -83,8 +83,9 @@ int
 image_cache(struct image *image, uint64_t offset, uint64_t length);
 
 /*
- * Makes all contexts that the configuration allows (contexts= must not be 0), and their buffers, so that no
- * request needs memory for them later.  Again is fine.  Returns 0, or -ENOMEM: not all could be made.
+ * Makes all contexts that the configuration allows (contexts= must not be 0), and their buffers, so
+ * that no request needs memory for them later.  Again is fine.  Returns 0, or -ENOMEM: not all
+ * could be made.
  */
 int
 image_reserve_contexts(struct image *image);
@@ -105,8 +106,8 @@ image_give_context(struct image *image, struct ioctx *ctx);
 
 /*
  * Makes a context for the calling thread's event loop, on the loop's ring (NULL: it has none); see
- * ioctx_new_hosted().  Returns 0 or -errno (said in the log).  image_unhost_context() frees it; nothing may be
- * under way.
+ * ioctx_new_hosted().  Returns 0 or -errno (said in the log).  image_unhost_context() frees it;
+ * nothing may be under way.
  */
 int
 image_host_context(struct image *image, struct ring *ring, struct ioctx **ctx);
@@ -116,30 +117,30 @@ image_unhost_context(struct image *image, struct ioctx *ctx);
 /* What a status shows. Pointers stay valid as long as the image, texts in arrays are copies. */
 struct image_status {
 	const char *path;
-	uint64_t size, offset, sizelimit;  /* bytes; sizelimit 0: to the end of the file */
-	dev_t device;                      /* what holds the file; of a block device: itself */
-	ino_t inode;                       /* 0: a block device */
+	uint64_t size, offset, sizelimit; /* bytes; sizelimit 0: to the end of the file */
+	dev_t device;                     /* what holds the file; of a block device: itself */
+	ino_t inode;                      /* 0: a block device */
 	unsigned int sector_size;
 	bool writable;
-	const char *engine;                /* "io_uring", ... */
-	char engine_reason[REASON_MAX];    /* why not a better one, or "" */
+	const char *engine;             /* "io_uring", ... */
+	char engine_reason[REASON_MAX]; /* why not a better one, or "" */
 	bool direct;
-	char direct_reason[REASON_MAX];    /* why it is off, or "" */
+	char direct_reason[REASON_MAX];          /* why it is off, or "" */
 	unsigned int direct_align, memory_align; /* bytes; 0 when direct I/O isn't possible */
 	bool poll;
-	char poll_reason[REASON_MAX];      /* why it is off, or "" */
+	char poll_reason[REASON_MAX]; /* why it is off, or "" */
 	bool discard;
-	const char *lock;                  /* "exclusive", "shared", "off", "not taken yet" */
+	const char *lock; /* "exclusive", "shared", "off", "not taken yet" */
 	unsigned int contexts, depth;
-	bool registered_buffers;           /* in all contexts, at least for requests of one chunk */
+	bool registered_buffers; /* in all contexts, at least for requests of one chunk */
 	uint64_t counters[COUNTERS];
 };
 
 void
 image_status(struct image *image, struct image_status *status);
 
-/* The start-up line: what runs, and why not something better; *degraded tells whether there is something
- * better that the user didn't turn off.  Caller frees; NULL: out of memory. */
+/* The start-up line: what runs, and why not something better; *degraded tells whether there is
+ * something better that the user didn't turn off.  Caller frees; NULL: out of memory. */
 char *
 image_summary(struct image *image, bool *degraded);
 

@@ -69,7 +69,8 @@ take_up_size(struct image *image, char **error)
 		return r;
 	size = window_round(&image->backing, &image->config, length, image->sector_size);
 	/* What was the end's page may have direct writes from now on, or the other way round. */
-	moves = direct_end(&image->backing, image->config.offset + size) != atomic_load(&image->direct_end);
+	moves = direct_end(&image->backing, image->config.offset + size) !=
+		atomic_load(&image->direct_end);
 	if (moves)
 		freeze_writes(image, &freeze);
 	image_set_size(image, size);
@@ -125,7 +126,8 @@ lock_first(struct image *image, bool writable, char **error)
 	if (r < 0)
 		return r;
 	part = image_part(image);
-	r = lock_take(image->backing.fd, image->backing.path, image->config.lock, &part, writable, error);
+	r = lock_take(image->backing.fd, image->backing.path, image->config.lock, &part, writable,
+		      error);
 	if (r == 0 && (r = take_up_size(image, error)) < 0)
 		lock_drop(image->backing.fd);
 	if (r < 0)
@@ -153,7 +155,8 @@ lock_writer(struct image *image, char **error)
 static int
 lock_as(struct image *image, bool writable, char **error)
 {
-	int r = is_locked(image, false) ? lock_writer(image, error) : lock_first(image, writable, error);
+	int r = is_locked(image, false) ? lock_writer(image, error)
+					: lock_first(image, writable, error);
 
 	if (r < 0)
 		return r;
@@ -185,7 +188,8 @@ image_lock_check(struct image *image, bool writable, char **error)
 	const struct lock_part part = image_part(image);
 
 	*error = NULL;
-	return lock_check(image->backing.fd, image->backing.path, image->config.lock, &part, writable, error);
+	return lock_check(image->backing.fd, image->backing.path, image->config.lock, &part,
+			  writable, error);
 }
 
 /* Writes back what is in the page cache and drops it. */
@@ -196,7 +200,8 @@ drop_cache(struct image *image, char **error)
 		int err = -errno;
 
 		shared_file_record_loss(image->shared, err);
-		if (asprintf(error, "%s: writing back buffered data failed: %s; direct I/O stays off",
+		if (asprintf(error,
+			     "%s: writing back buffered data failed: %s; direct I/O stays off",
 			     image->backing.path, strerror(-err)) < 0)
 			*error = NULL;
 		return err;
@@ -209,10 +214,11 @@ static int
 check_direct(struct image *image, char **error)
 {
 	char reason[REASON_MAX];
-	int r = direct_possible(&image->backing, image->config.offset, image_size(image), image->sector_size,
-				reason);
+	int r = direct_possible(&image->backing, image->config.offset, image_size(image),
+				image->sector_size, reason);
 
-	if (r < 0 && asprintf(error, "%s: direct I/O is not possible: %s", image->backing.path, reason) < 0)
+	if (r < 0 &&
+	    asprintf(error, "%s: direct I/O is not possible: %s", image->backing.path, reason) < 0)
 		*error = NULL;
 	return r;
 }
@@ -320,22 +326,27 @@ in_brackets(const char *reason, char text[REASON_MAX + 4])
 char *
 image_summary(struct image *image, bool *degraded)
 {
-	char engine[REASON_MAX + 4], direct[REASON_MAX + 4], poll[REASON_MAX + 4], sector[REASON_MAX + 4];
+	char engine[REASON_MAX + 4], direct[REASON_MAX + 4], poll[REASON_MAX + 4],
+		sector[REASON_MAX + 4];
 	struct image_status status;
 	char *text;
 
 	image_status(image, &status);
-	*degraded = (status.engine_reason[0] && !image->backing.in_memory) || status.poll_reason[0] ||
+	*degraded = (status.engine_reason[0] && !image->backing.in_memory) ||
+		    status.poll_reason[0] ||
 		    (!status.direct && image->config.direct_io != TRISTATE_OFF);
 	if (status.direct)
 		snprintf(direct, sizeof(direct), " (%u-byte blocks)", status.direct_align);
 	else
 		in_brackets(status.direct_reason, direct);
-	if (asprintf(&text, "%s: %llu bytes, engine %s%s, direct I/O %s%s, polling %s%s, sector size %u%s, %s",
-		     status.path, (unsigned long long)status.size, status.engine,
-		     in_brackets(status.engine_reason, engine), status.direct ? "on" : "off", direct,
-		     status.poll ? "on" : "off", in_brackets(status.poll_reason, poll), status.sector_size,
-		     in_brackets(image->sector_reason, sector), status.writable ? "writable" : "read-only") < 0)
+	if (asprintf(
+		    &text,
+		    "%s: %llu bytes, engine %s%s, direct I/O %s%s, polling %s%s, sector size %u%s, %s",
+		    status.path, (unsigned long long)status.size, status.engine,
+		    in_brackets(status.engine_reason, engine), status.direct ? "on" : "off", direct,
+		    status.poll ? "on" : "off", in_brackets(status.poll_reason, poll),
+		    status.sector_size, in_brackets(image->sector_reason, sector),
+		    status.writable ? "writable" : "read-only") < 0)
 		return NULL;
 	return text;
 }

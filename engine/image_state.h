@@ -21,29 +21,32 @@ struct image {
 	struct shared_file *shared; /* with all images of the file */
 	struct range_lock *ranges;  /* in .shared */
 	unsigned int sector_size;
-	const char *sector_reason;  /* why it is 1, though nobody asked for that; else "" */
+	const char *sector_reason; /* why it is 1, though nobody asked for that; else "" */
 	char engine_reason[REASON_MAX];
 	char poll_reason[REASON_MAX];
 
 	/* Read by every operation, written by the control path only. */
 	alignas(64) _Atomic uint64_t size; /* of the window */
-	_Atomic uint64_t direct_end;       /* in the file: from here on, the page cache is used in any case; see direct_end() */
+	_Atomic uint64_t direct_end; /* in the file: from here on, the page cache is used in any
+					case; see direct_end() */
 	_Atomic bool direct;
-	_Atomic bool cached;               /* the page cache may have data that was acknowledged: see image_may_cache() */
-	_Atomic unsigned int unsupported;  /* ways of space.c that the backing has refused */
+	_Atomic bool cached;              /* the page cache may have data that was acknowledged: see
+					     image_may_cache() */
+	_Atomic unsigned int unsupported; /* ways of space.c that the backing has refused */
 
 	/* Held while direct I/O is switched, which takes as long as writing back does. */
 	alignas(64) pthread_mutex_t switching;
 
-	/* Held while the lock on the file is taken: a server that was killed may have to be waited for. */
+	/* Held while the lock on the file is taken: a server that was killed may have to be waited
+	 * for. */
 	pthread_mutex_t locking;
 
 	/* Held for moments only: connecting and asking for the status never wait for I/O. */
 	pthread_mutex_t facts;
-	char direct_reason[REASON_MAX];    /* guarded by facts, as what follows */
+	char direct_reason[REASON_MAX]; /* guarded by facts, as what follows */
 	bool locked, locked_writable;
 
-	struct arena arena;       /* for the pool's contexts */
+	struct arena arena; /* for the pool's contexts */
 	struct pool pool;
 };
 
@@ -52,9 +55,9 @@ void
 image_set_size(struct image *image, uint64_t size);
 
 /*
- * Whether that is so from the start.  With direct I/O, too, a file system may write into the page cache: the edges of zeroes
- * that it makes (ext4), and what it can't write in place (XFS, of shared blocks).  A device is not written to by that way
- * as long as direct I/O is on.
+ * Whether that is so from the start.  With direct I/O, too, a file system may write into the page
+ * cache: the edges of zeroes that it makes (ext4), and what it can't write in place (XFS, of shared
+ * blocks).  A device is not written to by that way as long as direct I/O is on.
  */
 bool
 image_may_cache(const struct image *image);

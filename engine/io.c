@@ -95,8 +95,9 @@ static void
 count(struct ioctx *ctx, const struct io *io)
 {
 	static const enum counter counter_of[] = {
-		[IO_READ] = COUNTER_READS,       [IO_WRITE] = COUNTER_WRITES, [IO_FLUSH] = COUNTER_FLUSHES,
-		[IO_DISCARD] = COUNTER_DISCARDS, [IO_ZERO] = COUNTER_ZEROES,
+		[IO_READ] = COUNTER_READS,    [IO_WRITE] = COUNTER_WRITES,
+		[IO_FLUSH] = COUNTER_FLUSHES, [IO_DISCARD] = COUNTER_DISCARDS,
+		[IO_ZERO] = COUNTER_ZEROES,
 	};
 
 	counter_add(&ctx->counters, counter_of[io->op], 1);
@@ -108,7 +109,8 @@ count(struct ioctx *ctx, const struct io *io)
 		counter_add(&ctx->counters, COUNTER_WRITE_BYTES, io->length);
 }
 
-/* The other thread that let go of the range can't touch our context: it leaves the io in the inbox. */
+/* The other thread that let go of the range can't touch our context: it leaves the io in the inbox.
+ */
 static void
 range_granted(struct range *range)
 {
@@ -155,16 +157,17 @@ free_slot(struct ioctx *ctx)
 	for (unsigned int i = 0; i < ctx->slot_count; i++) {
 		if (++ctx->last_slot >= ctx->slot_count)
 			ctx->last_slot = 0;
-		if (atomic_load_explicit(&ctx->slots[ctx->last_slot].end, memory_order_relaxed) == 0)
+		if (atomic_load_explicit(&ctx->slots[ctx->last_slot].end, memory_order_relaxed) ==
+		    0)
 			return &ctx->slots[ctx->last_slot];
 	}
 	return NULL;
 }
 
 /*
- * What is changed is held from now on until it is done: so overlapping changes are carried out in the order in which they
- * were submitted, and direct I/O isn't switched meanwhile (image_set_direct()).  Returns whether it is held; else the io
- * comes back through the inbox.
+ * What is changed is held from now on until it is done: so overlapping changes are carried out in
+ * the order in which they were submitted, and direct I/O isn't switched meanwhile
+ * (image_set_direct()).  Returns whether it is held; else the io comes back through the inbox.
  */
 static bool
 hold_range(struct ioctx *ctx, struct io *io)
@@ -189,7 +192,8 @@ start(struct ioctx *ctx, struct io *io)
 	ctx->unfinished++;
 	if (io->result < 0)
 		image_log_failure(ctx->image, io, io->result,
-				  io->result == -EPERM ? "the image is read-only" : "outside the image");
+				  io->result == -EPERM ? "the image is read-only"
+						       : "outside the image");
 }
 
 void
@@ -265,9 +269,9 @@ io_settle(struct io *io)
 }
 
 /*
- * A thread that waits for one operation, all of which is one chunk, gains nothing from a ring: the plain
- * system call sleeps and wakes once as well, and costs less on the way (in nbdkit, 4 KiB reads at
- * depth 32: a quarter of the server's CPU).
+ * A thread that waits for one operation, all of which is one chunk, gains nothing from a ring: the
+ * plain system call sleeps and wakes once as well, and costs less on the way (in nbdkit, 4 KiB
+ * reads at depth 32: a quarter of the server's CPU).
  */
 static bool
 is_lone(const struct ioctx *ctx, const struct io *io, const struct chunk *chunk)
@@ -307,8 +311,9 @@ issue_one(struct ioctx *ctx, struct io *io)
 }
 
 /*
- * A thread that waits for one operation, all of which is under way, needn't be woken for each chunk: a write has
- * nothing to do until the last one, and a read copies one half while the other is still to come.
+ * A thread that waits for one operation, all of which is under way, needn't be woken for each
+ * chunk: a write has nothing to do until the last one, and a read copies one half while the other
+ * is still to come.
  */
 static unsigned int
 worth_waiting_for(const struct ioctx *ctx)
@@ -318,8 +323,8 @@ worth_waiting_for(const struct ioctx *ctx)
 	return ctx->waited_for->op == IO_READ ? (ctx->queued + 1) / 2 : ctx->queued;
 }
 
-/* A backend that can't even submit or wait keeps its chunks: there is nothing better than to go on trying,
- * but not as fast as we can. */
+/* A backend that can't even submit or wait keeps its chunks: there is nothing better than to go on
+ * trying, but not as fast as we can. */
 static void
 run_backend(struct ioctx *ctx, bool wait)
 {
@@ -329,15 +334,16 @@ run_backend(struct ioctx *ctx, bool wait)
 	if (r == 0)
 		return;
 	if (log_limit_pass(&limit, NULL))
-		log_error("%s: %s: %s; trying again", ctx->image->backing.path, ctx->backend->name, strerror(-r));
+		log_error("%s: %s: %s; trying again", ctx->image->backing.path, ctx->backend->name,
+			  strerror(-r));
 	if (wait)
 		usleep(1000);
 }
 
 /*
- * So many chunks are handed over at once.  Not all: what is submitted in one call, the kernel merges into one
- * request, which moves its megabyte at the pace of a single one and completes as a whole.  In
- * parts, the device works on several, and copying goes on beside it.
+ * So many chunks are handed over at once.  Not all: what is submitted in one call, the kernel
+ * merges into one request, which moves its megabyte at the pace of a single one and completes as a
+ * whole.  In parts, the device works on several, and copying goes on beside it.
  */
 #define HANDOVER 4
 
@@ -359,8 +365,9 @@ issue(struct ioctx *ctx)
 /* Most bytes that a host's thread moves itself before it looks after others: some milliseconds. */
 #define TURN_BYTES ((int64_t)2 << 20)
 
-/* For a host without a ring: nobody comes back for what was waiting for a chunk when no chunk is under way.  But where the turn
- * was long enough, ioctx_wants_run() has the host come back for the rest. */
+/* For a host without a ring: nobody comes back for what was waiting for a chunk when no chunk is
+ * under way.  But where the turn was long enough, ioctx_wants_run() has the host come back for the
+ * rest. */
 static void
 run_hosted(struct ioctx *ctx)
 {
@@ -374,7 +381,8 @@ run_hosted(struct ioctx *ctx)
 		idle = ctx->idle_count;
 		if (ctx->queued > 0)
 			run_backend(ctx, false);
-		/* A backend that carries out all at once has it queued again, to be tried another way. */
+		/* A backend that carries out all at once has it queued again, to be tried another
+		 * way. */
 		again = ctx->backend->serial && ctx->queued > 0;
 	} while (again || (ctx->turn > 0 && ctx->waiting && ctx->idle_count > idle));
 }
@@ -391,7 +399,8 @@ ioctx_run(struct ioctx *ctx, bool wait)
 
 	collect(ctx);
 	issue(ctx);
-	if (ctx->queued == 0 && wait && ctx->unfinished > 0 && ctx->unfinished == unfinished && !ctx->waiting) {
+	if (ctx->queued == 0 && wait && ctx->unfinished > 0 && ctx->unfinished == unfinished &&
+	    !ctx->waiting) {
 		/* All that is left waits for other threads to let go of their ranges. */
 		eventfd_t n;
 

@@ -101,8 +101,9 @@ make(struct image *image, bool hosted, struct ring *ring, struct ioctx **result)
 		r = start_backend(ctx, ring);
 	if (r < 0) {
 		if (log_limit_pass(&limit, NULL))
-			log_warning("%s: no further I/O context: %s; requests wait for those that there are",
-				    image->backing.path, strerror(-r));
+			log_warning(
+				"%s: no further I/O context: %s; requests wait for those that there are",
+				image->backing.path, strerror(-r));
 		release(ctx);
 		return r;
 	}

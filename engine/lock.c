@@ -13,9 +13,9 @@
 #include <sys/sysmacros.h>
 
 /* QEMU's bytes and permissions. */
-#define HELD_BASE 100
+#define HELD_BASE     100
 #define UNSHARED_BASE 200
-#define PERMISSIONS 4
+#define PERMISSIONS   4
 enum {
 	CONSISTENT_READ = 1,
 	WRITE = 2,
@@ -24,17 +24,19 @@ enum {
 };
 
 /*
- * A server of a part of an image locks the same bytes, so that QEMU and servers of the whole are kept away, but in one piece with
- * bytes of which they know nothing: by where a piece begins, those who know of parts know each other, and ask for the ranges.
+ * A server of a part of an image locks the same bytes, so that QEMU and servers of the whole are
+ * kept away, but in one piece with bytes of which they know nothing: by where a piece begins, those
+ * who know of parts know each other, and ask for the ranges.
  */
-#define MARKED_HELD 50
-#define MARKED_UNSHARED 201
+#define MARKED_HELD         50
+#define MARKED_UNSHARED     201
 #define MARKED_UNSHARED_END 300
 
-/* Where the ranges are: of those who write, and of those who let nobody write.  Behind any byte of an image, or nearly so. */
+/* Where the ranges are: of those who write, and of those who let nobody write.  Behind any byte of
+ * an image, or nearly so. */
 #define WRITERS_BASE ((off_t)1 << 61)
 #define KEEPERS_BASE ((off_t)1 << 62)
-#define RANGE_MAX (((uint64_t)1 << 61) - 1)
+#define RANGE_MAX    (((uint64_t)1 << 61) - 1)
 
 /* What we want, and what nobody else may have meanwhile. */
 struct claim {
@@ -62,16 +64,14 @@ const char *
 lock_name(enum lock_choice choice, bool writable)
 {
 	switch (resolve(choice, writable)) {
-	case LOCK_OFF:
-		return "off";
-	case LOCK_SHARED:
-		return "shared";
-	default:
-		return "exclusive";
+	case LOCK_OFF: return "off";
+	case LOCK_SHARED: return "shared";
+	default: return "exclusive";
 	}
 }
 
-/* A page that is partly of both parts could bring old data of one back, when one uses the page cache and the other doesn't. */
+/* A page that is partly of both parts could bring old data of one back, when one uses the page
+ * cache and the other doesn't. */
 static uint64_t
 page_size(void)
 {
@@ -100,7 +100,8 @@ claim_for(enum lock_choice choice, const struct lock_part *part, bool writable)
 static int
 lock_range(int fd, int command, short type, off_t start, off_t end, struct flock *answer)
 {
-	*answer = (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = end - start};
+	*answer = (struct flock){
+		.l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = end - start};
 	return fcntl(fd, command, answer) < 0 ? -errno : 0;
 }
 
@@ -132,8 +133,8 @@ is_marked(off_t start, off_t end)
 
 /* ---- who has a lock */
 
-/* What the kernel calls the file of a descriptor that has a lock, in its lists of locks: "fe:00:1234".  Not all file systems have
- * the number there that stat() tells. */
+/* What the kernel calls the file of a descriptor that has a lock, in its lists of locks:
+ * "fe:00:1234".  Not all file systems have the number there that stat() tells. */
 static bool
 file_in_lists(int fd, char name[64])
 {
@@ -151,8 +152,8 @@ file_in_lists(int fd, char name[64])
 	return found;
 }
 
-/* A line such as "1: OFDLCK ADVISORY  READ -1 fe:00:1234 100 101": whether it is a lock on that byte of that file that isn't
- * marked.  *marked: it is one that is. */
+/* A line such as "1: OFDLCK ADVISORY  READ -1 fe:00:1234 100 101": whether it is a lock on that
+ * byte of that file that isn't marked.  *marked: it is one that is. */
 static bool
 is_stranger(const char *line, const char *file, off_t byte, bool *marked)
 {
@@ -160,8 +161,8 @@ is_stranger(const char *line, const char *file, off_t byte, bool *marked)
 	long long start, end;
 
 	*marked = false;
-	if (sscanf(line, "%*d: %15s %*s %*s %*d %63s %lld %31s", kind, name, &start, last) != 4 || strcmp(name, file) != 0 ||
-	    (strcmp(kind, "OFDLCK") != 0 && strcmp(kind, "POSIX") != 0))
+	if (sscanf(line, "%*d: %15s %*s %*s %*d %63s %lld %31s", kind, name, &start, last) != 4 ||
+	    strcmp(name, file) != 0 || (strcmp(kind, "OFDLCK") != 0 && strcmp(kind, "POSIX") != 0))
 		return false;
 	end = strcmp(last, "EOF") == 0 ? LLONG_MAX : strtoll(last, NULL, 10);
 	if (byte < start || byte > end)
@@ -171,8 +172,9 @@ is_stranger(const char *line, const char *file, off_t byte, bool *marked)
 }
 
 /*
- * Of several locks that are in the way the kernel tells one.  If that is marked, the others must be, too, for a part to be free:
- * so all are looked at.  It is assumed that they aren't where they can't be seen.
+ * Of several locks that are in the way the kernel tells one.  If that is marked, the others must
+ * be, too, for a part to be free: so all are looked at.  It is assumed that they aren't where they
+ * can't be seen.
  */
 static bool
 only_marked(int fd, off_t byte, off_t *start)
@@ -199,11 +201,13 @@ only_marked(int fd, off_t byte, off_t *start)
 /* ---- looking */
 
 /*
- * Whether somebody else holds one of those bytes, -EAGAIN, and where his lock begins.  A write lock is asked for because it
- * conflicts with everybody's read locks; our own are of the same open file description and don't.
+ * Whether somebody else holds one of those bytes, -EAGAIN, and where his lock begins.  A write lock
+ * is asked for because it conflicts with everybody's read locks; our own are of the same open file
+ * description and don't.
  */
 static int
-check_bytes(int fd, const struct claim *claim, off_t base, unsigned int permissions, bool taken, off_t *start)
+check_bytes(int fd, const struct claim *claim, off_t base, unsigned int permissions, bool taken,
+	    off_t *start)
 {
 	for (unsigned int i = 0; i < PERMISSIONS; i++) {
 		struct flock answer;
@@ -217,9 +221,11 @@ check_bytes(int fd, const struct claim *claim, off_t base, unsigned int permissi
 		if (answer.l_type == F_UNLCK)
 			continue;
 		*start = answer.l_start;
-		/* The list changes while it is read: what was passed over is found the second time. */
+		/* The list changes while it is read: what was passed over is found the second time.
+		 */
 		if (!claim->part || !is_marked(answer.l_start, answer.l_start + answer.l_len) ||
-		    (taken && !(only_marked(fd, base + i, start) && only_marked(fd, base + i, start))))
+		    (taken &&
+		     !(only_marked(fd, base + i, start) && only_marked(fd, base + i, start))))
 			return -EAGAIN;
 	}
 	return 0;
@@ -229,7 +235,8 @@ static int
 check_range(int fd, off_t base, const struct claim *claim, off_t *start)
 {
 	struct flock answer;
-	int r = lock_range(fd, F_OFD_GETLK, F_WRLCK, base + claim->start, base + claim->end, &answer);
+	int r = lock_range(fd, F_OFD_GETLK, F_WRLCK, base + claim->start, base + claim->end,
+			   &answer);
 
 	*start = answer.l_start;
 	return r < 0 || answer.l_type == F_UNLCK ? r : -EAGAIN;
@@ -241,8 +248,8 @@ lock_drop(int fd)
 	set_range(fd, F_UNLCK, 0, 0);
 }
 
-/* Whether an open file of a process, by its /proc/PID/fdinfo/N, holds an OFD lock on that inode that begins at `start`:
- * "lock:	1: OFDLCK ADVISORY READ 4711 fe:00:1234 100 100". */
+/* Whether an open file of a process, by its /proc/PID/fdinfo/N, holds an OFD lock on that inode
+ * that begins at `start`: "lock:	1: OFDLCK ADVISORY READ 4711 fe:00:1234 100 100". */
 static bool
 holds_lock(const char *path, const struct stat *st, off_t start)
 {
@@ -255,7 +262,9 @@ holds_lock(const char *path, const struct stat *st, off_t start)
 	snprintf(device, sizeof(device), " %02x:%02x:%llu ", major(st->st_dev), minor(st->st_dev),
 		 (unsigned long long)st->st_ino);
 	while (!found && fgets(line, sizeof(line), f)) {
-		const char *at = strncmp(line, "lock:", 5) == 0 && strstr(line, "OFDLCK") ? strstr(line, device) : NULL;
+		const char *at = strncmp(line, "lock:", 5) == 0 && strstr(line, "OFDLCK")
+					 ? strstr(line, device)
+					 : NULL;
 
 		found = at && (start == ANY || strtoll(at + strlen(device), NULL, 10) == start);
 	}
@@ -300,7 +309,8 @@ find_holder(int fd, off_t start, bool self, char holder[LOCK_HOLDER])
 		long pid = strtol(entry->d_name, NULL, 10);
 		FILE *f;
 
-		if (pid <= 0 || (!self && pid == (long)getpid()) || !process_holds_lock(entry->d_name, &st, start))
+		if (pid <= 0 || (!self && pid == (long)getpid()) ||
+		    !process_holds_lock(entry->d_name, &st, start))
 			continue;
 		found = true;
 		snprintf(path, sizeof(path), "/proc/%ld/comm", pid);
@@ -331,13 +341,14 @@ explain(int err, int fd, off_t start, const char *path, const char *name, char *
 
 	if (err == -EAGAIN) {
 		find_holder(fd, start, false, holder);
-		r = asprintf(error,
-			     "%s: no %s lock, because %s is using the image; stop it, or use %slock=off "
-			     "if you know that both can use it at once",
-			     path, name, holder, strcmp(name, "shared") == 0 ? "" : "lock=shared or ");
+		r = asprintf(
+			error,
+			"%s: no %s lock, because %s is using the image; stop it, or use %slock=off "
+			"if you know that both can use it at once",
+			path, name, holder, strcmp(name, "shared") == 0 ? "" : "lock=shared or ");
 	} else {
-		r = asprintf(error, "%s: no %s lock: %s; lock=off serves it without one", path, name,
-			     strerror(-err));
+		r = asprintf(error, "%s: no %s lock: %s; lock=off serves it without one", path,
+			     name, strerror(-err));
 	}
 	if (r < 0)
 		*error = NULL;
@@ -360,13 +371,13 @@ check_claim(int fd, const struct claim *claim, bool taken, off_t *start)
 }
 
 /* How long the kernel may take to finish the I/O of a server that was killed. */
-#define LINGER_MS 5000
+#define LINGER_MS      5000
 #define LINGER_STEP_MS 20
 
 /*
- * A server that was killed keeps its locks until the last of its requests is done and its rings are gone,
- * a moment after the process itself: until then an old write could still land.  So a lock that no
- * process holds is waited for.
+ * A server that was killed keeps its locks until the last of its requests is done and its rings are
+ * gone, a moment after the process itself: until then an old write could still land.  So a lock
+ * that no process holds is waited for.
  */
 static int
 check_claim_patiently(int fd, const struct claim *claim, bool taken, off_t *start)
@@ -374,7 +385,8 @@ check_claim_patiently(int fd, const struct claim *claim, bool taken, off_t *star
 	int r = check_claim(fd, claim, taken, start);
 	char holder[LOCK_HOLDER];
 
-	for (int waited = 0; r == -EAGAIN && waited < LINGER_MS && !find_holder(fd, *start, false, holder);
+	for (int waited = 0;
+	     r == -EAGAIN && waited < LINGER_MS && !find_holder(fd, *start, false, holder);
 	     waited += LINGER_STEP_MS) {
 		usleep(LINGER_STEP_MS * 1000);
 		r = check_claim(fd, claim, taken, start);
@@ -383,7 +395,8 @@ check_claim_patiently(int fd, const struct claim *claim, bool taken, off_t *star
 }
 
 int
-lock_check(int fd, const char *path, enum lock_choice choice, const struct lock_part *part, bool writable, char **error)
+lock_check(int fd, const char *path, enum lock_choice choice, const struct lock_part *part,
+	   bool writable, char **error)
 {
 	enum lock_choice resolved = resolve(choice, writable);
 	const struct claim claim = claim_for(resolved, part, writable);
@@ -461,13 +474,15 @@ take(int fd, const char *path, enum lock_choice choice, const struct lock_part *
 }
 
 int
-lock_take(int fd, const char *path, enum lock_choice choice, const struct lock_part *part, bool writable, char **error)
+lock_take(int fd, const char *path, enum lock_choice choice, const struct lock_part *part,
+	  bool writable, char **error)
 {
 	return take(fd, path, choice, part, writable, NULL, error);
 }
 
 int
-lock_upgrade(int fd, const char *path, enum lock_choice choice, const struct lock_part *part, char **error)
+lock_upgrade(int fd, const char *path, enum lock_choice choice, const struct lock_part *part,
+	     char **error)
 {
 	const struct claim reader = claim_for(resolve(choice, false), part, false);
 
@@ -477,7 +492,8 @@ lock_upgrade(int fd, const char *path, enum lock_choice choice, const struct loc
 bool
 lock_parts_meet(const struct lock_part *a, const struct lock_part *b)
 {
-	const struct claim one = claim_for(LOCK_SHARED, a, false), other = claim_for(LOCK_SHARED, b, false);
+	const struct claim one = claim_for(LOCK_SHARED, a, false),
+			   other = claim_for(LOCK_SHARED, b, false);
 
 	return !one.part || !other.part || (one.start < other.end && other.start < one.end);
 }

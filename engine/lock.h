@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Locks that keep two programs from writing to one image: open file description locks on the bytes
- * that QEMU uses (block/file-posix.c): byte 100 + i is held by who has permission i, byte 200 + i by
- * who doesn't share it.  Each is a read lock; a conflict is seen by asking for the opposite byte.
+ * that QEMU uses (block/file-posix.c): byte 100 + i is held by who has permission i, byte 200 + i
+ * by who doesn't share it.  Each is a read lock; a conflict is seen by asking for the opposite
+ * byte.
  */
 #ifndef ENGINE_LOCK_H
 #define ENGINE_LOCK_H
@@ -13,8 +14,9 @@
 #include <stdint.h>
 
 /*
- * Of an image.  Servers of this project can have parts of one at the same time that share no page (4096 bytes, or what the
- * machine has) whatever they do with them; to all others, each of them has the whole.
+ * Of an image.  Servers of this project can have parts of one at the same time that share no page
+ * (4096 bytes, or what the machine has) whatever they do with them; to all others, each of them has
+ * the whole.
  */
 struct lock_part {
 	uint64_t start, end; /* bytes; end UINT64_MAX: all the rest */
@@ -27,19 +29,23 @@ struct lock_part {
  * and names the holder if it can be found (caller frees).  On failure no lock is left.
  */
 int
-lock_take(int fd, const char *path, enum lock_choice choice, const struct lock_part *part, bool writable, char **error);
+lock_take(int fd, const char *path, enum lock_choice choice, const struct lock_part *part,
+	  bool writable, char **error);
 
 /*
- * Makes a writer's lock of the reader's that lock_take() took with the same choice and part.  It holds both until it has the new
- * one: on failure, which is told in the same way, the reader's still stands and was never let go.
+ * Makes a writer's lock of the reader's that lock_take() took with the same choice and part.  It
+ * holds both until it has the new one: on failure, which is told in the same way, the reader's
+ * still stands and was never let go.
  */
 int
-lock_upgrade(int fd, const char *path, enum lock_choice choice, const struct lock_part *part, char **error);
+lock_upgrade(int fd, const char *path, enum lock_choice choice, const struct lock_part *part,
+	     char **error);
 
-/* The same question as lock_take() asks, without taking anything; of a part it may say that it is free where lock_take()
- * finds somebody. */
+/* The same question as lock_take() asks, without taking anything; of a part it may say that it is
+ * free where lock_take() finds somebody. */
 int
-lock_check(int fd, const char *path, enum lock_choice choice, const struct lock_part *part, bool writable, char **error);
+lock_check(int fd, const char *path, enum lock_choice choice, const struct lock_part *part,
+	   bool writable, char **error);
 
 /* Gives the lock back. */
 void

@@ -9,5 +9,6 @@ locked_memory_is_plentiful(void)
 {
 	struct rlimit limit;
 
-	return geteuid() == 0 || (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY);
+	return geteuid() == 0 ||
+	       (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY);
 }

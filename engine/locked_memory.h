@@ -9,8 +9,8 @@
 #include <stdbool.h>
 
 /*
- * Root, or no limit.  Who may lock only a little (an ordinary user: 8 MiB) spends it on many contexts'
- * small requests, for which it matters, and not on a few contexts' large ones.
+ * Root, or no limit.  Who may lock only a little (an ordinary user: 8 MiB) spends it on many
+ * contexts' small requests, for which it matters, and not on a few contexts' large ones.
  */
 bool
 locked_memory_is_plentiful(void);

@@ -148,8 +148,8 @@ monotonic_time(void)
 	return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
 }
 
-/* mutex held.  Where one more can't be made, and there are some to wait for, that isn't tried again with
- * every request. */
+/* mutex held.  Where one more can't be made, and there are some to wait for, that isn't tried again
+ * with every request. */
 static struct ioctx *
 add(struct pool *pool, struct image *image)
 {

@@ -18,16 +18,17 @@ struct ioctx;
 struct ring;
 
 struct pool {
-	uint64_t id;              /* of all pools that this process ever had */
-	unsigned int limit;       /* most contexts; 0: no limit */
+	uint64_t id;                              /* of all pools that this process ever had */
+	unsigned int limit;                       /* most contexts; 0: no limit */
 	alignas(64) _Atomic unsigned int waiters; /* threads that wait for a context */
 	alignas(64) pthread_mutex_t mutex;        /* guards what follows */
 	pthread_cond_t given;
 	struct ioctx *contexts;
 	unsigned int count;
 	uint64_t retired[COUNTERS]; /* what contexts of event loops that are gone have counted */
-	uint64_t no_more_until;   /* CLOCK_MONOTONIC, ns: one more could not be made; not tried before then */
-	struct pool *next;        /* of all living pools; guarded by pool.c's own mutex */
+	uint64_t no_more_until; /* CLOCK_MONOTONIC, ns: one more could not be made; not tried before
+				   then */
+	struct pool *next;      /* of all living pools; guarded by pool.c's own mutex */
 };
 
 void

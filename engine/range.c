@@ -52,9 +52,9 @@ overlap(const struct range *range, uint64_t start, uint64_t end)
 	return range->start < end && start < range->end;
 }
 
-/* Whether another range is published that overlaps this one.  A slot is filled end last and emptied by its end, so a
- * start that doesn't belong to it is never believed for long: at worst we wait for a write that isn't in
- * our way. */
+/* Whether another range is published that overlaps this one.  A slot is filled end last and emptied
+ * by its end, so a start that doesn't belong to it is never believed for long: at worst we wait for
+ * a write that isn't in our way. */
 static bool
 published_overlap(struct range_lock *lock, const struct range *range)
 {
@@ -63,7 +63,8 @@ published_overlap(struct range_lock *lock, const struct range *range)
 			const struct range_slot *slot = &track->slots[i];
 			uint64_t end = atomic_load(&slot->end);
 
-			if (end != 0 && slot != range->slot && overlap(range, atomic_load(&slot->start), end))
+			if (end != 0 && slot != range->slot &&
+			    overlap(range, atomic_load(&slot->start), end))
 				return true;
 		}
 	}

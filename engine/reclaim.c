@@ -50,8 +50,8 @@ avoid_oom_killer(void)
 }
 
 /*
- * Real-time threads may have the last of the memory.  Others wait for a bio whose reserve has gone to the writes to the swap
- * space, which wait for the image's server.  The lowest priority will do.
+ * Real-time threads may have the last of the memory.  Others wait for a bio whose reserve has gone
+ * to the writes to the swap space, which wait for the image's server.  The lowest priority will do.
  */
 static void
 take_priority(void)
@@ -59,9 +59,10 @@ take_priority(void)
 	const struct sched_param lowest = {.sched_priority = 1};
 
 	if (sched_setscheduler(0, SCHED_RR, &lowest) < 0)
-		log_warning("no real-time priority: %s; when memory is short, the server may wait for what waits for it; it "
-			    "needs root, or the capability CAP_SYS_NICE",
-			    strerror(errno));
+		log_warning(
+			"no real-time priority: %s; when memory is short, the server may wait for what waits for it; it "
+			"needs root, or the capability CAP_SYS_NICE",
+			strerror(errno));
 }
 
 int
@@ -72,7 +73,8 @@ reclaim_serve(char **error)
 	if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) < 0) {
 		r = errno;
 		return explain(error, r, "PR_SET_IO_FLUSHER",
-			       r == EINVAL ? "it needs Linux 5.6" : "it needs root, or the capability CAP_SYS_RESOURCE");
+			       r == EINVAL ? "it needs Linux 5.6"
+					   : "it needs root, or the capability CAP_SYS_RESOURCE");
 	}
 	r = avoid_oom_killer();
 	if (r < 0)
@@ -94,9 +96,11 @@ read_program_in(void)
 	if (!maps)
 		return -errno;
 	while (fgets(line, sizeof(line), maps)) {
-		if (sscanf(line, "%lx-%lx r%*3s %*s %*s %lu", &start, &end, &inode) != 3 || inode == 0)
+		if (sscanf(line, "%lx-%lx r%*3s %*s %*s %lu", &start, &end, &inode) != 3 ||
+		    inode == 0)
 			continue;
-		for (const volatile char *at = (const char *)start; at < (const char *)end; at += page)
+		for (const volatile char *at = (const char *)start; at < (const char *)end;
+		     at += page)
 			(void)*at;
 	}
 	fclose(maps);
@@ -104,8 +108,9 @@ read_program_in(void)
 }
 
 /*
- * Memory that is given out later comes from a heap that is there: one for all threads, which never shrinks,
- * and from which nothing is exempt.  With nbdkit these are the buffers of its threads, a request each.
+ * Memory that is given out later comes from a heap that is there: one for all threads, which never
+ * shrinks, and from which nothing is exempt.  With nbdkit these are the buffers of its threads, a
+ * request each.
  */
 static int
 reserve_heap(size_t size)
@@ -142,7 +147,8 @@ shorten_stacks(void)
 	return -r;
 }
 
-/* Bytes that could be had now, as the kernel sees it; UINT64_MAX: it doesn't tell (Linux 3.14 does). */
+/* Bytes that could be had now, as the kernel sees it; UINT64_MAX: it doesn't tell (Linux 3.14
+ * does). */
 static uint64_t
 available_memory(void)
 {
@@ -152,7 +158,8 @@ available_memory(void)
 
 	if (!meminfo)
 		return UINT64_MAX;
-	while (fgets(line, sizeof(line), meminfo) && sscanf(line, "MemAvailable: %" SCNu64, &kib) != 1)
+	while (fgets(line, sizeof(line), meminfo) &&
+	       sscanf(line, "MemAvailable: %" SCNu64, &kib) != 1)
 		;
 	fclose(meminfo);
 	return kib << 10;
@@ -166,8 +173,10 @@ check_available(uint64_t wanted, bool force, const char *way_out, char **error)
 	if (wanted <= available / 2)
 		return 0;
 	if (force) {
-		log_warning("swap=on: %" PRIu64 " MiB are taken and locked, of %" PRIu64 " MiB of memory that are available, since "
-			    "force=on is given: the machine may come to a stop", wanted >> 20, available >> 20);
+		log_warning("swap=on: %" PRIu64 " MiB are taken and locked, of %" PRIu64
+			    " MiB of memory that are available, since "
+			    "force=on is given: the machine may come to a stop",
+			    wanted >> 20, available >> 20);
 		return 0;
 	}
 	if (asprintf(error,
@@ -181,26 +190,31 @@ check_available(uint64_t wanted, bool force, const char *way_out, char **error)
 int
 reclaim_lock_memory(size_t heap, uint64_t later, bool force, const char *way_out, char **error)
 {
-	int r = check_available(later <= UINT64_MAX - heap ? heap + later : UINT64_MAX, force, way_out, error);
+	int r = check_available(later <= UINT64_MAX - heap ? heap + later : UINT64_MAX, force,
+				way_out, error);
 
 	if (r < 0)
 		return r;
 	/* A touched page of a stack or heap would become a huge page, megabytes for each thread. */
 	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) < 0)
-		return explain(error, errno, "huge pages can't be turned off (PR_SET_THP_DISABLE)", "it needs Linux 3.15");
+		return explain(error, errno, "huge pages can't be turned off (PR_SET_THP_DISABLE)",
+			       "it needs Linux 3.15");
 	r = shorten_stacks();
 	if (r < 0)
-		return explain(error, -r, "threads' stacks can't be made shorter", "which should not happen");
-	/* What is there now, but not what nobody has used: of nbdkit, 192 MiB of static variables.  And all that
-	 * comes from now on, as soon as it comes. */
+		return explain(error, -r, "threads' stacks can't be made shorter",
+			       "which should not happen");
+	/* What is there now, but not what nobody has used: of nbdkit, 192 MiB of static variables.
+	 * And all that comes from now on, as soon as it comes. */
 	if (mlockall(MCL_CURRENT | MCL_ONFAULT) < 0 || mlockall(MCL_FUTURE) < 0)
-		return explain(error, errno, "the process's memory can't be locked",
-			       "it needs root, the capability CAP_IPC_LOCK, or a higher limit (ulimit -l)");
+		return explain(
+			error, errno, "the process's memory can't be locked",
+			"it needs root, the capability CAP_IPC_LOCK, or a higher limit (ulimit -l)");
 	r = read_program_in();
 	if (r < 0)
 		return explain(error, -r, "/proc/self/maps", "is /proc mounted?");
 	r = reserve_heap(heap);
 	if (r < 0)
-		return explain(error, -r, "there is no memory to reserve", "it needs what the manual says");
+		return explain(error, -r, "there is no memory to reserve",
+			       "it needs what the manual says");
 	return 0;
 }

@@ -47,8 +47,8 @@ void
 ring_fini(struct ring *ring)
 {
 	assert(ring->in_flight == 0);
-	/* At once: the kernel takes a ring apart later, and meanwhile its files would keep a file system
-	 * busy that somebody wants to unmount. */
+	/* At once: the kernel takes a ring apart later, and meanwhile its files would keep a file
+	 * system busy that somebody wants to unmount. */
 	if (ring->file_limit)
 		io_uring_unregister_files(&ring->uring);
 	io_uring_queue_exit(&ring->uring);
@@ -137,7 +137,8 @@ move_aside_in(struct ring *ring)
 	}
 }
 
-/* What was set aside goes into the ring.  False: not all found a place, the kernel must be asked again. */
+/* What was set aside goes into the ring.  False: not all found a place, the kernel must be asked
+ * again. */
 static bool
 take_aside(struct ring *ring)
 {
@@ -171,8 +172,7 @@ next_completion(struct io_uring *uring)
 	struct io_uring_cqe *cqe;
 	unsigned int head;
 
-	io_uring_for_each_cqe(uring, head, cqe)
-		return cqe;
+	io_uring_for_each_cqe(uring, head, cqe) return cqe;
 	return NULL;
 }
 
@@ -238,7 +238,8 @@ ring_is_ready(struct ring *ring)
 		return true;
 	/* Completions that wait for us to come into the kernel. */
 	if (uring->flags & IORING_SETUP_TASKRUN_FLAG)
-		return IO_URING_READ_ONCE(*uring->sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
+		return IO_URING_READ_ONCE(*uring->sq.kflags) &
+		       (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
 	io_uring_get_events(uring);
 	return io_uring_cq_ready(uring) > 0;
 }
@@ -249,7 +250,8 @@ ring_has_result(struct ring *ring, const struct completion *completion, int *res
 	struct io_uring_cqe *cqe;
 	unsigned int head;
 
-	io_uring_for_each_cqe(&ring->uring, head, cqe) {
+	io_uring_for_each_cqe(&ring->uring, head, cqe)
+	{
 		if (io_uring_cqe_get_data(cqe) != completion)
 			continue;
 		*result = cqe->res;

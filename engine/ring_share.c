@@ -22,7 +22,8 @@ enum {
 void
 ring_share_init(struct ring_share *share, struct ring *ring, const struct backing *backing)
 {
-	/* The kernel wants a number in each place; the direct one isn't used when it isn't there. */
+	/* The kernel wants a number in each place; the direct one isn't used when it isn't there.
+	 */
 	const int files[RING_SHARE_FILES] = {
 		[BUFFERED_FILE] = backing->fd,
 		[DIRECT_FILE] = backing->direct_fd >= 0 ? backing->direct_fd : backing->fd,
@@ -51,21 +52,24 @@ unsigned int
 ring_share_register_arena(struct ring_share *share, const struct ioctx *ctx)
 {
 	static struct log_limit once = LOG_LIMIT_INIT(1, UINT32_MAX);
-	int r = locked_memory_is_plentiful() ? register_first(share->ring, ctx, ctx->depth) : -ENOMEM;
+	int r = locked_memory_is_plentiful() ? register_first(share->ring, ctx, ctx->depth)
+					     : -ENOMEM;
 
 	if (r < 0)
 		r = register_first(share->ring, ctx, 1);
 	if (r < 0 && log_limit_pass(&once, NULL))
-		log_warning("%s: buffers are not registered with io_uring: %s; requests cost a little more "
-			    "(see ulimit -l)",
-			    ctx->image->backing.path, strerror(-r));
+		log_warning(
+			"%s: buffers are not registered with io_uring: %s; requests cost a little more "
+			"(see ulimit -l)",
+			ctx->image->backing.path, strerror(-r));
 	return r < 0 ? 0 : (unsigned int)r;
 }
 
 static void
 completed(struct completion *completion, int result)
 {
-	struct chunk *chunk = (struct chunk *)((char *)completion - offsetof(struct chunk, completion));
+	struct chunk *chunk =
+		(struct chunk *)((char *)completion - offsetof(struct chunk, completion));
 
 	chunk_done(chunk->io->ctx, chunk, result);
 }
@@ -98,12 +102,8 @@ ring_share_queue(struct ring_share *share, const struct backing *backing, struct
 		file = chunk->direct ? backing->direct_fd : backing->fd;
 	switch (chunk->op) {
 	case CHUNK_READ:
-	case CHUNK_WRITE:
-		prepare_transfer(sqe, file, chunk);
-		break;
-	case CHUNK_SYNC:
-		io_uring_prep_fsync(sqe, file, IORING_FSYNC_DATASYNC);
-		break;
+	case CHUNK_WRITE: prepare_transfer(sqe, file, chunk); break;
+	case CHUNK_SYNC: io_uring_prep_fsync(sqe, file, IORING_FSYNC_DATASYNC); break;
 	case CHUNK_ALLOCATE:
 		io_uring_prep_fallocate(sqe, file, chunk->mode, chunk->offset, chunk->length);
 		break;

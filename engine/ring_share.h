@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A context's share of a ring: its image's two descriptors among the registered files, its arena among the
- * registered buffers, and how its chunks become SQEs.
+ * A context's share of a ring: its image's two descriptors among the registered files, its arena
+ * among the registered buffers, and how its chunks become SQEs.
  */
 #ifndef ENGINE_RING_SHARE_H
 #define ENGINE_RING_SHARE_H
@@ -29,8 +29,9 @@ ring_share_fini(struct ring_share *share);
 
 /*
  * Tells the kernel of the context's arena, so that it maps the buffers once instead of for each
- * operation.  Only for a ring that nobody else uses.  Returns how many chunks' buffers, from the first, it
- * knows now: all, the first one where little memory may be locked, or none, which is said once in the log.
+ * operation.  Only for a ring that nobody else uses.  Returns how many chunks' buffers, from the
+ * first, it knows now: all, the first one where little memory may be locked, or none, which is said
+ * once in the log.
  */
 unsigned int
 ring_share_register_arena(struct ring_share *share, const struct ioctx *ctx);

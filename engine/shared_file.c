@@ -12,7 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Bytes at which there never is a page: of the page cache, at the most, of 64-bit and 32-bit machines. */
+/* Bytes at which there never is a page: of the page cache, at the most, of 64-bit and 32-bit
+ * machines. */
 #define NO_PAGE (sizeof(long) > 4 ? INT64_MAX - 0xffff : ((int64_t)1 << 44) - 0x10000)
 
 struct entry {
@@ -20,8 +21,9 @@ struct entry {
 	struct backing file;       /* only what tells it from others */
 	unsigned int users;        /* images */
 	/*
-	 * No request uses it.  The kernel tells of a failed write-back once for each time that a file was opened, so that here it is
-	 * still to be had, whoever was told elsewhere.  It keeps the file, too: no other one gets its number.
+	 * No request uses it.  The kernel tells of a failed write-back once for each time that a
+	 * file was opened, so that here it is still to be had, whoever was told elsewhere.  It
+	 * keeps the file, too: no other one gets its number.
 	 */
 	int witness;
 	pthread_mutex_t asking; /* from asking the witness until the answer is recorded */
@@ -70,7 +72,8 @@ entry_free(struct entry *entry)
 	free(entry);
 }
 
-/* With the library that this is linked into; but not what threads of a program that just exits may still use. */
+/* With the library that this is linked into; but not what threads of a program that just exits may
+ * still use. */
 __attribute__((destructor)) static void
 free_kept(void)
 {
@@ -89,7 +92,8 @@ free_kept(void)
 struct shared_file *
 shared_file_get(const struct backing *backing)
 {
-	/* Not with the mutex held: on a file system that hangs it would keep other files waiting. */
+	/* Not with the mutex held: on a file system that hangs it would keep other files waiting.
+	 */
 	int CLEANUP_CLOSE witness = open_witness(backing);
 	struct entry *entry;
 
@@ -120,9 +124,10 @@ shared_file_lost(struct shared_file *shared)
 	struct entry *entry = (struct entry *)shared;
 
 	pthread_mutex_lock(&entry->asking);
-	/* Of pages under way in a range where there are none it waits for none, and then says whether any write-back has failed.
-	 * A sandbox may not know the call: that says nothing. */
-	if (sync_file_range(entry->witness, NO_PAGE, 1, SYNC_FILE_RANGE_WAIT_BEFORE) < 0 && errno != ENOSYS && errno != EPERM)
+	/* Of pages under way in a range where there are none it waits for none, and then says
+	 * whether any write-back has failed. A sandbox may not know the call: that says nothing. */
+	if (sync_file_range(entry->witness, NO_PAGE, 1, SYNC_FILE_RANGE_WAIT_BEFORE) < 0 &&
+	    errno != ENOSYS && errno != EPERM)
 		shared_file_record_loss(shared, -errno);
 	pthread_mutex_unlock(&entry->asking);
 	return atomic_load(&shared->sync_failure);
@@ -148,8 +153,8 @@ shared_file_put(struct shared_file *shared)
 	if (!entry)
 		return;
 	pthread_mutex_lock(&mutex);
-	/* What was lost stays lost when the last client leaves, or the export is removed: who opens the file again must be told,
-	 * too. */
+	/* What was lost stays lost when the last client leaves, or the export is removed: who opens
+	 * the file again must be told, too. */
 	if (--entry->users == 0 && !atomic_load(&shared->sync_failure))
 		forget(entry);
 	pthread_mutex_unlock(&mutex);

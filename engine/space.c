@@ -10,7 +10,7 @@
 #include <linux/falloc.h>
 
 #define PUNCH (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE)
-#define ZERO (FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE)
+#define ZERO  (FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE)
 
 /* Bits of image.unsupported. */
 enum {
@@ -24,8 +24,8 @@ struct ways {
 };
 
 /*
- * On a block device, PUNCH zeroes the range by the device's own command and unmaps it if that can be
- * done; it fails where the device has no such command.  ZERO never unmaps, and writes zero pages
+ * On a block device, PUNCH zeroes the range by the device's own command and unmaps it if that can
+ * be done; it fails where the device has no such command.  ZERO never unmaps, and writes zero pages
  * itself there: that isn't fast.
  */
 static const struct ways *
@@ -69,11 +69,13 @@ space_unsupported(struct image *image, const struct io *io, unsigned int attempt
 	if (atomic_fetch_or(&image->unsupported, bit) & bit)
 		return;
 	if (bit == NO_PUNCH)
-		log_warning("%s: no holes can be made here: discarding has no effect, and zeroes are "
-			    "written or allocated",
-			    image->backing.path);
+		log_warning(
+			"%s: no holes can be made here: discarding has no effect, and zeroes are "
+			"written or allocated",
+			image->backing.path);
 	else
-		log_warning("%s: ranges can't be zeroed in place here: zeroes are written", image->backing.path);
+		log_warning("%s: ranges can't be zeroed in place here: zeroes are written",
+			    image->backing.path);
 }
 
 unsigned int

@@ -18,11 +18,13 @@ window_length(const struct backing *backing, const struct image_config *config, 
 
 /* The same for the size that the backing has now.  Also -errno: its size can't be read. */
 int
-window_measure(const struct backing *backing, const struct image_config *config, uint64_t *length, char **error);
+window_measure(const struct backing *backing, const struct image_config *config, uint64_t *length,
+	       char **error);
 
-/* Rounds a length down to whole sectors, with losetup's two warnings; an offset or a limit that is no multiple of a sector
- * is named. */
+/* Rounds a length down to whole sectors, with losetup's two warnings; an offset or a limit that is
+ * no multiple of a sector is named. */
 uint64_t
-window_round(const struct backing *backing, const struct image_config *config, uint64_t length, unsigned int sector_size);
+window_round(const struct backing *backing, const struct image_config *config, uint64_t length,
+	     unsigned int sector_size);
 
 #endif

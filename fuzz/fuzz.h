@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a fuzzer is: one function for one input surface.  libFuzzer calls it with inputs that it makes up
- * (make fuzz), replay.c with those in files (make check).
+ * What a fuzzer is: one function for one input surface.  libFuzzer calls it with inputs that it
+ * makes up (make fuzz), replay.c with those in files (make check).
  */
 #ifndef FUZZ_FUZZ_H
 #define FUZZ_FUZZ_H
@@ -15,12 +15,12 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* As assert(), but never compiled out: this is what is being tested. */
-#define CHECK(condition)                                                                        \
-	do {                                                                                    \
-		if (!(condition)) {                                                             \
-			fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
-			abort();                                                                \
-		}                                                                               \
+#define CHECK(condition)                                                                           \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);  \
+			abort();                                                                   \
+		}                                                                                  \
 	} while (0)
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control socket, fed with anything.  An input begins with a byte that chooses the pieces in which the rest,
- * the client's bytes, arrives.  However it is cut, the answers must be the same, and each a line of JSON.
+ * The control socket, fed with anything.  An input begins with a byte that chooses the pieces in
+ * which the rest, the client's bytes, arrives.  However it is cut, the answers must be the same,
+ * and each a line of JSON.
  */
 #include "fuzz/fuzz.h"
 
@@ -17,15 +18,15 @@
 /* One connection and what was seen of it. */
 struct run {
 	struct control_client client;
-	int peer;              /* our end */
-	const uint8_t *data;   /* still to be sent */
+	int peer;            /* our end */
+	const uint8_t *data; /* still to be sent */
 	size_t size;
 	size_t piece;
 	bool in_string, escaped; /* where the answers are */
 	unsigned int depth;
 	unsigned int requests; /* that the handler has seen */
 	unsigned int answers;
-	uint64_t sum;          /* of all answers (FNV-1a) */
+	uint64_t sum; /* of all answers (FNV-1a) */
 };
 
 /* Tells all of the request in the answer. */
@@ -41,7 +42,8 @@ handle(const struct control_request *request, FILE *out, void *data)
 	CHECK(!request->addition == (request->verb != CONTROL_ADD));
 	CHECK(!request->addition || strchr(request->addition, '='));
 	CHECK(request->export_name || request->verb != CONTROL_REMOVE);
-	CHECK(!request->export_name || (request->verb != CONTROL_ADD && request->verb != CONTROL_STATUS));
+	CHECK(!request->export_name ||
+	      (request->verb != CONTROL_ADD && request->verb != CONTROL_STATUS));
 	json_init(&json, out);
 	json_object_begin(&json, NULL);
 	json_uint(&json, "verb", request->verb);
@@ -107,11 +109,12 @@ control_run(struct run *run, const uint8_t *data, size_t size, size_t piece)
 	int sockets[2], result = 0;
 
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets) == 0);
-	*run = (struct run){ .peer = sockets[1], .data = data, .size = size, .piece = piece };
+	*run = (struct run){.peer = sockets[1], .data = data, .size = size, .piece = piece};
 	control_client_init(&run->client);
 	control_client_open(&run->client, sockets[0]);
 	while (!result) {
-		struct pollfd polled = { .fd = sockets[0], .events = control_client_events(&run->client) };
+		struct pollfd polled = {.fd = sockets[0],
+					.events = control_client_events(&run->client)};
 
 		give_piece(run);
 		/* It must never wait for what can't come. */

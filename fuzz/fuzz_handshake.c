@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The handshake, fed with anything.  An input begins with three bytes that choose the server's
- * configuration and the pieces in which the rest, the client's bytes, arrives.  However it is cut, the
- * replies must be well-formed and the same, and an export is joined once and last, or never.
+ * configuration and the pieces in which the rest, the client's bytes, arrives.  However it is cut,
+ * the replies must be well-formed and the same, and an export is joined once and last, or never.
  */
 #include "fuzz/fuzz.h"
 
@@ -19,11 +19,26 @@
 
 static char longest[NBD_STRING_MAX + 1];
 static struct nbd_export exports[] = {
-	{ .name = "a", .description = "first", .size = 1 << 30, .min_block = 1, .preferred_block = 4096,
-	  .max_payload = 32u << 20, .flags = NBD_EXPORT_FLAGS & ~NBD_FLAG_READ_ONLY, .allocation = true },
-	{ .name = "", .size = UINT64_MAX, .min_block = 512, .preferred_block = 512, .max_payload = UINT32_MAX,
-	  .flags = NBD_EXPORT_FLAGS, .allocation = true },
-	{ .name = longest, .description = longest, .min_block = 1, .preferred_block = 512, .max_payload = 1 << 20 },
+	{.name = "a",
+	 .description = "first",
+	 .size = 1 << 30,
+	 .min_block = 1,
+	 .preferred_block = 4096,
+	 .max_payload = 32u << 20,
+	 .flags = NBD_EXPORT_FLAGS & ~NBD_FLAG_READ_ONLY,
+	 .allocation = true},
+	{.name = "",
+	 .size = UINT64_MAX,
+	 .min_block = 512,
+	 .preferred_block = 512,
+	 .max_payload = UINT32_MAX,
+	 .flags = NBD_EXPORT_FLAGS,
+	 .allocation = true},
+	{.name = longest,
+	 .description = longest,
+	 .min_block = 1,
+	 .preferred_block = 512,
+	 .max_payload = 1 << 20},
 };
 #define EXPORTS (sizeof(exports) / sizeof(exports[0]))
 
@@ -71,8 +86,8 @@ join(void *data, const struct nbd_export *export, const char **message)
 	return 0;
 }
 
-static const struct nbd_export_source listing = { .find = find, .list = list, .join = join };
-static const struct nbd_export_source not_listing = { .find = find, .join = join };
+static const struct nbd_export_source listing = {.find = find, .list = list, .join = join};
+static const struct nbd_export_source not_listing = {.find = find, .join = join};
 
 /* Whole replies only; at the very end perhaps what EXPORT_NAME is answered. */
 static void
@@ -85,14 +100,16 @@ check_output(const struct run *run, const struct nbd_output *output)
 		uint32_t type = wire_load32(at + 12), length = wire_load32(at + 16);
 
 		CHECK(length <= left - NBD_REP_HEADER_SIZE);
-		CHECK(type == NBD_REP_ACK || (type >= NBD_REP_SERVER && type <= NBD_REP_META_CONTEXT) ||
+		CHECK(type == NBD_REP_ACK ||
+		      (type >= NBD_REP_SERVER && type <= NBD_REP_META_CONTEXT) ||
 		      (type >= NBD_REP_ERR_UNSUP && type <= NBD_REP_ERR_EXT_HEADER_REQD));
 		CHECK((type == NBD_REP_ACK) == (length == 0));
 		at += NBD_REP_HEADER_SIZE + length;
 		left -= NBD_REP_HEADER_SIZE + length;
 	}
 	CHECK(!left || (run->result == NBD_HANDSHAKE_TRANSMISSION &&
-			(left == NBD_EXPORT_REPLY_SIZE || left == NBD_EXPORT_REPLY_SIZE + NBD_EXPORT_ZEROES)));
+			(left == NBD_EXPORT_REPLY_SIZE ||
+			 left == NBD_EXPORT_REPLY_SIZE + NBD_EXPORT_ZEROES)));
 }
 
 static void
@@ -111,32 +128,29 @@ check_result(const struct run *run, const struct nbd_output *output, size_t left
 
 	CHECK(run->joined == (run->result == NBD_HANDSHAKE_TRANSMISSION));
 	switch (run->result) {
-	case NBD_HANDSHAKE_MORE:
-		CHECK(!left);
-		break;
-	case NBD_HANDSHAKE_FULL:
-		CHECK(output->size - output->used < NBD_HANDSHAKE_ROOM);
-		break;
+	case NBD_HANDSHAKE_MORE: CHECK(!left); break;
+	case NBD_HANDSHAKE_FULL: CHECK(output->size - output->used < NBD_HANDSHAKE_ROOM); break;
 	case NBD_HANDSHAKE_TRANSMISSION:
 		CHECK(session->export && session->size == session->export->size);
 		CHECK(session->flags & NBD_FLAG_HAS_FLAGS);
 		CHECK(!(session->flags & NBD_FLAG_SEND_DF) == (session->form == NBD_FORM_SIMPLE));
-		CHECK(!session->allocation || (session->export->allocation && session->form != NBD_FORM_SIMPLE));
+		CHECK(!session->allocation ||
+		      (session->export->allocation && session->form != NBD_FORM_SIMPLE));
 		CHECK((run->setup[0] & TLS_MODE) != NBD_TLS_REQUIRED || run->secured);
 		break;
 	case NBD_HANDSHAKE_STARTTLS:
 		CHECK(!left && !run->secured && (run->setup[0] & TLS_MODE) != NBD_TLS_OFF);
 		break;
-	case NBD_HANDSHAKE_CLOSE:
-		break;
+	case NBD_HANDSHAKE_CLOSE: break;
 	}
 }
 
 /* Feeds pieces of up to `piece` bytes, into an output of `room` bytes. */
 static void
-handshake_run(struct run *run, const uint8_t *setup, const uint8_t *data, size_t size, size_t piece, size_t room)
+handshake_run(struct run *run, const uint8_t *setup, const uint8_t *data, size_t size, size_t piece,
+	      size_t room)
 {
-	struct nbd_output output = { malloc(room), room, 0 };
+	struct nbd_output output = {malloc(room), room, 0};
 	struct nbd_handshake_config config = {
 		.exports = setup[0] & NO_LIST ? &not_listing : &listing,
 		.data = run,
@@ -146,7 +160,7 @@ handshake_run(struct run *run, const uint8_t *setup, const uint8_t *data, size_t
 	};
 
 	CHECK(output.bytes);
-	*run = (struct run){ .setup = setup, .sum = UINT64_C(0xcbf29ce484222325) };
+	*run = (struct run){.setup = setup, .sum = UINT64_C(0xcbf29ce484222325)};
 	nbd_handshake_init(&run->h, &config);
 	if (setup[0] & SHUTDOWN)
 		nbd_handshake_shutdown(&run->h);
@@ -170,7 +184,8 @@ handshake_run(struct run *run, const uint8_t *setup, const uint8_t *data, size_t
 			run->secured = true;
 		}
 	} while (run->result == NBD_HANDSHAKE_FULL ||
-		 (size && (run->result == NBD_HANDSHAKE_MORE || run->result == NBD_HANDSHAKE_STARTTLS)));
+		 (size &&
+		  (run->result == NBD_HANDSHAKE_MORE || run->result == NBD_HANDSHAKE_STARTTLS)));
 	drain(run, &output);
 	free(output.bytes);
 }
@@ -184,7 +199,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memset(longest, 'n', NBD_STRING_MAX);
 	handshake_run(&whole, data, data + 3, size - 3, size, (size_t)1 << 18);
-	handshake_run(&pieces, data, data + 3, size - 3, data[1] ? data[1] : 1, NBD_HANDSHAKE_ROOM + 8 * data[2]);
+	handshake_run(&pieces, data, data + 3, size - 3, data[1] ? data[1] : 1,
+		      NBD_HANDSHAKE_ROOM + 8 * data[2]);
 	/* What follows STARTTLS in the same piece was sent in clear, and ends it. */
 	if (pieces.secured)
 		return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests and replies.  An input begins with SETUP bytes that make a session; the rest are requests, each
- * followed by one byte that chooses how it is replied to.  What passes the check must keep to the rules,
- * and every reply must say what was put into it.
+ * Requests and replies.  An input begins with SETUP bytes that make a session; the rest are
+ * requests, each followed by one byte that chooses how it is replied to.  What passes the check
+ * must keep to the rules, and every reply must say what was put into it.
  */
 #include "fuzz/fuzz.h"
 
@@ -45,10 +45,12 @@ is_writing(uint16_t type)
 
 /* The rules once more, for what is to be served. */
 static void
-check_served(const struct nbd_session *session, const struct nbd_request *request, const struct nbd_check *check)
+check_served(const struct nbd_session *session, const struct nbd_request *request,
+	     const struct nbd_check *check)
 {
 	CHECK(request->type <= NBD_CMD_BLOCK_STATUS && request->type != NBD_CMD_DISC);
-	CHECK(request->offset <= session->size && request->length <= session->size - request->offset);
+	CHECK(request->offset <= session->size &&
+	      request->length <= session->size - request->offset);
 	CHECK(request->length || request->type == NBD_CMD_FLUSH);
 	CHECK(check->payload == (request->type == NBD_CMD_WRITE ? request->length : 0));
 	if (request->type <= NBD_CMD_WRITE)
@@ -79,15 +81,16 @@ check_simple(const struct nbd_request *request, const uint8_t *bytes, size_t siz
 
 /* Takes a chunk apart; `behind` bytes of data follow it. */
 static struct chunk
-check_chunk(const struct nbd_session *session, const struct nbd_request *request, const uint8_t *bytes, size_t size,
-	    bool last, uint64_t behind)
+check_chunk(const struct nbd_session *session, const struct nbd_request *request,
+	    const uint8_t *bytes, size_t size, bool last, uint64_t behind)
 {
 	bool extended = session->form == NBD_FORM_EXTENDED;
 	size_t head = extended ? 32 : 20;
 	struct chunk chunk;
 
 	CHECK(size >= head);
-	CHECK(wire_load32(bytes) == (extended ? NBD_EXTENDED_REPLY_MAGIC : NBD_STRUCTURED_REPLY_MAGIC));
+	CHECK(wire_load32(bytes) ==
+	      (extended ? NBD_EXTENDED_REPLY_MAGIC : NBD_STRUCTURED_REPLY_MAGIC));
 	CHECK(wire_load16(bytes + 4) == (last ? NBD_REPLY_FLAG_DONE : 0));
 	CHECK(wire_load64(bytes + 8) == request->cookie);
 	chunk.type = wire_load16(bytes + 6);
@@ -111,18 +114,19 @@ check_done(const struct nbd_session *session, const struct nbd_request *request)
 		CHECK(session->form == NBD_FORM_SIMPLE || request->type != NBD_CMD_READ);
 		check_simple(request, bytes, size, 0);
 	} else {
-		CHECK(check_chunk(session, request, bytes, size, true, 0).type == NBD_REPLY_TYPE_NONE);
+		CHECK(check_chunk(session, request, bytes, size, true, 0).type ==
+		      NBD_REPLY_TYPE_NONE);
 	}
 }
 
 static void
-check_error(const struct nbd_session *session, const struct nbd_request *request, enum nbd_error error,
-	    const char *message, bool placed)
+check_error(const struct nbd_session *session, const struct nbd_request *request,
+	    enum nbd_error error, const char *message, bool placed)
 {
 	uint8_t bytes[NBD_REPLY_ERROR_MAX];
 	uint64_t place = request->offset + (placed ? request->length / 2 : 0);
-	size_t size = placed ? nbd_reply_error_at(session, request, error, message, place, bytes) :
-			       nbd_reply_error(session, request, error, message, bytes);
+	size_t size = placed ? nbd_reply_error_at(session, request, error, message, place, bytes)
+			     : nbd_reply_error(session, request, error, message, bytes);
 	struct chunk chunk;
 	size_t text;
 
@@ -146,7 +150,8 @@ static void
 check_read(const struct nbd_session *session, const struct nbd_request *request)
 {
 	uint32_t length = (uint32_t)request->length;
-	bool split = session->form != NBD_FORM_SIMPLE && !(request->flags & NBD_CMD_FLAG_DF) && length > 1;
+	bool split = session->form != NBD_FORM_SIMPLE && !(request->flags & NBD_CMD_FLAG_DF) &&
+		     length > 1;
 	uint32_t first = split ? length / 2 : length;
 	uint8_t bytes[NBD_REPLY_MAX];
 	struct chunk chunk;
@@ -158,10 +163,12 @@ check_read(const struct nbd_session *session, const struct nbd_request *request)
 		return;
 	}
 	chunk = check_chunk(session, request, bytes, size, !split, first);
-	CHECK(chunk.type == NBD_REPLY_TYPE_OFFSET_DATA && wire_load64(chunk.payload) == request->offset);
+	CHECK(chunk.type == NBD_REPLY_TYPE_OFFSET_DATA &&
+	      wire_load64(chunk.payload) == request->offset);
 	if (!split)
 		return;
-	size = nbd_reply_hole(session, request, request->offset + first, length - first, true, bytes);
+	size = nbd_reply_hole(session, request, request->offset + first, length - first, true,
+			      bytes);
 	CHECK(size <= NBD_REPLY_HOLE_MAX);
 	chunk = check_chunk(session, request, bytes, size, true, 0);
 	CHECK(chunk.type == NBD_REPLY_TYPE_OFFSET_HOLE && chunk.length == 12);
@@ -171,8 +178,8 @@ check_read(const struct nbd_session *session, const struct nbd_request *request)
 
 /* Adds extents whose lengths and flags come from `data`, and checks the list. */
 static void
-check_status(const struct nbd_session *session, const struct nbd_request *request, const uint8_t *data, size_t size,
-	     size_t room)
+check_status(const struct nbd_session *session, const struct nbd_request *request,
+	     const uint8_t *data, size_t size, size_t room)
 {
 	bool extended = session->form == NBD_FORM_EXTENDED;
 	size_t entry = extended ? 16 : 8, head = extended ? 8 : 4;
@@ -191,7 +198,8 @@ check_status(const struct nbd_session *session, const struct nbd_request *reques
 		(void)nbd_status_add(&status, length, data[2] & 3);
 	}
 	chunk = check_chunk(session, request, bytes, nbd_status_finish(&status), true, 0);
-	CHECK(chunk.type == (extended ? NBD_REPLY_TYPE_BLOCK_STATUS_EXT : NBD_REPLY_TYPE_BLOCK_STATUS));
+	CHECK(chunk.type ==
+	      (extended ? NBD_REPLY_TYPE_BLOCK_STATUS_EXT : NBD_REPLY_TYPE_BLOCK_STATUS));
 	CHECK(chunk.length > head && (chunk.length - head) % entry == 0);
 	count = (chunk.length - head) / entry;
 	CHECK(wire_load32(chunk.payload) == NBD_ALLOCATION_ID);
@@ -202,11 +210,12 @@ check_status(const struct nbd_session *session, const struct nbd_request *reques
 		uint64_t length = extended ? wire_load64(extent) : wire_load32(extent);
 		uint64_t flags = extended ? wire_load64(extent + 8) : wire_load32(extent + 4);
 
-		CHECK(length && length <= request->length - covered && flags <= 3 && flags != before);
+		CHECK(length && length <= request->length - covered && flags <= 3 &&
+		      flags != before);
 		covered += length;
 		before = flags;
-		CHECK(covered == request->length || (request->offset + covered) % session->min_block == 0 ||
-		      i == count - 1);
+		CHECK(covered == request->length ||
+		      (request->offset + covered) % session->min_block == 0 || i == count - 1);
 	}
 	free(bytes);
 }
@@ -215,15 +224,16 @@ static void
 check_request(const struct nbd_session *session, const struct nbd_request *request, uint8_t choice,
 	      const uint8_t *rest, size_t size)
 {
-	static const int results[] = { -EPERM, -EIO, -ENOSPC, -EOVERFLOW, -EOPNOTSUPP, -ENOMEM, -ESHUTDOWN, -EINVAL };
+	static const int results[] = {-EPERM,      -EIO,    -ENOSPC,    -EOVERFLOW,
+				      -EOPNOTSUPP, -ENOMEM, -ESHUTDOWN, -EINVAL};
 	struct nbd_check check;
 
 	CHECK(nbd_request_name(request));
 	switch (nbd_request_check(session, request, &check)) {
 	case NBD_VERDICT_SERVE:
 		check_served(session, request, &check);
-		check_error(session, request, nbd_reply_errno(request, results[choice % 8]), "it failed",
-			    request->length && choice & 8);
+		check_error(session, request, nbd_reply_errno(request, results[choice % 8]),
+			    "it failed", request->length && choice & 8);
 		if (request->type == NBD_CMD_READ)
 			check_read(session, request);
 		else if (request->type == NBD_CMD_BLOCK_STATUS)
@@ -240,12 +250,8 @@ check_request(const struct nbd_session *session, const struct nbd_request *reque
 		CHECK(check.payload <= UINT32_MAX);
 		check_error(session, request, check.error, check.message, false);
 		break;
-	case NBD_VERDICT_DROP:
-		CHECK(check.message);
-		break;
-	case NBD_VERDICT_DISCONNECT:
-		CHECK(request->type == NBD_CMD_DISC);
-		break;
+	case NBD_VERDICT_DROP: CHECK(check.message); break;
+	case NBD_VERDICT_DISCONNECT: CHECK(request->type == NBD_CMD_DISC); break;
 	}
 }
 
@@ -266,12 +272,14 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		struct nbd_request request;
 
 		memcpy(copy, data, header);
-		CHECK((nbd_request_decode(&session, copy, &request) == 0) == (wire_load32(copy) == magic));
+		CHECK((nbd_request_decode(&session, copy, &request) == 0) ==
+		      (wire_load32(copy) == magic));
 		/* The magic is nothing to guess. */
 		wire_store32(copy, magic);
 		CHECK(nbd_request_decode(&session, copy, &request) == 0);
 		request.type %= 16;
-		check_request(&session, &request, data[header], data + header + 1, size - header - 1);
+		check_request(&session, &request, data[header], data + header + 1,
+			      size - header - 1);
 	}
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * replay_<surface> FILE...: gives the files to a fuzzer, one after the other.  For seeds and for what a
- * fuzzer found, with any compiler and in a debugger.
+ * replay_<surface> FILE...: gives the files to a fuzzer, one after the other.  For seeds and for
+ * what a fuzzer found, with any compiler and in a debugger.
  */
 #include "fuzz/fuzz.h"
 

@@ -15,12 +15,9 @@ static const struct {
 	const char *place;
 	const struct option_row *rows;
 } places[] = {
-	{"ATTACH", attach_option_rows},
-	{"DETACH", detach_option_rows},
-	{"LIST", list_option_rows},
-	{"SET", set_option_rows},
-	{"START", start_option_rows},
-	{"STATUS", status_option_rows},
+	{"ATTACH", attach_option_rows}, {"DETACH", detach_option_rows},
+	{"LIST", list_option_rows},     {"SET", set_option_rows},
+	{"START", start_option_rows},   {"STATUS", status_option_rows},
 	{"STOP", stop_option_rows},
 };
 

@@ -11,9 +11,9 @@
 
 /* What .flags may hold.  Not the server's to say: HAS_FLAGS is always sent, DF as soon as replies
  * come in chunks. */
-#define NBD_EXPORT_FLAGS                                                                      \
-	(NBD_FLAG_READ_ONLY | NBD_FLAG_SEND_FLUSH | NBD_FLAG_SEND_FUA | NBD_FLAG_ROTATIONAL | \
-	 NBD_FLAG_SEND_TRIM | NBD_FLAG_SEND_WRITE_ZEROES | NBD_FLAG_CAN_MULTI_CONN |          \
+#define NBD_EXPORT_FLAGS                                                                           \
+	(NBD_FLAG_READ_ONLY | NBD_FLAG_SEND_FLUSH | NBD_FLAG_SEND_FUA | NBD_FLAG_ROTATIONAL |      \
+	 NBD_FLAG_SEND_TRIM | NBD_FLAG_SEND_WRITE_ZEROES | NBD_FLAG_CAN_MULTI_CONN |               \
 	 NBD_FLAG_SEND_CACHE | NBD_FLAG_SEND_FAST_ZERO)
 
 struct nbd_export {
@@ -22,9 +22,9 @@ struct nbd_export {
 	uint64_t size;           /* bytes */
 	uint32_t min_block;      /* "Size constraints"; smaller requests are served, too */
 	uint32_t preferred_block;
-	uint32_t max_payload;    /* most bytes of one read or write */
-	uint16_t flags;          /* NBD_EXPORT_FLAGS; READ_ONLY takes the writing ones away */
-	bool allocation;         /* base:allocation is known */
+	uint32_t max_payload; /* most bytes of one read or write */
+	uint16_t flags;       /* NBD_EXPORT_FLAGS; READ_ONLY takes the writing ones away */
+	bool allocation;      /* base:allocation is known */
 };
 
 /*

@@ -41,7 +41,8 @@ nbd_handshake_end(struct nbd_handshake *h, enum nbd_handshake_result result, con
 	h->reason = reason;
 }
 
-/* Takes what there is of `need` bytes, into h->payload or nowhere.  Returns whether all have arrived. */
+/* Takes what there is of `need` bytes, into h->payload or nowhere.  Returns whether all have
+ * arrived. */
 static bool
 take(struct nbd_handshake *h, struct input *input, uint32_t need, bool keep)
 {
@@ -68,7 +69,8 @@ take_client_flags(struct nbd_handshake *h)
 	h->fixed = flags & NBD_FLAG_C_FIXED_NEWSTYLE;
 	h->no_zeroes = flags & NBD_FLAG_C_NO_ZEROES;
 	if (flags & ~(NBD_FLAG_C_FIXED_NEWSTYLE | NBD_FLAG_C_NO_ZEROES))
-		nbd_handshake_end(h, NBD_HANDSHAKE_CLOSE, "the client set a flag that is not known");
+		nbd_handshake_end(h, NBD_HANDSHAKE_CLOSE,
+				  "the client set a flag that is not known");
 }
 
 static void
@@ -78,14 +80,17 @@ take_option_header(struct nbd_handshake *h)
 	h->length = wire_load32(h->payload + 12);
 	h->have = 0;
 	if (wire_load64(h->payload) != NBD_OPTION_MAGIC)
-		nbd_handshake_end(h, NBD_HANDSHAKE_CLOSE, "an option of the client's does not begin as one");
+		nbd_handshake_end(h, NBD_HANDSHAKE_CLOSE,
+				  "an option of the client's does not begin as one");
 	else if (++h->options > h->config.options)
 		nbd_handshake_end(h, NBD_HANDSHAKE_CLOSE, "the client sent too many options");
 	else if (h->length > h->config.skip)
-		nbd_handshake_end(h, NBD_HANDSHAKE_CLOSE, "the client sent an option that is far too long");
+		nbd_handshake_end(h, NBD_HANDSHAKE_CLOSE,
+				  "the client sent an option that is far too long");
 	/* It would not understand the reply. */
 	else if (!h->fixed && h->option != NBD_OPT_EXPORT_NAME)
-		nbd_handshake_end(h, NBD_HANDSHAKE_CLOSE, "the client sent an option that it is too old for");
+		nbd_handshake_end(h, NBD_HANDSHAKE_CLOSE,
+				  "the client sent an option that it is too old for");
 	else if (nbd_option_has_data(h->option) && h->length <= NBD_OPTION_MAX)
 		h->at = NBD_AT_PAYLOAD;
 	else
@@ -109,21 +114,20 @@ step(struct nbd_handshake *h, struct input *input, struct nbd_output *output)
 		return true;
 	case NBD_AT_PAYLOAD:
 	case NBD_AT_SKIP:
-		if (!take(h, input, h->length, h->at == NBD_AT_PAYLOAD) || !nbd_output_has_room(output))
+		if (!take(h, input, h->length, h->at == NBD_AT_PAYLOAD) ||
+		    !nbd_output_has_room(output))
 			return false;
 		h->have = 0;
 		h->at = NBD_AT_OPTION;
 		nbd_option_answer(h, output);
 		return true;
-	case NBD_AT_LIST:
-		nbd_option_list(h, output);
-		return h->at != NBD_AT_LIST;
+	case NBD_AT_LIST: nbd_option_list(h, output); return h->at != NBD_AT_LIST;
 	case NBD_AT_TLS:
 		if (input->left)
-			nbd_handshake_end(h, NBD_HANDSHAKE_CLOSE, "the client sent data before TLS had begun");
+			nbd_handshake_end(h, NBD_HANDSHAKE_CLOSE,
+					  "the client sent data before TLS had begun");
 		return false;
-	case NBD_AT_END:
-		return false;
+	case NBD_AT_END: return false;
 	}
 	return false;
 }
@@ -132,17 +136,12 @@ static enum nbd_handshake_result
 result_of(const struct nbd_handshake *h)
 {
 	switch (h->at) {
-	case NBD_AT_END:
-		return h->result;
-	case NBD_AT_TLS:
-		return NBD_HANDSHAKE_STARTTLS;
-	case NBD_AT_LIST:
-		return NBD_HANDSHAKE_FULL;
+	case NBD_AT_END: return h->result;
+	case NBD_AT_TLS: return NBD_HANDSHAKE_STARTTLS;
+	case NBD_AT_LIST: return NBD_HANDSHAKE_FULL;
 	case NBD_AT_PAYLOAD:
-	case NBD_AT_SKIP:
-		return h->have == h->length ? NBD_HANDSHAKE_FULL : NBD_HANDSHAKE_MORE;
-	default:
-		return NBD_HANDSHAKE_MORE;
+	case NBD_AT_SKIP: return h->have == h->length ? NBD_HANDSHAKE_FULL : NBD_HANDSHAKE_MORE;
+	default: return NBD_HANDSHAKE_MORE;
 	}
 }
 
@@ -150,7 +149,7 @@ enum nbd_handshake_result
 nbd_handshake_feed(struct nbd_handshake *h, const uint8_t *bytes, size_t length, size_t *consumed,
 		   struct nbd_output *output)
 {
-	struct input input = { bytes, length };
+	struct input input = {bytes, length};
 
 	assert(output->size >= NBD_HANDSHAKE_ROOM && output->used <= output->size);
 	while (step(h, &input, output))
@@ -163,7 +162,7 @@ void
 nbd_handshake_secured(struct nbd_handshake *h)
 {
 	assert(h->at == NBD_AT_TLS);
-	h->session = (struct nbd_session){ 0 };
+	h->session = (struct nbd_session){0};
 	h->context = false;
 	h->secure = true;
 	h->at = NBD_AT_OPTION;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The server's side of the fixed newstyle handshake, as a state machine between two byte streams:
- * what the client sent goes in, in pieces of any size; what it is to be sent comes out.  No socket, no
- * clock (a time limit is the caller's), no allocation.
+ * what the client sent goes in, in pieces of any size; what it is to be sent comes out.  No socket,
+ *no clock (a time limit is the caller's), no allocation.
  *
  *	nbd_handshake_init(&h, &config);
  *	nbd_handshake_greet(&h, &output);
  *	... send the output; receive bytes ...
  *	switch (nbd_handshake_feed(&h, bytes, length, &consumed, &output)) ...
  *
- * At most NBD_OPTION_MAX bytes of an option are kept.  Longer ones, and unknown ones of any length, are
- * skipped as they come and then refused.
+ * At most NBD_OPTION_MAX bytes of an option are kept.  Longer ones, and unknown ones of any length,
+ *are skipped as they come and then refused.
  */
 #ifndef NBD_HANDSHAKE_H
 #define NBD_HANDSHAKE_H
@@ -26,7 +26,8 @@
 /* Longest option data that is looked at: three strings of full length, and change. */
 #define NBD_OPTION_MAX 16384u
 
-/* What nbd_handshake_config usually holds.  A client that lists many exports asks twice for each. */
+/* What nbd_handshake_config usually holds.  A client that lists many exports asks twice for each.
+ */
 #define NBD_HANDSHAKE_OPTIONS 1024u
 #define NBD_HANDSHAKE_SKIP    (1u << 20)
 
@@ -40,17 +41,19 @@ struct nbd_output {
 	size_t used; /* bytes to be sent; the caller takes them away and sets it back */
 };
 
-/* The server's exports.  A pointer to an export must stay good until the next call of any of these. */
+/* The server's exports.  A pointer to an export must stay good until the next call of any of these.
+ */
 struct nbd_export_source {
-	/* The export of that name (not NUL-terminated, no NUL in it, up to NBD_STRING_MAX bytes; "" asks
-	 * for the default export), or NULL. Must not open anything: the client has not chosen yet. */
+	/* The export of that name (not NUL-terminated, no NUL in it, up to NBD_STRING_MAX bytes; ""
+	 * asks for the default export), or NULL. Must not open anything: the client has not chosen
+	 * yet. */
 	const struct nbd_export *(*find)(void *data, const char *name, size_t length);
 	/* The n-th export to be listed, NULL at the end. .list itself NULL: listing is off. */
 	const struct nbd_export *(*list)(void *data, size_t n);
 	/*
-	 * A client enters the transmission phase with this export, which must stay good until the server
-	 * itself lets go of it.  Returns 0, or NBD_REP_ERR_* with *message (preset with something general)
-	 * a text for the client, up to 200 bytes. NULL: all may join.
+	 * A client enters the transmission phase with this export, which must stay good until the
+	 * server itself lets go of it.  Returns 0, or NBD_REP_ERR_* with *message (preset with
+	 * something general) a text for the client, up to 200 bytes. NULL: all may join.
 	 */
 	uint32_t (*join)(void *data, const struct nbd_export *export, const char **message);
 };
@@ -72,23 +75,24 @@ struct nbd_handshake_config {
 enum nbd_handshake_result {
 	/* All bytes were taken and more are needed. Send the output first. */
 	NBD_HANDSHAKE_MORE,
-	/* The output has no room. Make some, then feed the bytes that are left (and if there are none, feed
-	 * nothing). */
+	/* The output has no room. Make some, then feed the bytes that are left (and if there are
+	 * none, feed nothing). */
 	NBD_HANDSHAKE_FULL,
 	/* Send the output; h->session is agreed on. The bytes that are left are requests. */
 	NBD_HANDSHAKE_TRANSMISSION,
-	/* Send the output, start TLS, call nbd_handshake_secured(), feed on. No byte is left: a client that
-	 * sends in clear what should come through TLS is closed. */
+	/* Send the output, start TLS, call nbd_handshake_secured(), feed on. No byte is left: a
+	 * client that sends in clear what should come through TLS is closed. */
 	NBD_HANDSHAKE_STARTTLS,
 	/* Send the output, close. h->reason says why, for the log. */
 	NBD_HANDSHAKE_CLOSE,
 };
 
-/* Private, but for session and reason: embedded in the caller's connection as long as it negotiates.
- * About 20 KiB. */
+/* Private, but for session and reason: embedded in the caller's connection as long as it
+ * negotiates. About 20 KiB. */
 struct nbd_handshake {
 	struct nbd_session session;
-	const char *reason; /* CLOSE: a sentence, static or join()'s; NULL: the client ended it (ABORT) */
+	const char *reason; /* CLOSE: a sentence, static or join()'s; NULL: the client ended it
+			       (ABORT) */
 
 	struct nbd_handshake_config config;
 	enum {
@@ -103,17 +107,17 @@ struct nbd_handshake {
 	enum nbd_handshake_result result; /* AT_END: what feed() keeps to */
 	bool fixed;                       /* the client speaks fixed newstyle */
 	bool no_zeroes;
-	bool secure;                      /* TLS is on */
+	bool secure; /* TLS is on */
 	bool shutdown;
-	unsigned int options;             /* seen so far */
-	uint32_t option;                  /* the current one */
-	uint32_t length;                  /* of its data */
-	uint32_t have;                    /* bytes of the current thing that have arrived */
-	size_t listed;                    /* AT_LIST: exports told so far */
-	bool context;                     /* base:allocation was selected ... */
-	uint16_t context_length;          /* ... for the export of this name */
+	unsigned int options;    /* seen so far */
+	uint32_t option;         /* the current one */
+	uint32_t length;         /* of its data */
+	uint32_t have;           /* bytes of the current thing that have arrived */
+	size_t listed;           /* AT_LIST: exports told so far */
+	bool context;            /* base:allocation was selected ... */
+	uint16_t context_length; /* ... for the export of this name */
 	char context_name[NBD_STRING_MAX];
-	uint8_t payload[NBD_OPTION_MAX];  /* or a header */
+	uint8_t payload[NBD_OPTION_MAX]; /* or a header */
 };
 
 /* Starts a handshake. config is copied; nothing needs to be freed afterwards. */
@@ -133,7 +137,8 @@ nbd_handshake_feed(struct nbd_handshake *h, const uint8_t *bytes, size_t length,
 void
 nbd_handshake_secured(struct nbd_handshake *h);
 
-/* The server is about to end: from now on every option but NBD_OPT_ABORT is refused for that reason. */
+/* The server is about to end: from now on every option but NBD_OPT_ABORT is refused for that
+ * reason. */
 void
 nbd_handshake_shutdown(struct nbd_handshake *h);
 

@@ -87,7 +87,9 @@ join(struct nbd_handshake *h, struct nbd_output *output, const struct nbd_export
      const struct string *name)
 {
 	const char *message = "the export cannot be used now";
-	uint32_t error = h->config.exports->join ? h->config.exports->join(h->config.data, export, &message) : 0;
+	uint32_t error = h->config.exports->join
+				 ? h->config.exports->join(h->config.data, export, &message)
+				 : 0;
 	struct nbd_session *session = &h->session;
 
 	if (error) {
@@ -108,7 +110,7 @@ join(struct nbd_handshake *h, struct nbd_output *output, const struct nbd_export
 static void
 answer_export_name(struct nbd_handshake *h, struct nbd_output *output)
 {
-	const struct string name = { (const char *)h->payload, h->length };
+	const struct string name = {(const char *)h->payload, h->length};
 	const struct nbd_export *export;
 
 	if (name.length > NBD_STRING_MAX) {
@@ -116,7 +118,8 @@ answer_export_name(struct nbd_handshake *h, struct nbd_output *output)
 		return;
 	}
 	if (h->session.form == NBD_FORM_EXTENDED) {
-		refuse(h, output, NBD_REP_ERR_INVALID, "NBD_OPT_EXPORT_NAME can't follow extended headers");
+		refuse(h, output, NBD_REP_ERR_INVALID,
+		       "NBD_OPT_EXPORT_NAME can't follow extended headers");
 		return;
 	}
 	export = find_export(h, output, &name);
@@ -146,7 +149,8 @@ void
 nbd_option_list(struct nbd_handshake *h, struct nbd_output *output)
 {
 	while (nbd_output_has_room(output)) {
-		const struct nbd_export *export = h->config.exports->list(h->config.data, h->listed);
+		const struct nbd_export *export =
+			h->config.exports->list(h->config.data, h->listed);
 
 		if (!export) {
 			nbd_reply_ack(output, h->option);
@@ -189,7 +193,7 @@ cursor_infos(struct cursor *cursor, unsigned int *infos)
 static void
 answer_info_or_go(struct nbd_handshake *h, struct nbd_output *output)
 {
-	struct cursor cursor = { h->payload, h->length };
+	struct cursor cursor = {h->payload, h->length};
 	const struct nbd_export *export;
 	struct string name;
 	unsigned int infos;
@@ -249,7 +253,8 @@ cursor_queries(struct cursor *cursor, bool listing, bool *selected)
 	for (; count; count--) {
 		if (!cursor_string(cursor, &query))
 			return false;
-		if (string_is(&query, NBD_BASE_ALLOCATION) || (listing && string_is(&query, "base:")))
+		if (string_is(&query, NBD_BASE_ALLOCATION) ||
+		    (listing && string_is(&query, "base:")))
 			*selected = true;
 	}
 	return !cursor->left;
@@ -259,13 +264,14 @@ static void
 answer_meta_context(struct nbd_handshake *h, struct nbd_output *output)
 {
 	bool listing = h->option == NBD_OPT_LIST_META_CONTEXT;
-	struct cursor cursor = { h->payload, h->length };
+	struct cursor cursor = {h->payload, h->length};
 	const struct nbd_export *export;
 	struct string name;
 	bool selected;
 
 	if (!listing && h->session.form == NBD_FORM_SIMPLE) {
-		refuse(h, output, NBD_REP_ERR_INVALID, "structured replies must be agreed on first");
+		refuse(h, output, NBD_REP_ERR_INVALID,
+		       "structured replies must be agreed on first");
 		return;
 	}
 	if (!cursor_string(&cursor, &name) || !cursor_queries(&cursor, listing, &selected)) {
@@ -277,7 +283,8 @@ answer_meta_context(struct nbd_handshake *h, struct nbd_output *output)
 		return;
 	selected = selected && export->allocation;
 	if (selected)
-		nbd_reply_context(output, h->option, listing ? 0 : NBD_ALLOCATION_ID, NBD_BASE_ALLOCATION);
+		nbd_reply_context(output, h->option, listing ? 0 : NBD_ALLOCATION_ID,
+				  NBD_BASE_ALLOCATION);
 	nbd_reply_ack(output, h->option);
 	if (selected && !listing) {
 		h->context = true;
@@ -292,16 +299,16 @@ static const struct option {
 	bool data;
 	void (*answer)(struct nbd_handshake *h, struct nbd_output *output);
 } options[] = {
-	{ NBD_OPT_EXPORT_NAME, true, answer_export_name },
-	{ NBD_OPT_ABORT, false, answer_abort },
-	{ NBD_OPT_LIST, false, answer_list },
-	{ NBD_OPT_STARTTLS, false, answer_starttls },
-	{ NBD_OPT_INFO, true, answer_info_or_go },
-	{ NBD_OPT_GO, true, answer_info_or_go },
-	{ NBD_OPT_STRUCTURED_REPLY, false, answer_structured_reply },
-	{ NBD_OPT_LIST_META_CONTEXT, true, answer_meta_context },
-	{ NBD_OPT_SET_META_CONTEXT, true, answer_meta_context },
-	{ NBD_OPT_EXTENDED_HEADERS, false, answer_extended_headers },
+	{NBD_OPT_EXPORT_NAME, true, answer_export_name},
+	{NBD_OPT_ABORT, false, answer_abort},
+	{NBD_OPT_LIST, false, answer_list},
+	{NBD_OPT_STARTTLS, false, answer_starttls},
+	{NBD_OPT_INFO, true, answer_info_or_go},
+	{NBD_OPT_GO, true, answer_info_or_go},
+	{NBD_OPT_STRUCTURED_REPLY, false, answer_structured_reply},
+	{NBD_OPT_LIST_META_CONTEXT, true, answer_meta_context},
+	{NBD_OPT_SET_META_CONTEXT, true, answer_meta_context},
+	{NBD_OPT_EXTENDED_HEADERS, false, answer_extended_headers},
 };
 
 static const struct option *

@@ -10,17 +10,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether this option's data is looked at. If not, or if it is longer than NBD_OPTION_MAX, it need not be kept. */
+/* Whether this option's data is looked at. If not, or if it is longer than NBD_OPTION_MAX, it need
+ * not be kept. */
 bool
 nbd_option_has_data(uint32_t option);
 
-/* Answers h->option, with h->length bytes of data (in h->payload where they were to be kept), and sets what
- * comes next. The output has room. */
+/* Answers h->option, with h->length bytes of data (in h->payload where they were to be kept), and
+ * sets what comes next. The output has room. */
 void
 nbd_option_answer(struct nbd_handshake *h, struct nbd_output *output);
 
-/* Goes on with the replies to NBD_OPT_LIST as far as the output has room; at their end the next option is
- * waited for. */
+/* Goes on with the replies to NBD_OPT_LIST as far as the output has room; at their end the next
+ * option is waited for. */
 void
 nbd_option_list(struct nbd_handshake *h, struct nbd_output *output);
 

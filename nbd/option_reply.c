@@ -13,7 +13,8 @@ _Static_assert(5 * NBD_REP_HEADER_SIZE + NBD_INFO_EXPORT_SIZE + NBD_INFO_BLOCK_S
 			       2 * (2 + NBD_STRING_MAX) <=
 		       NBD_HANDSHAKE_ROOM,
 	       "replies to NBD_OPT_GO fit");
-_Static_assert(NBD_REP_HEADER_SIZE + 4 + 2 * NBD_STRING_MAX <= NBD_HANDSHAKE_ROOM, "an entry of a list fits");
+_Static_assert(NBD_REP_HEADER_SIZE + 4 + 2 * NBD_STRING_MAX <= NBD_HANDSHAKE_ROOM,
+	       "an entry of a list fits");
 
 static uint8_t *
 output_take(struct nbd_output *output, size_t length)
@@ -108,7 +109,8 @@ nbd_reply_info_text(struct nbd_output *output, uint32_t option, uint16_t type, c
 }
 
 void
-nbd_reply_info_block_size(struct nbd_output *output, uint32_t option, const struct nbd_export *export)
+nbd_reply_info_block_size(struct nbd_output *output, uint32_t option,
+			  const struct nbd_export *export)
 {
 	uint8_t *place = begin(output, option, NBD_REP_INFO, NBD_INFO_BLOCK_SIZE_SIZE);
 
@@ -130,7 +132,8 @@ nbd_reply_context(struct nbd_output *output, uint32_t option, uint32_t id, const
 void
 nbd_reply_export(struct nbd_output *output, uint64_t size, uint16_t flags, bool zeroes)
 {
-	uint8_t *place = output_take(output, NBD_EXPORT_REPLY_SIZE + (zeroes ? NBD_EXPORT_ZEROES : 0));
+	uint8_t *place =
+		output_take(output, NBD_EXPORT_REPLY_SIZE + (zeroes ? NBD_EXPORT_ZEROES : 0));
 
 	place = wire_store64(place, size);
 	place = wire_store16(place, flags);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Replies to options, appended to an output that has room for them (NBD_HANDSHAKE_ROOM for all that one
- * option is answered, but for the entries of a list).
+ * Replies to options, appended to an output that has room for them (NBD_HANDSHAKE_ROOM for all that
+ * one option is answered, but for the entries of a list).
  */
 #ifndef NBD_OPTION_REPLY_H
 #define NBD_OPTION_REPLY_H
@@ -38,7 +38,8 @@ nbd_reply_info_export(struct nbd_output *output, uint32_t option, uint64_t size,
 void
 nbd_reply_info_text(struct nbd_output *output, uint32_t option, uint16_t type, const char *text);
 void
-nbd_reply_info_block_size(struct nbd_output *output, uint32_t option, const struct nbd_export *export);
+nbd_reply_info_block_size(struct nbd_output *output, uint32_t option,
+			  const struct nbd_export *export);
 
 void
 nbd_reply_context(struct nbd_output *output, uint32_t option, uint32_t id, const char *name);

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The constants of the NBD specification (doc/proto.md of github.com/NetworkBlockDevice/nbd, and its
- * branch extension-ext-header), under the names and in the order of its sections.
+ * The constants of the NBD specification (doc/proto.md of github.com/NetworkBlockDevice/nbd, and
+ * its branch extension-ext-header), under the names and in the order of its sections.
  */
 #ifndef NBD_PROTOCOL_H
 #define NBD_PROTOCOL_H
 
 #include <stdint.h>
 
-/* --- "Conventions" ------------------------------------------------------------------------------ */
+/* ---- "Conventions" */
 
 #define NBD_STRING_MAX 4096u /* longest string: export names, descriptions, contexts, messages */
 
-/* --- "Newstyle negotiation", "Fixed newstyle negotiation" --------------------------------------- */
+/* ---- "Newstyle negotiation", "Fixed newstyle negotiation" */
 
-#define NBD_MAGIC        UINT64_C(0x4e42444d41474943) /* "NBDMAGIC" */
-#define NBD_OPTION_MAGIC UINT64_C(0x49484156454f5054) /* "IHAVEOPT" */
-#define NBD_REP_MAGIC    UINT64_C(0x0003e889045565a9)
+#define NBD_MAGIC              UINT64_C(0x4e42444d41474943) /* "NBDMAGIC" */
+#define NBD_OPTION_MAGIC       UINT64_C(0x49484156454f5054) /* "IHAVEOPT" */
+#define NBD_REP_MAGIC          UINT64_C(0x0003e889045565a9)
 
-#define NBD_GREETING_SIZE      18  /* two magics, handshake flags */
+#define NBD_GREETING_SIZE      18 /* two magics, handshake flags */
 #define NBD_CLIENT_FLAGS_SIZE  4
 #define NBD_OPTION_HEADER_SIZE 16  /* magic, option, length */
 #define NBD_REP_HEADER_SIZE    20  /* magic, option, type, length */
@@ -88,19 +88,19 @@ enum nbd_opt {
 #define NBD_INFO_EXPORT_SIZE     12
 #define NBD_INFO_BLOCK_SIZE_SIZE 14
 
-/* --- "Size constraints" ------------------------------------------------------------------------- */
+/* ---- "Size constraints" */
 
 #define NBD_MIN_BLOCK_MAX     (1u << 16) /* largest minimum that may be advertised */
 #define NBD_PREFERRED_DEFAULT (1u << 12)
 #define NBD_PAYLOAD_DEFAULT   (1u << 25) /* every payload up to this is to be put up with */
 
-/* --- "base:allocation metadata context" --------------------------------------------------------- */
+/* ---- "base:allocation metadata context" */
 
 #define NBD_BASE_ALLOCATION "base:allocation"
 #define NBD_STATE_HOLE      (1u << 0)
 #define NBD_STATE_ZERO      (1u << 1)
 
-/* --- "Request message" -------------------------------------------------------------------------- */
+/* ---- "Request message" */
 
 #define NBD_REQUEST_MAGIC          UINT32_C(0x25609513)
 #define NBD_EXTENDED_REQUEST_MAGIC UINT32_C(0x21e41c71)
@@ -127,7 +127,7 @@ enum nbd_cmd {
 #define NBD_CMD_FLAG_FAST_ZERO   (1u << 4)
 #define NBD_CMD_FLAG_PAYLOAD_LEN (1u << 5)
 
-/* --- Replies ------------------------------------------------------------------------------------ */
+/* ---- Replies */
 
 #define NBD_SIMPLE_REPLY_MAGIC     UINT32_C(0x67446698)
 #define NBD_STRUCTURED_REPLY_MAGIC UINT32_C(0x668e33ef)
@@ -148,7 +148,7 @@ enum nbd_cmd {
 #define NBD_REPLY_TYPE_ERROR            0x8001
 #define NBD_REPLY_TYPE_ERROR_OFFSET     0x8002
 
-#define NBD_EXTENTS_MAX (1u << 20) /* most extents of a BLOCK_STATUS chunk */
+#define NBD_EXTENTS_MAX                 (1u << 20) /* most extents of a BLOCK_STATUS chunk */
 
 /* "Error values" */
 enum nbd_error {

@@ -13,28 +13,19 @@ nbd_reply_errno(const struct nbd_request *request, int result)
 {
 	assert(result <= 0);
 	switch (-result) {
-	case 0:
-		return NBD_SUCCESS;
+	case 0: return NBD_SUCCESS;
 	case EPERM:
 	case EACCES:
-	case EROFS:
-		return NBD_EPERM;
-	case ENOMEM:
-		return NBD_ENOMEM;
-	case EINVAL:
-		return NBD_EINVAL;
+	case EROFS: return NBD_EPERM;
+	case ENOMEM: return NBD_ENOMEM;
+	case EINVAL: return NBD_EINVAL;
 	case ENOSPC:
 	case EDQUOT:
-	case EFBIG:
-		return NBD_ENOSPC;
-	case EOVERFLOW:
-		return request->type == NBD_CMD_READ ? NBD_EOVERFLOW : NBD_EINVAL;
-	case EOPNOTSUPP:
-		return request->flags & NBD_CMD_FLAG_FAST_ZERO ? NBD_ENOTSUP : NBD_EINVAL;
-	case ESHUTDOWN:
-		return NBD_ESHUTDOWN;
-	default:
-		return NBD_EIO;
+	case EFBIG: return NBD_ENOSPC;
+	case EOVERFLOW: return request->type == NBD_CMD_READ ? NBD_EOVERFLOW : NBD_EINVAL;
+	case EOPNOTSUPP: return request->flags & NBD_CMD_FLAG_FAST_ZERO ? NBD_ENOTSUP : NBD_EINVAL;
+	case ESHUTDOWN: return NBD_ESHUTDOWN;
+	default: return NBD_EIO;
 	}
 }
 
@@ -48,8 +39,8 @@ put_simple(uint8_t *out, const struct nbd_request *request, enum nbd_error error
 
 /* The header of a chunk with `length` bytes of payload; last: of the reply. */
 static uint8_t *
-put_chunk(uint8_t *out, const struct nbd_session *session, const struct nbd_request *request, uint16_t type,
-	  bool last, uint64_t length)
+put_chunk(uint8_t *out, const struct nbd_session *session, const struct nbd_request *request,
+	  uint16_t type, bool last, uint64_t length)
 {
 	bool extended = session->form == NBD_FORM_EXTENDED;
 
@@ -76,15 +67,16 @@ nbd_reply_done(const struct nbd_session *session, const struct nbd_request *requ
 {
 	bool simple = session->form == NBD_FORM_SIMPLE ||
 		      (session->form == NBD_FORM_STRUCTURED && request->type != NBD_CMD_READ);
-	const uint8_t *end = simple ? put_simple(out, request, NBD_SUCCESS) :
-				      put_chunk(out, session, request, NBD_REPLY_TYPE_NONE, true, 0);
+	const uint8_t *end =
+		simple ? put_simple(out, request, NBD_SUCCESS)
+		       : put_chunk(out, session, request, NBD_REPLY_TYPE_NONE, true, 0);
 
 	return (size_t)(end - out);
 }
 
 size_t
-nbd_reply_data(const struct nbd_session *session, const struct nbd_request *request, uint64_t offset,
-	       uint32_t length, bool last, uint8_t *out)
+nbd_reply_data(const struct nbd_session *session, const struct nbd_request *request,
+	       uint64_t offset, uint32_t length, bool last, uint8_t *out)
 {
 	uint8_t *end;
 
@@ -93,13 +85,14 @@ nbd_reply_data(const struct nbd_session *session, const struct nbd_request *requ
 		assert(length == request->length);
 		return (size_t)(put_simple(out, request, NBD_SUCCESS) - out);
 	}
-	end = put_chunk(out, session, request, NBD_REPLY_TYPE_OFFSET_DATA, last, UINT64_C(8) + length);
+	end = put_chunk(out, session, request, NBD_REPLY_TYPE_OFFSET_DATA, last,
+			UINT64_C(8) + length);
 	return (size_t)(wire_store64(end, offset) - out);
 }
 
 size_t
-nbd_reply_hole(const struct nbd_session *session, const struct nbd_request *request, uint64_t offset,
-	       uint32_t length, bool last, uint8_t *out)
+nbd_reply_hole(const struct nbd_session *session, const struct nbd_request *request,
+	       uint64_t offset, uint32_t length, bool last, uint8_t *out)
 {
 	uint8_t *end;
 
@@ -111,8 +104,8 @@ nbd_reply_hole(const struct nbd_session *session, const struct nbd_request *requ
 
 /* place: NULL for an error without an offset. */
 static size_t
-put_error(const struct nbd_session *session, const struct nbd_request *request, enum nbd_error error,
-	  const char *message, const uint64_t *place, uint8_t *out)
+put_error(const struct nbd_session *session, const struct nbd_request *request,
+	  enum nbd_error error, const char *message, const uint64_t *place, uint8_t *out)
 {
 	size_t length = message ? nbd_text_cut(message, NBD_MESSAGE_MAX) : 0;
 	uint16_t type = place ? NBD_REPLY_TYPE_ERROR_OFFSET : NBD_REPLY_TYPE_ERROR;
@@ -133,21 +126,21 @@ put_error(const struct nbd_session *session, const struct nbd_request *request, 
 }
 
 size_t
-nbd_reply_error(const struct nbd_session *session, const struct nbd_request *request, enum nbd_error error,
-		const char *message, uint8_t *out)
+nbd_reply_error(const struct nbd_session *session, const struct nbd_request *request,
+		enum nbd_error error, const char *message, uint8_t *out)
 {
 	return put_error(session, request, error, message, NULL, out);
 }
 
 size_t
-nbd_reply_error_at(const struct nbd_session *session, const struct nbd_request *request, enum nbd_error error,
-		   const char *message, uint64_t offset, uint8_t *out)
+nbd_reply_error_at(const struct nbd_session *session, const struct nbd_request *request,
+		   enum nbd_error error, const char *message, uint64_t offset, uint8_t *out)
 {
 	assert(is_part(request, offset, 1));
 	return put_error(session, request, error, message, &offset, out);
 }
 
-/* --- Lists of extents ---------------------------------------------------------------------------- */
+/* ---- Lists of extents */
 
 static bool
 is_extended(const struct nbd_status *status)
@@ -155,7 +148,8 @@ is_extended(const struct nbd_status *status)
 	return status->session->form == NBD_FORM_EXTENDED;
 }
 
-/* Bytes in front of the extents: the header, the id of the context and, if extended, their number. */
+/* Bytes in front of the extents: the header, the id of the context and, if extended, their number.
+ */
 static size_t
 status_head(const struct nbd_status *status)
 {
@@ -169,13 +163,14 @@ extent_size(const struct nbd_status *status)
 }
 
 void
-nbd_status_init(struct nbd_status *status, const struct nbd_session *session, const struct nbd_request *request,
-		uint8_t *bytes, size_t size)
+nbd_status_init(struct nbd_status *status, const struct nbd_session *session,
+		const struct nbd_request *request, uint8_t *bytes, size_t size)
 {
 	size_t limit;
 
-	*status = (struct nbd_status){ .session = session, .request = request, .bytes = bytes };
-	assert(session->form != NBD_FORM_SIMPLE && request->length && size >= NBD_REPLY_STATUS_MAX(1));
+	*status = (struct nbd_status){.session = session, .request = request, .bytes = bytes};
+	assert(session->form != NBD_FORM_SIMPLE && request->length &&
+	       size >= NBD_REPLY_STATUS_MAX(1));
 	/* Then no extent is longer than the 32 bits that it has there. */
 	assert(is_extended(status) || request->length <= UINT32_MAX);
 	limit = (size - status_head(status)) / extent_size(status);
@@ -228,11 +223,13 @@ nbd_status_add(struct nbd_status *status, uint64_t length, uint32_t flags)
 	if (length > left)
 		length = left;
 	while (length) {
-		uint32_t inside = (uint32_t)((status->request->offset + status->covered) & (block - 1));
+		uint32_t inside =
+			(uint32_t)((status->request->offset + status->covered) & (block - 1));
 		uint64_t part = length & ~(uint64_t)(block - 1);
 
 		if (inside || !part) {
-			/* Not a whole block: it may be shared with what was before and what comes. */
+			/* Not a whole block: it may be shared with what was before and what comes.
+			 */
 			part = length < block - inside ? length : block - inside;
 			status->block_flags = status->block ? status->block_flags & flags : flags;
 			status->block += (uint32_t)part;
@@ -250,7 +247,8 @@ nbd_status_add(struct nbd_status *status, uint64_t length, uint32_t flags)
 size_t
 nbd_status_finish(struct nbd_status *status)
 {
-	uint16_t type = is_extended(status) ? NBD_REPLY_TYPE_BLOCK_STATUS_EXT : NBD_REPLY_TYPE_BLOCK_STATUS;
+	uint16_t type =
+		is_extended(status) ? NBD_REPLY_TYPE_BLOCK_STATUS_EXT : NBD_REPLY_TYPE_BLOCK_STATUS;
 	uint8_t *place;
 	size_t length;
 
@@ -259,7 +257,8 @@ nbd_status_finish(struct nbd_status *status)
 	put_block(status);
 	length = status_head(status) + status->count * extent_size(status);
 	place = put_chunk(status->bytes, status->session, status->request, type, true,
-			  length - (is_extended(status) ? NBD_EXTENDED_REPLY_SIZE : NBD_STRUCTURED_REPLY_SIZE));
+			  length - (is_extended(status) ? NBD_EXTENDED_REPLY_SIZE
+							: NBD_STRUCTURED_REPLY_SIZE));
 	place = wire_store32(place, NBD_ALLOCATION_ID);
 	if (is_extended(status))
 		wire_store32(place, status->count);

@@ -13,21 +13,22 @@ static const struct command {
 	bool writes;
 	enum nbd_error beyond; /* error past the end of the export */
 } commands[] = {
-	[NBD_CMD_READ] = { "read", 0, NBD_CMD_FLAG_DF, false, NBD_EINVAL },
-	[NBD_CMD_WRITE] = { "write", 0, 0, true, NBD_ENOSPC },
-	[NBD_CMD_DISC] = { "disconnect", 0, 0, false, NBD_EINVAL },
-	[NBD_CMD_FLUSH] = { "flush", NBD_FLAG_SEND_FLUSH, 0, false, NBD_EINVAL },
-	[NBD_CMD_TRIM] = { "trim", NBD_FLAG_SEND_TRIM, 0, true, NBD_EINVAL },
-	[NBD_CMD_CACHE] = { "cache", NBD_FLAG_SEND_CACHE, 0, false, NBD_EINVAL },
-	[NBD_CMD_WRITE_ZEROES] = { "write zeroes", NBD_FLAG_SEND_WRITE_ZEROES,
-				   NBD_CMD_FLAG_NO_HOLE | NBD_CMD_FLAG_FAST_ZERO, true, NBD_ENOSPC },
-	[NBD_CMD_BLOCK_STATUS] = { "block status", 0, NBD_CMD_FLAG_REQ_ONE, false, NBD_EINVAL },
+	[NBD_CMD_READ] = {"read", 0, NBD_CMD_FLAG_DF, false, NBD_EINVAL},
+	[NBD_CMD_WRITE] = {"write", 0, 0, true, NBD_ENOSPC},
+	[NBD_CMD_DISC] = {"disconnect", 0, 0, false, NBD_EINVAL},
+	[NBD_CMD_FLUSH] = {"flush", NBD_FLAG_SEND_FLUSH, 0, false, NBD_EINVAL},
+	[NBD_CMD_TRIM] = {"trim", NBD_FLAG_SEND_TRIM, 0, true, NBD_EINVAL},
+	[NBD_CMD_CACHE] = {"cache", NBD_FLAG_SEND_CACHE, 0, false, NBD_EINVAL},
+	[NBD_CMD_WRITE_ZEROES] = {"write zeroes", NBD_FLAG_SEND_WRITE_ZEROES,
+				  NBD_CMD_FLAG_NO_HOLE | NBD_CMD_FLAG_FAST_ZERO, true, NBD_ENOSPC},
+	[NBD_CMD_BLOCK_STATUS] = {"block status", 0, NBD_CMD_FLAG_REQ_ONE, false, NBD_EINVAL},
 };
 
 static const struct command *
 find_command(const struct nbd_request *request)
 {
-	return request->type < sizeof(commands) / sizeof(commands[0]) ? &commands[request->type] : NULL;
+	return request->type < sizeof(commands) / sizeof(commands[0]) ? &commands[request->type]
+								      : NULL;
 }
 
 const char *
@@ -39,7 +40,8 @@ nbd_request_name(const struct nbd_request *request)
 }
 
 int
-nbd_request_decode(const struct nbd_session *session, const uint8_t *bytes, struct nbd_request *request)
+nbd_request_decode(const struct nbd_session *session, const uint8_t *bytes,
+		   struct nbd_request *request)
 {
 	bool extended = session->form == NBD_FORM_EXTENDED;
 
@@ -63,13 +65,15 @@ refuse(struct nbd_check *check, enum nbd_error error, const char *message)
 
 /* How many bytes follow the header.  Returns why they can't be received, or NULL. */
 static const char *
-find_payload(const struct nbd_session *session, const struct nbd_request *request, uint64_t *payload)
+find_payload(const struct nbd_session *session, const struct nbd_request *request,
+	     uint64_t *payload)
 {
-	uint64_t most = session->max_payload > NBD_PAYLOAD_DEFAULT ? session->max_payload : NBD_PAYLOAD_DEFAULT;
+	uint64_t most = session->max_payload > NBD_PAYLOAD_DEFAULT ? session->max_payload
+								   : NBD_PAYLOAD_DEFAULT;
 
 	/*
-	 * A write's data follows even where NBD_CMD_FLAG_PAYLOAD_LEN, which extended headers ask for, is missing:
-	 * QEMU 10.0 sends its writes so, and what else would they write?
+	 * A write's data follows even where NBD_CMD_FLAG_PAYLOAD_LEN, which extended headers ask
+	 * for, is missing: QEMU 10.0 sends its writes so, and what else would they write?
 	 */
 	if (request->type == NBD_CMD_WRITE ||
 	    (session->form == NBD_FORM_EXTENDED && request->flags & NBD_CMD_FLAG_PAYLOAD_LEN))
@@ -81,7 +85,8 @@ find_payload(const struct nbd_session *session, const struct nbd_request *reques
 
 /* The command flags that may be set on this command. */
 static unsigned int
-allowed_flags(const struct nbd_session *session, const struct nbd_request *request, const struct command *command)
+allowed_flags(const struct nbd_session *session, const struct nbd_request *request,
+	      const struct command *command)
 {
 	unsigned int flags = command->flags;
 
@@ -99,13 +104,14 @@ allowed_flags(const struct nbd_session *session, const struct nbd_request *reque
 static bool
 is_inside(const struct nbd_session *session, const struct nbd_request *request)
 {
-	return request->offset <= session->size && request->length <= session->size - request->offset;
+	return request->offset <= session->size &&
+	       request->length <= session->size - request->offset;
 }
 
 /* The rest of the rules, for a command that may be used as such. */
 static enum nbd_verdict
-check_range(const struct nbd_session *session, const struct nbd_request *request, const struct command *command,
-	    struct nbd_check *check)
+check_range(const struct nbd_session *session, const struct nbd_request *request,
+	    const struct command *command, struct nbd_check *check)
 {
 	if (request->type == NBD_CMD_FLUSH) {
 		if (request->offset || request->length)
@@ -113,14 +119,16 @@ check_range(const struct nbd_session *session, const struct nbd_request *request
 		return NBD_VERDICT_SERVE;
 	}
 	if (!is_inside(session, request))
-		return refuse(check, command->beyond, "the request goes past the end of the export");
+		return refuse(check, command->beyond,
+			      "the request goes past the end of the export");
 	/* Its reply must have an extent, and an extent a length. */
 	if (request->type == NBD_CMD_BLOCK_STATUS && !request->length)
 		return refuse(check, NBD_EINVAL, "block status of no bytes");
 	if (!request->length)
 		return NBD_VERDICT_NOTHING;
 	if (request->type == NBD_CMD_WRITE && request->length > session->max_payload)
-		return refuse(check, NBD_EINVAL, "the write is longer than the maximum payload size");
+		return refuse(check, NBD_EINVAL,
+			      "the write is longer than the maximum payload size");
 	if (request->type == NBD_CMD_READ && request->length > session->max_payload)
 		return refuse(check, session->form == NBD_FORM_SIMPLE ? NBD_EINVAL : NBD_EOVERFLOW,
 			      "the read is longer than the maximum payload size");
@@ -128,11 +136,12 @@ check_range(const struct nbd_session *session, const struct nbd_request *request
 }
 
 enum nbd_verdict
-nbd_request_check(const struct nbd_session *session, const struct nbd_request *request, struct nbd_check *check)
+nbd_request_check(const struct nbd_session *session, const struct nbd_request *request,
+		  struct nbd_check *check)
 {
 	const struct command *command = find_command(request);
 
-	*check = (struct nbd_check){ 0 };
+	*check = (struct nbd_check){0};
 	if (request->type == NBD_CMD_DISC)
 		return NBD_VERDICT_DISCONNECT;
 	check->message = find_payload(session, request, &check->payload);
@@ -141,7 +150,8 @@ nbd_request_check(const struct nbd_session *session, const struct nbd_request *r
 	if (!command)
 		return refuse(check, NBD_EINVAL, "unknown command");
 	if (request->flags & ~allowed_flags(session, request, command))
-		return refuse(check, NBD_EINVAL, "unknown flag, or one that this command does not take");
+		return refuse(check, NBD_EINVAL,
+			      "unknown flag, or one that this command does not take");
 	if (command->writes && (session->flags & NBD_FLAG_READ_ONLY))
 		return refuse(check, NBD_EPERM, "the export is read-only");
 	if (command->offered && !(session->flags & command->offered))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests: from the wire, and the specification's rules about what may be asked.  All of these rules
- * are here; whoever serves a request that passed needs none of its own.
+ * Requests: from the wire, and the specification's rules about what may be asked.  All of these
+ * rules are here; whoever serves a request that passed needs none of its own.
  */
 #ifndef NBD_REQUEST_H
 #define NBD_REQUEST_H
@@ -30,10 +30,11 @@ nbd_request_size(const struct nbd_session *session)
 	return session->form == NBD_FORM_EXTENDED ? NBD_EXTENDED_REQUEST_SIZE : NBD_REQUEST_SIZE;
 }
 
-/* Decodes nbd_request_size() bytes.  Returns 0, or -EPROTO: no header, the streams are out of step and the
- * connection must be dropped. */
+/* Decodes nbd_request_size() bytes.  Returns 0, or -EPROTO: no header, the streams are out of step
+ * and the connection must be dropped. */
 int
-nbd_request_decode(const struct nbd_session *session, const uint8_t *bytes, struct nbd_request *request);
+nbd_request_decode(const struct nbd_session *session, const uint8_t *bytes,
+		   struct nbd_request *request);
 
 enum nbd_verdict {
 	/* Take .payload bytes (they are what to write), do it, reply. */
@@ -49,18 +50,19 @@ enum nbd_verdict {
 };
 
 struct nbd_check {
-	uint64_t payload;     /* bytes that follow the header, whatever the verdict */
+	uint64_t payload; /* bytes that follow the header, whatever the verdict */
 	enum nbd_error error;
-	const char *message;  /* static; NULL: none */
+	const char *message; /* static; NULL: none */
 };
 
 /*
- * Judges a request.  Unaligned requests pass: the engine serves them.  So do TRIM, WRITE_ZEROES, CACHE and
- * BLOCK_STATUS of any length inside of the export (up to 64 bits in the extended form): they have no payload.
- * READ and WRITE that pass are not longer than session->max_payload.
+ * Judges a request.  Unaligned requests pass: the engine serves them.  So do TRIM, WRITE_ZEROES,
+ * CACHE and BLOCK_STATUS of any length inside of the export (up to 64 bits in the extended form):
+ * they have no payload. READ and WRITE that pass are not longer than session->max_payload.
  */
 enum nbd_verdict
-nbd_request_check(const struct nbd_session *session, const struct nbd_request *request, struct nbd_check *check);
+nbd_request_check(const struct nbd_session *session, const struct nbd_request *request,
+		  struct nbd_check *check);
 
 /* "read", "write", ..., "unknown command": for messages. */
 const char *

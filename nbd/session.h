@@ -15,7 +15,8 @@
 /* Which headers are on the wire; the later include what the earlier can do. */
 enum nbd_form {
 	NBD_FORM_SIMPLE,     /* compact requests, simple replies */
-	NBD_FORM_STRUCTURED, /* compact requests, structured (READ, BLOCK_STATUS, errors) and simple replies */
+	NBD_FORM_STRUCTURED, /* compact requests, structured (READ, BLOCK_STATUS, errors) and simple
+				replies */
 	NBD_FORM_EXTENDED,   /* extended requests and replies only */
 };
 
@@ -24,12 +25,13 @@ enum nbd_form {
 
 struct nbd_session {
 	const struct nbd_export *export; /* as joined; owned by the server */
-	uint64_t size;        /* bytes that requests may reach; the server sets it when the export was resized */
-	uint32_t min_block;   /* as advertised, for extents; 0 is as 1 */
+	uint64_t size;      /* bytes that requests may reach; the server sets it when the export was
+			       resized */
+	uint32_t min_block; /* as advertised, for extents; 0 is as 1 */
 	uint32_t max_payload; /* most bytes of one read or write, in either direction */
 	uint16_t flags;       /* the transmission flags that were sent */
 	enum nbd_form form;
-	bool allocation;      /* base:allocation was selected for this export */
+	bool allocation; /* base:allocation was selected for this export */
 };
 
 #endif

@@ -24,7 +24,7 @@ length_by_first(unsigned char first)
 static size_t
 character_length(const char *text, size_t left)
 {
-	static const uint32_t least[] = { 0, 1, 0x80, 0x800, 0x10000 };
+	static const uint32_t least[] = {0, 1, 0x80, 0x800, 0x10000};
 	unsigned char first = (unsigned char)text[0];
 	size_t length = length_by_first(first);
 	uint32_t code = length < 2 ? first : first & (0x7fu >> length);

@@ -22,7 +22,8 @@ least_busy(const struct acceptor *acceptor)
 
 	for (unsigned int i = 1; i < acceptor->worker_count; i++) {
 		struct worker *worker = &acceptor->workers[i];
-		unsigned int connections = atomic_load_explicit(&worker->connections, memory_order_relaxed);
+		unsigned int connections =
+			atomic_load_explicit(&worker->connections, memory_order_relaxed);
 
 		if (connections < fewest) {
 			least = worker;
@@ -48,8 +49,9 @@ hand_over(struct acceptor *acceptor, int fd, const char *peer)
 
 	if (is_full(acceptor)) {
 		if (log_limit_pass(&limit, &suppressed))
-			log_warning("%s: refused: there are %u connections already (max-connections)%s", peer, acceptor->max,
-				    log_left_out(suppressed, more));
+			log_warning(
+				"%s: refused: there are %u connections already (max-connections)%s",
+				peer, acceptor->max, log_left_out(suppressed, more));
 		close(fd);
 		return;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Takes connections from listeners and hands them to the workers, as many as are allowed at once.  On the main thread,
- * but for acceptor_closed().
+ * Takes connections from listeners and hands them to the workers, as many as are allowed at once.
+ * On the main thread, but for acceptor_closed().
  */
 #ifndef SERVER_ACCEPTOR_H
 #define SERVER_ACCEPTOR_H
@@ -12,11 +12,12 @@ struct worker;
 struct acceptor {
 	struct worker *workers;
 	unsigned int worker_count;
-	unsigned int max;        /* connections at once; 0: no limit */
+	unsigned int max; /* connections at once; 0: no limit */
 	_Atomic unsigned int connections;
 };
 
-/* Accepts those that wait, up to a number that leaves time for other things.  If that fails, the listener is paused. */
+/* Accepts those that wait, up to a number that leaves time for other things.  If that fails, the
+ * listener is paused. */
 void
 acceptor_take(struct acceptor *acceptor, struct listener *listener);
 

@@ -50,7 +50,9 @@ activation_check(int fd, bool listening, char **error)
 	if (type != SOCK_STREAM)
 		return refuse(error, fd, "it is not a stream socket");
 	if (listening && option(fd, SO_ACCEPTCONN) != 1)
-		return refuse(error, fd, "it is not a listening socket (with systemd: Accept=no); a connected one is passed by --fd");
+		return refuse(
+			error, fd,
+			"it is not a listening socket (with systemd: Accept=no); a connected one is passed by --fd");
 	if (!listening && getpeername(fd, (struct sockaddr *)&address, &length) < 0)
 		return refuse(error, fd, "it is not a connected socket");
 	fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
@@ -84,7 +86,8 @@ activation_take(bool needed, char **error)
 	if (pid != getpid() || count < 0)
 		count = 0;
 	if (count == 0 && needed) {
-		*error = strdup("socket-activation=on: no socket was passed (LISTEN_FDS, LISTEN_PID)");
+		*error = strdup(
+			"socket-activation=on: no socket was passed (LISTEN_FDS, LISTEN_PID)");
 		return *error ? -EINVAL : -ENOMEM;
 	}
 	for (long i = 0; r == 0 && i < count; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sockets that another program made and passes to this one: by systemd's protocol (sd_listen_fds(3)), or as a
- * number on the command line.
+ * Sockets that another program made and passes to this one: by systemd's protocol
+ * (sd_listen_fds(3)), or as a number on the command line.
  */
 #ifndef SERVER_ACTIVATION_H
 #define SERVER_ACTIVATION_H
@@ -11,14 +11,15 @@
 /* The descriptor of the first that systemd passes; the others follow. */
 #define ACTIVATION_FIRST 3
 
-/* How many listening sockets were passed; forgets it in the environment, so that no child takes them for its own.
- * `needed`: none is an error.  A number, or -errno with *error a sentence (caller frees). */
+/* How many listening sockets were passed; forgets it in the environment, so that no child takes
+ * them for its own. `needed`: none is an error.  A number, or -errno with *error a sentence (caller
+ * frees). */
 int
 activation_take(bool needed, char **error);
 
 /*
- * Whether the descriptor is a stream socket that is connected or, with `listening`, that listens; makes it close on
- * exec.  Returns 0, or -errno with *error a sentence (caller frees).
+ * Whether the descriptor is a stream socket that is connected or, with `listening`, that listens;
+ * makes it close on exec.  Returns 0, or -errno with *error a sentence (caller frees).
  */
 int
 activation_check(int fd, bool listening, char **error);

@@ -10,13 +10,14 @@
 
 #define SMALLEST ((size_t)4096)
 #define SLAB     ((size_t)1 << 20)
-/* Smaller ones are cut from slabs, larger ones are mapped; both are unmapped when others need the room. */
-#define LARGE    ((size_t)64 << 10)
+/* Smaller ones are cut from slabs, larger ones are mapped; both are unmapped when others need the
+ * room. */
+#define LARGE ((size_t)64 << 10)
 
 /* Stands in the first page of a slab, whose address is a multiple of SLAB. */
 struct slab {
 	struct slab *next;
-	unsigned int taken;  /* of its parts, which have one size */
+	unsigned int taken; /* of its parts, which have one size */
 };
 
 static size_t
@@ -132,7 +133,8 @@ buffers_fini(struct buffers *buffers)
 static void *
 map(size_t length)
 {
-	void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *memory =
+		mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	return memory == MAP_FAILED ? NULL : memory;
 }
@@ -211,8 +213,8 @@ take_small(struct buffers *buffers, struct buffer *buffer)
 	if (buffer->memory)
 		return true;
 	make_room(buffers, SLAB, false);
-	/* Slabs of which somebody keeps a part each must not be joined by ever more of them.  And where memory is made
-	 * beforehand, what is taken beyond it is little. */
+	/* Slabs of which somebody keeps a part each must not be joined by ever more of them.  And
+	 * where memory is made beforehand, what is taken beyond it is little. */
 	buffer->alone = buffers->reserve || !has_room(buffers, SLAB);
 	if (buffer->alone)
 		return map_alone(buffers, buffer);
@@ -262,7 +264,8 @@ take(struct buffers *buffers, unsigned int size, bool reserved, struct buffer *b
 	if (reserved)
 		taken = (buffer->memory = reserve_take(buffers->reserve, size)) != NULL;
 	else
-		taken = size_of(size) < LARGE ? take_small(buffers, buffer) : take_large(buffers, buffer);
+		taken = size_of(size) < LARGE ? take_small(buffers, buffer)
+					      : take_large(buffers, buffer);
 	if (taken)
 		buffers->taken += size_of(size);
 	else

@@ -44,8 +44,9 @@ const struct option_row command_option_rows[] = {
 	},
 	OPTION_SWITCH("help", 'h', FIELD(help), "show this list and exit",
 		      "List the options and exit.\n"),
-	OPTION_SWITCH("version", 'V', FIELD(version), "show the version and exit",
-		      "Print the version and whether the server has L</STATIC PROBES>, and exit.\n"),
+	OPTION_SWITCH(
+		"version", 'V', FIELD(version), "show the version and exit",
+		"Print the version and whether the server has L</STATIC PROBES>, and exit.\n"),
 	{.name = NULL},
 };
 
@@ -82,7 +83,8 @@ add_rows(struct getopt_tables *tables, const struct option_row *rows)
 		if (!rows->letter)
 			continue;
 		*letters++ = rows->letter;
-		/* The value of "-r" can only be the implied one, so that "-rU PATH" is two options. */
+		/* The value of "-r" can only be the implied one, so that "-rU PATH" is two options.
+		 */
 		if (!rows->alone)
 			*letters++ = ':';
 		*letters = '\0';
@@ -113,8 +115,7 @@ row_of(const struct getopt_tables *tables, int c)
 
 /* ---- parsing */
 
-static int __attribute__((format(printf, 2, 3)))
-refuse(char **error, const char *format, ...)
+static int __attribute__((format(printf, 2, 3))) refuse(char **error, const char *format, ...)
 {
 	va_list arguments;
 	int length;
@@ -141,7 +142,8 @@ refuse_value(char **error, const char *before, int r)
 }
 
 static int
-take_option(struct command_line *line, const struct option_row *row, const char *value, char **error)
+take_option(struct command_line *line, const struct option_row *row, const char *value,
+	    char **error)
 {
 	struct setting **end = &line->settings;
 	int r;
@@ -167,8 +169,10 @@ refuse_option(const struct getopt_tables *tables, int c, char **argv, char **err
 	if (c == ':' && row)
 		return refuse(error, "--%s needs a value: --%s=%s", row->name, row->name, row->arg);
 	if (optopt && optopt < 256)
-		return refuse(error, "unknown option -%c; nbdloopd --help lists the options", optopt);
-	return refuse(error, "unknown or ambiguous option %s; nbdloopd --help lists the options", argv[optind - 1]);
+		return refuse(error, "unknown option -%c; nbdloopd --help lists the options",
+			      optopt);
+	return refuse(error, "unknown or ambiguous option %s; nbdloopd --help lists the options",
+		      argv[optind - 1]);
 }
 
 static int
@@ -180,7 +184,8 @@ parse(struct command_line *line, int argc, char **argv, char **error)
 	make_tables(&tables);
 	optind = 0;
 	opterr = 0;
-	while (r == 0 && (c = getopt_long(argc, argv, tables.letters, tables.options, NULL)) != -1) {
+	while (r == 0 &&
+	       (c = getopt_long(argc, argv, tables.letters, tables.options, NULL)) != -1) {
 		const struct option_row *row = c == '?' || c == ':' ? NULL : row_of(&tables, c);
 
 		if (!row)
@@ -191,8 +196,10 @@ parse(struct command_line *line, int argc, char **argv, char **error)
 		return r;
 	line->image = argv[optind];
 	if (optind + 1 < argc)
-		return refuse(error, "there is one image too many: %s; to serve several, give each a name: --export NAME=PATH",
-			      argv[optind + 1]);
+		return refuse(
+			error,
+			"there is one image too many: %s; to serve several, give each a name: --export NAME=PATH",
+			argv[optind + 1]);
 	return 0;
 }
 
@@ -225,7 +232,8 @@ command_line_fini(struct command_line *line)
 
 /* ---- exports */
 
-/* Cuts the next part off *rest, up to a comma that stands alone; two of them become one. NULL: no more. */
+/* Cuts the next part off *rest, up to a comma that stands alone; two of them become one. NULL: no
+ * more. */
 static char *
 next_part(char **rest)
 {
@@ -254,11 +262,16 @@ set_part(struct export_config *export, char *part, char **error)
 	int r;
 
 	if (!equals)
-		return refuse(error, "\"%s\" is not OPTION=VALUE; if it belongs to the path, write its comma twice", part);
+		return refuse(
+			error,
+			"\"%s\" is not OPTION=VALUE; if it belongs to the path, write its comma twice",
+			part);
 	*equals = '\0';
 	r = export_set(export, part, equals + 1, error);
 	if (r == -ENOENT)
-		return refuse(error, "unknown option %s; if it belongs to the path, write its comma twice", part);
+		return refuse(error,
+			      "unknown option %s; if it belongs to the path, write its comma twice",
+			      part);
 	return r;
 }
 
@@ -289,7 +302,8 @@ command_line_add_export(struct server_config *config, const char *text, char **e
 		return -ENOMEM;
 	}
 	if (!equals)
-		return refuse(error, "%smust be NAME=PATH, with further options behind commas", before);
+		return refuse(error, "%smust be NAME=PATH, with further options behind commas",
+			      before);
 	*equals = '\0';
 	r = add_parts(config, copy, equals + 1, error);
 	return r < 0 ? refuse_value(error, before, r) : 0;
@@ -316,7 +330,8 @@ apply_settings(const struct command_line *line, struct server_config *config, ch
 {
 	int r = 0;
 
-	for (const struct setting *setting = line->settings; r == 0 && setting; setting = setting->next) {
+	for (const struct setting *setting = line->settings; r == 0 && setting;
+	     setting = setting->next) {
 		r = config_set(config, setting->row->name, setting->value, error);
 		if (r < 0)
 			refuse_value(error, "--", r);

@@ -10,10 +10,10 @@
 struct setting; /* an option and its value, in the order of the command line */
 
 struct command_line {
-	char *config;         /* the configuration file's path, or NULL */
-	char **exports;       /* as written */
+	char *config;   /* the configuration file's path, or NULL */
+	char **exports; /* as written */
 	unsigned int help, version;
-	const char *image;    /* NULL: none; of argv */
+	const char *image; /* NULL: none; of argv */
 	struct setting *settings;
 };
 
@@ -27,13 +27,15 @@ void
 command_line_fini(struct command_line *line);
 
 /*
- * The configuration that this command line means; reads the configuration file anew each time.  Returns 0, or
- * -errno with *error a sentence (caller frees); then there is nothing to free in *config.
+ * The configuration that this command line means; reads the configuration file anew each time.
+ * Returns 0, or -errno with *error a sentence (caller frees); then there is nothing to free in
+ * *config.
  */
 int
 command_line_configure(const struct command_line *line, struct server_config *config, char **error);
 
-/* Adds an export from the text NAME=PATH[,OPTION=VALUE...].  Returns 0, or -errno with *error a sentence (caller frees). */
+/* Adds an export from the text NAME=PATH[,OPTION=VALUE...].  Returns 0, or -errno with *error a
+ * sentence (caller frees). */
 int
 command_line_add_export(struct server_config *config, const char *text, char **error);
 

@@ -153,7 +153,8 @@ config_take_defaults(struct server_config *config, const struct server_config *f
 }
 
 int
-config_add_export(struct server_config *config, const char *name, struct export_config **added, char **error)
+config_add_export(struct server_config *config, const char *name, struct export_config **added,
+		  char **error)
 {
 	struct export_config **end = &config->exports;
 	struct export_config *export;
@@ -161,7 +162,9 @@ config_add_export(struct server_config *config, const char *name, struct export_
 	for (; *end; end = &(*end)->next) {
 		if (strcmp((*end)->name, name) != 0)
 			continue;
-		if (asprintf(error, "there are two exports named \"%s\"; give one of them another name", name) < 0)
+		if (asprintf(error,
+			     "there are two exports named \"%s\"; give one of them another name",
+			     name) < 0)
 			*error = NULL;
 		return -EEXIST;
 	}
@@ -184,12 +187,15 @@ int
 config_check(const struct server_config *config, char **error)
 {
 	if (!config->exports)
-		return refuse(error, "there is no image to serve: name one (nbdloopd disk.img), or use --export or "
-				     "--config; nbdloopd --help tells more");
+		return refuse(
+			error,
+			"there is no image to serve: name one (nbdloopd disk.img), or use --export or "
+			"--config; nbdloopd --help tells more");
 	for (const struct export_config *export = config->exports; export; export = export->next) {
 		if (export->file && export->file[0])
 			continue;
-		if (asprintf(error, "the export \"%s\" has no image: file=PATH is missing", export->name) < 0)
+		if (asprintf(error, "the export \"%s\" has no image: file=PATH is missing",
+			     export->name) < 0)
 			*error = NULL;
 		return -EINVAL;
 	}

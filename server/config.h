@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a user can choose about the server and its exports, and the option rows that parse, explain and
- * report it: --help, the manuals, the command line and the configuration file come from them.  Reading
- * these is for command_line.h and config_file.h.
+ * What a user can choose about the server and its exports, and the option rows that parse, explain
+ * and report it: --help, the manuals, the command line and the configuration file come from them.
+ * Reading these is for command_line.h and config_file.h.
  */
 #ifndef SERVER_CONFIG_H
 #define SERVER_CONFIG_H
@@ -25,22 +25,22 @@ enum log_choice {
 struct export_config {
 	char *name;
 	char *file;
-	char *description;       /* NULL: none */
-	unsigned int read_only;  /* TRISTATE_OFF or TRISTATE_ON */
+	char *description;      /* NULL: none */
+	unsigned int read_only; /* TRISTATE_OFF or TRISTATE_ON */
 	struct image_config image;
 	struct export_config *next;
 };
 
 struct server_config {
-	unsigned int port;        /* 0: not given */
+	unsigned int port; /* 0: not given */
 	char **address;
 	char **unix_socket;
-	unsigned int vsock;       /* 0: none */
-	unsigned int activation;  /* enum tristate */
-	char **fd;                /* numbers, not parsed yet */
-	unsigned int list;        /* TRISTATE_OFF or TRISTATE_ON, as all that is on or off */
-	unsigned int threads;     /* 0: as many as there are processors */
-	uint64_t memory;          /* bytes, for each thread */
+	unsigned int vsock;           /* 0: none */
+	unsigned int activation;      /* enum tristate */
+	char **fd;                    /* numbers, not parsed yet */
+	unsigned int list;            /* TRISTATE_OFF or TRISTATE_ON, as all that is on or off */
+	unsigned int threads;         /* 0: as many as there are processors */
+	uint64_t memory;              /* bytes, for each thread */
 	unsigned int max_connections; /* 0: no limit */
 	unsigned int poll_max_us;     /* microseconds; 0: off */
 	unsigned int handshake_limit; /* seconds */
@@ -48,10 +48,10 @@ struct server_config {
 	unsigned int drain_limit;     /* seconds */
 	char *user;
 	char *pid_file;
-	unsigned int notify_fd;   /* 0: none */
+	unsigned int notify_fd; /* 0: none */
 	char *control;
 	unsigned int swap;
-	unsigned int log;         /* enum log_choice */
+	unsigned int log;              /* enum log_choice */
 	struct export_config defaults; /* has neither name nor file */
 	struct export_config *exports;
 };
@@ -84,9 +84,11 @@ config_find(const char *name);
 int
 config_take_defaults(struct server_config *config, const struct server_config *from);
 
-/* Adds an export of that name, with all defaults.  Returns 0, -ENOMEM, or -EEXIST with *error (caller frees). */
+/* Adds an export of that name, with all defaults.  Returns 0, -ENOMEM, or -EEXIST with *error
+ * (caller frees). */
 int
-config_add_export(struct server_config *config, const char *name, struct export_config **added, char **error);
+config_add_export(struct server_config *config, const char *name, struct export_config **added,
+		  char **error);
 
 /* Sets an option of an export, "file" among them.  As option_set(). */
 int
@@ -94,7 +96,8 @@ export_set(struct export_config *export, const char *name, const char *value, ch
 const struct option_row *
 export_find(const char *name);
 
-/* Whether all is there and nothing contradicts.  0, or -EINVAL with *error a sentence (caller frees). */
+/* Whether all is there and nothing contradicts.  0, or -EINVAL with *error a sentence (caller
+ * frees). */
 int
 config_check(const struct server_config *config, char **error);
 

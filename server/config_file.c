@@ -13,7 +13,8 @@
 #define BLANKS " \t\r"
 
 static int __attribute__((format(printf, 4, 5)))
-refuse(char **error, const struct config_file *file, const struct config_line *line, const char *format, ...)
+refuse(char **error, const struct config_file *file, const struct config_line *line,
+       const char *format, ...)
 {
 	char *CLEANUP_FREE reason = NULL;
 	va_list arguments;
@@ -74,13 +75,16 @@ take_line(struct config_file *file, char *text, unsigned int number, char **erro
 	if (text[0] == '[') {
 		line->name = section_name(text);
 		if (!line->name)
-			return refuse(error, file, line, "a section is written [server] or [export NAME]");
+			return refuse(error, file, line,
+				      "a section is written [server] or [export NAME]");
 		file->count++;
 		return 0;
 	}
 	equals = strchr(text, '=');
 	if (!equals)
-		return refuse(error, file, line, "\"%s\" is neither a section, nor OPTION = VALUE, nor a comment (#)", text);
+		return refuse(error, file, line,
+			      "\"%s\" is neither a section, nor OPTION = VALUE, nor a comment (#)",
+			      text);
 	*equals = '\0';
 	line->name = trim(text);
 	line->value = trim(equals + 1);
@@ -147,7 +151,8 @@ config_file_read(struct config_file *file, const char *path, char **error)
 		r = take_line(file, text, ++number, error);
 	}
 	if (r == 0 && file->count > 0 && file->lines[0].value)
-		r = refuse(error, file, &file->lines[0], "a section must come first: [server] or [export NAME]");
+		r = refuse(error, file, &file->lines[0],
+			   "a section must come first: [server] or [export NAME]");
 	return r;
 }
 
@@ -181,14 +186,15 @@ export_of_section(const struct config_line *line)
 
 /* An option that says only one thing must not be there twice: one of the two would be lost. */
 static int
-check_repeated(const struct config_file *file, const struct config_line *line, const struct option_row *row,
-	       char **error)
+check_repeated(const struct config_file *file, const struct config_line *line,
+	       const struct option_row *row, char **error)
 {
 	if (!row || row->type == OPTION_LIST)
 		return 0;
 	for (const struct config_line *other = line - 1; !is_section(other); other--) {
 		if (strcmp(other->name, line->name) == 0)
-			return refuse(error, file, line, "%s stands in line %u already", line->name, other->number);
+			return refuse(error, file, line, "%s stands in line %u already", line->name,
+				      other->number);
 	}
 	return 0;
 }
@@ -201,19 +207,22 @@ explain(const struct config_file *file, const struct config_line *line, int r, c
 	if (r == -ENOENT && strcmp(line->name, "file") == 0)
 		return refuse(error, file, line, "file belongs into a section [export NAME]");
 	if (r == -ENOENT && config_find(line->name))
-		return refuse(error, file, line, "%s belongs into the section [server]", line->name);
+		return refuse(error, file, line, "%s belongs into the section [server]",
+			      line->name);
 	if (r == -ENOENT)
-		return refuse(error, file, line, "unknown option %s; nbdloopd.conf(5) lists the options", line->name);
+		return refuse(error, file, line,
+			      "unknown option %s; nbdloopd.conf(5) lists the options", line->name);
 	if (sentence)
 		return refuse(error, file, line, "%s", sentence);
 	return r;
 }
 
 static int
-apply_line(const struct config_file *file, const struct config_line *line, struct server_config *config,
-	   struct export_config *export, char **error)
+apply_line(const struct config_file *file, const struct config_line *line,
+	   struct server_config *config, struct export_config *export, char **error)
 {
-	int r = check_repeated(file, line, export ? export_find(line->name) : config_find(line->name), error);
+	int r = check_repeated(file, line,
+			       export ? export_find(line->name) : config_find(line->name), error);
 
 	if (r < 0)
 		return r;
@@ -234,8 +243,10 @@ config_file_apply_server(const struct config_file *file, struct server_config *c
 		if (is_section(line)) {
 			server = strcmp(line->name, "server") == 0;
 			if (!server && !export_of_section(line))
-				r = refuse(error, file, line, "unknown section [%s]; there are [server] and [export NAME]",
-					   line->name);
+				r = refuse(
+					error, file, line,
+					"unknown section [%s]; there are [server] and [export NAME]",
+					line->name);
 		} else if (server) {
 			r = apply_line(file, line, config, NULL, error);
 		}
@@ -244,19 +255,21 @@ config_file_apply_server(const struct config_file *file, struct server_config *c
 }
 
 static int
-add_export(const struct config_file *file, const struct config_line *line, struct server_config *config,
-	   struct export_config **export, char **error)
+add_export(const struct config_file *file, const struct config_line *line,
+	   struct server_config *config, struct export_config **export, char **error)
 {
 	char *CLEANUP_FREE sentence = NULL;
 	int r = config_add_export(config, export_of_section(line), export, &sentence);
 
 	if (r == -EEXIST)
-		return refuse(error, file, line, "%s", sentence ? sentence : "this export exists already");
+		return refuse(error, file, line, "%s",
+			      sentence ? sentence : "this export exists already");
 	return r;
 }
 
 int
-config_file_apply_exports(const struct config_file *file, struct server_config *config, char **error)
+config_file_apply_exports(const struct config_file *file, struct server_config *config,
+			  char **error)
 {
 	struct export_config *export = NULL;
 	int r = 0;

@@ -28,17 +28,20 @@ struct config_file {
 
 #define CONFIG_FILE_CLEANUP __attribute__((cleanup(config_file_fini)))
 
-/* Returns 0, or -errno with *error a sentence that names the line (caller frees), as the next two. */
+/* Returns 0, or -errno with *error a sentence that names the line (caller frees), as the next two.
+ */
 int
 config_file_read(struct config_file *file, const char *path, char **error);
 
 /* The sections [server]. */
 int
-config_file_apply_server(const struct config_file *file, struct server_config *config, char **error);
+config_file_apply_server(const struct config_file *file, struct server_config *config,
+			 char **error);
 
 /* Adds the exports of the sections [export NAME]. */
 int
-config_file_apply_exports(const struct config_file *file, struct server_config *config, char **error);
+config_file_apply_exports(const struct config_file *file, struct server_config *config,
+			  char **error);
 
 void
 config_file_fini(struct config_file *file);

@@ -25,8 +25,9 @@
 /* Seconds for the client to take what was sent last, and to close its end. */
 #define LINGER_LIMIT 2
 
-#define CONN_OF(completion_, op_) \
-	((struct conn *)((char *)(completion_) - offsetof(struct conn, op_) - offsetof(struct loop_op, completion)))
+#define CONN_OF(completion_, op_)                                                                  \
+	((struct conn *)((char *)(completion_)-offsetof(struct conn, op_) -                        \
+			 offsetof(struct loop_op, completion)))
 
 static void
 received(struct completion *completion, int result);
@@ -114,11 +115,13 @@ receive(struct conn *conn)
 	}
 	/* A piece of a request is left: it goes to the front. */
 	if (conn->input_start > 0) {
-		memmove(conn->input, conn->input + conn->input_start, conn->input_end - conn->input_start);
+		memmove(conn->input, conn->input + conn->input_start,
+			conn->input_end - conn->input_start);
 		conn->input_end -= conn->input_start;
 		conn->input_start = 0;
 	}
-	loop_recv(loop, &conn->recv_op, conn->fd, conn->input + conn->input_end, CONN_INPUT - conn->input_end, false);
+	loop_recv(loop, &conn->recv_op, conn->fd, conn->input + conn->input_end,
+		  CONN_INPUT - conn->input_end, false);
 }
 
 /* ---- negotiating */
@@ -180,7 +183,8 @@ negotiate(struct conn *conn)
 	if (conn->send_op.active || negotiation->finished || conn->closing)
 		return;
 	result = nbd_handshake_feed(&negotiation->handshake, conn->input + conn->input_start,
-				    conn->input_end - conn->input_start, &consumed, &negotiation->output);
+				    conn->input_end - conn->input_start, &consumed,
+				    &negotiation->output);
 	conn->input_start += consumed;
 	if (conn->input_start == conn->input_end)
 		conn->input_start = conn->input_end = 0;
@@ -208,7 +212,8 @@ negotiation_sent(struct conn *conn)
 
 /* ---- completions of sockets */
 
-/* Something came.  If nothing had been left unread before, it was sent after the receiving before this one began. */
+/* Something came.  If nothing had been left unread before, it was sent after the receiving before
+ * this one began. */
 static void
 note_presence(struct conn *conn, bool all)
 {
@@ -222,7 +227,8 @@ note_presence(struct conn *conn, bool all)
 static void
 warn_of_error(const struct conn *conn, int result)
 {
-	if (result < 0 && result != -ECONNRESET && result != -EPIPE && result != -ECANCELED && !conn->closing && !conn->lost)
+	if (result < 0 && result != -ECONNRESET && result != -EPIPE && result != -ECANCELED &&
+	    !conn->closing && !conn->lost)
 		conn_warn(conn, strerror(-result));
 }
 
@@ -251,7 +257,8 @@ received(struct completion *completion, int result)
 		return;
 	}
 	if (result > 0)
-		note_presence(conn, !conn->filling && (size_t)result < CONN_INPUT - conn->input_end);
+		note_presence(conn,
+			      !conn->filling && (size_t)result < CONN_INPUT - conn->input_end);
 	if (conn->filling) {
 		conn->filled += (size_t)result;
 		if (conn->filled == conn->filling->nbd.length) {
@@ -322,7 +329,8 @@ sent(struct completion *completion, int result)
 			conn->unheard = true;
 		else
 			cannot_answer(conn, result);
-	} else if (!conn->lost && message_advance(&conn->message, result > 0 ? (size_t)result : 0)) {
+	} else if (!conn->lost &&
+		   message_advance(&conn->message, result > 0 ? (size_t)result : 0)) {
 		loop_send(conn->worker->loop, &conn->send_op, conn->fd, &conn->message);
 		return;
 	}
@@ -343,7 +351,8 @@ send_replies(struct conn *conn)
 	if (!conn->ready || conn->send_op.active || conn->sending)
 		return;
 	conn->sending = conn->ready;
-	for (link = &conn->sending; *link && parts + 2 * REQUEST_PARTS <= CONN_PARTS; link = &(*link)->next) {
+	for (link = &conn->sending; *link && parts + 2 * REQUEST_PARTS <= CONN_PARTS;
+	     link = &(*link)->next) {
 		struct request *request = *link;
 
 		if (request->part_count > 0) {
@@ -376,8 +385,8 @@ drop_replies(struct conn *conn)
 	conn->ready_tail = &conn->ready;
 }
 
-/* What waited for long may come from a client that has lost patience since, and sent it again elsewhere: it must
- * not be carried out behind that. */
+/* What waited for long may come from a client that has lost patience since, and sent it again
+ * elsewhere: it must not be carried out behind that. */
 static void
 go_on(struct conn *conn)
 {
@@ -396,11 +405,13 @@ go_on(struct conn *conn)
 	receive(conn);
 }
 
-/* When all that had come is taken, what comes then is refused; when all is answered, it is the end. */
+/* When all that had come is taken, what comes then is refused; when all is answered, it is the end.
+ */
 static void
 drain(struct conn *conn)
 {
-	if (conn->closing || !loop_waits(conn->worker->loop, &conn->recv_op) || peer_sent_more(conn))
+	if (conn->closing || !loop_waits(conn->worker->loop, &conn->recv_op) ||
+	    peer_sent_more(conn))
 		return;
 	conn->refusing = true;
 	if (conn->requests == 0)
@@ -417,9 +428,9 @@ is_tcp(const struct conn *conn)
 	       (domain == AF_INET || domain == AF_INET6);
 }
 
-/* Closing a TCP socket in which something is unread, or to which something still comes, resets the connection: what was
- * sent last would be lost.  So the client is told the end, and what it sends is thrown away until it has closed its
- * own.  False: there is no need, or not any longer. */
+/* Closing a TCP socket in which something is unread, or to which something still comes, resets the
+ * connection: what was sent last would be lost.  So the client is told the end, and what it sends
+ * is thrown away until it has closed its own.  False: there is no need, or not any longer. */
 static bool
 linger(struct conn *conn)
 {
@@ -436,7 +447,8 @@ linger(struct conn *conn)
 			conn->worker->deadlines++;
 	}
 	if (!conn->recv_op.active)
-		loop_recv(conn->worker->loop, &conn->recv_op, conn->fd, conn->input, CONN_INPUT, false);
+		loop_recv(conn->worker->loop, &conn->recv_op, conn->fd, conn->input, CONN_INPUT,
+			  false);
 	return true;
 }
 
@@ -452,8 +464,8 @@ conn_settle(struct conn *conn)
 		go_on(conn);
 	if (conn->draining)
 		drain(conn);
-	/* A request that came only in part is over; one that is under way in the image isn't: its write
-	 * must not land when the client takes it for lost. */
+	/* A request that came only in part is over; one that is under way in the image isn't: its
+	 * write must not land when the client takes it for lost. */
 	if (conn->closing && conn->filling && !conn->recv_op.active) {
 		requests_over(conn, conn->filling);
 		conn->filling = NULL;
@@ -505,7 +517,8 @@ conn_start(struct conn *conn, struct worker *worker)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	conn->deadline = now.tv_sec + worker->config->handshake_limit;
-	negotiation->output = (struct nbd_output){.bytes = negotiation->bytes, .size = sizeof(negotiation->bytes)};
+	negotiation->output = (struct nbd_output){.bytes = negotiation->bytes,
+						  .size = sizeof(negotiation->bytes)};
 	conn->worker = worker;
 	conn->next = worker->conns;
 	conn->link = &worker->conns;

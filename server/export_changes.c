@@ -16,7 +16,7 @@
 #include <time.h>
 
 /* The largest request that the NBD specification lets any server expect ("Size constraints"). */
-#define MAXIMUM_BLOCK (32u << 20)
+#define MAXIMUM_BLOCK   (32u << 20)
 #define PREFERRED_BLOCK 4096
 
 /* Seconds for the workers to forget an export that has retired; they do it in their next turn. */
@@ -36,8 +36,8 @@ set_facts(struct nbd_export *facts, const struct source *source)
 		.min_block = image_sector_size(image),
 		.preferred_block = PREFERRED_BLOCK,
 		.max_payload = MAXIMUM_BLOCK,
-		.flags = NBD_FLAG_SEND_FLUSH | NBD_FLAG_SEND_FUA | NBD_FLAG_SEND_WRITE_ZEROES | NBD_FLAG_SEND_FAST_ZERO |
-			 NBD_FLAG_CAN_MULTI_CONN,
+		.flags = NBD_FLAG_SEND_FLUSH | NBD_FLAG_SEND_FUA | NBD_FLAG_SEND_WRITE_ZEROES |
+			 NBD_FLAG_SEND_FAST_ZERO | NBD_FLAG_CAN_MULTI_CONN,
 		.allocation = image_has_holes(image),
 	};
 	if (!image_writable(image))
@@ -54,7 +54,8 @@ set_facts(struct nbd_export *facts, const struct source *source)
 static struct export *
 export_new(struct exports *exports, struct source *source)
 {
-	struct export *export = calloc(1, sizeof(*export) + exports->worker_count * sizeof(export->messages[0]));
+	struct export *export =
+		calloc(1, sizeof(*export) + exports->worker_count * sizeof(export->messages[0]));
 
 	if (!export)
 		return NULL;
@@ -144,24 +145,28 @@ locks_agree(const struct source *a, const struct source *b)
 static const struct export *
 find_rival(const struct export *list, const struct source *source)
 {
-	while (list && (!image_meets(list->source->image, source->image) || locks_agree(source, list->source)))
+	while (list && (!image_meets(list->source->image, source->image) ||
+			locks_agree(source, list->source)))
 		list = list->next;
 	return list;
 }
 
-/* mutex held.  Has one that has retired forgotten, and its image closed.  False: it took too long. */
+/* mutex held.  Has one that has retired forgotten, and its image closed.  False: it took too long.
+ */
 static bool
 outlast(struct exports *exports, const struct export *rival, const struct timespec *until)
 {
 	if (rival->asked && rival->pending > 0)
-		return pthread_cond_timedwait(&exports->forgotten, &exports->mutex, until) != ETIMEDOUT;
+		return pthread_cond_timedwait(&exports->forgotten, &exports->mutex, until) !=
+		       ETIMEDOUT;
 	pthread_mutex_unlock(&exports->mutex);
 	exports_reap(exports);
 	pthread_mutex_lock(&exports->mutex);
 	return true;
 }
 
-/* changing held.  Waits until the image is closed that removed exports had, unless clients still use it. */
+/* changing held.  Waits until the image is closed that removed exports had, unless clients still
+ * use it. */
 static int
 outlast_retired(struct exports *exports, const struct source *source, char **error)
 {
@@ -180,16 +185,19 @@ outlast_retired(struct exports *exports, const struct source *source, char **err
 		in_time = outlast(exports, rival, &until);
 	}
 	if (connections > 0 &&
-	    asprintf(error, "export \"%s\": %s is still in use: %u client%s of the removed export \"%s\" %s still connected",
-		     source->config->name, source->config->file, connections, connections == 1 ? "" : "s",
-		     rival->served.facts.name, connections == 1 ? "is" : "are") < 0)
+	    asprintf(
+		    error,
+		    "export \"%s\": %s is still in use: %u client%s of the removed export \"%s\" %s still connected",
+		    source->config->name, source->config->file, connections,
+		    connections == 1 ? "" : "s", rival->served.facts.name,
+		    connections == 1 ? "is" : "are") < 0)
 		*error = NULL;
 	pthread_mutex_unlock(&exports->mutex);
 	return connections > 0 ? -EBUSY : 0;
 }
 
-/* changing held.  A lock of ours that is in the way is found before: it would be waited for, and then nobody would know
- * who has it. */
+/* changing held.  A lock of ours that is in the way is found before: it would be waited for, and
+ * then nobody would know who has it. */
 static int
 lock_source(struct exports *exports, struct source *source, char **error)
 {
@@ -199,9 +207,11 @@ lock_source(struct exports *exports, struct source *source, char **error)
 	if (r == 0)
 		return image_lock(source->image, image_writable(source->image), error);
 	if (same &&
-	    asprintf(error, "export \"%s\": %s is the same image as that of the export \"%s\", and they overlap; with lock=shared "
-		     "for both, and both writable or both read-only, one image can have several exports",
-		     source->config->name, source->config->file, same->served.facts.name) < 0)
+	    asprintf(
+		    error,
+		    "export \"%s\": %s is the same image as that of the export \"%s\", and they overlap; with lock=shared "
+		    "for both, and both writable or both read-only, one image can have several exports",
+		    source->config->name, source->config->file, same->served.facts.name) < 0)
 		*error = NULL;
 	return r;
 }
@@ -340,7 +350,8 @@ compare(const struct export *export, struct export_config *config)
 	const char *difference = export_difference(export->source->config, config);
 
 	if (difference)
-		log_warning("export \"%s\": %s has changed, which needs a restart of the server", config->name, difference);
+		log_warning("export \"%s\": %s has changed, which needs a restart of the server",
+			    config->name, difference);
 	config_free(config);
 }
 

@@ -24,7 +24,8 @@ find_for_client(void *data, const char *name, size_t length)
 
 	pthread_mutex_lock(&exports->mutex);
 	for (export = exports->listed; export; export = export->next) {
-		if (strlen(export->served.facts.name) == length && memcmp(export->served.facts.name, name, length) == 0)
+		if (strlen(export->served.facts.name) == length &&
+		    memcmp(export->served.facts.name, name, length) == 0)
 			break;
 	}
 	/* The default export is the only one there is, whatever its name. */
@@ -122,7 +123,8 @@ exports_left(struct exports *exports, struct served *served)
 	bool unused;
 
 	pthread_mutex_lock(&exports->mutex);
-	unused = atomic_fetch_sub_explicit(&served->connections, 1, memory_order_relaxed) == 1 && exports->retired;
+	unused = atomic_fetch_sub_explicit(&served->connections, 1, memory_order_relaxed) == 1 &&
+		 exports->retired;
 	pthread_mutex_unlock(&exports->mutex);
 	if (unused)
 		exports->wake(exports->data);
@@ -163,7 +165,8 @@ ask_workers(struct exports *exports, struct export *export)
 	export->asked = true;
 	export->pending = exports->worker_count;
 	for (unsigned int i = 0; i < exports->worker_count; i++) {
-		export->messages[i] = (struct worker_message){.deliver = forget, .data = &export->served};
+		export->messages[i] =
+			(struct worker_message){.deliver = forget, .data = &export->served};
 		worker_post(&exports->workers[i], &export->messages[i]);
 	}
 }
@@ -241,7 +244,8 @@ take_views(struct exports *exports, const char *name, unsigned int *count)
 		++*count;
 	views = calloc(*count, sizeof(*views));
 	*count = 0;
-	for (const struct export *export = exports->listed; views && export; export = export->next) {
+	for (const struct export *export = exports->listed; views && export;
+	     export = export->next) {
 		if (!name || strcmp(name, export->served.facts.name) == 0)
 			view_export(exports, export, &views[(*count)++]);
 	}
@@ -250,10 +254,11 @@ take_views(struct exports *exports, const char *name, unsigned int *count)
 }
 
 unsigned int
-exports_visit(struct exports *exports, const char *name, void (*visit)(void *data, const struct export_view *view),
-	      void *data)
+exports_visit(struct exports *exports, const char *name,
+	      void (*visit)(void *data, const struct export_view *view), void *data)
 {
-	/* Not with the mutex held: writing a status may take a while, and handshakes would wait; nor does it wait for a change. */
+	/* Not with the mutex held: writing a status may take a while, and handshakes would wait;
+	 * nor does it wait for a change. */
 	struct export_view *CLEANUP_FREE views = NULL;
 	unsigned int count;
 

@@ -15,16 +15,17 @@ struct source {
 	struct image *image;
 	struct export_config *config;
 	struct traffic *traffic; /* one for each worker, by its number */
-	unsigned int users; /* exports, and who looks at it; guarded by the exports' mutex */
+	unsigned int users;      /* exports, and who looks at it; guarded by the exports' mutex */
 };
 
-struct export {
-	struct served served;  /* first: what the workers know */
+struct export
+{
+	struct served served; /* first: what the workers know */
 	struct exports *exports;
 	struct source *source;
 	struct export *next;
-	bool asked;            /* retired: the workers are told to forget it */
-	unsigned int pending;  /* workers that haven't yet */
+	bool asked;                       /* retired: the workers are told to forget it */
+	unsigned int pending;             /* workers that haven't yet */
 	struct worker_message messages[]; /* one for each worker */
 };
 
@@ -40,7 +41,7 @@ struct exports {
 	pthread_mutex_t mutex;
 	struct export *listed;
 	struct export *retired;
-	pthread_cond_t forgotten;  /* by all workers: one that has retired */
+	pthread_cond_t forgotten; /* by all workers: one that has retired */
 	unsigned int next_number;
 };
 

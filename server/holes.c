@@ -16,7 +16,8 @@
 /* What is known of an image is forgotten after so many large reads. */
 #define READS_PER_LOOK 1024
 
-_Static_assert(REQUEST_PARTS * NBD_REPLY_HOLE_MAX <= NBD_REPLY_MAX, "no room for the headers of all parts");
+_Static_assert(REQUEST_PARTS *NBD_REPLY_HOLE_MAX <= NBD_REPLY_MAX,
+	       "no room for the headers of all parts");
 
 /* It may have got holes since, and is served as data then: that costs time only. */
 static bool
@@ -26,16 +27,17 @@ is_known_data(struct worker_context *context, const struct nbd_request *nbd)
 		context->dense = false;
 		context->data_start = context->data_end = 0;
 	}
-	return context->dense ||
-	       (nbd->offset >= context->data_start && nbd->offset + nbd->length <= context->data_end);
+	return context->dense || (nbd->offset >= context->data_start &&
+				  nbd->offset + nbd->length <= context->data_end);
 }
 
 bool
-holes_worth_finding(struct worker_context *context, const struct nbd_session *session, const struct nbd_request *nbd)
+holes_worth_finding(struct worker_context *context, const struct nbd_session *session,
+		    const struct nbd_request *nbd)
 {
-	return nbd->length >= LARGE_READ && nbd->type == NBD_CMD_READ && session->form != NBD_FORM_SIMPLE &&
-	       !(nbd->flags & NBD_CMD_FLAG_DF) && image_has_holes(context->served->image) &&
-	       !is_known_data(context, nbd);
+	return nbd->length >= LARGE_READ && nbd->type == NBD_CMD_READ &&
+	       session->form != NBD_FORM_SIMPLE && !(nbd->flags & NBD_CMD_FLAG_DF) &&
+	       image_has_holes(context->served->image) && !is_known_data(context, nbd);
 }
 
 /* Appends `length` bytes, or makes the last part longer. */
@@ -60,7 +62,8 @@ add_extent(void *data, uint64_t offset, uint64_t length, bool hole)
 {
 	struct request *request = data;
 	uint64_t block = request->conn->session.min_block ? request->conn->session.min_block : 1;
-	uint64_t from = (offset + block - 1) / block * block, to = (offset + length) / block * block;
+	uint64_t from = (offset + block - 1) / block * block,
+		 to = (offset + length) / block * block;
 
 	if (!hole || to < from + LARGE_HOLE) {
 		append(request, length, false);
@@ -167,8 +170,10 @@ holes_reply(struct request *request)
 		bool last = i + 1 == request->part_count;
 		uint8_t *out = request->head + request->head_length;
 
-		part->head_length = part->hole ? nbd_reply_hole(session, &request->nbd, offset, part->length, last, out) :
-						 nbd_reply_data(session, &request->nbd, offset, part->length, last, out);
+		part->head_length = part->hole ? nbd_reply_hole(session, &request->nbd, offset,
+								part->length, last, out)
+					       : nbd_reply_data(session, &request->nbd, offset,
+								part->length, last, out);
 		request->head_length += part->head_length;
 		offset += part->length;
 	}

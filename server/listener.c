@@ -19,7 +19,8 @@
 /* After <sys/socket.h>, which it needs. */
 #include <linux/vm_sockets.h>
 
-/* A batch of replies, or a large one, in one go: Linux's default of 208 KiB makes a sender wait for its receiver. */
+/* A batch of replies, or a large one, in one go: Linux's default of 208 KiB makes a sender wait for
+ * its receiver. */
 #define UNIX_SEND_BUFFER (2 << 20)
 
 /* ---- addresses as text */
@@ -29,10 +30,12 @@ describe_inet(const struct sockaddr *address, socklen_t length, char *text, size
 {
 	char host[NI_MAXHOST], port[NI_MAXSERV];
 
-	if (getnameinfo(address, length, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+	if (getnameinfo(address, length, host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
 		snprintf(text, size, "unknown address");
 	else
-		snprintf(text, size, address->sa_family == AF_INET6 ? "[%.48s]:%.5s" : "%.48s:%.5s", host, port);
+		snprintf(text, size, address->sa_family == AF_INET6 ? "[%.48s]:%.5s" : "%.48s:%.5s",
+			 host, port);
 }
 
 static void
@@ -40,13 +43,13 @@ describe(const struct sockaddr *address, socklen_t length, char *text, size_t si
 {
 	const struct sockaddr_un *local = (const struct sockaddr_un *)address;
 	const struct sockaddr_vm *vm = (const struct sockaddr_vm *)address;
-	size_t path = length > offsetof(struct sockaddr_un, sun_path) ? length - offsetof(struct sockaddr_un, sun_path) : 0;
+	size_t path = length > offsetof(struct sockaddr_un, sun_path)
+			      ? length - offsetof(struct sockaddr_un, sun_path)
+			      : 0;
 
 	switch (address->sa_family) {
 	case AF_INET:
-	case AF_INET6:
-		describe_inet(address, length, text, size);
-		break;
+	case AF_INET6: describe_inet(address, length, text, size); break;
 	case AF_UNIX:
 		/* Nameless, or in the abstract namespace, which begins with a NUL. */
 		if (path > 0 && local->sun_path[0] != '\0')
@@ -62,8 +65,7 @@ describe(const struct sockaddr *address, socklen_t length, char *text, size_t si
 		else
 			snprintf(text, size, "vsock %u:%u", vm->svm_cid, vm->svm_port);
 		break;
-	default:
-		snprintf(text, size, "address family %d", address->sa_family);
+	default: snprintf(text, size, "address family %d", address->sa_family);
 	}
 }
 
@@ -87,7 +89,8 @@ prepare_unix(int fd, char peer[PEER_MAX])
 	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0)
 		set_option(fd, SOL_SOCKET, SO_SNDBUF, size);
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0)
-		snprintf(peer, PEER_MAX, "unix (pid %d, uid %u)", (int)who.pid, (unsigned int)who.uid);
+		snprintf(peer, PEER_MAX, "unix (pid %d, uid %u)", (int)who.pid,
+			 (unsigned int)who.uid);
 	else
 		snprintf(peer, PEER_MAX, "unix");
 }
@@ -178,7 +181,8 @@ open_unix(struct listener **listeners, const char *path, char **error)
 static int
 open_socket(struct listener **listeners, const struct sockaddr *address, socklen_t length)
 {
-	int CLEANUP_CLOSE fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int CLEANUP_CLOSE fd =
+		socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int r;
 
 	if (fd < 0)
@@ -206,7 +210,8 @@ is_absent(const struct addrinfo *address, int r)
 
 /* `host` NULL: any network.  `optional`: nothing is wrong if it isn't there. */
 static int
-open_inet(struct listener **listeners, const char *host, unsigned int port, bool optional, char **error)
+open_inet(struct listener **listeners, const char *host, unsigned int port, bool optional,
+	  char **error)
 {
 	const struct addrinfo hints = {
 		.ai_family = AF_UNSPEC,
@@ -223,7 +228,8 @@ open_inet(struct listener **listeners, const char *host, unsigned int port, bool
 	if (r != 0)
 		return refuse(error, EINVAL, "--address=%s: %s", host ? host : "any",
 			      r == EAI_SYSTEM ? strerror(errno) : gai_strerror(r));
-	for (const struct addrinfo *address = addresses; r == 0 && address; address = address->ai_next) {
+	for (const struct addrinfo *address = addresses; r == 0 && address;
+	     address = address->ai_next) {
 		r = open_socket(listeners, address->ai_addr, address->ai_addrlen);
 		if (r < 0 && is_absent(address, r)) {
 			absent = r;
@@ -241,7 +247,8 @@ open_inet(struct listener **listeners, const char *host, unsigned int port, bool
 	freeaddrinfo(addresses);
 	if (r < 0 || some)
 		return r;
-	return refuse(error, -absent, "cannot listen on %s: %s", host ? host : "any", strerror(-absent));
+	return refuse(error, -absent, "cannot listen on %s: %s", host ? host : "any",
+		      strerror(-absent));
 }
 
 static int
@@ -255,7 +262,8 @@ open_addresses(struct listener **listeners, const struct server_config *config, 
 		return r < 0 ? r : open_inet(listeners, "::1", port, true, error);
 	}
 	for (char **address = config->address; r == 0 && *address; address++)
-		r = open_inet(listeners, strcmp(*address, "any") == 0 ? NULL : *address, port, false, error);
+		r = open_inet(listeners, strcmp(*address, "any") == 0 ? NULL : *address, port,
+			      false, error);
 	return r;
 }
 
@@ -288,7 +296,8 @@ take_passed(struct listener **listeners, unsigned int count)
 }
 
 int
-listeners_open(struct listener **listeners, const struct server_config *config, unsigned int passed, char **error)
+listeners_open(struct listener **listeners, const struct server_config *config, unsigned int passed,
+	       char **error)
 {
 	bool somewhere = passed > 0 || config->unix_socket || config->vsock || config->fd;
 	int r;

@@ -14,23 +14,25 @@
 #define PEER_MAX 64
 
 struct listener {
-	int fd;                   /* non-blocking */
-	char text[128];           /* "127.0.0.1:10809", for the log */
-	struct unix_socket file;  /* .fd -1: it isn't one that we made */
+	int fd;                  /* non-blocking */
+	char text[128];          /* "127.0.0.1:10809", for the log */
+	struct unix_socket file; /* .fd -1: it isn't one that we made */
 	struct accept_pause pause;
 	struct listener *next;
 };
 
-/* Opens all that the configuration asks for, and takes over as many passed sockets (activation.h).  Returns 0, or -errno with *error a sentence (caller frees); then
- * *listeners is none. */
+/* Opens all that the configuration asks for, and takes over as many passed sockets (activation.h).
+ * Returns 0, or -errno with *error a sentence (caller frees); then *listeners is none. */
 int
-listeners_open(struct listener **listeners, const struct server_config *config, unsigned int passed, char **error);
+listeners_open(struct listener **listeners, const struct server_config *config, unsigned int passed,
+	       char **error);
 
 /* Closes and frees all; removes the files of unix sockets. */
 void
 listeners_close(struct listener **listeners);
 
-/* Accepts a connection, and says who it is.  A descriptor (caller closes), or -1: nobody waits, or it is paused now. */
+/* Accepts a connection, and says who it is.  A descriptor (caller closes), or -1: nobody waits, or
+ * it is paused now. */
 int
 listener_accept(struct listener *listener, char peer[PEER_MAX]);
 

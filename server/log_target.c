@@ -32,7 +32,8 @@ to_stderr(enum log_level level, const char *text)
 		fprintf(stderr, "nbdloopd: %s%s\n", prefixes[level], text);
 }
 
-/* It knows who we are, and takes a number at the start of the line for the priority (sd-daemon(3)). */
+/* It knows who we are, and takes a number at the start of the line for the priority (sd-daemon(3)).
+ */
 static void
 to_journal(enum log_level level, const char *text)
 {
@@ -53,8 +54,8 @@ stderr_is_journal(void)
 	unsigned long long device, inode;
 	struct stat st;
 
-	return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && fstat(2, &st) == 0 && st.st_dev == device &&
-	       st.st_ino == inode;
+	return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && fstat(2, &st) == 0 &&
+	       st.st_dev == device && st.st_ino == inode;
 }
 
 void

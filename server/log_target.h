@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where the server's messages go: standard error (where the journal gets their priorities) or the system log.
+ * Where the server's messages go: standard error (where the journal gets their priorities) or the
+ * system log.
  */
 #ifndef SERVER_LOG_TARGET_H
 #define SERVER_LOG_TARGET_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The event loop where io_uring isn't allowed: an operation is tried at once, and if it would block, again
- * when epoll says that it won't.
+ * The event loop where io_uring isn't allowed: an operation is tried at once, and if it would
+ * block, again when epoll says that it won't.
  */
 #include "server/loop_backend.h"
 
@@ -31,7 +31,7 @@ struct epoll_state {
 	int fd;
 	struct watch *watches; /* by descriptor */
 	size_t watch_count;
-	bool unarmed; /* epoll was not told of all that waits */
+	bool unarmed;                              /* epoll was not told of all that waits */
 	struct loop_op *finished, **finished_tail; /* their results are in .length */
 };
 
@@ -128,7 +128,8 @@ arm(struct epoll_state *state, struct watch *watch, int fd)
 		watch->armed = wanted;
 		return;
 	}
-	/* What it still knows may come for nothing.  What waits is looked at by us until epoll takes it. */
+	/* What it still knows may come for nothing.  What waits is looked at by us until epoll
+	 * takes it. */
 	watch->armed = 0;
 	if (wanted)
 		state->unarmed = true;
@@ -200,7 +201,8 @@ static bool
 epoll_waits(struct loop *loop, const struct loop_op *op)
 {
 	const struct epoll_state *state = loop->state;
-	const struct watch *watch = (size_t)op->fd < state->watch_count ? &state->watches[op->fd] : NULL;
+	const struct watch *watch =
+		(size_t)op->fd < state->watch_count ? &state->watches[op->fd] : NULL;
 
 	return watch && (watch->in == op || watch->out == op);
 }
@@ -238,27 +240,30 @@ event_came(struct epoll_state *state, const struct epoll_event *event)
 		arm(state, watch, event->data.fd);
 }
 
-/* One failure must not silence a descriptor for good: it is tried again, and if that fails, too, the descriptor is asked.
- * Returns how many events there are then. */
+/* One failure must not silence a descriptor for good: it is tried again, and if that fails, too,
+ * the descriptor is asked. Returns how many events there are then. */
 static int
 arm_again(struct epoll_state *state, struct epoll_event events[EVENTS], int count)
 {
 	state->unarmed = false;
 	for (size_t fd = 0; fd < state->watch_count; fd++) {
 		struct watch *watch = &state->watches[fd];
-		struct pollfd asked = {.fd = (int)fd, .events = (short)((watch->in ? POLLIN | POLLRDHUP : 0) |
-									(watch->out ? POLLOUT : 0))};
+		struct pollfd asked = {.fd = (int)fd,
+				       .events = (short)((watch->in ? POLLIN | POLLRDHUP : 0) |
+							 (watch->out ? POLLOUT : 0))};
 
 		if (asked.events)
 			arm(state, watch, (int)fd);
 		/* poll() has the bits of epoll. */
 		if (asked.events && !watch->armed && count < EVENTS && poll(&asked, 1, 0) > 0)
-			events[count++] = (struct epoll_event){.events = (unsigned short)asked.revents, .data.fd = (int)fd};
+			events[count++] = (struct epoll_event){
+				.events = (unsigned short)asked.revents, .data.fd = (int)fd};
 	}
 	return count;
 }
 
-/* Those that are there now: what they start may finish at once, and has to wait for the next turn. */
+/* Those that are there now: what they start may finish at once, and has to wait for the next turn.
+ */
 static void
 call_finished(struct epoll_state *state)
 {

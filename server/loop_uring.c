@@ -12,17 +12,18 @@
 
 /* What can be queued between two submissions; more only costs one submission more. */
 #define ENTRIES 1024
-/* Operations under way: two for each connection and all that images' contexts have.  Completions beyond
- * that number wait in the kernel, at a cost. */
+/* Operations under way: two for each connection and all that images' contexts have.  Completions
+ * beyond that number wait in the kernel, at a cost. */
 #define IN_FLIGHT 16384
 
-/* Completions are looked for only when we come to wait for them: nothing interrupts the thread meanwhile
- * (Linux 6.1); else as ring_init() has it. */
+/* Completions are looked for only when we come to wait for them: nothing interrupts the thread
+ * meanwhile (Linux 6.1); else as ring_init() has it. */
 static int
 make_ring(struct ring *ring, bool spins)
 {
 	unsigned int flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
-	int r = ring_init(ring, ENTRIES, IN_FLIGHT, spins ? flags | IORING_SETUP_TASKRUN_FLAG : flags, RING_FILES);
+	int r = ring_init(ring, ENTRIES, IN_FLIGHT,
+			  spins ? flags | IORING_SETUP_TASKRUN_FLAG : flags, RING_FILES);
 
 	return r == -EINVAL ? ring_init(ring, ENTRIES, IN_FLIGHT, 0, RING_FILES) : r;
 }
@@ -63,9 +64,7 @@ uring_start(struct loop *loop, struct loop_op *op, bool all)
 	case LOOP_SEND:
 		io_uring_prep_sendmsg(sqe, op->fd, op->message, MSG_NOSIGNAL | MSG_WAITALL);
 		break;
-	case LOOP_POLL:
-		io_uring_prep_poll_add(sqe, op->fd, POLLIN);
-		break;
+	case LOOP_POLL: io_uring_prep_poll_add(sqe, op->fd, POLLIN); break;
 	}
 	io_uring_sqe_set_data(sqe, &op->completion);
 }

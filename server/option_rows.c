@@ -73,11 +73,10 @@ const struct option_row server_option_rows[] = {
 		.choices = option_off_on_auto,
 		.arg = "on|off|auto",
 		.help = "use the sockets that systemd passes",
-		.manual =
-			"Use the sockets that systemd (or another program that sets\n"
-			"C<LISTEN_FDS>) passes to the server, in addition to those of other\n"
-			"options.  C<auto> uses these sockets if there are any, C<on> fails if\n"
-			"there are none, and C<off> ignores them.\n",
+		.manual = "Use the sockets that systemd (or another program that sets\n"
+			  "C<LISTEN_FDS>) passes to the server, in addition to those of other\n"
+			  "options.  C<auto> uses these sockets if there are any, C<on> fails if\n"
+			  "there are none, and C<off> ignores them.\n",
 	},
 	{
 		.name = "fd",
@@ -155,10 +154,9 @@ const struct option_row server_option_rows[] = {
 		.max = 1000000,
 		.arg = "N",
 		.help = "maximum number of connections; 0 means no limit",
-		.manual =
-			"The maximum number of connections.  Further connections are closed at\n"
-			"once, with a log message.  0 means no limit other than that of open\n"
-			"files (C<ulimit -Hn>).\n",
+		.manual = "The maximum number of connections.  Further connections are closed at\n"
+			  "once, with a log message.  0 means no limit other than that of open\n"
+			  "files (C<ulimit -Hn>).\n",
 	},
 	{
 		.name = "handshake-limit",
@@ -169,10 +167,9 @@ const struct option_row server_option_rows[] = {
 		.max = 86400,
 		.arg = "SECONDS",
 		.help = "close a connection that has not chosen an export within this time",
-		.manual =
-			"Disconnect a client that has not chosen an export within this time.\n"
-			"Once a client has chosen an export, it may be idle for any length of\n"
-			"time.\n",
+		.manual = "Disconnect a client that has not chosen an export within this time.\n"
+			  "Once a client has chosen an export, it may be idle for any length of\n"
+			  "time.\n",
 	},
 	{
 		.name = "stuck-limit",
@@ -228,11 +225,10 @@ const struct option_row server_option_rows[] = {
 		.field = SERVER(pid_file),
 		.arg = "PATH",
 		.help = "write the process ID to this file when the server is ready",
-		.manual =
-			"Write the process ID to this file as soon as clients can connect, and\n"
-			"remove the file when the server ends.  If the file exists already, it\n"
-			"must be empty or hold a process ID.  If it is any other file, or a\n"
-			"symbolic link, the server leaves it alone and does not start.\n",
+		.manual = "Write the process ID to this file as soon as clients can connect, and\n"
+			  "remove the file when the server ends.  If the file exists already, it\n"
+			  "must be empty or hold a process ID.  If it is any other file, or a\n"
+			  "symbolic link, the server leaves it alone and does not start.\n",
 	},
 	{
 		.name = "notify-fd",
@@ -242,10 +238,9 @@ const struct option_row server_option_rows[] = {
 		.max = 1 << 20,
 		.arg = "N",
 		.help = "write a newline to file descriptor N when the server is ready",
-		.manual =
-			"Write a newline to the inherited file descriptor N, and close it, as\n"
-			"soon as clients can connect.  systemd (C<Type=notify>) does not need\n"
-			"this option.\n",
+		.manual = "Write a newline to the inherited file descriptor N, and close it, as\n"
+			  "soon as clients can connect.  systemd (C<Type=notify>) does not need\n"
+			  "this option.\n",
 	},
 	{
 		.name = "control",
@@ -280,10 +275,9 @@ const struct option_row server_option_rows[] = {
 		.choices = logs,
 		.arg = "stderr|syslog",
 		.help = "where messages go",
-		.manual =
-			"Where messages go: to standard error, or to the system log.  Under\n"
-			"systemd, standard error is the journal, where each message has a\n"
-			"priority.\n",
+		.manual = "Where messages go: to standard error, or to the system log.  Under\n"
+			  "systemd, standard error is the journal, where each message has a\n"
+			  "priority.\n",
 	},
 	{.name = NULL},
 };
@@ -295,9 +289,8 @@ const struct option_row export_option_rows[] = {
 		.field = EXPORT(description),
 		.arg = "TEXT",
 		.help = "text that clients can show with the name of the export",
-		.manual =
-			"A description for people, which clients can show with the name of the\n"
-			"export.\n",
+		.manual = "A description for people, which clients can show with the name of the\n"
+			  "export.\n",
 	},
 	{
 		.name = "read-only",
@@ -309,10 +302,9 @@ const struct option_row export_option_rows[] = {
 		.alone = "on",
 		.arg = "on|off",
 		.help = "do not let clients write",
-		.manual =
-			"Do not let clients write, and open the image read-only.  If the server\n"
-			"may not write to the image, the image is served read-only even without\n"
-			"this option.\n",
+		.manual = "Do not let clients write, and open the image read-only.  If the server\n"
+			  "may not write to the image, the image is served read-only even without\n"
+			  "this option.\n",
 	},
 	{.name = NULL},
 };
@@ -324,10 +316,9 @@ const struct option_row export_file_rows[] = {
 		.field = EXPORT(file),
 		.arg = "PATH",
 		.help = "the image file or block device to serve",
-		.manual =
-			"The image to serve: a regular file or a block device.  It is served as\n"
-			"raw bytes; the server warns if they look like another format, such as\n"
-			"qcow2.\n",
+		.manual = "The image to serve: a regular file or a block device.  It is served as\n"
+			  "raw bytes; the server warns if they look like another format, such as\n"
+			  "qcow2.\n",
 	},
 	{.name = NULL},
 };

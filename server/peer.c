@@ -15,8 +15,8 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-/* A change may be carried out so long after its client was known to be there.  Less than any client's patience, and so long
- * that a client that goes on sending is seldom asked for. */
+/* A change may be carried out so long after its client was known to be there.  Less than any
+ * client's patience, and so long that a client that goes on sending is seldom asked for. */
 #define ABSENCE_MAX UINT64_C(100000000) /* ns */
 
 /* Bytes of the input, from its start, with what was received and not told yet. */
@@ -26,13 +26,14 @@ input_length(const struct conn *conn)
 	size_t length = conn->input_end - conn->input_start;
 	int received;
 
-	if (!conn->filling && conn->recv_op.active && loop_has_result(conn->worker->loop, &conn->recv_op, &received) && received > 0)
+	if (!conn->filling && conn->recv_op.active &&
+	    loop_has_result(conn->worker->loop, &conn->recv_op, &received) && received > 0)
 		length += (size_t)received;
 	return length;
 }
 
-/* The last of what it sent, in the input or after it in the socket, asks for the end: then it counts on the
- * requests before to be carried out, as specified. */
+/* The last of what it sent, in the input or after it in the socket, asks for the end: then it
+ * counts on the requests before to be carried out, as specified. */
 static bool
 took_leave(const struct conn *conn)
 {
@@ -51,13 +52,14 @@ took_leave(const struct conn *conn)
 	n = recv(conn->fd, bytes + length, (size_t)unread, MSG_PEEK | MSG_DONTWAIT);
 	if (n > 0)
 		length += (size_t)n;
-	return length >= size && nbd_request_decode(&conn->session, bytes + length - size, &last) == 0 &&
+	return length >= size &&
+	       nbd_request_decode(&conn->session, bytes + length - size, &last) == 0 &&
 	       last.type == NBD_CMD_DISC;
 }
 
 enum presence {
 	THERE,
-	LEFT,    /* it has closed the connection, after a goodbye that has come */
+	LEFT, /* it has closed the connection, after a goodbye that has come */
 	GAVE_UP,
 };
 
@@ -68,8 +70,8 @@ presence_of(struct conn *conn)
 
 	if (poll(&polled, 1, 0) <= 0)
 		return THERE;
-	/* It sends no more, but may be waiting for answers.  What it said last stays the last: it is looked for once, among
-	 * all that is unread. */
+	/* It sends no more, but may be waiting for answers.  What it said last stays the last: it
+	 * is looked for once, among all that is unread. */
 	if (!conn->took_leave)
 		conn->took_leave = took_leave(conn);
 	if (!conn->took_leave)
@@ -81,7 +83,8 @@ presence_of(struct conn *conn)
 static uint64_t
 changes_of_others(const struct conn *conn)
 {
-	return traffic_changes(conn->served->traffic, conn->worker->config->workers) - conn->changes;
+	return traffic_changes(conn->served->traffic, conn->worker->config->workers) -
+	       conn->changes;
 }
 
 /* Nothing newer can be overwritten. */
@@ -119,10 +122,8 @@ peer_may_change(struct conn *conn)
 		conn->there = now;
 		conn->others_changes = others;
 		return true;
-	case LEFT:
-		return is_alone(conn);
-	default:
-		return false;
+	case LEFT: return is_alone(conn);
+	default: return false;
 	}
 }
 

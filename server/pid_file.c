@@ -19,7 +19,8 @@ refuse(char **error, const char *path, int err, const char *what)
 	return -err;
 }
 
-/* Digits and white space, or nothing at all: what a server writes, or left where it could not remove it. */
+/* Digits and white space, or nothing at all: what a server writes, or left where it could not
+ * remove it. */
 static bool
 holds_process_number(int fd)
 {
@@ -35,7 +36,8 @@ holds_process_number(int fd)
 	return true;
 }
 
-/* A name that was given by mistake must not cost an image: no other file is written to or removed. */
+/* A name that was given by mistake must not cost an image: no other file is written to or removed.
+ */
 static const char *
 why_unfit(int fd)
 {
@@ -63,7 +65,8 @@ pid_file_open(struct pid_file *file, const char *path, char **error)
 	if (file->fd < 0 && errno == EEXIST)
 		file->fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (file->fd < 0)
-		return refuse(error, path, errno, errno == ELOOP ? "is a symbolic link, which is not followed" : NULL);
+		return refuse(error, path, errno,
+			      errno == ELOOP ? "is a symbolic link, which is not followed" : NULL);
 	what = file->made ? NULL : why_unfit(file->fd);
 	if (!what)
 		return 0;
@@ -97,12 +100,15 @@ is_ours(const struct pid_file *file)
 	char text[32] = "";
 	ssize_t length = pread(file->fd, text, sizeof(text) - 1, 0);
 
-	if (file->written ? !holds_process_number(file->fd) || atoi(text) != (int)getpid() : !file->made || length != 0)
+	if (file->written ? !holds_process_number(file->fd) || atoi(text) != (int)getpid()
+			  : !file->made || length != 0)
 		return false;
-	/* With privileges dropped, its directory may be closed to us: then it can be emptied only. */
+	/* With privileges dropped, its directory may be closed to us: then it can be emptied only.
+	 */
 	if (lstat(file->path, &there) < 0)
 		return errno != ENOENT;
-	return fstat(file->fd, &ours) == 0 && ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+	return fstat(file->fd, &ours) == 0 && ours.st_dev == there.st_dev &&
+	       ours.st_ino == there.st_ino;
 }
 
 void
@@ -110,7 +116,8 @@ pid_file_close(struct pid_file *file)
 {
 	if (file->fd < 0)
 		return;
-	if (is_ours(file) && unlink(file->path) < 0 && errno != ENOENT && ftruncate(file->fd, 0) < 0)
+	if (is_ours(file) && unlink(file->path) < 0 && errno != ENOENT &&
+	    ftruncate(file->fd, 0) < 0)
 		log_warning("pid file %s: cannot be removed: %s", file->path, strerror(errno));
 	close(file->fd);
 	file->fd = -1;

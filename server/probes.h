@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Static probes (USDT) on a request's way: a nop each until a tracer puts itself there.  nbdloopd(8) documents them.
+ * Static probes (USDT) on a request's way: a nop each until a tracer puts itself there. nbdloopd(8)
+ * documents them.
  */
 #ifndef SERVER_PROBES_H
 #define SERVER_PROBES_H
@@ -15,13 +16,13 @@
 #define PROBES_THERE "yes"
 
 /* `name` of `request`, with the range that it is about now. */
-#define PROBE(name, request, offset, length)                                                                 \
-	DTRACE_PROBE6(nbdloopd, name, (request)->conn->id, (request)->nbd.cookie, (request)->nbd.type, offset, \
-		      length, (request)->result)
+#define PROBE(name, request, offset, length)                                                       \
+	DTRACE_PROBE6(nbdloopd, name, (request)->conn->id, (request)->nbd.cookie,                  \
+		      (request)->nbd.type, offset, length, (request)->result)
 
 #else
 
-#define PROBES_THERE "no"
+#define PROBES_THERE                         "no"
 
 #define PROBE(name, request, offset, length) ((void)(request))
 

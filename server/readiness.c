@@ -37,7 +37,9 @@ readiness_init(unsigned int fd, char **error)
 	notify_fd = (int)fd;
 	if (fcntl(notify_fd, F_SETFD, FD_CLOEXEC) == 0)
 		return 0;
-	if (asprintf(error, "--notify-fd=%u: it is not open: whoever starts the server must pass it", fd) < 0)
+	if (asprintf(error,
+		     "--notify-fd=%u: it is not open: whoever starts the server must pass it",
+		     fd) < 0)
 		*error = NULL;
 	return -EBADF;
 }
@@ -50,7 +52,8 @@ tell(const char *state)
 	if (!manager.sun_family)
 		return;
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&manager, manager_length) < 0)
+	if (fd < 0 || sendto(fd, state, strlen(state), MSG_NOSIGNAL,
+			     (const struct sockaddr *)&manager, manager_length) < 0)
 		log_warning("cannot tell systemd \"%s\": %s", state, strerror(errno));
 }
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Telling whoever started the server how far it is: systemd (sd_notify(3), without its library) and the reader of
+ * Telling whoever started the server how far it is: systemd (sd_notify(3), without its library) and
+ * the reader of
  * --notify-fd.
  */
 #ifndef SERVER_READINESS_H
 #define SERVER_READINESS_H
 
-/* Remembers where systemd wants to be told, and forgets it in the environment.  `fd`: of --notify-fd; 0: none.
- * Returns 0, or -errno with *error a sentence (caller frees). */
+/* Remembers where systemd wants to be told, and forgets it in the environment.  `fd`: of
+ * --notify-fd; 0: none. Returns 0, or -errno with *error a sentence (caller frees). */
 int
 readiness_init(unsigned int fd, char **error);
 

@@ -18,8 +18,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Most bytes that adjacent requests are merged to: the engine splits larger ones anyway.  bench/ has a build that merges
- * nothing, to measure what it is worth. */
+/* Most bytes that adjacent requests are merged to: the engine splits larger ones anyway.  bench/
+ * has a build that merges nothing, to measure what it is worth. */
 #ifndef MERGE_MAX
 #define MERGE_MAX ((size_t)128 << 10)
 #endif
@@ -27,7 +27,7 @@
 /* For the extents of one reply: up to 1,000 or 2,000 of them. */
 #define STATUS_SIZE ((size_t)16 << 10)
 
-#define NO_MEMORY "the server is out of memory"
+#define NO_MEMORY   "the server is out of memory"
 
 static void
 finish(struct request *request)
@@ -46,7 +46,8 @@ write_error(struct request *request, enum nbd_error error, const char *message)
 	request->result = -(int)error;
 	request->data_length = 0;
 	request->part_count = 0;
-	request->head_length = nbd_reply_error(&request->conn->session, &request->nbd, error, message, request->head);
+	request->head_length = nbd_reply_error(&request->conn->session, &request->nbd, error,
+					       message, request->head);
 }
 
 static void
@@ -71,8 +72,9 @@ reply(struct request *request, int result)
 		holes_reply(request);
 	} else if (request->nbd.type == NBD_CMD_READ && request->nbd.length > 0) {
 		request->data_length = request->nbd.length;
-		request->head_length = nbd_reply_data(session, &request->nbd, request->nbd.offset,
-						      (uint32_t)request->nbd.length, true, request->head);
+		request->head_length =
+			nbd_reply_data(session, &request->nbd, request->nbd.offset,
+				       (uint32_t)request->nbd.length, true, request->head);
 	} else {
 		if (request->nbd.type == NBD_CMD_WRITE)
 			request->conn->write_bytes += request->nbd.length;
@@ -90,7 +92,8 @@ carried_out(struct request *request, int result)
 
 	request->result = result;
 	probe_done(request);
-	traffic_count(conn->context->traffic, request->leader->io.op, worker_now(conn->worker) - request->begun);
+	traffic_count(conn->context->traffic, request->leader->io.op,
+		      worker_now(conn->worker) - request->begun);
 	reply(request, result);
 }
 
@@ -115,16 +118,11 @@ static enum io_op
 operation(const struct nbd_request *nbd)
 {
 	switch (nbd->type) {
-	case NBD_CMD_READ:
-		return IO_READ;
-	case NBD_CMD_WRITE:
-		return IO_WRITE;
-	case NBD_CMD_FLUSH:
-		return IO_FLUSH;
-	case NBD_CMD_TRIM:
-		return IO_DISCARD;
-	default:
-		return IO_ZERO;
+	case NBD_CMD_READ: return IO_READ;
+	case NBD_CMD_WRITE: return IO_WRITE;
+	case NBD_CMD_FLUSH: return IO_FLUSH;
+	case NBD_CMD_TRIM: return IO_DISCARD;
+	default: return IO_ZERO;
 	}
 }
 
@@ -139,8 +137,8 @@ io_flags(const struct nbd_request *nbd)
 	       (nbd->flags & NBD_CMD_FLAG_FAST_ZERO ? IO_FAST : 0);
 }
 
-/* Nobody waits for what a client that is gone has asked for.  A change that has waited may come from one that has lost patience
- * meanwhile, and sent it again elsewhere: see peer_may_change(). */
+/* Nobody waits for what a client that is gone has asked for.  A change that has waited may come
+ * from one that has lost patience meanwhile, and sent it again elsewhere: see peer_may_change(). */
 static bool
 wanted(struct io *io)
 {
@@ -184,8 +182,8 @@ try_again(struct request *request)
 	io_retry_part(&request->leader->io, &request->io);
 }
 
-/* A member of a merged request that failed.  The next one has waited: it may share a block with this one, and nothing else keeps
- * the two apart under the range of all. */
+/* A member of a merged request that failed.  The next one has waited: it may share a block with
+ * this one, and nothing else keeps the two apart under the range of all. */
 static void
 done_again(struct io *io)
 {
@@ -204,8 +202,9 @@ done_merged(struct io *io)
 	struct request *leader = (struct request *)io, *next;
 	int result = io->result;
 
-	/* The error is of one or some of the merged requests: each is tried by itself, to find out; under the range of all, since
-	 * what has waited for it is newer.  What is written isn't written again, nor what nobody waits for. */
+	/* The error is of one or some of the merged requests: each is tried by itself, to find out;
+	 * under the range of all, since what has waited for it is newer.  What is written isn't
+	 * written again, nor what nobody waits for. */
 	if (result < 0 && !io->written && !leader->conn->lost) {
 		try_again(leader);
 		return;
@@ -259,14 +258,14 @@ requests_over(struct conn *conn, struct request *request)
 	worker_request_give(conn->worker, leader);
 }
 
-/* A connection that has none gets one even when others have taken all: who takes none of its replies keeps its buffers
- * for ever. */
+/* A connection that has none gets one even when others have taken all: who takes none of its
+ * replies keeps its buffers for ever. */
 static bool
 take_buffer(struct conn *conn, struct request *leader, size_t length)
 {
 	struct buffers *buffers = &conn->worker->buffers;
-	bool taken = conn->buffers > 0 ? buffers_take(buffers, length, &leader->buffer) :
-					 buffers_take_first(buffers, length, &leader->buffer);
+	bool taken = conn->buffers > 0 ? buffers_take(buffers, length, &leader->buffer)
+				       : buffers_take_first(buffers, length, &leader->buffer);
 
 	if (taken)
 		conn->buffers++;
@@ -321,13 +320,15 @@ static bool
 goes_on(const struct taken *first, const struct taken *next, uint64_t end)
 {
 	return next->verdict == NBD_VERDICT_SERVE && next->nbd.type == first->nbd.type &&
-	       next->nbd.flags == first->nbd.flags && next->nbd.offset == end && next->there == next->check.payload;
+	       next->nbd.flags == first->nbd.flags && next->nbd.offset == end &&
+	       next->there == next->check.payload;
 }
 
-/* Appends to the leader the requests behind it that can be merged with it; *length grows by them, and
- * *at passes them. */
+/* Appends to the leader the requests behind it that can be merged with it; *length grows by them,
+ * and *at passes them. */
 static void
-merge(struct conn *conn, const struct taken *first, struct request *leader, size_t *length, size_t *at, struct ahead *ahead)
+merge(struct conn *conn, const struct taken *first, struct request *leader, size_t *length,
+      size_t *at, struct ahead *ahead)
 {
 	struct request *last = leader;
 	const struct taken *next = &ahead->taken;
@@ -364,8 +365,8 @@ abandon(struct conn *conn, struct request *leader)
 	requests_over(conn, leader);
 }
 
-/* The buffer is there: tells each member its part, and takes payloads that are in the input: all of each member's, and so much
- * as has come of the leader's, which is the first. */
+/* The buffer is there: tells each member its part, and takes payloads that are in the input: all of
+ * each member's, and so much as has come of the leader's, which is the first. */
 static void
 distribute(const struct conn *conn, struct request *leader, const struct taken *first)
 {
@@ -398,7 +399,8 @@ answer(struct conn *conn, const struct taken *taken)
 	} else if (!conn->to_drop) {
 		reply_error(request, taken->check.error, taken->check.message);
 	} else {
-		/* A client knows nothing yet of a request that it is still sending: libnbd gives up. */
+		/* A client knows nothing yet of a request that it is still sending: libnbd gives
+		 * up. */
 		write_error(request, taken->check.error, taken->check.message);
 		conn->refused = request;
 	}
@@ -561,13 +563,15 @@ log_status_failure(struct image *image, const struct nbd_request *nbd, int err)
 	if (!log_limit_pass(&limit, &suppressed))
 		return;
 	image_status(image, &facts);
-	log_error("%s: extents of %llu bytes at offset %llu failed: %s%s", facts.path, (unsigned long long)nbd->length,
-		  (unsigned long long)nbd->offset, strerror(-err), log_left_out(suppressed, more));
+	log_error("%s: extents of %llu bytes at offset %llu failed: %s%s", facts.path,
+		  (unsigned long long)nbd->length, (unsigned long long)nbd->offset, strerror(-err),
+		  log_left_out(suppressed, more));
 }
 
 /* Has a helper's thread ask the file system, then the worker's go on. */
 static void
-ask(struct request *request, void (*work)(struct helper_job *job), void (*done)(struct helper_job *job))
+ask(struct request *request, void (*work)(struct helper_job *job),
+    void (*done)(struct helper_job *job))
 {
 	request->job.work = work;
 	request->job.done = done;
@@ -582,7 +586,8 @@ find_status(struct helper_job *job)
 	struct nbd_status status;
 
 	nbd_status_init(&status, &request->conn->session, nbd, request->buffer.memory, STATUS_SIZE);
-	request->result = extents_visit(request->conn->served->image, nbd->offset, nbd->length, false, add_extent, &status);
+	request->result = extents_visit(request->conn->served->image, nbd->offset, nbd->length,
+					false, add_extent, &status);
 	if (request->result >= 0)
 		request->data_length = nbd_status_finish(&status);
 }
@@ -622,7 +627,8 @@ read_ahead(struct helper_job *job)
 {
 	struct request *request = request_of_job(job);
 
-	request->result = image_cache(request->conn->served->image, request->nbd.offset, request->nbd.length);
+	request->result =
+		image_cache(request->conn->served->image, request->nbd.offset, request->nbd.length);
 }
 
 static void
@@ -669,8 +675,7 @@ take_one(struct conn *conn, const struct taken *taken, struct ahead *ahead)
 			return false;
 		break;
 	case NBD_VERDICT_NOTHING:
-	case NBD_VERDICT_REFUSE:
-		return answer(conn, taken);
+	case NBD_VERDICT_REFUSE: return answer(conn, taken);
 	case NBD_VERDICT_DISCONNECT:
 		conn->took_leave = true;
 		conn_end(conn, false);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From the bytes that a connection received to operations on its image, and from their results to replies.
+ * From the bytes that a connection received to operations on its image, and from their results to
+ * replies.
  */
 #ifndef SERVER_REQUESTS_H
 #define SERVER_REQUESTS_H

@@ -60,8 +60,8 @@ reserve_new(size_t size)
 	if (!reserve)
 		return NULL;
 	reserve->units = units;
-	reserve->memory = mmap(NULL, units * UNIT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
-			       -1, 0);
+	reserve->memory = mmap(NULL, units * UNIT, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (reserve->memory == MAP_FAILED) {
 		free(reserve);
 		return NULL;

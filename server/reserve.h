@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that was set aside: all of it is there from the beginning.  It is given out in blocks of powers of 2; what is
- * given back becomes one with its neighbour (buddies), so that where nothing is taken, the largest blocks are there.
+ * Memory that was set aside: all of it is there from the beginning.  It is given out in blocks of
+ * powers of 2; what is given back becomes one with its neighbour (buddies), so that where nothing
+ * is taken, the largest blocks are there.
  */
 #ifndef SERVER_RESERVE_H
 #define SERVER_RESERVE_H
@@ -13,7 +14,8 @@
 
 struct reserve;
 
-/* `size`: bytes, at least 32 MiB; what goes beyond a multiple of that is left out.  NULL: out of memory. */
+/* `size`: bytes, at least 32 MiB; what goes beyond a multiple of that is left out.  NULL: out of
+ * memory. */
 struct reserve *
 reserve_new(size_t size);
 

@@ -188,7 +188,8 @@ open_sockets(struct server *server)
 		.worker_count = server->worker_count,
 	};
 	if (r == 0 && config->control)
-		r = control_socket_new(config->control, status_handle, &server->status, &server->control, &error);
+		r = control_socket_new(config->control, status_handle, &server->status,
+				       &server->control, &error);
 	if (r == 0)
 		r = pid_file_open(&server->pid_file, config->pid_file, &error);
 	return failed(r, error);
@@ -228,13 +229,15 @@ static int
 start_workers(struct server *server)
 {
 	server->worker_config = (struct worker_config){
-		.handshake = {
-			.exports = server->config->list ? &exports_listed : &exports_unlisted,
-			.data = server->exports,
-			.options = NBD_HANDSHAKE_OPTIONS,
-			.skip = NBD_HANDSHAKE_SKIP,
-			.tls = NBD_TLS_OFF,
-		},
+		.handshake =
+			{
+				.exports =
+					server->config->list ? &exports_listed : &exports_unlisted,
+				.data = server->exports,
+				.options = NBD_HANDSHAKE_OPTIONS,
+				.skip = NBD_HANDSHAKE_SKIP,
+				.tls = NBD_TLS_OFF,
+			},
 		.left = left,
 		.closed = closed,
 		.forgotten = forgotten,
@@ -249,7 +252,8 @@ start_workers(struct server *server)
 		.served_at = served_at,
 	};
 	for (; server->started < server->worker_count; server->started++) {
-		int r = worker_start(&server->workers[server->started], server->started, &server->worker_config);
+		int r = worker_start(&server->workers[server->started], server->started,
+				     &server->worker_config);
 
 		if (r < 0) {
 			log_error("cannot start thread %u: %s", server->started + 1, strerror(-r));
@@ -264,7 +268,8 @@ prepare_polling(struct server *server)
 {
 	unsigned int count = POLL_LISTENER;
 
-	for (const struct listener *listener = server->listeners; listener; listener = listener->next)
+	for (const struct listener *listener = server->listeners; listener;
+	     listener = listener->next)
 		count++;
 	server->polled = calloc(count, sizeof(*server->polled));
 	if (!server->polled)
@@ -288,8 +293,10 @@ announce(struct server *server)
 	if (r < 0)
 		return failed(r, error);
 	if (config->poll_max_us)
-		log_info("each of %u threads polls up to %u us before it sleeps", server->worker_count, config->poll_max_us);
-	for (const struct listener *listener = server->listeners; listener; listener = listener->next)
+		log_info("each of %u threads polls up to %u us before it sleeps",
+			 server->worker_count, config->poll_max_us);
+	for (const struct listener *listener = server->listeners; listener;
+	     listener = listener->next)
 		log_info("listening on %s", listener->text);
 	for (char **text = config->fd; text && *text; text++) {
 		if (activation_parse_fd(*text, &fd, &error) == 0)
@@ -299,8 +306,8 @@ announce(struct server *server)
 	return 0;
 }
 
-/* What is wrong with the start itself, before anything is opened: descriptors that should have been inherited have no
- * other use yet. */
+/* What is wrong with the start itself, before anything is opened: descriptors that should have been
+ * inherited have no other use yet. */
 static int
 look_around(struct server *server)
 {
@@ -336,7 +343,8 @@ start(struct server *server)
 	if (r < 0)
 		return failed(r, NULL);
 	server->worker_count = server->config->threads ? server->config->threads : processors();
-	server->workers = aligned_alloc(alignof(struct worker), server->worker_count * sizeof(*server->workers));
+	server->workers = aligned_alloc(alignof(struct worker),
+					server->worker_count * sizeof(*server->workers));
 	if (!server->workers)
 		return failed(-ENOMEM, NULL);
 	memset(server->workers, 0, server->worker_count * sizeof(*server->workers));
@@ -426,7 +434,8 @@ prepare_listeners(struct server *server)
 	struct pollfd *polled = server->polled + POLL_LISTENER;
 	int timeout = -1;
 
-	for (struct listener *listener = server->listeners; listener; listener = listener->next, polled++) {
+	for (struct listener *listener = server->listeners; listener;
+	     listener = listener->next, polled++) {
 		int left = accept_pause_left(&listener->pause);
 
 		*polled = (struct pollfd){.fd = left ? -1 : listener->fd, .events = POLLIN};
@@ -444,7 +453,8 @@ serve(struct server *server)
 		int timeout = prepare_listeners(server);
 		struct pollfd *polled = server->polled + POLL_LISTENER;
 
-		/* It fails for want of memory, or is interrupted: then there is nothing in .revents. */
+		/* It fails for want of memory, or is interrupted: then there is nothing in
+		 * .revents. */
 		if (poll(server->polled, server->poll_count, timeout) <= 0)
 			continue;
 		if (server->polled[POLL_SIGNAL].revents)
@@ -455,7 +465,8 @@ serve(struct server *server)
 			if (server->reread && !server->ending)
 				reload(server);
 		}
-		for (struct listener *listener = server->listeners; listener; listener = listener->next, polled++) {
+		for (struct listener *listener = server->listeners; listener;
+		     listener = listener->next, polled++) {
 			if (polled->revents && !server->ending)
 				acceptor_take(&server->acceptor, listener);
 		}
@@ -465,7 +476,8 @@ serve(struct server *server)
 int
 server_run(struct server_config *config, const struct command_line *line)
 {
-	struct server server = {.config = config, .line = line, .pid_file.fd = -1, .signals = -1, .wake = -1};
+	struct server server = {
+		.config = config, .line = line, .pid_file.fd = -1, .signals = -1, .wake = -1};
 	int r = start(&server);
 
 	if (r == 0) {

@@ -22,7 +22,7 @@
 
 /* Milliseconds between two looks whether a change is over. */
 #define CHANGE_INTERVAL 20
-#define CHANGE_MOMENT 200
+#define CHANGE_MOMENT   200
 
 static void
 stop_workers(struct server *server, enum worker_end end)
@@ -40,7 +40,8 @@ now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Waits until no connection is left, a second signal, or for so long.  Returns how many are left. */
+/* Waits until no connection is left, a second signal, or for so long.  Returns how many are left.
+ */
 static unsigned int
 await_connections(struct server *server, int64_t limit_ms)
 {
@@ -62,8 +63,9 @@ await_connections(struct server *server, int64_t limit_ms)
 }
 
 /*
- * Waits until what is under way is answered.  Who gave it its only connections (--fd), such as nbdloop, can give them to
- * another server, and have done there what was not answered here: no request is refused.
+ * Waits until what is under way is answered.  Who gave it its only connections (--fd), such as
+ * nbdloop, can give them to another server, and have done there what was not answered here: no
+ * request is refused.
  */
 static void
 drain_connections(struct server *server, bool listened)
@@ -82,7 +84,8 @@ drain_connections(struct server *server, bool listened)
 	stop_workers(server, WORKER_ABORTS);
 }
 
-/* Waits until the change that somebody asked for is over, at most until then (as now_ms()).  False: it isn't. */
+/* Waits until the change that somebody asked for is over, at most until then (as now_ms()).  False:
+ * it isn't. */
 static bool
 await_change(struct server *server, int64_t end)
 {
@@ -112,7 +115,8 @@ drain(struct server *server, bool listened)
 static _Noreturn void
 leave(struct server *server, int status)
 {
-	log_warning("a change that was asked for on the control socket is not over; the server ends without it");
+	log_warning(
+		"a change that was asked for on the control socket is not over; the server ends without it");
 	pid_file_close(&server->pid_file);
 	_exit(status);
 }

@@ -38,24 +38,24 @@ struct server {
 	struct worker_config worker_config;
 	struct worker *workers;
 	unsigned int worker_count;
-	unsigned int started;        /* workers */
-	unsigned int passed;         /* listening sockets */
+	unsigned int started; /* workers */
+	unsigned int passed;  /* listening sockets */
 	struct acceptor acceptor;
 	struct pollfd *polled;
 	unsigned int poll_count;
-	int signals;                 /* signalfd */
-	int wake;                    /* eventfd: something has happened on another thread */
-	bool reread;                 /* the configuration is to be read again, when no change is under way */
+	int signals; /* signalfd */
+	int wake;    /* eventfd: something has happened on another thread */
+	bool reread; /* the configuration is to be read again, when no change is under way */
 	bool ending;
-	bool abort;                  /* a second signal: don't wait any longer */
+	bool abort; /* a second signal: don't wait any longer */
 };
 
 /* Does what signals that have come ask for. */
 void
 server_take_signals(struct server *server);
 
-/* Ends all that has been started, in good order, as far as those who use it let it, and frees it.  `status` is the process's, if
- * it has to end here. */
+/* Ends all that has been started, in good order, as far as those who use it let it, and frees it.
+ * `status` is the process's, if it has to end here. */
 void
 server_end(struct server *server, int status);
 

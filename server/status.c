@@ -20,7 +20,7 @@
 struct conn_fact {
 	uint64_t id;
 	char peer[sizeof(((struct conn *)NULL)->peer)];
-	char *export;             /* NULL: it has not chosen yet */
+	char *export; /* NULL: it has not chosen yet */
 	unsigned int requests;
 	uint64_t read_bytes, write_bytes;
 };
@@ -37,7 +37,7 @@ struct survey_part {
 struct survey {
 	pthread_mutex_t mutex;
 	pthread_cond_t told;
-	unsigned int pending;     /* threads that have not told yet */
+	unsigned int pending; /* threads that have not told yet */
 	unsigned int count;
 	struct survey_part parts[];
 };
@@ -77,7 +77,8 @@ tell(struct worker *worker, struct worker_message *message)
 static struct survey *
 survey_new(const struct status *status)
 {
-	struct survey *survey = calloc(1, sizeof(*survey) + status->worker_count * sizeof(survey->parts[0]));
+	struct survey *survey =
+		calloc(1, sizeof(*survey) + status->worker_count * sizeof(survey->parts[0]));
 
 	if (!survey)
 		return NULL;
@@ -228,9 +229,11 @@ write_no_export(struct json *json, const char *name)
 {
 	char *CLEANUP_FREE error = NULL;
 
-	if (name && asprintf(&error, "export=%s: there is no such export; status shows the exports", name) < 0)
+	if (name && asprintf(&error, "export=%s: there is no such export; status shows the exports",
+			     name) < 0)
 		error = NULL;
-	answer_error(json, name ? error : "which export? add export=NAME, with a name that status shows");
+	answer_error(json,
+		     name ? error : "which export? add export=NAME, with a name that status shows");
 }
 
 /* The new export, or NULL with *error. */
@@ -243,7 +246,8 @@ parse_addition(const struct status *status, const char *text, char **error)
 
 	if (r < 0)
 		return NULL;
-	/* As an export of the command line, it has the server's defaults where it doesn't say otherwise. */
+	/* As an export of the command line, it has the server's defaults where it doesn't say
+	 * otherwise. */
 	r = config_take_defaults(&one, status->config);
 	if (r == 0)
 		r = command_line_add_export(&one, text, error);

@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-/* Over TCP, which may be slow, the kernel tells how far a transfer is; else it may tell only when all of it is done. */
+/* Over TCP, which may be slow, the kernel tells how far a transfer is; else it may tell only when
+ * all of it is done. */
 static void
 look(const struct conn *conn, uint64_t *in, uint64_t *out)
 {
@@ -19,7 +20,8 @@ look(const struct conn *conn, uint64_t *in, uint64_t *out)
 
 	*in = conn->bytes_in;
 	*out = conn->bytes_out;
-	if (getsockopt(conn->fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0 || length < offsetof(struct tcp_info, tcpi_segs_out))
+	if (getsockopt(conn->fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0 ||
+	    length < offsetof(struct tcp_info, tcpi_segs_out))
 		return;
 	*in = info.tcpi_bytes_received;
 	*out = info.tcpi_bytes_acked;
@@ -63,8 +65,10 @@ end_stuck(struct conn *conn)
 	unsigned int limit = conn->worker->config->stuck_limit;
 	char reason[128];
 
-	snprintf(reason, sizeof(reason), "%s in %u seconds, less than %u KiB/s, while others wait for memory",
-		 conn->stuck.replies.seconds >= limit ? "took too little of its replies" : "sent too little of the data of a write",
+	snprintf(reason, sizeof(reason),
+		 "%s in %u seconds, less than %u KiB/s, while others wait for memory",
+		 conn->stuck.replies.seconds >= limit ? "took too little of its replies"
+						      : "sent too little of the data of a write",
 		 limit, STUCK_RATE >> 10);
 	conn_warn(conn, reason);
 	conn_end(conn, true);
@@ -77,7 +81,8 @@ stuck_check(struct worker *worker)
 
 	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
 		observe(conn);
-		others_wait = others_wait || (conn->stalled && conn->requests < CONN_REQUESTS && !is_stuck(conn));
+		others_wait = others_wait ||
+			      (conn->stalled && conn->requests < CONN_REQUESTS && !is_stuck(conn));
 	}
 	for (struct conn *conn = worker->conns; others_wait && conn; conn = conn->next) {
 		if (is_stuck(conn))

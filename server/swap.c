@@ -15,7 +15,8 @@
 /* With no limit of connections, memory is set aside for so many. */
 #define CONNECTIONS 100
 
-/* Connections, and requests of theirs, are made when they come, from a heap that has room for all. */
+/* Connections, and requests of theirs, are made when they come, from a heap that has room for all.
+ */
 static size_t
 heap(const struct server_config *config)
 {
@@ -39,14 +40,16 @@ workers_memory(const struct server_config *config, struct exports *exports, unsi
 }
 
 int
-swap_lock_memory(const struct server_config *config, struct exports *exports, unsigned int threads, char **error)
+swap_lock_memory(const struct server_config *config, struct exports *exports, unsigned int threads,
+		 char **error)
 {
-	static const char way_out[] = "a smaller --memory, --depth or --max-connections, or fewer --threads, make it less";
+	static const char way_out[] =
+		"a smaller --memory, --depth or --max-connections, or fewer --threads, make it less";
 	const struct rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
 
 	/* What another user may lock counts from now on. */
 	if (config->user)
 		setrlimit(RLIMIT_MEMLOCK, &unlimited);
-	return reclaim_lock_memory(heap(config), workers_memory(config, exports, threads), config->defaults.image.force == TRISTATE_ON,
-				   way_out, error);
+	return reclaim_lock_memory(heap(config), workers_memory(config, exports, threads),
+				   config->defaults.image.force == TRISTATE_ON, way_out, error);
 }

@@ -7,7 +7,8 @@
 struct traffic *
 traffic_new(unsigned int threads)
 {
-	struct traffic *traffic = aligned_alloc(alignof(struct traffic), threads * sizeof(*traffic));
+	struct traffic *traffic =
+		aligned_alloc(alignof(struct traffic), threads * sizeof(*traffic));
 
 	if (traffic)
 		memset(traffic, 0, threads * sizeof(*traffic));
@@ -18,7 +19,8 @@ traffic_new(unsigned int threads)
 static void
 add(_Atomic uint64_t *value, uint64_t n)
 {
-	atomic_store_explicit(value, atomic_load_explicit(value, memory_order_relaxed) + n, memory_order_relaxed);
+	atomic_store_explicit(value, atomic_load_explicit(value, memory_order_relaxed) + n,
+			      memory_order_relaxed);
 }
 
 void
@@ -73,8 +75,8 @@ traffic_sum(const struct traffic *traffic, unsigned int threads, struct traffic_
 		sum->under_way += atomic_load_explicit(&traffic[i].under_way, memory_order_relaxed);
 		for (unsigned int op = 0; op < TRAFFIC_OPS; op++) {
 			for (unsigned int bucket = 0; bucket < TRAFFIC_BUCKETS; bucket++)
-				sum->latency[op][bucket] +=
-					atomic_load_explicit(&traffic[i].latency[op][bucket], memory_order_relaxed);
+				sum->latency[op][bucket] += atomic_load_explicit(
+					&traffic[i].latency[op][bucket], memory_order_relaxed);
 		}
 	}
 }

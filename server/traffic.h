@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What one thread has done for the clients of one image, and has under way.  That thread alone counts, on cache lines
- * of its own; sums are made when somebody asks.
+ * What one thread has done for the clients of one image, and has under way.  That thread alone
+ * counts, on cache lines of its own; sums are made when somebody asks.
  */
 #ifndef SERVER_TRAFFIC_H
 #define SERVER_TRAFFIC_H
@@ -14,13 +14,13 @@
 
 #define TRAFFIC_OPS (IO_ZERO + 1)
 
-/* The first is for less than a microsecond, each that follows for less than twice as much as the one before, the last
- * one for all above: 18 minutes. */
+/* The first is for less than a microsecond, each that follows for less than twice as much as the
+ * one before, the last one for all above: 18 minutes. */
 #define TRAFFIC_BUCKETS 32
 
 struct traffic {
 	alignas(64) _Atomic uint64_t under_way; /* requests whose reply is not sent yet */
-	_Atomic uint64_t changes;               /* parts of writes, discards and zeroes that have begun */
+	_Atomic uint64_t changes; /* parts of writes, discards and zeroes that have begun */
 	_Atomic uint64_t latency[TRAFFIC_OPS][TRAFFIC_BUCKETS]; /* operations, by enum io_op */
 };
 

@@ -90,7 +90,8 @@ user_find(struct user *user, const char *text, char **error)
 		return refuse(error, r, text, "there is no such group");
 	/* A group of the same number may be anybody's. */
 	if (!group && !user->name)
-		return refuse(error, -ENOENT, text, "no user has this number, so its group must be given: USER:GROUP");
+		return refuse(error, -ENOENT, text,
+			      "no user has this number, so its group must be given: USER:GROUP");
 	return r;
 }
 
@@ -104,7 +105,8 @@ user_fini(struct user *user)
 static int
 set_groups(const struct user *user)
 {
-	return user->name && !user->only_group ? initgroups(user->name, user->gid) : setgroups(1, &user->gid);
+	return user->name && !user->only_group ? initgroups(user->name, user->gid)
+					       : setgroups(1, &user->gid);
 }
 
 int
@@ -116,8 +118,8 @@ user_become(const struct user *user, char **error)
 	    setresuid(user->uid, user->uid, user->uid) == 0)
 		return 0;
 	err = errno;
-	if (asprintf(error, "--user: cannot become user %u: %s%s", (unsigned int)user->uid, strerror(err),
-		     err == EPERM ? "; only root can" : "") < 0)
+	if (asprintf(error, "--user: cannot become user %u: %s%s", (unsigned int)user->uid,
+		     strerror(err), err == EPERM ? "; only root can" : "") < 0)
 		*error = NULL;
 	return -err;
 }

@@ -15,8 +15,8 @@ struct user {
 	bool only_group; /* .gid was given: no other groups, whatever the user is in */
 };
 
-/* Of USER[:GROUP], each a name or a number.  Without GROUP, a number must have an entry, which tells its
- * groups.  Returns 0, or -errno with *error a sentence (caller frees) or NULL. */
+/* Of USER[:GROUP], each a name or a number.  Without GROUP, a number must have an entry, which
+ * tells its groups.  Returns 0, or -errno with *error a sentence (caller frees) or NULL. */
 int
 user_find(struct user *user, const char *text, char **error);
 

@@ -21,7 +21,7 @@
 #define REQUESTS_PER_SLAB 64
 /* How soon it is tried again to wait for an event, at least. */
 #define UNPOLLED_MS 100
-#define FAILED_US 1000
+#define FAILED_US   1000
 
 /* ---- requests */
 
@@ -244,14 +244,16 @@ worker_poll_failed(struct worker *worker, int result)
 
 	worker->unpolled = true;
 	if (log_limit_pass(&limit, NULL))
-		log_error("event loop: an event can't be waited for: %s; trying again", strerror(-result));
+		log_error("event loop: an event can't be waited for: %s; trying again",
+			  strerror(-result));
 }
 
 static void
 mail_came(struct completion *completion, int result)
 {
-	struct worker *worker = (struct worker *)((char *)completion - offsetof(struct worker, event_op) -
-						  offsetof(struct loop_op, completion));
+	struct worker *worker =
+		(struct worker *)((char *)completion - offsetof(struct worker, event_op) -
+				  offsetof(struct loop_op, completion));
 	eventfd_t count;
 
 	worker->event_op.active = false;
@@ -287,7 +289,8 @@ turn(struct worker *worker)
 
 	worker->now = 0;
 	r = spin_turn(&worker->spin, worker->loop, timeout_of(worker));
-	/* Behind a turn, which may have waited: what fails each time does not keep the processor busy. */
+	/* Behind a turn, which may have waited: what fails each time does not keep the processor
+	 * busy. */
 	if (unpolled)
 		poll_again(worker);
 	if (r < 0 && log_limit_pass(&limit, NULL))
@@ -326,7 +329,8 @@ tell_started(struct worker *worker, int result)
 	pthread_mutex_unlock(&worker->mutex);
 }
 
-/* That a small ring could be made says little of this one: its memory may count for RLIMIT_MEMLOCK. */
+/* That a small ring could be made says little of this one: its memory may count for RLIMIT_MEMLOCK.
+ */
 static int
 make_loop(struct worker *worker)
 {
@@ -336,8 +340,10 @@ make_loop(struct worker *worker)
 	if (r == 0 && worker->config->use_ring)
 		return 0;
 	if (r < 0)
-		log_warning("thread %u: no io_uring for its sockets: %s; it uses epoll, which is slower%s", worker->number + 1,
-			    strerror(-r), r == -ENOMEM ? " (ulimit -l, the locked memory, can be higher)" : "");
+		log_warning(
+			"thread %u: no io_uring for its sockets: %s; it uses epoll, which is slower%s",
+			worker->number + 1, strerror(-r),
+			r == -ENOMEM ? " (ulimit -l, the locked memory, can be higher)" : "");
 	return loop_new(&worker->loop, false, spins);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker: a thread with an event loop, its connections, its contexts of the images that they use, and its
- * buffers.  Workers share nothing that is written for a request.
+ * A worker: a thread with an event loop, its connections, its contexts of the images that they use,
+ * and its buffers.  Workers share nothing that is written for a request.
  */
 #ifndef SERVER_WORKER_H
 #define SERVER_WORKER_H
@@ -44,13 +44,13 @@ struct worker_config {
 	/* The worker knows no longer of an export: see worker_forget(). */
 	void (*forgotten)(void *data, struct served *served);
 	void *data;
-	unsigned int workers;        /* how many there are */
-	bool use_ring;               /* io_uring works here; a worker that gets no ring uses epoll */
+	unsigned int workers; /* how many there are */
+	bool use_ring;        /* io_uring works here; a worker that gets no ring uses epoll */
 	unsigned int handshake_limit; /* seconds */
-	unsigned int stuck_limit;    /* seconds */
-	unsigned int poll_max_us;    /* see spin.h */
-	size_t memory_limit;         /* bytes of buffers, per worker */
-	bool reserve;                /* buffers, and contexts of all exports, are made beforehand */
+	unsigned int stuck_limit;     /* seconds */
+	unsigned int poll_max_us;     /* see spin.h */
+	size_t memory_limit;          /* bytes of buffers, per worker */
+	bool reserve; /* buffers, and contexts of all exports, are made beforehand */
 	/* For that: the exports, by their place among them. NULL: there are no more. */
 	struct served *(*served_at)(void *data, size_t n);
 };
@@ -59,14 +59,14 @@ struct worker_config {
 struct worker_context {
 	struct served *served;
 	struct ioctx *ctx;
-	struct traffic *traffic;     /* the part of the image's that this worker writes */
+	struct traffic *traffic; /* the part of the image's that this worker writes */
 	struct loop_op event;
 	struct worker *worker;
-	bool submitted;              /* operations that ioctx_run() has not seen yet */
-	bool leaving;                /* to be freed when `event` is not under way any more */
-	bool dense;                  /* the image had no holes when holes.c last looked */
+	bool submitted;                /* operations that ioctx_run() has not seen yet */
+	bool leaving;                  /* to be freed when `event` is not under way any more */
+	bool dense;                    /* the image had no holes when holes.c last looked */
 	uint64_t data_start, data_end; /* of the image: no hole was there then */
-	unsigned int large_reads;    /* in which it could have looked for holes */
+	unsigned int large_reads;      /* in which it could have looked for holes */
 	struct worker_context *next;
 };
 
@@ -80,18 +80,18 @@ struct worker_message {
 struct worker {
 	/* In lines of its own: they stand side by side. */
 	alignas(64) const struct worker_config *config;
-	unsigned int number;         /* of all workers, from 0 */
+	unsigned int number; /* of all workers, from 0 */
 	pthread_t thread;
-	int event;                   /* eventfd: there is something in what the mutex guards */
+	int event; /* eventfd: there is something in what the mutex guards */
 
-	pthread_mutex_t mutex;       /* guards the mailbox, which follows */
+	pthread_mutex_t mutex; /* guards the mailbox, which follows */
 	struct conn *arrived;
 	struct worker_message *messages;
 	enum worker_end end;
-	bool awaited;                /* worker_join() was called */
+	bool awaited; /* worker_join() was called */
 	pthread_cond_t started_changed;
 	bool started;
-	int start_result;            /* 0 or -errno */
+	int start_result; /* 0 or -errno */
 
 	/* The thread's own. */
 	struct loop *loop;
@@ -100,21 +100,22 @@ struct worker {
 	struct worker_context *contexts;
 	struct buffers buffers;
 	struct conn *conns;
-	struct conn *dirty;          /* with replies to send, or requests to look at again */
-	struct request *idle;        /* requests that are not in use */
+	struct conn *dirty;   /* with replies to send, or requests to look at again */
+	struct request *idle; /* requests that are not in use */
 	struct request *request_slabs;
-	unsigned int deadlines;      /* connections that have one */
-	uint64_t now;                /* see worker_now(); 0: not read yet */
-	time_t checked;              /* CLOCK_MONOTONIC, seconds: when they, or stuck clients, were looked for */
-	bool starved;                /* a connection is stalled for want of memory */
-	bool leaving;                /* a context is */
-	bool unpolled;               /* an event is not waited for, but should be */
-	bool over;                   /* no event is waited for any more */
-	bool stopping;               /* it ends when no connection is left */
+	unsigned int deadlines; /* connections that have one */
+	uint64_t now;           /* see worker_now(); 0: not read yet */
+	time_t checked; /* CLOCK_MONOTONIC, seconds: when they, or stuck clients, were looked for */
+	bool starved;   /* a connection is stalled for want of memory */
+	bool leaving;   /* a context is */
+	bool unpolled;  /* an event is not waited for, but should be */
+	bool over;      /* no event is waited for any more */
+	bool stopping;  /* it ends when no connection is left */
 	_Atomic unsigned int connections; /* for the status */
 };
 
-/* Starts the thread; returns when its loop runs.  `number`: of all workers, from 0.  0 or -errno. */
+/* Starts the thread; returns when its loop runs.  `number`: of all workers, from 0.  0 or -errno.
+ */
 int
 worker_start(struct worker *worker, unsigned int number, const struct worker_config *config);
 
@@ -126,8 +127,8 @@ worker_give(struct worker *worker, int fd, const char *peer);
 void
 worker_post(struct worker *worker, struct worker_message *message);
 
-/* Tells it to end its connections in this way; a way that was told before only becomes stricter.  It still does what it is
- * posted. */
+/* Tells it to end its connections in this way; a way that was told before only becomes stricter. It
+ * still does what it is posted. */
 void
 worker_stop(struct worker *worker, enum worker_end end);
 
@@ -135,8 +136,8 @@ worker_stop(struct worker *worker, enum worker_end end);
 void
 worker_join(struct worker *worker);
 
-/* On the worker's thread: frees its context of an image that no connection uses and none will use again, then
- * calls config->forgotten(). */
+/* On the worker's thread: frees its context of an image that no connection uses and none will use
+ * again, then calls config->forgotten(). */
 void
 worker_forget(struct worker *worker, struct served *served);
 
@@ -150,12 +151,13 @@ worker_context(struct worker *worker, struct served *served);
 uint64_t
 worker_clock(void);
 
-/* The same clock: when what is being completed now was found complete.  The clock is read at most once for all that
- * came together. */
+/* The same clock: when what is being completed now was found complete.  The clock is read at most
+ * once for all that came together. */
 uint64_t
 worker_now(struct worker *worker);
 
-/* An event of the worker's or of a context could not be waited for (-errno, said in the log): it is tried again soon. */
+/* An event of the worker's or of a context could not be waited for (-errno, said in the log): it is
+ * tried again soon. */
 void
 worker_poll_failed(struct worker *worker, int result);
 

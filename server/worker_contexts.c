@@ -21,7 +21,8 @@ static void
 context_event(struct completion *completion, int result)
 {
 	struct worker_context *context =
-		(struct worker_context *)((char *)completion - offsetof(struct worker_context, event) -
+		(struct worker_context *)((char *)completion -
+					  offsetof(struct worker_context, event) -
 					  offsetof(struct loop_op, completion));
 	eventfd_t count;
 
@@ -48,7 +49,8 @@ worker_context(struct worker *worker, struct served *served)
 	if (context)
 		return context;
 	context = calloc(1, sizeof(*context));
-	if (!context || image_host_context(served->image, loop_ring(worker->loop), &context->ctx) < 0) {
+	if (!context ||
+	    image_host_context(served->image, loop_ring(worker->loop), &context->ctx) < 0) {
 		free(context);
 		return NULL;
 	}

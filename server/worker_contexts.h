@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker's contexts of images, for worker.c; connections find theirs by worker_context().  On the worker's thread.
+ * A worker's contexts of images, for worker.c; connections find theirs by worker_context().  On the
+ * worker's thread.
  */
 #ifndef SERVER_WORKER_CONTEXTS_H
 #define SERVER_WORKER_CONTEXTS_H
@@ -15,7 +16,8 @@ worker_contexts_reserve(struct worker *worker);
 void
 worker_contexts_poll(struct worker *worker);
 
-/* Frees those of worker_forget(), for which worker->leaving is true.  Not while completions are called: theirs may be among them. */
+/* Frees those of worker_forget(), for which worker->leaving is true.  Not while completions are
+ * called: theirs may be among them. */
 void
 worker_contexts_free_leaving(struct worker *worker);
 

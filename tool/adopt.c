@@ -7,7 +7,8 @@
 
 static const struct verb_usage usage = {
 	.synopsis = "DEVICE",
-	.summary = "Starts a new guard, and for an image a new server, for a device whose guard was killed, while it is in use.",
+	.summary =
+		"Starts a new guard, and for an image a new server, for a device whose guard was killed, while it is in use.",
 	.rows = no_option_rows,
 	.least = 1,
 	.most = 1,

@@ -28,7 +28,8 @@ enum {
 
 static const struct verb_usage usage = {
 	.synopsis = "[OPTION]... IMAGE|URI [DEVICE]",
-	.summary = "Makes a block device /dev/nbdN of an image file, a block device, or the export of an NBD server.",
+	.summary =
+		"Makes a block device /dev/nbdN of an image file, a block device, or the export of an NBD server.",
 	.rows = attach_option_rows,
 	.least = 1,
 	.most = 2,
@@ -43,7 +44,8 @@ show(const struct attach_options *options, const char *device, const char *name)
 }
 
 static bool
-use_attached(const struct attach_options *options, const char *image, const char *place, char **name)
+use_attached(const struct attach_options *options, const char *image, const char *place,
+	     char **name)
 {
 	g_autoptr(GError) error = NULL;
 
@@ -56,7 +58,8 @@ use_attached(const struct attach_options *options, const char *image, const char
 
 /* Who uses the image is a server's process; the device is what the user knows. */
 static void
-log_failure(const struct guard_plan *plan, const struct attach_options *options, const char *image, const GError *failed)
+log_failure(const struct guard_plan *plan, const struct attach_options *options, const char *image,
+	    const GError *failed)
 {
 	g_autoptr(GError) why = NULL;
 
@@ -67,19 +70,23 @@ log_failure(const struct guard_plan *plan, const struct attach_options *options,
 }
 
 static bool
-attach(struct guard_plan *plan, const struct attach_options *options, const char *image, const char *device)
+attach(struct guard_plan *plan, const struct attach_options *options, const char *image,
+       const char *device)
 {
 	g_autoptr(GError) error = NULL;
 	g_autofree char *name = NULL;
 
 	if (!use_attached(options, image, plan->source.place, &name))
 		return false;
-	if (name && device && plan->attachment.index != (int)g_ascii_strtoull(name + strlen("nbd"), NULL, 10)) {
-		log_error("%s: it is attached to /dev/%s already; name that, or no device", image, name);
+	if (name && device &&
+	    plan->attachment.index != (int)g_ascii_strtoull(name + strlen("nbd"), NULL, 10)) {
+		log_error("%s: it is attached to /dev/%s already; name that, or no device", image,
+			  name);
 		return false;
 	}
 	/* Before the image: another one is found sooner than another device. */
-	if (!name && ((device && !device_owner_none(device, &error)) || !guard_start(plan, &name, &error))) {
+	if (!name &&
+	    ((device && !device_owner_none(device, &error)) || !guard_start(plan, &name, &error))) {
 		log_failure(plan, options, image, error);
 		return false;
 	}
@@ -91,7 +98,8 @@ attach(struct guard_plan *plan, const struct attach_options *options, const char
 static bool
 check_size(const struct attach_options *options, const char *place, GError **error)
 {
-	const uint64_t block = options->sector_size ? options->sector_size : SMALLEST_BLOCK, offset = options->offset;
+	const uint64_t block = options->sector_size ? options->sector_size : SMALLEST_BLOCK,
+		       offset = options->offset;
 	uint64_t size;
 	struct stat st;
 
@@ -99,22 +107,32 @@ check_size(const struct attach_options *options, const char *place, GError **err
 		return failure(error, errno, "%s: %s", place, g_strerror(errno));
 	size = image_file_size(place, &st);
 	if (options->sizelimit > 0 && options->sizelimit < block)
-		return failure(error, EINVAL, "--sizelimit=%" PRIu64 ": a device has at least one block, of %" PRIu64 " bytes",
+		return failure(error, EINVAL,
+			       "--sizelimit=%" PRIu64
+			       ": a device has at least one block, of %" PRIu64 " bytes",
 			       options->sizelimit, block);
 	if (size == 0)
-		return failure(error, EINVAL, "%s is empty, and a device has at least one block, of %" PRIu64 " bytes: make it larger "
-			       "(truncate -s)", place, block);
+		return failure(error, EINVAL,
+			       "%s is empty, and a device has at least one block, of %" PRIu64
+			       " bytes: make it larger "
+			       "(truncate -s)",
+			       place, block);
 	if (size < block)
-		return failure(error, EINVAL, "%s has %" PRIu64 " bytes, and a device at least one block, of %" PRIu64, place, size,
-			       block);
+		return failure(error, EINVAL,
+			       "%s has %" PRIu64
+			       " bytes, and a device at least one block, of %" PRIu64,
+			       place, size, block);
 	return offset <= size - block ||
-	       failure(error, EINVAL, "--offset=%" PRIu64 ": %s has %" PRIu64 " bytes, and behind the offset there is no block of %"
-		       PRIu64, offset, place, size, block);
+	       failure(error, EINVAL,
+		       "--offset=%" PRIu64 ": %s has %" PRIu64
+		       " bytes, and behind the offset there is no block of %" PRIu64,
+		       offset, place, size, block);
 }
 
 /* Of several with --nooverlap at once, one attaches it, and the others find it attached. */
 static bool
-attach_in_turn(struct guard_plan *plan, const struct attach_options *options, const char *image, const char *device)
+attach_in_turn(struct guard_plan *plan, const struct attach_options *options, const char *image,
+	       const char *device)
 {
 	struct attach_turn turn = {.fd = -1};
 	struct stat st;
@@ -128,7 +146,8 @@ attach_in_turn(struct guard_plan *plan, const struct attach_options *options, co
 }
 
 static bool
-make_plan(const struct attach_options *options, const char *image, const char *device, struct guard_plan *plan, GError **error)
+make_plan(const struct attach_options *options, const char *image, const char *device,
+	  struct guard_plan *plan, GError **error)
 {
 	g_autofree char *name = device ? device_name(device, error) : NULL;
 	bool remote = connection_is_uri(image);
@@ -137,7 +156,8 @@ make_plan(const struct attach_options *options, const char *image, const char *d
 	if (device && !name)
 		return false;
 	if (device && options->find)
-		return failure(error, EINVAL, "--find is for when no device is named; leave out one of both");
+		return failure(error, EINVAL,
+			       "--find is for when no device is named; leave out one of both");
 	place = remote ? g_strdup(image) : image_file_find(image, error);
 	if (!place)
 		return false;
@@ -147,7 +167,8 @@ make_plan(const struct attach_options *options, const char *image, const char *d
 	}
 	if (!attach_options_plan(options, place, remote, plan, error))
 		return false;
-	plan->attachment.index = name ? (int)g_ascii_strtoull(name + strlen("nbd"), NULL, 10) : NBD_DRIVER_ANY;
+	plan->attachment.index =
+		name ? (int)g_ascii_strtoull(name + strlen("nbd"), NULL, 10) : NBD_DRIVER_ANY;
 	return true;
 }
 

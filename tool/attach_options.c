@@ -16,10 +16,12 @@ static const char *const engines[] = {"auto", "io_uring", "aio", "threads", NULL
 static const char *const sector_sizes[] = {"512", "1024", "2048", "4096", NULL};
 
 const struct option_row attach_option_rows[] = {
-	OPTION_SWITCH("find", 'f', FIELD(find), "take a free device (as is done if no DEVICE is named)",
+	OPTION_SWITCH("find", 'f', FIELD(find),
+		      "take a free device (as is done if no DEVICE is named)",
 		      "Take a free device.  This is also done without the option if no DEVICE is\n"
 		      "named.\n"),
-	OPTION_SWITCH("show", 0, FIELD(show), "print the name of the device (as is done if no DEVICE is named)",
+	OPTION_SWITCH("show", 0, FIELD(show),
+		      "print the name of the device (as is done if no DEVICE is named)",
 		      "Print the name of the device.  This is also done without the option if no\n"
 		      "DEVICE is named.\n"),
 	OPTION_SWITCH("read-only", 'r', FIELD(read_only), "make the device read-only",
@@ -39,9 +41,8 @@ const struct option_row attach_option_rows[] = {
 		.field = FIELD(sizelimit),
 		.arg = "SIZE",
 		.help = "limit the device to SIZE bytes; 0 means up to the end of the image",
-		.manual =
-			"Limit the size of the device to SIZE bytes.  0 means up to the end of\n"
-			"the image.\n",
+		.manual = "Limit the size of the device to SIZE bytes.  0 means up to the end of\n"
+			  "the image.\n",
 	},
 	{
 		.name = "sector-size",
@@ -51,25 +52,27 @@ const struct option_row attach_option_rows[] = {
 		.choices = sector_sizes,
 		.arg = "512|1024|2048|4096",
 		.help = "logical block size of the device (default: what direct I/O needs, or else 512)",
-		.manual =
-			"The logical block size of the device.  The default is the block size\n"
-			"that direct I/O to the image needs if direct I/O is on, and 512\n"
-			"otherwise; for a URI, the block size that the server announces.  Bytes\n"
-			"after the last whole block can't be reached through the device; a\n"
-			"warning tells how many these are.\n",
+		.manual = "The logical block size of the device.  The default is the block size\n"
+			  "that direct I/O to the image needs if direct I/O is on, and 512\n"
+			  "otherwise; for a URI, the block size that the server announces.  Bytes\n"
+			  "after the last whole block can't be reached through the device; a\n"
+			  "warning tells how many these are.\n",
 	},
-	OPTION_SWITCH("partscan", 'P', FIELD(partscan), "make sure that partitions appear; fail if the nbd driver allows none",
+	OPTION_SWITCH("partscan", 'P', FIELD(partscan),
+		      "make sure that partitions appear; fail if the nbd driver allows none",
 		      "The kernel always scans a device for partitions when it is attached.  With\n"
 		      "this option, C<nbdloop> has it scanned once more, and fails if the nbd\n"
 		      "driver was loaded without partitions (C<max_part=0>).\n"),
-	OPTION_SWITCH("nooverlap", 'L', FIELD(nooverlap), "use the device that is attached to this image already, if there is one",
+	OPTION_SWITCH("nooverlap", 'L', FIELD(nooverlap),
+		      "use the device that is attached to this image already, if there is one",
 		      "If a device is attached to the same part of the same image already, print\n"
 		      "its name, and attach nothing.  It is an error if that device is read-only\n"
 		      "and I<--read-only> is not given; if a device is attached to another part\n"
 		      "of the image that overlaps this one; or, unless I<--force> is given, if a\n"
 		      "loop device is set up on a part that overlaps this one and either of the\n"
 		      "two is writable.\n"),
-	OPTION_SWITCH("force", 0, FIELD(force), "attach the image even if this machine uses it in another way",
+	OPTION_SWITCH("force", 0, FIELD(force),
+		      "attach the image even if this machine uses it in another way",
 		      "Without this option, C<nbdloop> refuses to attach a writable device to an\n"
 		      "image that this machine uses in another way: a block device that is\n"
 		      "mounted, used as swap space or part of another device; or a file or block\n"
@@ -233,18 +236,21 @@ server_options(const struct attach_options *options)
 
 	if (options->threads || options->server == SERVER_NBDLOOPD)
 		g_ptr_array_add(words, g_strdup_printf("--threads=%u",
-						       options->threads ? options->threads : options->connections));
+						       options->threads ? options->threads
+									: options->connections));
 	g_ptr_array_add(words, g_strdup_printf("--offset=%" PRIu64, options->offset));
 	g_ptr_array_add(words, g_strdup_printf("--sizelimit=%" PRIu64, options->sizelimit));
 	g_ptr_array_add(words, g_strdup_printf("--engine=%s", engines[options->engine]));
 	g_ptr_array_add(words, g_strdup_printf("--poll=%s", option_off_on_auto[options->poll]));
 	if (options->sector_size)
-		g_ptr_array_add(words, g_strdup_printf("--sector-size=%" PRIu64, options->sector_size));
+		g_ptr_array_add(words,
+				g_strdup_printf("--sector-size=%" PRIu64, options->sector_size));
 	if (options->read_only)
 		g_ptr_array_add(words, g_strdup("--read-only"));
 	if (options->swap) {
 		g_ptr_array_add(words, g_strdup("--swap"));
-		/* It is locked, and one device's requests do with less than the clients of a server. */
+		/* It is locked, and one device's requests do with less than the clients of a
+		 * server. */
 		if (options->server == SERVER_NBDLOOPD)
 			g_ptr_array_add(words, g_strdup("--memory=32M"));
 	}
@@ -252,36 +258,41 @@ server_options(const struct attach_options *options)
 }
 
 bool
-attach_options_plan(const struct attach_options *options, char *place, bool remote, struct guard_plan *plan, GError **error)
+attach_options_plan(const struct attach_options *options, char *place, bool remote,
+		    struct guard_plan *plan, GError **error)
 {
 	const char *wrong = remote ? option_for_images(options) : NULL;
 	unsigned int timeout = options->timeout;
 
 	*plan = (struct guard_plan){.source.place = place};
 	if (wrong)
-		return failure(error, EINVAL, "%s is for images; what %s serves is for its server to say", wrong, place);
+		return failure(error, EINVAL,
+			       "%s is for images; what %s serves is for its server to say", wrong,
+			       place);
 	if (timeout == 0 && (remote || options->connections > 1))
 		timeout = DEFAULT_TIMEOUT;
 	*plan = (struct guard_plan){
-		.source = {
-			.place = place,
-			.remote = remote,
-			.connections = options->connections,
-			.server = (enum server_kind)options->server,
-			.server_options = server_options(options),
-			.direct_io = option_off_on_auto[options->direct_io],
-			.force = options->force,
-		},
-		.attachment = {
-			.read_only = options->read_only,
-			.partscan = options->partscan,
-			.block_size = (unsigned int)options->sector_size,
-			.offset = options->offset,
-			.sizelimit = options->sizelimit,
-			.timeout = timeout,
-			.dead_timeout = options->dead_timeout,
-			.swap = options->swap,
-		},
+		.source =
+			{
+				.place = place,
+				.remote = remote,
+				.connections = options->connections,
+				.server = (enum server_kind)options->server,
+				.server_options = server_options(options),
+				.direct_io = option_off_on_auto[options->direct_io],
+				.force = options->force,
+			},
+		.attachment =
+			{
+				.read_only = options->read_only,
+				.partscan = options->partscan,
+				.block_size = (unsigned int)options->sector_size,
+				.offset = options->offset,
+				.sizelimit = options->sizelimit,
+				.timeout = timeout,
+				.dead_timeout = options->dead_timeout,
+				.swap = options->swap,
+			},
 	};
 	return true;
 }

@@ -14,8 +14,8 @@ path_for(const char *directory, const struct stat *image)
 	bool block = S_ISBLK(image->st_mode);
 	dev_t device = block ? image->st_rdev : image->st_dev;
 
-	return g_strdup_printf("%s/%u:%u-%" G_GUINT64_FORMAT ".turn", directory, major(device), minor(device),
-			       block ? 0 : (guint64)image->st_ino);
+	return g_strdup_printf("%s/%u:%u-%" G_GUINT64_FORMAT ".turn", directory, major(device),
+			       minor(device), block ? 0 : (guint64)image->st_ino);
 }
 
 /* Whether the path still leads to it: who had the turn before removes the file. */
@@ -24,7 +24,8 @@ is_there(int fd, const char *path)
 {
 	struct stat ours, there;
 
-	return fstat(fd, &ours) == 0 && stat(path, &there) == 0 && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
+	return fstat(fd, &ours) == 0 && stat(path, &there) == 0 && ours.st_ino == there.st_ino &&
+	       ours.st_dev == there.st_dev;
 }
 
 static bool
@@ -39,7 +40,8 @@ wait_for(int fd, int operation)
 }
 
 void
-attach_turn_take(struct attach_turn *turn, const char *directory, const struct stat *image, bool alone)
+attach_turn_take(struct attach_turn *turn, const char *directory, const struct stat *image,
+		 bool alone)
 {
 	*turn = (struct attach_turn){.fd = -1, .path = path_for(directory, image)};
 	g_mkdir_with_parents(directory, 0700);
@@ -47,14 +49,16 @@ attach_turn_take(struct attach_turn *turn, const char *directory, const struct s
 		if (turn->fd >= 0)
 			close(turn->fd);
 		turn->fd = open(turn->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	} while (turn->fd >= 0 && wait_for(turn->fd, alone ? LOCK_EX : LOCK_SH) && !is_there(turn->fd, turn->path));
+	} while (turn->fd >= 0 && wait_for(turn->fd, alone ? LOCK_EX : LOCK_SH) &&
+		 !is_there(turn->fd, turn->path));
 }
 
 void
 attach_turn_end(struct attach_turn *turn)
 {
 	/* The last one removes it; who waits for it makes a new one. */
-	if (turn->fd >= 0 && flock(turn->fd, LOCK_EX | LOCK_NB) == 0 && is_there(turn->fd, turn->path))
+	if (turn->fd >= 0 && flock(turn->fd, LOCK_EX | LOCK_NB) == 0 &&
+	    is_there(turn->fd, turn->path))
 		unlink(turn->path);
 	if (turn->fd >= 0)
 		close(turn->fd);

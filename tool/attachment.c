@@ -14,12 +14,13 @@
 #include <inttypes.h>
 
 enum {
-	FLAG_READ_ONLY = 1 << 1,   /* of the NBD protocol */
-	LOOK_AFTER_MS = 5000,      /* see device_queue.h; with less, the kernel would complain about any slow disk */
+	FLAG_READ_ONLY = 1 << 1, /* of the NBD protocol */
+	LOOK_AFTER_MS = 5000, /* see device_queue.h; with less, the kernel would complain about any
+				 slow disk */
 	LOOK_AFTER_SOON_MS = 1000, /* the least that makes sense: the kernel rounds it to seconds */
 	LOOK_AFTER_PAUSE_US = 200000,
 	TRY_US = 100000,
-	BUSY_TRIES = 30,           /* udev looks at a device for less than that */
+	BUSY_TRIES = 30, /* udev looks at a device for less than that */
 	INVALID_TRIES = 10,
 	GONE_TRIES = 100,
 	TAKE_TRIES = 100,
@@ -27,7 +28,8 @@ enum {
 };
 
 bool
-attachment_init(struct attachment *attachment, const struct attachment_plan *plan, char *backend, GError **error)
+attachment_init(struct attachment *attachment, const struct attachment_plan *plan, char *backend,
+		GError **error)
 {
 	*attachment = (struct attachment){.plan = plan, .backend = backend};
 	attachment->driver = nbd_driver_open(error);
@@ -72,7 +74,8 @@ explain_busy(unsigned int index, GError **error)
 
 	if (device && device->pid != 0)
 		return device_owner_explain(device, error);
-	return failure(error, EBUSY, "/dev/%s is in use: %s", name, users ? users : "somebody has it open");
+	return failure(error, EBUSY, "/dev/%s is in use: %s", name,
+		       users ? users : "somebody has it open");
 }
 
 static bool
@@ -86,17 +89,20 @@ is_attached(int index)
 
 /* Somebody else, or udev, may have the device for a moment. */
 static bool
-connect_device(struct attachment *attachment, const struct nbd_driver_attachment *wanted, GError **error)
+connect_device(struct attachment *attachment, const struct nbd_driver_attachment *wanted,
+	       GError **error)
 {
 	for (unsigned int i = 0;; i++) {
 		g_autoptr(GError) why = NULL;
 
 		if (nbd_driver_connect(attachment->driver, wanted, &attachment->index, &why))
 			return true;
-		if (failure_is(why, EBUSY) && wanted->index != NBD_DRIVER_ANY && (i == BUSY_TRIES || is_attached(wanted->index)))
+		if (failure_is(why, EBUSY) && wanted->index != NBD_DRIVER_ANY &&
+		    (i == BUSY_TRIES || is_attached(wanted->index)))
 			return explain_busy((unsigned int)wanted->index, error);
 		/* EINVAL: it is just being detached, or something is wrong indeed. */
-		if ((!failure_is(why, EBUSY) || i == BUSY_TRIES) && (!failure_is(why, EINVAL) || i == INVALID_TRIES)) {
+		if ((!failure_is(why, EBUSY) || i == BUSY_TRIES) &&
+		    (!failure_is(why, EINVAL) || i == INVALID_TRIES)) {
 			g_propagate_error(error, g_steal_pointer(&why));
 			return false;
 		}
@@ -106,19 +112,25 @@ connect_device(struct attachment *attachment, const struct nbd_driver_attachment
 
 /* Of `length` bytes; as the server warns where it is the one that rounds. */
 static void
-warn_about_rest(const struct attachment_plan *plan, const char *place, uint64_t length, unsigned int block_size)
+warn_about_rest(const struct attachment_plan *plan, const char *place, uint64_t length,
+		unsigned int block_size)
 {
 	const uint64_t rest = length % block_size;
 	const char *bytes = rest == 1 ? "byte" : "bytes";
 
 	if (plan->sizelimit == length)
-		log_warning("%s: --sizelimit=%" PRIu64 " is no multiple of the sector size, %u bytes; the last %" PRIu64
-			    " %s can't be reached", place, length, block_size, rest, bytes);
+		log_warning("%s: --sizelimit=%" PRIu64
+			    " is no multiple of the sector size, %u bytes; the last %" PRIu64
+			    " %s can't be reached",
+			    place, length, block_size, rest, bytes);
 	else if (plan->offset % block_size && (plan->offset + length) % block_size == 0)
-		log_warning("%s: --offset=%" PRIu64 " is no multiple of the sector size, %u bytes; the last %" PRIu64
-			    " %s can't be reached", place, plan->offset, block_size, rest, bytes);
+		log_warning("%s: --offset=%" PRIu64
+			    " is no multiple of the sector size, %u bytes; the last %" PRIu64
+			    " %s can't be reached",
+			    place, plan->offset, block_size, rest, bytes);
 	else
-		log_warning("%s: file does not end on a %u-byte sector boundary; the last %" PRIu64 " %s can't be reached",
+		log_warning("%s: file does not end on a %u-byte sector boundary; the last %" PRIu64
+			    " %s can't be reached",
 			    place, block_size, rest, bytes);
 }
 
@@ -147,8 +159,9 @@ attachment_make(struct attachment *attachment, const struct source *source, GErr
 	rest = wanted.size % wanted.block_size;
 	wanted.size -= rest;
 	if (wanted.size == 0)
-		return failure(error, EINVAL, "%s is too small: a device has at least one block, of %u bytes", source->place,
-			       wanted.block_size);
+		return failure(error, EINVAL,
+			       "%s is too small: a device has at least one block, of %u bytes",
+			       source->place, wanted.block_size);
 	if (!connect_device(attachment, &wanted, error))
 		return false;
 	if (rest)
@@ -171,10 +184,11 @@ attachment_settle(const struct attachment *attachment, GError **error)
 		return false;
 	/* With its pid, all that was found out is of the same device. */
 	if (!attachment_is_there(attachment))
-		return failure(error, ENXIO, "/dev/%s has been detached by somebody else just now", attachment->name);
+		return failure(error, ENXIO, "/dev/%s has been detached by somebody else just now",
+			       attachment->name);
 	if (size != attachment->size)
-		return failure(error, EIO, "/dev/%s has %" PRIu64 " bytes instead of %" PRIu64, attachment->name, size,
-			       attachment->size);
+		return failure(error, EIO, "/dev/%s has %" PRIu64 " bytes instead of %" PRIu64,
+			       attachment->name, size, attachment->size);
 	return true;
 }
 
@@ -212,29 +226,36 @@ change_look_after(const struct attachment *attachment, unsigned int milliseconds
 
 /* It may have been resized. */
 static void
-warn_about_change(const struct attachment *attachment, const struct source *source, const struct connection *connection)
+warn_about_change(const struct attachment *attachment, const struct source *source,
+		  const struct connection *connection)
 {
 	struct device *DEVICE_CLEANUP device = device_read("/sys", attachment->name, NULL);
 
 	if (device && connection->size < device->size)
-		log_warning("/dev/%s: %s has become smaller; what is behind its end now can't be read any more", device->name,
-			    source->place);
+		log_warning(
+			"/dev/%s: %s has become smaller; what is behind its end now can't be read any more",
+			device->name, source->place);
 	if (device && !device->read_only && connection->flags & FLAG_READ_ONLY)
-		log_warning("/dev/%s: %s can only be read now, and writes fail; when it can be written to again, nbdloop "
-			    "replace-server /dev/%s", device->name, source->place, device->name);
+		log_warning(
+			"/dev/%s: %s can only be read now, and writes fail; when it can be written to again, nbdloop "
+			"replace-server /dev/%s",
+			device->name, source->place, device->name);
 }
 
 /*
- * Until the kernel has noticed that the old connection is dead, it takes no new one, and says nothing.  With a timeout, whether
- * it has taken it can be seen.  Without, it isn't given one just for that: to take it back, the kernel would have to be told
- * by a file of /sys, and Linux 6.12 then waits for all requests, also those that are yet to be sent again.  But without a
- * timeout there is one connection only, to our own server: if it isn't taken, the server ends soon, and is started again.
+ * Until the kernel has noticed that the old connection is dead, it takes no new one, and says
+ * nothing.  With a timeout, whether it has taken it can be seen.  Without, it isn't given one just
+ * for that: to take it back, the kernel would have to be told by a file of /sys, and Linux 6.12
+ * then waits for all requests, also those that are yet to be sent again.  But without a timeout
+ * there is one connection only, to our own server: if it isn't taken, the server ends soon, and is
+ * started again.
  */
 static bool
 hand_over_one(struct attachment *attachment, int socket, GError **error)
 {
 	const unsigned int *timeout = attachment->plan->timeout ? &attachment->plan->timeout : NULL;
-	const struct nbd_driver_change change = {.backend = attachment->backend, .timeout = timeout, .socket = &socket};
+	const struct nbd_driver_change change = {
+		.backend = attachment->backend, .timeout = timeout, .socket = &socket};
 
 	for (unsigned int i = 0; i < TAKE_TRIES; i++) {
 		if (!nbd_driver_change(attachment->driver, attachment->index, &change, error))
@@ -243,7 +264,8 @@ hand_over_one(struct attachment *attachment, int socket, GError **error)
 			return true;
 		g_usleep(TAKE_US);
 	}
-	return failure(error, EBUSY, "the kernel doesn't take a new connection for /dev/%s", attachment->name);
+	return failure(error, EBUSY, "the kernel doesn't take a new connection for /dev/%s",
+		       attachment->name);
 }
 
 bool
@@ -255,11 +277,13 @@ attachment_offer(struct attachment *attachment, int socket)
 		.socket = &socket,
 	};
 
-	return nbd_driver_change(attachment->driver, attachment->index, &change, NULL) && nbd_driver_took(socket);
+	return nbd_driver_change(attachment->driver, attachment->index, &change, NULL) &&
+	       nbd_driver_took(socket);
 }
 
 bool
-attachment_hand_over(struct attachment *attachment, const struct source *source, const bool *is_new, GError **error)
+attachment_hand_over(struct attachment *attachment, const struct source *source, const bool *is_new,
+		     GError **error)
 {
 	for (unsigned int i = 0; i < source->plan->connections; i++) {
 		const struct connection *connection = &source->connections[i];

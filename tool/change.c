@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdloop change: another image of the same size takes the place of a read-only device's, as with LOOP_CHANGE_FD.
+ * nbdloop change: another image of the same size takes the place of a read-only device's, as with
+ * LOOP_CHANGE_FD.
  */
 #include "tool/device_node.h"
 #include "tool/failure.h"
@@ -17,13 +18,15 @@
 
 static const struct verb_usage usage = {
 	.synopsis = "DEVICE IMAGE",
-	.summary = "Replaces the image of a read-only device, mounted or not, with another one of the same size.",
+	.summary =
+		"Replaces the image of a read-only device, mounted or not, with another one of the same size.",
 	.rows = no_option_rows,
 	.least = 2,
 	.most = 2,
 };
 
-/* What was read of the old image, so that it is read again; and the new one's partitions, if no old one is in use. */
+/* What was read of the old image, so that it is read again; and the new one's partitions, if no old
+ * one is in use. */
 static bool
 forget_old_image(const char *name, GError **error)
 {
@@ -33,9 +36,11 @@ forget_old_image(const char *name, GError **error)
 	if (fd < 0)
 		return false;
 	if (ioctl(fd, BLKFLSBUF) < 0)
-		return failure(error, errno, "/dev/%s: the cache can't be emptied: %s", name, g_strerror(errno));
+		return failure(error, errno, "/dev/%s: the cache can't be emptied: %s", name,
+			       g_strerror(errno));
 	if (ioctl(fd, BLKRRPART) < 0 && errno != EBUSY && errno != EINVAL)
-		return failure(error, errno, "the partitions of /dev/%s can't be read: %s", name, g_strerror(errno));
+		return failure(error, errno, "the partitions of /dev/%s can't be read: %s", name,
+			       g_strerror(errno));
 	return device_node_settle(name, false, &size, error);
 }
 
@@ -45,7 +50,8 @@ change(const struct our_device *ours, char **operands, GError **error)
 	g_autofree char *place = image_file_find(operands[0], error);
 	g_autofree char *request = place ? g_strconcat("image ", place, NULL) : NULL;
 
-	return place && our_device_ask_guard(ours, request, error) && forget_old_image(ours->device->name, error);
+	return place && our_device_ask_guard(ours, request, error) &&
+	       forget_old_image(ours->device->name, error);
 }
 
 int

@@ -12,7 +12,7 @@
 struct column {
 	const char *name; /* JSON has it in small letters */
 	const char *help;
-	bool right;       /* numbers are compared more easily so */
+	bool right; /* numbers are compared more easily so */
 	JsonNode *(*value)(const struct listing *listing);
 };
 
@@ -217,7 +217,8 @@ static const struct column all[] = {
 	{"NAME", "device name", false, value_name},
 	{"BACK-FILE", "image file or device, or URI of the remote server", false, value_back_file},
 	{"BACK-INO", "inode number of the image file", true, value_back_inode},
-	{"BACK-MAJ:MIN", "major:minor number of the device that holds the image", false, value_back_device},
+	{"BACK-MAJ:MIN", "major:minor number of the device that holds the image", false,
+	 value_back_device},
 	{"BACK-MAJ", "major number of the device that holds the image", true, value_back_major},
 	{"BACK-MIN", "minor number of the device that holds the image", true, value_back_minor},
 	{"MAJ:MIN", "major:minor device number", false, value_device},
@@ -283,9 +284,11 @@ refuse_column(const char *name, GError **error)
 {
 	for (size_t i = 0; i < G_N_ELEMENTS(left_out); i++) {
 		if (g_ascii_strcasecmp(left_out[i].name, name) == 0)
-			return failure(error, EINVAL, "there is no column %s: %s", left_out[i].name, left_out[i].why);
+			return failure(error, EINVAL, "there is no column %s: %s", left_out[i].name,
+				       left_out[i].why);
 	}
-	return failure(error, EINVAL, "unknown column: %s; nbdloop list --help lists the columns", name);
+	return failure(error, EINVAL, "unknown column: %s; nbdloop list --help lists the columns",
+		       name);
 }
 
 GPtrArray *
@@ -335,7 +338,8 @@ make_cells(const GPtrArray *columns, const GPtrArray *listings, unsigned int fla
 			const struct column *column = columns->pdata[j];
 
 			cells[j] = i == 0 ? g_strdup(column->name)
-					  : cell_text(column, listings->pdata[i - 1], flags & COLUMNS_RAW);
+					  : cell_text(column, listings->pdata[i - 1],
+						      flags & COLUMNS_RAW);
 		}
 		g_ptr_array_add(rows, cells);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The columns of a list of attached devices: losetup's, with its names and JSON, and those that only a device with
- * a server has.  A cell whose value nobody tells is empty, and null in JSON.
+ * The columns of a list of attached devices: losetup's, with its names and JSON, and those that
+ * only a device with a server has.  A cell whose value nobody tells is empty, and null in JSON.
  */
 #ifndef TOOL_COLUMNS_H
 #define TOOL_COLUMNS_H
@@ -17,19 +17,20 @@ enum {
 	COLUMNS_RAW = 2, /* one blank between cells, and none in them: \x20 */
 };
 
-/* Selections: arrays of const struct column *, in their order.  Caller frees (g_ptr_array_unref). */
+/* Selections: arrays of const struct column *, in their order.  Caller frees (g_ptr_array_unref).
+ */
 GPtrArray *
 columns_default(void);
 GPtrArray *
 columns_all(void);
 
-/* Those of "NAME,OFFSET", in any case of letters; after a plus sign, the default ones and these.  NULL: *error names
- * the first that doesn't exist. */
+/* Those of "NAME,OFFSET", in any case of letters; after a plus sign, the default ones and these.
+ * NULL: *error names the first that doesn't exist. */
 GPtrArray *
 columns_parse(const char *names, GError **error);
 
-/* A line for each listing (of struct listing *), below the headings; nothing at all where there is none.
- * `flags` are COLUMNS_*. */
+/* A line for each listing (of struct listing *), below the headings; nothing at all where there is
+ * none. `flags` are COLUMNS_*. */
 void
 columns_print(FILE *out, const GPtrArray *columns, const GPtrArray *listings, unsigned int flags);
 

@@ -26,20 +26,23 @@ enum {
 
 enum {
 	SMALLEST_BLOCK = 512,
-	LARGEST_BLOCK = 4096, /* the smallest page of any machine: no device of 6.1 has larger blocks */
+	LARGEST_BLOCK =
+		4096, /* the smallest page of any machine: no device of 6.1 has larger blocks */
 };
 
-/* For all of a negotiation with somebody else's server.  One that hangs, or is gone without a word, would keep its caller for
- * ever: nothing is under way whose loss TCP would notice. */
+/* For all of a negotiation with somebody else's server.  One that hangs, or is gone without a word,
+ * would keep its caller for ever: nothing is under way whose loss TCP would notice. */
 #define URI_LIMIT_MS 30000
 
-/* A server's name may have several addresses, of which some answer nothing: so long the first has to itself. */
+/* A server's name may have several addresses, of which some answer nothing: so long the first has
+ * to itself. */
 #define NEXT_ADDRESS_MS 3000
 
 /* A large request in one go; Linux's default of 208 KiB makes the sender wait for its receiver. */
 #define SEND_BUFFER (2 << 20)
 
-/* libnbd's last error, without the name of the function that failed there: "nbd_aio_connect_uri: connect: No such file". */
+/* libnbd's last error, without the name of the function that failed there: "nbd_aio_connect_uri:
+ * connect: No such file". */
 static const char *
 reason(void)
 {
@@ -121,7 +124,8 @@ take_over(struct connection *connection, struct nbd_handle *handle, GError **err
 		close(fd);
 		return failure(error, EPROTO, "the server doesn't tell the size: %s", reason());
 	}
-	/* Beyond net.core.wmem_max, for which it needs the privilege that we have; what isn't possible is only slower. */
+	/* Beyond net.core.wmem_max, for which it needs the privilege that we have; what isn't
+	 * possible is only slower. */
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &buffer, sizeof(buffer));
 	*connection = (struct connection){
 		.fd = fd,
@@ -154,11 +158,15 @@ kernel_can_take(struct nbd_handle *handle, const char *uri, GError **error)
 	socklen_t length = sizeof(family);
 
 	if (nbd_get_tls_negotiated(handle) == 1)
-		return failure(error, EOPNOTSUPP, "%s: the kernel's nbd driver can't encrypt (TLS).  Use a tunnel, such as "
-			       "ssh -L, and an nbd:// or nbd+unix:// URI", uri);
+		return failure(
+			error, EOPNOTSUPP,
+			"%s: the kernel's nbd driver can't encrypt (TLS).  Use a tunnel, such as "
+			"ssh -L, and an nbd:// or nbd+unix:// URI",
+			uri);
 	if (getsockopt(nbd_aio_get_fd(handle), SOL_SOCKET, SO_DOMAIN, &family, &length) < 0 ||
 	    (family != AF_INET && family != AF_INET6 && family != AF_UNIX))
-		return failure(error, EOPNOTSUPP, "%s: the kernel's nbd driver takes TCP and unix sockets only", uri);
+		return failure(error, EOPNOTSUPP,
+			       "%s: the kernel's nbd driver takes TCP and unix sockets only", uri);
 	return true;
 }
 
@@ -169,8 +177,8 @@ struct attempts {
 	char **uris;                 /* with an address each */
 	struct nbd_handle **handles; /* as many; NULL: not begun yet, or it has failed */
 	unsigned int count, begun;
-	gint64 next_begins;          /* g_get_monotonic_time() */
-	GString *reasons;            /* of those that have failed */
+	gint64 next_begins; /* g_get_monotonic_time() */
+	GString *reasons;   /* of those that have failed */
 };
 
 static void
@@ -188,7 +196,8 @@ attempts_cleanup(struct attempts *attempts)
 static void
 give_up(struct attempts *attempts, unsigned int i)
 {
-	g_string_append_printf(attempts->reasons, "%s%s", attempts->reasons->len ? "; " : "", reason());
+	g_string_append_printf(attempts->reasons, "%s%s", attempts->reasons->len ? "; " : "",
+			       reason());
 	nbd_close(attempts->handles[i]);
 	attempts->handles[i] = NULL;
 	attempts->next_begins = 0;
@@ -264,7 +273,8 @@ negotiate(struct attempts *attempts, GError **error)
 		struct nbd_handle *handle;
 		unsigned int open;
 
-		if (attempts->begun < attempts->count && g_get_monotonic_time() >= attempts->next_begins && !begin_next(attempts, error))
+		if (attempts->begun < attempts->count &&
+		    g_get_monotonic_time() >= attempts->next_begins && !begin_next(attempts, error))
 			return NULL;
 		handle = take_answers(attempts, &open);
 		if (handle)
@@ -274,8 +284,10 @@ negotiate(struct attempts *attempts, GError **error)
 			return NULL;
 		}
 		if (g_get_monotonic_time() >= end) {
-			failure(error, ETIMEDOUT, "%s: the server hasn't answered for %d seconds%s%s", attempts->uri, URI_LIMIT_MS / 1000,
-				attempts->reasons->len ? "; " : "", attempts->reasons->str);
+			failure(error, ETIMEDOUT,
+				"%s: the server hasn't answered for %d seconds%s%s", attempts->uri,
+				URI_LIMIT_MS / 1000, attempts->reasons->len ? "; " : "",
+				attempts->reasons->str);
 			return NULL;
 		}
 		wait_for_answers(attempts, end);
@@ -285,13 +297,15 @@ negotiate(struct attempts *attempts, GError **error)
 bool
 connection_to_uri(struct connection *connection, const char *uri, GError **error)
 {
-	struct attempts ATTEMPTS_CLEANUP attempts = {.uri = uri, .uris = uri_addresses(uri), .reasons = g_string_new(NULL)};
+	struct attempts ATTEMPTS_CLEANUP attempts = {
+		.uri = uri, .uris = uri_addresses(uri), .reasons = g_string_new(NULL)};
 	struct nbd_handle *HANDLE_CLEANUP handle = NULL;
 
 	attempts.count = g_strv_length(attempts.uris);
 	attempts.handles = g_new0(struct nbd_handle *, attempts.count);
 	handle = negotiate(&attempts, error);
-	return handle && kernel_can_take(handle, uri, error) && take_over(connection, handle, error);
+	return handle && kernel_can_take(handle, uri, error) &&
+	       take_over(connection, handle, error);
 }
 
 bool

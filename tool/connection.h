@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connection to an NBD server, negotiated so that the kernel can take it over: plain TCP or a unix socket, and
- * simple replies.
+ * A connection to an NBD server, negotiated so that the kernel can take it over: plain TCP or a
+ * unix socket, and simple replies.
  */
 #ifndef TOOL_CONNECTION_H
 #define TOOL_CONNECTION_H
@@ -13,12 +13,14 @@
 struct connection {
 	int fd;                  /* ours; nothing was sent on it since the handshake */
 	uint64_t size;           /* of the export, bytes */
-	unsigned int block_size; /* the smallest block that the server wants, as a block device can have it */
+	unsigned int block_size; /* the smallest block that the server wants, as a block device can
+				    have it */
 	uint16_t flags;          /* transmission flags, as the kernel wants them */
 	bool unseen;             /* see source_set_unseen(); fd is -1 */
 };
 
-/* Negotiates over a connected socket, which it takes over in any case, with the export that has no name. */
+/* Negotiates over a connected socket, which it takes over in any case, with the export that has no
+ * name. */
 bool
 connection_over_socket(struct connection *connection, int fd, GError **error);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdloop detach: ends a device when nobody uses it and all was written, and returns when it is gone.
+ * nbdloop detach: ends a device when nobody uses it and all was written, and returns when it is
+ * gone.
  */
 #include "tool/detach.h"
 
@@ -25,8 +26,9 @@
 #include <unistd.h>
 
 enum {
-	OPEN_TRIES = 20,  /* while it is open: programs that look at each new device, such as udev's, are gone by then */
-	CLAIM_TRIES = 3,  /* while it is claimed, by a mount for one */
+	OPEN_TRIES = 20, /* while it is open: programs that look at each new device, such as udev's,
+			    are gone by then */
+	CLAIM_TRIES = 3, /* while it is claimed, by a mount for one */
 	TRY_US = 100000,
 	GONE_TRIES = 3000,
 	GONE_US = 10000,
@@ -38,7 +40,8 @@ struct detach_options {
 };
 
 const struct option_row detach_option_rows[] = {
-	OPTION_SWITCH("all", 'D', offsetof(struct detach_options, all), "detach all devices that nbdloop has attached",
+	OPTION_SWITCH("all", 'D', offsetof(struct detach_options, all),
+		      "detach all devices that nbdloop has attached",
 		      "Detach all devices that nbdloop has attached.\n"),
 	OPTION_SWITCH("lazy", 0, offsetof(struct detach_options, lazy),
 		      "detach a device that is in use later, when its last user closes it",
@@ -49,7 +52,8 @@ const struct option_row detach_option_rows[] = {
 
 static const struct verb_usage usage = {
 	.synopsis = "[--lazy] DEVICE... | --all",
-	.summary = "Detaches block devices that are not in use, after their data is written back, and returns when they are gone.",
+	.summary =
+		"Detaches block devices that are not in use, after their data is written back, and returns when they are gone.",
 	.rows = detach_option_rows,
 	.least = 0,
 	.most = -1,
@@ -80,7 +84,8 @@ processes_find(struct processes *processes, const struct device *device)
 	*processes = (struct processes){.count = 0};
 	processes_add(processes, guard_record_keeper(device));
 	if (status) {
-		processes_add(processes, (pid_t)json_object_get_int_member_with_default(status, "pid", 0));
+		processes_add(processes,
+			      (pid_t)json_object_get_int_member_with_default(status, "pid", 0));
 		json_object_unref(status);
 	}
 }
@@ -101,8 +106,9 @@ processes_wait(struct processes *processes)
 /* ---- one device */
 
 /*
- * Opens it in a way that keeps out mounts and swap from now on.  -1 with an error: EBUSY, somebody uses it.  Not for writing:
- * else udev reads the device anew when it is closed, which is just when it is disconnected, and the kernel complains.
+ * Opens it in a way that keeps out mounts and swap from now on.  -1 with an error: EBUSY, somebody
+ * uses it.  Not for writing: else udev reads the device anew when it is closed, which is just when
+ * it is disconnected, and the kernel complains.
  */
 static int
 claim(const struct device *device, GError **error)
@@ -110,7 +116,9 @@ claim(const struct device *device, GError **error)
 	for (unsigned int i = 1;; i++) {
 		g_autoptr(GError) why = NULL;
 		int fd = device_node_open(device->name, O_RDONLY | O_EXCL, &why);
-		g_autofree char *users = fd >= 0 || failure_is(why, EBUSY) ? device_users("/sys", "/proc", device) : NULL;
+		g_autofree char *users = fd >= 0 || failure_is(why, EBUSY)
+						 ? device_users("/sys", "/proc", device)
+						 : NULL;
 
 		if (fd >= 0 && !users)
 			return fd;
@@ -122,8 +130,10 @@ claim(const struct device *device, GError **error)
 		}
 		/* What looks at each new device has it open, but doesn't claim it. */
 		if (i >= (fd >= 0 ? OPEN_TRIES : CLAIM_TRIES)) {
-			failure(error, EBUSY, "/dev/%s is in use: %s.  It stays attached; --lazy has it detached when nobody uses it "
-				"any more", device->name, users ? users : "it can't be opened for this alone");
+			failure(error, EBUSY,
+				"/dev/%s is in use: %s.  It stays attached; --lazy has it detached when nobody uses it "
+				"any more",
+				device->name, users ? users : "it can't be opened for this alone");
 			return -1;
 		}
 		g_usleep(TRY_US);
@@ -135,10 +145,13 @@ static bool
 flush(const struct device *device, int fd, GError **error)
 {
 	if (!device->read_only && fsync(fd) < 0)
-		return failure(error, errno, "not all that was written could be stored, and what could not is lost now: %s",
-			       g_strerror(errno));
+		return failure(
+			error, errno,
+			"not all that was written could be stored, and what could not is lost now: %s",
+			g_strerror(errno));
 	if (ioctl(fd, BLKFLSBUF) < 0)
-		return failure(error, errno, "its cache could not be emptied: %s", g_strerror(errno));
+		return failure(error, errno, "its cache could not be emptied: %s",
+			       g_strerror(errno));
 	return true;
 }
 
@@ -147,7 +160,8 @@ is_gone(const struct device *device)
 {
 	struct device *DEVICE_CLEANUP now = device_read("/sys", device->name, NULL);
 
-	return !now || (now->pid == 0 && now->size == 0) || now->pid != device->pid || g_strcmp0(now->backend, device->backend) != 0;
+	return !now || (now->pid == 0 && now->size == 0) || now->pid != device->pid ||
+	       g_strcmp0(now->backend, device->backend) != 0;
 }
 
 static bool
@@ -160,8 +174,8 @@ wait_until_gone(const struct device *device, GError **error)
 	if (is_gone(device))
 		return true;
 	users = device_users("/sys", "/proc", device);
-	return failure(error, EBUSY, "/dev/%s was disconnected, but the kernel keeps it: %s", device->name,
-		       users ? users : "somebody has it open");
+	return failure(error, EBUSY, "/dev/%s was disconnected, but the kernel keeps it: %s",
+		       device->name, users ? users : "somebody has it open");
 }
 
 /* The kernel forgets them when the device is opened for the next time. */
@@ -203,8 +217,10 @@ disconnect(struct nbd_driver *driver, const struct device *device, int fd, GErro
 		return false;
 	forget_partitions(device);
 	if (!processes_wait(&processes))
-		return failure(error, ETIMEDOUT, "/dev/%s is detached, but its server hasn't ended after a minute: its disk may hang",
-			       device->name);
+		return failure(
+			error, ETIMEDOUT,
+			"/dev/%s is detached, but its server hasn't ended after a minute: its disk may hang",
+			device->name);
 	guard_record_forget(device);
 	return true;
 }
@@ -218,7 +234,8 @@ end_now(struct nbd_driver *driver, const struct device *device, int fd, GError *
 	flush(device, fd, &lost);
 	ended = disconnect(driver, device, fd, error);
 	if (lost && ended)
-		return failure(error, lost->code, "/dev/%s is detached, but %s", device->name, lost->message);
+		return failure(error, lost->code, "/dev/%s is detached, but %s", device->name,
+			       lost->message);
 	if (lost)
 		log_error("/dev/%s: %s", device->name, lost->message);
 	return ended;
@@ -239,7 +256,10 @@ detach_device(struct nbd_driver *driver, const char *name, bool lazy, GError **e
 	/* As long as it is open, nothing else can be attached to it. */
 	if (fd >= 0 && is_gone(device)) {
 		close(fd);
-		return failure(error, ENXIO, "/dev/%s is not attached any more: somebody else has just detached it", name);
+		return failure(
+			error, ENXIO,
+			"/dev/%s is not attached any more: somebody else has just detached it",
+			name);
 	}
 	if (fd >= 0)
 		return end_now(driver, device, fd, error);

@@ -9,8 +9,9 @@
 #include "tool/nbd_driver.h"
 
 /*
- * Detaches the device `name` ("nbd0"), and returns when it is gone.  EBUSY: somebody uses it, and it stays; `lazy`: the kernel
- * ends it then when nobody has it open any more.  ENXIO: it isn't attached.
+ * Detaches the device `name` ("nbd0"), and returns when it is gone.  EBUSY: somebody uses it, and
+ * it stays; `lazy`: the kernel ends it then when nobody has it open any more.  ENXIO: it isn't
+ * attached.
  */
 bool
 detach_device(struct nbd_driver *driver, const char *name, bool lazy, GError **error);

@@ -63,7 +63,8 @@ read_number(const char *directory, const char *file, guint64 max, GError **error
 	if (!text)
 		return 0;
 	if (!g_ascii_string_to_unsigned(text, 10, 0, max, &number, NULL))
-		failure(error, EINVAL, "%s/%s: \"%s\" is not the number that it should be", directory, file, text);
+		failure(error, EINVAL, "%s/%s: \"%s\" is not the number that it should be",
+			directory, file, text);
 	return number;
 }
 
@@ -112,7 +113,8 @@ read_partitions(struct device *device, const char *directory)
 	}
 	g_ptr_array_sort(device->partitions, compare_partitions);
 	for (guint i = 0; i < device->partitions->len; i++) {
-		g_autofree char *own = g_build_filename(directory, device->partitions->pdata[i], NULL);
+		g_autofree char *own =
+			g_build_filename(directory, device->partitions->pdata[i], NULL);
 		dev_t number = read_device_number(own, NULL);
 
 		g_array_append_val(device->partition_numbers, number);
@@ -133,7 +135,8 @@ read_facts(struct device *device, const char *directory, GError **error)
 	device->number = read_device_number(directory, &reason);
 	device->size = read_number(directory, "size", G_MAXUINT64 / SECTOR, &reason) * SECTOR;
 	device->read_only = read_number(directory, "ro", 1, &reason);
-	device->block_size = (unsigned int)read_number(directory, "queue/logical_block_size", 1 << 30, &reason);
+	device->block_size =
+		(unsigned int)read_number(directory, "queue/logical_block_size", 1 << 30, &reason);
 	if (reason) {
 		g_propagate_error(error, reason);
 		return false;
@@ -166,8 +169,12 @@ device_name(const char *text, GError **error)
 
 	if (parse_index(name, &index))
 		return g_strdup(name);
-	failure(error, EINVAL, "%s is no device of the nbd driver: they are called /dev/nbd0, /dev/nbd1, ...%s", text,
-		g_str_has_prefix(name, "nbd") && strchr(name, 'p') ? "; name the whole device, not a partition" : "");
+	failure(error, EINVAL,
+		"%s is no device of the nbd driver: they are called /dev/nbd0, /dev/nbd1, ...%s",
+		text,
+		g_str_has_prefix(name, "nbd") && strchr(name, 'p')
+			? "; name the whole device, not a partition"
+			: "");
 	return NULL;
 }
 
@@ -183,7 +190,9 @@ device_read(const char *sys, const char *name, GError **error)
 	device = read_one(sys, plain, &reason);
 	if (failure_is(reason, ENOENT)) {
 		g_clear_error(&reason);
-		failure(error, ENOENT, "there is no device /dev/%s; nbdloop list shows those that are attached", plain);
+		failure(error, ENOENT,
+			"there is no device /dev/%s; nbdloop list shows those that are attached",
+			plain);
 	} else if (reason) {
 		g_propagate_error(error, reason);
 	}

@@ -24,11 +24,13 @@ enum {
 static bool
 read_number(const char *name, const char *partition, dev_t *number)
 {
-	g_autofree char *path = g_build_filename("/sys/block", name, partition ? partition : "dev", partition ? "dev" : NULL, NULL);
+	g_autofree char *path = g_build_filename("/sys/block", name, partition ? partition : "dev",
+						 partition ? "dev" : NULL, NULL);
 	g_autofree char *text = NULL;
 	unsigned int major, minor;
 
-	if (!g_file_get_contents(path, &text, NULL, NULL) || sscanf(text, "%u:%u", &major, &minor) != 2)
+	if (!g_file_get_contents(path, &text, NULL, NULL) ||
+	    sscanf(text, "%u:%u", &major, &minor) != 2)
 		return false;
 	*number = makedev(major, minor);
 	return true;
@@ -56,7 +58,8 @@ make_node(const char *node, dev_t number, GError **error)
 	if (lstat(path, &st) == 0 && S_ISBLK(st.st_mode))
 		unlink(path);
 	if (mknod(path, S_IFBLK | 0660, number) < 0 && !(errno == EEXIST && is_there(path, number)))
-		return failure(error, errno, "there is no %s, and it can't be made: %s", path, g_strerror(errno));
+		return failure(error, errno, "there is no %s, and it can't be made: %s", path,
+			       g_strerror(errno));
 	return true;
 }
 
@@ -86,18 +89,22 @@ can_have_partitions(const char *name)
 	g_autofree char *path = g_build_filename("/sys/block", name, "ext_range", NULL);
 	g_autofree char *text = NULL;
 
-	return !g_file_get_contents(path, &text, NULL, NULL) || g_ascii_strtoull(text, NULL, 10) > 1;
+	return !g_file_get_contents(path, &text, NULL, NULL) ||
+	       g_ascii_strtoull(text, NULL, 10) > 1;
 }
 
 static bool
 scan_partitions(int fd, const char *name, GError **error)
 {
 	if (!can_have_partitions(name))
-		return failure(error, ENOTSUP, "the nbd driver was loaded so that its devices have no partitions (max_part=0): "
-			       "load it again with modprobe nbd max_part=16");
+		return failure(
+			error, ENOTSUP,
+			"the nbd driver was loaded so that its devices have no partitions (max_part=0): "
+			"load it again with modprobe nbd max_part=16");
 	/* Opening it has done that already; twice is what was asked for. */
 	if (ioctl(fd, BLKRRPART) < 0 && errno != EBUSY)
-		return failure(error, errno, "the partitions of /dev/%s can't be read: %s", name, g_strerror(errno));
+		return failure(error, errno, "the partitions of /dev/%s can't be read: %s", name,
+			       g_strerror(errno));
 	return true;
 }
 
@@ -110,13 +117,15 @@ device_node_settle(const char *name, bool scan, uint64_t *size, GError **error)
 	if (fd < 0 || (scan && !scan_partitions(fd, name, error)))
 		return false;
 	if (ioctl(fd, BLKGETSIZE64, size) < 0)
-		return failure(error, errno, "/dev/%s doesn't tell its size: %s", name, g_strerror(errno));
+		return failure(error, errno, "/dev/%s doesn't tell its size: %s", name,
+			       g_strerror(errno));
 	device = device_read("/sys", name, error);
 	for (guint i = 0; device && i < device->partitions->len; i++) {
 		const char *partition = g_ptr_array_index(device->partitions, i);
 		dev_t number;
 
-		/* While somebody else has the kernel read the table again, there is none for a moment; its node is theirs, then. */
+		/* While somebody else has the kernel read the table again, there is none for a
+		 * moment; its node is theirs, then. */
 		if (read_number(name, partition, &number) && !make_node(partition, number, error))
 			return false;
 	}
@@ -132,7 +141,8 @@ device_node_forget(const struct device *device)
 		dev_t number;
 		struct stat st;
 
-		if (!read_number(device->name, partition, &number) && lstat(path, &st) == 0 && S_ISBLK(st.st_mode))
+		if (!read_number(device->name, partition, &number) && lstat(path, &st) == 0 &&
+		    S_ISBLK(st.st_mode))
 			unlink(path);
 	}
 }

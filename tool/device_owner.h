@@ -7,8 +7,8 @@
 
 #include "tool/device.h"
 
-/* Whether nothing is attached to a device (`name` as people write it), which needn't be there yet; else an error that says what
- * it is. */
+/* Whether nothing is attached to a device (`name` as people write it), which needn't be there yet;
+ * else an error that says what it is. */
 bool
 device_owner_none(const char *name, GError **error);
 

@@ -29,7 +29,8 @@ write_setting(const char *name, const char *setting, const char *value)
 
 	if (fd >= 0 && write(fd, value, strlen(value)) == (ssize_t)strlen(value))
 		return true;
-	log_warning("%s can't be set to %s: %s; the device works, but may be slower", path, value, g_strerror(errno));
+	log_warning("%s can't be set to %s: %s; the device works, but may be slower", path, value,
+		    g_strerror(errno));
 	return false;
 }
 
@@ -38,7 +39,8 @@ device_queue_tune(const char *name, bool swap)
 {
 	/* One warning is enough where /sys is read-only. */
 	if (write_setting(name, "scheduler", "none"))
-		write_setting(name, "max_sectors_kb", swap ? LARGEST_SWAP_REQUEST_KIB : LARGEST_REQUEST_KIB);
+		write_setting(name, "max_sectors_kb",
+			      swap ? LARGEST_SWAP_REQUEST_KIB : LARGEST_REQUEST_KIB);
 }
 
 void

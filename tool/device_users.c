@@ -33,7 +33,8 @@ found(struct search *search, const char *format, ...)
 		g_ptr_array_add(search->users, text);
 }
 
-/* The device's name or its partition's, if that is what a path such as /dev/nbd0p1 means; or NULL. */
+/* The device's name or its partition's, if that is what a path such as /dev/nbd0p1 means; or NULL.
+ */
 static const char *
 part_of_path(const struct device *device, const char *path)
 {
@@ -84,7 +85,8 @@ look_at_mounts(struct search *search, const char *process)
 		if (g_strv_length(fields) < 9)
 			continue;
 		if (sscanf(fields[2], "%u:%u", &numbers[0], &numbers[1]) == 2)
-			part = device_part_numbered(search->device, makedev(numbers[0], numbers[1]));
+			part = device_part_numbered(search->device,
+						    makedev(numbers[0], numbers[1]));
 		if (!part)
 			part = part_of_mount(search, fields);
 		where = g_strcompress(fields[4]); /* a blank is \040 there */
@@ -130,12 +132,14 @@ static void
 look_at_holders(struct search *search, const char *part)
 {
 	const char *device = search->device->name;
-	g_autofree char *path = g_build_filename(search->sys, "block", device, part == device ? "." : part, "holders", NULL);
+	g_autofree char *path = g_build_filename(search->sys, "block", device,
+						 part == device ? "." : part, "holders", NULL);
 	g_autoptr(GDir) holders = g_dir_open(path, 0, NULL);
 	const char *holder;
 
 	while (holders && (holder = g_dir_read_name(holders)) != NULL) {
-		g_autofree char *name_path = g_build_filename(search->sys, "block", holder, "dm/name", NULL);
+		g_autofree char *name_path =
+			g_build_filename(search->sys, "block", holder, "dm/name", NULL);
 		g_autofree char *name = NULL;
 
 		if (g_file_get_contents(name_path, &name, NULL, NULL))
@@ -166,14 +170,15 @@ look_at_loops(struct search *search)
 
 /* ---- open files */
 
-/* A descriptor's file tells its device's number, whatever that is called where it was opened: in a container, a chroot.  A file
- * on a server that doesn't answer isn't waited for. */
+/* A descriptor's file tells its device's number, whatever that is called where it was opened: in a
+ * container, a chroot.  A file on a server that doesn't answer isn't waited for. */
 static const char *
 part_behind(const struct device *device, const char *link)
 {
 	struct statx stx;
 
-	if (statx(AT_FDCWD, link, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE, &stx) < 0 || !S_ISBLK(stx.stx_mode))
+	if (statx(AT_FDCWD, link, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE, &stx) < 0 ||
+	    !S_ISBLK(stx.stx_mode))
 		return NULL;
 	return device_part_numbered(device, makedev(stx.stx_rdev_major, stx.stx_rdev_minor));
 }
@@ -256,7 +261,8 @@ char *
 device_users(const char *sys, const char *proc, const struct device *device)
 {
 	g_autoptr(GPtrArray) users = g_ptr_array_new_with_free_func(g_free);
-	g_autoptr(GHashTable) namespaces = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+	g_autoptr(GHashTable) namespaces =
+		g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
 	struct search search = {sys, proc, device, users, namespaces};
 
 	look_at_namespace(&search, "self"); /* first: its paths are those that the user knows */

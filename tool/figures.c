@@ -13,8 +13,8 @@ const char *const figures_op_names[FIGURES_OPS] = {"read", "write", "flush", "di
 
 /* ---- the kernel's part */
 
-/* Where an operation's fields begin in "stat": how many, merged, sectors, milliseconds; of a flush, how many and
- * milliseconds.  Flushes are there since Linux 5.5. */
+/* Where an operation's fields begin in "stat": how many, merged, sectors, milliseconds; of a flush,
+ * how many and milliseconds.  Flushes are there since Linux 5.5. */
 enum {
 	STAT_READ = 0,
 	STAT_WRITE = 4,
@@ -26,7 +26,8 @@ enum {
 
 /* Reads the numbers in a file; those that are missing are 0. */
 static bool
-read_numbers(const char *sys, const struct device *device, const char *file, uint64_t *numbers, size_t count, GError **error)
+read_numbers(const char *sys, const struct device *device, const char *file, uint64_t *numbers,
+	     size_t count, GError **error)
 {
 	g_autofree char *path = g_build_filename(sys, "block", device->name, file, NULL);
 	g_autofree char *text = NULL;
@@ -72,7 +73,9 @@ sample_read(struct sample *sample, const char *sys, const struct device *device,
 static void
 take_buckets(uint64_t buckets[FIGURES_BUCKETS], JsonObject *latency, const char *op)
 {
-	JsonArray *array = json_object_has_member(latency, op) ? json_object_get_array_member(latency, op) : NULL;
+	JsonArray *array = json_object_has_member(latency, op)
+				   ? json_object_get_array_member(latency, op)
+				   : NULL;
 
 	for (guint i = 0; array && i < json_array_get_length(array) && i < FIGURES_BUCKETS; i++)
 		buckets[i] = (uint64_t)json_array_get_int_element(array, i);
@@ -88,13 +91,17 @@ sample_add_server(struct sample *sample, JsonObject *status, JsonObject *image)
 	if (json_object_has_member(image, "counters"))
 		sample->errors = (uint64_t)json_object_get_int_member_with_default(
 			json_object_get_object_member(image, "counters"), "errors", 0);
-	for (unsigned int op = 0; json_object_has_member(image, "latency_us") && op < FIGURES_OPS; op++)
-		take_buckets(sample->latency[op], json_object_get_object_member(image, "latency_us"), figures_op_names[op]);
+	for (unsigned int op = 0; json_object_has_member(image, "latency_us") && op < FIGURES_OPS;
+	     op++)
+		take_buckets(sample->latency[op],
+			     json_object_get_object_member(image, "latency_us"),
+			     figures_op_names[op]);
 }
 
 /* ---- what happened between */
 
-/* Counters of 32-bit machines, and those of a device that was removed and made again, may go back. */
+/* Counters of 32-bit machines, and those of a device that was removed and made again, may go back.
+ */
 static uint64_t
 growth(uint64_t before, uint64_t after)
 {
@@ -118,7 +125,8 @@ figures_percentile(const uint64_t buckets[FIGURES_BUCKETS], unsigned int percent
 }
 
 static void
-compare_op(const struct sample *before, const struct sample *after, enum figures_op op, struct figures *figures)
+compare_op(const struct sample *before, const struct sample *after, enum figures_op op,
+	   struct figures *figures)
 {
 	struct op_figures *own = &figures->ops[op];
 	double count = (double)growth(before->count[op], after->count[op]);
@@ -127,7 +135,9 @@ compare_op(const struct sample *before, const struct sample *after, enum figures
 
 	for (unsigned int i = 0; before->server && i < FIGURES_BUCKETS; i++) {
 		/* Another server has begun at 0. */
-		own->latency[i] = growth(before->server == after->server ? before->latency[op][i] : 0, after->latency[op][i]);
+		own->latency[i] =
+			growth(before->server == after->server ? before->latency[op][i] : 0,
+			       after->latency[op][i]);
 		told += (double)own->latency[i];
 	}
 	if (op == FIGURES_ZERO)
@@ -136,7 +146,8 @@ compare_op(const struct sample *before, const struct sample *after, enum figures
 	own->bytes_per_second = bytes / figures->seconds;
 	if (count > 0) {
 		own->bytes = bytes / count;
-		own->milliseconds = (double)growth(before->milliseconds[op], after->milliseconds[op]) / count;
+		own->milliseconds =
+			(double)growth(before->milliseconds[op], after->milliseconds[op]) / count;
 	}
 	own->median = figures_percentile(own->latency, 50);
 	own->p99 = figures_percentile(own->latency, 99);
@@ -149,7 +160,8 @@ figures_between(const struct sample *before, const struct sample *after, struct 
 	int64_t time = MAX(after->time - before->time, 1);
 
 	*figures = (struct figures){.seconds = (double)time / G_USEC_PER_SEC};
-	figures->busy = MIN((double)growth(before->busy, after->busy) / 1000 / figures->seconds, 1.0);
+	figures->busy =
+		MIN((double)growth(before->busy, after->busy) / 1000 / figures->seconds, 1.0);
 	for (unsigned int op = 0; op < FIGURES_OPS; op++)
 		compare_op(before, after, op, figures);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdloop-generator: what systemd runs at boot, and whenever it reads its units again, to learn of the table; see
- * systemd.generator(7).
+ * nbdloop-generator: what systemd runs at boot, and whenever it reads its units again, to learn of
+ * the table; see systemd.generator(7).
  */
 #include "tool/systemd_units.h"
 #include "tool/table.h"
@@ -14,7 +14,8 @@
 
 static FILE *kernel_log;
 
-/* When systemd runs it, there may be no journal yet: the kernel's log takes it, with its priority. */
+/* When systemd runs it, there may be no journal yet: the kernel's log takes it, with its priority.
+ */
 static void
 to_logs(enum log_level level, const char *text)
 {
@@ -22,7 +23,8 @@ to_logs(enum log_level level, const char *text)
 		return;
 	fprintf(stderr, "nbdloop-generator: %s\n", text);
 	if (kernel_log)
-		fprintf(kernel_log, "<%d>nbdloop-generator: %s\n", level == LOG_LEVEL_ERROR ? 3 : 4, text);
+		fprintf(kernel_log, "<%d>nbdloop-generator: %s\n", level == LOG_LEVEL_ERROR ? 3 : 4,
+			text);
 }
 
 /* Each line for itself: one that is wrong doesn't keep the others from being attached. */
@@ -54,8 +56,9 @@ main(int argc, char **argv)
 
 	standard_fds_ensure();
 	if (argc != 2 && argc != 4) {
-		fprintf(stderr, "usage: nbdloop-generator DIRECTORY [EARLY-DIRECTORY LATE-DIRECTORY]\n"
-				"systemd runs it; see nbdloop.tab(5).\n");
+		fprintf(stderr,
+			"usage: nbdloop-generator DIRECTORY [EARLY-DIRECTORY LATE-DIRECTORY]\n"
+			"systemd runs it; see nbdloop.tab(5).\n");
 		return EXIT_FAILURE;
 	}
 	if (g_getenv("SYSTEMD_SCOPE")) {

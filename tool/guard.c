@@ -32,7 +32,7 @@ enum {
 	REPORT_FD = 3,
 	RETRY_MS = 100,
 	RETRY_MOST_MS = 2000,
-	LOOK_MS = 1000, /* at connections that can't be seen */
+	LOOK_MS = 1000,   /* at connections that can't be seen */
 	START_TRIES = 10, /* each is another process: see guard_record_make() */
 	GONE_TRIES = 30,
 	GONE_US = 10000,
@@ -43,7 +43,8 @@ guard_of(const char *control_path)
 {
 	int pid = 0, length = 0;
 
-	if (sscanf(control_path, GUARD_DIRECTORY "/%d.sock%n", &pid, &length) != 1 || length == 0 || control_path[length])
+	if (sscanf(control_path, GUARD_DIRECTORY "/%d.sock%n", &pid, &length) != 1 || length == 0 ||
+	    control_path[length])
 		return 0;
 	return pid;
 }
@@ -110,8 +111,9 @@ refuse_requests(struct guard *guard, const GError *why, unsigned int millisecond
 		request = ready.revents ? guard_link_take(&guard->link, &peer) : NULL;
 		if (!request)
 			continue;
-		failure(&error, EAGAIN, "/dev/%s has no server just now, and it is being tried further: %s", guard->attachment.name,
-			why->message);
+		failure(&error, EAGAIN,
+			"/dev/%s has no server just now, and it is being tried further: %s",
+			guard->attachment.name, why->message);
 		guard_link_answer(peer, error);
 	}
 }
@@ -149,9 +151,10 @@ take_signal(const struct guard *guard)
 {
 	struct signalfd_siginfo signal;
 
-	if (read(guard->signals, &signal, sizeof(signal)) == sizeof(signal) && signal.ssi_signo != SIGCHLD &&
-	    signal.ssi_signo != SIGPIPE)
-		log_warning("%s is still attached: to end it, nbdloop detach /dev/%s", guard->attachment.name, guard->attachment.name);
+	if (read(guard->signals, &signal, sizeof(signal)) == sizeof(signal) &&
+	    signal.ssi_signo != SIGCHLD && signal.ssi_signo != SIGPIPE)
+		log_warning("%s is still attached: to end it, nbdloop detach /dev/%s",
+			    guard->attachment.name, guard->attachment.name);
 }
 
 /* ---- watching */
@@ -168,7 +171,8 @@ wait_for_news(struct guard *guard)
 	fds[1] = (struct pollfd){.fd = source->server.output, .events = POLLIN};
 	fds[2] = guard_link_polled(&guard->link, &timeout);
 	for (unsigned int i = 0; i < source->plan->connections; i++)
-		fds[count++] = (struct pollfd){.fd = source->connections[i].fd, .events = POLLRDHUP};
+		fds[count++] =
+			(struct pollfd){.fd = source->connections[i].fd, .events = POLLRDHUP};
 	poll(fds, count, timeout);
 	if (fds[0].revents)
 		take_signal(guard);
@@ -196,8 +200,10 @@ watch(struct guard *guard)
 		guard_look_at_unseen(guard);
 		if (!source_is_lost(&guard->source, &crashed, &why))
 			continue;
-		/* When a device is detached, its connections end a moment before the kernel lets go. */
-		for (unsigned int i = 0; !crashed && i < GONE_TRIES && attachment_is_there(&guard->attachment); i++)
+		/* When a device is detached, its connections end a moment before the kernel lets
+		 * go. */
+		for (unsigned int i = 0;
+		     !crashed && i < GONE_TRIES && attachment_is_there(&guard->attachment); i++)
 			g_usleep(GONE_US);
 		if (attachment_is_there(&guard->attachment))
 			guard_tell_loss(guard, why);
@@ -251,7 +257,8 @@ was_interrupted(void)
 	sigset_t pending;
 
 	sigpending(&pending);
-	return sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) || sigismember(&pending, SIGHUP);
+	return sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) ||
+	       sigismember(&pending, SIGHUP);
 }
 
 bool
@@ -260,16 +267,21 @@ guard_stay_in_memory(GError **error)
 	int CLEANUP_CLOSE fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
 	if (fd < 0 || write(fd, "-1000", 5) < 0)
-		return failure(error, errno, "--swap: the out-of-memory killer can't be kept away: %s", g_strerror(errno));
+		return failure(error, errno,
+			       "--swap: the out-of-memory killer can't be kept away: %s",
+			       g_strerror(errno));
 #ifdef __GLIBC__
 	/* A thread's own heap would be 64 MiB more. */
 	mallopt(M_ARENA_MAX, 1);
 #endif
 	if (mlockall(MCL_CURRENT | MCL_FUTURE) < 0)
-		return failure(error, errno, "--swap: memory can't be locked: %s", g_strerror(errno));
+		return failure(error, errno, "--swap: memory can't be locked: %s",
+			       g_strerror(errno));
 	/* The kernel keeps some of the last memory for such threads. */
 	if (sched_setscheduler(0, SCHED_RR, &(struct sched_param){.sched_priority = 1}) < 0)
-		log_warning("--swap: no real-time priority: %s; when memory is short, the device may stand still", g_strerror(errno));
+		log_warning(
+			"--swap: no real-time priority: %s; when memory is short, the device may stand still",
+			g_strerror(errno));
 	return true;
 }
 
@@ -284,7 +296,8 @@ take_signals(struct guard *guard, GError **error)
 	return guard->signals >= 0 || failure(error, errno, "no signals: %s", g_strerror(errno));
 }
 
-/* The server may die while the kernel looks for partitions: it is started again as ever, or that would wait for one in vain. */
+/* The server may die while the kernel looks for partitions: it is started again as ever, or that
+ * would wait for one in vain. */
 static bool
 settle(struct guard *guard, GError **error)
 {
@@ -319,13 +332,15 @@ static bool
 begin(struct guard *guard, GError **error)
 {
 	if (g_mkdir_with_parents(GUARD_DIRECTORY, 0700) < 0)
-		return failure(error, errno, "the directory %s can't be made: %s", GUARD_DIRECTORY, g_strerror(errno));
+		return failure(error, errno, "the directory %s can't be made: %s", GUARD_DIRECTORY,
+			       g_strerror(errno));
 	if (!guard_record_make(&guard->record, guard->source.control, error))
 		return false;
 	if (guard->source.control && !guard_link_listen(&guard->link, guard->source.control, error))
 		return false;
 	/* From here on there is something to put away. */
-	if (!source_open(&guard->source, error) || !guard_note(guard, error) || !take_signals(guard, error))
+	if (!source_open(&guard->source, error) || !guard_note(guard, error) ||
+	    !take_signals(guard, error))
 		return false;
 	if (!attachment_make(&guard->attachment, &guard->source, error))
 		return false;
@@ -360,17 +375,23 @@ report_error(const GError *error)
 static int
 run(const struct guard_plan *plan)
 {
-	char *control = plan->source.remote ? NULL : g_strdup_printf(GUARD_DIRECTORY "/%d.sock", (int)getpid());
+	char *control = plan->source.remote
+				? NULL
+				: g_strdup_printf(GUARD_DIRECTORY "/%d.sock", (int)getpid());
 	struct guard guard = {.plan = plan, .link.fd = -1, .record.fd = -1, .signals = -1};
 	g_autoptr(GError) error = NULL;
 	bool attached;
 
-	/* Inherited by the server: no memory that they need waits until something is written to their own device. */
+	/* Inherited by the server: no memory that they need waits until something is written to
+	 * their own device. */
 	prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
 	source_init(&guard.source, &plan->source, control);
 	attached = attachment_init(&guard.attachment, &plan->attachment,
-				   control ? server_link_backend(control) : g_strdup(plan->source.place), &error) &&
-		(!plan->attachment.swap || guard_stay_in_memory(&error)) && begin(&guard, &error);
+				   control ? server_link_backend(control)
+					   : g_strdup(plan->source.place),
+				   &error) &&
+		   (!plan->attachment.swap || guard_stay_in_memory(&error)) &&
+		   begin(&guard, &error);
 	if (error)
 		report_error(error);
 	attached = attached && report(&guard);
@@ -397,8 +418,10 @@ go_on(struct guard *guard)
 	if (guard_restore(guard, &why)) {
 		report(guard);
 	} else {
-		failure(&error, EIO, "/dev/%s has a guard again, but no new %s yet; it is being tried further: %s",
-			guard->attachment.name, guard->plan->source.remote ? "connection" : "server", why->message);
+		failure(&error, EIO,
+			"/dev/%s has a guard again, but no new %s yet; it is being tried further: %s",
+			guard->attachment.name,
+			guard->plan->source.remote ? "connection" : "server", why->message);
 		report_error(error);
 		leave_terminal();
 		close(REPORT_FD);
@@ -418,7 +441,8 @@ run_adopted(const struct device *device)
 	bool adopted;
 
 	prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
-	adopted = take_signals(&guard, &error) && guard_take_over(&guard, device, &plan, &progress, &error);
+	adopted = take_signals(&guard, &error) &&
+		  guard_take_over(&guard, device, &plan, &progress, &error);
 	if (adopted)
 		go_on(&guard);
 	else
@@ -442,8 +466,8 @@ become_guard(int report)
 	static const int early[] = {SIGCHLD, SIGPIPE};
 	sigset_t set;
 
-	/* With this mark systemd-shutdown doesn't kill it, and can unmount what is still on the device:
-	 * https://systemd.io/ROOT_STORAGE_DAEMONS */
+	/* With this mark systemd-shutdown doesn't kill it, and can unmount what is still on the
+	 * device: https://systemd.io/ROOT_STORAGE_DAEMONS */
 	program_invocation_name[0] = '@';
 	if (report != REPORT_FD)
 		dup2(report, REPORT_FD);

@@ -17,7 +17,7 @@
 enum {
 	MESSAGE_MAX = 8192, /* a path and a few words */
 	BACKLOG = 16,
-	PATIENCE_S = 5,     /* for a request of who has connected: it is sent at once */
+	PATIENCE_S = 5, /* for a request of who has connected: it is sent at once */
 };
 
 /* "/run/nbdloop/123.guard" beside "/run/nbdloop/123.sock". */
@@ -80,7 +80,8 @@ guard_link_ask(const char *control_path, const char *request, GError **error)
 	if (fd < 0)
 		return false;
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-		return failure(error, errno == ENOENT ? ECONNREFUSED : errno, "%s: %s", path, g_strerror(errno));
+		return failure(error, errno == ENOENT ? ECONNREFUSED : errno, "%s: %s", path,
+			       g_strerror(errno));
 	if (send(fd, request, strlen(request), MSG_NOSIGNAL) < 0)
 		return failure(error, errno, "%s: %s", path, g_strerror(errno));
 	answer = receive(fd, path, error);
@@ -110,9 +111,11 @@ guard_link_listen(struct guard_link *link, const char *control_path, GError **er
 		return false;
 	/* Of a guard with the same process ID, long ago. */
 	unlink(path);
-	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || chmod(path, 0600) < 0 || listen(fd, BACKLOG) < 0)
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || chmod(path, 0600) < 0 ||
+	    listen(fd, BACKLOG) < 0)
 		return failure(error, errno, "%s: %s", path, g_strerror(errno));
-	*link = (struct guard_link){.path = g_steal_pointer(&path), .fd = steal_fd(&fd), .pause = ACCEPT_PAUSE_INIT};
+	*link = (struct guard_link){
+		.path = g_steal_pointer(&path), .fd = steal_fd(&fd), .pause = ACCEPT_PAUSE_INIT};
 	return true;
 }
 
@@ -141,7 +144,8 @@ guard_link_take(struct guard_link *link, int *peer)
 {
 	const struct timeval patience = {.tv_sec = PATIENCE_S};
 	g_autofree char *text = g_malloc(MESSAGE_MAX + 1);
-	int CLEANUP_CLOSE fd = link->path ? accept_or_pause(&link->pause, link->fd, SOCK_CLOEXEC, link->path) : -1;
+	int CLEANUP_CLOSE fd =
+		link->path ? accept_or_pause(&link->pause, link->fd, SOCK_CLOEXEC, link->path) : -1;
 	ssize_t size;
 
 	if (fd < 0)

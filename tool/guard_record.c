@@ -19,7 +19,10 @@ path_for(const char *control, pid_t pid)
 {
 	if (!control)
 		return g_strdup_printf(GUARD_DIRECTORY "/%d.plan", (int)pid);
-	return g_strdup_printf("%.*s.plan", (int)(strlen(control) - (g_str_has_suffix(control, ".sock") ? strlen(".sock") : 0)), control);
+	return g_strdup_printf(
+		"%.*s.plan",
+		(int)(strlen(control) - (g_str_has_suffix(control, ".sock") ? strlen(".sock") : 0)),
+		control);
 }
 
 static char *
@@ -90,7 +93,8 @@ describe(const struct guard_plan *plan, const struct guard_progress *progress)
 	json_object_set_int_member(object, "connections", plan->source.connections);
 	json_object_set_int_member(object, "server", plan->source.server);
 	json_object_set_array_member(object, "options", options_array(plan->source.server_options));
-	json_object_set_string_member(object, "planned-direct-io", plan->source.direct_io ? plan->source.direct_io : "auto");
+	json_object_set_string_member(object, "planned-direct-io",
+				      plan->source.direct_io ? plan->source.direct_io : "auto");
 	json_object_set_boolean_member(object, "read-only", plan->attachment.read_only);
 	json_object_set_int_member(object, "timeout", plan->attachment.timeout);
 	json_object_set_int_member(object, "dead-timeout", plan->attachment.dead_timeout);
@@ -99,9 +103,11 @@ describe(const struct guard_plan *plan, const struct guard_progress *progress)
 	return node;
 }
 
-/* In one go, with blanks for what was longer before: who is killed here leaves the one or the other. */
+/* In one go, with blanks for what was longer before: who is killed here leaves the one or the
+ * other. */
 bool
-guard_record_write(struct guard_record *record, const struct guard_plan *plan, const struct guard_progress *progress, GError **error)
+guard_record_write(struct guard_record *record, const struct guard_plan *plan,
+		   const struct guard_progress *progress, GError **error)
 {
 	g_autoptr(JsonNode) node = describe(plan, progress);
 	g_autofree char *text = json_to_string(node, false);
@@ -111,7 +117,8 @@ guard_record_write(struct guard_record *record, const struct guard_plan *plan, c
 	memset(padded, '\n', size);
 	memcpy(padded, text, length);
 	if (pwrite(record->fd, padded, size, 0) != (ssize_t)size)
-		return failure(error, errno, "%s can't be written: %s", record->path, g_strerror(errno));
+		return failure(error, errno, "%s can't be written: %s", record->path,
+			       g_strerror(errno));
 	record->size = size;
 	return true;
 }
@@ -133,7 +140,9 @@ guard_record_make(struct guard_record *record, const char *control, GError **err
 	*record = (struct guard_record){.path = path_for(control, getpid()), .fd = -1};
 	if (is_used(record->path)) {
 		guard_record_leave(record);
-		return failure(error, EEXIST, "a device has the files of another guard with the process ID %d", (int)getpid());
+		return failure(error, EEXIST,
+			       "a device has the files of another guard with the process ID %d",
+			       (int)getpid());
 	}
 	/* Of a guard with the same process ID, long ago. */
 	unlink(record->path);
@@ -168,7 +177,9 @@ text(JsonObject *object, const char *name)
 static GPtrArray *
 options_of(JsonObject *object)
 {
-	JsonArray *array = json_object_has_member(object, "options") ? json_object_get_array_member(object, "options") : NULL;
+	JsonArray *array = json_object_has_member(object, "options")
+				   ? json_object_get_array_member(object, "options")
+				   : NULL;
 	GPtrArray *options = g_ptr_array_new_with_free_func(g_free);
 
 	for (guint i = 0; array && i < json_array_get_length(array); i++)
@@ -180,28 +191,32 @@ static void
 recall(JsonObject *object, struct guard_plan *plan, struct guard_progress *progress)
 {
 	*progress = (struct guard_progress){
-		.place = g_strcompress(json_object_get_string_member_with_default(object, "place", "")),
+		.place = g_strcompress(
+			json_object_get_string_member_with_default(object, "place", "")),
 		.device = (dev_t)json_object_get_int_member_with_default(object, "device", 0),
 		.inode = (ino_t)json_object_get_int_member_with_default(object, "inode", 0),
 		.direct_io = text(object, "direct-io"),
 		.read_only = flag(object, "server-read-only"),
 	};
 	*plan = (struct guard_plan){
-		.source = {
-			.place = g_strdup(progress->place),
-			.remote = flag(object, "remote"),
-			.force = flag(object, "force"),
-			.connections = number(object, "connections", 1),
-			.server = (enum server_kind)number(object, "server", SERVER_NBDLOOPD),
-			.server_options = options_of(object),
-			.direct_io = text(object, "planned-direct-io"),
-		},
-		.attachment = {
-			.read_only = flag(object, "read-only"),
-			.timeout = number(object, "timeout", 0),
-			.dead_timeout = number(object, "dead-timeout", 0),
-			.swap = flag(object, "swap"),
-		},
+		.source =
+			{
+				.place = g_strdup(progress->place),
+				.remote = flag(object, "remote"),
+				.force = flag(object, "force"),
+				.connections = number(object, "connections", 1),
+				.server =
+					(enum server_kind)number(object, "server", SERVER_NBDLOOPD),
+				.server_options = options_of(object),
+				.direct_io = text(object, "planned-direct-io"),
+			},
+		.attachment =
+			{
+				.read_only = flag(object, "read-only"),
+				.timeout = number(object, "timeout", 0),
+				.dead_timeout = number(object, "dead-timeout", 0),
+				.swap = flag(object, "swap"),
+			},
 	};
 }
 
@@ -217,7 +232,8 @@ guard_record_forget_plan(struct guard_plan *plan, struct guard_progress *progres
 }
 
 static bool
-read_all(struct guard_record *record, struct guard_plan *plan, struct guard_progress *progress, GError **error)
+read_all(struct guard_record *record, struct guard_plan *plan, struct guard_progress *progress,
+	 GError **error)
 {
 	g_autofree char *bytes = g_malloc0(RECORD_MAX + 1);
 	ssize_t size = pread(record->fd, bytes, RECORD_MAX, 0);
@@ -239,10 +255,11 @@ guard_record_take(struct guard_record *record, const struct device *device, stru
 	*record = (struct guard_record){.path = path_of_device(device), .fd = -1};
 	record->fd = open(record->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (record->fd < 0)
-		failure(error, errno, "what the guard of /dev/%s knew can't be found: %s: %s", device->name, record->path,
-			g_strerror(errno));
+		failure(error, errno, "what the guard of /dev/%s knew can't be found: %s: %s",
+			device->name, record->path, g_strerror(errno));
 	else if (!lock(record->fd, F_SETLK, &answer))
-		failure(error, errno == EACCES || errno == EAGAIN ? EBUSY : errno, "/dev/%s has a guard, which lives", device->name);
+		failure(error, errno == EACCES || errno == EAGAIN ? EBUSY : errno,
+			"/dev/%s has a guard, which lives", device->name);
 	else if (read_all(record, plan, progress, error))
 		return true;
 	guard_record_leave(record);
@@ -262,7 +279,8 @@ guard_record_close(struct guard_record *record)
 void
 guard_record_forget(const struct device *device)
 {
-	g_autofree char *path = path_of_device(device), *control = server_link_path(device->backend);
+	g_autofree char *path = path_of_device(device),
+			*control = server_link_path(device->backend);
 
 	unlink(path);
 	if (control)
@@ -278,21 +296,27 @@ keeper_by_name(pid_t pid)
 	g_autofree char *path = g_strdup_printf("/proc/%d/comm", (int)pid);
 	g_autofree char *name = NULL;
 
-	return g_file_get_contents(path, &name, NULL, NULL) && g_str_equal(g_strchomp(name), "nbdloop") ? pid : -1;
+	return g_file_get_contents(path, &name, NULL, NULL) &&
+			       g_str_equal(g_strchomp(name), "nbdloop")
+		       ? pid
+		       : -1;
 }
 
 pid_t
 guard_record_keeper(const struct device *device)
 {
-	g_autofree char *path = path_of_device(device), *control = server_link_path(device->backend);
-	int fd = device->pid != 0 && device->backend ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+	g_autofree char *path = path_of_device(device),
+			*control = server_link_path(device->backend);
+	int fd = device->pid != 0 && device->backend ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+						     : -1;
 	struct flock answer;
 	bool told;
 
 	if (device->pid == 0 || !device->backend)
 		return -1;
 	if (fd < 0)
-		return errno == ENOENT ? keeper_by_name(control ? guard_of(control) : device->pid) : -1;
+		return errno == ENOENT ? keeper_by_name(control ? guard_of(control) : device->pid)
+				       : -1;
 	told = lock(fd, F_GETLK, &answer);
 	close(fd);
 	if (!told)

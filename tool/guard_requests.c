@@ -35,8 +35,10 @@ restore_once(struct guard *guard, GError **error)
 {
 	g_autoptr(GError) why = NULL;
 
-	return guard_restore(guard, &why) || failure(error, EIO, "/dev/%s has no new server yet, but it is being tried further: %s",
-					       guard->attachment.name, why->message);
+	return guard_restore(guard, &why) ||
+	       failure(error, EIO,
+		       "/dev/%s has no new server yet, but it is being tried further: %s",
+		       guard->attachment.name, why->message);
 }
 
 static bool
@@ -57,15 +59,21 @@ image_fits(const struct guard *guard, struct source *trial, GError **error)
 	if (!device)
 		return false;
 	if (!device->read_only)
-		return failure(error, EINVAL, "/dev/%s can be written to, and only a read-only device can get another image: attach it "
-			       "with --read-only", device->name);
+		return failure(
+			error, EINVAL,
+			"/dev/%s can be written to, and only a read-only device can get another image: attach it "
+			"with --read-only",
+			device->name);
 	if (!source_open(trial, error))
 		return false;
 	size = trial->connections[0].size;
 	size -= size % device->block_size;
 	return size == device->size ||
-	       failure(error, EINVAL, "%s would make a device of %" PRIu64 " bytes, and /dev/%s has %" PRIu64 ": only an image of "
-		       "the same size can take the place of another", trial->place, size, device->name, device->size);
+	       failure(error, EINVAL,
+		       "%s would make a device of %" PRIu64 " bytes, and /dev/%s has %" PRIu64
+		       ": only an image of "
+		       "the same size can take the place of another",
+		       trial->place, size, device->name, device->size);
 }
 
 static void
@@ -82,7 +90,8 @@ take_image(struct guard *guard, struct source *trial, GError **error)
 {
 	if (!image_fits(guard, trial, error))
 		return false;
-	log_info("%s: %s takes the place of %s", guard->attachment.name, trial->place, guard->source.place);
+	log_info("%s: %s takes the place of %s", guard->attachment.name, trial->place,
+		 guard->source.place);
 	source_end(trial);
 	end_server(guard);
 	source_swap_image(&guard->source, trial);
@@ -138,9 +147,11 @@ carry_out(struct guard *guard, const char *request, GError **error)
 {
 	const char *image = operand(request, "image "), *size = operand(request, "resize ");
 
-	/* It was possible, and is wherever it still will be: no reason for the next server not to start. */
+	/* It was possible, and is wherever it still will be: no reason for the next server not to
+	 * start. */
 	if (g_str_equal(request, "direct-io on"))
-		guard->source.direct_io = g_str_equal(guard->source.plan->direct_io, "on") ? "on" : "auto";
+		guard->source.direct_io =
+			g_str_equal(guard->source.plan->direct_io, "on") ? "on" : "auto";
 	else if (g_str_equal(request, "direct-io off"))
 		guard->source.direct_io = "off";
 	else if (g_str_equal(request, "replace"))
@@ -150,7 +161,8 @@ carry_out(struct guard *guard, const char *request, GError **error)
 	else if (size)
 		resize(guard, size, error);
 	else
-		failure(error, EINVAL, "/dev/%s: its guard knows no request \"%s\": it is another version of nbdloop",
+		failure(error, EINVAL,
+			"/dev/%s: its guard knows no request \"%s\": it is another version of nbdloop",
 			guard->attachment.name, request);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a guard takes the place of one that was killed: with what that has written down, and a server of its own in place of
- * the other's, since only the parent of a server sees how it ends.  Connections to somebody else's server stay; how they end, only
- * the kernel sees.
+ * How a guard takes the place of one that was killed: with what that has written down, and a server
+ * of its own in place of the other's, since only the parent of a server sees how it ends.
+ * Connections to somebody else's server stay; how they end, only the kernel sees.
  */
 #include "tool/guard_state.h"
 
@@ -51,19 +51,23 @@ end_server(const struct attachment *attachment, const char *control, pid_t pid, 
 
 	if (pid == 0 || (server < 0 && errno == ESRCH))
 		return true;
-	/* It may have died before its process was opened here, and another program have got its number. */
+	/* It may have died before its process was opened here, and another program have got its
+	 * number. */
 	now = find_server(control, error);
 	if (now <= 0)
 		return now == 0;
 	if (now != pid)
-		return failure(error, EBUSY, "/dev/%s has just got another server, process %d", attachment->name, (int)now);
+		return failure(error, EBUSY, "/dev/%s has just got another server, process %d",
+			       attachment->name, (int)now);
 	if (server < 0 || syscall(SYS_pidfd_send_signal, server, SIGKILL, NULL, 0) < 0)
-		return failure(error, errno, "the server of /dev/%s, process %d, can't be ended: %s", attachment->name, (int)pid,
-			       g_strerror(errno));
+		return failure(error, errno,
+			       "the server of /dev/%s, process %d, can't be ended: %s",
+			       attachment->name, (int)pid, g_strerror(errno));
 	/* From here on the device needs a guard. */
 	if (poll(&end, 1, END_PATIENCE_MS) != 1)
-		log_warning("the server of /dev/%s, process %d, was killed, but hasn't ended after a minute: its disk may hang",
-			    attachment->name, (int)pid);
+		log_warning(
+			"the server of /dev/%s, process %d, was killed, but hasn't ended after a minute: its disk may hang",
+			attachment->name, (int)pid);
 	return true;
 }
 
@@ -72,11 +76,13 @@ end_server(const struct attachment *attachment, const char *control, pid_t pid, 
 static bool
 hold(struct source *source, const char *path, const struct guard_progress *progress)
 {
-	g_autofree char *device = g_strdup_printf("%u:%u", major(progress->device), minor(progress->device));
+	g_autofree char *device =
+		g_strdup_printf("%u:%u", major(progress->device), minor(progress->device));
 	struct stat st;
 
 	source->image = path ? image_file_hold(path, NULL) : -1;
-	if (source->image < 0 || (fstat(source->image, &st) == 0 && image_file_is(&st, device, (gint64)progress->inode)))
+	if (source->image < 0 ||
+	    (fstat(source->image, &st) == 0 && image_file_is(&st, device, (gint64)progress->inode)))
 		return source->image >= 0;
 	close(source->image);
 	source->image = -1;
@@ -85,20 +91,25 @@ hold(struct source *source, const char *path, const struct guard_progress *progr
 
 /* If it has another name now, or none, the server still has it open. */
 static bool
-hold_image(struct source *source, pid_t server, const struct guard_progress *progress, GError **error)
+hold_image(struct source *source, pid_t server, const struct guard_progress *progress,
+	   GError **error)
 {
-	g_autofree char *device = g_strdup_printf("%u:%u", major(progress->device), minor(progress->device));
+	g_autofree char *device =
+		g_strdup_printf("%u:%u", major(progress->device), minor(progress->device));
 	g_autofree char *opened = image_file_opened_by(server, device, (gint64)progress->inode);
 
 	return hold(source, progress->place, progress) || hold(source, opened, progress) ||
-	       failure(error, ENOENT, "%s is not the image any more that was attached, and its server, which had that, is gone, too: it "
-		       "can't be found", progress->place);
+	       failure(error, ENOENT,
+		       "%s is not the image any more that was attached, and its server, which had that, is gone, too: it "
+		       "can't be found",
+		       progress->place);
 }
 
 /* ---- the whole */
 
 static void
-take_source(struct source *source, const struct guard_plan *plan, const struct guard_progress *progress, char *control)
+take_source(struct source *source, const struct guard_plan *plan,
+	    const struct guard_progress *progress, char *control)
 {
 	source_init(source, &plan->source, control);
 	g_free(source->place);
@@ -109,33 +120,40 @@ take_source(struct source *source, const struct guard_plan *plan, const struct g
 }
 
 static bool
-take_server(struct guard *guard, const struct guard_progress *progress, pid_t server, GError **error)
+take_server(struct guard *guard, const struct guard_progress *progress, pid_t server,
+	    GError **error)
 {
-	if (!hold_image(&guard->source, server, progress, error) || !guard_link_listen(&guard->link, guard->source.control, error))
+	if (!hold_image(&guard->source, server, progress, error) ||
+	    !guard_link_listen(&guard->link, guard->source.control, error))
 		return false;
 	attachment_prepare_change(&guard->attachment);
 	return end_server(&guard->attachment, guard->source.control, server, error);
 }
 
 bool
-guard_take_over(struct guard *guard, const struct device *device, struct guard_plan *plan, struct guard_progress *progress,
-		GError **error)
+guard_take_over(struct guard *guard, const struct device *device, struct guard_plan *plan,
+		struct guard_progress *progress, GError **error)
 {
 	g_autofree char *control = server_link_path(device->backend);
 	pid_t server;
 
 	if (!guard_record_take(&guard->record, device, plan, progress, error))
 		return false;
-	/* By the process alone that attached it: the next one with that number may be nbd-client. */
+	/* By the process alone that attached it: the next one with that number may be nbd-client.
+	 */
 	if (!control && !g_str_equal(plan->source.place, device->backend))
-		return failure(error, EINVAL, "/dev/%s was not attached by nbdloop, but by process %d", device->name, (int)device->pid);
+		return failure(error, EINVAL,
+			       "/dev/%s was not attached by nbdloop, but by process %d",
+			       device->name, (int)device->pid);
 	server = control ? find_server(control, error) : 0;
 	if (server < 0)
 		return false;
 	guard->plan = plan;
 	take_source(&guard->source, plan, progress, g_strdup(control));
-	if (!attachment_init(&guard->attachment, &plan->attachment, g_strdup(device->backend), error) ||
-	    !attachment_take(&guard->attachment, device, error) || (plan->attachment.swap && !guard_stay_in_memory(error)))
+	if (!attachment_init(&guard->attachment, &plan->attachment, g_strdup(device->backend),
+			     error) ||
+	    !attachment_take(&guard->attachment, device, error) ||
+	    (plan->attachment.swap && !guard_stay_in_memory(error)))
 		return false;
 	if (control)
 		return take_server(guard, progress, server, error);
@@ -145,8 +163,8 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 
 /* ---- connections to somebody else's server, which the kernel has, but this process has not */
 
-/* Nobody answers on it, and it ends soon: with what was sent on it, the kernel does as with any connection that is lost.  -1: the
- * kernel doesn't take it; else its other end. */
+/* Nobody answers on it, and it ends soon: with what was sent on it, the kernel does as with any
+ * connection that is lost.  -1: the kernel doesn't take it; else its other end. */
 static int
 offer_probe(struct attachment *attachment)
 {

@@ -30,8 +30,8 @@ image_file_find(const char *image, GError **error)
 	return g_steal_pointer(&path);
 }
 
-/* For reading, and not with O_PATH: the number of a block device that is pulled out is not given to another one as long as
- * somebody has it open. */
+/* For reading, and not with O_PATH: the number of a block device that is pulled out is not given to
+ * another one as long as somebody has it open. */
 int
 image_file_hold(const char *path, GError **error)
 {
@@ -95,7 +95,8 @@ image_file_is(const struct stat *st, const char *device, gint64 inode)
 	dev_t number = S_ISBLK(st->st_mode) ? st->st_rdev : st->st_dev;
 	g_autofree char *numbers = g_strdup_printf("%u:%u", major(number), minor(number));
 
-	return inode == (S_ISBLK(st->st_mode) ? 0 : (gint64)st->st_ino) && g_strcmp0(device, numbers) == 0;
+	return inode == (S_ISBLK(st->st_mode) ? 0 : (gint64)st->st_ino) &&
+	       g_strcmp0(device, numbers) == 0;
 }
 
 char *

@@ -9,7 +9,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* With a newline at its end; `pretty`: a line for each member, indented as losetup does, or else all on one line. */
+/* With a newline at its end; `pretty`: a line for each member, indented as losetup does, or else
+ * all on one line. */
 void
 json_text_print(FILE *out, JsonObject *object, bool pretty);
 

@@ -24,8 +24,8 @@ is_running(pid_t pid)
 
 	if (kill(pid, 0) < 0 && errno == ESRCH)
 		return false;
-	return !g_file_get_contents(path, &name, NULL, NULL) || !g_file_get_contents("/proc/self/comm", &own, NULL, NULL) ||
-	       strcmp(name, own) == 0;
+	return !g_file_get_contents(path, &name, NULL, NULL) ||
+	       !g_file_get_contents("/proc/self/comm", &own, NULL, NULL) || strcmp(name, own) == 0;
 }
 
 static bool
@@ -64,10 +64,12 @@ look_at(const char *directory, const char *name, GPtrArray *attached)
 
 	if (sscanf(name, "%d.%7[a-z]", &pid, kind) != 2 || pid <= 0)
 		return;
-	if (strcmp(kind, "sock") != 0 && strcmp(kind, "guard") != 0 && strcmp(kind, "nbd") != 0 && strcmp(kind, "plan") != 0)
+	if (strcmp(kind, "sock") != 0 && strcmp(kind, "guard") != 0 && strcmp(kind, "nbd") != 0 &&
+	    strcmp(kind, "plan") != 0)
 		return;
 	control = g_strdup_printf("%s/%d.sock", directory, pid);
-	if (is_running(pid) || has_socket(attached, control, pid) || is_listened_on(control, SOCK_STREAM) ||
+	if (is_running(pid) || has_socket(attached, control, pid) ||
+	    is_listened_on(control, SOCK_STREAM) ||
 	    is_listened_on(path, strcmp(kind, "guard") == 0 ? SOCK_SEQPACKET : SOCK_STREAM))
 		return;
 	unlink(path);

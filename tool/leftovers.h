@@ -8,8 +8,9 @@
 #include <glib.h>
 
 /*
- * Removes from `directory` the sockets of guards that have ended, unless somebody listens on them still, or a device has
- * one for its server (`attached`: struct device *): there, a new one is expected.
+ * Removes from `directory` the sockets of guards that have ended, unless somebody listens on them
+ * still, or a device has one for its server (`attached`: struct device *): there, a new one is
+ * expected.
  */
 void
 leftovers_remove(const char *directory, GPtrArray *attached);

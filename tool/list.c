@@ -28,10 +28,9 @@ const struct option_row list_option_rows[] = {
 		.field = FIELD(associated),
 		.arg = "IMAGE",
 		.help = "list only devices whose data is in this image or at this URI",
-		.manual =
-			"List only the devices whose data is in this file or block device, by\n"
-			"whatever name it was attached, or at this URI.  It is not an error if\n"
-			"there are none.\n",
+		.manual = "List only the devices whose data is in this file or block device, by\n"
+			  "whatever name it was attached, or at this URI.  It is not an error if\n"
+			  "there are none.\n",
 	},
 	{
 		.name = "offset",
@@ -65,7 +64,8 @@ const struct option_row list_option_rows[] = {
 		      "Print all columns.\n"),
 	OPTION_SWITCH("noheadings", 'n', FIELD(noheadings), "print no headings",
 		      "Don't print the line of headings.\n"),
-	OPTION_SWITCH("raw", 0, FIELD(raw), "separate columns by one space, and escape spaces in values",
+	OPTION_SWITCH("raw", 0, FIELD(raw),
+		      "separate columns by one space, and escape spaces in values",
 		      "Don't align the columns: separate them by one space, and write a space in\n"
 		      "a value as C<\\x20>.  Since a value may be missing, JSON is the better\n"
 		      "choice for a script that reads several columns.\n"),
@@ -83,9 +83,9 @@ static const struct verb_usage usage = {
 /* ---- which devices */
 
 struct selection {
-	const char *source;  /* the image that they must be of, or NULL */
-	const char *offset;  /* as it was given, or NULL */
-	uint64_t bytes;      /* the same as a number */
+	const char *source; /* the image that they must be of, or NULL */
+	const char *offset; /* as it was given, or NULL */
+	uint64_t bytes;     /* the same as a number */
 };
 
 static bool
@@ -95,8 +95,8 @@ is_selected(const struct selection *selection, const struct listing *listing)
 
 	if (selection->source && !listing_has_source(listing, selection->source))
 		return false;
-	return !selection->offset ||
-	       (JSON_NODE_HOLDS_VALUE(offset) && (uint64_t)json_node_get_int(offset) == selection->bytes);
+	return !selection->offset || (JSON_NODE_HOLDS_VALUE(offset) &&
+				      (uint64_t)json_node_get_int(offset) == selection->bytes);
 }
 
 static bool
@@ -108,7 +108,8 @@ selection_init(struct selection *selection, const struct list_options *options)
 	if (!selection->source)
 		log_error("--offset is for --associated only: give the image, too");
 	else if (unit_parse_size(selection->offset, &selection->bytes) < 0)
-		log_error("--offset=%s: must be a size in bytes, such as 512, 64k or 4G", selection->offset);
+		log_error("--offset=%s: must be a size in bytes, such as 512, 64k or 4G",
+			  selection->offset);
 	else
 		return true;
 	return false;
@@ -185,7 +186,8 @@ print(const struct list_options *options, const GPtrArray *columns, const GPtrAr
 		columns_print_json(stdout, columns, listings);
 	else
 		columns_print(stdout, columns, listings,
-			      (options->noheadings ? COLUMNS_NO_HEADINGS : 0) | (options->raw ? COLUMNS_RAW : 0));
+			      (options->noheadings ? COLUMNS_NO_HEADINGS : 0) |
+				      (options->raw ? COLUMNS_RAW : 0));
 }
 
 static void

@@ -29,27 +29,32 @@ ask_server(struct listing *listing, const char *control_path)
 
 	listing->status = server_link_ask(control_path, "status", &error);
 	if (!listing->status) {
-		listing->trouble = is_gone(error) && listing->guard == 0
-					   ? g_strdup_printf("neither its server nor its guard is there any more, and requests fail.  "
-							     "nbdloop adopt /dev/%s has it served again; a file system that was "
-							     "mounted meanwhile must be unmounted and checked first",
-							     listing->device->name)
-					   : g_strdup(error->message);
+		listing->trouble =
+			is_gone(error) && listing->guard == 0
+				? g_strdup_printf(
+					  "neither its server nor its guard is there any more, and requests fail.  "
+					  "nbdloop adopt /dev/%s has it served again; a file system that was "
+					  "mounted meanwhile must be unmounted and checked first",
+					  listing->device->name)
+				: g_strdup(error->message);
 		return;
 	}
 	listing->image = server_link_export(listing->status);
-	listing->server = g_strdup(json_object_get_string_member_with_default(listing->status, "program", NULL));
+	listing->server = g_strdup(
+		json_object_get_string_member_with_default(listing->status, "program", NULL));
 }
 
 /* ---- what holds the data */
 
-/* The name that the image has now, as losetup's: it may have been renamed or removed since it was opened. */
+/* The name that the image has now, as losetup's: it may have been renamed or removed since it was
+ * opened. */
 static char *
 present_name(const struct listing *listing, const char *file)
 {
-	return image_file_served(file, json_object_get_string_member_with_default(listing->image, "device", NULL),
-				 json_object_get_int_member_with_default(listing->image, "inode", -1),
-				 (pid_t)json_object_get_int_member_with_default(listing->status, "pid", 0));
+	return image_file_served(
+		file, json_object_get_string_member_with_default(listing->image, "device", NULL),
+		json_object_get_int_member_with_default(listing->image, "inode", -1),
+		(pid_t)json_object_get_int_member_with_default(listing->status, "pid", 0));
 }
 
 char *
@@ -72,8 +77,10 @@ listing_has_source(const struct listing *listing, const char *source)
 	struct stat st;
 
 	if (listing->image && !is_uri(source) && stat(source, &st) == 0)
-		return image_file_is(&st, json_object_get_string_member_with_default(listing->image, "device", NULL),
-				     json_object_get_int_member_with_default(listing->image, "inode", -1));
+		return image_file_is(
+			&st,
+			json_object_get_string_member_with_default(listing->image, "device", NULL),
+			json_object_get_int_member_with_default(listing->image, "inode", -1));
 	return g_strcmp0(mine, source) == 0;
 }
 
@@ -102,8 +109,9 @@ listing_new(struct device *device, const char *proc)
 	else
 		listing->server = device_keeper(proc, device);
 	if (listing->guard == 0 && !listing->trouble)
-		listing->trouble = g_strdup_printf("its guard was killed, and nobody would %s its server: nbdloop adopt /dev/%s",
-						   control_path ? "restart" : "connect again to", device->name);
+		listing->trouble = g_strdup_printf(
+			"its guard was killed, and nobody would %s its server: nbdloop adopt /dev/%s",
+			control_path ? "restart" : "connect again to", device->name);
 	return listing;
 }
 

@@ -22,7 +22,8 @@ static const struct verb {
 } verbs[] = {
 	{"adopt", verb_adopt, "start a new guard for a device whose guard was killed"},
 	{"attach", verb_attach, "make a block device of an image or an NBD export"},
-	{"change", verb_change, "replace the image of a read-only device with one of the same size"},
+	{"change", verb_change,
+	 "replace the image of a read-only device with one of the same size"},
 	{"detach", verb_detach, "detach a block device, after its data is written back"},
 	{"list", verb_list, "list attached devices"},
 	{"replace-server", verb_replace_server, "replace the server process, without an I/O error"},
@@ -38,7 +39,8 @@ to_stderr(enum log_level level, const char *text)
 {
 	/* As losetup: nothing is said when all is well. */
 	if (level <= LOG_LEVEL_WARNING)
-		fprintf(stderr, "nbdloop: %s%s\n", level == LOG_LEVEL_WARNING ? "warning: " : "", text);
+		fprintf(stderr, "nbdloop: %s%s\n", level == LOG_LEVEL_WARNING ? "warning: " : "",
+			text);
 }
 
 static void
@@ -73,7 +75,8 @@ meant_by_option(const char *word)
 		{"-b", "--sector-size", "attach --sector-size=SIZE IMAGE"},
 		{NULL, "--sizelimit", "attach --sizelimit=SIZE IMAGE"},
 		{NULL, "--show", "attach --show IMAGE"},
-		{NULL, "--direct-io", "attach --direct-io IMAGE, or nbdloop set --direct-io DEVICE"},
+		{NULL, "--direct-io",
+		 "attach --direct-io IMAGE, or nbdloop set --direct-io DEVICE"},
 		{"-c", "--set-capacity", "resize DEVICE"},
 		{"-d", "--detach", "detach DEVICE"},
 		{"-D", "--detach-all", "detach --all"},
@@ -95,12 +98,16 @@ refuse_verb(const char *word)
 	const char *meant = word[0] == '-' ? meant_by_option(word) : NULL;
 
 	if (meant)
-		log_error("%s comes after a verb: nbdloop %s; nbdloop --help lists the verbs", word, meant);
+		log_error("%s comes after a verb: nbdloop %s; nbdloop --help lists the verbs", word,
+			  meant);
 	else if (!strncmp(word, "/dev/nbd", strlen("/dev/nbd")))
-		log_error("what is to be done with %s?  For what it is: nbdloop list %s; nbdloop --help lists the verbs", word, word);
+		log_error(
+			"what is to be done with %s?  For what it is: nbdloop list %s; nbdloop --help lists the verbs",
+			word, word);
 	else if (access(word, F_OK) == 0)
-		log_error("what is to be done with %s?  For a device of it: nbdloop attach %s; nbdloop --help lists the verbs", word,
-			  word);
+		log_error(
+			"what is to be done with %s?  For a device of it: nbdloop attach %s; nbdloop --help lists the verbs",
+			word, word);
 	else
 		log_error("there is no verb \"%s\"; nbdloop --help lists them", word);
 }

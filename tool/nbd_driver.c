@@ -37,9 +37,9 @@ request_cleanup(struct request *request)
 
 /* What the kernel answers to one request. */
 struct answer {
-	int err;             /* errno, or 0 */
+	int err; /* errno, or 0 */
 	bool complete;
-	int64_t index;       /* the device's, or -1: it told none */
+	int64_t index; /* the device's, or -1: it told none */
 };
 
 void
@@ -61,15 +61,20 @@ load_module(GError **error)
 	g_autofree char *said = NULL;
 	int status = 0;
 
-	if (!g_spawn_sync(NULL, (char **)argv, NULL, G_SPAWN_STDOUT_TO_DEV_NULL, NULL, NULL, NULL, &said, &status, NULL))
-		return failure(error, ENOENT, "the kernel has no nbd driver loaded, and there is no modprobe to load it: "
-			       "install the package kmod");
+	if (!g_spawn_sync(NULL, (char **)argv, NULL, G_SPAWN_STDOUT_TO_DEV_NULL, NULL, NULL, NULL,
+			  &said, &status, NULL))
+		return failure(
+			error, ENOENT,
+			"the kernel has no nbd driver loaded, and there is no modprobe to load it: "
+			"install the package kmod");
 	if (status == 0)
 		return true;
 	g_strdelimit(g_strstrip(said), "\n", ' ');
-	return failure(error, ENODEV, "the kernel's nbd driver isn't loaded, and can't be: %s.  Load the module nbd, or boot a "
-		       "kernel that has it%s", *said ? said : "modprobe nbd failed",
-		       "; in a container, load it outside");
+	return failure(
+		error, ENODEV,
+		"the kernel's nbd driver isn't loaded, and can't be: %s.  Load the module nbd, or boot a "
+		"kernel that has it%s",
+		*said ? said : "modprobe nbd failed", "; in a container, load it outside");
 }
 
 static bool
@@ -89,8 +94,9 @@ open_socket(struct nbd_driver *driver)
 }
 
 /*
- * The driver's netlink interface is only in the network namespace that the machine started with.  A socket stays in the
- * namespace where it was made: all else, such as a connection to a remote server, belongs to this one.
+ * The driver's netlink interface is only in the network namespace that the machine started with.  A
+ * socket stays in the namespace where it was made: all else, such as a connection to a remote
+ * server, belongs to this one.
  */
 static bool
 find_family_outside(struct nbd_driver *driver)
@@ -114,8 +120,10 @@ find_driver(struct nbd_driver *driver, GError **error)
 		return false;
 	if (find_family(driver) || find_family_outside(driver))
 		return true;
-	return failure(error, ENODEV, "the nbd driver is loaded, but can't be talked to here: its netlink interface is only in the "
-		       "network namespace that the machine started with.  Run nbdloop there, in a container with the host's network");
+	return failure(
+		error, ENODEV,
+		"the nbd driver is loaded, but can't be talked to here: its netlink interface is only in the "
+		"network namespace that the machine started with.  Run nbdloop there, in a container with the host's network");
 }
 
 struct nbd_driver *
@@ -165,24 +173,27 @@ take_reply(struct nl_msg *message, void *data)
 	struct nlattr *attributes[NBD_ATTR_MAX + 1];
 	struct answer *answer = data;
 
-	if (genlmsg_parse(nlmsg_hdr(message), 0, attributes, NBD_ATTR_MAX, NULL) == 0 && attributes[NBD_ATTR_INDEX])
+	if (genlmsg_parse(nlmsg_hdr(message), 0, attributes, NBD_ATTR_MAX, NULL) == 0 &&
+	    attributes[NBD_ATTR_INDEX])
 		answer->index = nla_get_u32(attributes[NBD_ATTR_INDEX]);
 	return NL_OK;
 }
 
-/* Begins a request, to which attributes can be put; that it can't be made is told when it is asked. */
+/* Begins a request, to which attributes can be put; that it can't be made is told when it is asked.
+ */
 static struct request
 request_begin(const struct nbd_driver *driver, uint8_t command)
 {
 	struct request request = {.message = nlmsg_alloc()};
 
-	if (!request.message ||
-	    !genlmsg_put(request.message, NL_AUTO_PORT, NL_AUTO_SEQ, driver->family, 0, 0, command, NBD_GENL_VERSION))
+	if (!request.message || !genlmsg_put(request.message, NL_AUTO_PORT, NL_AUTO_SEQ,
+					     driver->family, 0, 0, command, NBD_GENL_VERSION))
 		request.err = ENOMEM;
 	return request;
 }
 
-/* A message is a page: there is room for hundreds of sockets, but not for a backend of any length. */
+/* A message is a page: there is room for hundreds of sockets, but not for a backend of any length.
+ */
 static void
 put(struct request *request, int attribute, const void *value, size_t size)
 {
@@ -290,24 +301,29 @@ connect_request(const struct nbd_driver *driver, const struct nbd_driver_attachm
 }
 
 bool
-nbd_driver_connect(struct nbd_driver *driver, const struct nbd_driver_attachment *attachment, unsigned int *index,
-		   GError **error)
+nbd_driver_connect(struct nbd_driver *driver, const struct nbd_driver_attachment *attachment,
+		   unsigned int *index, GError **error)
 {
 	struct request REQUEST_CLEANUP request = connect_request(driver, attachment);
 	struct answer answer;
 	int err = ask(driver, &request, &answer);
 
 	if (err == EPERM)
-		return failure(error, err, "the kernel allows nobody here to attach block devices: it needs the capability "
-			       "CAP_SYS_ADMIN, outside of containers without privileges");
+		return failure(
+			error, err,
+			"the kernel allows nobody here to attach block devices: it needs the capability "
+			"CAP_SYS_ADMIN, outside of containers without privileges");
 	if (err || answer.index < 0)
-		return failure(error, err ? err : EPROTO, "the kernel's nbd driver refuses: %s", g_strerror(err ? err : EPROTO));
+		return failure(error, err ? err : EPROTO, "the kernel's nbd driver refuses: %s",
+			       g_strerror(err ? err : EPROTO));
 	*index = (unsigned int)answer.index;
 	if (backend_is_shown(*index))
 		return true;
 	nbd_driver_disconnect(driver, *index, NULL);
-	return failure(error, EOPNOTSUPP, "this kernel is too old: its nbd driver can't say what a device is attached to.  "
-		       "Linux 5.14 and later can");
+	return failure(
+		error, EOPNOTSUPP,
+		"this kernel is too old: its nbd driver can't say what a device is attached to.  "
+		"Linux 5.14 and later can");
 }
 
 bool
@@ -320,12 +336,14 @@ nbd_driver_disconnect(struct nbd_driver *driver, unsigned int index, GError **er
 	put_u32(&request, NBD_ATTR_INDEX, index);
 	err = ask(driver, &request, &answer);
 	if (err)
-		return failure(error, err, "the kernel doesn't detach /dev/nbd%u: %s", index, g_strerror(err));
+		return failure(error, err, "the kernel doesn't detach /dev/nbd%u: %s", index,
+			       g_strerror(err));
 	return true;
 }
 
 bool
-nbd_driver_change(struct nbd_driver *driver, unsigned int index, const struct nbd_driver_change *change, GError **error)
+nbd_driver_change(struct nbd_driver *driver, unsigned int index,
+		  const struct nbd_driver_change *change, GError **error)
 {
 	struct request REQUEST_CLEANUP request = request_begin(driver, NBD_CMD_RECONFIGURE);
 	struct answer answer;
@@ -343,7 +361,8 @@ nbd_driver_change(struct nbd_driver *driver, unsigned int index, const struct nb
 		put_sockets(&request, change->socket, 1);
 	err = ask(driver, &request, &answer);
 	if (err)
-		return failure(error, err, "the kernel doesn't change /dev/nbd%u: %s", index, g_strerror(err));
+		return failure(error, err, "the kernel doesn't change /dev/nbd%u: %s", index,
+			       g_strerror(err));
 	return true;
 }
 
@@ -353,5 +372,6 @@ nbd_driver_took(int socket)
 	struct timeval timeout = {0};
 	socklen_t length = sizeof(timeout);
 
-	return getsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &timeout, &length) == 0 && (timeout.tv_sec || timeout.tv_usec);
+	return getsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &timeout, &length) == 0 &&
+	       (timeout.tv_sec || timeout.tv_usec);
 }

@@ -42,7 +42,8 @@ our_device_find(struct our_device *ours, const char *text, GError **error)
 		return failure(error, ENXIO, "/dev/%s is not attached", name);
 	ours->control = server_link_path(ours->device->backend);
 	if (!ours->control && !(ours->device->backend && connection_is_uri(ours->device->backend)))
-		return failure(error, EINVAL, "/dev/%s was not attached by nbdloop, but by process %d", name,
+		return failure(error, EINVAL,
+			       "/dev/%s was not attached by nbdloop, but by process %d", name,
 			       (int)ours->device->pid);
 	return true;
 }
@@ -52,8 +53,10 @@ our_device_find_served(struct our_device *ours, const char *text, GError **error
 {
 	if (!our_device_find(ours, text, error))
 		return false;
-	return ours->control || failure(error, EINVAL, "/dev/%s is attached to %s, whose server isn't nbdloop's to change",
-					ours->device->name, ours->device->backend);
+	return ours->control ||
+	       failure(error, EINVAL,
+		       "/dev/%s is attached to %s, whose server isn't nbdloop's to change",
+		       ours->device->name, ours->device->backend);
 }
 
 int
@@ -81,12 +84,15 @@ our_device_verb(const struct verb_usage *usage, int argc, char **argv,
 static bool
 is_away(const GError *error)
 {
-	return failure_is(error, ECONNREFUSED) || failure_is(error, ENOENT) || failure_is(error, ECONNRESET) || failure_is(error, EPIPE);
+	return failure_is(error, ECONNREFUSED) || failure_is(error, ENOENT) ||
+	       failure_is(error, ECONNRESET) || failure_is(error, EPIPE);
 }
 
-typedef JsonObject *asker(const char *control_path, const char *request, GError **error);
+typedef JsonObject *
+asker(const char *control_path, const char *request, GError **error);
 
-/* A server that is just being replaced, or has died, is soon there again, and all that is asked for here may be asked for twice. */
+/* A server that is just being replaced, or has died, is soon there again, and all that is asked for
+ * here may be asked for twice. */
 static JsonObject *
 ask_patiently(const struct our_device *ours, asker *ask, const char *request, GError **error)
 {
@@ -101,13 +107,15 @@ ask_patiently(const struct our_device *ours, asker *ask, const char *request, GE
 			return NULL;
 		}
 		if (guard_record_keeper(ours->device) == 0) {
-			failure(error, why->code, "/dev/%s has neither a server nor a guard any more: nbdloop adopt /dev/%s has it served "
-				"again; after I/O errors, unmount it, and check its file system", ours->device->name,
-				ours->device->name);
+			failure(error, why->code,
+				"/dev/%s has neither a server nor a guard any more: nbdloop adopt /dev/%s has it served "
+				"again; after I/O errors, unmount it, and check its file system",
+				ours->device->name, ours->device->name);
 			return NULL;
 		}
 		if (i == AWAY_TRIES) {
-			failure(error, why->code, "/dev/%s has no server just now, and it isn't there again after %d seconds: %s",
+			failure(error, why->code,
+				"/dev/%s has no server just now, and it isn't there again after %d seconds: %s",
 				ours->device->name, AWAY_TRIES * AWAY_US / 1000000, why->message);
 			return NULL;
 		}
@@ -122,7 +130,8 @@ our_device_export(const struct our_device *ours, GError **error)
 	JsonObject *export = server_link_export(status);
 
 	if (status && !export)
-		failure(error, EPROTO, "the server of /dev/%s doesn't serve one image", ours->device->name);
+		failure(error, EPROTO, "the server of /dev/%s doesn't serve one image",
+			ours->device->name);
 	return export ? json_object_ref(export) : NULL;
 }
 
@@ -139,8 +148,10 @@ our_device_server(const struct our_device *ours, enum server_kind *kind, GError 
 
 	if (!status)
 		return false;
-	*kind = strcmp(json_object_get_string_member_with_default(status, "program", ""), "nbdloopd") == 0 ? SERVER_NBDLOOPD :
-													   SERVER_NBDKIT;
+	*kind = strcmp(json_object_get_string_member_with_default(status, "program", ""),
+		       "nbdloopd") == 0
+			? SERVER_NBDLOOPD
+			: SERVER_NBDKIT;
 	return true;
 }
 
@@ -154,8 +165,11 @@ our_device_ask_guard(const struct our_device *ours, const char *request, GError 
 	if (guard_link_ask(ours->control, request, &why))
 		return true;
 	if (failure_is(why, ECONNREFUSED))
-		return failure(error, ECONNREFUSED, "/dev/%s has no guard any more, which would start a server for it: nbdloop adopt "
-			       "/dev/%s gives it another one", ours->device->name, ours->device->name);
+		return failure(
+			error, ECONNREFUSED,
+			"/dev/%s has no guard any more, which would start a server for it: nbdloop adopt "
+			"/dev/%s gives it another one",
+			ours->device->name, ours->device->name);
 	g_propagate_error(error, g_steal_pointer(&why));
 	return false;
 }

@@ -13,10 +13,12 @@
 
 struct our_device {
 	struct device *device;
-	char *control; /* path of its server's control socket; NULL: it is attached to a URI, which is its backend */
+	char *control; /* path of its server's control socket; NULL: it is attached to a URI, which
+			  is its backend */
 };
 
-/* `text`: as somebody named it.  Fails with an error if it isn't attached, or by somebody else; and for all but root. */
+/* `text`: as somebody named it.  Fails with an error if it isn't attached, or by somebody else; and
+ * for all but root. */
 bool
 our_device_find(struct our_device *ours, const char *text, GError **error);
 void
@@ -29,8 +31,8 @@ bool
 our_device_find_served(struct our_device *ours, const char *text, GError **error);
 
 /*
- * A verb without options whose first operand is a device, as one of both functions finds it: `run` gets it, and the operands
- * after it.  Says the errors.  Returns the program's exit status.
+ * A verb without options whose first operand is a device, as one of both functions finds it: `run`
+ * gets it, and the operands after it.  Says the errors.  Returns the program's exit status.
  */
 int
 our_device_verb(const struct verb_usage *usage, int argc, char **argv,
@@ -38,14 +40,16 @@ our_device_verb(const struct verb_usage *usage, int argc, char **argv,
 		bool (*run)(const struct our_device *ours, char **operands, GError **error));
 
 /*
- * What follows waits for a server that is just being replaced, or has died: for 10 seconds it is asked again and again.
+ * What follows waits for a server that is just being replaced, or has died: for 10 seconds it is
+ * asked again and again.
  */
 
 /* The only export of its server as the status tells it; NULL with an error.  Caller unrefs. */
 JsonObject *
 our_device_export(const struct our_device *ours, GError **error);
 
-/* The same as the server tells it after a change ("set direct-io=on", "resize"), which may take its time. */
+/* The same as the server tells it after a change ("set direct-io=on", "resize"), which may take its
+ * time. */
 JsonObject *
 our_device_change_export(const struct our_device *ours, const char *request, GError **error);
 

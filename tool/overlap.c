@@ -33,13 +33,15 @@ read_part(const struct device *device, const struct stat *image, struct part *pa
 {
 	g_autofree char *control = server_link_path(device->backend);
 	g_autoptr(GError) error = NULL;
-	g_autoptr(JsonObject) status = control && device->pid != 0 ? server_link_ask(control, "status", &error) : NULL;
+	g_autoptr(JsonObject) status =
+		control && device->pid != 0 ? server_link_ask(control, "status", &error) : NULL;
 	JsonObject *export = server_link_export(status);
 	bool same = false;
 
 	if (export) {
-		same = image_file_is(image, json_object_get_string_member_with_default(export, "device", NULL),
-				     json_object_get_int_member_with_default(export, "inode", -1));
+		same = image_file_is(
+			image, json_object_get_string_member_with_default(export, "device", NULL),
+			json_object_get_int_member_with_default(export, "inode", -1));
 		part->offset = (uint64_t)json_object_get_int_member(export, "offset");
 		part->end = part->offset + (uint64_t)json_object_get_int_member(export, "size");
 		part->read_only = json_object_get_boolean_member(export, "read_only");
@@ -61,11 +63,13 @@ is_same(const struct device *device, const struct part *there, const struct part
 {
 	const uint64_t sector = MAX(device->block_size, 512);
 
-	return there->offset == wanted->offset && there->end - there->offset == (wanted->end - wanted->offset) / sector * sector;
+	return there->offset == wanted->offset &&
+	       there->end - there->offset == (wanted->end - wanted->offset) / sector * sector;
 }
 
 static bool
-check(const struct device *device, const struct part *there, const struct part *wanted, bool *same, GError **error)
+check(const struct device *device, const struct part *there, const struct part *wanted, bool *same,
+      GError **error)
 {
 	bool writes = !there->read_only || !wanted->read_only;
 
@@ -74,11 +78,15 @@ check(const struct device *device, const struct part *there, const struct part *
 		return true;
 	*same = is_same(device, there, wanted);
 	if (!*same)
-		return failure(error, EBUSY, "another part of it, which overlaps, is attached already, as /dev/%s; detach that%s",
-			       device->name, writes ? "" : ", or leave out --nooverlap");
+		return failure(
+			error, EBUSY,
+			"another part of it, which overlaps, is attached already, as /dev/%s; detach that%s",
+			device->name, writes ? "" : ", or leave out --nooverlap");
 	if (there->read_only && !wanted->read_only)
-		return failure(error, EBUSY, "it is attached already, as /dev/%s, which is read-only; detach that, or use --read-only",
-			       device->name);
+		return failure(
+			error, EBUSY,
+			"it is attached already, as /dev/%s, which is read-only; detach that, or use --read-only",
+			device->name);
 	return true;
 }
 
@@ -95,28 +103,41 @@ check_loops(const struct stat *st, const struct part *wanted, GError **error)
 	g_autofree char *root = system_root_path("");
 	struct image_use use;
 
-	if (!image_use_find(root, &part, &use) || !use.device[0] || (wanted->read_only && !use.writes))
+	if (!image_use_find(root, &part, &use) || !use.device[0] ||
+	    (wanted->read_only && !use.writes))
 		return true;
-	return failure(error, EBUSY, "a part of it, or all, is attached already, to /dev/%s; detach that, or use --force", use.device);
+	return failure(
+		error, EBUSY,
+		"a part of it, or all, is attached already, to /dev/%s; detach that, or use --force",
+		use.device);
 }
 
 /* The same where nobody has asked for the device that has it. */
 static bool
-explain(const struct device *device, const struct part *there, const struct part *wanted, GError **error)
+explain(const struct device *device, const struct part *there, const struct part *wanted,
+	GError **error)
 {
 	if (!overlaps(there, wanted) || (there->read_only && wanted->read_only))
 		return true;
 	if (!is_same(device, there, wanted))
-		return failure(error, EBUSY, "another part of it, which overlaps, is attached already, as /dev/%s; detach that",
-			       device->name);
+		return failure(
+			error, EBUSY,
+			"another part of it, which overlaps, is attached already, as /dev/%s; detach that",
+			device->name);
 	if (there->read_only)
-		return failure(error, EBUSY, "it is attached already, as /dev/%s, which is read-only; detach that, or use "
-			       "--read-only", device->name);
-	return failure(error, EBUSY, "it is attached already, as /dev/%s; detach that, or use -L to use it", device->name);
+		return failure(
+			error, EBUSY,
+			"it is attached already, as /dev/%s, which is read-only; detach that, or use "
+			"--read-only",
+			device->name);
+	return failure(error, EBUSY,
+		       "it is attached already, as /dev/%s; detach that, or use -L to use it",
+		       device->name);
 }
 
 static bool
-find_part(const char *image, const struct attach_options *options, struct part *part, struct stat *st, GError **error)
+find_part(const char *image, const struct attach_options *options, struct part *part,
+	  struct stat *st, GError **error)
 {
 	const uint64_t offset = options->offset, limit = options->sizelimit;
 	uint64_t size;
@@ -125,7 +146,8 @@ find_part(const char *image, const struct attach_options *options, struct part *
 		return failure(error, errno, "%s", g_strerror(errno));
 	size = image_file_size(image, st);
 	part->offset = offset;
-	part->end = limit && offset < size && limit < size - offset ? offset + limit : MAX(size, offset);
+	part->end = limit && offset < size && limit < size - offset ? offset + limit
+								    : MAX(size, offset);
 	part->read_only = options->read_only;
 	return true;
 }
@@ -138,7 +160,8 @@ overlap_find(const char *image, const struct attach_options *options, char **nam
 	struct stat st;
 
 	*name = NULL;
-	if (!find_part(image, options, &wanted, &st, error) || (!options->force && !check_loops(&st, &wanted, error)))
+	if (!find_part(image, options, &wanted, &st, error) ||
+	    (!options->force && !check_loops(&st, &wanted, error)))
 		return false;
 	for (guint i = 0; devices && i < devices->len; i++) {
 		const struct device *device = g_ptr_array_index(devices, i);

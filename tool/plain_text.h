@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-/* What a terminal or a script could take for something else becomes \xNN, as losetup writes it; `raw`: blanks, too, so that it
- * is one word.  Caller frees (g_free). */
+/* What a terminal or a script could take for something else becomes \xNN, as losetup writes it;
+ * `raw`: blanks, too, so that it is one word.  Caller frees (g_free). */
 char *
 plain_text(const char *text, bool raw);
 

@@ -13,7 +13,8 @@
 
 static const struct verb_usage usage = {
 	.synopsis = "DEVICE",
-	.summary = "Changes the size of a device, mounted or not, to the current size of its image or export.",
+	.summary =
+		"Changes the size of a device, mounted or not, to the current size of its image or export.",
 	.rows = no_option_rows,
 	.least = 1,
 	.most = 1,
@@ -32,13 +33,15 @@ ask_remote(const char *uri, uint64_t *size, GError **error)
 	return true;
 }
 
-/* nbdkit asks its plugin once for each connection, and refuses what is behind that end: a new one has new connections. */
+/* nbdkit asks its plugin once for each connection, and refuses what is behind that end: a new one
+ * has new connections. */
 static bool
 renew_connections(const struct our_device *ours, GError **error)
 {
 	enum server_kind kind;
 
-	return our_device_server(ours, &kind, error) && (kind != SERVER_NBDKIT || our_device_ask_guard(ours, "replace", error));
+	return our_device_server(ours, &kind, error) &&
+	       (kind != SERVER_NBDKIT || our_device_ask_guard(ours, "replace", error));
 }
 
 static bool
@@ -52,7 +55,8 @@ ask_server(const struct our_device *ours, uint64_t *size, GError **error)
 	return *size <= ours->device->size || renew_connections(ours, error);
 }
 
-/* By the guard, which replaces no server meanwhile (see attachment_resize()); where there is none, nobody does. */
+/* By the guard, which replaces no server meanwhile (see attachment_resize()); where there is none,
+ * nobody does. */
 static bool
 change_size(const struct our_device *ours, uint64_t size, GError **error)
 {
@@ -79,18 +83,23 @@ resize(const struct our_device *ours, char **operands, GError **error)
 	uint64_t size;
 
 	(void)operands;
-	if (!(ours->control ? ask_server(ours, &size, error) : ask_remote(device->backend, &size, error)))
+	if (!(ours->control ? ask_server(ours, &size, error)
+			    : ask_remote(device->backend, &size, error)))
 		return false;
 	size -= size % device->block_size;
 	if (size == 0)
-		return failure(error, EINVAL, "/dev/%s keeps its size: there is less than one block in its image now", device->name);
+		return failure(
+			error, EINVAL,
+			"/dev/%s keeps its size: there is less than one block in its image now",
+			device->name);
 	if (size == device->size)
 		return true;
 	if (!change_size(ours, size, error))
 		return false;
 	now = device_read("/sys", device->name, error);
 	if (now && now->size != size)
-		return failure(error, EIO, "/dev/%s has %" PRIu64 " bytes instead of %" PRIu64, device->name, now->size, size);
+		return failure(error, EIO, "/dev/%s has %" PRIu64 " bytes instead of %" PRIu64,
+			       device->name, now->size, size);
 	return now != NULL;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How the program that serves an image is told what to serve: nbdloopd, or nbdkit with the loop plugin.
+ * How the program that serves an image is told what to serve: nbdloopd, or nbdkit with the loop
+ * plugin.
  */
 #ifndef TOOL_SERVER_COMMAND_H
 #define TOOL_SERVER_COMMAND_H
@@ -13,7 +14,8 @@ enum server_kind {
 	SERVER_NBDKIT,   /* is given one that listens, and ends with its last client */
 };
 
-/* The descriptor of the first socket, in the server; the others follow.  It is also that of sd_listen_fds(3). */
+/* The descriptor of the first socket, in the server; the others follow.  It is also that of
+ * sd_listen_fds(3). */
 #define SERVER_FIRST_SOCKET 3
 
 struct server_command {

@@ -59,7 +59,8 @@ link_open(struct link *link, GError **error)
 		return fail(link, ENAMETOOLONG, "can't be connected to", error);
 	strcpy(address.sun_path, link->path);
 	link->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (link->fd < 0 || setsockopt(link->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0)
+	if (link->fd < 0 ||
+	    setsockopt(link->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0)
 		return fail(link, errno, "can't be connected to", error);
 	if (connect(link->fd, (struct sockaddr *)&address, sizeof(address)) < 0)
 		return fail(link, errno, "can't be connected to", error);
@@ -88,7 +89,9 @@ link_receive(const struct link *link, char *buffer, size_t size)
 	do {
 		gint64 left = link->deadline - g_get_monotonic_time();
 
-		r = left <= 0 ? 0 : poll(&ready, 1, link->deadline == G_MAXINT64 ? -1 : (int)(left / 1000) + 1);
+		r = left <= 0 ? 0
+			      : poll(&ready, 1,
+				     link->deadline == G_MAXINT64 ? -1 : (int)(left / 1000) + 1);
 	} while (r < 0 && errno == EINTR);
 	if (r <= 0)
 		return r == 0 ? -ETIMEDOUT : -errno;
@@ -119,7 +122,8 @@ link_read_line(const struct link *link, GString *line, GError **error)
 static bool
 link_ask(struct link *link, const char *request, GString *answer, GError **error)
 {
-	bool done = link_open(link, error) && link_send(link, request, error) && link_read_line(link, answer, error);
+	bool done = link_open(link, error) && link_send(link, request, error) &&
+		    link_read_line(link, answer, error);
 
 	cleanup_close(&link->fd);
 	return done;
@@ -142,7 +146,9 @@ ask(const char *control_path, const char *request, gint64 deadline, GError **err
 	}
 	object = json_node_get_object(root);
 	if (json_object_has_member(object, "error")) {
-		failure(error, EINVAL, "%s", json_object_get_string_member_with_default(object, "error", "the server refuses"));
+		failure(error, EINVAL, "%s",
+			json_object_get_string_member_with_default(object, "error",
+								   "the server refuses"));
 		return NULL;
 	}
 	return json_object_ref(object);
@@ -151,7 +157,8 @@ ask(const char *control_path, const char *request, gint64 deadline, GError **err
 JsonObject *
 server_link_ask(const char *control_path, const char *request, GError **error)
 {
-	return ask(control_path, request, g_get_monotonic_time() + PATIENCE_SECONDS * G_USEC_PER_SEC, error);
+	return ask(control_path, request,
+		   g_get_monotonic_time() + PATIENCE_SECONDS * G_USEC_PER_SEC, error);
 }
 
 JsonObject *
@@ -167,5 +174,7 @@ server_link_export(JsonObject *status)
 
 	if (status && json_object_has_member(status, "exports"))
 		exports = json_object_get_array_member(status, "exports");
-	return exports && json_array_get_length(exports) == 1 ? json_array_get_object_element(exports, 0) : NULL;
+	return exports && json_array_get_length(exports) == 1
+		       ? json_array_get_object_element(exports, 0)
+		       : NULL;
 }

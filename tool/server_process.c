@@ -55,8 +55,8 @@ become_server(void *data)
 	if (text->digits)
 		write_pid(text->digits, getpid());
 	setsid();
-	/* They would make nbdkit answer requests with errors that the kernel takes for the disk's.  It ends when its connections
-	 * have ended; nbdloopd asks for its signals itself. */
+	/* They would make nbdkit answer requests with errors that the kernel takes for the disk's.
+	 * It ends when its connections have ended; nbdloopd asks for its signals itself. */
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGTERM);
 	sigaddset(&blocked, SIGINT);
@@ -64,7 +64,8 @@ become_server(void *data)
 	sigprocmask(SIG_SETMASK, &blocked, NULL);
 }
 
-/* Listening sockets are told as systemd does it, which names the process that they are for: sd_listen_fds(3). */
+/* Listening sockets are told as systemd does it, which names the process that they are for:
+ * sd_listen_fds(3). */
 static char **
 make_environment(bool listening, unsigned int count, struct pid_text *text)
 {
@@ -84,8 +85,8 @@ make_environment(bool listening, unsigned int count, struct pid_text *text)
 }
 
 bool
-server_process_start(struct server_process *server, char **words, const int *sockets, unsigned int count, bool listening,
-		     GError **error)
+server_process_start(struct server_process *server, char **words, const int *sockets,
+		     unsigned int count, bool listening, GError **error)
 {
 	struct pid_text text;
 	g_auto(GStrv) environment = make_environment(listening, count, &text);
@@ -94,12 +95,14 @@ server_process_start(struct server_process *server, char **words, const int *soc
 
 	for (unsigned int i = 0; i < count; i++)
 		targets[i] = (int)(SERVER_FIRST_SOCKET + i);
-	if (!g_spawn_async_with_pipes_and_fds("/", (const char *const *)words, (const char *const *)environment,
-					      G_SPAWN_DO_NOT_REAP_CHILD | G_SPAWN_STDOUT_TO_DEV_NULL |
-						      G_SPAWN_FILE_AND_ARGV_ZERO,
-					      become_server, &text, -1, -1, -1, sockets, targets, count, &server->pid, NULL, NULL,
-					      &server->output, &why))
-		return failure(error, ENOENT, "the server %s can't be started: %s", words[0], why->message);
+	if (!g_spawn_async_with_pipes_and_fds(
+		    "/", (const char *const *)words, (const char *const *)environment,
+		    G_SPAWN_DO_NOT_REAP_CHILD | G_SPAWN_STDOUT_TO_DEV_NULL |
+			    G_SPAWN_FILE_AND_ARGV_ZERO,
+		    become_server, &text, -1, -1, -1, sockets, targets, count, &server->pid, NULL,
+		    NULL, &server->output, &why))
+		return failure(error, ENOENT, "the server %s can't be started: %s", words[0],
+			       why->message);
 	fcntl(server->output, F_SETFL, O_NONBLOCK);
 	fcntl(server->output, F_SETFD, FD_CLOEXEC);
 	server->unread = g_string_new(NULL);
@@ -121,14 +124,17 @@ skip_name(const char *line)
 	return end && end[-1] == ':' ? end + 1 : line;
 }
 
-/* A line as servers word it: "nbdloopd: warning: TEXT". nbdkit's plugins may say "error: warning: TEXT". */
+/* A line as servers word it: "nbdloopd: warning: TEXT". nbdkit's plugins may say "error: warning:
+ * TEXT". */
 static void
 pass_line(const char *line, server_process_listener listener, void *data)
 {
 	static const struct {
 		const char *prefix;
 		int level;
-	} levels[] = {{"error: warning: ", LOG_LEVEL_WARNING}, {"error: ", LOG_LEVEL_ERROR}, {"warning: ", LOG_LEVEL_WARNING},
+	} levels[] = {{"error: warning: ", LOG_LEVEL_WARNING},
+		      {"error: ", LOG_LEVEL_ERROR},
+		      {"warning: ", LOG_LEVEL_WARNING},
 		      {"", LOG_LEVEL_INFO}};
 	size_t i = 0;
 

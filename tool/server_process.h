@@ -15,26 +15,29 @@ struct server_process {
 	GString *unread; /* the beginning of a line */
 };
 
-/* How a line of the server is passed on: the level is one of common/log.h, the text without the server's name. */
+/* How a line of the server is passed on: the level is one of common/log.h, the text without the
+ * server's name. */
 typedef void (*server_process_listener)(int level, const char *text, void *data);
 
 void
 server_process_init(struct server_process *server);
 
 /*
- * Starts words[0] (a path) with the others as its argv[], and with these sockets, which have the descriptors from
- * SERVER_FIRST_SOCKET on there; the caller closes its own.  `listening`: they are told as systemd tells them
- * (sd_listen_fds(3)).  It is in a session of its own: no key of a terminal ends it.
+ * Starts words[0] (a path) with the others as its argv[], and with these sockets, which have the
+ * descriptors from SERVER_FIRST_SOCKET on there; the caller closes its own.  `listening`: they are
+ * told as systemd tells them (sd_listen_fds(3)).  It is in a session of its own: no key of a
+ * terminal ends it.
  */
 bool
-server_process_start(struct server_process *server, char **words, const int *sockets, unsigned int count, bool listening,
-		     GError **error);
+server_process_start(struct server_process *server, char **words, const int *sockets,
+		     unsigned int count, bool listening, GError **error);
 
 /* Passes on all that it has said so far. */
 void
 server_process_listen(struct server_process *server, server_process_listener listener, void *data);
 
-/* Whether it has ended, with *status as of waitpid() then; what it said last is still to be listened to. */
+/* Whether it has ended, with *status as of waitpid() then; what it said last is still to be
+ * listened to. */
 bool
 server_process_ended(struct server_process *server, int *status);
 

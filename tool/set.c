@@ -32,7 +32,8 @@ const struct option_row set_option_rows[] = {
 
 static const struct verb_usage usage = {
 	.synopsis = "--direct-io=on|off DEVICE",
-	.summary = "Changes a setting of an attached device while it is in use, and prints the resulting value.",
+	.summary =
+		"Changes a setting of an attached device while it is in use, and prints the resulting value.",
 	.rows = set_option_rows,
 	.least = 1,
 	.most = 1,
@@ -52,7 +53,8 @@ tell_guard(const struct our_device *ours, bool on)
 static bool
 switch_direct_io(const struct our_device *ours, bool wanted, bool *on, GError **error)
 {
-	g_autoptr(JsonObject) changed = our_device_change_export(ours, wanted ? "set direct-io=on" : "set direct-io=off", error);
+	g_autoptr(JsonObject) changed = our_device_change_export(
+		ours, wanted ? "set direct-io=on" : "set direct-io=off", error);
 	g_autoptr(JsonObject) now = NULL;
 
 	if (!changed)
@@ -71,11 +73,13 @@ set_direct_io(const struct our_device *ours, bool wanted, GError **error)
 
 	if (!switch_direct_io(ours, wanted, &on, error))
 		return false;
-	/* Another server took over just before the guard knew, and began as the one before; all later ones begin as wanted. */
+	/* Another server took over just before the guard knew, and began as the one before; all
+	 * later ones begin as wanted. */
 	if (on != wanted && !switch_direct_io(ours, wanted, &on, error))
 		return false;
 	printf("/dev/%s: direct I/O %s\n", ours->device->name, on ? "on" : "off");
-	return on == wanted || failure(error, EIO, "/dev/%s: direct I/O is %s all the same", ours->device->name, on ? "on" : "off");
+	return on == wanted || failure(error, EIO, "/dev/%s: direct I/O is %s all the same",
+				       ours->device->name, on ? "on" : "off");
 }
 
 static bool
@@ -87,7 +91,8 @@ set(const struct set_options *options, const char *device, GError **error)
 	if (!options->direct_io)
 		return failure(error, EINVAL, "what is to be set?  nbdloop set %s", usage.synopsis);
 	if (!wanted && strcmp(options->direct_io, "off") != 0)
-		return failure(error, EINVAL, "--direct-io=%s: must be on or off", options->direct_io);
+		return failure(error, EINVAL, "--direct-io=%s: must be on or off",
+			       options->direct_io);
 	return our_device_find_served(&ours, device, error) && set_direct_io(&ours, wanted, error);
 }
 

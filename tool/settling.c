@@ -42,7 +42,8 @@ settling_begin(struct settling *settling, const struct attachment *attachment, G
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return failure(error, errno, "no pipe: %s", g_strerror(errno));
-	*settling = (struct settling){.attachment = attachment, .fd = ends[0], .thread_fd = ends[1]};
+	*settling =
+		(struct settling){.attachment = attachment, .fd = ends[0], .thread_fd = ends[1]};
 	err = start(settling);
 	if (err == 0)
 		return true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * attachment_settle() in a thread of its own, so that the guard can meanwhile look after the server that it waits for.
+ * attachment_settle() in a thread of its own, so that the guard can meanwhile look after the server
+ * that it waits for.
  */
 #ifndef TOOL_SETTLING_H
 #define TOOL_SETTLING_H
@@ -20,7 +21,8 @@ struct settling {
 	GError *error;
 };
 
-/* False with an error: it hasn't begun, and there is nothing to end.  `attachment` stays where it is until settling_end(). */
+/* False with an error: it hasn't begun, and there is nothing to end.  `attachment` stays where it
+ * is until settling_end(). */
 bool
 settling_begin(struct settling *settling, const struct attachment *attachment, GError **error);
 

@@ -19,7 +19,8 @@
 #include <unistd.h>
 
 enum {
-	FLAG_MULTI_CONN = 1 << 8, /* of the NBD protocol: what one connection flushes, others wrote */
+	FLAG_MULTI_CONN =
+		1 << 8, /* of the NBD protocol: what one connection flushes, others wrote */
 	END_PATIENCE_MS = 5000,
 	MOMENT_MS = 1000,
 	STEP_MS = 10,
@@ -64,7 +65,8 @@ source_lacks(const struct source *source, unsigned int i)
 
 /* ---- what the server says */
 
-/* With the image's name in place of the path that the server was given (find_image()).  Caller frees. */
+/* With the image's name in place of the path that the server was given (find_image()).  Caller
+ * frees. */
 static char *
 reword(const struct source *source, const char *text)
 {
@@ -83,7 +85,8 @@ hear(int level, const char *line, void *data)
 	g_autofree char *text = reword(source, line);
 
 	if (level == LOG_LEVEL_ERROR && source->refusal)
-		g_string_append_printf(source->refusal, "%s%s", source->refusal->len ? "; " : "", text);
+		g_string_append_printf(source->refusal, "%s%s", source->refusal->len ? "; " : "",
+				       text);
 	else if (level == LOG_LEVEL_ERROR)
 		log_error("%s", text);
 	else if (level == LOG_LEVEL_WARNING)
@@ -101,8 +104,8 @@ source_listen(struct source *source)
 /* ---- our own server */
 
 /*
- * Where the server finds the image: always by what is held here, so that it is the same one as at first, whoever has its name
- * meanwhile, or takes it a moment later.
+ * Where the server finds the image: always by what is held here, so that it is the same one as at
+ * first, whoever has its name meanwhile, or takes it a moment later.
  */
 static char *
 find_image(struct source *source, GError **error)
@@ -119,7 +122,9 @@ find_image(struct source *source, GError **error)
 	if (renamed && !source->renamed) {
 		g_autofree char *name = image_file_name(path);
 
-		log_warning("%s is not the image any more that was attached; that goes on being served: %s", source->place, name);
+		log_warning(
+			"%s is not the image any more that was attached; that goes on being served: %s",
+			source->place, name);
 	}
 	source->renamed = renamed;
 	return path;
@@ -142,7 +147,8 @@ start_process(struct source *source, const int *sockets, unsigned int count, GEr
 	};
 	g_auto(GStrv) words = image ? server_command_words(&command) : NULL;
 
-	return words && server_process_start(&source->server, words, sockets, count, plan->server == SERVER_NBDKIT, error);
+	return words && server_process_start(&source->server, words, sockets, count,
+					     plan->server == SERVER_NBDKIT, error);
 }
 
 static void
@@ -159,7 +165,8 @@ make_pairs(int *ours, int *theirs, unsigned int count, GError **error)
 		int pair[2];
 
 		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-			return failure(error, errno, "no sockets to talk to a server: %s", g_strerror(errno));
+			return failure(error, errno, "no sockets to talk to a server: %s",
+				       g_strerror(errno));
 		ours[i] = pair[0];
 		theirs[i] = pair[1];
 	}
@@ -171,24 +178,27 @@ connect_all(int *ours, const struct sockaddr_un *address, unsigned int count)
 {
 	for (unsigned int i = 0; i < count; i++) {
 		ours[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		if (ours[i] < 0 || connect(ours[i], (const struct sockaddr *)address, sizeof(*address)) < 0)
+		if (ours[i] < 0 ||
+		    connect(ours[i], (const struct sockaddr *)address, sizeof(*address)) < 0)
 			return false;
 	}
 	return true;
 }
 
-/* A socket that listens, and connections to it.  Its name is only root's to find, and gone when they are there: nobody else can
- * connect to the server. */
+/* A socket that listens, and connections to it.  Its name is only root's to find, and gone when
+ * they are there: nobody else can connect to the server. */
 static bool
 make_listener(int *ours, int *listener, unsigned int count, GError **error)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	bool made;
 
-	snprintf(address.sun_path, sizeof(address.sun_path), GUARD_DIRECTORY "/%d.nbd", (int)getpid());
+	snprintf(address.sun_path, sizeof(address.sun_path), GUARD_DIRECTORY "/%d.nbd",
+		 (int)getpid());
 	unlink(address.sun_path);
 	*listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	made = *listener >= 0 && bind(*listener, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+	made = *listener >= 0 &&
+	       bind(*listener, (struct sockaddr *)&address, sizeof(address)) == 0 &&
 	       listen(*listener, (int)count) == 0 && connect_all(ours, &address, count);
 	if (!made)
 		failure(error, errno, "no sockets to talk to a server: %s", g_strerror(errno));
@@ -207,7 +217,8 @@ start_server(struct source *source, int *ours, GError **error)
 
 	for (unsigned int i = 0; i < count; i++)
 		ours[i] = theirs[i] = -1;
-	started = listens ? make_listener(ours, theirs, count, error) : make_pairs(ours, theirs, count, error);
+	started = listens ? make_listener(ours, theirs, count, error)
+			  : make_pairs(ours, theirs, count, error);
 	started = started && start_process(source, theirs, given, error);
 	close_all(theirs, given);
 	if (started)
@@ -226,7 +237,8 @@ end_server(struct source *source)
 	server_process_fini(&source->server);
 }
 
-/* All the server's words, when it has ended: they say more than what its end looks like from here. */
+/* All the server's words, when it has ended: they say more than what its end looks like from here.
+ */
 static void
 prefer_refusal(struct source *source, GError **error)
 {
@@ -235,7 +247,8 @@ prefer_refusal(struct source *source, GError **error)
 		return;
 	g_clear_error(error);
 	/* engine/lock.c says it like that. */
-	failure(error, strstr(source->refusal->str, " lock, because ") ? ETXTBSY : EIO, "%s", source->refusal->str);
+	failure(error, strstr(source->refusal->str, " lock, because ") ? ETXTBSY : EIO, "%s",
+		source->refusal->str);
 }
 
 static bool
@@ -274,8 +287,10 @@ connect_remote(struct source *source, struct connection *connection, GError **er
 	if (source->plan->connections == 1 || connection->flags & FLAG_MULTI_CONN)
 		return true;
 	close_connection(connection);
-	return failure(error, EOPNOTSUPP, "%s: the server doesn't allow several connections (multi-conn): leave out --connections",
-		       source->place);
+	return failure(
+		error, EOPNOTSUPP,
+		"%s: the server doesn't allow several connections (multi-conn): leave out --connections",
+		source->place);
 }
 
 static bool
@@ -300,7 +315,8 @@ open_remote(struct source *source, GError **error)
 bool
 source_open(struct source *source, GError **error)
 {
-	bool opened = source->plan->remote ? open_remote(source, error) : open_server(source, error);
+	bool opened =
+		source->plan->remote ? open_remote(source, error) : open_server(source, error);
 
 	source->served = source->served || opened;
 	return opened;
@@ -386,15 +402,18 @@ give_a_moment(const struct source *source)
 	siginfo_t info = {.si_pid = 0};
 
 	for (unsigned int i = 0; source->server.pid != 0 && i < MOMENT_MS / STEP_MS; i++) {
-		if (waitid(P_PID, (id_t)source->server.pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid != 0)
+		if (waitid(P_PID, (id_t)source->server.pid, &info, WEXITED | WNOHANG | WNOWAIT) <
+			    0 ||
+		    info.si_pid != 0)
 			return;
 		g_usleep(STEP_MS * 1000);
 	}
 }
 
 /*
- * Of several connections the kernel has given one up, because a request on it was not answered in time.  It would go on with the
- * others, and their server, too, until none is left.  So they end together: then the server ends, and a new one gets them all.
+ * Of several connections the kernel has given one up, because a request on it was not answered in
+ * time.  It would go on with the others, and their server, too, until none is left.  So they end
+ * together: then the server ends, and a new one gets them all.
  */
 static void
 end_together(struct source *source)
@@ -422,7 +441,8 @@ server_is_lost(struct source *source, bool *crashed, char **why)
 	close_connections(source);
 	*crashed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
 	if (WIFSIGNALED(status))
-		*why = g_strdup_printf("the server was killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+		*why = g_strdup_printf("the server was killed by signal %d (%s)", WTERMSIG(status),
+				       strsignal(WTERMSIG(status)));
 	else
 		*why = g_strdup_printf("the server has ended with status %d", WEXITSTATUS(status));
 	return true;
@@ -440,14 +460,16 @@ remote_is_lost(struct source *source, bool *crashed, char **why)
 	if (lost > 0 && source->plan->connections == 1)
 		*why = g_strdup_printf("the connection to %s ended", source->place);
 	else if (lost > 0)
-		*why = g_strdup_printf("%u of %u connections to %s ended", lost, source->plan->connections, source->place);
+		*why = g_strdup_printf("%u of %u connections to %s ended", lost,
+				       source->plan->connections, source->place);
 	return lost > 0;
 }
 
 bool
 source_is_lost(struct source *source, bool *crashed, char **why)
 {
-	return source->plan->remote ? remote_is_lost(source, crashed, why) : server_is_lost(source, crashed, why);
+	return source->plan->remote ? remote_is_lost(source, crashed, why)
+				    : server_is_lost(source, crashed, why);
 }
 
 void

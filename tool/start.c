@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdloop start and nbdloop stop: the devices of the table, one by one or all of them, as an administrator and systemd's
- * units attach and detach them.  What is as it is wanted already is no error.
+ * nbdloop start and nbdloop stop: the devices of the table, one by one or all of them, as an
+ * administrator and systemd's units attach and detach them.  What is as it is wanted already is no
+ * error.
  */
 #include "tool/attach.h"
 #include "tool/connection.h"
@@ -23,7 +24,8 @@ struct start_options {
 };
 
 const struct option_row start_option_rows[] = {
-	OPTION_SWITCH("all", 'a', offsetof(struct start_options, all), "attach all devices of the table, except those with noauto",
+	OPTION_SWITCH("all", 'a', offsetof(struct start_options, all),
+		      "attach all devices of the table, except those with noauto",
 		      "Attach all devices of the table except those with the option C<noauto>, in\n"
 		      "the order of the table.\n"),
 	{.name = NULL},
@@ -39,7 +41,8 @@ const struct option_row stop_option_rows[] = {
 
 static const struct verb_usage start_usage = {
 	.synopsis = "DEVICE... | --all",
-	.summary = "Attaches devices as the table /etc/nbdloop.tab describes them, unless they are attached already.",
+	.summary =
+		"Attaches devices as the table /etc/nbdloop.tab describes them, unless they are attached already.",
 	.rows = start_option_rows,
 	.most = -1,
 };
@@ -62,7 +65,8 @@ find_attached(const char *name)
 	return device && device->pid != 0 ? g_steal_pointer(&device) : NULL;
 }
 
-/* Whether its data is what the table has for it.  *what: what it is instead (caller frees); NULL if its server doesn't tell. */
+/* Whether its data is what the table has for it.  *what: what it is instead (caller frees); NULL if
+ * its server doesn't tell. */
 static bool
 has_what_entry_has(const char *name, const struct table_entry *entry, char **what)
 {
@@ -78,7 +82,8 @@ has_what_entry_has(const char *name, const struct table_entry *entry, char **wha
 	if (same && listing->image) {
 		g_autoptr(JsonNode) offset = listing_member(listing, "offset");
 
-		same = JSON_NODE_HOLDS_VALUE(offset) && (uint64_t)json_node_get_int(offset) == entry->options.offset;
+		same = JSON_NODE_HOLDS_VALUE(offset) &&
+		       (uint64_t)json_node_get_int(offset) == entry->options.offset;
 	}
 	if (!same)
 		*what = listing_source(listing);
@@ -112,13 +117,15 @@ start(const struct table *table, const char *name)
 	if (!attached) {
 		if (attach_image(&entry->options, entry->image, name))
 			return true;
-		log_error("/dev/%s is not attached; it stands in %s:%u", name, entry->file, entry->line);
+		log_error("/dev/%s is not attached; it stands in %s:%u", name, entry->file,
+			  entry->line);
 		return false;
 	}
 	if (has_what_entry_has(name, entry, &what))
 		return true;
-	log_error("/dev/%s is attached already, to %s; in %s:%u it has %s", name, what ? what : "what its server doesn't tell just now",
-		  entry->file, entry->line, entry->image);
+	log_error("/dev/%s is attached already, to %s; in %s:%u it has %s", name,
+		  what ? what : "what its server doesn't tell just now", entry->file, entry->line,
+		  entry->image);
 	return false;
 }
 
@@ -143,22 +150,24 @@ start_all(const struct table *table)
 static char *
 control_group(pid_t pid)
 {
-	g_autofree char *path = pid ? g_strdup_printf("/proc/%d/cgroup", (int)pid) : g_strdup("/proc/self/cgroup");
+	g_autofree char *path =
+		pid ? g_strdup_printf("/proc/%d/cgroup", (int)pid) : g_strdup("/proc/self/cgroup");
 	char *text = NULL;
 
 	return g_file_get_contents(path, &text, NULL, NULL) ? text : NULL;
 }
 
 /*
- * systemd runs `stop' a moment after somebody has detached the device.  If he has attached something else to it
- * meanwhile, that is not of the unit, and must not be detached.
+ * systemd runs `stop' a moment after somebody has detached the device.  If he has attached
+ * something else to it meanwhile, that is not of the unit, and must not be detached.
  */
 static bool
 is_of_another(const struct table *table, const struct device *device)
 {
 	const struct table_entry *entry = table_find(table, device->name);
 	const pid_t guard = guard_record_keeper(device);
-	g_autofree char *group = control_group(0), *other = control_group(guard > 0 ? guard : device->pid);
+	g_autofree char *group = control_group(0),
+			*other = control_group(guard > 0 ? guard : device->pid);
 	g_autofree char *what = NULL;
 
 	if (!entry || !group || !other || !strstr(group, "/nbdloop@") || strcmp(group, other) == 0)
@@ -176,11 +185,13 @@ stop(const struct table *table, const char *name)
 	if (!device)
 		return true;
 	if (!detach_is_ours(device)) {
-		log_error("/dev/%s was not attached by nbdloop, but by process %d", name, (int)device->pid);
+		log_error("/dev/%s was not attached by nbdloop, but by process %d", name,
+			  (int)device->pid);
 		return false;
 	}
 	if (is_of_another(table, device)) {
-		log_warning("/dev/%s has been attached to something else meanwhile, and stays", name);
+		log_warning("/dev/%s has been attached to something else meanwhile, and stays",
+			    name);
 		return true;
 	}
 	driver = nbd_driver_open(&error);
@@ -210,7 +221,8 @@ stop_all(const struct table *table)
 /* ---- the command lines */
 
 static bool
-each_named(const struct table *table, char **names, bool (*run)(const struct table *table, const char *name))
+each_named(const struct table *table, char **names,
+	   bool (*run)(const struct table *table, const char *name))
 {
 	bool all = true;
 
@@ -226,7 +238,8 @@ each_named(const struct table *table, char **names, bool (*run)(const struct tab
 }
 
 static int
-run_verb(const struct verb_usage *usage, int argc, char **argv, bool (*run)(const struct table *table, const char *name),
+run_verb(const struct verb_usage *usage, int argc, char **argv,
+	 bool (*run)(const struct table *table, const char *name),
 	 bool (*run_all)(const struct table *table))
 {
 	struct table TABLE_CLEANUP table = {.entries = NULL};
@@ -241,8 +254,10 @@ run_verb(const struct verb_usage *usage, int argc, char **argv, bool (*run)(cons
 	if (parsed != VERB_PARSED)
 		return verb_exit_status(parsed);
 	if (options.all ? count > 0 : count == 0) {
-		log_error(count == 0 ? "which device of the table?  Name it, or use --all"
-				     : "--all is for all devices of the table; leave out the names, or --all");
+		log_error(
+			count == 0
+				? "which device of the table?  Name it, or use --all"
+				: "--all is for all devices of the table; leave out the names, or --all");
 		return EXIT_FAILURE;
 	}
 	table_read(&table, path);

@@ -95,7 +95,8 @@ print_server(const struct listing *listing)
 	int64_t connections;
 
 	if (!image) {
-		g_autofree char *server = plain_text(listing->server ? listing->server : "unknown", false);
+		g_autofree char *server =
+			plain_text(listing->server ? listing->server : "unknown", false);
 
 		printf("server: %s; it tells nothing\n", server);
 		return;
@@ -104,12 +105,14 @@ print_server(const struct listing *listing)
 	engine = reason(image, "engine_reason");
 	direct = reason(image, "direct_io_reason");
 	poll = reason(image, "poll_reason");
-	printf("%s %s, process %" PRId64 ": %" PRId64 " connection%s, engine %s%s, direct I/O %s%s, polling %s%s\n",
-	       listing->server, json_object_get_string_member_with_default(listing->status, "version", "?"),
-	       json_object_get_int_member_with_default(listing->status, "pid", 0),
-	       connections, connections == 1 ? "" : "s",
-	       json_object_get_string_member_with_default(image, "engine", "?"), engine, on_off(image, "direct_io"), direct,
-	       on_off(image, "poll"), poll);
+	printf("%s %s, process %" PRId64 ": %" PRId64
+	       " connection%s, engine %s%s, direct I/O %s%s, polling %s%s\n",
+	       listing->server,
+	       json_object_get_string_member_with_default(listing->status, "version", "?"),
+	       json_object_get_int_member_with_default(listing->status, "pid", 0), connections,
+	       connections == 1 ? "" : "s",
+	       json_object_get_string_member_with_default(image, "engine", "?"), engine,
+	       on_off(image, "direct_io"), direct, on_off(image, "poll"), poll);
 }
 
 /* Only what isn't as it should be. */
@@ -126,11 +129,13 @@ static void
 print_device(const struct listing *listing)
 {
 	const struct device *device = listing->device;
-	g_autofree char *source = listing_source(listing), *text = plain_text(source ? source : "unknown image", false);
+	g_autofree char *source = listing_source(listing),
+			*text = plain_text(source ? source : "unknown image", false);
 	char size[UNIT_SIZE_TEXT];
 
 	printf("/dev/%s: %s, %s, %s, sectors of %u bytes\n", device->name, text,
-	       unit_format_size(device->size, size), device->read_only ? "read-only" : "writable", device->block_size);
+	       unit_format_size(device->size, size), device->read_only ? "read-only" : "writable",
+	       device->block_size);
 	print_server(listing);
 	print_guard(listing);
 }
@@ -148,7 +153,8 @@ print_latency(uint64_t microseconds)
 static void
 print_op(enum figures_op op, const struct op_figures *figures)
 {
-	printf("%-8s %9.1f %9.1f", figures_op_names[op], figures->iops, figures->bytes_per_second / 1e6);
+	printf("%-8s %9.1f %9.1f", figures_op_names[op], figures->iops,
+	       figures->bytes_per_second / 1e6);
 	if (figures->bytes > 0)
 		printf(" %9.1f", figures->bytes / 1024);
 	else
@@ -203,8 +209,9 @@ print_histogram(const struct sample *sample, const struct figures *figures)
 	for (unsigned int i = first; i <= last; i++) {
 		int width = (int)((double)sum_ever(sample, i) / (double)most * BAR_WIDTH + 0.5);
 
-		printf("%18s %-8" PRIu64 " %10" PRIu64 " %15" PRIu64 "  %.*s\n", "<", UINT64_C(1) << i, sum_now(figures, i),
-		       sum_ever(sample, i), width, "########################################");
+		printf("%18s %-8" PRIu64 " %10" PRIu64 " %15" PRIu64 "  %.*s\n", "<",
+		       UINT64_C(1) << i, sum_now(figures, i), sum_ever(sample, i), width,
+		       "########################################");
 	}
 }
 
@@ -217,11 +224,12 @@ print_text(const struct view *view, const struct figures *figures)
 	printf("\n              IO/s      MB/s    KiB/IO     ms/IO    p50 us    p99 us    max us\n");
 	for (unsigned int op = 0; op < FIGURES_OPS; op++)
 		print_op(op, &figures->ops[op]);
-	printf("\nin flight: %" PRIu64 " reads, %" PRIu64 " writes; busy %.0f %% of %.1f s", sample->in_flight[0],
-	       sample->in_flight[1], figures->busy * 100, figures->seconds);
+	printf("\nin flight: %" PRIu64 " reads, %" PRIu64 " writes; busy %.0f %% of %.1f s",
+	       sample->in_flight[0], sample->in_flight[1], figures->busy * 100, figures->seconds);
 	if (sample->server)
-		printf("; in the server: %" PRIu64 ", %" PRIu64 " failed since the image was opened", sample->requests,
-		       sample->errors);
+		printf("; in the server: %" PRIu64 ", %" PRIu64
+		       " failed since the image was opened",
+		       sample->requests, sample->errors);
 	printf("\n");
 	print_histogram(sample, figures);
 }
@@ -278,12 +286,14 @@ print_json(const struct view *view, const struct figures *figures, bool pretty)
 	JsonObject *status = view->listing->status;
 
 	for (unsigned int op = 0; op < FIGURES_OPS; op++)
-		json_object_set_object_member(ops, figures_op_names[op], op_object(&figures->ops[op]));
+		json_object_set_object_member(ops, figures_op_names[op],
+					      op_object(&figures->ops[op]));
 	json_object_set_double_member(object, "seconds", figures->seconds);
 	json_object_set_double_member(object, "busy", figures->busy);
 	json_object_set_object_member(object, "in-flight", in_flight_object(&view->sample));
 	json_object_set_object_member(object, "operations", ops);
-	json_object_set_object_member(object, "server-status", status ? json_object_ref(status) : NULL);
+	json_object_set_object_member(object, "server-status",
+				      status ? json_object_ref(status) : NULL);
 	json_text_print(stdout, object, pretty);
 }
 
@@ -327,7 +337,8 @@ report(const struct status_options *options, const struct view *before, const st
 	figures_between(&before->sample, &now->sample, &figures);
 	if (options->json) {
 		if (now->listing->trouble)
-			log_warning("/dev/%s: %s", now->listing->device->name, now->listing->trouble);
+			log_warning("/dev/%s: %s", now->listing->device->name,
+				    now->listing->trouble);
 		print_json(now, &figures, !options->watch);
 	} else {
 		/* On a terminal, over the last one. */

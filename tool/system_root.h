@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where the kernel's own files are: /sys and /proc, or a recorded tree of them that the environment variable
- * NBDLOOP_SYSROOT names, for tests.
+ * Where the kernel's own files are: /sys and /proc, or a recorded tree of them that the environment
+ * variable NBDLOOP_SYSROOT names, for tests.
  */
 #ifndef TOOL_SYSTEM_ROOT_H
 #define TOOL_SYSTEM_ROOT_H

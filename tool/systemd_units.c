@@ -24,7 +24,8 @@ systemd_units_escape_path(const char *path)
 		if (text->len > 0)
 			g_string_append_c(text, '-');
 		for (const char *c = *name; *c; c++) {
-			bool plain = g_ascii_isalnum(*c) || *c == ':' || *c == '_' || (*c == '.' && text->len > 0);
+			bool plain = g_ascii_isalnum(*c) || *c == ':' || *c == '_' ||
+				     (*c == '.' && text->len > 0);
 
 			if (plain)
 				g_string_append_c(text, *c);
@@ -45,7 +46,8 @@ quote(const char *text, GError **error)
 
 	if (!strpbrk(text, strchr(text, '"') ? "'\\\n" : "\\\n"))
 		return g_strconcat(mark, doubled, mark, NULL);
-	failure(error, EINVAL, "%s can't be written in a unit of systemd; give it another name", text);
+	failure(error, EINVAL, "%s can't be written in a unit of systemd; give it another name",
+		text);
 	return NULL;
 }
 
@@ -71,11 +73,15 @@ dependencies(const struct table_entry *entry, GError **error)
 	g_autofree char *word = NULL;
 
 	if (connection_is_uri(entry->image))
-		return g_strdup(needs_network(entry->image) ? "Wants=network-online.target\nAfter=network-online.target\n" : "");
+		return g_strdup(
+			needs_network(entry->image)
+				? "Wants=network-online.target\nAfter=network-online.target\n"
+				: "");
 	if (is_device(entry->image)) {
 		g_autofree char *unit = systemd_units_escape_path(entry->image);
 
-		return g_strdup_printf("BindsTo=%s.device\nAfter=%s.device blockdev@%s.target\n", unit, unit, unit);
+		return g_strdup_printf("BindsTo=%s.device\nAfter=%s.device blockdev@%s.target\n",
+				       unit, unit, unit);
 	}
 	word = quote(entry->image, error);
 	return word ? g_strdup_printf("RequiresMountsFor=%s\n", word) : NULL;
@@ -89,15 +95,18 @@ make_directory(const char *directory, const char *name, char **path, GError **er
 	*path = g_build_filename(directory, name, NULL);
 	if (g_mkdir_with_parents(*path, 0755) == 0)
 		return true;
-	return failure(error, errno, "the directory %s can't be made: %s", *path, g_strerror(errno));
+	return failure(error, errno, "the directory %s can't be made: %s", *path,
+		       g_strerror(errno));
 }
 
 static bool
-write_drop_in(const struct table_entry *entry, const char *directory, const char *unit, const char *lines, GError **error)
+write_drop_in(const struct table_entry *entry, const char *directory, const char *unit,
+	      const char *lines, GError **error)
 {
 	g_autofree char *name = g_strconcat(unit, ".d", NULL);
-	g_autofree char *text = g_strdup_printf("# Made by nbdloop-generator, of %s:%u\n[Unit]\nSourcePath=%s\n%s", entry->file,
-						entry->line, entry->file, lines);
+	g_autofree char *text =
+		g_strdup_printf("# Made by nbdloop-generator, of %s:%u\n[Unit]\nSourcePath=%s\n%s",
+				entry->file, entry->line, entry->file, lines);
 	g_autofree char *place = NULL, *path = NULL;
 	g_autoptr(GError) why = NULL;
 
@@ -109,7 +118,8 @@ write_drop_in(const struct table_entry *entry, const char *directory, const char
 
 /* `kind`: "wants" or "requires". */
 static bool
-link_from(const char *directory, const char *other, const char *kind, const char *unit, GError **error)
+link_from(const char *directory, const char *other, const char *kind, const char *unit,
+	  GError **error)
 {
 	g_autofree char *name = g_strdup_printf("%s.%s", other, kind);
 	g_autofree char *place = NULL, *path = NULL;
@@ -125,7 +135,8 @@ link_from(const char *directory, const char *other, const char *kind, const char
 bool
 systemd_units_write(const struct table_entry *entry, const char *directory, GError **error)
 {
-	const char *target = connection_is_uri(entry->image) ? "remote-fs.target" : "local-fs.target";
+	const char *target =
+		connection_is_uri(entry->image) ? "remote-fs.target" : "local-fs.target";
 	g_autofree char *unit = g_strdup_printf("nbdloop@%s.service", entry->device);
 	g_autofree char *device = g_strdup_printf("dev-%s.device", entry->device);
 	g_autofree char *lines = dependencies(entry, error);

@@ -58,7 +58,8 @@ unescape(const char *word, GError **error)
 			else
 				byte = (word[1] - '0') * 64 + (word[2] - '0') * 8 + (word[3] - '0');
 			if (byte == 0 || byte > 255) {
-				failure(error, EINVAL, "a backslash is for three octal digits: \\040 is a blank, \\134 a backslash");
+				failure(error, EINVAL,
+					"a backslash is for three octal digits: \\040 is a blank, \\134 a backslash");
 				return NULL;
 			}
 			word += 3;
@@ -91,7 +92,8 @@ is_given(char *const *words, char *const *word, const char *name)
 	size_t length = strlen(name);
 
 	for (; words < word; words++) {
-		if (strncmp(*words, name, length) == 0 && ((*words)[length] == '\0' || (*words)[length] == '='))
+		if (strncmp(*words, name, length) == 0 &&
+		    ((*words)[length] == '\0' || (*words)[length] == '='))
 			return true;
 	}
 	return false;
@@ -105,9 +107,12 @@ set_option(struct table_entry *entry, const char *name, const char *value, GErro
 	int r;
 
 	if (!row)
-		return failure(error, EINVAL, "there is no option \"%s\"; nbdloop.tab(5) lists the options", name);
+		return failure(error, EINVAL,
+			       "there is no option \"%s\"; nbdloop.tab(5) lists the options", name);
 	if (strcmp(name, "find") == 0 || strcmp(name, "show") == 0)
-		return failure(error, EINVAL, "the option %s is for the command line; here the device is named", name);
+		return failure(error, EINVAL,
+			       "the option %s is for the command line; here the device is named",
+			       name);
 	if (!value && !row->alone)
 		return failure(error, EINVAL, "%s needs a value: %s=%s", name, name, row->arg);
 	r = option_set(attach_option_rows, &entry->options, name, value ? value : row->alone, &why);
@@ -121,10 +126,14 @@ set_options(struct table_entry *entry, const char *text, GError **error)
 
 	for (char **word = words; *word; word++) {
 		char *value = strchr(*word, '=');
-		g_autofree char *name = value ? g_strndup(*word, (gsize)(value - *word)) : g_strdup(*word);
+		g_autofree char *name =
+			value ? g_strndup(*word, (gsize)(value - *word)) : g_strdup(*word);
 
 		if (!*name)
-			return failure(error, EINVAL, "an option is missing: \"%s\" has a comma or an equals sign too many", text);
+			return failure(
+				error, EINVAL,
+				"an option is missing: \"%s\" has a comma or an equals sign too many",
+				text);
 		if (is_given(words, word, name))
 			return failure(error, EINVAL, "the option %s stands there twice", name);
 		if (strcmp(*word, "noauto") == 0)
@@ -140,7 +149,8 @@ static bool
 check_options(const struct table_entry *entry, GError **error)
 {
 	struct guard_plan plan;
-	bool good = attach_options_plan(&entry->options, g_strdup(entry->image), connection_is_uri(entry->image), &plan, error);
+	bool good = attach_options_plan(&entry->options, g_strdup(entry->image),
+					connection_is_uri(entry->image), &plan, error);
 
 	attach_options_plan_fini(&plan);
 	return good;
@@ -154,9 +164,13 @@ fill_entry(struct table_entry *entry, GStrv words, GError **error)
 	guint count = g_strv_length(words);
 
 	if (count < FIELDS - 1)
-		return failure(error, EINVAL, "a line has a device, an image or NBD URI, and options, with blanks between");
+		return failure(
+			error, EINVAL,
+			"a line has a device, an image or NBD URI, and options, with blanks between");
 	if (count > FIELDS)
-		return failure(error, EINVAL, "\"%s\" is one word too many; a blank in a name is written \\040", words[FIELDS]);
+		return failure(error, EINVAL,
+			       "\"%s\" is one word too many; a blank in a name is written \\040",
+			       words[FIELDS]);
 	for (guint i = 0; i < count; i++) {
 		char *text = unescape(words[i], error);
 
@@ -170,12 +184,15 @@ fill_entry(struct table_entry *entry, GStrv words, GError **error)
 		return false;
 	entry->image = g_strdup(words[1]);
 	if (!g_path_is_absolute(entry->image) && !connection_is_uri(entry->image))
-		return failure(error, EINVAL, "%s is neither an absolute path nor an NBD URI", entry->image);
-	return (count < FIELDS || set_options(entry, words[2], error)) && check_options(entry, error);
+		return failure(error, EINVAL, "%s is neither an absolute path nor an NBD URI",
+			       entry->image);
+	return (count < FIELDS || set_options(entry, words[2], error)) &&
+	       check_options(entry, error);
 }
 
 static struct table_entry *
-parse_line(const struct table *table, const char *file, unsigned int line, GStrv words, GError **error)
+parse_line(const struct table *table, const char *file, unsigned int line, GStrv words,
+	   GError **error)
 {
 	struct table_entry *ENTRY_CLEANUP entry = g_new0(struct table_entry, 1);
 	const struct table_entry *other;
@@ -191,7 +208,8 @@ parse_line(const struct table *table, const char *file, unsigned int line, GStrv
 		return NULL;
 	other = table_find(table, entry->device);
 	if (other) {
-		failure(error, EEXIST, "/dev/%s stands in %s:%u already", entry->device, other->file, other->line);
+		failure(error, EEXIST, "/dev/%s stands in %s:%u already", entry->device,
+			other->file, other->line);
 		return NULL;
 	}
 	return steal_pointer(&entry);
@@ -210,7 +228,8 @@ take_line(struct table *table, const char *file, unsigned int line, const char *
 	if (entry)
 		g_ptr_array_add(table->entries, entry);
 	else
-		g_ptr_array_add(table->errors, g_strdup_printf("%s:%u: %s", file, line, error->message));
+		g_ptr_array_add(table->errors,
+				g_strdup_printf("%s:%u: %s", file, line, error->message));
 }
 
 /* ---- files */

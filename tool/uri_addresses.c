@@ -26,17 +26,20 @@ with_address(GUri *uri, const struct addrinfo *address)
 {
 	char host[NI_MAXHOST];
 
-	if (getnameinfo(address->ai_addr, address->ai_addrlen, host, sizeof(host), NULL, 0, NI_NUMERICHOST) != 0)
+	if (getnameinfo(address->ai_addr, address->ai_addrlen, host, sizeof(host), NULL, 0,
+			NI_NUMERICHOST) != 0)
 		return NULL;
-	return g_uri_join(AS_WRITTEN, g_uri_get_scheme(uri), g_uri_get_userinfo(uri), host, g_uri_get_port(uri),
-			  g_uri_get_path(uri), g_uri_get_query(uri), g_uri_get_fragment(uri));
+	return g_uri_join(AS_WRITTEN, g_uri_get_scheme(uri), g_uri_get_userinfo(uri), host,
+			  g_uri_get_port(uri), g_uri_get_path(uri), g_uri_get_query(uri),
+			  g_uri_get_fragment(uri));
 }
 
 char **
 uri_addresses(const char *text)
 {
 	g_autoptr(GUri) uri = g_uri_parse(text, AS_WRITTEN, NULL);
-	const char *host = uri && g_str_equal(g_uri_get_scheme(uri), "nbd") ? g_uri_get_host(uri) : NULL;
+	const char *host =
+		uri && g_str_equal(g_uri_get_scheme(uri), "nbd") ? g_uri_get_host(uri) : NULL;
 	struct addrinfo *all = host && *host ? resolve(uri, host) : NULL;
 	g_autoptr(GPtrArray) uris = g_ptr_array_new_with_free_func(g_free);
 

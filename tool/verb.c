@@ -25,7 +25,8 @@ struct tables {
 	char letters[3 * MOST_OPTIONS + 3];
 };
 
-/* The rows as getopt_long() wants them.  A letter's value can only be the implied one, so that "-rP" is two options. */
+/* The rows as getopt_long() wants them.  A letter's value can only be the implied one, so that
+ * "-rP" is two options. */
 static void
 tables_make(struct tables *tables, const struct option_row *rows)
 {
@@ -67,7 +68,11 @@ static void
 show_help(const struct verb_usage *usage, const char *verb)
 {
 	static const struct option_row help[] = {
-		{.name = "help", .letter = 'h', .type = OPTION_CHOICE, .alone = "on", .help = "show this help and exit"},
+		{.name = "help",
+		 .letter = 'h',
+		 .type = OPTION_CHOICE,
+		 .alone = "on",
+		 .help = "show this help and exit"},
 		{.name = NULL},
 	};
 
@@ -86,14 +91,17 @@ refuse_option(const struct option_row *rows, int c, char **argv)
 	if (c == ':' && row)
 		log_error("--%s needs a value: --%s=%s", row->name, row->name, row->arg);
 	else if (optopt && optopt < OPTION_HELP)
-		log_error("unknown option -%c; nbdloop %s --help lists the options", optopt, argv[0]);
+		log_error("unknown option -%c; nbdloop %s --help lists the options", optopt,
+			  argv[0]);
 	else
-		log_error("unknown or ambiguous option %s; nbdloop %s --help lists the options", argv[optind - 1], argv[0]);
+		log_error("unknown or ambiguous option %s; nbdloop %s --help lists the options",
+			  argv[optind - 1], argv[0]);
 	return VERB_REFUSED;
 }
 
 static enum verb_parsed
-take_option(const struct option_row *rows, const struct option_row *row, const char *value, void *config)
+take_option(const struct option_row *rows, const struct option_row *row, const char *value,
+	    void *config)
 {
 	char *CLEANUP_FREE error = NULL;
 	int r = option_set(rows, config, row->name, value, &error);
@@ -104,8 +112,8 @@ take_option(const struct option_row *rows, const struct option_row *row, const c
 	return VERB_REFUSED;
 }
 
-/* The words of the synopsis that stand for what must be there: "DEVICE" and "IMAGE" of "[OPTION]... DEVICE IMAGE".  Returns the
- * first that isn't; caller frees. */
+/* The words of the synopsis that stand for what must be there: "DEVICE" and "IMAGE" of "[OPTION]...
+ * DEVICE IMAGE".  Returns the first that isn't; caller frees. */
 static char *
 missing_operand(const struct verb_usage *usage, int count)
 {
@@ -133,14 +141,16 @@ check_operands(const struct verb_usage *usage, const char *verb, char **operands
 	if (count < usage->least)
 		refuse_missing(usage, verb, count);
 	else if (usage->most >= 0 && count > usage->most)
-		log_error("\"%s\" is one word too many: nbdloop %s %s", operands[usage->most], verb, usage->synopsis);
+		log_error("\"%s\" is one word too many: nbdloop %s %s", operands[usage->most], verb,
+			  usage->synopsis);
 	else
 		return VERB_PARSED;
 	return VERB_REFUSED;
 }
 
 enum verb_parsed
-verb_parse(const struct verb_usage *usage, void *config, int argc, char **argv, char ***operands, int *count)
+verb_parse(const struct verb_usage *usage, void *config, int argc, char **argv, char ***operands,
+	   int *count)
 {
 	enum verb_parsed parsed = VERB_PARSED;
 	struct tables tables;
@@ -153,14 +163,17 @@ verb_parse(const struct verb_usage *usage, void *config, int argc, char **argv, 
 	tables_make(&tables, usage->rows);
 	optind = 0;
 	opterr = 0;
-	while (parsed == VERB_PARSED && (c = getopt_long(argc, argv, tables.letters, tables.options, NULL)) != -1) {
-		const struct option_row *row = c == '?' || c == ':' || c == 'h' ? NULL : row_of(usage->rows, c);
+	while (parsed == VERB_PARSED &&
+	       (c = getopt_long(argc, argv, tables.letters, tables.options, NULL)) != -1) {
+		const struct option_row *row =
+			c == '?' || c == ':' || c == 'h' ? NULL : row_of(usage->rows, c);
 
 		if (c == 'h' || c == OPTION_HELP) {
 			show_help(usage, argv[0]);
 			parsed = VERB_HELP_SHOWN;
 		} else if (row) {
-			parsed = take_option(usage->rows, row, optarg ? optarg : row->alone, config);
+			parsed =
+				take_option(usage->rows, row, optarg ? optarg : row->alone, config);
 		} else {
 			parsed = refuse_option(usage->rows, c, argv);
 		}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A verb of the command line, as "attach" in `nbdloop attach disk.img': what main() calls, and how its options are parsed.
+ * A verb of the command line, as "attach" in `nbdloop attach disk.img': what main() calls, and how
+ * its options are parsed.
  */
 #ifndef TOOL_VERB_H
 #define TOOL_VERB_H
@@ -35,7 +36,8 @@ verb_stop(int argc, char **argv);
 
 /* Of those that have no options. */
 extern const struct option_row no_option_rows[];
-/* Options of those that have some, for the manual, too; those of attach are in tool/attach_options.h. */
+/* Options of those that have some, for the manual, too; those of attach are in
+ * tool/attach_options.h. */
 extern const struct option_row detach_option_rows[];
 extern const struct option_row list_option_rows[];
 extern const struct option_row set_option_rows[];
@@ -45,11 +47,11 @@ extern const struct option_row stop_option_rows[];
 
 /* What a verb's command line may be. */
 struct verb_usage {
-	const char *synopsis;          /* what follows the verb: "[OPTION]... DEVICE" */
-	const char *summary;           /* a sentence for --help */
+	const char *synopsis; /* what follows the verb: "[OPTION]... DEVICE" */
+	const char *summary;  /* a sentence for --help */
 	const struct option_row *rows;
-	void (*show_more)(FILE *out);  /* what --help ends with, or NULL */
-	int least, most;               /* operands; most -1: no limit */
+	void (*show_more)(FILE *out); /* what --help ends with, or NULL */
+	int least, most;              /* operands; most -1: no limit */
 };
 
 enum verb_parsed {
@@ -59,12 +61,13 @@ enum verb_parsed {
 };
 
 /*
- * Parses a verb's command line into `config`, whose fields are the rows', set to their defaults first.  The operands, *count
- * of them, are in argv from its end on: *operands points there.  Unless VERB_PARSED is returned, there is nothing to free in
- * `config`.
+ * Parses a verb's command line into `config`, whose fields are the rows', set to their defaults
+ * first.  The operands, *count of them, are in argv from its end on: *operands points there. Unless
+ * VERB_PARSED is returned, there is nothing to free in `config`.
  */
 enum verb_parsed
-verb_parse(const struct verb_usage *usage, void *config, int argc, char **argv, char ***operands, int *count);
+verb_parse(const struct verb_usage *usage, void *config, int argc, char **argv, char ***operands,
+	   int *count);
 
 /* The exit status of a verb whose command line was not parsed. */
 int

@@ -2,10 +2,11 @@
 /*
  * Loaded into nbdkit before anything else when the plugin was built with sanitizers.
  *
- * AddressSanitizer starts inside of the first malloc(), which in nbdkit is one of newlocale(), called
- * by the constructor of libp11-kit.  There it looks for the symbol swift_demangle; when there is none,
- * glibc (2.36) words an error message, and so unlocks the locale lock that newlocale() holds: exit()
- * then waits for that lock for ever.  With the symbol there is no message.
+ * AddressSanitizer starts inside of the first malloc(), which in nbdkit is one of newlocale(),
+ * called by the constructor of libp11-kit.  There it looks for the symbol swift_demangle; when
+ * there is none, glibc (2.36) words an error message, and so unlocks the locale lock that
+ * newlocale() holds: exit() then waits for that lock for ever.  With the symbol there is no
+ * message.
  */
 char *
 swift_demangle(const char *name);

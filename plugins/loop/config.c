@@ -10,12 +10,11 @@ const struct option_row loop_option_rows[] = {
 		.field = FIELD(file),
 		.arg = "PATH",
 		.help = "the image file or block device to serve",
-		.manual =
-			"The image to serve: a regular file or a block device.  It is served as\n"
-			"raw bytes; the plugin warns if they look like another format, such as\n"
-			"qcow2.\n\n"
-			"C<file=> can be omitted: C<nbdkit loop disk.img>.  Either C<file> or\n"
-			"C<dir> is required.\n",
+		.manual = "The image to serve: a regular file or a block device.  It is served as\n"
+			  "raw bytes; the plugin warns if they look like another format, such as\n"
+			  "qcow2.\n\n"
+			  "C<file=> can be omitted: C<nbdkit loop disk.img>.  Either C<file> or\n"
+			  "C<dir> is required.\n",
 	},
 	{
 		.name = "dir",

@@ -60,14 +60,16 @@ say_what_runs(const struct export_image *e)
 	char *CLEANUP_FREE summary = image_summary(e->image, &degraded);
 
 	if (summary && degraded && exports_are_files_of_directory())
-		log_warning("%s", summary); /* in the background, that is all that reaches the log */
+		log_warning("%s",
+			    summary); /* in the background, that is all that reaches the log */
 	else if (summary)
 		log_info("%s", summary);
 }
 
 /*
- * nbdkit tells a plugin only when the first client connects whether -r was given, so the lock can't be
- * taken here.  A writer elsewhere excludes us in any case; a reader only if our clients may write.
+ * nbdkit tells a plugin only when the first client connects whether -r was given, so the lock can't
+ * be taken here.  A writer elsewhere excludes us in any case; a reader only if our clients may
+ * write.
  */
 static int
 check_lock(const struct export_image *e)
@@ -160,8 +162,8 @@ find_same(const struct image *image)
 	return e;
 }
 
-/* The image of a name in dir=, with a reference. It is opened before we look whether it is open already:
- * only the open file tells which one it is, whatever links there are. */
+/* The image of a name in dir=, with a reference. It is opened before we look whether it is open
+ * already: only the open file tells which one it is, whatever links there are. */
 static struct export_image *
 join_file_of_directory(const char *name)
 {
@@ -169,7 +171,8 @@ join_file_of_directory(const char *name)
 	struct export_image *e;
 
 	if (name[0] == '\0')
-		log_error("an export name is needed: there is not just one file in %s", config->dir);
+		log_error("an export name is needed: there is not just one file in %s",
+			  config->dir);
 	else
 		opened = open_image(directory, name, BACKING_BENEATH, name);
 	if (!opened)
@@ -221,7 +224,8 @@ join_only_file(void)
 struct export_image *
 exports_join(const char *name, bool writable)
 {
-	struct export_image *e = exports_are_files_of_directory() ? join_file_of_directory(name) : join_only_file();
+	struct export_image *e =
+		exports_are_files_of_directory() ? join_file_of_directory(name) : join_only_file();
 	char *CLEANUP_FREE error = NULL;
 
 	if (!e)
@@ -232,8 +236,9 @@ exports_join(const char *name, bool writable)
 		return NULL;
 	}
 	if (config->swap && image_reserve_contexts(e->image) < 0) {
-		log_error("swap=on: there is no memory for %u I/O contexts; contexts= or depth= can be smaller",
-			  config->image.contexts);
+		log_error(
+			"swap=on: there is no memory for %u I/O contexts; contexts= or depth= can be smaller",
+			config->image.contexts);
 		exports_put(e);
 		return NULL;
 	}

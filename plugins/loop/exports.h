@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The exports of the plugin and the images behind them.  With file= there is one image from start to end;
- * with dir= an image is open while it has a client, once, however many clients and names it has: its
- * writes must exclude each other.
+ * The exports of the plugin and the images behind them.  With file= there is one image from start
+ * to end; with dir= an image is open while it has a client, once, however many clients and names it
+ * has: its writes must exclude each other.
  */
 #ifndef PLUGINS_LOOP_EXPORTS_H
 #define PLUGINS_LOOP_EXPORTS_H
@@ -15,8 +15,8 @@
 
 struct export_image {
 	struct image *image;
-	char *name;               /* of the export by which it was opened first; "" with file= */
-	unsigned int references;  /* connections, and the table itself with file= */
+	char *name;              /* of the export by which it was opened first; "" with file= */
+	unsigned int references; /* connections, and the table itself with file= */
 	_Atomic unsigned int connections;
 	struct export_image *next;
 };
@@ -30,16 +30,16 @@ void
 exports_stop(void);
 
 /*
- * A client connects: the image of that export, with its lock.  Errors are in the log.  NULL: refused.
- * exports_leave() gives it back.
+ * A client connects: the image of that export, with its lock.  Errors are in the log.  NULL:
+ * refused. exports_leave() gives it back.
  */
 struct export_image *
 exports_join(const char *name, bool writable);
 void
 exports_leave(struct export_image *export_image);
 
-/* Calls `visit` for the name of each file of dir=, until it returns nonzero, and returns that; -errno if the
- * directory can't be read. */
+/* Calls `visit` for the name of each file of dir=, until it returns nonzero, and returns that;
+ * -errno if the directory can't be read. */
 int
 exports_visit_names(int (*visit)(void *data, const char *name), void *data);
 

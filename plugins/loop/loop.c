@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdkit-loop-plugin: glue between nbdkit's callbacks and the engine.  Here: configuration, start and
- * end, and what a connection is told; the requests are in requests.c.
+ * nbdkit-loop-plugin: glue between nbdkit's callbacks and the engine.  Here: configuration, start
+ * and end, and what a connection is told; the requests are in requests.c.
  */
 #include "plugins/loop/nbdkit_api.h"
 
@@ -26,8 +26,8 @@
 /* nbdkit's default for -t, which a plugin isn't told. */
 #define DEFAULT_THREADS 16
 
-/* With swap=on: bytes for the buffers of nbdkit's threads, 2 MiB for each of a connection's. The Linux kernel's
- * requests have 1.25 MiB at most. */
+/* With swap=on: bytes for the buffers of nbdkit's threads, 2 MiB for each of a connection's. The
+ * Linux kernel's requests have 1.25 MiB at most. */
 #define SWAP_HEAP ((size_t)DEFAULT_THREADS * (2 << 20))
 
 static struct loop_config config;
@@ -47,14 +47,16 @@ log_to_nbdkit(enum log_level level, const char *text)
 	else if (background)
 		nbdkit_error("warning: %s", text);
 	else
-		fprintf(stderr, "nbdkit: loop: %s%s\n", level == LOG_LEVEL_WARNING ? "warning: " : "", text);
+		fprintf(stderr, "nbdkit: loop: %s%s\n",
+			level == LOG_LEVEL_WARNING ? "warning: " : "", text);
 }
 
 static void
 loop_load(void)
 {
 	log_set_sink(log_to_nbdkit);
-	if (options_init(loop_option_rows, &config) < 0 || options_init(image_option_rows, &config.image) < 0) {
+	if (options_init(loop_option_rows, &config) < 0 ||
+	    options_init(image_option_rows, &config.image) < 0) {
 		nbdkit_error("out of memory");
 		exit(EXIT_FAILURE);
 	}
@@ -110,15 +112,18 @@ loop_config_complete(void)
 		return -1;
 	}
 	if (!config.file && !config.dir) {
-		nbdkit_error("you must supply the image: file=PATH (or just PATH), or dir=PATH for a directory of "
-			     "images; see nbdkit-loop-plugin(1)");
+		nbdkit_error(
+			"you must supply the image: file=PATH (or just PATH), or dir=PATH for a directory of "
+			"images; see nbdkit-loop-plugin(1)");
 		return -1;
 	}
 	if (config.file && is_directory(config.file)) {
-		nbdkit_error("file=%s is a directory; dir=%s would serve each file in it", config.file, config.file);
+		nbdkit_error("file=%s is a directory; dir=%s would serve each file in it",
+			     config.file, config.file);
 		return -1;
 	}
-	/* They are made beforehand, so there must be a number of them: nbdkit's own for one connection. */
+	/* They are made beforehand, so there must be a number of them: nbdkit's own for one
+	 * connection. */
 	if (config.swap && config.image.contexts == 0)
 		config.image.contexts = DEFAULT_THREADS;
 	return 0;
@@ -137,14 +142,16 @@ loop_get_ready(void)
 	}
 	if (exports_start(&config) < 0)
 		return -1;
-	if (config.control && control_socket_new(config.control, status_handle, &config, &control, &error) < 0) {
+	if (config.control &&
+	    control_socket_new(config.control, status_handle, &config, &control, &error) < 0) {
 		nbdkit_error("%s", error ? error : "out of memory");
 		return -1;
 	}
 	return 0;
 }
 
-/* With swap=on: the buffers of the contexts of file=; of dir=, nobody knows which images will be open at once. */
+/* With swap=on: the buffers of the contexts of file=; of dir=, nobody knows which images will be
+ * open at once. */
 static uint64_t
 swap_memory(void)
 {
@@ -164,7 +171,8 @@ loop_after_fork(void)
 	int r;
 
 	if (config.swap) {
-		if (reclaim_lock_memory(SWAP_HEAP, swap_memory(), config.image.force == TRISTATE_ON, way_out, &error) < 0) {
+		if (reclaim_lock_memory(SWAP_HEAP, swap_memory(), config.image.force == TRISTATE_ON,
+					way_out, &error) < 0) {
 			nbdkit_error("swap=on: %s", error ? error : "out of memory");
 			return -1;
 		}
@@ -419,7 +427,8 @@ static struct nbdkit_plugin plugin = {
 	.errno_is_preserved = 1,
 };
 
-/* nbdkit takes the structure as it is when it loads the library: the help has to be there by then. */
+/* nbdkit takes the structure as it is when it loads the library: the help has to be there by then.
+ */
 static char *config_help;
 
 __attribute__((constructor)) static void

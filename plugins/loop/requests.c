@@ -11,7 +11,8 @@
 /* nbdkit -D loop.requests=1: each request and its result. */
 NBDKIT_DLL_PUBLIC int loop_debug_requests;
 
-/* The worker thread of nbdkit that has the request carries it out, on the context that it always uses. */
+/* The worker thread of nbdkit that has the request carries it out, on the context that it always
+ * uses. */
 static int
 execute(void *handle, struct io *io)
 {
@@ -29,8 +30,9 @@ execute(void *handle, struct io *io)
 	r = io_execute(ctx, io);
 	image_give_context(image, ctx);
 	if (loop_debug_requests)
-		nbdkit_debug("loop: %s offset %" PRIu64 " length %" PRIu64 " flags 0x%x: %s", io_op_name(io->op),
-			     io->offset, io->length, io->flags, r < 0 ? strerror(-r) : "done");
+		nbdkit_debug("loop: %s offset %" PRIu64 " length %" PRIu64 " flags 0x%x: %s",
+			     io_op_name(io->op), io->offset, io->length, io->flags,
+			     r < 0 ? strerror(-r) : "done");
 	if (r == 0)
 		return 0;
 	errno = -r;
@@ -40,7 +42,8 @@ execute(void *handle, struct io *io)
 static unsigned int
 engine_flags(uint32_t flags)
 {
-	return (flags & NBDKIT_FLAG_FUA ? IO_FUA : 0) | (flags & NBDKIT_FLAG_MAY_TRIM ? IO_MAY_UNMAP : 0) |
+	return (flags & NBDKIT_FLAG_FUA ? IO_FUA : 0) |
+	       (flags & NBDKIT_FLAG_MAY_TRIM ? IO_MAY_UNMAP : 0) |
 	       (flags & NBDKIT_FLAG_FAST_ZERO ? IO_FAST : 0);
 }
 
@@ -79,17 +82,19 @@ loop_flush(void *handle, uint32_t flags)
 int
 loop_trim(void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 {
-	struct io io = {.op = IO_DISCARD, .flags = engine_flags(flags), .offset = offset, .length = count};
+	struct io io = {
+		.op = IO_DISCARD, .flags = engine_flags(flags), .offset = offset, .length = count};
 
 	return execute(handle, &io);
 }
 
-/* Fails with EOPNOTSUPP for FAST_ZERO only: nbdkit before 1.44.1 makes too few zeroes when it has to write
- * them itself. */
+/* Fails with EOPNOTSUPP for FAST_ZERO only: nbdkit before 1.44.1 makes too few zeroes when it has
+ * to write them itself. */
 int
 loop_zero(void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 {
-	struct io io = {.op = IO_ZERO, .flags = engine_flags(flags), .offset = offset, .length = count};
+	struct io io = {
+		.op = IO_ZERO, .flags = engine_flags(flags), .offset = offset, .length = count};
 
 	return execute(handle, &io);
 }
@@ -103,7 +108,8 @@ loop_cache(void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 	(void)flags;
 	if (r == 0)
 		return 0;
-	nbdkit_error("cache of %" PRIu32 " bytes at offset %" PRIu64 " failed: %s", count, offset, strerror(-r));
+	nbdkit_error("cache of %" PRIu32 " bytes at offset %" PRIu64 " failed: %s", count, offset,
+		     strerror(-r));
 	errno = -r;
 	return -1;
 }
@@ -118,11 +124,12 @@ add_extent(void *data, uint64_t offset, uint64_t length, bool hole)
 }
 
 int
-loop_extents(void *handle, uint32_t count, uint64_t offset, uint32_t flags, struct nbdkit_extents *extents)
+loop_extents(void *handle, uint32_t count, uint64_t offset, uint32_t flags,
+	     struct nbdkit_extents *extents)
 {
 	struct connection *connection = handle;
-	int r = extents_visit(connection->export_image->image, offset, count, flags & NBDKIT_FLAG_REQ_ONE,
-			      add_extent, extents);
+	int r = extents_visit(connection->export_image->image, offset, count,
+			      flags & NBDKIT_FLAG_REQ_ONE, add_extent, extents);
 
 	if (r == 0)
 		return 0;

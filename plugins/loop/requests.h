@@ -28,6 +28,7 @@ loop_zero(void *handle, uint32_t count, uint64_t offset, uint32_t flags);
 int
 loop_cache(void *handle, uint32_t count, uint64_t offset, uint32_t flags);
 int
-loop_extents(void *handle, uint32_t count, uint64_t offset, uint32_t flags, struct nbdkit_extents *extents);
+loop_extents(void *handle, uint32_t count, uint64_t offset, uint32_t flags,
+	     struct nbdkit_extents *extents);
 
 #endif

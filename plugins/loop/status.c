@@ -52,8 +52,10 @@ write_no_export(struct json *json, const char *name)
 		answer_error(json, "which export? add export=NAME, with a name that status shows");
 		return;
 	}
-	if (asprintf(&error, "export=%s: there is no such export, or no client uses it now; status shows the exports",
-		     name) < 0)
+	if (asprintf(
+		    &error,
+		    "export=%s: there is no such export, or no client uses it now; status shows the exports",
+		    name) < 0)
 		error = NULL;
 	answer_error(json, error);
 }
@@ -89,5 +91,7 @@ status_handle(const struct control_request *request, FILE *out, void *data)
 	else if (request->verb == CONTROL_SET || request->verb == CONTROL_RESIZE)
 		change(request, &json);
 	else
-		answer_error(&json, "the plugin can neither add nor remove exports: file= and dir= say what is served");
+		answer_error(
+			&json,
+			"the plugin can neither add nor remove exports: file= and dir= say what is served");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For LD_PRELOAD: the Nth allocation that the server's own code asks for fails, or one in so many.  Those of the C library and of
- * nbdkit don't.
+ * For LD_PRELOAD: the Nth allocation that the server's own code asks for fails, or one in so many.
+ * Those of the C library and of nbdkit don't.
  */
 #include "tests/faults/shared.h"
 
@@ -26,8 +26,8 @@ fails(const void *caller)
 	if (!shared || !is_ours(caller))
 		return false;
 	number = atomic_fetch_add(&shared->allocations, 1) + 1;
-	if (shared->allocation ? number != shared->allocation :
-				 !atomic_load(&shared->armed) || draw() % shared->rate != 0)
+	if (shared->allocation ? number != shared->allocation
+			       : !atomic_load(&shared->armed) || draw() % shared->rate != 0)
 		return false;
 	count(NO_MEMORY);
 	errno = ENOMEM;

@@ -169,7 +169,8 @@ accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
 	return -1;
 }
 
-/* The witness asks so; what asked before, for its own sake, was told that all is well, as others were told. */
+/* The witness asks so; what asked before, for its own sake, was told that all is well, as others
+ * were told. */
 int
 sync_file_range(int fd, off64_t offset, off64_t length, unsigned int flags)
 {
@@ -195,7 +196,8 @@ aio_submit(unsigned long context, long number, struct iocb **list)
 	for (long i = 0; i < number; i++) {
 		struct iocb *iocb = list[i];
 
-		if ((iocb->aio_lio_opcode == IOCB_CMD_PREAD || iocb->aio_lio_opcode == IOCB_CMD_PWRITE) &&
+		if ((iocb->aio_lio_opcode == IOCB_CMD_PREAD ||
+		     iocb->aio_lio_opcode == IOCB_CMD_PWRITE) &&
 		    iocb->aio_nbytes > 4096 && now(REWRITE, 2)) {
 			count(SHORT);
 			iocb->aio_nbytes = 4096 * (1 + draw() % (iocb->aio_nbytes / 4096));
@@ -234,6 +236,7 @@ syscall(long number, ...)
 	if (number == SYS_io_submit)
 		return aio_submit((unsigned long)a[0], a[1], (struct iocb **)a[2]);
 	if (number == SYS_io_getevents)
-		return aio_events((unsigned long)a[0], a[1], a[2], (struct io_event *)a[3], (void *)a[4]);
+		return aio_events((unsigned long)a[0], a[1], a[2], (struct io_event *)a[3],
+				  (void *)a[4]);
 	return NEXT(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }

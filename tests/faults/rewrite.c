@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For LD_PRELOAD, with calls.c: what the kernel answers to a server goes wrong now and then, as it may on real machines: transfers
- * are short, fail, or take long; the rings are those of an older kernel, or busy; a thread stands still.  tests/faults/run says
- * what and how often, in the file FAULTS_SHARED, and reads there how often it happened.
+ * For LD_PRELOAD, with calls.c: what the kernel answers to a server goes wrong now and then, as it
+ * may on real machines: transfers are short, fail, or take long; the rings are those of an older
+ * kernel, or busy; a thread stands still.  tests/faults/run says what and how often, in the file
+ * FAULTS_SHARED, and reads there how often it happened.
  *
- * Requests on a ring are rewritten before they are submitted: one that is to fail becomes one that does nothing, whose
- * completion gets the error.  Only what the kernel's interface allows is done, so whatever goes wrong then is the server's fault.
+ * Requests on a ring are rewritten before they are submitted: one that is to fail becomes one that
+ * does nothing, whose completion gets the error.  Only what the kernel's interface allows is done,
+ * so whatever goes wrong then is the server's fault.
  */
 #include "tests/faults/shared.h"
 
@@ -68,7 +70,9 @@ transfer_rewrite(struct io_uring *ring, struct io_uring_sqe *sqe, bool write)
 			sqe_break(ring, sqe, 0, NOTHING);
 		return;
 	default:
-		sqe_break(ring, sqe, write ? -ONE_OF(EIO, ENOSPC, EAGAIN, EINTR) : -ONE_OF(EIO, EAGAIN, EINTR), ERRORS);
+		sqe_break(ring, sqe,
+			  write ? -ONE_OF(EIO, ENOSPC, EAGAIN, EINTR) : -ONE_OF(EIO, EAGAIN, EINTR),
+			  ERRORS);
 	}
 }
 
@@ -108,8 +112,7 @@ sqe_rewrite(struct io_uring *ring, struct io_uring_sqe *sqe)
 		if (now(SOCKETS, 20))
 			sqe_break(ring, sqe, -ONE_OF(EINTR, ENOMEM, ENOBUFS), SEND);
 		return;
-	default:
-		return;
+	default: return;
 	}
 }
 
@@ -169,7 +172,8 @@ completions_rewrite(struct io_uring *ring)
 	unsigned int head;
 
 	pthread_mutex_lock(&broken_lock);
-	io_uring_for_each_cqe(ring, head, cqe) {
+	io_uring_for_each_cqe(ring, head, cqe)
+	{
 		for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
 			if (broken[i].ring != ring || broken[i].user_data != cqe->user_data)
 				continue;
@@ -183,16 +187,16 @@ completions_rewrite(struct io_uring *ring)
 	pthread_mutex_unlock(&broken_lock);
 }
 
-#define AROUND(ring, call)                      \
-	do {                                    \
-		int result_;                    \
-                                                \
-		stall();                        \
-		queue_rewrite(ring);            \
-		result_ = (call);               \
-		completions_rewrite(ring);      \
-		stall();                        \
-		return result_;                 \
+#define AROUND(ring, call)                                                                         \
+	do {                                                                                       \
+		int result_;                                                                       \
+                                                                                                   \
+		stall();                                                                           \
+		queue_rewrite(ring);                                                               \
+		result_ = (call);                                                                  \
+		completions_rewrite(ring);                                                         \
+		stall();                                                                           \
+		return result_;                                                                    \
 	} while (0)
 
 static bool
@@ -263,7 +267,8 @@ denied(uint32_t which)
 }
 
 int
-io_uring_queue_init_params(unsigned int entries, struct io_uring *ring, struct io_uring_params *params)
+io_uring_queue_init_params(unsigned int entries, struct io_uring *ring,
+			   struct io_uring_params *params)
 {
 	int r;
 
@@ -290,7 +295,8 @@ io_uring_queue_exit(struct io_uring *ring)
 			broken[i].ring = NULL;
 	for (size_t i = 0; i < sizeof(seen) / sizeof(seen[0]); i++)
 		if (seen[i].ring == ring) {
-			seen[i].tail = ring->sq.sqe_head - (1U << 30); /* the next ring here starts anew */
+			seen[i].tail =
+				ring->sq.sqe_head - (1U << 30); /* the next ring here starts anew */
 			seen[i].busy = false;
 		}
 	pthread_mutex_unlock(&broken_lock);
@@ -306,5 +312,6 @@ io_uring_register_files(struct io_uring *ring, const int *files, unsigned int nu
 int
 io_uring_register_buffers(struct io_uring *ring, const struct iovec *buffers, unsigned int number)
 {
-	return denied(DENY_BUFFERS) ? -ENOMEM : NEXT(io_uring_register_buffers)(ring, buffers, number);
+	return denied(DENY_BUFFERS) ? -ENOMEM
+				    : NEXT(io_uring_register_buffers)(ring, buffers, number);
 }

@@ -9,8 +9,7 @@
 
 struct shared *shared;
 
-static void __attribute__((constructor))
-shared_open(void)
+static void __attribute__((constructor)) shared_open(void)
 {
 	const char *path = getenv("FAULTS_SHARED");
 	int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
@@ -28,7 +27,8 @@ shared_open(void)
 uint64_t
 draw(void)
 {
-	uint64_t x = (atomic_fetch_add(&shared->drawn, 1) + ((uint64_t)shared->seed << 32)) * UINT64_C(0x9E3779B97F4A7C15);
+	uint64_t x = (atomic_fetch_add(&shared->drawn, 1) + ((uint64_t)shared->seed << 32)) *
+		     UINT64_C(0x9E3779B97F4A7C15);
 
 	x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
 	x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
@@ -38,7 +38,8 @@ draw(void)
 bool
 now(enum what what, unsigned int seldom)
 {
-	return shared && atomic_load(&shared->armed) && shared->what & what && draw() % (shared->rate * seldom) == 0;
+	return shared && atomic_load(&shared->armed) && shared->what & what &&
+	       draw() % (shared->rate * seldom) == 0;
 }
 
 void

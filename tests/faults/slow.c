@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For LD_PRELOAD: a file system that takes its time.  Calls for the one file wait while there is a gate.  Where a pace is given, what
- * is written to that file behind SLOW_FROM takes as long as a disk of that pace would, and isn't kept; and nothing is allocated there.
+ * For LD_PRELOAD: a file system that takes its time.  Calls for the one file wait while there is a
+ * gate.  Where a pace is given, what is written to that file behind SLOW_FROM takes as long as a
+ * disk of that pace would, and isn't kept; and nothing is allocated there.
  */
 #include "tests/faults/shared.h"
 
@@ -21,7 +22,8 @@ is_slow(int fd)
 {
 	struct statx facts;
 
-	return shared && shared->inode && statx(fd, "", AT_EMPTY_PATH, STATX_INO, &facts) == 0 && facts.stx_ino == shared->inode;
+	return shared && shared->inode && statx(fd, "", AT_EMPTY_PATH, STATX_INO, &facts) == 0 &&
+	       facts.stx_ino == shared->inode;
 }
 
 static void
@@ -41,7 +43,8 @@ static pthread_mutex_t disk = PTHREAD_MUTEX_INITIALIZER;
 static void
 take_time(size_t length)
 {
-	int64_t cost = (int64_t)length * 1000000000 / ((int64_t)atomic_load(&shared->pace) << 20), at;
+	int64_t cost = (int64_t)length * 1000000000 / ((int64_t)atomic_load(&shared->pace) << 20),
+		at;
 	struct timespec time;
 
 	clock_gettime(CLOCK_MONOTONIC, &time);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For LD_PRELOAD: each pwrite() appends a line "LENGTH OFFSET" to the file FAIL_WRITE_CALLS.  The first one writes nothing, takes
- * FAIL_WRITE_SECONDS and fails, if that is set; else the first fdatasync() fails.
+ * For LD_PRELOAD: each pwrite() appends a line "LENGTH OFFSET" to the file FAIL_WRITE_CALLS.  The
+ * first one writes nothing, takes FAIL_WRITE_SECONDS and fails, if that is set; else the first
+ * fdatasync() fails.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -23,20 +23,20 @@ static const struct {
 	const char *name;
 	unsigned int number;
 } calls[] = {
-	{ "io_uring_setup", __NR_io_uring_setup },
-	{ "io_uring_register", __NR_io_uring_register },
-	{ "io_setup", __NR_io_setup },
-	{ "io_submit", __NR_io_submit },
-	{ "fallocate", __NR_fallocate },
+	{"io_uring_setup", __NR_io_uring_setup},
+	{"io_uring_register", __NR_io_uring_register},
+	{"io_setup", __NR_io_setup},
+	{"io_submit", __NR_io_submit},
+	{"fallocate", __NR_fallocate},
 };
 
 static const struct {
 	const char *name;
 	unsigned int number;
 } errors[] = {
-	{ "EPERM", EPERM },
-	{ "ENOSYS", ENOSYS },
-	{ "ENOMEM", ENOMEM },
+	{"EPERM", EPERM},
+	{"ENOSYS", ENOSYS},
+	{"ENOMEM", ENOMEM},
 };
 
 static _Noreturn void
@@ -76,8 +76,7 @@ rule_append(struct sock_filter *code, unsigned short length, const char *rule)
 	unsigned int call = call_number(rule, (size_t)(equals - rule));
 	unsigned int error = error_number(equals + 1);
 	code[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1);
-	code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
-						      SECCOMP_RET_ERRNO | error);
+	code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error);
 	return length;
 }
 
@@ -99,7 +98,7 @@ main(int argc, char **argv)
 		usage("no command");
 	code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 
-	struct sock_fprog program = { .len = length, .filter = code };
+	struct sock_fprog program = {.len = length, .filter = code};
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0) {
 		perror("forbid_syscall: seccomp");

@@ -2,19 +2,22 @@
 /*
  * Counts which thread writes and reads which cache line of a program, and where in its code.
  *
- * gcc and clang with -fsanitize=thread put a call before each access to memory that other threads could see.  A program
- * that is compiled so, but linked with this file in place of the sanitizer's library, has its accesses counted here.
- * What other libraries and the kernel do is not seen, but for the C library's functions that are wrapped at the end of
- * this file (linked with --wrap).  Nothing is changed in how the program lays out its memory.
+ * gcc and clang with -fsanitize=thread put a call before each access to memory that other threads
+ *could see.  A program that is compiled so, but linked with this file in place of the sanitizer's
+ *library, has its accesses counted here. What other libraries and the kernel do is not seen, but
+ *for the C library's functions that are wrapped at the end of this file (linked with --wrap).
+ *Nothing is changed in how the program lays out its memory.
  *
- * The signal SIGUSR2 begins the counting, and the next one ends it.  When the program ends, it writes what was counted
- * to the file that the environment variable SHARED_LINES names, for shared_lines.py:
+ * The signal SIGUSR2 begins the counting, and the next one ends it.  When the program ends, it
+ *writes what was counted to the file that the environment variable SHARED_LINES names, for
+ *shared_lines.py:
  *
  *	thread NUMBER CODE                                       where its first function begins
- *	line ADDRESS THREAD read|write COUNT TURNS CODE CODE     the first two places; 0: there is none
- *	lost COUNT                                               accesses for which there was no room
+ *	line ADDRESS THREAD read|write COUNT TURNS CODE CODE     the first two places; 0: there is
+ *none lost COUNT                                               accesses for which there was no room
  *
- * TURNS are the accesses before which another thread had written the line since this thread's last one.
+ * TURNS are the accesses before which another thread had written the line since this thread's last
+ *one.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -32,8 +35,8 @@
 #define SLOT_BITS 18
 #define SLOTS     (1U << SLOT_BITS)
 
-#define THREADS 1024
-#define PLACES  2
+#define THREADS   1024
+#define PLACES    2
 
 enum access {
 	ACCESS_READ,
@@ -44,16 +47,16 @@ enum access {
 /* Written by its thread only. */
 struct tally {
 	uint64_t count[ACCESSES], turns[ACCESSES];
-	uint64_t seen; /* writes to the line, at this thread's last access */
+	uint64_t seen;                        /* writes to the line, at this thread's last access */
 	const void *places[ACCESSES][PLACES]; /* code, behind the access */
 };
 
-/* Hashed: the number of the line, and in the lowest bits that of the thread; 0: the slot is free.  Thread 0 stands for
- * the line itself. */
+/* Hashed: the number of the line, and in the lowest bits that of the thread; 0: the slot is free.
+ * Thread 0 stands for the line itself. */
 #define THREAD_BITS 16
 static _Atomic uint64_t keys[SLOTS];
 static struct tally tallies[SLOTS + 1]; /* the last one is nobody's */
-static _Atomic uint64_t writes[SLOTS]; /* to lines */
+static _Atomic uint64_t writes[SLOTS];  /* to lines */
 
 static _Atomic bool counting;
 static _Atomic uint64_t lost;
@@ -97,7 +100,8 @@ note_place(const void **places, const void *code)
 static void
 count_line(uint64_t line, enum access access, const void *code)
 {
-	unsigned int line_slot = find_slot(line << THREAD_BITS), slot = find_slot(line << THREAD_BITS | thread);
+	unsigned int line_slot = find_slot(line << THREAD_BITS),
+		     slot = find_slot(line << THREAD_BITS | thread);
 	struct tally *tally = &tallies[slot];
 	uint64_t before;
 
@@ -105,7 +109,8 @@ count_line(uint64_t line, enum access access, const void *code)
 		atomic_fetch_add(&lost, 1);
 		return;
 	}
-	before = atomic_fetch_add_explicit(&writes[line_slot], access == ACCESS_WRITE, memory_order_relaxed);
+	before = atomic_fetch_add_explicit(&writes[line_slot], access == ACCESS_WRITE,
+					   memory_order_relaxed);
 	if (before != tally->seen)
 		tally->turns[access]++;
 	tally->seen = before + (access == ACCESS_WRITE);
@@ -169,8 +174,8 @@ write_tally(FILE *file, uint64_t key, const struct tally *tally)
 				(unsigned long long)(key >> THREAD_BITS) * LINE_SIZE,
 				(unsigned int)(key & ((1U << THREAD_BITS) - 1)), names[access],
 				(unsigned long long)tally->count[access],
-				(unsigned long long)tally->turns[access],
-				(unsigned long)places[0], (unsigned long)places[1]);
+				(unsigned long long)tally->turns[access], (unsigned long)places[0],
+				(unsigned long)places[1]);
 	}
 }
 
@@ -219,11 +224,11 @@ __tsan_func_exit(void *caller)
 	(void)caller;
 }
 
-#define SIZED(name_, size_, access_)                                                         \
-	void name_(void *memory);                                                            \
-	void name_(void *memory)                                                             \
-	{                                                                                    \
-		count(memory, (size_), (access_), CODE);                                     \
+#define SIZED(name_, size_, access_)                                                               \
+	void name_(void *memory);                                                                  \
+	void name_(void *memory)                                                                   \
+	{                                                                                          \
+		count(memory, (size_), (access_), CODE);                                           \
 	}
 
 SIZED(__tsan_read1, 1, ACCESS_READ)
@@ -245,88 +250,87 @@ SIZED(__tsan_unaligned_write4, 4, ACCESS_WRITE)
 SIZED(__tsan_unaligned_write8, 8, ACCESS_WRITE)
 SIZED(__tsan_unaligned_write16, 16, ACCESS_WRITE)
 
-#define RANGE(name_, access_)                                                                \
-	void name_(void *memory, unsigned long size);                                        \
-	void name_(void *memory, unsigned long size)                                         \
-	{                                                                                    \
-		count(memory, size, (access_), CODE);                                        \
+#define RANGE(name_, access_)                                                                      \
+	void name_(void *memory, unsigned long size);                                              \
+	void name_(void *memory, unsigned long size)                                               \
+	{                                                                                          \
+		count(memory, size, (access_), CODE);                                              \
 	}
 
 RANGE(__tsan_read_range, ACCESS_READ)
 RANGE(__tsan_write_range, ACCESS_WRITE)
 
 /* The order that was asked for doesn't matter: the strictest one will do. */
-#define UPDATE(bits_, name_, builtin_)                                                       \
-	uint##bits_##_t __tsan_atomic##bits_##_##name_(volatile uint##bits_##_t *at,         \
-						       uint##bits_##_t value, int order);    \
-	uint##bits_##_t __tsan_atomic##bits_##_##name_(volatile uint##bits_##_t *at,         \
-						       uint##bits_##_t value, int order)     \
-	{                                                                                    \
-		(void)order;                                                                 \
-		count(at, sizeof(*at), ACCESS_WRITE, CODE);                                  \
-		return builtin_(at, value, __ATOMIC_SEQ_CST);                                \
+#define UPDATE(bits_, name_, builtin_)                                                             \
+	uint##bits_##_t __tsan_atomic##bits_##_##name_(volatile uint##bits_##_t *at,               \
+						       uint##bits_##_t value, int order);          \
+	uint##bits_##_t __tsan_atomic##bits_##_##name_(volatile uint##bits_##_t *at,               \
+						       uint##bits_##_t value, int order)           \
+	{                                                                                          \
+		(void)order;                                                                       \
+		count(at, sizeof(*at), ACCESS_WRITE, CODE);                                        \
+		return builtin_(at, value, __ATOMIC_SEQ_CST);                                      \
 	}
 
 /* One that fails has taken the line from others, too. */
-#define COMPARE(bits_, name_, weak_)                                                         \
-	int __tsan_atomic##bits_##_compare_exchange_##name_(                                 \
-		volatile uint##bits_##_t *at, uint##bits_##_t *expected,                     \
-		uint##bits_##_t value, int order, int failure_order);                        \
-	int __tsan_atomic##bits_##_compare_exchange_##name_(                                 \
-		volatile uint##bits_##_t *at, uint##bits_##_t *expected,                     \
-		uint##bits_##_t value, int order, int failure_order)                         \
-	{                                                                                    \
-		(void)order;                                                                 \
-		(void)failure_order;                                                         \
-		count(at, sizeof(*at), ACCESS_WRITE, CODE);                                  \
-		return __atomic_compare_exchange_n(at, expected, value, (weak_),             \
-						   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);      \
+#define COMPARE(bits_, name_, weak_)                                                               \
+	int __tsan_atomic##bits_##_compare_exchange_##name_(                                       \
+		volatile uint##bits_##_t *at, uint##bits_##_t *expected, uint##bits_##_t value,    \
+		int order, int failure_order);                                                     \
+	int __tsan_atomic##bits_##_compare_exchange_##name_(                                       \
+		volatile uint##bits_##_t *at, uint##bits_##_t *expected, uint##bits_##_t value,    \
+		int order, int failure_order)                                                      \
+	{                                                                                          \
+		(void)order;                                                                       \
+		(void)failure_order;                                                               \
+		count(at, sizeof(*at), ACCESS_WRITE, CODE);                                        \
+		return __atomic_compare_exchange_n(at, expected, value, (weak_), __ATOMIC_SEQ_CST, \
+						   __ATOMIC_SEQ_CST);                              \
 	}
 
 /* clang's way to ask for one. */
-#define COMPARE_VALUE(bits_)                                                                 \
-	uint##bits_##_t __tsan_atomic##bits_##_compare_exchange_val(                         \
-		volatile uint##bits_##_t *at, uint##bits_##_t expected,                      \
-		uint##bits_##_t value, int order, int failure_order);                        \
-	uint##bits_##_t __tsan_atomic##bits_##_compare_exchange_val(                         \
-		volatile uint##bits_##_t *at, uint##bits_##_t expected,                      \
-		uint##bits_##_t value, int order, int failure_order)                         \
-	{                                                                                    \
-		(void)order;                                                                 \
-		(void)failure_order;                                                         \
-		count(at, sizeof(*at), ACCESS_WRITE, CODE);                                  \
-		__atomic_compare_exchange_n(at, &expected, value, false,                     \
-					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);             \
-		return expected;                                                             \
+#define COMPARE_VALUE(bits_)                                                                       \
+	uint##bits_##_t __tsan_atomic##bits_##_compare_exchange_val(                               \
+		volatile uint##bits_##_t *at, uint##bits_##_t expected, uint##bits_##_t value,     \
+		int order, int failure_order);                                                     \
+	uint##bits_##_t __tsan_atomic##bits_##_compare_exchange_val(                               \
+		volatile uint##bits_##_t *at, uint##bits_##_t expected, uint##bits_##_t value,     \
+		int order, int failure_order)                                                      \
+	{                                                                                          \
+		(void)order;                                                                       \
+		(void)failure_order;                                                               \
+		count(at, sizeof(*at), ACCESS_WRITE, CODE);                                        \
+		__atomic_compare_exchange_n(at, &expected, value, false, __ATOMIC_SEQ_CST,         \
+					    __ATOMIC_SEQ_CST);                                     \
+		return expected;                                                                   \
 	}
 
-#define ATOMIC(bits_)                                                                        \
-	uint##bits_##_t __tsan_atomic##bits_##_load(const volatile uint##bits_##_t *at,      \
-						    int order);                              \
-	uint##bits_##_t __tsan_atomic##bits_##_load(const volatile uint##bits_##_t *at,      \
-						    int order)                               \
-	{                                                                                    \
-		(void)order;                                                                 \
-		count(at, sizeof(*at), ACCESS_READ, CODE);                                   \
-		return __atomic_load_n(at, __ATOMIC_SEQ_CST);                                \
-	}                                                                                    \
-	void __tsan_atomic##bits_##_store(volatile uint##bits_##_t *at,                      \
-					  uint##bits_##_t value, int order);                 \
-	void __tsan_atomic##bits_##_store(volatile uint##bits_##_t *at,                      \
-					  uint##bits_##_t value, int order)                  \
-	{                                                                                    \
-		(void)order;                                                                 \
-		count(at, sizeof(*at), ACCESS_WRITE, CODE);                                  \
-		__atomic_store_n(at, value, __ATOMIC_SEQ_CST);                               \
-	}                                                                                    \
-	UPDATE(bits_, exchange, __atomic_exchange_n)                                         \
-	UPDATE(bits_, fetch_add, __atomic_fetch_add)                                         \
-	UPDATE(bits_, fetch_sub, __atomic_fetch_sub)                                         \
-	UPDATE(bits_, fetch_and, __atomic_fetch_and)                                         \
-	UPDATE(bits_, fetch_or, __atomic_fetch_or)                                           \
-	UPDATE(bits_, fetch_xor, __atomic_fetch_xor)                                         \
-	COMPARE(bits_, strong, false)                                                        \
-	COMPARE(bits_, weak, true)                                                           \
+#define ATOMIC(bits_)                                                                              \
+	uint##bits_##_t __tsan_atomic##bits_##_load(const volatile uint##bits_##_t *at,            \
+						    int order);                                    \
+	uint##bits_##_t __tsan_atomic##bits_##_load(const volatile uint##bits_##_t *at, int order) \
+	{                                                                                          \
+		(void)order;                                                                       \
+		count(at, sizeof(*at), ACCESS_READ, CODE);                                         \
+		return __atomic_load_n(at, __ATOMIC_SEQ_CST);                                      \
+	}                                                                                          \
+	void __tsan_atomic##bits_##_store(volatile uint##bits_##_t *at, uint##bits_##_t value,     \
+					  int order);                                              \
+	void __tsan_atomic##bits_##_store(volatile uint##bits_##_t *at, uint##bits_##_t value,     \
+					  int order)                                               \
+	{                                                                                          \
+		(void)order;                                                                       \
+		count(at, sizeof(*at), ACCESS_WRITE, CODE);                                        \
+		__atomic_store_n(at, value, __ATOMIC_SEQ_CST);                                     \
+	}                                                                                          \
+	UPDATE(bits_, exchange, __atomic_exchange_n)                                               \
+	UPDATE(bits_, fetch_add, __atomic_fetch_add)                                               \
+	UPDATE(bits_, fetch_sub, __atomic_fetch_sub)                                               \
+	UPDATE(bits_, fetch_and, __atomic_fetch_and)                                               \
+	UPDATE(bits_, fetch_or, __atomic_fetch_or)                                                 \
+	UPDATE(bits_, fetch_xor, __atomic_fetch_xor)                                               \
+	COMPARE(bits_, strong, false)                                                              \
+	COMPARE(bits_, weak, true)                                                                 \
 	COMPARE_VALUE(bits_)
 
 ATOMIC(8)
@@ -334,12 +338,12 @@ ATOMIC(16)
 ATOMIC(32)
 ATOMIC(64)
 
-#define FENCE(name_)                                                                         \
-	void name_(int order);                                                               \
-	void name_(int order)                                                                \
-	{                                                                                    \
-		(void)order;                                                                 \
-		__atomic_thread_fence(__ATOMIC_SEQ_CST);                                     \
+#define FENCE(name_)                                                                               \
+	void name_(int order);                                                                     \
+	void name_(int order)                                                                      \
+	{                                                                                          \
+		(void)order;                                                                       \
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);                                           \
 	}
 
 FENCE(__tsan_atomic_thread_fence)
@@ -349,21 +353,21 @@ FENCE(__tsan_atomic_signal_fence)
  *
  * Linked with --wrap=NAME, the program's calls of NAME come to __wrap_NAME. */
 
-#define WRAP_COPY(name_, real_)                                                              \
-	void *name_(void *to, const void *from, size_t size);                                \
-	void *name_(void *to, const void *from, size_t size)                                 \
-	{                                                                                    \
-		count(from, size, ACCESS_READ, CODE);                                        \
-		count(to, size, ACCESS_WRITE, CODE);                                         \
-		return real_(to, from, size);                                                \
+#define WRAP_COPY(name_, real_)                                                                    \
+	void *name_(void *to, const void *from, size_t size);                                      \
+	void *name_(void *to, const void *from, size_t size)                                       \
+	{                                                                                          \
+		count(from, size, ACCESS_READ, CODE);                                              \
+		count(to, size, ACCESS_WRITE, CODE);                                               \
+		return real_(to, from, size);                                                      \
 	}
 
-#define WRAP_SET(name_, real_)                                                               \
-	void *name_(void *to, int byte, size_t size);                                        \
-	void *name_(void *to, int byte, size_t size)                                         \
-	{                                                                                    \
-		count(to, size, ACCESS_WRITE, CODE);                                         \
-		return real_(to, byte, size);                                                \
+#define WRAP_SET(name_, real_)                                                                     \
+	void *name_(void *to, int byte, size_t size);                                              \
+	void *name_(void *to, int byte, size_t size)                                               \
+	{                                                                                          \
+		count(to, size, ACCESS_WRITE, CODE);                                               \
+		return real_(to, byte, size);                                                      \
 	}
 
 void *
@@ -384,13 +388,13 @@ WRAP_SET(__tsan_memset, __real_memset)
 /* Of a mutex, what locking and unlocking write: glibc's __lock, __count, __owner, __nusers. */
 #define MUTEX_WRITTEN 16
 
-#define WRAP_LOCK(name_, type_, written_)                                                    \
-	int __real_##name_(type_ *lock);                                                     \
-	int __wrap_##name_(type_ *lock);                                                     \
-	int __wrap_##name_(type_ *lock)                                                      \
-	{                                                                                    \
-		count(lock, (written_), ACCESS_WRITE, CODE);                                 \
-		return __real_##name_(lock);                                                 \
+#define WRAP_LOCK(name_, type_, written_)                                                          \
+	int __real_##name_(type_ *lock);                                                           \
+	int __wrap_##name_(type_ *lock);                                                           \
+	int __wrap_##name_(type_ *lock)                                                            \
+	{                                                                                          \
+		count(lock, (written_), ACCESS_WRITE, CODE);                                       \
+		return __real_##name_(lock);                                                       \
 	}
 
 WRAP_LOCK(pthread_mutex_lock, pthread_mutex_t, MUTEX_WRITTEN)
@@ -412,11 +416,14 @@ __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 }
 
 int
-__real_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until);
+__real_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+			      const struct timespec *until);
 int
-__wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until);
+__wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+			      const struct timespec *until);
 int
-__wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until)
+__wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+			      const struct timespec *until)
 {
 	count(cond, sizeof(*cond), ACCESS_WRITE, CODE);
 	count(mutex, MUTEX_WRITTEN, ACCESS_WRITE, CODE);

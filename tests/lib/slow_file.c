@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For LD_PRELOAD: a file system that takes its time.  While the file SLOW_GATE is there, each call for a file whose name ends
- * with "slow.img" waits, unless it is told not to (RWF_NOWAIT); while it does, there is a file SLOW_GATE.reached, with the
- * name of the call.  With SLOW_TRANSFERS=no, bytes are moved and synced as ever.  Each write there takes SLOW_WRITE microseconds
- * more.
+ * For LD_PRELOAD: a file system that takes its time.  While the file SLOW_GATE is there, each call
+ * for a file whose name ends with "slow.img" waits, unless it is told not to (RWF_NOWAIT); while it
+ * does, there is a file SLOW_GATE.reached, with the name of the call.  With SLOW_TRANSFERS=no,
+ * bytes are moved and synced as ever.  Each write there takes SLOW_WRITE microseconds more.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -27,7 +27,8 @@ is_slow(int fd)
 
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	n = readlink(link, path, sizeof(path));
-	return n >= (ssize_t)sizeof(end) && memcmp(path + n - (sizeof(end) - 1), end, sizeof(end) - 1) == 0;
+	return n >= (ssize_t)sizeof(end) &&
+	       memcmp(path + n - (sizeof(end) - 1), end, sizeof(end) - 1) == 0;
 }
 
 static void
@@ -60,7 +61,8 @@ aio_submit(long context, long count, struct iocb **list)
 	for (long i = 0; i < count; i++) {
 		const struct iocb *iocb = list[i];
 
-		if (iocb->aio_lio_opcode != IOCB_CMD_PREAD && iocb->aio_lio_opcode != IOCB_CMD_PWRITE)
+		if (iocb->aio_lio_opcode != IOCB_CMD_PREAD &&
+		    iocb->aio_lio_opcode != IOCB_CMD_PWRITE)
 			continue;
 		if (!is_slow((int)iocb->aio_fildes))
 			continue;

@@ -12,8 +12,8 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-#define OLD 1
-#define NEW 2
+#define OLD  1
+#define NEW  2
 #define SIZE (16 * MIB)
 
 struct disk {
@@ -30,10 +30,10 @@ disk_init(struct disk *disk, const struct target *target, uint64_t size, uint32_
 	disk->backing = scratch_image("disk.backing", size, OLD);
 	loop_device_attach(&disk->device, disk->backing, sector_size, false);
 	disk->server = server_start(
-		target, &(struct server_config){ .file = disk->device.path,
-						 .parameters = { parameter, other_parameter },
-						 /* Enough for one request per connection. */
-						 .threads = 2 });
+		target, &(struct server_config){.file = disk->device.path,
+						.parameters = {parameter, other_parameter},
+						/* Enough for one request per connection. */
+						.threads = 2});
 	disk->client = client_connect(disk->server, "");
 }
 
@@ -95,8 +95,8 @@ START_TEST(read_only_block_device_is_a_read_only_export)
 
 	loop_device_attach(&device, scratch_image("disk.backing", SIZE, OLD), 512, true);
 	for (int read_only = 0; read_only <= 1; read_only++) {
-		server = server_start(TARGET, &(struct server_config){ .file = device.path,
-								       .read_only = read_only });
+		server = server_start(TARGET, &(struct server_config){.file = device.path,
+								      .read_only = read_only});
 		client = client_connect(server, "");
 		ck_assert_int_eq(nbd_is_read_only(client), 1);
 		client_expect(client, 0, SIZE, OLD);
@@ -115,8 +115,7 @@ START_TEST(sectors_of_4_kib_are_told_and_smaller_requests_served)
 	static const struct {
 		uint64_t offset, length;
 	} parts[] = {
-		{ 512, 512 },	    { 4096 - 1, 2 },	 { 10000, 20000 },
-		{ MIB + 512, MIB }, { SIZE - 100, 100 },
+		{512, 512}, {4096 - 1, 2}, {10000, 20000}, {MIB + 512, MIB}, {SIZE - 100, 100},
 	};
 	struct disk disk;
 
@@ -150,7 +149,7 @@ run_neighbours(const struct target *target, void (*kind)(struct neighbours *neig
 
 	disk_init(&disk, target, SIZE, 4096, NULL, NULL);
 	neighbours.server = disk.server;
-	neighbours.names = (const char *const[]){ "" };
+	neighbours.names = (const char *const[]){""};
 	neighbours.name_count = 1;
 	neighbours.seed = rng_seed();
 	kind(&neighbours);
@@ -164,7 +163,7 @@ START_TEST(eight_writers_of_one_4_kib_sector_keep_their_bytes)
 {
 	run_neighbours(TARGET, neighbours_write,
 		       (struct neighbours){
-			       .offset = 8192, .length = 512, .connections = 8, .rounds = 300 });
+			       .offset = 8192, .length = 512, .connections = 8, .rounds = 300});
 }
 END_TEST
 
@@ -173,7 +172,7 @@ START_TEST(writing_zeroing_and_trimming_parts_of_4_kib_sectors_keeps_neighbours)
 	run_neighbours(
 		TARGET, neighbours_change,
 		(struct neighbours){
-			.offset = 8192 + 100, .length = 10001, .connections = 8, .rounds = 150 });
+			.offset = 8192 + 100, .length = 10001, .connections = 8, .rounds = 150});
 }
 END_TEST
 
@@ -181,14 +180,14 @@ START_TEST(part_of_a_4_kib_sector_written_during_whole_writes_loses_none_of_them
 {
 	run_neighbours(TARGET, neighbours_overlap,
 		       (struct neighbours){
-			       .offset = 8192, .length = 4096, .connections = 4, .rounds = 300 });
+			       .offset = 8192, .length = 4096, .connections = 4, .rounds = 300});
 }
 END_TEST
 
 /* Any alignment, all flags; 200 MiB in one request, of which nbdkit's own fallback loses most. */
 START_TEST(zeroed_ranges_of_a_block_device_read_zero_and_neighbours_stay)
 {
-	static const uint32_t flags[] = { 0, LIBNBD_CMD_FLAG_NO_HOLE };
+	static const uint32_t flags[] = {0, LIBNBD_CMD_FLAG_NO_HOLE};
 	const uint64_t size = 204 * MIB;
 	struct disk disk;
 
@@ -274,8 +273,8 @@ START_TEST(block_status_of_a_block_device_calls_no_data_a_hole)
 	if (nbd_can_meta_context(disk.client, LIBNBD_CONTEXT_BASE_ALLOCATION)) {
 		client_done_at(__FILE__, __LINE__,
 			       nbd_block_status(disk.client, SIZE, 0,
-						(nbd_extent_callback){ .callback = no_hole,
-								       .user_data = &end },
+						(nbd_extent_callback){.callback = no_hole,
+								      .user_data = &end},
 						0));
 		ck_assert_uint_gt(end, 0);
 		ck_assert_uint_le(end, SIZE);
@@ -296,7 +295,7 @@ START_TEST(device_node_in_a_directory_is_no_export)
 	ck_assert_int_eq(mkdir(scratch_path("images"), 0755), 0);
 	ck_assert_int_eq(mknod(scratch_path("images/node"), S_IFBLK | 0666, status.st_rdev), 0);
 	scratch_image("images/disk.img", MIB, NEW);
-	server = server_start(TARGET, &(struct server_config){ .dir = scratch_path("images") });
+	server = server_start(TARGET, &(struct server_config){.dir = scratch_path("images")});
 	ck_assert_ptr_null(client_try_connect(server, "node"));
 	client = client_connect(server, "disk.img");
 	client_expect(client, 0, MIB, NEW);

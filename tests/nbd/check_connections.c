@@ -17,14 +17,14 @@
 #include <time.h>
 
 #define FILE_PATTERN 1
-#define NEW_PATTERN 2
+#define NEW_PATTERN  2
 
-static const char *const default_export[] = { "" };
+static const char *const default_export[] = {""};
 
 START_TEST(server_says_which_engine_and_which_kind_of_io_it_uses)
 {
 	const char *path = scratch_image("disk.img", MIB, FILE_PATTERN);
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
 	struct nbd_handle *client = client_connect(server, "");
 	char engine[64];
 
@@ -42,7 +42,7 @@ START_TEST(page_cache_holds_nothing_of_the_image_with_direct_io)
 {
 	const uint64_t size = 16 * MIB;
 	const char *path = scratch_image("disk.img", size, FILE_PATTERN);
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
 	struct nbd_handle *client = client_connect(server, "");
 	uint64_t cached;
 
@@ -68,7 +68,7 @@ END_TEST
 START_TEST(cache_request_fills_the_page_cache_and_is_not_offered_without_one)
 {
 	const char *path = scratch_image("disk.img", 16 * MIB, FILE_PATTERN);
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
 	struct nbd_handle *client = client_connect(server, "");
 
 	scratch_uncache(path);
@@ -78,7 +78,7 @@ START_TEST(cache_request_fills_the_page_cache_and_is_not_offered_without_one)
 		client_done_at(__FILE__, __LINE__, nbd_cache(client, 1, 16 * MIB - 1, 0));
 		/* The kernel reads ahead on its own time. */
 		for (unsigned int i = 0; i < 200 && scratch_cached(path) < 65536; i++)
-			nanosleep(&(struct timespec){ .tv_nsec = 10000000L }, NULL);
+			nanosleep(&(struct timespec){.tv_nsec = 10000000L}, NULL);
 		ck_assert_uint_ge(scratch_cached(path), 65536);
 	}
 	client_close(client);
@@ -89,7 +89,7 @@ END_TEST
 START_TEST(several_connections_are_allowed)
 {
 	const char *path = scratch_image("disk.img", MIB, FILE_PATTERN);
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
 	struct nbd_handle *client = client_connect(server, "");
 
 	ck_assert_int_eq(nbd_can_multi_conn(client), 1);
@@ -101,7 +101,7 @@ END_TEST
 START_TEST(answered_write_is_seen_by_every_connection)
 {
 	const char *path = scratch_image("disk.img", 4 * MIB, FILE_PATTERN);
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
 	struct nbd_handle *one = client_connect(server, "");
 	struct nbd_handle *other = client_connect(server, "");
 
@@ -149,7 +149,7 @@ work_alone(struct crew_member *member)
 START_TEST(sixteen_connections_work_at_once)
 {
 	const char *path = scratch_image("disk.img", 20 * MIB, FILE_PATTERN);
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
 
 	crew_run(server, default_export, 1, 16, work_alone, NULL, 0);
 	server_stop(server);
@@ -160,7 +160,7 @@ END_TEST
 START_TEST(a_hundred_connections_one_after_another_work)
 {
 	const char *path = scratch_image("disk.img", 4 * MIB, FILE_PATTERN);
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
 
 	for (uint64_t i = 0; i < 100; i++) {
 		struct nbd_handle *client = client_connect(server, "");
@@ -197,7 +197,7 @@ submit_all(struct nbd_handle *client, struct request *requests, bool write)
 {
 	for (unsigned int i = 0; i < REQUESTS; i++) {
 		struct request *request = &requests[i];
-		nbd_completion_callback done = { .callback = request_done, .user_data = request };
+		nbd_completion_callback done = {.callback = request_done, .user_data = request};
 		int64_t cookie = write ? nbd_aio_pwrite(client, request->buffer, request->length,
 							request->offset, done, 0)
 				       : nbd_aio_pread(client, request->buffer, request->length,
@@ -215,9 +215,9 @@ START_TEST(sixty_four_requests_in_flight_on_one_connection_keep_apart)
 {
 	const uint64_t size = 40 * MIB;
 	const char *path = scratch_image("disk.img", size, FILE_PATTERN);
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
 	struct nbd_handle *client = client_connect(server, "");
-	struct request requests[REQUESTS] = { 0 };
+	struct request requests[REQUESTS] = {0};
 	uint64_t offset = 333, seed = rng_seed();
 	struct rng rng;
 
@@ -226,7 +226,7 @@ START_TEST(sixty_four_requests_in_flight_on_one_connection_keep_apart)
 		struct request *request = &requests[i];
 
 		/* They touch, so neighbours share blocks. */
-		*request = (struct request){ .offset = offset, .length = rng_length(&rng, 600000) };
+		*request = (struct request){.offset = offset, .length = rng_length(&rng, 600000)};
 		offset += request->length;
 		request->buffer = malloc(request->length);
 		pattern_fill(request->buffer, request->length, request->offset, NEW_PATTERN);
@@ -251,11 +251,11 @@ END_TEST
 
 START_TEST(requests_of_32_mib_work_aligned_and_not)
 {
-	static const uint64_t offsets[] = { 0, 512, MIB + 1, 4095, 3 * MIB - 100 };
+	static const uint64_t offsets[] = {0, 512, MIB + 1, 4095, 3 * MIB - 100};
 	const uint64_t size = 36 * MIB, length = 32 * MIB;
 	const char *path = scratch_image("disk.img", size, FILE_PATTERN);
 	struct server *server =
-		server_start(TARGET, &(struct server_config){ .file = path, .threads = 2 });
+		server_start(TARGET, &(struct server_config){.file = path, .threads = 2});
 	struct nbd_handle *client = client_connect(server, "");
 
 	for (uint32_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
@@ -290,7 +290,7 @@ vanish_in_a_write(const struct server *server, uint64_t offset, uint64_t length)
 START_TEST(client_that_vanishes_in_a_write_harms_nobody)
 {
 	const char *path = scratch_image("disk.img", 40 * MIB, FILE_PATTERN);
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
 	struct nbd_handle *witness = client_connect(server, "");
 
 	for (uint64_t i = 0; i < 10; i++) {

@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define OLD 1
-#define NEW 2
+#define OLD  1
+#define NEW  2
 #define SIZE (64 * MIB)
 
 struct disk {
@@ -30,7 +30,7 @@ disk_init(struct disk *disk, const struct target *target)
 {
 	disk->backing = scratch_image("disk.backing", SIZE, OLD);
 	loop_device_attach(&disk->device, disk->backing, 512, false);
-	disk->server = server_start(target, &(struct server_config){ .file = disk->device.path });
+	disk->server = server_start(target, &(struct server_config){.file = disk->device.path});
 	disk->client = client_connect(disk->server, "");
 	ck_assert_int_eq(nbd_can_flush(disk->client), 1);
 	ck_assert_int_eq(nbd_can_fua(disk->client), 1);
@@ -60,12 +60,12 @@ START_TEST(write_with_fua_is_on_disk_and_flushed_when_it_is_answered)
 	static const struct {
 		uint64_t offset, length;
 	} writes[] = {
-		{ 0, 512 },
-		{ 4096, 4096 },
-		{ MIB + 100, 30 },	 /* inside of a block */
-		{ 2 * MIB + 500, 9000 }, /* over the edges of blocks */
-		{ 4 * MIB, 8 * MIB },	 /* in several pieces */
-		{ 16 * MIB + 1, 32 * MIB - 7 },
+		{0, 512},
+		{4096, 4096},
+		{MIB + 100, 30},       /* inside of a block */
+		{2 * MIB + 500, 9000}, /* over the edges of blocks */
+		{4 * MIB, 8 * MIB},    /* in several pieces */
+		{16 * MIB + 1, 32 * MIB - 7},
 	};
 	struct disk disk;
 
@@ -96,7 +96,7 @@ END_TEST
 
 START_TEST(zero_with_fua_is_on_disk_and_flushed_when_it_is_answered)
 {
-	static const uint32_t flags[] = { 0, LIBNBD_CMD_FLAG_NO_HOLE };
+	static const uint32_t flags[] = {0, LIBNBD_CMD_FLAG_NO_HOLE};
 	struct disk disk;
 
 	disk_init(&disk, TARGET);
@@ -207,7 +207,7 @@ START_TEST(fua_and_flush_reach_the_disk_beneath_a_file_system)
 				  "ext4", "commit=600,lazytime"));
 	close(open(image, O_CREAT | O_WRONLY, 0600));
 	scratch_write(image, 0, 16 * MIB, OLD);
-	server = server_start(TARGET, &(struct server_config){ .file = image });
+	server = server_start(TARGET, &(struct server_config){.file = image});
 	client = client_connect(server, "");
 
 	/* Somebody else on this machine may call sync(): not five times at the wrong moment. */

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SIZE (4 * MIB)
+#define SIZE         (4 * MIB)
 #define FILE_PATTERN 1
 
 static char buffer[MIB];
@@ -20,18 +20,18 @@ static char buffer[MIB];
 START_TEST(request_past_the_end_is_refused_and_changes_nothing)
 {
 	const char *path = scratch_image("disk.img", SIZE, FILE_PATTERN);
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
 	struct nbd_handle *client = client_connect(server, "");
 	static const struct {
 		uint64_t offset, length;
 	} ranges[] = {
-		{ SIZE, 512 },
-		{ SIZE - 512, 1024 },
-		{ SIZE - 1, 2 },
-		{ SIZE + MIB, 1 },
-		{ INT64_MAX - 511, 512 },
-		{ UINT64_MAX - 511, 512 },
-		{ UINT64_MAX - 511, 4096 },
+		{SIZE, 512},
+		{SIZE - 512, 1024},
+		{SIZE - 1, 2},
+		{SIZE + MIB, 1},
+		{INT64_MAX - 511, 512},
+		{UINT64_MAX - 511, 512},
+		{UINT64_MAX - 511, 4096},
 	};
 
 	client_send_anything(client);
@@ -55,7 +55,7 @@ START_TEST(read_only_export_refuses_every_change)
 {
 	const char *path = scratch_image("disk.img", SIZE, FILE_PATTERN);
 	struct server *server =
-		server_start(TARGET, &(struct server_config){ .file = path, .read_only = true });
+		server_start(TARGET, &(struct server_config){.file = path, .read_only = true});
 	struct nbd_handle *client = client_connect(server, "");
 
 	ck_assert_int_eq(nbd_is_read_only(client), 1);
@@ -75,7 +75,7 @@ END_TEST
 START_TEST(request_of_no_bytes_or_unknown_flags_leaves_the_connection_usable)
 {
 	const char *path = scratch_image("disk.img", SIZE, FILE_PATTERN);
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
 	struct nbd_handle *client = client_connect(server, "");
 
 	client_send_anything(client);
@@ -99,7 +99,7 @@ static struct server *
 serve_truncated(const struct target *target, struct nbd_handle **client, uint64_t rest)
 {
 	const char *path = scratch_image("disk.img", SIZE, FILE_PATTERN);
-	struct server *server = server_start(target, &(struct server_config){ .file = path });
+	struct server *server = server_start(target, &(struct server_config){.file = path});
 
 	*client = client_connect(server, "");
 	client_expect(*client, 0, SIZE, FILE_PATTERN);
@@ -150,7 +150,8 @@ START_TEST(partial_write_beyond_a_truncated_file_never_pretends_the_rest_was_zer
 	struct nbd_handle *client;
 	struct server *server = serve_truncated(TARGET, &client, 2 * MIB);
 
-	/* Its block cannot be read any more. Either that is an error, or just these bytes come back. */
+	/* Its block cannot be read any more. Either that is an error, or just these bytes come
+	 * back. */
 	memset(buffer, 'x', 100);
 	if (nbd_pwrite(client, buffer, 100, 3 * MIB + 100, 0) == 0) {
 		ck_assert_int_eq(nbd_pread(client, buffer + 100, 100, 3 * MIB + 100, 0), 0);

@@ -18,7 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define NAMES 32
+#define NAMES        32
 #define FOREIGN_NAME "gr\xc3\xb6n.img"
 
 struct list {
@@ -45,8 +45,8 @@ list_exports(const struct server *server, struct list *list)
 	list->count = 0;
 	ck_assert_int_eq(nbd_set_opt_mode(client, true), 0);
 	ck_assert_msg(nbd_connect_unix(client, server->socket_path) == 0, "%s", nbd_get_error());
-	ck_assert_msg(nbd_opt_list(client, (nbd_list_callback){ .callback = take_name,
-								.user_data = list }) >= 0,
+	ck_assert_msg(nbd_opt_list(client, (nbd_list_callback){.callback = take_name,
+							       .user_data = list}) >= 0,
 		      "%s", nbd_get_error());
 	nbd_opt_abort(client);
 	nbd_close(client);
@@ -74,10 +74,10 @@ in_images(const char *name)
 static struct server *
 serve_images(const struct target *target)
 {
-	static const char *const names[] = { "one.img", "two words.img", FOREIGN_NAME, NULL };
+	static const char *const names[] = {"one.img", "two words.img", FOREIGN_NAME, NULL};
 
-	return server_start(target, &(struct server_config){ .dir = scratch_path("images"),
-							     .names = names });
+	return server_start(target,
+			    &(struct server_config){.dir = scratch_path("images"), .names = names});
 }
 
 static void
@@ -93,7 +93,7 @@ make_images(void)
 static void
 make_traps(void)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	scratch_image("outside.img", MIB, 4);
@@ -258,7 +258,7 @@ END_TEST
 
 START_TEST(writers_through_two_names_of_one_file_keep_their_bytes)
 {
-	static const char *const names[] = { "one.img", "same.img", NULL };
+	static const char *const names[] = {"one.img", "same.img", NULL};
 	struct neighbours neighbours = {
 		.names = names,
 		.name_count = 2,
@@ -272,9 +272,9 @@ START_TEST(writers_through_two_names_of_one_file_keep_their_bytes)
 
 	make_images();
 	ck_assert_int_eq(link(in_images("one.img"), in_images("same.img")), 0);
-	server = server_start(TARGET, &(struct server_config){ .dir = scratch_path("images"),
-							       .names = names,
-							       .parameters = { "lock=shared" } });
+	server = server_start(TARGET, &(struct server_config){.dir = scratch_path("images"),
+							      .names = names,
+							      .parameters = {"lock=shared"}});
 	neighbours.server = server;
 	neighbours_write(&neighbours);
 	server_stop(server);
@@ -308,7 +308,7 @@ START_TEST(export_has_a_description)
 	expect_description(server, "one.img");
 	expect_description(server, "two words.img");
 	server_stop(server);
-	server = server_start(TARGET, &(struct server_config){ .file = in_images("one.img") });
+	server = server_start(TARGET, &(struct server_config){.file = in_images("one.img")});
 	expect_description(server, "");
 	server_stop(server);
 }

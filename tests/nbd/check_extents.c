@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define HOLE (LIBNBD_STATE_HOLE | LIBNBD_STATE_ZERO)
+#define HOLE    (LIBNBD_STATE_HOLE | LIBNBD_STATE_ZERO)
 #define EXTENTS 256
 
 struct extent {
@@ -42,7 +42,7 @@ take_extents(void *data, const char *context, uint64_t offset, uint32_t *entries
 			last->length += entries[i];
 		} else if (map->count < EXTENTS) {
 			map->extents[map->count++] =
-				(struct extent){ map->end, entries[i], entries[i + 1] };
+				(struct extent){map->end, entries[i], entries[i + 1]};
 		} else {
 			*error = ERANGE;
 			return -1;
@@ -56,13 +56,13 @@ take_extents(void *data, const char *context, uint64_t offset, uint32_t *entries
 static void
 ask(struct nbd_handle *client, struct map *map, uint64_t offset, uint64_t length, uint32_t flags)
 {
-	*map = (struct map){ .end = offset };
-	ck_assert_msg(nbd_block_status(
-			      client, length, offset,
-			      (nbd_extent_callback){ .callback = take_extents, .user_data = map },
-			      flags) == 0,
-		      "block status of %llu bytes at %llu: %s", (unsigned long long)length,
-		      (unsigned long long)offset, nbd_get_error());
+	*map = (struct map){.end = offset};
+	ck_assert_msg(
+		nbd_block_status(client, length, offset,
+				 (nbd_extent_callback){.callback = take_extents, .user_data = map},
+				 flags) == 0,
+		"block status of %llu bytes at %llu: %s", (unsigned long long)length,
+		(unsigned long long)offset, nbd_get_error());
 	ck_assert_uint_ge(map->replied, 1);
 	ck_assert_uint_gt(map->end, offset);
 	ck_assert_uint_le(map->end, offset + length);
@@ -72,13 +72,13 @@ ask(struct nbd_handle *client, struct map *map, uint64_t offset, uint64_t length
 static void
 ask_all(struct nbd_handle *client, struct map *map, uint64_t offset, uint64_t length)
 {
-	*map = (struct map){ .end = offset };
+	*map = (struct map){.end = offset};
 	while (map->end < offset + length) {
 		uint64_t from = map->end;
 
 		ck_assert_msg(nbd_block_status(client, offset + length - from, from,
-					       (nbd_extent_callback){ .callback = take_extents,
-								      .user_data = map },
+					       (nbd_extent_callback){.callback = take_extents,
+								     .user_data = map},
 					       0) == 0,
 			      "%s", nbd_get_error());
 		ck_assert_uint_gt(map->end, from);
@@ -117,12 +117,12 @@ image_with_holes(void)
 START_TEST(holes_and_data_are_reported_where_they_are)
 {
 	static const struct extent expected[] = {
-		{ 0, MIB, HOLE },	    { MIB, MIB, 0 },
-		{ 2 * MIB, MIB, HOLE },	    { 3 * MIB, 2 * MIB, 0 },
-		{ 5 * MIB, 2 * MIB, HOLE }, { 7 * MIB, MIB, 0 },
+		{0, MIB, HOLE},           {MIB, MIB, 0},
+		{2 * MIB, MIB, HOLE},     {3 * MIB, 2 * MIB, 0},
+		{5 * MIB, 2 * MIB, HOLE}, {7 * MIB, MIB, 0},
 	};
 	const char *path = image_with_holes();
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
 	struct nbd_handle *client = client_connect(server, "");
 	struct map map;
 
@@ -132,9 +132,9 @@ START_TEST(holes_and_data_are_reported_where_they_are)
 	/* The same from within an extent to within another. */
 	ask_all(client, &map, MIB + 4096, 3 * MIB);
 	expect_map(&map,
-		   (const struct extent[]){ { MIB + 4096, MIB - 4096, 0 },
-					    { 2 * MIB, MIB, HOLE },
-					    { 3 * MIB, MIB + 4096, 0 } },
+		   (const struct extent[]){{MIB + 4096, MIB - 4096, 0},
+					   {2 * MIB, MIB, HOLE},
+					   {3 * MIB, MIB + 4096, 0}},
 		   3);
 	client_close(client);
 	server_stop(server);
@@ -144,15 +144,15 @@ END_TEST
 START_TEST(extents_of_a_window_count_from_its_start_and_end_with_it)
 {
 	static const struct extent expected[] = {
-		{ 0, MIB / 2, 0 },
-		{ MIB / 2, MIB, HOLE },
-		{ MIB / 2 + MIB, 2 * MIB, 0 },
-		{ MIB / 2 + 3 * MIB, MIB / 2, HOLE },
+		{0, MIB / 2, 0},
+		{MIB / 2, MIB, HOLE},
+		{MIB / 2 + MIB, 2 * MIB, 0},
+		{MIB / 2 + 3 * MIB, MIB / 2, HOLE},
 	};
 	const char *path = image_with_holes();
 	struct server *server = server_start(
-		TARGET, &(struct server_config){
-				.file = path, .parameters = { "offset=1536k", "sizelimit=4M" } });
+		TARGET, &(struct server_config){.file = path,
+						.parameters = {"offset=1536k", "sizelimit=4M"}});
 	struct nbd_handle *client = client_connect(server, "");
 	struct map map;
 
@@ -166,18 +166,18 @@ END_TEST
 START_TEST(one_extent_is_answered_where_one_is_asked_for)
 {
 	const char *path = image_with_holes();
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
 	struct nbd_handle *client = client_connect(server, "");
 	struct map map;
 
 	ask(client, &map, 0, 8 * MIB, LIBNBD_CMD_FLAG_REQ_ONE);
 	ck_assert_uint_eq(map.replied, 1);
-	expect_map(&map, (const struct extent[]){ { 0, MIB, HOLE } }, 1);
+	expect_map(&map, (const struct extent[]){{0, MIB, HOLE}}, 1);
 	ask(client, &map, 3 * MIB + 512, 8 * MIB - 3 * MIB - 512, LIBNBD_CMD_FLAG_REQ_ONE);
 	ck_assert_uint_eq(map.replied, 1);
-	expect_map(&map, (const struct extent[]){ { 3 * MIB + 512, 2 * MIB - 512, 0 } }, 1);
+	expect_map(&map, (const struct extent[]){{3 * MIB + 512, 2 * MIB - 512, 0}}, 1);
 	ask(client, &map, 7 * MIB, 512, LIBNBD_CMD_FLAG_REQ_ONE);
-	expect_map(&map, (const struct extent[]){ { 7 * MIB, 512, 0 } }, 1);
+	expect_map(&map, (const struct extent[]){{7 * MIB, 512, 0}}, 1);
 	client_close(client);
 	server_stop(server);
 }
@@ -193,8 +193,9 @@ START_TEST(one_extent_is_no_shorter_than_a_block)
 
 	scratch_write(path, 8 * 4096, MIB, 1);
 	scratch_write(path, 4 * MIB, MIB, 1);
-	server = server_start(TARGET, &(struct server_config){
-					      .file = path, .parameters = { "sector-size=4096", "offset=32256" } });
+	server = server_start(
+		TARGET, &(struct server_config){
+				.file = path, .parameters = {"sector-size=4096", "offset=32256"}});
 	client = client_connect(server, "");
 	ask(client, &map, 0, 2 * MIB, LIBNBD_CMD_FLAG_REQ_ONE);
 	ck_assert_uint_eq(map.replied, 1);
@@ -203,10 +204,10 @@ START_TEST(one_extent_is_no_shorter_than_a_block)
 	ck_assert_uint_eq(map.extents[0].state, 0);
 	/* A hole ends with its last whole block. */
 	ask(client, &map, 2 * MIB, 4 * MIB, LIBNBD_CMD_FLAG_REQ_ONE);
-	expect_map(&map, (const struct extent[]){ { 2 * MIB, 2 * MIB - 8 * 4096, HOLE } }, 1);
+	expect_map(&map, (const struct extent[]){{2 * MIB, 2 * MIB - 8 * 4096, HOLE}}, 1);
 	/* What is asked for is shorter. */
 	ask(client, &map, 0, 4096, LIBNBD_CMD_FLAG_REQ_ONE);
-	expect_map(&map, (const struct extent[]){ { 0, 4096, 0 } }, 1);
+	expect_map(&map, (const struct extent[]){{0, 4096, 0}}, 1);
 	client_close(client);
 	server_stop(server);
 }
@@ -215,21 +216,21 @@ END_TEST
 START_TEST(written_and_trimmed_ranges_change_the_map)
 {
 	const char *path = scratch_sparse_image("disk.img", 8 * MIB);
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
 	struct nbd_handle *client = client_connect(server, "");
 	struct map map;
 
 	ask_all(client, &map, 0, 8 * MIB);
-	expect_map(&map, (const struct extent[]){ { 0, 8 * MIB, HOLE } }, 1);
+	expect_map(&map, (const struct extent[]){{0, 8 * MIB, HOLE}}, 1);
 	client_write(client, 2 * MIB, 4 * MIB, 1, 0);
 	client_trim(client, 3 * MIB, MIB, 0);
 	ask_all(client, &map, 0, 8 * MIB);
 	expect_map(&map,
-		   (const struct extent[]){ { 0, 2 * MIB, HOLE },
-					    { 2 * MIB, MIB, 0 },
-					    { 3 * MIB, MIB, HOLE },
-					    { 4 * MIB, 2 * MIB, 0 },
-					    { 6 * MIB, 2 * MIB, HOLE } },
+		   (const struct extent[]){{0, 2 * MIB, HOLE},
+					   {2 * MIB, MIB, 0},
+					   {3 * MIB, MIB, HOLE},
+					   {4 * MIB, 2 * MIB, 0},
+					   {6 * MIB, 2 * MIB, HOLE}},
 		   5);
 	client_close(client);
 	server_stop(server);
@@ -246,7 +247,7 @@ START_TEST(what_is_called_zero_reads_zero_at_every_granularity)
 	/* Bytes far smaller than a file system block. */
 	for (uint64_t i = 0; i < 40; i++)
 		scratch_write(path, i * 100000, 1 + i * 7, 1);
-	server = server_start(TARGET, &(struct server_config){ .file = path });
+	server = server_start(TARGET, &(struct server_config){.file = path});
 	client = client_connect(server, "");
 	ask_all(client, &map, 0, 4 * MIB);
 	ck_assert_uint_gt(map.count, 1);
@@ -276,7 +277,7 @@ START_TEST(block_status_of_an_8_tib_hole_leaves_the_server_alive)
 	struct map map;
 
 	scratch_write(path, 5 * tib, MIB, 1);
-	server = server_start(TARGET, &(struct server_config){ .file = path });
+	server = server_start(TARGET, &(struct server_config){.file = path});
 	client = client_connect(server, "");
 	ck_assert_int_eq(nbd_get_size(client), 8 * tib);
 	/* One byte less than 4 GiB is the most that a client can ask for. */
@@ -288,9 +289,9 @@ START_TEST(block_status_of_an_8_tib_hole_leaves_the_server_alive)
 	ask(client, &map, 8 * tib - 512, 512, 0);
 	ask_all(client, &map, 5 * tib - 2 * MIB, 4 * MIB);
 	expect_map(&map,
-		   (const struct extent[]){ { 5 * tib - 2 * MIB, 2 * MIB, HOLE },
-					    { 5 * tib, MIB, 0 },
-					    { 5 * tib + MIB, MIB, HOLE } },
+		   (const struct extent[]){{5 * tib - 2 * MIB, 2 * MIB, HOLE},
+					   {5 * tib, MIB, 0},
+					   {5 * tib + MIB, MIB, HOLE}},
 		   3);
 	client_expect(client, 5 * tib, MIB, 1);
 	client_write(client, 8 * tib - 512, 512, 2, 0);

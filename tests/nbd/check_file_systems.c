@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define OLD 1
-#define NEW 2
+#define OLD  1
+#define NEW  2
 #define SIZE (8 * MIB)
 
 /* An image full of data in a file system that has just been mounted. */
@@ -40,8 +40,8 @@ zero_in_all_ways(struct nbd_handle *client, uint64_t size)
 	static const struct {
 		uint64_t offset, length;
 	} parts[] = {
-		{ 0, 512 },	  { 700, 100 },		 { 4095, 4098 }, { MIB + 100, 3 * MIB },
-		{ MIB, 4 * MIB }, { SIZE - 5000, 5000 },
+		{0, 512},       {700, 100},          {4095, 4098}, {MIB + 100, 3 * MIB},
+		{MIB, 4 * MIB}, {SIZE - 5000, 5000},
 	};
 
 	for (size_t i = 0; i < 2 * sizeof(parts) / sizeof(parts[0]); i++) {
@@ -77,8 +77,8 @@ fast_zero_works(struct nbd_handle *client, uint64_t offset, uint64_t length, uin
 START_TEST(zero_works_where_the_file_system_has_no_fallocate)
 {
 	const char *path = image_in(file_system_mount("ramfs", NULL), SIZE);
-	struct server *server = server_start(
-		TARGET, &(struct server_config){ .file = path, .direct_io_auto = true });
+	struct server *server =
+		server_start(TARGET, &(struct server_config){.file = path, .direct_io_auto = true});
 	struct nbd_handle *client = client_connect(server, "");
 
 	server_expect_log(server, "disk.img", "direct I/O off (");
@@ -99,11 +99,11 @@ END_TEST
 /* nbdkit up to 1.44 loses all but the first 64 MiB of a request that its plugin leaves to it. */
 START_TEST(zero_request_of_200_mib_is_whole_where_the_file_system_has_no_fallocate)
 {
-	static const uint32_t flags[] = { 0, LIBNBD_CMD_FLAG_NO_HOLE };
+	static const uint32_t flags[] = {0, LIBNBD_CMD_FLAG_NO_HOLE};
 	const uint64_t size = 204 * MIB;
 	const char *path = image_in(file_system_mount("ramfs", NULL), size);
-	struct server *server = server_start(
-		TARGET, &(struct server_config){ .file = path, .direct_io_auto = true });
+	struct server *server =
+		server_start(TARGET, &(struct server_config){.file = path, .direct_io_auto = true});
 	struct nbd_handle *client = client_connect(server, "");
 
 	for (size_t i = 0; i < 2; i++) {
@@ -123,8 +123,8 @@ END_TEST
 START_TEST(zero_and_trim_work_on_tmpfs)
 {
 	const char *path = image_in(file_system_mount("tmpfs", "size=64m"), SIZE);
-	struct server *server = server_start(
-		TARGET, &(struct server_config){ .file = path, .direct_io_auto = true });
+	struct server *server =
+		server_start(TARGET, &(struct server_config){.file = path, .direct_io_auto = true});
 	struct nbd_handle *client = client_connect(server, "");
 
 	ck_assert_uint_ge(scratch_allocated(path), SIZE);
@@ -156,7 +156,7 @@ START_TEST(zero_works_where_the_file_system_cannot_zero_a_range)
 	path = image_in(
 		file_system_make(&device, "mkfs.ext4 -q -O ^extent,^64bit", "ext4", "data=ordered"),
 		SIZE);
-	server = server_start(TARGET, &(struct server_config){ .file = path });
+	server = server_start(TARGET, &(struct server_config){.file = path});
 	client = client_connect(server, "");
 	zero_in_all_ways(client, SIZE);
 	ck_assert(!fast_zero_works(client, MIB, MIB, LIBNBD_CMD_FLAG_NO_HOLE));
@@ -207,7 +207,7 @@ START_TEST(full_file_system_is_told_and_logged_and_earlier_data_stays)
 	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 	ck_assert_int_eq(ftruncate(fd, (off_t)size), 0);
 	close(fd);
-	server = server_start(TARGET, &(struct server_config){ .file = path });
+	server = server_start(TARGET, &(struct server_config){.file = path});
 	client = client_connect(server, "");
 
 	full = fill_disk(client, 0, size, MIB);

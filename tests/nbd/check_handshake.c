@@ -13,9 +13,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define SIZE (2 * MIB)
+#define SIZE    (2 * MIB)
 #define PATTERN 1
-#define NAMES 8
+#define NAMES   8
 
 struct names {
 	char name[NAMES][64];
@@ -58,8 +58,8 @@ static void
 list(struct nbd_handle *client, struct names *names)
 {
 	names->count = 0;
-	ck_assert_msg(nbd_opt_list(client, (nbd_list_callback){ .callback = take_export,
-								.user_data = names }) >= 0,
+	ck_assert_msg(nbd_opt_list(client, (nbd_list_callback){.callback = take_export,
+							       .user_data = names}) >= 0,
 		      "%s", nbd_get_error());
 }
 
@@ -67,24 +67,24 @@ static void
 list_contexts(struct nbd_handle *client, struct names *names)
 {
 	names->count = 0;
-	ck_assert_msg(nbd_opt_list_meta_context(client,
-						(nbd_context_callback){ .callback = take_context,
-									.user_data = names }) >= 0,
-		      "%s", nbd_get_error());
+	ck_assert_msg(
+		nbd_opt_list_meta_context(client, (nbd_context_callback){.callback = take_context,
+									 .user_data = names}) >= 0,
+		"%s", nbd_get_error());
 }
 
 /* one.img has half the size of two.img, and another pattern. */
 static struct server *
 serve_two(const struct target *target, const char *parameter)
 {
-	static const char *const names[] = { "one.img", "two.img", NULL };
+	static const char *const names[] = {"one.img", "two.img", NULL};
 
 	ck_assert_int_eq(mkdir(scratch_path("images"), 0755), 0);
 	scratch_image("images/one.img", SIZE / 2, PATTERN);
 	scratch_image("images/two.img", SIZE, PATTERN + 1);
-	return server_start(target, &(struct server_config){ .dir = scratch_path("images"),
-							     .names = names,
-							     .parameters = { parameter } });
+	return server_start(target, &(struct server_config){.dir = scratch_path("images"),
+							    .names = names,
+							    .parameters = {parameter}});
 }
 
 static struct server *
@@ -92,7 +92,7 @@ serve_one(const struct target *target)
 {
 	const char *path = scratch_image("disk.img", SIZE, PATTERN);
 
-	return server_start(target, &(struct server_config){ .file = path });
+	return server_start(target, &(struct server_config){.file = path});
 }
 
 START_TEST(one_of_the_listed_exports_is_chosen)
@@ -143,10 +143,10 @@ START_TEST(list_off_names_no_export_and_serves_them)
 {
 	struct server *server = serve_two(TARGET, "list=off");
 	struct nbd_handle *client = negotiate(server);
-	struct names names = { .count = 0 };
+	struct names names = {.count = 0};
 
-	ck_assert_int_lt(nbd_opt_list(client, (nbd_list_callback){ .callback = take_export,
-								   .user_data = &names }),
+	ck_assert_int_lt(nbd_opt_list(client, (nbd_list_callback){.callback = take_export,
+								  .user_data = &names}),
 			 0);
 	ck_assert_uint_eq(names.count, 0);
 	ck_assert_int_eq(nbd_set_export_name(client, "one.img"), 0);
@@ -230,15 +230,15 @@ END_TEST
 
 START_TEST(only_export_is_the_default_one_and_tells_its_name)
 {
-	static const char *const names[] = { "one.img", NULL };
+	static const char *const names[] = {"one.img", NULL};
 	struct server *server;
 	struct nbd_handle *client;
 	char *name;
 
 	ck_assert_int_eq(mkdir(scratch_path("images"), 0755), 0);
 	scratch_image("images/one.img", SIZE, PATTERN);
-	server = server_start(TARGET, &(struct server_config){ .dir = scratch_path("images"),
-							       .names = names });
+	server = server_start(
+		TARGET, &(struct server_config){.dir = scratch_path("images"), .names = names});
 	client = negotiate(server);
 	ck_assert_msg(nbd_opt_go(client) == 0, "%s", nbd_get_error());
 	name = nbd_get_canonical_export_name(client);
@@ -257,12 +257,12 @@ START_TEST(contexts_are_listed_by_name_by_prefix_and_all)
 		const char *query; /* NULL: none, which asks for all */
 		unsigned int found;
 	} questions[] = {
-		{ NULL, 1 },
-		{ "base:", 1 },
-		{ "base:allocation", 1 },
-		{ "base:alloc", 0 },
-		{ "base:allocation2", 0 },
-		{ "qemu:", 0 },
+		{NULL, 1},
+		{"base:", 1},
+		{"base:allocation", 1},
+		{"base:alloc", 0},
+		{"base:allocation2", 0},
+		{"qemu:", 0},
 	};
 	struct server *server = serve_one(TARGET);
 	struct nbd_handle *client = negotiate(server);
@@ -284,8 +284,8 @@ START_TEST(contexts_are_listed_by_name_by_prefix_and_all)
 END_TEST
 
 static int
-expect_allocation(void *data, const char *context, uint64_t offset, uint32_t *entries,
-		  size_t count, int *error)
+expect_allocation(void *data, const char *context, uint64_t offset, uint32_t *entries, size_t count,
+		  int *error)
 {
 	unsigned int *replies = data;
 
@@ -300,8 +300,8 @@ expect_allocation(void *data, const char *context, uint64_t offset, uint32_t *en
 
 START_TEST(of_several_contexts_the_known_one_is_granted_and_answered_once)
 {
-	static const char *const contexts[] = { "qemu:dirty-bitmap:b0", "base:allocation",
-						"base:", "x-unknown:thing" };
+	static const char *const contexts[] = {"qemu:dirty-bitmap:b0", "base:allocation",
+					       "base:", "x-unknown:thing"};
 	struct server *server = serve_one(TARGET);
 	struct nbd_handle *client = negotiate(server);
 	unsigned int replies = 0;
@@ -313,8 +313,8 @@ START_TEST(of_several_contexts_the_known_one_is_granted_and_answered_once)
 		ck_assert_int_eq(nbd_can_meta_context(client, contexts[i]), i == 1);
 	client_done_at(__FILE__, __LINE__,
 		       nbd_block_status(client, SIZE, 0,
-					(nbd_extent_callback){ .callback = expect_allocation,
-							       .user_data = &replies },
+					(nbd_extent_callback){.callback = expect_allocation,
+							      .user_data = &replies},
 					0));
 	ck_assert_uint_eq(replies, 1);
 	client_close(client);

@@ -17,15 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CONNECTIONS 6
-#define OPERATIONS 600	 /* of each connection */
-#define LARGE (32 * MIB) /* the largest request */
+#define CONNECTIONS  6
+#define OPERATIONS   600        /* of each connection */
+#define LARGE        (32 * MIB) /* the largest request */
 #define LARGE_RANGES 2
 #define LARGE_RARITY 48 /* one operation of that many may be that large */
-#define RANGES 3000
-#define CROWD 40       /* ranges that all connections work on at the same time, */
-#define CROWD_TURNS 25 /* for so many turns */
-#define MARGIN 5000    /* bytes of others that a read takes along */
+#define RANGES       3000
+#define CROWD        40   /* ranges that all connections work on at the same time, */
+#define CROWD_TURNS  25   /* for so many turns */
+#define MARGIN       5000 /* bytes of others that a read takes along */
 
 struct range {
 	uint64_t offset, length;
@@ -36,7 +36,7 @@ struct model {
 	uint64_t seed;
 	uint64_t size;
 	unsigned char *bytes; /* what the image has to hold; each byte written by its owner */
-	struct range ranges[RANGES];	  /* in order, without gaps */
+	struct range ranges[RANGES];      /* in order, without gaps */
 	unsigned int large[LARGE_RANGES]; /* indices of the large ones */
 };
 
@@ -59,7 +59,7 @@ model_init(struct model *model, uint64_t seed)
 		range->owner = (unsigned int)rng_below(&rng, CONNECTIONS);
 		for (unsigned int k = 0; k < LARGE_RANGES; k++)
 			if (model->large[k] == i)
-				*range = (struct range){ model->size, LARGE + range->length, k };
+				*range = (struct range){model->size, LARGE + range->length, k};
 		/* The image ends on a sector. */
 		if (i == RANGES - 1)
 			range->length += 511 - (model->size + range->length + 511) % 512;
@@ -223,25 +223,17 @@ player_turn(struct player *player, unsigned int turn)
 		return;
 	}
 	switch (rng_below(&player->rng, 10)) {
-	case 0 ... 3:
-		player_write(player, offset, length);
-		break;
-	case 4:
-		player_zero(player, offset, length);
-		break;
-	case 5:
-		player_trim(player, offset, length);
-		break;
-	default:
-		player_read(player, offset, length);
-		break;
+	case 0 ... 3: player_write(player, offset, length); break;
+	case 4: player_zero(player, offset, length); break;
+	case 5: player_trim(player, offset, length); break;
+	default: player_read(player, offset, length); break;
 	}
 }
 
 static void
 play(struct crew_member *member)
 {
-	struct player player = { .member = member, .model = member->data };
+	struct player player = {.member = member, .model = member->data};
 	unsigned char *CLEANUP_FREE buffer = malloc(LARGE + 2 * MARGIN);
 
 	player.buffer = buffer;
@@ -288,11 +280,11 @@ run(const struct target *target, unsigned int contexts, const char *parameter)
 	model_init(&model, rng_seed());
 	path = scratch_image("disk.img", model.size, 1);
 	/* Each of nbdkit's threads keeps a buffer of its largest request. */
-	server = server_start(target, &(struct server_config){ .file = path,
-							       .parameters = { parameter },
-							       .threads = 4,
-							       .contexts = contexts });
-	crew_run(server, (const char *const[]){ "" }, 1, CONNECTIONS, play, &model, model.seed);
+	server = server_start(target, &(struct server_config){.file = path,
+							      .parameters = {parameter},
+							      .threads = 4,
+							      .contexts = contexts});
+	crew_run(server, (const char *const[]){""}, 1, CONNECTIONS, play, &model, model.seed);
 	model_compare(&model, server, path);
 	server_stop(server);
 	free(model.bytes);

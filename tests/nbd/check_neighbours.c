@@ -10,7 +10,7 @@
 #include "tests/nbd/scratch.h"
 #include "tests/nbd/target.h"
 
-static const char *const default_export[] = { "" };
+static const char *const default_export[] = {""};
 
 /* Runs one kind of neighbours on a fresh image that holds data all over. */
 static void
@@ -18,11 +18,11 @@ run(const struct target *target, void (*kind)(struct neighbours *neighbours),
     struct neighbours neighbours, const char *parameter, unsigned int contexts)
 {
 	const char *path = scratch_image("disk.img", MIB, 1);
-	struct server *server = server_start(target,
-					     &(struct server_config){ .file = path,
-								      .parameters = { parameter },
-								      .threads = 2,
-								      .contexts = contexts });
+	struct server *server =
+		server_start(target, &(struct server_config){.file = path,
+							     .parameters = {parameter},
+							     .threads = 2,
+							     .contexts = contexts});
 
 	neighbours.server = server;
 	neighbours.names = default_export;
@@ -39,8 +39,7 @@ run(const struct target *target, void (*kind)(struct neighbours *neighbours),
 START_TEST(eight_writers_of_one_block_keep_their_bytes)
 {
 	run(TARGET, neighbours_write,
-	    (struct neighbours){
-		    .offset = 64 * 512, .length = 64, .connections = 8, .rounds = 600 },
+	    (struct neighbours){.offset = 64 * 512, .length = 64, .connections = 8, .rounds = 600},
 	    NULL, 0);
 }
 END_TEST
@@ -49,7 +48,7 @@ START_TEST(eight_writers_of_one_4k_sector_keep_their_bytes)
 {
 	run(TARGET, neighbours_write,
 	    (struct neighbours){
-		    .offset = 16 * 4096, .length = 500, .connections = 8, .rounds = 300 },
+		    .offset = 16 * 4096, .length = 500, .connections = 8, .rounds = 300},
 	    "sector-size=4096", 0);
 }
 END_TEST
@@ -58,7 +57,7 @@ START_TEST(writers_that_meet_inside_of_blocks_keep_their_bytes)
 {
 	run(TARGET, neighbours_write,
 	    (struct neighbours){
-		    .offset = 4096 + 100, .length = 1300, .connections = 8, .rounds = 300 },
+		    .offset = 4096 + 100, .length = 1300, .connections = 8, .rounds = 300},
 	    NULL, 0);
 }
 END_TEST
@@ -67,7 +66,7 @@ START_TEST(writing_zeroing_and_trimming_small_parts_keeps_neighbours)
 {
 	run(TARGET, neighbours_change,
 	    (struct neighbours){
-		    .offset = 4096 + 100, .length = 700, .connections = 8, .rounds = 400 },
+		    .offset = 4096 + 100, .length = 700, .connections = 8, .rounds = 400},
 	    NULL, 0);
 }
 END_TEST
@@ -76,7 +75,7 @@ START_TEST(writing_zeroing_and_trimming_large_parts_keeps_neighbours)
 {
 	run(TARGET, neighbours_change,
 	    (struct neighbours){
-		    .offset = 4096 + 100, .length = 30001, .connections = 8, .rounds = 200 },
+		    .offset = 4096 + 100, .length = 30001, .connections = 8, .rounds = 200},
 	    NULL, 0);
 }
 END_TEST
@@ -84,8 +83,7 @@ END_TEST
 START_TEST(part_of_a_block_written_during_whole_writes_loses_none_of_them)
 {
 	run(TARGET, neighbours_overlap,
-	    (struct neighbours){
-		    .offset = 64 * 512, .length = 512, .connections = 8, .rounds = 500 },
+	    (struct neighbours){.offset = 64 * 512, .length = 512, .connections = 8, .rounds = 500},
 	    NULL, 0);
 }
 END_TEST
@@ -94,7 +92,7 @@ START_TEST(part_of_a_page_written_during_whole_writes_loses_none_of_them)
 {
 	run(TARGET, neighbours_overlap,
 	    (struct neighbours){
-		    .offset = 16 * 4096, .length = 4096, .connections = 8, .rounds = 300 },
+		    .offset = 16 * 4096, .length = 4096, .connections = 8, .rounds = 300},
 	    NULL, 0);
 }
 END_TEST
@@ -103,7 +101,7 @@ START_TEST(writers_that_share_one_context_keep_their_bytes)
 {
 	run(TARGET, neighbours_change,
 	    (struct neighbours){
-		    .offset = 4096 + 100, .length = 700, .connections = 8, .rounds = 100 },
+		    .offset = 4096 + 100, .length = 700, .connections = 8, .rounds = 100},
 	    NULL, 1);
 }
 END_TEST

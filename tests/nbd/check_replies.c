@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SIZE (8 * MIB)
+#define SIZE    (8 * MIB)
 #define PATTERN 1
 
 static char buffer[MIB];
@@ -66,13 +66,13 @@ static struct chunks
 read_chunks(struct nbd_handle *client, char *bytes, uint64_t length, uint64_t offset,
 	    uint32_t flags)
 {
-	struct chunks chunks = { .start = bytes, .offset = offset };
+	struct chunks chunks = {.start = bytes, .offset = offset};
 
 	client_done_at(__FILE__, __LINE__,
-		       nbd_pread_structured(client, bytes, length, offset,
-					    (nbd_chunk_callback){ .callback = take_chunk,
-								  .user_data = &chunks },
-					    flags));
+		       nbd_pread_structured(
+			       client, bytes, length, offset,
+			       (nbd_chunk_callback){.callback = take_chunk, .user_data = &chunks},
+			       flags));
 	return chunks;
 }
 
@@ -86,7 +86,7 @@ START_TEST(chunks_of_a_read_tell_every_byte_once_data_and_holes)
 
 	scratch_write(path, MIB, MIB, PATTERN);
 	scratch_write(path, 3 * MIB, 2 * MIB, PATTERN);
-	server = server_start(TARGET, &(struct server_config){ .file = path });
+	server = server_start(TARGET, &(struct server_config){.file = path});
 	client = connect_in_form(server, true);
 	ck_assert_int_eq(nbd_can_df(client), 1);
 	for (unsigned int df = 0; df < 2; df++) {
@@ -112,9 +112,9 @@ END_TEST
 START_TEST(failed_read_is_an_error_in_either_form_and_the_connection_goes_on)
 {
 	const char *path = scratch_image("disk.img", SIZE, PATTERN);
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
-	struct nbd_handle *clients[2] = { connect_in_form(server, false),
-					  connect_in_form(server, true) };
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
+	struct nbd_handle *clients[2] = {connect_in_form(server, false),
+					 connect_in_form(server, true)};
 
 	ck_assert_int_eq(truncate(path, SIZE / 2), 0);
 	for (unsigned int i = 0; i < 20; i++) {
@@ -145,13 +145,13 @@ no_extent(void *data, const char *context, uint64_t offset, uint32_t *entries, s
 	return 0;
 }
 
-#define NO_EXTENT ((nbd_extent_callback){ .callback = no_extent })
+#define NO_EXTENT ((nbd_extent_callback){.callback = no_extent})
 
 START_TEST(command_that_is_not_offered_is_refused_in_either_form)
 {
 	const char *path = scratch_image("disk.img", SIZE, PATTERN);
 	struct server *server = server_start(
-		TARGET, &(struct server_config){ .file = path, .parameters = { "discard=off" } });
+		TARGET, &(struct server_config){.file = path, .parameters = {"discard=off"}});
 
 	for (unsigned int structured = 0; structured < 2; structured++) {
 		struct nbd_handle *client = connect_in_form(server, structured);
@@ -177,7 +177,7 @@ START_TEST(flag_that_a_command_does_not_take_is_refused_and_changes_nothing)
 {
 	const uint32_t unknown = 1u << 15;
 	const char *path = scratch_image("disk.img", SIZE, PATTERN);
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
 	struct nbd_handle *client = connect_in_form(server, true);
 
 	client_refused(nbd_pread(client, buffer, 512, 0, unknown), EINVAL);
@@ -203,7 +203,7 @@ START_TEST(refused_write_is_answered_when_all_of_it_has_come)
 	const uint64_t length = 16 * MIB;
 	const char *path = scratch_image("disk.img", SIZE, PATTERN);
 	struct server *server =
-		server_start(TARGET, &(struct server_config){ .file = path, .read_only = true });
+		server_start(TARGET, &(struct server_config){.file = path, .read_only = true});
 	char *CLEANUP_FREE bytes = calloc(1, length);
 
 	for (unsigned int structured = 0; structured < 2; structured++) {
@@ -225,7 +225,7 @@ START_TEST(client_that_vanishes_in_a_refused_write_is_forgotten)
 	const uint64_t length = 32 * MIB;
 	const char *path = scratch_image("disk.img", SIZE, PATTERN);
 	struct server *server =
-		server_start(TARGET, &(struct server_config){ .file = path, .read_only = true });
+		server_start(TARGET, &(struct server_config){.file = path, .read_only = true});
 	char *CLEANUP_FREE bytes = calloc(1, length);
 	struct nbd_handle *client;
 
@@ -247,7 +247,7 @@ START_TEST(read_longer_than_the_maximum_is_refused)
 {
 	const uint64_t size = 34 * MIB, most = 32 * MIB;
 	const char *path = scratch_image("disk.img", size, PATTERN);
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
 	char *CLEANUP_FREE bytes = malloc(size);
 
 	for (unsigned int structured = 0; structured < 2; structured++) {
@@ -268,7 +268,7 @@ START_TEST(write_far_longer_than_the_maximum_ends_its_connection_and_no_other)
 {
 	const uint64_t size = 34 * MIB;
 	const char *path = scratch_image("disk.img", size, PATTERN);
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
 	struct nbd_handle *witness = client_connect(server, "");
 	struct nbd_handle *client = connect_in_form(server, true);
 	char *CLEANUP_FREE bytes = calloc(1, size);

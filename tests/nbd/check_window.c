@@ -14,16 +14,16 @@
 #include <unistd.h>
 
 #define FILE_PATTERN 1
-#define NEW_PATTERN 2
+#define NEW_PATTERN  2
 
 static int64_t
 served_size(const struct target *target, const char *path, bool direct_io_auto, const char *one,
 	    const char *other)
 {
 	struct server *server = server_start(
-		target, &(struct server_config){ .file = path,
-						 .direct_io_auto = direct_io_auto,
-						 .parameters = { one ? one : other, other } });
+		target, &(struct server_config){.file = path,
+						.direct_io_auto = direct_io_auto,
+						.parameters = {one ? one : other, other}});
 	struct nbd_handle *client = client_connect(server, "");
 	int64_t size = nbd_get_size(client);
 
@@ -52,9 +52,10 @@ END_TEST
 START_TEST(partial_sector_at_the_end_is_left_out_with_a_warning)
 {
 	const char *path = scratch_image("disk.img", MIB + 700, FILE_PATTERN);
-	struct server *server = server_start(
-		TARGET, &(struct server_config){
-				.file = path, .direct_io_auto = true, .parameters = { "sector-size=512" } });
+	struct server *server =
+		server_start(TARGET, &(struct server_config){.file = path,
+							     .direct_io_auto = true,
+							     .parameters = {"sector-size=512"}});
 	struct nbd_handle *client = client_connect(server, "");
 
 	server_expect_log(server, "disk.img", "does not end on a 512-byte sector boundary");
@@ -72,9 +73,10 @@ END_TEST
 START_TEST(file_smaller_than_a_sector_is_served_with_size_zero_and_a_warning)
 {
 	const char *path = scratch_image("disk.img", 100, FILE_PATTERN);
-	struct server *server = server_start(
-		TARGET, &(struct server_config){
-				.file = path, .direct_io_auto = true, .parameters = { "sector-size=512" } });
+	struct server *server =
+		server_start(TARGET, &(struct server_config){.file = path,
+							     .direct_io_auto = true,
+							     .parameters = {"sector-size=512"}});
 	struct nbd_handle *client = client_connect(server, "");
 
 	server_expect_log(server, "disk.img", "file is smaller than 512 bytes");
@@ -95,8 +97,8 @@ START_TEST(client_reads_the_window_and_nothing_else)
 	FILE *image = fopen(path, "re");
 
 	server = server_start(
-		TARGET, &(struct server_config){ .file = path,
-						 .parameters = { "offset=1536", "sizelimit=1M" } });
+		TARGET, &(struct server_config){.file = path,
+						.parameters = {"offset=1536", "sizelimit=1M"}});
 	client = client_connect(server, "");
 	ck_assert_int_eq(nbd_get_size(client), size);
 	ck_assert_int_eq(nbd_pread(client, window, size, 0, 0), 0);
@@ -115,12 +117,12 @@ END_TEST
 
 START_TEST(every_byte_of_a_file_with_an_odd_size_can_be_changed)
 {
-	static const uint64_t sizes[] = { MIB + 700, MIB - 1, 4097, 100 };
+	static const uint64_t sizes[] = {MIB + 700, MIB - 1, 4097, 100};
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		const uint64_t size = sizes[i], part = size < 3000 ? size : 3000;
 		const char *path = scratch_image("disk.img", size, FILE_PATTERN);
-		struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+		struct server *server = server_start(TARGET, &(struct server_config){.file = path});
 		struct nbd_handle *client = client_connect(server, "");
 		struct stat status;
 
@@ -153,7 +155,7 @@ END_TEST
 static void
 change_the_edges(struct nbd_handle *client, uint64_t size)
 {
-	static const uint64_t lengths[] = { 1, 100, 512, 700, 4096, 5000, 70000 };
+	static const uint64_t lengths[] = {1, 100, 512, 700, 4096, 5000, 70000};
 
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
 		uint64_t length = lengths[i];
@@ -190,10 +192,10 @@ expect_bytes_outside_to_stay(const struct target *target, uint64_t offset, uint6
 		 (unsigned long long)offset);
 	snprintf(limit_parameter, sizeof(limit_parameter), "sizelimit=%llu",
 		 (unsigned long long)size);
-	server = server_start(target, &(struct server_config){ .file = path,
-							       .direct_io_auto = direct_io_auto,
-							       .parameters = { offset_parameter,
-									       limit_parameter } });
+	server = server_start(
+		target, &(struct server_config){.file = path,
+						.direct_io_auto = direct_io_auto,
+						.parameters = {offset_parameter, limit_parameter}});
 	client = client_connect(server, "");
 	ck_assert_int_eq(nbd_get_size(client), size);
 	change_the_edges(client, size);
@@ -238,7 +240,7 @@ expect_block_sizes(const struct target *target, const char *path, const char *pa
 		   int64_t minimum)
 {
 	struct server *server = server_start(
-		target, &(struct server_config){ .file = path, .parameters = { parameter } });
+		target, &(struct server_config){.file = path, .parameters = {parameter}});
 	struct nbd_handle *client = client_connect(server, "");
 	int64_t preferred = nbd_get_block_size(client, LIBNBD_SIZE_PREFERRED);
 

@@ -8,26 +8,26 @@
 #include "tests/nbd/target.h"
 
 #define FILE_PATTERN 1
-#define IMAGE_SIZE (16 * MIB)
-#define RANGES_END (6 * MIB) /* of an image that ranges are zeroed in, one after the other */
+#define IMAGE_SIZE   (16 * MIB)
+#define RANGES_END   (6 * MIB) /* of an image that ranges are zeroed in, one after the other */
 
 /* Ranges that begin and end anywhere in sectors, pages and file system blocks. */
 static const struct {
 	uint64_t offset, length;
 } ranges[] = {
-	{ 0, 1 },
-	{ 511, 2 },
-	{ 512, 512 },
-	{ 700, 100 },
-	{ 4096, 4096 },
-	{ 1000, 9000 },
-	{ 4095, 4098 },
-	{ 100, MIB - 300 },
-	{ 2 * MIB + 512, MIB + 1024 },
-	{ 3 * MIB - 1, 2 * MIB + 2 },
-	{ RANGES_END - 1, 1 },
-	{ RANGES_END - 5000, 5000 },
-	{ 0, RANGES_END },
+	{0, 1},
+	{511, 2},
+	{512, 512},
+	{700, 100},
+	{4096, 4096},
+	{1000, 9000},
+	{4095, 4098},
+	{100, MIB - 300},
+	{2 * MIB + 512, MIB + 1024},
+	{3 * MIB - 1, 2 * MIB + 2},
+	{RANGES_END - 1, 1},
+	{RANGES_END - 5000, 5000},
+	{0, RANGES_END},
 };
 
 /* Each range starts from an image full of data. */
@@ -36,7 +36,7 @@ zero_each_range(const struct target *target, uint32_t flags, const char *paramet
 {
 	const char *path = scratch_image("disk.img", RANGES_END, FILE_PATTERN);
 	struct server *server = server_start(
-		target, &(struct server_config){ .file = path, .parameters = { parameter } });
+		target, &(struct server_config){.file = path, .parameters = {parameter}});
 	struct nbd_handle *client = client_connect(server, "");
 
 	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
@@ -76,7 +76,7 @@ END_TEST
 START_TEST(trimmed_range_of_any_alignment_leaves_neighbours)
 {
 	const char *path = scratch_image("disk.img", RANGES_END, FILE_PATTERN);
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
 	struct nbd_handle *client = client_connect(server, "");
 
 	ck_assert_int_eq(nbd_can_trim(client), 1);
@@ -102,7 +102,7 @@ allocated_after(const struct target *target, bool trim, uint32_t flags, const ch
 {
 	const char *path = scratch_image("disk.img", IMAGE_SIZE, FILE_PATTERN);
 	struct server *server = server_start(
-		target, &(struct server_config){ .file = path, .parameters = { parameter } });
+		target, &(struct server_config){.file = path, .parameters = {parameter}});
 	struct nbd_handle *client = client_connect(server, "");
 
 	ck_assert_uint_ge(scratch_allocated(path), IMAGE_SIZE);
@@ -142,7 +142,7 @@ END_TEST
 START_TEST(zero_without_a_hole_allocates_space_in_a_sparse_image)
 {
 	const char *path = scratch_sparse_image("disk.img", IMAGE_SIZE);
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
 	struct nbd_handle *client = client_connect(server, "");
 
 	client_zero(client, 4 * MIB + 100, 8 * MIB, LIBNBD_CMD_FLAG_NO_HOLE);
@@ -158,7 +158,7 @@ START_TEST(discard_off_offers_no_trim_and_keeps_space_when_zeroing)
 {
 	const char *path = scratch_image("other.img", MIB, FILE_PATTERN);
 	struct server *server = server_start(
-		TARGET, &(struct server_config){ .file = path, .parameters = { "discard=off" } });
+		TARGET, &(struct server_config){.file = path, .parameters = {"discard=off"}});
 	struct nbd_handle *client = client_connect(server, "");
 
 	ck_assert_int_eq(nbd_can_trim(client), 0);
@@ -172,7 +172,7 @@ END_TEST
 START_TEST(fast_zero_works_on_a_file_that_can_have_holes)
 {
 	const char *path = scratch_image("disk.img", IMAGE_SIZE, FILE_PATTERN);
-	struct server *server = server_start(TARGET, &(struct server_config){ .file = path });
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
 	struct nbd_handle *client = client_connect(server, "");
 
 	ck_assert_int_eq(nbd_can_fast_zero(client), 1);
@@ -194,7 +194,7 @@ zero_200_mib(const struct target *target, uint32_t flags)
 {
 	const uint64_t size = 204 * MIB, offset = 2 * MIB + 100, length = 200 * MIB;
 	const char *path = scratch_image("disk.img", size, FILE_PATTERN);
-	struct server *server = server_start(target, &(struct server_config){ .file = path });
+	struct server *server = server_start(target, &(struct server_config){.file = path});
 	struct nbd_handle *client = client_connect(server, "");
 
 	client_zero(client, offset, length, flags);

@@ -33,7 +33,7 @@ void
 crew_run(const struct server *server, const char *const *names, unsigned int name_count,
 	 unsigned int count, crew_work work, void *data, uint64_t seed)
 {
-	struct crew crew = { .work = work };
+	struct crew crew = {.work = work};
 	pthread_t threads[MEMBERS];
 
 	ck_assert_uint_le(count, MEMBERS);

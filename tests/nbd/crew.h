@@ -37,7 +37,8 @@ void
 crew_fail(struct crew_member *member, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* How many of so many rounds are run here: one in $LOOP_PART on a machine that is very slow, at least one. */
+/* How many of so many rounds are run here: one in $LOOP_PART on a machine that is very slow, at
+ * least one. */
 unsigned int
 crew_rounds(unsigned int rounds);
 

@@ -18,9 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CONTROL "/dev/loop-control"
-#define ATTEMPTS 200   /* somebody else may take the free device first */
-#define FLUSH_FIELD 15 /* in /sys/block/NAME/stat, counted from 0 */
+#define CONTROL     "/dev/loop-control"
+#define ATTEMPTS    200 /* somebody else may take the free device first */
+#define FLUSH_FIELD 15  /* in /sys/block/NAME/stat, counted from 0 */
 
 const char *
 loop_device_absent(void)
@@ -153,6 +153,6 @@ file_system_unmount(void)
 	/* A server that has just ended may still be closing its image. */
 	for (unsigned int i = 0; umount(path) != 0; i++) {
 		ck_assert_msg(errno == EBUSY && i < ATTEMPTS, "%s: %s", path, strerror(errno));
-		nanosleep(&(struct timespec){ .tv_nsec = 10000000L }, NULL);
+		nanosleep(&(struct timespec){.tv_nsec = 10000000L}, NULL);
 	}
 }

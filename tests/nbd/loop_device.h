@@ -12,7 +12,7 @@
 
 struct loop_device {
 	char path[32]; /* "/dev/loop7" */
-	int fd;	       /* keeps it attached */
+	int fd;        /* keeps it attached */
 };
 
 /* Why there are no loop devices or mounts here, or NULL. */

@@ -78,17 +78,12 @@ change_part(struct crew_member *member, struct rng *rng, unsigned char *own, uns
 	offset += skip;
 	own += skip;
 	switch (rng_below(rng, 8)) {
-	case 0:
-		memset(own, 0, part);
-		return nbd_zero(member->client, part, offset, 0);
+	case 0: memset(own, 0, part); return nbd_zero(member->client, part, offset, 0);
 	case 1:
 		memset(own, 0, part);
 		return nbd_zero(member->client, part, offset, LIBNBD_CMD_FLAG_NO_HOLE);
-	case 2:
-		return trim_part(member, own, buffer, offset, part);
-	default:
-		rng_fill(rng, own, part);
-		return nbd_pwrite(member->client, own, part, offset, 0);
+	case 2: return trim_part(member, own, buffer, offset, part);
+	default: rng_fill(rng, own, part); return nbd_pwrite(member->client, own, part, offset, 0);
 	}
 }
 
@@ -152,9 +147,7 @@ outer_change(struct crew_member *member, const struct shared_part *part, unsigne
 		*value = 0;
 		return nbd_zero(member->client, part->length, part->offset,
 				LIBNBD_CMD_FLAG_NO_HOLE);
-	case 3:
-		*value = 0;
-		return nbd_zero(member->client, part->length, part->offset, 0);
+	case 3: *value = 0; return nbd_zero(member->client, part->length, part->offset, 0);
 	default:
 		*value = (unsigned char)(1 + round % 127);
 		memset(buffer, *value, part->length);

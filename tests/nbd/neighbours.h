@@ -15,8 +15,8 @@ struct neighbours {
 	const struct server *server;
 	const char *const *names; /* exports, taken in turn by the connections, */
 	unsigned int name_count;  /* that all mean the same image */
-	uint64_t offset;	  /* of the first byte in use */
-	uint64_t length;	  /* of what each connection owns */
+	uint64_t offset;          /* of the first byte in use */
+	uint64_t length;          /* of what each connection owns */
 	unsigned int connections;
 	unsigned int rounds;
 	uint64_t seed;

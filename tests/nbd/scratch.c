@@ -21,7 +21,7 @@
 
 static char program_dir[PATH_MAX / 2]; /* of all tests; set by the parent */
 static char test_dir[PATH_MAX - 256];  /* of the running test; set in its own process */
-static char *paths[128];	       /* that scratch_path() gave out */
+static char *paths[128];               /* that scratch_path() gave out */
 static unsigned int path_count;
 
 int
@@ -100,7 +100,7 @@ bool
 scratch_has_poll_queues(void)
 {
 	/* A partition's queue is that of its disk, one directory up. */
-	static const char *const places[] = { "", "/.." };
+	static const char *const places[] = {"", "/.."};
 	struct stat status;
 
 	if (stat(program_dir, &status) != 0)

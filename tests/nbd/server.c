@@ -19,8 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ARGUMENTS (SERVER_PARAMETERS + 24)
-#define TICK_MS 5
+#define ARGUMENTS   (SERVER_PARAMETERS + 24)
+#define TICK_MS     5
 #define PATIENCE_MS 15000 /* for a start or an end, on a busy machine */
 
 /* Under valgrind everything takes its time. */
@@ -35,7 +35,7 @@ patience_ms(void)
 static void
 tick(void)
 {
-	nanosleep(&(struct timespec){ .tv_nsec = TICK_MS * 1000000L }, NULL);
+	nanosleep(&(struct timespec){.tv_nsec = TICK_MS * 1000000L}, NULL);
 }
 
 static const char *
@@ -182,12 +182,8 @@ command_build(struct command *command, const struct target *target,
 	      const struct server_config *config, const struct places *places)
 {
 	switch (target->server) {
-	case TARGET_PLUGIN:
-		command_build_nbdkit(command, target, config, places);
-		break;
-	case TARGET_NBDLOOPD:
-		command_build_nbdloopd(command, target, config, places);
-		break;
+	case TARGET_PLUGIN: command_build_nbdkit(command, target, config, places); break;
+	case TARGET_NBDLOOPD: command_build_nbdloopd(command, target, config, places); break;
 	}
 }
 
@@ -256,7 +252,7 @@ server_start(const struct target *target, const struct server_config *config)
 	static unsigned int number;
 	struct server *server = calloc(1, sizeof(*server));
 	char *CLEANUP_FREE pid_path = server_path(number, "pid");
-	struct command command = { 0 };
+	struct command command = {0};
 	pid_t self = getpid();
 
 	ck_assert_ptr_nonnull(server);
@@ -265,7 +261,7 @@ server_start(const struct target *target, const struct server_config *config)
 	number++;
 	ck_assert_msg(strlen(server->socket_path) < sizeof(((struct sockaddr_un *)0)->sun_path),
 		      "%s: too long for a socket; choose a shorter TMPDIR", server->socket_path);
-	command_build(&command, target, config, &(struct places){ server->socket_path, pid_path });
+	command_build(&command, target, config, &(struct places){server->socket_path, pid_path});
 	server->pid = fork();
 	ck_assert_int_ge(server->pid, 0);
 	if (server->pid == 0)

@@ -14,10 +14,10 @@
 #define SERVER_PARAMETERS 8
 
 struct server_config {
-	const char *file;			   /* an image, or */
-	const char *dir;			   /* a directory of images, served by their names */
-	const char *const *names;		   /* which are these; NULL-terminated.  nbdkit finds
-						      them itself, nbdloopd is told each */
+	const char *file;         /* an image, or */
+	const char *dir;          /* a directory of images, served by their names */
+	const char *const *names; /* which are these; NULL-terminated.  nbdkit finds
+				     them itself, nbdloopd is told each */
 	const char *parameters[SERVER_PARAMETERS]; /* further ones, "offset=1M"; NULL-terminated */
 	bool read_only;
 	bool direct_io_auto;   /* the server may do without direct I/O, whatever the row says */

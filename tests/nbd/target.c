@@ -23,13 +23,15 @@ static const char *const server_names[] = {
 };
 
 #define ROWS_OF(name_, server_)                                                                    \
-	{ name_ ", io_uring, direct I/O", server_, "io_uring", true, false },                      \
-		{ name_ ", io_uring, buffered", server_, "io_uring", false, false },               \
-		{ name_ ", aio, direct I/O", server_, "aio", true, false },                        \
-		{ name_ ", aio, buffered", server_, "aio", false, false },                         \
-		{ name_ ", threads, direct I/O", server_, "threads", true, false },                \
-		{ name_ ", threads, buffered", server_, "threads", false, false },                 \
-		{ name_ ", io_uring, direct I/O, polled", server_, "io_uring", true, true }
+	{name_ ", io_uring, direct I/O", server_, "io_uring", true, false},                        \
+		{name_ ", io_uring, buffered", server_, "io_uring", false, false},                 \
+		{name_ ", aio, direct I/O", server_, "aio", true, false},                          \
+		{name_ ", aio, buffered", server_, "aio", false, false},                           \
+		{name_ ", threads, direct I/O", server_, "threads", true, false},                  \
+		{name_ ", threads, buffered", server_, "threads", false, false},                   \
+	{                                                                                          \
+		name_ ", io_uring, direct I/O, polled", server_, "io_uring", true, true            \
+	}
 
 static const struct target rows[] = {
 	ROWS_OF("plugin", TARGET_PLUGIN),

@@ -34,14 +34,16 @@ set(const char *name, const char *value)
 {
 	char *why = NULL;
 
-	ck_assert_msg(option_set(attach_option_rows, &options, name, value, &why) == 0, "%s", why ? why : "?");
+	ck_assert_msg(option_set(attach_option_rows, &options, name, value, &why) == 0, "%s",
+		      why ? why : "?");
 }
 
 static void
 make_plan(bool remote)
 {
-	ck_assert_msg(attach_options_plan(&options, g_strdup(remote ? "nbd://host" : "/disk.img"), remote, &plan, &error), "%s",
-		      error ? error->message : "?");
+	ck_assert_msg(attach_options_plan(&options, g_strdup(remote ? "nbd://host" : "/disk.img"),
+					  remote, &plan, &error),
+		      "%s", error ? error->message : "?");
 }
 
 /* The words for the server, in one line. */
@@ -71,7 +73,8 @@ START_TEST(image_has_one_connection_and_no_timeout)
 }
 END_TEST
 
-/* Linux has no "never" for several: it would take the first answer that is late for a dead connection. */
+/* Linux has no "never" for several: it would take the first answer that is late for a dead
+ * connection. */
 START_TEST(several_connections_have_a_timeout_and_threads)
 {
 	set("connections", "4");
@@ -113,7 +116,8 @@ START_TEST(what_the_server_must_know_is_told)
 	set("direct-io", "on");
 	set("force", "on");
 	make_plan(false);
-	assert_words("--threads=2 --offset=1048576 --sizelimit=1536 --engine=aio --poll=auto --sector-size=4096 --read-only");
+	assert_words(
+		"--threads=2 --offset=1048576 --sizelimit=1536 --engine=aio --poll=auto --sector-size=4096 --read-only");
 	ck_assert_str_eq(plan.source.direct_io, "on");
 	ck_assert(plan.source.force);
 	ck_assert(plan.attachment.read_only);
@@ -124,8 +128,9 @@ END_TEST
 static const struct {
 	const char *name, *value;
 } for_images[] = {
-	{"offset", "512"}, {"sizelimit", "512"}, {"direct-io", "on"}, {"direct-io", "off"}, {"nooverlap", "on"}, {"force", "on"},
-	{"threads", "2"},  {"engine", "aio"},	 {"poll", "on"},
+	{"offset", "512"},    {"sizelimit", "512"}, {"direct-io", "on"},
+	{"direct-io", "off"}, {"nooverlap", "on"},  {"force", "on"},
+	{"threads", "2"},     {"engine", "aio"},    {"poll", "on"},
 };
 
 /* With its own default, nbdloopd would lock several times as much. */
@@ -133,7 +138,8 @@ START_TEST(server_of_swap_space_locks_little_memory)
 {
 	set("swap", "on");
 	make_plan(false);
-	assert_words("--threads=1 --offset=0 --sizelimit=0 --engine=auto --poll=off --swap --memory=32M");
+	assert_words(
+		"--threads=1 --offset=0 --sizelimit=0 --engine=auto --poll=off --swap --memory=32M");
 	attach_options_plan_fini(&plan);
 	set("server", "nbdkit");
 	make_plan(false);
@@ -182,7 +188,8 @@ main(void)
 	tcase_add_test(meaning, timeouts_are_taken_as_given);
 	tcase_add_test(meaning, what_the_server_must_know_is_told);
 	tcase_add_test(meaning, server_of_swap_space_locks_little_memory);
-	tcase_add_loop_test(meaning, what_a_remote_server_can_not_be_told_is_refused, 0, G_N_ELEMENTS(for_images));
+	tcase_add_loop_test(meaning, what_a_remote_server_can_not_be_told_is_refused, 0,
+			    G_N_ELEMENTS(for_images));
 	tcase_add_test(meaning, what_the_kernel_does_is_for_remote_servers_too);
 	suite_add_tcase(suite, meaning);
 

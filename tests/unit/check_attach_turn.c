@@ -15,7 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PROCESSES = 5, ROUNDS = 200 };
+enum {
+	PROCESSES = 5,
+	ROUNDS = 200
+};
 
 static char directory[] = "/tmp/nbdloop-turn.XXXXXX";
 static struct stat image;

@@ -128,8 +128,8 @@ submit_random(struct change *change, unsigned int quarter, unsigned int seed)
 	} else if (op == IO_ZERO) {
 		memset(model + change->offset, 0, change->length);
 	}
-	request_submit(ctx, &change->request, op, random_below(16) ? IO_MAY_UNMAP : IO_FUA, change->offset,
-		       change->length, change->buffer);
+	request_submit(ctx, &change->request, op, random_below(16) ? IO_MAY_UNMAP : IO_FUA,
+		       change->offset, change->length, change->buffer);
 }
 
 static void
@@ -186,7 +186,8 @@ START_TEST(truncated_file_gives_an_error_and_no_zeroes)
 	open_image(&ways[_i], 4);
 	ck_assert_int_eq(ftruncate(file, MIB + 100), 0);
 	ck_assert_int_eq(request_execute(ctx, IO_READ, 0, 512 * KIB, MIB, buffer), -EIO);
-	ck_assert(log_capture_has(LOG_LEVEL_ERROR, "the file ends at byte 1048676: it was truncated"));
+	ck_assert(log_capture_has(LOG_LEVEL_ERROR,
+				  "the file ends at byte 1048676: it was truncated"));
 	ck_assert_int_eq(request_execute(ctx, IO_READ, 0, 0, MIB, buffer), 0);
 	ck_assert_mem_eq(buffer, model, MIB);
 	buffer_free(buffer);
@@ -263,9 +264,10 @@ no_view_of_page_cache(void)
 	const char *reason = NULL;
 	int fd = scratch_try_file(sizeof(model));
 
-	if (fd < 0 || pwrite(fd, bytes, sizeof(bytes), 0) != sizeof(bytes) || cached_pages(fd) < 1 ||
-	    drop_cache(fd) != 0)
-		reason = "the file system of $TMPDIR, or of the current directory, has no page cache to look at";
+	if (fd < 0 || pwrite(fd, bytes, sizeof(bytes), 0) != sizeof(bytes) ||
+	    cached_pages(fd) < 1 || drop_cache(fd) != 0)
+		reason =
+			"the file system of $TMPDIR, or of the current directory, has no page cache to look at";
 	if (fd >= 0)
 		close(fd);
 	return reason;
@@ -280,7 +282,8 @@ START_TEST(many_small_fua_writes_are_all_done)
 	open_image(&ways[_i], 2);
 	buffer_fill(buffer, 8 * 4096, 4);
 	for (unsigned int i = 0; i < 8; i++)
-		request_submit(ctx, &requests[i], IO_WRITE, IO_FUA, i * 4096, 4096, buffer + i * 4096);
+		request_submit(ctx, &requests[i], IO_WRITE, IO_FUA, i * 4096, 4096,
+			       buffer + i * 4096);
 	for (unsigned int i = 0; i < 8; i++)
 		ck_assert_int_eq(request_finish(ctx, &requests[i]), 0);
 	memcpy(model, buffer, 8 * 4096);
@@ -304,7 +307,7 @@ START_TEST(way_that_this_machine_lacks_is_refused_with_the_reason)
 }
 END_TEST
 
-/* --- The choice --------------------------------------------------------------------------------------- */
+/* ---- The choice */
 
 static const struct backend *chosen;
 static char engine_reason[REASON_MAX], poll_reason[REASON_MAX], *choice_error;
@@ -314,12 +317,15 @@ choose(enum engine_choice engine, enum tristate poll, bool direct)
 {
 	const struct image_config config = {.engine = engine, .poll = poll};
 	char path[] = "disk.img";
-	const struct backing backing = {
-		.path = path, .fd = 0, .direct_fd = -1, .direct_reason = "the file system does not support it"};
+	const struct backing backing = {.path = path,
+					.fd = 0,
+					.direct_fd = -1,
+					.direct_reason = "the file system does not support it"};
 
 	chosen = NULL;
 	choice_error = NULL;
-	return backend_choose(&config, &backing, direct, &chosen, engine_reason, poll_reason, &choice_error);
+	return backend_choose(&config, &backing, direct, &chosen, engine_reason, poll_reason,
+			      &choice_error);
 }
 
 START_TEST(auto_takes_the_first_engine_that_works)
@@ -331,7 +337,8 @@ START_TEST(auto_takes_the_first_engine_that_works)
 		ck_assert_ptr_eq(chosen, &backend_uring);
 		ck_assert_str_eq(engine_reason, "");
 	} else {
-		ck_assert_ptr_eq(chosen, backend_works(ENGINE_AIO, why) == 0 ? &backend_aio : &backend_threads);
+		ck_assert_ptr_eq(chosen, backend_works(ENGINE_AIO, why) == 0 ? &backend_aio
+									     : &backend_threads);
 		ck_assert_int_eq(strncmp(engine_reason, "io_uring: ", 10), 0);
 	}
 	ck_assert_str_eq(poll_reason, "");
@@ -344,7 +351,9 @@ START_TEST(auto_makes_plain_calls_where_the_image_is_in_memory)
 	const struct image_config config = {.engine = ENGINE_AUTO, .poll = TRISTATE_OFF};
 	const struct backing backing = {.fd = 0, .direct_fd = -1, .in_memory = true};
 
-	ck_assert_int_eq(backend_choose(&config, &backing, false, &chosen, engine_reason, poll_reason, &choice_error), 0);
+	ck_assert_int_eq(backend_choose(&config, &backing, false, &chosen, engine_reason,
+					poll_reason, &choice_error),
+			 0);
 	ck_assert_ptr_eq(chosen, &backend_threads);
 	ck_assert_str_eq(engine_reason, "the image is in memory");
 }
@@ -395,8 +404,9 @@ START_TEST(engine_that_was_asked_for_and_does_not_work_is_an_error)
 	r = choose(ENGINE_IO_URING, TRISTATE_OFF, false);
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
 	ck_assert_int_lt(r, 0);
-	ck_assert_msg(strncmp(choice_error, "disk.img: engine=io_uring is not possible: io_uring: ", 53) == 0, "%s",
-		      choice_error);
+	ck_assert_msg(strncmp(choice_error,
+			      "disk.img: engine=io_uring is not possible: io_uring: ", 53) == 0,
+		      "%s", choice_error);
 	free(choice_error);
 }
 END_TEST
@@ -407,7 +417,8 @@ START_TEST(polling_is_refused_with_the_reason_where_it_cannot_be)
 	ck_assert_ptr_eq(chosen, &backend_threads);
 	ck_assert_str_eq(poll_reason, "it needs the io_uring engine");
 	ck_assert_int_eq(choose(ENGINE_THREADS, TRISTATE_ON, true), -EOPNOTSUPP);
-	ck_assert_msg(strstr(choice_error, "disk.img: poll=on is not possible: it needs the io_uring engine") ==
+	ck_assert_msg(strstr(choice_error,
+			     "disk.img: poll=on is not possible: it needs the io_uring engine") ==
 			      choice_error,
 		      "%s", choice_error);
 	free(choice_error);
@@ -418,8 +429,10 @@ START_TEST(polling_needs_direct_io)
 {
 	char why[REASON_MAX];
 
-	ck_assert_int_eq(backend_polled.probe(&(struct backing){.direct_fd = -1, .direct_reason = "because"}, why),
-			 -EOPNOTSUPP);
+	ck_assert_int_eq(
+		backend_polled.probe(&(struct backing){.direct_fd = -1, .direct_reason = "because"},
+				     why),
+		-EOPNOTSUPP);
 	ck_assert_str_eq(why, "it needs direct I/O: because");
 	if (backend_works(ENGINE_IO_URING, why) < 0) {
 		ck_assert_int_lt(choose(ENGINE_IO_URING, TRISTATE_AUTO, false), 0);
@@ -435,7 +448,7 @@ START_TEST(polling_needs_direct_io)
 }
 END_TEST
 
-/* --- What this machine has ---------------------------------------------------------------------------- */
+/* ---- What this machine has */
 
 /* Why a way can't be tested here, or NULL. */
 static const char *
@@ -482,7 +495,9 @@ main(void)
 		suite_add_tcase(suite, way);
 		if (reason) {
 			printf("not here: %s: %s\n", ways[i].name, reason);
-			tcase_add_loop_test(way, way_that_this_machine_lacks_is_refused_with_the_reason, i, i + 1);
+			tcase_add_loop_test(way,
+					    way_that_this_machine_lacks_is_refused_with_the_reason,
+					    i, i + 1);
 			continue;
 		}
 		tcase_add_loop_test(way, random_operations_leave_what_the_model_says, i, i + 1);
@@ -492,9 +507,11 @@ main(void)
 		tcase_add_loop_test(way, many_small_fua_writes_are_all_done, i, i + 1);
 		reason = no_view_of_page_cache();
 		if (reason)
-			printf("SKIP: only_direct_io_leaves_nothing_in_the_page_cache: %s\n", reason);
+			printf("SKIP: only_direct_io_leaves_nothing_in_the_page_cache: %s\n",
+			       reason);
 		else
-			tcase_add_loop_test(way, only_direct_io_leaves_nothing_in_the_page_cache, i, i + 1);
+			tcase_add_loop_test(way, only_direct_io_leaves_nothing_in_the_page_cache, i,
+					    i + 1);
 	}
 	tcase_add_test(choice, auto_takes_the_first_engine_that_works);
 	tcase_add_test(choice, auto_makes_plain_calls_where_the_image_is_in_memory);

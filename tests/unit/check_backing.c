@@ -72,7 +72,8 @@ open_backing(const char *name, unsigned int flags)
 	int r = backing_open(&backing, dirfd_, name, flags, &error);
 
 	if (r < 0)
-		ck_assert_msg(error && strncmp(error, name, strlen(name)) == 0, "%s: %s", name, error);
+		ck_assert_msg(error && strncmp(error, name, strlen(name)) == 0, "%s: %s", name,
+			      error);
 	else
 		ck_assert_ptr_null(error);
 	free(error);
@@ -203,7 +204,8 @@ START_TEST(reopened_file_is_the_same_and_shares_nothing)
 	if (backing.direct_fd >= 0) {
 		fd = backing_reopen(backing.direct_fd);
 		ck_assert_int_ge(fd, 0);
-		ck_assert_int_eq(fcntl(fd, F_GETFL) & (O_ACCMODE | O_DIRECT), (_i ? O_RDONLY : O_RDWR) | O_DIRECT);
+		ck_assert_int_eq(fcntl(fd, F_GETFL) & (O_ACCMODE | O_DIRECT),
+				 (_i ? O_RDONLY : O_RDWR) | O_DIRECT);
 		close(fd);
 	}
 	fd = backing_reopen(backing.fd);
@@ -247,7 +249,8 @@ END_TEST
 START_TEST(what_holds_no_bytes_is_refused)
 {
 	assert_refused("missing.img", 0, -ENOENT, "missing.img: No such file or directory");
-	assert_refused("/dev/null", 0, -ENOTBLK, "/dev/null: is not a regular file or a block device");
+	assert_refused("/dev/null", 0, -ENOTBLK,
+		       "/dev/null: is not a regular file or a block device");
 	assert_refused(".", BACKING_READ_ONLY, -EISDIR, ".: is a directory, not an image");
 	ck_assert_int_eq(open_backing(".", 0), -EISDIR);
 	assert_refused("", 0, -ENOENT, ": No such file or directory");
@@ -258,8 +261,10 @@ START_TEST(fifo_is_refused_without_hanging)
 {
 	ck_assert_int_eq(mkfifoat(dirfd_, "fifo", 0644), 0);
 	assert_refused("fifo", 0, -ENOTBLK, "fifo: is not a regular file or a block device");
-	assert_refused("fifo", BACKING_READ_ONLY, -ENOTBLK, "fifo: is not a regular file or a block device");
-	assert_refused("fifo", BACKING_BENEATH, -ENOTBLK, "fifo: is not a regular file or a block device");
+	assert_refused("fifo", BACKING_READ_ONLY, -ENOTBLK,
+		       "fifo: is not a regular file or a block device");
+	assert_refused("fifo", BACKING_BENEATH, -ENOTBLK,
+		       "fifo: is not a regular file or a block device");
 }
 END_TEST
 
@@ -267,7 +272,8 @@ END_TEST
 START_TEST(name_that_is_no_regular_file_is_not_opened)
 {
 	ck_assert(mknodat(dirfd_, "socket", S_IFSOCK | 0644, 0) == 0 || errno == EEXIST);
-	assert_refused("socket", BACKING_BENEATH, -ENOTBLK, "socket: is not a regular file or a block device");
+	assert_refused("socket", BACKING_BENEATH, -ENOTBLK,
+		       "socket: is not a regular file or a block device");
 	assert_refused("socket", BACKING_BENEATH | BACKING_READ_ONLY, -ENOTBLK,
 		       "socket: is not a regular file or a block device");
 	ck_assert(mkdirat(dirfd_, "below", 0755) == 0 || errno == EEXIST);
@@ -294,7 +300,7 @@ START_TEST(files_are_told_apart_whatever_their_names)
 }
 END_TEST
 
-/* --- Names that clients give -------------------------------------------------------------------------- */
+/* ---- Names that clients give */
 
 static void
 assert_not_beneath(const char *name)
@@ -415,7 +421,8 @@ main(void)
 	tcase_add_test(facts, read_only_file_cannot_be_written);
 	tcase_add_test(facts, descriptors_block_and_are_not_inherited);
 	tcase_add_loop_test(facts, reopened_file_is_the_same_and_shares_nothing, 0, 2);
-	add_test_unless(scratch_no_direct_io(), facts, direct_descriptor_is_direct_and_of_the_same_file);
+	add_test_unless(scratch_no_direct_io(), facts,
+			direct_descriptor_is_direct_and_of_the_same_file);
 	tcase_add_test(facts, file_system_without_direct_io_gives_the_reason);
 	tcase_add_test(facts, what_holds_no_bytes_is_refused);
 	tcase_add_test(facts, fifo_is_refused_without_hanging);

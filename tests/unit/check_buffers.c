@@ -120,14 +120,16 @@ START_TEST(those_made_beforehand_are_one_piece_of_memory)
 	ck_assert(buffers_take(&buffers, 5000, &small[1]));
 	ck_assert(buffers_take(&buffers, 16 * MIB, &large));
 	ck_assert(!buffers_take(&buffers, 16 * MIB, &longest));
-	ck_assert((char *)large.memory >= first && (char *)large.memory + 16 * MIB <= first + 32 * MIB);
+	ck_assert((char *)large.memory >= first &&
+		  (char *)large.memory + 16 * MIB <= first + 32 * MIB);
 	ck_assert((char *)small[1].memory >= first && (char *)small[1].memory < first + 32 * MIB);
 	buffers_give(&buffers, &small[0]);
 	buffers_give(&buffers, &large);
 	buffers_give(&buffers, &small[1]);
 	ck_assert(buffers_take(&buffers, 32 * MIB, &longest));
 	ck_assert_ptr_eq(longest.memory, first);
-	/* What is given besides is not kept: all of this is locked memory, which was counted before. */
+	/* What is given besides is not kept: all of this is locked memory, which was counted
+	 * before. */
 	for (size_t length = 4096; length <= MIB; length *= 4) {
 		ck_assert(buffers_take_first(&buffers, length, &large));
 		buffers_give(&buffers, &large);
@@ -172,11 +174,12 @@ take_all(size_t length, struct buffer *taken, unsigned int room)
 	return count;
 }
 
-/* Those of small sizes stayed for good: a client that asked for all of one size after the other made it five times the
- * limit. */
+/* Those of small sizes stayed for good: a client that asked for all of one size after the other
+ * made it five times the limit. */
 START_TEST(idle_ones_of_all_sizes_make_room_for_others)
 {
-	static const size_t lengths[] = {4096, 8192, 16384, 32768, 65536, MIB, 4096, 32 * MIB, 16384};
+	static const size_t lengths[] = {4096, 8192, 16384,    32768, 65536,
+					 MIB,  4096, 32 * MIB, 16384};
 	static struct buffer taken[32 * MIB / 4096 + 1];
 
 	buffers_init(&buffers, 32 * MIB);

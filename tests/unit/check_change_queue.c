@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Changes over the control socket: one after the other, while others are answered; what becomes of who asks for one.
+ * Changes over the control socket: one after the other, while others are answered; what becomes of
+ * who asks for one.
  */
 #include "tests/unit/control_fixture.h"
 

@@ -71,7 +71,8 @@ write_bytes(uint64_t offset, uint64_t length)
 
 /* Reads and writes with transfers that move at most so many bytes, one after the other. */
 static void
-assert_short_transfers(enum chunk_op op, const int *moved, unsigned int count, uint64_t offset, uint64_t length)
+assert_short_transfers(enum chunk_op op, const int *moved, unsigned int count, uint64_t offset,
+		       uint64_t length)
 {
 	unsigned char *memory = bytes;
 
@@ -147,14 +148,15 @@ START_TEST(short_write_from_the_bounce_buffer_is_resumed)
 }
 END_TEST
 
-/* --- The end of the file ---------------------------------------------------------------------------- */
+/* ---- The end of the file */
 
 static void
 assert_end_of_file(enum io_op op, uint64_t offset, uint64_t length, const char *detail)
 {
 	ck_assert_int_eq(request_execute(disk.ctx, op, 0, offset, length, bytes), -EIO);
 	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_ERROR), 1);
-	ck_assert_msg(log_capture_has(LOG_LEVEL_ERROR, detail), "%s", log_capture_text(LOG_LEVEL_ERROR, 0));
+	ck_assert_msg(log_capture_has(LOG_LEVEL_ERROR, detail), "%s",
+		      log_capture_text(LOG_LEVEL_ERROR, 0));
 	close_disk();
 }
 
@@ -162,7 +164,8 @@ START_TEST(read_of_a_truncated_file_fails_instead_of_giving_zeroes)
 {
 	open_buffered();
 	ck_assert_int_eq(ftruncate(disk.image->backing.fd, 4096), 0);
-	assert_end_of_file(IO_READ, 4000, 200, "the file ends at byte 4096: it was truncated while it was served");
+	assert_end_of_file(IO_READ, 4000, 200,
+			   "the file ends at byte 4096: it was truncated while it was served");
 }
 END_TEST
 
@@ -208,7 +211,7 @@ START_TEST(write_that_moves_nothing_fails)
 }
 END_TEST
 
-/* --- Another try ------------------------------------------------------------------------------------ */
+/* ---- Another try */
 
 START_TEST(interrupted_chunk_is_queued_again)
 {
@@ -270,14 +273,16 @@ START_TEST(discard_that_is_always_interrupted_is_carried_out_by_a_system_call)
 }
 END_TEST
 
-/* --- Errors ----------------------------------------------------------------------------------------- */
+/* ---- Errors */
 
 static void
 assert_error(enum io_op op, enum chunk_op kind, int error, int seen)
 {
 	fake_fault(&disk.fake, kind, 0, 1, error);
-	ck_assert_msg(request_execute(disk.ctx, op, 0, 0, 512, bytes) == seen, "%s", strerror(-error));
-	ck_assert_msg(log_capture_has(LOG_LEVEL_ERROR, strerror(-error)), "%s is not in the log", strerror(-error));
+	ck_assert_msg(request_execute(disk.ctx, op, 0, 0, 512, bytes) == seen, "%s",
+		      strerror(-error));
+	ck_assert_msg(log_capture_has(LOG_LEVEL_ERROR, strerror(-error)), "%s is not in the log",
+		      strerror(-error));
 }
 
 START_TEST(clients_see_enospc_or_eio_and_the_log_has_the_reason)
@@ -310,13 +315,17 @@ START_TEST(endless_errors_are_not_all_logged)
 }
 END_TEST
 
-/* --- A plain system call ---------------------------------------------------------------------------- */
+/* ---- A plain system call */
 
 static int
 execute(enum chunk_op op, bool dsync, int mode, uint64_t offset, uint64_t length)
 {
-	const struct chunk chunk = {
-		.op = op, .dsync = dsync, .mode = mode, .buffer = bytes, .offset = offset, .length = length};
+	const struct chunk chunk = {.op = op,
+				    .dsync = dsync,
+				    .mode = mode,
+				    .buffer = bytes,
+				    .offset = offset,
+				    .length = length};
 
 	return chunk_execute(&disk.image->backing, &chunk);
 }
@@ -363,7 +372,8 @@ int
 main(void)
 {
 	Suite *suite = suite_create("chunk");
-	TCase *short_ = tcase_create("short"), *end = tcase_create("end"), *again = tcase_create("again");
+	TCase *short_ = tcase_create("short"), *end = tcase_create("end"),
+	      *again = tcase_create("again");
 	TCase *errors = tcase_create("errors"), *calls = tcase_create("calls");
 	SRunner *runner = srunner_create(suite);
 	int failed;

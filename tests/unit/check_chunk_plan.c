@@ -54,12 +54,13 @@ assert_plan(struct io *io, const struct step *steps)
 		ck_assert_uint_lt(io->issued, io->length);
 		ck_assert(plan_chunk(disk.image, io, planned));
 		chunk = *planned;
-		ck_assert_msg(chunk.op == steps[i].op && chunk.offset == steps[i].offset &&
-				      chunk.length == steps[i].length && chunk.bytes == steps[i].bytes &&
-				      chunk.bounced == steps[i].bounced,
-			      "chunk %u: op %d, offset %llu, length %llu, %llu bytes, %s", i, chunk.op,
-			      (unsigned long long)chunk.offset, (unsigned long long)chunk.length,
-			      (unsigned long long)chunk.bytes, chunk.bounced ? "bounced" : "straight");
+		ck_assert_msg(
+			chunk.op == steps[i].op && chunk.offset == steps[i].offset &&
+				chunk.length == steps[i].length && chunk.bytes == steps[i].bytes &&
+				chunk.bounced == steps[i].bounced,
+			"chunk %u: op %d, offset %llu, length %llu, %llu bytes, %s", i, chunk.op,
+			(unsigned long long)chunk.offset, (unsigned long long)chunk.length,
+			(unsigned long long)chunk.bytes, chunk.bounced ? "bounced" : "straight");
 		ck_assert_uint_eq(chunk.start + chunk.bytes, io->offset + io->issued);
 		ck_assert_ptr_eq(chunk.io, io);
 		ck_assert_ptr_eq(chunk.buffer, chunk.bounced ? disk.ctx->arena : chunk.payload);
@@ -91,7 +92,8 @@ START_TEST(serial_backend_gets_a_direct_request_whole)
 	open_with(&(struct fake_facts){.align = 512});
 	disk.fake.backend.serial = true;
 	io.buffer = memory;
-	assert_plan(&io, (const struct step[]){{CHUNK_WRITE, 512, 900 * KIB, 900 * KIB, false}, {0}});
+	assert_plan(&io,
+		    (const struct step[]){{CHUNK_WRITE, 512, 900 * KIB, 900 * KIB, false}, {0}});
 	close_disk();
 }
 END_TEST
@@ -102,11 +104,15 @@ START_TEST(direct_request_leaves_the_last_page_of_an_odd_file_to_the_page_cache)
 
 	open_with(&(struct fake_facts){.align = 512, .file_size = MIB + 100});
 	io.buffer = memory;
-	assert_plan(&io, (const struct step[]){{CHUNK_WRITE, MIB - 16 * KIB, 16 * KIB, 16 * KIB, false},
-					       {CHUNK_WRITE, MIB, 100, 100, false}, {0}});
+	assert_plan(&io,
+		    (const struct step[]){{CHUNK_WRITE, MIB - 16 * KIB, 16 * KIB, 16 * KIB, false},
+					  {CHUNK_WRITE, MIB, 100, 100, false},
+					  {0}});
 	ck_assert(!disk.ctx->chunks[0].direct);
 	io = (struct io){.op = IO_READ, .offset = MIB - 100, .length = 200, .buffer = memory};
-	assert_plan(&io, (const struct step[]){{CHUNK_READ, MIB - 512, 512, 100, true}, {CHUNK_READ, MIB, 100, 100, false}, {0}});
+	assert_plan(&io, (const struct step[]){{CHUNK_READ, MIB - 512, 512, 100, true},
+					       {CHUNK_READ, MIB, 100, 100, false},
+					       {0}});
 	close_disk();
 }
 END_TEST
@@ -117,7 +123,8 @@ START_TEST(buffered_request_of_any_alignment_goes_straight_and_whole)
 
 	open_with(&(struct fake_facts){.align = 512, .buffered = true});
 	io.buffer = memory + 1;
-	assert_plan(&io, (const struct step[]){{CHUNK_WRITE, 3, 900 * KIB + 1, 900 * KIB + 1, false}, {0}});
+	assert_plan(&io, (const struct step[]){
+				 {CHUNK_WRITE, 3, 900 * KIB + 1, 900 * KIB + 1, false}, {0}});
 	close_disk();
 }
 END_TEST
@@ -188,7 +195,8 @@ END_TEST
 static bool
 is_registered(unsigned int chunk, uint64_t offset)
 {
-	struct io io = {.op = IO_READ, .offset = offset, .length = 4096, .ctx = disk.ctx, .buffer = memory};
+	struct io io = {
+		.op = IO_READ, .offset = offset, .length = 4096, .ctx = disk.ctx, .buffer = memory};
 
 	ck_assert(plan_chunk(disk.image, &io, &disk.ctx->chunks[chunk]));
 	ck_assert_int_eq(disk.ctx->chunks[chunk].bounced, offset == 1);
@@ -225,19 +233,21 @@ START_TEST(request_beyond_what_a_system_call_moves_is_cut)
 }
 END_TEST
 
-/* --- What range a change holds ----------------------------------------------------------------------- */
+/* ---- What range a change holds */
 
 static void
 assert_range(uint64_t offset, uint64_t length, uint64_t start, uint64_t end)
 {
 	struct range range;
 
-	plan_range(disk.image, &(struct io){.op = IO_WRITE, .offset = offset, .length = length}, &range);
+	plan_range(disk.image, &(struct io){.op = IO_WRITE, .offset = offset, .length = length},
+		   &range);
 	ck_assert_uint_eq(range.start, start);
 	ck_assert_uint_eq(range.end, end);
 }
 
-/* A buffered write and a direct one must agree on it, since direct I/O can be switched on meanwhile. */
+/* A buffered write and a direct one must agree on it, since direct I/O can be switched on
+ * meanwhile. */
 START_TEST(range_of_a_write_is_rounded_to_blocks_with_direct_io_on_and_off)
 {
 	open_with(&(struct fake_facts){.align = 4096});
@@ -269,7 +279,7 @@ START_TEST(range_of_a_write_counts_from_the_start_of_the_file)
 }
 END_TEST
 
-/* --- Random operations against the model ------------------------------------------------------------ */
+/* ---- Random operations against the model */
 
 static uint64_t random_state;
 
@@ -320,7 +330,9 @@ model_finish(struct model_op *op)
 static void
 run_model(const struct fake_facts *facts, unsigned int number)
 {
-	enum { TOGETHER = 5 };
+	enum {
+		TOGETHER = 5
+	};
 	struct model_op ops[TOGETHER];
 	uint32_t room, rest;
 
@@ -335,7 +347,8 @@ run_model(const struct fake_facts *facts, unsigned int number)
 		if (random_below(2))
 			fake_fault(&disk.fake, CHUNK_ALLOCATE, random_below(3), 1, -EINTR);
 		for (unsigned int i = 0; i < TOGETHER; i++)
-			model_submit(&ops[i], (uint64_t)i * room, room + (i == TOGETHER - 1 ? rest : 0), 10 * round + i);
+			model_submit(&ops[i], (uint64_t)i * room,
+				     room + (i == TOGETHER - 1 ? rest : 0), 10 * round + i);
 		for (unsigned int i = 0; i < TOGETHER; i++)
 			model_finish(&ops[i]);
 		fake_image_compare(&disk);
@@ -397,7 +410,8 @@ int
 main(void)
 {
 	Suite *suite = suite_create("chunk_plan");
-	TCase *plan = tcase_create("plan"), *ranges = tcase_create("range"), *model = tcase_create("model");
+	TCase *plan = tcase_create("plan"), *ranges = tcase_create("range"),
+	      *model = tcase_create("model");
 	SRunner *runner = srunner_create(suite);
 	int count = sizeof(models) / sizeof(models[0]);
 	int failed;
@@ -419,7 +433,8 @@ main(void)
 	suite_add_tcase(suite, ranges);
 
 	tcase_add_loop_test(model, random_operations_leave_what_the_model_says, 0, count);
-	tcase_add_loop_test(model, random_operations_without_fallocate_leave_what_the_model_says, 0, count);
+	tcase_add_loop_test(model, random_operations_without_fallocate_leave_what_the_model_says, 0,
+			    count);
 	suite_add_tcase(suite, model);
 
 	srunner_run_all(runner, CK_ENV);

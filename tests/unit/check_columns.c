@@ -25,19 +25,21 @@ add_row(const char *name, const char *image)
 	listing->device = device_read(tree_sys, name, NULL);
 	ck_assert_ptr_nonnull(listing->device);
 	if (image) {
-		g_autofree char *status = g_strdup_printf("{\"program\":\"nbdloopd\",\"pid\":813,\"exports\":[{%s}]}", image);
+		g_autofree char *status = g_strdup_printf(
+			"{\"program\":\"nbdloopd\",\"pid\":813,\"exports\":[{%s}]}", image);
 		g_autoptr(JsonNode) root = json_from_string(status, NULL);
 
 		ck_assert_ptr_nonnull(root);
 		listing->server = g_strdup("nbdloopd");
 		listing->status = json_object_ref(json_node_get_object(root));
-		listing->image = json_array_get_object_element(json_object_get_array_member(listing->status, "exports"), 0);
+		listing->image = json_array_get_object_element(
+			json_object_get_array_member(listing->status, "exports"), 0);
 	}
 	g_ptr_array_add(rows, listing);
 }
 
-#define IMAGE                                                                                                              \
-	"\"file\":\"/srv/my disk.img\",\"device\":\"8:1\",\"inode\":77,\"offset\":1048576,\"sizelimit\":0,"                 \
+#define IMAGE                                                                                               \
+	"\"file\":\"/srv/my disk.img\",\"device\":\"8:1\",\"inode\":77,\"offset\":1048576,\"sizelimit\":0," \
 	"\"direct_io\":true,\"connections\":2,\"engine\":\"io_uring\",\"poll\":false"
 
 static void
@@ -87,10 +89,12 @@ START_TEST(table_is_aligned_with_numbers_to_the_right)
 {
 	add_row("nbd0", IMAGE);
 	add_row("nbd10", NULL);
-	ck_assert_str_eq(printed("NAME,OFFSET,RO,BACK-FILE", 0), "NAME        OFFSET RO BACK-FILE\n"
-								  "/dev/nbd0  1048576  0 /srv/my disk.img\n"
-								  "/dev/nbd10          0 nbd://server.example/disk\n");
-	ck_assert_str_eq(printed("name,back-ino", COLUMNS_NO_HEADINGS), "/dev/nbd0  77\n/dev/nbd10\n");
+	ck_assert_str_eq(printed("NAME,OFFSET,RO,BACK-FILE", 0),
+			 "NAME        OFFSET RO BACK-FILE\n"
+			 "/dev/nbd0  1048576  0 /srv/my disk.img\n"
+			 "/dev/nbd10          0 nbd://server.example/disk\n");
+	ck_assert_str_eq(printed("name,back-ino", COLUMNS_NO_HEADINGS),
+			 "/dev/nbd0  77\n/dev/nbd10\n");
 }
 END_TEST
 
@@ -113,7 +117,8 @@ START_TEST(wide_characters_count_once)
 {
 	add_row("nbd0", "\"file\":\"/srv/näme\"");
 	add_row("nbd1", "\"file\":\"/srv/longer\"");
-	ck_assert_str_eq(printed("BACK-FILE,RO", COLUMNS_NO_HEADINGS), "/srv/näme   0\n/srv/longer 1\n");
+	ck_assert_str_eq(printed("BACK-FILE,RO", COLUMNS_NO_HEADINGS),
+			 "/srv/näme   0\n/srv/longer 1\n");
 }
 END_TEST
 
@@ -141,7 +146,8 @@ START_TEST(unknown_column_is_named)
 
 		ck_assert_ptr_null(columns_parse(lists[i], &error));
 		ck_assert(failure_is(error, EINVAL));
-		ck_assert_msg(strstr(error->message, "unknown column: COLOUR;"), "%s", error->message);
+		ck_assert_msg(strstr(error->message, "unknown column: COLOUR;"), "%s",
+			      error->message);
 		g_error_free(error);
 	}
 }
@@ -152,7 +158,9 @@ START_TEST(column_of_losetup_that_nobody_could_fill_says_why)
 	GError *error = NULL;
 
 	ck_assert_ptr_null(columns_parse("NAME,autoclear", &error));
-	ck_assert_msg(strstr(error->message, "there is no column AUTOCLEAR: the kernel doesn't tell"), "%s", error->message);
+	ck_assert_msg(
+		strstr(error->message, "there is no column AUTOCLEAR: the kernel doesn't tell"),
+		"%s", error->message);
 	g_clear_error(&error);
 	ck_assert_ptr_null(columns_parse("REF", &error));
 	ck_assert_msg(strstr(error->message, "there is no column REF: "), "%s", error->message);
@@ -186,17 +194,22 @@ START_TEST(json_has_types_and_nulls)
 
 		ck_assert_msg(json_node_get_value_type(flag) == G_TYPE_BOOLEAN, "%s", flags[i]);
 	}
-	ck_assert(json_object_get_boolean_member(object, "dio") && !json_object_get_boolean_member(object, "poll"));
-	ck_assert(!json_object_get_boolean_member(object, "ro") && json_object_get_boolean_member(object, "partscan"));
+	ck_assert(json_object_get_boolean_member(object, "dio") &&
+		  !json_object_get_boolean_member(object, "poll"));
+	ck_assert(!json_object_get_boolean_member(object, "ro") &&
+		  json_object_get_boolean_member(object, "partscan"));
 	json_object_unref(object);
 	g_ptr_array_set_size(rows, 0);
 
 	/* Attached by somebody who tells nothing. */
 	add_row("nbd1", NULL);
 	object = row_object(NULL);
-	ck_assert(json_object_get_null_member(object, "offset") && json_object_get_null_member(object, "back-file"));
-	ck_assert(json_object_get_null_member(object, "server") && json_object_get_null_member(object, "backend"));
-	ck_assert(json_object_get_null_member(object, "back-maj") && json_object_get_null_member(object, "back-min"));
+	ck_assert(json_object_get_null_member(object, "offset") &&
+		  json_object_get_null_member(object, "back-file"));
+	ck_assert(json_object_get_null_member(object, "server") &&
+		  json_object_get_null_member(object, "backend"));
+	ck_assert(json_object_get_null_member(object, "back-maj") &&
+		  json_object_get_null_member(object, "back-min"));
 	ck_assert(json_object_get_boolean_member(object, "ro"));
 	json_object_unref(object);
 }

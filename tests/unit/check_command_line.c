@@ -53,15 +53,15 @@ forget(bool configured)
 	free(error);
 }
 
-#define assert_configured(...) \
+#define assert_configured(...)                                                                     \
 	ck_assert_msg(configure(__VA_ARGS__, NULL) == 0, "refused: %s", error)
 
 /* The error holds `hint`. */
-#define assert_refused(hint, ...)                                                              \
-	do {                                                                                   \
-		ck_assert_int_lt(configure(__VA_ARGS__, NULL), 0);                             \
-		ck_assert_msg(error && strstr(error, hint), "'%s' doesn't tell '%s'", error, hint); \
-		forget(false);                                                                 \
+#define assert_refused(hint, ...)                                                                  \
+	do {                                                                                       \
+		ck_assert_int_lt(configure(__VA_ARGS__, NULL), 0);                                 \
+		ck_assert_msg(error &&strstr(error, hint), "'%s' doesn't tell '%s'", error, hint); \
+		forget(false);                                                                     \
 	} while (0)
 
 static void
@@ -101,7 +101,8 @@ END_TEST
 
 START_TEST(options_may_stand_behind_the_image_and_be_short)
 {
-	assert_configured("disk.img", "-rU", "a.sock", "-p10810", "--unix=b.sock", "--swap", "--offset", "1M");
+	assert_configured("disk.img", "-rU", "a.sock", "-p10810", "--unix=b.sock", "--swap",
+			  "--offset", "1M");
 	ck_assert_uint_eq(nth_export(0)->read_only, TRISTATE_ON);
 	ck_assert_uint_eq(nth_export(0)->image.offset, 1 << 20);
 	ck_assert_str_eq(config.unix_socket[0], "a.sock");
@@ -119,8 +120,8 @@ END_TEST
 
 START_TEST(exports_have_common_options_and_their_own)
 {
-	assert_configured("--depth=3", "--export", "a=x.img,depth=5,description=b,,c", "--export", "=y,,z.img", "-r",
-			  "--export", "d=p=q.img");
+	assert_configured("--depth=3", "--export", "a=x.img,depth=5,description=b,,c", "--export",
+			  "=y,,z.img", "-r", "--export", "d=p=q.img");
 	ck_assert_str_eq(nth_export(0)->name, "a");
 	ck_assert_uint_eq(nth_export(0)->image.depth, 5);
 	ck_assert_str_eq(nth_export(0)->description, "b,c");
@@ -310,7 +311,8 @@ main(void)
 	tcase_add_test(file, file_has_sections_comments_and_blanks);
 	tcase_add_test(file, command_line_goes_before_the_server_section);
 	tcase_add_test(file, file_is_read_anew_each_time);
-	tcase_add_loop_test(file, errors_in_the_file_name_the_line, 0, sizeof(bad_files) / sizeof(bad_files[0]));
+	tcase_add_loop_test(file, errors_in_the_file_name_the_line, 0,
+			    sizeof(bad_files) / sizeof(bad_files[0]));
 	tcase_add_test(file, file_that_is_no_text_is_refused);
 	tcase_add_test(file, long_file_is_read_to_its_end);
 	suite_add_tcase(suite, file);

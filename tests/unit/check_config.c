@@ -33,8 +33,10 @@ assert_refused(const char *name, const char *value, int result)
 	struct image_config before = config;
 	char *error = NULL;
 
-	ck_assert_msg(option_set(image_option_rows, &config, name, value, &error) == result, "%s=%s", name, value);
-	ck_assert_msg(error && strstr(error, name) && strstr(error, value), "%s=%s: %s", name, value, error);
+	ck_assert_msg(option_set(image_option_rows, &config, name, value, &error) == result,
+		      "%s=%s", name, value);
+	ck_assert_msg(error && strstr(error, name) && strstr(error, value), "%s=%s: %s", name,
+		      value, error);
 	ck_assert_mem_eq(&config, &before, sizeof(config));
 	free(error);
 }
@@ -142,8 +144,8 @@ START_TEST(every_option_is_explained)
 	for (const struct option_row *row = image_option_rows; row->name; row++, count++) {
 		ck_assert_msg(row->help && *row->help, "%s has no help", row->name);
 		ck_assert_msg(row->arg && *row->arg, "%s has no argument", row->name);
-		ck_assert_msg(row->manual && row->manual[strlen(row->manual) - 1] == '\n', "%s has no manual",
-			      row->name);
+		ck_assert_msg(row->manual && row->manual[strlen(row->manual) - 1] == '\n',
+			      "%s has no manual", row->name);
 	}
 	ck_assert_uint_eq(count, 11);
 }

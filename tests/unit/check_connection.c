@@ -14,7 +14,8 @@ assert_refused(const char *uri, const char *wanted)
 	GError *error = NULL;
 
 	ck_assert(!connection_to_uri(&connection, uri, &error));
-	ck_assert_msg(g_str_has_prefix(error->message, wanted), "\"%s\" instead of \"%s\"", error->message, wanted);
+	ck_assert_msg(g_str_has_prefix(error->message, wanted), "\"%s\" instead of \"%s\"",
+		      error->message, wanted);
 	g_error_free(error);
 }
 

@@ -106,8 +106,9 @@ START_TEST(huge_answer_arrives_whole)
 			break;
 		total += (size_t)got;
 	}
-	ck_assert_uint_eq(total, strlen("{\"resize\":\"huge\",\"on\":0,\"data\":\"d\",\"x\":\"\"}\n") +
-					 HUGE_ANSWER + strlen(STATUS_ANSWER "\n"));
+	ck_assert_uint_eq(total,
+			  strlen("{\"resize\":\"huge\",\"on\":0,\"data\":\"d\",\"x\":\"\"}\n") +
+				  HUGE_ANSWER + strlen(STATUS_ANSWER "\n"));
 	close(fd);
 }
 END_TEST

@@ -125,8 +125,9 @@ END_TEST
 
 START_TEST(names_that_are_no_device_are_refused)
 {
-	static const char *const names[] = {"", "nbd", "nbd0p1", "sda", "/dev/sda", "nbd-1", "nbd 1", "nbd01", "nbd0/../nbd1",
-					    "/dev/../nbd0", "nbd99999999999"};
+	static const char *const names[] = {
+		"",      "nbd",   "nbd0p1",       "sda",          "/dev/sda",      "nbd-1",
+		"nbd 1", "nbd01", "nbd0/../nbd1", "/dev/../nbd0", "nbd99999999999"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		assert_refused(names[i], EINVAL, "is no device of the nbd driver");

@@ -53,7 +53,8 @@ END_TEST
 
 START_TEST(mount_is_known_by_its_number)
 {
-	tree_write("proc/self/mountinfo", HEAD "30 27 43:1 / /mnt/my\\040disk rw,relatime - ext4 /dev/disk/by-label/my rw\n");
+	tree_write("proc/self/mountinfo", HEAD
+		   "30 27 43:1 / /mnt/my\\040disk rw,relatime - ext4 /dev/disk/by-label/my rw\n");
 	assert_users_of("nbd0", "/dev/nbd0p1 is mounted on /mnt/my disk");
 	assert_users_of("nbd1", NULL);
 }
@@ -61,8 +62,9 @@ END_TEST
 
 START_TEST(mount_with_a_number_of_its_own_is_known_by_its_source)
 {
-	tree_write("proc/self/mountinfo",
-		   HEAD "31 27 0:45 / /srv rw,relatime shared:1 master:2 - btrfs /dev/nbd1 rw,space_cache=v2\n");
+	tree_write(
+		"proc/self/mountinfo", HEAD
+		"31 27 0:45 / /srv rw,relatime shared:1 master:2 - btrfs /dev/nbd1 rw,space_cache=v2\n");
 	assert_users_of("nbd1", "/dev/nbd1 is mounted on /srv");
 	assert_users_of("nbd10", NULL);
 }
@@ -97,8 +99,9 @@ END_TEST
 
 START_TEST(swap_is_found)
 {
-	tree_write("proc/swaps", "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
-				 "/dev/nbd0p2                             partition\t1048572\t\t0\t\t-2\n");
+	tree_write("proc/swaps",
+		   "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
+		   "/dev/nbd0p2                             partition\t1048572\t\t0\t\t-2\n");
 	assert_users_of("nbd0", "/dev/nbd0p2 is swap space");
 }
 END_TEST
@@ -109,8 +112,10 @@ START_TEST(devices_made_of_it_are_found)
 	tree_write("sys/block/dm-0/dm/name", "vg-root\n");
 	tree_link("sys/block/nbd0/holders/md127", "../../../md127");
 	tree_write("sys/block/loop0/loop/backing_file", "/dev/nbd0p10\n");
-	assert_users_of("nbd0", "/dev/md127 is made of /dev/nbd0; /dev/mapper/vg-root is made of /dev/nbd0p1; "
-				"/dev/loop0 is made of /dev/nbd0p10");
+	assert_users_of(
+		"nbd0",
+		"/dev/md127 is made of /dev/nbd0; /dev/mapper/vg-root is made of /dev/nbd0p1; "
+		"/dev/loop0 is made of /dev/nbd0p10");
 }
 END_TEST
 

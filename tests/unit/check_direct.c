@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The loop driver's rule (lo_can_use_dio()): the file can do it, sectors are no smaller than its blocks, and
- * the offset is a multiple of them. */
+/* The loop driver's rule (lo_can_use_dio()): the file can do it, sectors are no smaller than its
+ * blocks, and the offset is a multiple of them. */
 struct rule_row {
 	unsigned int align;
 	uint64_t offset, size;
@@ -35,7 +35,8 @@ static const struct rule_row rule_rows[] = {
 	{512, 512, 1000, 1, NULL},
 	{4096, 4096, 1, 1, NULL},
 	{4096, 512, 0, 1, "offset=512 is not a multiple of the 4096-byte blocks that it needs"},
-	{4096, 0, 4608, 4096, "the size 4608 is not a multiple of the 4096-byte blocks that it needs"},
+	{4096, 0, 4608, 4096,
+	 "the size 4608 is not a multiple of the 4096-byte blocks that it needs"},
 };
 
 START_TEST(rule_is_the_loop_drivers)
@@ -44,16 +45,18 @@ START_TEST(rule_is_the_loop_drivers)
 	const struct backing backing = {.direct_fd = 0, .direct_align = row->align};
 	char reason[REASON_MAX] = "";
 
-	ck_assert_int_eq(direct_possible(&backing, row->offset, row->size, row->sector_size, reason),
-			 row->reason ? -EINVAL : 0);
+	ck_assert_int_eq(
+		direct_possible(&backing, row->offset, row->size, row->sector_size, reason),
+		row->reason ? -EINVAL : 0);
 	ck_assert_str_eq(reason, row->reason ? row->reason : "");
 }
 END_TEST
 
 START_TEST(backing_without_direct_io_gives_its_own_reason)
 {
-	const struct backing backing = {
-		.direct_fd = -1, .direct_align = 512, .direct_reason = "the file system does not support it"};
+	const struct backing backing = {.direct_fd = -1,
+					.direct_align = 512,
+					.direct_reason = "the file system does not support it"};
 	char reason[REASON_MAX] = "";
 
 	ck_assert_int_eq(direct_possible(&backing, 0, 0, 4096, reason), -EINVAL);
@@ -64,7 +67,8 @@ END_TEST
 START_TEST(block_of_the_device_is_known_where_there_is_one)
 {
 	const struct backing device = {.block_device = true, .block_size = 2048};
-	const struct backing none = {.block_size = 1, .direct_align = 4096}; /* as on btrfs, overlay, NFS */
+	const struct backing none = {.block_size = 1,
+				     .direct_align = 4096}; /* as on btrfs, overlay, NFS */
 
 	ck_assert_uint_eq(direct_device_block(&device), 2048);
 	ck_assert_uint_eq(direct_device_block(&none), 0);
@@ -73,12 +77,14 @@ END_TEST
 
 START_TEST(part_of_a_device_that_ends_inside_of_a_block_has_no_direct_io)
 {
-	const struct backing backing = {.direct_fd = 0, .direct_align = 512, .block_size = 512, .block_device = true};
+	const struct backing backing = {
+		.direct_fd = 0, .direct_align = 512, .block_size = 512, .block_device = true};
 	char reason[REASON_MAX] = "";
 
 	ck_assert_int_eq(direct_possible(&backing, 0, 1024, 1, reason), 0);
 	ck_assert_int_eq(direct_possible(&backing, 0, 1000, 1, reason), -EINVAL);
-	ck_assert_str_eq(reason, "the size 1000 is not a multiple of the 512-byte blocks that it needs");
+	ck_assert_str_eq(reason,
+			 "the size 1000 is not a multiple of the 512-byte blocks that it needs");
 }
 END_TEST
 
@@ -123,7 +129,8 @@ START_TEST(alignment_that_was_learnt_works)
 	ck_assert_uint_eq(backing.direct_align & (backing.direct_align - 1), 0);
 	ck_assert_uint_ne(backing.memory_align, 0);
 	ck_assert_uint_eq(backing.memory_align & (backing.memory_align - 1), 0);
-	ck_assert_int_eq(pread(fd, memory + backing.memory_align, backing.direct_align, backing.direct_align),
+	ck_assert_int_eq(pread(fd, memory + backing.memory_align, backing.direct_align,
+			       backing.direct_align),
 			 backing.direct_align);
 	free(memory);
 	close(fd);
@@ -149,7 +156,8 @@ START_TEST(descriptor_that_cannot_be_read_is_refused_with_the_reason)
 
 	ck_assert_int_eq(pipe(pipe_fds), 0);
 	ck_assert_int_eq(direct_learn(pipe_fds[0], &backing), -ESPIPE);
-	ck_assert_str_eq(backing.direct_reason, "a direct read of the first 512 bytes failed: Illegal seek");
+	ck_assert_str_eq(backing.direct_reason,
+			 "a direct read of the first 512 bytes failed: Illegal seek");
 	close(pipe_fds[0]);
 	close(pipe_fds[1]);
 }
@@ -163,7 +171,8 @@ main(void)
 	SRunner *runner = srunner_create(suite);
 	int failed;
 
-	tcase_add_loop_test(rule, rule_is_the_loop_drivers, 0, sizeof(rule_rows) / sizeof(rule_rows[0]));
+	tcase_add_loop_test(rule, rule_is_the_loop_drivers, 0,
+			    sizeof(rule_rows) / sizeof(rule_rows[0]));
 	tcase_add_test(rule, backing_without_direct_io_gives_its_own_reason);
 	tcase_add_test(rule, block_of_the_device_is_known_where_there_is_one);
 	tcase_add_test(rule, part_of_a_device_that_ends_inside_of_a_block_has_no_direct_io);

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KIB UINT64_C(1024)
+#define KIB  UINT64_C(1024)
 #define UNIT (64 * KIB) /* no page is larger */
 
 static struct fake_image disk;
@@ -24,8 +24,9 @@ static char map[1024]; /* what was visited: "0+65536 data, 65536+65536 hole" */
 static void
 punch(uint64_t offset, uint64_t length)
 {
-	ck_assert_int_eq(fallocate(disk.image->backing.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-				   (off_t)offset, (off_t)length),
+	ck_assert_int_eq(fallocate(disk.image->backing.fd,
+				   FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+				   (off_t)length),
 			 0);
 }
 
@@ -51,7 +52,8 @@ note(void *data, uint64_t offset, uint64_t length, bool hole)
 
 	ck_assert_uint_gt(length, 0);
 	snprintf(map + used, sizeof(map) - used, "%s%llu+%llu %s", used ? ", " : "",
-		 (unsigned long long)(offset / KIB), (unsigned long long)(length / KIB), hole ? "hole" : "data");
+		 (unsigned long long)(offset / KIB), (unsigned long long)(length / KIB),
+		 hole ? "hole" : "data");
 	return *(const int *)data;
 }
 
@@ -114,7 +116,8 @@ START_TEST(visitor_can_end_it)
 }
 END_TEST
 
-/* A client that is told of a hole reads zeroes there without asking us; a read would tell it the truth. */
+/* A client that is told of a hole reads zeroes there without asking us; a read would tell it the
+ * truth. */
 START_TEST(what_a_truncated_file_has_lost_is_no_hole)
 {
 	ck_assert_int_eq(ftruncate(disk.image->backing.fd, (off_t)(5 * UNIT + UNIT / 2)), 0);

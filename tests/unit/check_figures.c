@@ -202,13 +202,16 @@ END_TEST
 
 START_TEST(server_part_is_read_from_its_answer)
 {
-	JsonNode *root = json_from_string("{\"pid\":813,\"exports\":[{\"requests\":3,\"counters\":{\"errors\":5},"
-					  "\"latency_us\":{\"read\":[0,0,7],\"write\":[],\"zero\":[1]}}]}",
-					  NULL);
+	JsonNode *root = json_from_string(
+		"{\"pid\":813,\"exports\":[{\"requests\":3,\"counters\":{\"errors\":5},"
+		"\"latency_us\":{\"read\":[0,0,7],\"write\":[],\"zero\":[1]}}]}",
+		NULL);
 	JsonObject *status = json_node_get_object(root);
 	struct sample sample = {.time = 1};
 
-	sample_add_server(&sample, status, json_array_get_object_element(json_object_get_array_member(status, "exports"), 0));
+	sample_add_server(
+		&sample, status,
+		json_array_get_object_element(json_object_get_array_member(status, "exports"), 0));
 	ck_assert_int_eq(sample.server, 813);
 	ck_assert_uint_eq(sample.requests, 3);
 	ck_assert_uint_eq(sample.errors, 5);

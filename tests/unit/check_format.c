@@ -14,7 +14,10 @@ struct format_row {
 	const char *bytes;
 };
 
-#define ROW(name_, offset_, bytes_) {(name_), (offset_), sizeof(bytes_) - 1, (bytes_)}
+#define ROW(name_, offset_, bytes_)                                                                \
+	{                                                                                          \
+		(name_), (offset_), sizeof(bytes_) - 1, (bytes_)                                   \
+	}
 
 /* From the formats' own descriptions, not from engine/format.c. */
 static const struct format_row rows[] = {
@@ -27,8 +30,9 @@ static const struct format_row rows[] = {
 	ROW("VMDK", 0, "# Disk DescriptorFile\nversion=1\n"),
 	ROW("VHDX", 0, "vhdxfile"),
 	ROW("VHD", 0, "conectix"),
-	ROW("VDI", 0, "<<< Oracle VM VirtualBox Disk Image >>>\n\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
-		      "\x7f\x10\xda\xbe"),
+	ROW("VDI", 0,
+	    "<<< Oracle VM VirtualBox Disk Image >>>\n\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+	    "\x7f\x10\xda\xbe"),
 	ROW("gzip-compressed", 0, "\x1f\x8b\x08\x00"),
 	ROW("xz-compressed", 0, "\xfd\x37\x7a\x58\x5a\x00"),
 	ROW("zstd-compressed", 0, "\x28\xb5\x2f\xfd"),

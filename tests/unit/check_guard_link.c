@@ -71,7 +71,8 @@ static void
 begin(void)
 {
 	fixture_begin();
-	ck_assert_msg(guard_link_listen(&made, fixture.path, &error), "%s", error ? error->message : "");
+	ck_assert_msg(guard_link_listen(&made, fixture.path, &error), "%s",
+		      error ? error->message : "");
 }
 
 static void
@@ -157,7 +158,8 @@ START_TEST(no_guard_is_an_error_of_its_own)
 }
 END_TEST
 
-/* A guard that was killed leaves its file: nobody listens there, and the next with this number takes its place. */
+/* A guard that was killed leaves its file: nobody listens there, and the next with this number
+ * takes its place. */
 START_TEST(file_of_a_killed_guard_is_in_nobodys_way)
 {
 	struct guard_link next;
@@ -205,7 +207,8 @@ END_TEST
 
 static bool accept_fails;
 
-/* Stands in for the C library's accept4(): a security module's refusal leaves the connection where it is. */
+/* Stands in for the C library's accept4(): a security module's refusal leaves the connection where
+ * it is. */
 int
 accept4(int listener, __SOCKADDR_ARG address, socklen_t *length, int flags)
 {

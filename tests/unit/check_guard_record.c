@@ -28,7 +28,11 @@ begin(void)
 	fixture_begin();
 	device.backend = server_link_backend(fixture.path);
 	plan = (struct guard_plan){
-		.source = {.place = (char *)PLACE, .connections = 3, .server = SERVER_NBDKIT, .direct_io = "auto", .force = true},
+		.source = {.place = (char *)PLACE,
+			   .connections = 3,
+			   .server = SERVER_NBDKIT,
+			   .direct_io = "auto",
+			   .force = true},
 		.attachment = {.read_only = true, .timeout = 30, .dead_timeout = 77, .swap = true},
 	};
 	plan.source.server_options = g_ptr_array_new();
@@ -50,7 +54,10 @@ end(void)
 static pid_t
 guard_new(void)
 {
-	struct guard_progress progress = {.place = (char *)PLACE PLACE PLACE, .device = 2049, .inode = 1234567890123, .direct_io = "off"};
+	struct guard_progress progress = {.place = (char *)PLACE PLACE PLACE,
+					  .device = 2049,
+					  .inode = 1234567890123,
+					  .direct_io = "off"};
 	struct guard_record record;
 	int told[2];
 	char byte;
@@ -59,11 +66,13 @@ guard_new(void)
 	ck_assert_int_eq(pipe(told), 0);
 	pid = fork();
 	if (pid == 0) {
-		if (!guard_record_make(&record, fixture.path, NULL) || !guard_record_write(&record, &plan, &progress, NULL))
+		if (!guard_record_make(&record, fixture.path, NULL) ||
+		    !guard_record_write(&record, &plan, &progress, NULL))
 			_exit(1);
 		/* Shorter than what was there before. */
 		progress.place = (char *)PLACE;
-		if (!guard_record_write(&record, &plan, &progress, NULL) || write(told[1], "", 1) != 1)
+		if (!guard_record_write(&record, &plan, &progress, NULL) ||
+		    write(told[1], "", 1) != 1)
 			_exit(1);
 		pause();
 		_exit(0);
@@ -94,7 +103,8 @@ END_TEST
 
 START_TEST(device_of_somebody_else_has_no_guard)
 {
-	const struct device other = {.name = (char *)"nbd1", .pid = getpid()}, none = {.name = (char *)"nbd2"};
+	const struct device other = {.name = (char *)"nbd1", .pid = getpid()},
+			    none = {.name = (char *)"nbd2"};
 
 	ck_assert_int_eq(guard_record_keeper(&other), -1);
 	ck_assert_int_eq(guard_record_keeper(&none), -1);
@@ -122,11 +132,14 @@ START_TEST(next_guard_knows_all)
 	struct guard_record record;
 
 	guard_kill(guard_new());
-	ck_assert_msg(guard_record_take(&record, &device, &taken, &progress, &error), "%s", error ? error->message : "");
+	ck_assert_msg(guard_record_take(&record, &device, &taken, &progress, &error), "%s",
+		      error ? error->message : "");
 	ck_assert_str_eq(progress.place, PLACE);
-	ck_assert(progress.device == 2049 && progress.inode == 1234567890123 && !progress.read_only);
+	ck_assert(progress.device == 2049 && progress.inode == 1234567890123 &&
+		  !progress.read_only);
 	ck_assert_str_eq(progress.direct_io, "off");
-	ck_assert(taken.source.connections == 3 && taken.source.server == SERVER_NBDKIT && taken.source.force && !taken.source.remote);
+	ck_assert(taken.source.connections == 3 && taken.source.server == SERVER_NBDKIT &&
+		  taken.source.force && !taken.source.remote);
 	ck_assert_uint_eq(taken.source.server_options->len, 2);
 	ck_assert_str_eq(taken.source.server_options->pdata[0], "--offset=512");
 	ck_assert_str_eq(taken.source.direct_io, "auto");

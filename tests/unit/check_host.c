@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A context of an event loop: it never waits, and tells its host when to come back.  The host here is poll(),
- * with a ring of its own where the context shares one.
+ * A context of an event loop: it never waits, and tells its host when to come back.  The host here
+ * is poll(), with a ring of its own where the context shares one.
  */
 #include "engine/ioctx.h"
 #include "engine/image_state.h"
@@ -20,8 +20,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define KIB 1024u
-#define MIB (1u << 20)
+#define KIB      1024u
+#define MIB      (1u << 20)
 #define REQUESTS 64
 
 static const struct way {
@@ -63,7 +63,9 @@ open_host(const struct way *this_way)
 	way = this_way;
 	log_capture_begin();
 	file = scratch_file(4 * MIB);
-	ck_assert_msg(image_open(AT_FDCWD, scratch_path(file, path), 0, &config, &image, &error) == 0, "%s", error);
+	ck_assert_msg(image_open(AT_FDCWD, scratch_path(file, path), 0, &config, &image, &error) ==
+			      0,
+		      "%s", error);
 	if (way->ring)
 		ck_assert_int_eq(ring_init(&ring, 4, 64, 0, RING_FILES), 0);
 	ck_assert_int_eq(image_host_context(image, way->ring ? &ring : NULL, &ctx), 0);
@@ -118,21 +120,27 @@ START_TEST(operations_are_done_and_the_host_is_told)
 	buffer_fill(bytes, 4 * MIB, 5);
 	/* More than the depth, of more than a chunk, some of them not aligned. */
 	for (unsigned int i = 0; i < REQUESTS; i++) {
-		ios[i] = (struct io){.op = IO_WRITE, .offset = i * 64 * KIB + (i % 3), .length = 64 * KIB - (i % 3),
-				     .buffer = bytes + i * 64 * KIB + (i % 3), .done = count_done};
+		ios[i] = (struct io){.op = IO_WRITE,
+				     .offset = i * 64 * KIB + (i % 3),
+				     .length = 64 * KIB - (i % 3),
+				     .buffer = bytes + i * 64 * KIB + (i % 3),
+				     .done = count_done};
 		io_submit(ctx, &ios[i]);
 	}
 	run_until_done(REQUESTS);
 	for (unsigned int i = 0; i < REQUESTS; i++) {
-		ios[i] = (struct io){.op = i ? IO_READ : IO_FLUSH, .offset = i * 64 * KIB + (i % 3),
-				     .length = 64 * KIB - (i % 3), .buffer = seen + i * 64 * KIB + (i % 3),
+		ios[i] = (struct io){.op = i ? IO_READ : IO_FLUSH,
+				     .offset = i * 64 * KIB + (i % 3),
+				     .length = 64 * KIB - (i % 3),
+				     .buffer = seen + i * 64 * KIB + (i % 3),
 				     .done = count_done};
 		io_submit(ctx, &ios[i]);
 	}
 	done_count = 0;
 	run_until_done(REQUESTS);
 	for (unsigned int i = 1; i < REQUESTS; i++)
-		ck_assert_mem_eq(seen + i * 64 * KIB + (i % 3), bytes + i * 64 * KIB + (i % 3), 64 * KIB - (i % 3));
+		ck_assert_mem_eq(seen + i * 64 * KIB + (i % 3), bytes + i * 64 * KIB + (i % 3),
+				 64 * KIB - (i % 3));
 	buffer_free(seen);
 	buffer_free(bytes);
 	close_host();
@@ -216,7 +224,8 @@ main(void)
 		tcase_add_loop_test(tcase, operations_are_done_and_the_host_is_told, i, i + 1);
 		tcase_add_loop_test(tcase, run_never_waits, i, i + 1);
 		tcase_add_loop_test(tcase, contexts_of_hosts_count_in_the_status, i, i + 1);
-		tcase_add_loop_test(tcase, what_a_context_counted_stays_in_the_status_without_it, i, i + 1);
+		tcase_add_loop_test(tcase, what_a_context_counted_stays_in_the_status_without_it, i,
+				    i + 1);
 		suite_add_tcase(suite, tcase);
 	}
 	srunner_run_all(runner, CK_NORMAL);

@@ -62,7 +62,8 @@ open_image(unsigned int flags, int result, const char *hint)
 		ck_assert_ptr_null(error);
 		return;
 	}
-	ck_assert_msg(error && strncmp(error, path, strlen(path)) == 0 && strstr(error, hint), "%s", error);
+	ck_assert_msg(error && strncmp(error, path, strlen(path)) == 0 && strstr(error, hint), "%s",
+		      error);
 	ck_assert_ptr_null(image);
 }
 
@@ -92,7 +93,8 @@ START_TEST(window_is_cut_to_whole_sectors_with_a_warning)
 	open_image(0, 0, NULL);
 	ck_assert_uint_eq(image_size(image), 9728);
 	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 1);
-	ck_assert(log_capture_has(LOG_LEVEL_WARNING, "sizelimit=10000 is no multiple of the sector size, 512 bytes"));
+	ck_assert(log_capture_has(LOG_LEVEL_WARNING,
+				  "sizelimit=10000 is no multiple of the sector size, 512 bytes"));
 	config.sector_size = 4096;
 	open_image(0, 0, NULL);
 	ck_assert_uint_eq(image_size(image), 8192);
@@ -151,7 +153,8 @@ START_TEST(image_in_another_format_is_warned_about)
 	config.offset = 512;
 	open_image(0, 0, NULL);
 	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 1);
-	ck_assert(log_capture_has(LOG_LEVEL_WARNING, "looks like a qcow2 image, but is served as raw bytes"));
+	ck_assert(log_capture_has(LOG_LEVEL_WARNING,
+				  "looks like a qcow2 image, but is served as raw bytes"));
 }
 END_TEST
 
@@ -192,7 +195,8 @@ START_TEST(file_system_without_direct_io_turns_it_off_or_is_refused)
 	ck_assert(!image_direct(image));
 	ck_assert_str_eq(image->direct_reason, "the file system does not support it");
 	config.direct_io = TRISTATE_ON;
-	open_image(BACKING_READ_ONLY, -EINVAL, "direct-io=on is not possible: the file system does not support it");
+	open_image(BACKING_READ_ONLY, -EINVAL,
+		   "direct-io=on is not possible: the file system does not support it");
 }
 END_TEST
 
@@ -235,7 +239,8 @@ START_TEST(two_images_of_one_file_are_known_for_it)
 	image = NULL;
 	open_image(BACKING_READ_ONLY, 0, NULL);
 	ck_assert(image_same(first, image));
-	ck_assert_int_eq(image_open(AT_FDCWD, scratch_path(other_file, other_path), 0, &config, &other, &other_error),
+	ck_assert_int_eq(image_open(AT_FDCWD, scratch_path(other_file, other_path), 0, &config,
+				    &other, &other_error),
 			 0);
 	ck_assert(!image_same(first, other));
 	image_close(first);
@@ -258,7 +263,8 @@ START_TEST(images_of_one_file_share_its_ranges_as_long_as_one_is_open)
 	open_image(0, 0, NULL);
 	config.offset = 0;
 	ck_assert_ptr_eq(first->ranges, image->ranges);
-	ck_assert_int_eq(image_open(AT_FDCWD, scratch_path(other_file, other_path), 0, &config, &other, &other_error),
+	ck_assert_int_eq(image_open(AT_FDCWD, scratch_path(other_file, other_path), 0, &config,
+				    &other, &other_error),
 			 0);
 	ck_assert_ptr_ne(first->ranges, other->ranges);
 	ck_assert(range_begin(first->ranges, &range, NULL));
@@ -363,16 +369,18 @@ END_TEST
 
 START_TEST(failures_are_logged_with_their_place_until_there_are_too_many)
 {
-	const struct io io = {.op = IO_ZERO, .offset = 8192, .length = 4096}, flush = {.op = IO_FLUSH};
+	const struct io io = {.op = IO_ZERO, .offset = 8192, .length = 4096},
+			flush = {.op = IO_FLUSH};
 	char expected[SCRATCH_PATH + 128];
 
 	open_image(0, 0, NULL);
 	image_log_failure(image, &io, -EIO, NULL);
 	image_log_failure(image, &flush, -ENOSPC, "why");
-	snprintf(expected, sizeof(expected), "%s: zero of 4096 bytes at offset 8192 failed: Input/output error",
-		 path);
+	snprintf(expected, sizeof(expected),
+		 "%s: zero of 4096 bytes at offset 8192 failed: Input/output error", path);
 	ck_assert_str_eq(log_capture_text(LOG_LEVEL_ERROR, 0), expected);
-	snprintf(expected, sizeof(expected), "%s: flush failed: No space left on device: why", path);
+	snprintf(expected, sizeof(expected), "%s: flush failed: No space left on device: why",
+		 path);
 	ck_assert_str_eq(log_capture_text(LOG_LEVEL_ERROR, 1), expected);
 	for (unsigned int i = 0; i < 100; i++)
 		image_log_failure(image, &io, -EIO, NULL);
@@ -384,7 +392,8 @@ int
 main(void)
 {
 	Suite *suite = suite_create("image");
-	TCase *facts = tcase_create("facts"), *direct = tcase_create("direct"), *use = tcase_create("use");
+	TCase *facts = tcase_create("facts"), *direct = tcase_create("direct"),
+	      *use = tcase_create("use");
 	SRunner *runner = srunner_create(suite);
 	int failed;
 
@@ -405,7 +414,8 @@ main(void)
 	tcase_add_checked_fixture(direct, begin, end);
 	tcase_add_test(direct, direct_io_off_uses_the_page_cache_and_says_why);
 	add_test_unless(scratch_no_direct_io(), direct, direct_io_is_used_where_it_is_possible);
-	add_test_unless(scratch_no_direct_io(), direct, offset_that_direct_io_cannot_have_turns_it_off_or_is_refused);
+	add_test_unless(scratch_no_direct_io(), direct,
+			offset_that_direct_io_cannot_have_turns_it_off_or_is_refused);
 	tcase_add_test(direct, file_system_without_direct_io_turns_it_off_or_is_refused);
 	suite_add_tcase(suite, direct);
 

@@ -57,7 +57,7 @@ status_now(void)
 	return status;
 }
 
-/* --- Size --------------------------------------------------------------------------------------------- */
+/* ---- Size */
 
 static void
 assert_resized(uint64_t file_size, uint64_t size, unsigned int warnings)
@@ -133,13 +133,14 @@ START_TEST(request_in_the_new_part_works_after_a_resize)
 }
 END_TEST
 
-/* --- Lock --------------------------------------------------------------------------------------------- */
+/* ---- Lock */
 
 /* Another process, which has bytes from one on locked as QEMU would: 100 reads, 101 writes. */
 static pid_t
 holder_start(off_t byte, off_t bytes)
 {
-	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = bytes};
+	struct flock lock = {
+		.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = bytes};
 	char path[SCRATCH_PATH], ready;
 	int fds[2];
 	pid_t pid;
@@ -149,7 +150,8 @@ holder_start(off_t byte, off_t bytes)
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (fcntl(open(scratch_path(disk.image->backing.fd, path), O_RDWR), F_OFD_SETLK, &lock) < 0 ||
+		if (fcntl(open(scratch_path(disk.image->backing.fd, path), O_RDWR), F_OFD_SETLK,
+			  &lock) < 0 ||
 		    write(fds[1], "", 1) != 1)
 			_exit(1);
 		for (;;)
@@ -251,7 +253,7 @@ START_TEST(reader_that_may_not_write_never_goes_on_without_a_lock)
 }
 END_TEST
 
-/* --- Direct I/O --------------------------------------------------------------------------------------- */
+/* ---- Direct I/O */
 
 START_TEST(direct_io_is_switched_off_and_on)
 {
@@ -272,8 +274,9 @@ static void
 assert_not_possible(const char *reason)
 {
 	ck_assert_int_eq(image_set_direct(disk.image, true, &error), -EINVAL);
-	ck_assert_msg(strncmp(error, "disk.img: direct I/O is not possible: ", 38) == 0 && strstr(error, reason), "%s",
-		      error);
+	ck_assert_msg(strncmp(error, "disk.img: direct I/O is not possible: ", 38) == 0 &&
+			      strstr(error, reason),
+		      "%s", error);
 	ck_assert(!image_direct(disk.image));
 	close_disk();
 }
@@ -303,7 +306,9 @@ START_TEST(write_back_that_fails_keeps_direct_io_off_and_fails_later_flushes)
 	ck_assert_int_eq(image_set_direct(disk.image, true, &error), -EINVAL);
 	disk.image->backing.fd = saved;
 	close(fd);
-	ck_assert_str_eq(error, "disk.img: writing back buffered data failed: Invalid argument; direct I/O stays off");
+	ck_assert_str_eq(
+		error,
+		"disk.img: writing back buffered data failed: Invalid argument; direct I/O stays off");
 	ck_assert(!image_direct(disk.image));
 	ck_assert_int_eq(request_execute(disk.ctx, IO_FLUSH, 0, 0, 0, NULL), -EIO);
 	close_disk();
@@ -394,13 +399,14 @@ START_TEST(switch_to_what_is_already_so_waits_for_nobody)
 }
 END_TEST
 
-/* --- Status ------------------------------------------------------------------------------------------- */
+/* ---- Status */
 
 START_TEST(status_tells_the_facts)
 {
 	struct image_status status;
 
-	open_with(&(struct fake_facts){.align = 512, .memory_align = 4, .offset = 512, .depth = 5, .no_discard = true});
+	open_with(&(struct fake_facts){
+		.align = 512, .memory_align = 4, .offset = 512, .depth = 5, .no_discard = true});
 	strcpy(disk.image->engine_reason, "io_uring: no");
 	strcpy(disk.image->poll_reason, "it needs more");
 	disk.image->config.sizelimit = 2 * MIB;
@@ -452,7 +458,8 @@ START_TEST(counters_and_contexts_are_summed)
 	for (unsigned int i = 0; i < 3; i++) {
 		contexts[i] = image_take_context(disk.image);
 		contexts[i]->registered = 1;
-		ck_assert_int_eq(request_execute(contexts[i], IO_READ, 0, 0, 1024 * (i + 1), buffer), 0);
+		ck_assert_int_eq(
+			request_execute(contexts[i], IO_READ, 0, 0, 1024 * (i + 1), buffer), 0);
 	}
 	status = status_now(); /* while they are taken */
 	ck_assert_uint_eq(status.contexts, 3);
@@ -494,25 +501,35 @@ assert_summary(bool degraded, const char *expected)
 START_TEST(summary_tells_what_runs_and_why_not_something_better)
 {
 	open_direct();
-	assert_summary(false, "disk.img: 1048576 bytes, engine fake, direct I/O on (512-byte blocks), polling off, "
-			      "sector size 512, writable");
+	assert_summary(
+		false,
+		"disk.img: 1048576 bytes, engine fake, direct I/O on (512-byte blocks), polling off, "
+		"sector size 512, writable");
 	open_with(&(struct fake_facts){.read_only = true});
 	strcpy(disk.image->direct_reason, "direct-io=off");
-	assert_summary(false, "disk.img: 1048576 bytes, engine fake, direct I/O off (direct-io=off), polling off, "
-			      "sector size 512, read-only");
+	assert_summary(
+		false,
+		"disk.img: 1048576 bytes, engine fake, direct I/O off (direct-io=off), polling off, "
+		"sector size 512, read-only");
 	open_direct();
 	strcpy(disk.image->engine_reason, "io_uring: Operation not permitted");
-	assert_summary(true, "disk.img: 1048576 bytes, engine fake (io_uring: Operation not permitted), direct I/O "
-			     "on (512-byte blocks), polling off, sector size 512, writable");
+	assert_summary(
+		true,
+		"disk.img: 1048576 bytes, engine fake (io_uring: Operation not permitted), direct I/O "
+		"on (512-byte blocks), polling off, sector size 512, writable");
 	open_direct();
 	strcpy(disk.image->poll_reason, "the device has no poll queues");
-	assert_summary(true, "disk.img: 1048576 bytes, engine fake, direct I/O on (512-byte blocks), polling off "
-			     "(the device has no poll queues), sector size 512, writable");
+	assert_summary(
+		true,
+		"disk.img: 1048576 bytes, engine fake, direct I/O on (512-byte blocks), polling off "
+		"(the device has no poll queues), sector size 512, writable");
 	open_with(&(struct fake_facts){.align = 0});
 	disk.image->config.direct_io = TRISTATE_AUTO;
 	strcpy(disk.image->direct_reason, "the file system does not support it");
-	assert_summary(true, "disk.img: 1048576 bytes, engine fake, direct I/O off (the file system does not support "
-			     "it), polling off, sector size 512, writable");
+	assert_summary(
+		true,
+		"disk.img: 1048576 bytes, engine fake, direct I/O off (the file system does not support "
+		"it), polling off, sector size 512, writable");
 }
 END_TEST
 
@@ -520,7 +537,8 @@ int
 main(void)
 {
 	Suite *suite = suite_create("image_control");
-	TCase *size = tcase_create("size"), *lock = tcase_create("lock"), *direct = tcase_create("direct");
+	TCase *size = tcase_create("size"), *lock = tcase_create("lock"),
+	      *direct = tcase_create("direct");
 	TCase *status = tcase_create("status");
 	SRunner *runner = srunner_create(suite);
 	int failed;
@@ -542,8 +560,10 @@ main(void)
 	tcase_add_test(direct, direct_io_is_switched_off_and_on);
 	tcase_add_test(direct, direct_io_stays_off_where_the_rule_forbids_it);
 	tcase_add_test(direct, write_back_that_fails_keeps_direct_io_off_and_fails_later_flushes);
-	tcase_add_test(direct, switch_to_direct_io_waits_for_writes_under_way_and_holds_up_new_ones);
-	tcase_add_test(direct, switch_from_direct_io_waits_for_writes_under_way_and_holds_up_new_ones);
+	tcase_add_test(direct,
+		       switch_to_direct_io_waits_for_writes_under_way_and_holds_up_new_ones);
+	tcase_add_test(direct,
+		       switch_from_direct_io_waits_for_writes_under_way_and_holds_up_new_ones);
 	tcase_add_test(direct, switch_to_what_is_already_so_waits_for_nobody);
 	suite_add_tcase(suite, direct);
 

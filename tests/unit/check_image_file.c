@@ -79,7 +79,8 @@ assert_name(const char *wanted)
 
 START_TEST(link_to_the_image_names_it)
 {
-	g_autofree char *link = g_build_filename(directory, "link", NULL), *name = image_file_name("/proc/disk.img");
+	g_autofree char *link = g_build_filename(directory, "link", NULL),
+			*name = image_file_name("/proc/disk.img");
 
 	assert_path(false);
 	assert_name(image);

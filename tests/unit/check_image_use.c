@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the kernel makes of an image, by recorded trees: loop devices, their partitions, mounts and holders.
+ * What the kernel makes of an image, by recorded trees: loop devices, their partitions, mounts and
+ * holders.
  */
 #include "common/image_use.h"
 
@@ -20,8 +21,7 @@ static char image[PATH_MAX];
 static struct image_use use;
 
 /* Makes a file below the root, and the directories above it. */
-static void __attribute__((format(printf, 2, 3)))
-record(const char *name, const char *format, ...)
+static void __attribute__((format(printf, 2, 3))) record(const char *name, const char *format, ...)
 {
 	char path[PATH_MAX];
 	va_list values;
@@ -143,7 +143,9 @@ START_TEST(partition_that_is_mounted_is_named)
 	record("proc/self/mountinfo", "36 35 259:7 / /home rw - xfs /dev/loop3p2 rw\n");
 	ck_assert(find(0, UINT64_MAX));
 	ck_assert(use.writes && use.held);
-	ck_assert_str_eq(use.text, "/dev/loop3 is made of it, and has /dev/loop3p2, which is mounted on /home");
+	ck_assert_str_eq(
+		use.text,
+		"/dev/loop3 is made of it, and has /dev/loop3p2, which is mounted on /home");
 }
 END_TEST
 

@@ -95,8 +95,10 @@ assert_ranges(enum io_op op, int error)
 		memcpy(buffer, fake_image_at(&disk, row->inside ? row->offset : 0),
 		       row->inside ? row->length : 0);
 		r = request_execute(disk.ctx, op, 0, row->offset, row->length, buffer);
-		ck_assert_msg(r == (row->inside ? 0 : error), "%s, row %zu: %d", io_op_name(op), i, r);
-		ck_assert_msg(row->inside || disk.fake.event_count == before, "row %zu reached the disk", i);
+		ck_assert_msg(r == (row->inside ? 0 : error), "%s, row %zu: %d", io_op_name(op), i,
+			      r);
+		ck_assert_msg(row->inside || disk.fake.event_count == before,
+			      "row %zu reached the disk", i);
 	}
 	buffer_free(buffer);
 }
@@ -105,8 +107,11 @@ assert_ranges(enum io_op op, int error)
 static void
 open_window(void)
 {
-	open_with(&(struct fake_facts){
-		.file_size = 3 * MIB, .offset = MIB, .size = MIB, .align = 512, .no_discard = true});
+	open_with(&(struct fake_facts){.file_size = 3 * MIB,
+				       .offset = MIB,
+				       .size = MIB,
+				       .align = 512,
+				       .no_discard = true});
 }
 
 START_TEST(read_outside_of_the_image_is_invalid)
@@ -298,8 +303,9 @@ START_TEST(first_error_wins_and_chunks_in_flight_are_awaited)
 	ck_assert_int_eq(request_finish(disk.ctx, &request), -ENOSPC);
 	ck_assert_uint_eq(fake_in_flight(&disk.fake, 0), 0);
 	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_ERROR), 1);
-	ck_assert_str_eq(log_capture_text(LOG_LEVEL_ERROR, 0),
-			 "disk.img: write of 2097152 bytes at offset 0 failed: No space left on device");
+	ck_assert_str_eq(
+		log_capture_text(LOG_LEVEL_ERROR, 0),
+		"disk.img: write of 2097152 bytes at offset 0 failed: No space left on device");
 	buffer_free(buffer);
 	close_disk();
 }
@@ -343,7 +349,10 @@ END_TEST
 
 START_TEST(more_requests_than_the_depth_are_all_done)
 {
-	enum { COUNT = 20, LENGTH = 300 * 1024 };
+	enum {
+		COUNT = 20,
+		LENGTH = 300 * 1024
+	};
 	struct request requests[COUNT];
 	unsigned char *buffers[COUNT];
 
@@ -469,8 +478,9 @@ START_TEST(done_may_free_its_io_and_submit_another)
 	struct chain *chain = calloc(1, sizeof(*chain));
 
 	open_direct();
-	*chain = (struct chain){.io = {.op = IO_READ, .length = 512, .buffer = buffer, .done = chain_next},
-				.left = 9};
+	*chain = (struct chain){
+		.io = {.op = IO_READ, .length = 512, .buffer = buffer, .done = chain_next},
+		.left = 9};
 	io_submit(disk.ctx, &chain->io);
 	while (chain_links < 10)
 		ioctx_run(disk.ctx, true);
@@ -486,7 +496,8 @@ START_TEST(backend_that_cannot_submit_is_tried_again_and_loses_nothing)
 	disk.fake.run_errors = 3;
 	assert_read(5, 3000, 1);
 	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_ERROR), 1);
-	ck_assert_str_eq(log_capture_text(LOG_LEVEL_ERROR, 0), "disk.img: fake: Input/output error; trying again");
+	ck_assert_str_eq(log_capture_text(LOG_LEVEL_ERROR, 0),
+			 "disk.img: fake: Input/output error; trying again");
 	close_disk();
 }
 END_TEST
@@ -546,7 +557,8 @@ int
 main(void)
 {
 	Suite *suite = suite_create("io");
-	TCase *refused = tcase_create("refused"), *chunks = tcase_create("chunks"), *counters = tcase_create("counters");
+	TCase *refused = tcase_create("refused"), *chunks = tcase_create("chunks"),
+	      *counters = tcase_create("counters");
 	SRunner *runner = srunner_create(suite);
 	int failed;
 

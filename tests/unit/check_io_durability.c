@@ -244,8 +244,9 @@ START_TEST(failed_sync_fails_the_fua_write)
 	open_direct();
 	fake_fault(&disk.fake, CHUNK_SYNC, 0, 1, -EIO);
 	ck_assert_int_eq(write_bytes(IO_FUA, 0, MIB), -EIO);
-	ck_assert(log_capture_has(LOG_LEVEL_ERROR,
-				  "disk.img: write of 1048576 bytes at offset 0 failed: Input/output error"));
+	ck_assert(log_capture_has(
+		LOG_LEVEL_ERROR,
+		"disk.img: write of 1048576 bytes at offset 0 failed: Input/output error"));
 	memcpy(disk.model, bytes, MIB);
 	close_disk();
 }
@@ -387,7 +388,8 @@ int
 main(void)
 {
 	Suite *suite = suite_create("io_durability");
-	TCase *fua = tcase_create("fua"), *flushes = tcase_create("flush"), *lost = tcase_create("lost");
+	TCase *fua = tcase_create("fua"), *flushes = tcase_create("flush"),
+	      *lost = tcase_create("lost");
 	SRunner *runner = srunner_create(suite);
 	int failed;
 
@@ -416,7 +418,9 @@ main(void)
 
 	tcase_add_test(lost, buffered_flush_that_failed_makes_all_later_ones_fail);
 	tcase_add_test(lost, failed_flush_of_a_file_with_direct_io_makes_all_later_ones_fail);
-	tcase_add_test(lost, failed_flush_of_a_device_whose_direct_io_was_off_once_makes_all_later_ones_fail);
+	tcase_add_test(
+		lost,
+		failed_flush_of_a_device_whose_direct_io_was_off_once_makes_all_later_ones_fail);
 	tcase_add_test(lost, lost_buffered_data_fails_flushes_after_a_switch_to_direct_io_too);
 	tcase_add_test(lost, buffered_fua_write_after_lost_data_fails);
 	tcase_add_test(lost, full_disk_during_a_buffered_fua_write_fails_no_later_flush);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Changes of one range come one after the other.  With direct I/O that is so for all that lies in one
- * block: it is read, changed and written back, and nobody else's bytes in it may be lost on the way.
+ * Changes of one range come one after the other.  With direct I/O that is so for all that lies in
+ * one block: it is read, changed and written back, and nobody else's bytes in it may be lost on the
+ * way.
  */
 #include "engine/io.h"
 
@@ -74,7 +75,8 @@ static void
 write_around_blocks(unsigned int align)
 {
 	const uint64_t starts[] = {0, 1, align - 1, align, align + 3, 5 * align - 1};
-	const uint64_t lengths[] = {1, align - 1, align, align + 1, 2 * align, 3 * align - 2, 200 * KIB + 1};
+	const uint64_t lengths[] = {1,         align - 1,     align,        align + 1,
+				    2 * align, 3 * align - 2, 200 * KIB + 1};
 
 	open_direct(align);
 	for (unsigned int i = 0; i < 6; i++) {
@@ -220,8 +222,8 @@ START_TEST(read_modify_write_waits_for_a_plain_write_of_its_block)
 }
 END_TEST
 
-/* A client that took its first connection for dead has sent the same write again, and then a newer one: what the
- * first connection left under way must not come last. */
+/* A client that took its first connection for dead has sent the same write again, and then a newer
+ * one: what the first connection left under way must not come last. */
 START_TEST(write_waits_for_an_older_one_that_it_overlaps)
 {
 	struct request first, again, elsewhere;
@@ -371,7 +373,7 @@ START_TEST(write_that_nobody_wants_when_it_has_its_range_is_left_undone)
 }
 END_TEST
 
-/* --- Direct I/O is switched while writes wait ------------------------------------------------------ */
+/* ---- Direct I/O is switched while writes wait */
 
 static void *
 switch_direct(void *on)
@@ -478,14 +480,19 @@ START_TEST(direct_io_that_goes_on_while_a_write_gets_its_range_is_noticed)
 	atomic_fetch_sub(&ranges->contended, 1);
 	pthread_mutex_unlock(&ranges->mutex);
 	pthread_join(thread, NULL);
-	ck_assert_uint_eq(fake_count(&disk.fake, CHUNK_READ), 1); /* its block was read, so that its neighbours stay */
+	ck_assert_uint_eq(fake_count(&disk.fake, CHUNK_READ),
+			  1); /* its block was read, so that its neighbours stay */
 	close_disk();
 }
 END_TEST
 
-/* --- Threads --------------------------------------------------------------------------------------- */
+/* ---- Threads */
 
-enum { THREADS = 4, LANES = 96, ROUNDS = 150 };
+enum {
+	THREADS = 4,
+	LANES = 96,
+	ROUNDS = 150
+};
 
 struct lane_writer {
 	pthread_t thread;
@@ -510,7 +517,8 @@ write_lanes(void *data)
 
 	for (unsigned int i = 0; i < ROUNDS; i++) {
 		unsigned int lane = lane_random(writer, LANES) * THREADS + writer->number;
-		unsigned int from = lane_random(writer, 100), length = 1 + lane_random(writer, 100 - from);
+		unsigned int from = lane_random(writer, 100),
+			     length = 1 + lane_random(writer, 100 - from);
 		uint64_t offset = lane * 100 + from;
 
 		buffer_fill(piece, length, i * THREADS + writer->number);
@@ -593,7 +601,8 @@ main(void)
 	tcase_add_test(order, plain_write_waits_for_the_read_modify_write_of_its_block);
 	tcase_add_test(order, read_modify_write_waits_for_a_plain_write_of_its_block);
 	tcase_add_test(order, write_waits_for_an_older_one_that_it_overlaps);
-	tcase_add_test(order, overlapping_writes_are_carried_out_in_the_order_they_were_submitted_in);
+	tcase_add_test(order,
+		       overlapping_writes_are_carried_out_in_the_order_they_were_submitted_in);
 	tcase_add_test(order, zero_waits_for_an_older_write_that_it_overlaps);
 	tcase_add_test(order, writes_elsewhere_and_reads_do_not_wait);
 	tcase_add_test(order, failed_read_modify_write_lets_go_of_its_block);
@@ -601,8 +610,10 @@ main(void)
 	tcase_add_test(order, write_that_nobody_wants_when_it_has_its_range_is_left_undone);
 	suite_add_tcase(suite, order);
 
-	tcase_add_test(switches, unaligned_write_that_waits_while_direct_io_goes_off_is_a_plain_write);
-	tcase_add_test(switches, unaligned_write_that_waits_while_direct_io_goes_on_has_its_block_for_itself);
+	tcase_add_test(switches,
+		       unaligned_write_that_waits_while_direct_io_goes_off_is_a_plain_write);
+	tcase_add_test(switches,
+		       unaligned_write_that_waits_while_direct_io_goes_on_has_its_block_for_itself);
 	tcase_add_test(switches, direct_io_that_goes_on_while_a_write_gets_its_range_is_noticed);
 	suite_add_tcase(suite, switches);
 

@@ -41,11 +41,13 @@ START_TEST(each_chunk_has_an_aligned_part_of_the_arena)
 		ck_assert_uint_eq(disk.ctx->idle_count, depths[i]);
 		ck_assert_uint_eq((uintptr_t)disk.ctx->arena % 4096, 0);
 		for (unsigned int j = 0; j < depths[i]; j++) {
-			ck_assert_ptr_eq(disk.ctx->chunks[j].bounce, disk.ctx->arena + (size_t)j * CHUNK_SIZE);
+			ck_assert_ptr_eq(disk.ctx->chunks[j].bounce,
+					 disk.ctx->arena + (size_t)j * CHUNK_SIZE);
 			memset(disk.ctx->chunks[j].bounce, (int)j, CHUNK_SIZE);
 		}
 		for (unsigned int j = 0; j < depths[i]; j++)
-			ck_assert_int_eq((unsigned char)disk.ctx->chunks[j].bounce[CHUNK_SIZE - 1], (int)j);
+			ck_assert_int_eq((unsigned char)disk.ctx->chunks[j].bounce[CHUNK_SIZE - 1],
+					 (int)j);
 		close_disk();
 	}
 }
@@ -60,8 +62,9 @@ START_TEST(backend_that_cannot_be_set_up_is_replaced_by_threads_with_a_warning)
 	disk.fake.init_result = -EAGAIN;
 	ck_assert_int_eq(ioctx_new(disk.image, &ctx), 0);
 	ck_assert_ptr_eq(ctx->backend, &backend_threads);
-	ck_assert(log_capture_has(LOG_LEVEL_WARNING,
-				  "disk.img: no further fake context: Resource temporarily unavailable"));
+	ck_assert(log_capture_has(
+		LOG_LEVEL_WARNING,
+		"disk.img: no further fake context: Resource temporarily unavailable"));
 	ck_assert_int_eq(request_execute(ctx, IO_READ, 0, 512, 9728, buffer), 0);
 	ck_assert_mem_eq(buffer, disk.model + 512, 9728);
 	ck_assert_uint_eq(disk.fake.event_count, 0);
@@ -97,7 +100,8 @@ START_TEST(without_memory_there_is_no_context)
 	open_depth(4);
 	disk.image->arena.piece = SIZE_MAX - (16u << 20); /* of buffers */
 	ck_assert_int_eq(ioctx_new(disk.image, &ctx), -ENOMEM);
-	ck_assert(log_capture_has(LOG_LEVEL_WARNING, "no further I/O context: Cannot allocate memory"));
+	ck_assert(log_capture_has(LOG_LEVEL_WARNING,
+				  "no further I/O context: Cannot allocate memory"));
 	close_disk();
 }
 END_TEST
@@ -152,7 +156,7 @@ START_TEST(run_with_wait_returns_when_something_is_complete)
 }
 END_TEST
 
-/* --- A context whose only request waits for a range that another thread's context holds ------------- */
+/* ---- A context whose only request waits for a range that another thread's context holds */
 
 struct parked {
 	struct ioctx *ctx;
@@ -233,7 +237,8 @@ int
 main(void)
 {
 	Suite *suite = suite_create("ioctx");
-	TCase *make = tcase_create("make"), *run = tcase_create("run"), *parked = tcase_create("parked");
+	TCase *make = tcase_create("make"), *run = tcase_create("run"),
+	      *parked = tcase_create("parked");
 	SRunner *runner = srunner_create(suite);
 	int failed;
 

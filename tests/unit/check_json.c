@@ -149,20 +149,22 @@ START_TEST(bytes_that_are_not_utf8_are_replaced)
 	static const struct {
 		const char *bytes, *expected;
 	} rows[] = {
-		{"a\xff" "b", "\"a" R "b\""},
-		{"\x80", "\"" R "\""},                             /* continuation alone */
-		{"\xc0\xaf", "\"" R R "\""},                       /* overlong '/' */
+		{"a\xff"
+		 "b",
+		 "\"a" R "b\""},
+		{"\x80", "\"" R "\""},       /* continuation alone */
+		{"\xc0\xaf", "\"" R R "\""}, /* overlong '/' */
 		{"\xc1\xbf", "\"" R R "\""},
-		{"\xe0\x9f\xbf", "\"" R R R "\""},                 /* overlong, 3 bytes */
-		{"\xf0\x8f\xbf\xbf", "\"" R R R R "\""},           /* overlong, 4 bytes */
-		{"\xed\xa0\x80", "\"" R R R "\""},                 /* surrogate */
-		{"\xf4\x90\x80\x80", "\"" R R R R "\""},           /* past U+10FFFF */
+		{"\xe0\x9f\xbf", "\"" R R R "\""},       /* overlong, 3 bytes */
+		{"\xf0\x8f\xbf\xbf", "\"" R R R R "\""}, /* overlong, 4 bytes */
+		{"\xed\xa0\x80", "\"" R R R "\""},       /* surrogate */
+		{"\xf4\x90\x80\x80", "\"" R R R R "\""}, /* past U+10FFFF */
 		{"\xf5\x80\x80\x80", "\"" R R R R "\""},
-		{"\xc3(", "\"" R "(\""},                           /* lead without the rest */
+		{"\xc3(", "\"" R "(\""}, /* lead without the rest */
 		{"\xe2\x82(", "\"" R R "(\""},
 		{"\xf0\x9f\x98(", "\"" R R R "(\""},
-		{"\xc3\"", "\"" R "\\\"\""},                       /* can't swallow a quote */
-		{"\xc3", "\"" R "\""},                             /* cut by the end */
+		{"\xc3\"", "\"" R "\\\"\""}, /* can't swallow a quote */
+		{"\xc3", "\"" R "\""},       /* cut by the end */
 		{"\xe2\x82", "\"" R R "\""},
 		{"\xf0\x9f\x98", "\"" R R R "\""},
 	};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Locks between programs, ours and QEMU.  The other program is a child process: a lock of this one, under
- * another description, would be taken for that of a server that was killed.
+ * Locks between programs, ours and QEMU.  The other program is a child process: a lock of this one,
+ * under another description, would be taken for that of a server that was killed.
  */
 #include "engine/lock.h"
 
@@ -22,8 +22,17 @@
 
 /* QEMU's permissions (include/block/block-common.h) as bits, and where raw files have their bytes
  * (block/file-posix.c). */
-enum { READ = 1, WRITE = 2, UNCHANGED = 4, RESIZE = 8, ALL = 15 };
-enum { HELD = 100, UNSHARED = 200 };
+enum {
+	READ = 1,
+	WRITE = 2,
+	UNCHANGED = 4,
+	RESIZE = 8,
+	ALL = 15
+};
+enum {
+	HELD = 100,
+	UNSHARED = 200
+};
 
 static const struct lock_part whole = {0, UINT64_MAX};
 static int file;
@@ -57,7 +66,8 @@ locked_bytes(int fd, off_t base)
 	unsigned int found = 0;
 
 	for (unsigned int i = 0; i < 8; i++) {
-		struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = base + i, .l_len = 1};
+		struct flock lock = {
+			.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = base + i, .l_len = 1};
 
 		ck_assert_int_eq(fcntl(fd, F_OFD_GETLK, &lock), 0);
 		found |= lock.l_type != F_UNLCK ? 1u << i : 0;
@@ -100,13 +110,14 @@ assert_upgraded(int fd, enum lock_choice choice)
 	ck_assert_ptr_null(error);
 }
 
-/* --- Another process ---------------------------------------------------------------------------------- */
+/* ---- Another process */
 
 static void
 lock_as_qemu(int fd, off_t base, unsigned int bytes)
 {
 	for (unsigned int i = 0; i < 4; i++) {
-		struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = base + i, .l_len = 1};
+		struct flock lock = {
+			.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = base + i, .l_len = 1};
 
 		if (bytes & (1u << i) && fcntl(fd, F_OFD_SETLK, &lock) < 0)
 			_exit(1);
@@ -122,9 +133,11 @@ lock_as_server(int fd, enum lock_choice choice, const struct lock_part *part, bo
 		_exit(1);
 }
 
-/* A process with locks: with `part` those of a server of ours, else QEMU's for what it may do and what it lets others do. */
+/* A process with locks: with `part` those of a server of ours, else QEMU's for what it may do and
+ * what it lets others do. */
 static pid_t
-process_start(const struct lock_part *part, enum lock_choice choice, bool writable, unsigned int may, unsigned int lets)
+process_start(const struct lock_part *part, enum lock_choice choice, bool writable,
+	      unsigned int may, unsigned int lets)
 {
 	int ready[2];
 	char byte;
@@ -174,7 +187,7 @@ holder_end(pid_t pid)
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 }
 
-/* --- Alone -------------------------------------------------------------------------------------------- */
+/* ---- Alone */
 
 START_TEST(each_choice_locks_the_bytes_that_qemu_would)
 {
@@ -267,13 +280,15 @@ START_TEST(file_without_locks_is_refused_with_the_way_out)
 	char *error;
 
 	ck_assert_int_eq(take(-1, LOCK_EXCLUSIVE, true, &error), -EBADF);
-	ck_assert_str_eq(error, "disk.img: no exclusive lock: Bad file descriptor; lock=off serves it without one");
+	ck_assert_str_eq(
+		error,
+		"disk.img: no exclusive lock: Bad file descriptor; lock=off serves it without one");
 	free(error);
 	ck_assert_int_eq(take(-1, LOCK_OFF, true, &error), 0);
 }
 END_TEST
 
-/* --- With others -------------------------------------------------------------------------------------- */
+/* ---- With others */
 
 struct pair_row {
 	const char *other;
@@ -284,7 +299,8 @@ struct pair_row {
 
 static const struct pair_row pair_rows[] = {
 	{"a guest's drive", READ | WRITE | RESIZE, READ | UNCHANGED, false, false, false},
-	{"a guest's drive with share-rw", READ | WRITE, READ | WRITE | UNCHANGED | RESIZE, false, true, false},
+	{"a guest's drive with share-rw", READ | WRITE, READ | WRITE | UNCHANGED | RESIZE, false,
+	 true, false},
 	{"a guest's read-only drive", READ, READ | UNCHANGED, false, false, true},
 	{"qemu-img info", READ, READ | UNCHANGED, false, false, true},
 	{"qemu-img info -U", READ, ALL, true, true, true},
@@ -302,7 +318,8 @@ assert_pair(const struct pair_row *row, enum lock_choice choice, bool writable, 
 	int fd = reopen(writable ? O_RDWR : O_RDONLY);
 	int r = possible ? 0 : -EAGAIN;
 
-	ck_assert_msg(lock_check(fd, "disk.img", choice, &whole, writable, &checked) == r, "%s: %s", row->other, checked);
+	ck_assert_msg(lock_check(fd, "disk.img", choice, &whole, writable, &checked) == r, "%s: %s",
+		      row->other, checked);
 	ck_assert_msg(take(fd, choice, writable, &error) == r, "%s: %s", row->other, error);
 	ck_assert_pstr_eq(error, checked);
 	ck_assert_int_eq(error != NULL, !possible);
@@ -333,7 +350,8 @@ START_TEST(refusal_names_the_process_and_leaves_no_lock)
 	int fd = reopen(O_RDWR);
 
 	ck_assert_int_eq(take(fd, LOCK_EXCLUSIVE, true, &error), -EAGAIN);
-	snprintf(expected, sizeof(expected), "disk.img: no exclusive lock, because process %ld (", (long)pid);
+	snprintf(expected, sizeof(expected), "disk.img: no exclusive lock, because process %ld (",
+		 (long)pid);
 	ck_assert_msg(strncmp(error, expected, strlen(expected)) == 0, "%s", error);
 	ck_assert_ptr_nonnull(strstr(error, "lock=shared"));
 	free(error);
@@ -387,12 +405,15 @@ START_TEST(lock_that_no_process_holds_is_waited_for)
 }
 END_TEST
 
-/* --- Parts -------------------------------------------------------------------------------------------- */
+/* ---- Parts */
 
-enum { MIB = 1 << 20 };
+enum {
+	MIB = 1 << 20
+};
 
-static const struct lock_part first = {0, MIB}, second = {MIB, 2 * MIB}, rest = {MIB, UINT64_MAX}, both = {4096, 2 * MIB},
-			      page = {MIB - 4096, MIB + 512}, far = {UINT64_MAX - 4096, UINT64_MAX - 512};
+static const struct lock_part first = {0, MIB}, second = {MIB, 2 * MIB}, rest = {MIB, UINT64_MAX},
+			      both = {4096, 2 * MIB}, page = {MIB - 4096, MIB + 512},
+			      far = {UINT64_MAX - 4096, UINT64_MAX - 512};
 
 static const struct part_row {
 	const struct lock_part *there;
@@ -434,7 +455,8 @@ START_TEST(parts_that_share_nothing_can_be_had_at_once)
 	char *error = NULL;
 	int fd = reopen(O_RDWR);
 
-	ck_assert_int_eq(lock_take(fd, "disk.img", row->choice, row->wanted, row->writable, &error), row->possible ? 0 : -EAGAIN);
+	ck_assert_int_eq(lock_take(fd, "disk.img", row->choice, row->wanted, row->writable, &error),
+			 row->possible ? 0 : -EAGAIN);
 	ck_assert_int_eq(error != NULL, !row->possible);
 	if (error) {
 		char holder[32];
@@ -461,7 +483,8 @@ START_TEST(part_excludes_whom_the_whole_excludes)
 		char *error = NULL;
 		int fd = reopen(O_RDWR);
 
-		ck_assert_int_eq(lock_take(fd, "disk.img", choices[i], &second, i < 2, &error), possible[i] ? 0 : -EAGAIN);
+		ck_assert_int_eq(lock_take(fd, "disk.img", choices[i], &second, i < 2, &error),
+				 possible[i] ? 0 : -EAGAIN);
 		free(error);
 		close(fd);
 	}
@@ -487,7 +510,8 @@ START_TEST(part_has_the_bytes_that_qemu_looks_at)
 }
 END_TEST
 
-/* Of two locks on a byte, the kernel tells the first: here that of a server of another part, which is in nobody's way. */
+/* Of two locks on a byte, the kernel tells the first: here that of a server of another part, which
+ * is in nobody's way. */
 START_TEST(reader_of_qemus_is_seen_behind_a_part)
 {
 	pid_t server = server_start(&first, LOCK_AUTO, false);
@@ -557,15 +581,18 @@ main(void)
 	suite_add_tcase(suite, alone);
 
 	tcase_add_checked_fixture(others, begin, end);
-	tcase_add_loop_test(others, who_may_use_an_image_together, 0, sizeof(pair_rows) / sizeof(pair_rows[0]));
+	tcase_add_loop_test(others, who_may_use_an_image_together, 0,
+			    sizeof(pair_rows) / sizeof(pair_rows[0]));
 	tcase_add_test(others, refusal_names_the_process_and_leaves_no_lock);
 	tcase_add_test(others, reader_that_can_not_write_keeps_its_lock_throughout);
 	tcase_add_test(others, lock_that_no_process_holds_is_waited_for);
 	suite_add_tcase(suite, others);
 
 	tcase_add_checked_fixture(parts, begin, end);
-	tcase_add_loop_test(parts, parts_that_share_nothing_can_be_had_at_once, 0, sizeof(part_rows) / sizeof(part_rows[0]));
-	tcase_add_loop_test(parts, part_excludes_whom_the_whole_excludes, 0, sizeof(pair_rows) / sizeof(pair_rows[0]));
+	tcase_add_loop_test(parts, parts_that_share_nothing_can_be_had_at_once, 0,
+			    sizeof(part_rows) / sizeof(part_rows[0]));
+	tcase_add_loop_test(parts, part_excludes_whom_the_whole_excludes, 0,
+			    sizeof(pair_rows) / sizeof(pair_rows[0]));
 	tcase_add_test(parts, part_has_the_bytes_that_qemu_looks_at);
 	tcase_add_test(parts, reader_of_qemus_is_seen_behind_a_part);
 	tcase_add_test(parts, reader_of_a_part_that_can_not_write_stays_one);

@@ -69,7 +69,8 @@ START_TEST(long_message_arrives_whole)
 	log_set_sink(sink_remember);
 	errno = ENOSPC;
 	log_error("%s: %m", name);
-	ck_assert_uint_eq(strlen(seen_text), sizeof(name) - 1 + strlen(": No space left on device"));
+	ck_assert_uint_eq(strlen(seen_text),
+			  sizeof(name) - 1 + strlen(": No space left on device"));
 	ck_assert_int_eq(strncmp(seen_text, name, sizeof(name) - 1), 0);
 	ck_assert_str_eq(seen_text + sizeof(name) - 1, ": No space left on device");
 }
@@ -215,7 +216,7 @@ START_TEST(first_window_begins_with_the_first_message)
 }
 END_TEST
 
-#define RACERS 4
+#define RACERS         4
 #define RACER_MESSAGES 50000
 
 static pthread_barrier_t race_start;

@@ -39,7 +39,10 @@ note(struct completion *completion, int result)
 	noted->result = result;
 }
 
-#define NOTED {.op.completion.done = note}
+#define NOTED                                                                                      \
+	{                                                                                          \
+		.op.completion.done = note                                                         \
+	}
 
 static void
 begin(int kind)
@@ -330,7 +333,9 @@ START_TEST(epoll_that_fails_silences_no_descriptor)
 	close(fd);
 	/* Once in a minute, so not each time where all tests are of one process. */
 	ck_assert_uint_le(log_capture_count(LOG_LEVEL_ERROR), 1);
-	ck_assert(_i > 0 || log_capture_has(LOG_LEVEL_ERROR, "event loop: epoll_ctl: No space left on device; trying again"));
+	ck_assert(_i > 0 ||
+		  log_capture_has(LOG_LEVEL_ERROR,
+				  "event loop: epoll_ctl: No space left on device; trying again"));
 	log_capture_end();
 }
 END_TEST
@@ -355,11 +360,11 @@ START_TEST(cancelled_operation_completes_when_epoll_fails)
 END_TEST
 
 /* 0 is io_uring, 1 is epoll. */
-#define add(test)                                                              \
-	do {                                                                   \
-		tcase_add_loop_test(tcase, test, first, 2);                    \
-		if (first > 0)                                                 \
-			printf("SKIP: %s: no io_uring here\n", #test);         \
+#define add(test)                                                                                  \
+	do {                                                                                       \
+		tcase_add_loop_test(tcase, test, first, 2);                                        \
+		if (first > 0)                                                                     \
+			printf("SKIP: %s: no io_uring here\n", #test);                             \
 	} while (0)
 
 int

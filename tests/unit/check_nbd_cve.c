@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What other implementations of the protocol had to learn: a test for each published vulnerability that
- * a server's parser could have, named after it.  Those of sockets, timing and TLS libraries are elsewhere.
+ * What other implementations of the protocol had to learn: a test for each published vulnerability
+ * that a server's parser could have, named after it.  Those of sockets, timing and TLS libraries
+ * are elsewhere.
  */
 #include "nbd/handshake.h"
 #include "nbd/reply.h"
@@ -64,25 +65,29 @@ START_TEST(cve_2013_7441_and_2017_9524_handshake_may_end_anywhere)
 	uint8_t *end = good;
 
 	end = wire_store32(end, TALK_FIXED);
-	end = wire_store32(wire_store32(wire_store64(end, NBD_OPTION_MAGIC), NBD_OPT_STRUCTURED_REPLY), 0);
+	end = wire_store32(
+		wire_store32(wire_store64(end, NBD_OPTION_MAGIC), NBD_OPT_STRUCTURED_REPLY), 0);
 	end = wire_store32(wire_store32(wire_store64(end, NBD_OPTION_MAGIC), NBD_OPT_LIST), 0);
-	end = wire_store32(wire_store32(wire_store64(end, NBD_OPTION_MAGIC), NBD_OPT_SET_META_CONTEXT), 31);
+	end = wire_store32(
+		wire_store32(wire_store64(end, NBD_OPTION_MAGIC), NBD_OPT_SET_META_CONTEXT), 31);
 	end = mempcpy(end, "\0\0\0\4disk\0\0\0\1\0\0\0\17base:allocation", 31);
 	end = wire_store32(wire_store32(wire_store64(end, NBD_OPTION_MAGIC), NBD_OPT_GO), 10);
 	end = mempcpy(end, "\0\0\0\4disk\0\0", 10);
 	for (size_t length = 0; length <= (size_t)(end - good); length++) {
-		struct nbd_output output = { bytes, sizeof(bytes), 0 };
+		struct nbd_output output = {bytes, sizeof(bytes), 0};
 		enum nbd_handshake_result result;
 		size_t at = 0, consumed;
 
 		nbd_handshake_init(&talk_handshake, &talk_config);
 		do {
 			output.used = 0;
-			result = nbd_handshake_feed(&talk_handshake, good + at, length - at, &consumed, &output);
+			result = nbd_handshake_feed(&talk_handshake, good + at, length - at,
+						    &consumed, &output);
 			at += consumed;
 		} while (result == NBD_HANDSHAKE_FULL);
 		ck_assert_uint_eq(at, length);
-		ck_assert_int_eq(result, good + length < end ? NBD_HANDSHAKE_MORE : NBD_HANDSHAKE_TRANSMISSION);
+		ck_assert_int_eq(result, good + length < end ? NBD_HANDSHAKE_MORE
+							     : NBD_HANDSHAKE_TRANSMISSION);
 	}
 	ck_assert_uint_eq(talk_joined, 1);
 	ck_assert(talk_handshake.session.allocation);
@@ -105,7 +110,7 @@ END_TEST
 /* QEMU read names of up to 4096 bytes into 256. */
 START_TEST(cve_2017_15118_names_have_up_to_4096_bytes)
 {
-	static const uint32_t lengths[] = { 255, 256, 257, 1023, 1024, 1025, 4095, 4096 };
+	static const uint32_t lengths[] = {255, 256, 257, 1023, 1024, 1025, 4095, 4096};
 	uint32_t length = lengths[_i];
 
 	talk_flags(TALK_FIXED);
@@ -137,7 +142,8 @@ START_TEST(cve_2017_15118_names_have_up_to_4096_bytes)
 }
 END_TEST
 
-/* Large options kept QEMU busy: memory is bounded by design, their length and number by the configuration. */
+/* Large options kept QEMU busy: memory is bounded by design, their length and number by the
+ * configuration. */
 START_TEST(cve_2017_15119_large_options_are_bounded)
 {
 	struct nbd_handshake_config config = talk_config;
@@ -191,7 +197,8 @@ START_TEST(cve_2019_14850_nothing_is_joined_before_the_end)
 }
 END_TEST
 
-/* The repair of that: nbdkit's assertion failed when INFO of one export came before GO of another. */
+/* The repair of that: nbdkit's assertion failed when INFO of one export came before GO of another.
+ */
 START_TEST(cve_2019_14851_info_and_go_come_in_any_order)
 {
 	talk_flags(TALK_FIXED);
@@ -245,8 +252,8 @@ START_TEST(cve_2021_3716_starttls_forgets_what_was_agreed_on)
 }
 END_TEST
 
-/* The same in the other direction, as in other protocols' STARTTLS: what was sent in clear behind the option must
- * not be taken for what came through TLS. */
+/* The same in the other direction, as in other protocols' STARTTLS: what was sent in clear behind
+ * the option must not be taken for what came through TLS. */
 START_TEST(cve_2021_3716_options_behind_starttls_are_not_taken)
 {
 	talk_config.tls = NBD_TLS_ALLOWED;
@@ -262,8 +269,8 @@ END_TEST
 /* nbd-server allocated name length + 1 bytes, which was none, and read the name into them. */
 START_TEST(cve_2022_26495_name_length_does_not_wrap)
 {
-	static const uint32_t options[] = { NBD_OPT_INFO, NBD_OPT_GO, NBD_OPT_LIST_META_CONTEXT,
-					    NBD_OPT_SET_META_CONTEXT };
+	static const uint32_t options[] = {NBD_OPT_INFO, NBD_OPT_GO, NBD_OPT_LIST_META_CONTEXT,
+					   NBD_OPT_SET_META_CONTEXT};
 
 	talk_flags(TALK_FIXED);
 	talk_option(NBD_OPT_STRUCTURED_REPLY, NULL, 0);
@@ -283,33 +290,36 @@ END_TEST
 /* nbd-server read the data of an option into 1024 bytes of its stack. */
 START_TEST(cve_2022_26496_option_data_has_any_length)
 {
-	static const uint32_t lengths[] = { 1023, 1024, 1025, 4096, 16383, 16384, 16385, 65536 };
+	static const uint32_t lengths[] = {1023, 1024, 1025, 4096, 16383, 16384, 16385, 65536};
 
 	talk_flags(TALK_FIXED);
 	for (uint32_t option = NBD_OPT_LIST; option < 14; option++)
 		talk_option(option, zeroes, lengths[_i]);
 	ck_assert_int_eq(talk_run(), NBD_HANDSHAKE_MORE);
 	for (uint32_t option = NBD_OPT_LIST; option < 14; option++) {
-		bool data = option == NBD_OPT_INFO || option == NBD_OPT_GO || option == NBD_OPT_LIST_META_CONTEXT;
+		bool data = option == NBD_OPT_INFO || option == NBD_OPT_GO ||
+			    option == NBD_OPT_LIST_META_CONTEXT;
 		bool known = option != NBD_OPT_PEEK_EXPORT && option <= NBD_OPT_EXTENDED_HEADERS;
 
 		talk_expect(option,
-			    !known					? NBD_REP_ERR_UNSUP :
-			    lengths[_i] > NBD_OPTION_MAX &&
-				    (data || option == NBD_OPT_SET_META_CONTEXT) ? NBD_REP_ERR_TOO_BIG :
-										   NBD_REP_ERR_INVALID,
+			    !known ? NBD_REP_ERR_UNSUP
+			    : lengths[_i] > NBD_OPTION_MAX &&
+					    (data || option == NBD_OPT_SET_META_CONTEXT)
+				    ? NBD_REP_ERR_TOO_BIG
+				    : NBD_REP_ERR_INVALID,
 			    NULL);
 	}
 	talk_expect_silence();
 }
 END_TEST
 
-/* An extent of 4 GiB or more tripped an assertion of nbdkit's; another was in rounding a request near 4 GiB up
- * to blocks. */
+/* An extent of 4 GiB or more tripped an assertion of nbdkit's; another was in rounding a request
+ * near 4 GiB up to blocks. */
 START_TEST(cve_2025_47711_and_47712_extents_fit_32_bits)
 {
 	struct nbd_session session = some_session(NBD_FORM_STRUCTURED);
-	struct nbd_request request = { .type = NBD_CMD_BLOCK_STATUS, .offset = 511, .length = UINT32_MAX };
+	struct nbd_request request = {
+		.type = NBD_CMD_BLOCK_STATUS, .offset = 511, .length = UINT32_MAX};
 	uint8_t bytes[NBD_REPLY_STATUS_MAX(4)];
 	struct nbd_status status;
 

@@ -32,7 +32,8 @@ assert_problem(const char *hint)
 {
 	const char *problem = nbd_export_problem(&export);
 
-	ck_assert_msg(problem && strstr(problem, hint), "'%s' doesn't tell '%s'", problem ? problem : "nothing", hint);
+	ck_assert_msg(problem && strstr(problem, hint), "'%s' doesn't tell '%s'",
+		      problem ? problem : "nothing", hint);
 }
 
 START_TEST(good_export_has_no_problem)
@@ -77,7 +78,7 @@ END_TEST
 
 START_TEST(minimum_block_is_a_power_of_two_up_to_64k)
 {
-	static const uint32_t bad[] = { 0, 3, 511, 513, 65537, 131072, UINT32_MAX };
+	static const uint32_t bad[] = {0, 3, 511, 513, 65537, 131072, UINT32_MAX};
 
 	export.preferred_block = 1u << 20;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -89,7 +90,7 @@ END_TEST
 
 START_TEST(preferred_block_is_a_power_of_two_not_below_the_minimum)
 {
-	static const uint32_t bad[] = { 0, 256, 1000, 4097, UINT32_MAX };
+	static const uint32_t bad[] = {0, 256, 1000, 4097, UINT32_MAX};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		export.preferred_block = bad[i];
@@ -116,8 +117,13 @@ END_TEST
 
 START_TEST(flags_of_the_session_are_not_the_exports)
 {
-	static const unsigned int bad[] = { NBD_FLAG_HAS_FLAGS, NBD_FLAG_SEND_DF, NBD_FLAG_SEND_RESIZE,
-					    NBD_FLAG_BLOCK_STATUS_PAYLOAD, 1u << 13, 1u << 14, 1u << 15 };
+	static const unsigned int bad[] = {NBD_FLAG_HAS_FLAGS,
+					   NBD_FLAG_SEND_DF,
+					   NBD_FLAG_SEND_RESIZE,
+					   NBD_FLAG_BLOCK_STATUS_PAYLOAD,
+					   1u << 13,
+					   1u << 14,
+					   1u << 15};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		export.flags = (uint16_t)bad[i];
@@ -138,8 +144,9 @@ START_TEST(read_only_export_offers_nothing_that_writes)
 {
 	export.flags = NBD_EXPORT_FLAGS;
 	ck_assert_uint_eq(nbd_export_flags(&export, false),
-			  NBD_FLAG_HAS_FLAGS | NBD_FLAG_READ_ONLY | NBD_FLAG_SEND_FLUSH | NBD_FLAG_SEND_FUA |
-				  NBD_FLAG_ROTATIONAL | NBD_FLAG_CAN_MULTI_CONN | NBD_FLAG_SEND_CACHE);
+			  NBD_FLAG_HAS_FLAGS | NBD_FLAG_READ_ONLY | NBD_FLAG_SEND_FLUSH |
+				  NBD_FLAG_SEND_FUA | NBD_FLAG_ROTATIONAL |
+				  NBD_FLAG_CAN_MULTI_CONN | NBD_FLAG_SEND_CACHE);
 }
 END_TEST
 
@@ -148,19 +155,43 @@ START_TEST(fast_zeroes_need_zeroes)
 	export.flags = NBD_FLAG_SEND_FAST_ZERO;
 	ck_assert_uint_eq(nbd_export_flags(&export, false), NBD_FLAG_HAS_FLAGS);
 	export.flags |= NBD_FLAG_SEND_WRITE_ZEROES;
-	ck_assert_uint_eq(nbd_export_flags(&export, false),
-			  NBD_FLAG_HAS_FLAGS | NBD_FLAG_SEND_WRITE_ZEROES | NBD_FLAG_SEND_FAST_ZERO);
+	ck_assert_uint_eq(nbd_export_flags(&export, false), NBD_FLAG_HAS_FLAGS |
+								    NBD_FLAG_SEND_WRITE_ZEROES |
+								    NBD_FLAG_SEND_FAST_ZERO);
 }
 END_TEST
 
 START_TEST(valid_text_is_told_from_invalid)
 {
-	static const char *const good[] = { "", "a", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
-					    "\xee\x80\x80", "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf" };
-	static const char *const bad[] = { "\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xc2", "\xc2!", "\xe0\x9f\xbf",
-					   "\xe1\x80", "\xed\xa0\x80", "\xed\xbf\xbf", "\xf0\x8f\xbf\xbf",
-					   "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\x9f\xbf", "\xf9\x80\x80\x80",
-					   "\xf8\x88\x80\x80\x80", "\xff", "ok\xfe" };
+	static const char *const good[] = {"",
+					   "a",
+					   "\x7f",
+					   "\xc2\x80",
+					   "\xdf\xbf",
+					   "\xe0\xa0\x80",
+					   "\xed\x9f\xbf",
+					   "\xee\x80\x80",
+					   "\xef\xbf\xbf",
+					   "\xf0\x90\x80\x80",
+					   "\xf4\x8f\xbf\xbf"};
+	static const char *const bad[] = {"\x80",
+					  "\xbf",
+					  "\xc0\x80",
+					  "\xc1\xbf",
+					  "\xc2",
+					  "\xc2!",
+					  "\xe0\x9f\xbf",
+					  "\xe1\x80",
+					  "\xed\xa0\x80",
+					  "\xed\xbf\xbf",
+					  "\xf0\x8f\xbf\xbf",
+					  "\xf4\x90\x80\x80",
+					  "\xf5\x80\x80\x80",
+					  "\x9f\xbf",
+					  "\xf9\x80\x80\x80",
+					  "\xf8\x88\x80\x80\x80",
+					  "\xff",
+					  "ok\xfe"};
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
 		ck_assert_msg(nbd_text_valid(good[i], strlen(good[i])), "good text %zu", i);

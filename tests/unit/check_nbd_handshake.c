@@ -19,7 +19,8 @@ assert_closed(const char *reason)
 {
 	ck_assert_int_eq(talk_run(), NBD_HANDSHAKE_CLOSE);
 	ck_assert_ptr_nonnull(talk_handshake.reason);
-	ck_assert_msg(strstr(talk_handshake.reason, reason), "closed since %s", talk_handshake.reason);
+	ck_assert_msg(strstr(talk_handshake.reason, reason), "closed since %s",
+		      talk_handshake.reason);
 	talk_expect_silence();
 }
 
@@ -36,7 +37,7 @@ assert_in_step(void)
 START_TEST(greeting_offers_fixed_newstyle_and_no_zeroes)
 {
 	uint8_t bytes[NBD_HANDSHAKE_ROOM];
-	struct nbd_output output = { bytes, sizeof(bytes), 0 };
+	struct nbd_output output = {bytes, sizeof(bytes), 0};
 
 	nbd_handshake_init(&talk_handshake, &talk_config);
 	nbd_handshake_greet(&talk_handshake, &output);
@@ -81,7 +82,7 @@ END_TEST
 
 START_TEST(export_name_tells_size_flags_and_zeroes)
 {
-	uint8_t reply[NBD_EXPORT_REPLY_SIZE + NBD_EXPORT_ZEROES] = { 0 };
+	uint8_t reply[NBD_EXPORT_REPLY_SIZE + NBD_EXPORT_ZEROES] = {0};
 
 	wire_store16(wire_store64(reply, talk_disk.size), 0x0d6d);
 	talk_flags(NBD_FLAG_C_FIXED_NEWSTYLE);
@@ -250,7 +251,8 @@ END_TEST
 static void
 expect_entry(const struct nbd_export *export)
 {
-	size_t name = strlen(export->name), description = export->description ? strlen(export->description) : 0;
+	size_t name = strlen(export->name),
+	       description = export->description ? strlen(export->description) : 0;
 	struct talk_reply reply;
 
 	talk_expect(NBD_OPT_LIST, NBD_REP_SERVER, &reply);
@@ -291,8 +293,8 @@ END_TEST
 
 START_TEST(options_without_data_refuse_data)
 {
-	static const uint32_t options[] = { NBD_OPT_LIST, NBD_OPT_STARTTLS, NBD_OPT_STRUCTURED_REPLY,
-					    NBD_OPT_EXTENDED_HEADERS };
+	static const uint32_t options[] = {NBD_OPT_LIST, NBD_OPT_STARTTLS, NBD_OPT_STRUCTURED_REPLY,
+					   NBD_OPT_EXTENDED_HEADERS};
 
 	talk_flags(TALK_FIXED);
 	talk_option(options[_i], "x", 1);
@@ -307,7 +309,8 @@ END_TEST
 
 START_TEST(unknown_options_are_skipped_and_refused)
 {
-	static const uint32_t options[] = { 0, NBD_OPT_PEEK_EXPORT, 12, 0x7fffffff, 0x80000000, 0xffffffff };
+	static const uint32_t options[] = {0,          NBD_OPT_PEEK_EXPORT, 12,
+					   0x7fffffff, 0x80000000,          0xffffffff};
 
 	talk_flags(TALK_FIXED);
 	talk_option(options[_i], NULL, 0);
@@ -322,8 +325,8 @@ END_TEST
 
 START_TEST(options_that_are_too_long_are_skipped_and_refused)
 {
-	static const uint32_t options[] = { NBD_OPT_INFO, NBD_OPT_GO, NBD_OPT_LIST_META_CONTEXT,
-					    NBD_OPT_SET_META_CONTEXT };
+	static const uint32_t options[] = {NBD_OPT_INFO, NBD_OPT_GO, NBD_OPT_LIST_META_CONTEXT,
+					   NBD_OPT_SET_META_CONTEXT};
 
 	talk_flags(TALK_FIXED);
 	talk_option(options[_i], zeroes, NBD_OPTION_MAX + 1);
@@ -381,7 +384,8 @@ START_TEST(extended_headers_take_precedence)
 	talk_expect(NBD_OPT_STRUCTURED_REPLY, NBD_REP_ACK, NULL);
 	talk_expect(NBD_OPT_EXTENDED_HEADERS, NBD_REP_ACK, NULL);
 	talk_expect(NBD_OPT_EXTENDED_HEADERS, NBD_REP_ACK, NULL);
-	talk_expect_error(NBD_OPT_STRUCTURED_REPLY, NBD_REP_ERR_EXT_HEADER_REQD, "extended headers");
+	talk_expect_error(NBD_OPT_STRUCTURED_REPLY, NBD_REP_ERR_EXT_HEADER_REQD,
+			  "extended headers");
 	talk_expect_export(NBD_OPT_GO, talk_disk.size, 0x0ded);
 	ck_assert_int_eq(talk_handshake.session.form, NBD_FORM_EXTENDED);
 }
@@ -425,9 +429,14 @@ END_TEST
 
 START_TEST(required_tls_comes_before_everything_but_abort)
 {
-	static const uint32_t options[] = { NBD_OPT_LIST, NBD_OPT_INFO, NBD_OPT_GO, NBD_OPT_STRUCTURED_REPLY,
-					    NBD_OPT_LIST_META_CONTEXT, NBD_OPT_SET_META_CONTEXT,
-					    NBD_OPT_EXTENDED_HEADERS, 99 };
+	static const uint32_t options[] = {NBD_OPT_LIST,
+					   NBD_OPT_INFO,
+					   NBD_OPT_GO,
+					   NBD_OPT_STRUCTURED_REPLY,
+					   NBD_OPT_LIST_META_CONTEXT,
+					   NBD_OPT_SET_META_CONTEXT,
+					   NBD_OPT_EXTENDED_HEADERS,
+					   99};
 
 	talk_config.tls = NBD_TLS_REQUIRED;
 	talk_flags(TALK_FIXED);
@@ -466,9 +475,15 @@ END_TEST
 
 START_TEST(shutdown_refuses_all_but_abort)
 {
-	static const uint32_t options[] = { NBD_OPT_LIST, NBD_OPT_STARTTLS, NBD_OPT_INFO, NBD_OPT_GO,
-					    NBD_OPT_STRUCTURED_REPLY, NBD_OPT_LIST_META_CONTEXT,
-					    NBD_OPT_SET_META_CONTEXT, NBD_OPT_EXTENDED_HEADERS, 99 };
+	static const uint32_t options[] = {NBD_OPT_LIST,
+					   NBD_OPT_STARTTLS,
+					   NBD_OPT_INFO,
+					   NBD_OPT_GO,
+					   NBD_OPT_STRUCTURED_REPLY,
+					   NBD_OPT_LIST_META_CONTEXT,
+					   NBD_OPT_SET_META_CONTEXT,
+					   NBD_OPT_EXTENDED_HEADERS,
+					   99};
 
 	talk_flags(TALK_FIXED);
 	ck_assert_int_eq(talk_run(), NBD_HANDSHAKE_MORE);
@@ -493,34 +508,38 @@ START_TEST(shutdown_closes_export_name)
 }
 END_TEST
 
-/* --- A full output -------------------------------------------------------------------------------- */
+/* ---- A full output */
 
 static uint8_t full_bytes[NBD_HANDSHAKE_ROOM + 10];
 
 START_TEST(full_output_takes_no_further_option)
 {
-	struct nbd_output output = { full_bytes, sizeof(full_bytes), 11 };
-	uint8_t input[4 + 16 + 16] = { 0 };
+	struct nbd_output output = {full_bytes, sizeof(full_bytes), 11};
+	uint8_t input[4 + 16 + 16] = {0};
 	size_t consumed;
 
 	wire_store32(input, TALK_FIXED);
 	for (uint8_t *option = input + 4; option < input + sizeof(input); option += 16)
 		wire_store32(wire_store64(option, NBD_OPTION_MAGIC), NBD_OPT_STRUCTURED_REPLY);
 	nbd_handshake_init(&talk_handshake, &talk_config);
-	ck_assert_int_eq(nbd_handshake_feed(&talk_handshake, input, sizeof(input), &consumed, &output),
-			 NBD_HANDSHAKE_FULL);
+	ck_assert_int_eq(
+		nbd_handshake_feed(&talk_handshake, input, sizeof(input), &consumed, &output),
+		NBD_HANDSHAKE_FULL);
 	ck_assert_uint_eq(consumed, 20);
 	ck_assert_uint_eq(output.used, 11);
 	ck_assert_int_eq(talk_handshake.session.form, NBD_FORM_SIMPLE);
-	ck_assert_int_eq(nbd_handshake_feed(&talk_handshake, NULL, 0, &consumed, &output), NBD_HANDSHAKE_FULL);
+	ck_assert_int_eq(nbd_handshake_feed(&talk_handshake, NULL, 0, &consumed, &output),
+			 NBD_HANDSHAKE_FULL);
 
 	/* Room for exactly one option's replies: the next must wait again. */
 	output.used = 10;
-	ck_assert_int_eq(nbd_handshake_feed(&talk_handshake, input + 20, 16, &consumed, &output), NBD_HANDSHAKE_FULL);
+	ck_assert_int_eq(nbd_handshake_feed(&talk_handshake, input + 20, 16, &consumed, &output),
+			 NBD_HANDSHAKE_FULL);
 	ck_assert_uint_eq(consumed, 16);
 	ck_assert_uint_eq(output.used, 10 + 20);
 	output.used = 0;
-	ck_assert_int_eq(nbd_handshake_feed(&talk_handshake, NULL, 0, &consumed, &output), NBD_HANDSHAKE_MORE);
+	ck_assert_int_eq(nbd_handshake_feed(&talk_handshake, NULL, 0, &consumed, &output),
+			 NBD_HANDSHAKE_MORE);
 	ck_assert_uint_eq(output.used, 20);
 }
 END_TEST
@@ -542,7 +561,7 @@ many(void *data, size_t n)
 
 START_TEST(list_of_a_thousand_goes_on_as_there_is_room)
 {
-	struct nbd_output output = { full_bytes, sizeof(full_bytes), 0 };
+	struct nbd_output output = {full_bytes, sizeof(full_bytes), 0};
 	enum nbd_handshake_result result;
 	unsigned int entries = 0;
 	uint8_t input[20];
@@ -560,7 +579,8 @@ START_TEST(list_of_a_thousand_goes_on_as_there_is_room)
 		ck_assert_uint_eq(output.bytes[24 + entries % NBD_STRING_MAX], 'n');
 		entries++;
 		output.used = 0;
-		result = nbd_handshake_feed(&talk_handshake, input + 4, entries % 16, &consumed, &output);
+		result = nbd_handshake_feed(&talk_handshake, input + 4, entries % 16, &consumed,
+					    &output);
 		ck_assert(result == NBD_HANDSHAKE_MORE || consumed == 0);
 	}
 	ck_assert_uint_eq(entries, 1000);

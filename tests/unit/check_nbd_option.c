@@ -17,8 +17,8 @@
 static const uint8_t zeroes[NBD_OPTION_MAX];
 
 /* INFO and GO answer alike. */
-static const uint32_t info_and_go[] = { NBD_OPT_INFO, NBD_OPT_GO };
-static const uint32_t list_and_set[] = { NBD_OPT_LIST_META_CONTEXT, NBD_OPT_SET_META_CONTEXT };
+static const uint32_t info_and_go[] = {NBD_OPT_INFO, NBD_OPT_GO};
+static const uint32_t list_and_set[] = {NBD_OPT_LIST_META_CONTEXT, NBD_OPT_SET_META_CONTEXT};
 
 static void
 run_more(void)
@@ -41,7 +41,7 @@ assert_go_works(bool allocation)
 	ck_assert_uint_eq(talk_joined, 1);
 }
 
-/* --- INFO and GO ---------------------------------------------------------------------------------- */
+/* ---- INFO and GO */
 
 START_TEST(go_tells_the_export_and_enters)
 {
@@ -80,7 +80,8 @@ START_TEST(requested_information_is_given)
 	uint32_t option = info_and_go[_i];
 
 	talk_flags(TALK_FIXED);
-	talk_go(option, "", 6, NBD_INFO_BLOCK_SIZE, 77, NBD_INFO_NAME, NBD_INFO_EXPORT, 65535, NBD_INFO_DESCRIPTION);
+	talk_go(option, "", 6, NBD_INFO_BLOCK_SIZE, 77, NBD_INFO_NAME, NBD_INFO_EXPORT, 65535,
+		NBD_INFO_DESCRIPTION);
 	talk_run();
 	talk_expect_export(option, talk_disk.size, DISK_FLAGS);
 	talk_expect_text(option, NBD_INFO_NAME, "disk");
@@ -180,7 +181,8 @@ END_TEST
 
 START_TEST(export_that_cannot_be_joined_is_an_error)
 {
-	static const uint32_t errors[] = { NBD_REP_ERR_POLICY, NBD_REP_ERR_UNKNOWN, NBD_REP_ERR_SHUTDOWN };
+	static const uint32_t errors[] = {NBD_REP_ERR_POLICY, NBD_REP_ERR_UNKNOWN,
+					  NBD_REP_ERR_SHUTDOWN};
 
 	talk_join_error = errors[_i];
 	talk_flags(TALK_FIXED);
@@ -208,7 +210,8 @@ END_TEST
 /* "disk" with one information request: every length that it doesn't have. */
 START_TEST(go_of_a_wrong_length_is_an_error)
 {
-	static const uint8_t good[] = { 0, 0, 0, 4, 'd', 'i', 's', 'k', 0, 1, 0, NBD_INFO_NAME, 0, 0 };
+	static const uint8_t good[] = {0,   0, 0, 4, 'd',           'i', 's',
+				       'k', 0, 1, 0, NBD_INFO_NAME, 0,   0};
 
 	for (uint32_t option = NBD_OPT_INFO; option <= NBD_OPT_GO; option++) {
 		talk_begin();
@@ -231,8 +234,9 @@ START_TEST(go_whose_lengths_disagree_is_an_error)
 	static const struct {
 		uint32_t name;
 		uint16_t infos;
-	} bad[] = { { 5, 0 }, { 3, 0 }, { 4, 1 }, { 4, 65535 }, { 0, 0 }, { 6, 0 }, { 7, 0 }, { 4097, 0 },
-		    { 0x7fffffff, 0 }, { 0x80000000, 0 }, { 0xfffffffc, 0 }, { 0xffffffff, 0 } };
+	} bad[] = {{5, 0},          {3, 0},          {4, 1},          {4, 65535},
+		   {0, 0},          {6, 0},          {7, 0},          {4097, 0},
+		   {0x7fffffff, 0}, {0x80000000, 0}, {0xfffffffc, 0}, {0xffffffff, 0}};
 
 	talk_flags(TALK_FIXED);
 	talk_option_header(NBD_OPT_GO, 10);
@@ -259,7 +263,7 @@ START_TEST(name_longer_than_a_string_may_be_is_an_error)
 }
 END_TEST
 
-/* --- Metadata contexts ---------------------------------------------------------------------------- */
+/* ---- Metadata contexts */
 
 static void
 say_structured(void)
@@ -280,7 +284,8 @@ expect_context(uint32_t option, bool selected)
 	if (selected) {
 		talk_expect(option, NBD_REP_META_CONTEXT, &reply);
 		ck_assert_uint_eq(reply.length, 4 + 15);
-		ck_assert_uint_eq(wire_load32(reply.data), option == NBD_OPT_SET_META_CONTEXT ? NBD_ALLOCATION_ID : 0);
+		ck_assert_uint_eq(wire_load32(reply.data),
+				  option == NBD_OPT_SET_META_CONTEXT ? NBD_ALLOCATION_ID : 0);
 		ck_assert_mem_eq(reply.data + 4, "base:allocation", 15);
 	}
 	talk_expect(option, NBD_REP_ACK, NULL);
@@ -332,8 +337,8 @@ END_TEST
 START_TEST(allocation_is_selected_once_among_others)
 {
 	say_structured();
-	talk_context(NBD_OPT_SET_META_CONTEXT, "disk", 6, "qemu:allocation-depth", "base:allocation", "x-a:b",
-		     "base:", "base:allocation", "");
+	talk_context(NBD_OPT_SET_META_CONTEXT, "disk", 6, "qemu:allocation-depth",
+		     "base:allocation", "x-a:b", "base:", "base:allocation", "");
 	expect_context(NBD_OPT_SET_META_CONTEXT, true);
 	assert_go_works(true);
 }
@@ -341,9 +346,16 @@ END_TEST
 
 START_TEST(unknown_queries_are_ignored)
 {
-	static const char *const queries[] = { "base:allocatio", "base:allocation ", "base:Allocation", "base",
-					       "Base:allocation", "allocation", ":", "", "x-unknown:",
-					       "bas:allocation" };
+	static const char *const queries[] = {"base:allocatio",
+					      "base:allocation ",
+					      "base:Allocation",
+					      "base",
+					      "Base:allocation",
+					      "allocation",
+					      ":",
+					      "",
+					      "x-unknown:",
+					      "bas:allocation"};
 
 	say_structured();
 	for (size_t i = 0; i < 2; i++) {
@@ -443,27 +455,17 @@ END_TEST
 
 START_TEST(failed_or_empty_selection_voids_the_one_before)
 {
-	static const uint8_t malformed[] = { 0, 0, 0, 4, 'd', 'i', 's', 'k', 0, 0, 0, 1 };
+	static const uint8_t malformed[] = {0, 0, 0, 4, 'd', 'i', 's', 'k', 0, 0, 0, 1};
 
 	say_structured();
 	talk_context(NBD_OPT_SET_META_CONTEXT, "disk", 1, "base:allocation");
 	expect_context(NBD_OPT_SET_META_CONTEXT, true);
 	switch (_i) {
-	case 0:
-		talk_option(NBD_OPT_SET_META_CONTEXT, malformed, sizeof(malformed));
-		break;
-	case 1:
-		talk_context(NBD_OPT_SET_META_CONTEXT, "unknown", 1, "base:allocation");
-		break;
-	case 2:
-		talk_context(NBD_OPT_SET_META_CONTEXT, "disk", 0);
-		break;
-	case 3:
-		talk_option(NBD_OPT_SET_META_CONTEXT, zeroes, sizeof(zeroes));
-		break;
-	case 4:
-		talk_context(NBD_OPT_SET_META_CONTEXT, "cd", 1, "base:allocation");
-		break;
+	case 0: talk_option(NBD_OPT_SET_META_CONTEXT, malformed, sizeof(malformed)); break;
+	case 1: talk_context(NBD_OPT_SET_META_CONTEXT, "unknown", 1, "base:allocation"); break;
+	case 2: talk_context(NBD_OPT_SET_META_CONTEXT, "disk", 0); break;
+	case 3: talk_option(NBD_OPT_SET_META_CONTEXT, zeroes, sizeof(zeroes)); break;
+	case 4: talk_context(NBD_OPT_SET_META_CONTEXT, "cd", 1, "base:allocation"); break;
 	case 5:
 		talk_option_header(NBD_OPT_SET_META_CONTEXT, NBD_OPTION_MAX + 1);
 		talk_bytes(zeroes, sizeof(zeroes));
@@ -472,10 +474,10 @@ START_TEST(failed_or_empty_selection_voids_the_one_before)
 	}
 	run_more();
 	talk_expect(NBD_OPT_SET_META_CONTEXT,
-		    _i == 0 || _i == 3 ? NBD_REP_ERR_INVALID :
-		    _i == 1	       ? NBD_REP_ERR_UNKNOWN :
-		    _i == 5	       ? NBD_REP_ERR_TOO_BIG :
-					 NBD_REP_ACK,
+		    _i == 0 || _i == 3 ? NBD_REP_ERR_INVALID
+		    : _i == 1          ? NBD_REP_ERR_UNKNOWN
+		    : _i == 5          ? NBD_REP_ERR_TOO_BIG
+				       : NBD_REP_ACK,
 		    NULL);
 	assert_go_works(false);
 }
@@ -505,9 +507,11 @@ START_TEST(context_whose_lengths_disagree_is_an_error)
 {
 	static const struct {
 		uint32_t name, queries, query;
-	} bad[] = { { 3, 1, 15 }, { 5, 1, 15 }, { 4, 0, 15 }, { 4, 2, 15 }, { 4, 0xffffffff, 15 }, { 4, 1, 14 },
-		    { 4, 1, 16 }, { 4, 1, 0xffffffff }, { 4, 1, 0xfffffffc }, { 0xffffffff, 1, 15 }, { 0xfffffff8, 1, 15 },
-		    { 4097, 1, 15 }, { 4, 1, 4097 } };
+	} bad[] = {{3, 1, 15},          {5, 1, 15},          {4, 0, 15},
+		   {4, 2, 15},          {4, 0xffffffff, 15}, {4, 1, 14},
+		   {4, 1, 16},          {4, 1, 0xffffffff},  {4, 1, 0xfffffffc},
+		   {0xffffffff, 1, 15}, {0xfffffff8, 1, 15}, {4097, 1, 15},
+		   {4, 1, 4097}};
 
 	say_structured();
 	for (size_t i = 0; i < 2; i++) {

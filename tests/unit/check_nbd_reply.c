@@ -22,7 +22,8 @@ static uint8_t out[4096];
 static void
 begin(void)
 {
-	session = (struct nbd_session){ .form = NBD_FORM_STRUCTURED, .min_block = 1, .size = UINT64_MAX };
+	session = (struct nbd_session){
+		.form = NBD_FORM_STRUCTURED, .min_block = 1, .size = UINT64_MAX};
 	request = (struct nbd_request){
 		.cookie = UINT64_C(0x0102030405060708),
 		.offset = UINT64_C(0x100001000),
@@ -33,11 +34,11 @@ begin(void)
 }
 
 /* The reply is this, and nothing is written behind it. */
-#define assert_reply(length, literal)                                              \
-	do {                                                                       \
-		ck_assert_uint_eq(length, sizeof(literal) - 1);                    \
-		ck_assert_mem_eq(out, literal, sizeof(literal) - 1);               \
-		ck_assert_uint_eq(out[sizeof(literal) - 1], 0xaa);                 \
+#define assert_reply(length, literal)                                                              \
+	do {                                                                                       \
+		ck_assert_uint_eq(length, sizeof(literal) - 1);                                    \
+		ck_assert_mem_eq(out, literal, sizeof(literal) - 1);                               \
+		ck_assert_uint_eq(out[sizeof(literal) - 1], 0xaa);                                 \
 	} while (0)
 
 START_TEST(success_is_a_simple_reply_where_it_may_be)
@@ -58,7 +59,8 @@ START_TEST(read_ends_with_a_chunk_where_there_are_chunks)
 	session.form = NBD_FORM_SIMPLE;
 	assert_reply(nbd_reply_done(&session, &request, out), "\x67\x44\x66\x98\0\0\0\0" COOKIE);
 	session.form = NBD_FORM_STRUCTURED;
-	assert_reply(nbd_reply_done(&session, &request, out), "\x66\x8e\x33\xef\0\1\0\0" COOKIE "\0\0\0\0");
+	assert_reply(nbd_reply_done(&session, &request, out),
+		     "\x66\x8e\x33\xef\0\1\0\0" COOKIE "\0\0\0\0");
 	session.form = NBD_FORM_EXTENDED;
 	assert_reply(nbd_reply_done(&session, &request, out),
 		     "\x6e\x8a\x27\x8c\0\1\0\0" COOKIE OFFSET "\0\0\0\0\0\0\0\0");
@@ -82,10 +84,12 @@ END_TEST
 START_TEST(part_of_the_data_tells_its_own_offset)
 {
 	assert_reply(nbd_reply_data(&session, &request, request.offset + 1, 0x1fff, false, out),
-		     "\x66\x8e\x33\xef\0\0\0\1" COOKIE "\0\0\x20\x07" "\0\0\0\1\0\0\x10\1");
+		     "\x66\x8e\x33\xef\0\0\0\1" COOKIE "\0\0\x20\x07"
+		     "\0\0\0\1\0\0\x10\1");
 	session.form = NBD_FORM_EXTENDED;
 	assert_reply(nbd_reply_data(&session, &request, request.offset + 1, 0x1fff, false, out),
-		     "\x6e\x8a\x27\x8c\0\0\0\1" COOKIE OFFSET "\0\0\0\0\0\0\x20\x07" "\0\0\0\1\0\0\x10\1");
+		     "\x6e\x8a\x27\x8c\0\0\0\1" COOKIE OFFSET "\0\0\0\0\0\0\x20\x07"
+		     "\0\0\0\1\0\0\x10\1");
 }
 END_TEST
 
@@ -95,27 +99,36 @@ START_TEST(hole_is_told_in_a_chunk)
 		     "\x66\x8e\x33\xef\0\1\0\2" COOKIE "\0\0\0\x0c" OFFSET "\0\0\x20\0");
 	session.form = NBD_FORM_EXTENDED;
 	assert_reply(nbd_reply_hole(&session, &request, request.offset + 0x1fff, 1, false, out),
-		     "\x6e\x8a\x27\x8c\0\0\0\2" COOKIE OFFSET "\0\0\0\0\0\0\0\x0c" "\0\0\0\1\0\0\x2f\xff" "\0\0\0\1");
+		     "\x6e\x8a\x27\x8c\0\0\0\2" COOKIE OFFSET "\0\0\0\0\0\0\0\x0c"
+		     "\0\0\0\1\0\0\x2f\xff"
+		     "\0\0\0\1");
 }
 END_TEST
 
 START_TEST(error_carries_its_message_in_a_chunk)
 {
 	session.form = NBD_FORM_SIMPLE;
-	assert_reply(nbd_reply_error(&session, &request, NBD_EIO, "bad", out), "\x67\x44\x66\x98\0\0\0\5" COOKIE);
+	assert_reply(nbd_reply_error(&session, &request, NBD_EIO, "bad", out),
+		     "\x67\x44\x66\x98\0\0\0\5" COOKIE);
 	session.form = NBD_FORM_STRUCTURED;
 	assert_reply(nbd_reply_error(&session, &request, NBD_ESHUTDOWN, "bad", out),
-		     "\x66\x8e\x33\xef\0\1\x80\1" COOKIE "\0\0\0\x09" "\0\0\0\x6c" "\0\3bad");
+		     "\x66\x8e\x33\xef\0\1\x80\1" COOKIE "\0\0\0\x09"
+		     "\0\0\0\x6c"
+		     "\0\3bad");
 	session.form = NBD_FORM_EXTENDED;
 	assert_reply(nbd_reply_error(&session, &request, NBD_EIO, "bad", out),
-		     "\x6e\x8a\x27\x8c\0\1\x80\1" COOKIE OFFSET "\0\0\0\0\0\0\0\x09" "\0\0\0\5" "\0\3bad");
+		     "\x6e\x8a\x27\x8c\0\1\x80\1" COOKIE OFFSET "\0\0\0\0\0\0\0\x09"
+		     "\0\0\0\5"
+		     "\0\3bad");
 }
 END_TEST
 
 START_TEST(error_needs_no_message)
 {
 	assert_reply(nbd_reply_error(&session, &request, NBD_EIO, NULL, out),
-		     "\x66\x8e\x33\xef\0\1\x80\1" COOKIE "\0\0\0\6" "\0\0\0\5" "\0\0");
+		     "\x66\x8e\x33\xef\0\1\x80\1" COOKIE "\0\0\0\6"
+		     "\0\0\0\5"
+		     "\0\0");
 }
 END_TEST
 
@@ -133,11 +146,17 @@ START_TEST(error_can_tell_where)
 	assert_reply(nbd_reply_error_at(&session, &request, NBD_EIO, "bad", request.offset, out),
 		     "\x67\x44\x66\x98\0\0\0\5" COOKIE);
 	session.form = NBD_FORM_STRUCTURED;
-	assert_reply(nbd_reply_error_at(&session, &request, NBD_EIO, "bad", request.offset + 0x1fff, out),
-		     "\x66\x8e\x33\xef\0\1\x80\2" COOKIE "\0\0\0\x11" "\0\0\0\5" "\0\3bad" "\0\0\0\1\0\0\x2f\xff");
+	assert_reply(nbd_reply_error_at(&session, &request, NBD_EIO, "bad", request.offset + 0x1fff,
+					out),
+		     "\x66\x8e\x33\xef\0\1\x80\2" COOKIE "\0\0\0\x11"
+		     "\0\0\0\5"
+		     "\0\3bad"
+		     "\0\0\0\1\0\0\x2f\xff");
 	session.form = NBD_FORM_EXTENDED;
 	assert_reply(nbd_reply_error_at(&session, &request, NBD_EIO, NULL, request.offset, out),
-		     "\x6e\x8a\x27\x8c\0\1\x80\2" COOKIE OFFSET "\0\0\0\0\0\0\0\x0e" "\0\0\0\5" "\0\0" OFFSET);
+		     "\x6e\x8a\x27\x8c\0\1\x80\2" COOKIE OFFSET "\0\0\0\0\0\0\0\x0e"
+		     "\0\0\0\5"
+		     "\0\0" OFFSET);
 }
 END_TEST
 
@@ -148,13 +167,15 @@ START_TEST(long_messages_are_cut_between_characters)
 	memset(message, 'x', sizeof(message));
 	message[sizeof(message) - 1] = '\0';
 	session.form = NBD_FORM_EXTENDED;
-	ck_assert_uint_eq(nbd_reply_error_at(&session, &request, NBD_EIO, message, request.offset, out),
-			  NBD_REPLY_ERROR_MAX);
+	ck_assert_uint_eq(
+		nbd_reply_error_at(&session, &request, NBD_EIO, message, request.offset, out),
+		NBD_REPLY_ERROR_MAX);
 	ck_assert_uint_eq(wire_load16(out + 32 + 4), NBD_MESSAGE_MAX);
 
 	/* A character of three bytes, one of them too many. */
 	memcpy(message + NBD_MESSAGE_MAX - 2, "\xe2\x82\xac", 3);
-	ck_assert_uint_eq(nbd_reply_error(&session, &request, NBD_EIO, message, out), 32 + 6 + NBD_MESSAGE_MAX - 2);
+	ck_assert_uint_eq(nbd_reply_error(&session, &request, NBD_EIO, message, out),
+			  32 + 6 + NBD_MESSAGE_MAX - 2);
 }
 END_TEST
 
@@ -163,10 +184,21 @@ START_TEST(results_of_the_engine_become_errors)
 	static const struct {
 		int result;
 		enum nbd_error error;
-	} map[] = { { 0, NBD_SUCCESS }, { -EPERM, NBD_EPERM }, { -EACCES, NBD_EPERM }, { -EROFS, NBD_EPERM },
-		    { -EIO, NBD_EIO }, { -ENOMEM, NBD_ENOMEM }, { -EINVAL, NBD_EINVAL }, { -ENOSPC, NBD_ENOSPC },
-		    { -EDQUOT, NBD_ENOSPC }, { -EFBIG, NBD_ENOSPC }, { -ESHUTDOWN, NBD_ESHUTDOWN }, { -EBADF, NBD_EIO },
-		    { -EREMOTEIO, NBD_EIO }, { -ETIMEDOUT, NBD_EIO }, { -100000, NBD_EIO } };
+	} map[] = {{0, NBD_SUCCESS},
+		   {-EPERM, NBD_EPERM},
+		   {-EACCES, NBD_EPERM},
+		   {-EROFS, NBD_EPERM},
+		   {-EIO, NBD_EIO},
+		   {-ENOMEM, NBD_ENOMEM},
+		   {-EINVAL, NBD_EINVAL},
+		   {-ENOSPC, NBD_ENOSPC},
+		   {-EDQUOT, NBD_ENOSPC},
+		   {-EFBIG, NBD_ENOSPC},
+		   {-ESHUTDOWN, NBD_ESHUTDOWN},
+		   {-EBADF, NBD_EIO},
+		   {-EREMOTEIO, NBD_EIO},
+		   {-ETIMEDOUT, NBD_EIO},
+		   {-100000, NBD_EIO}};
 
 	for (size_t i = 0; i < sizeof(map) / sizeof(map[0]); i++)
 		ck_assert_int_eq(nbd_reply_errno(&request, map[i].result), map[i].error);
@@ -190,7 +222,7 @@ START_TEST(overflow_is_told_for_reads_only)
 }
 END_TEST
 
-/* --- Lists of extents ------------------------------------------------------------------------------ */
+/* ---- Lists of extents */
 
 static struct nbd_status status;
 
@@ -210,9 +242,14 @@ START_TEST(extents_are_listed)
 	ck_assert(nbd_status_add(&status, 0x1000, 0));
 	ck_assert(nbd_status_add(&status, 0x2000, NBD_STATE_HOLE | NBD_STATE_ZERO));
 	ck_assert(!nbd_status_add(&status, 0x3000, NBD_STATE_ZERO));
-	assert_reply(nbd_status_finish(&status),
-		     "\x66\x8e\x33\xef\0\1\0\5" COOKIE "\0\0\0\x1c" "\0\0\0\1"
-		     "\0\0\x10\0" "\0\0\0\0" "\0\0\x20\0" "\0\0\0\3" "\0\0\x30\0" "\0\0\0\2");
+	assert_reply(nbd_status_finish(&status), "\x66\x8e\x33\xef\0\1\0\5" COOKIE "\0\0\0\x1c"
+						 "\0\0\0\1"
+						 "\0\0\x10\0"
+						 "\0\0\0\0"
+						 "\0\0\x20\0"
+						 "\0\0\0\3"
+						 "\0\0\x30\0"
+						 "\0\0\0\2");
 }
 END_TEST
 
@@ -222,9 +259,14 @@ START_TEST(extended_extents_have_64_bits)
 	status_begin(request.offset, UINT64_C(0x100000000000), 4096);
 	ck_assert(nbd_status_add(&status, UINT64_C(0x20000000000), 0));
 	ck_assert(!nbd_status_add(&status, UINT64_MAX, 3));
-	assert_reply(nbd_status_finish(&status), "\x6e\x8a\x27\x8c\0\1\0\6" COOKIE OFFSET "\0\0\0\0\0\0\0\x28"
-						 "\0\0\0\1" "\0\0\0\2" "\0\0\2\0\0\0\0\0" "\0\0\0\0\0\0\0\0"
-						 "\0\0\x0e\0\0\0\0\0" "\0\0\0\0\0\0\0\3");
+	assert_reply(nbd_status_finish(&status),
+		     "\x6e\x8a\x27\x8c\0\1\0\6" COOKIE OFFSET "\0\0\0\0\0\0\0\x28"
+		     "\0\0\0\1"
+		     "\0\0\0\2"
+		     "\0\0\2\0\0\0\0\0"
+		     "\0\0\0\0\0\0\0\0"
+		     "\0\0\x0e\0\0\0\0\0"
+		     "\0\0\0\0\0\0\0\3");
 }
 END_TEST
 
@@ -311,7 +353,11 @@ START_TEST(extents_keep_to_whole_blocks)
 	ck_assert(nbd_status_add(&status, 0x1000, 0));
 	ck_assert(!nbd_status_add(&status, 0x1e00, 3));
 	ck_assert_uint_eq(nbd_status_finish(&status), 20 + 4 + 24);
-	ck_assert_mem_eq(out + 24, "\0\0\x10\0\0\0\0\3" "\0\0\x20\0\0\0\0\0" "\0\0\x10\0\0\0\0\3", 24);
+	ck_assert_mem_eq(out + 24,
+			 "\0\0\x10\0\0\0\0\3"
+			 "\0\0\x20\0\0\0\0\0"
+			 "\0\0\x10\0\0\0\0\3",
+			 24);
 }
 END_TEST
 
@@ -344,7 +390,11 @@ START_TEST(unaligned_request_has_unaligned_ends)
 	ck_assert(nbd_status_add(&status, 0xf00, 0));
 	ck_assert(!nbd_status_add(&status, 0x100, 3));
 	ck_assert_uint_eq(nbd_status_finish(&status), 20 + 4 + 24);
-	ck_assert_mem_eq(out + 24, "\0\0\x0f\x9c\0\0\0\3" "\0\0\x10\0\0\0\0\0" "\0\0\0\x64\0\0\0\3", 24);
+	ck_assert_mem_eq(out + 24,
+			 "\0\0\x0f\x9c\0\0\0\3"
+			 "\0\0\x10\0\0\0\0\0"
+			 "\0\0\0\x64\0\0\0\3",
+			 24);
 }
 END_TEST
 

@@ -35,7 +35,8 @@ begin(void)
 static enum nbd_verdict
 judge(unsigned int type, unsigned int flags, uint64_t offset, uint64_t length)
 {
-	struct nbd_request request = { 0x0123456789abcdef, offset, length, (uint16_t)flags, (uint16_t)type };
+	struct nbd_request request = {0x0123456789abcdef, offset, length, (uint16_t)flags,
+				      (uint16_t)type};
 
 	memset(&check, 0xaa, sizeof(check));
 	return nbd_request_check(&session, &request, &check);
@@ -46,18 +47,21 @@ assert_served(unsigned int type, unsigned int flags, uint64_t offset, uint64_t l
 {
 	enum nbd_verdict verdict = judge(type, flags, offset, length);
 
-	ck_assert_msg(verdict == NBD_VERDICT_SERVE, "command %u, flags %#x: %s", type, flags, check.message);
+	ck_assert_msg(verdict == NBD_VERDICT_SERVE, "command %u, flags %#x: %s", type, flags,
+		      check.message);
 	ck_assert_uint_eq(check.payload, type == NBD_CMD_WRITE ? length : 0);
 }
 
 static void
-assert_refused(unsigned int type, unsigned int flags, uint64_t offset, uint64_t length, enum nbd_error error)
+assert_refused(unsigned int type, unsigned int flags, uint64_t offset, uint64_t length,
+	       enum nbd_error error)
 {
 	enum nbd_verdict verdict = judge(type, flags, offset, length);
 
-	ck_assert_msg(verdict == NBD_VERDICT_REFUSE, "command %u, flags %#x: verdict %d", type, flags, verdict);
-	ck_assert_msg(check.error == error, "command %u: error %d, not %d (%s)", type, check.error, error,
-		      check.message);
+	ck_assert_msg(verdict == NBD_VERDICT_REFUSE, "command %u, flags %#x: verdict %d", type,
+		      flags, verdict);
+	ck_assert_msg(check.error == error, "command %u: error %d, not %d (%s)", type, check.error,
+		      error, check.message);
 	ck_assert_ptr_nonnull(check.message);
 	if (session.form != NBD_FORM_EXTENDED)
 		ck_assert_uint_eq(check.payload, type == NBD_CMD_WRITE ? length : 0);
@@ -72,12 +76,20 @@ assert_dropped(unsigned int type, unsigned int flags, uint64_t offset, uint64_t 
 	ck_assert_ptr_nonnull(check.message);
 }
 
-/* --- Decoding ------------------------------------------------------------------------------------- */
+/* ---- Decoding */
 
-static const uint8_t compact[] = "\x25\x60\x95\x13" "\x00\x05" "\x00\x06" "\x01\x02\x03\x04\x05\x06\x07\x08"
-				 "\x11\x12\x13\x14\x15\x16\x17\x18" "\xf1\xf2\xf3\xf4";
-static const uint8_t extended[] = "\x21\xe4\x1c\x71" "\x00\x05" "\x00\x06" "\x01\x02\x03\x04\x05\x06\x07\x08"
-				  "\x11\x12\x13\x14\x15\x16\x17\x18" "\xf1\xf2\xf3\xf4\xf5\xf6\xf7\xf8";
+static const uint8_t compact[] = "\x25\x60\x95\x13"
+				 "\x00\x05"
+				 "\x00\x06"
+				 "\x01\x02\x03\x04\x05\x06\x07\x08"
+				 "\x11\x12\x13\x14\x15\x16\x17\x18"
+				 "\xf1\xf2\xf3\xf4";
+static const uint8_t extended[] = "\x21\xe4\x1c\x71"
+				  "\x00\x05"
+				  "\x00\x06"
+				  "\x01\x02\x03\x04\x05\x06\x07\x08"
+				  "\x11\x12\x13\x14\x15\x16\x17\x18"
+				  "\xf1\xf2\xf3\xf4\xf5\xf6\xf7\xf8";
 
 static void
 assert_decoded(const uint8_t *bytes, uint64_t length)
@@ -114,7 +126,9 @@ START_TEST(header_of_the_other_form_is_out_of_step)
 
 	for (int form = NBD_FORM_SIMPLE; form <= NBD_FORM_EXTENDED; form++) {
 		session.form = form;
-		ck_assert_int_eq(nbd_request_decode(&session, form == NBD_FORM_EXTENDED ? compact : extended, &request),
+		ck_assert_int_eq(nbd_request_decode(&session,
+						    form == NBD_FORM_EXTENDED ? compact : extended,
+						    &request),
 				 -EPROTO);
 	}
 }
@@ -128,7 +142,8 @@ START_TEST(every_wrong_bit_of_the_magic_is_out_of_step)
 	for (int form = NBD_FORM_SIMPLE; form <= NBD_FORM_EXTENDED; form++) {
 		session.form = form;
 		for (unsigned int bit = 0; bit < 32; bit++) {
-			memcpy(bytes, form == NBD_FORM_EXTENDED ? extended : compact, nbd_request_size(&session));
+			memcpy(bytes, form == NBD_FORM_EXTENDED ? extended : compact,
+			       nbd_request_size(&session));
 			bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
 			ck_assert_int_eq(nbd_request_decode(&session, bytes, &request), -EPROTO);
 		}
@@ -138,9 +153,10 @@ END_TEST
 
 START_TEST(historic_magics_are_out_of_step)
 {
-	static const uint32_t magics[] = { 0x12560953, 0x25609514, 0x67446698, 0x668e33ef, 0x6e8a278c };
+	static const uint32_t magics[] = {0x12560953, 0x25609514, 0x67446698, 0x668e33ef,
+					  0x6e8a278c};
 	struct nbd_request request;
-	uint8_t bytes[NBD_REQUEST_HEADER_MAX] = { 0 };
+	uint8_t bytes[NBD_REQUEST_HEADER_MAX] = {0};
 
 	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++) {
 		wire_store32(bytes, magics[i]);
@@ -151,7 +167,7 @@ END_TEST
 
 START_TEST(commands_have_names)
 {
-	struct nbd_request request = { .type = NBD_CMD_WRITE_ZEROES };
+	struct nbd_request request = {.type = NBD_CMD_WRITE_ZEROES};
 
 	ck_assert_str_eq(nbd_request_name(&request), "write zeroes");
 	request.type = NBD_CMD_READ;
@@ -165,7 +181,7 @@ START_TEST(commands_have_names)
 }
 END_TEST
 
-/* --- Rules, in all forms: _i is the form ---------------------------------------------------------- */
+/* ---- Rules, in all forms: _i is the form */
 
 START_TEST(good_requests_are_served)
 {
@@ -196,7 +212,8 @@ END_TEST
 START_TEST(unknown_commands_are_invalid_without_payload)
 {
 	session.form = _i;
-	for (unsigned int type = NBD_CMD_BLOCK_STATUS + 1; type <= UINT16_MAX; type += type < 300 ? 1 : 251)
+	for (unsigned int type = NBD_CMD_BLOCK_STATUS + 1; type <= UINT16_MAX;
+	     type += type < 300 ? 1 : 251)
 		assert_refused(type, 0, 0, 4096, NBD_EINVAL);
 	assert_refused(UINT16_MAX, 0, 0, 0, NBD_EINVAL);
 	/* Longer than any payload, but there is none. */
@@ -212,7 +229,8 @@ START_TEST(flags_of_other_commands_are_invalid)
 		[NBD_CMD_FLUSH] = NBD_CMD_FLAG_FUA,
 		[NBD_CMD_TRIM] = NBD_CMD_FLAG_FUA,
 		[NBD_CMD_CACHE] = NBD_CMD_FLAG_FUA,
-		[NBD_CMD_WRITE_ZEROES] = NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_NO_HOLE | NBD_CMD_FLAG_FAST_ZERO,
+		[NBD_CMD_WRITE_ZEROES] =
+			NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_NO_HOLE | NBD_CMD_FLAG_FAST_ZERO,
 		[NBD_CMD_BLOCK_STATUS] = NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_REQ_ONE,
 	};
 
@@ -273,7 +291,8 @@ START_TEST(writing_to_a_read_only_export_is_not_permitted)
 	assert_refused(NBD_CMD_WRITE_ZEROES, 0, 0, 512, NBD_EPERM);
 	assert_refused(NBD_CMD_WRITE_ZEROES, NBD_CMD_FLAG_NO_HOLE, 0, 512, NBD_EPERM);
 	/* As the handshake offers it, and not: the reason is the same. */
-	session.flags = NBD_FLAG_HAS_FLAGS | NBD_FLAG_READ_ONLY | NBD_FLAG_SEND_FLUSH | NBD_FLAG_SEND_CACHE;
+	session.flags =
+		NBD_FLAG_HAS_FLAGS | NBD_FLAG_READ_ONLY | NBD_FLAG_SEND_FLUSH | NBD_FLAG_SEND_CACHE;
 	assert_refused(NBD_CMD_TRIM, 0, 0, 512, NBD_EPERM);
 	assert_refused(NBD_CMD_WRITE_ZEROES, 0, 0, 512, NBD_EPERM);
 	assert_served(NBD_CMD_READ, 0, 0, 512);
@@ -303,7 +322,8 @@ assert_ends_at(uint64_t size, unsigned int type, unsigned int flags, enum nbd_er
 
 START_TEST(requests_end_with_the_export)
 {
-	static const uint64_t sizes[] = { 512, 65536, SIZE, SIZE + 1, INT64_MAX, UINT64_MAX - 1, UINT64_MAX };
+	static const uint64_t sizes[] = {512,       65536,          SIZE,      SIZE + 1,
+					 INT64_MAX, UINT64_MAX - 1, UINT64_MAX};
 
 	session.form = _i;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -329,8 +349,8 @@ END_TEST
 
 START_TEST(length_zero_asks_for_nothing)
 {
-	static const unsigned int types[] = { NBD_CMD_READ, NBD_CMD_WRITE, NBD_CMD_TRIM, NBD_CMD_CACHE,
-					      NBD_CMD_WRITE_ZEROES };
+	static const unsigned int types[] = {NBD_CMD_READ, NBD_CMD_WRITE, NBD_CMD_TRIM,
+					     NBD_CMD_CACHE, NBD_CMD_WRITE_ZEROES};
 
 	session.form = _i;
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
@@ -338,7 +358,8 @@ START_TEST(length_zero_asks_for_nothing)
 
 		ck_assert_int_eq(judge(types[i], flags, 4096, 0), NBD_VERDICT_NOTHING);
 		ck_assert_uint_eq(check.payload, 0);
-		ck_assert_int_eq(judge(types[i], flags | NBD_CMD_FLAG_FUA, SIZE, 0), NBD_VERDICT_NOTHING);
+		ck_assert_int_eq(judge(types[i], flags | NBD_CMD_FLAG_FUA, SIZE, 0),
+				 NBD_VERDICT_NOTHING);
 		ck_assert_int_eq(judge(types[i], flags, SIZE + 1, 0), NBD_VERDICT_REFUSE);
 	}
 	assert_refused(NBD_CMD_BLOCK_STATUS, 0, 0, 0, NBD_EINVAL);
@@ -358,7 +379,8 @@ START_TEST(disconnect_is_always_understood)
 {
 	session.form = _i;
 	ck_assert_int_eq(judge(NBD_CMD_DISC, 0, 0, 0), NBD_VERDICT_DISCONNECT);
-	ck_assert_int_eq(judge(NBD_CMD_DISC, UINT16_MAX, UINT64_MAX, UINT32_MAX), NBD_VERDICT_DISCONNECT);
+	ck_assert_int_eq(judge(NBD_CMD_DISC, UINT16_MAX, UINT64_MAX, UINT32_MAX),
+			 NBD_VERDICT_DISCONNECT);
 }
 END_TEST
 
@@ -366,8 +388,10 @@ START_TEST(read_of_more_than_the_maximum_is_refused)
 {
 	session.form = _i;
 	assert_served(NBD_CMD_READ, 0, 0, MOST);
-	assert_refused(NBD_CMD_READ, 0, 0, MOST + 1, _i == NBD_FORM_SIMPLE ? NBD_EINVAL : NBD_EOVERFLOW);
-	assert_refused(NBD_CMD_READ, 0, 0, UINT32_MAX, _i == NBD_FORM_SIMPLE ? NBD_EINVAL : NBD_EOVERFLOW);
+	assert_refused(NBD_CMD_READ, 0, 0, MOST + 1,
+		       _i == NBD_FORM_SIMPLE ? NBD_EINVAL : NBD_EOVERFLOW);
+	assert_refused(NBD_CMD_READ, 0, 0, UINT32_MAX,
+		       _i == NBD_FORM_SIMPLE ? NBD_EINVAL : NBD_EOVERFLOW);
 	/* Past the end is worse. */
 	assert_refused(NBD_CMD_READ, 0, SIZE - 1, MOST + 1, NBD_EINVAL);
 }
@@ -414,7 +438,7 @@ START_TEST(block_status_needs_its_context)
 }
 END_TEST
 
-/* --- The payload flag ----------------------------------------------------------------------------- */
+/* ---- The payload flag */
 
 START_TEST(payload_flag_is_invalid_in_compact_headers)
 {
@@ -457,7 +481,8 @@ START_TEST(export_that_grew_may_be_read_to_its_new_end)
 }
 END_TEST
 
-#define IN_ALL_FORMS(tcase, test) tcase_add_loop_test(tcase, test, NBD_FORM_SIMPLE, NBD_FORM_EXTENDED + 1)
+#define IN_ALL_FORMS(tcase, test)                                                                  \
+	tcase_add_loop_test(tcase, test, NBD_FORM_SIMPLE, NBD_FORM_EXTENDED + 1)
 
 int
 main(void)

@@ -9,7 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum color { COLOR_RED, COLOR_GREEN, COLOR_BLUE };
+enum color {
+	COLOR_RED,
+	COLOR_GREEN,
+	COLOR_BLUE
+};
 
 struct paint {
 	unsigned int guard_before;
@@ -36,30 +40,90 @@ static const char *const switches[] = {"off", "on", NULL};
 static const char *const ports[] = {"80", "443", NULL};
 
 static const struct option_row rows[] = {
-	{.name = "file", .type = OPTION_STRING, .field = FIELD(file), .arg = "FILE",
-	 .help = "what to paint", .manual = "Paint FILE.\n"},
-	{.name = "color", .type = OPTION_CHOICE, .field = FIELD(color), .initial = "green",
-	 .choices = colors, .arg = "red|green|blue", .help = "its color",
+	{.name = "file",
+	 .type = OPTION_STRING,
+	 .field = FIELD(file),
+	 .arg = "FILE",
+	 .help = "what to paint",
+	 .manual = "Paint FILE.\n"},
+	{.name = "color",
+	 .type = OPTION_CHOICE,
+	 .field = FIELD(color),
+	 .initial = "green",
+	 .choices = colors,
+	 .arg = "red|green|blue",
+	 .help = "its color",
 	 .manual = "The color.\n\nIt dries.\n"},
-	{.name = "offset", .type = OPTION_SIZE, .field = FIELD(offset), .arg = "SIZE",
-	 .help = "where to begin", .manual = "Begin there.\n"},
-	{.name = "chunk", .type = OPTION_SIZE, .field = FIELD(chunk), .initial = "64k",
-	 .min = 4096, .max = 1 << 20, .arg = "SIZE", .help = "how much at once",
+	{.name = "offset",
+	 .type = OPTION_SIZE,
+	 .field = FIELD(offset),
+	 .arg = "SIZE",
+	 .help = "where to begin",
+	 .manual = "Begin there.\n"},
+	{.name = "chunk",
+	 .type = OPTION_SIZE,
+	 .field = FIELD(chunk),
+	 .initial = "64k",
+	 .min = 4096,
+	 .max = 1 << 20,
+	 .arg = "SIZE",
+	 .help = "how much at once",
 	 .manual = "At once.\n"},
-	{.name = "sector", .type = OPTION_SIZE, .field = FIELD(sector), .initial = "512",
-	 .choices = sectors, .arg = "SIZE", .help = "grain", .manual = "Grain.\n"},
-	{.name = "depth", .type = OPTION_UINT, .field = FIELD(depth), .initial = "8", .min = 1,
-	 .max = 128, .arg = "N", .help = "layers", .manual = "Layers.\n"},
-	{.name = "any", .type = OPTION_UINT, .field = FIELD(any), .arg = "N", .help = "any number",
+	{.name = "sector",
+	 .type = OPTION_SIZE,
+	 .field = FIELD(sector),
+	 .initial = "512",
+	 .choices = sectors,
+	 .arg = "SIZE",
+	 .help = "grain",
+	 .manual = "Grain.\n"},
+	{.name = "depth",
+	 .type = OPTION_UINT,
+	 .field = FIELD(depth),
+	 .initial = "8",
+	 .min = 1,
+	 .max = 128,
+	 .arg = "N",
+	 .help = "layers",
+	 .manual = "Layers.\n"},
+	{.name = "any",
+	 .type = OPTION_UINT,
+	 .field = FIELD(any),
+	 .arg = "N",
+	 .help = "any number",
 	 .manual = "Any.\n"},
-	{.name = "port", .type = OPTION_UINT, .field = FIELD(port), .initial = "80",
-	 .choices = ports, .arg = "N", .help = "port", .manual = "Port.\n"},
-	{.name = "label", .type = OPTION_STRING, .field = FIELD(label), .initial = "wet paint",
-	 .arg = "TEXT", .help = "warning sign", .manual = "Sign.\n"},
-	{.name = "coat", .letter = 'c', .type = OPTION_LIST, .field = FIELD(coats), .arg = "TEXT",
-	 .help = "a further coat", .manual = "One more.\n"},
-	{.name = "wet", .letter = 'w', .type = OPTION_CHOICE, .field = FIELD(wet), .initial = "off",
-	 .choices = switches, .alone = "on", .arg = "on|off", .help = "don't touch", .manual = "Don't.\n"},
+	{.name = "port",
+	 .type = OPTION_UINT,
+	 .field = FIELD(port),
+	 .initial = "80",
+	 .choices = ports,
+	 .arg = "N",
+	 .help = "port",
+	 .manual = "Port.\n"},
+	{.name = "label",
+	 .type = OPTION_STRING,
+	 .field = FIELD(label),
+	 .initial = "wet paint",
+	 .arg = "TEXT",
+	 .help = "warning sign",
+	 .manual = "Sign.\n"},
+	{.name = "coat",
+	 .letter = 'c',
+	 .type = OPTION_LIST,
+	 .field = FIELD(coats),
+	 .arg = "TEXT",
+	 .help = "a further coat",
+	 .manual = "One more.\n"},
+	{.name = "wet",
+	 .letter = 'w',
+	 .type = OPTION_CHOICE,
+	 .field = FIELD(wet),
+	 .initial = "off",
+	 .choices = switches,
+	 .alone = "on",
+	 .arg = "on|off",
+	 .help = "don't touch",
+	 .manual = "Don't.\n"},
 	{.name = NULL},
 };
 
@@ -99,7 +163,8 @@ assert_refused(const char *name, const char *value, int expected, const char *se
 	char *error = NULL;
 	int result = option_set(rows, &paint, name, value, &error);
 
-	ck_assert_msg(result == expected, "%s=%s: result %d, not %d", name, value, result, expected);
+	ck_assert_msg(result == expected, "%s=%s: result %d, not %d", name, value, result,
+		      expected);
 	ck_assert_ptr_nonnull(error);
 	ck_assert_str_eq(error, sentence);
 	ck_assert_mem_eq(&before, &paint, sizeof(paint));
@@ -184,7 +249,8 @@ END_TEST
 
 START_TEST(number_with_signs_blanks_or_garbage_is_refused)
 {
-	static const char *const bad[] = {"", "-1", "+1", " 1", "1 ", "1x", "0x10", "1k", "1.0", "x"};
+	static const char *const bad[] = {"",   "-1",   "+1", " 1",  "1 ",
+					  "1x", "0x10", "1k", "1.0", "x"};
 	char sentence[128];
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -359,18 +425,17 @@ START_TEST(help_is_aligned_and_names_defaults)
 {
 	char *text = print_rows(options_print_help, rows);
 
-	ck_assert_str_eq(text,
-			 "    file=FILE              what to paint\n"
-			 "    color=red|green|blue   its color (default: green)\n"
-			 "    offset=SIZE            where to begin\n"
-			 "    chunk=SIZE             how much at once (default: 64k)\n"
-			 "    sector=SIZE            grain (default: 512)\n"
-			 "    depth=N                layers (default: 8)\n"
-			 "    any=N                  any number\n"
-			 "    port=N                 port (default: 80)\n"
-			 "    label=TEXT             warning sign (default: wet paint)\n"
-			 "    coat=TEXT              a further coat\n"
-			 "    wet=on|off             don't touch (default: off)\n");
+	ck_assert_str_eq(text, "    file=FILE              what to paint\n"
+			       "    color=red|green|blue   its color (default: green)\n"
+			       "    offset=SIZE            where to begin\n"
+			       "    chunk=SIZE             how much at once (default: 64k)\n"
+			       "    sector=SIZE            grain (default: 512)\n"
+			       "    depth=N                layers (default: 8)\n"
+			       "    any=N                  any number\n"
+			       "    port=N                 port (default: 80)\n"
+			       "    label=TEXT             warning sign (default: wet paint)\n"
+			       "    coat=TEXT              a further coat\n"
+			       "    wet=on|off             don't touch (default: off)\n");
 	free(text);
 }
 END_TEST
@@ -380,13 +445,17 @@ START_TEST(help_of_switches_shows_letters_and_leaves_out_needless_values)
 	char *text = print_rows(options_print_switches, rows);
 
 	ck_assert_ptr_nonnull(strstr(text, "    --file=FILE              what to paint\n"));
-	ck_assert_ptr_nonnull(strstr(text, "    --color=red|green|blue   its color (default: green)\n"));
+	ck_assert_ptr_nonnull(
+		strstr(text, "    --color=red|green|blue   its color (default: green)\n"));
 	ck_assert_ptr_nonnull(strstr(text, "    -c, --coat=TEXT          a further coat\n"));
 	ck_assert_ptr_nonnull(strstr(text, "    -w, --wet                don't touch\n"));
 	free(text);
 	text = print_rows(options_print_switches_pod, rows);
-	ck_assert_ptr_nonnull(strstr(text, "=item B<--file=>FILE\n\nPaint FILE.\n\n=item B<--color=>red|green|blue\n"));
-	ck_assert_ptr_nonnull(strstr(text, "=item B<-c>, B<--coat=>TEXT\n\nOne more.\n\n=item B<-w>, B<--wet>\n\nDon't.\n"));
+	ck_assert_ptr_nonnull(strstr(
+		text, "=item B<--file=>FILE\n\nPaint FILE.\n\n=item B<--color=>red|green|blue\n"));
+	ck_assert_ptr_nonnull(strstr(
+		text,
+		"=item B<-c>, B<--coat=>TEXT\n\nOne more.\n\n=item B<-w>, B<--wet>\n\nDon't.\n"));
 	free(text);
 }
 END_TEST
@@ -394,9 +463,16 @@ END_TEST
 START_TEST(pod_has_an_item_per_row_and_names_defaults)
 {
 	static const struct option_row two[] = {
-		{.name = "file", .type = OPTION_STRING, .arg = "FILE", .help = "h",
+		{.name = "file",
+		 .type = OPTION_STRING,
+		 .arg = "FILE",
+		 .help = "h",
 		 .manual = "Paint FILE.\n"},
-		{.name = "depth", .type = OPTION_UINT, .initial = "8", .arg = "N", .help = "h",
+		{.name = "depth",
+		 .type = OPTION_UINT,
+		 .initial = "8",
+		 .arg = "N",
+		 .help = "h",
 		 .manual = "Layers.\n\nMany.\n"},
 		{.name = NULL},
 	};
@@ -412,7 +488,8 @@ END_TEST
 START_TEST(empty_table_prints_nothing)
 {
 	static const struct option_row none[] = {{.name = NULL}};
-	char *help = print_rows(options_print_help, none), *pod = print_rows(options_print_pod, none);
+	char *help = print_rows(options_print_help, none),
+	     *pod = print_rows(options_print_pod, none);
 
 	ck_assert_str_eq(help, "");
 	ck_assert_str_eq(pod, "");

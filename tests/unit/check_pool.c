@@ -61,7 +61,12 @@ struct worker {
 	pthread_t thread;
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
-	enum { REST, TAKE, GIVE, LEAVE } order;
+	enum {
+		REST,
+		TAKE,
+		GIVE,
+		LEAVE
+	} order;
 	struct ioctx *ctx;
 	bool took; /* whatever it got */
 };
@@ -97,7 +102,8 @@ work(void *data)
 static void
 worker_start(struct worker *worker)
 {
-	*worker = (struct worker){.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+	*worker = (struct worker){.mutex = PTHREAD_MUTEX_INITIALIZER,
+				  .changed = PTHREAD_COND_INITIALIZER};
 	ck_assert_int_eq(pthread_create(&worker->thread, NULL, work, worker), 0);
 }
 
@@ -443,7 +449,8 @@ START_TEST(without_descriptors_there_is_no_first_context)
 	ctx = take();
 	limit_descriptors(false);
 	ck_assert_ptr_null(ctx);
-	ck_assert(log_capture_has(LOG_LEVEL_WARNING, "disk.img: no further I/O context: Too many open files"));
+	ck_assert(log_capture_has(LOG_LEVEL_WARNING,
+				  "disk.img: no further I/O context: Too many open files"));
 	ctx = take();
 	ck_assert_ptr_nonnull(ctx);
 	give(ctx);
@@ -527,7 +534,8 @@ int
 main(void)
 {
 	Suite *suite = suite_create("pool");
-	TCase *warm = tcase_create("warm"), *limit = tcase_create("limit"), *images = tcase_create("images");
+	TCase *warm = tcase_create("warm"), *limit = tcase_create("limit"),
+	      *images = tcase_create("images");
 	SRunner *runner = srunner_create(suite);
 	int failed;
 

@@ -243,9 +243,13 @@ START_TEST(slots_of_every_context_count_until_they_are_removed)
 }
 END_TEST
 
-/* --- Threads --------------------------------------------------------------------------------------- */
+/* ---- Threads */
 
-enum { THREADS = 4, CELLS = 48, ROUNDS = 1500 };
+enum {
+	THREADS = 4,
+	CELLS = 48,
+	ROUNDS = 1500
+};
 
 /* For each cell of the image, of about three to a granule: whether somebody has it. */
 #define CELL UINT64_C(1500)
@@ -273,7 +277,8 @@ racing_wish_granted(struct range *range)
 static uint32_t
 random_below(struct racer *racer, uint32_t limit)
 {
-	racer->random = racer->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	racer->random =
+		racer->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
 	return (uint32_t)(racer->random >> 33) % limit;
 }
 
@@ -295,13 +300,15 @@ race(void *data)
 
 	for (unsigned int i = 0; i < ROUNDS; i++) {
 		struct racing_wish wish = {.range = {.granted = racing_wish_granted}};
-		uint64_t first = random_below(racer, CELLS), last = first + 1 + random_below(racer, 6);
+		uint64_t first = random_below(racer, CELLS),
+			 last = first + 1 + random_below(racer, 6);
 
 		if (last > CELLS)
 			last = CELLS;
 		wish.range.start = first * CELL;
 		wish.range.end = last * CELL;
-		if (!range_begin(&lock, &wish.range, random_below(racer, 4) == 0 ? NULL : racer->slots)) {
+		if (!range_begin(&lock, &wish.range,
+				 random_below(racer, 4) == 0 ? NULL : racer->slots)) {
 			atomic_fetch_add(&waits, 1);
 			while (!atomic_load(&wish.granted))
 				sched_yield();
@@ -338,7 +345,7 @@ START_TEST(no_two_threads_hold_what_overlaps)
 }
 END_TEST
 
-/* --- Two threads at the same moment ----------------------------------------------------------------- */
+/* ---- Two threads at the same moment */
 
 /* Two wishes for one range meet again and again; of two by slots, neither may take the mutex. */
 struct duellist {
@@ -371,7 +378,8 @@ has_caught_up(void *data)
 {
 	struct duellist *duellist = data;
 
-	return atomic_load(&duellist->other->round) >= atomic_load(&duellist->round) || atomic_load(&duel_over);
+	return atomic_load(&duellist->other->round) >= atomic_load(&duellist->round) ||
+	       atomic_load(&duel_over);
 }
 
 /* Spins, since who sleeps doesn't meet anybody; false after 10 seconds. */
@@ -403,13 +411,15 @@ duel(void *data)
 	struct duellist *duellist = data;
 
 	while (!atomic_load(&duel_over)) {
-		struct racing_wish wish = {.range = {.start = 0, .end = 10, .granted = racing_wish_granted}};
+		struct racing_wish wish = {
+			.range = {.start = 0, .end = 10, .granted = racing_wish_granted}};
 
 		atomic_fetch_add(&duellist->round, 1);
 		spin_until(has_caught_up, duellist);
 		duellist->random = duellist->random * UINT64_C(6364136223846793005) + 1;
 		pause_for((duellist->random >> 33) % 64);
-		if (!range_begin(&lock, &wish.range, duellist->slot) && !spin_until(is_granted, &wish)) {
+		if (!range_begin(&lock, &wish.range, duellist->slot) &&
+		    !spin_until(is_granted, &wish)) {
 			atomic_store(&never_granted, true);
 			atomic_store(&duel_over, true);
 			return NULL;
@@ -441,8 +451,10 @@ START_TEST(wishes_of_the_same_moment_see_each_other)
 	atomic_store(&duel_over, true);
 	pthread_join(threads[0], NULL);
 	pthread_join(threads[1], NULL);
-	ck_assert_msg(!atomic_load(&both_inside), "both held the range in one of %u rounds", first.round);
-	ck_assert_msg(!atomic_load(&never_granted), "a wish was forgotten in round %u", first.round);
+	ck_assert_msg(!atomic_load(&both_inside), "both held the range in one of %u rounds",
+		      first.round);
+	ck_assert_msg(!atomic_load(&never_granted), "a wish was forgotten in round %u",
+		      first.round);
 	end();
 }
 END_TEST
@@ -451,7 +463,8 @@ int
 main(void)
 {
 	Suite *suite = suite_create("range");
-	TCase *excluded = tcase_create("exclusion"), *fair = tcase_create("order"), *threads = tcase_create("threads");
+	TCase *excluded = tcase_create("exclusion"), *fair = tcase_create("order"),
+	      *threads = tcase_create("threads");
 	SRunner *runner = srunner_create(suite);
 	int failed;
 

@@ -34,7 +34,9 @@ START_TEST(locking_more_than_half_of_the_memory_is_refused_with_the_way_out)
 	static const char way_out[] = "a smaller --memory makes it less";
 	char *error = NULL;
 
-	ck_assert_int_eq(reclaim_lock_memory(too_much[_i].heap, too_much[_i].later, false, way_out, &error), -ENOMEM);
+	ck_assert_int_eq(
+		reclaim_lock_memory(too_much[_i].heap, too_much[_i].later, false, way_out, &error),
+		-ENOMEM);
 	ck_assert_ptr_nonnull(error);
 	ck_assert_ptr_nonnull(strstr(error, " MiB would be taken and locked, of "));
 	ck_assert_ptr_nonnull(strstr(error, way_out));
@@ -43,7 +45,8 @@ START_TEST(locking_more_than_half_of_the_memory_is_refused_with_the_way_out)
 }
 END_TEST
 
-/* A sanitizer lets no memory be locked, and finds more than the program's own in what is read in. */
+/* A sanitizer lets no memory be locked, and finds more than the program's own in what is read in.
+ */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 /* As for a server that takes the place of one that has died; what it wants isn't taken here. */
 START_TEST(forced_locking_of_more_than_half_only_warns)
@@ -52,7 +55,8 @@ START_TEST(forced_locking_of_more_than_half_only_warns)
 	int r;
 
 	log_capture_begin();
-	r = reclaim_lock_memory(4096, UINT64_MAX / 2, true, "a smaller --memory makes it less", &error);
+	r = reclaim_lock_memory(4096, UINT64_MAX / 2, true, "a smaller --memory makes it less",
+				&error);
 	ck_assert(log_capture_has(LOG_LEVEL_WARNING, " MiB of memory that are available"));
 	/* Not everybody may lock memory. */
 	ck_assert(r == 0 || (error && !strstr(error, "would be taken")));
@@ -71,8 +75,8 @@ main(void)
 	SRunner *runner = srunner_create(suite);
 	int failed;
 
-	tcase_add_loop_test(tcase, locking_more_than_half_of_the_memory_is_refused_with_the_way_out, 0,
-			    sizeof(too_much) / sizeof(*too_much));
+	tcase_add_loop_test(tcase, locking_more_than_half_of_the_memory_is_refused_with_the_way_out,
+			    0, sizeof(too_much) / sizeof(*too_much));
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 	tcase_add_test(tcase, forced_locking_of_more_than_half_only_warns);
 #endif

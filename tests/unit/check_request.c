@@ -152,7 +152,8 @@ END_TEST
 START_TEST(unknown_verb_is_refused_with_all_that_is_known)
 {
 	static const char *const bad[] = {
-		"", " ", "stat", "statusx", "STATUS", "reset", "status\r", "status\t", "get direct-io",
+		"",      " ",        "stat",     "statusx",       "STATUS",
+		"reset", "status\r", "status\t", "get direct-io",
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -168,11 +169,22 @@ END_TEST
 START_TEST(bad_setting_is_refused_with_what_is_allowed)
 {
 	static const char *const bad[] = {
-		"set", "set direct-io", "set direct-io=", "set direct-io=auto", "set direct-io=ON",
-		"set direct-io=onn", "set direct-io on", "set direct_io=on", "set poll=on",
-		"set export=a", "set export=a direct-io=on", "set direct-io=on direct-io=off",
-		"set direct-io=on exports=a", "set direct-io=on Export=a",
-		"set direct-io=on disk.img", "set direct-io=on,export=a",
+		"set",
+		"set direct-io",
+		"set direct-io=",
+		"set direct-io=auto",
+		"set direct-io=ON",
+		"set direct-io=onn",
+		"set direct-io on",
+		"set direct_io=on",
+		"set poll=on",
+		"set export=a",
+		"set export=a direct-io=on",
+		"set direct-io=on direct-io=off",
+		"set direct-io=on exports=a",
+		"set direct-io=on Export=a",
+		"set direct-io=on disk.img",
+		"set direct-io=on,export=a",
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

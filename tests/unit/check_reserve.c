@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that was set aside: there from the beginning, never more, and whole again when all is given back.
+ * Memory that was set aside: there from the beginning, never more, and whole again when all is
+ * given back.
  */
 #include "server/reserve.h"
 #include "tests/unit/skip.h"
@@ -150,7 +151,8 @@ no_populated_memory(void)
 {
 	size_t length = 4 << 20;
 	struct rusage before, after;
-	void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
 	if (memory == MAP_FAILED)
 		return "no memory";
@@ -158,7 +160,9 @@ no_populated_memory(void)
 	memset(memory, 1, length);
 	getrusage(RUSAGE_SELF, &after);
 	munmap(memory, length);
-	return after.ru_minflt - before.ru_minflt < 10 ? NULL : "MAP_POPULATE does nothing (qemu-user leaves it out)";
+	return after.ru_minflt - before.ru_minflt < 10
+		       ? NULL
+		       : "MAP_POPULATE does nothing (qemu-user leaves it out)";
 }
 #endif
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A ring: its registered files, places that are given out and come back; and operations for which the kernel has no room.
+ * A ring: its registered files, places that are given out and come back; and operations for which
+ * the kernel has no room.
  */
 #include "engine/ring.h"
 
@@ -80,8 +81,10 @@ static void
 find_library(void)
 {
 	submit = (int (*)(struct io_uring *))dlsym(RTLD_NEXT, "io_uring_submit");
-	submit_and_wait = (int (*)(struct io_uring *, unsigned int))dlsym(RTLD_NEXT, "io_uring_submit_and_wait");
-	submit_and_get_events = (int (*)(struct io_uring *))dlsym(RTLD_NEXT, "io_uring_submit_and_get_events");
+	submit_and_wait = (int (*)(struct io_uring *, unsigned int))dlsym(
+		RTLD_NEXT, "io_uring_submit_and_wait");
+	submit_and_get_events =
+		(int (*)(struct io_uring *))dlsym(RTLD_NEXT, "io_uring_submit_and_get_events");
 }
 
 static int
@@ -139,7 +142,10 @@ queue_nop(struct noted *noted, unsigned int number)
 
 START_TEST(operations_wait_in_their_order_while_the_kernel_is_busy)
 {
-	enum { FEW = 3, MANY = 50 };
+	enum {
+		FEW = 3,
+		MANY = 50
+	};
 	struct noted noted[FEW + MANY];
 
 	/* Completions that nobody has taken yet. */

@@ -54,8 +54,10 @@ START_TEST(nbdloopd_is_given_each_connection)
 		.image = "/srv/-disk.img",
 	};
 
-	assert_words(&command, "@nbdloopd --fd=3 --fd=4 --control=/run/c.sock --direct-io=auto --threads=2 --offset=512 --swap "
-			       "--read-only -- /srv/-disk.img");
+	assert_words(
+		&command,
+		"@nbdloopd --fd=3 --fd=4 --control=/run/c.sock --direct-io=auto --threads=2 --offset=512 --swap "
+		"--read-only -- /srv/-disk.img");
 }
 END_TEST
 
@@ -70,8 +72,10 @@ START_TEST(nbdkit_is_told_its_own_options_before_the_plugins_keys)
 		.image = "/srv/-disk.img",
 	};
 
-	assert_words(&command, "@nbdkit --foreground --filter=exitlast --threads=2 --read-only loop file=/srv/-disk.img "
-			       "control=/run/c.sock direct-io=on offset=512 swap=on");
+	assert_words(
+		&command,
+		"@nbdkit --foreground --filter=exitlast --threads=2 --read-only loop file=/srv/-disk.img "
+		"control=/run/c.sock direct-io=on offset=512 swap=on");
 }
 END_TEST
 
@@ -87,22 +91,30 @@ START_TEST(image_that_became_read_only_is_told_so)
 	};
 
 	g_ptr_array_set_size(options, 0);
-	assert_words(&command, "@nbdkit --foreground --filter=exitlast --read-only loop file=/disk direct-io=off force=on");
+	assert_words(
+		&command,
+		"@nbdkit --foreground --filter=exitlast --read-only loop file=/disk direct-io=off force=on");
 }
 END_TEST
 
 static void
 hear(int level, const char *text, void *data)
 {
-	g_string_append_printf(data, "%s:%s\n", level == LOG_LEVEL_ERROR ? "E" : level == LOG_LEVEL_WARNING ? "W" : "I", text);
+	g_string_append_printf(data, "%s:%s\n",
+			       level == LOG_LEVEL_ERROR     ? "E"
+			       : level == LOG_LEVEL_WARNING ? "W"
+							    : "I",
+			       text);
 }
 
 START_TEST(lines_of_both_servers_are_passed_on_without_names)
 {
-	static char script[] = "printf '%s\\n' 'nbdloopd: error: a: b' 'nbdloopd: warning: c' 'nbdloopd: loop.img: 1 byte' "
-			       "'nbdkit: error: d' 'nbdkit: loop.0: error: e' 'nbdkit: loop[1]: error: warning: f' "
-			       "'nbdkit: loop: loop.img: 1 byte' 'else' >&2";
-	char *words[] = {(char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t) "@sh", (char *)(uintptr_t) "-c", script, NULL};
+	static char script[] =
+		"printf '%s\\n' 'nbdloopd: error: a: b' 'nbdloopd: warning: c' 'nbdloopd: loop.img: 1 byte' "
+		"'nbdkit: error: d' 'nbdkit: loop.0: error: e' 'nbdkit: loop[1]: error: warning: f' "
+		"'nbdkit: loop: loop.img: 1 byte' 'else' >&2";
+	char *words[] = {(char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t) "@sh",
+			 (char *)(uintptr_t) "-c", script, NULL};
 	g_autoptr(GString) heard = g_string_new(NULL);
 	struct server_process server;
 	g_autoptr(GError) error = NULL;
@@ -112,15 +124,19 @@ START_TEST(lines_of_both_servers_are_passed_on_without_names)
 	server_process_end(&server, 10000);
 	server_process_listen(&server, hear, heard);
 	server_process_fini(&server);
-	ck_assert_str_eq(heard->str, "E:a: b\nW:c\nI:loop.img: 1 byte\nE:d\nE:e\nW:f\nI:loop.img: 1 byte\nI:else\n");
+	ck_assert_str_eq(
+		heard->str,
+		"E:a: b\nW:c\nI:loop.img: 1 byte\nE:d\nE:e\nW:f\nI:loop.img: 1 byte\nI:else\n");
 }
 END_TEST
 
 /* sd_listen_fds(3). */
 START_TEST(listening_socket_is_told_as_systemd_does)
 {
-	static char script[] = "[ $LISTEN_FDS = 1 ] && [ $LISTEN_PID = $$ ] && [ -S /proc/self/fd/3 ] && echo told >&2";
-	char *words[] = {(char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t) "@sh", (char *)(uintptr_t) "-c", script, NULL};
+	static char script[] =
+		"[ $LISTEN_FDS = 1 ] && [ $LISTEN_PID = $$ ] && [ -S /proc/self/fd/3 ] && echo told >&2";
+	char *words[] = {(char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t) "@sh",
+			 (char *)(uintptr_t) "-c", script, NULL};
 	g_autoptr(GString) heard = g_string_new(NULL);
 	int listener = socket(AF_UNIX, SOCK_STREAM, 0);
 	struct server_process server;

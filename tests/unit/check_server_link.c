@@ -30,7 +30,8 @@ static void
 assert_error(int err, const char *words)
 {
 	ck_assert_ptr_nonnull(error);
-	ck_assert_msg(failure_is(error, err) && strstr(error->message, words), "%d: %s", error->code, error->message);
+	ck_assert_msg(failure_is(error, err) && strstr(error->message, words), "%d: %s",
+		      error->code, error->message);
 	g_clear_error(&error);
 }
 
@@ -60,7 +61,8 @@ speak(void *data)
 }
 
 static JsonObject *
-have_speaker_asked(const char *words, JsonObject *(*ask)(const char *path, const char *request, GError **error))
+have_speaker_asked(const char *words,
+		   JsonObject *(*ask)(const char *path, const char *request, GError **error))
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct speaker speaker = {.words = words};

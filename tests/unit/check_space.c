@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MIB (1u << 20)
+#define MIB   (1u << 20)
 #define PUNCH (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE)
-#define ZERO (FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE)
+#define ZERO  (FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE)
 
 static struct fake_image disk;
 
@@ -144,7 +144,8 @@ START_TEST(what_is_not_supported_is_remembered_and_said_once)
 	assert_chunks(2, 3);
 	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 2);
 	ck_assert(log_capture_has(LOG_LEVEL_WARNING, "disk.img: no holes can be made here"));
-	ck_assert(log_capture_has(LOG_LEVEL_WARNING, "disk.img: ranges can't be zeroed in place here"));
+	ck_assert(log_capture_has(LOG_LEVEL_WARNING,
+				  "disk.img: ranges can't be zeroed in place here"));
 	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_ERROR), 0);
 	close_disk();
 }
@@ -293,7 +294,8 @@ int
 main(void)
 {
 	Suite *suite = suite_create("space");
-	TCase *ways = tcase_create("ways"), *fallback = tcase_create("fallback"), *device = tcase_create("device");
+	TCase *ways = tcase_create("ways"), *fallback = tcase_create("fallback"),
+	      *device = tcase_create("device");
 	SRunner *runner = srunner_create(suite);
 	int failed;
 

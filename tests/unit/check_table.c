@@ -55,7 +55,8 @@ static void
 assert_good(const char *lines, guint count)
 {
 	read_lines(lines);
-	ck_assert_msg(table.errors->len == 0, "%s", table.errors->len ? (char *)table.errors->pdata[0] : "");
+	ck_assert_msg(table.errors->len == 0, "%s",
+		      table.errors->len ? (char *)table.errors->pdata[0] : "");
 	ck_assert_uint_eq(table.entries->len, count);
 }
 
@@ -98,7 +99,8 @@ START_TEST(what_is_not_said_is_as_on_the_command_line)
 	ck_assert_str_eq(entry(0)->device, "nbd12");
 	ck_assert_str_eq(entry(0)->image, "nbd://server.example/disk");
 	for (const struct option_row *row = attach_option_rows; row->name; row++) {
-		char *wanted = option_value_text(row, &defaults), *seen = option_value_text(row, &entry(0)->options);
+		char *wanted = option_value_text(row, &defaults),
+		     *seen = option_value_text(row, &entry(0)->options);
 
 		ck_assert_str_eq(seen, wanted);
 		free(wanted);
@@ -110,7 +112,9 @@ END_TEST
 
 START_TEST(blanks_comments_and_empty_lines_do_not_matter)
 {
-	assert_good("# a comment\n\n \t \n\tnbd1   /a\t\tread-only   # why\r\n#nbd2 /b\nnbd3 /c# # no options\n", 2);
+	assert_good(
+		"# a comment\n\n \t \n\tnbd1   /a\t\tread-only   # why\r\n#nbd2 /b\nnbd3 /c# # no options\n",
+		2);
 	ck_assert_str_eq(entry(0)->device, "nbd1");
 	ck_assert_uint_eq(entry(0)->options.read_only, 1);
 	ck_assert_uint_eq(entry(0)->line, 4);
@@ -141,11 +145,13 @@ END_TEST
 
 START_TEST(malformed_line_is_named_and_the_others_count)
 {
-	assert_refused("nbd0 /a\nnbd1\nnbd2 /c\n", 2, "a line has a device, an image or NBD URI, and options");
+	assert_refused("nbd0 /a\nnbd1\nnbd2 /c\n", 2,
+		       "a line has a device, an image or NBD URI, and options");
 	ck_assert_uint_eq(table.entries->len, 2);
 	ck_assert_ptr_nonnull(table_find(&table, "nbd2"));
 	ck_assert_ptr_null(table_find(&table, "nbd1"));
-	assert_refused("\nnbd0 /my disk.img read-only\n", 2, "\"read-only\" is one word too many; a blank in a name is written \\040");
+	assert_refused("\nnbd0 /my disk.img read-only\n", 2,
+		       "\"read-only\" is one word too many; a blank in a name is written \\040");
 	assert_refused("loop0 /a", 1, "loop0 is no device of the nbd driver");
 	assert_refused("nbd0p1 /a", 1, "not a partition");
 	assert_refused("nbd0 disk.img", 1, "disk.img is neither an absolute path nor an NBD URI");
@@ -159,11 +165,13 @@ START_TEST(wrong_option_is_named)
 	assert_refused("nbd0 /a --read-only", 1, "there is no option \"--read-only\"");
 	assert_refused("nbd0 /a offset", 1, "offset needs a value: offset=SIZE");
 	assert_refused("nbd0 /a offset=x", 1, "offset=x: must be a size in bytes");
-	assert_refused("nbd0 /a sector-size=700", 1, "sector-size=700: must be one of 512, 1024, 2048, 4096");
+	assert_refused("nbd0 /a sector-size=700", 1,
+		       "sector-size=700: must be one of 512, 1024, 2048, 4096");
 	assert_refused("nbd0 /a read-only,,noauto", 1, "an option is missing");
 	assert_refused("nbd0 /a =1", 1, "an option is missing");
 	assert_refused("nbd0 /a noauto=yes", 1, "there is no option \"noauto\"");
-	assert_refused("nbd0 /a offset=1M,timeout=1,offset=2M", 1, "the option offset stands there twice");
+	assert_refused("nbd0 /a offset=1M,timeout=1,offset=2M", 1,
+		       "the option offset stands there twice");
 	assert_refused("nbd0 /a show", 1, "show is for the command line");
 	assert_refused("nbd0 /a find", 1, "find is for the command line");
 	assert_refused("nbd0 nbd://host offset=1M", 1, "offset is for images");
@@ -192,7 +200,8 @@ START_TEST(drop_in_files_come_after_by_name)
 	ck_assert_str_eq(entry(2)->device, "nbd3");
 	ck_assert(g_str_has_suffix(entry(2)->file, "/etc/nbdloop.tab.d/20.conf"));
 	ck_assert_uint_eq(table.errors->len, 1);
-	ck_assert_msg(strstr(table.errors->pdata[0], "/20.conf:2: /dev/nbd1 stands in "), "%s", (char *)table.errors->pdata[0]);
+	ck_assert_msg(strstr(table.errors->pdata[0], "/20.conf:2: /dev/nbd1 stands in "), "%s",
+		      (char *)table.errors->pdata[0]);
 }
 END_TEST
 
@@ -262,7 +271,8 @@ write_units(void)
 	for (guint i = 0; i < table.entries->len; i++) {
 		g_autoptr(GError) error = NULL;
 
-		ck_assert_msg(systemd_units_write(entry(i), units, &error), "%s", error ? error->message : "no error either");
+		ck_assert_msg(systemd_units_write(entry(i), units, &error), "%s",
+			      error ? error->message : "no error either");
 	}
 }
 
@@ -272,14 +282,19 @@ START_TEST(unit_comes_after_what_the_image_needs)
 {
 	g_autofree char *local = NULL;
 
-	assert_good("nbd0 /srv/100%\\040disk.img\nnbd1 /dev/vg/lv\nnbd2 nbd://host/x\nnbd3 nbd+unix:///?socket=/run/s\n"
-		    "nbd4 /srv/\"a\".img\nnbd5 /dev/shm/disk.img\n", 6);
+	assert_good(
+		"nbd0 /srv/100%\\040disk.img\nnbd1 /dev/vg/lv\nnbd2 nbd://host/x\nnbd3 nbd+unix:///?socket=/run/s\n"
+		"nbd4 /srv/\"a\".img\nnbd5 /dev/shm/disk.img\n",
+		6);
 	write_units();
 	assert_unit(DROP_IN("nbd0"), "\n[Unit]\n");
 	assert_unit(DROP_IN("nbd0"), "\nRequiresMountsFor=\"/srv/100%% disk.img\"\n");
 	assert_unit(DROP_IN("nbd0"), "/etc/nbdloop.tab:1\n");
-	assert_unit(DROP_IN("nbd1"), "\nBindsTo=dev-vg-lv.device\nAfter=dev-vg-lv.device blockdev@dev-vg-lv.target\n");
-	assert_unit(DROP_IN("nbd2"), "\nWants=network-online.target\nAfter=network-online.target\n");
+	assert_unit(
+		DROP_IN("nbd1"),
+		"\nBindsTo=dev-vg-lv.device\nAfter=dev-vg-lv.device blockdev@dev-vg-lv.target\n");
+	assert_unit(DROP_IN("nbd2"),
+		    "\nWants=network-online.target\nAfter=network-online.target\n");
 	assert_unit(DROP_IN("nbd4"), "\nRequiresMountsFor='/srv/\"a\".img'\n");
 	assert_unit(DROP_IN("nbd5"), "\nRequiresMountsFor=\"/dev/shm/disk.img\"\n");
 	local = unit_text(DROP_IN("nbd3"));
@@ -297,7 +312,8 @@ START_TEST(unit_is_wanted_at_boot_and_by_its_device)
 	assert_unit("local-fs.target.wants/nbdloop@nbd0.service", "/nbdloop@.service");
 	assert_unit("remote-fs.target.wants/nbdloop@nbd1.service", "/nbdloop@.service");
 	for (int i = 0; i < 3; i++) {
-		g_autofree char *name = g_strdup_printf("dev-nbd%d.device.requires/nbdloop@nbd%d.service", i, i);
+		g_autofree char *name =
+			g_strdup_printf("dev-nbd%d.device.requires/nbdloop@nbd%d.service", i, i);
 
 		assert_unit(name, "/nbdloop@.service");
 	}
@@ -312,7 +328,8 @@ START_TEST(image_that_no_unit_can_name_is_an_error)
 
 	assert_good("nbd0 /srv/a\\134b\n", 1);
 	ck_assert(!systemd_units_write(entry(0), units, &error));
-	ck_assert_msg(strstr(error->message, "/srv/a\\b can't be written in a unit of systemd"), "%s", error->message);
+	ck_assert_msg(strstr(error->message, "/srv/a\\b can't be written in a unit of systemd"),
+		      "%s", error->message);
 }
 END_TEST
 

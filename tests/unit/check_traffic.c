@@ -50,7 +50,8 @@ START_TEST(bucket_is_for_less_than_a_power_of_two)
 	traffic_sum(traffic, 2, &sum);
 	for (unsigned int op = 0; op < TRAFFIC_OPS; op++) {
 		for (unsigned int bucket = 0; bucket < TRAFFIC_BUCKETS; bucket++)
-			ck_assert_uint_eq(sum.latency[op][bucket], op == IO_WRITE && bucket == rows[_i].bucket);
+			ck_assert_uint_eq(sum.latency[op][bucket],
+					  op == IO_WRITE && bucket == rows[_i].bucket);
 	}
 }
 END_TEST
@@ -91,7 +92,8 @@ main(void)
 	int failed;
 
 	tcase_add_checked_fixture(tcase, open_two, close_two);
-	tcase_add_loop_test(tcase, bucket_is_for_less_than_a_power_of_two, 0, sizeof(rows) / sizeof(rows[0]));
+	tcase_add_loop_test(tcase, bucket_is_for_less_than_a_power_of_two, 0,
+			    sizeof(rows) / sizeof(rows[0]));
 	tcase_add_test(tcase, sum_is_of_all_threads);
 	tcase_add_test(tcase, threads_share_no_cache_line);
 	suite_add_tcase(suite, tcase);

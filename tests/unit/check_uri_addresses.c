@@ -13,13 +13,16 @@
 
 static struct sockaddr_in6 six;
 static struct sockaddr_in four;
-static struct addrinfo second = {.ai_family = AF_INET, .ai_addr = (struct sockaddr *)&four, .ai_addrlen = sizeof(four)};
-static struct addrinfo first = {.ai_family = AF_INET6, .ai_addr = (struct sockaddr *)&six, .ai_addrlen = sizeof(six)};
+static struct addrinfo second = {
+	.ai_family = AF_INET, .ai_addr = (struct sockaddr *)&four, .ai_addrlen = sizeof(four)};
+static struct addrinfo first = {
+	.ai_family = AF_INET6, .ai_addr = (struct sockaddr *)&six, .ai_addrlen = sizeof(six)};
 static unsigned int asked;
 
 /* In place of the C library's. */
 int
-getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **found)
+getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+	    struct addrinfo **found)
 {
 	(void)service;
 	(void)hints;
@@ -45,7 +48,8 @@ assert_uris(const char *uri, const char *wanted_first, const char *wanted_second
 	g_auto(GStrv) uris = uri_addresses(uri);
 
 	ck_assert_str_eq(uris[0], wanted_first);
-	ck_assert_msg(g_strcmp0(uris[1], wanted_second) == 0, "%s: %s instead of %s", uri, uris[1], wanted_second);
+	ck_assert_msg(g_strcmp0(uris[1], wanted_second) == 0, "%s: %s instead of %s", uri, uris[1],
+		      wanted_second);
 	ck_assert(!uris[1] || !uris[2]);
 }
 
@@ -68,8 +72,15 @@ END_TEST
 
 START_TEST(what_has_no_name_to_replace_is_left_as_it_is)
 {
-	static const char *const uris[] = {"nbds://two/x", "nbd+unix:///x?socket=/run/a%20b", "nbd+vsock://2", "nbd:///x",
-					   "nbd+nonsense://two", "nbd://two:what", "nbd://%zz", "/srv/disk.img", ""};
+	static const char *const uris[] = {"nbds://two/x",
+					   "nbd+unix:///x?socket=/run/a%20b",
+					   "nbd+vsock://2",
+					   "nbd:///x",
+					   "nbd+nonsense://two",
+					   "nbd://two:what",
+					   "nbd://%zz",
+					   "/srv/disk.img",
+					   ""};
 
 	for (size_t i = 0; i < G_N_ELEMENTS(uris); i++)
 		assert_uris(uris[i], uris[i], NULL);

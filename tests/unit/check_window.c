@@ -47,13 +47,15 @@ START_TEST(offset_behind_the_end_of_the_file_is_refused)
 	char *error = NULL;
 
 	ck_assert_int_eq(window_length(&backing, &config, 10000, &length, &error), -EINVAL);
-	ck_assert_str_eq(error, "disk.img: offset=10001 is behind the end of the file (10000 bytes)");
+	ck_assert_str_eq(error,
+			 "disk.img: offset=10001 is behind the end of the file (10000 bytes)");
 	free(error);
 }
 END_TEST
 
 static void
-assert_part_rounded(const struct image_config *config, uint64_t length, unsigned int sector, uint64_t expected, const char *warning)
+assert_part_rounded(const struct image_config *config, uint64_t length, unsigned int sector,
+		    uint64_t expected, const char *warning)
 {
 	log_capture_begin();
 	ck_assert_uint_eq(window_round(&backing, config, length, sector), expected);
@@ -72,14 +74,18 @@ assert_rounded(uint64_t length, unsigned int sector, uint64_t expected, const ch
 
 START_TEST(offset_and_limit_are_blamed_for_a_rest_of_theirs)
 {
-	const struct image_config offset = {.offset = 77}, limit = {.sizelimit = 1000}, whole = {.offset = 512};
+	const struct image_config offset = {.offset = 77}, limit = {.sizelimit = 1000},
+				  whole = {.offset = 512};
 
-	assert_part_rounded(&offset, 1048576 - 77, 512, 1048064,
-			    "disk.img: offset=77 is no multiple of the sector size, 512 bytes; the last 435 bytes can't be reached");
-	assert_part_rounded(&limit, 1000, 512, 512,
-			    "disk.img: sizelimit=1000 is no multiple of the sector size, 512 bytes; the last 488 bytes can't be reached");
-	assert_part_rounded(&whole, 1025, 512, 1024,
-			    "disk.img: file does not end on a 512-byte sector boundary; the last 1 byte can't be reached");
+	assert_part_rounded(
+		&offset, 1048576 - 77, 512, 1048064,
+		"disk.img: offset=77 is no multiple of the sector size, 512 bytes; the last 435 bytes can't be reached");
+	assert_part_rounded(
+		&limit, 1000, 512, 512,
+		"disk.img: sizelimit=1000 is no multiple of the sector size, 512 bytes; the last 488 bytes can't be reached");
+	assert_part_rounded(
+		&whole, 1025, 512, 1024,
+		"disk.img: file does not end on a 512-byte sector boundary; the last 1 byte can't be reached");
 }
 END_TEST
 
@@ -94,12 +100,15 @@ END_TEST
 
 START_TEST(rest_behind_the_last_sector_is_ignored_with_a_warning)
 {
-	assert_rounded(513, 512, 512,
-		       "disk.img: file does not end on a 512-byte sector boundary; the last 1 byte can't be reached");
-	assert_rounded(10000, 512, 9728,
-		       "disk.img: file does not end on a 512-byte sector boundary; the last 272 bytes can't be reached");
-	assert_rounded(10240, 4096, 8192,
-		       "disk.img: file does not end on a 4096-byte sector boundary; the last 2048 bytes can't be reached");
+	assert_rounded(
+		513, 512, 512,
+		"disk.img: file does not end on a 512-byte sector boundary; the last 1 byte can't be reached");
+	assert_rounded(
+		10000, 512, 9728,
+		"disk.img: file does not end on a 512-byte sector boundary; the last 272 bytes can't be reached");
+	assert_rounded(
+		10240, 4096, 8192,
+		"disk.img: file does not end on a 4096-byte sector boundary; the last 2048 bytes can't be reached");
 }
 END_TEST
 
@@ -113,15 +122,17 @@ END_TEST
 
 START_TEST(less_than_a_sector_is_nothing_with_a_warning)
 {
-	const char *warning = "disk.img: file is smaller than 512 bytes; the device may be useless or invisible "
-			      "for system tools";
+	const char *warning =
+		"disk.img: file is smaller than 512 bytes; the device may be useless or invisible "
+		"for system tools";
 
 	assert_rounded(0, 512, 0, warning);
 	assert_rounded(1, 512, 0, warning);
 	assert_rounded(511, 512, 0, warning);
-	assert_rounded(4095, 4096, 0,
-		       "disk.img: file is smaller than 4096 bytes; the device may be useless or invisible for "
-		       "system tools");
+	assert_rounded(
+		4095, 4096, 0,
+		"disk.img: file is smaller than 4096 bytes; the device may be useless or invisible for "
+		"system tools");
 }
 END_TEST
 

@@ -23,15 +23,15 @@
 /* One for the program; Check runs each test in a process of its own. */
 extern struct control_fixture {
 	char directory[64];
-	char path[108];                  /* in the directory; nothing is there at first */
-	struct control_socket *control;  /* freed at the end; NULL: there is none */
-	atomic_int handled;              /* requests that reached the handler */
-	sigset_t handler_mask;           /* the signals blocked in the last status... */
-	pthread_t handler_thread;        /* ...and the thread of that */
-	sigset_t change_mask;            /* the same of the last change */
+	char path[108];                 /* in the directory; nothing is there at first */
+	struct control_socket *control; /* freed at the end; NULL: there is none */
+	atomic_int handled;             /* requests that reached the handler */
+	sigset_t handler_mask;          /* the signals blocked in the last status... */
+	pthread_t handler_thread;       /* ...and the thread of that */
+	sigset_t change_mask;           /* the same of the last change */
 	pthread_t change_thread;
-	atomic_bool hold;                /* changes last as long as it is set */
-	atomic_int changing;             /* changes that are under way, and the most there were */
+	atomic_bool hold;    /* changes last as long as it is set */
+	atomic_int changing; /* changes that are under way, and the most there were */
 	atomic_int changing_most;
 } fixture;
 

@@ -218,7 +218,8 @@ carry_out(const struct backing *backing, const struct chunk *chunk, int64_t outc
 static struct entry *
 pick(struct fake *fake, struct queue *queue)
 {
-	unsigned int first = fake->order == FAKE_RANDOM && queue->count ? next_random(fake) % queue->count : 0;
+	unsigned int first =
+		fake->order == FAKE_RANDOM && queue->count ? next_random(fake) % queue->count : 0;
 
 	for (unsigned int i = 0; i < queue->count; i++) {
 		unsigned int at = (first + i) % queue->count;
@@ -229,7 +230,8 @@ pick(struct fake *fake, struct queue *queue)
 		entry = &queue->entries[at];
 		if (entry->fresh)
 			continue;
-		if (!(fake->held & (1u << entry->chunk->op)) || !entry->event || entry->event->released)
+		if (!(fake->held & (1u << entry->chunk->op)) || !entry->event ||
+		    entry->event->released)
 			return entry;
 	}
 	return NULL;
@@ -314,15 +316,16 @@ void
 fake_init(struct fake *fake)
 {
 	*fake = (struct fake){
-		.backend = {
-			.name = "fake",
-			.dsync = true,
-			.probe = fake_probe,
-			.init = fake_ctx_init,
-			.fini = fake_ctx_fini,
-			.queue = fake_queue,
-			.run = fake_run,
-		},
+		.backend =
+			{
+				.name = "fake",
+				.dsync = true,
+				.probe = fake_probe,
+				.init = fake_ctx_init,
+				.fini = fake_ctx_fini,
+				.queue = fake_queue,
+				.run = fake_run,
+			},
 		.random = 20261121,
 	};
 	pthread_mutex_init(&fake->mutex, NULL);

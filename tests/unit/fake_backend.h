@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A backend for tests of what lies above backends.  Its disk is the image's own file (a memory file:
- * fake_image.h), and what it does with the chunks is the test's choice: keep them until told, complete
- * them in any order, move too little, fail.
+ * A backend for tests of what lies above backends.  Its disk is the image's own file (a memory
+ * file: fake_image.h), and what it does with the chunks is the test's choice: keep them until told,
+ * complete them in any order, move too little, fail.
  *
- * It also watches over the engine: a direct transfer that isn't aligned in offset, length or memory, a
- * fallocate() on a block device that isn't, a change without its range, or more chunks than the context's
- * depth, fail the test.
+ * It also watches over the engine: a direct transfer that isn't aligned in offset, length or
+ * memory, a fallocate() on a block device that isn't, a change without its range, or more chunks
+ * than the context's depth, fail the test.
  */
 #ifndef TESTS_UNIT_FAKE_BACKEND_H
 #define TESTS_UNIT_FAKE_BACKEND_H
@@ -23,7 +23,7 @@
 enum fake_order {
 	FAKE_FIRST_COME,
 	FAKE_LAST_COME,
-	FAKE_RANDOM, /* and any number of them at a time */
+	FAKE_RANDOM,     /* and any number of them at a time */
 	FAKE_ONE_BY_ONE, /* first come first, and only what is waited for */
 };
 
@@ -34,9 +34,9 @@ struct fake_event {
 	int mode;
 	const void *buffer;
 	uint64_t offset, length;
-	bool released;          /* held no longer */
+	bool released; /* held no longer */
 	bool done;
-	unsigned int done_as;   /* how many were done before it */
+	unsigned int done_as; /* how many were done before it */
 	int result;
 };
 
@@ -44,7 +44,7 @@ struct fake_fault {
 	enum chunk_op op;
 	unsigned int skip;  /* so many chunks of that kind pass first */
 	unsigned int times; /* then so many are hit */
-	int result;         /* -errno; or the most bytes that are moved, 0 for the end of the file */
+	int result; /* -errno; or the most bytes that are moved, 0 for the end of the file */
 };
 
 struct fake {
@@ -52,20 +52,20 @@ struct fake {
 
 	/* The test's, set while no chunk is under way. */
 	enum fake_order order;
-	unsigned int held;           /* 1u << op: complete only when released */
-	int init_result;             /* what init() returns */
-	unsigned int run_errors;     /* so many calls of run() fail with -EIO */
-	unsigned int shorten;        /* one of so many transfers is cut at random; 0: none */
+	unsigned int held;       /* 1u << op: complete only when released */
+	int init_result;         /* what init() returns */
+	unsigned int run_errors; /* so many calls of run() fail with -EIO */
+	unsigned int shorten;    /* one of so many transfers is cut at random; 0: none */
 
-	pthread_mutex_t mutex;       /* guards what follows */
+	pthread_mutex_t mutex; /* guards what follows */
 	pthread_cond_t released;
 	struct fake_fault faults[FAKE_FAULTS];
 	struct fake_event events[FAKE_EVENTS]; /* the first so many chunks, in order of arrival */
 	unsigned int event_count;
 	unsigned int done_count;
 	unsigned int in_flight, most_in_flight;
-	unsigned int waits;          /* calls of run() that had to wait */
-	unsigned int contexts;       /* living */
+	unsigned int waits;    /* calls of run() that had to wait */
+	unsigned int contexts; /* living */
 	uint64_t random;
 };
 
@@ -74,7 +74,8 @@ fake_init(struct fake *fake);
 void
 fake_fini(struct fake *fake);
 
-/* The next `times` chunks of a kind, after `skip` of them, get this result (see struct fake_fault). */
+/* The next `times` chunks of a kind, after `skip` of them, get this result (see struct fake_fault).
+ */
 void
 fake_fault(struct fake *fake, enum chunk_op op, unsigned int skip, unsigned int times, int result);
 
@@ -88,7 +89,8 @@ fake_release_all(struct fake *fake);
 unsigned int
 fake_count(struct fake *fake, enum chunk_op op);
 
-/* Chunks that are under way now; waits (other threads bring them) until there are at least `least`. */
+/* Chunks that are under way now; waits (other threads bring them) until there are at least `least`.
+ */
 unsigned int
 fake_in_flight(struct fake *fake, unsigned int least);
 

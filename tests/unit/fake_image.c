@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/unit/fake_image.h"
 
-
 #include <check.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -81,7 +80,8 @@ fake_image_open(struct fake_image *fake, const struct fake_facts *facts)
 	pool_init(&image->pool, facts->contexts);
 	fake->image = image;
 	buffer_fill(fake->model, fake->file_size, 1);
-	ck_assert_int_eq(pwrite(image->backing.fd, fake->model, fake->file_size, 0), (ssize_t)fake->file_size);
+	ck_assert_int_eq(pwrite(image->backing.fd, fake->model, fake->file_size, 0),
+			 (ssize_t)fake->file_size);
 	ck_assert_int_eq(ioctx_new(image, &fake->ctx), 0);
 }
 
@@ -103,13 +103,15 @@ fake_image_compare(const struct fake_image *fake)
 
 	ck_assert_ptr_nonnull(bytes);
 	ck_assert_int_eq(fstat(fake->image->backing.fd, &st), 0);
-	ck_assert_msg((uint64_t)st.st_size == fake->file_size, "the file has %lld bytes now", (long long)st.st_size);
-	ck_assert_int_eq(pread(fake->image->backing.fd, bytes, fake->file_size, 0), (ssize_t)fake->file_size);
+	ck_assert_msg((uint64_t)st.st_size == fake->file_size, "the file has %lld bytes now",
+		      (long long)st.st_size);
+	ck_assert_int_eq(pread(fake->image->backing.fd, bytes, fake->file_size, 0),
+			 (ssize_t)fake->file_size);
 	if (memcmp(bytes, fake->model, fake->file_size) != 0) {
 		while (bytes[at] == fake->model[at])
 			at++;
-		ck_abort_msg("byte %llu of the file is 0x%02x, not 0x%02x", (unsigned long long)at, bytes[at],
-			     fake->model[at]);
+		ck_abort_msg("byte %llu of the file is 0x%02x, not 0x%02x", (unsigned long long)at,
+			     bytes[at], fake->model[at]);
 	}
 	free(bytes);
 }
@@ -152,8 +154,8 @@ request_finish(struct ioctx *ctx, struct request *request)
 }
 
 int
-request_execute(struct ioctx *ctx, enum io_op op, unsigned int flags, uint64_t offset, uint64_t length,
-		void *buffer)
+request_execute(struct ioctx *ctx, enum io_op op, unsigned int flags, uint64_t offset,
+		uint64_t length, void *buffer)
 {
 	struct request request;
 

@@ -14,22 +14,22 @@
 
 /* What the image is like; 0 for a default. */
 struct fake_facts {
-	uint64_t file_size;         /* bytes; default 1 MiB */
-	uint64_t offset, size;      /* the window; default: to the end */
-	unsigned int align;         /* of direct I/O; 0: not possible */
-	unsigned int memory_align;  /* default: align */
-	bool buffered;              /* direct I/O possible, but off */
-	unsigned int block_size;    /* 0: a regular file */
-	unsigned int depth;         /* default 8 */
-	unsigned int contexts;      /* limit of the pool */
+	uint64_t file_size;        /* bytes; default 1 MiB */
+	uint64_t offset, size;     /* the window; default: to the end */
+	unsigned int align;        /* of direct I/O; 0: not possible */
+	unsigned int memory_align; /* default: align */
+	bool buffered;             /* direct I/O possible, but off */
+	unsigned int block_size;   /* 0: a regular file */
+	unsigned int depth;        /* default 8 */
+	unsigned int contexts;     /* limit of the pool */
 	bool read_only, no_discard;
 };
 
 struct fake_image {
 	struct fake fake;
 	struct image *image;
-	struct ioctx *ctx;          /* not of the pool */
-	unsigned char *model;       /* the whole file */
+	struct ioctx *ctx;    /* not of the pool */
+	unsigned char *model; /* the whole file */
 	uint64_t file_size;
 };
 
@@ -63,8 +63,8 @@ request_finish(struct ioctx *ctx, struct request *request);
 
 /* Both. */
 int
-request_execute(struct ioctx *ctx, enum io_op op, unsigned int flags, uint64_t offset, uint64_t length,
-		void *buffer);
+request_execute(struct ioctx *ctx, enum io_op op, unsigned int flags, uint64_t offset,
+		uint64_t length, void *buffer);
 
 /* Memory that is `misaligned` bytes away from a page's start; release it with buffer_free(). */
 unsigned char *

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAID_MAX   (1u << 20)
-#define HEARD_MAX  (1u << 20)
+#define SAID_MAX  (1u << 20)
+#define HEARD_MAX (1u << 20)
 
 static char longest[NBD_STRING_MAX + 1];
 
@@ -28,7 +28,7 @@ static bool secured, shut;
 static const struct nbd_export *
 find(void *data, const char *name, size_t length)
 {
-	struct nbd_export *const exports[] = { &talk_disk, &talk_cd, &talk_longest };
+	struct nbd_export *const exports[] = {&talk_disk, &talk_cd, &talk_longest};
 
 	ck_assert_ptr_eq(data, &talk_config);
 	talk_found++;
@@ -41,7 +41,7 @@ find(void *data, const char *name, size_t length)
 static const struct nbd_export *
 list(void *data, size_t n)
 {
-	const struct nbd_export *const exports[] = { &talk_disk, &talk_cd, &talk_longest };
+	const struct nbd_export *const exports[] = {&talk_disk, &talk_cd, &talk_longest};
 
 	ck_assert_ptr_eq(data, &talk_config);
 	return n < 3 ? exports[n] : NULL;
@@ -94,7 +94,7 @@ talk_begin(void)
 	ck_assert_ptr_null(nbd_export_problem(&talk_disk));
 	ck_assert_ptr_null(nbd_export_problem(&talk_cd));
 	ck_assert_ptr_null(nbd_export_problem(&talk_longest));
-	talk_source = (struct nbd_export_source){ .find = find, .list = list, .join = join };
+	talk_source = (struct nbd_export_source){.find = find, .list = list, .join = join};
 	talk_config = (struct nbd_handshake_config){
 		.exports = &talk_source,
 		.data = &talk_config,
@@ -194,10 +194,11 @@ require(bool condition, const char *what)
 		ck_abort_msg("%s", what);
 }
 
-/* Feeds one piece (as large as it is, for valgrind and the sanitizers) until it is taken.  Returns the bytes
- * left over at an end. */
+/* Feeds one piece (as large as it is, for valgrind and the sanitizers) until it is taken.  Returns
+ * the bytes left over at an end. */
 static size_t
-feed(const uint8_t *bytes, size_t length, struct nbd_output *output, uint8_t *ears, size_t *ears_length)
+feed(const uint8_t *bytes, size_t length, struct nbd_output *output, uint8_t *ears,
+     size_t *ears_length)
 {
 	uint8_t *piece = malloc(length + !length);
 	size_t at = 0, consumed;
@@ -205,10 +206,12 @@ feed(const uint8_t *bytes, size_t length, struct nbd_output *output, uint8_t *ea
 	require(piece, "no memory");
 	memcpy(piece, bytes, length);
 	do {
-		result = nbd_handshake_feed(&talk_handshake, piece + at, length - at, &consumed, output);
+		result = nbd_handshake_feed(&talk_handshake, piece + at, length - at, &consumed,
+					    output);
 		at += consumed;
 		require(at <= length, "consumed more than there was");
-		require(result != NBD_HANDSHAKE_MORE || at == length, "wants more than it has taken");
+		require(result != NBD_HANDSHAKE_MORE || at == length,
+			"wants more than it has taken");
 		require(output->used <= HEARD_MAX - *ears_length, "too much output for this test");
 		memcpy(ears + *ears_length, output->bytes, output->used);
 		*ears_length += output->used;
@@ -222,7 +225,7 @@ enum nbd_handshake_result
 talk_run(void)
 {
 	static uint8_t bytes[HEARD_MAX];
-	struct nbd_output output = { bytes, sizeof(bytes), 0 };
+	struct nbd_output output = {bytes, sizeof(bytes), 0};
 
 	if (!sent)
 		nbd_handshake_init(&talk_handshake, &talk_config);
@@ -244,14 +247,14 @@ talk_expect(uint32_t option, uint32_t type, struct talk_reply *reply)
 	ck_assert_msg(heard_length - taken >= NBD_REP_HEADER_SIZE, "no reply to option %u", option);
 	ck_assert_uint_eq(wire_load64(at), NBD_REP_MAGIC);
 	ck_assert_uint_eq(wire_load32(at + 8), option);
-	ck_assert_msg(wire_load32(at + 12) == type, "reply to option %u is %#x, not %#x", option, wire_load32(at + 12),
-		      type);
+	ck_assert_msg(wire_load32(at + 12) == type, "reply to option %u is %#x, not %#x", option,
+		      wire_load32(at + 12), type);
 	length = wire_load32(at + 16);
 	ck_assert_uint_le(length, heard_length - taken - NBD_REP_HEADER_SIZE);
 	if (type == NBD_REP_ACK)
 		ck_assert_uint_eq(length, 0);
 	if (reply)
-		*reply = (struct talk_reply){ length, at + NBD_REP_HEADER_SIZE };
+		*reply = (struct talk_reply){length, at + NBD_REP_HEADER_SIZE};
 	taken += NBD_REP_HEADER_SIZE + length;
 }
 
@@ -305,8 +308,8 @@ talk_expect_error(uint32_t option, uint32_t type, const char *text)
 
 	talk_expect(option, type, &reply);
 	ck_assert_uint_gt(reply.length, 0);
-	ck_assert_msg(memmem(reply.data, reply.length, text, strlen(text)), "'%.*s' doesn't say '%s'",
-		      (int)reply.length, (const char *)reply.data, text);
+	ck_assert_msg(memmem(reply.data, reply.length, text, strlen(text)),
+		      "'%.*s' doesn't say '%s'", (int)reply.length, (const char *)reply.data, text);
 }
 
 /* Says it all again in pieces of that size. */
@@ -314,7 +317,7 @@ static void
 repeat(size_t piece)
 {
 	enum nbd_handshake_result wanted = result;
-	struct nbd_output output = { malloc(NBD_HANDSHAKE_ROOM), NBD_HANDSHAKE_ROOM, 0 };
+	struct nbd_output output = {malloc(NBD_HANDSHAKE_ROOM), NBD_HANDSHAKE_ROOM, 0};
 	size_t again_length = 0, at = 0;
 
 	ck_assert_ptr_nonnull(output.bytes);
@@ -322,11 +325,13 @@ repeat(size_t piece)
 	while (at < sent) {
 		size_t length = sent - at < piece ? sent - at : piece;
 
-		require(feed(said + at, length, &output, again, &again_length) == 0, "not all was taken");
+		require(feed(said + at, length, &output, again, &again_length) == 0,
+			"not all was taken");
 		at += length;
 		require(at == sent || result == NBD_HANDSHAKE_MORE, "ended early");
 	}
-	ck_assert_msg(result == wanted, "in pieces of %zu: result %d instead of %d", piece, result, wanted);
+	ck_assert_msg(result == wanted, "in pieces of %zu: result %d instead of %d", piece, result,
+		      wanted);
 	ck_assert_uint_eq(again_length, heard_length);
 	ck_assert_mem_eq(again, heard, heard_length);
 	free(output.bytes);
@@ -339,10 +344,12 @@ talk_end(void)
 	struct nbd_session session = talk_handshake.session;
 
 	/* TLS and the end of the server come from outside, at a moment that isn't repeated here. */
-	if (secured || shut || !sent || result == NBD_HANDSHAKE_STARTTLS || talk_config.tls != NBD_TLS_OFF)
+	if (secured || shut || !sent || result == NBD_HANDSHAKE_STARTTLS ||
+	    talk_config.tls != NBD_TLS_OFF)
 		return;
 	/* A long conversation is mostly data that is skipped. */
-	for (size_t piece = 1; piece < 40 || piece < sent; piece += piece < 40 && sent < 2000 ? 1 : piece + 12) {
+	for (size_t piece = 1; piece < 40 || piece < sent;
+	     piece += piece < 40 && sent < 2000 ? 1 : piece + 12) {
 		if (sent / piece > 50000)
 			continue;
 		repeat(piece);

@@ -6,8 +6,8 @@
  *	ck_assert_int_eq(talk_run(), NBD_HANDSHAKE_TRANSMISSION);
  *	talk_expect(NBD_OPT_GO, NBD_REP_INFO, &reply); ...
  *
- * talk_end(), in a checked teardown, says all of it again byte by byte and in other pieces, and through
- * the smallest output buffer: that must not make a difference.
+ * talk_end(), in a checked teardown, says all of it again byte by byte and in other pieces, and
+ *through the smallest output buffer: that must not make a difference.
  */
 #ifndef TESTS_UNIT_NBD_TALK_H
 #define TESTS_UNIT_NBD_TALK_H
@@ -17,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The exports: "disk", which "" means, too; "cd", read-only, without description and contexts; "longest",
- * whose real name and description are as long as may be. */
+/* The exports: "disk", which "" means, too; "cd", read-only, without description and contexts;
+ * "longest", whose real name and description are as long as may be. */
 extern struct nbd_export talk_disk, talk_cd, talk_longest;
 
 /* May be changed between talk_begin() and the first talk_run(). */
@@ -79,7 +79,8 @@ talk_expect_silence(void);
 size_t
 talk_left(void);
 
-/* A reply of one export's information, from NBD_REP_INFO on; and the short forms of frequent replies. */
+/* A reply of one export's information, from NBD_REP_INFO on; and the short forms of frequent
+ * replies. */
 void
 talk_expect_export(uint32_t option, uint64_t size, uint16_t flags);
 void

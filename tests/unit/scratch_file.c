@@ -18,7 +18,8 @@ scratch_template(char path[SCRATCH_PATH])
 {
 	const char *directory = getenv("TMPDIR");
 
-	snprintf(path, SCRATCH_PATH, "%s/nbdloop-unit-XXXXXX", directory && *directory ? directory : ".");
+	snprintf(path, SCRATCH_PATH, "%s/nbdloop-unit-XXXXXX",
+		 directory && *directory ? directory : ".");
 }
 
 int
@@ -101,8 +102,8 @@ scratch_no_direct_io(void)
 		close(file);
 	if (fd < 0)
 		return "the file system of $TMPDIR, or of the current directory, has no direct I/O";
-	if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) == 0 && stx.stx_mask & STATX_DIOALIGN &&
-	    stx.stx_dio_offset_align == 0)
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) == 0 &&
+	    stx.stx_mask & STATX_DIOALIGN && stx.stx_dio_offset_align == 0)
 		reason = "statx says no direct I/O (qemu-user leaves its answer out)";
 	close(fd);
 	return reason;
@@ -130,7 +131,8 @@ scratch_fill(int fd, uint64_t offset, uint64_t length)
 		size_t n = length - done < sizeof(bytes) ? (size_t)(length - done) : sizeof(bytes);
 
 		for (size_t i = 0; i < n; i++)
-			bytes[i] = (unsigned char)((offset + done + i) * 31 + (offset + done + i) / 4096 + 1);
+			bytes[i] = (unsigned char)((offset + done + i) * 31 +
+						   (offset + done + i) / 4096 + 1);
 		ck_assert_int_eq(pwrite(fd, bytes, n, (off_t)(offset + done)), (ssize_t)n);
 		done += n;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files for tests, in $TMPDIR or the current directory.  The files have no name, so that nothing is left of
- * them however a test ends; scratch_path() names one for those who want to open it again.
+ * Files for tests, in $TMPDIR or the current directory.  The files have no name, so that nothing is
+ * left of them however a test ends; scratch_path() names one for those who want to open it again.
  */
 #ifndef TESTS_UNIT_SCRATCH_FILE_H
 #define TESTS_UNIT_SCRATCH_FILE_H
@@ -15,7 +15,8 @@
 int
 scratch_file(uint64_t size);
 
-/* The same outside of a test, where nothing can be asserted: -1 (and errno) when it can't be made. */
+/* The same outside of a test, where nothing can be asserted: -1 (and errno) when it can't be made.
+ */
 int
 scratch_try_file(uint64_t size);
 
@@ -28,7 +29,8 @@ const char *
 scratch_path(int fd, char path[SCRATCH_PATH]);
 
 /* A new empty directory in $TMPDIR or the current directory, and its end with all files in it.  For
- * unchecked fixtures: they run in the parent, however its tests end.  Aborts when it can't be made. */
+ * unchecked fixtures: they run in the parent, however its tests end.  Aborts when it can't be made.
+ */
 void
 scratch_directory_new(char path[SCRATCH_PATH]);
 void

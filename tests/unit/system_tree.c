@@ -24,7 +24,8 @@ place_of(const char *path)
 	static char place[PLACE];
 
 	snprintf(place, sizeof(place), "%s/%s", root, path);
-	for (char *slash = strchr(place + strlen(root) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+	for (char *slash = strchr(place + strlen(root) + 1, '/'); slash;
+	     slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
 		ck_assert(mkdir(place, 0700) == 0 || errno == EEXIST);
 		*slash = '/';

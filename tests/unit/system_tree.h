@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A copy of what a machine's /sys and /proc tell about its nbd devices, in a directory of its own: the recording
- * tests/lib/system_tree.txt, and what a test adds or takes away.
+ * A copy of what a machine's /sys and /proc tell about its nbd devices, in a directory of its own:
+ * the recording tests/lib/system_tree.txt, and what a test adds or takes away.
  */
 #ifndef TESTS_UNIT_SYSTEM_TREE_H
 #define TESTS_UNIT_SYSTEM_TREE_H
@@ -19,7 +19,8 @@ tree_free(void);
 void
 tree_begin(void);
 
-/* A file with this text, in place of what is there; `path` begins with "sys/", "proc/" or "etc/". */
+/* A file with this text, in place of what is there; `path` begins with "sys/", "proc/" or "etc/".
+ */
 void
 tree_write(const char *path, const char *text);
 
