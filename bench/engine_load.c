@@ -21,10 +21,10 @@
  * registered files.  Ends with status 3, and the reason, where this machine or device doesn't have
  * that way.
  */
-#include "engine/image.h"
-#include "engine/ioctx.h"
-#include "engine/ring.h"
-#include "engine/ring_share.h"
+#include "engine/backend/ring.h"
+#include "engine/backend/ring_share.h"
+#include "engine/context/ioctx.h"
+#include "engine/image/image.h"
 
 #include <err.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /*
  * The control socket: a unix stream socket (mode 0600) on which an administrator asks for the
  * status and changes what can change while clients are connected.  A request is one line, its
- * answer one line of JSON; see control/request.h for the requests.  It has threads of its own:
+ * answer one line of JSON; see control/control_request.h for the requests.  It has threads of its own:
  * no request to an image ever waits for it, nor does one of its clients for another that is slow
  * (several are connected at a time, and each gets a few seconds for a request and its answer).
  * Changes, which may take long, are carried out one after the other; who asks for the status
@@ -11,7 +11,7 @@
 #ifndef CONTROL_CONTROL_SOCKET_H
 #define CONTROL_CONTROL_SOCKET_H
 
-#include "control/request.h"
+#include "control/control_request.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
  */
 #include "fuzz/fuzz.h"
 
-#include "control/control_client.h"
 #include "common/json.h"
+#include "control/control_client.h"
 
 #include <errno.h>
 #include <poll.h>

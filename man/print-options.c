@@ -5,13 +5,13 @@
  *
  *	print-options PROGRAM PLACE
  */
-#include "common/option.h"
-#include "engine/config.h"
-#include "server/command_line.h"
-#include "server/config.h"
+#include "common/option_row.h"
+#include "engine/image_config.h"
+#include "server/config/command_line.h"
+#include "server/config/server_config.h"
 
 #ifdef WITH_PLUGIN
-#include "plugins/loop/config.h"
+#include "plugins/loop/plugin_config.h"
 #endif
 
 #include <stdio.h>

@@ -4,8 +4,8 @@
  *
  *	print-tool-options nbdloop PLACE
  */
-#include "tool/attach_options.h"
-#include "tool/verb.h"
+#include "tool/table/attach_options.h"
+#include "tool/verb/verb.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Each directory includes only what the list below allows it to (HACKING.md, "Arrows").
+# Each folder includes only what the list below allows it to (HACKING.md, "Arrows"), and no files include each other in
+# a circle: a header and its .c count as one.
 # arrows.sh [TREE]
 set -eu
 
@@ -13,17 +14,37 @@ test -n "$files" || { echo "no C files in $PWD" >&2; exit 1; }
 # shellcheck disable=SC2086 # one word per file
 awk -v "list=$0" '
 BEGIN {
-	# The directories (or single headers) that each may include besides its own.
+	# The folders (or single headers) that each may include besides its own; engine/* stands for engine and its folders.
 	allowed["common"] = ""
-	allowed["control"] = allowed["engine"] = allowed["nbd"] = "common"
-	allowed["server"] = "engine nbd control common"
-	allowed["tool"] = "engine/config.h common"
-	allowed["plugins"] = "engine control common"
-	allowed["man"] = "plugins server tool engine common"
+	allowed["control"] = allowed["nbd"] = "common"
+
+	allowed["engine"] = "common"
+	allowed["engine/backing"] = "engine common"
+	allowed["engine/io"] = "engine/backing engine/context engine/image engine/backend engine common" # the last three: not for long
+	allowed["engine/backend"] = "engine/io engine/context engine/backing engine common" # context: not for long
+	allowed["engine/context"] = "engine/backend engine/io engine common"
+	allowed["engine/image"] = "engine/context engine/io engine/backing engine common"
+
+	allowed["server/config"] = "engine common"
+	allowed["server/loop"] = "engine engine/backend common"
+	allowed["server/serve"] = "server/loop engine/* nbd common"
+	allowed["server/exports"] = "server/serve server/config engine/* nbd control common"
+	allowed["server/daemon"] = "server/exports server/serve server/loop server/config engine/* nbd control common"
+
+	allowed["tool"] = "tool/verb tool/guard tool/device common"
+	allowed["tool/server"] = "tool/failure.h common"
+	allowed["tool/device"] = "tool/server tool/failure.h tool/system_root.h common"
+	allowed["tool/guard"] = "tool/device tool/server tool/failure.h common"
+	allowed["tool/table"] = "tool/guard tool/device tool/server tool/failure.h tool/system_root.h engine common"
+	allowed["tool/show"] = "tool/guard tool/device tool/server tool/failure.h common"
+	allowed["tool/verb"] = "tool/show tool/table tool/guard tool/device tool/server tool/failure.h tool/system_root.h common"
+
+	allowed["plugins/loop"] = "engine/* control common"
+	allowed["man"] = "plugins/* server/* tool/* engine/* common"
 	allowed["wrapper"] = ""
 	allowed["fuzz"] = "nbd control common"
-	allowed["bench"] = "engine common"
-	allowed["tests"] = "plugins server tool engine nbd control common"
+	allowed["bench"] = "engine/* common"
+	allowed["tests"] = "tests/* plugins/* server/* tool/* engine/* nbd control common"
 
 	# Libraries (a pattern of <...> includes) that each must not know; the others know all but GLib.
 	foreign["common"] = foreign["control"] = "glib|gio|liburing|libnbd|nbdkit"
@@ -37,9 +58,9 @@ BEGIN {
 	# Here, since of an empty file nothing else is seen.
 	for (i = 1; i < ARGC; i++) {
 		file = substr(ARGV[i], 3)
-		directory = directory_of(file)
-		if (!(directory in allowed))
-			complain(file ": the directory " directory " is not in the list of " list)
+		is_there[module_of(file)] = 1
+		if (!(folder_of(file) in allowed))
+			complain(file ": the folder " folder_of(file) " is not in the list of " list)
 	}
 }
 
@@ -49,36 +70,53 @@ function complain(text)
 	failed = 1
 }
 
-function directory_of(path)
+function component_of(path)
 {
 	sub("/.*", "", path)
 	return path
 }
 
-# Whether directory may include it.
+# The tests may include all, so their folders need no arrows.
+function folder_of(path)
+{
+	if (path ~ "^tests/")
+		return "tests"
+	sub("/[^/]*$", "", path)
+	return path
+}
+
+# A header and what implements it.
+function module_of(path)
+{
+	sub("[.][ch]$", "", path)
+	return path
+}
+
+# Whether folder may include it.
 function fits(include,    targets, count, i)
 {
-	count = split(directory " " allowed[directory], targets, " ")
+	count = split(folder " " allowed[folder], targets, " ")
 	for (i = 1; i <= count; i++)
-		if (include == targets[i] || index(include, targets[i] "/") == 1)
+		if (include == targets[i] || folder_of(include) == targets[i] ||
+		    (sub("/[*]$", "", targets[i]) && component_of(include) == targets[i]))
 			return 1
 	return 0
 }
 
 FNR == 1 {
 	file = substr(FILENAME, 3)
-	directory = directory_of(file)
-	libraries = directory in foreign ? foreign[directory] : "glib|gio"
+	folder = folder_of(file)
+	libraries = component_of(file) in foreign ? foreign[component_of(file)] : "glib|gio"
 }
 
-!(directory in allowed) || !/^[ \t]*#[ \t]*include[ \t]*["<]/ { next }
+!(folder in allowed) || !/^[ \t]*#[ \t]*include[ \t]*["<]/ { next }
 
 {
 	include = $0
 	sub(/^[ \t]*#[ \t]*include[ \t]*/, "", include)
 }
 
-include ~ "^<(" libraries ")" { complain(file ":" FNR ": " $0 "\n" file ": " directory " must not know that library") }
+include ~ "^<(" libraries ")" { complain(file ":" FNR ": " $0 "\n" file ": " component_of(file) " must not know that library") }
 
 include ~ /^"[^"]+"/ {
 	sub(/^"/, "", include)
@@ -86,8 +124,40 @@ include ~ /^"[^"]+"/ {
 	if (include !~ "/")
 		complain(file ": \"" include "\" is not a path from the top of the tree")
 	else if (!fits(include))
-		complain(file ": " directory " must not include \"" include "\"")
+		complain(file ": " folder " must not include \"" include "\"")
+	if (module_of(include) != module_of(file))
+		includes[module_of(file), module_of(include)] = 1
 }
 
-END { exit failed }
+# Whether all that the module includes, or all that includes it, is out of question: then no circle leads through it.
+function has_end(module,    pair, ends, into, out)
+{
+	for (pair in includes) {
+		split(pair, ends, SUBSEP)
+		out = out || (ends[1] == module && ends[2] in is_there)
+		into = into || (ends[2] == module && ends[1] in is_there)
+	}
+	return !into || !out
+}
+
+function find_circles(    module, more)
+{
+	do {
+		more = 0
+		for (module in is_there)
+			if (has_end(module)) {
+				delete is_there[module]
+				more = 1
+			}
+	} while (more)
+	# Not for long.
+	for (module in is_there)
+		if (module !~ "^(engine|control|nbd|server|tool|tests/nbd)/")
+			complain(module ": is in a circle of files that include each other, or between two circles")
+}
+
+END {
+	find_circles()
+	exit failed
+}
 ' $files >&2

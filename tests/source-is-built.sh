@@ -10,8 +10,12 @@ for file in $(find bench common control engine fuzz nbd plugins server tool man 
 	case $file in
 	*/.*) continue ;;
 	esac
-	makefile=${file%/*}/Makefile.am
-	name=${file##*/}
+	directory=${file%/*}
+	until [ -e "$directory/Makefile.am" ]; do
+		directory=${directory%/*}
+	done
+	makefile=$directory/Makefile.am
+	name=${file#"$directory/"}
 	# A program's own source file is implied by its name.
 	if ! grep -qE "(^|[[:blank:]/])(${name//./\\.}|${name%.c})\\.?([[:blank:]]|\$)" "$makefile"; then
 		echo "$file is not in $makefile" >&2

@@ -3,7 +3,7 @@
 # Two connections that are busy on two event loops, with one image or with one each: no cache line is written by both
 # loops more often than once in 100 requests, nor read so often by one after the other had written it.
 #
-# Wherever two writes of one file are, their granules may have the same count, or counts in one line (engine/range.h).
+# Wherever two writes of one file are, their granules may have the same count, or counts in one line (engine/io/range.h).
 # Where they can't, and with two files, all lines together are held to that limit.
 . "$(dirname "$0")/../lib/functions.sh"
 
@@ -109,7 +109,7 @@ loops_share_no_line() # IMAGES WHERE [total]
 	"$python" "$dir/client.py" "$pid" "$requests" "$where" "nbd+unix:///0?socket=$sock" \
 		"nbd+unix:///$((images - 1))?socket=$sock" >"$dir/client.log" 2>&1 || fail "the client failed"
 	stop_server
-	"$python" "$lib/shared_lines.py" "$dir/nbdloopd" "$SHARED_LINES" server/worker.c:work "$requests" "${@:3}" \
+	"$python" "$lib/shared_lines.py" "$dir/nbdloopd" "$SHARED_LINES" server/serve/worker.c:work "$requests" "${@:3}" \
 		>"$dir/lines.log" || fail "engine $engine, $images images, $where"
 	mv "$dir/lines.log" "$dir/$engine-$images-$where.txt"
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "engine/arena.h"
+#include "engine/io/arena.h"
 
 #include <check.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 /*
  * What the options of nbdloop attach mean for the server and for the kernel.
  */
-#include "tool/attach_options.h"
+#include "tool/table/attach_options.h"
 
 #include "tool/failure.h"
 

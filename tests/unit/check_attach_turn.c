@@ -2,7 +2,7 @@
 /*
  * Turns of processes that attach the same image, and what is left of them.
  */
-#include "tool/attach_turn.h"
+#include "tool/verb/attach_turn.h"
 
 #include <check.h>
 #include <fcntl.h>

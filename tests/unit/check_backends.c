@@ -2,7 +2,7 @@
 /*
  * The real ways to the kernel, each on a real file; and which of them is chosen.
  */
-#include "engine/backend.h"
+#include "engine/backend/backend.h"
 
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"
@@ -36,8 +36,8 @@ static const struct way ways[] = {
 	{"io_uring, polled", &backend_polled, ENGINE_IO_URING, true, true},
 	{"aio, page cache", &backend_aio, ENGINE_AIO, false, false},
 	{"aio, direct I/O", &backend_aio, ENGINE_AIO, true, false},
-	{"threads, page cache", &backend_threads, ENGINE_THREADS, false, false},
-	{"threads, direct I/O", &backend_threads, ENGINE_THREADS, true, false},
+	{"threads, page cache", &backend_calls, ENGINE_THREADS, false, false},
+	{"threads, direct I/O", &backend_calls, ENGINE_THREADS, true, false},
 };
 
 static int file;
@@ -338,7 +338,7 @@ START_TEST(auto_takes_the_first_engine_that_works)
 		ck_assert_str_eq(engine_reason, "");
 	} else {
 		ck_assert_ptr_eq(chosen, backend_works(ENGINE_AIO, why) == 0 ? &backend_aio
-									     : &backend_threads);
+									     : &backend_calls);
 		ck_assert_int_eq(strncmp(engine_reason, "io_uring: ", 10), 0);
 	}
 	ck_assert_str_eq(poll_reason, "");
@@ -354,7 +354,7 @@ START_TEST(auto_makes_plain_calls_where_the_image_is_in_memory)
 	ck_assert_int_eq(backend_choose(&config, &backing, false, &chosen, engine_reason,
 					poll_reason, &choice_error),
 			 0);
-	ck_assert_ptr_eq(chosen, &backend_threads);
+	ck_assert_ptr_eq(chosen, &backend_calls);
 	ck_assert_str_eq(engine_reason, "the image is in memory");
 }
 END_TEST
@@ -365,7 +365,7 @@ START_TEST(threads_always_work)
 
 	ck_assert_int_eq(backend_works(ENGINE_THREADS, why), 0);
 	ck_assert_int_eq(choose(ENGINE_THREADS, TRISTATE_OFF, false), 0);
-	ck_assert_ptr_eq(chosen, &backend_threads);
+	ck_assert_ptr_eq(chosen, &backend_calls);
 	ck_assert_str_eq(engine_reason, "");
 }
 END_TEST
@@ -414,7 +414,7 @@ END_TEST
 START_TEST(polling_is_refused_with_the_reason_where_it_cannot_be)
 {
 	ck_assert_int_eq(choose(ENGINE_THREADS, TRISTATE_AUTO, true), 0);
-	ck_assert_ptr_eq(chosen, &backend_threads);
+	ck_assert_ptr_eq(chosen, &backend_calls);
 	ck_assert_str_eq(poll_reason, "it needs the io_uring engine");
 	ck_assert_int_eq(choose(ENGINE_THREADS, TRISTATE_ON, true), -EOPNOTSUPP);
 	ck_assert_msg(strstr(choice_error,

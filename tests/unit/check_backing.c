@@ -2,7 +2,7 @@
 /*
  * Opening what holds the bytes of an image, and its facts.
  */
-#include "engine/backing.h"
+#include "engine/backing/backing.h"
 
 #include "tests/unit/scratch_file.h"
 #include "tests/unit/skip.h"

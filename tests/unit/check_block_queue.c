@@ -2,7 +2,7 @@
 /*
  * What sysfs tells of block devices.
  */
-#include "engine/block_queue.h"
+#include "engine/backing/block_queue.h"
 
 #include "tests/unit/skip.h"
 

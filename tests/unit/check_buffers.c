@@ -2,7 +2,7 @@
 /*
  * Buffers for the data of requests: aligned, reused, and never more than the limit.
  */
-#include "server/buffers.h"
+#include "server/serve/buffers.h"
 
 #include <check.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 /*
  * What becomes of a chunk's result: the rest of a short transfer, another try, an error.
  */
-#include "engine/chunk.h"
+#include "engine/io/chunk.h"
 
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"

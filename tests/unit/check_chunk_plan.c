@@ -2,7 +2,7 @@
 /*
  * How an io is cut into chunks; and a model: random operations on random images, byte for byte.
  */
-#include "engine/chunk_plan.h"
+#include "engine/io/chunk_plan.h"
 
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"

@@ -2,7 +2,7 @@
 /*
  * The columns of the list: which there are, and how they become text and JSON.
  */
-#include "tool/columns.h"
+#include "tool/show/columns.h"
 
 #include "tests/unit/system_tree.h"
 

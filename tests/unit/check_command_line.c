@@ -2,7 +2,7 @@
 /*
  * What nbdloopd's command line and configuration file mean.
  */
-#include "server/command_line.h"
+#include "server/config/command_line.h"
 
 #include <check.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 /*
  * The options of an image: their defaults, and what each text means.
  */
-#include "engine/config.h"
+#include "engine/image_config.h"
 
 #include <check.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 /*
  * What is said of a server that can't be connected to.
  */
-#include "tool/connection.h"
+#include "tool/server/connection.h"
 
 #include <check.h>
 #include <stdlib.h>

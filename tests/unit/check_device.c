@@ -2,7 +2,7 @@
 /*
  * What /sys tells about devices, read from a recorded tree.
  */
-#include "tool/device.h"
+#include "tool/device/device.h"
 
 #include "tests/unit/system_tree.h"
 

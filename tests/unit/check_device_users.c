@@ -2,7 +2,7 @@
 /*
  * Who uses a device, told from a recorded tree.
  */
-#include "tool/device_users.h"
+#include "tool/device/device_users.h"
 
 #include "tests/unit/system_tree.h"
 

@@ -2,7 +2,7 @@
 /*
  * When direct I/O is possible, and in which blocks.
  */
-#include "engine/direct.h"
+#include "engine/backing/direct.h"
 
 #include "tests/unit/scratch_file.h"
 #include "tests/unit/skip.h"

@@ -2,7 +2,7 @@
 /*
  * Holes and data of an image.
  */
-#include "engine/extent.h"
+#include "engine/io/extent.h"
 
 #include "tests/unit/fake_image.h"
 

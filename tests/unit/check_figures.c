@@ -2,7 +2,7 @@
 /*
  * What two samples of the counters say of the time between.
  */
-#include "tool/figures.h"
+#include "tool/show/figures.h"
 
 #include "tests/unit/system_tree.h"
 

@@ -2,7 +2,7 @@
 /*
  * Image formats that aren't raw.
  */
-#include "engine/format.h"
+#include "engine/image/format.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct format_row {
 		(name_), (offset_), sizeof(bytes_) - 1, (bytes_)                                   \
 	}
 
-/* From the formats' own descriptions, not from engine/format.c. */
+/* From the formats' own descriptions, not from engine/image/format.c. */
 static const struct format_row rows[] = {
 	ROW("qcow", 0, "QFI\xfb\x00\x00\x00\x01"),
 	ROW("qcow2", 0, "QFI\xfb\x00\x00\x00\x02"),

@@ -2,7 +2,7 @@
 /*
  * Talking to a device's guard by its socket.
  */
-#include "tool/guard_link.h"
+#include "tool/guard/guard_link.h"
 
 #include "tests/unit/control_fixture.h"
 

@@ -2,12 +2,12 @@
 /*
  * What a guard leaves for another one, and how its life and death are seen.
  */
-#include "tool/guard_record.h"
+#include "tool/guard/guard_record.h"
 
 #include "tests/unit/control_fixture.h"
 
 #include "tool/failure.h"
-#include "tool/server_link.h"
+#include "tool/server/server_link.h"
 
 #include <check.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "engine/helpers.h"
+#include "engine/io/helpers.h"
 
 #include "tests/unit/log_capture.h"
 

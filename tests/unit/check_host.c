@@ -3,9 +3,9 @@
  * A context of an event loop: it never waits, and tells its host when to come back.  The host here
  * is poll(), with a ring of its own where the context shares one.
  */
-#include "engine/ioctx.h"
-#include "engine/image_state.h"
-#include "engine/ring.h"
+#include "engine/backend/ring.h"
+#include "engine/context/ioctx.h"
+#include "engine/io/image_state.h"
 
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"
@@ -35,10 +35,10 @@ static const struct way {
 	/* An export that a loop on epoll got later. */
 	{"io_uring without a host's ring", ENGINE_IO_URING, false, false, &backend_uring},
 	{"aio", ENGINE_AIO, false, false, &backend_aio},
-	{"threads", ENGINE_THREADS, false, false, &backend_workers},
+	{"threads", ENGINE_THREADS, false, false, &backend_threads},
 	/* Another export of the same server uses io_uring. */
 	{"aio beside the host's ring", ENGINE_AIO, true, false, &backend_aio},
-	{"threads beside the host's ring", ENGINE_THREADS, true, false, &backend_workers},
+	{"threads beside the host's ring", ENGINE_THREADS, true, false, &backend_threads},
 };
 
 static int file;

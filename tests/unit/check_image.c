@@ -2,10 +2,10 @@
 /*
  * Opening an image: what it is taken for, and what the user is told.
  */
-#include "engine/image.h"
+#include "engine/image/image.h"
 
-#include "engine/image_state.h"
-#include "engine/ioctx.h"
+#include "engine/context/ioctx.h"
+#include "engine/io/image_state.h"
 
 #include "tests/unit/log_capture.h"
 #include "tests/unit/scratch_file.h"
@@ -222,7 +222,7 @@ START_TEST(engine_that_was_asked_for_is_used)
 {
 	config.engine = ENGINE_THREADS;
 	open_image(0, 0, NULL);
-	ck_assert_ptr_eq(image->backend, &backend_threads);
+	ck_assert_ptr_eq(image->backend, &backend_calls);
 	config.poll = TRISTATE_ON;
 	open_image(0, -EOPNOTSUPP, "poll=on is not possible: it needs the io_uring engine");
 }

@@ -2,7 +2,7 @@
 /*
  * What can be changed and asked while an image is served.
  */
-#include "engine/image.h"
+#include "engine/image/image.h"
 
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"

@@ -2,7 +2,7 @@
 /*
  * An image is the file itself, whatever becomes of its name.
  */
-#include "tool/image_file.h"
+#include "tool/device/image_file.h"
 
 #include "tool/failure.h"
 

@@ -3,7 +3,7 @@
  * The life of an io: refused or cut into chunks, and done once.
  * (check_durability.c: FUA and flush; check_exclusion.c: writes that need a range for themselves.)
  */
-#include "engine/io.h"
+#include "engine/io/io.h"
 
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"

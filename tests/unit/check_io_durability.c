@@ -2,7 +2,7 @@
 /*
  * FUA and flush: what is acknowledged as durable is durable, and what was lost is told.
  */
-#include "engine/io.h"
+#include "engine/io/io.h"
 
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"

@@ -4,7 +4,7 @@
  * one block: it is read, changed and written back, and nobody else's bytes in it may be lost on the
  * way.
  */
-#include "engine/io.h"
+#include "engine/io/io.h"
 
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"

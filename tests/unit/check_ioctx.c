@@ -2,7 +2,7 @@
 /*
  * Making an I/O context, and running it.
  */
-#include "engine/ioctx.h"
+#include "engine/context/ioctx.h"
 
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"
@@ -61,7 +61,7 @@ START_TEST(backend_that_cannot_be_set_up_is_replaced_by_threads_with_a_warning)
 	open_depth(4);
 	disk.fake.init_result = -EAGAIN;
 	ck_assert_int_eq(ioctx_new(disk.image, &ctx), 0);
-	ck_assert_ptr_eq(ctx->backend, &backend_threads);
+	ck_assert_ptr_eq(ctx->backend, &backend_calls);
 	ck_assert(log_capture_has(
 		LOG_LEVEL_WARNING,
 		"disk.img: no further fake context: Resource temporarily unavailable"));

@@ -3,7 +3,7 @@
  * Locks between programs, ours and QEMU.  The other program is a child process: a lock of this one,
  * under another description, would be taken for that of a server that was killed.
  */
-#include "engine/lock.h"
+#include "engine/image/lock.h"
 
 #include "tests/unit/scratch_file.h"
 

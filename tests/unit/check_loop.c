@@ -2,11 +2,11 @@
 /*
  * The event loop, of both kinds: each test runs on io_uring and on epoll.
  */
-#include "server/loop.h"
+#include "server/loop/loop.h"
 
 #include "tests/unit/log_capture.h"
 
-#include "engine/backend.h"
+#include "engine/backend/backend.h"
 
 #include <check.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 /*
  * Option tables: from text to fields, back, and what people read.
  */
-#include "common/option.h"
+#include "common/option_row.h"
 
 #include <check.h>
 #include <errno.h>

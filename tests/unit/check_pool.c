@@ -2,7 +2,7 @@
 /*
  * Which thread gets which context.
  */
-#include "engine/pool.h"
+#include "engine/context/pool.h"
 
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"

@@ -2,7 +2,7 @@
 /*
  * Who holds a range of an image, and who waits for it.
  */
-#include "engine/range.h"
+#include "engine/io/range.h"
 
 #include <check.h>
 #include <pthread.h>

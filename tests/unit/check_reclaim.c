@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "engine/reclaim.h"
+#include "common/reclaim.h"
 
 #include "tests/unit/log_capture.h"
 

@@ -2,7 +2,7 @@
 /*
  * Requests of the control socket: the parser.
  */
-#include "control/request.h"
+#include "control/control_request.h"
 
 #include <check.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
  * Memory that was set aside: there from the beginning, never more, and whole again when all is
  * given back.
  */
-#include "server/reserve.h"
+#include "server/serve/reserve.h"
 #include "tests/unit/skip.h"
 
 #include <check.h>

@@ -3,9 +3,9 @@
  * A ring: its registered files, places that are given out and come back; and operations for which
  * the kernel has no room.
  */
-#include "engine/ring.h"
+#include "engine/backend/ring.h"
 
-#include "engine/backend.h"
+#include "engine/backend/backend.h"
 
 #include <check.h>
 #include <dlfcn.h>

@@ -2,9 +2,9 @@
 /*
  * What the two server programs are told, and how what they say is passed on.
  */
-#include "tool/server_command.h"
+#include "tool/server/server_command.h"
 
-#include "tool/server_process.h"
+#include "tool/server/server_process.h"
 
 #include "common/log.h"
 

@@ -2,7 +2,7 @@
 /*
  * Asking a server by its control socket.
  */
-#include "tool/server_link.h"
+#include "tool/server/server_link.h"
 
 #include "tests/unit/control_fixture.h"
 

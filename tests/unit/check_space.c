@@ -2,7 +2,7 @@
 /*
  * Discarding and zeroing: which way is taken, and what follows when the kernel doesn't know it.
  */
-#include "engine/space.h"
+#include "engine/io/space.h"
 
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"

@@ -2,12 +2,12 @@
 /*
  * The table /etc/nbdloop.tab, and what systemd is told of it.
  */
-#include "tool/table.h"
+#include "tool/table/table.h"
 
 #include "tests/unit/system_tree.h"
 
 #include "tool/failure.h"
-#include "tool/systemd_units.h"
+#include "tool/table/systemd_units.h"
 
 #include <check.h>
 #include <errno.h>

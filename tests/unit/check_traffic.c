@@ -2,7 +2,7 @@
 /*
  * What threads count of an image's requests, and its sums.
  */
-#include "server/traffic.h"
+#include "server/serve/traffic.h"
 
 #include <check.h>
 #include <stdlib.h>

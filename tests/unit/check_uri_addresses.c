@@ -2,7 +2,7 @@
 /*
  * The addresses of a URI's host name, as the name service has them: here, it is this file's.
  */
-#include "tool/uri_addresses.h"
+#include "tool/server/uri_addresses.h"
 
 #include <arpa/inet.h>
 #include <check.h>

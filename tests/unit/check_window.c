@@ -2,7 +2,7 @@
 /*
  * The window of a file that an image shows.
  */
-#include "engine/window.h"
+#include "engine/image/window.h"
 
 #include "tests/unit/log_capture.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/unit/fake_backend.h"
 
-#include "engine/image_state.h"
-#include "engine/ioctx.h"
+#include "engine/context/ioctx.h"
+#include "engine/io/image_state.h"
 
 #include <check.h>
 #include <errno.h>

@@ -11,7 +11,7 @@
 #ifndef TESTS_UNIT_FAKE_BACKEND_H
 #define TESTS_UNIT_FAKE_BACKEND_H
 
-#include "engine/backend.h"
+#include "engine/backend/backend.h"
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -9,8 +9,8 @@
 
 #include "tests/unit/fake_backend.h"
 
-#include "engine/image_state.h"
-#include "engine/ioctx.h"
+#include "engine/context/ioctx.h"
+#include "engine/io/image_state.h"
 
 /* What the image is like; 0 for a default. */
 struct fake_facts {

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Option tables: setting fields from text and back, and writing what people read about them.
+ */
+#include "common/option_row.h"
+
+#include "common/cleanup.h"
+#include "common/unit.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <string.h>
+
+const char *const option_off_on[] = {"off", "on", NULL};
+const char *const option_off_on_auto[] = {"off", "on", "auto", NULL};
+
+static void *
+row_field(const struct option_row *row, void *config)
+{
+	return (char *)config + row->field;
+}
+
+/* Largest value that the row's field takes. */
+static uint64_t
+row_max(const struct option_row *row)
+{
+	if (row->max)
+		return row->max;
+	return row->type == OPTION_SIZE ? INT64_MAX : UINT_MAX;
+}
+
+static uint64_t
+row_number(const struct option_row *row, const void *config)
+{
+	const void *field = (const char *)config + row->field;
+
+	if (row->type == OPTION_SIZE)
+		return *(const uint64_t *)field;
+	return *(const unsigned int *)field;
+}
+
+static void
+row_set_number(const struct option_row *row, void *config, uint64_t number)
+{
+	void *field = row_field(row, config);
+
+	if (row->type == OPTION_SIZE)
+		*(uint64_t *)field = number;
+	else
+		*(unsigned int *)field = (unsigned int)number;
+}
+
+/* Digits only: strtoul() would let blanks and a sign through. */
+static int
+parse_decimal(const char *text, uint64_t *number)
+{
+	uint64_t value = 0;
+
+	if (!*text)
+		return -EINVAL;
+	for (; *text; text++) {
+		unsigned int digit = (unsigned int)(*text - '0');
+
+		if (*text < '0' || *text > '9')
+			return -EINVAL;
+		if (value > (UINT64_MAX - digit) / 10)
+			value = UINT64_MAX; /* and stays there, past every row's range */
+		else
+			value = value * 10 + digit;
+	}
+	*number = value;
+	return 0;
+}
+
+static int
+row_parse_number(const struct option_row *row, const char *text, uint64_t *number)
+{
+	if (row->type == OPTION_SIZE)
+		return unit_parse_size(text, number);
+	return parse_decimal(text, number);
+}
+
+/* The choice of a SIZE or UINT row that means this number, or NULL. */
+static const char *
+row_choice_of(const struct option_row *row, uint64_t number)
+{
+	for (size_t i = 0; row->choices[i]; i++) {
+		uint64_t allowed = 0;
+		int result = row_parse_number(row, row->choices[i], &allowed);
+
+		assert(result == 0);
+		(void)result;
+		if (allowed == number)
+			return row->choices[i];
+	}
+	return NULL;
+}
+
+/* Writes what the row allows, to complete "must be ". */
+static void
+row_print_allowed(FILE *out, const struct option_row *row, int result)
+{
+	char min[UNIT_SIZE_TEXT], max[UNIT_SIZE_TEXT];
+
+	if (row->choices) {
+		fputs("one of ", out);
+		for (size_t i = 0; row->choices[i]; i++)
+			fprintf(out, "%s%s", i ? ", " : "", row->choices[i]);
+	} else if (row->type == OPTION_UINT) {
+		fprintf(out, "a whole number from %" PRIu64 " to %" PRIu64, row->min, row_max(row));
+	} else if (row->min || row->max || result == -ERANGE) {
+		fprintf(out, "a size in bytes from %s to %s", unit_format_size(row->min, min),
+			unit_format_size(row_max(row), max));
+	} else {
+		fputs("a size in bytes, such as 512, 64k or 4G", out);
+	}
+}
+
+/* Makes the sentence for a refused value.  Returns result, or -ENOMEM. */
+static int
+row_refuse(const struct option_row *row, const char *value, int result, char **error)
+{
+	char *CLEANUP_FREE text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		return -ENOMEM;
+	fprintf(out, "%s=%s: must be ", row->name, value);
+	row_print_allowed(out, row, result);
+	if (fclose(out))
+		return -ENOMEM;
+	*error = steal_pointer(&text);
+	return result;
+}
+
+static int
+row_set_string(const struct option_row *row, void *config, const char *value)
+{
+	char **field = row_field(row, config);
+	char *copy = strdup(value);
+
+	if (!copy)
+		return -ENOMEM;
+	free(*field);
+	*field = copy;
+	return 0;
+}
+
+static int
+row_add_string(const struct option_row *row, void *config, const char *value)
+{
+	char ***field = row_field(row, config);
+	size_t count = 0;
+	char **list;
+
+	while (*field && (*field)[count])
+		count++;
+	list = reallocarray(*field, count + 2, sizeof(*list));
+	if (!list)
+		return -ENOMEM;
+	*field = list;
+	list[count] = strdup(value);
+	list[count + 1] = NULL;
+	return list[count] ? 0 : -ENOMEM;
+}
+
+static int
+row_set_choice(const struct option_row *row, void *config, const char *value, char **error)
+{
+	for (unsigned int i = 0; row->choices[i]; i++) {
+		if (!strcmp(row->choices[i], value)) {
+			row_set_number(row, config, i);
+			return 0;
+		}
+	}
+	return row_refuse(row, value, -EINVAL, error);
+}
+
+static int
+row_set(const struct option_row *row, void *config, const char *value, char **error)
+{
+	uint64_t number = 0;
+	int result;
+
+	if (row->type == OPTION_STRING)
+		return row_set_string(row, config, value);
+	if (row->type == OPTION_LIST)
+		return row_add_string(row, config, value);
+	if (row->type == OPTION_CHOICE)
+		return row_set_choice(row, config, value, error);
+
+	result = row_parse_number(row, value, &number);
+	if (!result && row->choices && !row_choice_of(row, number))
+		result = -EINVAL;
+	if (!result && (number < row->min || number > row_max(row)))
+		result = -ERANGE;
+	if (result)
+		return row_refuse(row, value, result, error);
+	row_set_number(row, config, number);
+	return 0;
+}
+
+int
+options_init(const struct option_row *rows, void *config)
+{
+	/* All fields first, so that options_free() is right whatever fails below. */
+	for (const struct option_row *row = rows; row->name; row++) {
+		if (row->type == OPTION_STRING)
+			*(char **)row_field(row, config) = NULL;
+		else if (row->type == OPTION_LIST)
+			*(char ***)row_field(row, config) = NULL;
+		else
+			row_set_number(row, config, 0);
+	}
+
+	for (const struct option_row *row = rows; row->name; row++) {
+		char *CLEANUP_FREE error = NULL;
+		int result;
+
+		if (!row->initial)
+			continue;
+		result = row_set(row, config, row->initial, &error);
+		assert(result == 0 || result == -ENOMEM);
+		if (result) {
+			options_free(rows, config);
+			return result;
+		}
+	}
+	return 0;
+}
+
+static void
+list_free(char **list)
+{
+	for (char **text = list; text && *text; text++)
+		free(*text);
+	free(list);
+}
+
+void
+options_free(const struct option_row *rows, void *config)
+{
+	for (const struct option_row *row = rows; row->name; row++) {
+		if (row->type == OPTION_STRING) {
+			char **field = row_field(row, config);
+
+			free(*field);
+			*field = NULL;
+		} else if (row->type == OPTION_LIST) {
+			char ***field = row_field(row, config);
+
+			list_free(*field);
+			*field = NULL;
+		}
+	}
+}
+
+const struct option_row *
+option_find(const struct option_row *rows, const char *name)
+{
+	for (const struct option_row *row = rows; row->name; row++)
+		if (!strcmp(row->name, name))
+			return row;
+	return NULL;
+}
+
+int
+option_set(const struct option_row *rows, void *config, const char *name, const char *value,
+	   char **error)
+{
+	const struct option_row *row = option_find(rows, name);
+
+	return row ? row_set(row, config, value, error) : -ENOENT;
+}
+
+/* The text of a row that is neither a string nor, by its number, a choice. */
+static char *
+number_text(const struct option_row *row, uint64_t number)
+{
+	char text[UNIT_SIZE_TEXT];
+
+	if (row->type == OPTION_SIZE)
+		unit_format_size(number, text);
+	else
+		snprintf(text, sizeof(text), "%" PRIu64, number);
+	return strdup(text);
+}
+
+static char *
+list_text(char *const *list)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		return NULL;
+	for (char *const *item = list; item && *item; item++)
+		fprintf(out, "%s%s", item == list ? "" : ", ", *item);
+	if (fclose(out)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+char *
+option_value_text(const struct option_row *row, const void *config)
+{
+	const char *choice = NULL;
+	uint64_t number;
+
+	if (row->type == OPTION_STRING) {
+		const char *text = *(char *const *)((const char *)config + row->field);
+
+		return strdup(text ? text : "");
+	}
+	if (row->type == OPTION_LIST)
+		return list_text(*(char **const *)((const char *)config + row->field));
+
+	number = row_number(row, config);
+	if (row->type == OPTION_CHOICE) {
+		for (uint64_t i = 0; i <= number; i++) {
+			choice = row->choices[i];
+			assert(choice);
+		}
+	} else if (row->choices) {
+		choice = row_choice_of(row, number);
+	}
+	return choice ? strdup(choice) : number_text(row, number);
+}
+
+/* On or off: on a command line its name says it all, and "=on|off" after it would be in the way. */
+static bool
+row_is_switch(const struct option_row *row)
+{
+	return row->alone && row->type == OPTION_CHOICE && (!row->choices || !row->choices[2]);
+}
+
+/* How people name an option: "sector-size=SIZE", "-p, --port=N", or "-w, --watch[=SECONDS]". `bold`
+ * is put around the name.  Returns the length. */
+static int
+row_print_name(FILE *out, const struct option_row *row, bool switches, const char *bold,
+	       const char *plain)
+{
+	int length = 0;
+
+	if (switches && row->letter)
+		length += fprintf(out, "%s-%c%s, ", bold, row->letter, plain);
+	length += fprintf(out, "%s%s%s", bold, switches ? "--" : "", row->name);
+	if (switches && row_is_switch(row))
+		return length + fprintf(out, "%s", plain);
+	if (switches && row->alone)
+		return length + fprintf(out, "%s[=%s]", plain, row->arg);
+	return length + fprintf(out, "=%s%s", plain, row->arg);
+}
+
+static int
+row_name_length(const struct option_row *row, bool switches)
+{
+	size_t length = strlen(row->name);
+
+	if (!switches || !row_is_switch(row))
+		length += 1 + strlen(row->arg) + (switches && row->alone ? 2 : 0);
+	if (switches)
+		length += 2 + (row->letter ? 4 : 0);
+	return (int)length;
+}
+
+static void
+print_help(FILE *out, const struct option_row *rows, bool switches)
+{
+	int width = 0;
+
+	for (const struct option_row *row = rows; row->name; row++) {
+		int length = row_name_length(row, switches);
+
+		if (length > width)
+			width = length;
+	}
+	for (const struct option_row *row = rows; row->name; row++) {
+		int length;
+
+		fputs("    ", out);
+		length = row_print_name(out, row, switches, "", "");
+		fprintf(out, "%*s   %s", width - length, "", row->help);
+		if (row->initial && !(switches && row->alone))
+			fprintf(out, " (default: %s)", row->initial);
+		fputc('\n', out);
+	}
+}
+
+static void
+print_pod(FILE *out, const struct option_row *rows, bool switches)
+{
+	for (const struct option_row *row = rows; row->name; row++) {
+		fputs("=item ", out);
+		row_print_name(out, row, switches, "B<", ">");
+		fprintf(out, "\n\n%s\n", row->manual);
+		if (row->initial && !(switches && row->alone))
+			fprintf(out, "The default is C<%s>.\n\n", row->initial);
+	}
+}
+
+void
+options_print_help(FILE *out, const struct option_row *rows)
+{
+	print_help(out, rows, false);
+}
+
+void
+options_print_pod(FILE *out, const struct option_row *rows)
+{
+	print_pod(out, rows, false);
+}
+
+void
+options_print_switches(FILE *out, const struct option_row *rows)
+{
+	print_help(out, rows, true);
+}
+
+void
+options_print_switches_pod(FILE *out, const struct option_row *rows)
+{
+	print_pod(out, rows, true);
+}

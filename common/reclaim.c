@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "common/reclaim.h"
+
+#include "common/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* Bytes of a thread's stack; the engine and nbdkit use a few KiB. */
+#define RECLAIM_STACK ((size_t)256 << 10)
+
+/* Of Linux 5.6; younger than some C libraries that this is built with. */
+#ifndef PR_SET_IO_FLUSHER
+#define PR_SET_IO_FLUSHER 57
+#endif
+
+static int
+explain(char **error, int err, const char *what, const char *way_out)
+{
+	if (asprintf(error, "%s: %s; %s", what, strerror(err), way_out) < 0)
+		*error = NULL;
+	return -err;
+}
+
+/* Errors: those of open() and write(). */
+static int
+avoid_oom_killer(void)
+{
+	static const char never[] = "-1000";
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	int r = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, never, sizeof(never) - 1) < 0)
+		r = -errno;
+	close(fd);
+	return r;
+}
+
+/*
+ * Real-time threads may have the last of the memory.  Others wait for a bio whose reserve has gone
+ * to the writes to the swap space, which wait for the image's server.  The lowest priority will do.
+ */
+static void
+take_priority(void)
+{
+	const struct sched_param lowest = {.sched_priority = 1};
+
+	if (sched_setscheduler(0, SCHED_RR, &lowest) < 0)
+		log_warning(
+			"no real-time priority: %s; when memory is short, the server may wait for what waits for it; it "
+			"needs root, or the capability CAP_SYS_NICE",
+			strerror(errno));
+}
+
+int
+reclaim_serve(char **error)
+{
+	int r;
+
+	if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) < 0) {
+		r = errno;
+		return explain(error, r, "PR_SET_IO_FLUSHER",
+			       r == EINVAL ? "it needs Linux 5.6"
+					   : "it needs root, or the capability CAP_SYS_RESOURCE");
+	}
+	r = avoid_oom_killer();
+	if (r < 0)
+		return explain(error, -r, "/proc/self/oom_score_adj",
+			       "it needs root, or the capability CAP_SYS_RESOURCE");
+	take_priority();
+	return 0;
+}
+
+/* Reads a byte of each page of the programs and libraries, so that it is there, and locked. */
+static int
+read_program_in(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	unsigned long start, end, inode;
+	char line[4096 + 128];
+	long page = sysconf(_SC_PAGESIZE);
+
+	if (!maps)
+		return -errno;
+	while (fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%lx-%lx r%*3s %*s %*s %lu", &start, &end, &inode) != 3 ||
+		    inode == 0)
+			continue;
+		for (const volatile char *at = (const char *)start; at < (const char *)end;
+		     at += page)
+			(void)*at;
+	}
+	fclose(maps);
+	return 0;
+}
+
+/*
+ * Memory that is given out later comes from a heap that is there: one for all threads, which never
+ * shrinks, and from which nothing is exempt.  With nbdkit these are the buffers of its threads, a
+ * request each.
+ */
+static int
+reserve_heap(size_t size)
+{
+#ifdef __GLIBC__
+	char *memory;
+
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_MMAP_MAX, 0);
+	mallopt(M_TRIM_THRESHOLD, INT_MAX);
+	memory = malloc(size);
+	if (!memory)
+		return -ENOMEM;
+	/* Or the compiler sees that nobody reads it. */
+	explicit_bzero(memory, size);
+	free(memory);
+#else
+	(void)size;
+#endif
+	return 0;
+}
+
+/* So that all of a stack can be there beforehand. */
+static int
+shorten_stacks(void)
+{
+	pthread_attr_t attributes;
+	int r = pthread_getattr_default_np(&attributes);
+
+	if (r == 0)
+		r = pthread_attr_setstacksize(&attributes, RECLAIM_STACK);
+	if (r == 0)
+		r = pthread_setattr_default_np(&attributes);
+	return -r;
+}
+
+/* Bytes that could be had now, as the kernel sees it; UINT64_MAX: it doesn't tell (Linux 3.14
+ * does). */
+static uint64_t
+available_memory(void)
+{
+	FILE *meminfo = fopen("/proc/meminfo", "re");
+	uint64_t kib = UINT64_MAX >> 10;
+	char line[128];
+
+	if (!meminfo)
+		return UINT64_MAX;
+	while (fgets(line, sizeof(line), meminfo) &&
+	       sscanf(line, "MemAvailable: %" SCNu64, &kib) != 1)
+		;
+	fclose(meminfo);
+	return kib << 10;
+}
+
+static int
+check_available(uint64_t wanted, bool force, const char *way_out, char **error)
+{
+	uint64_t available = available_memory();
+
+	if (wanted <= available / 2)
+		return 0;
+	if (force) {
+		log_warning("swap=on: %" PRIu64 " MiB are taken and locked, of %" PRIu64
+			    " MiB of memory that are available, since "
+			    "force=on is given: the machine may come to a stop",
+			    wanted >> 20, available >> 20);
+		return 0;
+	}
+	if (asprintf(error,
+		     "%" PRIu64 " MiB would be taken and locked, of %" PRIu64
+		     " MiB of memory that are available; half of that is the most: %s",
+		     wanted >> 20, available >> 20, way_out) < 0)
+		*error = NULL;
+	return -ENOMEM;
+}
+
+int
+reclaim_lock_memory(size_t heap, uint64_t later, bool force, const char *way_out, char **error)
+{
+	int r = check_available(later <= UINT64_MAX - heap ? heap + later : UINT64_MAX, force,
+				way_out, error);
+
+	if (r < 0)
+		return r;
+	/* A touched page of a stack or heap would become a huge page, megabytes for each thread. */
+	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) < 0)
+		return explain(error, errno, "huge pages can't be turned off (PR_SET_THP_DISABLE)",
+			       "it needs Linux 3.15");
+	r = shorten_stacks();
+	if (r < 0)
+		return explain(error, -r, "threads' stacks can't be made shorter",
+			       "which should not happen");
+	/* What is there now, but not what nobody has used: of nbdkit, 192 MiB of static variables.
+	 * And all that comes from now on, as soon as it comes. */
+	if (mlockall(MCL_CURRENT | MCL_ONFAULT) < 0 || mlockall(MCL_FUTURE) < 0)
+		return explain(
+			error, errno, "the process's memory can't be locked",
+			"it needs root, the capability CAP_IPC_LOCK, or a higher limit (ulimit -l)");
+	r = read_program_in();
+	if (r < 0)
+		return explain(error, -r, "/proc/self/maps", "is /proc mounted?");
+	r = reserve_heap(heap);
+	if (r < 0)
+		return explain(error, -r, "there is no memory to reserve",
+			       "it needs what the manual says");
+	return 0;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Linux kernel AIO, by its raw system calls: for machines that forbid io_uring.
+ *
+ * io_submit() waits for whatever a file system waits for: locks, its journal, the disk in the page
+ * cache.  An event loop must not, so what can't go on without waiting (RWF_NOWAIT) is done by the
+ * context's helpers.
+ */
+#include "engine/backend/backend.h"
+
+#include "engine/context/ioctx.h"
+#include "engine/io/image_state.h"
+
+#include <errno.h>
+#include <linux/aio_abi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+struct aio {
+	aio_context_t context;
+	unsigned int queued;    /* in list[] */
+	unsigned int in_flight; /* with the kernel */
+	struct chunk *inline_;  /* what AIO can't do, carried out when run */
+	bool waits[2][2];   /* hosted: the file can't tell whether it would wait; [direct][write] */
+	struct iocb **list; /* depth of them, not yet submitted */
+	struct iocb *iocbs; /* depth of them, one per chunk */
+	struct io_event *events; /* depth of them */
+};
+
+static int
+aio_probe(const struct backing *backing, char reason[REASON_MAX])
+{
+	aio_context_t context = 0;
+	int err = syscall(SYS_io_setup, 1, &context) < 0 ? -errno : 0;
+
+	(void)backing;
+	/* A seccomp filter may allow one of the calls and not the other. */
+	if (err == 0) {
+		err = syscall(SYS_io_submit, context, 0, NULL) < 0 ? -errno : 0;
+		syscall(SYS_io_destroy, context);
+	}
+	if (err < 0)
+		snprintf(reason, REASON_MAX, "aio: %s%s", strerror(-err),
+			 err == -EAGAIN ? " (see /proc/sys/fs/aio-max-nr)" : "");
+	return err;
+}
+
+static void
+aio_free(struct aio *aio)
+{
+	free(aio->events);
+	free(aio->iocbs);
+	free(aio->list);
+	free(aio);
+}
+
+static int
+aio_init(struct ioctx *ctx)
+{
+	struct aio *aio = calloc(1, sizeof(*aio));
+
+	if (!aio)
+		return -ENOMEM;
+	aio->list = calloc(ctx->depth, sizeof(*aio->list));
+	aio->iocbs = calloc(ctx->depth, sizeof(*aio->iocbs));
+	aio->events = calloc(ctx->depth, sizeof(*aio->events));
+	if (!aio->list || !aio->iocbs || !aio->events) {
+		aio_free(aio);
+		return -ENOMEM;
+	}
+	if (syscall(SYS_io_setup, ctx->depth, &aio->context) < 0) {
+		int err = -errno;
+
+		aio_free(aio);
+		return err;
+	}
+	ctx->backend_state = aio;
+	return 0;
+}
+
+static void
+aio_fini(struct ioctx *ctx)
+{
+	struct aio *aio = ctx->backend_state;
+
+	syscall(SYS_io_destroy, aio->context);
+	aio_free(aio);
+}
+
+/* Whether the kernel can tell, for this chunk, that it would have to wait. */
+static bool *
+waits(struct aio *aio, const struct chunk *chunk)
+{
+	return &aio->waits[chunk->direct][chunk->op == CHUNK_WRITE];
+}
+
+static bool
+is_transfer(const struct chunk *chunk)
+{
+	return chunk->op == CHUNK_READ || chunk->op == CHUNK_WRITE;
+}
+
+static int
+transfer_flags(const struct ioctx *ctx, const struct chunk *chunk)
+{
+	if (!is_transfer(chunk))
+		return 0;
+	return (chunk->dsync ? RWF_DSYNC : 0) | (ctx->hosted ? RWF_NOWAIT : 0);
+}
+
+static void
+aio_queue(struct ioctx *ctx, struct chunk *chunk)
+{
+	struct aio *aio = ctx->backend_state;
+	const struct backing *backing = &ctx->image->backing;
+	struct iocb *iocb = &aio->iocbs[chunk - ctx->chunks];
+
+	if (ctx->hosted &&
+	    (chunk->op == CHUNK_ALLOCATE || (is_transfer(chunk) && *waits(aio, chunk)))) {
+		chunk_lend(ctx, chunk);
+		return;
+	}
+	if (chunk->op == CHUNK_ALLOCATE) {
+		chunk->next = aio->inline_;
+		aio->inline_ = chunk;
+		return;
+	}
+	*iocb = (struct iocb){
+		.aio_data = (uintptr_t)chunk,
+		.aio_fildes = (uint32_t)(chunk->direct ? backing->direct_fd : backing->fd),
+		.aio_buf = (uintptr_t)chunk->buffer,
+		.aio_nbytes = chunk->length,
+		.aio_offset = (int64_t)chunk->offset,
+		.aio_rw_flags = transfer_flags(ctx, chunk),
+		.aio_flags = ctx->hosted ? IOCB_FLAG_RESFD : 0,
+		.aio_resfd = (uint32_t)ctx->inbox_event,
+	};
+	if (chunk->op == CHUNK_SYNC)
+		iocb->aio_lio_opcode = IOCB_CMD_FDSYNC; /* Linux 4.18 */
+	else
+		iocb->aio_lio_opcode = chunk->op == CHUNK_READ ? IOCB_CMD_PREAD : IOCB_CMD_PWRITE;
+	aio->list[aio->queued++] = iocb;
+}
+
+/* The kernel refused the first of the list for a reason of its own: carry that one out. */
+static void
+execute_first(struct ioctx *ctx, struct aio *aio, int err)
+{
+	struct chunk *chunk = (struct chunk *)(uintptr_t)aio->list[0]->aio_data;
+
+	aio->queued--;
+	memmove(&aio->list[0], &aio->list[1], aio->queued * sizeof(aio->list[0]));
+	if (!ctx->hosted) {
+		chunk_done(ctx, chunk, chunk_execute(&ctx->image->backing, chunk));
+		return;
+	}
+	if (err == EOPNOTSUPP && is_transfer(chunk))
+		*waits(aio, chunk) = true;
+	chunk_lend(ctx, chunk);
+}
+
+/* The kernel has completed it, or (hosted) would have to wait for that.  Some file systems say only
+ * here that they can't tell: ext4, of what is written into the page cache. */
+static void
+transferred(struct ioctx *ctx, struct aio *aio, struct chunk *chunk, int result)
+{
+	bool refused =
+		ctx->hosted && is_transfer(chunk) && (result == -EAGAIN || result == -EOPNOTSUPP);
+
+	if (!refused) {
+		chunk_done(ctx, chunk, result);
+		return;
+	}
+	if (result == -EOPNOTSUPP)
+		*waits(aio, chunk) = true;
+	chunk_lend(ctx, chunk);
+}
+
+/* Returns how many chunks were completed on the spot. */
+static unsigned int
+submit(struct ioctx *ctx, struct aio *aio)
+{
+	unsigned int completed = 0;
+
+	while (aio->inline_) {
+		struct chunk *chunk = aio->inline_;
+
+		aio->inline_ = chunk->next;
+		chunk_done(ctx, chunk, chunk_execute(&ctx->image->backing, chunk));
+		completed++;
+	}
+	while (aio->queued) {
+		long n = syscall(SYS_io_submit, aio->context, (long)aio->queued, aio->list);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			execute_first(ctx, aio, n < 0 ? errno : 0);
+			completed++;
+			continue;
+		}
+		aio->in_flight += (unsigned int)n;
+		aio->queued -= (unsigned int)n;
+		memmove(&aio->list[0], &aio->list[n], aio->queued * sizeof(aio->list[0]));
+	}
+	return completed;
+}
+
+static int
+aio_run(struct ioctx *ctx, unsigned int min)
+{
+	struct aio *aio = ctx->backend_state;
+	struct timespec now = {0};
+	long n;
+
+	if (submit(ctx, aio) > 0)
+		min = 0;
+	if (aio->in_flight == 0)
+		return 0;
+	if (min > aio->in_flight)
+		min = aio->in_flight;
+	n = syscall(SYS_io_getevents, aio->context, (long)min, (long)ctx->depth, aio->events,
+		    min ? NULL : &now);
+	if (n < 0)
+		return errno == EINTR ? 0 : -errno;
+	for (long i = 0; i < n; i++) {
+		aio->in_flight--;
+		transferred(ctx, aio, (struct chunk *)(uintptr_t)aio->events[i].data,
+			    (int)aio->events[i].res);
+	}
+	/* Chunks that go on. Who waits here comes back at once; a host only when it is told. */
+	if (ctx->hosted)
+		submit(ctx, aio);
+	return 0;
+}
+
+const struct backend backend_aio = {
+	.name = "aio",
+	.dsync = true,
+	.lone_by_call = true,
+	.probe = aio_probe,
+	.init = aio_init,
+	.fini = aio_fini,
+	.queue = aio_queue,
+	.run = aio_run,
+};

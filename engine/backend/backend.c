@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/backend/backend.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct backend *const by_choice[] = {
+	[ENGINE_IO_URING] = &backend_uring,
+	[ENGINE_AIO] = &backend_aio,
+	[ENGINE_THREADS] = &backend_calls,
+};
+
+static int
+refuse(int err, const struct backing *backing, const char *option, const char *reason, char **error)
+{
+	int name = (int)strcspn(option, "=");
+
+	if (asprintf(error, "%s: %s is not possible: %s; %.*s=auto would go without", backing->path,
+		     option, reason, name, option) < 0)
+		*error = NULL;
+	return err;
+}
+
+/* The best that works; the reason says why each better one doesn't. */
+static int
+choose_best(const struct backing *backing, const struct backend **backend, char reason[REASON_MAX])
+{
+	char why[REASON_MAX];
+	size_t used = 0;
+
+	reason[0] = '\0';
+	for (unsigned int i = ENGINE_IO_URING; i <= ENGINE_THREADS; i++) {
+		*backend = by_choice[i];
+		if ((*backend)->probe(backing, why) == 0)
+			return 0;
+		used += (size_t)snprintf(reason + used, REASON_MAX - used, "%s%s", used ? "; " : "",
+					 why);
+		if (used >= REASON_MAX)
+			used = REASON_MAX - 1;
+	}
+	return -EOPNOTSUPP;
+}
+
+/* The kernel can't try whether a call would wait there (RWF_NOWAIT), and so io_uring hands each one
+ * to a thread. */
+static int
+choose_for_memory(const struct backend **backend, char reason[REASON_MAX])
+{
+	*backend = &backend_calls;
+	snprintf(reason, REASON_MAX, "the image is in memory");
+	return 0;
+}
+
+static int
+choose_engine(const struct image_config *config, const struct backing *backing,
+	      const struct backend **backend, char reason[REASON_MAX], char **error)
+{
+	static const char *const options[] = {
+		[ENGINE_IO_URING] = "engine=io_uring",
+		[ENGINE_AIO] = "engine=aio",
+		[ENGINE_THREADS] = "engine=threads",
+	};
+	char why[REASON_MAX];
+	int r;
+
+	reason[0] = '\0';
+	if (config->engine == ENGINE_AUTO)
+		return backing->in_memory ? choose_for_memory(backend, reason)
+					  : choose_best(backing, backend, reason);
+	*backend = by_choice[config->engine];
+	r = (*backend)->probe(backing, why);
+	return r < 0 ? refuse(r, backing, options[config->engine], why, error) : 0;
+}
+
+int
+backend_works(enum engine_choice engine, char reason[REASON_MAX])
+{
+	const struct backing none = {.fd = -1, .direct_fd = -1};
+
+	return by_choice[engine]->probe(&none, reason);
+}
+
+/* Why polling is out of the question before anything is tried, or NULL. */
+static const char *
+no_polling(const struct backend *backend, bool direct)
+{
+	if (backend != &backend_uring)
+		return "it needs the io_uring engine";
+	if (!direct)
+		return "it needs direct I/O, which is off";
+	return NULL;
+}
+
+int
+backend_choose(const struct image_config *config, const struct backing *backing, bool direct,
+	       const struct backend **backend, char engine_reason[REASON_MAX],
+	       char poll_reason[REASON_MAX], char **error)
+{
+	const char *why;
+	int r = choose_engine(config, backing, backend, engine_reason, error);
+
+	poll_reason[0] = '\0';
+	if (r < 0 || config->poll == TRISTATE_OFF)
+		return r;
+	why = no_polling(*backend, direct);
+	if (why)
+		snprintf(poll_reason, REASON_MAX, "%s", why);
+	else if (backend_polled.probe(backing, poll_reason) == 0)
+		*backend = &backend_polled;
+	if ((*backend)->polled || config->poll == TRISTATE_AUTO)
+		return 0;
+	return refuse(-EOPNOTSUPP, backing, "poll=on", poll_reason, error);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * io_uring with polled completion: no interrupt, and no sleep while a request is on its way.
+ *
+ * A polled ring takes direct reads and writes only, so a second, plain ring has all else: syncs,
+ * allocations, and everything while direct I/O is switched off.
+ */
+#include "engine/backend/backend.h"
+
+#include "engine/backend/ring.h"
+#include "engine/backend/ring_share.h"
+#include "engine/backing/block_queue.h"
+#include "engine/context/ioctx.h"
+#include "engine/io/image_state.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct rings {
+	struct ring polled;
+	struct ring plain;
+	struct ring_share polled_share;
+	struct ring_share plain_share;
+};
+
+/* Set-up and submission succeed on any device: only a completed read tells. */
+static int
+polled_read(const struct backing *backing)
+{
+	void *CLEANUP_FREE buffer = NULL;
+	unsigned int align = backing->direct_align;
+	struct io_uring uring;
+	struct io_uring_sqe *sqe;
+	struct io_uring_cqe *cqe;
+	off_t data;
+	int r;
+
+	if (posix_memalign(&buffer, align > 4096 ? align : 4096, align) != 0)
+		return -ENOMEM;
+	/* A hole would be read without asking the device. */
+	data = lseek(backing->fd, 0, SEEK_DATA);
+	data = data < 0 ? 0 : data / align * align;
+	r = io_uring_queue_init(1, &uring, IORING_SETUP_IOPOLL);
+	if (r < 0)
+		return r;
+	sqe = io_uring_get_sqe(&uring);
+	io_uring_prep_read(sqe, backing->direct_fd, buffer, align, (uint64_t)data);
+	r = io_uring_submit_and_wait(&uring, 1);
+	if (r >= 0)
+		r = io_uring_wait_cqe(&uring, &cqe);
+	if (r >= 0)
+		r = cqe->res < 0 ? cqe->res : 0;
+	io_uring_queue_exit(&uring);
+	return r;
+}
+
+static int
+polled_probe(const struct backing *backing, char reason[REASON_MAX])
+{
+	uint64_t polls, suspended;
+	int r;
+
+	if (backing->direct_fd < 0) {
+		snprintf(reason, REASON_MAX, "it needs direct I/O: %.*s", REASON_MAX - 32,
+			 backing->direct_reason);
+		return -EOPNOTSUPP;
+	}
+	/* Older kernels quietly use interrupts on a device without poll queues: ask before the
+	 * read. */
+	if (block_queue_read(backing->device, "io_poll", &polls) == 0 && polls == 0) {
+		snprintf(reason, REASON_MAX, "the device has no poll queues");
+		return -EOPNOTSUPP;
+	}
+	/* Linux 6.12 crashes in dm_poll_bio(). */
+	if (block_queue_read(backing->device, "../dm/suspended", &suspended) == 0) {
+		snprintf(reason, REASON_MAX, "device-mapper can't be polled reliably");
+		return -EOPNOTSUPP;
+	}
+	r = polled_read(backing);
+	if (r == -EOPNOTSUPP)
+		snprintf(reason, REASON_MAX, "the device or its file system can't be polled");
+	else if (r < 0)
+		snprintf(reason, REASON_MAX, "a polled read failed: %s", strerror(-r));
+	return r;
+}
+
+static int
+polled_init(struct ioctx *ctx)
+{
+	const struct backing *backing = &ctx->image->backing;
+	struct rings *rings = malloc(sizeof(*rings));
+	unsigned int registered;
+	int r;
+
+	if (!rings)
+		return -ENOMEM;
+	r = ring_init(&rings->polled, ctx->depth, ctx->depth, IORING_SETUP_IOPOLL,
+		      RING_SHARE_FILES);
+	if (r < 0) {
+		free(rings);
+		return r;
+	}
+	r = ring_init(&rings->plain, ctx->depth, ctx->depth, 0, RING_SHARE_FILES);
+	if (r < 0) {
+		ring_fini(&rings->polled);
+		free(rings);
+		return r;
+	}
+	ring_share_init(&rings->polled_share, &rings->polled, backing);
+	ring_share_init(&rings->plain_share, &rings->plain, backing);
+	ctx->registered = ring_share_register_arena(&rings->polled_share, ctx);
+	registered = ring_share_register_arena(&rings->plain_share, ctx);
+	if (registered < ctx->registered)
+		ctx->registered = registered;
+	ctx->backend_state = rings;
+	return 0;
+}
+
+static void
+polled_fini(struct ioctx *ctx)
+{
+	struct rings *rings = ctx->backend_state;
+
+	ring_share_fini(&rings->polled_share);
+	ring_share_fini(&rings->plain_share);
+	ring_fini(&rings->polled);
+	ring_fini(&rings->plain);
+	free(rings);
+}
+
+/*
+ * A write to a file is better not: from Linux 6.6 on, file systems quietly use interrupts for it;
+ * before, where a file system waits for it (ext4 does when the memory, or the range, isn't aligned
+ * to its own blocks), nobody polls, and it is done when the drive's time limit of 30 seconds is
+ * over.
+ */
+static bool
+can_poll(const struct backing *backing, const struct chunk *chunk)
+{
+	return chunk->direct &&
+	       (chunk->op == CHUNK_READ || (chunk->op == CHUNK_WRITE && backing->block_device));
+}
+
+static void
+polled_queue(struct ioctx *ctx, struct chunk *chunk)
+{
+	struct rings *rings = ctx->backend_state;
+	const struct backing *backing = &ctx->image->backing;
+
+	ring_share_queue(can_poll(backing, chunk) ? &rings->polled_share : &rings->plain_share,
+			 backing, chunk);
+}
+
+/* Waits on one ring only when the other has nothing to wait for; with both busy, the polled one is
+ * asked again and again, which is what polling is. */
+static int
+polled_run(struct ioctx *ctx, unsigned int min)
+{
+	struct rings *rings = ctx->backend_state;
+	unsigned int queued;
+	int r;
+
+	do {
+		queued = ctx->queued;
+		if (rings->plain.in_flight) {
+			r = ring_run(&rings->plain, rings->polled.in_flight ? 0 : min);
+			if (r < 0)
+				return r;
+		}
+		if (rings->polled.in_flight) {
+			r = ring_run(&rings->polled, rings->plain.in_flight ? 0 : min);
+			if (r < 0)
+				return r;
+		}
+	} while (min && ctx->queued >= queued && rings->polled.in_flight && rings->plain.in_flight);
+	return 0;
+}
+
+const struct backend backend_polled = {
+	.name = "io_uring",
+	.polled = true,
+	/* The sync of an RWF_DSYNC write can't be polled for. */
+	.dsync = false,
+	.probe = polled_probe,
+	.init = polled_init,
+	.fini = polled_fini,
+	.queue = polled_queue,
+	.run = polled_run,
+};

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/backend/ring_share.h"
+
+#include "common/locked_memory.h"
+#include "engine/backend/backend.h"
+#include "engine/backend/ring.h"
+#include "engine/context/ioctx.h"
+#include "engine/io/image_state.h"
+
+#include "common/log.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <sys/uio.h>
+
+/* Places among the share's registered files. */
+enum {
+	BUFFERED_FILE,
+	DIRECT_FILE,
+};
+
+void
+ring_share_init(struct ring_share *share, struct ring *ring, const struct backing *backing)
+{
+	/* The kernel wants a number in each place; the direct one isn't used when it isn't there.
+	 */
+	const int files[RING_SHARE_FILES] = {
+		[BUFFERED_FILE] = backing->fd,
+		[DIRECT_FILE] = backing->direct_fd >= 0 ? backing->direct_fd : backing->fd,
+	};
+
+	share->ring = ring;
+	share->files = ring_add_files(ring, files, RING_SHARE_FILES);
+}
+
+void
+ring_share_fini(struct ring_share *share)
+{
+	ring_remove_files(share->ring, share->files, RING_SHARE_FILES);
+}
+
+static int
+register_first(struct ring *ring, const struct ioctx *ctx, unsigned int chunks)
+{
+	const struct iovec iov = {ctx->arena, (size_t)chunks * CHUNK_SIZE};
+	int r = io_uring_register_buffers(&ring->uring, &iov, 1);
+
+	return r < 0 ? r : (int)chunks;
+}
+
+unsigned int
+ring_share_register_arena(struct ring_share *share, const struct ioctx *ctx)
+{
+	static struct log_limit once = LOG_LIMIT_INIT(1, UINT32_MAX);
+	int r = locked_memory_is_plentiful() ? register_first(share->ring, ctx, ctx->depth)
+					     : -ENOMEM;
+
+	if (r < 0)
+		r = register_first(share->ring, ctx, 1);
+	if (r < 0 && log_limit_pass(&once, NULL))
+		log_warning(
+			"%s: buffers are not registered with io_uring: %s; requests cost a little more "
+			"(see ulimit -l)",
+			ctx->image->backing.path, strerror(-r));
+	return r < 0 ? 0 : (unsigned int)r;
+}
+
+static void
+completed(struct completion *completion, int result)
+{
+	struct chunk *chunk =
+		(struct chunk *)((char *)completion - offsetof(struct chunk, completion));
+
+	chunk_done(chunk->io->ctx, chunk, result);
+}
+
+static void
+prepare_transfer(struct io_uring_sqe *sqe, int file, const struct chunk *chunk)
+{
+	unsigned int length = (unsigned int)chunk->length;
+
+	/* One registered buffer, the arena; its number is 0. */
+	if (chunk->op == CHUNK_READ && chunk->registered)
+		io_uring_prep_read_fixed(sqe, file, chunk->buffer, length, chunk->offset, 0);
+	else if (chunk->op == CHUNK_READ)
+		io_uring_prep_read(sqe, file, chunk->buffer, length, chunk->offset);
+	else if (chunk->registered)
+		io_uring_prep_write_fixed(sqe, file, chunk->buffer, length, chunk->offset, 0);
+	else
+		io_uring_prep_write(sqe, file, chunk->buffer, length, chunk->offset);
+	if (chunk->dsync)
+		sqe->rw_flags = RWF_DSYNC;
+}
+
+void
+ring_share_queue(struct ring_share *share, const struct backing *backing, struct chunk *chunk)
+{
+	struct io_uring_sqe *sqe = ring_queue(share->ring);
+	int file = share->files + (chunk->direct ? DIRECT_FILE : BUFFERED_FILE);
+
+	if (share->files < 0)
+		file = chunk->direct ? backing->direct_fd : backing->fd;
+	switch (chunk->op) {
+	case CHUNK_READ:
+	case CHUNK_WRITE: prepare_transfer(sqe, file, chunk); break;
+	case CHUNK_SYNC: io_uring_prep_fsync(sqe, file, IORING_FSYNC_DATASYNC); break;
+	case CHUNK_ALLOCATE:
+		io_uring_prep_fallocate(sqe, file, chunk->mode, chunk->offset, chunk->length);
+		break;
+	}
+	if (share->files >= 0)
+		io_uring_sqe_set_flags(sqe, IOSQE_FIXED_FILE);
+	chunk->completion.done = completed;
+	io_uring_sqe_set_data(sqe, &chunk->completion);
+}

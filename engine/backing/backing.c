@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/backing/backing.h"
+#include "engine/backing/direct.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+/* Of all file systems. */
+#define LARGEST_CACHE_BLOCK 65536u
+
+/* Where and how a backing is opened; the same for each of its descriptors. */
+struct place {
+	int dirfd;
+	const char *path;
+	bool beneath;
+	int path_fd; /* with .beneath: the file, found (O_PATH) but not opened; else -1 */
+};
+
+static int
+set_error(char **error, int err, const char *path, const char *what)
+{
+	if (asprintf(error, "%s: %s", path, what ? what : strerror(-err)) < 0)
+		*error = NULL;
+	return err;
+}
+
+/* openat2(2) is Linux 5.6, and some containers forbid it: then no link is followed at all. */
+static int
+open_beneath(int dirfd, const char *name, int flags)
+{
+	struct open_how how = {
+		.flags = (uint64_t)flags,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+	};
+	long fd;
+
+	if (name[0] == '\0' || strchr(name, '/') || strcmp(name, ".") == 0 ||
+	    strcmp(name, "..") == 0)
+		return -ENOENT;
+	fd = syscall(SYS_openat2, dirfd, name, &how, sizeof(how));
+	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+		fd = openat(dirfd, name, flags | O_NOFOLLOW);
+	return fd < 0 ? -errno : (int)fd;
+}
+
+/* Opens what was found already; by its name only where there is no /proc. */
+static int
+open_found(const struct place *place, int flags)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", place->path_fd);
+	fd = open(path, flags);
+	if (fd < 0 && errno == ENOENT)
+		return open_beneath(place->dirfd, place->path, flags);
+	return fd < 0 ? -errno : fd;
+}
+
+static int
+place_open(const struct place *place, int flags)
+{
+	int fd;
+
+	/* O_NONBLOCK: a FIFO must not hang us before we have seen that it is one.  It goes at once,
+	 * since io_uring takes it for a wish to get EAGAIN. */
+	flags |= O_CLOEXEC | O_NOCTTY;
+	if (place->beneath) {
+		fd = open_found(place, flags | O_NONBLOCK);
+	} else {
+		fd = openat(place->dirfd, place->path, flags | O_NONBLOCK);
+		fd = fd < 0 ? -errno : fd;
+	}
+	if (fd >= 0)
+		fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+	return fd;
+}
+
+static const char *
+why_no_image(mode_t mode)
+{
+	return S_ISDIR(mode) ? "is a directory, not an image"
+			     : "is not a regular file or a block device";
+}
+
+/* A client chooses the name, and to open a device or a FIFO does something to it already: so the
+ * file is found first, and opened only if it is a regular one.  Returns a descriptor with O_PATH.
+ */
+static int
+find_beneath(int dirfd, const char *name, const char **what)
+{
+	int CLEANUP_CLOSE fd = open_beneath(dirfd, name, O_PATH | O_CLOEXEC);
+	struct stat st;
+
+	if (fd == -EXDEV || fd == -ELOOP)
+		*what = "leads out of the directory";
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (S_ISREG(st.st_mode))
+		return steal_fd(&fd);
+	/* Found without openat2(), which would have followed it. */
+	*what = S_ISLNK(st.st_mode) ? "leads out of the directory" : why_no_image(st.st_mode);
+	if (S_ISLNK(st.st_mode))
+		return -ELOOP;
+	return S_ISDIR(st.st_mode) ? -EISDIR : -ENOTBLK;
+}
+
+/* Opens for writing if that is allowed, else for reading. */
+static int
+open_buffered(struct backing *backing, const struct place *place, bool read_only)
+{
+	int fd = read_only ? -EACCES : place_open(place, O_RDWR);
+
+	backing->writable = fd >= 0;
+	if (fd == -EACCES || fd == -EROFS || fd == -EPERM || fd == -EISDIR)
+		fd = place_open(place, O_RDONLY);
+	return fd;
+}
+
+/* Swap space aside: what was swapped out is waited for, as any memory is. */
+static bool
+is_in_memory(int fd)
+{
+	struct statfs facts;
+	uint32_t type;
+
+	if (fstatfs(fd, &facts) < 0)
+		return false;
+	/* Signed, and of 32 or 64 bits. */
+	type = (uint32_t)facts.f_type;
+	return type == TMPFS_MAGIC || type == RAMFS_MAGIC;
+}
+
+/* A page, or a larger block of the file system. */
+static unsigned int
+cache_block_of(const struct stat *st)
+{
+	unsigned int page = (unsigned int)sysconf(_SC_PAGESIZE);
+	uint64_t block = (uint64_t)st->st_blksize;
+
+	/* What is larger is a wish about requests only. */
+	return block > page && block <= LARGEST_CACHE_BLOCK && !(block & (block - 1))
+		       ? (unsigned int)block
+		       : page;
+}
+
+static int
+learn_type(struct backing *backing, bool beneath, const char **what)
+{
+	struct stat st;
+	int sector, read_only;
+
+	if (fstat(backing->fd, &st) < 0)
+		return -errno;
+	backing->inode = st.st_ino;
+	backing->device = st.st_dev;
+	backing->block_size = 1;
+	if (S_ISREG(st.st_mode)) {
+		backing->in_memory = is_in_memory(backing->fd);
+		backing->cache_block = cache_block_of(&st);
+		return 0;
+	}
+	*what = why_no_image(st.st_mode);
+	if (beneath || !S_ISBLK(st.st_mode))
+		return S_ISDIR(st.st_mode) ? -EISDIR : -ENOTBLK;
+	*what = NULL;
+	backing->block_device = true;
+	backing->device = st.st_rdev;
+	backing->inode = 0;
+	if (ioctl(backing->fd, BLKSSZGET, &sector) < 0)
+		return -errno;
+	backing->block_size = (unsigned int)sector;
+	/* The kernel lets root open a read-only device for writing, and fails each write then. */
+	if (ioctl(backing->fd, BLKROGET, &read_only) == 0 && read_only)
+		backing->writable = false;
+	return 0;
+}
+
+/* The second descriptor must be of the same file, whatever happened to the name meanwhile. */
+static void
+open_direct(struct backing *backing, const struct place *place)
+{
+	int CLEANUP_CLOSE fd = -1;
+	struct stat a, b;
+
+	fd = place_open(place, (backing->writable ? O_RDWR : O_RDONLY) | O_DIRECT);
+	if (fd < 0) {
+		snprintf(backing->direct_reason, REASON_MAX, "%s",
+			 fd == -EINVAL ? "the file system does not support it" : strerror(-fd));
+		return;
+	}
+	if (fstat(fd, &a) < 0 || fstat(backing->fd, &b) < 0 || a.st_dev != b.st_dev ||
+	    a.st_ino != b.st_ino) {
+		snprintf(backing->direct_reason, REASON_MAX,
+			 "the file was replaced while it was opened");
+		return;
+	}
+	if (direct_learn(fd, backing) == 0)
+		backing->direct_fd = steal_fd(&fd);
+}
+
+/* What `place` leads to.  Returns 0, or -errno, perhaps with *what a reason. */
+static int
+open_place(struct backing *backing, const struct place *place, bool read_only, const char **what)
+{
+	int r;
+
+	backing->fd = open_buffered(backing, place, read_only);
+	r = backing->fd < 0 ? backing->fd : learn_type(backing, place->beneath, what);
+	if (r == 0)
+		open_direct(backing, place);
+	return r;
+}
+
+int
+backing_open(struct backing *backing, int dirfd, const char *path, unsigned int flags, char **error)
+{
+	const char *what = NULL;
+	int CLEANUP_CLOSE path_fd = -1;
+	struct place place = {dirfd, path, flags & BACKING_BENEATH, -1};
+	int r = 0;
+
+	*backing = (struct backing){.fd = -1, .direct_fd = -1, .claim_fd = -1};
+	backing->path = strdup(path);
+	if (!backing->path)
+		return set_error(error, -ENOMEM, path, NULL);
+	if (place.beneath) {
+		path_fd = find_beneath(dirfd, path, &what);
+		place.path_fd = path_fd;
+		r = path_fd < 0 ? path_fd : 0;
+	}
+	if (r == 0)
+		r = open_place(backing, &place, flags & BACKING_READ_ONLY, &what);
+	if (r < 0) {
+		backing_close(backing);
+		return set_error(error, r, path, what);
+	}
+	return 0;
+}
+
+int
+backing_reopen(int fd)
+{
+	int again, flags = fcntl(fd, F_GETFL);
+	char path[64];
+
+	if (flags < 0)
+		return -errno;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	again = open(path, (flags & (O_ACCMODE | O_DIRECT)) | O_CLOEXEC);
+	return again < 0 ? -errno : again;
+}
+
+bool
+backing_is_beneath(int dirfd, const char *name)
+{
+	const char *what;
+	int CLEANUP_CLOSE fd = find_beneath(dirfd, name, &what);
+
+	return fd >= 0;
+}
+
+void
+backing_close(struct backing *backing)
+{
+	if (backing->claim_fd >= 0)
+		close(backing->claim_fd);
+	if (backing->direct_fd >= 0)
+		close(backing->direct_fd);
+	if (backing->fd >= 0)
+		close(backing->fd);
+	backing->fd = backing->direct_fd = backing->claim_fd = -1;
+	free(steal_pointer(&backing->path));
+}
+
+int64_t
+backing_size(const struct backing *backing)
+{
+	struct stat st;
+	uint64_t bytes;
+
+	if (backing->block_device)
+		return ioctl(backing->fd, BLKGETSIZE64, &bytes) < 0 ? -errno : (int64_t)bytes;
+	return fstat(backing->fd, &st) < 0 ? -errno : st.st_size;
+}
+
+bool
+backing_same(const struct backing *a, const struct backing *b)
+{
+	return a->block_device == b->block_device && a->device == b->device && a->inode == b->inode;
+}

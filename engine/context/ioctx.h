@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An I/O context: one exclusive way to the kernel (its ring or AIO context, its registered buffers,
+ * its operations in flight), used by one thread at a time.
+ */
+#ifndef ENGINE_CONTEXT_IOCTX_H
+#define ENGINE_CONTEXT_IOCTX_H
+
+#include "engine/backend/backend.h"
+#include "engine/counters.h"
+#include "engine/io/helpers.h"
+#include "engine/io/io.h"
+
+#include <stdalign.h>
+
+struct image;
+struct ring;
+
+struct ioctx {
+	/* Constant while the context is there: other contexts' threads look through .track. */
+	alignas(64) struct range_track track;
+	struct image *image; /* outlives the context */
+	const struct backend *backend;
+	void *backend_state;
+	struct ring *host_ring; /* an event loop's, which runs it; NULL: the backend does without */
+	bool hosted;            /* by an event loop: see ioctx_new_hosted() */
+	unsigned int depth;     /* chunks */
+	unsigned int
+		registered; /* so many chunks' buffers, from the first, are known to the kernel */
+	char *arena;        /* the image's arena's piece: depth * CHUNK_SIZE bytes, page-aligned */
+	struct chunk *chunks;     /* depth of them */
+	struct chunk **idle;      /* stack of chunks that are not in use */
+	struct range_slot *slots; /* changes under way */
+	unsigned int slot_count;
+	int inbox_event; /* eventfd: the inbox has got something */
+
+	/* The thread's own. */
+	alignas(64) unsigned int idle_count;
+	unsigned int queued; /* chunks with the backend */
+	int64_t turn; /* bytes that a serial backend may still move for a host in this run; only it
+			 counts */
+	const struct io *waited_for; /* the thread does nothing else until this, its one operation,
+					is done */
+	struct io *waiting;          /* ios with something left to issue, first come first */
+	struct io **waiting_tail;
+	unsigned int unfinished; /* ios submitted and not done */
+	unsigned int last_slot;  /* that was looked at for a free one */
+
+	/* Ios whose range was granted by another thread, last come first. */
+	_Atomic(struct io *) inbox;
+
+	struct counters counters; /* written by the context's thread, read by anybody */
+
+	struct helpers helpers; /* of a hosted context; see ioctx_help() */
+
+	/* The pool's; see pool.c. */
+	alignas(64) _Atomic bool busy;
+	_Atomic bool owned;
+	struct ioctx *next;
+};
+
+/*
+ * Makes a context for an image.  Where the image's backend can't be set up (out of descriptors or
+ * memory), says so in the log and falls back on `threads`.  Returns 0 or -ENOMEM or -EMFILE.
+ */
+int
+ioctx_new(struct image *image, struct ioctx **ctx);
+
+/*
+ * The same for an event loop, which never waits in ioctx_run() but for events of its own: `ring` is
+ * the loop's, or NULL; io_uring shares it, other backends let it be.  The loop calls ioctx_run(ctx,
+ * false) after it submitted operations, when ioctx_event() becomes readable (and has been read),
+ * and again and again while ioctx_polls().
+ */
+int
+ioctx_new_hosted(struct image *image, struct ring *ring, struct ioctx **ctx);
+
+/* An eventfd: something completed, or another thread let go of a range. */
+int
+ioctx_event(const struct ioctx *ctx);
+
+/* Operations wait for what has become free since the last ioctx_run(). */
+bool
+ioctx_wants_run(const struct ioctx *ctx);
+
+/* Something is under way that only asking again and again will complete. */
+bool
+ioctx_polls(const struct ioctx *ctx);
+
+/*
+ * Has a hosted context's helper do something that can wait for a file system.  job->done() is
+ * called in a later ioctx_run(), for which the context's event becomes readable.
+ */
+void
+ioctx_help(struct ioctx *ctx, struct helper_job *job);
+
+/* Touches the buffers, so that there is memory behind them, and starts the threads that it may
+ * need.  Nothing may use them yet. */
+void
+ioctx_populate(struct ioctx *ctx);
+
+/* No operation may be under way. */
+void
+ioctx_free(struct ioctx *ctx);
+
+/*
+ * Submits what is queued and lets completions happen; with `wait`, blocks until at least one
+ * operation or a part of one is complete.  Returns immediately when nothing is under way.
+ */
+void
+ioctx_run(struct ioctx *ctx, bool wait);
+
+#endif

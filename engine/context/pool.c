@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/context/pool.h"
+
+#include "engine/context/ioctx.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* The context that this thread had last.  It belongs to a pool that may be gone: the pool's number
+ * tells. */
+struct warm {
+	uint64_t pool_id;
+	struct ioctx *ctx;
+};
+
+static _Thread_local struct warm warm;
+
+/* Pools that live, so that a thread that ends can disown its context. */
+static pthread_mutex_t living_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct pool *living;
+static uint64_t last_id;
+static pthread_key_t thread_end;
+
+static void
+disown(void *value)
+{
+	const struct warm *had = value;
+
+	pthread_mutex_lock(&living_mutex);
+	for (struct pool *pool = living; pool; pool = pool->next) {
+		if (pool->id == had->pool_id)
+			atomic_store(&had->ctx->owned, false);
+	}
+	pthread_mutex_unlock(&living_mutex);
+}
+
+/* The key goes with the library that this is linked into, or threads that end later would call code
+ * that is no longer there. */
+__attribute__((constructor)) static void
+make_key(void)
+{
+	if (pthread_key_create(&thread_end, disown) != 0)
+		abort();
+}
+
+__attribute__((destructor)) static void
+delete_key(void)
+{
+	pthread_key_delete(thread_end);
+}
+
+void
+pool_init(struct pool *pool, unsigned int limit)
+{
+	pool->limit = limit;
+	atomic_init(&pool->waiters, 0);
+	pthread_mutex_init(&pool->mutex, NULL);
+	pthread_cond_init(&pool->given, NULL);
+	pool->contexts = NULL;
+	pool->count = 0;
+	pool->no_more_until = 0;
+	memset(pool->retired, 0, sizeof(pool->retired));
+	pthread_mutex_lock(&living_mutex);
+	pool->id = ++last_id;
+	pool->next = living;
+	living = pool;
+	pthread_mutex_unlock(&living_mutex);
+}
+
+static void *
+free_context(void *ctx)
+{
+	ioctx_free(ctx);
+	return NULL;
+}
+
+/* Side by side: the kernel takes tens of milliseconds to end an AIO context. */
+static void
+free_contexts(struct pool *pool)
+{
+	pthread_t *threads = calloc(pool->count, sizeof(*threads));
+	unsigned int started = 0;
+
+	while (pool->contexts) {
+		struct ioctx *ctx = pool->contexts;
+
+		assert(!atomic_load(&ctx->busy));
+		pool->contexts = ctx->next;
+		if (threads && pthread_create(&threads[started], NULL, free_context, ctx) == 0)
+			started++;
+		else
+			ioctx_free(ctx);
+	}
+	while (started > 0)
+		pthread_join(threads[--started], NULL);
+	free(threads);
+}
+
+void
+pool_fini(struct pool *pool)
+{
+	struct pool **at;
+
+	pthread_mutex_lock(&living_mutex);
+	for (at = &living; *at != pool; at = &(*at)->next)
+		assert(*at);
+	*at = pool->next;
+	pthread_mutex_unlock(&living_mutex);
+
+	if (pool->count > 0)
+		free_contexts(pool);
+	pthread_cond_destroy(&pool->given);
+	pthread_mutex_destroy(&pool->mutex);
+}
+
+static bool
+claim(struct ioctx *ctx)
+{
+	bool free_ = false;
+
+	return atomic_compare_exchange_strong(&ctx->busy, &free_, true);
+}
+
+/* mutex held. A free context: one that no living thread is used to, if `ownerless`. */
+static struct ioctx *
+find_free(struct pool *pool, bool ownerless)
+{
+	for (struct ioctx *ctx = pool->contexts; ctx; ctx = ctx->next) {
+		if (ownerless && atomic_load(&ctx->owned))
+			continue;
+		if (claim(ctx))
+			return ctx;
+	}
+	return NULL;
+}
+
+#define SECOND UINT64_C(1000000000)
+
+static uint64_t
+monotonic_time(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
+}
+
+/* mutex held.  Where one more can't be made, and there are some to wait for, that isn't tried again
+ * with every request. */
+static struct ioctx *
+add(struct pool *pool, struct image *image)
+{
+	struct ioctx *ctx;
+
+	if (pool->limit && pool->count >= pool->limit)
+		return NULL;
+	if (pool->count > 0 && pool->no_more_until && monotonic_time() < pool->no_more_until)
+		return NULL;
+	if (ioctx_new(image, &ctx) < 0) {
+		pool->no_more_until = monotonic_time() + SECOND;
+		return NULL;
+	}
+	atomic_store(&ctx->busy, true);
+	ctx->next = pool->contexts;
+	pool->contexts = ctx;
+	pool->count++;
+	return ctx;
+}
+
+/* mutex held.  Blocks while there are contexts and all are taken. */
+static struct ioctx *
+wait_for_one(struct pool *pool)
+{
+	struct ioctx *ctx;
+
+	/* Before we look once more: who gives one back after that sees us (pool_give()). */
+	atomic_fetch_add(&pool->waiters, 1);
+	while ((ctx = find_free(pool, false)) == NULL && pool->count > 0)
+		pthread_cond_wait(&pool->given, &pool->mutex);
+	atomic_fetch_sub(&pool->waiters, 1);
+	return ctx;
+}
+
+/* Makes the context the one that this thread gets next time, and the one before it nobody's. */
+static void
+adopt(struct pool *pool, struct ioctx *ctx)
+{
+	if (warm.ctx)
+		disown(&warm);
+	warm = (struct warm){pool->id, ctx};
+	atomic_store(&ctx->owned, true);
+	pthread_setspecific(thread_end, &warm);
+}
+
+int
+pool_reserve(struct pool *pool, struct image *image)
+{
+	struct ioctx *ctx;
+	int r = 0;
+
+	assert(pool->limit > 0);
+	pthread_mutex_lock(&pool->mutex);
+	while (r == 0 && pool->count < pool->limit) {
+		ctx = add(pool, image);
+		if (ctx) {
+			ioctx_populate(ctx);
+			atomic_store(&ctx->busy, false);
+		} else {
+			r = -ENOMEM;
+		}
+	}
+	pthread_mutex_unlock(&pool->mutex);
+	return r;
+}
+
+int
+pool_host(struct pool *pool, struct image *image, struct ring *ring, struct ioctx **result)
+{
+	struct ioctx *ctx;
+	int r = ioctx_new_hosted(image, ring, &ctx);
+
+	if (r < 0)
+		return r;
+	atomic_store(&ctx->busy, true);
+	pthread_mutex_lock(&pool->mutex);
+	ctx->next = pool->contexts;
+	pool->contexts = ctx;
+	pool->count++;
+	pthread_mutex_unlock(&pool->mutex);
+	*result = ctx;
+	return 0;
+}
+
+void
+pool_unhost(struct pool *pool, struct ioctx *ctx)
+{
+	struct ioctx **at;
+
+	pthread_mutex_lock(&pool->mutex);
+	for (at = &pool->contexts; *at != ctx; at = &(*at)->next)
+		assert(*at);
+	*at = ctx->next;
+	pool->count--;
+	for (unsigned int i = 0; i < COUNTERS; i++)
+		pool->retired[i] += counter_read(&ctx->counters, i);
+	pthread_mutex_unlock(&pool->mutex);
+	ioctx_free(ctx);
+}
+
+struct ioctx *
+pool_take(struct pool *pool, struct image *image)
+{
+	struct ioctx *ctx;
+
+	if (warm.pool_id == pool->id && claim(warm.ctx))
+		return warm.ctx;
+	pthread_mutex_lock(&pool->mutex);
+	ctx = find_free(pool, true);
+	if (!ctx)
+		ctx = add(pool, image);
+	if (ctx && warm.pool_id != pool->id)
+		adopt(pool, ctx);
+	if (!ctx)
+		ctx = wait_for_one(pool);
+	pthread_mutex_unlock(&pool->mutex);
+	return ctx;
+}
+
+void
+pool_give(struct pool *pool, struct ioctx *ctx)
+{
+	atomic_store(&ctx->busy, false);
+	if (atomic_load(&pool->waiters) == 0)
+		return;
+	pthread_mutex_lock(&pool->mutex);
+	pthread_cond_signal(&pool->given);
+	pthread_mutex_unlock(&pool->mutex);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/image/claim.h"
+
+#include "engine/image/lock.h"
+
+#include "common/cleanup.h"
+#include "common/image_use.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* How long a server that was killed may keep its claim, until the last of its requests is done. */
+#define LINGER_MS      5000
+#define LINGER_STEP_MS 20
+
+#define WAY_OUT                                                                                    \
+	"end that first, or serve it read-only; with force=on (--force) it is served all the same, and may be damaged"
+
+static struct image_part
+part_of(const struct backing *backing, const struct image_config *config)
+{
+	struct image_part part = {
+		.device = backing->device,
+		.inode = backing->inode,
+		.offset = config->offset,
+		.end = UINT64_MAX,
+	};
+
+	if (config->sizelimit && config->sizelimit < UINT64_MAX - config->offset)
+		part.end = config->offset + config->sizelimit;
+	return part;
+}
+
+/* Opens the device once more. */
+static int
+open_again(const struct backing *backing, int flags)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", backing->fd);
+	fd = open(path, O_RDWR | O_CLOEXEC | flags);
+	return fd < 0 ? -errno : fd;
+}
+
+/* In place of .fd, if that may be: the very descriptor should have the claim that makes room on the
+ * device, because to all others fallocate() may say EBUSY as long as somebody has claimed it. */
+static int
+claim(struct backing *backing, bool locked)
+{
+	int CLEANUP_CLOSE fd = open_again(backing, O_EXCL);
+
+	if (fd < 0)
+		return fd;
+	if (locked)
+		backing->claim_fd = steal_fd(&fd);
+	else if (dup3(fd, backing->fd, O_CLOEXEC) < 0)
+		return -errno;
+	backing->claimed = true;
+	return 0;
+}
+
+/* Whether who has the claim is for the lock to say: one who shares the image with us or has another
+ * part, or who is named there. */
+static bool
+is_for_lock(const struct backing *backing, const struct image_config *config)
+{
+	return config->lock == LOCK_OFF || lock_is_held(backing->fd);
+}
+
+/* -EBUSY: somebody has it, and it isn't known who. */
+static int
+claim_patiently(struct backing *backing, const struct image_config *config, bool locked)
+{
+	int r = claim(backing, locked);
+
+	for (int waited = 0; r == -EBUSY && waited < LINGER_MS && !is_for_lock(backing, config);
+	     waited += LINGER_STEP_MS) {
+		usleep(LINGER_STEP_MS * 1000);
+		r = claim(backing, locked);
+	}
+	return r == -EBUSY && !is_for_lock(backing, config) ? r : 0;
+}
+
+static int
+refuse(const struct backing *backing, const char *use, char **error)
+{
+	if (asprintf(error, "%s: not served writable, because %s; " WAY_OUT, backing->path, use) <
+	    0)
+		*error = NULL;
+	return -EBUSY;
+}
+
+static void
+warn(const struct backing *backing, bool writable, const char *use)
+{
+	if (writable)
+		log_warning("%s: %s, and with force=on it is written to all the same",
+			    backing->path, use);
+	else
+		log_warning("%s: %s, which may write to it: what clients read may not fit together",
+			    backing->path, use);
+}
+
+int
+claim_take(struct backing *backing, const struct image_config *config, bool writable, bool locked,
+	   char **error)
+{
+	const struct image_part part = part_of(backing, config);
+	bool force = config->force == TRISTATE_ON;
+	struct image_use use;
+	bool used = image_use_find("", &part, &use) && (use.writes || (use.held && writable));
+
+	if (used && writable && !force)
+		return refuse(backing, use.text, error);
+	if (used)
+		warn(backing, writable, use.text);
+	if (used || !writable || !backing->block_device || backing->claimed)
+		return 0;
+	if (claim_patiently(backing, config, locked) != -EBUSY)
+		return 0;
+	if (!force)
+		return refuse(backing, "another program or file system has it for itself", error);
+	warn(backing, true, "another program or file system has it for itself");
+	return 0;
+}
+
+void
+claim_drop(struct backing *backing)
+{
+	int CLEANUP_CLOSE fd = backing->claimed ? open_again(backing, 0) : -1;
+
+	if (backing->claim_fd >= 0)
+		close(backing->claim_fd);
+	else if (fd >= 0)
+		dup3(fd, backing->fd, O_CLOEXEC);
+	backing->claim_fd = -1;
+	backing->claimed = false;
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/image/image.h"
+
+#include "engine/backing/block_queue.h"
+#include "engine/backing/direct.h"
+#include "engine/context/ioctx.h"
+#include "engine/image/format.h"
+#include "engine/image/lock.h"
+#include "engine/image/window.h"
+#include "engine/io/image_state.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The least sector of NBD and of the loop driver, and the largest that the kernel's client takes.
+ */
+#define SECTOR         512u
+#define LARGEST_SECTOR 4096u
+
+static void
+warn_format(const struct image *image)
+{
+	char head[FORMAT_HEAD];
+	ssize_t n = pread(image->backing.fd, head, sizeof(head), (off_t)image->config.offset);
+	const char *name = n > 0 ? format_name(head, (size_t)n) : NULL;
+
+	if (name)
+		log_warning("%s: looks like a %s image, but is served as raw bytes",
+			    image->backing.path, name);
+}
+
+/*
+ * The sector size that direct I/O would need, if the user left the choice to us.  If he left direct
+ * I/O to us as well, it is the device's: what direct I/O to a file needs may change from one start
+ * to the next (XFS: with `cp --reflink`), and with another sector size, partitions would be gone.
+ */
+static unsigned int
+sector_for_direct(const struct image *image)
+{
+	unsigned int align = image->backing.direct_align;
+	unsigned int device = 0;
+
+	if (image->config.sector_size)
+		return (unsigned int)image->config.sector_size;
+	if (image->config.direct_io == TRISTATE_AUTO)
+		device = direct_device_block(&image->backing);
+	if (device && device < align)
+		align = device;
+	return image->backing.direct_fd >= 0 && align > SECTOR && align <= LARGEST_SECTOR ? align
+											  : SECTOR;
+}
+
+/*
+ * Decides between direct and buffered I/O, and with it on the sector size.  Where the user asked
+ * for neither, an image whose size doesn't fit direct I/O's blocks keeps its last sectors and does
+ * without.
+ */
+static int
+choose_direct(struct image *image, uint64_t length, char **error)
+{
+	struct image_config *config = &image->config;
+	unsigned int sector = sector_for_direct(image);
+	bool keep_size = config->direct_io == TRISTATE_AUTO && !config->sector_size;
+	int r;
+
+	image->sector_size = config->sector_size ? (unsigned int)config->sector_size : SECTOR;
+	if (config->direct_io == TRISTATE_OFF) {
+		snprintf(image->direct_reason, REASON_MAX, "direct-io=off");
+		return 0;
+	}
+	if (keep_size)
+		length = length / SECTOR * SECTOR;
+	else if (sector > 1)
+		length = 0; /* it will be rounded */
+	r = direct_possible(&image->backing, config->offset, length, sector, image->direct_reason);
+	if (r == 0) {
+		image->sector_size = sector;
+		atomic_store(&image->direct, true);
+		return 0;
+	}
+	if (config->direct_io == TRISTATE_AUTO)
+		return 0;
+	if (asprintf(
+		    error,
+		    "%s: direct-io=on is not possible: %s; direct-io=auto or off would use the page cache",
+		    image->backing.path, image->direct_reason) < 0)
+		*error = NULL;
+	return r;
+}
+
+/*
+ * A file of bytes, rather than a disk, is served as a whole: who copies it over NBD wants its end,
+ * too.  With a limit that ends inside of a sector, the user wants what losetup makes of it.
+ */
+static void
+choose_bytes(struct image *image, uint64_t length)
+{
+	struct image_config *config = &image->config;
+	bool to_the_end = config->sizelimit == 0 || length < config->sizelimit;
+
+	image->sector_reason = "";
+	if (config->sector_size || image->backing.block_device || length % SECTOR == 0 ||
+	    !to_the_end)
+		return;
+	config->sector_size = 1;
+	image->sector_reason = "the size is no multiple of 512";
+}
+
+void
+image_set_size(struct image *image, uint64_t size)
+{
+	atomic_store(&image->direct_end, direct_end(&image->backing, image->config.offset + size));
+	atomic_store(&image->size, size);
+}
+
+bool
+image_may_cache(const struct image *image)
+{
+	return !image->backing.block_device || !image_direct(image);
+}
+
+/* It was open before, and what was lost then is lost. */
+static void
+warn_loss(const struct image *image)
+{
+	int lost = atomic_load(&image->shared->sync_failure);
+
+	if (lost)
+		log_warning(
+			"%s: writing back failed earlier: %s; every flush fails until the server is started again",
+			image->backing.path, strerror(-lost));
+}
+
+static int
+prepare(struct image *image, char **error)
+{
+	uint64_t length;
+	int r = window_measure(&image->backing, &image->config, &length, error);
+
+	if (r < 0)
+		return r;
+	choose_bytes(image, length);
+	r = choose_direct(image, length, error);
+	atomic_store(&image->cached, image_may_cache(image));
+	if (r == 0)
+		r = backend_choose(&image->config, &image->backing, image_direct(image),
+				   &image->backend, image->engine_reason, image->poll_reason,
+				   error);
+	if (r < 0)
+		return r;
+	image_set_size(image,
+		       window_round(&image->backing, &image->config, length, image->sector_size));
+	warn_format(image);
+	warn_loss(image);
+	return 0;
+}
+
+static int
+share_file(struct image *image, char **error)
+{
+	int r = 0;
+
+	image->shared = shared_file_get(&image->backing);
+	if (image->shared)
+		image->ranges = &image->shared->ranges;
+	else
+		r = -errno;
+	if (r < 0 && asprintf(error, "%s: %s", image->backing.path, strerror(-r)) < 0)
+		*error = NULL;
+	return r;
+}
+
+int
+image_open(int dirfd, const char *path, unsigned int flags, const struct image_config *config,
+	   struct image **result, char **error)
+{
+	struct image *image = aligned_alloc(64, sizeof(*image));
+	int r;
+
+	*error = NULL;
+	if (!image)
+		return -ENOMEM;
+	memset(image, 0, sizeof(*image));
+	image->config = *config;
+	r = backing_open(&image->backing, dirfd, path, flags, error);
+	if (r < 0) {
+		free(image);
+		return r;
+	}
+	pthread_mutex_init(&image->switching, NULL);
+	pthread_mutex_init(&image->locking, NULL);
+	pthread_mutex_init(&image->facts, NULL);
+	arena_init(&image->arena, (size_t)image_context_memory(image));
+	pool_init(&image->pool, config->contexts);
+	r = share_file(image, error);
+	if (r == 0)
+		r = prepare(image, error);
+	if (r < 0)
+		image_close(image);
+	else
+		*result = image;
+	return r;
+}
+
+void
+image_close(struct image *image)
+{
+	if (!image)
+		return;
+	pool_fini(&image->pool);
+	/* Not left to close(): the kernel takes its time to let go of a ring's files. */
+	if (image->locked)
+		lock_drop(image->backing.fd);
+	arena_fini(&image->arena);
+	shared_file_put(image->shared);
+	pthread_mutex_destroy(&image->facts);
+	pthread_mutex_destroy(&image->locking);
+	pthread_mutex_destroy(&image->switching);
+	backing_close(&image->backing);
+	free(image);
+}
+
+bool
+image_same(const struct image *a, const struct image *b)
+{
+	return backing_same(&a->backing, &b->backing);
+}
+
+uint64_t
+image_size(const struct image *image)
+{
+	return atomic_load_explicit(&image->size, memory_order_relaxed);
+}
+
+unsigned int
+image_sector_size(const struct image *image)
+{
+	return image->sector_size;
+}
+
+bool
+image_writable(const struct image *image)
+{
+	return image->backing.writable;
+}
+
+bool
+image_discards(const struct image *image)
+{
+	return image->config.discard == TRISTATE_ON;
+}
+
+bool
+image_direct(const struct image *image)
+{
+	return atomic_load_explicit(&image->direct, memory_order_relaxed);
+}
+
+bool
+image_has_holes(const struct image *image)
+{
+	return !image->backing.block_device;
+}
+
+bool
+image_rotational(const struct image *image)
+{
+	uint64_t rotational;
+
+	return block_queue_read(image->backing.device, "rotational", &rotational) == 0 &&
+	       rotational == 1;
+}
+
+int
+image_cache(struct image *image, uint64_t offset, uint64_t length)
+{
+	/* To posix_fadvise(), no length means all the rest. */
+	if (image_direct(image) || length == 0)
+		return 0;
+	return -posix_fadvise(image->backing.fd, (off_t)(image->config.offset + offset),
+			      (off_t)length, POSIX_FADV_WILLNEED);
+}
+
+uint64_t
+image_context_memory(const struct image *image)
+{
+	return (uint64_t)image->config.depth * CHUNK_SIZE;
+}
+
+int
+image_reserve_contexts(struct image *image)
+{
+	return pool_reserve(&image->pool, image);
+}
+
+int
+image_host_context(struct image *image, struct ring *ring, struct ioctx **ctx)
+{
+	return pool_host(&image->pool, image, ring, ctx);
+}
+
+void
+image_unhost_context(struct image *image, struct ioctx *ctx)
+{
+	pool_unhost(&image->pool, ctx);
+}
+
+struct ioctx *
+image_take_context(struct image *image)
+{
+	return pool_take(&image->pool, image);
+}
+
+void
+image_give_context(struct image *image, struct ioctx *ctx)
+{
+	pool_give(&image->pool, ctx);
+}
+
+void
+image_log_failure(const struct image *image, const struct io *io, int err, const char *detail)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(10, 10);
+	char more[LOG_LEFT_OUT];
+	unsigned int suppressed;
+
+	if (!log_limit_pass(&limit, &suppressed))
+		return;
+	log_left_out(suppressed, more);
+	if (io->op == IO_FLUSH)
+		log_error("%s: flush failed: %s%s%s%s", image->backing.path, strerror(-err),
+			  detail ? ": " : "", detail ? detail : "", more);
+	else
+		log_error("%s: %s of %llu bytes at offset %llu failed: %s%s%s%s",
+			  image->backing.path, io_op_name(io->op), (unsigned long long)io->length,
+			  (unsigned long long)io->offset, strerror(-err), detail ? ": " : "",
+			  detail ? detail : "", more);
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What can be asked of an image, and changed, while it is served.  No request waits for any of this
+ * except, for a moment, writes for the switch of direct I/O.
+ */
+#include "engine/image/image.h"
+
+#include "engine/backing/direct.h"
+#include "engine/context/ioctx.h"
+#include "engine/image/claim.h"
+#include "engine/image/lock.h"
+#include "engine/image/window.h"
+#include "engine/io/image_state.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A range over everything keeps all writes away: those under way finish, new ones wait. */
+struct freeze {
+	struct range range;
+	pthread_mutex_t mutex;
+	pthread_cond_t granted;
+	bool done;
+};
+
+static void
+freeze_granted(struct range *range)
+{
+	struct freeze *freeze = (struct freeze *)((char *)range - offsetof(struct freeze, range));
+
+	pthread_mutex_lock(&freeze->mutex);
+	freeze->done = true;
+	pthread_cond_signal(&freeze->granted);
+	pthread_mutex_unlock(&freeze->mutex);
+}
+
+static void
+freeze_writes(struct image *image, struct freeze *freeze)
+{
+	*freeze = (struct freeze){
+		.range = {.start = 0, .end = UINT64_MAX, .granted = freeze_granted},
+		.mutex = PTHREAD_MUTEX_INITIALIZER,
+		.granted = PTHREAD_COND_INITIALIZER,
+	};
+	if (range_begin(image->ranges, &freeze->range, NULL))
+		return;
+	pthread_mutex_lock(&freeze->mutex);
+	while (!freeze->done)
+		pthread_cond_wait(&freeze->granted, &freeze->mutex);
+	pthread_mutex_unlock(&freeze->mutex);
+}
+
+/* Nothing is said again about a size that is what it was. */
+static int
+take_up_size(struct image *image, char **error)
+{
+	uint64_t length, size;
+	struct freeze freeze;
+	bool moves;
+	int r = window_measure(&image->backing, &image->config, &length, error);
+
+	if (r < 0 || length / image->sector_size * image->sector_size == image_size(image))
+		return r;
+	size = window_round(&image->backing, &image->config, length, image->sector_size);
+	/* What was the end's page may have direct writes from now on, or the other way round. */
+	moves = direct_end(&image->backing, image->config.offset + size) !=
+		atomic_load(&image->direct_end);
+	if (moves)
+		freeze_writes(image, &freeze);
+	image_set_size(image, size);
+	if (moves)
+		range_end(image->ranges, &freeze.range);
+	return 0;
+}
+
+int
+image_resize(struct image *image, char **error)
+{
+	*error = NULL;
+	return take_up_size(image, error);
+}
+
+static bool
+is_locked(struct image *image, bool writable)
+{
+	bool locked;
+
+	pthread_mutex_lock(&image->facts);
+	locked = image->locked && (image->locked_writable || !writable);
+	pthread_mutex_unlock(&image->facts);
+	return locked;
+}
+
+static struct lock_part
+image_part(const struct image *image)
+{
+	const struct image_config *config = &image->config;
+	uint64_t end;
+
+	if (!config->sizelimit || __builtin_add_overflow(config->offset, config->sizelimit, &end))
+		end = UINT64_MAX;
+	return (struct lock_part){config->offset, end};
+}
+
+bool
+image_meets(const struct image *a, const struct image *b)
+{
+	const struct lock_part one = image_part(a), other = image_part(b);
+
+	return image_same(a, b) && lock_parts_meet(&one, &other);
+}
+
+/* image->locking held. */
+static int
+lock_first(struct image *image, bool writable, char **error)
+{
+	int r = claim_take(&image->backing, &image->config, writable, false, error);
+	struct lock_part part;
+
+	if (r < 0)
+		return r;
+	part = image_part(image);
+	r = lock_take(image->backing.fd, image->backing.path, image->config.lock, &part, writable,
+		      error);
+	if (r == 0 && (r = take_up_size(image, error)) < 0)
+		lock_drop(image->backing.fd);
+	if (r < 0)
+		claim_drop(&image->backing);
+	return r;
+}
+
+/* image->locking held.  A reader that becomes a writer. */
+static int
+lock_writer(struct image *image, char **error)
+{
+	int r = claim_take(&image->backing, &image->config, true, true, error);
+	struct lock_part part;
+
+	if (r < 0)
+		return r;
+	part = image_part(image);
+	r = lock_upgrade(image->backing.fd, image->backing.path, image->config.lock, &part, error);
+	if (r < 0)
+		claim_drop(&image->backing);
+	return r;
+}
+
+/* image->locking held.  A lock that is there already stays, whatever comes of it. */
+static int
+lock_as(struct image *image, bool writable, char **error)
+{
+	int r = is_locked(image, false) ? lock_writer(image, error)
+					: lock_first(image, writable, error);
+
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&image->facts);
+	image->locked = true;
+	image->locked_writable = writable;
+	pthread_mutex_unlock(&image->facts);
+	return 0;
+}
+
+int
+image_lock(struct image *image, bool writable, char **error)
+{
+	int r = 0;
+
+	*error = NULL;
+	if (is_locked(image, writable))
+		return 0;
+	pthread_mutex_lock(&image->locking);
+	if (!is_locked(image, writable))
+		r = lock_as(image, writable, error);
+	pthread_mutex_unlock(&image->locking);
+	return r;
+}
+
+int
+image_lock_check(struct image *image, bool writable, char **error)
+{
+	const struct lock_part part = image_part(image);
+
+	*error = NULL;
+	return lock_check(image->backing.fd, image->backing.path, image->config.lock, &part,
+			  writable, error);
+}
+
+/* Writes back what is in the page cache and drops it. */
+static int
+drop_cache(struct image *image, char **error)
+{
+	if (fdatasync(image->backing.fd) < 0) {
+		int err = -errno;
+
+		shared_file_record_loss(image->shared, err);
+		if (asprintf(error,
+			     "%s: writing back buffered data failed: %s; direct I/O stays off",
+			     image->backing.path, strerror(-err)) < 0)
+			*error = NULL;
+		return err;
+	}
+	posix_fadvise(image->backing.fd, 0, 0, POSIX_FADV_DONTNEED);
+	return 0;
+}
+
+static int
+check_direct(struct image *image, char **error)
+{
+	char reason[REASON_MAX];
+	int r = direct_possible(&image->backing, image->config.offset, image_size(image),
+				image->sector_size, reason);
+
+	if (r < 0 &&
+	    asprintf(error, "%s: direct I/O is not possible: %s", image->backing.path, reason) < 0)
+		*error = NULL;
+	return r;
+}
+
+/* image->switching held. */
+static int
+switch_direct(struct image *image, bool on, char **error)
+{
+	struct freeze freeze;
+	int r = on ? check_direct(image, error) : 0;
+
+	/* Most of it is written back before writes have to wait for the rest. */
+	if (r == 0 && on)
+		r = drop_cache(image, error);
+	if (r < 0)
+		return r;
+	freeze_writes(image, &freeze);
+	if (on)
+		r = drop_cache(image, error);
+	if (!on)
+		atomic_store(&image->cached, true);
+	if (r == 0)
+		atomic_store(&image->direct, on);
+	range_end(image->ranges, &freeze.range);
+	if (r == 0) {
+		pthread_mutex_lock(&image->facts);
+		snprintf(image->direct_reason, REASON_MAX, "%s", on ? "" : "switched off");
+		pthread_mutex_unlock(&image->facts);
+	}
+	return r;
+}
+
+int
+image_set_direct(struct image *image, bool on, char **error)
+{
+	int r = 0;
+
+	*error = NULL;
+	pthread_mutex_lock(&image->switching);
+	if (image_direct(image) != on)
+		r = switch_direct(image, on, error);
+	pthread_mutex_unlock(&image->switching);
+	return r;
+}
+
+static void
+sum_contexts(struct image *image, struct image_status *status)
+{
+	pthread_mutex_lock(&image->pool.mutex);
+	status->contexts = image->pool.count;
+	status->registered_buffers = image->pool.count > 0;
+	memcpy(status->counters, image->pool.retired, sizeof(status->counters));
+	for (const struct ioctx *ctx = image->pool.contexts; ctx; ctx = ctx->next) {
+		status->registered_buffers = status->registered_buffers && ctx->registered > 0;
+		for (unsigned int i = 0; i < COUNTERS; i++)
+			status->counters[i] += counter_read(&ctx->counters, i);
+	}
+	pthread_mutex_unlock(&image->pool.mutex);
+}
+
+void
+image_status(struct image *image, struct image_status *status)
+{
+	*status = (struct image_status){
+		.path = image->backing.path,
+		.size = image_size(image),
+		.offset = image->config.offset,
+		.sizelimit = image->config.sizelimit,
+		.device = image->backing.device,
+		.inode = image->backing.inode,
+		.sector_size = image->sector_size,
+		.engine = image->backend->name,
+		.poll = image->backend->polled && image_direct(image),
+		.discard = image_discards(image),
+		.lock = "not taken yet",
+		.depth = image->config.depth,
+	};
+	memcpy(status->engine_reason, image->engine_reason, REASON_MAX);
+	memcpy(status->poll_reason, image->poll_reason, REASON_MAX);
+	if (image->backing.direct_fd >= 0) {
+		status->direct_align = image->backing.direct_align;
+		status->memory_align = image->backing.memory_align;
+	}
+	pthread_mutex_lock(&image->facts);
+	status->direct = image_direct(image);
+	memcpy(status->direct_reason, image->direct_reason, REASON_MAX);
+	/* Locked for reading only: its clients can't write (nbdkit -r). */
+	status->writable = image->backing.writable && (!image->locked || image->locked_writable);
+	if (image->locked)
+		status->lock = lock_name(image->config.lock, image->locked_writable);
+	pthread_mutex_unlock(&image->facts);
+	sum_contexts(image, status);
+}
+
+/* " (why)", or nothing. */
+static const char *
+in_brackets(const char *reason, char text[REASON_MAX + 4])
+{
+	text[0] = '\0';
+	if (reason[0])
+		snprintf(text, REASON_MAX + 4, " (%s)", reason);
+	return text;
+}
+
+char *
+image_summary(struct image *image, bool *degraded)
+{
+	char engine[REASON_MAX + 4], direct[REASON_MAX + 4], poll[REASON_MAX + 4],
+		sector[REASON_MAX + 4];
+	struct image_status status;
+	char *text;
+
+	image_status(image, &status);
+	*degraded = (status.engine_reason[0] && !image->backing.in_memory) ||
+		    status.poll_reason[0] ||
+		    (!status.direct && image->config.direct_io != TRISTATE_OFF);
+	if (status.direct)
+		snprintf(direct, sizeof(direct), " (%u-byte blocks)", status.direct_align);
+	else
+		in_brackets(status.direct_reason, direct);
+	if (asprintf(
+		    &text,
+		    "%s: %llu bytes, engine %s%s, direct I/O %s%s, polling %s%s, sector size %u%s, %s",
+		    status.path, (unsigned long long)status.size, status.engine,
+		    in_brackets(status.engine_reason, engine), status.direct ? "on" : "off", direct,
+		    status.poll ? "on" : "off", in_brackets(status.poll_reason, poll),
+		    status.sector_size, in_brackets(image->sector_reason, sector),
+		    status.writable ? "writable" : "read-only") < 0)
+		return NULL;
+	return text;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/image_config.h"
+
+#define FIELD(name_) offsetof(struct image_config, name_)
+
+static const char *const sector_sizes[] = {"1", "512", "1024", "2048", "4096", NULL};
+static const char *const engines[] = {"auto", "io_uring", "aio", "threads", NULL};
+static const char *const locks[] = {"off", "shared", "exclusive", "auto", NULL};
+
+const struct option_row image_option_rows[] = {
+	{
+		.name = "offset",
+		.type = OPTION_SIZE,
+		.field = FIELD(offset),
+		.initial = "0",
+		.arg = "SIZE",
+		.help = "start the export SIZE bytes into the file",
+		.manual =
+			"Start the export SIZE bytes into the file, as with C<losetup --offset>.\n"
+			"Bytes before the offset are never read or changed.\n",
+	},
+	{
+		.name = "sizelimit",
+		.type = OPTION_SIZE,
+		.field = FIELD(sizelimit),
+		.initial = "0",
+		.arg = "SIZE",
+		.help = "limit the export to SIZE bytes; 0 means up to the end of the file",
+		.manual =
+			"Limit the export to SIZE bytes after the offset, as with C<losetup\n"
+			"--sizelimit>.  0 means up to the end of the file.  The size that clients\n"
+			"see is rounded down to a multiple of the sector size.\n",
+	},
+	{
+		.name = "sector-size",
+		.type = OPTION_SIZE,
+		.field = FIELD(sector_size),
+		.choices = sector_sizes,
+		.arg = "1|512|1024|2048|4096",
+		.help = "minimum block size for clients (default: what direct I/O needs, or else 512; 1 for an odd size)",
+		.manual =
+			"The minimum block size that clients are told to use.  Requests that are\n"
+			"not aligned to it are served correctly, but with direct I/O more slowly.\n\n"
+			"The default is the block size that direct I/O to the file needs if\n"
+			"direct I/O is on, and 512 otherwise.  The size of the export is a\n"
+			"multiple of the sector size.  The value 1 therefore serves every byte of\n"
+			"a file whose size is not a multiple of 512, and is the default for such\n"
+			"a file; direct I/O then leaves the last block of the file to the page\n"
+			"cache.  The Linux kernel's client does not ask the server for the sector\n"
+			"size: see L</Sector size>.\n",
+	},
+	{
+		.name = "direct-io",
+		.type = OPTION_CHOICE,
+		.field = FIELD(direct_io),
+		.initial = "auto",
+		.choices = option_off_on_auto,
+		.arg = "on|off|auto",
+		.help = "bypass the page cache of this machine",
+		.manual = "With direct I/O, the data of the image is not kept in this machine's\n"
+			  "page cache.  Clients cache the data that they read, so memory is not\n"
+			  "used twice.\n\n"
+			  "If direct I/O is not possible, C<on> fails and gives the reason, and\n"
+			  "C<auto> uses the page cache and gives the reason.  C<off> always uses\n"
+			  "the page cache.  L</Direct I/O> explains when direct I/O is possible.\n",
+	},
+	{
+		.name = "engine",
+		.type = OPTION_CHOICE,
+		.field = FIELD(engine),
+		.initial = "auto",
+		.choices = engines,
+		.arg = "auto|io_uring|aio|threads",
+		.help = "how to access the file",
+		.manual =
+			"C<io_uring> uses rings with registered files and buffers, C<aio> uses\n"
+			"Linux kernel AIO, and C<threads> uses blocking system calls.\n\n"
+			"C<auto> takes the first of these that this machine allows (containers\n"
+			"often forbid io_uring), and C<threads> for an image in memory (tmpfs).\n"
+			"If this is not C<io_uring>, it gives the reason.  Any other value fails\n"
+			"if this machine does not allow that engine.\n",
+	},
+	{
+		.name = "poll",
+		.type = OPTION_CHOICE,
+		.field = FIELD(poll),
+		.initial = "off",
+		.choices = option_off_on_auto,
+		.arg = "on|off|auto",
+		.help = "poll the device for completions instead of waiting for interrupts",
+		.manual =
+			"Polling gives the lowest latency, and occupies a processor while\n"
+			"requests are in flight.  It needs direct I/O, io_uring and a device with\n"
+			"poll queues; see L</Polling>.  If polling is not possible, C<on> fails\n"
+			"and gives the reason, and C<auto> does not poll and gives the reason.\n",
+	},
+	{
+		.name = "contexts",
+		.type = OPTION_UINT,
+		.field = FIELD(contexts),
+		.initial = "0",
+		.max = 4096,
+		.arg = "N",
+		.help = "maximum number of I/O contexts; 0 means one per thread",
+		.manual =
+			"The maximum number of I/O contexts.  A context is a ring with its\n"
+			"buffers, and is used by one thread at a time.  Contexts are created when\n"
+			"threads need them, and kept.  When the limit is reached, further\n"
+			"requests wait until a context is free.  0 means as many as nbdkit has\n"
+			"threads: 16 per connection, or the number that I<-t> gives.  See\n"
+			"L</Memory>.\n",
+	},
+	{
+		.name = "depth",
+		.type = OPTION_UINT,
+		.field = FIELD(depth),
+		.initial = "8",
+		.min = 1,
+		.max = 128,
+		.arg = "N",
+		.help = "number of operations in flight in one context",
+		.manual =
+			"With direct I/O, a request of more than 128 KiB is split into pieces;\n"
+			"this is the number of pieces that are in flight at the same time.  Each\n"
+			"context has this many buffers of 128 KiB.\n",
+	},
+	{
+		.name = "discard",
+		.type = OPTION_CHOICE,
+		.field = FIELD(discard),
+		.initial = "on",
+		.choices = option_off_on,
+		.arg = "on|off",
+		.help = "let clients release space (trim)",
+		.manual =
+			"With C<on>, trimmed ranges become holes in the file, or are discarded on\n"
+			"the block device.  With C<off>, clients are not offered trim, and ranges\n"
+			"that they fill with zeroes stay allocated.\n",
+	},
+	{
+		.name = "lock",
+		.type = OPTION_CHOICE,
+		.field = FIELD(lock),
+		.initial = "auto",
+		.choices = locks,
+		.arg = "exclusive|shared|off|auto",
+		.help = "keep out other writers",
+		.manual =
+			"Keeps two programs from writing to one image by mistake.  The locks are\n"
+			"those that QEMU and its tools take and respect; see L</Locks>.\n\n"
+			"C<exclusive> allows no other writer, and no reader that needs unchanging\n"
+			"data.  C<shared> is for an image that several programs use on purpose: a\n"
+			"read-only image can have other readers but no writer, a writable image\n"
+			"can have other writers that share it.  C<off> takes no lock.  C<auto>\n"
+			"means C<exclusive> if clients can write, and C<shared> if they cannot.\n",
+	},
+	{
+		.name = "force",
+		.type = OPTION_CHOICE,
+		.field = FIELD(force),
+		.initial = "off",
+		.choices = option_off_on,
+		.alone = "on",
+		.arg = "on|off",
+		.help = "let clients write even if this machine uses the image in another way",
+		.manual =
+			"With C<off>, an image is not served writable while the kernel of this\n"
+			"machine uses it, because the kernel ignores locks: a block device that\n"
+			"is mounted, used as swap space or part of another device; or a file or\n"
+			"block device that has a loop device, unless that is read-only and not in\n"
+			"use.  With C<on>, there is only a warning.  See L</Locks>.  Together\n"
+			"with C<swap>, C<on> also lets the server lock more than half of the\n"
+			"available memory, with a warning.\n",
+	},
+	{.name = NULL},
+};

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/io/arena.h"
+
+#include "common/locked_memory.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/* Of most machines; where it is another one, the pages are just not huge. */
+#define HUGE_PAGE ((size_t)2 << 20)
+
+/* Two pages, so that the bounce buffers of two colours don't overlap for the most frequent sizes.
+ */
+#define COLOUR_STEP 8192
+
+struct arena_slab {
+	char *memory; /* aligned to HUGE_PAGE */
+	size_t length;
+	size_t room; /* so many of its bytes are for pieces */
+	size_t used;
+	struct arena_slab *next;
+};
+
+void
+arena_init(struct arena *arena, size_t piece)
+{
+	assert(piece > 0);
+	*arena = (struct arena){.piece = piece, .mutex = PTHREAD_MUTEX_INITIALIZER};
+}
+
+void
+arena_fini(struct arena *arena)
+{
+	while (arena->slabs) {
+		struct arena_slab *slab = arena->slabs;
+
+		arena->slabs = slab->next;
+		munmap(slab->memory, slab->length);
+		free(slab);
+	}
+	pthread_mutex_destroy(&arena->mutex);
+}
+
+/* Maps more than is needed and gives back what isn't aligned. */
+static char *
+map_aligned(size_t length)
+{
+	char *memory = mmap(NULL, length + HUGE_PAGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t before;
+
+	if (memory == MAP_FAILED)
+		return NULL;
+	before = -(uintptr_t)memory & (HUGE_PAGE - 1);
+	if (before)
+		munmap(memory, before);
+	munmap(memory + before + length, HUGE_PAGE - before);
+	return memory + before;
+}
+
+/* Where in its slab a piece begins, if `spare` bytes are free. Were it always at the beginning, the
+ * small requests of all contexts would fall into the same few sets of the processor's caches. */
+static size_t
+colour(struct arena *arena, size_t spare)
+{
+	return spare ? arena->colour++ * (size_t)COLOUR_STEP % spare : 0;
+}
+
+/* mutex held. */
+static struct arena_slab *
+add_slab(struct arena *arena)
+{
+	struct arena_slab *slab = malloc(sizeof(*slab));
+
+	if (!slab)
+		return NULL;
+	slab->length = (arena->piece + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+	slab->used = 0;
+	slab->memory = map_aligned(slab->length);
+	if (!slab->memory) {
+		free(slab);
+		return NULL;
+	}
+	/* A huge page has one reference count, which each transfer to or from it changes: no two
+	 * contexts share one.  And the whole of it is charged to who registers a part, so that who
+	 * may lock only a little gets small pages.  Advice: a kernel that doesn't know huge pages
+	 * refuses it, which is fine. */
+	if (locked_memory_is_plentiful()) {
+		madvise(slab->memory, slab->length, MADV_HUGEPAGE);
+		slab->used = colour(arena, slab->length - arena->piece);
+		slab->room = slab->used + arena->piece;
+	} else {
+		madvise(slab->memory, slab->length, MADV_NOHUGEPAGE);
+		slab->room = slab->length;
+	}
+	slab->next = arena->slabs;
+	arena->slabs = slab;
+	return slab;
+}
+
+void *
+arena_take(struct arena *arena)
+{
+	struct arena_slab *slab;
+	void *piece;
+
+	pthread_mutex_lock(&arena->mutex);
+	piece = arena->spare;
+	slab = arena->slabs;
+	if (piece) {
+		arena->spare = *(void **)piece;
+	} else {
+		if (!slab || slab->room - slab->used < arena->piece)
+			slab = add_slab(arena);
+		if (slab) {
+			piece = slab->memory + slab->used;
+			slab->used += arena->piece;
+		}
+	}
+	pthread_mutex_unlock(&arena->mutex);
+	return piece;
+}
+
+void
+arena_give(struct arena *arena, void *piece)
+{
+	pthread_mutex_lock(&arena->mutex);
+	*(void **)piece = arena->spare;
+	arena->spare = piece;
+	pthread_mutex_unlock(&arena->mutex);
+}

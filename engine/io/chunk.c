@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What becomes of a chunk's result: the rest of a short transfer, another try, the second half of a
+ * read-modify-write, an error that the io gets.
+ */
+#include "engine/io/chunk.h"
+
+#include "engine/context/ioctx.h"
+#include "engine/io/chunk_plan.h"
+#include "engine/io/image_state.h"
+#include "engine/io/space.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* How often we queue a chunk again that the kernel has no resources for (EAGAIN), before we carry
+ * it out by a system call that waits for them. */
+#define ATTEMPTS 3
+/* How often in all before the operation has failed. */
+#define LAST_ATTEMPT 100
+
+int
+chunk_execute(const struct backing *backing, const struct chunk *chunk)
+{
+	struct iovec iov = {chunk->buffer, (size_t)chunk->length};
+	int fd = chunk->direct ? backing->direct_fd : backing->fd;
+	ssize_t r = -1;
+
+	switch (chunk->op) {
+	case CHUNK_READ: r = pread(fd, iov.iov_base, iov.iov_len, (off_t)chunk->offset); break;
+	case CHUNK_WRITE:
+		if (!chunk->dsync) {
+			r = pwrite(fd, iov.iov_base, iov.iov_len, (off_t)chunk->offset);
+			break;
+		}
+		r = pwritev2(fd, &iov, 1, (off_t)chunk->offset, RWF_DSYNC);
+		if (r >= 0 || errno != EOPNOTSUPP)
+			break;
+		/* Emulated kernels don't know the flag. */
+		r = pwrite(fd, iov.iov_base, iov.iov_len, (off_t)chunk->offset);
+		if (r >= 0 && fdatasync(fd) < 0)
+			r = -1;
+		break;
+	case CHUNK_SYNC: r = fdatasync(fd); break;
+	case CHUNK_ALLOCATE:
+		r = fallocate(fd, chunk->mode, (off_t)chunk->offset, (off_t)chunk->length);
+		break;
+	}
+	return r < 0 ? -errno : (int)r;
+}
+
+static struct chunk *
+chunk_of(struct helper_job *job)
+{
+	return (struct chunk *)((char *)job - offsetof(struct chunk, job));
+}
+
+static void
+lent_work(struct helper_job *job)
+{
+	struct chunk *chunk = chunk_of(job);
+
+	chunk->result = chunk_execute(&chunk->io->ctx->image->backing, chunk);
+}
+
+static void
+lent_done(struct helper_job *job)
+{
+	struct chunk *chunk = chunk_of(job);
+	struct ioctx *ctx = chunk->io->ctx;
+
+	ctx->queued++;
+	chunk_done(ctx, chunk, chunk->result);
+}
+
+void
+chunk_lend(struct ioctx *ctx, struct chunk *chunk)
+{
+	/* The backend has nothing to do with it meanwhile. */
+	ctx->queued--;
+	chunk->job.work = lent_work;
+	chunk->job.done = lent_done;
+	ioctx_help(ctx, &chunk->job);
+}
+
+/* What clients are told of an error: NBD knows few, and the kernel's client only one. The log has
+ * the real one. */
+static int
+error_for_client(int err)
+{
+	switch (err) {
+	case -ENOSPC:
+	case -EDQUOT:
+	case -EFBIG: return -ENOSPC;
+	default: return -EIO;
+	}
+}
+
+static void
+fail(struct image *image, struct chunk *chunk, int err, const char *detail)
+{
+	struct io *io = chunk->io;
+
+	if (!io->reported)
+		image_log_failure(image, io, err, detail);
+	io->reported = true;
+	if (io->result == 0)
+		io->result = error_for_client(err);
+}
+
+/* Whether what was written before is durable, now that a sync has succeeded: fdatasync(), or that
+ * of a direct write, for which a file system may have taken the page cache instead.  -errno if it
+ * may be lost. */
+static int
+check_sync(struct image *image)
+{
+	if (!image->backing.block_device ||
+	    atomic_load_explicit(&image->cached, memory_order_relaxed))
+		return shared_file_lost(image->shared);
+	/* Another image of this file may use the page cache. */
+	return atomic_load_explicit(&image->shared->sync_failure, memory_order_relaxed);
+}
+
+/* A sync has succeeded. */
+static void
+confirm_sync(struct image *image, struct chunk *chunk)
+{
+	int lost = check_sync(image);
+
+	if (!lost)
+		return;
+	fail(image, chunk, lost, "an earlier write-back failed; start the server again");
+	chunk->io->written = true;
+}
+
+/*
+ * After a failed write-back the kernel calls the pages clean: a later fdatasync() would succeed
+ * although the data is lost.  So none does any more, where the page cache may have had data.
+ */
+static void
+fail_sync(struct image *image, struct chunk *chunk, int err)
+{
+	chunk->io->written = true;
+	if (atomic_load_explicit(&image->cached, memory_order_relaxed) &&
+	    shared_file_record_loss(image->shared, err))
+		fail(image, chunk, err,
+		     "writing back failed, and what was written before may be lost; every later flush of this "
+		     "image fails until the server is started again");
+	else
+		fail(image, chunk, err, NULL);
+}
+
+/* The chunk is over, whatever came of it. */
+static void
+retire(struct ioctx *ctx, struct chunk *chunk)
+{
+	struct io *io = chunk->io;
+
+	ctx->idle[ctx->idle_count++] = chunk;
+	io->in_flight--;
+	io_settle(io);
+}
+
+static void
+end_of_file(struct ioctx *ctx, struct chunk *chunk, int64_t size)
+{
+	char detail[96];
+
+	snprintf(detail, sizeof(detail),
+		 "the file ends at byte %lld: it was truncated while it was served",
+		 (long long)size);
+	fail(ctx->image, chunk, -EIO, chunk->op == CHUNK_READ ? detail : "nothing was written");
+	retire(ctx, chunk);
+}
+
+/* The chunk is over but for its message: .offset is of no use any more. */
+static void
+measure(struct helper_job *job)
+{
+	struct chunk *chunk = chunk_of(job);
+
+	chunk->offset = (uint64_t)backing_size(&chunk->io->ctx->image->backing);
+}
+
+static void
+measured(struct helper_job *job)
+{
+	struct chunk *chunk = chunk_of(job);
+
+	end_of_file(chunk->io->ctx, chunk, (int64_t)chunk->offset);
+}
+
+/* Says where the file ends.  A file system may have to ask others for that. */
+static void
+find_end_of_file(struct ioctx *ctx, struct chunk *chunk)
+{
+	if (!ctx->hosted) {
+		end_of_file(ctx, chunk, backing_size(&ctx->image->backing));
+		return;
+	}
+	chunk->job.work = measure;
+	chunk->job.done = measured;
+	ioctx_help(ctx, &chunk->job);
+}
+
+static void
+queue_again(struct ioctx *ctx, struct chunk *chunk)
+{
+	ctx->queued++;
+	ctx->backend->queue(ctx, chunk);
+}
+
+/* The block is in the bounce buffer: puts the new bytes in and writes it back. */
+static void
+modify_write(struct ioctx *ctx, struct chunk *chunk)
+{
+	const struct image *image = ctx->image;
+	unsigned int align = image->backing.direct_align;
+	uint64_t before = chunk->start & (align - 1);
+
+	if (chunk->payload)
+		memcpy(chunk->bounce + before, chunk->payload, chunk->bytes);
+	else
+		memset(chunk->bounce + before, 0, chunk->bytes);
+	chunk->reading = false;
+	chunk->op = CHUNK_WRITE;
+	chunk->buffer = chunk->bounce;
+	chunk->offset = image->config.offset + chunk->start - before;
+	chunk->length = align;
+	queue_again(ctx, chunk);
+}
+
+/* All of the chunk was moved. */
+static void
+transferred(struct ioctx *ctx, struct chunk *chunk)
+{
+	if (chunk->reading) {
+		modify_write(ctx, chunk);
+		return;
+	}
+	if (chunk->dsync)
+		confirm_sync(ctx->image, chunk);
+	if (chunk->op == CHUNK_READ && chunk->bounced) {
+		unsigned int align = ctx->image->backing.direct_align;
+
+		memcpy(chunk->payload, chunk->bounce + (chunk->start & (align - 1)), chunk->bytes);
+	}
+	retire(ctx, chunk);
+}
+
+static void
+transfer_done(struct ioctx *ctx, struct chunk *chunk, uint64_t moved)
+{
+	struct image *image = ctx->image;
+
+	if (moved == chunk->length) {
+		transferred(ctx, chunk);
+		return;
+	}
+	counter_add(&ctx->counters, COUNTER_SHORT_TRANSFERS, 1);
+	if (chunk->direct)
+		moved &= ~(uint64_t)(image->backing.direct_align - 1);
+	if (moved == 0) {
+		find_end_of_file(ctx, chunk);
+		return;
+	}
+	chunk->buffer = (char *)chunk->buffer + moved;
+	chunk->offset += moved;
+	chunk->length -= moved;
+	queue_again(ctx, chunk);
+}
+
+/* fallocate() said no: the same part of the io is issued again in the next best way. */
+static void
+allocate_failed(struct ioctx *ctx, struct chunk *chunk, int err)
+{
+	struct io *io = chunk->io;
+
+	/* Just now: somebody else has claimed the device (engine/image/claim.h), and has something of it
+	 * in the page cache. */
+	if (err == -EBUSY && ctx->image->backing.block_device) {
+		io->attempt++;
+		io->issued = chunk->start - io->offset;
+		return;
+	}
+	if (err != -EOPNOTSUPP && err != -ENOSYS) {
+		fail(ctx->image, chunk, err, NULL);
+		return;
+	}
+	space_unsupported(ctx->image, io, io->attempt);
+	io->issued = chunk->start - io->offset;
+}
+
+static void
+chunk_failed(struct ioctx *ctx, struct chunk *chunk, int err)
+{
+	if (chunk->op == CHUNK_ALLOCATE)
+		allocate_failed(ctx, chunk, err);
+	else if (chunk->op == CHUNK_SYNC)
+		fail_sync(ctx->image, chunk, err);
+	else
+		fail(ctx->image, chunk, err, NULL);
+	retire(ctx, chunk);
+}
+
+/* Whether the result stands; else the chunk is under way again. */
+static bool
+is_final(struct ioctx *ctx, struct chunk *chunk, int *result)
+{
+	while ((*result == -EINTR || *result == -EAGAIN) && chunk->attempts < LAST_ATTEMPT) {
+		counter_add(&ctx->counters, COUNTER_RETRIES, 1);
+		if (++chunk->attempts <= ATTEMPTS) {
+			queue_again(ctx, chunk);
+			return false;
+		}
+		if (ctx->hosted) {
+			ctx->queued++;
+			chunk_lend(ctx, chunk);
+			return false;
+		}
+		*result = chunk_execute(&ctx->image->backing, chunk);
+	}
+	return true;
+}
+
+void
+chunk_done(struct ioctx *ctx, struct chunk *chunk, int result)
+{
+	ctx->queued--;
+	if (!is_final(ctx, chunk, &result))
+		return;
+	if (result < 0) {
+		chunk_failed(ctx, chunk, result);
+		return;
+	}
+	if (chunk->op == CHUNK_READ || chunk->op == CHUNK_WRITE) {
+		transfer_done(ctx, chunk, (uint64_t)result);
+		return;
+	}
+	if (chunk->op == CHUNK_SYNC)
+		confirm_sync(ctx->image, chunk);
+	retire(ctx, chunk);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/io/range.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+void
+range_lock_init(struct range_lock *lock)
+{
+	atomic_init(&lock->contended, 0);
+	for (unsigned int i = 0; i < RANGE_COUNTS; i++)
+		atomic_init(&lock->counts[i], 0);
+	pthread_mutex_init(&lock->mutex, NULL);
+	lock->queue = NULL;
+	lock->tracks = NULL;
+}
+
+void
+range_lock_fini(struct range_lock *lock)
+{
+	assert(!lock->queue && !lock->tracks);
+	pthread_mutex_destroy(&lock->mutex);
+}
+
+void
+range_track_add(struct range_lock *lock, struct range_track *track, struct range_slot *slots,
+		unsigned int count)
+{
+	track->slots = slots;
+	track->count = count;
+	pthread_mutex_lock(&lock->mutex);
+	track->next = lock->tracks;
+	lock->tracks = track;
+	pthread_mutex_unlock(&lock->mutex);
+}
+
+void
+range_track_remove(struct range_lock *lock, struct range_track *track)
+{
+	struct range_track **at;
+
+	pthread_mutex_lock(&lock->mutex);
+	for (at = &lock->tracks; *at != track; at = &(*at)->next)
+		assert(*at);
+	*at = track->next;
+	pthread_mutex_unlock(&lock->mutex);
+}
+
+static bool
+overlap(const struct range *range, uint64_t start, uint64_t end)
+{
+	return range->start < end && start < range->end;
+}
+
+/* Whether another range is published that overlaps this one.  A slot is filled end last and emptied
+ * by its end, so a start that doesn't belong to it is never believed for long: at worst we wait for
+ * a write that isn't in our way. */
+static bool
+published_overlap(struct range_lock *lock, const struct range *range)
+{
+	for (const struct range_track *track = lock->tracks; track; track = track->next) {
+		for (unsigned int i = 0; i < track->count; i++) {
+			const struct range_slot *slot = &track->slots[i];
+			uint64_t end = atomic_load(&slot->end);
+
+			if (end != 0 && slot != range->slot &&
+			    overlap(range, atomic_load(&slot->start), end))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Whether one in the queue before `last` (NULL: anywhere) overlaps this one.  mutex held. */
+static bool
+queued_overlap(const struct range_lock *lock, const struct range *range, const struct range *last)
+{
+	for (const struct range *before = lock->queue; before != last; before = before->next) {
+		if (overlap(range, before->start, before->end))
+			return true;
+	}
+	return false;
+}
+
+/* mutex held; `range` is in the queue. */
+static bool
+may_hold(struct range_lock *lock, const struct range *range)
+{
+	return !queued_overlap(lock, range, range) && !published_overlap(lock, range);
+}
+
+/* mutex held. */
+static void
+grant_waiting(struct range_lock *lock)
+{
+	for (struct range *range = lock->queue; range; range = range->next) {
+		if (range->held || !may_hold(lock, range))
+			continue;
+		range->held = true;
+		range->granted(range);
+	}
+}
+
+/* The last granule of a range, or the one with which all counts have had their turn. */
+static uint64_t
+last_granule(const struct range *range)
+{
+	uint64_t first = range->start / RANGE_GRANULE, last = (range->end - 1) / RANGE_GRANULE;
+
+	return last - first < RANGE_COUNTS ? last : first + RANGE_COUNTS - 1;
+}
+
+/* Returns whether no other one is published that touches any of the range's granules. */
+static bool
+publish(struct range_lock *lock, struct range *range, struct range_slot *slot)
+{
+	uint64_t last = last_granule(range);
+	bool alone = true;
+
+	atomic_store_explicit(&slot->start, range->start, memory_order_relaxed);
+	atomic_store(&slot->end, range->end); /* sequentially consistent: before we look */
+	range->slot = slot;
+	for (uint64_t i = range->start / RANGE_GRANULE; i <= last; i++) {
+		if (atomic_fetch_add(&lock->counts[i % RANGE_COUNTS], 1) != 0)
+			alone = false;
+	}
+	return alone;
+}
+
+static void
+withdraw(struct range_lock *lock, struct range *range)
+{
+	uint64_t last = last_granule(range);
+
+	for (uint64_t i = range->start / RANGE_GRANULE; i <= last; i++)
+		atomic_fetch_sub(&lock->counts[i % RANGE_COUNTS], 1);
+	atomic_store(&range->slot->end, 0); /* sequentially consistent, as above */
+	range->slot = NULL;
+}
+
+/* mutex held. */
+static void
+enqueue(struct range_lock *lock, struct range *range)
+{
+	struct range **at = &lock->queue;
+
+	while (*at)
+		at = &(*at)->next;
+	range->next = NULL;
+	range->queued = true;
+	*at = range;
+	atomic_fetch_add(&lock->contended, 1); /* before we look through the slots */
+}
+
+static void
+dequeue(struct range_lock *lock, struct range *range)
+{
+	struct range **at = &lock->queue;
+
+	while (*at != range)
+		at = &(*at)->next;
+	*at = range->next;
+	range->queued = false;
+	atomic_fetch_sub(&lock->contended, 1);
+}
+
+/* The short way was barred. */
+static bool
+begin_queued(struct range_lock *lock, struct range *range)
+{
+	bool held = true;
+
+	pthread_mutex_lock(&lock->mutex);
+	if (!range->slot || queued_overlap(lock, range, NULL) || published_overlap(lock, range)) {
+		if (range->slot)
+			withdraw(lock, range);
+		enqueue(lock, range);
+		/* What we had published for a moment may have held somebody up. */
+		held = range->held = may_hold(lock, range);
+		grant_waiting(lock);
+	}
+	pthread_mutex_unlock(&lock->mutex);
+	return held;
+}
+
+bool
+range_begin(struct range_lock *lock, struct range *range, struct range_slot *slot)
+{
+	assert(range->end > range->start);
+	range->held = range->queued = false;
+	range->slot = NULL;
+	if (slot && publish(lock, range, slot) && atomic_load(&lock->contended) == 0)
+		return true;
+	return begin_queued(lock, range);
+}
+
+void
+range_end(struct range_lock *lock, struct range *range)
+{
+	if (range->slot) {
+		withdraw(lock, range);
+		if (atomic_load(&lock->contended) == 0)
+			return;
+	}
+	pthread_mutex_lock(&lock->mutex);
+	if (range->queued)
+		dequeue(lock, range);
+	range->held = false;
+	grant_waiting(lock);
+	pthread_mutex_unlock(&lock->mutex);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/io/shared_file.h"
+
+#include "engine/backing/backing.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Bytes at which there never is a page: of the page cache, at the most, of 64-bit and 32-bit
+ * machines. */
+#define NO_PAGE (sizeof(long) > 4 ? INT64_MAX - 0xffff : ((int64_t)1 << 44) - 0x10000)
+
+struct entry {
+	struct shared_file shared; /* first: what callers know */
+	struct backing file;       /* only what tells it from others */
+	unsigned int users;        /* images */
+	/*
+	 * No request uses it.  The kernel tells of a failed write-back once for each time that a
+	 * file was opened, so that here it is still to be had, whoever was told elsewhere.  It
+	 * keeps the file, too: no other one gets its number.
+	 */
+	int witness;
+	pthread_mutex_t asking; /* from asking the witness until the answer is recorded */
+	struct entry *next;
+};
+
+/* Guards the list and what is in it but for what is shared. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct entry *entries;
+
+/* Without /proc it is the same as requests use, and may still tell.  -1 and errno. */
+static int
+open_witness(const struct backing *backing)
+{
+	int fd = backing_reopen(backing->fd);
+
+	return fd >= 0 ? fd : fcntl(backing->fd, F_DUPFD_CLOEXEC, 0);
+}
+
+/* mutex held.  *witness is the entry's then. */
+static struct entry *
+entry_new(const struct backing *backing, int *witness)
+{
+	struct entry *entry = aligned_alloc(64, sizeof(*entry));
+
+	if (!entry)
+		return NULL;
+	memset(entry, 0, sizeof(*entry));
+	entry->witness = steal_fd(witness);
+	pthread_mutex_init(&entry->asking, NULL);
+	range_lock_init(&entry->shared.ranges);
+	entry->file.block_device = backing->block_device;
+	entry->file.device = backing->device;
+	entry->file.inode = backing->inode;
+	entry->next = entries;
+	entries = entry;
+	return entry;
+}
+
+static void
+entry_free(struct entry *entry)
+{
+	range_lock_fini(&entry->shared.ranges);
+	pthread_mutex_destroy(&entry->asking);
+	close(entry->witness);
+	free(entry);
+}
+
+/* With the library that this is linked into; but not what threads of a program that just exits may
+ * still use. */
+__attribute__((destructor)) static void
+free_kept(void)
+{
+	for (struct entry **at = &entries; *at;) {
+		struct entry *entry = *at;
+
+		if (entry->users > 0) {
+			at = &entry->next;
+			continue;
+		}
+		*at = entry->next;
+		entry_free(entry);
+	}
+}
+
+struct shared_file *
+shared_file_get(const struct backing *backing)
+{
+	/* Not with the mutex held: on a file system that hangs it would keep other files waiting.
+	 */
+	int CLEANUP_CLOSE witness = open_witness(backing);
+	struct entry *entry;
+
+	if (witness < 0)
+		return NULL;
+	pthread_mutex_lock(&mutex);
+	for (entry = entries; entry && !backing_same(&entry->file, backing); entry = entry->next)
+		;
+	if (!entry)
+		entry = entry_new(backing, &witness);
+	if (entry)
+		entry->users++;
+	pthread_mutex_unlock(&mutex);
+	return entry ? &entry->shared : NULL;
+}
+
+bool
+shared_file_record_loss(struct shared_file *shared, int err)
+{
+	int none = 0;
+
+	return atomic_compare_exchange_strong(&shared->sync_failure, &none, err);
+}
+
+int
+shared_file_lost(struct shared_file *shared)
+{
+	struct entry *entry = (struct entry *)shared;
+
+	pthread_mutex_lock(&entry->asking);
+	/* Of pages under way in a range where there are none it waits for none, and then says
+	 * whether any write-back has failed. A sandbox may not know the call: that says nothing. */
+	if (sync_file_range(entry->witness, NO_PAGE, 1, SYNC_FILE_RANGE_WAIT_BEFORE) < 0 &&
+	    errno != ENOSYS && errno != EPERM)
+		shared_file_record_loss(shared, -errno);
+	pthread_mutex_unlock(&entry->asking);
+	return atomic_load(&shared->sync_failure);
+}
+
+/* mutex held. */
+static void
+forget(struct entry *entry)
+{
+	struct entry **at = &entries;
+
+	while (*at != entry)
+		at = &(*at)->next;
+	*at = entry->next;
+	entry_free(entry);
+}
+
+void
+shared_file_put(struct shared_file *shared)
+{
+	struct entry *entry = (struct entry *)shared;
+
+	if (!entry)
+		return;
+	pthread_mutex_lock(&mutex);
+	/* What was lost stays lost when the last client leaves, or the export is removed: who opens
+	 * the file again must be told, too. */
+	if (--entry->users == 0 && !atomic_load(&shared->sync_failure))
+		forget(entry);
+	pthread_mutex_unlock(&mutex);
+}

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nbdkit-loop-plugin: glue between nbdkit's callbacks and the engine.  Here: configuration, start
+ * and end, and what a connection is told; the requests are in plugin_requests.c.
+ */
+#include "plugins/loop/nbdkit_api.h"
+
+#include "plugins/loop/plugin_config.h"
+#include "plugins/loop/plugin_exports.h"
+#include "plugins/loop/plugin_requests.h"
+#include "plugins/loop/plugin_status.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/reclaim.h"
+#include "control/control_socket.h"
+#include "engine/backend/backend.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
+
+/* nbdkit's default for -t, which a plugin isn't told. */
+#define DEFAULT_THREADS 16
+
+/* With swap=on: bytes for the buffers of nbdkit's threads, 2 MiB for each of a connection's. The
+ * Linux kernel's requests have 1.25 MiB at most. */
+#define SWAP_HEAP ((size_t)DEFAULT_THREADS * (2 << 20))
+
+static struct loop_config config;
+static struct control_socket *control;
+static pid_t starter; /* the process that the user sees; nbdkit may fork from it */
+
+/* Standard error is the user's until nbdkit goes into the background, whose log has errors only. */
+static void
+log_to_nbdkit(enum log_level level, const char *text)
+{
+	bool background = starter && getpid() != starter;
+
+	if (level == LOG_LEVEL_ERROR)
+		nbdkit_error("%s", text);
+	else if (level == LOG_LEVEL_DEBUG || (level == LOG_LEVEL_INFO && background))
+		nbdkit_debug("%s", text);
+	else if (background)
+		nbdkit_error("warning: %s", text);
+	else
+		fprintf(stderr, "nbdkit: loop: %s%s\n",
+			level == LOG_LEVEL_WARNING ? "warning: " : "", text);
+}
+
+static void
+loop_load(void)
+{
+	log_set_sink(log_to_nbdkit);
+	if (options_init(loop_option_rows, &config) < 0 ||
+	    options_init(image_option_rows, &config.image) < 0) {
+		nbdkit_error("out of memory");
+		exit(EXIT_FAILURE);
+	}
+}
+
+static void
+loop_unload(void)
+{
+	options_free(loop_option_rows, &config);
+	options_free(image_option_rows, &config.image);
+}
+
+static int
+loop_config(const char *key, const char *value)
+{
+	const struct option_row *own = option_find(loop_option_rows, key);
+	char *CLEANUP_FREE path = NULL;
+	char *CLEANUP_FREE error = NULL;
+	int r;
+
+	/* A string is a path.  nbdkit changes its directory when it goes into the background. */
+	if (own && own->type == OPTION_STRING) {
+		value = path = nbdkit_absolute_path(value);
+		if (!path)
+			return -1;
+	}
+	if (own)
+		r = option_set(loop_option_rows, &config, key, value, &error);
+	else
+		r = option_set(image_option_rows, &config.image, key, value, &error);
+	if (r == 0)
+		return 0;
+	if (r == -ENOENT)
+		nbdkit_error("unknown parameter '%s'; nbdkit loop --help lists them", key);
+	else
+		nbdkit_error("%s", error ? error : "out of memory");
+	return -1;
+}
+
+static bool
+is_directory(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static int
+loop_config_complete(void)
+{
+	if (config.file && config.dir) {
+		nbdkit_error("file= and dir= exclude each other: give one of them");
+		return -1;
+	}
+	if (!config.file && !config.dir) {
+		nbdkit_error(
+			"you must supply the image: file=PATH (or just PATH), or dir=PATH for a directory of "
+			"images; see nbdkit-loop-plugin(1)");
+		return -1;
+	}
+	if (config.file && is_directory(config.file)) {
+		nbdkit_error("file=%s is a directory; dir=%s would serve each file in it",
+			     config.file, config.file);
+		return -1;
+	}
+	/* They are made beforehand, so there must be a number of them: nbdkit's own for one
+	 * connection. */
+	if (config.swap && config.image.contexts == 0)
+		config.image.contexts = DEFAULT_THREADS;
+	return 0;
+}
+
+static int
+loop_get_ready(void)
+{
+	char *CLEANUP_FREE error = NULL;
+
+	starter = getpid();
+	/* Before nbdkit forks, makes threads, and changes to another user. */
+	if (config.swap && reclaim_serve(&error) < 0) {
+		nbdkit_error("swap=on: %s", error ? error : "out of memory");
+		return -1;
+	}
+	if (exports_start(&config) < 0)
+		return -1;
+	if (config.control &&
+	    control_socket_new(config.control, status_handle, &config, &control, &error) < 0) {
+		nbdkit_error("%s", error ? error : "out of memory");
+		return -1;
+	}
+	return 0;
+}
+
+/* With swap=on: the buffers of the contexts of file=; of dir=, nobody knows which images will be
+ * open at once. */
+static uint64_t
+swap_memory(void)
+{
+	struct export_image *only = exports_get(NULL);
+	uint64_t memory = only ? config.image.contexts * image_context_memory(only->image) : 0;
+
+	if (only)
+		exports_put(only);
+	return memory;
+}
+
+static int
+loop_after_fork(void)
+{
+	static const char way_out[] = "fewer contexts= with a smaller depth= make it less";
+	char *CLEANUP_FREE error = NULL;
+	int r;
+
+	if (config.swap) {
+		if (reclaim_lock_memory(SWAP_HEAP, swap_memory(), config.image.force == TRISTATE_ON,
+					way_out, &error) < 0) {
+			nbdkit_error("swap=on: %s", error ? error : "out of memory");
+			return -1;
+		}
+		log_info("swap=on: memory locked, I/O flusher, out-of-memory killer kept away");
+	}
+	r = control ? control_socket_start(control) : 0;
+	if (r < 0)
+		nbdkit_error("control=%s: %s", config.control, strerror(-r));
+	return r < 0 ? -1 : 0;
+}
+
+static void
+loop_cleanup(void)
+{
+	control_socket_free(steal_pointer(&control));
+	exports_stop();
+}
+
+static void
+dump_defaults(const struct option_row *rows, const void *values)
+{
+	for (const struct option_row *row = rows; row->name; row++) {
+		char *CLEANUP_FREE value = option_value_text(row, values);
+
+		if (row->type != OPTION_STRING)
+			printf("loop_default_%s=%s\n", row->name, value ? value : "");
+	}
+}
+
+static void
+loop_dump_plugin(void)
+{
+	static const char *const names[] = {
+		[ENGINE_IO_URING] = "io_uring",
+		[ENGINE_AIO] = "aio",
+		[ENGINE_THREADS] = "threads",
+	};
+	const char *best = NULL;
+
+	printf("loop_version=%s\n", PACKAGE_VERSION);
+	for (unsigned int i = ENGINE_IO_URING; i <= ENGINE_THREADS; i++) {
+		char reason[REASON_MAX];
+		bool works = backend_works(i, reason) == 0;
+
+		printf("loop_engine_%s=%s\n", names[i], works ? "yes" : "no");
+		if (!works)
+			printf("loop_engine_%s_reason=%s\n", names[i], reason);
+		else if (!best)
+			best = names[i];
+	}
+	printf("loop_engine=%s\n", best);
+	dump_defaults(loop_option_rows, &config);
+	dump_defaults(image_option_rows, &config.image);
+}
+
+/* nbdkit has said why when it returns nonzero. */
+static int
+add_name(void *data, const char *name)
+{
+	return nbdkit_add_export(data, name, NULL) < 0;
+}
+
+static int
+loop_list_exports(int readonly, int is_tls, struct nbdkit_exports *exports)
+{
+	int r;
+
+	(void)readonly;
+	(void)is_tls;
+	if (!exports_are_files_of_directory())
+		return nbdkit_add_export(exports, "", NULL);
+	r = exports_visit_names(add_name, exports);
+	if (r < 0)
+		nbdkit_error("dir=%s: %s", config.dir, strerror(-r));
+	return r ? -1 : 0;
+}
+
+struct first_name {
+	unsigned int count;
+	const char *name;
+};
+
+static int
+remember_name(void *data, const char *name)
+{
+	struct first_name *first = data;
+
+	if (first->count++ == 0)
+		first->name = nbdkit_strdup_intern(name);
+	return first->count > 1;
+}
+
+/* The only file of dir=, if there is just one. */
+static const char *
+loop_default_export(int readonly, int is_tls)
+{
+	struct first_name first = {0};
+
+	(void)readonly;
+	(void)is_tls;
+	if (exports_are_files_of_directory())
+		exports_visit_names(remember_name, &first);
+	return first.count == 1 && first.name ? first.name : "";
+}
+
+static void *
+loop_open(int readonly)
+{
+	const char *name = nbdkit_export_name();
+	struct connection *connection = calloc(1, sizeof(*connection));
+
+	if (!connection || !name) {
+		nbdkit_error("out of memory");
+		free(connection);
+		return NULL;
+	}
+	connection->export_image = exports_join(name, !readonly);
+	if (!connection->export_image) {
+		free(connection);
+		return NULL;
+	}
+	connection->writable = !readonly && image_writable(connection->export_image->image);
+	return connection;
+}
+
+static void
+loop_close(void *handle)
+{
+	struct connection *connection = handle;
+
+	exports_leave(connection->export_image);
+	free(connection);
+}
+
+static struct image *
+image_of(void *handle)
+{
+	struct connection *connection = handle;
+
+	return connection->export_image->image;
+}
+
+static const char *
+loop_export_description(void *handle)
+{
+	(void)handle;
+	return "raw image served by nbdkit-loop-plugin";
+}
+
+static int64_t
+loop_get_size(void *handle)
+{
+	return (int64_t)image_size(image_of(handle));
+}
+
+/* The largest request that the NBD specification lets any server expect ("Size constraints"). */
+#define MAXIMUM_BLOCK (32u << 20)
+
+static int
+loop_block_size(void *handle, uint32_t *minimum, uint32_t *preferred, uint32_t *maximum)
+{
+	*minimum = image_sector_size(image_of(handle));
+	*preferred = 4096;
+	*maximum = MAXIMUM_BLOCK;
+	return 0;
+}
+
+static int
+loop_can_write(void *handle)
+{
+	struct connection *connection = handle;
+
+	return connection->writable;
+}
+
+static int
+loop_can_trim(void *handle)
+{
+	return loop_can_write(handle) && image_discards(image_of(handle));
+}
+
+static int
+loop_can_fua(void *handle)
+{
+	return loop_can_write(handle) ? NBDKIT_FUA_NATIVE : NBDKIT_FUA_NONE;
+}
+
+/* There is no cache to fill with direct I/O. */
+static int
+loop_can_cache(void *handle)
+{
+	return image_direct(image_of(handle)) ? NBDKIT_CACHE_NONE : NBDKIT_CACHE_NATIVE;
+}
+
+static int
+loop_can_extents(void *handle)
+{
+	return image_has_holes(image_of(handle));
+}
+
+static int
+loop_is_rotational(void *handle)
+{
+	return image_rotational(image_of(handle));
+}
+
+static int
+yes(void *handle)
+{
+	(void)handle;
+	return 1;
+}
+
+static struct nbdkit_plugin plugin = {
+	.name = "loop",
+	.longname = "nbdkit loop plugin",
+	.version = PACKAGE_VERSION,
+	.description = "Serve an image file or block device as the Linux loop driver would",
+	.load = loop_load,
+	.unload = loop_unload,
+	.config = loop_config,
+	.config_complete = loop_config_complete,
+	.magic_config_key = "file",
+	.dump_plugin = loop_dump_plugin,
+	.get_ready = loop_get_ready,
+	.after_fork = loop_after_fork,
+	.cleanup = loop_cleanup,
+	.list_exports = loop_list_exports,
+	.default_export = loop_default_export,
+	.open = loop_open,
+	.close = loop_close,
+	.export_description = loop_export_description,
+	.get_size = loop_get_size,
+	.block_size = loop_block_size,
+	.can_write = loop_can_write,
+	.can_flush = yes,
+	.is_rotational = loop_is_rotational,
+	.can_trim = loop_can_trim,
+	.can_zero = loop_can_write,
+	.can_fast_zero = loop_can_write,
+	.can_fua = loop_can_fua,
+	.can_multi_conn = yes,
+	.can_extents = loop_can_extents,
+	.can_cache = loop_can_cache,
+	.pread = loop_pread,
+	.pwrite = loop_pwrite,
+	.flush = loop_flush,
+	.trim = loop_trim,
+	.zero = loop_zero,
+	.cache = loop_cache,
+	.extents = loop_extents,
+	.errno_is_preserved = 1,
+};
+
+/* nbdkit takes the structure as it is when it loads the library: the help has to be there by then.
+ */
+static char *config_help;
+
+__attribute__((constructor)) static void
+make_config_help(void)
+{
+	size_t size;
+	FILE *out = open_memstream(&config_help, &size);
+
+	if (!out)
+		return;
+	options_print_help(out, loop_option_rows);
+	options_print_help(out, image_option_rows);
+	if (fclose(out) == 0)
+		plugin.config_help = config_help;
+}
+
+__attribute__((destructor)) static void
+free_config_help(void)
+{
+	free(config_help);
+}
+
+NBDKIT_REGISTER_PLUGIN(plugin)

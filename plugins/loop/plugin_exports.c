@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "plugins/loop/plugin_exports.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct loop_config *config;
+static int directory = -1; /* dir= */
+
+/* Guards the table; never held while something is read or written. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct export_image *images;
+
+static void
+report(const char *error)
+{
+	log_error("%s", error ? error : "out of memory");
+}
+
+static void
+free_export_image(struct export_image *e)
+{
+	image_close(e->image);
+	free(e->name);
+	free(e);
+}
+
+/* Opens an image and says what runs.  NULL: refused, and said why. */
+static struct export_image *
+open_image(int dirfd, const char *path, unsigned int flags, const char *name)
+{
+	struct export_image *e = calloc(1, sizeof(*e));
+	char *CLEANUP_FREE error = NULL;
+
+	if (!e || (e->name = strdup(name)) == NULL) {
+		free(e);
+		report(NULL);
+		return NULL;
+	}
+	if (image_open(dirfd, path, flags, &config->image, &e->image, &error) < 0) {
+		report(error);
+		free(e->name);
+		free(e);
+		return NULL;
+	}
+	return e;
+}
+
+static void
+say_what_runs(const struct export_image *e)
+{
+	bool degraded;
+	char *CLEANUP_FREE summary = image_summary(e->image, &degraded);
+
+	if (summary && degraded && exports_are_files_of_directory())
+		log_warning("%s",
+			    summary); /* in the background, that is all that reaches the log */
+	else if (summary)
+		log_info("%s", summary);
+}
+
+/*
+ * nbdkit tells a plugin only when the first client connects whether -r was given, so the lock can't
+ * be taken here.  A writer elsewhere excludes us in any case; a reader only if our clients may
+ * write.
+ */
+static int
+check_lock(const struct export_image *e)
+{
+	char *CLEANUP_FREE error = NULL;
+
+	char *CLEANUP_FREE ignored = NULL;
+
+	if (image_lock_check(e->image, false, &error) == 0)
+		return 0;
+	/* With lock=shared, several writers get on with each other where a reader doesn't. */
+	if (image_writable(e->image) && image_lock_check(e->image, true, &ignored) == 0)
+		return 0;
+	report(error);
+	return -1;
+}
+
+static int
+start_file(void)
+{
+	struct export_image *e = open_image(AT_FDCWD, config->file, 0, "");
+
+	if (!e)
+		return -1;
+	if (check_lock(e) < 0) {
+		free_export_image(e);
+		return -1;
+	}
+	say_what_runs(e);
+	e->references = 1;
+	images = e;
+	return 0;
+}
+
+int
+exports_start(const struct loop_config *loop_config)
+{
+	config = loop_config;
+	if (!config->dir)
+		return start_file();
+	directory = open(config->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (directory < 0) {
+		log_error("dir=%s: %s", config->dir, strerror(errno));
+		return -1;
+	}
+	log_info("serving the files of %s; what runs is told when a client opens one", config->dir);
+	return 0;
+}
+
+void
+exports_stop(void)
+{
+	while (images) {
+		struct export_image *e = images;
+
+		images = e->next;
+		free_export_image(e);
+	}
+	if (directory >= 0)
+		close(directory);
+	directory = -1;
+}
+
+char *
+exports_path(const struct export_image *e)
+{
+	struct image_status status;
+	char *path;
+
+	image_status(e->image, &status);
+	if (!exports_are_files_of_directory())
+		return strdup(status.path);
+	return asprintf(&path, "%s/%s", config->dir, status.path) < 0 ? NULL : path;
+}
+
+bool
+exports_are_files_of_directory(void)
+{
+	return directory >= 0;
+}
+
+/* mutex held. The image that is open already, if it is the same file. */
+static struct export_image *
+find_same(const struct image *image)
+{
+	struct export_image *e = images;
+
+	while (e && !image_same(e->image, image))
+		e = e->next;
+	return e;
+}
+
+/* The image of a name in dir=, with a reference. It is opened before we look whether it is open
+ * already: only the open file tells which one it is, whatever links there are. */
+static struct export_image *
+join_file_of_directory(const char *name)
+{
+	struct export_image *opened = NULL;
+	struct export_image *e;
+
+	if (name[0] == '\0')
+		log_error("an export name is needed: there is not just one file in %s",
+			  config->dir);
+	else
+		opened = open_image(directory, name, BACKING_BENEATH, name);
+	if (!opened)
+		return NULL;
+	pthread_mutex_lock(&mutex);
+	e = find_same(opened->image);
+	if (!e) {
+		e = steal_pointer(&opened);
+		e->next = images;
+		images = e;
+	}
+	e->references++;
+	pthread_mutex_unlock(&mutex);
+	if (opened)
+		free_export_image(opened);
+	else
+		say_what_runs(e);
+	return e;
+}
+
+void
+exports_put(struct export_image *e)
+{
+	struct export_image **at;
+	bool last;
+
+	pthread_mutex_lock(&mutex);
+	last = --e->references == 0;
+	if (last) {
+		for (at = &images; *at != e; at = &(*at)->next)
+			;
+		*at = e->next;
+	}
+	pthread_mutex_unlock(&mutex);
+	if (last)
+		free_export_image(e);
+}
+
+/* With file=, the name doesn't matter. */
+static struct export_image *
+join_only_file(void)
+{
+	pthread_mutex_lock(&mutex);
+	images->references++;
+	pthread_mutex_unlock(&mutex);
+	return images;
+}
+
+struct export_image *
+exports_join(const char *name, bool writable)
+{
+	struct export_image *e =
+		exports_are_files_of_directory() ? join_file_of_directory(name) : join_only_file();
+	char *CLEANUP_FREE error = NULL;
+
+	if (!e)
+		return NULL;
+	if (image_lock(e->image, writable && image_writable(e->image), &error) < 0) {
+		report(error);
+		exports_put(e);
+		return NULL;
+	}
+	if (config->swap && image_reserve_contexts(e->image) < 0) {
+		log_error(
+			"swap=on: there is no memory for %u I/O contexts; contexts= or depth= can be smaller",
+			config->image.contexts);
+		exports_put(e);
+		return NULL;
+	}
+	e->connections++;
+	return e;
+}
+
+void
+exports_leave(struct export_image *e)
+{
+	e->connections--;
+	exports_put(e);
+}
+
+/* A link is an export if it leads to a file in the directory. */
+static bool
+is_export(const struct dirent *entry)
+{
+	if (entry->d_type == DT_REG)
+		return true;
+	return (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN) &&
+	       backing_is_beneath(directory, entry->d_name);
+}
+
+int
+exports_visit_names(int (*visit)(void *data, const char *name), void *data)
+{
+	/* Not a duplicate: its position would be shared with other connections. */
+	int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+	int r = 0;
+
+	if (!dir) {
+		r = -errno;
+		if (fd >= 0)
+			close(fd);
+		return r;
+	}
+	while (r == 0 && (entry = readdir(dir)) != NULL) {
+		if (is_export(entry))
+			r = visit(data, entry->d_name);
+	}
+	closedir(dir);
+	return r;
+}
+
+struct export_image *
+exports_get(const char *name)
+{
+	struct export_image *e;
+
+	pthread_mutex_lock(&mutex);
+	e = images;
+	if (name) {
+		while (e && strcmp(e->name, name) != 0)
+			e = e->next;
+	} else if (e && e->next) {
+		e = NULL;
+	}
+	if (e)
+		e->references++;
+	pthread_mutex_unlock(&mutex);
+	return e;
+}
+
+void
+exports_visit(void (*visit)(void *data, struct export_image *e), void *data)
+{
+	pthread_mutex_lock(&mutex);
+	for (struct export_image *e = images; e; e = e->next)
+		visit(data, e);
+	pthread_mutex_unlock(&mutex);
+}

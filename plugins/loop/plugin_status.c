@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "plugins/loop/plugin_status.h"
+
+#include "plugins/loop/plugin_exports.h"
+
+#include "common/cleanup.h"
+#include "control/answer.h"
+#include "engine/image/image_json.h"
+
+#include <unistd.h>
+
+static void
+write_export(struct json *json, const char *key, struct export_image *e)
+{
+	char *CLEANUP_FREE path = exports_path(e);
+	struct image_status status;
+
+	image_status(e->image, &status);
+	json_object_begin(json, key);
+	json_string(json, "name", e->name);
+	json_uint(json, "connections", e->connections);
+	json_image(json, path, &status);
+	json_object_end(json);
+}
+
+static void
+write_export_in_list(void *data, struct export_image *e)
+{
+	write_export(data, NULL, e);
+}
+
+static void
+write_status(struct json *json, const struct loop_config *config)
+{
+	json_object_begin(json, NULL);
+	json_string(json, "program", "nbdkit-loop-plugin");
+	json_string(json, "version", PACKAGE_VERSION);
+	json_uint(json, "pid", (uint64_t)getpid());
+	json_bool(json, "swap", config->swap == TRISTATE_ON);
+	json_array_begin(json, "exports");
+	exports_visit(write_export_in_list, json);
+	json_array_end(json);
+	json_object_end(json);
+}
+
+static void
+write_no_export(struct json *json, const char *name)
+{
+	char *CLEANUP_FREE error = NULL;
+
+	if (!name) {
+		answer_error(json, "which export? add export=NAME, with a name that status shows");
+		return;
+	}
+	if (asprintf(
+		    &error,
+		    "export=%s: there is no such export, or no client uses it now; status shows the exports",
+		    name) < 0)
+		error = NULL;
+	answer_error(json, error);
+}
+
+static void
+change(const struct control_request *request, struct json *json)
+{
+	struct export_image *e = exports_get(request->export_name);
+	char *CLEANUP_FREE error = NULL;
+	int r;
+
+	if (!e) {
+		write_no_export(json, request->export_name);
+		return;
+	}
+	r = request->verb == CONTROL_SET ? image_set_direct(e->image, request->direct_io, &error)
+					 : image_resize(e->image, &error);
+	if (r < 0)
+		answer_error(json, error);
+	else
+		write_export(json, NULL, e);
+	exports_put(e);
+}
+
+void
+status_handle(const struct control_request *request, FILE *out, void *data)
+{
+	struct json json;
+
+	json_init(&json, out);
+	if (request->verb == CONTROL_STATUS)
+		write_status(&json, data);
+	else if (request->verb == CONTROL_SET || request->verb == CONTROL_RESIZE)
+		change(request, &json);
+	else
+		answer_error(
+			&json,
+			"the plugin can neither add nor remove exports: file= and dir= say what is served");
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/config/config_file.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EXPORT "export"
+#define BLANKS " \t\r"
+
+static int __attribute__((format(printf, 4, 5)))
+refuse(char **error, const struct config_file *file, const struct config_line *line,
+       const char *format, ...)
+{
+	char *CLEANUP_FREE reason = NULL;
+	va_list arguments;
+	int length;
+
+	va_start(arguments, format);
+	length = vasprintf(&reason, format, arguments);
+	va_end(arguments);
+	if (length < 0) {
+		reason = NULL;
+		return -ENOMEM;
+	}
+	if (asprintf(error, "%s:%u: %s", file->path, line->number, reason) < 0) {
+		*error = NULL;
+		return -ENOMEM;
+	}
+	return -EINVAL;
+}
+
+/* ---- reading */
+
+/* The text without the blanks around it. */
+static char *
+trim(char *text)
+{
+	size_t length;
+
+	text += strspn(text, BLANKS);
+	length = strlen(text);
+	while (length > 0 && strchr(BLANKS, text[length - 1]))
+		length--;
+	text[length] = '\0';
+	return text;
+}
+
+/* "[export a name]": the name of a section, or NULL. */
+static char *
+section_name(char *text)
+{
+	size_t length = strlen(text);
+
+	if (length < 2 || text[length - 1] != ']')
+		return NULL;
+	text[length - 1] = '\0';
+	return trim(text + 1);
+}
+
+static int
+take_line(struct config_file *file, char *text, unsigned int number, char **error)
+{
+	struct config_line *line = &file->lines[file->count];
+	char *equals;
+
+	text = trim(text);
+	if (text[0] == '\0' || text[0] == '#' || text[0] == ';')
+		return 0;
+	*line = (struct config_line){.number = number};
+	if (text[0] == '[') {
+		line->name = section_name(text);
+		if (!line->name)
+			return refuse(error, file, line,
+				      "a section is written [server] or [export NAME]");
+		file->count++;
+		return 0;
+	}
+	equals = strchr(text, '=');
+	if (!equals)
+		return refuse(error, file, line,
+			      "\"%s\" is neither a section, nor OPTION = VALUE, nor a comment (#)",
+			      text);
+	*equals = '\0';
+	line->name = trim(text);
+	line->value = trim(equals + 1);
+	file->count++;
+	return 0;
+}
+
+static int
+read_text(const char *path, char **text, size_t *length)
+{
+	int CLEANUP_CLOSE fd = open(path, O_RDONLY | O_CLOEXEC);
+	char *CLEANUP_FREE buffer = NULL;
+	size_t used = 0, size = 4096;
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	do {
+		char *larger = realloc(buffer, size *= 2);
+
+		if (!larger)
+			return -ENOMEM;
+		buffer = larger;
+		while ((n = read(fd, buffer + used, size - 1 - used)) > 0)
+			used += (size_t)n;
+		if (n < 0)
+			return -errno;
+	} while (used == size - 1);
+	buffer[used] = '\0';
+	*text = steal_pointer(&buffer);
+	*length = used;
+	return 0;
+}
+
+int
+config_file_read(struct config_file *file, const char *path, char **error)
+{
+	unsigned int number = 0;
+	size_t lines = 1;
+	char *rest;
+	int r;
+
+	*file = (struct config_file){.path = path};
+	r = read_text(path, &file->text, &file->size);
+	if (r < 0) {
+		if (asprintf(error, "configuration file %s: %s", path, strerror(-r)) < 0)
+			*error = NULL;
+		return r;
+	}
+	if (strlen(file->text) < file->size) {
+		if (asprintf(error, "configuration file %s: it is not a text file", path) < 0)
+			*error = NULL;
+		return -EINVAL;
+	}
+	for (const char *c = file->text; *c; c++)
+		lines += *c == '\n';
+	file->lines = calloc(lines, sizeof(*file->lines));
+	if (!file->lines)
+		return -ENOMEM;
+	rest = file->text;
+	while (r == 0 && rest) {
+		char *text = strsep(&rest, "\n");
+
+		r = take_line(file, text, ++number, error);
+	}
+	if (r == 0 && file->count > 0 && file->lines[0].value)
+		r = refuse(error, file, &file->lines[0],
+			   "a section must come first: [server] or [export NAME]");
+	return r;
+}
+
+void
+config_file_fini(struct config_file *file)
+{
+	free(file->lines);
+	free(file->text);
+	*file = (struct config_file){0};
+}
+
+/* ---- applying */
+
+static bool
+is_section(const struct config_line *line)
+{
+	return !line->value;
+}
+
+/* The name of the export that a section is about, or NULL. */
+static const char *
+export_of_section(const struct config_line *line)
+{
+	size_t length = strlen(EXPORT);
+	const char *name = line->name + length;
+
+	if (strncmp(line->name, EXPORT, length) != 0 || (*name && !strchr(BLANKS, *name)))
+		return NULL;
+	return name + strspn(name, BLANKS);
+}
+
+/* An option that says only one thing must not be there twice: one of the two would be lost. */
+static int
+check_repeated(const struct config_file *file, const struct config_line *line,
+	       const struct option_row *row, char **error)
+{
+	if (!row || row->type == OPTION_LIST)
+		return 0;
+	for (const struct config_line *other = line - 1; !is_section(other); other--) {
+		if (strcmp(other->name, line->name) == 0)
+			return refuse(error, file, line, "%s stands in line %u already", line->name,
+				      other->number);
+	}
+	return 0;
+}
+
+static int
+explain(const struct config_file *file, const struct config_line *line, int r, char **error)
+{
+	char *CLEANUP_FREE sentence = steal_pointer(error);
+
+	if (r == -ENOENT && strcmp(line->name, "file") == 0)
+		return refuse(error, file, line, "file belongs into a section [export NAME]");
+	if (r == -ENOENT && config_find(line->name))
+		return refuse(error, file, line, "%s belongs into the section [server]",
+			      line->name);
+	if (r == -ENOENT)
+		return refuse(error, file, line,
+			      "unknown option %s; nbdloopd.conf(5) lists the options", line->name);
+	if (sentence)
+		return refuse(error, file, line, "%s", sentence);
+	return r;
+}
+
+static int
+apply_line(const struct config_file *file, const struct config_line *line,
+	   struct server_config *config, struct export_config *export, char **error)
+{
+	int r = check_repeated(file, line,
+			       export ? export_find(line->name) : config_find(line->name), error);
+
+	if (r < 0)
+		return r;
+	r = export ? export_set(export, line->name, line->value, error)
+		   : config_set(config, line->name, line->value, error);
+	return r < 0 ? explain(file, line, r, error) : 0;
+}
+
+int
+config_file_apply_server(const struct config_file *file, struct server_config *config, char **error)
+{
+	bool server = false;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < file->count; i++) {
+		const struct config_line *line = &file->lines[i];
+
+		if (is_section(line)) {
+			server = strcmp(line->name, "server") == 0;
+			if (!server && !export_of_section(line))
+				r = refuse(
+					error, file, line,
+					"unknown section [%s]; there are [server] and [export NAME]",
+					line->name);
+		} else if (server) {
+			r = apply_line(file, line, config, NULL, error);
+		}
+	}
+	return r;
+}
+
+static int
+add_export(const struct config_file *file, const struct config_line *line,
+	   struct server_config *config, struct export_config **export, char **error)
+{
+	char *CLEANUP_FREE sentence = NULL;
+	int r = config_add_export(config, export_of_section(line), export, &sentence);
+
+	if (r == -EEXIST)
+		return refuse(error, file, line, "%s",
+			      sentence ? sentence : "this export exists already");
+	return r;
+}
+
+int
+config_file_apply_exports(const struct config_file *file, struct server_config *config,
+			  char **error)
+{
+	struct export_config *export = NULL;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < file->count; i++) {
+		const struct config_line *line = &file->lines[i];
+
+		if (is_section(line)) {
+			export = NULL;
+			if (export_of_section(line))
+				r = add_export(file, line, config, &export, error);
+		} else if (export) {
+			r = apply_line(file, line, config, export, error);
+		}
+	}
+	return r;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The configuration file: sections of lines "option = value".
+ *
+ *	# a comment
+ *	[server]
+ *	unix = /run/nbdloopd.sock
+ *	[export debian]
+ *	file = /srv/debian.img
+ */
+#ifndef SERVER_CONFIG_CONFIG_FILE_H
+#define SERVER_CONFIG_CONFIG_FILE_H
+
+#include "server/config/server_config.h"
+
+struct config_line {
+	unsigned int number;
+	char *name, *value; /* of the file's text; a section: its name, and NULL */
+};
+
+struct config_file {
+	const char *path;
+	char *text;
+	size_t size; /* of the text, bytes */
+	struct config_line *lines;
+	size_t count;
+};
+
+#define CONFIG_FILE_CLEANUP __attribute__((cleanup(config_file_fini)))
+
+/* Returns 0, or -errno with *error a sentence that names the line (caller frees), as the next two.
+ */
+int
+config_file_read(struct config_file *file, const char *path, char **error);
+
+/* The sections [server]. */
+int
+config_file_apply_server(const struct config_file *file, struct server_config *config,
+			 char **error);
+
+/* Adds the exports of the sections [export NAME]. */
+int
+config_file_apply_exports(const struct config_file *file, struct server_config *config,
+			  char **error);
+
+void
+config_file_fini(struct config_file *file);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/daemon/acceptor.h"
+
+#include "server/daemon/listener.h"
+#include "server/serve/worker.h"
+
+#include "common/log.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* At one time: signals and other listeners wait meanwhile. */
+#define ACCEPTED_AT_ONCE 64
+
+static struct worker *
+least_busy(const struct acceptor *acceptor)
+{
+	struct worker *least = &acceptor->workers[0];
+	unsigned int fewest = atomic_load_explicit(&least->connections, memory_order_relaxed);
+
+	for (unsigned int i = 1; i < acceptor->worker_count; i++) {
+		struct worker *worker = &acceptor->workers[i];
+		unsigned int connections =
+			atomic_load_explicit(&worker->connections, memory_order_relaxed);
+
+		if (connections < fewest) {
+			least = worker;
+			fewest = connections;
+		}
+	}
+	return least;
+}
+
+static bool
+is_full(const struct acceptor *acceptor)
+{
+	return acceptor->max && atomic_load(&acceptor->connections) >= acceptor->max;
+}
+
+static void
+hand_over(struct acceptor *acceptor, int fd, const char *peer)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(5, 10);
+	char more[LOG_LEFT_OUT];
+	unsigned int suppressed;
+	int r;
+
+	if (is_full(acceptor)) {
+		if (log_limit_pass(&limit, &suppressed))
+			log_warning(
+				"%s: refused: there are %u connections already (max-connections)%s",
+				peer, acceptor->max, log_left_out(suppressed, more));
+		close(fd);
+		return;
+	}
+	/* Before, since the connection may be over before worker_give() returns. */
+	atomic_fetch_add(&acceptor->connections, 1);
+	r = worker_give(least_busy(acceptor), fd, peer);
+	if (r == 0)
+		return;
+	atomic_fetch_sub(&acceptor->connections, 1);
+	close(fd);
+	if (log_limit_pass(&limit, &suppressed))
+		log_error("%s: refused: %s%s", peer, strerror(-r), log_left_out(suppressed, more));
+}
+
+void
+acceptor_take(struct acceptor *acceptor, struct listener *listener)
+{
+	for (unsigned int i = 0; i < ACCEPTED_AT_ONCE; i++) {
+		char peer[PEER_MAX];
+		int fd = listener_accept(listener, peer);
+
+		if (fd < 0)
+			return;
+		hand_over(acceptor, fd, peer);
+	}
+}
+
+void
+acceptor_adopt(struct acceptor *acceptor, int fd)
+{
+	char peer[PEER_MAX];
+
+	peer_prepare(fd, peer);
+	hand_over(acceptor, fd, peer);
+}
+
+void
+acceptor_closed(struct acceptor *acceptor)
+{
+	atomic_fetch_sub(&acceptor->connections, 1);
+}

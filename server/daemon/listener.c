@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/daemon/listener.h"
+
+#include "server/daemon/activation.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+/* After <sys/socket.h>, which it needs. */
+#include <linux/vm_sockets.h>
+
+/* A batch of replies, or a large one, in one go: Linux's default of 208 KiB makes a sender wait for
+ * its receiver. */
+#define UNIX_SEND_BUFFER (2 << 20)
+
+/* ---- addresses as text */
+
+static void
+describe_inet(const struct sockaddr *address, socklen_t length, char *text, size_t size)
+{
+	char host[NI_MAXHOST], port[NI_MAXSERV];
+
+	if (getnameinfo(address, length, host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		snprintf(text, size, "unknown address");
+	else
+		snprintf(text, size, address->sa_family == AF_INET6 ? "[%.48s]:%.5s" : "%.48s:%.5s",
+			 host, port);
+}
+
+static void
+describe(const struct sockaddr *address, socklen_t length, char *text, size_t size)
+{
+	const struct sockaddr_un *local = (const struct sockaddr_un *)address;
+	const struct sockaddr_vm *vm = (const struct sockaddr_vm *)address;
+	size_t path = length > offsetof(struct sockaddr_un, sun_path)
+			      ? length - offsetof(struct sockaddr_un, sun_path)
+			      : 0;
+
+	switch (address->sa_family) {
+	case AF_INET:
+	case AF_INET6: describe_inet(address, length, text, size); break;
+	case AF_UNIX:
+		/* Nameless, or in the abstract namespace, which begins with a NUL. */
+		if (path > 0 && local->sun_path[0] != '\0')
+			snprintf(text, size, "%.*s", (int)path, local->sun_path);
+		else if (path > 1)
+			snprintf(text, size, "@%.*s", (int)path - 1, local->sun_path + 1);
+		else
+			snprintf(text, size, "unix");
+		break;
+	case AF_VSOCK:
+		if (vm->svm_cid == VMADDR_CID_ANY)
+			snprintf(text, size, "vsock port %u", vm->svm_port);
+		else
+			snprintf(text, size, "vsock %u:%u", vm->svm_cid, vm->svm_port);
+		break;
+	default: snprintf(text, size, "address family %d", address->sa_family);
+	}
+}
+
+/* ---- peers */
+
+static void
+set_option(int fd, int level, int name, int value)
+{
+	/* What isn't possible is only slower. */
+	setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+static void
+prepare_unix(int fd, char peer[PEER_MAX])
+{
+	int size = UNIX_SEND_BUFFER;
+	struct ucred who;
+	socklen_t length = sizeof(who);
+
+	/* Beyond net.core.wmem_max it takes a privilege. */
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0)
+		set_option(fd, SOL_SOCKET, SO_SNDBUF, size);
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0)
+		snprintf(peer, PEER_MAX, "unix (pid %d, uid %u)", (int)who.pid,
+			 (unsigned int)who.uid);
+	else
+		snprintf(peer, PEER_MAX, "unix");
+}
+
+void
+peer_prepare(int fd, char peer[PEER_MAX])
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_storage storage;
+	} address;
+	socklen_t length = sizeof(address);
+
+	if (getpeername(fd, &address.any, &length) < 0) {
+		snprintf(peer, PEER_MAX, "a client that is gone");
+		return;
+	}
+	if (address.any.sa_family == AF_UNIX) {
+		prepare_unix(fd, peer);
+		return;
+	}
+	set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	describe(&address.any, length, peer, PEER_MAX);
+}
+
+int
+listener_accept(struct listener *listener, char peer[PEER_MAX])
+{
+	int fd = accept_or_pause(&listener->pause, listener->fd, SOCK_CLOEXEC, listener->text);
+
+	if (fd >= 0)
+		peer_prepare(fd, peer);
+	return fd;
+}
+
+/* ---- making them */
+
+static int __attribute__((format(printf, 3, 4)))
+refuse(char **error, int err, const char *format, ...)
+{
+	va_list arguments;
+	int length;
+
+	va_start(arguments, format);
+	length = vasprintf(error, format, arguments);
+	va_end(arguments);
+	if (length >= 0)
+		return -err;
+	*error = NULL;
+	return -ENOMEM;
+}
+
+/* Takes over the descriptor. */
+static int
+add(struct listener **listeners, int fd, const struct unix_socket *file)
+{
+	struct listener **end = listeners, *listener = calloc(1, sizeof(*listener));
+	union {
+		struct sockaddr any;
+		struct sockaddr_storage storage;
+	} address;
+	socklen_t length = sizeof(address);
+
+	if (!listener)
+		return -ENOMEM;
+	*listener = (struct listener){.fd = fd, .pause = ACCEPT_PAUSE_INIT};
+	listener->file = file ? *file : (struct unix_socket){.fd = -1};
+	if (getsockname(fd, &address.any, &length) == 0)
+		describe(&address.any, length, listener->text, sizeof(listener->text));
+	while (*end)
+		end = &(*end)->next;
+	*end = listener;
+	return 0;
+}
+
+static int
+open_unix(struct listener **listeners, const char *path, char **error)
+{
+	struct unix_socket file;
+	int r = unix_socket_listen(&file, path, 0, "unix socket", error);
+
+	if (r == 0)
+		r = add(listeners, file.fd, &file);
+	return r;
+}
+
+static int
+open_socket(struct listener **listeners, const struct sockaddr *address, socklen_t length)
+{
+	int CLEANUP_CLOSE fd =
+		socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	/* There is another socket for IPv4. */
+	if (address->sa_family == AF_INET6)
+		set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+	if (bind(fd, address, length) < 0)
+		return -errno;
+	if (listen(fd, SOMAXCONN) < 0)
+		return -errno;
+	r = add(listeners, fd, NULL);
+	if (r == 0)
+		steal_fd(&fd);
+	return r;
+}
+
+/* Errors that mean that this machine has no IPv6, or no such address in it. */
+static bool
+is_absent(const struct addrinfo *address, int r)
+{
+	return address->ai_family == AF_INET6 && (r == -EADDRNOTAVAIL || r == -EAFNOSUPPORT);
+}
+
+/* `host` NULL: any network.  `optional`: nothing is wrong if it isn't there. */
+static int
+open_inet(struct listener **listeners, const char *host, unsigned int port, bool optional,
+	  char **error)
+{
+	const struct addrinfo hints = {
+		.ai_family = AF_UNSPEC,
+		.ai_socktype = SOCK_STREAM,
+		.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
+	};
+	struct addrinfo *addresses;
+	bool some = optional;
+	char service[16];
+	int r, absent = 0;
+
+	snprintf(service, sizeof(service), "%u", port);
+	r = getaddrinfo(host, service, &hints, &addresses);
+	if (r != 0)
+		return refuse(error, EINVAL, "--address=%s: %s", host ? host : "any",
+			      r == EAI_SYSTEM ? strerror(errno) : gai_strerror(r));
+	for (const struct addrinfo *address = addresses; r == 0 && address;
+	     address = address->ai_next) {
+		r = open_socket(listeners, address->ai_addr, address->ai_addrlen);
+		if (r < 0 && is_absent(address, r)) {
+			absent = r;
+			r = 0;
+		} else if (r < 0) {
+			char text[96];
+
+			describe(address->ai_addr, address->ai_addrlen, text, sizeof(text));
+			r = refuse(error, -r, "cannot listen on %s: %s%s", text, strerror(-r),
+				   r == -EADDRINUSE ? "; choose another port (--port)" : "");
+		} else {
+			some = true;
+		}
+	}
+	freeaddrinfo(addresses);
+	if (r < 0 || some)
+		return r;
+	return refuse(error, -absent, "cannot listen on %s: %s", host ? host : "any",
+		      strerror(-absent));
+}
+
+static int
+open_addresses(struct listener **listeners, const struct server_config *config, char **error)
+{
+	unsigned int port = config->port ? config->port : DEFAULT_PORT;
+	int r = 0;
+
+	if (!config->address) {
+		r = open_inet(listeners, "127.0.0.1", port, false, error);
+		return r < 0 ? r : open_inet(listeners, "::1", port, true, error);
+	}
+	for (char **address = config->address; r == 0 && *address; address++)
+		r = open_inet(listeners, strcmp(*address, "any") == 0 ? NULL : *address, port,
+			      false, error);
+	return r;
+}
+
+static int
+open_vsock(struct listener **listeners, unsigned int port, char **error)
+{
+	const union {
+		struct sockaddr any;
+		struct sockaddr_vm vm;
+	} address = {.vm = {.svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_ANY, .svm_port = port}};
+	int r = open_socket(listeners, &address.any, sizeof(address.vm));
+
+	return r < 0 ? refuse(error, -r, "cannot listen on vsock port %u: %s%s", port, strerror(-r),
+			      r == -EAFNOSUPPORT ? "; the kernel module vsock is missing" : "")
+		     : 0;
+}
+
+static int
+take_passed(struct listener **listeners, unsigned int count)
+{
+	int r = 0;
+
+	for (unsigned int i = 0; r == 0 && i < count; i++) {
+		int fd = ACTIVATION_FIRST + (int)i;
+
+		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+		r = add(listeners, fd, NULL);
+	}
+	return r;
+}
+
+int
+listeners_open(struct listener **listeners, const struct server_config *config, unsigned int passed,
+	       char **error)
+{
+	bool somewhere = passed > 0 || config->unix_socket || config->vsock || config->fd;
+	int r;
+
+	*listeners = NULL;
+	*error = NULL;
+	r = take_passed(listeners, passed);
+	for (char **path = config->unix_socket; r == 0 && path && *path; path++)
+		r = open_unix(listeners, *path, error);
+	if (r == 0 && config->vsock)
+		r = open_vsock(listeners, config->vsock, error);
+	if (r == 0 && (config->port || config->address || !somewhere))
+		r = open_addresses(listeners, config, error);
+	if (r < 0)
+		listeners_close(listeners);
+	return r;
+}
+
+void
+listeners_close(struct listener **listeners)
+{
+	while (*listeners) {
+		struct listener *listener = *listeners;
+
+		*listeners = listener->next;
+		if (listener->file.fd >= 0)
+			unix_socket_close(&listener->file);
+		else
+			close(listener->fd);
+		free(listener);
+	}
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/daemon/pid_file.h"
+
+#include "common/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int
+refuse(char **error, const char *path, int err, const char *what)
+{
+	if (asprintf(error, "pid file %s: %s", path, what ? what : strerror(err)) < 0)
+		*error = NULL;
+	return -err;
+}
+
+/* Digits and white space, or nothing at all: what a server writes, or left where it could not
+ * remove it. */
+static bool
+holds_process_number(int fd)
+{
+	char text[32];
+	ssize_t length = pread(fd, text, sizeof(text), 0);
+
+	if (length < 0 || length == (ssize_t)sizeof(text))
+		return false;
+	for (ssize_t i = 0; i < length; i++) {
+		if (!memchr("0123456789 \t\n", text[i], sizeof("0123456789 \t\n") - 1))
+			return false;
+	}
+	return true;
+}
+
+/* A name that was given by mistake must not cost an image: no other file is written to or removed.
+ */
+static const char *
+why_unfit(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return "is there already, and is no regular file";
+	if (!holds_process_number(fd))
+		return "is there already, and holds something else than a process ID; it is left alone";
+	return NULL;
+}
+
+int
+pid_file_open(struct pid_file *file, const char *path, char **error)
+{
+	const char *what;
+
+	*file = (struct pid_file){.fd = -1, .path = path};
+	if (!path)
+		return 0;
+	/* What another server wrote stays there until this one is ready. */
+	file->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	file->made = file->fd >= 0;
+	/* O_NONBLOCK: for what is no regular file. */
+	if (file->fd < 0 && errno == EEXIST)
+		file->fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (file->fd < 0)
+		return refuse(error, path, errno,
+			      errno == ELOOP ? "is a symbolic link, which is not followed" : NULL);
+	what = file->made ? NULL : why_unfit(file->fd);
+	if (!what)
+		return 0;
+	close(file->fd);
+	file->fd = -1;
+	return refuse(error, path, EEXIST, what);
+}
+
+int
+pid_file_write(struct pid_file *file, char **error)
+{
+	const char *what;
+
+	if (file->fd < 0)
+		return 0;
+	/* Something may have been written to it since. */
+	what = why_unfit(file->fd);
+	if (what)
+		return refuse(error, file->path, EEXIST, what);
+	if (ftruncate(file->fd, 0) < 0 || dprintf(file->fd, "%d\n", (int)getpid()) < 0)
+		return refuse(error, file->path, errno, NULL);
+	file->written = true;
+	return 0;
+}
+
+/* Nobody has written or replaced it since. */
+static bool
+is_ours(const struct pid_file *file)
+{
+	struct stat ours, there;
+	char text[32] = "";
+	ssize_t length = pread(file->fd, text, sizeof(text) - 1, 0);
+
+	if (file->written ? !holds_process_number(file->fd) || atoi(text) != (int)getpid()
+			  : !file->made || length != 0)
+		return false;
+	/* With privileges dropped, its directory may be closed to us: then it can be emptied only.
+	 */
+	if (lstat(file->path, &there) < 0)
+		return errno != ENOENT;
+	return fstat(file->fd, &ours) == 0 && ours.st_dev == there.st_dev &&
+	       ours.st_ino == there.st_ino;
+}
+
+void
+pid_file_close(struct pid_file *file)
+{
+	if (file->fd < 0)
+		return;
+	if (is_ours(file) && unlink(file->path) < 0 && errno != ENOENT &&
+	    ftruncate(file->fd, 0) < 0)
+		log_warning("pid file %s: cannot be removed: %s", file->path, strerror(errno));
+	close(file->fd);
+	file->fd = -1;
+}

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/daemon/server.h"
+
+#include "server/config/command_line.h"
+#include "server/daemon/activation.h"
+#include "server/daemon/listener.h"
+#include "server/daemon/readiness.h"
+#include "server/daemon/server_state.h"
+#include "server/daemon/swap.h"
+#include "server/exports/exports.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/reclaim.h"
+#include "control/control_socket.h"
+#include "engine/backend/backend.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+/* ---- what workers tell; on their threads */
+
+static void
+wake(void *data)
+{
+	struct server *server = data;
+
+	eventfd_write(server->wake, 1);
+}
+
+static void
+left(void *data, struct served *served)
+{
+	struct server *server = data;
+
+	exports_left(server->exports, served);
+}
+
+static void
+forgotten(void *data, struct served *served)
+{
+	struct server *server = data;
+
+	exports_forgotten(server->exports, served);
+}
+
+static struct served *
+served_at(void *data, size_t n)
+{
+	struct server *server = data;
+
+	return exports_at(server->exports, n);
+}
+
+static void
+closed(void *data)
+{
+	struct server *server = data;
+
+	acceptor_closed(&server->acceptor);
+	wake(server);
+}
+
+/* ---- starting */
+
+/* Says in the log why something failed. */
+static int
+failed(int r, const char *error)
+{
+	if (r < 0)
+		log_error("%s", error ? error : strerror(-r));
+	return r;
+}
+
+/* Each connection takes a descriptor. */
+static void
+raise_file_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int
+catch_signals(struct server *server)
+{
+	sigset_t set;
+
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	server->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (server->signals < 0)
+		return -errno;
+	server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return server->wake < 0 ? -errno : 0;
+}
+
+static unsigned int
+processors(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned int)CPU_COUNT(&set) : 1;
+}
+
+static int
+open_exports(struct server *server)
+{
+	struct server_config *config = server->config;
+
+	server->exports = exports_new(server->workers, server->worker_count, wake, server);
+	if (!server->exports)
+		return failed(-ENOMEM, NULL);
+	while (config->exports) {
+		struct export_config *export = config->exports;
+		char *CLEANUP_FREE error = NULL;
+		int r;
+
+		config->exports = export->next;
+		r = exports_add(server->exports, export, &error);
+		if (r < 0)
+			return failed(r, error);
+	}
+	return 0;
+}
+
+/* A connection can't be served twice. */
+static int
+check_fd_new(const struct server_config *config, char **text, int fd, char **error)
+{
+	int other;
+
+	for (char **before = config->fd; before < text; before++) {
+		char *CLEANUP_FREE ignored = NULL;
+
+		if (activation_parse_fd(*before, &other, &ignored) < 0 || other != fd)
+			continue;
+		if (asprintf(error, "--fd=%d: it is given twice", fd) < 0)
+			*error = NULL;
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Those of --fd; they must be there before anything else takes their numbers. */
+static int
+check_fds(const struct server_config *config, char **error)
+{
+	int fd, r = 0;
+
+	for (char **text = config->fd; r == 0 && text && *text; text++) {
+		r = activation_parse_fd(*text, &fd, error);
+		if (r == 0)
+			r = activation_check(fd, false, error);
+		if (r == 0)
+			r = check_fd_new(config, text, fd, error);
+	}
+	return r;
+}
+
+static int
+open_sockets(struct server *server)
+{
+	const struct server_config *config = server->config;
+	char *CLEANUP_FREE error = NULL;
+	int r = listeners_open(&server->listeners, config, server->passed, &error);
+
+	server->status = (struct status){
+		.config = config,
+		.exports = server->exports,
+		.workers = server->workers,
+		.worker_count = server->worker_count,
+	};
+	if (r == 0 && config->control)
+		r = control_socket_new(config->control, status_handle, &server->status,
+				       &server->control, &error);
+	if (r == 0)
+		r = pid_file_open(&server->pid_file, config->pid_file, &error);
+	return failed(r, error);
+}
+
+/* What has to be done as root, and then no longer being root. */
+static int
+use_privileges(struct server *server)
+{
+	const struct server_config *config = server->config;
+	char *CLEANUP_FREE error = NULL;
+	int r = 0;
+
+	if (config->swap)
+		r = swap_lock_memory(config, server->exports, server->worker_count, &error);
+	if (r == 0 && config->user)
+		r = user_become(&server->user, &error);
+	if (r == 0 && config->swap)
+		log_info("swap=on: memory locked, I/O flusher, out-of-memory killer kept away");
+	return failed(r, error);
+}
+
+static bool
+use_ring(struct server *server)
+{
+	char reason[REASON_MAX];
+
+	if (!exports_use_ring(server->exports))
+		return false;
+	if (backend_works(ENGINE_IO_URING, reason) == 0)
+		return true;
+	log_warning("all threads use epoll for their sockets, which is slower: %s", reason);
+	return false;
+}
+
+static int
+start_workers(struct server *server)
+{
+	server->worker_config = (struct worker_config){
+		.handshake =
+			{
+				.exports =
+					server->config->list ? &exports_listed : &exports_unlisted,
+				.data = server->exports,
+				.options = NBD_HANDSHAKE_OPTIONS,
+				.skip = NBD_HANDSHAKE_SKIP,
+				.tls = NBD_TLS_OFF,
+			},
+		.left = left,
+		.closed = closed,
+		.forgotten = forgotten,
+		.data = server,
+		.workers = server->worker_count,
+		.use_ring = use_ring(server),
+		.poll_max_us = server->config->poll_max_us,
+		.handshake_limit = server->config->handshake_limit,
+		.stuck_limit = server->config->stuck_limit,
+		.memory_limit = server->config->memory,
+		.reserve = server->config->swap == TRISTATE_ON,
+		.served_at = served_at,
+	};
+	for (; server->started < server->worker_count; server->started++) {
+		int r = worker_start(&server->workers[server->started], server->started,
+				     &server->worker_config);
+
+		if (r < 0) {
+			log_error("cannot start thread %u: %s", server->started + 1, strerror(-r));
+			return r;
+		}
+	}
+	return 0;
+}
+
+static int
+prepare_polling(struct server *server)
+{
+	unsigned int count = POLL_LISTENER;
+
+	for (const struct listener *listener = server->listeners; listener;
+	     listener = listener->next)
+		count++;
+	server->polled = calloc(count, sizeof(*server->polled));
+	if (!server->polled)
+		return failed(-ENOMEM, NULL);
+	server->poll_count = count;
+	server->polled[POLL_SIGNAL] = (struct pollfd){.fd = server->signals, .events = POLLIN};
+	server->polled[POLL_WAKE] = (struct pollfd){.fd = server->wake, .events = POLLIN};
+	return 0;
+}
+
+/* From here on clients can be served. */
+static int
+announce(struct server *server)
+{
+	const struct server_config *config = server->config;
+	char *CLEANUP_FREE error = NULL;
+	int fd, r = server->control ? control_socket_start(server->control) : 0;
+
+	if (r == 0)
+		r = pid_file_write(&server->pid_file, &error);
+	if (r < 0)
+		return failed(r, error);
+	if (config->poll_max_us)
+		log_info("each of %u threads polls up to %u us before it sleeps",
+			 server->worker_count, config->poll_max_us);
+	for (const struct listener *listener = server->listeners; listener;
+	     listener = listener->next)
+		log_info("listening on %s", listener->text);
+	for (char **text = config->fd; text && *text; text++) {
+		if (activation_parse_fd(*text, &fd, &error) == 0)
+			acceptor_adopt(&server->acceptor, fd);
+	}
+	readiness_ready();
+	return 0;
+}
+
+/* What is wrong with the start itself, before anything is opened: descriptors that should have been
+ * inherited have no other use yet. */
+static int
+look_around(struct server *server)
+{
+	const struct server_config *config = server->config;
+	char *CLEANUP_FREE error = NULL;
+	int r = check_fds(config, &error);
+
+	if (r == 0 && config->activation != TRISTATE_OFF) {
+		r = activation_take(config->activation == TRISTATE_ON, &error);
+		server->passed = r > 0 ? (unsigned int)r : 0;
+	}
+	if (r >= 0)
+		r = readiness_init(config->notify_fd, &error);
+	if (r == 0 && config->user)
+		r = user_find(&server->user, config->user, &error);
+	if (r < 0)
+		return failed(r, error);
+	if (config->swap && (r = reclaim_serve(&error)) < 0)
+		log_error("--swap: %s", error ? error : strerror(-r));
+	return r;
+}
+
+static int
+start(struct server *server)
+{
+	int r;
+
+	raise_file_limit();
+	r = look_around(server);
+	if (r < 0)
+		return r;
+	r = catch_signals(server);
+	if (r < 0)
+		return failed(r, NULL);
+	server->worker_count = server->config->threads ? server->config->threads : processors();
+	server->workers = aligned_alloc(alignof(struct worker),
+					server->worker_count * sizeof(*server->workers));
+	if (!server->workers)
+		return failed(-ENOMEM, NULL);
+	memset(server->workers, 0, server->worker_count * sizeof(*server->workers));
+	server->acceptor = (struct acceptor){
+		.workers = server->workers,
+		.worker_count = server->worker_count,
+		.max = server->config->max_connections,
+	};
+	r = open_exports(server);
+	if (r == 0)
+		r = open_sockets(server);
+	if (r == 0)
+		r = use_privileges(server);
+	if (r == 0)
+		r = start_workers(server);
+	if (r == 0)
+		r = prepare_polling(server);
+	return r < 0 ? r : announce(server);
+}
+
+/* ---- serving */
+
+static void
+report_difference(const char *name)
+{
+	log_warning("%s has changed, which needs a restart of the server", name);
+}
+
+static void
+report_reread(struct server *server, const struct server_config *config)
+{
+	config_visit_differences(server->config, config, report_difference);
+	log_info("the configuration was read again");
+}
+
+static void
+reload(struct server *server)
+{
+	struct server_config config;
+	char *CLEANUP_FREE error = NULL;
+	int r;
+
+	server->reread = false;
+	r = command_line_configure(server->line, &config, &error);
+	if (r < 0) {
+		log_error("%s; everything stays as it is", error ? error : strerror(-r));
+	} else {
+		r = exports_reload(server->exports, &config);
+		server->reread = r == -EBUSY;
+		if (!server->reread)
+			report_reread(server, &config);
+		config_fini(&config);
+	}
+	if (!server->reread)
+		readiness_ready();
+}
+
+void
+server_take_signals(struct server *server)
+{
+	struct signalfd_siginfo info;
+
+	while (read(server->signals, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGHUP && !server->ending) {
+			readiness_reloading();
+			reload(server);
+		} else if (info.ssi_signo != SIGHUP) {
+			server->abort = server->ending;
+			server->ending = true;
+		}
+	}
+}
+
+static bool
+is_over(struct server *server)
+{
+	/* Only the connections of --fd were to be served. */
+	if (!server->listeners && atomic_load(&server->acceptor.connections) == 0)
+		server->ending = true;
+	return server->ending;
+}
+
+/* Those that are not paused are polled.  Returns how long, for poll(). */
+static int
+prepare_listeners(struct server *server)
+{
+	struct pollfd *polled = server->polled + POLL_LISTENER;
+	int timeout = -1;
+
+	for (struct listener *listener = server->listeners; listener;
+	     listener = listener->next, polled++) {
+		int left = accept_pause_left(&listener->pause);
+
+		*polled = (struct pollfd){.fd = left ? -1 : listener->fd, .events = POLLIN};
+		timeout = accept_pause_timeout(timeout, left);
+	}
+	return timeout;
+}
+
+static void
+serve(struct server *server)
+{
+	eventfd_t count;
+
+	while (!is_over(server)) {
+		int timeout = prepare_listeners(server);
+		struct pollfd *polled = server->polled + POLL_LISTENER;
+
+		/* It fails for want of memory, or is interrupted: then there is nothing in
+		 * .revents. */
+		if (poll(server->polled, server->poll_count, timeout) <= 0)
+			continue;
+		if (server->polled[POLL_SIGNAL].revents)
+			server_take_signals(server);
+		if (server->polled[POLL_WAKE].revents) {
+			eventfd_read(server->wake, &count);
+			exports_reap(server->exports);
+			if (server->reread && !server->ending)
+				reload(server);
+		}
+		for (struct listener *listener = server->listeners; listener;
+		     listener = listener->next, polled++) {
+			if (polled->revents && !server->ending)
+				acceptor_take(&server->acceptor, listener);
+		}
+	}
+}
+
+int
+server_run(struct server_config *config, const struct command_line *line)
+{
+	struct server server = {
+		.config = config, .line = line, .pid_file.fd = -1, .signals = -1, .wake = -1};
+	int r = start(&server);
+
+	if (r == 0) {
+		serve(&server);
+		log_info("ending");
+		readiness_stopping();
+	}
+	server_end(&server, r < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
+	return r;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/daemon/user.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int
+refuse(char **error, int err, const char *text, const char *what)
+{
+	if (asprintf(error, "--user=%s: %s", text, what) < 0)
+		*error = NULL;
+	return err;
+}
+
+/* Of a user or group; both are 32 bits wide, and the highest means "none". */
+static bool
+read_number(const char *text, uint32_t *number)
+{
+	unsigned long long value;
+	char *end;
+
+	if (text[0] < '0' || text[0] > '9')
+		return false;
+	value = strtoull(text, &end, 10);
+	*number = (uint32_t)value;
+	return *end == '\0' && value < UINT32_MAX;
+}
+
+/* .name stays NULL for a number without an entry. */
+static int
+find_name(struct user *user, const char *name)
+{
+	const struct passwd *entry = getpwnam(name);
+
+	if (!entry) {
+		if (!read_number(name, &user->uid))
+			return -ENOENT;
+		entry = getpwuid(user->uid);
+		if (!entry)
+			return 0;
+	}
+	user->uid = entry->pw_uid;
+	user->gid = entry->pw_gid;
+	user->name = strdup(entry->pw_name);
+	return user->name ? 0 : -ENOMEM;
+}
+
+static int
+find_group(struct user *user, const char *name)
+{
+	const struct group *entry = getgrnam(name);
+
+	user->only_group = true;
+	if (entry)
+		user->gid = entry->gr_gid;
+	else if (!read_number(name, &user->gid))
+		return -ENOENT;
+	return 0;
+}
+
+int
+user_find(struct user *user, const char *text, char **error)
+{
+	char *CLEANUP_FREE name = strdup(text);
+	char *group;
+	int r;
+
+	*user = (struct user){0};
+	if (!name)
+		return -ENOMEM;
+	group = strchr(name, ':');
+	if (group)
+		*group++ = '\0';
+	r = find_name(user, name);
+	if (r == -ENOENT)
+		return refuse(error, r, text, "there is no such user");
+	if (r < 0)
+		return r;
+	if (group)
+		r = find_group(user, group);
+	if (r == -ENOENT)
+		return refuse(error, r, text, "there is no such group");
+	/* A group of the same number may be anybody's. */
+	if (!group && !user->name)
+		return refuse(error, -ENOENT, text,
+			      "no user has this number, so its group must be given: USER:GROUP");
+	return r;
+}
+
+void
+user_fini(struct user *user)
+{
+	free(user->name);
+	*user = (struct user){0};
+}
+
+static int
+set_groups(const struct user *user)
+{
+	return user->name && !user->only_group ? initgroups(user->name, user->gid)
+					       : setgroups(1, &user->gid);
+}
+
+int
+user_become(const struct user *user, char **error)
+{
+	int err;
+
+	if (set_groups(user) == 0 && setresgid(user->gid, user->gid, user->gid) == 0 &&
+	    setresuid(user->uid, user->uid, user->uid) == 0)
+		return 0;
+	err = errno;
+	if (asprintf(error, "--user: cannot become user %u: %s%s", (unsigned int)user->uid,
+		     strerror(err), err == EPERM ? "; only root can" : "") < 0)
+		*error = NULL;
+	return -err;
+}

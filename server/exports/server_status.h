@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the server answers on its control socket.
+ */
+#ifndef SERVER_EXPORTS_SERVER_STATUS_H
+#define SERVER_EXPORTS_SERVER_STATUS_H
+
+#include "server/config/server_config.h"
+
+#include "control/control_socket.h"
+
+struct exports;
+struct worker;
+
+/* What it is asked about. */
+struct status {
+	const struct server_config *config;
+	struct exports *exports;
+	struct worker *workers;
+	unsigned int worker_count;
+};
+
+/* The control_handler; `data` is a struct status. */
+void
+status_handle(const struct control_request *request, FILE *out, void *data);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An event loop: operations on sockets and events are started, and their completions are called, on
+ * one thread.  With io_uring all of it is on one ring, which the contexts of images share; without,
+ * epoll tells when a socket can be read or written.  Which of them it is shows only in speed.
+ */
+#ifndef SERVER_LOOP_LOOP_H
+#define SERVER_LOOP_LOOP_H
+
+#include "engine/completion.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+struct loop;
+struct ring;
+
+enum loop_kind {
+	LOOP_RECV,
+	LOOP_SEND,
+	LOOP_POLL,
+};
+
+/*
+ * An operation, embedded by its owner, who sets .completion.done and leaves all else alone while it
+ * is under way.  The result is a count of bytes (0 from RECV: the peer has closed), or -errno.
+ */
+struct loop_op {
+	struct completion completion;
+
+	/* The loop's. */
+	enum loop_kind kind;
+	int fd;
+	void *buffer;
+	size_t length;
+	struct msghdr *message;
+	bool active;
+	struct loop_op *next;
+};
+
+/* To be called on the thread that will run it.  `use_ring`: with io_uring, which must work here.
+ * `spins`: loop_is_ready() will be called again and again.  Returns 0 or -errno. */
+int
+loop_new(struct loop **loop, bool use_ring, bool spins);
+
+/* Nothing may be under way. */
+void
+loop_free(struct loop *loop);
+
+/* NULL: epoll. */
+struct ring *
+loop_ring(struct loop *loop);
+
+/* Receives at least one byte and at most `length`; with `all`, as many as there are until then or
+ * the end. */
+void
+loop_recv(struct loop *loop, struct loop_op *op, int fd, void *buffer, size_t length, bool all);
+
+/* Sends; the result may be less than all.  `message` and what it points to must stay until
+ * completion. */
+void
+loop_send(struct loop *loop, struct loop_op *op, int fd, struct msghdr *message);
+
+/* Completes once when there is something to read. */
+void
+loop_poll(struct loop *loop, struct loop_op *op, int fd);
+
+/* Makes an operation that is under way complete soon, with -ECANCELED if nothing else came before.
+ */
+void
+loop_cancel(struct loop *loop, struct loop_op *op);
+
+/* Whether an operation that is under way still waits: what it reads has not been taken from the
+ * socket.  Before Linux 6.1, true may be wrong for a moment. */
+bool
+loop_waits(struct loop *loop, const struct loop_op *op);
+
+/* Whether an operation that is under way has its result already, which is told in the next turn. */
+bool
+loop_has_result(struct loop *loop, const struct loop_op *op, int *result);
+
+/*
+ * One turn: submits what was started, waits for something to complete for at most `timeout_ms` (-1:
+ * for ever, 0: not at all), and calls the completions.  0 or -errno.
+ */
+int
+loop_turn(struct loop *loop, int timeout_ms);
+
+/* Submits what was started, without waiting. */
+void
+loop_submit(struct loop *loop);
+
+/* Whether a turn would have something to do at once.  Costs no system call with io_uring since
+ * Linux 6.1. */
+bool
+loop_is_ready(struct loop *loop);
+
+#endif

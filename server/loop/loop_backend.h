@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The two kinds of event loop, for loop.c.
+ */
+#ifndef SERVER_LOOP_LOOP_BACKEND_H
+#define SERVER_LOOP_LOOP_BACKEND_H
+
+#include "server/loop/loop.h"
+
+struct loop_backend {
+	int (*init)(struct loop *loop, bool spins);
+	void (*fini)(struct loop *loop);
+	void (*start)(struct loop *loop, struct loop_op *op, bool all);
+	void (*cancel)(struct loop *loop, struct loop_op *op);
+	bool (*waits)(struct loop *loop, const struct loop_op *op);
+	bool (*has_result)(struct loop *loop, const struct loop_op *op, int *result);
+	int (*turn)(struct loop *loop, int timeout_ms);
+	void (*submit)(struct loop *loop);
+	bool (*is_ready)(struct loop *loop);
+};
+
+struct loop {
+	const struct loop_backend *backend;
+	struct ring *ring; /* NULL: epoll */
+	void *state;
+};
+
+extern const struct loop_backend loop_backend_uring;
+extern const struct loop_backend loop_backend_epoll;
+
+#endif

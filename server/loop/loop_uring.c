@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The event loop on io_uring: a turn is one system call.
+ */
+#include "server/loop/loop_backend.h"
+
+#include "engine/backend/ring.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+
+/* What can be queued between two submissions; more only costs one submission more. */
+#define ENTRIES 1024
+/* Operations under way: two for each connection and all that images' contexts have.  Completions
+ * beyond that number wait in the kernel, at a cost. */
+#define IN_FLIGHT 16384
+
+/* Completions are looked for only when we come to wait for them: nothing interrupts the thread
+ * meanwhile (Linux 6.1); else as ring_init() has it. */
+static int
+make_ring(struct ring *ring, bool spins)
+{
+	unsigned int flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
+	int r = ring_init(ring, ENTRIES, IN_FLIGHT,
+			  spins ? flags | IORING_SETUP_TASKRUN_FLAG : flags, RING_FILES);
+
+	return r == -EINVAL ? ring_init(ring, ENTRIES, IN_FLIGHT, 0, RING_FILES) : r;
+}
+
+static int
+uring_init(struct loop *loop, bool spins)
+{
+	struct ring *ring = malloc(sizeof(*ring));
+	int r = ring ? make_ring(ring, spins) : -ENOMEM;
+
+	if (r < 0) {
+		free(ring);
+		return r;
+	}
+	loop->ring = ring;
+	return 0;
+}
+
+static void
+uring_fini(struct loop *loop)
+{
+	/* The cancellations themselves may still be on their way. */
+	while (loop->ring->in_flight > 0 && ring_run(loop->ring, 1) == 0)
+		;
+	ring_fini(loop->ring);
+	free(loop->ring);
+}
+
+static void
+uring_start(struct loop *loop, struct loop_op *op, bool all)
+{
+	struct io_uring_sqe *sqe = ring_queue(loop->ring);
+
+	switch (op->kind) {
+	case LOOP_RECV:
+		io_uring_prep_recv(sqe, op->fd, op->buffer, op->length, all ? MSG_WAITALL : 0);
+		break;
+	case LOOP_SEND:
+		io_uring_prep_sendmsg(sqe, op->fd, op->message, MSG_NOSIGNAL | MSG_WAITALL);
+		break;
+	case LOOP_POLL: io_uring_prep_poll_add(sqe, op->fd, POLLIN); break;
+	}
+	io_uring_sqe_set_data(sqe, &op->completion);
+}
+
+static void
+cancelled(struct completion *completion, int result)
+{
+	(void)completion;
+	(void)result;
+}
+
+static void
+uring_cancel(struct loop *loop, struct loop_op *op)
+{
+	static struct completion nobody = {.done = cancelled};
+	struct io_uring_sqe *sqe = ring_queue(loop->ring);
+
+	io_uring_prep_cancel(sqe, &op->completion, 0);
+	io_uring_sqe_set_data(sqe, &nobody);
+}
+
+/* The ring works only when a turn comes into the kernel, and calls all completions then. */
+static bool
+uring_waits(struct loop *loop, const struct loop_op *op)
+{
+	(void)loop;
+	(void)op;
+	return true;
+}
+
+static bool
+uring_has_result(struct loop *loop, const struct loop_op *op, int *result)
+{
+	return ring_has_result(loop->ring, &op->completion, result);
+}
+
+static int
+uring_turn(struct loop *loop, int timeout_ms)
+{
+	return ring_run_for(loop->ring, timeout_ms);
+}
+
+static void
+uring_submit(struct loop *loop)
+{
+	/* What failed will fail again in the turn. */
+	ring_submit(loop->ring);
+}
+
+static bool
+uring_is_ready(struct loop *loop)
+{
+	return ring_is_ready(loop->ring);
+}
+
+const struct loop_backend loop_backend_uring = {
+	.init = uring_init,
+	.fini = uring_fini,
+	.start = uring_start,
+	.cancel = uring_cancel,
+	.waits = uring_waits,
+	.has_result = uring_has_result,
+	.turn = uring_turn,
+	.submit = uring_submit,
+	.is_ready = uring_is_ready,
+};

@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/serve/conn.h"
+
+#include "server/serve/holes.h"
+#include "server/serve/peer.h"
+#include "server/serve/probes.h"
+#include "server/serve/request.h"
+#include "server/serve/requests.h"
+#include "server/serve/served.h"
+#include "server/serve/worker.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Seconds for the client to take what was sent last, and to close its end. */
+#define LINGER_LIMIT 2
+
+#define CONN_OF(completion_, op_)                                                                  \
+	((struct conn *)((char *)(completion_)-offsetof(struct conn, op_) -                        \
+			 offsetof(struct loop_op, completion)))
+
+static void
+received(struct completion *completion, int result);
+static void
+sent(struct completion *completion, int result);
+
+size_t
+conn_memory(void)
+{
+	return sizeof(struct conn) + sizeof(struct conn_negotiation) + CONN_INPUT;
+}
+
+struct conn *
+conn_new(int fd, const char *peer)
+{
+	static _Atomic uint64_t last_id;
+	struct conn *conn = calloc(1, sizeof(*conn));
+
+	if (!conn)
+		return NULL;
+	conn->negotiation = calloc(1, sizeof(*conn->negotiation));
+	conn->input = malloc(CONN_INPUT);
+	if (!conn->negotiation || !conn->input) {
+		free(conn->negotiation);
+		free(conn->input);
+		free(conn);
+		return NULL;
+	}
+	conn->fd = fd;
+	conn->id = atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
+	conn->ready_tail = &conn->ready;
+	conn->hungry_tail = &conn->hungry;
+	conn->recv_op.completion.done = received;
+	conn->send_op.completion.done = sent;
+	snprintf(conn->peer, sizeof(conn->peer), "%s", peer);
+	return conn;
+}
+
+static void
+conn_free(struct conn *conn)
+{
+	struct worker *worker = conn->worker;
+
+	*conn->link = conn->next;
+	if (conn->next)
+		conn->next->link = conn->link;
+	if (conn->negotiation || conn->lingering)
+		worker->deadlines--;
+	if (conn->served)
+		worker->config->left(worker->config->data, conn->served);
+	atomic_fetch_sub_explicit(&worker->connections, 1, memory_order_relaxed);
+	close(conn->fd);
+	worker->config->closed(worker->config->data);
+	free(conn->negotiation);
+	free(conn->input);
+	free(conn);
+}
+
+void
+conn_warn(const struct conn *conn, const char *reason)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(20, 60);
+	unsigned int suppressed;
+	char more[LOG_LEFT_OUT];
+
+	if (!log_limit_pass(&limit, &suppressed))
+		return;
+	log_warning("%s: disconnected: %s%s", conn->peer, reason, log_left_out(suppressed, more));
+}
+
+/* ---- receiving */
+
+static void
+receive(struct conn *conn)
+{
+	struct loop *loop = conn->worker->loop;
+
+	if (conn->recv_op.active || conn->closing || conn->stalled)
+		return;
+	conn->receiving_since = worker_now(conn->worker);
+	if (conn->filling) {
+		loop_recv(loop, &conn->recv_op, conn->fd, conn->filling->data + conn->filled,
+			  conn->filling->nbd.length - conn->filled, true);
+		return;
+	}
+	/* A piece of a request is left: it goes to the front. */
+	if (conn->input_start > 0) {
+		memmove(conn->input, conn->input + conn->input_start,
+			conn->input_end - conn->input_start);
+		conn->input_end -= conn->input_start;
+		conn->input_start = 0;
+	}
+	loop_recv(loop, &conn->recv_op, conn->fd, conn->input + conn->input_end,
+		  CONN_INPUT - conn->input_end, false);
+}
+
+/* ---- negotiating */
+
+static void
+send_output(struct conn *conn)
+{
+	struct conn_negotiation *negotiation = conn->negotiation;
+
+	conn->iov[0] = (struct iovec){negotiation->bytes, negotiation->output.used};
+	conn->message.msg_iov = conn->iov;
+	conn->message.msg_iovlen = 1;
+	loop_send(conn->worker->loop, &conn->send_op, conn->fd, &conn->message);
+}
+
+/* The output was sent. */
+static void
+begin_requests(struct conn *conn)
+{
+	free(conn->negotiation);
+	conn->negotiation = NULL;
+	conn->worker->deadlines--;
+	conn->context = worker_context(conn->worker, conn->served);
+	if (!conn->context) {
+		conn_warn(conn, "there is no memory, or no descriptor, for what its image needs");
+		conn_end(conn, true);
+		return;
+	}
+	requests_take(conn);
+	receive(conn);
+}
+
+static void
+negotiation_over(struct conn *conn, enum nbd_handshake_result result)
+{
+	const struct nbd_handshake *handshake = &conn->negotiation->handshake;
+
+	if (result == NBD_HANDSHAKE_TRANSMISSION) {
+		conn->session = handshake->session;
+		/* facts is its first member */
+		conn->served = (struct served *)(uintptr_t)handshake->session.export;
+		conn->negotiation->finished = true;
+		/* Others may change the image as soon as it can send requests. */
+		peer_may_change(conn);
+		return;
+	}
+	if (handshake->reason)
+		conn_warn(conn, handshake->reason);
+	conn_end(conn, false);
+}
+
+static void
+negotiate(struct conn *conn)
+{
+	struct conn_negotiation *negotiation = conn->negotiation;
+	enum nbd_handshake_result result;
+	size_t consumed;
+
+	if (conn->send_op.active || negotiation->finished || conn->closing)
+		return;
+	result = nbd_handshake_feed(&negotiation->handshake, conn->input + conn->input_start,
+				    conn->input_end - conn->input_start, &consumed,
+				    &negotiation->output);
+	conn->input_start += consumed;
+	if (conn->input_start == conn->input_end)
+		conn->input_start = conn->input_end = 0;
+	if (result != NBD_HANDSHAKE_MORE && result != NBD_HANDSHAKE_FULL)
+		negotiation_over(conn, result);
+	if (negotiation->output.used > 0)
+		send_output(conn);
+	else if (negotiation->finished)
+		begin_requests(conn);
+	else
+		receive(conn);
+}
+
+static void
+negotiation_sent(struct conn *conn)
+{
+	struct conn_negotiation *negotiation = conn->negotiation;
+
+	negotiation->output.used = 0;
+	if (negotiation->finished)
+		begin_requests(conn);
+	else
+		negotiate(conn);
+}
+
+/* ---- completions of sockets */
+
+/* Something came.  If nothing had been left unread before, it was sent after the receiving before
+ * this one began. */
+static void
+note_presence(struct conn *conn, bool all)
+{
+	if (conn->all_received && conn->received_since > conn->there)
+		conn->there = conn->received_since;
+	conn->all_received = all;
+	conn->received_since = conn->receiving_since;
+}
+
+/* A client that goes away isn't worth a message, nor is what we have cancelled ourselves. */
+static void
+warn_of_error(const struct conn *conn, int result)
+{
+	if (result < 0 && result != -ECONNRESET && result != -EPIPE && result != -ECANCELED &&
+	    !conn->closing && !conn->lost)
+		conn_warn(conn, strerror(-result));
+}
+
+static void
+received(struct completion *completion, int result)
+{
+	struct conn *conn = CONN_OF(completion, recv_op);
+
+	conn->recv_op.active = false;
+	conn->bytes_in += result > 0 ? (size_t)result : 0;
+	worker_conn_dirty(conn->worker, conn);
+	if (result == -EINTR || result == -EAGAIN)
+		result = 0;
+	else if (result <= 0) {
+		conn->ended = true;
+		warn_of_error(conn, result);
+		/* Who is gone without a word may have been in the middle of something. */
+		conn_end(conn, result < 0 || conn->filling || conn->input_end > conn->input_start);
+		return;
+	}
+	if (conn->lingering)
+		return;
+	if (conn->negotiation) {
+		conn->input_end += (size_t)result;
+		negotiate(conn);
+		return;
+	}
+	if (result > 0)
+		note_presence(conn,
+			      !conn->filling && (size_t)result < CONN_INPUT - conn->input_end);
+	if (conn->filling) {
+		conn->filled += (size_t)result;
+		if (conn->filled == conn->filling->nbd.length) {
+			conn->stuck.data.waits = false;
+			requests_filled(conn);
+		}
+	} else {
+		/* It was all that there was. */
+		if ((size_t)result < CONN_INPUT - conn->input_end)
+			conn->stalled_since = 0;
+		conn->input_end += (size_t)result;
+	}
+	requests_take(conn);
+	receive(conn);
+}
+
+/* Goes on behind the first `n` bytes of the message.  False: nothing is left. */
+static bool
+message_advance(struct msghdr *message, size_t n)
+{
+	while (message->msg_iovlen > 0 && n >= message->msg_iov->iov_len) {
+		n -= message->msg_iov->iov_len;
+		message->msg_iov++;
+		message->msg_iovlen--;
+	}
+	if (message->msg_iovlen == 0)
+		return false;
+	message->msg_iov->iov_base = (char *)message->msg_iov->iov_base + n;
+	message->msg_iov->iov_len -= n;
+	return true;
+}
+
+static void
+sending_over(struct conn *conn)
+{
+	struct request *next;
+
+	conn->stuck.replies.waits = false;
+	for (struct request *request = conn->sending; request; request = next) {
+		next = request->next;
+		if (!conn->lost && !conn->unheard)
+			probe_replied(request);
+		requests_over(conn, request);
+	}
+	conn->sending = NULL;
+}
+
+static void
+cannot_answer(struct conn *conn, int result)
+{
+	if (conn->stalled && !conn->closing)
+		conn_warn(conn, CONN_GAVE_UP);
+	else
+		warn_of_error(conn, result);
+	conn_end(conn, true);
+}
+
+static void
+sent(struct completion *completion, int result)
+{
+	struct conn *conn = CONN_OF(completion, send_op);
+
+	conn->send_op.active = false;
+	conn->bytes_out += result > 0 ? (size_t)result : 0;
+	worker_conn_dirty(conn->worker, conn);
+	if (result < 0 && result != -EINTR && result != -EAGAIN) {
+		if (!conn->negotiation && !conn->lost && peer_left(conn))
+			conn->unheard = true;
+		else
+			cannot_answer(conn, result);
+	} else if (!conn->lost &&
+		   message_advance(&conn->message, result > 0 ? (size_t)result : 0)) {
+		loop_send(conn->worker->loop, &conn->send_op, conn->fd, &conn->message);
+		return;
+	}
+	if (conn->negotiation)
+		negotiation_sent(conn);
+	else
+		sending_over(conn);
+}
+
+/* ---- sending */
+
+static void
+send_replies(struct conn *conn)
+{
+	unsigned int parts = 0;
+	struct request **link;
+
+	if (!conn->ready || conn->send_op.active || conn->sending)
+		return;
+	conn->sending = conn->ready;
+	for (link = &conn->sending; *link && parts + 2 * REQUEST_PARTS <= CONN_PARTS;
+	     link = &(*link)->next) {
+		struct request *request = *link;
+
+		if (request->part_count > 0) {
+			parts += holes_gather(request, conn->iov + parts);
+			continue;
+		}
+		if (request->head_length)
+			conn->iov[parts++] = (struct iovec){request->head, request->head_length};
+		if (request->data_length)
+			conn->iov[parts++] = (struct iovec){request->data, request->data_length};
+	}
+	conn->ready = *link;
+	*link = NULL;
+	if (!conn->ready)
+		conn->ready_tail = &conn->ready;
+	conn->message.msg_iov = conn->iov;
+	conn->message.msg_iovlen = parts;
+	loop_send(conn->worker->loop, &conn->send_op, conn->fd, &conn->message);
+}
+
+static void
+drop_replies(struct conn *conn)
+{
+	while (conn->ready) {
+		struct request *request = conn->ready;
+
+		conn->ready = request->next;
+		requests_over(conn, request);
+	}
+	conn->ready_tail = &conn->ready;
+}
+
+/* What waited for long may come from a client that has lost patience since, and sent it again
+ * elsewhere: it must not be carried out behind that. */
+static void
+go_on(struct conn *conn)
+{
+	struct timespec now;
+
+	/* It stays stalled; it is settled again when one of its requests is over. */
+	if (conn->requests >= CONN_REQUESTS || conn->hungry)
+		return;
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	if (now.tv_sec > conn->stalled_since && peer_gave_up(conn)) {
+		conn_warn(conn, CONN_GAVE_UP);
+		conn_end(conn, false);
+		return;
+	}
+	requests_take(conn);
+	receive(conn);
+}
+
+/* When all that had come is taken, what comes then is refused; when all is answered, it is the end.
+ */
+static void
+drain(struct conn *conn)
+{
+	if (conn->closing || !loop_waits(conn->worker->loop, &conn->recv_op) ||
+	    peer_sent_more(conn))
+		return;
+	conn->refusing = true;
+	if (conn->requests == 0)
+		conn_end(conn, false);
+}
+
+static bool
+is_tcp(const struct conn *conn)
+{
+	socklen_t length = sizeof(int);
+	int domain;
+
+	return getsockopt(conn->fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 &&
+	       (domain == AF_INET || domain == AF_INET6);
+}
+
+/* Closing a TCP socket in which something is unread, or to which something still comes, resets the
+ * connection: what was sent last would be lost.  So the client is told the end, and what it sends
+ * is thrown away until it has closed its own.  False: there is no need, or not any longer. */
+static bool
+linger(struct conn *conn)
+{
+	struct timespec now;
+
+	if (conn->lost || conn->ended || (!conn->lingering && !is_tcp(conn)))
+		return false;
+	if (!conn->lingering) {
+		shutdown(conn->fd, SHUT_WR);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		conn->deadline = now.tv_sec + LINGER_LIMIT;
+		conn->lingering = true;
+		if (!conn->negotiation)
+			conn->worker->deadlines++;
+	}
+	if (!conn->recv_op.active)
+		loop_recv(conn->worker->loop, &conn->recv_op, conn->fd, conn->input, CONN_INPUT,
+			  false);
+	return true;
+}
+
+void
+conn_settle(struct conn *conn)
+{
+	requests_feed(conn);
+	if (conn->lost || conn->unheard)
+		drop_replies(conn);
+	else
+		send_replies(conn);
+	if (!conn->closing && !conn->negotiation && conn->stalled)
+		go_on(conn);
+	if (conn->draining)
+		drain(conn);
+	/* A request that came only in part is over; one that is under way in the image isn't: its
+	 * write must not land when the client takes it for lost. */
+	if (conn->closing && conn->filling && !conn->recv_op.active) {
+		requests_over(conn, conn->filling);
+		conn->filling = NULL;
+	}
+	if (conn->closing && conn->refused)
+		requests_over(conn, steal_pointer(&conn->refused));
+	/* If it became dirty here, it is settled once more. */
+	if (conn->dirty || !conn->closing || conn->requests > 0 || conn->send_op.active)
+		return;
+	if (linger(conn))
+		return;
+	if (conn->recv_op.active) {
+		shutdown(conn->fd, SHUT_RDWR);
+		loop_cancel(conn->worker->loop, &conn->recv_op);
+		return;
+	}
+	conn_free(conn);
+}
+
+void
+conn_end(struct conn *conn, bool now)
+{
+	conn->closing = true;
+	worker_conn_dirty(conn->worker, conn);
+	if (!now || conn->lost)
+		return;
+	conn->lost = true;
+	/* Completes what waits for the peer. */
+	shutdown(conn->fd, SHUT_RDWR);
+	loop_cancel(conn->worker->loop, &conn->recv_op);
+	loop_cancel(conn->worker->loop, &conn->send_op);
+}
+
+void
+conn_drain(struct conn *conn, bool refuse)
+{
+	conn->draining = true;
+	conn->refusing = conn->refusing || refuse;
+	worker_conn_dirty(conn->worker, conn);
+}
+
+/* ---- beginning and end */
+
+void
+conn_start(struct conn *conn, struct worker *worker)
+{
+	struct conn_negotiation *negotiation = conn->negotiation;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	conn->deadline = now.tv_sec + worker->config->handshake_limit;
+	negotiation->output = (struct nbd_output){.bytes = negotiation->bytes,
+						  .size = sizeof(negotiation->bytes)};
+	conn->worker = worker;
+	conn->next = worker->conns;
+	conn->link = &worker->conns;
+	if (conn->next)
+		conn->next->link = &conn->next;
+	worker->conns = conn;
+	worker->deadlines++;
+	nbd_handshake_init(&negotiation->handshake, &worker->config->handshake);
+	nbd_handshake_greet(&negotiation->handshake, &negotiation->output);
+	send_output(conn);
+}
+
+void
+conn_check_deadline(struct conn *conn, time_t now)
+{
+	char reason[64];
+
+	if ((!conn->negotiation && !conn->lingering) || now < conn->deadline || conn->lost)
+		return;
+	if (!conn->lingering) {
+		snprintf(reason, sizeof(reason), "did not finish the handshake in %u seconds",
+			 conn->worker->config->handshake_limit);
+		conn_warn(conn, reason);
+	}
+	conn_end(conn, true);
+}

@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/serve/worker.h"
+
+#include "server/serve/conn.h"
+#include "server/serve/request.h"
+#include "server/serve/worker_contexts.h"
+
+#include "common/log.h"
+#include "engine/context/ioctx.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Request structures are made so many at a time. */
+#define REQUESTS_PER_SLAB 64
+/* How soon it is tried again to wait for an event, at least. */
+#define UNPOLLED_MS 100
+#define FAILED_US   1000
+
+/* ---- requests */
+
+struct request *
+worker_request_take(struct worker *worker)
+{
+	struct request *request = worker->idle;
+
+	if (!request) {
+		/* The first of a slab links the slabs. */
+		struct request *slab = calloc(REQUESTS_PER_SLAB, sizeof(*slab));
+
+		if (!slab)
+			return NULL;
+		slab->next = worker->request_slabs;
+		worker->request_slabs = slab;
+		for (unsigned int i = 1; i < REQUESTS_PER_SLAB; i++)
+			worker_request_give(worker, &slab[i]);
+		request = worker->idle;
+	}
+	worker->idle = request->next;
+	return request;
+}
+
+void
+worker_request_give(struct worker *worker, struct request *request)
+{
+	request->next = worker->idle;
+	worker->idle = request;
+}
+
+static void
+free_requests(struct worker *worker)
+{
+	while (worker->request_slabs) {
+		struct request *slab = worker->request_slabs;
+
+		worker->request_slabs = slab->next;
+		free(slab);
+	}
+}
+
+/* ---- making all beforehand */
+
+static int
+reserve(struct worker *worker)
+{
+	int r;
+
+	if (!worker->config->reserve)
+		return 0;
+	r = buffers_reserve(&worker->buffers);
+	return r < 0 ? r : worker_contexts_reserve(worker);
+}
+
+/* ---- turns */
+
+uint64_t
+worker_clock(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+uint64_t
+worker_now(struct worker *worker)
+{
+	if (!worker->now)
+		worker->now = worker_clock();
+	return worker->now;
+}
+
+void
+worker_conn_dirty(struct worker *worker, struct conn *conn)
+{
+	if (conn->dirty)
+		return;
+	conn->dirty = true;
+	conn->next_dirty = worker->dirty;
+	worker->dirty = conn;
+}
+
+static bool
+run_contexts(struct worker *worker)
+{
+	bool ran = false;
+
+	for (struct worker_context *context = worker->contexts; context; context = context->next) {
+		if (!context->submitted)
+			continue;
+		context->submitted = false;
+		worker->now = 0;
+		ioctx_run(context->ctx, false);
+		ran = true;
+	}
+	return ran;
+}
+
+static void
+settle_conns(struct worker *worker)
+{
+	while (worker->dirty) {
+		struct conn *conn = worker->dirty;
+
+		worker->dirty = conn->next_dirty;
+		conn->dirty = false;
+		conn_settle(conn);
+	}
+}
+
+/* What had no memory left looks again when some may have been given back. */
+static void
+wake_stalled(struct worker *worker)
+{
+	if (!worker->starved)
+		return;
+	worker->starved = false;
+	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
+		if (conn->stalled || conn->hungry)
+			worker_conn_dirty(worker, conn);
+	}
+}
+
+static void
+settle(struct worker *worker)
+{
+	wake_stalled(worker);
+	for (struct worker_context *context = worker->contexts; context; context = context->next)
+		context->submitted = context->submitted || ioctx_wants_run(context->ctx);
+	/* Twice at the most, but for operations that are done as soon as they are submitted. */
+	while (run_contexts(worker) || worker->dirty)
+		settle_conns(worker);
+	if (worker->leaving)
+		worker_contexts_free_leaving(worker);
+}
+
+static int
+timeout_of(const struct worker *worker)
+{
+	for (struct worker_context *context = worker->contexts; context; context = context->next) {
+		/* It polls, or completions have made room for what waits. */
+		if (ioctx_wants_run(context->ctx))
+			return 0;
+	}
+	if (worker->unpolled)
+		return UNPOLLED_MS;
+	return worker->deadlines || worker->starved ? 1000 : -1;
+}
+
+static void
+check_deadlines(struct worker *worker)
+{
+	struct timespec now;
+
+	if (!worker->deadlines && !worker->starved)
+		return;
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	if (now.tv_sec == worker->checked)
+		return;
+	worker->checked = now.tv_sec;
+	for (struct conn *conn = worker->conns; conn; conn = conn->next)
+		conn_check_deadline(conn, now.tv_sec);
+	if (worker->starved)
+		stuck_check(worker);
+}
+
+/* ---- the mailbox */
+
+static void
+end_conns(struct worker *worker, enum worker_end end)
+{
+	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
+		if (end == WORKER_ABORTS || conn->negotiation)
+			conn_end(conn, true);
+		else if (end == WORKER_LEAVES)
+			conn_end(conn, false);
+		else
+			conn_drain(conn, end == WORKER_REFUSES);
+	}
+}
+
+static void
+open_mailbox(struct worker *worker)
+{
+	struct worker_message *messages;
+	struct conn *arrived;
+	enum worker_end end;
+
+	pthread_mutex_lock(&worker->mutex);
+	arrived = worker->arrived;
+	worker->arrived = NULL;
+	messages = worker->messages;
+	worker->messages = NULL;
+	end = worker->end;
+	worker->stopping = worker->awaited;
+	pthread_mutex_unlock(&worker->mutex);
+	while (arrived) {
+		struct conn *conn = arrived;
+
+		arrived = conn->next;
+		conn_start(conn, worker);
+	}
+	while (messages) {
+		struct worker_message *message = messages;
+
+		messages = message->next;
+		message->deliver(worker, message);
+	}
+	if (end != WORKER_SERVES)
+		end_conns(worker, end);
+}
+
+/* Whatever it failed with, what the event tells of must not be lost. */
+void
+worker_poll_failed(struct worker *worker, int result)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
+
+	worker->unpolled = true;
+	if (log_limit_pass(&limit, NULL))
+		log_error("event loop: an event can't be waited for: %s; trying again",
+			  strerror(-result));
+}
+
+static void
+mail_came(struct completion *completion, int result)
+{
+	struct worker *worker =
+		(struct worker *)((char *)completion - offsetof(struct worker, event_op) -
+				  offsetof(struct loop_op, completion));
+	eventfd_t count;
+
+	worker->event_op.active = false;
+	if (worker->over)
+		return;
+	if (result < 0)
+		worker_poll_failed(worker, result);
+	else
+		eventfd_read(worker->event, &count);
+	open_mailbox(worker);
+	/* Who waits for the end has said all; clean_up() waits until this is over. */
+	if (!worker->stopping && result >= 0)
+		loop_poll(worker->loop, &worker->event_op, worker->event);
+}
+
+/* ---- the thread */
+
+static void
+poll_again(struct worker *worker)
+{
+	worker->unpolled = false;
+	if (!worker->event_op.active && !worker->stopping)
+		loop_poll(worker->loop, &worker->event_op, worker->event);
+	worker_contexts_poll(worker);
+}
+
+static bool
+turn(struct worker *worker)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(1, 10);
+	bool unpolled = worker->unpolled;
+	int r;
+
+	worker->now = 0;
+	r = spin_turn(&worker->spin, worker->loop, timeout_of(worker));
+	/* Behind a turn, which may have waited: what fails each time does not keep the processor
+	 * busy. */
+	if (unpolled)
+		poll_again(worker);
+	if (r < 0 && log_limit_pass(&limit, NULL))
+		log_error("event loop: %s; trying again", strerror(-r));
+	/* It did not wait, and may fail at once again. */
+	if (r < 0)
+		usleep(FAILED_US);
+	check_deadlines(worker);
+	settle(worker);
+	return !worker->stopping || worker->conns;
+}
+
+/* Nobody uses it any more: what is under way is only polls of events. */
+static void
+clean_up(struct worker *worker)
+{
+	worker->over = true;
+	/* Should the cancellation fail, it is the event that ends its poll. */
+	eventfd_write(worker->event, 1);
+	loop_cancel(worker->loop, &worker->event_op);
+	while (worker->event_op.active)
+		loop_turn(worker->loop, -1);
+	worker_contexts_free(worker);
+	loop_free(worker->loop);
+	buffers_fini(&worker->buffers);
+	free_requests(worker);
+}
+
+static void
+tell_started(struct worker *worker, int result)
+{
+	pthread_mutex_lock(&worker->mutex);
+	worker->started = true;
+	worker->start_result = result;
+	pthread_cond_signal(&worker->started_changed);
+	pthread_mutex_unlock(&worker->mutex);
+}
+
+/* That a small ring could be made says little of this one: its memory may count for RLIMIT_MEMLOCK.
+ */
+static int
+make_loop(struct worker *worker)
+{
+	bool spins = worker->config->poll_max_us > 0;
+	int r = worker->config->use_ring ? loop_new(&worker->loop, true, spins) : 0;
+
+	if (r == 0 && worker->config->use_ring)
+		return 0;
+	if (r < 0)
+		log_warning(
+			"thread %u: no io_uring for its sockets: %s; it uses epoll, which is slower%s",
+			worker->number + 1, strerror(-r),
+			r == -ENOMEM ? " (ulimit -l, the locked memory, can be higher)" : "");
+	return loop_new(&worker->loop, false, spins);
+}
+
+static void *
+work(void *data)
+{
+	struct worker *worker = data;
+	int r = make_loop(worker);
+
+	if (r < 0) {
+		tell_started(worker, r);
+		return NULL;
+	}
+	worker->spin.max = (uint64_t)worker->config->poll_max_us * 1000;
+	buffers_init(&worker->buffers, worker->config->memory_limit);
+	r = reserve(worker);
+	if (r < 0) {
+		clean_up(worker);
+		tell_started(worker, r);
+		return NULL;
+	}
+	worker->event_op.completion.done = mail_came;
+	loop_poll(worker->loop, &worker->event_op, worker->event);
+	tell_started(worker, 0);
+	while (turn(worker))
+		;
+	clean_up(worker);
+	return NULL;
+}
+
+int
+worker_start(struct worker *worker, unsigned int number, const struct worker_config *config)
+{
+	sigset_t all, before;
+	int r;
+
+	*worker = (struct worker){.config = config, .number = number};
+	worker->event = eventfd(0, EFD_CLOEXEC);
+	if (worker->event < 0)
+		return -errno;
+	pthread_mutex_init(&worker->mutex, NULL);
+	pthread_cond_init(&worker->started_changed, NULL);
+	/* Signals are for the main thread. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = -pthread_create(&worker->thread, NULL, work, worker);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (r < 0) {
+		close(worker->event);
+		return r;
+	}
+	pthread_mutex_lock(&worker->mutex);
+	while (!worker->started)
+		pthread_cond_wait(&worker->started_changed, &worker->mutex);
+	r = worker->start_result;
+	pthread_mutex_unlock(&worker->mutex);
+	if (r < 0)
+		worker_join(worker);
+	return r;
+}
+
+int
+worker_give(struct worker *worker, int fd, const char *peer)
+{
+	struct conn *conn = conn_new(fd, peer);
+
+	if (!conn)
+		return -ENOMEM;
+	atomic_fetch_add_explicit(&worker->connections, 1, memory_order_relaxed);
+	pthread_mutex_lock(&worker->mutex);
+	conn->next = worker->arrived;
+	worker->arrived = conn;
+	pthread_mutex_unlock(&worker->mutex);
+	eventfd_write(worker->event, 1);
+	return 0;
+}
+
+void
+worker_post(struct worker *worker, struct worker_message *message)
+{
+	pthread_mutex_lock(&worker->mutex);
+	message->next = worker->messages;
+	worker->messages = message;
+	pthread_mutex_unlock(&worker->mutex);
+	eventfd_write(worker->event, 1);
+}
+
+void
+worker_stop(struct worker *worker, enum worker_end end)
+{
+	pthread_mutex_lock(&worker->mutex);
+	if (end > worker->end)
+		worker->end = end;
+	pthread_mutex_unlock(&worker->mutex);
+	eventfd_write(worker->event, 1);
+}
+
+void
+worker_join(struct worker *worker)
+{
+	pthread_mutex_lock(&worker->mutex);
+	worker->awaited = true;
+	pthread_mutex_unlock(&worker->mutex);
+	eventfd_write(worker->event, 1);
+	pthread_join(worker->thread, NULL);
+	pthread_cond_destroy(&worker->started_changed);
+	pthread_mutex_destroy(&worker->mutex);
+	close(worker->event);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/serve/worker_contexts.h"
+
+#include "server/serve/served.h"
+#include "server/serve/worker.h"
+
+#include "engine/context/ioctx.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+
+static bool
+context_is_polled(const struct worker_context *context)
+{
+	return !context->leaving && (!context->worker->stopping || context->worker->conns);
+}
+
+static void
+context_event(struct completion *completion, int result)
+{
+	struct worker_context *context =
+		(struct worker_context *)((char *)completion -
+					  offsetof(struct worker_context, event) -
+					  offsetof(struct loop_op, completion));
+	eventfd_t count;
+
+	context->event.active = false;
+	if (context->leaving || context->worker->over)
+		return;
+	context->submitted = true;
+	if (result < 0) {
+		worker_poll_failed(context->worker, result);
+		return;
+	}
+	eventfd_read(ioctx_event(context->ctx), &count);
+	if (context_is_polled(context))
+		loop_poll(context->worker->loop, &context->event, ioctx_event(context->ctx));
+}
+
+struct worker_context *
+worker_context(struct worker *worker, struct served *served)
+{
+	struct worker_context *context = worker->contexts;
+
+	while (context && context->served != served)
+		context = context->next;
+	if (context)
+		return context;
+	context = calloc(1, sizeof(*context));
+	if (!context ||
+	    image_host_context(served->image, loop_ring(worker->loop), &context->ctx) < 0) {
+		free(context);
+		return NULL;
+	}
+	if (worker->config->reserve)
+		ioctx_populate(context->ctx);
+	context->worker = worker;
+	context->served = served;
+	context->traffic = &served->traffic[worker->number];
+	context->next = worker->contexts;
+	worker->contexts = context;
+	context->event.completion.done = context_event;
+	loop_poll(worker->loop, &context->event, ioctx_event(context->ctx));
+	return context;
+}
+
+void
+worker_forget(struct worker *worker, struct served *served)
+{
+	struct worker_context *context = worker->contexts;
+
+	while (context && context->served != served)
+		context = context->next;
+	if (!context) {
+		worker->config->forgotten(worker->config->data, served);
+		return;
+	}
+	context->leaving = worker->leaving = true;
+	loop_cancel(worker->loop, &context->event);
+}
+
+void
+worker_contexts_free_leaving(struct worker *worker)
+{
+	worker->leaving = false;
+	for (struct worker_context **at = &worker->contexts; *at;) {
+		struct worker_context *context = *at;
+
+		if (!context->leaving || context->event.active) {
+			worker->leaving = worker->leaving || context->leaving;
+			at = &context->next;
+			continue;
+		}
+		*at = context->next;
+		image_unhost_context(context->served->image, context->ctx);
+		worker->config->forgotten(worker->config->data, context->served);
+		free(context);
+	}
+}
+
+int
+worker_contexts_reserve(struct worker *worker)
+{
+	const struct worker_config *config = worker->config;
+	struct served *served;
+
+	for (size_t n = 0; (served = config->served_at(config->data, n)) != NULL; n++) {
+		if (!worker_context(worker, served))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+void
+worker_contexts_poll(struct worker *worker)
+{
+	for (struct worker_context *context = worker->contexts; context; context = context->next) {
+		if (!context->event.active && context_is_polled(context))
+			loop_poll(worker->loop, &context->event, ioctx_event(context->ctx));
+	}
+}
+
+void
+worker_contexts_free(struct worker *worker)
+{
+	while (worker->contexts) {
+		struct worker_context *context = worker->contexts;
+
+		eventfd_write(ioctx_event(context->ctx), 1);
+		loop_cancel(worker->loop, &context->event);
+		while (context->event.active)
+			loop_turn(worker->loop, -1);
+		worker->contexts = context->next;
+		image_unhost_context(context->served->image, context->ctx);
+		free(context);
+	}
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/device/device_node.h"
+
+#include "tool/failure.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+enum {
+	/* udev is usually done in a few milliseconds; after that, nobody makes nodes here. */
+	WAIT_STEPS = 20,
+	STEP_US = 10000,
+};
+
+/* /sys/block/nbd0/dev, or /sys/block/nbd0/nbd0p1/dev if there is a partition. */
+static bool
+read_number(const char *name, const char *partition, dev_t *number)
+{
+	g_autofree char *path = g_build_filename("/sys/block", name, partition ? partition : "dev",
+						 partition ? "dev" : NULL, NULL);
+	g_autofree char *text = NULL;
+	unsigned int major, minor;
+
+	if (!g_file_get_contents(path, &text, NULL, NULL) ||
+	    sscanf(text, "%u:%u", &major, &minor) != 2)
+		return false;
+	*number = makedev(major, minor);
+	return true;
+}
+
+static bool
+is_there(const char *path, dev_t number)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISBLK(st.st_mode) && st.st_rdev == number;
+}
+
+static bool
+make_node(const char *node, dev_t number, GError **error)
+{
+	g_autofree char *path = g_build_filename("/dev", node, NULL);
+	struct stat st;
+
+	for (int i = 0; i < WAIT_STEPS && !is_there(path, number); i++)
+		g_usleep(STEP_US);
+	if (is_there(path, number))
+		return true;
+	/* What is left of another device; never a file that is something else. */
+	if (lstat(path, &st) == 0 && S_ISBLK(st.st_mode))
+		unlink(path);
+	if (mknod(path, S_IFBLK | 0660, number) < 0 && !(errno == EEXIST && is_there(path, number)))
+		return failure(error, errno, "there is no %s, and it can't be made: %s", path,
+			       g_strerror(errno));
+	return true;
+}
+
+int
+device_node_open(const char *name, int flags, GError **error)
+{
+	g_autofree char *path = g_build_filename("/dev", name, NULL);
+	dev_t number;
+	int fd;
+
+	if (!read_number(name, NULL, &number)) {
+		failure(error, ENOENT, "the kernel has no device %s any more", name);
+		return -1;
+	}
+	if (!make_node(name, number, error))
+		return -1;
+	fd = open(path, flags | O_CLOEXEC);
+	if (fd < 0)
+		failure(error, errno, "%s can't be opened: %s", path, g_strerror(errno));
+	return fd;
+}
+
+/* The kernel keeps room for so many minor numbers of one device. */
+static bool
+can_have_partitions(const char *name)
+{
+	g_autofree char *path = g_build_filename("/sys/block", name, "ext_range", NULL);
+	g_autofree char *text = NULL;
+
+	return !g_file_get_contents(path, &text, NULL, NULL) ||
+	       g_ascii_strtoull(text, NULL, 10) > 1;
+}
+
+static bool
+scan_partitions(int fd, const char *name, GError **error)
+{
+	if (!can_have_partitions(name))
+		return failure(
+			error, ENOTSUP,
+			"the nbd driver was loaded so that its devices have no partitions (max_part=0): "
+			"load it again with modprobe nbd max_part=16");
+	/* Opening it has done that already; twice is what was asked for. */
+	if (ioctl(fd, BLKRRPART) < 0 && errno != EBUSY)
+		return failure(error, errno, "the partitions of /dev/%s can't be read: %s", name,
+			       g_strerror(errno));
+	return true;
+}
+
+bool
+device_node_settle(const char *name, bool scan, uint64_t *size, GError **error)
+{
+	int CLEANUP_CLOSE fd = device_node_open(name, O_RDONLY, error);
+	struct device *DEVICE_CLEANUP device = NULL;
+
+	if (fd < 0 || (scan && !scan_partitions(fd, name, error)))
+		return false;
+	if (ioctl(fd, BLKGETSIZE64, size) < 0)
+		return failure(error, errno, "/dev/%s doesn't tell its size: %s", name,
+			       g_strerror(errno));
+	device = device_read("/sys", name, error);
+	for (guint i = 0; device && i < device->partitions->len; i++) {
+		const char *partition = g_ptr_array_index(device->partitions, i);
+		dev_t number;
+
+		/* While somebody else has the kernel read the table again, there is none for a
+		 * moment; its node is theirs, then. */
+		if (read_number(name, partition, &number) && !make_node(partition, number, error))
+			return false;
+	}
+	return device != NULL;
+}
+
+void
+device_node_forget(const struct device *device)
+{
+	for (guint i = 0; i < device->partitions->len; i++) {
+		const char *partition = g_ptr_array_index(device->partitions, i);
+		g_autofree char *path = g_build_filename("/dev", partition, NULL);
+		dev_t number;
+		struct stat st;
+
+		if (!read_number(device->name, partition, &number) && lstat(path, &st) == 0 &&
+		    S_ISBLK(st.st_mode))
+			unlink(path);
+	}
+}

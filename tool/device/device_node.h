@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The files in /dev by which a device and its partitions are used.  Usually the kernel (devtmpfs)
+ * or udev makes them; in a container it may be nobody.
+ */
+#ifndef TOOL_DEVICE_DEVICE_NODE_H
+#define TOOL_DEVICE_DEVICE_NODE_H
+
+#include "tool/device/device.h"
+
+/*
+ * Waits for the device's node, makes it where none appears, and opens it for reading, which has the
+ * kernel look for partitions; `scan`: once more, and it is an error if this driver's devices have
+ * none.  Then the same for the partitions' nodes.  The size is *size then.
+ */
+bool
+device_node_settle(const char *name, bool scan, uint64_t *size, GError **error);
+
+/* Opens /dev/NAME with these flags; makes the node where there is none.  A descriptor, or -1 with
+ * an error. */
+int
+device_node_open(const char *name, int flags, GError **error);
+
+/* Removes the nodes of partitions that the kernel has no longer; udev or devtmpfs may have done
+ * that. */
+void
+device_node_forget(const struct device *device);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/device/device_owner.h"
+
+#include "tool/device/image_file.h"
+#include "tool/failure.h"
+#include "tool/server/server_link.h"
+#include "tool/system_root.h"
+
+#include <errno.h>
+
+/* The image behind a device with a server of ours, or NULL: it isn't ours, or its server doesn't
+ * say.  Caller frees. */
+static char *
+image_of(const struct device *device)
+{
+	g_autofree char *control = server_link_path(device->backend);
+	g_autoptr(JsonObject) status = control ? server_link_ask(control, "status", NULL) : NULL;
+	JsonObject *export = server_link_export(status);
+	const char *file =
+		export ? json_object_get_string_member_with_default(export, "file", NULL) : NULL;
+
+	if (!file)
+		return NULL;
+	return image_file_served(file,
+				 json_object_get_string_member_with_default(export, "device", NULL),
+				 json_object_get_int_member_with_default(export, "inode", -1),
+				 (pid_t)json_object_get_int_member_with_default(status, "pid", 0));
+}
+
+bool
+device_owner_explain(const struct device *device, GError **error)
+{
+	g_autofree char *image = image_of(device);
+	g_autofree char *control = server_link_path(device->backend);
+	const char *backend = device->backend && !control ? device->backend : "";
+
+	if (image)
+		return failure(
+			error, EBUSY,
+			"/dev/%s is attached already, to %s; detach it first, or name no device: then a free one "
+			"is taken",
+			device->name, image);
+	return failure(
+		error, EBUSY,
+		"/dev/%s is attached already, by process %d%s%s; detach it first, or name no device: then a free "
+		"one is taken",
+		device->name, (int)device->pid, *backend ? ", to " : "", backend);
+}
+
+bool
+device_owner_none(const char *name, GError **error)
+{
+	g_autofree char *sys = system_root_path("/sys");
+	g_autoptr(GError) why = NULL;
+	struct device *DEVICE_CLEANUP device = device_read(sys, name, &why);
+
+	/* The driver may not be loaded yet, and makes devices that are named. */
+	return !device || device->pid == 0 || device_owner_explain(device, error);
+}

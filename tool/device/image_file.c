@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/device/image_file.h"
+
+#include "tool/failure.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+char *
+image_file_find(const char *image, GError **error)
+{
+	g_autofree char *path = realpath(image, NULL);
+	struct stat st;
+
+	if (!path || stat(path, &st) < 0) {
+		failure(error, errno, "%s: %s", image, g_strerror(errno));
+		return NULL;
+	}
+	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)) {
+		failure(error, EINVAL, "%s is neither a file nor a block device", image);
+		return NULL;
+	}
+	return g_steal_pointer(&path);
+}
+
+/* For reading, and not with O_PATH: the number of a block device that is pulled out is not given to
+ * another one as long as somebody has it open. */
+int
+image_file_hold(const char *path, GError **error)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (fd < 0)
+		failure(error, errno, "%s: %s", path, g_strerror(errno));
+	return fd;
+}
+
+uint64_t
+image_file_size(const char *path, const struct stat *st)
+{
+	int fd = S_ISBLK(st->st_mode) ? image_file_hold(path, NULL) : -1;
+	uint64_t size = S_ISBLK(st->st_mode) ? 0 : (uint64_t)st->st_size;
+
+	if (fd >= 0) {
+		ioctl(fd, BLKGETSIZE64, &size);
+		close(fd);
+	}
+	return size;
+}
+
+static bool
+same(const struct stat *a, const struct stat *b)
+{
+	if (S_ISBLK(a->st_mode) && S_ISBLK(b->st_mode))
+		return a->st_rdev == b->st_rdev;
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+char *
+image_file_path(int held)
+{
+	return g_strdup_printf("/proc/%d/fd/%d", (int)getpid(), held);
+}
+
+bool
+image_file_is_named(const char *path, int held)
+{
+	struct stat ours, there;
+
+	/* What isn't there any more, on a server of files, isn't what has its name. */
+	return fstat(held, &ours) == 0 && stat(path, &there) == 0 && same(&ours, &there);
+}
+
+char *
+image_file_name(const char *path)
+{
+	int process, fd, length = 0;
+	char *name = NULL;
+
+	if (sscanf(path, "/proc/%d/fd/%d%n", &process, &fd, &length) == 2 && path[length] == '\0')
+		name = g_file_read_link(path, NULL);
+	return name ? name : g_strdup(path);
+}
+
+bool
+image_file_is(const struct stat *st, const char *device, gint64 inode)
+{
+	dev_t number = S_ISBLK(st->st_mode) ? st->st_rdev : st->st_dev;
+	g_autofree char *numbers = g_strdup_printf("%u:%u", major(number), minor(number));
+
+	return inode == (S_ISBLK(st->st_mode) ? 0 : (gint64)st->st_ino) &&
+	       g_strcmp0(device, numbers) == 0;
+}
+
+char *
+image_file_opened_by(pid_t pid, const char *device, gint64 inode)
+{
+	g_autofree char *path = g_strdup_printf("/proc/%d/fd", (int)pid);
+	g_autoptr(GDir) files = pid > 0 ? g_dir_open(path, 0, NULL) : NULL;
+	const char *name;
+
+	while (files && (name = g_dir_read_name(files)) != NULL) {
+		g_autofree char *file = g_build_filename(path, name, NULL);
+		struct stat st;
+
+		if (stat(file, &st) == 0 && image_file_is(&st, device, inode))
+			return g_steal_pointer(&file);
+	}
+	return NULL;
+}
+
+char *
+image_file_served(const char *path, const char *device, gint64 inode, pid_t pid)
+{
+	g_autofree char *opened = NULL;
+	char *name = NULL;
+	struct stat st;
+
+	if (stat(path, &st) < 0 || !image_file_is(&st, device, inode))
+		opened = image_file_opened_by(pid, device, inode);
+	if (opened)
+		name = g_file_read_link(opened, NULL);
+	return name ? name : image_file_name(path);
+}

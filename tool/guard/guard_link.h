@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How the other verbs talk to the guard of a device with a server of its own (tool/guard/guard.h): by a
+ *socket beside that server's control socket, one request and one answer each.  The requests are
+ *
+ *	direct-io on|off	it was switched: the next server begins like that
+ *	replace			start a new server in place of the present one
+ *	image PATH		the same, and it serves another image: PATH is absolute
+ *	resize BYTES		the image, as its server has been told already, has another size: so
+ *has the device then
+ */
+#ifndef TOOL_GUARD_GUARD_LINK_H
+#define TOOL_GUARD_GUARD_LINK_H
+
+#include "common/accept_pause.h"
+
+#include <glib.h>
+#include <poll.h>
+#include <stdbool.h>
+
+/*
+ * Asks the guard of the server with this control socket, and waits until it answers or ends.  False
+ * with an error: ECONNREFUSED, there is no guard any more; EINVAL, it refuses or could not do it,
+ * in its own words; others.
+ */
+bool
+guard_link_ask(const char *control_path, const char *request, GError **error);
+
+/* Removes what a guard has left that was killed. */
+void
+guard_link_forget(const char *control_path);
+
+/* ---- the guard's end */
+
+struct guard_link {
+	char *path; /* NULL: there is none */
+	int fd;
+	struct accept_pause pause;
+};
+
+/* The directory of `control_path` must be there; only its owner can connect. */
+bool
+guard_link_listen(struct guard_link *link, const char *control_path, GError **error);
+
+/* Ends it and removes its file. */
+void
+guard_link_close(struct guard_link *link);
+
+/* What poll() has to look at for a request, if there is any; shortens its *timeout_ms (-1: for
+ * ever) while the link is paused. */
+struct pollfd
+guard_link_polled(struct guard_link *link, int *timeout_ms);
+
+/* A request that has come, with *peer for guard_link_answer(); NULL: there is none now.  Caller
+ * frees (g_free). */
+char *
+guard_link_take(struct guard_link *link, int *peer);
+
+/* `error` NULL: it was done.  Closes `peer`. */
+void
+guard_link_answer(int peer, const GError *error);
+
+#endif

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the other verbs ask a guard to do (tool/guard/guard_link.h).
+ */
+#include "tool/guard/guard_state.h"
+
+#include "tool/device/device.h"
+#include "tool/failure.h"
+
+#include "common/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+enum {
+	GONE_US = 10000,
+};
+
+/* Ends our server, and waits until it has ended. */
+static void
+end_server(struct guard *guard)
+{
+	g_autofree char *why = NULL;
+	bool crashed;
+
+	attachment_prepare_change(&guard->attachment);
+	source_break(&guard->source);
+	while (!source_is_lost(&guard->source, &crashed, &why))
+		g_usleep(GONE_US);
+}
+
+/* What take_request() goes on with after an error. */
+static bool
+restore_once(struct guard *guard, GError **error)
+{
+	g_autoptr(GError) why = NULL;
+
+	return guard_restore(guard, &why) ||
+	       failure(error, EIO,
+		       "/dev/%s has no new server yet, but it is being tried further: %s",
+		       guard->attachment.name, why->message);
+}
+
+static bool
+replace_server(struct guard *guard, GError **error)
+{
+	log_info("%s: a new server takes over", guard->attachment.name);
+	end_server(guard);
+	return restore_once(guard, error);
+}
+
+/* LOOP_CHANGE_FD's conditions: nobody could tell the difference, but by reading. */
+static bool
+image_fits(const struct guard *guard, struct source *trial, GError **error)
+{
+	struct device *DEVICE_CLEANUP device = device_read("/sys", guard->attachment.name, error);
+	uint64_t size;
+
+	if (!device)
+		return false;
+	if (!device->read_only)
+		return failure(
+			error, EINVAL,
+			"/dev/%s can be written to, and only a read-only device can get another image: attach it "
+			"with --read-only",
+			device->name);
+	if (!source_open(trial, error))
+		return false;
+	size = trial->connections[0].size;
+	size -= size % device->block_size;
+	return size == device->size ||
+	       failure(error, EINVAL,
+		       "%s would make a device of %" PRIu64 " bytes, and /dev/%s has %" PRIu64
+		       ": only an image of "
+		       "the same size can take the place of another",
+		       trial->place, size, device->name, device->size);
+}
+
+static void
+note(struct guard *guard)
+{
+	g_autoptr(GError) error = NULL;
+
+	if (!guard_note(guard, &error))
+		log_warning("%s: %s", guard->attachment.name, error->message);
+}
+
+static bool
+take_image(struct guard *guard, struct source *trial, GError **error)
+{
+	if (!image_fits(guard, trial, error))
+		return false;
+	log_info("%s: %s takes the place of %s", guard->attachment.name, trial->place,
+		 guard->source.place);
+	source_end(trial);
+	end_server(guard);
+	source_swap_image(&guard->source, trial);
+	note(guard);
+	if (guard_restore(guard, error))
+		return true;
+	/* It was fine a moment ago; the device needs one that works. */
+	source_swap_image(&guard->source, trial);
+	note(guard);
+	return false;
+}
+
+static bool
+change_image(struct guard *guard, const char *image, GError **error)
+{
+	struct source trial;
+	bool taken;
+
+	source_init_trial(&trial, &guard->source, image);
+	taken = take_image(guard, &trial, error);
+	source_fini(&trial);
+	return taken;
+}
+
+/* The size as text, as all of a request is. */
+static bool
+resize(struct guard *guard, const char *text, GError **error)
+{
+	g_autofree char *why = NULL;
+	bool crashed;
+	guint64 size;
+
+	if (!g_ascii_string_to_unsigned(text, 10, 1, G_MAXINT64, &size, error))
+		return false;
+	/* It may have died while this request waited. */
+	if (source_is_lost(&guard->source, &crashed, &why)) {
+		guard_tell_loss(guard, why);
+		if (!restore_once(guard, error))
+			return false;
+	}
+	return attachment_resize(&guard->attachment, size, error);
+}
+
+/* What follows `verb` in a request, or NULL: it is another one. */
+static const char *
+operand(const char *request, const char *verb)
+{
+	return g_str_has_prefix(request, verb) ? request + strlen(verb) : NULL;
+}
+
+static void
+carry_out(struct guard *guard, const char *request, GError **error)
+{
+	const char *image = operand(request, "image "), *size = operand(request, "resize ");
+
+	/* It was possible, and is wherever it still will be: no reason for the next server not to
+	 * start. */
+	if (g_str_equal(request, "direct-io on"))
+		guard->source.direct_io =
+			g_str_equal(guard->source.plan->direct_io, "on") ? "on" : "auto";
+	else if (g_str_equal(request, "direct-io off"))
+		guard->source.direct_io = "off";
+	else if (g_str_equal(request, "replace"))
+		replace_server(guard, error);
+	else if (image)
+		change_image(guard, image, error);
+	else if (size)
+		resize(guard, size, error);
+	else
+		failure(error, EINVAL,
+			"/dev/%s: its guard knows no request \"%s\": it is another version of nbdloop",
+			guard->attachment.name, request);
+}
+
+void
+guard_take_request(struct guard *guard)
+{
+	g_autoptr(GError) error = NULL;
+	g_autofree char *request;
+	int peer;
+
+	request = guard_link_take(&guard->link, &peer);
+	if (!request)
+		return;
+	carry_out(guard, request, &error);
+	if (g_str_has_prefix(request, "direct-io "))
+		note(guard);
+	guard_link_answer(peer, error);
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How a guard takes the place of one that was killed: with what that has written down, and a server
+ * of its own in place of the other's, since only the parent of a server sees how it ends.
+ * Connections to somebody else's server stay; how they end, only the kernel sees.
+ */
+#include "tool/guard/guard_state.h"
+
+#include "tool/device/image_file.h"
+#include "tool/failure.h"
+#include "tool/server/server_link.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+enum {
+	END_PATIENCE_MS = 60000, /* of a server that was killed: its disk may hang */
+};
+
+/* ---- the server that nobody guards */
+
+/* Its process; 0: there is none any more; -1 with an error: it doesn't answer. */
+static pid_t
+find_server(const char *control, GError **error)
+{
+	g_autoptr(GError) why = NULL;
+	g_autoptr(JsonObject) status = server_link_ask(control, "status", &why);
+
+	if (status)
+		return (pid_t)json_object_get_int_member_with_default(status, "pid", 0);
+	if (failure_is(why, ECONNREFUSED) || failure_is(why, ENOENT))
+		return 0;
+	g_propagate_error(error, g_steal_pointer(&why));
+	return -1;
+}
+
+static bool
+end_server(const struct attachment *attachment, const char *control, pid_t pid, GError **error)
+{
+	int CLEANUP_CLOSE server = pid ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	struct pollfd end = {.fd = server, .events = POLLIN};
+	pid_t now;
+
+	if (pid == 0 || (server < 0 && errno == ESRCH))
+		return true;
+	/* It may have died before its process was opened here, and another program have got its
+	 * number. */
+	now = find_server(control, error);
+	if (now <= 0)
+		return now == 0;
+	if (now != pid)
+		return failure(error, EBUSY, "/dev/%s has just got another server, process %d",
+			       attachment->name, (int)now);
+	if (server < 0 || syscall(SYS_pidfd_send_signal, server, SIGKILL, NULL, 0) < 0)
+		return failure(error, errno,
+			       "the server of /dev/%s, process %d, can't be ended: %s",
+			       attachment->name, (int)pid, g_strerror(errno));
+	/* From here on the device needs a guard. */
+	if (poll(&end, 1, END_PATIENCE_MS) != 1)
+		log_warning(
+			"the server of /dev/%s, process %d, was killed, but hasn't ended after a minute: its disk may hang",
+			attachment->name, (int)pid);
+	return true;
+}
+
+/* ---- its image */
+
+static bool
+hold(struct source *source, const char *path, const struct guard_progress *progress)
+{
+	g_autofree char *device =
+		g_strdup_printf("%u:%u", major(progress->device), minor(progress->device));
+	struct stat st;
+
+	source->image = path ? image_file_hold(path, NULL) : -1;
+	if (source->image < 0 ||
+	    (fstat(source->image, &st) == 0 && image_file_is(&st, device, (gint64)progress->inode)))
+		return source->image >= 0;
+	close(source->image);
+	source->image = -1;
+	return false;
+}
+
+/* If it has another name now, or none, the server still has it open. */
+static bool
+hold_image(struct source *source, pid_t server, const struct guard_progress *progress,
+	   GError **error)
+{
+	g_autofree char *device =
+		g_strdup_printf("%u:%u", major(progress->device), minor(progress->device));
+	g_autofree char *opened = image_file_opened_by(server, device, (gint64)progress->inode);
+
+	return hold(source, progress->place, progress) || hold(source, opened, progress) ||
+	       failure(error, ENOENT,
+		       "%s is not the image any more that was attached, and its server, which had that, is gone, too: it "
+		       "can't be found",
+		       progress->place);
+}
+
+/* ---- the whole */
+
+static void
+take_source(struct source *source, const struct guard_plan *plan,
+	    const struct guard_progress *progress, char *control)
+{
+	source_init(source, &plan->source, control);
+	g_free(source->place);
+	source->place = g_strdup(progress->place);
+	source->direct_io = progress->direct_io;
+	source->read_only = progress->read_only;
+	source->served = true;
+}
+
+static bool
+take_server(struct guard *guard, const struct guard_progress *progress, pid_t server,
+	    GError **error)
+{
+	if (!hold_image(&guard->source, server, progress, error) ||
+	    !guard_link_listen(&guard->link, guard->source.control, error))
+		return false;
+	attachment_prepare_change(&guard->attachment);
+	return end_server(&guard->attachment, guard->source.control, server, error);
+}
+
+bool
+guard_take_over(struct guard *guard, const struct device *device, struct guard_plan *plan,
+		struct guard_progress *progress, GError **error)
+{
+	g_autofree char *control = server_link_path(device->backend);
+	pid_t server;
+
+	if (!guard_record_take(&guard->record, device, plan, progress, error))
+		return false;
+	/* By the process alone that attached it: the next one with that number may be nbd-client.
+	 */
+	if (!control && !g_str_equal(plan->source.place, device->backend))
+		return failure(error, EINVAL,
+			       "/dev/%s was not attached by nbdloop, but by process %d",
+			       device->name, (int)device->pid);
+	server = control ? find_server(control, error) : 0;
+	if (server < 0)
+		return false;
+	guard->plan = plan;
+	take_source(&guard->source, plan, progress, g_strdup(control));
+	if (!attachment_init(&guard->attachment, &plan->attachment, g_strdup(device->backend),
+			     error) ||
+	    !attachment_take(&guard->attachment, device, error) ||
+	    (plan->attachment.swap && !guard_stay_in_memory(error)))
+		return false;
+	if (control)
+		return take_server(guard, progress, server, error);
+	source_set_unseen(&guard->source);
+	return true;
+}
+
+/* ---- connections to somebody else's server, which the kernel has, but this process has not */
+
+/* Nobody answers on it, and it ends soon: with what was sent on it, the kernel does as with any
+ * connection that is lost.  -1: the kernel doesn't take it; else its other end. */
+static int
+offer_probe(struct attachment *attachment)
+{
+	int pair[2];
+	bool taken;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -1;
+	taken = attachment_offer(attachment, pair[0]);
+	close(pair[0]);
+	if (taken)
+		return pair[1];
+	close(pair[1]);
+	return -1;
+}
+
+/* The server isn't asked: it may allow one connection only. */
+void
+guard_look_at_unseen(struct guard *guard)
+{
+	const unsigned int count = source_unseen(&guard->source);
+	g_autofree int *probes = g_new(int, count);
+	unsigned int dead = 0;
+
+	while (dead < count && (probes[dead] = offer_probe(&guard->attachment)) >= 0)
+		dead++;
+	/* Not before all were offered: one that has ended is dead, too. */
+	for (unsigned int i = 0; i < dead; i++)
+		close(probes[i]);
+	source_lose_unseen(&guard->source, dead);
+}

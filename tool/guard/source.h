@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where a device's data comes from, and the connections to it that the kernel is given: a server
+ * process of our own for an image, or a server that an NBD URI names.
+ */
+#ifndef TOOL_GUARD_SOURCE_H
+#define TOOL_GUARD_SOURCE_H
+
+#include "tool/server/connection.h"
+#include "tool/server/server_command.h"
+#include "tool/server/server_process.h"
+
+#include <glib.h>
+#include <stdbool.h>
+
+struct source_plan {
+	char *place; /* the image's absolute path, or an NBD URI */
+	bool remote; /* it is a URI: there is no server of ours, and neither options nor a control
+			socket */
+	unsigned int connections; /* >= 1 */
+	enum server_kind server;  /* if not remote */
+	GPtrArray
+		*server_options; /* see tool/server/server_command.h: "--offset=512"; without direct I/O */
+	const char *direct_io;   /* "on", "off", "auto" */
+	bool force;              /* whatever else uses the image */
+};
+
+struct source {
+	const struct source_plan *plan;
+	char *place; /* as the plan, until it is changed */
+	int image; /* holds the image that `place` was when a server was first started for it; else
+		      -1 */
+	const char *direct_io; /* the same */
+	bool read_only;        /* whatever the plan's options say */
+	bool served;   /* before; who uses the image since then mustn't keep a new server from it */
+	bool renamed;  /* `place` is not the image's name any more, and that was told */
+	char *control; /* path of the server's control socket; NULL if remote */
+	struct server_process server;   /* if not remote */
+	struct connection *connections; /* as many as planned; .fd -1, and not .unseen: lost */
+	GString *refusal; /* what the server has told as an error while it started; NULL: it runs */
+};
+
+/* `control` is taken over. */
+void
+source_init(struct source *source, const struct source_plan *plan, char *control);
+
+/* Makes each connection that isn't there, with a new server if it is ours: for the same image as at
+ * first, even if that has another name now, or none.  Errors are in the server's own words, ETXTBSY
+ * if another program has the image locked; then nothing of it is left running. */
+bool
+source_open(struct source *source, GError **error);
+
+/* For trying another image (source_open()) while the present one goes on being served: as `source`,
+ * but read-only, and without a control socket. */
+void
+source_init_trial(struct source *trial, const struct source *source, const char *image);
+
+/* From the next server on, each has the other's image; `source` is read-only. */
+void
+source_swap_image(struct source *source, struct source *other);
+
+/* Whether a connection, of as many as planned, is to be made. */
+bool
+source_lacks(const struct source *source, unsigned int i);
+
+/*
+ * Of a URI: the kernel has all connections from somebody who is gone, and only the kernel sees how
+ * they end.  How many of those there still are; and that so many of all that the kernel has are
+ * dead, some of which may be seen here as well.
+ */
+void
+source_set_unseen(struct source *source);
+unsigned int
+source_unseen(const struct source *source);
+void
+source_lose_unseen(struct source *source, unsigned int dead);
+
+/* Passes what our server has said on to the log. */
+void
+source_listen(struct source *source);
+
+/* Whether our server has ended, or one of a remote server's connections; what is lost is -1 then.
+ * *why is a text that says how (caller frees); *crashed: not by itself, because its connections had
+ * ended. */
+bool
+source_is_lost(struct source *source, bool *crashed, char **why);
+
+/*
+ * Tells that the kernel has the connections.  One alone to our own server is no longer open here
+ * then: should the kernel not have taken it, the server sees it end.  Of several, which the kernel
+ * is known to have taken, each that it gives up is seen.
+ */
+void
+source_release(struct source *source);
+
+/* Makes it lost on purpose: kills our server, which loses nothing, since the kernel sends again
+ * what was not answered; or ends the connections to somebody else's. */
+void
+source_break(struct source *source);
+
+/* Takes back what source_open() has made: those connections that are new (a flag for each), and our
+ * server. */
+void
+source_drop(struct source *source, const bool *is_new);
+
+/* Ends our server, if one runs, within a moment, or the connections to somebody else's. */
+void
+source_end(struct source *source);
+
+/* The same, and frees all. */
+void
+source_fini(struct source *source);
+
+#endif

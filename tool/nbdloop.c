@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nbdloop: image files and NBD exports as block devices, as losetup does it with the loop driver.
+ */
+#include "tool/device/device.h"
+#include "tool/device/leftovers.h"
+#include "tool/guard/guard.h"
+#include "tool/verb/verb.h"
+
+#include "common/log.h"
+#include "common/standard_fds.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct verb {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *help;
+} verbs[] = {
+	{"adopt", verb_adopt, "start a new guard for a device whose guard was killed"},
+	{"attach", verb_attach, "make a block device of an image or an NBD export"},
+	{"change", verb_change,
+	 "replace the image of a read-only device with one of the same size"},
+	{"detach", verb_detach, "detach a block device, after its data is written back"},
+	{"list", verb_list, "list attached devices"},
+	{"replace-server", verb_replace_server, "replace the server process, without an I/O error"},
+	{"resize", verb_resize, "change the size of a device to that of its image"},
+	{"set", verb_set, "switch direct I/O on or off"},
+	{"start", verb_start, "attach a device as /etc/nbdloop.tab describes it"},
+	{"status", verb_status, "measure and show the activity of a device"},
+	{"stop", verb_stop, "detach a device of /etc/nbdloop.tab"},
+};
+
+static void
+to_stderr(enum log_level level, const char *text)
+{
+	/* As losetup: nothing is said when all is well. */
+	if (level <= LOG_LEVEL_WARNING)
+		fprintf(stderr, "nbdloop: %s%s\n", level == LOG_LEVEL_WARNING ? "warning: " : "",
+			text);
+}
+
+static void
+show_help(void)
+{
+	printf("Usage: nbdloop [VERB [OPTION]... [ARGUMENT]...]\n"
+	       "Attaches image files and NBD exports as block devices /dev/nbdN.  Without a verb, lists them.\n\n");
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+		printf("    %-14s   %s\n", verbs[i].name, verbs[i].help);
+	printf("\n    -h, --help       show this help and exit\n"
+	       "    -V, --version    show the version and exit\n"
+	       "\nnbdloop VERB --help lists the options of a verb.\n");
+}
+
+/* The verb for what losetup does with an option, or NULL. */
+static const char *
+meant_by_option(const char *word)
+{
+	static const struct {
+		const char *letter, *name, *meant;
+	} all[] = {
+		{"-a", "--all", "list"},
+		{"-l", "--list", "list"},
+		{"-J", "--json", "list --json"},
+		{"-O", "--output", "list --output=COLUMNS"},
+		{"-j", "--associated", "list --associated=IMAGE"},
+		{"-f", "--find", "attach IMAGE"},
+		{"-P", "--partscan", "attach --partscan IMAGE"},
+		{"-L", "--nooverlap", "attach --nooverlap IMAGE"},
+		{"-r", "--read-only", "attach --read-only IMAGE"},
+		{"-o", "--offset", "attach --offset=SIZE IMAGE"},
+		{"-b", "--sector-size", "attach --sector-size=SIZE IMAGE"},
+		{NULL, "--sizelimit", "attach --sizelimit=SIZE IMAGE"},
+		{NULL, "--show", "attach --show IMAGE"},
+		{NULL, "--direct-io",
+		 "attach --direct-io IMAGE, or nbdloop set --direct-io DEVICE"},
+		{"-c", "--set-capacity", "resize DEVICE"},
+		{"-d", "--detach", "detach DEVICE"},
+		{"-D", "--detach-all", "detach --all"},
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		size_t length = strcspn(word, "=");
+
+		if ((all[i].letter && !strcmp(word, all[i].letter)) ||
+		    (length == strlen(all[i].name) && !strncmp(word, all[i].name, length)))
+			return all[i].meant;
+	}
+	return NULL;
+}
+
+static void
+refuse_verb(const char *word)
+{
+	const char *meant = word[0] == '-' ? meant_by_option(word) : NULL;
+
+	if (meant)
+		log_error("%s comes after a verb: nbdloop %s; nbdloop --help lists the verbs", word,
+			  meant);
+	else if (!strncmp(word, "/dev/nbd", strlen("/dev/nbd")))
+		log_error(
+			"what is to be done with %s?  For what it is: nbdloop list %s; nbdloop --help lists the verbs",
+			word, word);
+	else if (access(word, F_OK) == 0)
+		log_error(
+			"what is to be done with %s?  For a device of it: nbdloop attach %s; nbdloop --help lists the verbs",
+			word, word);
+	else
+		log_error("there is no verb \"%s\"; nbdloop --help lists them", word);
+}
+
+static int
+run(const struct verb *verb, int argc, char **argv)
+{
+	int status = verb->run(argc, argv);
+	g_autoptr(GPtrArray) attached = geteuid() == 0 ? devices_read("/sys", NULL) : NULL;
+
+	if (attached)
+		leftovers_remove(GUARD_DIRECTORY, attached);
+	return status;
+}
+
+int
+main(int argc, char **argv)
+{
+	char list[] = "list";
+
+	standard_fds_ensure();
+	log_set_sink(to_stderr);
+	/* As losetup. */
+	if (argc < 2)
+		return verb_list(1, (char *[]){list, NULL});
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+		show_help();
+		return EXIT_SUCCESS;
+	}
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		printf("nbdloop %s\n", PACKAGE_VERSION);
+		return EXIT_SUCCESS;
+	}
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+		if (!strcmp(argv[1], verbs[i].name))
+			return run(&verbs[i], argc - 1, argv + 1);
+	}
+	refuse_verb(argv[1]);
+	return EXIT_FAILURE;
+}

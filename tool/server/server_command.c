@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/server/server_command.h"
+
+#include <string.h>
+
+const char *const server_kinds[] = {
+	[SERVER_NBDLOOPD] = "nbdloopd",
+	[SERVER_NBDKIT] = "nbdkit",
+	NULL,
+};
+
+char *
+server_command_program(enum server_kind kind)
+{
+	char *path = g_find_program_in_path(server_kinds[kind]);
+
+	return path ? path : g_build_filename(SBINDIR, server_kinds[kind], NULL);
+}
+
+G_GNUC_PRINTF(2, 3)
+static void
+add(GStrvBuilder *words, const char *format, ...)
+{
+	g_autofree char *word = NULL;
+	va_list values;
+
+	va_start(values, format);
+	word = g_strdup_vprintf(format, values);
+	va_end(values);
+	g_strv_builder_add(words, word);
+}
+
+static void
+add_nbdloopd(GStrvBuilder *words, const struct server_command *command)
+{
+	for (unsigned int i = 0; i < command->sockets; i++)
+		add(words, "--fd=%u", SERVER_FIRST_SOCKET + i);
+	if (command->control)
+		add(words, "--control=%s", command->control);
+	add(words, "--direct-io=%s", command->direct_io);
+	for (guint i = 0; i < command->options->len; i++)
+		g_strv_builder_add(words, g_ptr_array_index(command->options, i));
+	if (command->read_only)
+		g_strv_builder_add(words, "--read-only");
+	if (command->force)
+		g_strv_builder_add(words, "--force");
+	g_strv_builder_add(words, "--");
+	g_strv_builder_add(words, command->image);
+}
+
+/* What nbdkit itself is told in the same words; all else is for the plugin. */
+static bool
+is_nbdkits(const char *option)
+{
+	return g_str_has_prefix(option, "--threads=") || strcmp(option, "--read-only") == 0;
+}
+
+static void
+add_nbdkit(GStrvBuilder *words, const struct server_command *command)
+{
+	g_strv_builder_add_many(words, "--foreground", "--filter=exitlast", NULL);
+	for (guint i = 0; i < command->options->len; i++) {
+		if (is_nbdkits(g_ptr_array_index(command->options, i)))
+			g_strv_builder_add(words, g_ptr_array_index(command->options, i));
+	}
+	if (command->read_only)
+		g_strv_builder_add(words, "--read-only");
+	g_strv_builder_add(words, "loop");
+	add(words, "file=%s", command->image);
+	if (command->control)
+		add(words, "control=%s", command->control);
+	add(words, "direct-io=%s", command->direct_io);
+	if (command->force)
+		g_strv_builder_add(words, "force=on");
+	for (guint i = 0; i < command->options->len; i++) {
+		const char *option = g_ptr_array_index(command->options, i);
+
+		if (!is_nbdkits(option))
+			add(words, "%s%s", option + strlen("--"), strchr(option, '=') ? "" : "=on");
+	}
+}
+
+char **
+server_command_words(const struct server_command *command)
+{
+	g_autofree char *program = server_command_program(command->kind);
+	GStrvBuilder *words = g_strv_builder_new();
+	char **all;
+
+	g_strv_builder_add(words, program);
+	/* argv[0], with the mark that tool/guard/guard.c explains. */
+	add(words, "@%s", server_kinds[command->kind]);
+	if (command->kind == SERVER_NBDKIT)
+		add_nbdkit(words, command);
+	else
+		add_nbdloopd(words, command);
+	all = g_strv_builder_end(words);
+	g_strv_builder_unref(words);
+	return all;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/show/figures.h"
+
+#include "tool/failure.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The unit of "stat", whatever the device's block size. */
+#define SECTOR 512
+
+const char *const figures_op_names[FIGURES_OPS] = {"read", "write", "flush", "discard", "zero"};
+
+/* ---- the kernel's part */
+
+/* Where an operation's fields begin in "stat": how many, merged, sectors, milliseconds; of a flush,
+ * how many and milliseconds.  Flushes are there since Linux 5.5. */
+enum {
+	STAT_READ = 0,
+	STAT_WRITE = 4,
+	STAT_BUSY = 9,
+	STAT_DISCARD = 11,
+	STAT_FLUSH = 15,
+	STAT_FIELDS = 17,
+};
+
+/* Reads the numbers in a file; those that are missing are 0. */
+static bool
+read_numbers(const char *sys, const struct device *device, const char *file, uint64_t *numbers,
+	     size_t count, GError **error)
+{
+	g_autofree char *path = g_build_filename(sys, "block", device->name, file, NULL);
+	g_autofree char *text = NULL;
+	g_autoptr(GError) reason = NULL;
+	char *at;
+
+	if (!g_file_get_contents(path, &text, NULL, &reason))
+		return failure(error, EIO, "%s", reason->message);
+	at = text;
+	for (size_t i = 0; i < count; i++)
+		numbers[i] = g_ascii_strtoull(at, &at, 10);
+	return true;
+}
+
+static void
+take_fields(struct sample *sample, enum figures_op op, const uint64_t *fields)
+{
+	sample->count[op] = fields[0];
+	sample->sectors[op] = fields[2];
+	sample->milliseconds[op] = fields[3];
+}
+
+bool
+sample_read(struct sample *sample, const char *sys, const struct device *device, GError **error)
+{
+	uint64_t stat[STAT_FIELDS];
+
+	*sample = (struct sample){.time = g_get_monotonic_time()};
+	if (!read_numbers(sys, device, "stat", stat, STAT_FIELDS, error) ||
+	    !read_numbers(sys, device, "inflight", sample->in_flight, 2, error))
+		return false;
+	take_fields(sample, FIGURES_READ, stat + STAT_READ);
+	take_fields(sample, FIGURES_WRITE, stat + STAT_WRITE);
+	take_fields(sample, FIGURES_DISCARD, stat + STAT_DISCARD);
+	sample->count[FIGURES_FLUSH] = stat[STAT_FLUSH];
+	sample->milliseconds[FIGURES_FLUSH] = stat[STAT_FLUSH + 1];
+	sample->busy = stat[STAT_BUSY];
+	return true;
+}
+
+/* ---- the server's part */
+
+static void
+take_buckets(uint64_t buckets[FIGURES_BUCKETS], JsonObject *latency, const char *op)
+{
+	JsonArray *array = json_object_has_member(latency, op)
+				   ? json_object_get_array_member(latency, op)
+				   : NULL;
+
+	for (guint i = 0; array && i < json_array_get_length(array) && i < FIGURES_BUCKETS; i++)
+		buckets[i] = (uint64_t)json_array_get_int_element(array, i);
+}
+
+void
+sample_add_server(struct sample *sample, JsonObject *status, JsonObject *image)
+{
+	if (!status || !image)
+		return;
+	sample->server = json_object_get_int_member_with_default(status, "pid", 0);
+	sample->requests = (uint64_t)json_object_get_int_member_with_default(image, "requests", 0);
+	if (json_object_has_member(image, "counters"))
+		sample->errors = (uint64_t)json_object_get_int_member_with_default(
+			json_object_get_object_member(image, "counters"), "errors", 0);
+	for (unsigned int op = 0; json_object_has_member(image, "latency_us") && op < FIGURES_OPS;
+	     op++)
+		take_buckets(sample->latency[op],
+			     json_object_get_object_member(image, "latency_us"),
+			     figures_op_names[op]);
+}
+
+/* ---- what happened between */
+
+/* Counters of 32-bit machines, and those of a device that was removed and made again, may go back.
+ */
+static uint64_t
+growth(uint64_t before, uint64_t after)
+{
+	return after > before ? after - before : 0;
+}
+
+uint64_t
+figures_percentile(const uint64_t buckets[FIGURES_BUCKETS], unsigned int percent)
+{
+	uint64_t total = 0, below = 0;
+
+	for (unsigned int i = 0; i < FIGURES_BUCKETS; i++)
+		total += buckets[i];
+	for (unsigned int i = 0; total > 0 && i < FIGURES_BUCKETS; i++) {
+		below += buckets[i];
+		/* In this order, so that a few requests are not rounded to none. */
+		if (below * 100 >= total * percent)
+			return UINT64_C(1) << i;
+	}
+	return 0;
+}
+
+static void
+compare_op(const struct sample *before, const struct sample *after, enum figures_op op,
+	   struct figures *figures)
+{
+	struct op_figures *own = &figures->ops[op];
+	double count = (double)growth(before->count[op], after->count[op]);
+	double bytes = (double)growth(before->sectors[op], after->sectors[op]) * SECTOR;
+	double told = 0;
+
+	for (unsigned int i = 0; before->server && i < FIGURES_BUCKETS; i++) {
+		/* Another server has begun at 0. */
+		own->latency[i] =
+			growth(before->server == after->server ? before->latency[op][i] : 0,
+			       after->latency[op][i]);
+		told += (double)own->latency[i];
+	}
+	if (op == FIGURES_ZERO)
+		count = told;
+	own->iops = count / figures->seconds;
+	own->bytes_per_second = bytes / figures->seconds;
+	if (count > 0) {
+		own->bytes = bytes / count;
+		own->milliseconds =
+			(double)growth(before->milliseconds[op], after->milliseconds[op]) / count;
+	}
+	own->median = figures_percentile(own->latency, 50);
+	own->p99 = figures_percentile(own->latency, 99);
+	own->longest = figures_percentile(own->latency, 100);
+}
+
+void
+figures_between(const struct sample *before, const struct sample *after, struct figures *figures)
+{
+	int64_t time = MAX(after->time - before->time, 1);
+
+	*figures = (struct figures){.seconds = (double)time / G_USEC_PER_SEC};
+	figures->busy =
+		MIN((double)growth(before->busy, after->busy) / 1000 / figures->seconds, 1.0);
+	for (unsigned int op = 0; op < FIGURES_OPS; op++)
+		compare_op(before, after, op, figures);
+}

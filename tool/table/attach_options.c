@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/table/attach_options.h"
+
+#include "tool/failure.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+#define FIELD(name_) offsetof(struct attach_options, name_)
+
+enum {
+	DEFAULT_TIMEOUT = 30, /* seconds */
+};
+
+static const char *const engines[] = {"auto", "io_uring", "aio", "threads", NULL};
+static const char *const sector_sizes[] = {"512", "1024", "2048", "4096", NULL};
+
+const struct option_row attach_option_rows[] = {
+	OPTION_SWITCH("find", 'f', FIELD(find),
+		      "take a free device (as is done if no DEVICE is named)",
+		      "Take a free device.  This is also done without the option if no DEVICE is\n"
+		      "named.\n"),
+	OPTION_SWITCH("show", 0, FIELD(show),
+		      "print the name of the device (as is done if no DEVICE is named)",
+		      "Print the name of the device.  This is also done without the option if no\n"
+		      "DEVICE is named.\n"),
+	OPTION_SWITCH("read-only", 'r', FIELD(read_only), "make the device read-only",
+		      "Make the device read-only, and open the image read-only.\n"),
+	{
+		.name = "offset",
+		.letter = 'o',
+		.type = OPTION_SIZE,
+		.field = FIELD(offset),
+		.arg = "SIZE",
+		.help = "start the device SIZE bytes into the image",
+		.manual = "Start the device SIZE bytes into the image.\n",
+	},
+	{
+		.name = "sizelimit",
+		.type = OPTION_SIZE,
+		.field = FIELD(sizelimit),
+		.arg = "SIZE",
+		.help = "limit the device to SIZE bytes; 0 means up to the end of the image",
+		.manual = "Limit the size of the device to SIZE bytes.  0 means up to the end of\n"
+			  "the image.\n",
+	},
+	{
+		.name = "sector-size",
+		.letter = 'b',
+		.type = OPTION_SIZE,
+		.field = FIELD(sector_size),
+		.choices = sector_sizes,
+		.arg = "512|1024|2048|4096",
+		.help = "logical block size of the device (default: what direct I/O needs, or else 512)",
+		.manual = "The logical block size of the device.  The default is the block size\n"
+			  "that direct I/O to the image needs if direct I/O is on, and 512\n"
+			  "otherwise; for a URI, the block size that the server announces.  Bytes\n"
+			  "after the last whole block can't be reached through the device; a\n"
+			  "warning tells how many these are.\n",
+	},
+	OPTION_SWITCH("partscan", 'P', FIELD(partscan),
+		      "make sure that partitions appear; fail if the nbd driver allows none",
+		      "The kernel always scans a device for partitions when it is attached.  With\n"
+		      "this option, C<nbdloop> has it scanned once more, and fails if the nbd\n"
+		      "driver was loaded without partitions (C<max_part=0>).\n"),
+	OPTION_SWITCH("nooverlap", 'L', FIELD(nooverlap),
+		      "use the device that is attached to this image already, if there is one",
+		      "If a device is attached to the same part of the same image already, print\n"
+		      "its name, and attach nothing.  It is an error if that device is read-only\n"
+		      "and I<--read-only> is not given; if a device is attached to another part\n"
+		      "of the image that overlaps this one; or, unless I<--force> is given, if a\n"
+		      "loop device is set up on a part that overlaps this one and either of the\n"
+		      "two is writable.\n"),
+	OPTION_SWITCH("force", 0, FIELD(force),
+		      "attach the image even if this machine uses it in another way",
+		      "Without this option, C<nbdloop> refuses to attach a writable device to an\n"
+		      "image that this machine uses in another way: a block device that is\n"
+		      "mounted, used as swap space or part of another device; or a file or block\n"
+		      "device that has a loop device, unless that is read-only and not in use.\n"
+		      "With it, C<nbdloop> only prints a warning; file systems may be damaged.\n"),
+	{
+		.name = "direct-io",
+		.type = OPTION_CHOICE,
+		.field = FIELD(direct_io),
+		.initial = "auto",
+		.choices = option_off_on_auto,
+		.alone = "on",
+		.arg = "on|off|auto",
+		.help = "bypass the page cache for the image (default: where possible)",
+		.manual =
+			"Whether the server uses direct I/O for the image.  With direct I/O, data\n"
+			"is cached once, as pages of the device, and not a second time as pages\n"
+			"of the image.  C<on>, or the option without a value, fails and gives the\n"
+			"reason if direct I/O is not possible; C<auto>, the default, uses the\n"
+			"page cache then; C<off> always uses it.\n",
+	},
+	{
+		.name = "connections",
+		.type = OPTION_UINT,
+		.field = FIELD(connections),
+		.initial = "1",
+		.min = 1,
+		.max = 64,
+		.arg = "N",
+		.help = "number of connections to the server, each with its own queue",
+		.manual =
+			"The number of connections to the server.  Each has its own queue in the\n"
+			"kernel and, unless I<--threads> says otherwise, its own thread of\n"
+			"nbdloopd.\n",
+	},
+	{
+		.name = "timeout",
+		.type = OPTION_UINT,
+		.field = FIELD(timeout),
+		.initial = "0",
+		.max = 86400,
+		.arg = "SECONDS",
+		.help = "replace a connection that leaves a request unanswered for this long; 0 means the default",
+		.manual =
+			"If a request on a connection gets no reply within this time, the kernel\n"
+			"considers the connection dead.  0, the default, means 30 seconds for a\n"
+			"URI and for several connections, and no limit for an image on one\n"
+			"connection.\n",
+	},
+	{
+		.name = "dead-timeout",
+		.type = OPTION_UINT,
+		.field = FIELD(dead_timeout),
+		.initial = "60",
+		.min = 1,
+		.max = 86400,
+		.arg = "SECONDS",
+		.help = "how long requests wait for a dead server to return before they fail",
+		.manual =
+			"When the server has died, the guard restarts it; for a URI, it connects\n"
+			"to the server again.  Requests wait this long for the server before they\n"
+			"fail.\n",
+	},
+	{
+		.name = "server",
+		.type = OPTION_CHOICE,
+		.field = FIELD(server),
+		.initial = "nbdloopd",
+		.choices = server_kinds,
+		.arg = "nbdloopd|nbdkit",
+		.help = "program that serves the image: nbdloopd, or nbdkit with its loop plugin",
+		.manual =
+			"The program that serves the image: L<nbdloopd(8)>, which has event\n"
+			"loops; or L<nbdkit(1)> with L<nbdkit-loop-plugin(1)>, in which a thread\n"
+			"waits for each request.\n",
+	},
+	{
+		.name = "threads",
+		.type = OPTION_UINT,
+		.field = FIELD(threads),
+		.initial = "0",
+		.max = 1024,
+		.arg = "N",
+		.help = "number of threads of nbdloopd, or of nbdkit per connection; 0 means the default",
+		.manual =
+			"With nbdloopd, the number of its threads, one of which serves each\n"
+			"connection; 0 means one thread per connection.  With nbdkit, the number\n"
+			"of threads per connection, which is the number of requests that a\n"
+			"connection can have carried out at once; 0 means nbdkit's default, 16.\n",
+	},
+	{
+		.name = "engine",
+		.type = OPTION_CHOICE,
+		.field = FIELD(engine),
+		.initial = "auto",
+		.choices = engines,
+		.arg = "auto|io_uring|aio|threads",
+		.help = "how the server accesses the image",
+		.manual = "How the server accesses the image; see L<nbdloopd(8)>.\n",
+	},
+	{
+		.name = "poll",
+		.type = OPTION_CHOICE,
+		.field = FIELD(poll),
+		.initial = "off",
+		.choices = option_off_on_auto,
+		.arg = "on|off|auto",
+		.help = "poll the disk of the image for completions instead of waiting for interrupts",
+		.manual =
+			"Whether the server polls the disk that holds the image for completions;\n"
+			"see L<nbdloopd(8)>.\n",
+	},
+	OPTION_SWITCH("swap", 0, FIELD(swap), "prepare for swap space on the device",
+		      "Prepare for swap space on the device.  The server and its guard are locked\n"
+		      "into memory; they never wait for memory that only swapping could free, and\n"
+		      "have the lowest real-time priority, which lets them use the kernel's last\n"
+		      "reserves; the device gets requests of at most 128 KiB.  See\n"
+		      "L<nbdloopd(8)/An image that this machine uses itself>.\n\n"
+		      "nbdloopd locks 48 MiB for each of its threads and about 35 MiB in\n"
+		      "addition, and the guard locks about 53 MiB: 136 MiB in all with one\n"
+		      "connection.  nbdkit (I<--server=nbdkit>) locks about 271 MiB with one\n"
+		      "connection, and 4 MiB for each further one; I<--threads> changes little.\n"
+		      "A first server is refused if that is more than half of the available\n"
+		      "memory; one that takes the place of a server that has died only warns.\n"
+		      "Write the image from end to end beforehand (C<dd if=/dev/zero>), and use\n"
+		      "direct I/O; otherwise the file system that holds the image needs memory\n"
+		      "for writes.\n"),
+	{.name = NULL},
+};
+
+/* The first option that a server which isn't ours can't be told, or NULL. */
+static const char *
+option_for_images(const struct attach_options *options)
+{
+	const struct {
+		bool given;
+		const char *name;
+	} all[] = {
+		{options->offset != 0, "--offset"},
+		{options->sizelimit != 0, "--sizelimit"},
+		{options->direct_io != TRISTATE_AUTO, "--direct-io"},
+		{options->nooverlap, "--nooverlap"},
+		{options->force, "--force"},
+		{options->server != SERVER_NBDLOOPD, "--server"},
+		{options->threads != 0, "--threads"},
+		{options->engine != 0, "--engine"},
+		{options->poll != 0, "--poll"},
+	};
+
+	for (size_t i = 0; i < G_N_ELEMENTS(all); i++) {
+		if (all[i].given)
+			return all[i].name;
+	}
+	return NULL;
+}
+
+static GPtrArray *
+server_options(const struct attach_options *options)
+{
+	GPtrArray *words = g_ptr_array_new_with_free_func(g_free);
+
+	if (options->threads || options->server == SERVER_NBDLOOPD)
+		g_ptr_array_add(words, g_strdup_printf("--threads=%u",
+						       options->threads ? options->threads
+									: options->connections));
+	g_ptr_array_add(words, g_strdup_printf("--offset=%" PRIu64, options->offset));
+	g_ptr_array_add(words, g_strdup_printf("--sizelimit=%" PRIu64, options->sizelimit));
+	g_ptr_array_add(words, g_strdup_printf("--engine=%s", engines[options->engine]));
+	g_ptr_array_add(words, g_strdup_printf("--poll=%s", option_off_on_auto[options->poll]));
+	if (options->sector_size)
+		g_ptr_array_add(words,
+				g_strdup_printf("--sector-size=%" PRIu64, options->sector_size));
+	if (options->read_only)
+		g_ptr_array_add(words, g_strdup("--read-only"));
+	if (options->swap) {
+		g_ptr_array_add(words, g_strdup("--swap"));
+		/* It is locked, and one device's requests do with less than the clients of a
+		 * server. */
+		if (options->server == SERVER_NBDLOOPD)
+			g_ptr_array_add(words, g_strdup("--memory=32M"));
+	}
+	return words;
+}
+
+bool
+attach_options_plan(const struct attach_options *options, char *place, bool remote,
+		    struct guard_plan *plan, GError **error)
+{
+	const char *wrong = remote ? option_for_images(options) : NULL;
+	unsigned int timeout = options->timeout;
+
+	*plan = (struct guard_plan){.source.place = place};
+	if (wrong)
+		return failure(error, EINVAL,
+			       "%s is for images; what %s serves is for its server to say", wrong,
+			       place);
+	if (timeout == 0 && (remote || options->connections > 1))
+		timeout = DEFAULT_TIMEOUT;
+	*plan = (struct guard_plan){
+		.source =
+			{
+				.place = place,
+				.remote = remote,
+				.connections = options->connections,
+				.server = (enum server_kind)options->server,
+				.server_options = server_options(options),
+				.direct_io = option_off_on_auto[options->direct_io],
+				.force = options->force,
+			},
+		.attachment =
+			{
+				.read_only = options->read_only,
+				.partscan = options->partscan,
+				.block_size = (unsigned int)options->sector_size,
+				.offset = options->offset,
+				.sizelimit = options->sizelimit,
+				.timeout = timeout,
+				.dead_timeout = options->dead_timeout,
+				.swap = options->swap,
+			},
+	};
+	return true;
+}
+
+void
+attach_options_plan_fini(struct guard_plan *plan)
+{
+	g_free(plan->source.place);
+	if (plan->source.server_options)
+		g_ptr_array_unref(plan->source.server_options);
+	*plan = (struct guard_plan){.source.place = NULL};
+}

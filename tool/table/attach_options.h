@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The options of `nbdloop attach': losetup's, and those of a server.
+ */
+#ifndef TOOL_TABLE_ATTACH_OPTIONS_H
+#define TOOL_TABLE_ATTACH_OPTIONS_H
+
+#include "tool/guard/guard.h"
+
+#include "common/option_row.h"
+
+#include <stdint.h>
+
+struct attach_options {
+	unsigned int read_only, partscan, nooverlap, find, show, swap, force; /* 0 or 1 */
+	uint64_t offset, sizelimit, sector_size; /* bytes; 0: none, none, the server's choice */
+	unsigned int direct_io, engine, poll;    /* of the rows' choices */
+	unsigned int connections;
+	unsigned int timeout, dead_timeout; /* seconds; timeout 0: what suits */
+	unsigned int server;                /* enum server_kind */
+	unsigned int threads;               /* 0: the server's default */
+};
+
+extern const struct option_row attach_option_rows[];
+
+/* What they mean for the guard; `place` (an absolute path or a URI) is taken over.  Fails with an
+ * error when options are given that only make sense for an image, not for a URI. */
+bool
+attach_options_plan(const struct attach_options *options, char *place, bool remote,
+		    struct guard_plan *plan, GError **error);
+
+void
+attach_options_plan_fini(struct guard_plan *plan);
+
+#endif

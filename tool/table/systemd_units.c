@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/table/systemd_units.h"
+
+#include "tool/failure.h"
+#include "tool/server/connection.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TEMPLATE SYSTEMD_UNIT_DIR "/nbdloop@.service"
+
+/* ---- texts */
+
+char *
+systemd_units_escape_path(const char *path)
+{
+	g_auto(GStrv) names = g_strsplit(path, "/", -1);
+	g_autoptr(GString) text = g_string_new(NULL);
+
+	for (char **name = names; *name; name++) {
+		if (!**name)
+			continue;
+		if (text->len > 0)
+			g_string_append_c(text, '-');
+		for (const char *c = *name; *c; c++) {
+			bool plain = g_ascii_isalnum(*c) || *c == ':' || *c == '_' ||
+				     (*c == '.' && text->len > 0);
+
+			if (plain)
+				g_string_append_c(text, *c);
+			else
+				g_string_append_printf(text, "\\x%02x", (unsigned char)*c);
+		}
+	}
+	return text->len > 0 ? g_string_free(g_steal_pointer(&text), FALSE) : g_strdup("-");
+}
+
+/* As a word of a unit file, in which a percent sign begins a specifier.  NULL: *error is set. */
+static char *
+quote(const char *text, GError **error)
+{
+	const char *mark = strchr(text, '"') ? "'" : "\"";
+	g_auto(GStrv) pieces = g_strsplit(text, "%", -1);
+	g_autofree char *doubled = g_strjoinv("%%", pieces);
+
+	if (!strpbrk(text, strchr(text, '"') ? "'\\\n" : "\\\n"))
+		return g_strconcat(mark, doubled, mark, NULL);
+	failure(error, EINVAL, "%s can't be written in a unit of systemd; give it another name",
+		text);
+	return NULL;
+}
+
+/* ---- dependencies */
+
+static bool
+is_device(const char *path)
+{
+	return g_str_has_prefix(path, "/dev/") && !g_str_has_prefix(path, "/dev/shm/");
+}
+
+/* A connection that never leaves the machine (nbd+unix, nbd+vsock) needs no network. */
+static bool
+needs_network(const char *uri)
+{
+	return g_str_has_prefix(uri, "nbd://") || g_str_has_prefix(uri, "nbds://");
+}
+
+/* Lines that tell what the unit comes after.  Caller frees; NULL: *error is set. */
+static char *
+dependencies(const struct table_entry *entry, GError **error)
+{
+	g_autofree char *word = NULL;
+
+	if (connection_is_uri(entry->image))
+		return g_strdup(
+			needs_network(entry->image)
+				? "Wants=network-online.target\nAfter=network-online.target\n"
+				: "");
+	if (is_device(entry->image)) {
+		g_autofree char *unit = systemd_units_escape_path(entry->image);
+
+		return g_strdup_printf("BindsTo=%s.device\nAfter=%s.device blockdev@%s.target\n",
+				       unit, unit, unit);
+	}
+	word = quote(entry->image, error);
+	return word ? g_strdup_printf("RequiresMountsFor=%s\n", word) : NULL;
+}
+
+/* ---- files */
+
+static bool
+make_directory(const char *directory, const char *name, char **path, GError **error)
+{
+	*path = g_build_filename(directory, name, NULL);
+	if (g_mkdir_with_parents(*path, 0755) == 0)
+		return true;
+	return failure(error, errno, "the directory %s can't be made: %s", *path,
+		       g_strerror(errno));
+}
+
+static bool
+write_drop_in(const struct table_entry *entry, const char *directory, const char *unit,
+	      const char *lines, GError **error)
+{
+	g_autofree char *name = g_strconcat(unit, ".d", NULL);
+	g_autofree char *text =
+		g_strdup_printf("# Made by nbdloop-generator, of %s:%u\n[Unit]\nSourcePath=%s\n%s",
+				entry->file, entry->line, entry->file, lines);
+	g_autofree char *place = NULL, *path = NULL;
+	g_autoptr(GError) why = NULL;
+
+	if (!make_directory(directory, name, &place, error))
+		return false;
+	path = g_build_filename(place, "50-nbdloop.tab.conf", NULL);
+	return g_file_set_contents(path, text, -1, &why) || failure(error, EIO, "%s", why->message);
+}
+
+/* `kind`: "wants" or "requires". */
+static bool
+link_from(const char *directory, const char *other, const char *kind, const char *unit,
+	  GError **error)
+{
+	g_autofree char *name = g_strdup_printf("%s.%s", other, kind);
+	g_autofree char *place = NULL, *path = NULL;
+
+	if (!make_directory(directory, name, &place, error))
+		return false;
+	path = g_build_filename(place, unit, NULL);
+	if (symlink(TEMPLATE, path) == 0)
+		return true;
+	return failure(error, errno, "%s can't be made: %s", path, g_strerror(errno));
+}
+
+bool
+systemd_units_write(const struct table_entry *entry, const char *directory, GError **error)
+{
+	const char *target =
+		connection_is_uri(entry->image) ? "remote-fs.target" : "local-fs.target";
+	g_autofree char *unit = g_strdup_printf("nbdloop@%s.service", entry->device);
+	g_autofree char *device = g_strdup_printf("dev-%s.device", entry->device);
+	g_autofree char *lines = dependencies(entry, error);
+
+	return lines && write_drop_in(entry, directory, unit, lines, error) &&
+	       link_from(directory, device, "requires", unit, error) &&
+	       (!entry->at_boot || link_from(directory, target, "wants", unit, error));
+}

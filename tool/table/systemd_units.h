@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What systemd has to know of the table's devices: on what each of them depends, and what depends
+ * on it.  The unit of a device itself is nbdloop@.service, the same for all.
+ */
+#ifndef TOOL_TABLE_SYSTEMD_UNITS_H
+#define TOOL_TABLE_SYSTEMD_UNITS_H
+
+#include "tool/table/table.h"
+
+/* Names as systemd-escape(1) makes them: "/dev/nbd0" becomes "dev-nbd0".  Caller frees (g_free). */
+char *
+systemd_units_escape_path(const char *path);
+
+/*
+ * Writes below `directory`, which exists, for the unit of a device ("nbdloop@nbd0.service"):
+ *
+ *	nbdloop@nbd0.service.d/50-nbdloop.tab.conf      it comes after what holds the image, or
+ *after the network dev-nbd0.device.requires/nbdloop@nbd0.service   who waits for the device gets it
+ *	local-fs.target.wants/nbdloop@nbd0.service      at boot (a URI: remote-fs.target), unless it
+ *is "noauto"
+ */
+bool
+systemd_units_write(const struct table_entry *entry, const char *directory, GError **error);
+
+#endif

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/table/table.h"
+
+#include "tool/device/device.h"
+#include "tool/failure.h"
+#include "tool/server/connection.h"
+#include "tool/system_root.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+	FIELDS = 3, /* device, image, options */
+};
+
+static void
+entry_free(struct table_entry *entry)
+{
+	if (!entry)
+		return;
+	options_free(attach_option_rows, &entry->options);
+	g_free(entry->device);
+	g_free(entry->image);
+	g_free(entry->file);
+	g_free(entry);
+}
+
+static void
+entry_cleanup(struct table_entry **entry)
+{
+	entry_free(*entry);
+}
+
+#define ENTRY_CLEANUP __attribute__((cleanup(entry_cleanup)))
+
+/* ---- words of a line */
+
+static bool
+is_octal(char c)
+{
+	return c >= '0' && c <= '7';
+}
+
+/* As in fstab(5), a backslash and three octal digits are a byte.  NULL: *error is set. */
+static char *
+unescape(const char *word, GError **error)
+{
+	g_autoptr(GString) text = g_string_new(NULL);
+
+	for (; *word; word++) {
+		int byte = (unsigned char)*word;
+
+		if (byte == '\\') {
+			if (!is_octal(word[1]) || !is_octal(word[2]) || !is_octal(word[3]))
+				byte = 0;
+			else
+				byte = (word[1] - '0') * 64 + (word[2] - '0') * 8 + (word[3] - '0');
+			if (byte == 0 || byte > 255) {
+				failure(error, EINVAL,
+					"a backslash is for three octal digits: \\040 is a blank, \\134 a backslash");
+				return NULL;
+			}
+			word += 3;
+		}
+		g_string_append_c(text, (char)byte);
+	}
+	return g_string_free(g_steal_pointer(&text), FALSE);
+}
+
+/* Its words, as far as a comment. */
+static GStrv
+split(const char *line)
+{
+	g_auto(GStrv) pieces = g_strsplit_set(line, " \t\r", -1);
+	g_autoptr(GStrvBuilder) words = g_strv_builder_new();
+
+	for (char **piece = pieces; *piece && **piece != '#'; piece++) {
+		if (**piece)
+			g_strv_builder_add(words, *piece);
+	}
+	return g_strv_builder_end(words);
+}
+
+/* ---- options */
+
+/* An option that was given before is lost, which nobody means. */
+static bool
+is_given(char *const *words, char *const *word, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (; words < word; words++) {
+		if (strncmp(*words, name, length) == 0 &&
+		    ((*words)[length] == '\0' || (*words)[length] == '='))
+			return true;
+	}
+	return false;
+}
+
+static bool
+set_option(struct table_entry *entry, const char *name, const char *value, GError **error)
+{
+	const struct option_row *row = option_find(attach_option_rows, name);
+	char *CLEANUP_FREE why = NULL;
+	int r;
+
+	if (!row)
+		return failure(error, EINVAL,
+			       "there is no option \"%s\"; nbdloop.tab(5) lists the options", name);
+	if (strcmp(name, "find") == 0 || strcmp(name, "show") == 0)
+		return failure(error, EINVAL,
+			       "the option %s is for the command line; here the device is named",
+			       name);
+	if (!value && !row->alone)
+		return failure(error, EINVAL, "%s needs a value: %s=%s", name, name, row->arg);
+	r = option_set(attach_option_rows, &entry->options, name, value ? value : row->alone, &why);
+	return r == 0 || failure(error, -r, "%s", why ? why : g_strerror(-r));
+}
+
+static bool
+set_options(struct table_entry *entry, const char *text, GError **error)
+{
+	g_auto(GStrv) words = g_strsplit(text, ",", -1);
+
+	for (char **word = words; *word; word++) {
+		char *value = strchr(*word, '=');
+		g_autofree char *name =
+			value ? g_strndup(*word, (gsize)(value - *word)) : g_strdup(*word);
+
+		if (!*name)
+			return failure(
+				error, EINVAL,
+				"an option is missing: \"%s\" has a comma or an equals sign too many",
+				text);
+		if (is_given(words, word, name))
+			return failure(error, EINVAL, "the option %s stands there twice", name);
+		if (strcmp(*word, "noauto") == 0)
+			entry->at_boot = false;
+		else if (!set_option(entry, name, value ? value + 1 : NULL, error))
+			return false;
+	}
+	return true;
+}
+
+/* What attach would say, before somebody attaches. */
+static bool
+check_options(const struct table_entry *entry, GError **error)
+{
+	struct guard_plan plan;
+	bool good = attach_options_plan(&entry->options, g_strdup(entry->image),
+					connection_is_uri(entry->image), &plan, error);
+
+	attach_options_plan_fini(&plan);
+	return good;
+}
+
+/* ---- lines */
+
+static bool
+fill_entry(struct table_entry *entry, GStrv words, GError **error)
+{
+	guint count = g_strv_length(words);
+
+	if (count < FIELDS - 1)
+		return failure(
+			error, EINVAL,
+			"a line has a device, an image or NBD URI, and options, with blanks between");
+	if (count > FIELDS)
+		return failure(error, EINVAL,
+			       "\"%s\" is one word too many; a blank in a name is written \\040",
+			       words[FIELDS]);
+	for (guint i = 0; i < count; i++) {
+		char *text = unescape(words[i], error);
+
+		if (!text)
+			return false;
+		g_free(words[i]);
+		words[i] = text;
+	}
+	entry->device = device_name(words[0], error);
+	if (!entry->device)
+		return false;
+	entry->image = g_strdup(words[1]);
+	if (!g_path_is_absolute(entry->image) && !connection_is_uri(entry->image))
+		return failure(error, EINVAL, "%s is neither an absolute path nor an NBD URI",
+			       entry->image);
+	return (count < FIELDS || set_options(entry, words[2], error)) &&
+	       check_options(entry, error);
+}
+
+static struct table_entry *
+parse_line(const struct table *table, const char *file, unsigned int line, GStrv words,
+	   GError **error)
+{
+	struct table_entry *ENTRY_CLEANUP entry = g_new0(struct table_entry, 1);
+	const struct table_entry *other;
+
+	entry->file = g_strdup(file);
+	entry->line = line;
+	entry->at_boot = true;
+	if (options_init(attach_option_rows, &entry->options) < 0) {
+		failure(error, ENOMEM, "%s", g_strerror(ENOMEM));
+		return NULL;
+	}
+	if (!fill_entry(entry, words, error))
+		return NULL;
+	other = table_find(table, entry->device);
+	if (other) {
+		failure(error, EEXIST, "/dev/%s stands in %s:%u already", entry->device,
+			other->file, other->line);
+		return NULL;
+	}
+	return steal_pointer(&entry);
+}
+
+static void
+take_line(struct table *table, const char *file, unsigned int line, const char *text)
+{
+	g_auto(GStrv) words = split(text);
+	g_autoptr(GError) error = NULL;
+	struct table_entry *entry;
+
+	if (!*words)
+		return;
+	entry = parse_line(table, file, line, words, &error);
+	if (entry)
+		g_ptr_array_add(table->entries, entry);
+	else
+		g_ptr_array_add(table->errors,
+				g_strdup_printf("%s:%u: %s", file, line, error->message));
+}
+
+/* ---- files */
+
+static void
+read_file(struct table *table, const char *path)
+{
+	g_autofree char *text = NULL;
+	g_autoptr(GError) why = NULL;
+	g_auto(GStrv) lines = NULL;
+	gsize length;
+
+	if (!g_file_get_contents(path, &text, &length, &why)) {
+		if (!g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT))
+			g_ptr_array_add(table->errors, g_strdup(why->message));
+		return;
+	}
+	if (strlen(text) < length) {
+		g_ptr_array_add(table->errors, g_strdup_printf("%s: it is not a text file", path));
+		return;
+	}
+	lines = g_strsplit(text, "\n", -1);
+	for (unsigned int i = 0; lines[i]; i++)
+		take_line(table, path, i + 1, lines[i]);
+}
+
+static int
+compare_names(gconstpointer a, gconstpointer b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void
+read_directory(struct table *table, const char *path)
+{
+	g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
+	g_autoptr(GError) why = NULL;
+	g_autoptr(GDir) directory = g_dir_open(path, 0, &why);
+	const char *name;
+
+	if (!directory && !g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT))
+		g_ptr_array_add(table->errors, g_strdup(why->message));
+	/* Not what an editor leaves behind. */
+	while (directory && (name = g_dir_read_name(directory)) != NULL) {
+		if (g_str_has_suffix(name, ".conf") && *name != '.')
+			g_ptr_array_add(names, g_build_filename(path, name, NULL));
+	}
+	g_ptr_array_sort(names, compare_names);
+	for (guint i = 0; i < names->len; i++)
+		read_file(table, names->pdata[i]);
+}
+
+/* ---- the table */
+
+static void
+free_entry(gpointer entry)
+{
+	entry_free(entry);
+}
+
+char *
+table_path(void)
+{
+	return system_root_path("/etc/nbdloop.tab");
+}
+
+void
+table_read(struct table *table, const char *path)
+{
+	g_autofree char *directory = g_strconcat(path, ".d", NULL);
+
+	table->entries = g_ptr_array_new_with_free_func(free_entry);
+	table->errors = g_ptr_array_new_with_free_func(g_free);
+	read_file(table, path);
+	read_directory(table, directory);
+}
+
+void
+table_fini(struct table *table)
+{
+	if (table->entries)
+		g_ptr_array_unref(table->entries);
+	if (table->errors)
+		g_ptr_array_unref(table->errors);
+	*table = (struct table){.entries = NULL};
+}
+
+const struct table_entry *
+table_find(const struct table *table, const char *device)
+{
+	for (guint i = 0; i < table->entries->len; i++) {
+		const struct table_entry *entry = g_ptr_array_index(table->entries, i);
+
+		if (strcmp(entry->device, device) == 0)
+			return entry;
+	}
+	return NULL;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/verb/attach_turn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glib.h>
+#include <sys/file.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+static char *
+path_for(const char *directory, const struct stat *image)
+{
+	bool block = S_ISBLK(image->st_mode);
+	dev_t device = block ? image->st_rdev : image->st_dev;
+
+	return g_strdup_printf("%s/%u:%u-%" G_GUINT64_FORMAT ".turn", directory, major(device),
+			       minor(device), block ? 0 : (guint64)image->st_ino);
+}
+
+/* Whether the path still leads to it: who had the turn before removes the file. */
+static bool
+is_there(int fd, const char *path)
+{
+	struct stat ours, there;
+
+	return fstat(fd, &ours) == 0 && stat(path, &there) == 0 && ours.st_ino == there.st_ino &&
+	       ours.st_dev == there.st_dev;
+}
+
+static bool
+wait_for(int fd, int operation)
+{
+	int r;
+
+	do
+		r = flock(fd, operation);
+	while (r < 0 && errno == EINTR);
+	return r == 0;
+}
+
+void
+attach_turn_take(struct attach_turn *turn, const char *directory, const struct stat *image,
+		 bool alone)
+{
+	*turn = (struct attach_turn){.fd = -1, .path = path_for(directory, image)};
+	g_mkdir_with_parents(directory, 0700);
+	do {
+		if (turn->fd >= 0)
+			close(turn->fd);
+		turn->fd = open(turn->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	} while (turn->fd >= 0 && wait_for(turn->fd, alone ? LOCK_EX : LOCK_SH) &&
+		 !is_there(turn->fd, turn->path));
+}
+
+void
+attach_turn_end(struct attach_turn *turn)
+{
+	/* The last one removes it; who waits for it makes a new one. */
+	if (turn->fd >= 0 && flock(turn->fd, LOCK_EX | LOCK_NB) == 0 &&
+	    is_there(turn->fd, turn->path))
+		unlink(turn->path);
+	if (turn->fd >= 0)
+		close(turn->fd);
+	g_free(turn->path);
+	*turn = (struct attach_turn){.fd = -1};
+}

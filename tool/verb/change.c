@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nbdloop change: another image of the same size takes the place of a read-only device's, as with
+ * LOOP_CHANGE_FD.
+ */
+#include "tool/device/device_node.h"
+#include "tool/device/image_file.h"
+#include "tool/failure.h"
+#include "tool/guard/guard_link.h"
+#include "tool/verb/our_device.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+
+static const struct verb_usage usage = {
+	.synopsis = "DEVICE IMAGE",
+	.summary =
+		"Replaces the image of a read-only device, mounted or not, with another one of the same size.",
+	.rows = no_option_rows,
+	.least = 2,
+	.most = 2,
+};
+
+/* What was read of the old image, so that it is read again; and the new one's partitions, if no old
+ * one is in use. */
+static bool
+forget_old_image(const char *name, GError **error)
+{
+	int CLEANUP_CLOSE fd = device_node_open(name, O_RDONLY, error);
+	uint64_t size;
+
+	if (fd < 0)
+		return false;
+	if (ioctl(fd, BLKFLSBUF) < 0)
+		return failure(error, errno, "/dev/%s: the cache can't be emptied: %s", name,
+			       g_strerror(errno));
+	if (ioctl(fd, BLKRRPART) < 0 && errno != EBUSY && errno != EINVAL)
+		return failure(error, errno, "the partitions of /dev/%s can't be read: %s", name,
+			       g_strerror(errno));
+	return device_node_settle(name, false, &size, error);
+}
+
+static bool
+change(const struct our_device *ours, char **operands, GError **error)
+{
+	g_autofree char *place = image_file_find(operands[0], error);
+	g_autofree char *request = place ? g_strconcat("image ", place, NULL) : NULL;
+
+	return place && our_device_ask_guard(ours, request, error) &&
+	       forget_old_image(ours->device->name, error);
+}
+
+int
+verb_change(int argc, char **argv)
+{
+	return our_device_verb(&usage, argc, argv, our_device_find_served, change);
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nbdloop detach: ends a device when nobody uses it and all was written, and returns when it is
+ * gone.
+ */
+#include "tool/verb/detach.h"
+
+#include "tool/device/device_node.h"
+#include "tool/device/device_users.h"
+#include "tool/device/nbd_driver.h"
+#include "tool/failure.h"
+#include "tool/guard/guard_record.h"
+#include "tool/server/server_link.h"
+#include "tool/verb/verb.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+	OPEN_TRIES = 20, /* while it is open: programs that look at each new device, such as udev's,
+			    are gone by then */
+	CLAIM_TRIES = 3, /* while it is claimed, by a mount for one */
+	TRY_US = 100000,
+	GONE_TRIES = 3000,
+	GONE_US = 10000,
+	END_PATIENCE_MS = 60000, /* the server carries out what it has begun */
+};
+
+struct detach_options {
+	unsigned int all, lazy;
+};
+
+const struct option_row detach_option_rows[] = {
+	OPTION_SWITCH("all", 'D', offsetof(struct detach_options, all),
+		      "detach all devices that nbdloop has attached",
+		      "Detach all devices that nbdloop has attached.\n"),
+	OPTION_SWITCH("lazy", 0, offsetof(struct detach_options, lazy),
+		      "detach a device that is in use later, when its last user closes it",
+		      "If a device is mounted or otherwise in use, succeed at once, and leave it\n"
+		      "to the kernel to detach the device when its last user closes it.\n"),
+	{.name = NULL},
+};
+
+static const struct verb_usage usage = {
+	.synopsis = "[--lazy] DEVICE... | --all",
+	.summary =
+		"Detaches block devices that are not in use, after their data is written back, and returns when they are gone.",
+	.rows = detach_option_rows,
+	.least = 0,
+	.most = -1,
+};
+
+/* ---- the processes behind a device */
+
+struct processes {
+	struct pollfd fds[2]; /* pidfds; -1: none */
+	unsigned int count;
+};
+
+static void
+processes_add(struct processes *processes, pid_t pid)
+{
+	int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+
+	if (fd >= 0)
+		processes->fds[processes->count++] = (struct pollfd){.fd = fd, .events = POLLIN};
+}
+
+static void
+processes_find(struct processes *processes, const struct device *device)
+{
+	g_autofree char *control = server_link_path(device->backend);
+	JsonObject *status = control ? server_link_ask(control, "status", NULL) : NULL;
+
+	*processes = (struct processes){.count = 0};
+	processes_add(processes, guard_record_keeper(device));
+	if (status) {
+		processes_add(processes,
+			      (pid_t)json_object_get_int_member_with_default(status, "pid", 0));
+		json_object_unref(status);
+	}
+}
+
+static bool
+processes_wait(struct processes *processes)
+{
+	bool all = true;
+
+	for (unsigned int i = 0; i < processes->count; i++) {
+		all = all && poll(&processes->fds[i], 1, END_PATIENCE_MS) == 1;
+		close(processes->fds[i].fd);
+	}
+	processes->count = 0;
+	return all;
+}
+
+/* ---- one device */
+
+/*
+ * Opens it in a way that keeps out mounts and swap from now on.  -1 with an error: EBUSY, somebody
+ * uses it.  Not for writing: else udev reads the device anew when it is closed, which is just when
+ * it is disconnected, and the kernel complains.
+ */
+static int
+claim(const struct device *device, GError **error)
+{
+	for (unsigned int i = 1;; i++) {
+		g_autoptr(GError) why = NULL;
+		int fd = device_node_open(device->name, O_RDONLY | O_EXCL, &why);
+		g_autofree char *users = fd >= 0 || failure_is(why, EBUSY)
+						 ? device_users("/sys", "/proc", device)
+						 : NULL;
+
+		if (fd >= 0 && !users)
+			return fd;
+		if (fd >= 0)
+			close(fd);
+		else if (!failure_is(why, EBUSY)) {
+			g_propagate_error(error, g_steal_pointer(&why));
+			return -1;
+		}
+		/* What looks at each new device has it open, but doesn't claim it. */
+		if (i >= (fd >= 0 ? OPEN_TRIES : CLAIM_TRIES)) {
+			failure(error, EBUSY,
+				"/dev/%s is in use: %s.  It stays attached; --lazy has it detached when nobody uses it "
+				"any more",
+				device->name, users ? users : "it can't be opened for this alone");
+			return -1;
+		}
+		g_usleep(TRY_US);
+	}
+}
+
+/* To the server and to the disk; then nothing of it is left in the page cache. */
+static bool
+flush(const struct device *device, int fd, GError **error)
+{
+	if (!device->read_only && fsync(fd) < 0)
+		return failure(
+			error, errno,
+			"not all that was written could be stored, and what could not is lost now: %s",
+			g_strerror(errno));
+	if (ioctl(fd, BLKFLSBUF) < 0)
+		return failure(error, errno, "its cache could not be emptied: %s",
+			       g_strerror(errno));
+	return true;
+}
+
+static bool
+is_gone(const struct device *device)
+{
+	struct device *DEVICE_CLEANUP now = device_read("/sys", device->name, NULL);
+
+	return !now || (now->pid == 0 && now->size == 0) || now->pid != device->pid ||
+	       g_strcmp0(now->backend, device->backend) != 0;
+}
+
+static bool
+wait_until_gone(const struct device *device, GError **error)
+{
+	g_autofree char *users = NULL;
+
+	for (unsigned int i = 0; i < GONE_TRIES && !is_gone(device); i++)
+		g_usleep(GONE_US);
+	if (is_gone(device))
+		return true;
+	users = device_users("/sys", "/proc", device);
+	return failure(error, EBUSY, "/dev/%s was disconnected, but the kernel keeps it: %s",
+		       device->name, users ? users : "somebody has it open");
+}
+
+/* The kernel forgets them when the device is opened for the next time. */
+static void
+forget_partitions(const struct device *device)
+{
+	int fd = device->partitions->len > 0 ? device_node_open(device->name, O_RDONLY, NULL) : -1;
+
+	if (fd >= 0)
+		close(fd);
+	device_node_forget(device);
+}
+
+static bool
+end_when_closed(struct nbd_driver *driver, const struct device *device, GError **error)
+{
+	const struct nbd_driver_change change = {.backend = device->backend, .end_on_close = true};
+	int fd;
+
+	if (!nbd_driver_change(driver, device->index, &change, error))
+		return false;
+	/* Who used it may have closed it meanwhile: then this is the last one. */
+	fd = device_node_open(device->name, O_RDONLY, error);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+static bool
+disconnect(struct nbd_driver *driver, const struct device *device, int fd, GError **error)
+{
+	struct processes processes;
+	bool disconnected;
+
+	processes_find(&processes, device);
+	disconnected = nbd_driver_disconnect(driver, device->index, error);
+	close(fd);
+	if (!disconnected || !wait_until_gone(device, error))
+		return false;
+	forget_partitions(device);
+	if (!processes_wait(&processes))
+		return failure(
+			error, ETIMEDOUT,
+			"/dev/%s is detached, but its server hasn't ended after a minute: its disk may hang",
+			device->name);
+	guard_record_forget(device);
+	return true;
+}
+
+static bool
+end_now(struct nbd_driver *driver, const struct device *device, int fd, GError **error)
+{
+	g_autoptr(GError) lost = NULL;
+	bool ended;
+
+	flush(device, fd, &lost);
+	ended = disconnect(driver, device, fd, error);
+	if (lost && ended)
+		return failure(error, lost->code, "/dev/%s is detached, but %s", device->name,
+			       lost->message);
+	if (lost)
+		log_error("/dev/%s: %s", device->name, lost->message);
+	return ended;
+}
+
+bool
+detach_device(struct nbd_driver *driver, const char *name, bool lazy, GError **error)
+{
+	struct device *DEVICE_CLEANUP device = device_read("/sys", name, error);
+	g_autoptr(GError) busy = NULL;
+	int fd;
+
+	if (!device)
+		return false;
+	if (device->pid == 0)
+		return failure(error, ENXIO, "/dev/%s is not attached", name);
+	fd = claim(device, &busy);
+	/* As long as it is open, nothing else can be attached to it. */
+	if (fd >= 0 && is_gone(device)) {
+		close(fd);
+		return failure(
+			error, ENXIO,
+			"/dev/%s is not attached any more: somebody else has just detached it",
+			name);
+	}
+	if (fd >= 0)
+		return end_now(driver, device, fd, error);
+	if (lazy)
+		return end_when_closed(driver, device, error);
+	g_propagate_error(error, g_steal_pointer(&busy));
+	return false;
+}
+
+/* ---- all of the command line */
+
+static bool
+detach_named(struct nbd_driver *driver, char **names, int count, bool lazy)
+{
+	bool all = true;
+
+	for (int i = 0; i < count; i++) {
+		g_autoptr(GError) error = NULL;
+		g_autofree char *name = device_name(names[i], &error);
+
+		if (name && detach_device(driver, name, lazy, &error))
+			continue;
+		log_error("%s", error->message);
+		all = false;
+	}
+	return all;
+}
+
+bool
+detach_is_ours(const struct device *device)
+{
+	g_autofree char *control = server_link_path(device->backend);
+
+	return device->pid != 0 && (control || guard_record_keeper(device) >= 0);
+}
+
+static bool
+detach_all(struct nbd_driver *driver, bool lazy)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(GPtrArray) devices = devices_read("/sys", &error);
+	bool all = true;
+
+	if (!devices) {
+		log_error("%s", error->message);
+		return false;
+	}
+	for (guint i = 0; i < devices->len; i++) {
+		const struct device *device = g_ptr_array_index(devices, i);
+
+		if (detach_is_ours(device))
+			all = detach_named(driver, &(char *){device->name}, 1, lazy) && all;
+	}
+	return all;
+}
+
+/* Without looking for the driver, which needn't be there. */
+static bool
+nothing_is_ours(void)
+{
+	g_autoptr(GPtrArray) devices = devices_read("/sys", NULL);
+
+	for (guint i = 0; devices && i < devices->len; i++) {
+		if (detach_is_ours(g_ptr_array_index(devices, i)))
+			return false;
+	}
+	return devices != NULL;
+}
+
+int
+verb_detach(int argc, char **argv)
+{
+	struct nbd_driver *NBD_DRIVER_CLEANUP driver = NULL;
+	struct detach_options options;
+	g_autoptr(GError) error = NULL;
+	enum verb_parsed parsed;
+	char **operands;
+	int count;
+
+	parsed = verb_parse(&usage, &options, argc, argv, &operands, &count);
+	if (parsed != VERB_PARSED)
+		return verb_exit_status(parsed);
+	if (options.all ? count > 0 : count == 0) {
+		log_error(count == 0 ? "which device is to be detached?  Name it, or use --all"
+				     : "--all is for all devices; leave out the names, or --all");
+		return EXIT_FAILURE;
+	}
+	if (options.all && nothing_is_ours())
+		return EXIT_SUCCESS;
+	driver = nbd_driver_open(&error);
+	if (!driver) {
+		log_error("%s", error->message);
+		return EXIT_FAILURE;
+	}
+	if (options.all)
+		return detach_all(driver, options.lazy) ? EXIT_SUCCESS : EXIT_FAILURE;
+	return detach_named(driver, operands, count, options.lazy) ? EXIT_SUCCESS : EXIT_FAILURE;
+}

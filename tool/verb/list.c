@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nbdloop list: what is attached to which device.
+ */
+#include "tool/show/columns.h"
+#include "tool/system_root.h"
+#include "tool/verb/verb.h"
+
+#include "common/log.h"
+#include "common/unit.h"
+
+#include <stdlib.h>
+
+struct list_options {
+	unsigned int json, noheadings, raw, output_all; /* off, on */
+	char *output;                                   /* names of columns, or NULL */
+	char *associated;                               /* only those of this image, or NULL */
+	char *offset;                                   /* and of this offset; NULL: of any */
+};
+
+#define FIELD(name_) offsetof(struct list_options, name_)
+
+const struct option_row list_option_rows[] = {
+	{
+		.name = "associated",
+		.letter = 'j',
+		.type = OPTION_STRING,
+		.field = FIELD(associated),
+		.arg = "IMAGE",
+		.help = "list only devices whose data is in this image or at this URI",
+		.manual = "List only the devices whose data is in this file or block device, by\n"
+			  "whatever name it was attached, or at this URI.  It is not an error if\n"
+			  "there are none.\n",
+	},
+	{
+		.name = "offset",
+		.letter = 'o',
+		.type = OPTION_STRING,
+		.field = FIELD(offset),
+		.arg = "SIZE",
+		.help = "with --associated: list only devices that start at this offset of the image",
+		.manual =
+			"With I<--associated>: list only the devices that start at this offset of\n"
+			"the image.\n",
+	},
+	OPTION_SWITCH("json", 'J', FIELD(json), "print JSON",
+		      "Print JSON in the same form as losetup: an object with the array\n"
+		      "C<nbddevices>, which has an object for each device, with the names of the\n"
+		      "columns in lower case.  Flags are true or false, numbers are numbers, and\n"
+		      "a value that is not known is null.\n"),
+	{
+		.name = "output",
+		.letter = 'O',
+		.type = OPTION_STRING,
+		.field = FIELD(output),
+		.arg = "COLUMNS",
+		.help = "print these columns, separated by commas; with a leading +, add them to the default ones",
+		.manual =
+			"Print these columns (see L</Columns>), which are separated by commas, in\n"
+			"this order.  If the list begins with a plus sign, the columns are added\n"
+			"to the default ones: C<-O +SERVER>.\n",
+	},
+	OPTION_SWITCH("output-all", 0, FIELD(output_all), "print all columns",
+		      "Print all columns.\n"),
+	OPTION_SWITCH("noheadings", 'n', FIELD(noheadings), "print no headings",
+		      "Don't print the line of headings.\n"),
+	OPTION_SWITCH("raw", 0, FIELD(raw),
+		      "separate columns by one space, and escape spaces in values",
+		      "Don't align the columns: separate them by one space, and write a space in\n"
+		      "a value as C<\\x20>.  Since a value may be missing, JSON is the better\n"
+		      "choice for a script that reads several columns.\n"),
+	{.name = NULL},
+};
+
+static const struct verb_usage usage = {
+	.synopsis = "[OPTION]... [DEVICE]...",
+	.summary = "Lists all attached devices, or the named ones.",
+	.rows = list_option_rows,
+	.show_more = columns_print_help,
+	.most = -1,
+};
+
+/* ---- which devices */
+
+struct selection {
+	const char *source; /* the image that they must be of, or NULL */
+	const char *offset; /* as it was given, or NULL */
+	uint64_t bytes;     /* the same as a number */
+};
+
+static bool
+is_selected(const struct selection *selection, const struct listing *listing)
+{
+	g_autoptr(JsonNode) offset = listing_member(listing, "offset");
+
+	if (selection->source && !listing_has_source(listing, selection->source))
+		return false;
+	return !selection->offset || (JSON_NODE_HOLDS_VALUE(offset) &&
+				      (uint64_t)json_node_get_int(offset) == selection->bytes);
+}
+
+static bool
+selection_init(struct selection *selection, const struct list_options *options)
+{
+	*selection = (struct selection){.source = options->associated, .offset = options->offset};
+	if (!selection->offset)
+		return true;
+	if (!selection->source)
+		log_error("--offset is for --associated only: give the image, too");
+	else if (unit_parse_size(selection->offset, &selection->bytes) < 0)
+		log_error("--offset=%s: must be a size in bytes, such as 512, 64k or 4G",
+			  selection->offset);
+	else
+		return true;
+	return false;
+}
+
+/* Takes over a device; what isn't attached isn't listed. */
+static void
+add_device(GPtrArray *listings, const struct selection *selection, struct device *device)
+{
+	g_autofree char *proc = system_root_path("/proc");
+	struct listing *listing;
+
+	if (device->pid == 0) {
+		device_free(device);
+		return;
+	}
+	listing = listing_new(device, proc);
+	if (listing->trouble)
+		log_warning("/dev/%s: %s", device->name, listing->trouble);
+	if (is_selected(selection, listing))
+		g_ptr_array_add(listings, listing);
+	else
+		listing_free(listing);
+}
+
+static bool
+add_all(GPtrArray *listings, const struct selection *selection, const char *sys)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(GPtrArray) devices = devices_read(sys, &error);
+
+	if (!devices) {
+		log_error("%s", error->message);
+		return false;
+	}
+	while (devices->len > 0)
+		add_device(listings, selection, g_ptr_array_steal_index(devices, 0));
+	return true;
+}
+
+static bool
+add_named(GPtrArray *listings, const struct selection *selection, const char *sys, const char *name)
+{
+	g_autoptr(GError) error = NULL;
+	struct device *device = device_read(sys, name, &error);
+
+	if (!device) {
+		log_error("%s", error->message);
+		return false;
+	}
+	if (device->pid == 0) {
+		log_error("/dev/%s is not attached", device->name);
+		device_free(device);
+		return false;
+	}
+	add_device(listings, selection, device);
+	return true;
+}
+
+/* ---- the list */
+
+static GPtrArray *
+choose_columns(const struct list_options *options, GError **error)
+{
+	if (options->output)
+		return columns_parse(options->output, error);
+	return options->output_all ? columns_all() : columns_default();
+}
+
+static void
+print(const struct list_options *options, const GPtrArray *columns, const GPtrArray *listings)
+{
+	if (options->json)
+		columns_print_json(stdout, columns, listings);
+	else
+		columns_print(stdout, columns, listings,
+			      (options->noheadings ? COLUMNS_NO_HEADINGS : 0) |
+				      (options->raw ? COLUMNS_RAW : 0));
+}
+
+static void
+free_element(gpointer listing)
+{
+	listing_free(listing);
+}
+
+static bool
+list(const struct list_options *options, char **names)
+{
+	g_autoptr(GPtrArray) listings = g_ptr_array_new_with_free_func(free_element);
+	g_autofree char *sys = system_root_path("/sys");
+	g_autoptr(GError) error = NULL;
+	g_autoptr(GPtrArray) columns = choose_columns(options, &error);
+	struct selection selection;
+	bool good = true;
+
+	if (!columns) {
+		log_error("%s", error->message);
+		return false;
+	}
+	if (!selection_init(&selection, options))
+		return false;
+	if (!*names)
+		good = add_all(listings, &selection, sys);
+	for (char **name = names; *name; name++)
+		good = add_named(listings, &selection, sys, *name) && good;
+	print(options, columns, listings);
+	return good;
+}
+
+int
+verb_list(int argc, char **argv)
+{
+	struct list_options options;
+	enum verb_parsed parsed;
+	char **names;
+	bool good;
+	int count;
+
+	parsed = verb_parse(&usage, &options, argc, argv, &names, &count);
+	if (parsed != VERB_PARSED)
+		return verb_exit_status(parsed);
+	good = list(&options, names);
+	options_free(list_option_rows, &options);
+	return good && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/verb/our_device.h"
+
+#include "tool/failure.h"
+#include "tool/guard/guard_link.h"
+#include "tool/guard/guard_record.h"
+#include "tool/server/connection.h"
+#include "tool/server/server_link.h"
+
+#include "common/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+	AWAY_TRIES = 100, /* a server that has ended is there again long before */
+	AWAY_US = 100000,
+};
+
+void
+our_device_fini(struct our_device *ours)
+{
+	device_cleanup(&ours->device);
+	g_free(ours->control);
+	*ours = (struct our_device){.device = NULL};
+}
+
+bool
+our_device_find(struct our_device *ours, const char *text, GError **error)
+{
+	g_autofree char *name = device_name(text, error);
+
+	*ours = (struct our_device){.device = NULL};
+	if (name && geteuid() != 0)
+		return failure(error, EPERM, "only root can change block devices: use sudo");
+	ours->device = name ? device_read("/sys", name, error) : NULL;
+	if (!ours->device)
+		return false;
+	if (ours->device->pid == 0)
+		return failure(error, ENXIO, "/dev/%s is not attached", name);
+	ours->control = server_link_path(ours->device->backend);
+	if (!ours->control && !(ours->device->backend && connection_is_uri(ours->device->backend)))
+		return failure(error, EINVAL,
+			       "/dev/%s was not attached by nbdloop, but by process %d", name,
+			       (int)ours->device->pid);
+	return true;
+}
+
+bool
+our_device_find_served(struct our_device *ours, const char *text, GError **error)
+{
+	if (!our_device_find(ours, text, error))
+		return false;
+	return ours->control ||
+	       failure(error, EINVAL,
+		       "/dev/%s is attached to %s, whose server isn't nbdloop's to change",
+		       ours->device->name, ours->device->backend);
+}
+
+int
+our_device_verb(const struct verb_usage *usage, int argc, char **argv,
+		bool (*find)(struct our_device *ours, const char *text, GError **error),
+		bool (*run)(const struct our_device *ours, char **operands, GError **error))
+{
+	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
+	g_autoptr(GError) error = NULL;
+	enum verb_parsed parsed;
+	char **operands;
+	int count;
+
+	parsed = verb_parse(usage, NULL, argc, argv, &operands, &count);
+	if (parsed != VERB_PARSED)
+		return verb_exit_status(parsed);
+	if (find(&ours, operands[0], &error) && run(&ours, operands + 1, &error))
+		return EXIT_SUCCESS;
+	log_error("%s", error->message);
+	return EXIT_FAILURE;
+}
+
+/* ---- its server */
+
+static bool
+is_away(const GError *error)
+{
+	return failure_is(error, ECONNREFUSED) || failure_is(error, ENOENT) ||
+	       failure_is(error, ECONNRESET) || failure_is(error, EPIPE);
+}
+
+typedef JsonObject *
+asker(const char *control_path, const char *request, GError **error);
+
+/* A server that is just being replaced, or has died, is soon there again, and all that is asked for
+ * here may be asked for twice. */
+static JsonObject *
+ask_patiently(const struct our_device *ours, asker *ask, const char *request, GError **error)
+{
+	for (unsigned int i = 0;; i++) {
+		g_autoptr(GError) why = NULL;
+		JsonObject *answer = ask(ours->control, request, &why);
+
+		if (answer)
+			return answer;
+		if (!is_away(why)) {
+			g_propagate_error(error, g_steal_pointer(&why));
+			return NULL;
+		}
+		if (guard_record_keeper(ours->device) == 0) {
+			failure(error, why->code,
+				"/dev/%s has neither a server nor a guard any more: nbdloop adopt /dev/%s has it served "
+				"again; after I/O errors, unmount it, and check its file system",
+				ours->device->name, ours->device->name);
+			return NULL;
+		}
+		if (i == AWAY_TRIES) {
+			failure(error, why->code,
+				"/dev/%s has no server just now, and it isn't there again after %d seconds: %s",
+				ours->device->name, AWAY_TRIES * AWAY_US / 1000000, why->message);
+			return NULL;
+		}
+		g_usleep(AWAY_US);
+	}
+}
+
+JsonObject *
+our_device_export(const struct our_device *ours, GError **error)
+{
+	g_autoptr(JsonObject) status = ask_patiently(ours, server_link_ask, "status", error);
+	JsonObject *export = server_link_export(status);
+
+	if (status && !export)
+		failure(error, EPROTO, "the server of /dev/%s doesn't serve one image",
+			ours->device->name);
+	return export ? json_object_ref(export) : NULL;
+}
+
+JsonObject *
+our_device_change_export(const struct our_device *ours, const char *request, GError **error)
+{
+	return ask_patiently(ours, server_link_change, request, error);
+}
+
+bool
+our_device_server(const struct our_device *ours, enum server_kind *kind, GError **error)
+{
+	g_autoptr(JsonObject) status = ask_patiently(ours, server_link_ask, "status", error);
+
+	if (!status)
+		return false;
+	*kind = strcmp(json_object_get_string_member_with_default(status, "program", ""),
+		       "nbdloopd") == 0
+			? SERVER_NBDLOOPD
+			: SERVER_NBDKIT;
+	return true;
+}
+
+/* ---- its guard */
+
+bool
+our_device_ask_guard(const struct our_device *ours, const char *request, GError **error)
+{
+	g_autoptr(GError) why = NULL;
+
+	if (guard_link_ask(ours->control, request, &why))
+		return true;
+	if (failure_is(why, ECONNREFUSED))
+		return failure(
+			error, ECONNREFUSED,
+			"/dev/%s has no guard any more, which would start a server for it: nbdloop adopt "
+			"/dev/%s gives it another one",
+			ours->device->name, ours->device->name);
+	g_propagate_error(error, g_steal_pointer(&why));
+	return false;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/verb/overlap.h"
+
+#include "tool/device/device.h"
+#include "tool/device/image_file.h"
+#include "tool/failure.h"
+#include "tool/server/server_link.h"
+#include "tool/system_root.h"
+
+#include "common/image_use.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+static GPtrArray *
+all_devices(void)
+{
+	g_autofree char *sys = system_root_path("/sys");
+
+	return devices_read(sys, NULL);
+}
+
+/* A part of an image, as it is attached. */
+struct part {
+	uint64_t offset, end; /* bytes */
+	bool read_only;
+};
+
+/* What a device of ours has of that image; false if it has none, isn't ours, or doesn't answer. */
+static bool
+read_part(const struct device *device, const struct stat *image, struct part *part)
+{
+	g_autofree char *control = server_link_path(device->backend);
+	g_autoptr(GError) error = NULL;
+	g_autoptr(JsonObject) status =
+		control && device->pid != 0 ? server_link_ask(control, "status", &error) : NULL;
+	JsonObject *export = server_link_export(status);
+	bool same = false;
+
+	if (export) {
+		same = image_file_is(
+			image, json_object_get_string_member_with_default(export, "device", NULL),
+			json_object_get_int_member_with_default(export, "inode", -1));
+		part->offset = (uint64_t)json_object_get_int_member(export, "offset");
+		part->end = part->offset + (uint64_t)json_object_get_int_member(export, "size");
+		part->read_only = json_object_get_boolean_member(export, "read_only");
+	}
+	if (error)
+		log_warning("what /dev/%s has is not known: %s", device->name, error->message);
+	return same;
+}
+
+static bool
+overlaps(const struct part *a, const struct part *b)
+{
+	return a->offset < b->end && b->offset < a->end;
+}
+
+/* A device has whole sectors. */
+static bool
+is_same(const struct device *device, const struct part *there, const struct part *wanted)
+{
+	const uint64_t sector = MAX(device->block_size, 512);
+
+	return there->offset == wanted->offset &&
+	       there->end - there->offset == (wanted->end - wanted->offset) / sector * sector;
+}
+
+static bool
+check(const struct device *device, const struct part *there, const struct part *wanted, bool *same,
+      GError **error)
+{
+	bool writes = !there->read_only || !wanted->read_only;
+
+	*same = false;
+	if (!overlaps(there, wanted))
+		return true;
+	*same = is_same(device, there, wanted);
+	if (!*same)
+		return failure(
+			error, EBUSY,
+			"another part of it, which overlaps, is attached already, as /dev/%s; detach that%s",
+			device->name, writes ? "" : ", or leave out --nooverlap");
+	if (there->read_only && !wanted->read_only)
+		return failure(
+			error, EBUSY,
+			"it is attached already, as /dev/%s, which is read-only; detach that, or use --read-only",
+			device->name);
+	return true;
+}
+
+/* Whatever the sizes are just now. */
+static bool
+check_loops(const struct stat *st, const struct part *wanted, GError **error)
+{
+	const struct image_part part = {
+		.device = S_ISBLK(st->st_mode) ? st->st_rdev : st->st_dev,
+		.inode = S_ISBLK(st->st_mode) ? 0 : st->st_ino,
+		.offset = wanted->offset,
+		.end = wanted->end,
+	};
+	g_autofree char *root = system_root_path("");
+	struct image_use use;
+
+	if (!image_use_find(root, &part, &use) || !use.device[0] ||
+	    (wanted->read_only && !use.writes))
+		return true;
+	return failure(
+		error, EBUSY,
+		"a part of it, or all, is attached already, to /dev/%s; detach that, or use --force",
+		use.device);
+}
+
+/* The same where nobody has asked for the device that has it. */
+static bool
+explain(const struct device *device, const struct part *there, const struct part *wanted,
+	GError **error)
+{
+	if (!overlaps(there, wanted) || (there->read_only && wanted->read_only))
+		return true;
+	if (!is_same(device, there, wanted))
+		return failure(
+			error, EBUSY,
+			"another part of it, which overlaps, is attached already, as /dev/%s; detach that",
+			device->name);
+	if (there->read_only)
+		return failure(
+			error, EBUSY,
+			"it is attached already, as /dev/%s, which is read-only; detach that, or use "
+			"--read-only",
+			device->name);
+	return failure(error, EBUSY,
+		       "it is attached already, as /dev/%s; detach that, or use -L to use it",
+		       device->name);
+}
+
+static bool
+find_part(const char *image, const struct attach_options *options, struct part *part,
+	  struct stat *st, GError **error)
+{
+	const uint64_t offset = options->offset, limit = options->sizelimit;
+	uint64_t size;
+
+	if (stat(image, st) < 0)
+		return failure(error, errno, "%s", g_strerror(errno));
+	size = image_file_size(image, st);
+	part->offset = offset;
+	part->end = limit && offset < size && limit < size - offset ? offset + limit
+								    : MAX(size, offset);
+	part->read_only = options->read_only;
+	return true;
+}
+
+bool
+overlap_find(const char *image, const struct attach_options *options, char **name, GError **error)
+{
+	g_autoptr(GPtrArray) devices = all_devices();
+	struct part wanted;
+	struct stat st;
+
+	*name = NULL;
+	if (!find_part(image, options, &wanted, &st, error) ||
+	    (!options->force && !check_loops(&st, &wanted, error)))
+		return false;
+	for (guint i = 0; devices && i < devices->len; i++) {
+		const struct device *device = g_ptr_array_index(devices, i);
+		struct part there = {0};
+		bool same = false;
+
+		if (!read_part(device, &st, &there))
+			continue;
+		if (!check(device, &there, &wanted, &same, error))
+			return false;
+		if (same && !*name)
+			*name = g_strdup(device->name);
+	}
+	return true;
+}
+
+bool
+overlap_explain(const char *image, const struct attach_options *options, GError **error)
+{
+	g_autoptr(GPtrArray) devices = all_devices();
+	struct part wanted;
+	struct stat st;
+
+	if (!find_part(image, options, &wanted, &st, error))
+		return false;
+	for (guint i = 0; devices && i < devices->len; i++) {
+		const struct device *device = g_ptr_array_index(devices, i);
+		struct part there = {0};
+
+		if (read_part(device, &st, &there) && !explain(device, &there, &wanted, error))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nbdloop replace-server: a new process of the server takes over an attached device, as after an
+ * upgrade of the program.
+ */
+#include "tool/failure.h"
+#include "tool/server/server_command.h"
+#include "tool/verb/our_device.h"
+
+#include <errno.h>
+
+static const struct verb_usage usage = {
+	.synopsis = "DEVICE",
+	.summary =
+		"Replaces the server process of a device while it is in use, and returns when the new process serves it.",
+	.rows = no_option_rows,
+	.least = 1,
+	.most = 1,
+};
+
+/* The one that will be started: better to see here that it can't be. */
+static bool
+program_works(enum server_kind kind, GError **error)
+{
+	g_autofree char *program = server_command_program(kind);
+	const char *argv[] = {program, "--version", NULL};
+	g_autofree char *said = NULL;
+	g_autoptr(GError) why = NULL;
+	int status = 0;
+
+	if (!g_spawn_sync(NULL, (char **)argv, NULL, G_SPAWN_STDOUT_TO_DEV_NULL, NULL, NULL, NULL,
+			  &said, &status, &why))
+		return failure(error, ENOEXEC, "the server stays: the new one can't be started: %s",
+			       why->message);
+	if (status != 0)
+		return failure(error, ENOEXEC,
+			       "the server stays: the new one, %s, doesn't work: %s", program,
+			       g_strstrip(said));
+	return true;
+}
+
+static bool
+replace(const struct our_device *ours, char **operands, GError **error)
+{
+	enum server_kind kind;
+
+	(void)operands;
+	return our_device_server(ours, &kind, error) && program_works(kind, error) &&
+	       our_device_ask_guard(ours, "replace", error);
+}
+
+int
+verb_replace_server(int argc, char **argv)
+{
+	return our_device_verb(&usage, argc, argv, our_device_find_served, replace);
+}

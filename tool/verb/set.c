@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nbdloop set: changes of an attached device's server.
+ */
+#include "tool/failure.h"
+#include "tool/verb/our_device.h"
+#include "tool/verb/verb.h"
+
+#include "common/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct set_options {
+	char *direct_io; /* NULL: it stays as it is */
+};
+
+const struct option_row set_option_rows[] = {
+	{
+		.name = "direct-io",
+		.type = OPTION_STRING,
+		.field = offsetof(struct set_options, direct_io),
+		.alone = "on",
+		.arg = "on|off",
+		.help = "switch direct I/O to the image on or off",
+		.manual = "Switch direct I/O to the image on or off while the device is in use.\n",
+	},
+	{.name = NULL},
+};
+
+static const struct verb_usage usage = {
+	.synopsis = "--direct-io=on|off DEVICE",
+	.summary =
+		"Changes a setting of an attached device while it is in use, and prints the resulting value.",
+	.rows = set_option_rows,
+	.least = 1,
+	.most = 1,
+};
+
+/* So that the next server begins as this one is now. */
+static void
+tell_guard(const struct our_device *ours, bool on)
+{
+	g_autoptr(GError) why = NULL;
+
+	if (!our_device_ask_guard(ours, on ? "direct-io on" : "direct-io off", &why))
+		log_warning("the next server won't know it: %s", why->message);
+}
+
+/* *on is what is in force then. */
+static bool
+switch_direct_io(const struct our_device *ours, bool wanted, bool *on, GError **error)
+{
+	g_autoptr(JsonObject) changed = our_device_change_export(
+		ours, wanted ? "set direct-io=on" : "set direct-io=off", error);
+	g_autoptr(JsonObject) now = NULL;
+
+	if (!changed)
+		return false;
+	tell_guard(ours, json_object_get_boolean_member(changed, "direct_io"));
+	now = our_device_export(ours, error);
+	if (now)
+		*on = json_object_get_boolean_member(now, "direct_io");
+	return now != NULL;
+}
+
+static bool
+set_direct_io(const struct our_device *ours, bool wanted, GError **error)
+{
+	bool on;
+
+	if (!switch_direct_io(ours, wanted, &on, error))
+		return false;
+	/* Another server took over just before the guard knew, and began as the one before; all
+	 * later ones begin as wanted. */
+	if (on != wanted && !switch_direct_io(ours, wanted, &on, error))
+		return false;
+	printf("/dev/%s: direct I/O %s\n", ours->device->name, on ? "on" : "off");
+	return on == wanted || failure(error, EIO, "/dev/%s: direct I/O is %s all the same",
+				       ours->device->name, on ? "on" : "off");
+}
+
+static bool
+set(const struct set_options *options, const char *device, GError **error)
+{
+	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
+	bool wanted = g_strcmp0(options->direct_io, "on") == 0;
+
+	if (!options->direct_io)
+		return failure(error, EINVAL, "what is to be set?  nbdloop set %s", usage.synopsis);
+	if (!wanted && strcmp(options->direct_io, "off") != 0)
+		return failure(error, EINVAL, "--direct-io=%s: must be on or off",
+			       options->direct_io);
+	return our_device_find_served(&ours, device, error) && set_direct_io(&ours, wanted, error);
+}
+
+int
+verb_set(int argc, char **argv)
+{
+	g_autoptr(GError) error = NULL;
+	struct set_options options;
+	enum verb_parsed parsed;
+	char **operands;
+	bool done;
+	int count;
+
+	parsed = verb_parse(&usage, &options, argc, argv, &operands, &count);
+	if (parsed != VERB_PARSED)
+		return verb_exit_status(parsed);
+	done = set(&options, operands[0], &error);
+	options_free(set_option_rows, &options);
+	if (!done)
+		log_error("%s", error->message);
+	return done ? EXIT_SUCCESS : EXIT_FAILURE;
+}
