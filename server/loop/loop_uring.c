@@ -86,19 +86,20 @@ uring_cancel(struct loop *loop, struct loop_op *op)
 	io_uring_sqe_set_data(sqe, &nobody);
 }
 
-/* The ring works only when a turn comes into the kernel, and calls all completions then. */
-static bool
-uring_waits(struct loop *loop, const struct loop_op *op)
-{
-	(void)loop;
-	(void)op;
-	return true;
-}
-
 static bool
 uring_has_result(struct loop *loop, const struct loop_op *op, int *result)
 {
 	return ring_has_result(loop->ring, &op->completion, result);
+}
+
+/* What is submitted between two turns, for an image too, may complete at once: its completion is
+ * called in the next turn. */
+static bool
+uring_waits(struct loop *loop, const struct loop_op *op)
+{
+	int result;
+
+	return !uring_has_result(loop, op, &result);
 }
 
 static int

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -97,6 +98,27 @@ START_TEST(recv_waits_for_what_comes_later)
 	ck_assert_int_eq(write(ends[1], "x", 1), 1);
 	turn_until_done(&noted);
 	ck_assert_int_eq(noted.result, 1);
+	end();
+}
+END_TEST
+
+/* A ring takes it from the socket as soon as it is submitted, which may be between two turns: a
+ * server at its end refused requests that had come before. */
+START_TEST(recv_that_has_its_result_does_not_wait)
+{
+	struct noted noted = NOTED;
+	char bytes[16] = "";
+	int unread;
+
+	begin(_i);
+	loop_recv(loop, &noted.op, ends[0], bytes, sizeof(bytes), false);
+	ck_assert_int_eq(write(ends[1], "x", 1), 1);
+	loop_submit(loop);
+	ck_assert_uint_eq(noted.count, 0);
+	ck_assert_int_eq(ioctl(ends[0], FIONREAD, &unread), 0);
+	ck_assert(unread > 0 || !loop_waits(loop, &noted.op));
+	turn_until_done(&noted);
+	ck_assert(!loop_waits(loop, &noted.op));
 	end();
 }
 END_TEST
@@ -379,6 +401,7 @@ main(void)
 
 	add(recv_gets_what_is_there);
 	add(recv_waits_for_what_comes_later);
+	add(recv_that_has_its_result_does_not_wait);
 	add(recv_tells_the_end);
 	add(send_to_one_who_is_gone_is_an_error_and_no_signal);
 	add(send_that_must_wait_goes_on_when_there_is_room);
