@@ -6,7 +6,7 @@
 #define CONTROL_ANSWER_H
 
 #include "common/json.h"
-#include "control/control_socket.h"
+#include "control/control_request.h"
 
 #include <stddef.h>
 

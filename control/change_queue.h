@@ -7,7 +7,7 @@
 #ifndef CONTROL_CHANGE_QUEUE_H
 #define CONTROL_CHANGE_QUEUE_H
 
-#include "control/control_socket.h"
+#include "control/control_request.h"
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -8,7 +8,7 @@
 #define CONTROL_CONTROL_CLIENT_H
 
 #include "control/change_queue.h"
-#include "control/control_socket.h"
+#include "control/control_request.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,13 +8,13 @@
  *	add NAME=PATH[,OPTION=VALUE...]
  *	remove export=NAME
  *
- * export= comes last and takes the rest of the line, since a name may hold blanks; so does what is
- *added.
+ * The value of export= is the rest of the line, since a name may hold blanks; so is what add adds.
  */
 #ifndef CONTROL_CONTROL_REQUEST_H
 #define CONTROL_CONTROL_REQUEST_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 /* Longest request line, with its newline: a verb and an export name of 4096 bytes. */
 #define CONTROL_REQUEST_MAX 4608
@@ -40,5 +40,13 @@ struct control_request {
  */
 int
 control_request_parse(char *line, struct control_request *request, const char **error);
+
+/*
+ * Carries out one request and writes its answer (one JSON object, no newline) to `out`.
+ * A request that could not be parsed doesn't come here: it is answered by the socket.
+ * A status is asked for on one thread, changes are on another: a status may come beside a change,
+ * but never two of a kind at once.
+ */
+typedef void (*control_handler)(const struct control_request *request, FILE *out, void *data);
 
 #endif

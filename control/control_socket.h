@@ -2,9 +2,9 @@
 /*
  * The control socket: a unix stream socket (mode 0600) on which an administrator asks for the
  * status and changes what can change while clients are connected.  A request is one line, its
- * answer one line of JSON; see control/control_request.h for the requests.  It has threads of its own:
- * no request to an image ever waits for it, nor does one of its clients for another that is slow
- * (several are connected at a time, and each gets a few seconds for a request and its answer).
+ * answer one line of JSON; see control/control_request.h for the requests.  It has threads of its
+ * own: no request to an image ever waits for it, nor does one of its clients for another that is
+ * slow (several are connected at a time, and each gets a few seconds for a request and its answer).
  * Changes, which may take long, are carried out one after the other; who asks for the status
  * meanwhile gets it.
  */
@@ -14,17 +14,8 @@
 #include "control/control_request.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 
 struct control_socket;
-
-/*
- * Carries out one request and writes its answer (one JSON object, no newline) to `out`.
- * A request that could not be parsed doesn't come here: it is answered by the socket.
- * A status is asked for on one thread, changes are on another: a status may come beside a change,
- * but never two of a kind at once.
- */
-typedef void (*control_handler)(const struct control_request *request, FILE *out, void *data);
 
 /*
  * Binds and listens at once, so that the user sees the error; the thread starts with
