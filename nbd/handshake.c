@@ -33,14 +33,6 @@ nbd_handshake_greet(struct nbd_handshake *h, struct nbd_output *output)
 	nbd_reply_greeting(output);
 }
 
-void
-nbd_handshake_end(struct nbd_handshake *h, enum nbd_handshake_result result, const char *reason)
-{
-	h->at = NBD_AT_END;
-	h->result = result;
-	h->reason = reason;
-}
-
 /* Takes what there is of `need` bytes, into h->payload or nowhere.  Returns whether all have
  * arrived. */
 static bool

@@ -5,7 +5,7 @@
 #ifndef NBD_OPTION_H
 #define NBD_OPTION_H
 
-#include "nbd/handshake.h"
+#include "nbd/handshake_state.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,9 +24,5 @@ nbd_option_answer(struct nbd_handshake *h, struct nbd_output *output);
  * option is waited for. */
 void
 nbd_option_list(struct nbd_handshake *h, struct nbd_output *output);
-
-/* handshake.c: ends the handshake; reason as in struct nbd_handshake. */
-void
-nbd_handshake_end(struct nbd_handshake *h, enum nbd_handshake_result result, const char *reason);
 
 #endif

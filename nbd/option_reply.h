@@ -7,7 +7,7 @@
 #define NBD_OPTION_REPLY_H
 
 #include "nbd/export.h"
-#include "nbd/handshake.h"
+#include "nbd/handshake_state.h"
 
 #include <stdint.h>
 
