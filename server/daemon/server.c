@@ -7,6 +7,7 @@
 #include "server/daemon/readiness.h"
 #include "server/daemon/server_state.h"
 #include "server/daemon/swap.h"
+#include "server/exports/export_changes.h"
 #include "server/exports/exports.h"
 
 #include "common/cleanup.h"

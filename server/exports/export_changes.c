@@ -2,6 +2,9 @@
 /*
  * Changes of the list of exports: opening, removing, what can be changed in one.
  */
+#include "server/exports/export_changes.h"
+
+#include "server/exports/exports.h"
 #include "server/exports/exports_state.h"
 
 #include "common/cleanup.h"
@@ -73,7 +76,6 @@ append(struct exports *exports, struct export *export)
 {
 	struct export **end = &exports->listed;
 
-	export->served.number = exports->next_number++;
 	export->source->users++;
 	while (*end)
 		end = &(*end)->next;
@@ -394,7 +396,6 @@ renew(struct exports *exports, struct export *old)
 	if (!export)
 		return -ENOMEM;
 	pthread_mutex_lock(&exports->mutex);
-	export->served.number = exports->next_number++;
 	export->source->users++;
 	for (at = &exports->listed; *at != old; at = &(*at)->next)
 		;

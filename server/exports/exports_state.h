@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What exports.c and export_changes.c share.
+ * The list of exports, and how long an export lives: shared by exports.c, which offers them to
+ * clients, and export_changes.c, which changes them.
  */
 #ifndef SERVER_EXPORTS_EXPORTS_STATE_H
 #define SERVER_EXPORTS_EXPORTS_STATE_H
 
-#include "server/exports/exports.h"
+#include "server/config/server_config.h"
+#include "server/serve/served.h"
 #include "server/serve/worker.h"
 
 #include <pthread.h>
@@ -42,7 +44,6 @@ struct exports {
 	struct export *listed;
 	struct export *retired;
 	pthread_cond_t forgotten; /* by all workers: one that has retired */
-	unsigned int next_number;
 };
 
 /* Its configuration stands alone, and is owned by it. */
@@ -56,6 +57,10 @@ source_free(struct source *source);
 /* Nobody knows it any more. */
 void
 export_free(struct export *export);
+
+/* Takes no longer part in using it; closes the image after its last user. */
+void
+source_put(struct exports *exports, struct source *source);
 
 /* mutex held.  Connections to the same image, from before and after a change. */
 unsigned int

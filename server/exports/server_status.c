@@ -2,6 +2,7 @@
 #include "server/exports/server_status.h"
 
 #include "server/config/command_line.h"
+#include "server/exports/export_changes.h"
 #include "server/exports/exports.h"
 #include "server/serve/conn.h"
 #include "server/serve/worker.h"

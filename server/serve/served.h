@@ -17,9 +17,7 @@ struct served {
 		facts; /* const while it is served; its strings are owned by this structure */
 	struct image *image;
 	struct traffic *traffic; /* the image's, one for each worker, by its number */
-	unsigned int number;     /* of all exports that the server ever had: a worker's index */
 	_Atomic unsigned int connections;
-	struct served *next;
 };
 
 #endif
