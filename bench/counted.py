@@ -167,7 +167,8 @@ class Session:
                 offset = start + number * load.stride % length
                 message += raw_nbd.request(raw_nbd.SIMPLE, load.kind, offset, BLOCK, cookie=number)
                 message += bytes(BLOCK) if writes else b""
-            # An event loop that had not gone to rest yet would find the end of the last batch and this one together.
+            # An event loop that had not gone to rest yet would find the end of the last batch and
+            # this one together.
             self._rest()
             if self.connection.socket.send(message) != len(message):
                 raise CountError("a batch does not fit into the socket")
@@ -211,7 +212,8 @@ class Session:
 
         The median of three: of some thirty counts of nbdkit's threads, one lacked a few instructions of each request.
         """
-        # What was counted until now goes; not by CALLGRIND_ZERO_STATS, which leaves some of it (3.19).
+        # What was counted until now goes; not by CALLGRIND_ZERO_STATS, which leaves some of it
+        # (3.19).
         self.serve(load, load.requests)
         self._profile()
         return sorted((self._count_once(load) for _ in range(3)), key=callgrind.Profile.total)[1]

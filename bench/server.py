@@ -340,9 +340,10 @@ class Meter:
         if self.running is not None:
             daemon = self.running.server.kind in DAEMONS
             if daemon:
-                # The usage has its whole life, and the processes that served and have ended. Its own part is
-                # taken off: nbd-server's first process serves nothing, but was seen to spend up to 0.9 s, at
-                # random, while the first connection is set up, before any I/O.
+                # The usage has its whole life, and the processes that served and have ended. Its
+                # own part is taken off: nbd-server's first process serves nothing, but was seen to
+                # spend up to 0.9 s, at random, while the first connection is set up, before any
+                # I/O.
                 self.cpu = self.running.cpu_seconds()
                 self.switches = self.running.live_switches()
             usage = self.running.stop()

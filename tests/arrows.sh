@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Each folder includes only what the list below allows it to (HACKING.md, "Arrows"), and no files include each other in
-# a circle: a header and its .c count as one.
+# Each folder includes only what the list below allows it to (HACKING.md, "Arrows"), and no files
+# include each other in a circle: a header and its .c count as one.
 # arrows.sh [TREE]
 set -eu
 
@@ -14,7 +14,8 @@ test -n "$files" || { echo "no C files in $PWD" >&2; exit 1; }
 # shellcheck disable=SC2086 # one word per file
 awk -v "list=$0" '
 BEGIN {
-	# The folders (or single headers) that each may include besides its own; engine/* stands for engine and its folders.
+	# The folders (or single headers) that each may include besides its own; engine/* stands for
+	# engine and its folders.
 	allowed["common"] = ""
 	allowed["control"] = allowed["nbd"] = "common"
 
@@ -46,7 +47,8 @@ BEGIN {
 	allowed["bench"] = "engine/* common"
 	allowed["tests"] = "tests/* plugins/* server/* tool/* engine/* nbd control common"
 
-	# Libraries (a pattern of <...> includes) that each must not know; the others know all but GLib.
+	# Libraries (a pattern of <...> includes) that each must not know; the others know all but
+	# GLib.
 	foreign["common"] = foreign["control"] = "glib|gio|liburing|libnbd|nbdkit"
 	foreign["nbd"] = "glib|gio|liburing|libnbd|nbdkit|linux/nbd|sys/socket"
 	foreign["fuzz"] = "glib|gio|liburing|libnbd|nbdkit|linux/nbd"
@@ -129,7 +131,8 @@ include ~ /^"[^"]+"/ {
 		includes[module_of(file), module_of(include)] = 1
 }
 
-# Whether all that the module includes, or all that includes it, is out of question: then no circle leads through it.
+# Whether all that the module includes, or all that includes it, is out of question: then no circle
+# leads through it.
 function has_end(module,    pair, ends, into, out)
 {
 	for (pair in includes) {

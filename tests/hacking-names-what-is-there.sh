@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# HACKING.md's glossary and "One read, one write" name no file, function or structure that is gone or has
-# another name by now.  Each stands between backquotes: `engine/io/io.c`, `io_submit()`, `struct io`.
+# HACKING.md's glossary and "One read, one write" name no file, function or structure that is gone
+# or has another name by now.  Each stands between backquotes: `engine/io/io.c`, `io_submit()`,
+# `struct io`.
 set -eu
 
 cd "$top_srcdir"

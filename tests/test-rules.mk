@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Included by the Makefile.am of every test directory, after common-rules.mk: how a test is run.
 #
-# A program is a Check suite; its cases are counted one by one (TAP).  A script is one test: 0 passed,
-# 77 skipped for the reason that it printed last, anything else failed.  Each has a time limit.
+# A program is a Check suite; its cases are counted one by one (TAP).  A script is one test: 0
+# passed, 77 skipped for the reason that it printed last, anything else failed.  Each has a time
+# limit.
 
 TEST_EXTENSIONS = .sh
 # TEST_LIMIT, which the Makefile.am sets: seconds that one suite or script may take.

@@ -281,8 +281,8 @@ allocate_failed(struct ioctx *ctx, struct chunk *chunk, int err)
 {
 	struct io *io = chunk->io;
 
-	/* Just now: somebody else has claimed the device (engine/image/claim.h), and has something of it
-	 * in the page cache. */
+	/* Just now: somebody else has claimed the device (engine/image/claim.h), and has something
+	 * of it in the page cache. */
 	if (err == -EBUSY && ctx->image->backing.block_device) {
 		io->attempt++;
 		io->issued = chunk->start - io->offset;

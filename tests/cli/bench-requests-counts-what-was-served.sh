@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# bench/requests measures each server with each kind of client, and counts the requests that the server served.
+# bench/requests measures each server with each kind of client, and counts the requests that the
+# server served.
 . "$(dirname "$0")/../lib/functions.sh"
 
 bench=$(cd "$lib/../../bench" && pwd)/requests
@@ -27,5 +28,6 @@ done
 total=$(awk '{ total += $2 } END { print total }' "$dir/load.log")
 served=$(control "$dir/control" status exports.0.counters.reads)
 echo "$total answered, $served served" >>"$dir/load.log"
-# What was under way at its end isn't counted by the load; what was merged is counted once by the server.
+# What was under way at its end isn't counted by the load; what was merged is counted once by the
+# server.
 [ "$served" -le $((total + 2 * 3 * 8)) ] && [ "$served" -gt $((total * 9 / 10)) ] || fail "the load counted $total, the server $served"

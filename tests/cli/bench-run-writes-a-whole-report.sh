@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# bench/run makes a whole report of a tiny run: every section has tables with figures, plots and the runs behind them,
-# and a server that cannot be started is named.  nbdloopd-unmerged, which it compares, merges nothing.
+# bench/run makes a whole report of a tiny run: every section has tables with figures, plots and the
+# runs behind them, and a server that cannot be started is named.  nbdloopd-unmerged, which it
+# compares, merges nothing.
 . "$(dirname "$0")/../lib/functions.sh"
 
 bench=$(cd "$lib/../../bench" && pwd)/run
@@ -58,7 +59,8 @@ for name in plots:
         assert f.read(8) == b"\x89PNG\r\n\x1a\n", name
 assert "No plot" not in text
 
-# Every section has its runs, each with figures that can be true, and the report has those of the CSV.
+# Every section has its runs, each with figures that can be true, and the report has those of the
+# CSV.
 runs = rows("runs.csv")
 assert {r["section"] for r in runs} == {"S1", "S3", "S4", "Peers"}, "a section has no runs"
 for r in runs:
@@ -91,7 +93,8 @@ answers = rows("answers.csv")
 assert {r["server"] for r in answers} == {"nbdloopd", "memory"}, answers
 assert {"1", "2", "4", "8"} <= {r["connections"] for r in answers}, answers
 
-# What could not be measured is named, with its own words, in the tables and at the end; and only that.
+# What could not be measured is named, with its own words, in the tables and at the end; and only
+# that.
 end = text[text.index("## What could not be measured"):]
 named = set(re.findall(r"^\| ([^ |]+) \|", end, re.M)) - {"server", "---"}
 assert "broken on purpose" in end and {"qemu-nbd", "qemu-nbd-native"} <= named, end
@@ -129,8 +132,8 @@ for title in ("64 KiB random read", "70 % reads", "a flush after every 32"):
 EOF
 python3 check-full.py >checks.log 2>&1 || fail "not every workload is measured as it should be"
 
-# The shipped server merges what comes together, the bench's doesn't.  Sets $served; a server that is started in a command
-# substitution would be left behind when something fails.
+# The shipped server merges what comes together, the bench's doesn't.  Sets $served; a server that
+# is started in a command substitution would be left behind when something fails.
 count_served()
 {
 	start_nbdloopd --control="$dir/control" "$dir/disk.img"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# bench/compare measures one cell: its table and its CSV hold every server, and figures that can be true.
+# bench/compare measures one cell: its table and its CSV hold every server, and figures that can be
+# true.
 . "$(dirname "$0")/../lib/functions.sh"
 
 bench=$(cd "$lib/../../bench" && pwd)/compare
@@ -38,7 +39,8 @@ for r in runs:
         assert 1 < float(r["server_cpu_s_per_million"]) < 1e4, r
         assert 0 < float(r["switches_per_io"]) < 100, r
         assert int(r["rss_growth"]) >= 0, r
-    # A buffered server leaves in the page cache what it read, but for what others made the kernel drop.
+    # A buffered server leaves in the page cache what it read, but for what others made the kernel
+    # drop.
     if r["server"] == "file":
         assert int(r["cache_growth"]) >= int(r["bytes"]) * 9 // 10, r
     if r["server"] == "preadv":

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Over the control socket, direct I/O is not switched on where the alignment rule forbids it, and the
-# answer says why; other requests that make no sense get an answer too.
+# Over the control socket, direct I/O is not switched on where the alignment rule forbids it, and
+# the answer says why; other requests that make no sense get an answer too.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdinfo

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# With dir=, a client that names a FIFO, a socket or a device node, or lists the names, doesn't have it opened: that would
-# do something to it already.
+# With dir=, a client that names a FIFO, a socket or a device node, or lists the names, doesn't have
+# it opened: that would do something to it already.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdinfo strace

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# With dir=, every regular file of the directory is the export of its name, listed and served; no name
-# and no link leads out of the directory.
+# With dir=, every regular file of the directory is the export of its name, listed and served; no
+# name and no link leads out of the directory.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdinfo nbdcopy

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# When the file system below a sparse image is full, a write gets ENOSPC, the log says which write it
-# was, what was written before stays as it was, and the export goes on working.
+# When the file system below a sparse image is full, a write gets ENOSPC, the log says which write
+# it was, what was written before stays as it was, and the export goes on working.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require mke2fs

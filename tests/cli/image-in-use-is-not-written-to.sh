@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# An image that the kernel uses otherwise isn't served writable, unless it is forced: a file that a loop device is made of, or is
-# mounted through one, under whatever name; a block device that is mounted, or has a loop device on it.  Who uses it is named.
-# Read-only service warns.  A block device that is served can't be mounted, and has its holes made nevertheless.
+# An image that the kernel uses otherwise isn't served writable, unless it is forced: a file that a
+# loop device is made of, or is mounted through one, under whatever name; a block device that is
+# mounted, or has a loop device on it.  Who uses it is named. Read-only service warns.  A block
+# device that is served can't be mounted, and has its holes made nevertheless.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdinfo mke2fs

@@ -27,8 +27,8 @@ second_refused() # [NBDKIT-OPTION...] -- [KEY=VALUE...]
 	log=$dir/second.log expect_log 'lock=off'
 }
 
-# nbdkit tells a plugin only when a client connects whether -r was given: one that would not be in the
-# way if it only read is refused not before then.
+# nbdkit tells a plugin only when a client connects whether -r was given: one that would not be in
+# the way if it only read is refused not before then.
 second_refuses_clients() # [NBDKIT-OPTION...] -- [KEY=VALUE...]
 {
 	server=second start_server "$@"

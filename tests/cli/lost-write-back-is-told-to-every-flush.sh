@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Of two flushes at the same time the kernel tells only one that a write-back has failed.  The other one fails nevertheless.  Here
-# the data is lost indeed: the disk under the image's file system is a sparse file, for which there is no space.  And
-# fdatasync() says that all is well, as for the one that wasn't told.  So does the direct write with FUA, whose file system may have
-# taken the page cache, when another one of this server has been told before.
+# Of two flushes at the same time the kernel tells only one that a write-back has failed.  The other
+# one fails nevertheless.  Here the data is lost indeed: the disk under the image's file system is a
+# sparse file, for which there is no space.  And fdatasync() says that all is well, as for the one
+# that wasn't told.  So does the direct write with FUA, whose file system may have taken the page
+# cache, when another one of this server has been told before.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require strace mke2fs

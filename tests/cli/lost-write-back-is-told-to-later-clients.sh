@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# When buffered data can't be written back, every later flush of the image fails until the server is started again: also
-# for those who come when the last client has gone (nbdkit with dir=), or when the export was removed and added again.
+# When buffered data can't be written back, every later flush of the image fails until the server is
+# started again: also for those who come when the last client has gone (nbdkit with dir=), or when
+# the export was removed and added again.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require strace

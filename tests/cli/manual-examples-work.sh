@@ -31,8 +31,8 @@ prepare()
 	psktool -u alice -p "$here/keys.psk" >"$dir/psktool.log" 2>&1
 }
 
-# Who pastes is slower than this script: a server in the background has written its process ID, and one that was
-# killed has ended, before the next command.
+# Who pastes is slower than this script: a server in the background has written its process ID, and
+# one that was killed has ended, before the next command.
 cat >"$dir/slow_kill" <<'EOF'
 cat()
 {

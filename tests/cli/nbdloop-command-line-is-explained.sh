@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloop says what is wrong with a command line, a device's name or the machine, naming the thing and the way out, with the
-# exit status 1 that losetup has; all of it without a device of the nbd driver.
+# nbdloop says what is wrong with a command line, a device's name or the machine, naming the thing
+# and the way out, with the exit status 1 that losetup has; all of it without a device of the nbd
+# driver.
 . "$(dirname "$0")/../lib/functions.sh"
 
 image=$dir/disk.img

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Sockets in /run/nbdloop of a guard and a server that were killed are removed by the next command, whatever that is; those that
-# somebody listens on, or whose guard still runs, are not, nor what has another name.  And detach --all has nothing to do
-# where there is no driver, which is no error.
+# Sockets in /run/nbdloop of a guard and a server that were killed are removed by the next command,
+# whatever that is; those that somebody listens on, or whose guard still runs, are not, nor what has
+# another name.  And detach --all has nothing to do where there is no driver, which is no error.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_nbdloop

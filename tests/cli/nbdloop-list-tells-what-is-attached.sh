@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloop list prints losetup's columns and JSON, with the kernel's facts from a recorded tree and the others from the control
-# socket of a server; it finds a device by its image, and says what it can't find out.
+# nbdloop list prints losetup's columns and JSON, with the kernel's facts from a recorded tree and
+# the others from the control socket of a server; it finds a device by its image, and says what it
+# can't find out.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_nbdloop

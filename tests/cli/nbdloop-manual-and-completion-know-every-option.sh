@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Each verb of nbdloop has a section in the manual, with an entry for each option of its help; bash completes verbs, options and
-# their values.
+# Each verb of nbdloop has a section in the manual, with an entry for each option of its help; bash
+# completes verbs, options and their values.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_nbdloop

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloop status shows what happens between two looks: the kernel's counters, from a recorded tree that changes meanwhile, and
-# the latencies of a real server's requests.  It ends when the device is detached.
+# nbdloop status shows what happens between two looks: the kernel's counters, from a recorded tree
+# that changes meanwhile, and the latencies of a real server's requests.  It ends when the device is
+# detached.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_nbdloop
@@ -32,7 +33,8 @@ set_file "$block/inflight" '3 2'
 spawn watch nbdloop status --json --watch=1 /dev/nbd0
 wait_until "the first report" lines_of 1
 
-# 1,000 reads of 4 KiB that took 2 ms each, and 10 flushes; in the server, 100 reads, 50 writes and a zero.
+# 1,000 reads of 4 KiB that took 2 ms each, and 10 flushes; in the server, 100 reads, 50 writes and
+# a zero.
 set_file "$block/stat" '1100 0 8800 2050 0 0 0 0 0 700 2550 0 0 0 0 10 20'
 "$python" - "$uri" <<'EOF2' >"$dir/client.log" 2>&1 || fail "the client fails"
 import sys

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What is wrong in /etc/nbdloop.tab is told with its file and line, by nbdloop start and by the generator for systemd, and keeps
-# no other line from being used.
+# What is wrong in /etc/nbdloop.tab is told with its file and line, by nbdloop start and by the
+# generator for systemd, and keeps no other line from being used.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_nbdloop

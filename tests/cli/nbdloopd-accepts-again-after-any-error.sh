@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Whatever accept() fails with, also where the connection stays where it is as with a security module: the clients wait, the
-# server says so once and tries it again after a pause, on its own sockets and on the control socket.
+# Whatever accept() fails with, also where the connection stays where it is as with a security
+# module: the clients wait, the server says so once and tries it again after a pause, on its own
+# sockets and on the control socket.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -14,7 +15,8 @@ waits_for() # ERRNO TEXT
 	local calls
 	start_nbdloopd --threads=1 --control "$control" "$image"
 	trace -e trace=accept4 -e inject=accept4:error="$1"
-	# As many pauses as there are in the time that has passed, for each of both sockets, is what there may be.
+	# As many pauses as there are in the time that has passed, for each of both sockets, is what
+	# there may be.
 	calls=$("$python" - "$sock" "$control" "$dir/calls" <<'EOF2'
 import socket, sys, time
 begin = time.monotonic()

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# An event loop never waits for a file system: while a call for one image takes its time, for each kind of request in turn, the
-# clients of another image on the same loop are served, a vanished client is let go of, and the request is answered in the end.
+# An event loop never waits for a file system: while a call for one image takes its time, for each
+# kind of request in turn, the clients of another image on the same loop are served, a vanished
+# client is let go of, and the request is answered in the end.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -13,7 +14,8 @@ mount_at "$dir/memory" -t tmpfs -o size=64m tmpfs
 mkdir "$dir/disk"
 head -c 4M /dev/urandom >"$dir/disk/fast.img"
 
-# The engines of both images, by which the loop is one on a ring or on epoll; where the slow image is; the calls that must have waited.
+# The engines of both images, by which the loop is one on a ring or on epoll; where the slow image
+# is; the calls that must have waited.
 transfers=yes
 others_are_answered() # SLOW-ENGINE FAST-ENGINE DIRECTORY CALL...
 {

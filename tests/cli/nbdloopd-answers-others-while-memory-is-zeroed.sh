@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Of an image in memory, the event loop moves the bytes itself, but not all at once: while one client has much of it zeroed, those of
-# another image on the same loop are served, and the second SIGTERM ends the server.
+# Of an image in memory, the event loop moves the bytes itself, but not all at once: while one
+# client has much of it zeroed, those of another image on the same loop are served, and the second
+# SIGTERM ends the server.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# With --user, nbdloopd opens its images and sockets as root and then has no privileges any more; other users
-# than root are told that they can't.
+# With --user, nbdloopd opens its images and sockets as root and then has no privileges any more;
+# other users than root are told that they can't.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_root "becoming another user"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A client that takes leave (NBD_CMD_DISC) after its writes, and closes its socket at once, without a look at any answer, has its writes
-# carried out, as the NBD specification says: few, or more than are received or begun at once.
+# A client that takes leave (NBD_CMD_DISC) after its writes, and closes its socket at once, without
+# a look at any answer, has its writes carried out, as the NBD specification says: few, or more than
+# are received or begun at once.
 . "$(dirname "$0")/../lib/functions.sh"
 
 forbid=$(lib_program forbid_syscall)

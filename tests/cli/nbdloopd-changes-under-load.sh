@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# While clients on several threads write and check what they read, and others come and go, exports are added and removed,
-# the status is asked for, direct I/O is switched, sizes and the configuration are read again: no request fails, no
-# byte is wrong.  Under valgrind, nothing leaks.
+# While clients on several threads write and check what they read, and others come and go, exports
+# are added and removed, the status is asked for, direct I/O is switched, sizes and the
+# configuration are read again: no request fails, no byte is wrong.  Under valgrind, nothing leaks.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -67,7 +67,8 @@ changes()
 }
 
 [ -n "${NBDLOOP_VALGRIND-}" ] || each_engine changes
-# The event loop without io_uring; the other waits in a system call for which valgrind stops all threads.
+# The event loop without io_uring; the other waits in a system call for which valgrind stops all
+# threads.
 server_prefix=("$(lib_program forbid_syscall)" io_uring_setup=EPERM --)
 engines=${engines/io_uring}
 [[ $engines =~ [a-z] ]] || engines=threads

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloopd's control socket tells the status as JSON, with connections and their clients, and changes what can
-# change while clients are connected: direct I/O, the size, the exports.
+# nbdloopd's control socket tells the status as JSON, with connections and their clients, and
+# changes what can change while clients are connected: direct I/O, the size, the exports.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -82,7 +82,8 @@ for h in clients:
 s = wait_for_requests([0, 0, 0])
 assert sum(s["exports"][0]["latency_us"]["read"]) == 8, s["exports"][0]["latency_us"]
 assert sorted(c["read_bytes"] for c in s["connections"]) == [0, 3 * 8 << 20, 5 * 8 << 20], s["connections"]
-# What was counted stays when all are gone, and when there is something new to tell to those that come.
+# What was counted stays when all are gone, and when there is something new to tell to those that
+# come.
 for h in clients:
     h.shutdown()
 os.truncate(image, 12 << 20)

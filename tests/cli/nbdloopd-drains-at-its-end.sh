@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# At SIGTERM, nbdloopd lets nobody connect any more, carries out and answers the requests that it has taken, closes
-# idle connections, and ends with status 0.  A write that was answered is in the image.
+# At SIGTERM, nbdloopd lets nobody connect any more, carries out and answers the requests that it
+# has taken, closes idle connections, and ends with status 0.  A write that was answered is in the
+# image.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

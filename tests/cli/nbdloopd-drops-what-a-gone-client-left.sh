@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Writes that waited because too many were under way are dropped when their client has closed the connection
-# meanwhile: it may have sent them again elsewhere, with newer ones behind.  They are carried out when it is still
-# there, or said goodbye behind them and waits.
+# Writes that waited because too many were under way are dropped when their client has closed the
+# connection meanwhile: it may have sent them again elsewhere, with newer ones behind.  They are
+# carried out when it is still there, or said goodbye behind them and waits.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require mke2fs fsfreeze
@@ -15,7 +15,8 @@ image=$dir/small/disk.img
 # A file system that is frozen can't be unmounted.
 on_exit eval "fsfreeze -u $dir/small 2>/dev/null || true"
 
-# Three clients write while the disk doesn't.  Each sends more than the server begins at once, and receives.
+# Three clients write while the disk doesn't.  Each sends more than the server begins at once, and
+# receives.
 drops()
 {
 	rm -f "$image"
@@ -89,6 +90,7 @@ EOF
 	stop_server
 }
 
-# io_submit() itself waits for the disk here, and with it the thread, its connections and its status.
+# io_submit() itself waits for the disk here, and with it the thread, its connections and its
+# status.
 engines=${engines/aio/}
 each_engine drops

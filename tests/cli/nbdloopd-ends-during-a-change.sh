@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# SIGTERM ends the server in its time while a change is under way that takes long: clients are drained at once, the change is
-# waited for as long as they are (--drain-limit), a second SIGTERM ends the server at once.  The status is told
-# meanwhile.
+# SIGTERM ends the server in its time while a change is under way that takes long: clients are
+# drained at once, the change is waited for as long as they are (--drain-limit), a second SIGTERM
+# ends the server at once.  The status is told meanwhile.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A client that takes none of its replies is disconnected when others wait for the memory that they are in, though it goes
-# on sending: over a unix socket and over TCP.  So is one that sends a byte of its data now and then.  Meanwhile others have
-# room for one request of the largest size of the kernel's client.
+# A client that takes none of its replies is disconnected when others wait for the memory that they
+# are in, though it goes on sending: over a unix socket and over TCP.  So is one that sends a byte
+# of its data now and then.  Meanwhile others have room for one request of the largest size of the
+# kernel's client.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A client that takes none of its replies, or sends nothing more of a write, is disconnected when others wait for the
-# memory that it holds, and the log says so.  One whom nobody waits for may take its time, as may one that is slow.
+# A client that takes none of its replies, or sends nothing more of a write, is disconnected when
+# others wait for the memory that it holds, and the log says so.  One whom nobody waits for may take
+# its time, as may one that is slow.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

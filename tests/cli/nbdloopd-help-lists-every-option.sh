@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloopd --help lists every option, each of them is accepted, and the manuals have an entry for each.
+# nbdloopd --help lists every option, each of them is accepted, and the manuals have an entry for
+# each.
 . "$(dirname "$0")/../lib/functions.sh"
 
 options_of_help()

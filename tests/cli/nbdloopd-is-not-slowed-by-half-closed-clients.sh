@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Clients that take no replies, have filled their sockets and send no more don't slow down others of their thread, though
-# there is much that is unread: what a request takes of the processor stays about the same.
+# Clients that take no replies, have filled their sockets and send no more don't slow down others of
+# their thread, though there is much that is unread: what a request takes of the processor stays
+# about the same.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

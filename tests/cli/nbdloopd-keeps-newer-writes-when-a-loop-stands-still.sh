@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A client writes while the event loop of its connection stands still, loses patience, closes, and writes again and then
-# something newer on the other loop.  What the first loop finds when it goes on must not land on that: whether it stood
-# still before it received the write (in the socket) or after that; nor if the client took leave before it closed.
+# A client writes while the event loop of its connection stands still, loses patience, closes, and
+# writes again and then something newer on the other loop.  What the first loop finds when it goes
+# on must not land on that: whether it stood still before it received the write (in the socket) or
+# after that; nor if the client took leave before it closed.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require strace
@@ -90,8 +91,8 @@ assert ask(other, READ, length=SIZE) == NEW, "an older write has landed on a new
 sys.exit(0 if in_time else TOO_LATE)
 EOP
 
-# try_once LOOP TCP CALL WHEN GOODBYE: strace keeps the loop for two seconds when it comes to the call, or from it.  False: it
-# went on too early.
+# try_once LOOP TCP CALL WHEN GOODBYE: strace keeps the loop for two seconds when it comes to the
+# call, or from it.  False: it went on too early.
 try_once()
 {
 	local status=0

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Adjacent writes that were merged fail together.  When each is tried by itself, a newer write of another client, which has waited
-# for their range, goes on waiting: it is what stays.  They are not tried again when their client is gone, and not written again
-# when only their sync has failed.
+# Adjacent writes that were merged fail together.  When each is tried by itself, a newer write of
+# another client, which has waited for their range, goes on waiting: it is what stays.  They are not
+# tried again when their client is gone, and not written again when only their sync has failed.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A server removes the pid file that it has written, and no other one: not when it fails to start while another server has
-# written it, nor when another one has written it since.
+# A server removes the pid file that it has written, and no other one: not when it fails to start
+# while another server has written it, nor when another one has written it since.
 . "$(dirname "$0")/../lib/functions.sh"
 
 image=$dir/disk.img

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A connection that is lost while a helper looks for the holes of its read ends when that is over: it keeps no descriptor, and the
-# server doesn't wait for it at its end; nor when that is asked for twice meanwhile.
+# A connection that is lost while a helper looks for the holes of its read ends when that is over:
+# it keeps no descriptor, and the server doesn't wait for it at its end; nor when that is asked for
+# twice meanwhile.
 . "$(dirname "$0")/../lib/functions.sh"
 
 cc=${CC:-cc}

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# More connections than allowed are closed at once; who doesn't finish the handshake in time is disconnected; a server
-# that is out of descriptors lets clients wait, and uses no processor meanwhile.
+# More connections than allowed are closed at once; who doesn't finish the handshake in time is
+# disconnected; a server that is out of descriptors lets clients wait, and uses no processor
+# meanwhile.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

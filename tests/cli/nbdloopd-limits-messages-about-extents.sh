@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# When a file system can't tell where holes are, for a reason of its own, each request for that fails, but the log has only
-# some of them, with the image's path.
+# When a file system can't tell where holes are, for a reason of its own, each request for that
+# fails, but the log has only some of them, with the image's path.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# One nbdloopd listens on IPv4, IPv6 and several unix sockets; without being told, on the local machine
-# only.  Its unix sockets have the mode that the umask leaves, replace dead ones, leave others' alone, and
-# are gone when it ends.
+# One nbdloopd listens on IPv4, IPv6 and several unix sockets; without being told, on the local
+# machine only.  Its unix sockets have the mode that the umask leaves, replace dead ones, leave
+# others' alone, and are gone when it ends.
 . "$(dirname "$0")/../lib/functions.sh"
 
 image=$dir/disk.img

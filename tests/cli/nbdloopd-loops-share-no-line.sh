@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Two connections that are busy on two event loops, with one image or with one each: no cache line is written by both
-# loops more often than once in 100 requests, nor read so often by one after the other had written it.
+# Two connections that are busy on two event loops, with one image or with one each: no cache line
+# is written by both loops more often than once in 100 requests, nor read so often by one after the
+# other had written it.
 #
-# Wherever two writes of one file are, their granules may have the same count, or counts in one line (engine/io/range.h).
-# Where they can't, and with two files, all lines together are held to that limit.
+# Wherever two writes of one file are, their granules may have the same count, or counts in one line
+# (engine/io/range.h). Where they can't, and with two files, all lines together are held to that
+# limit.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -99,7 +101,8 @@ for connection in connections:
 sys.exit(f"failed: {failed[:10]}" if failed else 0)
 EOF2
 
-# WHERE: "apart" (no two granules have the same count), "anywhere"; "total": see lib/shared_lines.py.
+# WHERE: "apart" (no two granules have the same count), "anywhere"; "total": see
+# lib/shared_lines.py.
 loops_share_no_line() # IMAGES WHERE [total]
 {
 	local images=$1 where=$2

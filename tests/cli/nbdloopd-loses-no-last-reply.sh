@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A client over TCP gets all of its replies, and then the end, although it has sent more behind its disconnect request than
-# the server reads.  A client that never closes its end is not waited for.
+# A client over TCP gets all of its replies, and then the end, although it has sent more behind its
+# disconnect request than the server reads.  A client that never closes its end is not waited for.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

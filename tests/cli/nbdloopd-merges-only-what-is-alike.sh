@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Adjacent writes that come together are one operation, and so are adjacent reads; but a write with FUA is never merged into
-# one without, whose data would not be on the disk when it is answered, nor into a read or what is elsewhere.
+# Adjacent writes that come together are one operation, and so are adjacent reads; but a write with
+# FUA is never merged into one without, whose data would not be on the disk when it is answered, nor
+# into a read or what is elsewhere.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
 require strace
 image=$dir/disk.img
 dd if=/dev/urandom of="$image" bs=1M count=1 status=none
-# On this engine each operation is a system call of its own, which tells its place and whether it is synchronous.
+# On this engine each operation is a system call of its own, which tells its place and whether it is
+# synchronous.
 start_nbdloopd --threads=1 --engine=threads "$image"
 # A file for each thread: no call is cut in two by another's.
 spawn strace strace -ff -s 0 -p "$pid" -o "$dir/calls" -e trace=pread64,pwrite64,pwritev2

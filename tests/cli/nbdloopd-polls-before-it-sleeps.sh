@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# With --poll-max-us, a thread whose client sends one request after the other finds most events without sleeping, and sleeps when
-# the client is idle.  Without it, each event is slept for.
+# With --poll-max-us, a thread whose client sends one request after the other finds most events
+# without sleeping, and sleeps when the client is idle.  Without it, each event is slept for.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# At SIGTERM, what clients have sent is carried out, even if it has to wait; what they send then is refused with
-# ESHUTDOWN.  After the time limit, what still waits is refused, too, and not carried out.
+# At SIGTERM, what clients have sent is carried out, even if it has to wait; what they send then is
+# refused with ESHUTDOWN.  After the time limit, what still waits is refused, too, and not carried
+# out.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
 image=$dir/disk.img
 cat >"$dir/clients.py" <<'EOF2'
-# One client's reads take all of the memory, for which another's writes wait: more than the server receives at once, or, to
-# the limit, a longer one than there is memory for anyway.
+# One client's reads take all of the memory, for which another's writes wait: more than the server
+# receives at once, or, to the limit, a longer one than there is memory for anyway.
 import errno, os, re, signal, sys, time
 import nbd
 uri, image, log, pid, case, lib, control, time_factor = sys.argv[1:]
@@ -46,7 +47,8 @@ for i in range(4):
     reader.aio_pread(nbd.Buffer(8 << 20), 16 << 20, completion=noting(reads, i))
 send_all(reader)
 wait_for_requests(control, 4, LIMIT)
-# At its end, the server closes an idle connection in the turn of its event loop that tells all others, too.
+# At its end, the server closes an idle connection in the turn of its event loop that tells all
+# others, too.
 idle = connect()
 idle.pread(512, 0)
 for i in range(WRITES):

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# An image whose export is removed can be had under another name at once: in one change of the configuration, and over the
-# control socket.  While clients are connected to the removed one it is refused at once, which is said as it is.
+# An image whose export is removed can be had under another name at once: in one change of the
+# configuration, and over the control socket.  While clients are connected to the removed one it is
+# refused at once, which is said as it is.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

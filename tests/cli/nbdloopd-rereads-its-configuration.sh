@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# At SIGHUP, nbdloopd opens exports that are new in its configuration and removes those that are gone; who is connected
-# stays connected, even to a removed one, whose image is closed when the last has left.  What else has changed needs a
-# restart, which it says; a configuration with an error changes nothing.
+# At SIGHUP, nbdloopd opens exports that are new in its configuration and removes those that are
+# gone; who is connected stays connected, even to a removed one, whose image is closed when the last
+# has left.  What else has changed needs a restart, which it says; a configuration with an error
+# changes nothing.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

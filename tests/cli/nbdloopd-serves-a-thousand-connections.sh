@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A thousand connections that are idle take less than 100 KiB each, and are served; when they are gone, and after a thousand
-# that were dropped at any point, their descriptors and memory are free again.
+# A thousand connections that are idle take less than 100 KiB each, and are served; when they are
+# gone, and after a thousand that were dropped at any point, their descriptors and memory are free
+# again.
 . "$(dirname "$0")/../lib/functions.sh"
 
 image=$dir/disk.img

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# While a change is under way that takes long, clients can connect, and the status is told.  SIGHUP waits for it: what the
-# configuration says is done behind the change, and nobody waits for that, either.
+# While a change is under way that takes long, clients can connect, and the status is told.  SIGHUP
+# waits for it: what the configuration says is done behind the change, and nobody waits for that,
+# either.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

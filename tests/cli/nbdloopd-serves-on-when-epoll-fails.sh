@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# An event loop on epoll whose Nth epoll_ctl() fails, or all from the Nth on, serves its clients, says so, and ends when it is
-# told to.
+# An event loop on epoll whose Nth epoll_ctl() fails, or all from the Nth on, serves its clients,
+# says so, and ends when it is told to.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

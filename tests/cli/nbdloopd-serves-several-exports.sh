@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Several exports, of the command line and of a configuration file, each with its own options; the list of
-# them can be turned off; the default export is the one without a name, or the only one.
+# Several exports, of the command line and of a configuration file, each with its own options; the
+# list of them can be turned off; the default export is the one without a name, or the only one.
 . "$(dirname "$0")/../lib/functions.sh"
 
 truncate -s 1M "$dir/one.img"

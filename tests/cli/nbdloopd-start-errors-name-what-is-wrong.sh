@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloopd that cannot start says which thing is wrong, and what would be right.  Its status is 2 when it
-# was called in a wrong way, and 1 when something else is wrong.
+# nbdloopd that cannot start says which thing is wrong, and what would be right.  Its status is 2
+# when it was called in a wrong way, and 1 when something else is wrong.
 . "$(dirname "$0")/../lib/functions.sh"
 
 image=$dir/disk.img

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloopd --swap has all the memory that requests need before the first of them comes, also to an export that was added
-# while it ran: then no request makes a system call
-# for memory or a thread, nor touches a page that isn't there; and who lacks the capability for it is refused.
-# (PR_SET_IO_FLUSHER and the out-of-memory killer's score need CAP_SYS_RESOURCE; here they seem to work.)
+# nbdloopd --swap has all the memory that requests need before the first of them comes, also to an
+# export that was added while it ran: then no request makes a system call
+# for memory or a thread, nor touches a page that isn't there; and who lacks the capability for it
+# is refused. (PR_SET_IO_FLUSHER and the out-of-memory killer's score need CAP_SYS_RESOURCE; here
+# they seem to work.)
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_root "locked memory"
@@ -30,7 +31,8 @@ not_traced()
 
 requests_take_no_memory()
 {
-	# Of the main thread, the first prctl() and the first write() are those that need the capability.
+	# Of the main thread, the first prctl() and the first write() are those that need the
+	# capability.
 	server_prefix=(strace -D -qq -o "$dir/start" -e trace=prctl,write -e inject=prctl:retval=0:when=1
 		-e inject=write:retval=5:when=1)
 	start_nbdloopd --swap --threads=2 --memory=64M --control="$dir/control.sock" --export="disk=$image,engine=$engine"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# With --swap, all threads of nbdloopd, also those that io_uring makes for it, have the lowest real-time priority; where that
-# isn't permitted, the log says so, and it serves all the same.
-# (What it is good for is tested in tests/vm/swap-on-own-image-makes-progress.sh.  PR_SET_IO_FLUSHER and the out-of-memory
-# killer's score need CAP_SYS_RESOURCE; here they seem to work.)
+# With --swap, all threads of nbdloopd, also those that io_uring makes for it, have the lowest
+# real-time priority; where that isn't permitted, the log says so, and it serves all the same.
+# (What it is good for is tested in tests/vm/swap-on-own-image-makes-progress.sh.  PR_SET_IO_FLUSHER
+# and the out-of-memory killer's score need CAP_SYS_RESOURCE; here they seem to work.)
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_root "locked memory"
@@ -25,7 +25,8 @@ not_traced()
 	[ "$(tracer)" = 0 ]
 }
 
-# Started with what strace fakes, of which nothing is left then: the leak sanitizer can't end a process that is traced.
+# Started with what strace fakes, of which nothing is left then: the leak sanitizer can't end a
+# process that is traced.
 start_faked() # STRACE-OPTION... -- OPTION...
 {
 	server_prefix=("${faked[@]}")

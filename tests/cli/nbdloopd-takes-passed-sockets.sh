@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloopd serves on listening sockets that systemd passes, and on a connected one that its parent passes; with the
-# latter alone, it ends when the connection does.
+# nbdloopd serves on listening sockets that systemd passes, and on a connected one that its parent
+# passes; with the latter alone, it ends when the connection does.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

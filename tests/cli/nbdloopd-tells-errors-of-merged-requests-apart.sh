@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# When an operation that serves several adjacent requests fails, each request is tried by itself: those that can be carried out
-# are, the others get the error, and none is answered as if it had succeeded.
+# When an operation that serves several adjacent requests fails, each request is tried by itself:
+# those that can be carried out are, the others get the error, and none is answered as if it had
+# succeeded.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

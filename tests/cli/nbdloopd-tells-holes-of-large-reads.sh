@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Who reads much of a sparse image at once is told its holes; not with DF, not in small reads, not of an image without
-# holes, for which nothing is looked up either.  What was written and answered is never told as a hole.
+# Who reads much of a sparse image at once is told its holes; not with DF, not in small reads, not
+# of an image without holes, for which nothing is looked up either.  What was written and answered
+# is never told as a hole.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloopd tells systemd, the reader of --notify-fd and its pid file when clients can connect, and systemd
-# when it reads its configuration again and when it ends.
+# nbdloopd tells systemd, the reader of --notify-fd and its pid file when clients can connect, and
+# systemd when it reads its configuration again and when it ends.
 . "$(dirname "$0")/../lib/functions.sh"
 
 image=$dir/disk.img

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # An image in another format than raw gets a warning that names the format, and is served as raw
-# bytes; a size that is no whole number of sectors gets losetup's warnings where the user asks for sectors; a raw image gets none.
+# bytes; a size that is no whole number of sectors gets losetup's warnings where the user asks for
+# sectors; a raw image gets none.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require qemu-img nbdcopy nbdinfo mke2fs gzip xz zstd

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A file whose size is no multiple of 512 is served with all of its bytes: nbdcopy brings it out whole, and into an export of
-# the same size, with direct I/O and without; the image keeps its size.  The start-up line says why the sector size is 1.
+# A file whose size is no multiple of 512 is served with all of its bytes: nbdcopy brings it out
+# whole, and into an export of the same size, with direct I/O and without; the image keeps its
+# size.  The start-up line says why the sector size is 1.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdcopy nbdinfo

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Parts of one image that share nothing can be written to by several servers at once, and by several exports of one; parts
-# that overlap can't, and nobody gets the whole meanwhile: neither a server nor QEMU.
+# Parts of one image that share nothing can be written to by several servers at once, and by several
+# exports of one; parts that overlap can't, and nobody gets the whole meanwhile: neither a server
+# nor QEMU.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdinfo qemu-io qemu-img

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The pid file of nbdloopd is never a file with something else in it, such as another image: that is neither written to nor
-# removed, also through a symbolic link.  What was written over its pid by somebody else stays, too.
+# The pid file of nbdloopd is never a file with something else in it, such as another image: that is
+# neither written to nor removed, also through a symbolic link.  What was written over its pid by
+# somebody else stays, too.
 . "$(dirname "$0")/../lib/functions.sh"
 
 image=$dir/disk.img

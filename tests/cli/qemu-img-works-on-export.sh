@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# qemu-img converts to and from an export, compares with it, maps it, fills it with many requests at once, and
-# makes and checks a qcow2 image in it.
+# qemu-img converts to and from an export, compares with it, maps it, fills it with many requests at
+# once, and makes and checks a qcow2 image in it.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require qemu-img qemu-io mke2fs

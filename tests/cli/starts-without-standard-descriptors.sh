@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloopd that is started with descriptors 0, 1 and 2 closed doesn't give their numbers to an image, into which its messages would
-# be written then; the tool doesn't either.  (nbdkit refuses to start so.)
+# nbdloopd that is started with descriptors 0, 1 and 2 closed doesn't give their numbers to an
+# image, into which its messages would be written then; the tool doesn't either.  (nbdkit refuses to
+# start so.)
 . "$(dirname "$0")/../lib/functions.sh"
 
 image=$dir/disk.img

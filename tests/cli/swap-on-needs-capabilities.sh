@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# swap=on never does less than it says: who lacks the capability for it is refused, and told which one.
-# (What it does with it is tested in tests/vm/swap-on-keeps-server-ready.sh.)
+# swap=on never does less than it says: who lacks the capability for it is refused, and told which
+# one. (What it does with it is tested in tests/vm/swap-on-keeps-server-ready.sh.)
 . "$(dirname "$0")/../lib/functions.sh"
 
 image=$dir/disk.img

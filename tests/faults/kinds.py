@@ -14,7 +14,8 @@ from model import IMAGE
 from neighbours import Long, Memory, Slow, Trickle
 from target import BUSY, EVENTS, OLD_RING, REWRITE, SOCKETS, STALL, SYNC
 
-# IORING_SETUP_COOP_TASKRUN, SINGLE_ISSUER, DEFER_TASKRUN, TASKRUN_FLAG; each kernel lacks what those before it lacked
+# IORING_SETUP_COOP_TASKRUN, SINGLE_ISSUER, DEFER_TASKRUN, TASKRUN_FLAG; each kernel lacks what
+# those before it lacked
 OLD_FLAGS = (1 << 13, 1 << 12 | 1 << 13, 1 << 8 | 1 << 9 | 1 << 12 | 1 << 13)
 
 
@@ -203,7 +204,8 @@ ERRORS = (
     (r"mmap|munmap|madvise|brk|mprotect", ("ENOMEM",)),
     (r".*", ("EIO", "EINVAL", "EPERM", "ENOMEM", "EMFILE", "EINTR")),
 )
-# The dynamic loader's, the C library's own (which aborts), and those that can't fail, such as write() to an eventfd.
+# The dynamic loader's, the C library's own (which aborts), and those that can't fail, such as
+# write() to an eventfd.
 NOT_TRIED = re.compile(r"exec.*|exit.*|futex|rt_sig.*|arch_prctl|set_tid_address|set_robust_list|rseq|brk|getpid|gettid|clone3|"
                        r"get.id|gete.id|write|munmap|madvise|sched_yield|restart_syscall|sched_getaffinity|mprotect|access|prlimit64|clock_nanosleep")
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Both servers under load, with transfers, allocations and sockets that fail, rings of older kernels, event loops that stand still,
-# clients that vanish or keep others waiting, file systems that take their time and changes at run time: no acknowledged write is
-# lost or replaced by an older one, nothing crashes or hangs.  Half a minute of what tests/faults/run does, for both servers at
-# once; FAULTS_SECONDS for longer, LOOP_SEED for other faults, an empty FAULTS_KINDS for all kinds.
+# Both servers under load, with transfers, allocations and sockets that fail, rings of older
+# kernels, event loops that stand still, clients that vanish or keep others waiting, file systems
+# that take their time and changes at run time: no acknowledged write is lost or replaced by an
+# older one, nothing crashes or hangs.  Half a minute of what tests/faults/run does, for both
+# servers at once; FAULTS_SECONDS for longer, LOOP_SEED for other faults, an empty FAULTS_KINDS for
+# all kinds.
 . "$(dirname "$0")/../lib/functions.sh"
 
 export TMPDIR=$dir

@@ -189,8 +189,8 @@ server_command() # [NBDKIT-OPTION...] -- [KEY=VALUE...]
 	command=("${server_prefix[@]}" nbdkit -f "${listen[@]}" "${options[@]}" "$plugin" "$@")
 }
 
-# The same for nbdloopd, whose options for an image are the plugin's keys, with dashes, and which has an export for each
-# image of a directory.  What is about nbdkit's threads isn't for it.
+# The same for nbdloopd, whose options for an image are the plugin's keys, with dashes, and which
+# has an export for each image of a directory.  What is about nbdkit's threads isn't for it.
 nbdloopd_command() # [OPTION...] -- IMAGE|dir=DIRECTORY [KEY=VALUE...]
 {
 	local words=() images=() file
@@ -206,7 +206,8 @@ nbdloopd_command() # [OPTION...] -- IMAGE|dir=DIRECTORY [KEY=VALUE...]
 	while [ $# -gt 0 ]; do
 		case $1 in
 		contexts=*) ;;
-		# As for a small machine: with its defaults it locks over 128 MiB for each processor.
+		# As for a small machine: with its defaults it locks over 128 MiB for each
+		# processor.
 		swap=on) words+=(--swap --threads=1 --memory=32M --max-connections=8) ;;
 		*) words+=("--$1") ;;
 		esac
@@ -225,7 +226,8 @@ nbdloopd_command() # [OPTION...] -- IMAGE|dir=DIRECTORY [KEY=VALUE...]
 	command=("${server_prefix[@]}" nbdloopd "${words[@]}" "${images[@]}")
 }
 
-# Sets the array command to what starts the one that $server_program names, and writes PIDFILE when it listens.
+# Sets the array command to what starts the one that $server_program names, and writes PIDFILE when
+# it listens.
 start_command() # PIDFILE [NBDKIT-OPTION...] -- [KEY=VALUE...]
 {
 	local ready=$1
@@ -237,7 +239,8 @@ start_command() # PIDFILE [NBDKIT-OPTION...] -- [KEY=VALUE...]
 	fi
 }
 
-# Starts a server and returns when it listens; sets sock, log, uri and pid.  Both know the option -r.
+# Starts a server and returns when it listens; sets sock, log, uri and pid.  Both know the option
+# -r.
 start_server() # [NBDKIT-OPTION...] -- [KEY=VALUE...]
 {
 	local name=${server:-server} ready command
@@ -285,7 +288,8 @@ refuse_start() # [NBDKIT-OPTION...] -- [KEY=VALUE...]
 	[ "$status" -lt 128 ] || fail "the server crashed with status $status: ${command[*]}"
 }
 
-# The other server.  Starts it and returns when it can be connected to; sets what start_server() sets.
+# The other server.  Starts it and returns when it can be connected to; sets what start_server()
+# sets.
 start_nbdloopd() # [OPTION...] [IMAGE]
 {
 	local name=${server:-server} ready
@@ -344,7 +348,8 @@ require_nbdloop()
 	[ -x "$top_builddir/tool/nbdloop" ] || skip "nbdloop is not built"
 }
 
-# Has nbdloop's list and status read a copy of a recorded machine: nbd0, nbd1 and nbd10 are attached, nbd2 isn't.
+# Has nbdloop's list and status read a copy of a recorded machine: nbd0, nbd1 and nbd10 are
+# attached, nbd2 isn't.
 use_recorded_system()
 {
 	export NBDLOOP_SYSROOT=$dir/system
@@ -386,8 +391,8 @@ is_traced() # PID
 	! grep -q '^TracerPid:[[:space:]]0$' "/proc/$1/task/"*/status
 }
 
-# Has strace look at all threads of the server $pid, with these options, until untrace: the leak sanitizer can't end a process
-# that is traced.
+# Has strace look at all threads of the server $pid, with these options, until untrace: the leak
+# sanitizer can't end a process that is traced.
 trace() # STRACE-OPTION...
 {
 	local traced=$pid
@@ -490,7 +495,8 @@ attach_loop() # FILE [LOSETUP-OPTION...]
 	loop_devices[$loop_device]=1
 }
 
-# The kernel lets go of the file when the last one closes the device, and any test beside this one may be looking at it.
+# The kernel lets go of the file when the last one closes the device, and any test beside this one
+# may be looking at it.
 detach_loop() # DEVICE
 {
 	losetup -d "$1"

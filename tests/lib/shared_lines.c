@@ -3,21 +3,21 @@
  * Counts which thread writes and reads which cache line of a program, and where in its code.
  *
  * gcc and clang with -fsanitize=thread put a call before each access to memory that other threads
- *could see.  A program that is compiled so, but linked with this file in place of the sanitizer's
- *library, has its accesses counted here. What other libraries and the kernel do is not seen, but
- *for the C library's functions that are wrapped at the end of this file (linked with --wrap).
- *Nothing is changed in how the program lays out its memory.
+ * could see.  A program that is compiled so, but linked with this file in place of the sanitizer's
+ * library, has its accesses counted here. What other libraries and the kernel do is not seen, but
+ * for the C library's functions that are wrapped at the end of this file (linked with --wrap).
+ * Nothing is changed in how the program lays out its memory.
  *
  * The signal SIGUSR2 begins the counting, and the next one ends it.  When the program ends, it
- *writes what was counted to the file that the environment variable SHARED_LINES names, for
- *shared_lines.py:
+ * writes what was counted to the file that the environment variable SHARED_LINES names, for
+ * shared_lines.py:
  *
  *	thread NUMBER CODE                                       where its first function begins
- *	line ADDRESS THREAD read|write COUNT TURNS CODE CODE     the first two places; 0: there is
- *none lost COUNT                                               accesses for which there was no room
+ *	line ADDRESS THREAD read|write COUNT TURNS CODE CODE     the first two places; 0: none
+ *	lost COUNT                                               accesses: there was no room
  *
  * TURNS are the accesses before which another thread had written the line since this thread's last
- *one.
+ * one.
  */
 #include <pthread.h>
 #include <signal.h>

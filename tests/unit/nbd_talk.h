@@ -7,7 +7,7 @@
  *	talk_expect(NBD_OPT_GO, NBD_REP_INFO, &reply); ...
  *
  * talk_end(), in a checked teardown, says all of it again byte by byte and in other pieces, and
- *through the smallest output buffer: that must not make a difference.
+ * through the smallest output buffer: that must not make a difference.
  */
 #ifndef TESTS_UNIT_NBD_TALK_H
 #define TESTS_UNIT_NBD_TALK_H

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# ext4, XFS and Btrfs keep a tree of files on /dev/nbd0: it is written, synced and unmounted; the device
-# is detached and attached again; and everything is there, in the device and, with the server gone, in the
-# image file.  Over a unix socket and TCP, in blocks of 512 and 4096 bytes, over one connection and four,
-# with each engine, with direct I/O (the default).
+# ext4, XFS and Btrfs keep a tree of files on /dev/nbd0: it is written, synced and unmounted; the
+# device is detached and attached again; and everything is there, in the device and, with the server
+# gone, in the image file.  Over a unix socket and TCP, in blocks of 512 and 4096 bytes, over one
+# connection and four, with each engine, with direct I/O (the default).
 #
-# A lost, misplaced or torn write, a hole where data was, or neighbours that a part of a block takes along
-# are wrong files, or a file system that its own checker finds broken.
+# A lost, misplaced or torn write, a hole where data was, or neighbours that a part of a block takes
+# along are wrong files, or a file system that its own checker finds broken.
 . "$(dirname "$0")/functions.sh"
 
 require mkfs.ext4 mkfs.xfs mkfs.btrfs

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# An image that this machine uses itself, with ext4 on /dev/nbd0 and four jobs that write and read files
-# there: without direct I/O everything is in memory twice, as the application's files and as the image;
-# with direct I/O the image isn't, and the page cache is the application's.  The same for the kernel's loop
-# device, for comparison.
+# An image that this machine uses itself, with ext4 on /dev/nbd0 and four jobs that write and read
+# files there: without direct I/O everything is in memory twice, as the application's files and as
+# the image; with direct I/O the image isn't, and the page cache is the application's.  The same for
+# the kernel's loop device, for comparison.
 #
-# What it prints is the table of the loop driver's direct I/O (Linux commit bc07c10a36): Buffers and Cached of
-# /proc/meminfo after the run.  The rates are those of an emulated machine and of no interest, except for
-# which is which.
+# What it prints is the table of the loop driver's direct I/O (Linux commit bc07c10a36): Buffers and
+# Cached of /proc/meminfo after the run.  The rates are those of an emulated machine and of no
+# interest, except for which is which.
 # vm: memory 2G
 # vm: limit 900
 . "$(dirname "$0")/functions.sh"
@@ -29,8 +29,8 @@ context_switches()
 	awk '/^ctxt/ {print $2}' /proc/stat
 }
 
-# All four, one after the other: what was written is still there or not, but what is read at the end, all of
-# the files, comes from the disk.
+# All four, one after the other: what was written is still there or not, but what is read at the
+# end, all of the files, comes from the disk.
 cat >"$dir/work.fio" <<END
 [global]
 directory=$mounted
@@ -68,7 +68,8 @@ for job in json.load(open(sys.argv[1]))['jobs']:
     print(round(job['read']['iops'] + job['write']['iops']))" "$dir/fio.json"
 }
 
-# Works on the device, and sets buffers, cached, image_cached (KiB, all of them what has been added) and line.
+# Works on the device, and sets buffers, cached, image_cached (KiB, all of them what has been added)
+# and line.
 measure() # DEVICE
 {
 	local rates switches

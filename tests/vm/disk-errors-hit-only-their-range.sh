@@ -1,14 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: drive 128M
-# When a part of the disk under an image fails, the client gets an I/O error for requests of exactly that
-# part, each with one line of the log that says what failed, where and why; all the rest can be read and written.
-# Without direct I/O, where a write is answered before the disk has it, the error comes with the client's
-# fsync(), and with every later one, since nobody knows what is lost; after a restart it works again.  With direct I/O, a
-# file's fsync() that failed is taken as seriously, but a device's isn't: nothing of it was in the page cache.
+# When a part of the disk under an image fails, the client gets an I/O error for requests of exactly
+# that part, each with one line of the log that says what failed, where and why; all the rest can be
+# read and written. Without direct I/O, where a write is answered before the disk has it, the error
+# comes with the client's fsync(), and with every later one, since nobody knows what is lost; after
+# a restart it works again.  With direct I/O, a file's fsync() that failed is taken as seriously,
+# but a device's isn't: nothing of it was in the page cache.
 #
-# The disk is a device of the device mapper, of which 64 KiB are replaced by its target "error" (for reads and writes)
-# or "flakey" (writes only) while the server runs; the image is a file on a file system there, or that device itself.
+# The disk is a device of the device mapper, of which 64 KiB are replaced by its target "error" (for
+# reads and writes) or "flakey" (writes only) while the server runs; the image is a file on a file
+# system there, or that device itself.
 . "$(dirname "$0")/functions.sh"
 
 drive=$(drive_device 1)
@@ -18,7 +20,8 @@ sync_device=("$python" -S -c 'import os; os.fsync(os.open("/dev/nbd0", os.O_RDWR
 # In the image. Small, so that each of its blocks can be tried.
 bad=$((5 << 20)) bad_length=$((64 << 10))
 
-# What each block of the device does, from 256 KiB before the bad part to 256 KiB behind it, and what large requests do.
+# What each block of the device does, from 256 KiB before the bad part to 256 KiB behind it, and
+# what large requests do.
 cat >"$dir/try.py" <<'EOP'
 import mmap, os, sys
 
@@ -49,8 +52,8 @@ def attempt(what, offset, count, fails):
 def overlaps(offset, count):
     return offset < bad + length and bad < offset + count
 
-# All of the bad part's neighbours, some of its blocks: each error takes a line of the log, of which there
-# are ten within ten seconds.
+# All of the bad part's neighbours, some of its blocks: each error takes a line of the log, of which
+# there are ten within ten seconds.
 inside = [bad, bad + length // 2, bad + length - 4096]
 outside = [offset for offset in range(bad - (256 << 10), bad + length + (256 << 10), 4096) if not overlaps(offset, 4096)]
 if what == "all":
@@ -211,7 +214,8 @@ dd if=/dev/zero of="$image" bs=1M count=$((size >> 20)) conv=fsync status=none
 find_bad
 each_engine direct
 engine=auto
-# What depends on the server alone is seen on one of the kernels, a file on the older, a device on the newer.
+# What depends on the server alone is seen on one of the kernels, a file on the older, a device on
+# the newer.
 if [ "$VM_SERIES" = 6.1 ]; then
 	only_writes_fail lost
 	buffered

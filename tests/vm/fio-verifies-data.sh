@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# fio writes blocks of random sizes at random offsets to /dev/nbd0, with checksums, and reads them back: direct
-# and buffered, several jobs at once, over four connections, in blocks of 512 and of 4096 bytes; then, with
-# the device detached and the server gone, it finds the same in the image file, and nothing beside it.
+# fio writes blocks of random sizes at random offsets to /dev/nbd0, with checksums, and reads them
+# back: direct and buffered, several jobs at once, over four connections, in blocks of 512 and of
+# 4096 bytes; then, with the device detached and the server gone, it finds the same in the image
+# file, and nothing beside it.
 #
-# On a disk with 4096-byte blocks, eight jobs write the eight sectors of each block at the same time: the server has
-# to read, change and write back a block that others are changing too.
+# On a disk with 4096-byte blocks, eight jobs write the eight sectors of each block at the same
+# time: the server has to read, change and write back a block that others are changing too.
 # vm: servers nbdkit nbdloopd
 . "$(dirname "$0")/functions.sh"
 
@@ -34,7 +35,8 @@ write_jobs() # SMALLEST-BLOCK
 		group_reporting
 	END
 	for i in "${!kinds[@]}"; do
-		# A border that no larger block divides.  The kernel's page cache has its own idea of them.
+		# A border that no larger block divides.  The kernel's page cache has its own idea
+		# of them.
 		local shift=$(($1 * i))
 		echo "[${kinds[$i]}$i]"
 		echo "offset=$((gap + i * (area + gap) + shift))"

@@ -4,15 +4,16 @@
 # vm: drive 4G
 # vm: drive 512M
 # vm: drive 512M
-# When fsync(), fdatasync() or an O_DSYNC write returns in a machine that has an image as its disk, the data
-# survives a power failure of the image's own disk: flushes and FUA writes of the kernel's client reach it.
+# When fsync(), fdatasync() or an O_DSYNC write returns in a machine that has an image as its disk,
+# the data survives a power failure of the image's own disk: flushes and FUA writes of the kernel's
+# client reach it.
 #
 # The image's file system is on a dm-log-writes device, which keeps a log of what the disk is
 # certain to have: a write gets there with the flush that follows it, or by its own FUA.  After each
-# of those calls a mark is put into the log.  power_loss.py then makes the disk as it was at each mark and
-# at flushes in between, and looks for what was marked.  A server that answers flushes without carrying them
-# out, ignores FUA, keeps data in the page cache, or forgets that a sparse image also
-# has metadata, loses something there.
+# of those calls a mark is put into the log.  power_loss.py then makes the disk as it was at each
+# mark and at flushes in between, and looks for what was marked.  A server that answers flushes
+# without carrying them out, ignores FUA, keeps data in the page cache, or forgets that a sparse
+# image also has metadata, loses something there.
 . "$(dirname "$0")/functions.sh"
 
 disk=$(drive_device 1) writes=$(drive_device 2) target=$(drive_device 3) cow=$(drive_device 4)
@@ -22,7 +23,8 @@ modprobe -a dm-log-writes dm-snapshot loop || fail "a module is missing"
 make_mapped logged "0 $(blockdev --getsz $disk) log-writes $disk $writes"
 # Without lazy initialization, which would go on in the background for long.
 quietly mke2fs -q -t ext4 -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 /dev/mapper/logged
-# A commit of its journal flushes the disk for everybody: not as often, or it does the server's work.
+# A commit of its journal flushes the disk for everybody: not as often, or it does the server's
+# work.
 mkdir "$dir/disk" "$dir/client"
 mount -o commit=3000 /dev/mapper/logged "$dir/disk"
 

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: drive 64M
-# When the file system under a sparse image is full, the client's fsync() fails and the log says why; what was
-# acknowledged before is intact; and when there is space again, the client's file system is clean and can be
-# written.
+# When the file system under a sparse image is full, the client's fsync() fails and the log says
+# why; what was acknowledged before is intact; and when there is space again, the client's file
+# system is clean and can be written.
 . "$(dirname "$0")/functions.sh"
 
 drive=$(drive_device 1)

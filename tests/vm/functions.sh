@@ -4,9 +4,9 @@
 #
 #	. "$(dirname "$0")/functions.sh"
 #
-# The functions of tests/lib/functions.sh, and those that need a kernel with an NBD client.  $dir is on
-# the guest's NVMe drive.  Also set: VM_SERIES (6.1 or 6.12), VM_BOOT (1, or 2 in the second boot), VM_SERVER (what
-# start_server starts).
+# The functions of tests/lib/functions.sh, and those that need a kernel with an NBD client.  $dir is
+# on the guest's NVMe drive.  Also set: VM_SERIES (6.1 or 6.12), VM_BOOT (1, or 2 in the second
+# boot), VM_SERVER (what start_server starts).
 
 # Under emulation everything takes several times as long.
 NBDLOOP_TIME_FACTOR=$((${NBDLOOP_TIME_FACTOR:-1} * 6))
@@ -45,8 +45,8 @@ device_is_gone() # DEVICE
 	[ ! -e "/sys/block/${1#/dev/}/pid" ] && [ "$size" -eq 0 ]
 }
 
-# Attaches the export of $sock, or of the words in $nbd_server (such as "127.0.0.1 10809"), and waits
-# until its size is there.
+# Attaches the export of $sock, or of the words in $nbd_server (such as "127.0.0.1 10809"), and
+# waits until its size is there.
 nbd_server=()
 attach() # DEVICE [NBD-CLIENT-OPTION...]
 {
@@ -61,8 +61,8 @@ attach() # DEVICE [NBD-CLIENT-OPTION...]
 	wait_until "$device has a size" device_is_there "$device"
 }
 
-# Each connection has a queue of its own in the kernel, shown here if a processor sends requests to it:
-# there are never more in use than processors.
+# Each connection has a queue of its own in the kernel, shown here if a processor sends requests to
+# it: there are never more in use than processors.
 expect_connections() # DEVICE COUNT
 {
 	local queues=("/sys/block/${1#/dev/}/mq"/*) count=$2
@@ -151,8 +151,8 @@ change_mapped() # NAME TABLE
 	} >"$dir/dmsetup.log" 2>&1 || fail "the device $1 takes no such table: $2"
 }
 
-# The device that a line "# vm: drive" stands for, from 1 on.  The kernel looks at all drives at once: the
-# order of their names is a matter of luck.
+# The device that a line "# vm: drive" stands for, from 1 on.  The kernel looks at all drives at
+# once: the order of their names is a matter of luck.
 drive_device() # NUMBER
 {
 	local serial

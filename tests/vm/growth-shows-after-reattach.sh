@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# An image that has grown is a larger disk when it is attached again, after `resize' on the control socket or with a
-# new server; the file system on it grows into the new part and keeps its files.  A device that is attached all
-# the while keeps its size, and works on.  Without being told, a server that goes on running shows what it
-# showed before.
+# An image that has grown is a larger disk when it is attached again, after `resize' on the control
+# socket or with a new server; the file system on it grows into the new part and keeps its files.  A
+# device that is attached all the while keeps its size, and works on.  Without being told, a server
+# that goes on running shows what it showed before.
 . "$(dirname "$0")/functions.sh"
 
 require mkfs.ext4 resize2fs

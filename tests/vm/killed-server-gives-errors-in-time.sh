@@ -1,15 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A server is killed while its clients write.  Without reconnection, what they do ends with an error, and no later
-# than the time that nbd-client was told; the devices can be unmounted and detached; and with a new server they come back
-# with all that was acknowledged.  The same for both ways in which nbd-client talks to the kernel.
+# A server is killed while its clients write.  Without reconnection, what they do ends with an
+# error, and no later than the time that nbd-client was told; the devices can be unmounted and
+# detached; and with a new server they come back with all that was acknowledged.  The same for both
+# ways in which nbd-client talks to the kernel.
 . "$(dirname "$0")/functions.sh"
 
 timeout=10
-# The kernel looks at its timers every few seconds, and finds the file system's next request after the first.
+# The kernel looks at its timers every few seconds, and finds the file system's next request after
+# the first.
 limit=60
 
-# Files one after another, each fsynced, until something fails; then it says so.  What is durable is in a list.
+# Files one after another, each fsynced, until something fails; then it says so.  What is durable is
+# in a list.
 cat >"$dir/files.py" <<'EOP'
 import hashlib, os, random, sys, time
 

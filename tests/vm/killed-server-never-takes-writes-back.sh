@@ -1,19 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: drive 512M
-# A server is killed while it writes, and started again: a client that reconnects goes on without an error, and what was
-# acknowledged is never replaced by older data.
+# A server is killed while it writes, and started again: a client that reconnects goes on without an
+# error, and what was acknowledged is never replaced by older data.
 #
-# That is not a matter of course.  The kernel sends again what was under way when a connection died; so the same
-# write is carried out by the new server, acknowledged, and followed by newer ones, while the one of the
-# killed server may still be on its way in the kernel, and come last.  Here it is: the
-# killed server's writes are throttled by its control group, the new server's aren't.  What keeps
-# them apart is the lock of the image, which the killed server holds until its last write is done: with lock=off, a
-# block goes back within seconds.
+# That is not a matter of course.  The kernel sends again what was under way when a connection died;
+# so the same write is carried out by the new server, acknowledged, and followed by newer ones,
+# while the one of the killed server may still be on its way in the kernel, and come last.  Here it
+# is: the killed server's writes are throttled by its control group, the new server's aren't.  What
+# keeps them apart is the lock of the image, which the killed server holds until its last write is
+# done: with lock=off, a block goes back within seconds.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/late_writes.sh"
 
-# Does not wait for its end, as kill_server does: a thread of it may be in the kernel for as long as its write takes.
+# Does not wait for its end, as kill_server does: a thread of it may be in the kernel for as long as
+# its write takes.
 kill_and_leave()
 {
 	process_pids[killed]=${process_pids[server]}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# Killing the server of a device while fio writes and verifies in a file system on it; to be read after nbdloop.sh.
+# Killing the server of a device while fio writes and verifies in a file system on it; to be read
+# after nbdloop.sh.
 
 require fio
 tree=$(dirname "$0")/tree.py
@@ -20,7 +21,8 @@ kill_the_server() # SIGNAL
 	wait_until "there is another server than $pid" another_server "$pid"
 }
 
-# So many times, at any moment, also when the next server has just begun; each third time as at the end of a session.
+# So many times, at any moment, also when the next server has just begun; each third time as at the
+# end of a session.
 kill_servers() # TIMES
 {
 	local i signals=(KILL TERM KILL)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# What the claims about writes that come too late have in common: a drive, mounted at $dir/disk, whose writes can be
-# throttled for one server and not for the next; a client that reconnects (nbd_netlink.py); a load that sees when a
-# block goes back (generations.py).
+# What the claims about writes that come too late have in common: a drive, mounted at $dir/disk,
+# whose writes can be throttled for one server and not for the next; a client that reconnects
+# (nbd_netlink.py); a load that sees when a block goes back (generations.py).
 #
 # To be read after functions.sh, by a claim with one "# vm: drive".
 
@@ -48,8 +48,9 @@ start_again()
 	done
 }
 
-# An nbdkit of Debian 12 may abort when a connection ends that has requests under way (raw_send_socket: Assertion
-# `sock >= 0' failed): that is no fault of the plugin's, and what is claimed holds all the same.
+# An nbdkit of Debian 12 may abort when a connection ends that has requests under way
+# (raw_send_socket: Assertion `sock >= 0' failed): that is no fault of the plugin's, and what is
+# claimed holds all the same.
 start_again_if_aborted()
 {
 	process_gone "${process_pids[server]}" || return 0

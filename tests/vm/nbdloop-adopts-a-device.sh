@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: memory 2G
 # vm: limit 900
-# When the guard of a device is killed, list and status tell it; nbdloop adopt gives the device another one, while fio writes and
-# verifies on it: there is no error, the options that it was attached with stay in force, and servers are started again as
-# before.  It works again and again, when the image was renamed or removed, and when the server was killed, too.
+# When the guard of a device is killed, list and status tell it; nbdloop adopt gives the device
+# another one, while fio writes and verifies on it: there is no error, the options that it was
+# attached with stay in force, and servers are started again as before.  It works again and again,
+# when the image was renamed or removed, and when the server was killed, too.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -117,7 +118,8 @@ quietly dd if=/dev/urandom of="$device" bs=1M count=8 conv=fsync status=none
 quietly cmp "$image" "$device"
 nbdloop_detach "$device"
 
-# Other guards, whose processes would have the number of the one that was killed, leave its files alone.
+# Other guards, whose processes would have the number of the one that was killed, leave its files
+# alone.
 nbdloop_attach "$image"
 kill_guard
 killed=$guard
@@ -137,7 +139,8 @@ quietly cmp "$image" "$device"
 kill_guard
 nbdloop_detach "$device"
 expect_nothing_left
-# A device that this machine swaps to: what its new guard and server are granted is what the first ones were.  And nbdkit's server.
+# A device that this machine swaps to: what its new guard and server are granted is what the first
+# ones were.  And nbdkit's server.
 granted() # PID
 {
 	awk '/^VmLck:/ {locked = $2 > 10000} END {printf "%s ", locked ? "locked" : "not locked"}' "/proc/$1/status"

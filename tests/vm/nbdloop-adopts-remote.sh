@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: memory 2G
-# The guard of a URI's device was killed: nbdloop adopt gives the device another one, which leaves the connections as they are, since
-# the server may allow no others, and makes new ones when they end; also when they have ended before, or between the two
-# guards, and when there is no server meanwhile.  fio, which writes and verifies all the time, sees no error.
+# The guard of a URI's device was killed: nbdloop adopt gives the device another one, which leaves
+# the connections as they are, since the server may allow no others, and makes new ones when they
+# end; also when they have ended before, or between the two guards, and when there is no server
+# meanwhile.  fio, which writes and verifies all the time, sees no error.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloop attach makes of an image the device that losetup makes with the same options: its size and bytes, logical blocks,
-# read-only or not, direct I/O; it warns and refuses where losetup does.  It loads the driver itself, makes nodes
-# where nobody else does, and nothing is left of a device that was detached, or that could not be attached.
+# nbdloop attach makes of an image the device that losetup makes with the same options: its size and
+# bytes, logical blocks, read-only or not, direct I/O; it warns and refuses where losetup does.  It
+# loads the driver itself, makes nodes where nobody else does, and nothing is left of a device that
+# was detached, or that could not be attached.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -76,7 +77,8 @@ nbdloop_refuses 'nbd3 is not attached' detach /dev/nbd3
 nbdloop_refuses 'there is no device /dev/nbd999' detach /dev/nbd999
 expect_nothing_left
 
-# Parts of one image that don't overlap, each with a device; and the whole of it, read-only, with two.
+# Parts of one image that don't overlap, each with a device; and the whole of it, read-only, with
+# two.
 nbdloop_attach -o 4096 --sizelimit 8192 "$image"
 first=$device
 nbdloop_attach -o 12k --sizelimit 1M "$image"

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloop attaches and detaches 20 images at the same time: each has a device of its own, with its own bytes, and in the end
-# no device, process or file is left.  Of those who want the same device one gets it; those with --nooverlap share one.  While
-# somebody unloads the driver again and again, attaching works or says why it doesn't, and works afterwards.
+# nbdloop attaches and detaches 20 images at the same time: each has a device of its own, with its
+# own bytes, and in the end no device, process or file is left.  Of those who want the same device
+# one gets it; those with --nooverlap share one.  While somebody unloads the driver again and again,
+# attaching works or says why it doesn't, and works afterwards.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

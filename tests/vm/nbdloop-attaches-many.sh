@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: limit 1200
-# nbdloop attaches and detaches 25 times in a row, more often than the driver has devices, and in the end no device, process
-# or file is left.
+# nbdloop attaches and detaches 25 times in a row, more often than the driver has devices, and in
+# the end no device, process or file is left.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

@@ -1,9 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: memory 2G
-# nbdloop attaches in one network namespace what a server in another exports, by TCP, with several connections.  A cable that is
-# pulled out for a while, and a server that is started again, are neither an error nor a lost write; a larger export makes a
-# larger device.  Of two addresses of a name, one is enough.  What the kernel can't have, or the server doesn't, is refused in plain words.
+# nbdloop attaches in one network namespace what a server in another exports, by TCP, with several
+# connections.  A cable that is pulled out for a while, and a server that is started again, are
+# neither an error nor a lost write; a larger export makes a larger device.  Of two addresses of a
+# name, one is enough.  What the kernel can't have, or the server doesn't, is refused in plain
+# words.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 . "$(dirname "$0")/../lib/network.sh"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A server that dies while its device is being attached, of the kernel's first request, is started again at once: attach
-# succeeds, with the partitions that the kernel was looking for.  That is no error for anybody.
+# A server that dies while its device is being attached, of the kernel's first request, is started
+# again at once: attach succeeds, with the partitions that the kernel was looking for.  That is no
+# error for anybody.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

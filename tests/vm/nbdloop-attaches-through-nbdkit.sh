@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloop attach --server=nbdkit: nbdkit with the loop plugin is the server, and every verb does what it does with nbdloopd.
+# nbdloop attach --server=nbdkit: nbdkit with the loop plugin is the server, and every verb does
+# what it does with nbdloopd.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

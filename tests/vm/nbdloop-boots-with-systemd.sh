@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: boots 2
-# vm: kernel systemd.log_target=kmsg systemd.default_standard_output=null systemd.default_standard_error=tty systemd.show_status=no
-# vm: limit 400
-# A real systemd attaches what stands in /etc/nbdloop.tab before it mounts what stands in /etc/fstab and swaps to it; it unmounts
-# that, and ends the swapping, before it detaches the devices, by hand and when the machine is shut down.  What was written is in
-# the images after that, and their file systems are clean: also the one that nobody could unmount before the very end, when
-# systemd kills whatever still runs.
+# vm: kernel systemd.log_target=kmsg systemd.default_standard_output=null
+# systemd.default_standard_error=tty systemd.show_status=no vm: limit 400
+# A real systemd attaches what stands in /etc/nbdloop.tab before it mounts what stands in /etc/fstab
+# and swaps to it; it unmounts that, and ends the swapping, before it detaches the devices, by hand
+# and when the machine is shut down.  What was written is in the images after that, and their file
+# systems are clean: also the one that nobody could unmount before the very end, when systemd kills
+# whatever still runs.
 #
 #	nbd0  a file system, with nothing in fstab but the device's name
 #	nbd1  a partition, by its label, with x-systemd.requires= and _netdev
@@ -93,7 +94,8 @@ stop_and_start()
 	expect_equal "file on nbd0" "$text 0" "$(cat /mnt/plain/file)"
 }
 
-# The unit ends when somebody detaches its device.  What he attaches to it then isn't the unit's to detach.
+# The unit ends when somebody detaches its device.  What he attaches to it then isn't the unit's to
+# detach.
 detach_by_hand()
 {
 	quietly systemctl stop mnt-plain.mount
@@ -109,8 +111,8 @@ detach_by_hand()
 	expect_mounted /mnt/plain /dev/nbd0
 }
 
-# A process with a file system's directory, of a unit that isn't stopped: the file system stays mounted until such processes are
-# killed, after all units.
+# A process with a file system's directory, of a unit that isn't stopped: the file system stays
+# mounted until such processes are killed, after all units.
 stay_busy()
 {
 	quietly systemctl start nbdloop@nbd3.service

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: memory 2G
-# nbdloop change gives a read-only device another image while somebody reads it, as LOOP_CHANGE_FD does to a loop device: what
-# it refuses is refused, nobody who reads sees an error, and the next server serves the new image.  What can't work leaves
-# the old one in place.
+# nbdloop change gives a read-only device another image while somebody reads it, as LOOP_CHANGE_FD
+# does to a loop device: what it refuses is refused, nobody who reads sees an error, and the next
+# server serves the new image.  What can't work leaves the old one in place.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -31,7 +31,8 @@ served_image()
 	readlink -f "$(control "$(control_of "$device")" status exports.0.file)"
 }
 
-# Reads all again and again; each time it is one of the images, or part of the one and of the other, but no error.
+# Reads all again and again; each time it is one of the images, or part of the one and of the other,
+# but no error.
 read_on()
 {
 	while [ ! -e "$dir/stop" ]; do
@@ -53,7 +54,8 @@ quietly nbdloop change "$device" "$new"
 expect_equal "the image that is served" "$new" "$(served_image)"
 : >"$dir/rounds"
 wait_until "the device is read further" test -s "$dir/rounds"
-# Somebody else, such as udev, has the partitions read again just then: for a moment there is none, whenever it is looked at.
+# Somebody else, such as udev, has the partitions read again just then: for a moment there is none,
+# whenever it is looked at.
 for time in 1 2 3; do
 	[ -e "/sys/block/${device#/dev/}/$partition" ] || fail "there is no partition"
 	rm -f "$dir/strace.log"
@@ -100,7 +102,8 @@ quietly dd if="$device" of=/dev/null bs=1M iflag=direct
 expect_equal "the image after the server's death" "$new" "$(served_image)"
 ! dd if=/dev/zero of="$device" bs=4k count=1 oflag=direct status=none 2>/dev/null || fail "it can be written to"
 
-# A file system that is mounted goes on, as LOOP_CHANGE_FD's users want it: the copy of an image takes its place.
+# A file system that is mounted goes on, as LOOP_CHANGE_FD's users want it: the copy of an image
+# takes its place.
 nbdloop_detach "$device"
 truncate -s 32M "$dir/fs.img"
 quietly mkfs.ext4 -q "$dir/fs.img"

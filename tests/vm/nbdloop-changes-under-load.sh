@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: memory 2G
-# While fio writes and verifies on an attached device, its direct I/O is switched off and on, and its server is replaced,
-# by one with another program file, without an error; the next server does direct I/O as the one before.  It gets another size
-# while that happens.
+# While fio writes and verifies on an attached device, its direct I/O is switched off and on, and
+# its server is replaced, by one with another program file, without an error; the next server does
+# direct I/O as the one before.  It gets another size while that happens.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -52,8 +52,8 @@ expect_equal "direct I/O of the new server" false "$(direct_io_of "$device")"
 rm "$dir/program/nbdloopd"
 expect_load
 
-# A new size while a server is replaced: Linux 6.12 then waits for what was under way, which is sent again to the next server, and
-# takes no connection of a next one meanwhile.
+# A new size while a server is replaced: Linux 6.12 then waits for what was under way, which is sent
+# again to the next server, and takes no connection of a next one meanwhile.
 replace_servers()
 {
 	local i
@@ -74,7 +74,8 @@ expect_equal "status of those who replaced servers" 0 "$end_status"
 [ "$size" -gt 67 ] || fail "it got another size only $((size - 65)) times"
 expect_load
 
-# The server dies between its answer and the guard's: the guard, which is stopped meanwhile, sees the request first.
+# The server dies between its answer and the guard's: the guard, which is stopped meanwhile, sees
+# the request first.
 require strace
 size=$((size + 1))
 truncate -s "${size}M" "$image"
@@ -111,8 +112,8 @@ nbdloop_detach "$device"
 expect_nothing_left
 ! kernel_log | grep -E 'I/O error' || fail "the kernel had I/O errors"
 
-# What isn't possible is refused, in the server's words, and stays as it is: tmpfs has no direct I/O on 6.1; an offset
-# that direct I/O can't have is refused everywhere.
+# What isn't possible is refused, in the server's words, and stays as it is: tmpfs has no direct I/O
+# on 6.1; an offset that direct I/O can't have is refused everywhere.
 rm -f "$dir/program/nbdloopd"
 nbdloop_attach -o 100 "$image"
 nbdloop_refuses 'offset' set --direct-io=on "$device"

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloop detach refuses a device that is mounted, swap space, below another device, or open, and names who uses it; the device
-# works on.  With --lazy it is detached as soon as nobody uses it.  What was written before, and not synced, is in the image
-# when detach returns; and it is the end of the server, too.
+# nbdloop detach refuses a device that is mounted, swap space, below another device, or open, and
+# names who uses it; the device works on.  With --lazy it is detached as soon as nobody uses it.
+# What was written before, and not synced, is in the image when detach returns; and it is the end of
+# the server, too.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

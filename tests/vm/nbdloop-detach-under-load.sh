@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: memory 2G
-# While fio writes to a device, and while a file system on it is written to, nbdloop detach refuses, and there is neither an
-# error nor a pause without an end.  With --lazy the device goes when the last writer does; all that was written, through
-# the page cache, too, is in the image then.  Those that detach one device at the same time don't disturb each other.  When it was
-# nbd-client that detached it, the server and the guard end, too.
+# While fio writes to a device, and while a file system on it is written to, nbdloop detach refuses,
+# and there is neither an error nor a pause without an end.  With --lazy the device goes when the
+# last writer does; all that was written, through the page cache, too, is in the image then.  Those
+# that detach one device at the same time don't disturb each other.  When it was nbd-client that
+# detached it, the server and the guard end, too.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -40,7 +41,8 @@ mark_kernel_log
 nbdloop_attach "$image"
 start_fio load "$device" 30 --size=48M --direct=1
 wait_until "fio writes" is_written
-# fio closes what it writes to after each round, and opens it again: between two of them nobody else would have it open.
+# fio closes what it writes to after each round, and opens it again: between two of them nobody else
+# would have it open.
 exec 9<"$device"
 for i in 1 2; do
 	nbdloop_refuses "$device is in use: .* has $device open" detach "$device"

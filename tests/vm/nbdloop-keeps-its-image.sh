@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: drive 64M
-# A device has the image that it was attached to, and no other, whatever happens to the image's name: a file that has taken its
-# name is neither served by the next server nor written to, nor taken for it by --nooverlap; one that has no name any more is
-# still served; nor when its name goes to another file just before a server opens it.  With both servers.
+# A device has the image that it was attached to, and no other, whatever happens to the image's
+# name: a file that has taken its name is neither served by the next server nor written to, nor
+# taken for it by --nooverlap; one that has no name any more is still served; nor when its name goes
+# to another file just before a server opens it.  With both servers.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -91,8 +92,8 @@ keeps() # SERVER
 	expect_nothing_left
 }
 
-# Another file takes the image's name after the guard's last look at it, and before the server's first: each server is started by
-# one that does that.
+# Another file takes the image's name after the guard's last look at it, and before the server's
+# first: each server is started by one that does that.
 keeps_from_the_start() # SERVER
 {
 	local program

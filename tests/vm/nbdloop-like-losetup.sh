@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: drive 64M
-# What util-linux and blktests try of loop devices, with nbdloop beside losetup: an image that is a block device, one whose drive has
-# sectors of 4096 bytes, one that can't be written to, one on tmpfs; partitions that were made by hand, and those of the
-# image before; and partitions appear once, they don't come and go while the device is attached.
+# What util-linux and blktests try of loop devices, with nbdloop beside losetup: an image that is a
+# block device, one whose drive has sectors of 4096 bytes, one that can't be written to, one on
+# tmpfs; partitions that were made by hand, and those of the image before; and partitions appear
+# once, they don't come and go while the device is attached.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -76,7 +77,8 @@ quietly blkdiscard -f -z -o 16M -l 8M "$device"
 nbdloop_detach "$device"
 rm /dev/shm/disk.img
 
-# Partitions that somebody made with the kernel only, and those of the image before, are gone with the device.
+# Partitions that somebody made with the kernel only, and those of the image before, are gone with
+# the device.
 truncate -s 32M "$dir/plain.img" "$dir/table.img"
 quietly sgdisk -n 1:2048:20479 -n 2:20480:40959 "$dir/table.img"
 nbdloop_attach "$dir/plain.img" nbd5

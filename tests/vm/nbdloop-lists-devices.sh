@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloop list says of a device what losetup says of a loop device with the same image and options, in the same JSON, and lists
-# what nbd-client has attached, too; nbdloop status measures what a device does.
+# nbdloop list says of a device what losetup says of a loop device with the same image and options,
+# in the same JSON, and lists what nbd-client has attached, too; nbdloop status measures what a
+# device does.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -11,7 +12,8 @@ sfdisk -q "$image" <<<$'label: dos\n1M,16M\n32M,'
 modprobe loop
 modprobe nbd
 
-# Both attached with the same options; their columns, but the name and what losetup puts blanks into.
+# Both attached with the same options; their columns, but the name and what losetup puts blanks
+# into.
 compare() # [OPTION...]
 {
 	local loop columns=SIZELIMIT,OFFSET,RO,BACK-FILE,DIO,LOG-SEC,BACK-INO,BACK-MAJ:MIN,PARTSCAN
@@ -80,7 +82,8 @@ read = report["operations"]["read"]
 assert report["name"] == sys.argv[2] and report["seconds"] >= 5, report
 assert read["iops"] > 10 and read["average-bytes"] == 4096, read
 assert abs(read["bytes-per-second"] - read["iops"] * 4096) < 1, read
-# All that the kernel counts reaches the server, but for what was under way when one of them was asked.
+# All that the kernel counts reaches the server, but for what was under way when one of them was
+# asked.
 assert abs(sum(read["histogram"]) - read["iops"] * report["seconds"]) <= read["iops"], read
 assert 0 < read["p50-us"] <= read["p99-us"] <= read["max-us"] and read["average-ms"] > 0, read
 assert report["busy"] > 0.1, report

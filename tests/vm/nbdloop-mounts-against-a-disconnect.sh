@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The device is disconnected by another program in the same moment in which it is mounted (blktests' nbd/003): whichever comes
-# first, neither hangs, server and guard end, the image's file system is intact, and the device can be had again.
+# The device is disconnected by another program in the same moment in which it is mounted (blktests'
+# nbd/003): whichever comes first, neither hangs, server and guard end, the image's file system is
+# intact, and the device can be had again.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

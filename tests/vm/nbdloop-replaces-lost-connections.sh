@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Of two connections to nbdloop's own server, the kernel gives one up on which a request is not answered in time.  That is no
-# error for who waits for the request, and soon the device has both again.
+# Of two connections to nbdloop's own server, the kernel gives one up on which a request is not
+# answered in time.  That is no error for who waits for the request, and soon the device has both
+# again.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

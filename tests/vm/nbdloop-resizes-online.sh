@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: memory 2G
-# An image grows, and with `nbdloop resize' the device that is attached to it: ext4 and xfs on it are grown while they are
-# mounted and fio writes and verifies on them, and the new part is the image's.
+# An image grows, and with `nbdloop resize' the device that is attached to it: ext4 and xfs on it
+# are grown while they are mounted and fio writes and verifies on them, and the new part is the
+# image's.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

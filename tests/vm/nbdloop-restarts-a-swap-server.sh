@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: memory 1G
-# The server of a device for swap space is started again when it dies, though it needs more than half of the memory that is
-# available then, for which a first one is refused: whoever has swapped something out there needs it.  All of its memory is locked
-# again.
+# The server of a device for swap space is started again when it dies, though it needs more than
+# half of the memory that is available then, for which a first one is refused: whoever has swapped
+# something out there needs it.  All of its memory is locked again.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: memory 2G
-# A device with several connections survives that its server is killed while fio writes and verifies; one that is attached to a
-# server elsewhere goes on when that comes back.  Without the guard, the device works on, and can be detached.
+# A device with several connections survives that its server is killed while fio writes and
+# verifies; one that is attached to a server elsewhere goes on when that comes back.  Without the
+# guard, the device works on, and can be detached.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 . "$(dirname "$0")/killed_servers.sh"

@@ -3,9 +3,10 @@
 # vm: memory 2G
 # vm: limit 540
 # vm: servers nbdkit nbdloopd
-# All verbs at once, at random moments, for four minutes (longer with NBDLOOP_TIME_FACTOR), while servers are killed: none of them
-# fails, nobody who reads or writes sees an error, and all that was written is there.  For what nobody has thought of: it is run
-# by hand, after changes of the tool (HACKING.md), and what it finds gets a claim that finds it each time.
+# All verbs at once, at random moments, for four minutes (longer with NBDLOOP_TIME_FACTOR), while
+# servers are killed: none of them fails, nobody who reads or writes sees an error, and all that was
+# written is there.  For what nobody has thought of: it is run by hand, after changes of the tool
+# (HACKING.md), and what it finds gets a claim that finds it each time.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

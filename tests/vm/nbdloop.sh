@@ -29,7 +29,8 @@ nbdloop_detach() # DEVICE...
 	done
 }
 
-# Both attach the image with the same options: the same size, sector size, read-only, direct I/O if it was asked for, and all bytes.
+# Both attach the image with the same options: the same size, sector size, read-only, direct I/O if
+# it was asked for, and all bytes.
 like_losetup() # IMAGE OPTION...
 {
 	local image=$1 what="of $*" wanted seen
@@ -108,8 +109,8 @@ device_wrote() # DEVICE COUNT
 	[ "${figures[4]}" -ge "$2" ]
 }
 
-# Has fio write and verify, on $device or in a file system on it, until end_load: as long as the rest takes, however slow the
-# machine is.
+# Has fio write and verify, on $device or in a file system on it, until end_load: as long as the
+# rest takes, however slow the machine is.
 start_load() # FIO-OPTION...
 {
 	local figures

@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# On an NVMe drive with a poll queue, by the engine alone: its polled rings read at every depth without the drive's
-# interrupts, and every other way to the kernel takes one for each read at depth 1.
+# On an NVMe drive with a poll queue, by the engine alone: its polled rings read at every depth
+# without the drive's interrupts, and every other way to the kernel takes one for each read at depth
+# 1.
 #
-# What it prints is the table of the patchset "Support for polled aio", by bench/engine_load.c: the best of three runs,
-# or more.  The machine is emulated, and its rates are of no interest.
+# What it prints is the table of the patchset "Support for polled aio", by bench/engine_load.c: the
+# best of three runs, or more.  The machine is emulated, and its rates are of no interest.
 # vm: nvme poll_queues=1
 # vm: drive 64M
 . "$(dirname "$0")/functions.sh"

@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A partitioned image has its partitions as /dev/nbd0p1 and so on: where the table puts them, with the bytes
-# that the image has there, to be mounted and written; and are gone when it was detached.  With a table of 512-byte
-# sectors and one of 4096-byte sectors; in sectors of the other size, neither is a table, as the manual says.
+# A partitioned image has its partitions as /dev/nbd0p1 and so on: where the table puts them, with
+# the bytes that the image has there, to be mounted and written; and are gone when it was detached.
+# With a table of 512-byte sectors and one of 4096-byte sectors; in sectors of the other size,
+# neither is a table, as the manual says.
 #
-# The images are made without the server, so one that is off by a sector, leaves the end of the image out
-# (where the second copy of the table is) or goes on after a partition's end has nothing to show, or damages
-# the neighbour.
+# The images are made without the server, so one that is off by a sector, leaves the end of the
+# image out (where the second copy of the table is) or goes on after a partition's end has nothing
+# to show, or damages the neighbour.
 . "$(dirname "$0")/functions.sh"
 
 require sgdisk mke2fs

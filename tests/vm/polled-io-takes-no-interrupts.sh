@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# poll=on on an NVMe drive with a poll queue, for a file on ext4 and for a whole drive: hundreds of reads
-# through /dev/nbd0 are served by the drive without its interrupts, and the server doesn't sleep for
-# the drive: it sleeps once for each request, in wait for the next.  With poll=off there is an interrupt
-# for each, and mostly one more sleep.  The line at the start and the status tell which it is.  Every byte read is
-# compared; so it is where writes, durable writes, syncs, discards and zeroes, which the polled ring doesn't
-# take, are mixed with reads.
+# poll=on on an NVMe drive with a poll queue, for a file on ext4 and for a whole drive: hundreds of
+# reads through /dev/nbd0 are served by the drive without its interrupts, and the server doesn't
+# sleep for the drive: it sleeps once for each request, in wait for the next.  With poll=off there
+# is an interrupt for each, and mostly one more sleep.  The line at the start and the status tell
+# which it is.  Every byte read is compared; so it is where writes, durable writes, syncs, discards
+# and zeroes, which the polled ring doesn't take, are mixed with reads.
 #
 # A server that only says "polling on", or that waits in the kernel for what it should poll, has
-# interrupts or sleeps; one that puts on the polled ring what can't be polled has errors, or waits for the
-# drive's time limit.
+# interrupts or sleeps; one that puts on the polled ring what can't be polled has errors, or waits
+# for the drive's time limit.
 # vm: nvme poll_queues=1
 # vm: drive 64M
 . "$(dirname "$0")/functions.sh"
@@ -20,8 +20,8 @@ disk=$(findmnt --noheadings --output SOURCE --target "$dir")
 drive=$(drive_device 1)
 image=$dir/disk.img
 socket=$dir/control
-# A unix socket also wakes who waits for a request when the reply was taken: those sleeps can't be told from
-# others.
+# A unix socket also wakes who waits for a request when the reply was taken: those sleeps can't be
+# told from others.
 server_listen=(-i 127.0.0.1 -p 10809)
 nbd_server=(127.0.0.1 10809)
 
@@ -101,7 +101,8 @@ is_polled() # FILE DEVICE
 	cost "$2" read
 	[ "$interrupts_seen" -gt $((count * 8 / 10)) ] ||
 		fail "$what: there were only $interrupts_seen interrupts: nothing is proved"
-	# Sleeps aren't counted here: on a busy machine the drive may be done before the server sleeps.
+	# Sleeps aren't counted here: on a busy machine the drive may be done before the server
+	# sleeps.
 	end
 
 	serve "$1" on
@@ -111,8 +112,8 @@ is_polled() # FILE DEVICE
 	expect_quiet_kernel
 }
 
-# Linux 6.12 crashes when it polls for a device of the device mapper, whose queue has poll queues if its drive
-# has.
+# Linux 6.12 crashes when it polls for a device of the device mapper, whose queue has poll queues if
+# its drive has.
 mapped_drive_is_not_polled()
 {
 	make_mapped mapped "0 $(blockdev --getsz "$drive") linear $drive 0"

@@ -7,26 +7,28 @@
 # vm: drive 256M
 # vm: drive 256M
 # vm: drive 256M
-# What was fsynced through /dev/nbd0 is there after the machine that serves the image, and uses it, has lost its power.
+# What was fsynced through /dev/nbd0 is there after the machine that serves the image, and uses it,
+# has lost its power.
 #
 # Each combination of engine and direct-io has a drive of its own, whose file system is told not to
 # write back by itself: so what a server keeps in the machine's memory, the image's data or (with
-# direct I/O too) where in a sparse image it lies, is gone with it.  A drive's own cache, in the host's
-# memory, survives here; flushed-data-survives-power-loss.sh is about that one.
+# direct I/O too) where in a sparse image it lies, is gone with it.  A drive's own cache, in the
+# host's memory, survives here; flushed-data-survives-power-loss.sh is about that one.
 . "$(dirname "$0")/functions.sh"
 
 # On the host: what must be there.
 kept=/run/vm/fsynced
 modes=(io_uring-on io_uring-off aio-on aio-off threads-on threads-off)
 
-# Writes files, and says at once of each that is durable how it has to look: the sizes are such that a
-# file is in the journal of the client's file system, in several requests, and in many.
+# Writes files, and says at once of each that is durable how it has to look: the sizes are such that
+# a file is in the journal of the client's file system, in several requests, and in many.
 cat >"$dir/writer.py" <<'EOP'
 import hashlib, mmap, os, random, sys
 
 mountpoint, device, kept = sys.argv[1:]
 choice = random.Random(kept)
-# FUA: the last block of the device, after the file system.  First, lest it hides that an fsync() has no effect.
+# FUA: the last block of the device, after the file system.  First, lest it hides that an fsync()
+# has no effect.
 block = mmap.mmap(-1, 4096)
 block[:] = choice.randbytes(4096)
 fd = os.open(device, os.O_RDWR | os.O_DIRECT | os.O_DSYNC)
@@ -45,8 +47,8 @@ with open(kept, "w") as list_:
             f.flush()
             os.fsync(f.fileno())
         print(hashlib.sha256(data).hexdigest(), f" file-{i}", file=list_, flush=True)
-    # Last, since it is a mere flush to the server, after which nothing may be left that only a FUA write
-    # brings to the drive.
+    # Last, since it is a mere flush to the server, after which nothing may be left that only a FUA
+    # write brings to the drive.
     data = choice.randbytes(20000)
     with open(f"{mountpoint}/again", "r+b") as f:
         f.write(data)

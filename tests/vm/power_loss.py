@@ -345,7 +345,8 @@ class Checker:
                 if not flags & (Log.FLUSH | Log.FUA):
                     continue
                 flushes += 1
-                # Some of those between two marks; right before a mark nothing happens that the mark won't show.
+                # Some of those between two marks; right before a mark nothing happens that the mark
+                # won't show.
                 if current and current.started and flushes % 5 == 0:
                     self.cut(current, f"at flush or FUA write {flushes} after {last}")
                 continue

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# ./quickstart IMAGE makes the image a disk, where the kernel has the driver for it, and Ctrl-C takes it away again; not
-# while it is mounted.
+# ./quickstart IMAGE makes the image a disk, where the kernel has the driver for it, and Ctrl-C
+# takes it away again; not while it is mounted.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

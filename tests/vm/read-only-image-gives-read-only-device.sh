@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A server that may only read (nbdkit -r; a file that its user, or nobody, may write) gives a device that the
-# kernel knows to be read-only: nothing can be written to it, by whatever way, its file system can be mounted to
-# be read, and the image stays as it was to the last byte and to its time stamp.
+# A server that may only read (nbdkit -r; a file that its user, or nobody, may write) gives a device
+# that the kernel knows to be read-only: nothing can be written to it, by whatever way, its file
+# system can be mounted to be read, and the image stays as it was to the last byte and to its time
+# stamp.
 . "$(dirname "$0")/functions.sh"
 
 require setpriv chattr

@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: servers nbdkit nbdloopd
 # vm: drive 512M
-# A disk is so slow for a while that the kernel's client loses its patience, takes the connection for dead, and sends
-# its writes again over a new one.  Nothing that was acknowledged there is replaced by the first try, which is still
-# under way and comes last.
+# A disk is so slow for a while that the kernel's client loses its patience, takes the connection
+# for dead, and sends its writes again over a new one.  Nothing that was acknowledged there is
+# replaced by the first try, which is still under way and comes last.
 #
-# Here the server's writes are throttled by its control group, and it is taken out of that group when
-# they are under way.  A server that carries out overlapping writes of two connections side by side
-# lets blocks go back within seconds.
+# Here the server's writes are throttled by its control group, and it is taken out of that group
+# when they are under way.  A server that carries out overlapping writes of two connections side by
+# side lets blocks go back within seconds.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/late_writes.sh"
-# Longer than it takes until all writes are under way and the server is out of the group, or the second tries are
-# as slow as the first.
+# Longer than it takes until all writes are under way and the server is out of the group, or the
+# second tries are as slow as the first.
 timeout=6
 
 goes_on_after_timeout() # DIRECT-IO

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# One image inside another: a file on the file system on /dev/nbd0 is served as /dev/nbd1, which has a file
-# system, too, with more written to it, through the page cache, than the machine has memory.  Both servers
-# run on that machine, with swap=on.  It ends, the files are right, and both file systems are clean: with direct
-# I/O, and with the inner image in the page cache as well.
+# One image inside another: a file on the file system on /dev/nbd0 is served as /dev/nbd1, which has
+# a file system, too, with more written to it, through the page cache, than the machine has memory.
+# Both servers run on that machine, with swap=on.  It ends, the files are right, and both file
+# systems are clean: with direct I/O, and with the inner image in the page cache as well.
 #
-# What the outer server does to write back must never wait for what the inner one has to write back, nor
-# either for the memory that this would free.
+# What the outer server does to write back must never wait for what the inner one has to write back,
+# nor either for the memory that this would free.
 # vm: memory 256M
 # vm: disk 3G
 # vm: limit 400

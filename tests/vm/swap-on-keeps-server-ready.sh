@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# swap=on: every thread of the server is an I/O flusher, also in the background and after a change of
-# user; its memory is locked but for the unused parts of stacks; all contexts are made when the first
-# client connects, and their memory is there; the out-of-memory killer stays away.  Who may not do that
-# is refused, and who wants to lock more than half of the memory: the machine would die of it.
-# It needs no NBD device, but capabilities that a container's root doesn't have.
+# swap=on: every thread of the server is an I/O flusher, also in the background and after a change
+# of user; its memory is locked but for the unused parts of stacks; all contexts are made when the
+# first client connects, and their memory is there; the out-of-memory killer stays away.  Who may
+# not do that is refused, and who wants to lock more than half of the memory: the machine would die
+# of it. It needs no NBD device, but capabilities that a container's root doesn't have.
 . "$(dirname "$0")/functions.sh"
 
 case $VM_SERVER in
@@ -54,7 +54,8 @@ time.sleep(600)" "$uri" "$dir/connected"
 	[ "$(find "/proc/$server_pid/task" -mindepth 1 -maxdepth 1 | wc -l)" -ge $threads ] || fail "the client has no threads"
 	expect_equal "threads that are not I/O flushers" "" "$(threads_that_are_no_io_flushers "$server_pid")"
 	expect_equal "oom_score_adj" -1000 "$(cat "/proc/$server_pid/oom_score_adj")"
-	# The plugin's 3 contexts of 4 buffers of 128 KiB, or nbdloopd's 32 MiB; but not 16 stacks of 8 MiB.
+	# The plugin's 3 contexts of 4 buffers of 128 KiB, or nbdloopd's 32 MiB; but not 16 stacks
+	# of 8 MiB.
 	[ "$(locked_kib "$server_pid")" -gt 1536 ] || fail "only $(locked_kib "$server_pid") KiB of memory are locked"
 	[ "$(sed -n 's/^VmRSS:[[:space:]]*\([0-9]*\) kB$/\1/p' "/proc/$server_pid/status")" -lt $((64 << 10)) ] ||
 		fail "more is in memory than it needs: $(grep Vm "/proc/$server_pid/status")"

@@ -1,13 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Swap space on an image that the same machine serves, attached with nbdloop attach --swap and nothing else done by hand:
-# programs that need much more memory than there is, and the kernel that takes back from server and guard whatever it can, go
-# on, and find in their memory what they put there.
+# Swap space on an image that the same machine serves, attached with nbdloop attach --swap and
+# nothing else done by hand: programs that need much more memory than there is, and the kernel that
+# takes back from server and guard whatever it can, go on, and find in their memory what they put
+# there.
 #
-# A server that can be swapped out is swapped out to its own disk here, and nobody ever brings it back.  One
-# whose threads' buffers aren't there beforehand looks for memory for ever while nobody reads the requests that
-# would free some.  And one that may not have the last of the memory, as real-time threads may, waits for ever for
-# a bio, of which the writes to the swap device, which wait for the server, have the reserve.
+# A server that can be swapped out is swapped out to its own disk here, and nobody ever brings it
+# back.  One whose threads' buffers aren't there beforehand looks for memory for ever while nobody
+# reads the requests that would free some.  And one that may not have the last of the memory, as
+# real-time threads may, waits for ever for a bio, of which the writes to the swap device, which
+# wait for the server, have the reserve.
 #
 # The image has been written from end to end: else writes allocate, which may wait for memory.
 # vm: memory 384M
@@ -33,8 +35,9 @@ of_status() # FIELD PID
 	awk -v name="$1:" '$1 == name {print $2}' "/proc/$2/status"
 }
 
-# The threads that PR_SET_IO_FLUSHER does not hold for: 0x80000 is PF_MEMALLOC_NOIO, 0x100000 PF_LOCAL_THROTTLE, in field 9
-# of stat; and those that have no real-time priority, field 40.  io_uring's own threads (iou-wrk-PID) are among them.
+# The threads that PR_SET_IO_FLUSHER does not hold for: 0x80000 is PF_MEMALLOC_NOIO, 0x100000
+# PF_LOCAL_THROTTLE, in field 9 of stat; and those that have no real-time priority, field 40.
+# io_uring's own threads (iou-wrk-PID) are among them.
 other_threads() # PID
 {
 	local stat fields

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# A real systemd as the first process of the guest; to be read after functions.sh.  A claim prepares files in its first stage, calls
-# become_systemd and ends; systemd runs it again when it has booted, with VM_STAGE=systemd.  /etc and all else is in memory: only
-# what is in /run/disk is there after a boot.
+# A real systemd as the first process of the guest; to be read after functions.sh.  A claim prepares
+# files in its first stage, calls become_systemd and ends; systemd runs it again when it has booted,
+# with VM_STAGE=systemd.  /etc and all else is in memory: only what is in /run/disk is there after a
+# boot.
 #
-# With these kernel arguments, which belong into the claim, what systemd says is in the kernel's log, and its services' errors are on the
-# console:
+# With these kernel arguments, which belong into the claim, what systemd says is in the kernel's
+# log, and its services' errors are on the console:
 #
 #	# vm: kernel systemd.log_target=kmsg systemd.default_standard_output=null systemd.default_standard_error=tty
 
@@ -30,7 +31,8 @@ install_nbdloop()
 	cp "$top_builddir/tool/nbdloop-generator" "$generators/"
 }
 
-# Boots into the claim, with file systems and swap space of /etc/fstab, and with nothing else that takes time but udev.
+# Boots into the claim, with file systems and swap space of /etc/fstab, and with nothing else that
+# takes time but udev.
 become_systemd()
 {
 	local etc=/etc/systemd/system link unit
@@ -62,7 +64,8 @@ become_systemd()
 	echo /lib/systemd/systemd >/run/next-init
 }
 
-# For a claim that succeeds: the machine is shut down then as an administrator does it, and what follows is for the next boot.
+# For a claim that succeeds: the machine is shut down then as an administrator does it, and what
+# follows is for the next boot.
 expect_reboot()
 {
 	: >/run/vm/power-cut

@@ -1,15 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Ranges of /dev/nbd0 that are zeroed (blkdiscard -z, and fallocate of a block device, which zeroes or punches a
-# hole) read back as zeroes, on the device and in the image file, and their neighbours are untouched: sectors
-# within a block, ranges across borders, and one of more than 64 MiB, where nbdkit's own way to zero goes wrong.
-# Zeroes without "may be a hole" keep the image's space, those with it give it back.
+# Ranges of /dev/nbd0 that are zeroed (blkdiscard -z, and fallocate of a block device, which zeroes
+# or punches a hole) read back as zeroes, on the device and in the image file, and their neighbours
+# are untouched: sectors within a block, ranges across borders, and one of more than 64 MiB, where
+# nbdkit's own way to zero goes wrong. Zeroes without "may be a hole" keep the image's space, those
+# with it give it back.
 #
-# A kernel of 6.12 sends WRITE_ZEROES for that, one request for any size; one of 6.1 has no such request, and writes.
-# The server's counters show which arrived.
+# A kernel of 6.12 sends WRITE_ZEROES for that, one request for any size; one of 6.1 has no such
+# request, and writes. The server's counters show which arrived.
 #
-# Also where the image's file system can neither zero in place nor make holes (Minix), so that the plugin must
-# write the zeroes itself.
+# Also where the image's file system can neither zero in place nor make holes (Minix), so that the
+# plugin must write the zeroes itself.
 . "$(dirname "$0")/functions.sh"
 
 require blkdiscard mkfs.minix
@@ -128,7 +129,8 @@ expect_requests()
 	esac
 }
 
-# MiB that the image takes of its file system, of 112, after 18 (or 0) of them may have become holes.
+# MiB that the image takes of its file system, of 112, after 18 (or 0) of them may have become
+# holes.
 expect_used() # HOLES
 {
 	local seen

@@ -4,8 +4,8 @@
  * server again when that dies, and ends when the device is detached.  It keeps nothing that isn't
  * the kernel's or the server's to tell.
  *
- * The other verbs talk to it by tool/guard/guard_link.h.  It ignores SIGTERM and SIGINT: the device that
- * depends on it can't be seen by who sends them.
+ * The other verbs talk to it by tool/guard/guard_link.h.  It ignores SIGTERM and SIGINT: the device
+ * that depends on it can't be seen by who sends them.
  */
 #ifndef TOOL_GUARD_GUARD_H
 #define TOOL_GUARD_GUARD_H

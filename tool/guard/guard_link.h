@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How the other verbs talk to the guard of a device with a server of its own (tool/guard/guard.h): by a
- *socket beside that server's control socket, one request and one answer each.  The requests are
+ * How the other verbs talk to the guard of a device with a server of its own (tool/guard/guard.h):
+ * by a socket beside that server's control socket, one request and one answer each.  The requests
+ * are
  *
  *	direct-io on|off	it was switched: the next server begins like that
  *	replace			start a new server in place of the present one
  *	image PATH		the same, and it serves another image: PATH is absolute
- *	resize BYTES		the image, as its server has been told already, has another size: so
- *has the device then
+ *	resize BYTES		the image has another size, as its server knows: so has the device
  */
 #ifndef TOOL_GUARD_GUARD_LINK_H
 #define TOOL_GUARD_GUARD_LINK_H

@@ -18,10 +18,10 @@ char *
 server_link_path(const char *backend);
 
 /*
- * Sends a request (control/control_request.h; without its newline) and waits for the answer, 5 seconds at
- * most.  Returns the answer, which the caller frees (json_object_unref), or NULL with *error
- * (tool/failure.h): ENOENT or ECONNREFUSED, there is no such server; ETIMEDOUT, it doesn't answer;
- * EINVAL, it refuses, in its own words; others.
+ * Sends a request (control/control_request.h; without its newline) and waits for the answer, 5
+ * seconds at most.  Returns the answer, which the caller frees (json_object_unref), or NULL with
+ * *error (tool/failure.h): ENOENT or ECONNREFUSED, there is no such server; ETIMEDOUT, it doesn't
+ * answer; EINVAL, it refuses, in its own words; others.
  */
 JsonObject *
 server_link_ask(const char *control_path, const char *request, GError **error);

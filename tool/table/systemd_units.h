@@ -15,10 +15,12 @@ systemd_units_escape_path(const char *path);
 /*
  * Writes below `directory`, which exists, for the unit of a device ("nbdloop@nbd0.service"):
  *
- *	nbdloop@nbd0.service.d/50-nbdloop.tab.conf      it comes after what holds the image, or
- *after the network dev-nbd0.device.requires/nbdloop@nbd0.service   who waits for the device gets it
- *	local-fs.target.wants/nbdloop@nbd0.service      at boot (a URI: remote-fs.target), unless it
- *is "noauto"
+ *	nbdloop@nbd0.service.d/50-nbdloop.tab.conf
+ *		the device comes after what holds the image, or after the network
+ *	dev-nbd0.device.requires/nbdloop@nbd0.service
+ *		what waits for the device gets it
+ *	local-fs.target.wants/nbdloop@nbd0.service
+ *		at boot, unless it is "noauto" (for a URI: remote-fs.target)
  */
 bool
 systemd_units_write(const struct table_entry *entry, const char *directory, GError **error);

@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# No line of prose is over 100 columns: neither a comment of shell, Python or make, nor a paragraph
+# of a document.  Tables, lines set apart (verbatim) and addresses can't be broken; nor are commands
+# counted.  For C there is formatted.sh.
+# lines-fit.sh [TREE]
+set -eu
+export LC_ALL=C
+
+cd "${1:-$top_srcdir}"
+find . -type d \( -name '.?*' -not -name .ci -o -name __pycache__ -o -name 'nbdloop-*' \
+	-o -path ./_build -o -path ./build -o -path ./build-aux -o -path ./bench/results \) -prune \
+	-o -type f \( -name '*.sh' -o -name '*.py' -o -name '*.am' -o -name '*.mk' -o -name '*.md' \
+	-o -name '*.pod' -o -name README -o -name TODO -o -name NEWS -o -path ./check \
+	-o -path ./quickstart -o -path ./.ci/may-skip -o -path './tests/*/run' \) -print0 |
+	xargs -0 awk '
+FNR == 1 {
+	document = FILENAME ~ /[.]md$|[.]pod$|README$|TODO$|NEWS$/
+	pod = FILENAME ~ /[.]pod$/
+	fence = 0
+}
+
+document && /^```/ { fence = !fence }
+
+# How wide the line is, with tabs that end at every eighth column; bytes of UTF-8 past the first one
+# of a character are no columns.
+function width(line,    parts, count, i, columns)
+{
+	gsub(/[\200-\277]/, "", line)
+	count = split(line, parts, "\t")
+	columns = length(parts[1])
+	for (i = 2; i <= count; i++)
+		columns += 8 - columns % 8 + length(parts[i])
+	return columns
+}
+
+function is_prose(line)
+{
+	if (!document)
+		return line ~ /^[ \t]*# [^ ]/
+	if (pod)
+		return line !~ /^[ \t=]/
+	return !fence && line !~ /^[|\t]|^    /
+}
+
+length($0) > 50 && is_prose($0) && !/:\/\// && width($0) > 100 {
+	print FILENAME ":" FNR ": " width($0) " columns"
+	failed = 1
+}
+
+END { exit failed }
+' >&2
