@@ -4,11 +4,11 @@
 #include "server/config/config_file.h"
 
 #include "common/cleanup.h"
+#include "common/error.h"
+#include "common/option_getopt.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,82 +56,11 @@ struct setting {
 	struct setting *next;
 };
 
-/* ---- the options as getopt_long() wants them */
-
-struct getopt_tables {
-	const struct option_row *rows[128];
-	struct option options[128]; /* .val: 256 + the row's number */
-	char letters[3 * 128 + 2];
-	int count;
-};
-
-static void
-add_rows(struct getopt_tables *tables, const struct option_row *rows)
-{
-	char *letters = tables->letters + strlen(tables->letters);
-
-	for (; rows->name; rows++) {
-		int i = tables->count++;
-
-		assert(i < 127);
-		tables->rows[i] = rows;
-		tables->options[i] = (struct option){
-			.name = rows->name,
-			.has_arg = rows->alone ? optional_argument : required_argument,
-			.val = 256 + i,
-		};
-		if (!rows->letter)
-			continue;
-		*letters++ = rows->letter;
-		/* The value of "-r" can only be the implied one, so that "-rU PATH" is two options.
-		 */
-		if (!rows->alone)
-			*letters++ = ':';
-		*letters = '\0';
-	}
-}
-
-static void
-make_tables(struct getopt_tables *tables)
-{
-	*tables = (struct getopt_tables){.letters = ":"};
-	add_rows(tables, command_option_rows);
-	add_rows(tables, server_option_rows);
-	add_rows(tables, export_option_rows);
-	add_rows(tables, server_image_rows());
-}
-
-static const struct option_row *
-row_of(const struct getopt_tables *tables, int c)
-{
-	if (c >= 256)
-		return tables->rows[c - 256];
-	for (int i = 0; i < tables->count; i++) {
-		if (tables->rows[i]->letter == c)
-			return tables->rows[i];
-	}
-	return NULL;
-}
-
 /* ---- parsing */
-
-static int __attribute__((format(printf, 2, 3))) refuse(char **error, const char *format, ...)
-{
-	va_list arguments;
-	int length;
-
-	va_start(arguments, format);
-	length = vasprintf(error, format, arguments);
-	va_end(arguments);
-	if (length >= 0)
-		return -EINVAL;
-	*error = NULL;
-	return -ENOMEM;
-}
 
 /* Puts the text `before` a sentence that is there already. */
 static int
-refuse_value(char **error, const char *before, int r)
+add_prefix(char **error, const char *before, int r)
 {
 	char *CLEANUP_FREE sentence = *error;
 
@@ -150,7 +79,7 @@ take_option(struct command_line *line, const struct option_row *row, const char 
 
 	if (option_find(command_option_rows, row->name) == row) {
 		r = option_set(command_option_rows, line, row->name, value, error);
-		return r < 0 ? refuse_value(error, "--", r) : 0;
+		return r < 0 ? add_prefix(error, "--", r) : 0;
 	}
 	while (*end)
 		end = &(*end)->next;
@@ -162,42 +91,37 @@ take_option(struct command_line *line, const struct option_row *row, const char 
 }
 
 static int
-refuse_option(const struct getopt_tables *tables, int c, char **argv, char **error)
+take_options(struct command_line *line, int argc, char **argv, char **error)
 {
-	const struct option_row *row = optopt ? row_of(tables, optopt) : NULL;
+	const struct option_row *row;
+	struct option_getopt getopt;
+	const char *value;
+	int r;
 
-	if (c == ':' && row)
-		return refuse(error, "--%s needs a value: --%s=%s", row->name, row->name, row->arg);
-	if (optopt && optopt < 256)
-		return refuse(error, "unknown option -%c; nbdloopd --help lists the options",
-			      optopt);
-	return refuse(error, "unknown or ambiguous option %s; nbdloopd --help lists the options",
-		      argv[optind - 1]);
+	option_getopt_init(&getopt, "nbdloopd");
+	option_getopt_add(&getopt, command_option_rows);
+	option_getopt_add(&getopt, server_option_rows);
+	option_getopt_add(&getopt, export_option_rows);
+	option_getopt_add(&getopt, server_image_rows());
+	while ((r = option_getopt_next(&getopt, argc, argv, &row, &value, error)) > 0) {
+		r = take_option(line, row, value, error);
+		if (r < 0)
+			return r;
+	}
+	return r;
 }
 
 static int
 parse(struct command_line *line, int argc, char **argv, char **error)
 {
-	struct getopt_tables tables;
-	int r = 0, c;
+	int r = take_options(line, argc, argv, error);
 
-	make_tables(&tables);
-	optind = 0;
-	opterr = 0;
-	while (r == 0 &&
-	       (c = getopt_long(argc, argv, tables.letters, tables.options, NULL)) != -1) {
-		const struct option_row *row = c == '?' || c == ':' ? NULL : row_of(&tables, c);
-
-		if (!row)
-			return refuse_option(&tables, c, argv, error);
-		r = take_option(line, row, optarg ? optarg : row->alone, error);
-	}
 	if (r < 0 || optind == argc)
 		return r;
 	line->image = argv[optind];
 	if (optind + 1 < argc)
-		return refuse(
-			error,
+		return error_set(
+			error, -EINVAL,
 			"there is one image too many: %s; to serve several, give each a name: --export NAME=PATH",
 			argv[optind + 1]);
 	return 0;
@@ -262,16 +186,17 @@ set_part(struct export_config *export, char *part, char **error)
 	int r;
 
 	if (!equals)
-		return refuse(
-			error,
+		return error_set(
+			error, -EINVAL,
 			"\"%s\" is not OPTION=VALUE; if it belongs to the path, write its comma twice",
 			part);
 	*equals = '\0';
 	r = export_set(export, part, equals + 1, error);
 	if (r == -ENOENT)
-		return refuse(error,
-			      "unknown option %s; if it belongs to the path, write its comma twice",
-			      part);
+		return error_set(
+			error, -EINVAL,
+			"unknown option %s; if it belongs to the path, write its comma twice",
+			part);
 	return r;
 }
 
@@ -302,11 +227,11 @@ command_line_add_export(struct server_config *config, const char *text, char **e
 		return -ENOMEM;
 	}
 	if (!equals)
-		return refuse(error, "%smust be NAME=PATH, with further options behind commas",
-			      before);
+		return error_set(error, -EINVAL,
+				 "%smust be NAME=PATH, with further options behind commas", before);
 	*equals = '\0';
 	r = add_parts(config, copy, equals + 1, error);
-	return r < 0 ? refuse_value(error, before, r) : 0;
+	return r < 0 ? add_prefix(error, before, r) : 0;
 }
 
 static int
@@ -334,7 +259,7 @@ apply_settings(const struct command_line *line, struct server_config *config, ch
 	     setting = setting->next) {
 		r = config_set(config, setting->row->name, setting->value, error);
 		if (r < 0)
-			refuse_value(error, "--", r);
+			add_prefix(error, "--", r);
 	}
 	return r;
 }

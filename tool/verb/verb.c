@@ -3,100 +3,33 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/option_getopt.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <getopt.h>
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_OPTIONS 32
-
-enum {
-	OPTION_HELP = 255,
-	FIRST_ROW, /* what getopt_long() returns for the first row */
-};
-
 const struct option_row no_option_rows[] = {{.name = NULL}};
 
-struct tables {
-	struct option options[MOST_OPTIONS + 2];
-	char letters[3 * MOST_OPTIONS + 3];
+/* Of every verb. */
+static const struct option_row help_option_rows[] = {
+	{.name = "help",
+	 .letter = 'h',
+	 .type = OPTION_CHOICE,
+	 .alone = "on",
+	 .help = "show this help and exit"},
+	{.name = NULL},
 };
-
-/* The rows as getopt_long() wants them.  A letter's value can only be the implied one, so that
- * "-rP" is two options. */
-static void
-tables_make(struct tables *tables, const struct option_row *rows)
-{
-	char *letter = tables->letters;
-	int count = 0;
-
-	letter = stpcpy(letter, ":h");
-	for (; rows->name; rows++, count++) {
-		assert(count < MOST_OPTIONS);
-		tables->options[count] = (struct option){
-			.name = rows->name,
-			.has_arg = rows->alone ? optional_argument : required_argument,
-			.val = FIRST_ROW + count,
-		};
-		if (!rows->letter)
-			continue;
-		*letter++ = rows->letter;
-		if (!rows->alone)
-			*letter++ = ':';
-	}
-	*letter = '\0';
-	tables->options[count++] = (struct option){.name = "help", .val = OPTION_HELP};
-	tables->options[count] = (struct option){.name = NULL};
-}
-
-static const struct option_row *
-row_of(const struct option_row *rows, int c)
-{
-	if (c >= FIRST_ROW)
-		return &rows[c - FIRST_ROW];
-	for (; rows->name; rows++) {
-		if (rows->letter && rows->letter == c)
-			return rows;
-	}
-	return NULL;
-}
 
 static void
 show_help(const struct verb_usage *usage, const char *verb)
 {
-	static const struct option_row help[] = {
-		{.name = "help",
-		 .letter = 'h',
-		 .type = OPTION_CHOICE,
-		 .alone = "on",
-		 .help = "show this help and exit"},
-		{.name = NULL},
-	};
-
 	printf("Usage: nbdloop %s %s\n%s\n\n", verb, usage->synopsis, usage->summary);
 	options_print_switches(stdout, usage->rows);
-	options_print_switches(stdout, help);
+	options_print_switches(stdout, help_option_rows);
 	if (usage->show_more)
 		usage->show_more(stdout);
-}
-
-static enum verb_parsed
-refuse_option(const struct option_row *rows, int c, char **argv)
-{
-	const struct option_row *row = optopt ? row_of(rows, optopt) : NULL;
-
-	if (c == ':' && row)
-		log_error("--%s needs a value: --%s=%s", row->name, row->name, row->arg);
-	else if (optopt && optopt < OPTION_HELP)
-		log_error("unknown option -%c; nbdloop %s --help lists the options", optopt,
-			  argv[0]);
-	else
-		log_error("unknown or ambiguous option %s; nbdloop %s --help lists the options",
-			  argv[optind - 1], argv[0]);
-	return VERB_REFUSED;
 }
 
 static enum verb_parsed
@@ -109,6 +42,34 @@ take_option(const struct option_row *rows, const struct option_row *row, const c
 	if (r == 0)
 		return VERB_PARSED;
 	log_error("--%s", error ? error : strerror(-r));
+	return VERB_REFUSED;
+}
+
+static enum verb_parsed
+take_options(const struct verb_usage *usage, void *config, int argc, char **argv)
+{
+	g_autofree char *command = g_strdup_printf("nbdloop %s", argv[0]);
+	enum verb_parsed parsed = VERB_PARSED;
+	char *CLEANUP_FREE error = NULL;
+	const struct option_row *row;
+	struct option_getopt getopt;
+	const char *value;
+	int r = 0;
+
+	option_getopt_init(&getopt, command);
+	option_getopt_add(&getopt, usage->rows);
+	option_getopt_add(&getopt, help_option_rows);
+	while (parsed == VERB_PARSED &&
+	       (r = option_getopt_next(&getopt, argc, argv, &row, &value, &error)) > 0) {
+		if (row == help_option_rows) {
+			show_help(usage, argv[0]);
+			return VERB_HELP_SHOWN;
+		}
+		parsed = take_option(usage->rows, row, value, config);
+	}
+	if (r >= 0)
+		return parsed;
+	log_error("%s", error ? error : strerror(ENOMEM));
 	return VERB_REFUSED;
 }
 
@@ -152,32 +113,13 @@ enum verb_parsed
 verb_parse(const struct verb_usage *usage, void *config, int argc, char **argv, char ***operands,
 	   int *count)
 {
-	enum verb_parsed parsed = VERB_PARSED;
-	struct tables tables;
-	int c;
+	enum verb_parsed parsed;
 
 	if (options_init(usage->rows, config) < 0) {
 		log_error("%s", strerror(ENOMEM));
 		return VERB_REFUSED;
 	}
-	tables_make(&tables, usage->rows);
-	optind = 0;
-	opterr = 0;
-	while (parsed == VERB_PARSED &&
-	       (c = getopt_long(argc, argv, tables.letters, tables.options, NULL)) != -1) {
-		const struct option_row *row =
-			c == '?' || c == ':' || c == 'h' ? NULL : row_of(usage->rows, c);
-
-		if (c == 'h' || c == OPTION_HELP) {
-			show_help(usage, argv[0]);
-			parsed = VERB_HELP_SHOWN;
-		} else if (row) {
-			parsed =
-				take_option(usage->rows, row, optarg ? optarg : row->alone, config);
-		} else {
-			parsed = refuse_option(usage->rows, c, argv);
-		}
-	}
+	parsed = take_options(usage, config, argc, argv);
 	*operands = argv + optind;
 	*count = argc - optind;
 	if (parsed == VERB_PARSED)

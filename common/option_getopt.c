@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "common/option_getopt.h"
+
+#include "common/error.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#define FIRST_ROW 256 /* what getopt_long() returns for it: no letter */
+
+void
+option_getopt_init(struct option_getopt *getopt, const char *command)
+{
+	/* The colon: a missing value is told from an unknown option. */
+	*getopt = (struct option_getopt){.command = command, .letters = ":"};
+	optind = 0;
+	opterr = 0;
+}
+
+static int
+has_arg(const struct option_row *row)
+{
+	if (!row->arg)
+		return no_argument;
+	return row->alone ? optional_argument : required_argument;
+}
+
+void
+option_getopt_add(struct option_getopt *getopt, const struct option_row *rows)
+{
+	char *letters = getopt->letters + strlen(getopt->letters);
+
+	for (; rows->name; rows++) {
+		int i = getopt->count++;
+
+		assert(i < OPTION_GETOPT_MAX);
+		getopt->rows[i] = rows;
+		getopt->options[i] = (struct option){
+			.name = rows->name,
+			.has_arg = has_arg(rows),
+			.val = FIRST_ROW + i,
+		};
+		if (!rows->letter)
+			continue;
+		*letters++ = rows->letter;
+		/* "-r" only ever has the implied value, so that "-rU PATH" is two options. */
+		if (!rows->alone)
+			*letters++ = ':';
+		*letters = '\0';
+	}
+}
+
+static const struct option_row *
+find_row(const struct option_getopt *getopt, int c)
+{
+	if (c >= FIRST_ROW)
+		return getopt->rows[c - FIRST_ROW];
+	for (int i = 0; i < getopt->count; i++) {
+		if (getopt->rows[i]->letter && getopt->rows[i]->letter == c)
+			return getopt->rows[i];
+	}
+	return NULL;
+}
+
+static int
+set_option_error(const struct option_getopt *getopt, int c, char **argv, char **error)
+{
+	const struct option_row *row = find_row(getopt, optopt);
+
+	if (c == ':' && row)
+		return error_set(error, -EINVAL, "--%s needs a value: --%s=%s", row->name,
+				 row->name, row->arg);
+	if (optopt && optopt < FIRST_ROW)
+		return error_set(error, -EINVAL, "unknown option -%c; %s --help lists the options",
+				 optopt, getopt->command);
+	return error_set(error, -EINVAL,
+			 "unknown or ambiguous option %s; %s --help lists the options",
+			 argv[optind - 1], getopt->command);
+}
+
+int
+option_getopt_next(struct option_getopt *getopt, int argc, char **argv,
+		   const struct option_row **row, const char **value, char **error)
+{
+	int c = getopt_long(argc, argv, getopt->letters, getopt->options, NULL);
+
+	if (c == -1)
+		return 0;
+	if (c == '?' || c == ':')
+		return set_option_error(getopt, c, argv, error);
+	*row = find_row(getopt, c);
+	*value = optarg ? optarg : (*row)->alone;
+	return 1;
+}
