@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/backing/backing.h"
-#include "engine/backing/direct.h"
+
+#include "engine/backing/alignment.h"
+#include "engine/backing/block_queue.h"
 
 #include "common/cleanup.h"
+#include "common/error.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,14 +30,6 @@ struct place {
 	bool beneath;
 	int path_fd; /* with .beneath: the file, found (O_PATH) but not opened; else -1 */
 };
-
-static int
-set_error(char **error, int err, const char *path, const char *what)
-{
-	if (asprintf(error, "%s: %s", path, what ? what : strerror(-err)) < 0)
-		*error = NULL;
-	return err;
-}
 
 /* openat2(2) is Linux 5.6, and some containers forbid it: then no link is followed at all. */
 static int
@@ -195,6 +190,7 @@ static void
 open_direct(struct backing *backing, const struct place *place)
 {
 	int CLEANUP_CLOSE fd = -1;
+	struct alignment alignment;
 	struct stat a, b;
 
 	fd = place_open(place, (backing->writable ? O_RDWR : O_RDONLY) | O_DIRECT);
@@ -209,8 +205,12 @@ open_direct(struct backing *backing, const struct place *place)
 			 "the file was replaced while it was opened");
 		return;
 	}
-	if (direct_learn(fd, backing) == 0)
-		backing->direct_fd = steal_fd(&fd);
+	if (alignment_learn(fd, backing_device_block(backing), &alignment, backing->direct_reason) <
+	    0)
+		return;
+	backing->direct_align = alignment.offset;
+	backing->memory_align = alignment.memory;
+	backing->direct_fd = steal_fd(&fd);
 }
 
 /* What `place` leads to.  Returns 0, or -errno, perhaps with *what a reason. */
@@ -237,7 +237,7 @@ backing_open(struct backing *backing, int dirfd, const char *path, unsigned int 
 	*backing = (struct backing){.fd = -1, .direct_fd = -1, .claim_fd = -1};
 	backing->path = strdup(path);
 	if (!backing->path)
-		return set_error(error, -ENOMEM, path, NULL);
+		return error_set(error, -ENOMEM, "%s: %s", path, strerror(ENOMEM));
 	if (place.beneath) {
 		path_fd = find_beneath(dirfd, path, &what);
 		place.path_fd = path_fd;
@@ -247,7 +247,7 @@ backing_open(struct backing *backing, int dirfd, const char *path, unsigned int 
 		r = open_place(backing, &place, flags & BACKING_READ_ONLY, &what);
 	if (r < 0) {
 		backing_close(backing);
-		return set_error(error, r, path, what);
+		return error_set(error, r, "%s: %s", path, what ? what : strerror(-r));
 	}
 	return 0;
 }
@@ -296,6 +296,18 @@ backing_size(const struct backing *backing)
 	if (backing->block_device)
 		return ioctl(backing->fd, BLKGETSIZE64, &bytes) < 0 ? -errno : (int64_t)bytes;
 	return fstat(backing->fd, &st) < 0 ? -errno : st.st_size;
+}
+
+unsigned int
+backing_device_block(const struct backing *backing)
+{
+	uint64_t size;
+
+	if (backing->block_device)
+		return backing->block_size;
+	if (block_queue_read(backing->device, "logical_block_size", &size) < 0)
+		return 0;
+	return size >= 512 && size <= 4096 && (size & (size - 1)) == 0 ? (unsigned int)size : 0;
 }
 
 bool

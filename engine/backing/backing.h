@@ -7,12 +7,11 @@
 #ifndef ENGINE_BACKING_BACKING_H
 #define ENGINE_BACKING_BACKING_H
 
+#include "engine/reason.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-
-/* Longest reason why something isn't possible, with its NUL. */
-#define REASON_MAX 160
 
 struct backing {
 	char *path;    /* as given; for messages */
@@ -69,6 +68,11 @@ backing_is_beneath(int dirfd, const char *name);
 /* The present size in bytes, or -errno. */
 int64_t
 backing_size(const struct backing *backing);
+
+/* The logical block size of the device that holds the bytes, 512 to 4096; 0: the file isn't on just
+ * one device, or that isn't known. */
+unsigned int
+backing_device_block(const struct backing *backing);
 
 /* Whether both are the same file or device. */
 bool

@@ -1,25 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Direct I/O: what alignment it needs, and the loop driver's rule for when an image may use it
- * (linux drivers/block/loop.c, lo_can_use_dio()).
+ * The loop driver's rule for when an image may use direct I/O (linux drivers/block/loop.c,
+ * lo_can_use_dio()), and where in the file direct I/O has to stop.
  */
 #ifndef ENGINE_BACKING_DIRECT_H
 #define ENGINE_BACKING_DIRECT_H
 
 #include "engine/backing/backing.h"
-
-/*
- * Sets direct_align and memory_align of the backing: from statx(STATX_DIOALIGN), else the logical
- * block size of the device below, else 512; proved by a direct read of the first block.  `fd` is
- * open with O_DIRECT.  Returns 0, or -errno with .direct_reason set.
- */
-int
-direct_learn(int fd, struct backing *backing);
-
-/* The logical block size of the device that the file is on, 512 to 4096; 0: it isn't on just one,
- * or that isn't known. */
-unsigned int
-direct_device_block(const struct backing *backing);
 
 /*
  * Whether a window that starts `offset` bytes into the backing and is `size` bytes long, served in

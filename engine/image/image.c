@@ -48,7 +48,7 @@ sector_for_direct(const struct image *image)
 	if (image->config.sector_size)
 		return (unsigned int)image->config.sector_size;
 	if (image->config.direct_io == TRISTATE_AUTO)
-		device = direct_device_block(&image->backing);
+		device = backing_device_block(&image->backing);
 	if (device && device < align)
 		align = device;
 	return image->backing.direct_fd >= 0 && align > SECTOR && align <= LARGEST_SECTOR ? align

@@ -4,6 +4,8 @@
  */
 #include "engine/backing/direct.h"
 
+#include "engine/backing/alignment.h"
+
 #include "tests/unit/scratch_file.h"
 #include "tests/unit/skip.h"
 
@@ -70,8 +72,8 @@ START_TEST(block_of_the_device_is_known_where_there_is_one)
 	const struct backing none = {.block_size = 1,
 				     .direct_align = 4096}; /* as on btrfs, overlay, NFS */
 
-	ck_assert_uint_eq(direct_device_block(&device), 2048);
-	ck_assert_uint_eq(direct_device_block(&none), 0);
+	ck_assert_uint_eq(backing_device_block(&device), 2048);
+	ck_assert_uint_eq(backing_device_block(&none), 0);
 }
 END_TEST
 
@@ -120,18 +122,18 @@ open_direct(int file)
 START_TEST(alignment_that_was_learnt_works)
 {
 	int file = scratch_file(65536), fd = open_direct(file);
-	struct backing backing = {.block_size = 1};
+	struct alignment alignment;
+	char reason[REASON_MAX];
 	char *memory = aligned_alloc(65536, 131072);
 
 	scratch_fill(file, 0, 65536);
-	ck_assert_int_eq(direct_learn(fd, &backing), 0);
-	ck_assert_uint_ge(backing.direct_align, 512);
-	ck_assert_uint_eq(backing.direct_align & (backing.direct_align - 1), 0);
-	ck_assert_uint_ne(backing.memory_align, 0);
-	ck_assert_uint_eq(backing.memory_align & (backing.memory_align - 1), 0);
-	ck_assert_int_eq(pread(fd, memory + backing.memory_align, backing.direct_align,
-			       backing.direct_align),
-			 backing.direct_align);
+	ck_assert_int_eq(alignment_learn(fd, 0, &alignment, reason), 0);
+	ck_assert_uint_ge(alignment.offset, 512);
+	ck_assert_uint_eq(alignment.offset & (alignment.offset - 1), 0);
+	ck_assert_uint_ne(alignment.memory, 0);
+	ck_assert_uint_eq(alignment.memory & (alignment.memory - 1), 0);
+	ck_assert_int_eq(pread(fd, memory + alignment.memory, alignment.offset, alignment.offset),
+			 alignment.offset);
 	free(memory);
 	close(fd);
 	close(file);
@@ -141,9 +143,10 @@ END_TEST
 START_TEST(file_smaller_than_a_block_is_no_obstacle)
 {
 	int file = scratch_file(3), fd = open_direct(file);
-	struct backing backing = {.block_size = 1};
+	struct alignment alignment;
+	char reason[REASON_MAX];
 
-	ck_assert_int_eq(direct_learn(fd, &backing), 0);
+	ck_assert_int_eq(alignment_learn(fd, 0, &alignment, reason), 0);
 	close(fd);
 	close(file);
 }
@@ -151,13 +154,13 @@ END_TEST
 
 START_TEST(descriptor_that_cannot_be_read_is_refused_with_the_reason)
 {
-	struct backing backing = {.block_size = 1};
+	struct alignment alignment;
+	char reason[REASON_MAX];
 	int pipe_fds[2];
 
 	ck_assert_int_eq(pipe(pipe_fds), 0);
-	ck_assert_int_eq(direct_learn(pipe_fds[0], &backing), -ESPIPE);
-	ck_assert_str_eq(backing.direct_reason,
-			 "a direct read of the first 512 bytes failed: Illegal seek");
+	ck_assert_int_eq(alignment_learn(pipe_fds[0], 0, &alignment, reason), -ESPIPE);
+	ck_assert_str_eq(reason, "a direct read of the first 512 bytes failed: Illegal seek");
 	close(pipe_fds[0]);
 	close(pipe_fds[1]);
 }

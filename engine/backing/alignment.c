@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/backing/alignment.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/stat.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* The least that NBD and the kernel's block layer know. */
+#define SECTOR 512u
+/* Memory alignment where the kernel doesn't tell it: always enough. */
+#define PAGE 4096u
+
+static bool
+is_alignment(unsigned int n)
+{
+	return n != 0 && (n & (n - 1)) == 0;
+}
+
+/* Linux 6.1.  Not every file system answers: -ENODATA then.  Both alignments 0 say that direct
+ * I/O isn't possible on this file (ext4 with data journalling or encryption): -EOPNOTSUPP. */
+static int
+ask_statx(int fd, struct alignment *alignment)
+{
+	/* <sys/stat.h> and <linux/stat.h> both declare struct statx: only the kernel's has the
+	 * fields that we need in every C library, so this file doesn't include the former. */
+	struct statx stx = {0};
+
+	if (syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) < 0)
+		return -ENODATA;
+	if (!(stx.stx_mask & STATX_DIOALIGN))
+		return -ENODATA;
+	if (stx.stx_dio_offset_align == 0)
+		return -EOPNOTSUPP;
+	if (!is_alignment(stx.stx_dio_offset_align) || !is_alignment(stx.stx_dio_mem_align))
+		return -ENODATA;
+	alignment->offset = stx.stx_dio_offset_align;
+	alignment->memory = stx.stx_dio_mem_align;
+	return 0;
+}
+
+/* A file smaller than a block ends the read early, which is no failure. */
+static int
+try_read(int fd, unsigned int align)
+{
+	void *CLEANUP_FREE buffer = NULL;
+
+	if (posix_memalign(&buffer, align > PAGE ? align : PAGE, align) != 0)
+		return -ENOMEM;
+	return pread(fd, buffer, align, 0) < 0 ? -errno : 0;
+}
+
+int
+alignment_learn(int fd, unsigned int device_block, struct alignment *alignment,
+		char reason[REASON_MAX])
+{
+	int r = ask_statx(fd, alignment);
+
+	if (r == -EOPNOTSUPP) {
+		snprintf(reason, REASON_MAX, "the file system does not support it for this file");
+		return r;
+	}
+	if (r < 0)
+		*alignment = (struct alignment){.offset = device_block, .memory = PAGE};
+	if (alignment->offset < SECTOR)
+		alignment->offset = SECTOR;
+
+	r = try_read(fd, alignment->offset);
+	if (r == -EINVAL && alignment->offset < PAGE) {
+		alignment->offset = PAGE;
+		r = try_read(fd, PAGE);
+	}
+	if (r < 0)
+		snprintf(reason, REASON_MAX, "a direct read of the first %u bytes failed: %s",
+			 alignment->offset, strerror(-r));
+	return r;
+}
