@@ -4,7 +4,7 @@
  */
 #include "tool/device/device.h"
 #include "tool/device/leftovers.h"
-#include "tool/guard/guard.h"
+#include "tool/guard/guard_files.h"
 #include "tool/verb/verb.h"
 
 #include "common/log.h"

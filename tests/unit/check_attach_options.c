@@ -24,7 +24,7 @@ begin(void)
 static void
 end(void)
 {
-	attach_options_plan_fini(&plan);
+	guard_plan_fini(&plan);
 	options_free(attach_option_rows, &options);
 	g_clear_error(&error);
 }
@@ -140,7 +140,7 @@ START_TEST(server_of_swap_space_locks_little_memory)
 	make_plan(false);
 	assert_words(
 		"--threads=1 --offset=0 --sizelimit=0 --engine=auto --poll=off --swap --memory=32M");
-	attach_options_plan_fini(&plan);
+	guard_plan_fini(&plan);
 	set("server", "nbdkit");
 	make_plan(false);
 	assert_words("--offset=0 --sizelimit=0 --engine=auto --poll=off --swap");

@@ -145,7 +145,8 @@ START_TEST(next_guard_knows_all)
 	ck_assert_str_eq(taken.source.direct_io, "auto");
 	ck_assert(taken.attachment.read_only && taken.attachment.swap);
 	ck_assert(taken.attachment.timeout == 30 && taken.attachment.dead_timeout == 77);
-	guard_record_forget_plan(&taken, &progress);
+	guard_plan_fini(&taken);
+	guard_progress_fini(&progress);
 	guard_record_close(&record);
 	ck_assert(!guard_record_take(&record, &device, &taken, &progress, &error));
 	ck_assert_msg(failure_is(error, ENOENT), "%s", error->message);

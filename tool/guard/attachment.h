@@ -8,21 +8,10 @@
 
 #include "tool/device/device.h"
 #include "tool/device/nbd_driver.h"
+#include "tool/guard/guard_plan.h"
 #include "tool/guard/source.h"
 
 #include <stdint.h>
-
-struct attachment_plan {
-	int index; /* of the device, or NBD_DRIVER_ANY */
-	bool read_only;
-	bool partscan;              /* an error if there can be no partitions */
-	unsigned int block_size;    /* bytes; 0: what the server wants */
-	uint64_t offset, sizelimit; /* of the image, bytes; 0: none.  For messages: the server has
-				       applied them */
-	unsigned int timeout;       /* as in tool/device/nbd_driver.h */
-	unsigned int dead_timeout;  /* the same */
-	bool swap; /* to be swapped to: memory that is needed to go on may be short */
-};
 
 struct attachment {
 	const struct attachment_plan *plan;

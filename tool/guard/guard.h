@@ -10,15 +10,7 @@
 #ifndef TOOL_GUARD_GUARD_H
 #define TOOL_GUARD_GUARD_H
 
-#include "tool/guard/attachment.h"
-#include "tool/guard/source.h"
-
-#define GUARD_DIRECTORY "/run/nbdloop"
-
-struct guard_plan {
-	struct source_plan source;
-	struct attachment_plan attachment;
-};
+#include "tool/guard/guard_plan.h"
 
 /*
  * Attaches a device; when this returns it can be used, and *name is "nbd0" (caller frees).  On
@@ -35,9 +27,5 @@ guard_start(const struct guard_plan *plan, char **name, GError **error);
  */
 bool
 guard_adopt(const char *name, GError **error);
-
-/* The guard that attached the device with this control socket, or 0: the path has no such form. */
-pid_t
-guard_of(const char *control_path);
 
 #endif

@@ -2,6 +2,7 @@
 #include "tool/guard/guard_link.h"
 
 #include "tool/failure.h"
+#include "tool/guard/guard_files.h"
 
 #include "common/cleanup.h"
 
@@ -19,17 +20,6 @@ enum {
 	BACKLOG = 16,
 	PATIENCE_S = 5, /* for a request of who has connected: it is sent at once */
 };
-
-/* "/run/nbdloop/123.guard" beside "/run/nbdloop/123.sock". */
-static char *
-path_beside(const char *control_path)
-{
-	g_autofree char *stem = g_strdup(control_path);
-
-	if (g_str_has_suffix(stem, ".sock"))
-		*strrchr(stem, '.') = '\0';
-	return g_strconcat(stem, ".guard", NULL);
-}
 
 /* A socket that keeps messages apart, and its address.  -1 with an error. */
 static int
@@ -72,7 +62,7 @@ receive(int fd, const char *path, GError **error)
 bool
 guard_link_ask(const char *control_path, const char *request, GError **error)
 {
-	g_autofree char *path = path_beside(control_path);
+	g_autofree char *path = guard_files_path(control_path, 0, "guard");
 	struct sockaddr_un address;
 	int CLEANUP_CLOSE fd = open_socket(path, &address, 0, error);
 	g_autofree char *answer = NULL;
@@ -93,7 +83,7 @@ guard_link_ask(const char *control_path, const char *request, GError **error)
 void
 guard_link_forget(const char *control_path)
 {
-	g_autofree char *path = path_beside(control_path);
+	g_autofree char *path = guard_files_path(control_path, 0, "guard");
 
 	unlink(path);
 }
@@ -103,7 +93,7 @@ guard_link_forget(const char *control_path)
 bool
 guard_link_listen(struct guard_link *link, const char *control_path, GError **error)
 {
-	g_autofree char *path = path_beside(control_path);
+	g_autofree char *path = guard_files_path(control_path, 0, "guard");
 	struct sockaddr_un address;
 	int CLEANUP_CLOSE fd = open_socket(path, &address, SOCK_NONBLOCK, error);
 

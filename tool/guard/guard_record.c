@@ -2,6 +2,7 @@
 #include "tool/guard/guard_record.h"
 
 #include "tool/failure.h"
+#include "tool/guard/guard_files.h"
 #include "tool/guard/guard_link.h"
 #include "tool/server/server_link.h"
 
@@ -13,24 +14,12 @@
 
 #define RECORD_MAX (64 << 10)
 
-/* "/run/nbdloop/123.plan" beside "/run/nbdloop/123.sock"; 123 is who attached the device. */
-static char *
-path_for(const char *control, pid_t pid)
-{
-	if (!control)
-		return g_strdup_printf(GUARD_DIRECTORY "/%d.plan", (int)pid);
-	return g_strdup_printf(
-		"%.*s.plan",
-		(int)(strlen(control) - (g_str_has_suffix(control, ".sock") ? strlen(".sock") : 0)),
-		control);
-}
-
 static char *
 path_of_device(const struct device *device)
 {
 	g_autofree char *control = server_link_path(device->backend);
 
-	return path_for(control, device->pid);
+	return guard_files_path(control, device->pid, "plan");
 }
 
 /* Whether a device that is attached has that file, or will have it when it is adopted. */
@@ -137,7 +126,8 @@ guard_record_make(struct guard_record *record, const char *control, GError **err
 {
 	struct flock answer;
 
-	*record = (struct guard_record){.path = path_for(control, getpid()), .fd = -1};
+	*record = (struct guard_record){.path = guard_files_path(control, getpid(), "plan"),
+					.fd = -1};
 	if (is_used(record->path)) {
 		guard_record_leave(record);
 		return failure(error, EEXIST,
@@ -221,14 +211,10 @@ recall(JsonObject *object, struct guard_plan *plan, struct guard_progress *progr
 }
 
 void
-guard_record_forget_plan(struct guard_plan *plan, struct guard_progress *progress)
+guard_progress_fini(struct guard_progress *progress)
 {
 	g_free(progress->place);
-	g_free(plan->source.place);
-	if (plan->source.server_options)
-		g_ptr_array_unref(plan->source.server_options);
 	*progress = (struct guard_progress){.place = NULL};
-	*plan = (struct guard_plan){.source.place = NULL};
 }
 
 static bool
@@ -315,8 +301,9 @@ guard_record_keeper(const struct device *device)
 	if (device->pid == 0 || !device->backend)
 		return -1;
 	if (fd < 0)
-		return errno == ENOENT ? keeper_by_name(control ? guard_of(control) : device->pid)
-				       : -1;
+		return errno == ENOENT
+			       ? keeper_by_name(control ? guard_files_owner(control) : device->pid)
+			       : -1;
 	told = lock(fd, F_GETLK, &answer);
 	close(fd);
 	if (!told)

@@ -8,7 +8,7 @@
 #define TOOL_GUARD_GUARD_RECORD_H
 
 #include "tool/device/device.h"
-#include "tool/guard/guard.h"
+#include "tool/guard/guard_plan.h"
 
 #include <sys/stat.h>
 
@@ -44,14 +44,14 @@ guard_record_write(struct guard_record *record, const struct guard_plan *plan,
 
 /*
  * Takes the place of a device's guard: the lock, and what that has written, which
- * guard_record_forget_plan() frees.  Errors: EBUSY, it lives, or another one has taken its place;
- * ENOENT, it has written nothing.
+ * guard_plan_fini() and guard_progress_fini() free.  Errors: EBUSY, it lives, or another one has
+ * taken its place; ENOENT, it has written nothing.
  */
 bool
 guard_record_take(struct guard_record *record, const struct device *device, struct guard_plan *plan,
 		  struct guard_progress *progress, GError **error);
 void
-guard_record_forget_plan(struct guard_plan *plan, struct guard_progress *progress);
+guard_progress_fini(struct guard_progress *progress);
 
 /* Gives the lock back and removes the file. */
 void

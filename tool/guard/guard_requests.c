@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What the other verbs ask a guard to do (tool/guard/guard_link.h).
- */
-#include "tool/guard/guard_state.h"
+#include "tool/guard/guard_requests.h"
 
 #include "tool/device/device.h"
 #include "tool/failure.h"

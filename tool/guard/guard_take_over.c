@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * How a guard takes the place of one that was killed: with what that has written down, and a server
- * of its own in place of the other's, since only the parent of a server sees how it ends.
- * Connections to somebody else's server stay; how they end, only the kernel sees.
- */
-#include "tool/guard/guard_state.h"
+#include "tool/guard/guard_take_over.h"
 
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
+#include "tool/guard/guard_memory.h"
 #include "tool/server/server_link.h"
 
 #include "common/cleanup.h"
@@ -153,7 +149,7 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 	if (!attachment_init(&guard->attachment, &plan->attachment, g_strdup(device->backend),
 			     error) ||
 	    !attachment_take(&guard->attachment, device, error) ||
-	    (plan->attachment.swap && !guard_stay_in_memory(error)))
+	    (plan->attachment.swap && !guard_memory_lock(error)))
 		return false;
 	if (control)
 		return take_server(guard, progress, server, error);

@@ -3,18 +3,17 @@
 
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
-#include "tool/guard/guard.h"
+#include "tool/guard/guard_files.h"
+#include "tool/server/server_sockets.h"
 
 #include "common/log.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -151,82 +150,22 @@ start_process(struct source *source, const int *sockets, unsigned int count, GEr
 					     plan->server == SERVER_NBDKIT, error);
 }
 
-static void
-close_all(const int *sockets, unsigned int count)
-{
-	for (unsigned int i = 0; i < count && sockets[i] >= 0; i++)
-		close(sockets[i]);
-}
-
-static bool
-make_pairs(int *ours, int *theirs, unsigned int count, GError **error)
-{
-	for (unsigned int i = 0; i < count; i++) {
-		int pair[2];
-
-		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-			return failure(error, errno, "no sockets to talk to a server: %s",
-				       g_strerror(errno));
-		ours[i] = pair[0];
-		theirs[i] = pair[1];
-	}
-	return true;
-}
-
-static bool
-connect_all(int *ours, const struct sockaddr_un *address, unsigned int count)
-{
-	for (unsigned int i = 0; i < count; i++) {
-		ours[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		if (ours[i] < 0 ||
-		    connect(ours[i], (const struct sockaddr *)address, sizeof(*address)) < 0)
-			return false;
-	}
-	return true;
-}
-
-/* A socket that listens, and connections to it.  Its name is only root's to find, and gone when
- * they are there: nobody else can connect to the server. */
-static bool
-make_listener(int *ours, int *listener, unsigned int count, GError **error)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	bool made;
-
-	snprintf(address.sun_path, sizeof(address.sun_path), GUARD_DIRECTORY "/%d.nbd",
-		 (int)getpid());
-	unlink(address.sun_path);
-	*listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	made = *listener >= 0 &&
-	       bind(*listener, (struct sockaddr *)&address, sizeof(address)) == 0 &&
-	       listen(*listener, (int)count) == 0 && connect_all(ours, &address, count);
-	if (!made)
-		failure(error, errno, "no sockets to talk to a server: %s", g_strerror(errno));
-	unlink(address.sun_path);
-	return made;
-}
-
 /* Starts it; ours[] are the ends to negotiate on, -1 when it could not be started. */
 static bool
 start_server(struct source *source, int *ours, GError **error)
 {
-	bool listens = source->plan->server == SERVER_NBDKIT;
-	unsigned int count = source->plan->connections, given = listens ? 1 : count;
+	const unsigned int count = source->plan->connections;
+	const bool listens = source->plan->server == SERVER_NBDKIT;
+	g_autofree char *name = listens ? guard_files_path(NULL, getpid(), "nbd") : NULL;
 	g_autofree int *theirs = g_new(int, count);
-	bool started;
+	unsigned int given = 0;
+	bool started = server_sockets_make(ours, theirs, count, name, &given, error) &&
+		       start_process(source, theirs, given, error);
 
-	for (unsigned int i = 0; i < count; i++)
-		ours[i] = theirs[i] = -1;
-	started = listens ? make_listener(ours, theirs, count, error)
-			  : make_pairs(ours, theirs, count, error);
-	started = started && start_process(source, theirs, given, error);
-	close_all(theirs, given);
-	if (started)
-		return true;
-	close_all(ours, count);
-	for (unsigned int i = 0; i < count; i++)
-		ours[i] = -1;
-	return false;
+	server_sockets_close(theirs, given);
+	if (!started)
+		server_sockets_close(ours, count);
+	return started;
 }
 
 static void

@@ -6,24 +6,12 @@
 #ifndef TOOL_GUARD_SOURCE_H
 #define TOOL_GUARD_SOURCE_H
 
+#include "tool/guard/guard_plan.h"
 #include "tool/server/connection.h"
-#include "tool/server/server_command.h"
 #include "tool/server/server_process.h"
 
 #include <glib.h>
 #include <stdbool.h>
-
-struct source_plan {
-	char *place; /* the image's absolute path, or an NBD URI */
-	bool remote; /* it is a URI: there is no server of ours, and neither options nor a control
-			socket */
-	unsigned int connections;  /* >= 1 */
-	enum server_kind server;   /* if not remote */
-	GPtrArray *server_options; /* see tool/server/server_command.h: "--offset=512"; without
-				      direct I/O */
-	const char *direct_io;     /* "on", "off", "auto" */
-	bool force;                /* whatever else uses the image */
-};
 
 struct source {
 	const struct source_plan *plan;

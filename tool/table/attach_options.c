@@ -296,12 +296,3 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 	};
 	return true;
 }
-
-void
-attach_options_plan_fini(struct guard_plan *plan)
-{
-	g_free(plan->source.place);
-	if (plan->source.server_options)
-		g_ptr_array_unref(plan->source.server_options);
-	*plan = (struct guard_plan){.source.place = NULL};
-}

@@ -5,7 +5,7 @@
 #ifndef TOOL_TABLE_ATTACH_OPTIONS_H
 #define TOOL_TABLE_ATTACH_OPTIONS_H
 
-#include "tool/guard/guard.h"
+#include "tool/guard/guard_plan.h"
 
 #include "common/option_row.h"
 
@@ -23,13 +23,11 @@ struct attach_options {
 
 extern const struct option_row attach_option_rows[];
 
-/* What they mean for the guard; `place` (an absolute path or a URI) is taken over.  Fails with an
- * error when options are given that only make sense for an image, not for a URI. */
+/* What they mean for the guard; `place` (an absolute path or a URI) is taken over:
+ * guard_plan_fini() frees it after an error, too.  Fails when options are given that only make
+ * sense for an image, not for a URI. */
 bool
 attach_options_plan(const struct attach_options *options, char *place, bool remote,
 		    struct guard_plan *plan, GError **error);
-
-void
-attach_options_plan_fini(struct guard_plan *plan);
 
 #endif

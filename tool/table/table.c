@@ -152,7 +152,7 @@ check_options(const struct table_entry *entry, GError **error)
 	bool good = attach_options_plan(&entry->options, g_strdup(entry->image),
 					connection_is_uri(entry->image), &plan, error);
 
-	attach_options_plan_fini(&plan);
+	guard_plan_fini(&plan);
 	return good;
 }
 

@@ -9,6 +9,9 @@
 #include "tool/device/image_file.h"
 #include "tool/device/nbd_driver.h"
 #include "tool/failure.h"
+#include "tool/guard/guard.h"
+#include "tool/guard/guard_files.h"
+#include "tool/server/connection.h"
 #include "tool/verb/attach_turn.h"
 #include "tool/verb/overlap.h"
 #include "tool/verb/verb.h"
@@ -183,7 +186,7 @@ attach_image(const struct attach_options *options, const char *image, const char
 		attached = attach_in_turn(&plan, options, image, device);
 	else
 		log_error("%s", error->message);
-	attach_options_plan_fini(&plan);
+	guard_plan_fini(&plan);
 	return attached;
 }
 
