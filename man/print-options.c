@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Prints option rows as POD, for the manuals: those of a place that is named __PLACE__ in a manual.
- *Used by the build only.
+ * Used by the build only.
  *
  *	print-options PROGRAM PLACE
  */

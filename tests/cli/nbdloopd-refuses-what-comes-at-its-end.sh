@@ -43,7 +43,8 @@ def written():
 
 reads, writes = [], []
 writer, reader = connect(), connect()
-# The server looks for holes here, and finds none: a read that looks for them takes its memory later.
+# The server looks for holes here, and finds none: a read that looks for them takes its memory
+# later.
 reader.pread(1 << 20, 0)
 for i in range(4):
     reader.aio_pread(nbd.Buffer(8 << 20), 16 << 20, completion=noting(reads, i))
