@@ -7,7 +7,7 @@
 #ifndef SERVER_LOOP_LOOP_H
 #define SERVER_LOOP_LOOP_H
 
-#include "engine/completion.h"
+#include "server/loop/loop_op.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,29 +15,6 @@
 
 struct loop;
 struct ring;
-
-enum loop_kind {
-	LOOP_RECV,
-	LOOP_SEND,
-	LOOP_POLL,
-};
-
-/*
- * An operation, embedded by its owner, who sets .completion.done and leaves all else alone while it
- * is under way.  The result is a count of bytes (0 from RECV: the peer has closed), or -errno.
- */
-struct loop_op {
-	struct completion completion;
-
-	/* The loop's. */
-	enum loop_kind kind;
-	int fd;
-	void *buffer;
-	size_t length;
-	struct msghdr *message;
-	bool active;
-	struct loop_op *next;
-};
 
 /* To be called on the thread that will run it.  `use_ring`: with io_uring, which must work here.
  * `spins`: loop_is_ready() will be called again and again.  Returns 0 or -errno. */

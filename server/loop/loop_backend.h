@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The two kinds of event loop, for loop.c.
+ * The two kinds of event loop, io_uring and epoll, behind the same functions; called by loop.c.
  */
 #ifndef SERVER_LOOP_LOOP_BACKEND_H
 #define SERVER_LOOP_LOOP_BACKEND_H
 
-#include "server/loop/loop.h"
+#include "server/loop/loop_op.h"
+
+#include <stdbool.h>
+
+struct loop;
+struct ring;
 
 struct loop_backend {
 	int (*init)(struct loop *loop, bool spins);
