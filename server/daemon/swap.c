@@ -2,7 +2,8 @@
 #include "server/daemon/swap.h"
 
 #include "server/serve/conn.h"
-#include "server/serve/request.h"
+#include "server/serve/conn_state.h"
+#include "server/serve/request_state.h"
 
 #include "common/reclaim.h"
 

@@ -2,6 +2,7 @@
 #include "server/exports/exports.h"
 
 #include "server/exports/exports_state.h"
+#include "server/serve/worker_contexts.h"
 
 #include "common/cleanup.h"
 #include "nbd/protocol.h"

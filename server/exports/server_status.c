@@ -4,7 +4,7 @@
 #include "server/config/command_line.h"
 #include "server/exports/export_changes.h"
 #include "server/exports/exports.h"
-#include "server/serve/conn.h"
+#include "server/serve/conn_state.h"
 #include "server/serve/worker.h"
 
 #include "common/cleanup.h"

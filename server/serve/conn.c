@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/serve/conn.h"
 
-#include "server/serve/holes.h"
+#include "server/serve/conn_state.h"
+#include "server/serve/intake.h"
+#include "server/serve/negotiation.h"
 #include "server/serve/peer.h"
-#include "server/serve/probes.h"
+#include "server/serve/replies.h"
 #include "server/serve/request.h"
 #include "server/serve/requests.h"
-#include "server/serve/served.h"
-#include "server/serve/worker.h"
+#include "server/serve/worker_contexts.h"
 
 #include "common/cleanup.h"
 #include "common/log.h"
@@ -86,18 +87,6 @@ conn_free(struct conn *conn)
 	free(conn);
 }
 
-void
-conn_warn(const struct conn *conn, const char *reason)
-{
-	static struct log_limit limit = LOG_LIMIT_INIT(20, 60);
-	unsigned int suppressed;
-	char more[LOG_LEFT_OUT];
-
-	if (!log_limit_pass(&limit, &suppressed))
-		return;
-	log_warning("%s: disconnected: %s%s", conn->peer, reason, log_left_out(suppressed, more));
-}
-
 /* ---- receiving */
 
 static void
@@ -126,17 +115,6 @@ receive(struct conn *conn)
 
 /* ---- negotiating */
 
-static void
-send_output(struct conn *conn)
-{
-	struct conn_negotiation *negotiation = conn->negotiation;
-
-	conn->iov[0] = (struct iovec){negotiation->bytes, negotiation->output.used};
-	conn->message.msg_iov = conn->iov;
-	conn->message.msg_iovlen = 1;
-	loop_send(conn->worker->loop, &conn->send_op, conn->fd, &conn->message);
-}
-
 /* The output was sent. */
 static void
 begin_requests(struct conn *conn)
@@ -150,64 +128,17 @@ begin_requests(struct conn *conn)
 		conn_end(conn, true);
 		return;
 	}
-	requests_take(conn);
+	intake_run(conn);
 	receive(conn);
 }
 
 static void
-negotiation_over(struct conn *conn, enum nbd_handshake_result result)
+go_on_negotiating(struct conn *conn, enum negotiation_next next)
 {
-	const struct nbd_handshake *handshake = &conn->negotiation->handshake;
-
-	if (result == NBD_HANDSHAKE_TRANSMISSION) {
-		conn->session = handshake->session;
-		/* facts is its first member */
-		conn->served = (struct served *)(uintptr_t)handshake->session.export;
-		conn->negotiation->finished = true;
-		/* Others may change the image as soon as it can send requests. */
-		peer_may_change(conn);
-		return;
-	}
-	if (handshake->reason)
-		conn_warn(conn, handshake->reason);
-	conn_end(conn, false);
-}
-
-static void
-negotiate(struct conn *conn)
-{
-	struct conn_negotiation *negotiation = conn->negotiation;
-	enum nbd_handshake_result result;
-	size_t consumed;
-
-	if (conn->send_op.active || negotiation->finished || conn->closing)
-		return;
-	result = nbd_handshake_feed(&negotiation->handshake, conn->input + conn->input_start,
-				    conn->input_end - conn->input_start, &consumed,
-				    &negotiation->output);
-	conn->input_start += consumed;
-	if (conn->input_start == conn->input_end)
-		conn->input_start = conn->input_end = 0;
-	if (result != NBD_HANDSHAKE_MORE && result != NBD_HANDSHAKE_FULL)
-		negotiation_over(conn, result);
-	if (negotiation->output.used > 0)
-		send_output(conn);
-	else if (negotiation->finished)
+	if (next == NEGOTIATION_OVER)
 		begin_requests(conn);
-	else
+	else if (next == NEGOTIATION_RECEIVES)
 		receive(conn);
-}
-
-static void
-negotiation_sent(struct conn *conn)
-{
-	struct conn_negotiation *negotiation = conn->negotiation;
-
-	negotiation->output.used = 0;
-	if (negotiation->finished)
-		begin_requests(conn);
-	else
-		negotiate(conn);
 }
 
 /* ---- completions of sockets */
@@ -239,7 +170,7 @@ received(struct completion *completion, int result)
 
 	conn->recv_op.active = false;
 	conn->bytes_in += result > 0 ? (size_t)result : 0;
-	worker_conn_dirty(conn->worker, conn);
+	conn_mark_dirty(conn);
 	if (result == -EINTR || result == -EAGAIN)
 		result = 0;
 	else if (result <= 0) {
@@ -253,7 +184,7 @@ received(struct completion *completion, int result)
 		return;
 	if (conn->negotiation) {
 		conn->input_end += (size_t)result;
-		negotiate(conn);
+		go_on_negotiating(conn, negotiation_feed(conn));
 		return;
 	}
 	if (result > 0)
@@ -271,7 +202,7 @@ received(struct completion *completion, int result)
 			conn->stalled_since = 0;
 		conn->input_end += (size_t)result;
 	}
-	requests_take(conn);
+	intake_run(conn);
 	receive(conn);
 }
 
@@ -292,21 +223,6 @@ message_advance(struct msghdr *message, size_t n)
 }
 
 static void
-sending_over(struct conn *conn)
-{
-	struct request *next;
-
-	conn->stuck.replies.waits = false;
-	for (struct request *request = conn->sending; request; request = next) {
-		next = request->next;
-		if (!conn->lost && !conn->unheard)
-			probe_replied(request);
-		requests_over(conn, request);
-	}
-	conn->sending = NULL;
-}
-
-static void
 cannot_answer(struct conn *conn, int result)
 {
 	if (conn->stalled && !conn->closing)
@@ -323,7 +239,7 @@ sent(struct completion *completion, int result)
 
 	conn->send_op.active = false;
 	conn->bytes_out += result > 0 ? (size_t)result : 0;
-	worker_conn_dirty(conn->worker, conn);
+	conn_mark_dirty(conn);
 	if (result < 0 && result != -EINTR && result != -EAGAIN) {
 		if (!conn->negotiation && !conn->lost && peer_left(conn))
 			conn->unheard = true;
@@ -335,55 +251,12 @@ sent(struct completion *completion, int result)
 		return;
 	}
 	if (conn->negotiation)
-		negotiation_sent(conn);
+		go_on_negotiating(conn, negotiation_sent(conn));
 	else
-		sending_over(conn);
+		replies_sent(conn);
 }
 
 /* ---- sending */
-
-static void
-send_replies(struct conn *conn)
-{
-	unsigned int parts = 0;
-	struct request **link;
-
-	if (!conn->ready || conn->send_op.active || conn->sending)
-		return;
-	conn->sending = conn->ready;
-	for (link = &conn->sending; *link && parts + 2 * REQUEST_PARTS <= CONN_PARTS;
-	     link = &(*link)->next) {
-		struct request *request = *link;
-
-		if (request->part_count > 0) {
-			parts += holes_gather(request, conn->iov + parts);
-			continue;
-		}
-		if (request->head_length)
-			conn->iov[parts++] = (struct iovec){request->head, request->head_length};
-		if (request->data_length)
-			conn->iov[parts++] = (struct iovec){request->data, request->data_length};
-	}
-	conn->ready = *link;
-	*link = NULL;
-	if (!conn->ready)
-		conn->ready_tail = &conn->ready;
-	conn->message.msg_iov = conn->iov;
-	conn->message.msg_iovlen = parts;
-	loop_send(conn->worker->loop, &conn->send_op, conn->fd, &conn->message);
-}
-
-static void
-drop_replies(struct conn *conn)
-{
-	while (conn->ready) {
-		struct request *request = conn->ready;
-
-		conn->ready = request->next;
-		requests_over(conn, request);
-	}
-	conn->ready_tail = &conn->ready;
-}
 
 /* What waited for long may come from a client that has lost patience since, and sent it again
  * elsewhere: it must not be carried out behind that. */
@@ -401,7 +274,7 @@ go_on(struct conn *conn)
 		conn_end(conn, false);
 		return;
 	}
-	requests_take(conn);
+	intake_run(conn);
 	receive(conn);
 }
 
@@ -457,9 +330,9 @@ conn_settle(struct conn *conn)
 {
 	requests_feed(conn);
 	if (conn->lost || conn->unheard)
-		drop_replies(conn);
+		replies_drop(conn);
 	else
-		send_replies(conn);
+		replies_send(conn);
 	if (!conn->closing && !conn->negotiation && conn->stalled)
 		go_on(conn);
 	if (conn->draining)
@@ -467,11 +340,11 @@ conn_settle(struct conn *conn)
 	/* A request that came only in part is over; one that is under way in the image isn't: its
 	 * write must not land when the client takes it for lost. */
 	if (conn->closing && conn->filling && !conn->recv_op.active) {
-		requests_over(conn, conn->filling);
+		request_finish(conn->filling);
 		conn->filling = NULL;
 	}
 	if (conn->closing && conn->refused)
-		requests_over(conn, steal_pointer(&conn->refused));
+		request_finish(steal_pointer(&conn->refused));
 	/* If it became dirty here, it is settled once more. */
 	if (conn->dirty || !conn->closing || conn->requests > 0 || conn->send_op.active)
 		return;
@@ -485,40 +358,15 @@ conn_settle(struct conn *conn)
 	conn_free(conn);
 }
 
-void
-conn_end(struct conn *conn, bool now)
-{
-	conn->closing = true;
-	worker_conn_dirty(conn->worker, conn);
-	if (!now || conn->lost)
-		return;
-	conn->lost = true;
-	/* Completes what waits for the peer. */
-	shutdown(conn->fd, SHUT_RDWR);
-	loop_cancel(conn->worker->loop, &conn->recv_op);
-	loop_cancel(conn->worker->loop, &conn->send_op);
-}
-
-void
-conn_drain(struct conn *conn, bool refuse)
-{
-	conn->draining = true;
-	conn->refusing = conn->refusing || refuse;
-	worker_conn_dirty(conn->worker, conn);
-}
-
 /* ---- beginning and end */
 
 void
 conn_start(struct conn *conn, struct worker *worker)
 {
-	struct conn_negotiation *negotiation = conn->negotiation;
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	conn->deadline = now.tv_sec + worker->config->handshake_limit;
-	negotiation->output = (struct nbd_output){.bytes = negotiation->bytes,
-						  .size = sizeof(negotiation->bytes)};
 	conn->worker = worker;
 	conn->next = worker->conns;
 	conn->link = &worker->conns;
@@ -526,9 +374,7 @@ conn_start(struct conn *conn, struct worker *worker)
 		conn->next->link = &conn->next;
 	worker->conns = conn;
 	worker->deadlines++;
-	nbd_handshake_init(&negotiation->handshake, &worker->config->handshake);
-	nbd_handshake_greet(&negotiation->handshake, &negotiation->output);
-	send_output(conn);
+	negotiation_start(conn);
 }
 
 void

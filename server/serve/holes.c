@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/serve/holes.h"
 
-#include "server/serve/conn.h"
-#include "server/serve/request.h"
+#include "server/serve/conn_state.h"
+#include "server/serve/request_state.h"
 #include "server/serve/served.h"
-#include "server/serve/worker.h"
+#include "server/serve/worker_contexts.h"
 
 #include "engine/context/ioctx.h"
 #include "engine/io/extent.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/serve/peer.h"
 
-#include "server/serve/conn.h"
+#include "server/serve/conn_state.h"
 #include "server/serve/served.h"
 #include "server/serve/traffic.h"
-#include "server/serve/worker.h"
 
 #include "common/cleanup.h"
 #include "nbd/request.h"

@@ -6,8 +6,8 @@
 #ifndef SERVER_SERVE_PROBES_H
 #define SERVER_SERVE_PROBES_H
 
-#include "server/serve/conn.h"
-#include "server/serve/request.h"
+#include "server/serve/conn_state.h"
+#include "server/serve/request_state.h"
 
 #ifdef HAVE_SYS_SDT_H
 

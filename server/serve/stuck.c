@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/serve/stuck.h"
 
-#include "server/serve/conn.h"
-#include "server/serve/worker.h"
+#include "server/serve/conn_state.h"
 
 #include <netinet/in.h>
 #include <linux/tcp.h>

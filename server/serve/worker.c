@@ -2,7 +2,9 @@
 #include "server/serve/worker.h"
 
 #include "server/serve/conn.h"
+#include "server/serve/conn_state.h"
 #include "server/serve/request.h"
+#include "server/serve/stuck.h"
 #include "server/serve/worker_contexts.h"
 
 #include "common/log.h"
@@ -17,52 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Request structures are made so many at a time. */
-#define REQUESTS_PER_SLAB 64
 /* How soon it is tried again to wait for an event, at least. */
 #define UNPOLLED_MS 100
 #define FAILED_US   1000
-
-/* ---- requests */
-
-struct request *
-worker_request_take(struct worker *worker)
-{
-	struct request *request = worker->idle;
-
-	if (!request) {
-		/* The first of a slab links the slabs. */
-		struct request *slab = calloc(REQUESTS_PER_SLAB, sizeof(*slab));
-
-		if (!slab)
-			return NULL;
-		slab->next = worker->request_slabs;
-		worker->request_slabs = slab;
-		for (unsigned int i = 1; i < REQUESTS_PER_SLAB; i++)
-			worker_request_give(worker, &slab[i]);
-		request = worker->idle;
-	}
-	worker->idle = request->next;
-	return request;
-}
-
-void
-worker_request_give(struct worker *worker, struct request *request)
-{
-	request->next = worker->idle;
-	worker->idle = request;
-}
-
-static void
-free_requests(struct worker *worker)
-{
-	while (worker->request_slabs) {
-		struct request *slab = worker->request_slabs;
-
-		worker->request_slabs = slab->next;
-		free(slab);
-	}
-}
 
 /* ---- making all beforehand */
 
@@ -78,33 +37,6 @@ reserve(struct worker *worker)
 }
 
 /* ---- turns */
-
-uint64_t
-worker_clock(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-uint64_t
-worker_now(struct worker *worker)
-{
-	if (!worker->now)
-		worker->now = worker_clock();
-	return worker->now;
-}
-
-void
-worker_conn_dirty(struct worker *worker, struct conn *conn)
-{
-	if (conn->dirty)
-		return;
-	conn->dirty = true;
-	conn->next_dirty = worker->dirty;
-	worker->dirty = conn;
-}
 
 static bool
 run_contexts(struct worker *worker)
@@ -143,7 +75,7 @@ wake_stalled(struct worker *worker)
 	worker->starved = false;
 	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
 		if (conn->stalled || conn->hungry)
-			worker_conn_dirty(worker, conn);
+			conn_mark_dirty(conn);
 	}
 }
 
@@ -236,18 +168,6 @@ open_mailbox(struct worker *worker)
 		end_conns(worker, end);
 }
 
-/* Whatever it failed with, what the event tells of must not be lost. */
-void
-worker_poll_failed(struct worker *worker, int result)
-{
-	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
-
-	worker->unpolled = true;
-	if (log_limit_pass(&limit, NULL))
-		log_error("event loop: an event can't be waited for: %s; trying again",
-			  strerror(-result));
-}
-
 static void
 mail_came(struct completion *completion, int result)
 {
@@ -316,7 +236,7 @@ clean_up(struct worker *worker)
 	worker_contexts_free(worker);
 	loop_free(worker->loop);
 	buffers_fini(&worker->buffers);
-	free_requests(worker);
+	request_free_all(worker);
 }
 
 static void

@@ -2,7 +2,7 @@
 #include "server/serve/worker_contexts.h"
 
 #include "server/serve/served.h"
-#include "server/serve/worker.h"
+#include "server/serve/worker_state.h"
 
 #include "engine/context/ioctx.h"
 

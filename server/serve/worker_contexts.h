@@ -1,12 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker's contexts of images, for worker.c; connections find theirs by worker_context().  On the
+ * A worker's contexts of images: a connection gets that of its image from worker_context().  On the
  * worker's thread.
  */
 #ifndef SERVER_SERVE_WORKER_CONTEXTS_H
 #define SERVER_SERVE_WORKER_CONTEXTS_H
 
+#include "server/loop/loop_op.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ioctx;
+struct served;
+struct traffic;
 struct worker;
+
+/* A worker's context of an image. */
+struct worker_context {
+	struct served *served;
+	struct ioctx *ctx;
+	struct traffic *traffic; /* the part of the image's that this worker writes */
+	struct loop_op event;
+	struct worker *worker;
+	bool submitted;                /* operations that ioctx_run() has not seen yet */
+	bool leaving;                  /* to be freed when `event` is not under way any more */
+	bool dense;                    /* the image had no holes when holes.c last looked */
+	uint64_t data_start, data_end; /* of the image: no hole was there then */
+	unsigned int large_reads;      /* in which it could have looked for holes */
+	struct worker_context *next;
+};
+
+/* The worker's context of an image, made on first use; NULL: it can't be (said in the log). */
+struct worker_context *
+worker_context(struct worker *worker, struct served *served);
+
+/* Frees its context of an image that no connection uses and none will use again, then calls
+ * config->forgotten(). */
+void
+worker_forget(struct worker *worker, struct served *served);
 
 /* Makes those of all exports that there are.  0 or -errno. */
 int

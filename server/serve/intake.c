@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/serve/intake.h"
+
+#include "server/serve/conn_state.h"
+#include "server/serve/holes.h"
+#include "server/serve/replies.h"
+#include "server/serve/request.h"
+#include "server/serve/requests.h"
+#include "server/serve/served.h"
+
+#include "common/cleanup.h"
+#include "nbd/request.h"
+
+#include <string.h>
+
+/* Most bytes that adjacent requests are merged to: the engine splits larger ones anyway.  bench/
+ * has a build that merges nothing, to measure what it is worth. */
+#ifndef MERGE_MAX
+#define MERGE_MAX ((size_t)128 << 10)
+#endif
+
+/* One that was decoded and judged, with its place in the input. */
+struct taken {
+	struct nbd_request nbd;
+	struct nbd_check check;
+	enum nbd_verdict verdict;
+	const uint8_t *payload;
+	size_t there; /* bytes of the payload that are in the input */
+};
+
+/* The request that follows, when merging has looked at it already. */
+struct ahead {
+	bool there;
+	struct taken taken;
+};
+
+/* The request at `at` of the input.  1; 0: its header is not complete; -EPROTO. */
+static int
+decode(const struct conn *conn, size_t at, struct taken *taken)
+{
+	size_t size = nbd_request_size(&conn->session);
+	int r;
+
+	if (conn->input_end - at < size)
+		return 0;
+	r = nbd_request_decode(&conn->session, conn->input + at, &taken->nbd);
+	if (r < 0)
+		return r;
+	taken->verdict = nbd_request_check(&conn->session, &taken->nbd, &taken->check);
+	taken->payload = conn->input + at + size;
+	taken->there = conn->input_end - at - size;
+	if (taken->there > taken->check.payload)
+		taken->there = (size_t)taken->check.payload;
+	return 1;
+}
+
+static size_t
+size_in_input(const struct conn *conn, const struct taken *taken)
+{
+	return nbd_request_size(&conn->session) + taken->there;
+}
+
+/* Whether `next` goes on where a read or write that ends at `end` has ended, in the same way. */
+static bool
+goes_on(const struct taken *first, const struct taken *next, uint64_t end)
+{
+	return next->verdict == NBD_VERDICT_SERVE && next->nbd.type == first->nbd.type &&
+	       next->nbd.flags == first->nbd.flags && next->nbd.offset == end &&
+	       next->there == next->check.payload;
+}
+
+/* Appends to the leader the requests behind it that can be merged with it; *length grows by them,
+ * and *at passes them. */
+static void
+merge(struct conn *conn, const struct taken *first, struct request *leader, size_t *length,
+      size_t *at, struct ahead *ahead)
+{
+	struct request *last = leader;
+	const struct taken *next = &ahead->taken;
+
+	while (conn->requests < CONN_REQUESTS) {
+		struct request *request;
+
+		ahead->there = decode(conn, *at, &ahead->taken) == 1;
+		if (!ahead->there || !goes_on(first, next, first->nbd.offset + *length) ||
+		    *length + next->nbd.length > MERGE_MAX)
+			return;
+		request = request_begin(conn, &next->nbd);
+		if (!request)
+			return;
+		ahead->there = false;
+		request->leader = leader;
+		leader->users++;
+		last->member = request;
+		last = request;
+		*length += next->nbd.length;
+		*at += size_in_input(conn, next);
+	}
+}
+
+static void
+abandon(struct request *leader)
+{
+	struct request *next;
+
+	for (struct request *request = leader->member; request; request = next) {
+		next = request->member;
+		request_finish(request);
+	}
+	request_finish(leader);
+}
+
+/* The buffer is there: tells each member its part, and takes payloads that are in the input: all of
+ * each member's, and so much as has come of the leader's, which is the first. */
+static void
+distribute(const struct conn *conn, struct request *leader, const struct taken *first)
+{
+	size_t header = nbd_request_size(&conn->session);
+	const uint8_t *payload = first->payload;
+	char *data = leader->buffer.memory;
+
+	for (struct request *request = leader; request; request = request->member) {
+		size_t all = first->check.payload ? request->nbd.length : 0;
+		size_t there = request == leader ? first->there : all;
+
+		request->data = data;
+		memcpy(data, payload, there);
+		data += request->nbd.length;
+		payload += there + header;
+	}
+}
+
+static bool
+answer(struct conn *conn, const struct taken *taken)
+{
+	struct request *request = request_begin(conn, &taken->nbd);
+
+	if (!request)
+		return false;
+	conn->to_drop = taken->check.payload - taken->there;
+	conn->input_start += size_in_input(conn, taken);
+	if (taken->verdict == NBD_VERDICT_NOTHING) {
+		reply_result(request, 0);
+	} else if (!conn->to_drop) {
+		reply_error(request, taken->check.error, taken->check.message);
+	} else {
+		/* A client knows nothing yet of a request that it is still sending: libnbd gives
+		 * up. */
+		reply_write_error(request, taken->check.error, taken->check.message);
+		conn->refused = request;
+	}
+	return true;
+}
+
+static bool
+refuse(struct conn *conn, const struct taken *taken, enum nbd_error error, const char *message)
+{
+	struct taken refused = *taken;
+
+	refused.verdict = NBD_VERDICT_REFUSE;
+	refused.check.error = error;
+	refused.check.message = message;
+	return answer(conn, &refused);
+}
+
+/* There is no memory now.  When nobody has any that could be given back, waiting is in vain. */
+static bool
+refuse_for_memory(struct conn *conn, const struct taken *taken)
+{
+	return conn->worker->buffers.taken == 0 && refuse(conn, taken, NBD_ENOMEM, REPLY_NO_MEMORY);
+}
+
+/* A read or a write.  False: no memory now. */
+static bool
+transfer(struct conn *conn, const struct taken *taken, struct ahead *ahead)
+{
+	struct request *leader = request_begin(conn, &taken->nbd);
+	size_t length = taken->nbd.length;
+	size_t at = conn->input_start + size_in_input(conn, taken);
+	bool find_holes = holes_worth_finding(conn->context, &conn->session, &taken->nbd);
+
+	if (!leader)
+		return false;
+	if (find_holes) {
+		conn->input_start = at;
+		requests_read_sparse(leader);
+		return true;
+	}
+	if (taken->there == taken->check.payload && length < MERGE_MAX)
+		merge(conn, taken, leader, &length, &at, ahead);
+	if (!request_take_buffer(leader, length)) {
+		ahead->there = false;
+		abandon(leader);
+		return refuse_for_memory(conn, taken);
+	}
+	distribute(conn, leader, taken);
+	conn->input_start = at;
+	if (taken->there < taken->check.payload) {
+		conn->filling = leader;
+		conn->filled = taken->there;
+		return true;
+	}
+	requests_transfer(leader, length);
+	return true;
+}
+
+/* False: it has to wait. */
+static bool
+take_one(struct conn *conn, const struct taken *taken, struct ahead *ahead)
+{
+	const struct nbd_request *nbd = &taken->nbd;
+
+	switch (taken->verdict) {
+	case NBD_VERDICT_SERVE:
+		if (conn->refusing)
+			return refuse(conn, taken, NBD_ESHUTDOWN, "the server is ending");
+		if (nbd->type == NBD_CMD_READ || nbd->type == NBD_CMD_WRITE)
+			return transfer(conn, taken, ahead);
+		if (!requests_carry_out(conn, nbd))
+			return false;
+		break;
+	case NBD_VERDICT_NOTHING:
+	case NBD_VERDICT_REFUSE: return answer(conn, taken);
+	case NBD_VERDICT_DISCONNECT:
+		conn->took_leave = true;
+		conn_end(conn, false);
+		break;
+	case NBD_VERDICT_DROP:
+		conn_warn(conn, taken->check.message);
+		conn_end(conn, true);
+		break;
+	}
+	conn->input_start += size_in_input(conn, taken);
+	return true;
+}
+
+static void
+drop(struct conn *conn)
+{
+	size_t there = conn->input_end - conn->input_start;
+	size_t n = conn->to_drop < there ? (size_t)conn->to_drop : there;
+
+	conn->input_start += n;
+	conn->to_drop -= n;
+	if (conn->refused && !conn->to_drop)
+		reply_add(steal_pointer(&conn->refused));
+}
+
+void
+intake_run(struct conn *conn)
+{
+	struct ahead ahead = {.there = false};
+	struct taken taken;
+	int r = 1;
+
+	/* It may have been resized. */
+	conn->session.size = image_size(conn->served->image);
+	conn->stalled = false;
+	while (!conn->closing && !conn->filling) {
+		drop(conn);
+		if (conn->to_drop)
+			break;
+		if (ahead.there)
+			taken = ahead.taken;
+		else
+			r = decode(conn, conn->input_start, &taken);
+		if (r <= 0)
+			break;
+		ahead.there = false;
+		if (conn->requests >= CONN_REQUESTS || !take_one(conn, &taken, &ahead)) {
+			conn_stall(conn);
+			break;
+		}
+	}
+	if (r < 0) {
+		conn_warn(conn, "what came is no request");
+		conn_end(conn, true);
+	}
+	if (conn->input_start == conn->input_end)
+		conn->input_start = conn->input_end = 0;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/serve/replies.h"
+
+#include "server/serve/conn_state.h"
+#include "server/serve/holes.h"
+#include "server/serve/probes.h"
+#include "server/serve/request.h"
+
+void
+reply_add(struct request *request)
+{
+	struct conn *conn = request->conn;
+
+	request->next = NULL;
+	*conn->ready_tail = request;
+	conn->ready_tail = &request->next;
+	conn_mark_dirty(conn);
+}
+
+void
+reply_write_error(struct request *request, enum nbd_error error, const char *message)
+{
+	request->result = -(int)error;
+	request->data_length = 0;
+	request->part_count = 0;
+	request->head_length = nbd_reply_error(&request->conn->session, &request->nbd, error,
+					       message, request->head);
+}
+
+void
+reply_error(struct request *request, enum nbd_error error, const char *message)
+{
+	reply_write_error(request, error, message);
+	reply_add(request);
+}
+
+void
+reply_result(struct request *request, int result)
+{
+	const struct nbd_session *session = &request->conn->session;
+
+	if (result < 0) {
+		reply_error(request, nbd_reply_errno(&request->nbd, result), NULL);
+		return;
+	}
+	if (request->nbd.type == NBD_CMD_READ)
+		request->conn->read_bytes += request->nbd.length;
+	if (request->part_count > 0) {
+		holes_reply(request);
+	} else if (request->nbd.type == NBD_CMD_READ && request->nbd.length > 0) {
+		request->data_length = request->nbd.length;
+		request->head_length =
+			nbd_reply_data(session, &request->nbd, request->nbd.offset,
+				       (uint32_t)request->nbd.length, true, request->head);
+	} else {
+		if (request->nbd.type == NBD_CMD_WRITE)
+			request->conn->write_bytes += request->nbd.length;
+		request->data_length = 0;
+		request->head_length = nbd_reply_done(session, &request->nbd, request->head);
+	}
+	reply_add(request);
+}
+
+void
+replies_send(struct conn *conn)
+{
+	unsigned int parts = 0;
+	struct request **link;
+
+	if (!conn->ready || conn->send_op.active || conn->sending)
+		return;
+	conn->sending = conn->ready;
+	for (link = &conn->sending; *link && parts + 2 * REQUEST_PARTS <= CONN_PARTS;
+	     link = &(*link)->next) {
+		struct request *request = *link;
+
+		if (request->part_count > 0) {
+			parts += holes_gather(request, conn->iov + parts);
+			continue;
+		}
+		if (request->head_length)
+			conn->iov[parts++] = (struct iovec){request->head, request->head_length};
+		if (request->data_length)
+			conn->iov[parts++] = (struct iovec){request->data, request->data_length};
+	}
+	conn->ready = *link;
+	*link = NULL;
+	if (!conn->ready)
+		conn->ready_tail = &conn->ready;
+	conn->message.msg_iov = conn->iov;
+	conn->message.msg_iovlen = parts;
+	loop_send(conn->worker->loop, &conn->send_op, conn->fd, &conn->message);
+}
+
+void
+replies_drop(struct conn *conn)
+{
+	while (conn->ready) {
+		struct request *request = conn->ready;
+
+		conn->ready = request->next;
+		request_finish(request);
+	}
+	conn->ready_tail = &conn->ready;
+}
+
+void
+replies_sent(struct conn *conn)
+{
+	struct request *next;
+
+	conn->stuck.replies.waits = false;
+	for (struct request *request = conn->sending; request; request = next) {
+		next = request->next;
+		if (!conn->lost && !conn->unheard)
+			probe_replied(request);
+		request_finish(request);
+	}
+	conn->sending = NULL;
+}
