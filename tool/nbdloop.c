@@ -15,25 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct verb {
-	const char *name;
-	int (*run)(int argc, char **argv);
-	const char *help;
-} verbs[] = {
-	{"adopt", verb_adopt, "start a new guard for a device whose guard was killed"},
-	{"attach", verb_attach, "make a block device of an image or an NBD export"},
-	{"change", verb_change,
-	 "replace the image of a read-only device with one of the same size"},
-	{"detach", verb_detach, "detach a block device, after its data is written back"},
-	{"list", verb_list, "list attached devices"},
-	{"replace-server", verb_replace_server, "replace the server process, without an I/O error"},
-	{"resize", verb_resize, "change the size of a device to that of its image"},
-	{"set", verb_set, "switch direct I/O on or off"},
-	{"start", verb_start, "attach a device as /etc/nbdloop.tab describes it"},
-	{"status", verb_status, "measure and show the activity of a device"},
-	{"stop", verb_stop, "detach a device of /etc/nbdloop.tab"},
-};
-
 static void
 to_stderr(enum log_level level, const char *text)
 {
@@ -48,8 +29,8 @@ show_help(void)
 {
 	printf("Usage: nbdloop [VERB [OPTION]... [ARGUMENT]...]\n"
 	       "Attaches image files and NBD exports as block devices /dev/nbdN.  Without a verb, lists them.\n\n");
-	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
-		printf("    %-14s   %s\n", verbs[i].name, verbs[i].help);
+	for (const struct verb *const *verb = verbs; *verb; verb++)
+		printf("    %-14s   %s\n", (*verb)->name, (*verb)->help);
 	printf("\n    -h, --help       show this help and exit\n"
 	       "    -V, --version    show the version and exit\n"
 	       "\nnbdloop VERB --help lists the options of a verb.\n");
@@ -85,8 +66,8 @@ meant_by_option(const char *word)
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		size_t length = strcspn(word, "=");
 
-		if ((all[i].letter && !strcmp(word, all[i].letter)) ||
-		    (length == strlen(all[i].name) && !strncmp(word, all[i].name, length)))
+		if ((all[i].letter && strcmp(word, all[i].letter) == 0) ||
+		    (length == strlen(all[i].name) && strncmp(word, all[i].name, length) == 0))
 			return all[i].meant;
 	}
 	return NULL;
@@ -100,7 +81,7 @@ refuse_verb(const char *word)
 	if (meant)
 		log_error("%s comes after a verb: nbdloop %s; nbdloop --help lists the verbs", word,
 			  meant);
-	else if (!strncmp(word, "/dev/nbd", strlen("/dev/nbd")))
+	else if (strncmp(word, "/dev/nbd", strlen("/dev/nbd")) == 0)
 		log_error(
 			"what is to be done with %s?  For what it is: nbdloop list %s; nbdloop --help lists the verbs",
 			word, word);
@@ -115,7 +96,7 @@ refuse_verb(const char *word)
 static int
 run(const struct verb *verb, int argc, char **argv)
 {
-	int status = verb->run(argc, argv);
+	int status = verb_run(verb, argc, argv);
 	g_autoptr(GPtrArray) attached = geteuid() == 0 ? devices_read("/sys", NULL) : NULL;
 
 	if (attached)
@@ -126,25 +107,24 @@ run(const struct verb *verb, int argc, char **argv)
 int
 main(int argc, char **argv)
 {
-	char list[] = "list";
+	const struct verb *verb;
 
 	standard_fds_ensure();
 	log_set_sink(to_stderr);
 	/* As losetup. */
 	if (argc < 2)
-		return verb_list(1, (char *[]){list, NULL});
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+		return verb_run(&verb_list, 1, argv);
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
 		show_help();
 		return EXIT_SUCCESS;
 	}
-	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
 		printf("nbdloop %s\n", PACKAGE_VERSION);
 		return EXIT_SUCCESS;
 	}
-	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
-		if (!strcmp(argv[1], verbs[i].name))
-			return run(&verbs[i], argc - 1, argv + 1);
-	}
+	verb = verb_find(argv[1]);
+	if (verb)
+		return run(verb, argc - 1, argv + 1);
 	refuse_verb(argv[1]);
 	return EXIT_FAILURE;
 }

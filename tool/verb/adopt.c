@@ -4,25 +4,24 @@
  */
 #include "tool/guard/guard.h"
 #include "tool/verb/our_device.h"
+#include "tool/verb/verb.h"
 
-static const struct verb_usage usage = {
+static bool
+adopt(const struct verb_call *call, GError **error)
+{
+	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
+
+	return our_device_find(&ours, call->operands[0], error) &&
+	       guard_adopt(ours.device->name, error);
+}
+
+const struct verb verb_adopt = {
+	.name = "adopt",
+	.help = "start a new guard for a device whose guard was killed",
 	.synopsis = "DEVICE",
 	.summary =
 		"Starts a new guard, and for an image a new server, for a device whose guard was killed, while it is in use.",
-	.rows = no_option_rows,
 	.least = 1,
 	.most = 1,
+	.run = adopt,
 };
-
-static bool
-adopt(const struct our_device *ours, char **operands, GError **error)
-{
-	(void)operands;
-	return guard_adopt(ours->device->name, error);
-}
-
-int
-verb_adopt(int argc, char **argv)
-{
-	return our_device_verb(&usage, argc, argv, our_device_find, adopt);
-}

@@ -16,12 +16,9 @@
 #include "tool/verb/overlap.h"
 #include "tool/verb/verb.h"
 
-#include "common/log.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -29,14 +26,12 @@ enum {
 	SMALLEST_BLOCK = 512, /* bytes, of a device; what the server wants may be more */
 };
 
-static const struct verb_usage usage = {
-	.synopsis = "[OPTION]... IMAGE|URI [DEVICE]",
-	.summary =
-		"Makes a block device /dev/nbdN of an image file, a block device, or the export of an NBD server.",
-	.rows = attach_option_rows,
-	.least = 1,
-	.most = 2,
-};
+/* 0 of "nbd0". */
+static int
+index_of(const char *name)
+{
+	return (int)g_ascii_strtoull(name + strlen("nbd"), NULL, 10);
+}
 
 /* Prints what is asked for: a name that the user doesn't know yet, or --show. */
 static void
@@ -46,53 +41,41 @@ show(const struct attach_options *options, const char *device, const char *name)
 		printf("/dev/%s\n", name);
 }
 
+/* Those who use the image are processes of servers; the user knows devices. */
 static bool
-use_attached(const struct attach_options *options, const char *image, const char *place,
-	     char **name)
-{
-	g_autoptr(GError) error = NULL;
-
-	*name = NULL;
-	if (!options->nooverlap || overlap_find(place, options, name, &error))
-		return true;
-	log_error("%s: %s", image, error->message);
-	return false;
-}
-
-/* Who uses the image is a server's process; the device is what the user knows. */
-static void
-log_failure(const struct guard_plan *plan, const struct attach_options *options, const char *image,
-	    const GError *failed)
+explain(const struct guard_plan *plan, const struct attach_options *options, const char *image,
+	GError *failed, GError **error)
 {
 	g_autoptr(GError) why = NULL;
 
-	if (failure_is(failed, ETXTBSY) && !overlap_explain(plan->source.place, options, &why))
-		log_error("%s: %s", image, why->message);
-	else
-		log_error("%s", failed->message);
+	if (failure_is(failed, ETXTBSY) && !overlap_explain(plan->source.place, options, &why)) {
+		g_error_free(failed);
+		return failure(error, why->code, "%s: %s", image, why->message);
+	}
+	g_propagate_error(error, failed);
+	return false;
 }
 
 static bool
 attach(struct guard_plan *plan, const struct attach_options *options, const char *image,
-       const char *device)
+       const char *device, GError **error)
 {
-	g_autoptr(GError) error = NULL;
 	g_autofree char *name = NULL;
+	GError *why = NULL;
 
-	if (!use_attached(options, image, plan->source.place, &name))
-		return false;
-	if (name && device &&
-	    plan->attachment.index != (int)g_ascii_strtoull(name + strlen("nbd"), NULL, 10)) {
-		log_error("%s: it is attached to /dev/%s already; name that, or no device", image,
-			  name);
+	if (options->nooverlap && !overlap_find(plan->source.place, options, &name, &why)) {
+		g_prefix_error(&why, "%s: ", image);
+		g_propagate_error(error, why);
 		return false;
 	}
+	if (name && device && plan->attachment.index != index_of(name))
+		return failure(error, EBUSY,
+			       "%s: it is attached to /dev/%s already; name that, or no device",
+			       image, name);
 	/* Before the image: another one is found sooner than another device. */
 	if (!name &&
-	    ((device && !device_owner_none(device, &error)) || !guard_start(plan, &name, &error))) {
-		log_failure(plan, options, image, error);
-		return false;
-	}
+	    ((device && !device_owner_none(device, &why)) || !guard_start(plan, &name, &why)))
+		return explain(plan, options, image, why, error);
 	show(options, device, name);
 	return true;
 }
@@ -135,7 +118,7 @@ check_size(const struct attach_options *options, const char *place, GError **err
 /* Of several with --nooverlap at once, one attaches it, and the others find it attached. */
 static bool
 attach_in_turn(struct guard_plan *plan, const struct attach_options *options, const char *image,
-	       const char *device)
+	       const char *device, GError **error)
 {
 	struct attach_turn turn = {.fd = -1};
 	struct stat st;
@@ -143,7 +126,7 @@ attach_in_turn(struct guard_plan *plan, const struct attach_options *options, co
 
 	if (!plan->source.remote && stat(plan->source.place, &st) == 0)
 		attach_turn_take(&turn, GUARD_DIRECTORY, &st, options->nooverlap);
-	attached = attach(plan, options, image, device);
+	attached = attach(plan, options, image, device, error);
 	attach_turn_end(&turn);
 	return attached;
 }
@@ -170,39 +153,37 @@ make_plan(const struct attach_options *options, const char *image, const char *d
 	}
 	if (!attach_options_plan(options, place, remote, plan, error))
 		return false;
-	plan->attachment.index =
-		name ? (int)g_ascii_strtoull(name + strlen("nbd"), NULL, 10) : NBD_DRIVER_ANY;
+	plan->attachment.index = name ? index_of(name) : NBD_DRIVER_ANY;
 	return true;
 }
 
 bool
-attach_image(const struct attach_options *options, const char *image, const char *device)
+attach_image(const struct attach_options *options, const char *image, const char *device,
+	     GError **error)
 {
 	struct guard_plan plan = {.source.place = NULL};
-	g_autoptr(GError) error = NULL;
-	bool attached = false;
+	bool attached = make_plan(options, image, device, &plan, error) &&
+			attach_in_turn(&plan, options, image, device, error);
 
-	if (make_plan(options, image, device, &plan, &error))
-		attached = attach_in_turn(&plan, options, image, device);
-	else
-		log_error("%s", error->message);
 	guard_plan_fini(&plan);
 	return attached;
 }
 
-int
-verb_attach(int argc, char **argv)
+static bool
+attach_operands(const struct verb_call *call, GError **error)
 {
-	struct attach_options options;
-	enum verb_parsed parsed;
-	char **operands;
-	bool attached;
-	int count;
-
-	parsed = verb_parse(&usage, &options, argc, argv, &operands, &count);
-	if (parsed != VERB_PARSED)
-		return verb_exit_status(parsed);
-	attached = attach_image(&options, operands[0], count > 1 ? operands[1] : NULL);
-	options_free(attach_option_rows, &options);
-	return attached ? EXIT_SUCCESS : EXIT_FAILURE;
+	return attach_image(call->options, call->operands[0], call->operands[1], error);
 }
+
+const struct verb verb_attach = {
+	.name = "attach",
+	.help = "make a block device of an image or an NBD export",
+	.synopsis = "[OPTION]... IMAGE|URI [DEVICE]",
+	.summary =
+		"Makes a block device /dev/nbdN of an image file, a block device, or the export of an NBD server.",
+	.rows = attach_option_rows,
+	.least = 1,
+	.most = 2,
+	.options_size = sizeof(struct attach_options),
+	.run = attach_operands,
+};

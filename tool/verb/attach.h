@@ -11,10 +11,11 @@
 
 /*
  * Attaches `image` (a path or an NBD URI) to `device` ("nbd0"; NULL: one that is free), and prints
- * the device's name where the options, or a free device, ask for it.  False: the reason was logged,
- * and nothing is left.
+ * the device's name where the options, or a free device, ask for it.  False: nothing is left, and
+ * *error is set.
  */
 bool
-attach_image(const struct attach_options *options, const char *image, const char *device);
+attach_image(const struct attach_options *options, const char *image, const char *device,
+	     GError **error);
 
 #endif

@@ -8,6 +8,7 @@
 #include "tool/failure.h"
 #include "tool/guard/guard_link.h"
 #include "tool/verb/our_device.h"
+#include "tool/verb/verb.h"
 
 #include "common/cleanup.h"
 
@@ -15,15 +16,6 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
-
-static const struct verb_usage usage = {
-	.synopsis = "DEVICE IMAGE",
-	.summary =
-		"Replaces the image of a read-only device, mounted or not, with another one of the same size.",
-	.rows = no_option_rows,
-	.least = 2,
-	.most = 2,
-};
 
 /* What was read of the old image, so that it is read again; and the new one's partitions, if no old
  * one is in use. */
@@ -45,17 +37,26 @@ forget_old_image(const char *name, GError **error)
 }
 
 static bool
-change(const struct our_device *ours, char **operands, GError **error)
+change(const struct verb_call *call, GError **error)
 {
-	g_autofree char *place = image_file_find(operands[0], error);
-	g_autofree char *request = place ? g_strconcat("image ", place, NULL) : NULL;
+	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
+	g_autofree char *place = NULL, *request = NULL;
 
-	return place && our_device_ask_guard(ours, request, error) &&
-	       forget_old_image(ours->device->name, error);
+	if (!our_device_find_served(&ours, call->operands[0], error))
+		return false;
+	place = image_file_find(call->operands[1], error);
+	request = g_strconcat("image ", place, NULL);
+	return place && our_device_ask_guard(&ours, request, error) &&
+	       forget_old_image(ours.device->name, error);
 }
 
-int
-verb_change(int argc, char **argv)
-{
-	return our_device_verb(&usage, argc, argv, our_device_find_served, change);
-}
+const struct verb verb_change = {
+	.name = "change",
+	.help = "replace the image of a read-only device with one of the same size",
+	.synopsis = "DEVICE IMAGE",
+	.summary =
+		"Replaces the image of a read-only device, mounted or not, with another one of the same size.",
+	.least = 2,
+	.most = 2,
+	.run = change,
+};

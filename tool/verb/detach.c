@@ -39,7 +39,7 @@ struct detach_options {
 	unsigned int all, lazy;
 };
 
-const struct option_row detach_option_rows[] = {
+static const struct option_row detach_option_rows[] = {
 	OPTION_SWITCH("all", 'D', offsetof(struct detach_options, all),
 		      "detach all devices that nbdloop has attached",
 		      "Detach all devices that nbdloop has attached.\n"),
@@ -48,15 +48,6 @@ const struct option_row detach_option_rows[] = {
 		      "If a device is mounted or otherwise in use, succeed at once, and leave it\n"
 		      "to the kernel to detach the device when its last user closes it.\n"),
 	{.name = NULL},
-};
-
-static const struct verb_usage usage = {
-	.synopsis = "[--lazy] DEVICE... | --all",
-	.summary =
-		"Detaches block devices that are not in use, after their data is written back, and returns when they are gone.",
-	.rows = detach_option_rows,
-	.least = 0,
-	.most = -1,
 };
 
 /* ---- the processes behind a device */
@@ -271,23 +262,6 @@ detach_device(struct nbd_driver *driver, const char *name, bool lazy, GError **e
 
 /* ---- all of the command line */
 
-static bool
-detach_named(struct nbd_driver *driver, char **names, int count, bool lazy)
-{
-	bool all = true;
-
-	for (int i = 0; i < count; i++) {
-		g_autoptr(GError) error = NULL;
-		g_autofree char *name = device_name(names[i], &error);
-
-		if (name && detach_device(driver, name, lazy, &error))
-			continue;
-		log_error("%s", error->message);
-		all = false;
-	}
-	return all;
-}
-
 bool
 detach_is_ours(const struct device *device)
 {
@@ -296,65 +270,64 @@ detach_is_ours(const struct device *device)
 	return device->pid != 0 && (control || guard_record_keeper(device) >= 0);
 }
 
-static bool
-detach_all(struct nbd_driver *driver, bool lazy)
+/* The names of all devices that are ours; NULL with an error.  It doesn't look for the driver,
+ * which needn't be there. */
+static char **
+find_ours(GError **error)
 {
-	g_autoptr(GError) error = NULL;
-	g_autoptr(GPtrArray) devices = devices_read("/sys", &error);
-	bool all = true;
+	g_autoptr(GPtrArray) devices = devices_read("/sys", error);
+	g_autoptr(GStrvBuilder) names = g_strv_builder_new();
 
-	if (!devices) {
-		log_error("%s", error->message);
-		return false;
-	}
-	for (guint i = 0; i < devices->len; i++) {
+	for (guint i = 0; devices && i < devices->len; i++) {
 		const struct device *device = g_ptr_array_index(devices, i);
 
 		if (detach_is_ours(device))
-			all = detach_named(driver, &(char *){device->name}, 1, lazy) && all;
+			g_strv_builder_add(names, device->name);
 	}
-	return all;
+	return devices ? g_strv_builder_end(names) : NULL;
 }
 
-/* Without looking for the driver, which needn't be there. */
+struct detaching {
+	struct nbd_driver *driver;
+	bool lazy;
+};
+
 static bool
-nothing_is_ours(void)
+detach_named(const char *name, const void *data, GError **error)
 {
-	g_autoptr(GPtrArray) devices = devices_read("/sys", NULL);
+	const struct detaching *detaching = data;
 
-	for (guint i = 0; devices && i < devices->len; i++) {
-		if (detach_is_ours(g_ptr_array_index(devices, i)))
-			return false;
-	}
-	return devices != NULL;
+	return detach_device(detaching->driver, name, detaching->lazy, error);
 }
 
-int
-verb_detach(int argc, char **argv)
+static bool
+detach(const struct verb_call *call, GError **error)
 {
+	const struct detach_options *options = call->options;
 	struct nbd_driver *NBD_DRIVER_CLEANUP driver = NULL;
-	struct detach_options options;
-	g_autoptr(GError) error = NULL;
-	enum verb_parsed parsed;
-	char **operands;
-	int count;
+	g_auto(GStrv) ours = NULL;
 
-	parsed = verb_parse(&usage, &options, argc, argv, &operands, &count);
-	if (parsed != VERB_PARSED)
-		return verb_exit_status(parsed);
-	if (options.all ? count > 0 : count == 0) {
-		log_error(count == 0 ? "which device is to be detached?  Name it, or use --all"
-				     : "--all is for all devices; leave out the names, or --all");
-		return EXIT_FAILURE;
+	if (!verb_takes_devices(call, options->all, "", error))
+		return false;
+	if (options->all) {
+		ours = find_ours(error);
+		if (!ours || !*ours)
+			return ours != NULL;
 	}
-	if (options.all && nothing_is_ours())
-		return EXIT_SUCCESS;
-	driver = nbd_driver_open(&error);
-	if (!driver) {
-		log_error("%s", error->message);
-		return EXIT_FAILURE;
-	}
-	if (options.all)
-		return detach_all(driver, options.lazy) ? EXIT_SUCCESS : EXIT_FAILURE;
-	return detach_named(driver, operands, count, options.lazy) ? EXIT_SUCCESS : EXIT_FAILURE;
+	driver = nbd_driver_open(error);
+	return driver && verb_each_device(ours ? ours : call->operands, detach_named,
+					  &(struct detaching){driver, options->lazy});
 }
+
+const struct verb verb_detach = {
+	.name = "detach",
+	.help = "detach a block device, after its data is written back",
+	.synopsis = "[--lazy] DEVICE... | --all",
+	.summary =
+		"Detaches block devices that are not in use, after their data is written back, and returns when they are gone.",
+	.rows = detach_option_rows,
+	.least = 0,
+	.most = -1,
+	.options_size = sizeof(struct detach_options),
+	.run = detach,
+};

@@ -2,6 +2,7 @@
 /*
  * nbdloop list: what is attached to which device.
  */
+#include "tool/failure.h"
 #include "tool/show/columns.h"
 #include "tool/system_root.h"
 #include "tool/verb/verb.h"
@@ -9,7 +10,7 @@
 #include "common/log.h"
 #include "common/unit.h"
 
-#include <stdlib.h>
+#include <errno.h>
 
 struct list_options {
 	unsigned int json, noheadings, raw, output_all; /* off, on */
@@ -20,7 +21,7 @@ struct list_options {
 
 #define FIELD(name_) offsetof(struct list_options, name_)
 
-const struct option_row list_option_rows[] = {
+static const struct option_row list_option_rows[] = {
 	{
 		.name = "associated",
 		.letter = 'j',
@@ -72,14 +73,6 @@ const struct option_row list_option_rows[] = {
 	{.name = NULL},
 };
 
-static const struct verb_usage usage = {
-	.synopsis = "[OPTION]... [DEVICE]...",
-	.summary = "Lists all attached devices, or the named ones.",
-	.rows = list_option_rows,
-	.show_more = columns_print_help,
-	.most = -1,
-};
-
 /* ---- which devices */
 
 struct selection {
@@ -100,19 +93,18 @@ is_selected(const struct selection *selection, const struct listing *listing)
 }
 
 static bool
-selection_init(struct selection *selection, const struct list_options *options)
+selection_init(struct selection *selection, const struct list_options *options, GError **error)
 {
 	*selection = (struct selection){.source = options->associated, .offset = options->offset};
 	if (!selection->offset)
 		return true;
 	if (!selection->source)
-		log_error("--offset is for --associated only: give the image, too");
-	else if (unit_parse_size(selection->offset, &selection->bytes) < 0)
-		log_error("--offset=%s: must be a size in bytes, such as 512, 64k or 4G",
-			  selection->offset);
-	else
-		return true;
-	return false;
+		return failure(error, EINVAL,
+			       "--offset is for --associated only: give the image, too");
+	return unit_parse_size(selection->offset, &selection->bytes) == 0 ||
+	       failure(error, EINVAL,
+		       "--offset=%s: must be a size in bytes, such as 512, 64k or 4G",
+		       selection->offset);
 }
 
 /* Takes over a device; what isn't attached isn't listed. */
@@ -136,36 +128,26 @@ add_device(GPtrArray *listings, const struct selection *selection, struct device
 }
 
 static bool
-add_all(GPtrArray *listings, const struct selection *selection, const char *sys)
+add_all(GPtrArray *listings, const struct selection *selection, const char *sys, GError **error)
 {
-	g_autoptr(GError) error = NULL;
-	g_autoptr(GPtrArray) devices = devices_read(sys, &error);
+	g_autoptr(GPtrArray) devices = devices_read(sys, error);
 
-	if (!devices) {
-		log_error("%s", error->message);
-		return false;
-	}
-	while (devices->len > 0)
+	while (devices && devices->len > 0)
 		add_device(listings, selection, g_ptr_array_steal_index(devices, 0));
-	return true;
+	return devices != NULL;
 }
 
 static bool
-add_named(GPtrArray *listings, const struct selection *selection, const char *sys, const char *name)
+add_named(GPtrArray *listings, const struct selection *selection, const char *sys, const char *name,
+	  GError **error)
 {
-	g_autoptr(GError) error = NULL;
-	struct device *device = device_read(sys, name, &error);
+	struct device *DEVICE_CLEANUP device = device_read(sys, name, error);
 
-	if (!device) {
-		log_error("%s", error->message);
+	if (!device)
 		return false;
-	}
-	if (device->pid == 0) {
-		log_error("/dev/%s is not attached", device->name);
-		device_free(device);
-		return false;
-	}
-	add_device(listings, selection, device);
+	if (device->pid == 0)
+		return failure(error, ENXIO, "/dev/%s is not attached", device->name);
+	add_device(listings, selection, g_steal_pointer(&device));
 	return true;
 }
 
@@ -197,42 +179,39 @@ free_element(gpointer listing)
 }
 
 static bool
-list(const struct list_options *options, char **names)
+list(const struct verb_call *call, GError **error)
 {
+	const struct list_options *options = call->options;
 	g_autoptr(GPtrArray) listings = g_ptr_array_new_with_free_func(free_element);
 	g_autofree char *sys = system_root_path("/sys");
-	g_autoptr(GError) error = NULL;
-	g_autoptr(GPtrArray) columns = choose_columns(options, &error);
+	g_autoptr(GPtrArray) columns = choose_columns(options, error);
 	struct selection selection;
 	bool good = true;
 
-	if (!columns) {
-		log_error("%s", error->message);
+	if (!columns || !selection_init(&selection, options, error))
 		return false;
+	if (call->count == 0)
+		good = add_all(listings, &selection, sys, error);
+	for (int i = 0; i < call->count; i++) {
+		g_autoptr(GError) why = NULL;
+
+		if (add_named(listings, &selection, sys, call->operands[i], &why))
+			continue;
+		log_error("%s", why->message);
+		good = false;
 	}
-	if (!selection_init(&selection, options))
-		return false;
-	if (!*names)
-		good = add_all(listings, &selection, sys);
-	for (char **name = names; *name; name++)
-		good = add_named(listings, &selection, sys, *name) && good;
 	print(options, columns, listings);
-	return good;
+	return fflush(stdout) == 0 && good;
 }
 
-int
-verb_list(int argc, char **argv)
-{
-	struct list_options options;
-	enum verb_parsed parsed;
-	char **names;
-	bool good;
-	int count;
-
-	parsed = verb_parse(&usage, &options, argc, argv, &names, &count);
-	if (parsed != VERB_PARSED)
-		return verb_exit_status(parsed);
-	good = list(&options, names);
-	options_free(list_option_rows, &options);
-	return good && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
-}
+const struct verb verb_list = {
+	.name = "list",
+	.help = "list attached devices",
+	.synopsis = "[OPTION]... [DEVICE]...",
+	.summary = "Lists all attached devices, or the named ones.",
+	.rows = list_option_rows,
+	.show_more = columns_print_help,
+	.most = -1,
+	.options_size = sizeof(struct list_options),
+	.run = list,
+};

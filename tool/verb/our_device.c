@@ -7,10 +7,7 @@
 #include "tool/server/connection.h"
 #include "tool/server/server_link.h"
 
-#include "common/log.h"
-
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -57,26 +54,6 @@ our_device_find_served(struct our_device *ours, const char *text, GError **error
 	       failure(error, EINVAL,
 		       "/dev/%s is attached to %s, whose server isn't nbdloop's to change",
 		       ours->device->name, ours->device->backend);
-}
-
-int
-our_device_verb(const struct verb_usage *usage, int argc, char **argv,
-		bool (*find)(struct our_device *ours, const char *text, GError **error),
-		bool (*run)(const struct our_device *ours, char **operands, GError **error))
-{
-	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
-	g_autoptr(GError) error = NULL;
-	enum verb_parsed parsed;
-	char **operands;
-	int count;
-
-	parsed = verb_parse(usage, NULL, argc, argv, &operands, &count);
-	if (parsed != VERB_PARSED)
-		return verb_exit_status(parsed);
-	if (find(&ours, operands[0], &error) && run(&ours, operands + 1, &error))
-		return EXIT_SUCCESS;
-	log_error("%s", error->message);
-	return EXIT_FAILURE;
 }
 
 /* ---- its server */

@@ -7,7 +7,6 @@
 
 #include "tool/device/device.h"
 #include "tool/server/server_command.h"
-#include "tool/verb/verb.h"
 
 #include <json-glib/json-glib.h>
 
@@ -29,15 +28,6 @@ our_device_fini(struct our_device *ours);
 /* The same for a device with a server of its own, for changes that only such a server can make. */
 bool
 our_device_find_served(struct our_device *ours, const char *text, GError **error);
-
-/*
- * A verb without options whose first operand is a device, as one of both functions finds it: `run`
- * gets it, and the operands after it.  Says the errors.  Returns the program's exit status.
- */
-int
-our_device_verb(const struct verb_usage *usage, int argc, char **argv,
-		bool (*find)(struct our_device *ours, const char *text, GError **error),
-		bool (*run)(const struct our_device *ours, char **operands, GError **error));
 
 /*
  * What follows waits for a server that is just being replaced, or has died: for 10 seconds it is

@@ -6,17 +6,9 @@
 #include "tool/failure.h"
 #include "tool/server/server_command.h"
 #include "tool/verb/our_device.h"
+#include "tool/verb/verb.h"
 
 #include <errno.h>
-
-static const struct verb_usage usage = {
-	.synopsis = "DEVICE",
-	.summary =
-		"Replaces the server process of a device while it is in use, and returns when the new process serves it.",
-	.rows = no_option_rows,
-	.least = 1,
-	.most = 1,
-};
 
 /* The one that will be started: better to see here that it can't be. */
 static bool
@@ -40,17 +32,23 @@ program_works(enum server_kind kind, GError **error)
 }
 
 static bool
-replace(const struct our_device *ours, char **operands, GError **error)
+replace(const struct verb_call *call, GError **error)
 {
+	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
 	enum server_kind kind;
 
-	(void)operands;
-	return our_device_server(ours, &kind, error) && program_works(kind, error) &&
-	       our_device_ask_guard(ours, "replace", error);
+	return our_device_find_served(&ours, call->operands[0], error) &&
+	       our_device_server(&ours, &kind, error) && program_works(kind, error) &&
+	       our_device_ask_guard(&ours, "replace", error);
 }
 
-int
-verb_replace_server(int argc, char **argv)
-{
-	return our_device_verb(&usage, argc, argv, our_device_find_served, replace);
-}
+const struct verb verb_replace_server = {
+	.name = "replace-server",
+	.help = "replace the server process, without an I/O error",
+	.synopsis = "DEVICE",
+	.summary =
+		"Replaces the server process of a device while it is in use, and returns when the new process serves it.",
+	.least = 1,
+	.most = 1,
+	.run = replace,
+};

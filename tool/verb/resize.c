@@ -6,19 +6,11 @@
 #include "tool/failure.h"
 #include "tool/server/connection.h"
 #include "tool/verb/our_device.h"
+#include "tool/verb/verb.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <unistd.h>
-
-static const struct verb_usage usage = {
-	.synopsis = "DEVICE",
-	.summary =
-		"Changes the size of a device, mounted or not, to the current size of its image or export.",
-	.rows = no_option_rows,
-	.least = 1,
-	.most = 1,
-};
 
 /* What a new connection is told. */
 static bool
@@ -76,13 +68,12 @@ change_size(const struct our_device *ours, uint64_t size, GError **error)
 }
 
 static bool
-resize(const struct our_device *ours, char **operands, GError **error)
+resize_found(const struct our_device *ours, GError **error)
 {
 	const struct device *device = ours->device;
 	struct device *DEVICE_CLEANUP now = NULL;
 	uint64_t size;
 
-	(void)operands;
 	if (!(ours->control ? ask_server(ours, &size, error)
 			    : ask_remote(device->backend, &size, error)))
 		return false;
@@ -103,8 +94,21 @@ resize(const struct our_device *ours, char **operands, GError **error)
 	return now != NULL;
 }
 
-int
-verb_resize(int argc, char **argv)
+static bool
+resize(const struct verb_call *call, GError **error)
 {
-	return our_device_verb(&usage, argc, argv, our_device_find, resize);
+	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
+
+	return our_device_find(&ours, call->operands[0], error) && resize_found(&ours, error);
 }
+
+const struct verb verb_resize = {
+	.name = "resize",
+	.help = "change the size of a device to that of its image",
+	.synopsis = "DEVICE",
+	.summary =
+		"Changes the size of a device, mounted or not, to the current size of its image or export.",
+	.least = 1,
+	.most = 1,
+	.run = resize,
+};

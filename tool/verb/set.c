@@ -10,14 +10,15 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#define SYNOPSIS "--direct-io=on|off DEVICE"
 
 struct set_options {
 	char *direct_io; /* NULL: it stays as it is */
 };
 
-const struct option_row set_option_rows[] = {
+static const struct option_row set_option_rows[] = {
 	{
 		.name = "direct-io",
 		.type = OPTION_STRING,
@@ -28,15 +29,6 @@ const struct option_row set_option_rows[] = {
 		.manual = "Switch direct I/O to the image on or off while the device is in use.\n",
 	},
 	{.name = NULL},
-};
-
-static const struct verb_usage usage = {
-	.synopsis = "--direct-io=on|off DEVICE",
-	.summary =
-		"Changes a setting of an attached device while it is in use, and prints the resulting value.",
-	.rows = set_option_rows,
-	.least = 1,
-	.most = 1,
 };
 
 /* So that the next server begins as this one is now. */
@@ -83,35 +75,30 @@ set_direct_io(const struct our_device *ours, bool wanted, GError **error)
 }
 
 static bool
-set(const struct set_options *options, const char *device, GError **error)
+set(const struct verb_call *call, GError **error)
 {
+	const struct set_options *options = call->options;
 	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
 	bool wanted = g_strcmp0(options->direct_io, "on") == 0;
 
 	if (!options->direct_io)
-		return failure(error, EINVAL, "what is to be set?  nbdloop set %s", usage.synopsis);
+		return failure(error, EINVAL, "what is to be set?  nbdloop set %s", SYNOPSIS);
 	if (!wanted && strcmp(options->direct_io, "off") != 0)
 		return failure(error, EINVAL, "--direct-io=%s: must be on or off",
 			       options->direct_io);
-	return our_device_find_served(&ours, device, error) && set_direct_io(&ours, wanted, error);
+	return our_device_find_served(&ours, call->operands[0], error) &&
+	       set_direct_io(&ours, wanted, error);
 }
 
-int
-verb_set(int argc, char **argv)
-{
-	g_autoptr(GError) error = NULL;
-	struct set_options options;
-	enum verb_parsed parsed;
-	char **operands;
-	bool done;
-	int count;
-
-	parsed = verb_parse(&usage, &options, argc, argv, &operands, &count);
-	if (parsed != VERB_PARSED)
-		return verb_exit_status(parsed);
-	done = set(&options, operands[0], &error);
-	options_free(set_option_rows, &options);
-	if (!done)
-		log_error("%s", error->message);
-	return done ? EXIT_SUCCESS : EXIT_FAILURE;
-}
+const struct verb verb_set = {
+	.name = "set",
+	.help = "switch direct I/O on or off",
+	.synopsis = SYNOPSIS,
+	.summary =
+		"Changes a setting of an attached device while it is in use, and prints the resulting value.",
+	.rows = set_option_rows,
+	.least = 1,
+	.most = 1,
+	.options_size = sizeof(struct set_options),
+	.run = set,
+};

@@ -16,14 +16,13 @@
 #include "common/log.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct start_options {
 	unsigned int all;
 };
 
-const struct option_row start_option_rows[] = {
+static const struct option_row start_option_rows[] = {
 	OPTION_SWITCH("all", 'a', offsetof(struct start_options, all),
 		      "attach all devices of the table, except those with noauto",
 		      "Attach all devices of the table except those with the option C<noauto>, in\n"
@@ -31,27 +30,12 @@ const struct option_row start_option_rows[] = {
 	{.name = NULL},
 };
 
-const struct option_row stop_option_rows[] = {
+static const struct option_row stop_option_rows[] = {
 	OPTION_SWITCH("all", 'a', offsetof(struct start_options, all),
 		      "detach all devices of the table, including those with noauto",
 		      "Detach all devices of the table that are attached, including those with\n"
 		      "the option C<noauto>, the last one first.\n"),
 	{.name = NULL},
-};
-
-static const struct verb_usage start_usage = {
-	.synopsis = "DEVICE... | --all",
-	.summary =
-		"Attaches devices as the table /etc/nbdloop.tab describes them, unless they are attached already.",
-	.rows = start_option_rows,
-	.most = -1,
-};
-
-static const struct verb_usage stop_usage = {
-	.synopsis = "DEVICE... | --all",
-	.summary = "Detaches devices of the table /etc/nbdloop.tab that are attached.",
-	.rows = stop_option_rows,
-	.most = -1,
 };
 
 /* ---- what is attached */
@@ -102,31 +86,31 @@ log_table_errors(const struct table *table)
 }
 
 static bool
-start(const struct table *table, const char *name)
+start(const char *name, const void *data, GError **error)
 {
+	const struct table *table = data;
 	const struct table_entry *entry = table_find(table, name);
 	struct device *DEVICE_CLEANUP attached = find_attached(name);
 	g_autofree char *what = NULL;
 
 	if (!entry) {
 		log_table_errors(table);
-		log_error("/dev/%s has no line in the table /etc/nbdloop.tab%s", name,
-			  table->errors->len > 0 ? ", or none that can be read" : "");
-		return false;
+		return failure(error, ENOENT, "/dev/%s has no line in the table /etc/nbdloop.tab%s",
+			       name, table->errors->len > 0 ? ", or none that can be read" : "");
 	}
 	if (!attached) {
-		if (attach_image(&entry->options, entry->image, name))
+		g_autoptr(GError) why = NULL;
+
+		if (attach_image(&entry->options, entry->image, name, &why))
 			return true;
-		log_error("/dev/%s is not attached; it stands in %s:%u", name, entry->file,
-			  entry->line);
-		return false;
+		log_error("%s", why->message);
+		return failure(error, why->code, "/dev/%s is not attached; it stands in %s:%u",
+			       name, entry->file, entry->line);
 	}
-	if (has_what_entry_has(name, entry, &what))
-		return true;
-	log_error("/dev/%s is attached already, to %s; in %s:%u it has %s", name,
-		  what ? what : "what its server doesn't tell just now", entry->file, entry->line,
-		  entry->image);
-	return false;
+	return has_what_entry_has(name, entry, &what) ||
+	       failure(error, EBUSY, "/dev/%s is attached already, to %s; in %s:%u it has %s", name,
+		       what ? what : "what its server doesn't tell just now", entry->file,
+		       entry->line, entry->image);
 }
 
 static bool
@@ -139,7 +123,8 @@ start_all(const struct table *table)
 		const struct table_entry *entry = g_ptr_array_index(table->entries, i);
 
 		if (entry->at_boot)
-			all = start(table, entry->device) && all;
+			all = verb_each_device((char *[]){entry->device, NULL}, start, table) &&
+			      all;
 	}
 	return all;
 }
@@ -176,31 +161,28 @@ is_of_another(const struct table *table, const struct device *device)
 }
 
 static bool
-stop(const struct table *table, const char *name)
+stop(const char *name, const void *table, GError **error)
 {
 	struct device *DEVICE_CLEANUP device = find_attached(name);
 	struct nbd_driver *NBD_DRIVER_CLEANUP driver = NULL;
-	g_autoptr(GError) error = NULL;
+	g_autoptr(GError) why = NULL;
 
 	if (!device)
 		return true;
-	if (!detach_is_ours(device)) {
-		log_error("/dev/%s was not attached by nbdloop, but by process %d", name,
-			  (int)device->pid);
-		return false;
-	}
+	if (!detach_is_ours(device))
+		return failure(error, EINVAL,
+			       "/dev/%s was not attached by nbdloop, but by process %d", name,
+			       (int)device->pid);
 	if (is_of_another(table, device)) {
 		log_warning("/dev/%s has been attached to something else meanwhile, and stays",
 			    name);
 		return true;
 	}
-	driver = nbd_driver_open(&error);
-	if (driver && detach_device(driver, name, false, &error))
+	driver = nbd_driver_open(&why);
+	/* ENXIO: gone by itself. */
+	if ((driver && detach_device(driver, name, false, &why)) || failure_is(why, ENXIO))
 		return true;
-	/* Gone by itself. */
-	if (failure_is(error, ENXIO))
-		return true;
-	log_error("%s", error->message);
+	g_propagate_error(error, g_steal_pointer(&why));
 	return false;
 }
 
@@ -213,7 +195,7 @@ stop_all(const struct table *table)
 	for (guint i = table->entries->len; i > 0; i--) {
 		const struct table_entry *entry = g_ptr_array_index(table->entries, i - 1);
 
-		all = stop(table, entry->device) && all;
+		all = verb_each_device((char *[]){entry->device, NULL}, stop, table) && all;
 	}
 	return all;
 }
@@ -221,58 +203,51 @@ stop_all(const struct table *table)
 /* ---- the command lines */
 
 static bool
-each_named(const struct table *table, char **names,
-	   bool (*run)(const struct table *table, const char *name))
+run(const struct verb_call *call,
+    bool (*run_one)(const char *name, const void *table, GError **error),
+    bool (*run_all)(const struct table *table), GError **error)
 {
-	bool all = true;
-
-	for (; *names; names++) {
-		g_autoptr(GError) error = NULL;
-		g_autofree char *name = device_name(*names, &error);
-
-		if (!name)
-			log_error("%s", error->message);
-		all = name && run(table, name) && all;
-	}
-	return all;
-}
-
-static int
-run_verb(const struct verb_usage *usage, int argc, char **argv,
-	 bool (*run)(const struct table *table, const char *name),
-	 bool (*run_all)(const struct table *table))
-{
+	const struct start_options *options = call->options;
 	struct table TABLE_CLEANUP table = {.entries = NULL};
 	g_autofree char *path = table_path();
-	struct start_options options;
-	enum verb_parsed parsed;
-	char **operands;
-	int count;
-	bool good;
 
-	parsed = verb_parse(usage, &options, argc, argv, &operands, &count);
-	if (parsed != VERB_PARSED)
-		return verb_exit_status(parsed);
-	if (options.all ? count > 0 : count == 0) {
-		log_error(
-			count == 0
-				? "which device of the table?  Name it, or use --all"
-				: "--all is for all devices of the table; leave out the names, or --all");
-		return EXIT_FAILURE;
-	}
+	if (!verb_takes_devices(call, options->all, " of the table", error))
+		return false;
 	table_read(&table, path);
-	good = options.all ? run_all(&table) : each_named(&table, operands, run);
-	return good ? EXIT_SUCCESS : EXIT_FAILURE;
+	return options->all ? run_all(&table) : verb_each_device(call->operands, run_one, &table);
 }
 
-int
-verb_start(int argc, char **argv)
+static bool
+run_start(const struct verb_call *call, GError **error)
 {
-	return run_verb(&start_usage, argc, argv, start, start_all);
+	return run(call, start, start_all, error);
 }
 
-int
-verb_stop(int argc, char **argv)
+static bool
+run_stop(const struct verb_call *call, GError **error)
 {
-	return run_verb(&stop_usage, argc, argv, stop, stop_all);
+	return run(call, stop, stop_all, error);
 }
+
+const struct verb verb_start = {
+	.name = "start",
+	.help = "attach a device as /etc/nbdloop.tab describes it",
+	.synopsis = "DEVICE... | --all",
+	.summary =
+		"Attaches devices as the table /etc/nbdloop.tab describes them, unless they are attached already.",
+	.rows = start_option_rows,
+	.most = -1,
+	.options_size = sizeof(struct start_options),
+	.run = run_start,
+};
+
+const struct verb verb_stop = {
+	.name = "stop",
+	.help = "detach a device of /etc/nbdloop.tab",
+	.synopsis = "DEVICE... | --all",
+	.summary = "Detaches devices of the table /etc/nbdloop.tab that are attached.",
+	.rows = stop_option_rows,
+	.most = -1,
+	.options_size = sizeof(struct start_options),
+	.run = run_stop,
+};

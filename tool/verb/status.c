@@ -15,12 +15,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-/* As losetup: 1 means that it isn't attached. */
+/* As losetup, for which 1 means that the device isn't attached. */
 enum {
-	EXIT_NOT_ATTACHED = 1,
 	EXIT_UNKNOWN = 2,
 };
 
@@ -33,7 +31,7 @@ struct status_options {
 
 #define FIELD(name_) offsetof(struct status_options, name_)
 
-const struct option_row status_option_rows[] = {
+static const struct option_row status_option_rows[] = {
 	OPTION_SWITCH("json", 'J', FIELD(json), "print JSON",
 		      "Print a JSON object; with I<--watch>, one per line.  See\n"
 		      "L</The status in JSON>.\n"),
@@ -54,14 +52,6 @@ const struct option_row status_option_rows[] = {
 			"no number is given.\n",
 	},
 	{.name = NULL},
-};
-
-static const struct verb_usage usage = {
-	.synopsis = "[OPTION]... DEVICE",
-	.summary = "Measures and shows the activity of a device.",
-	.rows = status_option_rows,
-	.least = 1,
-	.most = 1,
 };
 
 /* What is known at one moment. */
@@ -305,31 +295,23 @@ view_clear(struct view *view)
 	listing_free(g_steal_pointer(&view->listing));
 }
 
-/* Returns an exit status. */
-static int
-look(struct view *view, const char *name)
+static bool
+look(struct view *view, const char *name, GError **error)
 {
 	g_autofree char *sys = system_root_path("/sys");
 	g_autofree char *proc = system_root_path("/proc");
-	g_autoptr(GError) error = NULL;
-	struct device *device = device_read(sys, name, &error);
+	struct device *DEVICE_CLEANUP device = device_read(sys, name, error);
 
-	if (!device || !sample_read(&view->sample, sys, device, &error)) {
-		device_free(device);
-		log_error("%s", error->message);
-		return failure_is(error, ENOENT) ? EXIT_NOT_ATTACHED : EXIT_UNKNOWN;
-	}
-	if (device->pid == 0) {
-		log_error("/dev/%s is not attached", device->name);
-		device_free(device);
-		return EXIT_NOT_ATTACHED;
-	}
-	view->listing = listing_new(device, proc);
+	if (!device || !sample_read(&view->sample, sys, device, error))
+		return false;
+	if (device->pid == 0)
+		return failure(error, ENXIO, "/dev/%s is not attached", device->name);
+	view->listing = listing_new(g_steal_pointer(&device), proc);
 	sample_add_server(&view->sample, view->listing->status, view->listing->image);
-	return EXIT_SUCCESS;
+	return true;
 }
 
-static int
+static bool
 report(const struct status_options *options, const struct view *before, const struct view *now)
 {
 	struct figures figures;
@@ -348,42 +330,39 @@ report(const struct status_options *options, const struct view *before, const st
 		if (options->watch)
 			putchar('\n');
 	}
-	return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_UNKNOWN;
+	return fflush(stdout) == 0;
 }
 
-static int
-watch(const struct status_options *options, const char *name)
+static bool
+watch(const struct verb_call *call, GError **error)
 {
+	const struct status_options *options = call->options;
 	unsigned int seconds = options->watch ? options->watch : 1;
 	struct view before = {0}, now = {0};
-	int status = look(&before, name);
+	bool good = look(&before, call->operands[0], error);
 
 	do {
-		if (status == EXIT_SUCCESS) {
-			for (unsigned int i = 0; i < seconds; i++)
-				g_usleep(G_USEC_PER_SEC);
-			status = look(&now, name);
-		}
-		if (status == EXIT_SUCCESS)
-			status = report(options, &before, &now);
+		for (unsigned int i = 0; good && i < seconds; i++)
+			g_usleep(G_USEC_PER_SEC);
+		good = good && look(&now, call->operands[0], error) &&
+		       report(options, &before, &now);
 		view_clear(&before);
 		before = now;
 		now = (struct view){0};
-	} while (status == EXIT_SUCCESS && options->watch);
+	} while (good && options->watch);
 	view_clear(&before);
-	return status;
+	return good;
 }
 
-int
-verb_status(int argc, char **argv)
-{
-	struct status_options options;
-	enum verb_parsed parsed;
-	char **operands;
-	int count;
-
-	parsed = verb_parse(&usage, &options, argc, argv, &operands, &count);
-	if (parsed != VERB_PARSED)
-		return verb_exit_status(parsed);
-	return watch(&options, operands[0]);
-}
+const struct verb verb_status = {
+	.name = "status",
+	.help = "measure and show the activity of a device",
+	.synopsis = "[OPTION]... DEVICE",
+	.summary = "Measures and shows the activity of a device.",
+	.rows = status_option_rows,
+	.least = 1,
+	.most = 1,
+	.options_size = sizeof(struct status_options),
+	.failure_status = EXIT_UNKNOWN,
+	.run = watch,
+};

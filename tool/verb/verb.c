@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/verb/verb.h"
 
+#include "tool/device/device.h"
+#include "tool/failure.h"
+
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "common/option_getopt.h"
@@ -8,9 +11,19 @@
 #include <errno.h>
 #include <glib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-const struct option_row no_option_rows[] = {{.name = NULL}};
+const struct verb *const verbs[] = {
+	&verb_adopt,  &verb_attach, &verb_change, &verb_detach, &verb_list, &verb_replace_server,
+	&verb_resize, &verb_set,    &verb_start,  &verb_status, &verb_stop, NULL,
+};
+
+enum parsed {
+	PARSED,
+	HELP_SHOWN, /* nothing else is to be done */
+	REFUSED,    /* with a message */
+};
 
 /* Of every verb. */
 static const struct option_row help_option_rows[] = {
@@ -22,17 +35,25 @@ static const struct option_row help_option_rows[] = {
 	{.name = NULL},
 };
 
-static void
-show_help(const struct verb_usage *usage, const char *verb)
+static const struct option_row *
+rows_of(const struct verb *verb)
 {
-	printf("Usage: nbdloop %s %s\n%s\n\n", verb, usage->synopsis, usage->summary);
-	options_print_switches(stdout, usage->rows);
-	options_print_switches(stdout, help_option_rows);
-	if (usage->show_more)
-		usage->show_more(stdout);
+	static const struct option_row none[] = {{.name = NULL}};
+
+	return verb->rows ? verb->rows : none;
 }
 
-static enum verb_parsed
+static void
+show_help(const struct verb *verb)
+{
+	printf("Usage: nbdloop %s %s\n%s\n\n", verb->name, verb->synopsis, verb->summary);
+	options_print_switches(stdout, rows_of(verb));
+	options_print_switches(stdout, help_option_rows);
+	if (verb->show_more)
+		verb->show_more(stdout);
+}
+
+static enum parsed
 take_option(const struct option_row *rows, const struct option_row *row, const char *value,
 	    void *config)
 {
@@ -40,16 +61,16 @@ take_option(const struct option_row *rows, const struct option_row *row, const c
 	int r = option_set(rows, config, row->name, value, &error);
 
 	if (r == 0)
-		return VERB_PARSED;
+		return PARSED;
 	log_error("--%s", error ? error : strerror(-r));
-	return VERB_REFUSED;
+	return REFUSED;
 }
 
-static enum verb_parsed
-take_options(const struct verb_usage *usage, void *config, int argc, char **argv)
+static enum parsed
+take_options(const struct verb *verb, void *config, int argc, char **argv)
 {
-	g_autofree char *command = g_strdup_printf("nbdloop %s", argv[0]);
-	enum verb_parsed parsed = VERB_PARSED;
+	g_autofree char *command = g_strdup_printf("nbdloop %s", verb->name);
+	enum parsed parsed = PARSED;
 	char *CLEANUP_FREE error = NULL;
 	const struct option_row *row;
 	struct option_getopt getopt;
@@ -57,28 +78,28 @@ take_options(const struct verb_usage *usage, void *config, int argc, char **argv
 	int r = 0;
 
 	option_getopt_init(&getopt, command);
-	option_getopt_add(&getopt, usage->rows);
+	option_getopt_add(&getopt, rows_of(verb));
 	option_getopt_add(&getopt, help_option_rows);
-	while (parsed == VERB_PARSED &&
+	while (parsed == PARSED &&
 	       (r = option_getopt_next(&getopt, argc, argv, &row, &value, &error)) > 0) {
 		if (row == help_option_rows) {
-			show_help(usage, argv[0]);
-			return VERB_HELP_SHOWN;
+			show_help(verb);
+			return HELP_SHOWN;
 		}
-		parsed = take_option(usage->rows, row, value, config);
+		parsed = take_option(rows_of(verb), row, value, config);
 	}
 	if (r >= 0)
 		return parsed;
 	log_error("%s", error ? error : strerror(ENOMEM));
-	return VERB_REFUSED;
+	return REFUSED;
 }
 
 /* The words of the synopsis that stand for what must be there: "DEVICE" and "IMAGE" of "[OPTION]...
  * DEVICE IMAGE".  Returns the first that isn't; caller frees. */
 static char *
-missing_operand(const struct verb_usage *usage, int count)
+missing_operand(const struct verb *verb, int count)
 {
-	g_auto(GStrv) words = g_strsplit(usage->synopsis, " ", -1);
+	g_auto(GStrv) words = g_strsplit(verb->synopsis, " ", -1);
 	int before = 0;
 
 	for (char **word = words; *word; word++) {
@@ -89,48 +110,100 @@ missing_operand(const struct verb_usage *usage, int count)
 }
 
 static void
-refuse_missing(const struct verb_usage *usage, const char *verb, int count)
+refuse_missing(const struct verb *verb, int count)
 {
-	g_autofree char *missing = missing_operand(usage, count);
+	g_autofree char *missing = missing_operand(verb, count);
 
-	log_error("%s is missing: nbdloop %s %s", missing, verb, usage->synopsis);
+	log_error("%s is missing: nbdloop %s %s", missing, verb->name, verb->synopsis);
 }
 
-static enum verb_parsed
-check_operands(const struct verb_usage *usage, const char *verb, char **operands, int count)
+static enum parsed
+check_operands(const struct verb *verb, char **operands, int count)
 {
-	if (count < usage->least)
-		refuse_missing(usage, verb, count);
-	else if (usage->most >= 0 && count > usage->most)
-		log_error("\"%s\" is one word too many: nbdloop %s %s", operands[usage->most], verb,
-			  usage->synopsis);
+	if (count < verb->least)
+		refuse_missing(verb, count);
+	else if (verb->most >= 0 && count > verb->most)
+		log_error("\"%s\" is one word too many: nbdloop %s %s", operands[verb->most],
+			  verb->name, verb->synopsis);
 	else
-		return VERB_PARSED;
-	return VERB_REFUSED;
+		return PARSED;
+	return REFUSED;
 }
 
-enum verb_parsed
-verb_parse(const struct verb_usage *usage, void *config, int argc, char **argv, char ***operands,
-	   int *count)
+static enum parsed
+parse(const struct verb *verb, void *options, int argc, char **argv, struct verb_call *call)
 {
-	enum verb_parsed parsed;
+	enum parsed parsed;
 
-	if (options_init(usage->rows, config) < 0) {
+	if (options_init(rows_of(verb), options) < 0) {
 		log_error("%s", strerror(ENOMEM));
-		return VERB_REFUSED;
+		return REFUSED;
 	}
-	parsed = take_options(usage, config, argc, argv);
-	*operands = argv + optind;
-	*count = argc - optind;
-	if (parsed == VERB_PARSED)
-		parsed = check_operands(usage, argv[0], *operands, *count);
-	if (parsed != VERB_PARSED)
-		options_free(usage->rows, config);
-	return parsed;
+	parsed = take_options(verb, options, argc, argv);
+	*call = (struct verb_call){options, argv + optind, argc - optind};
+	return parsed == PARSED ? check_operands(verb, call->operands, call->count) : parsed;
+}
+
+/* ---- running it */
+
+const struct verb *
+verb_find(const char *name)
+{
+	for (const struct verb *const *verb = verbs; *verb; verb++) {
+		if (strcmp((*verb)->name, name) == 0)
+			return *verb;
+	}
+	return NULL;
 }
 
 int
-verb_exit_status(enum verb_parsed parsed)
+verb_run(const struct verb *verb, int argc, char **argv)
 {
-	return parsed == VERB_REFUSED ? EXIT_FAILURE : EXIT_SUCCESS;
+	g_autofree void *options = g_malloc0(verb->options_size);
+	g_autoptr(GError) error = NULL;
+	struct verb_call call = {0};
+	enum parsed parsed = parse(verb, options, argc, argv, &call);
+	bool done = parsed == PARSED ? verb->run(&call, &error) : parsed == HELP_SHOWN;
+
+	options_free(rows_of(verb), options);
+	if (error)
+		log_error("%s", error->message);
+	if (done)
+		return EXIT_SUCCESS;
+	return parsed == REFUSED || !verb->failure_status || failure_is(error, ENOENT) ||
+			       failure_is(error, ENXIO)
+		       ? EXIT_FAILURE
+		       : verb->failure_status;
+}
+
+/* ---- operands that are devices */
+
+bool
+verb_takes_devices(const struct verb_call *call, bool all, const char *where, GError **error)
+{
+	if (!all && call->count == 0)
+		return failure(error, EINVAL, "which device%s?  Name it, or use --all",
+			       *where ? where : " is to be detached");
+	return !all || call->count == 0 ||
+	       failure(error, EINVAL, "--all is for all devices%s; leave out the names, or --all",
+		       where);
+}
+
+bool
+verb_each_device(char **names, bool (*run)(const char *name, const void *data, GError **error),
+		 const void *data)
+{
+	bool all = true;
+
+	for (; *names; names++) {
+		g_autoptr(GError) error = NULL;
+		g_autofree char *name = device_name(*names, &error);
+
+		if (name && run(name, data, &error))
+			continue;
+		if (error)
+			log_error("%s", error->message);
+		all = false;
+	}
+	return all;
 }

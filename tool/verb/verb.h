@@ -1,76 +1,62 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A verb of the command line, as "attach" in `nbdloop attach disk.img': what main() calls, and how
- * its options are parsed.
+ * The verbs of the command line, as "attach" in `nbdloop attach disk.img', and the one way in which
+ * they all run.
  */
 #ifndef TOOL_VERB_VERB_H
 #define TOOL_VERB_VERB_H
 
 #include "common/option_row.h"
 
+#include <glib.h>
 #include <stdbool.h>
 
-/* argv[0] is the verb's own name.  Each returns the program's exit status. */
-int
-verb_adopt(int argc, char **argv);
-int
-verb_attach(int argc, char **argv);
-int
-verb_change(int argc, char **argv);
-int
-verb_detach(int argc, char **argv);
-int
-verb_list(int argc, char **argv);
-int
-verb_replace_server(int argc, char **argv);
-int
-verb_resize(int argc, char **argv);
-int
-verb_set(int argc, char **argv);
-int
-verb_start(int argc, char **argv);
-int
-verb_status(int argc, char **argv);
-int
-verb_stop(int argc, char **argv);
-
-/* Of those that have no options. */
-extern const struct option_row no_option_rows[];
-/* Options of those that have some, for the manual, too; those of attach are in
- * tool/table/attach_options.h. */
-extern const struct option_row detach_option_rows[];
-extern const struct option_row list_option_rows[];
-extern const struct option_row set_option_rows[];
-extern const struct option_row start_option_rows[];
-extern const struct option_row status_option_rows[];
-extern const struct option_row stop_option_rows[];
-
-/* What a verb's command line may be. */
-struct verb_usage {
-	const char *synopsis; /* what follows the verb: "[OPTION]... DEVICE" */
-	const char *summary;  /* a sentence for --help */
-	const struct option_row *rows;
-	void (*show_more)(FILE *out); /* what --help ends with, or NULL */
-	int least, most;              /* operands; most -1: no limit */
+/* A parsed command line. */
+struct verb_call {
+	const void *options; /* the verb's own structure */
+	char **operands;     /* NULL after the last one */
+	int count;           /* of the operands */
 };
 
-enum verb_parsed {
-	VERB_PARSED,
-	VERB_HELP_SHOWN, /* the program's status is 0 */
-	VERB_REFUSED,    /* with a message; the program's status is 1, as losetup's */
+struct verb {
+	const char *name;
+	const char *help;              /* a line of nbdloop --help */
+	const char *synopsis;          /* what follows the verb: "[OPTION]... DEVICE" */
+	const char *summary;           /* a sentence for the verb's --help */
+	const struct option_row *rows; /* NULL: there are no options */
+	size_t options_size;           /* of the structure that has the rows' fields, bytes */
+	void (*show_more)(FILE *out);  /* what --help ends with, or NULL */
+	int least, most;               /* operands; most -1: no limit */
+	int failure_status;            /* exit status after a failure, unless ENOENT or ENXIO tells
+					* that the device isn't attached; 0: EXIT_FAILURE always */
+	/* False: it failed.  *error, if it is set, is still to be told; all else was logged. */
+	bool (*run)(const struct verb_call *call, GError **error);
 };
 
-/*
- * Parses a verb's command line into `config`, whose fields are the rows', set to their defaults
- * first.  The operands, *count of them, are in argv from its end on: *operands points there. Unless
- * VERB_PARSED is returned, there is nothing to free in `config`.
- */
-enum verb_parsed
-verb_parse(const struct verb_usage *usage, void *config, int argc, char **argv, char ***operands,
-	   int *count);
+/* All of them, by their names; NULL after the last one. */
+extern const struct verb *const verbs[];
 
-/* The exit status of a verb whose command line was not parsed. */
+extern const struct verb verb_adopt, verb_attach, verb_change, verb_detach, verb_list,
+	verb_replace_server, verb_resize, verb_set, verb_start, verb_status, verb_stop;
+
+/* NULL: there is none of that name. */
+const struct verb *
+verb_find(const char *name);
+
+/* Parses its command line, where argv[0] is its name, and runs it.  Returns the program's exit
+ * status. */
 int
-verb_exit_status(enum verb_parsed parsed);
+verb_run(const struct verb *verb, int argc, char **argv);
+
+/* For a verb with --all: whether devices are named, or that is given, but not both; else an error.
+ * `where`: " of the table", or "". */
+bool
+verb_takes_devices(const struct verb_call *call, bool all, const char *where, GError **error);
+
+/* Calls `run` with the name "nbd0" of each device that `names` has as people write it, and logs its
+ * errors.  False: it failed for one of them. */
+bool
+verb_each_device(char **names, bool (*run)(const char *name, const void *data, GError **error),
+		 const void *data);
 
 #endif
