@@ -2,6 +2,7 @@
 #include "tests/nbd/server.h"
 
 #include "common/cleanup.h"
+#include "tests/nbd/facts.h"
 #include "tests/nbd/scratch.h"
 
 #include <check.h>
@@ -36,40 +37,6 @@ static void
 tick(void)
 {
 	nanosleep(&(struct timespec){.tv_nsec = TICK_MS * 1000000L}, NULL);
-}
-
-static const char *
-plugin(void)
-{
-	const char *path = getenv("LOOP_PLUGIN");
-
-	return path && *path ? path : "loop";
-}
-
-static const char *
-nbdkit(void)
-{
-	const char *path = getenv("NBDKIT");
-
-	return path && *path ? path : "nbdkit";
-}
-
-char *
-server_facts(void)
-{
-	char command[4096];
-	char *facts = NULL;
-	size_t capacity = 0;
-	FILE *out;
-
-	snprintf(command, sizeof(command), "'%s' '%s' --dump-plugin", nbdkit(), plugin());
-	out = popen(command, "re");
-	if (!out || getdelim(&facts, &capacity, '\0', out) < 0 || pclose(out) != 0) {
-		fprintf(stderr, "failed: %s\n", command);
-		free(facts);
-		facts = NULL;
-	}
-	return facts;
 }
 
 /* A new name for a server's file; a test may start several servers. */
@@ -139,7 +106,7 @@ static void
 command_build_nbdkit(struct command *command, const struct target *target,
 		     const struct server_config *config, const struct places *places)
 {
-	command_add(command, "%s", nbdkit());
+	command_add(command, "%s", facts_nbdkit());
 	command_add(command, "--foreground");
 	command_add(command, "--unix=%s", places->socket_path);
 	command_add(command, "--pidfile=%s", places->pid_path);
@@ -147,7 +114,7 @@ command_build_nbdkit(struct command *command, const struct target *target,
 		command_add(command, "--threads=%u", config->threads);
 	if (config->read_only)
 		command_add(command, "--readonly");
-	command_add(command, "%s", plugin());
+	command_add(command, "%s", facts_plugin());
 	if (config->dir)
 		command_add(command, "dir=%s", config->dir);
 	else

@@ -32,12 +32,6 @@ struct server {
 	char *log_path;
 };
 
-/* What the plugin says about itself and this machine ("key=value" lines): which engines there are
- * is the same for nbdloopd.  NULL, and a message on standard error, when it cannot be asked.  The
- * caller frees. */
-char *
-server_facts(void);
-
 /* Starts a server and waits until it listens; fails the test if it doesn't. */
 struct server *
 server_start(const struct target *target, const struct server_config *config);

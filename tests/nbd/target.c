@@ -2,9 +2,9 @@
 #include "tests/nbd/target.h"
 
 #include "common/cleanup.h"
+#include "tests/nbd/facts.h"
 #include "tests/nbd/loop_device.h"
 #include "tests/nbd/scratch.h"
-#include "tests/nbd/server.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -77,7 +77,7 @@ is_wanted(const char *variable, const char *value)
 static int
 add_rows(Suite *suite, target_tests add_tests, unsigned int needs, unsigned int seconds)
 {
-	char *CLEANUP_FREE facts = server_facts();
+	char *CLEANUP_FREE facts = facts_read();
 	int added = 0;
 
 	if (!facts)
