@@ -75,7 +75,7 @@ conn_free(struct conn *conn)
 	*conn->link = conn->next;
 	if (conn->next)
 		conn->next->link = conn->link;
-	if (conn->negotiation || conn->lingering)
+	if (conn->negotiation || conn->life == CONN_LINGERS)
 		worker->deadlines--;
 	if (conn->served)
 		worker->config->left(worker->config->data, conn->served);
@@ -94,9 +94,9 @@ receive(struct conn *conn)
 {
 	struct loop *loop = conn->worker->loop;
 
-	if (conn->recv_op.active || conn->closing || conn->stalled)
+	if (conn->recv_op.active || conn_is_closing(conn) || conn->stalled)
 		return;
-	conn->receiving_since = worker_now(conn->worker);
+	conn->presence.receiving_since = worker_now(conn->worker);
 	if (conn->filling) {
 		loop_recv(loop, &conn->recv_op, conn->fd, conn->filling->data + conn->filled,
 			  conn->filling->nbd.length - conn->filled, true);
@@ -122,10 +122,12 @@ begin_requests(struct conn *conn)
 	free(conn->negotiation);
 	conn->negotiation = NULL;
 	conn->worker->deadlines--;
+	if (conn->life == CONN_NEGOTIATES)
+		conn->life = CONN_SERVES;
 	conn->context = worker_context(conn->worker, conn->served);
 	if (!conn->context) {
 		conn_warn(conn, "there is no memory, or no descriptor, for what its image needs");
-		conn_end(conn, true);
+		conn_abort(conn);
 		return;
 	}
 	intake_run(conn);
@@ -148,10 +150,12 @@ go_on_negotiating(struct conn *conn, enum negotiation_next next)
 static void
 note_presence(struct conn *conn, bool all)
 {
-	if (conn->all_received && conn->received_since > conn->there)
-		conn->there = conn->received_since;
-	conn->all_received = all;
-	conn->received_since = conn->receiving_since;
+	struct conn_presence *presence = &conn->presence;
+
+	if (presence->all_received && presence->received_since > presence->seen)
+		presence->seen = presence->received_since;
+	presence->all_received = all;
+	presence->received_since = presence->receiving_since;
 }
 
 /* A client that goes away isn't worth a message, nor is what we have cancelled ourselves. */
@@ -159,7 +163,7 @@ static void
 warn_of_error(const struct conn *conn, int result)
 {
 	if (result < 0 && result != -ECONNRESET && result != -EPIPE && result != -ECANCELED &&
-	    !conn->closing && !conn->lost)
+	    !conn_is_closing(conn))
 		conn_warn(conn, strerror(-result));
 }
 
@@ -174,13 +178,16 @@ received(struct completion *completion, int result)
 	if (result == -EINTR || result == -EAGAIN)
 		result = 0;
 	else if (result <= 0) {
-		conn->ended = true;
+		conn->end_of_input = true;
 		warn_of_error(conn, result);
 		/* Who is gone without a word may have been in the middle of something. */
-		conn_end(conn, result < 0 || conn->filling || conn->input_end > conn->input_start);
+		if (result < 0 || conn->filling || conn->input_end > conn->input_start)
+			conn_abort(conn);
+		else
+			conn_close(conn);
 		return;
 	}
-	if (conn->lingering)
+	if (conn->life == CONN_LINGERS)
 		return;
 	if (conn->negotiation) {
 		conn->input_end += (size_t)result;
@@ -225,11 +232,11 @@ message_advance(struct msghdr *message, size_t n)
 static void
 cannot_answer(struct conn *conn, int result)
 {
-	if (conn->stalled && !conn->closing)
+	if (conn->stalled && !conn_is_closing(conn))
 		conn_warn(conn, CONN_GAVE_UP);
 	else
 		warn_of_error(conn, result);
-	conn_end(conn, true);
+	conn_abort(conn);
 }
 
 static void
@@ -271,24 +278,23 @@ go_on(struct conn *conn)
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
 	if (now.tv_sec > conn->stalled_since && peer_gave_up(conn)) {
 		conn_warn(conn, CONN_GAVE_UP);
-		conn_end(conn, false);
+		conn_close(conn);
 		return;
 	}
 	intake_run(conn);
 	receive(conn);
 }
 
-/* When all that had come is taken, what comes then is refused; when all is answered, it is the end.
- */
+/* When all that had been sent is taken, requests that follow are refused; when all are answered,
+ * the connection closes. */
 static void
-drain(struct conn *conn)
+go_on_draining(struct conn *conn)
 {
-	if (conn->closing || !loop_waits(conn->worker->loop, &conn->recv_op) ||
-	    peer_sent_more(conn))
+	if (!loop_waits(conn->worker->loop, &conn->recv_op) || peer_sent_more(conn))
 		return;
-	conn->refusing = true;
+	conn->life = CONN_REFUSES;
 	if (conn->requests == 0)
-		conn_end(conn, false);
+		conn_close(conn);
 }
 
 static bool
@@ -309,13 +315,13 @@ linger(struct conn *conn)
 {
 	struct timespec now;
 
-	if (conn->lost || conn->ended || (!conn->lingering && !is_tcp(conn)))
+	if (conn->lost || conn->end_of_input || (conn->life != CONN_LINGERS && !is_tcp(conn)))
 		return false;
-	if (!conn->lingering) {
+	if (conn->life != CONN_LINGERS) {
 		shutdown(conn->fd, SHUT_WR);
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		conn->deadline = now.tv_sec + LINGER_LIMIT;
-		conn->lingering = true;
+		conn->life = CONN_LINGERS;
 		if (!conn->negotiation)
 			conn->worker->deadlines++;
 	}
@@ -333,20 +339,20 @@ conn_settle(struct conn *conn)
 		replies_drop(conn);
 	else
 		replies_send(conn);
-	if (!conn->closing && !conn->negotiation && conn->stalled)
+	if (conn->stalled && !conn_is_closing(conn))
 		go_on(conn);
-	if (conn->draining)
-		drain(conn);
+	if (conn->life == CONN_DRAINS || conn->life == CONN_REFUSES)
+		go_on_draining(conn);
 	/* A request that came only in part is over; one that is under way in the image isn't: its
 	 * write must not land when the client takes it for lost. */
-	if (conn->closing && conn->filling && !conn->recv_op.active) {
+	if (conn_is_closing(conn) && conn->filling && !conn->recv_op.active) {
 		request_finish(conn->filling);
 		conn->filling = NULL;
 	}
-	if (conn->closing && conn->refused)
+	if (conn_is_closing(conn) && conn->refused)
 		request_finish(steal_pointer(&conn->refused));
 	/* If it became dirty here, it is settled once more. */
-	if (conn->dirty || !conn->closing || conn->requests > 0 || conn->send_op.active)
+	if (conn->dirty || !conn_is_closing(conn) || conn->requests > 0 || conn->send_op.active)
 		return;
 	if (linger(conn))
 		return;
@@ -382,12 +388,13 @@ conn_check_deadline(struct conn *conn, time_t now)
 {
 	char reason[64];
 
-	if ((!conn->negotiation && !conn->lingering) || now < conn->deadline || conn->lost)
+	if ((!conn->negotiation && conn->life != CONN_LINGERS) || now < conn->deadline ||
+	    conn->lost)
 		return;
-	if (!conn->lingering) {
+	if (conn->life != CONN_LINGERS) {
 		snprintf(reason, sizeof(reason), "did not finish the handshake in %u seconds",
 			 conn->worker->config->handshake_limit);
 		conn_warn(conn, reason);
 	}
-	conn_end(conn, true);
+	conn_abort(conn);
 }

@@ -16,11 +16,18 @@ conn_warn(const struct conn *conn, const char *reason)
 }
 
 void
-conn_end(struct conn *conn, bool now)
+conn_close(struct conn *conn)
 {
-	conn->closing = true;
+	if (conn->life < CONN_CLOSES)
+		conn->life = CONN_CLOSES;
 	conn_mark_dirty(conn);
-	if (!now || conn->lost)
+}
+
+void
+conn_abort(struct conn *conn)
+{
+	conn_close(conn);
+	if (conn->lost)
 		return;
 	conn->lost = true;
 	/* Completes what waits for the peer. */
@@ -30,11 +37,19 @@ conn_end(struct conn *conn, bool now)
 }
 
 void
-conn_drain(struct conn *conn, bool refuse)
+conn_drain(struct conn *conn)
 {
-	conn->draining = true;
-	conn->refusing = conn->refusing || refuse;
+	if (conn->life == CONN_SERVES)
+		conn->life = CONN_DRAINS;
 	conn_mark_dirty(conn);
+}
+
+void
+conn_refuse_requests(struct conn *conn)
+{
+	conn_drain(conn);
+	if (conn->life == CONN_DRAINS)
+		conn->life = CONN_REFUSES;
 }
 
 void

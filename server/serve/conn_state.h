@@ -42,6 +42,43 @@ struct stuck {
 	struct stuck_way data, replies;
 };
 
+/*
+ * How far a connection's life has come.  It never goes back:
+ *
+ *     NEGOTIATES -> SERVES    the handshake is over, and its output sent
+ *     SERVES     -> DRAINS    conn_drain()
+ *     SERVES     -> REFUSES   conn_refuse_requests()
+ *     DRAINS     -> REFUSES   the same, or nothing is left in the socket
+ *     REFUSES    -> CLOSES    no request is under way
+ *     any before -> CLOSES    conn_close() or conn_abort()
+ *     CLOSES     -> LINGERS   all is answered, over TCP, and the client has not closed its end
+ *
+ * From CLOSES or LINGERS it is freed.  A connection that is lost CLOSES or LINGERS.  In CLOSES and
+ * LINGERS, conn->negotiation is still there if requests were never exchanged.
+ */
+enum conn_life {
+	CONN_NEGOTIATES,
+	CONN_SERVES,
+	CONN_DRAINS,  /* requests in its input or socket are carried out; when none is left there,
+			 it REFUSES */
+	CONN_REFUSES, /* further requests are answered with an error, until none is under way */
+	CONN_CLOSES,  /* no request is taken; it ends when those under way are over */
+	CONN_LINGERS, /* all is sent; what the client sends is thrown away until it closes its end
+		       */
+};
+
+/* When a client is known not to have given up; see peer.h.  Times: CLOCK_BOOTTIME, ns. */
+struct conn_presence {
+	uint64_t seen;    /* it had not given up then; 0: nothing is known */
+	bool said_disc;   /* its last request asks for the end, or an earlier one has: see peer.c */
+	uint64_t changes; /* of its own, that have begun, as traffic_change() counts */
+	uint64_t others_changes; /* of its image, that had begun when the client was last asked for,
+				    and there, or before */
+	uint64_t receiving_since; /* when the present receiving began, or before */
+	uint64_t received_since;  /* when the one before it began */
+	bool all_received;        /* by that one, of what there was */
+};
+
 struct conn {
 	struct worker *worker;
 	int fd;
@@ -56,24 +93,13 @@ struct conn {
 	struct served *served;
 	struct worker_context *context;
 
-	time_t deadline; /* CLOCK_MONOTONIC, seconds; while it negotiates, or lingers */
-	bool closing;    /* no request is taken any more */
-	bool lost;       /* replies can't be sent any more */
-	bool unheard; /* nor can they, but all that was asked for is carried out: see peer_left() */
-	bool ended;   /* by the client: nothing comes any more */
-	bool took_leave; /* so will it be, after a goodbye that has come: see peer_gave_up() */
-	uint64_t there; /* CLOCK_BOOTTIME, ns: the client had not given up then; 0: nothing is known
-			 */
-	uint64_t changes;         /* of its own, that have begun, as traffic_change() counts */
-	uint64_t others_changes;  /* of its image, that had begun when it was last asked for, and
-				     there, or before */
-	uint64_t receiving_since; /* the same clock: when the present receiving began, or before */
-	uint64_t received_since;  /* the same clock: when the one before it began */
-	bool all_received;        /* by that one, of what there was */
-	bool lingering;           /* all is sent; what comes is thrown away */
-	bool draining;            /* ends when all that has come is answered */
-	bool refusing;        /* requests that were not taken before are answered with an error */
-	bool stalled;         /* waits for a buffer, or for a request to be over */
+	enum conn_life life;
+	time_t deadline;   /* CLOCK_MONOTONIC, seconds; while it negotiates, or lingers */
+	bool lost;         /* replies can't be sent any more, and changes that wait are dropped */
+	bool unheard;      /* nor can they, but all requests are carried out: see peer_left() */
+	bool end_of_input; /* the client has closed its end, or the socket has failed */
+	struct conn_presence presence;
+	bool stalled;         /* its input waits for a buffer, or for a request to be over */
 	time_t stalled_since; /* CLOCK_MONOTONIC, seconds: the first stall since nothing was unread;
 				 0: none */
 
@@ -99,17 +125,30 @@ struct conn {
 	struct iovec iov[CONN_PARTS];
 };
 
-/* Takes no more requests; ends when those under way are answered. With `now`, they aren't answered.
- */
+static inline bool
+conn_is_closing(const struct conn *conn)
+{
+	return conn->life >= CONN_CLOSES;
+}
+
+/* Takes no more requests; ends when those under way are answered. */
 void
-conn_end(struct conn *conn, bool now);
+conn_close(struct conn *conn);
+
+/* Takes no more requests and sends no more replies; ends when those under way are over. */
+void
+conn_abort(struct conn *conn);
 
 /* Ends a connection that exchanges requests: what its client has sent so far is carried out, what
- * it sends then is refused.  With `refuse`, only what has begun is carried out. */
+ * it sends then is refused. */
 void
-conn_drain(struct conn *conn, bool refuse);
+conn_drain(struct conn *conn);
 
-/* A reason for that. */
+/* The same, but only requests that have begun are carried out. */
+void
+conn_refuse_requests(struct conn *conn);
+
+/* A reason to abort or close it. */
 #define CONN_GAVE_UP "gave up on this connection: what waited on it is dropped"
 
 /* Tells the log why a client is disconnected; not each time when it comes back again and again. */

@@ -212,7 +212,7 @@ take_one(struct conn *conn, const struct taken *taken, struct ahead *ahead)
 
 	switch (taken->verdict) {
 	case NBD_VERDICT_SERVE:
-		if (conn->refusing)
+		if (conn->life == CONN_REFUSES)
 			return refuse(conn, taken, NBD_ESHUTDOWN, "the server is ending");
 		if (nbd->type == NBD_CMD_READ || nbd->type == NBD_CMD_WRITE)
 			return transfer(conn, taken, ahead);
@@ -222,12 +222,12 @@ take_one(struct conn *conn, const struct taken *taken, struct ahead *ahead)
 	case NBD_VERDICT_NOTHING:
 	case NBD_VERDICT_REFUSE: return answer(conn, taken);
 	case NBD_VERDICT_DISCONNECT:
-		conn->took_leave = true;
-		conn_end(conn, false);
+		conn->presence.said_disc = true;
+		conn_close(conn);
 		break;
 	case NBD_VERDICT_DROP:
 		conn_warn(conn, taken->check.message);
-		conn_end(conn, true);
+		conn_abort(conn);
 		break;
 	}
 	conn->input_start += size_in_input(conn, taken);
@@ -256,7 +256,7 @@ intake_run(struct conn *conn)
 	/* It may have been resized. */
 	conn->session.size = image_size(conn->served->image);
 	conn->stalled = false;
-	while (!conn->closing && !conn->filling) {
+	while (!conn_is_closing(conn) && !conn->filling) {
 		drop(conn);
 		if (conn->to_drop)
 			break;
@@ -274,7 +274,7 @@ intake_run(struct conn *conn)
 	}
 	if (r < 0) {
 		conn_warn(conn, "what came is no request");
-		conn_end(conn, true);
+		conn_abort(conn);
 	}
 	if (conn->input_start == conn->input_end)
 		conn->input_start = conn->input_end = 0;

@@ -44,7 +44,7 @@ end_handshake(struct conn *conn, enum nbd_handshake_result result)
 	}
 	if (handshake->reason)
 		conn_warn(conn, handshake->reason);
-	conn_end(conn, false);
+	conn_close(conn);
 }
 
 enum negotiation_next
@@ -54,7 +54,7 @@ negotiation_feed(struct conn *conn)
 	enum nbd_handshake_result result;
 	size_t consumed;
 
-	if (conn->send_op.active || negotiation->finished || conn->closing)
+	if (conn->send_op.active || negotiation->finished || conn_is_closing(conn))
 		return NEGOTIATION_WAITS;
 	result = nbd_handshake_feed(&negotiation->handshake, conn->input + conn->input_start,
 				    conn->input_end - conn->input_start, &consumed,

@@ -34,7 +34,7 @@ input_length(const struct conn *conn)
 /* The last of what it sent, in the input or after it in the socket, asks for the end: then it
  * counts on the requests before to be carried out, as specified. */
 static bool
-took_leave(const struct conn *conn)
+last_is_disc(const struct conn *conn)
 {
 	size_t size = nbd_request_size(&conn->session), length = input_length(conn);
 	uint8_t *CLEANUP_FREE bytes = NULL;
@@ -71,9 +71,9 @@ presence_of(struct conn *conn)
 		return THERE;
 	/* It sends no more, but may be waiting for answers.  What it said last stays the last: it
 	 * is looked for once, among all that is unread. */
-	if (!conn->took_leave)
-		conn->took_leave = took_leave(conn);
-	if (!conn->took_leave)
+	if (!conn->presence.said_disc)
+		conn->presence.said_disc = last_is_disc(conn);
+	if (!conn->presence.said_disc)
 		return GAVE_UP;
 	return polled.revents & (POLLHUP | POLLERR) ? LEFT : THERE;
 }
@@ -83,14 +83,14 @@ static uint64_t
 changes_of_others(const struct conn *conn)
 {
 	return traffic_changes(conn->served->traffic, conn->worker->config->workers) -
-	       conn->changes;
+	       conn->presence.changes;
 }
 
 /* Nothing newer can be overwritten. */
 static bool
 is_alone(const struct conn *conn)
 {
-	return changes_of_others(conn) == conn->others_changes;
+	return changes_of_others(conn) == conn->presence.others_changes;
 }
 
 bool
@@ -112,14 +112,14 @@ peer_may_change(struct conn *conn)
 {
 	uint64_t now = worker_clock(), others;
 
-	if (now - conn->there <= ABSENCE_MAX)
+	if (now - conn->presence.seen <= ABSENCE_MAX)
 		return true;
 	/* Before it is asked for: what others change after it has gone is none of them. */
 	others = changes_of_others(conn);
 	switch (presence_of(conn)) {
 	case THERE:
-		conn->there = now;
-		conn->others_changes = others;
+		conn->presence.seen = now;
+		conn->presence.others_changes = others;
 		return true;
 	case LEFT: return is_alone(conn);
 	default: return false;

@@ -85,11 +85,11 @@ wanted(struct io *io)
 	if (peer_may_change(conn)) {
 		/* Now, since the range is held: a client that gets it next must see this. */
 		traffic_change(conn->context->traffic);
-		conn->changes++;
+		conn->presence.changes++;
 		return true;
 	}
 	conn_warn(conn, CONN_GAVE_UP);
-	conn_end(conn, true);
+	conn_abort(conn);
 	return false;
 }
 

@@ -70,7 +70,7 @@ end_stuck(struct conn *conn)
 						      : "sent too little of the data of a write",
 		 limit, STUCK_RATE >> 10);
 	conn_warn(conn, reason);
-	conn_end(conn, true);
+	conn_abort(conn);
 }
 
 void

@@ -129,11 +129,13 @@ end_conns(struct worker *worker, enum worker_end end)
 {
 	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
 		if (end == WORKER_ABORTS || conn->negotiation)
-			conn_end(conn, true);
+			conn_abort(conn);
 		else if (end == WORKER_LEAVES)
-			conn_end(conn, false);
+			conn_close(conn);
+		else if (end == WORKER_DRAINS)
+			conn_drain(conn);
 		else
-			conn_drain(conn, end == WORKER_REFUSES);
+			conn_refuse_requests(conn);
 	}
 }
 
