@@ -4,7 +4,7 @@
 #define FIELD(name_) offsetof(struct image_config, name_)
 
 static const char *const sector_sizes[] = {"1", "512", "1024", "2048", "4096", NULL};
-static const char *const engines[] = {"auto", "io_uring", "aio", "threads", NULL};
+const char *const image_engine_names[] = {"auto", "io_uring", "aio", "threads", NULL};
 static const char *const locks[] = {"off", "shared", "exclusive", "auto", NULL};
 
 const struct option_row image_option_rows[] = {
@@ -69,7 +69,7 @@ const struct option_row image_option_rows[] = {
 		.type = OPTION_CHOICE,
 		.field = FIELD(engine),
 		.initial = "auto",
-		.choices = engines,
+		.choices = image_engine_names,
 		.arg = "auto|io_uring|aio|threads",
 		.help = "how to access the file",
 		.manual =

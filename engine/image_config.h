@@ -39,6 +39,9 @@ struct image_config {
 	unsigned int force;     /* TRISTATE_OFF or TRISTATE_ON */
 };
 
+/* Of enum engine_choice, as users write them; NULL after the last one. */
+extern const char *const image_engine_names[];
+
 /* Their fields are offsets in struct image_config. */
 extern const struct option_row image_option_rows[];
 

@@ -33,9 +33,9 @@ BEGIN {
 	allowed["server/daemon"] = "server/exports server/serve server/loop server/config engine/* nbd control common"
 
 	allowed["tool"] = "tool/verb tool/guard tool/device common"
-	allowed["tool/server"] = "tool/failure.h common"
+	allowed["tool/server"] = "tool/failure.h nbd/protocol.h common"
 	allowed["tool/device"] = "tool/server tool/failure.h tool/system_root.h common"
-	allowed["tool/guard"] = "tool/device tool/server tool/failure.h common"
+	allowed["tool/guard"] = "tool/device tool/server tool/failure.h nbd/protocol.h common"
 	allowed["tool/table"] = "tool/guard tool/device tool/server tool/failure.h tool/system_root.h engine common"
 	allowed["tool/show"] = "tool/guard tool/device tool/server tool/failure.h common"
 	allowed["tool/verb"] = "tool/show tool/table tool/guard tool/device tool/server tool/failure.h tool/system_root.h common"

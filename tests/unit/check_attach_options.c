@@ -52,19 +52,20 @@ assert_words(const char *wanted)
 {
 	g_autofree char *line = NULL;
 
-	g_ptr_array_add(plan.source.server_options, NULL);
-	line = g_strjoinv(" ", (char **)plan.source.server_options->pdata);
-	g_ptr_array_remove_index(plan.source.server_options, plan.source.server_options->len - 1);
+	g_ptr_array_add(plan.upstream.server_options, NULL);
+	line = g_strjoinv(" ", (char **)plan.upstream.server_options->pdata);
+	g_ptr_array_remove_index(plan.upstream.server_options,
+				 plan.upstream.server_options->len - 1);
 	ck_assert_str_eq(line, wanted);
 }
 
 START_TEST(image_has_one_connection_and_no_timeout)
 {
 	make_plan(false);
-	ck_assert_str_eq(plan.source.place, "/disk.img");
-	ck_assert(!plan.source.remote);
-	ck_assert_uint_eq(plan.source.connections, 1);
-	ck_assert_str_eq(plan.source.direct_io, "auto");
+	ck_assert_str_eq(plan.upstream.place, "/disk.img");
+	ck_assert(!plan.upstream.remote);
+	ck_assert_uint_eq(plan.upstream.connections, 1);
+	ck_assert_str_eq(plan.upstream.direct_io, "auto");
 	assert_words("--threads=1 --offset=0 --sizelimit=0 --engine=auto --poll=off");
 	ck_assert(!plan.attachment.read_only && !plan.attachment.partscan);
 	ck_assert_uint_eq(plan.attachment.block_size, 0);
@@ -79,7 +80,7 @@ START_TEST(several_connections_have_a_timeout_and_threads)
 {
 	set("connections", "4");
 	make_plan(false);
-	ck_assert_uint_eq(plan.source.connections, 4);
+	ck_assert_uint_eq(plan.upstream.connections, 4);
 	ck_assert_uint_eq(plan.attachment.timeout, 30);
 	assert_words("--threads=4 --offset=0 --sizelimit=0 --engine=auto --poll=off");
 }
@@ -88,7 +89,7 @@ END_TEST
 START_TEST(remote_server_has_a_timeout)
 {
 	make_plan(true);
-	ck_assert(plan.source.remote);
+	ck_assert(plan.upstream.remote);
 	ck_assert_uint_eq(plan.attachment.timeout, 30);
 }
 END_TEST
@@ -118,8 +119,8 @@ START_TEST(what_the_server_must_know_is_told)
 	make_plan(false);
 	assert_words(
 		"--threads=2 --offset=1048576 --sizelimit=1536 --engine=aio --poll=auto --sector-size=4096 --read-only");
-	ck_assert_str_eq(plan.source.direct_io, "on");
-	ck_assert(plan.source.force);
+	ck_assert_str_eq(plan.upstream.direct_io, "on");
+	ck_assert(plan.upstream.force);
 	ck_assert(plan.attachment.read_only);
 	ck_assert_uint_eq(plan.attachment.block_size, 4096);
 }
@@ -167,7 +168,7 @@ START_TEST(what_the_kernel_does_is_for_remote_servers_too)
 	make_plan(true);
 	ck_assert(plan.attachment.read_only && plan.attachment.partscan);
 	ck_assert_uint_eq(plan.attachment.block_size, 1024);
-	ck_assert_uint_eq(plan.source.connections, 2);
+	ck_assert_uint_eq(plan.upstream.connections, 2);
 }
 END_TEST
 

@@ -28,22 +28,22 @@ begin(void)
 	fixture_begin();
 	device.backend = server_link_backend(fixture.path);
 	plan = (struct guard_plan){
-		.source = {.place = (char *)PLACE,
-			   .connections = 3,
-			   .server = SERVER_NBDKIT,
-			   .direct_io = "auto",
-			   .force = true},
+		.upstream = {.place = (char *)PLACE,
+			     .connections = 3,
+			     .server = SERVER_NBDKIT,
+			     .direct_io = "auto",
+			     .force = true},
 		.attachment = {.read_only = true, .timeout = 30, .dead_timeout = 77, .swap = true},
 	};
-	plan.source.server_options = g_ptr_array_new();
-	g_ptr_array_add(plan.source.server_options, (gpointer) "--offset=512");
-	g_ptr_array_add(plan.source.server_options, (gpointer) "--read-only");
+	plan.upstream.server_options = g_ptr_array_new();
+	g_ptr_array_add(plan.upstream.server_options, (gpointer) "--offset=512");
+	g_ptr_array_add(plan.upstream.server_options, (gpointer) "--read-only");
 }
 
 static void
 end(void)
 {
-	g_ptr_array_unref(plan.source.server_options);
+	g_ptr_array_unref(plan.upstream.server_options);
 	guard_record_forget(&device);
 	g_free(device.backend);
 	g_clear_error(&error);
@@ -114,7 +114,7 @@ END_TEST
 START_TEST(living_guard_keeps_its_place)
 {
 	struct guard_progress progress = {.place = NULL};
-	struct guard_plan taken = {.source.place = NULL};
+	struct guard_plan taken = {.upstream.place = NULL};
 	struct guard_record record;
 	pid_t guard = guard_new();
 
@@ -128,7 +128,7 @@ END_TEST
 START_TEST(next_guard_knows_all)
 {
 	struct guard_progress progress = {.place = NULL};
-	struct guard_plan taken = {.source.place = NULL};
+	struct guard_plan taken = {.upstream.place = NULL};
 	struct guard_record record;
 
 	guard_kill(guard_new());
@@ -138,11 +138,11 @@ START_TEST(next_guard_knows_all)
 	ck_assert(progress.device == 2049 && progress.inode == 1234567890123 &&
 		  !progress.read_only);
 	ck_assert_str_eq(progress.direct_io, "off");
-	ck_assert(taken.source.connections == 3 && taken.source.server == SERVER_NBDKIT &&
-		  taken.source.force && !taken.source.remote);
-	ck_assert_uint_eq(taken.source.server_options->len, 2);
-	ck_assert_str_eq(taken.source.server_options->pdata[0], "--offset=512");
-	ck_assert_str_eq(taken.source.direct_io, "auto");
+	ck_assert(taken.upstream.connections == 3 && taken.upstream.server == SERVER_NBDKIT &&
+		  taken.upstream.force && !taken.upstream.remote);
+	ck_assert_uint_eq(taken.upstream.server_options->len, 2);
+	ck_assert_str_eq(taken.upstream.server_options->pdata[0], "--offset=512");
+	ck_assert_str_eq(taken.upstream.direct_io, "auto");
 	ck_assert(taken.attachment.read_only && taken.attachment.swap);
 	ck_assert(taken.attachment.timeout == 30 && taken.attachment.dead_timeout == 77);
 	guard_plan_fini(&taken);

@@ -23,20 +23,20 @@ struct nbd_driver {
 };
 
 /* What the kernel is asked. */
-struct request {
+struct netlink_request {
 	struct nl_msg *message;
 	int err; /* errno, or 0: why it can't be sent */
 };
 
 static void
-request_cleanup(struct request *request)
+request_cleanup(struct netlink_request *request)
 {
 	nlmsg_free(request->message);
 }
 #define REQUEST_CLEANUP __attribute__((cleanup(request_cleanup)))
 
 /* What the kernel answers to one request. */
-struct answer {
+struct netlink_answer {
 	int err; /* errno, or 0 */
 	bool complete;
 	int64_t index; /* the device's, or -1: it told none */
@@ -149,7 +149,7 @@ nbd_driver_open(GError **error)
 static int
 take_error(struct sockaddr_nl *from, struct nlmsgerr *message, void *data)
 {
-	struct answer *answer = data;
+	struct netlink_answer *answer = data;
 
 	(void)from;
 	answer->err = -message->error;
@@ -160,7 +160,7 @@ take_error(struct sockaddr_nl *from, struct nlmsgerr *message, void *data)
 static int
 take_acknowledgement(struct nl_msg *message, void *data)
 {
-	struct answer *answer = data;
+	struct netlink_answer *answer = data;
 
 	(void)message;
 	answer->complete = true;
@@ -171,7 +171,7 @@ static int
 take_reply(struct nl_msg *message, void *data)
 {
 	struct nlattr *attributes[NBD_ATTR_MAX + 1];
-	struct answer *answer = data;
+	struct netlink_answer *answer = data;
 
 	if (genlmsg_parse(nlmsg_hdr(message), 0, attributes, NBD_ATTR_MAX, NULL) == 0 &&
 	    attributes[NBD_ATTR_INDEX])
@@ -181,10 +181,10 @@ take_reply(struct nl_msg *message, void *data)
 
 /* Begins a request, to which attributes can be put; that it can't be made is told when it is asked.
  */
-static struct request
+static struct netlink_request
 request_begin(const struct nbd_driver *driver, uint8_t command)
 {
-	struct request request = {.message = nlmsg_alloc()};
+	struct netlink_request request = {.message = nlmsg_alloc()};
 
 	if (!request.message || !genlmsg_put(request.message, NL_AUTO_PORT, NL_AUTO_SEQ,
 					     driver->family, 0, 0, command, NBD_GENL_VERSION))
@@ -195,26 +195,26 @@ request_begin(const struct nbd_driver *driver, uint8_t command)
 /* A message is a page: there is room for hundreds of sockets, but not for a backend of any length.
  */
 static void
-put(struct request *request, int attribute, const void *value, size_t size)
+put(struct netlink_request *request, int attribute, const void *value, size_t size)
 {
 	if (!request->err && nla_put(request->message, attribute, (int)size, value) < 0)
 		request->err = EMSGSIZE;
 }
 
 static void
-put_u32(struct request *request, int attribute, uint32_t value)
+put_u32(struct netlink_request *request, int attribute, uint32_t value)
 {
 	put(request, attribute, &value, sizeof(value));
 }
 
 static void
-put_u64(struct request *request, int attribute, uint64_t value)
+put_u64(struct netlink_request *request, int attribute, uint64_t value)
 {
 	put(request, attribute, &value, sizeof(value));
 }
 
 static void
-put_backend(struct request *request, const char *backend)
+put_backend(struct netlink_request *request, const char *backend)
 {
 	if (backend)
 		put(request, NBD_ATTR_BACKEND_IDENTIFIER, backend, strlen(backend) + 1);
@@ -222,7 +222,7 @@ put_backend(struct request *request, const char *backend)
 
 /* Returns what nest_end() takes: NULL, there is no room. */
 static struct nlattr *
-nest_begin(struct request *request, int attribute)
+nest_begin(struct netlink_request *request, int attribute)
 {
 	struct nlattr *nest = request->err ? NULL : nla_nest_start(request->message, attribute);
 
@@ -232,14 +232,14 @@ nest_begin(struct request *request, int attribute)
 }
 
 static void
-nest_end(struct request *request, struct nlattr *nest)
+nest_end(struct netlink_request *request, struct nlattr *nest)
 {
 	if (nest)
 		nla_nest_end(request->message, nest);
 }
 
 static void
-put_sockets(struct request *request, const int *sockets, unsigned int count)
+put_sockets(struct netlink_request *request, const int *sockets, unsigned int count)
 {
 	struct nlattr *list = nest_begin(request, NBD_ATTR_SOCKETS);
 
@@ -254,12 +254,13 @@ put_sockets(struct request *request, const int *sockets, unsigned int count)
 
 /* Sends it and waits for the answer.  Returns 0 or an errno. */
 static int
-ask(const struct nbd_driver *driver, const struct request *request, struct answer *answer)
+ask(const struct nbd_driver *driver, const struct netlink_request *request,
+    struct netlink_answer *answer)
 {
 	struct nl_cb *callbacks;
 	int r;
 
-	*answer = (struct answer){.index = -1};
+	*answer = (struct netlink_answer){.index = -1};
 	if (request->err)
 		return request->err;
 	callbacks = nl_cb_alloc(NL_CB_DEFAULT);
@@ -283,10 +284,10 @@ backend_is_shown(unsigned int index)
 	return access(path, F_OK) == 0;
 }
 
-static struct request
+static struct netlink_request
 connect_request(const struct nbd_driver *driver, const struct nbd_driver_attachment *attachment)
 {
-	struct request request = request_begin(driver, NBD_CMD_CONNECT);
+	struct netlink_request request = request_begin(driver, NBD_CMD_CONNECT);
 
 	if (attachment->index != NBD_DRIVER_ANY)
 		put_u32(&request, NBD_ATTR_INDEX, (uint32_t)attachment->index);
@@ -304,8 +305,8 @@ bool
 nbd_driver_connect(struct nbd_driver *driver, const struct nbd_driver_attachment *attachment,
 		   unsigned int *index, GError **error)
 {
-	struct request REQUEST_CLEANUP request = connect_request(driver, attachment);
-	struct answer answer;
+	struct netlink_request REQUEST_CLEANUP request = connect_request(driver, attachment);
+	struct netlink_answer answer;
 	int err = ask(driver, &request, &answer);
 
 	if (err == EPERM)
@@ -329,8 +330,8 @@ nbd_driver_connect(struct nbd_driver *driver, const struct nbd_driver_attachment
 bool
 nbd_driver_disconnect(struct nbd_driver *driver, unsigned int index, GError **error)
 {
-	struct request REQUEST_CLEANUP request = request_begin(driver, NBD_CMD_DISCONNECT);
-	struct answer answer;
+	struct netlink_request REQUEST_CLEANUP request = request_begin(driver, NBD_CMD_DISCONNECT);
+	struct netlink_answer answer;
 	int err;
 
 	put_u32(&request, NBD_ATTR_INDEX, index);
@@ -345,8 +346,8 @@ bool
 nbd_driver_change(struct nbd_driver *driver, unsigned int index,
 		  const struct nbd_driver_change *change, GError **error)
 {
-	struct request REQUEST_CLEANUP request = request_begin(driver, NBD_CMD_RECONFIGURE);
-	struct answer answer;
+	struct netlink_request REQUEST_CLEANUP request = request_begin(driver, NBD_CMD_RECONFIGURE);
+	struct netlink_answer answer;
 	int err;
 
 	put_u32(&request, NBD_ATTR_INDEX, index);

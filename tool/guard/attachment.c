@@ -9,12 +9,12 @@
 #include "tool/failure.h"
 
 #include "common/log.h"
+#include "nbd/protocol.h"
 
 #include <errno.h>
 #include <inttypes.h>
 
 enum {
-	FLAG_READ_ONLY = 1 << 1, /* of the NBD protocol */
 	LOOK_AFTER_MS = 5000, /* see device_queue.h; with less, the kernel would complain about any
 				 slow disk */
 	LOOK_AFTER_SOON_MS = 1000, /* the least that makes sense: the kernel rounds it to seconds */
@@ -135,18 +135,18 @@ warn_about_rest(const struct attachment_plan *plan, const char *place, uint64_t 
 }
 
 bool
-attachment_make(struct attachment *attachment, const struct source *source, GError **error)
+attachment_make(struct attachment *attachment, const struct upstream *upstream, GError **error)
 {
 	const struct attachment_plan *plan = attachment->plan;
-	const struct connection *first = &source->connections[0];
-	unsigned int count = source->plan->connections;
+	const struct upstream_connection *first = &upstream->connections[0];
+	unsigned int count = upstream->plan->connections;
 	g_autofree int *sockets = g_new(int, count);
 	uint64_t rest;
 	struct nbd_driver_attachment wanted = {
 		.index = plan->index,
 		.size = first->size,
 		.block_size = plan->block_size ? plan->block_size : first->block_size,
-		.flags = (uint16_t)(first->flags | (plan->read_only ? FLAG_READ_ONLY : 0)),
+		.flags = (uint16_t)(first->flags | (plan->read_only ? NBD_FLAG_READ_ONLY : 0)),
 		.timeout = plan->timeout,
 		.dead_timeout = plan->dead_timeout,
 		.backend = attachment->backend,
@@ -155,17 +155,17 @@ attachment_make(struct attachment *attachment, const struct source *source, GErr
 	};
 
 	for (unsigned int i = 0; i < count; i++)
-		sockets[i] = source->connections[i].fd;
+		sockets[i] = upstream->connections[i].fd;
 	rest = wanted.size % wanted.block_size;
 	wanted.size -= rest;
 	if (wanted.size == 0)
 		return failure(error, EINVAL,
 			       "%s is too small: a device has at least one block, of %u bytes",
-			       source->place, wanted.block_size);
+			       upstream->place, wanted.block_size);
 	if (!connect_device(attachment, &wanted, error))
 		return false;
 	if (rest)
-		warn_about_rest(plan, source->place, wanted.size + rest, wanted.block_size);
+		warn_about_rest(plan, upstream->place, wanted.size + rest, wanted.block_size);
 	attachment->size = wanted.size;
 	attachment->name = g_strdup_printf("nbd%u", attachment->index);
 	attachment->pid = attached_pid(attachment->name);
@@ -226,20 +226,20 @@ change_look_after(const struct attachment *attachment, unsigned int milliseconds
 
 /* It may have been resized. */
 static void
-warn_about_change(const struct attachment *attachment, const struct source *source,
-		  const struct connection *connection)
+warn_about_change(const struct attachment *attachment, const struct upstream *upstream,
+		  const struct upstream_connection *connection)
 {
 	struct device *DEVICE_CLEANUP device = device_read("/sys", attachment->name, NULL);
 
 	if (device && connection->size < device->size)
 		log_warning(
 			"/dev/%s: %s has become smaller; what is behind its end now can't be read any more",
-			device->name, source->place);
-	if (device && !device->read_only && connection->flags & FLAG_READ_ONLY)
+			device->name, upstream->place);
+	if (device && !device->read_only && connection->flags & NBD_FLAG_READ_ONLY)
 		log_warning(
 			"/dev/%s: %s can only be read now, and writes fail; when it can be written to again, nbdloop "
 			"replace-server /dev/%s",
-			device->name, source->place, device->name);
+			device->name, upstream->place, device->name);
 }
 
 /*
@@ -282,15 +282,15 @@ attachment_offer(struct attachment *attachment, int socket)
 }
 
 bool
-attachment_hand_over(struct attachment *attachment, const struct source *source, const bool *is_new,
-		     GError **error)
+attachment_hand_over(struct attachment *attachment, const struct upstream *upstream,
+		     const bool *is_new, GError **error)
 {
-	for (unsigned int i = 0; i < source->plan->connections; i++) {
-		const struct connection *connection = &source->connections[i];
+	for (unsigned int i = 0; i < upstream->plan->connections; i++) {
+		const struct upstream_connection *connection = &upstream->connections[i];
 
 		if (!is_new[i])
 			continue;
-		warn_about_change(attachment, source, connection);
+		warn_about_change(attachment, upstream, connection);
 		if (!hand_over_one(attachment, connection->fd, error))
 			return false;
 	}

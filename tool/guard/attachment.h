@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A device while it is attached, as seen by the process that keeps it so: made with the connections
- * of a source, given new ones in place of dead ones, and ended.
+ * of a upstream, given new ones in place of dead ones, and ended.
  */
 #ifndef TOOL_GUARD_ATTACHMENT_H
 #define TOOL_GUARD_ATTACHMENT_H
@@ -9,7 +9,7 @@
 #include "tool/device/device.h"
 #include "tool/device/nbd_driver.h"
 #include "tool/guard/guard_plan.h"
-#include "tool/guard/source.h"
+#include "tool/guard/upstream.h"
 
 #include <stdint.h>
 
@@ -31,10 +31,10 @@ attachment_init(struct attachment *attachment, const struct attachment_plan *pla
 void
 attachment_fini(struct attachment *attachment);
 
-/* Attaches the device with all connections of `source`.  After an error it may be made all the
+/* Attaches the device with all connections of `upstream`.  After an error it may be made all the
  * same: see attachment_undo(). */
 bool
-attachment_make(struct attachment *attachment, const struct source *source, GError **error);
+attachment_make(struct attachment *attachment, const struct upstream *upstream, GError **error);
 
 /*
  * Makes it ready to be used.  The kernel looks for partitions then: without a server, this waits
@@ -56,11 +56,11 @@ attachment_undo(struct attachment *attachment);
 bool
 attachment_is_there(const struct attachment *attachment);
 
-/* Gives the kernel those connections of `source` that are new (as many flags as it has
+/* Gives the kernel those connections of `upstream` that are new (as many flags as it has
  * connections).  EINVAL: the device is being detached. */
 bool
-attachment_hand_over(struct attachment *attachment, const struct source *source, const bool *is_new,
-		     GError **error);
+attachment_hand_over(struct attachment *attachment, const struct upstream *upstream,
+		     const bool *is_new, GError **error);
 
 /*
  * Whether the kernel has taken another connection, which it does in place of one that is dead only;

@@ -4,8 +4,8 @@
 void
 guard_plan_fini(struct guard_plan *plan)
 {
-	g_free(plan->source.place);
-	if (plan->source.server_options)
-		g_ptr_array_unref(plan->source.server_options);
-	*plan = (struct guard_plan){.source.place = NULL};
+	g_free(plan->upstream.place);
+	if (plan->upstream.server_options)
+		g_ptr_array_unref(plan->upstream.server_options);
+	*plan = (struct guard_plan){.upstream.place = NULL};
 }

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct source_plan {
+struct upstream_plan {
 	char *place; /* the image's absolute path, or an NBD URI */
 	bool remote; /* it is a URI: there is no server of ours, and neither options nor a control
 			socket */
@@ -37,7 +37,7 @@ struct attachment_plan {
 };
 
 struct guard_plan {
-	struct source_plan source;
+	struct upstream_plan upstream;
 	struct attachment_plan attachment;
 };
 

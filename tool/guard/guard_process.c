@@ -107,17 +107,18 @@ begin(struct guard *guard, GError **error)
 	if (g_mkdir_with_parents(GUARD_DIRECTORY, 0700) < 0)
 		return failure(error, errno, "the directory %s can't be made: %s", GUARD_DIRECTORY,
 			       g_strerror(errno));
-	if (!guard_record_make(&guard->record, guard->source.control, error))
+	if (!guard_record_make(&guard->record, guard->upstream.control, error))
 		return false;
-	if (guard->source.control && !guard_link_listen(&guard->link, guard->source.control, error))
+	if (guard->upstream.control &&
+	    !guard_link_listen(&guard->link, guard->upstream.control, error))
 		return false;
 	/* From here on there is something to put away. */
-	if (!source_open(&guard->source, error) || !guard_note(guard, error) ||
+	if (!upstream_open(&guard->upstream, error) || !guard_note(guard, error) ||
 	    !take_signals(guard, error))
 		return false;
-	if (!attachment_make(&guard->attachment, &guard->source, error))
+	if (!attachment_make(&guard->attachment, &guard->upstream, error))
 		return false;
-	source_release(&guard->source);
+	upstream_release(&guard->upstream);
 	if (!guard_watch_settle(guard, error))
 		return false;
 	if (was_interrupted())
@@ -139,7 +140,7 @@ report(struct guard *guard)
 int
 guard_process_run(const struct guard_plan *plan)
 {
-	char *control = plan->source.remote ? NULL : guard_files_path(NULL, getpid(), "sock");
+	char *control = plan->upstream.remote ? NULL : guard_files_path(NULL, getpid(), "sock");
 	struct guard guard = {.plan = plan, .link.fd = -1, .record.fd = -1, .signals = -1};
 	g_autoptr(GError) error = NULL;
 	bool attached;
@@ -147,10 +148,10 @@ guard_process_run(const struct guard_plan *plan)
 	/* Inherited by the server: no memory that they need waits until something is written to
 	 * their own device. */
 	prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
-	source_init(&guard.source, &plan->source, control);
+	upstream_init(&guard.upstream, &plan->upstream, control);
 	attached = attachment_init(&guard.attachment, &plan->attachment,
 				   control ? server_link_backend(control)
-					   : g_strdup(plan->source.place),
+					   : g_strdup(plan->upstream.place),
 				   &error) &&
 		   (!plan->attachment.swap || guard_memory_lock(&error)) && begin(&guard, &error);
 	if (error)
@@ -162,7 +163,7 @@ guard_process_run(const struct guard_plan *plan)
 		attachment_undo(&guard.attachment);
 	guard_link_close(&guard.link);
 	guard_record_close(&guard.record);
-	source_fini(&guard.source);
+	upstream_fini(&guard.upstream);
 	attachment_fini(&guard.attachment);
 	return attached ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -182,7 +183,7 @@ go_on(struct guard *guard)
 		failure(&error, EIO,
 			"/dev/%s has a guard again, but no new %s yet; it is being tried further: %s",
 			guard->attachment.name,
-			guard->plan->source.remote ? "connection" : "server", why->message);
+			guard->plan->upstream.remote ? "connection" : "server", why->message);
 		guard_report_error(error);
 		leave_terminal();
 		close(GUARD_REPORT_FD);
@@ -197,7 +198,7 @@ guard_process_run_adopted(const struct device *device)
 {
 	struct guard guard = {.link.fd = -1, .record.fd = -1, .signals = -1};
 	struct guard_progress progress = {.place = NULL};
-	struct guard_plan plan = {.source.place = NULL};
+	struct guard_plan plan = {.upstream.place = NULL};
 	g_autoptr(GError) error = NULL;
 	bool adopted;
 
@@ -211,7 +212,7 @@ guard_process_run_adopted(const struct device *device)
 	guard_link_close(&guard.link);
 	guard_record_leave(&guard.record);
 	if (guard.plan) {
-		source_fini(&guard.source);
+		upstream_fini(&guard.upstream);
 		attachment_fini(&guard.attachment);
 	}
 	guard_plan_fini(&plan);

@@ -77,13 +77,14 @@ describe(const struct guard_plan *plan, const struct guard_progress *progress)
 	json_object_set_int_member(object, "inode", (gint64)progress->inode);
 	json_object_set_string_member(object, "direct-io", progress->direct_io);
 	json_object_set_boolean_member(object, "server-read-only", progress->read_only);
-	json_object_set_boolean_member(object, "remote", plan->source.remote);
-	json_object_set_boolean_member(object, "force", plan->source.force);
-	json_object_set_int_member(object, "connections", plan->source.connections);
-	json_object_set_int_member(object, "server", plan->source.server);
-	json_object_set_array_member(object, "options", options_array(plan->source.server_options));
+	json_object_set_boolean_member(object, "remote", plan->upstream.remote);
+	json_object_set_boolean_member(object, "force", plan->upstream.force);
+	json_object_set_int_member(object, "connections", plan->upstream.connections);
+	json_object_set_int_member(object, "server", plan->upstream.server);
+	json_object_set_array_member(object, "options",
+				     options_array(plan->upstream.server_options));
 	json_object_set_string_member(object, "planned-direct-io",
-				      plan->source.direct_io ? plan->source.direct_io : "auto");
+				      plan->upstream.direct_io ? plan->upstream.direct_io : "auto");
 	json_object_set_boolean_member(object, "read-only", plan->attachment.read_only);
 	json_object_set_int_member(object, "timeout", plan->attachment.timeout);
 	json_object_set_int_member(object, "dead-timeout", plan->attachment.dead_timeout);
@@ -189,7 +190,7 @@ recall(JsonObject *object, struct guard_plan *plan, struct guard_progress *progr
 		.read_only = flag(object, "server-read-only"),
 	};
 	*plan = (struct guard_plan){
-		.source =
+		.upstream =
 			{
 				.place = g_strdup(progress->place),
 				.remote = flag(object, "remote"),

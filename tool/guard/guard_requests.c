@@ -21,8 +21,8 @@ end_server(struct guard *guard)
 	bool crashed;
 
 	attachment_prepare_change(&guard->attachment);
-	source_break(&guard->source);
-	while (!source_is_lost(&guard->source, &crashed, &why))
+	upstream_break(&guard->upstream);
+	while (!upstream_is_lost(&guard->upstream, &crashed, &why))
 		g_usleep(GONE_US);
 }
 
@@ -48,7 +48,7 @@ replace_server(struct guard *guard, GError **error)
 
 /* LOOP_CHANGE_FD's conditions: nobody could tell the difference, but by reading. */
 static bool
-image_fits(const struct guard *guard, struct source *trial, GError **error)
+image_fits(const struct guard *guard, struct upstream *trial, GError **error)
 {
 	struct device *DEVICE_CLEANUP device = device_read("/sys", guard->attachment.name, error);
 	uint64_t size;
@@ -61,7 +61,7 @@ image_fits(const struct guard *guard, struct source *trial, GError **error)
 			"/dev/%s can be written to, and only a read-only device can get another image: attach it "
 			"with --read-only",
 			device->name);
-	if (!source_open(trial, error))
+	if (!upstream_open(trial, error))
 		return false;
 	size = trial->connections[0].size;
 	size -= size % device->block_size;
@@ -83,20 +83,20 @@ note(struct guard *guard)
 }
 
 static bool
-take_image(struct guard *guard, struct source *trial, GError **error)
+take_image(struct guard *guard, struct upstream *trial, GError **error)
 {
 	if (!image_fits(guard, trial, error))
 		return false;
 	log_info("%s: %s takes the place of %s", guard->attachment.name, trial->place,
-		 guard->source.place);
-	source_end(trial);
+		 guard->upstream.place);
+	upstream_end(trial);
 	end_server(guard);
-	source_swap_image(&guard->source, trial);
+	upstream_swap_image(&guard->upstream, trial);
 	note(guard);
 	if (guard_restore(guard, error))
 		return true;
 	/* It was fine a moment ago; the device needs one that works. */
-	source_swap_image(&guard->source, trial);
+	upstream_swap_image(&guard->upstream, trial);
 	note(guard);
 	return false;
 }
@@ -104,12 +104,12 @@ take_image(struct guard *guard, struct source *trial, GError **error)
 static bool
 change_image(struct guard *guard, const char *image, GError **error)
 {
-	struct source trial;
+	struct upstream trial;
 	bool taken;
 
-	source_init_trial(&trial, &guard->source, image);
+	upstream_init_trial(&trial, &guard->upstream, image);
 	taken = take_image(guard, &trial, error);
-	source_fini(&trial);
+	upstream_fini(&trial);
 	return taken;
 }
 
@@ -124,7 +124,7 @@ resize(struct guard *guard, const char *text, GError **error)
 	if (!g_ascii_string_to_unsigned(text, 10, 1, G_MAXINT64, &size, error))
 		return false;
 	/* It may have died while this request waited. */
-	if (source_is_lost(&guard->source, &crashed, &why)) {
+	if (upstream_is_lost(&guard->upstream, &crashed, &why)) {
 		guard_tell_loss(guard, why);
 		if (!restore_once(guard, error))
 			return false;
@@ -147,10 +147,10 @@ carry_out(struct guard *guard, const char *request, GError **error)
 	/* It was possible, and is wherever it still will be: no reason for the next server not to
 	 * start. */
 	if (g_str_equal(request, "direct-io on"))
-		guard->source.direct_io =
-			g_str_equal(guard->source.plan->direct_io, "on") ? "on" : "auto";
+		guard->upstream.direct_io =
+			g_str_equal(guard->upstream.plan->direct_io, "on") ? "on" : "auto";
 	else if (g_str_equal(request, "direct-io off"))
-		guard->source.direct_io = "off";
+		guard->upstream.direct_io = "off";
 	else if (g_str_equal(request, "replace"))
 		replace_server(guard, error);
 	else if (image)

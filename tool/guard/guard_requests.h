@@ -7,8 +7,8 @@
 
 #include "tool/guard/guard_state.h"
 
-/* Carries out a request, if one has come.  There may be no server after it: source.server.pid is 0
- * then. */
+/* Carries out a request, if one has come.  There may be no server after it: upstream.server.pid is
+ * 0 then. */
 void
 guard_take_request(struct guard *guard);
 

@@ -8,15 +8,15 @@
 bool
 guard_note(struct guard *guard, GError **error)
 {
-	const struct source *source = &guard->source;
+	const struct upstream *upstream = &guard->upstream;
 	struct guard_progress progress = {
-		.place = source->place,
-		.direct_io = source->direct_io ? source->direct_io : "auto",
-		.read_only = source->read_only,
+		.place = upstream->place,
+		.direct_io = upstream->direct_io ? upstream->direct_io : "auto",
+		.read_only = upstream->read_only,
 	};
 	struct stat st;
 
-	if (source->image >= 0 && fstat(source->image, &st) == 0) {
+	if (upstream->image >= 0 && fstat(upstream->image, &st) == 0) {
 		progress.device = S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev;
 		progress.inode = S_ISBLK(st.st_mode) ? 0 : st.st_ino;
 	}
@@ -26,18 +26,18 @@ guard_note(struct guard *guard, GError **error)
 bool
 guard_restore(struct guard *guard, GError **error)
 {
-	unsigned int count = guard->source.plan->connections;
+	unsigned int count = guard->upstream.plan->connections;
 	g_autofree bool *is_new = g_new(bool, count);
 
 	for (unsigned int i = 0; i < count; i++)
-		is_new[i] = source_lacks(&guard->source, i);
-	if (!source_open(&guard->source, error))
+		is_new[i] = upstream_lacks(&guard->upstream, i);
+	if (!upstream_open(&guard->upstream, error))
 		return false;
-	if (!attachment_hand_over(&guard->attachment, &guard->source, is_new, error)) {
-		source_drop(&guard->source, is_new);
+	if (!attachment_hand_over(&guard->attachment, &guard->upstream, is_new, error)) {
+		upstream_drop(&guard->upstream, is_new);
 		return false;
 	}
-	source_release(&guard->source);
+	upstream_release(&guard->upstream);
 	return true;
 }
 

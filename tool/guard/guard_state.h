@@ -9,11 +9,11 @@
 #include "tool/guard/guard_link.h"
 #include "tool/guard/guard_plan.h"
 #include "tool/guard/guard_record.h"
-#include "tool/guard/source.h"
+#include "tool/guard/upstream.h"
 
 struct guard {
 	struct attachment attachment;
-	struct source source;
+	struct upstream upstream;
 	struct guard_link link;
 	struct guard_record record;
 	const struct guard_plan *plan;

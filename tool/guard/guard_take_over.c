@@ -70,31 +70,31 @@ end_server(const struct attachment *attachment, const char *control, pid_t pid, 
 /* ---- its image */
 
 static bool
-hold(struct source *source, const char *path, const struct guard_progress *progress)
+hold(struct upstream *upstream, const char *path, const struct guard_progress *progress)
 {
 	g_autofree char *device =
 		g_strdup_printf("%u:%u", major(progress->device), minor(progress->device));
 	struct stat st;
 
-	source->image = path ? image_file_hold(path, NULL) : -1;
-	if (source->image < 0 ||
-	    (fstat(source->image, &st) == 0 && image_file_is(&st, device, (gint64)progress->inode)))
-		return source->image >= 0;
-	close(source->image);
-	source->image = -1;
+	upstream->image = path ? image_file_hold(path, NULL) : -1;
+	if (upstream->image < 0 || (fstat(upstream->image, &st) == 0 &&
+				    image_file_is(&st, device, (gint64)progress->inode)))
+		return upstream->image >= 0;
+	close(upstream->image);
+	upstream->image = -1;
 	return false;
 }
 
 /* If it has another name now, or none, the server still has it open. */
 static bool
-hold_image(struct source *source, pid_t server, const struct guard_progress *progress,
+hold_image(struct upstream *upstream, pid_t server, const struct guard_progress *progress,
 	   GError **error)
 {
 	g_autofree char *device =
 		g_strdup_printf("%u:%u", major(progress->device), minor(progress->device));
 	g_autofree char *opened = image_file_opened_by(server, device, (gint64)progress->inode);
 
-	return hold(source, progress->place, progress) || hold(source, opened, progress) ||
+	return hold(upstream, progress->place, progress) || hold(upstream, opened, progress) ||
 	       failure(error, ENOENT,
 		       "%s is not the image any more that was attached, and its server, which had that, is gone, too: it "
 		       "can't be found",
@@ -104,26 +104,26 @@ hold_image(struct source *source, pid_t server, const struct guard_progress *pro
 /* ---- the whole */
 
 static void
-take_source(struct source *source, const struct guard_plan *plan,
-	    const struct guard_progress *progress, char *control)
+take_upstream(struct upstream *upstream, const struct guard_plan *plan,
+	      const struct guard_progress *progress, char *control)
 {
-	source_init(source, &plan->source, control);
-	g_free(source->place);
-	source->place = g_strdup(progress->place);
-	source->direct_io = progress->direct_io;
-	source->read_only = progress->read_only;
-	source->served = true;
+	upstream_init(upstream, &plan->upstream, control);
+	g_free(upstream->place);
+	upstream->place = g_strdup(progress->place);
+	upstream->direct_io = progress->direct_io;
+	upstream->read_only = progress->read_only;
+	upstream->served = true;
 }
 
 static bool
 take_server(struct guard *guard, const struct guard_progress *progress, pid_t server,
 	    GError **error)
 {
-	if (!hold_image(&guard->source, server, progress, error) ||
-	    !guard_link_listen(&guard->link, guard->source.control, error))
+	if (!hold_image(&guard->upstream, server, progress, error) ||
+	    !guard_link_listen(&guard->link, guard->upstream.control, error))
 		return false;
 	attachment_prepare_change(&guard->attachment);
-	return end_server(&guard->attachment, guard->source.control, server, error);
+	return end_server(&guard->attachment, guard->upstream.control, server, error);
 }
 
 bool
@@ -137,7 +137,7 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 		return false;
 	/* By the process alone that attached it: the next one with that number may be nbd-client.
 	 */
-	if (!control && !g_str_equal(plan->source.place, device->backend))
+	if (!control && !g_str_equal(plan->upstream.place, device->backend))
 		return failure(error, EINVAL,
 			       "/dev/%s was not attached by nbdloop, but by process %d",
 			       device->name, (int)device->pid);
@@ -145,7 +145,7 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 	if (server < 0)
 		return false;
 	guard->plan = plan;
-	take_source(&guard->source, plan, progress, g_strdup(control));
+	take_upstream(&guard->upstream, plan, progress, g_strdup(control));
 	if (!attachment_init(&guard->attachment, &plan->attachment, g_strdup(device->backend),
 			     error) ||
 	    !attachment_take(&guard->attachment, device, error) ||
@@ -153,7 +153,7 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 		return false;
 	if (control)
 		return take_server(guard, progress, server, error);
-	source_set_unseen(&guard->source);
+	upstream_set_unseen(&guard->upstream);
 	return true;
 }
 
@@ -181,7 +181,7 @@ offer_probe(struct attachment *attachment)
 void
 guard_look_at_unseen(struct guard *guard)
 {
-	const unsigned int count = source_unseen(&guard->source);
+	const unsigned int count = upstream_unseen(&guard->upstream);
 	g_autofree int *probes = g_new(int, count);
 	unsigned int dead = 0;
 
@@ -190,5 +190,5 @@ guard_look_at_unseen(struct guard *guard)
 	/* Not before all were offered: one that has ended is dead, too. */
 	for (unsigned int i = 0; i < dead; i++)
 		close(probes[i]);
-	source_lose_unseen(&guard->source, dead);
+	upstream_lose_unseen(&guard->upstream, dead);
 }

@@ -20,7 +20,7 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 		struct guard_progress *progress, GError **error);
 
 /* Finds out which connections of a URI's device are dead that only the kernel sees: they are lost
- * then (source_is_lost()).  Does nothing where there are none. */
+ * then (upstream_is_lost()).  Does nothing where there are none. */
 void
 guard_look_at_unseen(struct guard *guard);
 

@@ -96,24 +96,24 @@ take_signal(const struct guard *guard)
 static void
 wait_for_news(struct guard *guard)
 {
-	const struct source *source = &guard->source;
-	int timeout = source_unseen(source) > 0 ? LOOK_MS : -1;
+	const struct upstream *upstream = &guard->upstream;
+	int timeout = upstream_unseen(upstream) > 0 ? LOOK_MS : -1;
 	unsigned int count = 3;
-	g_autofree struct pollfd *fds = g_new0(struct pollfd, count + source->plan->connections);
+	g_autofree struct pollfd *fds = g_new0(struct pollfd, count + upstream->plan->connections);
 
 	fds[0] = (struct pollfd){.fd = guard->signals, .events = POLLIN};
-	fds[1] = (struct pollfd){.fd = source->server.output, .events = POLLIN};
+	fds[1] = (struct pollfd){.fd = upstream->server.output, .events = POLLIN};
 	fds[2] = guard_link_polled(&guard->link, &timeout);
-	for (unsigned int i = 0; i < source->plan->connections; i++)
+	for (unsigned int i = 0; i < upstream->plan->connections; i++)
 		fds[count++] =
-			(struct pollfd){.fd = source->connections[i].fd, .events = POLLRDHUP};
+			(struct pollfd){.fd = upstream->connections[i].fd, .events = POLLRDHUP};
 	poll(fds, count, timeout);
 	if (fds[0].revents)
 		take_signal(guard);
-	source_listen(&guard->source);
+	upstream_listen(&guard->upstream);
 	if (fds[2].revents)
 		guard_take_request(guard);
-	if (fds[2].revents && guard->source.server.pid == 0)
+	if (fds[2].revents && guard->upstream.server.pid == 0)
 		guard_watch_restore(guard);
 }
 
@@ -132,8 +132,8 @@ guard_watch_settle(struct guard *guard, GError **error)
 		g_autoptr(GError) not_yet = NULL;
 		bool crashed;
 
-		source_listen(&guard->source);
-		if (!lost && source_is_lost(&guard->source, &crashed, &why)) {
+		upstream_listen(&guard->upstream);
+		if (!lost && upstream_is_lost(&guard->upstream, &crashed, &why)) {
 			guard_tell_loss(guard, why);
 			lost = true;
 		}
@@ -157,7 +157,7 @@ guard_watch(struct guard *guard)
 
 		wait_for_news(guard);
 		guard_look_at_unseen(guard);
-		if (!source_is_lost(&guard->source, &crashed, &why))
+		if (!upstream_is_lost(&guard->upstream, &crashed, &why))
 			continue;
 		/* When a device is detached, its connections end a moment before the kernel lets
 		 * go. */

@@ -5,16 +5,11 @@
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
 #include "tool/guard/guard_record.h"
+#include "tool/server/nbd_uri.h"
 #include "tool/server/server_link.h"
 
 #include <errno.h>
 #include <string.h>
-
-static bool
-is_uri(const char *text)
-{
-	return text && g_str_has_prefix(text, "nbd") && strstr(text, "://");
-}
 
 static bool
 is_gone(const GError *error)
@@ -64,7 +59,7 @@ listing_source(const struct listing *listing)
 
 	if (listing->image)
 		file = json_object_get_string_member_with_default(listing->image, "file", NULL);
-	else if (is_uri(listing->device->backend))
+	else if (nbd_uri_is(listing->device->backend))
 		return g_strdup(listing->device->backend);
 	return file ? present_name(listing, file) : NULL;
 }
@@ -76,7 +71,7 @@ listing_has_source(const struct listing *listing, const char *source)
 	g_autofree char *mine = listing_source(listing);
 	struct stat st;
 
-	if (listing->image && !is_uri(source) && stat(source, &st) == 0)
+	if (listing->image && !nbd_uri_is(source) && stat(source, &st) == 0)
 		return image_file_is(
 			&st,
 			json_object_get_string_member_with_default(listing->image, "device", NULL),
@@ -104,7 +99,7 @@ listing_new(struct device *device, const char *proc)
 	listing->guard = guard_record_keeper(device);
 	if (control_path)
 		ask_server(listing, control_path);
-	else if (is_uri(device->backend))
+	else if (nbd_uri_is(device->backend))
 		listing->server = g_strdup("remote");
 	else
 		listing->server = device_keeper(proc, device);

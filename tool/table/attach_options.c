@@ -3,6 +3,8 @@
 
 #include "tool/failure.h"
 
+#include "engine/image_config.h"
+
 #include <errno.h>
 #include <inttypes.h>
 
@@ -12,7 +14,6 @@ enum {
 	DEFAULT_TIMEOUT = 30, /* seconds */
 };
 
-static const char *const engines[] = {"auto", "io_uring", "aio", "threads", NULL};
 static const char *const sector_sizes[] = {"512", "1024", "2048", "4096", NULL};
 
 const struct option_row attach_option_rows[] = {
@@ -168,7 +169,7 @@ const struct option_row attach_option_rows[] = {
 		.type = OPTION_CHOICE,
 		.field = FIELD(engine),
 		.initial = "auto",
-		.choices = engines,
+		.choices = image_engine_names,
 		.arg = "auto|io_uring|aio|threads",
 		.help = "how the server accesses the image",
 		.manual = "How the server accesses the image; see L<nbdloopd(8)>.\n",
@@ -240,7 +241,7 @@ server_options(const struct attach_options *options)
 									: options->connections));
 	g_ptr_array_add(words, g_strdup_printf("--offset=%" PRIu64, options->offset));
 	g_ptr_array_add(words, g_strdup_printf("--sizelimit=%" PRIu64, options->sizelimit));
-	g_ptr_array_add(words, g_strdup_printf("--engine=%s", engines[options->engine]));
+	g_ptr_array_add(words, g_strdup_printf("--engine=%s", image_engine_names[options->engine]));
 	g_ptr_array_add(words, g_strdup_printf("--poll=%s", option_off_on_auto[options->poll]));
 	if (options->sector_size)
 		g_ptr_array_add(words,
@@ -264,7 +265,7 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 	const char *wrong = remote ? option_for_images(options) : NULL;
 	unsigned int timeout = options->timeout;
 
-	*plan = (struct guard_plan){.source.place = place};
+	*plan = (struct guard_plan){.upstream.place = place};
 	if (wrong)
 		return failure(error, EINVAL,
 			       "%s is for images; what %s serves is for its server to say", wrong,
@@ -272,7 +273,7 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 	if (timeout == 0 && (remote || options->connections > 1))
 		timeout = DEFAULT_TIMEOUT;
 	*plan = (struct guard_plan){
-		.source =
+		.upstream =
 			{
 				.place = place,
 				.remote = remote,

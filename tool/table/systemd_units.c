@@ -2,7 +2,7 @@
 #include "tool/table/systemd_units.h"
 
 #include "tool/failure.h"
-#include "tool/server/connection.h"
+#include "tool/server/nbd_uri.h"
 
 #include <errno.h>
 #include <string.h>
@@ -72,7 +72,7 @@ dependencies(const struct table_entry *entry, GError **error)
 {
 	g_autofree char *word = NULL;
 
-	if (connection_is_uri(entry->image))
+	if (nbd_uri_is(entry->image))
 		return g_strdup(
 			needs_network(entry->image)
 				? "Wants=network-online.target\nAfter=network-online.target\n"
@@ -135,8 +135,7 @@ link_from(const char *directory, const char *other, const char *kind, const char
 bool
 systemd_units_write(const struct table_entry *entry, const char *directory, GError **error)
 {
-	const char *target =
-		connection_is_uri(entry->image) ? "remote-fs.target" : "local-fs.target";
+	const char *target = nbd_uri_is(entry->image) ? "remote-fs.target" : "local-fs.target";
 	g_autofree char *unit = g_strdup_printf("nbdloop@%s.service", entry->device);
 	g_autofree char *device = g_strdup_printf("dev-%s.device", entry->device);
 	g_autofree char *lines = dependencies(entry, error);

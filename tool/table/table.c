@@ -3,7 +3,7 @@
 
 #include "tool/device/device.h"
 #include "tool/failure.h"
-#include "tool/server/connection.h"
+#include "tool/server/nbd_uri.h"
 #include "tool/system_root.h"
 
 #include "common/cleanup.h"
@@ -150,7 +150,7 @@ check_options(const struct table_entry *entry, GError **error)
 {
 	struct guard_plan plan;
 	bool good = attach_options_plan(&entry->options, g_strdup(entry->image),
-					connection_is_uri(entry->image), &plan, error);
+					nbd_uri_is(entry->image), &plan, error);
 
 	guard_plan_fini(&plan);
 	return good;
@@ -183,7 +183,7 @@ fill_entry(struct table_entry *entry, GStrv words, GError **error)
 	if (!entry->device)
 		return false;
 	entry->image = g_strdup(words[1]);
-	if (!g_path_is_absolute(entry->image) && !connection_is_uri(entry->image))
+	if (!g_path_is_absolute(entry->image) && !nbd_uri_is(entry->image))
 		return failure(error, EINVAL, "%s is neither an absolute path nor an NBD URI",
 			       entry->image);
 	return (count < FIELDS || set_options(entry, words[2], error)) &&

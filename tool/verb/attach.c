@@ -11,7 +11,7 @@
 #include "tool/failure.h"
 #include "tool/guard/guard.h"
 #include "tool/guard/guard_files.h"
-#include "tool/server/connection.h"
+#include "tool/server/nbd_uri.h"
 #include "tool/verb/attach_turn.h"
 #include "tool/verb/overlap.h"
 #include "tool/verb/verb.h"
@@ -48,7 +48,7 @@ explain(const struct guard_plan *plan, const struct attach_options *options, con
 {
 	g_autoptr(GError) why = NULL;
 
-	if (failure_is(failed, ETXTBSY) && !overlap_explain(plan->source.place, options, &why)) {
+	if (failure_is(failed, ETXTBSY) && !overlap_explain(plan->upstream.place, options, &why)) {
 		g_error_free(failed);
 		return failure(error, why->code, "%s: %s", image, why->message);
 	}
@@ -63,7 +63,7 @@ attach(struct guard_plan *plan, const struct attach_options *options, const char
 	g_autofree char *name = NULL;
 	GError *why = NULL;
 
-	if (options->nooverlap && !overlap_find(plan->source.place, options, &name, &why)) {
+	if (options->nooverlap && !overlap_find(plan->upstream.place, options, &name, &why)) {
 		g_prefix_error(&why, "%s: ", image);
 		g_propagate_error(error, why);
 		return false;
@@ -124,7 +124,7 @@ attach_in_turn(struct guard_plan *plan, const struct attach_options *options, co
 	struct stat st;
 	bool attached;
 
-	if (!plan->source.remote && stat(plan->source.place, &st) == 0)
+	if (!plan->upstream.remote && stat(plan->upstream.place, &st) == 0)
 		attach_turn_take(&turn, GUARD_DIRECTORY, &st, options->nooverlap);
 	attached = attach(plan, options, image, device, error);
 	attach_turn_end(&turn);
@@ -136,7 +136,7 @@ make_plan(const struct attach_options *options, const char *image, const char *d
 	  struct guard_plan *plan, GError **error)
 {
 	g_autofree char *name = device ? device_name(device, error) : NULL;
-	bool remote = connection_is_uri(image);
+	bool remote = nbd_uri_is(image);
 	char *place;
 
 	if (device && !name)
@@ -161,7 +161,7 @@ bool
 attach_image(const struct attach_options *options, const char *image, const char *device,
 	     GError **error)
 {
-	struct guard_plan plan = {.source.place = NULL};
+	struct guard_plan plan = {.upstream.place = NULL};
 	bool attached = make_plan(options, image, device, &plan, error) &&
 			attach_in_turn(&plan, options, image, device, error);
 

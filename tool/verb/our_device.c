@@ -4,7 +4,7 @@
 #include "tool/failure.h"
 #include "tool/guard/guard_link.h"
 #include "tool/guard/guard_record.h"
-#include "tool/server/connection.h"
+#include "tool/server/nbd_uri.h"
 #include "tool/server/server_link.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ our_device_find(struct our_device *ours, const char *text, GError **error)
 	if (ours->device->pid == 0)
 		return failure(error, ENXIO, "/dev/%s is not attached", name);
 	ours->control = server_link_path(ours->device->backend);
-	if (!ours->control && !(ours->device->backend && connection_is_uri(ours->device->backend)))
+	if (!ours->control && !nbd_uri_is(ours->device->backend))
 		return failure(error, EINVAL,
 			       "/dev/%s was not attached by nbdloop, but by process %d", name,
 			       (int)ours->device->pid);

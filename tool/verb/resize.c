@@ -4,7 +4,7 @@
  */
 #include "tool/device/nbd_driver.h"
 #include "tool/failure.h"
-#include "tool/server/connection.h"
+#include "tool/server/upstream_connection.h"
 #include "tool/verb/our_device.h"
 #include "tool/verb/verb.h"
 
@@ -16,9 +16,9 @@
 static bool
 ask_remote(const char *uri, uint64_t *size, GError **error)
 {
-	struct connection connection;
+	struct upstream_connection connection;
 
-	if (!connection_to_uri(&connection, uri, error))
+	if (!upstream_connection_to_uri(&connection, uri, error))
 		return false;
 	close(connection.fd);
 	*size = connection.size;

@@ -6,7 +6,6 @@
  */
 #include "tool/failure.h"
 #include "tool/guard/guard_record.h"
-#include "tool/server/connection.h"
 #include "tool/show/listing.h"
 #include "tool/table/table.h"
 #include "tool/verb/attach.h"

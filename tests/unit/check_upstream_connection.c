@@ -2,7 +2,7 @@
 /*
  * What is said of a server that can't be connected to.
  */
-#include "tool/server/connection.h"
+#include "tool/server/upstream_connection.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -10,10 +10,10 @@
 static void
 assert_refused(const char *uri, const char *wanted)
 {
-	struct connection connection;
+	struct upstream_connection connection;
 	GError *error = NULL;
 
-	ck_assert(!connection_to_uri(&connection, uri, &error));
+	ck_assert(!upstream_connection_to_uri(&connection, uri, &error));
 	ck_assert_msg(g_str_has_prefix(error->message, wanted), "\"%s\" instead of \"%s\"",
 		      error->message, wanted);
 	g_error_free(error);

@@ -2,7 +2,7 @@
 /*
  * The addresses of a URI's host name, as the name service has them: here, it is this file's.
  */
-#include "tool/server/uri_addresses.h"
+#include "tool/server/nbd_uri.h"
 
 #include <arpa/inet.h>
 #include <check.h>
@@ -45,7 +45,7 @@ freeaddrinfo(struct addrinfo *all)
 static void
 assert_uris(const char *uri, const char *wanted_first, const char *wanted_second)
 {
-	g_auto(GStrv) uris = uri_addresses(uri);
+	g_auto(GStrv) uris = nbd_uri_addresses(uri);
 
 	ck_assert_str_eq(uris[0], wanted_first);
 	ck_assert_msg(g_strcmp0(uris[1], wanted_second) == 0, "%s: %s instead of %s", uri, uris[1],

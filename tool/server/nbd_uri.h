@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The addresses that an NBD URI's host name has.  An NBD library that is given the name tries them
- * one after the other, and may wait for minutes for one that answers nothing.
+ * An NBD URI, and the addresses that its host name has.  An NBD library that is given the name
+ * tries them one after the other, and may wait for minutes for one that answers nothing.
  */
-#ifndef TOOL_SERVER_URI_ADDRESSES_H
-#define TOOL_SERVER_URI_ADDRESSES_H
+#ifndef TOOL_SERVER_NBD_URI_H
+#define TOOL_SERVER_NBD_URI_H
 
 #include <glib.h>
+#include <stdbool.h>
+
+/* Whether a text, which may be NULL, is an NBD URI, and no path. */
+bool
+nbd_uri_is(const char *text);
 
 /*
  * The URI once for each address, in the system's order, with the address in place of the name; or
@@ -15,6 +20,6 @@
  * (g_strfreev); never empty.
  */
 char **
-uri_addresses(const char *uri);
+nbd_uri_addresses(const char *uri);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tool/server/uri_addresses.h"
+#include "tool/server/nbd_uri.h"
 
 #include <netdb.h>
 #include <stdio.h>
@@ -9,6 +9,12 @@
 
 /* All but the host is left as it was written. */
 #define AS_WRITTEN (G_URI_FLAGS_ENCODED | G_URI_FLAGS_HAS_PASSWORD)
+
+bool
+nbd_uri_is(const char *text)
+{
+	return text && g_str_has_prefix(text, "nbd") && g_strstr_len(text, 16, "://");
+}
 
 static struct addrinfo *
 resolve(const GUri *uri, const char *host)
@@ -35,7 +41,7 @@ with_address(GUri *uri, const struct addrinfo *address)
 }
 
 char **
-uri_addresses(const char *text)
+nbd_uri_addresses(const char *text)
 {
 	g_autoptr(GUri) uri = g_uri_parse(text, AS_WRITTEN, NULL);
 	const char *host =

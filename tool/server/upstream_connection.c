@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tool/server/connection.h"
+#include "tool/server/upstream_connection.h"
 
 #include "tool/failure.h"
-#include "tool/server/uri_addresses.h"
+#include "tool/server/nbd_uri.h"
+
+#include "nbd/protocol.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,18 +13,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-/* Transmission flags of the NBD protocol; older kernels' <linux/nbd.h> doesn't have all. */
-enum {
-	FLAG_HAS_FLAGS = 1 << 0,
-	FLAG_READ_ONLY = 1 << 1,
-	FLAG_FLUSH = 1 << 2,
-	FLAG_FUA = 1 << 3,
-	FLAG_ROTATIONAL = 1 << 4,
-	FLAG_TRIM = 1 << 5,
-	FLAG_WRITE_ZEROES = 1 << 6,
-	FLAG_MULTI_CONN = 1 << 8,
-};
 
 enum {
 	SMALLEST_BLOCK = 512,
@@ -87,15 +77,15 @@ flags_of(struct nbd_handle *handle)
 		int (*has)(struct nbd_handle *handle);
 		uint16_t flag;
 	} all[] = {
-		{nbd_is_read_only, FLAG_READ_ONLY},
-		{nbd_can_flush, FLAG_FLUSH},
-		{nbd_can_fua, FLAG_FUA},
-		{nbd_is_rotational, FLAG_ROTATIONAL},
-		{nbd_can_trim, FLAG_TRIM},
-		{nbd_can_zero, FLAG_WRITE_ZEROES},
-		{nbd_can_multi_conn, FLAG_MULTI_CONN},
+		{nbd_is_read_only, NBD_FLAG_READ_ONLY},
+		{nbd_can_flush, NBD_FLAG_SEND_FLUSH},
+		{nbd_can_fua, NBD_FLAG_SEND_FUA},
+		{nbd_is_rotational, NBD_FLAG_ROTATIONAL},
+		{nbd_can_trim, NBD_FLAG_SEND_TRIM},
+		{nbd_can_zero, NBD_FLAG_SEND_WRITE_ZEROES},
+		{nbd_can_multi_conn, NBD_FLAG_CAN_MULTI_CONN},
 	};
-	uint16_t flags = FLAG_HAS_FLAGS;
+	uint16_t flags = NBD_FLAG_HAS_FLAGS;
 
 	for (size_t i = 0; i < G_N_ELEMENTS(all); i++) {
 		if (all[i].has(handle) == 1)
@@ -113,7 +103,7 @@ block_size_of(struct nbd_handle *handle)
 }
 
 static bool
-take_over(struct connection *connection, struct nbd_handle *handle, GError **error)
+take_over(struct upstream_connection *connection, struct nbd_handle *handle, GError **error)
 {
 	int64_t size = nbd_get_size(handle);
 	int buffer = SEND_BUFFER, fd = fcntl(nbd_aio_get_fd(handle), F_DUPFD_CLOEXEC, 3);
@@ -127,7 +117,7 @@ take_over(struct connection *connection, struct nbd_handle *handle, GError **err
 	/* Beyond net.core.wmem_max, for which it needs the privilege that we have; what isn't
 	 * possible is only slower. */
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &buffer, sizeof(buffer));
-	*connection = (struct connection){
+	*connection = (struct upstream_connection){
 		.fd = fd,
 		.size = (uint64_t)size,
 		.block_size = block_size_of(handle),
@@ -137,7 +127,7 @@ take_over(struct connection *connection, struct nbd_handle *handle, GError **err
 }
 
 bool
-connection_over_socket(struct connection *connection, int fd, GError **error)
+upstream_connection_over_socket(struct upstream_connection *connection, int fd, GError **error)
 {
 	struct nbd_handle *HANDLE_CLEANUP handle = handle_new(error);
 
@@ -295,10 +285,10 @@ negotiate(struct attempts *attempts, GError **error)
 }
 
 bool
-connection_to_uri(struct connection *connection, const char *uri, GError **error)
+upstream_connection_to_uri(struct upstream_connection *connection, const char *uri, GError **error)
 {
 	struct attempts ATTEMPTS_CLEANUP attempts = {
-		.uri = uri, .uris = uri_addresses(uri), .reasons = g_string_new(NULL)};
+		.uri = uri, .uris = nbd_uri_addresses(uri), .reasons = g_string_new(NULL)};
 	struct nbd_handle *HANDLE_CLEANUP handle = NULL;
 
 	attempts.count = g_strv_length(attempts.uris);
@@ -306,12 +296,4 @@ connection_to_uri(struct connection *connection, const char *uri, GError **error
 	handle = negotiate(&attempts, error);
 	return handle && kernel_can_take(handle, uri, error) &&
 	       take_over(connection, handle, error);
-}
-
-bool
-connection_is_uri(const char *text)
-{
-	const char *end = g_strstr_len(text, 16, "://");
-
-	return end && g_str_has_prefix(text, "nbd");
 }

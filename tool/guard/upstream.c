@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/guard/upstream.h"
+
+#include "tool/device/image_file.h"
+#include "tool/failure.h"
+#include "tool/guard/guard_files.h"
+#include "tool/server/server_sockets.h"
+
+#include "common/log.h"
+#include "nbd/protocol.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	END_PATIENCE_MS = 5000,
+	MOMENT_MS = 1000,
+	STEP_MS = 10,
+};
+
+void
+upstream_init(struct upstream *upstream, const struct upstream_plan *plan, char *control)
+{
+	*upstream = (struct upstream){
+		.plan = plan,
+		.place = g_strdup(plan->place),
+		.image = -1,
+		.direct_io = plan->direct_io,
+		.control = control,
+		.connections = g_new0(struct upstream_connection, plan->connections),
+	};
+	server_process_init(&upstream->server);
+	for (unsigned int i = 0; i < plan->connections; i++)
+		upstream->connections[i].fd = -1;
+}
+
+static void
+close_connection(struct upstream_connection *connection)
+{
+	if (connection->fd >= 0)
+		close(connection->fd);
+	connection->fd = -1;
+}
+
+static void
+close_connections(struct upstream *upstream)
+{
+	for (unsigned int i = 0; i < upstream->plan->connections; i++)
+		close_connection(&upstream->connections[i]);
+}
+
+bool
+upstream_lacks(const struct upstream *upstream, unsigned int i)
+{
+	return upstream->connections[i].fd < 0 && !upstream->connections[i].unseen;
+}
+
+/* ---- what the server says */
+
+/* With the image's name in place of the path that the server was given (find_image()).  Caller
+ * frees. */
+static char *
+reword(const struct upstream *upstream, const char *text)
+{
+	GString *words = g_string_new(text);
+	g_autofree char *path = image_file_path(upstream->image);
+	g_autofree char *name =
+		upstream->renamed ? image_file_name(path) : g_strdup(upstream->place);
+
+	g_string_replace(words, path, name, 0);
+	return g_string_free(words, false);
+}
+
+static void
+hear(int level, const char *line, void *data)
+{
+	struct upstream *upstream = data;
+	g_autofree char *text = reword(upstream, line);
+
+	if (level == LOG_LEVEL_ERROR && upstream->refusal)
+		g_string_append_printf(upstream->refusal, "%s%s",
+				       upstream->refusal->len ? "; " : "", text);
+	else if (level == LOG_LEVEL_ERROR)
+		log_error("%s", text);
+	else if (level == LOG_LEVEL_WARNING)
+		log_warning("%s", text);
+	else
+		log_info("%s", text);
+}
+
+void
+upstream_listen(struct upstream *upstream)
+{
+	server_process_listen(&upstream->server, hear, upstream);
+}
+
+/* ---- our own server */
+
+/*
+ * Where the server finds the image: always by what is held here, so that it is the same one as at
+ * first, whoever has its name meanwhile, or takes it a moment later.
+ */
+static char *
+find_image(struct upstream *upstream, GError **error)
+{
+	bool renamed;
+	char *path;
+
+	if (upstream->image < 0)
+		upstream->image = image_file_hold(upstream->place, error);
+	if (upstream->image < 0)
+		return NULL;
+	path = image_file_path(upstream->image);
+	renamed = !image_file_is_named(upstream->place, upstream->image);
+	if (renamed && !upstream->renamed) {
+		g_autofree char *name = image_file_name(path);
+
+		log_warning(
+			"%s is not the image any more that was attached; that goes on being served: %s",
+			upstream->place, name);
+	}
+	upstream->renamed = renamed;
+	return path;
+}
+
+static bool
+start_process(struct upstream *upstream, const int *sockets, unsigned int count, GError **error)
+{
+	const struct upstream_plan *plan = upstream->plan;
+	g_autofree char *image = find_image(upstream, error);
+	const struct server_command command = {
+		.kind = plan->server,
+		.sockets = count,
+		.control = upstream->control,
+		.direct_io = upstream->direct_io,
+		.options = plan->server_options,
+		.read_only = upstream->read_only,
+		.force = plan->force || upstream->served,
+		.image = image,
+	};
+	g_auto(GStrv) words = image ? server_command_words(&command) : NULL;
+
+	return words && server_process_start(&upstream->server, words, sockets, count,
+					     plan->server == SERVER_NBDKIT, error);
+}
+
+/* Starts it; ours[] are the ends to negotiate on, -1 when it could not be started. */
+static bool
+start_server(struct upstream *upstream, int *ours, GError **error)
+{
+	const unsigned int count = upstream->plan->connections;
+	const bool listens = upstream->plan->server == SERVER_NBDKIT;
+	g_autofree char *name = listens ? guard_files_path(NULL, getpid(), "nbd") : NULL;
+	g_autofree int *theirs = g_new(int, count);
+	unsigned int given = 0;
+	bool started = server_sockets_make(ours, theirs, count, name, &given, error) &&
+		       start_process(upstream, theirs, given, error);
+
+	server_sockets_close(theirs, given);
+	if (!started)
+		server_sockets_close(ours, count);
+	return started;
+}
+
+static void
+end_server(struct upstream *upstream)
+{
+	server_process_end(&upstream->server, END_PATIENCE_MS);
+	upstream_listen(upstream);
+	server_process_fini(&upstream->server);
+}
+
+/* All the server's words, when it has ended: they say more than what its end looks like from here.
+ */
+static void
+prefer_refusal(struct upstream *upstream, GError **error)
+{
+	end_server(upstream);
+	if (!upstream->refusal->len || !error || !*error)
+		return;
+	g_clear_error(error);
+	/* engine/image/lock.c says it like that. */
+	failure(error, strstr(upstream->refusal->str, " lock, because ") ? ETXTBSY : EIO, "%s",
+		upstream->refusal->str);
+}
+
+static bool
+open_server(struct upstream *upstream, GError **error)
+{
+	unsigned int count = upstream->plan->connections;
+	g_autofree int *ours = g_new(int, count);
+	bool opened;
+
+	upstream->refusal = g_string_new(NULL);
+	opened = start_server(upstream, ours, error);
+	for (unsigned int i = 0; i < count && ours[i] >= 0; i++) {
+		if (!opened)
+			close(ours[i]);
+		else
+			opened = upstream_connection_over_socket(&upstream->connections[i], ours[i],
+								 error);
+	}
+	if (!opened) {
+		close_connections(upstream);
+		prefer_refusal(upstream, error);
+	} else {
+		upstream_listen(upstream);
+	}
+	g_string_free(upstream->refusal, true);
+	upstream->refusal = NULL;
+	return opened;
+}
+
+/* ---- somebody else's */
+
+static bool
+connect_remote(struct upstream *upstream, struct upstream_connection *connection, GError **error)
+{
+	if (!upstream_connection_to_uri(connection, upstream->place, error))
+		return false;
+	if (upstream->plan->connections == 1 || connection->flags & NBD_FLAG_CAN_MULTI_CONN)
+		return true;
+	close_connection(connection);
+	return failure(
+		error, EOPNOTSUPP,
+		"%s: the server doesn't allow several connections (multi-conn): leave out --connections",
+		upstream->place);
+}
+
+static bool
+open_remote(struct upstream *upstream, GError **error)
+{
+	unsigned int count = upstream->plan->connections;
+	g_autofree bool *is_new = g_new0(bool, count);
+
+	for (unsigned int i = 0; i < count; i++) {
+		is_new[i] = upstream_lacks(upstream, i);
+		if (!is_new[i] || connect_remote(upstream, &upstream->connections[i], error))
+			continue;
+		for (unsigned int j = 0; j < i; j++) {
+			if (is_new[j])
+				close_connection(&upstream->connections[j]);
+		}
+		return false;
+	}
+	return true;
+}
+
+bool
+upstream_open(struct upstream *upstream, GError **error)
+{
+	bool opened = upstream->plan->remote ? open_remote(upstream, error)
+					     : open_server(upstream, error);
+
+	upstream->served = upstream->served || opened;
+	return opened;
+}
+
+/* ---- another image */
+
+void
+upstream_init_trial(struct upstream *trial, const struct upstream *upstream, const char *image)
+{
+	upstream_init(trial, upstream->plan, NULL);
+	g_free(trial->place);
+	trial->place = g_strdup(image);
+	trial->direct_io = upstream->direct_io;
+	trial->read_only = true;
+}
+
+void
+upstream_swap_image(struct upstream *upstream, struct upstream *other)
+{
+	char *place = upstream->place;
+	int image = upstream->image;
+
+	upstream->place = other->place;
+	upstream->image = other->image;
+	other->place = place;
+	other->image = image;
+	upstream->renamed = other->renamed = false;
+	upstream->read_only = true;
+}
+
+/* ---- its end */
+
+/* How many connections have ended that are open here; they are not any more. */
+static unsigned int
+close_ended(struct upstream *upstream)
+{
+	unsigned int ended = 0;
+
+	for (unsigned int i = 0; i < upstream->plan->connections; i++) {
+		struct pollfd state = {.fd = upstream->connections[i].fd, .events = POLLRDHUP};
+
+		if (state.fd < 0 || poll(&state, 1, 0) == 0)
+			continue;
+		close_connection(&upstream->connections[i]);
+		ended++;
+	}
+	return ended;
+}
+
+void
+upstream_set_unseen(struct upstream *upstream)
+{
+	for (unsigned int i = 0; i < upstream->plan->connections; i++)
+		upstream->connections[i].unseen = true;
+}
+
+unsigned int
+upstream_unseen(const struct upstream *upstream)
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < upstream->plan->connections; i++)
+		count += upstream->connections[i].unseen;
+	return count;
+}
+
+void
+upstream_lose_unseen(struct upstream *upstream, unsigned int dead)
+{
+	/* The kernel shuts down what it finds dead. */
+	dead -= dead ? MIN(dead, close_ended(upstream)) : 0;
+	for (unsigned int i = 0; dead > 0 && i < upstream->plan->connections; i++) {
+		dead -= upstream->connections[i].unseen;
+		upstream->connections[i].unseen = false;
+	}
+}
+
+/* The server may be about to end by itself, and answers first what it has taken. */
+static void
+give_a_moment(const struct upstream *upstream)
+{
+	siginfo_t info = {.si_pid = 0};
+
+	for (unsigned int i = 0; upstream->server.pid != 0 && i < MOMENT_MS / STEP_MS; i++) {
+		if (waitid(P_PID, (id_t)upstream->server.pid, &info, WEXITED | WNOHANG | WNOWAIT) <
+			    0 ||
+		    info.si_pid != 0)
+			return;
+		g_usleep(STEP_MS * 1000);
+	}
+}
+
+/*
+ * Of several connections the kernel has given one up, because a request on it was not answered in
+ * time.  It would go on with the others, and their server, too, until none is left.  So they end
+ * together: then the server ends, and a new one gets them all.
+ */
+static void
+end_together(struct upstream *upstream)
+{
+	if (close_ended(upstream) == 0)
+		return;
+	give_a_moment(upstream);
+	for (unsigned int i = 0; i < upstream->plan->connections; i++) {
+		if (upstream->connections[i].fd >= 0)
+			shutdown(upstream->connections[i].fd, SHUT_RDWR);
+	}
+	close_connections(upstream);
+}
+
+static bool
+server_is_lost(struct upstream *upstream, bool *crashed, char **why)
+{
+	int status;
+
+	end_together(upstream);
+	if (!server_process_ended(&upstream->server, &status))
+		return false;
+	upstream_listen(upstream);
+	server_process_fini(&upstream->server);
+	close_connections(upstream);
+	*crashed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+	if (WIFSIGNALED(status))
+		*why = g_strdup_printf("the server was killed by signal %d (%s)", WTERMSIG(status),
+				       strsignal(WTERMSIG(status)));
+	else
+		*why = g_strdup_printf("the server has ended with status %d", WEXITSTATUS(status));
+	return true;
+}
+
+static bool
+remote_is_lost(struct upstream *upstream, bool *crashed, char **why)
+{
+	unsigned int lost = 0;
+
+	close_ended(upstream);
+	for (unsigned int i = 0; i < upstream->plan->connections; i++)
+		lost += upstream_lacks(upstream, i);
+	*crashed = false;
+	if (lost > 0 && upstream->plan->connections == 1)
+		*why = g_strdup_printf("the connection to %s ended", upstream->place);
+	else if (lost > 0)
+		*why = g_strdup_printf("%u of %u connections to %s ended", lost,
+				       upstream->plan->connections, upstream->place);
+	return lost > 0;
+}
+
+bool
+upstream_is_lost(struct upstream *upstream, bool *crashed, char **why)
+{
+	return upstream->plan->remote ? remote_is_lost(upstream, crashed, why)
+				      : server_is_lost(upstream, crashed, why);
+}
+
+void
+upstream_release(struct upstream *upstream)
+{
+	if (!upstream->plan->remote && upstream->plan->connections == 1)
+		close_connections(upstream);
+}
+
+void
+upstream_break(struct upstream *upstream)
+{
+	if (upstream->server.pid != 0)
+		kill(upstream->server.pid, SIGKILL);
+	for (unsigned int i = 0; i < upstream->plan->connections; i++) {
+		if (upstream->connections[i].fd >= 0)
+			shutdown(upstream->connections[i].fd, SHUT_RDWR);
+	}
+}
+
+void
+upstream_drop(struct upstream *upstream, const bool *is_new)
+{
+	for (unsigned int i = 0; i < upstream->plan->connections; i++) {
+		if (!is_new[i])
+			continue;
+		/* The kernel may have it already. */
+		shutdown(upstream->connections[i].fd, SHUT_RDWR);
+		close_connection(&upstream->connections[i]);
+	}
+	end_server(upstream);
+}
+
+void
+upstream_end(struct upstream *upstream)
+{
+	close_connections(upstream);
+	end_server(upstream);
+}
+
+void
+upstream_fini(struct upstream *upstream)
+{
+	upstream_end(upstream);
+	g_free(upstream->connections);
+	if (upstream->image >= 0)
+		close(upstream->image);
+	g_free(upstream->control);
+	g_free(upstream->place);
+}
