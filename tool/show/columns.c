@@ -12,8 +12,9 @@
 struct column {
 	const char *name; /* JSON has it in small letters */
 	const char *help;
-	bool right; /* numbers are compared more easily so */
-	JsonNode *(*value)(const struct listing *listing);
+	bool right;                                        /* numbers are compared more easily so */
+	JsonNode *(*value)(const struct listing *listing); /* NULL: it is only a member */
+	const char *member; /* of the image's status: listing_member() */
 };
 
 /* ---- values */
@@ -58,23 +59,11 @@ value_back_file(const struct listing *listing)
 	return node_of_text(source);
 }
 
-static JsonNode *
-value_back_inode(const struct listing *listing)
-{
-	return listing_member(listing, "inode");
-}
-
-static JsonNode *
-value_back_device(const struct listing *listing)
-{
-	return listing_member(listing, "device");
-}
-
 /* One number of the text "8:1", where there is one. */
 static JsonNode *
 value_back_number(const struct listing *listing, unsigned int which)
 {
-	g_autoptr(JsonNode) node = value_back_device(listing);
+	g_autoptr(JsonNode) node = listing_member(listing, "device");
 	unsigned int numbers[2];
 
 	if (JSON_NODE_HOLDS_VALUE(node) && json_node_get_value_type(node) == G_TYPE_STRING &&
@@ -117,12 +106,6 @@ value_minor(const struct listing *listing)
 }
 
 static JsonNode *
-value_offset(const struct listing *listing)
-{
-	return listing_member(listing, "offset");
-}
-
-static JsonNode *
 value_partscan(const struct listing *listing)
 {
 	return node_of_flag(listing->device->scans_partitions);
@@ -132,18 +115,6 @@ static JsonNode *
 value_read_only(const struct listing *listing)
 {
 	return node_of_flag(listing->device->read_only);
-}
-
-static JsonNode *
-value_sizelimit(const struct listing *listing)
-{
-	return listing_member(listing, "sizelimit");
-}
-
-static JsonNode *
-value_direct_io(const struct listing *listing)
-{
-	return listing_member(listing, "direct_io");
 }
 
 static JsonNode *
@@ -173,24 +144,6 @@ value_server_pid(const struct listing *listing)
 }
 
 static JsonNode *
-value_connections(const struct listing *listing)
-{
-	return listing_member(listing, "connections");
-}
-
-static JsonNode *
-value_engine(const struct listing *listing)
-{
-	return listing_member(listing, "engine");
-}
-
-static JsonNode *
-value_poll(const struct listing *listing)
-{
-	return listing_member(listing, "poll");
-}
-
-static JsonNode *
 value_guard(const struct listing *listing)
 {
 	return listing->guard >= 0 ? node_of_number((uint64_t)listing->guard) : node_of_text(NULL);
@@ -214,31 +167,35 @@ value_backend(const struct listing *listing)
 /* ---- the columns, in losetup's order, then our own */
 
 static const struct column all[] = {
-	{"NAME", "device name", false, value_name},
-	{"BACK-FILE", "image file or device, or URI of the remote server", false, value_back_file},
-	{"BACK-INO", "inode number of the image file", true, value_back_inode},
-	{"BACK-MAJ:MIN", "major:minor number of the device that holds the image", false,
-	 value_back_device},
-	{"BACK-MAJ", "major number of the device that holds the image", true, value_back_major},
-	{"BACK-MIN", "minor number of the device that holds the image", true, value_back_minor},
-	{"MAJ:MIN", "major:minor device number", false, value_device},
-	{"MAJ", "major device number", true, value_major},
-	{"MIN", "minor device number", true, value_minor},
-	{"OFFSET", "offset from the beginning of the image, in bytes", true, value_offset},
-	{"PARTSCAN", "whether the kernel scans for partitions", true, value_partscan},
-	{"RO", "whether the device is read-only", true, value_read_only},
-	{"SIZELIMIT", "limit of the device's size, in bytes", true, value_sizelimit},
-	{"DIO", "whether direct I/O to the image is on", true, value_direct_io},
-	{"LOG-SEC", "logical sector size in bytes", true, value_block_size},
-	{"SIZE", "size of the device in bytes", true, value_size},
-	{"SERVER", "program that serves the image, or `remote'", false, value_server},
-	{"SERVER-PID", "process ID of the server", true, value_server_pid},
-	{"CONNECTIONS", "number of connections to the server", true, value_connections},
-	{"ENGINE", "how the server accesses the image", false, value_engine},
-	{"POLL", "whether the server polls the drive for completions", true, value_poll},
-	{"GUARD", "process that restarts the server; 0: it was killed", true, value_guard},
-	{"PID", "process that attached the device, as the kernel reports it", true, value_pid},
-	{"BACKEND", "identifier that the device was attached with", false, value_backend},
+	{"NAME", "device name", false, value_name, NULL},
+	{"BACK-FILE", "image file or device, or URI of the remote server", false, value_back_file,
+	 NULL},
+	{"BACK-INO", "inode number of the image file", true, NULL, "inode"},
+	{"BACK-MAJ:MIN", "major:minor number of the device that holds the image", false, NULL,
+	 "device"},
+	{"BACK-MAJ", "major number of the device that holds the image", true, value_back_major,
+	 NULL},
+	{"BACK-MIN", "minor number of the device that holds the image", true, value_back_minor,
+	 NULL},
+	{"MAJ:MIN", "major:minor device number", false, value_device, NULL},
+	{"MAJ", "major device number", true, value_major, NULL},
+	{"MIN", "minor device number", true, value_minor, NULL},
+	{"OFFSET", "offset from the beginning of the image, in bytes", true, NULL, "offset"},
+	{"PARTSCAN", "whether the kernel scans for partitions", true, value_partscan, NULL},
+	{"RO", "whether the device is read-only", true, value_read_only, NULL},
+	{"SIZELIMIT", "limit of the device's size, in bytes", true, NULL, "sizelimit"},
+	{"DIO", "whether direct I/O to the image is on", true, NULL, "direct_io"},
+	{"LOG-SEC", "logical sector size in bytes", true, value_block_size, NULL},
+	{"SIZE", "size of the device in bytes", true, value_size, NULL},
+	{"SERVER", "program that serves the image, or `remote'", false, value_server, NULL},
+	{"SERVER-PID", "process ID of the server", true, value_server_pid, NULL},
+	{"CONNECTIONS", "number of connections to the server", true, NULL, "connections"},
+	{"ENGINE", "how the server accesses the image", false, NULL, "engine"},
+	{"POLL", "whether the server polls the drive for completions", true, NULL, "poll"},
+	{"GUARD", "process that restarts the server; 0: it was killed", true, value_guard, NULL},
+	{"PID", "process that attached the device, as the kernel reports it", true, value_pid,
+	 NULL},
+	{"BACKEND", "identifier that the device was attached with", false, value_backend, NULL},
 };
 
 /* losetup's others, left out on purpose: nobody could tell their values. */
@@ -311,10 +268,16 @@ columns_parse(const char *names, GError **error)
 
 /* ---- a table of text */
 
+static JsonNode *
+column_value(const struct column *column, const struct listing *listing)
+{
+	return column->value ? column->value(listing) : listing_member(listing, column->member);
+}
+
 static char *
 cell_text(const struct column *column, const struct listing *listing, bool raw)
 {
-	g_autoptr(JsonNode) node = column->value(listing);
+	g_autoptr(JsonNode) node = column_value(column, listing);
 
 	if (JSON_NODE_HOLDS_NULL(node))
 		return g_strdup("");
@@ -406,7 +369,7 @@ columns_object(const GPtrArray *columns, const struct listing *listing)
 		const struct column *column = columns->pdata[i];
 		g_autofree char *name = g_ascii_strdown(column->name, -1);
 
-		json_object_set_member(object, name, column->value(listing));
+		json_object_set_member(object, name, column_value(column, listing));
 	}
 	return object;
 }
