@@ -2,6 +2,7 @@
 #include "tests/nbd/target.h"
 
 #include "common/cleanup.h"
+#include "tests/lib/suite.h"
 #include "tests/nbd/facts.h"
 #include "tests/nbd/loop_device.h"
 #include "tests/nbd/scratch.h"
@@ -106,25 +107,13 @@ add_rows(Suite *suite, target_tests add_tests, unsigned int needs, unsigned int 
 }
 
 static int
-run(Suite *suite)
-{
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
-
-static int
 run_rows(const char *name, target_tests add_tests, unsigned int needs, unsigned int seconds)
 {
 	Suite *suite = suite_create(name);
 	int added = add_rows(suite, add_tests, needs, seconds);
 
 	if (added > 0)
-		return run(suite);
+		return suite_finish(suite);
 	if (added < 0)
 		return EXIT_FAILURE;
 	fprintf(stderr, "%s: skipped: none of the wanted targets exists here\n", name);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/io/arena.h"
 
+#include "tests/lib/suite.h"
+
 #include <check.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -69,16 +71,12 @@ int
 main(void)
 {
 	const int count = sizeof(sizes) / sizeof(sizes[0]);
-	Suite *suite = suite_create("arena");
-	TCase *tcase = tcase_create("arena");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "arena"},
+		{.test = pieces_are_page_aligned_and_do_not_overlap, .last = count},
+		{.test = pieces_given_back_are_used_again, .last = count},
+		{0},
+	};
 
-	tcase_add_loop_test(tcase, pieces_are_page_aligned_and_do_not_overlap, 0, count);
-	tcase_add_loop_test(tcase, pieces_given_back_are_used_again, 0, count);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("arena", cases);
 }

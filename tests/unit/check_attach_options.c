@@ -5,6 +5,7 @@
 #include "tool/table/attach_options.h"
 
 #include "tool/failure.h"
+#include "tests/lib/suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -175,27 +176,21 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("attach_options");
-	TCase *meaning = tcase_create("meaning");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "meaning", .begin = begin, .end = end},
+		{.test = image_has_one_connection_and_no_timeout},
+		{.test = several_connections_have_a_timeout_and_threads},
+		{.test = remote_server_has_a_timeout},
+		{.test = timeouts_are_taken_as_given},
+		{.test = what_the_server_must_know_is_told},
+		{.test = server_of_swap_space_locks_little_memory},
+		{.test = what_a_remote_server_can_not_be_told_is_refused,
+		 .last = G_N_ELEMENTS(for_images)},
+		{.test = what_the_kernel_does_is_for_remote_servers_too},
+		{0},
+	};
 
 	/* A wrong call of a library's function is a failure, too. */
 	g_log_set_always_fatal(G_LOG_LEVEL_CRITICAL);
-	tcase_add_checked_fixture(meaning, begin, end);
-	tcase_add_test(meaning, image_has_one_connection_and_no_timeout);
-	tcase_add_test(meaning, several_connections_have_a_timeout_and_threads);
-	tcase_add_test(meaning, remote_server_has_a_timeout);
-	tcase_add_test(meaning, timeouts_are_taken_as_given);
-	tcase_add_test(meaning, what_the_server_must_know_is_told);
-	tcase_add_test(meaning, server_of_swap_space_locks_little_memory);
-	tcase_add_loop_test(meaning, what_a_remote_server_can_not_be_told_is_refused, 0,
-			    G_N_ELEMENTS(for_images));
-	tcase_add_test(meaning, what_the_kernel_does_is_for_remote_servers_too);
-	suite_add_tcase(suite, meaning);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("attach_options", cases);
 }

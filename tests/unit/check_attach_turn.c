@@ -4,6 +4,8 @@
  */
 #include "tool/verb/attach_turn.h"
 
+#include "tests/lib/suite.h"
+
 #include <check.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -129,20 +131,14 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("attach_turn");
-	TCase *tcase = tcase_create("attach_turn");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "attach_turn", .begin = begin, .end = end},
+		{.test = one_at_a_time_is_alone},
+		{.test = those_who_need_not_be_alone_do_not_wait_for_each_other},
+		{.test = killed_process_has_no_turn},
+		{.test = where_no_file_can_be_nobody_waits},
+		{0},
+	};
 
-	tcase_add_checked_fixture(tcase, begin, end);
-	tcase_add_test(tcase, one_at_a_time_is_alone);
-	tcase_add_test(tcase, those_who_need_not_be_alone_do_not_wait_for_each_other);
-	tcase_add_test(tcase, killed_process_has_no_turn);
-	tcase_add_test(tcase, where_no_file_can_be_nobody_waits);
-	suite_add_tcase(suite, tcase);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("attach_turn", cases);
 }

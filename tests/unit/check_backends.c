@@ -4,6 +4,7 @@
  */
 #include "engine/backend/backend.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"
 #include "tests/unit/scratch_file.h"
@@ -480,51 +481,54 @@ absent(const struct way *way)
 	return reason;
 }
 
+static void
+add_way(Suite *suite, int i)
+{
+	const char *reason = absent(&ways[i]);
+	const struct suite_row missing[] = {
+		{.name = ways[i].name},
+		{.test = way_that_this_machine_lacks_is_refused_with_the_reason,
+		 .first = i,
+		 .last = i + 1},
+		{0},
+	};
+	const struct suite_row present[] = {
+		{.name = ways[i].name},
+		{.test = random_operations_leave_what_the_model_says, .first = i, .last = i + 1},
+		{.test = discarded_range_of_a_file_reads_as_zeroes, .first = i, .last = i + 1},
+		{.test = truncated_file_gives_an_error_and_no_zeroes, .first = i, .last = i + 1},
+		{.test = write_that_the_kernel_refuses_finds_no_space, .first = i, .last = i + 1},
+		{.test = many_small_fua_writes_are_all_done, .first = i, .last = i + 1},
+		{.test = only_direct_io_leaves_nothing_in_the_page_cache,
+		 .first = i,
+		 .last = i + 1,
+		 .reason = reason ? NULL : no_view_of_page_cache()},
+		{0},
+	};
+
+	if (reason)
+		printf("not here: %s: %s\n", ways[i].name, reason);
+	suite_add(suite, reason ? missing : present);
+}
+
 int
 main(void)
 {
+	const struct suite_row choice[] = {
+		{.name = "choice"},
+		{.test = auto_takes_the_first_engine_that_works},
+		{.test = auto_makes_plain_calls_where_the_image_is_in_memory},
+		{.test = threads_always_work},
+		{.test = engine_that_does_not_work_is_passed_over_with_its_reason},
+		{.test = engine_that_was_asked_for_and_does_not_work_is_an_error},
+		{.test = polling_is_refused_with_the_reason_where_it_cannot_be},
+		{.test = polling_needs_direct_io},
+		{0},
+	};
 	Suite *suite = suite_create("backends");
-	TCase *choice = tcase_create("choice");
-	SRunner *runner;
-	int failed;
 
-	for (int i = 0; i < (int)(sizeof(ways) / sizeof(ways[0])); i++) {
-		TCase *way = tcase_create(ways[i].name);
-		const char *reason = absent(&ways[i]);
-
-		suite_add_tcase(suite, way);
-		if (reason) {
-			printf("not here: %s: %s\n", ways[i].name, reason);
-			tcase_add_loop_test(way,
-					    way_that_this_machine_lacks_is_refused_with_the_reason,
-					    i, i + 1);
-			continue;
-		}
-		tcase_add_loop_test(way, random_operations_leave_what_the_model_says, i, i + 1);
-		tcase_add_loop_test(way, discarded_range_of_a_file_reads_as_zeroes, i, i + 1);
-		tcase_add_loop_test(way, truncated_file_gives_an_error_and_no_zeroes, i, i + 1);
-		tcase_add_loop_test(way, write_that_the_kernel_refuses_finds_no_space, i, i + 1);
-		tcase_add_loop_test(way, many_small_fua_writes_are_all_done, i, i + 1);
-		reason = no_view_of_page_cache();
-		if (reason)
-			printf("SKIP: only_direct_io_leaves_nothing_in_the_page_cache: %s\n",
-			       reason);
-		else
-			tcase_add_loop_test(way, only_direct_io_leaves_nothing_in_the_page_cache, i,
-					    i + 1);
-	}
-	tcase_add_test(choice, auto_takes_the_first_engine_that_works);
-	tcase_add_test(choice, auto_makes_plain_calls_where_the_image_is_in_memory);
-	tcase_add_test(choice, threads_always_work);
-	tcase_add_test(choice, engine_that_does_not_work_is_passed_over_with_its_reason);
-	tcase_add_test(choice, engine_that_was_asked_for_and_does_not_work_is_an_error);
-	tcase_add_test(choice, polling_is_refused_with_the_reason_where_it_cannot_be);
-	tcase_add_test(choice, polling_needs_direct_io);
-	suite_add_tcase(suite, choice);
-
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	for (int i = 0; i < (int)(sizeof(ways) / sizeof(ways[0])); i++)
+		add_way(suite, i);
+	suite_add(suite, choice);
+	return suite_finish(suite);
 }

@@ -4,8 +4,8 @@
  */
 #include "engine/backing/backing.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/scratch_file.h"
-#include "tests/unit/skip.h"
 
 #include <check.h>
 #include <errno.h>
@@ -409,42 +409,38 @@ has_openat2(void)
 int
 main(void)
 {
-	Suite *suite = suite_create("backing");
-	TCase *facts = tcase_create("facts"), *beneath = tcase_create("beneath");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "facts",
+		 .begin_once = directory_begin,
+		 .end_once = directory_end,
+		 .begin = begin,
+		 .end = end},
+		{.test = file_is_opened_for_writing_with_its_facts},
+		{.test = only_a_file_of_tmpfs_is_in_memory},
+		{.test = read_only_file_cannot_be_written},
+		{.test = descriptors_block_and_are_not_inherited},
+		{.test = reopened_file_is_the_same_and_shares_nothing, .last = 2},
+		{.test = direct_descriptor_is_direct_and_of_the_same_file,
+		 .reason = scratch_no_direct_io()},
+		{.test = file_system_without_direct_io_gives_the_reason},
+		{.test = what_holds_no_bytes_is_refused},
+		{.test = fifo_is_refused_without_hanging},
+		{.test = files_are_told_apart_whatever_their_names},
+		{.test = file_without_write_permission_is_opened_read_only},
+		{.name = "beneath",
+		 .begin_once = directory_begin,
+		 .end_once = directory_end,
+		 .begin = begin,
+		 .end = end},
+		{.test = name_in_the_directory_is_found},
+		{.test = name_that_leads_out_of_the_directory_is_refused},
+		{.test = name_that_is_no_regular_file_is_not_opened},
+		{.test = link_that_leads_out_of_the_directory_is_refused},
+		{.test = has_openat2() ? link_that_stays_in_the_directory_is_followed
+				       : link_is_not_followed_where_its_way_cannot_be_watched},
+		{.test = file_without_any_permission_is_refused},
+		{0},
+	};
 
-	tcase_add_unchecked_fixture(facts, directory_begin, directory_end);
-	tcase_add_checked_fixture(facts, begin, end);
-	tcase_add_test(facts, file_is_opened_for_writing_with_its_facts);
-	tcase_add_test(facts, only_a_file_of_tmpfs_is_in_memory);
-	tcase_add_test(facts, read_only_file_cannot_be_written);
-	tcase_add_test(facts, descriptors_block_and_are_not_inherited);
-	tcase_add_loop_test(facts, reopened_file_is_the_same_and_shares_nothing, 0, 2);
-	add_test_unless(scratch_no_direct_io(), facts,
-			direct_descriptor_is_direct_and_of_the_same_file);
-	tcase_add_test(facts, file_system_without_direct_io_gives_the_reason);
-	tcase_add_test(facts, what_holds_no_bytes_is_refused);
-	tcase_add_test(facts, fifo_is_refused_without_hanging);
-	tcase_add_test(facts, files_are_told_apart_whatever_their_names);
-	tcase_add_test(facts, file_without_write_permission_is_opened_read_only);
-	suite_add_tcase(suite, facts);
-
-	tcase_add_unchecked_fixture(beneath, directory_begin, directory_end);
-	tcase_add_checked_fixture(beneath, begin, end);
-	tcase_add_test(beneath, name_in_the_directory_is_found);
-	tcase_add_test(beneath, name_that_leads_out_of_the_directory_is_refused);
-	tcase_add_test(beneath, name_that_is_no_regular_file_is_not_opened);
-	tcase_add_test(beneath, link_that_leads_out_of_the_directory_is_refused);
-	if (has_openat2())
-		tcase_add_test(beneath, link_that_stays_in_the_directory_is_followed);
-	else
-		tcase_add_test(beneath, link_is_not_followed_where_its_way_cannot_be_watched);
-	tcase_add_test(beneath, file_without_any_permission_is_refused);
-	suite_add_tcase(suite, beneath);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("backing", cases);
 }

@@ -4,7 +4,7 @@
  */
 #include "engine/backing/block_queue.h"
 
-#include "tests/unit/skip.h"
+#include "tests/lib/suite.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -71,18 +71,13 @@ int
 main(void)
 {
 	const char *no_disk = find_disk() ? NULL : "/sys/dev/block has no disk";
-	Suite *suite = suite_create("block_queue");
-	TCase *queue = tcase_create("queue");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "queue"},
+		{.test = disk_tells_of_its_queue, .reason = no_disk},
+		{.test = what_is_no_number_or_not_there_is_not_told, .reason = no_disk},
+		{.test = device_that_only_a_file_system_knows_has_no_queue},
+		{0},
+	};
 
-	add_test_unless(no_disk, queue, disk_tells_of_its_queue);
-	add_test_unless(no_disk, queue, what_is_no_number_or_not_there_is_not_told);
-	tcase_add_test(queue, device_that_only_a_file_system_knows_has_no_queue);
-	suite_add_tcase(suite, queue);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("block_queue", cases);
 }

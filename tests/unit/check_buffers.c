@@ -4,6 +4,8 @@
  */
 #include "server/serve/buffers.h"
 
+#include "tests/lib/suite.h"
+
 #include <check.h>
 #include <stdint.h>
 #include <string.h>
@@ -241,25 +243,20 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("buffers");
-	TCase *tcase = tcase_create("buffers");
-	SRunner *runner;
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "buffers"},
+		{.test = buffer_has_room_for_its_length_and_is_aligned},
+		{.test = buffers_in_use_do_not_overlap},
+		{.test = given_back_buffer_is_taken_again},
+		{.test = limit_holds_until_something_is_given_back},
+		{.test = longest_request_is_served_when_it_is_alone},
+		{.test = those_made_beforehand_are_one_piece_of_memory},
+		{.test = who_has_none_gets_a_small_one_beyond_the_limit},
+		{.test = idle_ones_of_all_sizes_make_room_for_others},
+		{.test = parts_that_are_kept_keep_only_what_the_limit_allows},
+		{.test = none_can_be_given_back},
+		{0},
+	};
 
-	tcase_add_test(tcase, buffer_has_room_for_its_length_and_is_aligned);
-	tcase_add_test(tcase, buffers_in_use_do_not_overlap);
-	tcase_add_test(tcase, given_back_buffer_is_taken_again);
-	tcase_add_test(tcase, limit_holds_until_something_is_given_back);
-	tcase_add_test(tcase, longest_request_is_served_when_it_is_alone);
-	tcase_add_test(tcase, those_made_beforehand_are_one_piece_of_memory);
-	tcase_add_test(tcase, who_has_none_gets_a_small_one_beyond_the_limit);
-	tcase_add_test(tcase, idle_ones_of_all_sizes_make_room_for_others);
-	tcase_add_test(tcase, parts_that_are_kept_keep_only_what_the_limit_allows);
-	tcase_add_test(tcase, none_can_be_given_back);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run("buffers", cases);
 }

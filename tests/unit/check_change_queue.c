@@ -3,6 +3,7 @@
  * Changes over the control socket: one after the other, while others are answered; what becomes of
  * who asks for one.
  */
+#include "tests/lib/suite.h"
 #include "tests/unit/control_fixture.h"
 
 #include <check.h>
@@ -250,37 +251,23 @@ START_TEST(changes_have_a_thread_that_takes_no_signals)
 }
 END_TEST
 
-static TCase *
-case_changes(void)
-{
-	TCase *changes = tcase_create("changes");
-
-	tcase_add_checked_fixture(changes, begin, end);
-	tcase_set_timeout(changes, 30);
-	tcase_add_test(changes, status_is_answered_during_a_change);
-	tcase_add_test(changes, changes_are_carried_out_one_after_the_other);
-	tcase_add_test(changes, changes_are_carried_out_in_the_order_in_which_they_came);
-	tcase_add_test(changes, changes_that_wait_leave_room_for_the_status);
-	tcase_add_test(changes, who_waits_for_a_change_has_no_deadline);
-	tcase_add_test(changes, request_behind_a_change_is_answered_behind_it);
-	tcase_add_test(changes, client_that_leaves_during_its_change_does_no_harm);
-	tcase_add_test(changes, free_waits_for_the_change_that_is_under_way_and_begins_no_other);
-	tcase_add_test(changes, stop_waits_for_no_change);
-	tcase_add_test(changes, changes_have_a_thread_that_takes_no_signals);
-	return changes;
-}
-
 int
 main(void)
 {
-	Suite *suite = suite_create("change_queue");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "changes", .begin = begin, .end = end, .seconds = 30},
+		{.test = status_is_answered_during_a_change},
+		{.test = changes_are_carried_out_one_after_the_other},
+		{.test = changes_are_carried_out_in_the_order_in_which_they_came},
+		{.test = changes_that_wait_leave_room_for_the_status},
+		{.test = who_waits_for_a_change_has_no_deadline},
+		{.test = request_behind_a_change_is_answered_behind_it},
+		{.test = client_that_leaves_during_its_change_does_no_harm},
+		{.test = free_waits_for_the_change_that_is_under_way_and_begins_no_other},
+		{.test = stop_waits_for_no_change},
+		{.test = changes_have_a_thread_that_takes_no_signals},
+		{0},
+	};
 
-	suite_add_tcase(suite, case_changes());
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("change_queue", cases);
 }

@@ -4,10 +4,10 @@
  */
 #include "engine/io/chunk.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"
 #include "tests/unit/scratch_file.h"
-#include "tests/unit/skip.h"
 
 #include <check.h>
 #include <errno.h>
@@ -371,47 +371,36 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("chunk");
-	TCase *short_ = tcase_create("short"), *end = tcase_create("end"),
-	      *again = tcase_create("again");
-	TCase *errors = tcase_create("errors"), *calls = tcase_create("calls");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "short"},
+		{.test = short_buffered_read_is_resumed},
+		{.test = short_buffered_write_is_resumed},
+		{.test = short_direct_read_is_resumed_at_its_last_whole_block},
+		{.test = short_direct_write_is_resumed_at_its_last_whole_block},
+		{.test = short_bounced_read_is_resumed},
+		{.test = short_write_from_the_bounce_buffer_is_resumed},
+		{.name = "end"},
+		{.test = read_of_a_truncated_file_fails_instead_of_giving_zeroes},
+		{.test = read_behind_the_end_of_a_truncated_file_fails},
+		{.test = direct_read_up_to_the_middle_of_a_block_fails},
+		{.test = bounced_read_of_a_truncated_file_fails},
+		{.test = part_of_a_block_behind_the_end_of_a_truncated_file_is_not_written},
+		{.test = write_that_moves_nothing_fails},
+		{.name = "again"},
+		{.test = interrupted_chunk_is_queued_again},
+		{.test = chunk_that_the_kernel_keeps_refusing_is_read_by_a_system_call},
+		{.test = chunk_that_the_kernel_keeps_refusing_is_written_by_a_system_call},
+		{.test = sync_that_is_always_interrupted_is_carried_out_by_a_system_call},
+		{.test = discard_that_is_always_interrupted_is_carried_out_by_a_system_call},
+		{.name = "errors"},
+		{.test = clients_see_enospc_or_eio_and_the_log_has_the_reason},
+		{.test = endless_errors_are_not_all_logged},
+		{.name = "calls"},
+		{.test = system_call_does_what_the_chunk_says, .reason = scratch_no_dsync()},
+		{.test = system_call_tells_what_is_missing_or_wrong},
+		{.test = system_call_uses_the_descriptor_of_the_chunk},
+		{0},
+	};
 
-	tcase_add_test(short_, short_buffered_read_is_resumed);
-	tcase_add_test(short_, short_buffered_write_is_resumed);
-	tcase_add_test(short_, short_direct_read_is_resumed_at_its_last_whole_block);
-	tcase_add_test(short_, short_direct_write_is_resumed_at_its_last_whole_block);
-	tcase_add_test(short_, short_bounced_read_is_resumed);
-	tcase_add_test(short_, short_write_from_the_bounce_buffer_is_resumed);
-	suite_add_tcase(suite, short_);
-
-	tcase_add_test(end, read_of_a_truncated_file_fails_instead_of_giving_zeroes);
-	tcase_add_test(end, read_behind_the_end_of_a_truncated_file_fails);
-	tcase_add_test(end, direct_read_up_to_the_middle_of_a_block_fails);
-	tcase_add_test(end, bounced_read_of_a_truncated_file_fails);
-	tcase_add_test(end, part_of_a_block_behind_the_end_of_a_truncated_file_is_not_written);
-	tcase_add_test(end, write_that_moves_nothing_fails);
-	suite_add_tcase(suite, end);
-
-	tcase_add_test(again, interrupted_chunk_is_queued_again);
-	tcase_add_test(again, chunk_that_the_kernel_keeps_refusing_is_read_by_a_system_call);
-	tcase_add_test(again, chunk_that_the_kernel_keeps_refusing_is_written_by_a_system_call);
-	tcase_add_test(again, sync_that_is_always_interrupted_is_carried_out_by_a_system_call);
-	tcase_add_test(again, discard_that_is_always_interrupted_is_carried_out_by_a_system_call);
-	suite_add_tcase(suite, again);
-
-	tcase_add_test(errors, clients_see_enospc_or_eio_and_the_log_has_the_reason);
-	tcase_add_test(errors, endless_errors_are_not_all_logged);
-	suite_add_tcase(suite, errors);
-
-	add_test_unless(scratch_no_dsync(), calls, system_call_does_what_the_chunk_says);
-	tcase_add_test(calls, system_call_tells_what_is_missing_or_wrong);
-	tcase_add_test(calls, system_call_uses_the_descriptor_of_the_chunk);
-	suite_add_tcase(suite, calls);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("chunk", cases);
 }

@@ -4,6 +4,7 @@
  */
 #include "engine/io/chunk_plan.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"
 
@@ -409,36 +410,28 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("chunk_plan");
-	TCase *plan = tcase_create("plan"), *ranges = tcase_create("range"),
-	      *model = tcase_create("model");
-	SRunner *runner = srunner_create(suite);
 	int count = sizeof(models) / sizeof(models[0]);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "plan"},
+		{.test = aligned_direct_request_goes_straight_in_chunks},
+		{.test = serial_backend_gets_a_direct_request_whole},
+		{.test = buffered_request_of_any_alignment_goes_straight_and_whole},
+		{.test = direct_request_leaves_the_last_page_of_an_odd_file_to_the_page_cache},
+		{.test = unaligned_direct_read_is_rounded_to_blocks_in_the_bounce_buffer},
+		{.test = aligned_middle_of_a_read_goes_straight},
+		{.test = memory_alignment_of_the_device_decides_not_the_page},
+		{.test = unaligned_direct_write_reads_its_edge_blocks_and_no_more},
+		{.test = bounced_chunk_uses_registered_memory_where_there_is_some},
+		{.test = request_beyond_what_a_system_call_moves_is_cut},
+		{.name = "range"},
+		{.test = range_of_a_write_is_rounded_to_blocks_with_direct_io_on_and_off},
+		{.test = range_of_a_write_counts_from_the_start_of_the_file},
+		{.name = "model"},
+		{.test = random_operations_leave_what_the_model_says, .last = count},
+		{.test = random_operations_without_fallocate_leave_what_the_model_says,
+		 .last = count},
+		{0},
+	};
 
-	tcase_add_test(plan, aligned_direct_request_goes_straight_in_chunks);
-	tcase_add_test(plan, serial_backend_gets_a_direct_request_whole);
-	tcase_add_test(plan, buffered_request_of_any_alignment_goes_straight_and_whole);
-	tcase_add_test(plan, direct_request_leaves_the_last_page_of_an_odd_file_to_the_page_cache);
-	tcase_add_test(plan, unaligned_direct_read_is_rounded_to_blocks_in_the_bounce_buffer);
-	tcase_add_test(plan, aligned_middle_of_a_read_goes_straight);
-	tcase_add_test(plan, memory_alignment_of_the_device_decides_not_the_page);
-	tcase_add_test(plan, unaligned_direct_write_reads_its_edge_blocks_and_no_more);
-	tcase_add_test(plan, bounced_chunk_uses_registered_memory_where_there_is_some);
-	tcase_add_test(plan, request_beyond_what_a_system_call_moves_is_cut);
-	suite_add_tcase(suite, plan);
-
-	tcase_add_test(ranges, range_of_a_write_is_rounded_to_blocks_with_direct_io_on_and_off);
-	tcase_add_test(ranges, range_of_a_write_counts_from_the_start_of_the_file);
-	suite_add_tcase(suite, ranges);
-
-	tcase_add_loop_test(model, random_operations_leave_what_the_model_says, 0, count);
-	tcase_add_loop_test(model, random_operations_without_fallocate_leave_what_the_model_says, 0,
-			    count);
-	suite_add_tcase(suite, model);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("chunk_plan", cases);
 }

@@ -4,6 +4,7 @@
  */
 #include "tool/show/columns.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/system_tree.h"
 
 #include "tool/failure.h"
@@ -230,28 +231,24 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("columns");
-	TCase *output = tcase_create("output");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "output",
+		 .begin_once = tree_new,
+		 .end_once = tree_free,
+		 .begin = tree_begin},
+		{.begin = begin, .end = end},
+		{.test = table_is_aligned_with_numbers_to_the_right},
+		{.test = raw_has_one_blank_between_columns_and_none_in_them},
+		{.test = no_text_can_reach_the_terminal_as_a_command},
+		{.test = wide_characters_count_once},
+		{.test = nothing_attached_prints_nothing},
+		{.test = plus_adds_to_the_default_columns},
+		{.test = unknown_column_is_named},
+		{.test = column_of_losetup_that_nobody_could_fill_says_why},
+		{.test = json_has_types_and_nulls},
+		{.test = json_of_an_identifier_that_is_not_utf8_is_utf8},
+		{0},
+	};
 
-	tcase_add_unchecked_fixture(output, tree_new, tree_free);
-	tcase_add_checked_fixture(output, tree_begin, NULL);
-	tcase_add_checked_fixture(output, begin, end);
-	tcase_add_test(output, table_is_aligned_with_numbers_to_the_right);
-	tcase_add_test(output, raw_has_one_blank_between_columns_and_none_in_them);
-	tcase_add_test(output, no_text_can_reach_the_terminal_as_a_command);
-	tcase_add_test(output, wide_characters_count_once);
-	tcase_add_test(output, nothing_attached_prints_nothing);
-	tcase_add_test(output, plus_adds_to_the_default_columns);
-	tcase_add_test(output, unknown_column_is_named);
-	tcase_add_test(output, column_of_losetup_that_nobody_could_fill_says_why);
-	tcase_add_test(output, json_has_types_and_nulls);
-	tcase_add_test(output, json_of_an_identifier_that_is_not_utf8_is_utf8);
-	suite_add_tcase(suite, output);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("columns", cases);
 }

@@ -4,6 +4,8 @@
  */
 #include "server/config/command_line.h"
 
+#include "tests/lib/suite.h"
+
 #include <check.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -296,29 +298,23 @@ remove_config(void)
 int
 main(void)
 {
-	Suite *suite = suite_create("command_line");
-	TCase *command = tcase_create("command line"), *file = tcase_create("file");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "command line"},
+		{.test = one_image_is_the_export_without_a_name},
+		{.test = options_may_stand_behind_the_image_and_be_short},
+		{.test = exports_have_common_options_and_their_own},
+		{.test = wrong_command_lines_are_explained},
+		{.test = help_and_version_need_nothing_else},
+		{.name = "file", .end_once = remove_config},
+		{.test = file_has_sections_comments_and_blanks},
+		{.test = command_line_goes_before_the_server_section},
+		{.test = file_is_read_anew_each_time},
+		{.test = errors_in_the_file_name_the_line,
+		 .last = sizeof(bad_files) / sizeof(bad_files[0])},
+		{.test = file_that_is_no_text_is_refused},
+		{.test = long_file_is_read_to_its_end},
+		{0},
+	};
 
-	tcase_add_test(command, one_image_is_the_export_without_a_name);
-	tcase_add_test(command, options_may_stand_behind_the_image_and_be_short);
-	tcase_add_test(command, exports_have_common_options_and_their_own);
-	tcase_add_test(command, wrong_command_lines_are_explained);
-	tcase_add_test(command, help_and_version_need_nothing_else);
-	suite_add_tcase(suite, command);
-	tcase_add_unchecked_fixture(file, NULL, remove_config);
-	tcase_add_test(file, file_has_sections_comments_and_blanks);
-	tcase_add_test(file, command_line_goes_before_the_server_section);
-	tcase_add_test(file, file_is_read_anew_each_time);
-	tcase_add_loop_test(file, errors_in_the_file_name_the_line, 0,
-			    sizeof(bad_files) / sizeof(bad_files[0]));
-	tcase_add_test(file, file_that_is_no_text_is_refused);
-	tcase_add_test(file, long_file_is_read_to_its_end);
-	suite_add_tcase(suite, file);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("command_line", cases);
 }

@@ -4,6 +4,8 @@
  */
 #include "engine/image_config.h"
 
+#include "tests/lib/suite.h"
+
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -154,23 +156,17 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("config");
-	TCase *rows = tcase_create("rows");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "rows", .begin = begin},
+		{.test = defaults_are_those_of_the_manual},
+		{.test = each_text_sets_its_own_field_to_its_value,
+		 .last = sizeof(choice_rows) / sizeof(choice_rows[0])},
+		{.test = sizes_take_units},
+		{.test = sector_size_is_one_of_five},
+		{.test = what_the_engine_cannot_do_is_refused},
+		{.test = every_option_is_explained},
+		{0},
+	};
 
-	tcase_add_checked_fixture(rows, begin, NULL);
-	tcase_add_test(rows, defaults_are_those_of_the_manual);
-	tcase_add_loop_test(rows, each_text_sets_its_own_field_to_its_value, 0,
-			    sizeof(choice_rows) / sizeof(choice_rows[0]));
-	tcase_add_test(rows, sizes_take_units);
-	tcase_add_test(rows, sector_size_is_one_of_five);
-	tcase_add_test(rows, what_the_engine_cannot_do_is_refused);
-	tcase_add_test(rows, every_option_is_explained);
-	suite_add_tcase(suite, rows);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("config", cases);
 }

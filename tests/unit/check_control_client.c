@@ -3,6 +3,7 @@
  * One client's connection to the control socket: its requests, their lines, its time and its end.
  * The socket itself is check_control_socket.c's.
  */
+#include "tests/lib/suite.h"
 #include "tests/unit/control_fixture.h"
 
 #include <check.h>
@@ -293,43 +294,31 @@ START_TEST(patience_starts_anew_with_each_answer)
 }
 END_TEST
 
-static TCase *
-case_requests(void)
-{
-	TCase *requests = tcase_create("requests");
-
-	tcase_add_checked_fixture(requests, fixture_begin_serving, fixture_end);
-	tcase_set_timeout(requests, 30);
-	tcase_add_test(requests, request_is_answered_on_one_line);
-	tcase_add_test(requests, requests_of_one_connection_are_answered_in_order);
-	tcase_add_test(requests, thousand_requests_at_once_are_all_answered);
-	tcase_add_test(requests, request_in_single_bytes_is_answered);
-	tcase_add_test(requests, huge_answer_arrives_whole);
-	tcase_add_test(requests, bad_request_is_answered_with_an_error_and_the_next_one_served);
-	tcase_add_test(requests, nul_byte_in_a_request_is_refused);
-	tcase_add_test(requests, longest_line_is_served);
-	tcase_add_test(requests, line_one_byte_too_long_is_refused_and_closed);
-	tcase_add_test(requests, client_that_sends_a_megabyte_without_newline_can_read_why);
-	tcase_add_test(requests, half_closed_client_gets_its_answer_and_the_end);
-	tcase_add_test(requests, cut_off_request_is_not_carried_out);
-	tcase_add_test(requests, client_that_leaves_before_its_answer_does_no_harm);
-	tcase_add_test(requests,
-		       silent_halfway_trickling_and_unreading_clients_are_dropped_after_5_seconds);
-	tcase_add_test(requests, patience_starts_anew_with_each_answer);
-	return requests;
-}
-
 int
 main(void)
 {
-	Suite *suite = suite_create("control_client");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "requests",
+		 .begin = fixture_begin_serving,
+		 .end = fixture_end,
+		 .seconds = 30},
+		{.test = request_is_answered_on_one_line},
+		{.test = requests_of_one_connection_are_answered_in_order},
+		{.test = thousand_requests_at_once_are_all_answered},
+		{.test = request_in_single_bytes_is_answered},
+		{.test = huge_answer_arrives_whole},
+		{.test = bad_request_is_answered_with_an_error_and_the_next_one_served},
+		{.test = nul_byte_in_a_request_is_refused},
+		{.test = longest_line_is_served},
+		{.test = line_one_byte_too_long_is_refused_and_closed},
+		{.test = client_that_sends_a_megabyte_without_newline_can_read_why},
+		{.test = half_closed_client_gets_its_answer_and_the_end},
+		{.test = cut_off_request_is_not_carried_out},
+		{.test = client_that_leaves_before_its_answer_does_no_harm},
+		{.test = silent_halfway_trickling_and_unreading_clients_are_dropped_after_5_seconds},
+		{.test = patience_starts_anew_with_each_answer},
+		{0},
+	};
 
-	suite_add_tcase(suite, case_requests());
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("control_client", cases);
 }

@@ -3,6 +3,7 @@
  * The control socket: its path and file, its start and end, its thread, and how many clients it
  * takes.  What one client says and hears is check_control_client.c's.
  */
+#include "tests/lib/suite.h"
 #include "tests/unit/control_fixture.h"
 
 #include "common/log.h"
@@ -406,60 +407,38 @@ START_TEST(socket_is_private_from_its_first_moment)
 }
 END_TEST
 
-static TCase *
-case_clients(void)
-{
-	TCase *clients = tcase_create("clients");
-
-	tcase_add_checked_fixture(clients, fixture_begin_serving, fixture_end);
-	tcase_set_timeout(clients, 30);
-	tcase_add_test(clients, clients_beyond_the_limit_are_served_when_others_leave);
-	tcase_add_test(clients,
-		       without_descriptors_clients_wait_and_accept_is_tried_a_few_times_a_second);
-	tcase_add_test(clients, handler_runs_on_one_thread_that_takes_no_signals);
-	return clients;
-}
-
-static TCase *
-case_file(void)
-{
-	TCase *file = tcase_create("file");
-
-	tcase_add_checked_fixture(file, fixture_begin, fixture_end);
-	tcase_set_timeout(file, 30);
-	tcase_add_test(file, start_leaves_the_callers_signals_alone);
-	tcase_add_test(file, free_ends_connections_and_removes_the_file);
-	tcase_add_test(file, free_works_without_start_and_with_null);
-	tcase_add_test(file, client_may_connect_before_start);
-	tcase_add_test(file, free_leaves_a_file_alone_that_took_the_place);
-	tcase_add_test(file, relative_path_is_removed_after_a_change_of_directory);
-	tcase_add_test(file, stale_socket_file_is_replaced);
-	tcase_add_test(file, socket_that_somebody_listens_on_is_left_alone);
-	tcase_add_test(file, socket_with_a_full_backlog_is_left_alone);
-	tcase_add_test(file, socket_of_another_type_is_left_alone);
-	tcase_add_test(file, second_control_socket_at_one_path_is_refused);
-	tcase_add_test(file, regular_file_is_left_alone);
-	tcase_add_test(file, symbolic_link_is_left_alone);
-	tcase_add_test(file, path_too_long_for_a_socket_is_refused_with_the_limit);
-	tcase_add_test(file, empty_path_is_refused);
-	tcase_add_test(file, missing_directory_is_refused);
-	tcase_add_test(file, socket_is_private_under_any_umask);
-	tcase_add_test(file, socket_is_private_from_its_first_moment);
-	return file;
-}
-
 int
 main(void)
 {
-	Suite *suite = suite_create("control_socket");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "clients",
+		 .begin = fixture_begin_serving,
+		 .end = fixture_end,
+		 .seconds = 30},
+		{.test = clients_beyond_the_limit_are_served_when_others_leave},
+		{.test = without_descriptors_clients_wait_and_accept_is_tried_a_few_times_a_second},
+		{.test = handler_runs_on_one_thread_that_takes_no_signals},
+		{.name = "file", .begin = fixture_begin, .end = fixture_end, .seconds = 30},
+		{.test = start_leaves_the_callers_signals_alone},
+		{.test = free_ends_connections_and_removes_the_file},
+		{.test = free_works_without_start_and_with_null},
+		{.test = client_may_connect_before_start},
+		{.test = free_leaves_a_file_alone_that_took_the_place},
+		{.test = relative_path_is_removed_after_a_change_of_directory},
+		{.test = stale_socket_file_is_replaced},
+		{.test = socket_that_somebody_listens_on_is_left_alone},
+		{.test = socket_with_a_full_backlog_is_left_alone},
+		{.test = socket_of_another_type_is_left_alone},
+		{.test = second_control_socket_at_one_path_is_refused},
+		{.test = regular_file_is_left_alone},
+		{.test = symbolic_link_is_left_alone},
+		{.test = path_too_long_for_a_socket_is_refused_with_the_limit},
+		{.test = empty_path_is_refused},
+		{.test = missing_directory_is_refused},
+		{.test = socket_is_private_under_any_umask},
+		{.test = socket_is_private_from_its_first_moment},
+		{0},
+	};
 
-	suite_add_tcase(suite, case_clients());
-	suite_add_tcase(suite, case_file());
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("control_socket", cases);
 }

@@ -4,6 +4,7 @@
  */
 #include "tool/device/device.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/system_tree.h"
 
 #include "tool/failure.h"
@@ -172,27 +173,23 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("device");
-	TCase *recorded = tcase_create("recorded");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "recorded",
+		 .begin_once = tree_new,
+		 .end_once = tree_free,
+		 .begin = tree_begin},
+		{.test = devices_come_by_index_and_others_do_not},
+		{.test = facts_of_an_attached_device},
+		{.test = facts_of_a_device_that_somebody_else_attached},
+		{.test = device_without_pid_is_not_attached},
+		{.test = partitions_come_by_number},
+		{.test = kernel_that_does_not_scan_is_believed},
+		{.test = names_that_are_no_device_are_refused},
+		{.test = nonsense_in_a_file_is_an_error_that_names_it},
+		{.test = device_that_is_just_removed_is_left_out},
+		{.test = no_sys_is_an_error},
+		{0},
+	};
 
-	tcase_add_unchecked_fixture(recorded, tree_new, tree_free);
-	tcase_add_checked_fixture(recorded, tree_begin, NULL);
-	tcase_add_test(recorded, devices_come_by_index_and_others_do_not);
-	tcase_add_test(recorded, facts_of_an_attached_device);
-	tcase_add_test(recorded, facts_of_a_device_that_somebody_else_attached);
-	tcase_add_test(recorded, device_without_pid_is_not_attached);
-	tcase_add_test(recorded, partitions_come_by_number);
-	tcase_add_test(recorded, kernel_that_does_not_scan_is_believed);
-	tcase_add_test(recorded, names_that_are_no_device_are_refused);
-	tcase_add_test(recorded, nonsense_in_a_file_is_an_error_that_names_it);
-	tcase_add_test(recorded, device_that_is_just_removed_is_left_out);
-	tcase_add_test(recorded, no_sys_is_an_error);
-	suite_add_tcase(suite, recorded);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("device", cases);
 }

@@ -4,6 +4,7 @@
  */
 #include "tool/device/device_users.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/system_tree.h"
 
 #include <check.h>
@@ -177,28 +178,24 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("device_users");
-	TCase *recorded = tcase_create("recorded");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "recorded",
+		 .begin_once = tree_new,
+		 .end_once = tree_free,
+		 .begin = tree_begin},
+		{.test = nobody_is_told_as_nobody},
+		{.test = mount_is_known_by_its_number},
+		{.test = mount_with_a_number_of_its_own_is_known_by_its_source},
+		{.test = same_names_elsewhere_are_not_the_device},
+		{.test = mount_in_a_container_is_found_once},
+		{.test = swap_is_found},
+		{.test = devices_made_of_it_are_found},
+		{.test = process_that_has_it_open_is_named},
+		{.test = who_attached_it_and_who_asks_do_not_count},
+		{.test = many_users_are_counted},
+		{.test = keeper_is_who_still_has_it_open},
+		{0},
+	};
 
-	tcase_add_unchecked_fixture(recorded, tree_new, tree_free);
-	tcase_add_checked_fixture(recorded, tree_begin, NULL);
-	tcase_add_test(recorded, nobody_is_told_as_nobody);
-	tcase_add_test(recorded, mount_is_known_by_its_number);
-	tcase_add_test(recorded, mount_with_a_number_of_its_own_is_known_by_its_source);
-	tcase_add_test(recorded, same_names_elsewhere_are_not_the_device);
-	tcase_add_test(recorded, mount_in_a_container_is_found_once);
-	tcase_add_test(recorded, swap_is_found);
-	tcase_add_test(recorded, devices_made_of_it_are_found);
-	tcase_add_test(recorded, process_that_has_it_open_is_named);
-	tcase_add_test(recorded, who_attached_it_and_who_asks_do_not_count);
-	tcase_add_test(recorded, many_users_are_counted);
-	tcase_add_test(recorded, keeper_is_who_still_has_it_open);
-	suite_add_tcase(suite, recorded);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("device_users", cases);
 }

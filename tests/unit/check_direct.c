@@ -6,8 +6,8 @@
 
 #include "engine/backing/alignment.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/scratch_file.h"
-#include "tests/unit/skip.h"
 
 #include <check.h>
 #include <errno.h>
@@ -169,26 +169,21 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("direct");
-	TCase *rule = tcase_create("rule"), *learn = tcase_create("learn");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "rule"},
+		{.test = rule_is_the_loop_drivers,
+		 .last = sizeof(rule_rows) / sizeof(rule_rows[0])},
+		{.test = backing_without_direct_io_gives_its_own_reason},
+		{.test = block_of_the_device_is_known_where_there_is_one},
+		{.test = part_of_a_device_that_ends_inside_of_a_block_has_no_direct_io},
+		{.test = direct_io_ends_before_a_page_that_it_would_make_longer},
+		{.name = "learn"},
+		{.test = alignment_that_was_learnt_works, .reason = scratch_no_direct_io()},
+		{.test = file_smaller_than_a_block_is_no_obstacle,
+		 .reason = scratch_no_direct_io()},
+		{.test = descriptor_that_cannot_be_read_is_refused_with_the_reason},
+		{0},
+	};
 
-	tcase_add_loop_test(rule, rule_is_the_loop_drivers, 0,
-			    sizeof(rule_rows) / sizeof(rule_rows[0]));
-	tcase_add_test(rule, backing_without_direct_io_gives_its_own_reason);
-	tcase_add_test(rule, block_of_the_device_is_known_where_there_is_one);
-	tcase_add_test(rule, part_of_a_device_that_ends_inside_of_a_block_has_no_direct_io);
-	tcase_add_test(rule, direct_io_ends_before_a_page_that_it_would_make_longer);
-	suite_add_tcase(suite, rule);
-
-	add_test_unless(scratch_no_direct_io(), learn, alignment_that_was_learnt_works);
-	add_test_unless(scratch_no_direct_io(), learn, file_smaller_than_a_block_is_no_obstacle);
-	tcase_add_test(learn, descriptor_that_cannot_be_read_is_refused_with_the_reason);
-	suite_add_tcase(suite, learn);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("direct", cases);
 }

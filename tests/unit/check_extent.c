@@ -4,6 +4,7 @@
  */
 #include "engine/io/extent.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"
 
 #include <check.h>
@@ -168,26 +169,20 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("extent");
-	TCase *extents = tcase_create("extents");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "extents", .begin = begin, .end = end},
+		{.test = extents_come_in_order_and_cover_the_range},
+		{.test = extents_are_cut_at_both_ends_of_the_range},
+		{.test = hole_at_the_end_of_the_file_is_a_hole},
+		{.test = only_the_first_is_visited_when_one_is_wanted},
+		{.test = empty_range_has_no_extents},
+		{.test = visitor_can_end_it},
+		{.test = what_a_truncated_file_has_lost_is_no_hole},
+		{.test = file_system_that_cannot_tell_has_one_extent_of_data},
+		{.test = file_with_holes_is_told_from_a_full_one},
+		{.test = other_errors_are_returned},
+		{0},
+	};
 
-	tcase_add_checked_fixture(extents, begin, end);
-	tcase_add_test(extents, extents_come_in_order_and_cover_the_range);
-	tcase_add_test(extents, extents_are_cut_at_both_ends_of_the_range);
-	tcase_add_test(extents, hole_at_the_end_of_the_file_is_a_hole);
-	tcase_add_test(extents, only_the_first_is_visited_when_one_is_wanted);
-	tcase_add_test(extents, empty_range_has_no_extents);
-	tcase_add_test(extents, visitor_can_end_it);
-	tcase_add_test(extents, what_a_truncated_file_has_lost_is_no_hole);
-	tcase_add_test(extents, file_system_that_cannot_tell_has_one_extent_of_data);
-	tcase_add_test(extents, file_with_holes_is_told_from_a_full_one);
-	tcase_add_test(extents, other_errors_are_returned);
-	suite_add_tcase(suite, extents);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("extent", cases);
 }

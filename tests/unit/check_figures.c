@@ -4,6 +4,7 @@
  */
 #include "tool/show/figures.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/system_tree.h"
 
 #include <check.h>
@@ -227,33 +228,27 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("figures");
-	TCase *interval = tcase_create("interval");
-	TCase *recorded = tcase_create("recorded");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "interval", .begin = begin},
+		{.test = rates_are_those_of_the_interval},
+		{.test = busy_is_never_more_than_all_the_time},
+		{.test = counters_that_went_back_count_as_nothing},
+		{.test = no_time_between_is_no_division_by_zero},
+		{.test = percentiles_are_bounds_of_buckets},
+		{.test = latencies_are_those_of_the_interval},
+		{.test = server_that_was_started_again_begins_at_nothing},
+		{.test = server_that_answers_again_does_not_tell_its_whole_life},
+		{.test = zeroes_are_counted_by_the_server},
+		{.name = "recorded",
+		 .begin_once = tree_new,
+		 .end_once = tree_free,
+		 .begin = tree_begin},
+		{.test = kernel_part_is_read_from_sys},
+		{.test = older_kernel_tells_no_flushes},
+		{.test = missing_stat_is_an_error},
+		{.test = server_part_is_read_from_its_answer},
+		{0},
+	};
 
-	tcase_add_checked_fixture(interval, begin, NULL);
-	tcase_add_test(interval, rates_are_those_of_the_interval);
-	tcase_add_test(interval, busy_is_never_more_than_all_the_time);
-	tcase_add_test(interval, counters_that_went_back_count_as_nothing);
-	tcase_add_test(interval, no_time_between_is_no_division_by_zero);
-	tcase_add_test(interval, percentiles_are_bounds_of_buckets);
-	tcase_add_test(interval, latencies_are_those_of_the_interval);
-	tcase_add_test(interval, server_that_was_started_again_begins_at_nothing);
-	tcase_add_test(interval, server_that_answers_again_does_not_tell_its_whole_life);
-	tcase_add_test(interval, zeroes_are_counted_by_the_server);
-	suite_add_tcase(suite, interval);
-	tcase_add_unchecked_fixture(recorded, tree_new, tree_free);
-	tcase_add_checked_fixture(recorded, tree_begin, NULL);
-	tcase_add_test(recorded, kernel_part_is_read_from_sys);
-	tcase_add_test(recorded, older_kernel_tells_no_flushes);
-	tcase_add_test(recorded, missing_stat_is_an_error);
-	tcase_add_test(recorded, server_part_is_read_from_its_answer);
-	suite_add_tcase(suite, recorded);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("figures", cases);
 }

@@ -4,6 +4,8 @@
  */
 #include "engine/image/format.h"
 
+#include "tests/lib/suite.h"
+
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,21 +98,15 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("format");
-	TCase *known = tcase_create("known"), *raw = tcase_create("raw");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "known"},
+		{.test = format_is_known_by_its_first_bytes, .last = ROWS},
+		{.name = "raw"},
+		{.test = file_that_ends_within_the_magic_is_raw, .last = ROWS},
+		{.test = raw_disks_are_raw},
+		{.test = magic_somewhere_else_means_nothing},
+		{0},
+	};
 
-	tcase_add_loop_test(known, format_is_known_by_its_first_bytes, 0, ROWS);
-	suite_add_tcase(suite, known);
-
-	tcase_add_loop_test(raw, file_that_ends_within_the_magic_is_raw, 0, ROWS);
-	tcase_add_test(raw, raw_disks_are_raw);
-	tcase_add_test(raw, magic_somewhere_else_means_nothing);
-	suite_add_tcase(suite, raw);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("format", cases);
 }

@@ -4,6 +4,7 @@
  */
 #include "tool/guard/guard_link.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/control_fixture.h"
 
 #include "tool/failure.h"
@@ -252,28 +253,22 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("guard_link");
-	TCase *asking = tcase_create("asking");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "asking", .begin = begin, .end = end},
+		{.test = request_and_success_arrive},
+		{.test = error_arrives_in_the_guards_words},
+		{.test = path_of_any_length_arrives},
+		{.test = guard_that_ends_without_an_answer_is_an_error},
+		{.test = no_guard_is_an_error_of_its_own},
+		{.test = file_of_a_killed_guard_is_in_nobodys_way},
+		{.test = what_a_killed_guard_left_can_be_removed},
+		{.test = only_the_owner_may_connect},
+		{.test = nobody_asks_is_no_request},
+		{.test = guard_pauses_when_accept_fails},
+		{0},
+	};
 
 	/* A wrong call of a library's function is a failure, too. */
 	g_log_set_always_fatal(G_LOG_LEVEL_CRITICAL);
-	tcase_add_checked_fixture(asking, begin, end);
-	tcase_add_test(asking, request_and_success_arrive);
-	tcase_add_test(asking, error_arrives_in_the_guards_words);
-	tcase_add_test(asking, path_of_any_length_arrives);
-	tcase_add_test(asking, guard_that_ends_without_an_answer_is_an_error);
-	tcase_add_test(asking, no_guard_is_an_error_of_its_own);
-	tcase_add_test(asking, file_of_a_killed_guard_is_in_nobodys_way);
-	tcase_add_test(asking, what_a_killed_guard_left_can_be_removed);
-	tcase_add_test(asking, only_the_owner_may_connect);
-	tcase_add_test(asking, nobody_asks_is_no_request);
-	tcase_add_test(asking, guard_pauses_when_accept_fails);
-	suite_add_tcase(suite, asking);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("guard_link", cases);
 }

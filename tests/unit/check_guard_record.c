@@ -4,6 +4,7 @@
  */
 #include "tool/guard/guard_record.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/control_fixture.h"
 
 #include "tool/failure.h"
@@ -156,20 +157,14 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("guard_record");
-	TCase *record = tcase_create("record");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "record", .begin = begin, .end = end},
+		{.test = guard_is_seen_as_long_as_it_lives},
+		{.test = device_of_somebody_else_has_no_guard},
+		{.test = living_guard_keeps_its_place},
+		{.test = next_guard_knows_all},
+		{0},
+	};
 
-	tcase_add_checked_fixture(record, begin, end);
-	tcase_add_test(record, guard_is_seen_as_long_as_it_lives);
-	tcase_add_test(record, device_of_somebody_else_has_no_guard);
-	tcase_add_test(record, living_guard_keeps_its_place);
-	tcase_add_test(record, next_guard_knows_all);
-	suite_add_tcase(suite, record);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("guard_record", cases);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/io/helpers.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/log_capture.h"
 
 #include <check.h>
@@ -193,23 +194,16 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("helpers");
-	TCase *tests = tcase_create("helpers");
-	SRunner *runner;
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "helpers", .begin = set_up, .end = tear_down, .seconds = 20},
+		{.test = no_thread_is_there_before_there_is_work},
+		{.test = every_job_is_done_once},
+		{.test = job_that_waits_holds_up_none_behind_it_and_not_the_giver},
+		{.test = idle_helpers_end_and_others_are_started_when_there_is_work_again},
+		{.test = reserved_helpers_stay_and_are_all_that_there_are},
+		{.test = giver_works_where_no_thread_can_be_started},
+		{0},
+	};
 
-	tcase_add_checked_fixture(tests, set_up, tear_down);
-	tcase_set_timeout(tests, 20);
-	tcase_add_test(tests, no_thread_is_there_before_there_is_work);
-	tcase_add_test(tests, every_job_is_done_once);
-	tcase_add_test(tests, job_that_waits_holds_up_none_behind_it_and_not_the_giver);
-	tcase_add_test(tests, idle_helpers_end_and_others_are_started_when_there_is_work_again);
-	tcase_add_test(tests, reserved_helpers_stay_and_are_all_that_there_are);
-	tcase_add_test(tests, giver_works_where_no_thread_can_be_started);
-	suite_add_tcase(suite, tests);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("helpers", cases);
 }

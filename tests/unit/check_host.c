@@ -7,6 +7,7 @@
 #include "engine/context/ioctx.h"
 #include "engine/io/image_state.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"
 #include "tests/unit/scratch_file.h"
@@ -205,31 +206,34 @@ START_TEST(what_a_context_counted_stays_in_the_status_without_it)
 }
 END_TEST
 
+static void
+add_way(Suite *suite, int i)
+{
+	const struct suite_row cases[] = {
+		{.name = ways[i].name},
+		{.test = operations_are_done_and_the_host_is_told, .first = i, .last = i + 1},
+		{.test = run_never_waits, .first = i, .last = i + 1},
+		{.test = contexts_of_hosts_count_in_the_status, .first = i, .last = i + 1},
+		{.test = what_a_context_counted_stays_in_the_status_without_it,
+		 .first = i,
+		 .last = i + 1},
+		{0},
+	};
+	char reason[REASON_MAX];
+
+	if (backend_works(ways[i].engine, reason) < 0 ||
+	    (ways[i].ring && backend_works(ENGINE_IO_URING, reason) < 0))
+		printf("SKIP: %s: %s\n", ways[i].name, reason);
+	else
+		suite_add(suite, cases);
+}
+
 int
 main(void)
 {
 	Suite *suite = suite_create("host");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
-	for (int i = 0; i < (int)(sizeof(ways) / sizeof(ways[0])); i++) {
-		TCase *tcase = tcase_create(ways[i].name);
-		char reason[REASON_MAX];
-
-		if (backend_works(ways[i].engine, reason) < 0 ||
-		    (ways[i].ring && backend_works(ENGINE_IO_URING, reason) < 0)) {
-			printf("SKIP: %s: %s\n", ways[i].name, reason);
-			continue;
-		}
-		tcase_add_loop_test(tcase, operations_are_done_and_the_host_is_told, i, i + 1);
-		tcase_add_loop_test(tcase, run_never_waits, i, i + 1);
-		tcase_add_loop_test(tcase, contexts_of_hosts_count_in_the_status, i, i + 1);
-		tcase_add_loop_test(tcase, what_a_context_counted_stays_in_the_status_without_it, i,
-				    i + 1);
-		suite_add_tcase(suite, tcase);
-	}
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	for (int i = 0; i < (int)(sizeof(ways) / sizeof(ways[0])); i++)
+		add_way(suite, i);
+	return suite_finish(suite);
 }

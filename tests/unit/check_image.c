@@ -7,9 +7,9 @@
 #include "engine/context/ioctx.h"
 #include "engine/io/image_state.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/log_capture.h"
 #include "tests/unit/scratch_file.h"
-#include "tests/unit/skip.h"
 
 #include "common/cleanup.h"
 
@@ -391,46 +391,35 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("image");
-	TCase *facts = tcase_create("facts"), *direct = tcase_create("direct"),
-	      *use = tcase_create("use");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "facts", .begin = begin, .end = end},
+		{.test = image_is_as_long_as_its_file},
+		{.test = read_only_image_is_not_writable},
+		{.test = window_is_cut_to_whole_sectors_with_a_warning},
+		{.test = offset_behind_the_end_is_refused},
+		{.test = file_with_an_odd_size_is_served_whole},
+		{.test = missing_file_is_refused},
+		{.test = image_in_another_format_is_warned_about},
+		{.test = odd_number_of_sectors_is_kept},
+		{.test = two_images_of_one_file_are_known_for_it},
+		{.test = images_of_one_file_share_its_ranges_as_long_as_one_is_open},
+		{.test = lost_write_back_outlives_the_image},
+		{.name = "direct", .begin = begin, .end = end},
+		{.test = direct_io_off_uses_the_page_cache_and_says_why},
+		{.test = direct_io_is_used_where_it_is_possible, .reason = scratch_no_direct_io()},
+		{.test = offset_that_direct_io_cannot_have_turns_it_off_or_is_refused,
+		 .reason = scratch_no_direct_io()},
+		{.test = file_system_without_direct_io_turns_it_off_or_is_refused},
+		{.name = "use", .begin = begin, .end = end},
+		{.test = discard_off_is_remembered},
+		{.test = engine_that_was_asked_for_is_used},
+		{.test = configuration_is_copied},
+		{.test = no_context_is_made_before_it_is_needed},
+		{.test = cache_reads_ahead_into_the_page_cache_and_does_nothing_without_it},
+		{.test = close_of_nothing_is_fine},
+		{.test = failures_are_logged_with_their_place_until_there_are_too_many},
+		{0},
+	};
 
-	tcase_add_checked_fixture(facts, begin, end);
-	tcase_add_test(facts, image_is_as_long_as_its_file);
-	tcase_add_test(facts, read_only_image_is_not_writable);
-	tcase_add_test(facts, window_is_cut_to_whole_sectors_with_a_warning);
-	tcase_add_test(facts, offset_behind_the_end_is_refused);
-	tcase_add_test(facts, file_with_an_odd_size_is_served_whole);
-	tcase_add_test(facts, missing_file_is_refused);
-	tcase_add_test(facts, image_in_another_format_is_warned_about);
-	tcase_add_test(facts, odd_number_of_sectors_is_kept);
-	tcase_add_test(facts, two_images_of_one_file_are_known_for_it);
-	tcase_add_test(facts, images_of_one_file_share_its_ranges_as_long_as_one_is_open);
-	tcase_add_test(facts, lost_write_back_outlives_the_image);
-	suite_add_tcase(suite, facts);
-
-	tcase_add_checked_fixture(direct, begin, end);
-	tcase_add_test(direct, direct_io_off_uses_the_page_cache_and_says_why);
-	add_test_unless(scratch_no_direct_io(), direct, direct_io_is_used_where_it_is_possible);
-	add_test_unless(scratch_no_direct_io(), direct,
-			offset_that_direct_io_cannot_have_turns_it_off_or_is_refused);
-	tcase_add_test(direct, file_system_without_direct_io_turns_it_off_or_is_refused);
-	suite_add_tcase(suite, direct);
-
-	tcase_add_checked_fixture(use, begin, end);
-	tcase_add_test(use, discard_off_is_remembered);
-	tcase_add_test(use, engine_that_was_asked_for_is_used);
-	tcase_add_test(use, configuration_is_copied);
-	tcase_add_test(use, no_context_is_made_before_it_is_needed);
-	tcase_add_test(use, cache_reads_ahead_into_the_page_cache_and_does_nothing_without_it);
-	tcase_add_test(use, close_of_nothing_is_fine);
-	tcase_add_test(use, failures_are_logged_with_their_place_until_there_are_too_many);
-	suite_add_tcase(suite, use);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("image", cases);
 }

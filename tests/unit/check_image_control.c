@@ -4,6 +4,7 @@
  */
 #include "engine/image/image.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"
 #include "tests/unit/scratch_file.h"
@@ -536,46 +537,34 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("image_control");
-	TCase *size = tcase_create("size"), *lock = tcase_create("lock"),
-	      *direct = tcase_create("direct");
-	TCase *status = tcase_create("status");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "size"},
+		{.test = new_size_of_the_file_is_taken_up},
+		{.test = size_limit_stays},
+		{.test = file_that_ends_before_the_offset_is_refused_and_changes_nothing},
+		{.test = request_in_the_new_part_works_after_a_resize},
+		{.test = direct_io_ends_elsewhere_after_a_resize},
+		{.name = "lock"},
+		{.test = lock_is_taken_when_asked_for_and_shown},
+		{.test = size_is_looked_at_again_when_the_lock_is_taken},
+		{.test = refused_lock_leaves_the_image_without_one},
+		{.test = reader_that_may_not_write_stays_a_reader},
+		{.test = reader_that_may_not_write_never_goes_on_without_a_lock},
+		{.name = "direct"},
+		{.test = direct_io_is_switched_off_and_on},
+		{.test = direct_io_stays_off_where_the_rule_forbids_it},
+		{.test = write_back_that_fails_keeps_direct_io_off_and_fails_later_flushes},
+		{.test = switch_to_direct_io_waits_for_writes_under_way_and_holds_up_new_ones},
+		{.test = switch_from_direct_io_waits_for_writes_under_way_and_holds_up_new_ones},
+		{.test = switch_to_what_is_already_so_waits_for_nobody},
+		{.name = "status"},
+		{.test = status_tells_the_facts},
+		{.test = polling_is_shown_while_direct_io_is_on},
+		{.test = counters_and_contexts_are_summed},
+		{.test = each_counter_has_a_name_of_its_own},
+		{.test = summary_tells_what_runs_and_why_not_something_better},
+		{0},
+	};
 
-	tcase_add_test(size, new_size_of_the_file_is_taken_up);
-	tcase_add_test(size, size_limit_stays);
-	tcase_add_test(size, file_that_ends_before_the_offset_is_refused_and_changes_nothing);
-	tcase_add_test(size, request_in_the_new_part_works_after_a_resize);
-	tcase_add_test(size, direct_io_ends_elsewhere_after_a_resize);
-	suite_add_tcase(suite, size);
-
-	tcase_add_test(lock, lock_is_taken_when_asked_for_and_shown);
-	tcase_add_test(lock, size_is_looked_at_again_when_the_lock_is_taken);
-	tcase_add_test(lock, refused_lock_leaves_the_image_without_one);
-	tcase_add_test(lock, reader_that_may_not_write_stays_a_reader);
-	tcase_add_test(lock, reader_that_may_not_write_never_goes_on_without_a_lock);
-	suite_add_tcase(suite, lock);
-
-	tcase_add_test(direct, direct_io_is_switched_off_and_on);
-	tcase_add_test(direct, direct_io_stays_off_where_the_rule_forbids_it);
-	tcase_add_test(direct, write_back_that_fails_keeps_direct_io_off_and_fails_later_flushes);
-	tcase_add_test(direct,
-		       switch_to_direct_io_waits_for_writes_under_way_and_holds_up_new_ones);
-	tcase_add_test(direct,
-		       switch_from_direct_io_waits_for_writes_under_way_and_holds_up_new_ones);
-	tcase_add_test(direct, switch_to_what_is_already_so_waits_for_nobody);
-	suite_add_tcase(suite, direct);
-
-	tcase_add_test(status, status_tells_the_facts);
-	tcase_add_test(status, polling_is_shown_while_direct_io_is_on);
-	tcase_add_test(status, counters_and_contexts_are_summed);
-	tcase_add_test(status, each_counter_has_a_name_of_its_own);
-	tcase_add_test(status, summary_tells_what_runs_and_why_not_something_better);
-	suite_add_tcase(suite, status);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("image_control", cases);
 }

@@ -5,6 +5,7 @@
 #include "tool/device/image_file.h"
 
 #include "tool/failure.h"
+#include "tests/lib/suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -161,22 +162,16 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("image_file");
-	TCase *names = tcase_create("names");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "names", .begin = begin, .end = end},
+		{.test = link_to_the_image_names_it},
+		{.test = another_file_of_its_name_is_not_the_image},
+		{.test = link_to_another_file_is_not_the_image},
+		{.test = deleted_image_is_there_as_long_as_it_is_held},
+		{.test = numbers_of_a_server_tell_the_image},
+		{.test = what_is_no_image_is_refused},
+		{0},
+	};
 
-	tcase_add_checked_fixture(names, begin, end);
-	tcase_add_test(names, link_to_the_image_names_it);
-	tcase_add_test(names, another_file_of_its_name_is_not_the_image);
-	tcase_add_test(names, link_to_another_file_is_not_the_image);
-	tcase_add_test(names, deleted_image_is_there_as_long_as_it_is_held);
-	tcase_add_test(names, numbers_of_a_server_tell_the_image);
-	tcase_add_test(names, what_is_no_image_is_refused);
-	suite_add_tcase(suite, names);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("image_file", cases);
 }

@@ -5,6 +5,8 @@
  */
 #include "common/image_use.h"
 
+#include "tests/lib/suite.h"
+
 #include <check.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -192,24 +194,18 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("image_use");
-	TCase *tcase = tcase_create("image_use");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "image_use", .begin = begin, .end = end},
+		{.test = unused_file_has_no_user},
+		{.test = writable_loop_device_is_found_by_any_name_of_the_file},
+		{.test = read_only_loop_device_is_told_from_one_that_is_used},
+		{.test = loop_device_of_another_part_is_no_user},
+		{.test = partition_that_is_mounted_is_named},
+		{.test = one_that_writes_comes_before_one_that_reads},
+		{.test = block_device_that_is_mounted_or_held_is_used},
+		{.test = machine_without_such_files_has_no_users},
+		{0},
+	};
 
-	tcase_add_checked_fixture(tcase, begin, end);
-	tcase_add_test(tcase, unused_file_has_no_user);
-	tcase_add_test(tcase, writable_loop_device_is_found_by_any_name_of_the_file);
-	tcase_add_test(tcase, read_only_loop_device_is_told_from_one_that_is_used);
-	tcase_add_test(tcase, loop_device_of_another_part_is_no_user);
-	tcase_add_test(tcase, partition_that_is_mounted_is_named);
-	tcase_add_test(tcase, one_that_writes_comes_before_one_that_reads);
-	tcase_add_test(tcase, block_device_that_is_mounted_or_held_is_used);
-	tcase_add_test(tcase, machine_without_such_files_has_no_users);
-	suite_add_tcase(suite, tcase);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("image_use", cases);
 }

@@ -5,6 +5,7 @@
  */
 #include "engine/io/io.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"
 
@@ -556,43 +557,35 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("io");
-	TCase *refused = tcase_create("refused"), *chunks = tcase_create("chunks"),
-	      *counters = tcase_create("counters");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "refused"},
+		{.test = operations_have_names},
+		{.test = read_outside_of_the_image_is_invalid},
+		{.test = discard_outside_of_the_image_is_invalid},
+		{.test = write_outside_of_the_image_finds_no_space},
+		{.test = zero_outside_of_the_image_finds_no_space},
+		{.test = refused_request_is_logged_with_its_range_and_reason},
+		{.test = read_only_image_permits_no_change},
+		{.test = empty_request_is_done_without_the_disk},
+		{.test = submit_itself_neither_completes_nor_touches_the_disk},
+		{.name = "chunks"},
+		{.test = large_direct_read_is_split_into_chunks_in_flight_together},
+		{.test = chunks_that_complete_in_reverse_order_give_the_right_bytes},
+		{.test = done_is_called_once_and_not_before_the_last_chunk},
+		{.test = first_error_wins_and_chunks_in_flight_are_awaited},
+		{.test = after_an_error_no_further_chunk_is_issued},
+		{.test = large_request_does_not_hold_up_a_small_one_behind_it},
+		{.test = more_requests_than_the_depth_are_all_done},
+		{.test = execute_waits_for_its_own_operation_not_for_another},
+		{.test = thread_that_waits_is_not_woken_for_each_chunk},
+		{.test = lone_chunk_that_its_thread_waits_for_is_a_plain_call},
+		{.test = done_may_free_its_io_and_submit_another},
+		{.test = backend_that_cannot_submit_is_tried_again_and_loses_nothing},
+		{.name = "counters"},
+		{.test = operations_and_bytes_are_counted},
+		{.test = failed_operation_counts_as_error_and_moved_no_bytes},
+		{0},
+	};
 
-	tcase_add_test(refused, operations_have_names);
-	tcase_add_test(refused, read_outside_of_the_image_is_invalid);
-	tcase_add_test(refused, discard_outside_of_the_image_is_invalid);
-	tcase_add_test(refused, write_outside_of_the_image_finds_no_space);
-	tcase_add_test(refused, zero_outside_of_the_image_finds_no_space);
-	tcase_add_test(refused, refused_request_is_logged_with_its_range_and_reason);
-	tcase_add_test(refused, read_only_image_permits_no_change);
-	tcase_add_test(refused, empty_request_is_done_without_the_disk);
-	tcase_add_test(refused, submit_itself_neither_completes_nor_touches_the_disk);
-	suite_add_tcase(suite, refused);
-
-	tcase_add_test(chunks, large_direct_read_is_split_into_chunks_in_flight_together);
-	tcase_add_test(chunks, chunks_that_complete_in_reverse_order_give_the_right_bytes);
-	tcase_add_test(chunks, done_is_called_once_and_not_before_the_last_chunk);
-	tcase_add_test(chunks, first_error_wins_and_chunks_in_flight_are_awaited);
-	tcase_add_test(chunks, after_an_error_no_further_chunk_is_issued);
-	tcase_add_test(chunks, large_request_does_not_hold_up_a_small_one_behind_it);
-	tcase_add_test(chunks, more_requests_than_the_depth_are_all_done);
-	tcase_add_test(chunks, execute_waits_for_its_own_operation_not_for_another);
-	tcase_add_test(chunks, thread_that_waits_is_not_woken_for_each_chunk);
-	tcase_add_test(chunks, lone_chunk_that_its_thread_waits_for_is_a_plain_call);
-	tcase_add_test(chunks, done_may_free_its_io_and_submit_another);
-	tcase_add_test(chunks, backend_that_cannot_submit_is_tried_again_and_loses_nothing);
-	suite_add_tcase(suite, chunks);
-
-	tcase_add_test(counters, operations_and_bytes_are_counted);
-	tcase_add_test(counters, failed_operation_counts_as_error_and_moved_no_bytes);
-	suite_add_tcase(suite, counters);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("io", cases);
 }

@@ -4,6 +4,7 @@
  */
 #include "engine/io/io.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"
 
@@ -387,47 +388,37 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("io_durability");
-	TCase *fua = tcase_create("fua"), *flushes = tcase_create("flush"),
-	      *lost = tcase_create("lost");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "fua"},
+		{.test = plain_write_syncs_nothing},
+		{.test = fua_write_of_one_direct_chunk_carries_its_own_sync},
+		{.test = rest_of_a_short_fua_write_carries_its_own_sync_too},
+		{.test = fua_write_of_several_chunks_ends_with_one_sync},
+		{.test = fua_write_through_the_page_cache_ends_with_a_sync},
+		{.test = fua_write_on_a_backend_without_dsync_ends_with_a_sync},
+		{.test = fua_read_modify_write_ends_with_a_sync},
+		{.test = fua_zero_and_discard_end_with_a_sync},
+		{.test = fua_zero_by_writing_is_durable_too},
+		{.test = read_ignores_fua},
+		{.test = sync_begins_when_the_last_write_is_done_and_is_awaited},
+		{.test = write_that_waits_for_its_sync_bars_nobody},
+		{.test = failed_write_is_not_synced},
+		{.test = failed_sync_fails_the_fua_write},
+		{.name = "flush"},
+		{.test = flush_is_one_sync_whatever_range_it_carries},
+		{.test = interrupted_sync_is_tried_again},
+		{.test = failed_flush_is_logged},
+		{.test = flush_after_a_failed_one_succeeds_on_a_device_with_direct_io},
+		{.test = flush_uses_the_buffered_descriptor_also_with_direct_io},
+		{.name = "lost"},
+		{.test = buffered_flush_that_failed_makes_all_later_ones_fail},
+		{.test = failed_flush_of_a_file_with_direct_io_makes_all_later_ones_fail},
+		{.test = failed_flush_of_a_device_whose_direct_io_was_off_once_makes_all_later_ones_fail},
+		{.test = lost_buffered_data_fails_flushes_after_a_switch_to_direct_io_too},
+		{.test = buffered_fua_write_after_lost_data_fails},
+		{.test = full_disk_during_a_buffered_fua_write_fails_no_later_flush},
+		{0},
+	};
 
-	tcase_add_test(fua, plain_write_syncs_nothing);
-	tcase_add_test(fua, fua_write_of_one_direct_chunk_carries_its_own_sync);
-	tcase_add_test(fua, rest_of_a_short_fua_write_carries_its_own_sync_too);
-	tcase_add_test(fua, fua_write_of_several_chunks_ends_with_one_sync);
-	tcase_add_test(fua, fua_write_through_the_page_cache_ends_with_a_sync);
-	tcase_add_test(fua, fua_write_on_a_backend_without_dsync_ends_with_a_sync);
-	tcase_add_test(fua, fua_read_modify_write_ends_with_a_sync);
-	tcase_add_test(fua, fua_zero_and_discard_end_with_a_sync);
-	tcase_add_test(fua, fua_zero_by_writing_is_durable_too);
-	tcase_add_test(fua, read_ignores_fua);
-	tcase_add_test(fua, sync_begins_when_the_last_write_is_done_and_is_awaited);
-	tcase_add_test(fua, write_that_waits_for_its_sync_bars_nobody);
-	tcase_add_test(fua, failed_write_is_not_synced);
-	tcase_add_test(fua, failed_sync_fails_the_fua_write);
-	suite_add_tcase(suite, fua);
-
-	tcase_add_test(flushes, flush_is_one_sync_whatever_range_it_carries);
-	tcase_add_test(flushes, interrupted_sync_is_tried_again);
-	tcase_add_test(flushes, failed_flush_is_logged);
-	tcase_add_test(flushes, flush_after_a_failed_one_succeeds_on_a_device_with_direct_io);
-	tcase_add_test(flushes, flush_uses_the_buffered_descriptor_also_with_direct_io);
-	suite_add_tcase(suite, flushes);
-
-	tcase_add_test(lost, buffered_flush_that_failed_makes_all_later_ones_fail);
-	tcase_add_test(lost, failed_flush_of_a_file_with_direct_io_makes_all_later_ones_fail);
-	tcase_add_test(
-		lost,
-		failed_flush_of_a_device_whose_direct_io_was_off_once_makes_all_later_ones_fail);
-	tcase_add_test(lost, lost_buffered_data_fails_flushes_after_a_switch_to_direct_io_too);
-	tcase_add_test(lost, buffered_fua_write_after_lost_data_fails);
-	tcase_add_test(lost, full_disk_during_a_buffered_fua_write_fails_no_later_flush);
-	suite_add_tcase(suite, lost);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("io_durability", cases);
 }

@@ -6,6 +6,7 @@
  */
 #include "engine/io/io.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"
 
@@ -583,46 +584,34 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("io_exclusion");
-	TCase *blocks = tcase_create("blocks"), *order = tcase_create("order");
-	TCase *switches = tcase_create("switch"), *threads = tcase_create("threads");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "blocks"},
+		{.test = unaligned_write_keeps_neighbours_in_512_byte_blocks},
+		{.test = unaligned_write_keeps_neighbours_in_4096_byte_blocks},
+		{.test = only_the_blocks_at_the_edges_are_read},
+		{.test = write_inside_one_block_reads_it_once},
+		{.test = aligned_write_from_unaligned_memory_reads_nothing},
+		{.test = buffered_unaligned_write_is_one_plain_write},
+		{.name = "order"},
+		{.test = neighbours_in_one_block_survive_any_order_of_completions},
+		{.test = plain_write_waits_for_the_read_modify_write_of_its_block},
+		{.test = read_modify_write_waits_for_a_plain_write_of_its_block},
+		{.test = write_waits_for_an_older_one_that_it_overlaps},
+		{.test = overlapping_writes_are_carried_out_in_the_order_they_were_submitted_in},
+		{.test = zero_waits_for_an_older_write_that_it_overlaps},
+		{.test = writes_elsewhere_and_reads_do_not_wait},
+		{.test = failed_read_modify_write_lets_go_of_its_block},
+		{.test = failed_write_that_keeps_its_range_is_tried_again_before_newer_ones},
+		{.test = write_that_nobody_wants_when_it_has_its_range_is_left_undone},
+		{.name = "switch"},
+		{.test = unaligned_write_that_waits_while_direct_io_goes_off_is_a_plain_write},
+		{.test = unaligned_write_that_waits_while_direct_io_goes_on_has_its_block_for_itself},
+		{.test = direct_io_that_goes_on_while_a_write_gets_its_range_is_noticed},
+		{.name = "threads"},
+		{.test = threads_that_write_into_the_same_blocks_keep_each_others_bytes},
+		{.test = bytes_are_kept_while_direct_io_is_switched_to_and_fro},
+		{0},
+	};
 
-	tcase_add_test(blocks, unaligned_write_keeps_neighbours_in_512_byte_blocks);
-	tcase_add_test(blocks, unaligned_write_keeps_neighbours_in_4096_byte_blocks);
-	tcase_add_test(blocks, only_the_blocks_at_the_edges_are_read);
-	tcase_add_test(blocks, write_inside_one_block_reads_it_once);
-	tcase_add_test(blocks, aligned_write_from_unaligned_memory_reads_nothing);
-	tcase_add_test(blocks, buffered_unaligned_write_is_one_plain_write);
-	suite_add_tcase(suite, blocks);
-
-	tcase_add_test(order, neighbours_in_one_block_survive_any_order_of_completions);
-	tcase_add_test(order, plain_write_waits_for_the_read_modify_write_of_its_block);
-	tcase_add_test(order, read_modify_write_waits_for_a_plain_write_of_its_block);
-	tcase_add_test(order, write_waits_for_an_older_one_that_it_overlaps);
-	tcase_add_test(order,
-		       overlapping_writes_are_carried_out_in_the_order_they_were_submitted_in);
-	tcase_add_test(order, zero_waits_for_an_older_write_that_it_overlaps);
-	tcase_add_test(order, writes_elsewhere_and_reads_do_not_wait);
-	tcase_add_test(order, failed_read_modify_write_lets_go_of_its_block);
-	tcase_add_test(order, failed_write_that_keeps_its_range_is_tried_again_before_newer_ones);
-	tcase_add_test(order, write_that_nobody_wants_when_it_has_its_range_is_left_undone);
-	suite_add_tcase(suite, order);
-
-	tcase_add_test(switches,
-		       unaligned_write_that_waits_while_direct_io_goes_off_is_a_plain_write);
-	tcase_add_test(switches,
-		       unaligned_write_that_waits_while_direct_io_goes_on_has_its_block_for_itself);
-	tcase_add_test(switches, direct_io_that_goes_on_while_a_write_gets_its_range_is_noticed);
-	suite_add_tcase(suite, switches);
-
-	tcase_add_test(threads, threads_that_write_into_the_same_blocks_keep_each_others_bytes);
-	tcase_add_test(threads, bytes_are_kept_while_direct_io_is_switched_to_and_fro);
-	suite_add_tcase(suite, threads);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("io_exclusion", cases);
 }

@@ -4,6 +4,7 @@
  */
 #include "engine/context/ioctx.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"
 
@@ -236,29 +237,21 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("ioctx");
-	TCase *make = tcase_create("make"), *run = tcase_create("run"),
-	      *parked = tcase_create("parked");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "make"},
+		{.test = each_chunk_has_an_aligned_part_of_the_arena},
+		{.test = backend_that_cannot_be_set_up_is_replaced_by_threads_with_a_warning},
+		{.test = without_descriptors_there_is_no_context},
+		{.test = without_memory_there_is_no_context},
+		{.name = "run"},
+		{.test = run_with_nothing_under_way_returns},
+		{.test = run_without_wait_does_not_wait},
+		{.test = run_with_wait_returns_when_something_is_complete},
+		{.name = "parked"},
+		{.test = request_that_waits_for_another_thread_sleeps_and_is_woken},
+		{.test = requests_of_one_context_that_wait_for_each_other_are_all_done},
+		{0},
+	};
 
-	tcase_add_test(make, each_chunk_has_an_aligned_part_of_the_arena);
-	tcase_add_test(make, backend_that_cannot_be_set_up_is_replaced_by_threads_with_a_warning);
-	tcase_add_test(make, without_descriptors_there_is_no_context);
-	tcase_add_test(make, without_memory_there_is_no_context);
-	suite_add_tcase(suite, make);
-
-	tcase_add_test(run, run_with_nothing_under_way_returns);
-	tcase_add_test(run, run_without_wait_does_not_wait);
-	tcase_add_test(run, run_with_wait_returns_when_something_is_complete);
-	suite_add_tcase(suite, run);
-
-	tcase_add_test(parked, request_that_waits_for_another_thread_sleeps_and_is_woken);
-	tcase_add_test(parked, requests_of_one_context_that_wait_for_each_other_are_all_done);
-	suite_add_tcase(suite, parked);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("ioctx", cases);
 }

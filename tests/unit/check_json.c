@@ -4,6 +4,8 @@
  */
 #include "common/json.h"
 
+#include "tests/lib/suite.h"
+
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,26 +222,20 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("json");
-	TCase *writer = tcase_create("writer");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "writer", .begin = text_begin, .end = text_end},
+		{.test = empty_object_and_array_are_brackets},
+		{.test = commas_stand_between_values_at_every_depth},
+		{.test = array_elements_have_no_keys},
+		{.test = null_string_is_null_and_empty_string_is_not},
+		{.test = largest_number_is_exact},
+		{.test = quotes_backslashes_and_control_characters_are_escaped},
+		{.test = key_is_escaped_too},
+		{.test = utf8_is_kept},
+		{.test = bytes_that_are_not_utf8_are_replaced},
+		{.test = no_byte_sequence_makes_a_second_line_or_invalid_utf8},
+		{0},
+	};
 
-	tcase_add_checked_fixture(writer, text_begin, text_end);
-	tcase_add_test(writer, empty_object_and_array_are_brackets);
-	tcase_add_test(writer, commas_stand_between_values_at_every_depth);
-	tcase_add_test(writer, array_elements_have_no_keys);
-	tcase_add_test(writer, null_string_is_null_and_empty_string_is_not);
-	tcase_add_test(writer, largest_number_is_exact);
-	tcase_add_test(writer, quotes_backslashes_and_control_characters_are_escaped);
-	tcase_add_test(writer, key_is_escaped_too);
-	tcase_add_test(writer, utf8_is_kept);
-	tcase_add_test(writer, bytes_that_are_not_utf8_are_replaced);
-	tcase_add_test(writer, no_byte_sequence_makes_a_second_line_or_invalid_utf8);
-	suite_add_tcase(suite, writer);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("json", cases);
 }

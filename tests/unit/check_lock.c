@@ -5,6 +5,7 @@
  */
 #include "engine/image/lock.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/scratch_file.h"
 
 #include <check.h>
@@ -564,43 +565,32 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("lock");
-	TCase *alone = tcase_create("alone"), *others = tcase_create("others");
-	TCase *parts = tcase_create("parts");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "alone", .begin = begin, .end = end},
+		{.test = each_choice_locks_the_bytes_that_qemu_would},
+		{.test = names_are_those_of_the_option},
+		{.test = lock_may_be_taken_again_and_made_stronger},
+		{.test = shared_reader_that_becomes_a_shared_writer_admits_other_writers},
+		{.test = dropped_lock_is_gone},
+		{.test = check_takes_nothing},
+		{.test = file_without_locks_is_refused_with_the_way_out},
+		{.name = "others", .begin = begin, .end = end},
+		{.test = who_may_use_an_image_together,
+		 .last = sizeof(pair_rows) / sizeof(pair_rows[0])},
+		{.test = refusal_names_the_process_and_leaves_no_lock},
+		{.test = reader_that_can_not_write_keeps_its_lock_throughout},
+		{.test = lock_that_no_process_holds_is_waited_for},
+		{.name = "parts", .begin = begin, .end = end},
+		{.test = parts_that_share_nothing_can_be_had_at_once,
+		 .last = sizeof(part_rows) / sizeof(part_rows[0])},
+		{.test = part_excludes_whom_the_whole_excludes,
+		 .last = sizeof(pair_rows) / sizeof(pair_rows[0])},
+		{.test = part_has_the_bytes_that_qemu_looks_at},
+		{.test = reader_of_qemus_is_seen_behind_a_part},
+		{.test = reader_of_a_part_that_can_not_write_stays_one},
+		{.test = parts_meet_if_they_share_a_page},
+		{0},
+	};
 
-	tcase_add_checked_fixture(alone, begin, end);
-	tcase_add_test(alone, each_choice_locks_the_bytes_that_qemu_would);
-	tcase_add_test(alone, names_are_those_of_the_option);
-	tcase_add_test(alone, lock_may_be_taken_again_and_made_stronger);
-	tcase_add_test(alone, shared_reader_that_becomes_a_shared_writer_admits_other_writers);
-	tcase_add_test(alone, dropped_lock_is_gone);
-	tcase_add_test(alone, check_takes_nothing);
-	tcase_add_test(alone, file_without_locks_is_refused_with_the_way_out);
-	suite_add_tcase(suite, alone);
-
-	tcase_add_checked_fixture(others, begin, end);
-	tcase_add_loop_test(others, who_may_use_an_image_together, 0,
-			    sizeof(pair_rows) / sizeof(pair_rows[0]));
-	tcase_add_test(others, refusal_names_the_process_and_leaves_no_lock);
-	tcase_add_test(others, reader_that_can_not_write_keeps_its_lock_throughout);
-	tcase_add_test(others, lock_that_no_process_holds_is_waited_for);
-	suite_add_tcase(suite, others);
-
-	tcase_add_checked_fixture(parts, begin, end);
-	tcase_add_loop_test(parts, parts_that_share_nothing_can_be_had_at_once, 0,
-			    sizeof(part_rows) / sizeof(part_rows[0]));
-	tcase_add_loop_test(parts, part_excludes_whom_the_whole_excludes, 0,
-			    sizeof(pair_rows) / sizeof(pair_rows[0]));
-	tcase_add_test(parts, part_has_the_bytes_that_qemu_looks_at);
-	tcase_add_test(parts, reader_of_qemus_is_seen_behind_a_part);
-	tcase_add_test(parts, reader_of_a_part_that_can_not_write_stays_one);
-	tcase_add_test(parts, parts_meet_if_they_share_a_page);
-	suite_add_tcase(suite, parts);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("lock", cases);
 }

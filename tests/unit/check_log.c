@@ -4,6 +4,8 @@
  */
 #include "common/log.h"
 
+#include "tests/lib/suite.h"
+
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -253,29 +255,22 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("log");
-	TCase *messages = tcase_create("messages"), *limits = tcase_create("limits");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "messages", .begin = sink_begin, .end = sink_end},
+		{.test = sink_gets_the_level_and_the_formatted_line},
+		{.test = long_message_arrives_whole},
+		{.test = every_length_around_the_short_buffer_arrives_whole},
+		{.test = control_characters_cannot_make_a_second_line},
+		{.test = errno_is_preserved},
+		{.test = default_sink_writes_prefixed_lines_to_stderr_and_drops_debug},
+		{.test = null_sink_restores_the_default},
+		{.name = "limits"},
+		{.test = burst_passes_and_the_rest_of_the_window_does_not},
+		{.test = next_window_passes_and_tells_how_many_were_dropped},
+		{.test = first_window_begins_with_the_first_message},
+		{.test = threads_together_pass_exactly_the_burst},
+		{0},
+	};
 
-	tcase_add_checked_fixture(messages, sink_begin, sink_end);
-	tcase_add_test(messages, sink_gets_the_level_and_the_formatted_line);
-	tcase_add_test(messages, long_message_arrives_whole);
-	tcase_add_test(messages, every_length_around_the_short_buffer_arrives_whole);
-	tcase_add_test(messages, control_characters_cannot_make_a_second_line);
-	tcase_add_test(messages, errno_is_preserved);
-	tcase_add_test(messages, default_sink_writes_prefixed_lines_to_stderr_and_drops_debug);
-	tcase_add_test(messages, null_sink_restores_the_default);
-	suite_add_tcase(suite, messages);
-
-	tcase_add_test(limits, burst_passes_and_the_rest_of_the_window_does_not);
-	tcase_add_test(limits, next_window_passes_and_tells_how_many_were_dropped);
-	tcase_add_test(limits, first_window_begins_with_the_first_message);
-	tcase_add_test(limits, threads_together_pass_exactly_the_burst);
-	suite_add_tcase(suite, limits);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("log", cases);
 }

@@ -4,6 +4,7 @@
  */
 #include "server/loop/loop.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/log_capture.h"
 
 #include "engine/backend/backend.h"
@@ -382,40 +383,35 @@ START_TEST(cancelled_operation_completes_when_epoll_fails)
 END_TEST
 
 /* 0 is io_uring, 1 is epoll. */
-#define add(test)                                                                                  \
-	do {                                                                                       \
-		tcase_add_loop_test(tcase, test, first, 2);                                        \
-		if (first > 0)                                                                     \
-			printf("SKIP: %s: no io_uring here\n", #test);                             \
-	} while (0)
+#define ON_BOTH(test_)                                                                             \
+	{.test = (test_), .reason = no_uring},                                                     \
+	{                                                                                          \
+		.test = (test_), .first = 1, .last = 2                                             \
+	}
 
 int
 main(void)
 {
 	char reason[REASON_MAX];
-	int first = backend_works(ENGINE_IO_URING, reason) == 0 ? 0 : 1;
-	Suite *suite = suite_create("loop");
-	TCase *tcase = tcase_create("loop");
-	SRunner *runner;
-	int failed;
+	const char *no_uring =
+		backend_works(ENGINE_IO_URING, reason) == 0 ? NULL : "no io_uring here";
+	const struct suite_row cases[] = {
+		{.name = "loop"},
+		ON_BOTH(recv_gets_what_is_there),
+		ON_BOTH(recv_waits_for_what_comes_later),
+		ON_BOTH(recv_that_has_its_result_does_not_wait),
+		ON_BOTH(recv_tells_the_end),
+		ON_BOTH(send_to_one_who_is_gone_is_an_error_and_no_signal),
+		ON_BOTH(send_that_must_wait_goes_on_when_there_is_room),
+		ON_BOTH(both_directions_of_a_socket_wait_at_once),
+		ON_BOTH(cancelled_operation_completes),
+		ON_BOTH(poll_completes_when_there_is_something_to_read),
+		ON_BOTH(descriptor_that_was_closed_and_given_out_again_is_another_one),
+		ON_BOTH(turn_ends_when_its_time_is_over),
+		{.test = epoll_that_fails_silences_no_descriptor, .last = 4},
+		{.test = cancelled_operation_completes_when_epoll_fails},
+		{0},
+	};
 
-	add(recv_gets_what_is_there);
-	add(recv_waits_for_what_comes_later);
-	add(recv_that_has_its_result_does_not_wait);
-	add(recv_tells_the_end);
-	add(send_to_one_who_is_gone_is_an_error_and_no_signal);
-	add(send_that_must_wait_goes_on_when_there_is_room);
-	add(both_directions_of_a_socket_wait_at_once);
-	add(cancelled_operation_completes);
-	add(poll_completes_when_there_is_something_to_read);
-	add(descriptor_that_was_closed_and_given_out_again_is_another_one);
-	add(turn_ends_when_its_time_is_over);
-	tcase_add_loop_test(tcase, epoll_that_fails_silences_no_descriptor, 0, 4);
-	tcase_add_test(tcase, cancelled_operation_completes_when_epoll_fails);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run("loop", cases);
 }

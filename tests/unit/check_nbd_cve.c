@@ -9,6 +9,7 @@
 #include "nbd/request.h"
 
 #include "nbd/wire.h"
+#include "tests/lib/suite.h"
 #include "tests/unit/nbd_talk.h"
 
 #include <check.h>
@@ -336,30 +337,24 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("nbd_cve");
-	TCase *cve = tcase_create("cve");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "cve", .begin = talk_begin, .end = talk_end},
+		{.test = cve_2005_3534_and_2011_0530_no_length_exceeds_the_buffer},
+		{.test = cve_2013_7441_and_2017_9524_handshake_may_end_anywhere},
+		{.test = cve_2017_7539_unexpected_data_closes},
+		{.test = cve_2017_15118_names_have_up_to_4096_bytes, .last = 8},
+		{.test = cve_2017_15119_large_options_are_bounded},
+		{.test = cve_2019_14842_required_tls_is_not_skipped},
+		{.test = cve_2019_14850_nothing_is_joined_before_the_end},
+		{.test = cve_2019_14851_info_and_go_come_in_any_order},
+		{.test = cve_2020_10761_messages_are_short_whatever_the_name},
+		{.test = cve_2021_3716_starttls_forgets_what_was_agreed_on, .last = 2},
+		{.test = cve_2021_3716_options_behind_starttls_are_not_taken},
+		{.test = cve_2022_26495_name_length_does_not_wrap, .last = 4},
+		{.test = cve_2022_26496_option_data_has_any_length, .last = 8},
+		{.test = cve_2025_47711_and_47712_extents_fit_32_bits},
+		{0},
+	};
 
-	tcase_add_checked_fixture(cve, talk_begin, talk_end);
-	tcase_add_test(cve, cve_2005_3534_and_2011_0530_no_length_exceeds_the_buffer);
-	tcase_add_test(cve, cve_2013_7441_and_2017_9524_handshake_may_end_anywhere);
-	tcase_add_test(cve, cve_2017_7539_unexpected_data_closes);
-	tcase_add_loop_test(cve, cve_2017_15118_names_have_up_to_4096_bytes, 0, 8);
-	tcase_add_test(cve, cve_2017_15119_large_options_are_bounded);
-	tcase_add_test(cve, cve_2019_14842_required_tls_is_not_skipped);
-	tcase_add_test(cve, cve_2019_14850_nothing_is_joined_before_the_end);
-	tcase_add_test(cve, cve_2019_14851_info_and_go_come_in_any_order);
-	tcase_add_test(cve, cve_2020_10761_messages_are_short_whatever_the_name);
-	tcase_add_loop_test(cve, cve_2021_3716_starttls_forgets_what_was_agreed_on, 0, 2);
-	tcase_add_test(cve, cve_2021_3716_options_behind_starttls_are_not_taken);
-	tcase_add_loop_test(cve, cve_2022_26495_name_length_does_not_wrap, 0, 4);
-	tcase_add_loop_test(cve, cve_2022_26496_option_data_has_any_length, 0, 8);
-	tcase_add_test(cve, cve_2025_47711_and_47712_extents_fit_32_bits);
-	suite_add_tcase(suite, cve);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("nbd_cve", cases);
 }

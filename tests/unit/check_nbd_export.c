@@ -6,6 +6,7 @@
 
 #include "nbd/protocol.h"
 #include "nbd/text.h"
+#include "tests/lib/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -219,32 +220,24 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("nbd_export");
-	TCase *problem = tcase_create("export");
-	TCase *string = tcase_create("text");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "export", .begin = begin},
+		{.test = good_export_has_no_problem},
+		{.test = name_is_needed},
+		{.test = strings_have_4096_bytes},
+		{.test = strings_are_utf8},
+		{.test = minimum_block_is_a_power_of_two_up_to_64k},
+		{.test = preferred_block_is_a_power_of_two_not_below_the_minimum},
+		{.test = maximum_payload_is_not_below_the_preferred_block},
+		{.test = flags_of_the_session_are_not_the_exports},
+		{.test = df_goes_with_chunks},
+		{.test = read_only_export_offers_nothing_that_writes},
+		{.test = fast_zeroes_need_zeroes},
+		{.name = "text"},
+		{.test = valid_text_is_told_from_invalid},
+		{.test = cut_text_keeps_its_characters},
+		{0},
+	};
 
-	tcase_add_checked_fixture(problem, begin, NULL);
-	tcase_add_test(problem, good_export_has_no_problem);
-	tcase_add_test(problem, name_is_needed);
-	tcase_add_test(problem, strings_have_4096_bytes);
-	tcase_add_test(problem, strings_are_utf8);
-	tcase_add_test(problem, minimum_block_is_a_power_of_two_up_to_64k);
-	tcase_add_test(problem, preferred_block_is_a_power_of_two_not_below_the_minimum);
-	tcase_add_test(problem, maximum_payload_is_not_below_the_preferred_block);
-	tcase_add_test(problem, flags_of_the_session_are_not_the_exports);
-	tcase_add_test(problem, df_goes_with_chunks);
-	tcase_add_test(problem, read_only_export_offers_nothing_that_writes);
-	tcase_add_test(problem, fast_zeroes_need_zeroes);
-	suite_add_tcase(suite, problem);
-
-	tcase_add_test(string, valid_text_is_told_from_invalid);
-	tcase_add_test(string, cut_text_keeps_its_characters);
-	suite_add_tcase(suite, string);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("nbd_export", cases);
 }

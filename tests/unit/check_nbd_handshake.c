@@ -5,6 +5,7 @@
 #include "nbd/handshake.h"
 
 #include "nbd/wire.h"
+#include "tests/lib/suite.h"
 #include "tests/unit/nbd_talk.h"
 
 #include <check.h>
@@ -592,59 +593,50 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("nbd_handshake");
-	TCase *options = tcase_create("options");
-	TCase *full = tcase_create("full");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "options", .begin = talk_begin, .end = talk_end},
+		{.test = greeting_offers_fixed_newstyle_and_no_zeroes},
+		{.test = unknown_client_flag_closes},
+		{.test = highest_client_flag_closes},
+		{.test = option_without_its_magic_closes},
+		{.test = unfinished_option_is_waited_for},
+		{.test = export_name_tells_size_flags_and_zeroes},
+		{.test = no_zeroes_are_sent_when_so_agreed},
+		{.test = old_client_uses_the_default_export},
+		{.test = old_client_has_no_other_option},
+		{.test = export_name_that_is_unknown_closes},
+		{.test = export_name_with_a_nul_closes},
+		{.test = export_name_of_4096_bytes_is_found},
+		{.test = export_name_of_4097_bytes_closes},
+		{.test = export_name_longer_than_any_option_closes},
+		{.test = export_name_after_extended_headers_closes},
+		{.test = export_name_after_structured_replies_offers_df},
+		{.test = export_that_cannot_be_joined_closes_export_name},
+		{.test = abort_is_acknowledged},
+		{.test = data_of_abort_is_ignored},
+		{.test = nothing_is_taken_after_the_end},
+		{.test = list_tells_all_exports_each_time},
+		{.test = list_may_be_off},
+		{.test = options_without_data_refuse_data, .last = 4},
+		{.test = unknown_options_are_skipped_and_refused, .last = 6},
+		{.test = options_that_are_too_long_are_skipped_and_refused, .last = 4},
+		{.test = option_that_is_far_too_long_closes_at_its_header},
+		{.test = too_many_options_close},
+		{.test = structured_replies_may_be_asked_for_twice},
+		{.test = extended_headers_take_precedence},
+		{.test = starttls_is_refused_where_there_is_none},
+		{.test = starttls_hands_over_and_happens_once},
+		{.test = starttls_with_data_is_refused},
+		{.test = required_tls_comes_before_everything_but_abort, .last = 8},
+		{.test = required_tls_closes_export_name},
+		{.test = required_tls_is_enough},
+		{.test = shutdown_refuses_all_but_abort, .last = 9},
+		{.test = shutdown_closes_export_name},
+		{.name = "full", .begin = talk_begin},
+		{.test = full_output_takes_no_further_option},
+		{.test = list_of_a_thousand_goes_on_as_there_is_room},
+		{0},
+	};
 
-	tcase_add_checked_fixture(options, talk_begin, talk_end);
-	tcase_add_test(options, greeting_offers_fixed_newstyle_and_no_zeroes);
-	tcase_add_test(options, unknown_client_flag_closes);
-	tcase_add_test(options, highest_client_flag_closes);
-	tcase_add_test(options, option_without_its_magic_closes);
-	tcase_add_test(options, unfinished_option_is_waited_for);
-	tcase_add_test(options, export_name_tells_size_flags_and_zeroes);
-	tcase_add_test(options, no_zeroes_are_sent_when_so_agreed);
-	tcase_add_test(options, old_client_uses_the_default_export);
-	tcase_add_test(options, old_client_has_no_other_option);
-	tcase_add_test(options, export_name_that_is_unknown_closes);
-	tcase_add_test(options, export_name_with_a_nul_closes);
-	tcase_add_test(options, export_name_of_4096_bytes_is_found);
-	tcase_add_test(options, export_name_of_4097_bytes_closes);
-	tcase_add_test(options, export_name_longer_than_any_option_closes);
-	tcase_add_test(options, export_name_after_extended_headers_closes);
-	tcase_add_test(options, export_name_after_structured_replies_offers_df);
-	tcase_add_test(options, export_that_cannot_be_joined_closes_export_name);
-	tcase_add_test(options, abort_is_acknowledged);
-	tcase_add_test(options, data_of_abort_is_ignored);
-	tcase_add_test(options, nothing_is_taken_after_the_end);
-	tcase_add_test(options, list_tells_all_exports_each_time);
-	tcase_add_test(options, list_may_be_off);
-	tcase_add_loop_test(options, options_without_data_refuse_data, 0, 4);
-	tcase_add_loop_test(options, unknown_options_are_skipped_and_refused, 0, 6);
-	tcase_add_loop_test(options, options_that_are_too_long_are_skipped_and_refused, 0, 4);
-	tcase_add_test(options, option_that_is_far_too_long_closes_at_its_header);
-	tcase_add_test(options, too_many_options_close);
-	tcase_add_test(options, structured_replies_may_be_asked_for_twice);
-	tcase_add_test(options, extended_headers_take_precedence);
-	tcase_add_test(options, starttls_is_refused_where_there_is_none);
-	tcase_add_test(options, starttls_hands_over_and_happens_once);
-	tcase_add_test(options, starttls_with_data_is_refused);
-	tcase_add_loop_test(options, required_tls_comes_before_everything_but_abort, 0, 8);
-	tcase_add_test(options, required_tls_closes_export_name);
-	tcase_add_test(options, required_tls_is_enough);
-	tcase_add_loop_test(options, shutdown_refuses_all_but_abort, 0, 9);
-	tcase_add_test(options, shutdown_closes_export_name);
-	suite_add_tcase(suite, options);
-
-	tcase_add_checked_fixture(full, talk_begin, NULL);
-	tcase_add_test(full, full_output_takes_no_further_option);
-	tcase_add_test(full, list_of_a_thousand_goes_on_as_there_is_room);
-	suite_add_tcase(suite, full);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("nbd_handshake", cases);
 }

@@ -5,6 +5,7 @@
 #include "nbd/option.h"
 
 #include "nbd/wire.h"
+#include "tests/lib/suite.h"
 #include "tests/unit/nbd_talk.h"
 
 #include <check.h>
@@ -561,53 +562,44 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("nbd_option");
-	TCase *info = tcase_create("info");
-	TCase *context = tcase_create("context");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "info", .begin = talk_begin, .end = talk_end},
+		{.test = go_tells_the_export_and_enters},
+		{.test = go_leaves_the_requests_behind_it},
+		{.test = info_does_not_enter},
+		{.test = requested_information_is_given, .last = 2},
+		{.test = information_is_given_once},
+		{.test = missing_description_is_left_out},
+		{.test = longest_name_and_description_fit, .last = 2},
+		{.test = as_many_requests_as_fit_are_taken},
+		{.test = unknown_export_is_an_error, .last = 2},
+		{.test = name_with_a_nul_is_an_error, .last = 2},
+		{.test = export_that_cannot_be_joined_is_an_error, .last = 3},
+		{.test = server_without_join_lets_everybody_in},
+		{.test = go_of_a_wrong_length_is_an_error},
+		{.test = go_whose_lengths_disagree_is_an_error, .last = 12},
+		{.test = name_longer_than_a_string_may_be_is_an_error},
+		{.name = "context", .begin = talk_begin, .end = talk_end},
+		{.test = no_query_lists_all_and_selects_none},
+		{.test = namespace_alone_lists_all_and_selects_none},
+		{.test = allocation_is_listed_and_selected},
+		{.test = listing_selects_nothing},
+		{.test = allocation_is_selected_once_among_others},
+		{.test = unknown_queries_are_ignored, .last = 10},
+		{.test = export_without_contexts_has_none},
+		{.test = contexts_of_an_unknown_export_are_an_error},
+		{.test = context_needs_replies_in_chunks},
+		{.test = extended_headers_are_enough_for_a_context},
+		{.test = context_is_bound_to_the_name_of_its_export, .last = 2},
+		{.test = context_survives_other_options},
+		{.test = context_counts_for_export_name},
+		{.test = failed_or_empty_selection_voids_the_one_before, .last = 6},
+		{.test = context_of_a_wrong_length_is_an_error, .last = 2},
+		{.test = context_whose_lengths_disagree_is_an_error, .last = 13},
+		{.test = query_longer_than_a_string_may_be_is_an_error},
+		{.test = many_empty_queries_are_taken},
+		{0},
+	};
 
-	tcase_add_checked_fixture(info, talk_begin, talk_end);
-	tcase_add_test(info, go_tells_the_export_and_enters);
-	tcase_add_test(info, go_leaves_the_requests_behind_it);
-	tcase_add_test(info, info_does_not_enter);
-	tcase_add_loop_test(info, requested_information_is_given, 0, 2);
-	tcase_add_test(info, information_is_given_once);
-	tcase_add_test(info, missing_description_is_left_out);
-	tcase_add_loop_test(info, longest_name_and_description_fit, 0, 2);
-	tcase_add_test(info, as_many_requests_as_fit_are_taken);
-	tcase_add_loop_test(info, unknown_export_is_an_error, 0, 2);
-	tcase_add_loop_test(info, name_with_a_nul_is_an_error, 0, 2);
-	tcase_add_loop_test(info, export_that_cannot_be_joined_is_an_error, 0, 3);
-	tcase_add_test(info, server_without_join_lets_everybody_in);
-	tcase_add_test(info, go_of_a_wrong_length_is_an_error);
-	tcase_add_loop_test(info, go_whose_lengths_disagree_is_an_error, 0, 12);
-	tcase_add_test(info, name_longer_than_a_string_may_be_is_an_error);
-	suite_add_tcase(suite, info);
-
-	tcase_add_checked_fixture(context, talk_begin, talk_end);
-	tcase_add_test(context, no_query_lists_all_and_selects_none);
-	tcase_add_test(context, namespace_alone_lists_all_and_selects_none);
-	tcase_add_test(context, allocation_is_listed_and_selected);
-	tcase_add_test(context, listing_selects_nothing);
-	tcase_add_test(context, allocation_is_selected_once_among_others);
-	tcase_add_loop_test(context, unknown_queries_are_ignored, 0, 10);
-	tcase_add_test(context, export_without_contexts_has_none);
-	tcase_add_test(context, contexts_of_an_unknown_export_are_an_error);
-	tcase_add_test(context, context_needs_replies_in_chunks);
-	tcase_add_test(context, extended_headers_are_enough_for_a_context);
-	tcase_add_loop_test(context, context_is_bound_to_the_name_of_its_export, 0, 2);
-	tcase_add_test(context, context_survives_other_options);
-	tcase_add_test(context, context_counts_for_export_name);
-	tcase_add_loop_test(context, failed_or_empty_selection_voids_the_one_before, 0, 6);
-	tcase_add_loop_test(context, context_of_a_wrong_length_is_an_error, 0, 2);
-	tcase_add_loop_test(context, context_whose_lengths_disagree_is_an_error, 0, 13);
-	tcase_add_test(context, query_longer_than_a_string_may_be_is_an_error);
-	tcase_add_test(context, many_empty_queries_are_taken);
-	suite_add_tcase(suite, context);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("nbd_option", cases);
 }

@@ -5,6 +5,7 @@
 #include "nbd/reply.h"
 
 #include "nbd/wire.h"
+#include "tests/lib/suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -428,46 +429,37 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("nbd_reply");
-	TCase *reply = tcase_create("reply");
-	TCase *extents = tcase_create("extents");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "reply", .begin = begin},
+		{.test = success_is_a_simple_reply_where_it_may_be},
+		{.test = read_ends_with_a_chunk_where_there_are_chunks},
+		{.test = data_follows_its_header},
+		{.test = part_of_the_data_tells_its_own_offset},
+		{.test = hole_is_told_in_a_chunk},
+		{.test = error_carries_its_message_in_a_chunk},
+		{.test = error_needs_no_message},
+		{.test = error_of_a_write_is_a_chunk_too},
+		{.test = error_can_tell_where},
+		{.test = long_messages_are_cut_between_characters},
+		{.test = results_of_the_engine_become_errors},
+		{.test = not_supported_is_told_for_fast_zeroes_only},
+		{.test = overflow_is_told_for_reads_only},
+		{.name = "extents", .begin = begin},
+		{.test = extents_are_listed},
+		{.test = extended_extents_have_64_bits},
+		{.test = equal_extents_are_joined},
+		{.test = extents_end_with_the_request},
+		{.test = empty_list_is_data},
+		{.test = one_extent_is_enough_where_one_was_asked_for},
+		{.test = full_buffer_ends_the_list, .last = 2},
+		{.test = extents_keep_to_whole_blocks},
+		{.test = shared_block_has_the_flags_common_to_all},
+		{.test = shared_block_that_does_not_fit_ends_the_list},
+		{.test = unaligned_request_has_unaligned_ends},
+		{.test = session_without_a_block_size_has_bytes},
+		{.test = no_more_extents_than_specified},
+		{0},
+	};
 
-	tcase_add_checked_fixture(reply, begin, NULL);
-	tcase_add_test(reply, success_is_a_simple_reply_where_it_may_be);
-	tcase_add_test(reply, read_ends_with_a_chunk_where_there_are_chunks);
-	tcase_add_test(reply, data_follows_its_header);
-	tcase_add_test(reply, part_of_the_data_tells_its_own_offset);
-	tcase_add_test(reply, hole_is_told_in_a_chunk);
-	tcase_add_test(reply, error_carries_its_message_in_a_chunk);
-	tcase_add_test(reply, error_needs_no_message);
-	tcase_add_test(reply, error_of_a_write_is_a_chunk_too);
-	tcase_add_test(reply, error_can_tell_where);
-	tcase_add_test(reply, long_messages_are_cut_between_characters);
-	tcase_add_test(reply, results_of_the_engine_become_errors);
-	tcase_add_test(reply, not_supported_is_told_for_fast_zeroes_only);
-	tcase_add_test(reply, overflow_is_told_for_reads_only);
-	suite_add_tcase(suite, reply);
-
-	tcase_add_checked_fixture(extents, begin, NULL);
-	tcase_add_test(extents, extents_are_listed);
-	tcase_add_test(extents, extended_extents_have_64_bits);
-	tcase_add_test(extents, equal_extents_are_joined);
-	tcase_add_test(extents, extents_end_with_the_request);
-	tcase_add_test(extents, empty_list_is_data);
-	tcase_add_test(extents, one_extent_is_enough_where_one_was_asked_for);
-	tcase_add_loop_test(extents, full_buffer_ends_the_list, 0, 2);
-	tcase_add_test(extents, extents_keep_to_whole_blocks);
-	tcase_add_test(extents, shared_block_has_the_flags_common_to_all);
-	tcase_add_test(extents, shared_block_that_does_not_fit_ends_the_list);
-	tcase_add_test(extents, unaligned_request_has_unaligned_ends);
-	tcase_add_test(extents, session_without_a_block_size_has_bytes);
-	tcase_add_test(extents, no_more_extents_than_specified);
-	suite_add_tcase(suite, extents);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("nbd_reply", cases);
 }

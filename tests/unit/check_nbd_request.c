@@ -5,6 +5,7 @@
 #include "nbd/request.h"
 
 #include "nbd/wire.h"
+#include "tests/lib/suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -481,53 +482,43 @@ START_TEST(export_that_grew_may_be_read_to_its_new_end)
 }
 END_TEST
 
-#define IN_ALL_FORMS(tcase, test)                                                                  \
-	tcase_add_loop_test(tcase, test, NBD_FORM_SIMPLE, NBD_FORM_EXTENDED + 1)
+#define ALL_FORMS .first = NBD_FORM_SIMPLE, .last = NBD_FORM_EXTENDED + 1
 
 int
 main(void)
 {
-	Suite *suite = suite_create("nbd_request");
-	TCase *decode = tcase_create("decode");
-	TCase *rules = tcase_create("rules");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "decode", .begin = begin},
+		{.test = compact_header_is_decoded, .last = 2},
+		{.test = extended_header_is_decoded},
+		{.test = header_of_the_other_form_is_out_of_step},
+		{.test = every_wrong_bit_of_the_magic_is_out_of_step},
+		{.test = historic_magics_are_out_of_step},
+		{.test = commands_have_names},
+		{.name = "rules", .begin = begin},
+		{.test = good_requests_are_served, ALL_FORMS},
+		{.test = unaligned_requests_are_served, ALL_FORMS},
+		{.test = unknown_commands_are_invalid_without_payload, ALL_FORMS},
+		{.test = flags_of_other_commands_are_invalid, ALL_FORMS},
+		{.test = flags_that_were_not_offered_are_invalid, ALL_FORMS},
+		{.test = commands_that_were_not_offered_are_invalid, ALL_FORMS},
+		{.test = writing_to_a_read_only_export_is_not_permitted, ALL_FORMS},
+		{.test = requests_end_with_the_export, ALL_FORMS},
+		{.test = empty_export_has_nothing_to_read, ALL_FORMS},
+		{.test = length_zero_asks_for_nothing, ALL_FORMS},
+		{.test = flush_has_neither_offset_nor_length, ALL_FORMS},
+		{.test = disconnect_is_always_understood, ALL_FORMS},
+		{.test = read_of_more_than_the_maximum_is_refused, ALL_FORMS},
+		{.test = write_of_more_than_the_maximum_is_received_and_refused, ALL_FORMS},
+		{.test = write_of_more_than_can_be_received_is_dropped, ALL_FORMS},
+		{.test = commands_without_payload_may_be_long, ALL_FORMS},
+		{.test = block_status_needs_its_context, ALL_FORMS},
+		{.test = payload_flag_is_invalid_in_compact_headers},
+		{.test = extended_write_without_the_payload_flag_has_its_data},
+		{.test = payload_that_no_command_wants_is_received_and_refused},
+		{.test = export_that_grew_may_be_read_to_its_new_end},
+		{0},
+	};
 
-	tcase_add_checked_fixture(decode, begin, NULL);
-	tcase_add_loop_test(decode, compact_header_is_decoded, 0, 2);
-	tcase_add_test(decode, extended_header_is_decoded);
-	tcase_add_test(decode, header_of_the_other_form_is_out_of_step);
-	tcase_add_test(decode, every_wrong_bit_of_the_magic_is_out_of_step);
-	tcase_add_test(decode, historic_magics_are_out_of_step);
-	tcase_add_test(decode, commands_have_names);
-	suite_add_tcase(suite, decode);
-
-	tcase_add_checked_fixture(rules, begin, NULL);
-	IN_ALL_FORMS(rules, good_requests_are_served);
-	IN_ALL_FORMS(rules, unaligned_requests_are_served);
-	IN_ALL_FORMS(rules, unknown_commands_are_invalid_without_payload);
-	IN_ALL_FORMS(rules, flags_of_other_commands_are_invalid);
-	IN_ALL_FORMS(rules, flags_that_were_not_offered_are_invalid);
-	IN_ALL_FORMS(rules, commands_that_were_not_offered_are_invalid);
-	IN_ALL_FORMS(rules, writing_to_a_read_only_export_is_not_permitted);
-	IN_ALL_FORMS(rules, requests_end_with_the_export);
-	IN_ALL_FORMS(rules, empty_export_has_nothing_to_read);
-	IN_ALL_FORMS(rules, length_zero_asks_for_nothing);
-	IN_ALL_FORMS(rules, flush_has_neither_offset_nor_length);
-	IN_ALL_FORMS(rules, disconnect_is_always_understood);
-	IN_ALL_FORMS(rules, read_of_more_than_the_maximum_is_refused);
-	IN_ALL_FORMS(rules, write_of_more_than_the_maximum_is_received_and_refused);
-	IN_ALL_FORMS(rules, write_of_more_than_can_be_received_is_dropped);
-	IN_ALL_FORMS(rules, commands_without_payload_may_be_long);
-	IN_ALL_FORMS(rules, block_status_needs_its_context);
-	tcase_add_test(rules, payload_flag_is_invalid_in_compact_headers);
-	tcase_add_test(rules, extended_write_without_the_payload_flag_has_its_data);
-	tcase_add_test(rules, payload_that_no_command_wants_is_received_and_refused);
-	tcase_add_test(rules, export_that_grew_may_be_read_to_its_new_end);
-	suite_add_tcase(suite, rules);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("nbd_request", cases);
 }

@@ -4,6 +4,8 @@
  */
 #include "tool/server/nbd_uri.h"
 
+#include "tests/lib/suite.h"
+
 #include <arpa/inet.h>
 #include <check.h>
 #include <netdb.h>
@@ -91,18 +93,13 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("uri_addresses");
-	TCase *uri = tcase_create("uri");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "uri"},
+		{.test = each_address_is_in_place_of_the_name},
+		{.test = one_address_leaves_the_uri_as_it_is},
+		{.test = what_has_no_name_to_replace_is_left_as_it_is},
+		{0},
+	};
 
-	tcase_add_test(uri, each_address_is_in_place_of_the_name);
-	tcase_add_test(uri, one_address_leaves_the_uri_as_it_is);
-	tcase_add_test(uri, what_has_no_name_to_replace_is_left_as_it_is);
-	suite_add_tcase(suite, uri);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("uri_addresses", cases);
 }

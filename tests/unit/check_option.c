@@ -4,6 +4,8 @@
  */
 #include "common/option_row.h"
 
+#include "tests/lib/suite.h"
+
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -501,41 +503,33 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("option");
-	TCase *set = tcase_create("set"), *show = tcase_create("show");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "set", .begin = paint_init, .end = paint_fini},
+		{.test = init_sets_every_field_to_its_default},
+		{.test = free_leaves_null_and_may_be_repeated},
+		{.test = set_takes_every_type},
+		{.test = second_string_replaces_the_first_and_is_a_copy},
+		{.test = unknown_name_is_told_apart_and_touches_nothing},
+		{.test = choice_outside_its_list_is_refused_with_the_list},
+		{.test = number_with_signs_blanks_or_garbage_is_refused},
+		{.test = number_outside_its_range_is_refused_with_the_range},
+		{.test = number_without_a_limit_stops_at_its_field},
+		{.test = number_with_choices_takes_no_other},
+		{.test = size_that_is_none_is_refused},
+		{.test = size_outside_its_range_is_refused_with_the_range},
+		{.test = size_with_choices_compares_values_not_texts},
+		{.name = "show", .begin = paint_init, .end = paint_fini},
+		{.test = find_returns_the_row_of_that_name},
+		{.test = value_text_is_the_options_own_form},
+		{.test = value_text_of_a_size_with_choices_is_the_choice},
+		{.test = every_value_text_can_be_set_again},
+		{.test = list_gets_longer_with_each_setting},
+		{.test = help_is_aligned_and_names_defaults},
+		{.test = help_of_switches_shows_letters_and_leaves_out_needless_values},
+		{.test = pod_has_an_item_per_row_and_names_defaults},
+		{.test = empty_table_prints_nothing},
+		{0},
+	};
 
-	tcase_add_checked_fixture(set, paint_init, paint_fini);
-	tcase_add_test(set, init_sets_every_field_to_its_default);
-	tcase_add_test(set, free_leaves_null_and_may_be_repeated);
-	tcase_add_test(set, set_takes_every_type);
-	tcase_add_test(set, second_string_replaces_the_first_and_is_a_copy);
-	tcase_add_test(set, unknown_name_is_told_apart_and_touches_nothing);
-	tcase_add_test(set, choice_outside_its_list_is_refused_with_the_list);
-	tcase_add_test(set, number_with_signs_blanks_or_garbage_is_refused);
-	tcase_add_test(set, number_outside_its_range_is_refused_with_the_range);
-	tcase_add_test(set, number_without_a_limit_stops_at_its_field);
-	tcase_add_test(set, number_with_choices_takes_no_other);
-	tcase_add_test(set, size_that_is_none_is_refused);
-	tcase_add_test(set, size_outside_its_range_is_refused_with_the_range);
-	tcase_add_test(set, size_with_choices_compares_values_not_texts);
-	suite_add_tcase(suite, set);
-
-	tcase_add_checked_fixture(show, paint_init, paint_fini);
-	tcase_add_test(show, find_returns_the_row_of_that_name);
-	tcase_add_test(show, value_text_is_the_options_own_form);
-	tcase_add_test(show, value_text_of_a_size_with_choices_is_the_choice);
-	tcase_add_test(show, every_value_text_can_be_set_again);
-	tcase_add_test(show, list_gets_longer_with_each_setting);
-	tcase_add_test(show, help_is_aligned_and_names_defaults);
-	tcase_add_test(show, help_of_switches_shows_letters_and_leaves_out_needless_values);
-	tcase_add_test(show, pod_has_an_item_per_row_and_names_defaults);
-	tcase_add_test(show, empty_table_prints_nothing);
-	suite_add_tcase(suite, show);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("option", cases);
 }

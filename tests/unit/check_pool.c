@@ -4,6 +4,7 @@
  */
 #include "engine/context/pool.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"
 
@@ -533,36 +534,28 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("pool");
-	TCase *warm = tcase_create("warm"), *limit = tcase_create("limit"),
-	      *images = tcase_create("images");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "warm"},
+		{.test = thread_gets_the_context_that_it_had},
+		{.test = threads_keep_to_contexts_of_their_own},
+		{.test = idle_context_of_a_living_thread_is_left_to_it},
+		{.test = thread_that_takes_two_gets_two},
+		{.test = context_of_an_ended_thread_is_used_again},
+		{.name = "limit"},
+		{.test = limit_makes_a_thread_wait_until_one_is_given_back},
+		{.test = each_that_is_given_back_serves_one_who_waits},
+		{.test = thread_that_always_comes_back_at_once_starves_nobody},
+		{.test = owner_that_always_comes_back_at_once_starves_nobody},
+		{.test = without_descriptors_there_is_no_first_context},
+		{.test = without_descriptors_a_thread_waits_for_a_context_that_there_is},
+		{.test = reserved_contexts_are_there_before_they_are_needed},
+		{.test = no_two_threads_have_one_context},
+		{.name = "images"},
+		{.test = thread_that_alternates_between_images_needs_one_context_of_each},
+		{.test = context_of_a_closed_image_is_not_taken_for_a_new_ones},
+		{.test = thread_may_end_after_its_image_is_closed},
+		{0},
+	};
 
-	tcase_add_test(warm, thread_gets_the_context_that_it_had);
-	tcase_add_test(warm, threads_keep_to_contexts_of_their_own);
-	tcase_add_test(warm, idle_context_of_a_living_thread_is_left_to_it);
-	tcase_add_test(warm, thread_that_takes_two_gets_two);
-	tcase_add_test(warm, context_of_an_ended_thread_is_used_again);
-	suite_add_tcase(suite, warm);
-
-	tcase_add_test(limit, limit_makes_a_thread_wait_until_one_is_given_back);
-	tcase_add_test(limit, each_that_is_given_back_serves_one_who_waits);
-	tcase_add_test(limit, thread_that_always_comes_back_at_once_starves_nobody);
-	tcase_add_test(limit, owner_that_always_comes_back_at_once_starves_nobody);
-	tcase_add_test(limit, without_descriptors_there_is_no_first_context);
-	tcase_add_test(limit, without_descriptors_a_thread_waits_for_a_context_that_there_is);
-	tcase_add_test(limit, reserved_contexts_are_there_before_they_are_needed);
-	tcase_add_test(limit, no_two_threads_have_one_context);
-	suite_add_tcase(suite, limit);
-
-	tcase_add_test(images, thread_that_alternates_between_images_needs_one_context_of_each);
-	tcase_add_test(images, context_of_a_closed_image_is_not_taken_for_a_new_ones);
-	tcase_add_test(images, thread_may_end_after_its_image_is_closed);
-	suite_add_tcase(suite, images);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("pool", cases);
 }

@@ -4,6 +4,8 @@
  */
 #include "engine/io/range.h"
 
+#include "tests/lib/suite.h"
+
 #include <check.h>
 #include <pthread.h>
 #include <sched.h>
@@ -462,32 +464,24 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("range");
-	TCase *excluded = tcase_create("exclusion"), *fair = tcase_create("order"),
-	      *threads = tcase_create("threads");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "exclusion"},
+		{.test = published_range_bars_all_that_overlap},
+		{.test = queued_range_bars_all_that_overlap},
+		{.test = range_bars_nobody_beside_it},
+		{.test = ranges_whose_granules_share_a_count_are_no_obstacle},
+		{.test = wide_range_bars_all_that_overlap},
+		{.test = one_waits_for_all_in_its_way},
+		{.test = slots_of_every_context_count_until_they_are_removed},
+		{.name = "order"},
+		{.test = those_who_wait_are_served_in_the_order_they_came},
+		{.test = nobody_overtakes_a_wide_wish_by_a_narrow_one_behind_it},
+		{.test = wish_elsewhere_goes_through_while_others_wait},
+		{.name = "threads"},
+		{.test = no_two_threads_hold_what_overlaps},
+		{.test = wishes_of_the_same_moment_see_each_other, .last = 2},
+		{0},
+	};
 
-	tcase_add_test(excluded, published_range_bars_all_that_overlap);
-	tcase_add_test(excluded, queued_range_bars_all_that_overlap);
-	tcase_add_test(excluded, range_bars_nobody_beside_it);
-	tcase_add_test(excluded, ranges_whose_granules_share_a_count_are_no_obstacle);
-	tcase_add_test(excluded, wide_range_bars_all_that_overlap);
-	tcase_add_test(excluded, one_waits_for_all_in_its_way);
-	tcase_add_test(excluded, slots_of_every_context_count_until_they_are_removed);
-	suite_add_tcase(suite, excluded);
-
-	tcase_add_test(fair, those_who_wait_are_served_in_the_order_they_came);
-	tcase_add_test(fair, nobody_overtakes_a_wide_wish_by_a_narrow_one_behind_it);
-	tcase_add_test(fair, wish_elsewhere_goes_through_while_others_wait);
-	suite_add_tcase(suite, fair);
-
-	tcase_add_test(threads, no_two_threads_hold_what_overlaps);
-	tcase_add_loop_test(threads, wishes_of_the_same_moment_see_each_other, 0, 2);
-	suite_add_tcase(suite, threads);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("range", cases);
 }

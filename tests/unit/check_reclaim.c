@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "common/reclaim.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/log_capture.h"
 
 #include <check.h>
@@ -70,19 +71,15 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("reclaim");
-	TCase *tcase = tcase_create("reclaim");
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
-	tcase_add_loop_test(tcase, locking_more_than_half_of_the_memory_is_refused_with_the_way_out,
-			    0, sizeof(too_much) / sizeof(*too_much));
+	const struct suite_row cases[] = {
+		{.name = "reclaim"},
+		{.test = locking_more_than_half_of_the_memory_is_refused_with_the_way_out,
+		 .last = sizeof(too_much) / sizeof(*too_much)},
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-	tcase_add_test(tcase, forced_locking_of_more_than_half_only_warns);
+		{.test = forced_locking_of_more_than_half_only_warns},
 #endif
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+		{0},
+	};
+
+	return suite_run("reclaim", cases);
 }

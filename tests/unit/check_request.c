@@ -4,6 +4,8 @@
  */
 #include "control/control_request.h"
 
+#include "tests/lib/suite.h"
+
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -206,29 +208,24 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("request");
-	TCase *parser = tcase_create("parser");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "parser"},
+		{.test = status_stands_alone},
+		{.test = set_tells_on_from_off},
+		{.test = set_takes_an_export},
+		{.test = resize_works_with_and_without_an_export},
+		{.test = add_takes_the_rest_of_the_line},
+		{.test = remove_needs_an_export},
+		{.test = export_takes_the_rest_of_the_line},
+		{.test = empty_export_name_is_a_name},
+		{.test = export_name_lies_in_the_callers_line},
+		{.test = blanks_around_words_do_not_matter},
+		{.test = export_name_of_4096_bytes_fits},
+		{.test = unknown_verb_is_refused_with_all_that_is_known},
+		{.test = bad_setting_is_refused_with_what_is_allowed},
+		{.test = resize_with_anything_but_an_export_is_refused},
+		{0},
+	};
 
-	tcase_add_test(parser, status_stands_alone);
-	tcase_add_test(parser, set_tells_on_from_off);
-	tcase_add_test(parser, set_takes_an_export);
-	tcase_add_test(parser, resize_works_with_and_without_an_export);
-	tcase_add_test(parser, add_takes_the_rest_of_the_line);
-	tcase_add_test(parser, remove_needs_an_export);
-	tcase_add_test(parser, export_takes_the_rest_of_the_line);
-	tcase_add_test(parser, empty_export_name_is_a_name);
-	tcase_add_test(parser, export_name_lies_in_the_callers_line);
-	tcase_add_test(parser, blanks_around_words_do_not_matter);
-	tcase_add_test(parser, export_name_of_4096_bytes_fits);
-	tcase_add_test(parser, unknown_verb_is_refused_with_all_that_is_known);
-	tcase_add_test(parser, bad_setting_is_refused_with_what_is_allowed);
-	tcase_add_test(parser, resize_with_anything_but_an_export_is_refused);
-	suite_add_tcase(suite, parser);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("request", cases);
 }

@@ -4,7 +4,8 @@
  * given back.
  */
 #include "server/serve/reserve.h"
-#include "tests/unit/skip.h"
+
+#include "tests/lib/suite.h"
 
 #include <check.h>
 #include <stdint.h>
@@ -169,22 +170,16 @@ no_populated_memory(void)
 int
 main(void)
 {
-	Suite *suite = suite_create("reserve");
-	TCase *tcase = tcase_create("reserve");
-	SRunner *runner;
-	int failed;
-
-	tcase_add_checked_fixture(tcase, open_64m, close_all);
-	tcase_add_loop_test(tcase, all_of_it_can_be_taken_and_no_more, 0, RESERVE_ORDERS);
-	tcase_add_test(tcase, what_goes_beyond_a_multiple_is_left_out);
-	tcase_add_test(tcase, blocks_keep_what_is_written_and_become_whole_again);
+	const struct suite_row cases[] = {
+		{.name = "reserve", .begin = open_64m, .end = close_all},
+		{.test = all_of_it_can_be_taken_and_no_more, .last = RESERVE_ORDERS},
+		{.test = what_goes_beyond_a_multiple_is_left_out},
+		{.test = blocks_keep_what_is_written_and_become_whole_again},
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-	add_test_unless(no_populated_memory(), tcase, taking_and_writing_makes_no_page_fault);
+		{.test = taking_and_writing_makes_no_page_fault, .reason = no_populated_memory()},
 #endif
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+		{0},
+	};
+
+	return suite_run("reserve", cases);
 }

@@ -7,6 +7,8 @@
 
 #include "engine/backend/backend.h"
 
+#include "tests/lib/suite.h"
+
 #include <check.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -170,27 +172,20 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("ring");
-	TCase *files = tcase_create("files"), *waiting = tcase_create("waiting");
+	const struct suite_row cases[] = {
+		{.name = "files", .begin = begin, .end = end},
+		{.test = each_gets_places_of_its_own_until_there_are_none},
+		{.test = places_are_given_out_again_whatever_order_they_come_back_in},
+		{.name = "waiting", .begin = begin, .end = end},
+		{.test = operations_wait_in_their_order_while_the_kernel_is_busy, .last = 2},
+		{0},
+	};
 	char reason[REASON_MAX];
-	SRunner *runner;
-	int failed;
 
 	find_library();
 	if (backend_works(ENGINE_IO_URING, reason) < 0) {
 		printf("SKIP: %s\n", reason);
 		return 77;
 	}
-	tcase_add_checked_fixture(files, begin, end);
-	tcase_add_test(files, each_gets_places_of_its_own_until_there_are_none);
-	tcase_add_test(files, places_are_given_out_again_whatever_order_they_come_back_in);
-	suite_add_tcase(suite, files);
-	tcase_add_checked_fixture(waiting, begin, end);
-	tcase_add_loop_test(waiting, operations_wait_in_their_order_while_the_kernel_is_busy, 0, 2);
-	suite_add_tcase(suite, waiting);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run("ring", cases);
 }

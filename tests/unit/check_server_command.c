@@ -7,6 +7,7 @@
 #include "tool/server/server_process.h"
 
 #include "common/log.h"
+#include "tests/lib/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -155,21 +156,15 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("server_command");
-	TCase *told = tcase_create("told");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "told", .begin = begin, .end = end},
+		{.test = nbdloopd_is_given_each_connection},
+		{.test = nbdkit_is_told_its_own_options_before_the_plugins_keys},
+		{.test = image_that_became_read_only_is_told_so},
+		{.test = lines_of_both_servers_are_passed_on_without_names},
+		{.test = listening_socket_is_told_as_systemd_does},
+		{0},
+	};
 
-	tcase_add_checked_fixture(told, begin, end);
-	tcase_add_test(told, nbdloopd_is_given_each_connection);
-	tcase_add_test(told, nbdkit_is_told_its_own_options_before_the_plugins_keys);
-	tcase_add_test(told, image_that_became_read_only_is_told_so);
-	tcase_add_test(told, lines_of_both_servers_are_passed_on_without_names);
-	tcase_add_test(told, listening_socket_is_told_as_systemd_does);
-	suite_add_tcase(suite, told);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("server_command", cases);
 }

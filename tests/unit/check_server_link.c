@@ -4,6 +4,7 @@
  */
 #include "tool/server/server_link.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/control_fixture.h"
 
 #include "tool/failure.h"
@@ -230,35 +231,30 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("server_link");
-	TCase *identifier = tcase_create("identifier");
-	TCase *talk = tcase_create("talk");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "identifier"},
+		{.test = path_survives_the_identifier},
+		{.test = identifiers_of_others_have_no_path},
+		{.name = "talk",
+		 .seconds = 20,
+		 .begin = fixture_begin,
+		 .end = fixture_end}, /* two of them wait */
+		{.test = answer_of_a_real_control_socket_comes_back},
+		{.test = answer_may_be_longer_than_a_socket_holds},
+		{.test = answer_may_come_in_parts},
+		{.test = answer_that_takes_too_long_is_an_error},
+		{.test = change_may_take_its_time},
+		{.test = change_ends_with_its_server},
+		{.test = refusal_is_told_in_the_servers_words},
+		{.test = no_server_is_an_error_that_names_the_socket},
+		{.test = socket_that_nobody_listens_on_is_an_error},
+		{.test = half_an_answer_is_an_error},
+		{.test = other_things_than_an_object_are_errors},
+		{.test = path_that_no_socket_can_have_is_an_error},
+		{0},
+	};
 
 	/* A wrong call of a library's function is a failure, too. */
 	g_log_set_always_fatal(G_LOG_LEVEL_CRITICAL);
-	tcase_add_test(identifier, path_survives_the_identifier);
-	tcase_add_test(identifier, identifiers_of_others_have_no_path);
-	suite_add_tcase(suite, identifier);
-	tcase_set_timeout(talk, 20); /* two of them wait */
-	tcase_add_checked_fixture(talk, fixture_begin, fixture_end);
-	tcase_add_test(talk, answer_of_a_real_control_socket_comes_back);
-	tcase_add_test(talk, answer_may_be_longer_than_a_socket_holds);
-	tcase_add_test(talk, answer_may_come_in_parts);
-	tcase_add_test(talk, answer_that_takes_too_long_is_an_error);
-	tcase_add_test(talk, change_may_take_its_time);
-	tcase_add_test(talk, change_ends_with_its_server);
-	tcase_add_test(talk, refusal_is_told_in_the_servers_words);
-	tcase_add_test(talk, no_server_is_an_error_that_names_the_socket);
-	tcase_add_test(talk, socket_that_nobody_listens_on_is_an_error);
-	tcase_add_test(talk, half_an_answer_is_an_error);
-	tcase_add_test(talk, other_things_than_an_object_are_errors);
-	tcase_add_test(talk, path_that_no_socket_can_have_is_an_error);
-	suite_add_tcase(suite, talk);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("server_link", cases);
 }

@@ -4,6 +4,7 @@
  */
 #include "engine/io/space.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"
 
@@ -293,35 +294,27 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("space");
-	TCase *ways = tcase_create("ways"), *fallback = tcase_create("fallback"),
-	      *device = tcase_create("device");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "ways"},
+		{.test = file_is_punched_for_discard_and_zeroed_in_place_unless_holes_will_do},
+		{.test = device_is_zeroed_fast_only_by_its_own_command},
+		{.test = discard_off_gives_back_no_space},
+		{.test = discard_of_a_file_keeps_to_bytes},
+		{.name = "fallback"},
+		{.test = zero_falls_back_from_punching_to_zeroing_in_place_to_writing},
+		{.test = what_is_not_supported_is_remembered_and_said_once},
+		{.test = zeroes_that_find_out_together_are_all_zeroed},
+		{.test = discard_that_is_not_supported_is_a_success_that_changes_nothing},
+		{.test = other_errors_are_no_reason_to_fall_back},
+		{.test = fast_zero_fails_rather_than_write},
+		{.test = fast_zero_that_the_kernel_does_is_fast},
+		{.name = "device"},
+		{.test = fast_zero_of_a_device_fails_at_unaligned_edges},
+		{.test = zero_of_a_device_writes_its_unaligned_edges_and_keeps_neighbours},
+		{.test = discard_of_a_device_keeps_to_whole_blocks},
+		{.test = blocks_of_a_device_are_counted_from_its_start},
+		{0},
+	};
 
-	tcase_add_test(ways, file_is_punched_for_discard_and_zeroed_in_place_unless_holes_will_do);
-	tcase_add_test(ways, device_is_zeroed_fast_only_by_its_own_command);
-	tcase_add_test(ways, discard_off_gives_back_no_space);
-	tcase_add_test(ways, discard_of_a_file_keeps_to_bytes);
-	suite_add_tcase(suite, ways);
-
-	tcase_add_test(fallback, zero_falls_back_from_punching_to_zeroing_in_place_to_writing);
-	tcase_add_test(fallback, what_is_not_supported_is_remembered_and_said_once);
-	tcase_add_test(fallback, zeroes_that_find_out_together_are_all_zeroed);
-	tcase_add_test(fallback, discard_that_is_not_supported_is_a_success_that_changes_nothing);
-	tcase_add_test(fallback, other_errors_are_no_reason_to_fall_back);
-	tcase_add_test(fallback, fast_zero_fails_rather_than_write);
-	tcase_add_test(fallback, fast_zero_that_the_kernel_does_is_fast);
-	suite_add_tcase(suite, fallback);
-
-	tcase_add_test(device, fast_zero_of_a_device_fails_at_unaligned_edges);
-	tcase_add_test(device, zero_of_a_device_writes_its_unaligned_edges_and_keeps_neighbours);
-	tcase_add_test(device, discard_of_a_device_keeps_to_whole_blocks);
-	tcase_add_test(device, blocks_of_a_device_are_counted_from_its_start);
-	suite_add_tcase(suite, device);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("space", cases);
 }

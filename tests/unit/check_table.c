@@ -4,6 +4,7 @@
  */
 #include "tool/table/table.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/system_tree.h"
 
 #include "tool/failure.h"
@@ -336,38 +337,34 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("table");
-	TCase *lines = tcase_create("lines"), *systemd = tcase_create("systemd");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "lines",
+		 .begin_once = tree_new,
+		 .end_once = tree_free,
+		 .begin = tree_begin},
+		{.begin = begin, .end = end},
+		{.test = line_has_device_image_and_options},
+		{.test = what_is_not_said_is_as_on_the_command_line},
+		{.test = blanks_comments_and_empty_lines_do_not_matter},
+		{.test = names_have_blanks_as_in_fstab},
+		{.test = noauto_is_not_attached_at_boot},
+		{.test = malformed_line_is_named_and_the_others_count},
+		{.test = wrong_option_is_named},
+		{.test = device_stands_there_once},
+		{.test = drop_in_files_come_after_by_name},
+		{.test = no_table_has_no_lines_and_no_errors},
+		{.test = file_that_cannot_be_read_is_named},
+		{.name = "systemd",
+		 .begin_once = tree_new,
+		 .end_once = tree_free,
+		 .begin = tree_begin},
+		{.begin = begin, .end = end},
+		{.test = unit_names_are_those_of_systemd},
+		{.test = unit_comes_after_what_the_image_needs},
+		{.test = unit_is_wanted_at_boot_and_by_its_device},
+		{.test = image_that_no_unit_can_name_is_an_error},
+		{0},
+	};
 
-	tcase_add_unchecked_fixture(lines, tree_new, tree_free);
-	tcase_add_checked_fixture(lines, tree_begin, NULL);
-	tcase_add_checked_fixture(lines, begin, end);
-	tcase_add_test(lines, line_has_device_image_and_options);
-	tcase_add_test(lines, what_is_not_said_is_as_on_the_command_line);
-	tcase_add_test(lines, blanks_comments_and_empty_lines_do_not_matter);
-	tcase_add_test(lines, names_have_blanks_as_in_fstab);
-	tcase_add_test(lines, noauto_is_not_attached_at_boot);
-	tcase_add_test(lines, malformed_line_is_named_and_the_others_count);
-	tcase_add_test(lines, wrong_option_is_named);
-	tcase_add_test(lines, device_stands_there_once);
-	tcase_add_test(lines, drop_in_files_come_after_by_name);
-	tcase_add_test(lines, no_table_has_no_lines_and_no_errors);
-	tcase_add_test(lines, file_that_cannot_be_read_is_named);
-	suite_add_tcase(suite, lines);
-
-	tcase_add_unchecked_fixture(systemd, tree_new, tree_free);
-	tcase_add_checked_fixture(systemd, tree_begin, NULL);
-	tcase_add_checked_fixture(systemd, begin, end);
-	tcase_add_test(systemd, unit_names_are_those_of_systemd);
-	tcase_add_test(systemd, unit_comes_after_what_the_image_needs);
-	tcase_add_test(systemd, unit_is_wanted_at_boot_and_by_its_device);
-	tcase_add_test(systemd, image_that_no_unit_can_name_is_an_error);
-	suite_add_tcase(suite, systemd);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("table", cases);
 }

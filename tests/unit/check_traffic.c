@@ -4,6 +4,8 @@
  */
 #include "server/serve/traffic.h"
 
+#include "tests/lib/suite.h"
+
 #include <check.h>
 #include <stdlib.h>
 
@@ -86,20 +88,14 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("traffic");
-	TCase *tcase = tcase_create("traffic");
-	SRunner *runner;
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "traffic", .begin = open_two, .end = close_two},
+		{.test = bucket_is_for_less_than_a_power_of_two,
+		 .last = sizeof(rows) / sizeof(rows[0])},
+		{.test = sum_is_of_all_threads},
+		{.test = threads_share_no_cache_line},
+		{0},
+	};
 
-	tcase_add_checked_fixture(tcase, open_two, close_two);
-	tcase_add_loop_test(tcase, bucket_is_for_less_than_a_power_of_two, 0,
-			    sizeof(rows) / sizeof(rows[0]));
-	tcase_add_test(tcase, sum_is_of_all_threads);
-	tcase_add_test(tcase, threads_share_no_cache_line);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run("traffic", cases);
 }

@@ -4,6 +4,8 @@
  */
 #include "common/unit.h"
 
+#include "tests/lib/suite.h"
+
 #include <check.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -232,31 +234,25 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("unit");
-	TCase *parse = tcase_create("parse"), *format = tcase_create("format");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "parse"},
+		{.test = plain_numbers_are_bytes},
+		{.test = letters_and_ib_are_powers_of_1024},
+		{.test = letters_with_b_are_powers_of_1000},
+		{.test = s_counts_sectors_of_512_bytes},
+		{.test = b_and_e_are_digits_in_base_16},
+		{.test = size_with_two_suffixes_is_refused},
+		{.test = sign_blank_and_fraction_are_refused},
+		{.test = text_without_a_number_is_refused},
+		{.test = unknown_suffix_is_refused},
+		{.test = more_than_the_largest_file_is_out_of_range},
+		{.test = huge_number_with_a_bad_suffix_is_not_a_size},
+		{.name = "format"},
+		{.test = format_takes_the_largest_unit_that_is_exact},
+		{.test = format_returns_the_callers_buffer},
+		{.test = formatted_size_reads_back_to_itself},
+		{0},
+	};
 
-	tcase_add_test(parse, plain_numbers_are_bytes);
-	tcase_add_test(parse, letters_and_ib_are_powers_of_1024);
-	tcase_add_test(parse, letters_with_b_are_powers_of_1000);
-	tcase_add_test(parse, s_counts_sectors_of_512_bytes);
-	tcase_add_test(parse, b_and_e_are_digits_in_base_16);
-	tcase_add_test(parse, size_with_two_suffixes_is_refused);
-	tcase_add_test(parse, sign_blank_and_fraction_are_refused);
-	tcase_add_test(parse, text_without_a_number_is_refused);
-	tcase_add_test(parse, unknown_suffix_is_refused);
-	tcase_add_test(parse, more_than_the_largest_file_is_out_of_range);
-	tcase_add_test(parse, huge_number_with_a_bad_suffix_is_not_a_size);
-	suite_add_tcase(suite, parse);
-
-	tcase_add_test(format, format_takes_the_largest_unit_that_is_exact);
-	tcase_add_test(format, format_returns_the_callers_buffer);
-	tcase_add_test(format, formatted_size_reads_back_to_itself);
-	suite_add_tcase(suite, format);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("unit", cases);
 }

@@ -4,6 +4,8 @@
  */
 #include "tool/server/upstream_connection.h"
 
+#include "tests/lib/suite.h"
+
 #include <check.h>
 #include <stdlib.h>
 
@@ -30,16 +32,11 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("connection");
-	TCase *uri = tcase_create("uri");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "uri"},
+		{.test = error_names_the_uri_and_no_function},
+		{0},
+	};
 
-	tcase_add_test(uri, error_names_the_uri_and_no_function);
-	suite_add_tcase(suite, uri);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("connection", cases);
 }

@@ -4,6 +4,7 @@
  */
 #include "engine/image/window.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/log_capture.h"
 
 #include <check.h>
@@ -139,24 +140,18 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("window");
-	TCase *length = tcase_create("length"), *rounding = tcase_create("rounding");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "length"},
+		{.test = window_is_what_lies_behind_the_offset_up_to_the_limit},
+		{.test = offset_behind_the_end_of_the_file_is_refused},
+		{.name = "rounding"},
+		{.test = offset_and_limit_are_blamed_for_a_rest_of_theirs},
+		{.test = whole_sectors_are_kept_in_silence},
+		{.test = rest_behind_the_last_sector_is_ignored_with_a_warning},
+		{.test = sector_of_one_byte_leaves_nothing_out},
+		{.test = less_than_a_sector_is_nothing_with_a_warning},
+		{0},
+	};
 
-	tcase_add_test(length, window_is_what_lies_behind_the_offset_up_to_the_limit);
-	tcase_add_test(length, offset_behind_the_end_of_the_file_is_refused);
-	suite_add_tcase(suite, length);
-
-	tcase_add_test(rounding, offset_and_limit_are_blamed_for_a_rest_of_theirs);
-	tcase_add_test(rounding, whole_sectors_are_kept_in_silence);
-	tcase_add_test(rounding, rest_behind_the_last_sector_is_ignored_with_a_warning);
-	tcase_add_test(rounding, sector_of_one_byte_leaves_nothing_out);
-	tcase_add_test(rounding, less_than_a_sector_is_nothing_with_a_warning);
-	suite_add_tcase(suite, rounding);
-
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run("window", cases);
 }
