@@ -132,18 +132,6 @@ ioctx_event(const struct ioctx *ctx)
 	return ctx->inbox_event;
 }
 
-bool
-ioctx_wants_run(const struct ioctx *ctx)
-{
-	return (ctx->waiting && ctx->idle_count > 0) || ioctx_polls(ctx);
-}
-
-bool
-ioctx_polls(const struct ioctx *ctx)
-{
-	return ctx->backend->polled && ctx->queued > 0;
-}
-
 void
 ioctx_help(struct ioctx *ctx, struct helper_job *job)
 {

@@ -79,13 +79,26 @@ ioctx_new_hosted(struct image *image, struct ring *ring, struct ioctx **ctx);
 int
 ioctx_event(const struct ioctx *ctx);
 
-/* Operations wait for what has become free since the last ioctx_run(). */
-bool
-ioctx_wants_run(const struct ioctx *ctx);
-
 /* Something is under way that only asking again and again will complete. */
-bool
-ioctx_polls(const struct ioctx *ctx);
+static inline bool
+ioctx_polls(const struct ioctx *ctx)
+{
+	return ctx->backend->polled && ctx->queued > 0;
+}
+
+/* It polls, or operations wait for what has become free since the last ioctx_run(). */
+static inline bool
+ioctx_wants_run(const struct ioctx *ctx)
+{
+	return (ctx->waiting && ctx->idle_count > 0) || ioctx_polls(ctx);
+}
+
+/* No io is under way, so that it wants no run until one is submitted or its event is readable. */
+static inline bool
+ioctx_is_idle(const struct ioctx *ctx)
+{
+	return ctx->unfinished == 0;
+}
 
 /*
  * Has a hosted context's helper do something that can wait for a file system.  job->done() is

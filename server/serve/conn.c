@@ -334,10 +334,11 @@ linger(struct conn *conn)
 void
 conn_settle(struct conn *conn)
 {
-	requests_feed(conn);
+	if (conn->hungry)
+		requests_feed(conn);
 	if (conn->lost || conn->unheard)
 		replies_drop(conn);
-	else
+	else if (conn->ready && !conn->sending)
 		replies_send(conn);
 	if (conn->stalled && !conn_is_closing(conn))
 		go_on(conn);

@@ -45,7 +45,7 @@ submit(struct request *request, void (*done)(struct io *io))
 	struct worker_context *context = request->conn->context;
 
 	request->io.done = done;
-	context->submitted = true;
+	worker_context_mark(context);
 	probe_submitted(request);
 	io_submit(context->ctx, &request->io);
 }
@@ -113,7 +113,7 @@ try_again(struct request *request)
 {
 	prepare(request);
 	request->io.done = done_again;
-	request->conn->context->submitted = true;
+	worker_context_mark(request->conn->context);
 	probe_submitted(request);
 	io_retry_part(&request->leader->io, &request->io);
 }

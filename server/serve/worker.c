@@ -38,22 +38,6 @@ reserve(struct worker *worker)
 
 /* ---- turns */
 
-static bool
-run_contexts(struct worker *worker)
-{
-	bool ran = false;
-
-	for (struct worker_context *context = worker->contexts; context; context = context->next) {
-		if (!context->submitted)
-			continue;
-		context->submitted = false;
-		worker->now = 0;
-		ioctx_run(context->ctx, false);
-		ran = true;
-	}
-	return ran;
-}
-
 static void
 settle_conns(struct worker *worker)
 {
@@ -83,23 +67,20 @@ static void
 settle(struct worker *worker)
 {
 	wake_stalled(worker);
-	for (struct worker_context *context = worker->contexts; context; context = context->next)
-		context->submitted = context->submitted || ioctx_wants_run(context->ctx);
+	if (worker->busy)
+		worker_contexts_mark_wanting(worker);
 	/* Twice at the most, but for operations that are done as soon as they are submitted. */
-	while (run_contexts(worker) || worker->dirty)
+	while ((worker->busy && worker_contexts_run(worker)) || worker->dirty)
 		settle_conns(worker);
 	if (worker->leaving)
 		worker_contexts_free_leaving(worker);
 }
 
 static int
-timeout_of(const struct worker *worker)
+timeout_of(struct worker *worker)
 {
-	for (struct worker_context *context = worker->contexts; context; context = context->next) {
-		/* It polls, or completions have made room for what waits. */
-		if (ioctx_wants_run(context->ctx))
-			return 0;
-	}
+	if (worker->busy && worker_contexts_rest(worker))
+		return 0;
 	if (worker->unpolled)
 		return UNPOLLED_MS;
 	return worker->deadlines || worker->starved ? 1000 : -1;

@@ -29,7 +29,7 @@ context_event(struct completion *completion, int result)
 	context->event.active = false;
 	if (context->leaving || context->worker->over)
 		return;
-	context->submitted = true;
+	worker_context_mark(context);
 	if (result < 0) {
 		worker_poll_failed(context->worker, result);
 		return;
@@ -67,6 +67,49 @@ worker_context(struct worker *worker, struct served *served)
 }
 
 void
+worker_contexts_mark_wanting(struct worker *worker)
+{
+	for (struct worker_context *context = worker->busy; context; context = context->next_busy)
+		context->submitted = context->submitted || ioctx_wants_run(context->ctx);
+}
+
+bool
+worker_contexts_run(struct worker *worker)
+{
+	bool ran = false;
+
+	for (struct worker_context *context = worker->busy; context; context = context->next_busy) {
+		if (!context->submitted)
+			continue;
+		context->submitted = false;
+		worker->now = 0;
+		ioctx_run(context->ctx, false);
+		ran = true;
+	}
+	return ran;
+}
+
+bool
+worker_contexts_rest(struct worker *worker)
+{
+	struct worker_context **link = &worker->busy;
+	bool wanting = false;
+
+	while (*link) {
+		struct worker_context *context = *link;
+
+		if (context->submitted || !ioctx_is_idle(context->ctx)) {
+			wanting = wanting || ioctx_wants_run(context->ctx);
+			link = &context->next_busy;
+			continue;
+		}
+		context->busy = false;
+		*link = context->next_busy;
+	}
+	return wanting;
+}
+
+void
 worker_forget(struct worker *worker, struct served *served)
 {
 	struct worker_context *context = worker->contexts;
@@ -79,6 +122,17 @@ worker_forget(struct worker *worker, struct served *served)
 	}
 	context->leaving = worker->leaving = true;
 	loop_cancel(worker->loop, &context->event);
+}
+
+static void
+forget_busy(const struct worker_context *context)
+{
+	struct worker_context **link = &context->worker->busy;
+
+	while (*link && *link != context)
+		link = &(*link)->next_busy;
+	if (*link)
+		*link = context->next_busy;
 }
 
 void
@@ -94,6 +148,7 @@ worker_contexts_free_leaving(struct worker *worker)
 			continue;
 		}
 		*at = context->next;
+		forget_busy(context);
 		image_unhost_context(context->served->image, context->ctx);
 		worker->config->forgotten(worker->config->data, context->served);
 		free(context);

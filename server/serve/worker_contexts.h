@@ -6,7 +6,7 @@
 #ifndef SERVER_SERVE_WORKER_CONTEXTS_H
 #define SERVER_SERVE_WORKER_CONTEXTS_H
 
-#include "server/loop/loop_op.h"
+#include "server/serve/worker_state.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,8 +14,6 @@
 struct ioctx;
 struct served;
 struct traffic;
-struct worker;
-
 /* A worker's context of an image. */
 struct worker_context {
 	struct served *served;
@@ -29,7 +27,35 @@ struct worker_context {
 	uint64_t data_start, data_end; /* of the image: no hole was there then */
 	unsigned int large_reads;      /* in which it could have looked for holes */
 	struct worker_context *next;
+	bool busy;                        /* it is in the worker's list of busy ones */
+	struct worker_context *next_busy; /* in that list */
 };
+
+/* Has ioctx_run() called at the end of this turn. */
+static inline void
+worker_context_mark(struct worker_context *context)
+{
+	struct worker *worker = context->worker;
+
+	context->submitted = true;
+	if (context->busy)
+		return;
+	context->busy = true;
+	context->next_busy = worker->busy;
+	worker->busy = context;
+}
+
+/* Marks those that want to run again: they poll, or have room now for ios that wait. */
+void
+worker_contexts_mark_wanting(struct worker *worker);
+
+/* Runs those that are marked.  False: none is. */
+bool
+worker_contexts_run(struct worker *worker);
+
+/* Takes idle ones from the list of busy ones.  Returns whether one of the others wants to run. */
+bool
+worker_contexts_rest(struct worker *worker);
 
 /* The worker's context of an image, made on first use; NULL: it can't be (said in the log). */
 struct worker_context *

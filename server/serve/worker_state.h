@@ -83,6 +83,8 @@ struct worker {
 	struct spin spin;
 	struct loop_op event_op;
 	struct worker_context *contexts;
+	struct worker_context *busy; /* contexts with ios under way, or marked to run: a turn looks
+					at no others */
 	struct buffers buffers;
 	struct conn *conns;
 	struct conn *dirty;   /* with replies to send, or requests to look at again */
