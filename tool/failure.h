@@ -19,6 +19,9 @@ failure_quark(void);
 bool
 failure(GError **error, int err, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* The same as an expression that is NULL. */
+#define FAILURE_NULL(...) (failure(__VA_ARGS__), NULL)
+
 /* Whether it is of this domain and has that errno. */
 bool
 failure_is(const GError *error, int err);

@@ -49,8 +49,7 @@ read_text(const char *directory, const char *file, GError **error)
 
 	if (g_file_get_contents(path, &text, NULL, &reason))
 		return g_strchomp(text);
-	failure(error, errno_of(reason), "%s", reason->message);
-	return NULL;
+	return FAILURE_NULL(error, errno_of(reason), "%s", reason->message);
 }
 
 /* The number in a file; 0 and *error if there is none. */
@@ -68,9 +67,8 @@ read_number(const char *directory, const char *file, guint64 max, GError **error
 	return number;
 }
 
-/* "43:0" */
-static dev_t
-read_device_number(const char *directory, GError **error)
+dev_t
+device_number_read(const char *directory, GError **error)
 {
 	g_autofree char *text = read_text(directory, "dev", error);
 	unsigned int numbers[2];
@@ -115,7 +113,7 @@ read_partitions(struct device *device, const char *directory)
 	for (guint i = 0; i < device->partitions->len; i++) {
 		g_autofree char *own =
 			g_build_filename(directory, device->partitions->pdata[i], NULL);
-		dev_t number = read_device_number(own, NULL);
+		dev_t number = device_number_read(own, NULL);
 
 		g_array_append_val(device->partition_numbers, number);
 	}
@@ -132,7 +130,7 @@ read_facts(struct device *device, const char *directory, GError **error)
 	GError *reason = NULL;
 
 	/* The first error stays. */
-	device->number = read_device_number(directory, &reason);
+	device->number = device_number_read(directory, &reason);
 	device->size = read_number(directory, "size", G_MAXUINT64 / SECTOR, &reason) * SECTOR;
 	device->read_only = read_number(directory, "ro", 1, &reason);
 	device->block_size =
@@ -169,13 +167,13 @@ device_name(const char *text, GError **error)
 
 	if (parse_index(name, &index))
 		return g_strdup(name);
-	failure(error, EINVAL,
+	return FAILURE_NULL(
+		error, EINVAL,
 		"%s is no device of the nbd driver: they are called /dev/nbd0, /dev/nbd1, ...%s",
 		text,
 		g_str_has_prefix(name, "nbd") && strchr(name, 'p')
 			? "; name the whole device, not a partition"
 			: "");
-	return NULL;
 }
 
 struct device *

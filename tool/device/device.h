@@ -52,6 +52,11 @@ device_read(const char *sys, const char *name, GError **error);
 const char *
 device_part_numbered(const struct device *device, dev_t number);
 
+/* Major and minor ("43:0") of the device or partition with this directory in /sys; 0: *error is
+ * set, ENOENT if there is none. */
+dev_t
+device_number_read(const char *directory, GError **error);
+
 /* NULL is fine. */
 void
 device_free(struct device *device);

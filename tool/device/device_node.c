@@ -8,10 +8,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 enum {
@@ -20,20 +18,13 @@ enum {
 	STEP_US = 10000,
 };
 
-/* /sys/block/nbd0/dev, or /sys/block/nbd0/nbd0p1/dev if there is a partition. */
-static bool
-read_number(const char *name, const char *partition, dev_t *number)
+/* Of the device, or of its partition unless that is NULL; 0: there is none. */
+static dev_t
+number_of(const char *name, const char *partition)
 {
-	g_autofree char *path = g_build_filename("/sys/block", name, partition ? partition : "dev",
-						 partition ? "dev" : NULL, NULL);
-	g_autofree char *text = NULL;
-	unsigned int major, minor;
+	g_autofree char *directory = g_build_filename("/sys/block", name, partition, NULL);
 
-	if (!g_file_get_contents(path, &text, NULL, NULL) ||
-	    sscanf(text, "%u:%u", &major, &minor) != 2)
-		return false;
-	*number = makedev(major, minor);
-	return true;
+	return device_number_read(directory, NULL);
 }
 
 static bool
@@ -67,10 +58,10 @@ int
 device_node_open(const char *name, int flags, GError **error)
 {
 	g_autofree char *path = g_build_filename("/dev", name, NULL);
-	dev_t number;
+	const dev_t number = number_of(name, NULL);
 	int fd;
 
-	if (!read_number(name, NULL, &number)) {
+	if (!number) {
 		failure(error, ENOENT, "the kernel has no device %s any more", name);
 		return -1;
 	}
@@ -122,11 +113,11 @@ device_node_settle(const char *name, bool scan, uint64_t *size, GError **error)
 	device = device_read("/sys", name, error);
 	for (guint i = 0; device && i < device->partitions->len; i++) {
 		const char *partition = g_ptr_array_index(device->partitions, i);
-		dev_t number;
+		const dev_t number = number_of(name, partition);
 
 		/* While somebody else has the kernel read the table again, there is none for a
 		 * moment; its node is theirs, then. */
-		if (read_number(name, partition, &number) && !make_node(partition, number, error))
+		if (number && !make_node(partition, number, error))
 			return false;
 	}
 	return device != NULL;
@@ -138,10 +129,9 @@ device_node_forget(const struct device *device)
 	for (guint i = 0; i < device->partitions->len; i++) {
 		const char *partition = g_ptr_array_index(device->partitions, i);
 		g_autofree char *path = g_build_filename("/dev", partition, NULL);
-		dev_t number;
 		struct stat st;
 
-		if (!read_number(device->name, partition, &number) && lstat(path, &st) == 0 &&
+		if (!number_of(device->name, partition) && lstat(path, &st) == 0 &&
 		    S_ISBLK(st.st_mode))
 			unlink(path);
 	}

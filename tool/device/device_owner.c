@@ -8,29 +8,11 @@
 
 #include <errno.h>
 
-/* The image behind a device with a server of ours, or NULL: it isn't ours, or its server doesn't
- * say.  Caller frees. */
-static char *
-image_of(const struct device *device)
-{
-	g_autofree char *control = server_link_path(device->backend);
-	g_autoptr(JsonObject) status = control ? server_link_ask(control, "status", NULL) : NULL;
-	JsonObject *export = server_link_export(status);
-	const char *file =
-		export ? json_object_get_string_member_with_default(export, "file", NULL) : NULL;
-
-	if (!file)
-		return NULL;
-	return image_file_served(file,
-				 json_object_get_string_member_with_default(export, "device", NULL),
-				 json_object_get_int_member_with_default(export, "inode", -1),
-				 (pid_t)json_object_get_int_member_with_default(status, "pid", 0));
-}
-
 bool
 device_owner_explain(const struct device *device, GError **error)
 {
-	g_autofree char *image = image_of(device);
+	g_autoptr(JsonObject) status = server_link_status(device->backend, NULL);
+	g_autofree char *image = image_file_of_server(status);
 	g_autofree char *control = server_link_path(device->backend);
 	const char *backend = device->backend && !control ? device->backend : "";
 

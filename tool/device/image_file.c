@@ -2,6 +2,7 @@
 #include "tool/device/image_file.h"
 
 #include "tool/failure.h"
+#include "tool/server/server_link.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,14 +20,11 @@ image_file_find(const char *image, GError **error)
 	g_autofree char *path = realpath(image, NULL);
 	struct stat st;
 
-	if (!path || stat(path, &st) < 0) {
-		failure(error, errno, "%s: %s", image, g_strerror(errno));
-		return NULL;
-	}
-	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)) {
-		failure(error, EINVAL, "%s is neither a file nor a block device", image);
-		return NULL;
-	}
+	if (!path || stat(path, &st) < 0)
+		return FAILURE_NULL(error, errno, "%s: %s", image, g_strerror(errno));
+	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
+		return FAILURE_NULL(error, EINVAL, "%s is neither a file nor a block device",
+				    image);
 	return g_steal_pointer(&path);
 }
 
@@ -55,14 +53,6 @@ image_file_size(const char *path, const struct stat *st)
 	return size;
 }
 
-static bool
-same(const struct stat *a, const struct stat *b)
-{
-	if (S_ISBLK(a->st_mode) && S_ISBLK(b->st_mode))
-		return a->st_rdev == b->st_rdev;
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
 char *
 image_file_path(int held)
 {
@@ -75,7 +65,9 @@ image_file_is_named(const char *path, int held)
 	struct stat ours, there;
 
 	/* What isn't there any more, on a server of files, isn't what has its name. */
-	return fstat(held, &ours) == 0 && stat(path, &there) == 0 && same(&ours, &there);
+	return fstat(held, &ours) == 0 && stat(path, &there) == 0 &&
+	       image_file_device(&ours) == image_file_device(&there) &&
+	       image_file_inode(&ours) == image_file_inode(&there);
 }
 
 char *
@@ -89,14 +81,25 @@ image_file_name(const char *path)
 	return name ? name : g_strdup(path);
 }
 
+dev_t
+image_file_device(const struct stat *st)
+{
+	return S_ISBLK(st->st_mode) ? st->st_rdev : st->st_dev;
+}
+
+ino_t
+image_file_inode(const struct stat *st)
+{
+	return S_ISBLK(st->st_mode) ? 0 : st->st_ino;
+}
+
 bool
 image_file_is(const struct stat *st, const char *device, gint64 inode)
 {
-	dev_t number = S_ISBLK(st->st_mode) ? st->st_rdev : st->st_dev;
+	dev_t number = image_file_device(st);
 	g_autofree char *numbers = g_strdup_printf("%u:%u", major(number), minor(number));
 
-	return inode == (S_ISBLK(st->st_mode) ? 0 : (gint64)st->st_ino) &&
-	       g_strcmp0(device, numbers) == 0;
+	return inode == (gint64)image_file_inode(st) && g_strcmp0(device, numbers) == 0;
 }
 
 char *
@@ -128,4 +131,34 @@ image_file_served(const char *path, const char *device, gint64 inode, pid_t pid)
 	if (opened)
 		name = g_file_read_link(opened, NULL);
 	return name ? name : image_file_name(path);
+}
+
+static const char *
+device_of(JsonObject *export)
+{
+	return json_object_get_string_member_with_default(export, "device", NULL);
+}
+
+static gint64
+inode_of(JsonObject *export)
+{
+	return json_object_get_int_member_with_default(export, "inode", -1);
+}
+
+char *
+image_file_of_server(JsonObject *status)
+{
+	JsonObject *export = server_link_export(status);
+	const char *path =
+		export ? json_object_get_string_member_with_default(export, "file", NULL) : NULL;
+
+	return path ? image_file_served(path, device_of(export), inode_of(export),
+					server_link_pid(status))
+		    : NULL;
+}
+
+bool
+image_file_is_export(const struct stat *st, JsonObject *export)
+{
+	return image_file_is(st, device_of(export), inode_of(export));
 }

@@ -7,7 +7,7 @@
 #ifndef TOOL_DEVICE_IMAGE_FILE_H
 #define TOOL_DEVICE_IMAGE_FILE_H
 
-#include <glib.h>
+#include <json-glib/json-glib.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -44,6 +44,22 @@ image_file_name(const char *path);
  * `pid`: who held the image for it may be gone.  Caller frees. */
 char *
 image_file_served(const char *path, const char *device, gint64 inode, pid_t pid);
+
+/* The same by all that a server tells of itself; NULL: it tells of no image, or `status` is NULL.
+ */
+char *
+image_file_of_server(JsonObject *status);
+
+/* Whether an image is the one of a server's export, as it tells that. */
+bool
+image_file_is_export(const struct stat *st, JsonObject *export);
+
+/* The numbers by which an image is known again, `st` being what stat() says of it: those of the
+ * file system and the inode, or of the block device and 0. */
+dev_t
+image_file_device(const struct stat *st);
+ino_t
+image_file_inode(const struct stat *st);
 
 /* Whether an image is that file or block device, by the numbers that its server tells:
  * "MAJOR:MINOR", of the file system for a file, and the inode, 0 for a block device. */

@@ -131,14 +131,11 @@ nbd_driver_open(GError **error)
 {
 	struct nbd_driver *NBD_DRIVER_CLEANUP driver = g_new0(struct nbd_driver, 1);
 
-	if (geteuid() != 0) {
-		failure(error, EPERM, "only root can attach and change block devices: use sudo");
-		return NULL;
-	}
-	if (!open_socket(driver)) {
-		failure(error, EPROTO, "no connection to the kernel (generic netlink)");
-		return NULL;
-	}
+	if (geteuid() != 0)
+		return FAILURE_NULL(error, EPERM,
+				    "only root can attach and change block devices: use sudo");
+	if (!open_socket(driver))
+		return FAILURE_NULL(error, EPROTO, "no connection to the kernel (generic netlink)");
 	if (!find_driver(driver, error))
 		return NULL;
 	return steal_pointer(&driver);

@@ -51,10 +51,8 @@ receive(int fd, const char *path, GError **error)
 	do {
 		size = recv(fd, text, MESSAGE_MAX, 0);
 	} while (size < 0 && errno == EINTR);
-	if (size <= 0) {
-		failure(error, EPIPE, "%s: it ended before it had answered", path);
-		return NULL;
-	}
+	if (size <= 0)
+		return FAILURE_NULL(error, EPIPE, "%s: it ended before it had answered", path);
 	text[size] = '\0';
 	return g_steal_pointer(&text);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/guard/guard_state.h"
 
+#include "tool/device/image_file.h"
+
 #include "common/log.h"
 
 #include <sys/stat.h>
@@ -17,8 +19,8 @@ guard_note(struct guard *guard, GError **error)
 	struct stat st;
 
 	if (upstream->image >= 0 && fstat(upstream->image, &st) == 0) {
-		progress.device = S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev;
-		progress.inode = S_ISBLK(st.st_mode) ? 0 : st.st_ino;
+		progress.device = image_file_device(&st);
+		progress.inode = image_file_inode(&st);
 	}
 	return guard_record_write(&guard->record, guard->plan, &progress, error);
 }

@@ -31,7 +31,7 @@ find_server(const char *control, GError **error)
 	g_autoptr(JsonObject) status = server_link_ask(control, "status", &why);
 
 	if (status)
-		return (pid_t)json_object_get_int_member_with_default(status, "pid", 0);
+		return server_link_pid(status);
 	if (failure_is(why, ECONNREFUSED) || failure_is(why, ENOENT))
 		return 0;
 	g_propagate_error(error, g_steal_pointer(&why));

@@ -145,12 +145,10 @@ ask(const char *control_path, const char *request, gint64 deadline, GError **err
 		return NULL;
 	}
 	object = json_node_get_object(root);
-	if (json_object_has_member(object, "error")) {
-		failure(error, EINVAL, "%s",
-			json_object_get_string_member_with_default(object, "error",
-								   "the server refuses"));
-		return NULL;
-	}
+	if (json_object_has_member(object, "error"))
+		return FAILURE_NULL(error, EINVAL, "%s",
+				    json_object_get_string_member_with_default(
+					    object, "error", "the server refuses"));
 	return json_object_ref(object);
 }
 
@@ -159,6 +157,20 @@ server_link_ask(const char *control_path, const char *request, GError **error)
 {
 	return ask(control_path, request,
 		   g_get_monotonic_time() + PATIENCE_SECONDS * G_USEC_PER_SEC, error);
+}
+
+JsonObject *
+server_link_status(const char *backend, GError **error)
+{
+	g_autofree char *control_path = server_link_path(backend);
+
+	return control_path ? server_link_ask(control_path, "status", error) : NULL;
+}
+
+pid_t
+server_link_pid(JsonObject *status)
+{
+	return status ? (pid_t)json_object_get_int_member_with_default(status, "pid", 0) : 0;
 }
 
 JsonObject *

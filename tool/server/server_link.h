@@ -26,6 +26,15 @@ server_link_path(const char *backend);
 JsonObject *
 server_link_ask(const char *control_path, const char *request, GError **error);
 
+/* The status of the server that a device's backend identifier names; NULL without an error: it is
+ * no server of ours.  Caller frees. */
+JsonObject *
+server_link_status(const char *backend, GError **error);
+
+/* The server's process ID in its status; 0: it tells none, or `status` is NULL. */
+pid_t
+server_link_pid(JsonObject *status);
+
 /*
  * The same for a request that changes something, without a limit while the server lives: what is in
  * the page cache may have to be written before direct I/O is on, and a slow disk takes its time.

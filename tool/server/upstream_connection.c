@@ -58,10 +58,8 @@ handle_new(GError **error)
 {
 	struct nbd_handle *handle = nbd_create();
 
-	if (!handle) {
-		failure(error, ENOMEM, "no connection can be made: %s", reason());
-		return NULL;
-	}
+	if (!handle)
+		return FAILURE_NULL(error, ENOMEM, "no connection can be made: %s", reason());
 	/* The kernel knows neither. */
 	nbd_set_request_structured_replies(handle, false);
 #ifdef LIBNBD_HAVE_NBD_SET_REQUEST_EXTENDED_HEADERS
@@ -269,17 +267,15 @@ negotiate(struct attempts *attempts, GError **error)
 		handle = take_answers(attempts, &open);
 		if (handle)
 			return handle;
-		if (open == 0 && attempts->begun == attempts->count) {
-			failure(error, EPROTO, "%s: %s", attempts->uri, attempts->reasons->str);
-			return NULL;
-		}
-		if (g_get_monotonic_time() >= end) {
-			failure(error, ETIMEDOUT,
-				"%s: the server hasn't answered for %d seconds%s%s", attempts->uri,
-				URI_LIMIT_MS / 1000, attempts->reasons->len ? "; " : "",
-				attempts->reasons->str);
-			return NULL;
-		}
+		if (open == 0 && attempts->begun == attempts->count)
+			return FAILURE_NULL(error, EPROTO, "%s: %s", attempts->uri,
+					    attempts->reasons->str);
+		if (g_get_monotonic_time() >= end)
+			return FAILURE_NULL(error, ETIMEDOUT,
+					    "%s: the server hasn't answered for %d seconds%s%s",
+					    attempts->uri, URI_LIMIT_MS / 1000,
+					    attempts->reasons->len ? "; " : "",
+					    attempts->reasons->str);
 		wait_for_answers(attempts, end);
 	}
 }

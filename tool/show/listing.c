@@ -41,27 +41,12 @@ ask_server(struct listing *listing, const char *control_path)
 
 /* ---- what holds the data */
 
-/* The name that the image has now, as losetup's: it may have been renamed or removed since it was
- * opened. */
-static char *
-present_name(const struct listing *listing, const char *file)
-{
-	return image_file_served(
-		file, json_object_get_string_member_with_default(listing->image, "device", NULL),
-		json_object_get_int_member_with_default(listing->image, "inode", -1),
-		(pid_t)json_object_get_int_member_with_default(listing->status, "pid", 0));
-}
-
 char *
 listing_source(const struct listing *listing)
 {
-	const char *file = NULL;
-
-	if (listing->image)
-		file = json_object_get_string_member_with_default(listing->image, "file", NULL);
-	else if (nbd_uri_is(listing->device->backend))
+	if (!listing->image && nbd_uri_is(listing->device->backend))
 		return g_strdup(listing->device->backend);
-	return file ? present_name(listing, file) : NULL;
+	return image_file_of_server(listing->status);
 }
 
 /* Paths alone don't tell, as there are links. */
@@ -72,10 +57,7 @@ listing_has_source(const struct listing *listing, const char *source)
 	struct stat st;
 
 	if (listing->image && !nbd_uri_is(source) && stat(source, &st) == 0)
-		return image_file_is(
-			&st,
-			json_object_get_string_member_with_default(listing->image, "device", NULL),
-			json_object_get_int_member_with_default(listing->image, "inode", -1));
+		return image_file_is_export(&st, listing->image);
 	return g_strcmp0(mine, source) == 0;
 }
 

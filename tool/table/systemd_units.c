@@ -46,9 +46,8 @@ quote(const char *text, GError **error)
 
 	if (!strpbrk(text, strchr(text, '"') ? "'\\\n" : "\\\n"))
 		return g_strconcat(mark, doubled, mark, NULL);
-	failure(error, EINVAL, "%s can't be written in a unit of systemd; give it another name",
-		text);
-	return NULL;
+	return FAILURE_NULL(error, EINVAL,
+			    "%s can't be written in a unit of systemd; give it another name", text);
 }
 
 /* ---- dependencies */

@@ -57,11 +57,10 @@ unescape(const char *word, GError **error)
 				byte = 0;
 			else
 				byte = (word[1] - '0') * 64 + (word[2] - '0') * 8 + (word[3] - '0');
-			if (byte == 0 || byte > 255) {
-				failure(error, EINVAL,
+			if (byte == 0 || byte > 255)
+				return FAILURE_NULL(
+					error, EINVAL,
 					"a backslash is for three octal digits: \\040 is a blank, \\134 a backslash");
-				return NULL;
-			}
 			word += 3;
 		}
 		g_string_append_c(text, (char)byte);
@@ -200,18 +199,14 @@ parse_line(const struct table *table, const char *file, unsigned int line, GStrv
 	entry->file = g_strdup(file);
 	entry->line = line;
 	entry->at_boot = true;
-	if (options_init(attach_option_rows, &entry->options) < 0) {
-		failure(error, ENOMEM, "%s", g_strerror(ENOMEM));
-		return NULL;
-	}
+	if (options_init(attach_option_rows, &entry->options) < 0)
+		return FAILURE_NULL(error, ENOMEM, "%s", g_strerror(ENOMEM));
 	if (!fill_entry(entry, words, error))
 		return NULL;
 	other = table_find(table, entry->device);
-	if (other) {
-		failure(error, EEXIST, "/dev/%s stands in %s:%u already", entry->device,
-			other->file, other->line);
-		return NULL;
-	}
+	if (other)
+		return FAILURE_NULL(error, EEXIST, "/dev/%s stands in %s:%u already", entry->device,
+				    other->file, other->line);
 	return steal_pointer(&entry);
 }
 

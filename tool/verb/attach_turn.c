@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/verb/attach_turn.h"
 
+#include "tool/device/image_file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
@@ -11,11 +13,10 @@
 static char *
 path_for(const char *directory, const struct stat *image)
 {
-	bool block = S_ISBLK(image->st_mode);
-	dev_t device = block ? image->st_rdev : image->st_dev;
+	const dev_t device = image_file_device(image);
 
 	return g_strdup_printf("%s/%u:%u-%" G_GUINT64_FORMAT ".turn", directory, major(device),
-			       minor(device), block ? 0 : (guint64)image->st_ino);
+			       minor(device), (guint64)image_file_inode(image));
 }
 
 /* Whether the path still leads to it: who had the turn before removes the file. */

@@ -69,16 +69,11 @@ processes_add(struct processes *processes, pid_t pid)
 static void
 processes_find(struct processes *processes, const struct device *device)
 {
-	g_autofree char *control = server_link_path(device->backend);
-	JsonObject *status = control ? server_link_ask(control, "status", NULL) : NULL;
+	g_autoptr(JsonObject) status = server_link_status(device->backend, NULL);
 
 	*processes = (struct processes){.count = 0};
 	processes_add(processes, guard_record_keeper(device));
-	if (status) {
-		processes_add(processes,
-			      (pid_t)json_object_get_int_member_with_default(status, "pid", 0));
-		json_object_unref(status);
-	}
+	processes_add(processes, server_link_pid(status));
 }
 
 static bool

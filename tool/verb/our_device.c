@@ -83,19 +83,17 @@ ask_patiently(const struct our_device *ours, asker *ask, const char *request, GE
 			g_propagate_error(error, g_steal_pointer(&why));
 			return NULL;
 		}
-		if (guard_record_keeper(ours->device) == 0) {
-			failure(error, why->code,
+		if (guard_record_keeper(ours->device) == 0)
+			return FAILURE_NULL(
+				error, why->code,
 				"/dev/%s has neither a server nor a guard any more: nbdloop adopt /dev/%s has it served "
 				"again; after I/O errors, unmount it, and check its file system",
 				ours->device->name, ours->device->name);
-			return NULL;
-		}
-		if (i == AWAY_TRIES) {
-			failure(error, why->code,
+		if (i == AWAY_TRIES)
+			return FAILURE_NULL(
+				error, why->code,
 				"/dev/%s has no server just now, and it isn't there again after %d seconds: %s",
 				ours->device->name, AWAY_TRIES * AWAY_US / 1000000, why->message);
-			return NULL;
-		}
 		g_usleep(AWAY_US);
 	}
 }

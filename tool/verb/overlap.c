@@ -13,14 +13,6 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-static GPtrArray *
-all_devices(void)
-{
-	g_autofree char *sys = system_root_path("/sys");
-
-	return devices_read(sys, NULL);
-}
-
 /* A part of an image, as it is attached. */
 struct part {
 	uint64_t offset, end; /* bytes */
@@ -31,17 +23,14 @@ struct part {
 static bool
 read_part(const struct device *device, const struct stat *image, struct part *part)
 {
-	g_autofree char *control = server_link_path(device->backend);
 	g_autoptr(GError) error = NULL;
 	g_autoptr(JsonObject) status =
-		control && device->pid != 0 ? server_link_ask(control, "status", &error) : NULL;
+		device->pid != 0 ? server_link_status(device->backend, &error) : NULL;
 	JsonObject *export = server_link_export(status);
 	bool same = false;
 
 	if (export) {
-		same = image_file_is(
-			image, json_object_get_string_member_with_default(export, "device", NULL),
-			json_object_get_int_member_with_default(export, "inode", -1));
+		same = image_file_is_export(image, export);
 		part->offset = (uint64_t)json_object_get_int_member(export, "offset");
 		part->end = part->offset + (uint64_t)json_object_get_int_member(export, "size");
 		part->read_only = json_object_get_boolean_member(export, "read_only");
@@ -67,14 +56,16 @@ is_same(const struct device *device, const struct part *there, const struct part
 	       there->end - there->offset == (wanted->end - wanted->offset) / sector * sector;
 }
 
+/* Whether a device can stay as it is beside the wanted part, or, `nooverlap`, in its place; an
+ * error says why not.  *same: it has just that part. */
 static bool
-check(const struct device *device, const struct part *there, const struct part *wanted, bool *same,
-      GError **error)
+check(const struct device *device, const struct part *there, const struct part *wanted,
+      bool nooverlap, bool *same, GError **error)
 {
-	bool writes = !there->read_only || !wanted->read_only;
+	const bool writes = !there->read_only || !wanted->read_only;
 
 	*same = false;
-	if (!overlaps(there, wanted))
+	if (!overlaps(there, wanted) || (!nooverlap && !writes))
 		return true;
 	*same = is_same(device, there, wanted);
 	if (!*same)
@@ -87,7 +78,10 @@ check(const struct device *device, const struct part *there, const struct part *
 			error, EBUSY,
 			"it is attached already, as /dev/%s, which is read-only; detach that, or use --read-only",
 			device->name);
-	return true;
+	return nooverlap ||
+	       failure(error, EBUSY,
+		       "it is attached already, as /dev/%s; detach that, or use -L to use it",
+		       device->name);
 }
 
 /* Whatever the sizes are just now. */
@@ -95,8 +89,8 @@ static bool
 check_loops(const struct stat *st, const struct part *wanted, GError **error)
 {
 	const struct image_part part = {
-		.device = S_ISBLK(st->st_mode) ? st->st_rdev : st->st_dev,
-		.inode = S_ISBLK(st->st_mode) ? 0 : st->st_ino,
+		.device = image_file_device(st),
+		.inode = image_file_inode(st),
 		.offset = wanted->offset,
 		.end = wanted->end,
 	};
@@ -110,29 +104,6 @@ check_loops(const struct stat *st, const struct part *wanted, GError **error)
 		error, EBUSY,
 		"a part of it, or all, is attached already, to /dev/%s; detach that, or use --force",
 		use.device);
-}
-
-/* The same where nobody has asked for the device that has it. */
-static bool
-explain(const struct device *device, const struct part *there, const struct part *wanted,
-	GError **error)
-{
-	if (!overlaps(there, wanted) || (there->read_only && wanted->read_only))
-		return true;
-	if (!is_same(device, there, wanted))
-		return failure(
-			error, EBUSY,
-			"another part of it, which overlaps, is attached already, as /dev/%s; detach that",
-			device->name);
-	if (there->read_only)
-		return failure(
-			error, EBUSY,
-			"it is attached already, as /dev/%s, which is read-only; detach that, or use "
-			"--read-only",
-			device->name);
-	return failure(error, EBUSY,
-		       "it is attached already, as /dev/%s; detach that, or use -L to use it",
-		       device->name);
 }
 
 static bool
@@ -152,16 +123,17 @@ find_part(const char *image, const struct attach_options *options, struct part *
 	return true;
 }
 
-bool
-overlap_find(const char *image, const struct attach_options *options, char **name, GError **error)
+/* `name` NULL: no device is wanted in place of a new one. */
+static bool
+look(const char *image, const struct attach_options *options, char **name, GError **error)
 {
-	g_autoptr(GPtrArray) devices = all_devices();
-	struct part wanted;
+	g_autofree char *sys = system_root_path("/sys");
+	g_autoptr(GPtrArray) devices = devices_read(sys, NULL);
+	struct part wanted = {0};
 	struct stat st;
 
-	*name = NULL;
 	if (!find_part(image, options, &wanted, &st, error) ||
-	    (!options->force && !check_loops(&st, &wanted, error)))
+	    (name && !options->force && !check_loops(&st, &wanted, error)))
 		return false;
 	for (guint i = 0; devices && i < devices->len; i++) {
 		const struct device *device = g_ptr_array_index(devices, i);
@@ -170,29 +142,23 @@ overlap_find(const char *image, const struct attach_options *options, char **nam
 
 		if (!read_part(device, &st, &there))
 			continue;
-		if (!check(device, &there, &wanted, &same, error))
+		if (!check(device, &there, &wanted, name != NULL, &same, error))
 			return false;
-		if (same && !*name)
+		if (same && name && !*name)
 			*name = g_strdup(device->name);
 	}
 	return true;
 }
 
 bool
+overlap_find(const char *image, const struct attach_options *options, char **name, GError **error)
+{
+	*name = NULL;
+	return look(image, options, name, error);
+}
+
+bool
 overlap_explain(const char *image, const struct attach_options *options, GError **error)
 {
-	g_autoptr(GPtrArray) devices = all_devices();
-	struct part wanted;
-	struct stat st;
-
-	if (!find_part(image, options, &wanted, &st, error))
-		return false;
-	for (guint i = 0; devices && i < devices->len; i++) {
-		const struct device *device = g_ptr_array_index(devices, i);
-		struct part there = {0};
-
-		if (read_part(device, &st, &there) && !explain(device, &there, &wanted, error))
-			return false;
-	}
-	return true;
+	return look(image, options, NULL, error);
 }
