@@ -48,7 +48,7 @@ loop_poll(struct loop *loop, struct loop_op *op, int fd);
 void
 loop_cancel(struct loop *loop, struct loop_op *op);
 
-/* Whether an operation that is under way still waits: what it reads has not been taken from the
+/* Whether an operation that is under way still waits: its bytes have not been taken from the
  * socket.  Before Linux 6.1, true may be wrong for a moment. */
 bool
 loop_waits(struct loop *loop, const struct loop_op *op);
@@ -64,7 +64,7 @@ loop_has_result(struct loop *loop, const struct loop_op *op, int *result);
 int
 loop_turn(struct loop *loop, int timeout_ms);
 
-/* Submits what was started, without waiting. */
+/* Submits the operations that were started, without waiting. */
 void
 loop_submit(struct loop *loop);
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define EVENTS 64
-/* How often it looks itself at what epoll could not be told. */
+/* How often it polls descriptors that epoll could not be told of, itself. */
 #define UNARMED_MS 100
 
 /* A descriptor has at most one operation that reads and one that writes; both wait here. */
@@ -128,7 +128,7 @@ arm(struct epoll_state *state, struct watch *watch, int fd)
 		watch->armed = wanted;
 		return;
 	}
-	/* What it still knows may come for nothing.  What waits is looked at by us until epoll
+	/* An event that it still knows of may come for nothing.  We poll the descriptor until epoll
 	 * takes it. */
 	watch->armed = 0;
 	if (wanted)
@@ -167,7 +167,7 @@ wait_for(struct epoll_state *state, struct loop_op *op)
 	arm(state, watch, op->fd);
 }
 
-/* `all` is only worth fewer completions: it isn't needed for what they mean. */
+/* `all` only makes completions fewer: their meaning does not need it. */
 static void
 epoll_start(struct loop *loop, struct loop_op *op, bool all)
 {
@@ -262,7 +262,8 @@ arm_again(struct epoll_state *state, struct epoll_event events[EVENTS], int coun
 	return count;
 }
 
-/* Those that are there now: what they start may finish at once, and has to wait for the next turn.
+/* Calls the completions that are there now: an operation that they start may finish at once, and
+ * has to wait for the next turn.
  */
 static void
 call_finished(struct epoll_state *state)
@@ -299,7 +300,7 @@ epoll_turn(struct loop *loop, int timeout_ms)
 	return r;
 }
 
-/* What is started is tried at once. */
+/* An operation is tried when it is started. */
 static void
 epoll_submit(struct loop *loop)
 {

@@ -10,7 +10,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
-/* What can be queued between two submissions; more only costs one submission more. */
+/* Operations that can be queued between two submissions; more only cost one more submission. */
 #define ENTRIES 1024
 /* Operations under way: two for each connection and all that images' contexts have.  Completions
  * beyond that number wait in the kernel, at a cost. */
@@ -92,8 +92,8 @@ uring_has_result(struct loop *loop, const struct loop_op *op, int *result)
 	return ring_has_result(loop->ring, &op->completion, result);
 }
 
-/* What is submitted between two turns, for an image too, may complete at once: its completion is
- * called in the next turn. */
+/* An operation that is submitted between two turns, also of an image, may complete at once: its
+ * completion is called in the next turn. */
 static bool
 uring_waits(struct loop *loop, const struct loop_op *op)
 {
@@ -111,7 +111,7 @@ uring_turn(struct loop *loop, int timeout_ms)
 static void
 uring_submit(struct loop *loop)
 {
-	/* What failed will fail again in the turn. */
+	/* An error will occur again in the turn. */
 	ring_submit(loop->ring);
 }
 

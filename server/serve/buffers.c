@@ -213,8 +213,8 @@ take_small(struct buffers *buffers, struct buffer *buffer)
 	if (buffer->memory)
 		return true;
 	make_room(buffers, SLAB, false);
-	/* Slabs of which somebody keeps a part each must not be joined by ever more of them.  And
-	 * where memory is made beforehand, what is taken beyond it is little. */
+	/* There must not be ever more slabs of which a part each is kept.  And where memory is made
+	 * beforehand, only little is taken beyond it. */
 	buffer->alone = buffers->reserve || !has_room(buffers, SLAB);
 	if (buffer->alone)
 		return map_alone(buffers, buffer);
@@ -232,7 +232,7 @@ take_large(struct buffers *buffers, struct buffer *buffer)
 		return true;
 	}
 	make_room(buffers, size_of(buffer->size), true);
-	/* Kept, it would be locked memory that nobody has counted. */
+	/* If kept, it would be locked memory that was not counted. */
 	buffer->alone = buffers->reserve != NULL;
 	return map_alone(buffers, buffer);
 }

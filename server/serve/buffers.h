@@ -2,8 +2,8 @@
 /*
  * Page-aligned buffers for the data of requests, of one thread: taken and given back without a
  * system call once they are there, and never more than a limit, but for one small buffer for each
- * who would have none.  Who gets none waits until one is given back.  They are made when they are
- * needed, or beforehand.
+ * connection that would have none.  A request that gets none waits until one is given back.  They
+ * are made when they are needed, or beforehand.
  */
 #ifndef SERVER_SERVE_BUFFERS_H
 #define SERVER_SERVE_BUFFERS_H
@@ -29,10 +29,10 @@ struct buffers {
 	size_t taken;  /* bytes */
 	size_t mapped; /* bytes that are there, but for those made beforehand; beyond the limit by
 			  those taken at the most */
-	size_t idle_large;        /* bytes of large buffers that nobody has */
-	unsigned int idle_slabs;  /* of which nobody has a part */
+	size_t idle_large;        /* bytes of large buffers that are not taken */
+	unsigned int idle_slabs;  /* of which no part is taken */
 	void *idle[BUFFER_SIZES]; /* lists; each buffer begins with a pointer to the next */
-	struct slab *slabs;       /* what the small ones are cut from */
+	struct slab *slabs;       /* the small ones are cut from these */
 	struct reserve *reserve;  /* where all come from if they were made beforehand, and the lists
 				     stay empty; or NULL */
 };
@@ -58,8 +58,8 @@ buffers_take(struct buffers *buffers, size_t length, struct buffer *buffer);
  * client, 1.25 MiB, fits. */
 #define BUFFER_SPARE ((size_t)2 << 20)
 
-/* The same for somebody who has no other, and so can't be waited for: beyond the limit if it must
- * be, up to BUFFER_SPARE bytes, which are not made beforehand. */
+/* The same for a connection that has no other, and so can't be waited for: beyond the limit if it
+ * must be, up to BUFFER_SPARE bytes, which are not made beforehand. */
 bool
 buffers_take_first(struct buffers *buffers, size_t length, struct buffer *buffer);
 

@@ -23,7 +23,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Seconds for the client to take what was sent last, and to close its end. */
+/* Seconds for the client to take the last replies, and to close its end. */
 #define LINGER_LIMIT 2
 
 #define CONN_OF(completion_, op_)                                                                  \
@@ -145,8 +145,8 @@ go_on_negotiating(struct conn *conn, enum negotiation_next next)
 
 /* ---- completions of sockets */
 
-/* Something came.  If nothing had been left unread before, it was sent after the receiving before
- * this one began. */
+/* Bytes were received.  If none had been left unread before, they were sent after the receiving
+ * before this one began. */
 static void
 note_presence(struct conn *conn, bool all)
 {
@@ -158,7 +158,7 @@ note_presence(struct conn *conn, bool all)
 	presence->received_since = presence->receiving_since;
 }
 
-/* A client that goes away isn't worth a message, nor is what we have cancelled ourselves. */
+/* A client that goes away isn't worth a message, nor is an operation that we have cancelled. */
 static void
 warn_of_error(const struct conn *conn, int result)
 {
@@ -180,7 +180,8 @@ received(struct completion *completion, int result)
 	else if (result <= 0) {
 		conn->end_of_input = true;
 		warn_of_error(conn, result);
-		/* Who is gone without a word may have been in the middle of something. */
+		/* Without a disconnect request, the client may have been in the middle of
+		 * something. */
 		if (result < 0 || conn->filling || conn->input_end > conn->input_start)
 			conn_abort(conn);
 		else
@@ -213,7 +214,7 @@ received(struct completion *completion, int result)
 	receive(conn);
 }
 
-/* Goes on behind the first `n` bytes of the message.  False: nothing is left. */
+/* Goes on after the first `n` bytes of the message.  False: nothing is left. */
 static bool
 message_advance(struct msghdr *message, size_t n)
 {
@@ -265,8 +266,8 @@ sent(struct completion *completion, int result)
 
 /* ---- sending */
 
-/* What waited for long may come from a client that has lost patience since, and sent it again
- * elsewhere: it must not be carried out behind that. */
+/* A request that waited for long may come from a client that has lost patience since, and has sent
+ * it again over another connection: it must not be carried out after that one. */
 static void
 go_on(struct conn *conn)
 {
@@ -308,7 +309,7 @@ is_tcp(const struct conn *conn)
 }
 
 /* Closing a TCP socket in which something is unread, or to which something still comes, resets the
- * connection: what was sent last would be lost.  So the client is told the end, and what it sends
+ * connection: the last replies would be lost.  So the client is told the end, and what it sends
  * is thrown away until it has closed its own.  False: there is no need, or not any longer. */
 static bool
 linger(struct conn *conn)

@@ -30,7 +30,7 @@ conn_abort(struct conn *conn)
 	if (conn->lost)
 		return;
 	conn->lost = true;
-	/* Completes what waits for the peer. */
+	/* Completes operations that wait for the peer. */
 	shutdown(conn->fd, SHUT_RDWR);
 	loop_cancel(conn->worker->loop, &conn->recv_op);
 	loop_cancel(conn->worker->loop, &conn->send_op);

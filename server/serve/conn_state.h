@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a connection has, and how its end begins.  It is its worker's, whose thread alone touches
- * it.
+ * The state of a connection, and how its end begins.  Only the thread of its worker touches it.
  */
 #ifndef SERVER_SERVE_CONN_STATE_H
 #define SERVER_SERVE_CONN_STATE_H
@@ -139,8 +138,8 @@ conn_close(struct conn *conn);
 void
 conn_abort(struct conn *conn);
 
-/* Ends a connection that exchanges requests: what its client has sent so far is carried out, what
- * it sends then is refused. */
+/* Ends a connection that exchanges requests: those that its client has sent so far are carried out,
+ * later ones are answered with an error. */
 void
 conn_drain(struct conn *conn);
 
@@ -149,7 +148,7 @@ void
 conn_refuse_requests(struct conn *conn);
 
 /* A reason to abort or close it. */
-#define CONN_GAVE_UP "gave up on this connection: what waited on it is dropped"
+#define CONN_GAVE_UP "gave up on this connection: requests that waited on it are dropped"
 
 /* Tells the log why a client is disconnected; not each time when it comes back again and again. */
 void

@@ -13,7 +13,7 @@
 #define LARGE_READ ((uint32_t)64 << 10)
 #define LARGE_HOLE ((uint64_t)32 << 10)
 
-/* What is known of an image is forgotten after so many large reads. */
+/* The knowledge of an image is forgotten after so many large reads. */
 #define READS_PER_LOOK 1024
 
 _Static_assert(REQUEST_PARTS *NBD_REPLY_HOLE_MAX <= NBD_REPLY_MAX,
@@ -120,7 +120,7 @@ find(struct helper_job *job)
 	request->data_end = 0;
 	if (request->dense || is_data(image, request))
 		return;
-	/* If it fails, what was found before is true. */
+	/* If it fails, the extents that were found before are true. */
 	extents_visit(image, nbd->offset, nbd->length, false, add_extent, request);
 	for (unsigned int i = 0; i < request->part_count; i++)
 		found += request->parts[i].length;

@@ -15,16 +15,16 @@ struct worker_context;
 
 /*
  * Whether it pays to look for holes in this read: it is large, the client takes them, and where it
- * reads, the image isn't known to have none.  What is known is forgotten after many large reads.
+ * reads, the image isn't known to have none.  This knowledge is forgotten after many large reads.
  */
 bool
 holes_worth_finding(struct worker_context *context, const struct nbd_session *session,
 		    const struct nbd_request *nbd);
 
 /*
- * Sets the parts of a read, whose I/O must not have begun: what is written, and answered, before
- * this is data. None if there are no holes worth telling.  The file system is asked by a helper of
- * the image's context; found() is called later, on the worker's thread.
+ * Sets the parts of a read, whose I/O must not have begun: bytes that were written, and
+ * acknowledged, before this are data. None if there are no holes worth telling.  The file system is
+ * asked by a helper of the image's context; found() is called later, on the worker's thread.
  */
 void
 holes_find(struct request *request, void (*found)(struct request *request));

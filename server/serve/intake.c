@@ -69,7 +69,7 @@ goes_on(const struct taken *first, const struct taken *next, uint64_t end)
 	       next->there == next->check.payload;
 }
 
-/* Appends to the leader the requests behind it that can be merged with it; *length grows by them,
+/* Appends to the leader the requests after it that can be merged with it; *length grows by them,
  * and *at passes them. */
 static void
 merge(struct conn *conn, const struct taken *first, struct request *leader, size_t *length,
@@ -153,7 +153,8 @@ answer(struct conn *conn, const struct taken *taken)
 }
 
 static bool
-refuse(struct conn *conn, const struct taken *taken, enum nbd_error error, const char *message)
+answer_with_error(struct conn *conn, const struct taken *taken, enum nbd_error error,
+		  const char *message)
 {
 	struct taken refused = *taken;
 
@@ -163,11 +164,13 @@ refuse(struct conn *conn, const struct taken *taken, enum nbd_error error, const
 	return answer(conn, &refused);
 }
 
-/* There is no memory now.  When nobody has any that could be given back, waiting is in vain. */
+/* There is no memory now.  When no request has a buffer that could be given back, waiting is in
+ * vain. */
 static bool
-refuse_for_memory(struct conn *conn, const struct taken *taken)
+answer_no_memory(struct conn *conn, const struct taken *taken)
 {
-	return conn->worker->buffers.taken == 0 && refuse(conn, taken, NBD_ENOMEM, REPLY_NO_MEMORY);
+	return conn->worker->buffers.taken == 0 &&
+	       answer_with_error(conn, taken, NBD_ENOMEM, REPLY_NO_MEMORY);
 }
 
 /* A read or a write.  False: no memory now. */
@@ -191,7 +194,7 @@ transfer(struct conn *conn, const struct taken *taken, struct ahead *ahead)
 	if (!request_take_buffer(leader, length)) {
 		ahead->there = false;
 		abandon(leader);
-		return refuse_for_memory(conn, taken);
+		return answer_no_memory(conn, taken);
 	}
 	distribute(conn, leader, taken);
 	conn->input_start = at;
@@ -213,7 +216,8 @@ take_one(struct conn *conn, const struct taken *taken, struct ahead *ahead)
 	switch (taken->verdict) {
 	case NBD_VERDICT_SERVE:
 		if (conn->life == CONN_REFUSES)
-			return refuse(conn, taken, NBD_ESHUTDOWN, "the server is ending");
+			return answer_with_error(conn, taken, NBD_ESHUTDOWN,
+						 "the server is ending");
 		if (nbd->type == NBD_CMD_READ || nbd->type == NBD_CMD_WRITE)
 			return transfer(conn, taken, ahead);
 		if (!requests_carry_out(conn, nbd))
@@ -235,7 +239,7 @@ take_one(struct conn *conn, const struct taken *taken, struct ahead *ahead)
 }
 
 static void
-drop(struct conn *conn)
+drop_payload(struct conn *conn)
 {
 	size_t there = conn->input_end - conn->input_start;
 	size_t n = conn->to_drop < there ? (size_t)conn->to_drop : there;
@@ -257,7 +261,7 @@ intake_run(struct conn *conn)
 	conn->session.size = image_size(conn->served->image);
 	conn->stalled = false;
 	while (!conn_is_closing(conn) && !conn->filling) {
-		drop(conn);
+		drop_payload(conn);
 		if (conn->to_drop)
 			break;
 		if (ahead.there)
@@ -273,7 +277,7 @@ intake_run(struct conn *conn)
 		}
 	}
 	if (r < 0) {
-		conn_warn(conn, "what came is no request");
+		conn_warn(conn, "bad request magic");
 		conn_abort(conn);
 	}
 	if (conn->input_start == conn->input_end)

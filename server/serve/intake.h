@@ -8,7 +8,7 @@
 
 struct conn;
 
-/* Takes what the connection's input holds, as far as there is room for it. */
+/* Takes the requests in the connection's input, as far as there is room for them. */
 void
 intake_run(struct conn *conn);
 

@@ -20,7 +20,7 @@ struct conn_negotiation {
 	uint8_t bytes[NBD_HANDSHAKE_ROOM];
 };
 
-/* What is to be done after a step. */
+/* The next thing to do after a step. */
 enum negotiation_next {
 	NEGOTIATION_WAITS,    /* for the output to be sent, or for the end of the connection */
 	NEGOTIATION_RECEIVES, /* more input is needed */
@@ -31,7 +31,7 @@ enum negotiation_next {
 void
 negotiation_start(struct conn *conn);
 
-/* Takes what the connection's input holds. */
+/* Takes the options in the connection's input. */
 enum negotiation_next
 negotiation_feed(struct conn *conn);
 

@@ -18,7 +18,8 @@
  * client's patience, and so long that a client that goes on sending is seldom asked for. */
 #define ABSENCE_MAX UINT64_C(100000000) /* ns */
 
-/* Bytes of the input, from its start, with what was received and not told yet. */
+/* Bytes of the input, from its start, with bytes that were received and whose completion was not
+ * called yet. */
 static size_t
 input_length(const struct conn *conn)
 {
@@ -58,7 +59,7 @@ last_is_disc(const struct conn *conn)
 
 enum presence {
 	THERE,
-	LEFT, /* it has closed the connection, after a goodbye that has come */
+	LEFT, /* it has closed the connection, after a disconnect request that was received */
 	GAVE_UP,
 };
 
@@ -69,8 +70,8 @@ presence_of(struct conn *conn)
 
 	if (poll(&polled, 1, 0) <= 0)
 		return THERE;
-	/* It sends no more, but may be waiting for answers.  What it said last stays the last: it
-	 * is looked for once, among all that is unread. */
+	/* It sends no more, but may be waiting for answers.  Its last request stays the last: it is
+	 * looked for once, among all that is unread. */
 	if (!conn->presence.said_disc)
 		conn->presence.said_disc = last_is_disc(conn);
 	if (!conn->presence.said_disc)
@@ -114,7 +115,7 @@ peer_may_change(struct conn *conn)
 
 	if (now - conn->presence.seen <= ABSENCE_MAX)
 		return true;
-	/* Before it is asked for: what others change after it has gone is none of them. */
+	/* Before it is asked for: changes that others make after it has gone do not count. */
 	others = changes_of_others(conn);
 	switch (presence_of(conn)) {
 	case THERE:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What can be told of the other end of a connection without reading from it.
+ * Facts about the other end of a connection, learnt without reading from it.
  */
 #ifndef SERVER_SERVE_PEER_H
 #define SERVER_SERVE_PEER_H
@@ -11,14 +11,14 @@ struct conn;
 
 /*
  * Whether the client of a connection that exchanges requests has closed it, or sends no more,
- * without having taken leave (or others have changed its image since, see below): then it may have
- * sent again elsewhere what it sent here.  Costs a system call; more when it is first seen that it
- * sends no more.
+ * without a disconnect request (or others have changed its image since, see below): then it may
+ * have sent again elsewhere what it sent here.  Costs a system call; more when it is first seen
+ * that it sends no more.
  */
 bool
 peer_gave_up(struct conn *conn);
 
-/* Whether it has closed the connection, but what it sent before its goodbye is to be carried out:
+/* Whether it has closed the connection, but its requests before NBD_CMD_DISC are to be carried out:
  * see below. */
 bool
 peer_left(struct conn *conn);
@@ -31,12 +31,12 @@ peer_left(struct conn *conn);
  * waited, in the socket, in the input or for its range: the thread may have been kept, or the
  * process stopped, or the machine suspended.  So a change is carried out only if, while its range
  * was held already, its client was asked for, or had been known to be there not more than 100 ms
- * before, on CLOCK_BOOTTIME.  What a client sends after it has given up comes later than that, and
- * waits for the range.  What is left open: a client that gives up, and is answered elsewhere, in
- * less than these 100 ms; and over TCP, one whose end can't be seen because the socket's receive
+ * before, on CLOCK_BOOTTIME.  A request that a client sends after it has given up comes later than
+ * that, and waits for the range.  Left open is a client that gives up, and is answered elsewhere,
+ * in less than these 100 ms; and over TCP, one whose end can't be seen because the socket's receive
  * buffer is full.
  *
- * A client that took leave (NBD_CMD_DISC) behind its changes, and closed its socket without waiting
+ * A client that sent NBD_CMD_DISC after its changes, and closed its socket without waiting
  * for answers or for our end, has asked for them in order: the NBD specification has us handle
  * them.  That it comes back and changes the same bytes anew, before we have come to its old
  * changes, is its own risk there, but not one that it is left to run: they are carried out unless

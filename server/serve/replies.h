@@ -29,11 +29,11 @@ reply_write_error(struct request *request, enum nbd_error error, const char *mes
 void
 reply_add(struct request *request);
 
-/* Starts to send what is ready, unless the connection is sending. */
+/* Starts to send the ready replies, unless the connection is sending. */
 void
 replies_send(struct conn *conn);
 
-/* What was being sent is sent, or never will be: finishes those requests. */
+/* The replies in the send buffer are sent, or never will be: finishes their requests. */
 void
 replies_sent(struct conn *conn);
 

@@ -32,8 +32,7 @@ struct request_part {
 
 struct request {
 	struct io io; /* of the leader; of each, when a merged one failed and is tried again */
-	struct helper_job
-		job; /* what waits for a file system and is none of the image's operations */
+	struct helper_job job; /* work that waits for a file system and is no io */
 	void (*holes_found)(struct request *request);
 	struct conn *conn;
 	struct nbd_request nbd;

@@ -22,7 +22,7 @@
 
 /* The image has carried it out, or failed to. */
 static void
-carried_out(struct request *request, int result)
+complete(struct request *request, int result)
 {
 	struct conn *conn = request->conn;
 
@@ -36,7 +36,7 @@ carried_out(struct request *request, int result)
 static void
 done_alone(struct io *io)
 {
-	carried_out((struct request *)io, io->result);
+	complete((struct request *)io, io->result);
 }
 
 static void
@@ -73,8 +73,9 @@ io_flags(const struct nbd_request *nbd)
 	       (nbd->flags & NBD_CMD_FLAG_FAST_ZERO ? IO_FAST : 0);
 }
 
-/* Nobody waits for what a client that is gone has asked for.  A change that has waited may come
- * from one that has lost patience meanwhile, and sent it again elsewhere: see peer_may_change(). */
+/* A lost connection's changes are dropped.  A change that has waited may come from a client that
+ * has lost patience meanwhile, and has sent it again over another connection: see
+ * peer_may_change(). */
 static bool
 wanted(struct io *io)
 {
@@ -129,7 +130,7 @@ done_again(struct io *io)
 		try_again(request->member);
 	else
 		io_release_range(&request->leader->io);
-	carried_out(request, io->result);
+	complete(request, io->result);
 }
 
 static void
@@ -139,8 +140,8 @@ done_merged(struct io *io)
 	int result = io->result;
 
 	/* The error is of one or some of the merged requests: each is tried by itself, to find out;
-	 * under the range of all, since what has waited for it is newer.  What is written isn't
-	 * written again, nor what nobody waits for. */
+	 * under the range of all, since what has waited for it is newer.  A request that was
+	 * written isn't written again, nor is one of a lost connection. */
 	if (result < 0 && !io->written && !leader->conn->lost) {
 		try_again(leader);
 		return;
@@ -148,7 +149,7 @@ done_merged(struct io *io)
 	io_release_range(io);
 	for (struct request *request = leader; request; request = next) {
 		next = request->member;
-		carried_out(request, result);
+		complete(request, result);
 	}
 }
 
@@ -266,8 +267,8 @@ log_status_failure(struct image *image, const struct nbd_request *nbd, int err)
 
 /* Has a helper's thread ask the file system, then the worker's go on. */
 static void
-ask(struct request *request, void (*work)(struct helper_job *job),
-    void (*done)(struct helper_job *job))
+ask_helper(struct request *request, void (*work)(struct helper_job *job),
+	   void (*done)(struct helper_job *job))
 {
 	request->job.work = work;
 	request->job.done = done;
@@ -314,7 +315,7 @@ block_status(struct conn *conn, const struct nbd_request *nbd)
 		request_finish(request);
 		return false;
 	}
-	ask(request, find_status, status_found);
+	ask_helper(request, find_status, status_found);
 	return true;
 }
 
@@ -328,7 +329,7 @@ read_ahead(struct helper_job *job)
 }
 
 static void
-was_read_ahead(struct helper_job *job)
+read_ahead_done(struct helper_job *job)
 {
 	struct request *request = request_of_job(job);
 
@@ -346,7 +347,7 @@ requests_carry_out(struct conn *conn, const struct nbd_request *nbd)
 	if (!request)
 		return false;
 	if (nbd->type == NBD_CMD_CACHE) {
-		ask(request, read_ahead, was_read_ahead);
+		ask_helper(request, read_ahead, read_ahead_done);
 		return true;
 	}
 	prepare(request);

@@ -9,7 +9,7 @@
 #define UNIT    ((size_t)4096)
 #define LARGEST (RESERVE_ORDERS - 1)
 
-/* What an idle block begins with. */
+/* The first bytes of an idle block. */
 struct idle_block {
 	struct idle_block *next, **link;
 };

@@ -26,7 +26,7 @@ look(const struct conn *conn, uint64_t *in, uint64_t *out)
 	*out = info.tcpi_bytes_acked;
 }
 
-/* What is sent in the other direction is no progress, nor is a little now and then. */
+/* Bytes in the other direction are no progress, nor are a few now and then. */
 static void
 observe_way(struct stuck_way *way, bool waits, uint64_t moved, uint64_t enough)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stuck clients: who takes its replies, or sends the data that it promised to write, more slowly
- * than at a least rate, keeps the memory that they are in.  When others of its worker have to wait
- * for memory, it has to leave after a while.  As long as nobody waits it may take its time: a
- * virtual machine that is paused loses no disk.
+ * Stuck clients: a client that takes its replies, or sends the data of a write, more slowly than at
+ * a least rate, keeps the memory that they are in.  When others of its worker have to wait for
+ * memory, it is disconnected after a while.  As long as none waits, it may take its time: a virtual
+ * machine that is paused loses no disk.
  */
 #ifndef SERVER_SERVE_STUCK_H
 #define SERVER_SERVE_STUCK_H
@@ -15,7 +15,7 @@ struct worker;
 #define STUCK_RATE (64U << 10)
 
 /* Looks at a worker's connections, and ends those that are stuck while others wait.  To be called
- * once per second while a connection is stalled; nobody need look at other times. */
+ * once per second while a connection is stalled; at other times there is no need. */
 void
 stuck_check(struct worker *worker);
 

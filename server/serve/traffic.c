@@ -15,7 +15,7 @@ traffic_new(unsigned int threads)
 	return traffic;
 }
 
-/* A plain add, since nobody else writes. */
+/* A plain add, since no other thread writes. */
 static void
 add(_Atomic uint64_t *value, uint64_t n)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What one thread has done for the clients of one image, and has under way.  That thread alone
- * counts, on cache lines of its own; sums are made when somebody asks.
+ * Counts of the requests that one thread has done, and has under way, for the clients of one image.
+ * Only that thread writes them, on cache lines of its own; sums are made when they are asked for.
  */
 #ifndef SERVER_SERVE_TRAFFIC_H
 #define SERVER_SERVE_TRAFFIC_H

@@ -50,7 +50,7 @@ settle_conns(struct worker *worker)
 	}
 }
 
-/* What had no memory left looks again when some may have been given back. */
+/* Connections that had no memory left look again when some may have been given back. */
 static void
 wake_stalled(struct worker *worker)
 {
@@ -167,7 +167,7 @@ mail_came(struct completion *completion, int result)
 	else
 		eventfd_read(worker->event, &count);
 	open_mailbox(worker);
-	/* Who waits for the end has said all; clean_up() waits until this is over. */
+	/* A stopping worker gets no more mail; clean_up() waits until this is over. */
 	if (!worker->stopping && result >= 0)
 		loop_poll(worker->loop, &worker->event_op, worker->event);
 }
@@ -192,7 +192,7 @@ turn(struct worker *worker)
 
 	worker->now = 0;
 	r = spin_turn(&worker->spin, worker->loop, timeout_of(worker));
-	/* Behind a turn, which may have waited: what fails each time does not keep the processor
+	/* After a turn, which may have waited, so that repeated failures do not keep the processor
 	 * busy. */
 	if (unpolled)
 		poll_again(worker);
@@ -206,7 +206,7 @@ turn(struct worker *worker)
 	return !worker->stopping || worker->conns;
 }
 
-/* Nobody uses it any more: what is under way is only polls of events. */
+/* No connection uses it any more: only polls of events are under way. */
 static void
 clean_up(struct worker *worker)
 {

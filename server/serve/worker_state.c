@@ -14,7 +14,7 @@ worker_clock(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Whatever it failed with, what the event tells of must not be lost. */
+/* Whatever the error, the news that the event stands for must not be lost. */
 void
 worker_poll_failed(struct worker *worker, int result)
 {

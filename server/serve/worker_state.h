@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a worker has: its event loop, connections, contexts of images, buffers and mailbox.  Its
+ * The state of a worker: its event loop, connections, contexts of images, buffers and mailbox.  Its
  * connections and contexts use this; worker.h has the functions for other threads.
  */
 #ifndef SERVER_SERVE_WORKER_STATE_H
@@ -29,12 +29,12 @@ struct worker_context;
 enum worker_end {
 	WORKER_SERVES,
 	WORKER_LEAVES,  /* no request is taken any more; those under way are answered */
-	WORKER_DRAINS,  /* what had come is carried out and answered; what comes then is refused */
+	WORKER_DRAINS,  /* requests that were sent are carried out; later ones are refused */
 	WORKER_REFUSES, /* so is all that has not begun */
 	WORKER_ABORTS,  /* nothing is answered any more */
 };
 
-/* What all connections of a server have in common; const while workers run. */
+/* Settings that all connections of a server share; const while workers run. */
 struct worker_config {
 	struct nbd_handshake_config handshake;
 	/* A connection has let go of its export. */
@@ -67,7 +67,7 @@ struct worker {
 	alignas(64) const struct worker_config *config;
 	unsigned int number; /* of all workers, from 0 */
 	pthread_t thread;
-	int event; /* eventfd: there is something in what the mutex guards */
+	int event; /* eventfd: there is mail */
 
 	pthread_mutex_t mutex; /* guards the mailbox, which follows */
 	struct conn *arrived;
@@ -105,8 +105,8 @@ struct worker {
 uint64_t
 worker_clock(void);
 
-/* The same clock: when what is being completed now was found complete.  The clock is read at most
- * once for all that came together.  On the worker's thread. */
+/* The same clock: when the completions of this turn were found.  The clock is read at most once for
+ * all of them.  On the worker's thread. */
 static inline uint64_t
 worker_now(struct worker *worker)
 {

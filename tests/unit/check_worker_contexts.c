@@ -8,6 +8,7 @@
 
 #include "engine/context/ioctx.h"
 
+#include "tests/lib/suite.h"
 #include "tests/unit/scratch_file.h"
 
 #include <check.h>
@@ -199,21 +200,15 @@ END_TEST
 int
 main(void)
 {
-	Suite *suite = suite_create("worker_contexts");
-	TCase *tcase = tcase_create("worker_contexts");
 	const int count = sizeof(ways) / sizeof(ways[0]);
-	SRunner *runner;
-	int failed;
+	const struct suite_row cases[] = {
+		{.name = "worker_contexts"},
+		{.test = only_a_context_with_ios_under_way_is_busy, .last = count},
+		{.test = context_is_busy_once_however_much_it_gets, .last = count},
+		{.test = context_stays_busy_until_ios_beyond_its_depth_are_done, .last = count},
+		{.test = forgotten_context_is_busy_no_longer, .last = count},
+		{0},
+	};
 
-	tcase_add_loop_test(tcase, only_a_context_with_ios_under_way_is_busy, 0, count);
-	tcase_add_loop_test(tcase, context_is_busy_once_however_much_it_gets, 0, count);
-	tcase_add_loop_test(tcase, context_stays_busy_until_ios_beyond_its_depth_are_done, 0,
-			    count);
-	tcase_add_loop_test(tcase, forgotten_context_is_busy_no_longer, 0, count);
-	suite_add_tcase(suite, tcase);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run("worker_contexts", cases);
 }
