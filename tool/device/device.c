@@ -82,7 +82,7 @@ device_number_read(const char *directory, GError **error)
 	return makedev(numbers[0], numbers[1]);
 }
 
-/* What needn't be there: NULL is an answer, too. */
+/* A file that may be missing: then it is NULL, without an error. */
 static char *
 read_text_if_there(const char *directory, const char *file)
 {

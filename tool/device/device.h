@@ -19,8 +19,8 @@ struct device {
 	bool read_only;
 	bool scans_partitions;   /* the kernel looks for a partition table when it is attached */
 	unsigned int block_size; /* logical, bytes */
-	pid_t pid; /* who attached it, as the kernel tells (it may have ended since); 0: it is not
-		      attached */
+	pid_t pid; /* the process that attached it, as the kernel tells (it may have ended since);
+		      0: it is not attached */
 	char *backend;         /* the identifier that it was attached with, or NULL (none, or Linux
 				* before 5.14);	 nbd-client's may be empty */
 	GPtrArray *partitions; /* char *: their names, "nbd0p1", by number */

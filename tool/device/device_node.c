@@ -45,7 +45,7 @@ make_node(const char *node, dev_t number, GError **error)
 		g_usleep(STEP_US);
 	if (is_there(path, number))
 		return true;
-	/* What is left of another device; never a file that is something else. */
+	/* The node may be left from another device; a file of another kind is never removed. */
 	if (lstat(path, &st) == 0 && S_ISBLK(st.st_mode))
 		unlink(path);
 	if (mknod(path, S_IFBLK | 0660, number) < 0 && !(errno == EEXIST && is_there(path, number)))

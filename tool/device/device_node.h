@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The files in /dev by which a device and its partitions are used.  Usually the kernel (devtmpfs)
- * or udev makes them; in a container it may be nobody.
+ * The nodes in /dev through which a device and its partitions are used.  The kernel (devtmpfs) or
+ * udev usually makes them; in a container there may be neither.
  */
 #ifndef TOOL_DEVICE_DEVICE_NODE_H
 #define TOOL_DEVICE_DEVICE_NODE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who has attached a device, and to what, for those who wanted it for themselves.
+ * What a device is attached to, and by which process: the error that a user gets who wants it.
  */
 #ifndef TOOL_DEVICE_DEVICE_OWNER_H
 #define TOOL_DEVICE_DEVICE_OWNER_H

@@ -62,7 +62,7 @@ device_queue_look_after_later(const char *name, unsigned int milliseconds)
 		waitpid(child, NULL, 0);
 	if (child != 0)
 		return;
-	/* Nobody waits for the grandchild, which keeps nothing open that is the caller's. */
+	/* The grandchild runs on its own, and keeps none of the caller's files open. */
 	if (fork() == 0) {
 		closelog();
 		close_range(STDERR_FILENO + 1, ~0U, 0);

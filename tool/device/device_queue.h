@@ -23,7 +23,7 @@ device_queue_look_after(const char *name, unsigned int milliseconds);
 
 /*
  * The same of a device in use, by a process of its own, some time soon.  Linux since 6.11, unless
- * it was mended, first waits for all requests that are under way, which may be waiting for the
+ * it was mended, first waits for all requests in flight, which may be waiting for the
  * caller to restart their server.
  */
 void

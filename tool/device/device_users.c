@@ -8,7 +8,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* More of them help nobody. */
+/* A longer list would not help. */
 #define USERS_MAX 10
 
 struct search {
@@ -173,7 +173,7 @@ look_at_loops(struct search *search)
 /* A descriptor's file tells its device's number, whatever that is called where it was opened: in a
  * container, a chroot.  A file on a server that doesn't answer isn't waited for. */
 static const char *
-part_behind(const struct device *device, const char *link)
+part_opened_as(const struct device *device, const char *link)
 {
 	struct statx stx;
 
@@ -197,7 +197,7 @@ part_opened_by(const char *proc, const struct device *device, const char *proces
 
 		part = target ? part_of_path(device, target) : NULL;
 		if (!part)
-			part = part_behind(device, link);
+			part = part_opened_as(device, link);
 	}
 	return part;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who uses a device: what must end before it can be detached without loss.
+ * The users of a device, which must end before it can be detached without loss.
  */
 #ifndef TOOL_DEVICE_DEVICE_USERS_H
 #define TOOL_DEVICE_DEVICE_USERS_H

@@ -64,7 +64,7 @@ image_file_is_named(const char *path, int held)
 {
 	struct stat ours, there;
 
-	/* What isn't there any more, on a server of files, isn't what has its name. */
+	/* A file that a file server has lost is not the one that has its name now. */
 	return fstat(held, &ours) == 0 && stat(path, &there) == 0 &&
 	       image_file_device(&ours) == image_file_device(&there) &&
 	       image_file_inode(&ours) == image_file_inode(&there);

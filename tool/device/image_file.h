@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-/* The absolute path of an image as somebody named it: a file or a block device.  Caller frees; NULL
+/* The absolute path of an image as the user named it: a file or a block device.  Caller frees; NULL
  * with an error. */
 char *
 image_file_find(const char *image, GError **error);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is left in /run/nbdloop when a guard and its server were killed, which nobody else removes.
+ * Files that are left in /run/nbdloop when a guard and its server were killed.
  */
 #ifndef TOOL_DEVICE_LEFTOVERS_H
 #define TOOL_DEVICE_LEFTOVERS_H

@@ -22,7 +22,7 @@ struct nbd_driver {
 	int family;
 };
 
-/* What the kernel is asked. */
+/* A request to the kernel. */
 struct netlink_request {
 	struct nl_msg *message;
 	int err; /* errno, or 0: why it can't be sent */
@@ -35,7 +35,7 @@ request_cleanup(struct netlink_request *request)
 }
 #define REQUEST_CLEANUP __attribute__((cleanup(request_cleanup)))
 
-/* What the kernel answers to one request. */
+/* The kernel's answer to one request. */
 struct netlink_answer {
 	int err; /* errno, or 0 */
 	bool complete;

@@ -64,7 +64,7 @@ attachment_is_there(const struct attachment *attachment)
 
 /* ---- making it */
 
-/* Why a named device is busy: somebody else's, or only open. */
+/* The reason why a device that was named is busy: it is attached, or only open. */
 static bool
 explain_busy(unsigned int index, GError **error)
 {
@@ -87,7 +87,7 @@ is_attached(int index)
 	return pid != NULL;
 }
 
-/* Somebody else, or udev, may have the device for a moment. */
+/* Another program, such as udev, may have the device open for a moment. */
 static bool
 connect_device(struct attachment *attachment, const struct nbd_driver_attachment *wanted,
 	       GError **error)
@@ -206,7 +206,7 @@ attachment_take(struct attachment *attachment, const struct device *device, GErr
 void
 attachment_undo(struct attachment *attachment)
 {
-	/* Somebody may have detached it meanwhile, and somebody else attached something. */
+	/* Another program may have detached it meanwhile, and attached something else. */
 	if (!attachment->name || !attachment_is_there(attachment))
 		return;
 	nbd_driver_disconnect(attachment->driver, attachment->index, NULL);

@@ -70,7 +70,7 @@ bool
 attachment_offer(struct attachment *attachment, int socket);
 
 /*
- * Gives it another size, bytes.  Since Linux 6.12 the kernel waits for all requests under way then,
+ * Gives it another size, bytes.  Since Linux 6.12 the kernel waits for all requests in flight then,
  * and takes no new connection meanwhile, for no device at all: so only while its server lives, and
  * by the process that would replace that.
  */
@@ -78,8 +78,8 @@ bool
 attachment_resize(struct attachment *attachment, uint64_t size, GError **error);
 
 /*
- * Before its connections are ended on purpose: what is under way then is sent again sooner. Returns
- * when the requests that began before this are usually over.
+ * Before its connections are ended on purpose: requests in flight are then sent again sooner.
+ * Returns when the requests that began before this are usually over.
  */
 void
 attachment_prepare_change(struct attachment *attachment);

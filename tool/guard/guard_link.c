@@ -18,7 +18,7 @@
 enum {
 	MESSAGE_MAX = 8192, /* a path and a few words */
 	BACKLOG = 16,
-	PATIENCE_S = 5, /* for a request of who has connected: it is sent at once */
+	PATIENCE_S = 5, /* for the request of a new connection, which is sent at once */
 };
 
 /* A socket that keeps messages apart, and its address.  -1 with an error. */
@@ -152,7 +152,7 @@ guard_link_answer(int peer, const GError *error)
 {
 	const char *text = error ? error->message : DONE;
 
-	/* Who asked may have gone. */
+	/* The process that asked may have ended. */
 	send(peer, text, MIN(strlen(text), MESSAGE_MAX), MSG_NOSIGNAL);
 	close(peer);
 }

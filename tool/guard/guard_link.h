@@ -46,8 +46,8 @@ guard_link_listen(struct guard_link *link, const char *control_path, GError **er
 void
 guard_link_close(struct guard_link *link);
 
-/* What poll() has to look at for a request, if there is any; shortens its *timeout_ms (-1: for
- * ever) while the link is paused. */
+/* The descriptor and events that poll() has to wait for; shortens *timeout_ms (-1: no limit)
+ * while the link is paused. */
 struct pollfd
 guard_link_polled(struct guard_link *link, int *timeout_ms);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is planned for a device before it is attached: where its data comes from, and what the
- * kernel is told about it.  A guard (tool/guard/guard.h) keeps to it.
+ * The plan of a device, made before it is attached: where its data comes from, and what the kernel
+ * is told about it.  A guard (tool/guard/guard.h) keeps to it.
  */
 #ifndef TOOL_GUARD_GUARD_PLAN_H
 #define TOOL_GUARD_GUARD_PLAN_H

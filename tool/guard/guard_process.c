@@ -36,7 +36,7 @@ to_syslog(enum log_level level, const char *text)
 	syslog(priorities[level], "%s", text);
 }
 
-/* From here on it belongs to no terminal and holds nobody's files. */
+/* Leaves the terminal and the caller's files; from here on, messages go to syslog. */
 static void
 leave_terminal(void)
 {
@@ -60,7 +60,7 @@ block_signals(const int *signals, size_t count, sigset_t *set)
 	sigprocmask(SIG_BLOCK, set, NULL);
 }
 
-/* What would have ended the program, had it not been blocked. */
+/* Whether a signal is pending that would have ended the program if it were not blocked. */
 static bool
 was_interrupted(void)
 {
@@ -100,7 +100,7 @@ guard_process_init(int report)
 
 /* ---- a new device */
 
-/* Attaches the device, and tells the name to who waits for it. */
+/* Attaches the device and makes it ready for use. */
 static bool
 begin(struct guard *guard, GError **error)
 {
@@ -126,7 +126,8 @@ begin(struct guard *guard, GError **error)
 	return true;
 }
 
-/* From here on the device is there to stay, if somebody still wants it. */
+/* Reports the device to the process that started the guard.  If that process has ended, no user
+ * waits for the device, and it is detached again. */
 static bool
 report(struct guard *guard)
 {

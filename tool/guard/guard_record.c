@@ -93,8 +93,8 @@ describe(const struct guard_plan *plan, const struct guard_progress *progress)
 	return node;
 }
 
-/* In one go, with blanks for what was longer before: who is killed here leaves the one or the
- * other. */
+/* One write, padded to the length of the text before it: if the guard is killed here, the file
+ * holds the old text or the new one. */
 bool
 guard_record_write(struct guard_record *record, const struct guard_plan *plan,
 		   const struct guard_progress *progress, GError **error)
@@ -276,7 +276,7 @@ guard_record_forget(const struct device *device)
 
 /* ---- whether it lives */
 
-/* Of a guard that has written nothing. */
+/* The guard of a device without a record, known by the name of its process; -1: there is none. */
 static pid_t
 keeper_by_name(pid_t pid)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a guard writes down in a file, so that another process can take its place when it was
- * killed.  It holds a lock on that file as long as it lives: by that anybody who may read the file
- * sees whether a device has a guard.
+ * A file that a guard writes, so that another process can take its place when it was killed.  The
+ * guard holds a lock on the file while it lives: any process that may read the file can see whether
+ * the device has a guard.
  */
 #ifndef TOOL_GUARD_GUARD_RECORD_H
 #define TOOL_GUARD_GUARD_RECORD_H
@@ -18,8 +18,7 @@ struct guard_record {
 	size_t size; /* bytes, of what was written last */
 };
 
-/* What changes while a device is attached, besides its guard's plan; strings are borrowed by
- * guard_record_write(). */
+/* The facts that change while a device is attached; guard_record_write() borrows the strings. */
 struct guard_progress {
 	char *place; /* of the image; it may be another one than at first, and have another name now
 		      */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a new guard tells the process that started it, once, through a pipe: the name of its device,
+ * A new guard's one message to the process that started it, through a pipe: the name of its device,
  * or an error.
  */
 #ifndef TOOL_GUARD_GUARD_REPORT_H
@@ -12,7 +12,7 @@
 /* The pipe's end in the guard. */
 #define GUARD_REPORT_FD 3
 
-/* Tells the name, and closes the pipe.  False: nobody waits for it any more. */
+/* Tells the name, and closes the pipe.  False: the process that started the guard has ended. */
 bool
 guard_report_name(const char *name);
 

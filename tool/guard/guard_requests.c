@@ -26,7 +26,7 @@ end_server(struct guard *guard)
 		g_usleep(GONE_US);
 }
 
-/* What take_request() goes on with after an error. */
+/* Tries once to restore the server; on failure, the guard goes on trying after the request. */
 static bool
 restore_once(struct guard *guard, GError **error)
 {
@@ -46,7 +46,7 @@ replace_server(struct guard *guard, GError **error)
 	return restore_once(guard, error);
 }
 
-/* LOOP_CHANGE_FD's conditions: nobody could tell the difference, but by reading. */
+/* The conditions of LOOP_CHANGE_FD: the device is read-only, and its size stays the same. */
 static bool
 image_fits(const struct guard *guard, struct upstream *trial, GError **error)
 {
@@ -95,7 +95,7 @@ take_image(struct guard *guard, struct upstream *trial, GError **error)
 	note(guard);
 	if (guard_restore(guard, error))
 		return true;
-	/* It was fine a moment ago; the device needs one that works. */
+	/* The old image worked a moment ago, and the device needs one that works. */
 	upstream_swap_image(&guard->upstream, trial);
 	note(guard);
 	return false;
@@ -123,7 +123,7 @@ resize(struct guard *guard, const char *text, GError **error)
 
 	if (!g_ascii_string_to_unsigned(text, 10, 1, G_MAXINT64, &size, error))
 		return false;
-	/* It may have died while this request waited. */
+	/* The server may have died while this request waited. */
 	if (upstream_is_lost(&guard->upstream, &crashed, &why)) {
 		guard_tell_loss(guard, why);
 		if (!restore_once(guard, error))
@@ -132,7 +132,7 @@ resize(struct guard *guard, const char *text, GError **error)
 	return attachment_resize(&guard->attachment, size, error);
 }
 
-/* What follows `verb` in a request, or NULL: it is another one. */
+/* The text after `verb` in a request; NULL: the request is another one. */
 static const char *
 operand(const char *request, const char *verb)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the other verbs ask a guard to do (tool/guard/guard_link.h).
+ * The requests of the other verbs to a guard (tool/guard/guard_link.h), carried out.
  */
 #ifndef TOOL_GUARD_GUARD_REQUESTS_H
 #define TOOL_GUARD_GUARD_REQUESTS_H

@@ -159,8 +159,9 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 
 /* ---- connections to somebody else's server, which the kernel has, but this process has not */
 
-/* Nobody answers on it, and it ends soon: with what was sent on it, the kernel does as with any
- * connection that is lost.  -1: the kernel doesn't take it; else its other end. */
+/* Offers the kernel a connection that answers nothing and ends soon: the kernel sends its
+ * requests again, as after the loss of any connection.  Returns the other end, or -1: the kernel
+ * did not take it. */
 static int
 offer_probe(struct attachment *attachment)
 {

@@ -29,7 +29,7 @@ wait_until_gone(const struct guard *guard)
 		g_usleep(RETRY_MS * 1000);
 }
 
-/* What is asked meanwhile is answered, but nothing can be done. */
+/* Answers requests for that long, although none can be carried out now. */
 static void
 refuse_requests(struct guard *guard, const GError *why, unsigned int milliseconds)
 {
@@ -67,7 +67,7 @@ guard_watch_restore(struct guard *guard)
 			return;
 		}
 		if (failure_is(error, EINVAL)) {
-			/* It is being detached, as soon as the last who has it open closes it. */
+			/* It will be detached as soon as its last user closes it. */
 			wait_until_gone(guard);
 			return;
 		}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a guard does while its device is attached: it waits for the end of the server or of a
- * connection, for requests and for signals, and sees to it that the device is served again.
+ * A guard's work while its device is attached: it waits for the end of the server or of a
+ * connection, for requests and for signals, and restores the server.
  */
 #ifndef TOOL_GUARD_GUARD_WATCH_H
 #define TOOL_GUARD_GUARD_WATCH_H

@@ -335,7 +335,7 @@ upstream_lose_unseen(struct upstream *upstream, unsigned int dead)
 	}
 }
 
-/* The server may be about to end by itself, and answers first what it has taken. */
+/* Gives the server a moment to end by itself: it first answers the requests that it has taken. */
 static void
 give_a_moment(const struct upstream *upstream)
 {

@@ -20,7 +20,7 @@ struct upstream {
 		      -1 */
 	const char *direct_io; /* the same */
 	bool read_only;        /* whatever the plan's options say */
-	bool served;   /* before; who uses the image since then mustn't keep a new server from it */
+	bool served;   /* before; later users of the image must not keep a new server from it */
 	bool renamed;  /* `place` is not the image's name any more, and that was told */
 	char *control; /* path of the server's control socket; NULL if remote */
 	struct server_process server; /* if not remote */
@@ -53,9 +53,9 @@ bool
 upstream_lacks(const struct upstream *upstream, unsigned int i);
 
 /*
- * Of a URI: the kernel has all connections from somebody who is gone, and only the kernel sees how
- * they end.  How many of those there still are; and that so many of all that the kernel has are
- * dead, some of which may be seen here as well.
+ * Of a URI: the kernel has all connections from a guard that was killed, and only the kernel sees
+ * how they end. upstream_lose_unseen(): so many of all connections that the kernel has are dead,
+ * some of which may be seen here as well.
  */
 void
 upstream_set_unseen(struct upstream *upstream);

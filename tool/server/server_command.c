@@ -48,7 +48,8 @@ add_nbdloopd(GStrvBuilder *words, const struct server_command *command)
 	g_strv_builder_add(words, command->image);
 }
 
-/* What nbdkit itself is told in the same words; all else is for the plugin. */
+/* Whether an option is for nbdkit itself, which has it in the same words; all others are for the
+ * plugin. */
 static bool
 is_nbdkits(const char *option)
 {

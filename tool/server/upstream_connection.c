@@ -21,7 +21,7 @@ enum {
 };
 
 /* For all of a negotiation with somebody else's server.  One that hangs, or is gone without a word,
- * would keep its caller for ever: nothing is under way whose loss TCP would notice. */
+ * would keep its caller forever: nothing is in flight whose loss TCP would notice. */
 #define URI_LIMIT_MS 30000
 
 /* A server's name may have several addresses, of which some answer nothing: so long the first has
@@ -161,7 +161,7 @@ kernel_can_take(struct nbd_handle *handle, const char *uri, GError **error)
 /* ---- a server by its addresses */
 
 struct attempts {
-	const char *uri;             /* as somebody named it */
+	const char *uri;             /* as the user named it */
 	char **uris;                 /* with an address each */
 	struct nbd_handle **handles; /* as many; NULL: not begun yet, or it has failed */
 	unsigned int count, begun;

@@ -198,7 +198,7 @@ static const struct column all[] = {
 	{"BACKEND", "identifier that the device was attached with", false, value_backend, NULL},
 };
 
-/* losetup's others, left out on purpose: nobody could tell their values. */
+/* Other columns of losetup, left out on purpose: their values cannot be known. */
 static const struct {
 	const char *name, *why;
 } left_out[] = {

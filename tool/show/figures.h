@@ -32,13 +32,13 @@ struct sample {
 	uint64_t count[FIGURES_OPS];
 	uint64_t sectors[FIGURES_OPS];
 	uint64_t milliseconds[FIGURES_OPS];
-	uint64_t busy;         /* milliseconds with at least one request under way */
+	uint64_t busy;         /* milliseconds with at least one request in flight */
 	uint64_t in_flight[2]; /* now: reads, writes */
 	/* The server's, since it opened the image. */
 	int64_t server; /* its process ID; 0: it didn't answer, and what follows is 0 */
 	uint64_t latency[FIGURES_OPS][FIGURES_BUCKETS];
 	uint64_t errors;
-	uint64_t requests; /* under way now */
+	uint64_t requests; /* in flight now */
 };
 
 /* Reads the kernel's part, and sets the time; the server's is 0.  False: *error is set
@@ -64,7 +64,7 @@ struct op_figures {
 
 struct figures {
 	double seconds; /* the interval */
-	double busy;    /* part of it with something under way, 0 to 1 */
+	double busy;    /* part of it with a request in flight, 0 to 1 */
 	struct op_figures ops[FIGURES_OPS];
 };
 

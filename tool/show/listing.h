@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What can be said of an attached device: the kernel's facts, and those that its server tells when
- * it is asked.  A copy of one moment; nothing of it is stored anywhere.
+ * The facts of an attached device: the kernel's, and those that its server tells.  A copy of one
+ * moment; nothing of it is stored anywhere.
  */
 #ifndef TOOL_SHOW_LISTING_H
 #define TOOL_SHOW_LISTING_H
@@ -12,8 +12,8 @@
 
 struct listing {
 	struct device *device;
-	char *server; /* who serves: "nbdloopd", a process that keeps the device, "remote", or NULL:
-			 unknown */
+	char *server; /* what serves it: "nbdloopd", a process that keeps the device, "remote", or
+			 NULL: unknown */
 	JsonObject *status; /* the server's answer to "status", or NULL */
 	JsonObject *image;  /* of the image in it, or NULL; borrowed from status */
 	pid_t guard;        /* 0: it was killed; -1: unknown, or there is none to be */
@@ -31,8 +31,8 @@ listing_new(struct device *device, const char *proc);
 void
 listing_free(struct listing *listing);
 
-/* What holds the data: a path on this machine, or the URI of a remote server; NULL: unknown. Caller
- * frees (g_free). */
+/* The image or export: a path on this machine, or the URI of a remote server; NULL: unknown.
+ * Caller frees (g_free). */
 char *
 listing_source(const struct listing *listing);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What systemd has to know of the table's devices: on what each of them depends, and what depends
- * on it.  The unit of a device itself is nbdloop@.service, the same for all.
+ * The dependencies of the table's devices for systemd: what each device needs, and what needs it.
+ * The unit of a device itself is nbdloop@.service, the same for all.
  */
 #ifndef TOOL_TABLE_SYSTEMD_UNITS_H
 #define TOOL_TABLE_SYSTEMD_UNITS_H

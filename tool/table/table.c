@@ -84,7 +84,7 @@ split(const char *line)
 
 /* ---- options */
 
-/* An option that was given before is lost, which nobody means. */
+/* Whether an option was given before: one of its two values would be lost. */
 static bool
 is_given(char *const *words, char *const *word, const char *name)
 {
@@ -143,7 +143,7 @@ set_options(struct table_entry *entry, const char *text, GError **error)
 	return true;
 }
 
-/* What attach would say, before somebody attaches. */
+/* The errors that attaching would give, found before. */
 static bool
 check_options(const struct table_entry *entry, GError **error)
 {
@@ -267,7 +267,7 @@ read_directory(struct table *table, const char *path)
 
 	if (!directory && !g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT))
 		g_ptr_array_add(table->errors, g_strdup(why->message));
-	/* Not what an editor leaves behind. */
+	/* An editor may leave files with other names. */
 	while (directory && (name = g_dir_read_name(directory)) != NULL) {
 		if (g_str_has_suffix(name, ".conf") && *name != '.')
 			g_ptr_array_add(names, g_build_filename(path, name, NULL));

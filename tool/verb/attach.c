@@ -41,7 +41,7 @@ show(const struct attach_options *options, const char *device, const char *name)
 		printf("/dev/%s\n", name);
 }
 
-/* Those who use the image are processes of servers; the user knows devices. */
+/* A server reports the process that holds the image; the user knows it as a device. */
 static bool
 explain(const struct guard_plan *plan, const struct attach_options *options, const char *image,
 	GError *failed, GError **error)
@@ -72,7 +72,7 @@ attach(struct guard_plan *plan, const struct attach_options *options, const char
 		return failure(error, EBUSY,
 			       "%s: it is attached to /dev/%s already; name that, or no device",
 			       image, name);
-	/* Before the image: another one is found sooner than another device. */
+	/* The device is looked at before the image. */
 	if (!name &&
 	    ((device && !device_owner_none(device, &why)) || !guard_start(plan, &name, &why)))
 		return explain(plan, options, image, why, error);

@@ -19,7 +19,7 @@ path_for(const char *directory, const struct stat *image)
 			       minor(device), (guint64)image_file_inode(image));
 }
 
-/* Whether the path still leads to it: who had the turn before removes the file. */
+/* Whether the path still leads to the file: its last holder removes it. */
 static bool
 is_there(int fd, const char *path)
 {
@@ -57,7 +57,7 @@ attach_turn_take(struct attach_turn *turn, const char *directory, const struct s
 void
 attach_turn_end(struct attach_turn *turn)
 {
-	/* The last one removes it; who waits for it makes a new one. */
+	/* The last holder removes the file; a process that waits for it makes a new one. */
 	if (turn->fd >= 0 && flock(turn->fd, LOCK_EX | LOCK_NB) == 0 &&
 	    is_there(turn->fd, turn->path))
 		unlink(turn->path);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whose turn it is to attach an image: who looks whether it is attached already, and attaches it if
- * it isn't, must be alone with it meanwhile.  Not the lock that keeps writers apart
+ * Turns at attaching an image: a process that looks whether the image is attached already, and
+ * attaches it if not, must be alone with it meanwhile.  Not the lock that keeps writers apart
  * (engine/image/lock.h), which the servers take.
  */
 #ifndef TOOL_VERB_ATTACH_TURN_H
@@ -16,9 +16,9 @@ struct attach_turn {
 };
 
 /*
- * Waits for the turn, `alone` or together with others that aren't, with a file in `directory` that
- * is there only meanwhile. Where there can be no such file, it waits for nobody: then nothing can
- * be attached either.  Ended by attach_turn_end(), or with the process.
+ * Waits for the turn, `alone` or together with others that need not be alone, by a lock on a file
+ * in `directory` that exists only meanwhile.  If the file cannot be made, it does not wait: then
+ * nothing can be attached either.  The turn ends with attach_turn_end() or with the process.
  */
 void
 attach_turn_take(struct attach_turn *turn, const char *directory, const struct stat *image,

@@ -17,8 +17,8 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 
-/* What was read of the old image, so that it is read again; and the new one's partitions, if no old
- * one is in use. */
+/* Drops cached data of the old image; and has the partitions of the new one read, if none of the
+ * old ones is in use. */
 static bool
 forget_old_image(const char *name, GError **error)
 {

@@ -50,7 +50,7 @@ static const struct option_row detach_option_rows[] = {
 	{.name = NULL},
 };
 
-/* ---- the processes behind a device */
+/* ---- the processes of a device */
 
 struct processes {
 	struct pollfd fds[2]; /* pidfds; -1: none */
@@ -114,7 +114,7 @@ claim(const struct device *device, GError **error)
 			g_propagate_error(error, g_steal_pointer(&why));
 			return -1;
 		}
-		/* What looks at each new device has it open, but doesn't claim it. */
+		/* A program that looks at each new device has it open, but does not claim it. */
 		if (i >= (fd >= 0 ? OPEN_TRIES : CLAIM_TRIES)) {
 			failure(error, EBUSY,
 				"/dev/%s is in use: %s.  It stays attached; --lazy has it detached when nobody uses it "
@@ -126,7 +126,7 @@ claim(const struct device *device, GError **error)
 	}
 }
 
-/* To the server and to the disk; then nothing of it is left in the page cache. */
+/* Writes everything back to the server and its disk, and empties the device's page cache. */
 static bool
 flush(const struct device *device, int fd, GError **error)
 {
@@ -183,7 +183,7 @@ end_when_closed(struct nbd_driver *driver, const struct device *device, GError *
 
 	if (!nbd_driver_change(driver, device->index, &change, error))
 		return false;
-	/* Who used it may have closed it meanwhile: then this is the last one. */
+	/* The last user may have closed it meanwhile: then this close is the last one. */
 	fd = device_node_open(device->name, O_RDONLY, error);
 	if (fd >= 0)
 		close(fd);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A device that nbdloop has attached, for the verbs that ask or change what is behind it.
+ * A device that nbdloop has attached, for the verbs that ask or change its server.
  */
 #ifndef TOOL_VERB_OUR_DEVICE_H
 #define TOOL_VERB_OUR_DEVICE_H
@@ -16,7 +16,7 @@ struct our_device {
 			  is its backend */
 };
 
-/* `text`: as somebody named it.  Fails with an error if it isn't attached, or by somebody else; and
+/* `text`: as the user named it.  Fails with an error if it isn't attached, or by somebody else; and
  * for all but root. */
 bool
 our_device_find(struct our_device *ours, const char *text, GError **error);
@@ -30,8 +30,8 @@ bool
 our_device_find_served(struct our_device *ours, const char *text, GError **error);
 
 /*
- * What follows waits for a server that is just being replaced, or has died: for 10 seconds it is
- * asked again and again.
+ * The functions below wait for a server that is being replaced, or has died: they ask again and
+ * again for 10 seconds.
  */
 
 /* The only export of its server as the status tells it; NULL with an error.  Caller unrefs. */

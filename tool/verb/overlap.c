@@ -19,7 +19,8 @@ struct part {
 	bool read_only;
 };
 
-/* What a device of ours has of that image; false if it has none, isn't ours, or doesn't answer. */
+/* The part of that image that a device of nbdloop has; false if it has none, is not nbdloop's,
+ * or does not answer. */
 static bool
 read_part(const struct device *device, const struct stat *image, struct part *part)
 {

@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-/* What a new connection is told. */
+/* The size that the server tells a new connection. */
 static bool
 ask_remote(const char *uri, uint64_t *size, GError **error)
 {
@@ -25,8 +25,8 @@ ask_remote(const char *uri, uint64_t *size, GError **error)
 	return true;
 }
 
-/* nbdkit asks its plugin once for each connection, and refuses what is behind that end: a new one
- * has new connections. */
+/* nbdkit asks its plugin for the size once per connection, and refuses requests after that end:
+ * a new nbdkit has new connections. */
 static bool
 renew_connections(const struct our_device *ours, GError **error)
 {

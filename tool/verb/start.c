@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdloop start and nbdloop stop: the devices of the table, one by one or all of them, as an
- * administrator and systemd's units attach and detach them.  What is as it is wanted already is no
- * error.
+ * nbdloop start and nbdloop stop: attach and detach the devices of the table, one by one or all of
+ * them, for an administrator and for systemd's units.  A device that is in the wanted state already
+ * is no error.
  */
 #include "tool/failure.h"
 #include "tool/guard/guard_record.h"
@@ -76,7 +76,8 @@ has_what_entry_has(const char *name, const struct table_entry *entry, char **wha
 
 /* ---- start */
 
-/* Lines that can't be read.  They don't matter to who has named a device with another line. */
+/* Logs the lines that cannot be read.  They do not matter to a user who named a device with a
+ * good line. */
 static void
 log_table_errors(const struct table *table)
 {
@@ -142,8 +143,8 @@ control_group(pid_t pid)
 }
 
 /*
- * systemd runs `stop' a moment after somebody has detached the device.  If he has attached
- * something else to it meanwhile, that is not of the unit, and must not be detached.
+ * systemd runs `stop' a moment after the device was detached by hand.  If something else was
+ * attached to it meanwhile, that does not belong to the unit and must not be detached.
  */
 static bool
 is_of_another(const struct table *table, const struct device *device)

@@ -54,7 +54,7 @@ static const struct option_row status_option_rows[] = {
 	{.name = NULL},
 };
 
-/* What is known at one moment. */
+/* All facts of one moment. */
 struct view {
 	struct listing *listing;
 	struct sample sample;
@@ -105,7 +105,7 @@ print_server(const struct listing *listing)
 	       on_off(image, "direct_io"), direct, on_off(image, "poll"), poll);
 }
 
-/* Only what isn't as it should be. */
+/* Prints only what is wrong. */
 static void
 print_guard(const struct listing *listing)
 {
