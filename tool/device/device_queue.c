@@ -44,7 +44,7 @@ device_queue_tune(const char *name, bool swap)
 }
 
 void
-device_queue_look_after(const char *name, unsigned int milliseconds)
+device_queue_set_timeout(const char *name, unsigned int milliseconds)
 {
 	g_autofree char *value = g_strdup_printf("%u", milliseconds);
 
@@ -52,7 +52,7 @@ device_queue_look_after(const char *name, unsigned int milliseconds)
 }
 
 void
-device_queue_look_after_later(const char *name, unsigned int milliseconds)
+device_queue_set_timeout_later(const char *name, unsigned int milliseconds)
 {
 	pid_t child = fork();
 
@@ -66,7 +66,7 @@ device_queue_look_after_later(const char *name, unsigned int milliseconds)
 	if (fork() == 0) {
 		closelog();
 		close_range(STDERR_FILENO + 1, ~0U, 0);
-		device_queue_look_after(name, milliseconds);
+		device_queue_set_timeout(name, milliseconds);
 	}
 	_exit(0);
 }

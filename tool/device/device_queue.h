@@ -19,7 +19,7 @@ device_queue_tune(const char *name, bool swap);
  * may stand still when the server was restarted.
  */
 void
-device_queue_look_after(const char *name, unsigned int milliseconds);
+device_queue_set_timeout(const char *name, unsigned int milliseconds);
 
 /*
  * The same of a device in use, by a process of its own, some time soon.  Linux since 6.11, unless
@@ -27,6 +27,6 @@ device_queue_look_after(const char *name, unsigned int milliseconds);
  * caller to restart their server.
  */
 void
-device_queue_look_after_later(const char *name, unsigned int milliseconds);
+device_queue_set_timeout_later(const char *name, unsigned int milliseconds);
 
 #endif

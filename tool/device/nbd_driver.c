@@ -144,7 +144,7 @@ nbd_driver_open(GError **error)
 /* ---- asking it */
 
 static int
-take_error(struct sockaddr_nl *from, struct nlmsgerr *message, void *data)
+receive_error(struct sockaddr_nl *from, struct nlmsgerr *message, void *data)
 {
 	struct netlink_answer *answer = data;
 
@@ -155,7 +155,7 @@ take_error(struct sockaddr_nl *from, struct nlmsgerr *message, void *data)
 }
 
 static int
-take_acknowledgement(struct nl_msg *message, void *data)
+receive_acknowledgement(struct nl_msg *message, void *data)
 {
 	struct netlink_answer *answer = data;
 
@@ -165,7 +165,7 @@ take_acknowledgement(struct nl_msg *message, void *data)
 }
 
 static int
-take_reply(struct nl_msg *message, void *data)
+receive_reply(struct nl_msg *message, void *data)
 {
 	struct nlattr *attributes[NBD_ATTR_MAX + 1];
 	struct netlink_answer *answer = data;
@@ -263,9 +263,9 @@ ask(const struct nbd_driver *driver, const struct netlink_request *request,
 	callbacks = nl_cb_alloc(NL_CB_DEFAULT);
 	if (!callbacks)
 		return ENOMEM;
-	nl_cb_err(callbacks, NL_CB_CUSTOM, take_error, answer);
-	nl_cb_set(callbacks, NL_CB_ACK, NL_CB_CUSTOM, take_acknowledgement, answer);
-	nl_cb_set(callbacks, NL_CB_VALID, NL_CB_CUSTOM, take_reply, answer);
+	nl_cb_err(callbacks, NL_CB_CUSTOM, receive_error, answer);
+	nl_cb_set(callbacks, NL_CB_ACK, NL_CB_CUSTOM, receive_acknowledgement, answer);
+	nl_cb_set(callbacks, NL_CB_VALID, NL_CB_CUSTOM, receive_reply, answer);
 	r = nl_send_auto(driver->socket, request->message);
 	while (r >= 0 && !answer->complete)
 		r = nl_recvmsgs(driver->socket, callbacks);
@@ -365,7 +365,7 @@ nbd_driver_change(struct nbd_driver *driver, unsigned int index,
 }
 
 bool
-nbd_driver_took(int socket)
+nbd_driver_uses_socket(int socket)
 {
 	struct timeval timeout = {0};
 	socklen_t length = sizeof(timeout);

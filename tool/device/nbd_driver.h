@@ -70,7 +70,7 @@ struct nbd_driver_change {
 
 /*
  * Changes an attached device.  EINVAL: it isn't attached, or is just being detached.  Success
- * doesn't say that the socket was taken: see nbd_driver_took().
+ * doesn't say that the socket was taken: see nbd_driver_uses_socket().
  */
 bool
 nbd_driver_change(struct nbd_driver *driver, unsigned int index,
@@ -81,6 +81,6 @@ nbd_driver_change(struct nbd_driver *driver, unsigned int index,
  * the socket that timeout, too.
  */
 bool
-nbd_driver_took(int socket);
+nbd_driver_uses_socket(int socket);
 
 #endif

@@ -15,10 +15,10 @@
 #include <inttypes.h>
 
 enum {
-	LOOK_AFTER_MS = 5000, /* see device_queue.h; with less, the kernel would complain about any
+	TIMEOUT_MS = 5000, /* see device_queue.h; with less, the kernel would complain about any
 				 slow disk */
-	LOOK_AFTER_SOON_MS = 1000, /* the least that makes sense: the kernel rounds it to seconds */
-	LOOK_AFTER_PAUSE_US = 200000,
+	TIMEOUT_SOON_MS = 1000, /* the least that makes sense: the kernel rounds it to seconds */
+	TIMEOUT_PAUSE_US = 200000,
 	TRY_US = 100000,
 	BUSY_TRIES = 30, /* udev looks at a device for less than that */
 	INVALID_TRIES = 10,
@@ -179,7 +179,7 @@ attachment_settle(const struct attachment *attachment, GError **error)
 
 	device_queue_tune(attachment->name, attachment->plan->swap);
 	if (attachment->plan->timeout == 0)
-		device_queue_look_after(attachment->name, LOOK_AFTER_MS);
+		device_queue_set_timeout(attachment->name, TIMEOUT_MS);
 	if (!device_node_settle(attachment->name, attachment->plan->partscan, &size, error))
 		return false;
 	/* With its pid, all that was found out is of the same device. */
@@ -218,10 +218,10 @@ attachment_undo(struct attachment *attachment)
 
 /* With a timeout, it is that. */
 static void
-change_look_after(const struct attachment *attachment, unsigned int milliseconds)
+change_timeout(const struct attachment *attachment, unsigned int milliseconds)
 {
 	if (attachment->plan->timeout == 0)
-		device_queue_look_after_later(attachment->name, milliseconds);
+		device_queue_set_timeout_later(attachment->name, milliseconds);
 }
 
 /* It may have been resized. */
@@ -260,7 +260,7 @@ hand_over_one(struct attachment *attachment, int socket, GError **error)
 	for (unsigned int i = 0; i < TAKE_TRIES; i++) {
 		if (!nbd_driver_change(attachment->driver, attachment->index, &change, error))
 			return false;
-		if (!timeout || nbd_driver_took(socket))
+		if (!timeout || nbd_driver_uses_socket(socket))
 			return true;
 		g_usleep(TAKE_US);
 	}
@@ -278,7 +278,7 @@ attachment_offer(struct attachment *attachment, int socket)
 	};
 
 	return nbd_driver_change(attachment->driver, attachment->index, &change, NULL) &&
-	       nbd_driver_took(socket);
+	       nbd_driver_uses_socket(socket);
 }
 
 bool
@@ -295,7 +295,7 @@ attachment_hand_over(struct attachment *attachment, const struct upstream *upstr
 			return false;
 	}
 	if (attachment->changing)
-		change_look_after(attachment, LOOK_AFTER_MS);
+		change_timeout(attachment, TIMEOUT_MS);
 	attachment->changing = false;
 	return true;
 }
@@ -312,6 +312,6 @@ void
 attachment_prepare_change(struct attachment *attachment)
 {
 	attachment->changing = true;
-	change_look_after(attachment, LOOK_AFTER_SOON_MS);
-	g_usleep(LOOK_AFTER_PAUSE_US);
+	change_timeout(attachment, TIMEOUT_SOON_MS);
+	g_usleep(TIMEOUT_PAUSE_US);
 }

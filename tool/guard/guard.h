@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The process in the background that an attached device has: it attaches the device, starts its
- * server again when that dies, and ends when the device is detached.  It keeps nothing that isn't
- * the kernel's or the server's to tell.
+ * The background process of an attached device: it attaches the device, restarts the server when
+ * that dies, and ends when the device is detached.  Its record (tool/guard/guard_record.h) is all
+ * that it stores.
  *
- * The other verbs talk to it by tool/guard/guard_link.h.  It ignores SIGTERM and SIGINT: the device
- * that depends on it can't be seen by who sends them.
+ * The other verbs talk to it through tool/guard/guard_link.h.  It ignores SIGTERM and SIGINT: their
+ * sender cannot see the device that depends on it.
  */
 #ifndef TOOL_GUARD_GUARD_H
 #define TOOL_GUARD_GUARD_H

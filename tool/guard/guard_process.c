@@ -113,7 +113,7 @@ begin(struct guard *guard, GError **error)
 	    !guard_link_listen(&guard->link, guard->upstream.control, error))
 		return false;
 	/* From here on there is something to put away. */
-	if (!upstream_open(&guard->upstream, error) || !guard_note(guard, error) ||
+	if (!upstream_open(&guard->upstream, error) || !guard_write_record(guard, error) ||
 	    !take_signals(guard, error))
 		return false;
 	if (!attachment_make(&guard->attachment, &guard->upstream, error))
@@ -177,7 +177,7 @@ go_on(struct guard *guard)
 {
 	g_autoptr(GError) error = NULL, why = NULL;
 
-	guard_look_at_unseen(guard);
+	guard_probe_unseen(guard);
 	if (guard_restore(guard, &why)) {
 		report(guard);
 	} else {

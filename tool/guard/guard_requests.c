@@ -78,7 +78,7 @@ note(struct guard *guard)
 {
 	g_autoptr(GError) error = NULL;
 
-	if (!guard_note(guard, &error))
+	if (!guard_write_record(guard, &error))
 		log_warning("%s: %s", guard->attachment.name, error->message);
 }
 
@@ -125,7 +125,7 @@ resize(struct guard *guard, const char *text, GError **error)
 		return false;
 	/* The server may have died while this request waited. */
 	if (upstream_is_lost(&guard->upstream, &crashed, &why)) {
-		guard_tell_loss(guard, why);
+		guard_log_loss(guard, why);
 		if (!restore_once(guard, error))
 			return false;
 	}
@@ -164,7 +164,7 @@ carry_out(struct guard *guard, const char *request, GError **error)
 }
 
 void
-guard_take_request(struct guard *guard)
+guard_requests_take(struct guard *guard)
 {
 	g_autoptr(GError) error = NULL;
 	g_autofree char *request;

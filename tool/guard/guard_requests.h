@@ -10,6 +10,6 @@
 /* Carries out a request, if one has come.  There may be no server after it: upstream.server.pid is
  * 0 then. */
 void
-guard_take_request(struct guard *guard);
+guard_requests_take(struct guard *guard);
 
 #endif

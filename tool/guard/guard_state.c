@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 bool
-guard_note(struct guard *guard, GError **error)
+guard_write_record(struct guard *guard, GError **error)
 {
 	const struct upstream *upstream = &guard->upstream;
 	struct guard_progress progress = {
@@ -44,7 +44,7 @@ guard_restore(struct guard *guard, GError **error)
 }
 
 void
-guard_tell_loss(const struct guard *guard, const char *why)
+guard_log_loss(const struct guard *guard, const char *why)
 {
 	log_error("%s: %s; it is started again", guard->attachment.name, why);
 }

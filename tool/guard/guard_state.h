@@ -22,7 +22,7 @@ struct guard {
 
 /* Writes down what another one would need to take its place. */
 bool
-guard_note(struct guard *guard, GError **error);
+guard_write_record(struct guard *guard, GError **error);
 
 /* Gives the device a server, or connections, in place of those that are gone.  EINVAL: the device
  * is being detached. */
@@ -31,6 +31,6 @@ guard_restore(struct guard *guard, GError **error);
 
 /* Logs how the server was lost; it will be started again. */
 void
-guard_tell_loss(const struct guard *guard, const char *why);
+guard_log_loss(const struct guard *guard, const char *why);
 
 #endif

@@ -180,7 +180,7 @@ offer_probe(struct attachment *attachment)
 
 /* The server isn't asked: it may allow one connection only. */
 void
-guard_look_at_unseen(struct guard *guard)
+guard_probe_unseen(struct guard *guard)
 {
 	const unsigned int count = upstream_unseen(&guard->upstream);
 	g_autofree int *probes = g_new(int, count);

@@ -11,7 +11,7 @@
 
 /*
  * Takes the place of a guard that was killed, of that device, whose server ends then, while
- * connections to somebody else's server stay as they are: guard_look_at_unseen() and
+ * connections to somebody else's server stay as they are: guard_probe_unseen() and
  * guard_restore() come next.  After an error all is as it was.  *plan and *progress, which are to
  * be empty, belong to the caller (guard_plan_fini(), guard_progress_fini()).
  */
@@ -22,6 +22,6 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 /* Finds out which connections of a URI's device are dead that only the kernel sees: they are lost
  * then (upstream_is_lost()).  Does nothing where there are none. */
 void
-guard_look_at_unseen(struct guard *guard);
+guard_probe_unseen(struct guard *guard);
 
 #endif

@@ -110,9 +110,9 @@ wait_for_news(struct guard *guard)
 	poll(fds, count, timeout);
 	if (fds[0].revents)
 		take_signal(guard);
-	upstream_listen(&guard->upstream);
+	upstream_pass_output(&guard->upstream);
 	if (fds[2].revents)
-		guard_take_request(guard);
+		guard_requests_take(guard);
 	if (fds[2].revents && guard->upstream.server.pid == 0)
 		guard_watch_restore(guard);
 }
@@ -132,9 +132,9 @@ guard_watch_settle(struct guard *guard, GError **error)
 		g_autoptr(GError) not_yet = NULL;
 		bool crashed;
 
-		upstream_listen(&guard->upstream);
+		upstream_pass_output(&guard->upstream);
 		if (!lost && upstream_is_lost(&guard->upstream, &crashed, &why)) {
-			guard_tell_loss(guard, why);
+			guard_log_loss(guard, why);
 			lost = true;
 		}
 		/* EINVAL: it is being detached. */
@@ -156,7 +156,7 @@ guard_watch(struct guard *guard)
 		bool crashed = false;
 
 		wait_for_news(guard);
-		guard_look_at_unseen(guard);
+		guard_probe_unseen(guard);
 		if (!upstream_is_lost(&guard->upstream, &crashed, &why))
 			continue;
 		/* When a device is detached, its connections end a moment before the kernel lets
@@ -165,7 +165,7 @@ guard_watch(struct guard *guard)
 		     !crashed && i < GONE_TRIES && attachment_is_there(&guard->attachment); i++)
 			g_usleep(GONE_US);
 		if (attachment_is_there(&guard->attachment))
-			guard_tell_loss(guard, why);
+			guard_log_loss(guard, why);
 		guard_watch_restore(guard);
 	}
 }

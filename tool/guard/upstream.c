@@ -95,7 +95,7 @@ hear(int level, const char *line, void *data)
 }
 
 void
-upstream_listen(struct upstream *upstream)
+upstream_pass_output(struct upstream *upstream)
 {
 	server_process_listen(&upstream->server, hear, upstream);
 }
@@ -172,7 +172,7 @@ static void
 end_server(struct upstream *upstream)
 {
 	server_process_end(&upstream->server, END_PATIENCE_MS);
-	upstream_listen(upstream);
+	upstream_pass_output(upstream);
 	server_process_fini(&upstream->server);
 }
 
@@ -210,7 +210,7 @@ open_server(struct upstream *upstream, GError **error)
 		close_connections(upstream);
 		prefer_refusal(upstream, error);
 	} else {
-		upstream_listen(upstream);
+		upstream_pass_output(upstream);
 	}
 	g_string_free(upstream->refusal, true);
 	upstream->refusal = NULL;
@@ -337,7 +337,7 @@ upstream_lose_unseen(struct upstream *upstream, unsigned int dead)
 
 /* Gives the server a moment to end by itself: it first answers the requests that it has taken. */
 static void
-give_a_moment(const struct upstream *upstream)
+wait_for_own_end(const struct upstream *upstream)
 {
 	siginfo_t info = {.si_pid = 0};
 
@@ -356,11 +356,11 @@ give_a_moment(const struct upstream *upstream)
  * together: then the server ends, and a new one gets them all.
  */
 static void
-end_together(struct upstream *upstream)
+end_all_connections(struct upstream *upstream)
 {
 	if (close_ended(upstream) == 0)
 		return;
-	give_a_moment(upstream);
+	wait_for_own_end(upstream);
 	for (unsigned int i = 0; i < upstream->plan->connections; i++) {
 		if (upstream->connections[i].fd >= 0)
 			shutdown(upstream->connections[i].fd, SHUT_RDWR);
@@ -373,10 +373,10 @@ server_is_lost(struct upstream *upstream, bool *crashed, char **why)
 {
 	int status;
 
-	end_together(upstream);
+	end_all_connections(upstream);
 	if (!server_process_ended(&upstream->server, &status))
 		return false;
-	upstream_listen(upstream);
+	upstream_pass_output(upstream);
 	server_process_fini(&upstream->server);
 	close_connections(upstream);
 	*crashed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;

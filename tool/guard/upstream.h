@@ -66,7 +66,7 @@ upstream_lose_unseen(struct upstream *upstream, unsigned int dead);
 
 /* Passes what our server has said on to the log. */
 void
-upstream_listen(struct upstream *upstream);
+upstream_pass_output(struct upstream *upstream);
 
 /* Whether our server has ended, or one of a remote server's connections; what is lost is -1 then.
  * *why is a text that says how (caller frees); *crashed: not by itself, because its connections had
