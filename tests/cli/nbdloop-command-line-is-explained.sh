@@ -79,7 +79,7 @@ head -c 100 /dev/zero >"$dir/tiny.img"
 refuses 'empty.img is empty, and a device has at least one block, of 512 bytes' attach "$dir/empty.img"
 refuses 'tiny.img has 100 bytes, and a device at least one block, of 512' attach "$dir/tiny.img"
 refuses '--sizelimit=100: a device has at least one block, of 4096 bytes' attach --sizelimit=100 -b 4096 "$image"
-refuses '--offset=1048065: .*disk.img has 1048576 bytes, and behind the offset there is no block of 512' attach -o 1048065 "$image"
+refuses '--offset=1048065: .*disk.img has 1048576 bytes, and after the offset there is no block of 512' attach -o 1048065 "$image"
 refuses '--find is for when no device is named' attach -f "$image" nbd0
 refuses '--offset is for images' attach -o 512 nbd://localhost
 refuses 'which device is to be detached' detach

@@ -62,7 +62,7 @@ device_node_open(const char *name, int flags, GError **error)
 	int fd;
 
 	if (!number) {
-		failure(error, ENOENT, "the kernel has no device %s any more", name);
+		failure(error, ENOENT, "the kernel no longer has a device %s", name);
 		return -1;
 	}
 	if (!make_node(name, number, error))

@@ -309,7 +309,7 @@ nbd_driver_connect(struct nbd_driver *driver, const struct nbd_driver_attachment
 	if (err == EPERM)
 		return failure(
 			error, err,
-			"the kernel allows nobody here to attach block devices: it needs the capability "
+			"attaching block devices is not allowed here: it needs the capability "
 			"CAP_SYS_ADMIN, outside of containers without privileges");
 	if (err || answer.index < 0)
 		return failure(error, err ? err : EPROTO, "the kernel's nbd driver refuses: %s",

@@ -75,7 +75,7 @@ explain_busy(unsigned int index, GError **error)
 	if (device && device->pid != 0)
 		return device_owner_explain(device, error);
 	return failure(error, EBUSY, "/dev/%s is in use: %s", name,
-		       users ? users : "somebody has it open");
+		       users ? users : "another program has it open");
 }
 
 static bool
@@ -184,7 +184,7 @@ attachment_settle(const struct attachment *attachment, GError **error)
 		return false;
 	/* With its pid, all that was found out is of the same device. */
 	if (!attachment_is_there(attachment))
-		return failure(error, ENXIO, "/dev/%s has been detached by somebody else just now",
+		return failure(error, ENXIO, "/dev/%s has just been detached by another program",
 			       attachment->name);
 	if (size != attachment->size)
 		return failure(error, EIO, "/dev/%s has %" PRIu64 " bytes instead of %" PRIu64,
@@ -233,7 +233,7 @@ warn_about_change(const struct attachment *attachment, const struct upstream *up
 
 	if (device && connection->size < device->size)
 		log_warning(
-			"/dev/%s: %s has become smaller; what is behind its end now can't be read any more",
+			"/dev/%s: %s has become smaller; data after its new end can no longer be read",
 			device->name, upstream->place);
 	if (device && !device->read_only && connection->flags & NBD_FLAG_READ_ONLY)
 		log_warning(

@@ -134,7 +134,7 @@ report(struct guard *guard)
 	leave_terminal();
 	if (guard_report_name(guard->attachment.name))
 		return true;
-	log_warning("/dev/%s: nobody waits for it any more", guard->attachment.name);
+	log_warning("/dev/%s: the process that asked for it has ended", guard->attachment.name);
 	return false;
 }
 

@@ -122,7 +122,7 @@ find_image(struct upstream *upstream, GError **error)
 		g_autofree char *name = image_file_name(path);
 
 		log_warning(
-			"%s is not the image any more that was attached; that goes on being served: %s",
+			"%s is no longer the image that was attached, which is still served: %s",
 			upstream->place, name);
 	}
 	upstream->renamed = renamed;

@@ -111,7 +111,7 @@ check_size(const struct attach_options *options, const char *place, GError **err
 	return offset <= size - block ||
 	       failure(error, EINVAL,
 		       "--offset=%" PRIu64 ": %s has %" PRIu64
-		       " bytes, and behind the offset there is no block of %" PRIu64,
+		       " bytes, and after the offset there is no block of %" PRIu64,
 		       offset, place, size, block);
 }
 

@@ -161,7 +161,7 @@ wait_until_gone(const struct device *device, GError **error)
 		return true;
 	users = device_users("/sys", "/proc", device);
 	return failure(error, EBUSY, "/dev/%s was disconnected, but the kernel keeps it: %s",
-		       device->name, users ? users : "somebody has it open");
+		       device->name, users ? users : "another program has it open");
 }
 
 /* The kernel forgets them when the device is opened for the next time. */
@@ -244,7 +244,7 @@ detach_device(struct nbd_driver *driver, const char *name, bool lazy, GError **e
 		close(fd);
 		return failure(
 			error, ENXIO,
-			"/dev/%s is not attached any more: somebody else has just detached it",
+			"/dev/%s is no longer attached: another program has just detached it",
 			name);
 	}
 	if (fd >= 0)
