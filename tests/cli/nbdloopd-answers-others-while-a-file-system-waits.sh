@@ -29,22 +29,15 @@ others_are_answered() # SLOW-ENGINE FAST-ENGINE DIRECTORY CALL...
 		ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0")
 	start_nbdloopd --threads=1 --direct-io=off --discard=on --control "$dir/control" --export slow="$image,engine=$slow_engine" \
 		--export fast="$dir/disk/fast.img,engine=$fast_engine"
-	timeout "$((60 * time_factor))" "$python" - "$sock" "$gate" "$time_factor" "$dir/disk/fast.img" "$image" "$lib" "$dir/control" "$@" <<'EOF2' >"$dir/client.log" 2>&1 ||
+	timeout "$((60 * time_factor))" "$python" - "$sock" "$gate" "$time_factor" "$dir/disk/fast.img" "$image" "$dir/control" "$@" <<'EOF2' >"$dir/client.log" 2>&1 ||
 import json, os, sys, time
 import nbd
-sock, gate, factor, fast_file, slow_file, lib, control = sys.argv[1:8]
-expected = set(sys.argv[8:])
-sys.path.insert(0, lib)
+sock, gate, factor, fast_file, slow_file, control = sys.argv[1:7]
+expected = set(sys.argv[7:])
+from client import connect, send_all
 from control import ask
 LIMIT = 20 * int(factor)
 KIB, MIB = 1 << 10, 1 << 20
-
-def connect(name):
-    h = nbd.NBD()
-    h.add_meta_context("base:allocation")
-    h.set_export_name(name)
-    h.connect_unix(sock)
-    return h
 
 def wait(what, true):
     end = time.monotonic() + LIMIT
@@ -88,7 +81,7 @@ kinds = {
 
 with open(fast_file, "rb") as f:
     content = f.read()
-fast, slow = connect("fast"), connect("slow")
+fast, slow = (connect(sock, name, allocation=True) for name in ("fast", "slow"))
 reached = gate + ".reached"
 waited = set()
 for name, begin in kinds.items():
@@ -104,10 +97,9 @@ for name, begin in kinds.items():
     with open(reached) as f:
         waited.add(f.read())
     # So does a connection that goes away meanwhile.
-    gone = connect("slow")
+    gone = connect(sock, "slow", allocation=True)
     begin(gone)
-    while gone.aio_get_direction() & nbd.AIO_DIRECTION_WRITE:
-        gone.aio_notify_write()
+    send_all(gone)
     del gone
     for i in range(50):
         at = i * 64 * KIB
@@ -115,7 +107,7 @@ for name, begin in kinds.items():
         c = fast.aio_pread(buffer, at)
         wait("the other image's client is answered", lambda: fast.aio_command_completed(c))
         assert buffer.to_bytearray() == content[at:at + 4096]
-    connect("fast").shutdown()
+    connect(sock, "fast").shutdown()
     assert not completed(cookie), "it is done before it could be"
     os.unlink(gate)
     wait("the slow one's own answer", lambda: completed(cookie))

@@ -24,24 +24,19 @@ others_are_answered() # FAST-ENGINE
 	timeout "$((60 * time_factor))" "$python" - "$sock" "$pid" "$image" <<'EOF2' >"$dir/client.log" 2>&1 ||
 import os, signal, sys
 import nbd
+from client import connect
 sock, pid, image = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-
-def connect(name):
-    h = nbd.NBD()
-    h.set_export_name(name)
-    h.connect_unix(sock)
-    return h
 
 def allocated():
     return os.stat(image).st_blocks * 512
 
-slow, fast = connect("slow"), connect("fast")
+slow, fast = connect(sock, "slow"), connect(sock, "fast")
 zero = slow.aio_zero(256 << 20, 0, flags=nbd.CMD_FLAG_NO_HOLE)
 while allocated() < 1 << 20:
     slow.poll(5)
 for i in range(5):
     fast.pread(4096, i * 4096)
-connect("fast").shutdown()
+connect(sock, "fast").shutdown()
 slow.poll(0)
 assert not slow.aio_command_completed(zero), "the other client had to wait for all of it"
 os.kill(pid, signal.SIGTERM)

@@ -73,16 +73,14 @@ start_nbdloopd --drain-limit=1 --control="$dir/control" "$image"
 cat >"$dir/deaf.py" <<'EOF2'
 import sys, time
 import nbd
-uri, lib, control, time_factor = sys.argv[1:]
-sys.path.insert(0, lib)
+uri, control, time_factor = sys.argv[1:]
+from client import connect, send_all
 from control import wait_for_requests
-h = nbd.NBD()
-h.connect_uri(uri)
+h = connect(uri)
 buffers = [nbd.Buffer(8 << 20) for _ in range(16)]
 for buffer in buffers:
     h.aio_pread(buffer, 0)
-while h.aio_get_direction() & nbd.AIO_DIRECTION_WRITE:
-    h.aio_notify_write()
+send_all(h)
 wait_for_requests(control, 16, 20 * int(time_factor))
 print("taken", flush=True)
 time.sleep(600)
@@ -91,7 +89,7 @@ EOF2
 be_deaf()
 {
 	rm -f "$dir/deaf.log"
-	spawn deaf "$python" "$dir/deaf.py" "$uri" "$lib" "$dir/control" "$time_factor"
+	spawn deaf "$python" "$dir/deaf.py" "$uri" "$dir/control" "$time_factor"
 	wait_until "the requests are taken" grep -q taken "$dir/deaf.log"
 }
 

@@ -25,17 +25,9 @@ drops()
 	"$python" - "$uri" "$image" "$dir/control" <<'EOF' >"$dir/client.log" 2>&1 || fail "wrong with engine $engine"
 import json, os, socket, subprocess, sys, time
 import nbd
+from client import connect, send_all
 uri, image, control = sys.argv[1:]
 BEGUN, WRITES, SIZE, STEP, AREA = 256, 280, 4096, 8192, 4 << 20
-
-def connect():
-    h = nbd.NBD()
-    h.connect_uri(uri)
-    return h
-
-def send_all(h):
-    while h.aio_get_direction() & nbd.AIO_DIRECTION_WRITE:
-        h.aio_notify_write()
 
 def write(h, client):
     for i in range(WRITES):
@@ -60,7 +52,7 @@ def requests():
         s.sendall(b"status\n")
         return sorted(c["requests"] for c in json.loads(s.makefile().readline())["connections"])
 
-gone, patient, polite = [connect() for _ in range(3)]
+gone, patient, polite = [connect(uri) for _ in range(3)]
 subprocess.run(["fsfreeze", "-f", os.path.dirname(image)], check=True)
 write(gone, 1)
 write(patient, 2)

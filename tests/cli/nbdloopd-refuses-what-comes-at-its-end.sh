@@ -12,37 +12,18 @@ cat >"$dir/clients.py" <<'EOF2'
 # receives at once, or, to the limit, a longer one than there is memory for anyway.
 import errno, os, re, signal, sys, time
 import nbd
-uri, image, log, pid, case, lib, control, time_factor = sys.argv[1:]
+uri, image, log, pid, case, control, time_factor = sys.argv[1:]
 LIMIT = 20 * int(time_factor) # seconds
-sys.path.insert(0, lib)
+from client import connect, noting, send_all, take
 from control import wait_for_requests
 WRITES, SIZE = (28, 4096) if case == "drained" else (1, 3 << 20)
-
-def connect():
-    h = nbd.NBD()
-    h.connect_uri(uri)
-    return h
-
-def send_all(h):
-    while h.aio_get_direction() & nbd.AIO_DIRECTION_WRITE:
-        h.aio_notify_write()
-
-def noting(results, what):
-    def completion(err):
-        results.append((what, err.value))
-        return 1
-    return completion
-
-def take(h):
-    while h.aio_in_flight() > 0:
-        h.poll(1000)
 
 def written():
     with open(image, "rb") as f:
         return f.read(WRITES * SIZE)
 
 reads, writes = [], []
-writer, reader = connect(), connect()
+writer, reader = connect(uri), connect(uri)
 # The server looks for holes here, and finds none: a read that looks for them takes its memory
 # later.
 reader.pread(1 << 20, 0)
@@ -52,7 +33,7 @@ send_all(reader)
 wait_for_requests(control, 4, LIMIT)
 # At its end, the server closes an idle connection in the turn of its event loop that tells all
 # others, too.
-idle = connect()
+idle = connect(uri)
 idle.pread(512, 0)
 for i in range(WRITES):
     writer.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(b"w" * SIZE)), i * SIZE, completion=noting(writes, i))
@@ -106,7 +87,7 @@ start() # [OPTION...]
 
 run_clients() # CASE
 {
-	"$python" "$dir/clients.py" "$uri" "$image" "$log" "$pid" "$1" "$lib" "$dir/control" "$time_factor" >"$dir/client.log" 2>&1
+	"$python" "$dir/clients.py" "$uri" "$image" "$log" "$pid" "$1" "$dir/control" "$time_factor" >"$dir/client.log" 2>&1
 }
 
 refuses()

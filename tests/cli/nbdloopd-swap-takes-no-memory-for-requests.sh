@@ -45,16 +45,12 @@ requests_take_no_memory()
 	"$python" - "$sock" "$pid" "$dir/calls" <<'EOF2' >"$dir/client.log" 2>&1 || fail "requests take memory"
 import os, subprocess, sys, time
 import nbd
+from client import connect
 socket, pid, calls = sys.argv[1:]
 SIZES = (512, 4096, 3 << 12, 1 << 16, 1 << 17, 1 << 20, 5 << 20, 32 << 20)
 
-def connect(name="disk"):
-    h = nbd.NBD()
-    h.set_export_name(name)
-    h.set_strict_mode(h.get_strict_mode() & ~nbd.STRICT_ALIGN)
-    h.add_meta_context(nbd.CONTEXT_BASE_ALLOCATION)
-    h.connect_unix(socket)
-    return h
+def client(name):
+    return connect(socket, name, allocation=True, unaligned=True)
 
 def page_faults():
     with open(f"/proc/{pid}/stat") as f:
@@ -104,15 +100,15 @@ def takes_no_page(h):
         one(h, n)
     assert page_faults() == faults, f"{page_faults() - faults} page faults"
 
-clients = [connect()]
+clients = [client("disk")]
 takes_no_page(clients[0])
-takes_no_page(connect("added"))
+takes_no_page(client("added"))
 
 tracer = subprocess.Popen(["strace", "-f", "-qq", "-o", calls, "-e", "trace=%memory,clone,clone3,exit", "-p", pid])
 while not traced():
     assert tracer.poll() is None
     time.sleep(0.1)
-clients += [connect() for _ in range(99)]
+clients += [client("disk") for _ in range(99)]
 for n in range(300):
     one(clients[n % len(clients)], n)
 many(clients)

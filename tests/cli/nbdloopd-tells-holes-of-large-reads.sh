@@ -17,14 +17,9 @@ tells_holes()
 	"$python" - "$uri" <<'EOF2' >"$dir/client.log" 2>&1 || fail "wrong with engine $engine"
 import random, sys
 import nbd
+from client import connect
 uri = sys.argv[1]
 KIB, MIB = 1 << 10, 1 << 20
-
-def connect(structured=True):
-    h = nbd.NBD()
-    h.set_request_structured_replies(structured)
-    h.connect_uri(uri)
-    return h
 
 def read(h, length, offset, flags=0):
     chunks = []
@@ -38,7 +33,7 @@ def read(h, length, offset, flags=0):
     assert end == length, chunks
     return data, [hole for _, _, hole in sorted(chunks)]
 
-h = connect()
+h = connect(uri)
 # A hole, the data of one block of the file system, a hole.
 data, holes = read(h, 3 * MIB, 0)
 assert holes == [True, False, True], holes
@@ -48,7 +43,7 @@ assert read(h, 60 * KIB, 8 * MIB)[1] == [False]
 data, holes = read(h, 3 * MIB, 0, nbd.CMD_FLAG_DF)
 assert holes == [False], holes
 assert data == bytes(MIB) + b"data" + bytes(2 * MIB - 4)
-data, holes = read(connect(structured=False), 3 * MIB, 0)
+data, holes = read(connect(uri, structured=False), 3 * MIB, 0)
 assert holes == [False], holes
 assert data[MIB:MIB + 4] == b"data"
 
@@ -60,7 +55,7 @@ assert holes == [False, True, False, True, False], holes
 assert data == (b"x" * 64 * KIB + bytes(192 * KIB)) * 16
 
 # Written by one client and then read by another.
-other = connect()
+other = connect(uri)
 model = bytearray(data + bytes(MIB))
 rng = random.Random(1)
 for _ in range(300):
@@ -91,6 +86,7 @@ wait_until "strace looks at the server" grep -q attached "$dir/strace.log"
 "$python" - "$uri" "$dir/calls.log" <<'EOF2' >"$dir/client.log" 2>&1 || fail "system calls for holes of an image without"
 import sys
 import nbd
+from client import connect
 uri, calls = sys.argv[1:]
 h = nbd.NBD()
 h.connect_uri(uri)

@@ -28,6 +28,8 @@ servers=${LOOP_SERVERS:-nbdkit nbdloopd}
 # The distribution's, which has its packages' modules, rather than another one in PATH.
 python=/usr/bin/python3
 [ -x "$python" ] || python=python3
+# Its scripts may import the modules of tests/lib; the source tree may be read-only.
+export PYTHONPATH=$lib PYTHONDONTWRITEBYTECODE=1
 dir=$(mktemp -d "${TMPDIR:-/var/tmp}/nbdloop.XXXXXX")
 chmod 755 "$dir" # some servers run as another user
 declare -A process_pids=()

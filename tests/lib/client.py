@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the clients of the scripts share, on top of libnbd.  (raw_nbd.py: clients made of bytes.)"""
+import nbd
+
+
+def connect(where, name=None, structured=True, allocation=False, unaligned=False):
+    """A connected handle.  `where`: an NBD URI, or the path of a unix socket.
+
+    `name`: the export's, on a unix socket; `structured`: structured replies are asked for;
+    `allocation`: so is the context base:allocation; `unaligned`: any offset and length may be sent.
+    """
+    h = nbd.NBD()
+    h.set_request_structured_replies(structured)
+    if name is not None:
+        h.set_export_name(name)
+    if allocation:
+        h.add_meta_context(nbd.CONTEXT_BASE_ALLOCATION)
+    if unaligned:
+        h.set_strict_mode(h.get_strict_mode() & ~nbd.STRICT_ALIGN)
+    if where.startswith("/"):
+        h.connect_unix(where)
+    else:
+        h.connect_uri(where)
+    return h
+
+
+def send_all(h):
+    """Sends what the handle has queued."""
+    while h.aio_get_direction() & nbd.AIO_DIRECTION_WRITE:
+        h.aio_notify_write()
+
+
+def noting(results, what):
+    """A completion callback that appends (what, error) to `results`."""
+    def completion(err):
+        results.append((what, err.value))
+        return 1
+    return completion
+
+
+def take(h):
+    """Receives until nothing is in flight."""
+    while h.aio_in_flight() > 0:
+        h.poll(1000)
