@@ -17,7 +17,7 @@ unseen='pthread_(rwlock|spin|barrier)|pthread_.*_(timed|clock)lock|pthread_cond_
 # nbdloopd, in which accesses to memory are counted: see lib/shared_lines.c.
 build()
 {
-	local part name compile libraries link=() source=${top_srcdir:-$lib/../..}
+	local part name compile files libraries link=() source=${top_srcdir:-$lib/../..}
 	read -ra compile <<<"${CC:-cc} -std=gnu11 -pthread -D_GNU_SOURCE -U_FORTIFY_SOURCE -O1 -g ${LIBURING_CFLAGS-}"
 	for name in memcpy memmove memset; do
 		compile+=("-fno-builtin-$name")
@@ -28,8 +28,9 @@ build()
 	done
 	for part in common control nbd engine server; do
 		mkdir "$dir/$part"
+		mapfile -t files < <(find "$source/$part" -name '*.c')
 		(cd "$dir/$part" && "${compile[@]}" -fsanitize=thread -I"$source" -I"$top_builddir" \
-			-include "$top_builddir/config.h" -c "$source/$part"/*.c)
+			-include "$top_builddir/config.h" -c "${files[@]}")
 	done
 	"${compile[@]}" -Wall -Wextra -Werror -c -o "$dir/shared_lines.o" "$lib/shared_lines.c"
 	# At the addresses that addr2line knows.
@@ -112,7 +113,7 @@ loops_share_no_line() # IMAGES WHERE [total]
 	"$python" "$dir/client.py" "$pid" "$requests" "$where" "nbd+unix:///0?socket=$sock" \
 		"nbd+unix:///$((images - 1))?socket=$sock" >"$dir/client.log" 2>&1 || fail "the client failed"
 	stop_server
-	"$python" "$lib/shared_lines.py" "$dir/nbdloopd" "$SHARED_LINES" server/serve/worker.c:work "$requests" "${@:3}" \
+	"$python" "$lib/shared_lines.py" "$dir/nbdloopd" "$SHARED_LINES" serve/worker.c:work "$requests" "${@:3}" \
 		>"$dir/lines.log" || fail "engine $engine, $images images, $where"
 	mv "$dir/lines.log" "$dir/$engine-$images-$where.txt"
 }
