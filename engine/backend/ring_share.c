@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/backend/ring_share.h"
 
+#include "common/container_of.h"
 #include "common/locked_memory.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/ring.h"
@@ -9,7 +10,6 @@
 
 #include "common/log.h"
 
-#include <stddef.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -68,8 +68,7 @@ ring_share_register_arena(struct ring_share *share, const struct ioctx *ctx)
 static void
 completed(struct completion *completion, int result)
 {
-	struct chunk *chunk =
-		(struct chunk *)((char *)completion - offsetof(struct chunk, completion));
+	struct chunk *chunk = container_of(completion, struct chunk, completion);
 
 	chunk_done(chunk->io->ctx, chunk, result);
 }

@@ -13,6 +13,7 @@
 #include "engine/io/image_state.h"
 
 #include "common/cleanup.h"
+#include "common/container_of.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -32,7 +33,7 @@ struct freeze {
 static void
 freeze_granted(struct range *range)
 {
-	struct freeze *freeze = (struct freeze *)((char *)range - offsetof(struct freeze, range));
+	struct freeze *freeze = container_of(range, struct freeze, range);
 
 	pthread_mutex_lock(&freeze->mutex);
 	freeze->done = true;

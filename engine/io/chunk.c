@@ -10,9 +10,10 @@
 #include "engine/io/image_state.h"
 #include "engine/io/space.h"
 
+#include "common/container_of.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -57,7 +58,7 @@ chunk_execute(const struct backing *backing, const struct chunk *chunk)
 static struct chunk *
 chunk_of(struct helper_job *job)
 {
-	return (struct chunk *)((char *)job - offsetof(struct chunk, job));
+	return container_of(job, struct chunk, job);
 }
 
 static void

@@ -11,11 +11,11 @@
 #include "engine/io/image_state.h"
 #include "engine/io/space.h"
 
+#include "common/container_of.h"
 #include "common/log.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -114,7 +114,7 @@ count(struct ioctx *ctx, const struct io *io)
 static void
 range_granted(struct range *range)
 {
-	struct io *io = (struct io *)((char *)range - offsetof(struct io, range));
+	struct io *io = container_of(range, struct io, range);
 	struct ioctx *ctx = io->ctx;
 	int event = ctx->inbox_event;
 

@@ -4,6 +4,7 @@
 #include "engine/backing/backing.h"
 
 #include "common/cleanup.h"
+#include "common/container_of.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,7 @@
 #define NO_PAGE (sizeof(long) > 4 ? INT64_MAX - 0xffff : ((int64_t)1 << 44) - 0x10000)
 
 struct entry {
-	struct shared_file shared; /* first: what callers know */
+	struct shared_file shared; /* what callers know */
 	struct backing file;       /* only what tells it from others */
 	unsigned int users;        /* images */
 	/*
@@ -121,7 +122,7 @@ shared_file_record_loss(struct shared_file *shared, int err)
 int
 shared_file_lost(struct shared_file *shared)
 {
-	struct entry *entry = (struct entry *)shared;
+	struct entry *entry = container_of(shared, struct entry, shared);
 
 	pthread_mutex_lock(&entry->asking);
 	/* Of pages under way in a range where there are none it waits for none, and then says
@@ -148,9 +149,9 @@ forget(struct entry *entry)
 void
 shared_file_put(struct shared_file *shared)
 {
-	struct entry *entry = (struct entry *)shared;
+	struct entry *entry = container_of(shared, struct entry, shared);
 
-	if (!entry)
+	if (!shared)
 		return;
 	pthread_mutex_lock(&mutex);
 	/* What was lost stays lost when the last client leaves, or the export is removed: who opens

@@ -5,6 +5,7 @@
 #include "server/serve/worker_contexts.h"
 
 #include "common/cleanup.h"
+#include "common/container_of.h"
 #include "nbd/protocol.h"
 
 #include <stdlib.h>
@@ -13,8 +14,7 @@
 static struct export *
 export_of(const struct nbd_export *facts)
 {
-	/* Of both, it is the first member. */
-	return (struct export *)(uintptr_t)facts;
+	return container_of(facts, struct export, served.facts);
 }
 
 /* ---- for the handshake */
@@ -98,7 +98,7 @@ exports_left(struct exports *exports, struct served *served)
 void
 exports_forgotten(struct exports *exports, struct served *served)
 {
-	struct export *export = export_of(&served->facts);
+	struct export *export = container_of(served, struct export, served);
 	bool last;
 
 	pthread_mutex_lock(&exports->mutex);
@@ -180,7 +180,6 @@ view_export(struct exports *exports, const struct export *export, struct export_
 		.image = source->image,
 		.traffic = source->traffic,
 		.threads = exports->worker_count,
-		.read_only = export->served.facts.flags & NBD_FLAG_READ_ONLY,
 		.connections = source_connections(exports, source),
 	};
 }

@@ -42,7 +42,6 @@ struct export_view {
 	struct image *image;
 	const struct traffic *traffic; /* one for each of `threads` */
 	unsigned int threads;
-	bool read_only;
 	unsigned int connections;
 };
 

@@ -11,6 +11,7 @@
 #include "server/serve/worker_contexts.h"
 
 #include "common/cleanup.h"
+#include "common/container_of.h"
 #include "common/log.h"
 
 #include <assert.h>
@@ -25,10 +26,6 @@
 
 /* Seconds for the client to take the last replies, and to close its end. */
 #define LINGER_LIMIT 2
-
-#define CONN_OF(completion_, op_)                                                                  \
-	((struct conn *)((char *)(completion_)-offsetof(struct conn, op_) -                        \
-			 offsetof(struct loop_op, completion)))
 
 static void
 received(struct completion *completion, int result);
@@ -170,7 +167,7 @@ warn_of_error(const struct conn *conn, int result)
 static void
 received(struct completion *completion, int result)
 {
-	struct conn *conn = CONN_OF(completion, recv_op);
+	struct conn *conn = container_of(completion, struct conn, recv_op.completion);
 
 	conn->recv_op.active = false;
 	conn->bytes_in += result > 0 ? (size_t)result : 0;
@@ -243,7 +240,7 @@ cannot_answer(struct conn *conn, int result)
 static void
 sent(struct completion *completion, int result)
 {
-	struct conn *conn = CONN_OF(completion, send_op);
+	struct conn *conn = container_of(completion, struct conn, send_op.completion);
 
 	conn->send_op.active = false;
 	conn->bytes_out += result > 0 ? (size_t)result : 0;

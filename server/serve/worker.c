@@ -7,12 +7,12 @@
 #include "server/serve/stuck.h"
 #include "server/serve/worker_contexts.h"
 
+#include "common/container_of.h"
 #include "common/log.h"
 #include "engine/context/ioctx.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -154,9 +154,7 @@ open_mailbox(struct worker *worker)
 static void
 mail_came(struct completion *completion, int result)
 {
-	struct worker *worker =
-		(struct worker *)((char *)completion - offsetof(struct worker, event_op) -
-				  offsetof(struct loop_op, completion));
+	struct worker *worker = container_of(completion, struct worker, event_op.completion);
 	eventfd_t count;
 
 	worker->event_op.active = false;

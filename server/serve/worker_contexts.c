@@ -6,8 +6,9 @@
 
 #include "engine/context/ioctx.h"
 
+#include "common/container_of.h"
+
 #include <errno.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
@@ -21,9 +22,7 @@ static void
 context_event(struct completion *completion, int result)
 {
 	struct worker_context *context =
-		(struct worker_context *)((char *)completion -
-					  offsetof(struct worker_context, event) -
-					  offsetof(struct loop_op, completion));
+		container_of(completion, struct worker_context, event.completion);
 	eventfd_t count;
 
 	context->event.active = false;
