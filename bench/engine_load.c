@@ -24,7 +24,9 @@
 #include "engine/backend/ring.h"
 #include "engine/backend/ring_share.h"
 #include "engine/context/ioctx.h"
+#include "engine/context/pool.h"
 #include "engine/image/image.h"
+#include "engine/io/io.h"
 
 #include <err.h>
 #include <fcntl.h>
@@ -280,7 +282,7 @@ context_take(struct load *load)
 	if (way->host == NO_READS)
 		return;
 	if (way->host == HOST_NONE) {
-		load->ctx = image_take_context(image);
+		load->ctx = pool_take(image);
 		if (!load->ctx)
 			errx(1, "no context can be made");
 		return;
@@ -288,8 +290,7 @@ context_take(struct load *load)
 	if (way->host == HOST_RING)
 		r = ring_init(&load->ring, depth, depth, 0, way->files);
 	if (r == 0)
-		r = image_host_context(image, way->host == HOST_RING ? &load->ring : NULL,
-				       &load->ctx);
+		r = pool_host(image, way->host == HOST_RING ? &load->ring : NULL, &load->ctx);
 	if (r < 0)
 		errx(1, "no context can be made: %s", strerror(-r));
 }
@@ -300,10 +301,10 @@ context_give(struct load *load)
 	if (way->host == NO_READS)
 		return;
 	if (way->host == HOST_NONE) {
-		image_give_context(image, load->ctx);
+		pool_give(image, load->ctx);
 		return;
 	}
-	image_unhost_context(image, load->ctx);
+	pool_unhost(image, load->ctx);
 	if (way->host == HOST_RING)
 		ring_fini(&load->ring);
 }

@@ -6,10 +6,11 @@
  * cache.  An event loop must not, so what can't go on without waiting (RWF_NOWAIT) is done by the
  * context's helpers.
  */
-#include "engine/backend/backend.h"
+#include "engine/backend/choice.h"
 
-#include "engine/context/ioctx.h"
+#include "engine/io/chunk.h"
 #include "engine/io/image_state.h"
+#include "engine/io/ioctx_state.h"
 
 #include <errno.h>
 #include <linux/aio_abi.h>

@@ -4,10 +4,11 @@
  * io_uring nor AIO, where concurrency comes from the host's threads; and for images in memory,
  * where no call waits.  On an event loop, ioctx_run() bounds how much they move in one turn.
  */
-#include "engine/backend/backend.h"
+#include "engine/backend/choice.h"
 
-#include "engine/context/ioctx.h"
+#include "engine/io/chunk.h"
 #include "engine/io/image_state.h"
+#include "engine/io/ioctx_state.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,13 +5,14 @@
  * A polled ring takes direct reads and writes only, so a second, plain ring has all else: syncs,
  * allocations, and everything while direct I/O is switched off.
  */
-#include "engine/backend/backend.h"
+#include "engine/backend/choice.h"
 
 #include "engine/backend/ring.h"
 #include "engine/backend/ring_share.h"
 #include "engine/backing/block_queue.h"
-#include "engine/context/ioctx.h"
+#include "engine/io/chunk.h"
 #include "engine/io/image_state.h"
+#include "engine/io/ioctx_state.h"
 
 #include "common/cleanup.h"
 

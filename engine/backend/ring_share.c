@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/backend/ring_share.h"
 
+#include "engine/backend/ring.h"
+#include "engine/io/chunk.h"
+#include "engine/io/image_state.h"
+#include "engine/io/io.h"
+#include "engine/io/ioctx_state.h"
+
 #include "common/container_of.h"
 #include "common/locked_memory.h"
-#include "engine/backend/backend.h"
-#include "engine/backend/ring.h"
-#include "engine/context/ioctx.h"
-#include "engine/io/image_state.h"
-
 #include "common/log.h"
 
 #include <string.h>

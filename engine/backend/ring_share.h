@@ -6,11 +6,8 @@
 #ifndef ENGINE_BACKEND_RING_SHARE_H
 #define ENGINE_BACKEND_RING_SHARE_H
 
-#include "engine/io/chunk.h"
-
-#include <stdbool.h>
-
 struct backing;
+struct chunk;
 struct ioctx;
 struct ring;
 

@@ -3,10 +3,11 @@
  * The engine `threads` on an event loop: the loop's thread hands chunks to worker threads of the
  * context, which make the system calls, and is told by the context's event.
  */
-#include "engine/backend/backend.h"
+#include "engine/backend/choice.h"
 
-#include "engine/context/ioctx.h"
+#include "engine/io/chunk.h"
 #include "engine/io/image_state.h"
+#include "engine/io/ioctx_state.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -3,12 +3,13 @@
  * io_uring: everything queued goes to the kernel, and completions are waited for, in one system
  * call.
  */
-#include "engine/backend/backend.h"
+#include "engine/backend/choice.h"
 
 #include "engine/backend/ring.h"
 #include "engine/backend/ring_share.h"
-#include "engine/context/ioctx.h"
+#include "engine/io/chunk.h"
 #include "engine/io/image_state.h"
+#include "engine/io/ioctx_state.h"
 
 #include <errno.h>
 #include <stdio.h>

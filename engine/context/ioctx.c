@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/context/ioctx.h"
 
+#include "engine/backend/choice.h"
+#include "engine/io/chunk.h"
 #include "engine/io/image_state.h"
+#include "engine/io/ioctx_state.h"
 
 #include "common/cleanup.h"
 #include "common/log.h"

@@ -2,6 +2,8 @@
 #include "engine/context/pool.h"
 
 #include "engine/context/ioctx.h"
+#include "engine/io/image_state.h"
+#include "engine/io/ioctx_state.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -52,9 +54,13 @@ delete_key(void)
 	pthread_key_delete(thread_end);
 }
 
-void
-pool_init(struct pool *pool, unsigned int limit)
+struct pool *
+pool_new(unsigned int limit)
 {
+	struct pool *pool = aligned_alloc(alignof(struct pool), sizeof(*pool));
+
+	if (!pool)
+		return NULL;
 	pool->limit = limit;
 	atomic_init(&pool->waiters, 0);
 	pthread_mutex_init(&pool->mutex, NULL);
@@ -68,6 +74,7 @@ pool_init(struct pool *pool, unsigned int limit)
 	pool->next = living;
 	living = pool;
 	pthread_mutex_unlock(&living_mutex);
+	return pool;
 }
 
 static void *
@@ -100,10 +107,12 @@ free_contexts(struct pool *pool)
 }
 
 void
-pool_fini(struct pool *pool)
+pool_free(struct pool *pool)
 {
 	struct pool **at;
 
+	if (!pool)
+		return;
 	pthread_mutex_lock(&living_mutex);
 	for (at = &living; *at != pool; at = &(*at)->next)
 		assert(*at);
@@ -114,6 +123,7 @@ pool_fini(struct pool *pool)
 		free_contexts(pool);
 	pthread_cond_destroy(&pool->given);
 	pthread_mutex_destroy(&pool->mutex);
+	free(pool);
 }
 
 static bool
@@ -196,8 +206,9 @@ adopt(struct pool *pool, struct ioctx *ctx)
 }
 
 int
-pool_reserve(struct pool *pool, struct image *image)
+pool_reserve(struct image *image)
 {
+	struct pool *pool = image->pool;
 	struct ioctx *ctx;
 	int r = 0;
 
@@ -217,8 +228,9 @@ pool_reserve(struct pool *pool, struct image *image)
 }
 
 int
-pool_host(struct pool *pool, struct image *image, struct ring *ring, struct ioctx **result)
+pool_host(struct image *image, struct ring *ring, struct ioctx **result)
 {
+	struct pool *pool = image->pool;
 	struct ioctx *ctx;
 	int r = ioctx_new_hosted(image, ring, &ctx);
 
@@ -235,8 +247,9 @@ pool_host(struct pool *pool, struct image *image, struct ring *ring, struct ioct
 }
 
 void
-pool_unhost(struct pool *pool, struct ioctx *ctx)
+pool_unhost(struct image *image, struct ioctx *ctx)
 {
+	struct pool *pool = image->pool;
 	struct ioctx **at;
 
 	pthread_mutex_lock(&pool->mutex);
@@ -251,8 +264,9 @@ pool_unhost(struct pool *pool, struct ioctx *ctx)
 }
 
 struct ioctx *
-pool_take(struct pool *pool, struct image *image)
+pool_take(struct image *image)
 {
+	struct pool *pool = image->pool;
 	struct ioctx *ctx;
 
 	if (warm.pool_id == pool->id && claim(warm.ctx))
@@ -270,12 +284,33 @@ pool_take(struct pool *pool, struct image *image)
 }
 
 void
-pool_give(struct pool *pool, struct ioctx *ctx)
+pool_give(struct image *image, struct ioctx *ctx)
 {
+	struct pool *pool = image->pool;
+
 	atomic_store(&ctx->busy, false);
 	if (atomic_load(&pool->waiters) == 0)
 		return;
 	pthread_mutex_lock(&pool->mutex);
 	pthread_cond_signal(&pool->given);
 	pthread_mutex_unlock(&pool->mutex);
+}
+
+unsigned int
+pool_count(struct image *image, uint64_t counters[COUNTERS], bool *registered)
+{
+	struct pool *pool = image->pool;
+	unsigned int count;
+
+	pthread_mutex_lock(&pool->mutex);
+	count = pool->count;
+	*registered = count > 0;
+	memcpy(counters, pool->retired, sizeof(pool->retired));
+	for (const struct ioctx *ctx = pool->contexts; ctx; ctx = ctx->next) {
+		*registered = *registered && ctx->registered > 0;
+		for (unsigned int i = 0; i < COUNTERS; i++)
+			counters[i] += counter_read(&ctx->counters, i);
+	}
+	pthread_mutex_unlock(&pool->mutex);
+	return count;
 }

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdalign.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct image;
@@ -31,27 +32,47 @@ struct pool {
 	struct pool *next;      /* of all living pools; guarded by pool.c's own mutex */
 };
 
+/* NULL: no memory.  `limit`: most contexts; 0: no limit. */
+struct pool *
+pool_new(unsigned int limit);
+
+/* Frees the contexts too; none may be taken.  NULL is fine. */
 void
-pool_init(struct pool *pool, unsigned int limit);
+pool_free(struct pool *pool);
 
-/* Frees the contexts; none may be taken. */
-void
-pool_fini(struct pool *pool);
-
-/* See image_reserve_contexts(). */
-int
-pool_reserve(struct pool *pool, struct image *image);
-
-/* See image_host_context(). */
-int
-pool_host(struct pool *pool, struct image *image, struct ring *ring, struct ioctx **ctx);
-void
-pool_unhost(struct pool *pool, struct ioctx *ctx);
-
-/* See image_take_context(). `image` owns the pool. */
+/*
+ * Takes a context of the image for the calling thread and gives it back.  A thread gets the context
+ * that it had before, so that threads share nothing; blocks while contexts= is exhausted.
+ * Returns NULL when not even one context can be made.
+ */
 struct ioctx *
-pool_take(struct pool *pool, struct image *image);
+pool_take(struct image *image);
 void
-pool_give(struct pool *pool, struct ioctx *ctx);
+pool_give(struct image *image, struct ioctx *ctx);
+
+/*
+ * Makes a context for the calling thread's event loop, on the loop's ring (NULL: it has none); see
+ * ioctx_new_hosted().  Returns 0 or -errno (said in the log).  pool_unhost() frees it; nothing may
+ * be under way.
+ */
+int
+pool_host(struct image *image, struct ring *ring, struct ioctx **ctx);
+void
+pool_unhost(struct image *image, struct ioctx *ctx);
+
+/*
+ * Makes all contexts that the configuration allows (contexts= must not be 0), and their buffers, so
+ * that no request needs memory for them later.  Again is fine.  Returns 0, or -ENOMEM: not all
+ * could be made.
+ */
+int
+pool_reserve(struct image *image);
+
+/*
+ * Returns how many contexts the image has, with the sums of what they and those before them have
+ * counted.  *registered: all have registered buffers, at least for requests of one chunk.
+ */
+unsigned int
+pool_count(struct image *image, uint64_t counters[COUNTERS], bool *registered);
 
 #endif

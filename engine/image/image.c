@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/image/image.h"
 
+#include "engine/backend/choice.h"
 #include "engine/backing/block_queue.h"
 #include "engine/backing/direct.h"
-#include "engine/context/ioctx.h"
+#include "engine/context/pool.h"
 #include "engine/image/format.h"
 #include "engine/image/lock.h"
 #include "engine/image/window.h"
+#include "engine/io/chunk.h"
 #include "engine/io/image_state.h"
 
 #include "common/cleanup.h"
@@ -111,19 +113,6 @@ choose_bytes(struct image *image, uint64_t length)
 	image->sector_reason = "the size is no multiple of 512";
 }
 
-void
-image_set_size(struct image *image, uint64_t size)
-{
-	atomic_store(&image->direct_end, direct_end(&image->backing, image->config.offset + size));
-	atomic_store(&image->size, size);
-}
-
-bool
-image_may_cache(const struct image *image)
-{
-	return !image->backing.block_device || !image_direct(image);
-}
-
 /* It was open before, and what was lost then is lost. */
 static void
 warn_loss(const struct image *image)
@@ -196,8 +185,8 @@ image_open(int dirfd, const char *path, unsigned int flags, const struct image_c
 	pthread_mutex_init(&image->locking, NULL);
 	pthread_mutex_init(&image->facts, NULL);
 	arena_init(&image->arena, (size_t)image_context_memory(image));
-	pool_init(&image->pool, config->contexts);
-	r = share_file(image, error);
+	image->pool = pool_new(config->contexts);
+	r = image->pool ? share_file(image, error) : -ENOMEM;
 	if (r == 0)
 		r = prepare(image, error);
 	if (r < 0)
@@ -212,7 +201,7 @@ image_close(struct image *image)
 {
 	if (!image)
 		return;
-	pool_fini(&image->pool);
+	pool_free(image->pool);
 	/* Not left to close(): the kernel takes its time to let go of a ring's files. */
 	if (image->locked)
 		lock_drop(image->backing.fd);
@@ -290,54 +279,4 @@ uint64_t
 image_context_memory(const struct image *image)
 {
 	return (uint64_t)image->config.depth * CHUNK_SIZE;
-}
-
-int
-image_reserve_contexts(struct image *image)
-{
-	return pool_reserve(&image->pool, image);
-}
-
-int
-image_host_context(struct image *image, struct ring *ring, struct ioctx **ctx)
-{
-	return pool_host(&image->pool, image, ring, ctx);
-}
-
-void
-image_unhost_context(struct image *image, struct ioctx *ctx)
-{
-	pool_unhost(&image->pool, ctx);
-}
-
-struct ioctx *
-image_take_context(struct image *image)
-{
-	return pool_take(&image->pool, image);
-}
-
-void
-image_give_context(struct image *image, struct ioctx *ctx)
-{
-	pool_give(&image->pool, ctx);
-}
-
-void
-image_log_failure(const struct image *image, const struct io *io, int err, const char *detail)
-{
-	static struct log_limit limit = LOG_LIMIT_INIT(10, 10);
-	char more[LOG_LEFT_OUT];
-	unsigned int suppressed;
-
-	if (!log_limit_pass(&limit, &suppressed))
-		return;
-	log_left_out(suppressed, more);
-	if (io->op == IO_FLUSH)
-		log_error("%s: flush failed: %s%s%s%s", image->backing.path, strerror(-err),
-			  detail ? ": " : "", detail ? detail : "", more);
-	else
-		log_error("%s: %s of %llu bytes at offset %llu failed: %s%s%s%s",
-			  image->backing.path, io_op_name(io->op), (unsigned long long)io->length,
-			  (unsigned long long)io->offset, strerror(-err), detail ? ": " : "",
-			  detail ? detail : "", more);
 }

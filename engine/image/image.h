@@ -14,8 +14,6 @@
 #include <stdint.h>
 
 struct image;
-struct ioctx;
-struct ring;
 
 /*
  * Opens an image, chooses its engine and proves what can be proved, so that the user sees what is
@@ -82,37 +80,9 @@ image_resize(struct image *image, char **error);
 int
 image_cache(struct image *image, uint64_t offset, uint64_t length);
 
-/*
- * Makes all contexts that the configuration allows (contexts= must not be 0), and their buffers, so
- * that no request needs memory for them later.  Again is fine.  Returns 0, or -ENOMEM: not all
- * could be made.
- */
-int
-image_reserve_contexts(struct image *image);
-
 /* Bytes that the buffers of one context take, at most. */
 uint64_t
 image_context_memory(const struct image *image);
-
-/*
- * Takes a context for the calling thread and gives it back.  A thread gets the context that it had
- * before, so that threads share nothing; blocks while contexts= is exhausted.
- * Returns NULL when not even one context can be made.
- */
-struct ioctx *
-image_take_context(struct image *image);
-void
-image_give_context(struct image *image, struct ioctx *ctx);
-
-/*
- * Makes a context for the calling thread's event loop, on the loop's ring (NULL: it has none); see
- * ioctx_new_hosted().  Returns 0 or -errno (said in the log).  image_unhost_context() frees it;
- * nothing may be under way.
- */
-int
-image_host_context(struct image *image, struct ring *ring, struct ioctx **ctx);
-void
-image_unhost_context(struct image *image, struct ioctx *ctx);
 
 /* What a status shows. Pointers stay valid as long as the image, texts in arrays are copies. */
 struct image_status {

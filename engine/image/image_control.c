@@ -6,10 +6,11 @@
 #include "engine/image/image.h"
 
 #include "engine/backing/direct.h"
-#include "engine/context/ioctx.h"
+#include "engine/context/pool.h"
 #include "engine/image/claim.h"
 #include "engine/image/lock.h"
 #include "engine/image/window.h"
+#include "engine/io/backend.h"
 #include "engine/io/image_state.h"
 
 #include "common/cleanup.h"
@@ -265,21 +266,6 @@ image_set_direct(struct image *image, bool on, char **error)
 	return r;
 }
 
-static void
-sum_contexts(struct image *image, struct image_status *status)
-{
-	pthread_mutex_lock(&image->pool.mutex);
-	status->contexts = image->pool.count;
-	status->registered_buffers = image->pool.count > 0;
-	memcpy(status->counters, image->pool.retired, sizeof(status->counters));
-	for (const struct ioctx *ctx = image->pool.contexts; ctx; ctx = ctx->next) {
-		status->registered_buffers = status->registered_buffers && ctx->registered > 0;
-		for (unsigned int i = 0; i < COUNTERS; i++)
-			status->counters[i] += counter_read(&ctx->counters, i);
-	}
-	pthread_mutex_unlock(&image->pool.mutex);
-}
-
 void
 image_status(struct image *image, struct image_status *status)
 {
@@ -311,7 +297,7 @@ image_status(struct image *image, struct image_status *status)
 	if (image->locked)
 		status->lock = lock_name(image->config.lock, image->locked_writable);
 	pthread_mutex_unlock(&image->facts);
-	sum_contexts(image, status);
+	status->contexts = pool_count(image, status->counters, &status->registered_buffers);
 }
 
 /* " (why)", or nothing. */

@@ -5,9 +5,10 @@
  */
 #include "engine/io/chunk.h"
 
-#include "engine/context/ioctx.h"
-#include "engine/io/chunk_plan.h"
+#include "engine/io/backend.h"
 #include "engine/io/image_state.h"
+#include "engine/io/io.h"
+#include "engine/io/ioctx_state.h"
 #include "engine/io/space.h"
 
 #include "common/container_of.h"
@@ -86,7 +87,7 @@ chunk_lend(struct ioctx *ctx, struct chunk *chunk)
 	ctx->queued--;
 	chunk->job.work = lent_work;
 	chunk->job.done = lent_done;
-	ioctx_help(ctx, &chunk->job);
+	helpers_give(&ctx->helpers, &chunk->job);
 }
 
 /* What clients are told of an error: NBD knows few, and the kernel's client only one. The log has
@@ -108,7 +109,7 @@ fail(struct image *image, struct chunk *chunk, int err, const char *detail)
 	struct io *io = chunk->io;
 
 	if (!io->reported)
-		image_log_failure(image, io, err, detail);
+		io_log_failure(image->backing.path, io, err, detail);
 	io->reported = true;
 	if (io->result == 0)
 		io->result = error_for_client(err);
@@ -206,7 +207,7 @@ find_end_of_file(struct ioctx *ctx, struct chunk *chunk)
 	}
 	chunk->job.work = measure;
 	chunk->job.done = measured;
-	ioctx_help(ctx, &chunk->job);
+	helpers_give(&ctx->helpers, &chunk->job);
 }
 
 static void

@@ -16,7 +16,9 @@
  * parts are in flight together. */
 #define CHUNK_SIZE (128u << 10)
 
+struct backing;
 struct io;
+struct ioctx;
 
 enum chunk_op {
 	CHUNK_READ,
@@ -56,5 +58,18 @@ struct chunk {
 	bool reading;          /* the reading half of a read-modify-write */
 	unsigned int attempts; /* how often the kernel asked to try again */
 };
+
+/* A backend hands a chunk back with its result: bytes moved, 0, or -errno. */
+void
+chunk_done(struct ioctx *ctx, struct chunk *chunk, int result);
+
+/* Has a helper of a hosted context carry a chunk that was queued out, by a plain system call.
+ * chunk_done() follows in a later ioctx_run(). */
+void
+chunk_lend(struct ioctx *ctx, struct chunk *chunk);
+
+/* Carries a chunk out at once, by a plain system call.  Returns what chunk_done() wants. */
+int
+chunk_execute(const struct backing *backing, const struct chunk *chunk);
 
 #endif

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/io/chunk_plan.h"
 
-#include "engine/context/ioctx.h"
+#include "engine/io/backend.h"
+#include "engine/io/chunk.h"
 #include "engine/io/image_state.h"
+#include "engine/io/io.h"
+#include "engine/io/ioctx_state.h"
 #include "engine/io/space.h"
 
 #include <errno.h>
@@ -39,31 +42,6 @@ static uint64_t
 round_up(uint64_t n, uint64_t align)
 {
 	return round_down(n + align - 1, align);
-}
-
-/* Bytes of the file that direct I/O to a part of them may read and write back. */
-static unsigned int
-block_of(const struct image *image)
-{
-	unsigned int direct = image->backing.direct_fd >= 0 ? image->backing.direct_align : 1;
-
-	return direct > image->backing.block_size ? direct : image->backing.block_size;
-}
-
-void
-plan_range(const struct image *image, const struct io *io, struct range *range)
-{
-	unsigned int align = block_of(image);
-	uint64_t start = image->config.offset + io->offset;
-
-	range->start = round_down(start, align);
-	range->end = round_up(start + io->length, align);
-}
-
-bool
-plan_needs_sync(const struct io *io)
-{
-	return (io->flags & IO_FUA) && !io->durable && io->op != IO_READ;
 }
 
 bool
@@ -153,7 +131,7 @@ plan_transfer(const struct image *image, struct io *io, struct chunk *chunk, uin
 
 	chunk->op = io->op == IO_READ ? CHUNK_READ : CHUNK_WRITE;
 	chunk->payload = io->op == IO_ZERO ? NULL : (char *)io->buffer + io->issued;
-	chunk->direct = image_direct(image);
+	chunk->direct = atomic_load_explicit(&image->direct, memory_order_relaxed);
 	if (chunk->direct)
 		bytes = plan_end(image, chunk, bytes);
 	straight = chunk->payload != NULL;

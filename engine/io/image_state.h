@@ -5,13 +5,18 @@
 #ifndef ENGINE_IO_IMAGE_STATE_H
 #define ENGINE_IO_IMAGE_STATE_H
 
-#include "engine/backend/backend.h"
-#include "engine/context/pool.h"
-#include "engine/image/image.h"
+#include "engine/backing/backing.h"
+#include "engine/image_config.h"
 #include "engine/io/arena.h"
-#include "engine/io/io.h"
-#include "engine/io/range.h"
 #include "engine/io/shared_file.h"
+
+#include <pthread.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+
+struct backend;
+struct pool;
+struct range_lock;
 
 struct image {
 	/* Constant after image_open(). */
@@ -20,6 +25,7 @@ struct image {
 	const struct backend *backend;
 	struct shared_file *shared; /* with all images of the file */
 	struct range_lock *ranges;  /* in .shared */
+	struct pool *pool;          /* of its contexts */
 	unsigned int sector_size;
 	const char *sector_reason; /* why it is 1, though nobody asked for that; else "" */
 	char engine_reason[REASON_MAX];
@@ -47,7 +53,6 @@ struct image {
 	bool locked, locked_writable;
 
 	struct arena arena; /* for the pool's contexts */
-	struct pool pool;
 };
 
 /* No write may be under way where direct_end is or comes to be. */
@@ -61,12 +66,5 @@ image_set_size(struct image *image, uint64_t size);
  */
 bool
 image_may_cache(const struct image *image);
-
-/*
- * One line about a failed operation, rate-limited for the whole process: what, where, why. `detail`
- * (may be NULL) replaces the error's text.
- */
-void
-image_log_failure(const struct image *image, const struct io *io, int err, const char *detail);
 
 #endif

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of an io: checked, given its range, issued as chunks, synced, done.
+ * The life of an io: checked, given its range, queued until it is issued, synced, done.
  *
- * Which chunks it is cut into is chunk_plan.c's, what becomes of their results chunk.c's.
+ * engine/context/ioctx_run.c issues it: chunk_plan.c cuts it into chunks, and chunk.c takes their
+ * results.
  */
 #include "engine/io/io.h"
 
-#include "engine/context/ioctx.h"
-#include "engine/io/chunk_plan.h"
 #include "engine/io/image_state.h"
-#include "engine/io/space.h"
+#include "engine/io/ioctx_state.h"
 
 #include "common/container_of.h"
 #include "common/log.h"
@@ -18,7 +17,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 const char *
 io_op_name(enum io_op op)
@@ -29,6 +27,26 @@ io_op_name(enum io_op op)
 	};
 
 	return names[op];
+}
+
+void
+io_log_failure(const char *path, const struct io *io, int err, const char *detail)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(10, 10);
+	char more[LOG_LEFT_OUT];
+	unsigned int suppressed;
+
+	if (!log_limit_pass(&limit, &suppressed))
+		return;
+	log_left_out(suppressed, more);
+	if (io->op == IO_FLUSH)
+		log_error("%s: flush failed: %s%s%s%s", path, strerror(-err), detail ? ": " : "",
+			  detail ? detail : "", more);
+	else
+		log_error("%s: %s of %llu bytes at offset %llu failed: %s%s%s%s", path,
+			  io_op_name(io->op), (unsigned long long)io->length,
+			  (unsigned long long)io->offset, strerror(-err), detail ? ": " : "",
+			  detail ? detail : "", more);
 }
 
 static bool
@@ -42,7 +60,7 @@ changes_data(const struct io *io)
 static int
 check(const struct image *image, const struct io *io)
 {
-	uint64_t size = image_size(image);
+	uint64_t size = atomic_load_explicit(&image->size, memory_order_relaxed);
 
 	if (changes_data(io) && !image->backing.writable)
 		return -EPERM;
@@ -57,7 +75,7 @@ check(const struct image *image, const struct io *io)
 static void
 round_discard(const struct image *image, struct io *io)
 {
-	uint64_t align = space_align(image);
+	uint64_t align = image->backing.block_size;
 	uint64_t start = (image->config.offset + io->offset + align - 1) / align * align;
 	uint64_t end = (image->config.offset + io->offset + io->length) / align * align;
 
@@ -69,26 +87,14 @@ round_discard(const struct image *image, struct io *io)
 	io->length = end - start;
 }
 
-static void
-append(struct ioctx *ctx, struct io *io)
+void
+io_queue(struct ioctx *ctx, struct io *io)
 {
 	assert(!io->waiting);
 	io->waiting = true;
 	io->next = NULL;
 	*ctx->waiting_tail = io;
 	ctx->waiting_tail = &io->next;
-}
-
-static struct io *
-pop(struct ioctx *ctx)
-{
-	struct io *io = ctx->waiting;
-
-	ctx->waiting = io->next;
-	if (!ctx->waiting)
-		ctx->waiting_tail = &ctx->waiting;
-	io->waiting = false;
-	return io;
 }
 
 static void
@@ -124,30 +130,23 @@ range_granted(struct range *range)
 	eventfd_write(event, 1);
 }
 
-static void
-collect_inbox(struct ioctx *ctx)
+/* Bytes of the file that direct I/O to a part of them may read and write back. */
+static unsigned int
+block_of(const struct image *image)
 {
-	struct io *io;
+	unsigned int direct = image->backing.direct_fd >= 0 ? image->backing.direct_align : 1;
 
-	if (!atomic_load_explicit(&ctx->inbox, memory_order_relaxed))
-		return;
-	io = atomic_exchange(&ctx->inbox, NULL);
-	while (io) {
-		struct io *next = io->next;
-
-		io->ranged = true;
-		append(ctx, io);
-		io = next;
-	}
+	return direct > image->backing.block_size ? direct : image->backing.block_size;
 }
 
-/* What other threads have left for this one. */
-static void
-collect(struct ioctx *ctx)
+void
+io_range(const struct image *image, const struct io *io, struct range *range)
 {
-	collect_inbox(ctx);
-	if (ctx->helpers.under_way > 0)
-		helpers_collect(&ctx->helpers);
+	uint64_t align = block_of(image);
+	uint64_t start = image->config.offset + io->offset;
+
+	range->start = start & ~(align - 1);
+	range->end = (start + io->length + align - 1) & ~(align - 1);
 }
 
 /* NULL: so many changes are under way that the next one takes the longer way. */
@@ -172,7 +171,7 @@ free_slot(struct ioctx *ctx)
 static bool
 hold_range(struct ioctx *ctx, struct io *io)
 {
-	plan_range(ctx->image, io, &io->range);
+	io_range(ctx->image, io, &io->range);
 	io->range.granted = range_granted;
 	io->ranged = range_begin(ctx->image->ranges, &io->range, free_slot(ctx));
 	return io->ranged;
@@ -191,9 +190,9 @@ start(struct ioctx *ctx, struct io *io)
 	io->result = check(ctx->image, io);
 	ctx->unfinished++;
 	if (io->result < 0)
-		image_log_failure(ctx->image, io, io->result,
-				  io->result == -EPERM ? "the image is read-only"
-						       : "outside the image");
+		io_log_failure(ctx->image->backing.path, io, io->result,
+			       io->result == -EPERM ? "the image is read-only"
+						    : "outside the image");
 }
 
 void
@@ -207,7 +206,7 @@ io_submit(struct ioctx *ctx, struct io *io)
 	if (io->op == IO_DISCARD && io->result == 0)
 		round_discard(ctx->image, io);
 	if (io->result < 0 || io->length == 0 || !changes_data(io) || hold_range(ctx, io))
-		append(ctx, io);
+		io_queue(ctx, io);
 }
 
 void
@@ -221,7 +220,7 @@ io_retry_part(struct io *whole, struct io *part)
 		part->ranged = false;
 	part->retried = true;
 	start(whole->ctx, part);
-	append(whole->ctx, part);
+	io_queue(whole->ctx, part);
 }
 
 void
@@ -237,6 +236,13 @@ static bool
 keeps_range(const struct io *io)
 {
 	return io->retried || (io->result < 0 && (io->flags & IO_KEEP_RANGE));
+}
+
+/* Whether all is written, but FUA still asks for a sync. */
+static bool
+needs_sync(const struct io *io)
+{
+	return (io->flags & IO_FUA) && !io->durable && io->op != IO_READ;
 }
 
 static void
@@ -255,178 +261,15 @@ io_settle(struct io *io)
 	if (io->waiting || io->in_flight)
 		return;
 	if (io->result == 0 && (io->issued < io->length || io->syncing)) {
-		append(ctx, io);
+		io_queue(ctx, io);
 		return;
 	}
 	if (!keeps_range(io))
 		io_release_range(io);
-	if (io->result == 0 && plan_needs_sync(io)) {
+	if (io->result == 0 && needs_sync(io)) {
 		io->syncing = true;
-		append(ctx, io);
+		io_queue(ctx, io);
 		return;
 	}
 	finish(ctx, io);
-}
-
-/*
- * A thread that waits for one operation, all of which is one chunk, gains nothing from a ring: the
- * plain system call sleeps and wakes once as well, and costs less on the way (in nbdkit, 4 KiB
- * reads at depth 32: a quarter of the server's CPU).
- */
-static bool
-is_lone(const struct ioctx *ctx, const struct io *io, const struct chunk *chunk)
-{
-	return ctx->backend->lone_by_call && ctx->waited_for && ctx->queued == 1 && !ctx->waiting &&
-	       !plan_has_more(io, chunk);
-}
-
-/* Issues one chunk of the io, or finds that it is done. */
-static void
-issue_one(struct ioctx *ctx, struct io *io)
-{
-	struct chunk *chunk;
-
-	if (io->result == 0 && io->issued < io->length && io->wanted && !io->wanted(io))
-		io->result = -ECANCELED;
-	if (io->result < 0 || (io->issued == io->length && !io->syncing)) {
-		io_settle(io);
-		return;
-	}
-	chunk = ctx->idle[--ctx->idle_count];
-	if (!plan_chunk(ctx->image, io, chunk)) {
-		ctx->idle[ctx->idle_count++] = chunk;
-		io_settle(io);
-		return;
-	}
-	io->in_flight++;
-	ctx->queued++;
-	if (is_lone(ctx, io, chunk)) {
-		chunk_done(ctx, chunk, chunk_execute(&ctx->image->backing, chunk));
-		return;
-	}
-	ctx->backend->queue(ctx, chunk);
-	/* Round robin: a large request doesn't hold up the small ones behind it. */
-	if (plan_has_more(io, chunk))
-		append(ctx, io);
-}
-
-/*
- * A thread that waits for one operation, all of which is under way, needn't be woken for each
- * chunk: a write has nothing to do until the last one, and a read copies one half while the other
- * is still to come.
- */
-static unsigned int
-worth_waiting_for(const struct ioctx *ctx)
-{
-	if (!ctx->waited_for || ctx->waiting)
-		return 1;
-	return ctx->waited_for->op == IO_READ ? (ctx->queued + 1) / 2 : ctx->queued;
-}
-
-/* A backend that can't even submit or wait keeps its chunks: there is nothing better than to go on
- * trying, but not as fast as we can. */
-static void
-run_backend(struct ioctx *ctx, bool wait)
-{
-	static struct log_limit limit = LOG_LIMIT_INIT(1, 10);
-	int r = ctx->backend->run(ctx, wait ? worth_waiting_for(ctx) : 0);
-
-	if (r == 0)
-		return;
-	if (log_limit_pass(&limit, NULL))
-		log_error("%s: %s: %s; trying again", ctx->image->backing.path, ctx->backend->name,
-			  strerror(-r));
-	if (wait)
-		usleep(1000);
-}
-
-/*
- * So many chunks are handed over at once.  Not all: what is submitted in one call, the kernel
- * merges into one request, which moves its megabyte at the pace of a single one and completes as a
- * whole.  In parts, the device works on several, and copying goes on beside it.
- */
-#define HANDOVER 4
-
-static void
-issue(struct ioctx *ctx)
-{
-	unsigned int issued = 0;
-
-	while (ctx->waiting && ctx->idle_count > 0 && ctx->turn > 0) {
-		if (issued == HANDOVER && !ctx->backend->serial) {
-			run_backend(ctx, false);
-			issued = 0;
-		}
-		issue_one(ctx, pop(ctx));
-		issued++;
-	}
-}
-
-/* Most bytes that a host's thread moves itself before it looks after others: some milliseconds. */
-#define TURN_BYTES ((int64_t)2 << 20)
-
-/* For a host without a ring: nobody comes back for what was waiting for a chunk when no chunk is
- * under way.  But where the turn was long enough, ioctx_wants_run() has the host come back for the
- * rest. */
-static void
-run_hosted(struct ioctx *ctx)
-{
-	unsigned int idle;
-	bool again;
-
-	ctx->turn = TURN_BYTES;
-	do {
-		collect(ctx);
-		issue(ctx);
-		idle = ctx->idle_count;
-		if (ctx->queued > 0)
-			run_backend(ctx, false);
-		/* A backend that carries out all at once has it queued again, to be tried another
-		 * way. */
-		again = ctx->backend->serial && ctx->queued > 0;
-	} while (again || (ctx->turn > 0 && ctx->waiting && ctx->idle_count > idle));
-}
-
-void
-ioctx_run(struct ioctx *ctx, bool wait)
-{
-	unsigned int unfinished = ctx->unfinished;
-
-	if (ctx->hosted && !ctx->host_ring) {
-		run_hosted(ctx);
-		return;
-	}
-
-	collect(ctx);
-	issue(ctx);
-	if (ctx->queued == 0 && wait && ctx->unfinished > 0 && ctx->unfinished == unfinished &&
-	    !ctx->waiting) {
-		/* All that is left waits for other threads to let go of their ranges. */
-		eventfd_t n;
-
-		eventfd_read(ctx->inbox_event, &n);
-		collect(ctx);
-		issue(ctx);
-	}
-	/* A host that shares its ring submits with its own next wait. */
-	if (ctx->queued > 0 && !ctx->host_ring)
-		run_backend(ctx, wait && ctx->unfinished == unfinished);
-}
-
-static void
-executed(struct io *io)
-{
-	io->done = NULL;
-}
-
-int
-io_execute(struct ioctx *ctx, struct io *io)
-{
-	io->done = executed;
-	ctx->waited_for = ctx->unfinished == 0 ? io : NULL;
-	io_submit(ctx, io);
-	while (io->done)
-		ioctx_run(ctx, true);
-	ctx->waited_for = NULL;
-	return io->result;
 }

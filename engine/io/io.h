@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct image;
 struct ioctx;
 
 enum io_op {
@@ -71,11 +72,6 @@ struct io {
 void
 io_submit(struct ioctx *ctx, struct io *io);
 
-/* Submits the operation and runs the context until it is done.  Returns its result. .done is not
- * used. */
-int
-io_execute(struct ioctx *ctx, struct io *io);
-
 /*
  * Tries again a part of a write that failed and kept its range (IO_KEEP_RANGE), or all of it,
  * `part` being `whole`: under that range, before all changes that have waited for it.  The caller
@@ -92,5 +88,28 @@ io_release_range(struct io *io);
 /* "read", "write", "flush", "discard", "zero": for messages. */
 const char *
 io_op_name(enum io_op op);
+
+/* ---- for the engine's own files */
+
+/* Puts the io at the end of its context's list of ios with something left to issue. */
+void
+io_queue(struct ioctx *ctx, struct io *io);
+
+/* To be called when a chunk of the io has come to its end: does what the io needs next, or calls
+ * its done(), after which it may be gone. */
+void
+io_settle(struct io *io);
+
+/* Sets start and end of the range of the file that the io changes, in whole blocks: what direct I/O
+ * may have to read and write back. */
+void
+io_range(const struct image *image, const struct io *io, struct range *range);
+
+/*
+ * One line about a failed operation, rate-limited for the whole process: what, where, why.  `path`
+ * is the image's; `detail` (may be NULL) explains the error further.
+ */
+void
+io_log_failure(const char *path, const struct io *io, int err, const char *detail);
 
 #endif

@@ -2,6 +2,7 @@
 #include "engine/io/space.h"
 
 #include "engine/io/image_state.h"
+#include "engine/io/io.h"
 
 #include "common/log.h"
 

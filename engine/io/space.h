@@ -6,8 +6,8 @@
 #ifndef ENGINE_IO_SPACE_H
 #define ENGINE_IO_SPACE_H
 
-#include "engine/image/image.h"
-#include "engine/io/io.h"
+struct image;
+struct io;
 
 /*
  * The mode of fallocate() for a DISCARD or ZERO, when `attempt` kinds have failed before

@@ -14,7 +14,7 @@
 #include "common/log.h"
 #include "common/reclaim.h"
 #include "control/control_socket.h"
-#include "engine/backend/backend.h"
+#include "engine/backend/choice.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plugins/loop/plugin_exports.h"
 
+#include "engine/context/pool.h"
+
 #include "common/cleanup.h"
 #include "common/log.h"
 
@@ -235,7 +237,7 @@ exports_join(const char *name, bool writable)
 		exports_put(e);
 		return NULL;
 	}
-	if (config->swap && image_reserve_contexts(e->image) < 0) {
+	if (config->swap && pool_reserve(e->image) < 0) {
 		log_error(
 			"swap=on: there is no memory for %u I/O contexts; contexts= or depth= can be smaller",
 			config->image.contexts);

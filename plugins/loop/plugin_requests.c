@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plugins/loop/plugin_requests.h"
 
-#include "engine/io/extent.h"
+#include "engine/context/ioctx.h"
+#include "engine/context/pool.h"
+#include "engine/image/extent.h"
 #include "engine/io/io.h"
 
 #include <errno.h>
@@ -18,7 +20,7 @@ execute(void *handle, struct io *io)
 {
 	struct connection *connection = handle;
 	struct image *image = connection->export_image->image;
-	struct ioctx *ctx = image_take_context(image);
+	struct ioctx *ctx = pool_take(image);
 	int r;
 
 	if (!ctx) {
@@ -27,8 +29,8 @@ execute(void *handle, struct io *io)
 		errno = ENOMEM;
 		return -1;
 	}
-	r = io_execute(ctx, io);
-	image_give_context(image, ctx);
+	r = ioctx_execute(ctx, io);
+	pool_give(image, ctx);
 	if (loop_debug_requests)
 		nbdkit_debug("loop: %s offset %" PRIu64 " length %" PRIu64 " flags 0x%x: %s",
 			     io_op_name(io->op), io->offset, io->length, io->flags,

@@ -7,7 +7,7 @@
 #include "server/serve/worker_contexts.h"
 
 #include "engine/context/ioctx.h"
-#include "engine/io/extent.h"
+#include "engine/image/extent.h"
 
 /* Bytes of a read, and of a hole in it, for which looking costs less than copying zeroes. */
 #define LARGE_READ ((uint32_t)64 << 10)

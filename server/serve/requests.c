@@ -13,7 +13,7 @@
 
 #include "common/log.h"
 #include "engine/context/ioctx.h"
-#include "engine/io/extent.h"
+#include "engine/image/extent.h"
 
 #include <string.h>
 

@@ -5,6 +5,7 @@
 #include "server/serve/worker_state.h"
 
 #include "engine/context/ioctx.h"
+#include "engine/context/pool.h"
 
 #include "common/container_of.h"
 
@@ -48,8 +49,7 @@ worker_context(struct worker *worker, struct served *served)
 	if (context)
 		return context;
 	context = calloc(1, sizeof(*context));
-	if (!context ||
-	    image_host_context(served->image, loop_ring(worker->loop), &context->ctx) < 0) {
+	if (!context || pool_host(served->image, loop_ring(worker->loop), &context->ctx) < 0) {
 		free(context);
 		return NULL;
 	}
@@ -148,7 +148,7 @@ worker_contexts_free_leaving(struct worker *worker)
 		}
 		*at = context->next;
 		forget_busy(context);
-		image_unhost_context(context->served->image, context->ctx);
+		pool_unhost(context->served->image, context->ctx);
 		worker->config->forgotten(worker->config->data, context->served);
 		free(context);
 	}
@@ -187,7 +187,7 @@ worker_contexts_free(struct worker *worker)
 		while (context->event.active)
 			loop_turn(worker->loop, -1);
 		worker->contexts = context->next;
-		image_unhost_context(context->served->image, context->ctx);
+		pool_unhost(context->served->image, context->ctx);
 		free(context);
 	}
 }

@@ -2,7 +2,12 @@
 /*
  * The real ways to the kernel, each on a real file; and which of them is chosen.
  */
-#include "engine/backend/backend.h"
+#include "engine/backend/choice.h"
+
+#include "engine/context/ioctx.h"
+#include "engine/context/pool.h"
+#include "engine/image/image.h"
+#include "engine/io/io.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"
@@ -72,7 +77,7 @@ open_image(const struct way *way, unsigned int depth)
 
 	ck_assert_msg(try_open(way, depth, &error) == 0, "%s", error);
 	ck_assert_ptr_eq(image->backend, way->backend);
-	ctx = image_take_context(image);
+	ctx = pool_take(image);
 	ck_assert_ptr_nonnull(ctx);
 	ck_assert_ptr_eq(ctx->backend, way->backend); /* and not what it falls back on */
 }
@@ -80,7 +85,7 @@ open_image(const struct way *way, unsigned int depth)
 static void
 close_image(void)
 {
-	image_give_context(image, ctx);
+	pool_give(image, ctx);
 	image_close(image);
 	close(file);
 	log_capture_end();

@@ -241,8 +241,8 @@ assert_range(uint64_t offset, uint64_t length, uint64_t start, uint64_t end)
 {
 	struct range range;
 
-	plan_range(disk.image, &(struct io){.op = IO_WRITE, .offset = offset, .length = length},
-		   &range);
+	io_range(disk.image, &(struct io){.op = IO_WRITE, .offset = offset, .length = length},
+		 &range);
 	ck_assert_uint_eq(range.start, start);
 	ck_assert_uint_eq(range.end, end);
 }

@@ -2,7 +2,7 @@
 /*
  * Holes and data of an image.
  */
-#include "engine/io/extent.h"
+#include "engine/image/extent.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"

@@ -3,9 +3,15 @@
  * A context of an event loop: it never waits, and tells its host when to come back.  The host here
  * is poll(), with a ring of its own where the context shares one.
  */
+#include "engine/backend/choice.h"
 #include "engine/backend/ring.h"
+
 #include "engine/context/ioctx.h"
+#include "engine/context/pool.h"
+#include "engine/image/image.h"
 #include "engine/io/image_state.h"
+#include "engine/io/io.h"
+#include "engine/io/ioctx_state.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"
@@ -69,7 +75,7 @@ open_host(const struct way *this_way)
 		      "%s", error);
 	if (way->ring)
 		ck_assert_int_eq(ring_init(&ring, 4, 64, 0, RING_FILES), 0);
-	ck_assert_int_eq(image_host_context(image, way->ring ? &ring : NULL, &ctx), 0);
+	ck_assert_int_eq(pool_host(image, way->ring ? &ring : NULL, &ctx), 0);
 	ck_assert_ptr_eq(ctx->backend, way->backend);
 	done_count = 0;
 }
@@ -77,7 +83,7 @@ open_host(const struct way *this_way)
 static void
 close_host(void)
 {
-	image_unhost_context(image, ctx);
+	pool_unhost(image, ctx);
 	if (way->ring)
 		ring_fini(&ring);
 	image_close(image);
@@ -194,12 +200,12 @@ START_TEST(what_a_context_counted_stays_in_the_status_without_it)
 		done_count = 0;
 		io_submit(ctx, &io);
 		run_until_done(1);
-		image_unhost_context(image, ctx);
+		pool_unhost(image, ctx);
 		image_status(image, &status);
 		ck_assert_uint_eq(status.contexts, 0);
 		ck_assert_uint_eq(status.counters[COUNTER_READS], i);
 		ck_assert_uint_eq(status.counters[COUNTER_READ_BYTES], i * 4096);
-		ck_assert_int_eq(image_host_context(image, way->ring ? &ring : NULL, &ctx), 0);
+		ck_assert_int_eq(pool_host(image, way->ring ? &ring : NULL, &ctx), 0);
 	}
 	buffer_free(io.buffer);
 	close_host();

@@ -4,8 +4,11 @@
  */
 #include "engine/image/image.h"
 
+#include "engine/backend/choice.h"
 #include "engine/context/ioctx.h"
+#include "engine/context/pool.h"
 #include "engine/io/image_state.h"
+#include "engine/io/io.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/log_capture.h"
@@ -287,7 +290,7 @@ flush(void)
 	int r;
 
 	ck_assert_int_eq(ioctx_new(image, &ctx), 0);
-	r = io_execute(ctx, &io);
+	r = ioctx_execute(ctx, &io);
 	ioctx_free(ctx);
 	return r;
 }
@@ -331,11 +334,11 @@ START_TEST(no_context_is_made_before_it_is_needed)
 	struct ioctx *ctx;
 
 	open_image(0, 0, NULL);
-	ck_assert_uint_eq(image->pool.count, 0);
-	ctx = image_take_context(image);
+	ck_assert_uint_eq(image->pool->count, 0);
+	ctx = pool_take(image);
 	ck_assert_ptr_nonnull(ctx);
-	ck_assert_uint_eq(image->pool.count, 1);
-	image_give_context(image, ctx);
+	ck_assert_uint_eq(image->pool->count, 1);
+	pool_give(image, ctx);
 }
 END_TEST
 
@@ -374,8 +377,8 @@ START_TEST(failures_are_logged_with_their_place_until_there_are_too_many)
 	char expected[SCRATCH_PATH + 128];
 
 	open_image(0, 0, NULL);
-	image_log_failure(image, &io, -EIO, NULL);
-	image_log_failure(image, &flush, -ENOSPC, "why");
+	io_log_failure(image->backing.path, &io, -EIO, NULL);
+	io_log_failure(image->backing.path, &flush, -ENOSPC, "why");
 	snprintf(expected, sizeof(expected),
 		 "%s: zero of 4096 bytes at offset 8192 failed: Input/output error", path);
 	ck_assert_str_eq(log_capture_text(LOG_LEVEL_ERROR, 0), expected);
@@ -383,7 +386,7 @@ START_TEST(failures_are_logged_with_their_place_until_there_are_too_many)
 		 path);
 	ck_assert_str_eq(log_capture_text(LOG_LEVEL_ERROR, 1), expected);
 	for (unsigned int i = 0; i < 100; i++)
-		image_log_failure(image, &io, -EIO, NULL);
+		io_log_failure(image->backing.path, &io, -EIO, NULL);
 	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_ERROR), 10);
 }
 END_TEST

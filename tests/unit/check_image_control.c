@@ -311,7 +311,7 @@ START_TEST(counters_and_contexts_are_summed)
 
 	open_direct();
 	for (unsigned int i = 0; i < 3; i++) {
-		contexts[i] = image_take_context(disk.image);
+		contexts[i] = pool_take(disk.image);
 		contexts[i]->registered = 1;
 		ck_assert_int_eq(
 			request_execute(contexts[i], IO_READ, 0, 0, 1024 * (i + 1), buffer), 0);
@@ -325,7 +325,7 @@ START_TEST(counters_and_contexts_are_summed)
 	contexts[1]->registered = 0;
 	ck_assert(!status_now().registered_buffers);
 	for (unsigned int i = 0; i < 3; i++)
-		image_give_context(disk.image, contexts[i]);
+		pool_give(disk.image, contexts[i]);
 	buffer_free(buffer);
 	close_disk();
 }

@@ -232,7 +232,7 @@ START_TEST(execute_waits_for_its_own_operation_not_for_another)
 	disk.fake.order = FAKE_FIRST_COME;
 	/* Both are under way, and the first completes in a run of its own. */
 	fake_fault(&disk.fake, CHUNK_READ, 1, 1, -EINTR);
-	ck_assert_int_eq(io_execute(disk.ctx, &io), 0);
+	ck_assert_int_eq(ioctx_execute(disk.ctx, &io), 0);
 	ck_assert_mem_eq(buffer, disk.model + 512, 512);
 	ck_assert_int_eq(request_finish(disk.ctx, &first), 0);
 	buffer_free(buffer);
@@ -275,7 +275,7 @@ waits_for(enum io_op op)
 	disk.fake.waits = 0;
 	disk.fake.order = FAKE_ONE_BY_ONE;
 	memcpy(buffer, fake_image_at(&disk, 0), MIB);
-	ck_assert_int_eq(io_execute(disk.ctx, &io), 0);
+	ck_assert_int_eq(ioctx_execute(disk.ctx, &io), 0);
 	waits = disk.fake.waits;
 	buffer_free(buffer);
 	return waits;
@@ -298,13 +298,13 @@ START_TEST(lone_chunk_that_its_thread_waits_for_is_a_plain_call)
 
 	open_direct();
 	disk.fake.backend.lone_by_call = true;
-	ck_assert_int_eq(io_execute(disk.ctx, &io), 0);
+	ck_assert_int_eq(ioctx_execute(disk.ctx, &io), 0);
 	ck_assert_mem_eq(buffer, disk.model + 4096, 4096);
 	ck_assert_uint_eq(disk.fake.event_count, 0);
 
 	/* Several chunks are in flight together, and a thread that doesn't wait isn't made to. */
 	io.length = MIB / 2;
-	ck_assert_int_eq(io_execute(disk.ctx, &io), 0);
+	ck_assert_int_eq(ioctx_execute(disk.ctx, &io), 0);
 	ck_assert_mem_eq(buffer, disk.model + 4096, MIB / 2);
 	ck_assert_uint_eq(disk.fake.event_count, 4);
 	request_submit(disk.ctx, &request, IO_READ, 0, 0, 4096, buffer);

@@ -192,7 +192,7 @@ static void *
 write_lanes(void *data)
 {
 	struct lane_writer *writer = data;
-	struct ioctx *ctx = image_take_context(disk.image);
+	struct ioctx *ctx = pool_take(disk.image);
 	unsigned char piece[100];
 
 	for (unsigned int i = 0; i < ROUNDS; i++) {
@@ -205,7 +205,7 @@ write_lanes(void *data)
 		memcpy(disk.model + offset, piece, length);
 		ck_assert_int_eq(request_execute(ctx, IO_WRITE, 0, offset, length, piece), 0);
 	}
-	image_give_context(disk.image, ctx);
+	pool_give(disk.image, ctx);
 	return NULL;
 }
 

@@ -4,6 +4,8 @@
  */
 #include "engine/context/ioctx.h"
 
+#include "engine/backend/choice.h"
+
 #include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"

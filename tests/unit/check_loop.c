@@ -7,7 +7,7 @@
 #include "tests/lib/suite.h"
 #include "tests/unit/log_capture.h"
 
-#include "engine/backend/backend.h"
+#include "engine/backend/choice.h"
 
 #include <check.h>
 #include <errno.h>

@@ -37,13 +37,13 @@ close_disk(void)
 static struct ioctx *
 take(void)
 {
-	return image_take_context(disk.image);
+	return pool_take(disk.image);
 }
 
 static void
 give(struct ioctx *ctx)
 {
-	image_give_context(disk.image, ctx);
+	pool_give(disk.image, ctx);
 }
 
 static unsigned int
@@ -51,9 +51,9 @@ context_count(struct image *image)
 {
 	unsigned int count;
 
-	pthread_mutex_lock(&image->pool.mutex);
-	count = image->pool.count;
-	pthread_mutex_unlock(&image->pool.mutex);
+	pthread_mutex_lock(&image->pool->mutex);
+	count = image->pool->count;
+	pthread_mutex_unlock(&image->pool->mutex);
 	return count;
 }
 
@@ -151,7 +151,7 @@ worker_end(struct worker *worker)
 static void
 await_waiters(unsigned int count)
 {
-	while (atomic_load(&disk.image->pool.waiters) != count)
+	while (atomic_load(&disk.image->pool->waiters) != count)
 		sched_yield();
 }
 
@@ -268,7 +268,7 @@ START_TEST(limit_makes_a_thread_wait_until_one_is_given_back)
 	ck_assert_uint_eq(context_count(disk.image), 2);
 	worker_give(&holder);
 	ck_assert_ptr_eq(worker_context(&waiter), its);
-	ck_assert_uint_eq(atomic_load(&disk.image->pool.waiters), 0);
+	ck_assert_uint_eq(atomic_load(&disk.image->pool->waiters), 0);
 	give(mine);
 	worker_give(&waiter);
 	worker_end(&holder);
@@ -306,7 +306,7 @@ START_TEST(each_that_is_given_back_serves_one_who_waits)
 	}
 	for (unsigned int i = 0; i < 3; i++)
 		worker_end(&waiters[i]);
-	ck_assert_uint_eq(atomic_load(&disk.image->pool.waiters), 0);
+	ck_assert_uint_eq(atomic_load(&disk.image->pool->waiters), 0);
 	close_disk();
 }
 END_TEST
@@ -381,11 +381,11 @@ START_TEST(thread_that_alternates_between_images_needs_one_context_of_each)
 	open_limited(0);
 	fake_image_open(&other, &(struct fake_facts){.depth = 1});
 	for (unsigned int i = 0; i < 20; i++) {
-		struct ioctx *ctx = take(), *its = image_take_context(other.image);
+		struct ioctx *ctx = take(), *its = pool_take(other.image);
 
 		ck_assert_ptr_eq(ctx->image, disk.image);
 		ck_assert_ptr_eq(its->image, other.image);
-		image_give_context(other.image, its);
+		pool_give(other.image, its);
 		give(ctx);
 	}
 	ck_assert_uint_eq(context_count(disk.image), 1);
@@ -503,9 +503,9 @@ START_TEST(reserved_contexts_are_there_before_they_are_needed)
 	struct ioctx *taken[3];
 
 	open_limited(3);
-	ck_assert_int_eq(image_reserve_contexts(disk.image), 0);
+	ck_assert_int_eq(pool_reserve(disk.image), 0);
 	ck_assert_uint_eq(context_count(disk.image), 3);
-	ck_assert_int_eq(image_reserve_contexts(disk.image), 0);
+	ck_assert_int_eq(pool_reserve(disk.image), 0);
 	for (unsigned int i = 0; i < 3; i++) {
 		taken[i] = take();
 		ck_assert_ptr_nonnull(taken[i]);

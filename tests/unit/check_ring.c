@@ -5,7 +5,7 @@
  */
 #include "engine/backend/ring.h"
 
-#include "engine/backend/backend.h"
+#include "engine/backend/choice.h"
 
 #include "tests/lib/suite.h"
 

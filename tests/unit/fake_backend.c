@@ -2,7 +2,11 @@
 #include "tests/unit/fake_backend.h"
 
 #include "engine/context/ioctx.h"
+#include "engine/context/pool.h"
+#include "engine/io/chunk.h"
 #include "engine/io/image_state.h"
+#include "engine/io/io.h"
+#include "engine/io/ioctx_state.h"
 
 #include <check.h>
 #include <errno.h>

@@ -11,7 +11,8 @@
 #ifndef TESTS_UNIT_FAKE_BACKEND_H
 #define TESTS_UNIT_FAKE_BACKEND_H
 
-#include "engine/backend/backend.h"
+#include "engine/io/backend.h"
+#include "engine/io/chunk.h"
 
 #include <pthread.h>
 #include <stdbool.h>

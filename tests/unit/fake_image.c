@@ -77,7 +77,7 @@ fake_image_open(struct fake_image *fake, const struct fake_facts *facts)
 	ck_assert_ptr_nonnull(image->shared);
 	image->ranges = &image->shared->ranges;
 	arena_init(&image->arena, (size_t)image->config.depth * CHUNK_SIZE);
-	pool_init(&image->pool, facts->contexts);
+	image->pool = pool_new(facts->contexts);
 	fake->image = image;
 	buffer_fill(fake->model, fake->file_size, 1);
 	ck_assert_int_eq(pwrite(image->backing.fd, fake->model, fake->file_size, 0),

@@ -10,7 +10,12 @@
 #include "tests/unit/fake_backend.h"
 
 #include "engine/context/ioctx.h"
+#include "engine/context/pool.h"
+#include "engine/image/image.h"
+#include "engine/io/chunk.h"
 #include "engine/io/image_state.h"
+#include "engine/io/io.h"
+#include "engine/io/ioctx_state.h"
 
 /* What the image is like; 0 for a default. */
 struct fake_facts {

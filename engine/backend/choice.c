@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "engine/backend/backend.h"
+#include "engine/backend/choice.h"
 
 #include <errno.h>
 #include <stdio.h>

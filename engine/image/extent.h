@@ -2,12 +2,13 @@
 /*
  * Which parts of an image are holes of its file.
  */
-#ifndef ENGINE_IO_EXTENT_H
-#define ENGINE_IO_EXTENT_H
-
-#include "engine/image/image.h"
+#ifndef ENGINE_IMAGE_EXTENT_H
+#define ENGINE_IMAGE_EXTENT_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+struct image;
 
 /*
  * Calls `visit` for each extent of a range in order, never beyond it; only for the first one with

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "engine/io/extent.h"
+#include "engine/image/extent.h"
 
 #include "engine/io/image_state.h"
 
