@@ -200,7 +200,10 @@ const struct option_row attach_option_rows[] = {
 		      "memory; one that takes the place of a server that has died only warns.\n"
 		      "Write the image from end to end beforehand (C<dd if=/dev/zero>), and use\n"
 		      "direct I/O; otherwise the file system that holds the image needs memory\n"
-		      "for writes.\n"),
+		      "for writes.  When the kernel has used up even its reserve of memory (the\n"
+		      "sysctl C<vm.min_free_kbytes>), it drops the connection to the server; the\n"
+		      "guard starts the server again, and the kernel repeats its requests.  A\n"
+		      "larger reserve prevents that.\n"),
 	{.name = NULL},
 };
 
