@@ -14,10 +14,10 @@ NBDLOOPD=$(command -v nbdloopd)
 expect_equal "what the bench said" "" "$(cat "$dir/bench.log")"
 expect_equal "clients and servers" "alone/loop alone/memory alone/nbdloopd alone/null batched/loop batched/memory batched/nbdloopd batched/null" \
 	"$(sed -nE 's/^\| (alone|batched) \| 2 \| (\w+) \|.*/\1\/\2/p' "$dir/table.log" | sort | paste -sd ' ')"
-# Only of switches, in the last column, there may be none.
+# Only the last column, the context switches, may hold no figure.
 ! grep -E '\| ((–|nan) |0(\.0+)? .*\| [0-9])' "$dir/table.log" || fail "a figure is missing"
 
-# The load counts as the server does.
+# The load program and the server count the same requests.
 $CC -D_GNU_SOURCE -O2 -pthread -o "$dir/load" "$(dirname "$bench")/load.c" || fail "load.c does not compile"
 truncate -s 16M "$dir/disk.img"
 start_nbdloopd --control="$dir/control" --direct-io=off "$dir/disk.img"
@@ -28,6 +28,6 @@ done
 total=$(awk '{ total += $2 } END { print total }' "$dir/load.log")
 served=$(control "$dir/control" status exports.0.counters.reads)
 echo "$total answered, $served served" >>"$dir/load.log"
-# What was under way at its end isn't counted by the load; what was merged is counted once by the
-# server.
+# The load program doesn't count the requests that were in flight when it ended; the server counts
+# merged requests once.
 [ "$served" -le $((total + 2 * 3 * 8)) ] && [ "$served" -gt $((total * 9 / 10)) ] || fail "the load counted $total, the server $served"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# bench/run makes a whole report of a tiny run: every section has tables with figures, plots and the
-# runs behind them, and a server that cannot be started is named.  nbdloopd-unmerged, which it
-# compares, merges nothing.
+# bench/run writes a complete report of a tiny run: every section has tables with figures, plots and
+# the runs that they come from, and the report names a server that cannot be started. The run also
+# compares nbdloopd-unmerged, which merges no requests.
 . "$(dirname "$0")/../lib/functions.sh"
 
 bench=$(cd "$lib/../../bench" && pwd)/run
@@ -15,7 +15,7 @@ dd if=/dev/zero of=probe bs=4096 count=1 oflag=direct status=none 2>/dev/null ||
 	skip "the file system of $dir has no direct I/O"
 rm probe
 
-# A peer that is installed and does not start.
+# An installed server that does not start.
 mkdir bin
 printf '#!/bin/sh\necho "qemu-nbd: broken on purpose" >&2\nexit 1\n' >bin/qemu-nbd
 chmod +x bin/qemu-nbd
@@ -49,7 +49,7 @@ for at, line in enumerate(lines):
     if line.startswith("|") and lines[at - 1].startswith("|"):
         assert line.count("|") == lines[at - 1].count("|"), "a table's row has too many or too few cells: " + line
 
-# Each plot that the report shows is there, in both forms, with something drawn.
+# Each plot that the report shows exists in both forms, and has something drawn in it.
 plots = re.findall(r"^!\[.*\]\((.*)\.svg\)$", text, re.M)
 assert len(plots) == len(set(plots)) >= 10, plots
 for name in plots:
@@ -59,8 +59,8 @@ for name in plots:
         assert f.read(8) == b"\x89PNG\r\n\x1a\n", name
 assert "No plot" not in text
 
-# Every section has its runs, each with figures that can be true, and the report has those of the
-# CSV.
+# Every section has its runs, each run has plausible figures, and the report has the same figures as
+# the CSV.
 runs = rows("runs.csv")
 assert {r["section"] for r in runs} == {"S1", "S3", "S4", "Peers"}, "a section has no runs"
 for r in runs:
@@ -93,8 +93,8 @@ answers = rows("answers.csv")
 assert {r["server"] for r in answers} == {"nbdloopd", "memory"}, answers
 assert {"1", "2", "4", "8"} <= {r["connections"] for r in answers}, answers
 
-# What could not be measured is named, with its own words, in the tables and at the end; and only
-# that.
+# The tables and the end of the report name each server that could not be measured, with its own
+# error message, and no other server.
 end = text[text.index("## What could not be measured"):]
 named = set(re.findall(r"^\| ([^ |]+) \|", end, re.M)) - {"server", "---"}
 assert "broken on purpose" in end and {"qemu-nbd", "qemu-nbd-native"} <= named, end
@@ -132,8 +132,8 @@ for title in ("64 KiB random read", "70 % reads", "a flush after every 32"):
 EOF
 python3 check-full.py >checks.log 2>&1 || fail "not every workload is measured as it should be"
 
-# The shipped server merges what comes together, the bench's doesn't.  Sets $served; a server that
-# is started in a command substitution would be left behind when something fails.
+# The shipped server merges requests that arrive together; the benchmark's server doesn't. Sets
+# $served: a server that is started in a command substitution would be left running after a failure.
 count_served()
 {
 	start_nbdloopd --control="$dir/control" "$dir/disk.img"
@@ -149,7 +149,7 @@ ln -s "$top_builddir/bench/nbdloopd-unmerged" bin/nbdloopd
 PATH=$dir/bin:$PATH count_served
 expect_equal "reads without merging" 2048 "$served"
 
-# What is wrong with a command is said, by name, and nothing is measured.
+# A wrong command is answered with a message that names the mistake, and measures nothing.
 must_fail "$bench" --sections S9
 grep -q "S9" refused.log || fail "a section that does not exist is not named"
 must_fail "$bench" --cells nothing-like-this --sections S4

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# bench/compare measures one cell: its table and its CSV hold every server, and figures that can be
-# true.
+# bench/compare measures one cell: its table and its CSV hold every server, with plausible figures.
 . "$(dirname "$0")/../lib/functions.sh"
 
 bench=$(cd "$lib/../../bench" && pwd)/compare
@@ -35,12 +34,12 @@ for r in runs:
     if r["server"] == "raw":
         assert r["server_cpu_s"] == r["switches_per_io"] == "", "raw has no server"
     else:
-        # Some CPU for each I/O, and no more than every processor for all of the run.
+        # Each I/O uses some processor time, and the whole run at most the time of every processor.
         assert 1 < float(r["server_cpu_s_per_million"]) < 1e4, r
         assert 0 < float(r["switches_per_io"]) < 100, r
         assert int(r["rss_growth"]) >= 0, r
-    # A buffered server leaves in the page cache what it read, but for what others made the kernel
-    # drop.
+    # A buffered server leaves the data that it read in the page cache, except for pages that other
+    # programs made the kernel drop.
     if r["server"] == "file":
         assert int(r["cache_growth"]) >= int(r["bytes"]) * 9 // 10, r
     if r["server"] == "preadv":
@@ -58,7 +57,7 @@ assert f"| {sum(middle) / 2:,.0f} (" in rows[2], "the table's IOPS is not the me
 assert any(line.startswith("| randread-4k/d8/c1 |") for line in lines), "no summary of loop against file"
 EOF
 
-# What is wrong with a command is said, by name, and nothing is measured.
+# A wrong command is answered with a message that names the mistake, and measures nothing.
 must_fail "$bench" --cells nothing-like-this
 grep -q "nothing-like-this" refused.log || fail "a cell that does not exist is not named"
 python=$(python3 -c 'import sys; print(sys.executable)')

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Over the control socket, direct I/O is not switched on where the alignment rule forbids it, and
-# the answer says why; other requests that make no sense get an answer too.
+# The control socket refuses to switch direct I/O on where the alignment rule forbids it, and the
+# answer says why; other invalid requests get an answer too.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdinfo
@@ -32,7 +32,7 @@ refused 'stop' 'status' 'set' 'resize'
 refused '' 'status'
 refused 'resize export=other' 'other'
 refused "$(printf '%05000d' 0)" '.'
-# And the server is none the worse for it.
+# The server still works after the refused requests.
 expect_equal size 16777116 "$(control "$socket" status exports.0.size)"
 expect_equal size 16777116 "$(nbdinfo --size "$uri")"
 stop_server

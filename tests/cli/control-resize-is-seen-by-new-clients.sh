@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# After the file has grown or shrunk and `resize` was asked for, new clients see the new size and
-# can use all of it; those that were connected before go on working.
+# After the file has grown or shrunk and `resize` was requested, new clients see the new size and
+# can use all of it; clients that were already connected continue to work.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require qemu-io nbdinfo
@@ -15,7 +15,7 @@ resizes()
 	truncate -s 8M "$image"
 	start_server -- "$image" engine="$engine" control="$socket"
 	connect_once # the lock is taken now, and with it the size looked at for the last time
-	# The connection that was there before, working all the while.
+	# This connection was open before the resize, and works throughout.
 	spawn old "$python" "$lib/verify_load.py" "$uri" 2 $((100 * time_factor))
 
 	truncate -s 16M "$image"

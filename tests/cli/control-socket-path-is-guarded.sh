@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A control socket that a dead server left behind is replaced; one that is in use, and a file that
-# is no socket, are left alone, and the server refuses to start.
+# The server replaces a control socket that a dead server left behind; it leaves alone a socket that
+# is in use and a file that is not a socket, and refuses to start.
 . "$(dirname "$0")/../lib/functions.sh"
 
 image=$dir/disk.img

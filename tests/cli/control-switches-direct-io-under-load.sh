@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Direct I/O is switched off and on while several clients write and check what they read: no
-# request fails, no byte is wrong, and once it is on the image leaves the page cache.
+# While several clients write and verify what they read, direct I/O is switched off and on: no
+# request fails, no byte is wrong, and once direct I/O is on, the image leaves the page cache.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require fincore
@@ -9,7 +9,7 @@ require_python_nbd
 image=$dir/disk.img
 socket=$dir/control
 
-# Six times off and on; after each switch, 200 more writes must get through.
+# Switch direct I/O off and on six times; after each switch, 200 more writes must complete.
 cat >"$dir/switch.py" <<'EOF'
 import json, socket, sys, time
 
@@ -51,7 +51,7 @@ switches()
 	expect_equal "status of the load" 0 "$end_status"
 	expect_equal "errors" 0 "$(control "$socket" status exports.0.counters.errors)"
 
-	# Off is off: what is read now stays in the page cache.
+	# With direct I/O off, data that is read stays in the page cache.
 	expect_equal direct_io false "$(control "$socket" "set direct-io=off" direct_io)"
 	"$python" -c '
 import sys, nbd

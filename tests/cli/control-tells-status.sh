@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # The control socket, which only the server's user may use, answers with the status as JSON: every
-# fact of every export, and counters that count.
+# fact of every export, and counters that increase.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -65,7 +65,7 @@ control = socket.socket(socket.AF_UNIX)
 control.connect(sys.argv[2])
 answers = control.makefile("rw")
 
-# Several requests on one connection.
+# Send several requests on one connection.
 def export():
     answers.write("status\n")
     answers.flush()

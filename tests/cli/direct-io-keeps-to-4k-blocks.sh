@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# On a device with 4096-byte blocks direct I/O works, with a sector size of 4096 unless told
-# otherwise, for requests of any alignment; an offset or a sector size that its rule forbids
-# turns it off with the reason, or refuses the start with direct-io=on.
+# On a device with 4096-byte blocks, direct I/O works for requests of any alignment, with a default
+# sector size of 4096; an offset or a sector size that breaks the alignment rule turns direct I/O
+# off and logs the reason, or, with direct-io=on, the server refuses to start.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require qemu-io nbdinfo mke2fs
@@ -38,7 +38,7 @@ works()
 	expect_log 'disk\.img: .*direct I/O on \(4096-byte blocks\).*sector size 4096'
 }
 
-# Each of these is against the rule.
+# Each of these options breaks the alignment rule.
 forbidden() # KEY=VALUE
 {
 	start_server -- "$image" engine="$engine" "$1"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# On a file system without direct I/O, auto serves through the page cache and says why; on refuses
-# to start and says why.
+# On a file system without direct I/O, direct-io=auto serves through the page cache and says why;
+# direct-io=on refuses to start and says why.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require qemu-io nbdcopy nbdinfo
 
-# squashfs refuses to open a file for direct I/O.  ext4 with journalled data opens it, and then
-# goes through the page cache nevertheless: only statx() tells.
+# squashfs refuses to open a file for direct I/O. ext4 with journalled data opens the file, but goes
+# through the page cache all the same: only statx() reveals that.
 make_squashfs()
 {
 	require mksquashfs

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Reading a whole image through the server leaves nothing of it in the page cache with direct I/O,
-# and all of it without.
+# and all of it without direct I/O.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require fincore nbdcopy

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# With dir=, a client that names a FIFO, a socket or a device node, or lists the names, doesn't have
-# it opened: that would do something to it already.
+# With dir=, the server never opens a FIFO, a socket or a device node, neither for a client that
+# names it nor for one that lists the names: opening such a file already has an effect on it.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdinfo strace
@@ -12,7 +12,7 @@ mkfifo "$images/fifo"
 ln -s fifo "$images/link"
 "$python" -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$images/socket"
 names=(fifo link socket below)
-# One that no driver has, if this user may make it.
+# A device node that no driver handles, if this user may create one.
 ! mknod "$images/device" c 240 250 2>"$dir/mknod.log" || names+=(device)
 
 export_uri() # NAME
@@ -20,7 +20,7 @@ export_uri() # NAME
 	echo "nbd+unix:///$1?socket=$sock"
 }
 
-# Waits for somebody who opens the FIFO for writing.
+# This process waits until somebody opens the FIFO for writing.
 spawn reader cat "$images/fifo"
 
 start_server -- dir="$images" engine=threads

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# With dir=, every regular file of the directory is the export of its name, listed and served; no
+# With dir=, every regular file of the directory is listed and served as the export of its name; no
 # name and no link leads out of the directory.
 . "$(dirname "$0")/../lib/functions.sh"
 
@@ -41,7 +41,7 @@ print(*sorted(e["export-name"] for e in json.load(sys.stdin)["exports"]), sep="|
 	stop_server
 }
 
-# The control socket tells of the images that have clients, and finds them by name.
+# The control socket's status holds the images that have clients, and finds them by name.
 control_finds_each()
 {
 	start_server -- dir="$images" engine="$engine" control="$dir/control"

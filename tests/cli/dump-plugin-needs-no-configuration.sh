@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdkit --dump-plugin, without any key, tells the version, every engine, and the one that
-# engine=auto takes here, which is also the one that serves.
+# nbdkit --dump-plugin, without any key, prints the version, every engine, and the engine that
+# engine=auto chooses here, which is also the one that serves.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdinfo
@@ -31,6 +31,6 @@ connect_once
 stop_server
 expect_log "disk\.img: .*engine ${chosen}[ ,]"
 
-# It tells what the machine allows, not what was compiled in.
+# The output shows what the machine allows, not what was compiled in.
 facts=$("$(lib_program forbid_syscall)" io_uring_setup=EPERM -- nbdkit --dump-plugin "$plugin")
 expect_equal "loop_engine without io_uring" aio "$(fact loop_engine)"

@@ -7,13 +7,13 @@ require qemu-io nbdcopy
 image=$dir/disk.img
 original=$dir/original
 head -c 16M /dev/urandom >"$original"
-# An MBR's first partition entry, and its signature: 8192 sectors from sector 4096 on.
+# An MBR's first partition entry and its signature: 8192 sectors, starting at sector 4096.
 entry='\0\0\0\0\x83\0\0\0\0\x10\0\0\0\x20\0\0'
 { printf '%b' "$entry" && head -c 48 /dev/zero && printf '\x55\xaa'; } |
 	dd of="$original" bs=1 seek=446 conv=notrunc status=none
 dd if="$original" of="$dir/partition" bs=1M skip=2 count=4 status=none
 
-# Writes that begin and end in the middle of blocks; so does $dir/wanted.
+# These writes begin and end in the middle of blocks; the same bytes go into $dir/wanted.
 write_unaligned() # FILE-OR-URI
 {
 	quietly qemu-io -f raw -c 'write -P 0x77 1000001 70001' -c 'write -P 0x78 3000000 5' -c flush "$1"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Whatever was acknowledged before the server is killed stands in the file: the plugin keeps no
-# write to itself.
+# Every write that was acknowledged before the server is killed is in the file afterwards: the
+# plugin holds no acknowledged write back.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
 image=$dir/disk.img
 
-# Writes, notes what should be there now, and stays connected.
+# The client writes, records the expected contents, and stays connected.
 cat >"$dir/client.py" <<'EOF'
 import os, random, signal, sys
 import nbd

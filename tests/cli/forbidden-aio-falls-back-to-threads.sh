@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Where Linux AIO is forbidden as well as io_uring, engine=auto serves by threads and says why in
+# Where both Linux AIO and io_uring are forbidden, engine=auto serves with threads and says why in
 # its start-up line; engine=aio refuses to start and says why.
 . "$(dirname "$0")/../lib/functions.sh"
 

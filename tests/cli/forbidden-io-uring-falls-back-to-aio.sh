@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Where io_uring is forbidden, as containers do it, engine=auto serves through aio and says why in
+# Where io_uring is forbidden, as it is in containers, engine=auto serves with aio and says why in
 # its start-up line; engine=io_uring refuses to start and says why.
 . "$(dirname "$0")/../lib/functions.sh"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# When the file system below a sparse image is full, a write gets ENOSPC, the log says which write
-# it was, what was written before stays as it was, and the export goes on working.
+# When the file system that holds a sparse image is full, a write fails with ENOSPC, the log names
+# that write, data written earlier stays as it was, and the export continues to work.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require mke2fs
@@ -39,7 +39,7 @@ except nbd.Error as error:
 assert written > 10, f"ENOSPC after {written} writes"
 for i in range(written):
     assert h.pread(piece, i * piece) == pattern(i), f"piece {i} has changed"
-# There is room again: trimmed, then written elsewhere.
+# After a trim there is space again: a write elsewhere succeeds.
 h.trim(8 * piece, 0)
 h.pwrite(pattern(200), 40 << 20)
 h.flush()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdkit --help lists every key of the plugin, and each listed key is accepted.
+# nbdkit --help lists every key of the plugin, and the plugin accepts each listed key.
 . "$(dirname "$0")/../lib/functions.sh"
 
 nbdkit --help "$plugin" >"$dir/help" || fail "nbdkit --help fails"
@@ -9,7 +9,7 @@ wanted=$(printf '%s\n' file dir offset sizelimit sector-size direct-io engine po
 	discard lock force control swap | sort)
 expect_equal "keys" "$wanted" "$listed"
 
-# Accepted, though its value may be wrong.
+# The plugin knows the key, though it may reject this value.
 for key in $listed; do
 	refuse_start -- "$key=" file=/nonexistent dir=/nonexistent
 	reject_log "unknown parameter.*$key"
