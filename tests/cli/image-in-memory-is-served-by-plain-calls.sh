@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# An image in memory (tmpfs) is read and written by the thread that has the request: no ring, and no
-# further thread for it; the line at the start says so.  Who asks for another engine gets that.
+# The thread that receives a request reads and writes an image in memory (tmpfs) itself, without a
+# ring and without another thread for the image; the start-up line says so. A user who asks for
+# another engine gets that engine.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdcopy
@@ -33,8 +34,8 @@ stop_server
 
 copies_both_ways start_nbdloopd --threads=1 "$image"
 expect_log 'engine threads \(the image is in memory\),'
-# The event loop's, and the one of signals; those that looked for holes end when there is nothing to
-# do.
+# These are the event loop's thread and the one for signals; threads that looked for holes end when
+# they have nothing to do.
 has_two_threads() { [ "$(threads_of "${process_pids[server]}")" = 2 ]; }
 wait_until "nbdloopd has two threads only" has_two_threads
 stop_server

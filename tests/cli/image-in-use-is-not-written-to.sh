@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# An image that the kernel uses otherwise isn't served writable, unless it is forced: a file that a
-# loop device is made of, or is mounted through one, under whatever name; a block device that is
-# mounted, or has a loop device on it.  Who uses it is named. Read-only service warns.  A block
-# device that is served can't be mounted, and has its holes made nevertheless.
+# The server refuses to serve an image writable, unless it is forced, while the kernel uses that
+# image otherwise: a file that a loop device is made of, or that is mounted through one, under
+# whatever name; a block device that is mounted or that carries a loop device. The message names the
+# user of the image; read-only service only warns. A served block device can't be mounted, and
+# clients can still punch holes in it.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdinfo mke2fs
@@ -20,14 +21,14 @@ refused() # REGEX IMAGE [KEY=VALUE...]
 	refuse_nbdloopd 1 -U "$dir/never.sock" "${@/#/--}" "$file"
 	expect_log "$wanted"
 	expect_log 'force=on \(--force\)'
-	# nbdkit doesn't tell whether clients may write until there is one.
+	# nbdkit doesn't tell the plugin whether clients may write before the first client connects.
 	start_server -- "$file" "$@"
 	must_fail nbdinfo "$uri"
 	expect_log "$wanted"
 	stop_server
 }
 
-# What the log says is left in $log.
+# Leaves what the log says in $log.
 served() # [-r] -- IMAGE [KEY=VALUE...]
 {
 	for server_program in nbdloopd nbdkit; do
@@ -43,7 +44,7 @@ served() # [-r] -- IMAGE [KEY=VALUE...]
 warning=
 served -- "$image"
 
-# ---- a file under a loop device
+# ---- a file with a loop device on it
 attach_loop "$image"
 refused "$loop_device is made of it; " "$image"
 warning="$loop_device is made of it, which may write to it" served -r -- "$image"
@@ -59,20 +60,20 @@ refused "$loop_device is made of it; " "$dir/renamed.img"
 mv "$dir/renamed.img" "$image"
 patiently_mount "$loop_device" "$dir/mounted"
 refused "$loop_device is made of it, and is mounted on $dir/mounted; " "$image"
-# What is mounted is also a block device.
+# The mounted loop device is also a block device.
 refused "it is mounted on $dir/mounted; " "$loop_device"
 umount "$dir/mounted"
 detach_loop "$loop_device"
 served -- "$image"
 
-# Another part of it.
+# The loop device covers another part of the image.
 attach_loop "$image" --offset 1M --sizelimit 2M
 served -- "$image" offset=3M
 served -- "$image" sizelimit=1M
 refused "$loop_device is made of it; " "$image" offset=2M
 detach_loop "$loop_device"
 
-# Read-only, it harms nobody until something there relies on it.
+# A read-only loop device is harmless until something on it relies on stable contents.
 attach_loop "$image" --read-only
 served -- "$image"
 served -r -- "$image"
@@ -105,7 +106,7 @@ holes_are_made()
 	"$python" "$dir/client.py" "$uri" || fail "zeroes can't be had"
 	! mount "$device" "$dir/mounted" 2>"$dir/mount.log" || fail "what is served can be mounted"
 	kill_server
-	# The next one gets it as soon as the kernel lets go of it.
+	# The next server gets the device as soon as the kernel releases it.
 	start_server -- "$device" engine="$engine"
 	connect_once
 	stop_server

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A system call that is interrupted each time it is made fails in the end: the client gets an error,
-# and the server ends when it is told to.
+# A system call that is interrupted on every attempt fails eventually: the client gets an error, and
+# the server ends when it is told to.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require strace

@@ -9,5 +9,5 @@ image=/usr/lib/ipxe/ipxe.iso
 [ -e "$image" ] || skip "no $image (package ipxe)"
 
 each_target image_boots "$image" on d if=ide,media=cdrom 'Open Source Network Boot Firmware'
-# The page cache is the engine's business, which is the same in both servers.
+# The page cache concerns only the engine, which is the same in both servers.
 each_engine image_boots "$image" off d if=ide,media=cdrom 'Open Source Network Boot Firmware'

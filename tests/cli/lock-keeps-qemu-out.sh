@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# An image served read-write cannot be written by QEMU or its tools; one served read-only can be
-# read by them but not written; with lock=off they are free to.
+# QEMU and its tools cannot write to an image that is served read-write; they can read, but not
+# write, an image that is served read-only; with lock=off they may do both.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require qemu-io qemu-img

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Of two servers of one image, both may read, and only one may write unless both say lock=shared.
+# Two servers of one image may both read it, but only one of them may write, unless both use
+# lock=shared.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdinfo qemu-io
 image=$dir/disk.img
 truncate -s 16M "$image"
 
-# The first server's options, then what the second one's must lead to.
+# The functions take a server's options: first() starts the first server, the others expect what
+# must become of the second one.
 first() # [NBDKIT-OPTION...] -- [KEY=VALUE...]
 {
 	server=first start_server "$@"
@@ -27,8 +29,8 @@ second_refused() # [NBDKIT-OPTION...] -- [KEY=VALUE...]
 	log=$dir/second.log expect_log 'lock=off'
 }
 
-# nbdkit tells a plugin only when a client connects whether -r was given: one that would not be in
-# the way if it only read is refused not before then.
+# nbdkit tells a plugin only when a client connects whether -r was given: a server that would be in
+# nobody's way if it only read therefore starts, and refuses its clients.
 second_refuses_clients() # [NBDKIT-OPTION...] -- [KEY=VALUE...]
 {
 	server=second start_server "$@"
@@ -66,14 +68,14 @@ second_refused -- "$image"
 second_refused -r -- "$image"
 server=first stop_server
 
-# Both started before either has a client: then the second one's client is refused.
+# Both servers start before either has a client: then the second server refuses its client.
 server=second start_server -- "$image"
 first -- "$image"
 server=second server_files
 must_fail nbdinfo --size "$uri"
 expect_log 'disk\.img.*lock'
 server=first stop_server
-# Not for ever.
+# The refusal does not last for ever.
 connect_once
 server=second stop_server
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# While a program of QEMU's may write to an image, the server refuses to start and says who has it
-# and what to do; with lock=off it serves it all the same.
+# While a QEMU program may write to an image, the server refuses to start, and says which process
+# has the image and what to do; with lock=off the server serves the image all the same.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require qemu-io qemu-img qemu-storage-daemon nbdinfo
 image=$dir/disk.img
 truncate -s 16M "$image"
 
-# The image is locked by the process $pid.
+# Returns true when the process $pid has locked the image.
 locked()
 {
 	grep -qs OFDLCK "/proc/$pid/fdinfo"/*
@@ -47,7 +47,7 @@ wait_until "qemu-storage-daemon has locked the image" locked
 expect_all_refused
 end_process daemon TERM
 
-# Nobody has it any more.
+# No process has the image any more.
 start_server -- "$image"
 connect_once
 stop_server

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Of two flushes at the same time the kernel tells only one that a write-back has failed.  The other
-# one fails nevertheless.  Here the data is lost indeed: the disk under the image's file system is a
-# sparse file, for which there is no space.  And fdatasync() says that all is well, as for the one
-# that wasn't told.  So does the direct write with FUA, whose file system may have taken the page
-# cache, when another one of this server has been told before.
+# Of two concurrent flushes, the kernel tells only one that write-back has failed; the server fails
+# the other one as well. In this test the data is really lost: the disk under the image's file
+# system is a sparse file that has run out of space, and fdatasync() reports success, as it does to
+# the flush that was not told. A direct write with FUA, which the file system may have put through
+# the page cache, fails too once another request of this server has been told.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require strace mke2fs
 require_python_nbd
 mount_at "$dir/small" -t tmpfs -o size=8M tmpfs
 truncate -s 64M "$dir/small/disk"
-# Its own blocks need nothing that isn't there already.
+# The file system's own metadata needs no space that isn't allocated already.
 quietly mke2fs -q -t ext4 -O ^has_journal -E lazy_itable_init=1 "$dir/small/disk"
 attach_loop "$dir/small/disk"
 mount_at "$dir/mounted" "$loop_device"
@@ -26,7 +26,7 @@ h = nbd.NBD()
 h.connect_uri(sys.argv[1])
 for offset in range(0, 24 << 20, 1 << 20):
     h.pwrite(b"x" * (1 << 20), offset)
-# Now it is lost, and nobody has been told.
+# Now the data is lost, and nobody has been told.
 subprocess.run(["sync", "-f", sys.argv[2]], stderr=subprocess.DEVNULL)
 for what in h.flush, lambda: h.pwrite(b"y" * 512, 0, nbd.CMD_FLAG_FUA), h.flush:
     try:
@@ -54,7 +54,7 @@ import subprocess, sys, nbd
 h = nbd.NBD()
 h.connect_uri(sys.argv[1])
 h.pwrite(b"x" * 4096, 0, nbd.CMD_FLAG_FUA)
-# Of somebody who uses the page cache.
+# These writes come from a program that uses the page cache.
 subprocess.run(["dd", "if=/dev/urandom", "of=" + sys.argv[3], "bs=1M", "seek=4", "count=24", "conv=notrunc"], stderr=subprocess.DEVNULL)
 subprocess.run(["sync", "-f", sys.argv[2]], stderr=subprocess.DEVNULL)
 for attempt in range(3):
@@ -67,7 +67,7 @@ for attempt in range(3):
 EOP
 
 for server_program in $servers; do
-	# All of its blocks can be written again.
+	# All blocks of the file system can be written again.
 	rm "$image"
 	fstrim "$dir/mounted"
 	fallocate -l 32M "$image"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# When buffered data can't be written back, every later flush of the image fails until the server is
-# started again: also for those who come when the last client has gone (nbdkit with dir=), or when
-# the export was removed and added again.
+# After buffered data could not be written back, every later flush of the image fails until the
+# server is restarted: also for clients that connect after the last client has gone (nbdkit with
+# dir=), and after the export was removed and added again.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require strace
@@ -37,7 +37,7 @@ is_closed()
 	! control "$socket" status exports.0.file >"$dir/closed.log" 2>&1
 }
 
-# While strace is there, no fdatasync() of the server succeeds.
+# While strace is attached, every fdatasync() of the server fails.
 lose_data() # EXPORT
 {
 	trace -e trace=fdatasync -e inject=fdatasync:error=EIO
@@ -66,7 +66,7 @@ start_nbdloopd --control "$socket" --threads=1 --engine=threads --direct-io=off 
 flush_succeeds disk
 lose_data disk
 expect_equal "what is removed" disk "$(control "$socket" "remove export=disk" removed)"
-# The lock is there until the event loop has let go of the image.
+# The lock remains until the event loop has closed the image.
 is_added()
 {
 	control "$socket" "add disk=$dir/images/disk.img" name >"$dir/added.log" 2>&1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The manual has an entry for every key that nbdkit --help lists, and no other.
+# The manual has an entry for every key that nbdkit --help lists, and for no other key.
 . "$(dirname "$0")/../lib/functions.sh"
 
 manual=$top_builddir/man/nbdkit-loop-plugin.1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The examples of the manual and of the README work when they are pasted.  Only what needs the
-# kernel's NBD driver is left out, and paths outside of the test's directory are moved into it.
+# The examples of the manual and of the README work when they are pasted. Only commands that need
+# the kernel's NBD driver are left out, and paths outside the test's directory are moved into it.
 . "$(dirname "$0")/../lib/functions.sh"
 . "$lib/certificates.sh"
 
@@ -20,7 +20,7 @@ make_ext4_image "$dir/ext4" 64M
 make_authority "$dir/pki"
 make_certificate "$dir/pki" server 'cn = "localhost"\ndns_name = "localhost"\ntls_www_server'
 
-# What the examples take for granted.
+# The examples assume that these files exist.
 prepare()
 {
 	rm -rf "$here"
@@ -31,8 +31,8 @@ prepare()
 	psktool -u alice -p "$here/keys.psk" >"$dir/psktool.log" 2>&1
 }
 
-# Who pastes is slower than this script: a server in the background has written its process ID, and
-# one that was killed has ended, before the next command.
+# A person who pastes is slower than this script: before the next command, a server in the
+# background has written its process ID, and a killed server has ended.
 cat >"$dir/slow_kill" <<'EOF'
 cat()
 {
@@ -55,13 +55,14 @@ kill()
 }
 EOF
 
-# A server goes into the background, as in a terminal; it ends with the example's process namespace.
+# The server goes into the background, as in a terminal; it ends with the example's process
+# namespace.
 run_example() # SCRIPT
 {
 	local name
 	name=$(grep -m 1 nbdkit "$1" || head -n 1 "$1")
 	prepare
-	# QEMU without a window, and only until the drive is open.
+	# QEMU runs without a window, and only until it has opened the drive.
 	sed -E -e '/^(modprobe|nbd-client|mount|umount|mkfs[.]ext4) /d' \
 		-e "s|/tmp/|$here/moved/|g" -e "s|/srv/images|$here/images|g" \
 		-e "s|^\./run |$top_builddir/run |" \

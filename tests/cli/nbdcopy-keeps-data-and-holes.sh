@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdcopy brings a real file system into an export and out again: same bytes, same holes.
+# nbdcopy copies a real file system into an export and out again, with the same bytes and the same
+# holes.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdcopy nbdinfo mke2fs e2fsck
@@ -10,13 +11,13 @@ make_ext4_image "$source" 96M
 used=$(blocks_used "$source")
 [ "$used" -lt 98304 ] || skip "$dir is on a file system without holes"
 
-# The map of a file, as another server sees it.
+# Prints the map of a file, as another server sees it.
 map_by_peer() # FILE
 {
 	nbdkit -U - file "$1" --run "nbdinfo --map \"\$uri\""
 }
 
-# A few blocks may go into the file's own bookkeeping.
+# The file's own metadata may take a few blocks.
 expect_holes() # FILE
 {
 	local seen
@@ -27,7 +28,7 @@ expect_holes() # FILE
 
 round_trip() # DIRECT-IO
 {
-	# What was in the image before must give way to holes too.
+	# Holes, too, must replace what was in the image before.
 	head -c 96M /dev/zero | tr '\0' '\252' >"$image"
 	start_server -- "$image" engine="$engine" direct-io="$1"
 	quietly nbdcopy --flush "$source" "$uri"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The export announces its size, block sizes and abilities as they are.
+# The export announces its true size, block sizes and abilities.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdinfo

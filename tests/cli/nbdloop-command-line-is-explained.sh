@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloop says what is wrong with a command line, a device's name or the machine, naming the thing
-# and the way out, with the exit status 1 that losetup has; all of it without a device of the nbd
-# driver.
+# When a command line, a device's name or the machine is wrong, nbdloop names the mistake and the
+# remedy, and exits with status 1, as losetup does; none of this needs a device of the nbd driver.
 . "$(dirname "$0")/../lib/functions.sh"
 
 image=$dir/disk.img
@@ -24,7 +23,7 @@ verbs=$(nbdloop --help | sed -n 's/^    \([a-z][a-z-]*\)  .*/\1/p')
 expect_equal "verbs" "adopt attach change detach list replace-server resize set start status stop" "$(echo $verbs)"
 expect_equal "version" "nbdloop $(sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' "$top_builddir/config.h")" "$(nbdloop --version)"
 
-# --help lists the options, and each is known; what isn't listed is not.
+# --help lists the options; nbdloop knows each listed option and rejects any other.
 for verb in $verbs; do
 	nbdloop "$verb" --help >"$dir/help" || fail "nbdloop $verb --help fails"
 	grep -q "^Usage: nbdloop $verb " "$dir/help" || fail "nbdloop $verb --help doesn't show how it is used"
@@ -51,7 +50,7 @@ for word in "-f" "-r" "-P" "-L" "-o 1" "-b 512" "--show" "--sizelimit 1"; do
 	refuses 'IMAGE\|URI is missing: nbdloop attach' attach $word
 done
 
-# losetup's words.
+# These are losetup's own messages.
 refuses '-a comes after a verb: nbdloop list;' -a
 refuses '-f comes after a verb: nbdloop attach IMAGE;' -f
 refuses '-f comes after a verb: nbdloop attach IMAGE;' -f "$image"
@@ -100,7 +99,7 @@ refuses 'what is to be set' set nbd0
 refuses '--direct-io=auto: must be on or off$' set --direct-io=auto nbd0
 refuses '--direct-io=unchanged: must be on or off$' set --direct-io=unchanged nbd0
 
-# Not root.
+# The user is not root.
 use_unprivileged_server
 for arguments in "attach $image" "detach nbd0" "resize nbd0" "change nbd0 $image" "set --direct-io=on nbd0" "adopt nbd0" "replace-server nbd0"; do
 	status=0
@@ -110,13 +109,14 @@ for arguments in "attach $image" "detach nbd0" "resize nbd0" "change nbd0 $image
 	grep -q '^nbdloop: only root can' "$dir/said.log" || fail "nbdloop $arguments doesn't say that it is for root"
 done
 
-# No driver, where the kernel has none; and none to load it, where that isn't installed.
+# Where the kernel has no nbd driver, nbdloop says that the driver can't be loaded, or, where
+# modprobe isn't installed, that there is no program to load it.
 if [ "$(id -u)" = 0 ] && ! modprobe -qn nbd 2>/dev/null && [ ! -e /sys/module/nbd ]; then
 	reason="the kernel's nbd driver isn't loaded, and can't be: .*Load the module nbd"
 	command -v modprobe >/dev/null || reason="there is no modprobe to load it: install the package kmod"
 	refuses "$reason" attach "$image"
 	refuses "$reason" detach nbd0
-	# With nothing left.
+	# The refused commands leave nothing behind.
 	! pgrep -f "nbdloopd .*$image" >/dev/null || fail "a server is left"
 	left=(/run/nbdloop/*.sock)
 	[ ! -e "${left[0]}" ] || fail "a control socket is left: ${left[*]}"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Sockets in /run/nbdloop of a guard and a server that were killed are removed by the next command,
-# whatever that is; those that somebody listens on, or whose guard still runs, are not, nor what has
-# another name.  And detach --all has nothing to do where there is no driver, which is no error.
+# Any nbdloop command removes the sockets in /run/nbdloop of a guard and a server that were killed
+# earlier; it keeps sockets that somebody listens on, sockets whose guard still runs, and files with
+# other names. Where there is no driver, detach --all has nothing to do, which is no error.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_nbdloop
@@ -10,7 +10,7 @@ require_root "/run/nbdloop"
 run=/run/nbdloop
 mkdir -p -m 700 $run
 
-# Of processes that don't run.
+# These names contain the IDs of processes that don't run.
 read -r most </proc/sys/kernel/pid_max
 dead=$((most + 1)) served=$((most + 2)) deaf=$((most + 3))
 on_exit rm -f $run/{$dead,$served,$deaf}.{sock,guard,nbd} $run/$dead.note $run/note

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # nbdloop list prints losetup's columns and JSON, with the kernel's facts from a recorded tree and
-# the others from the control socket of a server; it finds a device by its image, and says what it
-# can't find out.
+# the other facts from the control socket of a server; it finds a device by its image, and says what
+# it can't find out.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_nbdloop
@@ -80,7 +80,7 @@ json 'd[2]["back-file"] == d[2]["backend"] == "nbd://server.example/disk" and d[
 list 0 -J nbd1
 json 'set(d[0]) == {"name", "sizelimit", "offset", "ro", "back-file", "dio", "log-sec"}'
 
-# ---- who wants one that is taken is told what has it, before anything else
+# ---- attaching to a device that is taken first of all says what the device is used for
 refuses_attach() # REGEX WORD...
 {
 	local wanted=$1 status=0
@@ -95,7 +95,7 @@ refuses_attach "^nbdloop: /dev/nbd1 is attached already, by process 830; detach 
 refuses_attach "^nbdloop: /dev/nbd10 is attached already, by process 901, to nbd://server.example/disk; " "$image" nbd10
 refuses_attach "another part of it, which overlaps, is attached already, as /dev/nbd0; detach that$" -L "$image"
 
-# ---- by the image
+# ---- finding a device by its image
 ln "$image" "$dir/link"
 ln -s link "$dir/symlink"
 for name in "$image" "$dir/link" "$dir/symlink"; do
@@ -116,14 +116,14 @@ said /dev/nbd0
 list 0 -n -O NAME -j "$image" --offset 0
 said_nothing
 
-# ---- who attached it, when it is still there
+# ---- the process that attached the device, while it still exists
 mkdir -p "$NBDLOOP_SYSROOT/proc/830/fd"
 echo qemu-nbd >"$NBDLOOP_SYSROOT/proc/830/comm"
 ln -s /dev/nbd1 "$NBDLOOP_SYSROOT/proc/830/fd/9"
 list 0 -n -O SERVER,PID nbd1
 said 'qemu-nbd 830'
 
-# ---- an image that was renamed, removed, or whose name another one has: what losetup would show
+# ---- an image that was renamed, removed, or whose name another file has now: as losetup shows it
 mv "$image" "$dir/renamed.img"
 back_file() # WANTED
 {
@@ -141,7 +141,7 @@ back_file "$dir/renamed.img (deleted)"
 mv "$dir/kept.img" "$image"
 back_file "$image"
 
-# ---- a guard that lives, and one that was killed
+# ---- a guard that is alive, and one that was killed
 cat >"$dir/guard.py" <<'EOF2'
 import fcntl, sys, time
 file = open(sys.argv[1], "w")
@@ -165,7 +165,7 @@ expect_equal "warnings" 1 "$(wc -l <"$dir/nbdloop.log")"
 nbdloop status nbd0 >"$dir/said" 2>"$dir/nbdloop.log" || fail "nbdloop status fails"
 grep -q "^guard: none: .*nobody would restart its server" "$dir/said" || fail "status doesn't tell that there is no guard"
 
-# ---- what is wrong
+# ---- wrong arguments
 list 1 /dev/nbd2 nbd0 -nO NAME
 said /dev/nbd0
 complained "^nbdloop: /dev/nbd2 is not attached$"
@@ -182,7 +182,7 @@ complained '^nbdloop: --offset=much: must be a size'
 list 1 --colour
 complained '^nbdloop: unknown or ambiguous option --colour;'
 
-# ---- a server that hangs, and one that is gone
+# ---- a server that hangs, and one that has gone
 stopped()
 {
 	! grep -h '^State:' "/proc/$pid/task/"*/status | grep -qv 'T (stopped)'

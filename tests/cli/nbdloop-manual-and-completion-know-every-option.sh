@@ -40,7 +40,7 @@ cd "$dir"
 truncate -s 1M disk.img
 . "$top/tool/completion/nbdloop"
 
-# What is offered after these words, the last of which is being written, sorted and on one line.
+# Prints the completions of these words, the last of which is incomplete, sorted and on one line.
 completes() # WANTED WORD...
 {
 	local wanted=$1
@@ -48,7 +48,7 @@ completes() # WANTED WORD...
 	COMP_WORDS=(nbdloop "$@")
 	COMP_CWORD=$#
 	COMPREPLY=()
-	# compopt fails where no completion is under way.
+	# compopt fails when no completion is in progress.
 	_nbdloop || true
 	expect_equal "completion of: nbdloop $*" "$wanted" "$(printf '%s\n' "${COMPREPLY[@]}" | sort | xargs)"
 }

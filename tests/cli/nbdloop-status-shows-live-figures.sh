@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloop status shows what happens between two looks: the kernel's counters, from a recorded tree
-# that changes meanwhile, and the latencies of a real server's requests.  It ends when the device is
-# detached.
+# nbdloop status shows what happened between two samples: the kernel's counters, from a recorded
+# tree that changes in between, and the latencies of a real server's requests. It ends when the
+# device is detached.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_nbdloop
@@ -16,7 +16,7 @@ use_recorded_system
 block=$NBDLOOP_SYSROOT/sys/block/nbd0
 echo "nbdloop:$control" >"$block/backend"
 
-# The kernel replaces what it shows at once.
+# Replaces a file atomically, as the kernel does with its figures.
 set_file() # FILE TEXT
 {
 	echo "$2" >"$1.new"
@@ -33,8 +33,8 @@ set_file "$block/inflight" '3 2'
 spawn watch nbdloop status --json --watch=1 /dev/nbd0
 wait_until "the first report" lines_of 1
 
-# 1,000 reads of 4 KiB that took 2 ms each, and 10 flushes; in the server, 100 reads, 50 writes and
-# a zero.
+# The kernel's side: 1,000 reads of 4 KiB that took 2 ms each, and 10 flushes; the server's side:
+# 100 reads, 50 writes and a zero.
 set_file "$block/stat" '1100 0 8800 2050 0 0 0 0 0 700 2550 0 0 0 0 10 20'
 "$python" - "$uri" <<'EOF2' >"$dir/client.log" 2>&1 || fail "the client fails"
 import sys
@@ -87,7 +87,7 @@ some = [r["operations"]["read"] for r in reports if sum(r["operations"]["read"][
 assert all(0 < o["p50-us"] <= o["p99-us"] <= o["max-us"] for o in some), some
 EOF2
 
-# ---- for people
+# ---- for human readers
 set_file "$block/pid" 812
 nbdloop status nbd0 >"$dir/text.log" || fail "nbdloop status fails"
 shows() # REGEX
@@ -104,7 +104,7 @@ shows '^in flight: 0 reads, 0 writes; busy 0 % of [1-9][0-9]*\.[0-9] s; in the s
 expect_equal "requests in the histogram" 151 "$(awk '$1 == "<" && NF >= 4 {sum += $4} END {print sum}' "$dir/text.log")"
 shows '^ +< [0-9]+ +0 +[0-9]+ +#{40}$'
 
-# One is not several.
+# One connection is written in the singular.
 spawn client "$python" -c 'import nbd, sys, time; h = nbd.NBD(); h.connect_uri(sys.argv[1]); time.sleep(1000)' "$uri"
 one_connection()
 {
@@ -115,7 +115,7 @@ nbdloop status nbd0 >"$dir/text.log" || fail "nbdloop status fails"
 shows "process $server_pid: 1 connection, engine"
 end_process client TERM
 
-# ---- a server that is started again begins at nothing, and one that is gone tells nothing
+# ---- the figures of a restarted server begin at 0, and a server that has gone shows none
 spawn watch nbdloop status -J --watch nbd0
 wait_until "the first report" lines_of 1
 stop_server
@@ -134,7 +134,7 @@ assert any(r["server-status"] for r in reports[-1:]), reports[-1]
 EOF2
 stop_server
 
-# ---- what has no server to ask, and what isn't there
+# ---- a device without a server to ask, and a device that doesn't exist
 nbdloop status /dev/nbd1 >"$dir/text.log" || fail "nbdloop status fails without a server"
 shows '^/dev/nbd1: unknown image, 10M, read-only, sectors of 4096 bytes$'
 shows '^server: unknown; it tells nothing$'

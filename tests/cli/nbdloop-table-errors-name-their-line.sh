@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What is wrong in /etc/nbdloop.tab is told with its file and line, by nbdloop start and by the
-# generator for systemd, and keeps no other line from being used.
+# nbdloop start and the generator for systemd report each error in /etc/nbdloop.tab with its file
+# and line, and still use every other line.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_nbdloop
@@ -30,7 +30,7 @@ fails() # COMMAND [ARGUMENT...]
 	[ ! -s "$dir/said.out" ] || fail "$* prints something, though it fails"
 }
 
-# ---- one line and all of them
+# ---- a single line, and all lines
 fails nbdloop start nbd41
 expect_equal "errors about nbd41" "$wrong
 /dev/nbd41 has no line in the table /etc/nbdloop.tab, or none that can be read" "$(sed 's/^nbdloop: //' "$dir/said.log")"

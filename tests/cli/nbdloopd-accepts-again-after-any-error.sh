@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Whatever accept() fails with, also where the connection stays where it is as with a security
-# module: the clients wait, the server says so once and tries it again after a pause, on its own
-# sockets and on the control socket.
+# Whatever error accept() fails with, even one that leaves the connection in the queue as a security
+# module's does, the clients wait; the server reports the error once and tries again after a pause,
+# on its own sockets and on the control socket.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -15,8 +15,8 @@ waits_for() # ERRNO TEXT
 	local calls
 	start_nbdloopd --threads=1 --control "$control" "$image"
 	trace -e trace=accept4 -e inject=accept4:error="$1"
-	# As many pauses as there are in the time that has passed, for each of both sockets, is what
-	# there may be.
+	# At most as many attempts are allowed, for each of the two sockets, as pauses fit into the
+	# time that has passed.
 	calls=$("$python" - "$sock" "$control" "$dir/calls" <<'EOF2'
 import socket, sys, time
 begin = time.monotonic()

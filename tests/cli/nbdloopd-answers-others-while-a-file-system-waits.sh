@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# An event loop never waits for a file system: while a call for one image takes its time, for each
-# kind of request in turn, the clients of another image on the same loop are served, a vanished
-# client is let go of, and the request is answered in the end.
+# An event loop never waits for a file system: while a call for one image takes long, for each kind
+# of request in turn, the loop serves the clients of another image and closes the connection of a
+# vanished client, and the slow request is answered in the end.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -14,8 +14,8 @@ mount_at "$dir/memory" -t tmpfs -o size=64m tmpfs
 mkdir "$dir/disk"
 head -c 4M /dev/urandom >"$dir/disk/fast.img"
 
-# The engines of both images, by which the loop is one on a ring or on epoll; where the slow image
-# is; the calls that must have waited.
+# Arguments: the engines of both images, which decide whether the loop runs on a ring or on epoll;
+# the directory of the slow image; the calls that must have waited.
 transfers=yes
 others_are_answered() # SLOW-ENGINE FAST-ENGINE DIRECTORY CALL...
 {
@@ -24,7 +24,7 @@ others_are_answered() # SLOW-ENGINE FAST-ENGINE DIRECTORY CALL...
 	rm -f "$image"
 	truncate -s 16M "$image"
 	printf 'data' | dd of="$image" bs=1M seek=1 conv=notrunc status=none
-	# The address sanitizer wants to be the first library.
+	# The address sanitizer must be the first library.
 	server_prefix=(env SLOW_GATE="$gate" SLOW_TRANSFERS="$transfers" LD_PRELOAD="$dir/slow_file.so"
 		ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0")
 	start_nbdloopd --threads=1 --direct-io=off --discard=on --control "$dir/control" --export slow="$image,engine=$slow_engine" \
@@ -52,7 +52,7 @@ def status(h):
 def large_read(h):
     return h.aio_pread(nbd.Buffer(MIB), 6 * MIB)
 
-# Where the file ends now is told by the log.
+# The log says where the file ends now.
 def read_behind_end(h):
     os.truncate(slow_file, 15 * MIB)
     return h.aio_pread(nbd.Buffer(4096), 15 * MIB + 4096)
@@ -90,13 +90,13 @@ for name, begin in kinds.items():
     cookie = begin(slow)
     wait("the call comes", lambda: os.path.exists(reached) or completed(cookie))
     if not os.path.exists(reached):
-        # By the kernel's own threads, or without a call that could wait.
+        # The kernel's own threads make these calls, or no call that could wait is made.
         os.unlink(gate)
         continue
     wait("the name of the call", lambda: os.path.getsize(reached) > 0)
     with open(reached) as f:
         waited.add(f.read())
-    # So does a connection that goes away meanwhile.
+    # A connection that closes in the meantime must not block the loop either.
     gone = connect(sock, "slow", allocation=True)
     begin(gone)
     send_all(gone)
@@ -111,7 +111,7 @@ for name, begin in kinds.items():
     assert not completed(cookie), "it is done before it could be"
     os.unlink(gate)
     wait("the slow one's own answer", lambda: completed(cookie))
-    # Or the gate would see the call for the connection that is gone.
+    # Otherwise the gate would see the call of the closed connection.
     wait("that connection ends", lambda: len(json.loads(ask(control, "status"))["connections"]) == 2)
     os.unlink(reached)
 assert expected <= waited, waited
@@ -131,6 +131,6 @@ others_are_answered io_uring io_uring "$dir/disk" lseek fstat posix_fadvise
 others_are_answered aio aio "$dir/disk" lseek fstat posix_fadvise fallocate pread pwrite
 others_are_answered aio io_uring "$dir/disk" lseek fstat posix_fadvise fallocate pread pwrite
 others_are_answered threads threads "$dir/disk" lseek fstat posix_fadvise fallocate pread pwrite
-# The loop itself moves what is in memory.
+# The loop itself copies data in memory.
 transfers=no
 others_are_answered auto aio "$dir/memory" lseek fstat posix_fadvise fallocate

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Of an image in memory, the event loop moves the bytes itself, but not all at once: while one
-# client has much of it zeroed, those of another image on the same loop are served, and the second
-# SIGTERM ends the server.
+# The event loop itself moves the bytes of an image in memory, but not all at once: while one client
+# has a large range zeroed, the loop serves the clients of another image, and the second SIGTERM
+# ends the server.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -17,7 +17,8 @@ others_are_answered() # FAST-ENGINE
 {
 	rm -f "$image"
 	truncate -s 256M "$image"
-	# Six seconds for all of it. The address sanitizer wants to be the first library.
+	# Zeroing the whole range takes six seconds. The address sanitizer must be the first
+	# library.
 	server_prefix=(env SLOW_WRITE=3000 LD_PRELOAD="$dir/slow_file.so"
 		ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0")
 	start_nbdloopd --threads=1 --export slow="$image" --export fast="$dir/fast.img,engine=$1"
