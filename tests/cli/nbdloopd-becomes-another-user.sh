@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# With --user, nbdloopd opens its images and sockets as root and then has no privileges any more;
-# other users than root are told that they can't.
+# With --user, nbdloopd opens its images and sockets as root and then drops all privileges; without
+# root, --user is refused with a message that says so.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_root "becoming another user"
@@ -29,7 +29,7 @@ expect_equal pid "$pid" "$(control "$dir/control" status pid)"
 control "$dir/control" "add other=/etc/shadow" error | grep -q 'Permission denied' || fail "it can still read everything"
 stop_server
 
-# By number.
+# The user is given by number.
 mkdir -m 700 "$dir/closed"
 server=closed/server
 start_nbdloopd --user 12345:23456 "$image"
@@ -38,17 +38,17 @@ expect_equal "group" 23456 "$(stat -c %g "/proc/$pid")"
 expect_equal "groups" 23456 "$(groups_of_server)"
 expect_equal "pid file" "$pid" "$(cat "$dir/$server.pid")"
 stop_server
-# Its directory is closed to that user: what can't be removed is emptied.
+# That user can't write to the directory: the server empties the pid file, which it can't remove.
 [ ! -s "$dir/$server.pid" ] || fail "the pid of a server that has ended is left in its file"
 server=
 
-# With a group, no other one is left.
+# With a given group, no other group is left.
 start_nbdloopd --user "$(id -u nobody):daemon" "$image"
 expect_equal "user" "$(id -u nobody)" "$(stat -c %u "/proc/$pid")"
 expect_equal "groups" "$(id -g daemon)" "$(groups_of_server)"
 stop_server
 
-# A number says nothing about a group, which may be anybody's.
+# A user number implies no group: anybody may own a group of the same number.
 refuse_nbdloopd 1 -U "$dir/x.sock" --user 12345 "$image"
 expect_log '--user=12345: no user has this number, so its group must be given: USER:GROUP'
 for user in nosuch 4294967295 4294967296 12345x '' :daemon nosuch:daemon; do

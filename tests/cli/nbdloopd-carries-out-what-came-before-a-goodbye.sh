@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A client that takes leave (NBD_CMD_DISC) after its writes, and closes its socket at once, without
-# a look at any answer, has its writes carried out, as the NBD specification says: few, or more than
-# are received or begun at once.
+# When a client sends writes and then NBD_CMD_DISC, and closes its socket at once without reading
+# any reply, the server carries out those writes, as the NBD specification demands: whether they are
+# few, or more than the server receives or begins at once.
 . "$(dirname "$0")/../lib/functions.sh"
 
 forbid=$(lib_program forbid_syscall)
@@ -43,7 +43,7 @@ def leave(client, first, writes):
 
 for client in range(CLIENTS):
     leave(client, 2 * client, 1)
-# Over TCP, close() itself throws away what is still to be sent, when an answer was not read.
+# Over TCP, close() itself discards data that is still to be sent when a reply was not read.
 if isinstance(path, str):
     for client in range(3):
         leave(client, 1000, MANY)

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# While clients on several threads write and check what they read, and others come and go, exports
-# are added and removed, the status is asked for, direct I/O is switched, sizes and the
-# configuration are read again: no request fails, no byte is wrong.  Under valgrind, nothing leaks.
+# While clients on several threads write and verify, and others come and go, exports are added and
+# removed, the status is requested, direct I/O is switched, and sizes and the configuration are read
+# again: no request fails, no byte is wrong. Under valgrind, nothing leaks.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
 socket=$dir/control
 truncate -s 1M "$dir/other.img"
 
-# Each change some times, in turn; a client that comes for each.
+# Make each change several times, in turn; a client connects for each.
 cat >"$dir/change.py" <<'EOF2'
 import json, os, signal, socket, sys, time
 import nbd
@@ -67,8 +67,8 @@ changes()
 }
 
 [ -n "${NBDLOOP_VALGRIND-}" ] || each_engine changes
-# The event loop without io_uring; the other waits in a system call for which valgrind stops all
-# threads.
+# Use the event loop without io_uring: the one with io_uring waits in a system call for which
+# valgrind stops all threads.
 server_prefix=("$(lib_program forbid_syscall)" io_uring_setup=EPERM --)
 engines=${engines/io_uring}
 [[ $engines =~ [a-z] ]] || engines=threads

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloopd's control socket tells the status as JSON, with connections and their clients, and
-# changes what can change while clients are connected: direct I/O, the size, the exports.
+# nbdloopd's control socket reports the status as JSON, with connections and their clients, and
+# changes direct I/O, the size and the exports while clients are connected.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -11,7 +11,7 @@ socket=$dir/control
 status_is_right()
 {
 	rm -f "$image"
-	# What is read below must not be a hole.
+	# The data that is read below must not be a hole.
 	head -c 10M /dev/zero >"$image"
 	start_nbdloopd --control "$socket" --threads=2 --engine="$engine" --direct-io=on --offset=1M --sizelimit=11M --depth=5 \
 		--export "disk=$image,description=of mine"
@@ -70,7 +70,8 @@ def wait_for_requests(wanted):
 
 half.close()
 
-# Who doesn't take the replies has requests under way: a reply is more than a socket holds.
+# A client that doesn't take its replies has requests in flight: each reply is larger than a
+# socket's buffer.
 buffers = [[nbd.Buffer(8 << 20) for _ in range(count)] for count in (3, 5)]
 for h, own in zip(clients, buffers):
     for b in own:
@@ -82,8 +83,7 @@ for h in clients:
 s = wait_for_requests([0, 0, 0])
 assert sum(s["exports"][0]["latency_us"]["read"]) == 8, s["exports"][0]["latency_us"]
 assert sorted(c["read_bytes"] for c in s["connections"]) == [0, 3 * 8 << 20, 5 * 8 << 20], s["connections"]
-# What was counted stays when all are gone, and when there is something new to tell to those that
-# come.
+# The counters stay when all clients are gone, and when new clients are to be told a new size.
 for h in clients:
     h.shutdown()
 os.truncate(image, 12 << 20)
@@ -99,7 +99,7 @@ EOF2
 
 each_engine status_is_right
 
-# A flush that takes 50 ms, and nothing else does.
+# Delay only the flush, by 50 ms.
 require strace
 start_nbdloopd --control "$socket" --threads=1 --engine=threads "$image"
 trace -e trace=fdatasync -e inject=fdatasync:delay_enter=50000
@@ -115,7 +115,7 @@ with socket.socket(socket.AF_UNIX) as control:
     control.connect(path)
     control.sendall(b"status\n")
     latency = json.loads(control.makefile().readline())["exports"][0]["latency_us"]
-# In the 17th place are 32,768 to 65,535 microseconds.
+# The 17th bucket counts latencies of 32,768 to 65,535 microseconds.
 assert 17 <= len(latency["flush"]) < 22 and sum(latency["flush"]) == 1, latency
 assert sum(latency["read"]) == 1, latency
 EOF2
@@ -142,7 +142,7 @@ rm -f "$image"
 truncate -s 10M "$image" "$dir/second.img"
 start_nbdloopd --control "$socket" --sector-size=1024 --export "disk=$image"
 
-# A client that is connected keeps its size; the next sees the new one.
+# A connected client keeps its size; the next client sees the new one.
 truncate -s 20M "$image"
 expect_equal "size before" 10485760 "$(size_of disk)"
 expect_equal "size in the answer" 20971520 "$(ask resize size)"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# At SIGTERM, nbdloopd lets nobody connect any more, carries out and answers the requests that it
-# has taken, closes idle connections, and ends with status 0.  A write that was answered is in the
+# At SIGTERM, nbdloopd accepts no new connection, carries out and answers the requests that it has
+# received, closes idle connections, and ends with status 0. Every acknowledged write is in the
 # image.
 . "$(dirname "$0")/../lib/functions.sh"
 
@@ -32,7 +32,7 @@ for n, h in enumerate(busy):
                 answered.append((offset, byte))
             return 1
         h.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(data)), offset, completion=done)
-# Some are on their way.
+# Some requests are in flight.
 while not answered:
     for h in busy:
         h.poll(0)
@@ -43,7 +43,7 @@ for h in busy:
             h.poll(1000)
         except nbd.Error:
             break
-# The signal takes a moment to be noticed.
+# The server notices the signal after a moment.
 end = time.monotonic() + 10 * time_factor
 try:
     while time.monotonic() < end:
@@ -67,7 +67,8 @@ EOF2
 
 each_engine drains
 
-# A client that doesn't take its replies can't keep the server: after the limit, it is disconnected.
+# A client that doesn't take its replies can't keep the server alive: the server disconnects it
+# after the time limit.
 dd if=/dev/zero of="$image" bs=8M count=1 conv=notrunc status=none # what it reads, not a hole
 start_nbdloopd --drain-limit=1 --control="$dir/control" "$image"
 cat >"$dir/deaf.py" <<'EOF2'
@@ -97,13 +98,13 @@ be_deaf
 stop_server
 expect_log 'requests unanswered'
 
-# A second signal is obeyed at once.
+# The server obeys a second signal at once.
 start_nbdloopd --drain-limit=600 --control="$dir/control" "$image"
 server_pid=$pid
 end_process deaf TERM
 be_deaf
 kill -TERM "$server_pid"
-# Otherwise the two would be one to it.
+# Otherwise the two signals would be delivered as one.
 wait_until "the first signal is noticed" grep -q ending "$log"
 sleep 0.5
 process_gone "$server_pid" && fail "it didn't wait for the client"

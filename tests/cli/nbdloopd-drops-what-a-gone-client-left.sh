@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Writes that waited because too many were under way are dropped when their client has closed the
-# connection meanwhile: it may have sent them again elsewhere, with newer ones behind.  They are
-# carried out when it is still there, or said goodbye behind them and waits.
+# When a client has closed its connection, the server drops those of its writes that waited because
+# too many were in flight: the client may have sent them again elsewhere, followed by newer ones.
+# The server carries out such writes when the client is still connected, or when it sent
+# NBD_CMD_DISC after them and waits.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require mke2fs fsfreeze
@@ -12,11 +13,11 @@ quietly mke2fs -q -t ext4 "$dir/disk"
 attach_loop "$dir/disk"
 mount_at "$dir/small" -t ext4 "$loop_device"
 image=$dir/small/disk.img
-# A file system that is frozen can't be unmounted.
+# A frozen file system can't be unmounted.
 on_exit eval "fsfreeze -u $dir/small 2>/dev/null || true"
 
-# Three clients write while the disk doesn't.  Each sends more than the server begins at once, and
-# receives.
+# Three clients write while the disk is frozen. Each sends more requests than the server begins or
+# receives at once.
 drops()
 {
 	rm -f "$image"
@@ -62,7 +63,7 @@ send_all(polite)
 with socket.socket(fileno=os.dup(polite.aio_get_fd())) as s:
     s.shutdown(socket.SHUT_WR)
 wait("as many as can be are under way", lambda: requests() == [BEGUN] * 3)
-# Which closes its socket.
+# Deleting the object closes its socket.
 del gone
 time.sleep(2)
 assert requests() == [BEGUN] * 3, "a connection has ended too early"
@@ -73,7 +74,7 @@ while patient.aio_in_flight() > 0:
 while not polite.aio_is_closed():
     polite.poll(1000)
 wait("the connections of clients that are gone end", lambda: len(requests()) == 1)
-# Of what had begun, the disk had got as many as it takes at once.
+# Of the writes that had begun, the disk had received as many as it takes at once.
 assert in_image(1)[BEGUN:] == [False] * (WRITES - BEGUN), "more than what had begun"
 for client in 2, 3:
     assert in_image(client) == [True] * WRITES, f"a write of client {client} is missing"
@@ -82,7 +83,6 @@ EOF
 	stop_server
 }
 
-# io_submit() itself waits for the disk here, and with it the thread, its connections and its
-# status.
+# Here io_submit() itself waits for the disk, and blocks the thread, its connections and its status.
 engines=${engines/aio/}
 each_engine drops

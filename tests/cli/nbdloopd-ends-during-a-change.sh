@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# SIGTERM ends the server in its time while a change is under way that takes long: clients are
-# drained at once, the change is waited for as long as they are (--drain-limit), a second SIGTERM
-# ends the server at once.  The status is told meanwhile.
+# SIGTERM ends the server in time while a long change is in progress: the server drains its clients
+# at once, waits for the change no longer than for the clients (--drain-limit), and ends at once
+# after a second SIGTERM. The status can be read meanwhile.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -11,13 +11,13 @@ truncate -s 16M "$image"
 
 "${CC:-cc}" -shared -fPIC -o "$dir/slow_sync.so" "$lib/slow_sync.c"
 
-# Its calls of fdatasync() take so many seconds each; switching direct I/O on makes two.
+# Each call of fdatasync() takes this many seconds; switching direct I/O on makes two calls.
 start_slow() # SECONDS [OPTION...]
 {
 	local delay=$1
 	shift
 	rm -f "$dir/called"
-	# The address sanitizer wants to be the first library.
+	# The address sanitizer must be the first library.
 	server_prefix=(env LD_PRELOAD="$dir/slow_sync.so" ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0"
 		SLOW_SYNC_SECONDS="$delay" SLOW_SYNC_CALLED="$dir/called")
 	start_nbdloopd --direct-io=off --threads=2 --control "$dir/control" "$@" "$image"
@@ -42,7 +42,7 @@ wait_for_end()
 	expect_equal status 0 "$end_status"
 }
 
-# The connection ends long before the change does; that is waited for, and answered.
+# The connection ends long before the change does; the server waits for the change and answers it.
 start_slow 2
 begin_change
 expect_equal "exports in the status" '""' "\"$(control "$dir/control" status exports.0.name)\""
@@ -63,7 +63,7 @@ wait "$change" || fail "the client was not answered: $(cat "$dir/change.log")"
 expect_equal "answer" true "$(cat "$dir/change.log")"
 reject_log 'is not over'
 
-# Not for longer than clients are.
+# The server waits for the change no longer than for clients.
 start_slow 15 --drain-limit=2
 begin_change
 start=$(date +%s%N)
@@ -74,7 +74,7 @@ expect_log 'warning: a change .* is not over'
 [ ! -e "$dir/server.pid" ] && [ ! -e "$dir/control" ] && [ ! -e "$sock" ] || fail "files are left behind"
 wait "$change" || true
 
-# And not at all.
+# After the second signal the server doesn't wait at all.
 start_slow 15
 begin_change
 start=$(date +%s%N)

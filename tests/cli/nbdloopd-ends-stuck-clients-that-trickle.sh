@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A client that takes none of its replies is disconnected when others wait for the memory that they
-# are in, though it goes on sending: over a unix socket and over TCP.  So is one that sends a byte
-# of its data now and then.  Meanwhile others have room for one request of the largest size of the
-# kernel's client.
+# The server disconnects a client that takes none of its replies while others wait for the memory
+# that these replies hold, even if the client continues to send, over a unix socket and over TCP;
+# likewise a client that sends a byte of its data now and then. Meanwhile other clients have room
+# for one request of the largest size that the kernel's client sends.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -53,7 +53,7 @@ def is_ended(where, said):
 
 
 for where in sys.argv[2], int(sys.argv[3]):
-    # Requests, and the data of a write.
+    # Send requests, and the data of a write.
     is_ended(where, request(SIMPLE, FLUSH) * 10)
     is_ended(where, (request(SIMPLE, WRITE, 0, 4) + b"data") * 10)
 EOF2
@@ -62,7 +62,7 @@ EOF2
 	stop_server
 }
 
-# Four clients take all of the memory for writes of 32 MiB.
+# Four clients take all of the memory with writes of 32 MiB.
 ends_who_sends_little() # EVENT-LOOP
 {
 	local port where
@@ -101,7 +101,8 @@ def begins_to_write():
     return client
 
 
-# One that has a slow line is not.  (Over a unix socket the kernel may tell only when all is there.)
+# The server keeps a client on a slow line. (Over a unix socket the kernel may report progress only
+# when all data has arrived.)
 paces = [(1, 0.2)] * 3 + [(64 << 10, 0.05) if isinstance(where, int) else (1, 0.2)]
 stuck = paces.count((1, 0.2))
 before = ended()

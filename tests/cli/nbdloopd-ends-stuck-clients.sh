@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A client that takes none of its replies, or sends nothing more of a write, is disconnected when
-# others wait for the memory that it holds, and the log says so.  One whom nobody waits for may take
-# its time, as may one that is slow.
+# The server disconnects a client that takes none of its replies, or stops in the middle of a write,
+# when others wait for the memory that this client holds, and the log says so. A client for whom
+# nobody waits may take its time, and so may a slow client.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -43,14 +43,14 @@ def reads_in_background():
     return background.submit(run)
 
 
-# Nobody waits.
+# No other client waits.
 with Raw(path, SIMPLE) as paused:
     paused.request(READ, 0, 32 * MIB)
     wait_until_taken()
     time.sleep(2 * limit)
     assert paused.reply(32 * MIB) == (1, 0, bytes(32 * MIB))
 
-# Another waits.
+# Another client waits.
 with Raw(path, SIMPLE) as deaf:
     deaf.request(READ, 0, 32 * MIB)
     wait_until_taken()
@@ -63,7 +63,7 @@ with Raw(path, SIMPLE) as writer:
     reads_in_background().result()
     assert writer.until_end() == b""
 
-# Slow, but it takes its reply.
+# This client is slow, but takes its reply.
 with Raw(port, SIMPLE) as slow:
     slow.request(READ, 0, 32 * MIB)
     wait_until_taken()

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Where configure has found sys/sdt.h, the program has the probes of its manual, with the arguments
-# of its manual, and
-# --version says so; elsewhere it has none, and says that.
+# Where configure has found sys/sdt.h, the program has the probes of its manual, with the documented
+# arguments, and --version says so; elsewhere it has none, and --version says that.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require readelf

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloopd --help lists every option, each of them is accepted, and the manuals have an entry for
-# each.
+# nbdloopd --help lists every option, the program accepts each of them, and the manuals have an
+# entry for each.
 . "$(dirname "$0")/../lib/functions.sh"
 
 options_of_help()
@@ -17,7 +17,7 @@ expect_equal "options" "$wanted" "$(options_of_help)"
 expect_equal "what --version says" 2 "$(nbdloopd --version | sed -n 1p | wc -w)"
 nbdloopd -V | grep -q '^nbdloopd [0-9.]*$' || fail "nbdloopd -V does not tell the version"
 
-# Accepted, though its value may be wrong.
+# The program knows the option, though it may reject this value.
 for option in $wanted; do
 	case $option in
 	help | version) continue ;;

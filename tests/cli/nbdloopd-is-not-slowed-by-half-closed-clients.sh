@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Clients that take no replies, have filled their sockets and send no more don't slow down others of
-# their thread, though there is much that is unread: what a request takes of the processor stays
-# about the same.
+# Clients that take no replies, have filled their sockets and send no more don't slow down other
+# clients of their thread, although much data is unread: the processor time per request stays about
+# the same.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -42,7 +42,7 @@ def time_of_reads(client, count=500):
 
 def half_closed():
     client = Raw(port, SIMPLE)
-    # The socket's receive buffer grows with what is received.
+    # The socket's receive buffer grows with the data that it receives.
     for _ in range(40):
         client.send(request(SIMPLE, WRITE, 0, MIB) + bytes(MIB))
     for _ in range(40):

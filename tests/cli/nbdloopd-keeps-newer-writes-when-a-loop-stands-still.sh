@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A client writes while the event loop of its connection stands still, loses patience, closes, and
-# writes again and then something newer on the other loop.  What the first loop finds when it goes
-# on must not land on that: whether it stood still before it received the write (in the socket) or
-# after that; nor if the client took leave before it closed.
+# A client writes while the event loop of its connection stands still, gives up, closes, and sends
+# first the same write and then a newer one through the other loop. When the first loop resumes, the
+# old write must not overwrite the newer one: whether the loop stood still before it received the
+# write (the write is in the socket) or after that; nor when the client sent NBD_CMD_DISC before it
+# closed.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require strace
@@ -78,9 +79,9 @@ impatient.socket.close()
 ask(other, WRITE, data=OLD)
 ask(other, WRITE, data=NEW, flags=FUA)
 assert ask(other, READ, length=SIZE) == NEW
-# On a busy machine the loop may have gone on before the client wrote.
+# On a busy machine the loop may have resumed before the client wrote.
 in_time = time.monotonic() < begun + STANDS_STILL
-# Until the loop has gone on, and answers its connections again.
+# Wait until the loop has resumed, and answers its connections again.
 late = [Raw(path, SIMPLE) for _ in range(4)]
 for client in late:
     ask(client, FLUSH)
@@ -91,8 +92,8 @@ assert ask(other, READ, length=SIZE) == NEW, "an older write has landed on a new
 sys.exit(0 if in_time else TOO_LATE)
 EOP
 
-# try_once LOOP TCP CALL WHEN GOODBYE: strace keeps the loop for two seconds when it comes to the
-# call, or from it.  False: it went on too early.
+# try_once LOOP TCP CALL WHEN GOODBYE: strace stops the loop for two seconds when it enters or
+# leaves the call. Returns false when the loop resumed too early.
 try_once()
 {
 	local status=0

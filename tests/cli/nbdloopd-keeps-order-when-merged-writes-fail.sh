@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Adjacent writes that were merged fail together.  When each is tried by itself, a newer write of
-# another client, which has waited for their range, goes on waiting: it is what stays.  They are not
-# tried again when their client is gone, and not written again when only their sync has failed.
+# Adjacent writes that were merged fail together. While the server tries each of them by itself, a
+# newer write of another client that waits for their range continues to wait, so that its data is
+# what remains. The server doesn't try the writes again when their client is gone, and doesn't write
+# them again when only their sync has failed.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -42,7 +43,7 @@ def wait(true):
         time.sleep(0.02)
 
 
-# On two loops, most likely; on one, the order must hold as well.
+# The connections are most likely on two loops; on a single loop the order must hold as well.
 first, second = Raw(path, SIMPLE), Raw(path, SIMPLE)
 if case == "sync":
     first.send(writes(FUA))
@@ -81,7 +82,8 @@ fails() # CASE [SECONDS]
 	stop_server
 }
 
-# The first try takes two seconds, so that what comes meanwhile has to wait for the range.
+# The first attempt takes two seconds, so that requests which arrive meanwhile have to wait for the
+# range.
 fails there 2
 fails gone 2
 fails sync

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A server removes the pid file that it has written, and no other one: not when it fails to start
-# while another server has written it, nor when another one has written it since.
+# A server removes only a pid file that it has written itself: it removes no other server's file
+# when it fails to start, nor when another server has replaced its file since.
 . "$(dirname "$0")/../lib/functions.sh"
 
 image=$dir/disk.img
@@ -9,7 +9,8 @@ truncate -s 1M "$image" "$dir/other.img"
 
 fails_to_start() # PIDFILE
 {
-	# When the pid file is open already: there are no descriptors for so many threads.
+	# The start fails after the pid file was opened: there are too few descriptors for so many
+	# threads.
 	(ulimit -n 60 && exec nbdloopd -U "$dir/other.sock" -P "$1" --threads=1000 "$dir/other.img") \
 		>"$dir/refused.log" 2>&1 </dev/null && fail "it started a thousand threads with 60 descriptors"
 	grep -q 'cannot start thread' "$dir/refused.log" || fail "another error"
@@ -21,12 +22,12 @@ expect_equal "pid file" "$pid" "$(cat "$dir/server.pid")"
 fails_to_start "$dir/none.pid"
 [ ! -e "$dir/none.pid" ] || fail "the pid file of a server that didn't start was left behind"
 
-# Written by another server, which goes on.
+# Another server has written the pid file, and keeps running.
 echo 1 >"$dir/server.pid"
 stop_server
 expect_equal "pid file" 1 "$(cat "$dir/server.pid")"
 
-# Replaced by another server, too.
+# Another server has replaced the pid file, too.
 server=second
 start_nbdloopd "$image"
 rm "$dir/second.pid"
@@ -34,7 +35,7 @@ echo "$pid" >"$dir/second.pid"
 stop_server
 [ -e "$dir/second.pid" ] || fail "the pid file of another server was removed"
 
-# Its own.
+# The server removes its own pid file.
 server=third
 start_nbdloopd "$image"
 stop_server

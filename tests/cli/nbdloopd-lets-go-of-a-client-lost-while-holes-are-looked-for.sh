@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A connection that is lost while a helper looks for the holes of its read ends when that is over:
-# it keeps no descriptor, and the server doesn't wait for it at its end; nor when that is asked for
-# twice meanwhile.
+# A connection that is lost while a helper thread looks for the holes of its read ends when the
+# search is over: the connection keeps no descriptor, and the server doesn't wait for it when it
+# ends, not even when the search was requested twice meanwhile.
 . "$(dirname "$0")/../lib/functions.sh"
 
 cc=${CC:-cc}
@@ -16,7 +16,7 @@ serve()
 	rm -f "$image" "$gate" "$gate.reached"
 	truncate -s 16M "$image"
 	printf 'data' | dd of="$image" bs=1M seek=6 conv=notrunc status=none
-	# The address sanitizer wants to be the first library.
+	# The address sanitizer must be the first library.
 	server_prefix=(env SLOW_GATE="$gate" SLOW_TRANSFERS=no LD_PRELOAD="$dir/slow_file.so"
 		ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0")
 	start_nbdloopd --engine="$engine" --threads=1 --direct-io=off --control "$dir/control" "$image"

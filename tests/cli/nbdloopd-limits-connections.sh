@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# More connections than allowed are closed at once; who doesn't finish the handshake in time is
-# disconnected; a server that is out of descriptors lets clients wait, and uses no processor
-# meanwhile.
+# The server closes connections over the limit at once, and disconnects a client that doesn't finish
+# the handshake in time; a server that is out of descriptors lets clients wait, and uses no
+# processor time meanwhile.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -10,7 +10,7 @@ require prlimit
 image=$dir/disk.img
 truncate -s 1M "$image"
 
-# The third client must not be disconnected before the fourth has come.
+# The third client must stay connected until the fourth has connected.
 limit=$((5 * time_factor)) # seconds
 start_nbdloopd --max-connections=3 --handshake-limit=$limit "$image"
 "$python" - "$uri" $limit $((20 * time_factor)) <<'EOF2' >"$dir/client.log" 2>&1 || fail "the limits do not hold"
@@ -36,7 +36,7 @@ for _ in range(50):
 assert mute.recv(1) == b"", "the mute client got more than a greeting"
 took = time.monotonic() - start
 assert took > limit / 2, took
-# There is room again, in a moment, and who has negotiated may be idle.
+# There is room again after a moment, and a client that has negotiated may be idle.
 end = time.monotonic() + patience
 while True:
     three = nbd.NBD()
@@ -54,7 +54,7 @@ expect_log "did not finish the handshake in $limit seconds"
 [ "$(grep -c refused "$log")" -lt 20 ] || fail "the log grows with each refused connection"
 stop_server
 
-# Descriptors for the server and a few clients.
+# There are descriptors for the server and a few clients.
 server_prefix=(prlimit --nofile=40)
 start_nbdloopd --max-connections=0 --threads=1 "$image"
 "$python" - "$uri" "$pid" <<'EOF2' >"$dir/client.log" 2>&1 || fail "a server out of descriptors does not recover"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# When a file system can't tell where holes are, for a reason of its own, each request for that
-# fails, but the log has only some of them, with the image's path.
+# When a file system can't report where holes are, for a reason of its own, each request for extents
+# fails, but the server logs only some of these failures, with the image's path.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -30,7 +30,7 @@ lseek64(int fd, off_t offset, int whence)
 }
 EOF2
 "${CC:-cc}" -shared -fPIC -o "$dir/no_holes.so" "$dir/no_holes.c"
-# The address sanitizer wants to be the first library.
+# The address sanitizer must be the first library.
 server_prefix=(env LD_PRELOAD="$dir/no_holes.so" ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0")
 start_nbdloopd "$image"
 "$python" - "$lib" "$sock" <<'EOF2' >"$dir/client.log" 2>&1 || fail "it does not fail as it should"

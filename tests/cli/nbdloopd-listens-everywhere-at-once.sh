@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# One nbdloopd listens on IPv4, IPv6 and several unix sockets; without being told, on the local
-# machine only.  Its unix sockets have the mode that the umask leaves, replace dead ones, leave
-# others' alone, and are gone when it ends.
+# One nbdloopd listens on IPv4, IPv6 and several unix sockets; by default, on the local machine
+# only. Its unix sockets have the mode that the umask leaves, replace dead sockets, leave the
+# sockets of others alone, and are removed when the server ends.
 . "$(dirname "$0")/../lib/functions.sh"
 
 image=$dir/disk.img
@@ -30,14 +30,14 @@ if [ $has_ipv6 = yes ]; then
 fi
 expect_equal "mode of the socket" 750 "$(stat -c %a "$sock")"
 
-# Another one leaves it alone.
+# Another server leaves the socket alone.
 server=second refuse_nbdloopd 1 -U "$sock" --lock=off "$image"
 log=$dir/second.log expect_log 'another server listens there'
 server=second refuse_nbdloopd 1 --port "$port" --lock=off "$image"
 log=$dir/second.log expect_log "127\.0\.0\.1:$port: Address already in use; choose another port"
 serves "$uri"
 
-# A restart is possible at once, after a clean end and after a crash.
+# The server can be restarted at once, after a clean end and after a crash.
 stop_server
 [ ! -e "$sock" ] || fail "the socket is still there"
 start_nbdloopd --port "$port" "$image"
@@ -52,7 +52,7 @@ refuse_nbdloopd 1 -U "$dir/file" "$image"
 expect_log 'is not a socket'
 expect_equal "the file" precious "$(cat "$dir/file")"
 
-# Every network, and one of them.
+# Listen on every network, and then on one of them.
 start_nbdloopd --address any --port "$port" "$image"
 expect_log "listening on 0\.0\.0\.0:$port\$"
 serves "nbd://127.0.0.1:$port"

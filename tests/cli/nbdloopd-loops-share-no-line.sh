@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Two connections that are busy on two event loops, with one image or with one each: no cache line
-# is written by both loops more often than once in 100 requests, nor read so often by one after the
-# other had written it.
+# Two connections are busy on two event loops, with one image or with one each: no cache line is
+# written by both loops more often than once in 100 requests, nor read that often by one loop after
+# the other has written it.
 #
-# Wherever two writes of one file are, their granules may have the same count, or counts in one line
-# (engine/io/range.h). Where they can't, and with two files, all lines together are held to that
-# limit.
+# Where the two connections write anywhere in one file, their granules may have the same count, or
+# counts in one line (engine/io/range.h). Where they can't, and with two files, the limit applies to
+# all lines together.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -14,7 +14,7 @@ require addr2line nm
 requests=10000
 unseen='pthread_(rwlock|spin|barrier)|pthread_.*_(timed|clock)lock|pthread_cond_clockwait|sem_|mtx_|cnd_'
 
-# nbdloopd, in which accesses to memory are counted: see lib/shared_lines.c.
+# This nbdloopd is built so that accesses to memory are counted: see lib/shared_lines.c.
 build()
 {
 	local part name compile files libraries link=() source=${top_srcdir:-$lib/../..}
@@ -33,7 +33,7 @@ build()
 			-include "$top_builddir/config.h" -c "${files[@]}")
 	done
 	"${compile[@]}" -Wall -Wextra -Werror -c -o "$dir/shared_lines.o" "$lib/shared_lines.c"
-	# At the addresses that addr2line knows.
+	# Link at the addresses that addr2line knows.
 	read -ra libraries <<<"${LIBURING_LIBS--luring}"
 	"${compile[@]}" -no-pie "${link[@]}" -o "$dir/nbdloopd" "$dir"/*/*.o "$dir/shared_lines.o" "${libraries[@]}"
 	nm -u "$dir/nbdloopd" >"$dir/nm.txt"
@@ -48,7 +48,7 @@ BLOCK = 4096
 DEPTH = 16
 WARM_UP = 2000
 MIB = 1 << 20
-# Start and length of each connection's part.
+# The start and length of each connection's part.
 PLACES = {
     "apart": ((0, 8 * MIB), (40 * MIB, 8 * MIB)),
     "anywhere": ((0, 32 * MIB), (32 * MIB, 32 * MIB)),
@@ -64,7 +64,8 @@ class Connection(threading.Thread):
         self.handle = nbd.NBD()
         self.handle.connect_uri(uri)
         self.buffer = nbd.Buffer(BLOCK)
-        # In turn, so that no two writes under way overlap: those would have to wait for each other.
+        # Use the offsets in turn, so that no two writes in flight overlap: overlapping ones would
+        # have to wait for each other.
         start, length = PLACES[where][number]
         offsets = list(range(start, start + length, BLOCK))
         self.random.shuffle(offsets)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A client over TCP gets all of its replies, and then the end, although it has sent more behind its
-# disconnect request than the server reads.  A client that never closes its end is not waited for.
+# A client over TCP gets all of its replies and then the end of file, although it has sent more
+# after NBD_CMD_DISC than the server reads. The server doesn't wait for a client that never closes
+# its end.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -20,7 +21,7 @@ import nbd
 port, control = sys.argv[1:]
 LENGTH, READS = 128 << 10, 4
 
-# The socket of a client that has negotiated, in which not much fits.
+# Returns the socket of a client that has negotiated; its buffers are small.
 def connect():
     s = socket.socket()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)

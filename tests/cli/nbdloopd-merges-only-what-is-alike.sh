@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Adjacent writes that come together are one operation, and so are adjacent reads; but a write with
-# FUA is never merged into one without, whose data would not be on the disk when it is answered, nor
-# into a read or what is elsewhere.
+# The server merges adjacent writes that arrive together into one operation, and likewise adjacent
+# reads; but it never merges a write with FUA into one without, whose data would not be on the disk
+# when the reply is sent, nor into a read or a request elsewhere.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
 require strace
 image=$dir/disk.img
 dd if=/dev/urandom of="$image" bs=1M count=1 status=none
-# On this engine each operation is a system call of its own, which tells its place and whether it is
-# synchronous.
+# With this engine each operation is a system call of its own, which shows its offset and whether it
+# is synchronous.
 start_nbdloopd --threads=1 --engine=threads "$image"
-# A file for each thread: no call is cut in two by another's.
+# Each thread has a trace file of its own: no call is split by another thread's.
 spawn strace strace -ff -s 0 -p "$pid" -o "$dir/calls" -e trace=pread64,pwrite64,pwritev2
 wait_until "strace looks at the server" grep -q attached "$dir/strace.log"
 "$python" - "$lib" "$sock" "$image" "$dir/calls" <<'EOF2' >"$dir/client.log" 2>&1 || fail "merged wrongly"
@@ -64,13 +64,14 @@ def sent_together(client, requests, wanted):
 with Raw(path, SIMPLE) as client:
     sent_together(client, [(WRITE, 0, 0), (WRITE, 1, 0), (WRITE, 2, 0)], {("write", False, 0, 3)})
     sent_together(client, [(READ, 4, 0), (READ, 5, 0), (READ, 6, 0)], {("read", False, 4, 3)})
-    # FUA in the middle, at the end, and first.
+    # The write with FUA comes in the middle, at the end, and first.
     sent_together(client, [(WRITE, 8, 0), (WRITE, 9, FUA), (WRITE, 10, FUA), (WRITE, 11, 0)],
                   {("write", False, 8, 1), ("write", True, 9, 2), ("write", False, 11, 1)})
     sent_together(client, [(WRITE, 16, 0), (WRITE, 17, 0), (WRITE, 18, FUA)],
                   {("write", False, 16, 2), ("write", True, 18, 1)})
     sent_together(client, [(WRITE, 24, FUA), (WRITE, 25, 0)], {("write", True, 24, 1), ("write", False, 25, 1)})
-    # A read behind a write; writes with a block between them, backwards, and to the same block.
+    # A read after a write; writes with a block between them, in reverse order, and to the same
+    # block.
     sent_together(client, [(WRITE, 32, 0), (READ, 33, 0)], {("write", False, 32, 1), ("read", False, 33, 1)})
     sent_together(client, [(WRITE, 40, 0), (WRITE, 42, 0), (WRITE, 41, 0)],
                   {("write", False, 40, 1), ("write", False, 42, 1), ("write", False, 41, 1)})
