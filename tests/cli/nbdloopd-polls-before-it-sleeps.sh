@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # With --poll-max-us, a thread whose client sends one request after the other finds most events
-# without sleeping, and sleeps when the client is idle.  Without it, each event is slept for.
+# without sleeping, and sleeps when the client is idle. Without the option, the thread sleeps for
+# each event.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
 image=$dir/disk.img
 truncate -s 1M "$image"
 
-# Longer than a loaded machine takes between two requests.
+# The time is longer than a loaded machine needs between two requests.
 polls()
 {
 	start_nbdloopd --engine="$engine" --threads=1 --control "$dir/control" "$@" "$image"
@@ -49,7 +50,7 @@ time.sleep(1)
 begin = ticks()
 time.sleep(2)
 assert ticks() - begin < 20, "it is busy while nothing comes"
-# That this came late is told by the next.
+# The next status shows that this event came late.
 loop()
 time.sleep(0.5)
 assert loop()["poll_us"] == 0

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A server that was given its connections (--fd) is told to end under load: each request is either
-# answered as usual or not at all, so that who made the connections, such as nbdloop for the kernel,
-# can have the rest done by the next server. With both event loops.
+# A server that was given its connections (--fd) is told to end under load, with both event loops:
+# it answers each request either as usual or not at all, so that the program which made the
+# connections, such as nbdloop for the kernel, can pass the remaining requests to the next server.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# At SIGTERM, what clients have sent is carried out, even if it has to wait; what they send then is
-# refused with ESHUTDOWN.  After the time limit, what still waits is refused, too, and not carried
-# out.
+# At SIGTERM, the server carries out every request that clients have already sent, even one that has
+# to wait, and refuses later ones with ESHUTDOWN. After the time limit, it also refuses the requests
+# that still wait, and does not carry them out.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
 image=$dir/disk.img
 cat >"$dir/clients.py" <<'EOF2'
-# One client's reads take all of the memory, for which another's writes wait: more than the server
-# receives at once, or, to the limit, a longer one than there is memory for anyway.
+# One client's reads take all of the memory, and another client's writes wait for it: more writes
+# than the server receives at once, or, in the case of the time limit, one write that is longer than
+# the memory.
 import errno, os, re, signal, sys, time
 import nbd
 uri, image, log, pid, case, control, time_factor = sys.argv[1:]
@@ -24,20 +25,20 @@ def written():
 
 reads, writes = [], []
 writer, reader = connect(uri), connect(uri)
-# The server looks for holes here, and finds none: a read that looks for them takes its memory
-# later.
+# The server looks for holes now, and finds none: a read for which it looks for holes takes its
+# memory later.
 reader.pread(1 << 20, 0)
 for i in range(4):
     reader.aio_pread(nbd.Buffer(8 << 20), 16 << 20, completion=noting(reads, i))
 send_all(reader)
 wait_for_requests(control, 4, LIMIT)
-# At its end, the server closes an idle connection in the turn of its event loop that tells all
-# others, too.
+# When the server ends, it closes an idle connection in the turn of the event loop that also tells
+# all other connections.
 idle = connect(uri)
 idle.pread(512, 0)
 for i in range(WRITES):
     writer.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(b"w" * SIZE)), i * SIZE, completion=noting(writes, i))
-# There is no room on the way for all of the longer write.
+# The sockets have no room for all of the longer write.
 if case == "drained":
     send_all(writer)
 os.kill(int(pid), signal.SIGTERM)
@@ -50,7 +51,7 @@ except nbd.Error:
     pass
 assert "ending" in open(log).read()
 if case == "drained":
-    # A whole reply takes further turns.
+    # Sending a whole reply takes further turns.
     while not reads:
         reader.poll(1000)
     reader.aio_pread(nbd.Buffer(4096), 0, completion=noting(reads, "late read"))

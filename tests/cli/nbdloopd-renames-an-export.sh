@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# An image whose export is removed can be had under another name at once: in one change of the
-# configuration, and over the control socket.  While clients are connected to the removed one it is
-# refused at once, which is said as it is.
+# The image of a removed export can be served under another name at once: in one change of the
+# configuration, and over the control socket. While clients are still connected to the removed
+# export, the new one is refused at once, and the message names that reason.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -14,7 +14,7 @@ configure() # NAME
 	printf '%s\n' '[server]' 'threads = 2' "[export $1]" "file = $dir/a.img" >"$config"
 }
 
-# In a second: the lock's own patience is five.
+# The limit is a second: the lock's own patience is five.
 reread()
 {
 	local before end=$(($(date +%s%N) + 2000000000 * time_factor))
@@ -60,7 +60,7 @@ kill_process() # NAME
 configure one
 start_nbdloopd --config "$config" --control "$dir/control"
 
-# With contexts that workers have had.
+# Workers have had contexts of the image.
 for _ in 1 2 3; do
 	nbdinfo --size "nbd+unix:///one?socket=$sock" >"$dir/nbdinfo.log" || fail "no client can connect"
 done
@@ -70,7 +70,7 @@ reread
 expect_equal size 1048576 "$(nbdinfo --size "nbd+unix:///two?socket=$sock")"
 reject_log 'error'
 
-# Over the control socket.
+# The same over the control socket.
 wait_until "the connections are over" connections 0
 for name in three four five; do
 	control "$dir/control" "remove export=$(sed -n 's/^\[export \(.*\)\]/\1/p' "$config")" removed >/dev/null

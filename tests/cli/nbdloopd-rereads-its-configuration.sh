@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # At SIGHUP, nbdloopd opens exports that are new in its configuration and removes those that are
-# gone; who is connected stays connected, even to a removed one, whose image is closed when the last
-# has left.  What else has changed needs a restart, which it says; a configuration with an error
+# gone; clients stay connected, even to a removed export, whose image is closed when its last client
+# has left. The server says which other changes need a restart; a configuration with an error
 # changes nothing.
 . "$(dirname "$0")/../lib/functions.sh"
 
@@ -52,7 +52,7 @@ configure '[server]' 'threads = 2' '[export one]' "file = $dir/one.img" '[export
 start_nbdloopd --config "$dir/conf"
 expect_equal names "one two" "$(names)"
 
-# A client that stays, and says what it gets.
+# This client stays connected, and reports what it receives.
 cat >"$dir/client.py" <<'EOF2'
 import nbd, sys
 h = nbd.NBD()
@@ -82,7 +82,7 @@ echo "a" >&3
 wait_until "the client can still write" grep -q 'written a' "$dir/client.log"
 is_open "$dir/one.img" || fail "the image was closed under its client"
 
-# An error changes nothing.
+# A configuration with an error changes nothing.
 configure '[export three]' 'file ='
 reread
 expect_log 'error: the export "three" has no image.*stays as it is'
@@ -92,7 +92,7 @@ exec 3>&-
 wait "$client" || fail "the client failed"
 wait_until "the removed image is closed" is_closed "$dir/one.img"
 
-# It can be added again, and another server could use it.
+# The export can be added again, and another server could use the image.
 configure '[export one]' "file = $dir/one.img"
 reread
 expect_equal names "one" "$(names)"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A thousand connections that are idle take less than 100 KiB each, and are served; when they are
-# gone, and after a thousand that were dropped at any point, their descriptors and memory are free
-# again.
+# A thousand idle connections take less than 100 KiB each, and all are served; after they have
+# closed, and after a thousand more that were dropped at various stages, their descriptors and
+# memory are free again.
 . "$(dirname "$0")/../lib/functions.sh"
 
 image=$dir/disk.img
@@ -37,7 +37,7 @@ def resident():
     with open(f"/proc/{pid}/status") as f:
         return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:"))
 
-# Sanitizers and valgrind have memory of their own, and keep what is freed.
+# Sanitizers and valgrind use memory of their own, and keep freed memory.
 with open(f"/proc/{pid}/maps") as f:
     maps = f.read()
     measured = not any(word in maps for word in ("libasan", "libclang_rt", "vgpreload"))
@@ -79,7 +79,7 @@ def read(s, cookie):
     assert take(s, 16) == struct.pack(">IIQ", 0x67446698, 0, cookie)
     assert take(s, 4096) == bytes(4096)
 
-# Small ones: buffers for data stay, up to --memory.
+# The reads are small: buffers for data stay allocated, up to --memory.
 def drop(n):
     s = connect()
     if n % 5 == 1:
@@ -105,7 +105,8 @@ def wait_for(what, count, wanted):
 def wait_for_descriptors(wanted):
     wait_for("descriptors", descriptors, wanted)
 
-# What is made once: contexts, buffers, the processes' own.
+# Make the server allocate everything that it allocates once: contexts, buffers, and what the
+# process needs.
 def warm_up():
     some = [opened() for _ in range(8)]
     for s in some:
@@ -117,7 +118,7 @@ def warm_up():
 limit_files()
 listening = sockets()
 warm_up()
-# What was warmed up stays, the connections don't.
+# The warm-up's allocations stay, its connections don't.
 wait_for("sockets", sockets, listening)
 idle, before = descriptors(), resident()
 clients = [opened() for _ in range(COUNT)]

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A server whose first export isn't reached through io_uring (an image in memory, another engine)
-# has event loops without a ring.  An export on io_uring that is added later is served nevertheless,
-# and the server ends when it is told to.
+# A server whose first export doesn't use io_uring (an image in memory, another engine) has event
+# loops without a ring. Such a server still serves an export on io_uring that is added later, and
+# ends when it is told to.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdcopy

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# While a change is under way that takes long, clients can connect, and the status is told.  SIGHUP
-# waits for it: what the configuration says is done behind the change, and nobody waits for that,
-# either.
+# While a long change is in progress, clients can connect and the status can be read. SIGHUP waits
+# for the change: the server reads the configuration afterwards, and nobody waits for that, either.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -11,12 +10,12 @@ truncate -s 1M "$dir/two.img"
 "${CC:-cc}" -shared -fPIC -o "$dir/slow_sync.so" "$lib/slow_sync.c"
 
 printf '%s\n' '[server]' 'threads = 2' '[export one]' "file = $dir/one.img" 'direct-io = off' >"$dir/conf"
-# The address sanitizer wants to be the first library.
+# The address sanitizer must be the first library.
 server_prefix=(env LD_PRELOAD="$dir/slow_sync.so" ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0"
 	SLOW_SYNC_SECONDS=3 SLOW_SYNC_CALLED="$dir/called")
 start_nbdloopd --config "$dir/conf" --control "$dir/control"
 
-# Two calls of fdatasync().
+# The change makes two calls of fdatasync().
 "$python" "$lib/control.py" "$dir/control" "set direct-io=on export=one" direct_io >"$dir/change.log" 2>&1 </dev/null &
 change=$!
 wait_until "the change is under way" [ -e "$dir/called" ]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# An event loop on epoll whose Nth epoll_ctl() fails, or all from the Nth on, serves its clients,
-# says so, and ends when it is told to.
+# An event loop on epoll whose Nth epoll_ctl() fails, or every one from the Nth on, serves its
+# clients, reports the failure, and ends when it is told to.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -11,7 +11,7 @@ truncate -s 16M "$image"
 
 serves_and_ends() # WHEN
 {
-	# It is traced to its end, where the leak sanitizer can't do its work.
+	# strace traces the server to its end, where the leak sanitizer can't work.
 	server_prefix=(env ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 		"$(lib_program forbid_syscall)" io_uring_setup=EPERM --
 		strace -D -f -qq -o "$dir/calls" -e trace=epoll_ctl -e inject=epoll_ctl:error=ENOMEM:when="$1")

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Several exports, of the command line and of a configuration file, each with its own options; the
-# list of them can be turned off; the default export is the one without a name, or the only one.
+# nbdloopd serves several exports, from the command line and from a configuration file, each with
+# its own options; the list of exports can be turned off; the default export is the one without a
+# name, or the only one.
 . "$(dirname "$0")/../lib/functions.sh"
 
 truncate -s 1M "$dir/one.img"
@@ -48,7 +49,7 @@ size_is one 1048576
 size_is "" 1048576
 stop_server
 
-# Several, with their own options and common ones.
+# Several images, with their own options and common ones.
 start_nbdloopd --sector-size=1024 --description common \
 	--export "one=$dir/one.img,description=the first,,of two,offset=512k,sector-size=2048" \
 	--export "three=$dir/three,, and a comma.img,read-only=on" "$dir/two.img"
@@ -64,14 +65,14 @@ tells three 'description: common'
 tells three 'block_size_minimum: 1024'
 stop_server
 
-# The list is off: who knows a name can still use it.
+# The list is off: a client that knows a name can still use it.
 start_nbdloopd --list=off --export "one=$dir/one.img" --export "two=$dir/two.img"
 expect_equal names "" "$(names)"
 size_is two 2097152
 is_unknown ""
 stop_server
 
-# From a file; the command line goes before.
+# Exports from a file; the command line takes precedence.
 cat >"$dir/conf" <<CONF
 # A comment.
 [server]
@@ -101,7 +102,7 @@ size_is "" 3145728
 expect_equal threads 1 "$(control "$dir/control" status threads)"
 stop_server
 
-# Two exports of one image, on purpose.
+# Two exports intentionally use one image.
 start_nbdloopd --lock=shared --export "one=$dir/one.img" --export "half=$dir/one.img,sizelimit=512k"
 size_is one 1048576
 size_is half 524288

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloopd that cannot start says which thing is wrong, and what would be right.  Its status is 2
-# when it was called in a wrong way, and 1 when something else is wrong.
+# An nbdloopd that cannot start names the mistake and the remedy. It exits with status 2 when its
+# command line is wrong, and with 1 when something else is wrong.
 . "$(dirname "$0")/../lib/functions.sh"
 
 image=$dir/disk.img
 socket=$dir/other.sock
 truncate -s 1M "$image"
 
-# What the message must contain; then the arguments.
+# Arguments: what the message must contain; then the server's arguments.
 says() # STATUS REGEX... -- ARGUMENT...
 {
 	local status=$1 wanted=() regex
@@ -68,7 +68,7 @@ says 1 'address=no such name' -- --address 'no such name' "$image"
 says 1 '192.0.2.1:10809' -- --address 192.0.2.1 "$image"
 [ ! -e "$socket" ] || fail "a server that refused left its socket behind"
 
-# The configuration file: errors name the line.
+# Errors in the configuration file name the line.
 config=$dir/nbdloopd.conf
 config_says() # REGEX... -- LINE...
 {

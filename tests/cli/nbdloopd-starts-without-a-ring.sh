@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A thread whose ring can't be made, though one could be a moment before, serves its clients with
+# A thread whose ring can't be created, though one could be a moment before, serves its clients with
 # epoll, and the server says so.
 . "$(dirname "$0")/../lib/functions.sh"
 
@@ -11,9 +11,9 @@ truncate -s 16M "$image"
 
 serves() # ERRNO WHEN
 {
-	# It is traced to its end, where the leak sanitizer can't do its work.  Calls are counted
-	# for each thread: the main one tries out whether io_uring works, the others make their ring
-	# with the first.
+	# strace traces the server to its end, where the leak sanitizer can't work. It counts calls
+	# for each thread: the main thread tries out whether io_uring works, and each other thread
+	# creates its ring with its first call.
 	server_prefix=(env ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 		strace -D -f -qq -o "$dir/calls" -e trace=io_uring_setup -e inject=io_uring_setup:error="$1":when="$2")
 	start_nbdloopd --threads=2 "$image"

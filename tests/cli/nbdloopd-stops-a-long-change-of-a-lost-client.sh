@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A WRITE_ZEROES of 4 GiB that has to write them is not carried out to its end when its client is
-# gone, nor when the server was told twice to end.
+# The server abandons a WRITE_ZEROES of 4 GiB for which it has to write zeroes when the client is
+# gone, and when the server was told to end twice.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloopd --swap has all the memory that requests need before the first of them comes, also to an
-# export that was added while it ran: then no request makes a system call
-# for memory or a thread, nor touches a page that isn't there; and who lacks the capability for it
-# is refused. (PR_SET_IO_FLUSHER and the out-of-memory killer's score need CAP_SYS_RESOURCE; here
-# they seem to work.)
+# nbdloopd --swap allocates all the memory that requests need before the first request arrives, also
+# for an export that is added while the server runs: after that, no request makes a system call for
+# memory or a thread, nor touches a page that isn't resident; a user who lacks the capability is
+# refused. (PR_SET_IO_FLUSHER and the out-of-memory killer's score need CAP_SYS_RESOURCE; here
+# strace makes these calls seem to work.)
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_root "locked memory"
@@ -31,7 +31,7 @@ not_traced()
 
 requests_take_no_memory()
 {
-	# Of the main thread, the first prctl() and the first write() are those that need the
+	# Among the main thread's calls, the first prctl() and the first write() need the
 	# capability.
 	server_prefix=(strace -D -qq -o "$dir/start" -e trace=prctl,write -e inject=prctl:retval=0:when=1
 		-e inject=write:retval=5:when=1)

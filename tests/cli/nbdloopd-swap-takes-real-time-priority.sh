@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# With --swap, all threads of nbdloopd, also those that io_uring makes for it, have the lowest
-# real-time priority; where that isn't permitted, the log says so, and it serves all the same.
-# (What it is good for is tested in tests/vm/swap-on-own-image-makes-progress.sh.  PR_SET_IO_FLUSHER
-# and the out-of-memory killer's score need CAP_SYS_RESOURCE; here they seem to work.)
+# With --swap, all threads of nbdloopd, including those that io_uring creates for it, have the
+# lowest real-time priority; where that isn't permitted, the log says so and the server works all
+# the same. (tests/vm/swap-on-own-image-makes-progress.sh tests what the priority is good for.
+# PR_SET_IO_FLUSHER and the out-of-memory killer's score need CAP_SYS_RESOURCE; here strace makes
+# these calls seem to work.)
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_root "locked memory"
@@ -11,7 +12,7 @@ require strace chrt qemu-io
 ! grep -qE '^S\["SANITIZER_CFLAGS"\]="[^"]' "$top_builddir/config.status" || skip "sanitizers take memory of their own"
 image=$dir/disk.img
 truncate -s 64M "$image"
-# Of the main thread, the first prctl() and the first write() are those that need the capability.
+# Among the main thread's calls, the first prctl() and the first write() need the capability.
 faked=(strace -D -qq -o "$dir/start" -e trace=prctl,write,sched_setscheduler -e inject=prctl:retval=0:when=1
 	-e inject=write:retval=5:when=1)
 
@@ -25,8 +26,8 @@ not_traced()
 	[ "$(tracer)" = 0 ]
 }
 
-# Started with what strace fakes, of which nothing is left then: the leak sanitizer can't end a
-# process that is traced.
+# The server starts under strace, which fakes these results and is gone afterwards: the leak
+# sanitizer can't end a traced process.
 start_faked() # STRACE-OPTION... -- OPTION...
 {
 	server_prefix=("${faked[@]}")
@@ -40,7 +41,7 @@ start_faked() # STRACE-OPTION... -- OPTION...
 	wait_until "the end of strace" not_traced
 }
 
-# Policy and priority of each thread, each pair once: 2 is SCHED_RR.
+# Prints the policy and priority of the threads, each distinct pair once: 2 is SCHED_RR.
 priorities()
 {
 	sed 's/.*) //' "/proc/$pid/task"/*/stat | awk '{print $39 ":" $38}' | sort -u

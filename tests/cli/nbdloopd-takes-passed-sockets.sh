@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloopd serves on listening sockets that systemd passes, and on a connected one that its parent
-# passes; with the latter alone, it ends when the connection does.
+# nbdloopd serves on listening sockets that systemd passes, and on a connected socket that its
+# parent passes; with only the latter, the server ends when the connection does.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
 image=$dir/disk.img
 truncate -s 3M "$image"
 
-# As systemd would.
+# Passes the sockets as systemd would.
 cat >"$dir/activate.py" <<'EOF2'
 import os, socket, sys
 listening = socket.socket(socket.AF_UNIX)
@@ -35,7 +35,7 @@ stop_server
 [ -S "$dir/passed.sock" ] || fail "a socket that is systemd's was removed"
 rm "$dir/passed.sock" "$log"
 
-# Besides others; and left alone.
+# The passed sockets work beside others, and the server doesn't remove them.
 spawn server "$python" "$dir/activate.py" "$dir/passed.sock" listen nbdloopd -U "$sock" "$image"
 wait_until "the server listens" listens "$sock"
 listens "$dir/passed.sock" || fail "the passed socket isn't used besides another"

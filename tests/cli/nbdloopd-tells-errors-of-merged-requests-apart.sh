@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# When an operation that serves several adjacent requests fails, each request is tried by itself:
-# those that can be carried out are, the others get the error, and none is answered as if it had
-# succeeded.
+# When an operation that serves several adjacent requests fails, the server tries each request by
+# itself: those that can be carried out are, the others get the error, and no failed request is
+# answered with success.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -11,7 +11,7 @@ image=$dir/disk.img
 dd if=/dev/urandom of="$image" bs=1M count=1 status=none
 cp "$image" "$dir/copy.img"
 start_nbdloopd --threads=1 --engine=threads "$image"
-# The first write of each thread fails; a file for each thread has its calls.
+# The first write of each thread fails; each thread's calls go to a file of its own.
 spawn strace strace -ff -s 0 -p "$pid" -o "$dir/calls" -e trace=pwrite64 -e inject=pwrite64:error=EIO:when=1
 wait_until "strace looks at the server" grep -q attached "$dir/strace.log"
 "$python" - "$lib" "$sock" "$image" "$dir/copy.img" "$dir/calls" <<'EOF2' >"$dir/client.log" 2>&1 || fail "errors are not told apart"
@@ -63,7 +63,7 @@ with Raw(path, SIMPLE) as client:
             assert f.read(BLOCK) == (written[n] if error == 0 else held[n * BLOCK : (n + 1) * BLOCK]), (n, error)
     expect_writes([(8 * BLOCK, 4 * BLOCK)] + [(n * BLOCK, BLOCK) for n in written])
 
-    # Somebody has cut the image off.
+    # The image has been truncated.
     os.truncate(image, 102 * BLOCK)
     client.send(b"".join(request(SIMPLE, READ, n * BLOCK, BLOCK, 0, n) for n in (100, 101, 102, 103)))
     told = answers(client, READ, 4)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Who reads much of a sparse image at once is told its holes; not with DF, not in small reads, not
-# of an image without holes, for which nothing is looked up either.  What was written and answered
-# is never told as a hole.
+# A large read of a sparse image gets a reply that shows the holes; not so with DF, in small reads,
+# or for an image without holes, for which the server makes no look-up either. Data that was written
+# and acknowledged is never reported as a hole.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
@@ -47,14 +47,14 @@ data, holes = read(connect(uri, structured=False), 3 * MIB, 0)
 assert holes == [False], holes
 assert data[MIB:MIB + 4] == b"data"
 
-# More holes than are told of one read.
+# The range has more holes than the reply of one read reports.
 for at in range(8 * MIB, 12 * MIB, 256 * KIB):
     h.pwrite(b"x" * 64 * KIB, at)
 data, holes = read(h, 4 * MIB, 8 * MIB)
 assert holes == [False, True, False, True, False], holes
 assert data == (b"x" * 64 * KIB + bytes(192 * KIB)) * 16
 
-# Written by one client and then read by another.
+# One client writes the data, then another reads it.
 other = connect(uri)
 model = bytearray(data + bytes(MIB))
 rng = random.Random(1)
@@ -98,9 +98,10 @@ def called():
 for _ in range(200):
     h.pread(1 << 20, 0)
     h.pread(4096, 0)
-# One look at the number of blocks, as the client's first large read comes, and the handshake's.
+# The server looks at the number of blocks once, when the client's first large read arrives, and
+# once in the handshake.
 assert called() < 10, called()
 EOF2
-# The leak sanitizer can't look at who is being traced.
+# The leak sanitizer can't inspect a traced process.
 end_process strace INT
 stop_server

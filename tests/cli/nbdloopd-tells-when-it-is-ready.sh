@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloopd tells systemd, the reader of --notify-fd and its pid file when clients can connect, and
-# systemd when it reads its configuration again and when it ends.
+# nbdloopd tells systemd, the reader of --notify-fd and its pid file when clients can connect; it
+# also tells systemd when it reads its configuration again and when it ends.
 . "$(dirname "$0")/../lib/functions.sh"
 
 image=$dir/disk.img
@@ -28,7 +28,7 @@ for name in directory + "/notify", "@nbdloop-test-%d" % os.getpid():
     assert os.read(ours, 100) == b"\n"
     assert os.read(ours, 100) == b"", "--notify-fd stays open"
     os.close(ours)
-    # For its own children, nobody wants to know.
+    # The process that was started is the server itself, not a parent of it.
     with open(f"/proc/{server.pid}/status") as f:
         assert "nbdloopd" in f.readline()
     server.send_signal(signal.SIGHUP)
@@ -40,7 +40,7 @@ for name in directory + "/notify", "@nbdloop-test-%d" % os.getpid():
     assert server.wait(20) == 0
     assert not os.path.exists(pid_file), "the pid file is still there"
 
-# The journal gets priorities.
+# Messages to the journal carry priorities.
 journal = open(directory + "/journal", "w")
 st = os.fstat(journal.fileno())
 r = subprocess.run(["nbdloopd", directory + "/none"], stderr=journal,
@@ -51,7 +51,7 @@ with open(directory + "/journal") as f:
 assert text.startswith("<3>error: ") and text.count("\n") == 1, text
 EOF2
 
-# A server that can't start leaves no pid file of its own, nor touches another's.
+# A server that can't start leaves no pid file of its own, and doesn't touch another server's.
 echo 4711 >"$dir/pid"
 refuse_nbdloopd 1 -U "$dir/nowhere/socket" --pid-file "$dir/pid" "$image"
 expect_equal "another server's pid file" 4711 "$(cat "$dir/pid")"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Small neighbours that were merged and fail together are tried again one after the other: under
-# direct I/O they share blocks, and each of them reads its block, changes it, and writes it back.
+# When small adjacent writes that were merged fail together, the server tries them again one after
+# the other: under direct I/O they share blocks, and each of them reads its block, changes it, and
+# writes it back.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

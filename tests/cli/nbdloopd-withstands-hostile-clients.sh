@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Clients that break the protocol, or take all they can get, are refused or disconnected, and an
-# honest one that shares a thread with them doesn't notice: with the event loop on io_uring, and
+# The server refuses or disconnects clients that break the protocol or take as much as they can get,
+# and an honest client on the same thread doesn't notice: with the event loop on io_uring, and
 # without.
 . "$(dirname "$0")/../lib/functions.sh"
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# An image in another format than raw gets a warning that names the format, and is served as raw
-# bytes; a size that is no whole number of sectors gets losetup's warnings where the user asks for
-# sectors; a raw image gets none.
+# For an image in a format other than raw, the server warns, names the format, and serves the raw
+# bytes; for a size that is not a whole number of sectors it prints losetup's warnings if the user
+# asks for sectors; a raw image causes no warning.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require qemu-img nbdcopy nbdinfo mke2fs gzip xz zstd
 
-# On the engine that has nothing to warn about itself.
+# This engine itself causes no warning.
 serve() # IMAGE [KEY=VALUE...]
 {
 	start_server -r -- "$@" engine=threads
@@ -16,7 +16,7 @@ serve() # IMAGE [KEY=VALUE...]
 	stop_server
 }
 
-# A whole number of sectors, so that the copy can be compared.
+# The size is a whole number of sectors, so that the copy can be compared.
 pad()
 {
 	truncate -s %4096 "$1"
@@ -55,7 +55,7 @@ make_ext4_image "$dir/ext4" 16M
 not_warned "$dir/ext4"
 truncate -s 1M "$dir/zeroes"
 not_warned "$dir/zeroes"
-# What a qcow2 image looks like in the middle of a disk is nobody's business.
+# Data in the middle of a disk that looks like a qcow2 image causes no warning.
 { head -c 4096 /dev/zero && cat "$dir/odd.qcow2"; } >"$dir/inside"
 not_warned "$dir/inside"
 
