@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A file whose size is no multiple of 512 is served with all of its bytes: nbdcopy brings it out
-# whole, and into an export of the same size, with direct I/O and without; the image keeps its
-# size.  The start-up line says why the sector size is 1.
+# A file whose size is no multiple of 512 is served with all of its bytes: nbdcopy copies it whole,
+# out of an export and into an export of the same size, with direct I/O and without; the image keeps
+# its size. The start-up line says why the sector size is 1.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdcopy nbdinfo
@@ -13,7 +13,7 @@ round_trip() # SIZE OPTION...
 	local size=$1
 	shift
 	head -c "$size" /dev/urandom >"$dir/source"
-	# Other bytes, that must all be gone.
+	# Other bytes, all of which must be overwritten.
 	head -c "$size" /dev/zero | tr '\0' '\252' >"$image"
 	start_server -- "$image" engine="$engine" "$@"
 	expect_equal "size of the export" "$size" "$(nbdinfo --size "$uri")"
@@ -37,7 +37,7 @@ both_ways()
 	round_trip 1049087 direct-io=on
 }
 
-# Who wants sectors gets them.
+# A user who asks for sectors gets them.
 whole_sectors()
 {
 	head -c 10000001 /dev/zero >"$image"

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Parts of one image that share nothing can be written to by several servers at once, and by several
-# exports of one; parts that overlap can't, and nobody gets the whole meanwhile: neither a server
-# nor QEMU.
+# Several servers, and several exports of one server, can write to disjoint parts of one image at
+# the same time; overlapping parts are refused, and meanwhile neither a server nor QEMU gets the
+# whole image.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdinfo qemu-io qemu-img
 image=$dir/disk.img
 truncate -s 16M "$image"
 
-# Each as a server of its own, which stays.
+# Starts each as a server of its own, which keeps running.
 serves() # NAME OPTION...
 {
 	local server=$1
@@ -53,18 +53,18 @@ expect_no_qemu
 must_fail nbdkit -U - "$plugin" "$image" --run 'nbdinfo --size "$uri"'
 quietly nbdkit -U - "$plugin" "$image" sizelimit=1M --run 'nbdinfo --size "$uri"'
 end_process two KILL
-# As soon as nothing of that is under way any more.
+# The part is free as soon as the killed server has no I/O in progress any more.
 serves two --offset=2M --sizelimit=1M
 stops one two
 refuse_nbdloopd 1 -U "$dir/refused.sock" --offset=4M "$image"
-# Readers only are left.
+# Only readers are left.
 quietly qemu-img convert -f raw -O raw "$image" "$dir/copy"
 must_fail qemu-io -f raw -c 'write 8M 4096' "$image"
 serves five -r
 stops three four five
 quietly qemu-io -f raw -c 'read -P 1 1M 1M' -c 'read -P 2 2M 1M' -c 'write 8M 4096' "$image"
 
-# One server.
+# The same parts within one server.
 cat >"$dir/conf" <<EOF
 [export one]
 file = $image
@@ -87,7 +87,7 @@ sed -i 's/offset = 1M/offset = 1020k/' "$dir/conf"
 refuse_nbdloopd 1 -U "$dir/refused.sock" --config "$dir/conf"
 expect_log 'is the same image as that of the export'
 
-# A block device, which one of both claims.
+# A block device, which one of the two servers claims.
 attach_loop "$image"
 image=$loop_device
 serves one --offset=1M --sizelimit=1M

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The pid file of nbdloopd is never a file with something else in it, such as another image: that is
-# neither written to nor removed, also through a symbolic link.  What was written over its pid by
-# somebody else stays, too.
+# nbdloopd never takes a file with other contents, such as another image, for its pid file: it
+# neither writes to that file nor removes it, also through a symbolic link. A pid file that somebody
+# overwrites later stays, too.
 . "$(dirname "$0")/../lib/functions.sh"
 
 image=$dir/disk.img
 truncate -s 1M "$image"
 
-# Each of these would be started without the pid file, and is refused for it.
+# Without the pid file, each of these servers would start; because of the file, it refuses to.
 refused_with() # PIDFILE REASON
 {
 	refuse_nbdloopd 1 -U "$dir/server.sock" -P "$1" "$image"
@@ -41,7 +41,7 @@ mkfifo "$dir/fifo"
 refused_with "$dir/fifo" 'is there already, and is no regular file'
 refused_with "$dir/copies" 'Is a directory'
 
-# Those of a server that was killed, in any form, and an empty one are taken over.
+# The server takes over pid files of a killed server, in any form, and an empty file.
 for content in '' '4194304\n' ' 77 \n' 77; do
 	# shellcheck disable=SC2059
 	printf "$content" >"$dir/again.pid"
@@ -54,7 +54,7 @@ for content in '' '4194304\n' ' 77 \n' 77; do
 	[ ! -e "$dir/again.pid" ] || fail "the pid file was left behind"
 done
 
-# Overwritten while the server runs, with a text that begins with the pid.
+# While the server runs, overwrite the pid file with a text that begins with the pid.
 server=overwritten
 start_nbdloopd "$image"
 echo "$pid apples" >"$dir/overwritten.pid"

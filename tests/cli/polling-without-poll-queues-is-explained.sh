@@ -5,7 +5,7 @@
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdcopy
-# The kernel's loop device has no poll queues, whatever is below it.
+# The kernel's loop device has no poll queues, whatever device is below it.
 require mke2fs
 truncate -s 64M "$dir/disk"
 quietly mke2fs -q -t ext4 "$dir/disk"
@@ -28,7 +28,7 @@ connect_once
 stop_server
 expect_log 'disk\.img: .*polling off(,|$)'
 
-# Polling is io_uring's, and needs direct I/O.
+# Only io_uring polls, and only with direct I/O.
 for other in engine=aio engine=threads direct-io=off; do
 	refuse_start -- "$image" poll=on $other
 	expect_log 'disk\.img: .*poll'

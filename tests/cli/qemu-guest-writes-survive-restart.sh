@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What a guest wrote to its drive, an export attached read-write, is there after a server restart.
+# Data that a guest wrote to its drive, an export attached read-write, is in the image after a
+# server restart.
 . "$(dirname "$0")/../lib/functions.sh"
 . "$lib/qemu.sh"
 
@@ -11,7 +12,7 @@ sector=$dir/sector
 as --32 -o "$dir/sector.o" "$lib/boot_writer.S"
 ld -m elf_i386 -Ttext 0x7c00 --oformat binary -o "$sector" "$dir/sector.o"
 
-# $sector, 63 sectors of zeroes, and then what the guest should write.
+# The boot sector $sector, 63 sectors of zeroes, and then the data that the guest should write.
 write_wanted()
 {
 	truncate -s 16M "$image"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # qemu-img converts to and from an export, compares with it, maps it, fills it with many requests at
-# once, and makes and checks a qcow2 image in it.
+# once, and creates and checks a qcow2 image in it.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require qemu-img qemu-io mke2fs
@@ -22,7 +22,7 @@ works() # DIRECT-IO
 	quietly cmp "$dir/source" "$image"
 
 	start_server -- "$image" engine="$engine" direct-io="$1"
-	# Many writes at once, side by side, and a flush now and then.
+	# Many parallel writes, with an occasional flush.
 	quietly qemu-img bench -f raw -w --pattern=0x77 -c 4096 -s 3584 -d 64 --flush-interval=512 "$uri"
 	quietly qemu-io -f raw -c 'read -P 0x77 0 14M' "$uri"
 	quietly cmp --ignore-initial=14M "$dir/source" "$image"
@@ -34,7 +34,7 @@ works() # DIRECT-IO
 	quietly qemu-img check -f qcow2 "$image"
 }
 
-# Where qemu-img sees zeroes: offsets and lengths.
+# The map's zero extents: offsets and lengths.
 zeroes() # IMAGE
 {
 	qemu-img map -f raw --output=json "$1" | "$python" -c '

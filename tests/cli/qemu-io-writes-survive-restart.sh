@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What qemu-io wrote, aligned or not, alone or through a virtual machine's drive, is there after a
-# server restart.
+# Data that qemu-io wrote, aligned or not, directly or through a virtual machine's drive, is in the
+# image after a server restart.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require qemu-io qemu-system-x86_64
 image=$dir/disk.img
 
-# Each row: pattern, offset, length.  The first is unaligned to whatever a disk's block is.
+# Each row: pattern, offset, length. The first write is unaligned for any block size of a disk.
 rows="0x11 12345 54321
 0x22 1048576 4096
 0x33 2097152 8388608
@@ -40,7 +40,7 @@ write_rows()
 	io "${commands[@]}" flush
 }
 
-# The same through a drive of a running virtual machine, by its monitor.
+# The same writes through a drive of a running virtual machine, by its monitor.
 write_rows_in_machine()
 {
 	local pattern offset length

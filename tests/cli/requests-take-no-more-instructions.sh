@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # No kind of request takes over 5 % more instructions than when bench/instructions.txt was recorded,
-# in nbdloopd and in nbdkit with the plugin.  `make check-valgrind' runs it.
+# in nbdloopd and in nbdkit with the plugin. `make check-valgrind' runs this test.
 . "$(dirname "$0")/../lib/functions.sh"
 
 bench=$(cd "$lib/../../bench" && pwd)
@@ -16,8 +16,8 @@ guard() # [OPTION...]
 	"$bench/instructions" --check --directory "$dir" "$@" >"$dir/figures.log" 2>"$dir/guard.log" || status=$?
 }
 
-# What it says when the cell's own code takes so much more than was recorded: of what was measured
-# just now, since a change may have saved some percent.
+# Runs the guard against a baseline that lies PERCENT below the cell's figure. That figure is the
+# one measured just now, because a change may have saved some percent since the recording.
 guard_above() # PERCENT CELL
 {
 	awk -v percent="$1" -v cell="$2" -v measured="$measured" \

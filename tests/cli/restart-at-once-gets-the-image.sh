@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# As soon as a server has ended, in whatever way, the next one gets the image.
+# As soon as a server has ended, in whatever way, the next server gets the image.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdinfo

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The default sector size is the disk's, and doesn't change with what direct I/O to the file needs:
-# on XFS, that becomes larger when the file shares blocks with a copy.  A partition table would be
-# gone.
+# The default sector size is the disk's, and doesn't change with the alignment that direct I/O to
+# the file needs: on XFS, that alignment grows when the file shares blocks with a copy. If the
+# sector size grew as well, a partition table would be lost.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdinfo mkfs.xfs

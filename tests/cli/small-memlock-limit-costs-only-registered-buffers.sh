@@ -16,7 +16,7 @@ serves()
 	chown nobody "$image"
 	server_prefix=(prlimit --memlock=65536:65536 "${as_nobody[@]}")
 	start_server -- "$image" engine="$engine" control="$dir/control"
-	# Several connections at once, each with large requests, so that every context is used.
+	# Several connections send large requests at the same time, so that every context is used.
 	spawn one qemu-io -f raw -c 'aio_write -P 0x31 10001 8000000' -c 'aio_write -P 0x32 9M 8M' \
 		-c aio_flush "$uri"
 	quietly qemu-io -f raw -c 'aio_write -P 0x33 20M 16M' -c 'aio_write -P 0x34 40M 16M' -c aio_flush "$uri"

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A server that cannot start says which thing is wrong, and what would be right, and ends with a
-# status that is not 0.
+# A server that cannot start names the mistake and the remedy, and exits with a status that is not
+# 0.
 . "$(dirname "$0")/../lib/functions.sh"
 
 image=$dir/disk.img
 truncate -s 1M "$image"
 mkdir "$dir/images"
 
-# Each argument: what the message must contain; then the keys.
+# Arguments: what the message must contain; then the keys.
 says() # REGEX... -- KEY=VALUE...
 {
 	local wanted=()

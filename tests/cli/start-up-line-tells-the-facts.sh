@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A server says in one line per image what it serves and how: size, engine, direct I/O, polling,
-# sector size, and whether the file can be written.
+# The server prints one line per image that says what it serves and how: size, engine, direct I/O,
+# polling, sector size, and whether the file can be written.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdinfo
 image=$dir/disk.img
 truncate -s 10M "$image"
 
-# Clients come and go, and it is said once.
+# Clients come and go, and the line appears once.
 tells() # WANTED NBDKIT-OPTIONS... -- KEYS...
 {
 	local wanted=$1

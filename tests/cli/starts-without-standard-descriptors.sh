@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloopd that is started with descriptors 0, 1 and 2 closed doesn't give their numbers to an
-# image, into which its messages would be written then; the tool doesn't either.  (nbdkit refuses to
+# An nbdloopd that is started with descriptors 0, 1 and 2 closed doesn't use these numbers for an
+# image, into which it would then write its messages; neither does the tool. (nbdkit refuses to
 # start so.)
 . "$(dirname "$0")/../lib/functions.sh"
 
 image=$dir/disk.img
 sock=$dir/server.sock uri=nbd+unix:///?socket=$dir/server.sock
 
-# Runs a command without them.
+# Runs a command without these descriptors.
 without()
 {
 	bash -c '"$@" <&- >&- 2>&-' - "$@"
@@ -23,7 +23,7 @@ on_exit eval "kill -KILL $number 2>/dev/null || true"
 for fd in 0 1 2; do
 	! readlink "/proc/$number/fd/$fd" | grep -q disk.img || fail "descriptor $fd is the image"
 done
-# Which is a message in the log.
+# The server writes a message to the log.
 must_fail nbdinfo "nbd+unix:///nothing-of-this-name?socket=$sock"
 expect_equal "size that clients see" 4194304 "$(nbdinfo --size "$uri")"
 kill "$number"

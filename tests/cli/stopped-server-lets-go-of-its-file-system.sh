@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# As soon as a server has been stopped, the file system of its image can be unmounted: nothing of
-# the server has the image open any more.
+# As soon as a server has stopped, the file system of its image can be unmounted: no part of the
+# server has the image open any more.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require nbdinfo mke2fs umount

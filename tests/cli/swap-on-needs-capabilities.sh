@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# swap=on never does less than it says: who lacks the capability for it is refused, and told which
-# one. (What it does with it is tested in tests/vm/swap-on-keeps-server-ready.sh.)
+# swap=on either does all that it promises or fails: a user who lacks the capability is refused, and
+# the message names that capability. (tests/vm/swap-on-keeps-server-ready.sh tests swap=on with the
+# capability.)
 . "$(dirname "$0")/../lib/functions.sh"
 
 image=$dir/disk.img

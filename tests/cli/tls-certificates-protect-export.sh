@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Over a network with TLS and certificates, a client with a certificate gets the right data; one
-# without TLS, without a certificate, or with somebody else's gets nothing.
+# Over a network with TLS and certificates, a client with a certificate gets the right data; a
+# client without TLS, without a certificate, or with somebody else's gets nothing.
 . "$(dirname "$0")/../lib/functions.sh"
 . "$lib/network.sh"
 . "$lib/certificates.sh"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Over a network with TLS and a pre-shared key, the client that has the key reads and writes the
-# right data; one without TLS, or with another key, gets nothing.
+# Over a network with TLS and a pre-shared key, a client that has the key reads and writes the right
+# data; a client without TLS, or with another key, gets nothing.
 . "$(dirname "$0")/../lib/functions.sh"
 . "$lib/network.sh"
 

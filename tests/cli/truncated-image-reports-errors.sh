@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# When somebody truncates the file under the server, a read of what is gone fails, with one line in
-# the log however often it is tried; it is never answered with made-up zeroes.  The rest can still
-# be read.
+# When somebody truncates the file under the server, a read of the missing part fails, with a single
+# line in the log however often it is tried, and is never answered with made-up zeroes. The rest can
+# still be read.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # With offset=, sizelimit= and sectors, the export holds the bytes that the kernel's loop device
-# shows with the same options, and writes change no byte outside.
+# shows with the same options, and writes change no byte outside that window.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require blockdev nbdcopy nbdinfo
