@@ -8,17 +8,17 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* Of most machines; where it is another one, the pages are just not huge. */
+/* The size on most machines. Where it is different, the kernel just does not use huge pages. */
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* Two pages, so that the bounce buffers of two colours don't overlap for the most frequent sizes.
- */
+/* Two pages, so that bounce buffers of different colours do not overlap for the most frequent
+ * sizes. */
 #define COLOUR_STEP 8192
 
 struct arena_slab {
 	char *memory; /* aligned to HUGE_PAGE */
 	size_t length;
-	size_t room; /* so many of its bytes are for pieces */
+	size_t room; /* pieces may use this many of its bytes */
 	size_t used;
 	struct arena_slab *next;
 };
@@ -43,7 +43,8 @@ arena_fini(struct arena *arena)
 	pthread_mutex_destroy(&arena->mutex);
 }
 
-/* Maps more than is needed and gives back what isn't aligned. */
+/* Maps `length` bytes, aligned to a huge page: maps more than needed and unmaps both unaligned
+ * ends. */
 static char *
 map_aligned(size_t length)
 {
@@ -60,15 +61,16 @@ map_aligned(size_t length)
 	return memory + before;
 }
 
-/* Where in its slab a piece begins, if `spare` bytes are free. Were it always at the beginning, the
- * small requests of all contexts would fall into the same few sets of the processor's caches. */
+/* Returns where a piece begins in its slab, which has `spare` bytes more than the piece needs. If
+ * every piece began at the start of its slab, the small requests of all contexts would fall into
+ * the same few sets of the processor's caches. */
 static size_t
 colour(struct arena *arena, size_t spare)
 {
 	return spare ? arena->colour++ * (size_t)COLOUR_STEP % spare : 0;
 }
 
-/* mutex held. */
+/* The caller holds the mutex. Returns NULL if memory ran out. */
 static struct arena_slab *
 add_slab(struct arena *arena)
 {
@@ -83,10 +85,11 @@ add_slab(struct arena *arena)
 		free(slab);
 		return NULL;
 	}
-	/* A huge page has one reference count, which each transfer to or from it changes: no two
-	 * contexts share one.  And the whole of it is charged to who registers a part, so that who
-	 * may lock only a little gets small pages.  Advice: a kernel that doesn't know huge pages
-	 * refuses it, which is fine. */
+	/* A huge page has a single reference count, which each transfer to or from it changes, so
+	 * no two contexts share one. The kernel also charges a whole huge page to a process that
+	 * registers a part of it, so a process that may lock only little memory gets small pages.
+	 * madvise() gives only advice: if the kernel does not know huge pages, it refuses, which
+	 * does no harm. */
 	if (locked_memory_is_plentiful()) {
 		madvise(slab->memory, slab->length, MADV_HUGEPAGE);
 		slab->used = colour(arena, slab->length - arena->piece);

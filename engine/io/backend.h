@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A way to the kernel, as the rest of the engine sees it: a table of functions; engine/backend/ has
- * the ways that there are.  A backend translates: it puts a chunk into its SQE or iocb and hands
- * back the kernel's result.  Every decision (short transfers, errors, alignment, order) is made
- * above it.
+ * A way to the kernel, as the rest of the engine sees it: a table of functions. engine/backend/ has
+ * one such table for each way. A backend only translates: it puts a chunk into an SQE or iocb and
+ * hands the kernel's result back. The layers above it decide everything else: short transfers,
+ * errors, alignment, order.
  */
 #ifndef ENGINE_IO_BACKEND_H
 #define ENGINE_IO_BACKEND_H
@@ -18,31 +18,34 @@ struct ioctx;
 
 struct backend {
 	const char *name; /* "io_uring", as the user writes it */
-	bool polled; /* waits by polling the device; direct reads and writes only take its fast way
-		      */
-	bool serial; /* one chunk after another: splitting a request gains nothing */
-	bool dsync;  /* honours chunk.dsync */
-	bool shares_ring;  /* hosted by an event loop with a ring, it uses that one */
-	bool lone_by_call; /* a lone chunk that its thread waits for is done faster by a plain
-			      system call */
+	bool polled; /* polls the device for completions; only direct reads and writes take its fast
+			path */
+	bool serial; /* executes one chunk after another: splitting a request gains nothing */
+	bool dsync;  /* honours .dsync of a chunk */
+	bool shares_ring;  /* on an event loop that has a ring, uses the loop's ring */
+	bool lone_by_call; /* if a thread waits for a single chunk, a plain system call is faster */
 
-	/* Whether it works on this machine and, polled, on this backing. Returns 0, or -errno with
-	 * the reason. Leaves nothing open: rings don't survive a fork. */
+	/* Tests whether the backend works on this machine and, if it polls, on this backing.
+	 * Returns 0, or -errno with the reason. Leaves nothing open, because rings do not survive a
+	 * fork. */
 	int (*probe)(const struct backing *backing, char reason[REASON_MAX]);
 
-	/* Sets ctx->backend_state (and ctx->registered).  0 or -errno. */
+	/* Sets ctx->backend_state, and ctx->registered if it registers buffers. Returns 0 or
+	 * -errno; on failure, fini() must not be called. */
 	int (*init)(struct ioctx *ctx);
+	/* Frees what init() made. No chunk may be in flight. */
 	void (*fini)(struct ioctx *ctx);
 
-	/* Makes now what it would make when it is needed; NULL: nothing is. */
+	/* Allocates now what the backend would otherwise allocate when it needs it. NULL: there is
+	 * nothing to allocate. */
 	void (*reserve)(struct ioctx *ctx);
 
-	/* Takes a chunk; at most ctx->depth are under way at once, so there is always room. */
+	/* Takes a chunk. At most ctx->depth chunks are in flight, so there is always room. */
 	void (*queue)(struct ioctx *ctx, struct chunk *chunk);
 
-	/* Hands everything queued to the kernel, waits until at least `min` chunks (of those under
-	 * way) are complete, and calls chunk_done() for each that is.  Returns 0 or -errno; then
-	 * nothing was lost, and it can be called again. */
+	/* Hands all queued chunks to the kernel, waits until at least `min` of the chunks in flight
+	 * are complete, and calls chunk_done() for each complete one. Returns 0 or -errno. After an
+	 * error no chunk is lost, and run() can be called again. */
 	int (*run)(struct ioctx *ctx, unsigned int min);
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What becomes of a chunk's result: the rest of a short transfer, another try, the second half of a
- * read-modify-write, an error that the io gets.
+ * Evaluates the result of a chunk: queues the rest of a short transfer, tries again, starts the
+ * second half of a read-modify-write, or passes an error to the io.
  */
 #include "engine/io/chunk.h"
 
@@ -20,10 +20,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* How often we queue a chunk again that the kernel has no resources for (EAGAIN), before we carry
- * it out by a system call that waits for them. */
+/* How often we queue a chunk again when the kernel lacks resources for it (EAGAIN). After that we
+ * use a system call, which waits for the resources. */
 #define ATTEMPTS 3
-/* How often in all before the operation has failed. */
+/* After this many attempts in all, the operation fails. */
 #define LAST_ATTEMPT 100
 
 int
@@ -43,7 +43,7 @@ chunk_execute(const struct backing *backing, const struct chunk *chunk)
 		r = pwritev2(fd, &iov, 1, (off_t)chunk->offset, RWF_DSYNC);
 		if (r >= 0 || errno != EOPNOTSUPP)
 			break;
-		/* Emulated kernels don't know the flag. */
+		/* Emulated kernels do not know RWF_DSYNC. */
 		r = pwrite(fd, iov.iov_base, iov.iov_len, (off_t)chunk->offset);
 		if (r >= 0 && fdatasync(fd) < 0)
 			r = -1;
@@ -83,15 +83,15 @@ lent_done(struct helper_job *job)
 void
 chunk_lend(struct ioctx *ctx, struct chunk *chunk)
 {
-	/* The backend has nothing to do with it meanwhile. */
+	/* Until lent_done(), the chunk does not count as queued with the backend. */
 	ctx->queued--;
 	chunk->job.work = lent_work;
 	chunk->job.done = lent_done;
 	helpers_give(&ctx->helpers, &chunk->job);
 }
 
-/* What clients are told of an error: NBD knows few, and the kernel's client only one. The log has
- * the real one. */
+/* Translates an error for clients: NBD defines few errors, and the kernel's client knows only one.
+ * The log has the original error. */
 static int
 error_for_client(int err)
 {
@@ -115,20 +115,20 @@ fail(struct image *image, struct chunk *chunk, int err, const char *detail)
 		io->result = error_for_client(err);
 }
 
-/* Whether what was written before is durable, now that a sync has succeeded: fdatasync(), or that
- * of a direct write, for which a file system may have taken the page cache instead.  -errno if it
- * may be lost. */
+/* Checks whether all earlier writes are durable, after a sync has succeeded. The sync was an
+ * fdatasync(), or the sync of a direct write, for which a file system may have used the page cache
+ * instead. Returns 0, or -errno if earlier writes may be lost. */
 static int
 check_sync(struct image *image)
 {
 	if (!image->backing.block_device ||
 	    atomic_load_explicit(&image->cached, memory_order_relaxed))
 		return shared_file_lost(image->shared);
-	/* Another image of this file may use the page cache. */
+	/* Another image of this file may use the page cache, and its write-back may have failed. */
 	return atomic_load_explicit(&image->shared->sync_failure, memory_order_relaxed);
 }
 
-/* A sync has succeeded. */
+/* A sync has succeeded; it counts only if no earlier write-back has failed. */
 static void
 confirm_sync(struct image *image, struct chunk *chunk)
 {
@@ -141,8 +141,9 @@ confirm_sync(struct image *image, struct chunk *chunk)
 }
 
 /*
- * After a failed write-back the kernel calls the pages clean: a later fdatasync() would succeed
- * although the data is lost.  So none does any more, where the page cache may have had data.
+ * After a failed write-back the kernel marks the pages clean, so a later fdatasync() would succeed
+ * although the data is lost. If the page cache may have held data, we therefore let no later sync
+ * of this file succeed.
  */
 static void
 fail_sync(struct image *image, struct chunk *chunk, int err)
@@ -157,7 +158,7 @@ fail_sync(struct image *image, struct chunk *chunk, int err)
 		fail(image, chunk, err, NULL);
 }
 
-/* The chunk is over, whatever came of it. */
+/* The chunk has ended, with or without success: returns it to the idle stack and settles its io. */
 static void
 retire(struct ioctx *ctx, struct chunk *chunk)
 {
@@ -180,7 +181,8 @@ end_of_file(struct ioctx *ctx, struct chunk *chunk, int64_t size)
 	retire(ctx, chunk);
 }
 
-/* The chunk is over but for its message: .offset is of no use any more. */
+/* Runs on a helper's thread. The chunk has ended, and only its error message is still missing, so
+ * .offset is free to hold the size of the file. */
 static void
 measure(struct helper_job *job)
 {
@@ -197,7 +199,8 @@ measured(struct helper_job *job)
 	end_of_file(chunk->io->ctx, chunk, (int64_t)chunk->offset);
 }
 
-/* Says where the file ends.  A file system may have to ask others for that. */
+/* Finds where the file ends, for the error message. The file system may have to ask another machine
+ * for the size, so a hosted context leaves this to a helper. */
 static void
 find_end_of_file(struct ioctx *ctx, struct chunk *chunk)
 {
@@ -217,7 +220,7 @@ queue_again(struct ioctx *ctx, struct chunk *chunk)
 	ctx->backend->queue(ctx, chunk);
 }
 
-/* The block is in the bounce buffer: puts the new bytes in and writes it back. */
+/* The old block is in the bounce buffer: copies the new bytes into it and writes it back. */
 static void
 modify_write(struct ioctx *ctx, struct chunk *chunk)
 {
@@ -237,7 +240,7 @@ modify_write(struct ioctx *ctx, struct chunk *chunk)
 	queue_again(ctx, chunk);
 }
 
-/* All of the chunk was moved. */
+/* All bytes of the chunk were moved. */
 static void
 transferred(struct ioctx *ctx, struct chunk *chunk)
 {
@@ -277,14 +280,14 @@ transfer_done(struct ioctx *ctx, struct chunk *chunk, uint64_t moved)
 	queue_again(ctx, chunk);
 }
 
-/* fallocate() said no: the same part of the io is issued again in the next best way. */
+/* fallocate() has failed: issues the same part of the io again in the next best way. */
 static void
 allocate_failed(struct ioctx *ctx, struct chunk *chunk, int err)
 {
 	struct io *io = chunk->io;
 
-	/* Just now: somebody else has claimed the device (engine/image/claim.h), and has something
-	 * of it in the page cache. */
+	/* A temporary failure: another program has claimed the device (engine/image/claim.h) and
+	 * has some of its blocks in the page cache. */
 	if (err == -EBUSY && ctx->image->backing.block_device) {
 		io->attempt++;
 		io->issued = chunk->start - io->offset;
@@ -310,7 +313,7 @@ chunk_failed(struct ioctx *ctx, struct chunk *chunk, int err)
 	retire(ctx, chunk);
 }
 
-/* Whether the result stands; else the chunk is under way again. */
+/* Returns whether the result is final. If it is not, the chunk is in flight again. */
 static bool
 is_final(struct ioctx *ctx, struct chunk *chunk, int *result)
 {

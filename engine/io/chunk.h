@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A chunk is one system operation in flight: all or a part of an io.  io.c decides what it does;
- * a backend only carries it to the kernel.
+ * A chunk is one system operation in flight: all or a part of an io. chunk_plan.c decides what the
+ * chunk does, and a backend only carries it to the kernel.
  */
 #ifndef ENGINE_IO_CHUNK_H
 #define ENGINE_IO_CHUNK_H
@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Most bytes that one chunk moves through its bounce buffer. Larger requests are split, and the
- * parts are in flight together. */
+/* The most bytes that one chunk moves through its bounce buffer. Larger requests are split, and
+ * their chunks are in flight together. */
 #define CHUNK_SIZE (128u << 10)
 
 struct backing;
@@ -28,47 +28,49 @@ enum chunk_op {
 };
 
 struct chunk {
-	/* What a backend puts into its SQE or iocb. */
+	/* Set by plan_chunk(); a backend puts these into its SQE or iocb. */
 	enum chunk_op op;
-	bool direct;     /* on the direct descriptor, else on the buffered one */
+	bool direct;     /* uses the direct descriptor, else the buffered one */
 	bool registered; /* .buffer lies in the context's arena */
 	bool dsync;      /* WRITE: RWF_DSYNC */
 	int mode;        /* ALLOCATE: fallocate()'s mode */
 	void *buffer;    /* READ, WRITE */
-	uint64_t offset; /* in the backing, bytes */
-	uint64_t length; /* bytes; READ, WRITE: at most INT32_MAX */
+	uint64_t offset; /* in the backing, in bytes */
+	uint64_t length; /* in bytes; READ, WRITE: at most INT32_MAX */
 
-	/* The backend's, from queue() until it calls chunk_done(). */
+	/* The backend's, from its queue() until it calls chunk_done(). */
 	union {
 		struct {
 			struct completion completion;
 			struct chunk *next;
 		};
-		struct helper_job job; /* while a helper has it: see chunk_lend() */
+		struct helper_job job; /* while a helper executes the chunk: see chunk_lend() */
 	};
 	int result;
 
-	/* io.c's. */
+	/* For plan_chunk() and chunk_done(). */
 	struct io *io;
-	char *bounce;          /* this chunk's part of the context's arena; CHUNK_SIZE bytes */
-	char *payload;         /* the caller's bytes that this chunk moves, or NULL for zeroes */
-	uint64_t start;        /* in the image's window: where .payload belongs */
-	uint64_t bytes;        /* how many of them */
+	char *bounce;          /* this chunk's part of the context's arena, CHUNK_SIZE bytes */
+	char *payload;         /* the caller's bytes that this chunk moves; NULL for zeroes */
+	uint64_t start;        /* where .payload belongs in the image's window, in bytes */
+	uint64_t bytes;        /* length of .payload */
 	bool bounced;          /* .buffer is .bounce */
 	bool reading;          /* the reading half of a read-modify-write */
-	unsigned int attempts; /* how often the kernel asked to try again */
+	unsigned int attempts; /* how often the kernel asked us to try again */
 };
 
-/* A backend hands a chunk back with its result: bytes moved, 0, or -errno. */
+/* A backend calls this to hand a chunk back. `result` is the number of bytes moved, 0, or -errno.
+ * The chunk may be queued again, or its io completed, before the call returns. */
 void
 chunk_done(struct ioctx *ctx, struct chunk *chunk, int result);
 
-/* Has a helper of a hosted context carry a chunk that was queued out, by a plain system call.
- * chunk_done() follows in a later ioctx_run(). */
+/* Hands a queued chunk to a helper thread, which executes it with a plain system call. Only for
+ * hosted contexts. A later ioctx_run() calls chunk_done(). */
 void
 chunk_lend(struct ioctx *ctx, struct chunk *chunk);
 
-/* Carries a chunk out at once, by a plain system call.  Returns what chunk_done() wants. */
+/* Executes a chunk at once with a plain system call, which may block. Returns a result for
+ * chunk_done(): bytes moved, 0, or -errno. */
 int
 chunk_execute(const struct backing *backing, const struct chunk *chunk);
 

@@ -11,19 +11,20 @@
 #include <errno.h>
 #include <string.h>
 
-/* Most bytes of one read or write that needs no bounce buffer: the kernel's own limit is 2 GiB less
- * a page (MAX_RW_COUNT). */
+/* The most bytes of one read or write that needs no bounce buffer. The kernel's own limit is 2 GiB
+ * less a page (MAX_RW_COUNT). */
 #define WHOLE (1u << 30)
 
-/* The same of an event loop that makes the call itself, for an image in memory: other clients wait
- * meanwhile. */
+/* The same limit when an event loop makes the call itself, for an image in memory: its other
+ * clients wait during the call. */
 #define HOSTED_WHOLE (1u << 20)
 
-/* Most bytes of one fallocate(), which can't be stopped: an io is, between two. */
+/* The most bytes of one fallocate(). A call cannot be stopped, but an io can be stopped between two
+ * calls. */
 #define ALLOCATE_MAX (UINT64_C(1) << 30)
 
-/* The same in memory, where it takes as long as freeing or zeroing all its pages does: who writes
- * to the file waits meanwhile. */
+/* The same limit in memory, where the call frees or zeroes every page, and other writers of the
+ * file wait during the call. */
 #define ALLOCATE_MEMORY_MAX (UINT64_C(8) << 20)
 
 static uint64_t
@@ -47,12 +48,13 @@ round_up(uint64_t n, uint64_t align)
 bool
 plan_has_more(const struct io *io, const struct chunk *chunk)
 {
-	/* Whether the rest has to be written is known only when fallocate() has answered. */
+	/* Only the result of fallocate() shows whether the rest must be written instead. */
 	return io->issued < io->length && chunk->op != CHUNK_ALLOCATE;
 }
 
-/* By the buffered descriptor always: each is told once of data that was lost, and a direct write
- * that carries its own sync may be who is told for the other one. */
+/* Always syncs through the buffered descriptor. The kernel reports lost data once on each open
+ * file, and a direct write that carries its own sync may be the one that receives the report for
+ * the direct descriptor. */
 static void
 plan_sync(struct io *io, struct chunk *chunk)
 {
@@ -61,8 +63,8 @@ plan_sync(struct io *io, struct chunk *chunk)
 	io->durable = true;
 }
 
-/* The caller's buffer as it is.  Splitting pays only where parts of it proceed together; the page
- * cache likes large requests, and reads ahead best when it sees one. */
+/* Uses the caller's buffer directly. Splitting pays only if the parts proceed in parallel. The page
+ * cache works best with large requests, and so does its read-ahead. */
 static void
 plan_straight(const struct image *image, const struct ioctx *ctx, struct chunk *chunk,
 	      uint64_t bytes, unsigned int align)
@@ -79,8 +81,8 @@ plan_straight(const struct image *image, const struct ioctx *ctx, struct chunk *
 	chunk->offset = image->config.offset + chunk->start;
 }
 
-/* Through the bounce buffer: whole blocks, with `before` bytes in front that aren't the caller's.
- */
+/* Uses the bounce buffer for whole blocks. The first `before` bytes of the first block are not the
+ * caller's. */
 static void
 plan_bounced(const struct image *image, struct ioctx *ctx, struct chunk *chunk, uint64_t bytes,
 	     unsigned int align)
@@ -109,8 +111,8 @@ plan_bounced(const struct image *image, struct ioctx *ctx, struct chunk *chunk, 
 	counter_add(&ctx->counters, COUNTER_BOUNCED, 1);
 }
 
-/* The last block of a file with an odd size is for the page cache; what comes before it is a chunk
- * of its own. */
+/* The last block of a file with an odd size goes through the page cache; the bytes before it make a
+ * chunk of their own. Returns how many of `bytes` may be in this chunk. */
 static uint64_t
 plan_end(const struct image *image, struct chunk *chunk, uint64_t bytes)
 {
@@ -121,7 +123,7 @@ plan_end(const struct image *image, struct chunk *chunk, uint64_t bytes)
 	return chunk->direct ? minimum(bytes, end - place) : bytes;
 }
 
-/* `bytes` is how many of the next bytes of the io are to be read or written. */
+/* Plans a read or write of the next `bytes` bytes of the io, or of as many as one chunk takes. */
 static void
 plan_transfer(const struct image *image, struct io *io, struct chunk *chunk, uint64_t bytes)
 {
@@ -144,9 +146,9 @@ plan_transfer(const struct image *image, struct io *io, struct chunk *chunk, uin
 		plan_straight(image, ctx, chunk, bytes, align);
 	else
 		plan_bounced(image, ctx, chunk, bytes, align);
-	/* One write can make itself durable; after several, one sync is cheaper than a sync of
-	 * each.  In the page cache, the sync must be told from the write: only a failed sync has
-	 * lost data of other writes (fail_sync()). */
+	/* A single write can carry its own sync; after several writes, one sync is cheaper than a
+	 * sync for each. In the page cache, we must tell a failed sync from a failed write, because
+	 * only a failed sync has lost data of other writes (fail_sync()). */
 	if ((io->flags & IO_FUA) && chunk->op == CHUNK_WRITE && chunk->bytes == io->length &&
 	    chunk->direct && ctx->backend->dsync) {
 		chunk->dsync = true;
@@ -154,8 +156,9 @@ plan_transfer(const struct image *image, struct io *io, struct chunk *chunk, uin
 	}
 }
 
-/* A part of a ZERO that no fallocate() can do: before or after the whole blocks, or all that is
- * left. */
+/* Returns how many of the next bytes of a ZERO must be written because no fallocate() can zero
+ * them: the bytes before or after the whole blocks, or all that are left. 0: fallocate() comes
+ * next. */
 static uint64_t
 zero_by_writing(const struct image *image, const struct io *io, int mode)
 {
@@ -180,7 +183,7 @@ plan_space(const struct image *image, struct io *io, struct chunk *chunk)
 	uint64_t write;
 
 	if (mode < 0 && io->op == IO_DISCARD) {
-		io->issued = io->length; /* advice that can't be taken */
+		io->issued = io->length; /* a discard is advice, which we cannot follow here */
 		return false;
 	}
 	write = io->op == IO_ZERO ? zero_by_writing(image, io, mode) : 0;

@@ -11,10 +11,11 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
-/* A helper that has had nothing to do for so many seconds ends. */
+/* A helper ends after this many seconds without work. */
 #define IDLE_LIMIT 2
 
-/* Bytes of a helper's stack, which needs little: there may be many of them. */
+/* Stack size of a helper, in bytes. It is small because there may be many helpers, and each needs
+ * little. */
 #define HELPER_STACK ((size_t)256 << 10)
 
 static void
@@ -43,7 +44,8 @@ jobs_pop(struct helper_jobs *jobs)
 	return job;
 }
 
-/* NULL: there was nothing to do for long, or there never will be again.  With the mutex held. */
+/* Returns the next job, or NULL if the thread shall end: it had no work for IDLE_LIMIT, or the
+ * helpers are being stopped. The caller holds the mutex. */
 static struct helper_job *
 wait_for_job(struct helpers *helpers)
 {
@@ -68,11 +70,11 @@ wait_for_job(struct helpers *helpers)
 	return jobs_pop(&helpers->queue);
 }
 
-/* With the mutex held. */
+/* The caller holds the mutex. */
 static void
 job_done(struct helpers *helpers, struct helper_job *job)
 {
-	/* Who finds something there knows that the context's thread has been told. */
+	/* If the list is not empty, the context's thread has been told already. */
 	if (!helpers->done.first)
 		eventfd_write(helpers->event, 1);
 	jobs_append(&helpers->done, job);
@@ -105,7 +107,8 @@ join(struct helper *helper)
 	helper->started = helper->over = false;
 }
 
-/* Signals are for the program's own threads. */
+/* Blocks all signals in the new thread: signals are for the program's own threads. Returns 0 or
+ * -errno. */
 static int
 create_thread(struct helper *helper)
 {
@@ -124,8 +127,8 @@ create_thread(struct helper *helper)
 	return -r;
 }
 
-/* With the mutex held: a thread counts as running from here on.  0, or -errno; -EAGAIN, too, when
- * all are. */
+/* The caller holds the mutex. On success, the thread counts as running from here on. Returns 0 or
+ * -errno; -EAGAIN also if all threads are running. */
 static int
 start_one(struct helpers *helpers)
 {
@@ -136,7 +139,7 @@ start_one(struct helpers *helpers)
 		helper++;
 	if (helper == helpers->helper + HELPERS)
 		return -EAGAIN;
-	/* It has nothing to do any more but to leave, and that takes no mutex. */
+	/* That thread is about to return and takes no mutex any more, so the join does not wait. */
 	if (helper->started)
 		join(helper);
 	r = create_thread(helper);
@@ -190,7 +193,8 @@ helpers_reserve(struct helpers *helpers)
 	pthread_mutex_unlock(&helpers->mutex);
 }
 
-/* With the mutex held, which is let go of meanwhile: no thread will do it. */
+/* Does all queued jobs on this thread, because no thread will do them. The caller holds the mutex,
+ * which is released during the work. */
 static void
 work_here(struct helpers *helpers, int err)
 {

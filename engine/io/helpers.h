@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads for what an event loop must not do itself, since it can wait for a file system: each
- * hosted I/O context has its own.  They are started when there is something to do, and end when
- * there was nothing for some seconds.
+ * Threads for calls that may wait for a file system, which an event loop must not make itself. Each
+ * hosted I/O context has its own threads. They start when there is work, and end after some seconds
+ * without any.
  */
 #ifndef ENGINE_IO_HELPERS_H
 #define ENGINE_IO_HELPERS_H
@@ -10,14 +10,17 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* At once: as many as nbdkit has for a connection. */
+/* The most threads at once: as many as nbdkit uses for a connection. And how many helpers_reserve()
+ * starts. */
 #define HELPERS          16
 #define HELPERS_RESERVED 4
 
-/* Embedded by its owner, who sets .work and .done and leaves all else alone until done(). */
+/* Embedded by its owner, which sets .work and .done and does not touch the job from helpers_give()
+ * until done(). */
 struct helper_job {
-	void (*work)(struct helper_job *job); /* called on a helper's thread */
-	void (*done)(struct helper_job *job); /* called after that, on the context's thread; may
+	void (*work)(struct helper_job *job); /* called on a helper's thread, or on the caller's if
+						 no thread can be started */
+	void (*done)(struct helper_job *job); /* called after work(), on the context's thread; may
 						 free the job */
 	struct helper_job *next;
 };
@@ -29,46 +32,48 @@ struct helper_jobs {
 struct helper {
 	struct helpers *helpers;
 	pthread_t thread;
-	bool started; /* and not joined; the context's thread only */
-	bool over;    /* it can be joined without waiting; guarded by the mutex */
+	bool started; /* and not yet joined; used only by the context's thread */
+	bool over;    /* a join will not wait; guarded by the mutex */
 };
 
 struct helpers {
-	int event;              /* eventfd that tells the context's thread: something is done */
-	unsigned int under_way; /* jobs; the context's thread only */
+	int event;              /* eventfd that tells the context's thread that a job is done */
+	unsigned int under_way; /* jobs between helpers_give() and done(); used only by the
+				   context's thread */
 
-	pthread_mutex_t mutex; /* guards what follows */
+	pthread_mutex_t mutex; /* guards the members below */
 	pthread_cond_t work;
-	struct helper_jobs queue; /* first come first */
+	struct helper_jobs queue; /* oldest first */
 	struct helper_jobs done;
-	unsigned int waiting; /* jobs in the queue */
-	unsigned int idle;    /* threads that wait for work */
-	unsigned int running; /* threads */
-	bool reserved;        /* those that there are stay, and no other is started */
+	unsigned int waiting; /* number of jobs in .queue */
+	unsigned int idle;    /* number of threads that wait for work */
+	unsigned int running; /* number of threads */
+	bool reserved;        /* the running threads stay, and no other is started */
 	bool stop;
 
 	struct helper helper[HELPERS];
 };
 
-/* `event` stays the caller's. */
+/* Starts no thread yet. `event` is an eventfd of the caller's, which must outlive the helpers. */
 void
 helpers_init(struct helpers *helpers, int event);
 
-/* Nothing may be under way. */
+/* Ends and joins all threads. No job may be in flight. */
 void
 helpers_fini(struct helpers *helpers);
 
-/* Starts HELPERS_RESERVED now, which stay, and never another: where there may be no memory for it
- * later. */
+/* Starts HELPERS_RESERVED threads now, which stay, and no other thread from then on. For processes
+ * that may have no memory for a thread later. */
 void
 helpers_reserve(struct helpers *helpers);
 
-/* Has job->work() called soon, and job->done() in a later helpers_collect().  Where no thread can
- * be started, the caller does the work itself: late is better than never. */
+/* Queues a job: a thread calls job->work() soon, and a later helpers_collect() calls job->done().
+ * If no thread can be started, the caller's thread does the work itself, because late is better
+ * than never. */
 void
 helpers_give(struct helpers *helpers, struct helper_job *job);
 
-/* Calls done() of the jobs that are. */
+/* Calls done() of all jobs whose work is complete. Only on the context's thread, at any time. */
 void
 helpers_collect(struct helpers *helpers);
 

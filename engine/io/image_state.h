@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an image consists of; for the engine's own files.
+ * The state of an image, for the engine's own files.
  */
 #ifndef ENGINE_IO_IMAGE_STATE_H
 #define ENGINE_IO_IMAGE_STATE_H
@@ -23,46 +23,49 @@ struct image {
 	struct backing backing;
 	struct image_config config;
 	const struct backend *backend;
-	struct shared_file *shared; /* with all images of the file */
-	struct range_lock *ranges;  /* in .shared */
-	struct pool *pool;          /* of its contexts */
+	struct shared_file *shared; /* shared by all images of the file */
+	struct range_lock *ranges;  /* the range lock in .shared */
+	struct pool *pool;          /* the image's contexts */
 	unsigned int sector_size;
-	const char *sector_reason; /* why it is 1, though nobody asked for that; else "" */
+	const char *sector_reason; /* why .sector_size is 1 although the user did not choose it;
+				      else "" */
 	char engine_reason[REASON_MAX];
 	char poll_reason[REASON_MAX];
 
-	/* Read by every operation, written by the control path only. */
-	alignas(64) _Atomic uint64_t size; /* of the window */
-	_Atomic uint64_t direct_end; /* in the file: from here on, the page cache is used in any
-					case; see direct_end() */
+	/* Read by every operation, written only by the control path. */
+	alignas(64) _Atomic uint64_t size; /* of the window, in bytes */
+	_Atomic uint64_t direct_end; /* offset in the file from which the page cache is always used:
+					see direct_end() */
 	_Atomic bool direct;
-	_Atomic bool cached;              /* the page cache may have data that was acknowledged: see
-					     image_may_cache() */
-	_Atomic unsigned int unsupported; /* ways of space.c that the backing has refused */
+	_Atomic bool cached; /* the page cache may hold acknowledged data: see image_may_cache() */
+	_Atomic unsigned int unsupported; /* bits of the fallocate() kinds that the backing has
+					     refused: see space.c */
 
-	/* Held while direct I/O is switched, which takes as long as writing back does. */
+	/* Held while direct I/O is switched, which takes as long as a write-back. */
 	alignas(64) pthread_mutex_t switching;
 
-	/* Held while the lock on the file is taken: a server that was killed may have to be waited
-	 * for. */
+	/* Held while the lock on the file is taken, which may have to wait until a killed server is
+	 * gone. */
 	pthread_mutex_t locking;
 
-	/* Held for moments only: connecting and asking for the status never wait for I/O. */
+	/* Held only for moments: connecting and asking for the status never wait for I/O. */
 	pthread_mutex_t facts;
-	char direct_reason[REASON_MAX]; /* guarded by facts, as what follows */
+	char direct_reason[REASON_MAX]; /* guarded by .facts, like the members below */
 	bool locked, locked_writable;
 
-	struct arena arena; /* for the pool's contexts */
+	struct arena arena; /* bounce buffers of the pool's contexts */
 };
 
-/* No write may be under way where direct_end is or comes to be. */
+/* Sets the window's size, in bytes, and the .direct_end that follows from it. No write may be in
+ * flight at the old or the new .direct_end. */
 void
 image_set_size(struct image *image, uint64_t size);
 
 /*
- * Whether that is so from the start.  With direct I/O, too, a file system may write into the page
- * cache: the edges of zeroes that it makes (ext4), and what it can't write in place (XFS, of shared
- * blocks).  A device is not written to by that way as long as direct I/O is on.
+ * Returns whether the page cache may hold acknowledged data as soon as the image is open, which is
+ * the first value of .cached. Even with direct I/O, a file system may write into the page cache:
+ * ext4 writes the edges of a zeroed range there, and XFS the data that it cannot write in place
+ * (shared blocks). While direct I/O is on, nothing writes to a device in this way.
  */
 bool
 image_may_cache(const struct image *image);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of an io: checked, given its range, queued until it is issued, synced, done.
+ * The life of an io: it is checked, gets its range, is queued until it is issued, is synced, and
+ * completes.
  *
- * engine/context/ioctx_run.c issues it: chunk_plan.c cuts it into chunks, and chunk.c takes their
- * results.
+ * engine/context/ioctx_run.c issues it, chunk_plan.c cuts it into chunks, and chunk.c evaluates
+ * their results.
  */
 #include "engine/io/io.h"
 
@@ -55,8 +56,8 @@ changes_data(const struct io *io)
 	return io->op == IO_WRITE || io->op == IO_DISCARD || io->op == IO_ZERO;
 }
 
-/* 0, or why the operation can't be done at all.  The errors are those of the NBD protocol's section
- * "Error values": what would need more space is ENOSPC. */
+/* Returns 0, or -errno if the operation is impossible. The errors follow the section "Error values"
+ * of the NBD protocol: an operation that would need more space gets ENOSPC. */
 static int
 check(const struct image *image, const struct io *io)
 {
@@ -71,7 +72,7 @@ check(const struct image *image, const struct io *io)
 	return 0;
 }
 
-/* A block device discards whole blocks only: the rest of the range may stay as it is. */
+/* A block device discards only whole blocks; the rest of the range may keep its contents. */
 static void
 round_discard(const struct image *image, struct io *io)
 {
@@ -115,8 +116,8 @@ count(struct ioctx *ctx, const struct io *io)
 		counter_add(&ctx->counters, COUNTER_WRITE_BYTES, io->length);
 }
 
-/* The other thread that let go of the range can't touch our context: it leaves the io in the inbox.
- */
+/* Called by the thread that released a range in our way. That thread must not touch our context, so
+ * it puts the io into the inbox. */
 static void
 range_granted(struct range *range)
 {
@@ -130,7 +131,7 @@ range_granted(struct range *range)
 	eventfd_write(event, 1);
 }
 
-/* Bytes of the file that direct I/O to a part of them may read and write back. */
+/* The size, in bytes, of the blocks that direct I/O to a part of one may read and write back. */
 static unsigned int
 block_of(const struct image *image)
 {
@@ -149,7 +150,8 @@ io_range(const struct image *image, const struct io *io, struct range *range)
 	range->end = (start + io->length + align - 1) & ~(align - 1);
 }
 
-/* NULL: so many changes are under way that the next one takes the longer way. */
+/* Returns a free slot, or NULL if all are taken: the next change then takes the longer way through
+ * the queue. */
 static struct range_slot *
 free_slot(struct ioctx *ctx)
 {
@@ -164,9 +166,10 @@ free_slot(struct ioctx *ctx)
 }
 
 /*
- * What is changed is held from now on until it is done: so overlapping changes are carried out in
- * the order in which they were submitted, and direct I/O isn't switched meanwhile
- * (image_set_direct()).  Returns whether it is held; else the io comes back through the inbox.
+ * Holds the range that the io changes until the io is done. So overlapping changes run in the order
+ * in which they were submitted, and direct I/O is not switched while a change is in flight
+ * (image_set_direct()). Returns whether the range is held at once; otherwise the io comes back
+ * through the inbox.
  */
 static bool
 hold_range(struct ioctx *ctx, struct io *io)
@@ -177,7 +180,7 @@ hold_range(struct ioctx *ctx, struct io *io)
 	return io->ranged;
 }
 
-/* Sets what is the engine's, but for the range. */
+/* Sets the engine's members of the io, except those about the range. */
 static void
 start(struct ioctx *ctx, struct io *io)
 {
@@ -231,14 +234,15 @@ io_release_range(struct io *io)
 	io->ranged = false;
 }
 
-/* What failed, and will be tried again. */
+/* Whether the io must not release the range: it failed and may be tried again, or it is itself such
+ * a retry. */
 static bool
 keeps_range(const struct io *io)
 {
 	return io->retried || (io->result < 0 && (io->flags & IO_KEEP_RANGE));
 }
 
-/* Whether all is written, but FUA still asks for a sync. */
+/* Whether FUA still requires a sync after all data is written. */
 static bool
 needs_sync(const struct io *io)
 {

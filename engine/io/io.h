@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One operation on an image.  The caller owns it and embeds it in its own request.
+ * One operation on an image. The caller owns the io and embeds it in its own request.
  *
- * Submitting never fails: a range outside the image, a read-only image, a full queue, a medium
- * error all arrive in .result when .done is called, so that there is one path of completion.
+ * Submitting never fails. Every error (a range outside the image, a read-only image, a full queue,
+ * a medium error) arrives in .result when .done is called, so there is only one path of completion.
  */
 #ifndef ENGINE_IO_IO_H
 #define ENGINE_IO_IO_H
@@ -19,95 +19,98 @@ struct ioctx;
 enum io_op {
 	IO_READ,
 	IO_WRITE,
-	IO_FLUSH,   /* every write that was done before is on stable storage; no range */
-	IO_DISCARD, /* the contents become undefined, the space may be given back */
-	IO_ZERO,    /* the range reads back as zeroes */
+	IO_FLUSH,   /* puts every completed write on stable storage; has no range */
+	IO_DISCARD, /* makes the contents undefined, and may release the space */
+	IO_ZERO,    /* makes the range read as zeroes */
 };
 
 enum {
-	IO_FUA = 1,       /* WRITE, DISCARD, ZERO: done means on stable storage */
-	IO_MAY_UNMAP = 2, /* ZERO: holes will do */
-	IO_FAST = 4,      /* ZERO: fail with -EOPNOTSUPP rather than write zeroes */
-	IO_KEEP_RANGE =
-		8, /* WRITE: a failure lets nobody else into the range until io_release_range() */
+	IO_FUA = 1,        /* WRITE, DISCARD, ZERO: complete only on stable storage */
+	IO_MAY_UNMAP = 2,  /* ZERO: may make holes */
+	IO_FAST = 4,       /* ZERO: fails with -EOPNOTSUPP rather than write zeroes */
+	IO_KEEP_RANGE = 8, /* WRITE: after a failure, keeps the range until io_release_range() */
 };
 
 struct io {
-	/* Set by the caller, who leaves all else alone from io_submit() until done(). */
+	/* Set by the caller, which must not touch other members from io_submit() until done(). */
 	enum io_op op;
 	unsigned int flags;
-	uint64_t offset;             /* in the image's window, bytes; any alignment */
-	uint64_t length;             /* bytes; any alignment; 0 is done at once */
-	void *buffer;                /* READ, WRITE: the caller's, any alignment */
+	uint64_t offset; /* in the image's window, in bytes; any alignment */
+	uint64_t length; /* in bytes; any alignment; an io of 0 bytes completes at once */
+	void *buffer;    /* READ, WRITE: the caller's, any alignment */
 	void (*done)(struct io *io); /* called once, on the context's thread; may free the io */
-	/* NULL, or asked on the context's thread before each part is issued, of a change when its
-	 * range is held, so that nothing newer can get into it any more.  False: the rest is left
-	 * undone, the result is -ECANCELED. */
+	/* NULL, or called on the context's thread before each part is issued. For a change, the
+	 * range is held at that time, so no newer change can enter it. If it returns false, the
+	 * rest is not done and the result is -ECANCELED. */
 	bool (*wanted)(struct io *io);
 
-	/* 0, or -errno: -EINVAL or (WRITE, ZERO) -ENOSPC for a range outside the image; -EPERM on a
-	 * read-only image; -EOPNOTSUPP for IO_FAST only; -ECANCELED, see .wanted; else what the
-	 * kernel said, -EIO where the file turned out to be shorter than the image. The contents of
-	 * the buffer (READ) or of the range (all others) are undefined after a failure. */
+	/* 0, or -errno: -EINVAL or (WRITE, ZERO) -ENOSPC if the range is outside the image; -EPERM
+	 * if the image is read-only; -EOPNOTSUPP only with IO_FAST; -ECANCELED, see .wanted;
+	 * -ENOSPC if there is no room; -EIO for every other error of the kernel, and if the file is
+	 * shorter than the image. After a failure, the contents of the buffer (READ) or of the
+	 * range (all others) are undefined. */
 	int result;
-	bool written; /* WRITE: though it failed, all of it is in the file: only a sync has failed
-		       */
+	bool written; /* WRITE: it failed only in a sync, and all its bytes are in the file */
 
 	/* The engine's. */
 	struct ioctx *ctx;
-	uint64_t issued;        /* how many bytes of .length went into chunks */
-	unsigned int in_flight; /* chunks */
+	uint64_t issued;        /* how many bytes of .length are in chunks already */
+	unsigned int in_flight; /* number of chunks */
 	unsigned int attempt;   /* DISCARD, ZERO: how many kinds of fallocate() have failed */
 	bool waiting;           /* in the context's list of ios with something left to issue */
-	bool syncing;           /* a last chunk, an fdatasync, is all that is missing */
-	bool durable;           /* FUA: it has reached stable storage */
+	bool syncing;           /* only the last chunk, an fdatasync, is missing */
+	bool durable;           /* FUA: on stable storage, or will be after the chunk in flight */
 	bool ranged;            /* .range is held */
-	bool retried;           /* under a range that io_retry_part()'s caller lets go */
+	bool retried;           /* issued by io_retry_part(), whose caller releases the range */
 	bool reported;          /* its failure is in the log */
 	struct range range;
 	struct io *next;
 };
 
-/* Queues the operation on a context; it starts with the next ioctx_run(). */
+/* Queues the operation on a context. It starts with the next ioctx_run(). Only the context's thread
+ * may call this, and the io must stay until done(). */
 void
 io_submit(struct ioctx *ctx, struct io *io);
 
 /*
- * Tries again a part of a write that failed and kept its range (IO_KEEP_RANGE), or all of it,
- * `part` being `whole`: under that range, before all changes that have waited for it.  The caller
- * has set the part's fields, as for io_submit().  Only one part may be under way at a time: two may
- * share a block that is read, modified and written.
+ * Tries a part of a failed write again, or the whole write if `part` is `whole`. The write has kept
+ * its range (IO_KEEP_RANGE), so the part runs under that range, before all changes that wait for
+ * it. The caller has set the part's fields, as for io_submit(). Only one part may be in flight at a
+ * time, because two parts may share a block that is read, modified and written.
  */
 void
 io_retry_part(struct io *whole, struct io *part);
 
-/* Lets go of the range that a failed write has kept.  None of its parts may be under way. */
+/* Releases the range that a failed write has kept, if it holds one. None of its parts may be in
+ * flight. */
 void
 io_release_range(struct io *io);
 
-/* "read", "write", "flush", "discard", "zero": for messages. */
+/* Returns "read", "write", "flush", "discard" or "zero", for messages. The string is static. */
 const char *
 io_op_name(enum io_op op);
 
-/* ---- for the engine's own files */
+/* ---- For the engine's own files. */
 
-/* Puts the io at the end of its context's list of ios with something left to issue. */
+/* Appends the io to its context's list of ios with something left to issue. The io must not be in
+ * the list. */
 void
 io_queue(struct ioctx *ctx, struct io *io);
 
-/* To be called when a chunk of the io has come to its end: does what the io needs next, or calls
- * its done(), after which it may be gone. */
+/* Must be called when a chunk of the io has ended. Does the io's next step, or calls its done(),
+ * which may free the io. */
 void
 io_settle(struct io *io);
 
-/* Sets start and end of the range of the file that the io changes, in whole blocks: what direct I/O
- * may have to read and write back. */
+/* Sets start and end of the range of the file that the io changes, in bytes. The range covers whole
+ * blocks, because direct I/O may have to read and write back whole blocks. */
 void
 io_range(const struct image *image, const struct io *io, struct range *range);
 
 /*
- * One line about a failed operation, rate-limited for the whole process: what, where, why.  `path`
- * is the image's; `detail` (may be NULL) explains the error further.
+ * Logs one line about a failed operation: the operation, its place and the error. The rate is
+ * limited for the whole process. `path` is the image's, `err` is -errno, and `detail` (may be NULL)
+ * explains the error further.
  */
 void
 io_log_failure(const char *path, const struct io *io, int err, const char *detail);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The state of an I/O context; for the engine's own files.
+ * The state of an I/O context, for the engine's own files.
  */
 #ifndef ENGINE_IO_IOCTX_STATE_H
 #define ENGINE_IO_IOCTX_STATE_H
@@ -18,43 +18,46 @@ struct io;
 struct ring;
 
 struct ioctx {
-	/* Constant while the context is there: other contexts' threads look through .track. */
+	/* Constant while the context exists, since threads of other contexts look through .track.
+	 */
 	alignas(64) struct range_track track;
 	struct image *image; /* outlives the context */
 	const struct backend *backend;
 	void *backend_state;
-	struct ring *host_ring; /* an event loop's, which runs it; NULL: the backend does without */
-	bool hosted;            /* by an event loop: see ioctx_new_hosted() */
-	unsigned int depth;     /* chunks */
-	unsigned int
-		registered; /* so many chunks' buffers, from the first, are known to the kernel */
-	char *arena;        /* the image's arena's piece: depth * CHUNK_SIZE bytes, page-aligned */
-	struct chunk *chunks;     /* depth of them */
+	struct ring *host_ring;  /* the ring of the event loop that runs this context; NULL: the
+				    backend uses none */
+	bool hosted;             /* run by an event loop: see ioctx_new_hosted() */
+	unsigned int depth;      /* number of chunks */
+	unsigned int registered; /* the buffers of this many chunks, from the first, are registered
+				    with the kernel */
+	char *arena; /* a piece of the image's arena: depth * CHUNK_SIZE bytes, page-aligned */
+	struct chunk *chunks;     /* array of .depth chunks */
 	struct chunk **idle;      /* stack of chunks that are not in use */
-	struct range_slot *slots; /* changes under way */
+	struct range_slot *slots; /* changes in flight */
 	unsigned int slot_count;
-	int inbox_event; /* eventfd: the inbox has got something */
+	int inbox_event; /* eventfd: written when the inbox gets an io or a helper has completed a
+			    job */
 
-	/* The thread's own. */
+	/* Used only by the context's thread. */
 	alignas(64) unsigned int idle_count;
 	unsigned int queued; /* chunks with the backend */
-	int64_t turn; /* bytes that a serial backend may still move for a host in this run; only it
-			 counts */
-	const struct io *waited_for; /* the thread does nothing else until this, its one operation,
-					is done */
-	struct io *waiting;          /* ios with something left to issue, first come first */
+	int64_t turn; /* bytes that a serial backend may still move for its host in this run; only
+			 that backend counts them down */
+	const struct io *waited_for; /* the only operation of the context, if its thread waits for
+					it and does nothing else */
+	struct io *waiting;          /* ios with something left to issue, oldest first */
 	struct io **waiting_tail;
-	unsigned int unfinished; /* ios submitted and not done */
-	unsigned int last_slot;  /* that was looked at for a free one */
+	unsigned int unfinished; /* number of ios submitted and not yet done */
+	unsigned int last_slot;  /* index of the slot that was tried last */
 
-	/* Ios whose range was granted by another thread, last come first. */
+	/* Ios whose range was granted by another thread, newest first. */
 	_Atomic(struct io *) inbox;
 
-	struct counters counters; /* written by the context's thread, read by anybody */
+	struct counters counters; /* written by the context's thread, read by any thread */
 
-	struct helpers helpers; /* of a hosted context; see ioctx_help() */
+	struct helpers helpers; /* for hosted contexts: see ioctx_help() */
 
-	/* The pool's; see pool.c. */
+	/* For pool.c. */
 	alignas(64) _Atomic bool busy;
 	_Atomic bool owned;
 	struct ioctx *next;

@@ -52,9 +52,9 @@ overlap(const struct range *range, uint64_t start, uint64_t end)
 	return range->start < end && start < range->end;
 }
 
-/* Whether another range is published that overlaps this one.  A slot is filled end last and emptied
- * by its end, so a start that doesn't belong to it is never believed for long: at worst we wait for
- * a write that isn't in our way. */
+/* Whether another published range overlaps this one. A slot is filled by storing its end last, and
+ * emptied by its end, so we never believe a start of another range for long: at worst we wait for a
+ * write that is not in our way. */
 static bool
 published_overlap(struct range_lock *lock, const struct range *range)
 {
@@ -71,7 +71,8 @@ published_overlap(struct range_lock *lock, const struct range *range)
 	return false;
 }
 
-/* Whether one in the queue before `last` (NULL: anywhere) overlaps this one.  mutex held. */
+/* Whether a range in the queue before `last` (NULL: anywhere) overlaps this one. The caller holds
+ * the mutex. */
 static bool
 queued_overlap(const struct range_lock *lock, const struct range *range, const struct range *last)
 {
@@ -82,14 +83,14 @@ queued_overlap(const struct range_lock *lock, const struct range *range, const s
 	return false;
 }
 
-/* mutex held; `range` is in the queue. */
+/* The caller holds the mutex, and `range` is in the queue. */
 static bool
 may_hold(struct range_lock *lock, const struct range *range)
 {
 	return !queued_overlap(lock, range, range) && !published_overlap(lock, range);
 }
 
-/* mutex held. */
+/* The caller holds the mutex. */
 static void
 grant_waiting(struct range_lock *lock)
 {
@@ -101,7 +102,7 @@ grant_waiting(struct range_lock *lock)
 	}
 }
 
-/* The last granule of a range, or the one with which all counts have had their turn. */
+/* Returns the last granule of a range, or the one after which all counts would repeat. */
 static uint64_t
 last_granule(const struct range *range)
 {
@@ -110,7 +111,7 @@ last_granule(const struct range *range)
 	return last - first < RANGE_COUNTS ? last : first + RANGE_COUNTS - 1;
 }
 
-/* Returns whether no other one is published that touches any of the range's granules. */
+/* Publishes a range. Returns whether no other published range touches any of its granules. */
 static bool
 publish(struct range_lock *lock, struct range *range, struct range_slot *slot)
 {
@@ -118,7 +119,7 @@ publish(struct range_lock *lock, struct range *range, struct range_slot *slot)
 	bool alone = true;
 
 	atomic_store_explicit(&slot->start, range->start, memory_order_relaxed);
-	atomic_store(&slot->end, range->end); /* sequentially consistent: before we look */
+	atomic_store(&slot->end, range->end); /* sequentially consistent: must come first */
 	range->slot = slot;
 	for (uint64_t i = range->start / RANGE_GRANULE; i <= last; i++) {
 		if (atomic_fetch_add(&lock->counts[i % RANGE_COUNTS], 1) != 0)
@@ -138,7 +139,7 @@ withdraw(struct range_lock *lock, struct range *range)
 	range->slot = NULL;
 }
 
-/* mutex held. */
+/* The caller holds the mutex. */
 static void
 enqueue(struct range_lock *lock, struct range *range)
 {
@@ -149,7 +150,7 @@ enqueue(struct range_lock *lock, struct range *range)
 	range->next = NULL;
 	range->queued = true;
 	*at = range;
-	atomic_fetch_add(&lock->contended, 1); /* before we look through the slots */
+	atomic_fetch_add(&lock->contended, 1); /* must come before we look through the slots */
 }
 
 static void
@@ -164,7 +165,7 @@ dequeue(struct range_lock *lock, struct range *range)
 	atomic_fetch_sub(&lock->contended, 1);
 }
 
-/* The short way was barred. */
+/* The short way is not possible: looks through the slots and the queue with the mutex held. */
 static bool
 begin_queued(struct range_lock *lock, struct range *range)
 {
@@ -175,7 +176,8 @@ begin_queued(struct range_lock *lock, struct range *range)
 		if (range->slot)
 			withdraw(lock, range);
 		enqueue(lock, range);
-		/* What we had published for a moment may have held somebody up. */
+		/* Another range may have started to wait for the one that we published for a
+		 * moment. */
 		held = range->held = may_hold(lock, range);
 		grant_waiting(lock);
 	}

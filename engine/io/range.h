@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranges of a file that are being changed: no two that overlap at the same time.
+ * Ranges of a file that are being changed: no two overlapping ranges are held at the same time.
  *
- * So a read-modify-write of a block can't lose a neighbour's bytes.  And a client that takes a
- * connection for dead and sends a write again over another one is answered after the first try has
- * come to its end: that can't replace what is written later.
+ * So the read-modify-write of a block cannot lose a neighbour's bytes. It also protects a client
+ * that takes a connection for dead and sends a write again over another connection: the client gets
+ * the second answer only after the first attempt has ended, so the first attempt cannot overwrite
+ * newer data.
  *
- * Almost all writes go where no other is under way, and contexts must not meet in one cache line
- * for each of them (sources: the kernel's DIO_SKIP_DIO_COUNT).  So a write publishes its range in a
- * slot of its own context, and adds one to the counts of the granules of the file that it touches,
- * which lie in as many cache lines as a large image keeps busy. If it was the first in all of them,
- * and nobody waits, nobody overlaps it.  Else it looks through all slots, and waits in one queue,
- * first come, first served, for those in its way.  Both of two writes that overlap publish, count
- * and look in this order, with sequential consistency, so at least one sees the other (Dekker).
+ * Almost all writes go where no other write is in flight, and contexts must not touch a common
+ * cache line for each of them (the kernel has DIO_SKIP_DIO_COUNT for the same reason). So a write
+ * publishes its range in a slot of its own context, and adds one to the count of each granule of
+ * the file that it touches; these counts lie in as many cache lines as a large image keeps busy. If
+ * the write was the first in all its granules, and no write waits in the queue, it overlaps no
+ * other. Otherwise it looks through all slots, and waits in one queue, first come, first served,
+ * for the writes in its way. Two writes that overlap both publish, count and look, in this order
+ * and with sequential consistency, so at least one of them sees the other (Dekker's algorithm).
  */
 #ifndef ENGINE_IO_RANGE_H
 #define ENGINE_IO_RANGE_H
@@ -23,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Where a context publishes its changes; written by the context's thread only. */
+/* A context publishes one change in each slot. Only the context's thread writes it. */
 struct range_slot {
 	_Atomic uint64_t start;
 	_Atomic uint64_t end; /* 0: the slot is free */
@@ -36,54 +38,59 @@ struct range_track {
 	struct range_track *next; /* guarded by range_lock.mutex */
 };
 
-/* One wish; embedded in the operation that has it. */
+/* A request for a range, embedded in the operation that makes it. */
 struct range {
-	uint64_t start, end; /* bytes, end > start */
-	/* Called, by any thread and with the mutex held, when a wish that had to wait is granted.
-	 * It may only pass the news on. */
+	uint64_t start, end; /* in the file, in bytes; end > start */
+	/* Called when a request that had to wait is granted, by any thread and with the mutex held.
+	 * The function may only pass the news on. */
 	void (*granted)(struct range *range);
-	/* private */
-	struct range_slot *slot; /* published here, or NULL */
+	/* Private. */
+	struct range_slot *slot; /* where the range is published, or NULL */
 	bool held, queued;
 	struct range *next;
 };
 
-/* The granules of a file share a count when they are a multiple of 16 MiB apart: then two writes
- * that are alone may take each other for a neighbour, and look. */
+/* Size of a granule, in bytes, and number of counts. Granules that are a multiple of 16 MiB apart
+ * share a count: then two writes that do not overlap may take each other for neighbours, and look
+ * through the slots. */
 #define RANGE_GRANULE 4096
 #define RANGE_COUNTS  4096
 
 struct range_lock {
-	/* Length of the queue; alone in its cache line, which every change reads. */
+	/* Length of the queue. Alone in its cache line, because every change reads it. */
 	alignas(64) _Atomic unsigned int contended;
-	/* How many published ranges touch a granule. */
+	/* How many published ranges touch the granules of each count. */
 	alignas(64) _Atomic unsigned int counts[RANGE_COUNTS];
-	alignas(64) pthread_mutex_t mutex; /* guards all below */
-	struct range *queue;               /* first come first */
+	alignas(64) pthread_mutex_t mutex; /* guards the members below */
+	struct range *queue;               /* oldest first */
 	struct range_track *tracks;
 };
 
+/* Makes a lock without ranges and tracks. */
 void
 range_lock_init(struct range_lock *lock);
+/* Frees the lock. All tracks must have been removed, and no range may be held or wait. */
 void
 range_lock_fini(struct range_lock *lock);
 
-/* Makes a context's slots known.  `slots` are all free and stay the caller's until removed. */
+/* Makes a context's slots known to the lock. All `slots` are free; they stay the caller's, and must
+ * stay in place until range_track_remove(). */
 void
 range_track_add(struct range_lock *lock, struct range_track *track, struct range_slot *slots,
 		unsigned int count);
+/* Takes the slots out of the lock; all must be free. */
 void
 range_track_remove(struct range_lock *lock, struct range_track *track);
 
 /*
- * Asks for a range, by way of a free slot of the caller's context, or of the queue (slot NULL).
- * Returns true when it is granted at once; else `granted` is called later, and the slot is free
- * again.
+ * Asks for a range, through a free slot of the caller's context, or through the queue (slot NULL).
+ * Returns true if the range is granted at once. Otherwise `granted` is called later, or has been
+ * called already, and the slot is free again.
  */
 bool
 range_begin(struct range_lock *lock, struct range *range, struct range_slot *slot);
 
-/* Gives a granted range back. */
+/* Releases a granted range, and grants the waiting ranges that it was in the way of. */
 void
 range_end(struct range_lock *lock, struct range *range);
 

@@ -13,29 +13,30 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Bytes at which there never is a page: of the page cache, at the most, of 64-bit and 32-bit
- * machines. */
+/* An offset in bytes at which the page cache never has a page: above its limits on 64-bit and on
+ * 32-bit machines. */
 #define NO_PAGE (sizeof(long) > 4 ? INT64_MAX - 0xffff : ((int64_t)1 << 44) - 0x10000)
 
 struct entry {
-	struct shared_file shared; /* what callers know */
-	struct backing file;       /* only what tells it from others */
-	unsigned int users;        /* images */
+	struct shared_file shared; /* the part that callers see */
+	struct backing file;       /* only the members that identify the file */
+	unsigned int users;        /* number of images */
 	/*
-	 * No request uses it.  The kernel tells of a failed write-back once for each time that a
-	 * file was opened, so that here it is still to be had, whoever was told elsewhere.  It
-	 * keeps the file, too: no other one gets its number.
+	 * A descriptor that no request uses. The kernel reports a failed write-back once to each
+	 * open file, so the report is still available here, whichever other descriptor has received
+	 * it. The witness also keeps the file in use, so no other file can get its inode number.
 	 */
 	int witness;
-	pthread_mutex_t asking; /* from asking the witness until the answer is recorded */
+	pthread_mutex_t asking; /* held from asking the witness until its answer is recorded */
 	struct entry *next;
 };
 
-/* Guards the list and what is in it but for what is shared. */
+/* Guards the list and its entries, except their .shared. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct entry *entries;
 
-/* Without /proc it is the same as requests use, and may still tell.  -1 and errno. */
+/* Opens the file once more. Without /proc it duplicates the descriptor of the requests, which may
+ * still receive the report. Returns -1 with errno. */
 static int
 open_witness(const struct backing *backing)
 {
@@ -44,7 +45,7 @@ open_witness(const struct backing *backing)
 	return fd >= 0 ? fd : fcntl(backing->fd, F_DUPFD_CLOEXEC, 0);
 }
 
-/* mutex held.  *witness is the entry's then. */
+/* The caller holds the mutex. On success, the entry owns *witness. */
 static struct entry *
 entry_new(const struct backing *backing, int *witness)
 {
@@ -73,8 +74,8 @@ entry_free(struct entry *entry)
 	free(entry);
 }
 
-/* With the library that this is linked into; but not what threads of a program that just exits may
- * still use. */
+/* Runs when the library that this code is linked into is unloaded. Entries with users stay, because
+ * threads of a program that just exits may still use them. */
 __attribute__((destructor)) static void
 free_kept(void)
 {
@@ -93,8 +94,8 @@ free_kept(void)
 struct shared_file *
 shared_file_get(const struct backing *backing)
 {
-	/* Not with the mutex held: on a file system that hangs it would keep other files waiting.
-	 */
+	/* Done without the mutex: on a file system that hangs, it would block the images of other
+	 * files. */
 	int CLEANUP_CLOSE witness = open_witness(backing);
 	struct entry *entry;
 
@@ -125,8 +126,8 @@ shared_file_lost(struct shared_file *shared)
 	struct entry *entry = container_of(shared, struct entry, shared);
 
 	pthread_mutex_lock(&entry->asking);
-	/* Of pages under way in a range where there are none it waits for none, and then says
-	 * whether any write-back has failed. A sandbox may not know the call: that says nothing. */
+	/* The range has no pages, so the call waits for no write-back; it then reports whether any
+	 * write-back of the file has failed. A sandbox may forbid the call, which means nothing. */
 	if (sync_file_range(entry->witness, NO_PAGE, 1, SYNC_FILE_RANGE_WAIT_BEFORE) < 0 &&
 	    errno != ENOSYS && errno != EPERM)
 		shared_file_record_loss(shared, -errno);
@@ -134,7 +135,7 @@ shared_file_lost(struct shared_file *shared)
 	return atomic_load(&shared->sync_failure);
 }
 
-/* mutex held. */
+/* The caller holds the mutex. */
 static void
 forget(struct entry *entry)
 {
@@ -154,8 +155,8 @@ shared_file_put(struct shared_file *shared)
 	if (!shared)
 		return;
 	pthread_mutex_lock(&mutex);
-	/* What was lost stays lost when the last client leaves, or the export is removed: who opens
-	 * the file again must be told, too. */
+	/* Lost data stays lost when the last client leaves or the export is removed, so the next
+	 * user that opens the file must be told, too. */
 	if (--entry->users == 0 && !atomic_load(&shared->sync_failure))
 		forget(entry);
 	pthread_mutex_unlock(&mutex);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What all images of this process that have the same file or device behind them share: the ranges
- * that are being changed, so that a block isn't changed through two of them at once, and that
- * writing back has failed, which no image that is opened later makes good.
+ * State that all images of this process on the same file or device share: the ranges that are being
+ * changed, so that no block is changed through two images at once, and whether a write-back has
+ * failed, since opening the image again does not bring lost data back.
  */
 #ifndef ENGINE_IO_SHARED_FILE_H
 #define ENGINE_IO_SHARED_FILE_H
@@ -14,29 +14,30 @@
 struct backing;
 
 struct shared_file {
-	struct range_lock ranges; /* they count from the start of the file */
-	_Atomic int sync_failure; /* -errno of the first failed write-back, for as long as the
-				     process lives */
+	struct range_lock ranges; /* in bytes from the start of the file */
+	_Atomic int sync_failure; /* -errno of the first failed write-back, or 0; kept until the
+				     process ends */
 };
 
-/* A write-back has failed with `err` (-errno).  False if that was known already. */
+/* Records that a write-back has failed with `err` (-errno). Returns false if an earlier failure is
+ * recorded already. */
 bool
 shared_file_record_loss(struct shared_file *shared, int err);
 
 /*
- * Why what was written through the page cache may be lost: -errno of the first write-back that
- * failed, 0 if none has.  It asks the kernel, without waiting for anything: of two flushes at the
- * same time the kernel tells only one of a failure, and the other one's success means nothing.
+ * Returns -errno of the first failed write-back if data written through the page cache may be lost,
+ * or 0. It asks the kernel, but waits for no I/O. It is needed because the kernel reports a failure
+ * to only one of two flushes at the same time, and the success of the other one means nothing.
  */
 int
 shared_file_lost(struct shared_file *shared);
 
-/* What is shared with the other images of this.  Given back by shared_file_put().  NULL with errno:
- * no memory or descriptors. */
+/* Returns the state that is shared with the other images of this backing, which the caller gives
+ * back with shared_file_put(). Returns NULL with errno if there is no memory or no descriptor. */
 struct shared_file *
 shared_file_get(const struct backing *backing);
 
-/* NULL is fine. */
+/* Gives the state back. NULL is allowed. */
 void
 shared_file_put(struct shared_file *shared);
 

@@ -19,15 +19,15 @@ enum {
 	NO_ZERO = 2,
 };
 
-/* The ways to carry an operation out, best first; 0 ends the list. */
+/* The fallocate() modes for an operation, best first; 0 ends the list. */
 struct ways {
 	int mode[3];
 };
 
 /*
- * On a block device, PUNCH zeroes the range by the device's own command and unmaps it if that can
- * be done; it fails where the device has no such command.  ZERO never unmaps, and writes zero pages
- * itself there: that isn't fast.
+ * On a block device, PUNCH zeroes the range with the device's own command, and unmaps it if the
+ * device can; it fails if the device has no such command. ZERO never unmaps, and may write zero
+ * pages itself, which is not fast.
  */
 static const struct ways *
 ways_of(const struct image *image, const struct io *io)
