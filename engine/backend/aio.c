@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Linux kernel AIO, by its raw system calls: for machines that forbid io_uring.
+ * Linux kernel AIO, through its raw system calls, for machines that forbid io_uring.
  *
- * io_submit() waits for whatever a file system waits for: locks, its journal, the disk in the page
- * cache.  An event loop must not, so what can't go on without waiting (RWF_NOWAIT) is done by the
- * context's helpers.
+ * io_submit() waits for whatever a file system waits for: locks, its journal, or the disk for data
+ * in the page cache. An event loop must not wait, so its context asks for no waiting (RWF_NOWAIT),
+ * and its helpers execute the chunks that would wait.
  */
 #include "engine/backend/choice.h"
 
@@ -24,13 +24,13 @@
 
 struct aio {
 	aio_context_t context;
-	unsigned int queued;    /* in list[] */
-	unsigned int in_flight; /* with the kernel */
-	struct chunk *inline_;  /* what AIO can't do, carried out when run */
-	bool waits[2][2];   /* hosted: the file can't tell whether it would wait; [direct][write] */
-	struct iocb **list; /* depth of them, not yet submitted */
-	struct iocb *iocbs; /* depth of them, one per chunk */
-	struct io_event *events; /* depth of them */
+	unsigned int queued;    /* number of iocbs in list[] */
+	unsigned int in_flight; /* number of chunks that the kernel has */
+	struct chunk *inline_;  /* list of chunks that AIO can't do; submit() executes them */
+	bool waits[2][2]; /* hosted: the file can't tell if it would wait; index [direct][write] */
+	struct iocb **list;      /* array of depth: iocbs to submit */
+	struct iocb *iocbs;      /* array of depth: one per chunk */
+	struct io_event *events; /* array of depth */
 };
 
 static int
@@ -40,7 +40,7 @@ aio_probe(const struct backing *backing, char reason[REASON_MAX])
 	int err = syscall(SYS_io_setup, 1, &context) < 0 ? -errno : 0;
 
 	(void)backing;
-	/* A seccomp filter may allow one of the calls and not the other. */
+	/* A seccomp filter may allow io_setup() and forbid io_submit(). */
 	if (err == 0) {
 		err = syscall(SYS_io_submit, context, 0, NULL) < 0 ? -errno : 0;
 		syscall(SYS_io_destroy, context);
@@ -93,7 +93,8 @@ aio_fini(struct ioctx *ctx)
 	aio_free(aio);
 }
 
-/* Whether the kernel can tell, for this chunk, that it would have to wait. */
+/* Points to the flag that tells whether the kernel can't say, for chunks of this kind, that it
+ * would have to wait. */
 static bool *
 waits(struct aio *aio, const struct chunk *chunk)
 {
@@ -148,7 +149,8 @@ aio_queue(struct ioctx *ctx, struct chunk *chunk)
 	aio->list[aio->queued++] = iocb;
 }
 
-/* The kernel refused the first of the list for a reason of its own: carry that one out. */
+/* The kernel refused the first iocb of the list, with `err` (errno), for a reason that concerns
+ * only that one: executes its chunk without AIO. */
 static void
 execute_first(struct ioctx *ctx, struct aio *aio, int err)
 {
@@ -165,8 +167,8 @@ execute_first(struct ioctx *ctx, struct aio *aio, int err)
 	chunk_lend(ctx, chunk);
 }
 
-/* The kernel has completed it, or (hosted) would have to wait for that.  Some file systems say only
- * here that they can't tell: ext4, of what is written into the page cache. */
+/* The kernel has completed the chunk, or (hosted) would have had to wait for it. Some file systems
+ * report only here that they can't tell: ext4 does for writes into the page cache. */
 static void
 transferred(struct ioctx *ctx, struct aio *aio, struct chunk *chunk, int result)
 {
@@ -182,7 +184,8 @@ transferred(struct ioctx *ctx, struct aio *aio, struct chunk *chunk, int result)
 	chunk_lend(ctx, chunk);
 }
 
-/* Returns how many chunks were completed on the spot. */
+/* Submits all queued chunks. Returns how many of them need no waiting in io_getevents(): they were
+ * executed or handed to a helper. */
 static unsigned int
 submit(struct ioctx *ctx, struct aio *aio)
 {
@@ -234,7 +237,8 @@ aio_run(struct ioctx *ctx, unsigned int min)
 		transferred(ctx, aio, (struct chunk *)(uintptr_t)aio->events[i].data,
 			    (int)aio->events[i].res);
 	}
-	/* Chunks that go on. Who waits here comes back at once; a host only when it is told. */
+	/* Submits chunks that chunk_done() has queued again. A thread that waits here will run the
+	 * context again at once, but a host does so only after an event. */
 	if (ctx->hosted)
 		submit(ctx, aio);
 	return 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One system call at a time, on the thread that runs the context: for machines that allow neither
- * io_uring nor AIO, where concurrency comes from the host's threads; and for images in memory,
- * where no call waits.  On an event loop, ioctx_run() bounds how much they move in one turn.
+ * Plain system calls, one at a time, on the thread that runs the context. For machines that allow
+ * neither io_uring nor AIO, where concurrency comes from the program's own threads (nbdkit's), and
+ * for images in memory, where no call waits for a disk. On an event loop, ioctx_run() limits how
+ * many bytes one turn moves.
  */
 #include "engine/backend/choice.h"
 
@@ -15,9 +16,9 @@
 #include <unistd.h>
 
 struct threads {
-	struct chunk *last; /* that was queued */
-	struct backing
-		backing; /* the image's, but for .fd and .direct_fd where the context has its own */
+	struct chunk *last;     /* queued last; .next leads to the chunk queued before it */
+	struct backing backing; /* the image's, but with .fd and .direct_fd of the context's own, if
+				   it has them */
 };
 
 static int
@@ -28,7 +29,7 @@ threads_probe(const struct backing *backing, char reason[REASON_MAX])
 	return 0;
 }
 
-/* The context's own, or else the image's. */
+/* Returns a descriptor of the context's own, or the image's if there can be none. */
 static int
 own_fd(int fd)
 {
@@ -53,7 +54,8 @@ threads_init(struct ioctx *ctx)
 	if (!threads)
 		return -ENOMEM;
 	threads->backing = *backing;
-	/* What a disk takes time for needs no such care. */
+	/* The context's own descriptors avoid a shared cache line (see backing_reopen()); next to
+	 * the time that a disk takes, that would not matter. */
 	if (backing->in_memory) {
 		threads->backing.fd = own_fd(backing->fd);
 		threads->backing.direct_fd = own_fd(backing->direct_fd);
@@ -78,7 +80,7 @@ threads_queue(struct ioctx *ctx, struct chunk *chunk)
 	struct threads *threads = ctx->backend_state;
 
 	if (ctx->hosted) {
-		/* In memory, too, it takes its time for many pages. */
+		/* Even in memory, fallocate() of many pages takes long. */
 		if (chunk->op == CHUNK_ALLOCATE) {
 			chunk_lend(ctx, chunk);
 			return;
@@ -97,7 +99,8 @@ threads_run(struct ioctx *ctx, unsigned int min)
 
 	(void)min;
 	threads->last = NULL;
-	/* In the order in which they came: a large request goes through the file forwards. */
+	/* Executes the chunks in the order in which they were queued, so that a large request goes
+	 * forward through the file. */
 	while (last) {
 		struct chunk *before = last->next;
 
@@ -108,7 +111,7 @@ threads_run(struct ioctx *ctx, unsigned int min)
 	while (chunk) {
 		struct chunk *next = chunk->next;
 
-		/* Last, since it may queue the chunk again. */
+		/* Comes last, because it may queue the chunk again. */
 		chunk_done(ctx, chunk, chunk_execute(&threads->backing, chunk));
 		chunk = next;
 	}

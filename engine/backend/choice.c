@@ -22,7 +22,7 @@ refuse(int err, const struct backing *backing, const char *option, const char *r
 	return err;
 }
 
-/* The best that works; the reason says why each better one doesn't. */
+/* Chooses the best backend that works. The reason says why each better one does not work. */
 static int
 choose_best(const struct backing *backing, const struct backend **backend, char reason[REASON_MAX])
 {
@@ -42,8 +42,8 @@ choose_best(const struct backing *backing, const struct backend **backend, char 
 	return -EOPNOTSUPP;
 }
 
-/* The kernel can't try whether a call would wait there (RWF_NOWAIT), and so io_uring hands each one
- * to a thread. */
+/* For a file in memory, the kernel can't try a call without waiting (RWF_NOWAIT), so io_uring would
+ * hand each call to a thread. */
 static int
 choose_for_memory(const struct backend **backend, char reason[REASON_MAX])
 {
@@ -81,7 +81,7 @@ backend_works(enum engine_choice engine, char reason[REASON_MAX])
 	return by_choice[engine]->probe(&none, reason);
 }
 
-/* Why polling is out of the question before anything is tried, or NULL. */
+/* Returns why polling is impossible without a test, or NULL. */
 static const char *
 no_polling(const struct backend *backend, bool direct)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * io_uring with polled completion: no interrupt, and no sleep while a request is on its way.
+ * io_uring with polled completion: no interrupt, and no sleep while a request is in flight.
  *
- * A polled ring takes direct reads and writes only, so a second, plain ring has all else: syncs,
- * allocations, and everything while direct I/O is switched off.
+ * A polled ring takes only direct reads and writes, so a second, plain ring takes everything else:
+ * syncs, allocations, and all chunks while direct I/O is switched off.
  */
 #include "engine/backend/choice.h"
 
@@ -29,7 +29,8 @@ struct rings {
 	struct ring_share plain_share;
 };
 
-/* Set-up and submission succeed on any device: only a completed read tells. */
+/* Tests polling by one read. Setting a ring up and submitting to it succeed on any device; only a
+ * completed read shows that the device can be polled. Returns 0 or -errno. */
 static int
 polled_read(const struct backing *backing)
 {
@@ -43,7 +44,7 @@ polled_read(const struct backing *backing)
 
 	if (posix_memalign(&buffer, align > 4096 ? align : 4096, align) != 0)
 		return -ENOMEM;
-	/* A hole would be read without asking the device. */
+	/* The file system reads a hole without asking the device, so we read data. */
 	data = lseek(backing->fd, 0, SEEK_DATA);
 	data = data < 0 ? 0 : data / align * align;
 	r = io_uring_queue_init(1, &uring, IORING_SETUP_IOPOLL);
@@ -71,13 +72,13 @@ polled_probe(const struct backing *backing, char reason[REASON_MAX])
 			 backing->direct_reason);
 		return -EOPNOTSUPP;
 	}
-	/* Older kernels quietly use interrupts on a device without poll queues: ask before the
-	 * read. */
+	/* Older kernels use interrupts, without an error, on a device without poll queues, so we
+	 * look for the queues before the read. */
 	if (block_queue_read(backing->device, "io_poll", &polls) == 0 && polls == 0) {
 		snprintf(reason, REASON_MAX, "the device has no poll queues");
 		return -EOPNOTSUPP;
 	}
-	/* Linux 6.12 crashes in dm_poll_bio(). */
+	/* Polling device-mapper crashes Linux 6.12, in dm_poll_bio(). */
 	if (block_queue_read(backing->device, "../dm/suspended", &suspended) == 0) {
 		snprintf(reason, REASON_MAX, "device-mapper can't be polled reliably");
 		return -EOPNOTSUPP;
@@ -135,10 +136,10 @@ polled_fini(struct ioctx *ctx)
 }
 
 /*
- * A write to a file is better not: from Linux 6.6 on, file systems quietly use interrupts for it;
- * before, where a file system waits for it (ext4 does when the memory, or the range, isn't aligned
- * to its own blocks), nobody polls, and it is done when the drive's time limit of 30 seconds is
- * over.
+ * Writes to a file are not polled. From Linux 6.6 on, file systems use interrupts for them anyway.
+ * Before that, some file systems wait for the write themselves (ext4 does if the memory or the
+ * range is not aligned to its own blocks); nobody polls meanwhile, so the write completes only when
+ * the drive's time limit of 30 seconds expires.
  */
 static bool
 can_poll(const struct backing *backing, const struct chunk *chunk)
@@ -157,8 +158,8 @@ polled_queue(struct ioctx *ctx, struct chunk *chunk)
 			 backing, chunk);
 }
 
-/* Waits on one ring only when the other has nothing to wait for; with both busy, the polled one is
- * asked again and again, which is what polling is. */
+/* Waits on one ring only if the other one has nothing in flight. If both are busy, the polled ring
+ * is asked again and again, as polling does anyway. */
 static int
 polled_run(struct ioctx *ctx, unsigned int min)
 {
@@ -185,7 +186,7 @@ polled_run(struct ioctx *ctx, unsigned int min)
 const struct backend backend_polled = {
 	.name = "io_uring",
 	.polled = true,
-	/* The sync of an RWF_DSYNC write can't be polled for. */
+	/* A polled ring can't wait for the sync of an RWF_DSYNC write. */
 	.dsync = false,
 	.probe = polled_probe,
 	.init = polled_init,

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* When the kernel takes nothing, and there is no memory either. */
+/* How long to wait, in microseconds, if the kernel takes nothing and no memory is left. */
 #define NO_MEMORY_US 1000
 
 _Static_assert(RING_FILES == 64, "struct ring has a bit for each");
@@ -16,7 +16,8 @@ int
 ring_init(struct ring *ring, unsigned int entries, unsigned int in_flight, unsigned int flags,
 	  unsigned int files)
 {
-	/* Our thread comes into the kernel to wait anyway: no need to interrupt it (Linux 5.19). */
+	/* Our thread enters the kernel anyway to wait, so completions need not interrupt it (Linux
+	 * 5.19). */
 	struct io_uring_params params = {
 		.flags = flags | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_CQSIZE,
 		.cq_entries = in_flight > 2 * entries ? in_flight : 2 * entries,
@@ -47,8 +48,8 @@ void
 ring_fini(struct ring *ring)
 {
 	assert(ring->in_flight == 0);
-	/* At once: the kernel takes a ring apart later, and meanwhile its files would keep a file
-	 * system busy that somebody wants to unmount. */
+	/* Unregister the files at once. The kernel frees a ring later, and until then its files
+	 * would keep their file system busy, which somebody may want to unmount. */
 	if (ring->file_limit)
 		io_uring_unregister_files(&ring->uring);
 	io_uring_queue_exit(&ring->uring);
@@ -88,7 +89,8 @@ ring_remove_files(struct ring *ring, int first, unsigned int count)
 	ring->files &= ~places((unsigned int)first, count);
 }
 
-/* A place in the ring; NULL: the kernel takes nothing now, or others have to go before. */
+/* Returns a free SQE of the ring, or NULL if the kernel takes nothing now, or if SQEs that were set
+ * aside must go first. */
 static struct io_uring_sqe *
 place(struct ring *ring)
 {
@@ -137,8 +139,8 @@ move_aside_in(struct ring *ring)
 	}
 }
 
-/* What was set aside goes into the ring.  False: not all found a place, the kernel must be asked
- * again. */
+/* Moves the SQEs that were set aside into the ring. Returns false if some found no place: the
+ * kernel must be asked again. */
 static bool
 take_aside(struct ring *ring)
 {
@@ -148,7 +150,7 @@ take_aside(struct ring *ring)
 	return !ring->aside;
 }
 
-/* EBUSY: completions must be taken first. */
+/* With EBUSY, the kernel wants us to take completions first. */
 static bool
 is_harmless(int err)
 {
@@ -165,7 +167,7 @@ ring_submit(struct ring *ring)
 	return r < 0 && !is_harmless(r) ? r : 0;
 }
 
-/* Not io_uring_peek_cqe(): on a polled ring that enters the kernel to look for more. */
+/* Does not use io_uring_peek_cqe(), which enters the kernel on a polled ring to look for more. */
 static struct io_uring_cqe *
 next_completion(struct io_uring *uring)
 {
@@ -176,7 +178,7 @@ next_completion(struct io_uring *uring)
 	return NULL;
 }
 
-/* One at a time: done() may queue more on this ring. */
+/* Takes one completion at a time, because done() may queue more on this ring. */
 static void
 complete_all(struct ring *ring)
 {
@@ -189,7 +191,8 @@ complete_all(struct ring *ring)
 		bool nobodys = cqe->user_data == LIBURING_UDATA_TIMEOUT;
 
 		io_uring_cqe_seen(&ring->uring, cqe);
-		/* Before Linux 5.11 the library's time limit is an operation, too. */
+		/* Before Linux 5.11 the library's time limit is an operation, too, with a
+		 * completion of its own. */
 		if (nobodys)
 			continue;
 		ring->in_flight--;
@@ -204,7 +207,7 @@ ring_run(struct ring *ring, unsigned int min)
 
 	if (min > ring->in_flight)
 		min = ring->in_flight;
-	/* What is not under way yet is not waited for. */
+	/* SQEs that are still set aside can't complete, so do not wait for them. */
 	if (!take_aside(ring))
 		min = 0;
 	r = io_uring_submit_and_wait(&ring->uring, min);
@@ -236,7 +239,7 @@ ring_is_ready(struct ring *ring)
 
 	if (io_uring_cq_ready(uring) > 0 || ring->aside)
 		return true;
-	/* Completions that wait for us to come into the kernel. */
+	/* Some completions appear only when our thread enters the kernel. */
 	if (uring->flags & IORING_SETUP_TASKRUN_FLAG)
 		return IO_URING_READ_ONCE(*uring->sq.kflags) &
 		       (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);

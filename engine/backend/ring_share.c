@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-/* Places among the share's registered files. */
+/* Indices of the share's registered files. */
 enum {
 	BUFFERED_FILE,
 	DIRECT_FILE,
@@ -23,8 +23,7 @@ enum {
 void
 ring_share_init(struct ring_share *share, struct ring *ring, const struct backing *backing)
 {
-	/* The kernel wants a number in each place; the direct one isn't used when it isn't there.
-	 */
+	/* Each place needs a descriptor; without a direct one, the second place is not used. */
 	const int files[RING_SHARE_FILES] = {
 		[BUFFERED_FILE] = backing->fd,
 		[DIRECT_FILE] = backing->direct_fd >= 0 ? backing->direct_fd : backing->fd,
@@ -79,7 +78,7 @@ prepare_transfer(struct io_uring_sqe *sqe, int file, const struct chunk *chunk)
 {
 	unsigned int length = (unsigned int)chunk->length;
 
-	/* One registered buffer, the arena; its number is 0. */
+	/* The arena is the only registered buffer, with number 0. */
 	if (chunk->op == CHUNK_READ && chunk->registered)
 		io_uring_prep_read_fixed(sqe, file, chunk->buffer, length, chunk->offset, 0);
 	else if (chunk->op == CHUNK_READ)

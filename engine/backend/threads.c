@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The engine `threads` on an event loop: the loop's thread hands chunks to worker threads of the
- * context, which make the system calls, and is told by the context's event.
+ * context, which make the system calls; the context's event tells the loop of their completion.
  */
 #include "engine/backend/choice.h"
 
@@ -15,23 +15,23 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
-/* As many as nbdkit has for a connection. */
+/* The most threads of one context: as many as nbdkit uses for a connection. */
 #define WORKERS 16
 
 struct workers {
 	const struct backing *backing;
 	int event;
 
-	pthread_mutex_t mutex; /* guards what follows */
+	pthread_mutex_t mutex; /* guards the members below */
 	pthread_cond_t work;
-	struct chunk *queue; /* first come first */
+	struct chunk *queue; /* oldest first */
 	struct chunk **queue_tail;
-	struct chunk *done;   /* last come first */
-	unsigned int idle;    /* threads that wait for work */
-	unsigned int waiting; /* chunks in the queue */
+	struct chunk *done;   /* newest first */
+	unsigned int idle;    /* number of threads that wait for work */
+	unsigned int waiting; /* number of chunks in .queue */
 	bool stop;
 
-	unsigned int started; /* the loop's thread only */
+	unsigned int started; /* used only by the loop's thread */
 	pthread_t threads[WORKERS];
 };
 
@@ -60,7 +60,7 @@ work(void *data)
 		pthread_mutex_lock(&workers->mutex);
 		chunk->next = workers->done;
 		workers->done = chunk;
-		/* Who finds the list not empty knows that the loop has been told. */
+		/* If the list was not empty, the loop has been told already. */
 		if (!chunk->next)
 			eventfd_write(workers->event, 1);
 	}
@@ -68,7 +68,8 @@ work(void *data)
 	return NULL;
 }
 
-/* Signals are for the program's own threads. */
+/* Blocks all signals in the new thread: signals are for the program's own threads. Returns 0 or
+ * -errno. */
 static int
 start_worker(struct workers *workers)
 {
@@ -119,7 +120,7 @@ workers_init(struct ioctx *ctx)
 	workers->queue_tail = &workers->queue;
 	pthread_mutex_init(&workers->mutex, NULL);
 	pthread_cond_init(&workers->work, NULL);
-	/* One must be there; more are started when there is work for them. */
+	/* One thread must exist; more are started when there is work for them. */
 	r = start_worker(workers);
 	if (r < 0) {
 		workers_free(workers);
@@ -176,7 +177,7 @@ workers_run(struct ioctx *ctx, unsigned int min)
 	while (chunk) {
 		struct chunk *next = chunk->next;
 
-		/* Last, since it may queue the chunk again. */
+		/* Comes last, because it may queue the chunk again. */
 		chunk_done(ctx, chunk, chunk->result);
 		chunk = next;
 	}

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * io_uring: everything queued goes to the kernel, and completions are waited for, in one system
- * call.
+ * io_uring: one system call hands all queued chunks to the kernel and waits for completions.
  */
 #include "engine/backend/choice.h"
 
@@ -18,13 +17,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* The memory of a server's rings is counted for its user until a while after its end
- * (RLIMIT_MEMLOCK): who restarts one waits that long. */
+/* The kernel charges the memory of a server's rings to its user until some time after the server's
+ * end (RLIMIT_MEMLOCK). A server that was just restarted waits that long. */
 #define PROBE_TRIES   50
 #define PROBE_STEP_MS 20
 
-/* What we use, Linux 5.6 has; and a seccomp filter may allow setting a ring up and not entering it.
- */
+/* Tests the operations that we use (Linux 5.6), and one submission, since a seccomp filter may
+ * allow setting a ring up but not entering it. Returns 0 or -errno. */
 static int
 try_ring(struct io_uring *uring)
 {
@@ -66,23 +65,23 @@ uring_probe(const struct backing *backing, char reason[REASON_MAX])
 		ring_fini(&ring);
 	}
 	if (r < 0) {
-		/* ENOSYS and EPERM both occur in containers (seccomp), EPERM by
+		/* ENOSYS and EPERM both occur in containers (seccomp), and EPERM also with
 		 * kernel.io_uring_disabled. */
 		snprintf(reason, REASON_MAX, "io_uring: %s", strerror(-r));
 	}
 	return r;
 }
 
-/* The context's own ring, or its host's. */
+/* The share is one of the context's own ring, or of its host's ring; .own is then not used. */
 struct uring {
 	struct ring own;
 	struct ring_share share;
 };
 
 /*
- * An event loop without a ring (what it served at its start had no use for one) is told by the
- * context's event, as by the other engines: the context's own ring costs less than threads, and no
- * loop on epoll has to become another one.
+ * An event loop may have no ring, because the images that it served at its start had no use for
+ * one. Then the context gets a ring of its own, whose completions are told by the context's event,
+ * as with the other engines. That costs less than threads, and the loop can stay on epoll.
  */
 static int
 own_ring_init(struct ioctx *ctx, struct ring *ring)
@@ -145,16 +144,18 @@ run_own_ring(struct ioctx *ctx, struct ring *ring, unsigned int min)
 {
 	int r = ring_run(ring, min);
 
-	/* Chunks that go on. Who waits here comes back at once; a host only when it is told. */
+	/* Submits chunks that chunk_done() has queued again. A thread that waits here will run the
+	 * context again at once, but a host does so only after an event. */
 	if (r == 0 && ctx->hosted && io_uring_sq_ready(&ring->uring) > 0)
 		r = ring_submit(ring);
-	/* Those that the kernel has no resources for now complete nothing that would tell it. */
+	/* If the kernel has no resources for some chunks now, no completion will come to tell the
+	 * host: wake it, so that it tries again. */
 	if (ctx->hosted && io_uring_sq_ready(&ring->uring) > 0)
 		eventfd_write(ctx->inbox_event, 1);
 	return r;
 }
 
-/* A host runs its ring itself. */
+/* A host waits on its ring itself, so only submit to it. */
 static int
 uring_run(struct ioctx *ctx, unsigned int min)
 {
