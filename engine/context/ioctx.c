@@ -15,7 +15,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* An event loop submits many operations at once, a thread one. */
+/* An event loop submits many operations at once, a thread only one. */
 #define HOSTED_SLOTS 256
 
 static int
@@ -29,7 +29,8 @@ allocate(struct ioctx *ctx)
 	ctx->slots = calloc(ctx->slot_count, sizeof(*ctx->slots));
 	if (!ctx->chunks || !ctx->idle || !ctx->slots)
 		return -ENOMEM;
-	/* The first chunk on top of the stack: its buffer is the one that stays in the caches. */
+	/* The first chunk is on top of the stack, so its buffer is the one that stays in the
+	 * caches. */
 	for (unsigned int i = ctx->depth; i-- > 0;) {
 		ctx->chunks[i].bounce = ctx->arena + (size_t)i * CHUNK_SIZE;
 		ctx->idle[ctx->idle_count++] = &ctx->chunks[i];
@@ -59,7 +60,8 @@ use_backend(struct ioctx *ctx, const struct backend *backend, struct ring *ring)
 	return backend->init(ctx);
 }
 
-/* The backend for a host: system calls that block are for other threads. */
+/* Returns the backend of a new context. On an event loop, system calls that block are for other
+ * threads. */
 static const struct backend *
 backend_for(const struct image *image, bool hosted)
 {

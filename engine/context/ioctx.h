@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An I/O context: one exclusive way to the kernel (its ring or AIO context, its registered buffers,
- * its operations in flight), used by one thread at a time.
+ * An I/O context: a way to the kernel (its ring or AIO context, its registered buffers, its
+ * operations in flight) that only one thread uses at a time.
  */
 #ifndef ENGINE_CONTEXT_IOCTX_H
 #define ENGINE_CONTEXT_IOCTX_H
@@ -18,40 +18,45 @@ struct ioctx;
 struct ring;
 
 /*
- * Makes a context for an image.  Where the image's backend can't be set up (out of descriptors or
- * memory), says so in the log and falls back on `threads`.  Returns 0 or -ENOMEM or -EMFILE.
+ * Makes a context for an image. If the image's backend can't be set up (no descriptors or memory
+ * are left), logs that and uses `threads` instead. Returns 0 with *ctx, or -errno (-ENOMEM,
+ * -EMFILE), which is logged. The caller frees the context with ioctx_free(); the image must outlive
+ * it.
  */
 int
 ioctx_new(struct image *image, struct ioctx **ctx);
 
 /*
- * The same for an event loop, which never waits in ioctx_run() but for events of its own: `ring` is
- * the loop's, or NULL; io_uring shares it, other backends let it be.  The loop calls ioctx_run(ctx,
- * false) after it submitted operations, when ioctx_event() becomes readable (and has been read),
- * and again and again while ioctx_polls().
+ * The same for an event loop, which never waits in ioctx_run(). `ring` is the loop's ring, or NULL;
+ * io_uring shares it, other backends do not use it. The loop calls ioctx_run(ctx, false) after it
+ * has submitted operations, after ioctx_event() became readable (and was read), and again and again
+ * while ioctx_wants_run().
  */
 int
 ioctx_new_hosted(struct image *image, struct ring *ring, struct ioctx **ctx);
 
-/* An eventfd: something completed, or another thread let go of a range. */
+/* Returns the context's eventfd, which becomes readable when an operation has completed or another
+ * thread has granted a range. The context owns it. */
 int
 ioctx_event(const struct ioctx *ctx);
 
-/* Something is under way that only asking again and again will complete. */
+/* Returns whether chunks are in flight that complete only if the thread polls for them. */
 static inline bool
 ioctx_polls(const struct ioctx *ctx)
 {
 	return ctx->backend->polled && ctx->queued > 0;
 }
 
-/* It polls, or operations wait for what has become free since the last ioctx_run(). */
+/* Returns whether the context needs another ioctx_run() without an event: it polls, or ios wait for
+ * chunks that have become idle since the last run. */
 static inline bool
 ioctx_wants_run(const struct ioctx *ctx)
 {
 	return (ctx->waiting && ctx->idle_count > 0) || ioctx_polls(ctx);
 }
 
-/* No io is under way, so that it wants no run until one is submitted or its event is readable. */
+/* Returns whether no io is in flight, so that the context needs no run until an io is submitted or
+ * its event is readable. */
 static inline bool
 ioctx_is_idle(const struct ioctx *ctx)
 {
@@ -59,30 +64,32 @@ ioctx_is_idle(const struct ioctx *ctx)
 }
 
 /*
- * Has a hosted context's helper do something that can wait for a file system.  job->done() is
- * called in a later ioctx_run(), for which the context's event becomes readable.
+ * Hands a job that may wait for a file system to a helper thread. Only for hosted contexts, on the
+ * context's thread. A later ioctx_run() calls job->done(); the context's event becomes readable for
+ * it.
  */
 void
 ioctx_help(struct ioctx *ctx, struct helper_job *job);
 
-/* Touches the buffers, so that there is memory behind them, and starts the threads that it may
- * need.  Nothing may use them yet. */
+/* Writes to all buffers, so that they have memory, and starts the threads that the context may
+ * need. The buffers must not be in use yet. */
 void
 ioctx_populate(struct ioctx *ctx);
 
-/* No operation may be under way. */
+/* Frees the context. No operation may be in flight. */
 void
 ioctx_free(struct ioctx *ctx);
 
 /*
- * Submits what is queued and lets completions happen; with `wait`, blocks until at least one
- * operation or a part of one is complete.  Returns immediately when nothing is under way.
+ * Issues queued ios, submits their chunks, and handles completions, which call done() of ios. With
+ * `wait`, blocks until at least one operation, or a part of one, is complete. Returns at once if
+ * nothing is in flight. Only on the context's thread.
  */
 void
 ioctx_run(struct ioctx *ctx, bool wait);
 
-/* Submits the operation and runs the context until it is done.  Returns its result.  io->done is
- * not used. */
+/* Submits the operation and runs the context until it is done. Returns its result (see io.h). The
+ * function sets io->done itself. */
 int
 ioctx_execute(struct ioctx *ctx, struct io *io);
 

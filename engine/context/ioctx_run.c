@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A context at work: takes ios from its list, issues them chunk by chunk, and has the backend hand
+ * Runs a context: takes ios from its list, issues them chunk by chunk, and lets the backend hand
  * the chunks to the kernel.
  */
 #include "engine/context/ioctx.h"
@@ -36,7 +36,7 @@ collect_inbox(struct ioctx *ctx)
 	}
 }
 
-/* What other threads have left for this one. */
+/* Collects the ios and the jobs that other threads have left for this one. */
 static void
 collect(struct ioctx *ctx)
 {
@@ -58,9 +58,9 @@ pop(struct ioctx *ctx)
 }
 
 /*
- * A thread that waits for one operation, all of which is one chunk, gains nothing from a ring: the
- * plain system call sleeps and wakes once as well, and costs less on the way (in nbdkit, 4 KiB
- * reads at depth 32: a quarter of the server's CPU).
+ * If a thread waits for a single operation that is a single chunk, a ring gains nothing: the plain
+ * system call sleeps and wakes once as well, and costs less CPU (with nbdkit and 4 KiB reads at
+ * queue depth 32, a quarter of the server's CPU time less).
  */
 static bool
 is_lone(const struct ioctx *ctx, const struct io *io, const struct chunk *chunk)
@@ -69,7 +69,7 @@ is_lone(const struct ioctx *ctx, const struct io *io, const struct chunk *chunk)
 	       !plan_has_more(io, chunk);
 }
 
-/* Issues one chunk of the io, or finds that it is done. */
+/* Issues one chunk of the io, or settles the io if it has nothing to issue. */
 static void
 issue_one(struct ioctx *ctx, struct io *io)
 {
@@ -94,15 +94,15 @@ issue_one(struct ioctx *ctx, struct io *io)
 		return;
 	}
 	ctx->backend->queue(ctx, chunk);
-	/* Round robin: a large request doesn't hold up the small ones behind it. */
+	/* Round robin: a large request does not delay the small ones after it. */
 	if (plan_has_more(io, chunk))
 		io_queue(ctx, io);
 }
 
 /*
- * A thread that waits for one operation, all of which is under way, needn't be woken for each
- * chunk: a write has nothing to do until the last one, and a read copies one half while the other
- * is still to come.
+ * Returns how many completions to wait for. If a thread waits for a single operation, and all of it
+ * is in flight, the thread need not wake for each chunk: a write has nothing to do until the last
+ * chunk, and a read copies one half while the other half is still in flight.
  */
 static unsigned int
 worth_waiting_for(const struct ioctx *ctx)
@@ -112,8 +112,8 @@ worth_waiting_for(const struct ioctx *ctx)
 	return ctx->waited_for->op == IO_READ ? (ctx->queued + 1) / 2 : ctx->queued;
 }
 
-/* A backend that can't even submit or wait keeps its chunks: there is nothing better than to go on
- * trying, but not as fast as we can. */
+/* If a backend fails to submit or to wait, it keeps its chunks. All that we can do is try again,
+ * after a pause. */
 static void
 run_backend(struct ioctx *ctx, bool wait)
 {
@@ -130,9 +130,10 @@ run_backend(struct ioctx *ctx, bool wait)
 }
 
 /*
- * So many chunks are handed over at once.  Not all: what is submitted in one call, the kernel
- * merges into one request, which moves its megabyte at the pace of a single one and completes as a
- * whole.  In parts, the device works on several, and copying goes on beside it.
+ * This many chunks are handed to the kernel at once, and not all. The kernel merges chunks that one
+ * call submits into one request, which moves its megabyte only as fast as a single request can, and
+ * completes as a whole. In parts, the device works on several, and copying proceeds at the same
+ * time.
  */
 #define HANDOVER 4
 
@@ -151,12 +152,13 @@ issue(struct ioctx *ctx)
 	}
 }
 
-/* Most bytes that a host's thread moves itself before it looks after others: some milliseconds. */
+/* The most bytes that a host's thread moves itself before it serves others, which takes some
+ * milliseconds. */
 #define TURN_BYTES ((int64_t)2 << 20)
 
-/* For a host without a ring: nobody comes back for what was waiting for a chunk when no chunk is
- * under way.  But where the turn was long enough, ioctx_wants_run() has the host come back for the
- * rest. */
+/* Runs a context whose host shares no ring. If no chunk is in flight at the end, no event would
+ * make the host run ios that have waited for a chunk, so this function issues them itself. If it
+ * stops because the turn was long enough, ioctx_wants_run() brings the host back for the rest. */
 static void
 run_hosted(struct ioctx *ctx)
 {
@@ -170,8 +172,8 @@ run_hosted(struct ioctx *ctx)
 		idle = ctx->idle_count;
 		if (ctx->queued > 0)
 			run_backend(ctx, false);
-		/* A backend that carries out all at once has it queued again, to be tried another
-		 * way. */
+		/* A serial backend executes all its chunks in one run, but a chunk may be queued
+		 * again, to be tried in another way. */
 		again = ctx->backend->serial && ctx->queued > 0;
 	} while (again || (ctx->turn > 0 && ctx->waiting && ctx->idle_count > idle));
 }
@@ -190,7 +192,7 @@ ioctx_run(struct ioctx *ctx, bool wait)
 	issue(ctx);
 	if (ctx->queued == 0 && wait && ctx->unfinished > 0 && ctx->unfinished == unfinished &&
 	    !ctx->waiting) {
-		/* All that is left waits for other threads to let go of their ranges. */
+		/* All remaining ios wait for ranges that other threads hold. */
 		eventfd_t n;
 
 		eventfd_read(ctx->inbox_event, &n);

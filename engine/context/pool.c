@@ -11,8 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-/* The context that this thread had last.  It belongs to a pool that may be gone: the pool's number
- * tells. */
+/* The context that this thread used last. Its pool may be gone, so pool_id is compared before .ctx
+ * is used. */
 struct warm {
 	uint64_t pool_id;
 	struct ioctx *ctx;
@@ -20,12 +20,14 @@ struct warm {
 
 static _Thread_local struct warm warm;
 
-/* Pools that live, so that a thread that ends can disown its context. */
+/* All existing pools, so that a thread that ends can disown its context. */
 static pthread_mutex_t living_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct pool *living;
 static uint64_t last_id;
 static pthread_key_t thread_end;
 
+/* Marks the context of a struct warm as nobody's, unless its pool is gone. Also runs when a thread
+ * ends. */
 static void
 disown(void *value)
 {
@@ -39,8 +41,8 @@ disown(void *value)
 	pthread_mutex_unlock(&living_mutex);
 }
 
-/* The key goes with the library that this is linked into, or threads that end later would call code
- * that is no longer there. */
+/* The key is deleted when the library that this code is linked into is unloaded. Otherwise threads
+ * that end later would call code that is gone. */
 __attribute__((constructor)) static void
 make_key(void)
 {
@@ -84,7 +86,8 @@ free_context(void *ctx)
 	return NULL;
 }
 
-/* Side by side: the kernel takes tens of milliseconds to end an AIO context. */
+/* Frees all contexts in parallel, because the kernel needs tens of milliseconds to end each AIO
+ * context. */
 static void
 free_contexts(struct pool *pool)
 {
@@ -134,7 +137,8 @@ claim(struct ioctx *ctx)
 	return atomic_compare_exchange_strong(&ctx->busy, &free_, true);
 }
 
-/* mutex held. A free context: one that no living thread is used to, if `ownerless`. */
+/* Takes a free context, or returns NULL. With `ownerless`, takes only a context that no living
+ * thread owns. The caller holds the mutex. */
 static struct ioctx *
 find_free(struct pool *pool, bool ownerless)
 {
@@ -158,8 +162,8 @@ monotonic_time(void)
 	return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
 }
 
-/* mutex held.  Where one more can't be made, and there are some to wait for, that isn't tried again
- * with every request. */
+/* Makes one more context, or returns NULL. After a failure, if there are contexts to wait for, it
+ * is not tried again with every request. The caller holds the mutex. */
 static struct ioctx *
 add(struct pool *pool, struct image *image)
 {
@@ -180,13 +184,15 @@ add(struct pool *pool, struct image *image)
 	return ctx;
 }
 
-/* mutex held.  Blocks while there are contexts and all are taken. */
+/* Takes a free context; blocks while there are contexts and all are taken. The caller holds the
+ * mutex. */
 static struct ioctx *
 wait_for_one(struct pool *pool)
 {
 	struct ioctx *ctx;
 
-	/* Before we look once more: who gives one back after that sees us (pool_give()). */
+	/* This must come before we look again: a thread that gives a context back after that sees
+	 * that we wait (pool_give()). */
 	atomic_fetch_add(&pool->waiters, 1);
 	while ((ctx = find_free(pool, false)) == NULL && pool->count > 0)
 		pthread_cond_wait(&pool->given, &pool->mutex);
@@ -194,7 +200,8 @@ wait_for_one(struct pool *pool)
 	return ctx;
 }
 
-/* Makes the context the one that this thread gets next time, and the one before it nobody's. */
+/* Makes this thread the owner of the context, which it will get the next time, and disowns the one
+ * that it owned before. */
 static void
 adopt(struct pool *pool, struct ioctx *ctx)
 {
