@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is called when something that was under way is complete.
+ * The function to call when an operation in flight is complete.
  */
 #ifndef ENGINE_COMPLETION_H
 #define ENGINE_COMPLETION_H
 
-/* Embedded in what is under way. */
+/* Embedded in the operation. */
 struct completion {
-	/* Called once; `result` is a count, 0, or -errno.  May start something new. */
+	/* Called once. `result` is a count of bytes, 0, or -errno. May start new operations. */
 	void (*done)(struct completion *completion, int result);
 };
 

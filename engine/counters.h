@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a context has done.  Each context counts for itself, on cache lines of its own; sums are
- * made when somebody asks.
+ * Counters of the operations of a context. Each context counts for itself, on cache lines of its
+ * own; sums are made only when they are asked for.
  */
 #ifndef ENGINE_COUNTERS_H
 #define ENGINE_COUNTERS_H
@@ -20,19 +20,20 @@ enum counter {
 	COUNTER_ERRORS,             /* operations that failed */
 	COUNTER_BOUNCED,            /* chunks that went through a bounce buffer */
 	COUNTER_READ_MODIFY_WRITES, /* blocks */
-	COUNTER_SHORT_TRANSFERS,    /* the kernel moved less than asked */
-	COUNTER_RETRIES,            /* the kernel asked to try again */
+	COUNTER_SHORT_TRANSFERS,    /* transfers of fewer bytes than asked for */
+	COUNTER_RETRIES,            /* attempts after EINTR or EAGAIN */
 	COUNTERS,
 };
 
-/* Their names in a status, by enum counter. */
+/* The names of the counters in a status, indexed by enum counter. */
 extern const char *const counter_names[COUNTERS];
 
 struct counters {
 	_Atomic uint64_t value[COUNTERS];
 };
 
-/* By the owner only: a plain add, since nobody else writes. */
+/* Adds `n` to a counter. Only for the owner's thread: a plain addition suffices, because no other
+ * thread writes. */
 static inline void
 counter_add(struct counters *counters, enum counter counter, uint64_t n)
 {
@@ -42,7 +43,7 @@ counter_add(struct counters *counters, enum counter counter, uint64_t n)
 			      memory_order_relaxed);
 }
 
-/* By anybody. */
+/* Returns the value of a counter. Any thread may call it. */
 static inline uint64_t
 counter_read(const struct counters *counters, enum counter counter)
 {

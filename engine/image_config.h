@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a user can choose about an image, and the option rows that parse, explain and
- * report it.  Every program that serves images uses these rows.
+ * The user's choices about an image, and the option rows that parse, explain and report them. Every
+ * program that serves images uses these rows.
  */
 #ifndef ENGINE_IMAGE_CONFIG_H
 #define ENGINE_IMAGE_CONFIG_H
@@ -25,24 +25,25 @@ enum lock_choice {
 };
 
 struct image_config {
-	uint64_t offset;        /* start of the window in the file, bytes */
-	uint64_t sizelimit;     /* length of the window, bytes; 0: to the end */
-	uint64_t sector_size;   /* bytes; 0: what direct I/O needs, else 512, or 1 where that hides
-				   the file's end */
+	uint64_t offset;        /* start of the window in the file, in bytes */
+	uint64_t sizelimit;     /* length of the window, in bytes; 0: up to the end of the file */
+	uint64_t sector_size;   /* in bytes; 0: what direct I/O needs, else 512, or 1 if 512 would
+				   hide the file's end */
 	unsigned int direct_io; /* enum tristate */
 	unsigned int engine;    /* enum engine_choice */
 	unsigned int poll;      /* enum tristate */
-	unsigned int contexts;  /* most I/O contexts; 0: as many as there are threads */
-	unsigned int depth;     /* operations in flight in one context */
+	unsigned int contexts;  /* the most I/O contexts; 0: as many as there are threads */
+	unsigned int depth;     /* the most chunks in flight in one context */
 	unsigned int discard;   /* TRISTATE_OFF or TRISTATE_ON */
 	unsigned int lock;      /* enum lock_choice */
 	unsigned int force;     /* TRISTATE_OFF or TRISTATE_ON */
 };
 
-/* Of enum engine_choice, as users write them; NULL after the last one. */
+/* Names of enum engine_choice, as users write them. NULL follows the last one. */
 extern const char *const image_engine_names[];
 
-/* Their fields are offsets in struct image_config. */
+/* The options of an image. Their fields are offsets in struct image_config. A row with .name NULL
+ * follows the last one. */
 extern const struct option_row image_option_rows[];
 
 #endif
