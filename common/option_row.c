@@ -89,10 +89,10 @@ row_choice_of(const struct option_row *row, uint64_t number)
 {
 	for (size_t i = 0; row->choices[i]; i++) {
 		uint64_t allowed = 0;
-		int result = row_parse_number(row, row->choices[i], &allowed);
+		int r = row_parse_number(row, row->choices[i], &allowed);
 
-		assert(result == 0);
-		(void)result;
+		assert(r == 0);
+		(void)r;
 		if (allowed == number)
 			return row->choices[i];
 	}
@@ -101,7 +101,7 @@ row_choice_of(const struct option_row *row, uint64_t number)
 
 /* Writes what the row allows, to complete "must be ". */
 static void
-row_print_allowed(FILE *out, const struct option_row *row, int result)
+row_print_allowed(FILE *out, const struct option_row *row, int r)
 {
 	char min[UNIT_SIZE_TEXT], max[UNIT_SIZE_TEXT];
 
@@ -111,7 +111,7 @@ row_print_allowed(FILE *out, const struct option_row *row, int result)
 			fprintf(out, "%s%s", i ? ", " : "", row->choices[i]);
 	} else if (row->type == OPTION_UINT) {
 		fprintf(out, "a whole number from %" PRIu64 " to %" PRIu64, row->min, row_max(row));
-	} else if (row->min || row->max || result == -ERANGE) {
+	} else if (row->min || row->max || r == -ERANGE) {
 		fprintf(out, "a size in bytes from %s to %s", unit_format_size(row->min, min),
 			unit_format_size(row_max(row), max));
 	} else {
@@ -119,9 +119,9 @@ row_print_allowed(FILE *out, const struct option_row *row, int result)
 	}
 }
 
-/* Makes the sentence for a refused value.  Returns result, or -ENOMEM. */
+/* Makes the sentence for a refused value.  Returns r, or -ENOMEM. */
 static int
-row_refuse(const struct option_row *row, const char *value, int result, char **error)
+row_refuse(const struct option_row *row, const char *value, int r, char **error)
 {
 	char *CLEANUP_FREE text = NULL;
 	size_t size;
@@ -130,11 +130,11 @@ row_refuse(const struct option_row *row, const char *value, int result, char **e
 	if (!out)
 		return -ENOMEM;
 	fprintf(out, "%s=%s: must be ", row->name, value);
-	row_print_allowed(out, row, result);
+	row_print_allowed(out, row, r);
 	if (fclose(out))
 		return -ENOMEM;
 	*error = steal_pointer(&text);
-	return result;
+	return r;
 }
 
 static int
@@ -172,7 +172,7 @@ static int
 row_set_choice(const struct option_row *row, void *config, const char *value, char **error)
 {
 	for (unsigned int i = 0; row->choices[i]; i++) {
-		if (!strcmp(row->choices[i], value)) {
+		if (strcmp(row->choices[i], value) == 0) {
 			row_set_number(row, config, i);
 			return 0;
 		}
@@ -184,7 +184,7 @@ static int
 row_set(const struct option_row *row, void *config, const char *value, char **error)
 {
 	uint64_t number = 0;
-	int result;
+	int r;
 
 	if (row->type == OPTION_STRING)
 		return row_set_string(row, config, value);
@@ -193,13 +193,13 @@ row_set(const struct option_row *row, void *config, const char *value, char **er
 	if (row->type == OPTION_CHOICE)
 		return row_set_choice(row, config, value, error);
 
-	result = row_parse_number(row, value, &number);
-	if (!result && row->choices && !row_choice_of(row, number))
-		result = -EINVAL;
-	if (!result && (number < row->min || number > row_max(row)))
-		result = -ERANGE;
-	if (result)
-		return row_refuse(row, value, result, error);
+	r = row_parse_number(row, value, &number);
+	if (!r && row->choices && !row_choice_of(row, number))
+		r = -EINVAL;
+	if (!r && (number < row->min || number > row_max(row)))
+		r = -ERANGE;
+	if (r)
+		return row_refuse(row, value, r, error);
 	row_set_number(row, config, number);
 	return 0;
 }
@@ -219,15 +219,15 @@ options_init(const struct option_row *rows, void *config)
 
 	for (const struct option_row *row = rows; row->name; row++) {
 		char *CLEANUP_FREE error = NULL;
-		int result;
+		int r;
 
 		if (!row->initial)
 			continue;
-		result = row_set(row, config, row->initial, &error);
-		assert(result == 0 || result == -ENOMEM);
-		if (result) {
+		r = row_set(row, config, row->initial, &error);
+		assert(r == 0 || r == -ENOMEM);
+		if (r) {
 			options_free(rows, config);
-			return result;
+			return r;
 		}
 	}
 	return 0;
@@ -263,7 +263,7 @@ const struct option_row *
 option_find(const struct option_row *rows, const char *name)
 {
 	for (const struct option_row *row = rows; row->name; row++)
-		if (!strcmp(row->name, name))
+		if (strcmp(row->name, name) == 0)
 			return row;
 	return NULL;
 }

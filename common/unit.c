@@ -20,18 +20,18 @@ suffix_multiplier(const char *suffix)
 	const char *letter, *rest;
 	uint64_t base, multiplier = 1;
 
-	if (!strcmp(suffix, "") || !strcmp(suffix, "b") || !strcmp(suffix, "B"))
+	if (strcmp(suffix, "") == 0 || strcmp(suffix, "b") == 0 || strcmp(suffix, "B") == 0)
 		return 1;
-	if (!strcmp(suffix, "s") || !strcmp(suffix, "S"))
+	if (strcmp(suffix, "s") == 0 || strcmp(suffix, "S") == 0)
 		return SECTOR;
 
 	letter = strchr(letters, suffix[0]);
 	if (!letter)
 		return 0;
 	rest = suffix + 1;
-	if (!strcmp(rest, "") || !strcmp(rest, "i") || !strcmp(rest, "iB"))
+	if (strcmp(rest, "") == 0 || strcmp(rest, "i") == 0 || strcmp(rest, "iB") == 0)
 		base = 1024;
-	else if (!strcmp(rest, "B"))
+	else if (strcmp(rest, "B") == 0)
 		base = 1000;
 	else
 		return 0;

@@ -82,7 +82,7 @@ stale_remove(const struct wish *wish, char **error)
 {
 	const char *path = wish->address.sun_path, *what = wish->what;
 	struct stat before, after;
-	int result;
+	int r;
 
 	if (lstat(path, &before))
 		return errno == ENOENT ? 0
@@ -90,14 +90,14 @@ stale_remove(const struct wish *wish, char **error)
 	if (!S_ISSOCK(before.st_mode))
 		return refuse(error, EEXIST, what, path,
 			      "the file exists and is not a socket; choose another path");
-	result = wish_connect(wish);
-	if (result == 0 || result == -EAGAIN)
+	r = wish_connect(wish);
+	if (r == 0 || r == -EAGAIN)
 		return refuse(error, EADDRINUSE, what, path,
 			      "another server listens there; choose another path");
-	if (result != -ECONNREFUSED)
+	if (r != -ECONNREFUSED)
 		return refuse(error, EADDRINUSE, what, path,
 			      "the socket exists and may be in use (%s); choose another path",
-			      strerror(-result));
+			      strerror(-r));
 	/* Another server may have done the same meanwhile: don't take its socket away. */
 	if (lstat(path, &after) || after.st_dev != before.st_dev || after.st_ino != before.st_ino)
 		return refuse(error, EADDRINUSE, what, path,
@@ -114,20 +114,20 @@ listen_at(struct unix_socket *made, const struct wish *wish, char **error)
 {
 	const char *path = wish->address.sun_path, *what = wish->what;
 	struct stat file;
-	int result;
+	int r;
 
 	/* Linux gives the file the mode of the unbound socket, less the umask. */
 	if (wish->mode && fchmod(made->fd, wish->mode))
 		return refuse(error, errno, what, path, "%s", strerror(errno));
-	result = wish_bind(made->fd, wish);
-	if (result == -EADDRINUSE) {
-		result = stale_remove(wish, error);
-		if (result)
-			return result;
-		result = wish_bind(made->fd, wish);
+	r = wish_bind(made->fd, wish);
+	if (r == -EADDRINUSE) {
+		r = stale_remove(wish, error);
+		if (r)
+			return r;
+		r = wish_bind(made->fd, wish);
 	}
-	if (result)
-		return refuse(error, -result, what, path, "cannot be made: %s", strerror(-result));
+	if (r)
+		return refuse(error, -r, what, path, "cannot be made: %s", strerror(-r));
 
 	if (lstat(path, &file))
 		return refuse(error, errno, what, path, "%s", strerror(errno));
@@ -161,22 +161,22 @@ unix_socket_listen(struct unix_socket *made, const char *path, mode_t mode, cons
 		   char **error)
 {
 	struct wish wish;
-	int result;
+	int r;
 
 	*made = (struct unix_socket){.fd = -1};
-	result = wish_init(&wish, path, mode, what, error);
-	if (result)
-		return result;
+	r = wish_init(&wish, path, mode, what, error);
+	if (r)
+		return r;
 	made->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (made->fd >= 0)
 		made->path = path_absolute(path);
 	if (made->path)
-		result = listen_at(made, &wish, error);
+		r = listen_at(made, &wish, error);
 	else
-		result = refuse(error, errno, what, path, "%s", strerror(errno));
-	if (result)
+		r = refuse(error, errno, what, path, "%s", strerror(errno));
+	if (r)
 		unix_socket_close(made);
-	return result;
+	return r;
 }
 
 void

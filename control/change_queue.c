@@ -67,13 +67,13 @@ carry_out_all(void *data)
 int
 change_queue_start(struct change_queue *queue)
 {
-	int result = -pthread_create(&queue->thread, NULL, carry_out_all, queue);
+	int r = -pthread_create(&queue->thread, NULL, carry_out_all, queue);
 
-	if (!result) {
+	if (!r) {
 		queue->started = true;
 		pthread_setname_np(queue->thread, "changes");
 	}
-	return result;
+	return r;
 }
 
 void

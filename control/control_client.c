@@ -184,7 +184,7 @@ client_receive(struct control_client *client)
 int
 control_client_serve(struct control_client *client, control_handler handler, void *data)
 {
-	int result = 0;
+	int r = 0;
 	bool half_line = false;
 
 	assert(!client->changing);
@@ -192,15 +192,15 @@ control_client_serve(struct control_client *client, control_handler handler, voi
 		return client_receive(client);
 
 	if (!client->answer && !line_ready(client)) {
-		result = client_receive(client);
-		half_line = result == -ESHUTDOWN && client->used > 0;
-		if (result && !half_line)
-			return result;
+		r = client_receive(client);
+		half_line = r == -ESHUTDOWN && client->used > 0;
+		if (r && !half_line)
+			return r;
 	}
 	if (!client->answer && (line_ready(client) || half_line)) {
-		result = client_answer(client, handler, data);
-		if (result)
-			return result;
+		r = client_answer(client, handler, data);
+		if (r)
+			return r;
 	}
 	return client->answer ? client_send(client) : 0;
 }

@@ -28,7 +28,7 @@ parse_export(const char *rest, struct control_request *request)
 {
 	if (!*rest)
 		return 0;
-	if (strncmp(rest, EXPORT_KEY, strlen(EXPORT_KEY)))
+	if (strncmp(rest, EXPORT_KEY, strlen(EXPORT_KEY)) != 0)
 		return -EINVAL;
 	request->export_name = rest + strlen(EXPORT_KEY);
 	return 0;
@@ -39,9 +39,9 @@ parse_set(char *rest, struct control_request *request)
 {
 	const char *setting = next_word(&rest);
 
-	if (!strcmp(setting, "direct-io=on"))
+	if (strcmp(setting, "direct-io=on") == 0)
 		request->direct_io = true;
-	else if (strcmp(setting, "direct-io=off"))
+	else if (strcmp(setting, "direct-io=off") != 0)
 		return -EINVAL;
 	return parse_export(rest, request);
 }
@@ -63,37 +63,37 @@ int
 control_request_parse(char *line, struct control_request *request, const char **error)
 {
 	const char *verb = next_word(&line);
-	int result;
+	int r;
 
 	*request = (struct control_request){0};
-	if (!strcmp(verb, "status")) {
+	if (strcmp(verb, "status") == 0) {
 		request->verb = CONTROL_STATUS;
-		result = *line ? -EINVAL : 0;
+		r = *line ? -EINVAL : 0;
 		*error = "status: nothing may follow it";
-	} else if (!strcmp(verb, "set")) {
+	} else if (strcmp(verb, "set") == 0) {
 		request->verb = CONTROL_SET;
-		result = parse_set(line, request);
+		r = parse_set(line, request);
 		*error = "set: must be \"set direct-io=on\" or \"set direct-io=off\", "
 			 "then nothing or \"export=NAME\"";
-	} else if (!strcmp(verb, "resize")) {
+	} else if (strcmp(verb, "resize") == 0) {
 		request->verb = CONTROL_RESIZE;
-		result = parse_export(line, request);
+		r = parse_export(line, request);
 		*error = "resize: only \"export=NAME\" may follow it";
-	} else if (!strcmp(verb, "add")) {
+	} else if (strcmp(verb, "add") == 0) {
 		request->verb = CONTROL_ADD;
-		result = parse_add(line, request);
+		r = parse_add(line, request);
 		*error = "add: must be \"add NAME=PATH\", with further options behind commas";
-	} else if (!strcmp(verb, "remove")) {
+	} else if (strcmp(verb, "remove") == 0) {
 		request->verb = CONTROL_REMOVE;
-		result = parse_remove(line, request);
+		r = parse_remove(line, request);
 		*error = "remove: must be \"remove export=NAME\"";
 	} else {
-		result = -EINVAL;
+		r = -EINVAL;
 		*error = "unknown request: must be \"status\", "
 			 "\"set direct-io=on|off [export=NAME]\", \"resize [export=NAME]\", "
 			 "\"add NAME=PATH\" or \"remove export=NAME\"";
 	}
-	if (!result)
+	if (!r)
 		*error = NULL;
-	return result;
+	return r;
 }

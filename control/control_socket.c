@@ -56,7 +56,7 @@ control_socket_new(const char *path, control_handler handler, void *data,
 		   struct control_socket **made, char **error)
 {
 	struct control_socket *control = calloc(1, sizeof(*control));
-	int result;
+	int r;
 
 	if (!control)
 		return -ENOMEM;
@@ -65,25 +65,24 @@ control_socket_new(const char *path, control_handler handler, void *data,
 	control->data = data;
 	for (int i = 0; i < CLIENTS_MAX; i++)
 		control_client_init(&control->clients[i]);
-	result = change_queue_init(&control->changes, handler, data);
-	if (result == 0) {
+	r = change_queue_init(&control->changes, handler, data);
+	if (r == 0) {
 		control->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (control->stop_fd < 0) {
-			result = -errno;
+			r = -errno;
 			change_queue_fini(&control->changes);
 		}
 	}
-	if (result) {
-		if (asprintf(error, "control socket %s: %s", path, strerror(-result)) < 0)
+	if (r) {
+		if (asprintf(error, "control socket %s: %s", path, strerror(-r)) < 0)
 			*error = NULL;
 		free(control);
-		return result;
+		return r;
 	}
-	result = unix_socket_listen(&control->socket, path, S_IRUSR | S_IWUSR, "control socket",
-				    error);
-	if (result) {
+	r = unix_socket_listen(&control->socket, path, S_IRUSR | S_IWUSR, "control socket", error);
+	if (r) {
 		control_socket_free(control);
-		return result;
+		return r;
 	}
 	*made = control;
 	return 0;
@@ -139,15 +138,15 @@ change_refuse(struct control_client *client)
 static void
 client_serve(struct control_socket *control, struct control_client *client)
 {
-	int result = control_client_serve(client, control->handler, control->data);
+	int r = control_client_serve(client, control->handler, control->data);
 
-	if (result == CONTROL_CLIENT_CHANGES && clients_changing(control) <= CHANGES_MAX) {
+	if (r == CONTROL_CLIENT_CHANGES && clients_changing(control) <= CHANGES_MAX) {
 		change_queue_add(&control->changes, &client->change);
 		return;
 	}
-	if (result == CONTROL_CLIENT_CHANGES)
-		result = change_refuse(client);
-	if (result)
+	if (r == CONTROL_CLIENT_CHANGES)
+		r = change_refuse(client);
+	if (r)
 		control_client_close(client);
 }
 
@@ -270,18 +269,18 @@ int
 control_socket_start(struct control_socket *control)
 {
 	sigset_t all, before;
-	int result;
+	int r;
 
 	/* Signals are for the program's own threads; the new ones inherit the mask. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	result = change_queue_start(&control->changes);
-	if (result == 0)
-		result = -pthread_create(&control->thread, NULL, control_run, control);
+	r = change_queue_start(&control->changes);
+	if (r == 0)
+		r = -pthread_create(&control->thread, NULL, control_run, control);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (result) {
+	if (r) {
 		change_queue_stop(&control->changes);
-		return result;
+		return r;
 	}
 	control->started = true;
 	pthread_setname_np(control->thread, "control");

@@ -59,7 +59,7 @@ find(void *data, const char *name, size_t length)
 	CHECK(length <= NBD_STRING_MAX);
 	CHECK(!memchr(name, '\0', length));
 	for (size_t i = 0; i < EXPORTS; i++)
-		if (strlen(exports[i].name) == length && !memcmp(exports[i].name, name, length))
+		if (strlen(exports[i].name) == length && memcmp(exports[i].name, name, length) == 0)
 			return &exports[i];
 	return NULL;
 }

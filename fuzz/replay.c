@@ -34,10 +34,10 @@ replay(const char *path)
 int
 main(int argc, char **argv)
 {
-	int result = argc < 2 ? -1 : 0;
+	int r = argc < 2 ? -1 : 0;
 
 	for (int i = 1; i < argc; i++)
 		if (replay(argv[i]))
-			result = -1;
-	return result ? EXIT_FAILURE : EXIT_SUCCESS;
+			r = -1;
+	return r ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -102,7 +102,7 @@ join(struct nbd_handshake *h, struct nbd_output *output, const struct nbd_export
 	session->max_payload = export->max_payload;
 	session->flags = flags_for(h, export);
 	session->allocation = h->context && h->context_length == name->length &&
-			      !memcmp(h->context_name, name->text, name->length);
+			      memcmp(h->context_name, name->text, name->length) == 0;
 	nbd_handshake_end(h, NBD_HANDSHAKE_TRANSMISSION, NULL);
 	return true;
 }
@@ -237,7 +237,7 @@ answer_extended_headers(struct nbd_handshake *h, struct nbd_output *output)
 static bool
 string_is(const struct string *string, const char *text)
 {
-	return string->length == strlen(text) && !memcmp(string->text, text, string->length);
+	return string->length == strlen(text) && memcmp(string->text, text, string->length) == 0;
 }
 
 /* The queries; *selected tells whether one of them means base:allocation. */
