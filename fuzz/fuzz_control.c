@@ -106,27 +106,27 @@ give_piece(struct run *run)
 static void
 control_run(struct run *run, const uint8_t *data, size_t size, size_t piece)
 {
-	int sockets[2], r = 0;
+	int sockets[2], result = 0;
 
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets) == 0);
 	*run = (struct run){.peer = sockets[1], .data = data, .size = size, .piece = piece};
 	control_client_init(&run->client);
 	control_client_open(&run->client, sockets[0]);
-	while (!r) {
+	while (!result) {
 		struct pollfd polled = {.fd = sockets[0],
 					.events = control_client_events(&run->client)};
 
 		give_piece(run);
 		/* It must never wait for what can't come. */
 		CHECK(poll(&polled, 1, 0) == 1);
-		r = control_client_serve(&run->client, handle, run);
-		if (r == CONTROL_CLIENT_CHANGES) {
+		result = control_client_serve(&run->client, handle, run);
+		if (result == CONTROL_CLIENT_CHANGES) {
 			change_carry_out(&run->client.change, handle, run);
-			r = control_client_changed(&run->client);
+			result = control_client_changed(&run->client);
 		}
 		take_answers(run);
 	}
-	CHECK(r == -ESHUTDOWN && !run->size);
+	CHECK(result == -ESHUTDOWN && !run->size);
 	CHECK(run->requests <= run->answers && run->depth == 0 && !run->in_string);
 	control_client_close(&run->client);
 	close(sockets[1]);

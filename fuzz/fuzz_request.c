@@ -139,7 +139,7 @@ check_error(const struct nbd_session *session, const struct nbd_request *request
 	CHECK(chunk.type == (placed ? NBD_REPLY_TYPE_ERROR_OFFSET : NBD_REPLY_TYPE_ERROR));
 	CHECK(wire_load32(chunk.payload) == error);
 	text = wire_load16(chunk.payload + 4);
-	CHECK(text <= NBD_MESSAGE_MAX && memcmp(chunk.payload + 6, message, text) == 0);
+	CHECK(text <= NBD_MESSAGE_MAX && !memcmp(chunk.payload + 6, message, text));
 	CHECK(chunk.length == 6 + text + (placed ? 8 : 0));
 	if (placed)
 		CHECK(wire_load64(chunk.payload + 6 + text) == place);
