@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* How long a server that was killed may keep its claim, until the last of its requests is done. */
+/* How long, in milliseconds, a killed server may keep its claim until its last request is complete.
+ */
 #define LINGER_MS      5000
 #define LINGER_STEP_MS 20
 
@@ -36,7 +37,7 @@ part_of(const struct backing *backing, const struct image_config *config)
 	return part;
 }
 
-/* Opens the device once more. */
+/* Opens the device once more. Returns a descriptor or -errno. */
 static int
 open_again(const struct backing *backing, int flags)
 {
@@ -48,8 +49,9 @@ open_again(const struct backing *backing, int flags)
 	return fd < 0 ? -errno : fd;
 }
 
-/* In place of .fd, if that may be: the very descriptor should have the claim that makes room on the
- * device, because to all others fallocate() may say EBUSY as long as somebody has claimed it. */
+/* Claims the device with a new descriptor, which replaces .fd unless that has a lock to keep. The
+ * descriptor that releases space on the device should itself have the claim, because fallocate()
+ * may fail with EBUSY on all others as long as anyone has claimed the device. */
 static int
 claim(struct backing *backing, bool locked)
 {
@@ -65,15 +67,16 @@ claim(struct backing *backing, bool locked)
 	return 0;
 }
 
-/* Whether who has the claim is for the lock to say: one who shares the image with us or has another
- * part, or who is named there. */
+/* Whether the lock, and not the claim, decides about the holder of the claim: the holder shares the
+ * image with us, or has another part of it, or is named in the lock's error. */
 static bool
 is_for_lock(const struct backing *backing, const struct image_config *config)
 {
 	return config->lock == LOCK_OFF || lock_is_held(backing->fd);
 }
 
-/* -EBUSY: somebody has it, and it isn't known who. */
+/* Claims the device, and waits for the claim of a killed server. Returns 0, or -EBUSY if an unknown
+ * holder has claimed the device. */
 static int
 claim_patiently(struct backing *backing, const struct image_config *config, bool locked)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The claim of a server that writes to an image: that nothing in this machine's kernel uses it,
- * which no lock would keep away.  A block device is claimed for good, as file systems do it
- * (O_EXCL); a file can only be looked at.
+ * The claim of a server that writes to an image: nothing in this machine's kernel may use the
+ * image, and locks do not keep the kernel away. A block device is claimed for as long as it is
+ * served, in the way of file systems (O_EXCL); of a file, the server can only check its uses.
  */
 #ifndef ENGINE_IMAGE_CLAIM_H
 #define ENGINE_IMAGE_CLAIM_H
@@ -13,16 +13,17 @@
 #include <stdbool.h>
 
 /*
- * Claims the backing for a server with these options, before it takes its lock: .fd is opened anew,
- * without the locks that it had.  `locked`: it has one that must stay, and another descriptor has
- * the claim.  A read-only server claims nothing, and warns of who writes.  Returns 0, or -EBUSY
- * with *error a sentence that names the user and the way out (caller frees).
+ * Claims the backing for a server with these options. Must come before the server takes its lock,
+ * because .fd is opened anew and loses its locks. `locked`: .fd has a lock to keep, so another
+ * descriptor (.claim_fd) gets the claim. A read-only server claims nothing, but is warned of
+ * writers. Returns 0, or -EBUSY with *error, a sentence that names the user of the image and the
+ * way out (the caller frees it).
  */
 int
 claim_take(struct backing *backing, const struct image_config *config, bool writable, bool locked,
 	   char **error);
 
-/* Gives the claim back; again is fine. */
+/* Releases the claim. May be called again, or without a claim. */
 void
 claim_drop(struct backing *backing);
 

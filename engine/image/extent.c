@@ -8,15 +8,15 @@
 #include <unistd.h>
 
 struct extent {
-	uint64_t end; /* in the file */
+	uint64_t end; /* offset in the file */
 	bool hole;
 };
 
 /*
- * The extent at `place` (in the file), cut off at `end`.  lseek() moves the descriptor's position,
- * which nobody uses: what it returns is right whoever else calls it at the same time.  Data is what
- * is always true: it is the answer where the file system can't tell (EINVAL) or the file changes
- * meanwhile.
+ * Finds the extent at offset `place` of the file, cut off at `end`. Returns 0 or -errno. lseek()
+ * moves the descriptor's position, which nothing uses; its result is right even if other threads
+ * call it at the same time. It is always correct to call a range data, so that is the answer if the
+ * file system can't tell (EINVAL), or if the file changes during the call.
  */
 static int
 extent_at(int fd, uint64_t place, uint64_t end, struct extent *extent)
@@ -25,8 +25,8 @@ extent_at(int fd, uint64_t place, uint64_t end, struct extent *extent)
 
 	*extent = (struct extent){.end = end};
 	if (next < 0 && errno == ENXIO) {
-		/* No more data up to the end of the file.  What it lost when it was truncated is no
-		 * hole: whoever reads there must get the error, not zeroes. */
+		/* There is no more data up to the end of the file. Bytes that the file lost when it
+		 * was truncated are no hole: a reader must get the error there, not zeroes. */
 		next = lseek(fd, 0, SEEK_END);
 		extent->hole = next > (off_t)place;
 	} else if (next == (off_t)place) {
@@ -67,7 +67,7 @@ extents_have_holes(const struct image *image)
 {
 	struct stat facts;
 
-	/* st_blocks counts 512 bytes each, whatever the file system's blocks are. */
+	/* st_blocks counts units of 512 bytes, whatever the file system's block size. */
 	return fstat(image->backing.fd, &facts) == 0 && S_ISREG(facts.st_mode) &&
 	       facts.st_blocks < facts.st_size / 512;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which parts of an image are holes of its file.
+ * Finds the holes of an image's file.
  */
 #ifndef ENGINE_IMAGE_EXTENT_H
 #define ENGINE_IMAGE_EXTENT_H
@@ -11,16 +11,17 @@
 struct image;
 
 /*
- * Calls `visit` for each extent of a range in order, never beyond it; only for the first one with
- * `one`.  What `visit` returns other than 0 ends it and is returned.  Else returns 0 or -errno.  A
- * file system that can't tell holes has one extent of data.
+ * Calls `visit` for each extent of the range of `length` bytes at `offset` of the image, in order,
+ * and never beyond the range; with `one`, only for the first extent. If `visit` returns a value
+ * other than 0, the visit ends and the function returns that value. Otherwise returns 0 or -errno.
+ * If the file system can't tell holes, the range is one extent of data.
  */
 int
 extents_visit(struct image *image, uint64_t offset, uint64_t length, bool one,
 	      int (*visit)(void *data, uint64_t offset, uint64_t length, bool hole), void *data);
 
-/* Whether the image's file takes less room than its size: then there are holes, perhaps not in the
- * image's window. Costs a system call.  A block device has none. */
+/* Returns whether the image's file takes less space than its size, so that it has holes, which may
+ * lie outside the image's window. Costs a system call. A block device has no holes. */
 bool
 extents_have_holes(const struct image *image);
 

@@ -16,7 +16,7 @@ struct magic {
 	}
 
 static const struct magic magics[] = {
-	MAGIC("qcow", 0, "QFI\xfb\0\0\0\1"), /* version 1; the versions after it are qcow2 */
+	MAGIC("qcow", 0, "QFI\xfb\0\0\0\1"), /* version 1; later versions are qcow2 */
 	MAGIC("qcow2", 0, "QFI\xfb"),
 	MAGIC("QED", 0, "QED\0"),
 	MAGIC("VMDK", 0, "KDMV"),

@@ -19,8 +19,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The least sector of NBD and of the loop driver, and the largest that the kernel's client takes.
- */
+/* The smallest sector of NBD and of the loop driver, and the largest that the kernel's client
+ * accepts, in bytes. */
 #define SECTOR         512u
 #define LARGEST_SECTOR 4096u
 
@@ -37,9 +37,10 @@ warn_format(const struct image *image)
 }
 
 /*
- * The sector size that direct I/O would need, if the user left the choice to us.  If he left direct
- * I/O to us as well, it is the device's: what direct I/O to a file needs may change from one start
- * to the next (XFS: with `cp --reflink`), and with another sector size, partitions would be gone.
+ * Returns the sector size that the user chose, or else the one that direct I/O would need. If the
+ * user chose neither the sector size nor direct I/O, the sector size is that of the device: the
+ * needs of direct I/O to a file may change from one start to the next (on XFS, with `cp
+ * --reflink`), and a disk with another sector size would lose its partitions.
  */
 static unsigned int
 sector_for_direct(const struct image *image)
@@ -58,9 +59,9 @@ sector_for_direct(const struct image *image)
 }
 
 /*
- * Decides between direct and buffered I/O, and with it on the sector size.  Where the user asked
- * for neither, an image whose size doesn't fit direct I/O's blocks keeps its last sectors and does
- * without.
+ * Decides between direct and buffered I/O, and with that on the sector size. If the user chose
+ * neither, and the image's size is no multiple of direct I/O's blocks, the image keeps its last
+ * sectors and uses buffered I/O.
  */
 static int
 choose_direct(struct image *image, uint64_t length, char **error)
@@ -78,7 +79,7 @@ choose_direct(struct image *image, uint64_t length, char **error)
 	if (keep_size)
 		length = length / SECTOR * SECTOR;
 	else if (sector > 1)
-		length = 0; /* it will be rounded */
+		length = 0; /* the size will be rounded */
 	r = direct_possible(&image->backing, config->offset, length, sector, image->direct_reason);
 	if (r == 0) {
 		image->sector_size = sector;
@@ -96,8 +97,9 @@ choose_direct(struct image *image, uint64_t length, char **error)
 }
 
 /*
- * A file of bytes, rather than a disk, is served as a whole: who copies it over NBD wants its end,
- * too.  With a limit that ends inside of a sector, the user wants what losetup makes of it.
+ * A file whose size is no multiple of a sector is a file of bytes rather than a disk, and is served
+ * whole, because a user who copies it over NBD wants its end, too. But with a limit that ends
+ * inside a sector, the user wants the same as with losetup.
  */
 static void
 choose_bytes(struct image *image, uint64_t length)
@@ -113,7 +115,7 @@ choose_bytes(struct image *image, uint64_t length)
 	image->sector_reason = "the size is no multiple of 512";
 }
 
-/* It was open before, and what was lost then is lost. */
+/* Warns of data that was lost when this process had the file open before: it stays lost. */
 static void
 warn_loss(const struct image *image)
 {
@@ -202,7 +204,8 @@ image_close(struct image *image)
 	if (!image)
 		return;
 	pool_free(image->pool);
-	/* Not left to close(): the kernel takes its time to let go of a ring's files. */
+	/* close() may release the lock too late, because the kernel takes time to release the files
+	 * of a ring. */
 	if (image->locked)
 		lock_drop(image->backing.fd);
 	arena_fini(&image->arena);
@@ -268,7 +271,7 @@ image_rotational(const struct image *image)
 int
 image_cache(struct image *image, uint64_t offset, uint64_t length)
 {
-	/* To posix_fadvise(), no length means all the rest. */
+	/* To posix_fadvise(), a length of 0 means the rest of the file. */
 	if (image_direct(image) || length == 0)
 		return 0;
 	return -posix_fadvise(image->backing.fd, (off_t)(image->config.offset + offset),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An image: a window of a backing file or block device, what it can do, and the pool of I/O
- * contexts that reach it.  Any thread may use an image, except where it says otherwise.
+ * An image: a window of a backing file or block device, its abilities, and the pool of its I/O
+ * contexts. Any thread may use an image, except where a comment says otherwise.
  */
 #ifndef ENGINE_IMAGE_IMAGE_H
 #define ENGINE_IMAGE_IMAGE_H
@@ -16,87 +16,96 @@
 struct image;
 
 /*
- * Opens an image, chooses its engine and proves what can be proved, so that the user sees what is
- * wrong; makes no ring and no thread yet (call it before a fork, use it after).  `flags` are
- * BACKING_*.  Warnings go to the log.  `config` is copied.  Returns 0, or -errno with *error a
- * sentence that names the thing and the way out (caller frees).
+ * Opens an image, chooses its engine, and tests as much as it can, so that the user sees what is
+ * wrong. Makes no ring and no thread yet, so a program can call it before a fork and use the image
+ * after that. `path` is relative to `dirfd` (AT_FDCWD is allowed), `flags` are BACKING_*, and
+ * `config` is copied. Warnings go to the log. Returns 0 with *image, which the caller closes with
+ * image_close(), or -errno with *error, a sentence that names the cause and the way out (the caller
+ * frees it; NULL if there was no memory).
  */
 int
 image_open(int dirfd, const char *path, unsigned int flags, const struct image_config *config,
 	   struct image **image, char **error);
 
-/* No operation may be under way and no context taken. NULL is fine. */
+/* Closes the image and releases its lock. No operation may be in flight, and no context taken. NULL
+ * is allowed. */
 void
 image_close(struct image *image);
 
-/* Whether both have the same file or device behind them. */
+/* Returns whether both images have the same file or device as their backing. */
 bool
 image_same(const struct image *a, const struct image *b);
 
-/* Whether they even have something of it in common, as far as locks go. */
+/* Returns whether, in addition, their windows share a page, so that their locks conflict. */
 bool
 image_meets(const struct image *a, const struct image *b);
 
-/* Takes the lock that the configuration asks for, for good; again with a stronger wish is fine.
- * Looks at the size again, since nobody kept others from changing it until now.  Errors as
- * lock_take(); a weaker lock that was taken before stands then. */
+/* Takes the lock that the configuration asks for, and keeps it until the image is closed. May be
+ * called again, also to make a reader's lock a writer's. With the first lock, reads the file's size
+ * again, because until then others could change it. Returns 0, or the errors of lock_take() and
+ * claim_take() with *error (the caller frees it); a weaker lock that was taken before then stays.
+ */
 int
 image_lock(struct image *image, bool writable, char **error);
 
-/* Whether image_lock() would succeed now. */
+/* Tests whether image_lock() would succeed now, without taking a lock. Returns 0, or the errors of
+ * lock_take() with *error (the caller frees it). */
 int
 image_lock_check(struct image *image, bool writable, char **error);
 
-/* What clients are told. */
+/* The facts that clients are told. */
 uint64_t
-image_size(const struct image *image); /* bytes, a multiple of the sector size */
+image_size(const struct image *image); /* in bytes, a multiple of the sector size */
 unsigned int
-image_sector_size(const struct image *image); /* bytes, a power of 2: 1, or 512 to 4096 */
+image_sector_size(const struct image *image); /* in bytes, a power of 2: 1, or 512 to 4096 */
 bool
 image_writable(const struct image *image);
 bool
 image_discards(const struct image *image); /* discard=on */
 bool
-image_direct(const struct image *image); /* direct I/O is on now */
+image_direct(const struct image *image); /* whether direct I/O is on now */
 bool
-image_has_holes(const struct image *image); /* extents_visit() can find holes: it is a file */
+image_has_holes(
+	const struct image *image); /* whether extents_visit() can find holes: only in a file */
 bool
-image_rotational(const struct image *image); /* the kernel says so of the device below */
+image_rotational(const struct image *image); /* as the kernel says of the device below */
 
 /*
- * Switches direct I/O while clients are connected: lets writes under way finish and holds new ones
- * up meanwhile; before it is switched on, what is buffered is written back and dropped. Returns 0,
- * or -errno with *error (caller frees): not possible by the loop driver's rule, or writing back
- * failed.
+ * Switches direct I/O while clients are connected. Waits until the writes in flight are complete,
+ * and holds new ones up meanwhile. Before direct I/O is switched on, buffered data is written back
+ * and dropped. Returns 0, or -errno with *error (the caller frees it) if direct I/O is not possible
+ * by the loop driver's rule, or if the write-back failed.
  */
 int
 image_set_direct(struct image *image, bool on, char **error);
 
-/* Takes up the present size of the file or device.  Returns 0, or -errno with *error. */
+/* Adopts the current size of the file or device. Returns 0, or -errno with *error (the caller frees
+ * it). */
 int
 image_resize(struct image *image, char **error);
 
-/* Tells the kernel that a range will be read soon; without effect with direct I/O. 0 or -errno. */
+/* Tells the kernel that the range of `length` bytes at `offset` of the image will be read soon. Has
+ * no effect with direct I/O. Returns 0 or -errno. */
 int
 image_cache(struct image *image, uint64_t offset, uint64_t length);
 
-/* Bytes that the buffers of one context take, at most. */
+/* Returns how many bytes the buffers of one context take at most. */
 uint64_t
 image_context_memory(const struct image *image);
 
-/* What a status shows. Pointers stay valid as long as the image, texts in arrays are copies. */
+/* The status of an image. Pointers stay valid as long as the image; texts in arrays are copies. */
 struct image_status {
 	const char *path;
-	uint64_t size, offset, sizelimit; /* bytes; sizelimit 0: to the end of the file */
-	dev_t device;                     /* what holds the file; of a block device: itself */
-	ino_t inode;                      /* 0: a block device */
+	uint64_t size, offset, sizelimit; /* in bytes; sizelimit 0: up to the end of the file */
+	dev_t device; /* the device of the file's file system, or the block device itself */
+	ino_t inode;  /* 0 for a block device */
 	unsigned int sector_size;
 	bool writable;
 	const char *engine;             /* "io_uring", ... */
-	char engine_reason[REASON_MAX]; /* why not a better one, or "" */
+	char engine_reason[REASON_MAX]; /* why no better engine is used, or "" */
 	bool direct;
 	char direct_reason[REASON_MAX];          /* why it is off, or "" */
-	unsigned int direct_align, memory_align; /* bytes; 0 when direct I/O isn't possible */
+	unsigned int direct_align, memory_align; /* in bytes; 0 if direct I/O is not possible */
 	bool poll;
 	char poll_reason[REASON_MAX]; /* why it is off, or "" */
 	bool discard;
@@ -106,11 +115,13 @@ struct image_status {
 	uint64_t counters[COUNTERS];
 };
 
+/* Fills in the status. Never waits for I/O. */
 void
 image_status(struct image *image, struct image_status *status);
 
-/* The start-up line: what runs, and why not something better; *degraded tells whether there is
- * something better that the user didn't turn off.  Caller frees; NULL: out of memory. */
+/* Returns the start-up line: the choices for this image, and why better ones are not possible. Sets
+ * *degraded to whether there is a better choice that the user did not turn off. The caller frees
+ * the line; NULL: no memory. */
 char *
 image_summary(struct image *image, bool *degraded);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What can be asked of an image, and changed, while it is served.  No request waits for any of this
- * except, for a moment, writes for the switch of direct I/O.
+ * Questions about an image, and changes to it, while it is served. No request waits for any of
+ * them, except that writes wait for a moment while direct I/O is switched.
  */
 #include "engine/image/image.h"
 
@@ -23,7 +23,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A range over everything keeps all writes away: those under way finish, new ones wait. */
+/* A range over the whole file that stops all writes: those in flight complete, and new ones wait.
+ */
 struct freeze {
 	struct range range;
 	pthread_mutex_t mutex;
@@ -58,7 +59,7 @@ freeze_writes(struct image *image, struct freeze *freeze)
 	pthread_mutex_unlock(&freeze->mutex);
 }
 
-/* Nothing is said again about a size that is what it was. */
+/* Adopts the current size. If the size has not changed, its warnings are not repeated. */
 static int
 take_up_size(struct image *image, char **error)
 {
@@ -70,7 +71,8 @@ take_up_size(struct image *image, char **error)
 	if (r < 0 || length / image->sector_size * image->sector_size == image_size(image))
 		return r;
 	size = window_round(&image->backing, &image->config, length, image->sector_size);
-	/* What was the end's page may have direct writes from now on, or the other way round. */
+	/* The page at the old end may get direct writes from now on, and the page at the new end
+	 * buffered ones. */
 	moves = direct_end(&image->backing, image->config.offset + size) !=
 		atomic_load(&image->direct_end);
 	if (moves)
@@ -118,7 +120,7 @@ image_meets(const struct image *a, const struct image *b)
 	return image_same(a, b) && lock_parts_meet(&one, &other);
 }
 
-/* image->locking held. */
+/* The caller holds image->locking. */
 static int
 lock_first(struct image *image, bool writable, char **error)
 {
@@ -137,7 +139,7 @@ lock_first(struct image *image, bool writable, char **error)
 	return r;
 }
 
-/* image->locking held.  A reader that becomes a writer. */
+/* Makes the reader's lock a writer's. The caller holds image->locking. */
 static int
 lock_writer(struct image *image, char **error)
 {
@@ -153,7 +155,7 @@ lock_writer(struct image *image, char **error)
 	return r;
 }
 
-/* image->locking held.  A lock that is there already stays, whatever comes of it. */
+/* Takes the lock. An earlier lock stays if this fails. The caller holds image->locking. */
 static int
 lock_as(struct image *image, bool writable, char **error)
 {
@@ -194,7 +196,7 @@ image_lock_check(struct image *image, bool writable, char **error)
 			  writable, error);
 }
 
-/* Writes back what is in the page cache and drops it. */
+/* Writes the file's data in the page cache back and drops it. */
 static int
 drop_cache(struct image *image, char **error)
 {
@@ -225,14 +227,14 @@ check_direct(struct image *image, char **error)
 	return r;
 }
 
-/* image->switching held. */
+/* The caller holds image->switching. */
 static int
 switch_direct(struct image *image, bool on, char **error)
 {
 	struct freeze freeze;
 	int r = on ? check_direct(image, error) : 0;
 
-	/* Most of it is written back before writes have to wait for the rest. */
+	/* Writes most of the data back now, so that writes have to wait only for the rest. */
 	if (r == 0 && on)
 		r = drop_cache(image, error);
 	if (r < 0)
@@ -292,7 +294,7 @@ image_status(struct image *image, struct image_status *status)
 	pthread_mutex_lock(&image->facts);
 	status->direct = image_direct(image);
 	memcpy(status->direct_reason, image->direct_reason, REASON_MAX);
-	/* Locked for reading only: its clients can't write (nbdkit -r). */
+	/* With a reader's lock, its clients can't write (nbdkit -r). */
 	status->writable = image->backing.writable && (!image->locked || image->locked_writable);
 	if (image->locked)
 		status->lock = lock_name(image->config.lock, image->locked_writable);
@@ -300,7 +302,7 @@ image_status(struct image *image, struct image_status *status)
 	status->contexts = pool_count(image, status->counters, &status->registered_buffers);
 }
 
-/* " (why)", or nothing. */
+/* Returns " (reason)", or "" if there is no reason. */
 static const char *
 in_brackets(const char *reason, char text[REASON_MAX + 4])
 {

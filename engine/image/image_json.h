@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a status tells of an image, in every server alike.
+ * Writes the status of an image as JSON, in the same way for every server.
  */
 #ifndef ENGINE_IMAGE_IMAGE_JSON_H
 #define ENGINE_IMAGE_IMAGE_JSON_H
@@ -9,7 +9,8 @@
 
 #include "common/json.h"
 
-/* Writes members of an object that the caller has begun. `file`: the path to be shown. */
+/* Writes the status as members of an object that the caller has begun. `file` is the path to show.
+ */
 void
 json_image(struct json *json, const char *file, const struct image_status *status);
 

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-/* QEMU's bytes and permissions. */
+/* The bytes and permissions that QEMU uses. */
 #define HELD_BASE     100
 #define UNSHARED_BASE 200
 #define PERMISSIONS   4
@@ -24,32 +24,33 @@ enum {
 };
 
 /*
- * A server of a part of an image locks the same bytes, so that QEMU and servers of the whole are
- * kept away, but in one piece with bytes of which they know nothing: by where a piece begins, those
- * who know of parts know each other, and ask for the ranges.
+ * A server of a part of an image locks the same bytes, which keeps QEMU and servers of the whole
+ * image away. But it locks them in one piece with further bytes, which have no meaning to the
+ * others. Servers of parts recognize each other by the start of such a piece, and then compare
+ * their ranges.
  */
 #define MARKED_HELD         50
 #define MARKED_UNSHARED     201
 #define MARKED_UNSHARED_END 300
 
-/* Where the ranges are: of those who write, and of those who let nobody write.  Behind any byte of
- * an image, or nearly so. */
+/* Offsets of the range locks: of servers that write, and of servers that let no other server write.
+ * They lie after every byte of an image, or nearly every byte. */
 #define WRITERS_BASE ((off_t)1 << 61)
 #define KEEPERS_BASE ((off_t)1 << 62)
 #define RANGE_MAX    (((uint64_t)1 << 61) - 1)
 
-/* What we want, and what nobody else may have meanwhile. */
+/* The permissions that we want, and those that no other program may have at the same time. */
 struct claim {
 	unsigned int held;
 	unsigned int unshared;
-	bool part;        /* of the image, from `start` to before `end` */
-	off_t start, end; /* bytes */
+	bool part; /* claims only a part of the image, from `start` up to but not including `end` */
+	off_t start, end; /* in bytes */
 };
 
-/* Any start of a lock, for those who look for one. */
+/* For a search: a lock may start anywhere. */
 #define ANY (-1)
 
-/* Longest text about who has a lock, with its NUL. */
+/* Size of the longest text about the holder of a lock, in bytes, with its NUL. */
 #define LOCK_HOLDER 64
 
 static enum lock_choice
@@ -70,8 +71,8 @@ lock_name(enum lock_choice choice, bool writable)
 	}
 }
 
-/* A page that is partly of both parts could bring old data of one back, when one uses the page
- * cache and the other doesn't. */
+/* Parts must not share a page: if one server uses the page cache and the other does not, the cached
+ * page could overwrite new data with old. */
 static uint64_t
 page_size(void)
 {
@@ -131,10 +132,10 @@ is_marked(off_t start, off_t end)
 	return start == MARKED_HELD || (start == MARKED_UNSHARED && end == MARKED_UNSHARED_END);
 }
 
-/* ---- who has a lock */
+/* ---- holders of locks */
 
-/* What the kernel calls the file of a descriptor that has a lock, in its lists of locks:
- * "fe:00:1234".  Not all file systems have the number there that stat() tells. */
+/* Finds the name that the kernel uses in its lists of locks for the file of a descriptor that has a
+ * lock, such as "fe:00:1234". On some file systems, the number there is not the one of stat(). */
 static bool
 file_in_lists(int fd, char name[64])
 {
@@ -152,8 +153,8 @@ file_in_lists(int fd, char name[64])
 	return found;
 }
 
-/* A line such as "1: OFDLCK ADVISORY  READ -1 fe:00:1234 100 101": whether it is a lock on that
- * byte of that file that isn't marked.  *marked: it is one that is. */
+/* Returns whether a line such as "1: OFDLCK ADVISORY READ -1 fe:00:1234 100 101" is a lock on that
+ * byte of that file that is not marked. Sets *marked to whether it is such a lock, but marked. */
 static bool
 is_stranger(const char *line, const char *file, off_t byte, bool *marked)
 {
@@ -172,9 +173,9 @@ is_stranger(const char *line, const char *file, off_t byte, bool *marked)
 }
 
 /*
- * Of several locks that are in the way the kernel tells one.  If that is marked, the others must
- * be, too, for a part to be free: so all are looked at.  It is assumed that they aren't where they
- * can't be seen.
+ * If several locks are in the way, the kernel reports only one. If that one is marked, a part is
+ * free only if the others are marked as well, so we look at all of them. If the list can't be read,
+ * we assume that they are not.
  */
 static bool
 only_marked(int fd, off_t byte, off_t *start)
@@ -198,12 +199,12 @@ only_marked(int fd, off_t byte, off_t *start)
 	return all && some;
 }
 
-/* ---- looking */
+/* ---- checks */
 
 /*
- * Whether somebody else holds one of those bytes, -EAGAIN, and where his lock begins.  A write lock
- * is asked for because it conflicts with everybody's read locks; our own are of the same open file
- * description and don't.
+ * Returns 0, or -EAGAIN if another program holds a lock on one of those bytes; *start is then where
+ * that lock begins. It asks for a write lock, because that conflicts with everybody's read locks,
+ * but not with our own, which belong to the same open file description.
  */
 static int
 check_bytes(int fd, const struct claim *claim, off_t base, unsigned int permissions, bool taken,
@@ -221,8 +222,8 @@ check_bytes(int fd, const struct claim *claim, off_t base, unsigned int permissi
 		if (answer.l_type == F_UNLCK)
 			continue;
 		*start = answer.l_start;
-		/* The list changes while it is read: what was passed over is found the second time.
-		 */
+		/* The list may change while we read it: the second reading finds a lock that the
+		 * first one missed. */
 		if (!claim->part || !is_marked(answer.l_start, answer.l_start + answer.l_len) ||
 		    (taken &&
 		     !(only_marked(fd, base + i, start) && only_marked(fd, base + i, start))))
@@ -248,8 +249,9 @@ lock_drop(int fd)
 	set_range(fd, F_UNLCK, 0, 0);
 }
 
-/* Whether an open file of a process, by its /proc/PID/fdinfo/N, holds an OFD lock on that inode
- * that begins at `start`: "lock:	1: OFDLCK ADVISORY READ 4711 fe:00:1234 100 100". */
+/* Returns whether an open file of a process (`path` is /proc/PID/fdinfo/N) holds an OFD lock on
+ * that inode that begins at `start`. The line is "lock: 1: OFDLCK ADVISORY READ 4711 fe:00:1234 100
+ * 100". */
 static bool
 holds_lock(const char *path, const struct stat *st, off_t start)
 {
@@ -292,7 +294,8 @@ process_holds_lock(const char *pid, const struct stat *st, off_t start)
 	return found;
 }
 
-/* An OFD lock doesn't tell its owner's process: we look for it where we may look. */
+/* Finds a process with such a lock. An OFD lock does not tell its owner's process, so we look
+ * through all processes that we may look at. */
 static bool
 find_holder(int fd, off_t start, bool self, char holder[LOCK_HOLDER])
 {
@@ -355,7 +358,8 @@ explain(int err, int fd, off_t start, const char *path, const char *name, char *
 	return err;
 }
 
-/* `taken`: the claim's locks are there.  *start: where the lock begins that is in the way. */
+/* Checks for locks that conflict with the claim. `taken`: we already hold the claim's locks.
+ * *start: where the conflicting lock begins. */
 static int
 check_claim(int fd, const struct claim *claim, bool taken, off_t *start)
 {
@@ -370,14 +374,14 @@ check_claim(int fd, const struct claim *claim, bool taken, off_t *start)
 	return r;
 }
 
-/* How long the kernel may take to finish the I/O of a server that was killed. */
+/* How long, in milliseconds, the kernel may take to complete the I/O of a killed server. */
 #define LINGER_MS      5000
 #define LINGER_STEP_MS 20
 
 /*
- * A server that was killed keeps its locks until the last of its requests is done and its rings are
- * gone, a moment after the process itself: until then an old write could still land.  So a lock
- * that no process holds is waited for.
+ * A killed server keeps its locks until its last request is complete and its rings are gone, a
+ * moment after the process itself; until then, an old write could still reach the file. So we wait
+ * for a lock that no process holds.
  */
 static int
 check_claim_patiently(int fd, const struct claim *claim, bool taken, off_t *start)
@@ -418,7 +422,7 @@ take_bytes(int fd, const struct claim *claim)
 		r = set_bytes(fd, F_RDLCK, HELD_BASE, claim->held);
 		return r < 0 ? r : set_bytes(fd, F_RDLCK, UNSHARED_BASE, claim->unshared);
 	}
-	/* Permissions follow one another there. */
+	/* The bytes of the permissions are adjacent, so one lock covers them. */
 	r = set_range(fd, F_RDLCK, MARKED_HELD, HELD_BASE + (claim->held & WRITE ? 2 : 1));
 	if (r == 0 && claim->unshared)
 		r = set_range(fd, F_RDLCK, MARKED_UNSHARED, MARKED_UNSHARED_END);
@@ -429,7 +433,8 @@ take_bytes(int fd, const struct claim *claim)
 	return r;
 }
 
-/* First take, then look: of two programs that start together, at least one sees the other. */
+/* Takes the locks first and checks after that, so that of two programs that start together, at
+ * least one sees the other. */
 static int
 take_claim(int fd, const struct claim *claim, off_t *start)
 {
@@ -438,7 +443,7 @@ take_claim(int fd, const struct claim *claim, off_t *start)
 	return r == 0 ? check_claim_patiently(fd, claim, true, start) : r;
 }
 
-/* Gives back what a writer has and this one hasn't.  `claim` is of the same part. */
+/* Releases the locks that a writer has and `claim`, which is of the same part, does not need. */
 static void
 keep_claim(int fd, const struct claim *claim)
 {
@@ -463,7 +468,8 @@ take(int fd, const char *path, enum lock_choice choice, const struct lock_part *
 	if (resolved == LOCK_OFF)
 		return 0;
 	r = take_claim(fd, &claim, &start);
-	/* Of a lock that was taken before: a reader lets nobody write, a shared writer does. */
+	/* Releases the rest of an earlier lock: a reader lets no program write, but a shared writer
+	 * does. */
 	if (r == 0)
 		keep_claim(fd, &claim);
 	else if (before)

@@ -38,7 +38,8 @@ window_measure(const struct backing *backing, const struct image_config *config,
 	return (int)file_size;
 }
 
-/* The file may be whole. */
+/* Warns of bytes after the last sector. The cause may be the window, if the file itself is a
+ * multiple of a sector. */
 static void
 warn_about_rest(const struct backing *backing, const struct image_config *config, uint64_t length,
 		unsigned int sector_size)

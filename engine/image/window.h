@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The window of a backing that an image shows, by losetup's rules for --offset and --sizelimit.
+ * The window of a backing that is visible as an image, by losetup's rules for --offset and
+ * --sizelimit.
  */
 #ifndef ENGINE_IMAGE_WINDOW_H
 #define ENGINE_IMAGE_WINDOW_H
@@ -9,20 +10,21 @@
 #include "engine/image_config.h"
 
 /*
- * The window's length before any rounding: what lies behind the offset, at most the size limit.
- * Returns 0, or -EINVAL with *error (caller frees): the offset is behind the end.
+ * Computes the window's length in bytes before any rounding: the bytes after the offset, at most
+ * the size limit. `file_size` is in bytes. Returns 0 with *length, or -EINVAL with *error (the
+ * caller frees it) if the offset is after the end of the file.
  */
 int
 window_length(const struct backing *backing, const struct image_config *config, uint64_t file_size,
 	      uint64_t *length, char **error);
 
-/* The same for the size that the backing has now.  Also -errno: its size can't be read. */
+/* The same for the current size of the backing. Also returns -errno, if that size can't be read. */
 int
 window_measure(const struct backing *backing, const struct image_config *config, uint64_t *length,
 	       char **error);
 
-/* Rounds a length down to whole sectors, with losetup's two warnings; an offset or a limit that is
- * no multiple of a sector is named. */
+/* Returns a length in bytes, rounded down to whole sectors. Gives losetup's two warnings, and names
+ * an offset or a limit that is no multiple of a sector. */
 uint64_t
 window_round(const struct backing *backing, const struct image_config *config, uint64_t length,
 	     unsigned int sector_size);
