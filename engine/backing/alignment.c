@@ -12,9 +12,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The least that NBD and the kernel's block layer know. */
+/* The smallest block that NBD and the kernel's block layer know, in bytes. */
 #define SECTOR 512u
-/* Memory alignment where the kernel doesn't tell it: always enough. */
+/* The memory alignment if the kernel does not tell it, in bytes: always enough. */
 #define PAGE 4096u
 
 static bool
@@ -23,13 +23,14 @@ is_alignment(unsigned int n)
 	return n != 0 && (n & (n - 1)) == 0;
 }
 
-/* Linux 6.1.  Not every file system answers: -ENODATA then.  Both alignments 0 say that direct
- * I/O isn't possible on this file (ext4 with data journalling or encryption): -EOPNOTSUPP. */
+/* Asks for the alignment with statx (Linux 6.1). Returns -ENODATA if the file system does not
+ * answer, and -EOPNOTSUPP if direct I/O is not possible on this file (both alignments are 0: ext4
+ * with data journalling or encryption). */
 static int
 ask_statx(int fd, struct alignment *alignment)
 {
-	/* <sys/stat.h> and <linux/stat.h> both declare struct statx: only the kernel's has the
-	 * fields that we need in every C library, so this file doesn't include the former. */
+	/* <sys/stat.h> and <linux/stat.h> both declare struct statx. Only the kernel's has the
+	 * fields that we need with every C library, so this file does not include <sys/stat.h>. */
 	struct statx stx = {0};
 
 	if (syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) < 0)
@@ -45,7 +46,8 @@ ask_statx(int fd, struct alignment *alignment)
 	return 0;
 }
 
-/* A file smaller than a block ends the read early, which is no failure. */
+/* Tries a direct read of one block. Returns 0 or -errno. A short read is no failure: the file may
+ * be smaller than a block. */
 static int
 try_read(int fd, unsigned int align)
 {

@@ -20,18 +20,20 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Of all file systems. */
+/* The largest block of any file system, in bytes. */
 #define LARGEST_CACHE_BLOCK 65536u
 
-/* Where and how a backing is opened; the same for each of its descriptors. */
+/* How to open a backing, and by which name; the same for each of its descriptors. */
 struct place {
 	int dirfd;
 	const char *path;
 	bool beneath;
-	int path_fd; /* with .beneath: the file, found (O_PATH) but not opened; else -1 */
+	int path_fd; /* with .beneath: an O_PATH descriptor of the file; else -1 */
 };
 
-/* openat2(2) is Linux 5.6, and some containers forbid it: then no link is followed at all. */
+/* Opens a name in a directory, and follows no link out of it. If the kernel has no openat2(2)
+ * (before Linux 5.6), or a container forbids it, follows no link at all. Returns a descriptor or
+ * -errno. */
 static int
 open_beneath(int dirfd, const char *name, int flags)
 {
@@ -50,7 +52,7 @@ open_beneath(int dirfd, const char *name, int flags)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* Opens what was found already; by its name only where there is no /proc. */
+/* Opens the file that find_beneath() has found; without /proc, opens it by its name. */
 static int
 open_found(const struct place *place, int flags)
 {
@@ -69,8 +71,8 @@ place_open(const struct place *place, int flags)
 {
 	int fd;
 
-	/* O_NONBLOCK: a FIFO must not hang us before we have seen that it is one.  It goes at once,
-	 * since io_uring takes it for a wish to get EAGAIN. */
+	/* O_NONBLOCK keeps us from waiting for a FIFO before we have seen that it is one. It is
+	 * cleared at once, because io_uring would take it as a request for EAGAIN. */
 	flags |= O_CLOEXEC | O_NOCTTY;
 	if (place->beneath) {
 		fd = open_found(place, flags | O_NONBLOCK);
@@ -90,9 +92,9 @@ why_no_image(mode_t mode)
 			     : "is not a regular file or a block device";
 }
 
-/* A client chooses the name, and to open a device or a FIFO does something to it already: so the
- * file is found first, and opened only if it is a regular one.  Returns a descriptor with O_PATH.
- */
+/* Finds a file in a directory without opening it. A client chooses the name, and opening a device
+ * or a FIFO already has effects, so we open the file only after we know that it is a regular one.
+ * Returns a descriptor with O_PATH, or -errno, perhaps with *what, the reason. */
 static int
 find_beneath(int dirfd, const char *name, const char **what)
 {
@@ -107,14 +109,15 @@ find_beneath(int dirfd, const char *name, const char **what)
 		return -errno;
 	if (S_ISREG(st.st_mode))
 		return steal_fd(&fd);
-	/* Found without openat2(), which would have followed it. */
+	/* A link can be found only without openat2(), which would have followed it. */
 	*what = S_ISLNK(st.st_mode) ? "leads out of the directory" : why_no_image(st.st_mode);
 	if (S_ISLNK(st.st_mode))
 		return -ELOOP;
 	return S_ISDIR(st.st_mode) ? -EISDIR : -ENOTBLK;
 }
 
-/* Opens for writing if that is allowed, else for reading. */
+/* Opens the file for writing if that is allowed, else for reading. Returns a descriptor or -errno.
+ */
 static int
 open_buffered(struct backing *backing, const struct place *place, bool read_only)
 {
@@ -126,7 +129,8 @@ open_buffered(struct backing *backing, const struct place *place, bool read_only
 	return fd;
 }
 
-/* Swap space aside: what was swapped out is waited for, as any memory is. */
+/* Whether the file is in memory. We ignore swap space: a call waits for swapped-out pages of the
+ * file as for those of any memory. */
 static bool
 is_in_memory(int fd)
 {
@@ -135,19 +139,19 @@ is_in_memory(int fd)
 
 	if (fstatfs(fd, &facts) < 0)
 		return false;
-	/* Signed, and of 32 or 64 bits. */
+	/* The type is signed, and has 32 or 64 bits. */
 	type = (uint32_t)facts.f_type;
 	return type == TMPFS_MAGIC || type == RAMFS_MAGIC;
 }
 
-/* A page, or a larger block of the file system. */
+/* Returns the size of a page, or of a larger block of the file system, in bytes. */
 static unsigned int
 cache_block_of(const struct stat *st)
 {
 	unsigned int page = (unsigned int)sysconf(_SC_PAGESIZE);
 	uint64_t block = (uint64_t)st->st_blksize;
 
-	/* What is larger is a wish about requests only. */
+	/* A larger value only recommends a size of requests. */
 	return block > page && block <= LARGEST_CACHE_BLOCK && !(block & (block - 1))
 		       ? (unsigned int)block
 		       : page;
@@ -179,13 +183,14 @@ learn_type(struct backing *backing, bool beneath, const char **what)
 	if (ioctl(backing->fd, BLKSSZGET, &sector) < 0)
 		return -errno;
 	backing->block_size = (unsigned int)sector;
-	/* The kernel lets root open a read-only device for writing, and fails each write then. */
+	/* The kernel lets root open a read-only device for writing, but then fails each write. */
 	if (ioctl(backing->fd, BLKROGET, &read_only) == 0 && read_only)
 		backing->writable = false;
 	return 0;
 }
 
-/* The second descriptor must be of the same file, whatever happened to the name meanwhile. */
+/* Opens the second descriptor, for direct I/O. It must be of the same file, even if the name has
+ * changed its meaning. */
 static void
 open_direct(struct backing *backing, const struct place *place)
 {
@@ -213,7 +218,7 @@ open_direct(struct backing *backing, const struct place *place)
 	backing->direct_fd = steal_fd(&fd);
 }
 
-/* What `place` leads to.  Returns 0, or -errno, perhaps with *what a reason. */
+/* Opens both descriptors of a place. Returns 0, or -errno, perhaps with *what, the reason. */
 static int
 open_place(struct backing *backing, const struct place *place, bool read_only, const char **what)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What sysfs tells of the queue of a block device.
+ * Reads from sysfs the properties of the queue of a block device.
  */
 #ifndef ENGINE_BACKING_BLOCK_QUEUE_H
 #define ENGINE_BACKING_BLOCK_QUEUE_H
@@ -9,9 +9,9 @@
 #include <sys/types.h>
 
 /*
- * Reads a whole number from /sys/dev/block/MAJOR:MINOR/queue/NAME; a partition has no queue of its
- * own, so its disk's counts.  Returns 0 or -ENOENT: the kernel has nothing to tell (the device may
- * be one that only a file system knows).
+ * Reads a whole number from /sys/dev/block/MAJOR:MINOR/queue/NAME into *value. A partition has no
+ * queue of its own, so the function reads the queue of its disk. Returns 0, or -ENOENT if the
+ * kernel has no such number (the device may be one that only a file system knows).
  */
 int
 block_queue_read(dev_t device, const char *name, uint64_t *value);
