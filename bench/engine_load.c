@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A load of random reads on the engine itself, without a server: what each of its ways to the
- * kernel costs, and what contexts cost each other.  bench/run builds it in the build tree (make -C
- * bench engine-load) and reads what it prints.
+ * A load of random reads on the engine itself, without a server. It measures the cost of each of
+ * the engine's ways to the kernel, and how much contexts slow each other down. bench/run builds it
+ * in the build tree (make -C bench engine-load) and reads its output.
  *
  *     engine-load [OPTION...] IMAGE
  *       --way=WAY          threads, aio, io_uring, files, buffers, polled, polled-buffers (see
- * ways[] below); nothing: no reads, only what --counter says
- *       --contexts=N       threads, each with a context and a part of the image of its own (1)
- *       --depth=N          reads under way in each (1)
- *       --length=BYTES     of each read (4096)
- *       --seconds=S        (1)
- *       --direct-io=on|off (on)
- *       --counter=own|shared  count reads under way: in a line of the thread's own, or in one for
- * all threads, which is what the engine must never do; only this program can
- *       --submission       submit DEPTH reads, wait for all, and time the first half of that alone
+ *                          ways[] below); nothing: no reads, only the additions of --counter
+ *       --contexts=N       number of threads, each with its own context and its own part of the
+ *                          image (1)
+ *       --depth=N          queue depth of each thread (1)
+ *       --length=BYTES     length of each read (4096)
+ *       --seconds=S        duration (1)
+ *       --direct-io=on|off direct I/O (on)
+ *       --counter=own|shared
+ *                          counts the reads in flight: in a cache line of each thread's own, or in
+ *                          one line for all threads, which only this program does, and the engine
+ *                          must never do
+ *       --submission       submits DEPTH reads, waits for all, and times only the submission
  *
  * Prints one line: reads, seconds, p50 and p99 of a read's time in ns (0 with --submission), ns to
- * submit one read (0 without), seconds of CPU, reads through registered buffers, reads through
- * registered files.  Ends with status 3, and the reason, where this machine or device doesn't have
- * that way.
+ * submit one read (0 without --submission), seconds of CPU time, reads through registered buffers,
+ * reads through registered files. If this machine or device does not have that way, prints the
+ * reason and exits with status 3.
  */
 #include "engine/backend/ring.h"
 #include "engine/backend/ring_share.h"
@@ -40,17 +43,17 @@
 #include <time.h>
 
 #define NOT_HERE     3
-#define SAMPLE       8 /* one in so many reads is timed */
+#define SAMPLE       8 /* one of this many reads is timed */
 #define BUCKET_SHIFT 5
-#define BUCKETS      (1u << BUCKET_SHIFT) /* of the histogram, for each power of 2 */
+#define BUCKETS      (1u << BUCKET_SHIFT) /* buckets of the histogram for each power of 2 */
 #define LINE         64
-#define COUNTS       1000 /* between two looks at the clock */
+#define COUNTS       1000 /* additions between two readings of the clock */
 
 /* How a thread reaches the kernel. */
 enum host {
-	NO_READS,   /* not at all: it only counts */
-	HOST_NONE,  /* the context runs itself, as in nbdkit's threads */
-	HOST_EVENT, /* the context tells by an eventfd */
+	NO_READS,   /* not at all: the thread only counts */
+	HOST_NONE,  /* the thread waits in ioctx_run(), as nbdkit's threads do */
+	HOST_EVENT, /* the context reports completions by an eventfd */
 	HOST_RING,  /* the context shares the thread's ring, as in nbdloopd */
 };
 
@@ -59,9 +62,9 @@ static const struct way {
 	enum engine_choice engine;
 	enum tristate poll;
 	enum host host;
-	unsigned int files; /* registered with the host's ring */
-	bool bounce;        /* the caller's memory isn't aligned: the data goes through the engine's
-			       registered buffers */
+	unsigned int files; /* places for registered files in the host's ring */
+	bool bounce; /* the caller's memory is not aligned, so the data goes through the engine's
+			registered buffers */
 } ways[] = {
 	{"threads", ENGINE_THREADS, TRISTATE_OFF, HOST_EVENT, 0, false},
 	{"aio", ENGINE_AIO, TRISTATE_OFF, HOST_NONE, 0, false},
@@ -86,26 +89,27 @@ struct tally {
 struct load;
 
 struct read {
-	struct io io; /* first */
+	struct io io; /* must be the first member */
 	struct load *load;
-	uint64_t begun; /* ns; 0: not timed */
+	uint64_t begun; /* in ns; 0: not timed */
 };
 
-/* One thread's. */
+/* The state of one thread. */
 struct load {
 	alignas(LINE) pthread_t thread;
 	struct ioctx *ctx;
 	struct ring ring;
-	char *memory; /* that is read into */
+	char *memory; /* buffers of all reads */
 	struct read *reads;
-	unsigned int *idle; /* stack of numbers of reads */
+	unsigned int *idle; /* stack of indices of idle reads */
 	unsigned int idle_count;
-	uint64_t random, start, blocks; /* its part of the image, bytes and reads */
+	uint64_t random, start, blocks; /* state of the random numbers; the thread's part of the
+					   image: its offset in bytes, its length in reads */
 	uint64_t submitted, done;
 	uint64_t submission_ns, submissions;
 	uint64_t times[64 * BUCKETS];
 	struct tally own;
-	struct tally *counter; /* or NULL */
+	struct tally *counter; /* may be NULL */
 };
 
 static const struct way *way = &ways[0];
@@ -127,7 +131,7 @@ now(void)
 	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-/* Each power of 2 has as many buckets; the first of them all are a nanosecond wide. */
+/* Each power of 2 has the same number of buckets; the first of all are a nanosecond wide. */
 static unsigned int
 bucket_of(uint64_t ns)
 {
@@ -204,7 +208,7 @@ submit_idle(struct load *load)
 	}
 }
 
-/* Everything that was submitted goes to the kernel. */
+/* Hands all submitted reads to the kernel. */
 static void
 hand_over(struct load *load)
 {
@@ -213,7 +217,7 @@ hand_over(struct load *load)
 		ring_submit(&load->ring);
 }
 
-/* Until at least one read is done. */
+/* Waits until at least one read is complete. */
 static void
 wait_for_some(struct load *load)
 {
@@ -261,7 +265,7 @@ work(struct load *load, uint64_t end)
 	drain(load);
 }
 
-/* A read's two changes of the counter. */
+/* Makes the two changes of the counter that each read makes. */
 static void
 count_only(struct load *load, uint64_t end)
 {
@@ -317,7 +321,7 @@ load_run(void *data)
 
 	context_take(load);
 	pthread_barrier_wait(&ready);
-	/* Here the main thread looks at the clock of the process. */
+	/* Between the two barriers, the main thread reads the CPU time of the process. */
 	pthread_barrier_wait(&ready);
 	start = now();
 	if (way->host == NO_READS)
@@ -332,8 +336,8 @@ static void
 load_init(struct load *load, unsigned int number)
 {
 	uint64_t part = image_size(image) / contexts / length * length;
-	/* Beyond the last page, so that no read spoils another's, and at an odd address where it is
-	 * to be bounced. */
+	/* Each buffer has a page more than it needs, so that no read overwrites another's data; its
+	 * address is odd if the read shall go through a bounce buffer. */
 	size_t step = (length + 4095) / 4096 * 4096 + 4096;
 
 	*load = (struct load){.random = 88172645463325252ULL + number,

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A load of small reads, by a client that costs less than the server it loads: what is measured is
- * how many requests a server can serve, where fio's nbd engine would measure itself. bench/requests
+ * A load of small reads, by a client that costs less than the server that it loads. It measures how
+ * many requests a server can serve, where fio's nbd engine would measure itself. bench/requests
  * compiles and runs it.
  *
  *     load SOCKET CONNECTIONS DEPTH LENGTH SECONDS batched|alone
  *
- * Each connection has a thread and DEPTH reads of LENGTH bytes under way.  For the replies that
- * came together, new requests are sent together (batched), or each by a system call of its own
- * (alone), as the kernel's client does. SECONDS may be a fraction; with 0, each connection's first
- * DEPTH reads are all. Prints a line: requests answered, seconds, seconds of the client's CPU.  It
- * trusts the server.
+ * Each connection has a thread, and DEPTH reads of LENGTH bytes in flight. After some replies have
+ * arrived together, the client sends as many new requests together (batched), or each with a system
+ * call of its own (alone), as the kernel's client does. SECONDS may be a fraction; with 0, each
+ * connection makes only its first DEPTH reads. Prints one line: requests answered, seconds, seconds
+ * of the client's CPU time. The client trusts the server.
  */
 #include <endian.h>
 #include <err.h>
@@ -55,9 +55,9 @@ struct option_reply {
 struct connection {
 	pthread_t thread;
 	int fd;
-	uint64_t size;       /* of the export, bytes */
-	uint64_t offset;     /* of the next request */
-	unsigned int queued; /* requests that are not sent yet */
+	uint64_t size;       /* of the export, in bytes */
+	uint64_t offset;     /* of the next request, in bytes */
+	unsigned int queued; /* number of requests that are not yet sent */
 	struct request *requests;
 	uint64_t answered;
 };
@@ -137,7 +137,7 @@ queue(struct connection *connection)
 		.offset = htobe64(connection->offset),
 		.length = htobe32(length),
 	};
-	/* Not one behind the other: a server would merge them. */
+	/* Not one directly after the other, because a server would merge them. */
 	connection->offset = (connection->offset + 7 * (uint64_t)length) %
 			     (connection->size - length + 1) / length * length;
 }
@@ -164,7 +164,8 @@ is_over(const struct timespec *start)
 	       seconds;
 }
 
-/* nbdkit 1.32 may abort when a client leaves with requests under way. */
+/* Receives the replies that are still to come (`to_come` bytes) and disconnects, because nbdkit
+ * 1.32 may abort when a client leaves with requests in flight. */
 static void
 leave(struct connection *connection, char *input, size_t to_come)
 {
@@ -201,7 +202,7 @@ load(void *data)
 		n = recv(connection->fd, input, INPUT, 0);
 		if (n <= 0)
 			err(1, "the server disconnected");
-		/* All replies are as long. */
+		/* All replies have the same length. */
 		for (partial += (size_t)n; partial >= reply; partial -= reply) {
 			connection->answered++;
 			queue(connection);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What makes a server do the same work in every run, while bench/instructions counts its
- * instructions: loaded before its libraries (LD_PRELOAD), under callgrind, it takes the place of
+ * Makes a server do the same work in every run, while bench/instructions counts its instructions.
+ * This library is loaded before the server's own ones (LD_PRELOAD), under callgrind, and replaces
  * the functions in which the server waits.
  *
- * A wait goes on until nothing more comes: how much a server finds when it wakes up, and so how
- * often it does, then depends neither on the disk nor on other processes.  Time passes by being
- * asked for.  What is done here is not counted.  And other threads run meanwhile, which
- * valgrind 3.19 doesn't allow in io_uring_enter().
+ * A wait ends only when no more events arrive. So neither the disk nor other processes have an
+ * influence on how much work a server finds when it wakes up, and on how often it wakes up. Time
+ * advances only when a program asks for it. The work of this library is not counted. Other threads
+ * run during a wait, which valgrind 3.19 does not allow in io_uring_enter().
  *
- * The file $PATIENCE is shared with the bench, which writes `orders` there, and reads the rest.
+ * The library shares the file $PATIENCE with the bench, which writes `orders` there and reads the
+ * rest.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,15 +25,15 @@
 #include <unistd.h>
 #include <valgrind/callgrind.h>
 
-/* Nanoseconds: of a pause between two looks; what CLOCK_MONOTONIC and CLOCK_BOOTTIME advance when
- * they are read. */
+/* In nanoseconds: the pause between two checks for events, and how much CLOCK_MONOTONIC and
+ * CLOCK_BOOTTIME advance when they are read. */
 #define PAUSE 500000
 #define TICK  20000
 
 struct page {
-	_Atomic uint32_t orders; /* how often the bench has asked for what was counted */
-	_Atomic uint32_t done;   /* how often that was written to a file, and forgotten */
-	_Atomic uint32_t idle;   /* 1: an event loop waits, and there is nothing for it */
+	_Atomic uint32_t orders; /* how many dumps of the counts the bench has asked for */
+	_Atomic uint32_t done;   /* how many dumps were written to a file; each resets the counts */
+	_Atomic uint32_t idle;   /* 1: an event loop waits, and has no event */
 };
 
 static struct page *page;
@@ -74,7 +75,7 @@ obey(void)
 static unsigned int
 completions_look(struct io_uring *ring)
 {
-	/* What the kernel has done for this thread becomes visible to it only when it comes in. */
+	/* Completions become visible to this thread only when it enters the kernel. */
 	syscall(SYS_io_uring_enter, ring->ring_fd, 0, 0, IORING_ENTER_GETEVENTS, NULL, _NSIG / 8);
 	return io_uring_cq_ready(ring);
 }
@@ -123,7 +124,7 @@ epoll_wait(int fd, struct epoll_event *events, int count, int timeout_ms)
 	return epoll_pwait(fd, events, count, timeout_ms < 0 ? 0 : timeout_ms, NULL);
 }
 
-/* Where the main threads of both servers are. */
+/* The main threads of both servers wait here. */
 int
 poll(struct pollfd *descriptors, nfds_t count, int timeout_ms)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The least that a direct-I/O plugin can do: one preadv or pwritev per request, through an aligned
- * buffer of the thread.  bench/compare compiles it and measures what the loop plugin adds to this.
- * It is not for use: it checks nothing, and what is not aligned fails.
+ * buffer of the thread. bench/compare compiles this plugin and measures how much more the loop
+ * plugin costs. The plugin is not for use: it checks nothing, and unaligned requests fail.
  */
 
 #define NBDKIT_API_VERSION 2
@@ -18,12 +18,12 @@
 
 #define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
 #define BUFFER_ALIGN 4096
-#define BUFFER_SIZE  (32 * 1024 * 1024) /* the largest request; only pages in use take memory */
+#define BUFFER_SIZE  (32 * 1024 * 1024) /* the largest request; only used pages take memory */
 
 static char *file;
 static int fd = -1;
 
-/* Never freed: nbdkit's threads end with their connection, and the server with the run. */
+/* Never freed: nbdkit's threads end with their connection, and the server ends with the run. */
 static __thread void *buffer;
 
 static int
@@ -77,7 +77,7 @@ buffer_take(void)
 	return buffer ? 0 : -1;
 }
 
-/* A short transfer is an error here. */
+/* Returns 0 or -1. A short transfer is an error here. */
 static int
 transfer_check(ssize_t done, uint32_t count)
 {

@@ -65,8 +65,7 @@ image_discards(const struct image *image); /* discard=on */
 bool
 image_direct(const struct image *image); /* whether direct I/O is on now */
 bool
-image_has_holes(
-	const struct image *image); /* whether extents_visit() can find holes: only in a file */
+image_has_holes(const struct image *image); /* extents_visit() can find holes */
 bool
 image_rotational(const struct image *image); /* as the kernel says of the device below */
 
