@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# ext4, XFS and Btrfs keep a tree of files on /dev/nbd0: it is written, synced and unmounted; the
-# device is detached and attached again; and everything is there, in the device and, with the server
-# gone, in the image file.  Over a unix socket and TCP, in blocks of 512 and 4096 bytes, over one
-# connection and four, with each engine, with direct I/O (the default).
+# ext4, XFS and Btrfs keep a tree of files on /dev/nbd0: the tree is written, synced and unmounted,
+# the device is detached and attached again, and everything is there, on the device and, after the
+# server has gone, in the image file. The test runs over a unix socket and TCP, in blocks of 512 and
+# 4096 bytes, over one connection and four, with each engine, with direct I/O (the default).
 #
-# A lost, misplaced or torn write, a hole where data was, or neighbours that a part of a block takes
-# along are wrong files, or a file system that its own checker finds broken.
+# A lost, misplaced or torn write, a hole in place of data, or a write of a part of a block that
+# changes the rest of it shows as wrong files, or as a file system that its own checker finds
+# broken.
 . "$(dirname "$0")/functions.sh"
 
 require mkfs.ext4 mkfs.xfs mkfs.btrfs
@@ -22,7 +23,7 @@ make_file_system() # KIND
 	esac
 }
 
-# Fails on whatever it would repair.
+# Fails on anything that the checker would repair.
 check_file_system() # KIND FILE-OR-DEVICE
 {
 	case $1 in
@@ -69,14 +70,14 @@ keeps_files() # FILE-SYSTEM TRANSPORT BLOCK-SIZE CONNECTIONS ENGINE
 	detach /dev/nbd0
 	stop_server
 	expect_log "disk\.img: .*, engine $engine, direct I/O on \(512-byte blocks\)"
-	# Nothing of it may have come from there.
+	# The check must not have read any of the image from the page cache.
 	expect_equal "bytes of the image in the page cache" 0 "$(cached_bytes "$image")"
 	[ "$block_size" = 512 ] || check_file_system "$kind" "$image" # once for each is enough
 	expect_quiet_kernel
 	echo "$what: $SECONDS s"
 }
 
-# Both kernels together see all.
+# The runs of both kernels together cover everything.
 if [ "$VM_SERIES" = 6.1 ]; then
 	keeps_files ext4 unix 512 4 io_uring
 	keeps_files xfs tcp 512 1 threads

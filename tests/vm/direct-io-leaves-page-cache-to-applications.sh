@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# An image that this machine uses itself, with ext4 on /dev/nbd0 and four jobs that write and read
-# files there: without direct I/O everything is in memory twice, as the application's files and as
-# the image; with direct I/O the image isn't, and the page cache is the application's.  The same for
-# the kernel's loop device, for comparison.
+# The machine itself uses an image, with ext4 on /dev/nbd0 and four jobs that write and read files
+# there: without direct I/O all data is in memory twice, as the application's files and as the
+# image; with direct I/O the image's copy is not, and the page cache belongs to the application. The
+# kernel's loop device is measured for comparison.
 #
-# What it prints is the table of the loop driver's direct I/O (Linux commit bc07c10a36): Buffers and
-# Cached of /proc/meminfo after the run.  The rates are those of an emulated machine and of no
-# interest, except for which is which.
+# The output is the table of the loop driver's direct I/O (Linux commit bc07c10a36): Buffers and
+# Cached of /proc/meminfo after the run. The rates are those of an emulated machine and of no
+# interest, except for their order.
 # vm: memory 2G
 # vm: limit 900
 . "$(dirname "$0")/functions.sh"
@@ -29,8 +29,8 @@ context_switches()
 	awk '/^ctxt/ {print $2}' /proc/stat
 }
 
-# All four, one after the other: what was written is still there or not, but what is read at the
-# end, all of the files, comes from the disk.
+# All four jobs run one after the other: data that was written may still be in memory, but the final
+# reads, of all files, come from the disk.
 cat >"$dir/work.fio" <<END
 [global]
 directory=$mounted
@@ -68,8 +68,8 @@ for job in json.load(open(sys.argv[1]))['jobs']:
     print(round(job['read']['iops'] + job['write']['iops']))" "$dir/fio.json"
 }
 
-# Works on the device, and sets buffers, cached, image_cached (KiB, all of them what has been added)
-# and line.
+# Runs the jobs on the device, and sets line as well as buffers, cached and image_cached (increases
+# in KiB).
 measure() # DEVICE
 {
 	local rates switches
@@ -106,7 +106,7 @@ expect_once_in_memory()
 		fail "$what: page cache and buffers grew by $((buffers + cached)) KiB for $data KiB of files"
 }
 
-# An image that has all of its blocks: how it is made is no part of the comparison.
+# All blocks of the image are allocated: allocation is not part of the comparison.
 make_image()
 {
 	rm -f "$image"

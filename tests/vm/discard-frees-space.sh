@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What is discarded on /dev/nbd0 is free again in the image's file system: by fstrim after files
-# were deleted, by a mount with discard, by blkdiscard.  The files that stay are whole, discarded
-# blocks read as zeroes, and a part of a block does not take its neighbours along.  With
-# discard=off, the device can't discard and the image keeps its space.
+# Space that is discarded on /dev/nbd0 becomes free in the image's file system: by fstrim after
+# files were deleted, by a mount with discard, by blkdiscard. The remaining files are intact,
+# discarded blocks read as zeroes, and discarding a part of a block leaves the rest of it alone.
+# With discard=off, the device can't discard and the image keeps its space.
 . "$(dirname "$0")/functions.sh"
 
 require fstrim blkdiscard mkfs.ext4
@@ -84,7 +84,7 @@ space_is_free() # MOST
 	[ "$(used_mib)" -le "$1" ]
 }
 
-# Discards a few ranges of a device full of one byte; the rest must be as it was.
+# Discards a few ranges of a device full of one byte; all other bytes must be unchanged.
 discards_exactly() # ENGINE DIRECT-IO
 {
 	mark_kernel_log
@@ -111,8 +111,7 @@ discards_exactly() # ENGINE DIRECT-IO
 		    at = start + size
 		    for i in range(start, at, 512):
 		        sector = seen[i : i + 512]
-		        # A part of a block may stay as it was, but there is nothing else that it
-		        # may be.
+		        # A part of a block may keep its bytes or become zero, and nothing else.
 		        whole = start <= i & ~4095 and (i & ~4095) + 4096 <= at
 		        if sector != zeroed and (whole or sector != kept):
 		            sys.exit(f"the discarded sector at {i} is not zeroed")

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: drive 128M
-# When a part of the disk under an image fails, the client gets an I/O error for requests of exactly
-# that part, each with one line of the log that says what failed, where and why; all the rest can be
-# read and written. Without direct I/O, where a write is answered before the disk has it, the error
-# comes with the client's fsync(), and with every later one, since nobody knows what is lost; after
-# a restart it works again.  With direct I/O, a file's fsync() that failed is taken as seriously,
-# but a device's isn't: nothing of it was in the page cache.
+# When a part of the disk under an image fails, exactly the client's requests for that part fail
+# with an I/O error, each with one line of the log that says what failed, where and why; everything
+# else can be read and written. Without direct I/O, where a write is acknowledged before the disk
+# has its data, the client's fsync() reports the error, and so does every later one, since nobody
+# knows what is lost; a restart of the server clears it. With direct I/O, a failed fsync() of a file
+# is taken as seriously, but that of a device isn't: none of its data was in the page cache.
 #
 # The disk is a device of the device mapper, of which 64 KiB are replaced by its target "error" (for
 # reads and writes) or "flakey" (writes only) while the server runs; the image is a file on a file
@@ -17,11 +17,11 @@ drive=$(drive_device 1)
 sectors=$(blockdev --getsz "$drive")
 size=$((8 << 20))
 sync_device=("$python" -S -c 'import os; os.fsync(os.open("/dev/nbd0", os.O_RDWR))')
-# In the image. Small, so that each of its blocks can be tried.
+# The bad part's place in the image. It is small, so that each of its blocks can be tried.
 bad=$((5 << 20)) bad_length=$((64 << 10))
 
-# What each block of the device does, from 256 KiB before the bad part to 256 KiB behind it, and
-# what large requests do.
+# Tries each block of the device, from 256 KiB before the bad part to 256 KiB after it, and large
+# requests.
 cat >"$dir/try.py" <<'EOP'
 import mmap, os, sys
 
@@ -52,8 +52,8 @@ def attempt(what, offset, count, fails):
 def overlaps(offset, count):
     return offset < bad + length and bad < offset + count
 
-# All of the bad part's neighbours, some of its blocks: each error takes a line of the log, of which
-# there are ten within ten seconds.
+# Try all neighbours of the bad part, but only some of its blocks: each error takes a line of the
+# log, which allows ten lines within ten seconds.
 inside = [bad, bad + length // 2, bad + length - 4096]
 outside = [offset for offset in range(bad - (256 << 10), bad + length + (256 << 10), 4096) if not overlaps(offset, 4096)]
 if what == "all":
@@ -63,7 +63,7 @@ if what == "all":
 else:
     for offset in inside:
         attempt(what, offset, 4096, expected == "errors")
-    # With one block at its end or beginning that fails.
+    # In these requests, only the last or the first block fails.
     for offset in (bad - 65536 + 4096, bad + length - 4096):
         attempt(what, offset, 65536, expected == "errors")
     for offset in (bad - 65536, bad + length):
@@ -81,7 +81,7 @@ try() # WHAT errors|fine
 	quietly "$python" -S "$dir/try.py" /dev/nbd0 $bad $bad_length "$1" "$2"
 }
 
-# Each request that failed has a line, and nothing else has one.
+# Each failed request has a line in the log, and no other request has one.
 expect_error_lines() # WHAT
 {
 	local lines wanted="error: $image: $1 of 4096 bytes at offset"
@@ -97,7 +97,7 @@ expect_error_lines() # WHAT
 	expect_equal "lines of the log about failed $1s" 5 "$(grep -c " $1 of .* failed" "$log")"
 }
 
-# Where the bad part of the image is on the disk, in sectors.
+# Finds the disk sectors of the image's bad part.
 find_bad()
 {
 	bad_sector=$((bad / 512))
@@ -160,11 +160,11 @@ only_writes_fail() # lost|kept
 	try write errors
 	expect_error_lines write
 	try read fine
-	# That target lets no flush through either.
+	# The target "flakey" lets no flush through either.
 	must_fail "${sync_device[@]}"
 	whole
 	if [ "$1" = lost ]; then
-		# Some of it might have been in the page cache.
+		# Some of the lost data might have been in the page cache.
 		must_fail "${sync_device[@]}"
 		end_serving
 		serve on
@@ -181,13 +181,13 @@ buffered()
 	with_bad_part error
 	try read errors
 	expect_error_lines read
-	# Into the page cache: nothing has failed yet.
+	# The writes go into the page cache: none has failed yet.
 	try write fine
 	reject_log "(write|flush) .*failed"
 	must_fail "${sync_device[@]}"
 	grep -q 'Input/output error' "$dir/refused.log" || fail "fsync() fails with something else"
 	expect_log "error: $image: flush failed: Input/output error: writing back failed"
-	# The disk is well again, but what was lost is lost.
+	# The disk works again, but the lost data stays lost.
 	whole
 	must_fail "${sync_device[@]}"
 	try write fine
@@ -205,17 +205,17 @@ buffered()
 make_mapped disk "0 $sectors linear $drive 0"
 quietly mke2fs -q -t ext4 -E lazy_itable_init=0,lazy_journal_init=0 /dev/mapper/disk
 mkdir "$dir/disk"
-# It has no business of its own with the disk while a part of it fails.
+# The file system must not use the disk for itself while a part of the disk fails.
 mount -o lazytime,commit=3000 /dev/mapper/disk "$dir/disk"
 on_exit umount -q -l "$dir/disk"
 image=$dir/disk/disk.img
-# Written, so that a write of its data touches nothing but that data.
+# The image is written once, so that a later write touches nothing but the data.
 dd if=/dev/zero of="$image" bs=1M count=$((size >> 20)) conv=fsync status=none
 find_bad
 each_engine direct
 engine=auto
-# What depends on the server alone is seen on one of the kernels, a file on the older, a device on
-# the newer.
+# Behaviour that depends only on the server is tested on one of the kernels, a file on the older, a
+# device on the newer.
 if [ "$VM_SERIES" = 6.1 ]; then
 	only_writes_fail lost
 	buffered

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # fio writes blocks of random sizes at random offsets to /dev/nbd0, with checksums, and reads them
 # back: direct and buffered, several jobs at once, over four connections, in blocks of 512 and of
-# 4096 bytes; then, with the device detached and the server gone, it finds the same in the image
-# file, and nothing beside it.
+# 4096 bytes; then, after the device is detached and the server has gone, fio finds the same data in
+# the image file, and nothing else has changed there.
 #
 # On a disk with 4096-byte blocks, eight jobs write the eight sectors of each block at the same
 # time: the server has to read, change and write back a block that others are changing too.
@@ -16,7 +16,7 @@ jobs=$dir/jobs.fio
 area=$((2 << 20)) # of each job
 gap=$((1 << 20))  # before it, between them, and after the last
 
-# Writes a job file: a section for each job, all with an area of their own.
+# Writes a job file: a section for each job, each with an area of its own.
 write_jobs() # SMALLEST-BLOCK
 {
 	local kinds=(direct direct direct buffered buffered) i
@@ -24,7 +24,7 @@ write_jobs() # SMALLEST-BLOCK
 		[global]
 		thread
 		rw=randwrite
-		# Sizes of every kind, and offsets that only the smallest block divides.
+		# Sizes of every kind, and offsets that are multiples of the smallest block only.
 		bssplit=$1/30:$(($1 + $1))/20:$(($1 * 3))/15:$(($1 * 7))/10:$(($1 * 9))/10:65536/10:$((131072 + $1))/4:1048576/1
 		blockalign=$1
 		size=$area
@@ -35,20 +35,20 @@ write_jobs() # SMALLEST-BLOCK
 		group_reporting
 	END
 	for i in "${!kinds[@]}"; do
-		# A border that no larger block divides.  The kernel's page cache has its own idea
-		# of them.
+		# This offset is a multiple of no larger block. The kernel's page cache aligns its
+		# requests in its own way.
 		local shift=$(($1 * i))
 		echo "[${kinds[$i]}$i]"
 		echo "offset=$((gap + i * (area + gap) + shift))"
 		case ${kinds[$i]} in
-		# Some are verified while others are still being written.
+		# Some blocks are verified while others are still being written.
 		direct) printf '%s\n' direct=1 ioengine=libaio iodepth=16 verify_backlog=64 ;;
 		buffered) printf '%s\n' direct=0 ioengine=psync end_fsync=1 ;;
 		esac
 	done >>"$jobs"
 }
 
-# A file of one byte's value, which each range that nobody writes must keep.
+# The file is filled with one byte value, which ranges that no job writes must keep.
 fill_image() # SIZE
 {
 	"$python" - "$image" "$1" <<-'END'
@@ -117,7 +117,7 @@ write_sectors_of_shared_blocks() # ENGINE
 		ioengine=libaio
 		iodepth=8
 		bs=512
-		# The next write is where the job's sector of the next block is.
+		# The next write goes to the job's sector of the next block.
 		rw=write:3584
 		size=1M
 		verify=crc32c

@@ -6,14 +6,14 @@
 # vm: drive 512M
 # When fsync(), fdatasync() or an O_DSYNC write returns in a machine that has an image as its disk,
 # the data survives a power failure of the image's own disk: flushes and FUA writes of the kernel's
-# client reach it.
+# client reach that disk.
 #
-# The image's file system is on a dm-log-writes device, which keeps a log of what the disk is
-# certain to have: a write gets there with the flush that follows it, or by its own FUA.  After each
-# of those calls a mark is put into the log.  power_loss.py then makes the disk as it was at each
-# mark and at flushes in between, and looks for what was marked.  A server that answers flushes
-# without carrying them out, ignores FUA, keeps data in the page cache, or forgets that a sparse
-# image also has metadata, loses something there.
+# The image's file system is on a dm-log-writes device, which logs the data that is certainly on the
+# disk: a write counts as such with the flush that follows it, or by its own FUA. After each of
+# those calls a mark goes into the log. power_loss.py then reconstructs the disk at each mark and at
+# flushes in between, and looks for the marked data. A server that answers flushes without carrying
+# them out, ignores FUA, keeps data in the page cache, or forgets that a sparse image also has
+# metadata, loses some of that data.
 . "$(dirname "$0")/functions.sh"
 
 disk=$(drive_device 1) writes=$(drive_device 2) target=$(drive_device 3) cow=$(drive_device 4)
@@ -21,23 +21,23 @@ rounds=2
 
 modprobe -a dm-log-writes dm-snapshot loop || fail "a module is missing"
 make_mapped logged "0 $(blockdev --getsz $disk) log-writes $disk $writes"
-# Without lazy initialization, which would go on in the background for long.
+# Lazy initialization is off, because it would go on in the background for long.
 quietly mke2fs -q -t ext4 -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 /dev/mapper/logged
-# A commit of its journal flushes the disk for everybody: not as often, or it does the server's
-# work.
+# A commit of the file system's journal flushes the disk for everybody: commits must be rare, or
+# they do the server's work.
 mkdir "$dir/disk" "$dir/client"
 mount -o commit=3000 /dev/mapper/logged "$dir/disk"
 
 write_and_mark() # DIRECT-IO
 {
 	local name=$engine-$1
-	# Sparse, so that much is allocated; or written before, so that there is nothing that
-	# would make the file system flush by itself.
+	# The image is either sparse, so that much is allocated, or written before, so that nothing
+	# makes the file system flush by itself.
 	truncate -s 40M "$dir/disk/$name.img"
 	[ "$engine" != aio ] || dd if=/dev/urandom of="$dir/disk/$name.img" bs=1M count=40 conv=notrunc,fsync status=none
 	start_server -- "$dir/disk/$name.img" engine="$engine" direct-io="$1"
 	attach /dev/nbd0 -b 4096
-	# Its last MiB is for writes to the device itself.
+	# The last MiB is for writes to the device itself.
 	quietly mke2fs -q -t ext4 -b 4096 /dev/nbd0 36M
 	mount /dev/nbd0 "$dir/client"
 	quietly "$python" "$VM_SOURCE/power_loss.py" write "$dir/$name.json" "$name" "$dir/client" /dev/nbd0 logged $rounds

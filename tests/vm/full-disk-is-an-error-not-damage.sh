@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: drive 64M
 # When the file system under a sparse image is full, the client's fsync() fails and the log says
-# why; what was acknowledged before is intact; and when there is space again, the client's file
+# why; data that was durable before is intact; and when there is space again, the client's file
 # system is clean and can be written.
 . "$(dirname "$0")/functions.sh"
 
 drive=$(drive_device 1)
 
-# Files until it can't be any more.  What is durable is in a list.
+# Writes files until a write fails, and lists the durable ones.
 cat >"$dir/fill.py" <<'EOP'
 import errno, hashlib, os, random, sys
 
@@ -46,7 +46,7 @@ survives() # DIRECT-IO
 	mount "$drive" "$dir/disk"
 	rm -f "$dir/kept"
 	fallocate -l 32M "$dir/disk/other"
-	# Twice as large as what is left.
+	# The device is twice as large as the space that is left.
 	truncate -s 60M "$image"
 	start_server -- "$image" engine="$engine" direct-io="$1"
 	attach /dev/nbd0 -b 4096
@@ -58,13 +58,13 @@ survives() # DIRECT-IO
 	expect_log "error: $image: (write|zero) of [0-9]+ bytes at offset [0-9]+ failed: No space left on device"
 	[ "$(wc -l <"$dir/kept")" -ge 5 ] || fail "only $(wc -l <"$dir/kept") files found place"
 	echo "$engine, direct-io=$1: $(tail -n 1 "$dir/fill.log")"
-	# Not from the client's cache.
+	# The data must not come from the client's cache.
 	echo 3 >/proc/sys/vm/drop_caches
 	check_kept "what was fsynced before can't be read while the disk is full"
 	timeout 120 umount "$dir/client" || fail "the client's file system can't be unmounted"
 
 	rm "$dir/disk/other"
-	# Its journal is replayed, as after any crash.
+	# The mount replays the file system's journal, as after any crash.
 	mount /dev/nbd0 "$dir/client" || fail "the client's file system can't be mounted when there is space again"
 	check_kept "what was fsynced before is not there when there is space again"
 	umount "$dir/client"
@@ -81,7 +81,7 @@ survives() # DIRECT-IO
 }
 
 mkdir "$dir/disk" "$dir/client"
-# AIO's errors are those of io_uring.
+# AIO's errors are the same as those of io_uring.
 engines=${engines/aio/}
 each_engine survives on
 engine=auto

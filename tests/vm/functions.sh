@@ -10,12 +10,12 @@
 
 # Under emulation everything takes several times as long.
 NBDLOOP_TIME_FACTOR=$((${NBDLOOP_TIME_FACTOR:-1} * 6))
-# What concerns each engine is tried on the newer kernel with all of them.
+# On the newer kernel, tests that concern each engine run with all of them.
 [ "$VM_SERIES" != 6.1 ] || LOOP_ENGINES=${LOOP_ENGINES:-io_uring}
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/functions.sh"
 server_program=$VM_SERVER
 
-# A device that is still attached holds the server and the image's file system.
+# A device that is still attached keeps the server and the image's file system in use.
 declare -A attached=()
 detach_all()
 {
@@ -36,7 +36,7 @@ device_is_there() # DEVICE
 	[ "$(device_sectors "$1")" -gt 0 ]
 }
 
-# With the driver, all of its devices are gone.
+# Unloading the driver removes all of its devices.
 device_is_gone() # DEVICE
 {
 	local size
@@ -46,7 +46,7 @@ device_is_gone() # DEVICE
 }
 
 # Attaches the export of $sock, or of the words in $nbd_server (such as "127.0.0.1 10809"), and
-# waits until its size is there.
+# waits until the device has its size.
 nbd_server=()
 attach() # DEVICE [NBD-CLIENT-OPTION...]
 {
@@ -54,15 +54,15 @@ attach() # DEVICE [NBD-CLIENT-OPTION...]
 	shift
 	[ ${#nbd_server[@]} -eq 0 ] || from=("${nbd_server[@]}")
 	[ -e "$device" ] || modprobe nbd || fail "there is no module nbd"
-	# Its default timeout, 30 seconds, is short for an emulated machine.
+	# nbd-client's default timeout, 30 seconds, is short for an emulated machine.
 	nbd-client "${from[@]}" "$device" -timeout 600 "$@" >"$dir/nbd-client.log" 2>&1 ||
 		fail "nbd-client ${from[*]} $device $* fails"
 	attached[$device]=1
 	wait_until "$device has a size" device_is_there "$device"
 }
 
-# Each connection has a queue of its own in the kernel, shown here if a processor sends requests to
-# it: there are never more in use than processors.
+# Each connection has a queue of its own in the kernel, which shows here if a processor sends
+# requests to it: at most as many queues as processors are in use.
 expect_connections() # DEVICE COUNT
 {
 	local queues=("/sys/block/${1#/dev/}/mq"/*) count=$2
@@ -77,7 +77,7 @@ detach() # DEVICE
 	wait_until "$1 is detached" device_is_gone "$1"
 }
 
-# What the kernel said from a moment on: mark_kernel_log; ...; kernel_log
+# Prints the kernel's messages since a moment: mark_kernel_log; ...; kernel_log
 mark_kernel_log()
 {
 	kernel_log_start=$(dmesg | wc -l)
@@ -88,7 +88,8 @@ kernel_log()
 	dmesg | tail -n +$((kernel_log_start + 1))
 }
 
-# Cuts the power: nothing is written back, no driver is told.  What follows runs in the next boot.
+# Cuts the power: nothing is written back, and no driver is told. The code after this runs in the
+# next boot.
 power_cut()
 {
 	: >/run/vm/power-cut
@@ -97,20 +98,21 @@ power_cut()
 	fail "the machine did not stop"
 }
 
-# Interrupts of an NVMe drive, of its queues for reads and writes; q0 is for its administration.
+# Prints the number of interrupts of an NVMe drive's queues for reads and writes; q0 is the
+# administration queue.
 interrupts() # DEVICE
 {
 	awk -v queue="^$(sed 's|/dev/\(nvme[0-9]*\)n.*|\1|' <<<"$1")q[1-9]" \
 		'$NF ~ queue {for (i = 2; i <= 3; i++) n += $i} END {print n + 0}' /proc/interrupts
 }
 
-# The checksums of a tree of files, as a list that can be compared.
+# Prints the checksums of a tree of files, as a list that can be compared.
 tree_sums() # DIRECTORY
 {
 	(cd "$1" && find . -xdev -type f -print0 | sort -z | xargs -0 sha256sum)
 }
 
-# Ends what mount_at began.
+# Undoes mount_at.
 unmount() # DIRECTORY
 {
 	local registered i
@@ -121,7 +123,7 @@ unmount() # DIRECTORY
 	done
 }
 
-# No request of the device failed, and no file system complained, since mark_kernel_log.
+# Since mark_kernel_log, no request of the device has failed and no file system has complained.
 expect_quiet_kernel()
 {
 	local complaints='I/O error|timed out|Dead connection|Receive (control|data) failed|Other side returned error'
@@ -129,7 +131,7 @@ expect_quiet_kernel()
 	! kernel_log | grep -E "$complaints" >"$dir/kernel.log" || fail "the kernel complained"
 }
 
-# A device of the device mapper, /dev/mapper/NAME.  No udev runs that would make its node.
+# Creates a device of the device mapper, /dev/mapper/NAME. No udev runs that would create its node.
 export DM_DISABLE_UDEV=1
 make_mapped() # NAME TABLE
 {
@@ -143,7 +145,7 @@ remove_left_over() # NAME
 	[ ! -e "/dev/mapper/$1" ] || dmsetup remove --force "$1"
 }
 
-# Gives it another table while it is in use.
+# Replaces the table of such a device while it is in use.
 change_mapped() # NAME TABLE
 {
 	{
@@ -151,7 +153,7 @@ change_mapped() # NAME TABLE
 	} >"$dir/dmsetup.log" 2>&1 || fail "the device $1 takes no such table: $2"
 }
 
-# The device that a line "# vm: drive" stands for, from 1 on.  The kernel looks at all drives at
+# Prints the device of the Nth line "# vm: drive", counted from 1. The kernel probes all drives at
 # once: the order of their names is a matter of luck.
 drive_device() # NUMBER
 {
@@ -160,7 +162,7 @@ drive_device() # NUMBER
 	echo "/dev/$(cut -d / -f 4 <<<"$serial")"
 }
 
-# How many writes tests/vm/generations.py has had acknowledged.
+# Prints the number of acknowledged writes of tests/vm/generations.py.
 acknowledged() # RECORD
 {
 	if [ -e "$1" ]; then od -An -v -td8 -w8 "$1"; fi | awk '{n += $1} END {print n + 0}'

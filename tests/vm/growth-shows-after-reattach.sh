@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # An image that has grown is a larger disk when it is attached again, after `resize' on the control
-# socket or with a new server; the file system on it grows into the new part and keeps its files.  A
-# device that is attached all the while keeps its size, and works on.  Without being told, a server
-# that goes on running shows what it showed before.
+# socket or with a new server; the file system on it grows into the new part and keeps its files. A
+# device that stays attached keeps its size and continues to work. A running server that is not told
+# of the growth continues to show the old size.
 . "$(dirname "$0")/functions.sh"
 
 require mkfs.ext4 resize2fs
@@ -18,7 +18,7 @@ expect_size() # WHAT MIB
 	expect_equal "$1 (blockdev)" $(($2 * mib)) "$(blockdev --getsize64 /dev/nbd0)"
 }
 
-# The last sector can be written, directly, and is the image's own end; there is none behind it.
+# The last sector can be written with direct I/O and is the image's own end; there is none after it.
 expect_end() # MIB
 {
 	"$python" - /dev/nbd0 "$image" $(($1 * mib)) <<-'END' || fail "the end of the device is not that of the image"
@@ -42,7 +42,8 @@ expect_end() # MIB
 	END
 }
 
-# The end above is in the last group of blocks, which the file system does not use yet.
+# The end that was tested above lies in the last block group, which the file system does not use
+# yet.
 grow_file_system() # MIB
 {
 	quietly e2fsck -f -p /dev/nbd0 # without which resize2fs does nothing; it fails if there is something to repair
@@ -50,7 +51,7 @@ grow_file_system() # MIB
 	mount_at "$dir/mounted" -t ext4 /dev/nbd0
 	quietly "$python" "$tree" check "$dir/mounted/tree" 1 60
 	expect_equal "size of the file system" $(($1 * mib / 4096)) "$(blocks_of_file_system)"
-	# Into the new part too: it is more than there was at first.
+	# Write into the new part too: the data exceeds the original size.
 	quietly dd if=/dev/urandom of="$dir/mounted/fill-$1" bs=1M count=$(($1 / 2)) conv=fsync
 	sha256sum "$dir/mounted"/fill-* >"$dir/sums"
 	unmount "$dir/mounted"
@@ -72,7 +73,7 @@ mount_at "$dir/mounted" -t ext4 /dev/nbd0
 mkdir "$dir/mounted/tree"
 quietly "$python" "$tree" write "$dir/mounted/tree" 1 60
 
-# Grown and told while it is mounted.
+# The image grows and the server is told while the device is mounted.
 truncate -s 64M "$image"
 expect_equal "size answered" $((64 * mib)) "$(control "$socket" resize size)"
 expect_size "size of the attached device" 32
@@ -86,7 +87,7 @@ expect_end 64
 grow_file_system 64
 detach /dev/nbd0
 
-# Grown and not told: as before, also at the old end.
+# The image grows and the server is not told: everything is as before, also at the old end.
 truncate -s 128M "$image"
 attach /dev/nbd0
 expect_size "size without resize" 64
@@ -94,7 +95,7 @@ quietly e2fsck -f -n /dev/nbd0
 detach /dev/nbd0
 stop_server
 
-# A new server looks for itself.
+# A new server reads the size itself.
 start_server -- "$image"
 attach /dev/nbd0 -b 4096 -C 2
 expect_size "size with a new server" 128

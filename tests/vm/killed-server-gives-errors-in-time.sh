@@ -1,18 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A server is killed while its clients write.  Without reconnection, what they do ends with an
-# error, and no later than the time that nbd-client was told; the devices can be unmounted and
-# detached; and with a new server they come back with all that was acknowledged.  The same for both
+# A server is killed while its clients write. Without reconnection, the clients' calls end with an
+# error, no later than the time limit that was given to nbd-client; the devices can be unmounted and
+# detached; and with a new server they come back with all acknowledged data. The same holds for both
 # ways in which nbd-client talks to the kernel.
 . "$(dirname "$0")/functions.sh"
 
 timeout=10
-# The kernel looks at its timers every few seconds, and finds the file system's next request after
-# the first.
+# The kernel checks its timers every few seconds, and finds the file system's next request after the
+# first.
 limit=60
 
-# Files one after another, each fsynced, until something fails; then it says so.  What is durable is
-# in a list.
+# Writes files one after another, each with fsync(), until something fails, and reports the failure.
+# Durable files are listed.
 cat >"$dir/files.py" <<'EOP'
 import hashlib, os, random, sys, time
 
@@ -39,7 +39,7 @@ both_work()
 	[ -s "$dir/kept" ] && [ "$(wc -l <"$dir/kept")" -ge 5 ] && [ "$(acknowledged "$dir/record")" -ge 16 ]
 }
 
-# A limit that is not multiplied: it is what is claimed.
+# This limit is not multiplied for slow machines, because the test is about the limit.
 ends_in_time() # NAME WHAT
 {
 	local end=$((SECONDS + limit))

@@ -1,20 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: drive 512M
-# A server is killed while it writes, and started again: a client that reconnects goes on without an
-# error, and what was acknowledged is never replaced by older data.
+# A server is killed while it writes, and started again: a client that reconnects continues without
+# an error, and older data never replaces acknowledged data.
 #
-# That is not a matter of course.  The kernel sends again what was under way when a connection died;
-# so the same write is carried out by the new server, acknowledged, and followed by newer ones,
-# while the one of the killed server may still be on its way in the kernel, and come last.  Here it
-# is: the killed server's writes are throttled by its control group, the new server's aren't.  What
-# keeps them apart is the lock of the image, which the killed server holds until its last write is
-# done: with lock=off, a block goes back within seconds.
+# That is not a matter of course. The kernel resends the requests that were in flight when a
+# connection died; so the new server carries out and acknowledges the same write, and newer ones
+# follow, while the killed server's write may still be in the kernel, and arrive last. This test
+# forces that order: the killed server's writes are throttled by its control group, the new server's
+# aren't. The lock of the image keeps the two apart, because the killed server holds it until its
+# last write is done: with lock=off, a block goes back within seconds.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/late_writes.sh"
 
-# Does not wait for its end, as kill_server does: a thread of it may be in the kernel for as long as
-# its write takes.
+# Unlike kill_server, this does not wait for the server's end: a thread may be in the kernel for as
+# long as its write takes.
 kill_and_leave()
 {
 	process_pids[killed]=${process_pids[server]}
@@ -30,13 +30,13 @@ goes_on_after_kill() # DIRECT-IO
 	start_in_slow_group
 	start_load
 	throttle $((160 << 10))
-	# All threads have their next write under way by then: 2 MiB, 13 seconds.
+	# By then all threads have their next write in flight: 2 MiB, 13 seconds.
 	sleep 3
 	kill_and_leave
 	start_again
 	wait_until "the client reconnects" has_reconnected
 	must_go_on "after the server was started again"
-	# What was throttled is on the drive now at the latest.
+	# By now the throttled writes are on the drive.
 	sleep 5
 	must_go_on "to the end"
 	end_load "$1"

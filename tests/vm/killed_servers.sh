@@ -21,8 +21,8 @@ kill_the_server() # SIGNAL
 	wait_until "there is another server than $pid" another_server "$pid"
 }
 
-# So many times, at any moment, also when the next server has just begun; each third time as at the
-# end of a session.
+# Kills the server this many times, at any moment, also when the next server has just started; each
+# third time with SIGTERM, as at the end of a session.
 kill_servers() # TIMES
 {
 	local i signals=(KILL TERM KILL)
@@ -31,7 +31,8 @@ kill_servers() # TIMES
 		! process_gone "${process_pids[load]}" || fail "fio has ended after $i of $1 kills"
 		kill_the_server "${signals[i % 3]}"
 	done
-	# One that has just taken over, while requests of the last one wait to be sent again.
+	# Kill a server that has just taken over, while requests of its predecessor wait to be
+	# resent.
 	quietly nbdloop replace-server "$device"
 	kill_the_server KILL
 }
@@ -44,7 +45,7 @@ survives() # KILLS OPTION...
 	rm -f "$image"
 	truncate -s 96M "$image"
 	nbdloop_attach "$@" "$image"
-	# Not 5 seconds: what was under way is sent again after this time.
+	# Use 1 second, not 5: requests that were in flight are resent after this time.
 	[ "$#" -gt 0 ] || echo 1000 >"/sys/block/${device#/dev/}/queue/io_timeout"
 	quietly mkfs.ext4 -q "$device"
 	mount_at "$dir/mounted" "$device"

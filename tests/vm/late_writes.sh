@@ -15,13 +15,13 @@ modprobe nbd
 mountpoint -q $groups || mount -t cgroup2 none $groups || fail "there are no control groups"
 echo +io >$groups/cgroup.subtree_control || fail "the control groups can't throttle"
 mkdir -p $groups/slow
-# On ext4 of 6.1, direct writes of one file wait for each other, and only one would be throttled.
+# On ext4 of 6.1, direct writes to one file wait for each other, and only one would be throttled.
 quietly mkfs.xfs -q -f "$drive"
 mkdir "$dir/disk"
 mount "$drive" "$dir/disk"
 on_exit umount -l "$dir/disk"
 
-# How the server is started: [NBDKIT-OPTION...] -- [KEY=VALUE...]
+# The server's arguments: [NBDKIT-OPTION...] -- [KEY=VALUE...]
 server_arguments=()
 
 start_in_slow_group()
@@ -31,7 +31,8 @@ start_in_slow_group()
 	server_prefix=()
 }
 
-# As a supervisor would: again, until nothing of the old server is in the way.
+# Starts the server as a supervisor would: again and again, until nothing of the old server is in
+# the way.
 start_again()
 {
 	local end=$((SECONDS + 120)) ready=$dir/again.pid command
@@ -48,9 +49,8 @@ start_again()
 	done
 }
 
-# An nbdkit of Debian 12 may abort when a connection ends that has requests under way
-# (raw_send_socket: Assertion `sock >= 0' failed): that is no fault of the plugin's, and what is
-# claimed holds all the same.
+# An nbdkit of Debian 12 may abort when a connection with requests in flight ends (raw_send_socket:
+# Assertion `sock >= 0' failed): that is no fault of the plugin's, and the claim holds all the same.
 start_again_if_aborted()
 {
 	process_gone "${process_pids[server]}" || return 0
@@ -59,14 +59,15 @@ start_again_if_aborted()
 	start_again
 }
 
-# An image that is not sparse: what is throttled is the data alone.
+# The image is not sparse: only its data is throttled.
 make_written_image()
 {
 	rm -f "$dir/record" "$dir/disk/disk.img"
 	dd if=/dev/zero of="$dir/disk/disk.img" bs=1M count=32 conv=fsync status=none
 }
 
-# Of what the server in the slow group begins from now on; what is under way stays as slow as it is.
+# Throttles the writes that the server in the slow group begins from now on; writes in flight stay
+# as slow as they are.
 throttle() # BYTES-A-SECOND|max
 {
 	echo "$(cat "/sys/block/${drive#/dev/}/dev") wbps=$1" >$groups/slow/io.max || fail "the drive can't be throttled"
@@ -88,7 +89,7 @@ writer_has_ended()
 	process_gone "${process_pids[writer]}"
 }
 
-# Each thread has written again, twice: what is behind that has not stopped.
+# Each thread has written twice more: the load has not stopped.
 goes_on()
 {
 	start_again_if_aborted
@@ -102,12 +103,13 @@ must_go_on() # WHEN
 	! writer_has_ended || fail "the writer has ended $1: $(tail -n 1 "$dir/writer.log")"
 }
 
-# Attaches the server, and starts the load.
+# Attaches the device to the server, and starts the load.
 start_load()
 {
 	spawn netlink "$python" "$VM_SOURCE/nbd_netlink.py" "$sock" 0 $timeout 300
 	wait_until "the device is attached" attached_by_netlink
-	# 6.1 would make small requests of it, which the server carries out without its engine.
+	# 6.1 would split the writes into small requests, which the server carries out without its
+	# engine.
 	echo 256 >/sys/block/nbd0/queue/max_sectors_kb
 	spawn writer "$python" "$VM_SOURCE/generations.py" write /dev/nbd0 "$dir/record" $threads 150
 	must_go_on "at the start"

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: memory 2G
 # vm: limit 900
-# When the guard of a device is killed, list and status tell it; nbdloop adopt gives the device
-# another one, while fio writes and verifies on it: there is no error, the options that it was
-# attached with stay in force, and servers are started again as before.  It works again and again,
-# when the image was renamed or removed, and when the server was killed, too.
+# After the guard of a device was killed, list and status say so; nbdloop adopt gives the device
+# another guard, while fio writes and verifies on the device: there is no error, the options of the
+# attach stay in force, and servers are restarted as before. It works repeatedly, when the image was
+# renamed or removed, and when the server was killed, too.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -45,7 +45,7 @@ another_server() # PID
 	now=$(server_pid "$device" 2>/dev/null) && [ "$now" != "$1" ]
 }
 
-# As after attach: the guard starts another one.
+# The guard starts another server, as after attach.
 kill_server_of_device()
 {
 	local before
@@ -54,7 +54,7 @@ kill_server_of_device()
 	wait_until "there is another server" another_server "$before"
 }
 
-# What must stay as it is.
+# These facts must stay as they are.
 facts()
 {
 	nbdloop list -n --raw -O NAME,OFFSET,SIZELIMIT,RO,DIO,LOG-SEC,SIZE,CONNECTIONS,ENGINE,BACKEND "$device"
@@ -77,7 +77,7 @@ kill_server_of_device
 expect_load
 quietly nbdloop set --direct-io=on "$device"
 quietly nbdloop replace-server "$device"
-# Again; with another file of that name meanwhile.
+# Adopt again, while another file has the image's name.
 mv "$image" "$dir/moved.img"
 truncate -s 64M "$image"
 kill_guard
@@ -90,7 +90,7 @@ rm "$dir/moved.img"
 adopt
 expect_equal "the image, removed" "$dir/moved.img (deleted)" "$(nbdloop list -n -O BACK-FILE "$device")"
 expect_load
-# Several at once: one of them does it.
+# Several adopt the device at once: one of them succeeds.
 kill_guard
 for i in 1 2 3; do
 	nbdloop adopt "$device" >"$dir/adopt$i.log" 2>&1 && echo "$i" >>"$dir/adopted" &
@@ -103,7 +103,7 @@ end_load
 nbdloop_detach "$device"
 expect_nothing_left
 
-# Neither a server nor a guard.
+# Neither a server nor a guard is left.
 head -c 8M /dev/urandom >"$image"
 nbdloop_attach --connections 2 --timeout 4 "$image"
 find_guard
@@ -118,8 +118,7 @@ quietly dd if=/dev/urandom of="$device" bs=1M count=8 conv=fsync status=none
 quietly cmp "$image" "$device"
 nbdloop_detach "$device"
 
-# Other guards, whose processes would have the number of the one that was killed, leave its files
-# alone.
+# Other guards, whose process ID could be that of the killed guard, leave its files alone.
 nbdloop_attach "$image"
 kill_guard
 killed=$guard
@@ -135,12 +134,12 @@ adopt
 kill_server_of_device
 quietly cmp "$image" "$device"
 
-# Killed, and then detached: nothing is left, either.
+# The guard is killed, and then the device is detached: nothing is left here, either.
 kill_guard
 nbdloop_detach "$device"
 expect_nothing_left
-# A device that this machine swaps to: what its new guard and server are granted is what the first
-# ones were.  And nbdkit's server.
+# The machine swaps to the device: its new guard and server have the same privileges as the first
+# ones. The same holds for nbdkit as the server.
 granted() # PID
 {
 	awk '/^VmLck:/ {locked = $2 > 10000} END {printf "%s ", locked ? "locked" : "not locked"}' "/proc/$1/status"
@@ -168,7 +167,8 @@ for server in nbdkit nbdloopd; do
 done
 ! kernel_log | grep 'I/O error' || fail "the kernel had I/O errors"
 
-# With its server, too: detach tells that what was written is lost, and that the device is gone.
+# The guard and its server are killed: detach says that written data was lost, and that the device
+# is gone.
 nbdloop_attach --dead-timeout 2 "$image"
 find_guard
 kill -KILL "$guard" "$(server_pid "$device")"

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: memory 2G
-# The guard of a URI's device was killed: nbdloop adopt gives the device another one, which leaves
-# the connections as they are, since the server may allow no others, and makes new ones when they
-# end; also when they have ended before, or between the two guards, and when there is no server
-# meanwhile.  fio, which writes and verifies all the time, sees no error.
+# After the guard of a URI's device was killed, nbdloop adopt gives the device another guard. That
+# guard keeps the existing connections, since the server may allow no others, and makes new ones
+# when they end; also when they ended earlier, or between the two guards, and when there is no
+# server for a while. fio, which writes and verifies all the time, sees no error.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -59,7 +59,7 @@ grep -q "its guard was killed, and nobody would connect again to its server: nbd
 	fail "the list doesn't warn"
 quietly nbdloop adopt "$device"
 expect_guard
-# It looks at them now and then.
+# The guard looks at the connections now and then.
 sleep 5
 connections_are 2 || fail "the connections have changed"
 ! kernel_log | grep -E "nbd[0-9]+: (Receive|Send|Dead)" || fail "the connections have ended"
@@ -69,7 +69,8 @@ start_remote
 wait_until "the server that was started again has both connections" connections_are 2
 expect_load
 
-# Seen by this guard, but not by the next one; and by none.
+# This guard sees one restart of the server; no guard sees the second restart, which the next guard
+# has to find.
 kill_server
 start_remote
 wait_until "it has both again" connections_are 2
@@ -82,7 +83,7 @@ expect_guard
 wait_until "it has both connections after adopt" connections_are 2
 expect_load
 
-# No server.
+# There is no server.
 kill_guard
 kill_server
 sleep 2
@@ -96,7 +97,7 @@ expect_nothing_of_nbdloop
 stop_server
 ! kernel_log | grep 'I/O error' || fail "the kernel had I/O errors"
 
-# One that has no second connection at a time.
+# This server allows only one connection at a time.
 one_client()
 {
 	rm -f "$sock"

@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloop attach makes of an image the device that losetup makes with the same options: its size and
-# bytes, logical blocks, read-only or not, direct I/O; it warns and refuses where losetup does.  It
-# loads the driver itself, makes nodes where nobody else does, and nothing is left of a device that
-# was detached, or that could not be attached.
+# nbdloop attach makes of an image the same device as losetup does with the same options: its size
+# and bytes, logical blocks, read-only or not, direct I/O; it warns and refuses where losetup does.
+# It loads the driver itself, creates nodes where nobody else does, and nothing is left of a device
+# that was detached, or that could not be attached.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
 require blockdev sgdisk
 image=$dir/disk.img
 
-# The same reason, in one word; both fail.
+# Both fail, for the same reason, which is given as one word.
 refused_like_losetup() # REGEX OPTION...
 {
 	local wanted=$1
@@ -49,13 +49,13 @@ refused_like_losetup 'sector-size=1234: must be' -b 1234 "$image"
 refused_like_losetup 'missing\.img: No such file' "$dir/missing.img"
 refused_like_losetup 'offset=-1: must be' -o -1 "$image"
 refused_like_losetup 'neither a file nor' "$dir"
-# Where losetup makes a device of size 0.
+# losetup makes a device of size 0 here.
 : >"$dir/empty.img"
 nbdloop_refuses '^nbdloop: [^ ]*empty\.img is empty' attach "$dir/empty.img"
 nbdloop_refuses 'disk\.img' attach -o 1G "$image"
 expect_nothing_left
 head -c 1000 /dev/urandom >"$dir/odd.img"
-# In other words from one version to the next.
+# losetup's wording differs from version to version.
 warns_like_losetup "end of the file will be ignored" "the last 488 bytes can't be reached" "$dir/odd.img"
 warns_like_losetup "end of the file will be ignored" "the last 488 bytes can't be reached" "$dir/odd.img" -b 512
 nbdloop_attach -o 77 "$image"
@@ -63,11 +63,11 @@ nbdloop_detach "$device"
 grep -q "offset=77 is no multiple of the sector size, 512 bytes; the last 435 bytes can't be reached" "$dir/attach.log" ||
 	fail "nothing tells that it is the offset's fault: $(cat "$dir/attach.log")"
 
-# A named device: nothing is printed unless it was asked for.
+# Attaching to a named device prints nothing unless it was asked for.
 expect_equal "what attaching to a named device prints" "" "$(nbdloop attach "$image" /dev/nbd3)"
 expect_equal "size of the named device" $((3 << 20)) $(($(device_sectors /dev/nbd3) * 512))
 nbdloop_refuses "nbd3 is attached already, to $image; detach it first" attach "$dir/odd.img" nbd3
-# The device comes first: the image is in use, too.
+# The device is checked first: the image is in use, too.
 nbdloop_refuses "nbd3 is attached already, to $image; detach it first" attach "$image" nbd3
 nbdloop_refuses "^nbdloop: $image: it is attached already, as /dev/nbd3; detach that, or use -L to use it$" attach "$image"
 nbdloop_refuses "another part of it, which overlaps, is attached already, as /dev/nbd3; detach that$" attach -o 4096 "$image"
@@ -77,8 +77,8 @@ nbdloop_refuses 'nbd3 is not attached' detach /dev/nbd3
 nbdloop_refuses 'there is no device /dev/nbd999' detach /dev/nbd999
 expect_nothing_left
 
-# Parts of one image that don't overlap, each with a device; and the whole of it, read-only, with
-# two.
+# Parts of one image that don't overlap, each with a device; then the whole image, read-only, with
+# two devices.
 nbdloop_attach -o 4096 --sizelimit 8192 "$image"
 first=$device
 nbdloop_attach -o 12k --sizelimit 1M "$image"
@@ -96,7 +96,7 @@ nbdloop_attach -r "$image"
 nbdloop_detach "$device" "$first"
 expect_nothing_left
 
-# --nooverlap, and what losetup makes of it.
+# --nooverlap, compared with losetup's.
 overlap() # WANTED-STATUS OPTION...
 {
 	local wanted=$1 losetup=0 nbdloop=0
@@ -126,7 +126,7 @@ detach_loop "$loop_device"
 nbdloop_detach "$device"
 expect_nothing_left
 
-# Partitions are there when attach returns; in a container that has no nodes, too.
+# Partitions are there when attach returns; in a container without device nodes, too.
 quietly sgdisk -a 1 -n 1:2048:3071 -n 2:3072:4095 "$image"
 nbdloop_attach "$image" /dev/nbd1
 for node in /dev/nbd1p1 /dev/nbd1p2; do

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # nbdloop attaches and detaches 20 images at the same time: each has a device of its own, with its
-# own bytes, and in the end no device, process or file is left.  Of those who want the same device
-# one gets it; those with --nooverlap share one.  While somebody unloads the driver again and again,
-# attaching works or says why it doesn't, and works afterwards.
+# own bytes, and in the end no device, process or file is left. If several ask for the same device,
+# one gets it; if several use --nooverlap, they share one. While the driver is unloaded again and
+# again, attaching works or says why it doesn't, and works afterwards.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -31,7 +31,7 @@ wait
 echo "20 at once: $((SECONDS - start)) s"
 expect_nothing_left
 
-# Those who want the same device: one gets it.
+# Several ask for the same device: one gets it.
 for i in {1..8}; do
 	(nbdloop attach "$dir/$i.img" /dev/nbd7 >"$dir/$i.log" 2>&1 && echo "$i" >>"$dir/won") &
 done
@@ -41,7 +41,7 @@ expect_equal "size of what the winner attached" $(($(cat "$dir/won") * 128)) "$(
 nbdloop_detach /dev/nbd7
 expect_nothing_left
 
-# Those who want the same image, and use what is there: all get the same device.
+# Several attach the same image with --nooverlap: all get the same device.
 for i in {1..5}; do
 	(nbdloop attach --nooverlap "$dir/1.img" >"$dir/$i.device" 2>"$dir/$i.log" || echo "$i" >>"$dir/failed") &
 done
@@ -51,7 +51,7 @@ expect_equal "devices of those who use what is there" 1 "$(cat "$dir"/[1-5].devi
 nbdloop_detach "$(cat "$dir/1.device")"
 expect_nothing_left
 
-# The driver comes and goes.
+# The driver is unloaded and loaded.
 unload_again_and_again()
 {
 	while [ ! -e "$dir/stop" ]; do

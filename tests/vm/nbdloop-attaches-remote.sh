@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: memory 2G
 # nbdloop attaches in one network namespace what a server in another exports, by TCP, with several
-# connections.  A cable that is pulled out for a while, and a server that is started again, are
-# neither an error nor a lost write; a larger export makes a larger device.  Of two addresses of a
-# name, one is enough.  What the kernel can't have, or the server doesn't, is refused in plain
+# connections. Neither a cable that is pulled out for a while nor a server restart causes an error
+# or a lost write; a larger export makes a larger device. For a name with two addresses, one working
+# address is enough. Options that the kernel or the server doesn't support are refused in plain
 # words.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
@@ -47,15 +47,15 @@ expect_nothing_of_nbdloop()
 modprobe nbd
 mark_kernel_log
 remote_refuses "$server_address.*(refused|Connection)" attach "$remote"
-# It takes connections, and then says nothing.
+# The server accepts connections, and then says nothing.
 spawn silent "${server_prefix[@]}" "$python" -c "import socket, time; s = socket.create_server(('$server_address', 10809)); time.sleep(600)"
 wait_until "a silent server listens" "${client[@]}" bash -c "exec 8<>/dev/tcp/$server_address/10809"
 remote_refuses "$remote: the server hasn't answered for 30 seconds" attach "$remote"
 end_process silent TERM
 start_remote
-# The cable is between the two only.
+# The cable connects only the two namespaces.
 nbdloop_refuses "$server_address" attach "$remote"
-# Of a name with two addresses, the first one answers nothing: what is sent there arrives nowhere.
+# Of a name with two addresses, the first one never answers: packets to it arrive nowhere.
 cp /etc/hosts "$dir/hosts"
 on_exit cp "$dir/hosts" /etc/hosts
 printf '%s\n' "10.99.0.3 two-addresses" "$server_address two-addresses" >>/etc/hosts
@@ -74,7 +74,7 @@ expect_equal "backend" "$remote" "$(cat "/sys/block/${device#/dev/}/backend")"
 expect_equal "what the list says of it" "$remote remote" "$(nbdloop list -n -O BACK-FILE,SERVER "$device" | xargs)"
 start_load --filename="$device" --size=48M --bsrange=4k-64k --iodepth=8
 "${client[@]}" ip link set cable down
-# Longer than a request may take: the connections are replaced.
+# The cable is unplugged for longer than a request may take: the connections are replaced.
 sleep 8
 "${client[@]}" ip link set cable up
 sleep 5
@@ -83,7 +83,7 @@ sleep 1
 start_remote
 end_load
 
-# Somebody there makes it larger.
+# The server's side makes the image larger.
 truncate -s 80M "$image"
 control "$dir/server.control" resize >"$dir/control.log" 2>&1 || fail "the server does not resize"
 quietly "${client[@]}" nbdloop resize "$device"
@@ -99,7 +99,7 @@ quietly cmp -n $((8 << 20)) "$dir/data" "$image" 0 $((72 << 20))
 stop_server
 ! kernel_log | grep 'I/O error' || fail "the kernel had I/O errors"
 
-# One that can't have several connections.
+# A server that doesn't allow several connections.
 spawn nbdkit "${server_prefix[@]}" nbdkit -f -i "$server_address" -p 10810 --filter=multi-conn memory 16M multi-conn-mode=disable
 wait_until "nbdkit listens" "${client[@]}" nbdinfo --size "nbd://$server_address:10810"
 remote=nbd://$server_address:10810

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A server that dies while its device is being attached, of the kernel's first request, is started
-# again at once: attach succeeds, with the partitions that the kernel was looking for.  That is no
-# error for anybody.
+# A server that dies of the kernel's first request, while its device is being attached, is restarted
+# at once: attach succeeds, with the partitions that the kernel was looking for, and nobody sees an
+# error.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -12,7 +12,7 @@ head -c 16M /dev/urandom >"$image"
 sfdisk -q "$image" <<<$'label: dos\n1M,4M'
 modprobe nbd
 
-# The first two servers die, the third is the real one.
+# The first two servers die, the third works.
 mkdir "$dir/bin"
 cat >"$dir/bin/nbdloopd" <<-end
 	#!/bin/bash
@@ -30,7 +30,7 @@ PATH=$dir/bin:$PATH nbdloop_attach --dead-timeout=600 --partscan "$image"
 [ -b "${device}p1" ] || fail "there is no ${device}p1"
 quietly cmp "$image" "$device"
 grep -q 'is started again' "$dir/attach.log" || fail "attach doesn't say that the server has died"
-# The real one is guarded as ever.
+# The guard watches the working server as usual.
 before=$(server_pid "$device")
 kill -KILL "$before"
 drop_cache "$device"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloop attach --server=nbdkit: nbdkit with the loop plugin is the server, and every verb does
-# what it does with nbdloopd.
+# With nbdloop attach --server=nbdkit, nbdkit with the loop plugin is the server, and every verb
+# works as it does with nbdloopd.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -31,7 +31,7 @@ for wanted in off on; do
 	expect_equal "what set says" "$device: direct I/O $wanted" "$(nbdloop set "--direct-io=$wanted" "$device")"
 done
 
-# Also behind the end that nbdkit's first connections had.
+# Write also after the end that nbdkit's first connections had.
 truncate -s 128M "$image"
 quietly nbdloop resize "$device"
 expect_equal "size after resize" $((128 << 20)) "$(blockdev --getsize64 "$device")"
@@ -57,7 +57,7 @@ for name in data data.kill data.replace; do
 	debugfs -R "cat /$name" "$image" 2>/dev/null | cmp - "$dir/data" || fail "$name is another in the image"
 done
 
-# Its own words, not those of a connection that ended.
+# The message is the server's own, not that of a closed connection.
 nbdloop_refuses 'direct-io=on' attach --server=nbdkit --direct-io=on -o 100 "$image"
 nbdloop_refuses '--server is for images' attach --server=nbdkit nbd://127.0.0.1
 nbdloop_attach --server=nbdkit --read-only --threads=4 --engine=threads "$image"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: memory 2G
 # nbdloop change gives a read-only device another image while somebody reads it, as LOOP_CHANGE_FD
-# does to a loop device: what it refuses is refused, nobody who reads sees an error, and the next
-# server serves the new image.  What can't work leaves the old one in place.
+# does to a loop device: it refuses what LOOP_CHANGE_FD refuses, no reader sees an error, and the
+# next server serves the new image. A change that can't work leaves the old image in place.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -25,14 +25,14 @@ start_of_partition()
 	cat "/sys/block/${device#/dev/}/$partition/start"
 }
 
-# The server has it from its guard, as /proc/GUARD/fd/N.
+# The server has the image from its guard, as /proc/GUARD/fd/N.
 served_image()
 {
 	readlink -f "$(control "$(control_of "$device")" status exports.0.file)"
 }
 
-# Reads all again and again; each time it is one of the images, or part of the one and of the other,
-# but no error.
+# Reads everything again and again; each time the data is that of one image, or a part of each, but
+# there is never an error.
 read_on()
 {
 	while [ ! -e "$dir/stop" ]; do
@@ -54,8 +54,8 @@ quietly nbdloop change "$device" "$new"
 expect_equal "the image that is served" "$new" "$(served_image)"
 : >"$dir/rounds"
 wait_until "the device is read further" test -s "$dir/rounds"
-# Somebody else, such as udev, has the partitions read again just then: for a moment there is none,
-# whenever it is looked at.
+# Another program, such as udev, rereads the partition table at that moment: for a short time there
+# is no partition, whenever nbdloop looks.
 for time in 1 2 3; do
 	[ -e "/sys/block/${device#/dev/}/$partition" ] || fail "there is no partition"
 	rm -f "$dir/strace.log"
@@ -68,7 +68,7 @@ for time in 1 2 3; do
 	[ "$end_status" = 0 ] || fail "no image was changed when there was no partition: $(cat "$dir/changer.log")"
 	quietly blockdev --rereadpt "$device"
 done
-# Several at once: one after the other.
+# Several changes at once take place one after the other.
 for image in "$old" "$new"; do
 	for i in 1 2 3; do
 		nbdloop change "$device" "$image" >>"$dir/change.log" 2>&1 || echo "$image, number $i" >>"$dir/failed"
@@ -81,7 +81,7 @@ touch "$dir/stop"
 poll_for 60 process_gone "${process_pids[reader]}" || fail "the reader does not end"
 end_process reader
 expect_equal "the reader's status" 0 "$end_status"
-# Not what was read before, either.
+# The page cache shows no old data, either.
 quietly nbdloop change "$device" "$old"
 quietly cmp "$device" "$old"
 quietly nbdloop change "$device" "$new"
@@ -89,7 +89,7 @@ quietly cmp "$device" "$new"
 expect_equal "start of the new image's partition" $((8 << 11)) "$(start_of_partition)"
 expect_equal "path in the list" "$new" "$(nbdloop list -n -O BACK-FILE "$device")"
 
-# It stays when the server dies, and can't be written to.
+# The new image stays when the server dies, and can't be written to.
 before=$(server_pid "$device")
 kill -KILL "$before"
 another_server()
@@ -102,8 +102,8 @@ quietly dd if="$device" of=/dev/null bs=1M iflag=direct
 expect_equal "the image after the server's death" "$new" "$(served_image)"
 ! dd if=/dev/zero of="$device" bs=4k count=1 oflag=direct status=none 2>/dev/null || fail "it can be written to"
 
-# A file system that is mounted goes on, as LOOP_CHANGE_FD's users want it: the copy of an image
-# takes its place.
+# A mounted file system continues to work, which LOOP_CHANGE_FD's users need: a copy of the image
+# takes the image's place.
 nbdloop_detach "$device"
 truncate -s 32M "$dir/fs.img"
 quietly mkfs.ext4 -q "$dir/fs.img"
@@ -125,7 +125,7 @@ nbdloop_detach "$device"
 expect_nothing_left
 ! kernel_log | grep -E 'I/O error|EXT4-fs (error|warning)' || fail "the kernel had I/O errors"
 
-# What is refused, with the old image in place.
+# Refused changes leave the old image in place.
 refused() # REGEX IMAGE
 {
 	local before
@@ -147,7 +147,7 @@ nbdloop_refuses 'is not attached' change "$device" "$new"
 nbdloop_attach "$old"
 refused "$device can be written to" "$new"
 nbdloop_detach "$device"
-# Of the same size, but with its offset it isn't.
+# The file has the same size, but not with its offset.
 nbdloop_attach -r -o 1M "$dir/larger.img"
 nbdloop_refuses "new.img would make a device of $((15 << 20)) bytes" change "$device" "$new"
 nbdloop_detach "$device"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: memory 2G
 # While fio writes and verifies on an attached device, its direct I/O is switched off and on, and
-# its server is replaced, by one with another program file, without an error; the next server does
-# direct I/O as the one before.  It gets another size while that happens.
+# its server is replaced by one with another program file, without an error; the next server keeps
+# the setting of direct I/O. The device also gets another size during these changes.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -11,14 +11,14 @@ require fio
 image=$dir/disk.img
 truncate -s 64M "$image"
 
-# What the server says is what set prints.
+# set prints the server's own words.
 switch() # on|off WANTED-STATUS
 {
 	expect_equal "what set prints" "$device: direct I/O $1" "$(nbdloop set --direct-io="$1" "$device" 2>"$dir/set.log")"
 	expect_equal "direct I/O" "$2" "$(direct_io_of "$device")"
 }
 
-# The next server is another file, as after an upgrade.
+# The next server has another program file, as after an upgrade.
 mkdir "$dir/program"
 cp "$top_builddir/server/nbdloopd" "$dir/program/nbdloopd"
 PATH=$dir/program:$PATH
@@ -36,7 +36,7 @@ for i in 1 2 3; do
 	switch on true
 done
 
-# What is asked of a server that has just died waits for the next one, which takes its time here.
+# Requests to a server that has just died wait for the next server, which starts slowly here.
 printf '#!/bin/sh\nsleep 2\nexec "%s" "$@"\n' "$top_builddir/server/nbdloopd" >"$dir/program/slow"
 chmod +x "$dir/program/slow"
 mv "$dir/program/slow" "$dir/program/nbdloopd"
@@ -52,8 +52,8 @@ expect_equal "direct I/O of the new server" false "$(direct_io_of "$device")"
 rm "$dir/program/nbdloopd"
 expect_load
 
-# A new size while a server is replaced: Linux 6.12 then waits for what was under way, which is sent
-# again to the next server, and takes no connection of a next one meanwhile.
+# The size changes while a server is replaced: Linux 6.12 then waits for the requests in flight,
+# which are resent to the next server, and meanwhile accepts no connection of yet another server.
 replace_servers()
 {
 	local i
@@ -74,15 +74,15 @@ expect_equal "status of those who replaced servers" 0 "$end_status"
 [ "$size" -gt 67 ] || fail "it got another size only $((size - 65)) times"
 expect_load
 
-# The server dies between its answer and the guard's: the guard, which is stopped meanwhile, sees
-# the request first.
+# The server dies between its own answer and the guard's: the guard, which is stopped meanwhile,
+# sees the request first.
 require strace
 size=$((size + 1))
 truncate -s "${size}M" "$image"
 quietly strace -qq -o "$dir/sockets" -e trace=socket nbdloop resize "$device"
 size=$((size + 1))
 truncate -s "${size}M" "$image"
-# Its last socket is the one for the guard.
+# nbdloop's last socket is the one for the guard.
 spawn resizing strace -qq -o "$dir/stopped" -e trace=socket -e "inject=socket:signal=STOP:when=$(grep -c '^socket(' "$dir/sockets")" \
 	nbdloop resize "$device"
 wait_until "nbdloop resize is about to ask the guard" grep -qs 'stopped by SIGSTOP' "$dir/stopped"
@@ -99,7 +99,7 @@ expect_equal "sectors of the device" $((size << 11)) "$(device_sectors "$device"
 [ "$(server_pid "$device")" != "$before" ] || fail "it is the same server"
 expect_load
 
-# What can't work is seen before the old server is ended.
+# An error in the new program shows before the old server is ended.
 before=$(server_pid "$device")
 printf '#!/bin/sh\necho broken >&2\nexit 1\n' >"$dir/program/broken"
 chmod +x "$dir/program/broken"
@@ -112,8 +112,8 @@ nbdloop_detach "$device"
 expect_nothing_left
 ! kernel_log | grep -E 'I/O error' || fail "the kernel had I/O errors"
 
-# What isn't possible is refused, in the server's words, and stays as it is: tmpfs has no direct I/O
-# on 6.1; an offset that direct I/O can't have is refused everywhere.
+# Impossible settings are refused, in the server's words, and nothing changes: tmpfs has no direct
+# I/O on 6.1; an offset that breaks the rule for direct I/O is refused everywhere.
 rm -f "$dir/program/nbdloopd"
 nbdloop_attach -o 100 "$image"
 nbdloop_refuses 'offset' set --direct-io=on "$device"
