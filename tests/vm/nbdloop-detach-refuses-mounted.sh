@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloop detach refuses a device that is mounted, swap space, below another device, or open, and
-# names who uses it; the device works on.  With --lazy it is detached as soon as nobody uses it.
-# What was written before, and not synced, is in the image when detach returns; and it is the end of
-# the server, too.
+# nbdloop detach refuses a device that is mounted, used as swap space, below another device, or
+# open, and names its user; the device continues to work. With --lazy it is detached as soon as
+# nobody uses it. Data that was written and not synced is in the image when detach returns, and the
+# server has ended, too.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -37,14 +37,14 @@ exec 8<"$device"
 nbdloop_refuses "$device is in use: .*process $$ \\(bash\\) has $device open" detach "$device"
 exec 8<&-
 
-# Where it is called something else: in a container, or a chroot.
+# The device is called something else there: in a container, or a chroot.
 mkdir "$dir/elsewhere"
 quietly mknod "$dir/elsewhere/disk" b "$(stat -c '0x%t' "$partition")" "$(stat -c '0x%T' "$partition")"
 exec 8<"$dir/elsewhere/disk"
 nbdloop_refuses "$device is in use: .*process $$ \\(bash\\) has $partition open" detach "$device"
 exec 8<&-
 
-# Not synced.
+# The data is not synced.
 mount_at "$dir/mounted" "$partition"
 mkdir "$dir/mounted/tree"
 quietly "$python" "$tree" write "$dir/mounted/tree" 1 60
@@ -55,7 +55,7 @@ nbdloop_detach "$device"
 expect_nothing_left
 quietly cmp -n 20000000 "$dir/data" "$image" 0 $((65536 * 512))
 
-# Later.
+# The device goes later.
 nbdloop_attach "$image"
 mount_at "$dir/mounted" "${device}p1"
 quietly "$python" "$tree" check "$dir/mounted/tree" 1 60

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: memory 2G
 # While fio writes to a device, and while a file system on it is written to, nbdloop detach refuses,
-# and there is neither an error nor a pause without an end.  With --lazy the device goes when the
-# last writer does; all that was written, through the page cache, too, is in the image then.  Those
-# that detach one device at the same time don't disturb each other.  When it was nbd-client that
-# detached it, the server and the guard end, too.
+# and there is neither an error nor a hang. With --lazy the device goes when the last writer does;
+# all written data, through the page cache, too, is in the image then. Concurrent detaches of one
+# device don't disturb each other. When nbd-client detaches the device, the server and the guard
+# end, too.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -41,14 +41,13 @@ mark_kernel_log
 nbdloop_attach "$image"
 start_fio load "$device" 30 --size=48M --direct=1
 wait_until "fio writes" is_written
-# fio closes what it writes to after each round, and opens it again: between two of them nobody else
-# would have it open.
+# fio closes and reopens the device after each round: in between nobody else would have it open.
 exec 9<"$device"
 for i in 1 2; do
 	nbdloop_refuses "$device is in use: .* has $device open" detach "$device"
 done
 ! process_gone "${process_pids[load]}" || fail "fio has ended too soon"
-# From now on it only waits for fio.
+# From now on detach only waits for fio.
 quietly nbdloop detach --lazy "$device"
 device_is_there "$device" || fail "a device that is written to was taken away"
 end_fio load
@@ -58,7 +57,7 @@ wait_until "the device is gone after fio" device_is_gone "$device"
 wait_until "its server and guard have ended" no_process
 expect_nothing_left
 
-# On a file system, through the page cache.
+# Write to a file system, through the page cache.
 nbdloop_attach "$image"
 quietly mkfs.ext4 -q "$device"
 mount_at "$dir/mounted" "$device"
@@ -70,7 +69,7 @@ mkdir "$dir/mounted/tree"
 quietly "$python" "$tree" write "$dir/mounted/tree" 1 60
 end_fio buffered
 unmount "$dir/mounted"
-# Several at once: one does it, and nothing is left whoever that is.
+# Several detaches at once: one succeeds, and nothing is left whichever it is.
 for i in 1 2 3 4; do
 	(nbdloop detach "$device" >"$dir/detach.$i" 2>&1 && echo "$i" >>"$dir/won") &
 done
@@ -84,7 +83,7 @@ mount_at "$dir/mounted" "$device"
 quietly "$python" "$tree" check "$dir/mounted/tree" 1 60
 unmount "$dir/mounted"
 
-# What is in the page cache only, of a writer that has just gone.
+# The data is only in the page cache, and its writer has just gone.
 head -c 32000000 /dev/urandom >"$dir/data"
 dd if="$dir/data" of="$device" bs=1M conv=notrunc status=none
 nbdloop_detach "$device"
@@ -92,7 +91,7 @@ quietly cmp -n 32000000 "$dir/data" "$image"
 expect_nothing_left
 expect_quiet_kernel
 
-# By another program, while it is read.
+# Another program detaches the device while it is read.
 read_until_error()
 {
 	while dd if="$device" of=/dev/null bs=64k iflag=direct status=none; do :; done

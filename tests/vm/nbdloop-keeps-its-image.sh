@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: drive 64M
-# A device has the image that it was attached to, and no other, whatever happens to the image's
-# name: a file that has taken its name is neither served by the next server nor written to, nor
-# taken for it by --nooverlap; one that has no name any more is still served; nor when its name goes
-# to another file just before a server opens it.  With both servers.
+# A device keeps the image that it was attached to, whatever happens to the image's name: a file
+# that has taken the name is neither served by the next server nor written to, nor mistaken for the
+# image by --nooverlap; an image that has lost its name is still served; and the same holds when the
+# name goes to another file just before a server opens it. With both servers.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
 image=$dir/disk.img
 other=$dir/other.img
 
-# dd'ed to the device and to what its image should be.
+# dd writes to the device and to a file that holds the expected contents of its image.
 write_something() # OFFSET-IN-MIB
 {
 	head -c 1M /dev/urandom >"$dir/data"
@@ -57,7 +57,7 @@ keeps() # SERVER
 	echo 1000 >"/sys/block/${device#/dev/}/queue/io_timeout"
 	write_something 1
 
-	# As many a program writes a file anew.
+	# Replace the file as many programs do when they save.
 	mv "$image" "$old"
 	cp "$other" "$image"
 	sha256sum "$other" "$image" >"$dir/other.sum"
@@ -67,13 +67,13 @@ keeps() # SERVER
 	expect_listed "$old"
 	quietly cmp "$dir/wanted.img" "$old"
 
-	# Not by its name.
+	# --nooverlap does not go by the name.
 	second=$(nbdloop attach --show --nooverlap "$image" 2>"$dir/attach.log") || fail "nbdloop attach --nooverlap fails"
 	[ "$second" != "$device" ] || fail "--nooverlap takes a file for another one that had its name"
 	nbdloop_detach "$second"
 	expect_equal "device of the renamed image" "$device" "$(nbdloop attach --show --nooverlap "$old" 2>&1)"
 
-	# A link to what its owner may not write to.
+	# A symbolic link to a file that must not be written to.
 	rm "$image"
 	sha256sum "$other" >"$dir/other.sum"
 	ln -s "$other" "$image"
@@ -93,7 +93,7 @@ keeps() # SERVER
 }
 
 # Another file takes the image's name after the guard's last look at it, and before the server's
-# first: each server is started by one that does that.
+# first: each server is started by a script that exchanges the files.
 keeps_from_the_start() # SERVER
 {
 	local program
@@ -132,7 +132,7 @@ keeps_from_the_start nbdkit
 keeps nbdloopd
 keeps nbdkit
 
-# Of a block device, the size counts, too.
+# For a block device, the size counts, too.
 drive=$(drive_device 1)
 nbdloop_attach "$drive"
 nbdloop_refuses "another part of it, which overlaps, is attached already, as $device; detach that$" attach --nooverlap --sizelimit 1M "$drive"

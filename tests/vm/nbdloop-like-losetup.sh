@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: drive 64M
-# What util-linux and blktests try of loop devices, with nbdloop beside losetup: an image that is a
-# block device, one whose drive has sectors of 4096 bytes, one that can't be written to, one on
-# tmpfs; partitions that were made by hand, and those of the image before; and partitions appear
-# once, they don't come and go while the device is attached.
+# nbdloop passes beside losetup what util-linux and blktests test of loop devices: an image that is
+# a block device, one whose drive has sectors of 4096 bytes, a read-only image, one on tmpfs;
+# partitions that were made by hand, and those of the previous image; and partitions appear once,
+# without coming and going while the device is attached.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -14,7 +14,7 @@ modprobe nbd
 
 mark_kernel_log
 
-# A block device.
+# The image is a block device.
 drive=$(drive_device 1)
 head -c 8M /dev/urandom | dd of="$drive" bs=1M status=none conv=fsync
 for options in "--direct-io=off" "-r --direct-io=on" "-o 1M --sizelimit 4M --direct-io=off" "-o 8k -b 4096 --direct-io=on" "-f"; do
@@ -32,7 +32,7 @@ nbdloop_refuses 'overlaps' attach --nooverlap --force -o 1536k "$drive"
 detach_loop "$loop_device"
 nbdloop_detach "$device"
 
-# Sectors of 4096 bytes.
+# The drive has sectors of 4096 bytes.
 modprobe sd_mod
 modprobe scsi_debug sector_size=4096 dev_size_mb=16
 four_k=
@@ -47,7 +47,7 @@ for options in "-b 4096 --direct-io=on" "-b 512 --direct-io=off" "-b 4096 -r --d
 	# shellcheck disable=SC2086 # several words
 	like_losetup "/dev/$four_k" $options
 done
-# Without a sector size it is one that direct I/O can have.
+# Without a given sector size, the device gets one that allows direct I/O.
 nbdloop_attach --direct-io=on "/dev/$four_k"
 expect_equal "sector size and direct I/O on a drive of 4096-byte sectors" "4096 true" \
 	"$(blockdev --getss "$device") $(direct_io_of "$device")"
@@ -57,7 +57,7 @@ quietly cmp -n 100000 "$dir/data" "$device" 0 7000
 nbdloop_detach "$device"
 quietly cmp -n 100000 "$dir/data" "/dev/$four_k" 0 7000
 
-# What can't be written to is read-only, without being told.
+# A device of a read-only image is read-only by default.
 mkdir "$dir/readonly"
 mount -t tmpfs none "$dir/readonly"
 on_exit umount -l "$dir/readonly"
@@ -68,7 +68,7 @@ nbdloop_attach "$dir/readonly/disk.img"
 expect_equal "read-only" 1 "$(blockdev --getro "$device")"
 nbdloop_detach "$device"
 
-# tmpfs, whatever its fallocate() can do.
+# tmpfs, whatever its fallocate() supports.
 truncate -s 32M /dev/shm/disk.img
 nbdloop_attach /dev/shm/disk.img
 quietly mkfs.ext4 -q "$device"
@@ -77,8 +77,8 @@ quietly blkdiscard -f -z -o 16M -l 8M "$device"
 nbdloop_detach "$device"
 rm /dev/shm/disk.img
 
-# Partitions that somebody made with the kernel only, and those of the image before, are gone with
-# the device.
+# Partitions that were made in the kernel only, and those of the previous image, disappear with the
+# device.
 truncate -s 32M "$dir/plain.img" "$dir/table.img"
 quietly sgdisk -n 1:2048:20479 -n 2:20480:40959 "$dir/table.img"
 nbdloop_attach "$dir/plain.img" nbd5

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloop list says of a device what losetup says of a loop device with the same image and options,
-# in the same JSON, and lists what nbd-client has attached, too; nbdloop status measures what a
-# device does.
+# nbdloop list shows of a device what losetup shows of a loop device with the same image and
+# options, in the same JSON, and also lists devices that nbd-client has attached; nbdloop status
+# measures a device's activity.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -12,8 +12,8 @@ sfdisk -q "$image" <<<$'label: dos\n1M,16M\n32M,'
 modprobe loop
 modprobe nbd
 
-# Both attached with the same options; their columns, but the name and what losetup puts blanks
-# into.
+# Both are attached with the same options; compare their columns, except the name and the columns
+# that losetup pads with blanks.
 compare() # [OPTION...]
 {
 	local loop columns=SIZELIMIT,OFFSET,RO,BACK-FILE,DIO,LOG-SEC,BACK-INO,BACK-MAJ:MIN,PARTSCAN
@@ -31,7 +31,7 @@ import json, sys
 (ours,) = json.load(open(f"{sys.argv[1]}/nbdloop.json"))["nbddevices"]
 assert ours.pop("size") == int(open(f"{sys.argv[1]}/size").read()), ours
 theirs["back-maj:min"] = theirs["back-maj:min"].replace(" ", "")
-# Partitions are looked for on each nbd device.
+# The kernel looks for partitions on each nbd device.
 theirs["partscan"] = True
 assert ours == theirs and [type(v) for v in ours.values()] == [type(theirs[k]) for k in ours], (ours, theirs)
 EOF2
@@ -42,7 +42,7 @@ compare --direct-io=on
 compare --direct-io=on --read-only --offset 1M --sizelimit 8M
 compare --direct-io=off --sector-size 4096
 
-# One of ours beside one of nbd-client's.
+# One of nbdloop's devices beside one of nbd-client's.
 nbdloop_attach "$image"
 name=${device#/dev/}
 truncate -s 32M "$dir/other.img"
@@ -64,7 +64,7 @@ assert all(theirs[key] is None for key in ("back-file", "server-pid", "offset", 
 EOF2
 expect_equal "device of the image" "$device" "$(nbdloop list -n -O NAME -j "$image")"
 
-# What it does.
+# The device's activity.
 read_on()
 {
 	while dd if="$device" of=/dev/null bs=4k count=2000 iflag=direct status=none; do :; done
@@ -82,14 +82,14 @@ read = report["operations"]["read"]
 assert report["name"] == sys.argv[2] and report["seconds"] >= 5, report
 assert read["iops"] > 10 and read["average-bytes"] == 4096, read
 assert abs(read["bytes-per-second"] - read["iops"] * 4096) < 1, read
-# All that the kernel counts reaches the server, but for what was under way when one of them was
-# asked.
+# Every request that the kernel counts reaches the server, except for those in flight when one of
+# the two was asked.
 assert abs(sum(read["histogram"]) - read["iops"] * report["seconds"]) <= read["iops"], read
 assert 0 < read["p50-us"] <= read["p99-us"] <= read["max-us"] and read["average-ms"] > 0, read
 assert report["busy"] > 0.1, report
 EOF2
 
-# The last dd may still have it open.
+# The last dd may still have the device open.
 wait_until "nobody uses $device" nbdloop detach "$device"
 detach /dev/nbd7
 stop_server

@@ -12,7 +12,7 @@ for example in "$dir"/examples/[0-9][0-9]; do
 	(cd "$dir/here" && timeout 300 "$BASH" -eux "$example") >"$dir/example.log" 2>&1 </dev/null ||
 		fail "an example fails: $(basename "$example")"
 	expect_nothing_left
-	# What some of them show.
+	# Some of the examples show these files.
 	case $example in
 	*/03)
 		grep -qE "^/dev/nbd[0-9]+ +0 +0 +0 $dir/here/disk.img +1 +512\$" "$dir/example.log" || fail "no line in the list"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The device is disconnected by another program in the same moment in which it is mounted (blktests'
+# Another program disconnects the device at the same moment at which it is mounted (blktests'
 # nbd/003): whichever comes first, neither hangs, server and guard end, the image's file system is
-# intact, and the device can be had again.
+# intact, and the device can be attached again.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -13,7 +13,7 @@ mkdir "$dir/mnt"
 mounted=0
 for round in {1..12}; do
 	nbdloop_attach "$image"
-	# Now the one, now the other is a little later.
+	# The mount and the disconnect take turns in starting a little later.
 	(sleep "0.$((round % 4 * 2))"; nbd-client -d "$device" >"$dir/disconnect.log" 2>&1) &
 	sleep "0.0$((round % 3 * 3))"
 	if timeout 100 mount -o ro,noload "$device" "$dir/mnt" 2>"$dir/mount.log"; then

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Of two connections to nbdloop's own server, the kernel gives one up on which a request is not
-# answered in time.  That is no error for who waits for the request, and soon the device has both
-# again.
+# When one of two connections to nbdloop's own server doesn't answer a request in time, the kernel
+# gives that connection up. The program that waits for the request sees no error, and soon the
+# device has both connections again.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: memory 2G
-# An image grows, and with `nbdloop resize' the device that is attached to it: ext4 and xfs on it
-# are grown while they are mounted and fio writes and verifies on them, and the new part is the
+# An image grows, and `nbdloop resize' makes the attached device grow with it: ext4 and xfs grow on
+# the device while they are mounted and fio writes and verifies on them, and the new part is the
 # image's.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
@@ -27,10 +27,10 @@ grows() # FILE-SYSTEM FROM-MIB TO-MIB
 	before=$(stat -f -c %b "$dir/mounted")
 	if [ "$type" = xfs ]; then quietly xfs_growfs "$dir/mounted"; else quietly resize2fs "$device"; fi
 	after=$(stat -f -c %b "$dir/mounted")
-	# In blocks of 4096; a part is the file system's own.
+	# Sizes are in blocks of 4096 bytes; the file system takes a part for itself.
 	[ $((after - before)) -gt $(((to - from) * 256 * 8 / 10)) ] || fail "$type: the file system grew from $before to $after blocks"
 	expect_load
-	# More than there was room for before.
+	# The data is more than there was room for before.
 	head -c $((to * 3 / 4 << 20)) /dev/zero | tr '\0' '\245' >"$dir/mounted/large"
 	sha256sum "$dir/mounted/large" >"$dir/sum"
 	end_load
@@ -38,7 +38,7 @@ grows() # FILE-SYSTEM FROM-MIB TO-MIB
 	mount_at "$dir/mounted" "$device"
 	quietly sha256sum -c "$dir/sum"
 	unmount "$dir/mounted"
-	# Nothing has changed: that is no error.
+	# No change of the size is no error.
 	quietly nbdloop resize "$device"
 	nbdloop_detach "$device"
 	expect_nothing_left
@@ -50,7 +50,7 @@ grows ext4 64 160
 quietly e2fsck -f -n "$image"
 grows xfs 320 400
 
-# Smaller, which losetup does, too; and back.
+# The image shrinks, which losetup supports, too, and grows back.
 nbdloop_attach -o 1M --sizelimit 8M "$image"
 truncate -s 5M "$image"
 quietly nbdloop resize "$device"

@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: memory 1G
-# The server of a device for swap space is started again when it dies, though it needs more than
-# half of the memory that is available then, for which a first one is refused: whoever has swapped
-# something out there needs it.  All of its memory is locked again.
+# When the server of a device for swap space dies, another server is started, although it needs more
+# than half of the memory that is available then, which is a reason to refuse a first server:
+# programs whose memory is on that device need the server. All memory of the new server is locked
+# again.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -32,13 +33,13 @@ server=$(server_pid "$device")
 locked=$(locked_mib "$server")
 [ "$locked" -gt 120 ] || fail "the server has locked only $locked MiB"
 
-# What can't be taken back from a file in memory.
+# The kernel can't reclaim the memory of a file on tmpfs.
 mount_at "$dir/memory" -t tmpfs -o size=1G tmpfs
 for ((i = 0; i < 100 && $(available_mib) > 90; i++)); do
 	head -c 8M /dev/zero >"$dir/memory/$i"
 done
 [ "$(available_mib)" -le 90 ] || fail "there is still memory: $(available_mib) MiB"
-# A first one: it would lock as much.
+# A first server would lock as much memory, and is refused.
 nbdloop_refuses 'MiB would be taken and locked' attach --swap --connections=3 "$(cp "$image" "$dir/other.img" && echo "$dir/other.img")"
 
 kill -KILL "$server"

@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: memory 2G
-# A device with several connections survives that its server is killed while fio writes and
-# verifies; one that is attached to a server elsewhere goes on when that comes back.  Without the
-# guard, the device works on, and can be detached.
+# A device with several connections survives a kill of its server while fio writes and verifies; a
+# device that is attached to a server elsewhere resumes when that server comes back. Without its
+# guard, the device continues to work, and can be detached.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 . "$(dirname "$0")/killed_servers.sh"
 
 survives 3 --connections 2 --timeout 4
 
-# Somebody else's server.
+# This server is not nbdloop's own.
 mark_kernel_log
 truncate -s 16M "$dir/remote.img"
 start_nbdloopd "$dir/remote.img"
@@ -31,7 +31,7 @@ stop_server
 ! kernel_log | grep 'I/O error' || fail "the kernel had I/O errors"
 expect_nothing_left
 
-# Nobody guards it any more.
+# No guard watches the device any more.
 nbdloop_attach "$dir/remote.img"
 guard=$(control_of "$device")
 guard=${guard##*/}

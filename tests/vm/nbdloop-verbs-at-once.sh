@@ -3,15 +3,15 @@
 # vm: memory 2G
 # vm: limit 540
 # vm: servers nbdkit nbdloopd
-# All verbs at once, at random moments, for four minutes (longer with NBDLOOP_TIME_FACTOR), while
-# servers are killed: none of them fails, nobody who reads or writes sees an error, and all that was
-# written is there.  For what nobody has thought of: it is run by hand, after changes of the tool
-# (HACKING.md), and what it finds gets a claim that finds it each time.
+# All verbs run at once, at random moments, for four minutes (longer with NBDLOOP_TIME_FACTOR),
+# while servers are killed: none of them fails, no reader or writer sees an error, and all written
+# data is there. The test looks for cases that nobody has thought of: it is run by hand, after
+# changes of the tool (HACKING.md), and each fault that it finds gets a claim that reproduces it.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
 require sfdisk fio
-# What is begun last may take its time, too.
+# The last actions to begin may take their time, too.
 end=$((SECONDS + VM_LIMIT - 300))
 
 going()
@@ -24,7 +24,7 @@ failed()
 	echo "$SECONDS s: $*" >>"$dir/failed"
 }
 
-# Counts it; what it says when it fails is shown in the end.
+# Counts an action; its output after a failure is shown at the end.
 try() # WHAT COMMAND [ARGUMENT...]
 {
 	local what=$1 said
@@ -47,7 +47,7 @@ random_pause() # MOST-SECONDS
 	sleep "$((RANDOM % $1)).$((RANDOM % 10))"
 }
 
-# ---- what goes on at the same time
+# ---- the actions that run at the same time
 
 reads() # DEVICE
 {
@@ -135,7 +135,7 @@ attaches() # NAME
 	done
 }
 
-# Somebody else's server, which is started again wherever it ends.
+# This server is not nbdloop's own; it is restarted whenever it ends.
 remote_server()
 {
 	while [ ! -e "$dir/stop" ]; do
@@ -154,7 +154,7 @@ kills_remote_server()
 	done
 }
 
-# ---- all of it
+# ---- everything together
 
 modprobe nbd
 mark_kernel_log
@@ -171,7 +171,7 @@ quietly mkfs.ext4 -q /dev/nbd4
 mount_at "$dir/mounted" /dev/nbd4
 
 everybody=()
-# The server of a device whose size is being changed isn't killed: see TODO.
+# The server of a device that is being resized isn't killed: see TODO.
 for what in "reads /dev/nbd1" "changes /dev/nbd1" "replaces /dev/nbd1" "scans /dev/nbd1" "kills /dev/nbd1" \
 	"writes --filename=/dev/nbd2 --size=32M" "replaces /dev/nbd2" "sets /dev/nbd2" "resizes /dev/nbd2 $dir/grows.img" \
 	"writes --filename=/dev/nbd3 --size=32M" "replaces /dev/nbd3" "kills /dev/nbd3" \

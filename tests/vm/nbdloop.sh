@@ -3,7 +3,8 @@
 # What the claims about the command nbdloop have in common; to be read after functions.sh.
 
 [ -x "$top_builddir/tool/nbdloop" ] || skip "nbdloop was not built"
-# Without the wrappers: a shell takes as long to start as what it starts.
+# Call the programs without libtool's wrappers: a shell takes as long to start as the program that
+# it starts.
 PATH=$top_builddir/tool:$top_builddir/server:$PATH
 
 detach_left_over()
@@ -12,7 +13,7 @@ detach_left_over()
 }
 on_exit detach_left_over
 
-# Sets $device to what was attached.  Warnings are in $dir/attach.log.
+# Sets $device to the attached device. Warnings are in $dir/attach.log.
 nbdloop_attach() # [OPTION...] IMAGE|URI [DEVICE]
 {
 	device=$(nbdloop attach --show "$@" 2>"$dir/attach.log") || fail "nbdloop attach $* fails"
@@ -29,8 +30,8 @@ nbdloop_detach() # DEVICE...
 	done
 }
 
-# Both attach the image with the same options: the same size, sector size, read-only, direct I/O if
-# it was asked for, and all bytes.
+# Both attach the image with the same options: the devices have the same size, sector size,
+# read-only flag, direct I/O if it was requested, and bytes.
 like_losetup() # IMAGE OPTION...
 {
 	local image=$1 what="of $*" wanted seen
@@ -51,7 +52,7 @@ like_losetup() # IMAGE OPTION...
 	nbdloop_detach "$device"
 }
 
-# A command that must be refused with status 1 and a line that matches.
+# The command must be refused with status 1 and a line that matches.
 nbdloop_refuses() # REGEX ARGUMENT...
 {
 	local wanted=$1 status=0
@@ -62,7 +63,7 @@ nbdloop_refuses() # REGEX ARGUMENT...
 	[ ! -s "$dir/refused.out" ] || fail "nbdloop $* prints something, though it fails: $(cat "$dir/refused.out")"
 }
 
-# The server of a device, by its control socket.
+# Prints the process ID of a device's server, from its control socket.
 control_of() # DEVICE
 {
 	local backend
@@ -75,13 +76,13 @@ server_pid() # DEVICE
 	control "$(control_of "$1")" status pid
 }
 
-# "true" or "false".
+# Prints "true" or "false".
 direct_io_of() # DEVICE
 {
 	control "$(control_of "$1")" status exports.0.direct_io | tr '[:upper:]' '[:lower:]'
 }
 
-# Neither an attached device nor a process nor a file is left.
+# No attached device, process or file is left.
 expect_nothing_left()
 {
 	local attached=(/sys/block/nbd*/pid) files=(/run/nbdloop/*) processes
@@ -93,7 +94,7 @@ expect_nothing_left()
 
 # ---- load
 
-# Round after round, so that fio needs no time at which it ends.
+# fio runs round after round, and so needs no end time.
 load_rounds() # FIO-OPTION...
 {
 	while [ ! -e "$dir/stop" ]; do
@@ -110,7 +111,7 @@ device_wrote() # DEVICE COUNT
 }
 
 # Has fio write and verify, on $device or in a file system on it, until end_load: as long as the
-# rest takes, however slow the machine is.
+# rest of the test takes, however slow the machine is.
 start_load() # FIO-OPTION...
 {
 	local figures

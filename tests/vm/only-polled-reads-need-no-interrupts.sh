@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# On an NVMe drive with a poll queue, by the engine alone: its polled rings read at every depth
-# without the drive's interrupts, and every other way to the kernel takes one for each read at depth
-# 1.
+# On an NVMe drive with a poll queue, by the engine alone: its polled rings read at every queue
+# depth without the drive's interrupts, and every other way to the kernel takes one interrupt for
+# each read at depth 1.
 #
-# What it prints is the table of the patchset "Support for polled aio", by bench/engine_load.c: the
-# best of three runs, or more.  The machine is emulated, and its rates are of no interest.
+# The output is the table of the patchset "Support for polled aio", by bench/engine_load.c: the best
+# of three runs, or more. The machine is emulated, and its rates are of no interest.
 # vm: nvme poll_queues=1
 # vm: drive 64M
 . "$(dirname "$0")/functions.sh"
@@ -15,7 +15,7 @@ load=$top_builddir/bench/engine-load
 drive=$(drive_device 1)
 head -c 64M /dev/urandom | dd of="$drive" bs=1M oflag=direct iflag=fullblock status=none
 
-# Sets the array line to what a run printed.
+# Sets the array line to the output of a run.
 run() # OPTION...
 {
 	read -ra line < <("$load" "$@" "$drive" 2>"$dir/load.log") || fail "$*: $(cat "$dir/load.log")"
@@ -26,7 +26,7 @@ measure() # WAY DEPTH
 {
 	local line=() best=(0) i reads=0 before
 	before=$(interrupts "$drive")
-	# On a busy machine there may be hardly any in one run.
+	# On a busy machine a single run may see hardly any interrupts.
 	for ((i = 0; i < 3 || reads < 500; i++)); do
 		run --way="$1" --depth="$2" --seconds=0.5
 		reads=$((reads + line[0]))

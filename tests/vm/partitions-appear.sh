@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A partitioned image has its partitions as /dev/nbd0p1 and so on: where the table puts them, with
-# the bytes that the image has there, to be mounted and written; and are gone when it was detached.
-# With a table of 512-byte sectors and one of 4096-byte sectors; in sectors of the other size,
-# neither is a table, as the manual says.
+# The partitions of a partitioned image appear as /dev/nbd0p1 and so on: where the table puts them,
+# with the image's bytes, ready to be mounted and written; they disappear when the image is
+# detached. The test uses a table of 512-byte sectors and one of 4096-byte sectors; in sectors of
+# the other size, neither is recognised as a table, as the manual says.
 #
-# The images are made without the server, so one that is off by a sector, leaves the end of the
-# image out (where the second copy of the table is) or goes on after a partition's end has nothing
-# to show, or damages the neighbour.
+# The images are made without the server, so a server that is off by a sector, leaves out the end of
+# the image (where the second copy of the table is) or writes past a partition's end shows no
+# partitions, or damages the neighbour.
 . "$(dirname "$0")/functions.sh"
 
 require sgdisk mke2fs
@@ -17,13 +17,13 @@ image=$dir/disk.img
 first_start=$((3 << 20)) first_size=$((40 << 20))
 second_start=$((43 << 20)) second_size=$((9 << 20))
 
-# The byte range of an image's file, which is compared with files and devices.
+# Cuts a byte range out of an image's file, to be compared with files and devices.
 cut_out() # START SIZE TO
 {
 	dd if="$image" of="$3" bs=1M iflag=skip_bytes,count_bytes skip="$1" count="$2" conv=sparse status=none
 }
 
-# Two partitions, side by side: a file system, and arbitrary bytes right behind it.
+# Two adjacent partitions: a file system, and arbitrary bytes directly after it.
 make_image() # SECTOR-SIZE
 {
 	mkdir -p "$dir/tree"
@@ -34,7 +34,7 @@ make_image() # SECTOR-SIZE
 	head -c $second_size /dev/urandom >"$dir/second"
 	rm -f "$image"
 	truncate -s 64M "$image"
-	# sgdisk has no other way to be told of sectors than a device that has them.
+	# sgdisk learns the sector size only from a device that has that size.
 	attach_loop "$image" --sector-size "$1"
 	quietly sgdisk -a 1 -n 1:$((first_start / $1)):$(((first_start + first_size) / $1 - 1)) \
 		-n 2:$((second_start / $1)):$(((second_start + second_size) / $1 - 1)) "$loop_device"
@@ -50,7 +50,7 @@ partitions() # DEVICE
 	echo "${found[@]##*/}"
 }
 
-# In bytes.  sysfs counts in 512, whatever the sectors are.
+# Arguments are in bytes. sysfs counts in units of 512 bytes, whatever the sector size is.
 expect_partition() # NUMBER START SIZE
 {
 	local of=/sys/block/nbd0/nbd0p$1
@@ -65,7 +65,7 @@ appear() # SECTOR-SIZE OTHER-SECTOR-SIZE
 	start_server -- "$image"
 
 	attach /dev/nbd0 -b "$1"
-	# What udev does, and who has no udev.
+	# udev does this, and so do users without udev.
 	quietly blockdev --rereadpt /dev/nbd0
 	expect_equal "partitions" "nbd0p1 nbd0p2" "$(partitions /dev/nbd0)"
 	expect_partition 1 $first_start $first_size
@@ -80,7 +80,8 @@ appear() # SECTOR-SIZE OTHER-SECTOR-SIZE
 	quietly "$python" "$tree" write "$dir/mounted/new" 7 60
 	unmount "$dir/mounted"
 	detach /dev/nbd0
-	# The kernel looks again when the device is opened the next time, by udev or by us.
+	# The kernel looks for partitions when the device is opened the next time, by udev or by
+	# this script.
 	: </dev/nbd0
 	expect_equal "partitions of a detached device" "" "$(partitions /dev/nbd0)"
 	[ ! -e /dev/nbd0p1 ] || fail "/dev/nbd0p1 is still there after detaching"
@@ -91,7 +92,8 @@ appear() # SECTOR-SIZE OTHER-SECTOR-SIZE
 	detach /dev/nbd0
 	stop_server
 
-	# What was written into the partition is in that part of the image, and nowhere else.
+	# The data that was written into the partition is in that part of the image, and nowhere
+	# else.
 	quietly cmp -n $second_size -i $second_start:0 "$image" "$dir/second"
 	rm -f "$dir/written"
 	cut_out $first_start $first_size "$dir/written"

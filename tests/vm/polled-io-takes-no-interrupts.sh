@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# poll=on on an NVMe drive with a poll queue, for a file on ext4 and for a whole drive: hundreds of
-# reads through /dev/nbd0 are served by the drive without its interrupts, and the server doesn't
-# sleep for the drive: it sleeps once for each request, in wait for the next.  With poll=off there
-# is an interrupt for each, and mostly one more sleep.  The line at the start and the status tell
-# which it is.  Every byte read is compared; so it is where writes, durable writes, syncs, discards
+# poll=on on an NVMe drive with a poll queue, for a file on ext4 and for a whole drive: the drive
+# serves hundreds of reads through /dev/nbd0 without interrupts, and the server doesn't sleep for
+# the drive: it sleeps once for each request, while it waits for the next. With poll=off there is an
+# interrupt for each read, and mostly one more sleep. The start-up line and the status tell which
+# mode is in use. Every byte read is compared, also where writes, durable writes, syncs, discards
 # and zeroes, which the polled ring doesn't take, are mixed with reads.
 #
-# A server that only says "polling on", or that waits in the kernel for what it should poll, has
-# interrupts or sleeps; one that puts on the polled ring what can't be polled has errors, or waits
-# for the drive's time limit.
+# A server that only says "polling on", or that waits in the kernel instead of polling, has
+# interrupts or sleeps; one that puts operations on the polled ring that can't be polled has errors,
+# or waits for the drive's time limit.
 # vm: nvme poll_queues=1
 # vm: drive 64M
 . "$(dirname "$0")/functions.sh"
@@ -20,8 +20,8 @@ disk=$(findmnt --noheadings --output SOURCE --target "$dir")
 drive=$(drive_device 1)
 image=$dir/disk.img
 socket=$dir/control
-# A unix socket also wakes who waits for a request when the reply was taken: those sleeps can't be
-# told from others.
+# A unix socket also wakes a thread that waits for a request when the peer has read the reply: those
+# sleeps can't be told from others.
 server_listen=(-i 127.0.0.1 -p 10809)
 nbd_server=(127.0.0.1 10809)
 
@@ -29,19 +29,19 @@ for device in "$disk" "$drive"; do
 	expect_equal "poll queues of $device" 1 "$(cat "/sys/block/${device#/dev/}/queue/io_poll")"
 done
 
-# Requests that the drive completed.
+# Prints the number of requests that the drive has completed.
 completed() # DEVICE read|write
 {
 	awk -v field="$([ "$2" = read ] && echo 1 || echo 5)" '{print $field}' "/sys/block/${1#/dev/}/stat"
 }
 
-# How often a thread of the server slept, those of io_uring included.
+# Prints how often the server's threads slept, including those of io_uring.
 sleeps() # PID
 {
 	awk '/^voluntary_ctxt_switches/ {n += $2} END {print n}' "/proc/$1/task"/*/status
 }
 
-# Sets interrupts_seen, completed_seen and sleeps_seen to what so many requests cost.
+# Sets interrupts_seen, completed_seen and sleeps_seen to the cost of $count requests.
 cost() # DEVICE read|write
 {
 	local i c s
@@ -53,7 +53,7 @@ cost() # DEVICE read|write
 	[ "$c" -ge $count ] || fail "$what: only $c of $count ${2}s were the drive's"
 }
 
-# A thread alone does all of the work: no sleep is a wait for another one.
+# With one thread (-t 1), that thread does all of the work: no sleep is a wait for another thread.
 serve() # FILE POLL [NBDKIT-OPTION...]
 {
 	local file=$1 poll=$2
@@ -74,7 +74,7 @@ end()
 	reject_log 'error|failed|warning'
 }
 
-# The kernel leaves to a thread what concerns a file's dirty pages: there are none.
+# The kernel hands operations on a file's dirty pages to a thread: this leaves no dirty pages.
 fill() # FILE
 {
 	cp "$dir/data" "$1"
@@ -87,7 +87,7 @@ is_polled() # FILE DEVICE
 	fill "$1"
 	serve "$1" on -t 1
 	cost "$2" read
-	# Other files of that disk may be written back meanwhile.
+	# The kernel may write back other files of that disk meanwhile.
 	[ "$interrupts_seen" -lt $((count / 4)) ] || fail "$what: it took $interrupts_seen interrupts"
 	[ "$sleeps_seen" -lt $((count * 12 / 10)) ] || fail "$what: the server slept $sleeps_seen times"
 	# Linux 6.6 and later don't poll for a write to a file.
@@ -101,7 +101,7 @@ is_polled() # FILE DEVICE
 	cost "$2" read
 	[ "$interrupts_seen" -gt $((count * 8 / 10)) ] ||
 		fail "$what: there were only $interrupts_seen interrupts: nothing is proved"
-	# Sleeps aren't counted here: on a busy machine the drive may be done before the server
+	# Sleeps aren't counted here: on a busy machine the drive may finish before the server
 	# sleeps.
 	end
 
@@ -113,7 +113,7 @@ is_polled() # FILE DEVICE
 }
 
 # Linux 6.12 crashes when it polls for a device of the device mapper, whose queue has poll queues if
-# its drive has.
+# its drive has them.
 mapped_drive_is_not_polled()
 {
 	make_mapped mapped "0 $(blockdev --getsz "$drive") linear $drive 0"

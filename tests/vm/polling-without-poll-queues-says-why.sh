@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Where nothing can be polled, poll=on refuses to start and poll=auto serves without it, and both
-# say why: a file on an NVMe drive without poll queues, a null_blk device and a loop device without
-# them, a file on Btrfs and a file on an overlay.
+# Where nothing can be polled, poll=on refuses to start and poll=auto serves without polling, and
+# both say why: a file on an NVMe drive without poll queues, a null_blk device and a loop device
+# without them, a file on Btrfs and a file on an overlay.
 #
-# Linux 6.1 takes polled requests for devices without poll queues and quietly uses interrupts; a
-# server that only tries would say there that it polls.
+# Linux 6.1 accepts polled requests for devices without poll queues and silently uses interrupts; a
+# server that relies on a trial would claim there that it polls.
 . "$(dirname "$0")/functions.sh"
 
 require mkfs.btrfs

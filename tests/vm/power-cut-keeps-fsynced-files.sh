@@ -7,28 +7,28 @@
 # vm: drive 256M
 # vm: drive 256M
 # vm: drive 256M
-# What was fsynced through /dev/nbd0 is there after the machine that serves the image, and uses it,
-# has lost its power.
+# Data that was fsynced through /dev/nbd0 survives when the machine that both serves and uses the
+# image loses its power.
 #
 # Each combination of engine and direct-io has a drive of its own, whose file system is told not to
-# write back by itself: so what a server keeps in the machine's memory, the image's data or (with
-# direct I/O too) where in a sparse image it lies, is gone with it.  A drive's own cache, in the
-# host's memory, survives here; flushed-data-survives-power-loss.sh is about that one.
+# write back by itself: so everything that a server keeps in the machine's memory is lost with it,
+# both the image's data and (with direct I/O too) the allocation of a sparse image. A drive's own
+# cache, in the host's memory, survives here; flushed-data-survives-power-loss.sh covers that cache.
 . "$(dirname "$0")/functions.sh"
 
-# On the host: what must be there.
+# This list is on the host, and says what must be there.
 kept=/run/vm/fsynced
 modes=(io_uring-on io_uring-off aio-on aio-off threads-on threads-off)
 
-# Writes files, and says at once of each that is durable how it has to look: the sizes are such that
-# a file is in the journal of the client's file system, in several requests, and in many.
+# Writes files, and records at once the expected contents of each durable file: with these sizes a
+# file is in the journal of the client's file system, in several requests, and in many.
 cat >"$dir/writer.py" <<'EOP'
 import hashlib, mmap, os, random, sys
 
 mountpoint, device, kept = sys.argv[1:]
 choice = random.Random(kept)
-# FUA: the last block of the device, after the file system.  First, lest it hides that an fsync()
-# has no effect.
+# FUA: the last block of the device, after the file system. It comes first, so that it doesn't hide
+# an fsync() without effect.
 block = mmap.mmap(-1, 4096)
 block[:] = choice.randbytes(4096)
 fd = os.open(device, os.O_RDWR | os.O_DIRECT | os.O_DSYNC)
@@ -47,8 +47,8 @@ with open(kept, "w") as list_:
             f.flush()
             os.fsync(f.fileno())
         print(hashlib.sha256(data).hexdigest(), f" file-{i}", file=list_, flush=True)
-    # Last, since it is a mere flush to the server, after which nothing may be left that only a FUA
-    # write brings to the drive.
+    # This comes last, since for the server it is a mere flush, which must leave nothing that only a
+    # later FUA write would bring to the drive.
     data = choice.randbytes(20000)
     with open(f"{mountpoint}/again", "r+b") as f:
         f.write(data)
@@ -66,13 +66,13 @@ before() # MODE NUMBER
 	quietly mke2fs -q -t ext4 -E lazy_itable_init=0,lazy_journal_init=0 "$drive"
 	mount -o commit=3000 "$drive" "$dir/disk$2"
 	truncate -s 64M "$dir/disk$2/disk.img"
-	# The image itself is no news to the drive, only what is in it.
+	# The drive already has the image's file, but not its contents.
 	sync -f "$dir/disk$2/disk.img"
 	start_server -- "$dir/disk$2/disk.img" engine="${mode%-*}" direct-io="${mode#*-}"
 	attach "$device" -b 4096
 	quietly mke2fs -q -t ext4 "$device" 60M
 	mount "$device" "$dir/client$2"
-	# From here on nothing but the writer's own calls brings anything to the drive.
+	# From here on only the writer's own calls bring data to the drive.
 	quietly "$python" "$dir/writer.py" "$dir/client$2" "$device" "$kept-$mode"
 }
 
@@ -94,7 +94,7 @@ after() # MODE NUMBER
 	umount "$dir/disk"
 }
 
-# Nothing is written back for being old.
+# No data is written back because of its age.
 echo 360000 >/proc/sys/vm/dirty_expire_centisecs
 if [ "$VM_BOOT" = 1 ]; then
 	for i in "${!modes[@]}"; do

@@ -8,9 +8,9 @@
 . "$(dirname "$0")/functions.sh"
 
 suites=(errors model neighbours)
-# Check's own variables: only the row that is set below; and more time for each test.
+# Check's own variables: run only the row that is set below, with more time for each test.
 export CK_RUN_CASE CK_TIMEOUT_MULTIPLIER=$NBDLOOP_TIME_FACTOR NBDLOOP_TIME_FACTOR
-# Under emulation, several connections that poll on two processors are slow: fewer rounds.
+# Under emulation, several connections that poll on two processors are slow: run fewer rounds.
 export LOOP_PART=${LOOP_PART:-8}
 
 run_suite() # SUITE
@@ -19,14 +19,14 @@ run_suite() # SUITE
 	[ -x "$program" ] || skip "check_$1 is not built (make -C tests/nbd check_$1)"
 	rm -f "$dir/suite.log"
 	timeout 600 "$program" >"$dir/suite.log" 2>&1 || fail "check_$1 fails on $row"
-	# A row that isn't there is no failure to a suite.
+	# A suite doesn't fail when the row doesn't exist.
 	said=$(grep -E '^100%: Checks: [1-9][0-9]*, Failures: 0, Errors: 0$' "$dir/suite.log") ||
 		fail "check_$1 ran no test on $row"
 	! grep -F "SKIP: $CK_RUN_CASE" "$dir/suite.log" || fail "check_$1 skips $row"
 	echo "$CK_RUN_CASE: check_$1: ${said#100%: }, $((SECONDS - start)) s"
 }
 
-# Each kernel with one of the servers, for the sake of time.
+# To save time, each kernel runs with one of the servers.
 server=nbdloopd
 [ "$VM_SERIES" != 6.1 ] || server=plugin
 CK_RUN_CASE="$server, io_uring, direct I/O, polled"

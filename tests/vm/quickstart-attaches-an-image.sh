@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# ./quickstart IMAGE makes the image a disk, where the kernel has the driver for it, and Ctrl-C
-# takes it away again; not while it is mounted.
+# ./quickstart IMAGE attaches the image as a disk, where the kernel has the driver for it, and
+# Ctrl-C detaches it again, except while it is mounted.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -9,7 +9,7 @@ image=$dir/disk.img
 mke2fs -q -t ext4 "$image" 64M
 top_srcdir=$(cd "$(dirname "$0")/../.." && pwd)
 
-# Job control gives it a SIGINT that isn't ignored, as a terminal does.
+# Under job control the script doesn't ignore SIGINT, as in a terminal.
 start_quickstart()
 {
 	set -m

@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # A server that may only read (nbdkit -r; a file that its user, or nobody, may write) gives a device
-# that the kernel knows to be read-only: nothing can be written to it, by whatever way, its file
-# system can be mounted to be read, and the image stays as it was to the last byte and to its time
-# stamp.
+# that the kernel treats as read-only: nothing can be written to it, in whatever way, its file
+# system can be mounted read-only, and neither the image's bytes nor its time stamp changes.
 . "$(dirname "$0")/functions.sh"
 
 require setpriv chattr
@@ -13,14 +12,14 @@ image=$dir/disk.img
 mkdir "$dir/tree"
 "$python" "$tree" write "$dir/tree" 1 60
 quietly mke2fs -q -t ext4 -d "$dir/tree" "$image" 48M
-# It has seen use: a journal, and the time of the last mount.
+# The file system has been used: it has a journal, and the time of the last mount.
 modprobe loop
 mount_at "$dir/mounted" -t ext4 -o loop "$image"
 touch "$dir/mounted/used"
 rm "$dir/mounted/used"
 unmount "$dir/mounted"
 
-# Every way in which bytes get to a disk.
+# Try every way in which bytes get to a disk.
 refuses() # DEVICE
 {
 	"$python" - "$1" <<-'END' || fail "$1 can be written"
@@ -79,7 +78,7 @@ is_read_only() # WHAT
 	detach /dev/nbd0
 	stop_server
 	expect_equal "$1: the image" "$before" "$(sha256sum "$image")$(stat -c ' %y %z' "$image")"
-	# Where the device is read-only, nothing is sent that the server would have to refuse.
+	# To a read-only device, the kernel sends no request that the server would have to refuse.
 	reject_log 'error'
 	expect_quiet_kernel
 	echo "$1: $SECONDS s"
@@ -107,7 +106,7 @@ start_server -- "$image"
 expect_log 'disk\.img: .*direct I/O on.*read-only$'
 is_read_only "an image that its server may not write"
 
-# And the same image is writable again when nothing is against it.
+# The same image is writable again when nothing forbids it.
 chmod 666 "$image"
 start_server -- "$image"
 attach /dev/nbd0
