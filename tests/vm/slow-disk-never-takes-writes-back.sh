@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: servers nbdkit nbdloopd
 # vm: drive 512M
-# A disk is so slow for a while that the kernel's client loses its patience, takes the connection
-# for dead, and sends its writes again over a new one.  Nothing that was acknowledged there is
-# replaced by the first try, which is still under way and comes last.
+# A disk is so slow for a while that the kernel's client times out, gives the connection up, and
+# resends its writes over a new one. The first attempts, which are still in flight and arrive last,
+# replace no data that was acknowledged on the new connection.
 #
-# Here the server's writes are throttled by its control group, and it is taken out of that group
-# when they are under way.  A server that carries out overlapping writes of two connections side by
-# side lets blocks go back within seconds.
+# In this test the server's writes are throttled by its control group, and the server leaves that
+# group when they are in flight. A server that carries out overlapping writes of two connections
+# concurrently lets blocks go back within seconds.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/late_writes.sh"
-# Longer than it takes until all writes are under way and the server is out of the group, or the
-# second tries are as slow as the first.
+# The timeout is longer than the time until all writes are in flight and the server has left the
+# group; otherwise the second attempts would be as slow as the first.
 timeout=6
 
 goes_on_after_timeout() # DIRECT-IO
@@ -24,7 +24,7 @@ goes_on_after_timeout() # DIRECT-IO
 	start_in_slow_group
 	start_load
 	throttle $((100 << 10))
-	# All threads have their next write under way by then: 2 MiB, 20 seconds.
+	# By then all threads have their next write in flight: 2 MiB, 20 seconds.
 	sleep 2
 	for process in $(cat $groups/slow/cgroup.procs); do
 		echo "$process" >$groups/cgroup.procs
@@ -32,7 +32,7 @@ goes_on_after_timeout() # DIRECT-IO
 	! grep -q dead "$dir/netlink.log" || fail "the client lost its patience too soon: nothing would be shown"
 	wait_until "the client reconnects" has_reconnected
 	must_go_on "after the connection was replaced"
-	# What was throttled is on the drive now at the latest.
+	# By now the throttled writes are on the drive.
 	for process in 1 2 3 4 5; do
 		sleep 4
 		must_go_on "to the end"
@@ -40,6 +40,6 @@ goes_on_after_timeout() # DIRECT-IO
 	end_load "$1"
 }
 
-# Whatever the engine, who waits for whom is decided before it.
+# Writes are put in order before they reach the engine, so one engine is enough.
 engine=auto
 goes_on_after_timeout on

@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# One image inside another: a file on the file system on /dev/nbd0 is served as /dev/nbd1, which has
-# a file system, too, with more written to it, through the page cache, than the machine has memory.
-# Both servers run on that machine, with swap=on.  It ends, the files are right, and both file
-# systems are clean: with direct I/O, and with the inner image in the page cache as well.
+# One image is inside another: a file on the file system on /dev/nbd0 is served as /dev/nbd1, which
+# also has a file system, and more data is written to that, through the page cache, than the machine
+# has memory. Both servers run on that machine, with swap=on. The test ends, the files are right,
+# and both file systems are clean: with direct I/O, and with the inner image in the page cache as
+# well.
 #
-# What the outer server does to write back must never wait for what the inner one has to write back,
-# nor either for the memory that this would free.
+# The outer server's write-back must never wait for the inner server's write-back, nor for the
+# memory that this would free.
 # vm: memory 256M
 # vm: disk 3G
 # vm: limit 400
@@ -53,5 +54,5 @@ stack() # INNER-DIRECT-IO
 }
 
 mark_kernel_log
-# The kernels share them, since each takes long.
+# The kernels divide the runs between them, since each run takes long.
 if [ "$VM_SERIES" = 6.1 ]; then stack on; else stack off; fi

@@ -1,16 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # swap=on: every thread of the server is an I/O flusher, also in the background and after a change
-# of user; its memory is locked but for the unused parts of stacks; all contexts are made when the
-# first client connects, and their memory is there; the out-of-memory killer stays away.  Who may
-# not do that is refused, and who wants to lock more than half of the memory: the machine would die
-# of it. It needs no NBD device, but capabilities that a container's root doesn't have.
+# of user; all memory of the server is locked except for the unused parts of stacks; all contexts
+# are created when the first client connects, and their memory is resident; the out-of-memory killer
+# spares the server. A user without that permission is refused, and so is a server that wants to
+# lock more than half of the memory, which would kill the machine. The test needs no NBD device, but
+# capabilities that a container's root doesn't have.
 . "$(dirname "$0")/functions.sh"
 
 case $VM_SERVER in
-# Threads with one client: of nbdkit, besides its own, 16 for the connection.
+# The number of threads with one client: nbdkit has 16 for the connection, besides its own.
 nbdkit) contexts=3 threads=17 ;;
-# One that accepts, and one that serves, with a context of its own.
+# nbdloopd has one thread that accepts, and one that serves, with a context of its own.
 nbdloopd) contexts=1 threads=2 ;;
 esac
 image=$dir/disk.img
@@ -39,7 +40,7 @@ server_is_ready()
 	truncate -s 64M "$image"
 	start_server "$@" -- "$image" engine="$engine" swap=on contexts=3 depth=4 control="$socket"
 	server_pid=$pid
-	# A client that stays connected, for the threads of its connection.
+	# A client stays connected, which creates the threads of its connection.
 	spawn client "$python" -c "import nbd, sys, time
 h = nbd.NBD()
 h.connect_uri(sys.argv[1])
@@ -54,8 +55,8 @@ time.sleep(600)" "$uri" "$dir/connected"
 	[ "$(find "/proc/$server_pid/task" -mindepth 1 -maxdepth 1 | wc -l)" -ge $threads ] || fail "the client has no threads"
 	expect_equal "threads that are not I/O flushers" "" "$(threads_that_are_no_io_flushers "$server_pid")"
 	expect_equal "oom_score_adj" -1000 "$(cat "/proc/$server_pid/oom_score_adj")"
-	# The plugin's 3 contexts of 4 buffers of 128 KiB, or nbdloopd's 32 MiB; but not 16 stacks
-	# of 8 MiB.
+	# The locked memory includes the plugin's 3 contexts of 4 buffers of 128 KiB, or nbdloopd's
+	# 32 MiB; but not 16 stacks of 8 MiB.
 	[ "$(locked_kib "$server_pid")" -gt 1536 ] || fail "only $(locked_kib "$server_pid") KiB of memory are locked"
 	[ "$(sed -n 's/^VmRSS:[[:space:]]*\([0-9]*\) kB$/\1/p' "/proc/$server_pid/status")" -lt $((64 << 10)) ] ||
 		fail "more is in memory than it needs: $(grep Vm "/proc/$server_pid/status")"
@@ -71,7 +72,7 @@ chown nobody "$dir" "$image"
 server_is_ready -u nobody
 chown root "$dir"
 
-# Not refuse_start: what --run runs is started before memory is locked.
+# refuse_start can't be used: --run starts its command before memory is locked.
 refuse_swap() # REGEX [KEY=VALUE...]
 {
 	local wanted=$1 command

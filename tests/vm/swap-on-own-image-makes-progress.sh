@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Swap space on an image that the same machine serves, attached with nbdloop attach --swap and
-# nothing else done by hand: programs that need much more memory than there is, and the kernel that
-# takes back from server and guard whatever it can, go on, and find in their memory what they put
-# there.
+# Swap space on an image that the same machine serves, attached only by nbdloop attach --swap:
+# programs that need much more memory than there is keep running, while the kernel reclaims all it
+# can from server and guard, and the programs find their data unchanged in memory.
 #
 # A server that can be swapped out is swapped out to its own disk here, and nobody ever brings it
-# back.  One whose threads' buffers aren't there beforehand looks for memory for ever while nobody
-# reads the requests that would free some.  And one that may not have the last of the memory, as
-# real-time threads may, waits for ever for a bio, of which the writes to the swap device, which
-# wait for the server, have the reserve.
+# back. A server whose threads have no buffers allocated beforehand looks for memory for ever, while
+# nobody reads the requests that would free some. And a server that may not use the last reserve of
+# memory, as real-time threads may, waits for ever for a bio: the reserve of bios belongs to the
+# writes to the swap device, which wait for the server.
 #
-# The image has been written from end to end: else writes allocate, which may wait for memory.
+# The image has been written from end to end: otherwise writes allocate, and allocation may wait for
+# memory.
 # vm: memory 384M
 # vm: disk 2G
 # vm: limit 700
@@ -24,7 +24,7 @@ image=$dir/swap.img
 group=/sys/fs/cgroup/server
 hog=$(dirname "$0")/memory_hog.py
 
-# Pages, since the start.
+# Prints a counter of pages since the boot.
 vmstat() # NAME
 {
 	awk -v name="$1" '$1 == name {print $2}' /proc/vmstat
@@ -35,9 +35,9 @@ of_status() # FIELD PID
 	awk -v name="$1:" '$1 == name {print $2}' "/proc/$2/status"
 }
 
-# The threads that PR_SET_IO_FLUSHER does not hold for: 0x80000 is PF_MEMALLOC_NOIO, 0x100000
-# PF_LOCAL_THROTTLE, in field 9 of stat; and those that have no real-time priority, field 40.
-# io_uring's own threads (iou-wrk-PID) are among them.
+# Prints the threads that are no I/O flushers (PR_SET_IO_FLUSHER sets 0x80000, PF_MEMALLOC_NOIO, and
+# 0x100000, PF_LOCAL_THROTTLE, in field 9 of stat), and those that have no real-time priority (field
+# 40). io_uring's own threads (iou-wrk-PID) are among the threads of a process.
 other_threads() # PID
 {
 	local stat fields
@@ -47,7 +47,7 @@ other_threads() # PID
 	done
 }
 
-# Asks the kernel to take all that it can from them, again and again.
+# Asks the kernel again and again to reclaim all that it can from the group.
 squeeze()
 {
 	while sleep 2; do
@@ -62,7 +62,7 @@ mkdir "$group"
 on_exit rmdir "$group"
 [ -e "$group/memory.reclaim" ] || skip "this kernel has no memory.reclaim"
 
-# In its group before it has any memory, as is all that it starts.
+# nbdloop joins the group before it has any memory, and so does every process that it starts.
 attach_in_group() # OPTION...
 {
 	bash -c "echo 0 >$group/cgroup.procs && exec \"\$@\"" attach nbdloop attach --show "$@" 2>"$dir/attach.log" ||
@@ -76,7 +76,7 @@ end_hog() # NAME
 	[ "$end_status" = 0 ] || fail "$(cat "$dir/$1.log")"
 }
 
-# With programs that take so many MiB each, at the same time.
+# Runs programs that use so many MiB each, at the same time.
 swaps() # MIB...
 {
 	local out in hogs=() i server guard
@@ -117,5 +117,5 @@ head -c 384M /dev/zero >"$image"
 sync "$image"
 drop_cache "$image"
 swaps 230
-# They find their memory taken by each other.
+# The two programs take each other's memory.
 swaps 150 150

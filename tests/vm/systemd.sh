@@ -14,7 +14,7 @@ for program in /lib/systemd/systemd /lib/systemd/systemd-udevd; do
 	[ -x "$program" ] || skip "$program is not installed"
 done
 
-# What `make install' does, without make, which takes a minute here.
+# Installs the same files as `make install', which takes a minute here.
 install_nbdloop()
 {
 	local sbindir units generators
@@ -31,8 +31,8 @@ install_nbdloop()
 	cp "$top_builddir/tool/nbdloop-generator" "$generators/"
 }
 
-# Boots into the claim, with file systems and swap space of /etc/fstab, and with nothing else that
-# takes time but udev.
+# Boots into the claim, with file systems and swap space of /etc/fstab, and with udev as the only
+# other slow part.
 become_systemd()
 {
 	local etc=/etc/systemd/system link unit
@@ -64,8 +64,8 @@ become_systemd()
 	echo /lib/systemd/systemd >/run/next-init
 }
 
-# For a claim that succeeds: the machine is shut down then as an administrator does it, and what
-# follows is for the next boot.
+# Ends a successful stage of a claim: the machine then shuts down as an administrator would do it,
+# and the rest of the claim belongs to the next boot.
 expect_reboot()
 {
 	: >/run/vm/power-cut

@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Ranges of /dev/nbd0 that are zeroed (blkdiscard -z, and fallocate of a block device, which zeroes
 # or punches a hole) read back as zeroes, on the device and in the image file, and their neighbours
-# are untouched: sectors within a block, ranges across borders, and one of more than 64 MiB, where
-# nbdkit's own way to zero goes wrong. Zeroes without "may be a hole" keep the image's space, those
-# with it give it back.
+# are unchanged: sectors within a block, ranges across borders, and one of more than 64 MiB, where
+# nbdkit's own method of zeroing goes wrong. Zeroes without "may be a hole" keep the image's space,
+# those with it free that space.
 #
 # A kernel of 6.12 sends WRITE_ZEROES for that, one request for any size; one of 6.1 has no such
-# request, and writes. The server's counters show which arrived.
+# request, and sends writes. The server's counters show which requests arrived.
 #
-# Also where the image's file system can neither zero in place nor make holes (Minix), so that the
-# plugin must write the zeroes itself.
+# The test also covers an image whose file system can neither zero in place nor make holes (Minix),
+# so that the plugin must write the zeroes itself.
 . "$(dirname "$0")/functions.sh"
 
 require blkdiscard mkfs.minix
@@ -105,14 +105,14 @@ def main():
 main()
 END
 
-# Sets $zeroes and $writes to the requests that the server has had.
+# Sets $zeroes and $writes to the numbers of requests that the server has received.
 count_requests()
 {
 	zeroes=$(control "$dir/control" status exports.0.counters.zeroes)
 	writes=$(control "$dir/control" status exports.0.counters.writes)
 }
 
-# A kernel of 6.12 sends one for each of the 21 ranges of zero.py.
+# A kernel of 6.12 sends one WRITE_ZEROES for each of the 21 ranges of zero.py.
 expect_requests()
 {
 	case $VM_SERIES in
@@ -129,8 +129,7 @@ expect_requests()
 	esac
 }
 
-# MiB that the image takes of its file system, of 112, after 18 (or 0) of them may have become
-# holes.
+# The image takes 112 MiB of its file system, less 18 MiB (or 0) that may have become holes.
 expect_used() # HOLES
 {
 	local seen
@@ -165,7 +164,7 @@ zeroes() # DIRECTORY BLOCK-SIZE HOLES KEY=VALUE...
 	rm "$image"
 }
 
-# An image's file system on a file of its own.
+# The image's file system is on a file of its own.
 on_other_file_system() # KIND MKFS-COMMAND...
 {
 	rm -f "$dir/disk"
@@ -177,7 +176,7 @@ on_other_file_system() # KIND MKFS-COMMAND...
 zeroes "$dir" 512 18 engine=io_uring
 zeroes "$dir" 4096 0 engine=aio discard=off
 
-# A write is a write anywhere.
+# Without WRITE_ZEROES the kernel sends plain writes, whatever the file system: test it once.
 [ "$VM_SERIES" != 6.1 ] || exit 0
 modprobe loop
 on_other_file_system minix mkfs.minix -3
