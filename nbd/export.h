@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the protocol needs to know of an export.  Not the image behind it: the server fills this in
- * and owns it.
+ * The facts about an export that the protocol needs.  The server fills them in and owns them; the
+ * image that it serves under this name is unknown here.
  */
 #ifndef NBD_EXPORT_H
 #define NBD_EXPORT_H
@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What .flags may hold.  Not the server's to say: HAS_FLAGS is always sent, DF as soon as replies
- * come in chunks. */
+/* The bits that .flags may hold ("Transmission flags").  The server doesn't choose the others:
+ * HAS_FLAGS is always sent, and DF when replies come in chunks. */
 #define NBD_EXPORT_FLAGS                                                                           \
 	(NBD_FLAG_READ_ONLY | NBD_FLAG_SEND_FLUSH | NBD_FLAG_SEND_FUA | NBD_FLAG_ROTATIONAL |      \
 	 NBD_FLAG_SEND_TRIM | NBD_FLAG_SEND_WRITE_ZEROES | NBD_FLAG_CAN_MULTI_CONN |               \
@@ -18,23 +18,26 @@
 
 struct nbd_export {
 	const char *name;        /* canonical, UTF-8, up to NBD_STRING_MAX bytes; may be "" */
-	const char *description; /* for people, as the name; NULL: none */
+	const char *description; /* for people; UTF-8, up to NBD_STRING_MAX bytes; NULL: none */
 	uint64_t size;           /* bytes */
-	uint32_t min_block;      /* "Size constraints"; smaller requests are served, too */
-	uint32_t preferred_block;
-	uint32_t max_payload; /* most bytes of one read or write */
-	uint16_t flags;       /* NBD_EXPORT_FLAGS; READ_ONLY takes the writing ones away */
-	bool allocation;      /* base:allocation is known */
+	uint32_t min_block; /* bytes, 1 to NBD_MIN_BLOCK_MAX ("Size constraints"); smaller requests
+			   are served, too */
+	uint32_t preferred_block; /* bytes, at least 512 and min_block */
+	uint32_t max_payload;     /* bytes of one read or write, at most; at least 1 MiB */
+	uint16_t flags;           /* of NBD_EXPORT_FLAGS; READ_ONLY removes TRIM and WRITE_ZEROES */
+	bool allocation;          /* the metadata context base:allocation can be selected */
 };
 
 /*
- * Whether an export may be shown to clients: to be asked before it is offered.
- * Returns NULL or a static sentence that tells what is wrong.
+ * Checks that an export keeps to the specification ("Conventions", "Size constraints"); the server
+ * calls this before it offers the export.  Returns NULL, or a static sentence that names the
+ * problem.
  */
 const char *
 nbd_export_problem(const struct nbd_export *export);
 
-/* The transmission flags for a client with (or without) replies in chunks. */
+/* Returns the transmission flags for a client; `chunks`: it gets its replies in chunks, structured
+ * or extended. */
 uint16_t
 nbd_export_flags(const struct nbd_export *export, bool chunks);
 

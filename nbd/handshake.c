@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The handshake: cutting the client's bytes into its flags and its options.
+ * The handshake: splits the client's bytes into its flags and its options.
  */
 #include "nbd/handshake.h"
 
@@ -11,7 +11,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* What the client has sent and nobody has taken yet. */
+/* The client's bytes that are not consumed yet. */
 struct input {
 	const uint8_t *bytes;
 	size_t left;
@@ -20,7 +20,7 @@ struct input {
 void
 nbd_handshake_init(struct nbd_handshake *h, const struct nbd_handshake_config *config)
 {
-	/* Not the buffers, which are most of it. */
+	/* The buffers, which are most of the structure, need no clearing. */
 	memset(h, 0, offsetof(struct nbd_handshake, context_name));
 	h->config = *config;
 	h->at = NBD_AT_CLIENT_FLAGS;
@@ -33,8 +33,8 @@ nbd_handshake_greet(struct nbd_handshake *h, struct nbd_output *output)
 	nbd_reply_greeting(output);
 }
 
-/* Takes what there is of `need` bytes, into h->payload or nowhere.  Returns whether all have
- * arrived. */
+/* Consumes input until `need` bytes have arrived in all; with `keep`, copies them to h->payload.
+ * Returns whether all have arrived. */
 static bool
 take(struct nbd_handshake *h, struct input *input, uint32_t need, bool keep)
 {
@@ -79,7 +79,7 @@ take_option_header(struct nbd_handshake *h)
 	else if (h->length > h->config.skip)
 		nbd_handshake_end(h, NBD_HANDSHAKE_CLOSE,
 				  "the client sent an option that is far too long");
-	/* It would not understand the reply. */
+	/* Such a client would not understand the reply to any other option. */
 	else if (!h->fixed && h->option != NBD_OPT_EXPORT_NAME)
 		nbd_handshake_end(h, NBD_HANDSHAKE_CLOSE,
 				  "the client sent an option that it is too old for");
@@ -89,7 +89,8 @@ take_option_header(struct nbd_handshake *h)
 		h->at = NBD_AT_SKIP;
 }
 
-/* One step.  Returns false when something is missing for the next: input or room. */
+/* Takes one step.  Returns false when the next one needs more input, more room in the output, or
+ * the caller. */
 static bool
 step(struct nbd_handshake *h, struct input *input, struct nbd_output *output)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How far a handshake has come, and what it asks of the server: shared by handshake.c, which cuts
- * the client's bytes into options, and option.c, which answers them.
+ * The state of a handshake, and the functions that it calls in the server: shared by handshake.c,
+ * which splits the client's bytes into options, and option.c, which answers them.
  */
 #ifndef NBD_HANDSHAKE_STATE_H
 #define NBD_HANDSHAKE_STATE_H
@@ -14,37 +14,40 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Longest option data that is looked at: three strings of full length, and change. */
+/* Longest option data that is read, in bytes: three strings of full length (NBD_STRING_MAX), and
+ * some more. */
 #define NBD_OPTION_MAX 16384u
 
-/* What nbd_handshake_config usually holds.  A client that lists many exports asks twice for each.
- */
+/* Usual limits for nbd_handshake_config: a number of options, and bytes.  A client that lists many
+ * exports sends two options for each of them. */
 #define NBD_HANDSHAKE_OPTIONS 1024u
 #define NBD_HANDSHAKE_SKIP    (1u << 20)
 
-/* A buffer for output must have this size at least: the longest reply to an option other than LIST
- * (four items of information, one of them the name, another the description, and the end of it). */
+/* A buffer for output must have at least so many bytes: the longest reply to an option other than
+ * LIST (four items of information, among them the name and the description, and the final ACK). */
 #define NBD_HANDSHAKE_ROOM 8448u
 
 struct nbd_output {
 	uint8_t *bytes;
-	size_t size; /* of the buffer */
-	size_t used; /* bytes to be sent; the caller takes them away and sets it back */
+	size_t size; /* of the buffer, in bytes */
+	size_t used; /* bytes to be sent; the caller sends them and sets it to 0 */
 };
 
-/* The server's exports.  A pointer to an export must stay good until the next call of any of these.
- */
+/* The server's exports.  A pointer to an export must stay valid until the next call of any of these
+ * functions. */
 struct nbd_export_source {
-	/* The export of that name (not NUL-terminated, no NUL in it, up to NBD_STRING_MAX bytes; ""
-	 * asks for the default export), or NULL. Must not open anything: the client has not chosen
-	 * yet. */
+	/* Returns the export of that name (not NUL-terminated, without a NUL, up to NBD_STRING_MAX
+	 * bytes; "" asks for the default export), or NULL.  Must not open anything: the client has
+	 * not chosen an export yet. */
 	const struct nbd_export *(*find)(void *data, const char *name, size_t length);
-	/* The n-th export to be listed, NULL at the end. .list itself NULL: listing is off. */
+	/* Returns the n-th export of the list, from 0, or NULL past its end.  If .list itself is
+	 * NULL, NBD_OPT_LIST is refused. */
 	const struct nbd_export *(*list)(void *data, size_t n);
 	/*
-	 * A client enters the transmission phase with this export, which must stay good until the
-	 * server itself lets go of it.  Returns 0, or NBD_REP_ERR_* with *message (preset with
-	 * something general) a text for the client, up to 200 bytes. NULL: all may join.
+	 * A client is about to enter the transmission phase with this export, which must then stay
+	 * valid until the server itself releases it.  Returns 0, or NBD_REP_ERR_* with *message, a
+	 * text for the client of up to 200 bytes (it is preset to a general one).  If .join itself
+	 * is NULL, every client may use every export.
 	 */
 	uint32_t (*join)(void *data, const struct nbd_export *export, const char **message);
 };
@@ -52,66 +55,67 @@ struct nbd_export_source {
 enum nbd_tls {
 	NBD_TLS_OFF,      /* STARTTLS is refused */
 	NBD_TLS_ALLOWED,  /* the client decides */
-	NBD_TLS_REQUIRED, /* "FORCEDTLS": nothing else goes before */
+	NBD_TLS_REQUIRED, /* "FORCEDTLS": before TLS, only STARTTLS and ABORT are accepted */
 };
 
 struct nbd_handshake_config {
 	const struct nbd_export_source *exports;
-	void *data;           /* for the functions in it */
-	unsigned int options; /* how many options a client may send, e.g. NBD_HANDSHAKE_OPTIONS */
-	uint32_t skip;        /* longest option that is skipped; a longer one ends the connection */
+	void *data;           /* for the functions of .exports */
+	unsigned int options; /* most options that a client may send: NBD_HANDSHAKE_OPTIONS */
+	uint32_t skip;        /* longest option, in bytes; a longer one ends the connection */
 	enum nbd_tls tls;
 };
 
 enum nbd_handshake_result {
-	/* All bytes were taken and more are needed. Send the output first. */
+	/* All bytes were consumed and more are needed.  Send the output first. */
 	NBD_HANDSHAKE_MORE,
-	/* The output has no room. Make some, then feed the bytes that are left (and if there are
-	 * none, feed nothing). */
+	/* The output has no room for the next reply.  Send the output, then feed the remaining
+	 * bytes; if none remain, call with length 0. */
 	NBD_HANDSHAKE_FULL,
-	/* Send the output; h->session is agreed on. The bytes that are left are requests. */
+	/* Send the output.  h->session is the result; the remaining bytes are requests. */
 	NBD_HANDSHAKE_TRANSMISSION,
-	/* Send the output, start TLS, call nbd_handshake_secured(), feed on. No byte is left: a
-	 * client that sends in clear what should come through TLS is closed. */
+	/* Send the output, start TLS, call nbd_handshake_secured(), continue to feed.  No byte
+	 * remains: a client that sent bytes in clear after STARTTLS is disconnected. */
 	NBD_HANDSHAKE_STARTTLS,
-	/* Send the output, close. h->reason says why, for the log. */
+	/* Send the output, close the connection.  h->reason is for the log. */
 	NBD_HANDSHAKE_CLOSE,
 };
 
-/* Private, but for session and reason: embedded in the caller's connection as long as it
- * negotiates. About 20 KiB. */
+/* Private, except for session and reason.  The caller's connection embeds it while it negotiates.
+ * About 20 KiB. */
 struct nbd_handshake {
 	struct nbd_session session;
-	const char *reason; /* CLOSE: a sentence, static or join()'s; NULL: the client ended it
-			       (ABORT) */
+	const char *reason; /* with CLOSE: a sentence, static or from .join(); NULL: the client
+			       ended the handshake (ABORT) */
 
 	struct nbd_handshake_config config;
 	enum {
 		NBD_AT_CLIENT_FLAGS,
-		NBD_AT_OPTION,  /* its header */
-		NBD_AT_PAYLOAD, /* its data, kept */
-		NBD_AT_SKIP,    /* its data, not kept */
-		NBD_AT_LIST,    /* replies to NBD_OPT_LIST going out */
-		NBD_AT_TLS,     /* waiting for nbd_handshake_secured() */
+		NBD_AT_OPTION,  /* receives an option's header */
+		NBD_AT_PAYLOAD, /* receives its data and keeps them */
+		NBD_AT_SKIP,    /* receives its data and discards them */
+		NBD_AT_LIST,    /* replies to NBD_OPT_LIST */
+		NBD_AT_TLS,     /* waits for nbd_handshake_secured() */
 		NBD_AT_END,
 	} at;
-	enum nbd_handshake_result result; /* AT_END: what feed() keeps to */
-	bool fixed;                       /* the client speaks fixed newstyle */
-	bool no_zeroes;
-	bool secure; /* TLS is on */
-	bool shutdown;
-	unsigned int options;    /* seen so far */
-	uint32_t option;         /* the current one */
-	uint32_t length;         /* of its data */
-	uint32_t have;           /* bytes of the current thing that have arrived */
-	size_t listed;           /* AT_LIST: exports told so far */
+	enum nbd_handshake_result
+		result;          /* at AT_END: what nbd_handshake_feed() returns from now on */
+	bool fixed;              /* the client set NBD_FLAG_C_FIXED_NEWSTYLE */
+	bool no_zeroes;          /* the client set NBD_FLAG_C_NO_ZEROES */
+	bool secure;             /* TLS is on */
+	bool shutdown;           /* nbd_handshake_shutdown() was called */
+	unsigned int options;    /* received so far */
+	uint32_t option;         /* the current one: NBD_OPT_* */
+	uint32_t length;         /* of its data, in bytes */
+	uint32_t have;           /* bytes of the current header or data that have arrived */
+	size_t listed;           /* at AT_LIST: exports sent so far */
 	bool context;            /* base:allocation was selected ... */
 	uint16_t context_length; /* ... for the export of this name */
 	char context_name[NBD_STRING_MAX];
-	uint8_t payload[NBD_OPTION_MAX]; /* or a header */
+	uint8_t payload[NBD_OPTION_MAX]; /* the data of the option, or a header */
 };
 
-/* Ends the handshake; reason as in struct nbd_handshake. */
+/* Ends the handshake with this result; reason as in struct nbd_handshake. */
 static inline void
 nbd_handshake_end(struct nbd_handshake *h, enum nbd_handshake_result result, const char *reason)
 {

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* The rest of an option's data. */
+/* The part of an option's data that is not parsed yet. */
 struct cursor {
 	const uint8_t *at;
 	size_t left;
@@ -29,7 +29,7 @@ struct string {
 	uint32_t length;
 };
 
-/* A string behind its length. */
+/* Parses a string and the 32-bit length in front of it. */
 static bool
 cursor_string(struct cursor *cursor, struct string *string)
 {
@@ -42,7 +42,7 @@ cursor_string(struct cursor *cursor, struct string *string)
 	return true;
 }
 
-/* Only an error reply, or, where there can be none, the end. */
+/* Sends an error reply; to NBD_OPT_EXPORT_NAME, which knows no error reply, ends the handshake. */
 static void
 refuse(struct nbd_handshake *h, struct nbd_output *output, uint32_t type, const char *text)
 {
@@ -64,7 +64,8 @@ find_export(struct nbd_handshake *h, struct nbd_output *output, const struct str
 {
 	const struct nbd_export *export;
 
-	/* Nobody who looks for it is to see two different names. */
+	/* Code that stops at the NUL and code that uses the length would see two different names.
+	 */
 	if (memchr(name->text, '\0', name->length)) {
 		refuse(h, output, NBD_REP_ERR_INVALID, "the export name holds a NUL");
 		return NULL;
@@ -81,7 +82,8 @@ flags_for(const struct nbd_handshake *h, const struct nbd_export *export)
 	return nbd_export_flags(export, h->session.form != NBD_FORM_SIMPLE);
 }
 
-/* The only place where an export is joined, and its replies still fit after that. */
+/* The only place that joins an export.  The output still has room for the replies to the option
+ * after this. */
 static bool
 join(struct nbd_handshake *h, struct nbd_output *output, const struct nbd_export *export,
      const struct string *name)
@@ -175,7 +177,8 @@ answer_starttls(struct nbd_handshake *h, struct nbd_output *output)
 	}
 }
 
-/* The list of information requests, as a set of those that are known. */
+/* Parses the list of information requests into a set of the known ones; others are ignored, as the
+ * specification demands. */
 static bool
 cursor_infos(struct cursor *cursor, unsigned int *infos)
 {
@@ -215,7 +218,7 @@ answer_info_or_go(struct nbd_handshake *h, struct nbd_output *output)
 	nbd_reply_ack(output, h->option);
 }
 
-/* Asking again changes nothing, and is no error. */
+/* A second request for structured replies changes nothing, and is no error. */
 static void
 answer_structured_reply(struct nbd_handshake *h, struct nbd_output *output)
 {
@@ -240,7 +243,7 @@ string_is(const struct string *string, const char *text)
 	return string->length == strlen(text) && memcmp(string->text, text, string->length) == 0;
 }
 
-/* The queries; *selected tells whether one of them means base:allocation. */
+/* Parses the queries; *selected tells whether one of them matches base:allocation. */
 static bool
 cursor_queries(struct cursor *cursor, bool listing, bool *selected)
 {
@@ -293,7 +296,7 @@ answer_meta_context(struct nbd_handshake *h, struct nbd_output *output)
 	}
 }
 
-/* Where data is not wanted there must be none, except that ABORT's is ignored. */
+/* An option without .data must have none, except that ABORT's data are ignored. */
 static const struct option {
 	uint32_t option;
 	bool data;
@@ -333,7 +336,7 @@ nbd_option_answer(struct nbd_handshake *h, struct nbd_output *output)
 {
 	const struct option *option = find_option(h->option);
 
-	/* Whatever becomes of it, what was selected before is void. */
+	/* Even a refused SET_META_CONTEXT cancels the selection that was made before. */
 	if (h->option == NBD_OPT_SET_META_CONTEXT)
 		h->context = false;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The options of the handshake, each once it has arrived whole.  How they arrive is handshake.c's.
+ * Answers the options of the handshake ("Option types"), each when it has arrived completely.
+ * handshake.c receives them.
  */
 #ifndef NBD_OPTION_H
 #define NBD_OPTION_H
@@ -10,18 +11,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether this option's data is looked at. If not, or if it is longer than NBD_OPTION_MAX, it need
- * not be kept. */
+/* Whether the answer depends on this option's data.  If not, or if the data are longer than
+ * NBD_OPTION_MAX, the caller need not keep them. */
 bool
 nbd_option_has_data(uint32_t option);
 
-/* Answers h->option, with h->length bytes of data (in h->payload where they were to be kept), and
- * sets what comes next. The output has room. */
+/* Answers h->option, which has h->length bytes of data (in h->payload if they had to be kept), and
+ * sets h->at to the next state.  The output must have NBD_HANDSHAKE_ROOM bytes of room. */
 void
 nbd_option_answer(struct nbd_handshake *h, struct nbd_output *output);
 
-/* Goes on with the replies to NBD_OPT_LIST as far as the output has room; at their end the next
- * option is waited for. */
+/* Continues the replies to NBD_OPT_LIST as far as the output has room; after the last one the
+ * handshake waits for the next option. */
 void
 nbd_option_list(struct nbd_handshake *h, struct nbd_output *output);
 

@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* The longest of all: see NBD_HANDSHAKE_ROOM. */
+/* The longest replies: see NBD_HANDSHAKE_ROOM. */
 _Static_assert(5 * NBD_REP_HEADER_SIZE + NBD_INFO_EXPORT_SIZE + NBD_INFO_BLOCK_SIZE_SIZE +
 			       2 * (2 + NBD_STRING_MAX) <=
 		       NBD_HANDSHAKE_ROOM,

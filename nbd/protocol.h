@@ -10,9 +10,10 @@
 
 /* ---- "Conventions" */
 
-#define NBD_STRING_MAX 4096u /* longest string: export names, descriptions, contexts, messages */
+#define NBD_STRING_MAX 4096u /* bytes of the longest string: name, description, context, message   \
+			      */
 
-/* ---- "Newstyle negotiation", "Fixed newstyle negotiation" */
+/* ---- "Newstyle negotiation", "Fixed newstyle negotiation"; sizes in bytes */
 
 #define NBD_MAGIC              UINT64_C(0x4e42444d41474943) /* "NBDMAGIC" */
 #define NBD_OPTION_MAGIC       UINT64_C(0x49484156454f5054) /* "IHAVEOPT" */
@@ -80,7 +81,7 @@ enum nbd_opt {
 #define NBD_REP_ERR_TOO_BIG         NBD_REP_ERR(9)
 #define NBD_REP_ERR_EXT_HEADER_REQD NBD_REP_ERR(10)
 
-/* Information types of NBD_REP_INFO, and their lengths with the type itself */
+/* Information types of NBD_REP_INFO, and their lengths in bytes, the type included */
 #define NBD_INFO_EXPORT          0
 #define NBD_INFO_NAME            1
 #define NBD_INFO_DESCRIPTION     2
@@ -92,7 +93,7 @@ enum nbd_opt {
 
 #define NBD_MIN_BLOCK_MAX     (1u << 16) /* largest minimum that may be advertised */
 #define NBD_PREFERRED_DEFAULT (1u << 12)
-#define NBD_PAYLOAD_DEFAULT   (1u << 25) /* every payload up to this is to be put up with */
+#define NBD_PAYLOAD_DEFAULT   (1u << 25) /* bytes; a server should accept any payload up to this */
 
 /* ---- "base:allocation metadata context" */
 
@@ -100,7 +101,7 @@ enum nbd_opt {
 #define NBD_STATE_HOLE      (1u << 0)
 #define NBD_STATE_ZERO      (1u << 1)
 
-/* ---- "Request message" */
+/* ---- "Request message"; sizes in bytes */
 
 #define NBD_REQUEST_MAGIC          UINT32_C(0x25609513)
 #define NBD_EXTENDED_REQUEST_MAGIC UINT32_C(0x21e41c71)
@@ -127,7 +128,7 @@ enum nbd_cmd {
 #define NBD_CMD_FLAG_FAST_ZERO   (1u << 4)
 #define NBD_CMD_FLAG_PAYLOAD_LEN (1u << 5)
 
-/* ---- Replies */
+/* ---- Replies; sizes in bytes */
 
 #define NBD_SIMPLE_REPLY_MAGIC     UINT32_C(0x67446698)
 #define NBD_STRUCTURED_REPLY_MAGIC UINT32_C(0x668e33ef)
@@ -148,7 +149,7 @@ enum nbd_cmd {
 #define NBD_REPLY_TYPE_ERROR            0x8001
 #define NBD_REPLY_TYPE_ERROR_OFFSET     0x8002
 
-#define NBD_EXTENTS_MAX                 (1u << 20) /* most extents of a BLOCK_STATUS chunk */
+#define NBD_EXTENTS_MAX                 (1u << 20) /* extents of a BLOCK_STATUS chunk, at most */
 
 /* "Error values" */
 enum nbd_error {

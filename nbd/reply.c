@@ -37,7 +37,8 @@ put_simple(uint8_t *out, const struct nbd_request *request, enum nbd_error error
 	return wire_store64(out, request->cookie);
 }
 
-/* The header of a chunk with `length` bytes of payload; last: of the reply. */
+/* Writes the header of a chunk with `length` bytes of payload; last: it is the reply's last chunk.
+ */
 static uint8_t *
 put_chunk(uint8_t *out, const struct nbd_session *session, const struct nbd_request *request,
 	  uint16_t type, bool last, uint64_t length)
@@ -102,7 +103,7 @@ nbd_reply_hole(const struct nbd_session *session, const struct nbd_request *requ
 	return (size_t)(wire_store32(end, length) - out);
 }
 
-/* place: NULL for an error without an offset. */
+/* Writes an error.  place: its offset; NULL: it has none. */
 static size_t
 put_error(const struct nbd_session *session, const struct nbd_request *request,
 	  enum nbd_error error, const char *message, const uint64_t *place, uint8_t *out)
@@ -148,8 +149,8 @@ is_extended(const struct nbd_status *status)
 	return status->session->form == NBD_FORM_EXTENDED;
 }
 
-/* Bytes in front of the extents: the header, the id of the context and, if extended, their number.
- */
+/* Bytes before the extents: the header, the id of the context and, in the extended form, the number
+ * of extents. */
 static size_t
 status_head(const struct nbd_status *status)
 {
@@ -171,7 +172,7 @@ nbd_status_init(struct nbd_status *status, const struct nbd_session *session,
 	*status = (struct nbd_status){.session = session, .request = request, .bytes = bytes};
 	assert(session->form != NBD_FORM_SIMPLE && request->length &&
 	       size >= NBD_REPLY_STATUS_MAX(1));
-	/* Then no extent is longer than the 32 bits that it has there. */
+	/* So that the length of each extent fits in the 32 bits of the structured form. */
 	assert(is_extended(status) || request->length <= UINT32_MAX);
 	limit = (size - status_head(status)) / extent_size(status);
 	if (limit > NBD_EXTENTS_MAX)
@@ -179,7 +180,7 @@ nbd_status_init(struct nbd_status *status, const struct nbd_session *session,
 	status->limit = request->flags & NBD_CMD_FLAG_REQ_ONE ? 1 : (uint32_t)limit;
 }
 
-/* Writes an extent, or makes the last one longer.  Returns whether it could. */
+/* Writes an extent, or extends the last one.  Returns false if the list is full. */
 static bool
 put_extent(struct nbd_status *status, uint64_t length, uint32_t flags)
 {
@@ -189,7 +190,7 @@ put_extent(struct nbd_status *status, uint64_t length, uint32_t flags)
 		status->length += length;
 	} else {
 		if (status->count == status->limit) {
-			status->covered = status->request->length; /* what comes is past the list */
+			status->covered = status->request->length; /* ignore further extents */
 			return false;
 		}
 		status->count++;
@@ -204,7 +205,7 @@ put_extent(struct nbd_status *status, uint64_t length, uint32_t flags)
 	return true;
 }
 
-/* The block that isn't complete yet ends here. */
+/* Ends the block that isn't complete yet, if there is one. */
 static bool
 put_block(struct nbd_status *status)
 {
@@ -228,8 +229,8 @@ nbd_status_add(struct nbd_status *status, uint64_t length, uint32_t flags)
 		uint64_t part = length & ~(uint64_t)(block - 1);
 
 		if (inside || !part) {
-			/* Not a whole block: it may be shared with what was before and what comes.
-			 */
+			/* Only a part of a block, which may also hold parts of the extents before
+			 * and after. */
 			part = length < block - inside ? length : block - inside;
 			status->block_flags = status->block ? status->block_flags & flags : flags;
 			status->block += (uint32_t)part;

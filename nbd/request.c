@@ -5,13 +5,13 @@
 
 #include <errno.h>
 
-/* What a command is about; all of them take FUA once it was offered. */
+/* The properties of a command.  FUA is valid on all of them if it was offered ("Command flags"). */
 static const struct command {
 	const char *name;
-	uint16_t offered; /* the transmission flag that offers it; 0: always there */
-	uint16_t flags;   /* command flags that it takes, where those were offered */
+	uint16_t offered; /* the transmission flag that offers it; 0: always offered */
+	uint16_t flags;   /* command flags that it accepts, if they were offered */
 	bool writes;
-	enum nbd_error beyond; /* error past the end of the export */
+	enum nbd_error beyond; /* the error for a range past the end of the export */
 } commands[] = {
 	[NBD_CMD_READ] = {"read", 0, NBD_CMD_FLAG_DF, false, NBD_EINVAL},
 	[NBD_CMD_WRITE] = {"write", 0, 0, true, NBD_ENOSPC},
@@ -63,7 +63,8 @@ refuse(struct nbd_check *check, enum nbd_error error, const char *message)
 	return NBD_VERDICT_REFUSE;
 }
 
-/* How many bytes follow the header.  Returns why they can't be received, or NULL. */
+/* Finds the number of bytes that follow the header.  Returns NULL, or the reason why they can't be
+ * received. */
 static const char *
 find_payload(const struct nbd_session *session, const struct nbd_request *request,
 	     uint64_t *payload)
@@ -72,8 +73,9 @@ find_payload(const struct nbd_session *session, const struct nbd_request *reques
 								   : NBD_PAYLOAD_DEFAULT;
 
 	/*
-	 * A write's data follows even where NBD_CMD_FLAG_PAYLOAD_LEN, which extended headers ask
-	 * for, is missing: QEMU 10.0 sends its writes so, and what else would they write?
+	 * A write's data follow even if NBD_CMD_FLAG_PAYLOAD_LEN is missing, which extended headers
+	 * require on a write: QEMU 10.0 sends its writes without it, and without a payload a write
+	 * would have no meaning.
 	 */
 	if (request->type == NBD_CMD_WRITE ||
 	    (session->form == NBD_FORM_EXTENDED && request->flags & NBD_CMD_FLAG_PAYLOAD_LEN))
@@ -83,7 +85,7 @@ find_payload(const struct nbd_session *session, const struct nbd_request *reques
 	return *payload > most ? "the data of a request is far too long" : NULL;
 }
 
-/* The command flags that may be set on this command. */
+/* Returns the command flags that the client may set on this command in this session. */
 static unsigned int
 allowed_flags(const struct nbd_session *session, const struct nbd_request *request,
 	      const struct command *command)
@@ -108,7 +110,7 @@ is_inside(const struct nbd_session *session, const struct nbd_request *request)
 	       request->length <= session->size - request->offset;
 }
 
-/* The rest of the rules, for a command that may be used as such. */
+/* Applies the rules about offset and length to a command that is allowed in this session. */
 static enum nbd_verdict
 check_range(const struct nbd_session *session, const struct nbd_request *request,
 	    const struct command *command, struct nbd_check *check)
@@ -121,7 +123,7 @@ check_range(const struct nbd_session *session, const struct nbd_request *request
 	if (!is_inside(session, request))
 		return refuse(check, command->beyond,
 			      "the request goes past the end of the export");
-	/* Its reply must have an extent, and an extent a length. */
+	/* A reply to it must have at least one extent, and no extent may be empty. */
 	if (request->type == NBD_CMD_BLOCK_STATUS && !request->length)
 		return refuse(check, NBD_EINVAL, "block status of no bytes");
 	if (!request->length)

@@ -20,7 +20,8 @@ length_by_first(unsigned char first)
 	return first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
 }
 
-/* The length of the character at text, or 0 if none of `left` bytes makes one. */
+/* Returns the length of the character at the beginning of text, or 0 if its `left` bytes begin with
+ * no valid one. */
 static size_t
 character_length(const char *text, size_t left)
 {

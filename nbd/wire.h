@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers as they travel: big-endian, at any address.
+ * Numbers as they are on the wire: big-endian, at any address.
  */
 #ifndef NBD_WIRE_H
 #define NBD_WIRE_H
@@ -36,7 +36,7 @@ wire_load64(const uint8_t *bytes)
 	return be64toh(number);
 }
 
-/* The stores return the place behind the number. */
+/* Each store returns the address after the number. */
 static inline uint8_t *
 wire_store16(uint8_t *bytes, uint16_t number)
 {
