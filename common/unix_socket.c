@@ -2,9 +2,9 @@
 #include "common/unix_socket.h"
 
 #include "common/cleanup.h"
+#include "common/error.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,39 +18,18 @@ struct wish {
 	const char *what;
 };
 
-/* Makes the sentence about a socket that can't be.  Returns -error, or -ENOMEM. */
-static int __attribute__((format(printf, 5, 6)))
-refuse(char **sentence, int error, const char *what, const char *path, const char *format, ...)
-{
-	char *CLEANUP_FREE reason = NULL;
-	va_list arguments;
-	int length;
-
-	va_start(arguments, format);
-	length = vasprintf(&reason, format, arguments);
-	va_end(arguments);
-	if (length < 0) {
-		reason = NULL;
-		return -ENOMEM;
-	}
-	if (asprintf(sentence, "%s %s: %s", what, path, reason) < 0) {
-		*sentence = NULL;
-		return -ENOMEM;
-	}
-	return -error;
-}
-
 static int
 wish_init(struct wish *wish, const char *path, mode_t mode, const char *what, char **error)
 {
 	size_t length = strlen(path), most = sizeof(wish->address.sun_path) - 1;
 
 	if (length == 0)
-		return refuse(error, EINVAL, what, "\"\"", "the path is empty");
+		return error_set(error, -EINVAL, "%s \"\": the path is empty", what);
 	if (length > most)
-		return refuse(error, ENAMETOOLONG, what, path,
-			      "the path has %zu bytes, but the path of a socket can have only %zu",
-			      length, most);
+		return error_set(
+			error, -ENAMETOOLONG,
+			"%s %s: the path has %zu bytes, but the path of a socket can have only %zu",
+			what, path, length, most);
 	*wish = (struct wish){.address.sun_family = AF_UNIX, .mode = mode, .what = what};
 	memcpy(wish->address.sun_path, path, length + 1);
 	return 0;
@@ -85,26 +64,31 @@ stale_remove(const struct wish *wish, char **error)
 	int r;
 
 	if (lstat(path, &before))
-		return errno == ENOENT ? 0
-				       : refuse(error, errno, what, path, "%s", strerror(errno));
+		return errno == ENOENT
+			       ? 0
+			       : error_set(error, -errno, "%s %s: %s", what, path, strerror(errno));
 	if (!S_ISSOCK(before.st_mode))
-		return refuse(error, EEXIST, what, path,
-			      "the file exists and is not a socket; choose another path");
+		return error_set(error, -EEXIST,
+				 "%s %s: the file exists and is not a socket; choose another path",
+				 what, path);
 	r = wish_connect(wish);
 	if (r == 0 || r == -EAGAIN)
-		return refuse(error, EADDRINUSE, what, path,
-			      "another server listens there; choose another path");
+		return error_set(error, -EADDRINUSE,
+				 "%s %s: another server listens there; choose another path", what,
+				 path);
 	if (r != -ECONNREFUSED)
-		return refuse(error, EADDRINUSE, what, path,
-			      "the socket exists and may be in use (%s); choose another path",
-			      strerror(-r));
+		return error_set(
+			error, -EADDRINUSE,
+			"%s %s: the socket exists and may be in use (%s); choose another path",
+			what, path, strerror(-r));
 	/* Another server may have done the same meanwhile: don't take its socket away. */
 	if (lstat(path, &after) || after.st_dev != before.st_dev || after.st_ino != before.st_ino)
-		return refuse(error, EADDRINUSE, what, path,
-			      "another server has just made it; choose another path");
+		return error_set(error, -EADDRINUSE,
+				 "%s %s: another server has just made it; choose another path",
+				 what, path);
 	if (unlink(path))
-		return refuse(error, errno, what, path, "cannot replace an old socket: %s",
-			      strerror(errno));
+		return error_set(error, -errno, "%s %s: cannot replace an old socket: %s", what,
+				 path, strerror(errno));
 	return 0;
 }
 
@@ -118,27 +102,28 @@ listen_at(struct unix_socket *made, const struct wish *wish, char **error)
 
 	/* Linux gives the file the mode of the unbound socket, less the umask. */
 	if (wish->mode && fchmod(made->fd, wish->mode))
-		return refuse(error, errno, what, path, "%s", strerror(errno));
+		return error_set(error, -errno, "%s %s: %s", what, path, strerror(errno));
 	r = wish_bind(made->fd, wish);
 	if (r == -EADDRINUSE) {
 		r = stale_remove(wish, error);
-		if (r)
+		if (r < 0)
 			return r;
 		r = wish_bind(made->fd, wish);
 	}
-	if (r)
-		return refuse(error, -r, what, path, "cannot be made: %s", strerror(-r));
+	if (r < 0)
+		return error_set(error, r, "%s %s: cannot be made: %s", what, path, strerror(-r));
 
 	if (lstat(path, &file))
-		return refuse(error, errno, what, path, "%s", strerror(errno));
+		return error_set(error, -errno, "%s %s: %s", what, path, strerror(errno));
 	made->dev = file.st_dev;
 	made->ino = file.st_ino;
 	/* Until listen(), connections are refused: time to mend an odd umask or kernel. */
 	if (wish->mode && (file.st_mode & ALLPERMS) != wish->mode && chmod(path, wish->mode))
-		return refuse(error, errno, what, path, "cannot make it private: %s",
-			      strerror(errno));
+		return error_set(error, -errno, "%s %s: cannot make it private: %s", what, path,
+				 strerror(errno));
 	if (listen(made->fd, SOMAXCONN))
-		return refuse(error, errno, what, path, "cannot listen: %s", strerror(errno));
+		return error_set(error, -errno, "%s %s: cannot listen: %s", what, path,
+				 strerror(errno));
 	return 0;
 }
 
@@ -165,7 +150,7 @@ unix_socket_listen(struct unix_socket *made, const char *path, mode_t mode, cons
 
 	*made = (struct unix_socket){.fd = -1};
 	r = wish_init(&wish, path, mode, what, error);
-	if (r)
+	if (r < 0)
 		return r;
 	made->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (made->fd >= 0)
@@ -173,8 +158,8 @@ unix_socket_listen(struct unix_socket *made, const char *path, mode_t mode, cons
 	if (made->path)
 		r = listen_at(made, &wish, error);
 	else
-		r = refuse(error, errno, what, path, "%s", strerror(errno));
-	if (r)
+		r = error_set(error, -errno, "%s %s: %s", what, path, strerror(errno));
+	if (r < 0)
 		unix_socket_close(made);
 	return r;
 }

@@ -44,7 +44,7 @@ cursor_string(struct cursor *cursor, struct string *string)
 
 /* Sends an error reply; to NBD_OPT_EXPORT_NAME, which knows no error reply, ends the handshake. */
 static void
-refuse(struct nbd_handshake *h, struct nbd_output *output, uint32_t type, const char *text)
+refuse_option(struct nbd_handshake *h, struct nbd_output *output, uint32_t type, const char *text)
 {
 	if (h->option == NBD_OPT_EXPORT_NAME)
 		nbd_handshake_end(h, NBD_HANDSHAKE_CLOSE, text);
@@ -55,7 +55,7 @@ refuse(struct nbd_handshake *h, struct nbd_output *output, uint32_t type, const 
 static void
 refuse_invalid(struct nbd_handshake *h, struct nbd_output *output)
 {
-	refuse(h, output, NBD_REP_ERR_INVALID, "malformed option");
+	refuse_option(h, output, NBD_REP_ERR_INVALID, "malformed option");
 }
 
 /* Finds an export, or refuses the option. */
@@ -67,12 +67,12 @@ find_export(struct nbd_handshake *h, struct nbd_output *output, const struct str
 	/* Code that stops at the NUL and code that uses the length would see two different names.
 	 */
 	if (memchr(name->text, '\0', name->length)) {
-		refuse(h, output, NBD_REP_ERR_INVALID, "the export name holds a NUL");
+		refuse_option(h, output, NBD_REP_ERR_INVALID, "the export name holds a NUL");
 		return NULL;
 	}
 	export = h->config.exports->find(h->config.data, name->text, name->length);
 	if (!export)
-		refuse(h, output, NBD_REP_ERR_UNKNOWN, "there is no export of that name");
+		refuse_option(h, output, NBD_REP_ERR_UNKNOWN, "there is no export of that name");
 	return export;
 }
 
@@ -95,7 +95,7 @@ join(struct nbd_handshake *h, struct nbd_output *output, const struct nbd_export
 	struct nbd_session *session = &h->session;
 
 	if (error) {
-		refuse(h, output, error, message);
+		refuse_option(h, output, error, message);
 		return false;
 	}
 	session->export = export;
@@ -116,12 +116,12 @@ answer_export_name(struct nbd_handshake *h, struct nbd_output *output)
 	const struct nbd_export *export;
 
 	if (name.length > NBD_STRING_MAX) {
-		refuse(h, output, NBD_REP_ERR_TOO_BIG, "the export name is too long");
+		refuse_option(h, output, NBD_REP_ERR_TOO_BIG, "the export name is too long");
 		return;
 	}
 	if (h->session.form == NBD_FORM_EXTENDED) {
-		refuse(h, output, NBD_REP_ERR_INVALID,
-		       "NBD_OPT_EXPORT_NAME can't follow extended headers");
+		refuse_option(h, output, NBD_REP_ERR_INVALID,
+			      "NBD_OPT_EXPORT_NAME can't follow extended headers");
 		return;
 	}
 	export = find_export(h, output, &name);
@@ -140,7 +140,7 @@ static void
 answer_list(struct nbd_handshake *h, struct nbd_output *output)
 {
 	if (!h->config.exports->list) {
-		refuse(h, output, NBD_REP_ERR_POLICY, "exports are not listed here");
+		refuse_option(h, output, NBD_REP_ERR_POLICY, "exports are not listed here");
 		return;
 	}
 	h->listed = 0;
@@ -168,9 +168,9 @@ static void
 answer_starttls(struct nbd_handshake *h, struct nbd_output *output)
 {
 	if (h->secure) {
-		refuse(h, output, NBD_REP_ERR_INVALID, "TLS is on already");
+		refuse_option(h, output, NBD_REP_ERR_INVALID, "TLS is on already");
 	} else if (h->config.tls == NBD_TLS_OFF) {
-		refuse(h, output, NBD_REP_ERR_UNSUP, "there is no TLS here");
+		refuse_option(h, output, NBD_REP_ERR_UNSUP, "there is no TLS here");
 	} else {
 		nbd_reply_ack(output, h->option);
 		h->at = NBD_AT_TLS;
@@ -223,7 +223,8 @@ static void
 answer_structured_reply(struct nbd_handshake *h, struct nbd_output *output)
 {
 	if (h->session.form == NBD_FORM_EXTENDED) {
-		refuse(h, output, NBD_REP_ERR_EXT_HEADER_REQD, "extended headers are on already");
+		refuse_option(h, output, NBD_REP_ERR_EXT_HEADER_REQD,
+			      "extended headers are on already");
 		return;
 	}
 	h->session.form = NBD_FORM_STRUCTURED;
@@ -273,8 +274,8 @@ answer_meta_context(struct nbd_handshake *h, struct nbd_output *output)
 	bool selected;
 
 	if (!listing && h->session.form == NBD_FORM_SIMPLE) {
-		refuse(h, output, NBD_REP_ERR_INVALID,
-		       "structured replies must be agreed on first");
+		refuse_option(h, output, NBD_REP_ERR_INVALID,
+			      "structured replies must be agreed on first");
 		return;
 	}
 	if (!cursor_string(&cursor, &name) || !cursor_queries(&cursor, listing, &selected)) {
@@ -343,15 +344,15 @@ nbd_option_answer(struct nbd_handshake *h, struct nbd_output *output)
 	if (h->option == NBD_OPT_ABORT)
 		answer_abort(h, output);
 	else if (h->config.tls == NBD_TLS_REQUIRED && !h->secure && h->option != NBD_OPT_STARTTLS)
-		refuse(h, output, NBD_REP_ERR_TLS_REQD, "TLS is required here");
+		refuse_option(h, output, NBD_REP_ERR_TLS_REQD, "TLS is required here");
 	else if (h->shutdown)
-		refuse(h, output, NBD_REP_ERR_SHUTDOWN, "the server is shutting down");
+		refuse_option(h, output, NBD_REP_ERR_SHUTDOWN, "the server is shutting down");
 	else if (!option)
-		refuse(h, output, NBD_REP_ERR_UNSUP, "unknown option");
+		refuse_option(h, output, NBD_REP_ERR_UNSUP, "unknown option");
 	else if (!option->data && h->length)
-		refuse(h, output, NBD_REP_ERR_INVALID, "this option has no data");
+		refuse_option(h, output, NBD_REP_ERR_INVALID, "this option has no data");
 	else if (h->length > NBD_OPTION_MAX)
-		refuse(h, output, NBD_REP_ERR_TOO_BIG, "the option is too long");
+		refuse_option(h, output, NBD_REP_ERR_TOO_BIG, "the option is too long");
 	else
 		option->answer(h, output);
 }

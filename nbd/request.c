@@ -56,7 +56,7 @@ nbd_request_decode(const struct nbd_session *session, const uint8_t *bytes,
 }
 
 static enum nbd_verdict
-refuse(struct nbd_check *check, enum nbd_error error, const char *message)
+refuse_request(struct nbd_check *check, enum nbd_error error, const char *message)
 {
 	check->error = error;
 	check->message = message;
@@ -117,23 +117,25 @@ check_range(const struct nbd_session *session, const struct nbd_request *request
 {
 	if (request->type == NBD_CMD_FLUSH) {
 		if (request->offset || request->length)
-			return refuse(check, NBD_EINVAL, "a flush has no offset and no length");
+			return refuse_request(check, NBD_EINVAL,
+					      "a flush has no offset and no length");
 		return NBD_VERDICT_SERVE;
 	}
 	if (!is_inside(session, request))
-		return refuse(check, command->beyond,
-			      "the request goes past the end of the export");
+		return refuse_request(check, command->beyond,
+				      "the request goes past the end of the export");
 	/* A reply to it must have at least one extent, and no extent may be empty. */
 	if (request->type == NBD_CMD_BLOCK_STATUS && !request->length)
-		return refuse(check, NBD_EINVAL, "block status of no bytes");
+		return refuse_request(check, NBD_EINVAL, "block status of no bytes");
 	if (!request->length)
 		return NBD_VERDICT_NOTHING;
 	if (request->type == NBD_CMD_WRITE && request->length > session->max_payload)
-		return refuse(check, NBD_EINVAL,
-			      "the write is longer than the maximum payload size");
+		return refuse_request(check, NBD_EINVAL,
+				      "the write is longer than the maximum payload size");
 	if (request->type == NBD_CMD_READ && request->length > session->max_payload)
-		return refuse(check, session->form == NBD_FORM_SIMPLE ? NBD_EINVAL : NBD_EOVERFLOW,
-			      "the read is longer than the maximum payload size");
+		return refuse_request(check,
+				      session->form == NBD_FORM_SIMPLE ? NBD_EINVAL : NBD_EOVERFLOW,
+				      "the read is longer than the maximum payload size");
 	return NBD_VERDICT_SERVE;
 }
 
@@ -150,15 +152,15 @@ nbd_request_check(const struct nbd_session *session, const struct nbd_request *r
 	if (check->message)
 		return NBD_VERDICT_DROP;
 	if (!command)
-		return refuse(check, NBD_EINVAL, "unknown command");
+		return refuse_request(check, NBD_EINVAL, "unknown command");
 	if (request->flags & ~allowed_flags(session, request, command))
-		return refuse(check, NBD_EINVAL,
-			      "unknown flag, or one that this command does not take");
+		return refuse_request(check, NBD_EINVAL,
+				      "unknown flag, or one that this command does not take");
 	if (command->writes && (session->flags & NBD_FLAG_READ_ONLY))
-		return refuse(check, NBD_EPERM, "the export is read-only");
+		return refuse_request(check, NBD_EPERM, "the export is read-only");
 	if (command->offered && !(session->flags & command->offered))
-		return refuse(check, NBD_EINVAL, "the export does not offer this command");
+		return refuse_request(check, NBD_EINVAL, "the export does not offer this command");
 	if (request->type == NBD_CMD_BLOCK_STATUS && !session->allocation)
-		return refuse(check, NBD_EINVAL, "no metadata context was selected");
+		return refuse_request(check, NBD_EINVAL, "no metadata context was selected");
 	return check_range(session, request, command, check);
 }

@@ -4,6 +4,7 @@
 #include "plugins/loop/plugin_exports.h"
 
 #include "common/cleanup.h"
+#include "common/error.h"
 #include "control/answer.h"
 #include "engine/image/image_json.h"
 
@@ -52,11 +53,10 @@ write_no_export(struct json *json, const char *name)
 		answer_error(json, "which export? add export=NAME, with a name that status shows");
 		return;
 	}
-	if (asprintf(
-		    &error,
-		    "export=%s: there is no such export, or no client uses it now; status shows the exports",
-		    name) < 0)
-		error = NULL;
+	error_set(
+		&error, -ENOENT,
+		"export=%s: there is no such export, or no client uses it now; status shows the exports",
+		name);
 	answer_error(json, error);
 }
 

@@ -65,9 +65,7 @@ add_prefix(char **error, const char *before, int r)
 	char *CLEANUP_FREE sentence = *error;
 
 	*error = NULL;
-	if (sentence && asprintf(error, "%s%s", before, sentence) < 0)
-		*error = NULL;
-	return r;
+	return sentence ? error_set(error, r, "%s%s", before, sentence) : r;
 }
 
 static int

@@ -2,37 +2,15 @@
 #include "server/config/config_file.h"
 
 #include "common/cleanup.h"
+#include "common/error.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #define EXPORT "export"
 #define BLANKS " \t\r"
-
-static int __attribute__((format(printf, 4, 5)))
-refuse(char **error, const struct config_file *file, const struct config_line *line,
-       const char *format, ...)
-{
-	char *CLEANUP_FREE reason = NULL;
-	va_list arguments;
-	int length;
-
-	va_start(arguments, format);
-	length = vasprintf(&reason, format, arguments);
-	va_end(arguments);
-	if (length < 0) {
-		reason = NULL;
-		return -ENOMEM;
-	}
-	if (asprintf(error, "%s:%u: %s", file->path, line->number, reason) < 0) {
-		*error = NULL;
-		return -ENOMEM;
-	}
-	return -EINVAL;
-}
 
 /* ---- reading */
 
@@ -75,16 +53,18 @@ take_line(struct config_file *file, char *text, unsigned int number, char **erro
 	if (text[0] == '[') {
 		line->name = section_name(text);
 		if (!line->name)
-			return refuse(error, file, line,
-				      "a section is written [server] or [export NAME]");
+			return error_set(error, -EINVAL,
+					 "%s:%u: a section is written [server] or [export NAME]",
+					 file->path, line->number);
 		file->count++;
 		return 0;
 	}
 	equals = strchr(text, '=');
 	if (!equals)
-		return refuse(error, file, line,
-			      "\"%s\" is neither a section, nor OPTION = VALUE, nor a comment (#)",
-			      text);
+		return error_set(
+			error, -EINVAL,
+			"%s:%u: \"%s\" is neither a section, nor OPTION = VALUE, nor a comment (#)",
+			file->path, line->number, text);
 	*equals = '\0';
 	line->name = trim(text);
 	line->value = trim(equals + 1);
@@ -130,14 +110,11 @@ config_file_read(struct config_file *file, const char *path, char **error)
 	*file = (struct config_file){.path = path};
 	r = read_text(path, &file->text, &file->size);
 	if (r < 0) {
-		if (asprintf(error, "configuration file %s: %s", path, strerror(-r)) < 0)
-			*error = NULL;
-		return r;
+		return error_set(error, r, "configuration file %s: %s", path, strerror(-r));
 	}
 	if (strlen(file->text) < file->size) {
-		if (asprintf(error, "configuration file %s: it is not a text file", path) < 0)
-			*error = NULL;
-		return -EINVAL;
+		return error_set(error, -EINVAL, "configuration file %s: it is not a text file",
+				 path);
 	}
 	for (const char *c = file->text; *c; c++)
 		lines += *c == '\n';
@@ -151,8 +128,9 @@ config_file_read(struct config_file *file, const char *path, char **error)
 		r = take_line(file, text, ++number, error);
 	}
 	if (r == 0 && file->count > 0 && file->lines[0].value)
-		r = refuse(error, file, &file->lines[0],
-			   "a section must come first: [server] or [export NAME]");
+		r = error_set(error, -EINVAL,
+			      "%s:%u: a section must come first: [server] or [export NAME]", path,
+			      file->lines[0].number);
 	return r;
 }
 
@@ -193,8 +171,8 @@ check_repeated(const struct config_file *file, const struct config_line *line,
 		return 0;
 	for (const struct config_line *other = line - 1; !is_section(other); other--) {
 		if (strcmp(other->name, line->name) == 0)
-			return refuse(error, file, line, "%s stands in line %u already", line->name,
-				      other->number);
+			return error_set(error, -EINVAL, "%s:%u: %s stands in line %u already",
+					 file->path, line->number, line->name, other->number);
 	}
 	return 0;
 }
@@ -205,15 +183,17 @@ explain(const struct config_file *file, const struct config_line *line, int r, c
 	char *CLEANUP_FREE sentence = steal_pointer(error);
 
 	if (r == -ENOENT && strcmp(line->name, "file") == 0)
-		return refuse(error, file, line, "file belongs into a section [export NAME]");
+		return error_set(error, -EINVAL, "%s:%u: file belongs into a section [export NAME]",
+				 file->path, line->number);
 	if (r == -ENOENT && config_find(line->name))
-		return refuse(error, file, line, "%s belongs into the section [server]",
-			      line->name);
+		return error_set(error, -EINVAL, "%s:%u: %s belongs into the section [server]",
+				 file->path, line->number, line->name);
 	if (r == -ENOENT)
-		return refuse(error, file, line,
-			      "unknown option %s; nbdloopd.conf(5) lists the options", line->name);
+		return error_set(error, -EINVAL,
+				 "%s:%u: unknown option %s; nbdloopd.conf(5) lists the options",
+				 file->path, line->number, line->name);
 	if (sentence)
-		return refuse(error, file, line, "%s", sentence);
+		return error_set(error, -EINVAL, "%s:%u: %s", file->path, line->number, sentence);
 	return r;
 }
 
@@ -243,10 +223,10 @@ config_file_apply_server(const struct config_file *file, struct server_config *c
 		if (is_section(line)) {
 			server = strcmp(line->name, "server") == 0;
 			if (!server && !export_of_section(line))
-				r = refuse(
-					error, file, line,
-					"unknown section [%s]; there are [server] and [export NAME]",
-					line->name);
+				r = error_set(
+					error, -EINVAL,
+					"%s:%u: unknown section [%s]; there are [server] and [export NAME]",
+					file->path, line->number, line->name);
 		} else if (server) {
 			r = apply_line(file, line, config, NULL, error);
 		}
@@ -262,8 +242,8 @@ add_export(const struct config_file *file, const struct config_line *line,
 	int r = config_add_export(config, export_of_section(line), export, &sentence);
 
 	if (r == -EEXIST)
-		return refuse(error, file, line, "%s",
-			      sentence ? sentence : "this export exists already");
+		return error_set(error, -EINVAL, "%s:%u: %s", file->path, line->number,
+				 sentence ? sentence : "this export exists already");
 	return r;
 }
 

@@ -2,6 +2,7 @@
 #include "server/config/server_config.h"
 
 #include "common/cleanup.h"
+#include "common/error.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -176,28 +177,20 @@ config_add_export(struct server_config *config, const char *name, struct export_
 	return export->name ? copy_defaults(export, &config->defaults) : -ENOMEM;
 }
 
-static int
-refuse(char **error, const char *sentence)
-{
-	*error = strdup(sentence);
-	return *error ? -EINVAL : -ENOMEM;
-}
-
 int
 config_check(const struct server_config *config, char **error)
 {
 	if (!config->exports)
-		return refuse(
-			error,
+		return error_set(
+			error, -EINVAL,
 			"there is no image to serve: name one (nbdloopd disk.img), or use --export or "
 			"--config; nbdloopd --help tells more");
 	for (const struct export_config *export = config->exports; export; export = export->next) {
 		if (export->file && export->file[0])
 			continue;
-		if (asprintf(error, "the export \"%s\" has no image: file=PATH is missing",
-			     export->name) < 0)
-			*error = NULL;
-		return -EINVAL;
+		return error_set(error, -EINVAL,
+				 "the export \"%s\" has no image: file=PATH is missing",
+				 export->name);
 	}
 	return 0;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/daemon/activation.h"
 
+#include "common/error.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,14 +22,6 @@ number(const char *text)
 }
 
 static int
-refuse(char **error, int fd, const char *reason)
-{
-	if (asprintf(error, "file descriptor %d: %s", fd, reason) < 0)
-		*error = NULL;
-	return -EINVAL;
-}
-
-static int
 option(int fd, int name)
 {
 	socklen_t length = sizeof(int);
@@ -36,26 +30,34 @@ option(int fd, int name)
 	return getsockopt(fd, SOL_SOCKET, name, &value, &length) < 0 ? -errno : value;
 }
 
-int
-activation_check(int fd, bool listening, char **error)
+static const char *
+why_unfit(int fd, bool listening)
 {
 	struct sockaddr_storage address;
 	socklen_t length = sizeof(address);
-	int flags = fcntl(fd, F_GETFD), type = option(fd, SO_TYPE);
+	int type = option(fd, SO_TYPE);
 
-	if (flags < 0)
-		return refuse(error, fd, "it is not open: whoever starts the server must pass it");
+	if (fcntl(fd, F_GETFD) < 0)
+		return "it is not open: whoever starts the server must pass it";
 	if (type < 0)
-		return refuse(error, fd, "it is not a socket");
+		return "it is not a socket";
 	if (type != SOCK_STREAM)
-		return refuse(error, fd, "it is not a stream socket");
+		return "it is not a stream socket";
 	if (listening && option(fd, SO_ACCEPTCONN) != 1)
-		return refuse(
-			error, fd,
-			"it is not a listening socket (with systemd: Accept=no); a connected one is passed by --fd");
+		return "it is not a listening socket (with systemd: Accept=no); a connected one is passed by --fd";
 	if (!listening && getpeername(fd, (struct sockaddr *)&address, &length) < 0)
-		return refuse(error, fd, "it is not a connected socket");
-	fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+		return "it is not a connected socket";
+	return NULL;
+}
+
+int
+activation_check(int fd, bool listening, char **error)
+{
+	const char *problem = why_unfit(fd, listening);
+
+	if (problem)
+		return error_set(error, -EINVAL, "file descriptor %d: %s", fd, problem);
+	fcntl(fd, F_SETFD, fcntl(fd, F_GETFD) | FD_CLOEXEC);
 	return 0;
 }
 
@@ -65,9 +67,8 @@ activation_parse_fd(const char *text, int *fd, char **error)
 	long value = number(text);
 
 	if (value < 0) {
-		if (asprintf(error, "--fd=%s: must be the number of a file descriptor", text) < 0)
-			*error = NULL;
-		return -EINVAL;
+		return error_set(error, -EINVAL, "--fd=%s: must be the number of a file descriptor",
+				 text);
 	}
 	*fd = (int)value;
 	return 0;

@@ -4,13 +4,13 @@
 #include "server/daemon/activation.h"
 
 #include "common/cleanup.h"
+#include "common/error.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -129,21 +129,6 @@ listener_accept(struct listener *listener, char peer[PEER_MAX])
 
 /* ---- making them */
 
-static int __attribute__((format(printf, 3, 4)))
-refuse(char **error, int err, const char *format, ...)
-{
-	va_list arguments;
-	int length;
-
-	va_start(arguments, format);
-	length = vasprintf(error, format, arguments);
-	va_end(arguments);
-	if (length >= 0)
-		return -err;
-	*error = NULL;
-	return -ENOMEM;
-}
-
 /* Takes over the descriptor. */
 static int
 add(struct listener **listeners, int fd, const struct unix_socket *file)
@@ -226,8 +211,8 @@ open_inet(struct listener **listeners, const char *host, unsigned int port, bool
 	snprintf(service, sizeof(service), "%u", port);
 	r = getaddrinfo(host, service, &hints, &addresses);
 	if (r != 0)
-		return refuse(error, EINVAL, "--address=%s: %s", host ? host : "any",
-			      r == EAI_SYSTEM ? strerror(errno) : gai_strerror(r));
+		return error_set(error, -EINVAL, "--address=%s: %s", host ? host : "any",
+				 r == EAI_SYSTEM ? strerror(errno) : gai_strerror(r));
 	for (const struct addrinfo *address = addresses; r == 0 && address;
 	     address = address->ai_next) {
 		r = open_socket(listeners, address->ai_addr, address->ai_addrlen);
@@ -238,8 +223,8 @@ open_inet(struct listener **listeners, const char *host, unsigned int port, bool
 			char text[96];
 
 			describe(address->ai_addr, address->ai_addrlen, text, sizeof(text));
-			r = refuse(error, -r, "cannot listen on %s: %s%s", text, strerror(-r),
-				   r == -EADDRINUSE ? "; choose another port (--port)" : "");
+			r = error_set(error, r, "cannot listen on %s: %s%s", text, strerror(-r),
+				      r == -EADDRINUSE ? "; choose another port (--port)" : "");
 		} else {
 			some = true;
 		}
@@ -247,8 +232,8 @@ open_inet(struct listener **listeners, const char *host, unsigned int port, bool
 	freeaddrinfo(addresses);
 	if (r < 0 || some)
 		return r;
-	return refuse(error, -absent, "cannot listen on %s: %s", host ? host : "any",
-		      strerror(-absent));
+	return error_set(error, absent, "cannot listen on %s: %s", host ? host : "any",
+			 strerror(-absent));
 }
 
 static int
@@ -276,8 +261,9 @@ open_vsock(struct listener **listeners, unsigned int port, char **error)
 	} address = {.vm = {.svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_ANY, .svm_port = port}};
 	int r = open_socket(listeners, &address.any, sizeof(address.vm));
 
-	return r < 0 ? refuse(error, -r, "cannot listen on vsock port %u: %s%s", port, strerror(-r),
-			      r == -EAFNOSUPPORT ? "; the kernel module vsock is missing" : "")
+	return r < 0 ? error_set(error, r, "cannot listen on vsock port %u: %s%s", port,
+				 strerror(-r),
+				 r == -EAFNOSUPPORT ? "; the kernel module vsock is missing" : "")
 		     : 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/daemon/pid_file.h"
 
+#include "common/error.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -10,14 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static int
-refuse(char **error, const char *path, int err, const char *what)
-{
-	if (asprintf(error, "pid file %s: %s", path, what ? what : strerror(err)) < 0)
-		*error = NULL;
-	return -err;
-}
 
 /* Digits and white space, or nothing at all: what a server writes, or left where it could not
  * remove it. */
@@ -65,14 +58,15 @@ pid_file_open(struct pid_file *file, const char *path, char **error)
 	if (file->fd < 0 && errno == EEXIST)
 		file->fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (file->fd < 0)
-		return refuse(error, path, errno,
-			      errno == ELOOP ? "is a symbolic link, which is not followed" : NULL);
+		return error_set(error, -errno, "pid file %s: %s", path,
+				 errno == ELOOP ? "is a symbolic link, which is not followed"
+						: strerror(errno));
 	what = file->made ? NULL : why_unfit(file->fd);
 	if (!what)
 		return 0;
 	close(file->fd);
 	file->fd = -1;
-	return refuse(error, path, EEXIST, what);
+	return error_set(error, -EEXIST, "pid file %s: %s", path, what);
 }
 
 int
@@ -85,9 +79,9 @@ pid_file_write(struct pid_file *file, char **error)
 	/* Something may have been written to it since. */
 	what = why_unfit(file->fd);
 	if (what)
-		return refuse(error, file->path, EEXIST, what);
+		return error_set(error, -EEXIST, "pid file %s: %s", file->path, what);
 	if (ftruncate(file->fd, 0) < 0 || dprintf(file->fd, "%d\n", (int)getpid()) < 0)
-		return refuse(error, file->path, errno, NULL);
+		return error_set(error, -errno, "pid file %s: %s", file->path, strerror(errno));
 	file->written = true;
 	return 0;
 }

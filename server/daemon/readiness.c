@@ -2,6 +2,7 @@
 #include "server/daemon/readiness.h"
 
 #include "common/cleanup.h"
+#include "common/error.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -37,11 +38,9 @@ readiness_init(unsigned int fd, char **error)
 	notify_fd = (int)fd;
 	if (fcntl(notify_fd, F_SETFD, FD_CLOEXEC) == 0)
 		return 0;
-	if (asprintf(error,
-		     "--notify-fd=%u: it is not open: whoever starts the server must pass it",
-		     fd) < 0)
-		*error = NULL;
-	return -EBADF;
+	return error_set(error, -EBADF,
+			 "--notify-fd=%u: it is not open: whoever starts the server must pass it",
+			 fd);
 }
 
 static void

@@ -11,6 +11,7 @@
 #include "server/exports/exports.h"
 
 #include "common/cleanup.h"
+#include "common/error.h"
 #include "common/log.h"
 #include "common/reclaim.h"
 #include "control/control_socket.h"
@@ -152,9 +153,7 @@ check_fd_new(const struct server_config *config, char **text, int fd, char **err
 
 		if (activation_parse_fd(*before, &other, &ignored) < 0 || other != fd)
 			continue;
-		if (asprintf(error, "--fd=%d: it is given twice", fd) < 0)
-			*error = NULL;
-		return -EINVAL;
+		return error_set(error, -EINVAL, "--fd=%d: it is given twice", fd);
 	}
 	return 0;
 }

@@ -2,6 +2,7 @@
 #include "server/daemon/user.h"
 
 #include "common/cleanup.h"
+#include "common/error.h"
 
 #include <errno.h>
 #include <grp.h>
@@ -11,14 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static int
-refuse(char **error, int err, const char *text, const char *what)
-{
-	if (asprintf(error, "--user=%s: %s", text, what) < 0)
-		*error = NULL;
-	return err;
-}
 
 /* Of a user or group; both are 32 bits wide, and the highest means "none". */
 static bool
@@ -81,17 +74,19 @@ user_find(struct user *user, const char *text, char **error)
 		*group++ = '\0';
 	r = find_name(user, name);
 	if (r == -ENOENT)
-		return refuse(error, r, text, "there is no such user");
+		return error_set(error, r, "--user=%s: there is no such user", text);
 	if (r < 0)
 		return r;
 	if (group)
 		r = find_group(user, group);
 	if (r == -ENOENT)
-		return refuse(error, r, text, "there is no such group");
+		return error_set(error, r, "--user=%s: there is no such group", text);
 	/* A group of the same number may be anybody's. */
 	if (!group && !user->name)
-		return refuse(error, -ENOENT, text,
-			      "no user has this number, so its group must be given: USER:GROUP");
+		return error_set(
+			error, -ENOENT,
+			"--user=%s: no user has this number, so its group must be given: USER:GROUP",
+			text);
 	return r;
 }
 

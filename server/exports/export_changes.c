@@ -8,6 +8,7 @@
 #include "server/exports/exports_state.h"
 
 #include "common/cleanup.h"
+#include "common/error.h"
 #include "common/log.h"
 #include "nbd/protocol.h"
 
@@ -118,14 +119,6 @@ change_over(struct exports *exports)
 
 /* ---- adding and removing */
 
-static int
-refuse(const struct export_config *config, const char *reason, char **error)
-{
-	if (asprintf(error, "export \"%s\": %s", config->name, reason) < 0)
-		*error = NULL;
-	return -EINVAL;
-}
-
 static enum lock_choice
 lock_of(const struct source *source)
 {
@@ -176,6 +169,7 @@ outlast_retired(struct exports *exports, const struct source *source, char **err
 	unsigned int connections = 0;
 	struct timespec until;
 	bool in_time = true;
+	int r = 0;
 
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += FORGET_LIMIT;
@@ -186,16 +180,15 @@ outlast_retired(struct exports *exports, const struct source *source, char **err
 			break;
 		in_time = outlast(exports, rival, &until);
 	}
-	if (connections > 0 &&
-	    asprintf(
-		    error,
-		    "export \"%s\": %s is still in use: %u client%s of the removed export \"%s\" %s still connected",
-		    source->config->name, source->config->file, connections,
-		    connections == 1 ? "" : "s", rival->served.facts.name,
-		    connections == 1 ? "is" : "are") < 0)
-		*error = NULL;
+	if (connections > 0)
+		r = error_set(
+			error, -EBUSY,
+			"export \"%s\": %s is still in use: %u client%s of the removed export \"%s\" %s still connected",
+			source->config->name, source->config->file, connections,
+			connections == 1 ? "" : "s", rival->served.facts.name,
+			connections == 1 ? "is" : "are");
 	pthread_mutex_unlock(&exports->mutex);
-	return connections > 0 ? -EBUSY : 0;
+	return r;
 }
 
 /* changing held.  A lock of ours that is in the way is found before: it would be waited for, and
@@ -204,18 +197,16 @@ static int
 lock_source(struct exports *exports, struct source *source, char **error)
 {
 	const struct export *same = find_rival(exports->listed, source);
-	int r = same ? -EBUSY : outlast_retired(exports, source, error);
+	int r;
 
-	if (r == 0)
-		return image_lock(source->image, image_writable(source->image), error);
-	if (same &&
-	    asprintf(
-		    error,
-		    "export \"%s\": %s is the same image as that of the export \"%s\", and they overlap; with lock=shared "
-		    "for both, and both writable or both read-only, one image can have several exports",
-		    source->config->name, source->config->file, same->served.facts.name) < 0)
-		*error = NULL;
-	return r;
+	if (same)
+		return error_set(
+			error, -EBUSY,
+			"export \"%s\": %s is the same image as that of the export \"%s\", and they overlap; with lock=shared "
+			"for both, and both writable or both read-only, one image can have several exports",
+			source->config->name, source->config->file, same->served.facts.name);
+	r = outlast_retired(exports, source, error);
+	return r < 0 ? r : image_lock(source->image, image_writable(source->image), error);
 }
 
 /* changing held. */
@@ -267,7 +258,7 @@ add(struct exports *exports, struct export_config *config, char **error)
 	}
 	problem = nbd_export_problem(&export->served.facts);
 	if (problem) {
-		r = refuse(config, problem, error);
+		r = error_set(error, -EINVAL, "export \"%s\": %s", config->name, problem);
 		source_free(source);
 		free(export);
 		return r;
@@ -292,7 +283,8 @@ exports_add(struct exports *exports, struct export_config *config, char **error)
 	taken = find(exports, config->name) != NULL;
 	pthread_mutex_unlock(&exports->mutex);
 	if (taken) {
-		r = refuse(config, "there is one of that name already", error);
+		r = error_set(error, -EINVAL, "export \"%s\": there is one of that name already",
+			      config->name);
 		config_free(config);
 	} else {
 		r = add(exports, config, error);

@@ -8,6 +8,7 @@
 #include "server/serve/worker.h"
 
 #include "common/cleanup.h"
+#include "common/error.h"
 #include "control/answer.h"
 #include "engine/image/image_json.h"
 
@@ -230,11 +231,13 @@ write_no_export(struct json *json, const char *name)
 {
 	char *CLEANUP_FREE error = NULL;
 
-	if (name && asprintf(&error, "export=%s: there is no such export; status shows the exports",
-			     name) < 0)
-		error = NULL;
-	answer_error(json,
-		     name ? error : "which export? add export=NAME, with a name that status shows");
+	if (!name) {
+		answer_error(json, "which export? add export=NAME, with a name that status shows");
+		return;
+	}
+	error_set(&error, -ENOENT, "export=%s: there is no such export; status shows the exports",
+		  name);
+	answer_error(json, error);
 }
 
 /* The new export, or NULL with *error. */
