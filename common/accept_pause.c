@@ -1,23 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "common/accept_pause.h"
 
+#include "common/clock.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
 /* Long enough to cost nothing, short enough that a client hardly sees it when it was a moment's
  * want. */
 #define PAUSE_MS 100
-
-static int64_t
-now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 int
 accept_or_pause(struct accept_pause *pause, int listener, int flags, const char *name)
@@ -28,7 +20,7 @@ accept_or_pause(struct accept_pause *pause, int listener, int flags, const char 
 	/* EAGAIN is the only error that says that no connection waits. */
 	if (fd >= 0 || err == EAGAIN)
 		return fd;
-	pause->until = now_ms() + PAUSE_MS;
+	pause->until = clock_ms(CLOCK_MONOTONIC) + PAUSE_MS;
 	if (log_limit_pass(&pause->limit, NULL))
 		log_error("%s: cannot accept connections: %s; they wait%s", name, strerror(err),
 			  err == EMFILE ? " (ulimit -Hn can be higher, or connections fewer)" : "");
@@ -38,7 +30,7 @@ accept_or_pause(struct accept_pause *pause, int listener, int flags, const char 
 int
 accept_pause_left(struct accept_pause *pause)
 {
-	int64_t left = pause->until ? pause->until - now_ms() : 0;
+	int64_t left = pause->until ? pause->until - clock_ms(CLOCK_MONOTONIC) : 0;
 
 	if (left <= 0)
 		pause->until = 0;

@@ -5,13 +5,13 @@
 #include "common/log.h"
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <time.h>
 
 /* Most messages fit; a longer one takes memory, or is cut when there is none. */
 #define SHORT_MESSAGE 512
@@ -114,15 +114,6 @@ log_debug(const char *format, ...)
 	LOG_FORMATTED(LOG_LEVEL_DEBUG);
 }
 
-static uint64_t
-clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 bool
 log_limit_pass(struct log_limit *limit, unsigned int *suppressed)
 {
@@ -133,7 +124,7 @@ log_limit_pass(struct log_limit *limit, unsigned int *suppressed)
 	assert(limit->burst >= 1 && limit->seconds >= 1);
 
 	pthread_mutex_lock(&limit->lock);
-	now = clock_ns();
+	now = clock_ns(CLOCK_MONOTONIC);
 	/* The first window begins with the first message, not at 0. */
 	if (limit->passed == 0 || now - limit->window_start >= length) {
 		limit->window_start = now;

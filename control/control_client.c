@@ -7,22 +7,13 @@
 #include "control/answer.h"
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
-
-static int64_t
-clock_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 void
 control_client_init(struct control_client *client)
@@ -35,7 +26,7 @@ control_client_open(struct control_client *client, int fd)
 {
 	assert(client->fd < 0);
 	client->fd = fd;
-	client->deadline = clock_ms() + CONTROL_CLIENT_TIMEOUT_MS;
+	client->deadline = clock_ms(CLOCK_MONOTONIC) + CONTROL_CLIENT_TIMEOUT_MS;
 }
 
 void
@@ -69,7 +60,7 @@ control_client_events(const struct control_client *client)
 int
 control_client_patience(const struct control_client *client)
 {
-	int64_t left = client->deadline - clock_ms();
+	int64_t left = client->deadline - clock_ms(CLOCK_MONOTONIC);
 
 	return left > 0 ? (int)left : 0;
 }
@@ -86,7 +77,7 @@ take_answer(struct control_client *client, char *text, size_t size)
 	client->answer_size = size;
 	client->answer_sent = 0;
 	/* The handler's time isn't the client's. */
-	client->deadline = clock_ms() + CONTROL_CLIENT_TIMEOUT_MS;
+	client->deadline = clock_ms(CLOCK_MONOTONIC) + CONTROL_CLIENT_TIMEOUT_MS;
 	return 0;
 }
 

@@ -5,11 +5,12 @@
 #include "engine/io/image_state.h"
 #include "engine/io/ioctx_state.h"
 
+#include "common/clock.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* The context that this thread used last. Its pool may be gone, so pool_id is compared before .ctx
  * is used. */
@@ -151,17 +152,6 @@ find_free(struct pool *pool, bool ownerless)
 	return NULL;
 }
 
-#define SECOND UINT64_C(1000000000)
-
-static uint64_t
-monotonic_time(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
-}
-
 /* Makes one more context, or returns NULL. After a failure, if there are contexts to wait for, it
  * is not tried again with every request. The caller holds the mutex. */
 static struct ioctx *
@@ -171,10 +161,11 @@ add(struct pool *pool, struct image *image)
 
 	if (pool->limit && pool->count >= pool->limit)
 		return NULL;
-	if (pool->count > 0 && pool->no_more_until && monotonic_time() < pool->no_more_until)
+	if (pool->count > 0 && pool->no_more_until &&
+	    clock_ns(CLOCK_MONOTONIC) < pool->no_more_until)
 		return NULL;
 	if (ioctx_new(image, &ctx) < 0) {
-		pool->no_more_until = monotonic_time() + SECOND;
+		pool->no_more_until = clock_ns(CLOCK_MONOTONIC) + NS_PER_SECOND;
 		return NULL;
 	}
 	atomic_store(&ctx->busy, true);

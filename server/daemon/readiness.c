@@ -2,6 +2,7 @@
 #include "server/daemon/readiness.h"
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/log.h"
 
@@ -12,7 +13,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 
 static struct sockaddr_un manager; /* .sun_family 0: nobody wants to know */
 static socklen_t manager_length;
@@ -72,11 +72,9 @@ void
 readiness_reloading(void)
 {
 	char state[64];
-	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
 	snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%llu",
-		 (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000);
+		 (unsigned long long)clock_ns(CLOCK_MONOTONIC) / 1000);
 	tell(state);
 }
 

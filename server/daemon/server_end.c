@@ -8,13 +8,13 @@
 #include "server/exports/exports.h"
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "control/control_socket.h"
 
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Milliseconds for the answers to what is refused at the end. */
@@ -31,27 +31,18 @@ stop_workers(struct server *server, enum worker_end end)
 		worker_stop(&server->workers[i], end);
 }
 
-static int64_t
-now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Waits until no connection is left, a second signal, or for so long.  Returns how many are left.
  */
 static unsigned int
 await_connections(struct server *server, int64_t limit_ms)
 {
-	int64_t end = now_ms() + limit_ms;
+	int64_t end = clock_ms(CLOCK_MONOTONIC) + limit_ms;
 	unsigned int connections;
 	eventfd_t count;
 	int64_t left_ms;
 
 	while ((connections = atomic_load(&server->acceptor.connections)) > 0 && !server->abort &&
-	       (left_ms = end - now_ms()) > 0) {
+	       (left_ms = end - clock_ms(CLOCK_MONOTONIC)) > 0) {
 		if (poll(server->polled, POLL_LISTENER, (int)left_ms) <= 0)
 			continue;
 		if (server->polled[POLL_SIGNAL].revents)
@@ -84,16 +75,17 @@ drain_connections(struct server *server, bool listened)
 	stop_workers(server, WORKER_ABORTS);
 }
 
-/* Waits until the change that somebody asked for is over, at most until then (as now_ms()).  False:
- * it isn't. */
+/* Waits until the change that somebody asked for is over, at most until then (as
+ * clock_ms(CLOCK_MONOTONIC)).  False: it isn't. */
 static bool
 await_change(struct server *server, int64_t end)
 {
 	/* Without a change it takes a moment, too, which a second signal doesn't make shorter. */
-	int64_t soon = now_ms() + CHANGE_MOMENT;
+	int64_t soon = clock_ms(CLOCK_MONOTONIC) + CHANGE_MOMENT;
 
 	while (!control_socket_is_over(server->control)) {
-		if (now_ms() >= end || (server->abort && now_ms() >= soon))
+		if (clock_ms(CLOCK_MONOTONIC) >= end ||
+		    (server->abort && clock_ms(CLOCK_MONOTONIC) >= soon))
 			return false;
 		if (poll(server->polled, POLL_WAKE, CHANGE_INTERVAL) > 0)
 			server_take_signals(server);
@@ -105,7 +97,8 @@ await_change(struct server *server, int64_t end)
 static bool
 drain(struct server *server, bool listened)
 {
-	int64_t end = now_ms() + (int64_t)server->config->drain_limit * 1000 + REFUSAL_LIMIT;
+	int64_t end = clock_ms(CLOCK_MONOTONIC) + (int64_t)server->config->drain_limit * 1000 +
+		      REFUSAL_LIMIT;
 
 	drain_connections(server, listened);
 	return await_change(server, end);

@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/loop/spin.h"
 
-#include <time.h>
+#include "common/clock.h"
 
 /* Nanoseconds: the first window, which doubles from there. */
 #define WINDOW_MIN 4000
-
-static uint64_t
-now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 static bool
 look(struct loop *loop, uint64_t end)
@@ -22,7 +13,7 @@ look(struct loop *loop, uint64_t end)
 	do {
 		if (loop_is_ready(loop))
 			return true;
-	} while (now_ns() < end);
+	} while (clock_ns(CLOCK_MONOTONIC) < end);
 	return false;
 }
 
@@ -51,13 +42,13 @@ spin_turn(struct spin *spin, struct loop *loop, int timeout_ms)
 		spin->sleeps++;
 		return loop_turn(loop, timeout_ms);
 	}
-	begin = now_ns();
+	begin = clock_ns(CLOCK_MONOTONIC);
 	if (spin->window > 0 && look(loop, begin + spin->window)) {
 		spin->found++;
 		return loop_turn(loop, 0);
 	}
 	spin->sleeps++;
 	r = loop_turn(loop, timeout_ms);
-	adapt(spin, now_ns() - begin);
+	adapt(spin, clock_ns(CLOCK_MONOTONIC) - begin);
 	return r;
 }

@@ -11,6 +11,7 @@
 #include "server/serve/worker_contexts.h"
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/container_of.h"
 #include "common/log.h"
 
@@ -268,13 +269,10 @@ sent(struct completion *completion, int result)
 static void
 go_on(struct conn *conn)
 {
-	struct timespec now;
-
 	/* It stays stalled; it is settled again when one of its requests is over. */
 	if (conn->requests >= CONN_REQUESTS || conn->hungry)
 		return;
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	if (now.tv_sec > conn->stalled_since && peer_gave_up(conn)) {
+	if (clock_seconds(CLOCK_MONOTONIC_COARSE) > conn->stalled_since && peer_gave_up(conn)) {
 		conn_warn(conn, CONN_GAVE_UP);
 		conn_close(conn);
 		return;
@@ -311,14 +309,11 @@ is_tcp(const struct conn *conn)
 static bool
 linger(struct conn *conn)
 {
-	struct timespec now;
-
 	if (conn->lost || conn->end_of_input || (conn->life != CONN_LINGERS && !is_tcp(conn)))
 		return false;
 	if (conn->life != CONN_LINGERS) {
 		shutdown(conn->fd, SHUT_WR);
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		conn->deadline = now.tv_sec + LINGER_LIMIT;
+		conn->deadline = clock_seconds(CLOCK_MONOTONIC) + LINGER_LIMIT;
 		conn->life = CONN_LINGERS;
 		if (!conn->negotiation)
 			conn->worker->deadlines++;
@@ -368,10 +363,7 @@ conn_settle(struct conn *conn)
 void
 conn_start(struct conn *conn, struct worker *worker)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	conn->deadline = now.tv_sec + worker->config->handshake_limit;
+	conn->deadline = clock_seconds(CLOCK_MONOTONIC) + worker->config->handshake_limit;
 	conn->worker = worker;
 	conn->next = worker->conns;
 	conn->link = &worker->conns;

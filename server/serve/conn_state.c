@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/serve/conn_state.h"
 
+#include "common/clock.h"
 #include "common/log.h"
 
 void
@@ -55,12 +56,9 @@ conn_refuse_requests(struct conn *conn)
 void
 conn_stall(struct conn *conn)
 {
-	struct timespec now;
-
 	conn->stalled = true;
 	conn->worker->starved = true;
 	if (conn->stalled_since)
 		return;
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	conn->stalled_since = now.tv_sec;
+	conn->stalled_since = clock_seconds(CLOCK_MONOTONIC_COARSE);
 }

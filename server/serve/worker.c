@@ -7,6 +7,7 @@
 #include "server/serve/stuck.h"
 #include "server/serve/worker_contexts.h"
 
+#include "common/clock.h"
 #include "common/container_of.h"
 #include "common/log.h"
 #include "engine/context/ioctx.h"
@@ -89,16 +90,16 @@ timeout_of(struct worker *worker)
 static void
 check_deadlines(struct worker *worker)
 {
-	struct timespec now;
+	time_t now;
 
 	if (!worker->deadlines && !worker->starved)
 		return;
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	if (now.tv_sec == worker->checked)
+	now = clock_seconds(CLOCK_MONOTONIC_COARSE);
+	if (now == worker->checked)
 		return;
-	worker->checked = now.tv_sec;
+	worker->checked = now;
 	for (struct conn *conn = worker->conns; conn; conn = conn->next)
-		conn_check_deadline(conn, now.tv_sec);
+		conn_check_deadline(conn, now);
 	if (worker->starved)
 		stuck_check(worker);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/serve/worker_state.h"
 
+#include "common/clock.h"
 #include "common/log.h"
 
 #include <string.h>
@@ -8,10 +9,7 @@
 uint64_t
 worker_clock(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	return clock_ns(CLOCK_BOOTTIME);
 }
 
 /* Whatever the error, the news that the event stands for must not be lost. */
