@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "common/reclaim.h"
 
+#include "common/error.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -28,9 +29,7 @@
 static int
 explain(char **error, int err, const char *what, const char *way_out)
 {
-	if (asprintf(error, "%s: %s; %s", what, strerror(err), way_out) < 0)
-		*error = NULL;
-	return -err;
+	return error_set(error, -err, "%s: %s; %s", what, strerror(err), way_out);
 }
 
 /* Errors: those of open() and write(). */
@@ -179,12 +178,10 @@ check_available(uint64_t wanted, bool force, const char *way_out, char **error)
 			    wanted >> 20, available >> 20);
 		return 0;
 	}
-	if (asprintf(error,
-		     "%" PRIu64 " MiB would be taken and locked, of %" PRIu64
-		     " MiB of memory that are available; half of that is the most: %s",
-		     wanted >> 20, available >> 20, way_out) < 0)
-		*error = NULL;
-	return -ENOMEM;
+	return error_set(error, -ENOMEM,
+			 "%" PRIu64 " MiB would be taken and locked, of %" PRIu64
+			 " MiB of memory that are available; half of that is the most: %s",
+			 wanted >> 20, available >> 20, way_out);
 }
 
 int

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/backend/choice.h"
 
+#include "common/error.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,14 +14,13 @@ static const struct backend *const by_choice[] = {
 };
 
 static int
-refuse(int err, const struct backing *backing, const char *option, const char *reason, char **error)
+refuse_way(int err, const struct backing *backing, const char *option, const char *reason,
+	   char **error)
 {
 	int name = (int)strcspn(option, "=");
 
-	if (asprintf(error, "%s: %s is not possible: %s; %.*s=auto would go without", backing->path,
-		     option, reason, name, option) < 0)
-		*error = NULL;
-	return err;
+	return error_set(error, err, "%s: %s is not possible: %s; %.*s=auto would go without",
+			 backing->path, option, reason, name, option);
 }
 
 /* Chooses the best backend that works. The reason says why each better one does not work. */
@@ -70,7 +71,7 @@ choose_engine(const struct image_config *config, const struct backing *backing,
 					  : choose_best(backing, backend, reason);
 	*backend = by_choice[config->engine];
 	r = (*backend)->probe(backing, why);
-	return r < 0 ? refuse(r, backing, options[config->engine], why, error) : 0;
+	return r < 0 ? refuse_way(r, backing, options[config->engine], why, error) : 0;
 }
 
 int
@@ -110,5 +111,5 @@ backend_choose(const struct image_config *config, const struct backing *backing,
 		*backend = &backend_polled;
 	if ((*backend)->polled || config->poll == TRISTATE_AUTO)
 		return 0;
-	return refuse(-EOPNOTSUPP, backing, "poll=on", poll_reason, error);
+	return refuse_way(-EOPNOTSUPP, backing, "poll=on", poll_reason, error);
 }

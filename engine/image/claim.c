@@ -4,6 +4,7 @@
 #include "engine/image/lock.h"
 
 #include "common/cleanup.h"
+#include "common/error.h"
 #include "common/image_use.h"
 #include "common/log.h"
 
@@ -91,12 +92,10 @@ claim_patiently(struct backing *backing, const struct image_config *config, bool
 }
 
 static int
-refuse(const struct backing *backing, const char *use, char **error)
+refuse_writing(const struct backing *backing, const char *use, char **error)
 {
-	if (asprintf(error, "%s: not served writable, because %s; " WAY_OUT, backing->path, use) <
-	    0)
-		*error = NULL;
-	return -EBUSY;
+	return error_set(error, -EBUSY, "%s: not served writable, because %s; " WAY_OUT,
+			 backing->path, use);
 }
 
 static void
@@ -120,7 +119,7 @@ claim_take(struct backing *backing, const struct image_config *config, bool writ
 	bool used = image_use_find("", &part, &use) && (use.writes || (use.held && writable));
 
 	if (used && writable && !force)
-		return refuse(backing, use.text, error);
+		return refuse_writing(backing, use.text, error);
 	if (used)
 		warn(backing, writable, use.text);
 	if (used || !writable || !backing->block_device || backing->claimed)
@@ -128,7 +127,8 @@ claim_take(struct backing *backing, const struct image_config *config, bool writ
 	if (claim_patiently(backing, config, locked) != -EBUSY)
 		return 0;
 	if (!force)
-		return refuse(backing, "another program or file system has it for itself", error);
+		return refuse_writing(backing, "another program or file system has it for itself",
+				      error);
 	warn(backing, true, "another program or file system has it for itself");
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include "engine/io/image_state.h"
 
 #include "common/cleanup.h"
+#include "common/error.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -88,12 +89,10 @@ choose_direct(struct image *image, uint64_t length, char **error)
 	}
 	if (config->direct_io == TRISTATE_AUTO)
 		return 0;
-	if (asprintf(
-		    error,
-		    "%s: direct-io=on is not possible: %s; direct-io=auto or off would use the page cache",
-		    image->backing.path, image->direct_reason) < 0)
-		*error = NULL;
-	return r;
+	return error_set(
+		error, r,
+		"%s: direct-io=on is not possible: %s; direct-io=auto or off would use the page cache",
+		image->backing.path, image->direct_reason);
 }
 
 /*
@@ -154,16 +153,11 @@ prepare(struct image *image, char **error)
 static int
 share_file(struct image *image, char **error)
 {
-	int r = 0;
-
 	image->shared = shared_file_get(&image->backing);
-	if (image->shared)
-		image->ranges = &image->shared->ranges;
-	else
-		r = -errno;
-	if (r < 0 && asprintf(error, "%s: %s", image->backing.path, strerror(-r)) < 0)
-		*error = NULL;
-	return r;
+	if (!image->shared)
+		return error_set(error, -errno, "%s: %s", image->backing.path, strerror(errno));
+	image->ranges = &image->shared->ranges;
+	return 0;
 }
 
 int

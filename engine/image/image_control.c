@@ -15,6 +15,7 @@
 
 #include "common/cleanup.h"
 #include "common/container_of.h"
+#include "common/error.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -204,11 +205,9 @@ drop_cache(struct image *image, char **error)
 		int err = -errno;
 
 		shared_file_record_loss(image->shared, err);
-		if (asprintf(error,
-			     "%s: writing back buffered data failed: %s; direct I/O stays off",
-			     image->backing.path, strerror(-err)) < 0)
-			*error = NULL;
-		return err;
+		return error_set(error, err,
+				 "%s: writing back buffered data failed: %s; direct I/O stays off",
+				 image->backing.path, strerror(-err));
 	}
 	posix_fadvise(image->backing.fd, 0, 0, POSIX_FADV_DONTNEED);
 	return 0;
@@ -221,10 +220,9 @@ check_direct(struct image *image, char **error)
 	int r = direct_possible(&image->backing, image->config.offset, image_size(image),
 				image->sector_size, reason);
 
-	if (r < 0 &&
-	    asprintf(error, "%s: direct I/O is not possible: %s", image->backing.path, reason) < 0)
-		*error = NULL;
-	return r;
+	return r < 0 ? error_set(error, r, "%s: direct I/O is not possible: %s",
+				 image->backing.path, reason)
+		     : r;
 }
 
 /* The caller holds image->switching. */

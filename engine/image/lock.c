@@ -2,6 +2,7 @@
 #include "engine/image/lock.h"
 
 #include "common/cleanup.h"
+#include "common/error.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -340,22 +341,16 @@ static int
 explain(int err, int fd, off_t start, const char *path, const char *name, char **error)
 {
 	char holder[LOCK_HOLDER];
-	int r;
 
-	if (err == -EAGAIN) {
-		find_holder(fd, start, false, holder);
-		r = asprintf(
-			error,
-			"%s: no %s lock, because %s is using the image; stop it, or use %slock=off "
-			"if you know that both can use it at once",
-			path, name, holder, strcmp(name, "shared") == 0 ? "" : "lock=shared or ");
-	} else {
-		r = asprintf(error, "%s: no %s lock: %s; lock=off serves it without one", path,
-			     name, strerror(-err));
-	}
-	if (r < 0)
-		*error = NULL;
-	return err;
+	if (err != -EAGAIN)
+		return error_set(error, err, "%s: no %s lock: %s; lock=off serves it without one",
+				 path, name, strerror(-err));
+	find_holder(fd, start, false, holder);
+	return error_set(
+		error, err,
+		"%s: no %s lock, because %s is using the image; stop it, or use %slock=off "
+		"if you know that both can use it at once",
+		path, name, holder, strcmp(name, "shared") == 0 ? "" : "lock=shared or ");
 }
 
 /* Checks for locks that conflict with the claim. `taken`: we already hold the claim's locks.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/image/window.h"
 
+#include "common/error.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -12,11 +13,10 @@ window_length(const struct backing *backing, const struct image_config *config, 
 	      uint64_t *length, char **error)
 {
 	if (config->offset > file_size) {
-		if (asprintf(error, "%s: offset=%llu is behind the end of the file (%llu bytes)",
-			     backing->path, (unsigned long long)config->offset,
-			     (unsigned long long)file_size) < 0)
-			*error = NULL;
-		return -EINVAL;
+		return error_set(error, -EINVAL,
+				 "%s: offset=%llu is past the end of the file (%llu bytes)",
+				 backing->path, (unsigned long long)config->offset,
+				 (unsigned long long)file_size);
 	}
 	*length = file_size - config->offset;
 	if (config->sizelimit && config->sizelimit < *length)
@@ -32,10 +32,8 @@ window_measure(const struct backing *backing, const struct image_config *config,
 
 	if (file_size >= 0)
 		return window_length(backing, config, (uint64_t)file_size, length, error);
-	if (asprintf(error, "%s: its size can't be read: %s", backing->path,
-		     strerror((int)-file_size)) < 0)
-		*error = NULL;
-	return (int)file_size;
+	return error_set(error, (int)file_size, "%s: its size can't be read: %s", backing->path,
+			 strerror((int)-file_size));
 }
 
 /* Warns of bytes after the last sector. The cause may be the window, if the file itself is a

@@ -163,11 +163,9 @@ config_add_export(struct server_config *config, const char *name, struct export_
 	for (; *end; end = &(*end)->next) {
 		if (strcmp((*end)->name, name) != 0)
 			continue;
-		if (asprintf(error,
-			     "there are two exports named \"%s\"; give one of them another name",
-			     name) < 0)
-			*error = NULL;
-		return -EEXIST;
+		return error_set(
+			error, -EEXIST,
+			"there are two exports named \"%s\"; give one of them another name", name);
 	}
 	export = calloc(1, sizeof(*export));
 	if (!export)

@@ -113,8 +113,7 @@ user_become(const struct user *user, char **error)
 	    setresuid(user->uid, user->uid, user->uid) == 0)
 		return 0;
 	err = errno;
-	if (asprintf(error, "--user: cannot become user %u: %s%s", (unsigned int)user->uid,
-		     strerror(err), err == EPERM ? "; only root can" : "") < 0)
-		*error = NULL;
-	return -err;
+	return error_set(error, -err, "--user: cannot become user %u: %s%s",
+			 (unsigned int)user->uid, strerror(err),
+			 err == EPERM ? "; only root can" : "");
 }

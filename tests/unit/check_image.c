@@ -137,7 +137,7 @@ END_TEST
 START_TEST(offset_behind_the_end_is_refused)
 {
 	config.offset = MIB + 1;
-	open_image(0, -EINVAL, "offset=1048577 is behind the end of the file");
+	open_image(0, -EINVAL, "offset=1048577 is past the end of the file");
 }
 END_TEST
 

@@ -97,7 +97,7 @@ START_TEST(file_that_ends_before_the_offset_is_refused_and_changes_nothing)
 	open_with(&(struct fake_facts){.offset = 4096});
 	ck_assert_int_eq(ftruncate(disk.image->backing.fd, 4095), 0);
 	ck_assert_int_eq(image_resize(disk.image, &error), -EINVAL);
-	ck_assert_str_eq(error, "disk.img: offset=4096 is behind the end of the file (4095 bytes)");
+	ck_assert_str_eq(error, "disk.img: offset=4096 is past the end of the file (4095 bytes)");
 	ck_assert_uint_eq(image_size(disk.image), MIB - 4096);
 	close_disk();
 }

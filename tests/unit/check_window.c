@@ -48,8 +48,7 @@ START_TEST(offset_behind_the_end_of_the_file_is_refused)
 	char *error = NULL;
 
 	ck_assert_int_eq(window_length(&backing, &config, 10000, &length, &error), -EINVAL);
-	ck_assert_str_eq(error,
-			 "disk.img: offset=10001 is behind the end of the file (10000 bytes)");
+	ck_assert_str_eq(error, "disk.img: offset=10001 is past the end of the file (10000 bytes)");
 	free(error);
 }
 END_TEST
