@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # No line of prose is over 100 columns: neither a comment of shell, Python or make, nor a paragraph
-# of a document.  Tables, lines set apart (verbatim) and addresses can't be broken; nor are commands
-# counted.  For C there is formatted.sh.
+# of a document.  Tables, lines set apart (verbatim), addresses and what a claim asks of its machine
+# ("# vm:") can't be broken; nor are commands counted.  For C there is formatted.sh.
 # lines-fit.sh [TREE]
 set -eu
 export LC_ALL=C
@@ -37,7 +37,7 @@ function width(line,    parts, count, i, columns)
 function is_prose(line)
 {
 	if (!document)
-		return line ~ /^[ \t]*# [^ ]/
+		return line ~ /^[ \t]*# [^ ]/ && line !~ /^# vm: /
 	if (pod)
 		return line !~ /^[ \t=]/
 	return !fence && line !~ /^[|\t]|^    /

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: boots 2
-# vm: kernel systemd.log_target=kmsg systemd.default_standard_output=null
-# systemd.default_standard_error=tty systemd.show_status=no vm: limit 400
+# vm: kernel systemd.log_target=kmsg systemd.default_standard_output=null systemd.default_standard_error=tty systemd.show_status=no
+# vm: limit 400
 # A real systemd attaches what stands in /etc/nbdloop.tab before it mounts what stands in /etc/fstab
 # and swaps to it; it unmounts that, and ends the swapping, before it detaches the devices, by hand
 # and when the machine is shut down.  What was written is in the images after that, and their file

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The protocol tests (tests/nbd) pass with polled I/O, on an NVMe drive with a poll queue: what they
 # run on the polled rows of their table, one for each server, which no machine without such a drive
-# has. vm: nvme poll_queues=1
+# has.
+# vm: nvme poll_queues=1
 # vm: memory 1536M
 # vm: limit 900
 . "$(dirname "$0")/functions.sh"
