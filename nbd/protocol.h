@@ -10,8 +10,8 @@
 
 /* ---- "Conventions" */
 
-#define NBD_STRING_MAX 4096u /* bytes of the longest string: name, description, context, message   \
-			      */
+/* Bytes of the longest string: name, description, context, message. */
+#define NBD_STRING_MAX 4096u
 
 /* ---- "Newstyle negotiation", "Fixed newstyle negotiation"; sizes in bytes */
 
