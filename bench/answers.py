@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""S3, the servers' part without a disk: requests answered from memory, over more and more connections."""
+"""S3, the servers' part without a disk: requests answered from memory, over an increasing number of
+connections.
+"""
 
 import os
 import tempfile

@@ -24,7 +24,7 @@ class BaselineError(Exception):
 
 
 class Unknown(Exception):
-    """A program does not say how it was built."""
+    """A program doesn't record how it was built."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Section:
 
 
 class Baseline:
-    """The comments at the file's top, and the sections below."""
+    """The file: comments at the top, then the sections."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -67,12 +67,14 @@ class Baseline:
             self.sections[-1].figures[name] = Figures(float(own), float(whole))
 
     def find(self, build: str, libraries: str) -> Section | None:
-        """The section of this build; among several that with these libraries, too."""
+        """The section of this build; if there are several, the one with these libraries, too."""
         known = [section for section in self.sections if section.build == build]
         return next((section for section in known if section.libraries == libraries), known[0] if known else None)
 
     def record(self, section: Section, keep: bool) -> None:
-        """In place of the one of the same build and libraries, whose other figures are kept if `keep` says so."""
+        """Replaces the section of the same build and libraries; with `keep`, keeps that section's
+        other figures.
+        """
         old = self.find(section.build, section.libraries)
         if old is None or old.libraries != section.libraries:
             self.sections.append(section)
@@ -86,14 +88,14 @@ class Baseline:
 
 
 def producers(program: str) -> set[str]:
-    """What compilers wrote into a program's debug information: name, version and flags."""
+    """The name, version and flags that the compilers wrote into a program's debug information."""
     text = machine.output(["readelf", "--debug-dump=info", "--dwarf-depth=1", program]) or ""
     found = re.findall(r"DW_AT_producer\s*:\s*(?:\(.*?\): )?(.*)", text)
     return {line.strip() for line in found if not line.startswith("GNU AS")}
 
 
 def build_describe(program: str) -> str:
-    """How it was compiled: one line. -fPIC goes with the file, not with the build."""
+    """How the program was compiled, as one line. -fPIC depends on the file, not on the build."""
     lines = {line.replace(" -fPIC", "") for line in producers(program)}
     if len(lines) != 1 or " -" not in "".join(lines):
         raise Unknown(f"{program} does not say how it was compiled: its debug information has "
@@ -104,7 +106,9 @@ def build_describe(program: str) -> str:
 
 
 def libraries_describe() -> str:
-    """Those whose instructions are in a whole process; the C library has its own memcpy() for AVX2."""
+    """The libraries whose instructions are part of a whole process; with AVX2, the C library uses
+    another memcpy().
+    """
     nbdkit = (machine.output(["nbdkit", "--version"]) or "nbdkit unknown").split("\n", maxsplit=1)[0]
     liburing = machine.output(["pkg-config", "--modversion", "liburing"])
     avx2 = re.search(r"^flags\s*:.*\bavx2\b", machine.read("/proc/cpuinfo") or "", re.M)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What callgrind has written: how many instructions each function itself took."""
+"""A file of callgrind's: how many instructions each function itself took."""
 
 import collections
 import os
@@ -22,14 +22,14 @@ class Profile:
                 if name := NAME.match(line):
                     self._take_name(*name.groups())
                 elif line.startswith("calls="):
-                    called = True   # the next line is the cost of what was called
+                    called = True   # the next line is the cost of the call
                 elif line[:1].isdigit() or line[:1] in ("+", "-", "*"):
                     if not called:
                         self._take_cost(line)
                     called = False
 
     def _take_name(self, callee: str, kind: str, number: str, text: str | None) -> None:
-        # A name is given with its number once, then only by its number.
+        # A name stands with its number once, and from then on only the number.
         if text is not None:
             self.names[kind, number] = text
         if callee or kind not in ("ob", "fn"):
@@ -45,5 +45,5 @@ class Profile:
             self.own[self.object, self.function] += int(words[1])
 
     def total(self, wanted: str | None = None) -> int:
-        """Of one object, or of all."""
+        """The instructions of one object, or of all."""
         return sum(n for (name, _), n in self.own.items() if wanted in (None, name))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is measured: a cell is one workload at one depth, over a number of connections.
+"""A cell: one workload at one depth, over a number of connections.
 
-The depth is per connection, as it is in the kernel's client: four connections
-at depth 32 keep up to 128 requests in flight.
+The depth is per connection, as in the kernel's client: four connections at depth 32 keep up to 128
+requests in flight.
 """
 
 import re
@@ -16,7 +16,7 @@ class Workload(NamedTuple):
     rw: str                     # fio's rw=
     block: int                  # bytes of one request
     title: str
-    options: tuple = ()         # more of fio's
+    options: tuple = ()         # more options of fio
 
     @property
     def writes(self):
@@ -43,12 +43,12 @@ WORKLOADS = {
     for block, (size, text) in BLOCKS.items() for pattern, (rw, title, options) in PATTERNS.items()
 }
 
-# Those of bench/compare.
+# The workloads of bench/compare.
 COMPARED = ("randread-4k", "randwrite-4k", "read-4k", "write-4k", "read-1m", "write-1m")
 DEPTHS = (1, 8, 32, 128)
 CONNECTIONS = (1, 4)
 
-# The cells of --quick: those that the project's goals are stated in.
+# The cells of --quick: the project's goals are stated for them.
 QUICK = (
     "randread-4k/d1/c1",
     "randread-4k/d32/c1",
@@ -91,7 +91,7 @@ class Cell(NamedTuple):
 
 
 def cell_parse(name):
-    """The cell of a name; what is no name of one raises ValueError."""
+    """The cell of this name; raises ValueError if it is no name of a cell."""
     match = re.fullmatch(r"([a-z]+-[0-9a-z]+)/d(\d+)/c(\d+)(?:/t(\d+))?", name)
     if match is None or match[1] not in WORKLOADS:
         raise ValueError(f"'{name}' is not WORKLOAD/dDEPTH/cCONNECTIONS[/tTHREADS]")
@@ -115,7 +115,7 @@ def cells_all(threads):
 
 
 def cells_chosen(threads, pattern, quick):
-    """The cells that a regular expression (anywhere in the name) chooses."""
+    """The cells whose names match a regular expression anywhere."""
     cells = cells_all(threads)
     if pattern is not None:
         return [c for c in cells if re.search(pattern, c.name)]

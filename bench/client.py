@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""fio, the client of every cell: over NBD, or on the image itself."""
+"""fio, the client of every cell, over NBD or on the image itself."""
 
 import json
 import os
 import resource
 import subprocess
 
-# How long fio may take beyond --seconds, for its start and the last flush.
+# Seconds that fio may take beyond --seconds, for its start and the last flush.
 GRACE_SECONDS = 300
 
 
@@ -47,7 +47,7 @@ def target_raw(path, engine):
 
 
 def fio_run(command, seconds):
-    """Run fio; returns its numbers, or raises with its own words."""
+    """Runs fio; returns its figures, or raises with its own message."""
     before = children_cpu()
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -77,7 +77,7 @@ def fio_run(command, seconds):
         "p99_us": percentiles["99.000000"] / 1000,
         "p999_us": percentiles["99.900000"] / 1000,
         "client_cpu_s": (job["usr_cpu"] + job["sys_cpu"]) / 100 * job["job_runtime"] / 1000,
-        "client_process_cpu_s": children_cpu() - before,     # its start and end included
+        "client_process_cpu_s": children_cpu() - before,     # its start and end are included
         "client_switches": job["ctx"],
     }
 
@@ -88,7 +88,7 @@ def children_cpu():
 
 
 def raw_engine(image):
-    """io_uring where this machine allows it, else libaio."""
+    """io_uring if this machine allows it, else libaio."""
     for engine in ("io_uring", "libaio"):
         probe = ["fio", "--name=probe", "--thread", "--output-format=json", "--rw=read",
                  "--bs=4096", "--size=4096"] + target_raw(image.path, engine)

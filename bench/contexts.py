@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""S3, the engine's part: several contexts side by side, and what one shared counter would cost them."""
+"""S3, the engine's part: several contexts at the same time, and the cost of one shared counter."""
 
 import os
 import tempfile

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A server whose instructions are counted by callgrind, and the requests for which they are.
+"""A server whose instructions callgrind counts, and the requests for which it counts them.
 
-The same requests in the same order, of which each batch arrives at once: with patience.c the server's
-event loop then makes the same turns in every run, whatever the machine does beside it.
+The requests come in the same order, and each batch arrives at once: with patience.c, the server's
+event loop then makes the same turns in every run, whatever else the machine does.
 """
 
 import dataclasses
@@ -22,11 +22,11 @@ sys.path.append(TESTS_LIB)
 import raw_nbd                      # noqa: E402
 
 BLOCK = 4096
-HOLES = 32 << 20                    # bytes of the image's first part, which is read: holes need no disk
-DATA = 16 << 20                     # of the second, which is written: it has its blocks already
-STRIDE = 7 * BLOCK                  # between requests that a server can't merge
-PATIENCE_SECONDS = 120              # a busy machine, and valgrind
-# A Unix socket's buffer takes up to 32 KiB in one piece; what is larger may arrive in parts.
+HOLES = 32 << 20                    # bytes of the image's first part, which is read; its holes need no disk
+DATA = 16 << 20                     # bytes of the second part, which is written; its blocks are allocated already
+STRIDE = 7 * BLOCK                  # distance between requests that a server can't merge
+PATIENCE_SECONDS = 120              # for a busy machine, and for valgrind
+# A unix socket's buffer takes up to 32 KiB in one piece; larger messages may arrive in parts.
 READ_BATCH, WRITE_BATCH = 32, 8
 
 
@@ -36,7 +36,9 @@ class CountError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Load:
-    """`requests` of one kind, `batch` of them sent at once, each `stride` bytes behind the one before."""
+    """`requests` of one kind, sent in batches of `batch`, each request `stride` bytes after the one
+    before.
+    """
     kind: int
     batch: int
     stride: int
@@ -63,14 +65,14 @@ class Image:
 
 
 class Page:
-    """The memory that patience.c shares with us: see there."""
+    """The memory that the bench shares with patience.c, which explains it."""
 
     ORDERS, DONE, IDLE = range(3)
 
     def __init__(self, path: str) -> None:
         with open(path, "w+b") as f:
             f.truncate(mmap.PAGESIZE)
-            # Words are read and written whole through this, which struct doesn't promise.
+            # This view reads and writes whole words, which struct doesn't promise.
             self.words = memoryview(mmap.mmap(f.fileno(), mmap.PAGESIZE)).cast("I")
 
     def wait(self, what: str, word: int, value: int) -> None:
@@ -81,7 +83,7 @@ class Page:
             time.sleep(0.0002)
 
     def dump(self) -> None:
-        """Has the server write what was counted to a file, and count anew."""
+        """Has the server write its counts to a file, and reset them."""
         order = self.words[self.ORDERS] + 1
         self.words[self.ORDERS] = order
         self.wait("the server has written its counts", self.DONE, order)
@@ -91,9 +93,11 @@ class Page:
 
 
 def program_find(name: str) -> str:
-    """The first in PATH that is no script, such as the build tree's wrapper: valgrind would count the shell."""
+    """The first program in PATH that is no script, such as the build tree's wrapper: valgrind would
+    count the shell.
+    """
     for directory in os.get_exec_path():
-        path = os.path.join(directory, name)    # `name` itself, if that is a path
+        path = os.path.join(directory, name)    # `name` itself if it is a path
         if os.access(path, os.X_OK):
             with open(path, "rb") as f:
                 if f.read(4) == b"\x7fELF":
@@ -102,7 +106,7 @@ def program_find(name: str) -> str:
 
 
 class Counted(server_module.Server):
-    """`text` as in bench/compare; it is started under callgrind."""
+    """A server, written as for bench/compare; it is started under callgrind."""
 
     patience = PATIENCE_SECONDS
 
@@ -153,7 +157,7 @@ class Session:
             self.running.kill()
 
     def _warm_up(self) -> None:
-        """Until all threads are there, and have what they make on demand."""
+        """Serves until all threads exist and have made what they make on demand."""
         for name in ("read-batch", "write-batch"):
             self.serve(LOADS[name], LOADS[name].requests)
 
@@ -167,7 +171,7 @@ class Session:
                 offset = start + number * load.stride % length
                 message += raw_nbd.request(raw_nbd.SIMPLE, load.kind, offset, BLOCK, cookie=number)
                 message += bytes(BLOCK) if writes else b""
-            # An event loop that had not gone to rest yet would find the end of the last batch and
+            # Otherwise, an event loop that still works would find the end of the last batch and
             # this one together.
             self._rest()
             if self.connection.socket.send(message) != len(message):
@@ -198,8 +202,9 @@ class Session:
         return profile
 
     def _count_once(self, load: Load) -> callgrind.Profile:
-        """What twice as many requests take more than so many: what a connection costs once, and what is counted of
-        waits, is in both."""
+        """The cost of twice as many requests minus the cost of once as many: the cost of a
+        connection, and the counted part of waits, are in both.
+        """
         self.serve(load, load.requests)
         once = self._profile()
         self.serve(load, 2 * load.requests)
@@ -208,18 +213,18 @@ class Session:
         return twice
 
     def count(self, load: Load) -> callgrind.Profile:
-        """Instructions of `load.requests` requests.
+        """The instructions of `load.requests` requests.
 
-        The median of three: of some thirty counts of nbdkit's threads, one lacked a few instructions of each request.
+        The median of three counts: one of thirty counts of nbdkit's threads lacked a few
+        instructions of each request.
         """
-        # What was counted until now goes; not by CALLGRIND_ZERO_STATS, which leaves some of it
-        # (3.19).
+        # Discards the counts so far; CALLGRIND_ZERO_STATS would leave some of them (3.19).
         self.serve(load, load.requests)
         self._profile()
         return sorted((self._count_once(load) for _ in range(3)), key=callgrind.Profile.total)[1]
 
 
 def waits_compile(directory: str) -> str:
-    """The path of the library that patience.c makes."""
+    """Compiles patience.c; returns the path of the library."""
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "patience.c")
     return machine.library_compile(os.path.join(directory, "patience.so"), source, "liburing", "-Wall", "-Wextra")

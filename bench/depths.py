@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""S2: the engine's ways to the kernel, by depth, on one thread; and what it takes to submit one read."""
+"""S2: the engine's ways to the kernel on one thread, by depth, and the cost of submitting one read."""
 
 import engine as engine_module
 import plot
@@ -14,7 +14,7 @@ WAYS = {
     "threads": "plain preadv(2) by threads of the context",
     "aio": "Linux AIO",
     "io_uring": "io_uring, plain: neither files nor buffers are registered",
-    "files": "io_uring with registered files, as in nbdloopd",
+    "files": "io_uring with registered files",
     "buffers": "io_uring with registered files and buffers, as in the plugin: the data is copied from there",
     "polled": "the same rings, files registered, polled for completions",
     "polled-buffers": "polled, files and buffers registered, with the copy",
@@ -30,7 +30,7 @@ TEXT = (
 
 
 class Depths:
-    """Runs on the image of the bench; those of a way that failed are left out from then on."""
+    """Runs the engine's load on the bench's image; leaves out a way that has failed."""
 
     def __init__(self, bench, seconds):
         self.bench = bench

@@ -3,9 +3,9 @@
 
 import subprocess
 
-NOT_HERE = 3  # engine-load's status where this machine or device doesn't have that way
+NOT_HERE = 3  # engine-load's exit status if this machine or device lacks that way
 
-# What a run is described by, and what it gives.
+# The settings of a run, and its results.
 COLUMNS = (
     "part",
     "way",
@@ -35,7 +35,7 @@ class Engine:
         self.program = program
 
     def run(self, path, seconds, way, *, depth=1, contexts=1, length=4096, direct=True, counter=None, submission=False):
-        """One run on an image, as a dict of COLUMNS; EngineError has the engine's own words."""
+        """Runs once on an image; returns a dict of COLUMNS. EngineError has the engine's own message."""
         command = [
             self.program,
             f"--way={way}",

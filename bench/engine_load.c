@@ -24,8 +24,9 @@
  * reads through registered files. If this machine or device does not have that way, prints the
  * reason and exits with status 3.
  */
+#include "bench/histogram.h"
 #include "engine/backend/ring.h"
-#include "engine/backend/ring_share.h"
+#include "engine/backend/uring.h"
 #include "engine/context/ioctx.h"
 #include "engine/context/pool.h"
 #include "engine/image/image.h"
@@ -42,12 +43,10 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
-#define NOT_HERE     3
-#define SAMPLE       8 /* one of this many reads is timed */
-#define BUCKET_SHIFT 5
-#define BUCKETS      (1u << BUCKET_SHIFT) /* buckets of the histogram for each power of 2 */
-#define LINE         64
-#define COUNTS       1000 /* additions between two readings of the clock */
+#define NOT_HERE 3
+#define SAMPLE   8 /* one of this many reads is timed */
+#define LINE     64
+#define COUNTS   1000 /* additions between two readings of the clock */
 
 /* How a thread reaches the kernel. */
 enum host {
@@ -69,7 +68,7 @@ static const struct way {
 	{"threads", ENGINE_THREADS, TRISTATE_OFF, HOST_EVENT, 0, false},
 	{"aio", ENGINE_AIO, TRISTATE_OFF, HOST_NONE, 0, false},
 	{"io_uring", ENGINE_IO_URING, TRISTATE_OFF, HOST_RING, 0, false},
-	{"files", ENGINE_IO_URING, TRISTATE_OFF, HOST_RING, RING_SHARE_FILES, false},
+	{"files", ENGINE_IO_URING, TRISTATE_OFF, HOST_RING, URING_FILES, false},
 	{"buffers", ENGINE_IO_URING, TRISTATE_OFF, HOST_NONE, 0, true},
 	{"polled", ENGINE_IO_URING, TRISTATE_ON, HOST_NONE, 0, false},
 	{"polled-buffers", ENGINE_IO_URING, TRISTATE_ON, HOST_NONE, 0, true},
@@ -107,7 +106,7 @@ struct load {
 					   image: its offset in bytes, its length in reads */
 	uint64_t submitted, done;
 	uint64_t submission_ns, submissions;
-	uint64_t times[64 * BUCKETS];
+	struct histogram times; /* of reads, in ns */
 	struct tally own;
 	struct tally *counter; /* may be NULL */
 };
@@ -131,44 +130,6 @@ now(void)
 	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-/* Each power of 2 has the same number of buckets; the first of all are a nanosecond wide. */
-static unsigned int
-bucket_of(uint64_t ns)
-{
-	unsigned int power;
-
-	if (ns < BUCKETS)
-		return (unsigned int)ns;
-	power = 63 - (unsigned int)__builtin_clzll(ns) - BUCKET_SHIFT;
-	return (power + 1) * BUCKETS + (unsigned int)(ns >> power) % BUCKETS;
-}
-
-static uint64_t
-bucket_start(unsigned int bucket)
-{
-	if (bucket < BUCKETS)
-		return bucket;
-	return (uint64_t)(BUCKETS + bucket % BUCKETS) << (bucket / BUCKETS - 1);
-}
-
-static uint64_t
-percentile(const struct load *loads, unsigned int percent)
-{
-	uint64_t total = 0, seen = 0;
-
-	for (unsigned int i = 0; i < contexts; i++) {
-		for (unsigned int b = 0; b < 64 * BUCKETS; b++)
-			total += loads[i].times[b];
-	}
-	for (unsigned int b = 0; b < 64 * BUCKETS; b++) {
-		for (unsigned int i = 0; i < contexts; i++)
-			seen += loads[i].times[b];
-		if (total && seen * 100 >= total * percent)
-			return bucket_start(b);
-	}
-	return 0;
-}
-
 static void
 read_done(struct io *io)
 {
@@ -180,7 +141,7 @@ read_done(struct io *io)
 	if (load->counter)
 		atomic_fetch_sub_explicit(&load->counter->value, 1, memory_order_relaxed);
 	if (read->begun)
-		load->times[bucket_of(now() - read->begun)]++;
+		histogram_add(&load->times, now() - read->begun);
 	load->done++;
 	load->idle[load->idle_count++] = (unsigned int)(read - load->reads);
 }
@@ -377,24 +338,26 @@ static void
 report(const struct load *loads, double cpu)
 {
 	struct image_status status;
+	struct histogram times = {0};
 	uint64_t done = 0, ns = 0, count = 0;
 	bool files = way->files;
 
 	image_status(image, &status);
 	for (unsigned int i = 0; i < contexts; i++) {
+		histogram_merge(&times, &loads[i].times);
 		done += loads[i].done;
 		ns += loads[i].submission_ns;
 		count += loads[i].submissions;
 		if (way->host == HOST_RING)
-			files = files && loads[i].ring.files > 0;
+			files = files && loads[i].ring.files.first_free > 0;
 	}
 	if (way->engine == ENGINE_IO_URING && way->host == HOST_NONE)
 		files = true;
 	printf("%llu %f %llu %llu %.1f %.6f %llu %llu\n", (unsigned long long)done, seconds,
-	       (unsigned long long)percentile(loads, 50), (unsigned long long)percentile(loads, 99),
+	       (unsigned long long)histogram_percentile(&times, 50),
+	       (unsigned long long)histogram_percentile(&times, 99),
 	       count ? (double)ns / (double)count : 0, cpu,
-	       (unsigned long long)(status.registered_buffers ? status.counters[COUNTER_BOUNCED]
-							      : 0),
+	       (unsigned long long)status.counters[COUNTER_REGISTERED],
 	       (unsigned long long)(files ? done : 0));
 }
 

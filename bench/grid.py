@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A section of the report that is made of cells and servers: what is in it, and its tables and plots."""
+"""A section of the report that is made of cells and servers, with its tables and plots."""
 
 from typing import NamedTuple
 
@@ -11,20 +11,20 @@ import table
 
 
 class Grid(NamedTuple):
-    key: str  # "S4": begins the names of its files
+    key: str  # such as "S4"; the names of its files begin with it
     title: str
-    text: str  # what it shows, and how to read it
+    text: str  # what the section shows, and how to read it
     cells: tuple  # names
     servers: tuple  # labels
     baseline: str
-    pairs: tuple  # (ours, theirs): what is won or lost
-    raw: str = ""  # fio's engine for devices and the image itself; "": the best there is
-    memory: bool = False  # also tables of what is in memory, and of the machine's context switches
-    over: str = ""  # plotted over "connections" instead of one bar for each server
+    pairs: tuple  # pairs (ours, theirs) to compare
+    raw: str = ""  # fio's engine for devices and the image itself; "": the best one
+    memory: bool = False  # also tables of the page cache, and of the machine's context switches
+    over: str = ""  # plots over "connections", instead of one bar for each server
 
 
 def servers_make(labels, programs, key, failures):
-    """Those that can be measured; why the others can't goes to the failures."""
+    """The servers that can be measured; the failures get the reasons for the others."""
     servers = []
     for label in labels:
         one = server_module.Server(label, programs, [])
@@ -37,7 +37,7 @@ def servers_make(labels, programs, key, failures):
 
 
 def grid_run(grid, bench):
-    """Measures and reports; what was measured before an interruption is reported, too."""
+    """Measures and reports; after an interruption, reports what was measured before."""
     report, settings = bench.report, bench.settings
     cells = [cell_module.cell_parse(name) for name in grid.cells]
     servers = servers_make(grid.servers, bench.programs, grid.key, report.failures)
@@ -51,7 +51,7 @@ def grid_run(grid, bench):
 
 
 class _Tagged:
-    """Rows of a sheet that is shared by several sections."""
+    """The section's rows of a sheet that several sections share."""
 
     def __init__(self, sheet, key):
         self.sheet = sheet

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The image file that is measured on, and how much of it the page cache holds."""
+"""The image file that is measured, and how much of it the page cache holds."""
 
 import ctypes
 import errno
@@ -15,7 +15,7 @@ libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int,
 libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
 
-# mincore(2) sets bit 0 of each byte and reserves the others.
+# mincore(2) sets bit 0 of each byte; the other bits are reserved.
 RESIDENT = bytes(i & 1 for i in range(256))
 
 
@@ -64,13 +64,13 @@ class Image:
         return True
 
     def settle(self):
-        """Write dirty pages to the disk, then drop the image from the page cache."""
+        """Writes dirty pages to the disk, then drops the image from the page cache."""
         os.fsync(self.fd)
         os.posix_fadvise(self.fd, 0, 0, os.POSIX_FADV_DONTNEED)
         return self.cached()
 
     def cached(self):
-        """Bytes of the image that are in the page cache now."""
+        """The bytes of the image that are in the page cache now."""
         pages = (self.size + mmap.PAGESIZE - 1) // mmap.PAGESIZE
         address = libc.mmap(None, self.size, mmap.PROT_READ, mmap.MAP_SHARED, self.fd, 0)
         if address in (None, ctypes.c_void_p(-1).value):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The machine and its programs: what must be there, and what a reader of figures must know."""
+"""The machine and its programs: what must be installed, and facts that explain the figures."""
 
 import ctypes
 import glob
@@ -12,7 +12,7 @@ import subprocess
 MIB = 1024 * 1024
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# Kind of server, its program, and the Debian package that has it.
+# By kind of server: its program, and the Debian package that has the program.
 PEERS = (
     ("qemu-nbd", "qemu-nbd", "qemu-utils"),
     ("qemu-storage-daemon", "qemu-storage-daemon", "qemu-system-common"),
@@ -22,7 +22,7 @@ PEERS = (
 
 
 class MissingTool(Exception):
-    """A program that is needed and not there; names the Debian package that has it."""
+    """A missing program, with the Debian package that has it."""
 
     def __init__(self, message, package):
         super().__init__(f"{message} (Debian package: {package})")
@@ -30,7 +30,7 @@ class MissingTool(Exception):
 
 
 def output(command):
-    """What a command prints, or None where it cannot be run or fails."""
+    """A command's output, or None if it can't be run or fails."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               errors="replace", check=False)
@@ -48,7 +48,7 @@ def read(path):
 
 
 def missing_tools(servers):
-    """Every tool that is missing for them, as exceptions not yet raised."""
+    """The missing tools, as exceptions that are not raised yet."""
     missing = []
     for name, program, package in PEERS:
         if any(s.split(":")[0] == name for s in servers) and shutil.which(program) is None:
@@ -66,13 +66,13 @@ def missing_tools(servers):
 
 
 def missing_c():
-    if shutil.which(compiler()) is None:
-        return [MissingTool(f"{compiler()} is not installed", "gcc")]
+    if shutil.which(compiler()[0]) is None:
+        return [MissingTool(f"{compiler()[0]} is not installed", "gcc")]
     return []
 
 
 def missing_compiler():
-    """What building a plugin takes, for the server that is built by the bench."""
+    """The missing tools for building the bench's own plugin."""
     missing = missing_c()
     if shutil.which("pkg-config") is None:
         missing.append(MissingTool("pkg-config is not installed", "pkg-config"))
@@ -88,11 +88,13 @@ def missing_plotter():
 
 
 def bench_program_make(name):
-    """Builds one of bench/Makefile.am's programs, which are no part of `make'. None, or why it can't be built."""
+    """Builds a program of bench/Makefile.am that `make' doesn't build; returns None, or the reason
+    of a failure.
+    """
     place = next((p for p in build_places() if os.path.exists(os.path.join(p, "bench/Makefile"))), None)
     if place is None:
         return "there is no build tree to build it in: run ./configure and make in the source tree"
-    # Called by a make, this one is none of its parts.
+    # If another make runs this program, its flags are not for this make.
     environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     done = subprocess.run(["make", "-C", os.path.join(place, "bench"), name], stdin=subprocess.DEVNULL, env=environment,
                           capture_output=True, text=True, errors="replace", check=False)
@@ -107,32 +109,33 @@ def bench_program_find(name):
 
 
 def build_places():
-    """Where this project may have been built: where make says, here, in the source tree."""
+    """Directories where this project may have been built: make's, the working directory, the source tree."""
     return [p for p in (os.environ.get("top_builddir"), ".", TOP) if p]
 
 
 def compiler():
-    return os.environ.get("CC", "").split(" ")[0] or "cc"
+    """The words of $CC: there may be a wrapper before the compiler, and options after it."""
+    return os.environ.get("CC", "").split() or ["cc"]
 
 
 def program_compile(source, directory):
-    """The path of the program that a C file makes."""
+    """Compiles a C file; returns the path of the program."""
     path = os.path.join(directory, os.path.basename(source).removesuffix(".c"))
-    subprocess.run([compiler(), "-D_GNU_SOURCE", "-O2", "-pthread", "-o", path, source], check=True,
+    subprocess.run([*compiler(), "-D_GNU_SOURCE", "-O2", "-pthread", "-o", path, source], check=True,
                    stdin=subprocess.DEVNULL, stdout=2)
     return path
 
 
 def library_compile(path, source, package, *flags):
-    """Makes a shared library, with what pkg-config says of a package; returns its path."""
+    """Makes a shared library, with pkg-config's flags for a package; returns its path."""
     flags += tuple((output(["pkg-config", "--cflags", "--libs", package]) or "").split())
-    subprocess.run([compiler(), "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared", "-o", path, source, *flags],
+    subprocess.run([*compiler(), "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared", "-o", path, source, *flags],
                    check=True, stdin=subprocess.DEVNULL, stdout=2)
     return path
 
 
 def plugin_compile(source, directory):
-    """The path of the plugin that a C file makes."""
+    """Compiles a plugin; returns its path."""
     name = os.path.basename(source).removesuffix(".c")
     return library_compile(os.path.join(directory, f"nbdkit-{name}-plugin.so"), source, "nbdkit")
 
@@ -145,7 +148,7 @@ def packages_install(packages):
 
 
 def dump_plugin(plugin):
-    """nbdkit --dump-plugin as a dict, or None where the plugin cannot be loaded."""
+    """The output of nbdkit --dump-plugin as a dict, or None if the plugin can't be loaded."""
     text = output(["nbdkit", "--dump-plugin", plugin])
     if text is None:
         return None
@@ -153,7 +156,9 @@ def dump_plugin(plugin):
 
 
 def commit(plugin):
-    """Of the source tree, where the plugin lies in it: elsewhere nothing tells what it was made of."""
+    """The commit of the source tree that holds the plugin; an installed plugin tells nothing about
+    its source.
+    """
     inside = os.path.realpath(plugin).startswith(os.path.realpath(TOP) + "/")
     if not inside or not os.path.exists(os.path.join(TOP, ".git")):
         return None
@@ -214,7 +219,7 @@ def libnbd():
 
 
 def mount_of(path):
-    """(type, options) of the file system that holds a path."""
+    """The file system that holds a path, as (type, options)."""
     device = os.stat(path).st_dev
     numbers = f"{os.major(device)}:{os.minor(device)}"
     real = os.path.realpath(path)
@@ -231,7 +236,7 @@ def mount_of(path):
 
 
 def disk(path):
-    """The block device under a file system, where there is a plain one."""
+    """The block device of a file system, if it has a single one."""
     device = os.stat(path).st_dev
     node = f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"
     if not os.path.exists(node):
@@ -253,7 +258,7 @@ def disk(path):
 
 
 def describe(directory, plugin, raw):
-    """Lines of a Markdown list."""
+    """The facts as lines of a Markdown list."""
     kind, options = mount_of(directory)
     facts = dump_plugin(plugin) if plugin else None
     lines = [
@@ -273,7 +278,7 @@ def describe(directory, plugin, raw):
 
 
 class CpuTotals:
-    """Busy CPU seconds and context switches of the whole machine, kernel threads included."""
+    """Busy CPU seconds and context switches of the whole machine, including kernel threads."""
 
     def __init__(self):
         text = read("/proc/stat")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Servers without a disk: an image in memory, and load.c, a client that costs less than the server that it loads."""
+"""Servers without a disk: an image in memory, and load.c, a client that costs less than the server."""
 
 import os
 import subprocess
@@ -8,11 +8,11 @@ import server as server_module
 
 DIRECTORY = "/dev/shm"
 IMAGE_SIZE = 64 << 20
-MODES = ("batched", "alone")  # how load.c sends
+MODES = ("batched", "alone")  # how load.c sends its requests
 
 
 class MemoryImage:
-    """A file in memory; it goes with its directory."""
+    """A file in memory, which is removed with its directory."""
 
     def __init__(self, directory):
         self.path = os.path.join(directory, "disk.img")
@@ -30,7 +30,7 @@ def servers_make(names, programs):
 
 
 def run_one(load, one, image, directory, *, mode, connections, depth, length, seconds):
-    """One run of one server: requests per second, and what each cost in server and client."""
+    """Runs one server once; returns requests per second, and the cost of each in server and client."""
     running = server_module.Running(one, image, directory, None)
     try:
         before = running.live_switches()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Plots of a report, by gnuplot: each as SVG and as PNG, and its script beside them.
+"""Plots of a report, drawn by gnuplot: each as SVG and as PNG, with its script.
 
-A value is a table.Spread: the median is drawn, with a bar from the lowest to the highest run.
+A value is a table.Spread: the plot shows the median, with a bar from the lowest to the highest run.
 """
 
 import os
@@ -19,7 +19,7 @@ class PlotError(Exception):
 
 
 def quoted(text):
-    """For gnuplot, between single quotes; '_' and '^' are no markup (noenhanced)."""
+    """Quotes text for gnuplot; '_' and '^' are no markup (noenhanced)."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -47,7 +47,7 @@ def _draw(directory, name, head, data, plot):
 
 
 def lines_draw(directory, name, title, x_title, y_title, series, logarithmic=False):
-    """`series`: {label: {x: Spread}}; x on a scale of powers of 2."""
+    """Draws lines. `series`: {label: {x: Spread}}; the x axis has powers of 2."""
     blocks = {
         f"data{at}": [f"{x} {s.median} {s.low} {s.high}" for x, s in sorted(points.items())]
         for at, points in enumerate(series.values())
@@ -72,7 +72,7 @@ def lines_draw(directory, name, title, x_title, y_title, series, logarithmic=Fal
 
 
 def bars_draw(directory, name, title, y_title, groups, series):
-    """`groups`: labels along the x axis; `series`: {label: [Spread or None for each group]}."""
+    """Draws bars. `groups`: labels along the x axis; `series`: {label: [Spread or None for each group]}."""
     lines = []
     for at, group in enumerate(groups):
         values = [values[at] for values in series.values()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The directory that bench/run leaves: report.md, its plots, and the CSV files with every single run."""
+"""The directory that bench/run writes: report.md, its plots, and CSV files with every single run."""
 
 import csv
 import os
@@ -13,8 +13,8 @@ from settings import UsageError
 TITLE = "# nbdloop, measured beside its peers"
 NAME = "report.md"
 
-# What an earlier report left is replaced, and nothing else.
-OWN = re.compile(r"report\.md|(s\d|peers|runs|engine|answers)[a-z0-9-]*\.(svg|png|gnuplot|csv)")
+# Files of an earlier report, which are replaced; no other file is.
+OWN = re.compile(r"report\.md|(s\d|peers|runs|engine|answers|many)[a-z0-9-]*\.(svg|png|gnuplot|csv)")
 
 WINS = (
     "A word stands beside a ratio only when all rounds agree, and there are at least "
@@ -25,7 +25,7 @@ WINS = (
 
 
 class Sheet:
-    """A CSV file, written as the runs end, so that an interrupted bench keeps what it has."""
+    """A CSV file that is written after each run, so that an interrupted bench keeps its runs."""
 
     def __init__(self, directory, name, columns):
         self.name = name
@@ -39,7 +39,7 @@ class Sheet:
 
 
 def directory_prepare(directory):
-    """Makes it, or clears it of an earlier report; holds a report from now on."""
+    """Makes the directory, or removes an earlier report from it."""
     os.makedirs(directory, exist_ok=True)
     path = os.path.join(directory, NAME)
     names = os.listdir(directory)
@@ -56,8 +56,8 @@ class Report:
     def __init__(self, directory):
         self.directory = directory
         directory_prepare(directory)
-        self.facts = []  # of the machine and the bench, one line each
-        self.lines = []  # of the sections
+        self.facts = []  # facts about the machine and the bench, one line each
+        self.lines = []  # lines of the sections
         self.tallies = []  # (section, server, peer, {verdict: count})
         self.failures = []  # rounds.Failure
         self.sheets = []
@@ -70,7 +70,7 @@ class Report:
         self.lines += lines
 
     def plot(self, draw, *arguments, **options):
-        """Draws, and shows the plot at this place of the report."""
+        """Draws a plot, and shows it at this place of the report."""
         try:
             name = draw(self.directory, *arguments, **options)
         except (plot.PlotError, OSError) as e:
@@ -121,7 +121,7 @@ class Report:
 
 
 def versions(labels, programs):
-    """What is compared, of those that are there; one line each."""
+    """The installed ones of the compared programs, with their versions; one line each."""
     lines = []
     for kind, command in (
         ("qemu-nbd", ["qemu-nbd", "--version"]),

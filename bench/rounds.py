@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Servers in turns on one image: A B C, then B C A, so that a slow minute of the machine hits all of them."""
+"""Rounds of servers on one image: A B C, then B C A, so that a slow minute of the machine affects
+all of them.
+"""
 
 import subprocess
 import sys
@@ -8,44 +10,44 @@ import client
 import machine
 import server as server_module
 
-# Most bytes that one connection's requests of a warm-up have.
+# The most bytes of a warm-up's requests on one connection.
 WARM_UP_BYTES = 16 << 20
 
-# nbdkit's threads take turns: it needs so long until each has had a request.
+# nbdkit's threads take turns: after this many requests, each has had one.
 WARM_UP_SECONDS = 0.1
 
-# What may go wrong with one server, and not with the bench.
+# Errors of one server, not of the bench.
 FAILURES = (client.ClientError, server_module.ServerError)
 
 
 class Failure:
-    """What could not be measured, and why."""
+    """A measurement that was not possible, and the reason."""
 
     def __init__(self, what, label, reason):
         self.what = what  # a cell's name, or a section's
-        self.label = label  # the server's
+        self.label = label  # the server's label
         self.reason = reason
 
 
 def turns(items, round_):
-    """The order of round `round_` (from 1): no one always follows the same neighbour's mess."""
+    """The order of the servers in a round (from 1): no server always follows the same one."""
     shift = (round_ - 1) % max(len(items), 1)
     return items[shift:] + items[:shift]
 
 
 class Rounds:
-    """`failures` is a list that takes what cannot be measured; without one, the first failure ends it all."""
+    """`failures`: a list for failed measurements; without it, the first failure ends the bench."""
 
     def __init__(self, image, directory, runs, seconds, raw, failures=None, load=None):
         self.image = image
         self.directory = directory
         self.count = runs
         self.seconds = seconds
-        self.raw = raw  # fio's engine where there is no server, or None
+        self.raw = raw  # fio's engine if there is no server, else None
         self.failures = failures
-        self.load = load  # load.c's program, which warms servers up, or None
+        self.load = load  # path of the program load, which warms servers up, or None
         self.runs = []
-        self.said = {}  # label: the first line a server printed
+        self.said = {}  # by label: the first line that a server printed
 
     def run_all(self, cells, servers, sheet):
         for at, cell in enumerate(cells, 1):
@@ -112,9 +114,10 @@ class Rounds:
         return run
 
     def warm_up(self, running, cell):
-        """As many requests as the cell has under way: what a server sets up once is there, and not in a short run.
+        """Warms a server up, with as many requests as the cell has in flight: a short run then
+        doesn't contain what the server sets up once.
 
-        A daemon serves each connection by a new process: nothing stays.
+        A server that forks serves each connection by a new process: nothing would stay warm.
         """
         length = min(cell.block, WARM_UP_BYTES // cell.depth)
         seconds = WARM_UP_SECONDS if running.server.kind in server_module.PLUGINS else 0
@@ -137,7 +140,7 @@ class Rounds:
 
 
 def derive(run, cell, before, after):
-    """Columns that are made of others."""
+    """Adds the columns that are computed from others."""
     millions = run["ios"] / 1e6
     run["client_cpu_s_per_million"] = run["client_cpu_s"] / millions
     spent = run.pop("client_process_cpu_s") + run.get("server_cpu_s", 0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What bench/run measures with cells and servers: the sections of its report, in --quick and in --full.
+"""The sections of bench/run that are made of cells and servers, for --quick and for --full.
 
-Peers run at the best settings that are known of them: as many threads as requests for nbdkit, 64 for nbd-server, direct
-I/O and io_uring (or native AIO) for QEMU, a unix socket for all.
+Peers run with their best known settings: for nbdkit as many threads as requests, 64 threads for
+nbd-server, direct I/O and io_uring (or native AIO) for QEMU, and a unix socket for all.
 """
 
 import itertools
@@ -28,7 +28,7 @@ PEERS = (
 
 
 def cell_name(workload, depth, connections):
-    """nbdkit has 16 threads for each connection unless it is told otherwise."""
+    """nbdkit has 16 threads for each connection by default."""
     return f"{workload}/d{depth}/c{connections}" + (f"/t{depth}" if depth > 16 else "")
 
 
@@ -95,6 +95,27 @@ def concurrency_grid(quick):
         servers,
         ALONE,
         (("nbdloopd", ALONE), ("nbdloopd", POOL), ("nbdloopd", "nbdloopd-unmerged"), (PLUGIN, POOL)),
+    )
+
+
+def cache_grid(quick):
+    keep, drop = (f"nbdloopd:direct-io=off:page-cache={pages}" for pages in ("keep", "drop"))
+    peers = ("file", "nbd-server")
+    cells = (cell_name("randwrite-4k", 32, 1),)
+    if not quick:
+        cells = tuple(
+            cell_name(f"{pattern}-4k", depth, 1) for pattern in ("randwrite", "flush") for depth in (1, 8, 32, 128)
+        )
+        cells += (cell_name("randread-4k", 32, 1), cell_name("read-1m", 8, 1), cell_name("write-1m", 8, 1))
+    return Grid(
+        "Cache",
+        "bursts of small writes, and the pages that they leave",
+        "Servers that use the page cache answer small writes before a disk has them. `page-cache=drop` should keep up "
+        "with them, and leave as few pages of the image as direct I/O: see the column `page cache`.",
+        cells,
+        ("nbdloopd", keep, drop) + peers,
+        "file",
+        tuple((ours, peer) for ours in (drop, "nbdloopd") for peer in peers) + ((drop, keep), (drop, "nbdloopd")),
     )
 
 

@@ -30,10 +30,10 @@ import machine
 ALIASES = {"file-none": "file:cache=none", "qemu-nbd-native": "qemu-nbd:aio=native"}
 DEFAULT = "loop,nbdloopd,file,file-none,preadv,raw"
 PLUGINS = ("loop", "file", "preadv", "memory", "null")
-MEMORIES = ("memory", "null")           # as large as the image, which they don't read
+MEMORIES = ("memory", "null")           # as large as the image, although they don't read it
 OURS = ("nbdloopd", "nbdloopd-unmerged")
 PROGRAMS = OURS + ("qemu-nbd", "qemu-storage-daemon", "nbd-server")
-DAEMONS = ("nbd-server",)               # fork, and serve each client in a process of its own
+DAEMONS = ("nbd-server",)               # fork a process for each client
 DEVICES = ("loop-device", "raw")        # without a server's process
 BUILT = {"loop": "plugins/loop/.libs/nbdkit-loop-plugin.so", "nbdloopd": "server/nbdloopd",
          "nbdloopd-unmerged": "bench/nbdloopd-unmerged"}
@@ -47,7 +47,7 @@ class ServerError(Exception):
 
 
 def built_find(kind):
-    """What the user chose, else what is built in the working directory or here."""
+    """The program that the user chose, else the one built in the working directory or in this tree."""
     if os.environ.get(CHOSEN.get(kind, "")):
         return os.path.abspath(os.environ[CHOSEN[kind]])
     for place in machine.build_places():
@@ -69,12 +69,12 @@ def parameter_fits(kind, parameter):
 
 
 class Server:
-    """What to start. `label` is the name in tables, as the user wrote it."""
+    """A server to start. `label` is its name in tables, as the user wrote it."""
 
-    patience = 20       # seconds that it may take to start, and to end
+    patience = 20       # seconds that its start, and its end, may take
 
     def __init__(self, text, programs, plugin_args):
-        """`programs` says what each kind runs: a plugin, or a program."""
+        """`programs`: the plugin or the program of each kind."""
         self.label = text
         name, colon, rest = text.partition(":")
         kind, *parameters = (ALIASES.get(name, name) + colon + rest).split(":")
@@ -92,8 +92,8 @@ class Server:
         self.threads = next((p.split("=", 1)[1] for p in parameters if p.startswith("threads=")), None)
         self.parameters = [p for p in parameters if not p.startswith(("plugin=", "program=", "threads="))]
         if kind == "loop":
-            # A parameter of the server itself wins over --plugin-args: nbdkit
-            # would take both, and the plugin the last or none.
+            # The server's own parameter replaces the one of --plugin-args: nbdkit would pass both,
+            # and the plugin takes the last one, or refuses.
             keys = {p.split("=", 1)[0] for p in self.parameters}
             self.parameters = [a for a in plugin_args if a.split("=", 1)[0] not in keys] + self.parameters
 
@@ -132,11 +132,13 @@ class Server:
 
     @property
     def export(self):
-        """The name of what it serves: nbd-server has no export without one."""
+        """The export's name: nbd-server has no export without one."""
         return "disk" if self.kind == "nbd-server" else ""
 
     def unavailable(self):
-        """Why it cannot be measured on this machine, as far as can be told without starting it; else None."""
+        """The reason why it can't be measured on this machine, if that can be told without starting
+        it; else None.
+        """
         if self.kind == "loop" and machine.dump_plugin(self.program) is None:
             return f"nbdkit cannot load {self.program}: build it with make, or set LOOP_PLUGIN"
         if self.kind in OURS and machine.output([self.program, "--version"]) is None:
@@ -158,7 +160,7 @@ class Server:
             return f"nbdkit {self.kind}"
         if self.kind == "nbd-server":
             return "nbd-server with max_threads = 64, flush = true, fua = true, trim = true, rotational = false"
-        # Where its files are says nothing.
+        # The paths of its files tell nothing.
         words = self.command("disk.img", "", None)
         words = [os.path.basename(words[0])] + [w for w in words[1:] if "server." not in w or w.startswith("addr.")]
         if self.kind in PLUGINS:
@@ -168,7 +170,7 @@ class Server:
 
 
 class Running:
-    """One server process: started for one run, so that what it cost is that run's."""
+    """A server process, started for one run: its cost is then that run's."""
 
     def __init__(self, server, image, directory, threads):
         self.server = server
@@ -180,7 +182,7 @@ class Running:
                 os.unlink(path)
         command = server.command(image.path, directory, threads)
         if server.kind in DAEMONS:
-            # So that its end, and what it cost, is told to us.
+            # So that this process gets the end and the usage of the server's child.
             ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
@@ -193,7 +195,7 @@ class Running:
             raise
 
     def _await(self, pidfile):
-        # Not by connecting: a connection would cost what is to be measured.
+        # The bench doesn't connect to find out: a connection would add to the measured cost.
         end = time.monotonic() + self.server.patience
         while not (os.path.exists(pidfile) and os.path.getsize(pidfile) > 0):
             if self._reap(os.WNOHANG) is not None and (self.server.kind not in DAEMONS or self.process.returncode != 0):
@@ -211,7 +213,7 @@ class Running:
                               f"exec as {self.pid}: its CPU time cannot be measured")
 
     def _adopt(self, pid):
-        """The process that forked has ended, and its child is ours."""
+        """The first process has ended; its child is now a child of this process."""
         while self.process.returncode is None:
             self._reap(0)
         self.process.returncode = None
@@ -229,15 +231,15 @@ class Running:
         return [line for line in self.said().splitlines() if re.search(r"\berror:", line)]
 
     def cpu_seconds(self):
-        """Exact CPU time of the process: all threads, those that have ended included.
+        """The exact CPU time of the process, with all threads, also those that have ended.
 
-        /proc/PID/stat counts ticks; the process's CPU clock counts nanoseconds.
-        The clock id is the one that clock_getcpuclockid(3) makes of a pid.
+        /proc/PID/stat counts ticks; the process's CPU clock counts nanoseconds. The clock's number
+        is computed from the PID, as clock_getcpuclockid(3) does.
         """
         return time.clock_gettime((~self.pid << 3) | 2)
 
     def live_switches(self):
-        """Context switches of the threads alive now, (voluntary, involuntary)."""
+        """Context switches of the current threads, as (voluntary, involuntary)."""
         counts = [0, 0]
         for task in os.listdir(f"/proc/{self.pid}/task"):
             text = machine.read(f"/proc/{self.pid}/task/{task}/status")
@@ -255,17 +257,17 @@ class Running:
         return int(match[1]) * 1024
 
     def disk_bytes(self):
-        """What the process had read from and written to disks, read-ahead included."""
+        """The bytes that the process caused to be read from and written to disks, including read-ahead."""
         with open(f"/proc/{self.pid}/io", encoding="ascii") as f:
             text = f.read()
         return (int(re.search(r"^read_bytes: (\d+)", text, re.M)[1]),
                 int(re.search(r"^write_bytes: (\d+)", text, re.M)[1]))
 
     def quiesce(self):
-        """Wait until the server rests: the threads of closed connections end, and that counts too.
+        """Waits until the server rests: the end of a closed connection's threads has a cost, too.
 
-        By its clock, not by counting threads: a server may keep some. One that
-        polls never rests, and should not pay long for that.
+        It looks at the CPU clock and doesn't count threads, because a server may keep some. A
+        server that polls never rests, so the wait is short.
         """
         before = None
         for _ in range(15):
@@ -285,7 +287,7 @@ class Running:
         return usage
 
     def stop(self):
-        """End the server; returns the rusage of its whole life."""
+        """Ends the server; returns the usage of its whole life."""
         os.kill(self.pid, signal.SIGTERM)
         end = time.monotonic() + self.server.patience
         while (usage := self._reap(os.WNOHANG)) is None:
@@ -305,15 +307,14 @@ class Running:
 
 
 class Meter:
-    """What a server spends between begin() and end(), and the memory that it takes from now on.
-
-    Without a server: nothing.
+    """The cost of a server between begin() and end(), and its memory since begin(); nothing if
+    there is no server.
     """
 
     def __init__(self, running, image):
         self.running = running
         self.image = image
-        self.rss = running.memory("VmRSS") if running is not None else 0     # before anything was asked for
+        self.rss = running.memory("VmRSS") if running is not None else 0     # before the first request
 
     def begin(self):
         self.cached = self.image.cached()
@@ -324,7 +325,7 @@ class Meter:
             self.cpu = self.running.cpu_seconds()
 
     def end(self):
-        """Stops the server too: only its end tells all of its context switches."""
+        """Also stops the server: only its end tells all of its context switches."""
         spent = {}
         if self.running is not None:
             self.running.quiesce()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a user may set: values of command lines, and what is wrong with them."""
+"""The settings of command lines, with the errors in them."""
 
 import argparse
 import os
@@ -40,7 +40,7 @@ def threads_parse(text):
 
 
 def image_options_add(parser):
-    """Where, and how large: the same for each program that measures on an image."""
+    """Options for the place and the size of the image, for each program that measures on an image."""
     parser.add_argument("--image-size", metavar="SIZE", type=size_parse, default="2G", help="(%(default)s)")
     parser.add_argument(
         "--directory",

@@ -10,30 +10,30 @@ COLUMNS = (
     "cell",                     # workload/depth per connection/connections[/threads]
     "workload", "block", "depth", "connections", "threads",
     "server",
-    "run", "position",          # round, and place within the round, both from 1
+    "run", "position",          # round, and place in the round, both from 1
     "seconds", "ios", "bytes", "iops", "mb_s",
-    "ios_per_flush",            # empty: there was none
+    "ios_per_flush",            # empty: no flush
     "p50_us", "p99_us", "p999_us",
     "server_cpu_s", "server_cpu_s_per_million",
     "client_cpu_s", "client_cpu_s_per_million",
-    "elsewhere_cpu_share",      # of the machine: neither server nor client
-    "steal_share",              # of the machine: taken by the hypervisor
+    "elsewhere_cpu_share",      # share of the machine's time: neither server nor client
+    "steal_share",              # share of the machine's time: taken by the hypervisor
     "switches_voluntary", "switches_involuntary", "switches_per_io",
     "client_switches",
-    "machine_switches_per_io",  # of all of the machine: server, client, kernel threads
-    # Bytes on the server's account: read-ahead is in, what the page cache had is not.
+    "machine_switches_per_io",  # of the whole machine: server, client, kernel threads
+    # Bytes that the server caused: with read-ahead, without data that was in the page cache.
     "disk_read", "disk_written", "disk_read_ratio",
     "cached_before", "cache_growth", "meminfo_cached_growth", "meminfo_buffers_growth", "rss_growth",     # bytes
 )
 
 NOT_MEASURED = "not measured"
 
-# The fewest rounds that allow a word instead of a number.
+# The fewest rounds that allow a verdict.
 VERDICT_RUNS = 4
 
 
 class Csv:
-    """Written as the runs end, so that an interrupted bench keeps what it has."""
+    """A CSV file that is written after each run, so that an interrupted bench keeps its runs."""
 
     def __init__(self, path, columns=COLUMNS):
         self.file = open(path, "w", newline="", encoding="utf-8")
@@ -56,7 +56,7 @@ class Spread(NamedTuple):
 
 
 def spread(runs, column):
-    """None where no run has the column, as raw has no server."""
+    """The spread of a column; None if no run has it, as for raw, which has no server."""
     values = [r[column] for r in runs if r.get(column) is not None]
     if not values:
         return None
@@ -64,7 +64,7 @@ def spread(runs, column):
 
 
 def number(value):
-    """Three digits that matter, no exponent, no negative nothing."""
+    """Three significant digits, without exponent or negative zero."""
     if abs(value) < 0.005:
         value = 0
     if abs(value) >= 100:
@@ -87,12 +87,12 @@ def row(cells):
 
 
 def head(names, left):
-    """Header lines; the first `left` columns are words, the others numbers."""
+    """The header lines of a table; the first `left` columns are words, the others numbers."""
     return [row(names), row(["---"] * left + ["--:"] * (len(names) - left))]
 
 
 def ratio(runs, base, column):
-    """Ratio of the medians; None without a base."""
+    """The ratio of the medians; None without a base."""
     ours, theirs = spread(runs, column), spread(base, column)
     if ours is None or theirs is None or theirs.median == 0:
         return None
@@ -100,7 +100,7 @@ def ratio(runs, base, column):
 
 
 def ratio_pairs(runs, base, column):
-    """The ratios of the pairs that ran in the same round, lowest first."""
+    """The ratios of pairs that ran in the same round, in increasing order."""
     theirs = {r["run"]: r.get(column) for r in base}
     return sorted(r[column] / theirs[r["run"]] for r in runs
                   if theirs.get(r["run"]) and column in r)
@@ -158,10 +158,10 @@ def cell_row(cell, server, own, base):
 
 
 def verdict(pairs, more, less):
-    """A word only where every round says the same; else it may be noise.
+    """The verdict: a word only if every round agrees, because all else may be noise.
 
-    Two equal servers agree by chance in one of eight cells with 4 rounds, in
-    one of sixteen with 5.
+    Two equal servers agree by chance in one of eight cells with 4 rounds, and in one of sixteen
+    with 5.
     """
     if len(pairs) < VERDICT_RUNS:
         return "too few runs"
@@ -173,7 +173,7 @@ def verdict(pairs, more, less):
 
 
 def summary_table(runs, cells, server, baseline):
-    """One server against the baseline, cell by cell, losses included."""
+    """Compares a server with the baseline, cell by cell, including losses."""
     lines = [f"### {server} against {baseline}", ""]
     lines += head(["cell", "IOPS", "", "server CPU per I/O", "", "p50", "switches per I/O"], 1)
     for cell in cells:
@@ -185,7 +185,7 @@ def summary_table(runs, cells, server, baseline):
                                    ("server_cpu_s_per_million", "**dearer**", "cheaper")):
             value = ratio(own, base, column)
             pairs = ratio_pairs(own, base, column)
-            if value is None or not pairs:      # raw spends no server CPU; an interrupted bench
+            if value is None or not pairs:      # raw has no server; or the bench was interrupted
                 fields += ["–", "–"]
                 continue
             fields += [f"{value:.2f} ({pairs[0]:.2f}–{pairs[-1]:.2f})", verdict(pairs, more, less)]
@@ -202,7 +202,7 @@ def bare(word):
 
 
 def ratio_text(own, base, column, words=("**faster**", "**slower**")):
-    """(text, verdict) of runs against others; verdict None: one of them was not measured."""
+    """Compares runs; returns (text, verdict). The verdict is None if one of the servers was not measured."""
     value, ratios = ratio(own, base, column), ratio_pairs(own, base, column)
     if value is None or not ratios:
         return "–", None
@@ -211,7 +211,7 @@ def ratio_text(own, base, column, words=("**faster**", "**slower**")):
 
 
 def against(runs, cell, pair, column="iops", words=("**faster**", "**slower**")):
-    """The same of one server against another in a cell."""
+    """The same for two servers in a cell."""
     return ratio_text(select(runs, cell, pair[0]), select(runs, cell, pair[1]), column, words)
 
 
@@ -237,7 +237,7 @@ def matrix_table(runs, cells, servers, column="iops", scale=1):
 
 
 def noise(runs):
-    """How disturbed the runs were, in words."""
+    """Says how much other work disturbed the runs."""
     elsewhere, steal = spread(runs, "elsewhere_cpu_share"), spread(runs, "steal_share")
     return (f"CPU spent by neither server nor client (the kernel's write-back included): median "
             f"{elsewhere.median:.0%}, at most {elsewhere.high:.0%} of the machine; "

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What needs a kernel or a drive of its own: claims of tests/vm, in a virtual machine, that print a source's table.
+"""Measurements that need another kernel or drive: claims of tests/vm, in a virtual machine, print
+the source of a table.
 
-The machine is emulated: its rates only tell which is which.
+The machine is emulated: its rates only show which way is faster.
 """
 
 import os
@@ -21,7 +22,7 @@ class VmError(Exception):
 
 
 def claim_run(claim, server, logs):
-    """What a claim printed; VmError has the reason where it did not hold or cannot be run."""
+    """A claim's output; VmError has the reason why the claim failed or could not run."""
     place = next(
         (p for p in machine.build_places() if os.path.exists(os.path.join(p, "tests/vm/Makefile"))), machine.TOP
     )
@@ -50,7 +51,7 @@ def claim_run(claim, server, logs):
 
 
 class Claim:
-    """A section that is a claim's table.  Those that derive from it say which, and read it."""
+    """A section that is a claim's table. Its subclasses name the claim and parse its output."""
 
     name = title = text = ""
     key = ""
@@ -79,7 +80,7 @@ class Claim:
             self.rows += rows
 
     def parse(self, said, server):
-        """Rows, dicts of the columns, of what the claim printed."""
+        """Parses the claim's output into rows, dicts of the columns."""
         raise NotImplementedError
 
     def report(self):

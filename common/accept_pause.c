@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Long enough to cost nothing, short enough that a client hardly sees it when it was a moment's
- * want. */
+/* In milliseconds: long enough to cost nothing, short enough that clients hardly notice a shortage
+ * that lasts only a moment. */
 #define PAUSE_MS 100
 
 int
@@ -17,7 +17,7 @@ accept_or_pause(struct accept_pause *pause, int listener, int flags, const char 
 	int fd = accept4(listener, NULL, NULL, flags);
 	int err = errno;
 
-	/* EAGAIN is the only error that says that no connection waits. */
+	/* EAGAIN is the only error that means that no connection waits. */
 	if (fd >= 0 || err == EAGAIN)
 		return fd;
 	pause->until = clock_ms(CLOCK_MONOTONIC) + PAUSE_MS;

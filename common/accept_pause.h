@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One rule for all sockets that take connections: whatever accept() fails with, the clients wait,
- * it is said once in a while, and it is tried again after a pause.  An error may leave the
- * connection where it is (no descriptor or memory is left, a security module objects): who tried
- * again at once would do nothing else.  Each listening socket has a pause of its own.
+ * The rule for all sockets that accept connections: if accept() fails, the log says so once in a
+ * while, the clients wait, and the server tries again after a pause. Many errors leave the
+ * connection in the queue (no descriptor or memory is left, a security module objects), so a server
+ * that tried again at once would do nothing else. Each listening socket has its own pause.
  */
 #ifndef COMMON_ACCEPT_PAUSE_H
 #define COMMON_ACCEPT_PAUSE_H
@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-/* Of one listening socket, and for the one thread that uses it. */
+/* The pause of one listening socket. Only one thread may use it. */
 struct accept_pause {
 	int64_t until; /* CLOCK_MONOTONIC, ms; 0: no pause */
 	struct log_limit limit;
@@ -24,20 +24,20 @@ struct accept_pause {
 	}
 
 /*
- * Accepts a connection from a socket that does not block; `flags` are accept4()'s, `name` is the
- * socket's for the log. Returns a descriptor (caller closes), or -1: nobody waits, or it failed,
- * and a pause begins.
+ * Accepts a connection from a non-blocking socket. `flags` are those of accept4(), `name` is the
+ * socket's name in the log. Returns a descriptor, which the caller closes; or -1 if no connection
+ * waits, or if accept4() failed, which starts a pause.
  */
 int
 accept_or_pause(struct accept_pause *pause, int listener, int flags, const char *name);
 
-/* Milliseconds until the socket is to be looked at again; 0: now.  Meanwhile it is left out of what
- * is polled. */
+/* Returns how many milliseconds of the pause are left; 0: no pause. During a pause, the caller does
+ * not poll the socket. */
 int
 accept_pause_left(struct accept_pause *pause);
 
-/* The shorter one of two limits for poll(): `timeout_ms` (-1: none), and what accept_pause_left()
- * gave. */
+/* Returns a time limit for poll(), in milliseconds: the shorter one of `timeout_ms` (-1: no limit)
+ * and `left`, a result of accept_pause_left(). */
 int
 accept_pause_timeout(int timeout_ms, int left);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Cleanup attributes: a local variable frees what it owns when its scope ends,
- * and steal_*() hands the thing to somebody else.
+ * Cleanup attributes: a local variable frees its memory, or closes its descriptor, when its scope
+ * ends. steal_pointer() and steal_fd() move the memory or descriptor to another owner.
  */
 #ifndef COMMON_CLEANUP_H
 #define COMMON_CLEANUP_H
@@ -34,7 +34,7 @@ cleanup_close(const int *fd)
 /* int CLEANUP_CLOSE fd = -1; */
 #define CLEANUP_CLOSE __attribute__((cleanup(cleanup_close)))
 
-/* Takes *pointer out of its variable, which no longer owns it. */
+/* Returns *pointer and sets it to NULL, so that the variable no longer owns the memory. */
 #define steal_pointer(pointer)                                                                     \
 	({                                                                                         \
 		__typeof__(*(pointer)) stolen_ = *(pointer);                                       \

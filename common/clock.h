@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The kernel's clocks as numbers.  The caller names the clock: CLOCK_MONOTONIC stands still while
- * the machine is suspended, CLOCK_BOOTTIME does not, and a CLOCK_..._COARSE costs less, but is
- * behind by up to 4 ms.
+ * The kernel's clocks as numbers. The caller names the clock: CLOCK_MONOTONIC stands still while
+ * the machine is suspended, CLOCK_BOOTTIME does not. A CLOCK_..._COARSE costs less, but is up to
+ * 4 ms late.
  */
 #ifndef COMMON_CLOCK_H
 #define COMMON_CLOCK_H
@@ -21,7 +21,7 @@ clock_ns(clockid_t clock)
 	return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
 }
 
-/* Signed, for the difference of two times. */
+/* Signed, so that callers can subtract two times. */
 static inline int64_t
 clock_ms(clockid_t clock)
 {

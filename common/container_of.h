@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finding a structure from a member that it embeds.
+ * Finds a structure from the address of one of its members.
  */
 #ifndef COMMON_CONTAINER_OF_H
 #define COMMON_CONTAINER_OF_H
@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The structure of this type whose member `pointer` points at; the compiler checks the member's
- * type. A pointer to const may be given if the structure itself is not const. */
+/* Returns the structure of this type whose member `pointer` points to. The compiler checks the
+ * member's type. `pointer` may be a pointer to const if the structure itself is not const. */
 #define container_of(pointer, type, member)                                                        \
 	((type *)((uintptr_t)(1 ? (pointer) : &((type *)NULL)->member) - offsetof(type, member)))
 

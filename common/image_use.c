@@ -15,9 +15,9 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-/* ---- reading what the kernel tells */
+/* ---- files of /sys and /proc */
 
-/* The first line of a file, without its end; false: there is none. */
+/* Reads the first line of a file, without its newline. Returns false if there is none. */
 static bool
 read_line(const char *directory, const char *name, char line[PATH_MAX])
 {
@@ -66,10 +66,10 @@ is_node_of(const char *path, dev_t device)
 	       st.st_rdev == device;
 }
 
-/* ---- what a block device is used for */
+/* ---- uses of a block device */
 
-/* A line of mountinfo: "36 35 8:1 / /mnt rw,noatime - ext4 /dev/sda1 rw".  Btrfs and the like have
- * numbers of their own, but name the device. */
+/* A line of mountinfo is "36 35 8:1 / /mnt rw,noatime - ext4 /dev/sda1 rw". File systems such as
+ * Btrfs have numbers of their own there, but name the device. */
 static bool
 is_mount_of(const char *line, dev_t device, char where[PATH_MAX])
 {
@@ -121,7 +121,7 @@ is_swap(const char *root, dev_t device)
 	return found;
 }
 
-/* The first name in holders/, of a device that is made of this one. */
+/* Finds a device that is made of this one: the first name in holders/. */
 static bool
 find_holder(const char *directory, char name[NAME_MAX + 1])
 {
@@ -143,7 +143,7 @@ find_holder(const char *directory, char name[NAME_MAX + 1])
 	return found;
 }
 
-/* Of one device or partition, whose directory in /sys that is: "is mounted on /mnt". */
+/* Describes the use of a device or partition, by its directory in /sys: "is mounted on /mnt". */
 static bool
 describe_one(const char *root, const char *directory, char text[IMAGE_USE_TEXT])
 {
@@ -163,7 +163,7 @@ describe_one(const char *root, const char *directory, char text[IMAGE_USE_TEXT])
 	return true;
 }
 
-/* The same of a whole device, also by its partitions: "has /dev/sda1, which is mounted on /mnt". */
+/* The same for a whole device with its partitions: "has /dev/sda1, which is mounted on /mnt". */
 static bool
 describe(const char *root, const char *directory, char text[IMAGE_USE_TEXT])
 {
@@ -202,7 +202,7 @@ find_device_use(const char *root, dev_t device, struct image_use *use)
 
 /* ---- loop devices */
 
-/* As the kernel packs it for programs. */
+/* Unpacks a device number from the form that the kernel gives to programs. */
 static dev_t
 unpack(uint64_t device)
 {
@@ -217,17 +217,17 @@ is_part_of(const struct image_part *part, dev_t device, ino_t inode, dev_t node)
 				: inode == part->inode && device == part->device;
 }
 
-/* Whether a loop device has the file or device behind it.  The driver tells which one that is,
- * whatever has become of its name; where there is no node of the device, the name must do. */
+/* Returns whether the loop device is made of the file or device. The driver knows that file even if
+ * it was renamed; if the loop device has no node in /dev, we must believe the name. */
 static bool
-is_behind(const char *root, const char *name, const char *directory, const struct image_part *part)
+is_made_of(const char *root, const char *name, const char *directory, const struct image_part *part)
 {
 	char path[PATH_MAX], backing[PATH_MAX];
 	struct loop_info64 info = {0};
 	struct stat st;
 	int CLEANUP_CLOSE fd = -1;
 
-	/* Not attached to anything, as most are. */
+	/* Most loop devices are attached to no file. */
 	if (!read_line(directory, "loop/backing_file", backing))
 		return false;
 	snprintf(path, sizeof(path), "%s/dev/%s", root, name);
@@ -235,7 +235,7 @@ is_behind(const char *root, const char *name, const char *directory, const struc
 	if (fd >= 0 && ioctl(fd, LOOP_GET_STATUS64, &info) == 0 &&
 	    is_part_of(part, unpack(info.lo_device), (ino_t)info.lo_inode, unpack(info.lo_rdevice)))
 		return true;
-	/* Not all kernels tell the number of a device. */
+	/* Not all kernels give the number of a block device. */
 	if (fd >= 0 && info.lo_inode && part->inode)
 		return false;
 	return stat(backing, &st) == 0 &&
@@ -251,7 +251,7 @@ overlaps(const char *directory, const struct image_part *part)
 	return offset < part->end && part->offset < offset + size;
 }
 
-/* Whether somebody has it for himself, in whatever namespace. */
+/* Returns whether a program or file system has claimed the device (O_EXCL), in any namespace. */
 static bool
 is_claimed(const char *root, const char *name)
 {
@@ -270,7 +270,7 @@ look_at_loop(const char *root, const char *name, const struct image_part *part,
 	char directory[PATH_MAX], text[IMAGE_USE_TEXT];
 
 	snprintf(directory, sizeof(directory), "%s/sys/block/%s", root, name);
-	if (!is_behind(root, name, directory, part) || !overlaps(directory, part))
+	if (!is_made_of(root, name, directory, part) || !overlaps(directory, part))
 		return false;
 	*use = (struct image_use){.writes = read_number(directory, "ro") == 0};
 	snprintf(use->device, sizeof(use->device), "%.60s", name);
@@ -280,7 +280,7 @@ look_at_loop(const char *root, const char *name, const struct image_part *part,
 			 text);
 	else
 		snprintf(use->text, sizeof(use->text), "/dev/%.60s is made of it", name);
-	/* One that is written to says enough. */
+	/* A writable loop device is reason enough without that. */
 	if (!use->held && !use->writes)
 		use->held = is_claimed(root, name);
 	return true;

@@ -18,8 +18,9 @@ json_init(struct json *json, FILE *out)
 }
 
 /*
- * The length of the UTF-8 sequence that text begins with, or 0.  The bounds of the second byte
- * keep out overlong forms, UTF-16 surrogates and what lies past U+10FFFF.
+ * Returns the length of the UTF-8 sequence at the start of the text, in bytes, or 0 if there is
+ * none. The bounds of the second byte exclude overlong forms, UTF-16 surrogates and everything
+ * above U+10FFFF.
  */
 static size_t
 utf8_length(const unsigned char *text)
@@ -48,7 +49,7 @@ utf8_length(const unsigned char *text)
 		high = 0x8f;
 	if (text[1] < low || text[1] > high)
 		return 0;
-	/* A NUL that ends the text early is no continuation byte either. */
+	/* A NUL, at the end of the text, is no continuation byte either. */
 	for (size_t i = 2; i < length; i++)
 		if ((text[i] & 0xc0) != 0x80)
 			return 0;
@@ -92,7 +93,7 @@ text_write(FILE *out, const char *text)
 	fputc('"', out);
 }
 
-/* What comes before any value: the comma after its predecessor, and its key. */
+/* Writes the text before a value: a comma after the previous value, and the key. */
 static void
 value_begin(struct json *json, const char *key)
 {
@@ -136,7 +137,7 @@ json_array_end(struct json *json)
 }
 
 void
-json_string(struct json *json, const char *key, const char *value)
+json_put_string(struct json *json, const char *key, const char *value)
 {
 	value_begin(json, key);
 	if (value)
@@ -146,14 +147,14 @@ json_string(struct json *json, const char *key, const char *value)
 }
 
 void
-json_uint(struct json *json, const char *key, uint64_t value)
+json_put_uint(struct json *json, const char *key, uint64_t value)
 {
 	value_begin(json, key);
 	fprintf(json->out, "%" PRIu64, value);
 }
 
 void
-json_bool(struct json *json, const char *key, bool value)
+json_put_bool(struct json *json, const char *key, bool value)
 {
 	value_begin(json, key);
 	fputs(value ? "true" : "false", json->out);

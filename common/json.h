@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writes JSON (RFC 8259) on one line.  Only what a status needs; there is no reader.
+ * Writes JSON (RFC 8259) on one line: only the parts that a status needs. It reads no JSON. The
+ * names are not those of jansson, with which the command nbdloop reads JSON.
  */
 #ifndef COMMON_JSON_H
 #define COMMON_JSON_H
@@ -10,14 +11,15 @@
 #include <stdio.h>
 
 struct json {
-	FILE *out;  /* borrowed */
-	bool comma; /* a comma is due before the next value */
+	FILE *out;  /* the caller's */
+	bool comma; /* the next value needs a comma before it */
 };
 
 void
 json_init(struct json *json, FILE *out);
 
-/* `key` is NULL inside an array and for the outermost value. */
+/* Begins an object or array. Here and below, `key` is NULL inside an array and for the outermost
+ * value. */
 void
 json_object_begin(struct json *json, const char *key);
 void
@@ -26,12 +28,13 @@ void
 json_array_begin(struct json *json, const char *key);
 void
 json_array_end(struct json *json);
-/* NULL is written as null.  Bytes that are not UTF-8 (a path may hold any) become U+FFFD. */
+/* Writes a string, or null for NULL. Bytes that are not UTF-8, which a path may contain, become
+ * U+FFFD. */
 void
-json_string(struct json *json, const char *key, const char *value);
+json_put_string(struct json *json, const char *key, const char *value);
 void
-json_uint(struct json *json, const char *key, uint64_t value);
+json_put_uint(struct json *json, const char *key, uint64_t value);
 void
-json_bool(struct json *json, const char *key, bool value);
+json_put_bool(struct json *json, const char *key, bool value);
 
 #endif

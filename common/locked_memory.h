@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much memory this process may lock (RLIMIT_MEMLOCK), which is what the kernel charges for
- * registered buffers.
+ * How much memory this process may lock (RLIMIT_MEMLOCK). The kernel charges registered buffers to
+ * this limit.
  */
 #ifndef COMMON_LOCKED_MEMORY_H
 #define COMMON_LOCKED_MEMORY_H
@@ -9,8 +9,9 @@
 #include <stdbool.h>
 
 /*
- * Root, or no limit.  Who may lock only a little (an ordinary user: 8 MiB) spends it on many
- * contexts' small requests, for which it matters, and not on a few contexts' large ones.
+ * Returns whether this process has CAP_IPC_LOCK, as root usually has, or no limit. A process that
+ * may lock only little memory (8 MiB for an ordinary user) uses it for the small requests of many
+ * contexts, where it matters, rather than for the large requests of a few contexts.
  */
 bool
 locked_memory_is_plentiful(void);

@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* Most messages fit; a longer one takes memory, or is cut when there is none. */
+/* In bytes, with the NUL. Longer messages need memory, and are cut if there is none. */
 #define SHORT_MESSAGE 512
 
 static _Atomic(log_sink) current_sink;
@@ -37,7 +37,7 @@ log_set_sink(log_sink sink)
 	atomic_store(&current_sink, sink);
 }
 
-/* A file name may hold a newline or an escape sequence; a message is one line of plain text. */
+/* Makes a message one line of plain text: a file name may contain newlines and escape sequences. */
 static void
 text_disarm(char *text)
 {
@@ -65,7 +65,7 @@ log_message(enum log_level level, const char *format, va_list arguments)
 	if (length < 0)
 		short_text[0] = '\0';
 	if (length >= (int)sizeof(short_text)) {
-		errno = saved; /* the format may hold %m */
+		errno = saved; /* the format may contain %m */
 		if (vasprintf(&long_text, format, again) >= 0)
 			text = long_text;
 		else

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where messages go.  The program chooses one sink (standard error unless it
- * says otherwise); everybody else calls log_error() and its kin.  A message is
- * one line without its newline.  Thread-safe; errno is preserved.
+ * The log. A program may choose a sink for its messages; the default is standard error. A message
+ * is one line, without its newline. Any thread may call these functions, and they preserve errno.
  */
 #ifndef COMMON_LOG_H
 #define COMMON_LOG_H
@@ -18,11 +17,11 @@ enum log_level {
 	LOG_LEVEL_DEBUG,
 };
 
-/* Called with a complete, NUL-terminated line that it doesn't own. */
+/* Gets a complete line. `text` is valid only during the call. */
 typedef void (*log_sink)(enum log_level level, const char *text);
 
-/* NULL restores the default: "error: ", "warning: " or nothing, and the text,
- * on standard error; debug messages are dropped. */
+/* Sets the sink. NULL restores the default, which writes the text to standard error after "error:
+ * ", "warning: " or nothing, and drops debug messages. */
 void
 log_set_sink(log_sink sink);
 
@@ -36,14 +35,14 @@ void
 log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * A limit for messages that a request path can repeat without end: in each
- * window of `seconds`, the first `burst` pass and the rest are only counted.
+ * A limit for messages that requests can cause again and again: in each window of `seconds`, the
+ * first `burst` messages pass, and the others are only counted.
  */
 struct log_limit {
 	pthread_mutex_t lock;
-	unsigned int burst;    /* messages that pass per window, >= 1 */
-	unsigned int seconds;  /* length of a window, >= 1 */
-	uint64_t window_start; /* CLOCK_MONOTONIC, ns; guarded by lock, as what follows */
+	unsigned int burst;    /* number of messages that pass in a window, at least 1 */
+	unsigned int seconds;  /* length of a window, at least 1 */
+	uint64_t window_start; /* CLOCK_MONOTONIC, ns; guarded by lock, like the members below */
 	unsigned int passed;
 	unsigned int suppressed;
 };
@@ -53,15 +52,16 @@ struct log_limit {
 		.lock = PTHREAD_MUTEX_INITIALIZER, .burst = (burst_), .seconds = (seconds_)        \
 	}
 
-/* True when this message may be logged; *suppressed (may be NULL) then gets how many
- * were dropped since the last one that passed, for log_left_out(). */
+/* Returns whether a message may be logged now. If so, sets *suppressed (may be NULL), for
+ * log_left_out(), to the number of messages that were dropped since the last one that passed. */
 bool
 log_limit_pass(struct log_limit *limit, unsigned int *suppressed);
 
-/* Room for what log_left_out() writes. */
+/* Size of the text of log_left_out(), in bytes, with its NUL. */
 #define LOG_LEFT_OUT 64
 
-/* The end of a limited message: " (3 similar messages were left out)", or nothing.  Returns `text`.
+/* Writes the end of a limited message: " (3 similar messages were left out)", or "". Returns
+ * `text`.
  */
 const char *
 log_left_out(unsigned int suppressed, char text[LOG_LEFT_OUT]);

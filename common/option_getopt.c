@@ -7,12 +7,13 @@
 #include <errno.h>
 #include <string.h>
 
-#define FIRST_ROW 256 /* what getopt_long() returns for it: no letter */
+#define FIRST_ROW 256 /* getopt_long()'s value for the first row: larger than any letter */
 
 void
 option_getopt_init(struct option_getopt *getopt, const char *command)
 {
-	/* The colon: a missing value is told from an unknown option. */
+	/* With the colon, getopt_long() reports a missing value in another way than an unknown
+	 * option. */
 	*getopt = (struct option_getopt){.command = command, .letters = ":"};
 	optind = 0;
 	opterr = 0;
@@ -44,7 +45,7 @@ option_getopt_add(struct option_getopt *getopt, const struct option_row *rows)
 		if (!rows->letter)
 			continue;
 		*letters++ = rows->letter;
-		/* "-r" only ever has the implied value, so that "-rU PATH" is two options. */
+		/* "-r" always has the implied value, so that "-rU PATH" is two options. */
 		if (!rows->alone)
 			*letters++ = ':';
 		*letters = '\0';

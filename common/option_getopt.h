@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The options of a command line, from rows: getopt_long() finds them, and one sentence says what is
- * wrong with one that it does not find.
+ * Finds the options of option tables on a command line, with getopt_long(), and explains errors.
  */
 #ifndef COMMON_OPTION_GETOPT_H
 #define COMMON_OPTION_GETOPT_H
@@ -10,7 +9,7 @@
 
 #include <getopt.h>
 
-/* Rows of all tables that are added. */
+/* The most rows of all added tables together. */
 #define OPTION_GETOPT_MAX 128
 
 /* Private. */
@@ -22,19 +21,19 @@ struct option_getopt {
 	int count;
 };
 
-/* Begins with a command line and no rows.  `command`, which must stay: the text before "--help" in
- * messages. */
+/* Begins a command line, without rows. Messages have `command` before "--help"; it is not copied.
+ */
 void
 option_getopt_init(struct option_getopt *getopt, const char *command);
 
-/* Adds a table, which must stay. An option of a row without .arg takes no value. */
+/* Adds a table, which is not copied. An option of a row without .arg takes no value. */
 void
 option_getopt_add(struct option_getopt *getopt, const struct option_row *rows);
 
 /*
- * Finds the next option.  Returns 1 with its row and its value (in argv, or the row's .alone); 0
- * when only operands are left, from argv[optind] on; or -EINVAL with *error a sentence that the
- * caller frees (NULL: out of memory).
+ * Finds the next option. Returns 1 with its row and its value (in argv, or the row's .alone); 0 if
+ * only operands are left, from argv[optind] on; or -EINVAL with *error, a sentence that the caller
+ * frees (NULL: out of memory).
  */
 int
 option_getopt_next(struct option_getopt *getopt, int argc, char **argv,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Option tables: setting fields from text and back, and writing what people read about them.
+ * Option tables: sets fields from text, writes their values as text, and prints help and manual.
  */
 #include "common/option_row.h"
 
@@ -23,7 +23,7 @@ row_field(const struct option_row *row, void *config)
 	return (char *)config + row->field;
 }
 
-/* Largest value that the row's field takes. */
+/* Returns the largest value that the row allows. */
 static uint64_t
 row_max(const struct option_row *row)
 {
@@ -53,7 +53,7 @@ row_set_number(const struct option_row *row, void *config, uint64_t number)
 		*(unsigned int *)field = (unsigned int)number;
 }
 
-/* Digits only: strtoul() would let blanks and a sign through. */
+/* Accepts only digits; strtoul() would accept blanks and a sign. */
 static int
 parse_decimal(const char *text, uint64_t *number)
 {
@@ -67,7 +67,7 @@ parse_decimal(const char *text, uint64_t *number)
 		if (*text < '0' || *text > '9')
 			return -EINVAL;
 		if (value > (UINT64_MAX - digit) / 10)
-			value = UINT64_MAX; /* and stays there, past every row's range */
+			value = UINT64_MAX; /* and stays so, above every row's range */
 		else
 			value = value * 10 + digit;
 	}
@@ -83,7 +83,7 @@ row_parse_number(const struct option_row *row, const char *text, uint64_t *numbe
 	return parse_decimal(text, number);
 }
 
-/* The choice of a SIZE or UINT row that means this number, or NULL. */
+/* Returns the choice of a SIZE or UINT row that means this number, or NULL. */
 static const char *
 row_choice_of(const struct option_row *row, uint64_t number)
 {
@@ -99,7 +99,7 @@ row_choice_of(const struct option_row *row, uint64_t number)
 	return NULL;
 }
 
-/* Writes what the row allows, to complete "must be ". */
+/* Writes the allowed values, after "must be ". */
 static void
 row_print_allowed(FILE *out, const struct option_row *row, int r)
 {
@@ -119,7 +119,7 @@ row_print_allowed(FILE *out, const struct option_row *row, int r)
 	}
 }
 
-/* Makes the sentence for a refused value.  Returns r, or -ENOMEM. */
+/* Sets *error to the sentence for a refused value. Returns `r`, or -ENOMEM. */
 static int
 row_refuse(const struct option_row *row, const char *value, int r, char **error)
 {
@@ -204,10 +204,25 @@ row_set(const struct option_row *row, void *config, const char *value, char **er
 	return 0;
 }
 
+void
+options_append(struct option_row *table, size_t size, const struct option_row *rows, size_t offset)
+{
+	size_t count = 0;
+
+	while (table[count].name)
+		count++;
+	for (; rows->name; rows++) {
+		assert(count + 1 < size);
+		table[count] = *rows;
+		table[count++].field += offset;
+	}
+	table[count] = (struct option_row){.name = NULL};
+}
+
 int
 options_init(const struct option_row *rows, void *config)
 {
-	/* All fields first, so that options_free() is right whatever fails below. */
+	/* Clears all fields first, so that options_free() can be called after any failure below. */
 	for (const struct option_row *row = rows; row->name; row++) {
 		if (row->type == OPTION_STRING)
 			*(char **)row_field(row, config) = NULL;
@@ -277,7 +292,7 @@ option_set(const struct option_row *rows, void *config, const char *name, const 
 	return row ? row_set(row, config, value, error) : -ENOENT;
 }
 
-/* The text of a row that is neither a string nor, by its number, a choice. */
+/* Returns the text of a number that is no choice. */
 static char *
 number_text(const struct option_row *row, uint64_t number)
 {
@@ -334,15 +349,16 @@ option_value_text(const struct option_row *row, const void *config)
 	return choice ? strdup(choice) : number_text(row, number);
 }
 
-/* On or off: on a command line its name says it all, and "=on|off" after it would be in the way. */
+/* Returns whether the option is on or off. The help of a command line then needs only its name,
+ * without "=on|off". */
 static bool
 row_is_switch(const struct option_row *row)
 {
 	return row->alone && row->type == OPTION_CHOICE && (!row->choices || !row->choices[2]);
 }
 
-/* How people name an option: "sector-size=SIZE", "-p, --port=N", or "-w, --watch[=SECONDS]". `bold`
- * is put around the name.  Returns the length. */
+/* Prints an option as help and manual name it: "sector-size=SIZE", "-p, --port=N", or
+ * "-w, --watch[=SECONDS]". `bold` and `plain` stand around the name. Returns the length. */
 static int
 row_print_name(FILE *out, const struct option_row *row, bool switches, const char *bold,
 	       const char *plain)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Option tables.  One const row describes an option once, for every use of it:
- * its default, its parser, --help, the manual and what a program reports.
+ * Option tables. One row describes an option for all uses: default, parser, --help, manual, and the
+ * values that a program reports.
  */
 #ifndef COMMON_OPTION_ROW_H
 #define COMMON_OPTION_ROW_H
@@ -11,12 +11,12 @@
 #include <stdio.h>
 
 enum option_type {
-	OPTION_STRING, /* field: char *, owned by the configuration (free with options_free) */
+	OPTION_STRING, /* field: char *, owned by the configuration; options_free() frees it */
 	OPTION_SIZE,   /* field: uint64_t, bytes; text as in common/unit.h */
 	OPTION_UINT,   /* field: unsigned int; decimal */
 	OPTION_CHOICE, /* field: unsigned int (an enum); text is one of .choices */
-	OPTION_LIST, /* field: char **, owned as a STRING; NULL, or texts up to a NULL; each setting
-			adds one */
+	OPTION_LIST,   /* field: char **, owned like a STRING; NULL, or an array of texts that ends
+			  with NULL; each option_set() adds a text */
 };
 
 struct option_row {
@@ -24,19 +24,19 @@ struct option_row {
 	char letter;      /* "-p" on a command line; 0: none */
 	enum option_type type;
 	size_t field;               /* offsetof() in the configuration structure */
-	const char *initial;        /* default, in the option's own text form; NULL: 0 or NULL */
+	const char *initial;        /* default, as a user would write it; NULL: 0 or NULL */
 	uint64_t min, max;          /* SIZE, UINT: allowed range; max 0: no upper limit */
-	const char *const *choices; /* CHOICE: names by value; SIZE, UINT: the only allowed
-				     * texts' values, or NULL; NULL-terminated */
-	const char *alone;  /* what the option means on a command line when it has no value; NULL:
-			     * it needs one */
-	const char *arg;    /* what --help shows after the '=': "SIZE" */
-	const char *help;   /* one line of --help, no full stop */
-	const char *manual; /* POD paragraphs of the manual; ends with a newline */
+	const char *const *choices; /* CHOICE: names, indexed by value; SIZE, UINT: the
+				     * allowed values, or NULL; ends with NULL */
+	const char *alone;  /* the value of an option that stands on a command line without one;
+			     * NULL: it needs a value */
+	const char *arg;    /* the text after '=' in --help: "SIZE" */
+	const char *help;   /* one line of --help, without a full stop */
+	const char *manual; /* POD paragraphs of the manual, with a newline at the end */
 };
 
-/* The choices of what is off (0) or on (1); and of what may be left to the program, an enum
- * tristate. */
+/* The choices of options that are off (0) or on (1), and of those whose value is an enum tristate.
+ */
 extern const char *const option_off_on[];
 extern const char *const option_off_on_auto[];
 
@@ -46,52 +46,62 @@ enum tristate {
 	TRISTATE_AUTO,
 };
 
-/* The row of a switch of a command line: --json, --json=on, --json=off. */
+/* What the rows of such options have in common. */
+#define OPTION_OFF_ON .type = OPTION_CHOICE, .choices = option_off_on, .arg = "on|off"
+#define OPTION_OFF_ON_AUTO                                                                         \
+	.type = OPTION_CHOICE, .choices = option_off_on_auto, .arg = "on|off|auto"
+
+/* The row of a switch on a command line: --json, --json=on, --json=off. */
 #define OPTION_SWITCH(name_, letter_, field_, help_, manual_)                                      \
 	{                                                                                          \
-		.name = (name_), .letter = (letter_), .type = OPTION_CHOICE, .field = (field_),    \
-		.choices = option_off_on, .alone = "on", .arg = "on|off", .help = (help_),         \
-		.manual = (manual_)                                                                \
+		.name = (name_), .letter = (letter_), OPTION_OFF_ON, .field = (field_),            \
+		.alone = "on", .help = (help_), .manual = (manual_)                                \
 	}
 
-/* Sets every field to its row's default. Fields of type STRING and LIST are overwritten, not freed.
+/* Appends the rows of another table to `table`, which has room for `size` rows in all. Their fields
+ * lie `offset` bytes into the structure: the options of a configuration that embeds another one. */
+void
+options_append(struct option_row *table, size_t size, const struct option_row *rows, size_t offset);
+
+/* Sets every field to its row's default. Overwrites fields of type STRING and LIST without freeing
+ * them.
  * Returns 0 or -ENOMEM. */
 int
 options_init(const struct option_row *rows, void *config);
 
-/* Frees the strings and lists, and leaves NULL in their fields. */
+/* Frees the strings and lists, and sets their fields to NULL. */
 void
 options_free(const struct option_row *rows, void *config);
 
 /*
- * Sets one option from text.  Returns 0; -ENOENT: no row has that name (*error untouched);
- * -EINVAL or -ERANGE: *error gets a sentence that names option, value and what is allowed,
- * e.g. "sector-size=700: must be one of 512, 1024, 2048, 4096"; -ENOMEM.
- * The caller frees *error.
+ * Sets one option from text. Returns 0; -ENOENT if no row has that name (*error is then not set);
+ * -EINVAL or -ERANGE with *error, a sentence that names the option, its value and the allowed
+ * values, such as "sector-size=700: must be one of 512, 1024, 2048, 4096"; or -ENOMEM. The caller
+ * frees *error.
  */
 int
 option_set(const struct option_row *rows, void *config, const char *name, const char *value,
 	   char **error);
 
-/* The row of that name, or NULL. */
+/* Returns the row of that name, or NULL. */
 const struct option_row *
 option_find(const struct option_row *rows, const char *name);
 
-/* The value in its text form ("64k", "auto", a path, "" for a NULL string, "a, b"). Caller frees;
- * NULL when memory ran out. */
+/* Returns the value as a user would write it: "64k", "auto", a path, "" for a NULL string, "a, b"
+ * for a list. The caller frees it; NULL: out of memory. */
 char *
 option_value_text(const struct option_row *row, const void *config);
 
-/* Appends the rows' help, a line each, aligned: "    sector-size=SIZE   help (default: 512)\n". */
+/* Prints a line of help for each row, aligned: "    sector-size=SIZE   help (default: 512)\n". */
 void
 options_print_help(FILE *out, const struct option_row *rows);
 
-/* Appends the rows as POD: "=item B<sector-size=>SIZE\n\nmanual\n" (between =over and =back that
- * the caller writes). Names the default when .initial is not NULL. */
+/* Prints the rows as POD: "=item B<sector-size=>SIZE\n\nmanual\n". Names the default if .initial is
+ * not NULL. The caller writes =over and =back around them. */
 void
 options_print_pod(FILE *out, const struct option_row *rows);
 
-/* The same for options of a command line: "    -p, --port=N   help (default: 10809)\n", and
+/* The same for the options of a command line: "    -p, --port=N   help (default: 10809)\n", and
  * "=item B<-p>, B<--port=>N\n\nmanual\n". */
 void
 options_print_switches(FILE *out, const struct option_row *rows);

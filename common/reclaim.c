@@ -18,10 +18,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* Bytes of a thread's stack; the engine and nbdkit use a few KiB. */
+/* Size of a thread's stack, in bytes. The engine and nbdkit need a few KiB. */
 #define RECLAIM_STACK ((size_t)256 << 10)
 
-/* Of Linux 5.6; younger than some C libraries that this is built with. */
+/* Linux 5.6 has it, but not the headers of some older C libraries. */
 #ifndef PR_SET_IO_FLUSHER
 #define PR_SET_IO_FLUSHER 57
 #endif
@@ -32,7 +32,7 @@ explain(char **error, int err, const char *what, const char *way_out)
 	return error_set(error, -err, "%s: %s; %s", what, strerror(err), way_out);
 }
 
-/* Errors: those of open() and write(). */
+/* Returns 0, or -errno of open() or write(). */
 static int
 avoid_oom_killer(void)
 {
@@ -49,8 +49,9 @@ avoid_oom_killer(void)
 }
 
 /*
- * Real-time threads may have the last of the memory.  Others wait for a bio whose reserve has gone
- * to the writes to the swap space, which wait for the image's server.  The lowest priority will do.
+ * Real-time threads may use the last of the memory. Other threads would wait for a bio whose
+ * reserve is in use by writes to the swap space, and those wait for this server. The lowest
+ * priority is enough.
  */
 static void
 take_priority(void)
@@ -59,8 +60,8 @@ take_priority(void)
 
 	if (sched_setscheduler(0, SCHED_RR, &lowest) < 0)
 		log_warning(
-			"no real-time priority: %s; when memory is short, the server may wait for what waits for it; it "
-			"needs root, or the capability CAP_SYS_NICE",
+			"no real-time priority: %s; when memory is short, the server may wait for writes that wait for "
+			"the server; it needs root, or the capability CAP_SYS_NICE",
 			strerror(errno));
 }
 
@@ -83,7 +84,8 @@ reclaim_serve(char **error)
 	return 0;
 }
 
-/* Reads a byte of each page of the programs and libraries, so that it is there, and locked. */
+/* Reads a byte of each page of the program and its libraries, so that the pages are in memory, and
+ * locked. */
 static int
 read_program_in(void)
 {
@@ -107,9 +109,8 @@ read_program_in(void)
 }
 
 /*
- * Memory that is given out later comes from a heap that is there: one for all threads, which never
- * shrinks, and from which nothing is exempt.  With nbdkit these are the buffers of its threads, a
- * request each.
+ * Makes a heap that has its memory already, for all later allocations of all threads; it never
+ * shrinks. In nbdkit, these are mostly the buffers of its threads, one request each.
  */
 static int
 reserve_heap(size_t size)
@@ -123,7 +124,7 @@ reserve_heap(size_t size)
 	memory = malloc(size);
 	if (!memory)
 		return -ENOMEM;
-	/* Or the compiler sees that nobody reads it. */
+	/* Not memset(): the compiler would see that nothing reads the memory. */
 	explicit_bzero(memory, size);
 	free(memory);
 #else
@@ -132,7 +133,7 @@ reserve_heap(size_t size)
 	return 0;
 }
 
-/* So that all of a stack can be there beforehand. */
+/* With short stacks, all of a stack can have memory from the start. */
 static int
 shorten_stacks(void)
 {
@@ -146,8 +147,8 @@ shorten_stacks(void)
 	return -r;
 }
 
-/* Bytes that could be had now, as the kernel sees it; UINT64_MAX: it doesn't tell (Linux 3.14
- * does). */
+/* Returns the kernel's estimate of the available memory, in bytes; UINT64_MAX: there is none
+ * (before Linux 3.14). */
 static uint64_t
 available_memory(void)
 {
@@ -172,15 +173,15 @@ check_available(uint64_t wanted, bool force, const char *way_out, char **error)
 	if (wanted <= available / 2)
 		return 0;
 	if (force) {
-		log_warning("swap=on: %" PRIu64 " MiB are taken and locked, of %" PRIu64
-			    " MiB of memory that are available, since "
-			    "force=on is given: the machine may come to a stop",
-			    wanted >> 20, available >> 20);
+		log_warning(
+			"swap=on: %" PRIu64 " MiB are taken and locked, of %" PRIu64
+			" MiB of available memory, because of force=on: the machine may come to a stop",
+			wanted >> 20, available >> 20);
 		return 0;
 	}
 	return error_set(error, -ENOMEM,
 			 "%" PRIu64 " MiB would be taken and locked, of %" PRIu64
-			 " MiB of memory that are available; half of that is the most: %s",
+			 " MiB of available memory; at most half of it may be locked: %s",
 			 wanted >> 20, available >> 20, way_out);
 }
 
@@ -199,9 +200,9 @@ reclaim_lock_memory(size_t heap, uint64_t later, bool force, const char *way_out
 	r = shorten_stacks();
 	if (r < 0)
 		return explain(error, -r, "threads' stacks can't be made shorter",
-			       "which should not happen");
-	/* What is there now, but not what nobody has used: of nbdkit, 192 MiB of static variables.
-	 * And all that comes from now on, as soon as it comes. */
+			       "this should not happen");
+	/* Locks the memory that is in use now, without the part that nothing has used (in nbdkit,
+	 * 192 MiB of static variables), and all memory that is mapped later, when it is mapped. */
 	if (mlockall(MCL_CURRENT | MCL_ONFAULT) < 0 || mlockall(MCL_FUTURE) < 0)
 		return explain(
 			error, errno, "the process's memory can't be locked",
@@ -211,7 +212,6 @@ reclaim_lock_memory(size_t heap, uint64_t later, bool force, const char *way_out
 		return explain(error, -r, "/proc/self/maps", "is /proc mounted?");
 	r = reserve_heap(heap);
 	if (r < 0)
-		return explain(error, -r, "there is no memory to reserve",
-			       "it needs what the manual says");
+		return explain(error, -r, "there is no memory to reserve", "see the manual");
 	return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A server whose image is a disk of its own machine, above all one with swap space on it: when
- * memory is short, the kernel writes to that disk, and the server must be able to carry this out
- * without waiting for memory itself.
+ * For a server whose image is a disk of its own machine, above all a disk with swap space: when
+ * memory is short, the kernel writes to that disk, and the server must execute these writes without
+ * waiting for memory itself.
  */
 #ifndef COMMON_RECLAIM_H
 #define COMMON_RECLAIM_H
@@ -12,27 +12,27 @@
 #include <stdint.h>
 
 /*
- * Declares the calling thread, and the processes and threads that it starts from now on, a part of
- * the way on which memory is freed (PR_SET_IO_FLUSHER, Linux 5.6: what they allocate doesn't wait
- * for I/O), gives them the lowest real-time priority (CAP_SYS_NICE; without it, the log has a
- * warning: real-time threads may use memory that is kept back from others), and keeps the
- * out-of-memory killer away.  Needs CAP_SYS_RESOURCE: call it before privileges are dropped.
- * Returns 0, or -errno with *error a sentence (caller frees).
+ * Prepares the calling thread, and the processes and threads that it starts after that: their
+ * allocations do not wait for I/O (PR_SET_IO_FLUSHER, Linux 5.6); they have the lowest real-time
+ * priority, because real-time threads may use memory that the kernel reserves (CAP_SYS_NICE;
+ * without it, the log has a warning); and the out-of-memory killer spares them. Needs
+ * CAP_SYS_RESOURCE, so it must be called before the server drops privileges. Returns 0, or -errno
+ * with *error, a sentence (the caller frees it).
  */
 int
 reclaim_serve(char **error);
 
 /*
- * Locks the process's memory: what of it is in use, and all that comes later, as soon as it comes;
- * `heap` bytes for malloc() come at once.  Threads that are started later have stacks of 256 KiB,
- * and there are no huge pages.  Without that, a thread that touches new memory can wait for ever
- * for what only it can free.  A child process doesn't inherit it.
+ * Locks the process's memory: the memory that is in use, and all that is mapped later. Allocates
+ * `heap` bytes for malloc() at once. Threads that are started later have stacks of 256 KiB, and
+ * huge pages are off. Without all this, a thread that touches new memory could wait forever for
+ * memory that only its own work can free. A child process does not inherit the lock.
  *
- * `later` bytes are what the caller is going to take when it is locked.  That and the heap may be
- * half of what is available at most, since a machine without any memory left dies: else -ENOMEM,
- * and `way_out` tells the user what makes it less.  With `force` there is only a warning: for a
- * server that takes the place of another one, whose memory that was. Needs CAP_IPC_LOCK or a
- * sufficient RLIMIT_MEMLOCK.  Returns 0, or -errno with *error a sentence (caller frees).
+ * The caller will allocate `later` more bytes. If these and the heap are more than half of the
+ * available memory, the machine could run out of memory, so the function fails with -ENOMEM, and
+ * its message ends with `way_out`, which says how to need less. With `force` there is only a
+ * warning, for a server that replaces another one and gets its memory. Needs CAP_IPC_LOCK or a
+ * sufficient RLIMIT_MEMLOCK. Returns 0, or -errno with *error, a sentence (the caller frees it).
  */
 int
 reclaim_lock_memory(size_t heap, uint64_t later, bool force, const char *way_out, char **error);

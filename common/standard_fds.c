@@ -10,7 +10,7 @@ standard_fds_ensure(void)
 {
 	int fd;
 
-	/* The lowest free number is given out. */
+	/* open() returns the lowest free number. */
 	do
 		fd = open("/dev/null", O_RDWR);
 	while (fd >= 0 && fd <= STDERR_FILENO);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Descriptors 0, 1 and 2, which a program may be started without.
+ * Standard input, output and error: a program may be started without these descriptors.
  */
 #ifndef COMMON_STANDARD_FDS_H
 #define COMMON_STANDARD_FDS_H
 
 /*
- * Opens /dev/null for those that are closed.  First thing in main(): else the next file that is
- * opened, an image perhaps, gets such a number, and messages are written into it.  Aborts when it
- * can't: nothing may be opened then.
+ * Opens /dev/null for each standard descriptor that is closed. Must be the first call in main():
+ * otherwise the next file that the program opens, perhaps an image, gets such a number, and
+ * messages go into it. Aborts if it fails, because the program may then open no file.
  */
 void
 standard_fds_ensure(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sizes as people write them: the parser and its inverse.
+ * Parses sizes as people write them, and formats them.
  */
 #include "common/unit.h"
 
@@ -12,7 +12,7 @@
 
 #define SECTOR 512
 
-/* What the suffix multiplies by; 0 when it is none. */
+/* Returns the factor that the suffix stands for, or 0 if there is no such suffix. */
 static uint64_t
 suffix_multiplier(const char *suffix)
 {

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-/* What a socket is made from. */
+/* The socket that the caller wants. */
 struct wish {
 	struct sockaddr_un address;
 	mode_t mode;
@@ -42,11 +42,11 @@ wish_bind(int fd, const struct wish *wish)
 											: 0;
 }
 
-/* Returns 0 when somebody listens there, or -errno. */
+/* Returns 0 if a server listens there, or -errno. */
 static int
 wish_connect(const struct wish *wish)
 {
-	/* Non-blocking: a server whose backlog is full gives EAGAIN. */
+	/* Non-blocking, so connect() fails with EAGAIN if the server's backlog is full. */
 	int CLEANUP_CLOSE fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
@@ -55,7 +55,7 @@ wish_connect(const struct wish *wish)
 											   : 0;
 }
 
-/* Removes the socket file of a server that is gone; refuses to touch anything else. */
+/* Removes the socket file of a server that has ended. Anything else is an error. */
 static int
 stale_remove(const struct wish *wish, char **error)
 {
@@ -81,7 +81,7 @@ stale_remove(const struct wish *wish, char **error)
 			error, -EADDRINUSE,
 			"%s %s: the socket exists and may be in use (%s); choose another path",
 			what, path, strerror(-r));
-	/* Another server may have done the same meanwhile: don't take its socket away. */
+	/* Another server may have replaced the file meanwhile; its socket must stay. */
 	if (lstat(path, &after) || after.st_dev != before.st_dev || after.st_ino != before.st_ino)
 		return error_set(error, -EADDRINUSE,
 				 "%s %s: another server has just made it; choose another path",
@@ -92,7 +92,7 @@ stale_remove(const struct wish *wish, char **error)
 	return 0;
 }
 
-/* Binds and listens.  Nobody whom the mode keeps away can connect at any time between. */
+/* Binds and listens. At no time can a user connect whom the mode excludes. */
 static int
 listen_at(struct unix_socket *made, const struct wish *wish, char **error)
 {
@@ -117,7 +117,7 @@ listen_at(struct unix_socket *made, const struct wish *wish, char **error)
 		return error_set(error, -errno, "%s %s: %s", what, path, strerror(errno));
 	made->dev = file.st_dev;
 	made->ino = file.st_ino;
-	/* Until listen(), connections are refused: time to mend an odd umask or kernel. */
+	/* Until listen(), the kernel refuses connections, so there is time to correct the mode. */
 	if (wish->mode && (file.st_mode & ALLPERMS) != wish->mode && chmod(path, wish->mode))
 		return error_set(error, -errno, "%s %s: cannot make it private: %s", what, path,
 				 strerror(errno));
@@ -169,7 +169,7 @@ unix_socket_close(struct unix_socket *made)
 {
 	struct stat now;
 
-	/* While the listening socket is open, its inode's number can't belong to another file. */
+	/* While the listening socket is open, no other file can have its inode number. */
 	if (made->ino && !lstat(made->path, &now) && now.st_dev == made->dev &&
 	    now.st_ino == made->ino)
 		unlink(made->path);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A listening unix stream socket in the file system: made without taking anybody else's away, and
- * removed at the end.  Not what is said on it.
+ * A listening unix stream socket in the file system. It never replaces a file that another program
+ * uses, and is removed at the end.
  */
 #ifndef COMMON_UNIX_SOCKET_H
 #define COMMON_UNIX_SOCKET_H
@@ -10,22 +10,22 @@
 
 struct unix_socket {
 	int fd;     /* non-blocking; -1: none */
-	char *path; /* absolute: the program may change its directory */
-	dev_t dev;  /* the socket file that we made, to remove no other one */
-	ino_t ino;  /* 0: none made */
+	char *path; /* absolute, because the program may change its directory */
+	dev_t dev;  /* of the socket file that we made, so that we remove no other one */
+	ino_t ino;  /* 0: we made none */
 };
 
 /*
- * Binds and listens.  A socket file that nobody listens on is replaced; anything else at `path` is
- * left alone.  `mode`: of the file, from the first moment on; 0: what the umask leaves.  `what`:
- * "control socket", for messages.  Returns 0 or -errno with *error a sentence (caller frees); then
- * there is nothing to close.
+ * Binds and listens. Replaces a socket file on which no server listens, and touches nothing else at
+ * `path`. The file has the mode `mode` from the start (0: the umask decides). Messages call it
+ * `what`, such as "control socket". Returns 0, or -errno with *error, a sentence (the caller frees
+ * it); then there is nothing to close.
  */
 int
 unix_socket_listen(struct unix_socket *socket, const char *path, mode_t mode, const char *what,
 		   char **error);
 
-/* Removes the file if it is still ours, and closes. */
+/* Closes the socket, and removes its file unless another file has replaced it. */
 void
 unix_socket_close(struct unix_socket *socket);
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "control/answer.h"
 
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,8 +14,22 @@ void
 answer_error(struct json *json, const char *error)
 {
 	json_object_begin(json, NULL);
-	json_string(json, "error", error ? error : "out of memory");
+	json_put_string(json, "error", error ? error : "out of memory");
 	json_object_end(json);
+}
+
+void
+answer_no_export(struct json *json, const char *name, const char *or_why)
+{
+	char *CLEANUP_FREE error = NULL;
+
+	if (!name) {
+		answer_error(json, "which export? add export=NAME, with a name from the status");
+		return;
+	}
+	error_set(&error, -ENOENT, "export=%s: there is no such export%s; status shows the exports",
+		  name, or_why);
+	answer_error(json, error);
 }
 
 static void

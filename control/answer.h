@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What all answers of a control socket have in common.
+ * Answers of the control socket: lines of JSON.
  */
 #ifndef CONTROL_ANSWER_H
 #define CONTROL_ANSWER_H
@@ -10,17 +10,23 @@
 
 #include <stddef.h>
 
-/* {"error":"..."}, for a request that failed. NULL: out of memory. */
+/* Writes {"error":"..."}, the answer to a request that failed. `error` may be NULL: out of memory.
+ */
 void
 answer_error(struct json *json, const char *error);
 
-/* The handler's answer to a request, as a line of *size bytes; its caller's.  NULL: out of memory.
- */
+/* Writes the answer to a request for an export that does not exist. `name` is the name in the
+ * request, or NULL. `or_why` gives another possible reason, such as ", or ...", or is "". */
+void
+answer_no_export(struct json *json, const char *name, const char *or_why);
+
+/* Returns the handler's answer to a request, a line of *size bytes that the caller frees. NULL: out
+ * of memory. */
 char *
 answer_line(const struct control_request *request, control_handler handler, void *data,
 	    size_t *size);
 
-/* The same of answer_error(). */
+/* The same for the answer of answer_error(). */
 char *
 answer_error_line(const char *error, size_t *size);
 

@@ -34,7 +34,8 @@ change_carry_out(struct change *change, control_handler handler, void *data)
 	change->answer = answer_line(&change->request, handler, data, &change->answer_size);
 }
 
-/* mutex held.  It stays the first until it is over.  NULL: this is the end. */
+/* Waits for a change, which stays the first of the list until it is over. Returns NULL if the
+ * thread shall end. The caller holds the mutex. */
 static struct change *
 await_change(struct change_queue *queue)
 {

@@ -39,7 +39,7 @@ control_client_close(struct control_client *client)
 	control_client_init(client);
 }
 
-/* A whole line, or more than can become one. */
+/* Returns whether there is a whole line, or more bytes than any line may have. */
 static bool
 line_ready(const struct control_client *client)
 {
@@ -51,7 +51,7 @@ control_client_events(const struct control_client *client)
 {
 	if (client->answer)
 		return POLLOUT;
-	/* A line that is already here causes no POLLIN. */
+	/* A line that was already received causes no POLLIN. */
 	if (!client->draining && line_ready(client))
 		return POLLOUT;
 	return POLLIN;
@@ -76,17 +76,17 @@ take_answer(struct control_client *client, char *text, size_t size)
 	client->answer = text;
 	client->answer_size = size;
 	client->answer_sent = 0;
-	/* The handler's time isn't the client's. */
+	/* The client's time does not include the handler's. */
 	client->deadline = clock_ms(CLOCK_MONOTONIC) + CONTROL_CLIENT_TIMEOUT_MS;
 	return 0;
 }
 
-/* Answers the first `length` bytes of the line, behind which there is a newline. */
+/* Answers the first `length` bytes of .line, which a newline follows. */
 static int
 answer_request(struct control_client *client, size_t length, control_handler handler, void *data)
 {
 	struct control_request request;
-	const char *error = "the request holds a NUL byte";
+	const char *error = "the request contains a NUL byte";
 	size_t size = 0;
 	char *text;
 
@@ -105,7 +105,7 @@ answer_request(struct control_client *client, size_t length, control_handler han
 	return take_answer(client, text, size);
 }
 
-/* Answers the line that is ready, or says that there won't be one. */
+/* Answers the first line, or explains why there is no line. */
 static int
 client_answer(struct control_client *client, control_handler handler, void *data)
 {
@@ -146,8 +146,8 @@ client_send(struct control_client *client)
 
 	free(steal_pointer(&client->answer));
 	if (client->last_answer) {
-		/* To close now, with input unread, would reset the connection: the client
-		 * might fail in its send() and never read why. */
+		/* A close() now, with unread input, would reset the connection: the client might
+		 * fail in its send() and never read the reason. */
 		client->draining = true;
 		client->used = 0;
 		if (shutdown(client->fd, SHUT_WR))
@@ -156,7 +156,7 @@ client_send(struct control_client *client)
 	return 0;
 }
 
-/* Returns 0, -ESHUTDOWN when the client has said all it wants to, or another -errno. */
+/* Returns 0, -ESHUTDOWN if the client has shut down its side, or another -errno. */
 static int
 client_receive(struct control_client *client)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests of the control socket: the parser.
+ * Parses requests of the control socket.
  */
 #include "control/control_request.h"
 
@@ -10,7 +10,7 @@
 
 #define EXPORT_KEY "export="
 
-/* Takes the next word off *rest, which is then past the blanks behind it. */
+/* Returns the next word, and moves *rest past it and the blanks after it. */
 static char *
 next_word(char **rest)
 {
@@ -22,16 +22,44 @@ next_word(char **rest)
 	return word;
 }
 
-/* What may end a request: nothing, or export= and all that follows. */
+/* The value of `word` if it is "KEY=VALUE"; else NULL. */
+static const char *
+value_of(const char *word, const char *key)
+{
+	size_t length = strlen(key);
+
+	return strncmp(word, key, length) == 0 ? word + length : NULL;
+}
+
+/* Parses the end of a request: nothing, or export= with a name up to the end of the line. */
 static int
 parse_export(const char *rest, struct control_request *request)
 {
 	if (!*rest)
 		return 0;
-	if (strncmp(rest, EXPORT_KEY, strlen(EXPORT_KEY)) != 0)
-		return -EINVAL;
-	request->export_name = rest + strlen(EXPORT_KEY);
-	return 0;
+	request->export_name = value_of(rest, EXPORT_KEY);
+	return request->export_name ? 0 : -EINVAL;
+}
+
+/* Parses allow= and allow-write=, each at most once; `word` is the first of them. */
+static int
+parse_rules(const char *word, char *rest, struct control_request *request)
+{
+	for (;;) {
+		const char **place = &request->allow;
+		const char *value = value_of(word, "allow=");
+
+		if (!value) {
+			place = &request->allow_write;
+			value = value_of(word, "allow-write=");
+		}
+		if (!value || *place)
+			return -EINVAL;
+		*place = value;
+		if (!*rest || value_of(rest, EXPORT_KEY))
+			return parse_export(rest, request);
+		word = next_word(&rest);
+	}
 }
 
 static int
@@ -39,9 +67,21 @@ parse_set(char *rest, struct control_request *request)
 {
 	const char *setting = next_word(&rest);
 
-	if (strcmp(setting, "direct-io=on") == 0)
+	request->verb = CONTROL_SET;
+	if (strcmp(setting, "direct-io=on") == 0) {
 		request->direct_io = true;
-	else if (strcmp(setting, "direct-io=off") != 0)
+	} else if (strcmp(setting, "direct-io=off") != 0) {
+		request->verb = CONTROL_SET_RULES;
+		return parse_rules(setting, rest, request);
+	}
+	return parse_export(rest, request);
+}
+
+static int
+parse_disconnect(char *rest, struct control_request *request)
+{
+	request->clients = next_word(&rest);
+	if (!*request->clients || value_of(request->clients, EXPORT_KEY))
 		return -EINVAL;
 	return parse_export(rest, request);
 }
@@ -71,10 +111,11 @@ control_request_parse(char *line, struct control_request *request, const char **
 		r = *line ? -EINVAL : 0;
 		*error = "status: nothing may follow it";
 	} else if (strcmp(verb, "set") == 0) {
-		request->verb = CONTROL_SET;
 		r = parse_set(line, request);
-		*error = "set: must be \"set direct-io=on\" or \"set direct-io=off\", "
-			 "then nothing or \"export=NAME\"";
+		*error =
+			"set: must be \"set direct-io=on\" or \"set direct-io=off\", or \"set\" with "
+			"\"allow=RULES\", \"allow-write=RULES\" or both (commas and no blanks "
+			"between rules), then nothing or \"export=NAME\"";
 	} else if (strcmp(verb, "resize") == 0) {
 		request->verb = CONTROL_RESIZE;
 		r = parse_export(line, request);
@@ -82,16 +123,24 @@ control_request_parse(char *line, struct control_request *request, const char **
 	} else if (strcmp(verb, "add") == 0) {
 		request->verb = CONTROL_ADD;
 		r = parse_add(line, request);
-		*error = "add: must be \"add NAME=PATH\", with further options behind commas";
+		*error = "add: must be \"add NAME=PATH\", with further options after commas";
 	} else if (strcmp(verb, "remove") == 0) {
 		request->verb = CONTROL_REMOVE;
 		r = parse_remove(line, request);
 		*error = "remove: must be \"remove export=NAME\"";
+	} else if (strcmp(verb, "disconnect") == 0) {
+		request->verb = CONTROL_DISCONNECT;
+		r = parse_disconnect(line, request);
+		*error =
+			"disconnect: must be \"disconnect RULES\", with commas and no blanks between "
+			"them, then nothing or \"export=NAME\"";
 	} else {
 		r = -EINVAL;
 		*error = "unknown request: must be \"status\", "
-			 "\"set direct-io=on|off [export=NAME]\", \"resize [export=NAME]\", "
-			 "\"add NAME=PATH\" or \"remove export=NAME\"";
+			 "\"set direct-io=on|off [export=NAME]\", "
+			 "\"set allow=RULES [allow-write=RULES] [export=NAME]\", "
+			 "\"resize [export=NAME]\", \"add NAME=PATH\", \"remove export=NAME\" or "
+			 "\"disconnect RULES [export=NAME]\"";
 	}
 	if (!r)
 		*error = NULL;

@@ -4,11 +4,15 @@
  *
  *	status
  *	set direct-io=on|off [export=NAME]
+ *	set allow=RULES [allow-write=RULES] [export=NAME]
+ *	set allow-write=RULES [export=NAME]
  *	resize [export=NAME]
  *	add NAME=PATH[,OPTION=VALUE...]
  *	remove export=NAME
+ *	disconnect RULES [export=NAME]
  *
- * The value of export= is the rest of the line, since a name may hold blanks; so is what add adds.
+ * The value of export= is the rest of the line, because a name may contain blanks. The argument of
+ * add is the rest of the line, too.
  */
 #ifndef CONTROL_CONTROL_REQUEST_H
 #define CONTROL_CONTROL_REQUEST_H
@@ -16,36 +20,40 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Longest request line, with its newline: a verb and an export name of 4096 bytes. */
+/* The longest request, in bytes, with its newline: a verb and an export name of 4096 bytes. */
 #define CONTROL_REQUEST_MAX 4608
 
 enum control_verb {
 	CONTROL_STATUS,
-	CONTROL_SET,
+	CONTROL_SET, /* direct-io */
+	CONTROL_SET_RULES,
 	CONTROL_RESIZE,
 	CONTROL_ADD,
 	CONTROL_REMOVE,
+	CONTROL_DISCONNECT,
 };
 
 struct control_request {
 	enum control_verb verb;
-	bool direct_io;          /* CONTROL_SET: the wanted value */
-	const char *export_name; /* inside the parsed line; NULL: not given */
-	const char *addition;    /* CONTROL_ADD: what follows the verb; inside the parsed line */
+	bool direct_io; /* CONTROL_SET: the wanted value */
+	/* In the parsed line: */
+	const char *export_name;         /* NULL: none */
+	const char *addition;            /* CONTROL_ADD: the text after the verb */
+	const char *allow, *allow_write; /* CONTROL_SET_RULES; one of them may be NULL */
+	const char *clients;             /* CONTROL_DISCONNECT: rules */
 };
 
 /*
- * Parses a line without its newline, changing it in place; `request` points into it.
- * Returns 0 or -EINVAL with *error a static sentence that tells what is allowed.
+ * Parses a line, which has no newline. Changes the line, and *request points into it. Returns 0, or
+ * -EINVAL with *error, a static sentence that says what is allowed.
  */
 int
 control_request_parse(char *line, struct control_request *request, const char **error);
 
 /*
- * Carries out one request and writes its answer (one JSON object, no newline) to `out`.
- * A request that could not be parsed doesn't come here: it is answered by the socket.
- * A status is asked for on one thread, changes are on another: a status may come beside a change,
- * but never two of a kind at once.
+ * Carries out a request and writes its answer (one JSON object, no newline) to `out`. Is not called
+ * for a request that could not be parsed. One thread calls it for the status, another one for
+ * changes: a status may be asked for during a change, but there are never two of a kind at once.
  */
 typedef void (*control_handler)(const struct control_request *request, FILE *out, void *data);
 

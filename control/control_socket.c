@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control socket: the thread that serves its clients; changes are the change queue's.
+ * The control socket: the thread that serves its clients. The change queue has a thread for
+ * changes.
  */
 #include "control/control_socket.h"
 
@@ -23,12 +24,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Further ones wait in the backlog until somebody leaves or runs out of time. */
+/* The most clients. Others wait in the backlog until a client leaves or its time is over. */
 #define CLIENTS_MAX 8
-/* So many of them may wait for their changes, also for some whose client is gone: the others are
- * for who asks for the status. */
+/* The most clients that may wait for changes, even if some of them are gone. The other places are
+ * for clients that ask for the status. */
 #define CHANGES_MAX (CLIENTS_MAX - 3)
-/* Before poll() is tried again, which failed for want of memory. */
+/* How long to wait before the next poll(), in milliseconds, after one failed for lack of memory. */
 #define PAUSE_MS 100
 
 enum poll_slot {
@@ -40,13 +41,13 @@ enum poll_slot {
 
 struct control_socket {
 	struct unix_socket socket;
-	int stop_fd; /* eventfd; readable when the thread shall end */
+	int stop_fd; /* eventfd: readable when the thread shall end */
 	control_handler handler;
 	void *data;
 	struct change_queue changes;
 	bool started;
 	pthread_t thread;
-	/* What follows belongs to the thread. */
+	/* Used only by the thread. */
 	struct accept_pause pause;
 	struct control_client clients[CLIENTS_MAX];
 };
@@ -88,7 +89,8 @@ control_socket_new(const char *path, control_handler handler, void *data,
 	return 0;
 }
 
-/* The next event's timeout: the time of the client that has least of it left, -1 for no limit. */
+/* Returns the time limit for poll(), in milliseconds: until a client's deadline or the end of the
+ * pause; -1: none. */
 static int
 clients_patience(struct control_socket *control)
 {
@@ -129,9 +131,9 @@ clients_changing(const struct control_socket *control)
 static int
 change_refuse(struct control_client *client)
 {
-	client->change.answer = answer_error_line(
-		"too many changes wait for the one that is under way; try it again later",
-		&client->change.answer_size);
+	client->change.answer =
+		answer_error_line("too many changes wait for the one in progress; try again later",
+				  &client->change.answer_size);
 	return control_client_changed(client);
 }
 
@@ -158,8 +160,9 @@ clients_serve(struct control_socket *control, const struct pollfd *polled)
 
 		if (client->fd < 0 || client->changing)
 			continue;
-		/* Also one whose time is over, and only then is it looked at again: what came in
-		 * while another was answered is in time; single bytes that trickle in are not. */
+		/* A client whose time is over is served once more before it is closed: its bytes
+		 * may have arrived in time, while another client was served. Single bytes that
+		 * trickle in do not help. */
 		if (polled[i].revents || control_client_patience(client) == 0)
 			client_serve(control, client);
 		if (client->fd >= 0 && !client->changing && control_client_patience(client) == 0)
@@ -167,7 +170,7 @@ clients_serve(struct control_socket *control, const struct pollfd *polled)
 	}
 }
 
-/* Those whose change is over can be answered. */
+/* Answers the clients whose changes are over. */
 static void
 clients_take_answers(struct control_socket *control)
 {
@@ -180,7 +183,7 @@ clients_take_answers(struct control_socket *control)
 	}
 }
 
-/* With its answer, as far as that can be sent at once. */
+/* Closes a client, after its answer was sent as far as that is possible without waiting. */
 static void
 client_dismiss(struct control_socket *control, struct control_client *client)
 {
@@ -189,7 +192,7 @@ client_dismiss(struct control_socket *control, struct control_client *client)
 	control_client_close(client);
 }
 
-/* The last change is answered; whoever else is connected leaves before. */
+/* Closes all clients. The client whose change is in progress gets its answer before that. */
 static void
 clients_end(struct control_socket *control)
 {
@@ -210,7 +213,7 @@ client_accept(struct control_socket *control)
 	char name[128];
 	int fd;
 
-	assert(slot); /* or the listening socket wasn't polled */
+	assert(slot); /* the listening socket is polled only if there is one */
 	snprintf(name, sizeof(name), "control socket %s", control->socket.path);
 	fd = accept_or_pause(&control->pause, control->socket.fd, SOCK_CLOEXEC | SOCK_NONBLOCK,
 			     name);
@@ -246,14 +249,14 @@ control_run(void *data)
 		}
 
 		if (poll(polled, POLL_CLIENT + CLIENTS_MAX, clients_patience(control)) < 0) {
-			/* For want of kernel memory, which passes. */
+			/* The kernel had no memory, which will pass. */
 			usleep(PAUSE_MS * 1000);
 			continue;
 		}
 		if (polled[POLL_STOP].revents)
 			break;
 		clients_serve(control, polled + POLL_CLIENT);
-		/* Behind that: what they were polled for was not this. */
+		/* Must come after clients_serve(), because it changes what clients wait for. */
 		if (polled[POLL_CHANGED].revents) {
 			eventfd_read(control->changes.over_fd, &changed);
 			clients_take_answers(control);
@@ -271,7 +274,7 @@ control_socket_start(struct control_socket *control)
 	sigset_t all, before;
 	int r;
 
-	/* Signals are for the program's own threads; the new ones inherit the mask. */
+	/* Signals are for the program's own threads. The new threads inherit the mask. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	r = change_queue_start(&control->changes);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The control socket: a unix stream socket (mode 0600) on which an administrator asks for the
- * status and changes what can change while clients are connected.  A request is one line, its
- * answer one line of JSON; see control/control_request.h for the requests.  It has threads of its
- * own: no request to an image ever waits for it, nor does one of its clients for another that is
- * slow (several are connected at a time, and each gets a few seconds for a request and its answer).
- * Changes, which may take long, are carried out one after the other; who asks for the status
- * meanwhile gets it.
+ * status and makes changes while clients are connected. A request is one line, its answer one line
+ * of JSON; see control/control_request.h. The socket has threads of its own, so no request to an
+ * image waits for it. No client of the socket waits for a slow one: several can be connected at the
+ * same time, and each has a few seconds for a request and its answer. Changes, which may take long,
+ * are carried out one after the other; the status is available meanwhile.
  */
 #ifndef CONTROL_CONTROL_SOCKET_H
 #define CONTROL_CONTROL_SOCKET_H
@@ -18,30 +17,31 @@
 struct control_socket;
 
 /*
- * Binds and listens at once, so that the user sees the error; the thread starts with
- * control_socket_start(), after any fork.  A socket file that nobody listens on is replaced;
- * anything else at `path` is left alone.  Returns 0 or -errno with *error set (caller frees).
+ * Binds and listens at once, so that the user sees errors. control_socket_start() starts the
+ * threads, after any fork. Replaces a socket file on which no server listens, and touches nothing
+ * else at `path`. Returns 0 with *socket, which the caller frees with control_socket_free(), or
+ * -errno with *error (the caller frees it).
  */
 int
 control_socket_new(const char *path, control_handler handler, void *data,
 		   struct control_socket **socket, char **error);
 
-/* Returns 0 or -errno. */
+/* Starts the threads. Returns 0 or -errno. */
 int
 control_socket_start(struct control_socket *socket);
 
-/* Begins the end, without waiting for it: nobody can connect any more, nor ask for anything. NULL
- * is fine. */
+/* Starts the end without waiting for it: no client can connect or make requests any more. NULL is
+ * allowed. */
 void
 control_socket_stop(struct control_socket *socket);
 
-/* After that: whether the last change is over, too, and its client answered as far as it takes
- * that. NULL is. */
+/* Returns whether the end is complete: the last change is over, and its client has got as much of
+ * the answer as it takes without waiting. True for NULL. */
 bool
 control_socket_is_over(struct control_socket *socket);
 
-/* Stops it if it runs and waits for the change that is under way; removes the socket file if it is
- * still ours, frees. NULL is fine. */
+/* Stops the threads, waits for the change in progress, removes the socket file unless another file
+ * has replaced it, and frees all. NULL is allowed. */
 void
 control_socket_free(struct control_socket *socket);
 

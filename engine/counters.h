@@ -20,13 +20,11 @@ enum counter {
 	COUNTER_ERRORS,             /* operations that failed */
 	COUNTER_BOUNCED,            /* chunks that went through a bounce buffer */
 	COUNTER_READ_MODIFY_WRITES, /* blocks */
+	COUNTER_REGISTERED,         /* operations with bytes in memory registered with a ring */
 	COUNTER_SHORT_TRANSFERS,    /* transfers of fewer bytes than asked for */
 	COUNTER_RETRIES,            /* attempts after EINTR or EAGAIN */
 	COUNTERS,
 };
-
-/* The names of the counters in a status, indexed by enum counter. */
-extern const char *const counter_names[COUNTERS];
 
 struct counters {
 	_Atomic uint64_t value[COUNTERS];

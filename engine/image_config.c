@@ -5,6 +5,7 @@
 
 static const char *const sector_sizes[] = {"1", "512", "1024", "2048", "4096", NULL};
 const char *const image_engine_names[] = {"auto", "io_uring", "aio", "threads", NULL};
+const char *const image_page_cache_names[] = {"keep", "drop", "auto", NULL};
 static const char *const locks[] = {"off", "shared", "exclusive", "auto", NULL};
 
 const struct option_row image_option_rows[] = {
@@ -51,11 +52,9 @@ const struct option_row image_option_rows[] = {
 	},
 	{
 		.name = "direct-io",
-		.type = OPTION_CHOICE,
+		OPTION_OFF_ON_AUTO,
 		.field = FIELD(direct_io),
 		.initial = "auto",
-		.choices = option_off_on_auto,
-		.arg = "on|off|auto",
 		.help = "bypass the page cache of this machine",
 		.manual = "With direct I/O, the data of the image is not kept in this machine's\n"
 			  "page cache.  Clients cache the data that they read, so memory is not\n"
@@ -63,6 +62,25 @@ const struct option_row image_option_rows[] = {
 			  "If direct I/O is not possible, C<on> fails and gives the reason, and\n"
 			  "C<auto> uses the page cache and gives the reason.  C<off> always uses\n"
 			  "the page cache.  L</Direct I/O> explains when direct I/O is possible.\n",
+	},
+	{
+		.name = "page-cache",
+		.type = OPTION_CHOICE,
+		.field = FIELD(page_cache),
+		.initial = "auto",
+		.choices = image_page_cache_names,
+		.arg = "keep|drop|auto",
+		.help = "without direct I/O, whether the image's data stays in the page cache",
+		.manual =
+			"Whether the data of the image stays in this machine's page cache when\n"
+			"direct I/O is off.  C<keep> leaves the data there: data that is read\n"
+			"again comes from memory.  C<drop> removes the data soon after each read\n"
+			"and write, and keeps the advantage of the page cache: many small writes\n"
+			"become few large ones.  C<drop> fails for an image in memory.  Flushes\n"
+			"and FUA writes reach the disk with either value.\n\n"
+			"C<auto> means C<drop> if C<direct-io=auto> found that direct I/O is not\n"
+			"possible, and C<keep> otherwise.  With direct I/O the option has no\n"
+			"effect; see L</Page cache>.\n",
 	},
 	{
 		.name = "engine",
@@ -77,16 +95,15 @@ const struct option_row image_option_rows[] = {
 			"Linux kernel AIO, and C<threads> uses blocking system calls.\n\n"
 			"C<auto> takes the first of these that this machine allows (containers\n"
 			"often forbid io_uring), and C<threads> for an image in memory (tmpfs).\n"
-			"If this is not C<io_uring>, it gives the reason.  Any other value fails\n"
-			"if this machine does not allow that engine.\n",
+			"If it takes another engine than C<io_uring>, the line at the start gives\n"
+			"the reason.  Any other value fails if this machine does not allow that\n"
+			"engine.\n",
 	},
 	{
 		.name = "poll",
-		.type = OPTION_CHOICE,
+		OPTION_OFF_ON_AUTO,
 		.field = FIELD(poll),
 		.initial = "off",
-		.choices = option_off_on_auto,
-		.arg = "on|off|auto",
 		.help = "poll the device for completions instead of waiting for interrupts",
 		.manual =
 			"Polling gives the lowest latency, and occupies a processor while\n"
@@ -126,11 +143,9 @@ const struct option_row image_option_rows[] = {
 	},
 	{
 		.name = "discard",
-		.type = OPTION_CHOICE,
+		OPTION_OFF_ON,
 		.field = FIELD(discard),
 		.initial = "on",
-		.choices = option_off_on,
-		.arg = "on|off",
 		.help = "let clients release space (trim)",
 		.manual =
 			"With C<on>, trimmed ranges become holes in the file, or are discarded on\n"
@@ -156,12 +171,10 @@ const struct option_row image_option_rows[] = {
 	},
 	{
 		.name = "force",
-		.type = OPTION_CHOICE,
+		OPTION_OFF_ON,
 		.field = FIELD(force),
 		.initial = "off",
-		.choices = option_off_on,
 		.alone = "on",
-		.arg = "on|off",
 		.help = "let clients write even if this machine uses the image in another way",
 		.manual =
 			"With C<off>, an image is not served writable while the kernel of this\n"

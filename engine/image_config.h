@@ -17,6 +17,12 @@ enum engine_choice {
 	ENGINE_THREADS,
 };
 
+enum page_cache_choice {
+	PAGE_CACHE_KEEP,
+	PAGE_CACHE_DROP,
+	PAGE_CACHE_AUTO, /* drop if direct I/O was wanted and is not possible, else keep */
+};
+
 enum lock_choice {
 	LOCK_OFF,
 	LOCK_SHARED,
@@ -25,22 +31,25 @@ enum lock_choice {
 };
 
 struct image_config {
-	uint64_t offset;        /* start of the window in the file, in bytes */
-	uint64_t sizelimit;     /* length of the window, in bytes; 0: up to the end of the file */
-	uint64_t sector_size;   /* in bytes; 0: what direct I/O needs, else 512, or 1 if 512 would
-				   hide the file's end */
-	unsigned int direct_io; /* enum tristate */
-	unsigned int engine;    /* enum engine_choice */
-	unsigned int poll;      /* enum tristate */
-	unsigned int contexts;  /* the most I/O contexts; 0: as many as there are threads */
-	unsigned int depth;     /* the most chunks in flight in one context */
-	unsigned int discard;   /* TRISTATE_OFF or TRISTATE_ON */
-	unsigned int lock;      /* enum lock_choice */
-	unsigned int force;     /* TRISTATE_OFF or TRISTATE_ON */
+	uint64_t offset;         /* start of the window in the file, in bytes */
+	uint64_t sizelimit;      /* length of the window, in bytes; 0: up to the end of the file */
+	uint64_t sector_size;    /* in bytes; 0: what direct I/O needs, else 512, or 1 if 512 would
+				    hide the file's end */
+	unsigned int direct_io;  /* enum tristate */
+	unsigned int page_cache; /* enum page_cache_choice */
+	unsigned int engine;     /* enum engine_choice */
+	unsigned int poll;       /* enum tristate */
+	unsigned int contexts;   /* the most I/O contexts; 0: as many as there are threads */
+	unsigned int depth;      /* the most chunks in flight in one context */
+	unsigned int discard;    /* TRISTATE_OFF or TRISTATE_ON */
+	unsigned int lock;       /* enum lock_choice */
+	unsigned int force;      /* TRISTATE_OFF or TRISTATE_ON */
 };
 
-/* Names of enum engine_choice, as users write them. NULL follows the last one. */
+/* Names of enum engine_choice and enum page_cache_choice, as users write them. NULL follows the
+ * last one. */
 extern const char *const image_engine_names[];
+extern const char *const image_page_cache_names[];
 
 /* The options of an image. Their fields are offsets in struct image_config. A row with .name NULL
  * follows the last one. */

@@ -37,19 +37,24 @@ handle(const struct control_request *request, FILE *out, void *data)
 	struct json json;
 
 	run->requests++;
-	CHECK(request->verb <= CONTROL_REMOVE);
+	CHECK(request->verb <= CONTROL_DISCONNECT);
 	CHECK(!request->direct_io || request->verb == CONTROL_SET);
 	CHECK(!request->addition == (request->verb != CONTROL_ADD));
 	CHECK(!request->addition || strchr(request->addition, '='));
 	CHECK(request->export_name || request->verb != CONTROL_REMOVE);
 	CHECK(!request->export_name ||
 	      (request->verb != CONTROL_ADD && request->verb != CONTROL_STATUS));
+	CHECK((request->allow || request->allow_write) == (request->verb == CONTROL_SET_RULES));
+	CHECK(!request->clients == (request->verb != CONTROL_DISCONNECT));
 	json_init(&json, out);
 	json_object_begin(&json, NULL);
-	json_uint(&json, "verb", request->verb);
-	json_bool(&json, "direct_io", request->direct_io);
-	json_string(&json, "export", request->export_name);
-	json_string(&json, "addition", request->addition);
+	json_put_uint(&json, "verb", request->verb);
+	json_put_bool(&json, "direct_io", request->direct_io);
+	json_put_string(&json, "export", request->export_name);
+	json_put_string(&json, "addition", request->addition);
+	json_put_string(&json, "allow", request->allow);
+	json_put_string(&json, "allow_write", request->allow_write);
+	json_put_string(&json, "clients", request->clients);
 	json_object_end(&json);
 }
 

@@ -16,6 +16,7 @@
 #define NO_LIST    0x04
 #define JOIN_FAILS 0x08
 #define SHUTDOWN   0x10
+#define READS_ONLY 0x20
 
 static char longest[NBD_STRING_MAX + 1];
 static struct nbd_export exports[] = {
@@ -53,11 +54,12 @@ struct run {
 };
 
 static const struct nbd_export *
-find(void *data, const char *name, size_t length)
+find(void *data, const char *name, size_t length, struct nbd_refusal *refusal)
 {
 	(void)data;
 	CHECK(length <= NBD_STRING_MAX);
 	CHECK(!memchr(name, '\0', length));
+	CHECK(refusal->type && refusal->message);
 	for (size_t i = 0; i < EXPORTS; i++)
 		if (strlen(exports[i].name) == length && memcmp(exports[i].name, name, length) == 0)
 			return &exports[i];
@@ -69,6 +71,15 @@ list(void *data, size_t n)
 {
 	(void)data;
 	return n < EXPORTS ? &exports[n] : NULL;
+}
+
+static bool
+read_only(void *data, const struct nbd_export *export)
+{
+	const struct run *run = data;
+
+	CHECK(export);
+	return run->setup[0] & READS_ONLY;
 }
 
 static uint32_t
@@ -86,8 +97,10 @@ join(void *data, const struct nbd_export *export, const char **message)
 	return 0;
 }
 
-static const struct nbd_export_source listing = {.find = find, .list = list, .join = join};
-static const struct nbd_export_source not_listing = {.find = find, .join = join};
+static const struct nbd_export_source listing = {
+	.find = find, .list = list, .read_only = read_only, .join = join};
+static const struct nbd_export_source not_listing = {
+	.find = find, .read_only = read_only, .join = join};
 
 /* Whole replies only; at the very end perhaps what EXPORT_NAME is answered. */
 static void

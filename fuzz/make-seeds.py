@@ -56,6 +56,28 @@ HANDSHAKES = {
 }
 
 
+GREETING = b"NBDMAGICIHAVEOPT\0\3"
+
+
+def option_reply(kind, data=b"", number=GO):
+    return struct.pack(">QIII", 0x3E889045565A9, number, kind, len(data)) + data
+
+
+EXPORT_INFO = option_reply(3, struct.pack(">HQH", 0, 1 << 30, 0x6D))
+BLOCK_INFO = option_reply(3, struct.pack(">HIII", 3, 4096, 65536, 1 << 25))
+
+# What a server says; the first byte is the size of the pieces.
+SERVERS = {
+    "go": b"\x10" + GREETING + EXPORT_INFO + BLOCK_INFO + option_reply(1),
+    "go-is-unknown": b"\x01" + GREETING + option_reply(0x80000001) + struct.pack(">QH", 1 << 30, 0x6D),
+    "refused": b"\x7f" + GREETING + option_reply(0x80000006, b"no such export"),
+    "tls": b"\x81" + GREETING + option_reply(1, number=STARTTLS),
+    "tls-is-refused": b"\xff" + GREETING + option_reply(0x80000002, b"not here", number=STARTTLS),
+    "tls-and-more": b"\x90" + GREETING + option_reply(1, number=STARTTLS) + EXPORT_INFO,
+    "oldstyle": b"\x20" + b"NBDMAGIC" + struct.pack(">QQI", 0x420281861253, 1 << 30, 1) + bytes(124),
+}
+
+
 def session(form, *requests, flags=ALL_FLAGS, size=1 << 30, min_block=9):
     return struct.pack(">BBBBHQ", form, 5, min_block, 1, flags, size) + b"".join(requests)
 
@@ -101,6 +123,9 @@ REQUESTS = {
 CONTROLS = {
     "requests": b"\3status\nset direct-io=on\nset direct-io=off export=a b\nresize\nresize export=disk\n"
                 b"add a=/b,offset=1M\nremove export=a\n",
+    "rules": b"\4set allow=psk:a%20b,uid:1 allow-write=any export=a b\nset allow-write=none\nset  allow=\n"
+             b"set allow=a allow=b\nset allow=a direct-io=on\ndisconnect any\ndisconnect net:::/0 export=\ndisconnect\n"
+             b"disconnect a b\n",
     "malformed": b"\1status now\nset\nset direct-io=maybe\nset direct-io=on disk\nresize disk\nadd a\nremove\n"
                  b"  help\n\n",
     "odd-bytes": b"\5remove export=\xf0\x9f\x98\x80\xff\xc3\\\"\t\x7f\nadd =\r\x1b\nsta\0tus\n",
@@ -111,7 +136,7 @@ CONTROLS = {
 
 
 def main():
-    for surface, seeds in (("control", CONTROLS), ("handshake", HANDSHAKES), ("request", REQUESTS)):
+    for surface, seeds in (("client", SERVERS), ("control", CONTROLS), ("handshake", HANDSHAKES), ("request", REQUESTS)):
         directory = pathlib.Path(sys.argv[1]) / surface
         directory.mkdir(parents=True, exist_ok=True)
         for name, data in seeds.items():

@@ -3,7 +3,7 @@
 # Every fuzzer takes its seeds, and what it once choked on.
 set -eu
 
-for surface in control handshake request; do
+for surface in client control handshake request; do
 	seeds=("$srcdir/seeds/$surface"/*)
 	test -e "${seeds[0]}" || { echo "no seeds in $srcdir/seeds/$surface" >&2; exit 1; }
 	./replay_$surface "${seeds[@]}"

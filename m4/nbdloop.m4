@@ -14,7 +14,7 @@ AC_DEFUN([NBDLOOP_NEEDS_PROGRAM], [
 		[AC_MSG_ERROR([$2 was not found; it is needed for $4 (Debian package: $3)])])
 ])
 
-# NBDLOOP_WARNING_FLAGS(FLAGS): adds those that the compiler knows to WARNING_CFLAGS
+# NBDLOOP_WARNING_FLAGS(FLAGS): adds the flags that the compiler knows to WARNING_CFLAGS
 AC_DEFUN([NBDLOOP_WARNING_FLAGS], [
 	for nbdloop_flag in $1; do
 		nbdloop_saved=$CFLAGS

@@ -6,7 +6,6 @@
  *	print-options PROGRAM PLACE
  */
 #include "common/option_row.h"
-#include "engine/image_config.h"
 #include "server/config/command_line.h"
 #include "server/config/server_config.h"
 
@@ -22,8 +21,7 @@
 static void
 print_plugin(void)
 {
-	options_print_pod(stdout, loop_option_rows);
-	options_print_pod(stdout, image_option_rows);
+	options_print_pod(stdout, loop_option_rows());
 }
 #endif
 
@@ -42,8 +40,7 @@ print_server(void)
 static void
 print_image(void)
 {
-	options_print_switches_pod(stdout, export_option_rows);
-	options_print_switches_pod(stdout, server_image_rows());
+	options_print_switches_pod(stdout, export_default_rows());
 }
 
 static void
@@ -55,9 +52,7 @@ print_server_of_file(void)
 static void
 print_export_of_file(void)
 {
-	options_print_pod(stdout, export_file_rows);
-	options_print_pod(stdout, export_option_rows);
-	options_print_pod(stdout, server_image_rows());
+	options_print_pod(stdout, export_option_rows());
 }
 
 static const struct {

@@ -38,10 +38,12 @@ nbd_export_problem(const struct nbd_export *export)
 }
 
 uint16_t
-nbd_export_flags(const struct nbd_export *export, bool chunks)
+nbd_export_flags(const struct nbd_export *export, bool read_only, bool chunks)
 {
 	unsigned int flags = (export->flags & NBD_EXPORT_FLAGS) | NBD_FLAG_HAS_FLAGS;
 
+	if (read_only)
+		flags |= NBD_FLAG_READ_ONLY;
 	if (flags & NBD_FLAG_READ_ONLY)
 		flags &= ~(NBD_FLAG_SEND_TRIM | NBD_FLAG_SEND_WRITE_ZEROES);
 	if (!(flags & NBD_FLAG_SEND_WRITE_ZEROES))

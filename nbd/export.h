@@ -36,9 +36,9 @@ struct nbd_export {
 const char *
 nbd_export_problem(const struct nbd_export *export);
 
-/* Returns the transmission flags for a client; `chunks`: it gets its replies in chunks, structured
- * or extended. */
+/* Returns the transmission flags for a client; `read_only`: it may not write, even if others may;
+ * `chunks`: it gets its replies in chunks, structured or extended. */
 uint16_t
-nbd_export_flags(const struct nbd_export *export, bool chunks);
+nbd_export_flags(const struct nbd_export *export, bool read_only, bool chunks);
 
 #endif

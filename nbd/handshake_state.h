@@ -33,16 +33,27 @@ struct nbd_output {
 	size_t used; /* bytes to be sent; the caller sends them and sets it to 0 */
 };
 
-/* The server's exports.  A pointer to an export must stay valid until the next call of any of these
- * functions. */
+/* Why a client gets no export. */
+struct nbd_refusal {
+	uint32_t type;       /* NBD_REP_ERR_* */
+	const char *message; /* for the client, up to 200 bytes; static */
+};
+
+/* The server's exports, as one client may see them.  A pointer to an export must stay valid until
+ * the answer to the client's option is complete. */
 struct nbd_export_source {
 	/* Returns the export of that name (not NUL-terminated, without a NUL, up to NBD_STRING_MAX
-	 * bytes; "" asks for the default export), or NULL.  Must not open anything: the client has
-	 * not chosen an export yet. */
-	const struct nbd_export *(*find)(void *data, const char *name, size_t length);
+	 * bytes; "" asks for the default export), or NULL: the client is told *refusal, which is
+	 * preset to "there is no such export".  Must not open anything: the client has not chosen
+	 * an export yet. */
+	const struct nbd_export *(*find)(void *data, const char *name, size_t length,
+					 struct nbd_refusal *refusal);
 	/* Returns the n-th export of the list, from 0, or NULL past its end.  If .list itself is
 	 * NULL, NBD_OPT_LIST is refused. */
 	const struct nbd_export *(*list)(void *data, size_t n);
+	/* Whether the client may not write to the export, even if others may.  The same for an
+	 * export as long as the pointer to it is valid.  NULL: it may. */
+	bool (*read_only)(void *data, const struct nbd_export *export);
 	/*
 	 * A client is about to enter the transmission phase with this export, which must then stay
 	 * valid until the server itself releases it.  Returns 0, or NBD_REP_ERR_* with *message, a

@@ -62,6 +62,7 @@ refuse_invalid(struct nbd_handshake *h, struct nbd_output *output)
 static const struct nbd_export *
 find_export(struct nbd_handshake *h, struct nbd_output *output, const struct string *name)
 {
+	struct nbd_refusal refusal = {NBD_REP_ERR_UNKNOWN, "there is no export of that name"};
 	const struct nbd_export *export;
 
 	/* Code that stops at the NUL and code that uses the length would see two different names.
@@ -70,16 +71,19 @@ find_export(struct nbd_handshake *h, struct nbd_output *output, const struct str
 		refuse_option(h, output, NBD_REP_ERR_INVALID, "the export name holds a NUL");
 		return NULL;
 	}
-	export = h->config.exports->find(h->config.data, name->text, name->length);
+	export = h->config.exports->find(h->config.data, name->text, name->length, &refusal);
 	if (!export)
-		refuse_option(h, output, NBD_REP_ERR_UNKNOWN, "there is no export of that name");
+		refuse_option(h, output, refusal.type, refusal.message);
 	return export;
 }
 
 static uint16_t
 flags_for(const struct nbd_handshake *h, const struct nbd_export *export)
 {
-	return nbd_export_flags(export, h->session.form != NBD_FORM_SIMPLE);
+	bool read_only = h->config.exports->read_only &&
+			 h->config.exports->read_only(h->config.data, export);
+
+	return nbd_export_flags(export, read_only, h->session.form != NBD_FORM_SIMPLE);
 }
 
 /* The only place that joins an export.  The output still has room for the replies to the option

@@ -3,8 +3,9 @@
 # What ./quickstart and ./check begin with: installing what is missing and building.  Sourced by
 # bash, in the top of the tree.  Quiet when all goes well; a command that fails shows its log.
 
-# What a build needs.
-build_packages="autoconf automake gcc libc6-dev libglib2.0-dev libjson-glib-dev libnbd-dev libnl-genl-3-dev liburing-dev libtool make nbdkit
+# Packages that a build needs.
+build_packages="autoconf automake gcc libc6-dev libglib2.0-dev libgnutls28-dev libjansson-dev libnbd-dev
+	liburing-dev libtool make nbdkit
 	nbdkit-plugin-dev perl pkg-config"
 
 mkdir -p build
@@ -16,7 +17,7 @@ die()
 	exit 1
 }
 
-# logged WHAT COMMAND [ARGUMENT...]: its output is shown only if it fails
+# logged WHAT COMMAND [ARGUMENT...]: runs a command, and shows its output only if it fails
 logged()
 {
 	local what=$1
@@ -36,7 +37,7 @@ as_root()
 	fi
 }
 
-# Those of its arguments that are not installed, all of them where there is no dpkg to ask.
+# Prints those packages that are not installed; without dpkg, all of them.
 missing_packages()
 {
 	local package
@@ -51,7 +52,7 @@ apt_install()
 		-o DPkg::Lock::Timeout=300 "$@"
 }
 
-# need_packages PACKAGE...: installs those that are missing
+# need_packages PACKAGE...: installs the missing ones of these packages
 need_packages()
 {
 	local missing
@@ -67,7 +68,7 @@ need_packages()
 		die "these packages are missing; install them as root: apt-get install $*"
 	fi
 	echo "Installing $*"
-	# Without package lists, or with old ones, the first try fails.
+	# The first attempt fails if there are no package lists, or old ones.
 	if ! apt_install "$@" >"$log" 2>&1 </dev/null; then
 		as_root apt-get update -q >"$log" 2>&1 </dev/null || true
 		logged "installing packages" apt_install "$@"
@@ -108,8 +109,8 @@ has_options()
 	done
 }
 
-# When root built in somebody else's tree (sudo ./check), that somebody must still be able to build
-# there.  The chroots stay root's.
+# If root has built in another user's tree (sudo ./check), that user must still be able to build
+# there. The chroots stay root's.
 give_back()
 {
 	local owner

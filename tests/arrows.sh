@@ -14,10 +14,11 @@ test -n "$files" || { echo "no C files in $PWD" >&2; exit 1; }
 # shellcheck disable=SC2086 # one word per file
 awk -v "list=$0" '
 BEGIN {
-	# The folders (or single headers) that each may include besides its own; engine/* stands for
-	# engine and its folders.
+	# The folders (or single headers) that each folder may include, besides its own; engine/*
+	# stands for engine and its sub-folders.
 	allowed["common"] = ""
 	allowed["control"] = allowed["nbd"] = "common"
+	allowed["nbd/tls"] = "nbd common"
 
 	allowed["engine"] = "common"
 	allowed["engine/backing"] = "engine common"
@@ -26,38 +27,44 @@ BEGIN {
 	allowed["engine/context"] = "engine/backend engine/io engine common"
 	allowed["engine/image"] = "engine/context engine/backend engine/io engine/backing engine common"
 
-	allowed["server/config"] = "engine common"
+	allowed["server/access"] = "common"
+	allowed["server/config"] = "server/access engine common"
 	allowed["server/loop"] = "engine engine/backend common"
-	allowed["server/serve"] = "server/loop engine/* nbd common"
-	allowed["server/exports"] = "server/serve server/config engine/* nbd control common"
-	allowed["server/daemon"] = "server/exports server/serve server/loop server/config engine/* nbd control common"
+	allowed["server/serve"] = "server/access server/loop engine/* nbd nbd/tls common"
+	allowed["server/exports"] = "server/serve server/config server/access engine/* nbd control common"
+	allowed["server/daemon"] = "server/exports server/serve server/loop server/config server/access engine/* nbd nbd/tls control common"
 
 	allowed["tool"] = "tool/verb tool/guard tool/device common"
-	allowed["tool/server"] = "tool/failure.h nbd/protocol.h common"
-	allowed["tool/device"] = "tool/server tool/failure.h tool/system_root.h common"
-	allowed["tool/guard"] = "tool/device tool/server tool/failure.h nbd/protocol.h common"
-	allowed["tool/table"] = "tool/guard tool/device tool/server tool/failure.h tool/system_root.h engine common"
-	allowed["tool/show"] = "tool/guard tool/device tool/server tool/failure.h common"
-	allowed["tool/verb"] = "tool/show tool/table tool/guard tool/device tool/server tool/failure.h tool/system_root.h common"
+	allowed["tool/server"] = "tool/failure.h tool/nap.h nbd nbd/tls common"
+	allowed["tool/keys"] = "nbd/tls tool/failure.h common"
+	allowed["tool/device"] = "tool/server tool/failure.h tool/system_file.h common"
+	allowed["tool/guard"] = "tool/device tool/server tool/failure.h tool/nap.h tool/system_file.h nbd/protocol.h common"
+	allowed["tool/table"] = "tool/guard tool/device tool/server tool/failure.h tool/system_file.h engine common"
+	allowed["tool/show"] = "tool/guard tool/device tool/server tool/failure.h tool/system_file.h common"
+	allowed["tool/verb"] = "tool/keys tool/show tool/table tool/guard tool/device tool/server tool/failure.h tool/nap.h tool/system_file.h common"
 
 	allowed["plugins/loop"] = "engine/* control common"
 	allowed["man"] = "plugins/* server/* tool/* engine/* common"
 	allowed["wrapper"] = ""
 	allowed["fuzz"] = "nbd control common"
 	allowed["bench"] = "engine/* common"
-	allowed["tests"] = "tests/* plugins/* server/* tool/* engine/* nbd control common"
+	allowed["tests"] = "tests/* plugins/* server/* tool/* engine/* nbd/* control common"
 
-	# Libraries (a pattern of <...> includes) that each must not know; the others know all but
-	# GLib.
-	foreign["common"] = foreign["control"] = "glib|gio|liburing|libnbd|nbdkit"
-	foreign["nbd"] = "glib|gio|liburing|libnbd|nbdkit|linux/nbd|sys/socket"
-	foreign["fuzz"] = "glib|gio|liburing|libnbd|nbdkit|linux/nbd"
-	foreign["engine"] = "glib|gio|libnbd|nbdkit|linux/nbd"
-	foreign["plugins"] = "glib|gio|libnbd"
-	foreign["tool"] = "gio|liburing|nbdkit"
+	# Libraries, as patterns of <...> includes, that a component or folder must not know; all
+	# others may include them, except GLib and GnuTLS.
+	foreign["common"] = foreign["control"] = "glib|gio|gnutls|liburing|libnbd|nbdkit"
+	foreign["nbd"] = "glib|gio|gnutls|liburing|libnbd|nbdkit|linux/nbd|sys/socket"
+	foreign["nbd/tls"] = "glib|gio|liburing|libnbd|nbdkit|linux/nbd"
+	foreign["fuzz"] = "glib|gio|gnutls|liburing|libnbd|nbdkit|linux/nbd"
+	foreign["engine"] = "glib|gio|gnutls|libnbd|nbdkit|linux/nbd"
+	foreign["plugins"] = "glib|gio|gnutls|libnbd"
+	foreign["tests"] = "glib|gio"
+	foreign["tool"] = "gio|gnutls|liburing|nbdkit"
+	foreign["tool/keys"] = "gio|liburing|nbdkit"
+	foreign["tool/keys"] = "gio|liburing|nbdkit"
 
 	failed = 0
-	# Here, since of an empty file nothing else is seen.
+	# Here, because awk sees nothing else of an empty file.
 	for (i = 1; i < ARGC; i++) {
 		file = substr(ARGV[i], 3)
 		is_there[module_of(file)] = 1
@@ -78,7 +85,7 @@ function component_of(path)
 	return path
 }
 
-# The tests may include all, so their folders need no arrows.
+# Tests may include everything, so their folders need no arrows.
 function folder_of(path)
 {
 	if (path ~ "^tests/")
@@ -87,14 +94,14 @@ function folder_of(path)
 	return path
 }
 
-# A header and what implements it.
+# A header and the file that implements it.
 function module_of(path)
 {
 	sub("[.][ch]$", "", path)
 	return path
 }
 
-# Whether folder may include it.
+# Whether the folder may include this path.
 function fits(include,    targets, count, i)
 {
 	count = split(folder " " allowed[folder], targets, " ")
@@ -108,7 +115,8 @@ function fits(include,    targets, count, i)
 FNR == 1 {
 	file = substr(FILENAME, 3)
 	folder = folder_of(file)
-	libraries = component_of(file) in foreign ? foreign[component_of(file)] : "glib|gio"
+	component = component_of(file)
+	libraries = folder in foreign ? foreign[folder] : component in foreign ? foreign[component] : "glib|gio|gnutls"
 }
 
 !(folder in allowed) || !/^[ \t]*#[ \t]*include[ \t]*["<]/ { next }
@@ -131,8 +139,8 @@ include ~ /^"[^"]+"/ {
 		includes[module_of(file), module_of(include)] = 1
 }
 
-# Whether all that the module includes, or all that includes it, is out of question: then no circle
-# leads through it.
+# Whether all files that the module includes, or all that include it, are already cleared: then no
+# circle leads through it.
 function has_end(module,    pair, ends, into, out)
 {
 	for (pair in includes) {

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# All C files agree with .clang-format, as Debian 12's clang-format reads it; other versions differ
-# in what they make of it.
-# formatted.sh [TREE]
+# All C files agree with .clang-format as Debian 12's clang-format applies it; other versions format
+# differently.
 set -eu
 
 skip()

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# HACKING.md's glossary and "One read, one write" name no file, function or structure that is gone
-# or has another name by now.  Each stands between backquotes: `engine/io/io.c`, `io_submit()`,
-# `struct io`.
+# HACKING.md's glossary and "One read, one write" name no file, function or structure that has been
+# removed or renamed. Each name stands between backquotes: `engine/io/io.c`, `io_submit()`, `struct
+# io`.
 set -eu
 
 cd "$top_srcdir"
 text=$(sed -n '/^## Glossary$/,/^## /p; /^## One read, one write$/,/^## /p' HACKING.md)
 failed=0
-# each PATTERN: what is so written between backquotes
+# each PATTERN: prints the names between backquotes that match
 each()
 {
 	grep -oE "\`$1\`" <<<"$text" | tr -d '`' | sort -u
@@ -31,11 +31,11 @@ for file in $files; do
 done
 for function in $functions; do
 	case $function in
-	io_uring_enter*) continue ;; # the kernel's
+	io_uring_enter*) continue ;; # a function of the kernel
 	esac
 	grep -rqE "^${function%??}\(" --include='*.c' engine nbd server plugins tool || complain "$function"
 done
 while read -r struct; do
-	grep -rqE "^$struct \{" --include='*.[ch]' engine nbd server plugins tool || complain "$struct"
+	grep -rqE "^$struct( \{|$)" --include='*.[ch]' engine nbd server plugins tool || complain "$struct"
 done <<<"$structs"
 exit $failed

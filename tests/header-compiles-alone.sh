@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Every header compiles as the only thing that a file includes, and twice in a row.
+# Every header compiles when it is the only include of a file, and when it is included twice.
 set -eu
 
 cd "$top_srcdir"

@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# No line of prose is over 100 columns: neither a comment of shell, Python or make, nor a paragraph
-# of a document.  Tables, lines set apart (verbatim), addresses and what a claim asks of its machine
-# ("# vm:") can't be broken; nor are commands counted.  For C there is formatted.sh.
-# lines-fit.sh [TREE]
+# No line of prose is over 100 columns, neither in a comment of shell, Python or make, nor in a
+# paragraph of a document. Tables, verbatim lines, addresses and a claim's requests for its machine
+# ("# vm:") can't be broken; commands don't count either. formatted.sh checks C.
 set -eu
 export LC_ALL=C
 
@@ -22,8 +21,8 @@ FNR == 1 {
 
 document && /^```/ { fence = !fence }
 
-# How wide the line is, with tabs that end at every eighth column; bytes of UTF-8 past the first one
-# of a character are no columns.
+# The width of a line; a tab ends at every eighth column, and only the first byte of a UTF-8
+# character has a column.
 function width(line,    parts, count, i, columns)
 {
 	gsub(/[\200-\277]/, "", line)

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# formatted.sh fails, and names the file, when a line of C is formatted in another way; lines-fit.sh
-# when a line of prose is too long.
+# formatted.sh fails and names the file when a line of C is formatted differently; lines-fit.sh does
+# so when a line of prose is too long, and files-are-short.sh when a file has too many lines.
 set -eu
 
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 long=$(printf 'word %.0s' {1..20})end
 
-# try TEST FILE LINE: the test passes for a copy of FILE, and fails and names it with LINE added
+# try TEST FILE LINE: the test passes for a copy of FILE; with LINE added, it fails and names FILE
 try()
 {
 	local status=0
@@ -36,6 +36,8 @@ try lines-fit.sh tests/lib/control.py "    # $long"
 try lines-fit.sh tests/Makefile.am "# $long"
 try lines-fit.sh bench/README.md "$long"
 try lines-fit.sh man/nbdloop.pod "$long"
+try files-are-short.sh common/unit.c "$(yes x | head -n 500)"
+try files-are-short.sh tests/arrows.sh "$(yes '#' | head -n 500)"
 try formatted.sh common/unit.c 'static int planted ;'
 try formatted.sh common/unit.h 'int planted(void);'
 try formatted.sh nbd/reply.c "/* $long */"

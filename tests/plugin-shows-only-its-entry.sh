@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The plugin shares nbdkit's process with other libraries: it defines no symbol there but nbdkit's
-# entry point and its own debug flags.
+# The plugin shares nbdkit's process with other libraries: the only symbols that it defines there
+# are nbdkit's entry point and its own debug flags.
 set -eu
 
 symbols=$(nm --dynamic --defined-only --format=posix "$LOOP_PLUGIN" | awk '{ print $1 }')

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Every source file and script says its licence in its first lines.
+# Every source file and script names its licence in its first lines.
 set -eu
 
 cd "$top_srcdir"
@@ -9,7 +9,7 @@ missing=$(
 		-o -path ./build-aux -o -path ./build -o -path ./_build -o -path ./_inst \) -prune -o -type f -print |
 		while read -r file; do
 			case $file in
-			# Made by autotools or by configure.
+			# Files that autotools or configure make.
 			*/Makefile.in | ./aclocal.m4 | ./m4/l*.m4 | ./config* | ./libtool | ./run | ./wrapper/nbdkit)
 				test "$file" = ./configure.ac || continue
 				;;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What a test finds in its environment (HACKING.md explains each).
+# The environment of a test (HACKING.md explains each variable).
 AM_TESTS_ENVIRONMENT = \
 	srcdir='$(abs_srcdir)'; export srcdir; \
 	top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \

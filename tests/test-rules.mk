@@ -6,7 +6,7 @@
 # limit.
 
 TEST_EXTENSIONS = .sh
-# TEST_LIMIT, which the Makefile.am sets: seconds that one suite or script may take.
+# TEST_LIMIT, which each Makefile.am sets: seconds that one suite or script may take.
 
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/run-check

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Included by the Makefile.am of a test directory whose suites `make check-valgrind' runs, after
-# test-rules.mk.  VALGRIND_SUITE (yes or no) says whether the suite itself is watched, or the
-# servers that it starts (wrapper/), whose reports are left in files: their lines begin with "==".
+# Included after test-rules.mk by the Makefile.am of a test directory whose suites `make
+# check-valgrind' runs. VALGRIND_SUITE (yes or no) says whether valgrind watches the suite itself,
+# or the servers that it starts (wrapper/). The servers' reports go to files; their lines begin with
+# "==".
 
 check-valgrind-local:
 	@test -n '$(VALGRIND)' || { echo 'valgrind was not found (Debian package: valgrind)' >&2; exit 1; }

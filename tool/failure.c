@@ -22,6 +22,25 @@ failure(GError **error, int err, const char *format, ...)
 }
 
 bool
+failure_errno(GError **error, int err, const char *format, ...)
+{
+	g_autofree char *text = NULL;
+	va_list arguments;
+
+	va_start(arguments, format);
+	text = g_strdup_vprintf(format, arguments);
+	va_end(arguments);
+	return failure(error, err, "%s: %s", text, g_strerror(err));
+}
+
+bool
+failure_pass(GError **error, GError **why)
+{
+	g_propagate_error(error, g_steal_pointer(why));
+	return false;
+}
+
+bool
 failure_is(const GError *error, int err)
 {
 	return g_error_matches(error, FAILURE, err);

@@ -2,9 +2,8 @@
 /*
  * nbdloop: image files and NBD exports as block devices, as losetup does it with the loop driver.
  */
-#include "tool/device/device.h"
-#include "tool/device/leftovers.h"
 #include "tool/guard/guard_files.h"
+#include "tool/system_file.h"
 #include "tool/verb/verb.h"
 
 #include "common/log.h"
@@ -18,7 +17,7 @@
 static void
 to_stderr(enum log_level level, const char *text)
 {
-	/* As losetup: nothing is said when all is well. */
+	/* As losetup, nbdloop prints nothing when all is well. */
 	if (level <= LOG_LEVEL_WARNING)
 		fprintf(stderr, "nbdloop: %s%s\n", level == LOG_LEVEL_WARNING ? "warning: " : "",
 			text);
@@ -36,7 +35,7 @@ show_help(void)
 	       "\nnbdloop VERB --help lists the options of a verb.\n");
 }
 
-/* The verb for what losetup does with an option, or NULL. */
+/* The verb that does what an option of losetup does, or NULL. */
 static const char *
 meant_by_option(const char *word)
 {
@@ -83,11 +82,11 @@ refuse_verb(const char *word)
 			  meant);
 	else if (strncmp(word, "/dev/nbd", strlen("/dev/nbd")) == 0)
 		log_error(
-			"what is to be done with %s?  For what it is: nbdloop list %s; nbdloop --help lists the verbs",
+			"a verb is missing before %s: nbdloop list %s shows what it is; nbdloop --help lists the verbs",
 			word, word);
 	else if (access(word, F_OK) == 0)
 		log_error(
-			"what is to be done with %s?  For a device of it: nbdloop attach %s; nbdloop --help lists the verbs",
+			"a verb is missing before %s: nbdloop attach %s makes a device of it; nbdloop --help lists the verbs",
 			word, word);
 	else
 		log_error("there is no verb \"%s\"; nbdloop --help lists them", word);
@@ -97,10 +96,10 @@ static int
 run(const struct verb *verb, int argc, char **argv)
 {
 	int status = verb_run(verb, argc, argv);
-	g_autoptr(GPtrArray) attached = geteuid() == 0 ? devices_read("/sys", NULL) : NULL;
+	g_autofree char *directory = system_file_path(GUARD_DIRECTORY);
 
-	if (attached)
-		leftovers_remove(GUARD_DIRECTORY, attached);
+	if (geteuid() == 0)
+		guard_files_clean(directory);
 	return status;
 }
 

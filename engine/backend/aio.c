@@ -112,7 +112,7 @@ transfer_flags(const struct ioctx *ctx, const struct chunk *chunk)
 {
 	if (!is_transfer(chunk))
 		return 0;
-	return (chunk->dsync ? RWF_DSYNC : 0) | (ctx->hosted ? RWF_NOWAIT : 0);
+	return chunk->rw_flags | (ctx->hosted ? RWF_NOWAIT : 0);
 }
 
 static void
@@ -122,8 +122,8 @@ aio_queue(struct ioctx *ctx, struct chunk *chunk)
 	const struct backing *backing = &ctx->image->backing;
 	struct iocb *iocb = &aio->iocbs[chunk - ctx->chunks];
 
-	if (ctx->hosted &&
-	    (chunk->op == CHUNK_ALLOCATE || (is_transfer(chunk) && *waits(aio, chunk)))) {
+	if (ctx->hosted && (chunk->op == CHUNK_ALLOCATE || chunk_starts_write_back(chunk) ||
+			    (is_transfer(chunk) && *waits(aio, chunk)))) {
 		chunk_lend(ctx, chunk);
 		return;
 	}

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Plain system calls, one at a time, on the thread that runs the context. For machines that allow
- * neither io_uring nor AIO, where concurrency comes from the program's own threads (nbdkit's), and
- * for images in memory, where no call waits for a disk. On an event loop, ioctx_run() limits how
- * many bytes one turn moves.
+ * The engine `threads`: plain system calls, for machines that allow neither io_uring nor AIO.
+ *
+ * backend_calls makes them one at a time, on the thread that runs the context. Concurrency comes
+ * from the program's own threads (nbdkit's). It is also for images in memory, where no call waits
+ * for a disk; on an event loop, ioctx_run() then limits how many bytes one turn moves.
+ * backend_threads lends each chunk to a helper thread of the event loop's context.
  */
 #include "engine/backend/choice.h"
 
@@ -15,14 +17,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-struct threads {
-	struct chunk *last;     /* queued last; .next leads to the chunk queued before it */
+struct calls {
+	struct chunk *first, **last; /* queued chunks, oldest first */
 	struct backing backing; /* the image's, but with .fd and .direct_fd of the context's own, if
 				   it has them */
 };
 
 static int
-threads_probe(const struct backing *backing, char reason[REASON_MAX])
+calls_probe(const struct backing *backing, char reason[REASON_MAX])
 {
 	(void)backing;
 	reason[0] = '\0';
@@ -46,74 +48,65 @@ close_own(int own, int fd)
 }
 
 static int
-threads_init(struct ioctx *ctx)
+calls_init(struct ioctx *ctx)
 {
 	const struct backing *backing = &ctx->image->backing;
-	struct threads *threads = calloc(1, sizeof(*threads));
+	struct calls *calls = calloc(1, sizeof(*calls));
 
-	if (!threads)
+	if (!calls)
 		return -ENOMEM;
-	threads->backing = *backing;
+	calls->last = &calls->first;
+	calls->backing = *backing;
 	/* The context's own descriptors avoid a shared cache line (see backing_reopen()); next to
 	 * the time that a disk takes, that would not matter. */
 	if (backing->in_memory) {
-		threads->backing.fd = own_fd(backing->fd);
-		threads->backing.direct_fd = own_fd(backing->direct_fd);
+		calls->backing.fd = own_fd(backing->fd);
+		calls->backing.direct_fd = own_fd(backing->direct_fd);
 	}
-	ctx->backend_state = threads;
+	ctx->backend_state = calls;
 	return 0;
 }
 
 static void
-threads_fini(struct ioctx *ctx)
+calls_fini(struct ioctx *ctx)
 {
-	struct threads *threads = ctx->backend_state;
+	struct calls *calls = ctx->backend_state;
 
-	close_own(threads->backing.fd, ctx->image->backing.fd);
-	close_own(threads->backing.direct_fd, ctx->image->backing.direct_fd);
-	free(threads);
+	close_own(calls->backing.fd, ctx->image->backing.fd);
+	close_own(calls->backing.direct_fd, ctx->image->backing.direct_fd);
+	free(calls);
 }
 
 static void
-threads_queue(struct ioctx *ctx, struct chunk *chunk)
+calls_queue(struct ioctx *ctx, struct chunk *chunk)
 {
-	struct threads *threads = ctx->backend_state;
+	struct calls *calls = ctx->backend_state;
 
-	if (ctx->hosted) {
-		/* Even in memory, fallocate() of many pages takes long. */
-		if (chunk->op == CHUNK_ALLOCATE) {
-			chunk_lend(ctx, chunk);
-			return;
-		}
-		ctx->turn -= (int64_t)chunk->length;
+	/* Even in memory, fallocate() of many pages takes long. */
+	if (ctx->hosted && chunk->op == CHUNK_ALLOCATE) {
+		chunk_lend(ctx, chunk);
+		return;
 	}
-	chunk->next = threads->last;
-	threads->last = chunk;
+	if (ctx->hosted)
+		ctx->turn -= (int64_t)chunk->length;
+	chunk->next = NULL;
+	*calls->last = chunk;
+	calls->last = &chunk->next;
 }
 
 static int
-threads_run(struct ioctx *ctx, unsigned int min)
+calls_run(struct ioctx *ctx, unsigned int min)
 {
-	struct threads *threads = ctx->backend_state;
-	struct chunk *last = threads->last, *chunk = NULL;
+	struct calls *calls = ctx->backend_state;
+	struct chunk *chunk = calls->first, *next;
 
 	(void)min;
-	threads->last = NULL;
-	/* Executes the chunks in the order in which they were queued, so that a large request goes
-	 * forward through the file. */
-	while (last) {
-		struct chunk *before = last->next;
-
-		last->next = chunk;
-		chunk = last;
-		last = before;
-	}
-	while (chunk) {
-		struct chunk *next = chunk->next;
-
+	calls->first = NULL;
+	calls->last = &calls->first;
+	for (; chunk; chunk = next) {
+		next = chunk->next;
 		/* Comes last, because it may queue the chunk again. */
-		chunk_done(ctx, chunk, chunk_execute(&threads->backing, chunk));
-		chunk = next;
+		chunk_done(ctx, chunk, chunk_execute(&calls->backing, chunk));
 	}
 	return 0;
 }
@@ -122,9 +115,41 @@ const struct backend backend_calls = {
 	.name = "threads",
 	.serial = true,
 	.dsync = true,
-	.probe = threads_probe,
+	.probe = calls_probe,
+	.init = calls_init,
+	.fini = calls_fini,
+	.queue = calls_queue,
+	.run = calls_run,
+};
+
+/* One thread must exist; others are started when there is work for them. */
+static int
+threads_init(struct ioctx *ctx)
+{
+	return helpers_reserve(&ctx->helpers, 1, false);
+}
+
+static void
+threads_fini(struct ioctx *ctx)
+{
+	(void)ctx;
+}
+
+/* The helpers have all chunks already. */
+static int
+threads_run(struct ioctx *ctx, unsigned int min)
+{
+	(void)min; /* a host never waits here */
+	helpers_collect(&ctx->helpers);
+	return 0;
+}
+
+const struct backend backend_threads = {
+	.name = "threads",
+	.dsync = true,
+	.probe = calls_probe,
 	.init = threads_init,
 	.fini = threads_fini,
-	.queue = threads_queue,
+	.queue = chunk_lend,
 	.run = threads_run,
 };

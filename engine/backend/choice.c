@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 static const struct backend *const by_choice[] = {
 	[ENGINE_IO_URING] = &backend_uring,
@@ -14,13 +13,11 @@ static const struct backend *const by_choice[] = {
 };
 
 static int
-refuse_way(int err, const struct backing *backing, const char *option, const char *reason,
-	   char **error)
+refuse_way(int err, const struct backing *backing, const char *option, const char *value,
+	   const char *reason, char **error)
 {
-	int name = (int)strcspn(option, "=");
-
-	return error_set(error, err, "%s: %s is not possible: %s; %.*s=auto would go without",
-			 backing->path, option, reason, name, option);
+	return error_set(error, err, "%s: %s=%s is not possible: %s; %s=auto would go without",
+			 backing->path, option, value, reason, option);
 }
 
 /* Chooses the best backend that works. The reason says why each better one does not work. */
@@ -43,35 +40,27 @@ choose_best(const struct backing *backing, const struct backend **backend, char 
 	return -EOPNOTSUPP;
 }
 
-/* For a file in memory, the kernel can't try a call without waiting (RWF_NOWAIT), so io_uring would
- * hand each call to a thread. */
-static int
-choose_for_memory(const struct backend **backend, char reason[REASON_MAX])
-{
-	*backend = &backend_calls;
-	snprintf(reason, REASON_MAX, "the image is in memory");
-	return 0;
-}
-
 static int
 choose_engine(const struct image_config *config, const struct backing *backing,
 	      const struct backend **backend, char reason[REASON_MAX], char **error)
 {
-	static const char *const options[] = {
-		[ENGINE_IO_URING] = "engine=io_uring",
-		[ENGINE_AIO] = "engine=aio",
-		[ENGINE_THREADS] = "engine=threads",
-	};
+	const char *name = image_engine_names[config->engine];
 	char why[REASON_MAX];
 	int r;
 
 	reason[0] = '\0';
+	if (config->engine == ENGINE_AUTO && backing->in_memory) {
+		/* The kernel can't try such a file without waiting (RWF_NOWAIT), so io_uring would
+		 * hand each call to a thread. */
+		*backend = &backend_calls;
+		snprintf(reason, REASON_MAX, "the image is in memory");
+		return 0;
+	}
 	if (config->engine == ENGINE_AUTO)
-		return backing->in_memory ? choose_for_memory(backend, reason)
-					  : choose_best(backing, backend, reason);
+		return choose_best(backing, backend, reason);
 	*backend = by_choice[config->engine];
 	r = (*backend)->probe(backing, why);
-	return r < 0 ? refuse_way(r, backing, options[config->engine], why, error) : 0;
+	return r < 0 ? refuse_way(r, backing, "engine", name, why, error) : 0;
 }
 
 int
@@ -111,5 +100,5 @@ backend_choose(const struct image_config *config, const struct backing *backing,
 		*backend = &backend_polled;
 	if ((*backend)->polled || config->poll == TRISTATE_AUTO)
 		return 0;
-	return refuse_way(-EOPNOTSUPP, backing, "poll=on", poll_reason, error);
+	return refuse_way(-EOPNOTSUPP, backing, "poll", "on", poll_reason, error);
 }

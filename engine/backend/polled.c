@@ -7,9 +7,7 @@
  */
 #include "engine/backend/choice.h"
 
-#include "engine/backend/ring.h"
-#include "engine/backend/ring_share.h"
-#include "engine/backing/block_queue.h"
+#include "engine/backend/uring.h"
 #include "engine/io/chunk.h"
 #include "engine/io/image_state.h"
 #include "engine/io/ioctx_state.h"
@@ -23,10 +21,8 @@
 #include <unistd.h>
 
 struct rings {
-	struct ring polled;
-	struct ring plain;
-	struct ring_share polled_share;
-	struct ring_share plain_share;
+	struct uring polled;
+	struct uring plain;
 };
 
 /* Tests polling by one read. Setting a ring up and submitting to it succeed on any device; only a
@@ -74,12 +70,12 @@ polled_probe(const struct backing *backing, char reason[REASON_MAX])
 	}
 	/* Older kernels use interrupts, without an error, on a device without poll queues, so we
 	 * look for the queues before the read. */
-	if (block_queue_read(backing->device, "io_poll", &polls) == 0 && polls == 0) {
+	if (backing_queue_read(backing, "io_poll", &polls) == 0 && polls == 0) {
 		snprintf(reason, REASON_MAX, "the device has no poll queues");
 		return -EOPNOTSUPP;
 	}
 	/* Polling device-mapper crashes Linux 6.12, in dm_poll_bio(). */
-	if (block_queue_read(backing->device, "../dm/suspended", &suspended) == 0) {
+	if (backing_queue_read(backing, "../dm/suspended", &suspended) == 0) {
 		snprintf(reason, REASON_MAX, "device-mapper can't be polled reliably");
 		return -EOPNOTSUPP;
 	}
@@ -94,31 +90,17 @@ polled_probe(const struct backing *backing, char reason[REASON_MAX])
 static int
 polled_init(struct ioctx *ctx)
 {
-	const struct backing *backing = &ctx->image->backing;
 	struct rings *rings = malloc(sizeof(*rings));
-	unsigned int registered;
-	int r;
+	int polled = rings ? uring_open(&rings->polled, ctx, IORING_SETUP_IOPOLL) : -ENOMEM;
+	int plain = polled < 0 ? polled : uring_open(&rings->plain, ctx, 0);
 
-	if (!rings)
-		return -ENOMEM;
-	r = ring_init(&rings->polled, ctx->depth, ctx->depth, IORING_SETUP_IOPOLL,
-		      RING_SHARE_FILES);
-	if (r < 0) {
+	if (plain < 0) {
+		if (polled >= 0)
+			uring_close(&rings->polled, ctx);
 		free(rings);
-		return r;
+		return plain;
 	}
-	r = ring_init(&rings->plain, ctx->depth, ctx->depth, 0, RING_SHARE_FILES);
-	if (r < 0) {
-		ring_fini(&rings->polled);
-		free(rings);
-		return r;
-	}
-	ring_share_init(&rings->polled_share, &rings->polled, backing);
-	ring_share_init(&rings->plain_share, &rings->plain, backing);
-	ctx->registered = ring_share_register_arena(&rings->polled_share, ctx);
-	registered = ring_share_register_arena(&rings->plain_share, ctx);
-	if (registered < ctx->registered)
-		ctx->registered = registered;
+	uring_use(&rings->plain, ctx, (unsigned int)(plain < polled ? plain : polled));
 	ctx->backend_state = rings;
 	return 0;
 }
@@ -128,10 +110,8 @@ polled_fini(struct ioctx *ctx)
 {
 	struct rings *rings = ctx->backend_state;
 
-	ring_share_fini(&rings->polled_share);
-	ring_share_fini(&rings->plain_share);
-	ring_fini(&rings->polled);
-	ring_fini(&rings->plain);
+	uring_close(&rings->polled, ctx);
+	uring_close(&rings->plain, ctx);
 	free(rings);
 }
 
@@ -154,8 +134,7 @@ polled_queue(struct ioctx *ctx, struct chunk *chunk)
 	struct rings *rings = ctx->backend_state;
 	const struct backing *backing = &ctx->image->backing;
 
-	ring_share_queue(can_poll(backing, chunk) ? &rings->polled_share : &rings->plain_share,
-			 backing, chunk);
+	uring_add(can_poll(backing, chunk) ? &rings->polled : &rings->plain, ctx, chunk);
 }
 
 /* Waits on one ring only if the other one has nothing in flight. If both are busy, the polled ring
@@ -164,22 +143,23 @@ static int
 polled_run(struct ioctx *ctx, unsigned int min)
 {
 	struct rings *rings = ctx->backend_state;
+	struct ring *polled = &rings->polled.own, *plain = &rings->plain.own;
 	unsigned int queued;
 	int r;
 
 	do {
 		queued = ctx->queued;
-		if (rings->plain.in_flight) {
-			r = ring_run(&rings->plain, rings->polled.in_flight ? 0 : min);
+		if (plain->in_flight) {
+			r = ring_run(plain, polled->in_flight ? 0 : min);
 			if (r < 0)
 				return r;
 		}
-		if (rings->polled.in_flight) {
-			r = ring_run(&rings->polled, rings->plain.in_flight ? 0 : min);
+		if (polled->in_flight) {
+			r = ring_run(polled, plain->in_flight ? 0 : min);
 			if (r < 0)
 				return r;
 		}
-	} while (min && ctx->queued >= queued && rings->polled.in_flight && rings->plain.in_flight);
+	} while (min && ctx->queued >= queued && polled->in_flight && plain->in_flight);
 	return 0;
 }
 

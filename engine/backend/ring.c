@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/backend/ring.h"
 
+#include "common/log.h"
+
 #include <assert.h>
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,7 +13,25 @@
 /* How long to wait, in microseconds, if the kernel takes nothing and no memory is left. */
 #define NO_MEMORY_US 1000
 
-_Static_assert(RING_FILES == 64, "struct ring has a bit for each");
+/* What a ring gets instead of RING_FILES if that is more than the process may open. */
+#define FEW_FILES 64
+
+/* Registers a table of empty places. If the kernel takes none, the ring has none. */
+static void
+offer_files(struct ring *ring, unsigned int count)
+{
+	int none[RING_FILES];
+
+	memset(none, -1, sizeof(none));
+	if (io_uring_register_files(&ring->uring, none, count) < 0) {
+		if (count <= FEW_FILES ||
+		    io_uring_register_files(&ring->uring, none, FEW_FILES) < 0)
+			return;
+		count = FEW_FILES;
+	}
+	if (places_init(&ring->files, count) < 0)
+		io_uring_unregister_files(&ring->uring);
+}
 
 int
 ring_init(struct ring *ring, unsigned int entries, unsigned int in_flight, unsigned int flags,
@@ -22,7 +43,6 @@ ring_init(struct ring *ring, unsigned int entries, unsigned int in_flight, unsig
 		.flags = flags | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_CQSIZE,
 		.cq_entries = in_flight > 2 * entries ? in_flight : 2 * entries,
 	};
-	int none[RING_FILES];
 	int r;
 
 	assert(files <= RING_FILES);
@@ -38,9 +58,8 @@ ring_init(struct ring *ring, unsigned int entries, unsigned int in_flight, unsig
 	}
 	if (r < 0)
 		return r;
-	memset(none, -1, sizeof(none));
-	if (files && io_uring_register_files(&ring->uring, none, files) == 0)
-		ring->file_limit = files;
+	if (files)
+		offer_files(ring, files);
 	return 0;
 }
 
@@ -50,43 +69,159 @@ ring_fini(struct ring *ring)
 	assert(ring->in_flight == 0);
 	/* Unregister the files at once. The kernel frees a ring later, and until then its files
 	 * would keep their file system busy, which somebody may want to unmount. */
-	if (ring->file_limit)
+	if (ring->files.count)
 		io_uring_unregister_files(&ring->uring);
 	io_uring_queue_exit(&ring->uring);
-}
-
-static uint64_t
-places(unsigned int first, unsigned int count)
-{
-	assert(count > 0 && first + count <= RING_FILES);
-	return UINT64_MAX >> (RING_FILES - count) << first;
+	places_fini(&ring->files);
+	places_fini(&ring->memory);
 }
 
 int
 ring_add_files(struct ring *ring, const int *fds, unsigned int count)
 {
-	unsigned int first = 0;
+	int first = places_take(&ring->files, count);
 
-	while (first + count <= ring->file_limit && ring->files & places(first, count))
-		first++;
-	if (first + count > ring->file_limit)
+	if (first < 0)
 		return -1;
-	if (io_uring_register_files_update(&ring->uring, first, (int *)fds, count) < 0)
-		return -1;
-	ring->files |= places(first, count);
-	return (int)first;
+	if (io_uring_register_files_update(&ring->uring, (unsigned int)first, (int *)fds, count) >=
+	    0)
+		return first;
+	places_give(&ring->files, first, count);
+	return -1;
 }
 
 void
 ring_remove_files(struct ring *ring, int first, unsigned int count)
 {
-	int none[RING_FILES];
+	static int none = -1;
 
-	memset(none, -1, sizeof(none));
 	if (first < 0)
 		return;
-	io_uring_register_files_update(&ring->uring, (unsigned int)first, none, count);
-	ring->files &= ~places((unsigned int)first, count);
+	for (unsigned int i = 0; i < count; i++)
+		io_uring_register_files_update(&ring->uring, (unsigned int)first + i, &none, 1);
+	places_give(&ring->files, first, count);
+}
+
+void
+ring_memory_refused(struct ring *ring, int err)
+{
+	static struct log_limit once = LOG_LIMIT_INIT(1, UINT32_MAX);
+	const char *reason = "out of memory", *none = NULL;
+
+	if (err == -EINVAL)
+		reason = "the kernel can't add to registered memory (Linux 5.13 can)";
+	else if (err == -ENOMEM)
+		reason = "no more memory may be locked (see ulimit -l)";
+	else if (err == -ENOSPC)
+		reason = "the ring's table is full";
+	else if (err == -EPERM || err == -EACCES)
+		reason = "the kernel forbids it (a seccomp filter?)";
+	/* The first reason explains the others. */
+	atomic_compare_exchange_strong(&ring->unregistered, &none, reason);
+	if (log_limit_pass(&once, NULL))
+		log_warning(
+			"some buffers are not registered with io_uring: %s; requests cost a little more",
+			reason);
+}
+
+void
+ring_offer_memory(struct ring *ring)
+{
+	int r = io_uring_register_buffers_sparse(&ring->uring, RING_MEMORY);
+
+	/* From Linux 5.13 to 5.18, only as many empty pieces as the table has places make one. */
+	if (r == -EINVAL) {
+		struct iovec *none = calloc(RING_MEMORY, sizeof(*none));
+
+		r = none ? io_uring_register_buffers_tags(&ring->uring, none, NULL, RING_MEMORY)
+			 : -ENOMEM;
+		free(none);
+	}
+	if (r == 0)
+		r = places_init(&ring->memory, RING_MEMORY);
+	if (r < 0)
+		ring_memory_refused(ring, r);
+}
+
+/* Bit 0 of the user data of a completion that belongs to no operation of ours; completions are
+ * aligned. */
+#define NOBODYS 1u
+
+/* The kernel tells with this user data that it has released registered memory: the pages' length in
+ * bytes, and NOBODYS. */
+static uint64_t
+release_of(size_t length)
+{
+	return (((uint64_t)length + 4095) & ~UINT64_C(4095)) | NOBODYS;
+}
+
+static size_t
+released_by(uint64_t user_data)
+{
+	/* Before Linux 5.11 the library's time limit is an operation, too, with a completion of its
+	 * own. */
+	return user_data == LIBURING_UDATA_TIMEOUT ? 0 : (size_t)(user_data & ~UINT64_C(4095));
+}
+
+size_t
+ring_held(const struct ring *ring)
+{
+	const struct io_uring *uring = &ring->uring;
+	size_t held = ring->held;
+	struct io_uring_cqe *cqe;
+	unsigned int head;
+
+	io_uring_for_each_cqe(uring, head, cqe)
+	{
+		if (cqe->user_data & NOBODYS)
+			held -= released_by(cqe->user_data);
+	}
+	return held;
+}
+
+/* Fills a place, or empties it: `iov` is then zero, and so is `tag`, the user data for the end of
+ * the registration. Returns 0 or -errno. */
+static int
+set_memory(struct ring *ring, int place, const struct iovec *iov, __u64 tag)
+{
+	int r = io_uring_register_buffers_update_tag(&ring->uring, (unsigned int)place, iov, &tag,
+						     1);
+
+	return r < 0 ? r : 0;
+}
+
+int
+ring_add_memory(struct ring *ring, void *memory, size_t length)
+{
+	const struct iovec iov = {memory, length};
+	int r = -ENOSPC, place;
+
+	if (!ring->memory.count || ring->memory_full)
+		return REGISTERED_NOWHERE;
+	place = places_take(&ring->memory, 1);
+	if (place >= 0) {
+		r = set_memory(ring, place, &iov, release_of(length));
+		if (r == 0)
+			return place;
+		places_give(&ring->memory, place, 1);
+	}
+	ring->memory_full = true;
+	ring_memory_refused(ring, r);
+	return REGISTERED_NOWHERE;
+}
+
+void
+ring_remove_memory(struct ring *ring, int place, size_t length)
+{
+	static const struct iovec none;
+
+	if (place < 0)
+		return;
+	ring->held += released_by(release_of(length));
+	/* If it fails, the memory is held until its place is filled again. */
+	set_memory(ring, place, &none, 0);
+	places_give(&ring->memory, place, 1);
+	ring->memory_full = false;
 }
 
 /* Returns a free SQE of the ring, or NULL if the kernel takes nothing now, or if SQEs that were set
@@ -178,6 +313,13 @@ next_completion(struct io_uring *uring)
 	return NULL;
 }
 
+/* Not inline, so that it takes no instructions of other completions. */
+static __attribute__((noinline)) void
+memory_released(struct ring *ring, uint64_t user_data)
+{
+	ring->held -= released_by(user_data);
+}
+
 /* Takes one completion at a time, because done() may queue more on this ring. */
 static void
 complete_all(struct ring *ring)
@@ -186,15 +328,14 @@ complete_all(struct ring *ring)
 
 	while ((cqe = next_completion(&ring->uring)) != NULL) {
 		struct completion *completion = io_uring_cqe_get_data(cqe);
+		uint64_t user_data = cqe->user_data;
 		int result = cqe->res;
 
-		bool nobodys = cqe->user_data == LIBURING_UDATA_TIMEOUT;
-
 		io_uring_cqe_seen(&ring->uring, cqe);
-		/* Before Linux 5.11 the library's time limit is an operation, too, with a
-		 * completion of its own. */
-		if (nobodys)
+		if (user_data & NOBODYS) {
+			memory_released(ring, user_data);
 			continue;
+		}
 		ring->in_flight--;
 		completion->done(completion, result);
 	}

@@ -7,14 +7,22 @@
 #ifndef ENGINE_BACKEND_RING_H
 #define ENGINE_BACKEND_RING_H
 
+#include "engine/backend/places.h"
 #include "engine/completion.h"
+#include "engine/registered.h"
 
 #include <liburing.h>
+#include <stdatomic.h>
 #include <stdbool.h>
-#include <stdint.h>
+#include <stddef.h>
 
-/* The most registered files of one ring. Images that find no place use their descriptors. */
-#define RING_FILES 64
+/* Registered files of a ring that many images share: two for each of 2,000. Images that find no
+ * place use their descriptors. */
+#define RING_FILES 4096
+
+/* Pieces of registered memory of a ring that many images share. Memory that finds no place is used
+ * as it is. */
+#define RING_MEMORY 4096
 
 /* An SQE that had no place in the ring. */
 struct ring_aside {
@@ -27,16 +35,21 @@ struct ring {
 	/* SQEs, oldest first, that were queued while the kernel took nothing; they go into the ring
 	 * when there is room again. NULL: none. */
 	struct ring_aside *aside, **aside_tail;
-	unsigned int in_flight;  /* number of operations whose completion is still to come */
-	uint64_t files;          /* the registered files in use, one bit for each */
-	unsigned int file_limit; /* number of places for registered files; 0: the kernel registers
-				    none */
+	unsigned int in_flight; /* number of operations whose completion is still to come */
+	struct places files;    /* of registered files; none if the kernel registers none */
+	struct places memory;   /* of registered memory, the same */
+	bool memory_full;       /* no more can be registered until some was given back */
+	size_t held; /* bytes whose place was given back and whose release was not told yet: see
+			ring_held() */
+	/* Why memory is used that is not registered, a static string; NULL: there is no reason. Any
+	 * thread may read it. */
+	_Atomic(const char *) unregistered;
 };
 
 /*
  * Makes a ring. `entries` SQEs can be queued between two submissions, and `in_flight` operations
  * (at least as many) can be in flight; `flags` are IORING_SETUP_*; at most `files` (up to
- * RING_FILES) files can be registered. Returns 0 or -errno.
+ * RING_FILES) files can be registered, or fewer if the kernel allows no more. Returns 0 or -errno.
  */
 int
 ring_init(struct ring *ring, unsigned int entries, unsigned int in_flight, unsigned int flags,
@@ -54,6 +67,39 @@ ring_add_files(struct ring *ring, const int *fds, unsigned int count);
  * -1. */
 void
 ring_remove_files(struct ring *ring, int first, unsigned int count);
+
+/* Makes the ring's table of RING_MEMORY places for registered memory. A kernel that can't change
+ * such a table while the ring is in use (before Linux 5.13) gets none, which is logged once. */
+void
+ring_offer_memory(struct ring *ring);
+
+/*
+ * Registers memory. Returns its place, or REGISTERED_NOWHERE if the ring has no table, no place is
+ * free, or the process may not lock so much memory; the first time that is logged. The memory must
+ * stay mapped until ring_remove_memory(). If it has no pages yet, this call gives it some, which
+ * takes a third of a millisecond per MiB; otherwise 15 microseconds.
+ */
+int
+ring_add_memory(struct ring *ring, void *memory, size_t length);
+
+/* Unregisters memory of ring_add_memory(), which got `place` for `length` bytes. Operations in
+ * flight may still use it: until they end, the kernel holds its pages, even if they are unmapped.
+ * Does nothing for REGISTERED_NOWHERE. */
+void
+ring_remove_memory(struct ring *ring, int place, size_t length);
+
+/*
+ * Returns how many bytes, in whole pages, of unregistered memory the kernel still holds. Before
+ * Linux 6.13, these are not only the ones that operations in flight use: all that is unregistered
+ * waits until every operation has ended that uses any registered file or memory and was in flight
+ * then; and before Linux 6.3, for a second. So if a disk hangs, all of it stays.
+ */
+size_t
+ring_held(const struct ring *ring);
+
+/* Records why memory of the ring is not registered, -errno, and logs it the first time. */
+void
+ring_memory_refused(struct ring *ring, int err);
 
 /*
  * Returns the next SQE, which counts as in flight from now on. Submits the queued SQEs if that is

@@ -2,19 +2,22 @@
 /*
  * io_uring: one system call hands all queued chunks to the kernel and waits for completions.
  */
-#include "engine/backend/choice.h"
+#include "engine/backend/uring.h"
 
-#include "engine/backend/ring.h"
-#include "engine/backend/ring_share.h"
+#include "engine/backend/choice.h"
 #include "engine/io/chunk.h"
 #include "engine/io/image_state.h"
+#include "engine/io/io.h"
 #include "engine/io/ioctx_state.h"
+
+#include "common/locked_memory.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 /* The kernel charges the memory of a server's rings to its user until some time after the server's
@@ -72,11 +75,166 @@ uring_probe(const struct backing *backing, char reason[REASON_MAX])
 	return r;
 }
 
-/* The share is one of the context's own ring, or of its host's ring; .own is then not used. */
-struct uring {
-	struct ring own;
-	struct ring_share share;
+/* Indices of the registered files. */
+enum {
+	BUFFERED_FILE,
+	DIRECT_FILE,
 };
+
+/* The value of .bounce_place before the first use. */
+#define NOT_TRIED (REGISTERED_NOWHERE - 1)
+
+/* One piece of memory in a table of one place, which every kernel can make. */
+static int
+register_first(struct ring *ring, const struct ioctx *ctx, unsigned int chunks)
+{
+	const struct iovec iov = {ctx->arena, (size_t)chunks * CHUNK_SIZE};
+	int r = io_uring_register_buffers(&ring->uring, &iov, 1);
+
+	return r < 0 ? r : (int)chunks;
+}
+
+/* Returns how many chunks' buffers are registered now. */
+static int
+register_arena(struct ring *ring, const struct ioctx *ctx)
+{
+	int r = locked_memory_is_plentiful() ? register_first(ring, ctx, ctx->depth) : -ENOMEM;
+
+	if (r < 0)
+		r = register_first(ring, ctx, 1);
+	if (r < 0)
+		ring_memory_refused(ring, r);
+	return r < 0 ? 0 : r;
+}
+
+int
+uring_open(struct uring *uring, const struct ioctx *ctx, unsigned int flags)
+{
+	/* Each place needs a descriptor; without a direct one, the second place is not used. */
+	const struct backing *backing = &ctx->image->backing;
+	const int files[URING_FILES] = {
+		[BUFFERED_FILE] = backing->fd,
+		[DIRECT_FILE] = backing->direct_fd >= 0 ? backing->direct_fd : backing->fd,
+	};
+	int r = 0;
+
+	uring->ring = ctx->host_ring ? ctx->host_ring : &uring->own;
+	if (!ctx->host_ring)
+		r = ring_init(&uring->own, ctx->depth, ctx->depth, flags, URING_FILES);
+	if (r < 0)
+		return r;
+	uring->files = ring_add_files(uring->ring, files, URING_FILES);
+	return ctx->host_ring ? 0 : register_arena(&uring->own, ctx);
+}
+
+void
+uring_use(struct uring *uring, struct ioctx *ctx, unsigned int registered)
+{
+	for (unsigned int i = 0; i < ctx->depth; i++)
+		ctx->chunks[i].bounce_place = i < registered ? 0 : REGISTERED_NOWHERE;
+	for (unsigned int i = 0; ctx->host_ring && i < ctx->depth; i++)
+		ctx->chunks[i].bounce_place = NOT_TRIED;
+	ctx->unregistered = &uring->ring->unregistered;
+}
+
+void
+uring_close(struct uring *uring, struct ioctx *ctx)
+{
+	for (unsigned int i = 0; ctx->host_ring && i < ctx->depth; i++)
+		ring_remove_memory(uring->ring, ctx->chunks[i].bounce_place, CHUNK_SIZE);
+	ring_remove_files(uring->ring, uring->files, URING_FILES);
+	if (uring->ring == &uring->own)
+		ring_fini(&uring->own);
+}
+
+/* Not inline, so that it takes no instructions of chunks that are not bounced. */
+static __attribute__((noinline)) int
+place_of_bounce(struct uring *uring, struct chunk *chunk)
+{
+	if (chunk->bounce_place == NOT_TRIED)
+		chunk->bounce_place = ring_add_memory(uring->ring, chunk->bounce, CHUNK_SIZE);
+	return chunk->bounce_place;
+}
+
+/* Whether each page of the chunk's memory has whole blocks of it.  Before Linux 6.18, the kernel
+ * checks registered memory page by page, and direct I/O fails with EINVAL if one is cut in the
+ * middle of a block, though the device takes any memory with its alignment. */
+static bool
+pages_have_whole_blocks(const struct ioctx *ctx, const struct chunk *chunk)
+{
+	return !chunk->direct ||
+	       ((uintptr_t)chunk->buffer & (ctx->image->backing.direct_align - 1)) == 0;
+}
+
+static int
+place_of(struct uring *uring, const struct ioctx *ctx, struct chunk *chunk)
+{
+	if (chunk->bounced)
+		return place_of_bounce(uring, chunk);
+	return ctx->host_ring && pages_have_whole_blocks(ctx, chunk)
+		       ? registered_place(chunk->io->registered, chunk->buffer,
+					  (size_t)chunk->length)
+		       : REGISTERED_NOWHERE;
+}
+
+static void
+prepare_transfer(struct uring *uring, const struct ioctx *ctx, struct io_uring_sqe *sqe,
+		 struct chunk *chunk)
+{
+	static const uint8_t plain[] = {
+		[CHUNK_READ] = IORING_OP_READ,
+		[CHUNK_WRITE] = IORING_OP_WRITE,
+	};
+	static const uint8_t fixed[] = {
+		[CHUNK_READ] = IORING_OP_READ_FIXED,
+		[CHUNK_WRITE] = IORING_OP_WRITE_FIXED,
+	};
+	int place = place_of(uring, ctx, chunk);
+
+	*sqe = (struct io_uring_sqe){
+		.opcode = plain[chunk->op],
+		.addr = (uintptr_t)chunk->buffer,
+		.len = (uint32_t)chunk->length,
+		.off = chunk->offset,
+		.rw_flags = chunk->rw_flags,
+	};
+	if (place >= 0) {
+		sqe->opcode = fixed[chunk->op];
+		sqe->buf_index = (uint16_t)place;
+		chunk->io->in_registered = true;
+	}
+	if (chunk_starts_write_back(chunk))
+		sqe->flags = IOSQE_ASYNC;
+}
+
+/* Not inline either. */
+static __attribute__((noinline)) void
+prepare_other(struct io_uring_sqe *sqe, const struct chunk *chunk)
+{
+	if (chunk->op == CHUNK_SYNC)
+		io_uring_prep_fsync(sqe, -1, IORING_FSYNC_DATASYNC);
+	else
+		io_uring_prep_fallocate(sqe, -1, chunk->mode, chunk->offset, chunk->length);
+}
+
+void
+uring_add(struct uring *uring, const struct ioctx *ctx, struct chunk *chunk)
+{
+	struct io_uring_sqe *sqe = ring_queue(uring->ring);
+
+	if (chunk->op == CHUNK_READ || chunk->op == CHUNK_WRITE)
+		prepare_transfer(uring, ctx, sqe, chunk);
+	else
+		prepare_other(sqe, chunk);
+	if (uring->files >= 0) {
+		sqe->fd = uring->files + (chunk->direct ? DIRECT_FILE : BUFFERED_FILE);
+		sqe->flags |= IOSQE_FIXED_FILE;
+	} else {
+		sqe->fd = chunk->direct ? ctx->image->backing.direct_fd : ctx->image->backing.fd;
+	}
+	chunk->completion.done = chunk_completed;
+	io_uring_sqe_set_data(sqe, &chunk->completion);
+}
 
 /*
  * An event loop may have no ring, because the images that it served at its start had no use for
@@ -84,38 +242,27 @@ struct uring {
  * as with the other engines. That costs less than threads, and the loop can stay on epoll.
  */
 static int
-own_ring_init(struct ioctx *ctx, struct ring *ring)
+tell_host(struct ioctx *ctx, struct uring *uring)
 {
-	int r = ring_init(ring, ctx->depth, ctx->depth, 0, RING_SHARE_FILES);
-
-	if (r < 0 || !ctx->hosted)
-		return r;
-	r = io_uring_register_eventfd(&ring->uring, ctx->inbox_event);
-	if (r < 0)
-		ring_fini(ring);
-	return r;
+	if (!ctx->hosted || ctx->host_ring)
+		return 0;
+	return io_uring_register_eventfd(&uring->own.uring, ctx->inbox_event);
 }
 
 static int
 uring_init(struct ioctx *ctx)
 {
 	struct uring *uring = malloc(sizeof(*uring));
-	int r;
+	int registered = uring ? uring_open(uring, ctx, 0) : -ENOMEM;
+	int r = registered < 0 ? registered : tell_host(ctx, uring);
 
-	if (!uring)
-		return -ENOMEM;
-	if (ctx->host_ring) {
-		ring_share_init(&uring->share, ctx->host_ring, &ctx->image->backing);
-		ctx->backend_state = uring;
-		return 0;
-	}
-	r = own_ring_init(ctx, &uring->own);
 	if (r < 0) {
+		if (registered >= 0)
+			uring_close(uring, ctx);
 		free(uring);
 		return r;
 	}
-	ring_share_init(&uring->share, &uring->own, &ctx->image->backing);
-	ctx->registered = ring_share_register_arena(&uring->share, ctx);
+	uring_use(uring, ctx, (unsigned int)registered);
 	ctx->backend_state = uring;
 	return 0;
 }
@@ -123,20 +270,21 @@ uring_init(struct ioctx *ctx)
 static void
 uring_fini(struct ioctx *ctx)
 {
-	struct uring *uring = ctx->backend_state;
+	uring_close(ctx->backend_state, ctx);
+	free(ctx->backend_state);
+}
 
-	ring_share_fini(&uring->share);
-	if (!ctx->host_ring)
-		ring_fini(&uring->own);
-	free(uring);
+static void
+uring_reserve(struct ioctx *ctx)
+{
+	for (unsigned int i = 0; ctx->host_ring && i < ctx->depth; i++)
+		place_of_bounce(ctx->backend_state, &ctx->chunks[i]);
 }
 
 static void
 uring_queue(struct ioctx *ctx, struct chunk *chunk)
 {
-	struct uring *uring = ctx->backend_state;
-
-	ring_share_queue(&uring->share, &ctx->image->backing, chunk);
+	uring_add(ctx->backend_state, ctx, chunk);
 }
 
 static int
@@ -172,6 +320,7 @@ const struct backend backend_uring = {
 	.probe = uring_probe,
 	.init = uring_init,
 	.fini = uring_fini,
+	.reserve = uring_reserve,
 	.queue = uring_queue,
 	.run = uring_run,
 };

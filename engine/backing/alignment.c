@@ -59,13 +59,13 @@ try_read(int fd, unsigned int align)
 }
 
 int
-alignment_learn(int fd, unsigned int device_block, struct alignment *alignment,
-		char reason[REASON_MAX])
+alignment_learn(int fd, unsigned int device_block, struct alignment *alignment, char *reason,
+		size_t size)
 {
 	int r = ask_statx(fd, alignment);
 
 	if (r == -EOPNOTSUPP) {
-		snprintf(reason, REASON_MAX, "the file system does not support it for this file");
+		snprintf(reason, size, "the file system does not support it for this file");
 		return r;
 	}
 	if (r < 0)
@@ -79,7 +79,7 @@ alignment_learn(int fd, unsigned int device_block, struct alignment *alignment,
 		r = try_read(fd, PAGE);
 	}
 	if (r < 0)
-		snprintf(reason, REASON_MAX, "a direct read of the first %u bytes failed: %s",
+		snprintf(reason, size, "a direct read of the first %u bytes failed: %s",
 			 alignment->offset, strerror(-r));
 	return r;
 }

@@ -5,7 +5,7 @@
 #ifndef ENGINE_BACKING_ALIGNMENT_H
 #define ENGINE_BACKING_ALIGNMENT_H
 
-#include "engine/reason.h"
+#include <stddef.h>
 
 /* In bytes, each a power of 2. */
 struct alignment {
@@ -16,11 +16,11 @@ struct alignment {
 /*
  * Finds the alignment: from statx(STATX_DIOALIGN), else from `device_block`, the logical block size
  * of the device below (in bytes; 0: unknown), else 512. A direct read of the first block proves it.
- * `fd` must be open with O_DIRECT. Returns 0, or -errno with the reason why direct I/O is not
- * possible.
+ * `fd` must be open with O_DIRECT. Returns 0, or -errno with the reason, of at most `size` bytes,
+ * why direct I/O is not possible.
  */
 int
-alignment_learn(int fd, unsigned int device_block, struct alignment *alignment,
-		char reason[REASON_MAX]);
+alignment_learn(int fd, unsigned int device_block, struct alignment *alignment, char *reason,
+		size_t size);
 
 #endif

@@ -2,13 +2,13 @@
 #include "engine/backing/backing.h"
 
 #include "engine/backing/alignment.h"
-#include "engine/backing/block_queue.h"
 
 #include "common/cleanup.h"
 #include "common/error.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
@@ -17,6 +17,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -210,8 +211,8 @@ open_direct(struct backing *backing, const struct place *place)
 			 "the file was replaced while it was opened");
 		return;
 	}
-	if (alignment_learn(fd, backing_device_block(backing), &alignment, backing->direct_reason) <
-	    0)
+	if (alignment_learn(fd, backing_device_block(backing), &alignment, backing->direct_reason,
+			    REASON_MAX) < 0)
 		return;
 	backing->direct_align = alignment.offset;
 	backing->memory_align = alignment.memory;
@@ -303,6 +304,29 @@ backing_size(const struct backing *backing)
 	return fstat(backing->fd, &st) < 0 ? -errno : st.st_size;
 }
 
+int
+backing_queue_read(const struct backing *backing, const char *name, uint64_t *value)
+{
+	static const char *const places[] = {"queue", "../queue"};
+
+	for (size_t i = 0; i < 2; i++) {
+		char path[128];
+		FILE *f;
+		int n;
+
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%s/%s", major(backing->device),
+			 minor(backing->device), places[i], name);
+		f = fopen(path, "re");
+		if (!f)
+			continue;
+		n = fscanf(f, "%" SCNu64, value);
+		fclose(f);
+		if (n == 1)
+			return 0;
+	}
+	return -ENOENT;
+}
+
 unsigned int
 backing_device_block(const struct backing *backing)
 {
@@ -310,7 +334,7 @@ backing_device_block(const struct backing *backing)
 
 	if (backing->block_device)
 		return backing->block_size;
-	if (block_queue_read(backing->device, "logical_block_size", &size) < 0)
+	if (backing_queue_read(backing, "logical_block_size", &size) < 0)
 		return 0;
 	return size >= 512 && size <= 4096 && (size & (size - 1)) == 0 ? (unsigned int)size : 0;
 }

@@ -7,11 +7,12 @@
 #ifndef ENGINE_BACKING_BACKING_H
 #define ENGINE_BACKING_BACKING_H
 
-#include "engine/reason.h"
-
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+/* Size of the longest reason why the engine does not use a feature, in bytes, with its NUL. */
+#define REASON_MAX 160
 
 struct backing {
 	char *path;    /* as the caller gave it, for messages */
@@ -75,6 +76,15 @@ backing_size(const struct backing *backing);
  * not known, or if the file is not on a single device. */
 unsigned int
 backing_device_block(const struct backing *backing);
+
+/*
+ * Reads a whole number about the device below, from /sys/dev/block/MAJOR:MINOR/queue/NAME, into
+ * *value. A partition has no queue of its own, so the function reads the queue of its disk. Returns
+ * 0, or -ENOENT if the kernel has no such number (the device may be one that only a file system
+ * knows).
+ */
+int
+backing_queue_read(const struct backing *backing, const char *name, uint64_t *value);
 
 /* Returns whether both are the same file or device. */
 bool

@@ -4,7 +4,6 @@
 #include "engine/backend/choice.h"
 #include "engine/io/chunk.h"
 #include "engine/io/image_state.h"
-#include "engine/io/ioctx_state.h"
 
 #include "common/cleanup.h"
 #include "common/log.h"
@@ -17,6 +16,9 @@
 
 /* An event loop submits many operations at once, a thread only one. */
 #define HOSTED_SLOTS 256
+
+/* How many helpers wait for the few chunks that the backend lends them, when memory is reserved. */
+#define RESERVED_HELPERS 4
 
 static int
 allocate(struct ioctx *ctx)
@@ -36,12 +38,18 @@ allocate(struct ioctx *ctx)
 		ctx->idle[ctx->idle_count++] = &ctx->chunks[i];
 	}
 	ctx->inbox_event = eventfd(0, EFD_CLOEXEC);
-	return ctx->inbox_event < 0 ? -errno : 0;
+	if (ctx->inbox_event < 0)
+		return -errno;
+	if (ctx->hosted)
+		helpers_init(&ctx->helpers, ctx->inbox_event);
+	return 0;
 }
 
 static void
 release(struct ioctx *ctx)
 {
+	if (ctx->inbox_event >= 0 && ctx->hosted)
+		helpers_fini(&ctx->helpers);
 	if (ctx->inbox_event >= 0)
 		close(ctx->inbox_event);
 	if (ctx->arena)
@@ -112,8 +120,6 @@ make(struct image *image, bool hosted, struct ring *ring, struct ioctx **result)
 		release(ctx);
 		return r;
 	}
-	if (hosted)
-		helpers_init(&ctx->helpers, ctx->inbox_event);
 	range_track_add(image->ranges, &ctx->track, ctx->slots, ctx->slot_count);
 	*result = ctx;
 	return 0;
@@ -148,10 +154,14 @@ void
 ioctx_populate(struct ioctx *ctx)
 {
 	memset(ctx->arena, 0, (size_t)ctx->depth * CHUNK_SIZE);
+	if (ctx->image->sweeper)
+		sweeper_reserve(ctx->image->sweeper);
 	if (ctx->backend->reserve)
 		ctx->backend->reserve(ctx);
 	if (ctx->hosted)
-		helpers_reserve(&ctx->helpers);
+		helpers_reserve(&ctx->helpers,
+				ctx->backend == &backend_threads ? HELPERS : RESERVED_HELPERS,
+				true);
 }
 
 void
@@ -159,8 +169,6 @@ ioctx_free(struct ioctx *ctx)
 {
 	assert(ctx->unfinished == 0 && ctx->queued == 0);
 	range_track_remove(ctx->image->ranges, &ctx->track);
-	if (ctx->hosted)
-		helpers_fini(&ctx->helpers);
 	ctx->backend->fini(ctx);
 	release(ctx);
 }

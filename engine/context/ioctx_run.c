@@ -57,6 +57,14 @@ pop(struct ioctx *ctx)
 	return io;
 }
 
+/* Whether another chunk of the io may be issued while `chunk`, the last one issued, is in flight.
+ * Only the result of fallocate() shows whether the rest must be written instead. */
+static bool
+has_more(const struct io *io, const struct chunk *chunk)
+{
+	return io->issued < io->length && chunk->op != CHUNK_ALLOCATE;
+}
+
 /*
  * If a thread waits for a single operation that is a single chunk, a ring gains nothing: the plain
  * system call sleeps and wakes once as well, and costs less CPU (with nbdkit and 4 KiB reads at
@@ -66,7 +74,7 @@ static bool
 is_lone(const struct ioctx *ctx, const struct io *io, const struct chunk *chunk)
 {
 	return ctx->backend->lone_by_call && ctx->waited_for && ctx->queued == 1 && !ctx->waiting &&
-	       !plan_has_more(io, chunk);
+	       !has_more(io, chunk);
 }
 
 /* Issues one chunk of the io, or settles the io if it has nothing to issue. */
@@ -95,7 +103,7 @@ issue_one(struct ioctx *ctx, struct io *io)
 	}
 	ctx->backend->queue(ctx, chunk);
 	/* Round robin: a large request does not delay the small ones after it. */
-	if (plan_has_more(io, chunk))
+	if (has_more(io, chunk))
 		io_queue(ctx, io);
 }
 
@@ -130,12 +138,24 @@ run_backend(struct ioctx *ctx, bool wait)
 }
 
 /*
- * This many chunks are handed to the kernel at once, and not all. The kernel merges chunks that one
- * call submits into one request, which moves its megabyte only as fast as a single request can, and
- * completes as a whole. In parts, the device works on several, and copying proceeds at the same
- * time.
+ * This many bytes are handed to the kernel at once, four of the largest chunks, and not all. The
+ * kernel merges chunks that one call submits into one request, which moves its megabyte only as
+ * fast as a single request can, and completes as a whole. In parts, the device works on several,
+ * and copying proceeds at the same time.
  */
-#define HANDOVER 4
+#define HANDOVER (4 * CHUNK_SIZE)
+
+/* A small io counts as this many bytes: so at most 32 are handed over at once, and the device
+ * begins with the first of them while the others are prepared. */
+#define HANDOVER_SMALL (HANDOVER / 32)
+
+static unsigned int
+handover_share(const struct io *io)
+{
+	if (io->length >= CHUNK_SIZE)
+		return CHUNK_SIZE;
+	return io->length > HANDOVER_SMALL ? (unsigned int)io->length : HANDOVER_SMALL;
+}
 
 static void
 issue(struct ioctx *ctx)
@@ -143,12 +163,16 @@ issue(struct ioctx *ctx)
 	unsigned int issued = 0;
 
 	while (ctx->waiting && ctx->idle_count > 0 && ctx->turn > 0) {
-		if (issued == HANDOVER && !ctx->backend->serial) {
+		struct io *io;
+
+		if (issued >= HANDOVER && !ctx->backend->serial) {
 			run_backend(ctx, false);
 			issued = 0;
 		}
-		issue_one(ctx, pop(ctx));
-		issued++;
+		/* Only now: an io that is in no list must not be settled by the backend. */
+		io = pop(ctx);
+		issued += handover_share(io);
+		issue_one(ctx, io);
 	}
 }
 
@@ -162,19 +186,22 @@ issue(struct ioctx *ctx)
 static void
 run_hosted(struct ioctx *ctx)
 {
-	unsigned int idle;
+	unsigned int idle, queued;
 	bool again;
 
 	ctx->turn = TURN_BYTES;
 	do {
-		collect(ctx);
+		collect_inbox(ctx);
 		issue(ctx);
 		idle = ctx->idle_count;
 		if (ctx->queued > 0)
 			run_backend(ctx, false);
-		/* A serial backend executes all its chunks in one run, but a chunk may be queued
-		 * again, to be tried in another way. */
-		again = ctx->backend->serial && ctx->queued > 0;
+		queued = ctx->backend->serial ? 0 : ctx->queued;
+		if (ctx->helpers.under_way > 0)
+			helpers_collect(&ctx->helpers);
+		/* A chunk may be queued again, to be tried in another way. A serial backend
+		 * executes all its chunks in one run. */
+		again = ctx->queued > queued;
 	} while (again || (ctx->turn > 0 && ctx->waiting && ctx->idle_count > idle));
 }
 

@@ -152,6 +152,16 @@ find_free(struct pool *pool, bool ownerless)
 	return NULL;
 }
 
+/* The caller holds the mutex. */
+static void
+enlist(struct pool *pool, struct ioctx *ctx)
+{
+	atomic_store(&ctx->busy, true);
+	ctx->next = pool->contexts;
+	pool->contexts = ctx;
+	pool->count++;
+}
+
 /* Makes one more context, or returns NULL. After a failure, if there are contexts to wait for, it
  * is not tried again with every request. The caller holds the mutex. */
 static struct ioctx *
@@ -168,10 +178,7 @@ add(struct pool *pool, struct image *image)
 		pool->no_more_until = clock_ns(CLOCK_MONOTONIC) + NS_PER_SECOND;
 		return NULL;
 	}
-	atomic_store(&ctx->busy, true);
-	ctx->next = pool->contexts;
-	pool->contexts = ctx;
-	pool->count++;
+	enlist(pool, ctx);
 	return ctx;
 }
 
@@ -207,22 +214,18 @@ int
 pool_reserve(struct image *image)
 {
 	struct pool *pool = image->pool;
-	struct ioctx *ctx;
-	int r = 0;
+	struct ioctx *ctx = NULL;
+	bool complete;
 
 	assert(pool->limit > 0);
 	pthread_mutex_lock(&pool->mutex);
-	while (r == 0 && pool->count < pool->limit) {
-		ctx = add(pool, image);
-		if (ctx) {
-			ioctx_populate(ctx);
-			atomic_store(&ctx->busy, false);
-		} else {
-			r = -ENOMEM;
-		}
+	while (pool->count < pool->limit && (ctx = add(pool, image)) != NULL) {
+		ioctx_populate(ctx);
+		atomic_store(&ctx->busy, false);
 	}
+	complete = pool->count >= pool->limit;
 	pthread_mutex_unlock(&pool->mutex);
-	return r;
+	return complete ? 0 : -ENOMEM;
 }
 
 int
@@ -234,11 +237,8 @@ pool_host(struct image *image, struct ring *ring, struct ioctx **result)
 
 	if (r < 0)
 		return r;
-	atomic_store(&ctx->busy, true);
 	pthread_mutex_lock(&pool->mutex);
-	ctx->next = pool->contexts;
-	pool->contexts = ctx;
-	pool->count++;
+	enlist(pool, ctx);
 	pthread_mutex_unlock(&pool->mutex);
 	*result = ctx;
 	return 0;
@@ -295,7 +295,8 @@ pool_give(struct image *image, struct ioctx *ctx)
 }
 
 unsigned int
-pool_count(struct image *image, uint64_t counters[COUNTERS], bool *registered)
+pool_count(struct image *image, uint64_t counters[COUNTERS], bool *registered,
+	   const char **unregistered)
 {
 	struct pool *pool = image->pool;
 	unsigned int count;
@@ -303,9 +304,14 @@ pool_count(struct image *image, uint64_t counters[COUNTERS], bool *registered)
 	pthread_mutex_lock(&pool->mutex);
 	count = pool->count;
 	*registered = count > 0;
+	*unregistered = "";
 	memcpy(counters, pool->retired, sizeof(pool->retired));
 	for (const struct ioctx *ctx = pool->contexts; ctx; ctx = ctx->next) {
-		*registered = *registered && ctx->registered > 0;
+		const char *reason = ctx->unregistered ? atomic_load(ctx->unregistered) : NULL;
+
+		*registered = *registered && ctx->unregistered && !reason;
+		if (reason)
+			*unregistered = reason;
 		for (unsigned int i = 0; i < COUNTERS; i++)
 			counters[i] += counter_read(&ctx->counters, i);
 	}

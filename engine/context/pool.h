@@ -71,10 +71,12 @@ pool_reserve(struct image *image);
 
 /*
  * Returns how many contexts the image has. Sets `counters` to the sums over these contexts and the
- * freed ones, and *registered to whether all contexts have registered buffers, at least for
- * requests of one chunk.
+ * freed ones, *registered to whether there are contexts, and all of them register the memory of
+ * their requests, and *unregistered to why they do not, or not for all memory ("": no reason; a
+ * static string).
  */
 unsigned int
-pool_count(struct image *image, uint64_t counters[COUNTERS], bool *registered);
+pool_count(struct image *image, uint64_t counters[COUNTERS], bool *registered,
+	   const char **unregistered);
 
 #endif

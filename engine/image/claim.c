@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/image/claim.h"
 
-#include "engine/image/lock.h"
-
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/image_use.h"
@@ -10,33 +8,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-/* How long, in milliseconds, a killed server may keep its claim until its last request is complete.
- */
-#define LINGER_MS      5000
-#define LINGER_STEP_MS 20
-
 #define WAY_OUT                                                                                    \
 	"end that first, or serve it read-only; with force=on (--force) it is served all the same, and may be damaged"
-
-static struct image_part
-part_of(const struct backing *backing, const struct image_config *config)
-{
-	struct image_part part = {
-		.device = backing->device,
-		.inode = backing->inode,
-		.offset = config->offset,
-		.end = UINT64_MAX,
-	};
-
-	if (config->sizelimit && config->sizelimit < UINT64_MAX - config->offset)
-		part.end = config->offset + config->sizelimit;
-	return part;
-}
 
 /* Opens the device once more. Returns a descriptor or -errno. */
 static int
@@ -83,9 +60,10 @@ claim_patiently(struct backing *backing, const struct image_config *config, bool
 {
 	int r = claim(backing, locked);
 
-	for (int waited = 0; r == -EBUSY && waited < LINGER_MS && !is_for_lock(backing, config);
-	     waited += LINGER_STEP_MS) {
-		usleep(LINGER_STEP_MS * 1000);
+	for (int waited = 0;
+	     r == -EBUSY && waited < LOCK_LINGER_MS && !is_for_lock(backing, config);
+	     waited += LOCK_LINGER_STEP_MS) {
+		usleep(LOCK_LINGER_STEP_MS * 1000);
 		r = claim(backing, locked);
 	}
 	return r == -EBUSY && !is_for_lock(backing, config) ? r : 0;
@@ -110,13 +88,18 @@ warn(const struct backing *backing, bool writable, const char *use)
 }
 
 int
-claim_take(struct backing *backing, const struct image_config *config, bool writable, bool locked,
-	   char **error)
+claim_take(struct backing *backing, const struct image_config *config, const struct lock_part *part,
+	   bool writable, bool locked, char **error)
 {
-	const struct image_part part = part_of(backing, config);
+	const struct image_part served = {
+		.device = backing->device,
+		.inode = backing->inode,
+		.offset = part->start,
+		.end = part->end,
+	};
 	bool force = config->force == TRISTATE_ON;
 	struct image_use use;
-	bool used = image_use_find("", &part, &use) && (use.writes || (use.held && writable));
+	bool used = image_use_find("", &served, &use) && (use.writes || (use.held && writable));
 
 	if (used && writable && !force)
 		return refuse_writing(backing, use.text, error);

@@ -8,20 +8,20 @@
 #define ENGINE_IMAGE_CLAIM_H
 
 #include "engine/backing/backing.h"
-#include "engine/image_config.h"
+#include "engine/image/lock.h"
 
 #include <stdbool.h>
 
 /*
- * Claims the backing for a server with these options. Must come before the server takes its lock,
- * because .fd is opened anew and loses its locks. `locked`: .fd has a lock to keep, so another
- * descriptor (.claim_fd) gets the claim. A read-only server claims nothing, but is warned of
- * writers. Returns 0, or -EBUSY with *error, a sentence that names the user of the image and the
- * way out (the caller frees it).
+ * Claims the backing for a server of that part of it with these options. Must come before the
+ * server takes its lock, because .fd is opened anew and loses its locks. `locked`: .fd has a lock
+ * to keep, so another descriptor (.claim_fd) gets the claim. A read-only server claims nothing, but
+ * is warned of writers. Returns 0, or -EBUSY with *error, a sentence that names the user of the
+ * image and the way out (the caller frees it).
  */
 int
-claim_take(struct backing *backing, const struct image_config *config, bool writable, bool locked,
-	   char **error);
+claim_take(struct backing *backing, const struct image_config *config, const struct lock_part *part,
+	   bool writable, bool locked, char **error);
 
 /* Releases the claim. May be called again, or without a claim. */
 void

@@ -2,8 +2,8 @@
 #include "engine/image/image.h"
 
 #include "engine/backend/choice.h"
-#include "engine/backing/block_queue.h"
 #include "engine/backing/direct.h"
+#include "engine/backing/dontcache.h"
 #include "engine/context/pool.h"
 #include "engine/image/format.h"
 #include "engine/image/lock.h"
@@ -95,6 +95,44 @@ choose_direct(struct image *image, uint64_t length, char **error)
 		image->backing.path, image->direct_reason);
 }
 
+/* Tells about a choice that has no effect, because direct I/O leaves no pages. */
+static void
+warn_unused_page_cache(const struct image *image)
+{
+	const struct image_config *config = &image->config;
+
+	if (config->page_cache != PAGE_CACHE_AUTO && config->direct_io == TRISTATE_ON)
+		log_warning("%s: page-cache=%s has no effect with direct-io=on",
+			    image->backing.path, image_page_cache_names[config->page_cache]);
+}
+
+/* Decides whether pages stay in the page cache. */
+static int
+choose_page_cache(struct image *image, char **error)
+{
+	const struct image_config *config = &image->config;
+	bool fell_back = config->direct_io == TRISTATE_AUTO && !image_direct(image);
+	uint64_t end;
+
+	warn_unused_page_cache(image);
+	if (config->page_cache == PAGE_CACHE_KEEP ||
+	    (config->page_cache == PAGE_CACHE_AUTO && (!fell_back || image->backing.in_memory)))
+		return 0;
+	if (image->backing.in_memory)
+		return error_set(error, -EOPNOTSUPP,
+				 "%s: page-cache=drop is not possible: the image is in memory; "
+				 "page-cache=auto or keep would leave it there",
+				 image->backing.path);
+	if (!config->sizelimit || __builtin_add_overflow(config->offset, config->sizelimit, &end))
+		end = UINT64_MAX;
+	image->sweeper = sweeper_new(image->backing.fd, config->offset, end);
+	if (!image->sweeper)
+		return -ENOMEM;
+	atomic_store(&image->dontcache,
+		     dontcache_learn(image->backing.fd, image->dontcache_reason) == 0);
+	return 0;
+}
+
 /*
  * A file whose size is no multiple of a sector is a file of bytes rather than a disk, and is served
  * whole, because a user who copies it over NBD wants its end, too. But with a limit that ends
@@ -137,6 +175,8 @@ prepare(struct image *image, char **error)
 	choose_bytes(image, length);
 	r = choose_direct(image, length, error);
 	atomic_store(&image->cached, image_may_cache(image));
+	if (r == 0)
+		r = choose_page_cache(image, error);
 	if (r == 0)
 		r = backend_choose(&image->config, &image->backing, image_direct(image),
 				   &image->backend, image->engine_reason, image->poll_reason,
@@ -198,6 +238,7 @@ image_close(struct image *image)
 	if (!image)
 		return;
 	pool_free(image->pool);
+	sweeper_free(image->sweeper);
 	/* close() may release the lock too late, because the kernel takes time to release the files
 	 * of a ring. */
 	if (image->locked)
@@ -248,6 +289,12 @@ image_direct(const struct image *image)
 }
 
 bool
+image_fills_cache(const struct image *image)
+{
+	return !image_direct(image) && !image->sweeper;
+}
+
+bool
 image_has_holes(const struct image *image)
 {
 	return !image->backing.block_device;
@@ -258,7 +305,7 @@ image_rotational(const struct image *image)
 {
 	uint64_t rotational;
 
-	return block_queue_read(image->backing.device, "rotational", &rotational) == 0 &&
+	return backing_queue_read(&image->backing, "rotational", &rotational) == 0 &&
 	       rotational == 1;
 }
 
@@ -266,7 +313,7 @@ int
 image_cache(struct image *image, uint64_t offset, uint64_t length)
 {
 	/* To posix_fadvise(), a length of 0 means the rest of the file. */
-	if (image_direct(image) || length == 0)
+	if (!image_fills_cache(image) || length == 0)
 		return 0;
 	return -posix_fadvise(image->backing.fd, (off_t)(image->config.offset + offset),
 			      (off_t)length, POSIX_FADV_WILLNEED);

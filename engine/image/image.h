@@ -65,6 +65,8 @@ image_discards(const struct image *image); /* discard=on */
 bool
 image_direct(const struct image *image); /* whether direct I/O is on now */
 bool
+image_fills_cache(const struct image *image); /* image_cache() has an effect now */
+bool
 image_has_holes(const struct image *image); /* extents_visit() can find holes */
 bool
 image_rotational(const struct image *image); /* as the kernel says of the device below */
@@ -84,7 +86,7 @@ int
 image_resize(struct image *image, char **error);
 
 /* Tells the kernel that the range of `length` bytes at `offset` of the image will be read soon. Has
- * no effect with direct I/O. Returns 0 or -errno. */
+ * no effect with direct I/O or page-cache=drop. Returns 0 or -errno. */
 int
 image_cache(struct image *image, uint64_t offset, uint64_t length);
 
@@ -105,12 +107,16 @@ struct image_status {
 	bool direct;
 	char direct_reason[REASON_MAX];          /* why it is off, or "" */
 	unsigned int direct_align, memory_align; /* in bytes; 0 if direct I/O is not possible */
+	const char *page_cache;                  /* what becomes of pages: "keep" or "drop" */
+	char page_cache_reason[REASON_MAX]; /* why it has no effect now, or why drop goes without
+					       RWF_DONTCACHE, or "" */
 	bool poll;
 	char poll_reason[REASON_MAX]; /* why it is off, or "" */
 	bool discard;
 	const char *lock; /* "exclusive", "shared", "off", "not taken yet" */
 	unsigned int contexts, depth;
-	bool registered_buffers; /* in all contexts, at least for requests of one chunk */
+	bool registered_buffers;       /* all contexts register the memory of their requests */
+	const char *registered_reason; /* why not all memory of all contexts is, or "" */
 	uint64_t counters[COUNTERS];
 };
 

@@ -13,7 +13,6 @@
 #include "engine/io/backend.h"
 #include "engine/io/image_state.h"
 
-#include "common/cleanup.h"
 #include "common/container_of.h"
 #include "common/error.h"
 #include "common/log.h"
@@ -60,15 +59,17 @@ freeze_writes(struct image *image, struct freeze *freeze)
 	pthread_mutex_unlock(&freeze->mutex);
 }
 
-/* Adopts the current size. If the size has not changed, its warnings are not repeated. */
-static int
-take_up_size(struct image *image, char **error)
+/* If the size has not changed, its warnings are not repeated. */
+int
+image_resize(struct image *image, char **error)
 {
 	uint64_t length, size;
 	struct freeze freeze;
 	bool moves;
-	int r = window_measure(&image->backing, &image->config, &length, error);
+	int r;
 
+	*error = NULL;
+	r = window_measure(&image->backing, &image->config, &length, error);
 	if (r < 0 || length / image->sector_size * image->sector_size == image_size(image))
 		return r;
 	size = window_round(&image->backing, &image->config, length, image->sector_size);
@@ -82,13 +83,6 @@ take_up_size(struct image *image, char **error)
 	if (moves)
 		range_end(image->ranges, &freeze.range);
 	return 0;
-}
-
-int
-image_resize(struct image *image, char **error)
-{
-	*error = NULL;
-	return take_up_size(image, error);
 }
 
 static bool
@@ -121,50 +115,26 @@ image_meets(const struct image *a, const struct image *b)
 	return image_same(a, b) && lock_parts_meet(&one, &other);
 }
 
-/* The caller holds image->locking. */
-static int
-lock_first(struct image *image, bool writable, char **error)
-{
-	int r = claim_take(&image->backing, &image->config, writable, false, error);
-	struct lock_part part;
-
-	if (r < 0)
-		return r;
-	part = image_part(image);
-	r = lock_take(image->backing.fd, image->backing.path, image->config.lock, &part, writable,
-		      error);
-	if (r == 0 && (r = take_up_size(image, error)) < 0)
-		lock_drop(image->backing.fd);
-	if (r < 0)
-		claim_drop(&image->backing);
-	return r;
-}
-
-/* Makes the reader's lock a writer's. The caller holds image->locking. */
-static int
-lock_writer(struct image *image, char **error)
-{
-	int r = claim_take(&image->backing, &image->config, true, true, error);
-	struct lock_part part;
-
-	if (r < 0)
-		return r;
-	part = image_part(image);
-	r = lock_upgrade(image->backing.fd, image->backing.path, image->config.lock, &part, error);
-	if (r < 0)
-		claim_drop(&image->backing);
-	return r;
-}
-
-/* Takes the lock. An earlier lock stays if this fails. The caller holds image->locking. */
+/* Takes the lock, and with the first one the file's size again. An earlier lock stays if this
+ * fails. The caller holds image->locking. */
 static int
 lock_as(struct image *image, bool writable, char **error)
 {
-	int r = is_locked(image, false) ? lock_writer(image, error)
-					: lock_first(image, writable, error);
+	const struct backing *backing = &image->backing;
+	const struct lock_part part = image_part(image);
+	bool first = !is_locked(image, false);
+	int r = claim_take(&image->backing, &image->config, &part, writable, !first, error);
 
 	if (r < 0)
 		return r;
+	r = lock_take(backing->fd, backing->path, image->config.lock, &part, writable, !first,
+		      error);
+	if (first && r == 0 && (r = image_resize(image, error)) < 0)
+		lock_drop(backing->fd);
+	if (r < 0) {
+		claim_drop(&image->backing);
+		return r;
+	}
 	pthread_mutex_lock(&image->facts);
 	image->locked = true;
 	image->locked_writable = writable;
@@ -266,6 +236,17 @@ image_set_direct(struct image *image, bool on, char **error)
 	return r;
 }
 
+static void
+page_cache_reason(const struct image *image, bool direct, char reason[REASON_MAX])
+{
+	if (direct)
+		snprintf(reason, REASON_MAX, "no effect with direct I/O");
+	else if (image->sweeper && !atomic_load(&image->dontcache))
+		snprintf(reason, REASON_MAX, "without RWF_DONTCACHE: %.*s", REASON_MAX - 32,
+			 image->dontcache_reason[0] ? image->dontcache_reason
+						    : "the file system refused a write with it");
+}
+
 void
 image_status(struct image *image, struct image_status *status)
 {
@@ -285,6 +266,7 @@ image_status(struct image *image, struct image_status *status)
 	};
 	memcpy(status->engine_reason, image->engine_reason, REASON_MAX);
 	memcpy(status->poll_reason, image->poll_reason, REASON_MAX);
+	status->page_cache = image->sweeper ? "drop" : "keep";
 	if (image->backing.direct_fd >= 0) {
 		status->direct_align = image->backing.direct_align;
 		status->memory_align = image->backing.memory_align;
@@ -292,12 +274,14 @@ image_status(struct image *image, struct image_status *status)
 	pthread_mutex_lock(&image->facts);
 	status->direct = image_direct(image);
 	memcpy(status->direct_reason, image->direct_reason, REASON_MAX);
+	page_cache_reason(image, status->direct, status->page_cache_reason);
 	/* With a reader's lock, its clients can't write (nbdkit -r). */
 	status->writable = image->backing.writable && (!image->locked || image->locked_writable);
 	if (image->locked)
 		status->lock = lock_name(image->config.lock, image->locked_writable);
 	pthread_mutex_unlock(&image->facts);
-	status->contexts = pool_count(image, status->counters, &status->registered_buffers);
+	status->contexts = pool_count(image, status->counters, &status->registered_buffers,
+				      &status->registered_reason);
 }
 
 /* Returns " (reason)", or "" if there is no reason. */
@@ -310,11 +294,26 @@ in_brackets(const char *reason, char text[REASON_MAX + 4])
 	return text;
 }
 
+/* Returns the part of the start-up line about the page cache; "" if direct I/O is on and the user
+ * did not ask for anything. */
+static const char *
+page_cache_words(const struct image *image, const struct image_status *status,
+		 char text[REASON_MAX + 32])
+{
+	char reason[REASON_MAX + 4];
+
+	if (status->direct && image->config.page_cache == PAGE_CACHE_AUTO)
+		return "";
+	snprintf(text, REASON_MAX + 32, ", page cache %s%s", status->page_cache,
+		 in_brackets(status->page_cache_reason, reason));
+	return text;
+}
+
 char *
 image_summary(struct image *image, bool *degraded)
 {
-	char engine[REASON_MAX + 4], direct[REASON_MAX + 4], poll[REASON_MAX + 4],
-		sector[REASON_MAX + 4];
+	char engine[REASON_MAX + 4], direct[REASON_MAX + 4], cache[REASON_MAX + 32],
+		poll[REASON_MAX + 4], sector[REASON_MAX + 4];
 	struct image_status status;
 	char *text;
 
@@ -328,11 +327,12 @@ image_summary(struct image *image, bool *degraded)
 		in_brackets(status.direct_reason, direct);
 	if (asprintf(
 		    &text,
-		    "%s: %llu bytes, engine %s%s, direct I/O %s%s, polling %s%s, sector size %u%s, %s",
+		    "%s: %llu bytes, engine %s%s, direct I/O %s%s%s, polling %s%s, sector size %u%s, %s",
 		    status.path, (unsigned long long)status.size, status.engine,
 		    in_brackets(status.engine_reason, engine), status.direct ? "on" : "off", direct,
-		    status.poll ? "on" : "off", in_brackets(status.poll_reason, poll),
-		    status.sector_size, in_brackets(image->sector_reason, sector),
+		    page_cache_words(image, &status, cache), status.poll ? "on" : "off",
+		    in_brackets(status.poll_reason, poll), status.sector_size,
+		    in_brackets(image->sector_reason, sector),
 		    status.writable ? "writable" : "read-only") < 0)
 		return NULL;
 	return text;

@@ -369,10 +369,6 @@ check_claim(int fd, const struct claim *claim, bool taken, off_t *start)
 	return r;
 }
 
-/* How long, in milliseconds, the kernel may take to complete the I/O of a killed server. */
-#define LINGER_MS      5000
-#define LINGER_STEP_MS 20
-
 /*
  * A killed server keeps its locks until its last request is complete and its rings are gone, a
  * moment after the process itself; until then, an old write could still reach the file. So we wait
@@ -385,9 +381,9 @@ check_claim_patiently(int fd, const struct claim *claim, bool taken, off_t *star
 	char holder[LOCK_HOLDER];
 
 	for (int waited = 0;
-	     r == -EAGAIN && waited < LINGER_MS && !find_holder(fd, *start, false, holder);
-	     waited += LINGER_STEP_MS) {
-		usleep(LINGER_STEP_MS * 1000);
+	     r == -EAGAIN && waited < LOCK_LINGER_MS && !find_holder(fd, *start, false, holder);
+	     waited += LOCK_LINGER_STEP_MS) {
+		usleep(LOCK_LINGER_STEP_MS * 1000);
 		r = check_claim(fd, claim, taken, start);
 	}
 	return r;
@@ -451,12 +447,13 @@ keep_claim(int fd, const struct claim *claim)
 	set_range(fd, F_UNLCK, KEEPERS_BASE, KEEPERS_BASE + (off_t)RANGE_MAX);
 }
 
-static int
-take(int fd, const char *path, enum lock_choice choice, const struct lock_part *part, bool writable,
-     const struct claim *before, char **error)
+int
+lock_take(int fd, const char *path, enum lock_choice choice, const struct lock_part *part,
+	  bool writable, bool locked, char **error)
 {
 	enum lock_choice resolved = resolve(choice, writable);
-	const struct claim claim = claim_for(resolved, part, writable);
+	const struct claim claim = claim_for(resolved, part, writable),
+			   reader = claim_for(resolve(choice, false), part, false);
 	off_t start = ANY;
 	int r;
 
@@ -467,27 +464,11 @@ take(int fd, const char *path, enum lock_choice choice, const struct lock_part *
 	 * does. */
 	if (r == 0)
 		keep_claim(fd, &claim);
-	else if (before)
-		keep_claim(fd, before);
+	else if (locked)
+		keep_claim(fd, &reader);
 	else
 		lock_drop(fd);
 	return r < 0 ? explain(r, fd, start, path, lock_name(choice, writable), error) : 0;
-}
-
-int
-lock_take(int fd, const char *path, enum lock_choice choice, const struct lock_part *part,
-	  bool writable, char **error)
-{
-	return take(fd, path, choice, part, writable, NULL, error);
-}
-
-int
-lock_upgrade(int fd, const char *path, enum lock_choice choice, const struct lock_part *part,
-	     char **error)
-{
-	const struct claim reader = claim_for(resolve(choice, false), part, false);
-
-	return take(fd, path, choice, part, true, &reader, error);
 }
 
 bool

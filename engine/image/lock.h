@@ -22,25 +22,25 @@ struct lock_part {
 	uint64_t start, end; /* in bytes; end UINT64_MAX: up to the end of the image */
 };
 
+/* How long, in milliseconds, a killed server may keep its locks and its claim until the kernel has
+ * completed its last request, and how often to look for that. */
+#define LOCK_LINGER_MS      5000
+#define LOCK_LINGER_STEP_MS 20
+
 /*
  * Takes the lock for `choice` on the file of `fd`. The lock lasts until that open file description
  * is closed, so the caller keeps `fd` open. Returns 0, -EAGAIN if another program holds a lock that
  * excludes ours, or another -errno if locks are not possible there. *error is then a sentence that
  * begins with `path` and names the holder if it can be found (the caller frees it). On failure no
  * lock is left.
+ *
+ * `locked`, which needs `writable`: `fd` has the reader's lock of the same choice and part, which
+ * becomes a writer's. Holds both locks until it has the new one. On failure, the reader's lock
+ * still stands and was never released.
  */
 int
 lock_take(int fd, const char *path, enum lock_choice choice, const struct lock_part *part,
-	  bool writable, char **error);
-
-/*
- * Makes the reader's lock, which lock_take() took with the same choice and part, a writer's. Holds
- * both locks until it has the new one. On failure, which is reported as by lock_take(), the
- * reader's lock still stands and was never released.
- */
-int
-lock_upgrade(int fd, const char *path, enum lock_choice choice, const struct lock_part *part,
-	     char **error);
+	  bool writable, bool locked, char **error);
 
 /* Makes the same checks as lock_take() and returns the same errors, but takes no lock. It may call
  * a part of an image free for which lock_take() then finds another holder. */

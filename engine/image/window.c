@@ -5,7 +5,6 @@
 #include "common/log.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 int

@@ -8,11 +8,10 @@
 #ifndef ENGINE_IO_BACKEND_H
 #define ENGINE_IO_BACKEND_H
 
-#include "engine/reason.h"
+#include "engine/backing/backing.h"
 
 #include <stdbool.h>
 
-struct backing;
 struct chunk;
 struct ioctx;
 
@@ -21,7 +20,7 @@ struct backend {
 	bool polled; /* polls the device for completions; only direct reads and writes take its fast
 			path */
 	bool serial; /* executes one chunk after another: splitting a request gains nothing */
-	bool dsync;  /* honours .dsync of a chunk */
+	bool dsync;  /* honours RWF_DSYNC of a chunk */
 	bool shares_ring;  /* on an event loop that has a ring, uses the loop's ring */
 	bool lone_by_call; /* if a thread waits for a single chunk, a plain system call is faster */
 
@@ -30,14 +29,14 @@ struct backend {
 	 * fork. */
 	int (*probe)(const struct backing *backing, char reason[REASON_MAX]);
 
-	/* Sets ctx->backend_state, and ctx->registered if it registers buffers. Returns 0 or
+	/* Sets ctx->backend_state, and ctx->unregistered if it registers memory. Returns 0 or
 	 * -errno; on failure, fini() must not be called. */
 	int (*init)(struct ioctx *ctx);
 	/* Frees what init() made. No chunk may be in flight. */
 	void (*fini)(struct ioctx *ctx);
 
-	/* Allocates now what the backend would otherwise allocate when it needs it. NULL: there is
-	 * nothing to allocate. */
+	/* Registers the memory now that the backend would otherwise register when it is used. NULL:
+	 * there is none. */
 	void (*reserve)(struct ioctx *ctx);
 
 	/* Takes a chunk. At most ctx->depth chunks are in flight, so there is always room. */

@@ -26,28 +26,43 @@
 /* After this many attempts in all, the operation fails. */
 #define LAST_ATTEMPT 100
 
+static ssize_t
+move(int fd, const struct chunk *chunk, int rw_flags)
+{
+	struct iovec iov = {chunk->buffer, (size_t)chunk->length};
+	off_t offset = (off_t)chunk->offset;
+
+	if (rw_flags && chunk->op == CHUNK_READ)
+		return preadv2(fd, &iov, 1, offset, rw_flags);
+	if (rw_flags)
+		return pwritev2(fd, &iov, 1, offset, rw_flags);
+	return chunk->op == CHUNK_READ ? pread(fd, iov.iov_base, iov.iov_len, offset)
+				       : pwrite(fd, iov.iov_base, iov.iov_len, offset);
+}
+
+static ssize_t
+transfer(int fd, const struct chunk *chunk)
+{
+	ssize_t r = move(fd, chunk, chunk->rw_flags);
+
+	if (r >= 0 || !chunk->rw_flags || errno != EOPNOTSUPP)
+		return r;
+	/* Emulated kernels do not know the flags. */
+	r = move(fd, chunk, 0);
+	if (r >= 0 && (chunk->rw_flags & RWF_DSYNC) && fdatasync(fd) < 0)
+		r = -1;
+	return r;
+}
+
 int
 chunk_execute(const struct backing *backing, const struct chunk *chunk)
 {
-	struct iovec iov = {chunk->buffer, (size_t)chunk->length};
 	int fd = chunk->direct ? backing->direct_fd : backing->fd;
 	ssize_t r = -1;
 
 	switch (chunk->op) {
-	case CHUNK_READ: r = pread(fd, iov.iov_base, iov.iov_len, (off_t)chunk->offset); break;
-	case CHUNK_WRITE:
-		if (!chunk->dsync) {
-			r = pwrite(fd, iov.iov_base, iov.iov_len, (off_t)chunk->offset);
-			break;
-		}
-		r = pwritev2(fd, &iov, 1, (off_t)chunk->offset, RWF_DSYNC);
-		if (r >= 0 || errno != EOPNOTSUPP)
-			break;
-		/* Emulated kernels do not know RWF_DSYNC. */
-		r = pwrite(fd, iov.iov_base, iov.iov_len, (off_t)chunk->offset);
-		if (r >= 0 && fdatasync(fd) < 0)
-			r = -1;
-		break;
+	case CHUNK_READ:
+	case CHUNK_WRITE: r = transfer(fd, chunk); break;
 	case CHUNK_SYNC: r = fdatasync(fd); break;
 	case CHUNK_ALLOCATE:
 		r = fallocate(fd, chunk->mode, (off_t)chunk->offset, (off_t)chunk->length);
@@ -240,6 +255,29 @@ modify_write(struct ioctx *ctx, struct chunk *chunk)
 	queue_again(ctx, chunk);
 }
 
+/* Returns which pages a transfer through the page cache has left there. A write with RWF_DONTCACHE
+ * leaves its pages in some file systems (ext4, unless it allocates). */
+static enum sweep_need
+left_by(const struct chunk *chunk)
+{
+	return chunk->op == CHUNK_READ && (chunk->rw_flags & RWF_DONTCACHE) ? SWEEP_READ_AHEAD
+									    : SWEEP_PAGES;
+}
+
+static void
+data_read(const struct ioctx *ctx, struct chunk *chunk)
+{
+	struct io *io = chunk->io;
+
+	if (chunk->bounced) {
+		unsigned int align = ctx->image->backing.direct_align;
+
+		memcpy(chunk->payload, chunk->bounce + (chunk->start & (align - 1)), chunk->bytes);
+	}
+	if (io->arrived)
+		io->arrived(io, chunk->start - io->offset, chunk->bytes);
+}
+
 /* All bytes of the chunk were moved. */
 static void
 transferred(struct ioctx *ctx, struct chunk *chunk)
@@ -248,13 +286,12 @@ transferred(struct ioctx *ctx, struct chunk *chunk)
 		modify_write(ctx, chunk);
 		return;
 	}
-	if (chunk->dsync)
+	if (chunk->rw_flags & RWF_DSYNC)
 		confirm_sync(ctx->image, chunk);
-	if (chunk->op == CHUNK_READ && chunk->bounced) {
-		unsigned int align = ctx->image->backing.direct_align;
-
-		memcpy(chunk->payload, chunk->bounce + (chunk->start & (align - 1)), chunk->bytes);
-	}
+	if (chunk->op == CHUNK_READ)
+		data_read(ctx, chunk);
+	if (!chunk->direct && ctx->image->sweeper)
+		sweeper_touch(ctx->image->sweeper, left_by(chunk));
 	retire(ctx, chunk);
 }
 
@@ -313,6 +350,28 @@ chunk_failed(struct ioctx *ctx, struct chunk *chunk, int err)
 	retire(ctx, chunk);
 }
 
+static void
+synced(struct image *image, struct chunk *chunk)
+{
+	confirm_sync(image, chunk);
+	/* Pages that were dirty can be dropped now. */
+	if (image->sweeper)
+		sweeper_touch(image->sweeper, SWEEP_PAGES);
+}
+
+/* The file system takes RWF_DONTCACHE for some transfers but not for this one, so the chunk goes on
+ * without the flag, as do all that follow: the sweeper drops their pages. */
+static bool
+is_refused_flag(struct ioctx *ctx, struct chunk *chunk, int result)
+{
+	if (result != -EOPNOTSUPP || !(chunk->rw_flags & RWF_DONTCACHE))
+		return false;
+	atomic_store(&ctx->image->dontcache, false);
+	chunk->rw_flags &= ~RWF_DONTCACHE;
+	queue_again(ctx, chunk);
+	return true;
+}
+
 /* Returns whether the result is final. If it is not, the chunk is in flight again. */
 static bool
 is_final(struct ioctx *ctx, struct chunk *chunk, int *result)
@@ -340,6 +399,8 @@ chunk_done(struct ioctx *ctx, struct chunk *chunk, int result)
 	if (!is_final(ctx, chunk, &result))
 		return;
 	if (result < 0) {
+		if (is_refused_flag(ctx, chunk, result))
+			return;
 		chunk_failed(ctx, chunk, result);
 		return;
 	}
@@ -348,6 +409,14 @@ chunk_done(struct ioctx *ctx, struct chunk *chunk, int result)
 		return;
 	}
 	if (chunk->op == CHUNK_SYNC)
-		confirm_sync(ctx->image, chunk);
+		synced(ctx->image, chunk);
 	retire(ctx, chunk);
+}
+
+void
+chunk_completed(struct completion *completion, int result)
+{
+	struct chunk *chunk = container_of(completion, struct chunk, completion);
+
+	chunk_done(chunk->io->ctx, chunk, result);
 }

@@ -6,6 +6,7 @@
 #ifndef ENGINE_IO_CHUNK_H
 #define ENGINE_IO_CHUNK_H
 
+#include "engine/backing/dontcache.h"
 #include "engine/completion.h"
 #include "engine/io/helpers.h"
 
@@ -31,8 +32,7 @@ struct chunk {
 	/* Set by plan_chunk(); a backend puts these into its SQE or iocb. */
 	enum chunk_op op;
 	bool direct;     /* uses the direct descriptor, else the buffered one */
-	bool registered; /* .buffer lies in the context's arena */
-	bool dsync;      /* WRITE: RWF_DSYNC */
+	int rw_flags;    /* READ, WRITE: RWF_DSYNC, RWF_DONTCACHE */
 	int mode;        /* ALLOCATE: fallocate()'s mode */
 	void *buffer;    /* READ, WRITE */
 	uint64_t offset; /* in the backing, in bytes */
@@ -51,6 +51,7 @@ struct chunk {
 	/* For plan_chunk() and chunk_done(). */
 	struct io *io;
 	char *bounce;          /* this chunk's part of the context's arena, CHUNK_SIZE bytes */
+	int bounce_place;      /* where .bounce is registered with a ring: see uring.c */
 	char *payload;         /* the caller's bytes that this chunk moves; NULL for zeroes */
 	uint64_t start;        /* where .payload belongs in the image's window, in bytes */
 	uint64_t bytes;        /* length of .payload */
@@ -64,10 +65,22 @@ struct chunk {
 void
 chunk_done(struct ioctx *ctx, struct chunk *chunk, int result);
 
+/* The same, for a chunk whose .completion is called. */
+void
+chunk_completed(struct completion *completion, int result);
+
 /* Hands a queued chunk to a helper thread, which executes it with a plain system call. Only for
  * hosted contexts. A later ioctx_run() calls chunk_done(). */
 void
 chunk_lend(struct ioctx *ctx, struct chunk *chunk);
+
+/* Returns whether the chunk starts a write-back: the kernel may wait for room in the disk's queue
+ * before it takes the chunk, and does not ask whether it may wait. */
+static inline bool
+chunk_starts_write_back(const struct chunk *chunk)
+{
+	return chunk->op == CHUNK_WRITE && (chunk->rw_flags & RWF_DONTCACHE);
+}
 
 /* Executes a chunk at once with a plain system call, which may block. Returns a result for
  * chunk_done(): bytes moved, 0, or -errno. */

@@ -27,6 +27,10 @@
  * file wait during the call. */
 #define ALLOCATE_MEMORY_MAX (UINT64_C(8) << 20)
 
+/* The shortest write, in bytes, that drops its own pages (RWF_DONTCACHE). The kernel starts the
+ * write-back of such a write at once, so small writes would no longer come together in one. */
+#define DONTCACHE_WRITE (128u << 10)
+
 static uint64_t
 minimum(uint64_t a, uint64_t b)
 {
@@ -43,13 +47,6 @@ static uint64_t
 round_up(uint64_t n, uint64_t align)
 {
 	return round_down(n + align - 1, align);
-}
-
-bool
-plan_has_more(const struct io *io, const struct chunk *chunk)
-{
-	/* Only the result of fallocate() shows whether the rest must be written instead. */
-	return io->issued < io->length && chunk->op != CHUNK_ALLOCATE;
 }
 
 /* Always syncs through the buffered descriptor. The kernel reports lost data once on each open
@@ -91,7 +88,6 @@ plan_bounced(const struct image *image, struct ioctx *ctx, struct chunk *chunk, 
 	uint64_t most = CHUNK_SIZE - before;
 
 	chunk->bounced = true;
-	chunk->registered = chunk < ctx->chunks + ctx->registered;
 	chunk->buffer = chunk->bounce;
 	chunk->offset = image->config.offset + chunk->start - before;
 	if (chunk->op == CHUNK_WRITE && (before || bytes < align)) {
@@ -123,6 +119,20 @@ plan_end(const struct image *image, struct chunk *chunk, uint64_t bytes)
 	return chunk->direct ? minimum(bytes, end - place) : bytes;
 }
 
+/* Returns the flags of a transfer through the page cache. A transfer with RWF_DONTCACHE covers
+ * whole pages, since the next one would have to read a shared page again. */
+static int
+cache_flags(const struct image *image, const struct chunk *chunk)
+{
+	uint64_t mask = image->backing.cache_block - 1;
+
+	if (!image->sweeper || !atomic_load_explicit(&image->dontcache, memory_order_relaxed) ||
+	    ((chunk->offset | chunk->length) & mask) ||
+	    (chunk->op == CHUNK_WRITE && chunk->length < DONTCACHE_WRITE))
+		return 0;
+	return RWF_DONTCACHE;
+}
+
 /* Plans a read or write of the next `bytes` bytes of the io, or of as many as one chunk takes. */
 static void
 plan_transfer(const struct image *image, struct io *io, struct chunk *chunk, uint64_t bytes)
@@ -149,9 +159,11 @@ plan_transfer(const struct image *image, struct io *io, struct chunk *chunk, uin
 	/* A single write can carry its own sync; after several writes, one sync is cheaper than a
 	 * sync for each. In the page cache, we must tell a failed sync from a failed write, because
 	 * only a failed sync has lost data of other writes (fail_sync()). */
-	if ((io->flags & IO_FUA) && chunk->op == CHUNK_WRITE && chunk->bytes == io->length &&
-	    chunk->direct && ctx->backend->dsync) {
-		chunk->dsync = true;
+	if (!chunk->direct) {
+		chunk->rw_flags = cache_flags(image, chunk);
+	} else if ((io->flags & IO_FUA) && chunk->op == CHUNK_WRITE && chunk->bytes == io->length &&
+		   ctx->backend->dsync) {
+		chunk->rw_flags = RWF_DSYNC;
 		io->durable = true;
 	}
 }
@@ -163,7 +175,7 @@ static uint64_t
 zero_by_writing(const struct image *image, const struct io *io, int mode)
 {
 	uint64_t left = io->length - io->issued;
-	uint64_t align = space_align(image);
+	uint64_t align = image->backing.block_size;
 	uint64_t place = image->config.offset + io->offset + io->issued;
 	uint64_t edge = round_up(place, align) - place;
 
@@ -198,7 +210,7 @@ plan_space(const struct image *image, struct io *io, struct chunk *chunk)
 	chunk->op = CHUNK_ALLOCATE;
 	chunk->mode = mode;
 	chunk->offset = image->config.offset + chunk->start;
-	chunk->bytes = chunk->length = round_down(minimum(left, most), space_align(image));
+	chunk->bytes = chunk->length = round_down(minimum(left, most), image->backing.block_size);
 	return true;
 }
 
@@ -207,6 +219,7 @@ plan_chunk(const struct image *image, struct io *io, struct chunk *chunk)
 {
 	*chunk = (struct chunk){
 		.bounce = chunk->bounce,
+		.bounce_place = chunk->bounce_place,
 		.io = io,
 		.start = io->offset + io->issued,
 	};

@@ -20,9 +20,4 @@ struct io;
 bool
 plan_chunk(const struct image *image, struct io *io, struct chunk *chunk);
 
-/* Returns whether another chunk of the io may be issued while `chunk`, the last one issued, is in
- * flight. */
-bool
-plan_has_more(const struct io *io, const struct chunk *chunk);
-
 #endif

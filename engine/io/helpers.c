@@ -50,18 +50,17 @@ static struct helper_job *
 wait_for_job(struct helpers *helpers)
 {
 	struct timespec limit;
-	int r = 0;
 
 	clock_gettime(CLOCK_MONOTONIC, &limit);
 	limit.tv_sec += IDLE_LIMIT;
 	helpers->idle++;
 	while (!helpers->queue.first && !helpers->stop) {
-		if (!helpers->reserved && r == ETIMEDOUT)
-			break;
-		if (helpers->reserved)
+		if (helpers->running <= helpers->reserved)
 			pthread_cond_wait(&helpers->work, &helpers->mutex);
-		else
-			r = pthread_cond_timedwait(&helpers->work, &helpers->mutex, &limit);
+		else if (pthread_cond_timedwait(&helpers->work, &helpers->mutex, &limit) ==
+				 ETIMEDOUT &&
+			 helpers->running > helpers->reserved)
+			break;
 	}
 	helpers->idle--;
 	if (!helpers->queue.first)
@@ -155,7 +154,7 @@ helpers_init(struct helpers *helpers, int event)
 {
 	pthread_condattr_t attributes;
 
-	*helpers = (struct helpers){.event = event};
+	*helpers = (struct helpers){.event = event, .most = HELPERS};
 	jobs_init(&helpers->queue);
 	jobs_init(&helpers->done);
 	for (unsigned int i = 0; i < HELPERS; i++)
@@ -183,14 +182,21 @@ helpers_fini(struct helpers *helpers)
 	pthread_mutex_destroy(&helpers->mutex);
 }
 
-void
-helpers_reserve(struct helpers *helpers)
+int
+helpers_reserve(struct helpers *helpers, unsigned int count, bool no_more)
 {
+	int r = 0;
+
 	pthread_mutex_lock(&helpers->mutex);
-	helpers->reserved = true;
-	while (helpers->running < HELPERS_RESERVED && start_one(helpers) == 0)
-		;
+	helpers->reserved = count;
+	while (r == 0 && helpers->running < count)
+		r = start_one(helpers);
+	if (helpers->running > 0)
+		r = 0;
+	if (no_more)
+		helpers->most = helpers->running > 0 ? helpers->running : 1;
 	pthread_mutex_unlock(&helpers->mutex);
+	return r;
 }
 
 /* Does all queued jobs on this thread, because no thread will do them. The caller holds the mutex,
@@ -224,7 +230,7 @@ helpers_give(struct helpers *helpers, struct helper_job *job)
 	pthread_mutex_lock(&helpers->mutex);
 	jobs_append(&helpers->queue, job);
 	helpers->waiting++;
-	if (helpers->waiting > helpers->idle && !(helpers->reserved && helpers->running > 0))
+	if (helpers->waiting > helpers->idle && helpers->running < helpers->most)
 		r = start_one(helpers);
 	if (helpers->running == 0)
 		work_here(helpers, r);

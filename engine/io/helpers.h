@@ -10,10 +10,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* The most threads at once: as many as nbdkit uses for a connection. And how many helpers_reserve()
- * starts. */
-#define HELPERS          16
-#define HELPERS_RESERVED 4
+/* The most threads at once: as many as nbdkit uses for a connection. */
+#define HELPERS 16
 
 /* Embedded by its owner, which sets .work and .done and does not touch the job from helpers_give()
  * until done(). */
@@ -45,10 +43,11 @@ struct helpers {
 	pthread_cond_t work;
 	struct helper_jobs queue; /* oldest first */
 	struct helper_jobs done;
-	unsigned int waiting; /* number of jobs in .queue */
-	unsigned int idle;    /* number of threads that wait for work */
-	unsigned int running; /* number of threads */
-	bool reserved;        /* the running threads stay, and no other is started */
+	unsigned int waiting;  /* number of jobs in .queue */
+	unsigned int idle;     /* number of threads that wait for work */
+	unsigned int running;  /* number of threads */
+	unsigned int reserved; /* so many threads stay when there is no work */
+	unsigned int most;     /* when so many threads are running, no other is started */
 	bool stop;
 
 	struct helper helper[HELPERS];
@@ -62,10 +61,11 @@ helpers_init(struct helpers *helpers, int event);
 void
 helpers_fini(struct helpers *helpers);
 
-/* Starts HELPERS_RESERVED threads now, which stay, and no other thread from then on. For processes
- * that may have no memory for a thread later. */
-void
-helpers_reserve(struct helpers *helpers);
+/* Starts threads until `count` are running; so many stay from then on. With `no_more`, for
+ * processes that may have no memory for a thread later, no other is started after that. Returns 0,
+ * or -errno if no thread is running. */
+int
+helpers_reserve(struct helpers *helpers, unsigned int count, bool no_more);
 
 /* Queues a job: a thread calls job->work() soon, and a later helpers_collect() calls job->done().
  * If no thread can be started, the caller's thread does the work itself, because late is better

@@ -6,9 +6,11 @@
 #define ENGINE_IO_IMAGE_STATE_H
 
 #include "engine/backing/backing.h"
+#include "engine/backing/direct.h"
 #include "engine/image_config.h"
 #include "engine/io/arena.h"
 #include "engine/io/shared_file.h"
+#include "engine/io/sweeper.h"
 
 #include <pthread.h>
 #include <stdalign.h>
@@ -26,17 +28,20 @@ struct image {
 	struct shared_file *shared; /* shared by all images of the file */
 	struct range_lock *ranges;  /* the range lock in .shared */
 	struct pool *pool;          /* the image's contexts */
+	struct sweeper *sweeper;    /* page-cache=drop; NULL: the page cache keeps its pages */
 	unsigned int sector_size;
 	const char *sector_reason; /* why .sector_size is 1 although the user did not choose it;
 				      else "" */
 	char engine_reason[REASON_MAX];
 	char poll_reason[REASON_MAX];
+	char dontcache_reason[REASON_MAX]; /* why .dontcache is false although there is a sweeper */
 
 	/* Read by every operation, written only by the control path. */
 	alignas(64) _Atomic uint64_t size; /* of the window, in bytes */
 	_Atomic uint64_t direct_end; /* offset in the file from which the page cache is always used:
 					see direct_end() */
 	_Atomic bool direct;
+	_Atomic bool dontcache; /* transfers may have RWF_DONTCACHE, as far as we know */
 	_Atomic bool cached; /* the page cache may hold acknowledged data: see image_may_cache() */
 	_Atomic unsigned int unsupported; /* bits of the fallocate() kinds that the backing has
 					     refused: see space.c */
@@ -58,8 +63,12 @@ struct image {
 
 /* Sets the window's size, in bytes, and the .direct_end that follows from it. No write may be in
  * flight at the old or the new .direct_end. */
-void
-image_set_size(struct image *image, uint64_t size);
+static inline void
+image_set_size(struct image *image, uint64_t size)
+{
+	atomic_store(&image->direct_end, direct_end(&image->backing, image->config.offset + size));
+	atomic_store(&image->size, size);
+}
 
 /*
  * Returns whether the page cache may hold acknowledged data as soon as the image is open, which is
@@ -67,7 +76,10 @@ image_set_size(struct image *image, uint64_t size);
  * ext4 writes the edges of a zeroed range there, and XFS the data that it cannot write in place
  * (shared blocks). While direct I/O is on, nothing writes to a device in this way.
  */
-bool
-image_may_cache(const struct image *image);
+static inline bool
+image_may_cache(const struct image *image)
+{
+	return !image->backing.block_device || !atomic_load(&image->direct);
+}
 
 #endif

@@ -114,6 +114,8 @@ count(struct ioctx *ctx, const struct io *io)
 		counter_add(&ctx->counters, COUNTER_READ_BYTES, io->length);
 	else if (io->result == 0 && io->op == IO_WRITE)
 		counter_add(&ctx->counters, COUNTER_WRITE_BYTES, io->length);
+	if (io->in_registered)
+		counter_add(&ctx->counters, COUNTER_REGISTERED, 1);
 }
 
 /* Called by the thread that released a range in our way. That thread must not touch our context, so
@@ -188,7 +190,7 @@ start(struct ioctx *ctx, struct io *io)
 	io->issued = 0;
 	io->in_flight = 0;
 	io->attempt = 0;
-	io->waiting = io->durable = io->reported = io->written = false;
+	io->waiting = io->durable = io->reported = io->written = io->in_registered = false;
 	io->syncing = io->op == IO_FLUSH;
 	io->result = check(ctx->image, io);
 	ctx->unfinished++;

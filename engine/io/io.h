@@ -9,6 +9,7 @@
 #define ENGINE_IO_IO_H
 
 #include "engine/io/range.h"
+#include "engine/registered.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,6 +39,13 @@ struct io {
 	uint64_t offset; /* in the image's window, in bytes; any alignment */
 	uint64_t length; /* in bytes; any alignment; an io of 0 bytes completes at once */
 	void *buffer;    /* READ, WRITE: the caller's, any alignment */
+	/* READ, WRITE: NULL, or how far .buffer is registered with the ring of the event loop that
+	 * the context shares. The caller's, and may change until done(). */
+	const struct registered *registered;
+	/* READ: NULL, or called on the context's thread when `bytes` bytes from `start` on (both in
+	 * bytes, `start` from the beginning of the io) are in .buffer, in any order, and each byte
+	 * once; after a failure, not all of them. Must not end the io. */
+	void (*arrived)(struct io *io, uint64_t start, uint64_t bytes);
 	void (*done)(struct io *io); /* called once, on the context's thread; may free the io */
 	/* NULL, or called on the context's thread before each part is issued. For a change, the
 	 * range is held at that time, so no newer change can enter it. If it returns false, the
@@ -63,6 +71,7 @@ struct io {
 	bool ranged;            /* .range is held */
 	bool retried;           /* issued by io_retry_part(), whose caller releases the range */
 	bool reported;          /* its failure is in the log */
+	bool in_registered;     /* bytes of it moved to or from registered memory */
 	struct range range;
 	struct io *next;
 };

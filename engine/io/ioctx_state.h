@@ -24,12 +24,13 @@ struct ioctx {
 	struct image *image; /* outlives the context */
 	const struct backend *backend;
 	void *backend_state;
-	struct ring *host_ring;  /* the ring of the event loop that runs this context; NULL: the
-				    backend uses none */
-	bool hosted;             /* run by an event loop: see ioctx_new_hosted() */
-	unsigned int depth;      /* number of chunks */
-	unsigned int registered; /* the buffers of this many chunks, from the first, are registered
-				    with the kernel */
+	struct ring *host_ring; /* the ring of the event loop that runs this context; NULL: the
+				   backend uses none */
+	bool hosted;            /* run by an event loop: see ioctx_new_hosted() */
+	/* The backend's: why not all memory is registered with the ring, which holds NULL if it is.
+	 * NULL: the backend registers none. */
+	const _Atomic(const char *) *unregistered;
+	unsigned int depth; /* number of chunks */
 	char *arena; /* a piece of the image's arena: depth * CHUNK_SIZE bytes, page-aligned */
 	struct chunk *chunks;     /* array of .depth chunks */
 	struct chunk **idle;      /* stack of chunks that are not in use */

@@ -65,9 +65,13 @@ entry_new(const struct backing *backing, int *witness)
 	return entry;
 }
 
+/* Takes the entry that *at points to out of the list, and frees it. */
 static void
-entry_free(struct entry *entry)
+entry_free(struct entry **at)
 {
+	struct entry *entry = *at;
+
+	*at = entry->next;
 	range_lock_fini(&entry->shared.ranges);
 	pthread_mutex_destroy(&entry->asking);
 	close(entry->witness);
@@ -80,14 +84,10 @@ __attribute__((destructor)) static void
 free_kept(void)
 {
 	for (struct entry **at = &entries; *at;) {
-		struct entry *entry = *at;
-
-		if (entry->users > 0) {
-			at = &entry->next;
-			continue;
-		}
-		*at = entry->next;
-		entry_free(entry);
+		if ((*at)->users > 0)
+			at = &(*at)->next;
+		else
+			entry_free(at);
 	}
 }
 
@@ -135,29 +135,19 @@ shared_file_lost(struct shared_file *shared)
 	return atomic_load(&shared->sync_failure);
 }
 
-/* The caller holds the mutex. */
-static void
-forget(struct entry *entry)
-{
-	struct entry **at = &entries;
-
-	while (*at != entry)
-		at = &(*at)->next;
-	*at = entry->next;
-	entry_free(entry);
-}
-
 void
 shared_file_put(struct shared_file *shared)
 {
-	struct entry *entry = container_of(shared, struct entry, shared);
+	struct entry **at = &entries;
 
 	if (!shared)
 		return;
 	pthread_mutex_lock(&mutex);
+	while (&(*at)->shared != shared)
+		at = &(*at)->next;
 	/* Lost data stays lost when the last client leaves or the export is removed, so the next
 	 * user that opens the file must be told, too. */
-	if (--entry->users == 0 && !atomic_load(&shared->sync_failure))
-		forget(entry);
+	if (--(*at)->users == 0 && !atomic_load(&shared->sync_failure))
+		entry_free(at);
 	pthread_mutex_unlock(&mutex);
 }

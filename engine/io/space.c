@@ -78,9 +78,3 @@ space_unsupported(struct image *image, const struct io *io, unsigned int attempt
 		log_warning("%s: ranges can't be zeroed in place here: zeroes are written",
 			    image->backing.path);
 }
-
-unsigned int
-space_align(const struct image *image)
-{
-	return image->backing.block_size;
-}

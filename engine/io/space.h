@@ -21,9 +21,4 @@ space_mode(const struct image *image, const struct io *io, unsigned int *attempt
 void
 space_unsupported(struct image *image, const struct io *io, unsigned int attempt);
 
-/* Returns the alignment of fallocate() in bytes: 1 for a file, the logical block size for a block
- * device. */
-unsigned int
-space_align(const struct image *image);
-
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdkit-loop-plugin: glue between nbdkit's callbacks and the engine.  Here: configuration, start
- * and end, and what a connection is told; the requests are in plugin_requests.c.
+ * nbdkit-loop-plugin: nbdkit's callbacks for configuration, start and end, and the facts that a
+ * client is told. plugin_requests.c has those for requests.
  */
 #include "plugins/loop/nbdkit_api.h"
 
@@ -23,18 +23,19 @@
 
 #define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
 
-/* nbdkit's default for -t, which a plugin isn't told. */
+/* nbdkit's default for -t; a plugin does not know the value. */
 #define DEFAULT_THREADS 16
 
-/* With swap=on: bytes for the buffers of nbdkit's threads, 2 MiB for each of a connection's. The
- * Linux kernel's requests have 1.25 MiB at most. */
+/* With swap=on: memory for the buffers of nbdkit's threads, in bytes: 2 MiB for each thread of a
+ * connection. The Linux kernel's requests have at most 1.25 MiB. */
 #define SWAP_HEAP ((size_t)DEFAULT_THREADS * (2 << 20))
 
 static struct loop_config config;
 static struct control_socket *control;
-static pid_t starter; /* the process that the user sees; nbdkit may fork from it */
+static pid_t starter; /* the process that the user started; nbdkit may fork */
 
-/* Standard error is the user's until nbdkit goes into the background, whose log has errors only. */
+/* Until nbdkit goes into the background, the user reads standard error; after that, nbdkit's log
+ * has only errors. */
 static void
 log_to_nbdkit(enum log_level level, const char *text)
 {
@@ -55,8 +56,7 @@ static void
 loop_load(void)
 {
 	log_set_sink(log_to_nbdkit);
-	if (options_init(loop_option_rows, &config) < 0 ||
-	    options_init(image_option_rows, &config.image) < 0) {
+	if (options_init(loop_option_rows(), &config) < 0) {
 		nbdkit_error("out of memory");
 		exit(EXIT_FAILURE);
 	}
@@ -65,28 +65,25 @@ loop_load(void)
 static void
 loop_unload(void)
 {
-	options_free(loop_option_rows, &config);
-	options_free(image_option_rows, &config.image);
+	options_free(loop_option_rows(), &config);
 }
 
 static int
 loop_config(const char *key, const char *value)
 {
-	const struct option_row *own = option_find(loop_option_rows, key);
+	const struct option_row *row = option_find(loop_option_rows(), key);
 	char *CLEANUP_FREE path = NULL;
 	char *CLEANUP_FREE error = NULL;
 	int r;
 
-	/* A string is a path.  nbdkit changes its directory when it goes into the background. */
-	if (own && own->type == OPTION_STRING) {
+	/* All strings are paths, and nbdkit changes its directory when it goes into the
+	 * background. */
+	if (row && row->type == OPTION_STRING) {
 		value = path = nbdkit_absolute_path(value);
 		if (!path)
 			return -1;
 	}
-	if (own)
-		r = option_set(loop_option_rows, &config, key, value, &error);
-	else
-		r = option_set(image_option_rows, &config.image, key, value, &error);
+	r = option_set(loop_option_rows(), &config, key, value, &error);
 	if (r == 0)
 		return 0;
 	if (r == -ENOENT)
@@ -122,8 +119,8 @@ loop_config_complete(void)
 			     config.file, config.file);
 		return -1;
 	}
-	/* They are made beforehand, so there must be a number of them: nbdkit's own for one
-	 * connection. */
+	/* With swap=on the contexts are made at the start, so their number must be known: as many
+	 * as nbdkit has threads for one connection. */
 	if (config.swap && config.image.contexts == 0)
 		config.image.contexts = DEFAULT_THREADS;
 	return 0;
@@ -135,7 +132,7 @@ loop_get_ready(void)
 	char *CLEANUP_FREE error = NULL;
 
 	starter = getpid();
-	/* Before nbdkit forks, makes threads, and changes to another user. */
+	/* Must come before nbdkit forks, makes threads, and changes to another user. */
 	if (config.swap && reclaim_serve(&error) < 0) {
 		nbdkit_error("swap=on: %s", error ? error : "out of memory");
 		return -1;
@@ -150,12 +147,12 @@ loop_get_ready(void)
 	return 0;
 }
 
-/* With swap=on: the buffers of the contexts of file=; of dir=, nobody knows which images will be
- * open at once. */
+/* Returns the size of the buffers of all contexts, in bytes, for swap=on; 0 with dir=, where the
+ * number of open images is not known. */
 static uint64_t
 swap_memory(void)
 {
-	struct export_image *only = exports_get(NULL);
+	struct export *only = exports_get(NULL);
 	uint64_t memory = only ? config.image.contexts * image_context_memory(only->image) : 0;
 
 	if (only)
@@ -192,43 +189,32 @@ loop_cleanup(void)
 }
 
 static void
-dump_defaults(const struct option_row *rows, const void *values)
+loop_dump_plugin(void)
 {
-	for (const struct option_row *row = rows; row->name; row++) {
-		char *CLEANUP_FREE value = option_value_text(row, values);
+	const char *best = NULL;
+
+	printf("loop_version=%s\n", PACKAGE_VERSION);
+	for (unsigned int i = ENGINE_IO_URING; i <= ENGINE_THREADS; i++) {
+		const char *name = image_engine_names[i];
+		char reason[REASON_MAX];
+		bool works = backend_works(i, reason) == 0;
+
+		printf("loop_engine_%s=%s\n", name, works ? "yes" : "no");
+		if (!works)
+			printf("loop_engine_%s_reason=%s\n", name, reason);
+		else if (!best)
+			best = name;
+	}
+	printf("loop_engine=%s\n", best);
+	for (const struct option_row *row = loop_option_rows(); row->name; row++) {
+		char *CLEANUP_FREE value = option_value_text(row, &config);
 
 		if (row->type != OPTION_STRING)
 			printf("loop_default_%s=%s\n", row->name, value ? value : "");
 	}
 }
 
-static void
-loop_dump_plugin(void)
-{
-	static const char *const names[] = {
-		[ENGINE_IO_URING] = "io_uring",
-		[ENGINE_AIO] = "aio",
-		[ENGINE_THREADS] = "threads",
-	};
-	const char *best = NULL;
-
-	printf("loop_version=%s\n", PACKAGE_VERSION);
-	for (unsigned int i = ENGINE_IO_URING; i <= ENGINE_THREADS; i++) {
-		char reason[REASON_MAX];
-		bool works = backend_works(i, reason) == 0;
-
-		printf("loop_engine_%s=%s\n", names[i], works ? "yes" : "no");
-		if (!works)
-			printf("loop_engine_%s_reason=%s\n", names[i], reason);
-		else if (!best)
-			best = names[i];
-	}
-	printf("loop_engine=%s\n", best);
-	dump_defaults(loop_option_rows, &config);
-	dump_defaults(image_option_rows, &config.image);
-}
-
-/* nbdkit has said why when it returns nonzero. */
+/* If it fails, nbdkit has logged the reason. */
 static int
 add_name(void *data, const char *name)
 {
@@ -265,7 +251,7 @@ remember_name(void *data, const char *name)
 	return first->count > 1;
 }
 
-/* The only file of dir=, if there is just one. */
+/* Returns the only file of dir=, or "" if there is not exactly one. */
 static const char *
 loop_default_export(int readonly, int is_tls)
 {
@@ -289,12 +275,12 @@ loop_open(int readonly)
 		free(connection);
 		return NULL;
 	}
-	connection->export_image = exports_join(name, !readonly);
-	if (!connection->export_image) {
+	connection->export = exports_join(name, !readonly);
+	if (!connection->export) {
 		free(connection);
 		return NULL;
 	}
-	connection->writable = !readonly && image_writable(connection->export_image->image);
+	connection->writable = !readonly && image_writable(connection->export->image);
 	return connection;
 }
 
@@ -303,7 +289,7 @@ loop_close(void *handle)
 {
 	struct connection *connection = handle;
 
-	exports_leave(connection->export_image);
+	exports_leave(connection->export);
 	free(connection);
 }
 
@@ -312,7 +298,7 @@ image_of(void *handle)
 {
 	struct connection *connection = handle;
 
-	return connection->export_image->image;
+	return connection->export->image;
 }
 
 static const char *
@@ -360,11 +346,10 @@ loop_can_fua(void *handle)
 	return loop_can_write(handle) ? NBDKIT_FUA_NATIVE : NBDKIT_FUA_NONE;
 }
 
-/* There is no cache to fill with direct I/O. */
 static int
 loop_can_cache(void *handle)
 {
-	return image_direct(image_of(handle)) ? NBDKIT_CACHE_NONE : NBDKIT_CACHE_NATIVE;
+	return image_fills_cache(image_of(handle)) ? NBDKIT_CACHE_NATIVE : NBDKIT_CACHE_NONE;
 }
 
 static int
@@ -427,8 +412,7 @@ static struct nbdkit_plugin plugin = {
 	.errno_is_preserved = 1,
 };
 
-/* nbdkit takes the structure as it is when it loads the library: the help has to be there by then.
- */
+/* nbdkit copies the structure when it loads the library, so the help must exist by then. */
 static char *config_help;
 
 __attribute__((constructor)) static void
@@ -439,8 +423,7 @@ make_config_help(void)
 
 	if (!out)
 		return;
-	options_print_help(out, loop_option_rows);
-	options_print_help(out, image_option_rows);
+	options_print_help(out, loop_option_rows());
 	if (fclose(out) == 0)
 		plugin.config_help = config_help;
 }

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plugins/loop/plugin_config.h"
 
+#include "common/server_options.h"
+
 #define FIELD(name_) offsetof(struct loop_config, name_)
 
-const struct option_row loop_option_rows[] = {
+/* Room for the plugin's rows and those of an image, and for the one that ends them. */
+#define ROWS_MAX 32
+
+static const struct option_row own_rows[] = {
 	{
 		.name = "file",
 		.type = OPTION_STRING,
@@ -29,29 +34,19 @@ const struct option_row loop_option_rows[] = {
 			"the only file, if there is just one.  Files that are added later can be\n"
 			"used at once.  See L</A directory of images>.\n",
 	},
-	{
-		.name = "control",
-		.type = OPTION_STRING,
-		.field = FIELD(control),
-		.arg = "PATH",
-		.help = "listen on this unix socket for requests for the status and for changes",
-		.manual =
-			"Listen on a unix socket with this path for requests for the status, and\n"
-			"for changes while clients are connected.  See L</CONTROL SOCKET>.\n",
-	},
-	{
-		.name = "swap",
-		.type = OPTION_CHOICE,
-		.field = FIELD(swap),
-		.initial = "off",
-		.choices = option_off_on,
-		.arg = "on|off",
-		.help = "prepare for a disk that this machine itself swaps or writes back to",
-		.manual =
-			"Use C<on> if the image is a disk of the machine that serves it.  It\n"
-			"makes the server able to go on when memory is short; see\n"
-			"L</An image that this machine uses itself>.  It needs root, or the capabilities\n"
-			"C<CAP_SYS_RESOURCE> and C<CAP_IPC_LOCK>, and fails without them.\n",
-	},
+	SERVER_OPTION_CONTROL(FIELD(control)),
+	SERVER_OPTION_SWAP(FIELD(swap)),
 	{.name = NULL},
 };
+
+const struct option_row *
+loop_option_rows(void)
+{
+	static struct option_row rows[ROWS_MAX];
+
+	if (!rows[0].name) {
+		options_append(rows, ROWS_MAX, own_rows, 0);
+		options_append(rows, ROWS_MAX, image_option_rows, FIELD(image));
+	}
+	return rows;
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a user of the plugin can choose: the plugin's own parameters, and those of an image.
+ * The user's choices: the plugin's own parameters, and those of an image.
  */
 #ifndef PLUGIN_CONFIG_H
 #define PLUGIN_CONFIG_H
@@ -15,8 +15,8 @@ struct loop_config {
 	struct image_config image;
 };
 
-/* The plugin's own rows; their fields are offsets in struct loop_config. The others are
- * image_option_rows, with fields in its .image. */
-extern const struct option_row loop_option_rows[];
+/* The plugin's own rows and those of an image. Their fields are offsets in struct loop_config. */
+const struct option_row *
+loop_option_rows(void);
 
 #endif

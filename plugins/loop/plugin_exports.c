@@ -16,9 +16,9 @@
 static const struct loop_config *config;
 static int directory = -1; /* dir= */
 
-/* Guards the table; never held while something is read or written. */
+/* Guards the list. Never held during I/O. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct export_image *images;
+static struct export *images;
 
 static void
 report(const char *error)
@@ -27,18 +27,18 @@ report(const char *error)
 }
 
 static void
-free_export_image(struct export_image *e)
+free_export_image(struct export *e)
 {
 	image_close(e->image);
 	free(e->name);
 	free(e);
 }
 
-/* Opens an image and says what runs.  NULL: refused, and said why. */
-static struct export_image *
+/* Opens an image. Returns NULL after an error, which is in the log. */
+static struct export *
 open_image(int dirfd, const char *path, unsigned int flags, const char *name)
 {
-	struct export_image *e = calloc(1, sizeof(*e));
+	struct export *e = calloc(1, sizeof(*e));
 	char *CLEANUP_FREE error = NULL;
 
 	if (!e || (e->name = strdup(name)) == NULL) {
@@ -56,25 +56,24 @@ open_image(int dirfd, const char *path, unsigned int flags, const char *name)
 }
 
 static void
-say_what_runs(const struct export_image *e)
+say_what_runs(const struct export *e)
 {
 	bool degraded;
 	char *CLEANUP_FREE summary = image_summary(e->image, &degraded);
 
 	if (summary && degraded && exports_are_files_of_directory())
-		log_warning("%s",
-			    summary); /* in the background, that is all that reaches the log */
+		log_warning("%s", summary); /* in the background, info does not reach the log */
 	else if (summary)
 		log_info("%s", summary);
 }
 
 /*
- * nbdkit tells a plugin only when the first client connects whether -r was given, so the lock can't
- * be taken here.  A writer elsewhere excludes us in any case; a reader only if our clients may
- * write.
+ * Only when the first client connects does nbdkit tell a plugin whether -r was given, so the plugin
+ * cannot take the lock before that. Another program that writes excludes us in any case, one that
+ * reads only if our clients may write.
  */
 static int
-check_lock(const struct export_image *e)
+check_lock(const struct export *e)
 {
 	char *CLEANUP_FREE error = NULL;
 
@@ -82,7 +81,7 @@ check_lock(const struct export_image *e)
 
 	if (image_lock_check(e->image, false, &error) == 0)
 		return 0;
-	/* With lock=shared, several writers get on with each other where a reader doesn't. */
+	/* With lock=shared, writers exclude readers but not other writers. */
 	if (image_writable(e->image) && image_lock_check(e->image, true, &ignored) == 0)
 		return 0;
 	report(error);
@@ -92,7 +91,7 @@ check_lock(const struct export_image *e)
 static int
 start_file(void)
 {
-	struct export_image *e = open_image(AT_FDCWD, config->file, 0, "");
+	struct export *e = open_image(AT_FDCWD, config->file, 0, "");
 
 	if (!e)
 		return -1;
@@ -125,7 +124,7 @@ void
 exports_stop(void)
 {
 	while (images) {
-		struct export_image *e = images;
+		struct export *e = images;
 
 		images = e->next;
 		free_export_image(e);
@@ -136,7 +135,7 @@ exports_stop(void)
 }
 
 char *
-exports_path(const struct export_image *e)
+exports_path(const struct export *e)
 {
 	struct image_status status;
 	char *path;
@@ -153,24 +152,24 @@ exports_are_files_of_directory(void)
 	return directory >= 0;
 }
 
-/* mutex held. The image that is open already, if it is the same file. */
-static struct export_image *
+/* Returns the export whose image is the same file, or NULL. The caller holds the mutex. */
+static struct export *
 find_same(const struct image *image)
 {
-	struct export_image *e = images;
+	struct export *e = images;
 
 	while (e && !image_same(e->image, image))
 		e = e->next;
 	return e;
 }
 
-/* The image of a name in dir=, with a reference. It is opened before we look whether it is open
- * already: only the open file tells which one it is, whatever links there are. */
-static struct export_image *
+/* Returns the export of a name in dir=, with a reference. Opens the file before it looks for it
+ * among the open ones: because of links, only an open file shows which file it is. */
+static struct export *
 join_file_of_directory(const char *name)
 {
-	struct export_image *opened = NULL;
-	struct export_image *e;
+	struct export *opened = NULL;
+	struct export *e;
 
 	if (name[0] == '\0')
 		log_error("an export name is needed: there is not just one file in %s",
@@ -196,9 +195,9 @@ join_file_of_directory(const char *name)
 }
 
 void
-exports_put(struct export_image *e)
+exports_put(struct export *e)
 {
-	struct export_image **at;
+	struct export **at;
 	bool last;
 
 	pthread_mutex_lock(&mutex);
@@ -213,8 +212,8 @@ exports_put(struct export_image *e)
 		free_export_image(e);
 }
 
-/* With file=, the name doesn't matter. */
-static struct export_image *
+/* With file=, the name does not matter. */
+static struct export *
 join_only_file(void)
 {
 	pthread_mutex_lock(&mutex);
@@ -223,10 +222,10 @@ join_only_file(void)
 	return images;
 }
 
-struct export_image *
+struct export *
 exports_join(const char *name, bool writable)
 {
-	struct export_image *e =
+	struct export *e =
 		exports_are_files_of_directory() ? join_file_of_directory(name) : join_only_file();
 	char *CLEANUP_FREE error = NULL;
 
@@ -249,7 +248,7 @@ exports_join(const char *name, bool writable)
 }
 
 void
-exports_leave(struct export_image *e)
+exports_leave(struct export *e)
 {
 	e->connections--;
 	exports_put(e);
@@ -268,7 +267,7 @@ is_export(const struct dirent *entry)
 int
 exports_visit_names(int (*visit)(void *data, const char *name), void *data)
 {
-	/* Not a duplicate: its position would be shared with other connections. */
+	/* Not dup(), because a duplicate would share its position with other connections. */
 	int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *entry;
@@ -288,10 +287,10 @@ exports_visit_names(int (*visit)(void *data, const char *name), void *data)
 	return r;
 }
 
-struct export_image *
+struct export *
 exports_get(const char *name)
 {
-	struct export_image *e;
+	struct export *e;
 
 	pthread_mutex_lock(&mutex);
 	e = images;
@@ -308,10 +307,10 @@ exports_get(const char *name)
 }
 
 void
-exports_visit(void (*visit)(void *data, struct export_image *e), void *data)
+exports_visit(void (*visit)(void *data, struct export *e), void *data)
 {
 	pthread_mutex_lock(&mutex);
-	for (struct export_image *e = images; e; e = e->next)
+	for (struct export *e = images; e; e = e->next)
 		visit(data, e);
 	pthread_mutex_unlock(&mutex);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The exports of the plugin and the images behind them.  With file= there is one image from start
- * to end; with dir= an image is open while it has a client, once, however many clients and names it
- * has: its writes must exclude each other.
+ * The exports of the plugin and their images. With file= there is one image from start to end. With
+ * dir= an image is open while it has clients. It is open only once, even if it has several clients
+ * and names, because overlapping writes must exclude each other.
  */
 #ifndef PLUGIN_EXPORTS_H
 #define PLUGIN_EXPORTS_H
@@ -13,53 +13,58 @@
 
 #include <stdbool.h>
 
-struct export_image {
+struct export
+{
 	struct image *image;
-	char *name;              /* of the export by which it was opened first; "" with file= */
-	unsigned int references; /* connections, and the table itself with file= */
+	char *name;              /* by which it was opened first; "" with file= */
+	unsigned int references; /* connections, and with file= one more; guarded by the mutex */
 	_Atomic unsigned int connections;
-	struct export_image *next;
+	struct export *next;
 };
 
-/* Opens the image (file=) or the directory (dir=). Errors are in the log.  0 or -1. */
+/* Opens the image (file=) or the directory (dir=). Returns 0, or -1 after an error, which is in the
+ * log. */
 int
 exports_start(const struct loop_config *config);
 
-/* Closes everything. */
+/* Closes all images and the directory. */
 void
 exports_stop(void);
 
 /*
- * A client connects: the image of that export, with its lock.  Errors are in the log.  NULL:
- * refused. exports_leave() gives it back.
+ * Returns the export of that name for a client that connects, with the image's lock; the caller
+ * gives it back with exports_leave(). Returns NULL after an error, which is in the log.
  */
-struct export_image *
+struct export *
 exports_join(const char *name, bool writable);
 void
-exports_leave(struct export_image *export_image);
+exports_leave(struct export *export);
 
-/* Calls `visit` for the name of each file of dir=, until it returns nonzero, and returns that;
- * -errno if the directory can't be read. */
+/* Calls `visit` for the name of each file of dir=. If `visit` returns a value other than 0, the
+ * visit ends and the function returns that value. Otherwise returns 0, or -errno if the directory
+ * can't be read. */
 int
 exports_visit_names(int (*visit)(void *data, const char *name), void *data);
 
-/* The absolute path of the image.  Caller frees; NULL: out of memory. */
+/* Returns the absolute path of the image, which the caller frees. NULL: out of memory. */
 char *
-exports_path(const struct export_image *export_image);
+exports_path(const struct export *export);
 
-/* Whether dir= was given. */
+/* Returns whether dir= was given. */
 bool
 exports_are_files_of_directory(void);
 
 /*
- * For the control socket: holds the export of that name (NULL: the only one), or all that are open,
- * while something is done with it. exports_put() lets go. NULL: no such export, or not only one.
+ * For the control socket: returns the export of that name (NULL: the only one) with a reference,
+ * which exports_put() releases. Returns NULL if there is no such export, or if `name` is NULL and
+ * there are several.
  */
-struct export_image *
+struct export *
 exports_get(const char *name);
 void
-exports_put(struct export_image *export_image);
+exports_put(struct export *export);
+/* Calls `visit` for each export that is open. None can be closed meanwhile. */
 void
-exports_visit(void (*visit)(void *data, struct export_image *export_image), void *data);
+exports_visit(void (*visit)(void *data, struct export *export), void *data);
 
 #endif

@@ -10,16 +10,15 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* nbdkit -D loop.requests=1: each request and its result. */
+/* nbdkit -D loop.requests=1 logs each request and its result. */
 NBDKIT_DLL_PUBLIC int loop_debug_requests;
 
-/* The worker thread of nbdkit that has the request carries it out, on the context that it always
- * uses. */
+/* Runs on the thread of nbdkit that has the request. The thread gets the same context each time. */
 static int
 execute(void *handle, struct io *io)
 {
 	struct connection *connection = handle;
-	struct image *image = connection->export_image->image;
+	struct image *image = connection->export->image;
 	struct ioctx *ctx = pool_take(image);
 	int r;
 
@@ -66,7 +65,7 @@ loop_pwrite(void *handle, const void *buffer, uint32_t count, uint64_t offset, u
 		.flags = engine_flags(flags),
 		.offset = offset,
 		.length = count,
-		.buffer = (void *)(uintptr_t)buffer, /* it is only read */
+		.buffer = (void *)(uintptr_t)buffer, /* the engine only reads it */
 	};
 
 	return execute(handle, &io);
@@ -90,8 +89,8 @@ loop_trim(void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 	return execute(handle, &io);
 }
 
-/* Fails with EOPNOTSUPP for FAST_ZERO only: nbdkit before 1.44.1 makes too few zeroes when it has
- * to write them itself. */
+/* Fails with EOPNOTSUPP only for FAST_ZERO, because nbdkit before 1.44.1 writes too few zeroes when
+ * it writes them itself. */
 int
 loop_zero(void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 {
@@ -105,7 +104,7 @@ int
 loop_cache(void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 {
 	struct connection *connection = handle;
-	int r = image_cache(connection->export_image->image, offset, count);
+	int r = image_cache(connection->export->image, offset, count);
 
 	(void)flags;
 	if (r == 0)
@@ -130,8 +129,8 @@ loop_extents(void *handle, uint32_t count, uint64_t offset, uint32_t flags,
 	     struct nbdkit_extents *extents)
 {
 	struct connection *connection = handle;
-	int r = extents_visit(connection->export_image->image, offset, count,
-			      flags & NBDKIT_FLAG_REQ_ONE, add_extent, extents);
+	int r = extents_visit(connection->export->image, offset, count, flags & NBDKIT_FLAG_REQ_ONE,
+			      add_extent, extents);
 
 	if (r == 0)
 		return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The requests of a connection: nbdkit's callbacks that read and change data.
+ * nbdkit's callbacks for requests, which read and change data.
  */
 #ifndef PLUGIN_REQUESTS_H
 #define PLUGIN_REQUESTS_H
@@ -9,10 +9,10 @@
 
 #include "plugins/loop/plugin_exports.h"
 
-/* nbdkit's handle. */
+/* nbdkit's handle of a connection. */
 struct connection {
-	struct export_image *export_image;
-	bool writable; /* by the server's and by the file's leave */
+	struct export *export;
+	bool writable; /* the server (-r) and the file allow writing */
 };
 
 int

@@ -4,28 +4,27 @@
 #include "plugins/loop/plugin_exports.h"
 
 #include "common/cleanup.h"
-#include "common/error.h"
 #include "control/answer.h"
 #include "engine/image/image_json.h"
 
 #include <unistd.h>
 
 static void
-write_export(struct json *json, const char *key, struct export_image *e)
+write_export(struct json *json, const char *key, struct export *e)
 {
 	char *CLEANUP_FREE path = exports_path(e);
 	struct image_status status;
 
 	image_status(e->image, &status);
 	json_object_begin(json, key);
-	json_string(json, "name", e->name);
-	json_uint(json, "connections", e->connections);
+	json_put_string(json, "name", e->name);
+	json_put_uint(json, "connections", e->connections);
 	json_image(json, path, &status);
 	json_object_end(json);
 }
 
 static void
-write_export_in_list(void *data, struct export_image *e)
+write_export_in_list(void *data, struct export *e)
 {
 	write_export(data, NULL, e);
 }
@@ -34,10 +33,10 @@ static void
 write_status(struct json *json, const struct loop_config *config)
 {
 	json_object_begin(json, NULL);
-	json_string(json, "program", "nbdkit-loop-plugin");
-	json_string(json, "version", PACKAGE_VERSION);
-	json_uint(json, "pid", (uint64_t)getpid());
-	json_bool(json, "swap", config->swap == TRISTATE_ON);
+	json_put_string(json, "program", "nbdkit-loop-plugin");
+	json_put_string(json, "version", PACKAGE_VERSION);
+	json_put_uint(json, "pid", (uint64_t)getpid());
+	json_put_bool(json, "swap", config->swap == TRISTATE_ON);
 	json_array_begin(json, "exports");
 	exports_visit(write_export_in_list, json);
 	json_array_end(json);
@@ -45,30 +44,14 @@ write_status(struct json *json, const struct loop_config *config)
 }
 
 static void
-write_no_export(struct json *json, const char *name)
-{
-	char *CLEANUP_FREE error = NULL;
-
-	if (!name) {
-		answer_error(json, "which export? add export=NAME, with a name that status shows");
-		return;
-	}
-	error_set(
-		&error, -ENOENT,
-		"export=%s: there is no such export, or no client uses it now; status shows the exports",
-		name);
-	answer_error(json, error);
-}
-
-static void
 change(const struct control_request *request, struct json *json)
 {
-	struct export_image *e = exports_get(request->export_name);
+	struct export *e = exports_get(request->export_name);
 	char *CLEANUP_FREE error = NULL;
 	int r;
 
 	if (!e) {
-		write_no_export(json, request->export_name);
+		answer_no_export(json, request->export_name, ", or no client uses it now");
 		return;
 	}
 	r = request->verb == CONTROL_SET ? image_set_direct(e->image, request->direct_io, &error)
@@ -90,8 +73,11 @@ status_handle(const struct control_request *request, FILE *out, void *data)
 		write_status(&json, data);
 	else if (request->verb == CONTROL_SET || request->verb == CONTROL_RESIZE)
 		change(request, &json);
+	else if (request->verb == CONTROL_SET_RULES || request->verb == CONTROL_DISCONNECT)
+		answer_error(&json,
+			     "the plugin knows nothing of its clients: see nbdkit-ip-filter(1)");
 	else
 		answer_error(
 			&json,
-			"the plugin can neither add nor remove exports: file= and dir= say what is served");
+			"the plugin can neither add nor remove exports: file= and dir= choose what is served");
 }

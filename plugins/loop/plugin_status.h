@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The plugin's side of the control socket: the status as JSON, and what can be changed.
+ * The plugin's requests of the control socket: its status as JSON, and changes.
  */
 #ifndef PLUGIN_STATUS_H
 #define PLUGIN_STATUS_H

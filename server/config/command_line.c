@@ -7,7 +7,6 @@
 #include "common/error.h"
 #include "common/option_getopt.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,15 +49,9 @@ const struct option_row command_option_rows[] = {
 	{.name = NULL},
 };
 
-struct setting {
-	const struct option_row *row;
-	const char *value;
-	struct setting *next;
-};
-
 /* ---- parsing */
 
-/* Puts the text `before` a sentence that is there already. */
+/* Puts the text `before` an error's sentence, if there is one.  Returns r. */
 static int
 add_prefix(char **error, const char *before, int r)
 {
@@ -68,60 +61,47 @@ add_prefix(char **error, const char *before, int r)
 	return sentence ? error_set(error, r, "%s%s", before, sentence) : r;
 }
 
+/* Sets the options of the command itself in `own`, or those of the configuration in `config`. */
 static int
-take_option(struct command_line *line, const struct option_row *row, const char *value,
-	    char **error)
-{
-	struct setting **end = &line->settings;
-	int r;
-
-	if (option_find(command_option_rows, row->name) == row) {
-		r = option_set(command_option_rows, line, row->name, value, error);
-		return r < 0 ? add_prefix(error, "--", r) : 0;
-	}
-	while (*end)
-		end = &(*end)->next;
-	*end = calloc(1, sizeof(**end));
-	if (!*end)
-		return -ENOMEM;
-	**end = (struct setting){.row = row, .value = value};
-	return 0;
-}
-
-static int
-take_options(struct command_line *line, int argc, char **argv, char **error)
+take_options(const struct command_line *line, struct command_line *own,
+	     struct server_config *config, char **error)
 {
 	const struct option_row *row;
 	struct option_getopt getopt;
 	const char *value;
-	int r;
+	int found, r = 0;
 
 	option_getopt_init(&getopt, "nbdloopd");
 	option_getopt_add(&getopt, command_option_rows);
 	option_getopt_add(&getopt, server_option_rows);
-	option_getopt_add(&getopt, export_option_rows);
-	option_getopt_add(&getopt, server_image_rows());
-	while ((r = option_getopt_next(&getopt, argc, argv, &row, &value, error)) > 0) {
-		r = take_option(line, row, value, error);
+	option_getopt_add(&getopt, export_default_rows());
+	while ((found = option_getopt_next(&getopt, line->argc, line->argv, &row, &value, error)) >
+	       0) {
+		bool is_own = option_find(command_option_rows, row->name) == row;
+
+		if (is_own && own)
+			r = option_set(command_option_rows, own, row->name, value, error);
+		else if (!is_own && config)
+			r = config_set(config, row->name, value, error);
 		if (r < 0)
-			return r;
+			return add_prefix(error, "--", r);
 	}
-	return r;
+	return found;
 }
 
 static int
-parse(struct command_line *line, int argc, char **argv, char **error)
+parse(struct command_line *line, char **error)
 {
-	int r = take_options(line, argc, argv, error);
+	int r = take_options(line, line, NULL, error);
 
-	if (r < 0 || optind == argc)
+	if (r < 0 || optind == line->argc)
 		return r;
-	line->image = argv[optind];
-	if (optind + 1 < argc)
+	line->image = line->argv[optind];
+	if (optind + 1 < line->argc)
 		return error_set(
 			error, -EINVAL,
-			"there is one image too many: %s; to serve several, give each a name: --export NAME=PATH",
-			argv[optind + 1]);
+			"one image too many: %s; to serve several images, give each a name: --export NAME=PATH",
+			line->argv[optind + 1]);
 	return 0;
 }
 
@@ -130,11 +110,11 @@ command_line_parse(struct command_line *line, int argc, char **argv, char **erro
 {
 	int r;
 
-	*line = (struct command_line){0};
+	*line = (struct command_line){.argc = argc, .argv = argv};
 	*error = NULL;
 	r = options_init(command_option_rows, line);
 	if (r == 0)
-		r = parse(line, argc, argv, error);
+		r = parse(line, error);
 	if (r < 0)
 		command_line_fini(line);
 	return r;
@@ -143,19 +123,13 @@ command_line_parse(struct command_line *line, int argc, char **argv, char **erro
 void
 command_line_fini(struct command_line *line)
 {
-	while (line->settings) {
-		struct setting *setting = line->settings;
-
-		line->settings = setting->next;
-		free(setting);
-	}
 	options_free(command_option_rows, line);
 }
 
 /* ---- exports */
 
-/* Cuts the next part off *rest, up to a comma that stands alone; two of them become one. NULL: no
- * more. */
+/* Cuts the next part off *rest, up to a single comma; a double one becomes a comma of the part.
+ * NULL: there is none. */
 static char *
 next_part(char **rest)
 {
@@ -189,7 +163,7 @@ set_part(struct export_config *export, char *part, char **error)
 			"\"%s\" is not OPTION=VALUE; if it belongs to the path, write its comma twice",
 			part);
 	*equals = '\0';
-	r = export_set(export, part, equals + 1, error);
+	r = option_set(export_option_rows(), export, part, equals + 1, error);
 	if (r == -ENOENT)
 		return error_set(
 			error, -EINVAL,
@@ -206,7 +180,7 @@ add_parts(struct server_config *config, const char *name, char *rest, char **err
 	int r = config_add_export(config, name, &export, error);
 
 	if (r == 0)
-		r = export_set(export, "file", next_part(&rest), error);
+		r = option_set(export_option_rows(), export, "file", next_part(&rest), error);
 	while (r == 0 && (part = next_part(&rest)) != NULL)
 		r = set_part(export, part, error);
 	return r;
@@ -226,7 +200,8 @@ command_line_add_export(struct server_config *config, const char *text, char **e
 	}
 	if (!equals)
 		return error_set(error, -EINVAL,
-				 "%smust be NAME=PATH, with further options behind commas", before);
+				 "%smust be NAME=PATH; further options follow after commas",
+				 before);
 	*equals = '\0';
 	r = add_parts(config, copy, equals + 1, error);
 	return r < 0 ? add_prefix(error, before, r) : 0;
@@ -241,24 +216,10 @@ add_exports(const struct command_line *line, struct server_config *config, char 
 	if (line->image) {
 		r = config_add_export(config, "", &export, error);
 		if (r == 0)
-			r = export_set(export, "file", line->image, error);
+			r = option_set(export_option_rows(), export, "file", line->image, error);
 	}
 	for (char **text = line->exports; r == 0 && text && *text; text++)
 		r = command_line_add_export(config, *text, error);
-	return r;
-}
-
-static int
-apply_settings(const struct command_line *line, struct server_config *config, char **error)
-{
-	int r = 0;
-
-	for (const struct setting *setting = line->settings; r == 0 && setting;
-	     setting = setting->next) {
-		r = config_set(config, setting->row->name, setting->value, error);
-		if (r < 0)
-			add_prefix(error, "--", r);
-	}
 	return r;
 }
 
@@ -274,17 +235,17 @@ command_line_configure(const struct command_line *line, struct server_config *co
 		return r;
 	if (line->config)
 		r = config_file_read(&file, line->config, error);
-	/* An export begins with the defaults of both. */
+	/* First the defaults of exports, from the file and the command line. */
 	if (r == 0)
 		r = config_file_apply_server(&file, config, error);
 	if (r == 0)
-		r = apply_settings(line, config, error);
+		r = take_options(line, NULL, config, error);
 	if (r == 0)
 		r = config_file_apply_exports(&file, config, error);
 	if (r == 0)
 		r = add_exports(line, config, error);
 	if (r == 0)
-		r = config_check(config, error);
+		r = config_check(config, config_proofs(config), error);
 	if (r < 0)
 		config_fini(config);
 	return r;
@@ -293,15 +254,6 @@ command_line_configure(const struct command_line *line, struct server_config *co
 void
 command_line_print_help(void)
 {
-	/* Of an image, in one table. */
-	struct option_row rows[64] = {{.name = NULL}};
-	unsigned int count = 0;
-
-	for (const struct option_row *row = export_option_rows; row->name; row++)
-		rows[count++] = *row;
-	for (const struct option_row *row = server_image_rows(); row->name; row++)
-		rows[count++] = *row;
-	assert(count < 64);
 	printf("Usage: nbdloopd [OPTION]... IMAGE\n"
 	       "       nbdloopd [OPTION]... --export NAME=PATH[,OPTION=VALUE...] ...\n"
 	       "       nbdloopd [OPTION]... --config FILE\n"
@@ -310,6 +262,6 @@ command_line_print_help(void)
 	printf("\nOptions of the server:\n");
 	options_print_switches(stdout, server_option_rows);
 	printf("\nOptions of IMAGE, defaults of all exports, and options in --export (such as read-only=on):\n");
-	options_print_switches(stdout, rows);
+	options_print_switches(stdout, export_default_rows());
 	printf("\nThe manual, nbdloopd(8), explains the options.\n");
 }

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 
 #define EXPORT "export"
@@ -14,7 +13,7 @@
 
 /* ---- reading */
 
-/* The text without the blanks around it. */
+/* Removes blanks from both ends. */
 static char *
 trim(char *text)
 {
@@ -28,7 +27,7 @@ trim(char *text)
 	return text;
 }
 
-/* "[export a name]": the name of a section, or NULL. */
+/* The name of a section, "export a name" of "[export a name]"; NULL: this is none. */
 static char *
 section_name(char *text)
 {
@@ -54,7 +53,7 @@ take_line(struct config_file *file, char *text, unsigned int number, char **erro
 		line->name = section_name(text);
 		if (!line->name)
 			return error_set(error, -EINVAL,
-					 "%s:%u: a section is written [server] or [export NAME]",
+					 "%s:%u: a section is [server] or [export NAME]",
 					 file->path, line->number);
 		file->count++;
 		return 0;
@@ -113,8 +112,7 @@ config_file_read(struct config_file *file, const char *path, char **error)
 		return error_set(error, r, "configuration file %s: %s", path, strerror(-r));
 	}
 	if (strlen(file->text) < file->size) {
-		return error_set(error, -EINVAL, "configuration file %s: it is not a text file",
-				 path);
+		return error_set(error, -EINVAL, "configuration file %s: not a text file", path);
 	}
 	for (const char *c = file->text; *c; c++)
 		lines += *c == '\n';
@@ -150,7 +148,7 @@ is_section(const struct config_line *line)
 	return !line->value;
 }
 
-/* The name of the export that a section is about, or NULL. */
+/* The name of the export in a section [export NAME]; NULL: this is another section. */
 static const char *
 export_of_section(const struct config_line *line)
 {
@@ -162,7 +160,7 @@ export_of_section(const struct config_line *line)
 	return name + strspn(name, BLANKS);
 }
 
-/* An option that says only one thing must not be there twice: one of the two would be lost. */
+/* An option with one value must not be set twice: one of the values would be lost. */
 static int
 check_repeated(const struct config_file *file, const struct config_line *line,
 	       const struct option_row *row, char **error)
@@ -171,22 +169,22 @@ check_repeated(const struct config_file *file, const struct config_line *line,
 		return 0;
 	for (const struct config_line *other = line - 1; !is_section(other); other--) {
 		if (strcmp(other->name, line->name) == 0)
-			return error_set(error, -EINVAL, "%s:%u: %s stands in line %u already",
+			return error_set(error, -EINVAL, "%s:%u: %s is already set in line %u",
 					 file->path, line->number, line->name, other->number);
 	}
 	return 0;
 }
 
 static int
-explain(const struct config_file *file, const struct config_line *line, int r, char **error)
+explain_failure(const struct config_file *file, const struct config_line *line, int r, char **error)
 {
 	char *CLEANUP_FREE sentence = steal_pointer(error);
 
 	if (r == -ENOENT && strcmp(line->name, "file") == 0)
-		return error_set(error, -EINVAL, "%s:%u: file belongs into a section [export NAME]",
+		return error_set(error, -EINVAL, "%s:%u: file belongs in a section [export NAME]",
 				 file->path, line->number);
 	if (r == -ENOENT && config_find(line->name))
-		return error_set(error, -EINVAL, "%s:%u: %s belongs into the section [server]",
+		return error_set(error, -EINVAL, "%s:%u: %s belongs in the section [server]",
 				 file->path, line->number, line->name);
 	if (r == -ENOENT)
 		return error_set(error, -EINVAL,
@@ -202,13 +200,15 @@ apply_line(const struct config_file *file, const struct config_line *line,
 	   struct server_config *config, struct export_config *export, char **error)
 {
 	int r = check_repeated(file, line,
-			       export ? export_find(line->name) : config_find(line->name), error);
+			       export ? option_find(export_option_rows(), line->name)
+				      : config_find(line->name),
+			       error);
 
 	if (r < 0)
 		return r;
-	r = export ? export_set(export, line->name, line->value, error)
+	r = export ? option_set(export_option_rows(), export, line->name, line->value, error)
 		   : config_set(config, line->name, line->value, error);
-	return r < 0 ? explain(file, line, r, error) : 0;
+	return r < 0 ? explain_failure(file, line, r, error) : 0;
 }
 
 int

@@ -15,7 +15,7 @@
 
 struct config_line {
 	unsigned int number;
-	char *name, *value; /* of the file's text; a section: its name, and NULL */
+	char *name, *value; /* in the file's text; of a section: its name, and NULL */
 };
 
 struct config_file {
@@ -28,12 +28,12 @@ struct config_file {
 
 #define CONFIG_FILE_CLEANUP __attribute__((cleanup(config_file_fini)))
 
-/* Returns 0, or -errno with *error a sentence that names the line (caller frees), as the next two.
- */
+/* Reads the file's lines.  This and the next two functions return 0, or -errno with *error a
+ * sentence that names the line (caller frees). */
 int
 config_file_read(struct config_file *file, const char *path, char **error);
 
-/* The sections [server]. */
+/* Sets the options in the sections [server]. */
 int
 config_file_apply_server(const struct config_file *file, struct server_config *config,
 			 char **error);

@@ -4,9 +4,17 @@
  */
 #include "server/config/server_config.h"
 
+#include "common/server_options.h"
+
+#include <string.h>
+
 #define SERVER(name_) offsetof(struct server_config, name_)
 #define EXPORT(name_) offsetof(struct export_config, name_)
 
+/* Room for the rows of an export and of its image, and for the one that ends them. */
+#define EXPORT_ROWS_MAX 32
+
+static const char *const tls_choices[] = {"auto", "off", "allow", "require", NULL};
 static const char *const logs[] = {"stderr", "syslog", NULL};
 
 const struct option_row server_option_rows[] = {
@@ -67,11 +75,9 @@ const struct option_row server_option_rows[] = {
 	},
 	{
 		.name = "socket-activation",
-		.type = OPTION_CHOICE,
+		OPTION_OFF_ON_AUTO,
 		.field = SERVER(activation),
 		.initial = "auto",
-		.choices = option_off_on_auto,
-		.arg = "on|off|auto",
 		.help = "use the sockets that systemd passes",
 		.manual = "Use the sockets that systemd (or another program that sets\n"
 			  "C<LISTEN_FDS>) passes to the server, in addition to those of other\n"
@@ -92,16 +98,96 @@ const struct option_row server_option_rows[] = {
 	},
 	{
 		.name = "list",
-		.type = OPTION_CHOICE,
+		OPTION_OFF_ON,
 		.field = SERVER(list),
 		.initial = "on",
-		.choices = option_off_on,
-		.arg = "on|off",
 		.help = "tell clients the names of the exports",
 		.manual =
 			"Whether clients that ask for a list of the exports get it.  With C<off>,\n"
 			"a client must know the name of an export.  This does not replace access\n"
 			"control: names are not passwords.\n",
+	},
+	{
+		.name = "tls",
+		.type = OPTION_CHOICE,
+		.field = SERVER(tls),
+		.initial = "auto",
+		.choices = tls_choices,
+		.arg = "off|allow|require|auto",
+		.help = "whether clients use TLS; auto: required if certificates or keys are given",
+		.manual =
+			"Whether clients use TLS, which encrypts the connection.  With C<require>,\n"
+			"a client without TLS gets nothing, not even the list of exports; with\n"
+			"C<allow>, the client decides; with C<off>, there is no TLS.  C<auto> is\n"
+			"C<require> if I<--tls-certificates> or I<--tls-psk> is given.  Otherwise\n"
+			"it is C<off>, and the server refuses to listen on an address that other\n"
+			"machines can reach: say C<off> yourself if you trust that network.  See\n"
+			"L</TLS>.\n",
+	},
+	{
+		.name = "tls-certificates",
+		.type = OPTION_STRING,
+		.field = SERVER(tls_certificates),
+		.arg = "DIR",
+		.help = "directory with server-cert.pem, server-key.pem, ca-cert.pem and ca-crl.pem",
+		.manual =
+			"The directory with the server's certificate and its key,\n"
+			"F<server-cert.pem> and F<server-key.pem>.  If F<ca-cert.pem> is there,\n"
+			"clients must show a certificate that this authority has signed, and that\n"
+			"F<ca-crl.pem>, if it is there, does not revoke.  QEMU and nbdkit use the\n"
+			"same names.\n",
+	},
+	{
+		.name = "tls-psk",
+		.type = OPTION_STRING,
+		.field = SERVER(tls_psk),
+		.arg = "FILE",
+		.help = "file with lines USER:HEXKEY, the keys of clients (pre-shared keys)",
+		.manual =
+			"A file with keys that clients have, too (pre-shared keys): lines\n"
+			"USER:HEXKEY, of at least 16 bytes, as C<nbdloop keys> and L<psktool(1)>\n"
+			"write them.  With certificates as well, each client chooses how to prove\n"
+			"itself.\n",
+	},
+	{
+		.name = "tls-verify-peer",
+		OPTION_OFF_ON_AUTO,
+		.field = SERVER(tls_verify_peer),
+		.initial = "auto",
+		.help = "verify the certificates of clients; auto: if there is a ca-cert.pem",
+		.manual = "Whether clients must show a certificate that F<ca-cert.pem> verifies.\n"
+			  "C<auto> means: if that file is there.  With C<off>, the connection is\n"
+			  "encrypted, but everybody can connect.\n",
+	},
+	{
+		.name = "tls-priority",
+		.type = OPTION_STRING,
+		.field = SERVER(tls_priority),
+		.arg = "STRING",
+		.help = "protocols and ciphers, as GnuTLS writes them",
+		.manual =
+			"The protocols and ciphers that the server agrees to, in GnuTLS's form\n"
+			"(L<https://gnutls.org/manual/html_node/Priority-Strings.html>).  By\n"
+			"default, these are TLS 1.3 and 1.2, with AES-128-GCM before AES-256-GCM\n"
+			"and ChaCha20-Poly1305.  Older protocols and session tickets stay off\n"
+			"whatever the text says.\n",
+	},
+	{
+		.name = "tls-kernel",
+		OPTION_OFF_ON_AUTO,
+		.field = SERVER(tls_kernel),
+		.initial = "auto",
+		.help = "let the kernel encrypt; auto: only where that can't end a connection",
+		.manual =
+			"Whether the kernel encrypts and decrypts TCP connections, once the\n"
+			"handshake is over, if it has its module C<tls>.  The kernel can't follow\n"
+			"a client that changes its keys, and clients with GnuTLS do so after 16\n"
+			"million records with TLS 1.3 and AES-GCM; so C<auto> means: only with TLS\n"
+			"1.2 or ChaCha20-Poly1305.  With C<on>, those clients lose their\n"
+			"connection then, and must connect again.  No key of AES-GCM encrypts\n"
+			"more than 256 GiB in one direction: then the server carries out what the\n"
+			"client has sent, ends the connection, and says so in the log.  The\n"
+			"status tells for each connection where it is encrypted, and why.\n",
 	},
 	{
 		.name = "threads",
@@ -142,8 +228,8 @@ const struct option_row server_option_rows[] = {
 		.help = "maximum memory of each thread for the data of requests",
 		.manual =
 			"The maximum memory in each thread for the data of requests in progress.\n"
-			"When it is used up, the server carries out one request of up to 2 MiB at\n"
-			"a time for each connection, and reads no more requests from the\n"
+			"When all of it is in use, the server carries out one request of up to 2\n"
+			"MiB at a time for each connection, and reads no more requests from the\n"
 			"connection until some are answered.  See L</Memory>.\n",
 	},
 	{
@@ -242,31 +328,8 @@ const struct option_row server_option_rows[] = {
 			  "soon as clients can connect.  systemd (C<Type=notify>) does not need\n"
 			  "this option.\n",
 	},
-	{
-		.name = "control",
-		.type = OPTION_STRING,
-		.field = SERVER(control),
-		.arg = "PATH",
-		.help = "listen on this unix socket for requests for the status and for changes",
-		.manual =
-			"Listen on a unix socket with this path for requests for the status, and\n"
-			"for changes while clients are connected.  See L</CONTROL SOCKET>.\n",
-	},
-	{
-		.name = "swap",
-		.type = OPTION_CHOICE,
-		.field = SERVER(swap),
-		.initial = "off",
-		.choices = option_off_on,
-		.alone = "on",
-		.arg = "on|off",
-		.help = "prepare for a disk that this machine itself swaps or writes back to",
-		.manual =
-			"Use this option if the image is a disk of the machine that serves it.\n"
-			"It makes the server able to go on when memory is short; see\n"
-			"L</An image that this machine uses itself>.  It needs root, or the capabilities\n"
-			"C<CAP_SYS_RESOURCE> and C<CAP_IPC_LOCK>, and fails without them.\n",
-	},
+	SERVER_OPTION_CONTROL(SERVER(control)),
+	SERVER_OPTION_SWAP(SERVER(swap)),
 	{
 		.name = "log",
 		.type = OPTION_CHOICE,
@@ -275,14 +338,25 @@ const struct option_row server_option_rows[] = {
 		.choices = logs,
 		.arg = "stderr|syslog",
 		.help = "where messages go",
-		.manual = "Where messages go: to standard error, or to the system log.  Under\n"
-			  "systemd, standard error is the journal, where each message has a\n"
-			  "priority.\n",
+		.manual =
+			"Write messages to standard error, or to the system log.  Under systemd,\n"
+			"standard error is the journal, where each message has a priority.\n",
 	},
 	{.name = NULL},
 };
 
-const struct option_row export_option_rows[] = {
+/* The options of an export itself; "file", which has no default, comes first. */
+static const struct option_row own_rows[] = {
+	{
+		.name = "file",
+		.type = OPTION_STRING,
+		.field = EXPORT(file),
+		.arg = "PATH",
+		.help = "the image file or block device to serve",
+		.manual = "The image to serve: a regular file or a block device.  It is served as\n"
+			  "raw bytes; the server warns if they look like another format, such as\n"
+			  "qcow2.\n",
+	},
 	{
 		.name = "description",
 		.type = OPTION_STRING,
@@ -295,30 +369,80 @@ const struct option_row export_option_rows[] = {
 	{
 		.name = "read-only",
 		.letter = 'r',
-		.type = OPTION_CHOICE,
+		OPTION_OFF_ON,
 		.field = EXPORT(read_only),
 		.initial = "off",
-		.choices = option_off_on,
 		.alone = "on",
-		.arg = "on|off",
 		.help = "do not let clients write",
 		.manual = "Do not let clients write, and open the image read-only.  If the server\n"
 			  "may not write to the image, the image is served read-only even without\n"
 			  "this option.\n",
 	},
-	{.name = NULL},
-};
-
-const struct option_row export_file_rows[] = {
 	{
-		.name = "file",
+		.name = "allow",
 		.type = OPTION_STRING,
-		.field = EXPORT(file),
-		.arg = "PATH",
-		.help = "the image file or block device to serve",
-		.manual = "The image to serve: a regular file or a block device.  It is served as\n"
-			  "raw bytes; the server warns if they look like another format, such as\n"
-			  "qcow2.\n",
+		.field = EXPORT(allow),
+		.arg = "RULE,...",
+		.help = "only these clients, such as user:NAME or net:10.0.0.0/8",
+		.manual = "Only clients that one of these rules names may use the export; see\n"
+			  "L</Rules>.  Without I<allow> and I<allow-write>, all clients\n"
+			  "that can connect may use it.\n",
+	},
+	{
+		.name = "allow-write",
+		.type = OPTION_STRING,
+		.field = EXPORT(allow_write),
+		.arg = "RULE,...",
+		.help = "only these clients may write; those of allow may only read",
+		.manual =
+			"Only clients that one of these rules names may write to the export.  They\n"
+			"may read it, too.  Clients that only I<allow> names get the export\n"
+			"read-only.  With I<allow-write> alone, all other clients are refused: for\n"
+			"an export that everybody may read, add C<allow=any>.\n",
 	},
 	{.name = NULL},
 };
+
+/* In nbdloopd, a context belongs to a thread, and so carries out many requests at once. */
+static void
+fit_depth(struct option_row *row)
+{
+	row->initial = "128";
+	row->max = 1024;
+	row->help = "maximum number of operations in flight per thread and image";
+	row->manual =
+		"The queue depth: the maximum number of operations on an image that each thread has in flight; further\n"
+		"requests wait.  To keep a disk busy, the depth must be as large as the number of requests that clients\n"
+		"have in flight; the kernel's client sends up to 128 requests on each connection.  Each operation has a\n"
+		"buffer of 128 KiB, which occupies memory once it is used: with direct I/O, for requests that are not\n"
+		"aligned to its blocks.\n";
+}
+
+const struct option_row *
+export_option_rows(void)
+{
+	static struct option_row rows[EXPORT_ROWS_MAX];
+	struct option_row *kept = rows;
+
+	if (rows[0].name)
+		return rows;
+	options_append(rows, EXPORT_ROWS_MAX, own_rows, 0);
+	options_append(rows, EXPORT_ROWS_MAX, image_option_rows, EXPORT(image));
+	for (const struct option_row *row = rows; row->name; row++) {
+		/* Each thread has exactly one context for an image. */
+		if (strcmp(row->name, "contexts") == 0)
+			continue;
+		*kept = *row;
+		if (strcmp(row->name, "depth") == 0)
+			fit_depth(kept);
+		kept++;
+	}
+	*kept = (struct option_row){.name = NULL};
+	return rows;
+}
+
+const struct option_row *
+export_default_rows(void)
+{
+	return export_option_rows() + 1;
+}

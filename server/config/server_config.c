@@ -4,67 +4,22 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
-/* More rows than engine/image_config.c has, with the one that ends them. */
-#define IMAGE_ROWS_MAX 32
-
-/* A context here is a thread's, not a request's. */
 static void
-fit_depth(struct option_row *row)
-{
-	row->initial = "128";
-	row->max = 1024;
-	row->help = "maximum number of operations in flight per thread and image";
-	row->manual =
-		"The queue depth: the maximum number of operations on an image that each thread has in flight; further\n"
-		"requests wait.  To keep a disk busy, the depth must be as large as the number of requests that clients\n"
-		"have in flight; the kernel's client sends up to 128 requests on each connection.  Each operation has a\n"
-		"buffer of 128 KiB, which occupies memory once it is used: with direct I/O, for requests that are not\n"
-		"aligned to its blocks.\n";
-}
-
-const struct option_row *
-server_image_rows(void)
-{
-	static struct option_row rows[IMAGE_ROWS_MAX];
-	unsigned int count = 0;
-
-	if (rows[0].name)
-		return rows;
-	for (const struct option_row *row = image_option_rows; row->name; row++) {
-		/* Each thread has just one context of an image. */
-		if (strcmp(row->name, "contexts") == 0)
-			continue;
-		assert(count < IMAGE_ROWS_MAX - 1);
-		rows[count] = *row;
-		if (strcmp(row->name, "depth") == 0)
-			fit_depth(&rows[count]);
-		count++;
-	}
-	return rows;
-}
-
-static void
-export_fini(struct export_config *export)
+export_config_fini(struct export_config *export)
 {
 	free(export->name);
-	options_free(export_option_rows, export);
-	options_free(export_file_rows, export);
-	options_free(server_image_rows(), &export->image);
+	access_release(export->access);
+	options_free(export_option_rows(), export);
 }
 
-static int
-export_init(struct export_config *export)
+void
+export_config_free(struct export_config *export)
 {
-	int r;
-
-	*export = (struct export_config){0};
-	r = options_init(export_option_rows, export);
-	return r < 0 ? r : options_init(server_image_rows(), &export->image);
+	export_config_fini(export);
+	free(export);
 }
 
 int
@@ -75,7 +30,7 @@ config_init(struct server_config *config)
 	*config = (struct server_config){0};
 	r = options_init(server_option_rows, config);
 	if (r == 0)
-		r = export_init(&config->defaults);
+		r = options_init(export_default_rows(), &config->defaults);
 	if (r < 0)
 		config_fini(config);
 	return r;
@@ -88,10 +43,9 @@ config_fini(struct server_config *config)
 		struct export_config *export = config->exports;
 
 		config->exports = export->next;
-		export_fini(export);
-		free(export);
+		export_config_free(export);
 	}
-	export_fini(&config->defaults);
+	export_config_fini(&config->defaults);
 	options_free(server_option_rows, config);
 }
 
@@ -100,9 +54,7 @@ config_set(struct server_config *config, const char *name, const char *value, ch
 {
 	if (option_find(server_option_rows, name))
 		return option_set(server_option_rows, config, name, value, error);
-	if (option_find(export_option_rows, name))
-		return option_set(export_option_rows, &config->defaults, name, value, error);
-	return option_set(server_image_rows(), &config->defaults.image, name, value, error);
+	return option_set(export_default_rows(), &config->defaults, name, value, error);
 }
 
 const struct option_row *
@@ -110,47 +62,43 @@ config_find(const char *name)
 {
 	const struct option_row *row = option_find(server_option_rows, name);
 
-	if (!row)
-		row = option_find(export_option_rows, name);
-	return row ? row : option_find(server_image_rows(), name);
+	return row ? row : option_find(export_default_rows(), name);
+}
+
+static int
+copy_text(char **to, const char *from)
+{
+	*to = from ? strdup(from) : NULL;
+	return from && !*to ? -ENOMEM : 0;
 }
 
 int
-export_set(struct export_config *export, const char *name, const char *value, char **error)
+config_copy_rules(struct export_config *to, const struct export_config *from)
 {
-	if (option_find(export_file_rows, name))
-		return option_set(export_file_rows, export, name, value, error);
-	if (option_find(export_option_rows, name))
-		return option_set(export_option_rows, export, name, value, error);
-	return option_set(server_image_rows(), &export->image, name, value, error);
+	char *allow, *allow_write;
+
+	if (copy_text(&allow, from->allow) < 0)
+		return -ENOMEM;
+	if (copy_text(&allow_write, from->allow_write) < 0) {
+		free(allow);
+		return -ENOMEM;
+	}
+	free(to->allow);
+	free(to->allow_write);
+	to->allow = allow;
+	to->allow_write = allow_write;
+	return 0;
 }
 
-const struct option_row *
-export_find(const char *name)
+int
+config_copy_defaults(struct export_config *to, const struct export_config *from)
 {
-	const struct option_row *row = option_find(export_file_rows, name);
+	int r;
 
-	if (!row)
-		row = option_find(export_option_rows, name);
-	return row ? row : option_find(server_image_rows(), name);
-}
-
-/* Of what an export has by default, only the description is not a number. */
-static int
-copy_defaults(struct export_config *to, const struct export_config *from)
-{
 	to->read_only = from->read_only;
 	to->image = from->image;
-	if (!from->description)
-		return 0;
-	to->description = strdup(from->description);
-	return to->description ? 0 : -ENOMEM;
-}
-
-int
-config_take_defaults(struct server_config *config, const struct server_config *from)
-{
-	return copy_defaults(&config->defaults, &from->defaults);
+	r = copy_text(&to->description, from->description);
+	return r < 0 ? r : config_copy_rules(to, from);
 }
 
 int
@@ -172,25 +120,85 @@ config_add_export(struct server_config *config, const char *name, struct export_
 		return -ENOMEM;
 	*end = *added = export;
 	export->name = strdup(name);
-	return export->name ? copy_defaults(export, &config->defaults) : -ENOMEM;
+	return export->name ? config_copy_defaults(export, &config->defaults) : -ENOMEM;
+}
+
+enum tls_choice
+config_tls(const struct server_config *config)
+{
+	if (config->tls != TLS_CHOICE_AUTO)
+		return config->tls;
+	return config->tls_certificates || config->tls_psk ? TLS_CHOICE_REQUIRE : TLS_CHOICE_OFF;
+}
+
+static int
+check_tls(const struct server_config *config, char **error)
+{
+	enum tls_choice tls = config_tls(config);
+
+	if (tls != TLS_CHOICE_OFF && !config->tls_certificates && !config->tls_psk)
+		return error_set(
+			error, -EINVAL,
+			"tls=%s needs certificates (tls-certificates=DIR) or keys (tls-psk=FILE); "
+			"nbdloop keys makes them",
+			tls == TLS_CHOICE_ALLOW ? "allow" : "require");
+	if (config->tls_verify_peer == TRISTATE_ON && !config->tls_certificates)
+		return error_set(error, -EINVAL,
+				 "tls-verify-peer=on needs certificates: tls-certificates=DIR");
+	return 0;
+}
+
+unsigned int
+config_proofs(const struct server_config *config)
+{
+	unsigned int proofs = 0;
+
+	if (config_tls(config) == TLS_CHOICE_OFF)
+		return 0;
+	if (config->tls_psk)
+		proofs |= RULE_PROOF_KEY;
+	/* Nothing of a certificate that is not verified is believed. */
+	if (config->tls_certificates && config->tls_verify_peer != TRISTATE_OFF)
+		proofs |= RULE_PROOF_CERTIFICATE;
+	return proofs;
+}
+
+static int
+read_rules(struct export_config *export, unsigned int proofs, char **error)
+{
+	char *CLEANUP_FREE reason = NULL;
+	int r = access_new(export->allow, export->allow_write, proofs, &export->access, &reason);
+
+	return r < 0 && reason ? error_set(error, r, "export \"%s\": %s", export->name, reason) : r;
 }
 
 int
-config_check(const struct server_config *config, char **error)
+config_check(struct server_config *config, unsigned int proofs, char **error)
 {
+	int r = 0;
+
 	if (!config->exports)
 		return error_set(
 			error, -EINVAL,
 			"there is no image to serve: name one (nbdloopd disk.img), or use --export or "
 			"--config; nbdloopd --help tells more");
-	for (const struct export_config *export = config->exports; export; export = export->next) {
+	for (struct export_config *export = config->exports; r == 0 && export;
+	     export = export->next) {
 		if (export->file && export->file[0])
-			continue;
-		return error_set(error, -EINVAL,
-				 "the export \"%s\" has no image: file=PATH is missing",
-				 export->name);
+			r = read_rules(export, proofs, error);
+		else
+			r = error_set(error, -EINVAL,
+				      "the export \"%s\" has no image: file=PATH is missing",
+				      export->name);
 	}
-	return 0;
+	return r < 0 ? r : check_tls(config, error);
+}
+
+/* Rules are changed while the server runs. */
+static bool
+is_rule(const struct option_row *row)
+{
+	return strcmp(row->name, "allow") == 0 || strcmp(row->name, "allow-write") == 0;
 }
 
 static bool
@@ -202,27 +210,14 @@ same_value(const struct option_row *row, const void *a, const void *b)
 	return text_a && text_b && strcmp(text_a, text_b) == 0;
 }
 
-/* The first row whose values differ, or NULL. */
-static const struct option_row *
-difference(const struct option_row *rows, const void *a, const void *b)
-{
-	for (; rows->name; rows++) {
-		if (!same_value(rows, a, b))
-			return rows;
-	}
-	return NULL;
-}
-
 const char *
-export_difference(const struct export_config *a, const struct export_config *b)
+export_config_difference(const struct export_config *a, const struct export_config *b)
 {
-	const struct option_row *row = difference(export_file_rows, a, b);
+	const struct option_row *row = export_option_rows();
 
-	if (!row)
-		row = difference(export_option_rows, a, b);
-	if (!row)
-		row = difference(server_image_rows(), &a->image, &b->image);
-	return row ? row->name : NULL;
+	while (row->name && (is_rule(row) || same_value(row, a, b)))
+		row++;
+	return row->name;
 }
 
 void

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a user can choose about the server and its exports, and the option rows that parse, explain
- * and report it: --help, the manuals, the command line and the configuration file come from them.
- * Reading these is for command_line.h and config_file.h.
+ * The user's choices about the server and its exports, and the option rows that parse, explain and
+ * report them, for --help, the manuals, the command line (command_line.h) and the configuration
+ * file (config_file.h).
  */
 #ifndef SERVER_CONFIG_SERVER_CONFIG_H
 #define SERVER_CONFIG_SERVER_CONFIG_H
 
 #include "common/option_row.h"
 #include "engine/image_config.h"
+#include "server/access/access.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Where NBD is expected (IANA). */
+/* The TCP port of NBD, assigned by IANA. */
 #define DEFAULT_PORT 10809
 
 enum log_choice {
@@ -21,12 +22,21 @@ enum log_choice {
 	LOG_TO_SYSLOG,
 };
 
-/* An export, or the defaults of all of them. */
+enum tls_choice {
+	TLS_CHOICE_AUTO, /* required if there are certificates or keys; see config_tls() */
+	TLS_CHOICE_OFF,
+	TLS_CHOICE_ALLOW,
+	TLS_CHOICE_REQUIRE,
+};
+
+/* The configuration of an export, or the defaults of all exports. */
 struct export_config {
 	char *name;
 	char *file;
-	char *description;      /* NULL: none */
-	unsigned int read_only; /* TRISTATE_OFF or TRISTATE_ON */
+	char *description;         /* NULL: none */
+	unsigned int read_only;    /* TRISTATE_OFF or TRISTATE_ON */
+	char *allow, *allow_write; /* NULL: not given */
+	struct access *access;     /* the rules of both; NULL: none, or not read yet */
 	struct image_config image;
 	struct export_config *next;
 };
@@ -38,7 +48,13 @@ struct server_config {
 	unsigned int vsock;           /* 0: none */
 	unsigned int activation;      /* enum tristate */
 	char **fd;                    /* numbers, not parsed yet */
-	unsigned int list;            /* TRISTATE_OFF or TRISTATE_ON, as all that is on or off */
+	unsigned int list;            /* TRISTATE_OFF or TRISTATE_ON, as .swap */
+	unsigned int tls;             /* enum tls_choice */
+	char *tls_certificates;       /* a directory, or NULL */
+	char *tls_psk;                /* a file, or NULL */
+	unsigned int tls_verify_peer; /* enum tristate */
+	char *tls_priority;           /* NULL: the usual one */
+	unsigned int tls_kernel;      /* enum tristate */
 	unsigned int threads;         /* 0: as many as there are processors */
 	uint64_t memory;              /* bytes, for each thread */
 	unsigned int max_connections; /* 0: no limit */
@@ -58,21 +74,21 @@ struct server_config {
 
 /* Their fields are offsets in struct server_config. */
 extern const struct option_row server_option_rows[];
-/* In struct export_config. */
-extern const struct option_row export_option_rows[];
-extern const struct option_row export_file_rows[];
 
-/* Those of image_option_rows that mean something to this server. */
+/* The options of an export and of its image, as this server has them.  Their fields are offsets in
+ * struct export_config.  The default rows lack "file". */
 const struct option_row *
-server_image_rows(void);
+export_option_rows(void);
+const struct option_row *
+export_default_rows(void);
 
-/* All defaults, no exports.  0 or -ENOMEM. */
+/* Sets all defaults, without exports.  Returns 0 or -ENOMEM. */
 int
 config_init(struct server_config *config);
 void
 config_fini(struct server_config *config);
 
-/* Sets an option of the server, or a default of its exports.  As option_set(). */
+/* Sets an option of the server, or a default of its exports.  Returns as option_set(). */
 int
 config_set(struct server_config *config, const char *name, const char *value, char **error);
 
@@ -80,32 +96,44 @@ config_set(struct server_config *config, const char *name, const char *value, ch
 const struct option_row *
 config_find(const char *name);
 
-/* Makes the defaults of exports those of another configuration.  0 or -ENOMEM. */
+/* Copies all that an export can have by default.  Returns 0 or -ENOMEM. */
 int
-config_take_defaults(struct server_config *config, const struct server_config *from);
+config_copy_defaults(struct export_config *to, const struct export_config *from);
 
-/* Adds an export of that name, with all defaults.  Returns 0, -ENOMEM, or -EEXIST with *error
- * (caller frees). */
+/* Copies the rules only, in place of those that are there.  Returns 0, or -ENOMEM and nothing has
+ * changed. */
+int
+config_copy_rules(struct export_config *to, const struct export_config *from);
+
+/* Adds an export of that name with the defaults.  Returns 0, -ENOMEM, or -EEXIST with *error a
+ * sentence (caller frees). */
 int
 config_add_export(struct server_config *config, const char *name, struct export_config **added,
 		  char **error);
 
-/* Sets an option of an export, "file" among them.  As option_set(). */
-int
-export_set(struct export_config *export, const char *name, const char *value, char **error);
-const struct option_row *
-export_find(const char *name);
+/* Frees an export's configuration, which is in no list. */
+void
+export_config_free(struct export_config *export);
 
-/* Whether all is there and nothing contradicts.  0, or -EINVAL with *error a sentence (caller
- * frees). */
-int
-config_check(const struct server_config *config, char **error);
+/* How clients can prove themselves: bits of enum rule_proof (server/access/rule.h). */
+unsigned int
+config_proofs(const struct server_config *config);
 
-/* The name of the first option that two exports don't have in common, or NULL. */
+/* Checks that there are exports, and that each has an image, and reads their rules, which may take
+ * a while (server/access/rule.h); for `proofs`, see access_new().  Returns 0, or -errno with *error
+ * a sentence (caller frees). */
+int
+config_check(struct server_config *config, unsigned int proofs, char **error);
+
+/* Whether there is TLS: never TLS_CHOICE_AUTO. */
+enum tls_choice
+config_tls(const struct server_config *config);
+
+/* The name of the first option that differs, or NULL.  The rules don't count. */
 const char *
-export_difference(const struct export_config *a, const struct export_config *b);
+export_config_difference(const struct export_config *a, const struct export_config *b);
 
-/* Calls `visit` with each option of the server (not of its exports) that differs. */
+/* Calls `visit` with the name of each option of the server (not of its exports) that differs. */
 void
 config_visit_differences(const struct server_config *a, const struct server_config *b,
 			 void (*visit)(const char *name));

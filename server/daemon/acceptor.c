@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/daemon/acceptor.h"
 
+#include "server/access/identity.h"
 #include "server/daemon/listener.h"
 #include "server/serve/worker.h"
 
 #include "common/log.h"
 
+#include <errno.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* At one time: signals and other listeners wait meanwhile. */
+/* Most connections that one call accepts, while signals and other listeners wait. */
 #define ACCEPTED_AT_ONCE 64
 
 static struct worker *
@@ -33,21 +34,16 @@ least_busy(const struct acceptor *acceptor)
 	return least;
 }
 
-static bool
-is_full(const struct acceptor *acceptor)
-{
-	return acceptor->max && atomic_load(&acceptor->connections) >= acceptor->max;
-}
-
 static void
 hand_over(struct acceptor *acceptor, int fd, const char *peer)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(5, 10);
 	char more[LOG_LEFT_OUT];
+	struct identity *identity;
 	unsigned int suppressed;
 	int r;
 
-	if (is_full(acceptor)) {
+	if (acceptor->max && atomic_load(&acceptor->connections) >= acceptor->max) {
 		if (log_limit_pass(&limit, &suppressed))
 			log_warning(
 				"%s: refused: there are %u connections already (max-connections)%s",
@@ -55,11 +51,13 @@ hand_over(struct acceptor *acceptor, int fd, const char *peer)
 		close(fd);
 		return;
 	}
-	/* Before, since the connection may be over before worker_give() returns. */
+	/* First, since the connection may end before worker_give() returns. */
 	atomic_fetch_add(&acceptor->connections, 1);
-	r = worker_give(least_busy(acceptor), fd, peer);
+	identity = identity_new(fd, peer);
+	r = identity ? worker_give(least_busy(acceptor), fd, identity) : -ENOMEM;
 	if (r == 0)
 		return;
+	identity_free(identity);
 	atomic_fetch_sub(&acceptor->connections, 1);
 	close(fd);
 	if (log_limit_pass(&limit, &suppressed))
@@ -86,10 +84,4 @@ acceptor_adopt(struct acceptor *acceptor, int fd)
 
 	peer_prepare(fd, peer);
 	hand_over(acceptor, fd, peer);
-}
-
-void
-acceptor_closed(struct acceptor *acceptor)
-{
-	atomic_fetch_sub(&acceptor->connections, 1);
 }

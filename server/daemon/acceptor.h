@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Takes connections from listeners and hands them to the workers, as many as are allowed at once.
- * On the main thread, but for acceptor_closed().
+ * Takes connections from listeners, up to the allowed number, and gives each to the worker with the
+ * fewest.  Runs on the main thread.
  */
 #ifndef SERVER_DAEMON_ACCEPTOR_H
 #define SERVER_DAEMON_ACCEPTOR_H
@@ -12,21 +12,17 @@ struct worker;
 struct acceptor {
 	struct worker *workers;
 	unsigned int worker_count;
-	unsigned int max; /* connections at once; 0: no limit */
-	_Atomic unsigned int connections;
+	unsigned int max;                 /* connections at once; 0: no limit */
+	_Atomic unsigned int connections; /* counted down by the workers' config->closed() */
 };
 
-/* Accepts those that wait, up to a number that leaves time for other things.  If that fails, the
- * listener is paused. */
+/* Accepts waiting connections, but not so many that other events have to wait for long.  If it
+ * fails, the listener is paused. */
 void
 acceptor_take(struct acceptor *acceptor, struct listener *listener);
 
-/* Hands over a socket that is connected already. */
+/* Gives a socket that is connected already to a worker. */
 void
 acceptor_adopt(struct acceptor *acceptor, int fd);
-
-/* A connection is over; any thread. */
-void
-acceptor_closed(struct acceptor *acceptor);
 
 #endif

@@ -5,16 +5,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Digits only, and not more than an int holds; -1: something else. */
+/* -1: not only digits, or more than an int holds. */
 static long
-number(const char *text)
+parse_number(const char *text)
 {
 	if (!text || !*text || strspn(text, "0123456789") != strlen(text) || strlen(text) > 9)
 		return -1;
@@ -22,7 +20,7 @@ number(const char *text)
 }
 
 static int
-option(int fd, int name)
+socket_option(int fd, int name)
 {
 	socklen_t length = sizeof(int);
 	int value = 0;
@@ -35,23 +33,23 @@ why_unfit(int fd, bool listening)
 {
 	struct sockaddr_storage address;
 	socklen_t length = sizeof(address);
-	int type = option(fd, SO_TYPE);
+	int type = socket_option(fd, SO_TYPE);
 
 	if (fcntl(fd, F_GETFD) < 0)
-		return "it is not open: whoever starts the server must pass it";
+		return "it is not open; the program that starts the server must pass it";
 	if (type < 0)
 		return "it is not a socket";
 	if (type != SOCK_STREAM)
 		return "it is not a stream socket";
-	if (listening && option(fd, SO_ACCEPTCONN) != 1)
+	if (listening && socket_option(fd, SO_ACCEPTCONN) != 1)
 		return "it is not a listening socket (with systemd: Accept=no); a connected one is passed by --fd";
 	if (!listening && getpeername(fd, (struct sockaddr *)&address, &length) < 0)
 		return "it is not a connected socket";
 	return NULL;
 }
 
-int
-activation_check(int fd, bool listening, char **error)
+static int
+check_socket(int fd, bool listening, char **error)
 {
 	const char *problem = why_unfit(fd, listening);
 
@@ -62,23 +60,31 @@ activation_check(int fd, bool listening, char **error)
 }
 
 int
-activation_parse_fd(const char *text, int *fd, char **error)
+activation_check_fds(char *const *texts, char **error)
 {
-	long value = number(text);
+	int r = 0;
 
-	if (value < 0) {
-		return error_set(error, -EINVAL, "--fd=%s: must be the number of a file descriptor",
-				 text);
+	for (char *const *text = texts; r == 0 && text && *text; text++) {
+		long fd = parse_number(*text);
+
+		if (fd < 0)
+			return error_set(error, -EINVAL,
+					 "--fd=%s: must be the number of a file descriptor", *text);
+		/* A connection can't be served twice. */
+		for (char *const *before = texts; before < text; before++) {
+			if (parse_number(*before) == fd)
+				return error_set(error, -EINVAL, "--fd=%ld: it is given twice", fd);
+		}
+		r = check_socket((int)fd, false, error);
 	}
-	*fd = (int)value;
-	return 0;
+	return r;
 }
 
 int
 activation_take(bool needed, char **error)
 {
-	long pid = number(getenv("LISTEN_PID"));
-	long count = number(getenv("LISTEN_FDS"));
+	long pid = parse_number(getenv("LISTEN_PID"));
+	long count = parse_number(getenv("LISTEN_FDS"));
 	int r = 0;
 
 	unsetenv("LISTEN_PID");
@@ -87,11 +93,11 @@ activation_take(bool needed, char **error)
 	if (pid != getpid() || count < 0)
 		count = 0;
 	if (count == 0 && needed) {
-		*error = strdup(
+		return error_set(
+			error, -EINVAL,
 			"socket-activation=on: no socket was passed (LISTEN_FDS, LISTEN_PID)");
-		return *error ? -EINVAL : -ENOMEM;
 	}
 	for (long i = 0; r == 0 && i < count; i++)
-		r = activation_check(ACTIVATION_FIRST + (int)i, true, error);
+		r = check_socket(ACTIVATION_FIRST + (int)i, true, error);
 	return r < 0 ? r : (int)count;
 }

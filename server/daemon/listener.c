@@ -19,8 +19,8 @@
 /* After <sys/socket.h>, which it needs. */
 #include <linux/vm_sockets.h>
 
-/* A batch of replies, or a large one, in one go: Linux's default of 208 KiB makes a sender wait for
- * its receiver. */
+/* Room for a batch of replies, or a large one: with Linux's default of 208 KiB, the sender has to
+ * wait for the receiver. */
 #define UNIX_SEND_BUFFER (2 << 20)
 
 /* ---- addresses as text */
@@ -74,7 +74,7 @@ describe(const struct sockaddr *address, socklen_t length, char *text, size_t si
 static void
 set_option(int fd, int level, int name, int value)
 {
-	/* What isn't possible is only slower. */
+	/* Without the option, the socket is only slower. */
 	setsockopt(fd, level, name, &value, sizeof(value));
 }
 
@@ -85,7 +85,7 @@ prepare_unix(int fd, char peer[PEER_MAX])
 	struct ucred who;
 	socklen_t length = sizeof(who);
 
-	/* Beyond net.core.wmem_max it takes a privilege. */
+	/* More than net.core.wmem_max needs a privilege. */
 	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0)
 		set_option(fd, SOL_SOCKET, SO_SNDBUF, size);
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0)
@@ -127,11 +127,26 @@ listener_accept(struct listener *listener, char peer[PEER_MAX])
 	return fd;
 }
 
-/* ---- making them */
+/* ---- opening */
+
+static bool
+is_network(const struct sockaddr *address)
+{
+	const struct sockaddr_in *four = (const struct sockaddr_in *)address;
+	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)address;
+
+	if (address->sa_family == AF_INET)
+		return ntohl(four->sin_addr.s_addr) >> 24 != IN_LOOPBACKNET;
+	if (address->sa_family != AF_INET6)
+		return false;
+	if (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
+		return six->sin6_addr.s6_addr[12] != IN_LOOPBACKNET;
+	return !IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
+}
 
 /* Takes over the descriptor. */
 static int
-add(struct listener **listeners, int fd, const struct unix_socket *file)
+add_listener(struct listener **listeners, int fd, const struct unix_socket *file)
 {
 	struct listener **end = listeners, *listener = calloc(1, sizeof(*listener));
 	union {
@@ -144,8 +159,10 @@ add(struct listener **listeners, int fd, const struct unix_socket *file)
 		return -ENOMEM;
 	*listener = (struct listener){.fd = fd, .pause = ACCEPT_PAUSE_INIT};
 	listener->file = file ? *file : (struct unix_socket){.fd = -1};
-	if (getsockname(fd, &address.any, &length) == 0)
+	if (getsockname(fd, &address.any, &length) == 0) {
 		describe(&address.any, length, listener->text, sizeof(listener->text));
+		listener->network = is_network(&address.any);
+	}
 	while (*end)
 		end = &(*end)->next;
 	*end = listener;
@@ -159,7 +176,7 @@ open_unix(struct listener **listeners, const char *path, char **error)
 	int r = unix_socket_listen(&file, path, 0, "unix socket", error);
 
 	if (r == 0)
-		r = add(listeners, file.fd, &file);
+		r = add_listener(listeners, file.fd, &file);
 	return r;
 }
 
@@ -173,27 +190,27 @@ open_socket(struct listener **listeners, const struct sockaddr *address, socklen
 	if (fd < 0)
 		return -errno;
 	set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-	/* There is another socket for IPv4. */
+	/* IPv4 has a socket of its own. */
 	if (address->sa_family == AF_INET6)
 		set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
 	if (bind(fd, address, length) < 0)
 		return -errno;
 	if (listen(fd, SOMAXCONN) < 0)
 		return -errno;
-	r = add(listeners, fd, NULL);
+	r = add_listener(listeners, fd, NULL);
 	if (r == 0)
 		steal_fd(&fd);
 	return r;
 }
 
-/* Errors that mean that this machine has no IPv6, or no such address in it. */
+/* Whether the error means that this machine has no IPv6, or not this IPv6 address. */
 static bool
 is_absent(const struct addrinfo *address, int r)
 {
 	return address->ai_family == AF_INET6 && (r == -EADDRNOTAVAIL || r == -EAFNOSUPPORT);
 }
 
-/* `host` NULL: any network.  `optional`: nothing is wrong if it isn't there. */
+/* `host` NULL: all networks.  `optional`: it is no error if none of its addresses exists. */
 static int
 open_inet(struct listener **listeners, const char *host, unsigned int port, bool optional,
 	  char **error)
@@ -276,9 +293,25 @@ take_passed(struct listener **listeners, unsigned int count)
 		int fd = ACTIVATION_FIRST + (int)i;
 
 		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-		r = add(listeners, fd, NULL);
+		r = add_listener(listeners, fd, NULL);
 	}
 	return r;
+}
+
+static int
+check_networks(const struct listener *listener, const struct server_config *config, char **error)
+{
+	if (config->tls == TLS_CHOICE_OFF || config_tls(config) != TLS_CHOICE_OFF)
+		return 0;
+	while (listener && !listener->network)
+		listener = listener->next;
+	if (!listener)
+		return 0;
+	return error_set(error, -EINVAL,
+			 "other machines can reach %s, and without TLS, everybody there can read "
+			 "and change the exports: use --tls-certificates=DIR or --tls-psk=FILE "
+			 "(nbdloop keys makes them), or say --tls=off if you trust that network",
+			 listener->text);
 }
 
 int
@@ -297,6 +330,8 @@ listeners_open(struct listener **listeners, const struct server_config *config, 
 		r = open_vsock(listeners, config->vsock, error);
 	if (r == 0 && (config->port || config->address || !somewhere))
 		r = open_addresses(listeners, config, error);
+	if (r == 0)
+		r = check_networks(*listeners, config, error);
 	if (r < 0)
 		listeners_close(listeners);
 	return r;

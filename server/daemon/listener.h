@@ -16,13 +16,15 @@
 struct listener {
 	int fd;                  /* non-blocking */
 	char text[128];          /* "127.0.0.1:10809", for the log */
-	struct unix_socket file; /* .fd -1: it isn't one that we made */
+	bool network;            /* other machines can reach it */
+	struct unix_socket file; /* .fd -1: not a unix socket that we made */
 	struct accept_pause pause;
 	struct listener *next;
 };
 
-/* Opens all that the configuration asks for, and takes over as many passed sockets (activation.h).
- * Returns 0, or -errno with *error a sentence (caller frees); then *listeners is none. */
+/* Opens the sockets of the configuration, and takes over `passed` sockets (activation.h).  One that
+ * other machines can reach needs TLS, or a user who says that there shall be none.  Returns
+ * 0, or -errno with *error a sentence (caller frees) and *listeners NULL. */
 int
 listeners_open(struct listener **listeners, const struct server_config *config, unsigned int passed,
 	       char **error);
@@ -31,12 +33,12 @@ listeners_open(struct listener **listeners, const struct server_config *config, 
 void
 listeners_close(struct listener **listeners);
 
-/* Accepts a connection, and says who it is.  A descriptor (caller closes), or -1: nobody waits, or
- * it is paused now. */
+/* Accepts a connection, and describes the client in `peer`.  Returns a descriptor (caller closes),
+ * or -1: no connection waits, or the listener is paused now. */
 int
 listener_accept(struct listener *listener, char peer[PEER_MAX]);
 
-/* Makes a connected socket of any kind fit for NBD, and says who is at its other end. */
+/* Sets the options of a connected socket of any kind, and describes the client in `peer`. */
 void
 peer_prepare(int fd, char peer[PEER_MAX]);
 

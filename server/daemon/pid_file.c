@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Digits and white space, or nothing at all: what a server writes, or left where it could not
- * remove it. */
+/* Digits and white space, or nothing: the content that a server writes, or leaves if it can't
+ * remove the file. */
 static bool
 holds_process_number(int fd)
 {
@@ -29,17 +29,16 @@ holds_process_number(int fd)
 	return true;
 }
 
-/* A name that was given by mistake must not cost an image: no other file is written to or removed.
- */
+/* A wrong name must not destroy an image: no file with other content is overwritten or removed. */
 static const char *
 why_unfit(int fd)
 {
 	struct stat st;
 
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return "is there already, and is no regular file";
+		return "exists already, and is no regular file";
 	if (!holds_process_number(fd))
-		return "is there already, and holds something else than a process ID; it is left alone";
+		return "exists already, and holds something other than a process ID; it is left alone";
 	return NULL;
 }
 
@@ -51,10 +50,10 @@ pid_file_open(struct pid_file *file, const char *path, char **error)
 	*file = (struct pid_file){.fd = -1, .path = path};
 	if (!path)
 		return 0;
-	/* What another server wrote stays there until this one is ready. */
+	/* The content that another server wrote stays until this one is ready. */
 	file->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	file->made = file->fd >= 0;
-	/* O_NONBLOCK: for what is no regular file. */
+	/* O_NONBLOCK: it may be a FIFO. */
 	if (file->fd < 0 && errno == EEXIST)
 		file->fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (file->fd < 0)
@@ -76,7 +75,7 @@ pid_file_write(struct pid_file *file, char **error)
 
 	if (file->fd < 0)
 		return 0;
-	/* Something may have been written to it since. */
+	/* Another program may have written to it since. */
 	what = why_unfit(file->fd);
 	if (what)
 		return error_set(error, -EEXIST, "pid file %s: %s", file->path, what);
@@ -86,7 +85,7 @@ pid_file_write(struct pid_file *file, char **error)
 	return 0;
 }
 
-/* Nobody has written or replaced it since. */
+/* Whether no other program has written to the file, or replaced it, since we did. */
 static bool
 is_ours(const struct pid_file *file)
 {
@@ -97,7 +96,7 @@ is_ours(const struct pid_file *file)
 	if (file->written ? !holds_process_number(file->fd) || atoi(text) != (int)getpid()
 			  : !file->made || length != 0)
 		return false;
-	/* With privileges dropped, its directory may be closed to us: then it can be emptied only.
+	/* Without privileges, we may have no access to its directory, and can only empty the file.
 	 */
 	if (lstat(file->path, &there) < 0)
 		return errno != ENOENT;

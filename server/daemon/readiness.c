@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-static struct sockaddr_un manager; /* .sun_family 0: nobody wants to know */
+static struct sockaddr_un manager; /* .sun_family 0: there is none */
 static socklen_t manager_length;
 static int notify_fd = -1;
 
@@ -38,13 +38,14 @@ readiness_init(unsigned int fd, char **error)
 	notify_fd = (int)fd;
 	if (fcntl(notify_fd, F_SETFD, FD_CLOEXEC) == 0)
 		return 0;
-	return error_set(error, -EBADF,
-			 "--notify-fd=%u: it is not open: whoever starts the server must pass it",
-			 fd);
+	return error_set(
+		error, -EBADF,
+		"--notify-fd=%u: it is not open; the program that starts the server must pass it",
+		fd);
 }
 
 static void
-tell(const char *state)
+notify_manager(const char *state)
 {
 	int CLEANUP_CLOSE fd = -1;
 
@@ -59,7 +60,7 @@ tell(const char *state)
 void
 readiness_ready(void)
 {
-	tell("READY=1");
+	notify_manager("READY=1");
 	if (notify_fd < 0)
 		return;
 	if (write(notify_fd, "\n", 1) < 0)
@@ -75,11 +76,11 @@ readiness_reloading(void)
 
 	snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%llu",
 		 (unsigned long long)clock_ns(CLOCK_MONOTONIC) / 1000);
-	tell(state);
+	notify_manager(state);
 }
 
 void
 readiness_stopping(void)
 {
-	tell("STOPPING=1");
+	notify_manager("STOPPING=1");
 }

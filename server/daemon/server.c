@@ -5,13 +5,9 @@
 #include "server/daemon/activation.h"
 #include "server/daemon/listener.h"
 #include "server/daemon/readiness.h"
-#include "server/daemon/server_state.h"
-#include "server/daemon/swap.h"
-#include "server/exports/export_changes.h"
 #include "server/exports/exports.h"
 
 #include "common/cleanup.h"
-#include "common/error.h"
 #include "common/log.h"
 #include "common/reclaim.h"
 #include "control/control_socket.h"
@@ -21,7 +17,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -29,10 +24,10 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* ---- what workers tell; on their threads */
+/* ---- callbacks, on other threads */
 
 static void
-wake(void *data)
+wake_main(void *data)
 {
 	struct server *server = data;
 
@@ -40,43 +35,19 @@ wake(void *data)
 }
 
 static void
-left(void *data, struct served *served)
+connection_closed(void *data)
 {
 	struct server *server = data;
 
-	exports_left(server->exports, served);
-}
-
-static void
-forgotten(void *data, struct served *served)
-{
-	struct server *server = data;
-
-	exports_forgotten(server->exports, served);
-}
-
-static struct served *
-served_at(void *data, size_t n)
-{
-	struct server *server = data;
-
-	return exports_at(server->exports, n);
-}
-
-static void
-closed(void *data)
-{
-	struct server *server = data;
-
-	acceptor_closed(&server->acceptor);
-	wake(server);
+	atomic_fetch_sub(&server->acceptor.connections, 1);
+	wake_main(server);
 }
 
 /* ---- starting */
 
-/* Says in the log why something failed. */
+/* Logs a failure, if r is one.  Returns r. */
 static int
-failed(int r, const char *error)
+log_failure(int r, const char *error)
 {
 	if (r < 0)
 		log_error("%s", error ? error : strerror(-r));
@@ -126,9 +97,9 @@ open_exports(struct server *server)
 {
 	struct server_config *config = server->config;
 
-	server->exports = exports_new(server->workers, server->worker_count, wake, server);
-	if (!server->exports)
-		return failed(-ENOMEM, NULL);
+	server->exports = exports_new(server->workers, server->worker_count, wake_main, server);
+	if (!server->exports || exports_note_default_rules(server->exports, &config->defaults) < 0)
+		return log_failure(-ENOMEM, NULL);
 	while (config->exports) {
 		struct export_config *export = config->exports;
 		char *CLEANUP_FREE error = NULL;
@@ -137,41 +108,9 @@ open_exports(struct server *server)
 		config->exports = export->next;
 		r = exports_add(server->exports, export, &error);
 		if (r < 0)
-			return failed(r, error);
+			return log_failure(r, error);
 	}
 	return 0;
-}
-
-/* A connection can't be served twice. */
-static int
-check_fd_new(const struct server_config *config, char **text, int fd, char **error)
-{
-	int other;
-
-	for (char **before = config->fd; before < text; before++) {
-		char *CLEANUP_FREE ignored = NULL;
-
-		if (activation_parse_fd(*before, &other, &ignored) < 0 || other != fd)
-			continue;
-		return error_set(error, -EINVAL, "--fd=%d: it is given twice", fd);
-	}
-	return 0;
-}
-
-/* Those of --fd; they must be there before anything else takes their numbers. */
-static int
-check_fds(const struct server_config *config, char **error)
-{
-	int fd, r = 0;
-
-	for (char **text = config->fd; r == 0 && text && *text; text++) {
-		r = activation_parse_fd(*text, &fd, error);
-		if (r == 0)
-			r = activation_check(fd, false, error);
-		if (r == 0)
-			r = check_fd_new(config, text, fd, error);
-	}
-	return r;
 }
 
 static int
@@ -181,21 +120,18 @@ open_sockets(struct server *server)
 	char *CLEANUP_FREE error = NULL;
 	int r = listeners_open(&server->listeners, config, server->passed, &error);
 
-	server->status = (struct status){
-		.config = config,
-		.exports = server->exports,
-		.workers = server->workers,
-		.worker_count = server->worker_count,
-	};
+	server->status = (struct status){.config = config, .exports = server->exports};
+	if (r == 0)
+		r = server_read_tls(server, &error);
 	if (r == 0 && config->control)
 		r = control_socket_new(config->control, status_handle, &server->status,
 				       &server->control, &error);
 	if (r == 0)
 		r = pid_file_open(&server->pid_file, config->pid_file, &error);
-	return failed(r, error);
+	return log_failure(r, error);
 }
 
-/* What has to be done as root, and then no longer being root. */
+/* Does what needs privileges, then drops them. */
 static int
 use_privileges(struct server *server)
 {
@@ -204,12 +140,12 @@ use_privileges(struct server *server)
 	int r = 0;
 
 	if (config->swap)
-		r = swap_lock_memory(config, server->exports, server->worker_count, &error);
+		r = server_lock_memory(server, &error);
 	if (r == 0 && config->user)
 		r = user_become(&server->user, &error);
 	if (r == 0 && config->swap)
 		log_info("swap=on: memory locked, I/O flusher, out-of-memory killer kept away");
-	return failed(r, error);
+	return log_failure(r, error);
 }
 
 static bool
@@ -225,6 +161,26 @@ use_ring(struct server *server)
 	return false;
 }
 
+static enum nbd_tls
+tls_of(const struct server_config *config)
+{
+	switch (config_tls(config)) {
+	case TLS_CHOICE_ALLOW: return NBD_TLS_ALLOWED;
+	case TLS_CHOICE_REQUIRE: return NBD_TLS_REQUIRED;
+	default: return NBD_TLS_OFF;
+	}
+}
+
+static enum kernel_tls
+kernel_tls_of(const struct server_config *config)
+{
+	switch (config->tls_kernel) {
+	case TRISTATE_ON: return KERNEL_TLS_ON;
+	case TRISTATE_OFF: return KERNEL_TLS_OFF;
+	default: return KERNEL_TLS_AUTO;
+	}
+}
+
 static int
 start_workers(struct server *server)
 {
@@ -233,23 +189,24 @@ start_workers(struct server *server)
 			{
 				.exports =
 					server->config->list ? &exports_listed : &exports_unlisted,
-				.data = server->exports,
 				.options = NBD_HANDSHAKE_OPTIONS,
 				.skip = NBD_HANDSHAKE_SKIP,
-				.tls = NBD_TLS_OFF,
+				.tls = tls_of(server->config),
 			},
-		.left = left,
-		.closed = closed,
-		.forgotten = forgotten,
+		.exports = server->exports,
+		.left = exports_left,
+		.forgotten = exports_forgotten,
+		.offer_at = exports_at,
+		.closed = connection_closed,
 		.data = server,
-		.workers = server->worker_count,
+		.handshakes = server->handshakes,
+		.kernel_tls = kernel_tls_of(server->config),
 		.use_ring = use_ring(server),
 		.poll_max_us = server->config->poll_max_us,
 		.handshake_limit = server->config->handshake_limit,
 		.stuck_limit = server->config->stuck_limit,
 		.memory_limit = server->config->memory,
 		.reserve = server->config->swap == TRISTATE_ON,
-		.served_at = served_at,
 	};
 	for (; server->started < server->worker_count; server->started++) {
 		int r = worker_start(&server->workers[server->started], server->started,
@@ -273,47 +230,45 @@ prepare_polling(struct server *server)
 		count++;
 	server->polled = calloc(count, sizeof(*server->polled));
 	if (!server->polled)
-		return failed(-ENOMEM, NULL);
+		return log_failure(-ENOMEM, NULL);
 	server->poll_count = count;
 	server->polled[POLL_SIGNAL] = (struct pollfd){.fd = server->signals, .events = POLLIN};
 	server->polled[POLL_WAKE] = (struct pollfd){.fd = server->wake, .events = POLLIN};
 	return 0;
 }
 
-/* From here on clients can be served. */
+/* Clients can connect from here on. */
 static int
 announce(struct server *server)
 {
 	const struct server_config *config = server->config;
 	char *CLEANUP_FREE error = NULL;
-	int fd, r = server->control ? control_socket_start(server->control) : 0;
+	int r = server->control ? control_socket_start(server->control) : 0;
 
 	if (r == 0)
 		r = pid_file_write(&server->pid_file, &error);
 	if (r < 0)
-		return failed(r, error);
+		return log_failure(r, error);
 	if (config->poll_max_us)
 		log_info("each of %u threads polls up to %u us before it sleeps",
 			 server->worker_count, config->poll_max_us);
 	for (const struct listener *listener = server->listeners; listener;
 	     listener = listener->next)
 		log_info("listening on %s", listener->text);
-	for (char **text = config->fd; text && *text; text++) {
-		if (activation_parse_fd(*text, &fd, &error) == 0)
-			acceptor_adopt(&server->acceptor, fd);
-	}
+	for (char **text = config->fd; text && *text; text++)
+		acceptor_adopt(&server->acceptor, atoi(*text));
 	readiness_ready();
 	return 0;
 }
 
-/* What is wrong with the start itself, before anything is opened: descriptors that should have been
- * inherited have no other use yet. */
+/* Checks what the starting program passed, before anything is opened: a descriptor that was not
+ * passed would get another use. */
 static int
-look_around(struct server *server)
+check_inherited(struct server *server)
 {
 	const struct server_config *config = server->config;
 	char *CLEANUP_FREE error = NULL;
-	int r = check_fds(config, &error);
+	int r = activation_check_fds(config->fd, &error);
 
 	if (r == 0 && config->activation != TRISTATE_OFF) {
 		r = activation_take(config->activation == TRISTATE_ON, &error);
@@ -324,7 +279,7 @@ look_around(struct server *server)
 	if (r == 0 && config->user)
 		r = user_find(&server->user, config->user, &error);
 	if (r < 0)
-		return failed(r, error);
+		return log_failure(r, error);
 	if (config->swap && (r = reclaim_serve(&error)) < 0)
 		log_error("--swap: %s", error ? error : strerror(-r));
 	return r;
@@ -336,17 +291,17 @@ start(struct server *server)
 	int r;
 
 	raise_file_limit();
-	r = look_around(server);
+	r = check_inherited(server);
 	if (r < 0)
 		return r;
 	r = catch_signals(server);
 	if (r < 0)
-		return failed(r, NULL);
+		return log_failure(r, NULL);
 	server->worker_count = server->config->threads ? server->config->threads : processors();
 	server->workers = aligned_alloc(alignof(struct worker),
 					server->worker_count * sizeof(*server->workers));
 	if (!server->workers)
-		return failed(-ENOMEM, NULL);
+		return log_failure(-ENOMEM, NULL);
 	memset(server->workers, 0, server->worker_count * sizeof(*server->workers));
 	server->acceptor = (struct acceptor){
 		.workers = server->workers,
@@ -358,6 +313,8 @@ start(struct server *server)
 		r = open_sockets(server);
 	if (r == 0)
 		r = use_privileges(server);
+	if (r == 0)
+		r = server_start_tls(server);
 	if (r == 0)
 		r = start_workers(server);
 	if (r == 0)
@@ -394,8 +351,10 @@ reload(struct server *server)
 	} else {
 		r = exports_reload(server->exports, &config);
 		server->reread = r == -EBUSY;
-		if (!server->reread)
+		if (!server->reread) {
 			report_reread(server, &config);
+			server_reread_tls(server);
+		}
 		config_fini(&config);
 	}
 	if (!server->reread)
@@ -421,13 +380,13 @@ server_take_signals(struct server *server)
 static bool
 is_over(struct server *server)
 {
-	/* Only the connections of --fd were to be served. */
+	/* The server was started for the connections of --fd alone. */
 	if (!server->listeners && atomic_load(&server->acceptor.connections) == 0)
 		server->ending = true;
 	return server->ending;
 }
 
-/* Those that are not paused are polled.  Returns how long, for poll(). */
+/* Lists the listeners that are not paused.  Returns poll()'s timeout. */
 static int
 prepare_listeners(struct server *server)
 {
@@ -453,8 +412,7 @@ serve(struct server *server)
 		int timeout = prepare_listeners(server);
 		struct pollfd *polled = server->polled + POLL_LISTENER;
 
-		/* It fails for want of memory, or is interrupted: then there is nothing in
-		 * .revents. */
+		/* A failure (no memory, or an interruption) leaves nothing in .revents. */
 		if (poll(server->polled, server->poll_count, timeout) <= 0)
 			continue;
 		if (server->polled[POLL_SIGNAL].revents)

@@ -1,18 +1,98 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The server: puts its parts together, waits for what the main thread has to do, and ends in good
- * order.
+ * The server: starts its parts, handles what comes to the main thread, and shuts down in good order
+ * (server_end.c).
  */
 #ifndef SERVER_DAEMON_SERVER_H
 #define SERVER_DAEMON_SERVER_H
 
 #include "server/config/server_config.h"
+#include "server/daemon/acceptor.h"
+#include "server/daemon/pid_file.h"
+#include "server/daemon/user.h"
+#include "server/exports/server_status.h"
+#include "server/serve/worker.h"
+
+#include <stdbool.h>
 
 struct command_line;
+struct control_socket;
+struct exports;
+struct handshakes;
+struct listener;
+struct pollfd;
+struct tls_credentials;
 
-/* Serves until it is told to end.  The configuration is that of the command line, which is read
- * again when it is told to. Returns 0, or -errno (said in the log). */
+enum poll_slot {
+	POLL_SIGNAL,
+	POLL_WAKE,
+	POLL_LISTENER, /* the first of them */
+};
+
+struct server {
+	struct server_config *config;
+	const struct command_line *line;
+	struct exports *exports;
+	struct listener *listeners;
+	struct control_socket *control;
+	struct status status;
+	struct pid_file pid_file;
+	struct user user;
+	struct tls_credentials *credentials; /* of TLS, until the threads have them; or NULL */
+	struct handshakes *handshakes;       /* NULL: there is no TLS */
+	bool verifies;                       /* clients need a certificate, or a key */
+	struct worker_config worker_config;
+	struct worker *workers;
+	unsigned int worker_count;
+	unsigned int started; /* workers */
+	unsigned int passed;  /* listening sockets */
+	struct acceptor acceptor;
+	struct pollfd *polled;
+	unsigned int poll_count;
+	int signals; /* signalfd */
+	int wake;    /* eventfd: another thread has news */
+	bool reread; /* SIGHUP came during a change: read the configuration when that has ended */
+	bool ending;
+	bool abort; /* a second signal came: wait no longer */
+};
+
+/* Serves until a signal ends the server.  `config` comes from the command line `line`, which is
+ * read again on SIGHUP.  Returns 0, or -errno (the log says why). */
 int
 server_run(struct server_config *config, const struct command_line *line);
+
+/* Reads the certificates and keys of TLS into server->credentials, if there is TLS.  0, or -errno
+ * with *error a sentence (caller frees). */
+int
+server_read_tls(struct server *server, char **error);
+
+/* Starts the threads of TLS, and tells the log what clients need.  0 or -errno. */
+int
+server_start_tls(struct server *server);
+
+/* Reads them again: for new connections, unless the files are of no use. */
+void
+server_reread_tls(struct server *server);
+
+/* Handles the signals that have arrived. */
+void
+server_take_signals(struct server *server);
+
+/*
+ * Stops and frees all that has been started, in good order: clients and a running change get the
+ * time that the configuration gives them.  If a change takes longer, the process exits here with
+ * `status`.
+ */
+void
+server_end(struct server *server, int status);
+
+/*
+ * --swap: locks the process's memory (common/reclaim.h), and takes what connections and requests
+ * will need.  To be called when the exports are open, no thread has been started, and privileges
+ * are still there.  Returns 0, or -errno with *error a sentence that names the options that reduce
+ * the need (caller frees).
+ */
+int
+server_lock_memory(const struct server *server, char **error);
 
 #endif

@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of the server.
+ * The server's shutdown.
  */
-#include "server/daemon/server_state.h"
+#include "server/daemon/server.h"
 
 #include "server/daemon/listener.h"
 #include "server/exports/exports.h"
+#include "server/serve/handshakes.h"
 
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "control/control_socket.h"
+#include "nbd/tls/credentials.h"
 
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Milliseconds for the answers to what is refused at the end. */
+/* Milliseconds for the replies to requests that are refused at the end. */
 #define REFUSAL_LIMIT 1000
 
-/* Milliseconds between two looks whether a change is over. */
+/* Milliseconds between two checks whether a change has ended, at most, and the time that it gets at
+ * least. */
 #define CHANGE_INTERVAL 20
-#define CHANGE_MOMENT   200
+#define CHANGE_MINIMUM  200
 
 static void
 stop_workers(struct server *server, enum worker_end end)
@@ -31,8 +34,8 @@ stop_workers(struct server *server, enum worker_end end)
 		worker_stop(&server->workers[i], end);
 }
 
-/* Waits until no connection is left, a second signal, or for so long.  Returns how many are left.
- */
+/* Waits until no connection is left, but only until a second signal or the limit.  Returns how many
+ * are left. */
 static unsigned int
 await_connections(struct server *server, int64_t limit_ms)
 {
@@ -54,9 +57,9 @@ await_connections(struct server *server, int64_t limit_ms)
 }
 
 /*
- * Waits until what is under way is answered.  Who gave it its only connections (--fd), such as
- * nbdloop, can give them to another server, and have done there what was not answered here: no
- * request is refused.
+ * Waits until the requests in flight are answered.  If the server never listened, the program that
+ * passed the connections (--fd), such as nbdloop, can pass them to another server and repeat the
+ * unanswered requests there, so no request is refused.
  */
 static void
 drain_connections(struct server *server, bool listened)
@@ -75,25 +78,29 @@ drain_connections(struct server *server, bool listened)
 	stop_workers(server, WORKER_ABORTS);
 }
 
-/* Waits until the change that somebody asked for is over, at most until then (as
- * clock_ms(CLOCK_MONOTONIC)).  False: it isn't. */
+/* Waits until a running change has ended, at most until `end` (clock_ms(CLOCK_MONOTONIC)).  False:
+ * it has not. */
 static bool
 await_change(struct server *server, int64_t end)
 {
-	/* Without a change it takes a moment, too, which a second signal doesn't make shorter. */
-	int64_t soon = clock_ms(CLOCK_MONOTONIC) + CHANGE_MOMENT;
+	/* Even without a change, the control socket takes a moment to end; a second signal doesn't
+	 * cut it short. */
+	int64_t soon = clock_ms(CLOCK_MONOTONIC) + CHANGE_MINIMUM;
+	int interval = 1;
 
 	while (!control_socket_is_over(server->control)) {
 		if (clock_ms(CLOCK_MONOTONIC) >= end ||
 		    (server->abort && clock_ms(CLOCK_MONOTONIC) >= soon))
 			return false;
-		if (poll(server->polled, POLL_WAKE, CHANGE_INTERVAL) > 0)
+		if (poll(server->polled, POLL_WAKE, interval) > 0)
 			server_take_signals(server);
+		interval = 2 * interval < CHANGE_INTERVAL ? 2 * interval : CHANGE_INTERVAL;
 	}
 	return true;
 }
 
-/* Connections and a change end beside each other, in the same time. */
+/* Connections and a change end at the same time, within the same limit.  False: the change has not.
+ */
 static bool
 drain(struct server *server, bool listened)
 {
@@ -104,12 +111,12 @@ drain(struct server *server, bool listened)
 	return await_change(server, end);
 }
 
-/* A change uses all that would be freed. */
+/* Frees nothing, since the change still uses everything. */
 static _Noreturn void
-leave(struct server *server, int status)
+exit_during_change(struct server *server, int status)
 {
 	log_warning(
-		"a change that was asked for on the control socket is not over; the server ends without it");
+		"a change that the control socket asked for has not finished; the server exits without it");
 	pid_file_close(&server->pid_file);
 	_exit(status);
 }
@@ -119,17 +126,19 @@ server_end(struct server *server, int status)
 {
 	bool listened = server->listeners;
 
-	/* Nobody can connect any more, nor ask for a change. */
+	/* No client can connect any more, or ask for a change. */
 	listeners_close(&server->listeners);
 	control_socket_stop(server->control);
 	if (!server->polled)
 		stop_workers(server, WORKER_ABORTS);
 	else if (!drain(server, listened))
-		leave(server, status);
-	/* The workers answer what it asks them to the last. */
+		exit_during_change(server, status);
+	/* First, since the control socket's threads may wait for answers of the workers. */
 	control_socket_free(steal_pointer(&server->control));
 	for (unsigned int i = 0; i < server->started; i++)
 		worker_join(&server->workers[i]);
+	handshakes_free(server->handshakes);
+	tls_credentials_unref(server->credentials);
 	exports_free(server->exports);
 	pid_file_close(&server->pid_file);
 	user_fini(&server->user);

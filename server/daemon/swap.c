@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "server/daemon/swap.h"
+/*
+ * --swap: how much memory the server has to lock.
+ */
+#include "server/daemon/server.h"
 
+#include "server/exports/exports.h"
 #include "server/serve/conn.h"
 #include "server/serve/conn_state.h"
 #include "server/serve/request_state.h"
@@ -13,44 +17,45 @@
 /* Bytes for what is allocated later, besides what connections take. */
 #define HEAP ((size_t)4 << 20)
 
-/* With no limit of connections, memory is set aside for so many. */
+/* Without a limit, memory is set aside for this many connections. */
 #define CONNECTIONS 100
 
-/* Connections, and requests of theirs, are made when they come, from a heap that has room for all.
+/* Connections and their requests are allocated when they arrive, from a heap that has room for all.
  */
 static size_t
 heap(const struct server_config *config)
 {
 	size_t connections = config->max_connections ? config->max_connections : CONNECTIONS;
-	size_t each = conn_memory() + CONN_REQUESTS * sizeof(struct request);
+	size_t each = conn_memory(config_tls(config) != TLS_CHOICE_OFF) +
+		      CONN_REQUESTS * sizeof(struct request);
 
-	/* More than there can be is refused, with a reason. */
+	/* reclaim_lock_memory() refuses an impossible amount, with a reason. */
 	return connections < SIZE_MAX / 2 / each ? HEAP + connections * each : SIZE_MAX / 2;
 }
 
 /* What the workers take when they start. */
 static uint64_t
-workers_memory(const struct server_config *config, struct exports *exports, unsigned int threads)
+workers_memory(const struct server *server)
 {
-	uint64_t each = config->memory, all;
-	struct served *served;
+	uint64_t each = server->config->memory, all;
+	struct offer *offer;
 
-	for (size_t n = 0; (served = exports_at(exports, n)) != NULL; n++)
-		each += image_context_memory(served->image);
-	return __builtin_mul_overflow(each, threads, &all) ? UINT64_MAX : all;
+	for (size_t n = 0; (offer = exports_at(server->exports, n)) != NULL; n++)
+		each += image_context_memory(offer->export->image);
+	return __builtin_mul_overflow(each, server->worker_count, &all) ? UINT64_MAX : all;
 }
 
 int
-swap_lock_memory(const struct server_config *config, struct exports *exports, unsigned int threads,
-		 char **error)
+server_lock_memory(const struct server *server, char **error)
 {
 	static const char way_out[] =
 		"a smaller --memory, --depth or --max-connections, or fewer --threads, make it less";
 	const struct rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
 
-	/* What another user may lock counts from now on. */
-	if (config->user)
+	/* The limit of the user that the server becomes counts from now on. */
+	if (server->config->user)
 		setrlimit(RLIMIT_MEMLOCK, &unlimited);
-	return reclaim_lock_memory(heap(config), workers_memory(config, exports, threads),
-				   config->defaults.image.force == TRISTATE_ON, way_out, error);
+	return reclaim_lock_memory(heap(server->config), workers_memory(server),
+				   server->config->defaults.image.force == TRISTATE_ON, way_out,
+				   error);
 }

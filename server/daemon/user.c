@@ -8,12 +8,11 @@
 #include <grp.h>
 #include <pwd.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Of a user or group; both are 32 bits wide, and the highest means "none". */
+/* Reads the number of a user or group; both have 32 bits, and the highest number means "none". */
 static bool
 read_number(const char *text, uint32_t *number)
 {
@@ -27,7 +26,7 @@ read_number(const char *text, uint32_t *number)
 	return *end == '\0' && value < UINT32_MAX;
 }
 
-/* .name stays NULL for a number without an entry. */
+/* A number without an entry leaves .name NULL. */
 static int
 find_name(struct user *user, const char *name)
 {
@@ -81,7 +80,7 @@ user_find(struct user *user, const char *text, char **error)
 		r = find_group(user, group);
 	if (r == -ENOENT)
 		return error_set(error, r, "--user=%s: there is no such group", text);
-	/* A group of the same number may be anybody's. */
+	/* A group of the same number may belong to anybody. */
 	if (!group && !user->name)
 		return error_set(
 			error, -ENOENT,

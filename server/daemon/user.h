@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The user that the server becomes, so that it has no more privileges than it needs.
+ * The user that the server becomes, to have no more privileges than it needs.
  */
 #ifndef SERVER_DAEMON_USER_H
 #define SERVER_DAEMON_USER_H
@@ -9,21 +9,22 @@
 #include <sys/types.h>
 
 struct user {
-	char *name; /* NULL: known by the number only */
+	char *name; /* NULL: the user is a number without an entry in the database */
 	uid_t uid;
 	gid_t gid;
-	bool only_group; /* .gid was given: no other groups, whatever the user is in */
+	bool only_group; /* .gid was given, and is the only group */
 };
 
-/* Of USER[:GROUP], each a name or a number.  Without GROUP, a number must have an entry, which
- * tells its groups.  Returns 0, or -errno with *error a sentence (caller frees) or NULL. */
+/* Finds USER[:GROUP], each a name or a number.  Without GROUP, a number must have an entry in the
+ * database, which tells its groups.  Returns 0, or -errno with *error a sentence (caller frees) or
+ * NULL. */
 int
 user_find(struct user *user, const char *text, char **error);
 
 void
 user_fini(struct user *user);
 
-/* For good, for all threads.  The same. */
+/* Becomes the user for good, in all threads.  Returns as user_find(). */
 int
 user_become(const struct user *user, char **error);
 

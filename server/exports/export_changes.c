@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Changes of the list of exports: opening, removing, what can be changed in one.
+ * Changes of the list of exports: exports are opened and removed, and an image's direct I/O or size
+ * changes.
  */
-#include "server/exports/export_changes.h"
-
 #include "server/exports/exports.h"
+
+#include "server/access/access.h"
 #include "server/exports/exports_state.h"
 
 #include "common/cleanup.h"
@@ -14,7 +15,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -23,19 +23,19 @@
 #define MAXIMUM_BLOCK   (32u << 20)
 #define PREFERRED_BLOCK 4096
 
-/* Seconds for the workers to forget an export that has retired; they do it in their next turn. */
+/* Seconds for the workers to forget a retired offer; they do it in their next turn. */
 #define FORGET_LIMIT 5
 
 /* ---- one export */
 
 static void
-set_facts(struct nbd_export *facts, const struct source *source)
+set_facts(struct nbd_export *facts, const struct export *export)
 {
-	struct image *image = source->image;
+	struct image *image = export->image;
 
 	*facts = (struct nbd_export){
-		.name = source->config->name,
-		.description = source->config->description,
+		.name = export->config->name,
+		.description = export->config->description,
 		.size = image_size(image),
 		.min_block = image_sector_size(image),
 		.preferred_block = PREFERRED_BLOCK,
@@ -50,68 +50,57 @@ set_facts(struct nbd_export *facts, const struct source *source)
 		facts->flags |= NBD_FLAG_SEND_TRIM;
 	if (image_rotational(image))
 		facts->flags |= NBD_FLAG_ROTATIONAL;
-	/* There is no cache to fill with direct I/O. */
-	if (!image_direct(image))
+	if (image_fills_cache(image))
 		facts->flags |= NBD_FLAG_SEND_CACHE;
 }
 
-static struct export *
-export_new(struct exports *exports, struct source *source)
+/* The rules are held once more. */
+static struct offer *
+offer_new(struct exports *exports, struct export *export, struct access *access)
 {
-	struct export *export =
-		calloc(1, sizeof(*export) + exports->worker_count * sizeof(export->messages[0]));
+	struct offer *offer =
+		calloc(1, sizeof(*offer) + exports->worker_count * sizeof(offer->messages[0]));
 
-	if (!export)
+	if (!offer)
 		return NULL;
-	export->exports = exports;
-	export->source = source;
-	export->served.image = source->image;
-	export->served.traffic = source->traffic;
-	set_facts(&export->served.facts, source);
-	return export;
+	offer->exports = exports;
+	offer->export = export;
+	offer->access = access_hold(access);
+	set_facts(&offer->facts, export);
+	return offer;
 }
 
 /* mutex held. */
 static void
-append(struct exports *exports, struct export *export)
+append(struct exports *exports, struct offer *offer)
 {
-	struct export **end = &exports->listed;
+	struct offer **end = &exports->listed;
 
-	export->source->users++;
+	offer->export->users++;
 	while (*end)
 		end = &(*end)->next;
-	*end = export;
+	*end = offer;
 }
 
-/* mutex held.  NULL: there is none of that name; no name: there is not just one. */
-static struct export **
-find(struct exports *exports, const char *name)
+struct offer **
+exports_find_or_only(struct exports *exports, const char *name)
 {
-	struct export **at = &exports->listed;
-
-	if (!name)
-		return *at && !(*at)->next ? at : NULL;
-	for (; *at; at = &(*at)->next) {
-		if (strcmp((*at)->served.facts.name, name) == 0)
-			return at;
-	}
-	return NULL;
+	return name ? exports_find(exports, name, strlen(name)) : exports_only(exports);
 }
 
-/* mutex held.  Takes it from the list. */
+/* mutex held.  Clients can have the offer no longer. */
 static void
-retire(struct exports *exports, struct export **at)
+retire(struct exports *exports, struct offer **at)
 {
-	struct export *export = *at;
+	struct offer *offer = *at;
 
-	*at = export->next;
-	export->next = exports->retired;
-	exports->retired = export;
+	*at = offer->next;
+	offer->next = exports->retired;
+	exports->retired = offer;
 }
 
-/* changing held, until now. */
-static void
-change_over(struct exports *exports)
+void
+exports_end_change(struct exports *exports)
 {
 	pthread_mutex_unlock(&exports->changing);
 	exports->wake(exports->data);
@@ -120,15 +109,15 @@ change_over(struct exports *exports)
 /* ---- adding and removing */
 
 static enum lock_choice
-lock_of(const struct source *source)
+lock_of(const struct export *export)
 {
-	if (source->config->image.lock != LOCK_AUTO)
-		return source->config->image.lock;
-	return image_writable(source->image) ? LOCK_EXCLUSIVE : LOCK_SHARED;
+	if (export->config->image.lock != LOCK_AUTO)
+		return export->config->image.lock;
+	return image_writable(export->image) ? LOCK_EXCLUSIVE : LOCK_SHARED;
 }
 
 static bool
-locks_agree(const struct source *a, const struct source *b)
+locks_agree(const struct export *a, const struct export *b)
 {
 	if (lock_of(a) == LOCK_OFF || lock_of(b) == LOCK_OFF)
 		return true;
@@ -136,20 +125,21 @@ locks_agree(const struct source *a, const struct source *b)
 	       image_writable(a->image) == image_writable(b->image);
 }
 
-/* The one in a list whose lock keeps the source from the same part of a file, or NULL. */
-static const struct export *
-find_rival(const struct export *list, const struct source *source)
+/* The first offer in a list whose lock excludes the export from the same part of a file, or NULL.
+ */
+static const struct offer *
+find_rival(const struct offer *list, const struct export *export)
 {
-	while (list && (!image_meets(list->source->image, source->image) ||
-			locks_agree(source, list->source)))
+	while (list && (!image_meets(list->export->image, export->image) ||
+			locks_agree(export, list->export)))
 		list = list->next;
 	return list;
 }
 
-/* mutex held.  Has one that has retired forgotten, and its image closed.  False: it took too long.
- */
+/* mutex held.  Waits for the workers to forget a retired offer, then frees it.  False: it took too
+ * long. */
 static bool
-outlast(struct exports *exports, const struct export *rival, const struct timespec *until)
+await_forgotten(struct exports *exports, const struct offer *rival, const struct timespec *until)
 {
 	if (rival->asked && rival->pending > 0)
 		return pthread_cond_timedwait(&exports->forgotten, &exports->mutex, until) !=
@@ -160,12 +150,12 @@ outlast(struct exports *exports, const struct export *rival, const struct timesp
 	return true;
 }
 
-/* changing held.  Waits until the image is closed that removed exports had, unless clients still
- * use it. */
+/* changing held.  Waits until removed exports of the same image are about to close it; for the
+ * rest, image_lock() waits.  -EBUSY: clients still use them. */
 static int
-outlast_retired(struct exports *exports, const struct source *source, char **error)
+await_closed(struct exports *exports, const struct export *export, char **error)
 {
-	const struct export *rival;
+	const struct offer *rival;
 	unsigned int connections = 0;
 	struct timespec until;
 	bool in_time = true;
@@ -174,29 +164,29 @@ outlast_retired(struct exports *exports, const struct source *source, char **err
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += FORGET_LIMIT;
 	pthread_mutex_lock(&exports->mutex);
-	while (in_time && (rival = find_rival(exports->retired, source)) != NULL) {
-		connections = source_connections(exports, rival->source);
+	while (in_time && (rival = find_rival(exports->retired, export)) != NULL) {
+		connections = export_connections(exports, rival->export);
 		if (connections > 0)
 			break;
-		in_time = outlast(exports, rival, &until);
+		in_time = await_forgotten(exports, rival, &until);
 	}
 	if (connections > 0)
 		r = error_set(
 			error, -EBUSY,
 			"export \"%s\": %s is still in use: %u client%s of the removed export \"%s\" %s still connected",
-			source->config->name, source->config->file, connections,
-			connections == 1 ? "" : "s", rival->served.facts.name,
+			export->config->name, export->config->file, connections,
+			connections == 1 ? "" : "s", rival->facts.name,
 			connections == 1 ? "is" : "are");
 	pthread_mutex_unlock(&exports->mutex);
 	return r;
 }
 
-/* changing held.  A lock of ours that is in the way is found before: it would be waited for, and
- * then nobody would know who has it. */
+/* changing held.  A conflict with a lock of our own is found first: image_lock() would wait for it,
+ * and then could not say which export has it. */
 static int
-lock_source(struct exports *exports, struct source *source, char **error)
+lock_image(struct exports *exports, struct export *export, char **error)
 {
-	const struct export *same = find_rival(exports->listed, source);
+	const struct offer *same = find_rival(exports->listed, export);
 	int r;
 
 	if (same)
@@ -204,31 +194,32 @@ lock_source(struct exports *exports, struct source *source, char **error)
 			error, -EBUSY,
 			"export \"%s\": %s is the same image as that of the export \"%s\", and they overlap; with lock=shared "
 			"for both, and both writable or both read-only, one image can have several exports",
-			source->config->name, source->config->file, same->served.facts.name);
-	r = outlast_retired(exports, source, error);
-	return r < 0 ? r : image_lock(source->image, image_writable(source->image), error);
+			export->config->name, export->config->file, same->facts.name);
+	r = await_closed(exports, export, error);
+	return r < 0 ? r : image_lock(export->image, image_writable(export->image), error);
 }
 
 /* changing held. */
 static int
-open_source(struct exports *exports, struct source *source, char **error)
+open_image(struct exports *exports, struct export *export, char **error)
 {
-	const struct export_config *config = source->config;
+	const struct export_config *config = export->config;
 	unsigned int flags = config->read_only == TRISTATE_ON ? BACKING_READ_ONLY : 0;
-	int r = image_open(AT_FDCWD, config->file, flags, &config->image, &source->image, error);
+	int r = image_open(AT_FDCWD, config->file, flags, &config->image, &export->image, error);
 
 	if (r < 0)
 		return r;
-	source->traffic = traffic_new(exports->worker_count);
-	return source->traffic ? lock_source(exports, source, error) : -ENOMEM;
+	export->threads = exports->worker_count;
+	export->traffic = traffic_new(export->threads);
+	return export->traffic ? lock_image(exports, export, error) : -ENOMEM;
 }
 
 static void
 say_what_runs(const struct export *export)
 {
-	const char *name = export->served.facts.name;
+	const char *name = export->config->name;
 	bool degraded;
-	char *CLEANUP_FREE summary = image_summary(export->source->image, &degraded);
+	char *CLEANUP_FREE summary = image_summary(export->image, &degraded);
 
 	if (summary && name[0])
 		log_info("export \"%s\": %s", name, summary);
@@ -236,37 +227,44 @@ say_what_runs(const struct export *export)
 		log_info("%s", summary);
 }
 
+static int
+check_facts(const struct export *export, char **error)
+{
+	struct nbd_export facts;
+	const char *problem;
+
+	set_facts(&facts, export);
+	problem = nbd_export_problem(&facts);
+	return problem ? error_set(error, -EINVAL, "export \"%s\": %s", facts.name, problem) : 0;
+}
+
 /* changing held. */
 static int
-add(struct exports *exports, struct export_config *config, char **error)
+open_export(struct exports *exports, struct export_config *config, char **error)
 {
-	struct source *source = calloc(1, sizeof(*source));
-	struct export *export;
-	const char *problem;
+	struct export *export = calloc(1, sizeof(*export));
+	struct offer *offer;
 	int r;
 
-	if (!source) {
-		config_free(config);
+	if (!export) {
+		export_config_free(config);
 		return -ENOMEM;
 	}
-	source->config = config;
-	r = open_source(exports, source, error);
-	export = r < 0 ? NULL : export_new(exports, source);
-	if (!export) {
-		source_free(source);
+	export->config = config;
+	r = open_image(exports, export, error);
+	if (r == 0)
+		r = check_facts(export, error);
+	offer = r < 0 ? NULL : offer_new(exports, export, config->access);
+	if (!offer) {
+		export_free(export);
 		return r < 0 ? r : -ENOMEM;
 	}
-	problem = nbd_export_problem(&export->served.facts);
-	if (problem) {
-		r = error_set(error, -EINVAL, "export \"%s\": %s", config->name, problem);
-		source_free(source);
-		free(export);
-		return r;
-	}
 	pthread_mutex_lock(&exports->mutex);
-	append(exports, export);
+	append(exports, offer);
 	pthread_mutex_unlock(&exports->mutex);
 	say_what_runs(export);
+	if (config->access)
+		access_log(config->access, config->name);
 	return 0;
 }
 
@@ -280,119 +278,124 @@ exports_add(struct exports *exports, struct export_config *config, char **error)
 	config->next = NULL;
 	pthread_mutex_lock(&exports->changing);
 	pthread_mutex_lock(&exports->mutex);
-	taken = find(exports, config->name) != NULL;
+	taken = exports_find_or_only(exports, config->name) != NULL;
 	pthread_mutex_unlock(&exports->mutex);
 	if (taken) {
 		r = error_set(error, -EINVAL, "export \"%s\": there is one of that name already",
 			      config->name);
-		config_free(config);
+		export_config_free(config);
 	} else {
-		r = add(exports, config, error);
+		r = open_export(exports, config, error);
 	}
-	change_over(exports);
+	exports_end_change(exports);
 	return r;
 }
 
 int
 exports_remove(struct exports *exports, const char *name)
 {
-	struct export **at;
+	struct offer **at;
 
 	pthread_mutex_lock(&exports->changing);
 	pthread_mutex_lock(&exports->mutex);
-	at = find(exports, name);
+	at = exports_find_or_only(exports, name);
 	if (at)
 		retire(exports, at);
 	pthread_mutex_unlock(&exports->mutex);
-	change_over(exports);
+	exports_end_change(exports);
 	return at ? 0 : -ENOENT;
 }
 
 /* ---- reading the configuration again */
 
-static struct export_config *
-configured(const struct server_config *config, const char *name)
+static bool
+is_configured(const struct server_config *config, const char *name)
 {
-	struct export_config *export = config->exports;
+	const struct export_config *export = config->exports;
 
 	while (export && strcmp(export->name, name) != 0)
 		export = export->next;
-	return export;
+	return export != NULL;
 }
 
 static void
 remove_vanished(struct exports *exports, const struct server_config *config)
 {
 	pthread_mutex_lock(&exports->mutex);
-	for (struct export **at = &exports->listed; *at;) {
-		const char *name = (*at)->served.facts.name;
+	for (struct offer **at = &exports->listed; *at;) {
+		const char *name = (*at)->facts.name;
 
-		if (configured(config, name)) {
+		if (is_configured(config, name)) {
 			at = &(*at)->next;
 			continue;
 		}
 		log_info("export \"%s\": removed; its clients stay (%u connections)", name,
-			 atomic_load_explicit(&(*at)->served.connections, memory_order_relaxed));
+			 atomic_load_explicit(&(*at)->connections, memory_order_relaxed));
 		retire(exports, at);
 	}
 	pthread_mutex_unlock(&exports->mutex);
 }
 
+/* Takes over the configuration. */
 static void
-compare(const struct export *export, struct export_config *config)
+follow_config(struct exports *exports, struct offer *offer, struct export_config *config)
 {
-	const char *difference = export_difference(export->source->config, config);
+	const char *difference = export_config_difference(offer->export->config, config);
 
+	if (exports_follow_access(exports, offer, config->access) < 0)
+		log_error("export \"%s\": its rules could not be changed: out of memory",
+			  config->name);
 	if (difference)
 		log_warning("export \"%s\": %s has changed, which needs a restart of the server",
 			    config->name, difference);
-	config_free(config);
+	export_config_free(config);
 }
 
 int
 exports_reload(struct exports *exports, struct server_config *config)
 {
-	/* It may be held for minutes, and this is the main thread. */
+	/* A change may hold it for minutes, and this is the main thread. */
 	if (pthread_mutex_trylock(&exports->changing) != 0)
 		return -EBUSY;
 	remove_vanished(exports, config);
+	if (exports_note_default_rules(exports, &config->defaults) < 0)
+		log_error("the default rules of exports could not be changed: out of memory");
 	while (config->exports) {
 		struct export_config *wanted = config->exports;
 		char *CLEANUP_FREE error = NULL;
-		struct export **at;
+		struct offer **at;
 
 		config->exports = wanted->next;
 		wanted->next = NULL;
 		pthread_mutex_lock(&exports->mutex);
-		at = find(exports, wanted->name);
+		at = exports_find_or_only(exports, wanted->name);
 		pthread_mutex_unlock(&exports->mutex);
-		/* Only who holds `changing` frees one that is listed. */
+		/* A listed offer stays while `changing` is held. */
 		if (at)
-			compare(*at, wanted);
-		else if (add(exports, wanted, &error) < 0)
+			follow_config(exports, *at, wanted);
+		else if (open_export(exports, wanted, &error) < 0)
 			log_error("%s", error ? error : "out of memory");
 	}
-	change_over(exports);
+	exports_end_change(exports);
 	return 0;
 }
 
 /* ---- changing */
 
-/* changing held.  What clients are told from now on is as the image is now. */
-static int
-renew(struct exports *exports, struct export *old)
+int
+exports_renew(struct exports *exports, struct offer *old, struct access *access)
 {
-	struct export *export = export_new(exports, old->source);
-	struct export **at;
+	struct offer *offer = offer_new(exports, old->export, access);
+	struct offer **at;
 
-	if (!export)
+	if (!offer)
 		return -ENOMEM;
 	pthread_mutex_lock(&exports->mutex);
-	export->source->users++;
+	offer->export->users++;
 	for (at = &exports->listed; *at != old; at = &(*at)->next)
 		;
-	export->next = old->next;
-	*at = export;
+	offer->next = old->next;
+	*at = offer;
 	old->next = exports->retired;
 	exports->retired = old;
 	pthread_mutex_unlock(&exports->mutex);
@@ -400,39 +403,39 @@ renew(struct exports *exports, struct export *old)
 }
 
 static bool
-told_the_same(const struct export *export)
+is_up_to_date(const struct offer *offer)
 {
 	struct nbd_export now;
 
-	set_facts(&now, export->source);
-	return now.size == export->served.facts.size && now.flags == export->served.facts.flags;
+	set_facts(&now, offer->export);
+	return now.size == offer->facts.size && now.flags == offer->facts.flags;
 }
 
 /* changing held. */
 static int
-change(struct exports *exports, struct export *export, const bool *direct, char **error)
+change_image(struct exports *exports, struct offer *offer, const bool *direct, char **error)
 {
-	struct image *image = export->source->image;
+	struct image *image = offer->export->image;
 	int r = direct ? image_set_direct(image, *direct, error) : image_resize(image, error);
 
-	if (r < 0 || told_the_same(export))
+	if (r < 0 || is_up_to_date(offer))
 		return r;
-	return renew(exports, export);
+	return exports_renew(exports, offer, offer->access);
 }
 
 static int
 find_and_change(struct exports *exports, const char *name, const bool *direct, char **error)
 {
-	struct export **at;
+	struct offer **at;
 	int r;
 
 	*error = NULL;
 	pthread_mutex_lock(&exports->changing);
 	pthread_mutex_lock(&exports->mutex);
-	at = find(exports, name);
+	at = exports_find_or_only(exports, name);
 	pthread_mutex_unlock(&exports->mutex);
-	r = at ? change(exports, *at, direct, error) : -ENOENT;
-	change_over(exports);
+	r = at ? change_image(exports, *at, direct, error) : -ENOENT;
+	exports_end_change(exports);
 	return r;
 }
 

@@ -1,94 +1,143 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/exports/exports.h"
 
+#include "server/access/access.h"
 #include "server/exports/exports_state.h"
 #include "server/serve/worker_contexts.h"
 
 #include "common/cleanup.h"
-#include "common/container_of.h"
-#include "nbd/protocol.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static struct export *
-export_of(const struct nbd_export *facts)
+/* ---- the list */
+
+struct offer **
+exports_find(struct exports *exports, const char *name, size_t length)
 {
-	return container_of(facts, struct export, served.facts);
+	struct offer **at = &exports->listed;
+
+	while (*at && (strlen((*at)->facts.name) != length ||
+		       memcmp((*at)->facts.name, name, length) != 0))
+		at = &(*at)->next;
+	return *at ? at : NULL;
 }
 
-/* ---- for the handshake */
-
-static const struct nbd_export *
-find_for_client(void *data, const char *name, size_t length)
+struct offer **
+exports_only(struct exports *exports)
 {
-	struct exports *exports = data;
-	struct export *export;
-
-	pthread_mutex_lock(&exports->mutex);
-	for (export = exports->listed; export; export = export->next) {
-		if (strlen(export->served.facts.name) == length &&
-		    memcmp(export->served.facts.name, name, length) == 0)
-			break;
-	}
-	/* The default export is the only one there is, whatever its name. */
-	if (!export && length == 0 && exports->listed && !exports->listed->next)
-		export = exports->listed;
-	pthread_mutex_unlock(&exports->mutex);
-	return export ? &export->served.facts : NULL;
+	return exports->listed && !exports->listed->next ? &exports->listed : NULL;
 }
 
-static const struct nbd_export *
-list_for_client(void *data, size_t n)
-{
-	struct exports *exports = data;
-	struct export *export;
-
-	pthread_mutex_lock(&exports->mutex);
-	for (export = exports->listed; export && n > 0; export = export->next)
-		n--;
-	pthread_mutex_unlock(&exports->mutex);
-	return export ? &export->served.facts : NULL;
-}
-
-static uint32_t
-join_for_client(void *data, const struct nbd_export *facts, const char **message)
-{
-	struct exports *exports = data;
-	struct export *wanted = export_of(facts), *export;
-
-	pthread_mutex_lock(&exports->mutex);
-	for (export = exports->listed; export && export != wanted; export = export->next)
-		;
-	if (export)
-		atomic_fetch_add_explicit(&export->served.connections, 1, memory_order_relaxed);
-	pthread_mutex_unlock(&exports->mutex);
-	if (export)
-		return 0;
-	*message = "the export was removed or changed just now; try again";
-	return NBD_REP_ERR_UNKNOWN;
-}
-
-const struct nbd_export_source exports_listed = {
-	.find = find_for_client,
-	.list = list_for_client,
-	.join = join_for_client,
-};
-
-const struct nbd_export_source exports_unlisted = {
-	.find = find_for_client,
-	.join = join_for_client,
-};
-
-/* ---- the end of an export */
+/* ---- the end of an offer, and of an export */
 
 void
-exports_left(struct exports *exports, struct served *served)
+export_free(struct export *export)
+{
+	image_close(export->image);
+	free(export->traffic);
+	export_config_free(export->config);
+	free(export);
+}
+
+static void *
+close_image(void *data)
+{
+	struct closing *closing = data;
+	struct exports *exports = closing->exports;
+
+	export_free(closing->export);
+	pthread_mutex_lock(&exports->mutex);
+	closing->done = true;
+	pthread_mutex_unlock(&exports->mutex);
+	exports->wake(exports->data);
+	return NULL;
+}
+
+/* mutex held.  False: out of memory, or of threads. */
+static bool
+start_closing(struct exports *exports, struct export *export)
+{
+	struct closing *closing = calloc(1, sizeof(*closing));
+
+	if (!closing)
+		return false;
+	closing->exports = exports;
+	closing->export = export;
+	if (pthread_create(&closing->thread, NULL, close_image, closing) != 0) {
+		free(closing);
+		return false;
+	}
+	closing->next = exports->closing;
+	exports->closing = closing;
+	return true;
+}
+
+/* Frees the threads that have closed an image; `all`: waits for those that are about to. */
+static void
+join_closing(struct exports *exports, bool all)
+{
+	struct closing *ended = NULL, **at;
+
+	pthread_mutex_lock(&exports->mutex);
+	for (at = &exports->closing; *at;) {
+		struct closing *closing = *at;
+
+		if (!all && !closing->done) {
+			at = &closing->next;
+			continue;
+		}
+		*at = closing->next;
+		closing->next = ended;
+		ended = closing;
+	}
+	pthread_mutex_unlock(&exports->mutex);
+	while (ended) {
+		struct closing *closing = ended;
+
+		ended = closing->next;
+		pthread_join(closing->thread, NULL);
+		free(closing);
+	}
+}
+
+/*
+ * One user fewer; the last one has the image closed.  That waits for a write-back that the sweeper
+ * has started (engine/io/sweeper.h), and on some file systems for one of all data, and this may be
+ * the main thread, which accepts the clients of other exports.
+ */
+static void
+export_put(struct exports *exports, struct export *export)
+{
+	bool here;
+
+	pthread_mutex_lock(&exports->mutex);
+	here = --export->users == 0 && (exports->over || !start_closing(exports, export));
+	pthread_mutex_unlock(&exports->mutex);
+	if (here)
+		export_free(export);
+}
+
+static void
+free_offers(struct offer *offer)
+{
+	while (offer) {
+		struct offer *next = offer->next;
+
+		export_put(offer->exports, offer->export);
+		access_release(offer->access);
+		free(offer);
+		offer = next;
+	}
+}
+
+void
+exports_left(struct exports *exports, struct offer *offer)
 {
 	bool unused;
 
 	pthread_mutex_lock(&exports->mutex);
-	unused = atomic_fetch_sub_explicit(&served->connections, 1, memory_order_relaxed) == 1 &&
+	unused = atomic_fetch_sub_explicit(&offer->connections, 1, memory_order_relaxed) == 1 &&
 		 exports->retired;
 	pthread_mutex_unlock(&exports->mutex);
 	if (unused)
@@ -96,13 +145,12 @@ exports_left(struct exports *exports, struct served *served)
 }
 
 void
-exports_forgotten(struct exports *exports, struct served *served)
+exports_forgotten(struct exports *exports, struct offer *offer)
 {
-	struct export *export = container_of(served, struct export, served);
 	bool last;
 
 	pthread_mutex_lock(&exports->mutex);
-	last = --export->pending == 0;
+	last = --offer->pending == 0;
 	if (last)
 		pthread_cond_broadcast(&exports->forgotten);
 	pthread_mutex_unlock(&exports->mutex);
@@ -112,153 +160,130 @@ exports_forgotten(struct exports *exports, struct served *served)
 
 /* On the worker's thread. */
 static void
-forget(struct worker *worker, struct worker_message *message)
+forget_offer(struct worker *worker, struct worker_message *message)
 {
 	worker_forget(worker, message->data);
 }
 
-static bool
-is_unused(const struct export *export)
-{
-	return atomic_load_explicit(&export->served.connections, memory_order_relaxed) == 0;
-}
-
 /* mutex held. */
 static void
-ask_workers(struct exports *exports, struct export *export)
+ask_workers(struct exports *exports, struct offer *offer)
 {
-	export->asked = true;
-	export->pending = exports->worker_count;
+	offer->asked = true;
+	offer->pending = exports->worker_count;
 	for (unsigned int i = 0; i < exports->worker_count; i++) {
-		export->messages[i] =
-			(struct worker_message){.deliver = forget, .data = &export->served};
-		worker_post(&exports->workers[i], &export->messages[i]);
+		offer->messages[i] =
+			(struct worker_message){.deliver = forget_offer, .data = offer};
+		worker_post(&exports->workers[i], &offer->messages[i]);
 	}
 }
 
 void
 exports_reap(struct exports *exports)
 {
-	struct export *over = NULL, **at;
+	struct offer *forgotten = NULL, **at;
 
 	pthread_mutex_lock(&exports->mutex);
 	for (at = &exports->retired; *at;) {
-		struct export *export = *at;
+		struct offer *offer = *at;
 
-		if (export->asked && export->pending == 0) {
-			*at = export->next;
-			export->next = over;
-			over = export;
+		if (offer->asked && offer->pending == 0) {
+			*at = offer->next;
+			offer->next = forgotten;
+			forgotten = offer;
 			continue;
 		}
-		if (!export->asked && is_unused(export))
-			ask_workers(exports, export);
-		at = &export->next;
+		if (!offer->asked &&
+		    atomic_load_explicit(&offer->connections, memory_order_relaxed) == 0)
+			ask_workers(exports, offer);
+		at = &offer->next;
 	}
 	pthread_mutex_unlock(&exports->mutex);
-	while (over) {
-		struct export *export = over;
-
-		over = export->next;
-		export_free(export);
-	}
+	free_offers(forgotten);
+	join_closing(exports, false);
 }
 
-/* ---- looking at them */
+/* ---- visits */
 
-/* mutex held. */
-static void
-view_export(struct exports *exports, const struct export *export, struct export_view *view)
+unsigned int
+export_connections(const struct exports *exports, const struct export *export)
 {
-	struct source *source = export->source;
+	unsigned int connections = 0;
 
-	source->users++;
-	*view = (struct export_view){
-		.name = export->served.facts.name,
-		.description = export->served.facts.description,
-		.source = source,
-		.image = source->image,
-		.traffic = source->traffic,
-		.threads = exports->worker_count,
-		.connections = source_connections(exports, source),
-	};
+	for (const struct offer *offer = exports->listed; offer; offer = offer->next)
+		connections += offer->export == export ? offer->connections : 0;
+	for (const struct offer *offer = exports->retired; offer; offer = offer->next)
+		connections += offer->export == export ? offer->connections : 0;
+	return connections;
 }
 
-/* What is to be visited, each with its source kept.  NULL: nothing, or out of memory. */
-static struct export_view *
-take_views(struct exports *exports, const char *name, unsigned int *count)
+/* The exports to visit, each with one more user and its rules held.  NULL: none, or out of memory.
+ */
+static struct visited *
+take_exports(struct exports *exports, const char *name, unsigned int *count)
 {
-	struct export_view *views;
+	struct visited *visited;
 
 	*count = 0;
 	pthread_mutex_lock(&exports->mutex);
-	for (const struct export *export = exports->listed; export; export = export->next)
+	for (const struct offer *offer = exports->listed; offer; offer = offer->next)
 		++*count;
-	views = calloc(*count, sizeof(*views));
+	visited = calloc(*count, sizeof(*visited));
 	*count = 0;
-	for (const struct export *export = exports->listed; views && export;
-	     export = export->next) {
-		if (!name || strcmp(name, export->served.facts.name) == 0)
-			view_export(exports, export, &views[(*count)++]);
+	for (const struct offer *offer = exports->listed; visited && offer; offer = offer->next) {
+		struct export *export = offer->export;
+
+		if (name && strcmp(name, offer->facts.name) != 0)
+			continue;
+		export->users++;
+		visited[(*count)++] = (struct visited){export, access_hold(offer->access),
+						       export_connections(exports, export)};
 	}
 	pthread_mutex_unlock(&exports->mutex);
-	return views;
+	return visited;
 }
 
 unsigned int
 exports_visit(struct exports *exports, const char *name,
-	      void (*visit)(void *data, const struct export_view *view), void *data)
+	      void (*visit)(void *data, const struct visited *visited), void *data)
 {
-	/* Not with the mutex held: writing a status may take a while, and handshakes would wait;
-	 * nor does it wait for a change. */
-	struct export_view *CLEANUP_FREE views = NULL;
+	/* The visits hold no mutex: writing a status may take a while, and handshakes would wait;
+	 * nor do they wait for `changing`, since a change may take minutes. */
 	unsigned int count;
+	struct visited *CLEANUP_FREE visited = take_exports(exports, name, &count);
 
-	views = take_views(exports, name, &count);
 	for (unsigned int i = 0; i < count; i++) {
-		visit(data, &views[i]);
-		source_put(exports, views[i].source);
+		visit(data, &visited[i]);
+		access_release(visited[i].access);
+		export_put(exports, visited[i].export);
 	}
 	return count;
 }
 
-unsigned int
-exports_count(struct exports *exports)
-{
-	unsigned int count = 0;
-
-	pthread_mutex_lock(&exports->mutex);
-	for (const struct export *export = exports->listed; export; export = export->next)
-		count++;
-	pthread_mutex_unlock(&exports->mutex);
-	return count;
-}
-
-struct served *
+struct offer *
 exports_at(struct exports *exports, size_t n)
 {
-	const struct nbd_export *facts = list_for_client(exports, n);
+	struct offer *offer;
 
-	return facts ? &export_of(facts)->served : NULL;
-}
-
-static void
-look_at_engine(void *data, const struct export_view *view)
-{
-	struct image_status status;
-	bool *ring = data;
-
-	image_status(view->image, &status);
-	*ring = *ring || strncmp(status.engine, "io_uring", strlen("io_uring")) == 0;
+	pthread_mutex_lock(&exports->mutex);
+	for (offer = exports->listed; offer && n > 0; offer = offer->next)
+		n--;
+	pthread_mutex_unlock(&exports->mutex);
+	return offer;
 }
 
 bool
 exports_use_ring(struct exports *exports)
 {
-	bool ring = false;
+	const struct offer *offer;
+	struct image_status status;
 
-	exports_visit(exports, NULL, look_at_engine, &ring);
-	return ring;
+	for (size_t n = 0; (offer = exports_at(exports, n)) != NULL; n++) {
+		image_status(offer->export->image, &status);
+		if (strncmp(status.engine, "io_uring", strlen("io_uring")) == 0)
+			return true;
+	}
+	return false;
 }
 
 /* ---- beginning and end */
@@ -280,24 +305,17 @@ exports_new(struct worker *workers, unsigned int worker_count, void (*wake)(void
 	return exports;
 }
 
-static void
-free_all(struct export *export)
-{
-	while (export) {
-		struct export *next = export->next;
-
-		export_free(export);
-		export = next;
-	}
-}
-
 void
 exports_free(struct exports *exports)
 {
 	if (!exports)
 		return;
-	free_all(exports->listed);
-	free_all(exports->retired);
+	exports->over = true;
+	free(exports->defaults.allow);
+	free(exports->defaults.allow_write);
+	free_offers(exports->listed);
+	free_offers(exports->retired);
+	join_closing(exports, true);
 	pthread_cond_destroy(&exports->forgotten);
 	pthread_mutex_destroy(&exports->mutex);
 	pthread_mutex_destroy(&exports->changing);

@@ -1,74 +1,109 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The exports of the server: opened, offered to clients, changed and removed while clients are
- * connected. Any thread may use them, except where it says otherwise.
- *
- * What clients were told of an export stays as it is (struct served): after a change, there is a
- * new one for those that come from then on.  The old one has retired, and is freed when its last
- * connection is gone and no worker has a context of it any more.
+ * connected.  Any thread may call these functions, unless a comment says otherwise.
  */
 #ifndef SERVER_EXPORTS_EXPORTS_H
 #define SERVER_EXPORTS_EXPORTS_H
 
-#include "server/serve/served.h"
+#include "server/config/server_config.h"
+#include "server/serve/offer.h"
 
 #include <stddef.h>
 
-struct exports;
-struct source;
-struct worker;
-
-/* For the handshake; the data are the exports. */
+/* For the handshake, in export_source.c; the data are a struct applicant. */
 extern const struct nbd_export_source exports_listed, exports_unlisted;
 
-/* `workers`: that many will run; they needn't run yet.  `wake` is called, on any thread, when
- * exports_reap() has something to do, or a change is over. NULL: out of memory. */
+/* `workers`: the array of workers, which may start later.  `wake` is called, on any thread, when
+ * exports_reap() has something to do, or when a change has ended.  NULL: out of memory. */
 struct exports *
 exports_new(struct worker *workers, unsigned int worker_count, void (*wake)(void *data),
 	    void *data);
 
-/* No worker may run any more. NULL is fine. */
+/* No worker may run any more.  NULL is fine. */
 void
 exports_free(struct exports *exports);
 
-/* After wake(): frees what nobody uses any more. */
+/* After wake(): frees the offers that are no longer in use, and has their images closed, for which
+ * it doesn't wait. */
 void
 exports_reap(struct exports *exports);
 
-/* One export, for a status. */
-struct export_view {
-	const char *name, *description; /* description: NULL: none */
-	struct source *source;          /* whose these are */
-	struct image *image;
-	const struct traffic *traffic; /* one for each of `threads` */
-	unsigned int threads;
+struct visited {
+	struct export *export;
+	struct access *access; /* its rules now; NULL: it has none */
 	unsigned int connections;
 };
 
-/* Calls `visit` for the export of that name, or for all of them (NULL).  The number of calls.  It
- * waits for no change. */
+/* Calls `visit` for the export of that name, or for all of them (NULL).  Returns the number of
+ * calls.  Does not wait for changes. */
 unsigned int
 exports_visit(struct exports *exports, const char *name,
-	      void (*visit)(void *data, const struct export_view *view), void *data);
+	      void (*visit)(void *data, const struct visited *visited), void *data);
 
-unsigned int
-exports_count(struct exports *exports);
-
-/* The n-th of those that clients can have now; NULL: there are fewer.  It stays as long as none is
- * removed. */
-struct served *
+/* The n-th offer that clients can have now; NULL: there are fewer.  It stays valid as long as no
+ * export is changed or removed. */
+struct offer *
 exports_at(struct exports *exports, size_t n);
 
-/* Whether some image is reached through io_uring: else event loops do without, for epoll and plain
- * calls serve an image in memory best.  One that is added to such a server has a ring of its own
- * for each thread (engine/backend/uring.c). */
+/* Whether some image is reached through io_uring; to be asked before clients connect.  If not,
+ * event loops use epoll, too: together with plain calls, it serves an image in memory fastest.  An
+ * image that needs io_uring and is added to such a server gets a ring of its own for each thread
+ * (engine/backend/uring.c). */
 bool
 exports_use_ring(struct exports *exports);
 
-/* For the workers. */
+/* ---- changes, in export_changes.c and export_access.c: only one runs at a time, on the thread
+ * that asks for it */
+
+/* Opens an export, and logs how its image is reached.  Takes over the configuration, which is in no
+ * list.  Returns 0, or -errno with *error a sentence (caller frees). */
+int
+exports_add(struct exports *exports, struct export_config *config, char **error);
+
+/* Offers the export no longer; its connections stay.  0 or -ENOENT. */
+int
+exports_remove(struct exports *exports, const char *name);
+
+/*
+ * Follows a configuration that was read again: opens new exports, removes those that are missing,
+ * changes the rules about who may use them, and logs which options have changed but need a restart.
+ * Takes exports out of the configuration. Returns 0, or -EBUSY: another change is running, nothing
+ * was done, and wake() is called when that change has ended.
+ */
+int
+exports_reload(struct exports *exports, struct server_config *config);
+
+/* Changes the rules about who may use an export (server/access/access.h), for clients that choose
+ * it from now on; without a name, of the only export.  NULL: that option stays as it is; for
+ * `proofs`, see access_new().  Returns 0; -ENOENT: there is no such export; or -errno with *error a
+ * sentence (caller frees). */
+int
+exports_set_access(struct exports *exports, const char *name, const char *allow,
+		   const char *allow_write, unsigned int proofs, char **error);
+
+/* The rules of exports that are added without their own: notes those of the configuration, and
+ * copies the noted ones.  0 or -ENOMEM, and nothing has changed. */
+int
+exports_note_default_rules(struct exports *exports, const struct export_config *defaults);
+int
+exports_copy_default_rules(struct exports *exports, struct export_config *defaults);
+
+/* As image_set_direct() and image_resize(), for the image of one export; without a name, of the
+ * only export.  -ENOENT: there is no such export. */
+int
+exports_set_direct(struct exports *exports, const char *name, bool on, char **error);
+int
+exports_resize(struct exports *exports, const char *name, char **error);
+
+/* ---- for the workers */
+
+/* A connection to the offer has ended. */
 void
-exports_left(struct exports *exports, struct served *served);
+exports_left(struct exports *exports, struct offer *offer);
+
+/* A worker has forgotten the offer. */
 void
-exports_forgotten(struct exports *exports, struct served *served);
+exports_forgotten(struct exports *exports, struct offer *offer);
 
 #endif

@@ -7,28 +7,18 @@
 #define SERVER_EXPORTS_EXPORTS_STATE_H
 
 #include "server/config/server_config.h"
-#include "server/serve/served.h"
+#include "server/serve/offer.h"
 #include "server/serve/worker.h"
 
 #include <pthread.h>
 
-/* An image with its configuration. */
-struct source {
-	struct image *image;
-	struct export_config *config;
-	struct traffic *traffic; /* one for each worker, by its number */
-	unsigned int users;      /* exports, and who looks at it; guarded by the exports' mutex */
-};
-
-struct export
-{
-	struct served served; /* first: what the workers know */
+/* An image that a thread of its own closes, since that may wait for the disk. */
+struct closing {
 	struct exports *exports;
-	struct source *source;
-	struct export *next;
-	bool asked;                       /* retired: the workers are told to forget it */
-	unsigned int pending;             /* workers that haven't yet */
-	struct worker_message messages[]; /* one for each worker */
+	struct export *export; /* the thread's */
+	pthread_t thread;
+	bool done;
+	struct closing *next;
 };
 
 struct exports {
@@ -39,31 +29,46 @@ struct exports {
 
 	pthread_mutex_t changing; /* one change after another; may be held for long */
 
-	/* Guards what follows, and what it says above; held only for moments. */
+	/* Guards the following, and the offers' own fields; held only for moments. */
 	pthread_mutex_t mutex;
-	struct export *listed;
-	struct export *retired;
-	pthread_cond_t forgotten; /* by all workers: one that has retired */
+	struct offer *listed;     /* one for each export that clients can choose */
+	struct offer *retired;    /* older offers, and those of removed exports */
+	pthread_cond_t forgotten; /* all workers have forgotten a retired offer */
+	struct closing *closing;
+	struct export_config defaults; /* only its rules */
+	bool over;                     /* no other client has to wait any more */
 };
 
-/* Its configuration stands alone, and is owned by it. */
-void
-config_free(struct export_config *config);
+/* mutex held.  The place in the list of the offer of that name, or of the only offer; or NULL. */
+struct offer **
+exports_find(struct exports *exports, const char *name, size_t length);
+struct offer **
+exports_only(struct exports *exports);
 
-/* Closes the image. */
-void
-source_free(struct source *source);
+/* mutex held.  The place in the list of the offer of that name; without a name, of the only one.
+ * NULL: there is no such export, or more than one. */
+struct offer **
+exports_find_or_only(struct exports *exports, const char *name);
 
-/* Nobody knows it any more. */
+/* changing held.  A new offer with the image's present facts, and these rules, replaces the old one
+ * in the list.  0 or -ENOMEM. */
+int
+exports_renew(struct exports *exports, struct offer *old, struct access *access);
+
+/* changing held.  New clients get these rules, which may be the same.  0 or -ENOMEM. */
+int
+exports_follow_access(struct exports *exports, struct offer *offer, struct access *access);
+
+/* Ends a change: `changing` is held until now. */
+void
+exports_end_change(struct exports *exports);
+
+/* Closes the image; the export may be incomplete. */
 void
 export_free(struct export *export);
 
-/* Takes no longer part in using it; closes the image after its last user. */
-void
-source_put(struct exports *exports, struct source *source);
-
-/* mutex held.  Connections to the same image, from before and after a change. */
+/* mutex held.  Connections to the export, from before and after a change. */
 unsigned int
-source_connections(const struct exports *exports, const struct source *source);
+export_connections(const struct exports *exports, const struct export *export);
 
 #endif

@@ -1,55 +1,72 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/exports/server_status.h"
 
+#include "server/access/access.h"
 #include "server/config/command_line.h"
-#include "server/exports/export_changes.h"
+#include "server/exports/disconnection.h"
 #include "server/exports/exports.h"
+#include "server/exports/exports_state.h"
 #include "server/serve/conn_state.h"
-#include "server/serve/worker.h"
+#include "server/serve/worker_call.h"
 
 #include "common/cleanup.h"
-#include "common/error.h"
 #include "control/answer.h"
 #include "engine/image/image_json.h"
+#include "nbd/protocol.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
-/* ---- threads and their connections, which only they may look at */
+/* ---- threads and their connections, which only the threads themselves may read */
 
 struct conn_fact {
 	uint64_t id;
-	char peer[sizeof(((struct conn *)NULL)->peer)];
-	char *export; /* NULL: it has not chosen yet */
+	char *client;
+	char **identity; /* as rules */
+	size_t rules;    /* of these */
+	char *export;    /* NULL: not chosen yet */
+	bool read_only;
+	char tls[sizeof(((struct conn *)NULL)->security)];
 	unsigned int requests;
 	uint64_t read_bytes, write_bytes;
 };
 
-/* What one thread tells. */
+/* The answer of one thread. */
 struct survey_part {
-	struct worker_message message;
-	struct survey *survey;
 	struct spin spin;
 	struct conn_fact *facts;
 	size_t count;
 };
 
 struct survey {
-	pthread_mutex_t mutex;
-	pthread_cond_t told;
-	unsigned int pending; /* threads that have not told yet */
 	unsigned int count;
-	struct survey_part parts[];
+	struct survey_part parts[]; /* by the number of the thread */
 };
 
+/* Out of memory, the rules that were noted so far stay. */
 static void
-look(const struct conn *conn, struct conn_fact *fact)
+note_rule(void *data, const char *rule)
+{
+	struct conn_fact *fact = data;
+	char **longer = reallocarray(fact->identity, fact->rules + 1, sizeof(*longer));
+
+	if (!longer)
+		return;
+	fact->identity = longer;
+	longer[fact->rules] = strdup(rule);
+	fact->rules += longer[fact->rules] != NULL;
+}
+
+static void
+copy_conn_facts(const struct conn *conn, struct conn_fact *fact)
 {
 	fact->id = conn->id;
-	memcpy(fact->peer, conn->peer, sizeof(fact->peer));
-	fact->export = conn->served ? strdup(conn->served->facts.name) : NULL;
+	fact->client = strdup(conn->identity->text);
+	identity_visit(conn->identity, note_rule, fact);
+	fact->export = conn->offer ? strdup(conn->offer->facts.name) : NULL;
+	fact->read_only = conn->session.flags & NBD_FLAG_READ_ONLY;
+	memcpy(fact->tls, conn->security, sizeof(fact->tls));
 	fact->requests = conn->requests;
 	fact->read_bytes = conn->read_bytes;
 	fact->write_bytes = conn->write_bytes;
@@ -57,10 +74,10 @@ look(const struct conn *conn, struct conn_fact *fact)
 
 /* On the worker's thread. */
 static void
-tell(struct worker *worker, struct worker_message *message)
+survey_worker(struct worker *worker, void *data)
 {
-	struct survey_part *part = message->data;
-	struct survey *survey = part->survey;
+	struct survey *survey = data;
+	struct survey_part *part = &survey->parts[worker->number];
 	size_t count = 0;
 
 	for (const struct conn *conn = worker->conns; conn; conn = conn->next)
@@ -68,37 +85,32 @@ tell(struct worker *worker, struct worker_message *message)
 	part->spin = worker->spin;
 	part->facts = calloc(count, sizeof(*part->facts));
 	for (const struct conn *conn = worker->conns; part->facts && conn; conn = conn->next)
-		look(conn, &part->facts[part->count++]);
-	pthread_mutex_lock(&survey->mutex);
-	survey->pending--;
-	pthread_cond_signal(&survey->told);
-	pthread_mutex_unlock(&survey->mutex);
+		copy_conn_facts(conn, &part->facts[part->count++]);
 }
 
-/* Asks all threads. NULL: out of memory. */
+/* Asks all threads, and waits for their answers.  NULL: out of memory. */
 static struct survey *
-survey_new(const struct status *status)
+survey_new(const struct exports *exports)
 {
-	struct survey *survey =
-		calloc(1, sizeof(*survey) + status->worker_count * sizeof(survey->parts[0]));
+	struct survey *CLEANUP_FREE survey =
+		calloc(1, sizeof(*survey) + exports->worker_count * sizeof(survey->parts[0]));
 
 	if (!survey)
 		return NULL;
-	pthread_mutex_init(&survey->mutex, NULL);
-	pthread_cond_init(&survey->told, NULL);
-	survey->count = survey->pending = status->worker_count;
-	for (unsigned int i = 0; i < survey->count; i++) {
-		struct survey_part *part = &survey->parts[i];
+	survey->count = exports->worker_count;
+	if (workers_call(exports->workers, exports->worker_count, survey_worker, survey) < 0)
+		return NULL;
+	return steal_pointer(&survey);
+}
 
-		part->survey = survey;
-		part->message = (struct worker_message){.deliver = tell, .data = part};
-		worker_post(&status->workers[i], &part->message);
-	}
-	pthread_mutex_lock(&survey->mutex);
-	while (survey->pending > 0)
-		pthread_cond_wait(&survey->told, &survey->mutex);
-	pthread_mutex_unlock(&survey->mutex);
-	return survey;
+static void
+conn_fact_fini(struct conn_fact *fact)
+{
+	for (size_t i = 0; i < fact->rules; i++)
+		free(fact->identity[i]);
+	free(fact->identity);
+	free(fact->client);
+	free(fact->export);
 }
 
 static void
@@ -108,13 +120,9 @@ survey_free(struct survey *survey)
 		struct survey_part *part = &survey->parts[i];
 
 		for (size_t j = 0; j < part->count; j++)
-			free(part->facts[j].export);
+			conn_fact_fini(&part->facts[j]);
 		free(part->facts);
 	}
-	if (!survey)
-		return;
-	pthread_cond_destroy(&survey->told);
-	pthread_mutex_destroy(&survey->mutex);
 	free(survey);
 }
 
@@ -126,12 +134,32 @@ write_loops(struct json *json, const struct survey *survey)
 		const struct spin *spin = &survey->parts[i].spin;
 
 		json_object_begin(json, NULL);
-		json_uint(json, "poll_us", spin->window / 1000);
-		json_uint(json, "polls", spin->found);
-		json_uint(json, "sleeps", spin->sleeps);
+		json_put_uint(json, "poll_us", spin->window / 1000);
+		json_put_uint(json, "polls", spin->found);
+		json_put_uint(json, "sleeps", spin->sleeps);
 		json_object_end(json);
 	}
 	json_array_end(json);
+}
+
+static void
+write_connection(struct json *json, const struct conn_fact *fact, unsigned int thread)
+{
+	json_object_begin(json, NULL);
+	json_put_uint(json, "id", fact->id);
+	json_put_string(json, "client", fact->client);
+	json_array_begin(json, "identity");
+	for (size_t i = 0; i < fact->rules; i++)
+		json_put_string(json, NULL, fact->identity[i]);
+	json_array_end(json);
+	json_put_string(json, "tls", fact->tls[0] ? fact->tls : NULL);
+	json_put_string(json, "export", fact->export);
+	json_put_bool(json, "read_only", fact->read_only);
+	json_put_uint(json, "thread", thread);
+	json_put_uint(json, "requests", fact->requests);
+	json_put_uint(json, "read_bytes", fact->read_bytes);
+	json_put_uint(json, "write_bytes", fact->write_bytes);
+	json_object_end(json);
 }
 
 static void
@@ -141,24 +169,15 @@ write_connections(struct json *json, const struct survey *survey)
 	for (unsigned int i = 0; survey && i < survey->count; i++) {
 		const struct survey_part *part = &survey->parts[i];
 
-		for (size_t j = 0; j < part->count; j++) {
-			json_object_begin(json, NULL);
-			json_uint(json, "id", part->facts[j].id);
-			json_string(json, "client", part->facts[j].peer);
-			json_string(json, "export", part->facts[j].export);
-			json_uint(json, "thread", i);
-			json_uint(json, "requests", part->facts[j].requests);
-			json_uint(json, "read_bytes", part->facts[j].read_bytes);
-			json_uint(json, "write_bytes", part->facts[j].write_bytes);
-			json_object_end(json);
-		}
+		for (size_t j = 0; j < part->count; j++)
+			write_connection(json, &part->facts[j], i);
 	}
 	json_array_end(json);
 }
 
-/* ---- the whole */
+/* ---- the status */
 
-/* The buckets up to the last one that has something. */
+/* Writes the buckets up to the last one that is not empty. */
 static void
 write_latency(struct json *json, enum io_op op, const uint64_t buckets[TRAFFIC_BUCKETS])
 {
@@ -168,17 +187,17 @@ write_latency(struct json *json, enum io_op op, const uint64_t buckets[TRAFFIC_B
 		count--;
 	json_array_begin(json, io_op_name(op));
 	for (unsigned int i = 0; i < count; i++)
-		json_uint(json, NULL, buckets[i]);
+		json_put_uint(json, NULL, buckets[i]);
 	json_array_end(json);
 }
 
 static void
-write_traffic(struct json *json, const struct export_view *view)
+write_traffic(struct json *json, const struct export *export)
 {
 	struct traffic_sum sum;
 
-	traffic_sum(view->traffic, view->threads, &sum);
-	json_uint(json, "requests", sum.under_way);
+	traffic_sum(export->traffic, export->threads, &sum);
+	json_put_uint(json, "requests", sum.under_way);
 	json_object_begin(json, "latency_us");
 	for (unsigned int op = 0; op < TRAFFIC_OPS; op++)
 		write_latency(json, op, sum.latency[op]);
@@ -186,35 +205,43 @@ write_traffic(struct json *json, const struct export_view *view)
 }
 
 static void
-write_export(void *data, const struct export_view *view)
+write_export(void *data, const struct visited *visited)
 {
+	const struct export *export = visited->export;
+	const struct access *access = visited->access;
 	struct image_status status;
 	struct json *json = data;
 
-	image_status(view->image, &status);
+	image_status(export->image, &status);
 	json_object_begin(json, NULL);
-	json_string(json, "name", view->name);
-	json_string(json, "description", view->description);
-	json_uint(json, "connections", view->connections);
-	write_traffic(json, view);
+	json_put_string(json, "name", export->config->name);
+	json_put_string(json, "description", export->config->description);
+	json_put_string(json, "allow", access ? access->allow : NULL);
+	json_put_string(json, "allow_write", access ? access->allow_write : NULL);
+	json_put_uint(json, "connections", visited->connections);
+	write_traffic(json, export);
 	json_image(json, status.path, &status);
 	json_object_end(json);
 }
+
+static const char *const tls_names[] = {
+	[TLS_CHOICE_OFF] = "off", [TLS_CHOICE_ALLOW] = "allow", [TLS_CHOICE_REQUIRE] = "require"};
 
 static void
 write_status(struct json *json, const struct status *status)
 {
 	const struct server_config *config = status->config;
-	struct survey *survey = survey_new(status);
+	struct survey *survey = survey_new(status->exports);
 
 	json_object_begin(json, NULL);
-	json_string(json, "program", "nbdloopd");
-	json_string(json, "version", PACKAGE_VERSION);
-	json_uint(json, "pid", (uint64_t)getpid());
-	json_bool(json, "swap", config->swap == TRISTATE_ON);
-	json_uint(json, "threads", status->worker_count);
-	json_uint(json, "poll_max_us", config->poll_max_us);
-	json_uint(json, "max_connections", config->max_connections);
+	json_put_string(json, "program", "nbdloopd");
+	json_put_string(json, "version", PACKAGE_VERSION);
+	json_put_uint(json, "pid", (uint64_t)getpid());
+	json_put_bool(json, "swap", config->swap == TRISTATE_ON);
+	json_put_string(json, "tls", tls_names[config_tls(config)]);
+	json_put_uint(json, "threads", status->exports->worker_count);
+	json_put_uint(json, "poll_max_us", config->poll_max_us);
+	json_put_uint(json, "max_connections", config->max_connections);
 	json_array_begin(json, "exports");
 	exports_visit(status->exports, NULL, write_export, json);
 	json_array_end(json);
@@ -226,21 +253,7 @@ write_status(struct json *json, const struct status *status)
 
 /* ---- changes */
 
-static void
-write_no_export(struct json *json, const char *name)
-{
-	char *CLEANUP_FREE error = NULL;
-
-	if (!name) {
-		answer_error(json, "which export? add export=NAME, with a name that status shows");
-		return;
-	}
-	error_set(&error, -ENOENT, "export=%s: there is no such export; status shows the exports",
-		  name);
-	answer_error(json, error);
-}
-
-/* The new export, or NULL with *error. */
+/* The configuration of the new export, or NULL with *error. */
 static struct export_config *
 parse_addition(const struct status *status, const char *text, char **error)
 {
@@ -250,33 +263,44 @@ parse_addition(const struct status *status, const char *text, char **error)
 
 	if (r < 0)
 		return NULL;
-	/* As an export of the command line, it has the server's defaults where it doesn't say
-	 * otherwise. */
-	r = config_take_defaults(&one, status->config);
+	/* It has the server's defaults, like an export of the command line; but the rules are
+	 * those of the last SIGHUP. */
+	r = config_copy_defaults(&one.defaults, &status->config->defaults);
+	if (r == 0)
+		r = exports_copy_default_rules(status->exports, &one.defaults);
 	if (r == 0)
 		r = command_line_add_export(&one, text, error);
 	if (r == 0)
-		r = config_check(&one, error);
+		r = config_check(&one, config_proofs(status->config), error);
 	export = r < 0 ? NULL : steal_pointer(&one.exports);
 	config_fini(&one);
 	return export;
 }
 
 static int
-add(const struct status *status, const char *text, char **name, char **error)
+add_export(const struct status *status, const char *text, char **name, char **error)
 {
 	struct export_config *export = parse_addition(status, text, error);
 
 	if (!export)
 		return -EINVAL;
 	*name = strdup(export->name);
-	if (!*name)
-		return -ENOMEM; /* and the export is lost, as much else will be */
+	if (!*name) {
+		export_config_free(export);
+		return -ENOMEM;
+	}
 	return exports_add(status->exports, export, error);
 }
 
+static int
+set_rules(const struct status *status, const struct control_request *request, char **error)
+{
+	return exports_set_access(status->exports, request->export_name, request->allow,
+				  request->allow_write, config_proofs(status->config), error);
+}
+
 static void
-change(const struct status *status, const struct control_request *request, struct json *json)
+change_export(const struct status *status, const struct control_request *request, struct json *json)
 {
 	char *CLEANUP_FREE error = NULL;
 	char *CLEANUP_FREE added = NULL;
@@ -284,30 +308,50 @@ change(const struct status *status, const struct control_request *request, struc
 	int r;
 
 	if (request->verb == CONTROL_ADD) {
-		r = add(status, request->addition, &added, &error);
+		r = add_export(status, request->addition, &added, &error);
 		name = added;
+	} else if (request->verb == CONTROL_SET_RULES) {
+		r = set_rules(status, request, &error);
 	} else if (request->verb == CONTROL_SET) {
 		r = exports_set_direct(status->exports, name, request->direct_io, &error);
 	} else {
 		r = exports_resize(status->exports, name, &error);
 	}
 	if (r == -ENOENT && !error)
-		write_no_export(json, name);
+		answer_no_export(json, name, "");
 	else if (r < 0)
 		answer_error(json, error);
 	else if (exports_visit(status->exports, name, write_export, json) == 0)
-		write_no_export(json, name); /* somebody has just removed it */
+		answer_no_export(json, name, ""); /* it has just been removed */
 }
 
 static void
 remove_export(const struct status *status, const char *name, struct json *json)
 {
 	if (exports_remove(status->exports, name) < 0) {
-		write_no_export(json, name);
+		answer_no_export(json, name, "");
 		return;
 	}
 	json_object_begin(json, NULL);
-	json_string(json, "removed", name);
+	json_put_string(json, "removed", name);
+	json_object_end(json);
+}
+
+static void
+disconnect_clients(const struct status *status, const struct control_request *request,
+		   struct json *json)
+{
+	char *CLEANUP_FREE error = NULL;
+	unsigned int ended;
+	int r = exports_disconnect(status->exports, request->clients, request->export_name, &ended,
+				   &error);
+
+	if (r < 0) {
+		answer_error(json, error);
+		return;
+	}
+	json_object_begin(json, NULL);
+	json_put_uint(json, "disconnected", ended);
 	json_object_end(json);
 }
 
@@ -322,6 +366,8 @@ status_handle(const struct control_request *request, FILE *out, void *data)
 		write_status(&json, status);
 	else if (request->verb == CONTROL_REMOVE)
 		remove_export(status, request->export_name, &json);
+	else if (request->verb == CONTROL_DISCONNECT)
+		disconnect_clients(status, request, &json);
 	else
-		change(status, request, &json);
+		change_export(status, request, &json);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the server answers on its control socket.
+ * The server's answers on its control socket.
  */
 #ifndef SERVER_EXPORTS_SERVER_STATUS_H
 #define SERVER_EXPORTS_SERVER_STATUS_H
@@ -10,14 +10,11 @@
 #include "control/control_socket.h"
 
 struct exports;
-struct worker;
 
-/* What it is asked about. */
+/* The parts that the answers are about. */
 struct status {
 	const struct server_config *config;
 	struct exports *exports;
-	struct worker *workers;
-	unsigned int worker_count;
 };
 
 /* The control_handler; `data` is a struct status. */

@@ -93,15 +93,3 @@ loop_turn(struct loop *loop, int timeout_ms)
 {
 	return loop->backend->turn(loop, timeout_ms);
 }
-
-void
-loop_submit(struct loop *loop)
-{
-	loop->backend->submit(loop);
-}
-
-bool
-loop_is_ready(struct loop *loop)
-{
-	return loop->backend->is_ready(loop);
-}

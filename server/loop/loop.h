@@ -17,11 +17,11 @@ struct loop;
 struct ring;
 
 /* To be called on the thread that will run it.  `use_ring`: with io_uring, which must work here.
- * `spins`: loop_is_ready() will be called again and again.  Returns 0 or -errno. */
+ * `spins`: spin.c will ask again and again whether it is ready.  Returns 0 or -errno. */
 int
 loop_new(struct loop **loop, bool use_ring, bool spins);
 
-/* Nothing may be under way. */
+/* No operation may be in flight. */
 void
 loop_free(struct loop *loop);
 
@@ -43,17 +43,17 @@ loop_send(struct loop *loop, struct loop_op *op, int fd, struct msghdr *message)
 void
 loop_poll(struct loop *loop, struct loop_op *op, int fd);
 
-/* Makes an operation that is under way complete soon, with -ECANCELED if nothing else came before.
- */
+/* Lets an operation that is in flight complete soon, with -ECANCELED unless it had another result
+ * before. */
 void
 loop_cancel(struct loop *loop, struct loop_op *op);
 
-/* Whether an operation that is under way still waits: its bytes have not been taken from the
- * socket.  Before Linux 6.1, true may be wrong for a moment. */
+/* Whether an operation is in flight and still waits: it has taken no bytes from the socket.  Before
+ * Linux 6.1, true may be wrong for a moment. */
 bool
 loop_waits(struct loop *loop, const struct loop_op *op);
 
-/* Whether an operation that is under way has its result already, which is told in the next turn. */
+/* Whether an operation is in flight and has its result already; the next turn completes it. */
 bool
 loop_has_result(struct loop *loop, const struct loop_op *op, int *result);
 
@@ -63,14 +63,5 @@ loop_has_result(struct loop *loop, const struct loop_op *op, int *result);
  */
 int
 loop_turn(struct loop *loop, int timeout_ms);
-
-/* Submits the operations that were started, without waiting. */
-void
-loop_submit(struct loop *loop);
-
-/* Whether a turn would have something to do at once.  Costs no system call with io_uring since
- * Linux 6.1. */
-bool
-loop_is_ready(struct loop *loop);
 
 #endif

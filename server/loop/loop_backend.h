@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The two kinds of event loop, io_uring and epoll, behind the same functions; called by loop.c.
+ * The two kinds of event loop, io_uring and epoll, behind the same functions; called by loop.c
+ * and spin.c.
  */
 #ifndef SERVER_LOOP_LOOP_BACKEND_H
 #define SERVER_LOOP_LOOP_BACKEND_H
@@ -20,7 +21,10 @@ struct loop_backend {
 	bool (*waits)(struct loop *loop, const struct loop_op *op);
 	bool (*has_result)(struct loop *loop, const struct loop_op *op, int *result);
 	int (*turn)(struct loop *loop, int timeout_ms);
+	/* Submits the operations that were started, without waiting. */
 	void (*submit)(struct loop *loop);
+	/* Whether a turn would have something to do at once. Costs no system call with io_uring
+	 * since Linux 6.1. */
 	bool (*is_ready)(struct loop *loop);
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The event loop where io_uring isn't allowed: an operation is tried at once, and if it would
- * block, again when epoll says that it won't.
+ * block, again when epoll reports that the descriptor is ready.
  */
 #include "server/loop/loop_backend.h"
 
@@ -17,21 +17,21 @@
 #include <unistd.h>
 
 #define EVENTS 64
-/* How often it polls descriptors that epoll could not be told of, itself. */
+/* How often descriptors are polled that epoll_ctl() failed for. */
 #define UNARMED_MS 100
 
-/* A descriptor has at most one operation that reads and one that writes; both wait here. */
+/* The operations that wait for a descriptor: at most one reads and one writes. */
 struct watch {
 	struct loop_op *in, *out;
-	uint32_t armed; /* what epoll was told, one shot */
-	bool known;     /* to epoll */
+	uint32_t armed; /* events that epoll waits for, once */
+	bool known;     /* epoll has the descriptor */
 };
 
 struct epoll_state {
 	int fd;
 	struct watch *watches; /* by descriptor */
 	size_t watch_count;
-	bool unarmed;                              /* epoll was not told of all that waits */
+	bool unarmed;                              /* epoll_ctl() failed for some watch */
 	struct loop_op *finished, **finished_tail; /* their results are in .length */
 };
 
@@ -105,9 +105,10 @@ watch_of(struct epoll_state *state, int fd)
 }
 
 static bool
-tell(const struct epoll_state *state, const struct watch *watch, int fd, struct epoll_event *event)
+tell_epoll(const struct epoll_state *state, const struct watch *watch, int fd,
+	   struct epoll_event *event)
 {
-	/* A descriptor that was closed, and given out again, is not known any more. */
+	/* epoll forgets a descriptor when it is closed, and the number may be in use again. */
 	if (watch->known && epoll_ctl(state->fd, EPOLL_CTL_MOD, fd, event) == 0)
 		return true;
 	if (watch->known && errno != ENOENT)
@@ -123,13 +124,13 @@ arm(struct epoll_state *state, struct watch *watch, int fd)
 
 	if (wanted == watch->armed)
 		return;
-	if (tell(state, watch, fd, &event)) {
+	if (tell_epoll(state, watch, fd, &event)) {
 		watch->known = true;
 		watch->armed = wanted;
 		return;
 	}
-	/* An event that it still knows of may come for nothing.  We poll the descriptor until epoll
-	 * takes it. */
+	/* An older event may still come, and does no harm.  Until epoll takes the descriptor, it is
+	 * polled. */
 	watch->armed = 0;
 	if (wanted)
 		state->unarmed = true;
@@ -188,7 +189,7 @@ epoll_cancel(struct loop *loop, struct loop_op *op)
 	struct watch *watch = watch_of(state, op->fd);
 
 	if (!watch || (watch->in != op && watch->out != op))
-		return; /* it is finished */
+		return; /* it has a result already */
 	if (watch->in == op)
 		watch->in = NULL;
 	else
@@ -240,8 +241,8 @@ event_came(struct epoll_state *state, const struct epoll_event *event)
 		arm(state, watch, event->data.fd);
 }
 
-/* One failure must not silence a descriptor for good: it is tried again, and if that fails, too,
- * the descriptor is asked. Returns how many events there are then. */
+/* A failure must not silence a descriptor for good: epoll_ctl() is tried again, and if that fails,
+ * too, the descriptor is polled.  Returns the number of events. */
 static int
 arm_again(struct epoll_state *state, struct epoll_event events[EVENTS], int count)
 {
@@ -262,9 +263,8 @@ arm_again(struct epoll_state *state, struct epoll_event events[EVENTS], int coun
 	return count;
 }
 
-/* Calls the completions that are there now: an operation that they start may finish at once, and
- * has to wait for the next turn.
- */
+/* Calls the present completions.  An operation that they start may finish at once; its completion
+ * waits for the next turn. */
 static void
 call_finished(struct epoll_state *state)
 {

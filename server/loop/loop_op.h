@@ -18,11 +18,13 @@ enum loop_kind {
 };
 
 /*
- * An operation, embedded by its owner, which sets .completion.done and changes nothing else while
- * it is under way.  The result is a count of bytes (0 from RECV: the peer has closed), or -errno.
+ * An operation, embedded by its owner, which sets .completion.done (and .partly) and changes
+ * nothing else while it is under way.  The result is a count of bytes (0 from RECV: the peer has
+ * closed), or -errno.
  */
 struct loop_op {
 	struct completion completion;
+	bool partly; /* the owner's: the socket takes no MSG_WAITALL */
 
 	/* The loop's. */
 	enum loop_kind kind;

@@ -12,12 +12,12 @@
 
 /* Operations that can be queued between two submissions; more only cost one more submission. */
 #define ENTRIES 1024
-/* Operations under way: two for each connection and all that images' contexts have.  Completions
- * beyond that number wait in the kernel, at a cost. */
+/* Operations in flight: two for each connection, and those of the images' contexts.  Completions
+ * beyond this number wait in the kernel, which costs time. */
 #define IN_FLIGHT 16384
 
-/* Completions are looked for only when we come to wait for them: nothing interrupts the thread
- * meanwhile (Linux 6.1); else as ring_init() has it. */
+/* Since Linux 6.1, the kernel's work for completions is done only when the thread waits for them,
+ * and does not interrupt it; before, the ring has ring_init()'s flags alone. */
 static int
 make_ring(struct ring *ring, bool spins)
 {
@@ -38,6 +38,7 @@ uring_init(struct loop *loop, bool spins)
 		free(ring);
 		return r;
 	}
+	ring_offer_memory(ring);
 	loop->ring = ring;
 	return 0;
 }
@@ -45,7 +46,7 @@ uring_init(struct loop *loop, bool spins)
 static void
 uring_fini(struct loop *loop)
 {
-	/* The cancellations themselves may still be on their way. */
+	/* The cancellations themselves may still be in flight. */
 	while (loop->ring->in_flight > 0 && ring_run(loop->ring, 1) == 0)
 		;
 	ring_fini(loop->ring);
@@ -59,10 +60,12 @@ uring_start(struct loop *loop, struct loop_op *op, bool all)
 
 	switch (op->kind) {
 	case LOOP_RECV:
-		io_uring_prep_recv(sqe, op->fd, op->buffer, op->length, all ? MSG_WAITALL : 0);
+		io_uring_prep_recv(sqe, op->fd, op->buffer, op->length,
+				   all && !op->partly ? MSG_WAITALL : 0);
 		break;
 	case LOOP_SEND:
-		io_uring_prep_sendmsg(sqe, op->fd, op->message, MSG_NOSIGNAL | MSG_WAITALL);
+		io_uring_prep_sendmsg(sqe, op->fd, op->message,
+				      op->partly ? MSG_NOSIGNAL : MSG_NOSIGNAL | MSG_WAITALL);
 		break;
 	case LOOP_POLL: io_uring_prep_poll_add(sqe, op->fd, POLLIN); break;
 	}
@@ -92,8 +95,8 @@ uring_has_result(struct loop *loop, const struct loop_op *op, int *result)
 	return ring_has_result(loop->ring, &op->completion, result);
 }
 
-/* An operation that is submitted between two turns, also of an image, may complete at once: its
- * completion is called in the next turn. */
+/* An operation that is submitted between two turns may complete at once; its completion is called
+ * in the next turn. */
 static bool
 uring_waits(struct loop *loop, const struct loop_op *op)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/loop/spin.h"
 
+#include "server/loop/loop_backend.h"
+
 #include "common/clock.h"
 
 /* Nanoseconds: the first window, which doubles from there. */
@@ -9,9 +11,9 @@
 static bool
 look(struct loop *loop, uint64_t end)
 {
-	loop_submit(loop);
+	loop->backend->submit(loop);
 	do {
-		if (loop_is_ready(loop))
+		if (loop->backend->is_ready(loop))
 			return true;
 	} while (clock_ns(CLOCK_MONOTONIC) < end);
 	return false;
@@ -37,18 +39,18 @@ spin_turn(struct spin *spin, struct loop *loop, int timeout_ms)
 	int r;
 
 	if (timeout_ms == 0)
-		return loop_turn(loop, 0);
+		return loop->backend->turn(loop, 0);
 	if (spin->max == 0) {
 		spin->sleeps++;
-		return loop_turn(loop, timeout_ms);
+		return loop->backend->turn(loop, timeout_ms);
 	}
 	begin = clock_ns(CLOCK_MONOTONIC);
 	if (spin->window > 0 && look(loop, begin + spin->window)) {
 		spin->found++;
-		return loop_turn(loop, 0);
+		return loop->backend->turn(loop, 0);
 	}
 	spin->sleeps++;
-	r = loop_turn(loop, timeout_ms);
+	r = loop->backend->turn(loop, timeout_ms);
 	adapt(spin, clock_ns(CLOCK_MONOTONIC) - begin);
 	return r;
 }

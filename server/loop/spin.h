@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Busy polling of an event loop: before a turn sleeps, it looks for a while whether something has
- * completed.  How long it looks adapts itself, as with QEMU's poll-max-ns: when an event comes a
- * little later, longer; when it comes much later, not at all, so that an idle loop sleeps.
+ * Busy polling of an event loop: before a turn sleeps, it polls for completions for a while.  The
+ * time adapts, as with QEMU's poll-max-ns: it grows when an event comes a little later, and is 0
+ * when an event comes much later, so that an idle loop sleeps.
  */
 #ifndef SERVER_LOOP_SPIN_H
 #define SERVER_LOOP_SPIN_H
@@ -13,8 +13,8 @@
 
 struct spin {
 	uint64_t max;    /* nanoseconds; 0: never */
-	uint64_t window; /* nanoseconds, at most max: how long the next turn looks */
-	uint64_t found;  /* turns that found something so */
+	uint64_t window; /* nanoseconds, at most max: how long the next turn polls */
+	uint64_t found;  /* turns that found a completion by polling */
 	uint64_t sleeps; /* turns that could sleep */
 };
 

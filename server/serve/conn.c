@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/serve/conn.h"
 
+#include "server/access/identity.h"
 #include "server/serve/conn_state.h"
+#include "server/serve/conn_tls.h"
+#include "server/serve/early.h"
 #include "server/serve/intake.h"
+#include "server/serve/linger.h"
 #include "server/serve/negotiation.h"
 #include "server/serve/peer.h"
 #include "server/serve/replies.h"
@@ -15,32 +19,30 @@
 #include "common/container_of.h"
 #include "common/log.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Seconds for the client to take the last replies, and to close its end. */
-#define LINGER_LIMIT 2
-
 static void
 received(struct completion *completion, int result);
+static void
+receive(struct conn *conn);
 static void
 sent(struct completion *completion, int result);
 
 size_t
-conn_memory(void)
+conn_memory(bool tls)
 {
-	return sizeof(struct conn) + sizeof(struct conn_negotiation) + CONN_INPUT;
+	return sizeof(struct conn) + sizeof(struct conn_negotiation) + CONN_INPUT +
+	       (tls ? conn_tls_memory() : 0);
 }
 
 struct conn *
-conn_new(int fd, const char *peer)
+conn_new(int fd, struct identity *identity)
 {
 	static _Atomic uint64_t last_id;
 	struct conn *conn = calloc(1, sizeof(*conn));
@@ -50,7 +52,7 @@ conn_new(int fd, const char *peer)
 	conn->negotiation = calloc(1, sizeof(*conn->negotiation));
 	conn->input = malloc(CONN_INPUT);
 	if (!conn->negotiation || !conn->input) {
-		free(conn->negotiation);
+		negotiation_free(conn->negotiation);
 		free(conn->input);
 		free(conn);
 		return NULL;
@@ -61,7 +63,7 @@ conn_new(int fd, const char *peer)
 	conn->hungry_tail = &conn->hungry;
 	conn->recv_op.completion.done = received;
 	conn->send_op.completion.done = sent;
-	snprintf(conn->peer, sizeof(conn->peer), "%s", peer);
+	conn->identity = identity;
 	return conn;
 }
 
@@ -75,17 +77,84 @@ conn_free(struct conn *conn)
 		conn->next->link = conn->link;
 	if (conn->negotiation || conn->life == CONN_LINGERS)
 		worker->deadlines--;
-	if (conn->served)
-		worker->config->left(worker->config->data, conn->served);
+	if (conn->offer)
+		worker->config->left(worker->config->exports, conn->offer);
 	atomic_fetch_sub_explicit(&worker->connections, 1, memory_order_relaxed);
 	close(conn->fd);
 	worker->config->closed(worker->config->data);
-	free(conn->negotiation);
+	identity_free(conn->identity);
+	negotiation_free(conn->negotiation);
+	conn_tls_free(conn->tls);
 	free(conn->input);
 	free(conn);
 }
 
 /* ---- receiving */
+
+/* An incomplete request moves to the front. */
+static void
+compact_input(struct conn *conn)
+{
+	if (conn->input_start == 0)
+		return;
+	memmove(conn->input, conn->input + conn->input_start, conn->input_end - conn->input_start);
+	conn->input_end -= conn->input_start;
+	conn->input_start = 0;
+}
+
+static void
+end_of_input(struct conn *conn, int result);
+static void
+take(struct conn *conn, size_t length);
+
+/* Decrypts the next bytes to where the connection wants them.  TLS_DONE: some were taken. */
+static enum tls_result
+take_decrypted(struct conn *conn)
+{
+	enum tls_result result;
+	size_t length;
+
+	if (conn->filling) {
+		result = conn_tls_read(conn, conn->filling->data + conn->filled,
+				       conn->filling->nbd.length - conn->filled, &length);
+	} else {
+		compact_input(conn);
+		result = conn_tls_read(conn, conn->input + conn->input_end,
+				       CONN_INPUT - conn->input_end, &length);
+	}
+	if (length == 0)
+		return result;
+	take(conn, length);
+	return TLS_DONE;
+}
+
+/* As receive(), with TLS: takes what has come, then waits for more. */
+static void
+receive_secure(struct conn *conn)
+{
+	enum tls_result result = TLS_DONE;
+
+	while (!conn->tls->shaking && result == TLS_DONE) {
+		result = take_decrypted(conn);
+		if (conn->recv_op.active || conn_is_closing(conn) || conn->stalled ||
+		    (conn->negotiation && conn->send_op.active))
+			return;
+	}
+	if (result == TLS_FAILED)
+		conn_tls_fail(conn);
+	else if (result == TLS_CLOSED)
+		end_of_input(conn, 0);
+	if (conn_is_closing(conn))
+		return;
+	/* Nothing is left unread. */
+	if (conn->tls->short_receive)
+		conn->stalled_since = 0;
+	conn_tls_ask_kernel(conn);
+	if (conn->tls)
+		conn_tls_receive(conn);
+	else
+		receive(conn);
+}
 
 static void
 receive(struct conn *conn)
@@ -95,34 +164,32 @@ receive(struct conn *conn)
 	if (conn->recv_op.active || conn_is_closing(conn) || conn->stalled)
 		return;
 	conn->presence.receiving_since = worker_now(conn->worker);
+	if (__builtin_expect(conn->tls != NULL, 0)) {
+		receive_secure(conn);
+		return;
+	}
 	if (conn->filling) {
 		loop_recv(loop, &conn->recv_op, conn->fd, conn->filling->data + conn->filled,
 			  conn->filling->nbd.length - conn->filled, true);
 		return;
 	}
-	/* A piece of a request is left: it goes to the front. */
-	if (conn->input_start > 0) {
-		memmove(conn->input, conn->input + conn->input_start,
-			conn->input_end - conn->input_start);
-		conn->input_end -= conn->input_start;
-		conn->input_start = 0;
-	}
+	compact_input(conn);
 	loop_recv(loop, &conn->recv_op, conn->fd, conn->input + conn->input_end,
 		  CONN_INPUT - conn->input_end, false);
 }
 
 /* ---- negotiating */
 
-/* The output was sent. */
+/* The handshake's output has been sent. */
 static void
 begin_requests(struct conn *conn)
 {
-	free(conn->negotiation);
+	negotiation_free(conn->negotiation);
 	conn->negotiation = NULL;
 	conn->worker->deadlines--;
 	if (conn->life == CONN_NEGOTIATES)
 		conn->life = CONN_SERVES;
-	conn->context = worker_context(conn->worker, conn->served);
+	conn->context = worker_context(conn->worker, conn->offer);
 	if (!conn->context) {
 		conn_warn(conn, "there is no memory, or no descriptor, for what its image needs");
 		conn_abort(conn);
@@ -133,18 +200,51 @@ begin_requests(struct conn *conn)
 }
 
 static void
-go_on_negotiating(struct conn *conn, enum negotiation_next next)
+continue_tls(struct conn *conn, enum conn_tls_next next)
+{
+	if (next == CONN_TLS_BEGUN)
+		negotiation_secured(conn);
+	if (next == CONN_TLS_BEGUN || next == CONN_TLS_RECEIVES)
+		receive(conn);
+}
+
+/* A step of the TLS handshake is done. */
+static void
+shaken(struct worker *worker, struct worker_message *message)
+{
+	struct conn *conn = message->data;
+
+	(void)worker;
+	conn_mark_dirty(conn);
+	continue_tls(conn, conn_tls_shaken(conn));
+}
+
+static void
+begin_tls(struct conn *conn)
+{
+	if (conn_tls_begin(conn, shaken) < 0) {
+		conn_warn(conn, "there is no memory for TLS");
+		conn_abort(conn);
+		return;
+	}
+	receive(conn);
+}
+
+static void
+continue_negotiation(struct conn *conn, enum negotiation_next next)
 {
 	if (next == NEGOTIATION_OVER)
 		begin_requests(conn);
 	else if (next == NEGOTIATION_RECEIVES)
 		receive(conn);
+	else if (next == NEGOTIATION_SECURES)
+		begin_tls(conn);
 }
 
 /* ---- completions of sockets */
 
-/* Bytes were received.  If none had been left unread before, they were sent after the receiving
- * before this one began. */
+/* Bytes were received.  If the receive before had left none unread, the client sent these after
+ * that receive had begun: it was there then. */
 static void
 note_presence(struct conn *conn, bool all)
 {
@@ -156,76 +256,88 @@ note_presence(struct conn *conn, bool all)
 	presence->received_since = presence->receiving_since;
 }
 
-/* A client that goes away isn't worth a message, nor is an operation that we have cancelled. */
+/* Nothing more is received: the client has closed its end (0), or -errno. */
 static void
-warn_of_error(const struct conn *conn, int result)
+end_of_input(struct conn *conn, int result)
 {
-	if (result < 0 && result != -ECONNRESET && result != -EPIPE && result != -ECANCELED &&
-	    !conn_is_closing(conn))
-		conn_warn(conn, strerror(-result));
+	conn->end_of_input = true;
+	conn_warn_of_error(conn, result);
+	/* The client may have sent only a part of a request. */
+	if (result < 0 || conn->filling || conn->input_end > conn->input_start)
+		conn_abort(conn);
+	else
+		conn_close(conn);
+}
+
+/* Takes bytes that were received, and decrypted, to where the connection wanted them. */
+static void
+take(struct conn *conn, size_t length)
+{
+	if (conn->negotiation) {
+		conn->input_end += length;
+		continue_negotiation(conn, negotiation_feed(conn));
+		return;
+	}
+	if (conn->filling) {
+		conn->filled += length;
+		if (conn->filled == conn->filling->nbd.length) {
+			conn->stuck.data.waits = false;
+			requests_filled(conn);
+		}
+	} else {
+		conn->input_end += length;
+	}
+	intake_run(conn);
+}
+
+/* The same for bytes that are to be decrypted. */
+static void
+take_encrypted(struct conn *conn, size_t length)
+{
+	conn_tls_received(conn, length);
+	if (conn->tls->shaking) {
+		conn_tls_shake(conn);
+		return;
+	}
+	if (!conn->negotiation)
+		note_presence(conn, conn->tls->short_receive);
+	receive(conn);
 }
 
 static void
 received(struct completion *completion, int result)
 {
 	struct conn *conn = container_of(completion, struct conn, recv_op.completion);
+	bool all;
 
 	conn->recv_op.active = false;
 	conn->bytes_in += result > 0 ? (size_t)result : 0;
 	conn_mark_dirty(conn);
-	if (result == -EINTR || result == -EAGAIN)
-		result = 0;
-	else if (result <= 0) {
-		conn->end_of_input = true;
-		warn_of_error(conn, result);
-		/* Without a disconnect request, the client may have been in the middle of
-		 * something. */
-		if (result < 0 || conn->filling || conn->input_end > conn->input_start)
-			conn_abort(conn);
-		else
-			conn_close(conn);
+	if (result == -EINTR || result == -EAGAIN) {
+		receive(conn);
+		return;
+	}
+	if (result <= 0) {
+		end_of_input(conn, result);
 		return;
 	}
 	if (conn->life == CONN_LINGERS)
 		return;
-	if (conn->negotiation) {
-		conn->input_end += (size_t)result;
-		go_on_negotiating(conn, negotiation_feed(conn));
+	if (__builtin_expect(conn->tls != NULL, 0)) {
+		take_encrypted(conn, (size_t)result);
 		return;
 	}
-	if (result > 0)
-		note_presence(conn,
-			      !conn->filling && (size_t)result < CONN_INPUT - conn->input_end);
-	if (conn->filling) {
-		conn->filled += (size_t)result;
-		if (conn->filled == conn->filling->nbd.length) {
-			conn->stuck.data.waits = false;
-			requests_filled(conn);
-		}
-	} else {
-		/* It was all that there was. */
-		if ((size_t)result < CONN_INPUT - conn->input_end)
+	if (!conn->negotiation) {
+		/* Nothing is left unread. */
+		all = !conn->filling && (size_t)result < CONN_INPUT - conn->input_end;
+		note_presence(conn, all);
+		if (all)
 			conn->stalled_since = 0;
-		conn->input_end += (size_t)result;
+		take(conn, (size_t)result);
+		receive(conn);
+		return;
 	}
-	intake_run(conn);
-	receive(conn);
-}
-
-/* Goes on after the first `n` bytes of the message.  False: nothing is left. */
-static bool
-message_advance(struct msghdr *message, size_t n)
-{
-	while (message->msg_iovlen > 0 && n >= message->msg_iov->iov_len) {
-		n -= message->msg_iov->iov_len;
-		message->msg_iov++;
-		message->msg_iovlen--;
-	}
-	if (message->msg_iovlen == 0)
-		return false;
-	message->msg_iov->iov_base = (char *)message->msg_iov->iov_base + n;
-	message->msg_iov->iov_len -= n;
-	return true;
+	take(conn, (size_t)result);
 }
 
 static void
@@ -234,8 +346,18 @@ cannot_answer(struct conn *conn, int result)
 	if (conn->stalled && !conn_is_closing(conn))
 		conn_warn(conn, CONN_GAVE_UP);
 	else
-		warn_of_error(conn, result);
+		conn_warn_of_error(conn, result);
 	conn_abort(conn);
+}
+
+/* The socket has taken encrypted bytes.  False: all of conn->message is sent. */
+static bool
+secure_sent(struct conn *conn, size_t length)
+{
+	enum conn_tls_next next = conn_tls_sent(conn, length);
+
+	continue_tls(conn, next);
+	return next != CONN_TLS_SENT;
 }
 
 static void
@@ -251,25 +373,28 @@ sent(struct completion *completion, int result)
 			conn->unheard = true;
 		else
 			cannot_answer(conn, result);
+	} else if (__builtin_expect(conn->tls != NULL, 0)) {
+		if (secure_sent(conn, result > 0 ? (size_t)result : 0))
+			return;
 	} else if (!conn->lost &&
 		   message_advance(&conn->message, result > 0 ? (size_t)result : 0)) {
 		loop_send(conn->worker->loop, &conn->send_op, conn->fd, &conn->message);
 		return;
 	}
 	if (conn->negotiation)
-		go_on_negotiating(conn, negotiation_sent(conn));
+		continue_negotiation(conn, negotiation_sent(conn));
 	else
 		replies_sent(conn);
 }
 
 /* ---- sending */
 
-/* A request that waited for long may come from a client that has lost patience since, and has sent
- * it again over another connection: it must not be carried out after that one. */
+/* While a request waited, its client may have given up and repeated it over another connection: it
+ * must not be carried out after that one. */
 static void
-go_on(struct conn *conn)
+resume_stalled(struct conn *conn)
 {
-	/* It stays stalled; it is settled again when one of its requests is over. */
+	/* It stays stalled, and is settled again when one of its requests has finished. */
 	if (conn->requests >= CONN_REQUESTS || conn->hungry)
 		return;
 	if (clock_seconds(CLOCK_MONOTONIC_COARSE) > conn->stalled_since && peer_gave_up(conn)) {
@@ -281,10 +406,10 @@ go_on(struct conn *conn)
 	receive(conn);
 }
 
-/* When all that had been sent is taken, requests that follow are refused; when all are answered,
- * the connection closes. */
+/* When all requests that the client had sent are taken, later ones are refused; when all are
+ * answered, the connection closes. */
 static void
-go_on_draining(struct conn *conn)
+drain_further(struct conn *conn)
 {
 	if (!loop_waits(conn->worker->loop, &conn->recv_op) || peer_sent_more(conn))
 		return;
@@ -293,64 +418,47 @@ go_on_draining(struct conn *conn)
 		conn_close(conn);
 }
 
-static bool
-is_tcp(const struct conn *conn)
-{
-	socklen_t length = sizeof(int);
-	int domain;
-
-	return getsockopt(conn->fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 &&
-	       (domain == AF_INET || domain == AF_INET6);
-}
-
-/* Closing a TCP socket in which something is unread, or to which something still comes, resets the
- * connection: the last replies would be lost.  So the client is told the end, and what it sends
- * is thrown away until it has closed its own.  False: there is no need, or not any longer. */
-static bool
-linger(struct conn *conn)
-{
-	if (conn->lost || conn->end_of_input || (conn->life != CONN_LINGERS && !is_tcp(conn)))
-		return false;
-	if (conn->life != CONN_LINGERS) {
-		shutdown(conn->fd, SHUT_WR);
-		conn->deadline = clock_seconds(CLOCK_MONOTONIC) + LINGER_LIMIT;
-		conn->life = CONN_LINGERS;
-		if (!conn->negotiation)
-			conn->worker->deadlines++;
-	}
-	if (!conn->recv_op.active)
-		loop_recv(conn->worker->loop, &conn->recv_op, conn->fd, conn->input, CONN_INPUT,
-			  false);
-	return true;
-}
-
 void
 conn_settle(struct conn *conn)
 {
 	if (conn->hungry)
 		requests_feed(conn);
-	if (conn->lost || conn->unheard)
+	if (conn->lost || conn->unheard) {
 		replies_drop(conn);
-	else if (conn->ready && !conn->sending)
+		/* They could not be encrypted. */
+		if ((conn->sending || conn->early_sending) && !conn->send_op.active)
+			replies_sent(conn);
+	} else if (conn->ready && !conn->sending) {
 		replies_send(conn);
+	} else if (conn->early && !conn->send_op.active) {
+		early_send(conn);
+	}
 	if (conn->stalled && !conn_is_closing(conn))
-		go_on(conn);
+		resume_stalled(conn);
+	if (__builtin_expect(conn->key_bytes != 0, 0))
+		conn_tls_check_keys(conn);
 	if (conn->life == CONN_DRAINS || conn->life == CONN_REFUSES)
-		go_on_draining(conn);
-	/* A request that came only in part is over; one that is under way in the image isn't: its
-	 * write must not land when the client takes it for lost. */
-	if (conn_is_closing(conn) && conn->filling && !conn->recv_op.active) {
+		drain_further(conn);
+	if (!conn_is_closing(conn))
+		return;
+	/* A request that was received only in part ends here.  One that is in flight in the image
+	 * does not: its write must not happen after the client has seen the connection close. */
+	if (conn->filling && !conn->recv_op.active) {
+		buffers_not_filled(&conn->filling->buffer);
 		request_finish(conn->filling);
 		conn->filling = NULL;
 	}
-	if (conn_is_closing(conn) && conn->refused)
+	if (conn->refused)
 		request_finish(steal_pointer(&conn->refused));
-	/* If it became dirty here, it is settled once more. */
-	if (conn->dirty || !conn_is_closing(conn) || conn->requests > 0 || conn->send_op.active)
+	/* If it became dirty here, it is settled again. */
+	if (conn->dirty || conn->requests > 0 || conn->send_op.active ||
+	    (conn->tls && conn->tls->working))
 		return;
-	if (linger(conn))
+	if (conn_linger(conn))
 		return;
 	if (conn->recv_op.active) {
+		if (conn->tls)
+			conn_tls_say_end(conn);
 		shutdown(conn->fd, SHUT_RDWR);
 		loop_cancel(conn->worker->loop, &conn->recv_op);
 		return;

@@ -1,35 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A connection: negotiates, then takes requests in batches, and sends the replies of a batch
- * together.  It is its worker's, whose thread alone touches it.
+ * together.  Only its worker's thread uses it.
  */
 #ifndef SERVER_SERVE_CONN_H
 #define SERVER_SERVE_CONN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <time.h>
 
 struct conn;
+struct identity;
 struct worker;
 
-/* Bytes that malloc() gives for one. */
+/* Bytes of heap memory that a connection takes, with or without TLS. */
 size_t
-conn_memory(void);
+conn_memory(bool tls);
 
-/* Takes over a connected socket. NULL: out of memory. */
+/* Takes over a connected socket and its client's identity, unless it returns NULL: out of memory.
+ */
 struct conn *
-conn_new(int fd, const char *peer);
+conn_new(int fd, struct identity *identity);
 
-/* The connection begins, on the worker's thread. */
+/* Begins the handshake, on the worker's thread. */
 void
 conn_start(struct conn *conn, struct worker *worker);
 
-/* Sends replies that are ready, looks at requests that had to wait, and ends the connection (and
- * frees it) when it is over. */
+/* Sends the ready replies, goes on with requests that had to wait, and frees the connection when it
+ * has ended. */
 void
 conn_settle(struct conn *conn);
 
-/* Ends a connection that negotiates or lingers for too long. `now`: CLOCK_MONOTONIC, seconds. */
+/* Aborts the connection if it has negotiated or lingered for too long.  `now`: CLOCK_MONOTONIC,
+ * seconds. */
 void
 conn_check_deadline(struct conn *conn, time_t now);
 

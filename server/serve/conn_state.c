@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/serve/conn_state.h"
 
+#include "server/access/identity.h"
+
 #include "common/clock.h"
 #include "common/log.h"
+
+#include <errno.h>
+#include <string.h>
 
 void
 conn_warn(const struct conn *conn, const char *reason)
@@ -13,7 +18,21 @@ conn_warn(const struct conn *conn, const char *reason)
 
 	if (!log_limit_pass(&limit, &suppressed))
 		return;
-	log_warning("%s: disconnected: %s%s", conn->peer, reason, log_left_out(suppressed, more));
+	log_warning("%s: disconnected: %s%s", conn->identity->text, reason,
+		    log_left_out(suppressed, more));
+}
+
+void
+conn_warn_of_error(const struct conn *conn, int result)
+{
+	if (result == -EIO && conn->kernel_tls && !conn_is_closing(conn)) {
+		conn_warn(conn, "TLS: the client sent a message other than data, such as an alert "
+				"or new keys");
+		return;
+	}
+	if (result < 0 && result != -ECONNRESET && result != -EPIPE && result != -ECANCELED &&
+	    !conn_is_closing(conn))
+		conn_warn(conn, strerror(-result));
 }
 
 void
@@ -58,7 +77,6 @@ conn_stall(struct conn *conn)
 {
 	conn->stalled = true;
 	conn->worker->starved = true;
-	if (conn->stalled_since)
-		return;
-	conn->stalled_since = clock_seconds(CLOCK_MONOTONIC_COARSE);
+	if (!conn->stalled_since)
+		conn->stalled_since = clock_seconds(CLOCK_MONOTONIC_COARSE);
 }

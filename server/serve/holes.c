@@ -2,24 +2,23 @@
 #include "server/serve/holes.h"
 
 #include "server/serve/conn_state.h"
-#include "server/serve/request_state.h"
-#include "server/serve/served.h"
+#include "server/serve/request.h"
+#include "server/serve/offer.h"
 #include "server/serve/worker_contexts.h"
 
-#include "engine/context/ioctx.h"
 #include "engine/image/extent.h"
 
-/* Bytes of a read, and of a hole in it, for which looking costs less than copying zeroes. */
+/* Bytes of a read, and of a hole in it, from which on a search costs less than copying zeroes. */
 #define LARGE_READ ((uint32_t)64 << 10)
 #define LARGE_HOLE ((uint64_t)32 << 10)
 
-/* The knowledge of an image is forgotten after so many large reads. */
+/* Large reads after which the knowledge about an image is forgotten. */
 #define READS_PER_LOOK 1024
 
 _Static_assert(REQUEST_PARTS *NBD_REPLY_HOLE_MAX <= NBD_REPLY_MAX,
 	       "no room for the headers of all parts");
 
-/* It may have got holes since, and is served as data then: that costs time only. */
+/* If holes were made since, they are read as data, which only costs time. */
 static bool
 is_known_data(struct worker_context *context, const struct nbd_request *nbd)
 {
@@ -37,7 +36,7 @@ holes_worth_finding(struct worker_context *context, const struct nbd_session *se
 {
 	return nbd->length >= LARGE_READ && nbd->type == NBD_CMD_READ &&
 	       session->form != NBD_FORM_SIMPLE && !(nbd->flags & NBD_CMD_FLAG_DF) &&
-	       image_has_holes(context->served->image) && !is_known_data(context, nbd);
+	       image_has_holes(context->offer->export->image) && !is_known_data(context, nbd);
 }
 
 /* Appends `length` bytes, or makes the last part longer. */
@@ -56,7 +55,7 @@ append(struct request *request, uint64_t length, bool hole)
 	request->part_count++;
 }
 
-/* The last part is for data, whatever comes. */
+/* Stops before the last part, which must stay free for data. */
 static int
 add_extent(void *data, uint64_t offset, uint64_t length, bool hole)
 {
@@ -75,16 +74,6 @@ add_extent(void *data, uint64_t offset, uint64_t length, bool hole)
 	return request->part_count + 3 > REQUEST_PARTS;
 }
 
-static bool
-has_hole(const struct request *request)
-{
-	for (unsigned int i = 0; i < request->part_count; i++) {
-		if (request->parts[i].hole)
-			return true;
-	}
-	return false;
-}
-
 static int
 note_data(void *data, uint64_t offset, uint64_t length, bool hole)
 {
@@ -95,7 +84,7 @@ note_data(void *data, uint64_t offset, uint64_t length, bool hole)
 	return 0;
 }
 
-/* How far data reaches, for the reads that follow: most are of data, and in order. */
+/* Finds how far the data reaches, for later reads: most are sequential, and of data. */
 static bool
 is_data(struct image *image, struct request *request)
 {
@@ -109,10 +98,10 @@ is_data(struct image *image, struct request *request)
 
 /* On a helper's thread. */
 static void
-find(struct helper_job *job)
+find_holes(struct helper_job *job)
 {
 	struct request *request = request_of_job(job);
-	struct image *image = request->conn->served->image;
+	struct image *image = request->conn->offer->export->image;
 	const struct nbd_request *nbd = &request->nbd;
 	uint64_t found = 0;
 
@@ -120,17 +109,18 @@ find(struct helper_job *job)
 	request->data_end = 0;
 	if (request->dense || is_data(image, request))
 		return;
-	/* If it fails, the extents that were found before are true. */
+	/* If it fails, the extents found until then are still right. */
 	extents_visit(image, nbd->offset, nbd->length, false, add_extent, request);
 	for (unsigned int i = 0; i < request->part_count; i++)
 		found += request->parts[i].length;
 	append(request, nbd->length - found, false);
-	if (!has_hole(request))
+	/* Adjacent data is one part, so this is a read without a hole. */
+	if (request->part_count == 1 && !request->parts[0].hole)
 		request->part_count = 0;
 }
 
 static void
-found(struct helper_job *job)
+remember_holes(struct helper_job *job)
 {
 	struct request *request = request_of_job(job);
 	struct worker_context *context = request->conn->context;
@@ -147,15 +137,7 @@ void
 holes_find(struct request *request, void (*holes_found)(struct request *request))
 {
 	request->holes_found = holes_found;
-	request->job.work = find;
-	request->job.done = found;
-	ioctx_help(request->conn->context->ctx, &request->job);
-}
-
-bool
-holes_only(const struct request *request)
-{
-	return request->part_count == 1;
+	request_ask_helper(request, find_holes, remember_holes);
 }
 
 void

@@ -6,58 +6,55 @@
 #include "server/serve/replies.h"
 #include "server/serve/request.h"
 #include "server/serve/requests.h"
-#include "server/serve/served.h"
+#include "server/serve/offer.h"
 
 #include "common/cleanup.h"
 #include "nbd/request.h"
 
 #include <string.h>
 
-/* Most bytes that adjacent requests are merged to: the engine splits larger ones anyway.  bench/
- * has a build that merges nothing, to measure what it is worth. */
+/* Most bytes of merged requests: the engine splits larger ones anyway.  bench/ builds a server that
+ * merges nothing, for comparison. */
 #ifndef MERGE_MAX
 #define MERGE_MAX ((size_t)128 << 10)
 #endif
 
-/* One that was decoded and judged, with its place in the input. */
+/* A request that was decoded and checked, with its place in the input. */
 struct taken {
 	struct nbd_request nbd;
 	struct nbd_check check;
 	enum nbd_verdict verdict;
+	size_t header; /* bytes */
 	const uint8_t *payload;
 	size_t there; /* bytes of the payload that are in the input */
 };
 
-/* The request that follows, when merging has looked at it already. */
+/* The next request, if merging has decoded it already. */
 struct ahead {
 	bool there;
-	struct taken taken;
+	struct taken *taken;
 };
 
 /* The request at `at` of the input.  1; 0: its header is not complete; -EPROTO. */
 static int
 decode(const struct conn *conn, size_t at, struct taken *taken)
 {
-	size_t size = nbd_request_size(&conn->session);
 	int r;
 
-	if (conn->input_end - at < size)
+	if (conn->input_end == at)
+		return 0;
+	taken->header = nbd_request_size(&conn->session);
+	if (conn->input_end - at < taken->header)
 		return 0;
 	r = nbd_request_decode(&conn->session, conn->input + at, &taken->nbd);
 	if (r < 0)
 		return r;
 	taken->verdict = nbd_request_check(&conn->session, &taken->nbd, &taken->check);
-	taken->payload = conn->input + at + size;
-	taken->there = conn->input_end - at - size;
+	taken->payload = conn->input + at + taken->header;
+	taken->there = conn->input_end - at - taken->header;
 	if (taken->there > taken->check.payload)
 		taken->there = (size_t)taken->check.payload;
 	return 1;
-}
-
-static size_t
-size_in_input(const struct conn *conn, const struct taken *taken)
-{
-	return nbd_request_size(&conn->session) + taken->there;
 }
 
 /* Whether `next` goes on where a read or write that ends at `end` has ended, in the same way. */
@@ -76,12 +73,12 @@ merge(struct conn *conn, const struct taken *first, struct request *leader, size
       size_t *at, struct ahead *ahead)
 {
 	struct request *last = leader;
-	const struct taken *next = &ahead->taken;
+	const struct taken *next = ahead->taken;
 
 	while (conn->requests < CONN_REQUESTS) {
 		struct request *request;
 
-		ahead->there = decode(conn, *at, &ahead->taken) == 1;
+		ahead->there = decode(conn, *at, ahead->taken) == 1;
 		if (!ahead->there || !goes_on(first, next, first->nbd.offset + *length) ||
 		    *length + next->nbd.length > MERGE_MAX)
 			return;
@@ -94,12 +91,12 @@ merge(struct conn *conn, const struct taken *first, struct request *leader, size
 		last->member = request;
 		last = request;
 		*length += next->nbd.length;
-		*at += size_in_input(conn, next);
+		*at += next->header + next->there;
 	}
 }
 
 static void
-abandon(struct request *leader)
+abandon_merged(struct request *leader)
 {
 	struct request *next;
 
@@ -110,12 +107,11 @@ abandon(struct request *leader)
 	request_finish(leader);
 }
 
-/* The buffer is there: tells each member its part, and takes payloads that are in the input: all of
- * each member's, and so much as has come of the leader's, which is the first. */
+/* Gives each member its part of the buffer, and copies payloads from the input: all of each
+ * member's, and the received part of the leader's. */
 static void
-distribute(const struct conn *conn, struct request *leader, const struct taken *first)
+distribute(struct request *leader, const struct taken *first)
 {
-	size_t header = nbd_request_size(&conn->session);
 	const uint8_t *payload = first->payload;
 	char *data = leader->buffer.memory;
 
@@ -124,9 +120,10 @@ distribute(const struct conn *conn, struct request *leader, const struct taken *
 		size_t there = request == leader ? first->there : all;
 
 		request->data = data;
-		memcpy(data, payload, there);
+		if (there)
+			memcpy(data, payload, there);
 		data += request->nbd.length;
-		payload += there + header;
+		payload += there + first->header;
 	}
 }
 
@@ -138,14 +135,14 @@ answer(struct conn *conn, const struct taken *taken)
 	if (!request)
 		return false;
 	conn->to_drop = taken->check.payload - taken->there;
-	conn->input_start += size_in_input(conn, taken);
+	conn->input_start += taken->header + taken->there;
 	if (taken->verdict == NBD_VERDICT_NOTHING) {
 		reply_result(request, 0);
 	} else if (!conn->to_drop) {
 		reply_error(request, taken->check.error, taken->check.message);
 	} else {
-		/* A client knows nothing yet of a request that it is still sending: libnbd gives
-		 * up. */
+		/* The reply must wait for the payload: libnbd fails on a reply to a request that it
+		 * is still sending. */
 		reply_write_error(request, taken->check.error, taken->check.message);
 		conn->refused = request;
 	}
@@ -164,8 +161,8 @@ answer_with_error(struct conn *conn, const struct taken *taken, enum nbd_error e
 	return answer(conn, &refused);
 }
 
-/* There is no memory now.  When no request has a buffer that could be given back, waiting is in
- * vain. */
+/* There is no memory now.  If no request has a buffer that it could give back, there is nothing to
+ * wait for: false otherwise. */
 static bool
 answer_no_memory(struct conn *conn, const struct taken *taken)
 {
@@ -179,7 +176,7 @@ transfer(struct conn *conn, const struct taken *taken, struct ahead *ahead)
 {
 	struct request *leader = request_begin(conn, &taken->nbd);
 	size_t length = taken->nbd.length;
-	size_t at = conn->input_start + size_in_input(conn, taken);
+	size_t at = conn->input_start + taken->header + taken->there;
 	bool find_holes = holes_worth_finding(conn->context, &conn->session, &taken->nbd);
 
 	if (!leader)
@@ -193,10 +190,10 @@ transfer(struct conn *conn, const struct taken *taken, struct ahead *ahead)
 		merge(conn, taken, leader, &length, &at, ahead);
 	if (!request_take_buffer(leader, length)) {
 		ahead->there = false;
-		abandon(leader);
+		abandon_merged(leader);
 		return answer_no_memory(conn, taken);
 	}
-	distribute(conn, leader, taken);
+	distribute(leader, taken);
 	conn->input_start = at;
 	if (taken->there < taken->check.payload) {
 		conn->filling = leader;
@@ -207,7 +204,7 @@ transfer(struct conn *conn, const struct taken *taken, struct ahead *ahead)
 	return true;
 }
 
-/* False: it has to wait. */
+/* False: the request has to wait. */
 static bool
 take_one(struct conn *conn, const struct taken *taken, struct ahead *ahead)
 {
@@ -234,7 +231,7 @@ take_one(struct conn *conn, const struct taken *taken, struct ahead *ahead)
 		conn_abort(conn);
 		break;
 	}
-	conn->input_start += size_in_input(conn, taken);
+	conn->input_start += taken->header + taken->there;
 	return true;
 }
 
@@ -250,28 +247,37 @@ drop_payload(struct conn *conn)
 		reply_add(steal_pointer(&conn->refused));
 }
 
+static void
+swap(struct taken **a, struct taken **b)
+{
+	struct taken *held = *a;
+
+	*a = *b;
+	*b = held;
+}
+
 void
 intake_run(struct conn *conn)
 {
-	struct ahead ahead = {.there = false};
-	struct taken taken;
+	struct taken both[2], *taken = &both[0];
+	struct ahead ahead = {.there = false, .taken = &both[1]};
 	int r = 1;
 
-	/* It may have been resized. */
-	conn->session.size = image_size(conn->served->image);
+	/* The image may have been resized. */
+	conn->session.size = image_size(conn->offer->export->image);
 	conn->stalled = false;
 	while (!conn_is_closing(conn) && !conn->filling) {
 		drop_payload(conn);
 		if (conn->to_drop)
 			break;
 		if (ahead.there)
-			taken = ahead.taken;
+			swap(&taken, &ahead.taken);
 		else
-			r = decode(conn, conn->input_start, &taken);
+			r = decode(conn, conn->input_start, taken);
 		if (r <= 0)
 			break;
 		ahead.there = false;
-		if (conn->requests >= CONN_REQUESTS || !take_one(conn, &taken, &ahead)) {
+		if (conn->requests >= CONN_REQUESTS || !take_one(conn, taken, &ahead)) {
 			conn_stall(conn);
 			break;
 		}

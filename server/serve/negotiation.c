@@ -2,8 +2,22 @@
 #include "server/serve/negotiation.h"
 
 #include "server/serve/conn_state.h"
+#include "server/serve/conn_tls.h"
 #include "server/serve/peer.h"
-#include "server/serve/served.h"
+#include "server/serve/offer.h"
+
+#include "common/cleanup.h"
+
+#include <stdlib.h>
+
+void
+negotiation_free(struct conn_negotiation *negotiation)
+{
+	if (!negotiation)
+		return;
+	free(negotiation->applicant.refused);
+	free(negotiation);
+}
 
 static void
 send_output(struct conn *conn)
@@ -13,19 +27,32 @@ send_output(struct conn *conn)
 	conn->iov[0] = (struct iovec){negotiation->bytes, negotiation->output.used};
 	conn->message.msg_iov = conn->iov;
 	conn->message.msg_iovlen = 1;
-	loop_send(conn->worker->loop, &conn->send_op, conn->fd, &conn->message);
+	conn_send(conn);
 }
 
 void
 negotiation_start(struct conn *conn)
 {
 	struct conn_negotiation *negotiation = conn->negotiation;
+	struct nbd_handshake_config config = conn->worker->config->handshake;
 
+	negotiation->applicant = (struct applicant){.exports = conn->worker->config->exports,
+						    .identity = conn->identity};
+	config.data = &negotiation->applicant;
 	negotiation->output = (struct nbd_output){.bytes = negotiation->bytes,
 						  .size = sizeof(negotiation->bytes)};
-	nbd_handshake_init(&negotiation->handshake, &conn->worker->config->handshake);
+	nbd_handshake_init(&negotiation->handshake, &config);
 	nbd_handshake_greet(&negotiation->handshake, &negotiation->output);
 	send_output(conn);
+}
+
+/* Whether the handshake ends since the client may not use the export: the exports have logged that.
+ */
+static bool
+is_logged(const struct conn_negotiation *negotiation)
+{
+	return negotiation->handshake.option == NBD_OPT_EXPORT_NAME &&
+	       negotiation->applicant.was_refused;
 }
 
 static void
@@ -35,14 +62,17 @@ end_handshake(struct conn *conn, enum nbd_handshake_result result)
 
 	if (result == NBD_HANDSHAKE_TRANSMISSION) {
 		conn->session = handshake->session;
-		/* facts is its first member */
-		conn->served = (struct served *)(uintptr_t)handshake->session.export;
+		conn->offer = offer_of(handshake->session.export);
 		conn->negotiation->finished = true;
-		/* Others may change the image as soon as it can send requests. */
+		/* Notes the changes so far: others change the image from now on. */
 		peer_may_change(conn);
 		return;
 	}
-	if (handshake->reason)
+	if (result == NBD_HANDSHAKE_STARTTLS) {
+		conn->negotiation->secures = true;
+		return;
+	}
+	if (handshake->reason && !is_logged(conn->negotiation))
 		conn_warn(conn, handshake->reason);
 	conn_close(conn);
 }
@@ -54,7 +84,8 @@ negotiation_feed(struct conn *conn)
 	enum nbd_handshake_result result;
 	size_t consumed;
 
-	if (conn->send_op.active || negotiation->finished || conn_is_closing(conn))
+	if (conn->send_op.active || negotiation->finished || negotiation->secures ||
+	    conn_is_closing(conn))
 		return NEGOTIATION_WAITS;
 	result = nbd_handshake_feed(&negotiation->handshake, conn->input + conn->input_start,
 				    conn->input_end - conn->input_start, &consumed,
@@ -77,5 +108,19 @@ negotiation_sent(struct conn *conn)
 	struct conn_negotiation *negotiation = conn->negotiation;
 
 	negotiation->output.used = 0;
+	if (negotiation->secures)
+		return conn_is_closing(conn) ? NEGOTIATION_WAITS : NEGOTIATION_SECURES;
 	return negotiation->finished ? NEGOTIATION_OVER : negotiation_feed(conn);
+}
+
+void
+negotiation_secured(struct conn *conn)
+{
+	struct applicant *applicant = &conn->negotiation->applicant;
+
+	/* Nothing stays of what was negotiated in clear. */
+	free(steal_pointer(&applicant->refused));
+	applicant->was_refused = false;
+	conn->negotiation->secures = false;
+	nbd_handshake_secured(&conn->negotiation->handshake);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The handshake of a connection: exchanges options and their answers until requests follow.
+ * The handshake of a connection: exchanges options and replies until requests follow.
  */
 #ifndef SERVER_SERVE_NEGOTIATION_H
 #define SERVER_SERVE_NEGOTIATION_H
+
+#include "server/serve/offer.h"
 
 #include "nbd/handshake.h"
 
@@ -12,20 +14,27 @@
 
 struct conn;
 
-/* While a connection negotiates. */
+/* Exists while a connection negotiates. */
 struct conn_negotiation {
+	struct applicant applicant;
 	struct nbd_handshake handshake;
 	struct nbd_output output;
-	bool finished; /* when the output is sent, requests follow */
+	bool finished; /* requests follow after the output */
+	bool secures;  /* TLS begins after the output */
 	uint8_t bytes[NBD_HANDSHAKE_ROOM];
 };
 
-/* The next thing to do after a step. */
+/* The next step. */
 enum negotiation_next {
 	NEGOTIATION_WAITS,    /* for the output to be sent, or for the end of the connection */
 	NEGOTIATION_RECEIVES, /* more input is needed */
-	NEGOTIATION_OVER,     /* all is sent: requests follow */
+	NEGOTIATION_SECURES,  /* the output is sent, and TLS begins; then negotiation_secured() */
+	NEGOTIATION_OVER,     /* the output is sent, and requests follow */
 };
+
+/* Frees it; NULL is fine. */
+void
+negotiation_free(struct conn_negotiation *negotiation);
 
 /* Greets the client. */
 void
@@ -35,8 +44,12 @@ negotiation_start(struct conn *conn);
 enum negotiation_next
 negotiation_feed(struct conn *conn);
 
-/* The output was sent. */
+/* Goes on after the output was sent. */
 enum negotiation_next
 negotiation_sent(struct conn *conn);
+
+/* TLS has begun. */
+void
+negotiation_secured(struct conn *conn);
 
 #endif

@@ -2,7 +2,8 @@
 #include "server/serve/peer.h"
 
 #include "server/serve/conn_state.h"
-#include "server/serve/served.h"
+#include "server/serve/conn_tls.h"
+#include "server/serve/offer.h"
 #include "server/serve/traffic.h"
 
 #include "common/cleanup.h"
@@ -14,26 +15,25 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-/* A change may be carried out so long after its client was known to be there.  Less than any
- * client's patience, and so long that a client that goes on sending is seldom asked for. */
+/* How long after its client was known to be there a change may be carried out: shorter than any
+ * client's patience, but so long that a client that keeps sending is seldom checked. */
 #define ABSENCE_MAX UINT64_C(100000000) /* ns */
 
-/* Bytes of the input, from its start, with bytes that were received and whose completion was not
- * called yet. */
+/* Bytes in the input, including those of a receive whose completion was not called yet. */
 static size_t
 input_length(const struct conn *conn)
 {
 	size_t length = conn->input_end - conn->input_start;
 	int received;
 
-	if (!conn->filling && conn->recv_op.active &&
+	if (!conn->filling && !conn->tls && conn->recv_op.active &&
 	    loop_has_result(conn->worker->loop, &conn->recv_op, &received) && received > 0)
 		length += (size_t)received;
 	return length;
 }
 
-/* The last of what it sent, in the input or after it in the socket, asks for the end: then it
- * counts on the requests before to be carried out, as specified. */
+/* Whether the last request that it sent, in the input or still in the socket, is a disconnect
+ * request: then the requests before must be carried out, as specified. */
 static bool
 last_is_disc(const struct conn *conn)
 {
@@ -43,13 +43,17 @@ last_is_disc(const struct conn *conn)
 	int unread;
 	ssize_t n;
 
-	if (ioctl(conn->fd, FIONREAD, &unread) < 0)
+	/* Under TLS, bytes that were not received can't be looked at: see may_be_disc(). */
+	if (conn->tls || conn->kernel_tls)
+		unread = 0;
+	else if (ioctl(conn->fd, FIONREAD, &unread) < 0)
 		return false;
 	bytes = malloc(length + (size_t)unread + 1);
 	if (!bytes)
 		return false;
 	memcpy(bytes, conn->input + conn->input_start, length);
-	n = recv(conn->fd, bytes + length, (size_t)unread, MSG_PEEK | MSG_DONTWAIT);
+	n = unread > 0 ? recv(conn->fd, bytes + length, (size_t)unread, MSG_PEEK | MSG_DONTWAIT)
+		       : 0;
 	if (n > 0)
 		length += (size_t)n;
 	return length >= size &&
@@ -63,6 +67,19 @@ enum presence {
 	GAVE_UP,
 };
 
+/* Whether bytes have come that are encrypted: the last of them may be a disconnect request. */
+static bool
+may_be_disc(const struct conn *conn)
+{
+	int received;
+
+	if (!conn->tls && !conn->kernel_tls)
+		return false;
+	return peer_sent_more(conn) || (conn->tls && conn_tls_has_input(conn)) ||
+	       (conn->recv_op.active &&
+		loop_has_result(conn->worker->loop, &conn->recv_op, &received) && received > 0);
+}
+
 static enum presence
 presence_of(struct conn *conn)
 {
@@ -70,24 +87,26 @@ presence_of(struct conn *conn)
 
 	if (poll(&polled, 1, 0) <= 0)
 		return THERE;
-	/* It sends no more, but may be waiting for answers.  Its last request stays the last: it is
-	 * looked for once, among all that is unread. */
+	/* It sends no more, but may wait for replies.  Its last request stays the last, so one
+	 * search in the unread bytes that finds it is enough. */
 	if (!conn->presence.said_disc)
 		conn->presence.said_disc = last_is_disc(conn);
+	/* If that is not known, its changes are carried out only if no other connection has changed
+	 * the image since. */
 	if (!conn->presence.said_disc)
-		return GAVE_UP;
+		return may_be_disc(conn) ? LEFT : GAVE_UP;
 	return polled.revents & (POLLHUP | POLLERR) ? LEFT : THERE;
 }
 
-/* Of the same image. */
+/* Changes of the image by other connections. */
 static uint64_t
 changes_of_others(const struct conn *conn)
 {
-	return traffic_changes(conn->served->traffic, conn->worker->config->workers) -
+	return traffic_changes(conn->offer->export->traffic, conn->offer->export->threads) -
 	       conn->presence.changes;
 }
 
-/* Nothing newer can be overwritten. */
+/* No other connection has changed the image since: nothing newer can be overwritten. */
 static bool
 is_alone(const struct conn *conn)
 {
@@ -111,11 +130,12 @@ peer_gave_up(struct conn *conn)
 bool
 peer_may_change(struct conn *conn)
 {
-	uint64_t now = worker_clock(), others;
+	uint64_t now = clock_ns(CLOCK_BOOTTIME), others;
 
 	if (now - conn->presence.seen <= ABSENCE_MAX)
 		return true;
-	/* Before it is asked for: changes that others make after it has gone do not count. */
+	/* Read before the check, so that changes of others after it are not taken for older ones.
+	 */
 	others = changes_of_others(conn);
 	switch (presence_of(conn)) {
 	case THERE:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Static probes (USDT) on a request's way: a nop each until a tracer puts itself there. nbdloopd(8)
+ * Static probes (USDT) on a request's way: each is a nop until a tracer attaches to it. nbdloopd(8)
  * documents them.
  */
 #ifndef SERVER_SERVE_PROBES_H
@@ -15,45 +15,25 @@
 
 #define PROBES_THERE "yes"
 
-/* `name` of `request`, with the range that it is about now. */
-#define PROBE(name, request, offset, length)                                                       \
+#define PROBE_RANGE(name, request, offset, length)                                                 \
 	DTRACE_PROBE6(nbdloopd, name, (request)->conn->id, (request)->nbd.cookie,                  \
 		      (request)->nbd.type, offset, length, (request)->result)
 
 #else
 
-#define PROBES_THERE                         "no"
+#define PROBES_THERE                               "no"
 
-#define PROBE(name, request, offset, length) ((void)(request))
+#define PROBE_RANGE(name, request, offset, length) ((void)(request))
 
 #endif
 
-/* Its header was taken from the connection. */
-static inline void
-probe_received(const struct request *request)
-{
-	PROBE(received, request, request->nbd.offset, request->nbd.length);
-}
+/* received: the header was taken from the connection; done: the image has the result; replied: the
+ * socket has taken the last byte of the reply. */
+#define PROBE(name, request)                                                                       \
+	PROBE_RANGE(name, request, (request)->nbd.offset, (request)->nbd.length)
 
-/* Its operation, the merged one of a leader, goes to the image. */
-static inline void
-probe_submitted(const struct request *request)
-{
-	PROBE(submitted, request, request->io.offset, request->io.length);
-}
-
-/* The image has its result. */
-static inline void
-probe_done(const struct request *request)
-{
-	PROBE(done, request, request->nbd.offset, request->nbd.length);
-}
-
-/* The socket has taken the last byte of its reply. */
-static inline void
-probe_replied(const struct request *request)
-{
-	PROBE(replied, request, request->nbd.offset, request->nbd.length);
-}
+/* submitted: the operation, a leader's merged one, goes to the image. */
+#define PROBE_IO(name, request)                                                                    \
+	PROBE_RANGE(name, request, (request)->io.offset, (request)->io.length)
 
 #endif

@@ -2,6 +2,8 @@
 #include "server/serve/replies.h"
 
 #include "server/serve/conn_state.h"
+#include "server/serve/conn_tls.h"
+#include "server/serve/early.h"
 #include "server/serve/holes.h"
 #include "server/serve/probes.h"
 #include "server/serve/request.h"
@@ -34,12 +36,32 @@ reply_error(struct request *request, enum nbd_error error, const char *message)
 	reply_add(request);
 }
 
+/* Writes the header of a read's last data, without the first `sent` bytes. */
+static void
+write_data(struct request *request, uint32_t sent)
+{
+	request->data_length = request->nbd.length - sent;
+	request->head_length =
+		nbd_reply_data(&request->conn->session, &request->nbd, request->nbd.offset + sent,
+			       (uint32_t)request->data_length, true, request->head);
+}
+
+void
+reply_rest(struct request *request, uint32_t sent)
+{
+	request->conn->read_bytes += request->nbd.length;
+	request->data += sent;
+	write_data(request, sent);
+	reply_add(request);
+}
+
 void
 reply_result(struct request *request, int result)
 {
 	const struct nbd_session *session = &request->conn->session;
 
 	if (result < 0) {
+		buffers_not_filled(&request->leader->buffer);
 		reply_error(request, nbd_reply_errno(&request->nbd, result), NULL);
 		return;
 	}
@@ -48,10 +70,7 @@ reply_result(struct request *request, int result)
 	if (request->part_count > 0) {
 		holes_reply(request);
 	} else if (request->nbd.type == NBD_CMD_READ && request->nbd.length > 0) {
-		request->data_length = request->nbd.length;
-		request->head_length =
-			nbd_reply_data(session, &request->nbd, request->nbd.offset,
-				       (uint32_t)request->nbd.length, true, request->head);
+		write_data(request, 0);
 	} else {
 		if (request->nbd.type == NBD_CMD_WRITE)
 			request->conn->write_bytes += request->nbd.length;
@@ -89,7 +108,7 @@ replies_send(struct conn *conn)
 		conn->ready_tail = &conn->ready;
 	conn->message.msg_iov = conn->iov;
 	conn->message.msg_iovlen = parts;
-	loop_send(conn->worker->loop, &conn->send_op, conn->fd, &conn->message);
+	conn_send(conn);
 }
 
 void
@@ -110,10 +129,12 @@ replies_sent(struct conn *conn)
 	struct request *next;
 
 	conn->stuck.replies.waits = false;
+	if (conn->early_sending)
+		early_sent(conn);
 	for (struct request *request = conn->sending; request; request = next) {
 		next = request->next;
 		if (!conn->lost && !conn->unheard)
-			probe_replied(request);
+			PROBE(replied, request);
 		request_finish(request);
 	}
 	conn->sending = NULL;

@@ -17,11 +17,16 @@ struct request;
 void
 reply_result(struct request *request, int result);
 
+/* The same for a read that has succeeded, and whose first `sent` bytes (less than all) were sent
+ * early. */
+void
+reply_rest(struct request *request, uint32_t sent);
+
 /* Writes an error's reply, and adds it.  `message` (for clients that take one) or NULL. */
 void
 reply_error(struct request *request, enum nbd_error error, const char *message);
 
-/* The same without adding it. */
+/* Writes an error's reply without adding it. */
 void
 reply_write_error(struct request *request, enum nbd_error error, const char *message);
 
@@ -33,7 +38,7 @@ reply_add(struct request *request);
 void
 replies_send(struct conn *conn);
 
-/* The replies in the send buffer are sent, or never will be: finishes their requests. */
+/* Finishes the requests whose replies were sent, or can't be. */
 void
 replies_sent(struct conn *conn);
 

@@ -6,25 +6,27 @@
 #include "server/serve/traffic.h"
 #include "server/serve/worker_contexts.h"
 
+#include "engine/context/ioctx.h"
+
 #include <stdlib.h>
 
-/* Request structures are made so many at a time. */
+/* Request structures that are allocated at once. */
 #define REQUESTS_PER_SLAB 64
 
 static void
-give(struct worker *worker, struct request *request)
+give_idle(struct worker *worker, struct request *request)
 {
 	request->next = worker->idle;
 	worker->idle = request;
 }
 
 static struct request *
-take(struct worker *worker)
+take_idle(struct worker *worker)
 {
 	struct request *request = worker->idle;
 
 	if (!request) {
-		/* The first of a slab links the slabs. */
+		/* The first structure of a slab links the slabs. */
 		struct request *slab = calloc(REQUESTS_PER_SLAB, sizeof(*slab));
 
 		if (!slab)
@@ -32,7 +34,7 @@ take(struct worker *worker)
 		slab->next = worker->request_slabs;
 		worker->request_slabs = slab;
 		for (unsigned int i = 1; i < REQUESTS_PER_SLAB; i++)
-			give(worker, &slab[i]);
+			give_idle(worker, &slab[i]);
 		request = worker->idle;
 	}
 	worker->idle = request->next;
@@ -42,7 +44,7 @@ take(struct worker *worker)
 struct request *
 request_begin(struct conn *conn, const struct nbd_request *nbd)
 {
-	struct request *request = take(conn->worker);
+	struct request *request = take_idle(conn->worker);
 
 	if (!request)
 		return NULL;
@@ -53,13 +55,12 @@ request_begin(struct conn *conn, const struct nbd_request *nbd)
 	request->users = 1;
 	request->begun = worker_now(conn->worker);
 	request->result = 0;
-	request->buffer = (struct buffer){0};
 	request->data = NULL;
 	request->data_length = request->head_length = 0;
 	request->part_count = 0;
 	conn->requests++;
 	traffic_begin(conn->context->traffic);
-	probe_received(request);
+	PROBE(received, request);
 	return request;
 }
 
@@ -76,6 +77,18 @@ request_take_buffer(struct request *request, size_t length)
 	return taken;
 }
 
+/* One user of the leader's buffer less. */
+static inline void
+leave(struct conn *conn, struct request *leader)
+{
+	if (--leader->users > 0)
+		return;
+	if (leader->buffer.memory)
+		conn->buffers--;
+	buffers_give(&conn->worker->buffers, &leader->buffer);
+	give_idle(conn->worker, leader);
+}
+
 void
 request_finish(struct request *request)
 {
@@ -85,13 +98,29 @@ request_finish(struct request *request)
 	conn->requests--;
 	traffic_end(conn->context->traffic);
 	if (request != leader)
-		give(conn->worker, request);
-	if (--leader->users > 0)
-		return;
-	if (leader->buffer.memory)
-		conn->buffers--;
-	buffers_give(&conn->worker->buffers, &leader->buffer);
-	give(conn->worker, leader);
+		give_idle(conn->worker, request);
+	leave(conn, leader);
+}
+
+void
+request_keep(struct request *request)
+{
+	request->leader->users++;
+}
+
+void
+request_leave(struct request *request)
+{
+	leave(request->conn, request->leader);
+}
+
+void
+request_ask_helper(struct request *request, void (*work)(struct helper_job *job),
+		   void (*done)(struct helper_job *job))
+{
+	request->job.work = work;
+	request->job.done = done;
+	ioctx_help(request->conn->context->ctx, &request->job);
 }
 
 void

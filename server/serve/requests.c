@@ -2,41 +2,60 @@
 #include "server/serve/requests.h"
 
 #include "server/serve/conn_state.h"
+#include "server/serve/early.h"
 #include "server/serve/holes.h"
 #include "server/serve/peer.h"
 #include "server/serve/probes.h"
 #include "server/serve/replies.h"
 #include "server/serve/request.h"
-#include "server/serve/served.h"
+#include "server/serve/offer.h"
 #include "server/serve/traffic.h"
 #include "server/serve/worker_contexts.h"
 
 #include "common/log.h"
-#include "engine/context/ioctx.h"
 #include "engine/image/extent.h"
 
 #include <string.h>
 
-/* For the extents of one reply: up to 1,000 or 2,000 of them. */
+/* Bytes for the extents of one reply: 1,000 or 2,000 extents, by the form of replies. */
 #define STATUS_SIZE ((size_t)16 << 10)
 
-/* The image has carried it out, or failed to. */
+/* The image has the request's result. */
 static void
-complete(struct request *request, int result)
+note_result(struct request *request, int result)
 {
 	struct conn *conn = request->conn;
 
 	request->result = result;
-	probe_done(request);
+	PROBE(done, request);
 	traffic_count(conn->context->traffic, request->leader->io.op,
 		      worker_now(conn->worker) - request->begun);
+}
+
+static void
+complete(struct request *request, int result)
+{
+	note_result(request, result);
 	reply_result(request, result);
 }
 
 static void
 done_alone(struct io *io)
 {
-	complete((struct request *)io, io->result);
+	complete(request_of_io(io), io->result);
+}
+
+static void
+done_early(struct io *io)
+{
+	struct request *request = request_of_io(io);
+
+	early_end(request);
+	note_result(request, io->result);
+	if (io->result == 0)
+		reply_rest(request, request->early.sent);
+	else
+		reply_result(request, io->result);
 }
 
 static void
@@ -46,7 +65,7 @@ submit(struct request *request, void (*done)(struct io *io))
 
 	request->io.done = done;
 	worker_context_mark(context);
-	probe_submitted(request);
+	PROBE_IO(submitted, request);
 	io_submit(context->ctx, &request->io);
 }
 
@@ -73,18 +92,17 @@ io_flags(const struct nbd_request *nbd)
 	       (nbd->flags & NBD_CMD_FLAG_FAST_ZERO ? IO_FAST : 0);
 }
 
-/* A lost connection's changes are dropped.  A change that has waited may come from a client that
- * has lost patience meanwhile, and has sent it again over another connection: see
- * peer_may_change(). */
+/* A lost connection's changes are dropped.  While a change waited, its client may have given up and
+ * repeated it over another connection: see peer_may_change(). */
 static bool
 wanted(struct io *io)
 {
-	struct conn *conn = ((struct request *)io)->conn;
+	struct conn *conn = request_of_io(io)->conn;
 
 	if (conn->lost)
 		return false;
 	if (peer_may_change(conn)) {
-		/* Now, since the range is held: a client that gets it next must see this. */
+		/* Counted while the range is held, so that the next holder sees it. */
 		traffic_change(conn->context->traffic);
 		conn->presence.changes++;
 		return true;
@@ -94,7 +112,7 @@ wanted(struct io *io)
 	return false;
 }
 
-/* Each member's own operation, on its part of the leader's buffer. */
+/* Fills the io of a request, on its part of the leader's buffer. */
 static void
 prepare(struct request *request)
 {
@@ -103,7 +121,21 @@ prepare(struct request *request)
 	request->io.offset = request->nbd.offset;
 	request->io.length = request->nbd.length;
 	request->io.buffer = request->data;
+	request->io.registered = request->leader->buffer.registered;
+	request->io.arrived = NULL;
 	request->io.wanted = request->io.op == IO_READ ? NULL : wanted;
+}
+
+/* Submits a read or write that is not merged. */
+static void
+submit_alone(struct request *request)
+{
+	if (request->nbd.length < EARLY_READ || !early_is_possible(request)) {
+		submit(request, done_alone);
+		return;
+	}
+	early_begin(request);
+	submit(request, done_early);
 }
 
 static void
@@ -115,16 +147,16 @@ try_again(struct request *request)
 	prepare(request);
 	request->io.done = done_again;
 	worker_context_mark(request->conn->context);
-	probe_submitted(request);
+	PROBE_IO(submitted, request);
 	io_retry_part(&request->leader->io, &request->io);
 }
 
-/* A member of a merged request that failed.  The next one has waited: it may share a block with
- * this one, and nothing else keeps the two apart under the range of all. */
+/* A member of a failed merged request has been tried by itself.  The next member waited for that:
+ * the two may share a block, and within the range of all nothing else keeps them apart. */
 static void
 done_again(struct io *io)
 {
-	struct request *request = (struct request *)io;
+	struct request *request = request_of_io(io);
 
 	if (request->member)
 		try_again(request->member);
@@ -136,12 +168,12 @@ done_again(struct io *io)
 static void
 done_merged(struct io *io)
 {
-	struct request *leader = (struct request *)io, *next;
+	struct request *leader = request_of_io(io), *next;
 	int result = io->result;
 
-	/* The error is of one or some of the merged requests: each is tried by itself, to find out;
-	 * under the range of all, since what has waited for it is newer.  A request that was
-	 * written isn't written again, nor is one of a lost connection. */
+	/* At least one member has the error: each is tried by itself, to find out which.  The range
+	 * of all stays held, since the changes that wait for it are newer.  What was written
+	 * already, or comes from a lost connection, isn't written again. */
 	if (result < 0 && !io->written && !leader->conn->lost) {
 		try_again(leader);
 		return;
@@ -160,7 +192,10 @@ requests_transfer(struct request *leader, size_t length)
 	leader->io.length = length;
 	if (leader->member && leader->io.op == IO_WRITE)
 		leader->io.flags |= IO_KEEP_RANGE;
-	submit(leader, leader->member ? done_merged : done_alone);
+	if (leader->member)
+		submit(leader, done_merged);
+	else
+		submit_alone(leader);
 }
 
 void
@@ -176,7 +211,7 @@ requests_filled(struct conn *conn)
 
 /* ---- reads that may have holes */
 
-/* False: no memory now. */
+/* Takes a buffer, and reads.  False: no memory now. */
 static bool
 read_data(struct request *request)
 {
@@ -190,7 +225,7 @@ read_data(struct request *request)
 	}
 	request->data = request->buffer.memory;
 	prepare(request);
-	submit(request, done_alone);
+	submit_alone(request);
 	return true;
 }
 
@@ -201,7 +236,7 @@ requests_feed(struct conn *conn)
 		struct request *request = conn->hungry, *next = request->next;
 
 		if (conn->lost) {
-			/* The connection may have waited for nothing else. */
+			/* It may have been the last request that the connection waited for. */
 			request_finish(request);
 			conn_mark_dirty(conn);
 		} else if (!read_data(request)) {
@@ -214,13 +249,13 @@ requests_feed(struct conn *conn)
 	}
 }
 
-/* Only now is it known whether it needs memory. */
+/* The read takes a buffer only now, unless it is a single hole. */
 static void
 holes_found(struct request *request)
 {
 	struct conn *conn = request->conn;
 
-	if (holes_only(request)) {
+	if (request->part_count == 1) {
 		reply_result(request, 0);
 		return;
 	}
@@ -245,7 +280,7 @@ add_extent(void *data, uint64_t offset, uint64_t length, bool hole)
 	bool more = nbd_status_add(status, length, hole ? NBD_STATE_HOLE | NBD_STATE_ZERO : 0);
 
 	(void)offset;
-	/* The first one is enough if one is asked for, but not when it ends within a block. */
+	/* If the client asks for one extent, the first is enough, unless it ends within a block. */
 	return more && (status->block || !(status->request->flags & NBD_CMD_FLAG_REQ_ONE)) ? 0 : 1;
 }
 
@@ -265,16 +300,6 @@ log_status_failure(struct image *image, const struct nbd_request *nbd, int err)
 		  log_left_out(suppressed, more));
 }
 
-/* Has a helper's thread ask the file system, then the worker's go on. */
-static void
-ask_helper(struct request *request, void (*work)(struct helper_job *job),
-	   void (*done)(struct helper_job *job))
-{
-	request->job.work = work;
-	request->job.done = done;
-	ioctx_help(request->conn->context->ctx, &request->job);
-}
-
 static void
 find_status(struct helper_job *job)
 {
@@ -283,8 +308,8 @@ find_status(struct helper_job *job)
 	struct nbd_status status;
 
 	nbd_status_init(&status, &request->conn->session, nbd, request->buffer.memory, STATUS_SIZE);
-	request->result = extents_visit(request->conn->served->image, nbd->offset, nbd->length,
-					false, add_extent, &status);
+	request->result = extents_visit(request->conn->offer->export->image, nbd->offset,
+					nbd->length, false, add_extent, &status);
 	if (request->result >= 0)
 		request->data_length = nbd_status_finish(&status);
 }
@@ -295,7 +320,8 @@ status_found(struct helper_job *job)
 	struct request *request = request_of_job(job);
 
 	if (request->result < 0) {
-		log_status_failure(request->conn->served->image, &request->nbd, request->result);
+		log_status_failure(request->conn->offer->export->image, &request->nbd,
+				   request->result);
 		reply_error(request, nbd_reply_errno(&request->nbd, request->result), NULL);
 		return;
 	}
@@ -315,7 +341,7 @@ block_status(struct conn *conn, const struct nbd_request *nbd)
 		request_finish(request);
 		return false;
 	}
-	ask_helper(request, find_status, status_found);
+	request_ask_helper(request, find_status, status_found);
 	return true;
 }
 
@@ -324,8 +350,8 @@ read_ahead(struct helper_job *job)
 {
 	struct request *request = request_of_job(job);
 
-	request->result =
-		image_cache(request->conn->served->image, request->nbd.offset, request->nbd.length);
+	request->result = image_cache(request->conn->offer->export->image, request->nbd.offset,
+				      request->nbd.length);
 }
 
 static void
@@ -347,7 +373,7 @@ requests_carry_out(struct conn *conn, const struct nbd_request *nbd)
 	if (!request)
 		return false;
 	if (nbd->type == NBD_CMD_CACHE) {
-		ask_helper(request, read_ahead, read_ahead_done);
+		request_ask_helper(request, read_ahead, read_ahead_done);
 		return true;
 	}
 	prepare(request);

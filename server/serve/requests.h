@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Carries out a connection's requests on its image, and has their results replied.
+ * Carries out a connection's requests on its image, and replies with their results.
  */
 #ifndef SERVER_SERVE_REQUESTS_H
 #define SERVER_SERVE_REQUESTS_H
@@ -12,25 +12,24 @@ struct conn;
 struct nbd_request;
 struct request;
 
-/* Submits a read or a write of `length` bytes in all, with its members: each has its part of the
- * leader's buffer, with the data of a write. */
+/* Submits a read or a write with its merged members, `length` bytes in all.  Each has its part of
+ * the leader's buffer, which holds the data of a write. */
 void
 requests_transfer(struct request *leader, size_t length);
 
-/* The payload that the connection received straight into conn->filling is complete. */
+/* Submits conn->filling, whose payload has been received. */
 void
 requests_filled(struct conn *conn);
 
-/* A read alone, for which it pays to look for holes; it takes its buffer when they are known. */
+/* Carries out a single read that is worth a search for holes; it takes its buffer after that. */
 void
 requests_read_sparse(struct request *request);
 
-/* Goes on with reads that wait for memory, or lets go of them when the connection is lost. */
+/* Continues reads that wait for memory, or finishes them if the connection is lost. */
 void
 requests_feed(struct conn *conn);
 
-/* Begins a request that has no payload in either direction, and carries it out.  False: there is no
- * memory now. */
+/* Begins and carries out a request without payload in either direction.  False: no memory now. */
 bool
 requests_carry_out(struct conn *conn, const struct nbd_request *nbd);
 

@@ -82,6 +82,12 @@ reserve_free(struct reserve *reserve)
 	free(reserve);
 }
 
+char *
+reserve_memory(const struct reserve *reserve)
+{
+	return reserve->memory;
+}
+
 void *
 reserve_take(struct reserve *reserve, unsigned int order)
 {

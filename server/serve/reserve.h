@@ -23,6 +23,10 @@ reserve_new(size_t size);
 void
 reserve_free(struct reserve *reserve);
 
+/* Where its memory begins. */
+char *
+reserve_memory(const struct reserve *reserve);
+
 /* A block, aligned to 4 KiB, with any content; NULL: none is left. */
 void *
 reserve_take(struct reserve *reserve, unsigned int order);

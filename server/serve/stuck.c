@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-/* Over TCP, which may be slow, the kernel tells how far a transfer is; else it may tell only when
- * all of it is done. */
+/* Over TCP, which may be slow, the kernel tells the progress within a transfer; elsewhere it may be
+ * known only when all of it is done. */
 static void
-look(const struct conn *conn, uint64_t *in, uint64_t *out)
+read_progress(const struct conn *conn, uint64_t *in, uint64_t *out)
 {
 	struct tcp_info info;
 	socklen_t length = sizeof(info);
@@ -26,7 +26,7 @@ look(const struct conn *conn, uint64_t *in, uint64_t *out)
 	*out = info.tcpi_bytes_acked;
 }
 
-/* Bytes in the other direction are no progress, nor are a few now and then. */
+/* Bytes in the other direction are no progress, nor are only a few. */
 static void
 observe_way(struct stuck_way *way, bool waits, uint64_t moved, uint64_t enough)
 {
@@ -39,13 +39,13 @@ observe_way(struct stuck_way *way, bool waits, uint64_t moved, uint64_t enough)
 static void
 observe(struct conn *conn)
 {
-	/* It has memory, and nothing but its client can make it give that back. */
+	/* The connection has memory that only its client can make it give back. */
 	bool depends = conn->buffers > 0 && !conn->lost;
 	bool data = depends && conn->filling, replies = depends && conn->send_op.active;
 	uint64_t enough = (uint64_t)conn->worker->config->stuck_limit * STUCK_RATE, in = 0, out = 0;
 
 	if (data || replies)
-		look(conn, &in, &out);
+		read_progress(conn, &in, &out);
 	observe_way(&conn->stuck.data, data, in, enough);
 	observe_way(&conn->stuck.replies, replies, out, enough);
 }

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stuck clients: a client that takes its replies, or sends the data of a write, more slowly than at
- * a least rate, keeps the memory that they are in.  When others of its worker have to wait for
- * memory, it is disconnected after a while.  As long as none waits, it may take its time: a virtual
- * machine that is paused loses no disk.
+ * Stuck clients: a client that reads its replies, or sends the data of a write, below a minimum
+ * rate keeps their memory.  When other connections of its worker have to wait for memory, it is
+ * disconnected after some time.  While none waits, it may be as slow as it likes: a paused virtual
+ * machine keeps its disk.
  */
 #ifndef SERVER_SERVE_STUCK_H
 #define SERVER_SERVE_STUCK_H
 
 struct worker;
 
-/* Bytes per second, on the average of the limit (worker_config.stuck_limit): a slow line has more.
- */
+/* The minimum rate in bytes per second, an average over worker_config.stuck_limit: even a slow line
+ * has more. */
 #define STUCK_RATE (64U << 10)
 
-/* Looks at a worker's connections, and ends those that are stuck while others wait.  To be called
- * once per second while a connection is stalled; at other times there is no need. */
+/* Checks a worker's connections, and aborts those that are stuck while others wait.  To be called
+ * once per second while a connection is stalled. */
 void
 stuck_check(struct worker *worker);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counts of the requests that one thread has done, and has under way, for the clients of one image.
- * Only that thread writes them, on cache lines of its own; sums are made when they are asked for.
+ * Counts of the requests that one thread has done, and has in flight, for the clients of one image.
+ * Only that thread writes them, on cache lines of its own; a reader adds up those of all threads.
  */
 #ifndef SERVER_SERVE_TRAFFIC_H
 #define SERVER_SERVE_TRAFFIC_H
@@ -14,8 +14,8 @@
 
 #define TRAFFIC_OPS (IO_ZERO + 1)
 
-/* The first is for less than a microsecond, each that follows for less than twice as much as the
- * one before, the last one for all above: 18 minutes. */
+/* The first bucket is for less than a microsecond, each further one for less than twice as much as
+ * the one before, and the last one for all longer times: above 18 minutes. */
 #define TRAFFIC_BUCKETS 32
 
 struct traffic {
@@ -29,28 +29,53 @@ struct traffic_sum {
 	uint64_t latency[TRAFFIC_OPS][TRAFFIC_BUCKETS];
 };
 
-/* One for each of `threads`, by its number; all zero.  The caller frees. NULL: out of memory. */
+/* One for each thread, by its number; all zero.  The caller frees.  NULL: out of memory. */
 struct traffic *
 traffic_new(unsigned int threads);
 
-/* By the owner only: */
+/* ---- by the owner only */
 
-void
-traffic_begin(struct traffic *traffic);
-void
-traffic_end(struct traffic *traffic);
+/* A plain addition, since no other thread writes. */
+static inline void
+traffic_add(_Atomic uint64_t *value, uint64_t n)
+{
+	atomic_store_explicit(value, atomic_load_explicit(value, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
 
-/* An operation took so many nanoseconds. */
-void
-traffic_count(struct traffic *traffic, enum io_op op, uint64_t duration);
+static inline void
+traffic_begin(struct traffic *traffic)
+{
+	traffic_add(&traffic->under_way, 1);
+}
+
+static inline void
+traffic_end(struct traffic *traffic)
+{
+	traffic_add(&traffic->under_way, UINT64_MAX);
+}
 
 /* A part of a change begins, while its range is held. */
-void
-traffic_change(struct traffic *traffic);
+static inline void
+traffic_change(struct traffic *traffic)
+{
+	traffic_add(&traffic->changes, 1);
+}
 
-/* By anybody: */
+/* An operation took `duration` nanoseconds. */
+static inline void
+traffic_count(struct traffic *traffic, enum io_op op, uint64_t duration)
+{
+	unsigned int bucket = 0;
 
-/* How many changes all of `threads` have counted. */
+	for (uint64_t us = duration / 1000; us > 0 && bucket < TRAFFIC_BUCKETS - 1; us >>= 1)
+		bucket++;
+	traffic_add(&traffic->latency[op][bucket], 1);
+}
+
+/* ---- by any thread */
+
+/* The changes that all threads have counted. */
 uint64_t
 traffic_changes(const struct traffic *traffic, unsigned int threads);
 

@@ -3,6 +3,7 @@
 
 #include "server/serve/conn.h"
 #include "server/serve/conn_state.h"
+#include "server/serve/conn_tls.h"
 #include "server/serve/request.h"
 #include "server/serve/stuck.h"
 #include "server/serve/worker_contexts.h"
@@ -10,21 +11,19 @@
 #include "common/clock.h"
 #include "common/container_of.h"
 #include "common/log.h"
-#include "engine/context/ioctx.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
-/* How soon it is tried again to wait for an event, at least. */
+/* Delays before a failed wait for an event, and a failed turn, are tried again. */
 #define UNPOLLED_MS 100
 #define FAILED_US   1000
 
-/* ---- making all beforehand */
+/* ---- memory that is allocated at the start */
 
 static int
 reserve(struct worker *worker)
@@ -51,7 +50,7 @@ settle_conns(struct worker *worker)
 	}
 }
 
-/* Connections that had no memory left look again when some may have been given back. */
+/* Connections that wait for memory try again when some may have been given back. */
 static void
 wake_stalled(struct worker *worker)
 {
@@ -70,11 +69,13 @@ settle(struct worker *worker)
 	wake_stalled(worker);
 	if (worker->busy)
 		worker_contexts_mark_wanting(worker);
-	/* Twice at the most, but for operations that are done as soon as they are submitted. */
-	while ((worker->busy && worker_contexts_run(worker)) || worker->dirty)
+	/* At most twice, unless operations complete as soon as they are submitted. */
+	while ((worker->submitted && worker_contexts_run(worker)) || worker->dirty)
 		settle_conns(worker);
 	if (worker->leaving)
 		worker_contexts_free_leaving(worker);
+	if (worker->buffers.unregistered)
+		buffers_register(&worker->buffers);
 }
 
 static int
@@ -152,6 +153,18 @@ open_mailbox(struct worker *worker)
 		end_conns(worker, end);
 }
 
+/* Whatever the error, the event must not be lost. */
+void
+worker_poll_failed(struct worker *worker, int result)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
+
+	worker->unpolled = true;
+	if (log_limit_pass(&limit, NULL))
+		log_error("event loop: cannot wait for an event: %s; trying again",
+			  strerror(-result));
+}
+
 static void
 mail_came(struct completion *completion, int result)
 {
@@ -166,7 +179,7 @@ mail_came(struct completion *completion, int result)
 	else
 		eventfd_read(worker->event, &count);
 	open_mailbox(worker);
-	/* A stopping worker gets no more mail; clean_up() waits until this is over. */
+	/* A stopping worker gets no more mail, and clean_up() waits for the end of the poll. */
 	if (!worker->stopping && result >= 0)
 		loop_poll(worker->loop, &worker->event_op, worker->event);
 }
@@ -191,13 +204,13 @@ turn(struct worker *worker)
 
 	worker->now = 0;
 	r = spin_turn(&worker->spin, worker->loop, timeout_of(worker));
-	/* After a turn, which may have waited, so that repeated failures do not keep the processor
-	 * busy. */
+	/* After a turn, which may have slept: repeated failures must not keep the processor busy.
+	 */
 	if (unpolled)
 		poll_again(worker);
 	if (r < 0 && log_limit_pass(&limit, NULL))
 		log_error("event loop: %s; trying again", strerror(-r));
-	/* It did not wait, and may fail at once again. */
+	/* A failed turn did not sleep, and the next may fail at once. */
 	if (r < 0)
 		usleep(FAILED_US);
 	check_deadlines(worker);
@@ -205,19 +218,20 @@ turn(struct worker *worker)
 	return !worker->stopping || worker->conns;
 }
 
-/* No connection uses it any more: only polls of events are under way. */
+/* Frees all of a worker that has no connection left: only polls of events are in flight. */
 static void
 clean_up(struct worker *worker)
 {
 	worker->over = true;
-	/* Should the cancellation fail, it is the event that ends its poll. */
+	/* If the cancellation fails, the event ends the poll. */
 	eventfd_write(worker->event, 1);
 	loop_cancel(worker->loop, &worker->event_op);
 	while (worker->event_op.active)
 		loop_turn(worker->loop, -1);
 	worker_contexts_free(worker);
-	loop_free(worker->loop);
 	buffers_fini(&worker->buffers);
+	conn_tls_free_outputs(worker);
+	loop_free(worker->loop);
 	request_free_all(worker);
 }
 
@@ -231,8 +245,8 @@ tell_started(struct worker *worker, int result)
 	pthread_mutex_unlock(&worker->mutex);
 }
 
-/* That a small ring could be made says little of this one: its memory may count for RLIMIT_MEMLOCK.
- */
+/* The server made a small ring before; this one can still fail, since its memory may count towards
+ * RLIMIT_MEMLOCK. */
 static int
 make_loop(struct worker *worker)
 {
@@ -250,7 +264,7 @@ make_loop(struct worker *worker)
 }
 
 static void *
-work(void *data)
+worker_main(void *data)
 {
 	struct worker *worker = data;
 	int r = make_loop(worker);
@@ -260,7 +274,7 @@ work(void *data)
 		return NULL;
 	}
 	worker->spin.max = (uint64_t)worker->config->poll_max_us * 1000;
-	buffers_init(&worker->buffers, worker->config->memory_limit);
+	buffers_init(&worker->buffers, worker->config->memory_limit, loop_ring(worker->loop));
 	r = reserve(worker);
 	if (r < 0) {
 		clean_up(worker);
@@ -291,7 +305,7 @@ worker_start(struct worker *worker, unsigned int number, const struct worker_con
 	/* Signals are for the main thread. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = -pthread_create(&worker->thread, NULL, work, worker);
+	r = -pthread_create(&worker->thread, NULL, worker_main, worker);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r < 0) {
 		close(worker->event);
@@ -308,9 +322,9 @@ worker_start(struct worker *worker, unsigned int number, const struct worker_con
 }
 
 int
-worker_give(struct worker *worker, int fd, const char *peer)
+worker_give(struct worker *worker, int fd, struct identity *identity)
 {
-	struct conn *conn = conn_new(fd, peer);
+	struct conn *conn = conn_new(fd, identity);
 
 	if (!conn)
 		return -ENOMEM;

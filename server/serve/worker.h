@@ -8,25 +8,26 @@
 
 #include "server/serve/worker_state.h"
 
-/* Starts the thread; returns when its loop runs.  `number`: of all workers, from 0.  0 or -errno.
+/* Starts the thread, and returns when its loop runs.  `number`: the worker's, from 0.  0 or -errno.
  */
 int
 worker_start(struct worker *worker, unsigned int number, const struct worker_config *config);
 
-/* Gives it a connected socket, which it owns from now on. `peer` (a text for the log) is copied. */
+/* Gives the worker a connected socket and its client's identity, which it then owns; 0 or -ENOMEM.
+ */
 int
-worker_give(struct worker *worker, int fd, const char *peer);
+worker_give(struct worker *worker, int fd, struct identity *identity);
 
-/* Has message->deliver() called on the worker's thread soon; not at all if it ends before. */
+/* Calls message->deliver() on the worker's thread soon; never, if the worker ends before. */
 void
 worker_post(struct worker *worker, struct worker_message *message);
 
-/* Tells it to end its connections in this way; a way that was told before only becomes stricter. It
- * still does what it is posted. */
+/* Ends the worker's connections in this way, unless a stricter one was chosen before.  Messages are
+ * still delivered. */
 void
 worker_stop(struct worker *worker, enum worker_end end);
 
-/* Waits until no connection is left, and ends it. */
+/* Waits until no connection is left, and ends the worker. */
 void
 worker_join(struct worker *worker);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/serve/worker_contexts.h"
 
-#include "server/serve/served.h"
-#include "server/serve/worker_state.h"
+#include "server/serve/offer.h"
 
 #include "engine/context/ioctx.h"
 #include "engine/context/pool.h"
@@ -39,25 +38,34 @@ context_event(struct completion *completion, int result)
 		loop_poll(context->worker->loop, &context->event, ioctx_event(context->ctx));
 }
 
-struct worker_context *
-worker_context(struct worker *worker, struct served *served)
+static struct worker_context *
+find_context(struct worker *worker, const struct offer *offer)
 {
 	struct worker_context *context = worker->contexts;
 
-	while (context && context->served != served)
+	while (context && context->offer != offer)
 		context = context->next;
+	return context;
+}
+
+struct worker_context *
+worker_context(struct worker *worker, struct offer *offer)
+{
+	struct worker_context *context = find_context(worker, offer);
+
 	if (context)
 		return context;
 	context = calloc(1, sizeof(*context));
-	if (!context || pool_host(served->image, loop_ring(worker->loop), &context->ctx) < 0) {
+	if (!context ||
+	    pool_host(offer->export->image, loop_ring(worker->loop), &context->ctx) < 0) {
 		free(context);
 		return NULL;
 	}
 	if (worker->config->reserve)
 		ioctx_populate(context->ctx);
 	context->worker = worker;
-	context->served = served;
-	context->traffic = &served->traffic[worker->number];
+	context->offer = offer;
+	context->traffic = &offer->export->traffic[worker->number];
 	context->next = worker->contexts;
 	worker->contexts = context;
 	context->event.completion.done = context_event;
@@ -68,8 +76,10 @@ worker_context(struct worker *worker, struct served *served)
 void
 worker_contexts_mark_wanting(struct worker *worker)
 {
-	for (struct worker_context *context = worker->busy; context; context = context->next_busy)
-		context->submitted = context->submitted || ioctx_wants_run(context->ctx);
+	for (struct worker_context *context = worker->busy; context; context = context->next_busy) {
+		if (ioctx_wants_run(context->ctx))
+			context->submitted = worker->submitted = true;
+	}
 }
 
 bool
@@ -77,6 +87,7 @@ worker_contexts_run(struct worker *worker)
 {
 	bool ran = false;
 
+	worker->submitted = false;
 	for (struct worker_context *context = worker->busy; context; context = context->next_busy) {
 		if (!context->submitted)
 			continue;
@@ -109,14 +120,12 @@ worker_contexts_rest(struct worker *worker)
 }
 
 void
-worker_forget(struct worker *worker, struct served *served)
+worker_forget(struct worker *worker, struct offer *offer)
 {
-	struct worker_context *context = worker->contexts;
+	struct worker_context *context = find_context(worker, offer);
 
-	while (context && context->served != served)
-		context = context->next;
 	if (!context) {
-		worker->config->forgotten(worker->config->data, served);
+		worker->config->forgotten(worker->config->exports, offer);
 		return;
 	}
 	context->leaving = worker->leaving = true;
@@ -148,8 +157,8 @@ worker_contexts_free_leaving(struct worker *worker)
 		}
 		*at = context->next;
 		forget_busy(context);
-		pool_unhost(context->served->image, context->ctx);
-		worker->config->forgotten(worker->config->data, context->served);
+		pool_unhost(context->offer->export->image, context->ctx);
+		worker->config->forgotten(worker->config->exports, context->offer);
 		free(context);
 	}
 }
@@ -158,10 +167,10 @@ int
 worker_contexts_reserve(struct worker *worker)
 {
 	const struct worker_config *config = worker->config;
-	struct served *served;
+	struct offer *offer;
 
-	for (size_t n = 0; (served = config->served_at(config->data, n)) != NULL; n++) {
-		if (!worker_context(worker, served))
+	for (size_t n = 0; (offer = config->offer_at(config->exports, n)) != NULL; n++) {
+		if (!worker_context(worker, offer))
 			return -ENOMEM;
 	}
 	return 0;
@@ -187,7 +196,7 @@ worker_contexts_free(struct worker *worker)
 		while (context->event.active)
 			loop_turn(worker->loop, -1);
 		worker->contexts = context->next;
-		pool_unhost(context->served->image, context->ctx);
+		pool_unhost(context->offer->export->image, context->ctx);
 		free(context);
 	}
 }

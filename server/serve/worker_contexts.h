@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker's contexts of images: a connection gets that of its image from worker_context().  On the
- * worker's thread.
+ * A worker's contexts for images: a connection gets that of its image from worker_context().  To be
+ * used on the worker's thread only.
  */
 #ifndef SERVER_SERVE_WORKER_CONTEXTS_H
 #define SERVER_SERVE_WORKER_CONTEXTS_H
@@ -12,32 +12,33 @@
 #include <stdint.h>
 
 struct ioctx;
-struct served;
+struct offer;
 struct traffic;
-/* A worker's context of an image. */
+
+/* A worker's context for an image. */
 struct worker_context {
-	struct served *served;
+	struct offer *offer;
 	struct ioctx *ctx;
-	struct traffic *traffic; /* the part of the image's that this worker writes */
+	struct traffic *traffic; /* this worker's counters of the export */
 	struct loop_op event;
 	struct worker *worker;
 	bool submitted;                /* operations that ioctx_run() has not seen yet */
-	bool leaving;                  /* to be freed when `event` is not under way any more */
+	bool leaving;                  /* to be freed when `event` has completed */
 	bool dense;                    /* the image had no holes when holes.c last looked */
-	uint64_t data_start, data_end; /* of the image: no hole was there then */
-	unsigned int large_reads;      /* in which it could have looked for holes */
+	uint64_t data_start, data_end; /* bytes of the image that had no hole then */
+	unsigned int large_reads;      /* reads that were worth a search for holes */
 	struct worker_context *next;
-	bool busy;                        /* it is in the worker's list of busy ones */
+	bool busy;                        /* in the worker's list of busy contexts */
 	struct worker_context *next_busy; /* in that list */
 };
 
-/* Has ioctx_run() called at the end of this turn. */
+/* Lets ioctx_run() be called at the end of this turn. */
 static inline void
 worker_context_mark(struct worker_context *context)
 {
 	struct worker *worker = context->worker;
 
-	context->submitted = true;
+	context->submitted = worker->submitted = true;
 	if (context->busy)
 		return;
 	context->busy = true;
@@ -45,41 +46,42 @@ worker_context_mark(struct worker_context *context)
 	worker->busy = context;
 }
 
-/* Marks those that want to run again: they poll, or have room now for ios that wait. */
+/* Marks contexts that want to run again: they poll, or have room now for waiting ios. */
 void
 worker_contexts_mark_wanting(struct worker *worker);
 
-/* Runs those that are marked.  False: none is. */
+/* Runs the marked contexts.  False: none is marked. */
 bool
 worker_contexts_run(struct worker *worker);
 
-/* Takes idle ones from the list of busy ones.  Returns whether one of the others wants to run. */
+/* Takes idle contexts off the list of busy ones.  Returns whether one of the others wants to run.
+ */
 bool
 worker_contexts_rest(struct worker *worker);
 
-/* The worker's context of an image, made on first use; NULL: it can't be (said in the log). */
+/* The worker's context for an offer's image, made on first use; NULL: it can't be made (logged). */
 struct worker_context *
-worker_context(struct worker *worker, struct served *served);
+worker_context(struct worker *worker, struct offer *offer);
 
-/* Frees its context of an image that no connection uses and none will use again, then calls
+/* Frees the context for an offer that no connection uses or will use again, then calls
  * config->forgotten(). */
 void
-worker_forget(struct worker *worker, struct served *served);
+worker_forget(struct worker *worker, struct offer *offer);
 
-/* Makes those of all exports that there are.  0 or -errno. */
+/* Makes the contexts for all offers.  0 or -errno. */
 int
 worker_contexts_reserve(struct worker *worker);
 
-/* Waits again for the events of those for which that failed before. */
+/* Polls the events again for which that failed before. */
 void
 worker_contexts_poll(struct worker *worker);
 
-/* Frees those of worker_forget(), for which worker->leaving is true.  Not while completions are
- * called: theirs may be among them. */
+/* Frees the contexts of worker_forget(); worker->leaving tells whether some are left.  Not to be
+ * called from a completion, which may be that of a freed context. */
 void
 worker_contexts_free_leaving(struct worker *worker);
 
-/* Frees all; none has anything under way. */
+/* Frees all contexts, which are idle. */
 void
 worker_contexts_free(struct worker *worker);
 

@@ -10,6 +10,7 @@
 #include "server/loop/spin.h"
 #include "server/serve/buffers.h"
 
+#include "common/clock.h"
 #include "nbd/handshake.h"
 
 #include <pthread.h>
@@ -20,50 +21,70 @@
 #include <time.h>
 
 struct conn;
+struct exports;
+struct idle_output;
+struct handshakes;
+struct identity;
+struct offer;
 struct request;
-struct served;
 struct worker;
 struct worker_context;
 
-/* How far its end has come. */
+/* How a worker ends its connections; each way is stricter than the one before. */
 enum worker_end {
 	WORKER_SERVES,
-	WORKER_LEAVES,  /* no request is taken any more; those under way are answered */
+	WORKER_LEAVES,  /* no more requests are taken; those in flight are answered */
 	WORKER_DRAINS,  /* requests that were sent are carried out; later ones are refused */
-	WORKER_REFUSES, /* so is all that has not begun */
+	WORKER_REFUSES, /* all requests that have not begun are refused */
 	WORKER_ABORTS,  /* nothing is answered any more */
+};
+
+/* Which TLS sessions the kernel takes over. */
+enum kernel_tls {
+	KERNEL_TLS_OFF,
+	KERNEL_TLS_AUTO, /* those whose keys never change */
+	KERNEL_TLS_ON,
 };
 
 /* Settings that all connections of a server share; const while workers run. */
 struct worker_config {
-	struct nbd_handshake_config handshake;
-	/* A connection has let go of its export. */
-	void (*left)(void *data, struct served *served);
-	/* A connection is over. */
+	struct nbd_handshake_config handshake; /* .data: unused, see struct applicant */
+	struct exports *exports;               /* for .handshake and the next three */
+	/* A connection to the offer has ended. */
+	void (*left)(struct exports *exports, struct offer *offer);
+	/* The worker has forgotten the offer: see worker_forget(). */
+	void (*forgotten)(struct exports *exports, struct offer *offer);
+	/* The n-th offer, for .reserve; NULL: there are fewer. */
+	struct offer *(*offer_at)(struct exports *exports, size_t n);
+	/* A connection has ended, with or without an offer. */
 	void (*closed)(void *data);
-	/* The worker knows no longer of an export: see worker_forget(). */
-	void (*forgotten)(void *data, struct served *served);
 	void *data;
-	unsigned int workers; /* how many there are */
-	bool use_ring;        /* io_uring works here; a worker that gets no ring uses epoll */
+	struct handshakes *handshakes; /* of TLS; NULL: there is none */
+	enum kernel_tls kernel_tls;
+	bool use_ring; /* io_uring works here; a worker that gets no ring uses epoll */
 	unsigned int handshake_limit; /* seconds */
 	unsigned int stuck_limit;     /* seconds */
 	unsigned int poll_max_us;     /* see spin.h */
 	size_t memory_limit;          /* bytes of buffers, per worker */
-	bool reserve; /* buffers, and contexts of all exports, are made beforehand */
-	/* For that: the exports, by their place among them. NULL: there are no more. */
-	struct served *(*served_at)(void *data, size_t n);
+	bool reserve; /* buffers, and contexts for all exports, are allocated at the start */
 };
 
-/* Something to be done on the worker's thread, embedded by its owner. */
+/* A call on the worker's thread; its owner embeds it. */
 struct worker_message {
 	void (*deliver)(struct worker *worker, struct worker_message *message);
 	void *data;
 	struct worker_message *next; /* the worker's */
 };
 
+/* Buffers for encrypted bytes that no connection uses: given back to malloc(), each would cost the
+ * kernel's work for fresh pages when it is taken again. */
+struct tls_outputs {
+	struct idle_output *first;
+	unsigned int count;
+};
+
 struct worker {
-	/* In lines of its own: they stand side by side. */
+	/* On cache lines of its own: workers are neighbours in an array. */
 	alignas(64) const struct worker_config *config;
 	unsigned int number; /* of all workers, from 0 */
 	pthread_t thread;
@@ -85,38 +106,36 @@ struct worker {
 	struct worker_context *contexts;
 	struct worker_context *busy; /* contexts with ios under way, or marked to run: a turn looks
 					at no others */
+	bool submitted;              /* one of them may be marked */
 	struct buffers buffers;
+	struct tls_outputs tls_outputs; /* see conn_tls.c */
 	struct conn *conns;
 	struct conn *dirty;   /* with replies to send, or requests to look at again */
 	struct request *idle; /* requests that are not in use */
 	struct request *request_slabs;
-	unsigned int deadlines; /* connections that have one */
+	unsigned int deadlines; /* connections with a deadline */
 	uint64_t now;           /* see worker_now(); 0: not read yet */
-	time_t checked; /* CLOCK_MONOTONIC, seconds: when they, or stuck clients, were looked for */
-	bool starved;   /* a connection is stalled for want of memory */
-	bool leaving;   /* a context is */
-	bool unpolled;  /* an event is not waited for, but should be */
-	bool over;      /* no event is waited for any more */
-	bool stopping;  /* it ends when no connection is left */
+	time_t checked; /* CLOCK_MONOTONIC, seconds: the last check of deadlines and stuck clients
+			 */
+	bool starved;   /* a connection waits for memory */
+	bool leaving;   /* a context is to be freed */
+	bool unpolled;  /* the poll of an event failed, and is to be tried again */
+	bool over;      /* events are not polled any more */
+	bool stopping;  /* the worker ends when no connection is left */
 	_Atomic unsigned int connections; /* for the status */
 };
 
-/* CLOCK_BOOTTIME, ns: now. */
-uint64_t
-worker_clock(void);
-
-/* The same clock: when the completions of this turn were found.  The clock is read at most once for
- * all of them.  On the worker's thread. */
+/* CLOCK_BOOTTIME, ns: when the completions of this turn were found.  The clock is read at most once
+ * for all of them.  On the worker's thread. */
 static inline uint64_t
 worker_now(struct worker *worker)
 {
 	if (!worker->now)
-		worker->now = worker_clock();
+		worker->now = clock_ns(CLOCK_BOOTTIME);
 	return worker->now;
 }
 
-/* An event of the worker's or of a context could not be waited for (-errno, said in the log): it is
- * tried again soon. */
+/* Logs that the poll of an event failed (`result`: -errno); it will be tried again soon. */
 void
 worker_poll_failed(struct worker *worker, int result);
 

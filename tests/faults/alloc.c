@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For LD_PRELOAD: the Nth allocation that the server's own code asks for fails, or one in so many.
- * Those of the C library and of nbdkit don't.
+ * For LD_PRELOAD: the Nth allocation of the server's own code fails, or one in `rate`. The
+ * allocations of the C library and of nbdkit don't fail.
  */
 #include "tests/faults/shared.h"
 

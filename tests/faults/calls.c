@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls of the C library that fail, or do only a part, now and then: with rewrite.c in one library.
+ * Calls of the C library that fail now and then, or do only a part of their work; built into one
+ * library with rewrite.c.
  */
 #include "tests/faults/shared.h"
 
@@ -32,7 +33,7 @@ call_fails(enum what what, unsigned int seldom, enum count which, int error)
 	return true;
 }
 
-/* How much of a transfer is done; -1: none, errno is set. */
+/* How many bytes of a transfer are done; -1: none, and errno is set. */
 static ssize_t
 part(size_t length, bool write)
 {
@@ -84,12 +85,21 @@ pwrite(int fd, const void *buffer, size_t length, off_t offset)
 	return pwrite64(fd, buffer, length, offset);
 }
 
+/* The engine's have one part each. */
+ssize_t
+preadv2(int fd, const struct iovec *vector, int number, off_t offset, int flags)
+{
+	ssize_t n = part(vector->iov_len, false);
+	struct iovec begin = {vector->iov_base, (size_t)n};
+	return n < 0 ? n : NEXT(preadv2)(fd, &begin, number, offset, flags);
+}
+
 ssize_t
 pwritev2(int fd, const struct iovec *vector, int number, off_t offset, int flags)
 {
-	if (call_fails(REWRITE, 1, ERRORS, ONE_OF(EIO, ENOSPC, EINTR)))
-		return -1;
-	return NEXT(pwritev2)(fd, vector, number, offset, flags);
+	ssize_t n = part(vector->iov_len, true);
+	struct iovec begin = {vector->iov_base, (size_t)n};
+	return n <= 0 ? n : NEXT(pwritev2)(fd, &begin, number, offset, flags);
 }
 
 int
@@ -156,7 +166,7 @@ epoll_ctl(int fd, int what, int which, struct epoll_event *event)
 	return NEXT(epoll_ctl)(fd, what, which, event);
 }
 
-/* The connection waits on. */
+/* The connection continues to wait. */
 int
 accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
 {
@@ -169,8 +179,8 @@ accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
 	return -1;
 }
 
-/* The witness asks so; what asked before, for its own sake, was told that all is well, as others
- * were told. */
+/* The witness calls this way. A call that the server makes for its own data succeeds, because
+ * the kernel has already reported the error elsewhere. */
 int
 sync_file_range(int fd, off64_t offset, off64_t length, unsigned int flags)
 {
@@ -212,7 +222,8 @@ aio_events(unsigned long context, long min, long number, struct io_event *events
 	long n = NEXT(syscall)(SYS_io_getevents, context, min, number, events, time);
 
 	for (long i = 0; i < n; i++)
-		/* What was done may be told as failed: the server can't know how much was. */
+		/* A transfer that was done may be reported as failed: the server can't know how
+		 * much was done. */
 		if (events[i].res > 0 && now(REWRITE, 2)) {
 			events[i].res = -ONE_OF(EIO, EAGAIN, EINTR);
 			count(ERRORS);

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The kinds of faults: how a server is started for each, what is done to it under load, and how often it was."""
+"""The kinds of faults: how a server is started for each, what happens to it under load, and how
+often a fault was injected.
+"""
 import errno
 import json
 import os
@@ -14,8 +16,8 @@ from model import IMAGE
 from neighbours import Long, Memory, Slow, Trickle
 from target import BUSY, EVENTS, OLD_RING, REWRITE, SOCKETS, STALL, SYNC
 
-# IORING_SETUP_COOP_TASKRUN, SINGLE_ISSUER, DEFER_TASKRUN, TASKRUN_FLAG; each kernel lacks what
-# those before it lacked
+# IORING_SETUP_COOP_TASKRUN, SINGLE_ISSUER, DEFER_TASKRUN, TASKRUN_FLAG: an older kernel lacks more
+# of them
 OLD_FLAGS = (1 << 13, 1 << 12 | 1 << 13, 1 << 8 | 1 << 9 | 1 << 12 | 1 << 13)
 
 
@@ -30,7 +32,7 @@ class Rewrite(Kind):
         sockets = SOCKETS if self.server == "nbdloopd" and self.random.random() < 0.5 else 0
         what = self.random.choice((REWRITE | sockets, REWRITE | SYNC | sockets, SYNC))
         if what == SYNC:
-            self.vanish = 0.0  # somebody is there to be told
+            self.vanish = 0.0  # the client must be there to get the error
         self.what = f"what {what}, rate {rate}"
         target.shared.set(seed=self.random.getrandbits(32), rate=rate, what=what)
 
@@ -39,7 +41,7 @@ class Rewrite(Kind):
 
 
 class Kernels(Kind):
-    """Rings as they were before, with all kinds of what is missing; the load is the usual."""
+    """Rings of older kernels, which lack features in all combinations; the load is the usual one."""
     library = "rewrite"
     engines = ("io_uring",)
     harmless = True
@@ -49,13 +51,13 @@ class Kernels(Kind):
         denies = self.random.randrange(8) if self.random.random() < 0.8 else self.random.choice((8, 16))
         self.what = f"without flags {flags:#x}, {denies}"
         if denies >= 8:
-            # Who asks for io_uring by name is told that there is none.
+            # A server with engine=io_uring would refuse to start.
             target.option("--engine=auto" if self.server == "nbdloopd" else "engine=auto")
         target.shared.set(armed=1, what=OLD_RING, ring_flags=flags, ring_denies=denies)
 
 
 class Busy(Kind):
-    """Rings with little room whose kernel takes nothing before it is rid of completions."""
+    """Small rings, whose kernel accepts no requests until completions have been taken from them."""
     library = "rewrite"
     engines = ("io_uring",)
     harmless = True
@@ -71,7 +73,7 @@ class Busy(Kind):
 
 
 class Events(Kind):
-    """What an event loop waits for can't be waited for now and then."""
+    """Now and then, an event loop can't wait for a descriptor."""
     library = "rewrite"
     servers = ("nbdloopd",)
     harmless = True
@@ -79,7 +81,7 @@ class Events(Kind):
 
     def prepare(self, target):
         rate = self.random.choice((2, 3, 10))
-        # From the start, or when it serves.
+        # From the start of the server, or only when it serves.
         armed = self.random.choice((1, 1, 0))
         self.what = f"rate {rate}, {armed}"
         target.shared.set(armed=armed, seed=self.random.getrandbits(32), rate=rate, what=EVENTS)
@@ -89,7 +91,7 @@ class Events(Kind):
 
 
 class Accept(Kind):
-    """Connections that wait can't be accepted for a while, for whatever reason."""
+    """For a while, waiting connections can't be accepted, for various reasons."""
     library = "rewrite"
     harmless = True
     told = True
@@ -124,13 +126,15 @@ class Accept(Kind):
             for s in sockets:
                 s.close()
         calls, seconds = shared.count("failed accepts") - before, time.monotonic() - begin
-        # Ten in a second for each of the two sockets.
+        # The server may try ten times a second for each of the two sockets.
         if calls > 2 * (10 * seconds + 3):
             self.target.findings.append(f"{calls} calls of accept() in {seconds:.1f} s that failed with {errno.errorcode[error]}")
 
 
 class Lost(Kind):
-    """A write-back fails, of which the kernel tells somebody else: no flush and no FUA write is acknowledged any more."""
+    """A write-back fails, and the kernel reports that to another process: no flush and no FUA write
+    may succeed any more.
+    """
     library = "rewrite"
     told = True
     AFTER = 0.5  # seconds
@@ -148,9 +152,10 @@ class Lost(Kind):
 
 
 class Vanish(Kind):
-    """Clients that vanish, while event loops stand still now and then and writes fail after a while.
+    """Clients vanish, while event loops stand still now and then, and writes fail late.
 
-    Not with nbdkit, which ends at an assertion of its own then (1.32.5: raw_send_socket), and promises nothing."""
+    Not with nbdkit, which then ends at an assertion of its own (1.32.5: raw_send_socket).
+    """
     library = "rewrite"
     servers = ("nbdloopd",)
     vanish = 0.3
@@ -170,7 +175,7 @@ class Vanish(Kind):
 
 class Alloc(Kind):
     library = "alloc"
-    counted = {}  # how many there were until it served, by server and engine
+    counted = {}  # number of allocations until the server served, by server and engine
 
     def prepare(self, target):
         shared = target.shared
@@ -188,7 +193,8 @@ class Alloc(Kind):
         target.shared.set(armed=1)
 
 
-# Errors that a call may end with; others are tried with those of the last.
+# The errors with which a call may fail; a call that matches no other pattern fails with those of
+# the last.
 ERRORS = (
     (r"accept4?", ("EMFILE", "ENFILE", "ECONNABORTED", "ENOBUFS", "EPERM", "EINTR")),
     (r"io_uring_enter", ("EAGAIN", "EBUSY", "EINTR", "ENOMEM")),
@@ -204,19 +210,20 @@ ERRORS = (
     (r"mmap|munmap|madvise|brk|mprotect", ("ENOMEM",)),
     (r".*", ("EIO", "EINVAL", "EPERM", "ENOMEM", "EMFILE", "EINTR")),
 )
-# The dynamic loader's, the C library's own (which aborts), and those that can't fail, such as
-# write() to an eventfd.
+# Calls of the dynamic loader, calls after whose failure the C library aborts, and calls that can't
+# fail, such as write() to an eventfd.
 NOT_TRIED = re.compile(r"exec.*|exit.*|futex|rt_sig.*|arch_prctl|set_tid_address|set_robust_list|rseq|brk|getpid|gettid|clone3|"
                        r"get.id|gete.id|write|munmap|madvise|sched_yield|restart_syscall|sched_getaffinity|mprotect|access|prlimit64|clock_nanosleep")
 
 
-# Of nbdkit those that the plugin makes: of its own, it ends at some and hangs at others.
+# The calls that fail in nbdkit: those of the plugin. When some of its own calls fail, nbdkit ends
+# or hangs.
 PLUGINS = re.compile(r"io_.*|pread.*|pwrite.*|fdatasync|fallocate|fadvise64|eventfd2|statx|sync_file_range|ioctl")
 
 
 class Syscalls(Kind):
-    traced = {}  # how often each call is made by one thread, by server and engine
-    loaded = {}  # the dynamic loader's part of mmap(): it crashes when its first one fails, before the server has begun
+    traced = {}  # the most calls of each kind by one thread, by server and engine
+    loaded = {}  # mmap() calls of the dynamic loader, which crashes when its first one fails
 
     def prepare(self, target):
         known = self.traced.get((self.server, self.engine))
@@ -228,7 +235,8 @@ class Syscalls(Kind):
             number = self.random.randint(first, max(first, min(known[call], self.random.choice((3, 30, 1000)))))
             errors = next(errors for pattern, errors in ERRORS if re.fullmatch(pattern, call))
             how = f"{call}:error={self.random.choice(errors)}:when={number}{self.random.choice(('', '', '+'))}"
-            # One time, or each time from then on: that only where it stays a server.
+            # A call fails once; a call after whose failure the server still serves may also fail
+            # each time from then on.
             if how.endswith("+") and not re.fullmatch(r"io_uring_register|io_setup|io_uring_setup|pwrite64|pread64|fdatasync", call):
                 how = how[:-1]
             self.what = f"strace -f -e inject={how}"
@@ -243,7 +251,7 @@ class Syscalls(Kind):
         counts, loader, mapped = {}, True, 0
         with open(os.path.join(target.directory, "trace"), errors="replace") as f:
             for line in f:
-                # Last of all it gives back what it knows of libraries.
+                # With its last munmap(), the dynamic loader returns the list of libraries.
                 loader = loader and " munmap(" not in line
                 mapped += loader and " mmap(" in line
                 found = re.match(r"(\d+) +(\w+)\(", line)
@@ -256,7 +264,7 @@ class Syscalls(Kind):
 
 
 class Control(Kind):
-    """Changes at run time, and requests that are none."""
+    """Changes on the control socket, and invalid requests."""
     harmless = True
 
     def begin(self, target):

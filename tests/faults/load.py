@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients that load a server by a seed and compare what they see with a model; they may vanish in the middle of a request."""
+"""Clients that load a server and compare their data with a model; the seed decides what they do.
+
+They may vanish in the middle of a request.
+"""
 import os
 import selectors
 import socket
@@ -10,7 +13,7 @@ from model import NEVER
 from raw_nbd import ACK, FLUSH, FUA, GO, READ, SIMPLE, TRIM, WRITE, WRITE_ZEROES, Raw, opening, request
 
 FACTOR = float(os.environ.get("NBDLOOP_TIME_FACTOR", 1))
-PATIENCE = 10 * FACTOR  # seconds for an answer
+PATIENCE = 10 * FACTOR  # seconds that an answer may take
 NAMES = {READ: "READ", WRITE: "WRITE", FLUSH: "FLUSH", TRIM: "TRIM", WRITE_ZEROES: "WRITE_ZEROES"}
 
 
@@ -21,10 +24,10 @@ class Request:
 
 
 class Client:
-    """A connection, and what waits in it."""
+    """A connection, and its requests in flight."""
 
     def __init__(self, path, number):
-        # Connecting waits for the server, and may end with an error of its socket.
+        # connect() waits for the server, and may fail with an error of the socket.
         raw = Raw.__new__(Raw)
         raw.form = SIMPLE
         raw.socket = socket.socket(socket.AF_UNIX)
@@ -62,12 +65,12 @@ class Load:
         self.clients = []
         self.selector = selectors.DefaultSelector()
         self.findings = []
-        self.errors = []  # what the server refused or failed: texts
+        self.errors = []  # texts of the server's refusals and errors
         self.sync_errors = 0
-        self.lost_since = NEVER  # when what was written before was lost: nothing can be made durable any more
+        self.lost_since = NEVER  # when a write-back failed: from then on nothing can be made durable
         self.requests = self.vanished = self.numbers = 0
-        self.again = []  # when, and which run is to be written then
-        self.ending = []  # writes of lost clients: when they end, and the write
+        self.again = []  # runs to write again: when, and which run
+        self.ending = []  # writes of lost clients: when such a write may no longer happen, and the write
 
     def connect(self):
         try:
@@ -87,7 +90,7 @@ class Load:
     # ---- sending
 
     def run(self):
-        """A few slots that follow each other; the same ones often."""
+        """A few adjacent slots; often the same ones."""
         slots = len(self.model.slots)
         first = self.random.randrange(min(24, slots)) if self.random.random() < 0.5 else self.random.randrange(slots)
         return first, min(slots, first + self.random.choice((1, 1, 1, 2, 3)))
@@ -112,7 +115,7 @@ class Load:
         chance = self.random.random()
         flags = FUA if self.random.random() < 0.15 else 0
         if chance < 0.35:
-            # Neighbours that may be merged.
+            # Adjacent requests, which the server may merge.
             first = self.random.randrange(max(1, min(24, len(self.model.slots) - 4)))
             for slot in range(first, min(len(self.model.slots), first + self.random.choice((2, 3, 4)))):
                 self.queue(client, WRITE, (slot, slot + 1), flags)
@@ -153,7 +156,7 @@ class Load:
         for waiting in client.waiting.values():
             if waiting.write:
                 self.ending.append((now + grace, waiting.write))
-                # Others write it again, and on.
+                # Other clients write the same run again later.
                 self.again.append((now + self.random.uniform(0.05, 1.0), waiting.run))
         client.waiting.clear()
 
@@ -163,7 +166,7 @@ class Load:
             self.remove(client, self.grace)
 
     def leave(self, client):
-        """In the middle of whatever it is."""
+        """The client vanishes, whatever it is doing."""
         self.vanished += any(waiting.write for waiting in client.waiting.values())
         self.remove(client, self.grace)
 
@@ -213,7 +216,7 @@ class Load:
             if wrong:
                 self.findings.append(f"wrong data: connection {client.number} read at {waiting.start:.3f}: {wrong}")
         elif waiting.write:
-            # What a TRIM leaves is not told, so it replaces nothing for sure.
+            # A trim may leave the old data or zeroes, so it replaces nothing for certain.
             if error or waiting.kind == TRIM:
                 waiting.write.end = now
             else:
@@ -259,7 +262,7 @@ class Load:
         for client in list(self.clients):
             if len(client.waiting) < 8:
                 self.queue_some(client)
-        # In the middle of writes that were sent just now, or in part.
+        # The client vanishes in the middle of writes that were just sent, whole or in part.
         if self.clients and self.random.random() < self.vanish:
             client = self.random.choice(self.clients)
             self.queue_some(client)
@@ -278,7 +281,7 @@ class Load:
                 settled = time.monotonic()
 
     def drain(self):
-        """Until all was answered."""
+        """Waits until all requests are answered."""
         while any(client.waiting for client in self.clients) and self.alive():
             self.turn(False)
             self.settle()
@@ -290,7 +293,7 @@ class Load:
             self.remove(client, self.grace)
 
     def probe(self, connections):
-        """Each worker answers.  A connection may still be refused by a fault that comes late, but not for ever."""
+        """Checks that each worker answers. A late fault may still refuse a connection, but not each."""
         for _ in range(connections):
             for _ in range(5):
                 if not self.alive() or self.connect():
@@ -304,7 +307,7 @@ class Load:
         self.drain()
 
     def read_all(self):
-        """Reads all once more, some slots at a time."""
+        """Reads the whole image once more, some slots at a time."""
         for first in range(0, len(self.model.slots), 8):
             for _ in range(3):
                 if not self.clients and not self.connect():

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What may be in an image, byte for byte, while clients write to it and vanish.
+"""What each byte of an image may be, while clients write to the image and vanish.
 
-The image is divided into slots of odd sizes, and a write covers whole slots, with a pattern of its own.  For each slot the model
-knows the writes whose bytes may be there:
+The image is divided into slots of odd sizes. A write covers whole slots, with a pattern of its own.
+For each slot, the model knows the writes whose bytes may be there:
 
-* One that was acknowledged replaces all that had come to their end before it was sent: these may not be seen any more.
-* One that was not acknowledged (an error, or its connection was lost) may have been carried out in any part, and stands beside
-  what was there before; with its end nothing more of it may come, or `grace` seconds after its client has closed.
+* An acknowledged write replaces all writes that had ended before it was sent: their bytes may not
+  be seen any more.
+* A write that was not acknowledged (it got an error, or its connection was lost) may have been
+  carried out in any part: its bytes and the older ones may both be seen.  After its end, nothing of
+  it may reach the image.  The write of a client that closed ends `grace` seconds later.
 """
 
-IMAGE = 4 << 20  # bytes that slots cover; the image may be larger
+IMAGE = 4 << 20  # bytes that the slots cover; the image may be larger
 NEVER = float("inf")
 
 
@@ -17,7 +19,7 @@ class Write:
     """One write; times are those of time.monotonic()."""
 
     def __init__(self, pattern, start, who):
-        self.pattern = pattern  # 8 bytes, repeated from each multiple of 8
+        self.pattern = pattern  # 8 bytes, repeated at each multiple of 8
         self.start = start
         self.end = NEVER
         self.good = False
@@ -37,7 +39,7 @@ class Slot:
         self.offset, self.length = offset, length
         self.entries = [[Write(b"\0" * 8, 0, "what was there first"), NEVER]]  # a write, and when it was replaced
         self.entries[0][0].end = 0
-        self.gone = []  # the last ones that were replaced, to name them
+        self.gone = []  # the writes that were replaced last; findings name them
 
 
 class Model:
@@ -47,7 +49,7 @@ class Model:
         offset = 0
         while offset < IMAGE:
             length = random.choice((1, 7, 100, 511, 512, 512, 700, 4096, 4096, 4096, 4096, 5000, 8192, 16384, 65536))
-            if random.random() < 0.6:  # whole blocks of direct transfers, too
+            if random.random() < 0.6:  # makes whole blocks, too, for direct I/O
                 length = max(4096 - offset % 4096, (length + offset) // 4096 * 4096 - offset)
             length = min(length, IMAGE - offset)
             self.slots.append(Slot(offset, length))
@@ -72,7 +74,9 @@ class Model:
                     entry[1] = now
 
     def forget(self, oldest):
-        """What was replaced before the oldest read that is under way was sent can't be seen rightly any more."""
+        """Forgets writes that no read may see: they were replaced before the oldest read in flight
+        was sent.
+        """
         for slot in self.slots:
             for entry in slot.entries:
                 if entry[1] < oldest:
@@ -81,7 +85,9 @@ class Model:
             slot.entries = [entry for entry in slot.entries if entry[1] >= oldest]
 
     def compare(self, run, data, since):
-        """What is wrong with data that was read from the slots of a run by a read that was sent at `since`, or None."""
+        """Compares the data of a read from a run of slots, which was sent at `since`; returns what
+        is wrong, or None.
+        """
         base = self.slots[run[0]].offset
         for slot in self.slots[run[0]:run[1]]:
             seen = data[slot.offset - base:slot.offset - base + slot.length]
@@ -100,7 +106,7 @@ class Model:
             if all(one[i] != byte for one in wanted):
                 break
         else:
-            return None  # parts of several
+            return None  # parts of several writes
         whose = "nobody's"
         for write in [entry[0] for entry in slot.entries] + slot.gone:
             if write.data(slot.offset, slot.length)[i:i + 8] == seen[i:i + 8]:

@@ -1,44 +1,36 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Kinds of faults in which one client makes others wait: a file system that takes its time, changes without end, memory that is kept.
-nbdkit has threads for that, and promises nothing."""
+"""Kinds of faults in which one client could make others wait.
+
+It uses a slow file system, makes changes that take long, or holds memory.  Only nbdloopd promises that others do
+not wait; nbdkit has a thread for each request.
+"""
 import json
 import os
 import socket
 import threading
 import time
 
+import control
 from kind import Kind
 from load import FACTOR, PATIENCE
 from model import IMAGE
-from raw_nbd import (ACK, BLOCK_STATUS, CACHE, FIXED, FLUSH, FUA, GO, NO_HOLE, READ, SET_META, SIMPLE, STRUCTURED, STRUCTURED_FORM,
-                     TRIM, WRITE, WRITE_ZEROES, Raw, go_data, meta_data, option, request)
+from raw_nbd import (BLOCK_STATUS, CACHE, FLUSH, FUA, NO_HOLE, READ, SIMPLE, STRUCTURED_FORM, TRIM, WRITE,
+                     WRITE_ZEROES, Raw, request)
 
 KIB, MIB = 1 << 10, 1 << 20
 SLOW_FROM = 8 * MIB  # as in shared.h
 
 
 def connect(where, name=b"", form=SIMPLE):
-    raw = Raw(where)
-    raw.form = form
-    raw.socket.settimeout(PATIENCE)
-    raw.greeting()
-    structured = option(STRUCTURED) + option(SET_META, meta_data(b"base:allocation", name=name)) if form == STRUCTURED_FORM else b""
-    raw.send(FIXED + structured + option(GO, go_data(name)))
-    while raw.option_reply()[:2] != (GO, ACK):
-        pass
-    return raw
+    return Raw(where, form, name, PATIENCE)
 
 
 def ask(target, question):
-    with socket.socket(socket.AF_UNIX) as s:
-        s.settimeout(PATIENCE)
-        s.connect(target.control)
-        s.sendall(question.encode() + b"\n")
-        return json.loads(s.makefile().readline())
+    return json.loads(control.ask(target.control, question, PATIENCE))
 
 
 class Neighbours(Kind):
-    """The load is on the loop that a client keeps busy, and so is a client of another image, which must be answered."""
+    """One client keeps the only loop busy; the load and a client of another image must be answered."""
     library = "slow"
     servers = ("nbdloopd",)
     harmless = True
@@ -91,7 +83,7 @@ class Neighbours(Kind):
 
 
 class Slow(Neighbours):
-    """Each call for the image's file waits until the neighbour was answered."""
+    """Each call for the image's file waits until the client of the other image has its answer."""
     REQUESTS = {
         "status": (BLOCK_STATUS, 0, IMAGE),
         "large read": (READ, IMAGE, 512 * KIB),
@@ -124,16 +116,16 @@ class Slow(Neighbours):
         self.look(neighbour)
         self.count += shared.count("calls that waited") - before
         shared.set(gate=0)
-        # An error is an answer, too: not every image has something to cache.
+        # An error is an answer, too: not every image has data to cache.
         slow.reply()
 
 
 class Long(Neighbours):
-    """A change that would take a long time, on a disk that is not fast; its client vanishes then."""
+    """A change that takes long on a slow disk; then its client vanishes."""
     LENGTH = 2048 * MIB
     PACE = 100  # MiB per second
     size = SLOW_FROM + LENGTH
-    engines = ("aio", "threads")  # a ring's kernel does what slow.c can't see
+    engines = ("aio", "threads")  # with io_uring, the kernel makes calls that slow.c can't see
 
     def prepare(self, target):
         super().prepare(target)
@@ -155,7 +147,7 @@ class Long(Neighbours):
         connect(self.target.socket, b"other").socket.close()
         self.count = self.written()
         client.socket.close()
-        # What is under way may end.
+        # The chunk in flight may end.
         time.sleep(1.5 * FACTOR)
         before = self.written()
         time.sleep(1)
@@ -164,7 +156,7 @@ class Long(Neighbours):
 
 
 class Memory(Long):
-    """The same of an image in memory, which the event loop writes itself."""
+    """The same for an image in memory, which the event loop writes itself."""
     place = "/dev/shm"
     engines = ("io_uring", "aio", "threads")  # of the neighbour
 
@@ -175,7 +167,7 @@ class Memory(Long):
 
 
 class Trickle(Neighbours):
-    """Clients that take all of the memory for data of which they send a byte now and then, or for replies that they don't take."""
+    """Clients that hold all memory: they send a byte of their data now and then, or take no replies."""
     library = None
     clients = 0
     size = IMAGE + 40 * MIB
@@ -196,7 +188,7 @@ class Trickle(Neighbours):
             return sum("disconnected" in line for line in f)
 
     def trickle(self, clients, pieces):
-        """Until they are disconnected, or all was seen."""
+        """Waits until the clients are disconnected, or the read is answered."""
         clients = list(clients)
         while clients and not self.over.wait(0.1):
             for client in list(clients):
@@ -228,7 +220,7 @@ class Trickle(Neighbours):
         while sum(c["requests"] for c in ask(self.target, "status")["connections"]) < len(clients):
             assert time.monotonic() < end, "not all requests are taken"
             time.sleep(0.01)
-        # The data goes on; who takes no replies asks for more.
+        # The writer sends more data; the client that takes no replies sends more requests.
         pieces = [b"\0"] if writes else [bytes([byte]) for byte in request(SIMPLE, FLUSH)]
         thread = threading.Thread(target=self.trickle, args=(clients, pieces))
         thread.start()

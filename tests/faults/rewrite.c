@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For LD_PRELOAD, with calls.c: what the kernel answers to a server goes wrong now and then, as it
- * may on real machines: transfers are short, fail, or take long; the rings are those of an older
- * kernel, or busy; a thread stands still.  tests/faults/run says what and how often, in the file
- * FAULTS_SHARED, and reads there how often it happened.
+ * For LD_PRELOAD, with calls.c: the kernel's answers to a server go wrong now and then, as on real
+ * machines. Transfers are short, fail, or take long; rings are those of an older kernel, or busy; a
+ * thread stands still. tests/faults/run decides which faults happen and how often, in the file
+ * FAULTS_SHARED, and reads there how often they happened.
  *
- * Requests on a ring are rewritten before they are submitted: one that is to fail becomes one that
- * does nothing, whose completion gets the error.  Only what the kernel's interface allows is done,
- * so whatever goes wrong then is the server's fault.
+ * Requests on a ring are rewritten before they are submitted: a request that is to fail becomes a
+ * NOP whose completion gets the error. Only what the kernel's interface allows is done, so every
+ * failure of the server is its own fault.
  */
 #include "tests/faults/shared.h"
 
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Requests that do nothing: what their completions are to say. */
+/* Requests that became NOPs, and the results that their completions are to get. */
 struct broken {
 	struct io_uring *ring; /* NULL: free */
 	uint64_t user_data;
@@ -28,7 +28,7 @@ struct broken {
 static struct broken broken[256];
 static pthread_mutex_t broken_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* It is told at once, or later. */
+/* Its completion comes at once, or later. */
 static void
 sqe_break(struct io_uring *ring, struct io_uring_sqe *sqe, int result, enum count which)
 {
@@ -59,7 +59,7 @@ transfer_rewrite(struct io_uring *ring, struct io_uring_sqe *sqe, bool write)
 {
 	switch (draw() % 4) {
 	case 0:
-		/* Whole blocks, as a direct transfer would end. */
+		/* Only whole blocks, as at the end of a short direct transfer. */
 		if (sqe->len > 4096) {
 			sqe->len = 4096 * (1 + (uint32_t)(draw() % (sqe->len / 4096)));
 			count(SHORT);
@@ -116,12 +116,12 @@ sqe_rewrite(struct io_uring *ring, struct io_uring_sqe *sqe)
 	}
 }
 
-/* What of the queue was looked at: the kernel may take it in several calls. */
+/* How much of the queue was rewritten: the kernel may take it in several calls. */
 static struct seen {
 	struct io_uring *ring;
 	unsigned int tail;
 	bool busy;
-	unsigned int taken; /* of the completions, when it became busy */
+	unsigned int taken; /* number of completions taken when the ring became busy */
 } seen[64];
 
 static struct seen *
@@ -150,7 +150,8 @@ queue_rewrite(struct io_uring *ring)
 		sqe_rewrite(ring, &ring->sq.sqes[of->tail & ring->sq.ring_mask]);
 }
 
-/* A kernel whose queue of completions has run over takes nothing until some were taken from it. */
+/* A kernel whose completion queue has overflowed takes no requests until some completions were
+ * taken. */
 static bool
 is_busy(struct io_uring *ring)
 {
@@ -177,7 +178,7 @@ completions_rewrite(struct io_uring *ring)
 		for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
 			if (broken[i].ring != ring || broken[i].user_data != cqe->user_data)
 				continue;
-			/* One that was cancelled keeps its own result. */
+			/* A cancelled request keeps its own result. */
 			if (cqe->res == 0 || cqe->res == -ETIME)
 				cqe->res = broken[i].result;
 			broken[i].ring = NULL;
@@ -254,7 +255,7 @@ io_uring_get_events(struct io_uring *ring)
 
 /* ---- Older kernels */
 
-/* One for which there is too little locked memory, though there was for another. */
+/* A ring for which there is too little locked memory, though there was enough for another. */
 #define LARGE_RING 64
 
 static bool
@@ -295,8 +296,8 @@ io_uring_queue_exit(struct io_uring *ring)
 			broken[i].ring = NULL;
 	for (size_t i = 0; i < sizeof(seen) / sizeof(seen[0]); i++)
 		if (seen[i].ring == ring) {
-			seen[i].tail =
-				ring->sq.sqe_head - (1U << 30); /* the next ring here starts anew */
+			/* The next ring at this address starts anew. */
+			seen[i].tail = ring->sq.sqe_head - (1U << 30);
 			seen[i].busy = false;
 		}
 	pthread_mutex_unlock(&broken_lock);

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Both servers under load, with transfers, allocations and sockets that fail, rings of older
-# kernels, event loops that stand still, clients that vanish or keep others waiting, file systems
-# that take their time and changes at run time: no acknowledged write is lost or replaced by an
-# older one, nothing crashes or hangs.  Half a minute of what tests/faults/run does, for both
-# servers at once; FAULTS_SECONDS for longer, LOOP_SEED for other faults, an empty FAULTS_KINDS for
+# Both servers run under load, with failing transfers, allocations and sockets, rings of older
+# kernels, event loops that stand still, clients that vanish or make others wait, slow file systems,
+# and changes at run time: no acknowledged write is lost or replaced by an older one, and nothing
+# crashes or hangs. This is half a minute of tests/faults/run, for both servers at once.
+# FAULTS_SECONDS makes it longer, LOOP_SEED chooses other faults, and an empty FAULTS_KINDS means
 # all kinds.
 . "$(dirname "$0")/../lib/functions.sh"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What tests/faults/run and the libraries that it preloads share: the file FAULTS_SHARED. target.py
- * has the same list.
+ * The file FAULTS_SHARED, which tests/faults/run shares with the libraries that it preloads.
+ * target.py has the same list.
  */
 #ifndef FAULTS_SHARED_H
 #define FAULTS_SHARED_H
@@ -51,24 +51,26 @@ enum denied {
 struct shared {
 	_Atomic uint32_t armed;
 	uint32_t seed;
-	uint32_t rate;        /* one in so many */
-	uint32_t what;        /* of enum what */
-	uint32_t ring_flags;  /* of IORING_SETUP_, which the older kernel doesn't know */
-	uint32_t ring_denies; /* of enum denied */
-	uint32_t allocation;  /* the one that fails, the first is 1; 0: one in `rate` while armed */
-	uint32_t ring_entries; /* at the most, of requests to submit; 0: what is asked for */
-	_Atomic uint32_t accept_error; /* of accept4() by our own code, as long as it is not 0 */
-	_Atomic uint32_t lost;         /* a write-back, of which only the witness is told, once */
-	_Atomic uint32_t gate;         /* not 0: calls for the file wait */
+	uint32_t rate;        /* one call in so many fails */
+	uint32_t what;        /* bits of enum what */
+	uint32_t ring_flags;  /* IORING_SETUP_ flags that the older kernel doesn't know */
+	uint32_t ring_denies; /* bits of enum denied */
+	uint32_t allocation;  /* number of the allocation that fails, from 1; 0: one in `rate` while
+				 armed */
+	uint32_t ring_entries;         /* most entries of a submission queue; 0: as requested */
+	_Atomic uint32_t accept_error; /* errno of each accept4() of the server's own code, while it
+					  is not 0 */
+	_Atomic uint32_t lost;         /* a write-back fails once, and only the witness is told */
+	_Atomic uint32_t gate;         /* not 0: the gate is closed, and calls for the file wait */
 	_Atomic uint32_t
-		pace;   /* MiB per second that its disk takes behind SLOW_FROM; 0: no such disk */
-	uint64_t inode; /* the file's */
+		pace;   /* pace of the disk past SLOW_FROM, in MiB per second; 0: no such disk */
+	uint64_t inode; /* inode of the file */
 	_Atomic uint64_t drawn;
-	_Atomic uint64_t allocations; /* so many there were */
+	_Atomic uint64_t allocations; /* number of allocations so far */
 	_Atomic uint64_t counts[COUNTS];
 };
 
-/* Bytes; what is behind belongs to no slot of the model. */
+/* In bytes; past it, the image belongs to no slot of the model. */
 #define SLOW_FROM (8 << 20)
 
 extern struct shared *shared;
@@ -77,7 +79,7 @@ extern struct shared *shared;
 uint64_t
 draw(void);
 
-/* Whether it is to go wrong this time. */
+/* Whether this call is to fail. */
 bool
 now(enum what what, unsigned int seldom);
 
@@ -90,12 +92,12 @@ one_of(const int *errors, size_t number);
 #define ONE_OF(...)                                                                                \
 	one_of((const int[]){__VA_ARGS__}, sizeof((const int[]){__VA_ARGS__}) / sizeof(int))
 
-/* Whether code at this address is the server's or the plugin's own: neither the C library's nor
+/* Whether the code at this address is the server's or the plugin's own, not the C library's or
  * nbdkit's. */
 bool
 is_ours(const void *code);
 
-/* A thread stands still now and then: others may go on meanwhile. */
+/* The thread stands still now and then: others may run meanwhile. */
 void
 stall(void);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For LD_PRELOAD: a file system that takes its time.  Calls for the one file wait while there is a
- * gate.  Where a pace is given, what is written to that file behind SLOW_FROM takes as long as a
- * disk of that pace would, and isn't kept; and nothing is allocated there.
+ * For LD_PRELOAD: a slow file system. Calls for one file wait while the gate is closed. If a pace
+ * is given, writes to that file past SLOW_FROM take as long as on a disk of that pace, their data
+ * is dropped, and nothing is allocated there.
  */
 #include "tests/faults/shared.h"
 
@@ -10,13 +10,14 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 /* Microseconds between two looks at the gate. */
 #define LOOK 1000
 
-/* Not by fstat(), which waits itself. */
+/* Not with fstat(), which waits itself here. */
 static bool
 is_slow(int fd)
 {
@@ -36,7 +37,7 @@ pass(int fd)
 		usleep(LOOK);
 }
 
-/* When the disk will have done all that it was given; CLOCK_MONOTONIC, ns. */
+/* When the disk will have finished all its work; CLOCK_MONOTONIC, ns. */
 static int64_t done_at;
 static pthread_mutex_t disk = PTHREAD_MUTEX_INITIALIZER;
 
@@ -155,4 +156,24 @@ ssize_t
 pwrite(int fd, const void *buffer, size_t length, off_t offset)
 {
 	return pwrite64(fd, buffer, length, offset);
+}
+
+/* The engine's have one part each. */
+ssize_t
+preadv2(int fd, const struct iovec *vector, int number, off_t offset, int flags)
+{
+	pass(fd);
+	return NEXT(preadv2)(fd, vector, number, offset, flags);
+}
+
+ssize_t
+pwritev2(int fd, const struct iovec *vector, int number, off_t offset, int flags)
+{
+	pass(fd);
+	if (is_paced(fd, offset)) {
+		count(PACED);
+		take_time(vector->iov_len);
+		return (ssize_t)vector->iov_len;
+	}
+	return NEXT(pwritev2)(fd, vector, number, offset, flags);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A server that is run with faults, and what is to be known of its end."""
+"""A server that runs with faults, and what its end tells."""
 import mmap
 import os
 import re
@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-from load import FACTOR, PATIENCE
+from load import PATIENCE
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.abspath(os.environ.get("top_builddir", os.path.join(HERE, "../..")))
@@ -21,12 +21,12 @@ COUNTS = ("short transfers", "errors", "transfers of nothing", "failed syncs", "
           "failed submissions", "stalls", "refused features", "failed allocations", "failed accepts", "failed polls", "busy rings",
           "lost write-backs", "calls that waited", "slow writes")
 SANITIZER = re.compile(r"(Address|Leak|Thread|UndefinedBehavior)Sanitizer|runtime error:|Assertion `|\*\*\* stack smashing|free\(\): ")
-# A message about something that is wrong.
+# A message that reports a problem.
 COMPLAINT = re.compile(r"error|warning|failed|gave up|can't|cannot|refused|closed|ended", re.IGNORECASE)
 
 
 class Shared:
-    """The file that shared.h describes."""
+    """The file that shared.h lays out."""
     LAYOUT = struct.Struct(f"=12I3Q{len(COUNTS)}Q")
     WORDS = ("armed", "seed", "rate", "what", "ring_flags", "ring_denies", "allocation", "ring_entries", "accept_error", "lost", "gate",
              "pace")
@@ -43,7 +43,7 @@ class Shared:
             struct.pack_into("=I", self.memory, 4 * self.WORDS.index(name), value)
 
     def watch(self, path):
-        """The file whose calls slow.c is about."""
+        """Names the file whose calls slow.c delays."""
         struct.pack_into("=Q", self.memory, self.INODE, os.stat(path).st_ino)
 
     def counts(self):
@@ -57,7 +57,7 @@ class Shared:
 
 
 def in_memory(directory):
-    """Whether it is there, and what it holds is in memory."""
+    """Whether the directory exists and is in memory."""
     found = subprocess.run(["stat", "-f", "-c", "%T", directory], capture_output=True, text=True).stdout
     return found.strip() == "tmpfs"
 
@@ -68,7 +68,7 @@ def sanitized():
 
 
 class Target:
-    def __init__(self, directory, server, engine, direct, preload=None, wrapped=True):
+    def __init__(self, directory, server, engine, pages, preload=None, wrapped=True):
         self.directory, self.server, self.engine = directory, server, engine
         self.socket, self.control = (os.path.join(directory, name) for name in ("sock", "control"))
         self.image, self.log = (os.path.join(directory, name) for name in ("disk.img", "server.log"))
@@ -77,7 +77,7 @@ class Target:
         self.findings = []
         self.preload, self.strace = preload, None
         self.pid = None
-        options = [f"engine={engine}", f"direct-io={'on' if direct else 'off'}"]
+        options = [f"engine={engine}", *(["direct-io=on"] if pages == "direct" else ["direct-io=off", f"page-cache={pages}"])]
         if server == "nbdloopd":
             self.command = [NBDLOOPD, "-U", self.socket, "-P", self.pid_file, "--threads=2", "--control", self.control,
                             "--drain-limit=5", *("--" + option for option in options), self.image]
@@ -87,19 +87,20 @@ class Target:
                             f"control={self.control}", *options]
 
     def move_image(self, directory):
-        """Nothing else is there, nor deletes it."""
+        """Moves the image to another directory, which holds files of others."""
         old, (fd, self.image) = self.image, tempfile.mkstemp(prefix="nbdloop-faults.", suffix=".img", dir=directory)
         os.close(fd)
-        self.command = [self.image if word == old else word for word in self.command]
+        self.command = [self.image if word == old else word.replace("page-cache=drop", "page-cache=keep")
+                        for word in self.command]
 
     def option(self, option):
-        """Takes the place of one with that name."""
+        """Replaces the server's option of that name, or adds it."""
         name = option.split("=")[0]
         at = [i for i, word in enumerate(self.command) if word.split("=")[0] == name]
         self.command[at[0] if at else 1:at[0] + 1 if at else 1] = [option]
 
     def start(self):
-        """False: it refused to start, and said why (or a finding says that it did not)."""
+        """Returns False if the server refused to start; a finding tells if it gave no reason."""
         environment = dict(os.environ, LC_ALL="C")
         command = self.command
         if self.strace is not None:

@@ -6,7 +6,8 @@
  *	as --32, ld -m elf_i386 -Ttext 0x7c00 --oformat binary
  */
 	.code16
-	/* Outside the sector, so that the copies are what the image holds. */
+	/* Its address is outside of the sector, so that the copies are equal to the sector in
+	 * the image. */
 	.set	drive, 0x7e00
 
 	.globl _start

@@ -12,7 +12,7 @@ make_authority() # DIRECTORY
 		--load-privkey "$1/ca-key.pem" --outfile "$1/ca-cert.pem"
 }
 
-# Makes WHO-cert.pem and WHO-key.pem beside them.
+# Makes WHO-cert.pem and WHO-key.pem in the same directory.
 make_certificate() # AUTHORITY WHO TEMPLATE-LINES
 {
 	printf '%b\nexpiration_days = 2\nsigning_key\nencryption_key\n' "$3" >"$1/template"

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the clients of the scripts share, on top of libnbd.  (raw_nbd.py: clients made of bytes.)"""
+"""Functions that clients of libnbd share. (raw_nbd.py: clients that compose the bytes themselves.)"""
 import nbd
+
+from waiting import wait_until
 
 
 def connect(where, name=None, structured=True, allocation=False, unaligned=False):
@@ -42,3 +44,19 @@ def take(h):
     """Receives until nothing is in flight."""
     while h.aio_in_flight() > 0:
         h.poll(1000)
+
+
+def is_over(h):
+    return h.aio_is_dead() or h.aio_is_closed()
+
+
+def wait_for_end(h):
+    """Receives until the server has closed the connection."""
+    def over():
+        try:
+            if not is_over(h):
+                h.poll(1000)
+        except nbd.Error:
+            return True
+        return is_over(h)
+    wait_until("the connection ends", over, pause=0)

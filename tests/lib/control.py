@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sends one request to a control socket.
+"""Clients of a control socket.  As a program it sends one request:
 
     control.py SOCKET REQUEST [PATH]
 
@@ -9,12 +9,13 @@ are printed as JSON writes them.  Fails unless the answer is one line holding on
 import json
 import socket
 import sys
-import time
+
+from waiting import wait_until
 
 
-def ask(path, request):
+def ask(path, request, seconds=60):
     with socket.socket(socket.AF_UNIX) as s:
-        s.settimeout(60)
+        s.settimeout(seconds)
         s.connect(path)
         s.sendall(request.encode(errors="surrogateescape") + b"\n")
         s.shutdown(socket.SHUT_WR)
@@ -26,16 +27,42 @@ def ask(path, request):
             answer += piece
 
 
-def wait_for_requests(path, count, seconds):
-    """Until nbdloopd has taken so many requests of the client that connected last."""
-    end = time.monotonic() + seconds
-    while True:
-        connections = json.loads(ask(path, "status"))["connections"]
-        newest = max(connections, key=lambda connection: connection["id"], default={"requests": 0})
-        if newest["requests"] >= count:
-            return
-        assert time.monotonic() < end, f"not {count} requests are under way: {newest}"
-        time.sleep(0.01)
+def status(path):
+    return json.loads(ask(path, "status"))
+
+
+class Control:
+    """A connection to a control socket, for one request after the other."""
+
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(60)
+        self.socket.connect(path)
+        self.answers = self.socket.makefile("rw")
+
+    def ask(self, request):
+        """The answer, which must not be an error."""
+        self.answers.write(request + "\n")
+        self.answers.flush()
+        answer = json.loads(self.answers.readline())
+        assert "error" not in answer, (request, answer)
+        return answer
+
+    def status(self):
+        return self.ask("status")
+
+    def export(self):
+        """The status of the first export."""
+        return self.status()["exports"][0]
+
+
+def wait_for_requests(path, count):
+    """Until nbdloopd has taken this many requests of the client that connected last."""
+    def taken():
+        connections = status(path)["connections"]
+        return max(connections, key=lambda connection: connection["id"], default={"requests": 0})["requests"]
+
+    wait_until(f"{count} requests are in flight", lambda: taken() >= count, seen=taken)
 
 
 def main():

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Takes the commands out of a document, so that they can be run as a reader would paste them.
 
-    examples.py FILE.pod DIRECTORY SECTION...    the indented blocks of those =head1 sections
+    examples.py FILE.pod DIRECTORY SECTION...    the indented blocks of those =head1 sections,
+                                                 or =head2 sections
     examples.py README DIRECTORY                 the indented commands that begin with ./run
 
 Writes one script per =head2 section (or per command of the README) into DIRECTORY: 01, 02, ...
@@ -15,9 +16,9 @@ import sys
 def pod_examples(text, sections):
     for section in re.split(r"^=head1 ", text, flags=re.M)[1:]:
         title, _, rest = section.partition("\n")
-        if title not in sections:
-            continue
         for part in re.split(r"^=head2 ", rest, flags=re.M):
+            if title not in sections and part.partition("\n")[0] not in sections:
+                continue
             lines = [line[1:] for line in part.splitlines() if line.startswith(" ")]
             if lines:
                 yield "\n".join(lines) + "\n"

@@ -25,7 +25,7 @@ note(size_t length, long long offset)
 	close(fd);
 }
 
-/* Both names: which one is called depends on how wide the caller's off_t is. */
+/* Which of the two names is called depends on how wide the caller's off_t is. */
 ssize_t
 pwrite64(int fd, const void *buffer, size_t length, off64_t offset)
 {

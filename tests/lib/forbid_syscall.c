@@ -65,7 +65,7 @@ error_number(const char *name)
 	usage("unknown error name");
 }
 
-/* Appends "if the number is CALL, return ERRNO" and gives back the new length. */
+/* Appends "if the number is CALL, return ERRNO" and returns the new length. */
 static unsigned short
 rule_append(struct sock_filter *code, unsigned short length, const char *rule)
 {

@@ -3,8 +3,8 @@
 # A server and a client on two machines, as far as one machine can play them: a network namespace
 # each, and a cable between.  Sourced after functions.sh; needs root.
 
-# Afterwards a server started listens on TCP at $server_address, and "${client[@]}" runs a command
-# where the client is.
+# Afterwards a new server listens on TCP at $server_address, and "${client[@]}" runs a command where
+# the client is.
 connect_two_networks()
 {
 	local server_space=nbdloop-$$-s client_space=nbdloop-$$-c

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An NBD client made of bytes, which can say what no library would.
+"""An NBD client that composes its bytes itself, and so can send what no library would.
 
-It waits for every answer for a limited time, and takes replies apart by their own headers only.
+It waits for each answer for a limited time, and parses replies by their own headers only.
 """
-import os
 import socket
 import struct
 
-TIMEOUT = 20 * int(os.environ.get("NBDLOOP_TIME_FACTOR", 1))  # seconds; of a machine that is busy with other tests
+from waiting import TIMEOUT
 
 OPTION_MAGIC = b"IHAVEOPT"
 OPTION_REPLY_MAGIC = 0x3E889045565A9
@@ -41,12 +40,12 @@ def meta_data(*queries, name=b""):
     return string(name) + struct.pack(">I", len(queries)) + b"".join(map(string, queries))
 
 
-def opening(form):
-    """What a client says until it may send requests."""
+def opening(form, name=b""):
+    """The bytes that a client sends before its first request."""
     if form == SIMPLE:
-        return FIXED + option(GO, go_data())
+        return FIXED + option(GO, go_data(name))
     return (FIXED + option(EXTENDED if form == EXTENDED_FORM else STRUCTURED) +
-            option(SET_META, meta_data(b"base:allocation")) + option(GO, go_data()))
+            option(SET_META, meta_data(b"base:allocation", name=name)) + option(GO, go_data(name)))
 
 
 def request(form, kind, offset=0, length=0, flags=0, cookie=1, magic=None):
@@ -59,17 +58,20 @@ def request(form, kind, offset=0, length=0, flags=0, cookie=1, magic=None):
 
 
 class Raw:
-    """A connection to a unix socket, or a TCP port of this machine; `form` None: nothing is said after connecting."""
+    """A connection to a unix socket, or a TCP port of this machine (digits).
 
-    def __init__(self, path, form=None):
+    `form`: of requests and replies; None: nothing is sent after connecting.  `name`: the export's.
+    """
+
+    def __init__(self, path, form=None, name=b"", seconds=TIMEOUT):
         self.form = form
-        tcp = isinstance(path, int)
+        tcp = str(path).isdigit()
         self.socket = socket.socket(socket.AF_INET if tcp else socket.AF_UNIX)
-        self.socket.settimeout(TIMEOUT)
-        self.socket.connect(("127.0.0.1", path) if tcp else path)
+        self.socket.settimeout(seconds)
+        self.socket.connect(("127.0.0.1", int(path)) if tcp else path)
         if form:
             self.greeting()
-            self.send(opening(form))
+            self.send(opening(form, name))
             while self.option_reply()[:2] != (GO, ACK):
                 pass
 
@@ -92,13 +94,13 @@ class Raw:
         return data
 
     def until_end(self):
-        """All that still comes until the server disconnects."""
+        """Returns all data that arrives until the server disconnects."""
         data = b""
         try:
             while piece := self.socket.recv(1 << 20):
                 data += piece
         except ConnectionError:
-            pass  # it had not read all that we sent
+            pass  # the server had not read all that was sent
         return data
 
     def greeting(self):
@@ -114,8 +116,10 @@ class Raw:
         self.send(request(self.form, kind, *arguments, **keywords))
 
     def reply(self, length=0):
-        """The cookie, the error and the data of one reply; a simple one brings `length` bytes if it is good, or so many as
-        that list has at its cookie."""
+        """The cookie, the error and the data of one reply.
+
+        A simple reply without error brings `length` bytes, or as many as the list `length` has at its cookie.
+        """
         data = b""
         while True:
             magic, = struct.unpack(">I", self.receive(4))
@@ -142,6 +146,6 @@ class Raw:
                 return cookie, 0, data
 
     def reset(self):
-        """Ends the connection at once, throwing away what is on its way."""
+        """Ends the connection at once, and discards data that is still to be sent."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()

@@ -31,7 +31,7 @@
 
 #define LINE_SIZE 64
 
-/* Pairs of a line and a thread that there is room for. */
+/* Room for pairs of a line and a thread. */
 #define SLOT_BITS 18
 #define SLOTS     (1U << SLOT_BITS)
 
@@ -44,32 +44,33 @@ enum access {
 	ACCESSES,
 };
 
-/* Written by its thread only. */
+/* Written by its own thread only. */
 struct tally {
 	uint64_t count[ACCESSES], turns[ACCESSES];
 	uint64_t seen;                        /* writes to the line, at this thread's last access */
-	const void *places[ACCESSES][PLACES]; /* code, behind the access */
+	const void *places[ACCESSES][PLACES]; /* code addresses after the access */
 };
 
 /* Hashed: the number of the line, and in the lowest bits that of the thread; 0: the slot is free.
  * Thread 0 stands for the line itself. */
 #define THREAD_BITS 16
 static _Atomic uint64_t keys[SLOTS];
-static struct tally tallies[SLOTS + 1]; /* the last one is nobody's */
+static struct tally tallies[SLOTS + 1]; /* the last one is used when there is no room */
 static _Atomic uint64_t writes[SLOTS];  /* to lines */
 
 static _Atomic bool counting;
 static _Atomic uint64_t lost;
 static const char *output;
 
-/* Threads have numbers from 1, in the order in which they came to their first function. */
+/* Threads are numbered from 1, in the order in which they enter their first instrumented
+ * function. */
 static _Atomic unsigned int thread_count;
 static const void *first_places[THREADS];
 static _Thread_local unsigned int thread;
 
 /* ---- counting */
 
-/* The slot of a key, made when there is none; SLOTS: there is no room. */
+/* Returns the slot of a key, and takes a free one if there is none; SLOTS: there is no room. */
 static unsigned int
 find_slot(uint64_t key)
 {
@@ -260,7 +261,7 @@ SIZED(__tsan_unaligned_write16, 16, ACCESS_WRITE)
 RANGE(__tsan_read_range, ACCESS_READ)
 RANGE(__tsan_write_range, ACCESS_WRITE)
 
-/* The order that was asked for doesn't matter: the strictest one will do. */
+/* The requested memory order doesn't matter: the strictest one is right for all. */
 #define UPDATE(bits_, name_, builtin_)                                                             \
 	uint##bits_##_t __tsan_atomic##bits_##_##name_(volatile uint##bits_##_t *at,               \
 						       uint##bits_##_t value, int order);          \
@@ -272,7 +273,7 @@ RANGE(__tsan_write_range, ACCESS_WRITE)
 		return builtin_(at, value, __ATOMIC_SEQ_CST);                                      \
 	}
 
-/* One that fails has taken the line from others, too. */
+/* A failed exchange has taken the line from other threads, too. */
 #define COMPARE(bits_, name_, weak_)                                                               \
 	int __tsan_atomic##bits_##_compare_exchange_##name_(                                       \
 		volatile uint##bits_##_t *at, uint##bits_##_t *expected, uint##bits_##_t value,    \
@@ -288,7 +289,7 @@ RANGE(__tsan_write_range, ACCESS_WRITE)
 						   __ATOMIC_SEQ_CST);                              \
 	}
 
-/* clang's way to ask for one. */
+/* clang calls this for an atomic fence. */
 #define COMPARE_VALUE(bits_)                                                                       \
 	uint##bits_##_t __tsan_atomic##bits_##_compare_exchange_val(                               \
 		volatile uint##bits_##_t *at, uint##bits_##_t expected, uint##bits_##_t value,     \
@@ -377,7 +378,7 @@ __real_memmove(void *to, const void *from, size_t size);
 void *
 __real_memset(void *to, int byte, size_t size);
 
-/* clang has names of its own for them. */
+/* clang calls these under names of its own. */
 WRAP_COPY(__wrap_memcpy, __real_memcpy)
 WRAP_COPY(__tsan_memcpy, __real_memcpy)
 WRAP_COPY(__wrap_memmove, __real_memmove)
@@ -385,7 +386,8 @@ WRAP_COPY(__tsan_memmove, __real_memmove)
 WRAP_SET(__wrap_memset, __real_memset)
 WRAP_SET(__tsan_memset, __real_memset)
 
-/* Of a mutex, what locking and unlocking write: glibc's __lock, __count, __owner, __nusers. */
+/* The fields of a mutex that locking and unlocking write: glibc's __lock, __count, __owner,
+ * __nusers. */
 #define MUTEX_WRITTEN 16
 
 #define WRAP_LOCK(name_, type_, written_)                                                          \

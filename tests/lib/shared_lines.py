@@ -3,7 +3,7 @@
 
     shared_lines.py PROGRAM RECORD FUNCTION REQUESTS [total]
 
-Looks at the threads that begin in FUNCTION ("serve/worker.c:work"), of which each has served
+Looks at the threads that begin in FUNCTION ("serve/worker.c:worker_main"), of which each has served
 REQUESTS meanwhile.  Prints how often they wrote the same lines, and by which functions.
 
 Fails when two of them wrote one line more often than once in 100 requests, or one so often found a line written that it
@@ -25,8 +25,8 @@ class Code:
         self.names = {}
 
     def learn(self, addresses):
-        """Asks for them together: addr2line takes its time to begin."""
-        # What is known is where the code goes on afterwards.
+        """Looks up all addresses together: addr2line takes long to start."""
+        # The recorded address is the one after the access.
         asked = "".join(f"{address - 1:#x}\n" for address in addresses)
         said = subprocess.run(["addr2line", "-afie", self.program], input=asked, capture_output=True,
                               text=True, check=True).stdout.splitlines()
@@ -38,19 +38,19 @@ class Code:
                 frames.append(line)
 
     def name(self, address):
-        """FUNCTION, of inlined ones with that which has it in it, and the source file from its directory."""
+        """FUNCTION, the outermost one of inlined functions, and its source file with one directory."""
         frames = self.names[address]
         file, _, number = frames[1].split(" (")[0].rpartition(":")
         return f"{'/'.join(file.split('/')[-2:])}:{number} {' in '.join(frames[0:3:2])}"
 
     def function(self, address):
-        """DIRECTORY/FILE:FUNCTION that an address is in, whatever is inlined there."""
+        """DIRECTORY/FILE:FUNCTION that an address belongs to, whatever is inlined there."""
         name, place = self.names[address][-2:]
         return f"{'/'.join(place.rpartition(':')[0].split('/')[-2:])}:{name}"
 
 
 class Use:
-    """What a thread did with a line."""
+    """The accesses of a thread to a line."""
 
     def __init__(self):
         self.count = {"read": 0, "write": 0}
@@ -85,12 +85,12 @@ class Record:
 
 
 def written_by_two(uses):
-    """How often at least two of them wrote it."""
+    """How often at least two of the threads wrote it."""
     return sorted((use.count["write"] for use in uses), reverse=True)[1]
 
 
 def found_written(uses):
-    """How often one of them read what another one had written since."""
+    """How often one thread read what another one had written since its last read."""
     return max(use.turns["read"] for use in uses)
 
 
@@ -121,7 +121,7 @@ class Judge:
         self.failed = True
 
     def check_that_it_saw(self):
-        """A thread that serves writes something for each request."""
+        """A thread that serves requests writes to memory for each request."""
         if len(self.loops) < 2:
             self.complain(f"{len(self.loops)} of the threads are those that were asked for")
         for loop in sorted(self.loops):

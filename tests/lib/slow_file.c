@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For LD_PRELOAD: a file system that takes its time.  While the file SLOW_GATE is there, each call
- * for a file whose name ends with "slow.img" waits, unless it is told not to (RWF_NOWAIT); while it
- * does, there is a file SLOW_GATE.reached, with the name of the call.  With SLOW_TRANSFERS=no,
- * bytes are moved and synced as ever.  Each write there takes SLOW_WRITE microseconds more.
+ * For LD_PRELOAD: a slow file system.  While the file SLOW_GATE exists, each call for a file whose
+ * name ends with "slow.img" waits, unless it has RWF_NOWAIT; it first writes its name to the file
+ * SLOW_GATE.reached.  With SLOW_TRANSFERS=no, reads, writes and syncs don't wait.  Each write to
+ * that file takes SLOW_WRITE microseconds longer.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -51,10 +51,11 @@ pass(int fd, const char *call)
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
-/* Nothing is wrong with the list. */
+/* The real call can be made. */
 #define PASSED (-2)
 
-/* Where they are told not to wait, this file system can't tell: as ext4, of the page cache. */
+/* With RWF_NOWAIT, this file system can't tell whether a call would wait; ext4 can't either, for
+ * data in the page cache. */
 static long
 aio_submit(long context, long count, struct iocb **list)
 {

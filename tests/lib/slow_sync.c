@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For LD_PRELOAD: fdatasync() takes SLOW_SYNC_SECONDS more, and first makes the file
- * SLOW_SYNC_CALLED.
+ * For LD_PRELOAD: fdatasync() takes SLOW_SYNC_SECONDS longer, and creates the file SLOW_SYNC_CALLED
+ * first.
  */
 #include <fcntl.h>
 #include <stdlib.h>

@@ -22,7 +22,7 @@ set_up(TCase *tests, const struct suite_row *row)
 		tcase_set_timeout(tests, row->seconds);
 }
 
-/* A test that can't run is not added, so that it never counts as passed; tests/run-check reads the
+/* A test that can't run is not added, and so never counts as passed; tests/run-check reads this
  * line. */
 static void
 add_test(TCase *tests, const struct suite_row *row)

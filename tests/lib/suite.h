@@ -19,7 +19,7 @@
 struct suite_row {
 	const char *name; /* begins a test case of this name, to which the next rows belong */
 
-	/* Of the test case; a row of its own may add a further pair. */
+	/* These belong to the test case; a later row may add a further pair. */
 	void (*begin)(void);      /* before each test, in its process */
 	void (*end)(void);        /* after each test */
 	void (*begin_once)(void); /* before the first test, in the suite's process */
@@ -27,8 +27,9 @@ struct suite_row {
 	double seconds;           /* limit of one test; 0: what tests/run-check sets */
 
 	const TTest *test;
-	int first, last;    /* the test runs with _i = first ... last - 1; both 0: once, with 0 */
-	const char *reason; /* why the test can't run here, or NULL: then it counts as skipped */
+	int first, last; /* the test runs with _i = first ... last - 1; both 0: once, with 0 */
+	const char
+		*reason; /* why the test can't run here, or NULL; such a test counts as skipped */
 };
 
 /* Runs the table, which a row of zeroes ends.  Returns main()'s result. */

@@ -18,7 +18,7 @@ import time
 import nbd
 
 STRIPE = 5000
-SPAN = 4 << 20  # bytes of the export that are used, from its start
+SPAN = 4 << 20  # used bytes of the export, from its start
 
 
 class Worker:
@@ -75,7 +75,7 @@ class Worker:
 
 
 def work(uri, number, workers, seconds, seed):
-    # Blocked, so that the signal stays pending and interrupts no call of libnbd's.
+    # The signal is blocked, so that it stays pending and interrupts no call of libnbd.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
         Worker(uri, number, workers, seed).run(seconds)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Block devices as images; loop devices serve as such, also with 4 KiB sectors.
+ * Block devices as images: loop devices, also with sectors of 4 KiB.
  */
 #include "tests/nbd/client.h"
 #include "tests/nbd/loop_device.h"
@@ -184,7 +184,8 @@ START_TEST(part_of_a_4_kib_sector_written_during_whole_writes_loses_none_of_them
 }
 END_TEST
 
-/* Any alignment, all flags; 200 MiB in one request, of which nbdkit's own fallback loses most. */
+/* Any alignment and all flags; also 200 MiB in one request, of which nbdkit's own fallback loses
+ * most. */
 START_TEST(zeroed_ranges_of_a_block_device_read_zero_and_neighbours_stay)
 {
 	static const uint32_t flags[] = {0, LIBNBD_CMD_FLAG_NO_HOLE};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections: many at once, many requests in each, large ones, and clients that go away in the
- * middle of a request.  Also that the server runs as its row says.
+ * Many connections, many requests in each, large requests, and clients that vanish in the middle of
+ * a request. The server must also run as its row says.
  */
 #include "tests/nbd/client.h"
 #include "tests/nbd/crew.h"
@@ -37,8 +37,8 @@ START_TEST(server_says_which_engine_and_which_kind_of_io_it_uses)
 }
 END_TEST
 
-/* Requests of every kind, none of which may go another way than the row's. */
-START_TEST(page_cache_holds_nothing_of_the_image_with_direct_io)
+/* Sends requests of every kind, none of which may be served in another way than the row's. */
+START_TEST(page_cache_holds_nothing_of_the_image_unless_it_is_kept)
 {
 	const uint64_t size = 16 * MIB;
 	const char *path = scratch_image("disk.img", size, FILE_PATTERN);
@@ -56,7 +56,11 @@ START_TEST(page_cache_holds_nothing_of_the_image_with_direct_io)
 	client_write(client, 5 * MIB + 10, 20, NEW_PATTERN, LIBNBD_CMD_FLAG_FUA);
 	client_flush(client);
 	cached = scratch_cached(path);
-	if (TARGET->direct_io)
+	for (unsigned int i = 0; TARGET->drop && cached && i < 500; i++) {
+		nanosleep(&(struct timespec){.tv_nsec = 20000000L}, NULL);
+		cached = scratch_cached(path);
+	}
+	if (TARGET->direct_io || TARGET->drop)
 		ck_assert_uint_eq(cached, 0);
 	else
 		ck_assert_uint_ge(cached, size / 2);
@@ -72,8 +76,8 @@ START_TEST(cache_request_fills_the_page_cache_and_is_not_offered_without_one)
 	struct nbd_handle *client = client_connect(server, "");
 
 	scratch_uncache(path);
-	ck_assert_int_eq(nbd_can_cache(client), !TARGET->direct_io);
-	if (!TARGET->direct_io) {
+	ck_assert_int_eq(nbd_can_cache(client), !TARGET->direct_io && !TARGET->drop);
+	if (!TARGET->direct_io && !TARGET->drop) {
 		client_done_at(__FILE__, __LINE__, nbd_cache(client, 65536, 8 * MIB, 0));
 		client_done_at(__FILE__, __LINE__, nbd_cache(client, 1, 16 * MIB - 1, 0));
 		/* The kernel reads ahead on its own time. */
@@ -120,7 +124,7 @@ START_TEST(answered_write_is_seen_by_every_connection)
 }
 END_TEST
 
-/* Each member has a MiB of its own and checks it after each of its writes. */
+/* Each member has a MiB of its own, and checks it after each of its writes. */
 static void
 work_alone(struct crew_member *member)
 {
@@ -161,16 +165,17 @@ START_TEST(a_hundred_connections_one_after_another_work)
 {
 	const char *path = scratch_image("disk.img", 4 * MIB, FILE_PATTERN);
 	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
+	const uint64_t connections = crew_rounds(100), written = connections * 1000;
 
-	for (uint64_t i = 0; i < 100; i++) {
+	for (uint64_t i = 0; i < connections; i++) {
 		struct nbd_handle *client = client_connect(server, "");
 
 		client_write(client, i * 1000, 1000, NEW_PATTERN, 0);
 		client_close(client);
 	}
 	server_stop(server);
-	scratch_expect(path, 0, 100000, NEW_PATTERN);
-	scratch_expect(path, 100000, 4 * MIB - 100000, FILE_PATTERN);
+	scratch_expect(path, 0, written, NEW_PATTERN);
+	scratch_expect(path, written, 4 * MIB - written, FILE_PATTERN);
 }
 END_TEST
 
@@ -191,7 +196,7 @@ request_done(void *data, int *error)
 	return 1;
 }
 
-/* Sends all before it waits for any. */
+/* Sends all requests before it waits for any. */
 static void
 submit_all(struct nbd_handle *client, struct request *requests, bool write)
 {
@@ -225,7 +230,7 @@ START_TEST(sixty_four_requests_in_flight_on_one_connection_keep_apart)
 	for (unsigned int i = 0; i < REQUESTS; i++) {
 		struct request *request = &requests[i];
 
-		/* They touch, so neighbours share blocks. */
+		/* The requests are adjacent, so that neighbours share blocks. */
 		*request = (struct request){.offset = offset, .length = rng_length(&rng, 600000)};
 		offset += request->length;
 		request->buffer = malloc(request->length);
@@ -272,7 +277,7 @@ START_TEST(requests_of_32_mib_work_aligned_and_not)
 }
 END_TEST
 
-/* Sends the header and some of the data, then is gone. */
+/* Sends the header and some of the data, then closes the connection. */
 static void
 vanish_in_a_write(const struct server *server, uint64_t offset, uint64_t length)
 {
@@ -282,7 +287,7 @@ vanish_in_a_write(const struct server *server, uint64_t offset, uint64_t length)
 	pattern_fill(buffer, length, offset, NEW_PATTERN);
 	ck_assert_msg(nbd_aio_pwrite(client, buffer, length, offset, NBD_NULL_COMPLETION, 0) > 0,
 		      "%s", nbd_get_error());
-	/* The socket took no more than it can hold. */
+	/* The socket took as much as it can hold. */
 	ck_assert_int_eq(nbd_aio_in_flight(client), 1);
 	nbd_close(client);
 }
@@ -295,7 +300,7 @@ START_TEST(client_that_vanishes_in_a_write_harms_nobody)
 
 	for (uint64_t i = 0; i < 10; i++) {
 		vanish_in_a_write(server, 4 * MIB + 100, 32 * MIB);
-		/* Whatever became of the write, it is within its range. */
+		/* Whatever happened to the write, it changed nothing outside of its range. */
 		client_expect(witness, 0, 4 * MIB + 100, FILE_PATTERN);
 		client_expect(witness, 36 * MIB + 100, 4 * MIB - 100, FILE_PATTERN);
 		client_write(witness, i * 1000, 1000, FILE_PATTERN, 0);
@@ -313,7 +318,7 @@ static void
 add_tests(TCase *tests, int row)
 {
 	target_add_test(tests, server_says_which_engine_and_which_kind_of_io_it_uses, row);
-	target_add_test(tests, page_cache_holds_nothing_of_the_image_with_direct_io, row);
+	target_add_test(tests, page_cache_holds_nothing_of_the_image_unless_it_is_kept, row);
 	target_add_test(tests, cache_request_fills_the_page_cache_and_is_not_offered_without_one,
 			row);
 	target_add_test(tests, several_connections_are_allowed, row);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What cannot be done ends in the right error, never in padding, silence or a dead server; and
- * the log says what failed where, since a kernel client tells its user no more than "I/O error".
+ * A request that can't be done ends in the right error, never in padding, silence or a dead server.
+ * The log says what failed and where, since the kernel's client tells its user no more than "I/O
+ * error".
  */
 #include "tests/nbd/client.h"
 #include "tests/nbd/scratch.h"
@@ -79,7 +80,7 @@ START_TEST(request_of_no_bytes_or_unknown_flags_leaves_the_connection_usable)
 	struct nbd_handle *client = client_connect(server, "");
 
 	client_send_anything(client);
-	/* The protocol leaves open whether that is an error. */
+	/* The protocol doesn't say whether that is an error. */
 	for (uint64_t offset = 0; offset <= SIZE; offset += SIZE / 2) {
 		(void)nbd_pread(client, buffer, 0, offset, 0);
 		(void)nbd_pwrite(client, buffer, 0, offset, 0);
@@ -94,7 +95,7 @@ START_TEST(request_of_no_bytes_or_unknown_flags_leaves_the_connection_usable)
 }
 END_TEST
 
-/* A file that has lost its second half while it is served. */
+/* The file loses its second half while it is served. */
 static struct server *
 serve_truncated(const struct target *target, struct nbd_handle **client, uint64_t rest)
 {
@@ -115,13 +116,13 @@ START_TEST(read_beyond_a_truncated_file_fails_and_is_logged)
 	client_refused(nbd_pread(client, buffer, 4096, 3 * MIB, 0), EIO);
 	server_expect_log(server, "disk.img: read of 4096 bytes at offset 3145728",
 			  "Input/output error");
-	/* Over the new end: aligned, unaligned, long. */
+	/* Reads across the new end: aligned, unaligned, long. */
 	client_refused(nbd_pread(client, buffer, 8192, 2 * MIB - 4096, 0), EIO);
 	client_refused(nbd_pread(client, buffer, 2, 2 * MIB - 1, 0), EIO);
 	client_refused(nbd_pread(client, buffer, MIB, 2 * MIB - 100, 0), EIO);
 	client_refused(nbd_pread(client, buffer, 1, 2 * MIB, 0), EIO);
 	client_refused(nbd_pread(client, buffer, 512, SIZE - 512, 0), EIO);
-	/* The rest is as good as before. */
+	/* The rest can still be read and written. */
 	client_expect(client, 0, 2 * MIB, FILE_PATTERN);
 	client_expect(client, 2 * MIB - 1, 1, FILE_PATTERN);
 	client_expect(client, 100, MIB, FILE_PATTERN);
@@ -150,8 +151,7 @@ START_TEST(partial_write_beyond_a_truncated_file_never_pretends_the_rest_was_zer
 	struct nbd_handle *client;
 	struct server *server = serve_truncated(TARGET, &client, 2 * MIB);
 
-	/* Its block cannot be read any more. Either that is an error, or just these bytes come
-	 * back. */
+	/* The block can't be read any more. The result is an error, or just these bytes. */
 	memset(buffer, 'x', 100);
 	if (nbd_pwrite(client, buffer, 100, 3 * MIB + 100, 0) == 0) {
 		ck_assert_int_eq(nbd_pread(client, buffer + 100, 100, 3 * MIB + 100, 0), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Several images of a directory are exports, and nothing else is: no name and no link leads out
- * of it.  With dir= these are all of its regular files; nbdloopd is told each.
+ * The images of a directory are exports, and nothing else is: no name and no link leads out of the
+ * directory. With dir=, all of its regular files are exports; nbdloopd gets each as an option.
  */
 #include "tests/nbd/client.h"
 #include "tests/nbd/neighbours.h"
@@ -44,7 +44,7 @@ list_exports(const struct server *server, struct list *list)
 
 	list->count = 0;
 	ck_assert_int_eq(nbd_set_opt_mode(client, true), 0);
-	ck_assert_msg(nbd_connect_unix(client, server->socket_path) == 0, "%s", nbd_get_error());
+	ck_assert_msg(client_reach(client, server) == 0, "%s", nbd_get_error());
 	ck_assert_msg(nbd_opt_list(client, (nbd_list_callback){.callback = take_name,
 							       .user_data = list}) >= 0,
 		      "%s", nbd_get_error());
@@ -89,7 +89,7 @@ make_images(void)
 	scratch_image("images/" FOREIGN_NAME, 3 * MIB, 3);
 }
 
-/* Everything in a directory that is not a regular file of it. */
+/* Every entry of a directory that is not a regular file in it. */
 static void
 make_traps(void)
 {
@@ -291,7 +291,7 @@ expect_description(const struct server *server, const char *name)
 
 	ck_assert_int_eq(nbd_set_full_info(client, true), 0);
 	ck_assert_int_eq(nbd_set_export_name(client, name), 0);
-	ck_assert_msg(nbd_connect_unix(client, server->socket_path) == 0, "%s", nbd_get_error());
+	ck_assert_msg(client_reach(client, server) == 0, "%s", nbd_get_error());
 	description = nbd_get_export_description(client);
 	ck_assert_msg(description != NULL, "%s", nbd_get_error());
 	ck_assert_uint_ge(strlen(description), 1);

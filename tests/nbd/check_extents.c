@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * base:allocation tells data from holes as the file has them, within the window and within what
- * was asked for.
+ * base:allocation reports data and holes as the file has them, within the window and within the
+ * queried range.
  */
 #include "tests/nbd/client.h"
 #include "tests/nbd/scratch.h"
@@ -22,7 +22,7 @@ struct map {
 	struct extent extents[EXTENTS]; /* neighbours in one state are one extent */
 	unsigned int count;
 	uint64_t end;
-	unsigned int replied; /* extents as they came, in the last reply */
+	unsigned int replied; /* extents of the last reply, in their order */
 };
 
 static int
@@ -52,7 +52,7 @@ take_extents(void *data, const char *context, uint64_t offset, uint32_t *entries
 	return 0;
 }
 
-/* One question; the answer must make progress and stay within what was asked. */
+/* Sends one query; the answer must make progress and stay within the queried range. */
 static void
 ask(struct nbd_handle *client, struct map *map, uint64_t offset, uint64_t length, uint32_t flags)
 {
@@ -68,7 +68,7 @@ ask(struct nbd_handle *client, struct map *map, uint64_t offset, uint64_t length
 	ck_assert_uint_le(map->end, offset + length);
 }
 
-/* Asks until the whole range is known. */
+/* Queries until the whole range is known. */
 static void
 ask_all(struct nbd_handle *client, struct map *map, uint64_t offset, uint64_t length)
 {
@@ -129,7 +129,7 @@ START_TEST(holes_and_data_are_reported_where_they_are)
 	ck_assert_int_eq(nbd_can_meta_context(client, LIBNBD_CONTEXT_BASE_ALLOCATION), 1);
 	ask_all(client, &map, 0, 8 * MIB);
 	expect_map(&map, expected, 6);
-	/* The same from within an extent to within another. */
+	/* The same, with a query that begins and ends within extents. */
 	ask_all(client, &map, MIB + 4096, 3 * MIB);
 	expect_map(&map,
 		   (const struct extent[]){{MIB + 4096, MIB - 4096, 0},
@@ -183,7 +183,7 @@ START_TEST(one_extent_is_answered_where_one_is_asked_for)
 }
 END_TEST
 
-/* The file's own blocks end within those of the export. */
+/* The export ends within a block of the file system. */
 START_TEST(one_extent_is_no_shorter_than_a_block)
 {
 	const char *path = scratch_sparse_image("disk.img", 8 * MIB);
@@ -205,7 +205,7 @@ START_TEST(one_extent_is_no_shorter_than_a_block)
 	/* A hole ends with its last whole block. */
 	ask(client, &map, 2 * MIB, 4 * MIB, LIBNBD_CMD_FLAG_REQ_ONE);
 	expect_map(&map, (const struct extent[]){{2 * MIB, 2 * MIB - 8 * 4096, HOLE}}, 1);
-	/* What is asked for is shorter. */
+	/* The query is shorter than the hole. */
 	ask(client, &map, 0, 4096, LIBNBD_CMD_FLAG_REQ_ONE);
 	expect_map(&map, (const struct extent[]){{0, 4096, 0}}, 1);
 	client_close(client);
@@ -244,7 +244,7 @@ START_TEST(what_is_called_zero_reads_zero_at_every_granularity)
 	struct nbd_handle *client;
 	struct map map;
 
-	/* Bytes far smaller than a file system block. */
+	/* The export is much smaller than a block of the file system. */
 	for (uint64_t i = 0; i < 40; i++)
 		scratch_write(path, i * 100000, 1 + i * 7, 1);
 	server = server_start(TARGET, &(struct server_config){.file = path});
@@ -255,7 +255,7 @@ START_TEST(what_is_called_zero_reads_zero_at_every_granularity)
 		if (map.extents[i].state & LIBNBD_STATE_ZERO)
 			client_expect(client, map.extents[i].offset, map.extents[i].length,
 				      PATTERN_ZEROES);
-	/* A question need not be aligned either. */
+	/* A query need not be aligned either. */
 	for (uint64_t i = 0; i < 39; i++) {
 		ask(client, &map, i * 100000, 1 + i * 7, 0);
 		ck_assert_uint_eq(map.extents[0].state, 0);
@@ -280,7 +280,7 @@ START_TEST(block_status_of_an_8_tib_hole_leaves_the_server_alive)
 	server = server_start(TARGET, &(struct server_config){.file = path});
 	client = client_connect(server, "");
 	ck_assert_int_eq(nbd_get_size(client), 8 * tib);
-	/* One byte less than 4 GiB is the most that a client can ask for. */
+	/* A client can query at most one byte less than 4 GiB. */
 	ask(client, &map, 0, most, 0);
 	ck_assert_uint_eq(map.extents[0].state, HOLE);
 	ask(client, &map, 0, most, LIBNBD_CMD_FLAG_REQ_ONE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * File systems that cannot do what a request would like to use, and one that is full: the
- * request is done another way, or the client learns the reason.
+ * File systems that lack an operation that a request would use, and one that is full: the server
+ * does the request in another way, or the client gets the reason.
  */
 #include "tests/nbd/client.h"
 #include "tests/nbd/loop_device.h"
@@ -18,7 +18,7 @@
 #define NEW  2
 #define SIZE (8 * MIB)
 
-/* An image full of data in a file system that has just been mounted. */
+/* Makes an image full of data in a freshly mounted file system. */
 static const char *
 image_in(const char *mount_point, uint64_t size)
 {
@@ -33,7 +33,7 @@ image_in(const char *mount_point, uint64_t size)
 	return path;
 }
 
-/* Ways to fill a range with zeroes, from an image full of data each. */
+/* Fills a range with zeroes in several ways, each from an image full of data. */
 static void
 zero_in_all_ways(struct nbd_handle *client, uint64_t size)
 {
@@ -56,7 +56,7 @@ zero_in_all_ways(struct nbd_handle *client, uint64_t size)
 	}
 }
 
-/* A fast zero either zeroes or is refused and changes nothing. */
+/* A fast zero either zeroes, or is refused and changes nothing. */
 static bool
 fast_zero_works(struct nbd_handle *client, uint64_t offset, uint64_t length, uint32_t flags)
 {
@@ -73,7 +73,7 @@ fast_zero_works(struct nbd_handle *client, uint64_t offset, uint64_t length, uin
 	return works;
 }
 
-/* ramfs knows no fallocate(): whatever is asked for has to be written. */
+/* ramfs has no fallocate(): all zeroes must be written. */
 START_TEST(zero_works_where_the_file_system_has_no_fallocate)
 {
 	const char *path = image_in(file_system_mount("ramfs", NULL), SIZE);
@@ -119,7 +119,7 @@ START_TEST(zero_request_of_200_mib_is_whole_where_the_file_system_has_no_falloca
 }
 END_TEST
 
-/* tmpfs can punch holes but not zero a range that stays allocated. */
+/* tmpfs can punch holes, but can't zero a range that stays allocated. */
 START_TEST(zero_and_trim_work_on_tmpfs)
 {
 	const char *path = image_in(file_system_mount("tmpfs", "size=64m"), SIZE);
@@ -144,7 +144,7 @@ START_TEST(zero_and_trim_work_on_tmpfs)
 }
 END_TEST
 
-/* Files of ext3 have no extents: ZERO_RANGE is not supported, direct I/O is. */
+/* Files of ext3 have no extents: ext3 supports direct I/O, but not ZERO_RANGE. */
 START_TEST(zero_works_where_the_file_system_cannot_zero_a_range)
 {
 	struct loop_device device;
@@ -174,7 +174,7 @@ START_TEST(zero_works_where_the_file_system_cannot_zero_a_range)
 }
 END_TEST
 
-/* Writes a piece after the other until one fails; returns where that was. */
+/* Writes pieces in order until one fails; returns its offset. */
 static uint64_t
 fill_disk(struct nbd_handle *client, uint64_t offset, uint64_t size, uint64_t piece)
 {
@@ -213,13 +213,13 @@ START_TEST(full_file_system_is_told_and_logged_and_earlier_data_stays)
 	full = fill_disk(client, 0, size, MIB);
 	ck_assert_uint_gt(full, 8 * MIB);
 	server_expect_log(server, "disk.img: write of ", "failed: No space left on device");
-	/* What was refused is tried again in smaller pieces, until not one is left. */
+	/* The refused range is tried again in smaller pieces, until no piece fits. */
 	end = fill_disk(client, full, size, 4096);
 	client_refused(nbd_zero(client, 16 * MIB, 32 * MIB, LIBNBD_CMD_FLAG_NO_HOLE), ENOSPC);
 	client_expect(client, 0, end, NEW);
 	client_expect(client, 50 * MIB, size - 50 * MIB, PATTERN_ZEROES);
 
-	/* Making holes needs no space; it frees some, which can be used. */
+	/* Punching a hole needs no space, and frees some for later writes. */
 	client_trim(client, 0, 4 * MIB, 0);
 	client_flush(client);
 	client_write(client, 56 * MIB, MIB, NEW, LIBNBD_CMD_FLAG_FUA);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Several connections write, zero, trim and read at random, from 1 byte to 32 MiB, and each
- * keeps a model of what its bytes have to be.  Every byte of the image belongs to exactly one
- * connection, but nearly every block to several: what one does must never touch the others'.
+ * Several connections write, zero, trim and read at random, from 1 byte to 32 MiB, and each keeps a
+ * model of its bytes. Every byte of the image belongs to exactly one connection, but nearly every
+ * block to several: a connection must never change the bytes of the others.
  */
 #include "tests/nbd/client.h"
 #include "tests/nbd/crew.h"
@@ -18,14 +18,14 @@
 #include <string.h>
 
 #define CONNECTIONS  6
-#define OPERATIONS   600        /* of each connection */
+#define OPERATIONS   600        /* turns of each connection */
 #define LARGE        (32 * MIB) /* the largest request */
 #define LARGE_RANGES 2
-#define LARGE_RARITY 48 /* one operation of that many may be that large */
+#define LARGE_RARITY 48 /* one operation in so many may be that large */
 #define RANGES       3000
-#define CROWD        40   /* ranges that all connections work on at the same time, */
+#define CROWD        40   /* ranges on which all connections work at the same time, */
 #define CROWD_TURNS  25   /* for so many turns */
-#define MARGIN       5000 /* bytes of others that a read takes along */
+#define MARGIN       5000 /* other connections' bytes that a read takes along */
 
 struct range {
 	uint64_t offset, length;
@@ -35,12 +35,12 @@ struct range {
 struct model {
 	uint64_t seed;
 	uint64_t size;
-	unsigned char *bytes; /* what the image has to hold; each byte written by its owner */
+	unsigned char *bytes; /* what the image must hold; each byte is written by its owner */
 	struct range ranges[RANGES];      /* in order, without gaps */
-	unsigned int large[LARGE_RANGES]; /* indices of the large ones */
+	unsigned int large[LARGE_RANGES]; /* indices of the large ranges */
 };
 
-/* Lays out ranges of all sizes; owners take turns at random. */
+/* Lays out ranges of all sizes, with owners at random. */
 static void
 model_init(struct model *model, uint64_t seed)
 {
@@ -70,7 +70,7 @@ model_init(struct model *model, uint64_t seed)
 	pattern_fill(model->bytes, model->size, 0, 1);
 }
 
-/* One connection: its generator, its buffer and where it got to. */
+/* A connection: its generator, its buffer and its progress. */
 struct player {
 	struct crew_member *member;
 	struct model *model;
@@ -78,7 +78,7 @@ struct player {
 	unsigned char *buffer; /* LARGE bytes and both margins */
 };
 
-/* The first of the ranges around which all connections meet at this turn. */
+/* The first of the ranges on which all connections work in this turn. */
 static uint64_t
 crowd_start(const struct model *model, unsigned int turn)
 {
@@ -97,7 +97,7 @@ player_range(struct player *player, unsigned int turn)
 	if (turn % LARGE_RARITY == 0 && player->member->index < LARGE_RANGES)
 		return &model->ranges[model->large[player->member->index]];
 	for (unsigned int attempt = 0;; attempt++) {
-		/* Who owns nothing there works elsewhere. */
+		/* A connection that owns none of them works elsewhere. */
 		uint64_t i = attempt < 2 * CROWD ? start + rng_below(&player->rng, CROWD)
 						 : rng_below(&player->rng, RANGES);
 		const struct range *range = &model->ranges[i];
@@ -114,7 +114,7 @@ player_fail(struct player *player, const char *what, uint64_t offset, uint64_t l
 		  (unsigned long long)length, (unsigned long long)offset, nbd_get_error());
 }
 
-/* Compares own bytes of what was read into the buffer with the model. */
+/* Compares the connection's own bytes in the buffer with the model. */
 static void
 player_compare(struct player *player, uint64_t offset, uint64_t length, const char *when)
 {
@@ -150,7 +150,7 @@ player_read(struct player *player, uint64_t offset, uint64_t length)
 	uint64_t before = rng_below(&player->rng, MARGIN);
 	uint64_t after = rng_below(&player->rng, MARGIN);
 
-	/* Others may be writing there; that has to leave ours alone. */
+	/* Others may be writing there; they must not change these bytes. */
 	before = before < offset ? before : offset;
 	offset -= before;
 	length += before + after;
@@ -185,7 +185,7 @@ player_zero(struct player *player, uint64_t offset, uint64_t length)
 		player_fail(player, "zero", offset, length);
 }
 
-/* After a trim each byte is what it was or zero; the model takes up what it finds. */
+/* After a trim, each byte is what it was, or zero; the model takes what it finds. */
 static void
 player_trim(struct player *player, uint64_t offset, uint64_t length)
 {
@@ -242,7 +242,7 @@ play(struct crew_member *member)
 		player_turn(&player, turn);
 }
 
-/* At the end all bytes are compared: as the server reads them, and as they are in the file. */
+/* At the end, all bytes are compared: as the server reads them, and as the file has them. */
 static void
 model_compare(const struct model *model, const struct server *server, const char *path)
 {

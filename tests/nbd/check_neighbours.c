@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What one connection writes never takes back what another wrote beside it, in the same block
- * and at the same time.
+ * A write never undoes what another connection writes next to it, in the same block at the same
+ * time.
  */
 #include "tests/nbd/client.h"
 #include "tests/nbd/crew.h"
@@ -12,7 +12,7 @@
 
 static const char *const default_export[] = {""};
 
-/* Runs one kind of neighbours on a fresh image that holds data all over. */
+/* Runs one kind of neighbours on a fresh image full of data. */
 static void
 run(const struct target *target, void (*kind)(struct neighbours *neighbours),
     struct neighbours neighbours, const char *parameter, unsigned int contexts)
@@ -31,7 +31,7 @@ run(const struct target *target, void (*kind)(struct neighbours *neighbours),
 	neighbours.rounds = crew_rounds(neighbours.rounds);
 	kind(&neighbours);
 	server_stop(server);
-	/* Nobody owns what lies around them. */
+	/* Nobody owns the bytes around them. */
 	scratch_expect(path, 0, neighbours.offset, 1);
 	scratch_expect(path, MIB / 2, MIB / 2, 1);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Replies in chunks and simple ones say the same; what a server doesn't offer, or nobody knows, is
- * refused with the error that the protocol names, and the connection goes on.
+ * Structured and simple replies carry the same data. A request that a server doesn't offer, or that
+ * no standard knows, is refused with the error that the protocol names, and the connection stays
+ * usable.
  */
 #include "tests/nbd/client.h"
 #include "tests/nbd/pattern.h"
@@ -20,14 +21,14 @@
 
 static char buffer[MIB];
 
-/* A client that sends anything, with or without replies in chunks. */
+/* A client that sends any request, with or without structured replies. */
 static struct nbd_handle *
 connect_in_form(const struct server *server, bool structured)
 {
 	struct nbd_handle *client = nbd_create();
 
 	ck_assert_int_eq(nbd_set_request_structured_replies(client, structured), 0);
-	ck_assert_msg(nbd_connect_unix(client, server->socket_path) == 0, "%s", nbd_get_error());
+	ck_assert_msg(client_reach(client, server) == 0, "%s", nbd_get_error());
 	ck_assert_int_eq(nbd_get_structured_replies_negotiated(client), structured);
 	client_send_anything(client);
 	return client;
@@ -39,7 +40,7 @@ struct chunks {
 	uint64_t offset;
 	uint64_t bytes;
 	unsigned int count;
-	bool seen[SIZE / 512]; /* sectors that a chunk told */
+	bool seen[SIZE / 512]; /* sectors that a chunk has covered */
 };
 
 static int
@@ -160,7 +161,7 @@ START_TEST(command_that_is_not_offered_is_refused_in_either_form)
 		client_refused(nbd_trim(client, MIB, 0, 0), EINVAL);
 		if (!nbd_can_cache(client))
 			client_refused(nbd_cache(client, MIB, 0, 0), EINVAL);
-		/* No context was selected, or can be. */
+		/* No context was selected, or none can be. */
 		client_refused(nbd_block_status(client, MIB, 0, NO_EXTENT, 0), EINVAL);
 		if (!structured)
 			client_refused(nbd_pread(client, buffer, 512, 0, LIBNBD_CMD_FLAG_DF),
@@ -197,7 +198,8 @@ START_TEST(flag_that_a_command_does_not_take_is_refused_and_changes_nothing)
 }
 END_TEST
 
-/* libnbd takes an answer to what it is still sending for a bug of the server, and gives up. */
+/* libnbd takes a reply to a request that it is still sending for a bug of the server, and gives
+ * up. */
 START_TEST(refused_write_is_answered_when_all_of_it_has_come)
 {
 	const uint64_t length = 16 * MIB;
@@ -219,7 +221,7 @@ START_TEST(refused_write_is_answered_when_all_of_it_has_come)
 }
 END_TEST
 
-/* In the middle of a write that is refused anyway. */
+/* The client closes in the middle of a write that is refused anyway. */
 START_TEST(client_that_vanishes_in_a_refused_write_is_forgotten)
 {
 	const uint64_t length = 32 * MIB;
@@ -242,7 +244,7 @@ START_TEST(client_that_vanishes_in_a_refused_write_is_forgotten)
 }
 END_TEST
 
-/* What is told as the maximum is kept to: 32 MiB; nbdkit serves 64 MiB, too. */
+/* The advertised maximum holds: 32 MiB; nbdkit serves 64 MiB, too. */
 START_TEST(read_longer_than_the_maximum_is_refused)
 {
 	const uint64_t size = 34 * MIB, most = 32 * MIB;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * offset= and sizelimit= give clients a window of the file, rounded as losetup does; what lies
- * outside of it is never read and never changes.  What clients are told about sizes is right.
+ * offset= and sizelimit= give clients a window of the file, rounded as losetup rounds it. Bytes
+ * outside of it are never read and never change. The sizes that clients get are right.
  */
 #include "tests/nbd/client.h"
 #include "tests/nbd/scratch.h"
@@ -44,7 +44,7 @@ START_TEST(window_size_is_rounded_where_the_user_says_so)
 	ck_assert_int_eq(served_size(TARGET, path, false, "offset=1M", "sizelimit=1M"), 700);
 	ck_assert_int_eq(served_size(TARGET, path, false, "sizelimit=0", NULL), MIB + 700);
 	ck_assert_int_eq(served_size(TARGET, path, false, "sector-size=4096", NULL), MIB);
-	/* Where the offset forbids direct I/O, the server may do without. */
+	/* Where the offset rules out direct I/O, the server may do without. */
 	ck_assert_int_eq(served_size(TARGET, path, true, "offset=1000", NULL), MIB - 300);
 }
 END_TEST
@@ -105,7 +105,7 @@ START_TEST(client_reads_the_window_and_nothing_else)
 	ck_assert_int_eq(fseek(image, (long)offset, SEEK_SET), 0);
 	ck_assert_uint_eq(fread(file, 1, size, image), size);
 	ck_assert_mem_eq(window, file, size);
-	/* Neither does the server go on where libnbd would stop. */
+	/* The server refuses what libnbd would refuse, too. */
 	client_send_anything(client);
 	client_refused(nbd_pread(client, window, 512, size, 0), EINVAL);
 	client_refused(nbd_pread(client, window, 513, size - 512, 0), EINVAL);
@@ -151,7 +151,7 @@ START_TEST(every_byte_of_a_file_with_an_odd_size_can_be_changed)
 }
 END_TEST
 
-/* Changes the first and the last bytes of a window in all ways, aligned and not. */
+/* Changes the first and the last bytes of a window in every way, aligned and not. */
 static void
 change_the_edges(struct nbd_handle *client, uint64_t size)
 {
@@ -221,7 +221,7 @@ START_TEST(bytes_outside_of_a_window_that_starts_inside_of_a_sector_never_change
 }
 END_TEST
 
-/* The block size that direct I/O to a file needs; 512 where the kernel doesn't tell. */
+/* The alignment that direct I/O to a file needs; 512 where the kernel doesn't report it. */
 static uint64_t
 direct_io_size(const char *path)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Zero and trim on a file: zeroes are zeroes, neighbours stay, and space is given back or kept
- * as the client and the administrator asked.
+ * Zero and trim on a file: the range reads as zeroes, its neighbours keep their bytes, and space is
+ * freed or kept as client and administrator asked.
  */
 #include "tests/nbd/client.h"
 #include "tests/nbd/scratch.h"
@@ -9,7 +9,7 @@
 
 #define FILE_PATTERN 1
 #define IMAGE_SIZE   (16 * MIB)
-#define RANGES_END   (6 * MIB) /* of an image that ranges are zeroed in, one after the other */
+#define RANGES_END   (6 * MIB) /* size of the image in which ranges are zeroed */
 
 /* Ranges that begin and end anywhere in sectors, pages and file system blocks. */
 static const struct {
@@ -96,7 +96,7 @@ START_TEST(trimmed_range_of_any_alignment_leaves_neighbours)
 }
 END_TEST
 
-/* What the image occupies after the middle 8 MiB were zeroed or trimmed. */
+/* The space that the image occupies after its middle 8 MiB were zeroed or trimmed. */
 static uint64_t
 allocated_after(const struct target *target, bool trim, uint32_t flags, const char *parameter)
 {
@@ -117,7 +117,7 @@ allocated_after(const struct target *target, bool trim, uint32_t flags, const ch
 	return scratch_allocated(path);
 }
 
-/* The file system's own blocks of a file's map come on top. */
+/* The file system's blocks for the map of the file are counted, too. */
 #define HOLE_LEAVES (8 * MIB + 256 * 1024)
 
 START_TEST(trim_gives_space_back)

@@ -19,10 +19,21 @@ client_new(const char *name)
 	ck_assert_msg(client != NULL, "%s", nbd_get_error());
 	ck_assert_int_eq(nbd_add_meta_context(client, LIBNBD_CONTEXT_BASE_ALLOCATION), 0);
 	ck_assert_msg(nbd_set_export_name(client, name) == 0, "%s", nbd_get_error());
-	/* The least block size is advice; servers here serve every alignment. */
+	/* The minimum block size is advice; these servers accept every alignment. */
 	ck_assert_int_eq(
 		nbd_set_strict_mode(client, nbd_get_strict_mode(client) & ~LIBNBD_STRICT_ALIGN), 0);
 	return client;
+}
+
+int
+client_reach(struct nbd_handle *client, const struct server *server)
+{
+	if (server->psk_path) {
+		ck_assert_int_eq(nbd_set_tls(client, LIBNBD_TLS_REQUIRE), 0);
+		ck_assert_int_eq(nbd_set_tls_username(client, SERVER_USER), 0);
+		ck_assert_int_eq(nbd_set_tls_psk_file(client, server->psk_path), 0);
+	}
+	return nbd_connect_unix(client, server->socket_path);
 }
 
 struct nbd_handle *
@@ -39,7 +50,7 @@ client_try_connect(const struct server *server, const char *name)
 {
 	struct nbd_handle *client = client_new(name);
 
-	if (nbd_connect_unix(client, server->socket_path) == 0)
+	if (client_reach(client, server) == 0)
 		return client;
 	nbd_close(client);
 	return NULL;

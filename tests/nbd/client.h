@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A libnbd client that sends whatever it is told, aligned or not, and fails the test where
- * a request fails.  The macros name the line of the test that asked.
+ * A libnbd client that sends any request, aligned or not, and fails the test when a request fails.
+ * The macros report the line of the test that called them.
  */
 #ifndef TESTS_NBD_CLIENT_H
 #define TESTS_NBD_CLIENT_H
@@ -14,19 +14,23 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/* Connects; the handle asks for base:allocation.  `name` is the export's, "" the default one. */
+/* Connects a new client to the server, with TLS if that has TLS.  As nbd_connect_unix(). */
+int
+client_reach(struct nbd_handle *client, const struct server *server);
+
+/* Connects, with the context base:allocation. `name` is the export's; "" is the default export. */
 struct nbd_handle *
 client_connect(const struct server *server, const char *name);
 
-/* As above, but a refusal leaves NULL. */
+/* As above, but returns NULL if the server refuses. */
 struct nbd_handle *
 client_try_connect(const struct server *server, const char *name);
 
-/* Says goodbye, then closes. */
+/* Sends NBD_CMD_DISC, then closes. */
 void
 client_close(struct nbd_handle *client);
 
-/* Lets through to the server what libnbd would refuse itself. */
+/* Has libnbd send requests that it would refuse itself. */
 void
 client_send_anything(struct nbd_handle *client);
 
@@ -50,7 +54,7 @@ client_done_at(const char *file, int line, int result);
 void
 client_refused_at(const char *file, int line, int result, int error);
 
-/* Reads and fails the test unless it is that part of a pattern. */
+/* Reads, and fails the test unless the data is that part of a pattern. */
 #define client_expect(client, offset, length, pattern)                                             \
 	client_expect_at(__FILE__, __LINE__, client, offset, length, pattern)
 void

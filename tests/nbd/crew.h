@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Several connections at work at once, a thread each.  Check's assertions belong to the
- * main thread, so a member that finds something wrong says so with crew_fail() and returns.
+ * Several connections that work at the same time, with a thread each. Check's assertions belong to
+ * the main thread, so a member that finds a fault calls crew_fail() and returns.
  */
 #ifndef TESTS_NBD_CREW_H
 #define TESTS_NBD_CREW_H
@@ -24,21 +24,21 @@ struct crew_member {
 typedef void (*crew_work)(struct crew_member *member);
 
 /*
- * Connects `count` members, member i to the export names[i % name_count], lets all start at
- * the same time and waits for them.  Fails the test with the first member's failure; `seed`
- * stands in the message.
+ * Connects `count` members, member i to the export names[i % name_count], starts all at the same
+ * time, and waits for them. Fails the test with the first member's failure; the message has the
+ * `seed`.
  */
 void
 crew_run(const struct server *server, const char *const *names, unsigned int name_count,
 	 unsigned int count, crew_work work, void *data, uint64_t seed);
 
-/* The others see it in crew_failed() and may stop early. */
+/* Reports a failure. The others see it in crew_failed(), and may stop early. */
 void
 crew_fail(struct crew_member *member, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* How many of so many rounds are run here: one in $LOOP_PART on a machine that is very slow, at
- * least one. */
+/* The number of rounds to run here: `rounds`, or one in $LOOP_PART of them on a very slow
+ * machine, but at least one. */
 unsigned int
 crew_rounds(unsigned int rounds);
 

@@ -14,9 +14,9 @@ const char *
 facts_nbdkit(void);
 
 /*
- * What the plugin says about itself and this machine ("key=value" lines): which engines there are
- * is the same for nbdloopd.  NULL, with a message on standard error, when it cannot be asked.  The
- * caller frees.
+ * The plugin's facts about itself and this machine, as "key=value" lines: the engines are the same
+ * for nbdloopd. NULL, with a message on standard error, if the plugin can't be asked. The caller
+ * frees the text.
  */
 char *
 facts_read(void);

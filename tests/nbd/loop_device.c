@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define CONTROL     "/dev/loop-control"
-#define ATTEMPTS    200 /* somebody else may take the free device first */
+#define ATTEMPTS    200 /* another process may take the free device first */
 #define FLUSH_FIELD 15  /* in /sys/block/NAME/stat, counted from 0 */
 
 const char *
@@ -104,7 +104,7 @@ loop_device_flushes(const struct loop_device *device)
 	return value;
 }
 
-/* From here on, mounts are seen by this test and its server only. */
+/* From here on, only this test and its server see new mounts. */
 static const char *
 mount_point(void)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Block devices and file systems for tests, from the kernel's loop driver.  Root only.
- * Nothing stays behind: a device detaches itself when nobody has it open any more, and mounts
- * are made in a mount namespace that ends with the test and its server.
+ * Block devices and file systems for tests, made by the kernel's loop driver; root only. Nothing
+ * stays: a device detaches itself when its last user closes it, and mounts are made in a mount
+ * namespace that ends with the test and its server.
  */
 #ifndef TESTS_NBD_LOOP_DEVICE_H
 #define TESTS_NBD_LOOP_DEVICE_H
@@ -15,18 +15,18 @@ struct loop_device {
 	int fd;        /* keeps it attached */
 };
 
-/* Why there are no loop devices or mounts here, or NULL. */
+/* The reason why there are no loop devices or mounts here, or NULL. */
 const char *
 loop_device_absent(void);
 
-/* Attaches a file as a device of that sector size (512..4096). */
+/* Attaches a file as a device with sectors of this size (512..4096). */
 void
 loop_device_attach(struct loop_device *device, const char *backing, uint32_t sector_size,
 		   bool read_only);
 void
 loop_device_detach(struct loop_device *device);
 
-/* Flush requests that the device has completed. */
+/* The number of flush requests that the device has completed. */
 uint64_t
 loop_device_flushes(const struct loop_device *device);
 
@@ -37,7 +37,7 @@ loop_device_flushes(const struct loop_device *device);
 const char *
 file_system_make(const struct loop_device *device, const char *command, const char *type,
 		 const char *options);
-/* One without a device: tmpfs, ramfs. */
+/* The same for a file system without a device: tmpfs, ramfs. */
 const char *
 file_system_mount(const char *type, const char *options);
 void

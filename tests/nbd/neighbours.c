@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Checks what one connection owns; true if it is right. */
+/* Checks the bytes of one connection; returns true if they are right. */
 static bool
 own_bytes_stay(struct crew_member *member, unsigned char *buffer, const unsigned char *own,
 	       uint64_t offset, uint64_t length, unsigned int round)
@@ -53,7 +53,7 @@ neighbours_write(struct neighbours *job)
 		 job->seed);
 }
 
-/* Trimmed bytes are what they were or zero; the owner takes up what it finds. */
+/* Trimmed bytes are what they were, or zero; the owner takes what it finds. */
 static int
 trim_part(struct crew_member *member, unsigned char *own, unsigned char *buffer, uint64_t offset,
 	  uint64_t length)
@@ -115,8 +115,8 @@ neighbours_change(struct neighbours *job)
 }
 
 /*
- * In what a pair shares, the whole-block writer's values have the top bit clear (zero and
- * trim leave such bytes too), the other one's have it set.
+ * In the bytes that a pair shares, the values of the writer of whole blocks have the top bit clear
+ * (zero and trim leave such bytes, too); the other's have it set.
  */
 struct shared_part {
 	uint64_t offset, length;      /* all of it */
@@ -137,7 +137,7 @@ shared_part(const struct crew_member *member)
 	};
 }
 
-/* One request on all of the shared part; *value is what the bytes are afterwards. */
+/* Makes one request on all of the shared bytes; *value is their value afterwards. */
 static int
 outer_change(struct crew_member *member, const struct shared_part *part, unsigned int round,
 	     unsigned char *buffer, unsigned char *value)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The content of images: a pattern gives every byte of an image a value that depends on its
- * offset and on the pattern, so that bytes which moved, were lost or came from an older write
- * are told from the right ones.
+ * The content of images: a pattern gives every byte of an image a value that depends on its offset
+ * and on the pattern. Bytes that moved, were lost or came from an older write are so told from the
+ * right ones.
  */
 #ifndef TESTS_NBD_PATTERN_H
 #define TESTS_NBD_PATTERN_H
@@ -14,7 +14,7 @@
 /* Any other number is a pattern of its own. */
 #define PATTERN_ZEROES UINT32_C(0)
 
-/* The bytes that `pattern` has at [offset, offset + length). */
+/* The pattern's bytes at [offset, offset + length). */
 void
 pattern_fill(void *buffer, size_t length, uint64_t offset, uint32_t pattern);
 

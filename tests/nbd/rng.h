@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random numbers that can be had again: a failing test prints its seed, and LOOP_SEED=seed
- * repeats its choices (not the order in which threads came to run).
+ * Reproducible random numbers: a failing test prints its seed, and LOOP_SEED=seed repeats its
+ * choices, but not the order in which threads ran.
  */
 #ifndef TESTS_NBD_RNG_H
 #define TESTS_NBD_RNG_H
@@ -17,18 +17,18 @@ struct rng {
 uint64_t
 rng_seed(void);
 
-/* `stream` tells generators of one seed apart, one per thread. */
+/* Generators of one seed differ by their `stream`; each thread has its own. */
 void
 rng_init(struct rng *rng, uint64_t seed, uint64_t stream);
 
 uint64_t
 rng_next(struct rng *rng);
 
-/* Evenly from [0, limit); limit >= 1. */
+/* A number from [0, limit), all equally likely; limit >= 1. */
 uint64_t
 rng_below(struct rng *rng, uint64_t limit);
 
-/* From [1, limit], small numbers as likely as large ones (every power of two alike). */
+/* A number from [1, limit], with every power of two equally likely. */
 uint64_t
 rng_length(struct rng *rng, uint64_t limit);
 

@@ -19,9 +19,9 @@
 
 #define PIECE (1u << 20)
 
-static char program_dir[PATH_MAX / 2]; /* of all tests; set by the parent */
-static char test_dir[PATH_MAX - 256];  /* of the running test; set in its own process */
-static char *paths[128];               /* that scratch_path() gave out */
+static char program_dir[PATH_MAX / 2]; /* directory of all tests; set by the parent */
+static char test_dir[PATH_MAX - 256];  /* directory of the running test; set in its own process */
+static char *paths[128];               /* paths that scratch_path() returned */
 static unsigned int path_count;
 
 int
@@ -40,7 +40,7 @@ remove_entry(const char *path, const struct stat *status, int type, struct FTW *
 	(void)status;
 	(void)type;
 	(void)walk;
-	/* A mount point that is still busy stays; whoever unmounts it comes back. */
+	/* A mount point that is busy stays; scratch_fini() removes it later. */
 	remove(path);
 	return 0;
 }
@@ -65,7 +65,7 @@ scratch_setup(void)
 {
 	snprintf(test_dir, sizeof(test_dir), "%s/XXXXXX", program_dir);
 	ck_assert_msg(mkdtemp(test_dir) != NULL, "%s: %s", test_dir, strerror(errno));
-	/* A server that serves as somebody else still has to get in. */
+	/* A server that runs as another user must have access. */
 	chmod(test_dir, 0755);
 }
 
@@ -99,7 +99,7 @@ scratch_has_direct_io(void)
 bool
 scratch_has_poll_queues(void)
 {
-	/* A partition's queue is that of its disk, one directory up. */
+	/* A partition uses the queue of its disk, one directory up. */
 	static const char *const places[] = {"", "/.."};
 	struct stat status;
 
@@ -169,7 +169,8 @@ scratch_write(const char *path, uint64_t offset, uint64_t length, uint32_t patte
 		offset += piece;
 		length -= piece;
 	}
-	/* What a test counts (allocated blocks, a device's requests) must not move on its own. */
+	/* The figures that a test counts (allocated blocks, a device's requests) must not change
+	 * by themselves. */
 	ck_assert_int_eq(fsync(fd), 0);
 }
 

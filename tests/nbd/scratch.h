@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A directory of its own for each test, on a real file system ($TMPDIR, else /var/tmp), and
- * the images in it.  What goes wrong here fails the test.
+ * A directory for each test, on a real file system ($TMPDIR, else /var/tmp), and the images in it.
+ * Each failure here fails the test.
  */
 #ifndef TESTS_NBD_SCRATCH_H
 #define TESTS_NBD_SCRATCH_H
@@ -9,10 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The program's directory, before and after all tests.  Returns 0 or -errno. */
+/* Makes the program's directory, before all tests. Returns 0 or -errno. */
 int
 scratch_init(void);
-/* Removes it with everything in it, unless LOOP_KEEP is set. */
+/* Removes it with all its files, unless LOOP_KEEP is set. */
 void
 scratch_fini(void);
 
@@ -36,7 +36,8 @@ scratch_has_poll_queues(void);
 const char *
 scratch_path(const char *name);
 
-/* Makes an image that is one hole, or is filled with a pattern; the path as of scratch_path(). */
+/* Makes an image that is one hole, or is filled with a pattern; returns its path, as
+ * scratch_path() does. */
 const char *
 scratch_sparse_image(const char *name, uint64_t size);
 const char *
@@ -53,14 +54,14 @@ void
 scratch_expect_at(const char *file, int line, const char *path, uint64_t offset, uint64_t length,
 		  uint32_t pattern);
 
-/* Bytes of disk that a file occupies. */
+/* The number of bytes that a file occupies on the disk. */
 uint64_t
 scratch_allocated(const char *path);
 
 /* Writes a file's data back and drops it from the page cache. */
 void
 scratch_uncache(const char *path);
-/* How many of the file's bytes the page cache holds. */
+/* The number of the file's bytes in the page cache. */
 uint64_t
 scratch_cached(const char *path);
 

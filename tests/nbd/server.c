@@ -22,9 +22,9 @@
 
 #define ARGUMENTS   (SERVER_PARAMETERS + 24)
 #define TICK_MS     5
-#define PATIENCE_MS 15000 /* for a start or an end, on a busy machine */
+#define PATIENCE_MS 15000 /* seconds that a start or an end may take on a busy machine */
 
-/* Under valgrind everything takes its time. */
+/* Under valgrind, everything is slower. */
 static unsigned int
 patience_ms(void)
 {
@@ -39,7 +39,7 @@ tick(void)
 	nanosleep(&(struct timespec){.tv_nsec = TICK_MS * 1000000L}, NULL);
 }
 
-/* A new name for a server's file; a test may start several servers. */
+/* Makes a new name for a server's file; a test may start several servers. */
 static char *
 server_path(unsigned int number, const char *suffix)
 {
@@ -75,10 +75,11 @@ command_add(struct command *command, const char *format, ...)
 	va_end(arguments);
 }
 
-/* Where a server under test has its things. */
+/* The paths of a server under test. */
 struct places {
 	const char *socket_path;
 	const char *pid_path;
+	const char *psk_path; /* or NULL */
 };
 
 static const char *
@@ -98,6 +99,9 @@ command_add_image(struct command *command, const char *dashes, const struct targ
 	command_add(command, "%sdirect-io=%s", dashes, direct_io_choice(target, config));
 	if (target->poll)
 		command_add(command, "%spoll=on", dashes);
+	/* An image in memory, one of those that may do without direct I/O, is refused. */
+	if (target->drop && !config->direct_io_auto)
+		command_add(command, "%spage-cache=drop", dashes);
 	for (unsigned int i = 0; i < SERVER_PARAMETERS && config->parameters[i]; i++)
 		command_add(command, "%s%s", dashes, config->parameters[i]);
 }
@@ -131,9 +135,11 @@ command_build_nbdloopd(struct command *command, const struct target *target,
 	command_add(command, "nbdloopd");
 	command_add(command, "--unix=%s", places->socket_path);
 	command_add(command, "--pid-file=%s", places->pid_path);
+	if (places->psk_path)
+		command_add(command, "--tls-psk=%s", places->psk_path);
 	if (config->read_only)
 		command_add(command, "--read-only");
-	/* Each of its threads has one. */
+	/* Each of nbdkit's threads has a buffer. */
 	if (config->contexts)
 		command_add(command, "--threads=%u", config->contexts);
 	command_add_image(command, "--", target, config);
@@ -152,6 +158,17 @@ command_build(struct command *command, const struct target *target,
 	case TARGET_PLUGIN: command_build_nbdkit(command, target, config, places); break;
 	case TARGET_NBDLOOPD: command_build_nbdloopd(command, target, config, places); break;
 	}
+}
+
+/* Writes a file with a key. */
+static void
+write_key(const char *path)
+{
+	FILE *file = fopen(path, "we");
+
+	ck_assert_ptr_nonnull(file);
+	ck_assert_int_gt(fprintf(file, "%s:000102030405060708090a0b0c0d0e0f\n", SERVER_USER), 0);
+	ck_assert_int_eq(fclose(file), 0);
 }
 
 static void
@@ -225,10 +242,15 @@ server_start(const struct target *target, const struct server_config *config)
 	ck_assert_ptr_nonnull(server);
 	server->socket_path = server_path(number, "socket");
 	server->log_path = server_path(number, "log");
+	if (target->tls) {
+		server->psk_path = server_path(number, "psk");
+		write_key(server->psk_path);
+	}
 	number++;
 	ck_assert_msg(strlen(server->socket_path) < sizeof(((struct sockaddr_un *)0)->sun_path),
 		      "%s: too long for a socket; choose a shorter TMPDIR", server->socket_path);
-	command_build(&command, target, config, &(struct places){server->socket_path, pid_path});
+	command_build(&command, target, config,
+		      &(struct places){server->socket_path, pid_path, server->psk_path});
 	server->pid = fork();
 	ck_assert_int_ge(server->pid, 0);
 	if (server->pid == 0)
@@ -258,6 +280,7 @@ server_stop(struct server *server)
 		      "the server ended with status 0x%x: %s", (unsigned int)status,
 		      log_read(server));
 	free(server->socket_path);
+	free(server->psk_path);
 	free(server->log_path);
 	free(server);
 }
@@ -282,7 +305,7 @@ void
 server_expect_log_at(const char *file, int line, const struct server *server, const char *first,
 		     const char *second)
 {
-	/* The reply to a client may overtake the line. */
+	/* The reply may reach the client before the line reaches the log. */
 	for (unsigned int waited = 0; waited < patience_ms() / 10; waited += TICK_MS) {
 		if (server_log_has(server, first, second))
 			return;

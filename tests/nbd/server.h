@@ -16,19 +16,24 @@
 struct server_config {
 	const char *file;         /* an image, or */
 	const char *dir;          /* a directory of images, served by their names */
-	const char *const *names; /* which are these; NULL-terminated.  nbdkit finds
-				     them itself, nbdloopd is told each */
-	const char *parameters[SERVER_PARAMETERS]; /* further ones, "offset=1M"; NULL-terminated */
+	const char *const *names; /* names of the images, ended by NULL. nbdkit finds them itself;
+				     nbdloopd gets an option for each */
+	const char *parameters[SERVER_PARAMETERS]; /* further settings such as "offset=1M"; ended by
+						      NULL */
 	bool read_only;
-	bool direct_io_auto;   /* the server may do without direct I/O, whatever the row says */
-	unsigned int threads;  /* of nbdkit, per connection: each has a buffer for its request;
-				  0: its default */
-	unsigned int contexts; /* that all requests share; 0: the server's default */
+	bool direct_io_auto; /* the server may do without direct I/O, whatever the row says */
+	unsigned int
+		threads; /* nbdkit's threads per connection, with a buffer each; 0: its default */
+	unsigned int contexts; /* memory for all requests; 0: the server's default */
 };
+
+/* The user whose key the file has. */
+#define SERVER_USER "tester"
 
 struct server {
 	pid_t pid;
 	char *socket_path;
+	char *psk_path; /* of a server with TLS, or NULL */
 	char *log_path;
 };
 
@@ -36,15 +41,15 @@ struct server {
 struct server *
 server_start(const struct target *target, const struct server_config *config);
 
-/* Ends it and fails the test unless it ended on request and in good order. */
+/* Ends the server, and fails the test unless it ended properly. */
 void
 server_stop(struct server *server);
 
-/* True when a line of the log so far contains `first` and, further right, `second` (or NULL). */
+/* True if a line of the log so far contains `first` and, after it, `second` (or NULL). */
 bool
 server_log_has(const struct server *server, const char *first, const char *second);
 
-/* Fails the test unless the log has such a line; waits for it a little. */
+/* Waits for such a line for a moment, and fails the test if there is none. */
 #define server_expect_log(server, first, second)                                                   \
 	server_expect_log_at(__FILE__, __LINE__, server, first, second)
 void

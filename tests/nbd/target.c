@@ -23,20 +23,42 @@ static const char *const server_names[] = {
 	[TARGET_NBDLOOPD] = "nbdloopd",
 };
 
-#define ROWS_OF(name_, server_)                                                                    \
-	{name_ ", io_uring, direct I/O", server_, "io_uring", true, false},                        \
-		{name_ ", io_uring, buffered", server_, "io_uring", false, false},                 \
-		{name_ ", aio, direct I/O", server_, "aio", true, false},                          \
-		{name_ ", aio, buffered", server_, "aio", false, false},                           \
-		{name_ ", threads, direct I/O", server_, "threads", true, false},                  \
-		{name_ ", threads, buffered", server_, "threads", false, false},                   \
+#define ROW(name_, server_, engine_, direct_io_, poll_)                                            \
 	{                                                                                          \
-		name_ ", io_uring, direct I/O, polled", server_, "io_uring", true, true            \
+		.name = (name_), .server = (server_), .engine = (engine_),                         \
+		.direct_io = (direct_io_), .poll = (poll_)                                         \
 	}
+#define ROWS_OF(name_, server_)                                                                    \
+	ROW(name_ ", io_uring, direct I/O", server_, "io_uring", true, false),                     \
+		ROW(name_ ", io_uring, buffered", server_, "io_uring", false, false),              \
+		ROW(name_ ", aio, direct I/O", server_, "aio", true, false),                       \
+		ROW(name_ ", aio, buffered", server_, "aio", false, false),                        \
+		ROW(name_ ", threads, direct I/O", server_, "threads", true, false),               \
+		ROW(name_ ", threads, buffered", server_, "threads", false, false),                \
+		ROW(name_ ", io_uring, direct I/O, polled", server_, "io_uring", true, true)
 
 static const struct target rows[] = {
 	ROWS_OF("plugin", TARGET_PLUGIN),
 	ROWS_OF("nbdloopd", TARGET_NBDLOOPD),
+	{
+		.name = "nbdloopd, io_uring, page-cache=drop",
+		.server = TARGET_NBDLOOPD,
+		.engine = "io_uring",
+		.drop = true,
+	},
+	{
+		.name = "nbdloopd, io_uring, direct I/O, TLS",
+		.server = TARGET_NBDLOOPD,
+		.engine = "io_uring",
+		.direct_io = true,
+		.tls = true,
+	},
+	{
+		.name = "nbdloopd, threads, buffered, TLS",
+		.server = TARGET_NBDLOOPD,
+		.engine = "threads",
+		.tls = true,
+	},
 };
 
 const struct target *
@@ -51,12 +73,16 @@ row_absent(const struct target *row, const char *facts, unsigned int needs)
 {
 	char line[64];
 
+#ifndef HAVE_GNUTLS
+	if (row->tls)
+		return "nbdloopd was built without TLS";
+#endif
 	if (row->poll && (needs & TARGET_NEVER_POLLED || !scratch_has_poll_queues()))
 		return "its disk has no poll queues";
 	snprintf(line, sizeof(line), "loop_engine_%s=yes\n", row->engine);
 	if (!strstr(facts, line))
 		return "this machine does not allow that engine";
-	/* While its thread waits for the ring, valgrind (3.19) lets no other one run. */
+	/* While a thread waits for its ring, valgrind (3.19) lets no other thread run. */
 	if (row->server == TARGET_NBDLOOPD && strcmp(row->engine, "io_uring") == 0 &&
 	    getenv("NBDLOOP_VALGRIND"))
 		return "valgrind stops a server that waits in io_uring_enter()";
@@ -65,7 +91,7 @@ row_absent(const struct target *row, const char *facts, unsigned int needs)
 	return NULL;
 }
 
-/* Whether the environment variable, if it is set, names this value. */
+/* Whether the environment variable, if set, names this value. */
 static bool
 is_wanted(const char *variable, const char *value)
 {
@@ -74,7 +100,7 @@ is_wanted(const char *variable, const char *value)
 	return !only || strcmp(only, value) == 0;
 }
 
-/* Adds the rows that exist; returns how many, or -1.  Those that don't exist are named. */
+/* Adds the rows that exist; returns their number, or -1. Prints the others and the reason. */
 static int
 add_rows(Suite *suite, target_tests add_tests, unsigned int needs, unsigned int seconds)
 {
@@ -129,8 +155,8 @@ end_runner(int number)
 }
 
 /*
- * The tests run in a child, so that this process can clear up when they are ended from outside,
- * by a time limit for instance.  Returns in the child only; the parent exits with its result.
+ * The tests run in a child, so that this process can clean up when they are ended from outside,
+ * such as by a time limit. Returns in the child only; the parent exits with the child's result.
  */
 static void
 clear_up_after_child(void)
@@ -139,7 +165,7 @@ clear_up_after_child(void)
 	int status = 0;
 
 	if (child == 0) {
-		/* Check answers a signal by killing its process group, which isn't ours alone. */
+		/* On a signal, Check kills its process group, which holds other processes, too. */
 		setpgid(0, 0);
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
 		if (getppid() != self)

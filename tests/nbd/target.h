@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the protocol tests run on.  A target is a row of a table: a server, one of its engines,
- * direct I/O on or off.  Every test is written once and run on each row that exists on this
- * machine, but for those about what only one of the servers has.  LOOP_SERVER=plugin or nbdloopd
- * keeps only the rows of that server; LOOP_ENGINE=io_uring, aio or threads those of that engine.
+ * The targets of the protocol tests. A target is a row of a table: a server, one of its engines,
+ * direct I/O on or off. A test is written once, and runs on each row that exists on this machine; a
+ * few tests are about only one of the servers. LOOP_SERVER=plugin or nbdloopd keeps only the rows
+ * of that server, LOOP_ENGINE=io_uring, aio or threads only those of that engine.
  */
 #ifndef TESTS_NBD_TARGET_H
 #define TESTS_NBD_TARGET_H
@@ -22,6 +22,8 @@ struct target {
 	const char *engine;
 	bool direct_io;
 	bool poll;
+	bool drop; /* page-cache=drop */
+	bool tls;  /* with a key that both sides have */
 };
 
 const struct target *
@@ -29,26 +31,26 @@ target_row(int row);
 
 enum target_needs {
 	TARGET_NEEDS_ROOT = 1 << 0,   /* loop devices and mounts */
-	TARGET_NEVER_POLLED = 1 << 1, /* images don't lie on the scratch directory's own disk */
+	TARGET_NEVER_POLLED = 1 << 1, /* images are not on the scratch directory's disk */
 };
 
 /* Adds tests to the test case of one row, with target_add_test(). */
 typedef void (*target_tests)(TCase *tests, int row);
 
 #define target_add_test(tests, test, row) tcase_add_loop_test(tests, test, row, (row) + 1)
-/* The same for a test about what only that server has. */
+/* The same for a test that only that server can run. */
 #define target_add_test_of(server_, tests, test, row_)                                             \
 	do {                                                                                       \
 		if (target_row(row_)->server == (server_))                                         \
 			target_add_test(tests, test, row_);                                        \
 	} while (0)
-/* Inside a test. */
+/* The target of the running test. */
 #define TARGET (target_row(_i))
 
 /*
- * Runs a whole program: a test case per row, each test in a process and a scratch directory
- * of its own.  `seconds` limits one test.  Returns main()'s result: 77 when nothing of it can
- * run here, with the reason on standard error.
+ * Runs a whole program: a test case per row, each test in a process and a scratch directory of its
+ * own. `seconds` limits one test. Returns main()'s result: 77 if no test can run here, with the
+ * reason on standard error.
  */
 int
 target_main(const char *name, target_tests add_tests, unsigned int needs, unsigned int seconds);

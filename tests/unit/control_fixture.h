@@ -31,7 +31,7 @@ extern struct control_fixture {
 	sigset_t change_mask;           /* the same of the last change */
 	pthread_t change_thread;
 	atomic_bool hold;    /* changes last as long as it is set */
-	atomic_int changing; /* changes that are under way, and the most there were */
+	atomic_int changing; /* changes that are running, and the most at once */
 	atomic_int changing_most;
 } fixture;
 
@@ -41,7 +41,7 @@ fixture_begin(void);
 void
 fixture_begin_serving(void);
 
-/* Fails the test when something but the path is left in the directory. */
+/* Fails the test if the directory holds anything but the path. */
 void
 fixture_end(void);
 
@@ -72,7 +72,7 @@ client_send(int fd, const char *text);
 const char *
 client_line(int fd);
 
-/* The server is alive and answers somebody else. */
+/* The server is alive and answers another client. */
 void
 assert_still_serves(void);
 

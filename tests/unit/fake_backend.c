@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -51,6 +52,29 @@ fake_probe(const struct backing *backing, char reason[REASON_MAX])
 	return 0;
 }
 
+/* mutex held.  Replaces the first that is `from`. */
+static void
+set_wake(struct fake *fake, int from, int to)
+{
+	unsigned int i = 0;
+
+	while (fake->wake[i] != from) {
+		i++;
+		ck_assert_uint_lt(i, FAKE_HOSTED);
+	}
+	fake->wake[i] = to;
+}
+
+/* mutex held.  Has event loops run their contexts, whose chunks may complete now. */
+static void
+wake_hosts(struct fake *fake)
+{
+	for (unsigned int i = 0; i < FAKE_HOSTED; i++)
+		if (fake->wake[i])
+			eventfd_write(fake->wake[i], 1);
+	pthread_cond_broadcast(&fake->released);
+}
+
 static int
 fake_ctx_init(struct ioctx *ctx)
 {
@@ -67,6 +91,8 @@ fake_ctx_init(struct ioctx *ctx)
 	ctx->backend_state = queue;
 	pthread_mutex_lock(&fake->mutex);
 	fake->contexts++;
+	if (ctx->hosted)
+		set_wake(fake, 0, ioctx_event(ctx));
 	pthread_mutex_unlock(&fake->mutex);
 	return 0;
 }
@@ -79,6 +105,8 @@ fake_ctx_fini(struct ioctx *ctx)
 	ck_assert_uint_eq(queue->count, 0);
 	pthread_mutex_lock(&queue->fake->mutex);
 	queue->fake->contexts--;
+	if (ctx->hosted)
+		set_wake(queue->fake, ioctx_event(ctx), 0);
 	pthread_mutex_unlock(&queue->fake->mutex);
 	free(queue);
 }
@@ -102,14 +130,15 @@ assert_aligned(const struct backing *backing, const struct chunk *chunk)
 	ck_assert_uint_eq((uintptr_t)chunk->buffer % backing->memory_align, 0);
 }
 
-/* Whoever changes data has its range, with the whole blocks that it reads and writes back. */
+/* A change holds its range, with the whole blocks that it reads and writes back. */
 static void
 assert_range_held(const struct chunk *chunk)
 {
 	const struct io *io = chunk->io;
 	uint64_t start = io->ctx->image->config.offset + chunk->start;
 
-	if (chunk->op == CHUNK_SYNC || io->op == IO_READ)
+	/* For a part that is retried, the whole io holds the range (io_retry_part()). */
+	if (chunk->op == CHUNK_SYNC || io->op == IO_READ || io->retried)
 		return;
 	ck_assert(io->ranged);
 	ck_assert_uint_le(io->range.start, start);
@@ -136,8 +165,8 @@ fake_queue(struct ioctx *ctx, struct chunk *chunk)
 		*entry->event = (struct fake_event){
 			.op = chunk->op,
 			.direct = chunk->direct,
-			.registered = chunk->registered,
-			.dsync = chunk->dsync,
+			.dsync = chunk->rw_flags & RWF_DSYNC,
+			.dontcache = chunk->rw_flags & RWF_DONTCACHE,
 			.mode = chunk->mode,
 			.buffer = chunk->buffer,
 			.offset = chunk->offset,
@@ -169,7 +198,7 @@ next_fault(struct fake *fake, enum chunk_op op)
 	return NULL;
 }
 
-/* mutex held.  What happens to the chunk instead of its whole: as fake_fault.result. */
+/* mutex held.  The bytes that the chunk moves, or its error: as fake_fault.result. */
 static int64_t
 outcome(struct fake *fake, const struct backing *backing, const struct chunk *chunk)
 {
@@ -184,7 +213,7 @@ outcome(struct fake *fake, const struct backing *backing, const struct chunk *ch
 	return (int64_t)chunk->length;
 }
 
-/* What all modes that the engine uses come to; a memory file does not know them all. */
+/* The effect of every mode that the engine uses; a memory file does not support all of them. */
 static int
 zero_range(int fd, const struct chunk *chunk)
 {
@@ -218,6 +247,12 @@ carry_out(const struct backing *backing, const struct chunk *chunk, int64_t outc
 	return r < 0 ? -errno : (int)r;
 }
 
+static bool
+is_held(const struct fake *fake, const struct entry *entry)
+{
+	return fake->held & (1u << entry->chunk->op) && entry->event && !entry->event->released;
+}
+
 /* mutex held. A chunk that may complete now, or NULL. */
 static struct entry *
 pick(struct fake *fake, struct queue *queue)
@@ -232,16 +267,13 @@ pick(struct fake *fake, struct queue *queue)
 		if (fake->order == FAKE_LAST_COME)
 			at = queue->count - 1 - at;
 		entry = &queue->entries[at];
-		if (entry->fresh)
-			continue;
-		if (!(fake->held & (1u << entry->chunk->op)) || !entry->event ||
-		    entry->event->released)
+		if (!entry->fresh && !is_held(fake, entry))
 			return entry;
 	}
 	return NULL;
 }
 
-/* mutex held, and let go of meanwhile. */
+/* mutex held; unlocked during the call of chunk_done(). */
 static void
 complete(struct ioctx *ctx, struct queue *queue, struct entry *entry)
 {
@@ -279,6 +311,17 @@ wait_for_release(struct fake *fake)
 		      "a run() waits for a chunk that the test holds");
 }
 
+/* mutex held.  Whether chunks may complete that have not: an event loop must run the context again.
+ */
+static bool
+has_more(const struct fake *fake, const struct queue *queue)
+{
+	for (unsigned int i = 0; i < queue->count; i++)
+		if (!is_held(fake, &queue->entries[i]))
+			return true;
+	return false;
+}
+
 static int
 fake_run(struct ioctx *ctx, unsigned int min)
 {
@@ -312,6 +355,8 @@ fake_run(struct ioctx *ctx, unsigned int min)
 			break;
 		}
 	}
+	if (ctx->hosted && has_more(fake, queue))
+		eventfd_write(ioctx_event(ctx), 1);
 	pthread_mutex_unlock(&fake->mutex);
 	return 0;
 }
@@ -365,7 +410,7 @@ fake_release(struct fake *fake, unsigned int event)
 	pthread_mutex_lock(&fake->mutex);
 	ck_assert_uint_lt(event, fake->event_count);
 	fake->events[event].released = true;
-	pthread_cond_broadcast(&fake->released);
+	wake_hosts(fake);
 	pthread_mutex_unlock(&fake->mutex);
 }
 
@@ -374,21 +419,52 @@ fake_release_all(struct fake *fake)
 {
 	pthread_mutex_lock(&fake->mutex);
 	fake->held = 0;
-	pthread_cond_broadcast(&fake->released);
+	wake_hosts(fake);
 	pthread_mutex_unlock(&fake->mutex);
+}
+
+struct fake_event
+fake_look(struct fake *fake, unsigned int event)
+{
+	struct fake_event copy;
+
+	pthread_mutex_lock(&fake->mutex);
+	ck_assert_uint_lt(event, fake->event_count);
+	copy = fake->events[event];
+	pthread_mutex_unlock(&fake->mutex);
+	return copy;
+}
+
+/* mutex held. */
+static unsigned int
+count_events(const struct fake *fake, enum chunk_op op)
+{
+	unsigned int count = 0;
+
+	ck_assert_uint_lt(fake->event_count, FAKE_EVENTS);
+	for (unsigned int i = 0; i < fake->event_count; i++)
+		count += fake->events[i].op == op;
+	return count;
 }
 
 unsigned int
 fake_count(struct fake *fake, enum chunk_op op)
 {
-	unsigned int count = 0;
+	unsigned int count;
 
 	pthread_mutex_lock(&fake->mutex);
-	ck_assert_uint_lt(fake->event_count, FAKE_EVENTS);
-	for (unsigned int i = 0; i < fake->event_count; i++)
-		count += fake->events[i].op == op;
+	count = count_events(fake, op);
 	pthread_mutex_unlock(&fake->mutex);
 	return count;
+}
+
+void
+fake_await(struct fake *fake, enum chunk_op op)
+{
+	pthread_mutex_lock(&fake->mutex);
+	while (count_events(fake, op) == 0)
+		wait_for_release(fake);
+	pthread_mutex_unlock(&fake->mutex);
 }
 
 unsigned int

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A backend for tests of what lies above backends.  Its disk is the image's own file (a memory
- * file: fake_image.h), and what it does with the chunks is the test's choice: keep them until told,
- * complete them in any order, move too little, fail.
+ * A backend for tests of the layers above backends.  Its disk is the image's own file, in memory
+ * (fake_image.h).  A test chooses what happens to chunks: they are held until they are released,
+ * complete in any order, move too little, or fail.
  *
- * It also watches over the engine: a direct transfer that isn't aligned in offset, length or
- * memory, a fallocate() on a block device that isn't, a change without its range, or more chunks
- * than the context's depth, fail the test.
+ * It also checks the engine.  These fail the test: a direct transfer whose offset, length or memory
+ * is not aligned; an unaligned fallocate() on a block device; a change that does not hold its
+ * range; more chunks than the context's depth.
  */
 #ifndef TESTS_UNIT_FAKE_BACKEND_H
 #define TESTS_UNIT_FAKE_BACKEND_H
@@ -20,6 +20,7 @@
 
 #define FAKE_EVENTS 2048
 #define FAKE_FAULTS 8
+#define FAKE_HOSTED 4
 
 enum fake_order {
 	FAKE_FIRST_COME,
@@ -28,10 +29,10 @@ enum fake_order {
 	FAKE_ONE_BY_ONE, /* first come first, and only what is waited for */
 };
 
-/* A chunk as it was when the backend took it, and what became of it. */
+/* A chunk as it was when the backend took it, and its result. */
 struct fake_event {
 	enum chunk_op op;
-	bool direct, registered, dsync;
+	bool direct, dsync, dontcache;
 	int mode;
 	const void *buffer;
 	uint64_t offset, length;
@@ -51,22 +52,23 @@ struct fake_fault {
 struct fake {
 	struct backend backend; /* image->backend */
 
-	/* The test's, set while no chunk is under way. */
+	/* Set by the test while no chunk is in flight. */
 	enum fake_order order;
 	unsigned int held;       /* 1u << op: complete only when released */
 	int init_result;         /* what init() returns */
 	unsigned int run_errors; /* so many calls of run() fail with -EIO */
 	unsigned int shorten;    /* one of so many transfers is cut at random; 0: none */
 
-	pthread_mutex_t mutex; /* guards what follows */
+	pthread_mutex_t mutex; /* guards the following */
 	pthread_cond_t released;
 	struct fake_fault faults[FAKE_FAULTS];
 	struct fake_event events[FAKE_EVENTS]; /* the first so many chunks, in order of arrival */
 	unsigned int event_count;
 	unsigned int done_count;
 	unsigned int in_flight, most_in_flight;
-	unsigned int waits;    /* calls of run() that had to wait */
-	unsigned int contexts; /* living */
+	unsigned int waits;    /* calls of run() that were to wait */
+	unsigned int contexts; /* that exist */
+	int wake[FAKE_HOSTED]; /* events of hosted contexts; 0: unused */
 	uint64_t random;
 };
 
@@ -86,16 +88,24 @@ fake_release(struct fake *fake, unsigned int event);
 void
 fake_release_all(struct fake *fake);
 
+/* One of events[] as it is now, while another thread runs the context. */
+struct fake_event
+fake_look(struct fake *fake, unsigned int event);
+
+/* Waits until the backend has got a chunk of that kind, from another thread. */
+void
+fake_await(struct fake *fake, enum chunk_op op);
+
 /* How many chunks of a kind the backend got. */
 unsigned int
 fake_count(struct fake *fake, enum chunk_op op);
 
-/* Chunks that are under way now; waits (other threads bring them) until there are at least `least`.
- */
+/* Waits until at least `least` chunks are in flight, which other threads bring.  Returns how many
+ * are. */
 unsigned int
 fake_in_flight(struct fake *fake, unsigned int least);
 
-/* Forgets events and faults. Nothing may be under way. */
+/* Forgets events and faults.  No chunk may be in flight. */
 void
 fake_forget(struct fake *fake);
 

@@ -19,7 +19,7 @@ buffer_fill(unsigned char *buffer, size_t length, uint32_t seed)
 	for (size_t i = 0; i < length; i++) {
 		if (i % 8 == 0)
 			word = (i / 8 + 1 + ((uint64_t)seed << 32)) * UINT64_C(0x9e3779b97f4a7c15);
-		/* Never 0, so that zeroes are always somebody's doing. */
+		/* Never 0, so that zeroes never come from here. */
 		buffer[i] = (unsigned char)(word >> (i % 8 * 8)) | 1;
 	}
 }
@@ -49,6 +49,7 @@ set_facts(struct image *image, const struct fake_facts *facts, uint64_t file_siz
 		.offset = facts->offset,
 		.depth = facts->depth ? facts->depth : 8,
 		.discard = facts->no_discard ? TRISTATE_OFF : TRISTATE_ON,
+		.page_cache = PAGE_CACHE_AUTO,
 	};
 	image->sector_size = facts->align > 512 ? facts->align : 512;
 	image->sector_reason = "";
@@ -123,44 +124,45 @@ fake_image_at(const struct fake_image *fake, uint64_t offset)
 }
 
 static void
-request_done(struct io *io)
+test_io_done(struct io *io)
 {
-	((struct request *)((char *)io - offsetof(struct request, io)))->done++;
+	((struct test_io *)((char *)io - offsetof(struct test_io, io)))->done++;
 }
 
 void
-request_submit(struct ioctx *ctx, struct request *request, enum io_op op, unsigned int flags,
+test_io_submit(struct ioctx *ctx, struct test_io *test, enum io_op op, unsigned int flags,
 	       uint64_t offset, uint64_t length, void *buffer)
 {
-	memset(request, 0xa5, sizeof(*request)); /* the engine sets what it needs */
-	request->io.op = op;
-	request->io.flags = flags;
-	request->io.offset = offset;
-	request->io.length = length;
-	request->io.buffer = buffer;
-	request->io.done = request_done;
-	request->io.wanted = NULL;
-	request->done = 0;
-	io_submit(ctx, &request->io);
+	memset(test, 0xa5, sizeof(*test)); /* the engine sets what it needs */
+	test->io.op = op;
+	test->io.flags = flags;
+	test->io.offset = offset;
+	test->io.length = length;
+	test->io.buffer = buffer;
+	test->io.done = test_io_done;
+	test->io.wanted = NULL;
+	test->io.arrived = NULL;
+	test->done = 0;
+	io_submit(ctx, &test->io);
 }
 
 int
-request_finish(struct ioctx *ctx, struct request *request)
+test_io_finish(struct ioctx *ctx, struct test_io *test)
 {
-	while (!request->done)
+	while (!test->done)
 		ioctx_run(ctx, true);
-	ck_assert_uint_eq(request->done, 1);
-	return request->io.result;
+	ck_assert_uint_eq(test->done, 1);
+	return test->io.result;
 }
 
 int
-request_execute(struct ioctx *ctx, enum io_op op, unsigned int flags, uint64_t offset,
+test_io_execute(struct ioctx *ctx, enum io_op op, unsigned int flags, uint64_t offset,
 		uint64_t length, void *buffer)
 {
-	struct request request;
+	struct test_io test;
 
-	request_submit(ctx, &request, op, flags, offset, length, buffer);
-	return request_finish(ctx, &request);
+	test_io_submit(ctx, &test, op, flags, offset, length, buffer);
+	return test_io_finish(ctx, &test);
 }
 
 unsigned char *

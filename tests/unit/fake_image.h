@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An image on a file in memory, reached through the fake backend, and a model of what the file must
- * hold.  "Direct I/O" is the same file under another descriptor: the rules are those of the facts
- * given, and the fake backend checks that they are kept.
+ * hold.  "Direct I/O" uses another descriptor of the same file; the facts set its rules, which the
+ * fake backend checks.
  */
 #ifndef TESTS_UNIT_FAKE_IMAGE_H
 #define TESTS_UNIT_FAKE_IMAGE_H
@@ -52,23 +52,23 @@ fake_image_compare(const struct fake_image *fake);
 unsigned char *
 fake_image_at(const struct fake_image *fake, uint64_t offset);
 
-/* An operation and how often its done() was called. */
-struct request {
+/* An io, and how often its done() was called. */
+struct test_io {
 	struct io io;
 	unsigned int done;
 };
 
 void
-request_submit(struct ioctx *ctx, struct request *request, enum io_op op, unsigned int flags,
+test_io_submit(struct ioctx *ctx, struct test_io *test, enum io_op op, unsigned int flags,
 	       uint64_t offset, uint64_t length, void *buffer);
 
-/* Runs the context until the request is done, and returns its result. */
+/* Runs the context until the io is done, and returns its result. */
 int
-request_finish(struct ioctx *ctx, struct request *request);
+test_io_finish(struct ioctx *ctx, struct test_io *test);
 
 /* Both. */
 int
-request_execute(struct ioctx *ctx, enum io_op op, unsigned int flags, uint64_t offset,
+test_io_execute(struct ioctx *ctx, enum io_op op, unsigned int flags, uint64_t offset,
 		uint64_t length, void *buffer);
 
 /* Memory that is `misaligned` bytes away from a page's start; release it with buffer_free(). */

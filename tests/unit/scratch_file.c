@@ -123,6 +123,57 @@ scratch_no_dsync(void)
 	return reason;
 }
 
+int
+scratch_cached_pages(int fd)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	unsigned char pages[4096];
+	size_t size = (size_t)lseek(fd, 0, SEEK_END), count = (size + page - 1) / page;
+	void *map = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+	int cached = 0, r;
+
+	if (map == MAP_FAILED || count > sizeof(pages))
+		return -1;
+	r = mincore(map, size, pages);
+	for (size_t i = 0; i < count; i++)
+		cached += pages[i] & 1;
+	munmap(map, size);
+	return r < 0 ? -1 : cached;
+}
+
+int
+scratch_drop_cache(int fd)
+{
+	fdatasync(fd);
+	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	return scratch_cached_pages(fd);
+}
+
+void
+scratch_await_no_cache(int fd)
+{
+	for (int i = 0; scratch_cached_pages(fd) != 0; i++) {
+		ck_assert_msg(i < 500, "%d pages stay in the page cache", scratch_cached_pages(fd));
+		usleep(20000);
+	}
+}
+
+const char *
+scratch_no_view_of_cache(void)
+{
+	static const char bytes[4096] = {1};
+	const char *reason = NULL;
+	int fd = scratch_try_file(1 << 20);
+
+	if (fd < 0 || pwrite(fd, bytes, sizeof(bytes), 0) != sizeof(bytes) ||
+	    scratch_cached_pages(fd) < 1 || scratch_drop_cache(fd) != 0)
+		reason =
+			"the file system of $TMPDIR, or of the current directory, has no page cache to look at";
+	if (fd >= 0)
+		close(fd);
+	return reason;
+}
+
 void
 scratch_fill(int fd, uint64_t offset, uint64_t length)
 {

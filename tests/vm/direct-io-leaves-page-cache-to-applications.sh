@@ -8,7 +8,6 @@
 # The output is the table of the loop driver's direct I/O (Linux commit bc07c10a36): Buffers and
 # Cached of /proc/meminfo after the run. The rates are those of an emulated machine and of no
 # interest, except for their order.
-# vm: memory 2G
 # vm: limit 900
 . "$(dirname "$0")/functions.sh"
 

@@ -28,14 +28,14 @@ quietly mke2fs -q -t ext4 -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 /d
 mkdir "$dir/disk" "$dir/client"
 mount -o commit=3000 /dev/mapper/logged "$dir/disk"
 
-write_and_mark() # DIRECT-IO
+write_and_mark() # DIRECT-IO [PAGE-CACHE]
 {
-	local name=$engine-$1
+	local name=$engine-$1-${2:-auto}
 	# The image is either sparse, so that much is allocated, or written before, so that nothing
 	# makes the file system flush by itself.
 	truncate -s 40M "$dir/disk/$name.img"
 	[ "$engine" != aio ] || dd if=/dev/urandom of="$dir/disk/$name.img" bs=1M count=40 conv=notrunc,fsync status=none
-	start_server -- "$dir/disk/$name.img" engine="$engine" direct-io="$1"
+	start_server -- "$dir/disk/$name.img" engine="$engine" direct-io="$1" page-cache="${2:-auto}"
 	attach /dev/nbd0 -b 4096
 	# The last MiB is for writes to the device itself.
 	quietly mke2fs -q -t ext4 -b 4096 /dev/nbd0 36M
@@ -48,6 +48,10 @@ write_and_mark() # DIRECT-IO
 
 each_engine write_and_mark on
 each_engine write_and_mark off
+# These kernels have no RWF_DONTCACHE; the sweeps that start write-backs must not count as flushes.
+engine=threads
+write_and_mark off drop
+expect_log 'page cache drop \(without RWF_DONTCACHE: Linux 6\.[0-9]+ does not know it\)'
 
 umount "$dir/disk"
 quietly dmsetup remove logged

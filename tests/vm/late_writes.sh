@@ -12,9 +12,16 @@ drive=$(drive_device 1)
 timeout=3
 
 modprobe nbd
-mountpoint -q $groups || mount -t cgroup2 none $groups || fail "there are no control groups"
+mount -t cgroup2 none $groups || fail "there are no control groups"
 echo +io >$groups/cgroup.subtree_control || fail "the control groups can't throttle"
 mkdir -p $groups/slow
+leave_groups()
+{
+	rmdir $groups/slow
+	echo -io >$groups/cgroup.subtree_control
+	umount $groups
+}
+on_exit leave_groups
 # On ext4 of 6.1, direct writes to one file wait for each other, and only one would be throttled.
 quietly mkfs.xfs -q -f "$drive"
 mkdir "$dir/disk"

@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# vm: memory 2G
 # vm: limit 900
 # After the guard of a device was killed, list and status say so; nbdloop adopt gives the device
 # another guard, while fio writes and verifies on the device: there is no error, the options of the
@@ -25,7 +24,7 @@ kill_guard()
 	kill -KILL "$guard"
 	wait_until "the guard is gone" process_gone "$guard"
 	expect_equal "the guard in the list" 0 "$(nbdloop list -n -O GUARD "$device" 2>"$dir/list.log" | tr -d ' ')"
-	grep -q "^nbdloop: warning: $device: its guard was killed, and nobody would restart its server" "$dir/list.log" ||
+	grep -q "^nbdloop: warning: $device: its guard was killed, and nothing would restart its server" "$dir/list.log" ||
 		fail "the list doesn't warn"
 }
 
@@ -63,14 +62,14 @@ facts()
 mark_kernel_log
 truncate -s 64M "$image"
 nbdloop_attach -o 1M --sizelimit 32M -b 4096 --engine=threads "$image"
-nbdloop_refuses "$device has a guard, which lives" adopt "$device"
+nbdloop_refuses "$device has a guard that is alive" adopt "$device"
 quietly nbdloop set --direct-io=off "$device"
 before=$(facts)
 start_load --filename="$device" --size=24M --bsrange=4k-128k --iodepth=8
 kill_guard
 nbdloop_refuses 'has no guard any more.*nbdloop adopt' replace-server "$device"
 nbdloop status "$device" >"$dir/status" || fail "nbdloop status fails"
-grep -q '^guard: none: .*nobody would restart' "$dir/status" || fail "status doesn't tell it"
+grep -q '^guard: none: .*nothing would restart' "$dir/status" || fail "status doesn't tell it"
 adopt
 expect_equal "the device, adopted" "$before" "$(facts)"
 kill_server_of_device
@@ -110,7 +109,7 @@ find_guard
 kill -KILL "$guard" "$(server_pid "$device")"
 wait_until "both are gone" no_process
 nbdloop list "$device" >"$dir/list" 2>"$dir/list.log" || fail "nbdloop list fails"
-grep -q 'neither its server nor its guard is there any more' "$dir/list.log" || fail "the list doesn't tell it"
+grep -q 'its server and its guard are gone' "$dir/list.log" || fail "the list doesn't tell it"
 quietly nbdloop adopt "$device"
 quietly cmp "$image" "$device"
 kill_server_of_device
@@ -174,7 +173,7 @@ find_guard
 kill -KILL "$guard" "$(server_pid "$device")"
 wait_until "both are gone" no_process
 dd if=/dev/zero of="$device" bs=64k count=1 2>"$dir/dd.log" || true
-nbdloop_refuses "^nbdloop: $device is detached, but not all that was written could be stored, and what could not is lost now: " \
+nbdloop_refuses "^nbdloop: $device is detached, but some of the written data could not be stored, and is lost now: " \
 	detach "$device"
 device_is_gone "$device" || fail "$device is still there"
 expect_nothing_left

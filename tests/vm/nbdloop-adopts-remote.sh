@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# vm: memory 2G
 # After the guard of a URI's device was killed, nbdloop adopt gives the device another guard. That
 # guard keeps the existing connections, since the server may allow no others, and makes new ones
 # when they end; also when they ended earlier, or between the two guards, and when there is no
@@ -51,11 +50,11 @@ mark_kernel_log
 truncate -s 64M "$image"
 start_remote
 nbdloop_attach --connections 2 --timeout 5 --dead-timeout 500 "$remote"
-nbdloop_refuses "$device has a guard, which lives" adopt "$device"
+nbdloop_refuses "$device has a guard that is alive" adopt "$device"
 start_load --filename="$device" --size=48M --bsrange=4k-64k --iodepth=8
 kill_guard
 nbdloop list "$device" >"$dir/list" 2>"$dir/list.log" || fail "nbdloop list fails"
-grep -q "its guard was killed, and nobody would connect again to its server: nbdloop adopt $device" "$dir/list.log" ||
+grep -q "its guard was killed, and nothing would connect again to its server: nbdloop adopt $device" "$dir/list.log" ||
 	fail "the list doesn't warn"
 quietly nbdloop adopt "$device"
 expect_guard
@@ -87,7 +86,7 @@ expect_load
 kill_guard
 kill_server
 sleep 2
-nbdloop_refuses "$device has a guard again, but no new connection yet; it is being tried further:" adopt "$device"
+nbdloop_refuses "$device has a guard again, but no new connection yet; the guard keeps trying:" adopt "$device"
 expect_guard
 start_remote
 wait_until "it has both connections when it is there" connections_are 2

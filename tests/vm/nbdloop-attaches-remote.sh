@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# vm: memory 2G
 # nbdloop attaches in one network namespace what a server in another exports, by TCP, with several
 # connections. Neither a cable that is pulled out for a while nor a server restart causes an error
 # or a lost write; a larger export makes a larger device. For a name with two addresses, one working
@@ -18,7 +17,7 @@ remote=nbd://$server_address:10809
 
 start_remote()
 {
-	start_nbdloopd --address "$server_address" --port 10809 --control "$dir/server.control" "$image"
+	start_nbdloopd --address "$server_address" --port 10809 --tls=off --control "$dir/server.control" "$image"
 }
 
 remote_attach() # OPTION...
@@ -57,8 +56,9 @@ start_remote
 nbdloop_refuses "$server_address" attach "$remote"
 # Of a name with two addresses, the first one never answers: packets to it arrive nowhere.
 cp /etc/hosts "$dir/hosts"
-on_exit cp "$dir/hosts" /etc/hosts
-printf '%s\n' "10.99.0.3 two-addresses" "$server_address two-addresses" >>/etc/hosts
+printf '%s\n' "10.99.0.3 two-addresses" "$server_address two-addresses" >>"$dir/hosts"
+mount --bind "$dir/hosts" /etc/hosts
+on_exit umount /etc/hosts
 "${client[@]}" ip neighbour add 10.99.0.3 lladdr 02:00:00:00:00:03 dev cable
 expect_equal "addresses" "10.99.0.3 $server_address" "$("${client[@]}" getent ahostsv4 two-addresses | awk '/STREAM/ {print $1}' | xargs)"
 started=$SECONDS

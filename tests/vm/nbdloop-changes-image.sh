@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# vm: memory 2G
 # nbdloop change gives a read-only device another image while somebody reads it, as LOOP_CHANGE_FD
 # does to a loop device: it refuses what LOOP_CHANGE_FD refuses, no reader sees an error, and the
 # next server serves the new image. A change that can't work leaves the old image in place.

@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# vm: memory 2G
 # While fio writes and verifies on an attached device, its direct I/O is switched off and on, and
 # its server is replaced by one with another program file, without an error; the next server keeps
 # the setting of direct I/O. The device also gets another size during these changes.
@@ -117,6 +116,6 @@ expect_nothing_left
 rm -f "$dir/program/nbdloopd"
 nbdloop_attach -o 100 "$image"
 nbdloop_refuses 'offset' set --direct-io=on "$device"
-nbdloop_refuses 'what is to be set' set "$device"
+nbdloop_refuses 'a setting is missing' set "$device"
 nbdloop_detach "$device"
 expect_nothing_left

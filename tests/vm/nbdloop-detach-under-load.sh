@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# vm: memory 2G
 # While fio writes to a device, and while a file system on it is written to, nbdloop detach refuses,
 # and there is neither an error nor a hang. With --lazy the device goes when the last writer does;
 # all written data, through the page cache, too, is in the image then. Concurrent detaches of one

@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# vm: memory 2G
 # The examples of nbdloop(8) work as they are pasted, one after the other, and leave nothing behind.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"

@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# vm: memory 2G
 # An image grows, and `nbdloop resize' makes the attached device grow with it: ext4 and xfs grow on
 # the device while they are mounted and fio writes and verifies on them, and the new part is the
 # image's.

@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# vm: memory 2G
 # The server of an attached device is killed 20 times while fio writes and verifies in a file system
 # on it: there is no error, no write is lost, and each time another server takes over.
 . "$(dirname "$0")/functions.sh"

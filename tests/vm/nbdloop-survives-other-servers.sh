@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# vm: memory 2G
 # A device with several connections survives a kill of its server while fio writes and verifies; a
 # device that is attached to a server elsewhere resumes when that server comes back. Without its
 # guard, the device continues to work, and can be detached.

@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# vm: memory 2G
 # vm: limit 540
 # vm: servers nbdkit nbdloopd
 # All verbs run at once, at random moments, for four minutes (longer with NBDLOOP_TIME_FACTOR),

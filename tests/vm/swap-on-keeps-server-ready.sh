@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
+# vm: memory 1G
 # swap=on: every thread of the server is an I/O flusher, also in the background and after a change
 # of user; all memory of the server is locked except for the unused parts of stacks; all contexts
 # are created when the first client connects, and their memory is resident; the out-of-memory killer

@@ -2,6 +2,7 @@
 #include "tool/device/device.h"
 
 #include "tool/failure.h"
+#include "tool/system_file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-/* The unit of "size", whatever the device's block size. */
+/* The unit of the file "size", whatever the device's block size. */
 #define SECTOR 512
 
 /* N of "nbdN", without leading zeroes, as the kernel writes it. */
@@ -29,64 +30,50 @@ parse_index(const char *name, unsigned int *index)
 
 /* ---- files of a device's directory */
 
-static int
-errno_of(const GError *reason)
-{
-	/* NODEV: it was there when it was opened, and was removed before it was read. */
-	bool gone = g_error_matches(reason, G_FILE_ERROR, G_FILE_ERROR_NOENT) ||
-		    g_error_matches(reason, G_FILE_ERROR, G_FILE_ERROR_NODEV);
-
-	return gone ? ENOENT : EIO;
-}
-
 /* NULL: *error is set, to ENOENT if there is no such file. */
 static char *
-read_text(const char *directory, const char *file, GError **error)
+read_text(const char *name, const char *file, GError **error)
 {
-	g_autofree char *path = g_build_filename(directory, file, NULL);
-	g_autoptr(GError) reason = NULL;
-	char *text = NULL;
+	g_autofree char *path = system_file_path("/sys/block/%s/%s", name, file);
+	char *text = system_file_read_path(path);
 
-	if (g_file_get_contents(path, &text, NULL, &reason))
-		return g_strchomp(text);
-	return FAILURE_NULL(error, errno_of(reason), "%s", reason->message);
+	/* ENODEV: the file was removed between open() and read(). */
+	if (!text && error)
+		failure_errno(error, errno == ENODEV ? ENOENT : errno, "%s", path);
+	return text;
 }
 
 /* The number in a file; 0 and *error if there is none. */
 static guint64
-read_number(const char *directory, const char *file, guint64 max, GError **error)
+read_number(const char *name, const char *file, guint64 max, GError **error)
 {
-	g_autofree char *text = read_text(directory, file, error);
+	g_autofree char *text = read_text(name, file, error);
 	guint64 number = 0;
 
 	if (!text)
 		return 0;
 	if (!g_ascii_string_to_unsigned(text, 10, 0, max, &number, NULL))
-		failure(error, EINVAL, "%s/%s: \"%s\" is not the number that it should be",
-			directory, file, text);
+		failure(error, EINVAL,
+			"/sys/block/%s/%s: \"%s\" is not the number that it should be", name, file,
+			text);
 	return number;
 }
 
 dev_t
-device_number_read(const char *directory, GError **error)
+device_number_read(const char *name, const char *partition, GError **error)
 {
-	g_autofree char *text = read_text(directory, "dev", error);
+	g_autofree char *file = g_build_filename(partition ? partition : "", "dev", NULL);
+	g_autofree char *text = read_text(name, file, error);
 	unsigned int numbers[2];
 
 	if (!text)
 		return 0;
 	if (sscanf(text, "%u:%u", &numbers[0], &numbers[1]) != 2) {
-		failure(error, EINVAL, "%s/dev: \"%s\" is no device number", directory, text);
+		failure(error, EINVAL, "/sys/block/%s/%s: \"%s\" is no device number", name, file,
+			text);
 		return 0;
 	}
 	return makedev(numbers[0], numbers[1]);
-}
-
-/* A file that may be missing: then it is NULL, without an error. */
-static char *
-read_text_if_there(const char *directory, const char *file)
-{
-	return read_text(directory, file, NULL);
 }
 
 static int
@@ -98,8 +85,9 @@ compare_partitions(gconstpointer a, gconstpointer b)
 }
 
 static void
-read_partitions(struct device *device, const char *directory)
+read_partitions(struct device *device)
 {
+	g_autofree char *directory = system_file_path("/sys/block/%s", device->name);
 	g_autoptr(GDir) entries = g_dir_open(directory, 0, NULL);
 	const char *name;
 
@@ -111,9 +99,7 @@ read_partitions(struct device *device, const char *directory)
 	}
 	g_ptr_array_sort(device->partitions, compare_partitions);
 	for (guint i = 0; i < device->partitions->len; i++) {
-		g_autofree char *own =
-			g_build_filename(directory, device->partitions->pdata[i], NULL);
-		dev_t number = device_number_read(own, NULL);
+		dev_t number = device_number_read(device->name, device->partitions->pdata[i], NULL);
 
 		g_array_append_val(device->partition_numbers, number);
 	}
@@ -121,42 +107,68 @@ read_partitions(struct device *device, const char *directory)
 
 /* ---- devices */
 
-static bool
-read_facts(struct device *device, const char *directory, GError **error)
+static void
+read_identity(struct device *device)
 {
-	g_autofree char *pid = read_text_if_there(directory, "pid");
+	g_autofree char *pid = read_text(device->name, "pid", NULL);
+
+	device->pid = pid ? atoi(pid) : 0;
+	device->backend = read_text(device->name, "backend", NULL);
+}
+
+static bool
+read_facts(struct device *device, GError **error)
+{
+	const char *name = device->name;
 	/* Since Linux 6.10; the driver has always let the kernel scan. */
-	g_autofree char *scans = read_text_if_there(directory, "partscan");
+	g_autofree char *scans = read_text(name, "partscan", NULL);
 	GError *reason = NULL;
 
 	/* The first error stays. */
-	device->number = device_number_read(directory, &reason);
-	device->size = read_number(directory, "size", G_MAXUINT64 / SECTOR, &reason) * SECTOR;
-	device->read_only = read_number(directory, "ro", 1, &reason);
+	device->number = device_number_read(name, NULL, &reason);
+	device->size = read_number(name, "size", G_MAXUINT64 / SECTOR, &reason) * SECTOR;
+	device->read_only = read_number(name, "ro", 1, &reason);
 	device->block_size =
-		(unsigned int)read_number(directory, "queue/logical_block_size", 1 << 30, &reason);
+		(unsigned int)read_number(name, "queue/logical_block_size", 1 << 30, &reason);
 	if (reason) {
 		g_propagate_error(error, reason);
 		return false;
 	}
 	device->scans_partitions = !scans || strcmp(scans, "0") != 0;
-	device->pid = pid ? atoi(pid) : 0;
-	device->backend = read_text_if_there(directory, "backend");
-	read_partitions(device, directory);
+	read_identity(device);
+	read_partitions(device);
 	return true;
 }
 
 static struct device *
-read_one(const char *sys, const char *name, GError **error)
+device_new(const char *name)
 {
-	g_autofree char *directory = g_build_filename(sys, "block", name, NULL);
-	struct device *DEVICE_CLEANUP device = g_new0(struct device, 1);
+	struct device *device = g_new0(struct device, 1);
 
 	parse_index(name, &device->index);
 	device->name = g_strdup(name);
 	device->partitions = g_ptr_array_new_with_free_func(g_free);
 	device->partition_numbers = g_array_new(false, false, sizeof(dev_t));
-	return read_facts(device, directory, error) ? g_steal_pointer(&device) : NULL;
+	return device;
+}
+
+static struct device *
+read_one(const char *name, GError **error)
+{
+	struct device *DEVICE_CLEANUP device = device_new(name);
+
+	return read_facts(device, error) ? g_steal_pointer(&device) : NULL;
+}
+
+/* *error can't be set. */
+static struct device *
+identify_one(const char *name, GError **error)
+{
+	struct device *device = device_new(name);
+
+	(void)error;
+	read_identity(device);
+	return device;
 }
 
 char *
@@ -177,7 +189,7 @@ device_name(const char *text, GError **error)
 }
 
 struct device *
-device_read(const char *sys, const char *name, GError **error)
+device_read(const char *name, GError **error)
 {
 	g_autofree char *plain = device_name(name, error);
 	GError *reason = NULL;
@@ -185,7 +197,7 @@ device_read(const char *sys, const char *name, GError **error)
 
 	if (!plain)
 		return NULL;
-	device = read_one(sys, plain, &reason);
+	device = read_one(plain, &reason);
 	if (failure_is(reason, ENOENT)) {
 		g_clear_error(&reason);
 		failure(error, ENOENT,
@@ -197,6 +209,16 @@ device_read(const char *sys, const char *name, GError **error)
 	return device;
 }
 
+struct device *
+device_read_attached(const char *name, GError **error)
+{
+	struct device *DEVICE_CLEANUP device = device_read(name, error);
+
+	if (device && device->pid == 0)
+		return FAILURE_NULL(error, ENXIO, "/dev/%s is not attached", device->name);
+	return g_steal_pointer(&device);
+}
+
 static int
 compare_devices(gconstpointer a, gconstpointer b)
 {
@@ -205,17 +227,19 @@ compare_devices(gconstpointer a, gconstpointer b)
 	return (*one)->index < (*other)->index ? -1 : (*one)->index > (*other)->index;
 }
 
-static void
-free_element(gpointer device)
+static bool
+is_attached(const char *name)
 {
-	device_free(device);
+	g_autofree char *pid = read_text(name, "pid", NULL);
+
+	return pid != NULL;
 }
 
-GPtrArray *
-devices_read(const char *sys, GError **error)
+static GPtrArray *
+find_attached(struct device *(*read)(const char *name, GError **error), GError **error)
 {
-	g_autoptr(GPtrArray) devices = g_ptr_array_new_with_free_func(free_element);
-	g_autofree char *block = g_build_filename(sys, "block", NULL);
+	g_autoptr(GPtrArray) devices = g_ptr_array_new_with_free_func((GDestroyNotify)device_free);
+	g_autofree char *block = system_file_path("/sys/block");
 	g_autoptr(GDir) entries = g_dir_open(block, 0, error);
 	const char *name;
 
@@ -226,11 +250,14 @@ devices_read(const char *sys, GError **error)
 		struct device *device;
 		unsigned int index;
 
-		if (!parse_index(name, &index))
+		/* Of the many that are not attached, no more is read. */
+		if (!parse_index(name, &index) || !is_attached(name))
 			continue;
-		device = read_one(sys, name, &reason);
-		if (device) {
+		device = read(name, &reason);
+		if (device && device->pid != 0) {
 			g_ptr_array_add(devices, device);
+		} else if (device) {
+			device_free(device); /* it has just been detached */
 		} else if (failure_is(reason, ENOENT)) {
 			g_clear_error(&reason); /* it has just been removed */
 		} else {
@@ -240,6 +267,18 @@ devices_read(const char *sys, GError **error)
 	}
 	g_ptr_array_sort(devices, compare_devices);
 	return g_steal_pointer(&devices);
+}
+
+GPtrArray *
+devices_read_attached(GError **error)
+{
+	return find_attached(read_one, error);
+}
+
+GPtrArray *
+devices_identify_attached(GError **error)
+{
+	return find_attached(identify_one, error);
 }
 
 const char *

@@ -2,6 +2,7 @@
 #include "tool/device/device_node.h"
 
 #include "tool/failure.h"
+#include "tool/system_file.h"
 
 #include "common/cleanup.h"
 
@@ -13,19 +14,11 @@
 #include <unistd.h>
 
 enum {
-	/* udev is usually done in a few milliseconds; after that, nobody makes nodes here. */
+	/* udev usually makes nodes within milliseconds; after this time, nothing here makes them.
+	 */
 	WAIT_STEPS = 20,
 	STEP_US = 10000,
 };
-
-/* Of the device, or of its partition unless that is NULL; 0: there is none. */
-static dev_t
-number_of(const char *name, const char *partition)
-{
-	g_autofree char *directory = g_build_filename("/sys/block", name, partition, NULL);
-
-	return device_number_read(directory, NULL);
-}
 
 static bool
 is_there(const char *path, dev_t number)
@@ -45,12 +38,11 @@ make_node(const char *node, dev_t number, GError **error)
 		g_usleep(STEP_US);
 	if (is_there(path, number))
 		return true;
-	/* The node may be left from another device; a file of another kind is never removed. */
+	/* The node may be left from another device.  A file of another kind is never removed. */
 	if (lstat(path, &st) == 0 && S_ISBLK(st.st_mode))
 		unlink(path);
 	if (mknod(path, S_IFBLK | 0660, number) < 0 && !(errno == EEXIST && is_there(path, number)))
-		return failure(error, errno, "there is no %s, and it can't be made: %s", path,
-			       g_strerror(errno));
+		return failure_errno(error, errno, "there is no %s, and it can't be made", path);
 	return true;
 }
 
@@ -58,7 +50,7 @@ int
 device_node_open(const char *name, int flags, GError **error)
 {
 	g_autofree char *path = g_build_filename("/dev", name, NULL);
-	const dev_t number = number_of(name, NULL);
+	const dev_t number = device_number_read(name, NULL, NULL);
 	int fd;
 
 	if (!number) {
@@ -69,19 +61,17 @@ device_node_open(const char *name, int flags, GError **error)
 		return -1;
 	fd = open(path, flags | O_CLOEXEC);
 	if (fd < 0)
-		failure(error, errno, "%s can't be opened: %s", path, g_strerror(errno));
+		failure_errno(error, errno, "%s can't be opened", path);
 	return fd;
 }
 
-/* The kernel keeps room for so many minor numbers of one device. */
+/* ext_range: the number of minor numbers that the kernel reserves for the device. */
 static bool
 can_have_partitions(const char *name)
 {
-	g_autofree char *path = g_build_filename("/sys/block", name, "ext_range", NULL);
-	g_autofree char *text = NULL;
+	g_autofree char *text = system_file_read("/sys/block/%s/ext_range", name);
 
-	return !g_file_get_contents(path, &text, NULL, NULL) ||
-	       g_ascii_strtoull(text, NULL, 10) > 1;
+	return !text || g_ascii_strtoull(text, NULL, 10) > 1;
 }
 
 static bool
@@ -92,10 +82,9 @@ scan_partitions(int fd, const char *name, GError **error)
 			error, ENOTSUP,
 			"the nbd driver was loaded so that its devices have no partitions (max_part=0): "
 			"load it again with modprobe nbd max_part=16");
-	/* Opening it has done that already; twice is what was asked for. */
+	/* Opening the device has already done that; the user asks for a second scan. */
 	if (ioctl(fd, BLKRRPART) < 0 && errno != EBUSY)
-		return failure(error, errno, "the partitions of /dev/%s can't be read: %s", name,
-			       g_strerror(errno));
+		return failure_errno(error, errno, "the partitions of /dev/%s can't be read", name);
 	return true;
 }
 
@@ -108,15 +97,14 @@ device_node_settle(const char *name, bool scan, uint64_t *size, GError **error)
 	if (fd < 0 || (scan && !scan_partitions(fd, name, error)))
 		return false;
 	if (ioctl(fd, BLKGETSIZE64, size) < 0)
-		return failure(error, errno, "/dev/%s doesn't tell its size: %s", name,
-			       g_strerror(errno));
-	device = device_read("/sys", name, error);
+		return failure_errno(error, errno, "/dev/%s doesn't tell its size", name);
+	device = device_read(name, error);
 	for (guint i = 0; device && i < device->partitions->len; i++) {
 		const char *partition = g_ptr_array_index(device->partitions, i);
-		const dev_t number = number_of(name, partition);
+		const dev_t number = device_number_read(name, partition, NULL);
 
-		/* While somebody else has the kernel read the table again, there is none for a
-		 * moment; its node is theirs, then. */
+		/* While another program makes the kernel read the table again, the partition is
+		 * gone for a moment; that program waits for its node. */
 		if (number && !make_node(partition, number, error))
 			return false;
 	}
@@ -131,7 +119,7 @@ device_node_forget(const struct device *device)
 		g_autofree char *path = g_build_filename("/dev", partition, NULL);
 		struct stat st;
 
-		if (!number_of(device->name, partition) && lstat(path, &st) == 0 &&
+		if (!device_number_read(device->name, partition, NULL) && lstat(path, &st) == 0 &&
 		    S_ISBLK(st.st_mode))
 			unlink(path);
 	}

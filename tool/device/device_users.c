@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/device/device_users.h"
 
+#include "tool/device/image_file.h"
+#include "tool/failure.h"
+#include "tool/server/server_link.h"
+#include "tool/system_file.h"
+
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,14 +18,13 @@
 #define USERS_MAX 10
 
 struct search {
-	const char *sys, *proc;
 	const struct device *device;
 	GPtrArray *users;       /* char *: what was found, each once */
-	GHashTable *namespaces; /* of mounts, those that were looked into */
+	GHashTable *namespaces; /* mount namespaces that were searched; NULL: mounts don't matter */
 };
 
 static void __attribute__((format(printf, 2, 3)))
-found(struct search *search, const char *format, ...)
+add_user(struct search *search, const char *format, ...)
 {
 	va_list arguments;
 	char *text;
@@ -33,8 +38,7 @@ found(struct search *search, const char *format, ...)
 		g_ptr_array_add(search->users, text);
 }
 
-/* The device's name or its partition's, if that is what a path such as /dev/nbd0p1 means; or NULL.
- */
+/* The name of the device or partition that a path such as /dev/nbd0p1 names, or NULL. */
 static const char *
 part_of_path(const struct device *device, const char *path)
 {
@@ -53,7 +57,7 @@ part_of_path(const struct device *device, const char *path)
 
 /* ---- mounts */
 
-/* Btrfs and the like have numbers of their own there, but name the device. */
+/* File systems such as btrfs have their own device numbers there, but give the device's path. */
 static const char *
 part_of_mount(const struct search *search, char *const *fields)
 {
@@ -69,13 +73,9 @@ part_of_mount(const struct search *search, char *const *fields)
 static void
 look_at_mounts(struct search *search, const char *process)
 {
-	g_autofree char *path = g_build_filename(search->proc, process, "mountinfo", NULL);
-	g_autofree char *text = NULL;
-	g_auto(GStrv) lines = NULL;
+	g_autofree char *text = system_file_read("/proc/%s/mountinfo", process);
+	g_auto(GStrv) lines = g_strsplit(text ? text : "", "\n", -1);
 
-	if (!g_file_get_contents(path, &text, NULL, NULL))
-		return;
-	lines = g_strsplit(text, "\n", -1);
 	for (char **line = lines; *line; line++) {
 		g_auto(GStrv) fields = g_strsplit(*line, " ", -1);
 		g_autofree char *where = NULL;
@@ -91,40 +91,36 @@ look_at_mounts(struct search *search, const char *process)
 			part = part_of_mount(search, fields);
 		where = g_strcompress(fields[4]); /* a blank is \040 there */
 		if (part)
-			found(search, "/dev/%s is mounted on %s", part, where);
+			add_user(search, "/dev/%s is mounted on %s", part, where);
 	}
 }
 
-/* Those of a process's mount namespace, if no other one's of it were looked at. */
+/* Searches the mount namespace of a process, if that was not done before. */
 static void
 look_at_namespace(struct search *search, const char *process)
 {
-	g_autofree char *path = g_build_filename(search->proc, process, "ns/mnt", NULL);
+	g_autofree char *path = system_file_path("/proc/%s/ns/mnt", process);
 	char *namespace = g_file_read_link(path, NULL);
 
 	if (namespace && g_hash_table_add(search->namespaces, namespace))
 		look_at_mounts(search, process);
 }
 
-/* ---- swap, and devices made of it */
+/* ---- swap, and devices made of the device */
 
 static void
 look_at_swaps(struct search *search)
 {
-	g_autofree char *path = g_build_filename(search->proc, "swaps", NULL);
-	g_autofree char *text = NULL;
-	g_auto(GStrv) lines = NULL;
+	g_autofree char *text = system_file_read("/proc/swaps");
+	g_auto(GStrv) lines = g_strsplit(text ? text : "", "\n", -1);
 
-	if (!g_file_get_contents(path, &text, NULL, NULL))
-		return;
-	lines = g_strsplit(text, "\n", -1);
 	for (char **line = lines; *line; line++) {
 		const char *part;
 
 		(*line)[strcspn(*line, " \t")] = '\0';
 		part = part_of_path(search->device, *line);
 		if (part)
-			found(search, "/dev/%s is swap space", part);
+			add_user(search, "/dev/%s is swap space", part);
 	}
 }
 
@@ -132,46 +128,44 @@ static void
 look_at_holders(struct search *search, const char *part)
 {
 	const char *device = search->device->name;
-	g_autofree char *path = g_build_filename(search->sys, "block", device,
-						 part == device ? "." : part, "holders", NULL);
+	g_autofree char *path =
+		system_file_path("/sys/block/%s/%s/holders", device, part == device ? "." : part);
 	g_autoptr(GDir) holders = g_dir_open(path, 0, NULL);
 	const char *holder;
 
 	while (holders && (holder = g_dir_read_name(holders)) != NULL) {
-		g_autofree char *name_path =
-			g_build_filename(search->sys, "block", holder, "dm/name", NULL);
-		g_autofree char *name = NULL;
+		g_autofree char *name = system_file_read("/sys/block/%s/dm/name", holder);
 
-		if (g_file_get_contents(name_path, &name, NULL, NULL))
-			found(search, "/dev/mapper/%s is made of /dev/%s", g_strchomp(name), part);
+		if (name)
+			add_user(search, "/dev/mapper/%s is made of /dev/%s", name, part);
 		else
-			found(search, "/dev/%s is made of /dev/%s", holder, part);
+			add_user(search, "/dev/%s is made of /dev/%s", holder, part);
 	}
 }
 
 static void
 look_at_loops(struct search *search)
 {
-	g_autofree char *block = g_build_filename(search->sys, "block", NULL);
+	g_autofree char *block = system_file_path("/sys/block");
 	g_autoptr(GDir) entries = g_dir_open(block, 0, NULL);
 	const char *name;
 
 	while (entries && (name = g_dir_read_name(entries)) != NULL) {
-		g_autofree char *path = g_build_filename(block, name, "loop/backing_file", NULL);
-		g_autofree char *file = NULL;
-		const char *part = NULL;
+		g_autofree char *file =
+			g_str_has_prefix(name, "loop")
+				? system_file_read("/sys/block/%s/loop/backing_file", name)
+				: NULL;
+		const char *part = file ? part_of_path(search->device, file) : NULL;
 
-		if (g_str_has_prefix(name, "loop") && g_file_get_contents(path, &file, NULL, NULL))
-			part = part_of_path(search->device, g_strchomp(file));
 		if (part)
-			found(search, "/dev/%s is made of /dev/%s", name, part);
+			add_user(search, "/dev/%s is made of /dev/%s", name, part);
 	}
 }
 
 /* ---- open files */
 
-/* A descriptor's file tells its device's number, whatever that is called where it was opened: in a
- * container, a chroot.  A file on a server that doesn't answer isn't waited for. */
+/* A file of a process has its device number, whatever its name where it was opened: in a container,
+ * a chroot.  This does not wait for a file on a server that doesn't answer. */
 static const char *
 part_opened_as(const struct device *device, const char *link)
 {
@@ -183,11 +177,19 @@ part_opened_as(const struct device *device, const char *link)
 	return device_part_numbered(device, makedev(stx.stx_rdev_major, stx.stx_rdev_minor));
 }
 
+/* A file that has no path, and so is no device. */
+static bool
+is_nameless(const char *target)
+{
+	return g_str_has_prefix(target, "socket:[") || g_str_has_prefix(target, "pipe:[") ||
+	       g_str_has_prefix(target, "anon_inode:");
+}
+
 /* Which part of the device a process has open, or NULL. */
 static const char *
-part_opened_by(const char *proc, const struct device *device, const char *process)
+part_opened_by(const struct device *device, const char *process)
 {
-	g_autofree char *path = g_build_filename(proc, process, "fd", NULL);
+	g_autofree char *path = system_file_path("/proc/%s/fd", process);
 	g_autoptr(GDir) files = g_dir_open(path, 0, NULL);
 	const char *part = NULL, *file;
 
@@ -196,21 +198,29 @@ part_opened_by(const char *proc, const struct device *device, const char *proces
 		g_autofree char *target = g_file_read_link(link, NULL);
 
 		part = target ? part_of_path(device, target) : NULL;
-		if (!part)
+		if (!part && !(target && is_nameless(target)))
 			part = part_opened_as(device, link);
 	}
 	return part;
 }
 
-static char *
-process_name(const char *proc, const char *process)
+/* A thread of the kernel, which has no files, has no program, either: one call instead of five for
+ * each of hundreds. */
+static bool
+has_program(const char *process)
 {
-	g_autofree char *path = g_build_filename(proc, process, "comm", NULL);
-	char *name = NULL;
+	g_autofree char *path = system_file_path("/proc/%s/exe", process);
+	char target[8];
 
-	if (!g_file_get_contents(path, &name, NULL, NULL))
-		return g_strdup("gone");
-	return g_strchomp(name);
+	return readlink(path, target, sizeof(target)) >= 0 || errno != ENOENT;
+}
+
+static char *
+process_name(const char *process)
+{
+	char *name = system_file_read("/proc/%s/comm", process);
+
+	return name ? name : g_strdup("gone");
 }
 
 static void
@@ -218,21 +228,25 @@ look_at_process(struct search *search, const char *process, pid_t pid)
 {
 	const char *part;
 
-	look_at_namespace(search, process);
+	if (!has_program(process))
+		return;
+	if (search->namespaces)
+		look_at_namespace(search, process);
 	if (pid == getpid() || pid == search->device->pid)
 		return;
-	part = part_opened_by(search->proc, search->device, process);
+	part = part_opened_by(search->device, process);
 	if (part) {
-		g_autofree char *name = process_name(search->proc, process);
+		g_autofree char *name = process_name(process);
 
-		found(search, "process %s (%s) has /dev/%s open", process, name, part);
+		add_user(search, "process %s (%s) has /dev/%s open", process, name, part);
 	}
 }
 
 static void
 look_at_processes(struct search *search)
 {
-	g_autoptr(GDir) entries = g_dir_open(search->proc, 0, NULL);
+	g_autofree char *proc = system_file_path("/proc");
+	g_autoptr(GDir) entries = g_dir_open(proc, 0, NULL);
 	const char *name;
 
 	while (entries && (name = g_dir_read_name(entries)) != NULL) {
@@ -243,10 +257,8 @@ look_at_processes(struct search *search)
 	}
 }
 
-/* ---- the whole */
-
 static char *
-join(GPtrArray *users)
+join_users(GPtrArray *users)
 {
 	GString *text = g_string_new(NULL);
 
@@ -258,29 +270,73 @@ join(GPtrArray *users)
 }
 
 char *
-device_users(const char *sys, const char *proc, const struct device *device)
+device_users(const struct device *device)
 {
 	g_autoptr(GPtrArray) users = g_ptr_array_new_with_free_func(g_free);
 	g_autoptr(GHashTable) namespaces =
 		g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-	struct search search = {sys, proc, device, users, namespaces};
+	struct search search = {device, users, namespaces};
 
-	look_at_namespace(&search, "self"); /* first: its paths are those that the user knows */
+	look_at_namespace(&search, "self"); /* first: its paths are the user's */
 	look_at_swaps(&search);
 	look_at_holders(&search, device->name);
 	for (guint i = 0; i < device->partitions->len; i++)
 		look_at_holders(&search, device->partitions->pdata[i]);
 	look_at_loops(&search);
 	look_at_processes(&search);
-	return users->len ? join(users) : NULL;
+	return users->len ? join_users(users) : NULL;
 }
 
 char *
-device_keeper(const char *proc, const struct device *device)
+device_openers(const struct device *device)
+{
+	g_autoptr(GPtrArray) users = g_ptr_array_new_with_free_func(g_free);
+	struct search search = {device, users, NULL};
+
+	look_at_loops(&search);
+	look_at_processes(&search);
+	return users->len ? join_users(users) : NULL;
+}
+
+char *
+device_keeper(const struct device *device)
 {
 	g_autofree char *process = g_strdup_printf("%d", (int)device->pid);
 
-	if (device->pid == 0 || !part_opened_by(proc, device, process))
+	if (device->pid == 0 || !part_opened_by(device, process))
 		return NULL;
-	return process_name(proc, process);
+	return process_name(process);
+}
+
+/* ---- what is attached */
+
+bool
+device_explain_attached(const struct device *device, GError **error)
+{
+	json_auto_t *status = server_link_status(device->backend, NULL);
+	g_autofree char *image = image_file_of_server(status);
+	g_autofree char *control = server_link_path(device->backend);
+	const char *backend = device->backend && !control ? device->backend : "";
+
+	if (image)
+		return failure(
+			error, EBUSY,
+			"/dev/%s is attached already, to %s; detach it first, or name no device: then a free one "
+			"is taken",
+			device->name, image);
+	return failure(
+		error, EBUSY,
+		"/dev/%s is attached already, by process %d%s%s; detach it first, or name no device: then a free "
+		"one is taken",
+		device->name, (int)device->pid, *backend ? ", to " : "", backend);
+}
+
+bool
+device_check_free(const char *name, GError **error)
+{
+	g_autoptr(GError) why = NULL;
+	struct device *DEVICE_CLEANUP device = device_read(name, &why);
+
+	/* The driver may not be loaded yet, and makes devices that are named. */
+	return !device || device->pid == 0 || device_explain_attached(device, error);
 }

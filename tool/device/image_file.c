@@ -9,7 +9,6 @@
 #include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -28,15 +27,15 @@ image_file_find(const char *image, GError **error)
 	return g_steal_pointer(&path);
 }
 
-/* For reading, and not with O_PATH: the number of a block device that is pulled out is not given to
- * another one as long as somebody has it open. */
+/* Opened for reading, not with O_PATH: while a block device that was unplugged is open, no other
+ * one gets its number. */
 int
 image_file_hold(const char *path, GError **error)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	if (fd < 0)
-		failure(error, errno, "%s: %s", path, g_strerror(errno));
+		failure_errno(error, errno, "%s", path);
 	return fd;
 }
 
@@ -62,12 +61,14 @@ image_file_path(int held)
 bool
 image_file_is_named(const char *path, int held)
 {
+	struct image_identity image;
 	struct stat ours, there;
 
-	/* A file that a file server has lost is not the one that has its name now. */
-	return fstat(held, &ours) == 0 && stat(path, &there) == 0 &&
-	       image_file_device(&ours) == image_file_device(&there) &&
-	       image_file_inode(&ours) == image_file_inode(&there);
+	/* fstat() fails for a file that a file server has lost. */
+	if (fstat(held, &ours) < 0 || stat(path, &there) < 0)
+		return false;
+	image = image_file_identity(&ours);
+	return image_file_is(&there, &image);
 }
 
 char *
@@ -81,29 +82,23 @@ image_file_name(const char *path)
 	return name ? name : g_strdup(path);
 }
 
-dev_t
-image_file_device(const struct stat *st)
+struct image_identity
+image_file_identity(const struct stat *st)
 {
-	return S_ISBLK(st->st_mode) ? st->st_rdev : st->st_dev;
-}
-
-ino_t
-image_file_inode(const struct stat *st)
-{
-	return S_ISBLK(st->st_mode) ? 0 : st->st_ino;
+	return S_ISBLK(st->st_mode) ? (struct image_identity){.device = st->st_rdev}
+				    : (struct image_identity){st->st_dev, st->st_ino};
 }
 
 bool
-image_file_is(const struct stat *st, const char *device, gint64 inode)
+image_file_is(const struct stat *st, const struct image_identity *image)
 {
-	dev_t number = image_file_device(st);
-	g_autofree char *numbers = g_strdup_printf("%u:%u", major(number), minor(number));
+	const struct image_identity own = image_file_identity(st);
 
-	return inode == (gint64)image_file_inode(st) && g_strcmp0(device, numbers) == 0;
+	return image->device != 0 && own.device == image->device && own.inode == image->inode;
 }
 
 char *
-image_file_opened_by(pid_t pid, const char *device, gint64 inode)
+image_file_opened_by(pid_t pid, const struct image_identity *image)
 {
 	g_autofree char *path = g_strdup_printf("/proc/%d/fd", (int)pid);
 	g_autoptr(GDir) files = pid > 0 ? g_dir_open(path, 0, NULL) : NULL;
@@ -113,52 +108,70 @@ image_file_opened_by(pid_t pid, const char *device, gint64 inode)
 		g_autofree char *file = g_build_filename(path, name, NULL);
 		struct stat st;
 
-		if (stat(file, &st) == 0 && image_file_is(&st, device, inode))
+		if (stat(file, &st) == 0 && image_file_is(&st, image))
 			return g_steal_pointer(&file);
 	}
 	return NULL;
 }
 
 char *
-image_file_served(const char *path, const char *device, gint64 inode, pid_t pid)
+image_file_served(const char *path, const struct image_identity *image, pid_t pid)
 {
 	g_autofree char *opened = NULL;
 	char *name = NULL;
 	struct stat st;
 
-	if (stat(path, &st) < 0 || !image_file_is(&st, device, inode))
-		opened = image_file_opened_by(pid, device, inode);
+	if (stat(path, &st) < 0 || !image_file_is(&st, image))
+		opened = image_file_opened_by(pid, image);
 	if (opened)
 		name = g_file_read_link(opened, NULL);
 	return name ? name : image_file_name(path);
 }
 
-static const char *
-device_of(JsonObject *export)
+/* ---- the image of a server */
+
+/* -1: it tells none.  See server_link_ask() for strings. */
+static ino_t
+inode_of_export(json_t *export)
 {
-	return json_object_get_string_member_with_default(export, "device", NULL);
+	json_t *inode = json_object_get(export, "inode");
+
+	if (json_is_string(inode))
+		return (ino_t)g_ascii_strtoull(json_string_value(inode), NULL, 10);
+	return inode ? (ino_t)json_integer_value(inode) : (ino_t)-1;
 }
 
-static gint64
-inode_of(JsonObject *export)
+static struct image_identity
+identity_of_export(json_t *export)
 {
-	return json_object_get_int_member_with_default(export, "inode", -1);
+	const char *device = json_string_value(json_object_get(export, "device"));
+	unsigned int numbers[2];
+
+	if (!device || sscanf(device, "%u:%u", &numbers[0], &numbers[1]) != 2)
+		return (struct image_identity){.device = 0};
+	return (struct image_identity){
+		.device = makedev(numbers[0], numbers[1]),
+		.inode = inode_of_export(export),
+	};
 }
 
 char *
-image_file_of_server(JsonObject *status)
+image_file_of_server(json_t *status)
 {
-	JsonObject *export = server_link_export(status);
-	const char *path =
-		export ? json_object_get_string_member_with_default(export, "file", NULL) : NULL;
+	json_t *export = server_link_export(status);
+	const char *path = json_string_value(json_object_get(export, "file"));
+	struct image_identity image;
 
-	return path ? image_file_served(path, device_of(export), inode_of(export),
-					server_link_pid(status))
-		    : NULL;
+	if (!path)
+		return NULL;
+	image = identity_of_export(export);
+	return image_file_served(path, &image, server_link_pid(status));
 }
 
 bool
-image_file_is_export(const struct stat *st, JsonObject *export)
+image_file_is_export(const struct stat *st, json_t *export)
 {
-	return image_file_is(st, device_of(export), inode_of(export));
+	const struct image_identity image = identity_of_export(export);
+
+	return image_file_is(st, &image);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/device/nbd_driver.h"
 
+#include "tool/device/netlink.h"
 #include "tool/failure.h"
 
 #include "common/cleanup.h"
@@ -9,44 +10,20 @@
 #include <fcntl.h>
 #include <linux/nbd-netlink.h>
 #include <linux/nbd.h>
-#include <netlink/genl/ctrl.h>
-#include <netlink/genl/genl.h>
-#include <netlink/netlink.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 struct nbd_driver {
-	struct nl_sock *socket;
-	int family;
-};
-
-/* A request to the kernel. */
-struct netlink_request {
-	struct nl_msg *message;
-	int err; /* errno, or 0: why it can't be sent */
-};
-
-static void
-request_cleanup(struct netlink_request *request)
-{
-	nlmsg_free(request->message);
-}
-#define REQUEST_CLEANUP __attribute__((cleanup(request_cleanup)))
-
-/* The kernel's answer to one request. */
-struct netlink_answer {
-	int err; /* errno, or 0 */
-	bool complete;
-	int64_t index; /* the device's, or -1: it told none */
+	struct netlink netlink; /* .fd is -1 until it is open */
+	uint16_t family;
 };
 
 void
 nbd_driver_close(struct nbd_driver *driver)
 {
-	if (driver->socket)
-		nl_socket_free(driver->socket);
+	if (driver->netlink.fd >= 0)
+		netlink_close(&driver->netlink);
 	g_free(driver);
 }
 
@@ -80,17 +57,16 @@ load_module(GError **error)
 static bool
 find_family(struct nbd_driver *driver)
 {
-	driver->family = genl_ctrl_resolve(driver->socket, NBD_GENL_FAMILY_NAME);
-	return driver->family >= 0;
+	driver->family = netlink_find_family(&driver->netlink, NBD_GENL_FAMILY_NAME);
+	return driver->family != 0;
 }
 
 static bool
 open_socket(struct nbd_driver *driver)
 {
-	if (driver->socket)
-		nl_socket_free(driver->socket);
-	driver->socket = nl_socket_alloc();
-	return driver->socket && genl_connect(driver->socket) >= 0;
+	if (driver->netlink.fd >= 0)
+		netlink_close(&driver->netlink);
+	return netlink_open(&driver->netlink) == 0;
 }
 
 /*
@@ -122,7 +98,7 @@ find_driver(struct nbd_driver *driver, GError **error)
 		return true;
 	return failure(
 		error, ENODEV,
-		"the nbd driver is loaded, but can't be talked to here: its netlink interface is only in the "
+		"the nbd driver is loaded, but can't be reached from here: its netlink interface is only in the "
 		"network namespace that the machine started with.  Run nbdloop there, in a container with the host's network");
 }
 
@@ -134,6 +110,7 @@ nbd_driver_open(GError **error)
 	if (geteuid() != 0)
 		return FAILURE_NULL(error, EPERM,
 				    "only root can attach and change block devices: use sudo");
+	driver->netlink.fd = -1;
 	if (!open_socket(driver))
 		return FAILURE_NULL(error, EPROTO, "no connection to the kernel (generic netlink)");
 	if (!find_driver(driver, error))
@@ -143,134 +120,51 @@ nbd_driver_open(GError **error)
 
 /* ---- asking it */
 
-static int
-receive_error(struct sockaddr_nl *from, struct nlmsgerr *message, void *data)
-{
-	struct netlink_answer *answer = data;
-
-	(void)from;
-	answer->err = -message->error;
-	answer->complete = true;
-	return NL_STOP;
-}
-
-static int
-receive_acknowledgement(struct nl_msg *message, void *data)
-{
-	struct netlink_answer *answer = data;
-
-	(void)message;
-	answer->complete = true;
-	return NL_STOP;
-}
-
-static int
-receive_reply(struct nl_msg *message, void *data)
-{
-	struct nlattr *attributes[NBD_ATTR_MAX + 1];
-	struct netlink_answer *answer = data;
-
-	if (genlmsg_parse(nlmsg_hdr(message), 0, attributes, NBD_ATTR_MAX, NULL) == 0 &&
-	    attributes[NBD_ATTR_INDEX])
-		answer->index = nla_get_u32(attributes[NBD_ATTR_INDEX]);
-	return NL_OK;
-}
-
-/* Begins a request, to which attributes can be put; that it can't be made is told when it is asked.
- */
-static struct netlink_request
-request_begin(const struct nbd_driver *driver, uint8_t command)
-{
-	struct netlink_request request = {.message = nlmsg_alloc()};
-
-	if (!request.message || !genlmsg_put(request.message, NL_AUTO_PORT, NL_AUTO_SEQ,
-					     driver->family, 0, 0, command, NBD_GENL_VERSION))
-		request.err = ENOMEM;
-	return request;
-}
-
-/* A message is a page: there is room for hundreds of sockets, but not for a backend of any length.
- */
+/* Begins a request, to which attributes can be added. */
 static void
-put(struct netlink_request *request, int attribute, const void *value, size_t size)
+begin(const struct nbd_driver *driver, struct netlink_request *request, uint8_t command)
 {
-	if (!request->err && nla_put(request->message, attribute, (int)size, value) < 0)
-		request->err = EMSGSIZE;
+	netlink_begin(request, driver->family, command, NBD_GENL_VERSION);
 }
 
 static void
-put_u32(struct netlink_request *request, int attribute, uint32_t value)
+put_u32(struct netlink_request *request, uint16_t attribute, uint32_t value)
 {
-	put(request, attribute, &value, sizeof(value));
+	netlink_put(request, attribute, &value, sizeof(value));
 }
 
 static void
-put_u64(struct netlink_request *request, int attribute, uint64_t value)
+put_u64(struct netlink_request *request, uint16_t attribute, uint64_t value)
 {
-	put(request, attribute, &value, sizeof(value));
+	netlink_put(request, attribute, &value, sizeof(value));
 }
 
 static void
 put_backend(struct netlink_request *request, const char *backend)
 {
 	if (backend)
-		put(request, NBD_ATTR_BACKEND_IDENTIFIER, backend, strlen(backend) + 1);
-}
-
-/* Returns what nest_end() takes: NULL, there is no room. */
-static struct nlattr *
-nest_begin(struct netlink_request *request, int attribute)
-{
-	struct nlattr *nest = request->err ? NULL : nla_nest_start(request->message, attribute);
-
-	if (!nest && !request->err)
-		request->err = EMSGSIZE;
-	return nest;
-}
-
-static void
-nest_end(struct netlink_request *request, struct nlattr *nest)
-{
-	if (nest)
-		nla_nest_end(request->message, nest);
+		netlink_put(request, NBD_ATTR_BACKEND_IDENTIFIER, backend, strlen(backend) + 1);
 }
 
 static void
 put_sockets(struct netlink_request *request, const int *sockets, unsigned int count)
 {
-	struct nlattr *list = nest_begin(request, NBD_ATTR_SOCKETS);
+	const size_t list = netlink_nest(request, NBD_ATTR_SOCKETS);
 
 	for (unsigned int i = 0; i < count; i++) {
-		struct nlattr *item = nest_begin(request, NBD_SOCK_ITEM);
+		const size_t item = netlink_nest(request, NBD_SOCK_ITEM);
 
 		put_u32(request, NBD_SOCK_FD, (uint32_t)sockets[i]);
-		nest_end(request, item);
+		netlink_unnest(request, item);
 	}
-	nest_end(request, list);
+	netlink_unnest(request, list);
 }
 
-/* Sends it and waits for the answer.  Returns 0 or an errno. */
+/* Sends a request to which the kernel answers nothing but yes or no.  Returns 0 or an errno. */
 static int
-ask(const struct nbd_driver *driver, const struct netlink_request *request,
-    struct netlink_answer *answer)
+order(struct nbd_driver *driver, struct netlink_request *request)
 {
-	struct nl_cb *callbacks;
-	int r;
-
-	*answer = (struct netlink_answer){.index = -1};
-	if (request->err)
-		return request->err;
-	callbacks = nl_cb_alloc(NL_CB_DEFAULT);
-	if (!callbacks)
-		return ENOMEM;
-	nl_cb_err(callbacks, NL_CB_CUSTOM, receive_error, answer);
-	nl_cb_set(callbacks, NL_CB_ACK, NL_CB_CUSTOM, receive_acknowledgement, answer);
-	nl_cb_set(callbacks, NL_CB_VALID, NL_CB_CUSTOM, receive_reply, answer);
-	r = nl_send_auto(driver->socket, request->message);
-	while (r >= 0 && !answer->complete)
-		r = nl_recvmsgs(driver->socket, callbacks);
-	nl_cb_put(callbacks);
-	return answer->complete ? answer->err : EPROTO;
+	return netlink_ask(&driver->netlink, request, NBD_ATTR_UNSPEC, NULL, 0);
 }
 
 static bool
@@ -281,40 +175,43 @@ backend_is_shown(unsigned int index)
 	return access(path, F_OK) == 0;
 }
 
-static struct netlink_request
-connect_request(const struct nbd_driver *driver, const struct nbd_driver_attachment *attachment)
+static void
+fill_connect(struct netlink_request *request, const struct nbd_driver_attachment *attachment)
 {
-	struct netlink_request request = request_begin(driver, NBD_CMD_CONNECT);
-
 	if (attachment->index != NBD_DRIVER_ANY)
-		put_u32(&request, NBD_ATTR_INDEX, (uint32_t)attachment->index);
-	put_u64(&request, NBD_ATTR_SIZE_BYTES, attachment->size);
-	put_u64(&request, NBD_ATTR_BLOCK_SIZE_BYTES, attachment->block_size);
-	put_u64(&request, NBD_ATTR_SERVER_FLAGS, attachment->flags);
-	put_u64(&request, NBD_ATTR_TIMEOUT, attachment->timeout);
-	put_u64(&request, NBD_ATTR_DEAD_CONN_TIMEOUT, attachment->dead_timeout);
-	put_sockets(&request, attachment->sockets, attachment->socket_count);
-	put_backend(&request, attachment->backend);
-	return request;
+		put_u32(request, NBD_ATTR_INDEX, (uint32_t)attachment->index);
+	put_u64(request, NBD_ATTR_SIZE_BYTES, attachment->size);
+	put_u64(request, NBD_ATTR_BLOCK_SIZE_BYTES, attachment->block_size);
+	put_u64(request, NBD_ATTR_SERVER_FLAGS, attachment->flags);
+	/* Without a timeout the kernel would set the queue's to its default, which must be changed
+	 * again then (tool/guard/attachment.c).  Each attachment begins without one. */
+	if (attachment->timeout)
+		put_u64(request, NBD_ATTR_TIMEOUT, attachment->timeout);
+	put_u64(request, NBD_ATTR_DEAD_CONN_TIMEOUT, attachment->dead_timeout);
+	put_sockets(request, attachment->sockets, attachment->socket_count);
+	put_backend(request, attachment->backend);
 }
 
 bool
 nbd_driver_connect(struct nbd_driver *driver, const struct nbd_driver_attachment *attachment,
 		   unsigned int *index, GError **error)
 {
-	struct netlink_request REQUEST_CLEANUP request = connect_request(driver, attachment);
-	struct netlink_answer answer;
-	int err = ask(driver, &request, &answer);
+	struct netlink_request request;
+	uint32_t given = UINT32_MAX;
+	int err;
 
+	begin(driver, &request, NBD_CMD_CONNECT);
+	fill_connect(&request, attachment);
+	err = netlink_ask(&driver->netlink, &request, NBD_ATTR_INDEX, &given, sizeof(given));
 	if (err == EPERM)
 		return failure(
 			error, err,
 			"attaching block devices is not allowed here: it needs the capability "
 			"CAP_SYS_ADMIN, outside of containers without privileges");
-	if (err || answer.index < 0)
+	if (err || given == UINT32_MAX)
 		return failure(error, err ? err : EPROTO, "the kernel's nbd driver refuses: %s",
 			       g_strerror(err ? err : EPROTO));
-	*index = (unsigned int)answer.index;
+	*index = given;
 	if (backend_is_shown(*index))
 		return true;
 	nbd_driver_disconnect(driver, *index, NULL);
@@ -327,15 +224,14 @@ nbd_driver_connect(struct nbd_driver *driver, const struct nbd_driver_attachment
 bool
 nbd_driver_disconnect(struct nbd_driver *driver, unsigned int index, GError **error)
 {
-	struct netlink_request REQUEST_CLEANUP request = request_begin(driver, NBD_CMD_DISCONNECT);
-	struct netlink_answer answer;
+	struct netlink_request request;
 	int err;
 
+	begin(driver, &request, NBD_CMD_DISCONNECT);
 	put_u32(&request, NBD_ATTR_INDEX, index);
-	err = ask(driver, &request, &answer);
+	err = order(driver, &request);
 	if (err)
-		return failure(error, err, "the kernel doesn't detach /dev/nbd%u: %s", index,
-			       g_strerror(err));
+		return failure_errno(error, err, "the kernel refuses to detach /dev/nbd%u", index);
 	return true;
 }
 
@@ -343,10 +239,10 @@ bool
 nbd_driver_change(struct nbd_driver *driver, unsigned int index,
 		  const struct nbd_driver_change *change, GError **error)
 {
-	struct netlink_request REQUEST_CLEANUP request = request_begin(driver, NBD_CMD_RECONFIGURE);
-	struct netlink_answer answer;
+	struct netlink_request request;
 	int err;
 
+	begin(driver, &request, NBD_CMD_RECONFIGURE);
 	put_u32(&request, NBD_ATTR_INDEX, index);
 	put_backend(&request, change->backend);
 	if (change->size)
@@ -357,10 +253,9 @@ nbd_driver_change(struct nbd_driver *driver, unsigned int index,
 		put_u64(&request, NBD_ATTR_CLIENT_FLAGS, NBD_CFLAG_DISCONNECT_ON_CLOSE);
 	if (change->socket)
 		put_sockets(&request, change->socket, 1);
-	err = ask(driver, &request, &answer);
+	err = order(driver, &request);
 	if (err)
-		return failure(error, err, "the kernel doesn't change /dev/nbd%u: %s", index,
-			       g_strerror(err));
+		return failure_errno(error, err, "the kernel refuses to change /dev/nbd%u", index);
 	return true;
 }
 

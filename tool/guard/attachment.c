@@ -1,28 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/guard/attachment.h"
 
-#include "tool/device/device.h"
 #include "tool/device/device_node.h"
-#include "tool/device/device_owner.h"
-#include "tool/device/device_queue.h"
 #include "tool/device/device_users.h"
 #include "tool/failure.h"
+#include "tool/nap.h"
+#include "tool/system_file.h"
 
+#include "common/cleanup.h"
 #include "common/log.h"
 #include "nbd/protocol.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* After common/log.h, which has its own LOG_... names. */
+#include <syslog.h>
+
+/* The default of Linux 6.12; in 6.1, the driver splits requests into pieces of 128 KiB. */
+#define LARGEST_REQUEST_KIB "1280"
+/* One chunk in the server, which always has memory for it. */
+#define LARGEST_SWAP_REQUEST_KIB "128"
 
 enum {
-	TIMEOUT_MS = 5000, /* see device_queue.h; with less, the kernel would complain about any
-				 slow disk */
+	TIMEOUT_MS = 5000, /* see set_timeout(); with less, the kernel would log messages about any
+			      slow disk */
 	TIMEOUT_SOON_MS = 1000, /* the least that makes sense: the kernel rounds it to seconds */
 	TIMEOUT_PAUSE_US = 200000,
 	TRY_US = 100000,
-	BUSY_TRIES = 30, /* udev looks at a device for less than that */
+	BUSY_TRIES = 30, /* udev has a new device open for less than that */
 	INVALID_TRIES = 10,
-	GONE_TRIES = 100,
+	GONE_MS = 10000,
 	TAKE_TRIES = 100,
 	TAKE_US = 50000,
 };
@@ -48,10 +60,7 @@ attachment_fini(struct attachment *attachment)
 static char *
 attached_pid(const char *name)
 {
-	g_autofree char *path = g_build_filename("/sys/block", name, "pid", NULL);
-	char *text = NULL;
-
-	return g_file_get_contents(path, &text, NULL, NULL) ? text : NULL;
+	return system_file_read("/sys/block/%s/pid", name);
 }
 
 bool
@@ -62,6 +71,91 @@ attachment_is_there(const struct attachment *attachment)
 	return pid && g_strcmp0(pid, attachment->pid) == 0;
 }
 
+/* ---- its request queue, with settings that suit a disk served by a program */
+
+/* Whether the setting has that value already; of several names, the chosen one stands in brackets:
+ * "[none] mq-deadline". */
+static bool
+has_setting(const char *path, const char *value)
+{
+	g_autofree char *chosen = g_strdup_printf("[%s]", value);
+	g_autofree char *text = system_file_read_path(path);
+
+	return text && (g_str_equal(text, value) || strstr(text, chosen));
+}
+
+/*
+ * Since Linux 6.12 each write waits until the queue is empty, which takes tens of milliseconds
+ * even if it is, and the name of a scheduler has modprobe run: a value that is there already is
+ * not written.  g_file_set_contents() would replace the file.
+ */
+static bool
+write_setting(const char *name, const char *setting, const char *value)
+{
+	g_autofree char *path = g_build_filename("/sys/block", name, "queue", setting, NULL);
+	int CLEANUP_CLOSE fd = -1;
+
+	if (has_setting(path, value))
+		return true;
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd >= 0 && write(fd, value, strlen(value)) == (ssize_t)strlen(value))
+		return true;
+	log_warning("%s can't be set to %s: %s; the device works, but may be slower", path, value,
+		    g_strerror(errno));
+	return false;
+}
+
+/* Sets no scheduler, since the disk of the image has one, and the request size that the server
+ * handles best; with `swap`, at most one piece of the server's, so that each request needs little
+ * memory. */
+static void
+tune_queue(const char *name, bool swap)
+{
+	/* One warning is enough where /sys is read-only (a container). */
+	if (write_setting(name, "scheduler", "none"))
+		write_setting(name, "max_sectors_kb",
+			      swap ? LARGEST_SWAP_REQUEST_KIB : LARGEST_REQUEST_KIB);
+}
+
+/*
+ * How long the kernel waits before it checks on an unanswered request, in milliseconds.  Only then
+ * does it repeat a request whose connection has died, so a file system may stall for this long
+ * after the server was restarted.
+ */
+static void
+set_timeout(const char *name, unsigned int milliseconds)
+{
+	g_autofree char *value = g_strdup_printf("%u", milliseconds);
+
+	write_setting(name, "io_timeout", value);
+}
+
+/*
+ * The same for a device in use, from a separate process, soon after the call.  Linux 6.11 and
+ * later, unless fixed, first waits for all requests in flight, which may be waiting for the caller
+ * to restart their server.
+ */
+static void
+change_timeout(const struct attachment *attachment, unsigned int milliseconds)
+{
+	pid_t child = fork();
+
+	if (child < 0)
+		log_warning("%s: no process to change its queue: %s", attachment->name,
+			    g_strerror(errno));
+	if (child > 0)
+		waitpid(child, NULL, 0);
+	if (child != 0)
+		return;
+	/* The grandchild runs on its own, and keeps none of the caller's files open. */
+	if (fork() == 0) {
+		closelog();
+		close_range(STDERR_FILENO + 1, ~0U, 0);
+		set_timeout(attachment->name, milliseconds);
+	}
+	_exit(0);
+}
+
 /* ---- making it */
 
 /* The reason why a device that was named is busy: it is attached, or only open. */
@@ -69,11 +163,11 @@ static bool
 explain_busy(unsigned int index, GError **error)
 {
 	g_autofree char *name = g_strdup_printf("nbd%u", index);
-	struct device *DEVICE_CLEANUP device = device_read("/sys", name, NULL);
-	g_autofree char *users = device ? device_users("/sys", "/proc", device) : NULL;
+	struct device *DEVICE_CLEANUP device = device_read(name, NULL);
+	g_autofree char *users = device ? device_users(device) : NULL;
 
 	if (device && device->pid != 0)
-		return device_owner_explain(device, error);
+		return device_explain_attached(device, error);
 	return failure(error, EBUSY, "/dev/%s is in use: %s", name,
 		       users ? users : "another program has it open");
 }
@@ -100,17 +194,15 @@ connect_device(struct attachment *attachment, const struct nbd_driver_attachment
 		if (failure_is(why, EBUSY) && wanted->index != NBD_DRIVER_ANY &&
 		    (i == BUSY_TRIES || is_attached(wanted->index)))
 			return explain_busy((unsigned int)wanted->index, error);
-		/* EINVAL: it is just being detached, or something is wrong indeed. */
+		/* EINVAL: the device is just being detached, or the request is wrong. */
 		if ((!failure_is(why, EBUSY) || i == BUSY_TRIES) &&
-		    (!failure_is(why, EINVAL) || i == INVALID_TRIES)) {
-			g_propagate_error(error, g_steal_pointer(&why));
-			return false;
-		}
+		    (!failure_is(why, EINVAL) || i == INVALID_TRIES))
+			return failure_pass(error, &why);
 		g_usleep(TRY_US);
 	}
 }
 
-/* Of `length` bytes; as the server warns where it is the one that rounds. */
+/* Of `length` bytes.  The server prints the same warnings when it rounds the size. */
 static void
 warn_about_rest(const struct attachment_plan *plan, const char *place, uint64_t length,
 		unsigned int block_size)
@@ -177,12 +269,12 @@ attachment_settle(const struct attachment *attachment, GError **error)
 {
 	uint64_t size = 0;
 
-	device_queue_tune(attachment->name, attachment->plan->swap);
+	tune_queue(attachment->name, attachment->plan->swap);
 	if (attachment->plan->timeout == 0)
-		device_queue_set_timeout(attachment->name, TIMEOUT_MS);
+		set_timeout(attachment->name, TIMEOUT_MS);
 	if (!device_node_settle(attachment->name, attachment->plan->partscan, &size, error))
 		return false;
-	/* With its pid, all that was found out is of the same device. */
+	/* If the pid is the same, all of the above was about this attachment. */
 	if (!attachment_is_there(attachment))
 		return failure(error, ENXIO, "/dev/%s has just been detached by another program",
 			       attachment->name);
@@ -206,30 +298,24 @@ attachment_take(struct attachment *attachment, const struct device *device, GErr
 void
 attachment_undo(struct attachment *attachment)
 {
+	struct nap nap = nap_for(GONE_MS);
+
 	/* Another program may have detached it meanwhile, and attached something else. */
 	if (!attachment->name || !attachment_is_there(attachment))
 		return;
 	nbd_driver_disconnect(attachment->driver, attachment->index, NULL);
-	for (unsigned int i = 0; i < GONE_TRIES && attachment_is_there(attachment); i++)
-		g_usleep(TRY_US);
+	while (attachment_is_there(attachment) && nap_take(&nap))
+		;
 }
 
 /* ---- changing it */
 
-/* With a timeout, it is that. */
-static void
-change_timeout(const struct attachment *attachment, unsigned int milliseconds)
-{
-	if (attachment->plan->timeout == 0)
-		device_queue_set_timeout_later(attachment->name, milliseconds);
-}
-
-/* It may have been resized. */
+/* The device may have been resized since it was attached. */
 static void
 warn_about_change(const struct attachment *attachment, const struct upstream *upstream,
 		  const struct upstream_connection *connection)
 {
-	struct device *DEVICE_CLEANUP device = device_read("/sys", attachment->name, NULL);
+	struct device *DEVICE_CLEANUP device = device_read(attachment->name, NULL);
 
 	if (device && connection->size < device->size)
 		log_warning(
@@ -237,18 +323,18 @@ warn_about_change(const struct attachment *attachment, const struct upstream *up
 			device->name, upstream->place);
 	if (device && !device->read_only && connection->flags & NBD_FLAG_READ_ONLY)
 		log_warning(
-			"/dev/%s: %s can only be read now, and writes fail; when it can be written to again, nbdloop "
+			"/dev/%s: %s can only be read now, and writes fail; when it is writable again, run nbdloop "
 			"replace-server /dev/%s",
 			device->name, upstream->place, device->name);
 }
 
 /*
- * Until the kernel has noticed that the old connection is dead, it takes no new one, and says
- * nothing.  With a timeout, whether it has taken it can be seen.  Without, it isn't given one just
- * for that: to take it back, the kernel would have to be told by a file of /sys, and Linux 6.12
- * then waits for all requests, also those that are yet to be sent again.  But without a timeout
- * there is one connection only, to our own server: if it isn't taken, the server ends soon, and is
- * started again.
+ * Until the kernel has noticed that the old connection is dead, it ignores a new one without an
+ * error.  With a timeout, nbd_driver_uses_socket() shows whether it took the connection.  Without,
+ * no timeout is set just for that: to remove it, a file of /sys would have to be written, and
+ * Linux 6.12 then waits for all requests, including those that are yet to be sent again.  But
+ * without a timeout there is only one connection, to our own server: if it isn't taken, the server
+ * soon ends, and is restarted.
  */
 static bool
 hand_over_one(struct attachment *attachment, int socket, GError **error)
@@ -294,9 +380,13 @@ attachment_hand_over(struct attachment *attachment, const struct upstream *upstr
 		if (!hand_over_one(attachment, connection->fd, error))
 			return false;
 	}
-	if (attachment->changing)
-		change_timeout(attachment, TIMEOUT_MS);
-	attachment->changing = false;
+	/* Handing over has set the one that was given, but the process of the shorter one may have
+	 * been later. */
+	if (attachment->renewing || (attachment->changing && attachment->plan->timeout == 0))
+		change_timeout(attachment, attachment->plan->timeout
+						   ? attachment->plan->timeout * 1000
+						   : TIMEOUT_MS);
+	attachment->changing = attachment->renewing = false;
 	return true;
 }
 
@@ -312,6 +402,16 @@ void
 attachment_prepare_change(struct attachment *attachment)
 {
 	attachment->changing = true;
+	/* One that the user gave stays. */
+	if (attachment->plan->timeout == 0)
+		change_timeout(attachment, TIMEOUT_SOON_MS);
+	g_usleep(TIMEOUT_PAUSE_US);
+}
+
+void
+attachment_prepare_renewal(struct attachment *attachment)
+{
+	attachment->renewing = true;
 	change_timeout(attachment, TIMEOUT_SOON_MS);
 	g_usleep(TIMEOUT_PAUSE_US);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A device while it is attached, as seen by the process that keeps it so: made with the connections
- * of a upstream, given new ones in place of dead ones, and ended.
+ * An attached device, as its guard sees it: it is attached with the connections of an upstream,
+ * gets new ones in place of dead ones, and is detached.
  */
 #ifndef TOOL_GUARD_ATTACHMENT_H
 #define TOOL_GUARD_ATTACHMENT_H
@@ -17,11 +17,12 @@ struct attachment {
 	const struct attachment_plan *plan;
 	struct nbd_driver *driver;
 	char *backend; /* identifier */
-	char *name;    /* "nbd0"; NULL: it isn't made yet */
-	char *pid; /* what the kernel tells as pid of the device while it is this attachment's */
+	char *name;    /* "nbd0"; NULL: it isn't attached yet */
+	char *pid;     /* the device's pid in /sys, as long as it is this attachment's */
 	unsigned int index;
-	uint64_t size; /* bytes, when it was made */
+	uint64_t size; /* bytes, when it was attached */
 	bool changing; /* since attachment_prepare_change() */
+	bool renewing; /* since attachment_prepare_renewal() */
 };
 
 /* `backend` is taken over.  The driver is opened; false with an error. */
@@ -31,57 +32,62 @@ attachment_init(struct attachment *attachment, const struct attachment_plan *pla
 void
 attachment_fini(struct attachment *attachment);
 
-/* Attaches the device with all connections of `upstream`.  After an error it may be made all the
- * same: see attachment_undo(). */
+/* Attaches the device with all connections of `upstream`.  After an error it may be attached
+ * nevertheless: see attachment_undo(). */
 bool
 attachment_make(struct attachment *attachment, const struct upstream *upstream, GError **error);
 
 /*
- * Makes it ready to be used.  The kernel looks for partitions then: without a server, this waits
- * for one.  It changes nothing of the attachment, and may be called by a thread of its own.
+ * Makes the device ready for use.  The kernel looks for partitions meanwhile, so this waits for
+ * the server.  It changes nothing in the attachment, and may run in a thread of its own.
  */
 bool
 attachment_settle(const struct attachment *attachment, GError **error);
 
-/* Takes over one that another process has made: `device` as it is now.  ENXIO: it isn't any more.
- */
+/* Takes over a device that another process attached.  ENXIO: it isn't attached any more. */
 bool
 attachment_take(struct attachment *attachment, const struct device *device, GError **error);
 
-/* Detaches it, if it was made. */
+/* Detaches the device, if it was attached. */
 void
 attachment_undo(struct attachment *attachment);
 
-/* Whether the kernel still has it. */
+/* Whether the device is still attached. */
 bool
 attachment_is_there(const struct attachment *attachment);
 
-/* Gives the kernel those connections of `upstream` that are new (as many flags as it has
- * connections).  EINVAL: the device is being detached. */
+/* Gives the kernel those connections of `upstream` that are new (a flag for each).  EINVAL: the
+ * device is being detached. */
 bool
 attachment_hand_over(struct attachment *attachment, const struct upstream *upstream,
 		     const bool *is_new, GError **error);
 
 /*
- * Whether the kernel has taken another connection, which it does in place of one that is dead only;
- * of a device with a timeout. An error of the kernel's is no: the device is being detached.
+ * Offers the kernel a connection, for a device with a timeout.  Returns whether the kernel took
+ * it, which it does only in place of a dead one.  An error of the kernel means no: the device is
+ * being detached.
  */
 bool
 attachment_offer(struct attachment *attachment, int socket);
 
 /*
- * Gives it another size, bytes.  Since Linux 6.12 the kernel waits for all requests in flight then,
- * and takes no new connection meanwhile, for no device at all: so only while its server lives, and
- * by the process that would replace that.
+ * Changes the size, in bytes.  Since Linux 6.12 the kernel waits for all requests in flight then,
+ * and meanwhile takes no new connection for any device.  Therefore only the guard, which also
+ * replaces the server, may do this, and only while the server is alive.
  */
 bool
 attachment_resize(struct attachment *attachment, uint64_t size, GError **error);
 
 /*
- * Before its connections are ended on purpose: requests in flight are then sent again sooner.
- * Returns when the requests that began before this are usually over.
+ * To be called before the connections are ended on purpose, so that requests in flight are sent
+ * again sooner.  Returns when the requests that began before the call are usually done.
  */
 void
 attachment_prepare_change(struct attachment *attachment);
+
+/* The same for connections that have used up their keys.  Even a timeout that the user gave is
+ * shortened, until the new connections are handed over. */
+void
+attachment_prepare_renewal(struct attachment *attachment);
 
 #endif

@@ -18,10 +18,10 @@
 enum {
 	MESSAGE_MAX = 8192, /* a path and a few words */
 	BACKLOG = 16,
-	PATIENCE_S = 5, /* for the request of a new connection, which is sent at once */
+	PATIENCE_S = 5, /* for a new connection's request, which is sent at once */
 };
 
-/* A socket that keeps messages apart, and its address.  -1 with an error. */
+/* A SOCK_SEQPACKET socket, and its address.  -1 with an error. */
 static int
 open_socket(const char *path, struct sockaddr_un *address, int flags, GError **error)
 {
@@ -29,13 +29,13 @@ open_socket(const char *path, struct sockaddr_un *address, int flags, GError **e
 
 	*address = (struct sockaddr_un){.sun_family = AF_UNIX};
 	if (strlen(path) >= sizeof(address->sun_path)) {
-		failure(error, ENAMETOOLONG, "%s: %s", path, g_strerror(ENAMETOOLONG));
+		failure_errno(error, ENAMETOOLONG, "%s", path);
 		return -1;
 	}
 	strcpy(address->sun_path, path);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
 	if (fd < 0)
-		failure(error, errno, "no socket: %s", g_strerror(errno));
+		failure_errno(error, errno, "a socket can't be made");
 	return fd;
 }
 
@@ -43,7 +43,7 @@ open_socket(const char *path, struct sockaddr_un *address, int flags, GError **e
 
 /* The answer; NULL with an error: the guard has ended. */
 static char *
-receive(int fd, const char *path, GError **error)
+receive_answer(int fd, const char *path, GError **error)
 {
 	g_autofree char *text = g_malloc(MESSAGE_MAX + 1);
 	ssize_t size;
@@ -52,7 +52,7 @@ receive(int fd, const char *path, GError **error)
 		size = recv(fd, text, MESSAGE_MAX, 0);
 	} while (size < 0 && errno == EINTR);
 	if (size <= 0)
-		return FAILURE_NULL(error, EPIPE, "%s: it ended before it had answered", path);
+		return FAILURE_NULL(error, EPIPE, "%s: the guard ended before it answered", path);
 	text[size] = '\0';
 	return g_steal_pointer(&text);
 }
@@ -71,8 +71,8 @@ guard_link_ask(const char *control_path, const char *request, GError **error)
 		return failure(error, errno == ENOENT ? ECONNREFUSED : errno, "%s: %s", path,
 			       g_strerror(errno));
 	if (send(fd, request, strlen(request), MSG_NOSIGNAL) < 0)
-		return failure(error, errno, "%s: %s", path, g_strerror(errno));
-	answer = receive(fd, path, error);
+		return failure_errno(error, errno, "%s", path);
+	answer = receive_answer(fd, path, error);
 	if (!answer)
 		return false;
 	return g_str_equal(answer, DONE) || failure(error, EINVAL, "%s", answer);
@@ -97,11 +97,11 @@ guard_link_listen(struct guard_link *link, const char *control_path, GError **er
 
 	if (fd < 0)
 		return false;
-	/* Of a guard with the same process ID, long ago. */
+	/* It may be left from an earlier guard with the same process ID. */
 	unlink(path);
 	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || chmod(path, 0600) < 0 ||
 	    listen(fd, BACKLOG) < 0)
-		return failure(error, errno, "%s: %s", path, g_strerror(errno));
+		return failure_errno(error, errno, "%s", path);
 	*link = (struct guard_link){
 		.path = g_steal_pointer(&path), .fd = steal_fd(&fd), .pause = ACCEPT_PAUSE_INIT};
 	return true;
@@ -152,7 +152,7 @@ guard_link_answer(int peer, const GError *error)
 {
 	const char *text = error ? error->message : DONE;
 
-	/* The process that asked may have ended. */
+	/* The process that sent the request may have ended. */
 	send(peer, text, MIN(strlen(text), MESSAGE_MAX), MSG_NOSIGNAL);
 	close(peer);
 }

@@ -26,7 +26,7 @@
 bool
 guard_link_ask(const char *control_path, const char *request, GError **error);
 
-/* Removes what a guard has left that was killed. */
+/* Removes the socket of a guard that was killed. */
 void
 guard_link_forget(const char *control_path);
 
@@ -42,7 +42,7 @@ struct guard_link {
 bool
 guard_link_listen(struct guard_link *link, const char *control_path, GError **error);
 
-/* Ends it and removes its file. */
+/* Closes the socket and removes its file. */
 void
 guard_link_close(struct guard_link *link);
 
@@ -51,12 +51,12 @@ guard_link_close(struct guard_link *link);
 struct pollfd
 guard_link_polled(struct guard_link *link, int *timeout_ms);
 
-/* A request that has come, with *peer for guard_link_answer(); NULL: there is none now.  Caller
+/* A request that has arrived, with *peer for guard_link_answer(); NULL: there is none.  Caller
  * frees (g_free). */
 char *
 guard_link_take(struct guard_link *link, int *peer);
 
-/* `error` NULL: it was done.  Closes `peer`. */
+/* Answers a request (`error` NULL: it succeeded), and closes `peer`. */
 void
 guard_link_answer(int peer, const GError *error);
 

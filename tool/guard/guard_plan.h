@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The plan of a device, made before it is attached: where its data comes from, and what the kernel
- * is told about it.  A guard (tool/guard/guard.h) keeps to it.
+ * The plan of a device, made before it is attached: where its data comes from, and how the kernel
+ * attaches it.  The guard (tool/guard/guard.h) follows the plan.
  */
 #ifndef TOOL_GUARD_GUARD_PLAN_H
 #define TOOL_GUARD_GUARD_PLAN_H
 
 #include "tool/server/server_command.h"
+#include "tool/server/upstream_tls.h"
 
 #include <glib.h>
 #include <stdbool.h>
@@ -14,26 +15,26 @@
 
 struct upstream_plan {
 	char *place; /* the image's absolute path, or an NBD URI */
-	bool remote; /* it is a URI: there is no server of ours, and neither options nor a control
-			socket */
+	bool remote; /* it is a URI: no server of ours, no server options, no control socket */
 	unsigned int connections;  /* >= 1 */
 	enum server_kind server;   /* if not remote */
 	GPtrArray *server_options; /* see tool/server/server_command.h: "--offset=512"; without
 				      direct I/O */
 	const char *direct_io;     /* "on", "off", "auto" */
-	bool force;                /* whatever else uses the image */
+	bool force;                /* even if the machine uses the image in another way */
+	struct upstream_tls tls;   /* if remote */
 };
 
 struct attachment_plan {
 	int index; /* of the device, or NBD_DRIVER_ANY */
 	bool read_only;
-	bool partscan;              /* an error if there can be no partitions */
-	unsigned int block_size;    /* bytes; 0: what the server wants */
-	uint64_t offset, sizelimit; /* of the image, bytes; 0: none.  For messages: the server has
-				       applied them */
+	bool partscan;           /* scan once more; an error if the driver allows no partitions */
+	unsigned int block_size; /* bytes; 0: what the server wants */
+	uint64_t offset, sizelimit; /* of the image, bytes; 0: none.  For messages only: the server
+				       applies them */
 	unsigned int timeout;       /* as in tool/device/nbd_driver.h */
 	unsigned int dead_timeout;  /* the same */
-	bool swap; /* to be swapped to: memory that is needed to go on may be short */
+	bool swap; /* for swap space: guard and server must work when memory is short */
 };
 
 struct guard_plan {
@@ -41,8 +42,14 @@ struct guard_plan {
 	struct attachment_plan attachment;
 };
 
-/* Frees the place and the server's options. */
-void
-guard_plan_fini(struct guard_plan *plan);
+/* Frees the place, the server's options, and what TLS needs. */
+static inline void
+guard_plan_fini(struct guard_plan *plan)
+{
+	g_free(plan->upstream.place);
+	g_clear_pointer(&plan->upstream.server_options, g_ptr_array_unref);
+	plan->upstream.place = NULL;
+	upstream_tls_fini(&plan->upstream.tls);
+}
 
 #endif

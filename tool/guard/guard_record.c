@@ -5,10 +5,11 @@
 #include "tool/guard/guard_files.h"
 #include "tool/guard/guard_link.h"
 #include "tool/server/server_link.h"
+#include "tool/system_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <json-glib/json-glib.h>
+#include <jansson.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,93 +23,113 @@ path_of_device(const struct device *device)
 	return guard_files_path(control, device->pid, "plan");
 }
 
-/* Whether a device that is attached has that file, or will have it when it is adopted. */
+/* Whether the file belongs to an attached device, which can still be adopted. */
 static bool
 is_used(const char *path)
 {
-	g_autoptr(GPtrArray) devices = devices_read("/sys", NULL);
+	g_autoptr(GPtrArray) devices = devices_identify_attached(NULL);
 	bool used = false;
 
 	for (guint i = 0; devices && i < devices->len && !used; i++) {
 		const struct device *device = g_ptr_array_index(devices, i);
 		g_autofree char *its = path_of_device(device);
 
-		used = device->pid != 0 && g_str_equal(its, path);
+		used = g_str_equal(its, path);
 	}
 	return used;
 }
 
 static bool
-lock(int fd, int command, struct flock *answer)
+lock_record(int fd, int command, struct flock *answer)
 {
 	*answer = (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	return fcntl(fd, command, answer) == 0;
 }
 
-/* ---- what is written */
+/* ---- writing */
 
-/* Paths are any bytes, and JSON is not. */
+/* A path may have any bytes, JSON only text. */
 static void
-set_bytes(JsonObject *object, const char *name, const char *bytes)
+set_bytes(json_t *object, const char *name, const char *bytes)
 {
 	g_autofree char *text = g_strescape(bytes, NULL);
 
-	json_object_set_string_member(object, name, text);
+	json_object_set_new(object, name, json_string(text));
 }
 
-static JsonArray *
+static json_t *
 options_array(const GPtrArray *options)
 {
-	JsonArray *array = json_array_new();
+	json_t *array = json_array();
 
 	for (guint i = 0; options && i < options->len; i++)
-		json_array_add_string_element(array, g_ptr_array_index(options, i));
+		json_array_append_new(array, json_string(g_ptr_array_index(options, i)));
 	return array;
 }
 
-static JsonNode *
-describe(const struct guard_plan *plan, const struct guard_progress *progress)
+/* Paths and names, no secret. */
+static void
+set_tls(json_t *object, const struct upstream_tls *tls)
 {
-	JsonObject *object = json_object_new();
-	JsonNode *node = json_node_new(JSON_NODE_OBJECT);
+	const struct {
+		const char *name, *value;
+	} all[] = {
+		{"tls-certificates", tls->certificates},
+		{"tls-psk", tls->psk},
+		{"tls-user", tls->user},
+		{"tls-hostname", tls->hostname},
+	};
 
-	set_bytes(object, "place", progress->place);
-	json_object_set_int_member(object, "device", (gint64)progress->device);
-	json_object_set_int_member(object, "inode", (gint64)progress->inode);
-	json_object_set_string_member(object, "direct-io", progress->direct_io);
-	json_object_set_boolean_member(object, "server-read-only", progress->read_only);
-	json_object_set_boolean_member(object, "remote", plan->upstream.remote);
-	json_object_set_boolean_member(object, "force", plan->upstream.force);
-	json_object_set_int_member(object, "connections", plan->upstream.connections);
-	json_object_set_int_member(object, "server", plan->upstream.server);
-	json_object_set_array_member(object, "options",
-				     options_array(plan->upstream.server_options));
-	json_object_set_string_member(object, "planned-direct-io",
-				      plan->upstream.direct_io ? plan->upstream.direct_io : "auto");
-	json_object_set_boolean_member(object, "read-only", plan->attachment.read_only);
-	json_object_set_int_member(object, "timeout", plan->attachment.timeout);
-	json_object_set_int_member(object, "dead-timeout", plan->attachment.dead_timeout);
-	json_object_set_boolean_member(object, "swap", plan->attachment.swap);
-	json_node_take_object(node, object);
-	return node;
+	json_object_set_new(object, "tls-wanted", json_boolean(tls->wanted));
+	json_object_set_new(object, "tls-verify", json_boolean(tls->verify));
+	for (size_t i = 0; i < G_N_ELEMENTS(all); i++) {
+		if (all[i].value)
+			set_bytes(object, all[i].name, all[i].value);
+	}
 }
 
-/* One write, padded to the length of the text before it: if the guard is killed here, the file
- * holds the old text or the new one. */
+static json_t *
+describe_device(const struct guard_plan *plan, const struct guard_progress *progress)
+{
+	json_t *object = json_object();
+
+	set_bytes(object, "place", progress->place);
+	json_object_set_new(object, "device", json_integer((json_int_t)progress->image.device));
+	json_object_set_new(object, "inode", json_integer((json_int_t)progress->image.inode));
+	json_object_set_new(object, "direct-io", json_string(progress->direct_io));
+	json_object_set_new(object, "server-read-only", json_boolean(progress->read_only));
+	json_object_set_new(object, "remote", json_boolean(plan->upstream.remote));
+	set_tls(object, &plan->upstream.tls);
+	json_object_set_new(object, "tls", json_string(progress->tls));
+	json_object_set_new(object, "force", json_boolean(plan->upstream.force));
+	json_object_set_new(object, "connections", json_integer(plan->upstream.connections));
+	json_object_set_new(object, "server", json_integer(plan->upstream.server));
+	json_object_set_new(object, "options", options_array(plan->upstream.server_options));
+	json_object_set_new(
+		object, "planned-direct-io",
+		json_string(plan->upstream.direct_io ? plan->upstream.direct_io : "auto"));
+	json_object_set_new(object, "read-only", json_boolean(plan->attachment.read_only));
+	json_object_set_new(object, "timeout", json_integer(plan->attachment.timeout));
+	json_object_set_new(object, "dead-timeout", json_integer(plan->attachment.dead_timeout));
+	json_object_set_new(object, "swap", json_boolean(plan->attachment.swap));
+	return object;
+}
+
+/* A single write, padded to the length of the previous text: if the guard is killed meanwhile, the
+ * file holds the old text or the new one. */
 bool
 guard_record_write(struct guard_record *record, const struct guard_plan *plan,
 		   const struct guard_progress *progress, GError **error)
 {
-	g_autoptr(JsonNode) node = describe(plan, progress);
-	g_autofree char *text = json_to_string(node, false);
+	json_auto_t *object = describe_device(plan, progress);
+	g_autofree char *text = json_dumps(object, JSON_COMPACT);
 	size_t length = strlen(text), size = MAX(record->size, length);
 	g_autofree char *padded = g_malloc(size);
 
 	memset(padded, '\n', size);
 	memcpy(padded, text, length);
 	if (pwrite(record->fd, padded, size, 0) != (ssize_t)size)
-		return failure(error, errno, "%s can't be written: %s", record->path,
-			       g_strerror(errno));
+		return failure_errno(error, errno, "%s can't be written", record->path);
 	record->size = size;
 	return true;
 }
@@ -135,80 +156,87 @@ guard_record_make(struct guard_record *record, const char *control, GError **err
 			       "a device has the files of another guard with the process ID %d",
 			       (int)getpid());
 	}
-	/* Of a guard with the same process ID, long ago. */
+	/* It may be left from an earlier guard with the same process ID. */
 	unlink(record->path);
 	record->fd = open(record->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (record->fd >= 0 && lock(record->fd, F_SETLK, &answer))
+	if (record->fd >= 0 && lock_record(record->fd, F_SETLK, &answer))
 		return true;
-	failure(error, errno, "%s can't be made: %s", record->path, g_strerror(errno));
+	failure_errno(error, errno, "%s can't be made", record->path);
 	guard_record_close(record);
 	return false;
 }
 
-/* ---- what was written */
+/* ---- reading */
 
-static unsigned int
-number(JsonObject *object, const char *name, unsigned int otherwise)
+static json_int_t
+number(json_t *object, const char *name)
 {
-	return (unsigned int)json_object_get_int_member_with_default(object, name, otherwise);
+	return json_integer_value(json_object_get(object, name));
 }
 
 static bool
-flag(JsonObject *object, const char *name)
+flag(json_t *object, const char *name)
 {
-	return json_object_get_boolean_member_with_default(object, name, false);
+	return json_is_true(json_object_get(object, name));
 }
 
 static const char *
-text(JsonObject *object, const char *name)
+text(json_t *object, const char *name)
 {
-	return g_intern_string(json_object_get_string_member_with_default(object, name, "auto"));
+	return g_intern_string(json_string_value(json_object_get(object, name)) ?: "auto");
 }
 
 static GPtrArray *
-options_of(JsonObject *object)
+options_of(json_t *object)
 {
-	JsonArray *array = json_object_has_member(object, "options")
-				   ? json_object_get_array_member(object, "options")
-				   : NULL;
+	json_t *array = json_object_get(object, "options");
 	GPtrArray *options = g_ptr_array_new_with_free_func(g_free);
 
-	for (guint i = 0; array && i < json_array_get_length(array); i++)
-		g_ptr_array_add(options, g_strdup(json_array_get_string_element(array, i)));
+	for (guint i = 0; i < json_array_size(array); i++)
+		g_ptr_array_add(options, g_strdup(json_string_value(json_array_get(array, i))));
 	return options;
 }
 
-static void
-recall(JsonObject *object, struct guard_plan *plan, struct guard_progress *progress)
+/* What set_bytes() has set, or NULL.  Caller frees. */
+static char *
+bytes(json_t *object, const char *name)
 {
-	*progress = (struct guard_progress){
-		.place = g_strcompress(
-			json_object_get_string_member_with_default(object, "place", "")),
-		.device = (dev_t)json_object_get_int_member_with_default(object, "device", 0),
-		.inode = (ino_t)json_object_get_int_member_with_default(object, "inode", 0),
-		.direct_io = text(object, "direct-io"),
-		.read_only = flag(object, "server-read-only"),
+	const char *value = json_string_value(json_object_get(object, name));
+
+	return value ? g_strcompress(value) : NULL;
+}
+
+static void
+recall_device(json_t *object, struct guard_plan *plan, struct guard_progress *progress)
+{
+	struct upstream_plan *upstream = &plan->upstream;
+	struct attachment_plan *attachment = &plan->attachment;
+
+	progress->place = g_strcompress(json_string_value(json_object_get(object, "place")) ?: "");
+	progress->image.device = (dev_t)number(object, "device");
+	progress->image.inode = (ino_t)number(object, "inode");
+	progress->direct_io = text(object, "direct-io");
+	progress->read_only = flag(object, "server-read-only");
+	progress->tls = g_intern_string(json_string_value(json_object_get(object, "tls")) ?: "");
+	*plan = (struct guard_plan){.upstream.place = g_strdup(progress->place)};
+	upstream->remote = flag(object, "remote");
+	upstream->force = flag(object, "force");
+	upstream->tls = (struct upstream_tls){
+		.wanted = flag(object, "tls-wanted"),
+		.verify = flag(object, "tls-verify"),
+		.certificates = bytes(object, "tls-certificates"),
+		.psk = bytes(object, "tls-psk"),
+		.user = bytes(object, "tls-user"),
+		.hostname = bytes(object, "tls-hostname"),
 	};
-	*plan = (struct guard_plan){
-		.upstream =
-			{
-				.place = g_strdup(progress->place),
-				.remote = flag(object, "remote"),
-				.force = flag(object, "force"),
-				.connections = number(object, "connections", 1),
-				.server =
-					(enum server_kind)number(object, "server", SERVER_NBDLOOPD),
-				.server_options = options_of(object),
-				.direct_io = text(object, "planned-direct-io"),
-			},
-		.attachment =
-			{
-				.read_only = flag(object, "read-only"),
-				.timeout = number(object, "timeout", 0),
-				.dead_timeout = number(object, "dead-timeout", 0),
-				.swap = flag(object, "swap"),
-			},
-	};
+	upstream->connections = MAX((unsigned int)number(object, "connections"), 1);
+	upstream->server = (enum server_kind)number(object, "server");
+	upstream->server_options = options_of(object);
+	upstream->direct_io = text(object, "planned-direct-io");
+	attachment->read_only = flag(object, "read-only");
+	attachment->timeout = (unsigned int)number(object, "timeout");
+	attachment->dead_timeout = (unsigned int)number(object, "dead-timeout");
+	attachment->swap = flag(object, "swap");
 }
 
 void
@@ -219,17 +247,17 @@ guard_progress_fini(struct guard_progress *progress)
 }
 
 static bool
-read_all(struct guard_record *record, struct guard_plan *plan, struct guard_progress *progress,
-	 GError **error)
+read_record(struct guard_record *record, struct guard_plan *plan, struct guard_progress *progress,
+	    GError **error)
 {
-	g_autofree char *bytes = g_malloc0(RECORD_MAX + 1);
-	ssize_t size = pread(record->fd, bytes, RECORD_MAX, 0);
-	g_autoptr(JsonNode) node = size > 0 ? json_from_string(bytes, NULL) : NULL;
+	g_autofree char *json = g_malloc0(RECORD_MAX + 1);
+	ssize_t size = pread(record->fd, json, RECORD_MAX, 0);
+	json_auto_t *object = size > 0 ? json_loads(json, 0, NULL) : NULL;
 
-	if (!node || !JSON_NODE_HOLDS_OBJECT(node))
-		return failure(error, EPROTO, "%s holds no description of a device", record->path);
+	if (!json_is_object(object))
+		return failure(error, EPROTO, "%s does not describe a device", record->path);
 	record->size = (size_t)size;
-	recall(json_node_get_object(node), plan, progress);
+	recall_device(object, plan, progress);
 	return true;
 }
 
@@ -242,18 +270,34 @@ guard_record_take(struct guard_record *record, const struct device *device, stru
 	*record = (struct guard_record){.path = path_of_device(device), .fd = -1};
 	record->fd = open(record->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (record->fd < 0)
-		failure(error, errno, "what the guard of /dev/%s knew can't be found: %s: %s",
-			device->name, record->path, g_strerror(errno));
-	else if (!lock(record->fd, F_SETLK, &answer))
+		failure_errno(error, errno,
+			      "the record of the guard of /dev/%s can't be opened: %s",
+			      device->name, record->path);
+	else if (!lock_record(record->fd, F_SETLK, &answer))
 		failure(error, errno == EACCES || errno == EAGAIN ? EBUSY : errno,
-			"/dev/%s has a guard, which lives", device->name);
-	else if (read_all(record, plan, progress, error))
+			"/dev/%s has a guard that is alive", device->name);
+	else if (read_record(record, plan, progress, error))
 		return true;
 	guard_record_leave(record);
 	return false;
 }
 
-/* ---- its end */
+bool
+guard_record_read(const struct device *device, struct guard_plan *plan,
+		  struct guard_progress *progress, GError **error)
+{
+	struct guard_record record = {.path = path_of_device(device), .fd = -1};
+	bool done;
+
+	record.fd = open(record.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	done = record.fd >= 0
+		       ? read_record(&record, plan, progress, error)
+		       : failure_errno(error, errno,
+				       "the record of the guard of /dev/%s can't be opened: %s",
+				       device->name, record.path);
+	guard_record_leave(&record);
+	return done;
+}
 
 void
 guard_record_close(struct guard_record *record)
@@ -274,19 +318,15 @@ guard_record_forget(const struct device *device)
 		guard_link_forget(control);
 }
 
-/* ---- whether it lives */
+/* ---- whether the guard is alive */
 
-/* The guard of a device without a record, known by the name of its process; -1: there is none. */
+/* The guard of a device without a record, recognized by its process name; -1: there is none. */
 static pid_t
 keeper_by_name(pid_t pid)
 {
-	g_autofree char *path = g_strdup_printf("/proc/%d/comm", (int)pid);
-	g_autofree char *name = NULL;
+	g_autofree char *name = system_file_read("/proc/%d/comm", (int)pid);
 
-	return g_file_get_contents(path, &name, NULL, NULL) &&
-			       g_str_equal(g_strchomp(name), "nbdloop")
-		       ? pid
-		       : -1;
+	return g_strcmp0(name, "nbdloop") == 0 ? pid : -1;
 }
 
 pid_t
@@ -305,10 +345,10 @@ guard_record_keeper(const struct device *device)
 		return errno == ENOENT
 			       ? keeper_by_name(control ? guard_files_owner(control) : device->pid)
 			       : -1;
-	told = lock(fd, F_GETLK, &answer);
+	told = lock_record(fd, F_GETLK, &answer);
 	close(fd);
 	if (!told)
 		return -1;
-	/* In another namespace of processes it has no number here. */
+	/* In another PID namespace, it has no process ID here. */
 	return answer.l_type == F_UNLCK ? 0 : answer.l_pid > 0 ? answer.l_pid : -1;
 }

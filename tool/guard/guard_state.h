@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A guard (tool/guard/guard.h) at work: what it holds, and what all of its parts do with that.
+ * The state of a guard (tool/guard/guard.h), and the operations that all of its parts use.
  */
 #ifndef TOOL_GUARD_GUARD_STATE_H
 #define TOOL_GUARD_GUARD_STATE_H
@@ -20,17 +20,24 @@ struct guard {
 	int signals; /* signalfd */
 };
 
-/* Writes down what another one would need to take its place. */
+/* Records what another guard would need to take its place. */
 bool
 guard_write_record(struct guard *guard, GError **error);
 
-/* Gives the device a server, or connections, in place of those that are gone.  EINVAL: the device
- * is being detached. */
+/* Starts a server, or makes connections, in place of those that are gone, and hands them over to
+ * the kernel.  EINVAL: the device is being detached. */
 bool
 guard_restore(struct guard *guard, GError **error);
 
-/* Logs how the server was lost; it will be started again. */
+/* Logs how the server was lost, before it is restarted. */
 void
 guard_log_loss(const struct guard *guard, const char *why);
+
+/* For a device that is swapped to: nothing of the guard, or of what it starts, may have to come
+ * back from there.  The server inherits the guard's place with the out-of-memory killer, and its
+ * priority.
+ */
+bool
+guard_lock_memory(GError **error);
 
 #endif

@@ -3,7 +3,6 @@
 
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
-#include "tool/guard/guard_memory.h"
 #include "tool/server/server_link.h"
 
 #include "common/cleanup.h"
@@ -14,21 +13,20 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 enum {
-	END_PATIENCE_MS = 60000, /* of a server that was killed: its disk may hang */
+	END_PATIENCE_MS = 60000, /* for the end of a server that was killed: its disk may hang */
 };
 
-/* ---- the server that nobody guards */
+/* ---- the server without a guard */
 
-/* Its process; 0: there is none any more; -1 with an error: it doesn't answer. */
+/* Its process ID; 0: there is none any more; -1 with an error: it doesn't answer. */
 static pid_t
 find_server(const char *control, GError **error)
 {
 	g_autoptr(GError) why = NULL;
-	g_autoptr(JsonObject) status = server_link_ask(control, "status", &why);
+	json_auto_t *status = server_link_ask(control, "status", &why);
 
 	if (status)
 		return server_link_pid(status);
@@ -47,8 +45,7 @@ end_server(const struct attachment *attachment, const char *control, pid_t pid, 
 
 	if (pid == 0 || (server < 0 && errno == ESRCH))
 		return true;
-	/* It may have died before its process was opened here, and another program have got its
-	 * number. */
+	/* It may have died before pidfd_open(), and another process may have its ID. */
 	now = find_server(control, error);
 	if (now <= 0)
 		return now == 0;
@@ -56,9 +53,9 @@ end_server(const struct attachment *attachment, const char *control, pid_t pid, 
 		return failure(error, EBUSY, "/dev/%s has just got another server, process %d",
 			       attachment->name, (int)now);
 	if (server < 0 || syscall(SYS_pidfd_send_signal, server, SIGKILL, NULL, 0) < 0)
-		return failure(error, errno,
-			       "the server of /dev/%s, process %d, can't be ended: %s",
-			       attachment->name, (int)pid, g_strerror(errno));
+		return failure_errno(error, errno,
+				     "the server of /dev/%s, process %d, can't be ended",
+				     attachment->name, (int)pid);
 	/* From here on the device needs a guard. */
 	if (poll(&end, 1, END_PATIENCE_MS) != 1)
 		log_warning(
@@ -70,38 +67,33 @@ end_server(const struct attachment *attachment, const char *control, pid_t pid, 
 /* ---- its image */
 
 static bool
-hold(struct upstream *upstream, const char *path, const struct guard_progress *progress)
+hold_if_same(struct upstream *upstream, const char *path, const struct image_identity *image)
 {
-	g_autofree char *device =
-		g_strdup_printf("%u:%u", major(progress->device), minor(progress->device));
 	struct stat st;
 
 	upstream->image = path ? image_file_hold(path, NULL) : -1;
-	if (upstream->image < 0 || (fstat(upstream->image, &st) == 0 &&
-				    image_file_is(&st, device, (gint64)progress->inode)))
+	if (upstream->image < 0 || (fstat(upstream->image, &st) == 0 && image_file_is(&st, image)))
 		return upstream->image >= 0;
 	close(upstream->image);
 	upstream->image = -1;
 	return false;
 }
 
-/* If it has another name now, or none, the server still has it open. */
+/* If the image was renamed or removed, the server still has it open. */
 static bool
 hold_image(struct upstream *upstream, pid_t server, const struct guard_progress *progress,
 	   GError **error)
 {
-	g_autofree char *device =
-		g_strdup_printf("%u:%u", major(progress->device), minor(progress->device));
-	g_autofree char *opened = image_file_opened_by(server, device, (gint64)progress->inode);
+	const struct image_identity *image = &progress->image;
+	g_autofree char *opened = image_file_opened_by(server, image);
 
-	return hold(upstream, progress->place, progress) || hold(upstream, opened, progress) ||
+	return hold_if_same(upstream, progress->place, image) ||
+	       hold_if_same(upstream, opened, image) ||
 	       failure(error, ENOENT,
-		       "%s is not the image any more that was attached, and its server, which had that, is gone, too: it "
-		       "can't be found",
+		       "%s is no longer the image that was attached, and the server that had that image open is gone: "
+		       "the image can't be found",
 		       progress->place);
 }
-
-/* ---- the whole */
 
 static void
 take_upstream(struct upstream *upstream, const struct guard_plan *plan,
@@ -135,8 +127,7 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 
 	if (!guard_record_take(&guard->record, device, plan, progress, error))
 		return false;
-	/* By the process alone that attached it: the next one with that number may be nbd-client.
-	 */
+	/* The record was found by the process ID alone, which may be nbd-client's by now. */
 	if (!control && !g_str_equal(plan->upstream.place, device->backend))
 		return failure(error, EINVAL,
 			       "/dev/%s was not attached by nbdloop, but by process %d",
@@ -149,7 +140,7 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 	if (!attachment_init(&guard->attachment, &plan->attachment, g_strdup(device->backend),
 			     error) ||
 	    !attachment_take(&guard->attachment, device, error) ||
-	    (plan->attachment.swap && !guard_memory_lock(error)))
+	    (plan->attachment.swap && !guard_lock_memory(error)))
 		return false;
 	if (control)
 		return take_server(guard, progress, server, error);
@@ -157,11 +148,11 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 	return true;
 }
 
-/* ---- connections to somebody else's server, which the kernel has, but this process has not */
+/* ---- connections to a remote server, which only the kernel has */
 
-/* Offers the kernel a connection that answers nothing and ends soon: the kernel sends its
- * requests again, as after the loss of any connection.  Returns the other end, or -1: the kernel
- * did not take it. */
+/* Offers the kernel a connection that never answers and soon ends: the kernel then repeats its
+ * requests, as after the loss of any connection.  Returns the other end, or -1: the kernel did not
+ * take it. */
 static int
 offer_probe(struct attachment *attachment)
 {
@@ -178,7 +169,7 @@ offer_probe(struct attachment *attachment)
 	return -1;
 }
 
-/* The server isn't asked: it may allow one connection only. */
+/* This does not connect to the server, which may allow only one connection. */
 void
 guard_probe_unseen(struct guard *guard)
 {
@@ -188,7 +179,7 @@ guard_probe_unseen(struct guard *guard)
 
 	while (dead < count && (probes[dead] = offer_probe(&guard->attachment)) >= 0)
 		dead++;
-	/* Not before all were offered: one that has ended is dead, too. */
+	/* Only now, because a connection that has ended would count as a dead one. */
 	for (unsigned int i = 0; i < dead; i++)
 		close(probes[i]);
 	upstream_lose_unseen(&guard->upstream, dead);

@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/guard/guard_watch.h"
 
+#include "tool/device/device.h"
 #include "tool/failure.h"
-#include "tool/guard/guard_requests.h"
 #include "tool/guard/guard_take_over.h"
-#include "tool/guard/settling.h"
+#include "tool/nap.h"
 
 #include "common/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 enum {
+	STACK = 256 << 10, /* bytes; with --swap, all of it is locked memory */
 	RETRY_MS = 100,
 	RETRY_MOST_MS = 2000,
-	LOOK_MS = 1000, /* at connections that can't be seen */
-	GONE_TRIES = 30,
-	GONE_US = 10000,
+	LOOK_MS = 1000, /* between probes of connections that only the kernel sees */
+	GONE_MS = 300,
+	END_US = 10000,
 };
 
 static void
@@ -29,7 +33,7 @@ wait_until_gone(const struct guard *guard)
 		g_usleep(RETRY_MS * 1000);
 }
 
-/* Answers requests for that long, although none can be carried out now. */
+/* Refuses requests for that long. */
 static void
 refuse_requests(struct guard *guard, const GError *why, unsigned int milliseconds)
 {
@@ -47,7 +51,7 @@ refuse_requests(struct guard *guard, const GError *why, unsigned int millisecond
 		if (!request)
 			continue;
 		failure(&error, EAGAIN,
-			"/dev/%s has no server just now, and it is being tried further: %s",
+			"/dev/%s has no server just now, and the guard keeps trying: %s",
 			guard->attachment.name, why->message);
 		guard_link_answer(peer, error);
 	}
@@ -67,7 +71,7 @@ guard_watch_restore(struct guard *guard)
 			return;
 		}
 		if (failure_is(error, EINVAL)) {
-			/* It will be detached as soon as its last user closes it. */
+			/* The device will be detached as soon as its last user closes it. */
 			wait_until_gone(guard);
 			return;
 		}
@@ -91,34 +95,78 @@ take_signal(const struct guard *guard)
 			    guard->attachment.name, guard->attachment.name);
 }
 
-/* ---- watching */
+/* ---- making a new device ready, in a thread of its own */
 
-static void
-wait_for_news(struct guard *guard)
+struct settling {
+	const struct attachment *attachment;
+	pthread_t thread;
+	int fd;        /* a pipe's end, which hangs up when the thread has done its work */
+	int thread_fd; /* the other end, the thread's */
+	bool settled;  /* the thread's until then, as is `error` */
+	GError *error;
+};
+
+static void *
+settle_attachment(void *data)
 {
-	const struct upstream *upstream = &guard->upstream;
-	int timeout = upstream_unseen(upstream) > 0 ? LOOK_MS : -1;
-	unsigned int count = 3;
-	g_autofree struct pollfd *fds = g_new0(struct pollfd, count + upstream->plan->connections);
+	struct settling *settling = data;
 
-	fds[0] = (struct pollfd){.fd = guard->signals, .events = POLLIN};
-	fds[1] = (struct pollfd){.fd = upstream->server.output, .events = POLLIN};
-	fds[2] = guard_link_polled(&guard->link, &timeout);
-	for (unsigned int i = 0; i < upstream->plan->connections; i++)
-		fds[count++] =
-			(struct pollfd){.fd = upstream->connections[i].fd, .events = POLLRDHUP};
-	poll(fds, count, timeout);
-	if (fds[0].revents)
-		take_signal(guard);
-	upstream_pass_output(&guard->upstream);
-	if (fds[2].revents)
-		guard_requests_take(guard);
-	if (fds[2].revents && guard->upstream.server.pid == 0)
-		guard_watch_restore(guard);
+	settling->settled = attachment_settle(settling->attachment, &settling->error);
+	close(settling->thread_fd);
+	return NULL;
 }
 
-/* The server may die while the kernel looks for partitions: it is started again as ever, or that
- * would wait for one in vain. */
+static int
+start_settling(struct settling *settling)
+{
+	pthread_attr_t attributes;
+	int err = pthread_attr_init(&attributes);
+
+	if (err)
+		return err;
+	pthread_attr_setstacksize(&attributes, STACK);
+	err = pthread_create(&settling->thread, &attributes, settle_attachment, settling);
+	pthread_attr_destroy(&attributes);
+	return err;
+}
+
+static bool
+settling_begin(struct settling *settling, const struct attachment *attachment, GError **error)
+{
+	int ends[2], err;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return failure_errno(error, errno, "a pipe can't be made");
+	*settling =
+		(struct settling){.attachment = attachment, .fd = ends[0], .thread_fd = ends[1]};
+	err = start_settling(settling);
+	if (err == 0)
+		return true;
+	close(ends[0]);
+	close(ends[1]);
+	return failure_errno(error, err, "a thread can't be started");
+}
+
+static bool
+settling_wait(const struct settling *settling, int milliseconds)
+{
+	struct pollfd end = {.fd = settling->fd};
+
+	return poll(&end, 1, milliseconds) > 0;
+}
+
+static bool
+settling_end(struct settling *settling, GError **error)
+{
+	pthread_join(settling->thread, NULL);
+	close(settling->fd);
+	if (settling->error)
+		g_propagate_error(error, settling->error);
+	return settling->settled;
+}
+
+/* The server may die while the kernel looks for partitions.  It is restarted as ever; otherwise the
+ * kernel would wait for it in vain. */
 bool
 guard_watch_settle(struct guard *guard, GError **error)
 {
@@ -148,22 +196,246 @@ guard_watch_settle(struct guard *guard, GError **error)
 	return true;
 }
 
+/* ---- requests of the other verbs (tool/guard/guard_link.h) */
+
+static void
+end_server(struct guard *guard)
+{
+	g_autofree char *why = NULL;
+	bool crashed;
+
+	attachment_prepare_change(&guard->attachment);
+	upstream_break(&guard->upstream);
+	while (!upstream_is_lost(&guard->upstream, &crashed, &why))
+		g_usleep(END_US);
+}
+
+/* Tries once to restore the server; on failure, the guard goes on trying after the request. */
+static bool
+restore_once(struct guard *guard, GError **error)
+{
+	g_autoptr(GError) why = NULL;
+
+	return guard_restore(guard, &why) ||
+	       failure(error, EIO, "/dev/%s has no new server yet, but the guard keeps trying: %s",
+		       guard->attachment.name, why->message);
+}
+
+static bool
+replace_server(struct guard *guard, GError **error)
+{
+	log_info("%s: a new server takes over", guard->attachment.name);
+	end_server(guard);
+	return restore_once(guard, error);
+}
+
+/* The conditions of LOOP_CHANGE_FD: the device is read-only, and its size stays the same. */
+static bool
+image_fits(const struct guard *guard, struct upstream *trial, GError **error)
+{
+	struct device *DEVICE_CLEANUP device = device_read(guard->attachment.name, error);
+	uint64_t size;
+
+	if (!device)
+		return false;
+	if (!device->read_only)
+		return failure(
+			error, EINVAL,
+			"/dev/%s can be written to, and only a read-only device can get another image: attach it "
+			"with --read-only",
+			device->name);
+	if (!upstream_open(trial, error))
+		return false;
+	size = trial->connections[0].size;
+	size -= size % device->block_size;
+	return size == device->size ||
+	       failure(error, EINVAL,
+		       "%s would make a device of %" PRIu64 " bytes, and /dev/%s has %" PRIu64
+		       ": only an image of "
+		       "the same size can take the place of another",
+		       trial->place, size, device->name, device->size);
+}
+
+static void
+record_change(struct guard *guard)
+{
+	g_autoptr(GError) error = NULL;
+
+	if (!guard_write_record(guard, &error))
+		log_warning("%s: %s", guard->attachment.name, error->message);
+}
+
+static bool
+take_image(struct guard *guard, struct upstream *trial, GError **error)
+{
+	if (!image_fits(guard, trial, error))
+		return false;
+	log_info("%s: %s takes the place of %s", guard->attachment.name, trial->place,
+		 guard->upstream.place);
+	upstream_end(trial);
+	end_server(guard);
+	upstream_swap_image(&guard->upstream, trial);
+	record_change(guard);
+	if (guard_restore(guard, error))
+		return true;
+	/* The old image worked a moment ago, and the device needs one that works. */
+	upstream_swap_image(&guard->upstream, trial);
+	record_change(guard);
+	return false;
+}
+
+static bool
+change_image(struct guard *guard, const char *image, GError **error)
+{
+	struct upstream trial;
+	bool taken;
+
+	upstream_init_trial(&trial, &guard->upstream, image);
+	taken = take_image(guard, &trial, error);
+	upstream_fini(&trial);
+	return taken;
+}
+
+static bool
+resize_device(struct guard *guard, const char *text, GError **error)
+{
+	g_autofree char *why = NULL;
+	bool crashed;
+	guint64 size;
+
+	if (!g_ascii_string_to_unsigned(text, 10, 1, G_MAXINT64, &size, error))
+		return false;
+	/* The server may have died while the request waited. */
+	if (upstream_is_lost(&guard->upstream, &crashed, &why)) {
+		guard_log_loss(guard, why);
+		if (!restore_once(guard, error))
+			return false;
+	}
+	return attachment_resize(&guard->attachment, size, error);
+}
+
+/* The text after `verb` in a request; NULL: it is another request. */
+static const char *
+request_operand(const char *request, const char *verb)
+{
+	return g_str_has_prefix(request, verb) ? request + strlen(verb) : NULL;
+}
+
+static void
+carry_out_request(struct guard *guard, const char *request, GError **error)
+{
+	const char *image = request_operand(request, "image "),
+		   *size = request_operand(request, "resize ");
+
+	/* "auto", not "on": direct I/O is possible now, and if it no longer is, the next server is
+	 * still to start. */
+	if (g_str_equal(request, "direct-io on"))
+		guard->upstream.direct_io =
+			g_str_equal(guard->upstream.plan->direct_io, "on") ? "on" : "auto";
+	else if (g_str_equal(request, "direct-io off"))
+		guard->upstream.direct_io = "off";
+	else if (g_str_equal(request, "replace"))
+		replace_server(guard, error);
+	else if (image)
+		change_image(guard, image, error);
+	else if (size)
+		resize_device(guard, size, error);
+	else
+		failure(error, EINVAL,
+			"/dev/%s: its guard knows no request \"%s\": it is another version of nbdloop",
+			guard->attachment.name, request);
+}
+
+/* Carries out a request, if one has come.  There may be no server after it: upstream.server.pid is
+ * 0 then. */
+static void
+take_request(struct guard *guard)
+{
+	g_autoptr(GError) error = NULL;
+	g_autofree char *request;
+	int peer;
+
+	request = guard_link_take(&guard->link, &peer);
+	if (!request)
+		return;
+	carry_out_request(guard, request, &error);
+	if (g_str_has_prefix(request, "direct-io "))
+		record_change(guard);
+	guard_link_answer(peer, error);
+}
+
+/* ---- watching */
+
+/* How long nothing needs to be looked at, in milliseconds; -1: for ever. */
+static int
+look_again(const struct upstream *upstream)
+{
+	int next;
+
+	upstream_used_up(upstream, &next);
+	if (upstream_unseen(upstream) > 0)
+		return next < 0 ? LOOK_MS : MIN(next, LOOK_MS);
+	return next;
+}
+
+/* One key must not encrypt too much, and the kernel can't change it. */
+static void
+renew_keys(struct guard *guard)
+{
+	int next;
+	const unsigned int count = upstream_used_up(&guard->upstream, &next);
+
+	if (count == 0)
+		return;
+	log_info("%s: %u of %u connections have used up their keys; they are replaced",
+		 guard->attachment.name, count, guard->upstream.plan->connections);
+	attachment_prepare_renewal(&guard->attachment);
+	upstream_end_used_up(&guard->upstream);
+	guard_watch_restore(guard);
+}
+
+static void
+wait_for_news(struct guard *guard)
+{
+	const struct upstream *upstream = &guard->upstream;
+	int timeout = look_again(upstream);
+	unsigned int count = 3;
+	g_autofree struct pollfd *fds = g_new0(struct pollfd, count + upstream->plan->connections);
+
+	fds[0] = (struct pollfd){.fd = guard->signals, .events = POLLIN};
+	fds[1] = (struct pollfd){.fd = upstream->server.output, .events = POLLIN};
+	fds[2] = guard_link_polled(&guard->link, &timeout);
+	for (unsigned int i = 0; i < upstream->plan->connections; i++)
+		fds[count++] =
+			(struct pollfd){.fd = upstream->connections[i].fd, .events = POLLRDHUP};
+	poll(fds, count, timeout);
+	if (fds[0].revents)
+		take_signal(guard);
+	upstream_pass_output(&guard->upstream);
+	if (fds[2].revents)
+		take_request(guard);
+	if (fds[2].revents && guard->upstream.server.pid == 0)
+		guard_watch_restore(guard);
+}
+
 void
 guard_watch(struct guard *guard)
 {
 	while (attachment_is_there(&guard->attachment)) {
 		g_autofree char *why = NULL;
+		struct nap nap;
 		bool crashed = false;
 
 		wait_for_news(guard);
 		guard_probe_unseen(guard);
+		renew_keys(guard);
 		if (!upstream_is_lost(&guard->upstream, &crashed, &why))
 			continue;
-		/* When a device is detached, its connections end a moment before the kernel lets
-		 * go. */
-		for (unsigned int i = 0;
-		     !crashed && i < GONE_TRIES && attachment_is_there(&guard->attachment); i++)
-			g_usleep(GONE_US);
+		/* When a device is detached, its connections end a moment before it is gone from
+		 * /sys. */
+		nap = nap_for(crashed ? 0 : GONE_MS);
+		while (attachment_is_there(&guard->attachment) && nap_take(&nap))
+			;
 		if (attachment_is_there(&guard->attachment))
 			guard_log_loss(guard, why);
 		guard_watch_restore(guard);

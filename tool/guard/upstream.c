@@ -4,15 +4,13 @@
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
 #include "tool/guard/guard_files.h"
-#include "tool/server/server_sockets.h"
+#include "tool/nap.h"
 
 #include "common/log.h"
-#include "nbd/protocol.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -21,7 +19,11 @@
 enum {
 	END_PATIENCE_MS = 5000,
 	MOMENT_MS = 1000,
-	STEP_MS = 10,
+	RESERVE_PART = 8, /* a connection is replaced when it has this part of its bytes left */
+	/* No connection is faster, 16 GB/s; so the reserve lasts for a second at least. */
+	FASTEST_PER_MS = 16 << 20,
+	SOONEST_LOOK_MS = 1000,
+	LATEST_LOOK_MS = 60000,
 };
 
 void
@@ -41,18 +43,10 @@ upstream_init(struct upstream *upstream, const struct upstream_plan *plan, char 
 }
 
 static void
-close_connection(struct upstream_connection *connection)
-{
-	if (connection->fd >= 0)
-		close(connection->fd);
-	connection->fd = -1;
-}
-
-static void
 close_connections(struct upstream *upstream)
 {
 	for (unsigned int i = 0; i < upstream->plan->connections; i++)
-		close_connection(&upstream->connections[i]);
+		upstream_connection_close(&upstream->connections[i]);
 }
 
 bool
@@ -61,12 +55,12 @@ upstream_lacks(const struct upstream *upstream, unsigned int i)
 	return upstream->connections[i].fd < 0 && !upstream->connections[i].unseen;
 }
 
-/* ---- what the server says */
+/* ---- messages of the server */
 
-/* With the image's name in place of the path that the server was given (find_image()).  Caller
+/* The text with the image's name in place of the path that the server got from find_image(). Caller
  * frees. */
 static char *
-reword(const struct upstream *upstream, const char *text)
+put_image_name(const struct upstream *upstream, const char *text)
 {
 	GString *words = g_string_new(text);
 	g_autofree char *path = image_file_path(upstream->image);
@@ -78,10 +72,10 @@ reword(const struct upstream *upstream, const char *text)
 }
 
 static void
-hear(int level, const char *line, void *data)
+take_server_line(int level, const char *line, void *data)
 {
 	struct upstream *upstream = data;
-	g_autofree char *text = reword(upstream, line);
+	g_autofree char *text = put_image_name(upstream, line);
 
 	if (level == LOG_LEVEL_ERROR && upstream->refusal)
 		g_string_append_printf(upstream->refusal, "%s%s",
@@ -97,14 +91,14 @@ hear(int level, const char *line, void *data)
 void
 upstream_pass_output(struct upstream *upstream)
 {
-	server_process_listen(&upstream->server, hear, upstream);
+	server_process_listen(&upstream->server, take_server_line, upstream);
 }
 
 /* ---- our own server */
 
 /*
- * Where the server finds the image: always by what is held here, so that it is the same one as at
- * first, whoever has its name meanwhile, or takes it a moment later.
+ * The path by which the server opens the image.  It always leads to the file that is held open
+ * here, so that the server opens the same file whatever has its name now or a moment later.
  */
 static char *
 find_image(struct upstream *upstream, GError **error)
@@ -150,7 +144,7 @@ start_process(struct upstream *upstream, const int *sockets, unsigned int count,
 					     plan->server == SERVER_NBDKIT, error);
 }
 
-/* Starts it; ours[] are the ends to negotiate on, -1 when it could not be started. */
+/* Starts the server; ours[] are the sockets to negotiate on, -1 if it could not be started. */
 static bool
 start_server(struct upstream *upstream, int *ours, GError **error)
 {
@@ -176,8 +170,7 @@ end_server(struct upstream *upstream)
 	server_process_fini(&upstream->server);
 }
 
-/* All the server's words, when it has ended: they say more than what its end looks like from here.
- */
+/* Prefers the server's own messages, when it has ended, to the error that its end caused here. */
 static void
 prefer_refusal(struct upstream *upstream, GError **error)
 {
@@ -185,71 +178,60 @@ prefer_refusal(struct upstream *upstream, GError **error)
 	if (!upstream->refusal->len || !error || !*error)
 		return;
 	g_clear_error(error);
-	/* engine/image/lock.c says it like that. */
+	/* The words of engine/image/lock.c. */
 	failure(error, strstr(upstream->refusal->str, " lock, because ") ? ETXTBSY : EIO, "%s",
 		upstream->refusal->str);
+}
+
+/* Those that aren't there, to be made; their number is *count.  Caller frees. */
+static struct upstream_connection **
+lacking(struct upstream *upstream, unsigned int *count)
+{
+	struct upstream_connection **all =
+		g_new(struct upstream_connection *, upstream->plan->connections);
+
+	*count = 0;
+	for (unsigned int i = 0; i < upstream->plan->connections; i++) {
+		if (upstream_lacks(upstream, i))
+			all[(*count)++] = &upstream->connections[i];
+	}
+	return all;
 }
 
 static bool
 open_server(struct upstream *upstream, GError **error)
 {
-	unsigned int count = upstream->plan->connections;
-	g_autofree int *ours = g_new(int, count);
+	g_autofree int *ours = g_new(int, upstream->plan->connections);
+	g_autofree struct upstream_connection **connections = NULL;
+	unsigned int count;
 	bool opened;
 
+	/* Those to the server before it are of no use. */
+	close_connections(upstream);
+	connections = lacking(upstream, &count);
 	upstream->refusal = g_string_new(NULL);
-	opened = start_server(upstream, ours, error);
-	for (unsigned int i = 0; i < count && ours[i] >= 0; i++) {
-		if (!opened)
-			close(ours[i]);
-		else
-			opened = upstream_connection_over_socket(&upstream->connections[i], ours[i],
-								 error);
-	}
-	if (!opened) {
-		close_connections(upstream);
-		prefer_refusal(upstream, error);
-	} else {
+	opened = start_server(upstream, ours, error) &&
+		 upstream_connections_over_sockets(connections, ours, count, error);
+	if (opened)
 		upstream_pass_output(upstream);
-	}
+	else
+		prefer_refusal(upstream, error);
 	g_string_free(upstream->refusal, true);
 	upstream->refusal = NULL;
 	return opened;
 }
 
-/* ---- somebody else's */
-
-static bool
-connect_remote(struct upstream *upstream, struct upstream_connection *connection, GError **error)
-{
-	if (!upstream_connection_to_uri(connection, upstream->place, error))
-		return false;
-	if (upstream->plan->connections == 1 || connection->flags & NBD_FLAG_CAN_MULTI_CONN)
-		return true;
-	close_connection(connection);
-	return failure(
-		error, EOPNOTSUPP,
-		"%s: the server doesn't allow several connections (multi-conn): leave out --connections",
-		upstream->place);
-}
+/* ---- a remote server */
 
 static bool
 open_remote(struct upstream *upstream, GError **error)
 {
-	unsigned int count = upstream->plan->connections;
-	g_autofree bool *is_new = g_new0(bool, count);
+	unsigned int count;
+	g_autofree struct upstream_connection **connections = lacking(upstream, &count);
 
-	for (unsigned int i = 0; i < count; i++) {
-		is_new[i] = upstream_lacks(upstream, i);
-		if (!is_new[i] || connect_remote(upstream, &upstream->connections[i], error))
-			continue;
-		for (unsigned int j = 0; j < i; j++) {
-			if (is_new[j])
-				close_connection(&upstream->connections[j]);
-		}
-		return false;
-	}
-	return true;
+	return count == 0 ||
+	       upstream_connections_to_uri(connections, count, upstream->plan->connections > 1,
+					   upstream->place, &upstream->plan->tls, error);
 }
 
 bool
@@ -290,7 +272,7 @@ upstream_swap_image(struct upstream *upstream, struct upstream *other)
 
 /* ---- its end */
 
-/* How many connections have ended that are open here; they are not any more. */
+/* Closes the connections that have ended, and returns how many. */
 static unsigned int
 close_ended(struct upstream *upstream)
 {
@@ -301,7 +283,7 @@ close_ended(struct upstream *upstream)
 
 		if (state.fd < 0 || poll(&state, 1, 0) == 0)
 			continue;
-		close_connection(&upstream->connections[i]);
+		upstream_connection_close(&upstream->connections[i]);
 		ended++;
 	}
 	return ended;
@@ -327,7 +309,7 @@ upstream_unseen(const struct upstream *upstream)
 void
 upstream_lose_unseen(struct upstream *upstream, unsigned int dead)
 {
-	/* The kernel shuts down what it finds dead. */
+	/* The kernel shuts down connections that it finds dead. */
 	dead -= dead ? MIN(dead, close_ended(upstream)) : 0;
 	for (unsigned int i = 0; dead > 0 && i < upstream->plan->connections; i++) {
 		dead -= upstream->connections[i].unseen;
@@ -335,25 +317,23 @@ upstream_lose_unseen(struct upstream *upstream, unsigned int dead)
 	}
 }
 
-/* Gives the server a moment to end by itself: it first answers the requests that it has taken. */
+/* Gives the server a moment to end by itself, since it first completes its requests. */
 static void
 wait_for_own_end(const struct upstream *upstream)
 {
+	struct nap nap = nap_for(MOMENT_MS);
 	siginfo_t info = {.si_pid = 0};
 
-	for (unsigned int i = 0; upstream->server.pid != 0 && i < MOMENT_MS / STEP_MS; i++) {
-		if (waitid(P_PID, (id_t)upstream->server.pid, &info, WEXITED | WNOHANG | WNOWAIT) <
-			    0 ||
-		    info.si_pid != 0)
-			return;
-		g_usleep(STEP_MS * 1000);
-	}
+	while (upstream->server.pid != 0 &&
+	       waitid(P_PID, (id_t)upstream->server.pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	       info.si_pid == 0 && nap_take(&nap))
+		;
 }
 
 /*
- * Of several connections the kernel has given one up, because a request on it was not answered in
- * time.  It would go on with the others, and their server, too, until none is left.  So they end
- * together: then the server ends, and a new one gets them all.
+ * The kernel has given up one of several connections, because a request on it was not answered in
+ * time.  It would go on with the others, and so would the server, until none is left.  Therefore
+ * all end together: then the server ends, and a new one gets all of them.
  */
 static void
 end_all_connections(struct upstream *upstream)
@@ -412,6 +392,47 @@ upstream_is_lost(struct upstream *upstream, bool *crashed, char **why)
 				      : server_is_lost(upstream, crashed, why);
 }
 
+/* What a connection has left before the reserve, in which it is replaced. */
+static uint64_t
+left_of(const struct upstream_connection *connection)
+{
+	const uint64_t left = upstream_connection_bytes_left(connection),
+		       reserve = connection->most_bytes / RESERVE_PART;
+
+	return left == UINT64_MAX ? left : left - MIN(left, reserve);
+}
+
+unsigned int
+upstream_used_up(const struct upstream *upstream, int *next_ms)
+{
+	uint64_t least = UINT64_MAX;
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < upstream->plan->connections; i++) {
+		const uint64_t left = left_of(&upstream->connections[i]);
+
+		count += left == 0;
+		least = MIN(least, left);
+	}
+	*next_ms = least == UINT64_MAX
+			   ? -1
+			   : (int)CLAMP(least / FASTEST_PER_MS, SOONEST_LOOK_MS, LATEST_LOOK_MS);
+	return count;
+}
+
+void
+upstream_end_used_up(struct upstream *upstream)
+{
+	for (unsigned int i = 0; i < upstream->plan->connections; i++) {
+		struct upstream_connection *connection = &upstream->connections[i];
+
+		if (left_of(connection) > 0)
+			continue;
+		shutdown(connection->fd, SHUT_RDWR);
+		upstream_connection_close(connection);
+	}
+}
+
 void
 upstream_release(struct upstream *upstream)
 {
@@ -436,9 +457,9 @@ upstream_drop(struct upstream *upstream, const bool *is_new)
 	for (unsigned int i = 0; i < upstream->plan->connections; i++) {
 		if (!is_new[i])
 			continue;
-		/* The kernel may have it already. */
+		/* The kernel may have taken it already. */
 		shutdown(upstream->connections[i].fd, SHUT_RDWR);
-		close_connection(&upstream->connections[i]);
+		upstream_connection_close(&upstream->connections[i]);
 	}
 	end_server(upstream);
 }

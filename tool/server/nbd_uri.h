@@ -1,25 +1,48 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An NBD URI, and the addresses that its host name has.  An NBD library that is given the name
- * tries them one after the other, and may wait for minutes for one that answers nothing.
+ * An NBD URI (doc/uri.md of github.com/NetworkBlockDevice/nbd): which export of which server.
  */
 #ifndef TOOL_SERVER_NBD_URI_H
 #define TOOL_SERVER_NBD_URI_H
 
 #include <glib.h>
 #include <stdbool.h>
+#include <sys/socket.h>
 
-/* Whether a text, which may be NULL, is an NBD URI, and no path. */
+struct nbd_uri {
+	char *export; /* its name; "": the default export */
+	char *host;   /* NULL: a unix socket */
+	char *socket; /* the path of that, which is absolute; or NULL */
+	unsigned int port;
+	/* With TLS, what the URI tells; each may be NULL. */
+	bool tls;
+	char *user;         /* of a pre-shared key */
+	char *certificates; /* "tls-certificates", a directory */
+	char *psk;          /* "tls-psk-file" */
+	char *hostname;     /* "tls-hostname" */
+};
+
+/* Where a server listens. */
+struct nbd_address {
+	struct sockaddr_storage address;
+	socklen_t length;
+};
+
+/* Whether a text, which may be NULL, is an NBD URI and not a path. */
 bool
 nbd_uri_is(const char *text);
 
-/*
- * The URI once for each address, in the system's order, with the address in place of the name; or
- * only as it is, where it has one address, none, or no name that may be replaced: with TLS
- * (nbds://), the name says whose certificate it is.  Waits for the name service.  Caller frees
- * (g_strfreev); never empty.
- */
-char **
-nbd_uri_addresses(const char *uri);
+/* Takes a URI apart.  Refuses those that the kernel's driver can't have: other sockets than TCP and
+ * unix, and TLS on a unix socket.  Caller frees (nbd_uri_fini), also after an error. */
+bool
+nbd_uri_parse(const char *text, struct nbd_uri *uri, GError **error);
+
+void
+nbd_uri_fini(struct nbd_uri *uri);
+
+/* The server's addresses, struct nbd_address, in the system's order; never empty.  Waits for the
+ * name service.  Caller frees (g_array_unref); NULL: *error is set. */
+GArray *
+nbd_uri_addresses(const struct nbd_uri *uri, GError **error);
 
 #endif

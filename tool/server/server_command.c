@@ -19,7 +19,7 @@ server_command_program(enum server_kind kind)
 
 G_GNUC_PRINTF(2, 3)
 static void
-add(GStrvBuilder *words, const char *format, ...)
+add_word(GStrvBuilder *words, const char *format, ...)
 {
 	g_autofree char *word = NULL;
 	va_list values;
@@ -34,10 +34,10 @@ static void
 add_nbdloopd(GStrvBuilder *words, const struct server_command *command)
 {
 	for (unsigned int i = 0; i < command->sockets; i++)
-		add(words, "--fd=%u", SERVER_FIRST_SOCKET + i);
+		add_word(words, "--fd=%u", SERVER_FIRST_SOCKET + i);
 	if (command->control)
-		add(words, "--control=%s", command->control);
-	add(words, "--direct-io=%s", command->direct_io);
+		add_word(words, "--control=%s", command->control);
+	add_word(words, "--direct-io=%s", command->direct_io);
 	for (guint i = 0; i < command->options->len; i++)
 		g_strv_builder_add(words, g_ptr_array_index(command->options, i));
 	if (command->read_only)
@@ -48,7 +48,7 @@ add_nbdloopd(GStrvBuilder *words, const struct server_command *command)
 	g_strv_builder_add(words, command->image);
 }
 
-/* Whether an option is for nbdkit itself, which has it in the same words; all others are for the
+/* Whether an option is one of nbdkit's own, which has the same form there; all others are for the
  * plugin. */
 static bool
 is_nbdkits(const char *option)
@@ -67,17 +67,18 @@ add_nbdkit(GStrvBuilder *words, const struct server_command *command)
 	if (command->read_only)
 		g_strv_builder_add(words, "--read-only");
 	g_strv_builder_add(words, "loop");
-	add(words, "file=%s", command->image);
+	add_word(words, "file=%s", command->image);
 	if (command->control)
-		add(words, "control=%s", command->control);
-	add(words, "direct-io=%s", command->direct_io);
+		add_word(words, "control=%s", command->control);
+	add_word(words, "direct-io=%s", command->direct_io);
 	if (command->force)
 		g_strv_builder_add(words, "force=on");
 	for (guint i = 0; i < command->options->len; i++) {
 		const char *option = g_ptr_array_index(command->options, i);
 
 		if (!is_nbdkits(option))
-			add(words, "%s%s", option + strlen("--"), strchr(option, '=') ? "" : "=on");
+			add_word(words, "%s%s", option + strlen("--"),
+				 strchr(option, '=') ? "" : "=on");
 	}
 }
 
@@ -90,7 +91,7 @@ server_command_words(const struct server_command *command)
 
 	g_strv_builder_add(words, program);
 	/* argv[0], with the mark that tool/guard/guard.c explains. */
-	add(words, "@%s", server_kinds[command->kind]);
+	add_word(words, "@%s", server_kinds[command->kind]);
 	if (command->kind == SERVER_NBDKIT)
 		add_nbdkit(words, command);
 	else

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How the program that serves an image is told what to serve: nbdloopd, or nbdkit with the loop
- * plugin.
+ * The command line of the program that serves an image: nbdloopd, or nbdkit with the loop plugin.
  */
 #ifndef TOOL_SERVER_SERVER_COMMAND_H
 #define TOOL_SERVER_SERVER_COMMAND_H
@@ -10,29 +9,29 @@
 #include <stdbool.h>
 
 enum server_kind {
-	SERVER_NBDLOOPD, /* is given connected sockets */
-	SERVER_NBDKIT,   /* is given one that listens, and ends with its last client */
+	SERVER_NBDLOOPD, /* inherits connected sockets */
+	SERVER_NBDKIT,   /* inherits a listening socket, and ends with its last client */
 };
 
-/* The descriptor of the first socket, in the server; the others follow.  It is also that of
- * sd_listen_fds(3). */
+/* The descriptor of the first socket in the server, the same as of sd_listen_fds(3); the others
+ * follow. */
 #define SERVER_FIRST_SOCKET 3
 
 struct server_command {
 	enum server_kind kind;
-	unsigned int sockets;     /* that it is given */
+	unsigned int sockets;     /* that it inherits */
 	const char *control;      /* path of its control socket; NULL: none */
 	const char *direct_io;    /* "on", "off", "auto" */
-	const GPtrArray *options; /* as nbdloopd is told: "--offset=512" */
+	const GPtrArray *options; /* in nbdloopd's form: "--offset=512" */
 	bool read_only;           /* whatever the options say */
 	bool force;               /* the same */
 	const char *image;        /* absolute path */
 };
 
-/* As users write it; in the order of enum server_kind. */
+/* As users write them; in the order of enum server_kind. */
 extern const char *const server_kinds[];
 
-/* The path of the program: as PATH has it, or where it was installed.  Caller frees. */
+/* The path of the program: from PATH, or where it was installed.  Caller frees. */
 char *
 server_command_program(enum server_kind kind);
 

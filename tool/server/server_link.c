@@ -10,13 +10,14 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #define PREFIX "nbdloop:"
 
-/* How long an answer may take, all in all. */
+/* How long a whole answer may take. */
 #define PATIENCE_SECONDS 5
 
-/* An answer is longer the more connections there are; no server has that many. */
+/* An answer grows with the number of connections; no server has enough for this. */
 #define ANSWER_MAX (64 << 20)
 
 char *
@@ -42,7 +43,7 @@ struct link {
 };
 
 static bool
-fail(const struct link *link, int err, const char *what, GError **error)
+link_failure(const struct link *link, int err, const char *what, GError **error)
 {
 	return failure(error, err, "%s: the server %s: %s", link->path, what,
 		       err == ETIMEDOUT || err == EAGAIN ? "it took too long" : g_strerror(err));
@@ -52,18 +53,18 @@ static bool
 link_open(struct link *link, GError **error)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	/* Also of connect(), which waits when too many others are waiting. */
+	/* Also limits connect(), which waits when the backlog is full. */
 	struct timeval patience = {.tv_sec = PATIENCE_SECONDS};
 
 	if (strlen(link->path) >= sizeof(address.sun_path))
-		return fail(link, ENAMETOOLONG, "can't be connected to", error);
+		return link_failure(link, ENAMETOOLONG, "can't be connected to", error);
 	strcpy(address.sun_path, link->path);
 	link->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (link->fd < 0 ||
 	    setsockopt(link->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0)
-		return fail(link, errno, "can't be connected to", error);
+		return link_failure(link, errno, "can't be connected to", error);
 	if (connect(link->fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-		return fail(link, errno, "can't be connected to", error);
+		return link_failure(link, errno, "can't be connected to", error);
 	return true;
 }
 
@@ -72,13 +73,13 @@ link_send(const struct link *link, const char *request, GError **error)
 {
 	g_autofree char *line = g_strconcat(request, "\n", NULL);
 
-	/* A line is less than a socket takes. */
+	/* A socket takes a whole line at once. */
 	if (send(link->fd, line, strlen(line), MSG_NOSIGNAL) < 0)
-		return fail(link, errno, "takes no request", error);
+		return link_failure(link, errno, "accepts no request", error);
 	return true;
 }
 
-/* Waits for more of the answer.  Returns its size, 0 at the end of it, or a negative errno. */
+/* Waits for more of the answer.  Returns the number of bytes, 0 at its end, or a negative errno. */
 static ssize_t
 link_receive(const struct link *link, char *buffer, size_t size)
 {
@@ -112,9 +113,9 @@ link_read_line(const struct link *link, GString *line, GError **error)
 			g_string_append_len(line, buffer, size);
 	} while (size > 0 && buffer[size - 1] != '\n' && line->len < ANSWER_MAX);
 	if (size < 0)
-		return fail(link, (int)-size, "doesn't answer", error);
+		return link_failure(link, (int)-size, "doesn't answer", error);
 	if (line->len == 0 || line->str[line->len - 1] != '\n')
-		return fail(link, EPIPE, "ended before it had answered", error);
+		return link_failure(link, EPIPE, "ended before it answered", error);
 	g_string_truncate(line, line->len - 1);
 	return true;
 }
@@ -129,37 +130,69 @@ link_ask(struct link *link, const char *request, GString *answer, GError **error
 	return done;
 }
 
-static JsonObject *
-ask(const char *control_path, const char *request, gint64 deadline, GError **error)
+/*
+ * A copy of JSON text in which integers above INT64_MAX are strings: jansson has no larger ones,
+ * and refuses the whole text.  The inode numbers of network file systems may be as large as 64 bits
+ * allow.  Caller frees.
+ */
+static char *
+quote_large_integers(const char *text)
+{
+	GString *copy = g_string_new(NULL);
+	bool in_string = false;
+
+	while (*text) {
+		size_t number = in_string ? 0 : strspn(text, "0123456789+-.eE");
+		size_t length = MAX(number, 1);
+		bool large = number > 0 && strspn(text, "0123456789") == number &&
+			     g_ascii_strtoull(text, NULL, 10) > G_MAXINT64;
+
+		if (*text == '"')
+			in_string = !in_string;
+		else if (*text == '\\' && text[1])
+			length = 2;
+		if (large)
+			g_string_append_printf(copy, "\"%.*s\"", (int)length, text);
+		else
+			g_string_append_len(copy, text, (gssize)length);
+		text += length;
+	}
+	return g_string_free(copy, FALSE);
+}
+
+static json_t *
+ask_server(const char *control_path, const char *request, gint64 deadline, GError **error)
 {
 	struct link link = {control_path, -1, deadline};
 	g_autoptr(GString) answer = g_string_new(NULL);
-	g_autoptr(JsonNode) root = NULL;
-	JsonObject *object;
+	g_autofree char *text = NULL;
+	json_auto_t *object = NULL;
+	json_t *refusal;
 
 	if (!link_ask(&link, request, answer, error))
 		return NULL;
-	root = json_from_string(answer->str, NULL);
-	if (!root || !JSON_NODE_HOLDS_OBJECT(root)) {
-		fail(&link, EPROTO, "answered with something else than a JSON object", error);
+	text = quote_large_integers(answer->str);
+	object = json_loads(text, 0, NULL);
+	if (!json_is_object(object)) {
+		link_failure(&link, EPROTO, "answered with something other than a JSON object",
+			     error);
 		return NULL;
 	}
-	object = json_node_get_object(root);
-	if (json_object_has_member(object, "error"))
+	refusal = json_object_get(object, "error");
+	if (refusal)
 		return FAILURE_NULL(error, EINVAL, "%s",
-				    json_object_get_string_member_with_default(
-					    object, "error", "the server refuses"));
-	return json_object_ref(object);
+				    json_string_value(refusal) ?: "the server refuses");
+	return json_incref(object);
 }
 
-JsonObject *
+json_t *
 server_link_ask(const char *control_path, const char *request, GError **error)
 {
-	return ask(control_path, request,
-		   g_get_monotonic_time() + PATIENCE_SECONDS * G_USEC_PER_SEC, error);
+	return ask_server(control_path, request,
+			  g_get_monotonic_time() + PATIENCE_SECONDS * G_USEC_PER_SEC, error);
 }
 
-JsonObject *
+json_t *
 server_link_status(const char *backend, GError **error)
 {
 	g_autofree char *control_path = server_link_path(backend);
@@ -167,26 +200,39 @@ server_link_status(const char *backend, GError **error)
 	return control_path ? server_link_ask(control_path, "status", error) : NULL;
 }
 
+/* The kernel tells which process listens on the socket. */
 pid_t
-server_link_pid(JsonObject *status)
+server_link_owner(const char *backend)
 {
-	return status ? (pid_t)json_object_get_int_member_with_default(status, "pid", 0) : 0;
+	g_autofree char *control_path = server_link_path(backend);
+	struct link link = {control_path, -1, 0};
+	struct ucred owner = {.pid = 0};
+	socklen_t length = sizeof(owner);
+
+	if (control_path && link_open(&link, NULL) &&
+	    getsockopt(link.fd, SOL_SOCKET, SO_PEERCRED, &owner, &length) < 0)
+		owner.pid = 0;
+	if (link.fd >= 0)
+		close(link.fd);
+	return owner.pid;
 }
 
-JsonObject *
+pid_t
+server_link_pid(json_t *status)
+{
+	return (pid_t)json_integer_value(json_object_get(status, "pid"));
+}
+
+json_t *
 server_link_change(const char *control_path, const char *request, GError **error)
 {
-	return ask(control_path, request, G_MAXINT64, error);
+	return ask_server(control_path, request, G_MAXINT64, error);
 }
 
-JsonObject *
-server_link_export(JsonObject *status)
+json_t *
+server_link_export(json_t *status)
 {
-	JsonArray *exports = NULL;
+	json_t *exports = json_object_get(status, "exports");
 
-	if (status && json_object_has_member(status, "exports"))
-		exports = json_object_get_array_member(status, "exports");
-	return exports && json_array_get_length(exports) == 1
-		       ? json_array_get_object_element(exports, 0)
-		       : NULL;
+	return json_array_size(exports) == 1 ? json_array_get(exports, 0) : NULL;
 }

@@ -1,51 +1,58 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asking the server of a device, by its control socket.  The kernel keeps the socket's path for us:
- * it is in the backend identifier that the device was attached with.
+ * Requests to the server of a device, through its control socket.  The kernel stores the socket's
+ * path for us: it is in the backend identifier that the device was attached with.
  */
 #ifndef TOOL_SERVER_SERVER_LINK_H
 #define TOOL_SERVER_SERVER_LINK_H
 
-#include <json-glib/json-glib.h>
+#include <glib.h>
+#include <jansson.h>
 
 /* The identifier for a server: "nbdloop:PATH"; the path must be absolute.  Caller frees (g_free).
  */
 char *
 server_link_backend(const char *control_path);
 
-/* The path in an identifier, or NULL: it isn't one of ours, or NULL.  Caller frees (g_free). */
+/* The path in an identifier; NULL: `backend` is NULL or not one of ours.  Caller frees (g_free). */
 char *
 server_link_path(const char *backend);
 
 /*
  * Sends a request (control/control_request.h; without its newline) and waits for the answer, 5
- * seconds at most.  Returns the answer, which the caller frees (json_object_unref), or NULL with
+ * seconds at most.  Returns the answer, which the caller frees (json_decref), or NULL with
  * *error (tool/failure.h): ENOENT or ECONNREFUSED, there is no such server; ETIMEDOUT, it doesn't
- * answer; EINVAL, it refuses, in its own words; others.
+ * answer; EINVAL, it refuses, in its own words; others.  An integer above INT64_MAX is a string in
+ * the answer.
  */
-JsonObject *
+json_t *
 server_link_ask(const char *control_path, const char *request, GError **error);
 
 /* The status of the server that a device's backend identifier names; NULL without an error: it is
  * no server of ours.  Caller frees. */
-JsonObject *
+json_t *
 server_link_status(const char *backend, GError **error);
 
-/* The server's process ID in its status; 0: it tells none, or `status` is NULL. */
+/* The process ID of the server that a device's backend identifier names, without asking it; 0:
+ * there is none, or it is no server of ours. */
 pid_t
-server_link_pid(JsonObject *status);
+server_link_owner(const char *backend);
+
+/* The server's process ID in its status; 0: there is none, or `status` is NULL. */
+pid_t
+server_link_pid(json_t *status);
 
 /*
- * The same for a request that changes something, without a limit while the server lives: what is in
- * the page cache may have to be written before direct I/O is on, and a slow disk takes its time.
- * EPIPE: the server has ended meanwhile.
+ * The same for a request that changes something, without a time limit while the server is alive:
+ * dirty pages may have to be written back before direct I/O is on, and a disk may be slow.  EPIPE:
+ * the server has ended meanwhile.
  */
-JsonObject *
+json_t *
 server_link_change(const char *control_path, const char *request, GError **error);
 
-/* The export of a server of ours in its status: the only one; NULL: it tells none, or several.
- * Borrowed; `status` NULL is fine. */
-JsonObject *
-server_link_export(JsonObject *status);
+/* The only export in the status of a server of ours; NULL: it has none or several, or `status` is
+ * NULL.  Borrowed. */
+json_t *
+server_link_export(json_t *status);
 
 #endif

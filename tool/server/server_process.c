@@ -2,6 +2,7 @@
 #include "tool/server/server_process.h"
 
 #include "tool/failure.h"
+#include "tool/nap.h"
 #include "tool/server/server_command.h"
 
 #include "common/log.h"
@@ -10,15 +11,16 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum {
 	LONGEST_LINE = 8192,
-	STEP_MS = 10,
 };
 
-/* As long as any. */
+/* Room for any process ID. */
 #define PID_ROOM "0123456789"
 
 void
@@ -32,7 +34,7 @@ struct pid_text {
 	char *digits; /* as long as PID_ROOM; or NULL */
 };
 
-/* Between fork() and exec(): only what is allowed there, snprintf() isn't. */
+/* Runs between fork() and exec(), where snprintf() is not allowed. */
 static void
 write_pid(char *text, pid_t pid)
 {
@@ -45,7 +47,7 @@ write_pid(char *text, pid_t pid)
 	*text = '\0';
 }
 
-/* The same. */
+/* Runs between fork() and exec(). */
 static void
 become_server(void *data)
 {
@@ -55,8 +57,9 @@ become_server(void *data)
 	if (text->digits)
 		write_pid(text->digits, getpid());
 	setsid();
-	/* They would make nbdkit answer requests with errors that the kernel takes for the disk's.
-	 * It ends when its connections have ended; nbdloopd asks for its signals itself. */
+	/* These signals would make nbdkit answer requests with errors, which the kernel takes for
+	 * errors of the disk.  nbdkit ends when its connections have ended; nbdloopd unblocks its
+	 * signals itself. */
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGTERM);
 	sigaddset(&blocked, SIGINT);
@@ -64,7 +67,7 @@ become_server(void *data)
 	sigprocmask(SIG_SETMASK, &blocked, NULL);
 }
 
-/* Listening sockets are told as systemd does it, which names the process that they are for:
+/* Listening sockets are announced as systemd does it, which includes the process ID of the server:
  * sd_listen_fds(3). */
 static char **
 make_environment(bool listening, unsigned int count, struct pid_text *text)
@@ -109,7 +112,7 @@ server_process_start(struct server_process *server, char **words, const int *soc
 	return true;
 }
 
-/* Behind "nbdloopd: ", "nbdkit: ", or "nbdkit: loop[1]: ". */
+/* The text after "nbdloopd: ", "nbdkit: ", or "nbdkit: loop[1]: ". */
 static const char *
 skip_name(const char *line)
 {
@@ -190,17 +193,15 @@ server_process_ended(struct server_process *server, int *status)
 void
 server_process_end(struct server_process *server, unsigned int patience)
 {
+	struct nap nap = nap_for(patience);
 	int status;
 
 	while (server->pid != 0 && !server_process_ended(server, &status)) {
-		if (patience == 0) {
+		if (!nap_take(&nap)) {
 			kill(server->pid, SIGKILL);
 			waitpid(server->pid, &status, 0);
 			server->pid = 0;
-			break;
 		}
-		g_usleep(STEP_MS * 1000);
-		patience -= MIN(patience, STEP_MS);
 	}
 }
 
@@ -212,4 +213,73 @@ server_process_fini(struct server_process *server)
 	if (server->unread)
 		g_string_free(server->unread, true);
 	server_process_init(server);
+}
+
+/* ---- the sockets to it */
+
+static bool
+make_pairs(int *ours, int *theirs, unsigned int count, GError **error)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		int pair[2];
+
+		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+			return failure_errno(error, errno, "the sockets to a server can't be made");
+		ours[i] = pair[0];
+		theirs[i] = pair[1];
+	}
+	return true;
+}
+
+static bool
+connect_all(int *ours, const struct sockaddr_un *address, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		ours[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (ours[i] < 0 ||
+		    connect(ours[i], (const struct sockaddr *)address, sizeof(*address)) < 0)
+			return false;
+	}
+	return true;
+}
+
+/* A listening socket, and connections to it.  Only root can reach its path, and it is removed once
+ * they are made, so no other process can connect to the server. */
+static bool
+make_listener(int *ours, int *listener, unsigned int count, const char *name, GError **error)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	bool made;
+
+	g_strlcpy(address.sun_path, name, sizeof(address.sun_path));
+	unlink(address.sun_path);
+	*listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	made = *listener >= 0 &&
+	       bind(*listener, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+	       listen(*listener, (int)count) == 0 && connect_all(ours, &address, count);
+	if (!made)
+		failure_errno(error, errno, "the sockets to a server can't be made");
+	unlink(address.sun_path);
+	return made;
+}
+
+bool
+server_sockets_make(int *ours, int *theirs, unsigned int count, const char *name,
+		    unsigned int *given, GError **error)
+{
+	for (unsigned int i = 0; i < count; i++)
+		ours[i] = theirs[i] = -1;
+	*given = name ? 1 : count;
+	return name ? make_listener(ours, theirs, count, name, error)
+		    : make_pairs(ours, theirs, count, error);
+}
+
+void
+server_sockets_close(int *sockets, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		if (sockets[i] >= 0)
+			close(sockets[i]);
+		sockets[i] = -1;
+	}
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process that serves an image (tool/server/server_command.h), and what it says.
+ * A process that serves an image (tool/server/server_command.h), its messages, and the sockets to
+ * it.
  */
 #ifndef TOOL_SERVER_SERVER_PROCESS_H
 #define TOOL_SERVER_SERVER_PROCESS_H
@@ -11,42 +12,57 @@
 
 struct server_process {
 	pid_t pid;       /* 0: none runs */
-	int output;      /* where it says something, not blocking; -1: none */
-	GString *unread; /* the beginning of a line */
+	int output;      /* its standard error, non-blocking; -1: none */
+	GString *unread; /* the beginning of an unfinished line */
 };
 
-/* How a line of the server is passed on: the level is one of common/log.h, the text without the
- * server's name. */
+/* Gets a line of the server: the level is one of common/log.h; the text is without the server's
+ * name. */
 typedef void (*server_process_listener)(int level, const char *text, void *data);
 
 void
 server_process_init(struct server_process *server);
 
 /*
- * Starts words[0] (a path) with the others as its argv[], and with these sockets, which have the
- * descriptors from SERVER_FIRST_SOCKET on there; the caller closes its own.  `listening`: they are
- * told as systemd tells them (sd_listen_fds(3)).  It is in a session of its own: no key of a
- * terminal ends it.
+ * Starts the program words[0] (a path), with the other words as its argv[].  It inherits the
+ * sockets as descriptors from SERVER_FIRST_SOCKET on; the caller closes its own.  `listening`:
+ * announced as systemd does it (sd_listen_fds(3)).  The process gets a session of its own, so that
+ * no key of a terminal ends it.
  */
 bool
 server_process_start(struct server_process *server, char **words, const int *sockets,
 		     unsigned int count, bool listening, GError **error);
 
-/* Passes on all that it has said so far. */
+/* Passes on all lines that the server has written so far. */
 void
 server_process_listen(struct server_process *server, server_process_listener listener, void *data);
 
-/* Whether it has ended, with *status as of waitpid() then; what it said last is still to be
- * listened to. */
+/* Whether the server has ended, with *status from waitpid(); its last lines can still be read. */
 bool
 server_process_ended(struct server_process *server, int *status);
 
-/* Waits for its end, for so many milliseconds; then kills it. */
+/* Waits for its end for so many milliseconds, then kills it. */
 void
 server_process_end(struct server_process *server, unsigned int patience);
 
-/* Frees what is left of one that has ended. */
+/* Frees what is left of a server that has ended. */
 void
 server_process_fini(struct server_process *server);
+
+/* ---- the sockets between this process and a server that it is about to start */
+
+/*
+ * Makes `count` connections: ours[] are the ends of this process; theirs[], of which *given are
+ * used, are for the server.  `name`: the path of a listening socket, which no other process can
+ * reach before it is removed again; NULL: socket pairs.  After an error, the caller closes those
+ * that were made; the others are -1.
+ */
+bool
+server_sockets_make(int *ours, int *theirs, unsigned int count, const char *name,
+		    unsigned int *given, GError **error);
+
+/* Closes those that are not -1, and sets them to -1. */
+void
+server_sockets_close(int *sockets, unsigned int count);
 
 #endif

@@ -2,15 +2,16 @@
 #include "tool/server/upstream_connection.h"
 
 #include "tool/failure.h"
-#include "tool/server/nbd_uri.h"
+#include "tool/server/negotiation.h"
 
 #include "nbd/protocol.h"
+#include "nbd/tls/ktls.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libnbd.h>
-#include <poll.h>
-#include <string.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,276 +21,322 @@ enum {
 		4096, /* the smallest page of any machine: no device of 6.1 has larger blocks */
 };
 
-/* For all of a negotiation with somebody else's server.  One that hangs, or is gone without a word,
- * would keep its caller forever: nothing is in flight whose loss TCP would notice. */
+/* Limit of a whole negotiation with a remote server.  A server that hangs, or vanishes without
+ * closing the connection, would block the caller forever: nothing is in flight whose loss TCP would
+ * notice. */
 #define URI_LIMIT_MS 30000
 
-/* A server's name may have several addresses, of which some answer nothing: so long the first has
- * to itself. */
+/* A host name may have several addresses, some of which may never answer: how long one is tried
+ * before the next one is tried as well. */
 #define NEXT_ADDRESS_MS 3000
 
-/* A large request in one go; Linux's default of 208 KiB makes the sender wait for its receiver. */
+/* Takes a large request at once; with Linux's default of 208 KiB, the sender would wait for the
+ * receiver. */
 #define SEND_BUFFER (2 << 20)
 
-/* libnbd's last error, without the name of the function that failed there: "nbd_aio_connect_uri:
- * connect: No such file". */
-static const char *
-reason(void)
-{
-	const char *text = nbd_get_error();
-	size_t name = text ? strcspn(text, ": ") : 0;
+/* Bytes of a record of the server: see upstream_connection_bytes_left(). */
+#define SERVER_RECORD 4096
 
-	if (!text)
-		return "unknown error";
-	if (g_str_has_prefix(text, "nbd_") && g_str_has_prefix(text + name, ": "))
-		text += name + strlen(": ");
-	return g_str_has_prefix(text, "connect: ") ? text + strlen("connect: ") : text;
-}
+/* The flags that the kernel's client knows. */
+#define KERNEL_FLAGS                                                                               \
+	(NBD_FLAG_READ_ONLY | NBD_FLAG_SEND_FLUSH | NBD_FLAG_SEND_FUA | NBD_FLAG_ROTATIONAL |      \
+	 NBD_FLAG_SEND_TRIM | NBD_FLAG_SEND_WRITE_ZEROES | NBD_FLAG_CAN_MULTI_CONN)
 
 static void
-handle_cleanup(struct nbd_handle **handle)
+take_over(struct upstream_connection *connection, struct negotiation *negotiation)
 {
-	nbd_close(*handle);
-}
-#define HANDLE_CLEANUP __attribute__((cleanup(handle_cleanup)))
+	const struct nbd_client_handshake *result = &negotiation->handshake;
+	int buffer = SEND_BUFFER, fd = negotiation_take(negotiation);
 
-static struct nbd_handle *
-handle_new(GError **error)
-{
-	struct nbd_handle *handle = nbd_create();
-
-	if (!handle)
-		return FAILURE_NULL(error, ENOMEM, "no connection can be made: %s", reason());
-	/* The kernel knows neither. */
-	nbd_set_request_structured_replies(handle, false);
-#ifdef LIBNBD_HAVE_NBD_SET_REQUEST_EXTENDED_HEADERS
-	nbd_set_request_extended_headers(handle, false);
-#endif
-	return handle;
-}
-
-static uint16_t
-flags_of(struct nbd_handle *handle)
-{
-	const struct {
-		int (*has)(struct nbd_handle *handle);
-		uint16_t flag;
-	} all[] = {
-		{nbd_is_read_only, NBD_FLAG_READ_ONLY},
-		{nbd_can_flush, NBD_FLAG_SEND_FLUSH},
-		{nbd_can_fua, NBD_FLAG_SEND_FUA},
-		{nbd_is_rotational, NBD_FLAG_ROTATIONAL},
-		{nbd_can_trim, NBD_FLAG_SEND_TRIM},
-		{nbd_can_zero, NBD_FLAG_SEND_WRITE_ZEROES},
-		{nbd_can_multi_conn, NBD_FLAG_CAN_MULTI_CONN},
-	};
-	uint16_t flags = NBD_FLAG_HAS_FLAGS;
-
-	for (size_t i = 0; i < G_N_ELEMENTS(all); i++) {
-		if (all[i].has(handle) == 1)
-			flags |= all[i].flag;
-	}
-	return flags;
-}
-
-static unsigned int
-block_size_of(struct nbd_handle *handle)
-{
-	int64_t smallest = nbd_get_block_size(handle, LIBNBD_SIZE_MINIMUM);
-
-	return (unsigned int)CLAMP(smallest, SMALLEST_BLOCK, LARGEST_BLOCK);
-}
-
-static bool
-take_over(struct upstream_connection *connection, struct nbd_handle *handle, GError **error)
-{
-	int64_t size = nbd_get_size(handle);
-	int buffer = SEND_BUFFER, fd = fcntl(nbd_aio_get_fd(handle), F_DUPFD_CLOEXEC, 3);
-
-	if (fd < 0)
-		return failure(error, errno, "a connection can't be kept: %s", g_strerror(errno));
-	if (size < 0) {
-		close(fd);
-		return failure(error, EPROTO, "the server doesn't tell the size: %s", reason());
-	}
 	/* Beyond net.core.wmem_max, for which it needs the privilege that we have; what isn't
 	 * possible is only slower. */
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &buffer, sizeof(buffer));
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
 	*connection = (struct upstream_connection){
 		.fd = fd,
-		.size = (uint64_t)size,
-		.block_size = block_size_of(handle),
-		.flags = flags_of(handle),
+		.most_bytes = ktls_bytes(negotiation->record_limit),
+		.size = result->size,
+		.block_size = CLAMP(result->smallest_block, SMALLEST_BLOCK, LARGEST_BLOCK),
+		.flags = (uint16_t)(NBD_FLAG_HAS_FLAGS | (result->flags & KERNEL_FLAGS)),
 	};
-	return true;
+	if (*negotiation->cipher)
+		g_snprintf(connection->tls, sizeof(connection->tls), "%s kernel",
+			   negotiation->cipher);
+}
+
+/* ---- several at once */
+
+struct negotiations {
+	unsigned int count, begun; /* of .all; the others are not begun yet */
+	struct negotiation *all;
+};
+
+static void
+negotiations_init(struct negotiations *negotiations, unsigned int count)
+{
+	*negotiations = (struct negotiations){
+		.count = count,
+		.all = g_new(struct negotiation, count),
+	};
+}
+
+static void
+negotiations_fini(struct negotiations *negotiations)
+{
+	for (unsigned int i = 0; i < negotiations->begun; i++)
+		negotiation_end(&negotiations->all[i]);
+	g_free(negotiations->all);
+}
+
+/* `reasons`: of the addresses that have failed; or "". */
+static bool
+timed_out(gint64 end, const char *reasons, GError **error)
+{
+	return g_get_monotonic_time() >= end &&
+	       !failure(error, ETIMEDOUT, "the server hasn't answered for %d seconds%s%s",
+			URI_LIMIT_MS / 1000, *reasons ? "; " : "", reasons);
+}
+
+/* Until all of them, which have begun, are ready. */
+static bool
+negotiate_all(struct negotiations *negotiations, gint64 end, GError **error)
+{
+	for (;;) {
+		unsigned int ready = 0;
+
+		for (unsigned int i = 0; i < negotiations->begun; i++) {
+			struct negotiation *one = &negotiations->all[i];
+
+			negotiation_advance(one);
+			if (one->state == NEGOTIATION_FAILED)
+				return failure(error, EPROTO, "%s", one->reason);
+			ready += one->state == NEGOTIATION_READY;
+		}
+		if (ready == negotiations->begun)
+			return true;
+		if (timed_out(end, "", error))
+			return false;
+		negotiations_wait(negotiations->all, negotiations->begun, end);
+	}
+}
+
+static void
+take_all(struct upstream_connection *const *connections, struct negotiations *negotiations)
+{
+	for (unsigned int i = 0; i < negotiations->begun; i++)
+		take_over(connections[i], &negotiations->all[i]);
 }
 
 bool
-upstream_connection_over_socket(struct upstream_connection *connection, int fd, GError **error)
+upstream_connections_over_sockets(struct upstream_connection *const *connections, const int *fds,
+				  unsigned int count, GError **error)
 {
-	struct nbd_handle *HANDLE_CLEANUP handle = handle_new(error);
+	const struct negotiation_aim aim = {.export = ""};
+	struct negotiations negotiations;
+	GError *why = NULL;
+	bool done;
 
-	if (!handle) {
-		close(fd);
-		return false;
-	}
-	if (nbd_connect_socket(handle, fd) < 0)
-		return failure(error, EPROTO, "the server ended the negotiation: %s", reason());
-	return take_over(connection, handle, error);
-}
-
-/* The kernel's own sockets; a socket of another family would only fail later, without a reason. */
-static bool
-kernel_can_take(struct nbd_handle *handle, const char *uri, GError **error)
-{
-	int family = 0;
-	socklen_t length = sizeof(family);
-
-	if (nbd_get_tls_negotiated(handle) == 1)
-		return failure(
-			error, EOPNOTSUPP,
-			"%s: the kernel's nbd driver can't encrypt (TLS).  Use a tunnel, such as "
-			"ssh -L, and an nbd:// or nbd+unix:// URI",
-			uri);
-	if (getsockopt(nbd_aio_get_fd(handle), SOL_SOCKET, SO_DOMAIN, &family, &length) < 0 ||
-	    (family != AF_INET && family != AF_INET6 && family != AF_UNIX))
-		return failure(error, EOPNOTSUPP,
-			       "%s: the kernel's nbd driver takes TCP and unix sockets only", uri);
-	return true;
+	negotiations_init(&negotiations, count);
+	for (; negotiations.begun < count; negotiations.begun++)
+		negotiation_begin(&negotiations.all[negotiations.begun], fds[negotiations.begun],
+				  &aim);
+	done = negotiate_all(&negotiations, G_MAXINT64, &why);
+	if (done)
+		take_all(connections, &negotiations);
+	else
+		g_propagate_prefixed_error(error, why, "the server ended the negotiation: ");
+	negotiations_fini(&negotiations);
+	return done;
 }
 
 /* ---- a server by its addresses */
 
-struct attempts {
-	const char *uri;             /* as the user named it */
-	char **uris;                 /* with an address each */
-	struct nbd_handle **handles; /* as many; NULL: not begun yet, or it has failed */
-	unsigned int count, begun;
-	gint64 next_begins; /* g_get_monotonic_time() */
-	GString *reasons;   /* of those that have failed */
-};
-
-static void
-attempts_cleanup(struct attempts *attempts)
-{
-	for (unsigned int i = 0; i < attempts->begun; i++)
-		nbd_close(attempts->handles[i]);
-	g_free(attempts->handles);
-	g_strfreev(attempts->uris);
-	g_string_free(attempts->reasons, true);
-}
-#define ATTEMPTS_CLEANUP __attribute__((cleanup(attempts_cleanup)))
-
-/* The next one begins at once then. */
-static void
-give_up(struct attempts *attempts, unsigned int i)
-{
-	g_string_append_printf(attempts->reasons, "%s%s", attempts->reasons->len ? "; " : "",
-			       reason());
-	nbd_close(attempts->handles[i]);
-	attempts->handles[i] = NULL;
-	attempts->next_begins = 0;
-}
-
-static bool
-begin_next(struct attempts *attempts, GError **error)
-{
-	unsigned int i = attempts->begun;
-
-	attempts->handles[i] = handle_new(error);
-	if (!attempts->handles[i])
-		return false;
-	attempts->begun++;
-	attempts->next_begins = g_get_monotonic_time() + NEXT_ADDRESS_MS * 1000;
-	nbd_set_uri_allow_local_file(attempts->handles[i], true);
-	if (nbd_aio_connect_uri(attempts->handles[i], attempts->uris[i]) < 0)
-		give_up(attempts, i);
-	return true;
-}
-
-/* Waits for news of any of those that were begun, no longer than until then. */
-static void
-wait_for_answers(const struct attempts *attempts, gint64 end)
-{
-	g_autofree struct pollfd *fds = g_new0(struct pollfd, attempts->count);
-	gint64 left;
-
-	if (attempts->begun < attempts->count)
-		end = MIN(end, attempts->next_begins);
-	for (unsigned int i = 0; i < attempts->count; i++) {
-		struct nbd_handle *handle = i < attempts->begun ? attempts->handles[i] : NULL;
-		unsigned int direction = handle ? nbd_aio_get_direction(handle) : 0;
-
-		fds[i].fd = handle ? nbd_aio_get_fd(handle) : -1;
-		fds[i].events = (short)((direction & LIBNBD_AIO_DIRECTION_READ ? POLLIN : 0) |
-					(direction & LIBNBD_AIO_DIRECTION_WRITE ? POLLOUT : 0));
-	}
-	left = (end - g_get_monotonic_time()) / 1000 + 1;
-	poll(fds, attempts->count, (int)MAX(left, 0));
-}
-
-/* The first that is ready, which is the caller's then, or NULL.  *open: how many may still be. */
-static struct nbd_handle *
-take_answers(struct attempts *attempts, unsigned int *open)
+/* The first that is ready, or NULL with the reasons of those that have failed.  *open: how many may
+ * still be. */
+static struct negotiation *
+find_ready(struct negotiations *negotiations, unsigned int *open, GString *reasons)
 {
 	*open = 0;
-	for (unsigned int i = 0; i < attempts->begun; i++) {
-		struct nbd_handle *handle = attempts->handles[i];
+	g_string_truncate(reasons, 0);
+	for (unsigned int i = 0; i < negotiations->begun; i++) {
+		struct negotiation *one = &negotiations->all[i];
 
-		if (!handle)
-			continue;
-		if (nbd_aio_is_connecting(handle) && nbd_poll(handle, 0) < 0) {
-			give_up(attempts, i);
-		} else if (nbd_aio_is_ready(handle)) {
-			attempts->handles[i] = NULL;
-			return handle;
-		} else if (!nbd_aio_is_connecting(handle)) {
-			give_up(attempts, i);
-		} else {
+		negotiation_advance(one);
+		if (one->state == NEGOTIATION_READY)
+			return one;
+		if (one->state == NEGOTIATION_FAILED)
+			g_string_append_printf(reasons, "%s%s", reasons->len ? "; " : "",
+					       one->reason);
+		else
 			++*open;
-		}
 	}
 	return NULL;
 }
 
-static struct nbd_handle *
-negotiate(struct attempts *attempts, GError **error)
+/* One address after the other, each a moment after the one before it, or at once when one has
+ * failed, until one is ready: its number, or -1. */
+static int
+negotiate_any(struct negotiations *negotiations, const GArray *addresses,
+	      const struct negotiation_aim *aim, gint64 end, GError **error)
 {
-	const gint64 end = g_get_monotonic_time() + URI_LIMIT_MS * 1000;
+	g_autoptr(GString) reasons = g_string_new(NULL);
+	unsigned int open, failed = 0;
+	gint64 next = 0;
 
 	for (;;) {
-		struct nbd_handle *handle;
-		unsigned int open;
+		struct negotiation *ready;
 
-		if (attempts->begun < attempts->count &&
-		    g_get_monotonic_time() >= attempts->next_begins && !begin_next(attempts, error))
-			return NULL;
-		handle = take_answers(attempts, &open);
-		if (handle)
-			return handle;
-		if (open == 0 && attempts->begun == attempts->count)
-			return FAILURE_NULL(error, EPROTO, "%s: %s", attempts->uri,
-					    attempts->reasons->str);
-		if (g_get_monotonic_time() >= end)
-			return FAILURE_NULL(error, ETIMEDOUT,
-					    "%s: the server hasn't answered for %d seconds%s%s",
-					    attempts->uri, URI_LIMIT_MS / 1000,
-					    attempts->reasons->len ? "; " : "",
-					    attempts->reasons->str);
-		wait_for_answers(attempts, end);
+		if (negotiations->begun < negotiations->count && g_get_monotonic_time() >= next) {
+			const unsigned int i = negotiations->begun++;
+
+			negotiation_connect(&negotiations->all[i],
+					    &g_array_index(addresses, struct nbd_address, i), aim);
+			next = g_get_monotonic_time() + NEXT_ADDRESS_MS * 1000;
+		}
+		ready = find_ready(negotiations, &open, reasons);
+		if (ready)
+			return (int)(ready - negotiations->all);
+		if (open == 0 && negotiations->begun == negotiations->count) {
+			failure(error, EPROTO, "%s", reasons->str);
+			return -1;
+		}
+		if (timed_out(end, reasons->str, error))
+			return -1;
+		if (negotiations->begun - open > failed)
+			next = 0;
+		else
+			negotiations_wait(negotiations->all, negotiations->begun,
+					  negotiations->begun < negotiations->count ? MIN(end, next)
+										    : end);
+		failed = negotiations->begun - open;
 	}
 }
 
-bool
-upstream_connection_to_uri(struct upstream_connection *connection, const char *uri, GError **error)
+/* The address that answered is in *answered. */
+static bool
+connect_first(struct upstream_connection *connection, const GArray *addresses,
+	      const struct negotiation_aim *aim, gint64 end, unsigned int *answered, GError **error)
 {
-	struct attempts ATTEMPTS_CLEANUP attempts = {
-		.uri = uri, .uris = nbd_uri_addresses(uri), .reasons = g_string_new(NULL)};
-	struct nbd_handle *HANDLE_CLEANUP handle = NULL;
+	struct negotiations negotiations;
+	int ready;
 
-	attempts.count = g_strv_length(attempts.uris);
-	attempts.handles = g_new0(struct nbd_handle *, attempts.count);
-	handle = negotiate(&attempts, error);
-	return handle && kernel_can_take(handle, uri, error) &&
-	       take_over(connection, handle, error);
+	negotiations_init(&negotiations, addresses->len);
+	ready = negotiate_any(&negotiations, addresses, aim, end, error);
+	if (ready >= 0) {
+		*answered = (unsigned int)ready;
+		take_over(connection, &negotiations.all[ready]);
+	}
+	negotiations_fini(&negotiations);
+	return ready >= 0;
+}
+
+static bool
+connect_others(struct upstream_connection *const *connections, unsigned int count,
+	       const struct nbd_address *address, const struct negotiation_aim *aim, gint64 end,
+	       GError **error)
+{
+	struct negotiations negotiations;
+	bool done;
+
+	negotiations_init(&negotiations, count);
+	for (; negotiations.begun < count; negotiations.begun++)
+		negotiation_connect(&negotiations.all[negotiations.begun], address, aim);
+	done = negotiate_all(&negotiations, end, error);
+	if (done)
+		take_all(connections, &negotiations);
+	negotiations_fini(&negotiations);
+	return done;
+}
+
+static bool
+connect_all(struct upstream_connection *const *connections, unsigned int count, bool several,
+	    const GArray *addresses, const struct negotiation_aim *aim, GError **error)
+{
+	const gint64 end = g_get_monotonic_time() + URI_LIMIT_MS * 1000;
+	unsigned int answered = 0;
+	bool done;
+
+	if (!connect_first(connections[0], addresses, aim, end, &answered, error))
+		return false;
+	if (several && !(connections[0]->flags & NBD_FLAG_CAN_MULTI_CONN))
+		done = failure(
+			error, EOPNOTSUPP,
+			"the server doesn't allow several connections (multi-conn): leave out --connections");
+	else
+		done = connect_others(connections + 1, count - 1,
+				      &g_array_index(addresses, struct nbd_address, answered), aim,
+				      end, error);
+	if (!done)
+		upstream_connection_close(connections[0]);
+	return done;
+}
+
+static bool
+connect_to(struct upstream_connection *const *connections, unsigned int count, bool several,
+	   const struct nbd_uri *uri, const struct upstream_tls *tls, GError **error)
+{
+	struct negotiation_aim aim = {.export = uri->export, .hostname = tls->hostname};
+	g_autoptr(GArray) addresses = NULL;
+	bool done;
+
+	if (tls->wanted)
+		aim.credentials = upstream_tls_credentials(tls, error);
+	if (tls->wanted && !aim.credentials)
+		return false;
+	addresses = nbd_uri_addresses(uri, error);
+	done = addresses && connect_all(connections, count, several, addresses, &aim, error);
+	tls_credentials_unref(aim.credentials);
+	return done;
+}
+
+bool
+upstream_connections_to_uri(struct upstream_connection *const *connections, unsigned int count,
+			    bool several, const char *uri, const struct upstream_tls *tls,
+			    GError **error)
+{
+	struct nbd_uri parsed;
+	GError *why = NULL;
+	bool done = nbd_uri_parse(uri, &parsed, error);
+
+	if (done && !connect_to(connections, count, several, &parsed, tls, &why)) {
+		g_propagate_prefixed_error(error, why, "%s: ", uri);
+		done = false;
+	}
+	nbd_uri_fini(&parsed);
+	return done;
+}
+
+void
+upstream_connection_close(struct upstream_connection *connection)
+{
+	if (connection->fd >= 0)
+		close(connection->fd);
+	connection->fd = -1;
+}
+
+/*
+ * The kernel counts no records, but bytes.  Of our own, where a record is full, its data are most
+ * of its bytes.  A smaller one counts for less: the limit (RFC 8446, 5.5) is about how many blocks
+ * of 16 bytes the cipher takes, and it takes less than one for each 13 bytes on the wire of the
+ * smallest record that the nbd driver sends, which has 28 bytes of data and 22 around them.
+ *
+ * Its records are the server's own business: GnuTLS changes the keys after so many, and that ends
+ * the connection.  The requests in flight then have to wait for their timeout, so it is better to
+ * be first: the server's records are taken for replies to reads of 4 KiB.
+ */
+uint64_t
+upstream_connection_bytes_left(const struct upstream_connection *connection)
+{
+	struct tcp_info info = {.tcpi_state = 0};
+	socklen_t length = sizeof(info);
+	uint64_t gone;
+
+	if (connection->most_bytes == 0 || connection->fd < 0)
+		return UINT64_MAX;
+	/* The socket can't be asked: there is no reason to wait for its end. */
+	if (getsockopt(connection->fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0)
+		return 0;
+	gone = MAX(info.tcpi_bytes_sent,
+		   info.tcpi_bytes_received * (TLS_RECORD_DATA / SERVER_RECORD));
+	return connection->most_bytes > gone ? connection->most_bytes - gone : 0;
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connection to an NBD server, negotiated so that the kernel can take it over: plain TCP or a
- * unix socket, and simple replies.
+ * Connections to an NBD server, negotiated so that the kernel can take them over: TCP or unix
+ * sockets, and simple replies.  With TLS, the kernel has the keys, and encrypts.  All connections
+ * of a device are negotiated at the same time.
  */
 #ifndef TOOL_SERVER_UPSTREAM_CONNECTION_H
 #define TOOL_SERVER_UPSTREAM_CONNECTION_H
+
+#include "tool/server/upstream_tls.h"
 
 #include <glib.h>
 #include <stdbool.h>
@@ -17,15 +20,31 @@ struct upstream_connection {
 				    have it */
 	uint16_t flags;          /* transmission flags, as the kernel wants them */
 	bool unseen;             /* see upstream_set_unseen(); fd is -1 */
+	char tls[80];            /* "1.3 AES-128-GCM kernel"; "": it is not encrypted */
+	uint64_t most_bytes; /* that may go in one direction with one key; 0: there is no limit */
 };
 
-/* Negotiates over a connected socket, which it takes over in any case, with the export that has no
- * name. */
+/* Negotiates over `count` connected sockets, which it takes over in any case, with the export that
+ * has no name.  Waits as long as the server does.  Makes all connections or none. */
 bool
-upstream_connection_over_socket(struct upstream_connection *connection, int fd, GError **error);
+upstream_connections_over_sockets(struct upstream_connection *const *connections, const int *fds,
+				  unsigned int count, GError **error);
 
-/* Connects to the server of an NBD URI; errors are in the server's own words where it has some. */
+/* Connects `count` times to the server of an NBD URI; with `several`, only if the server allows
+ * more than one connection.  Errors name the URI, and are in the server's own words where it has
+ * some.  Makes all connections or none. */
 bool
-upstream_connection_to_uri(struct upstream_connection *connection, const char *uri, GError **error);
+upstream_connections_to_uri(struct upstream_connection *const *connections, unsigned int count,
+			    bool several, const char *uri, const struct upstream_tls *tls,
+			    GError **error);
+
+/* How many bytes may still go over it with its key, in the direction that has more; UINT64_MAX: as
+ * many as you like. */
+uint64_t
+upstream_connection_bytes_left(const struct upstream_connection *connection);
+
+/* Closes it, if it is open: .fd is -1 then. */
+void
+upstream_connection_close(struct upstream_connection *connection);
 
 #endif

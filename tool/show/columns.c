@@ -2,207 +2,162 @@
 #include "tool/show/columns.h"
 
 #include "tool/failure.h"
-#include "tool/show/json_text.h"
-#include "tool/show/plain_text.h"
+#include "tool/show/output.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/sysmacros.h>
 
+/* Where a column's value comes from. */
+enum fact {
+	FACT_OF_IMAGE, /* a member of the image's status: listing_member() */
+	FACT_NAME,
+	FACT_BACK_FILE,
+	FACT_BACK_MAJOR,
+	FACT_BACK_MINOR,
+	FACT_NUMBER,
+	FACT_MAJOR,
+	FACT_MINOR,
+	FACT_PARTSCAN,
+	FACT_READ_ONLY,
+	FACT_BLOCK_SIZE,
+	FACT_SIZE,
+	FACT_SERVER,
+	FACT_SERVER_PID,
+	FACT_TLS,
+	FACT_GUARD,
+	FACT_PID,
+	FACT_BACKEND,
+};
+
 struct column {
-	const char *name; /* JSON has it in small letters */
+	const char *name; /* in lower case in JSON */
 	const char *help;
-	bool right;                                        /* numbers are compared more easily so */
-	JsonNode *(*value)(const struct listing *listing); /* NULL: it is only a member */
-	const char *member; /* of the image's status: listing_member() */
+	bool right; /* aligned to the right, as numbers are */
+	enum fact fact;
+	const char *member; /* of FACT_OF_IMAGE */
 };
 
 /* ---- values */
 
-static JsonNode *
-node_of_text(const char *text)
+static json_t *
+value_of_text(const char *text)
 {
 	/* An identifier may hold any bytes. */
 	g_autofree char *valid = text ? g_utf8_make_valid(text, -1) : NULL;
-	JsonNode *node = json_node_new(valid ? JSON_NODE_VALUE : JSON_NODE_NULL);
 
-	if (valid)
-		json_node_set_string(node, valid);
-	return node;
+	return valid ? json_string(valid) : json_null();
 }
 
-static JsonNode *
-node_of_number(uint64_t number)
+static json_t *
+value_of_owned_text(char *text)
 {
-	return json_node_init_int(json_node_alloc(), (gint64)number);
+	g_autofree char *owned = text;
+
+	return value_of_text(owned);
 }
 
-static JsonNode *
-node_of_flag(bool flag)
+static json_t *
+value_of_number(uint64_t number)
 {
-	return json_node_init_boolean(json_node_alloc(), flag);
-}
-
-static JsonNode *
-value_name(const struct listing *listing)
-{
-	g_autofree char *path = g_strconcat("/dev/", listing->device->name, NULL);
-
-	return node_of_text(path);
-}
-
-static JsonNode *
-value_back_file(const struct listing *listing)
-{
-	g_autofree char *source = listing_source(listing);
-
-	return node_of_text(source);
+	return json_integer((json_int_t)number);
 }
 
 /* One number of the text "8:1", where there is one. */
-static JsonNode *
-value_back_number(const struct listing *listing, unsigned int which)
+static json_t *
+back_number(const struct listing *listing, unsigned int which)
 {
-	g_autoptr(JsonNode) node = listing_member(listing, "device");
+	json_auto_t *text = listing_member(listing, "device");
 	unsigned int numbers[2];
 
-	if (JSON_NODE_HOLDS_VALUE(node) && json_node_get_value_type(node) == G_TYPE_STRING &&
-	    sscanf(json_node_get_string(node), "%u:%u", &numbers[0], &numbers[1]) == 2)
-		return node_of_number(numbers[which]);
-	return node_of_text(NULL);
+	if (json_is_string(text) &&
+	    sscanf(json_string_value(text), "%u:%u", &numbers[0], &numbers[1]) == 2)
+		return value_of_number(numbers[which]);
+	return json_null();
 }
 
-static JsonNode *
-value_back_major(const struct listing *listing)
+static json_t *
+server_pid(const struct listing *listing)
 {
-	return value_back_number(listing, 0);
+	json_t *pid = json_object_get(listing->status, "pid");
+
+	return pid ? json_incref(pid) : json_null();
 }
 
-static JsonNode *
-value_back_minor(const struct listing *listing)
+static json_t *
+column_value(const struct column *column, const struct listing *listing)
 {
-	return value_back_number(listing, 1);
-}
+	const struct device *device = listing->device;
 
-static JsonNode *
-value_device(const struct listing *listing)
-{
-	dev_t number = listing->device->number;
-	g_autofree char *text = g_strdup_printf("%u:%u", major(number), minor(number));
-
-	return node_of_text(text);
-}
-
-static JsonNode *
-value_major(const struct listing *listing)
-{
-	return node_of_number(major(listing->device->number));
-}
-
-static JsonNode *
-value_minor(const struct listing *listing)
-{
-	return node_of_number(minor(listing->device->number));
-}
-
-static JsonNode *
-value_partscan(const struct listing *listing)
-{
-	return node_of_flag(listing->device->scans_partitions);
-}
-
-static JsonNode *
-value_read_only(const struct listing *listing)
-{
-	return node_of_flag(listing->device->read_only);
-}
-
-static JsonNode *
-value_block_size(const struct listing *listing)
-{
-	return node_of_number(listing->device->block_size);
-}
-
-static JsonNode *
-value_size(const struct listing *listing)
-{
-	return node_of_number(listing->device->size);
-}
-
-static JsonNode *
-value_server(const struct listing *listing)
-{
-	return node_of_text(listing->server);
-}
-
-static JsonNode *
-value_server_pid(const struct listing *listing)
-{
-	JsonNode *node = listing->status ? json_object_dup_member(listing->status, "pid") : NULL;
-
-	return node ? node : node_of_text(NULL);
-}
-
-static JsonNode *
-value_guard(const struct listing *listing)
-{
-	return listing->guard >= 0 ? node_of_number((uint64_t)listing->guard) : node_of_text(NULL);
-}
-
-static JsonNode *
-value_pid(const struct listing *listing)
-{
-	return node_of_number((uint64_t)listing->device->pid);
-}
-
-static JsonNode *
-value_backend(const struct listing *listing)
-{
-	const char *backend = listing->device->backend;
-
-	/* nbd-client, when it isn't told one, gives an empty one. */
-	return node_of_text(backend && *backend ? backend : NULL);
+	switch (column->fact) {
+	case FACT_OF_IMAGE: return listing_member(listing, column->member);
+	case FACT_NAME: return value_of_owned_text(g_strconcat("/dev/", device->name, NULL));
+	case FACT_BACK_FILE: return value_of_owned_text(listing_source(listing));
+	case FACT_BACK_MAJOR: return back_number(listing, 0);
+	case FACT_BACK_MINOR: return back_number(listing, 1);
+	case FACT_NUMBER:
+		return value_of_owned_text(
+			g_strdup_printf("%u:%u", major(device->number), minor(device->number)));
+	case FACT_MAJOR: return value_of_number(major(device->number));
+	case FACT_MINOR: return value_of_number(minor(device->number));
+	case FACT_PARTSCAN: return json_boolean(device->scans_partitions);
+	case FACT_READ_ONLY: return json_boolean(device->read_only);
+	case FACT_BLOCK_SIZE: return value_of_number(device->block_size);
+	case FACT_SIZE: return value_of_number(device->size);
+	case FACT_SERVER: return value_of_text(listing->server);
+	case FACT_SERVER_PID: return server_pid(listing);
+	case FACT_TLS: return value_of_text(listing->tls);
+	case FACT_GUARD:
+		return listing->guard >= 0 ? value_of_number((uint64_t)listing->guard)
+					   : json_null();
+	case FACT_PID: return value_of_number((uint64_t)device->pid);
+	case FACT_BACKEND:
+		/* nbd-client, when it isn't told one, gives an empty one. */
+		return value_of_text(device->backend && *device->backend ? device->backend : NULL);
+	}
+	return json_null();
 }
 
 /* ---- the columns, in losetup's order, then our own */
 
 static const struct column all[] = {
-	{"NAME", "device name", false, value_name, NULL},
-	{"BACK-FILE", "image file or device, or URI of the remote server", false, value_back_file,
+	{"NAME", "device name", false, FACT_NAME, NULL},
+	{"BACK-FILE", "image file or device, or URI of the remote server", false, FACT_BACK_FILE,
 	 NULL},
-	{"BACK-INO", "inode number of the image file", true, NULL, "inode"},
-	{"BACK-MAJ:MIN", "major:minor number of the device that holds the image", false, NULL,
-	 "device"},
-	{"BACK-MAJ", "major number of the device that holds the image", true, value_back_major,
+	{"BACK-INO", "inode number of the image file", true, FACT_OF_IMAGE, "inode"},
+	{"BACK-MAJ:MIN", "major:minor number of the device that holds the image", false,
+	 FACT_OF_IMAGE, "device"},
+	{"BACK-MAJ", "major number of the device that holds the image", true, FACT_BACK_MAJOR,
 	 NULL},
-	{"BACK-MIN", "minor number of the device that holds the image", true, value_back_minor,
+	{"BACK-MIN", "minor number of the device that holds the image", true, FACT_BACK_MINOR,
 	 NULL},
-	{"MAJ:MIN", "major:minor device number", false, value_device, NULL},
-	{"MAJ", "major device number", true, value_major, NULL},
-	{"MIN", "minor device number", true, value_minor, NULL},
-	{"OFFSET", "offset from the beginning of the image, in bytes", true, NULL, "offset"},
-	{"PARTSCAN", "whether the kernel scans for partitions", true, value_partscan, NULL},
-	{"RO", "whether the device is read-only", true, value_read_only, NULL},
-	{"SIZELIMIT", "limit of the device's size, in bytes", true, NULL, "sizelimit"},
-	{"DIO", "whether direct I/O to the image is on", true, NULL, "direct_io"},
-	{"LOG-SEC", "logical sector size in bytes", true, value_block_size, NULL},
-	{"SIZE", "size of the device in bytes", true, value_size, NULL},
-	{"SERVER", "program that serves the image, or `remote'", false, value_server, NULL},
-	{"SERVER-PID", "process ID of the server", true, value_server_pid, NULL},
-	{"CONNECTIONS", "number of connections to the server", true, NULL, "connections"},
-	{"ENGINE", "how the server accesses the image", false, NULL, "engine"},
-	{"POLL", "whether the server polls the drive for completions", true, NULL, "poll"},
-	{"GUARD", "process that restarts the server; 0: it was killed", true, value_guard, NULL},
-	{"PID", "process that attached the device, as the kernel reports it", true, value_pid,
-	 NULL},
-	{"BACKEND", "identifier that the device was attached with", false, value_backend, NULL},
+	{"MAJ:MIN", "major:minor device number", false, FACT_NUMBER, NULL},
+	{"MAJ", "major device number", true, FACT_MAJOR, NULL},
+	{"MIN", "minor device number", true, FACT_MINOR, NULL},
+	{"OFFSET", "offset from the beginning of the image, in bytes", true, FACT_OF_IMAGE,
+	 "offset"},
+	{"PARTSCAN", "whether the kernel scans for partitions", true, FACT_PARTSCAN, NULL},
+	{"RO", "whether the device is read-only", true, FACT_READ_ONLY, NULL},
+	{"SIZELIMIT", "limit of the device's size, in bytes", true, FACT_OF_IMAGE, "sizelimit"},
+	{"DIO", "whether direct I/O to the image is on", true, FACT_OF_IMAGE, "direct_io"},
+	{"LOG-SEC", "logical sector size in bytes", true, FACT_BLOCK_SIZE, NULL},
+	{"SIZE", "size of the device in bytes", true, FACT_SIZE, NULL},
+	{"SERVER", "program that serves the image, or `remote'", false, FACT_SERVER, NULL},
+	{"SERVER-PID", "process ID of the server", true, FACT_SERVER_PID, NULL},
+	{"CONNECTIONS", "number of connections to the server", true, FACT_OF_IMAGE, "connections"},
+	{"ENGINE", "how the server accesses the image", false, FACT_OF_IMAGE, "engine"},
+	{"POLL", "whether the server polls the drive for completions", true, FACT_OF_IMAGE, "poll"},
+	{"TLS", "how the connections to a remote server are encrypted", false, FACT_TLS, NULL},
+	{"GUARD", "process that restarts the server; 0: it was killed", true, FACT_GUARD, NULL},
+	{"PID", "process that attached the device, as the kernel reports it", true, FACT_PID, NULL},
+	{"BACKEND", "identifier that the device was attached with", false, FACT_BACKEND, NULL},
 };
 
 /* Other columns of losetup, left out on purpose: their values cannot be known. */
 static const struct {
 	const char *name, *why;
 } left_out[] = {
-	{"AUTOCLEAR", "the kernel doesn't tell of an nbd device whether it ends when it is closed"},
+	{"AUTOCLEAR",
+	 "the kernel doesn't report whether an nbd device will be detached when it is closed"},
 	{"REF", "an nbd device has no such text; BACKEND is what it was attached with"},
 };
 
@@ -268,24 +223,18 @@ columns_parse(const char *names, GError **error)
 
 /* ---- a table of text */
 
-static JsonNode *
-column_value(const struct column *column, const struct listing *listing)
-{
-	return column->value ? column->value(listing) : listing_member(listing, column->member);
-}
-
 static char *
 cell_text(const struct column *column, const struct listing *listing, bool raw)
 {
-	g_autoptr(JsonNode) node = column_value(column, listing);
+	json_auto_t *value = column_value(column, listing);
 
-	if (JSON_NODE_HOLDS_NULL(node))
+	if (json_is_null(value))
 		return g_strdup("");
-	if (json_node_get_value_type(node) == G_TYPE_STRING)
-		return plain_text(json_node_get_string(node), raw);
-	if (json_node_get_value_type(node) == G_TYPE_BOOLEAN)
-		return g_strdup(json_node_get_boolean(node) ? "1" : "0");
-	return g_strdup_printf("%" G_GINT64_FORMAT, json_node_get_int(node));
+	if (json_is_string(value))
+		return output_plain(json_string_value(value), raw);
+	if (json_is_boolean(value))
+		return g_strdup(json_is_true(value) ? "1" : "0");
+	return g_strdup_printf("%" JSON_INTEGER_FORMAT, json_integer_value(value));
 }
 
 /* Rows of cells, char *** in all; the headings first, unless there are none. */
@@ -360,16 +309,16 @@ columns_print(FILE *out, const GPtrArray *columns, const GPtrArray *listings, un
 
 /* ---- JSON */
 
-JsonObject *
+json_t *
 columns_object(const GPtrArray *columns, const struct listing *listing)
 {
-	JsonObject *object = json_object_new();
+	json_t *object = json_object();
 
 	for (guint i = 0; i < columns->len; i++) {
 		const struct column *column = columns->pdata[i];
 		g_autofree char *name = g_ascii_strdown(column->name, -1);
 
-		json_object_set_member(object, name, column_value(column, listing));
+		json_object_set_new(object, name, column_value(column, listing));
 	}
 	return object;
 }
@@ -377,13 +326,13 @@ columns_object(const GPtrArray *columns, const struct listing *listing)
 void
 columns_print_json(FILE *out, const GPtrArray *columns, const GPtrArray *listings)
 {
-	g_autoptr(JsonObject) object = json_object_new();
-	JsonArray *array = json_array_new();
+	json_auto_t *object = json_object();
+	json_t *array = json_array();
 
 	for (guint i = 0; i < listings->len; i++)
-		json_array_add_object_element(array, columns_object(columns, listings->pdata[i]));
-	json_object_set_array_member(object, "nbddevices", array);
-	json_text_print(out, object, true);
+		json_array_append_new(array, columns_object(columns, listings->pdata[i]));
+	json_object_set_new(object, "nbddevices", array);
+	output_json(out, object, true);
 }
 
 void

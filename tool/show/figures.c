@@ -2,19 +2,19 @@
 #include "tool/show/figures.h"
 
 #include "tool/failure.h"
+#include "tool/system_file.h"
 
 #include <errno.h>
-#include <string.h>
 
-/* The unit of "stat", whatever the device's block size. */
+/* The unit of the file "stat", whatever the device's block size. */
 #define SECTOR 512
 
 const char *const figures_op_names[FIGURES_OPS] = {"read", "write", "flush", "discard", "zero"};
 
 /* ---- the kernel's part */
 
-/* Where an operation's fields begin in "stat": how many, merged, sectors, milliseconds; of a flush,
- * how many and milliseconds.  Flushes are there since Linux 5.5. */
+/* Where the fields of an operation begin in "stat": count, merged, sectors, milliseconds; of a
+ * flush: count, milliseconds (since Linux 5.5). */
 enum {
 	STAT_READ = 0,
 	STAT_WRITE = 4,
@@ -24,12 +24,12 @@ enum {
 	STAT_FIELDS = 17,
 };
 
-/* Reads the numbers in a file; those that are missing are 0. */
+/* Reads the numbers in a file; missing ones are 0. */
 static bool
-read_numbers(const char *sys, const struct device *device, const char *file, uint64_t *numbers,
-	     size_t count, GError **error)
+read_numbers(const struct device *device, const char *file, uint64_t *numbers, size_t count,
+	     GError **error)
 {
-	g_autofree char *path = g_build_filename(sys, "block", device->name, file, NULL);
+	g_autofree char *path = system_file_path("/sys/block/%s/%s", device->name, file);
 	g_autofree char *text = NULL;
 	g_autoptr(GError) reason = NULL;
 	char *at;
@@ -51,13 +51,13 @@ take_fields(struct sample *sample, enum figures_op op, const uint64_t *fields)
 }
 
 bool
-sample_read(struct sample *sample, const char *sys, const struct device *device, GError **error)
+sample_read(struct sample *sample, const struct device *device, GError **error)
 {
 	uint64_t stat[STAT_FIELDS];
 
 	*sample = (struct sample){.time = g_get_monotonic_time()};
-	if (!read_numbers(sys, device, "stat", stat, STAT_FIELDS, error) ||
-	    !read_numbers(sys, device, "inflight", sample->in_flight, 2, error))
+	if (!read_numbers(device, "stat", stat, STAT_FIELDS, error) ||
+	    !read_numbers(device, "inflight", sample->in_flight, 2, error))
 		return false;
 	take_fields(sample, FIGURES_READ, stat + STAT_READ);
 	take_fields(sample, FIGURES_WRITE, stat + STAT_WRITE);
@@ -71,37 +71,31 @@ sample_read(struct sample *sample, const char *sys, const struct device *device,
 /* ---- the server's part */
 
 static void
-take_buckets(uint64_t buckets[FIGURES_BUCKETS], JsonObject *latency, const char *op)
+take_buckets(uint64_t buckets[FIGURES_BUCKETS], json_t *latency, const char *op)
 {
-	JsonArray *array = json_object_has_member(latency, op)
-				   ? json_object_get_array_member(latency, op)
-				   : NULL;
+	json_t *array = json_object_get(latency, op);
 
-	for (guint i = 0; array && i < json_array_get_length(array) && i < FIGURES_BUCKETS; i++)
-		buckets[i] = (uint64_t)json_array_get_int_element(array, i);
+	for (guint i = 0; i < json_array_size(array) && i < FIGURES_BUCKETS; i++)
+		buckets[i] = (uint64_t)json_integer_value(json_array_get(array, i));
 }
 
 void
-sample_add_server(struct sample *sample, JsonObject *status, JsonObject *image)
+sample_add_server(struct sample *sample, json_t *status, json_t *image)
 {
 	if (!status || !image)
 		return;
-	sample->server = json_object_get_int_member_with_default(status, "pid", 0);
-	sample->requests = (uint64_t)json_object_get_int_member_with_default(image, "requests", 0);
-	if (json_object_has_member(image, "counters"))
-		sample->errors = (uint64_t)json_object_get_int_member_with_default(
-			json_object_get_object_member(image, "counters"), "errors", 0);
-	for (unsigned int op = 0; json_object_has_member(image, "latency_us") && op < FIGURES_OPS;
-	     op++)
-		take_buckets(sample->latency[op],
-			     json_object_get_object_member(image, "latency_us"),
+	sample->server = json_integer_value(json_object_get(status, "pid"));
+	sample->requests = (uint64_t)json_integer_value(json_object_get(image, "requests"));
+	sample->errors = (uint64_t)json_integer_value(
+		json_object_get(json_object_get(image, "counters"), "errors"));
+	for (unsigned int op = 0; op < FIGURES_OPS; op++)
+		take_buckets(sample->latency[op], json_object_get(image, "latency_us"),
 			     figures_op_names[op]);
 }
 
 /* ---- what happened between */
 
-/* Counters of 32-bit machines, and those of a device that was removed and made again, may go back.
- */
+/* Counters of 32-bit machines, and of a device that was removed and made again, may decrease. */
 static uint64_t
 growth(uint64_t before, uint64_t after)
 {
@@ -117,7 +111,7 @@ figures_percentile(const uint64_t buckets[FIGURES_BUCKETS], unsigned int percent
 		total += buckets[i];
 	for (unsigned int i = 0; total > 0 && i < FIGURES_BUCKETS; i++) {
 		below += buckets[i];
-		/* In this order, so that a few requests are not rounded to none. */
+		/* Multiplied, not divided, so that a few requests are not rounded to none. */
 		if (below * 100 >= total * percent)
 			return UINT64_C(1) << i;
 	}
@@ -129,16 +123,16 @@ compare_op(const struct sample *before, const struct sample *after, enum figures
 	   struct figures *figures)
 {
 	struct op_figures *own = &figures->ops[op];
+	uint64_t *latency = figures->latency[op];
 	double count = (double)growth(before->count[op], after->count[op]);
 	double bytes = (double)growth(before->sectors[op], after->sectors[op]) * SECTOR;
 	double told = 0;
 
 	for (unsigned int i = 0; before->server && i < FIGURES_BUCKETS; i++) {
-		/* Another server has begun at 0. */
-		own->latency[i] =
-			growth(before->server == after->server ? before->latency[op][i] : 0,
-			       after->latency[op][i]);
-		told += (double)own->latency[i];
+		/* The counters of another server began at 0. */
+		latency[i] = growth(before->server == after->server ? before->latency[op][i] : 0,
+				    after->latency[op][i]);
+		told += (double)latency[i];
 	}
 	if (op == FIGURES_ZERO)
 		count = told;
@@ -149,9 +143,9 @@ compare_op(const struct sample *before, const struct sample *after, enum figures
 		own->milliseconds =
 			(double)growth(before->milliseconds[op], after->milliseconds[op]) / count;
 	}
-	own->median = figures_percentile(own->latency, 50);
-	own->p99 = figures_percentile(own->latency, 99);
-	own->longest = figures_percentile(own->latency, 100);
+	own->median = figures_percentile(latency, 50);
+	own->p99 = figures_percentile(latency, 99);
+	own->longest = figures_percentile(latency, 100);
 }
 
 void

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How busy a device is: samples of the kernel's and the server's counters, and what two of them say
- * of the time between.  The arithmetic only; what the counters are read from is given.
+ * How busy a device is: samples of the kernel's and the server's counters, and the figures of the
+ * time between two samples.
  */
 #ifndef TOOL_SHOW_FIGURES_H
 #define TOOL_SHOW_FIGURES_H
 
 #include "tool/device/device.h"
 
-#include <json-glib/json-glib.h>
+#include <glib.h>
+#include <jansson.h>
 
 enum figures_op {
 	FIGURES_READ,
-	FIGURES_WRITE, /* the kernel counts zeroes, too, as writes */
+	FIGURES_WRITE, /* the kernel counts WRITE ZEROES here, too */
 	FIGURES_FLUSH,
 	FIGURES_DISCARD,
-	FIGURES_ZERO, /* known to the server only */
+	FIGURES_ZERO, /* known only to the server */
 	FIGURES_OPS,
 };
 
@@ -35,7 +36,7 @@ struct sample {
 	uint64_t busy;         /* milliseconds with at least one request in flight */
 	uint64_t in_flight[2]; /* now: reads, writes */
 	/* The server's, since it opened the image. */
-	int64_t server; /* its process ID; 0: it didn't answer, and what follows is 0 */
+	int64_t server; /* its process ID; 0: it didn't answer, and the fields below are 0 */
 	uint64_t latency[FIGURES_OPS][FIGURES_BUCKETS];
 	uint64_t errors;
 	uint64_t requests; /* in flight now */
@@ -44,37 +45,36 @@ struct sample {
 /* Reads the kernel's part, and sets the time; the server's is 0.  False: *error is set
  * (tool/failure.h). */
 bool
-sample_read(struct sample *sample, const char *sys, const struct device *device, GError **error);
+sample_read(struct sample *sample, const struct device *device, GError **error);
 
-/* Adds the server's part; `status`, its answer, and `image` in it, may be NULL: it didn't answer.
- */
+/* Adds the server's part: `status`, its answer, and `image` in it; NULL: it didn't answer. */
 void
-sample_add_server(struct sample *sample, JsonObject *status, JsonObject *image);
+sample_add_server(struct sample *sample, json_t *status, json_t *image);
 
-/* Of one operation in an interval.  What can't be known is 0. */
+/* Of one operation in an interval.  Unknown figures are 0. */
 struct op_figures {
 	double iops;
 	double bytes_per_second;
 	double bytes;        /* of one, on average */
-	double milliseconds; /* of one in the kernel, on average; waiting included */
-	/* In the server, microseconds: so many took less than that.  0: there were none. */
+	double milliseconds; /* of one in the kernel, on average, including waiting */
+	/* Upper bounds of the time in the server, microseconds.  0: there were no requests. */
 	uint64_t median, p99, longest;
-	uint64_t latency[FIGURES_BUCKETS];
 };
 
 struct figures {
 	double seconds; /* the interval */
 	double busy;    /* part of it with a request in flight, 0 to 1 */
 	struct op_figures ops[FIGURES_OPS];
+	uint64_t latency[FIGURES_OPS][FIGURES_BUCKETS];
 };
 
-/* What happened between two samples; in a server that was started again meanwhile, since then.
- * Nothing is told of the server where either sample has none. */
+/* The figures of the time between two samples; in a server that was restarted meanwhile, since its
+ * start.  If a sample has no server, the server's figures are 0. */
 void
 figures_between(const struct sample *before, const struct sample *after, struct figures *figures);
 
-/* The upper bound of the bucket below which `percent` of the requests are, in microseconds; 0:
- * there are none. */
+/* The upper bound, in microseconds, of the time that `percent` of the requests took; 0: there are
+ * none. */
 uint64_t
 figures_percentile(const uint64_t buckets[FIGURES_BUCKETS], unsigned int percent);
 

@@ -9,7 +9,6 @@
 #include "tool/server/server_link.h"
 
 #include <errno.h>
-#include <string.h>
 
 static bool
 is_gone(const GError *error)
@@ -27,19 +26,30 @@ ask_server(struct listing *listing, const char *control_path)
 		listing->trouble =
 			is_gone(error) && listing->guard == 0
 				? g_strdup_printf(
-					  "neither its server nor its guard is there any more, and requests fail.  "
-					  "nbdloop adopt /dev/%s has it served again; a file system that was "
+					  "its server and its guard are gone, and requests fail.  "
+					  "nbdloop adopt /dev/%s starts both again; a file system that was "
 					  "mounted meanwhile must be unmounted and checked first",
 					  listing->device->name)
 				: g_strdup(error->message);
 		return;
 	}
 	listing->image = server_link_export(listing->status);
-	listing->server = g_strdup(
-		json_object_get_string_member_with_default(listing->status, "program", NULL));
+	listing->server = g_strdup(json_string_value(json_object_get(listing->status, "program")));
 }
 
-/* ---- what holds the data */
+static void
+describe_remote(struct listing *listing)
+{
+	struct guard_progress progress = {.place = NULL};
+	struct guard_plan plan = {.upstream.place = NULL};
+
+	listing->server = g_strdup("remote");
+	/* Only root may read what the guard knows. */
+	if (guard_record_read(listing->device, &plan, &progress, NULL) && *progress.tls)
+		listing->tls = progress.tls;
+	guard_plan_fini(&plan);
+	guard_progress_fini(&progress);
+}
 
 char *
 listing_source(const struct listing *listing)
@@ -49,7 +59,7 @@ listing_source(const struct listing *listing)
 	return image_file_of_server(listing->status);
 }
 
-/* Paths alone don't tell, as there are links. */
+/* Paths can't be compared, as there may be links. */
 bool
 listing_has_source(const struct listing *listing, const char *source)
 {
@@ -61,18 +71,16 @@ listing_has_source(const struct listing *listing, const char *source)
 	return g_strcmp0(mine, source) == 0;
 }
 
-JsonNode *
+json_t *
 listing_member(const struct listing *listing, const char *member)
 {
-	JsonNode *node = listing->image ? json_object_dup_member(listing->image, member) : NULL;
+	json_t *value = json_object_get(listing->image, member);
 
-	return node ? node : json_node_new(JSON_NODE_NULL);
+	return value ? json_incref(value) : json_null();
 }
 
-/* ---- beginning and end */
-
 struct listing *
-listing_new(struct device *device, const char *proc)
+listing_new(struct device *device)
 {
 	struct listing *listing = g_new0(struct listing, 1);
 	g_autofree char *control_path = server_link_path(device->backend);
@@ -82,12 +90,12 @@ listing_new(struct device *device, const char *proc)
 	if (control_path)
 		ask_server(listing, control_path);
 	else if (nbd_uri_is(device->backend))
-		listing->server = g_strdup("remote");
+		describe_remote(listing);
 	else
-		listing->server = device_keeper(proc, device);
+		listing->server = device_keeper(device);
 	if (listing->guard == 0 && !listing->trouble)
 		listing->trouble = g_strdup_printf(
-			"its guard was killed, and nobody would %s its server: nbdloop adopt /dev/%s",
+			"its guard was killed, and nothing would %s its server: nbdloop adopt /dev/%s",
 			control_path ? "restart" : "connect again to", device->name);
 	return listing;
 }
@@ -100,7 +108,6 @@ listing_free(struct listing *listing)
 	device_free(listing->device);
 	g_free(listing->server);
 	g_free(listing->trouble);
-	if (listing->status)
-		json_object_unref(listing->status);
+	json_decref(listing->status);
 	g_free(listing);
 }

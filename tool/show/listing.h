@@ -1,31 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The facts of an attached device: the kernel's, and those that its server tells.  A copy of one
- * moment; nothing of it is stored anywhere.
+ * The facts of an attached device at one moment: the kernel's, and those that its server reports.
  */
 #ifndef TOOL_SHOW_LISTING_H
 #define TOOL_SHOW_LISTING_H
 
 #include "tool/device/device.h"
 
-#include <json-glib/json-glib.h>
+#include <glib.h>
+#include <jansson.h>
 
 struct listing {
 	struct device *device;
-	char *server; /* what serves it: "nbdloopd", a process that keeps the device, "remote", or
-			 NULL: unknown */
-	JsonObject *status; /* the server's answer to "status", or NULL */
-	JsonObject *image;  /* of the image in it, or NULL; borrowed from status */
-	pid_t guard;        /* 0: it was killed; -1: unknown, or there is none to be */
-	char *trouble;      /* what isn't as it should be, a sentence without the device; or NULL */
+	char *server;    /* "nbdloopd", "nbdkit", "remote", or the name of the process that has the
+			    device open; NULL: unknown */
+	const char *tls; /* "1.3 AES-128-GCM kernel" of a remote server; NULL: unknown, or none */
+	json_t *status;  /* the server's answer to "status", or NULL */
+	json_t *image;   /* of the image in it, or NULL; borrowed from status */
+	pid_t guard;     /* 0: it was killed; -1: unknown, or the device needs none */
+	char *trouble;   /* a problem, as a sentence without the device's name; or NULL */
 };
 
-/*
- * Takes over an attached device, and asks its server, which may take 5 seconds when that hangs.
- * `proc`: "/proc", or a recorded tree.
- */
+/* Takes over an attached device, and asks its server, which takes 5 seconds if the server hangs. */
 struct listing *
-listing_new(struct device *device, const char *proc);
+listing_new(struct device *device);
 
 /* NULL is fine. */
 void
@@ -40,9 +38,9 @@ listing_source(const struct listing *listing);
 bool
 listing_has_source(const struct listing *listing, const char *source);
 
-/* A member of the image's status, or a null where it is unknown.  Caller frees (json_node_unref).
+/* A member of the image's status, or a null where it is unknown.  Caller frees (json_decref).
  */
-JsonNode *
+json_t *
 listing_member(const struct listing *listing, const char *member);
 
 #endif

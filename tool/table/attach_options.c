@@ -2,6 +2,7 @@
 #include "tool/table/attach_options.h"
 
 #include "tool/failure.h"
+#include "tool/server/nbd_uri.h"
 
 #include "engine/image_config.h"
 
@@ -57,7 +58,7 @@ const struct option_row attach_option_rows[] = {
 			  "that direct I/O to the image needs if direct I/O is on, and 512\n"
 			  "otherwise; for a URI, the block size that the server announces.  Bytes\n"
 			  "after the last whole block can't be reached through the device; a\n"
-			  "warning tells how many these are.\n",
+			  "warning says how many bytes these are.\n",
 	},
 	OPTION_SWITCH("partscan", 'P', FIELD(partscan),
 		      "make sure that partitions appear; fail if the nbd driver allows none",
@@ -81,12 +82,10 @@ const struct option_row attach_option_rows[] = {
 		      "With it, C<nbdloop> only prints a warning; file systems may be damaged.\n"),
 	{
 		.name = "direct-io",
-		.type = OPTION_CHOICE,
+		OPTION_OFF_ON_AUTO,
 		.field = FIELD(direct_io),
 		.initial = "auto",
-		.choices = option_off_on_auto,
 		.alone = "on",
-		.arg = "on|off|auto",
 		.help = "bypass the page cache for the image (default: where possible)",
 		.manual =
 			"Whether the server uses direct I/O for the image.  With direct I/O, data\n"
@@ -94,6 +93,17 @@ const struct option_row attach_option_rows[] = {
 			"of the image.  C<on>, or the option without a value, fails and gives the\n"
 			"reason if direct I/O is not possible; C<auto>, the default, uses the\n"
 			"page cache then; C<off> always uses it.\n",
+	},
+	{
+		.name = "page-cache",
+		.type = OPTION_CHOICE,
+		.field = FIELD(page_cache),
+		.initial = "auto",
+		.choices = image_page_cache_names,
+		.arg = "keep|drop|auto",
+		.help = "without direct I/O, whether the image's data stays in the page cache",
+		.manual = "Whether the data of the image stays in the page cache when the server\n"
+			  "uses no direct I/O; see L<nbdloopd(8)/Page cache>.\n",
 	},
 	{
 		.name = "connections",
@@ -106,8 +116,7 @@ const struct option_row attach_option_rows[] = {
 		.help = "number of connections to the server, each with its own queue",
 		.manual =
 			"The number of connections to the server.  Each has its own queue in the\n"
-			"kernel and, unless I<--threads> says otherwise, its own thread of\n"
-			"nbdloopd.\n",
+			"kernel.\n",
 	},
 	{
 		.name = "timeout",
@@ -160,9 +169,10 @@ const struct option_row attach_option_rows[] = {
 		.help = "number of threads of nbdloopd, or of nbdkit per connection; 0 means the default",
 		.manual =
 			"With nbdloopd, the number of its threads, one of which serves each\n"
-			"connection; 0 means one thread per connection.  With nbdkit, the number\n"
-			"of threads per connection, which is the number of requests that a\n"
-			"connection can have carried out at once; 0 means nbdkit's default, 16.\n",
+			"connection; 0 means one thread per connection, but no more than there\n"
+			"are processors.  With nbdkit, the number of threads per connection, and\n"
+			"so the number of requests of a connection that are carried out at once;\n"
+			"0 means nbdkit's default, 16.\n",
 	},
 	{
 		.name = "engine",
@@ -176,15 +186,60 @@ const struct option_row attach_option_rows[] = {
 	},
 	{
 		.name = "poll",
-		.type = OPTION_CHOICE,
+		OPTION_OFF_ON_AUTO,
 		.field = FIELD(poll),
 		.initial = "off",
-		.choices = option_off_on_auto,
-		.arg = "on|off|auto",
 		.help = "poll the disk of the image for completions instead of waiting for interrupts",
 		.manual =
 			"Whether the server polls the disk that holds the image for completions;\n"
 			"see L<nbdloopd(8)>.\n",
+	},
+	{
+		.name = "tls-certificates",
+		.type = OPTION_STRING,
+		.field = FIELD(tls_certificates),
+		.arg = "DIRECTORY",
+		.help = "nbds:// only: ca-cert.pem, which the server's certificate is checked by, and ours",
+		.manual =
+			"For an F<nbds://> URI: the directory of the CA's certificate\n"
+			"(F<ca-cert.pem>), by which the server's is checked, of the CA's list of\n"
+			"revoked certificates (F<ca-crl.pem>, if it exists), and of the client's own\n"
+			"certificate and key (F<client-cert.pem> and F<client-key.pem>, if they\n"
+			"exist).  Without this option and I<--tls-psk>, the CAs that the system\n"
+			"trusts are taken.\n",
+	},
+	{
+		.name = "tls-psk",
+		.type = OPTION_STRING,
+		.field = FIELD(tls_psk),
+		.arg = "FILE",
+		.help = "nbds:// only: file with the pre-shared key of the URI's user",
+		.manual =
+			"For an F<nbds://> URI: a file with the pre-shared key of the URI's user,\n"
+			"C<alice> in F<nbds://alice@server/>, in a line C<alice:KEY>.  If the URI\n"
+			"has no user, the first one in the file is taken.\n",
+	},
+	{
+		.name = "tls-hostname",
+		.type = OPTION_STRING,
+		.field = FIELD(tls_hostname),
+		.arg = "NAME",
+		.help = "nbds:// only: name or address in the server's certificate (default: the URI's)",
+		.manual =
+			"For an F<nbds://> URI: the name or address that the server's certificate\n"
+			"must have.  The default is the host of the URI.\n",
+	},
+	{
+		.name = "tls-verify-peer",
+		OPTION_OFF_ON,
+		.field = FIELD(tls_verify_peer),
+		.initial = "on",
+		.alone = "on",
+		.help = "nbds:// only: check the server's certificate",
+		.manual =
+			"For an F<nbds://> URI: whether the server's certificate is checked.  With\n"
+			"C<off>, whoever can intercept the connection can take the server's place,\n"
+			"and read and change the data.\n",
 	},
 	OPTION_SWITCH("swap", 0, FIELD(swap), "prepare for swap space on the device",
 		      "Prepare for swap space on the device.  The server and its guard are locked\n"
@@ -193,11 +248,11 @@ const struct option_row attach_option_rows[] = {
 		      "reserves; the device gets requests of at most 128 KiB.  See\n"
 		      "L<nbdloopd(8)/An image that this machine uses itself>.\n\n"
 		      "nbdloopd locks 48 MiB for each of its threads and about 35 MiB in\n"
-		      "addition, and the guard locks about 53 MiB: 136 MiB in all with one\n"
+		      "addition, and the guard locks about 6 MiB: 88 MiB in all with one\n"
 		      "connection.  nbdkit (I<--server=nbdkit>) locks about 271 MiB with one\n"
 		      "connection, and 4 MiB for each further one; I<--threads> changes little.\n"
 		      "A first server is refused if that is more than half of the available\n"
-		      "memory; one that takes the place of a server that has died only warns.\n"
+		      "memory; a server that replaces one that has died only warns.\n"
 		      "Write the image from end to end beforehand (C<dd if=/dev/zero>), and use\n"
 		      "direct I/O; otherwise the file system that holds the image needs memory\n"
 		      "for writes.  When the kernel has used up even its reserve of memory (the\n"
@@ -207,7 +262,7 @@ const struct option_row attach_option_rows[] = {
 	{.name = NULL},
 };
 
-/* The first option that a server which isn't ours can't be told, or NULL. */
+/* The first option that was given but has no meaning for a remote server, or NULL. */
 static const char *
 option_for_images(const struct attach_options *options)
 {
@@ -218,6 +273,7 @@ option_for_images(const struct attach_options *options)
 		{options->offset != 0, "--offset"},
 		{options->sizelimit != 0, "--sizelimit"},
 		{options->direct_io != TRISTATE_AUTO, "--direct-io"},
+		{options->page_cache != PAGE_CACHE_AUTO, "--page-cache"},
 		{options->nooverlap, "--nooverlap"},
 		{options->force, "--force"},
 		{options->server != SERVER_NBDLOOPD, "--server"},
@@ -233,19 +289,119 @@ option_for_images(const struct attach_options *options)
 	return NULL;
 }
 
+/* ---- TLS */
+
+/* The first option about TLS that was given, or NULL. */
+static const char *
+option_for_tls(const struct attach_options *options)
+{
+	return options->tls_certificates   ? "--tls-certificates"
+	       : options->tls_psk          ? "--tls-psk"
+	       : options->tls_hostname     ? "--tls-hostname"
+	       : !options->tls_verify_peer ? "--tls-verify-peer"
+					   : NULL;
+}
+
+/* The value of an option or of a parameter of the URI, which mean the same; NULL: none of them was
+ * given.  Caller frees. */
+static bool
+take_either(char **value, const char *name, const char *option, const char *parameter,
+	    GError **error)
+{
+	*value = g_strdup(option ? option : parameter);
+	return !option || !parameter ||
+	       failure(error, EINVAL, "%s was given, and the URI tells the same: leave out one",
+		       name);
+}
+
+static bool
+check_tls(const struct attach_options *options, const struct upstream_tls *tls, GError **error)
+{
+	const char *wrong = !tls->psk                   ? NULL
+			    : tls->certificates         ? "--tls-certificates"
+			    : options->tls_hostname     ? "--tls-hostname"
+			    : !options->tls_verify_peer ? "--tls-verify-peer"
+							: NULL;
+
+	if (wrong)
+		return failure(error, EINVAL,
+			       "%s is for certificates, and --tls-psk for keys: leave out one",
+			       wrong);
+	return tls->psk || !tls->user ||
+	       failure(error, EINVAL, "the URI names a user, %s, who needs a key: --tls-psk=FILE",
+		       tls->user);
+}
+
+/* `uri` is parsed, and gives the rest.  upstream_tls_fini() frees *tls, after an error, too. */
+static bool
+plan_tls(const struct attach_options *options, struct nbd_uri *uri, struct upstream_tls *tls,
+	 GError **error)
+{
+	const char *option = option_for_tls(options);
+	/* The guard has another current directory. */
+	g_autofree char *certificates =
+		options->tls_certificates ? g_canonicalize_filename(options->tls_certificates, NULL)
+					  : NULL;
+	g_autofree char *psk =
+		options->tls_psk ? g_canonicalize_filename(options->tls_psk, NULL) : NULL;
+
+	*tls = (struct upstream_tls){
+		.wanted = uri->tls,
+		.verify = options->tls_verify_peer,
+		.user = g_steal_pointer(&uri->user),
+	};
+	if (!uri->tls)
+		return !option || failure(error, EINVAL, "%s is for nbds:// URIs", option);
+	if (!take_either(&tls->certificates, "--tls-certificates", certificates, uri->certificates,
+			 error) ||
+	    !take_either(&tls->psk, "--tls-psk", psk, uri->psk, error) ||
+	    !take_either(&tls->hostname, "--tls-hostname", options->tls_hostname, uri->hostname,
+			 error))
+		return false;
+	if (!tls->hostname)
+		tls->hostname = g_steal_pointer(&uri->host);
+	return check_tls(options, tls, error);
+}
+
+static bool
+plan_uri(const struct attach_options *options, const char *text, struct upstream_tls *tls,
+	 GError **error)
+{
+	struct nbd_uri uri;
+	bool planned = nbd_uri_parse(text, &uri, error) && plan_tls(options, &uri, tls, error);
+
+	nbd_uri_fini(&uri);
+	return planned;
+}
+
+/* ---- the plan */
+
+/* 0: the server's default.  More of nbdloopd's threads than processors would only take memory, and
+ * time to start. */
+static unsigned int
+server_threads(const struct attach_options *options)
+{
+	if (options->threads || options->server != SERVER_NBDLOOPD)
+		return options->threads;
+	return MIN(options->connections, g_get_num_processors());
+}
+
 static GPtrArray *
 server_options(const struct attach_options *options)
 {
 	GPtrArray *words = g_ptr_array_new_with_free_func(g_free);
+	const unsigned int threads = server_threads(options);
 
-	if (options->threads || options->server == SERVER_NBDLOOPD)
-		g_ptr_array_add(words, g_strdup_printf("--threads=%u",
-						       options->threads ? options->threads
-									: options->connections));
+	if (threads)
+		g_ptr_array_add(words, g_strdup_printf("--threads=%u", threads));
 	g_ptr_array_add(words, g_strdup_printf("--offset=%" PRIu64, options->offset));
 	g_ptr_array_add(words, g_strdup_printf("--sizelimit=%" PRIu64, options->sizelimit));
 	g_ptr_array_add(words, g_strdup_printf("--engine=%s", image_engine_names[options->engine]));
 	g_ptr_array_add(words, g_strdup_printf("--poll=%s", option_off_on_auto[options->poll]));
+	if (options->page_cache != PAGE_CACHE_AUTO)
+		g_ptr_array_add(words,
+				g_strdup_printf("--page-cache=%s",
+						image_page_cache_names[options->page_cache]));
 	if (options->sector_size)
 		g_ptr_array_add(words,
 				g_strdup_printf("--sector-size=%" PRIu64, options->sector_size));
@@ -253,8 +409,8 @@ server_options(const struct attach_options *options)
 		g_ptr_array_add(words, g_strdup("--read-only"));
 	if (options->swap) {
 		g_ptr_array_add(words, g_strdup("--swap"));
-		/* It is locked, and one device's requests do with less than the clients of a
-		 * server. */
+		/* It is locked into memory, and the requests of one device need less than those of
+		 * many clients. */
 		if (options->server == SERVER_NBDLOOPD)
 			g_ptr_array_add(words, g_strdup("--memory=32M"));
 	}
@@ -266,13 +422,21 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 		    struct guard_plan *plan, GError **error)
 {
 	const char *wrong = remote ? option_for_images(options) : NULL;
+	const char *tls_option = remote ? NULL : option_for_tls(options);
+	struct upstream_tls tls = {.wanted = false};
 	unsigned int timeout = options->timeout;
 
 	*plan = (struct guard_plan){.upstream.place = place};
 	if (wrong)
-		return failure(error, EINVAL,
-			       "%s is for images; what %s serves is for its server to say", wrong,
+		return failure(error, EINVAL, "%s is for images; for %s, its server decides", wrong,
 			       place);
+	if (tls_option)
+		return failure(error, EINVAL, "%s is for nbds:// URIs, and %s is an image",
+			       tls_option, place);
+	if (remote && !plan_uri(options, place, &tls, error)) {
+		upstream_tls_fini(&tls);
+		return false;
+	}
 	if (timeout == 0 && (remote || options->connections > 1))
 		timeout = DEFAULT_TIMEOUT;
 	*plan = (struct guard_plan){
@@ -285,6 +449,7 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 				.server_options = server_options(options),
 				.direct_io = option_off_on_auto[options->direct_io],
 				.force = options->force,
+				.tls = tls,
 			},
 		.attachment =
 			{

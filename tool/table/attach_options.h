@@ -14,18 +14,21 @@
 struct attach_options {
 	unsigned int read_only, partscan, nooverlap, find, show, swap, force; /* 0 or 1 */
 	uint64_t offset, sizelimit, sector_size; /* bytes; 0: none, none, the server's choice */
-	unsigned int direct_io, engine, poll;    /* of the rows' choices */
+	unsigned int direct_io, page_cache, engine, poll; /* of the rows' choices */
 	unsigned int connections;
-	unsigned int timeout, dead_timeout; /* seconds; timeout 0: what suits */
+	unsigned int timeout, dead_timeout; /* seconds; timeout 0: the default */
 	unsigned int server;                /* enum server_kind */
 	unsigned int threads;               /* 0: the server's default */
+	char *tls_certificates, *tls_psk;   /* paths, which may be relative; NULL: none */
+	char *tls_hostname;                 /* NULL: the URI's */
+	unsigned int tls_verify_peer;       /* 0 or 1 */
 };
 
 extern const struct option_row attach_option_rows[];
 
-/* What they mean for the guard; `place` (an absolute path or a URI) is taken over:
- * guard_plan_fini() frees it after an error, too.  Fails when options are given that only make
- * sense for an image, not for a URI. */
+/* Makes the guard's plan of them; `place` (an absolute path or a URI) is taken over:
+ * guard_plan_fini() frees it after an error, too.  It is an error if an option is for images only,
+ * and `place` is a URI. */
 bool
 attach_options_plan(const struct attach_options *options, char *place, bool remote,
 		    struct guard_plan *plan, GError **error);

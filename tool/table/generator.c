@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdloop-generator: what systemd runs at boot, and whenever it reads its units again, to learn of
+ * nbdloop-generator: systemd runs it at boot, and whenever it reloads its units, to learn about
  * the table; see systemd.generator(7).
  */
 #include "tool/table/systemd_units.h"
@@ -14,8 +14,8 @@
 
 static FILE *kernel_log;
 
-/* When systemd runs it, there may be no journal yet: the kernel's log takes it, with its priority.
- */
+/* When systemd runs this, there may be no journal yet: messages go to the kernel's log, with their
+ * priority. */
 static void
 to_logs(enum log_level level, const char *text)
 {
@@ -27,14 +27,12 @@ to_logs(enum log_level level, const char *text)
 			text);
 }
 
-/* Each line for itself: one that is wrong doesn't keep the others from being attached. */
+/* An invalid line doesn't prevent the others from being attached. */
 static bool
 write_all(const struct table *table, const char *directory)
 {
-	bool all = table->errors->len == 0;
+	bool all = table_log_errors(table);
 
-	for (guint i = 0; i < table->errors->len; i++)
-		log_error("%s", (const char *)g_ptr_array_index(table->errors, i));
 	for (guint i = 0; i < table->entries->len; i++) {
 		const struct table_entry *entry = g_ptr_array_index(table->entries, i);
 		g_autoptr(GError) error = NULL;

@@ -10,8 +10,6 @@
 
 #define TEMPLATE SYSTEMD_UNIT_DIR "/nbdloop@.service"
 
-/* ---- texts */
-
 char *
 systemd_units_escape_path(const char *path)
 {
@@ -36,9 +34,10 @@ systemd_units_escape_path(const char *path)
 	return text->len > 0 ? g_string_free(g_steal_pointer(&text), FALSE) : g_strdup("-");
 }
 
-/* As a word of a unit file, in which a percent sign begins a specifier.  NULL: *error is set. */
+/* The text as a word of a unit file, in which a percent sign begins a specifier.  NULL: *error is
+ * set. */
 static char *
-quote(const char *text, GError **error)
+quote_word(const char *text, GError **error)
 {
 	const char *mark = strchr(text, '"') ? "'" : "\"";
 	g_auto(GStrv) pieces = g_strsplit(text, "%", -1);
@@ -46,8 +45,8 @@ quote(const char *text, GError **error)
 
 	if (!strpbrk(text, strchr(text, '"') ? "'\\\n" : "\\\n"))
 		return g_strconcat(mark, doubled, mark, NULL);
-	return FAILURE_NULL(error, EINVAL,
-			    "%s can't be written in a unit of systemd; give it another name", text);
+	return FAILURE_NULL(error, EINVAL, "%s can't be written in a unit of systemd; rename it",
+			    text);
 }
 
 /* ---- dependencies */
@@ -65,7 +64,7 @@ needs_network(const char *uri)
 	return g_str_has_prefix(uri, "nbd://") || g_str_has_prefix(uri, "nbds://");
 }
 
-/* Lines that tell what the unit comes after.  Caller frees; NULL: *error is set. */
+/* The lines with the dependencies of the unit.  Caller frees; NULL: *error is set. */
 static char *
 dependencies(const struct table_entry *entry, GError **error)
 {
@@ -82,11 +81,9 @@ dependencies(const struct table_entry *entry, GError **error)
 		return g_strdup_printf("BindsTo=%s.device\nAfter=%s.device blockdev@%s.target\n",
 				       unit, unit, unit);
 	}
-	word = quote(entry->image, error);
+	word = quote_word(entry->image, error);
 	return word ? g_strdup_printf("RequiresMountsFor=%s\n", word) : NULL;
 }
-
-/* ---- files */
 
 static bool
 make_directory(const char *directory, const char *name, char **path, GError **error)
@@ -94,8 +91,7 @@ make_directory(const char *directory, const char *name, char **path, GError **er
 	*path = g_build_filename(directory, name, NULL);
 	if (g_mkdir_with_parents(*path, 0755) == 0)
 		return true;
-	return failure(error, errno, "the directory %s can't be made: %s", *path,
-		       g_strerror(errno));
+	return failure_errno(error, errno, "the directory %s can't be made", *path);
 }
 
 static bool
@@ -117,8 +113,8 @@ write_drop_in(const struct table_entry *entry, const char *directory, const char
 
 /* `kind`: "wants" or "requires". */
 static bool
-link_from(const char *directory, const char *other, const char *kind, const char *unit,
-	  GError **error)
+link_unit_from(const char *directory, const char *other, const char *kind, const char *unit,
+	       GError **error)
 {
 	g_autofree char *name = g_strdup_printf("%s.%s", other, kind);
 	g_autofree char *place = NULL, *path = NULL;
@@ -128,7 +124,7 @@ link_from(const char *directory, const char *other, const char *kind, const char
 	path = g_build_filename(place, unit, NULL);
 	if (symlink(TEMPLATE, path) == 0)
 		return true;
-	return failure(error, errno, "%s can't be made: %s", path, g_strerror(errno));
+	return failure_errno(error, errno, "%s can't be made", path);
 }
 
 bool
@@ -140,6 +136,6 @@ systemd_units_write(const struct table_entry *entry, const char *directory, GErr
 	g_autofree char *lines = dependencies(entry, error);
 
 	return lines && write_drop_in(entry, directory, unit, lines, error) &&
-	       link_from(directory, device, "requires", unit, error) &&
-	       (!entry->at_boot || link_from(directory, target, "wants", unit, error));
+	       link_unit_from(directory, device, "requires", unit, error) &&
+	       (!entry->at_boot || link_unit_from(directory, target, "wants", unit, error));
 }

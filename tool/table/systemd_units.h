@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The dependencies of the table's devices for systemd: what each device needs, and what needs it.
- * The unit of a device itself is nbdloop@.service, the same for all.
+ * The unit of a device is the template nbdloop@.service.
  */
 #ifndef TOOL_TABLE_SYSTEMD_UNITS_H
 #define TOOL_TABLE_SYSTEMD_UNITS_H

@@ -4,9 +4,10 @@
 #include "tool/device/device.h"
 #include "tool/failure.h"
 #include "tool/server/nbd_uri.h"
-#include "tool/system_root.h"
+#include "tool/system_file.h"
 
 #include "common/cleanup.h"
+#include "common/log.h"
 
 #include <errno.h>
 #include <string.h>
@@ -43,9 +44,9 @@ is_octal(char c)
 	return c >= '0' && c <= '7';
 }
 
-/* As in fstab(5), a backslash and three octal digits are a byte.  NULL: *error is set. */
+/* As in fstab(5), a backslash and three octal digits stand for a byte.  NULL: *error is set. */
 static char *
-unescape(const char *word, GError **error)
+unescape_word(const char *word, GError **error)
 {
 	g_autoptr(GString) text = g_string_new(NULL);
 
@@ -60,7 +61,7 @@ unescape(const char *word, GError **error)
 			if (byte == 0 || byte > 255)
 				return FAILURE_NULL(
 					error, EINVAL,
-					"a backslash is for three octal digits: \\040 is a blank, \\134 a backslash");
+					"a backslash must begin three octal digits: \\040 is a space, \\134 a backslash");
 			word += 3;
 		}
 		g_string_append_c(text, (char)byte);
@@ -68,9 +69,9 @@ unescape(const char *word, GError **error)
 	return g_string_free(g_steal_pointer(&text), FALSE);
 }
 
-/* Its words, as far as a comment. */
+/* The words of a line, up to a comment. */
 static GStrv
-split(const char *line)
+split_words(const char *line)
 {
 	g_auto(GStrv) pieces = g_strsplit_set(line, " \t\r", -1);
 	g_autoptr(GStrvBuilder) words = g_strv_builder_new();
@@ -84,7 +85,7 @@ split(const char *line)
 
 /* ---- options */
 
-/* Whether an option was given before: one of its two values would be lost. */
+/* Whether an option was given before; one of its two values would be lost. */
 static bool
 is_given(char *const *words, char *const *word, const char *name)
 {
@@ -134,7 +135,7 @@ set_options(struct table_entry *entry, const char *text, GError **error)
 				"an option is missing: \"%s\" has a comma or an equals sign too many",
 				text);
 		if (is_given(words, word, name))
-			return failure(error, EINVAL, "the option %s stands there twice", name);
+			return failure(error, EINVAL, "the option %s is given twice", name);
 		if (strcmp(*word, "noauto") == 0)
 			entry->at_boot = false;
 		else if (!set_option(entry, name, value ? value + 1 : NULL, error))
@@ -143,7 +144,15 @@ set_options(struct table_entry *entry, const char *text, GError **error)
 	return true;
 }
 
-/* The errors that attaching would give, found before. */
+/* The current directory is whatever it happens to be. */
+static bool
+check_absolute(const char *name, const char *path, GError **error)
+{
+	return !path || g_path_is_absolute(path) ||
+	       failure(error, EINVAL, "%s=%s must be an absolute path", name, path);
+}
+
+/* Finds the errors that attaching would report. */
 static bool
 check_options(const struct table_entry *entry, GError **error)
 {
@@ -152,7 +161,8 @@ check_options(const struct table_entry *entry, GError **error)
 					nbd_uri_is(entry->image), &plan, error);
 
 	guard_plan_fini(&plan);
-	return good;
+	return good && check_absolute("tls-certificates", entry->options.tls_certificates, error) &&
+	       check_absolute("tls-psk", entry->options.tls_psk, error);
 }
 
 /* ---- lines */
@@ -165,13 +175,13 @@ fill_entry(struct table_entry *entry, GStrv words, GError **error)
 	if (count < FIELDS - 1)
 		return failure(
 			error, EINVAL,
-			"a line has a device, an image or NBD URI, and options, with blanks between");
+			"a line has a device, an image or NBD URI, and options, separated by blanks");
 	if (count > FIELDS)
 		return failure(error, EINVAL,
-			       "\"%s\" is one word too many; a blank in a name is written \\040",
+			       "\"%s\" is one word too many; a space in a name is written \\040",
 			       words[FIELDS]);
 	for (guint i = 0; i < count; i++) {
-		char *text = unescape(words[i], error);
+		char *text = unescape_word(words[i], error);
 
 		if (!text)
 			return false;
@@ -205,15 +215,15 @@ parse_line(const struct table *table, const char *file, unsigned int line, GStrv
 		return NULL;
 	other = table_find(table, entry->device);
 	if (other)
-		return FAILURE_NULL(error, EEXIST, "/dev/%s stands in %s:%u already", entry->device,
-				    other->file, other->line);
+		return FAILURE_NULL(error, EEXIST, "/dev/%s already has a line: %s:%u",
+				    entry->device, other->file, other->line);
 	return steal_pointer(&entry);
 }
 
 static void
 take_line(struct table *table, const char *file, unsigned int line, const char *text)
 {
-	g_auto(GStrv) words = split(text);
+	g_auto(GStrv) words = split_words(text);
 	g_autoptr(GError) error = NULL;
 	struct table_entry *entry;
 
@@ -279,16 +289,10 @@ read_directory(struct table *table, const char *path)
 
 /* ---- the table */
 
-static void
-free_entry(gpointer entry)
-{
-	entry_free(entry);
-}
-
 char *
 table_path(void)
 {
-	return system_root_path("/etc/nbdloop.tab");
+	return system_file_path("/etc/nbdloop.tab");
 }
 
 void
@@ -296,7 +300,7 @@ table_read(struct table *table, const char *path)
 {
 	g_autofree char *directory = g_strconcat(path, ".d", NULL);
 
-	table->entries = g_ptr_array_new_with_free_func(free_entry);
+	table->entries = g_ptr_array_new_with_free_func((GDestroyNotify)entry_free);
 	table->errors = g_ptr_array_new_with_free_func(g_free);
 	read_file(table, path);
 	read_directory(table, directory);
@@ -322,4 +326,12 @@ table_find(const struct table *table, const char *device)
 			return entry;
 	}
 	return NULL;
+}
+
+bool
+table_log_errors(const struct table *table)
+{
+	for (guint i = 0; i < table->errors->len; i++)
+		log_error("%s", (const char *)g_ptr_array_index(table->errors, i));
+	return table->errors->len == 0;
 }

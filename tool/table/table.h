@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table /etc/nbdloop.tab of devices that are attached at boot or by their name: nbdloop.tab(5).
+ * The table /etc/nbdloop.tab of devices that are attached at boot or by name: nbdloop.tab(5).
  */
 #ifndef TOOL_TABLE_TABLE_H
 #define TOOL_TABLE_TABLE_H
@@ -15,14 +15,13 @@ struct table_entry {
 	char *image;  /* absolute path, or an NBD URI */
 	struct attach_options options;
 	bool at_boot;      /* without "noauto" */
-	char *file;        /* where it stands */
+	char *file;        /* of the entry */
 	unsigned int line; /* from 1 on */
 };
 
 struct table {
 	GPtrArray *entries; /* struct table_entry *, in their order */
-	GPtrArray *errors;  /* char *, a sentence for each line that isn't an entry for that:
-			       "/etc/nbdloop.tab:3: ..." */
+	GPtrArray *errors; /* char *, a sentence for each invalid line: "/etc/nbdloop.tab:3: ..." */
 };
 
 /* Where the table is: "/etc/nbdloop.tab", or the same below $NBDLOOP_SYSROOT.  Caller frees
@@ -30,15 +29,18 @@ struct table {
 char *
 table_path(void);
 
-/* Reads the file `path`, and after it the files `path`.d/NAME.conf in the order of their names.
- * What isn't there has no lines; a line that is wrong is an error, and the others are entries all
- * the same. */
+/* Reads the file `path`, then the files `path`.d/NAME.conf in the order of their names. Missing
+ * files count as empty.  Each invalid line becomes an error; the others become entries. */
 void
 table_read(struct table *table, const char *path);
 void
 table_fini(struct table *table);
 
 #define TABLE_CLEANUP __attribute__((cleanup(table_fini)))
+
+/* Logs the invalid lines.  Returns whether there are none. */
+bool
+table_log_errors(const struct table *table);
 
 /* The entry of a device, "nbd0"; NULL: there is none. */
 const struct table_entry *

@@ -7,7 +7,7 @@
 #include "tool/verb/verb.h"
 
 static bool
-adopt(const struct verb_call *call, GError **error)
+run_adopt(const struct verb_call *call, GError **error)
 {
 	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
 
@@ -23,5 +23,5 @@ const struct verb verb_adopt = {
 		"Starts a new guard, and for an image a new server, for a device whose guard was killed, while it is in use.",
 	.least = 1,
 	.most = 1,
-	.run = adopt,
+	.run = run_adopt,
 };

@@ -5,7 +5,7 @@
 #include "tool/verb/attach.h"
 
 #include "tool/device/device.h"
-#include "tool/device/device_owner.h"
+#include "tool/device/device_users.h"
 #include "tool/device/image_file.h"
 #include "tool/device/nbd_driver.h"
 #include "tool/failure.h"
@@ -33,22 +33,23 @@ index_of(const char *name)
 	return (int)g_ascii_strtoull(name + strlen("nbd"), NULL, 10);
 }
 
-/* Prints what is asked for: a name that the user doesn't know yet, or --show. */
+/* Prints the name if the user named no device, or asked for it (--show). */
 static void
-show(const struct attach_options *options, const char *device, const char *name)
+print_device(const struct attach_options *options, const char *device, const char *name)
 {
 	if (!device || options->show)
 		printf("/dev/%s\n", name);
 }
 
-/* A server reports the process that holds the image; the user knows it as a device. */
+/* A server names the process that has the image locked; the user knows its device. */
 static bool
-explain(const struct guard_plan *plan, const struct attach_options *options, const char *image,
-	GError *failed, GError **error)
+explain_failure(const struct guard_plan *plan, const struct attach_options *options,
+		const char *image, GError *failed, GError **error)
 {
 	g_autoptr(GError) why = NULL;
 
-	if (failure_is(failed, ETXTBSY) && !overlap_explain(plan->upstream.place, options, &why)) {
+	if (failure_is(failed, ETXTBSY) &&
+	    !overlap_find(plan->upstream.place, options, NULL, &why)) {
 		g_error_free(failed);
 		return failure(error, why->code, "%s: %s", image, why->message);
 	}
@@ -57,8 +58,8 @@ explain(const struct guard_plan *plan, const struct attach_options *options, con
 }
 
 static bool
-attach(struct guard_plan *plan, const struct attach_options *options, const char *image,
-       const char *device, GError **error)
+attach_unless_found(struct guard_plan *plan, const struct attach_options *options,
+		    const char *image, const char *device, GError **error)
 {
 	g_autofree char *name = NULL;
 	GError *why = NULL;
@@ -74,13 +75,13 @@ attach(struct guard_plan *plan, const struct attach_options *options, const char
 			       image, name);
 	/* The device is looked at before the image. */
 	if (!name &&
-	    ((device && !device_owner_none(device, &why)) || !guard_start(plan, &name, &why)))
-		return explain(plan, options, image, why, error);
-	show(options, device, name);
+	    ((device && !device_check_free(device, &why)) || !guard_start(plan, &name, &why)))
+		return explain_failure(plan, options, image, why, error);
+	print_device(options, device, name);
 	return true;
 }
 
-/* The server would warn about it, and then there would be no device. */
+/* The server only warns about an image that is too small for a device. */
 static bool
 check_size(const struct attach_options *options, const char *place, GError **error)
 {
@@ -90,7 +91,7 @@ check_size(const struct attach_options *options, const char *place, GError **err
 	struct stat st;
 
 	if (stat(place, &st) < 0)
-		return failure(error, errno, "%s: %s", place, g_strerror(errno));
+		return failure_errno(error, errno, "%s", place);
 	size = image_file_size(place, &st);
 	if (options->sizelimit > 0 && options->sizelimit < block)
 		return failure(error, EINVAL,
@@ -115,7 +116,8 @@ check_size(const struct attach_options *options, const char *place, GError **err
 		       offset, place, size, block);
 }
 
-/* Of several with --nooverlap at once, one attaches it, and the others find it attached. */
+/* If several processes with --nooverlap start at once, one attaches the image, and the others find
+ * it attached. */
 static bool
 attach_in_turn(struct guard_plan *plan, const struct attach_options *options, const char *image,
 	       const char *device, GError **error)
@@ -126,7 +128,7 @@ attach_in_turn(struct guard_plan *plan, const struct attach_options *options, co
 
 	if (!plan->upstream.remote && stat(plan->upstream.place, &st) == 0)
 		attach_turn_take(&turn, GUARD_DIRECTORY, &st, options->nooverlap);
-	attached = attach(plan, options, image, device, error);
+	attached = attach_unless_found(plan, options, image, device, error);
 	attach_turn_end(&turn);
 	return attached;
 }
@@ -143,7 +145,7 @@ make_plan(const struct attach_options *options, const char *image, const char *d
 		return false;
 	if (device && options->find)
 		return failure(error, EINVAL,
-			       "--find is for when no device is named; leave out one of both");
+			       "--find takes a free device: leave it out, or name no device");
 	place = remote ? g_strdup(image) : image_file_find(image, error);
 	if (!place)
 		return false;
@@ -170,7 +172,7 @@ attach_image(const struct attach_options *options, const char *image, const char
 }
 
 static bool
-attach_operands(const struct verb_call *call, GError **error)
+run_attach(const struct verb_call *call, GError **error)
 {
 	return attach_image(call->options, call->operands[0], call->operands[1], error);
 }
@@ -185,5 +187,5 @@ const struct verb verb_attach = {
 	.least = 1,
 	.most = 2,
 	.options_size = sizeof(struct attach_options),
-	.run = attach_operands,
+	.run = run_attach,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Attaching an image or an export, as `nbdloop attach' does it.
+ * Attaches an image or an export, as `nbdloop attach' does.
  */
 #ifndef TOOL_VERB_ATTACH_H
 #define TOOL_VERB_ATTACH_H
@@ -10,8 +10,8 @@
 #include <stdbool.h>
 
 /*
- * Attaches `image` (a path or an NBD URI) to `device` ("nbd0"; NULL: one that is free), and prints
- * the device's name where the options, or a free device, ask for it.  False: nothing is left, and
+ * Attaches `image` (a path or an NBD URI) to `device` ("nbd0"; NULL: a free one).  Prints the name
+ * of the device if `device` is NULL or the options ask for it.  False: nothing is left behind, and
  * *error is set.
  */
 bool

@@ -13,13 +13,13 @@
 static char *
 path_for(const char *directory, const struct stat *image)
 {
-	const dev_t device = image_file_device(image);
+	const struct image_identity own = image_file_identity(image);
 
-	return g_strdup_printf("%s/%u:%u-%" G_GUINT64_FORMAT ".turn", directory, major(device),
-			       minor(device), (guint64)image_file_inode(image));
+	return g_strdup_printf("%s/%u:%u-%" G_GUINT64_FORMAT ".turn", directory, major(own.device),
+			       minor(own.device), (guint64)own.inode);
 }
 
-/* Whether the path still leads to the file: its last holder removes it. */
+/* Whether the path still leads to the file, which its last holder removes. */
 static bool
 is_there(int fd, const char *path)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdloop change: another image of the same size takes the place of a read-only device's, as with
- * LOOP_CHANGE_FD.
+ * nbdloop change: replaces the image of a read-only device with one of the same size, as
+ * LOOP_CHANGE_FD does.
  */
 #include "tool/device/device_node.h"
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
-#include "tool/guard/guard_link.h"
 #include "tool/verb/our_device.h"
 #include "tool/verb/verb.h"
 
@@ -17,8 +16,8 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 
-/* Drops cached data of the old image; and has the partitions of the new one read, if none of the
- * old ones is in use. */
+/* Drops the cached data of the old image, and has the kernel read the new partition table, if no
+ * old partition is in use. */
 static bool
 forget_old_image(const char *name, GError **error)
 {
@@ -28,16 +27,14 @@ forget_old_image(const char *name, GError **error)
 	if (fd < 0)
 		return false;
 	if (ioctl(fd, BLKFLSBUF) < 0)
-		return failure(error, errno, "/dev/%s: the cache can't be emptied: %s", name,
-			       g_strerror(errno));
+		return failure_errno(error, errno, "/dev/%s: the cache can't be emptied", name);
 	if (ioctl(fd, BLKRRPART) < 0 && errno != EBUSY && errno != EINVAL)
-		return failure(error, errno, "the partitions of /dev/%s can't be read: %s", name,
-			       g_strerror(errno));
+		return failure_errno(error, errno, "the partitions of /dev/%s can't be read", name);
 	return device_node_settle(name, false, &size, error);
 }
 
 static bool
-change(const struct verb_call *call, GError **error)
+run_change(const struct verb_call *call, GError **error)
 {
 	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
 	g_autofree char *place = NULL, *request = NULL;
@@ -58,5 +55,5 @@ const struct verb verb_change = {
 		"Replaces the image of a read-only device, mounted or not, with another one of the same size.",
 	.least = 2,
 	.most = 2,
-	.run = change,
+	.run = run_change,
 };

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdloop detach: ends a device when nobody uses it and all was written, and returns when it is
- * gone.
+ * nbdloop detach: writes back the data of a device that is not in use, detaches it, and returns
+ * when it is gone.
  */
 #include "tool/verb/detach.h"
 
 #include "tool/device/device_node.h"
 #include "tool/device/device_users.h"
-#include "tool/device/nbd_driver.h"
 #include "tool/failure.h"
 #include "tool/guard/guard_record.h"
+#include "tool/nap.h"
 #include "tool/server/server_link.h"
 #include "tool/verb/verb.h"
 
@@ -20,19 +20,17 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 enum {
-	OPEN_TRIES = 20, /* while it is open: programs that look at each new device, such as udev's,
-			    are gone by then */
-	CLAIM_TRIES = 3, /* while it is claimed, by a mount for one */
+	OPEN_TRIES = 20, /* while the device is open: programs that look at each new device, such as
+			    udev's, have closed it by then */
+	CLAIM_TRIES = 3, /* while it is claimed, for example by a mount */
 	TRY_US = 100000,
-	GONE_TRIES = 3000,
-	GONE_US = 10000,
-	END_PATIENCE_MS = 60000, /* the server carries out what it has begun */
+	GONE_MS = 30000,
+	END_PATIENCE_MS = 60000, /* the server completes the requests that it has begun */
 };
 
 struct detach_options {
@@ -69,11 +67,9 @@ processes_add(struct processes *processes, pid_t pid)
 static void
 processes_find(struct processes *processes, const struct device *device)
 {
-	g_autoptr(JsonObject) status = server_link_status(device->backend, NULL);
-
 	*processes = (struct processes){.count = 0};
 	processes_add(processes, guard_record_keeper(device));
-	processes_add(processes, server_link_pid(status));
+	processes_add(processes, server_link_owner(device->backend));
 }
 
 static bool
@@ -92,19 +88,19 @@ processes_wait(struct processes *processes)
 /* ---- one device */
 
 /*
- * Opens it in a way that keeps out mounts and swap from now on.  -1 with an error: EBUSY, somebody
- * uses it.  Not for writing: else udev reads the device anew when it is closed, which is just when
- * it is disconnected, and the kernel complains.
+ * Opens the device exclusively, which keeps out mounts and swap from now on.  -1 with an error:
+ * EBUSY, it is in use.  It is not opened for writing: udev would read it again when it is closed,
+ * which is just when it is disconnected, and the kernel would log errors.
  */
 static int
-claim(const struct device *device, GError **error)
+claim_device(const struct device *device, GError **error)
 {
 	for (unsigned int i = 1;; i++) {
 		g_autoptr(GError) why = NULL;
 		int fd = device_node_open(device->name, O_RDONLY | O_EXCL, &why);
-		g_autofree char *users = fd >= 0 || failure_is(why, EBUSY)
-						 ? device_users("/sys", "/proc", device)
-						 : NULL;
+		g_autofree char *users = fd >= 0                  ? device_openers(device)
+					 : failure_is(why, EBUSY) ? device_users(device)
+								  : NULL;
 
 		if (fd >= 0 && !users)
 			return fd;
@@ -114,7 +110,7 @@ claim(const struct device *device, GError **error)
 			g_propagate_error(error, g_steal_pointer(&why));
 			return -1;
 		}
-		/* A program that looks at each new device has it open, but does not claim it. */
+		/* A program that looks at each new device opens it, but does not claim it. */
 		if (i >= (fd >= 0 ? OPEN_TRIES : CLAIM_TRIES)) {
 			failure(error, EBUSY,
 				"/dev/%s is in use: %s.  It stays attached; --lazy has it detached when nobody uses it "
@@ -128,23 +124,21 @@ claim(const struct device *device, GError **error)
 
 /* Writes everything back to the server and its disk, and empties the device's page cache. */
 static bool
-flush(const struct device *device, int fd, GError **error)
+write_back(const struct device *device, int fd, GError **error)
 {
 	if (!device->read_only && fsync(fd) < 0)
-		return failure(
+		return failure_errno(
 			error, errno,
-			"not all that was written could be stored, and what could not is lost now: %s",
-			g_strerror(errno));
+			"some of the written data could not be stored, and is lost now");
 	if (ioctl(fd, BLKFLSBUF) < 0)
-		return failure(error, errno, "its cache could not be emptied: %s",
-			       g_strerror(errno));
+		return failure_errno(error, errno, "its cache could not be emptied");
 	return true;
 }
 
 static bool
 is_gone(const struct device *device)
 {
-	struct device *DEVICE_CLEANUP now = device_read("/sys", device->name, NULL);
+	struct device *DEVICE_CLEANUP now = device_read(device->name, NULL);
 
 	return !now || (now->pid == 0 && now->size == 0) || now->pid != device->pid ||
 	       g_strcmp0(now->backend, device->backend) != 0;
@@ -155,16 +149,19 @@ wait_until_gone(const struct device *device, GError **error)
 {
 	g_autofree char *users = NULL;
 
-	for (unsigned int i = 0; i < GONE_TRIES && !is_gone(device); i++)
-		g_usleep(GONE_US);
-	if (is_gone(device))
+	struct nap nap = nap_for(GONE_MS);
+	bool gone;
+
+	while (!(gone = is_gone(device)) && nap_take(&nap))
+		;
+	if (gone)
 		return true;
-	users = device_users("/sys", "/proc", device);
+	users = device_users(device);
 	return failure(error, EBUSY, "/dev/%s was disconnected, but the kernel keeps it: %s",
 		       device->name, users ? users : "another program has it open");
 }
 
-/* The kernel forgets them when the device is opened for the next time. */
+/* The kernel removes them when the device is next opened. */
 static void
 forget_partitions(const struct device *device)
 {
@@ -183,7 +180,7 @@ end_when_closed(struct nbd_driver *driver, const struct device *device, GError *
 
 	if (!nbd_driver_change(driver, device->index, &change, error))
 		return false;
-	/* The last user may have closed it meanwhile: then this close is the last one. */
+	/* The last user may have closed it in the meantime: then this close is the last one. */
 	fd = device_node_open(device->name, O_RDONLY, error);
 	if (fd >= 0)
 		close(fd);
@@ -191,7 +188,7 @@ end_when_closed(struct nbd_driver *driver, const struct device *device, GError *
 }
 
 static bool
-disconnect(struct nbd_driver *driver, const struct device *device, int fd, GError **error)
+disconnect_device(struct nbd_driver *driver, const struct device *device, int fd, GError **error)
 {
 	struct processes processes;
 	bool disconnected;
@@ -217,8 +214,8 @@ end_now(struct nbd_driver *driver, const struct device *device, int fd, GError *
 	g_autoptr(GError) lost = NULL;
 	bool ended;
 
-	flush(device, fd, &lost);
-	ended = disconnect(driver, device, fd, error);
+	write_back(device, fd, &lost);
+	ended = disconnect_device(driver, device, fd, error);
 	if (lost && ended)
 		return failure(error, lost->code, "/dev/%s is detached, but %s", device->name,
 			       lost->message);
@@ -230,16 +227,14 @@ end_now(struct nbd_driver *driver, const struct device *device, int fd, GError *
 bool
 detach_device(struct nbd_driver *driver, const char *name, bool lazy, GError **error)
 {
-	struct device *DEVICE_CLEANUP device = device_read("/sys", name, error);
+	struct device *DEVICE_CLEANUP device = device_read_attached(name, error);
 	g_autoptr(GError) busy = NULL;
 	int fd;
 
 	if (!device)
 		return false;
-	if (device->pid == 0)
-		return failure(error, ENXIO, "/dev/%s is not attached", name);
-	fd = claim(device, &busy);
-	/* As long as it is open, nothing else can be attached to it. */
+	fd = claim_device(device, &busy);
+	/* While it is open, nothing else can be attached to it. */
 	if (fd >= 0 && is_gone(device)) {
 		close(fd);
 		return failure(
@@ -251,8 +246,7 @@ detach_device(struct nbd_driver *driver, const char *name, bool lazy, GError **e
 		return end_now(driver, device, fd, error);
 	if (lazy)
 		return end_when_closed(driver, device, error);
-	g_propagate_error(error, g_steal_pointer(&busy));
-	return false;
+	return failure_pass(error, &busy);
 }
 
 /* ---- all of the command line */
@@ -265,12 +259,12 @@ detach_is_ours(const struct device *device)
 	return device->pid != 0 && (control || guard_record_keeper(device) >= 0);
 }
 
-/* The names of all devices that are ours; NULL with an error.  It doesn't look for the driver,
- * which needn't be there. */
+/* The names of all devices that nbdloop attached; NULL with an error.  The driver need not be
+ * loaded. */
 static char **
 find_ours(GError **error)
 {
-	g_autoptr(GPtrArray) devices = devices_read("/sys", error);
+	g_autoptr(GPtrArray) devices = devices_identify_attached(error);
 	g_autoptr(GStrvBuilder) names = g_strv_builder_new();
 
 	for (guint i = 0; devices && i < devices->len; i++) {
@@ -296,7 +290,7 @@ detach_named(const char *name, const void *data, GError **error)
 }
 
 static bool
-detach(const struct verb_call *call, GError **error)
+run_detach(const struct verb_call *call, GError **error)
 {
 	const struct detach_options *options = call->options;
 	struct nbd_driver *NBD_DRIVER_CLEANUP driver = NULL;
@@ -324,5 +318,5 @@ const struct verb verb_detach = {
 	.least = 0,
 	.most = -1,
 	.options_size = sizeof(struct detach_options),
-	.run = detach,
+	.run = run_detach,
 };

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdloop list: what is attached to which device.
+ * nbdloop list: the attached devices, and their images.
  */
 #include "tool/failure.h"
 #include "tool/show/columns.h"
-#include "tool/system_root.h"
 #include "tool/verb/verb.h"
 
 #include "common/log.h"
@@ -15,8 +14,8 @@
 struct list_options {
 	unsigned int json, noheadings, raw, output_all; /* off, on */
 	char *output;                                   /* names of columns, or NULL */
-	char *associated;                               /* only those of this image, or NULL */
-	char *offset;                                   /* and of this offset; NULL: of any */
+	char *associated;                               /* only devices of this image, or NULL */
+	char *offset;                                   /* and at this offset; NULL: at any */
 };
 
 #define FIELD(name_) offsetof(struct list_options, name_)
@@ -76,20 +75,20 @@ static const struct option_row list_option_rows[] = {
 /* ---- which devices */
 
 struct selection {
-	const char *source; /* the image that they must be of, or NULL */
-	const char *offset; /* as it was given, or NULL */
+	const char *source; /* the image that is wanted, or NULL */
+	const char *offset; /* as the user wrote it, or NULL */
 	uint64_t bytes;     /* the same as a number */
 };
 
 static bool
 is_selected(const struct selection *selection, const struct listing *listing)
 {
-	g_autoptr(JsonNode) offset = listing_member(listing, "offset");
+	json_auto_t *offset = listing_member(listing, "offset");
 
 	if (selection->source && !listing_has_source(listing, selection->source))
 		return false;
-	return !selection->offset || (JSON_NODE_HOLDS_VALUE(offset) &&
-				      (uint64_t)json_node_get_int(offset) == selection->bytes);
+	return !selection->offset || (json_is_integer(offset) &&
+				      (uint64_t)json_integer_value(offset) == selection->bytes);
 }
 
 static bool
@@ -107,18 +106,12 @@ selection_init(struct selection *selection, const struct list_options *options, 
 		       selection->offset);
 }
 
-/* Takes over a device; what isn't attached isn't listed. */
+/* Takes over a device. */
 static void
 add_device(GPtrArray *listings, const struct selection *selection, struct device *device)
 {
-	g_autofree char *proc = system_root_path("/proc");
-	struct listing *listing;
+	struct listing *listing = listing_new(device);
 
-	if (device->pid == 0) {
-		device_free(device);
-		return;
-	}
-	listing = listing_new(device, proc);
 	if (listing->trouble)
 		log_warning("/dev/%s: %s", device->name, listing->trouble);
 	if (is_selected(selection, listing))
@@ -128,9 +121,9 @@ add_device(GPtrArray *listings, const struct selection *selection, struct device
 }
 
 static bool
-add_all(GPtrArray *listings, const struct selection *selection, const char *sys, GError **error)
+add_all(GPtrArray *listings, const struct selection *selection, GError **error)
 {
-	g_autoptr(GPtrArray) devices = devices_read(sys, error);
+	g_autoptr(GPtrArray) devices = devices_read_attached(error);
 
 	while (devices && devices->len > 0)
 		add_device(listings, selection, g_ptr_array_steal_index(devices, 0));
@@ -138,17 +131,13 @@ add_all(GPtrArray *listings, const struct selection *selection, const char *sys,
 }
 
 static bool
-add_named(GPtrArray *listings, const struct selection *selection, const char *sys, const char *name,
-	  GError **error)
+add_named(GPtrArray *listings, const struct selection *selection, const char *name, GError **error)
 {
-	struct device *DEVICE_CLEANUP device = device_read(sys, name, error);
+	struct device *device = device_read_attached(name, error);
 
-	if (!device)
-		return false;
-	if (device->pid == 0)
-		return failure(error, ENXIO, "/dev/%s is not attached", device->name);
-	add_device(listings, selection, g_steal_pointer(&device));
-	return true;
+	if (device)
+		add_device(listings, selection, device);
+	return device != NULL;
 }
 
 /* ---- the list */
@@ -162,7 +151,7 @@ choose_columns(const struct list_options *options, GError **error)
 }
 
 static void
-print(const struct list_options *options, const GPtrArray *columns, const GPtrArray *listings)
+print_list(const struct list_options *options, const GPtrArray *columns, const GPtrArray *listings)
 {
 	if (options->json)
 		columns_print_json(stdout, columns, listings);
@@ -172,18 +161,12 @@ print(const struct list_options *options, const GPtrArray *columns, const GPtrAr
 				      (options->raw ? COLUMNS_RAW : 0));
 }
 
-static void
-free_element(gpointer listing)
-{
-	listing_free(listing);
-}
-
 static bool
-list(const struct verb_call *call, GError **error)
+run_list(const struct verb_call *call, GError **error)
 {
 	const struct list_options *options = call->options;
-	g_autoptr(GPtrArray) listings = g_ptr_array_new_with_free_func(free_element);
-	g_autofree char *sys = system_root_path("/sys");
+	g_autoptr(GPtrArray) listings =
+		g_ptr_array_new_with_free_func((GDestroyNotify)listing_free);
 	g_autoptr(GPtrArray) columns = choose_columns(options, error);
 	struct selection selection;
 	bool good = true;
@@ -191,16 +174,16 @@ list(const struct verb_call *call, GError **error)
 	if (!columns || !selection_init(&selection, options, error))
 		return false;
 	if (call->count == 0)
-		good = add_all(listings, &selection, sys, error);
+		good = add_all(listings, &selection, error);
 	for (int i = 0; i < call->count; i++) {
 		g_autoptr(GError) why = NULL;
 
-		if (add_named(listings, &selection, sys, call->operands[i], &why))
+		if (add_named(listings, &selection, call->operands[i], &why))
 			continue;
 		log_error("%s", why->message);
 		good = false;
 	}
-	print(options, columns, listings);
+	print_list(options, columns, listings);
 	return fflush(stdout) == 0 && good;
 }
 
@@ -213,5 +196,5 @@ const struct verb verb_list = {
 	.show_more = columns_print_help,
 	.most = -1,
 	.options_size = sizeof(struct list_options),
-	.run = list,
+	.run = run_list,
 };

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum {
-	AWAY_TRIES = 100, /* a server that has ended is there again long before */
+	AWAY_TRIES = 100, /* a server that has ended is restarted long before */
 	AWAY_US = 100000,
 };
 
@@ -32,11 +32,9 @@ our_device_find(struct our_device *ours, const char *text, GError **error)
 	*ours = (struct our_device){.device = NULL};
 	if (name && geteuid() != 0)
 		return failure(error, EPERM, "only root can change block devices: use sudo");
-	ours->device = name ? device_read("/sys", name, error) : NULL;
+	ours->device = name ? device_read_attached(name, error) : NULL;
 	if (!ours->device)
 		return false;
-	if (ours->device->pid == 0)
-		return failure(error, ENXIO, "/dev/%s is not attached", name);
 	ours->control = server_link_path(ours->device->backend);
 	if (!ours->control && !nbd_uri_is(ours->device->backend))
 		return failure(error, EINVAL,
@@ -65,17 +63,17 @@ is_away(const GError *error)
 	       failure_is(error, ECONNRESET) || failure_is(error, EPIPE);
 }
 
-typedef JsonObject *
+typedef json_t *
 asker(const char *control_path, const char *request, GError **error);
 
-/* A server that is just being replaced, or has died, is soon there again, and all that is asked for
- * here may be asked for twice. */
-static JsonObject *
+/* A server that is being replaced, or has died, is soon restarted; every request here may be sent
+ * twice. */
+static json_t *
 ask_patiently(const struct our_device *ours, asker *ask, const char *request, GError **error)
 {
 	for (unsigned int i = 0;; i++) {
 		g_autoptr(GError) why = NULL;
-		JsonObject *answer = ask(ours->control, request, &why);
+		json_t *answer = ask(ours->control, request, &why);
 
 		if (answer)
 			return answer;
@@ -86,31 +84,31 @@ ask_patiently(const struct our_device *ours, asker *ask, const char *request, GE
 		if (guard_record_keeper(ours->device) == 0)
 			return FAILURE_NULL(
 				error, why->code,
-				"/dev/%s has neither a server nor a guard any more: nbdloop adopt /dev/%s has it served "
+				"/dev/%s has neither a server nor a guard any more: nbdloop adopt /dev/%s starts both "
 				"again; after I/O errors, unmount it, and check its file system",
 				ours->device->name, ours->device->name);
 		if (i == AWAY_TRIES)
 			return FAILURE_NULL(
 				error, why->code,
-				"/dev/%s has no server just now, and it isn't there again after %d seconds: %s",
+				"the server of /dev/%s is gone, and has not been restarted within %d seconds: %s",
 				ours->device->name, AWAY_TRIES * AWAY_US / 1000000, why->message);
 		g_usleep(AWAY_US);
 	}
 }
 
-JsonObject *
+json_t *
 our_device_export(const struct our_device *ours, GError **error)
 {
-	g_autoptr(JsonObject) status = ask_patiently(ours, server_link_ask, "status", error);
-	JsonObject *export = server_link_export(status);
+	json_auto_t *status = ask_patiently(ours, server_link_ask, "status", error);
+	json_t *export = server_link_export(status);
 
 	if (status && !export)
 		failure(error, EPROTO, "the server of /dev/%s doesn't serve one image",
 			ours->device->name);
-	return export ? json_object_ref(export) : NULL;
+	return export ? json_incref(export) : NULL;
 }
 
-JsonObject *
+json_t *
 our_device_change_export(const struct our_device *ours, const char *request, GError **error)
 {
 	return ask_patiently(ours, server_link_change, request, error);
@@ -119,18 +117,16 @@ our_device_change_export(const struct our_device *ours, const char *request, GEr
 bool
 our_device_server(const struct our_device *ours, enum server_kind *kind, GError **error)
 {
-	g_autoptr(JsonObject) status = ask_patiently(ours, server_link_ask, "status", error);
+	json_auto_t *status = ask_patiently(ours, server_link_ask, "status", error);
 
 	if (!status)
 		return false;
-	*kind = strcmp(json_object_get_string_member_with_default(status, "program", ""),
-		       "nbdloopd") == 0
+	*kind = strcmp((json_string_value(json_object_get(status, "program")) ?: ""), "nbdloopd") ==
+				0
 			? SERVER_NBDLOOPD
 			: SERVER_NBDKIT;
 	return true;
 }
-
-/* ---- its guard */
 
 bool
 our_device_ask_guard(const struct our_device *ours, const char *request, GError **error)
@@ -145,6 +141,5 @@ our_device_ask_guard(const struct our_device *ours, const char *request, GError 
 			"/dev/%s has no guard any more, which would start a server for it: nbdloop adopt "
 			"/dev/%s gives it another one",
 			ours->device->name, ours->device->name);
-	g_propagate_error(error, g_steal_pointer(&why));
-	return false;
+	return failure_pass(error, &why);
 }

@@ -8,16 +8,17 @@
 #include "tool/device/device.h"
 #include "tool/server/server_command.h"
 
-#include <json-glib/json-glib.h>
+#include <glib.h>
+#include <jansson.h>
 
 struct our_device {
 	struct device *device;
-	char *control; /* path of its server's control socket; NULL: it is attached to a URI, which
-			  is its backend */
+	char *control; /* path of its server's control socket; NULL: the device is attached to a
+			  URI, its backend */
 };
 
-/* `text`: as the user named it.  Fails with an error if it isn't attached, or by somebody else; and
- * for all but root. */
+/* `text`: the name, as the user wrote it.  Fails with an error if the device isn't attached, or was
+ * attached by another program; and for users other than root. */
 bool
 our_device_find(struct our_device *ours, const char *text, GError **error);
 void
@@ -25,29 +26,29 @@ our_device_fini(struct our_device *ours);
 
 #define OUR_DEVICE_CLEANUP __attribute__((cleanup(our_device_fini)))
 
-/* The same for a device with a server of its own, for changes that only such a server can make. */
+/* The same for a change that only a server of nbdloop's can make: a URI is an error. */
 bool
 our_device_find_served(struct our_device *ours, const char *text, GError **error);
 
 /*
- * The functions below wait for a server that is being replaced, or has died: they ask again and
- * again for 10 seconds.
+ * The functions below wait for a server that is being replaced or restarted: they ask again for up
+ * to 10 seconds.
  */
 
-/* The only export of its server as the status tells it; NULL with an error.  Caller unrefs. */
-JsonObject *
+/* The only export of its server, from the status; NULL with an error.  Caller frees. */
+json_t *
 our_device_export(const struct our_device *ours, GError **error);
 
-/* The same as the server tells it after a change ("set direct-io=on", "resize"), which may take its
- * time. */
-JsonObject *
+/* The export as the server reports it after a change ("set direct-io=on", "resize"), which may take
+ * long. */
+json_t *
 our_device_change_export(const struct our_device *ours, const char *request, GError **error);
 
-/* Which program serves it, by its own word; an error if it says nothing. */
+/* Which program the server is, as it reports itself; an error if it doesn't answer. */
 bool
 our_device_server(const struct our_device *ours, enum server_kind *kind, GError **error);
 
-/* A request to its guard (tool/guard/guard_link.h), with an error that names the device. */
+/* Sends a request to the guard (tool/guard/guard_link.h); an error names the device. */
 bool
 our_device_ask_guard(const struct our_device *ours, const char *request, GError **error);
 

@@ -5,7 +5,7 @@
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
 #include "tool/server/server_link.h"
-#include "tool/system_root.h"
+#include "tool/system_file.h"
 
 #include "common/image_use.h"
 #include "common/log.h"
@@ -19,25 +19,25 @@ struct part {
 	bool read_only;
 };
 
-/* The part of that image that a device of nbdloop has; false if it has none, is not nbdloop's,
- * or does not answer. */
+/* The part of that image that is attached to a device of nbdloop's; false if the device has no part
+ * of it, is not nbdloop's, or its server does not answer. */
 static bool
 read_part(const struct device *device, const struct stat *image, struct part *part)
 {
 	g_autoptr(GError) error = NULL;
-	g_autoptr(JsonObject) status =
-		device->pid != 0 ? server_link_status(device->backend, &error) : NULL;
-	JsonObject *export = server_link_export(status);
+	json_auto_t *status = server_link_status(device->backend, &error);
+	json_t *export = server_link_export(status);
 	bool same = false;
 
 	if (export) {
 		same = image_file_is_export(image, export);
-		part->offset = (uint64_t)json_object_get_int_member(export, "offset");
-		part->end = part->offset + (uint64_t)json_object_get_int_member(export, "size");
-		part->read_only = json_object_get_boolean_member(export, "read_only");
+		part->offset = (uint64_t)json_integer_value(json_object_get(export, "offset"));
+		part->end = part->offset +
+			    (uint64_t)json_integer_value(json_object_get(export, "size"));
+		part->read_only = json_is_true(json_object_get(export, "read_only"));
 	}
 	if (error)
-		log_warning("what /dev/%s has is not known: %s", device->name, error->message);
+		log_warning("the image of /dev/%s is not known: %s", device->name, error->message);
 	return same;
 }
 
@@ -57,11 +57,11 @@ is_same(const struct device *device, const struct part *there, const struct part
 	       there->end - there->offset == (wanted->end - wanted->offset) / sector * sector;
 }
 
-/* Whether a device can stay as it is beside the wanted part, or, `nooverlap`, in its place; an
- * error says why not.  *same: it has just that part. */
+/* Whether a device does not conflict with the wanted part, or, with `nooverlap`, can be used in its
+ * place; else an error gives the reason.  *same: the device has just that part. */
 static bool
-check(const struct device *device, const struct part *there, const struct part *wanted,
-      bool nooverlap, bool *same, GError **error)
+check_device(const struct device *device, const struct part *there, const struct part *wanted,
+	     bool nooverlap, bool *same, GError **error)
 {
 	const bool writes = !there->read_only || !wanted->read_only;
 
@@ -85,20 +85,20 @@ check(const struct device *device, const struct part *there, const struct part *
 		       device->name);
 }
 
-/* Whatever the sizes are just now. */
+/* Loop devices, whatever their current sizes. */
 static bool
 check_loops(const struct stat *st, const struct part *wanted, GError **error)
 {
+	const struct image_identity image = image_file_identity(st);
 	const struct image_part part = {
-		.device = image_file_device(st),
-		.inode = image_file_inode(st),
+		.device = image.device,
+		.inode = image.inode,
 		.offset = wanted->offset,
 		.end = wanted->end,
 	};
-	g_autofree char *root = system_root_path("");
 	struct image_use use;
 
-	if (!image_use_find(root, &part, &use) || !use.device[0] ||
+	if (!image_use_find(system_file_root(), &part, &use) || !use.device[0] ||
 	    (wanted->read_only && !use.writes))
 		return true;
 	return failure(
@@ -124,15 +124,15 @@ find_part(const char *image, const struct attach_options *options, struct part *
 	return true;
 }
 
-/* `name` NULL: no device is wanted in place of a new one. */
-static bool
-look(const char *image, const struct attach_options *options, char **name, GError **error)
+bool
+overlap_find(const char *image, const struct attach_options *options, char **name, GError **error)
 {
-	g_autofree char *sys = system_root_path("/sys");
-	g_autoptr(GPtrArray) devices = devices_read(sys, NULL);
+	g_autoptr(GPtrArray) devices = devices_read_attached(NULL);
 	struct part wanted = {0};
 	struct stat st;
 
+	if (name)
+		*name = NULL;
 	if (!find_part(image, options, &wanted, &st, error) ||
 	    (name && !options->force && !check_loops(&st, &wanted, error)))
 		return false;
@@ -143,23 +143,10 @@ look(const char *image, const struct attach_options *options, char **name, GErro
 
 		if (!read_part(device, &st, &there))
 			continue;
-		if (!check(device, &there, &wanted, name != NULL, &same, error))
+		if (!check_device(device, &there, &wanted, name != NULL, &same, error))
 			return false;
 		if (same && name && !*name)
 			*name = g_strdup(device->name);
 	}
 	return true;
-}
-
-bool
-overlap_find(const char *image, const struct attach_options *options, char **name, GError **error)
-{
-	*name = NULL;
-	return look(image, options, name, error);
-}
-
-bool
-overlap_explain(const char *image, const struct attach_options *options, GError **error)
-{
-	return look(image, options, NULL, error);
 }

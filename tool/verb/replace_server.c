@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdloop replace-server: a new process of the server takes over an attached device, as after an
+ * nbdloop replace-server: replaces the server process of an attached device, for example after an
  * upgrade of the program.
  */
 #include "tool/failure.h"
@@ -10,7 +10,7 @@
 
 #include <errno.h>
 
-/* The one that will be started: better to see here that it can't be. */
+/* Checks the program before the old server is ended. */
 static bool
 program_works(enum server_kind kind, GError **error)
 {
@@ -32,7 +32,7 @@ program_works(enum server_kind kind, GError **error)
 }
 
 static bool
-replace(const struct verb_call *call, GError **error)
+run_replace_server(const struct verb_call *call, GError **error)
 {
 	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
 	enum server_kind kind;
@@ -50,5 +50,5 @@ const struct verb verb_replace_server = {
 		"Replaces the server process of a device while it is in use, and returns when the new process serves it.",
 	.least = 1,
 	.most = 1,
-	.run = replace,
+	.run = run_replace_server,
 };

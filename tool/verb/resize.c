@@ -1,28 +1,45 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdloop resize: the size of the image as it is now becomes the device's, while that is used.
+ * nbdloop resize: gives a device, which may be in use, the current size of its image.
  */
 #include "tool/device/nbd_driver.h"
 #include "tool/failure.h"
+#include "tool/guard/guard_record.h"
 #include "tool/server/upstream_connection.h"
 #include "tool/verb/our_device.h"
 #include "tool/verb/verb.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <unistd.h>
 
-/* The size that the server tells a new connection. */
+/* The size that the server reports to a new connection. */
 static bool
-ask_remote(const char *uri, uint64_t *size, GError **error)
+ask_at(const char *uri, const struct upstream_tls *tls, uint64_t *size, GError **error)
 {
-	struct upstream_connection connection;
+	struct upstream_connection connection = {.fd = -1}, *all = &connection;
 
-	if (!upstream_connection_to_uri(&connection, uri, error))
+	if (!upstream_connections_to_uri(&all, 1, false, uri, tls, error))
 		return false;
-	close(connection.fd);
+	upstream_connection_close(&connection);
 	*size = connection.size;
 	return true;
+}
+
+/* The guard has written down what TLS needs. */
+static bool
+ask_remote(const struct device *device, uint64_t *size, GError **error)
+{
+	struct guard_progress progress = {.place = NULL};
+	struct guard_plan plan = {.upstream.place = NULL};
+	g_autoptr(GError) why = NULL;
+	bool done = guard_record_read(device, &plan, &progress, &why) ||
+		    !g_str_has_prefix(device->backend, "nbds:") || failure_pass(error, &why);
+
+	done = done && ask_at(device->backend, &plan.upstream.tls, size, error);
+
+	guard_plan_fini(&plan);
+	guard_progress_fini(&progress);
+	return done;
 }
 
 /* nbdkit asks its plugin for the size once per connection, and refuses requests after that end:
@@ -39,16 +56,16 @@ renew_connections(const struct our_device *ours, GError **error)
 static bool
 ask_server(const struct our_device *ours, uint64_t *size, GError **error)
 {
-	g_autoptr(JsonObject) export = our_device_change_export(ours, "resize", error);
+	json_auto_t *export = our_device_change_export(ours, "resize", error);
 
 	if (!export)
 		return false;
-	*size = (uint64_t)json_object_get_int_member(export, "size");
+	*size = (uint64_t)json_integer_value(json_object_get(export, "size"));
 	return *size <= ours->device->size || renew_connections(ours, error);
 }
 
-/* By the guard, which replaces no server meanwhile (see attachment_resize()); where there is none,
- * nobody does. */
+/* The guard does it, since it replaces no server meanwhile (see attachment_resize()); without a
+ * guard, no server is replaced at all. */
 static bool
 change_size(const struct our_device *ours, uint64_t size, GError **error)
 {
@@ -59,23 +76,20 @@ change_size(const struct our_device *ours, uint64_t size, GError **error)
 
 	if (ours->control && our_device_ask_guard(ours, request, &why))
 		return true;
-	if (ours->control && !failure_is(why, ECONNREFUSED)) {
-		g_propagate_error(error, g_steal_pointer(&why));
-		return false;
-	}
+	if (ours->control && !failure_is(why, ECONNREFUSED))
+		return failure_pass(error, &why);
 	driver = nbd_driver_open(error);
 	return driver && nbd_driver_change(driver, ours->device->index, &change, error);
 }
 
 static bool
-resize_found(const struct our_device *ours, GError **error)
+resize_device(const struct our_device *ours, GError **error)
 {
 	const struct device *device = ours->device;
 	struct device *DEVICE_CLEANUP now = NULL;
 	uint64_t size;
 
-	if (!(ours->control ? ask_server(ours, &size, error)
-			    : ask_remote(device->backend, &size, error)))
+	if (!(ours->control ? ask_server(ours, &size, error) : ask_remote(device, &size, error)))
 		return false;
 	size -= size % device->block_size;
 	if (size == 0)
@@ -87,7 +101,7 @@ resize_found(const struct our_device *ours, GError **error)
 		return true;
 	if (!change_size(ours, size, error))
 		return false;
-	now = device_read("/sys", device->name, error);
+	now = device_read(device->name, error);
 	if (now && now->size != size)
 		return failure(error, EIO, "/dev/%s has %" PRIu64 " bytes instead of %" PRIu64,
 			       device->name, now->size, size);
@@ -95,11 +109,11 @@ resize_found(const struct our_device *ours, GError **error)
 }
 
 static bool
-resize(const struct verb_call *call, GError **error)
+run_resize(const struct verb_call *call, GError **error)
 {
 	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
 
-	return our_device_find(&ours, call->operands[0], error) && resize_found(&ours, error);
+	return our_device_find(&ours, call->operands[0], error) && resize_device(&ours, error);
 }
 
 const struct verb verb_resize = {
@@ -110,5 +124,5 @@ const struct verb verb_resize = {
 		"Changes the size of a device, mounted or not, to the current size of its image or export.",
 	.least = 1,
 	.most = 1,
-	.run = resize,
+	.run = run_resize,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdloop set: changes of an attached device's server.
+ * nbdloop set: changes a setting of an attached device's server.
  */
 #include "tool/failure.h"
 #include "tool/verb/our_device.h"
@@ -31,30 +31,30 @@ static const struct option_row set_option_rows[] = {
 	{.name = NULL},
 };
 
-/* So that the next server begins as this one is now. */
+/* The next server is to begin with the present setting. */
 static void
 tell_guard(const struct our_device *ours, bool on)
 {
 	g_autoptr(GError) why = NULL;
 
 	if (!our_device_ask_guard(ours, on ? "direct-io on" : "direct-io off", &why))
-		log_warning("the next server won't know it: %s", why->message);
+		log_warning("the next server will not begin with this setting: %s", why->message);
 }
 
-/* *on is what is in force then. */
+/* *on: the setting that is in force afterwards. */
 static bool
 switch_direct_io(const struct our_device *ours, bool wanted, bool *on, GError **error)
 {
-	g_autoptr(JsonObject) changed = our_device_change_export(
+	json_auto_t *changed = our_device_change_export(
 		ours, wanted ? "set direct-io=on" : "set direct-io=off", error);
-	g_autoptr(JsonObject) now = NULL;
+	json_auto_t *now = NULL;
 
 	if (!changed)
 		return false;
-	tell_guard(ours, json_object_get_boolean_member(changed, "direct_io"));
+	tell_guard(ours, json_is_true(json_object_get(changed, "direct_io")));
 	now = our_device_export(ours, error);
 	if (now)
-		*on = json_object_get_boolean_member(now, "direct_io");
+		*on = json_is_true(json_object_get(now, "direct_io"));
 	return now != NULL;
 }
 
@@ -65,24 +65,24 @@ set_direct_io(const struct our_device *ours, bool wanted, GError **error)
 
 	if (!switch_direct_io(ours, wanted, &on, error))
 		return false;
-	/* Another server took over just before the guard knew, and began as the one before; all
-	 * later ones begin as wanted. */
+	/* Another server took over just before the guard knew, and began with the old setting; all
+	 * later ones begin with the new one. */
 	if (on != wanted && !switch_direct_io(ours, wanted, &on, error))
 		return false;
 	printf("/dev/%s: direct I/O %s\n", ours->device->name, on ? "on" : "off");
-	return on == wanted || failure(error, EIO, "/dev/%s: direct I/O is %s all the same",
+	return on == wanted || failure(error, EIO, "/dev/%s: direct I/O stays %s",
 				       ours->device->name, on ? "on" : "off");
 }
 
 static bool
-set(const struct verb_call *call, GError **error)
+run_set(const struct verb_call *call, GError **error)
 {
 	const struct set_options *options = call->options;
 	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
 	bool wanted = g_strcmp0(options->direct_io, "on") == 0;
 
 	if (!options->direct_io)
-		return failure(error, EINVAL, "what is to be set?  nbdloop set %s", SYNOPSIS);
+		return failure(error, EINVAL, "a setting is missing: nbdloop set %s", SYNOPSIS);
 	if (!wanted && strcmp(options->direct_io, "off") != 0)
 		return failure(error, EINVAL, "--direct-io=%s: must be on or off",
 			       options->direct_io);
@@ -100,5 +100,5 @@ const struct verb verb_set = {
 	.least = 1,
 	.most = 1,
 	.options_size = sizeof(struct set_options),
-	.run = set,
+	.run = run_set,
 };

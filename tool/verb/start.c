@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdloop start and nbdloop stop: attach and detach the devices of the table, one by one or all of
- * them, for an administrator and for systemd's units.  A device that is in the wanted state already
- * is no error.
+ * nbdloop start and nbdloop stop: attach and detach devices of the table, named ones or all, for
+ * an administrator and for systemd's units.  A device that is already in the wanted state is no
+ * error.
  */
 #include "tool/failure.h"
 #include "tool/guard/guard_record.h"
 #include "tool/show/listing.h"
+#include "tool/system_file.h"
 #include "tool/table/table.h"
 #include "tool/verb/attach.h"
 #include "tool/verb/detach.h"
@@ -37,36 +38,27 @@ static const struct option_row stop_option_rows[] = {
 	{.name = NULL},
 };
 
-/* ---- what is attached */
+/* ---- what is attached; the driver need not be loaded */
 
-/* The device, if anything is attached to it; the driver needn't even be loaded. */
-static struct device *
-find_attached(const char *name)
-{
-	struct device *DEVICE_CLEANUP device = device_read("/sys", name, NULL);
-
-	return device && device->pid != 0 ? g_steal_pointer(&device) : NULL;
-}
-
-/* Whether its data is what the table has for it.  *what: what it is instead (caller frees); NULL if
- * its server doesn't tell. */
+/* Whether the device is attached to the image of its entry.  *what: the image or URI that it is
+ * attached to instead (caller frees); NULL if its server doesn't report it. */
 static bool
 has_what_entry_has(const char *name, const struct table_entry *entry, char **what)
 {
-	struct device *device = find_attached(name);
+	struct device *device = device_read_attached(name, NULL);
 	struct listing *listing;
 	bool same;
 
 	*what = NULL;
 	if (!device)
 		return false;
-	listing = listing_new(device, "/proc");
+	listing = listing_new(device);
 	same = listing_has_source(listing, entry->image);
 	if (same && listing->image) {
-		g_autoptr(JsonNode) offset = listing_member(listing, "offset");
+		json_auto_t *offset = listing_member(listing, "offset");
 
-		same = JSON_NODE_HOLDS_VALUE(offset) &&
-		       (uint64_t)json_node_get_int(offset) == entry->options.offset;
+		same = json_is_integer(offset) &&
+		       (uint64_t)json_integer_value(offset) == entry->options.offset;
 	}
 	if (!same)
 		*what = listing_source(listing);
@@ -74,27 +66,17 @@ has_what_entry_has(const char *name, const struct table_entry *entry, char **wha
 	return same;
 }
 
-/* ---- start */
-
-/* Logs the lines that cannot be read.  They do not matter to a user who named a device with a
- * good line. */
-static void
-log_table_errors(const struct table *table)
-{
-	for (guint i = 0; i < table->errors->len; i++)
-		log_error("%s", (const char *)g_ptr_array_index(table->errors, i));
-}
-
 static bool
-start(const char *name, const void *data, GError **error)
+start_device(const char *name, const void *data, GError **error)
 {
 	const struct table *table = data;
 	const struct table_entry *entry = table_find(table, name);
-	struct device *DEVICE_CLEANUP attached = find_attached(name);
+	struct device *DEVICE_CLEANUP attached = device_read_attached(name, NULL);
 	g_autofree char *what = NULL;
 
 	if (!entry) {
-		log_table_errors(table);
+		/* They do not matter to a user who named a device with a good line. */
+		table_log_errors(table);
 		return failure(error, ENOENT, "/dev/%s has no line in the table /etc/nbdloop.tab%s",
 			       name, table->errors->len > 0 ? ", or none that can be read" : "");
 	}
@@ -104,42 +86,29 @@ start(const char *name, const void *data, GError **error)
 		if (attach_image(&entry->options, entry->image, name, &why))
 			return true;
 		log_error("%s", why->message);
-		return failure(error, why->code, "/dev/%s is not attached; it stands in %s:%u",
-			       name, entry->file, entry->line);
+		return failure(error, why->code, "/dev/%s is not attached; its line is %s:%u", name,
+			       entry->file, entry->line);
 	}
 	return has_what_entry_has(name, entry, &what) ||
 	       failure(error, EBUSY, "/dev/%s is attached already, to %s; in %s:%u it has %s", name,
-		       what ? what : "what its server doesn't tell just now", entry->file,
+		       what ? what : "an image that its server does not report now", entry->file,
 		       entry->line, entry->image);
 }
 
 static bool
 start_all(const struct table *table)
 {
-	bool all = table->errors->len == 0;
+	bool all = table_log_errors(table);
 
-	log_table_errors(table);
 	for (guint i = 0; i < table->entries->len; i++) {
 		const struct table_entry *entry = g_ptr_array_index(table->entries, i);
 
 		if (entry->at_boot)
-			all = verb_each_device((char *[]){entry->device, NULL}, start, table) &&
+			all = verb_each_device((char *[]){entry->device, NULL}, start_device,
+					       table) &&
 			      all;
 	}
 	return all;
-}
-
-/* ---- stop */
-
-/* The control group of a process; NULL: it isn't there. */
-static char *
-control_group(pid_t pid)
-{
-	g_autofree char *path =
-		pid ? g_strdup_printf("/proc/%d/cgroup", (int)pid) : g_strdup("/proc/self/cgroup");
-	char *text = NULL;
-
-	return g_file_get_contents(path, &text, NULL, NULL) ? text : NULL;
 }
 
 /*
@@ -151,8 +120,9 @@ is_of_another(const struct table *table, const struct device *device)
 {
 	const struct table_entry *entry = table_find(table, device->name);
 	const pid_t guard = guard_record_keeper(device);
-	g_autofree char *group = control_group(0),
-			*other = control_group(guard > 0 ? guard : device->pid);
+	g_autofree char *group = system_file_read("/proc/self/cgroup");
+	g_autofree char *other =
+		system_file_read("/proc/%d/cgroup", (int)(guard > 0 ? guard : device->pid));
 	g_autofree char *what = NULL;
 
 	if (!entry || !group || !other || !strstr(group, "/nbdloop@") || strcmp(group, other) == 0)
@@ -161,9 +131,9 @@ is_of_another(const struct table *table, const struct device *device)
 }
 
 static bool
-stop(const char *name, const void *table, GError **error)
+stop_device(const char *name, const void *table, GError **error)
 {
-	struct device *DEVICE_CLEANUP device = find_attached(name);
+	struct device *DEVICE_CLEANUP device = device_read_attached(name, NULL);
 	struct nbd_driver *NBD_DRIVER_CLEANUP driver = NULL;
 	g_autoptr(GError) why = NULL;
 
@@ -179,33 +149,29 @@ stop(const char *name, const void *table, GError **error)
 		return true;
 	}
 	driver = nbd_driver_open(&why);
-	/* ENXIO: gone by itself. */
+	/* ENXIO: it was detached in the meantime. */
 	if ((driver && detach_device(driver, name, false, &why)) || failure_is(why, ENXIO))
 		return true;
-	g_propagate_error(error, g_steal_pointer(&why));
-	return false;
+	return failure_pass(error, &why);
 }
 
 static bool
 stop_all(const struct table *table)
 {
-	bool all = table->errors->len == 0;
+	bool all = table_log_errors(table);
 
-	log_table_errors(table);
 	for (guint i = table->entries->len; i > 0; i--) {
 		const struct table_entry *entry = g_ptr_array_index(table->entries, i - 1);
 
-		all = verb_each_device((char *[]){entry->device, NULL}, stop, table) && all;
+		all = verb_each_device((char *[]){entry->device, NULL}, stop_device, table) && all;
 	}
 	return all;
 }
 
-/* ---- the command lines */
-
 static bool
-run(const struct verb_call *call,
-    bool (*run_one)(const char *name, const void *table, GError **error),
-    bool (*run_all)(const struct table *table), GError **error)
+run_on_devices(const struct verb_call *call,
+	       bool (*run_one)(const char *name, const void *table, GError **error),
+	       bool (*run_all)(const struct table *table), GError **error)
 {
 	const struct start_options *options = call->options;
 	struct table TABLE_CLEANUP table = {.entries = NULL};
@@ -220,13 +186,13 @@ run(const struct verb_call *call,
 static bool
 run_start(const struct verb_call *call, GError **error)
 {
-	return run(call, start, start_all, error);
+	return run_on_devices(call, start_device, start_all, error);
 }
 
 static bool
 run_stop(const struct verb_call *call, GError **error)
 {
-	return run(call, stop, stop_all, error);
+	return run_on_devices(call, stop_device, stop_all, error);
 }
 
 const struct verb verb_start = {

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdloop status: what a device does just now.
+ * nbdloop status: measures and shows the activity of a device.
  */
-#include "tool/failure.h"
 #include "tool/show/columns.h"
 #include "tool/show/figures.h"
-#include "tool/show/json_text.h"
-#include "tool/show/plain_text.h"
-#include "tool/system_root.h"
+#include "tool/show/output.h"
 #include "tool/verb/verb.h"
 
 #include "common/log.h"
 #include "common/unit.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <unistd.h>
 
@@ -54,7 +50,7 @@ static const struct option_row status_option_rows[] = {
 	{.name = NULL},
 };
 
-/* All facts of one moment. */
+/* A device at one moment. */
 struct view {
 	struct listing *listing;
 	struct sample sample;
@@ -63,49 +59,63 @@ struct view {
 /* ---- text for people */
 
 static const char *
-on_off(JsonObject *image, const char *member)
+on_off(json_t *image, const char *member)
 {
-	return json_object_get_boolean_member_with_default(image, member, FALSE) ? "on" : "off";
+	return json_is_true(json_object_get(image, member)) ? "on" : "off";
 }
 
 /* " (why)", or nothing.  Caller frees. */
 static char *
-reason(JsonObject *image, const char *member)
+reason(json_t *image, const char *member)
 {
-	const char *why = json_object_get_string_member_with_default(image, member, "");
+	const char *why = json_string_value(json_object_get(image, member)) ?: "";
 
 	return *why ? g_strdup_printf(" (%s)", why) : g_strdup("");
+}
+
+/* ", page cache keep" with its reason; nothing with direct I/O.  Caller frees. */
+static char *
+page_cache(json_t *image)
+{
+	const char *pages = json_string_value(json_object_get(image, "page_cache")) ?: "";
+	g_autofree char *why = reason(image, "page_cache_reason");
+
+	if (!*pages || json_is_true(json_object_get(image, "direct_io")))
+		return g_strdup("");
+	return g_strdup_printf(", page cache %s%s", pages, why);
 }
 
 static void
 print_server(const struct listing *listing)
 {
-	JsonObject *image = listing->image;
-	g_autofree char *engine = NULL, *direct = NULL, *poll = NULL;
+	json_t *image = listing->image;
+	g_autofree char *engine = NULL, *direct = NULL, *cache = NULL, *poll = NULL;
 	int64_t connections;
 
 	if (!image) {
 		g_autofree char *server =
-			plain_text(listing->server ? listing->server : "unknown", false);
+			output_plain(listing->server ? listing->server : "unknown", false);
 
-		printf("server: %s; it tells nothing\n", server);
+		printf("server: %s%s%s; it reports nothing\n", server,
+		       listing->tls ? ", over TLS " : "", listing->tls ? listing->tls : "");
 		return;
 	}
-	connections = json_object_get_int_member_with_default(image, "connections", 0);
+	connections = json_integer_value(json_object_get(image, "connections"));
 	engine = reason(image, "engine_reason");
 	direct = reason(image, "direct_io_reason");
 	poll = reason(image, "poll_reason");
+	cache = page_cache(image);
 	printf("%s %s, process %" PRId64 ": %" PRId64
-	       " connection%s, engine %s%s, direct I/O %s%s, polling %s%s\n",
+	       " connection%s, engine %s%s, direct I/O %s%s%s, polling %s%s\n",
 	       listing->server,
-	       json_object_get_string_member_with_default(listing->status, "version", "?"),
-	       json_object_get_int_member_with_default(listing->status, "pid", 0), connections,
+	       json_string_value(json_object_get(listing->status, "version")) ?: "?",
+	       (int64_t)json_integer_value(json_object_get(listing->status, "pid")), connections,
 	       connections == 1 ? "" : "s",
-	       json_object_get_string_member_with_default(image, "engine", "?"), engine,
-	       on_off(image, "direct_io"), direct, on_off(image, "poll"), poll);
+	       json_string_value(json_object_get(image, "engine")) ?: "?", engine,
+	       on_off(image, "direct_io"), direct, cache, on_off(image, "poll"), poll);
 }
 
-/* Prints only what is wrong. */
+/* Prints only problems. */
 static void
 print_guard(const struct listing *listing)
 {
@@ -120,7 +130,7 @@ print_device(const struct listing *listing)
 {
 	const struct device *device = listing->device;
 	g_autofree char *source = listing_source(listing),
-			*text = plain_text(source ? source : "unknown image", false);
+			*text = output_plain(source ? source : "unknown image", false);
 	char size[UNIT_SIZE_TEXT];
 
 	printf("/dev/%s: %s, %s, %s, sectors of %u bytes\n", device->name, text,
@@ -161,23 +171,13 @@ print_op(enum figures_op op, const struct op_figures *figures)
 
 /* Of all operations. */
 static uint64_t
-sum_now(const struct figures *figures, unsigned int bucket)
+sum(const uint64_t latency[FIGURES_OPS][FIGURES_BUCKETS], unsigned int bucket)
 {
-	uint64_t sum = 0;
+	uint64_t all = 0;
 
 	for (unsigned int op = 0; op < FIGURES_OPS; op++)
-		sum += figures->ops[op].latency[bucket];
-	return sum;
-}
-
-static uint64_t
-sum_ever(const struct sample *sample, unsigned int bucket)
-{
-	uint64_t sum = 0;
-
-	for (unsigned int op = 0; op < FIGURES_OPS; op++)
-		sum += sample->latency[op][bucket];
-	return sum;
+		all += latency[op][bucket];
+	return all;
 }
 
 static void
@@ -187,20 +187,20 @@ print_histogram(const struct sample *sample, const struct figures *figures)
 	uint64_t most = 0;
 
 	for (unsigned int i = 0; i < FIGURES_BUCKETS; i++) {
-		if (sum_ever(sample, i) == 0)
+		if (sum(sample->latency, i) == 0)
 			continue;
 		first = MIN(first, i);
 		last = i;
-		most = MAX(most, sum_ever(sample, i));
+		most = MAX(most, sum(sample->latency, i));
 	}
 	if (most == 0)
 		return;
 	printf("\nmicroseconds in the server   last %3.0f s    since opened\n", figures->seconds);
 	for (unsigned int i = first; i <= last; i++) {
-		int width = (int)((double)sum_ever(sample, i) / (double)most * BAR_WIDTH + 0.5);
+		int width = (int)((double)sum(sample->latency, i) / (double)most * BAR_WIDTH + 0.5);
 
 		printf("%18s %-8" PRIu64 " %10" PRIu64 " %15" PRIu64 "  %.*s\n", "<",
-		       UINT64_C(1) << i, sum_now(figures, i), sum_ever(sample, i), width,
+		       UINT64_C(1) << i, sum(figures->latency, i), sum(sample->latency, i), width,
 		       "########################################");
 	}
 }
@@ -227,43 +227,43 @@ print_text(const struct view *view, const struct figures *figures)
 /* ---- JSON */
 
 static void
-set_latency(JsonObject *object, const char *name, uint64_t microseconds)
+set_latency(json_t *object, const char *name, uint64_t microseconds)
 {
 	if (microseconds > 0)
-		json_object_set_int_member(object, name, (gint64)microseconds);
+		json_object_set_new(object, name, json_integer((json_int_t)microseconds));
 	else
-		json_object_set_null_member(object, name);
+		json_object_set_new(object, name, json_null());
 }
 
-static JsonObject *
-op_object(const struct op_figures *figures)
+static json_t *
+op_object(const struct op_figures *figures, const uint64_t latency[FIGURES_BUCKETS])
 {
-	JsonObject *object = json_object_new();
-	JsonArray *histogram = json_array_new();
+	json_t *object = json_object();
+	json_t *histogram = json_array();
 	unsigned int count = FIGURES_BUCKETS;
 
-	while (count > 0 && figures->latency[count - 1] == 0)
+	while (count > 0 && latency[count - 1] == 0)
 		count--;
 	for (unsigned int i = 0; i < count; i++)
-		json_array_add_int_element(histogram, (gint64)figures->latency[i]);
-	json_object_set_double_member(object, "iops", figures->iops);
-	json_object_set_double_member(object, "bytes-per-second", figures->bytes_per_second);
-	json_object_set_double_member(object, "average-bytes", figures->bytes);
-	json_object_set_double_member(object, "average-ms", figures->milliseconds);
+		json_array_append_new(histogram, json_integer((json_int_t)latency[i]));
+	json_object_set_new(object, "iops", json_real(figures->iops));
+	json_object_set_new(object, "bytes-per-second", json_real(figures->bytes_per_second));
+	json_object_set_new(object, "average-bytes", json_real(figures->bytes));
+	json_object_set_new(object, "average-ms", json_real(figures->milliseconds));
 	set_latency(object, "p50-us", figures->median);
 	set_latency(object, "p99-us", figures->p99);
 	set_latency(object, "max-us", figures->longest);
-	json_object_set_array_member(object, "histogram", histogram);
+	json_object_set_new(object, "histogram", histogram);
 	return object;
 }
 
-static JsonObject *
+static json_t *
 in_flight_object(const struct sample *sample)
 {
-	JsonObject *object = json_object_new();
+	json_t *object = json_object();
 
-	json_object_set_int_member(object, "read", (gint64)sample->in_flight[0]);
-	json_object_set_int_member(object, "write", (gint64)sample->in_flight[1]);
+	json_object_set_new(object, "read", json_integer((json_int_t)sample->in_flight[0]));
+	json_object_set_new(object, "write", json_integer((json_int_t)sample->in_flight[1]));
 	return object;
 }
 
@@ -271,48 +271,38 @@ static void
 print_json(const struct view *view, const struct figures *figures, bool pretty)
 {
 	g_autoptr(GPtrArray) columns = columns_all();
-	g_autoptr(JsonObject) object = columns_object(columns, view->listing);
-	JsonObject *ops = json_object_new();
-	JsonObject *status = view->listing->status;
+	json_auto_t *object = columns_object(columns, view->listing);
+	json_t *ops = json_object();
+	json_t *status = view->listing->status;
 
 	for (unsigned int op = 0; op < FIGURES_OPS; op++)
-		json_object_set_object_member(ops, figures_op_names[op],
-					      op_object(&figures->ops[op]));
-	json_object_set_double_member(object, "seconds", figures->seconds);
-	json_object_set_double_member(object, "busy", figures->busy);
-	json_object_set_object_member(object, "in-flight", in_flight_object(&view->sample));
-	json_object_set_object_member(object, "operations", ops);
-	json_object_set_object_member(object, "server-status",
-				      status ? json_object_ref(status) : NULL);
-	json_text_print(stdout, object, pretty);
+		json_object_set_new(ops, figures_op_names[op],
+				    op_object(&figures->ops[op], figures->latency[op]));
+	json_object_set_new(object, "seconds", json_real(figures->seconds));
+	json_object_set_new(object, "busy", json_real(figures->busy));
+	json_object_set_new(object, "in-flight", in_flight_object(&view->sample));
+	json_object_set_new(object, "operations", ops);
+	json_object_set_new(object, "server-status", status ? json_incref(status) : json_null());
+	output_json(stdout, object, pretty);
 }
 
-/* ---- looking, again and again */
-
-static void
-view_clear(struct view *view)
-{
-	listing_free(g_steal_pointer(&view->listing));
-}
+/* ---- measuring, once or repeatedly */
 
 static bool
-look(struct view *view, const char *name, GError **error)
+view_read(struct view *view, const char *name, GError **error)
 {
-	g_autofree char *sys = system_root_path("/sys");
-	g_autofree char *proc = system_root_path("/proc");
-	struct device *DEVICE_CLEANUP device = device_read(sys, name, error);
+	struct device *DEVICE_CLEANUP device = device_read_attached(name, error);
 
-	if (!device || !sample_read(&view->sample, sys, device, error))
+	if (!device || !sample_read(&view->sample, device, error))
 		return false;
-	if (device->pid == 0)
-		return failure(error, ENXIO, "/dev/%s is not attached", device->name);
-	view->listing = listing_new(g_steal_pointer(&device), proc);
+	view->listing = listing_new(g_steal_pointer(&device));
 	sample_add_server(&view->sample, view->listing->status, view->listing->image);
 	return true;
 }
 
 static bool
-report(const struct status_options *options, const struct view *before, const struct view *now)
+print_report(const struct status_options *options, const struct view *before,
+	     const struct view *now)
 {
 	struct figures figures;
 
@@ -323,7 +313,7 @@ report(const struct status_options *options, const struct view *before, const st
 				    now->listing->trouble);
 		print_json(now, &figures, !options->watch);
 	} else {
-		/* On a terminal, over the last one. */
+		/* On a terminal, overwrite the last report. */
 		if (options->watch && isatty(STDOUT_FILENO))
 			fputs("\033[H\033[J", stdout);
 		print_text(now, &figures);
@@ -334,23 +324,23 @@ report(const struct status_options *options, const struct view *before, const st
 }
 
 static bool
-watch(const struct verb_call *call, GError **error)
+run_status(const struct verb_call *call, GError **error)
 {
 	const struct status_options *options = call->options;
 	unsigned int seconds = options->watch ? options->watch : 1;
 	struct view before = {0}, now = {0};
-	bool good = look(&before, call->operands[0], error);
+	bool good = view_read(&before, call->operands[0], error);
 
 	do {
 		for (unsigned int i = 0; good && i < seconds; i++)
 			g_usleep(G_USEC_PER_SEC);
-		good = good && look(&now, call->operands[0], error) &&
-		       report(options, &before, &now);
-		view_clear(&before);
+		good = good && view_read(&now, call->operands[0], error) &&
+		       print_report(options, &before, &now);
+		listing_free(before.listing);
 		before = now;
 		now = (struct view){0};
 	} while (good && options->watch);
-	view_clear(&before);
+	listing_free(before.listing);
 	return good;
 }
 
@@ -364,5 +354,5 @@ const struct verb verb_status = {
 	.most = 1,
 	.options_size = sizeof(struct status_options),
 	.failure_status = EXIT_UNKNOWN,
-	.run = watch,
+	.run = run_status,
 };

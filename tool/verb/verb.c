@@ -9,14 +9,14 @@
 #include "common/option_getopt.h"
 
 #include <errno.h>
-#include <glib.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 const struct verb *const verbs[] = {
-	&verb_adopt,  &verb_attach, &verb_change, &verb_detach, &verb_list, &verb_replace_server,
-	&verb_resize, &verb_set,    &verb_start,  &verb_status, &verb_stop, NULL,
+	&verb_adopt,  &verb_attach,         &verb_change, &verb_detach, &verb_keys,
+	&verb_list,   &verb_replace_server, &verb_resize, &verb_set,    &verb_start,
+	&verb_status, &verb_stop,           NULL,
 };
 
 enum parsed {
@@ -94,8 +94,8 @@ take_options(const struct verb *verb, void *config, int argc, char **argv)
 	return REFUSED;
 }
 
-/* The words of the synopsis that stand for what must be there: "DEVICE" and "IMAGE" of "[OPTION]...
- * DEVICE IMAGE".  Returns the first that isn't; caller frees. */
+/* The first operand of the synopsis ("DEVICE" and "IMAGE" of "[OPTION]... DEVICE IMAGE") that the
+ * command line lacks.  Caller frees. */
 static char *
 missing_operand(const struct verb *verb, int count)
 {
@@ -144,8 +144,6 @@ parse(const struct verb *verb, void *options, int argc, char **argv, struct verb
 	return parsed == PARSED ? check_operands(verb, call->operands, call->count) : parsed;
 }
 
-/* ---- running it */
-
 const struct verb *
 verb_find(const char *name)
 {
@@ -182,8 +180,8 @@ bool
 verb_takes_devices(const struct verb_call *call, bool all, const char *where, GError **error)
 {
 	if (!all && call->count == 0)
-		return failure(error, EINVAL, "which device%s?  Name it, or use --all",
-			       *where ? where : " is to be detached");
+		return failure(error, EINVAL, "name a device%s, or use --all",
+			       *where ? where : " to detach");
 	return !all || call->count == 0 ||
 	       failure(error, EINVAL, "--all is for all devices%s; leave out the names, or --all",
 		       where);

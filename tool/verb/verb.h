@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verbs of the command line, as "attach" in `nbdloop attach disk.img', and the one way in which
- * they all run.
+ * The verbs of the command line ("attach" in `nbdloop attach disk.img'), and how they all run.
  */
 #ifndef TOOL_VERB_VERB_H
 #define TOOL_VERB_VERB_H
@@ -27,16 +26,16 @@ struct verb {
 	size_t options_size;           /* of the structure that has the rows' fields, bytes */
 	void (*show_more)(FILE *out);  /* what --help ends with, or NULL */
 	int least, most;               /* operands; most -1: no limit */
-	int failure_status;            /* exit status after a failure, unless ENOENT or ENXIO tells
-					* that the device isn't attached; 0: EXIT_FAILURE always */
-	/* False: it failed.  *error, if it is set, is still to be told; all else was logged. */
+	int failure_status; /* exit status after a failure other than ENOENT and ENXIO, the device
+			       isn't attached; 0: always EXIT_FAILURE */
+	/* False: it failed.  *error, if set, is not logged yet; all other errors were. */
 	bool (*run)(const struct verb_call *call, GError **error);
 };
 
 /* All of them, by their names; NULL after the last one. */
 extern const struct verb *const verbs[];
 
-extern const struct verb verb_adopt, verb_attach, verb_change, verb_detach, verb_list,
+extern const struct verb verb_adopt, verb_attach, verb_change, verb_detach, verb_keys, verb_list,
 	verb_replace_server, verb_resize, verb_set, verb_start, verb_status, verb_stop;
 
 /* NULL: there is none of that name. */
@@ -48,13 +47,13 @@ verb_find(const char *name);
 int
 verb_run(const struct verb *verb, int argc, char **argv);
 
-/* For a verb with --all: whether devices are named, or that is given, but not both; else an error.
+/* For a verb with --all: whether either devices are named or --all is given; else an error.
  * `where`: " of the table", or "". */
 bool
 verb_takes_devices(const struct verb_call *call, bool all, const char *where, GError **error);
 
-/* Calls `run` with the name "nbd0" of each device that `names` has as people write it, and logs its
- * errors.  False: it failed for one of them. */
+/* Calls `run` with the name "nbd0" of each device in `names`, which are as people write them, and
+ * logs errors.  False: it failed for one of them. */
 bool
 verb_each_device(char **names, bool (*run)(const char *name, const void *data, GError **error),
 		 const void *data);

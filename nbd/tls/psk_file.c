@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "nbd/tls/psk_file.h"
+
+#include "nbd/tls/secret_file.h"
+
+#include "common/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Shortest key, in bytes: 128 bits, since a shorter one can be tried out. */
+#define KEY_MIN 16
+
+static int
+digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* 0, or what is wrong with the key. */
+static const char *
+parse_key(struct psk_user *user, const char *hex, size_t length)
+{
+	if (length % 2 != 0)
+		return "the key has an odd number of hexadecimal digits";
+	if (length / 2 < KEY_MIN)
+		return "the key is shorter than 16 bytes (32 hexadecimal digits)";
+	if (length / 2 > TLS_KEY_MAX)
+		return "the key is longer than 64 bytes (128 hexadecimal digits)";
+	for (size_t i = 0; i < length; i += 2) {
+		int high = digit(hex[i]), low = digit(hex[i + 1]);
+
+		if (high < 0 || low < 0)
+			return "the key is not hexadecimal";
+		user->key[i / 2] = (uint8_t)(high << 4 | low);
+	}
+	user->key_length = (uint8_t)(length / 2);
+	return NULL;
+}
+
+/* 0, or what is wrong with the line.  The caller's message must not hold the line, which may be a
+ * key. */
+static const char *
+parse_line(struct psk_user *user, const char *line, size_t length)
+{
+	const char *colon = memchr(line, ':', length);
+	size_t name = colon ? (size_t)(colon - line) : 0;
+
+	if (!colon)
+		return "the line is not USER:HEXKEY";
+	if (name == 0)
+		return "the name of the user is missing";
+	if (name > TLS_USER_MAX)
+		return "the name of the user is longer than 128 bytes";
+	for (size_t i = 0; i < name; i++)
+		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+			return "the name of the user holds a control character";
+	memcpy(user->name, line, name);
+	return parse_key(user, colon + 1, length - name - 1);
+}
+
+static bool
+is_twice(const struct psk_file *file)
+{
+	const struct psk_user *last = &file->users[file->count - 1];
+
+	for (const struct psk_user *user = file->users; user < last; user++)
+		if (strcmp(user->name, last->name) == 0)
+			return true;
+	return false;
+}
+
+static size_t
+length_of(const char *line, size_t length)
+{
+	while (length > 0 && strchr(" \t\r", line[length - 1]) && line[length - 1])
+		length--;
+	return length;
+}
+
+static int
+parse(struct psk_file *file, const struct secret_file *text, const char *path, char **error)
+{
+	const char *at = text->bytes, *end = at + text->length;
+
+	for (unsigned int number = 1; at < end; number++) {
+		const char *newline = memchr(at, '\n', (size_t)(end - at));
+		const char *next = newline ? newline + 1 : end;
+		size_t length = length_of(at, (size_t)((newline ? newline : end) - at));
+		const char *wrong;
+
+		if (length > 0 && at[0] != '#') {
+			wrong = parse_line(&file->users[file->count++], at, length);
+			if (!wrong && is_twice(file))
+				wrong = "a line before has this user, too";
+			if (wrong)
+				return error_set(error, -EINVAL, "%s:%u: %s", path, number, wrong);
+		}
+		at = next;
+	}
+	return file->count > 0 ? 0 : error_set(error, -EINVAL, "%s: no user is in this file", path);
+}
+
+int
+psk_file_read(struct psk_file *file, const char *path, char **error)
+{
+	struct secret_file SECRET_FILE_CLEANUP text = {0};
+	size_t lines = 1;
+	int r = secret_file_read(&text, path, error);
+
+	*file = (struct psk_file){0};
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < text.length; i++)
+		lines += text.bytes[i] == '\n';
+	file->users = calloc(lines, sizeof(*file->users));
+	if (!file->users)
+		return -ENOMEM;
+	r = parse(file, &text, path, error);
+	if (r < 0)
+		psk_file_fini(file);
+	return r;
+}
+
+void
+psk_file_fini(struct psk_file *file)
+{
+	if (file->users)
+		explicit_bzero(file->users, file->count * sizeof(*file->users));
+	free(file->users);
+	*file = (struct psk_file){0};
+}
+
+/* 0xff if a and b are equal, else 0; without a branch. */
+static uint8_t
+mask_of(const uint8_t a[TLS_USER_MAX + 1], const char b[TLS_USER_MAX + 1])
+{
+	unsigned int difference = 0;
+
+	for (size_t i = 0; i < TLS_USER_MAX + 1; i++)
+		difference |= a[i] ^ (uint8_t)b[i];
+	return (uint8_t)((difference - 1) >> 8);
+}
+
+bool
+psk_file_find(const struct psk_file *file, const uint8_t *name, size_t length,
+	      uint8_t key[TLS_KEY_MAX], size_t *key_length)
+{
+	uint8_t padded[TLS_USER_MAX + 1] = {0};
+	uint8_t found = 0, length_found = 0;
+
+	memset(key, 0, TLS_KEY_MAX);
+	*key_length = 0;
+	/* A user's name has no NUL, so padding makes no two names equal. */
+	if (length == 0 || length > TLS_USER_MAX || memchr(name, '\0', length))
+		return false;
+	memcpy(padded, name, length);
+	for (size_t i = 0; i < file->count; i++) {
+		const struct psk_user *user = &file->users[i];
+		uint8_t mask = mask_of(padded, user->name);
+
+		for (size_t j = 0; j < TLS_KEY_MAX; j++)
+			key[j] |= user->key[j] & mask;
+		length_found |= user->key_length & mask;
+		found |= mask;
+	}
+	*key_length = length_found;
+	return found;
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A session on GnuTLS, whose transport is memory.
+ */
+#include "nbd/tls/session.h"
+
+#include "nbd/tls/session_state.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A record's header: type, version, and the length of what follows. */
+#define HEADER_SIZE 5
+
+/* ---- GnuTLS's transport */
+
+/* Follows the records of the peer, so that tls_session_at_record() is known: GnuTLS keeps a part of
+ * a record without telling. */
+static void
+follow(struct tls_session *session, const uint8_t *bytes, size_t length)
+{
+	while (length > 0) {
+		size_t n;
+
+		if (session->record > 0) {
+			n = length < session->record ? length : session->record;
+			session->record -= n;
+		} else {
+			n = 1;
+			if (session->header >= HEADER_SIZE - 2)
+				session->length[session->header - (HEADER_SIZE - 2)] = *bytes;
+			if (++session->header == HEADER_SIZE) {
+				session->header = 0;
+				session->record =
+					(size_t)session->length[0] << 8 | session->length[1];
+			}
+		}
+		bytes += n;
+		length -= n;
+	}
+}
+
+static ssize_t
+pull(gnutls_transport_ptr_t data, void *to, size_t size)
+{
+	struct tls_session *session = data;
+	struct tls_input *input = session->input;
+	size_t n = input && input->length < size ? input->length : size;
+
+	if (!input || n == 0) {
+		gnutls.transport_set_errno(session->tls, EAGAIN);
+		return -1;
+	}
+	memcpy(to, input->bytes, n);
+	follow(session, input->bytes, n);
+	input->bytes += n;
+	input->length -= n;
+	return (ssize_t)n;
+}
+
+static int
+pull_timeout(gnutls_transport_ptr_t data, unsigned int ms)
+{
+	const struct tls_session *session = data;
+
+	(void)ms;
+	return session->input && session->input->length > 0;
+}
+
+static ssize_t
+push(gnutls_transport_ptr_t data, const void *bytes, size_t length)
+{
+	struct tls_session *session = data;
+	struct nbd_output *output = session->output;
+
+	if (!output || output->size - output->used < length) {
+		session->full = true;
+		gnutls.transport_set_errno(session->tls, EAGAIN);
+		return -1;
+	}
+	memcpy(output->bytes + output->used, bytes, length);
+	output->used += length;
+	return (ssize_t)length;
+}
+
+/* ---- beginning and end */
+
+static int
+set_credentials(struct tls_session *session)
+{
+	const struct tls_credentials *credentials = session->credentials;
+	gnutls_session_t tls = session->tls;
+	int r = gnutls.priority_set(tls, credentials->priority);
+
+	if (r == 0 && credentials->psk_server)
+		r = gnutls.credentials_set(tls, GNUTLS_CRD_PSK, credentials->psk_server);
+	if (r == 0 && credentials->psk_client)
+		r = gnutls.credentials_set(tls, GNUTLS_CRD_PSK, credentials->psk_client);
+	if (r == 0 && credentials->certificates)
+		r = gnutls.credentials_set(tls, GNUTLS_CRD_CERTIFICATE, credentials->certificates);
+	if (credentials->side == TLS_SERVER)
+		gnutls.certificate_server_set_request(
+			tls, credentials->verify ? GNUTLS_CERT_REQUIRE : GNUTLS_CERT_IGNORE);
+	return r;
+}
+
+/* The peer's certificate is checked during the handshake, so that a peer whose certificate is
+ * refused gets an alert. */
+static int
+set_verification(struct tls_session *session, const char *server_name)
+{
+	bool client = session->credentials->side == TLS_CLIENT;
+
+	if (!session->credentials->verify || !session->credentials->certificates)
+		return 0;
+	if (server_name) {
+		session->server_name = strdup(server_name);
+		if (!session->server_name)
+			return -1;
+	}
+	session->verified[0] = (gnutls_typed_vdata_st){
+		.type = GNUTLS_DT_KEY_PURPOSE_OID,
+		.data = (unsigned char *)(client ? GNUTLS_KP_TLS_WWW_SERVER
+						 : GNUTLS_KP_TLS_WWW_CLIENT)};
+	session->verified[1] = (gnutls_typed_vdata_st){
+		.type = GNUTLS_DT_DNS_HOSTNAME, .data = (unsigned char *)session->server_name};
+	gnutls.session_set_verify_cert2(session->tls, session->verified,
+					session->server_name ? 2 : 1, 0);
+	return 0;
+}
+
+/* Whether it may be sent to the server as the name that the client wants: an address may not. */
+static bool
+is_name(const char *name)
+{
+	return name && !strchr(name, ':') && strspn(name, "0123456789.") < strlen(name);
+}
+
+static int
+prepare(struct tls_session *session, const char *server_name)
+{
+	bool client = session->credentials->side == TLS_CLIENT;
+	int r = gnutls.init(&session->tls, (client ? GNUTLS_CLIENT : GNUTLS_SERVER) |
+						   GNUTLS_NONBLOCK | GNUTLS_NO_TICKETS |
+						   GNUTLS_NO_SIGNAL);
+
+	if (r < 0)
+		return r;
+	session->lookup.users = &session->credentials->users;
+	gnutls.session_set_ptr(session->tls, &session->lookup);
+	gnutls.transport_set_ptr(session->tls, session);
+	gnutls.transport_set_pull_function(session->tls, pull);
+	gnutls.transport_set_pull_timeout_function(session->tls, pull_timeout);
+	gnutls.transport_set_push_function(session->tls, push);
+	/* The caller has the time limit. */
+	gnutls.handshake_set_timeout(session->tls, 0);
+	r = set_credentials(session);
+	if (r == 0 && client && is_name(server_name))
+		r = gnutls.server_name_set(session->tls, GNUTLS_NAME_DNS, server_name,
+					   strlen(server_name));
+	return r < 0 ? r : set_verification(session, server_name);
+}
+
+int
+tls_session_new(struct tls_session **made, struct tls_credentials *credentials,
+		const char *server_name)
+{
+	struct tls_session *session = calloc(1, sizeof(*session));
+
+	if (!session)
+		return -ENOMEM;
+	session->credentials = tls_credentials_ref(credentials);
+	if (prepare(session, server_name) < 0) {
+		tls_session_free(session);
+		return -ENOMEM;
+	}
+	*made = session;
+	return 0;
+}
+
+void
+tls_session_free(struct tls_session *session)
+{
+	if (!session)
+		return;
+	if (session->tls)
+		gnutls.deinit(session->tls);
+	tls_credentials_unref(session->credentials);
+	free(session->server_name);
+	free(session);
+}
+
+/* ---- failures */
+
+static void
+explain_verification(struct tls_session *session)
+{
+	unsigned int status = gnutls.session_get_verify_cert_status(session->tls);
+	gnutls_datum_t text = {NULL, 0};
+	size_t length;
+
+	if (gnutls.certificate_verification_status_print(status, GNUTLS_CRT_X509, &text, 0) < 0)
+		snprintf(session->reason, sizeof(session->reason),
+			 "the certificate can't be trusted");
+	else
+		snprintf(session->reason, sizeof(session->reason), "%s", text.data);
+	free(text.data);
+	/* GnuTLS's sentences end with a blank. */
+	length = strlen(session->reason);
+	if (length > 0 && session->reason[length - 1] == ' ')
+		session->reason[length - 1] = '\0';
+}
+
+/* In a handshake, a wrong key shows as a message that can't be verified. */
+static bool
+is_psk_failure(const struct tls_session *session, int code)
+{
+	return session->credentials->psk_server && !session->description[0] &&
+	       (code == GNUTLS_E_DECRYPTION_FAILED || code == GNUTLS_E_RECEIVED_ILLEGAL_PARAMETER);
+}
+
+static enum tls_result
+fail(struct tls_session *session, int code)
+{
+	const char *alert = NULL;
+
+	if (code == GNUTLS_E_FATAL_ALERT_RECEIVED || code == GNUTLS_E_WARNING_ALERT_RECEIVED)
+		alert = gnutls.alert_get_name(gnutls.alert_get(session->tls));
+	if (alert)
+		snprintf(session->reason, sizeof(session->reason), "the peer sent an alert: %s",
+			 alert);
+	else if (code == GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR)
+		explain_verification(session);
+	else if (code == GNUTLS_E_CERTIFICATE_REQUIRED || code == GNUTLS_E_NO_CERTIFICATE_FOUND)
+		snprintf(session->reason, sizeof(session->reason),
+			 "the peer has shown no certificate");
+	else if (session->lookup.unknown[0])
+		snprintf(session->reason, sizeof(session->reason), "the user \"%s\" is unknown",
+			 session->lookup.unknown);
+	else if (is_psk_failure(session, code))
+		snprintf(session->reason, sizeof(session->reason), "the key is wrong");
+	else
+		snprintf(session->reason, sizeof(session->reason), "%s", gnutls.strerror(code));
+	return TLS_FAILED;
+}
+
+/* The result of a call that returned an error. */
+static enum tls_result
+result_of(struct tls_session *session, int code)
+{
+	if (code == GNUTLS_E_AGAIN || code == GNUTLS_E_INTERRUPTED)
+		return session->full ? TLS_FULL : TLS_MORE;
+	return fail(session, code);
+}
+
+static void
+begin_call(struct tls_session *session, struct tls_input *input, struct nbd_output *output)
+{
+	session->input = input;
+	session->output = output;
+	session->full = false;
+}
+
+static void
+end_call(struct tls_session *session)
+{
+	session->input = NULL;
+	session->output = NULL;
+}
+
+/* ---- handshake */
+
+static void
+describe(struct tls_session *session)
+{
+	const char *version = gnutls.protocol_get_name(gnutls.protocol_get_version(session->tls));
+	const char *cipher = gnutls.cipher_get_name(gnutls.cipher_get(session->tls));
+
+	/* "TLS1.3". */
+	snprintf(session->description, sizeof(session->description), "%s %s",
+		 version && strncmp(version, "TLS", 3) == 0 ? version + 3 : "?",
+		 cipher ? cipher : "?");
+}
+
+enum tls_result
+tls_session_handshake(struct tls_session *session, struct tls_input *input,
+		      struct nbd_output *output)
+{
+	enum tls_result result = TLS_DONE;
+	int r;
+
+	begin_call(session, input, output);
+	/* After an alert that only warns, such as an unrecognized name, the handshake goes on. */
+	do {
+		r = gnutls.handshake(session->tls);
+	} while (r == GNUTLS_E_WARNING_ALERT_RECEIVED || r == GNUTLS_E_INTERRUPTED);
+	if (r < 0) {
+		result = result_of(session, r);
+		if (result == TLS_FAILED && r != GNUTLS_E_FATAL_ALERT_RECEIVED)
+			gnutls.alert_send_appropriate(session->tls, r);
+	} else {
+		describe(session);
+	}
+	end_call(session);
+	return result;
+}
+
+/* ---- data */
+
+enum tls_result
+tls_session_read(struct tls_session *session, struct tls_input *input, void *to, size_t size,
+		 size_t *length)
+{
+	enum tls_result result = TLS_DONE;
+	ssize_t n;
+
+	*length = 0;
+	begin_call(session, input, NULL);
+	do {
+		n = gnutls.record_recv(session->tls, to, size);
+	} while (n == GNUTLS_E_INTERRUPTED);
+	end_call(session);
+	if (n < 0)
+		result = result_of(session, (int)n);
+	else if (n == 0)
+		result = TLS_CLOSED;
+	else
+		*length = (size_t)n;
+	return result;
+}
+
+enum tls_result
+tls_session_write(struct tls_session *session, const void *data, size_t length, size_t *taken,
+		  struct nbd_output *output)
+{
+	const uint8_t *bytes = data;
+
+	*taken = 0;
+	begin_call(session, NULL, output);
+	while (*taken < length && output->size - output->used >= TLS_ROOM) {
+		size_t left = length - *taken;
+		ssize_t n = gnutls.record_send(session->tls, bytes + *taken,
+					       left < TLS_RECORD_DATA ? left : TLS_RECORD_DATA);
+
+		if (n < 0) {
+			end_call(session);
+			/* A record that has room is never refused by our own push(). */
+			return fail(session, (int)n);
+		}
+		*taken += (size_t)n;
+	}
+	end_call(session);
+	return *taken > 0 || length == 0 ? TLS_DONE : TLS_FULL;
+}
+
+void
+tls_session_close(struct tls_session *session, struct nbd_output *output)
+{
+	begin_call(session, NULL, output);
+	gnutls.bye(session->tls, GNUTLS_SHUT_WR);
+	end_call(session);
+}
+
+bool
+tls_session_has_data(const struct tls_session *session)
+{
+	return gnutls.record_check_pending(session->tls) > 0;
+}
+
+bool
+tls_session_at_record(const struct tls_session *session)
+{
+	return session->record == 0 && session->header == 0;
+}
+
+const char *
+tls_session_reason(const struct tls_session *session)
+{
+	return session->reason;
+}
+
+const char *
+tls_session_describe(const struct tls_session *session)
+{
+	return session->description;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * TLS in a build without GnuTLS: there are no credentials, so there are no sessions.
+ */
+#include "nbd/tls/credentials.h"
+#include "nbd/tls/ktls.h"
+#include "nbd/tls/session.h"
+
+#include "common/error.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+
+int
+tls_credentials_load(const struct tls_files *files, struct tls_credentials **credentials,
+		     char **error)
+{
+	(void)files;
+	*credentials = NULL;
+	return error_set(
+		error, -ENOTSUP,
+		"TLS is not possible: this program was built without GnuTLS (Debian package: libgnutls28-dev)");
+}
+
+struct tls_credentials *
+tls_credentials_ref(struct tls_credentials *credentials)
+{
+	return credentials;
+}
+
+void
+tls_credentials_unref(struct tls_credentials *credentials)
+{
+	(void)credentials;
+}
+
+bool
+tls_credentials_verify(const struct tls_credentials *credentials)
+{
+	(void)credentials;
+	return false;
+}
+
+int
+tls_session_new(struct tls_session **session, struct tls_credentials *credentials,
+		const char *server_name)
+{
+	(void)credentials;
+	(void)server_name;
+	*session = NULL;
+	return -ENOMEM;
+}
+
+void
+tls_session_free(struct tls_session *session)
+{
+	assert(!session);
+}
+
+enum tls_result
+tls_session_handshake(struct tls_session *session, struct tls_input *input,
+		      struct nbd_output *output)
+{
+	(void)session;
+	(void)input;
+	(void)output;
+	return TLS_FAILED;
+}
+
+enum tls_result
+tls_session_read(struct tls_session *session, struct tls_input *input, void *to, size_t size,
+		 size_t *length)
+{
+	(void)session;
+	(void)input;
+	(void)to;
+	(void)size;
+	*length = 0;
+	return TLS_FAILED;
+}
+
+enum tls_result
+tls_session_write(struct tls_session *session, const void *data, size_t length, size_t *taken,
+		  struct nbd_output *output)
+{
+	(void)session;
+	(void)data;
+	(void)length;
+	(void)output;
+	*taken = 0;
+	return TLS_FAILED;
+}
+
+void
+tls_session_close(struct tls_session *session, struct nbd_output *output)
+{
+	(void)session;
+	(void)output;
+}
+
+bool
+tls_session_has_data(const struct tls_session *session)
+{
+	(void)session;
+	return false;
+}
+
+bool
+tls_session_at_record(const struct tls_session *session)
+{
+	(void)session;
+	return true;
+}
+
+const char *
+tls_session_reason(const struct tls_session *session)
+{
+	(void)session;
+	return "there is no TLS in this build";
+}
+
+const char *
+tls_session_describe(const struct tls_session *session)
+{
+	(void)session;
+	return "";
+}
+
+int
+tls_session_identity(const struct tls_session *session, struct tls_identity *identity)
+{
+	(void)session;
+	*identity = (struct tls_identity){0};
+	return 0;
+}
+
+void
+tls_identity_fini(struct tls_identity *identity)
+{
+	*identity = (struct tls_identity){0};
+}
+
+int
+ktls_begin(struct tls_session *session, int fd, char reason[KTLS_REASON_MAX])
+{
+	(void)session;
+	(void)fd;
+	reason[0] = '\0';
+	return 1;
+}
+
+uint64_t
+ktls_record_limit(const struct tls_session *session)
+{
+	(void)session;
+	return 0;
+}
+
+bool
+ktls_keys_change(const struct tls_session *session)
+{
+	(void)session;
+	return false;
+}
+
+int
+ktls_missing(char reason[KTLS_REASON_MAX])
+{
+	reason[0] = '\0';
+	return 1;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/exports/disconnection.h"
+
+#include "server/access/rule.h"
+#include "server/exports/exports_state.h"
+#include "server/serve/conn_state.h"
+#include "server/serve/worker_call.h"
+
+#include "common/log.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+struct disconnection {
+	struct rules rules;
+	const char *export; /* NULL: all */
+	_Atomic unsigned int ended;
+};
+
+static bool
+is_meant(const struct disconnection *disconnection, const struct conn *conn)
+{
+	if (conn->lost || !rules_match(&disconnection->rules, conn->identity))
+		return false;
+	return !disconnection->export ||
+	       (conn->offer && strcmp(conn->offer->facts.name, disconnection->export) == 0);
+}
+
+/* On the worker's thread. */
+static void
+end_connections(struct worker *worker, void *data)
+{
+	struct disconnection *disconnection = data;
+
+	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
+		if (!is_meant(disconnection, conn))
+			continue;
+		atomic_fetch_add_explicit(&disconnection->ended, 1, memory_order_relaxed);
+		/* A client that does not read its replies must not delay the end. */
+		conn_abort(conn);
+	}
+}
+
+int
+exports_disconnect(struct exports *exports, const char *clients, const char *name,
+		   unsigned int *ended, char **error)
+{
+	struct disconnection disconnection = {.export = name};
+	int r = rules_parse(&disconnection.rules, "disconnect", clients, error);
+
+	if (r < 0)
+		return r;
+	r = workers_call(exports->workers, exports->worker_count, end_connections, &disconnection);
+	*ended = disconnection.ended;
+	if (r == 0)
+		log_info("disconnect %s: %u connection%s ended", clients, *ended,
+			 *ended == 1 ? "" : "s");
+	rules_fini(&disconnection.rules);
+	return r;
+}

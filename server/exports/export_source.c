@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The exports as a client may see them in its handshake: those that their rules let it use.
+ */
+#include "server/exports/exports.h"
+
+#include "server/access/access.h"
+#include "server/exports/exports_state.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "nbd/protocol.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* `what`: the export, as text. */
+static void
+log_refusal(struct applicant *applicant, const char *what)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(20, 60);
+	unsigned int suppressed;
+	char more[LOG_LEFT_OUT];
+
+	applicant->was_refused = true;
+	if (applicant->refused && strcmp(applicant->refused, what) == 0)
+		return;
+	free(applicant->refused);
+	applicant->refused = strdup(what);
+	if (log_limit_pass(&limit, &suppressed))
+		log_warning("%s: refused: no rule lets this client use %s%s",
+			    applicant->identity->text, what, log_left_out(suppressed, more));
+}
+
+static bool
+may_use(const struct applicant *applicant, const struct offer *offer)
+{
+	return access_right(offer->access, applicant->identity) != ACCESS_NONE;
+}
+
+/* mutex held.  The n-th export that the client may use, from 0; or NULL. */
+static struct offer *
+nth_for_applicant(const struct applicant *applicant, size_t n)
+{
+	struct offer *offer = applicant->exports->listed;
+
+	while (offer && (!may_use(applicant, offer) || n-- > 0))
+		offer = offer->next;
+	return offer;
+}
+
+/* mutex held.  The offer of that name, or NULL; then *refused is the one that the client may not
+ * use, or NULL. */
+static struct offer *
+pick_for_applicant(const struct applicant *applicant, const char *name, size_t length,
+		   const struct offer **refused)
+{
+	struct offer **at = exports_find(applicant->exports, name, length);
+	struct offer *only =
+		nth_for_applicant(applicant, 1) ? NULL : nth_for_applicant(applicant, 0);
+
+	if (at && may_use(applicant, *at))
+		return *at;
+	/* An only export is the default export, whatever its name is: the only one that the client
+	 * may use.  But it does not replace one without a name, whose client would get other data.
+	 */
+	if (length == 0 && !at && only)
+		return only;
+	if (length == 0 && !at)
+		at = exports_only(applicant->exports);
+	*refused = at ? *at : NULL;
+	return NULL;
+}
+
+/*
+ * A client that may use some exports is told of the others what it is told of names that do not
+ * exist: it must not learn which exist.  One that may use none is told so, whatever it asks for.
+ */
+static const struct nbd_export *
+find_for_applicant(void *data, const char *name, size_t length, struct nbd_refusal *refusal)
+{
+	struct applicant *applicant = data;
+	struct exports *exports = applicant->exports;
+	const struct offer *offer, *refused = NULL;
+	char *CLEANUP_FREE what = NULL;
+
+	applicant->was_refused = false;
+	pthread_mutex_lock(&exports->mutex);
+	offer = pick_for_applicant(applicant, name, length, &refused);
+	if (refused && asprintf(&what, "the export \"%s\"", refused->facts.name) < 0)
+		what = NULL;
+	if (!offer && exports->listed && !nth_for_applicant(applicant, 0)) {
+		*refusal = (struct nbd_refusal){NBD_REP_ERR_POLICY,
+						"the rules of this server let you use no export"};
+		if (!what)
+			what = strdup("any export");
+	}
+	pthread_mutex_unlock(&exports->mutex);
+	if (what)
+		log_refusal(applicant, what);
+	return offer ? &offer->facts : NULL;
+}
+
+static const struct nbd_export *
+list_for_applicant(void *data, size_t n)
+{
+	const struct applicant *applicant = data;
+	const struct offer *offer;
+
+	pthread_mutex_lock(&applicant->exports->mutex);
+	offer = nth_for_applicant(applicant, n);
+	pthread_mutex_unlock(&applicant->exports->mutex);
+	return offer ? &offer->facts : NULL;
+}
+
+static bool
+read_only_for_applicant(void *data, const struct nbd_export *facts)
+{
+	const struct applicant *applicant = data;
+
+	return access_right(offer_of(facts)->access, applicant->identity) == ACCESS_READ;
+}
+
+static uint32_t
+join_for_applicant(void *data, const struct nbd_export *facts, const char **message)
+{
+	struct exports *exports = ((const struct applicant *)data)->exports;
+	struct offer *wanted = offer_of(facts), *offer;
+
+	pthread_mutex_lock(&exports->mutex);
+	for (offer = exports->listed; offer && offer != wanted; offer = offer->next)
+		;
+	if (offer)
+		atomic_fetch_add_explicit(&offer->connections, 1, memory_order_relaxed);
+	pthread_mutex_unlock(&exports->mutex);
+	if (offer)
+		return 0;
+	*message = "the export was removed or changed just now; try again";
+	return NBD_REP_ERR_UNKNOWN;
+}
+
+const struct nbd_export_source exports_listed = {
+	.find = find_for_applicant,
+	.list = list_for_applicant,
+	.read_only = read_only_for_applicant,
+	.join = join_for_applicant,
+};
+
+const struct nbd_export_source exports_unlisted = {
+	.find = find_for_applicant,
+	.read_only = read_only_for_applicant,
+	.join = join_for_applicant,
+};

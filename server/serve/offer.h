@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An export, and its offers: all that workers and connections know of an image under a name.  The
+ * exports (server/exports/exports.h) own both.
+ */
+#ifndef SERVER_SERVE_OFFER_H
+#define SERVER_SERVE_OFFER_H
+
+#include "server/serve/traffic.h"
+#include "server/serve/worker_state.h"
+
+#include "common/container_of.h"
+#include "engine/image/image.h"
+#include "nbd/export.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct access;
+struct export_config;
+struct exports;
+struct identity;
+
+/* An image under a name, from its opening to its closing. */
+struct export
+{
+	struct image *image;
+	struct export_config *config;
+	struct traffic *traffic; /* one for each of `threads`, by the worker's number */
+	unsigned int threads;
+	unsigned int users; /* offers, and readers of its status; guarded by the exports' mutex */
+};
+
+/*
+ * An export with the facts that its clients are told, and with the rules that say which clients may
+ * use it.  An offer never changes: after a change of the image or of the rules, new clients get a
+ * new offer, and the old one is retired.  It is freed when its last connection has ended and no
+ * worker has a context for it any more.
+ */
+struct offer {
+	struct export *export;
+	struct nbd_export facts; /* its strings belong to the export's configuration */
+	struct access *access;   /* NULL: all clients may read and write */
+	_Atomic unsigned int connections;
+
+	/* The exports' own, guarded by their mutex. */
+	struct exports *exports;
+	struct offer *next;
+	bool asked;                       /* retired, and the workers are asked to forget it */
+	unsigned int pending;             /* workers that have not forgotten it yet */
+	struct worker_message messages[]; /* one for each worker */
+};
+
+/* A client that looks for an export: the data of the functions in the handshake's source of exports
+ * (nbd/handshake_state.h).  Belongs to the negotiation. */
+struct applicant {
+	struct exports *exports;
+	const struct identity *identity;
+	bool was_refused; /* the last export that it looked for */
+	char *refused;    /* that export, or one before: a try of several options is logged once */
+};
+
+static inline struct offer *
+offer_of(const struct nbd_export *facts)
+{
+	return container_of(facts, struct offer, facts);
+}
+
+#endif

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Starts servers as systemd does, and reads what they tell it.
+
+    PROGRAM DIRECTORY
+"""
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+directory = sys.argv[1]
+path = directory + "/nbd.sock"
+pid_file = directory + "/pid"
+for name in directory + "/notify", f"@nbdloop-test-{os.getpid()}":
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(name.replace("@", "\0"))
+    manager.settimeout(20)
+    ours, theirs = os.pipe()
+    server = subprocess.Popen(
+        ["nbdloopd", "-U", path, "--pid-file", pid_file, "--notify-fd", str(theirs), directory + "/disk.img"],
+        pass_fds=[theirs], env={**os.environ, "NOTIFY_SOCKET": name}, stderr=subprocess.PIPE)
+    os.close(theirs)
+    assert manager.recv(4096) == b"READY=1"
+    socket.socket(socket.AF_UNIX).connect(path)
+    with open(pid_file) as f:
+        assert f.read() == f"{server.pid}\n"
+    assert os.read(ours, 100) == b"\n"
+    assert os.read(ours, 100) == b"", "--notify-fd stays open"
+    os.close(ours)
+    # The process that was started is the server itself, not a parent of it.
+    with open(f"/proc/{server.pid}/status") as f:
+        assert "nbdloopd" in f.readline()
+    server.send_signal(signal.SIGHUP)
+    first, second = manager.recv(4096).split(b"\n")
+    assert first == b"RELOADING=1" and second.startswith(b"MONOTONIC_USEC="), (first, second)
+    assert manager.recv(4096) == b"READY=1"
+    server.send_signal(signal.SIGTERM)
+    assert manager.recv(4096) == b"STOPPING=1"
+    assert server.wait(20) == 0
+    assert not os.path.exists(pid_file), "the pid file is still there"
+
+# Messages to the journal carry priorities.
+with open(directory + "/journal", "w") as journal:
+    st = os.fstat(journal.fileno())
+    r = subprocess.run(["nbdloopd", directory + "/none"], stderr=journal,
+                       env={**os.environ, "JOURNAL_STREAM": f"{st.st_dev}:{st.st_ino}"})
+assert r.returncode == 1
+with open(directory + "/journal") as f:
+    text = f.read()
+assert text.startswith("<3>error: ") and text.count("\n") == 1, text

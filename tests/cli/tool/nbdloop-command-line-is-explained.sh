@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# When a command line, a device's name or the machine is wrong, nbdloop names the mistake and the
+# remedy, and exits with status 1, as losetup does; none of this needs a device of the nbd driver.
+. "$(dirname "$0")/../../lib/functions.sh"
+
+image=$dir/disk.img
+truncate -s 1M "$image"
+[ -x "$top_builddir/tool/nbdloop" ] || skip "nbdloop was not built"
+
+refuses() # REGEX ARGUMENT...
+{
+	local wanted=$1 status=0
+	shift
+	timeout $((20 * time_factor)) nbdloop "$@" >"$dir/said.out" 2>"$dir/said.log" </dev/null || status=$?
+	expect_equal "status of nbdloop $*" 1 "$status"
+	grep -qE -- "^nbdloop: .*$wanted" "$dir/said.log" || fail "nbdloop $* doesn't say: $wanted"
+	[ ! -s "$dir/said.out" ] || fail "nbdloop $* prints something, though it fails"
+	expect_equal "lines of nbdloop $*" 1 "$(wc -l <"$dir/said.log")"
+}
+
+verbs=$(nbdloop --help | sed -n 's/^    \([a-z][a-z-]*\)  .*/\1/p')
+expect_equal "verbs" "adopt attach change detach keys list replace-server resize set start status stop" "$(echo $verbs)"
+expect_equal "version" "nbdloop $(sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' "$top_builddir/config.h")" "$(nbdloop --version)"
+
+# --help lists the options; nbdloop knows each listed option and rejects any other.
+for verb in $verbs; do
+	nbdloop "$verb" --help >"$dir/help" || fail "nbdloop $verb --help fails"
+	grep -q "^Usage: nbdloop $verb " "$dir/help" || fail "nbdloop $verb --help doesn't show how it is used"
+	options=$(sed -n 's/^    \(-[A-Za-z], \)\{0,1\}--\([a-z-]*\).*/\2/p' "$dir/help")
+	case $verb in
+	attach)
+		wanted="connections dead-timeout direct-io engine find force help nooverlap offset page-cache partscan poll read-only sector-size
+			server show sizelimit swap threads timeout tls-certificates tls-hostname tls-psk tls-verify-peer"
+		;;
+	detach) wanted="all help lazy" ;;
+	keys) wanted="client days help replace server" ;;
+	list) wanted="associated help json noheadings offset output output-all raw" ;;
+	set) wanted="direct-io help" ;;
+	start | stop) wanted="all help" ;;
+	status) wanted="help json watch" ;;
+	*) wanted=help ;;
+	esac
+	# shellcheck disable=SC2086 # several words
+	expect_equal "options of $verb" "$(printf '%s\n' $wanted | sort)" "$(sort <<<"$options")"
+	refuses "unknown or ambiguous option --nonsense; nbdloop $verb --help" "$verb" --nonsense
+	refuses "unknown option -Z; nbdloop $verb --help" "$verb" -Z
+done
+for word in "-f" "-r" "-P" "-L" "-o 1" "-b 512" "--show" "--sizelimit 1"; do
+	# shellcheck disable=SC2086 # several words
+	refuses 'IMAGE\|URI is missing: nbdloop attach' attach $word
+done
+
+# These are losetup's own messages.
+refuses '-a comes after a verb: nbdloop list;' -a
+refuses '-f comes after a verb: nbdloop attach IMAGE;' -f
+refuses '-f comes after a verb: nbdloop attach IMAGE;' -f "$image"
+refuses '--find comes after a verb: nbdloop attach IMAGE;' --find --show "$image"
+refuses '-d comes after a verb: nbdloop detach DEVICE;' -d /dev/nbd0
+refuses '-D comes after a verb: nbdloop detach --all;' -D
+refuses '--direct-io=on comes after a verb: nbdloop attach --direct-io IMAGE, or nbdloop set' --direct-io=on /dev/nbd0
+refuses 'a verb is missing before /dev/nbd0: nbdloop list /dev/nbd0 shows what it is;' /dev/nbd0
+refuses "a verb is missing before $image: nbdloop attach $image makes a device of it;" "$image" nbd0
+refuses 'there is no verb "--nonsense"' --nonsense
+refuses 'there is no verb "atach"' atach "$image"
+refuses 'IMAGE\|URI is missing: nbdloop attach \[OPTION\]' attach
+refuses '"three" is one word too many' attach "$image" nbd0 three
+refuses '--offset needs a value: --offset=SIZE' attach "$image" -o
+refuses '--offset=12x: must be a size' attach -o 12x "$image"
+refuses '--sector-size=8192: must be one of 512, 1024, 2048, 4096' attach -b 8192 "$image"
+refuses '--direct-io=maybe: must be one of off, on, auto' attach --direct-io=maybe "$image"
+refuses '--connections=0: must be a whole number from 1 to 64' attach --connections=0 "$image"
+refuses 'missing\.img: No such file or directory' attach "$dir/missing.img"
+refuses 'is neither a file nor a block device' attach "$dir"
+refuses '/dev/loop0 is no device of the nbd driver' attach "$image" /dev/loop0
+refuses '/dev/nbd0p1 is no device of the nbd driver.*not a partition' attach "$image" /dev/nbd0p1
+: >"$dir/empty.img"
+head -c 100 /dev/zero >"$dir/tiny.img"
+refuses 'empty.img is empty, and a device has at least one block, of 512 bytes' attach "$dir/empty.img"
+refuses 'tiny.img has 100 bytes, and a device at least one block, of 512' attach "$dir/tiny.img"
+refuses '--sizelimit=100: a device has at least one block, of 4096 bytes' attach --sizelimit=100 -b 4096 "$image"
+refuses '--offset=1048065: .*disk.img has 1048576 bytes, and after the offset there is no block of 512' attach -o 1048065 "$image"
+refuses '--find takes a free device: leave it out' attach -f "$image" nbd0
+refuses '--offset is for images' attach -o 512 nbd://localhost
+refuses '--tls-psk is for nbds:// URIs' attach --tls-psk=keys.psk nbd://localhost
+refuses '--tls-psk is for nbds:// URIs, and .*disk.img is an image' attach --tls-psk=keys.psk "$image"
+refuses '--tls-certificates is for certificates, and --tls-psk for keys' attach --tls-psk=a --tls-certificates=b nbds://localhost
+refuses 'the kernel has TLS for TCP only' attach "nbds+unix:///?socket=/run/nbd.sock"
+refuses 'name a device to detach, or use --all' detach
+refuses '--all is for all devices' detach --all nbd0
+refuses 'name a device of the table, or use --all' start
+refuses 'name a device of the table, or use --all' stop
+refuses '--all is for all devices of the table' start --all nbd0
+refuses '--all is for all devices of the table' stop nbd0 -a
+refuses 'loop0 is no device of the nbd driver' start loop0
+refuses 'DEVICE is missing: nbdloop resize DEVICE' resize
+refuses 'DEVICE is missing: nbdloop change DEVICE IMAGE' change
+refuses 'IMAGE is missing: nbdloop change DEVICE IMAGE' change nbd0
+refuses 'DEVICE is missing: nbdloop set --direct-io' set --direct-io
+refuses '"three" is one word too many: nbdloop change' change nbd0 "$image" three
+refuses '/dev/loop0 is no device of the nbd driver' change /dev/loop0 "$image"
+[ "$(id -u)" != 0 ] || [ -e /sys/block/nbd7 ] || refuses 'there is no device /dev/nbd7' change nbd7 "$image"
+refuses 'a setting is missing' set nbd0
+refuses 'KIND is missing: nbdloop keys' keys
+refuses 'FILE\|DIRECTORY is missing: nbdloop keys' keys psk
+refuses 'no keys of the kind "x509": it is psk or certificates' keys x509 "$dir/pki"
+refuses 'USER is missing: nbdloop keys psk FILE USER' keys psk "$dir/keys.psk"
+refuses '--server, --client and --days are for certificates' keys --server=nas psk "$dir/keys.psk" alice
+refuses 'nothing is to be made: use --server=HOST' keys certificates "$dir/pki"
+refuses '"nas" is one word too many: nbdloop keys certificates' keys certificates "$dir/pki" nas
+refuses '--days=4000: must be a whole number from 0 to 3650' keys --days=4000 certificates "$dir/pki"
+refuses '--direct-io=auto: must be on or off$' set --direct-io=auto nbd0
+refuses '--direct-io=unchanged: must be on or off$' set --direct-io=unchanged nbd0
+
+# The user is not root.
+use_unprivileged_server
+for arguments in "attach $image" "detach nbd0" "resize nbd0" "change nbd0 $image" "set --direct-io=on nbd0" "adopt nbd0" "replace-server nbd0"; do
+	status=0
+	# shellcheck disable=SC2086 # several words
+	"${as_nobody[@]}" "$top_builddir/tool/nbdloop" $arguments >"$dir/said.log" 2>&1 || status=$?
+	expect_equal "status of nbdloop $arguments, not as root" 1 "$status"
+	grep -q '^nbdloop: only root can' "$dir/said.log" || fail "nbdloop $arguments doesn't say that it is for root"
+done
+
+# Where the kernel has no nbd driver, nbdloop says that the driver can't be loaded, or, where
+# modprobe isn't installed, that there is no program to load it.
+if [ "$(id -u)" = 0 ] && ! modprobe -qn nbd 2>/dev/null && [ ! -e /sys/module/nbd ]; then
+	reason="the kernel's nbd driver isn't loaded, and can't be: .*Load the module nbd"
+	command -v modprobe >/dev/null || reason="there is no modprobe to load it: install the package kmod"
+	refuses "$reason" attach "$image"
+	refuses "$reason" detach nbd0
+	# The refused commands leave nothing behind.
+	! pgrep -f "nbdloopd .*$image" >/dev/null || fail "a server is left"
+	left=(/run/nbdloop/*.sock)
+	[ ! -e "${left[0]}" ] || fail "a control socket is left: ${left[*]}"
+fi

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# nbdloop keys replaces nothing that it isn't told to replace, shows its keys to nobody, and leaves
+# no part of its files when it fails; several at once lose no user.
+. "$(dirname "$0")/../../lib/functions.sh"
+
+require_nbdloop
+cd "$dir"
+umask 0
+
+refuses() # REGEX ARGUMENT...
+{
+	local wanted=$1
+	shift
+	must_fail nbdloop keys "$@"
+	nbdloop keys "$@" >said.log 2>&1 || true
+	grep -qE -- "^nbdloop: .*$wanted" said.log || fail "nbdloop keys $* doesn't say: $wanted, but: $(cat said.log)"
+}
+files()
+{
+	find "$@" -type d -printf '%P %m\n' -o -printf '%P %m %s %C@\n' | sort
+}
+
+# ---- pre-shared keys
+nbdloop keys psk keys.psk alice >said.log
+expect_equal "mode of keys.psk" 600 "$(stat -c %a keys.psk)"
+grep -qxE 'alice:[0-9a-f]{64}' keys.psk || fail "keys.psk has no key of 32 bytes"
+before=$(cat keys.psk)
+refuses 'keys.psk has a key for alice already: to make a new one, use --replace' psk keys.psk bob alice
+for name in '' 'a:b' '#61' $'a\nb' 'a b' $'\xff'; do
+	refuses "can't be a user's name" psk keys.psk "$name"
+done
+refuses 'No such file or directory' psk missing/keys.psk alice
+refuses 'is no file' psk . alice
+expect_equal "keys after errors" "$before" "$(cat keys.psk)"
+for i in 1 2 3 4 5 6 7 8; do
+	nbdloop keys psk keys.psk "user$i" >/dev/null &
+done
+wait
+expect_equal "users" 9 "$(cut -d: -f1 keys.psk | sort -u | wc -l)"
+# A link stays one, and the file keeps its mode; a last line without its end is not joined.
+printf 'old:00' >shared.psk
+chmod 640 shared.psk
+ln -s shared.psk link.psk
+nbdloop keys psk link.psk alice >said.log
+[ -L link.psk ] || fail "the link was replaced"
+expect_equal "mode of shared.psk" 640 "$(stat -c %a shared.psk)"
+expect_equal "lines of shared.psk" "old:00 alice" "$(sed 's/^alice:.*/alice/' shared.psk | xargs)"
+
+# ---- certificates
+if ! nbdloop keys certificates pki --server=nas.example --client=alice >said.log 2>&1; then
+	grep -q 'built without GnuTLS' said.log || fail "no certificates: $(cat said.log)"
+	skip "this nbdloop was built without GnuTLS"
+fi
+expect_equal "modes" "700 ca-cert.pem 644 ca-key.pem 600 server-cert.pem 644 server-key.pem 600 alice 700" \
+	"$(stat -c '%n %a' pki/*.pem pki/alice | sed 's|^pki/||' | { printf '700 '; xargs; })"
+expect_equal "mode of the directory" 700 "$(stat -c %a pki)"
+expect_equal "modes for the client" "ca-cert.pem 644 client-cert.pem 644 client-key.pem 600" \
+	"$(cd pki/alice && stat -c '%n %a' -- * | xargs)"
+before=$(files pki)
+refuses 'pki/server-cert.pem is there already: .* use --replace' certificates pki --server=other.example
+refuses 'pki/alice/ca-cert.pem is there already' certificates pki --client=bob --client=alice
+refuses 'neither a host name nor an address' certificates pki --client=bob --server=a/b
+refuses "can't be a client's name" certificates pki --client=../bob
+refuses "can't be a client's name" certificates pki --client="$(printf '%065d' 0)"
+expect_equal "files after errors" "$before" "$(files pki)"
+# No room for the last of the files.
+[ "$(id -u)" != 0 ] || {
+	mkdir small
+	mount -t tmpfs -o size=24k,mode=700 tmpfs small
+	on_exit umount "$dir/small"
+	head -c 8k /dev/zero >small/other
+	must_fail nbdloop keys certificates small --server=nas.example --client=alice
+	expect_equal "files where there was no room" other "$(ls small)"
+}
+serial()
+{
+	certtool -i --infile "$1" | grep 'Serial Number'
+}
+if command -v certtool >/dev/null; then
+	authority=$(serial pki/ca-cert.pem) server=$(serial pki/server-cert.pem)
+	nbdloop keys certificates pki --replace --server=nas.example --server=192.0.2.7 >said.log
+	expect_equal "CA after --replace" "$authority" "$(serial pki/ca-cert.pem)"
+	[ "$(serial pki/server-cert.pem)" != "$server" ] || fail "--replace made no other certificate"
+fi
+mv pki/ca-key.pem elsewhere.pem
+refuses 'pki/ca-key.pem is not there: certificates can only be made in the directory in which' certificates pki --client=bob
+nbdloop keys certificates other --client=carol >said.log
+cp other/ca-key.pem pki/ca-key.pem
+refuses 'pki/ca-key.pem is not the key of pki/ca-cert.pem' certificates pki --client=bob
+echo nonsense >pki/ca-key.pem
+refuses 'pki/ca-key.pem is no private key' certificates pki --client=bob
+[ ! -e pki/bob ] || fail "a directory is left"

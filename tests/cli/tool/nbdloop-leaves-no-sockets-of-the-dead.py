@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Makes sockets as guards and servers do, and listens on some of them.
+
+    PROGRAM DIRECTORY DEAD SERVED DEAF READY
+
+The PIDs name the sockets: nobody listens for DEAD, a server for SERVED, a guard for DEAF.  Then makes the
+file READY, and waits.
+"""
+import os
+import socket
+import sys
+import time
+
+run, dead, served, deaf, ready = sys.argv[1:]
+
+
+def listen(name, type):
+    s = socket.socket(socket.AF_UNIX, type)
+    s.bind(f"{run}/{name}")
+    s.listen(1)
+    return s
+
+
+for pid in dead, served, deaf:
+    listen(f"{pid}.sock", socket.SOCK_STREAM).close()
+    listen(f"{pid}.guard", socket.SOCK_SEQPACKET).close()
+listen(f"{dead}.nbd", socket.SOCK_STREAM).close()
+os.unlink(f"{run}/{served}.sock")
+kept = [listen(f"{served}.sock", socket.SOCK_STREAM)]
+os.unlink(f"{run}/{deaf}.guard")
+kept.append(listen(f"{deaf}.guard", socket.SOCK_SEQPACKET))
+for note in f"{dead}.note", "note":
+    open(f"{run}/{note}", "w").close()
+open(ready, "w").close()
+time.sleep(100000)

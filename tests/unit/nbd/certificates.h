@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Certificates for tests, made by a CA of their own in a few milliseconds, in directories with the
+ * names of files that TLS credentials have.  Failures abort.
+ */
+#ifndef TESTS_UNIT_NBD_CERTIFICATES_H
+#define TESTS_UNIT_NBD_CERTIFICATES_H
+
+#include "nbd/tls/files.h"
+
+#include <gnutls/x509.h>
+
+struct authority {
+	gnutls_x509_privkey_t key;
+	gnutls_x509_crt_t certificate;
+	unsigned int issued; /* certificates, which are numbered from 1 */
+};
+
+void
+authority_init(struct authority *authority);
+void
+authority_fini(struct authority *authority);
+
+/* Writes its certificate to ca-cert.pem of the directory. */
+void
+authority_write(const struct authority *authority, const char *directory);
+
+/* Writes a certificate and its key to the directory, for a side of this (common and DNS) name,
+ * valid from so many days from now to so many. */
+void
+authority_issue(struct authority *authority, const char *directory, enum tls_side side,
+		const char *name, int from, int until);
+
+/* Writes ca-crl.pem, which revokes the certificate of this number. */
+void
+authority_revoke(const struct authority *authority, const char *directory, unsigned int number);
+
+/* Writes a text to a file of the directory. */
+void
+certificates_write(const char *directory, const char *file, const void *text, size_t length);
+
+#endif

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nbdloopd's command line and configuration file.
+ */
+#include "server/config/command_line.h"
+
+#include "tests/lib/suite.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ARGUMENTS_MAX 32
+
+static struct command_line line;
+static struct server_config config;
+static char *arguments[ARGUMENTS_MAX];
+static char *error;
+static char config_path[] = "check_command_line.conf";
+
+/* Parses the arguments, up to NULL, as the program does. */
+static int
+configure(const char *first, ...)
+{
+	va_list rest;
+	int count = 1, r;
+
+	arguments[0] = strdup("nbdloopd");
+	va_start(rest, first);
+	for (const char *text = first; text; text = va_arg(rest, const char *)) {
+		ck_assert_int_lt(count, ARGUMENTS_MAX - 1);
+		arguments[count++] = strdup(text);
+	}
+	va_end(rest);
+	arguments[count] = NULL;
+	error = NULL;
+	r = command_line_parse(&line, count, arguments, &error);
+	return r < 0 ? r : command_line_configure(&line, &config, &error);
+}
+
+static void
+forget(bool configured)
+{
+	if (configured)
+		config_fini(&config);
+	command_line_fini(&line);
+	for (int i = 0; arguments[i]; i++)
+		free(arguments[i]);
+	arguments[0] = NULL;
+	free(error);
+}
+
+#define assert_configured(...)                                                                     \
+	ck_assert_msg(configure(__VA_ARGS__, NULL) == 0, "refused: %s", error)
+
+/* The error contains `hint`. */
+#define assert_refused(hint, ...)                                                                  \
+	do {                                                                                       \
+		ck_assert_int_lt(configure(__VA_ARGS__, NULL), 0);                                 \
+		ck_assert_msg(error &&strstr(error, hint), "'%s' doesn't tell '%s'", error, hint); \
+		forget(false);                                                                     \
+	} while (0)
+
+static void
+write_config(const char *text)
+{
+	FILE *file = fopen(config_path, "w");
+
+	ck_assert_ptr_nonnull(file);
+	fputs(text, file);
+	ck_assert_int_eq(fclose(file), 0);
+}
+
+static const struct export_config *
+nth_export(unsigned int n)
+{
+	const struct export_config *export = config.exports;
+
+	while (n-- > 0 && export)
+		export = export->next;
+	ck_assert_ptr_nonnull(export);
+	return export;
+}
+
+START_TEST(one_image_is_the_export_without_a_name)
+{
+	assert_configured("disk.img");
+	ck_assert_str_eq(nth_export(0)->name, "");
+	ck_assert_str_eq(nth_export(0)->file, "disk.img");
+	ck_assert_ptr_null(nth_export(0)->next);
+	ck_assert_uint_eq(config.max_connections, 100);
+	ck_assert_uint_eq(config.handshake_limit, 10);
+	ck_assert_uint_eq(config.stuck_limit, 30);
+	ck_assert_ptr_null(config.unix_socket);
+	forget(true);
+}
+END_TEST
+
+START_TEST(options_may_stand_behind_the_image_and_be_short)
+{
+	assert_configured("disk.img", "-rU", "a.sock", "-p10810", "--unix=b.sock", "--swap",
+			  "--offset", "1M");
+	ck_assert_uint_eq(nth_export(0)->read_only, TRISTATE_ON);
+	ck_assert_uint_eq(nth_export(0)->image.offset, 1 << 20);
+	ck_assert_str_eq(config.unix_socket[0], "a.sock");
+	ck_assert_str_eq(config.unix_socket[1], "b.sock");
+	ck_assert_ptr_null(config.unix_socket[2]);
+	ck_assert_uint_eq(config.port, 10810);
+	ck_assert_uint_eq(config.swap, TRISTATE_ON);
+	forget(true);
+	assert_configured("--read-only=off", "--", "-strange.img");
+	ck_assert_uint_eq(nth_export(0)->read_only, TRISTATE_OFF);
+	ck_assert_str_eq(nth_export(0)->file, "-strange.img");
+	forget(true);
+}
+END_TEST
+
+START_TEST(exports_have_common_options_and_their_own)
+{
+	assert_configured("--depth=3", "--export", "a=x.img,depth=5,description=b,,c", "--export",
+			  "=y,,z.img", "-r", "--export", "d=p=q.img");
+	ck_assert_str_eq(nth_export(0)->name, "a");
+	ck_assert_uint_eq(nth_export(0)->image.depth, 5);
+	ck_assert_str_eq(nth_export(0)->description, "b,c");
+	ck_assert_uint_eq(nth_export(0)->read_only, TRISTATE_ON);
+	ck_assert_str_eq(nth_export(1)->name, "");
+	ck_assert_str_eq(nth_export(1)->file, "y,z.img");
+	ck_assert_uint_eq(nth_export(1)->image.depth, 3);
+	ck_assert_str_eq(nth_export(2)->file, "p=q.img");
+	forget(true);
+}
+END_TEST
+
+START_TEST(wrong_command_lines_are_explained)
+{
+	assert_refused("there is no image", "--threads=1");
+	assert_refused("one image too many: b", "a", "b");
+	assert_refused("unknown or ambiguous option --nonsense", "--nonsense", "a");
+	assert_refused("unknown option -X", "-X", "a");
+	assert_refused("--port needs a value", "a", "--port");
+	assert_refused("--unix needs a value", "a", "-U");
+	assert_refused("--depth=0: must be a whole number from 1 to 1024", "--depth=0", "a");
+	assert_refused("--export a: must be NAME=PATH", "--export", "a");
+	assert_refused("two exports named \"a\"", "--export", "a=x", "--export", "a=y");
+	assert_refused("two exports named \"\"", "--export", "=x", "y");
+	assert_refused("\"b\" is not OPTION=VALUE", "--export", "a=x,b");
+	assert_refused("unknown option b", "--export", "a=x,b=1");
+	assert_refused("unknown option threads", "--export", "a=x,threads=1");
+	assert_refused("depth=x: must be", "--export", "a=x,depth=x");
+	assert_refused("has no image", "--export", "a=");
+}
+END_TEST
+
+START_TEST(help_and_version_need_nothing_else)
+{
+	ck_assert_int_eq(configure("--help", NULL), -EINVAL);
+	ck_assert_uint_eq(line.help, 1);
+	forget(false);
+	ck_assert_int_eq(configure("-V", NULL), -EINVAL);
+	ck_assert_uint_eq(line.version, 1);
+	forget(false);
+}
+END_TEST
+
+START_TEST(file_has_sections_comments_and_blanks)
+{
+	write_config("# comment\n"
+		     "\n"
+		     "[server]\r\n"
+		     "  threads=3\n"
+		     "unix = a b.sock  \n"
+		     "\tunix=c.sock\n"
+		     "depth = 7\n"
+		     "; [server]\n"
+		     "[ export  one two ]\n"
+		     "file = x = y.img\n"
+		     "description = # no comment\n"
+		     "[export]\n"
+		     "file=z.img\n"
+		     "depth=2");
+	assert_configured("--config", config_path);
+	ck_assert_uint_eq(config.threads, 3);
+	ck_assert_str_eq(config.unix_socket[0], "a b.sock");
+	ck_assert_str_eq(config.unix_socket[1], "c.sock");
+	ck_assert_str_eq(nth_export(0)->name, "one two");
+	ck_assert_str_eq(nth_export(0)->file, "x = y.img");
+	ck_assert_str_eq(nth_export(0)->description, "# no comment");
+	ck_assert_uint_eq(nth_export(0)->image.depth, 7);
+	ck_assert_str_eq(nth_export(1)->name, "");
+	ck_assert_uint_eq(nth_export(1)->image.depth, 2);
+	ck_assert_ptr_null(nth_export(1)->next);
+	forget(true);
+}
+END_TEST
+
+START_TEST(command_line_goes_before_the_server_section)
+{
+	/* The section comes last, and its options are the exports' defaults nevertheless. */
+	write_config("[export a]\nfile = a.img\n[export b]\nfile = b.img\ndepth = 2\n"
+		     "[server]\nthreads = 3\ndepth = 7\ndiscard = off\nunix = f.sock\n");
+	assert_configured("--threads=5", "--depth=9", "-c", config_path, "-U", "l.sock", "c.img");
+	ck_assert_uint_eq(config.threads, 5);
+	ck_assert_str_eq(config.unix_socket[0], "f.sock");
+	ck_assert_str_eq(config.unix_socket[1], "l.sock");
+	ck_assert_uint_eq(nth_export(0)->image.depth, 9);
+	ck_assert_uint_eq(nth_export(0)->image.discard, TRISTATE_OFF);
+	ck_assert_uint_eq(nth_export(1)->image.depth, 2);
+	ck_assert_str_eq(nth_export(2)->file, "c.img");
+	ck_assert_uint_eq(nth_export(2)->image.discard, TRISTATE_OFF);
+	forget(true);
+}
+END_TEST
+
+/* A default holds for exports that have no rules of their own, each option by itself. */
+START_TEST(rules_have_defaults_and_are_read_for_each_export)
+{
+	write_config("[server]\nallow = uid:1, uid:2\nallow-write = uid:1\n"
+		     "[export a]\nfile = a.img\n"
+		     "[export b]\nfile = b.img\nallow = any\n"
+		     "[export c]\nfile = c.img\nallow = none\nallow-write=none\n");
+	assert_configured("-c", config_path, "--export", "d=d.img,allow=uid:4 uid:5");
+	ck_assert_str_eq(nth_export(0)->access->allow, "uid:1, uid:2");
+	ck_assert_str_eq(nth_export(0)->access->allow_write, "uid:1");
+	ck_assert_str_eq(nth_export(1)->access->allow, "any");
+	ck_assert_str_eq(nth_export(1)->access->allow_write, "uid:1");
+	ck_assert_str_eq(nth_export(2)->access->allow_write, "none");
+	ck_assert_str_eq(nth_export(3)->access->allow, "uid:4 uid:5");
+	/* Rules take effect without a restart. */
+	ck_assert_str_eq(export_config_difference(nth_export(0), nth_export(1)), "file");
+	forget(true);
+	assert_configured("--allow", "uid:0", "a.img");
+	ck_assert_str_eq(nth_export(0)->access->allow, "uid:0");
+	ck_assert_ptr_null(nth_export(0)->access->allow_write);
+	forget(true);
+	assert_configured("a.img");
+	ck_assert_ptr_null(nth_export(0)->access);
+	forget(true);
+	/* Clients prove themselves as the server lets them. */
+	assert_configured("--tls-psk=f", "--allow=psk:a", "a.img");
+	forget(true);
+	assert_configured("--tls-certificates=d", "--allow=cn:a san:b", "a.img");
+	forget(true);
+	assert_refused("needs tls-psk", "--tls-certificates=d", "--allow=psk:a", "a.img");
+	assert_refused("need tls-certificates", "--tls-psk=f", "--allow=cn:a", "a.img");
+	assert_refused("need tls-certificates", "--tls-certificates=d", "--tls-verify-peer=off",
+		       "--allow=san:a", "a.img");
+	assert_refused("needs tls-psk", "--tls-psk=f", "--tls=off", "--allow=psk:a", "a.img");
+}
+END_TEST
+
+START_TEST(file_is_read_anew_each_time)
+{
+	struct server_config again;
+
+	write_config("[export a]\nfile = a.img\n");
+	assert_configured("-c", config_path);
+	write_config("[server]\nthreads = 2\n[export a]\nfile = a.img\ndepth = 3\n");
+	ck_assert_int_eq(command_line_configure(&line, &again, &error), 0);
+	ck_assert_uint_eq(again.threads, 2);
+	ck_assert_str_eq(export_config_difference(config.exports, again.exports), "depth");
+	ck_assert_ptr_null(export_config_difference(config.exports, config.exports));
+	config_fini(&again);
+	forget(true);
+}
+END_TEST
+
+static const struct {
+	const char *text, *hint;
+} bad_files[] = {
+	{"threads = 2\n", ":1: a section must come first"},
+	{"[server]\nthreads\n", ":2: \"threads\" is neither"},
+	{"[server\n", ":1: a section is [server]"},
+	{"[]\n", ":1: unknown section []"},
+	{"[exports]\n", ":1: unknown section [exports]"},
+	{"[server]\n\ncolor = red\n", ":3: unknown option color"},
+	{"[server]\nfile = a\n", ":2: file belongs in a section [export NAME]"},
+	{"[server]\n= 2\n", ":2: unknown option "},
+	{"[server]\nconfig = x\n", ":2: unknown option config"},
+	{"[export a]\nfile = a\nunix = x\n", ":3: unix belongs in the section [server]"},
+	{"[export a]\nfile = a\nfile = b\n", ":3: file is already set in line 2"},
+	{"[export a]\nfile = a\n[export  a]\nfile = b\n", ":3: there are two exports named \"a\""},
+	{"[export a]\nfile = a\ndepth = 2000\n", ":3: depth=2000: must be"},
+	{"[export a]\nfile =\n", "export \"a\" has no image"},
+	{"[export a]\nfile = a\nallow = uid:1\nallow = uid:2\n",
+	 ":4: allow is already set in line 3"},
+	{"[export a]\nfile = a\nallow = user:x-x-x\n",
+	 "export \"a\": allow: user:x-x-x: there is no user"},
+	{"[export a]\nfile = a\nallow-write =\n",
+	 "export \"a\": allow-write is empty: write any for all"},
+	{"[export a]\nfile = a\nallow = psk:alice\n",
+	 "export \"a\": allow=psk:alice: no client of this server"},
+	{"", "there is no image"},
+};
+
+START_TEST(errors_in_the_file_name_the_line)
+{
+	write_config(bad_files[_i].text);
+	assert_refused(bad_files[_i].hint, "-c", config_path);
+}
+END_TEST
+
+START_TEST(file_that_is_no_text_is_refused)
+{
+	FILE *file = fopen(config_path, "w");
+
+	fwrite("[server]\0", 1, 9, file);
+	fclose(file);
+	assert_refused("not a text file", "-c", config_path);
+	unlink(config_path);
+	ck_assert_int_eq(configure("-c", config_path, NULL), -ENOENT);
+	ck_assert_ptr_nonnull(strstr(error, config_path));
+	forget(false);
+}
+END_TEST
+
+/* Larger than what is read at once, and without an end of the last line. */
+START_TEST(long_file_is_read_to_its_end)
+{
+	FILE *file = fopen(config_path, "w");
+
+	for (int i = 0; i < 3000; i++)
+		fprintf(file, "[export e%d]\nfile = f%d.img\n", i, i);
+	fputs("[server]\nthreads = 9", file);
+	fclose(file);
+	assert_configured("-c", config_path);
+	ck_assert_str_eq(nth_export(2999)->file, "f2999.img");
+	ck_assert_uint_eq(config.threads, 9);
+	forget(true);
+}
+END_TEST
+
+static void
+remove_config(void)
+{
+	unlink(config_path);
+}
+
+int
+main(void)
+{
+	const struct suite_row cases[] = {
+		{.name = "command line"},
+		{.test = one_image_is_the_export_without_a_name},
+		{.test = options_may_stand_behind_the_image_and_be_short},
+		{.test = exports_have_common_options_and_their_own},
+		{.test = wrong_command_lines_are_explained},
+		{.test = help_and_version_need_nothing_else},
+		{.name = "file", .end_once = remove_config},
+		{.test = file_has_sections_comments_and_blanks},
+		{.test = command_line_goes_before_the_server_section},
+		{.test = rules_have_defaults_and_are_read_for_each_export},
+		{.test = file_is_read_anew_each_time},
+		{.test = errors_in_the_file_name_the_line,
+		 .last = sizeof(bad_files) / sizeof(bad_files[0])},
+		{.test = file_that_is_no_text_is_refused},
+		{.test = long_file_is_read_to_its_end},
+		{0},
+	};
+
+	return suite_run("command_line", cases);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The command lines of the two server programs, and their messages, which are passed on.
+ */
+#include "tool/server/server_command.h"
+
+#include "tool/server/server_process.h"
+
+#include "common/log.h"
+#include "tests/lib/suite.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static GPtrArray *options;
+
+static void
+begin(void)
+{
+	options = g_ptr_array_new();
+	g_ptr_array_add(options, (char *)(uintptr_t) "--threads=2");
+	g_ptr_array_add(options, (char *)(uintptr_t) "--offset=512");
+	g_ptr_array_add(options, (char *)(uintptr_t) "--swap");
+	g_ptr_array_add(options, (char *)(uintptr_t) "--read-only");
+}
+
+static void
+end(void)
+{
+	g_ptr_array_unref(options);
+}
+
+static void
+assert_words(const struct server_command *command, const char *wanted)
+{
+	g_auto(GStrv) words = server_command_words(command);
+	g_autofree char *program = server_command_program(command->kind);
+	g_autofree char *text = g_strjoinv(" ", words + 1);
+
+	ck_assert_str_eq(words[0], program);
+	ck_assert_str_eq(text, wanted);
+}
+
+START_TEST(nbdloopd_is_given_each_connection)
+{
+	const struct server_command command = {
+		.kind = SERVER_NBDLOOPD,
+		.sockets = 2,
+		.control = "/run/c.sock",
+		.direct_io = "auto",
+		.options = options,
+		.image = "/srv/-disk.img",
+	};
+
+	assert_words(
+		&command,
+		"@nbdloopd --fd=3 --fd=4 --control=/run/c.sock --direct-io=auto --threads=2 --offset=512 --swap "
+		"--read-only -- /srv/-disk.img");
+}
+END_TEST
+
+START_TEST(nbdkit_is_told_its_own_options_before_the_plugins_keys)
+{
+	const struct server_command command = {
+		.kind = SERVER_NBDKIT,
+		.sockets = 1,
+		.control = "/run/c.sock",
+		.direct_io = "on",
+		.options = options,
+		.image = "/srv/-disk.img",
+	};
+
+	assert_words(
+		&command,
+		"@nbdkit --foreground --filter=exitlast --threads=2 --read-only loop file=/srv/-disk.img "
+		"control=/run/c.sock direct-io=on offset=512 swap=on");
+}
+END_TEST
+
+START_TEST(image_that_became_read_only_is_told_so)
+{
+	const struct server_command command = {
+		.kind = SERVER_NBDKIT,
+		.direct_io = "off",
+		.options = options,
+		.read_only = true,
+		.force = true,
+		.image = "/disk",
+	};
+
+	g_ptr_array_set_size(options, 0);
+	assert_words(
+		&command,
+		"@nbdkit --foreground --filter=exitlast --read-only loop file=/disk direct-io=off force=on");
+}
+END_TEST
+
+static void
+hear(int level, const char *text, void *data)
+{
+	g_string_append_printf(data, "%s:%s\n",
+			       level == LOG_LEVEL_ERROR     ? "E"
+			       : level == LOG_LEVEL_WARNING ? "W"
+							    : "I",
+			       text);
+}
+
+START_TEST(lines_of_both_servers_are_passed_on_without_names)
+{
+	static char script[] =
+		"printf '%s\\n' 'nbdloopd: error: a: b' 'nbdloopd: warning: c' 'nbdloopd: loop.img: 1 byte' "
+		"'nbdkit: error: d' 'nbdkit: loop.0: error: e' 'nbdkit: loop[1]: error: warning: f' "
+		"'nbdkit: loop: loop.img: 1 byte' 'else' >&2";
+	char *words[] = {(char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t) "@sh",
+			 (char *)(uintptr_t) "-c", script, NULL};
+	g_autoptr(GString) heard = g_string_new(NULL);
+	struct server_process server;
+	g_autoptr(GError) error = NULL;
+
+	server_process_init(&server);
+	ck_assert(server_process_start(&server, words, NULL, 0, false, &error));
+	server_process_end(&server, 10000);
+	server_process_listen(&server, hear, heard);
+	server_process_fini(&server);
+	ck_assert_str_eq(
+		heard->str,
+		"E:a: b\nW:c\nI:loop.img: 1 byte\nE:d\nE:e\nW:f\nI:loop.img: 1 byte\nI:else\n");
+}
+END_TEST
+
+/* sd_listen_fds(3). */
+START_TEST(listening_socket_is_told_as_systemd_does)
+{
+	static char script[] =
+		"[ $LISTEN_FDS = 1 ] && [ $LISTEN_PID = $$ ] && [ -S /proc/self/fd/3 ] && echo told >&2";
+	char *words[] = {(char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t) "@sh",
+			 (char *)(uintptr_t) "-c", script, NULL};
+	g_autoptr(GString) heard = g_string_new(NULL);
+	int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+	struct server_process server;
+	g_autoptr(GError) error = NULL;
+
+	server_process_init(&server);
+	ck_assert(server_process_start(&server, words, &listener, 1, true, &error));
+	server_process_end(&server, 10000);
+	server_process_listen(&server, hear, heard);
+	server_process_fini(&server);
+	close(listener);
+	ck_assert_str_eq(heard->str, "I:told\n");
+}
+END_TEST
+
+int
+main(void)
+{
+	const struct suite_row cases[] = {
+		{.name = "told", .begin = begin, .end = end},
+		{.test = nbdloopd_is_given_each_connection},
+		{.test = nbdkit_is_told_its_own_options_before_the_plugins_keys},
+		{.test = image_that_became_read_only_is_told_so},
+		{.test = lines_of_both_servers_are_passed_on_without_names},
+		{.test = listening_socket_is_told_as_systemd_does},
+		{0},
+	};
+
+	return suite_run("server_command", cases);
+}

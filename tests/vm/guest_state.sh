@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# What a claim may not leave in a machine that other claims use after it; tests/vm/guest sources
+# this.
+
+# A line for each thing that one claim can leave to the next: what is mounted, attached, running,
+# changed or set. As few processes as possible: each takes 20 ms here.
+machine_state()
+{
+	local lines words file
+	mapfile -t lines </proc/self/mounts
+	printf 'mount: %s\n' "${lines[@]}"
+	mapfile -t lines </proc/swaps
+	printf 'swap: %s\n' "${lines[@]}"
+	printf 'block device: %s\n' /sys/class/block/*
+	printf 'network interface: %s\n' /sys/class/net/*
+	for file in /proc/[0-9]*; do
+		words=()
+		mapfile -d '' -t words <"$file/cmdline" || true # it may have ended
+		[ ${#words[@]} -eq 0 ] || printf 'process: %s\n' "${words[*]}"
+	done
+	grep -s . /proc/sys/vm/* /proc/sys/kernel/{core_pattern,hung_task_timeout_secs,printk,watchdog_thresh} \
+		/sys/block/nvme*/queue/*
+	# /run/layer has the changed files of the root directory; quickstart's own log is one.
+	find /run /run/layer -xdev \( -path /run/vm -o -path /run/disk -o -path /run/state \) -prune -o \
+		! -type d ! -path '*/build/prepare.log' -printf 'file: %p, %s bytes\n'
+} 2>/dev/null
+
+# Puts back what a claim need not put back itself: it empties the disk and the other drives, and
+# unloads the drivers of devices, so that the next claim finds them as after the start.
+put_back()
+{
+	local module drive tries=10
+	[ ! -d /run/netns ] || umount /run/netns 2>/dev/null # ip netns never does
+	for module in nbd scsi_debug sd_mod null_blk loop; do
+		# A process that ends keeps it for a moment.
+		while [ -d "/sys/module/$module" ] && ! rmmod "$module" 2>/dev/null && [ $((tries -= 1)) -gt 0 ]; do
+			idle 0.5
+		done
+	done
+	find /run/disk -xdev -mindepth 1 -maxdepth 1 ! -name lost+found -exec chattr -R -i {} + -exec rm -rf {} + 2>/dev/null
+	for drive in /sys/block/nvme*; do
+		grep -qE '^disk *$' "$drive/device/serial" ||
+			blkdiscard --force "/dev/${drive##*/}" 2>/dev/null || echo "not emptied: $drive"
+	done
+	return 0
+}
+
+# Prints what differs from the state before the claim, if it still does after ten seconds: a process
+# may be ending.
+what_is_left() # FILE-WITH-THE-STATE-BEFORE
+{
+	local tries
+	for ((tries = 0; tries < 20; tries++)); do
+		machine_state >/run/state/now
+		! cmp -s "$1" /run/state/now || return 0
+		idle 0.5
+	done
+	diff "$1" /run/state/now | sed -n 's/^> /left: /p; s/^< /gone: /p'
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/keys/new_files.h"
+
+#include "tool/failure.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+struct new_file {
+	char *path;
+	char *content;
+	char *draft; /* the path under which it was written; NULL: it wasn't, or it has its own */
+	bool replaces, made;
+	mode_t mode;
+	uid_t owner; /* with `replaces` */
+	gid_t group;
+};
+
+void
+secret_free(char *secret)
+{
+	if (secret)
+		explicit_bzero(secret, strlen(secret));
+	g_free(secret);
+}
+
+static void
+file_free(struct new_file *file)
+{
+	/* That of a file that could not be made. */
+	if (file->draft)
+		unlink(file->draft);
+	secret_free(file->content);
+	g_free(file->draft);
+	g_free(file->path);
+	g_free(file);
+}
+
+bool
+new_files_begin(struct new_files *files, const char *directory, GError **error)
+{
+	*files = (struct new_files){
+		.lock = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+		.all = g_ptr_array_new_with_free_func((GDestroyNotify)file_free),
+		.directories = g_ptr_array_new_with_free_func(g_free),
+	};
+	if (files->lock < 0)
+		return failure_errno(error, errno, "%s", directory);
+	return flock(files->lock, LOCK_EX) == 0 ||
+	       failure_errno(error, errno, "%s can't be locked", directory);
+}
+
+bool
+new_files_add_directory(struct new_files *files, const char *path, mode_t mode, GError **error)
+{
+	if (mkdir(path, mode) == 0)
+		g_ptr_array_add(files->directories, g_strdup(path));
+	else if (errno != EEXIST)
+		return failure_errno(error, errno, "the directory %s can't be made", path);
+	return true;
+}
+
+void
+new_files_add(struct new_files *files, const char *path, mode_t mode, char *content,
+	      const struct stat *replaced)
+{
+	struct new_file *file = g_new0(struct new_file, 1);
+
+	file->path = g_strdup(path);
+	file->content = content;
+	file->mode = replaced ? replaced->st_mode & 07777 : mode;
+	file->replaces = replaced != NULL;
+	file->owner = replaced ? replaced->st_uid : (uid_t)-1;
+	file->group = replaced ? replaced->st_gid : (gid_t)-1;
+	g_ptr_array_add(files->all, file);
+}
+
+static bool
+store(int fd, const struct new_file *file)
+{
+	size_t length = strlen(file->content);
+
+	for (size_t written = 0; written < length;) {
+		ssize_t n = write(fd, file->content + written, length - written);
+
+		if (n < 0)
+			return false;
+		written += (size_t)n;
+	}
+	/* The owner first, since a change of that may take away bits of the mode. */
+	return (!file->replaces || fchown(fd, file->owner, file->group) == 0) &&
+	       fchmod(fd, file->mode) == 0 && fsync(fd) == 0;
+}
+
+static bool
+write_draft(struct new_file *file, GError **error)
+{
+	g_autofree char *draft = g_strconcat(file->path, ".XXXXXX", NULL);
+	/* Of mode 0600. */
+	int CLEANUP_CLOSE fd = mkostemp(draft, O_CLOEXEC);
+
+	if (fd < 0)
+		return failure_errno(error, errno, "%s can't be made", file->path);
+	file->draft = g_steal_pointer(&draft);
+	return store(fd, file) || failure_errno(error, errno, "%s can't be written", file->path);
+}
+
+/* link() and not rename(), because that would replace a file that has just got this name. */
+static bool
+name_draft(struct new_file *file, GError **error)
+{
+	const int r =
+		file->replaces ? rename(file->draft, file->path) : link(file->draft, file->path);
+
+	if (r < 0)
+		return failure_errno(error, errno, "%s can't be made", file->path);
+	file->made = true;
+	if (!file->replaces)
+		unlink(file->draft);
+	g_clear_pointer(&file->draft, g_free);
+	return true;
+}
+
+static bool
+sync_directory(const char *path, GError **error)
+{
+	g_autofree char *directory = g_path_get_dirname(path);
+	int CLEANUP_CLOSE fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	/* EINVAL: this file system has no such thing. */
+	return (fd >= 0 && (fsync(fd) == 0 || errno == EINVAL)) ||
+	       failure_errno(error, errno, "%s can't be stored", directory);
+}
+
+static void
+unmake(const struct new_files *files)
+{
+	for (guint i = 0; i < files->all->len; i++) {
+		struct new_file *file = g_ptr_array_index(files->all, i);
+
+		if (file->made && !file->replaces)
+			unlink(file->path);
+	}
+}
+
+bool
+new_files_make(struct new_files *files, GError **error)
+{
+	bool good = true;
+
+	for (guint i = 0; good && i < files->all->len; i++)
+		good = write_draft(g_ptr_array_index(files->all, i), error);
+	for (guint i = 0; good && i < files->all->len; i++)
+		good = name_draft(g_ptr_array_index(files->all, i), error);
+	for (guint i = 0; good && i < files->all->len; i++)
+		good = sync_directory(((struct new_file *)g_ptr_array_index(files->all, i))->path,
+				      error);
+	if (good)
+		g_ptr_array_set_size(files->directories, 0);
+	else
+		unmake(files);
+	return good;
+}
+
+void
+new_files_print(const struct new_files *files)
+{
+	for (guint i = 0; i < files->all->len; i++)
+		puts(((const struct new_file *)g_ptr_array_index(files->all, i))->path);
+}
+
+void
+new_files_end(struct new_files *files)
+{
+	if (files->lock >= 0)
+		close(files->lock);
+	/* Before the directories, since drafts that are left go with it. */
+	g_ptr_array_unref(files->all);
+	for (guint i = 0; i < files->directories->len; i++)
+		rmdir(g_ptr_array_index(files->directories, i));
+	g_ptr_array_unref(files->directories);
+}

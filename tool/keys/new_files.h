@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Files that appear complete or not at all: each is written under another name, and gets its own
+ * when all are stored.  Their contents are secrets, which are wiped from memory afterwards.
+ */
+#ifndef TOOL_KEYS_NEW_FILES_H
+#define TOOL_KEYS_NEW_FILES_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+
+struct new_files {
+	int lock;               /* a directory; -1: none */
+	GPtrArray *all;         /* struct new_file */
+	GPtrArray *directories; /* paths of those that were made for the files */
+};
+
+/* Waits until no other nbdloop makes files in this directory.  The caller calls new_files_end(),
+ * after an error, too. */
+bool
+new_files_begin(struct new_files *files, const char *directory, GError **error);
+
+/* Makes a directory for some of them, unless it is there.  It goes again if they are not made. */
+bool
+new_files_add_directory(struct new_files *files, const char *path, mode_t mode, GError **error);
+
+/* Adds one.  `content` is taken over.  `replaced`: the file of this path that it replaces, whose
+ * owner and permissions it gets; NULL: there must be none, and it gets `mode`. */
+void
+new_files_add(struct new_files *files, const char *path, mode_t mode, char *content,
+	      const struct stat *replaced);
+
+/* Makes all of them, or none; but after an error of the disk, some may have replaced others. */
+bool
+new_files_make(struct new_files *files, GError **error);
+
+/* Prints the path of each, on a line of its own. */
+void
+new_files_print(const struct new_files *files);
+
+void
+new_files_end(struct new_files *files);
+
+/* Overwrites a secret and frees it; NULL does nothing. */
+void
+secret_free(char *secret);
+
+static inline void
+secret_cleanup(char **secret)
+{
+	secret_free(*secret);
+}
+
+#define SECRET_CLEANUP __attribute__((cleanup(secret_cleanup)))
+
+#endif

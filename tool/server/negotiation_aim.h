@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a connection is negotiated for.
+ */
+#ifndef TOOL_SERVER_NEGOTIATION_AIM_H
+#define TOOL_SERVER_NEGOTIATION_AIM_H
+
+struct tls_credentials;
+
+/* Borrowed until the end of the negotiation. */
+struct negotiation_aim {
+	const char *export;                  /* its name */
+	struct tls_credentials *credentials; /* NULL: no TLS */
+	const char *hostname; /* that the server's certificate must have; NULL: any that it has */
+};
+
+#endif

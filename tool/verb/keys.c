@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nbdloop keys: makes the keys and certificates of TLS.
+ */
+#include "tool/failure.h"
+#include "tool/keys/certificates.h"
+#include "tool/keys/psk_file.h"
+#include "tool/verb/verb.h"
+
+#include <errno.h>
+
+struct keys_options {
+	char **servers, **clients;
+	unsigned int days, replace;
+};
+
+static const struct option_row keys_option_rows[] = {
+	{
+		.name = "server",
+		.type = OPTION_LIST,
+		.field = offsetof(struct keys_options, servers),
+		.arg = "HOST",
+		.help = "certificates: make the server's, for this name or address; may be repeated",
+		.manual =
+			"With C<certificates>: make the server's certificate, for this host name or\n"
+			"IP address.  If clients use several names and addresses for the server,\n"
+			"repeat the option for each.\n",
+	},
+	{
+		.name = "client",
+		.type = OPTION_LIST,
+		.field = offsetof(struct keys_options, clients),
+		.arg = "NAME",
+		.help = "certificates: make one for the client of this name; may be repeated",
+		.manual =
+			"With C<certificates>: make a certificate for a client, whose name it has as\n"
+			"its common name (CN).  The option may be repeated.\n",
+	},
+	{
+		.name = "days",
+		.type = OPTION_UINT,
+		.field = offsetof(struct keys_options, days),
+		.initial = "0",
+		.max = 3650,
+		.arg = "N",
+		.help = "certificates: how long new ones are valid; 0 means as long as the CA's",
+		.manual =
+			"With C<certificates>: how many days the new certificates are valid.  0 means\n"
+			"as long as the CA's own certificate, which is ten years from the day on\n"
+			"which it was made.\n",
+	},
+	OPTION_SWITCH("replace", 0, offsetof(struct keys_options, replace),
+		      "make new keys or certificates in place of those that are there",
+		      "Make a new key for a user that has one, or new certificates in place of\n"
+		      "those that are there.  The CA is never replaced.\n"),
+	{.name = NULL},
+};
+
+static bool
+make_psk(const struct verb_call *call, GError **error)
+{
+	const struct keys_options *options = call->options;
+
+	if (options->servers || options->clients || options->days)
+		return failure(
+			error, EINVAL,
+			"--server, --client and --days are for certificates: nbdloop keys psk "
+			"FILE USER...");
+	if (call->count < 3)
+		return failure(error, EINVAL, "USER is missing: nbdloop keys psk FILE USER...");
+	return psk_file_add(call->operands[1], call->operands + 2, options->replace, error);
+}
+
+static bool
+make_certificates(const struct verb_call *call, GError **error)
+{
+	const struct keys_options *options = call->options;
+	const struct certificates_wanted wanted = {
+		.directory = call->operands[1],
+		.servers = options->servers,
+		.clients = options->clients,
+		.days = options->days,
+		.replace = options->replace,
+	};
+
+	if (call->count > 2)
+		return failure(error, EINVAL,
+			       "\"%s\" is one word too many: nbdloop keys certificates DIRECTORY "
+			       "--server=HOST --client=NAME",
+			       call->operands[2]);
+	if (!options->servers && !options->clients)
+		return failure(error, EINVAL,
+			       "nothing is to be made: use --server=HOST, --client=NAME, or both");
+	return certificates_make(&wanted, error);
+}
+
+static bool
+run_keys(const struct verb_call *call, GError **error)
+{
+	const char *kind = call->operands[0];
+
+	if (g_str_equal(kind, "psk"))
+		return make_psk(call, error);
+	if (g_str_equal(kind, "certificates"))
+		return make_certificates(call, error);
+	return failure(error, EINVAL,
+		       "there are no keys of the kind \"%s\": it is psk or certificates", kind);
+}
+
+static void
+show_kinds(FILE *out)
+{
+	fputs("\nKinds of keys:\n"
+	      "    psk FILE USER...         a pre-shared key for each USER, added to FILE\n"
+	      "    certificates DIRECTORY   certificates of a server and its clients, and their CA\n",
+	      out);
+}
+
+const struct verb verb_keys = {
+	.name = "keys",
+	.help = "make keys or certificates for TLS",
+	.synopsis = "[OPTION]... KIND FILE|DIRECTORY [USER]...",
+	.summary = "Makes keys or certificates for TLS, and prints the names of their files.",
+	.rows = keys_option_rows,
+	.show_more = show_kinds,
+	.least = 2,
+	.most = -1,
+	.options_size = sizeof(struct keys_options),
+	.run = run_keys,
+};
