@@ -14,9 +14,9 @@ missing=$(
 				test "$file" = ./configure.ac || continue
 				;;
 			*.[ch] | *.sh | *.py | *.pod | *.am | *.mk | *.m4 | *.in) ;;
-			*) head -c 2 "$file" | grep -q '^#!' || continue ;;
+			*) head -c 2 "$file" | grep '^#!' >/dev/null || continue ;;
 			esac
-			head -n 3 "$file" | grep -q 'SPDX-License-Identifier: BSD-3-Clause' || echo "$file"
+			head -n 3 "$file" | grep 'SPDX-License-Identifier: BSD-3-Clause' >/dev/null || echo "$file"
 		done
 )
 if [ -n "$missing" ]; then

@@ -14,7 +14,7 @@ server=$(server_pid "$device")
 
 given_up()
 {
-	kernel_log | grep -qE 'timed out, retrying'
+	kernel_log | grep -E 'timed out, retrying' >/dev/null
 }
 
 connections()

@@ -8,7 +8,7 @@
 bench=$(cd "$lib/../../bench" && pwd)/run
 CC=${CC:-cc}
 require fio nbdkit gnuplot python3 make "${CC%% *}"
-fio --enghelp | grep -qw nbd || skip "this fio has no nbd engine"
+fio --enghelp | grep -w nbd >/dev/null || skip "this fio has no nbd engine"
 [ -w /dev/shm ] || skip "/dev/shm is not there for images in memory"
 cd "$dir"
 dd if=/dev/zero of=probe bs=4096 count=1 oflag=direct status=none 2>/dev/null ||

@@ -6,7 +6,7 @@
 bench=$(cd "$lib/../../bench" && pwd)/compare
 CC=${CC:-cc}
 require fio nbdkit python3 pkg-config "${CC%% *}"
-fio --enghelp | grep -qw nbd || skip "this fio has no nbd engine"
+fio --enghelp | grep -w nbd >/dev/null || skip "this fio has no nbd engine"
 cd "$dir"
 dd if=/dev/zero of=probe bs=4096 count=1 oflag=direct status=none 2>/dev/null ||
 	skip "the file system of $dir has no direct I/O"

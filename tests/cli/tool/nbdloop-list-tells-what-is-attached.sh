@@ -185,7 +185,7 @@ complained '^nbdloop: unknown or ambiguous option --colour;'
 # ---- a server that hangs, and one that has gone
 stopped()
 {
-	! grep -h '^State:' "/proc/$pid/task/"*/status | grep -qv 'T (stopped)'
+	! grep -h '^State:' "/proc/$pid/task/"*/status | grep -v 'T (stopped)' >/dev/null
 }
 kill -STOP "$pid"
 wait_until "all threads of the server are stopped" stopped

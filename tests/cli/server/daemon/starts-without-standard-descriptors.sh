@@ -21,7 +21,7 @@ wait_until "the server listens" test -s "$dir/server.pid"
 number=$(cat "$dir/server.pid")
 on_exit eval "kill -KILL $number 2>/dev/null || true"
 for fd in 0 1 2; do
-	! readlink "/proc/$number/fd/$fd" | grep -q disk.img || fail "descriptor $fd is the image"
+	! readlink "/proc/$number/fd/$fd" | grep disk.img >/dev/null || fail "descriptor $fd is the image"
 done
 # The server writes a message to the log.
 must_fail nbdinfo "nbd+unix:///nothing-of-this-name?socket=$sock"
