@@ -60,7 +60,7 @@ EOF
 # namespace.
 run_example() # SCRIPT
 {
-	local name
+	local name status=0
 	name=$(grep -m 1 -E 'nbdkit|nbdloopd' "$1" || head -n 1 "$1")
 	prepare
 	# QEMU runs without a window, and only until it has opened the drive; nbdloopd, which stays
@@ -71,11 +71,13 @@ run_example() # SCRIPT
 		-e "s|^\./run |$top_builddir/run |" \
 		-e '/^qemu-system/s/$/ -display none -S -monitor stdio <<<quit/' "$1" >"$1.run"
 	# shellcheck disable=SC2016 # for the inner shell
-	(cd "$here" && timeout 60 unshare --net --mount --pid --fork --kill-child \
+	(cd "$here" && timeout $((200 * time_factor)) unshare --net --mount --pid --fork --kill-child \
 		"$BASH" -euc 'ip link set lo up; . "$1"; . "$2"' example "$dir/slow_kill" "$1.run") \
-		>"$dir/example.log" 2>&1 </dev/null || {
+		>"$dir/example.log" 2>&1 </dev/null || status=$?
+	[ $status = 0 ] || {
+		mv "$dir/example.log" "$dir/z-example.log" # what is shown last is seen first
 		cp "$1.run" "$dir/script.log"
-		fail "an example fails: $name"
+		fail "an example ends with status $status: $name"
 	}
 	! grep -E 'error: |"error"|[Cc]ould not|warning: ' "$dir/example.log" >&2 || fail "an example complains: $name"
 }
