@@ -8,7 +8,7 @@ console=$dir/console
 start_machine() # [QEMU-ARGUMENT...]
 {
 	rm -f "$console"
-	spawn qemu timeout 100 qemu-system-x86_64 -machine pc,accel=tcg,graphics=off -m 64 \
+	spawn qemu timeout $((100 * time_factor)) qemu-system-x86_64 -machine pc,accel=tcg,graphics=off -m 64 \
 		-nodefaults -display none -serial "file:$console" "$@"
 }
 

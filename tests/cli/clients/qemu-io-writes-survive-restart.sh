@@ -51,7 +51,7 @@ write_rows_in_machine()
 		echo 'qemu-io drive0 "flush"'
 		echo quit
 	} >"$dir/monitor"
-	timeout 60 qemu-system-x86_64 -machine pc,accel=tcg -S -nodefaults -display none \
+	timeout $((60 * time_factor)) qemu-system-x86_64 -machine pc,accel=tcg -S -nodefaults -display none \
 		-drive "file=$uri,format=raw,if=none,id=drive0" -device virtio-blk,drive=drive0 \
 		-monitor stdio <"$dir/monitor" >"$dir/monitor.log" 2>&1 ||
 		fail "the virtual machine failed"

@@ -23,7 +23,7 @@ for option in $wanted; do
 	case $option in
 	help | version) continue ;;
 	esac
-	timeout 20 nbdloopd "--$option=" /nonexistent >"$dir/said.log" 2>&1 </dev/null && fail "--$option=: it started"
+	timeout $((20 * time_factor)) nbdloopd "--$option=" /nonexistent >"$dir/said.log" 2>&1 </dev/null && fail "--$option=: it started"
 	! grep -E 'unknown' "$dir/said.log" || fail "--$option is listed, but unknown"
 done
 

@@ -9,7 +9,7 @@ truncate -s 16M "$dir/one.img"
 truncate -s 1M "$dir/two.img"
 
 printf '%s\n' '[server]' 'threads = 2' '[export one]' "file = $dir/one.img" 'direct-io = off' >"$dir/conf"
-preload slow_sync SLOW_SYNC_SECONDS=3 SLOW_SYNC_CALLED="$dir/called"
+preload slow_sync SLOW_SYNC_SECONDS=$((6 * time_factor)) SLOW_SYNC_CALLED="$dir/called"
 start_nbdloopd --config "$dir/conf" --control "$dir/control"
 
 # The change makes two calls of fdatasync().
@@ -18,9 +18,9 @@ change=$!
 wait_until "the change is under way" [ -e "$dir/called" ]
 printf '%s\n' '[export two]' "file = $dir/two.img" >>"$dir/conf"
 kill -HUP "$pid"
-for _ in 1 2 3; do
-	expect_equal size 16777216 "$(timeout 2 nbdinfo --size "nbd+unix:///one?socket=$sock" 2>>"$dir/nbdinfo.log")"
-	expect_equal "direct I/O" false "$(timeout 2 "$python" "$lib/control.py" "$dir/control" status exports.0.direct_io)"
+for _ in 1 2; do
+	expect_equal size 16777216 "$(timeout $((5 * time_factor)) nbdinfo --size "nbd+unix:///one?socket=$sock" 2>>"$dir/nbdinfo.log")"
+	expect_equal "direct I/O" false "$(timeout $((5 * time_factor)) "$python" "$lib/control.py" "$dir/control" status exports.0.direct_io)"
 	sleep 0.3
 done
 reject_log 'read again'
