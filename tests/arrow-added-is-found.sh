@@ -32,7 +32,7 @@ try common/log.c '#include "engine/image_config.h"' 'common/log.c: common must n
 try control/answer.c '# include "engine/image/image.h"' 'control/answer.c: control must not include "engine/image/image.h"'
 try nbd/export.c '#include "engine/image_config.h"' 'nbd/export.c: nbd must not include "engine/image_config.h"'
 try engine/image_config.c '#include "control/answer.h"' 'engine/image_config.c: engine must not include "control/answer.h"'
-try engine/io/io.c '#include "engine/image/lock.h"' 'engine/io/io.c: engine/io must not include "engine/image/lock.h"'
+try engine/io/io.c '#include "engine/image/window.h"' 'engine/io/io.c: engine/io must not include "engine/image/window.h"'
 try engine/io/io.c '#include "engine/io/chunk_plan.h"' 'engine/io/io: is in a circle of files'
 try engine/io/io.c '#include "nbd/reply.h"' 'engine/io/io.c: engine/io must not include "nbd/reply.h"'
 try engine/backing/backing.c '#include "engine/io/io.h"' 'engine/backing/backing.c: engine/backing must not include "engine/io/io.h"'

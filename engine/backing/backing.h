@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The backing of an image: the regular file or block device that holds its bytes, open twice
- * (through the page cache, and with direct I/O if possible), and its properties. It knows nothing
- * of windows, sector sizes or the user's choices.
+ * The backing of an image: what holds its bytes, and its properties. A regular file or block device
+ * is open twice: through the page cache, and with direct I/O if possible. It knows nothing of
+ * windows, sector sizes or the user's choices.
  */
 #ifndef ENGINE_BACKING_BACKING_H
 #define ENGINE_BACKING_BACKING_H
@@ -14,13 +14,17 @@
 /* Size of the longest reason why the engine does not use a feature, in bytes, with its NUL. */
 #define REASON_MAX 160
 
+struct backing_kind;
+
 struct backing {
+	const struct backing_kind *kind;
 	char *path;    /* as the caller gave it, for messages */
 	int fd;        /* open through the page cache */
 	int direct_fd; /* open with O_DIRECT; -1: not possible */
 	bool writable;
+	bool page_cache; /* this machine's page cache may hold bytes of it */
 	bool block_device;
-	bool claimed;   /* .fd or .claim_fd has claimed the device: engine/image/claim.h */
+	bool claimed;   /* .fd or .claim_fd has claimed the device: engine/backing/claim.h */
 	int claim_fd;   /* a descriptor that only holds the claim; -1: .fd holds it, or none */
 	bool in_memory; /* a file of tmpfs or ramfs: no call waits for a disk */
 	dev_t device;   /* st_dev of a file, st_rdev of a block device */
@@ -34,22 +38,13 @@ struct backing {
 	char direct_reason[REASON_MAX]; /* why .direct_fd is -1 */
 };
 
+/* How to open a backing: see open.h. */
 enum {
 	BACKING_READ_ONLY = 1, /* do not try to open for writing */
 	BACKING_BENEATH = 2,   /* `path` is a single name in `dirfd`. No link may lead out of that
 				  directory, and the file must be a regular one; anything else is
 				  refused without opening it */
 };
-
-/*
- * Opens `path`, relative to `dirfd` (AT_FDCWD is allowed). `flags` are BACKING_*. Opens the file
- * read-only if writing is not permitted, as losetup does; see .writable. Returns 0, and the caller
- * closes the backing with backing_close(); or returns -errno with *error, a sentence that names the
- * path (the caller frees it).
- */
-int
-backing_open(struct backing *backing, int dirfd, const char *path, unsigned int flags,
-	     char **error);
 
 /* Closes all descriptors and frees the path. May be called again. */
 void

@@ -1,73 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/image/extent.h"
 
+#include "engine/backing/kind.h"
 #include "engine/io/image_state.h"
 
-#include <errno.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-struct extent {
-	uint64_t end; /* offset in the file */
-	bool hole;
+struct window_visit {
+	extent_visit visit;
+	void *data;
+	uint64_t base; /* start of the image's window in the backing, in bytes */
 };
 
-/*
- * Finds the extent at offset `place` of the file, cut off at `end`. Returns 0 or -errno. lseek()
- * moves the descriptor's position, which nothing uses; its result is right even if other threads
- * call it at the same time. It is always correct to call a range data, so that is the answer if the
- * file system can't tell (EINVAL), or if the file changes during the call.
- */
 static int
-extent_at(int fd, uint64_t place, uint64_t end, struct extent *extent)
+visit_in_window(void *data, uint64_t offset, uint64_t length, bool hole)
 {
-	off_t next = lseek(fd, (off_t)place, SEEK_DATA);
+	const struct window_visit *window = data;
 
-	*extent = (struct extent){.end = end};
-	if (next < 0 && errno == ENXIO) {
-		/* There is no more data up to the end of the file. Bytes that the file lost when it
-		 * was truncated are no hole: a reader must get the error there, not zeroes. */
-		next = lseek(fd, 0, SEEK_END);
-		extent->hole = next > (off_t)place;
-	} else if (next == (off_t)place) {
-		next = lseek(fd, (off_t)place, SEEK_HOLE);
-	} else if (next < 0 && errno != EINVAL) {
-		return -errno;
-	} else {
-		extent->hole = next > (off_t)place;
-	}
-	if (next > (off_t)place && (uint64_t)next < end)
-		extent->end = (uint64_t)next;
-	return 0;
+	return window->visit(window->data, offset - window->base, length, hole);
 }
 
 int
-extents_visit(struct image *image, uint64_t offset, uint64_t length, bool one,
-	      int (*visit)(void *data, uint64_t offset, uint64_t length, bool hole), void *data)
+extents_visit(struct image *image, uint64_t offset, uint64_t length, bool one, extent_visit visit,
+	      void *data)
 {
-	uint64_t base = image->config.offset;
-	uint64_t place = base + offset, end = place + length;
-	int r = 0;
+	struct window_visit window = {visit, data, image->config.offset};
 
-	while (place < end && r == 0) {
-		struct extent extent;
-
-		r = extent_at(image->backing.fd, place, end, &extent);
-		if (r == 0)
-			r = visit(data, place - base, extent.end - place, extent.hole);
-		if (one)
-			break;
-		place = extent.end;
-	}
-	return r;
+	return image->backing.kind->extents(&image->backing, window.base + offset, length, one,
+					    visit_in_window, &window);
 }
 
 bool
 extents_have_holes(const struct image *image)
 {
-	struct stat facts;
-
-	/* st_blocks counts units of 512 bytes, whatever the file system's block size. */
-	return fstat(image->backing.fd, &facts) == 0 && S_ISREG(facts.st_mode) &&
-	       facts.st_blocks < facts.st_size / 512;
+	return image->backing.kind->have_holes(&image->backing);
 }

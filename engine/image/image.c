@@ -4,9 +4,10 @@
 #include "engine/backend/choice.h"
 #include "engine/backing/direct.h"
 #include "engine/backing/dontcache.h"
+#include "engine/backing/kind.h"
+#include "engine/backing/open.h"
 #include "engine/context/pool.h"
 #include "engine/image/format.h"
-#include "engine/image/lock.h"
 #include "engine/image/window.h"
 #include "engine/io/chunk.h"
 #include "engine/io/image_state.h"
@@ -29,7 +30,8 @@ static void
 warn_format(const struct image *image)
 {
 	char head[FORMAT_HEAD];
-	ssize_t n = pread(image->backing.fd, head, sizeof(head), (off_t)image->config.offset);
+	ssize_t n = image->backing.kind->peek(&image->backing, head, sizeof(head),
+					      image->config.offset);
 	const char *name = n > 0 ? format_name(head, (size_t)n) : NULL;
 
 	if (name)
@@ -239,10 +241,6 @@ image_close(struct image *image)
 		return;
 	pool_free(image->pool);
 	sweeper_free(image->sweeper);
-	/* close() may release the lock too late, because the kernel takes time to release the files
-	 * of a ring. */
-	if (image->locked)
-		lock_drop(image->backing.fd);
 	arena_fini(&image->arena);
 	shared_file_put(image->shared);
 	pthread_mutex_destroy(&image->facts);
@@ -291,7 +289,7 @@ image_direct(const struct image *image)
 bool
 image_fills_cache(const struct image *image)
 {
-	return !image_direct(image) && !image->sweeper;
+	return image->backing.page_cache && !image_direct(image) && !image->sweeper;
 }
 
 bool

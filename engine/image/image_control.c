@@ -6,9 +6,9 @@
 #include "engine/image/image.h"
 
 #include "engine/backing/direct.h"
+#include "engine/backing/kind.h"
+#include "engine/backing/lock.h"
 #include "engine/context/pool.h"
-#include "engine/image/claim.h"
-#include "engine/image/lock.h"
 #include "engine/image/window.h"
 #include "engine/io/backend.h"
 #include "engine/io/image_state.h"
@@ -120,21 +120,15 @@ image_meets(const struct image *a, const struct image *b)
 static int
 lock_as(struct image *image, bool writable, char **error)
 {
-	const struct backing *backing = &image->backing;
+	struct backing *backing = &image->backing;
 	const struct lock_part part = image_part(image);
 	bool first = !is_locked(image, false);
-	int r = claim_take(&image->backing, &image->config, &part, writable, !first, error);
+	int r = backing->kind->lock(backing, &image->config, &part, writable, !first, error);
 
+	if (first && r == 0 && (r = image_resize(image, error)) < 0)
+		backing->kind->unlock(backing);
 	if (r < 0)
 		return r;
-	r = lock_take(backing->fd, backing->path, image->config.lock, &part, writable, !first,
-		      error);
-	if (first && r == 0 && (r = image_resize(image, error)) < 0)
-		lock_drop(backing->fd);
-	if (r < 0) {
-		claim_drop(&image->backing);
-		return r;
-	}
 	pthread_mutex_lock(&image->facts);
 	image->locked = true;
 	image->locked_writable = writable;
@@ -163,8 +157,8 @@ image_lock_check(struct image *image, bool writable, char **error)
 	const struct lock_part part = image_part(image);
 
 	*error = NULL;
-	return lock_check(image->backing.fd, image->backing.path, image->config.lock, &part,
-			  writable, error);
+	return image->backing.kind->lock_check(&image->backing, &image->config, &part, writable,
+					       error);
 }
 
 /* Writes the file's data in the page cache back and drops it. */

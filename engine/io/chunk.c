@@ -323,7 +323,7 @@ allocate_failed(struct ioctx *ctx, struct chunk *chunk, int err)
 {
 	struct io *io = chunk->io;
 
-	/* A temporary failure: another program has claimed the device (engine/image/claim.h) and
+	/* A temporary failure: another program has claimed the device (engine/backing/claim.h) and
 	 * has some of its blocks in the page cache. */
 	if (err == -EBUSY && ctx->image->backing.block_device) {
 		io->attempt++;

@@ -79,7 +79,8 @@ image_set_size(struct image *image, uint64_t size)
 static inline bool
 image_may_cache(const struct image *image)
 {
-	return !image->backing.block_device || !atomic_load(&image->direct);
+	return image->backing.page_cache &&
+	       (!image->backing.block_device || !atomic_load(&image->direct));
 }
 
 #endif

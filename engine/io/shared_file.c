@@ -57,6 +57,7 @@ entry_new(const struct backing *backing, int *witness)
 	entry->witness = steal_fd(witness);
 	pthread_mutex_init(&entry->asking, NULL);
 	range_lock_init(&entry->shared.ranges);
+	entry->file.kind = backing->kind;
 	entry->file.block_device = backing->block_device;
 	entry->file.device = backing->device;
 	entry->file.inode = backing->inode;

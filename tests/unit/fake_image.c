@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/unit/fake_image.h"
 
+#include "engine/backing/file.h"
+
 #include <check.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -30,6 +32,8 @@ set_facts(struct image *image, const struct fake_facts *facts, uint64_t file_siz
 	struct backing *backing = &image->backing;
 	struct stat st;
 
+	backing->kind = &backing_file;
+	backing->page_cache = true;
 	backing->path = strdup("disk.img");
 	backing->fd = memfd_create("disk", MFD_CLOEXEC);
 	ck_assert_int_ge(backing->fd, 0);

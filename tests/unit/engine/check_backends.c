@@ -3,6 +3,7 @@
  * Each real backend, on a real file.
  */
 #include "engine/backend/choice.h"
+#include "engine/backing/open.h"
 
 #include "engine/context/ioctx.h"
 #include "engine/context/pool.h"

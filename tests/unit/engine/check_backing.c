@@ -2,7 +2,7 @@
 /*
  * Opening what holds the bytes of an image, and its facts.
  */
-#include "engine/backing/backing.h"
+#include "engine/backing/open.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/scratch_file.h"

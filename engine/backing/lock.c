@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "engine/image/lock.h"
+#include "engine/backing/lock.h"
 
 #include "common/cleanup.h"
 #include "common/error.h"

@@ -5,8 +5,8 @@
  * i, and a program that does not share permission i locks byte 200 + i. All are read locks; a
  * program detects a conflict by asking for a lock on the opposite byte.
  */
-#ifndef ENGINE_IMAGE_LOCK_H
-#define ENGINE_IMAGE_LOCK_H
+#ifndef ENGINE_BACKING_LOCK_H
+#define ENGINE_BACKING_LOCK_H
 
 #include "engine/image_config.h"
 

@@ -4,11 +4,11 @@
  * image, and locks do not keep the kernel away. A block device is claimed for as long as it is
  * served, in the way of file systems (O_EXCL); of a file, the server can only check its uses.
  */
-#ifndef ENGINE_IMAGE_CLAIM_H
-#define ENGINE_IMAGE_CLAIM_H
+#ifndef ENGINE_BACKING_CLAIM_H
+#define ENGINE_BACKING_CLAIM_H
 
 #include "engine/backing/backing.h"
-#include "engine/image/lock.h"
+#include "engine/backing/lock.h"
 
 #include <stdbool.h>
 

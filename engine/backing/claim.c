@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "engine/image/claim.h"
+#include "engine/backing/claim.h"
 
 #include "common/cleanup.h"
 #include "common/error.h"

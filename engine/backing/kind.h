@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A kind of backing, as the rest of the engine sees it: a table of functions. An image has its
+ * window, ranges, counters and errors from the layers above, which never ask for the kind.
+ */
+#ifndef ENGINE_BACKING_KIND_H
+#define ENGINE_BACKING_KIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct backing;
+struct image_config;
+struct lock_part;
+
+/* Gets an extent; offset and length are in bytes. Any result but 0 ends the visit. */
+typedef int (*extent_visit)(void *data, uint64_t offset, uint64_t length, bool hole);
+
+/* All functions may be called by any thread, and may wait for the backing, unless a comment says
+ * otherwise. Offsets and lengths are bytes of the backing. */
+struct backing_kind {
+	/* Releases the lock, and closes what was opened, after a failure perhaps only a part of it.
+	 * May be called again. */
+	void (*close)(struct backing *backing);
+
+	/* Returns the current size in bytes, or -errno. */
+	int64_t (*size)(const struct backing *backing);
+
+	/* Returns whether both, which are of this kind, hold the same bytes. */
+	bool (*same)(const struct backing *a, const struct backing *b);
+
+	/* Reads the first bytes from `offset` on, at most `length`. Returns their number or -errno.
+	 */
+	ssize_t (*peek)(const struct backing *backing, void *buffer, size_t length,
+			uint64_t offset);
+
+	/*
+	 * Calls `visit` for each extent of the range of `length` bytes at `offset`, in order, and
+	 * never beyond the range; with `one`, only for the first extent. If `visit` returns a value
+	 * other than 0, the visit ends and the function returns that value. Otherwise returns 0 or
+	 * -errno. Calling a hole data is always right.
+	 */
+	int (*extents)(const struct backing *backing, uint64_t offset, uint64_t length, bool one,
+		       extent_visit visit, void *data);
+
+	/* Returns whether the bytes take less space than their number, so that there are holes. */
+	bool (*have_holes)(const struct backing *backing);
+
+	/*
+	 * Takes the lock that the configuration asks for, on a part of the backing. `locked`, which
+	 * needs `writable`: there is a reader's lock, which becomes a writer's, and stays after a
+	 * failure. Returns 0, or -errno with *error, a sentence that names the holder if it can be
+	 * found (the caller frees it). lock_check() makes the same checks, but takes no lock.
+	 */
+	int (*lock)(struct backing *backing, const struct image_config *config,
+		    const struct lock_part *part, bool writable, bool locked, char **error);
+	int (*lock_check)(const struct backing *backing, const struct image_config *config,
+			  const struct lock_part *part, bool writable, char **error);
+	/* Releases it, as if it had never been taken. */
+	void (*unlock)(struct backing *backing);
+};
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opens a backing, of the kind that its path names.
+ */
+#ifndef ENGINE_BACKING_OPEN_H
+#define ENGINE_BACKING_OPEN_H
+
+#include "engine/backing/backing.h"
+
+/*
+ * Opens `path`, relative to `dirfd` (AT_FDCWD is allowed). `flags` are BACKING_*. Opens the file
+ * read-only if writing is not permitted, as losetup does; see .writable. Returns 0, and the caller
+ * closes the backing with backing_close(); or returns -errno with *error, a sentence that names the
+ * path (the caller frees it).
+ */
+int
+backing_open(struct backing *backing, int dirfd, const char *path, unsigned int flags,
+	     char **error);
+
+#endif
