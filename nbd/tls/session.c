@@ -264,6 +264,16 @@ begin_call(struct tls_session *session, struct tls_input *input, struct nbd_outp
 	session->full = false;
 }
 
+/* Whether a call that returned this must be made again: after a record that holds only a part of a
+ * message, GnuTLS stops though there is input. */
+static bool
+goes_on(const struct tls_session *session, int code, size_t input_before)
+{
+	return code == GNUTLS_E_INTERRUPTED ||
+	       (code == GNUTLS_E_AGAIN && !session->full && session->input->length > 0 &&
+		session->input->length < input_before);
+}
+
 static void
 end_call(struct tls_session *session)
 {
@@ -290,13 +300,15 @@ tls_session_handshake(struct tls_session *session, struct tls_input *input,
 		      struct nbd_output *output)
 {
 	enum tls_result result = TLS_DONE;
+	size_t before;
 	int r;
 
 	begin_call(session, input, output);
 	/* After an alert that only warns, such as an unrecognized name, the handshake goes on. */
 	do {
+		before = input->length;
 		r = gnutls.handshake(session->tls);
-	} while (r == GNUTLS_E_WARNING_ALERT_RECEIVED || r == GNUTLS_E_INTERRUPTED);
+	} while (r == GNUTLS_E_WARNING_ALERT_RECEIVED || goes_on(session, r, before));
 	if (r < 0) {
 		result = result_of(session, r);
 		if (result == TLS_FAILED && r != GNUTLS_E_FATAL_ALERT_RECEIVED)
@@ -315,13 +327,15 @@ tls_session_read(struct tls_session *session, struct tls_input *input, void *to,
 		 size_t *length)
 {
 	enum tls_result result = TLS_DONE;
+	size_t before;
 	ssize_t n;
 
 	*length = 0;
 	begin_call(session, input, NULL);
 	do {
+		before = input->length;
 		n = gnutls.record_recv(session->tls, to, size);
-	} while (n == GNUTLS_E_INTERRUPTED);
+	} while (n < 0 && goes_on(session, (int)n, before));
 	end_call(session);
 	if (n < 0)
 		result = result_of(session, (int)n);

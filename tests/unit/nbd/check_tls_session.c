@@ -9,6 +9,7 @@
 #include "tests/unit/nbd/tls_pair.h"
 
 #include <check.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -137,6 +138,41 @@ START_TEST(full_output_of_a_handshake_is_told)
 }
 END_TEST
 
+/* Splits the client's records, which are all in clear, into records of one byte of data. */
+static void
+split_records(void)
+{
+	static uint8_t whole[sizeof(client.bytes)];
+	size_t used = client.output.used, at = 0, to = 0;
+
+	memcpy(whole, client.bytes, used);
+	while (at < used) {
+		size_t length = (size_t)whole[at + 3] << 8 | whole[at + 4];
+
+		for (size_t i = 0; i < length; i++) {
+			const uint8_t record[] = {whole[at], whole[at + 1],    whole[at + 2], 0,
+						  1,         whole[at + 5 + i]};
+
+			memcpy(client.bytes + to, record, sizeof(record));
+			to += sizeof(record);
+		}
+		at += 5 + length;
+	}
+	client.output.used = to;
+}
+
+/* OpenSSL's clients with max_send_fragment do that with their certificates. */
+START_TEST(message_in_many_records_is_taken_at_once)
+{
+	open_side(&server, &server_files, NULL);
+	open_side(&client, &client_files, "server.example.org");
+	step(&client);
+	split_records();
+	expect_done("1.3 AES-128-GCM");
+	send_data(&server, &client);
+}
+END_TEST
+
 /* ---- the kernel's TLS */
 
 START_TEST(kernel_takes_no_unix_socket)
@@ -171,6 +207,7 @@ main(void)
 		{.test = session_outlives_its_credentials},
 		{.test = full_output_takes_no_data},
 		{.test = full_output_of_a_handshake_is_told},
+		{.test = message_in_many_records_is_taken_at_once},
 		{.test = kernel_takes_no_unix_socket},
 		{0},
 	};
