@@ -5,6 +5,7 @@
 #include "nbd/tls/session.h"
 
 #include "nbd/tls/ktls.h"
+#include "nbd/tls/session_state.h"
 #include "tests/lib/suite.h"
 #include "tests/unit/nbd/tls_pair.h"
 
@@ -173,6 +174,34 @@ START_TEST(message_in_many_records_is_taken_at_once)
 }
 END_TEST
 
+/* The client changes its keys, wants the server to change its own, and goes on. */
+START_TEST(data_behind_new_keys_are_read_at_once)
+{
+	uint8_t bytes[16];
+	size_t taken, length;
+
+	open_side(&server, &server_psk, NULL);
+	open_side(&client, &client_psk, NULL);
+	shake_hands();
+	client.output.used = 0;
+	server.input = (struct tls_input){0};
+	client.session->output = &client.output;
+	ck_assert_int_eq(gnutls_session_key_update(client.session->tls, GNUTLS_KU_PEER), 0);
+	client.session->output = NULL;
+	ck_assert_int_eq(tls_session_write(client.session, "x", 1, &taken, &client.output),
+			 TLS_DONE);
+	deliver(&server, &client);
+	ck_assert_int_eq(tls_session_read(server.session, &server.input, bytes, sizeof(bytes),
+					  &length),
+			 TLS_DONE);
+	ck_assert_uint_eq(length, 1);
+	client.output.used = 0;
+	server.input = (struct tls_input){0};
+	send_data(&client, &server);
+	send_data(&server, &client);
+}
+END_TEST
+
 /* ---- the kernel's TLS */
 
 START_TEST(kernel_takes_no_unix_socket)
@@ -208,6 +237,7 @@ main(void)
 		{.test = full_output_takes_no_data},
 		{.test = full_output_of_a_handshake_is_told},
 		{.test = message_in_many_records_is_taken_at_once},
+		{.test = data_behind_new_keys_are_read_at_once},
 		{.test = kernel_takes_no_unix_socket},
 		{0},
 	};
