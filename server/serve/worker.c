@@ -107,6 +107,13 @@ check_deadlines(struct worker *worker)
 
 /* ---- the mailbox */
 
+/* A connection may wait for a message: a step of its TLS handshake, on another thread. */
+static bool
+expects_mail(const struct worker *worker)
+{
+	return !worker->stopping || worker->conns;
+}
+
 static void
 end_conns(struct worker *worker, enum worker_end end)
 {
@@ -179,8 +186,8 @@ mail_came(struct completion *completion, int result)
 	else
 		eventfd_read(worker->event, &count);
 	open_mailbox(worker);
-	/* A stopping worker gets no more mail, and clean_up() waits for the end of the poll. */
-	if (!worker->stopping && result >= 0)
+	/* clean_up() waits for the end of the poll. */
+	if (expects_mail(worker) && result >= 0)
 		loop_poll(worker->loop, &worker->event_op, worker->event);
 }
 
@@ -190,7 +197,7 @@ static void
 poll_again(struct worker *worker)
 {
 	worker->unpolled = false;
-	if (!worker->event_op.active && !worker->stopping)
+	if (!worker->event_op.active && expects_mail(worker))
 		loop_poll(worker->loop, &worker->event_op, worker->event);
 	worker_contexts_poll(worker);
 }
@@ -215,7 +222,7 @@ turn(struct worker *worker)
 		usleep(FAILED_US);
 	check_deadlines(worker);
 	settle(worker);
-	return !worker->stopping || worker->conns;
+	return expects_mail(worker);
 }
 
 /* Frees all of a worker that has no connection left: only polls of events are in flight. */

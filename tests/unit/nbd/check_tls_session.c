@@ -191,9 +191,9 @@ START_TEST(data_behind_new_keys_are_read_at_once)
 	ck_assert_int_eq(tls_session_write(client.session, "x", 1, &taken, &client.output),
 			 TLS_DONE);
 	deliver(&server, &client);
-	ck_assert_int_eq(tls_session_read(server.session, &server.input, bytes, sizeof(bytes),
-					  &length),
-			 TLS_DONE);
+	ck_assert_int_eq(
+		tls_session_read(server.session, &server.input, bytes, sizeof(bytes), &length),
+		TLS_DONE);
 	ck_assert_uint_eq(length, 1);
 	client.output.used = 0;
 	server.input = (struct tls_input){0};

@@ -16,6 +16,8 @@
 
 #include <check.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -308,6 +310,43 @@ START_TEST(worker_that_ends_does_not_wait_for_a_handshake)
 }
 END_TEST
 
+static void *
+finish_worker(void *data)
+{
+	worker_finish();
+	return data;
+}
+
+static bool
+is_awaited(void)
+{
+	bool awaited;
+
+	pthread_mutex_lock(&the_worker.mutex);
+	awaited = the_worker.awaited;
+	pthread_mutex_unlock(&the_worker.mutex);
+	return awaited;
+}
+
+/* A step of a TLS handshake is such a message: a server that was told twice to end waited for ever.
+ */
+START_TEST(worker_that_ends_gets_the_messages_of_its_connections)
+{
+	pthread_t thread;
+
+	begin_read(_i);
+	worker_stop(&the_worker, WORKER_ABORTS);
+	ck_assert_int_eq(pthread_create(&thread, NULL, finish_worker, NULL), 0);
+	while (!is_awaited())
+		sched_yield();
+	worker_catch_up();
+	fake_release_all(&disk.fake);
+	worker_await_closed(1);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	client_close(&client);
+}
+END_TEST
+
 /* ---- lingering */
 
 /* To close a socket in which something is unread resets a TCP connection, and takes from the client
@@ -362,6 +401,7 @@ main(void)
 		{.test = draining_worker_ends_an_idle_connection, .last = ways},
 		{.test = aborting_worker_waits_for_the_disk_alone, .last = ways},
 		{.test = worker_that_ends_does_not_wait_for_a_handshake, .last = ways},
+		{.test = worker_that_ends_gets_the_messages_of_its_connections, .last = ways},
 
 		{.name = "lingers", .begin = worker_prepare},
 		{.test = last_replies_over_tcp_are_not_lost_to_what_the_client_still_sends,
