@@ -135,8 +135,46 @@ CONTROLS = {
 }
 
 
+(DELIVER, EXCHANGE, WRITE, WRITE_BYTES, ANSWER, SPLIT, MERGE, UPDATE_KEYS, CLOSE, FLIP, CUT, REPEAT, INSERT, ALERT,
+ NEGOTIATE) = range(15)
+
+
+def tls(*commands, setup=0):
+    """Each command: its number, its own number, and the data that an INSERT has."""
+    return bytes([setup]) + b"".join(struct.pack(">BH", *command[:2]) + b"".join(command[2:]) for command in commands)
+
+
+# What is done on TLS; setup is 1 for TLS 1.2, 2 for a server with little room for its output.
+SESSIONS = {
+    "data": tls((EXCHANGE, 0), (WRITE, 20000), (ANSWER, 60000), (EXCHANGE, 0), (WRITE, 1), (DELIVER, 3), (CLOSE, 0)),
+    "old-data": tls((EXCHANGE, 0), (WRITE, 20000), (ANSWER, 60000), (EXCHANGE, 0), (WRITE, 1), (DELIVER, 3), (CLOSE, 0), setup=1),
+    "little-room": tls((DELIVER, 100), (EXCHANGE, 0), (ANSWER, 5), setup=2),
+    "records-of-one-byte": tls((EXCHANGE, 0), (WRITE_BYTES, 255), (DELIVER, 1), (DELIVER, 4), (DELIVER, 40), (EXCHANGE, 0)),
+    "full-records": tls((EXCHANGE, 0), (WRITE, 65535), (DELIVER, 16384), (WRITE, 65535), (EXCHANGE, 0)),
+    "hello-in-many-records": tls((SPLIT, 1), (DELIVER, 100), (EXCHANGE, 0), (WRITE, 100)),
+    "old-hello-in-many-records": tls((SPLIT, 50), (MERGE, 0), (SPLIT, 7), (EXCHANGE, 0), (WRITE, 100), setup=1),
+    "new-keys": tls((EXCHANGE, 0), (WRITE, 10), (UPDATE_KEYS, 1), (WRITE, 10), (UPDATE_KEYS, 0), (WRITE, 10), (EXCHANGE, 0),
+                    (ANSWER, 100), (EXCHANGE, 0), (WRITE, 10)),
+    "new-keys-for-ever": tls((EXCHANGE, 0), *[(UPDATE_KEYS, 1), (WRITE, 1)] * 20, (EXCHANGE, 0)),
+    "hello-is-changed": tls((FLIP, 600), (EXCHANGE, 0)),
+    "record-is-changed": tls((EXCHANGE, 0), (WRITE, 100), (FLIP, 500), (EXCHANGE, 0)),
+    "length-is-changed": tls((EXCHANGE, 0), (WRITE, 100), (FLIP, 4 * 8), (EXCHANGE, 0), (WRITE, 500), (EXCHANGE, 0)),
+    "record-is-missing": tls((EXCHANGE, 0), (WRITE_BYTES, 3), (CUT, 23), (EXCHANGE, 0)),
+    "record-comes-twice": tls((EXCHANGE, 0), (WRITE_BYTES, 3), (REPEAT, 23), (EXCHANGE, 0)),
+    "hello-comes-twice": tls((REPEAT, 1000), (EXCHANGE, 0)),
+    "warnings": tls(*[(ALERT, 112 << 8)] * 30, (EXCHANGE, 0), *[(ALERT, 90 << 8)] * 30, (WRITE, 10), (EXCHANGE, 0)),
+    "fatal-alert": tls((EXCHANGE, 0), (WRITE, 10), (ALERT, 40 << 8 | 1), (WRITE, 10), (EXCHANGE, 0)),
+    "alert-first": tls((ALERT, 40 << 8 | 1), (EXCHANGE, 0)),
+    "another-handshake": tls((EXCHANGE, 0), (WRITE, 10), (NEGOTIATE, 0), (WRITE, 10), (EXCHANGE, 0), setup=1),
+    "empty-records": tls((EXCHANGE, 0), *[(INSERT, 5, b"\x17\3\3\0\0")] * 20, (EXCHANGE, 0)),
+    "endless-record": tls((INSERT, 5, b"\x16\3\1\xff\xff"), *[(REPEAT, 5)] * 5, (EXCHANGE, 0)),
+    "in-clear": tls((CUT, 2000), (INSERT, 16, b"IHAVEOPT" + struct.pack(">II", LIST, 0)), (EXCHANGE, 0)),
+}
+
+
 def main():
-    for surface, seeds in (("client", SERVERS), ("control", CONTROLS), ("handshake", HANDSHAKES), ("request", REQUESTS)):
+    for surface, seeds in (("client", SERVERS), ("control", CONTROLS), ("handshake", HANDSHAKES), ("request", REQUESTS),
+                           ("tls", SESSIONS)):
         directory = pathlib.Path(sys.argv[1]) / surface
         directory.mkdir(parents=True, exist_ok=True)
         for name, data in seeds.items():

@@ -3,8 +3,9 @@
 # Every fuzzer takes its seeds, and what it once choked on.
 set -eu
 
-for surface in client control handshake request; do
+for program in $PROGRAMS; do
+	surface=${program#replay_}
 	seeds=("$srcdir/seeds/$surface"/*)
 	test -e "${seeds[0]}" || { echo "no seeds in $srcdir/seeds/$surface" >&2; exit 1; }
-	./replay_$surface "${seeds[@]}"
+	./"$program" "${seeds[@]}"
 done
