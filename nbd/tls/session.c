@@ -390,6 +390,12 @@ tls_session_at_record(const struct tls_session *session)
 	return session->record == 0 && session->header == 0;
 }
 
+bool
+tls_session_uses(const struct tls_session *session, const struct tls_credentials *credentials)
+{
+	return session->credentials == credentials;
+}
+
 const char *
 tls_session_reason(const struct tls_session *session)
 {

@@ -92,6 +92,10 @@ tls_session_has_data(const struct tls_session *session);
 bool
 tls_session_at_record(const struct tls_session *session);
 
+/* Whether the session began with these credentials. */
+bool
+tls_session_uses(const struct tls_session *session, const struct tls_credentials *credentials);
+
 /* After TLS_FAILED: a sentence that tells what the peer did, or what it was refused for, such as
  * "the certificate has expired". */
 const char *

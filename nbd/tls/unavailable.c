@@ -113,6 +113,14 @@ tls_session_at_record(const struct tls_session *session)
 	return true;
 }
 
+bool
+tls_session_uses(const struct tls_session *session, const struct tls_credentials *credentials)
+{
+	(void)session;
+	(void)credentials;
+	return true;
+}
+
 const char *
 tls_session_reason(const struct tls_session *session)
 {

@@ -338,6 +338,13 @@ begin_data(struct conn *conn)
 
 	tls->shaking = false;
 	give_output(tls);
+	/* Nobody can disconnect a client that is not known yet. */
+	if (!handshakes_know(conn->worker->config->handshakes, tls->job.session)) {
+		conn_warn(conn, "TLS: the server's certificates and keys have changed during the "
+				"handshake: the client may connect again");
+		conn_close(conn);
+		return CONN_TLS_WAITS;
+	}
 	snprintf(conn->security, sizeof(conn->security), "%s user space",
 		 tls_session_describe(tls->job.session));
 	if (note_identity(conn) == 0)

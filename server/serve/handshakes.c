@@ -134,6 +134,17 @@ handshakes_set_credentials(struct handshakes *handshakes, struct tls_credentials
 	tls_credentials_unref(old);
 }
 
+bool
+handshakes_know(struct handshakes *handshakes, const struct tls_session *session)
+{
+	bool known;
+
+	pthread_mutex_lock(&handshakes->mutex);
+	known = tls_session_uses(session, handshakes->credentials);
+	pthread_mutex_unlock(&handshakes->mutex);
+	return known;
+}
+
 void
 handshakes_step(struct handshakes *handshakes, struct handshake_job *job)
 {

@@ -11,6 +11,8 @@
 
 #include "nbd/tls/session.h"
 
+#include <stdbool.h>
+
 struct handshakes;
 
 /* A step of a handshake: from bytes that have come to bytes that are to be sent. */
@@ -38,6 +40,11 @@ handshakes_free(struct handshakes *handshakes);
 /* Takes over a reference: sessions that begin from now on have these credentials. */
 void
 handshakes_set_credentials(struct handshakes *handshakes, struct tls_credentials *credentials);
+
+/* Whether the session has the present credentials.  If it has not, its client may be one that they
+ * would have kept out. */
+bool
+handshakes_know(struct handshakes *handshakes, const struct tls_session *session);
 
 /* Does a step on another thread; until its message is delivered, the job and what it points at
  * belong to that thread. */
