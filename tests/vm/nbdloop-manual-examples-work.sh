@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The examples of nbdloop(8) work as they are pasted, one after the other, and leave nothing behind.
+# The examples of nbdloop(8) and nbdloop-cluster(7) work as they are pasted, one after the other,
+# and leave nothing behind.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -23,3 +24,10 @@ for example in "$dir"/examples/[0-9][0-9]; do
 	*/05) grep -qx $((100 << 20)) "$dir/example.log" || fail "the part has another size" ;;
 	esac
 done
+
+mkdir "$dir/cluster"
+"$python" "$lib/examples.py" "$lib/../../man/nbdloop-cluster.pod" "$dir/cluster" "Try it on one machine"
+(cd "$dir/here" && timeout 300 "$BASH" -eux "$dir/cluster/01") >"$dir/example.log" 2>&1 </dev/null || fail "the cluster's example fails"
+grep -qE '^/dev/nbd[0-9]+ localhost:10810$' "$dir/example.log" || fail "the second server isn't in use"
+wait_until "nothing of the example runs" no_process
+expect_nothing_left

@@ -236,9 +236,10 @@ attachment_make(struct attachment *attachment, const struct upstream *upstream, 
 	uint64_t rest;
 	struct nbd_driver_attachment wanted = {
 		.index = plan->index,
-		.size = first->size,
-		.block_size = plan->block_size ? plan->block_size : first->block_size,
-		.flags = (uint16_t)(first->flags | (plan->read_only ? NBD_FLAG_READ_ONLY : 0)),
+		.size = first->export.size,
+		.block_size = plan->block_size ? plan->block_size : first->export.block_size,
+		.flags = (uint16_t)(first->export.flags |
+				    (plan->read_only ? NBD_FLAG_READ_ONLY : 0)),
 		.timeout = plan->timeout,
 		.dead_timeout = plan->dead_timeout,
 		.backend = attachment->backend,
@@ -317,11 +318,11 @@ warn_about_change(const struct attachment *attachment, const struct upstream *up
 {
 	struct device *DEVICE_CLEANUP device = device_read(attachment->name, NULL);
 
-	if (device && connection->size < device->size)
+	if (device && connection->export.size < device->size)
 		log_warning(
 			"/dev/%s: %s has become smaller; data after its new end can no longer be read",
 			device->name, upstream->place);
-	if (device && !device->read_only && connection->flags & NBD_FLAG_READ_ONLY)
+	if (device && !device->read_only && connection->export.flags & NBD_FLAG_READ_ONLY)
 		log_warning(
 			"/dev/%s: %s can only be read now, and writes fail; when it is writable again, run nbdloop "
 			"replace-server /dev/%s",

@@ -101,6 +101,9 @@ describe_device(const struct guard_plan *plan, const struct guard_progress *prog
 	json_object_set_new(object, "remote", json_boolean(plan->upstream.remote));
 	set_tls(object, &plan->upstream.tls);
 	json_object_set_new(object, "tls", json_string(progress->tls));
+	if (progress->server)
+		set_bytes(object, "remote-server", progress->server);
+	json_object_set_new(object, "flags", json_integer(progress->flags));
 	json_object_set_new(object, "force", json_boolean(plan->upstream.force));
 	json_object_set_new(object, "connections", json_integer(plan->upstream.connections));
 	json_object_set_new(object, "server", json_integer(plan->upstream.server));
@@ -218,6 +221,8 @@ recall_device(json_t *object, struct guard_plan *plan, struct guard_progress *pr
 	progress->direct_io = text(object, "direct-io");
 	progress->read_only = flag(object, "server-read-only");
 	progress->tls = g_intern_string(json_string_value(json_object_get(object, "tls")) ?: "");
+	progress->server = bytes(object, "remote-server");
+	progress->flags = (uint16_t)number(object, "flags");
 	*plan = (struct guard_plan){.upstream.place = g_strdup(progress->place)};
 	upstream->remote = flag(object, "remote");
 	upstream->force = flag(object, "force");
@@ -243,6 +248,7 @@ void
 guard_progress_fini(struct guard_progress *progress)
 {
 	g_free(progress->place);
+	g_free(progress->server);
 	*progress = (struct guard_progress){.place = NULL};
 }
 

@@ -23,7 +23,11 @@ struct guard_progress {
 	struct image_identity image; /* .device 0: it is a URI */
 	const char *direct_io;       /* "on", "off", "auto": of the next server */
 	bool read_only;              /* the same */
-	const char *tls;             /* of the connections: "1.3 AES-128-GCM kernel"; "": none */
+	/* Of a remote export: the URI of the server that is in use, or was when the connections
+	 * ended, and what it told when the device was attached. */
+	char *server;
+	uint16_t flags;
+	const char *tls; /* of the connections: "1.3 AES-128-GCM kernel"; "": none */
 };
 
 /*

@@ -6,6 +6,7 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "nbd/protocol.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +24,8 @@ guard_write_record(struct guard *guard, GError **error)
 		.place = upstream->place,
 		.direct_io = upstream->direct_io ? upstream->direct_io : "auto",
 		.read_only = upstream->read_only,
+		.server = upstream->servers ? upstream->servers->pdata[upstream->in_use] : NULL,
+		.flags = upstream->flags,
 		.tls = upstream->connections[0].tls,
 	};
 	struct stat st;
@@ -32,14 +35,31 @@ guard_write_record(struct guard *guard, GError **error)
 	return guard_record_write(&guard->record, guard->plan, &progress, error);
 }
 
-/* The server may have chosen another cipher. */
+/* It may be another server, or the server may have chosen another cipher. */
 static void
-record_tls(struct guard *guard)
+record_remote(struct guard *guard)
 {
 	g_autoptr(GError) error = NULL;
 
-	if (guard->plan->upstream.tls.wanted && !guard_write_record(guard, &error))
+	if (guard->plan->upstream.remote && !guard_write_record(guard, &error))
 		log_warning("%s: %s", guard->attachment.name, error->message);
+}
+
+/* What another server's export must be like. */
+static void
+tell_device(struct guard *guard)
+{
+	struct upstream *upstream = &guard->upstream;
+	struct device *DEVICE_CLEANUP device =
+		upstream->servers ? device_read(guard->attachment.name, NULL) : NULL;
+
+	if (device)
+		upstream->device = (struct export_facts){
+			.size = device->size,
+			.block_size = device->block_size,
+			.flags = (uint16_t)(upstream->flags |
+					    (device->read_only ? NBD_FLAG_READ_ONLY : 0)),
+		};
 }
 
 bool
@@ -50,6 +70,7 @@ guard_restore(struct guard *guard, GError **error)
 
 	for (unsigned int i = 0; i < count; i++)
 		is_new[i] = upstream_lacks(&guard->upstream, i);
+	tell_device(guard);
 	if (!upstream_open(&guard->upstream, error))
 		return false;
 	if (!attachment_hand_over(&guard->attachment, &guard->upstream, is_new, error)) {
@@ -57,14 +78,27 @@ guard_restore(struct guard *guard, GError **error)
 		return false;
 	}
 	upstream_release(&guard->upstream);
-	record_tls(guard);
+	record_remote(guard);
 	return true;
 }
 
 void
 guard_log_loss(const struct guard *guard, const char *why)
 {
-	log_error("%s: %s; it is started again", guard->attachment.name, why);
+	log_error("%s: %s; %s", guard->attachment.name, why,
+		  guard->upstream.servers ? "it is connected again" : "it is started again");
+}
+
+void
+guard_log_return(const struct guard *guard)
+{
+	const struct upstream *upstream = &guard->upstream;
+	g_autofree char *server =
+		upstream->servers ? nbd_uri_server_name(upstream->servers->pdata[upstream->in_use])
+				  : NULL;
+
+	log_info("%s: served again%s%s", guard->attachment.name, server ? " by " : "",
+		 server ? server : "");
 }
 
 bool

@@ -29,9 +29,11 @@ guard_write_record(struct guard *guard, GError **error);
 bool
 guard_restore(struct guard *guard, GError **error);
 
-/* Logs how the server was lost, before it is restarted. */
+/* Log how the server was lost, before it is restarted, and that it is there again. */
 void
 guard_log_loss(const struct guard *guard, const char *why);
+void
+guard_log_return(const struct guard *guard);
 
 /* For a device that is swapped to: nothing of the guard, or of what it starts, may have to come
  * back from there.  The server inherits the guard's place with the out-of-memory killer, and its

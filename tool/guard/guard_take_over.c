@@ -3,6 +3,7 @@
 
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
+#include "tool/guard/upstream_remote.h"
 #include "tool/server/server_link.h"
 
 #include "common/cleanup.h"
@@ -105,6 +106,9 @@ take_upstream(struct upstream *upstream, const struct guard_plan *plan,
 	upstream->direct_io = progress->direct_io;
 	upstream->read_only = progress->read_only;
 	upstream->served = true;
+	upstream->flags = progress->flags;
+	if (upstream->servers)
+		upstream_remote_use(upstream, progress->server);
 }
 
 static bool

@@ -67,7 +67,7 @@ guard_watch_restore(struct guard *guard)
 		g_autoptr(GError) error = NULL;
 
 		if (guard_restore(guard, &error)) {
-			log_info("%s: served again", guard->attachment.name);
+			guard_log_return(guard);
 			return;
 		}
 		if (failure_is(error, EINVAL)) {
@@ -246,7 +246,7 @@ image_fits(const struct guard *guard, struct upstream *trial, GError **error)
 			device->name);
 	if (!upstream_open(trial, error))
 		return false;
-	size = trial->connections[0].size;
+	size = trial->connections[0].export.size;
 	size -= size % device->block_size;
 	return size == device->size ||
 	       failure(error, EINVAL,

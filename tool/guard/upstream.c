@@ -4,6 +4,7 @@
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
 #include "tool/guard/guard_files.h"
+#include "tool/guard/upstream_remote.h"
 #include "tool/nap.h"
 
 #include "common/log.h"
@@ -38,21 +39,10 @@ upstream_init(struct upstream *upstream, const struct upstream_plan *plan, char 
 		.connections = g_new0(struct upstream_connection, plan->connections),
 	};
 	server_process_init(&upstream->server);
+	if (plan->remote)
+		upstream->servers = nbd_uri_servers(plan->place, NULL);
 	for (unsigned int i = 0; i < plan->connections; i++)
 		upstream->connections[i].fd = -1;
-}
-
-static void
-close_connections(struct upstream *upstream)
-{
-	for (unsigned int i = 0; i < upstream->plan->connections; i++)
-		upstream_connection_close(&upstream->connections[i]);
-}
-
-bool
-upstream_lacks(const struct upstream *upstream, unsigned int i)
-{
-	return upstream->connections[i].fd < 0 && !upstream->connections[i].unseen;
 }
 
 /* ---- messages of the server */
@@ -183,21 +173,6 @@ prefer_refusal(struct upstream *upstream, GError **error)
 		upstream->refusal->str);
 }
 
-/* Those that aren't there, to be made; their number is *count.  Caller frees. */
-static struct upstream_connection **
-lacking(struct upstream *upstream, unsigned int *count)
-{
-	struct upstream_connection **all =
-		g_new(struct upstream_connection *, upstream->plan->connections);
-
-	*count = 0;
-	for (unsigned int i = 0; i < upstream->plan->connections; i++) {
-		if (upstream_lacks(upstream, i))
-			all[(*count)++] = &upstream->connections[i];
-	}
-	return all;
-}
-
 static bool
 open_server(struct upstream *upstream, GError **error)
 {
@@ -207,8 +182,8 @@ open_server(struct upstream *upstream, GError **error)
 	bool opened;
 
 	/* Those to the server before it are of no use. */
-	close_connections(upstream);
-	connections = lacking(upstream, &count);
+	upstream_close_connections(upstream);
+	connections = upstream_lacking(upstream, &count);
 	upstream->refusal = g_string_new(NULL);
 	opened = start_server(upstream, ours, error) &&
 		 upstream_connections_over_sockets(connections, ours, count, error);
@@ -221,23 +196,12 @@ open_server(struct upstream *upstream, GError **error)
 	return opened;
 }
 
-/* ---- a remote server */
-
-static bool
-open_remote(struct upstream *upstream, GError **error)
-{
-	unsigned int count;
-	g_autofree struct upstream_connection **connections = lacking(upstream, &count);
-
-	return count == 0 ||
-	       upstream_connections_to_uri(connections, count, upstream->plan->connections > 1,
-					   upstream->place, &upstream->plan->tls, error);
-}
+/* ---- ours or a remote one */
 
 bool
 upstream_open(struct upstream *upstream, GError **error)
 {
-	bool opened = upstream->plan->remote ? open_remote(upstream, error)
+	bool opened = upstream->plan->remote ? upstream_remote_open(upstream, error)
 					     : open_server(upstream, error);
 
 	upstream->served = upstream->served || opened;
@@ -272,51 +236,6 @@ upstream_swap_image(struct upstream *upstream, struct upstream *other)
 
 /* ---- its end */
 
-/* Closes the connections that have ended, and returns how many. */
-static unsigned int
-close_ended(struct upstream *upstream)
-{
-	unsigned int ended = 0;
-
-	for (unsigned int i = 0; i < upstream->plan->connections; i++) {
-		struct pollfd state = {.fd = upstream->connections[i].fd, .events = POLLRDHUP};
-
-		if (state.fd < 0 || poll(&state, 1, 0) == 0)
-			continue;
-		upstream_connection_close(&upstream->connections[i]);
-		ended++;
-	}
-	return ended;
-}
-
-void
-upstream_set_unseen(struct upstream *upstream)
-{
-	for (unsigned int i = 0; i < upstream->plan->connections; i++)
-		upstream->connections[i].unseen = true;
-}
-
-unsigned int
-upstream_unseen(const struct upstream *upstream)
-{
-	unsigned int count = 0;
-
-	for (unsigned int i = 0; i < upstream->plan->connections; i++)
-		count += upstream->connections[i].unseen;
-	return count;
-}
-
-void
-upstream_lose_unseen(struct upstream *upstream, unsigned int dead)
-{
-	/* The kernel shuts down connections that it finds dead. */
-	dead -= dead ? MIN(dead, close_ended(upstream)) : 0;
-	for (unsigned int i = 0; dead > 0 && i < upstream->plan->connections; i++) {
-		dead -= upstream->connections[i].unseen;
-		upstream->connections[i].unseen = false;
-	}
-}
-
 /* Gives the server a moment to end by itself, since it first completes its requests. */
 static void
 wait_for_own_end(const struct upstream *upstream)
@@ -338,14 +257,10 @@ wait_for_own_end(const struct upstream *upstream)
 static void
 end_all_connections(struct upstream *upstream)
 {
-	if (close_ended(upstream) == 0)
+	if (upstream_close_ended(upstream) == 0)
 		return;
 	wait_for_own_end(upstream);
-	for (unsigned int i = 0; i < upstream->plan->connections; i++) {
-		if (upstream->connections[i].fd >= 0)
-			shutdown(upstream->connections[i].fd, SHUT_RDWR);
-	}
-	close_connections(upstream);
+	upstream_end_connections(upstream);
 }
 
 static bool
@@ -358,7 +273,7 @@ server_is_lost(struct upstream *upstream, bool *crashed, char **why)
 		return false;
 	upstream_pass_output(upstream);
 	server_process_fini(&upstream->server);
-	close_connections(upstream);
+	upstream_close_connections(upstream);
 	*crashed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
 	if (WIFSIGNALED(status))
 		*why = g_strdup_printf("the server was killed by signal %d (%s)", WTERMSIG(status),
@@ -368,27 +283,10 @@ server_is_lost(struct upstream *upstream, bool *crashed, char **why)
 	return true;
 }
 
-static bool
-remote_is_lost(struct upstream *upstream, bool *crashed, char **why)
-{
-	unsigned int lost = 0;
-
-	close_ended(upstream);
-	for (unsigned int i = 0; i < upstream->plan->connections; i++)
-		lost += upstream_lacks(upstream, i);
-	*crashed = false;
-	if (lost > 0 && upstream->plan->connections == 1)
-		*why = g_strdup_printf("the connection to %s ended", upstream->place);
-	else if (lost > 0)
-		*why = g_strdup_printf("%u of %u connections to %s ended", lost,
-				       upstream->plan->connections, upstream->place);
-	return lost > 0;
-}
-
 bool
 upstream_is_lost(struct upstream *upstream, bool *crashed, char **why)
 {
-	return upstream->plan->remote ? remote_is_lost(upstream, crashed, why)
+	return upstream->plan->remote ? upstream_remote_is_lost(upstream, crashed, why)
 				      : server_is_lost(upstream, crashed, why);
 }
 
@@ -437,7 +335,7 @@ void
 upstream_release(struct upstream *upstream)
 {
 	if (!upstream->plan->remote && upstream->plan->connections == 1)
-		close_connections(upstream);
+		upstream_close_connections(upstream);
 }
 
 void
@@ -467,7 +365,7 @@ upstream_drop(struct upstream *upstream, const bool *is_new)
 void
 upstream_end(struct upstream *upstream)
 {
-	close_connections(upstream);
+	upstream_close_connections(upstream);
 	end_server(upstream);
 }
 
@@ -478,6 +376,7 @@ upstream_fini(struct upstream *upstream)
 	g_free(upstream->connections);
 	if (upstream->image >= 0)
 		close(upstream->image);
+	g_clear_pointer(&upstream->servers, g_ptr_array_unref);
 	g_free(upstream->control);
 	g_free(upstream->place);
 }

@@ -6,28 +6,9 @@
 #ifndef TOOL_GUARD_UPSTREAM_H
 #define TOOL_GUARD_UPSTREAM_H
 
-#include "tool/guard/guard_plan.h"
-#include "tool/server/upstream_connection.h"
-#include "tool/server/server_process.h"
+#include "tool/guard/upstream_state.h"
 
-#include <glib.h>
 #include <stdbool.h>
-
-struct upstream {
-	const struct upstream_plan *plan;
-	char *place; /* the plan's, until the image is changed */
-	int image; /* keeps open the image that `place` led to when a server was first started; -1:
-		      none yet */
-	const char *direct_io; /* the same */
-	bool read_only;        /* whatever the plan's options say */
-	bool served;           /* once; a later user of the image must not prevent a restart */
-	bool renamed;          /* `place` is no longer the image's name, and that was logged */
-	char *control;         /* path of the server's control socket; NULL if remote */
-	struct server_process server; /* if not remote */
-	struct upstream_connection
-		*connections; /* as many as planned; lost if .fd is -1 and .unseen is false */
-	GString *refusal;     /* errors that the server logged while it started; NULL: it runs */
-};
 
 /* `control` is taken over. */
 void
@@ -47,22 +28,6 @@ upstream_init_trial(struct upstream *trial, const struct upstream *upstream, con
 /* Swaps the images, from the next servers on; `upstream` becomes read-only. */
 void
 upstream_swap_image(struct upstream *upstream, struct upstream *other);
-
-/* Whether connection `i` of the planned ones is missing. */
-bool
-upstream_lacks(const struct upstream *upstream, unsigned int i);
-
-/*
- * For a URI: the kernel has all connections from a guard that was killed, and only the kernel sees
- * how they end.  upstream_lose_unseen(): so many of the kernel's connections are dead; some of
- * these may be open here as well.
- */
-void
-upstream_set_unseen(struct upstream *upstream);
-unsigned int
-upstream_unseen(const struct upstream *upstream);
-void
-upstream_lose_unseen(struct upstream *upstream, unsigned int dead);
 
 /* Passes our server's messages on to the log. */
 void

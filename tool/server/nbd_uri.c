@@ -18,6 +18,68 @@ nbd_uri_is(const char *text)
 	return text && g_str_has_prefix(text, "nbd") && g_strstr_len(text, 16, "://");
 }
 
+/* ---- its servers */
+
+/* The part of a URI of TCP that names the servers; *length may be 0.  NULL: it isn't one. */
+static const char *
+find_hosts(const char *text, size_t *length)
+{
+	const char *begin = g_str_has_prefix(text, "nbd://")    ? text + strlen("nbd://")
+			    : g_str_has_prefix(text, "nbds://") ? text + strlen("nbds://")
+								: NULL;
+	const char *user;
+
+	if (!begin)
+		return NULL;
+	*length = strcspn(begin, "/?#");
+	user = g_strrstr_len(begin, (gssize)*length, "@");
+	if (user) {
+		*length -= (size_t)(user + 1 - begin);
+		begin = user + 1;
+	}
+	return begin;
+}
+
+GPtrArray *
+nbd_uri_servers(const char *text, GError **error)
+{
+	g_autoptr(GPtrArray) uris = g_ptr_array_new_with_free_func(g_free);
+	size_t length = 0;
+	const char *hosts = find_hosts(text, &length);
+	g_autofree char *list = g_strndup(hosts ? hosts : "", length);
+	g_auto(GStrv) names = g_strsplit(list, ",", -1);
+
+	if (!hosts || !strchr(list, ',')) {
+		g_ptr_array_add(uris, g_strdup(text));
+		return g_steal_pointer(&uris);
+	}
+	for (char **name = names; *name; name++) {
+		if (!**name)
+			return FAILURE_NULL(error, EINVAL,
+					    "%s: a server's name is missing beside a comma", text);
+		g_ptr_array_add(uris, g_strdup_printf("%.*s%s%s", (int)(hosts - text), text, *name,
+						      hosts + length));
+	}
+	return g_steal_pointer(&uris);
+}
+
+char *
+nbd_uri_server_name(const char *text)
+{
+	struct nbd_uri uri;
+	char *name;
+
+	if (!nbd_uri_parse(text, &uri, NULL))
+		name = g_strdup(text);
+	else if (uri.socket)
+		name = g_strdup(uri.socket);
+	else
+		name = g_strdup_printf(strchr(uri.host, ':') ? "[%s]:%u" : "%s:%u", uri.host,
+				       uri.port);
+	nbd_uri_fini(&uri);
+	return name;
+}
+
 /* ---- its parts */
 
 static bool

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An NBD URI (doc/uri.md of github.com/NetworkBlockDevice/nbd): which export of which server.
+ * An NBD URI (doc/uri.md of github.com/NetworkBlockDevice/nbd): which export of which server.  Ours
+ * may name several servers, "nbd://a,b:10810/x", and stands for one URI for each of them.
  */
 #ifndef TOOL_SERVER_NBD_URI_H
 #define TOOL_SERVER_NBD_URI_H
@@ -32,8 +33,19 @@ struct nbd_address {
 bool
 nbd_uri_is(const char *text);
 
-/* Takes a URI apart.  Refuses those that the kernel's driver can't have: other sockets than TCP and
- * unix, and TLS on a unix socket.  Caller frees (nbd_uri_fini), also after an error. */
+/* The URIs of the servers that one URI names, in its order, which is that of preference: at least
+ * one, char *.  EINVAL: a name is missing between two commas.  Caller frees (g_ptr_array_unref). */
+GPtrArray *
+nbd_uri_servers(const char *text, GError **error);
+
+/* Which server the URI of one server names, for people: "two:10809", or the path of a socket.
+ * Caller frees (g_free). */
+char *
+nbd_uri_server_name(const char *text);
+
+/* Takes the URI of one server apart.  Refuses those that the kernel's driver can't have: other
+ * sockets than TCP and unix, and TLS on a unix socket.  Caller frees (nbd_uri_fini), also after an
+ * error. */
 bool
 nbd_uri_parse(const char *text, struct nbd_uri *uri, GError **error);
 

@@ -221,6 +221,12 @@ negotiation_advance(struct negotiation *negotiation)
 }
 
 void
+negotiation_refuse(struct negotiation *negotiation, const char *reason)
+{
+	fail(negotiation, reason);
+}
+
+void
 negotiations_wait(const struct negotiation *all, unsigned int count, gint64 until)
 {
 	g_autofree struct pollfd *fds = g_new0(struct pollfd, count);

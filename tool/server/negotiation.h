@@ -55,6 +55,10 @@ negotiation_connect(struct negotiation *negotiation, const struct nbd_address *a
 void
 negotiation_advance(struct negotiation *negotiation);
 
+/* Makes a ready one fail, for a reason that isn't the negotiation's. */
+void
+negotiation_refuse(struct negotiation *negotiation, const char *reason);
+
 /* Waits until one of them may have news, or until that time (g_get_monotonic_time(); G_MAXINT64:
  * for ever). */
 void

@@ -15,21 +15,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum {
-	SMALLEST_BLOCK = 512,
-	LARGEST_BLOCK =
-		4096, /* the smallest page of any machine: no device of 6.1 has larger blocks */
-};
-
-/* Limit of a whole negotiation with a remote server.  A server that hangs, or vanishes without
- * closing the connection, would block the caller forever: nothing is in flight whose loss TCP would
- * notice. */
-#define URI_LIMIT_MS 30000
-
-/* A host name may have several addresses, some of which may never answer: how long one is tried
- * before the next one is tried as well. */
-#define NEXT_ADDRESS_MS 3000
-
 /* Takes a large request at once; with Linux's default of 208 KiB, the sender would wait for the
  * receiver. */
 #define SEND_BUFFER (2 << 20)
@@ -37,15 +22,9 @@ enum {
 /* Bytes of a record of the server: see upstream_connection_bytes_left(). */
 #define SERVER_RECORD 4096
 
-/* The flags that the kernel's client knows. */
-#define KERNEL_FLAGS                                                                               \
-	(NBD_FLAG_READ_ONLY | NBD_FLAG_SEND_FLUSH | NBD_FLAG_SEND_FUA | NBD_FLAG_ROTATIONAL |      \
-	 NBD_FLAG_SEND_TRIM | NBD_FLAG_SEND_WRITE_ZEROES | NBD_FLAG_CAN_MULTI_CONN)
-
 static void
 take_over(struct upstream_connection *connection, struct negotiation *negotiation)
 {
-	const struct nbd_client_handshake *result = &negotiation->handshake;
 	int buffer = SEND_BUFFER, fd = negotiation_take(negotiation);
 
 	/* Beyond net.core.wmem_max, for which it needs the privilege that we have; what isn't
@@ -55,9 +34,7 @@ take_over(struct upstream_connection *connection, struct negotiation *negotiatio
 	*connection = (struct upstream_connection){
 		.fd = fd,
 		.most_bytes = ktls_bytes(negotiation->record_limit),
-		.size = result->size,
-		.block_size = CLAMP(result->smallest_block, SMALLEST_BLOCK, LARGEST_BLOCK),
-		.flags = (uint16_t)(NBD_FLAG_HAS_FLAGS | (result->flags & KERNEL_FLAGS)),
+		.export = export_facts_of(&negotiation->handshake),
 	};
 	if (*negotiation->cipher)
 		g_snprintf(connection->tls, sizeof(connection->tls), "%s kernel",
@@ -88,18 +65,31 @@ negotiations_fini(struct negotiations *negotiations)
 	g_free(negotiations->all);
 }
 
+/* When a negotiation is to be over. */
+struct deadline {
+	gint64 end; /* g_get_monotonic_time(); G_MAXINT64: never */
+	unsigned int limit_ms;
+};
+
+static struct deadline
+deadline_after(unsigned int limit_ms)
+{
+	return (struct deadline){g_get_monotonic_time() + limit_ms * G_GINT64_CONSTANT(1000),
+				 limit_ms};
+}
+
 /* `reasons`: of the addresses that have failed; or "". */
 static bool
-timed_out(gint64 end, const char *reasons, GError **error)
+timed_out(const struct deadline *deadline, const char *reasons, GError **error)
 {
-	return g_get_monotonic_time() >= end &&
-	       !failure(error, ETIMEDOUT, "the server hasn't answered for %d seconds%s%s",
-			URI_LIMIT_MS / 1000, *reasons ? "; " : "", reasons);
+	return g_get_monotonic_time() >= deadline->end &&
+	       !failure(error, ETIMEDOUT, "the server hasn't answered for %u seconds%s%s",
+			deadline->limit_ms / 1000, *reasons ? "; " : "", reasons);
 }
 
 /* Until all of them, which have begun, are ready. */
 static bool
-negotiate_all(struct negotiations *negotiations, gint64 end, GError **error)
+negotiate_all(struct negotiations *negotiations, const struct deadline *deadline, GError **error)
 {
 	for (;;) {
 		unsigned int ready = 0;
@@ -114,9 +104,9 @@ negotiate_all(struct negotiations *negotiations, gint64 end, GError **error)
 		}
 		if (ready == negotiations->begun)
 			return true;
-		if (timed_out(end, "", error))
+		if (timed_out(deadline, "", error))
 			return false;
-		negotiations_wait(negotiations->all, negotiations->begun, end);
+		negotiations_wait(negotiations->all, negotiations->begun, deadline->end);
 	}
 }
 
@@ -132,6 +122,7 @@ upstream_connections_over_sockets(struct upstream_connection *const *connections
 				  unsigned int count, GError **error)
 {
 	const struct negotiation_aim aim = {.export = ""};
+	const struct deadline never = {.end = G_MAXINT64};
 	struct negotiations negotiations;
 	GError *why = NULL;
 	bool done;
@@ -140,7 +131,7 @@ upstream_connections_over_sockets(struct upstream_connection *const *connections
 	for (; negotiations.begun < count; negotiations.begun++)
 		negotiation_begin(&negotiations.all[negotiations.begun], fds[negotiations.begun],
 				  &aim);
-	done = negotiate_all(&negotiations, G_MAXINT64, &why);
+	done = negotiate_all(&negotiations, &never, &why);
 	if (done)
 		take_all(connections, &negotiations);
 	else
@@ -149,35 +140,63 @@ upstream_connections_over_sockets(struct upstream_connection *const *connections
 	return done;
 }
 
-/* ---- a server by its addresses */
+/* ---- one of several servers, by its addresses */
+
+/* A server whose export can't take the place of the device's counts as one that has failed. */
+static void
+check_export(struct negotiation *one, const struct upstream_server *server)
+{
+	const struct export_facts facts = export_facts_of(&one->handshake);
+	g_autoptr(GError) why = NULL;
+
+	if (server->device && !export_facts_fit(server->device, &facts, &why))
+		negotiation_refuse(one, why->message);
+}
 
 /* The first that is ready, or NULL with the reasons of those that have failed.  *open: how many may
  * still be. */
 static struct negotiation *
-find_ready(struct negotiations *negotiations, unsigned int *open, GString *reasons)
+find_ready(struct negotiations *negotiations, const struct upstream_targets *targets,
+	   unsigned int *open, GString *reasons)
 {
 	*open = 0;
-	g_string_truncate(reasons, 0);
+	g_string_assign(reasons, targets->unknown->str);
 	for (unsigned int i = 0; i < negotiations->begun; i++) {
+		const struct upstream_server *server = upstream_targets_server(targets, i);
 		struct negotiation *one = &negotiations->all[i];
 
 		negotiation_advance(one);
 		if (one->state == NEGOTIATION_READY)
+			check_export(one, server);
+		if (one->state == NEGOTIATION_READY)
 			return one;
 		if (one->state == NEGOTIATION_FAILED)
-			g_string_append_printf(reasons, "%s%s", reasons->len ? "; " : "",
-					       one->reason);
+			upstream_server_add_reason(server, reasons, one->reason);
 		else
 			++*open;
 	}
 	return NULL;
 }
 
-/* One address after the other, each a moment after the one before it, or at once when one has
+/* Begins with the next target.  Returns when the one after it is to begin. */
+static gint64
+begin_next(struct negotiations *negotiations, const struct upstream_targets *targets,
+	   unsigned int limit_ms)
+{
+	const unsigned int i = negotiations->begun++;
+
+	negotiation_connect(&negotiations->all[i],
+			    &g_array_index(targets->all, struct upstream_target, i).address,
+			    &upstream_targets_server(targets, i)->aim);
+	return g_get_monotonic_time() +
+	       upstream_targets_head_start(targets, i, limit_ms) * G_GINT64_CONSTANT(1000);
+}
+
+/* One target after the other, each a moment after the one before it, or at once when one has
  * failed, until one is ready: its number, or -1. */
 static int
-negotiate_any(struct negotiations *negotiations, const GArray *addresses,
-	      const struct negotiation_aim *aim, gint64 end, GError **error)
+negotiate_any(struct negotiations *negotiations, const struct upstream_targets *targets,
+	      const struct deadline *deadline, GError **error)
 {
 	g_autoptr(GString) reasons = g_string_new(NULL);
 	unsigned int open, failed = 0;
@@ -186,42 +205,38 @@ negotiate_any(struct negotiations *negotiations, const GArray *addresses,
 	for (;;) {
 		struct negotiation *ready;
 
-		if (negotiations->begun < negotiations->count && g_get_monotonic_time() >= next) {
-			const unsigned int i = negotiations->begun++;
-
-			negotiation_connect(&negotiations->all[i],
-					    &g_array_index(addresses, struct nbd_address, i), aim);
-			next = g_get_monotonic_time() + NEXT_ADDRESS_MS * 1000;
-		}
-		ready = find_ready(negotiations, &open, reasons);
+		if (negotiations->begun < negotiations->count && g_get_monotonic_time() >= next)
+			next = begin_next(negotiations, targets, deadline->limit_ms);
+		ready = find_ready(negotiations, targets, &open, reasons);
 		if (ready)
 			return (int)(ready - negotiations->all);
 		if (open == 0 && negotiations->begun == negotiations->count) {
 			failure(error, EPROTO, "%s", reasons->str);
 			return -1;
 		}
-		if (timed_out(end, reasons->str, error))
+		if (timed_out(deadline, reasons->str, error))
 			return -1;
 		if (negotiations->begun - open > failed)
 			next = 0;
 		else
 			negotiations_wait(negotiations->all, negotiations->begun,
-					  negotiations->begun < negotiations->count ? MIN(end, next)
-										    : end);
+					  negotiations->begun < negotiations->count
+						  ? MIN(deadline->end, next)
+						  : deadline->end);
 		failed = negotiations->begun - open;
 	}
 }
 
-/* The address that answered is in *answered. */
+/* The target that answered is in *answered. */
 static bool
-connect_first(struct upstream_connection *connection, const GArray *addresses,
-	      const struct negotiation_aim *aim, gint64 end, unsigned int *answered, GError **error)
+connect_first(struct upstream_connection *connection, const struct upstream_targets *targets,
+	      const struct deadline *deadline, unsigned int *answered, GError **error)
 {
 	struct negotiations negotiations;
 	int ready;
 
-	negotiations_init(&negotiations, addresses->len);
-	ready = negotiate_any(&negotiations, addresses, aim, end, error);
+	negotiations_init(&negotiations, targets->all->len);
+	ready = negotiate_any(&negotiations, targets, deadline, error);
 	if (ready >= 0) {
 		*answered = (unsigned int)ready;
 		take_over(connection, &negotiations.all[ready]);
@@ -230,18 +245,22 @@ connect_first(struct upstream_connection *connection, const GArray *addresses,
 	return ready >= 0;
 }
 
+/* To the same address: all connections of a device lead to one server. */
 static bool
 connect_others(struct upstream_connection *const *connections, unsigned int count,
-	       const struct nbd_address *address, const struct negotiation_aim *aim, gint64 end,
-	       GError **error)
+	       const struct upstream_targets *targets, unsigned int answered,
+	       const struct deadline *deadline, GError **error)
 {
+	const struct upstream_target *target =
+		&g_array_index(targets->all, struct upstream_target, answered);
 	struct negotiations negotiations;
 	bool done;
 
 	negotiations_init(&negotiations, count);
 	for (; negotiations.begun < count; negotiations.begun++)
-		negotiation_connect(&negotiations.all[negotiations.begun], address, aim);
-	done = negotiate_all(&negotiations, end, error);
+		negotiation_connect(&negotiations.all[negotiations.begun], &target->address,
+				    &targets->servers[target->server].aim);
+	done = negotiate_all(&negotiations, deadline, error);
 	if (done)
 		take_all(connections, &negotiations);
 	negotiations_fini(&negotiations);
@@ -250,59 +269,42 @@ connect_others(struct upstream_connection *const *connections, unsigned int coun
 
 static bool
 connect_all(struct upstream_connection *const *connections, unsigned int count, bool several,
-	    const GArray *addresses, const struct negotiation_aim *aim, GError **error)
+	    const struct upstream_targets *targets, unsigned int limit_ms, unsigned int *server,
+	    GError **error)
 {
-	const gint64 end = g_get_monotonic_time() + URI_LIMIT_MS * 1000;
+	const struct deadline deadline = deadline_after(limit_ms);
 	unsigned int answered = 0;
 	bool done;
 
-	if (!connect_first(connections[0], addresses, aim, end, &answered, error))
+	if (!connect_first(connections[0], targets, &deadline, &answered, error))
 		return false;
-	if (several && !(connections[0]->flags & NBD_FLAG_CAN_MULTI_CONN))
+	if (several && !(connections[0]->export.flags & NBD_FLAG_CAN_MULTI_CONN))
 		done = failure(
 			error, EOPNOTSUPP,
 			"the server doesn't allow several connections (multi-conn): leave out --connections");
 	else
-		done = connect_others(connections + 1, count - 1,
-				      &g_array_index(addresses, struct nbd_address, answered), aim,
-				      end, error);
+		done = connect_others(connections + 1, count - 1, targets, answered, &deadline,
+				      error);
 	if (!done)
 		upstream_connection_close(connections[0]);
-	return done;
-}
-
-static bool
-connect_to(struct upstream_connection *const *connections, unsigned int count, bool several,
-	   const struct nbd_uri *uri, const struct upstream_tls *tls, GError **error)
-{
-	struct negotiation_aim aim = {.export = uri->export, .hostname = tls->hostname};
-	g_autoptr(GArray) addresses = NULL;
-	bool done;
-
-	if (tls->wanted)
-		aim.credentials = upstream_tls_credentials(tls, error);
-	if (tls->wanted && !aim.credentials)
-		return false;
-	addresses = nbd_uri_addresses(uri, error);
-	done = addresses && connect_all(connections, count, several, addresses, &aim, error);
-	tls_credentials_unref(aim.credentials);
+	*server = g_array_index(targets->all, struct upstream_target, answered).server;
 	return done;
 }
 
 bool
-upstream_connections_to_uri(struct upstream_connection *const *connections, unsigned int count,
-			    bool several, const char *uri, const struct upstream_tls *tls,
-			    GError **error)
+upstream_connections_to_servers(struct upstream_connection *const *connections, unsigned int count,
+				bool several, const struct upstream_search *search,
+				unsigned int limit_ms, unsigned int *server, GError **error)
 {
-	struct nbd_uri parsed;
+	struct upstream_targets targets;
 	GError *why = NULL;
-	bool done = nbd_uri_parse(uri, &parsed, error);
+	bool done = upstream_targets_find(&targets, search, error);
 
-	if (done && !connect_to(connections, count, several, &parsed, tls, &why)) {
-		g_propagate_prefixed_error(error, why, "%s: ", uri);
+	if (done && !connect_all(connections, count, several, &targets, limit_ms, server, &why)) {
+		g_propagate_prefixed_error(error, why, "%s: ", search->uri);
 		done = false;
 	}
-	nbd_uri_fini(&parsed);
+	upstream_targets_fini(&targets);
 	return done;
 }
 

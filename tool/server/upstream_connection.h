@@ -7,20 +7,22 @@
 #ifndef TOOL_SERVER_UPSTREAM_CONNECTION_H
 #define TOOL_SERVER_UPSTREAM_CONNECTION_H
 
-#include "tool/server/upstream_tls.h"
+#include "tool/server/upstream_targets.h"
 
 #include <glib.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Limit for a remote server that is waited for, in milliseconds.  A server that hangs, or vanishes
+ * without closing the connection, would block the caller forever: nothing is in flight whose loss
+ * TCP would notice. */
+#define UPSTREAM_LIMIT_MS 30000
+
 struct upstream_connection {
-	int fd;                  /* ours; nothing was sent on it since the handshake */
-	uint64_t size;           /* of the export, bytes */
-	unsigned int block_size; /* the smallest block that the server wants, as a block device can
-				    have it */
-	uint16_t flags;          /* transmission flags, as the kernel wants them */
-	bool unseen;             /* see upstream_set_unseen(); fd is -1 */
-	char tls[80];            /* "1.3 AES-128-GCM kernel"; "": it is not encrypted */
+	int fd; /* ours; nothing was sent on it since the handshake */
+	struct export_facts export;
+	bool unseen;         /* see upstream_set_unseen(); fd is -1 */
+	char tls[80];        /* "1.3 AES-128-GCM kernel"; "": it is not encrypted */
 	uint64_t most_bytes; /* that may go in one direction with one key; 0: there is no limit */
 };
 
@@ -30,13 +32,17 @@ bool
 upstream_connections_over_sockets(struct upstream_connection *const *connections, const int *fds,
 				  unsigned int count, GError **error);
 
-/* Connects `count` times to the server of an NBD URI; with `several`, only if the server allows
- * more than one connection.  Errors name the URI, and are in the server's own words where it has
- * some.  Makes all connections or none. */
+/*
+ * Connects `count` times to one server of those that are looked for: to the first that answers,
+ * when those before it have failed or been silent for a moment; with `several`, only if the server
+ * allows more than one connection.  Takes `limit_ms` at most, and the name service's time.
+ * *server: which one it is.  Errors are in the servers' own words where they have some.  Makes all
+ * connections or none.
+ */
 bool
-upstream_connections_to_uri(struct upstream_connection *const *connections, unsigned int count,
-			    bool several, const char *uri, const struct upstream_tls *tls,
-			    GError **error);
+upstream_connections_to_servers(struct upstream_connection *const *connections, unsigned int count,
+				bool several, const struct upstream_search *search,
+				unsigned int limit_ms, unsigned int *server, GError **error);
 
 /* How many bytes may still go over it with its key, in the direction that has more; UINT64_MAX: as
  * many as you like. */

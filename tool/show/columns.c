@@ -22,6 +22,7 @@ enum fact {
 	FACT_BLOCK_SIZE,
 	FACT_SIZE,
 	FACT_SERVER,
+	FACT_REMOTE,
 	FACT_SERVER_PID,
 	FACT_TLS,
 	FACT_GUARD,
@@ -104,6 +105,7 @@ column_value(const struct column *column, const struct listing *listing)
 	case FACT_BLOCK_SIZE: return value_of_number(device->block_size);
 	case FACT_SIZE: return value_of_number(device->size);
 	case FACT_SERVER: return value_of_text(listing->server);
+	case FACT_REMOTE: return value_of_text(listing->remote);
 	case FACT_SERVER_PID: return server_pid(listing);
 	case FACT_TLS: return value_of_text(listing->tls);
 	case FACT_GUARD:
@@ -146,6 +148,8 @@ static const struct column all[] = {
 	{"CONNECTIONS", "number of connections to the server", true, FACT_OF_IMAGE, "connections"},
 	{"ENGINE", "how the server accesses the image", false, FACT_OF_IMAGE, "engine"},
 	{"POLL", "whether the server polls the drive for completions", true, FACT_OF_IMAGE, "poll"},
+	{"REMOTE", "remote server that is in use, of those that the URI names", false, FACT_REMOTE,
+	 NULL},
 	{"TLS", "how the connections to a remote server are encrypted", false, FACT_TLS, NULL},
 	{"GUARD", "process that restarts the server; 0: it was killed", true, FACT_GUARD, NULL},
 	{"PID", "process that attached the device, as the kernel reports it", true, FACT_PID, NULL},

@@ -45,8 +45,10 @@ describe_remote(struct listing *listing)
 
 	listing->server = g_strdup("remote");
 	/* Only root may read what the guard knows. */
-	if (guard_record_read(listing->device, &plan, &progress, NULL) && *progress.tls)
-		listing->tls = progress.tls;
+	if (guard_record_read(listing->device, &plan, &progress, NULL)) {
+		listing->tls = *progress.tls ? progress.tls : NULL;
+		listing->remote = progress.server ? nbd_uri_server_name(progress.server) : NULL;
+	}
 	guard_plan_fini(&plan);
 	guard_progress_fini(&progress);
 }
@@ -107,6 +109,7 @@ listing_free(struct listing *listing)
 		return;
 	device_free(listing->device);
 	g_free(listing->server);
+	g_free(listing->remote);
 	g_free(listing->trouble);
 	json_decref(listing->status);
 	g_free(listing);

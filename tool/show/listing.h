@@ -15,6 +15,7 @@ struct listing {
 	char *server;    /* "nbdloopd", "nbdkit", "remote", or the name of the process that has the
 			    device open; NULL: unknown */
 	const char *tls; /* "1.3 AES-128-GCM kernel" of a remote server; NULL: unknown, or none */
+	char *remote;    /* "a:10809": the remote server in use; NULL: unknown, or none */
 	json_t *status;  /* the server's answer to "status", or NULL */
 	json_t *image;   /* of the image in it, or NULL; borrowed from status */
 	pid_t guard;     /* 0: it was killed; -1: unknown, or the device needs none */

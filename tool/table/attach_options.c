@@ -146,6 +146,12 @@ const struct option_row attach_option_rows[] = {
 			"to the server again.  Requests wait this long for the server before they\n"
 			"fail.\n",
 	},
+	OPTION_SWITCH(
+		"fenced", 0, FIELD(fenced),
+		"nbd://a,b/ only: a lost server writes nothing any more when the next one serves",
+		"For a URI that names several servers, if the device is writable: say that\n"
+		"a server that was lost is fenced, so that it writes nothing any more, before\n"
+		"another one answers.  See L</Several servers>.\n"),
 	{
 		.name = "server",
 		.type = OPTION_CHOICE,
@@ -197,7 +203,7 @@ const struct option_row attach_option_rows[] = {
 	{
 		.name = "tls-certificates",
 		.type = OPTION_STRING,
-		.field = FIELD(tls_certificates),
+		.field = FIELD(tls.certificates),
 		.arg = "DIRECTORY",
 		.help = "nbds:// only: ca-cert.pem, which the server's certificate is checked by, and ours",
 		.manual =
@@ -211,7 +217,7 @@ const struct option_row attach_option_rows[] = {
 	{
 		.name = "tls-psk",
 		.type = OPTION_STRING,
-		.field = FIELD(tls_psk),
+		.field = FIELD(tls.psk),
 		.arg = "FILE",
 		.help = "nbds:// only: file with the pre-shared key of the URI's user",
 		.manual =
@@ -222,7 +228,7 @@ const struct option_row attach_option_rows[] = {
 	{
 		.name = "tls-hostname",
 		.type = OPTION_STRING,
-		.field = FIELD(tls_hostname),
+		.field = FIELD(tls.hostname),
 		.arg = "NAME",
 		.help = "nbds:// only: name or address in the server's certificate (default: the URI's)",
 		.manual =
@@ -232,7 +238,7 @@ const struct option_row attach_option_rows[] = {
 	{
 		.name = "tls-verify-peer",
 		OPTION_OFF_ON,
-		.field = FIELD(tls_verify_peer),
+		.field = FIELD(tls.verify_peer),
 		.initial = "on",
 		.alone = "on",
 		.help = "nbds:// only: check the server's certificate",
@@ -289,88 +295,43 @@ option_for_images(const struct attach_options *options)
 	return NULL;
 }
 
-/* ---- TLS */
+/* ---- a URI */
 
-/* The first option about TLS that was given, or NULL. */
-static const char *
-option_for_tls(const struct attach_options *options)
-{
-	return options->tls_certificates   ? "--tls-certificates"
-	       : options->tls_psk          ? "--tls-psk"
-	       : options->tls_hostname     ? "--tls-hostname"
-	       : !options->tls_verify_peer ? "--tls-verify-peer"
-					   : NULL;
-}
-
-/* The value of an option or of a parameter of the URI, which mean the same; NULL: none of them was
- * given.  Caller frees. */
+/* A request that was not answered is sent to the next server; the old one may still have it, and
+ * carry it out after a later one. */
 static bool
-take_either(char **value, const char *name, const char *option, const char *parameter,
-	    GError **error)
+check_servers(const struct attach_options *options, const char *text, const GPtrArray *uris,
+	      GError **error)
 {
-	*value = g_strdup(option ? option : parameter);
-	return !option || !parameter ||
-	       failure(error, EINVAL, "%s was given, and the URI tells the same: leave out one",
-		       name);
-}
-
-static bool
-check_tls(const struct attach_options *options, const struct upstream_tls *tls, GError **error)
-{
-	const char *wrong = !tls->psk                   ? NULL
-			    : tls->certificates         ? "--tls-certificates"
-			    : options->tls_hostname     ? "--tls-hostname"
-			    : !options->tls_verify_peer ? "--tls-verify-peer"
-							: NULL;
-
-	if (wrong)
+	if (uris->len == 1 && options->fenced)
 		return failure(error, EINVAL,
-			       "%s is for certificates, and --tls-psk for keys: leave out one",
-			       wrong);
-	return tls->psk || !tls->user ||
-	       failure(error, EINVAL, "the URI names a user, %s, who needs a key: --tls-psk=FILE",
-		       tls->user);
+			       "--fenced is for a URI of several servers, as in nbd://a,b/name");
+	return uris->len == 1 || options->fenced || options->read_only ||
+	       failure(error, EINVAL,
+		       "%s: with several servers, a write that one of them has not answered could be "
+		       "carried out there after later ones of the next server.  If a lost server is "
+		       "fenced before another one writes, say so with --fenced (nbdloop-cluster(7)); "
+		       "or attach it --read-only",
+		       text);
 }
 
-/* `uri` is parsed, and gives the rest.  upstream_tls_fini() frees *tls, after an error, too. */
-static bool
-plan_tls(const struct attach_options *options, struct nbd_uri *uri, struct upstream_tls *tls,
-	 GError **error)
-{
-	const char *option = option_for_tls(options);
-	/* The guard has another current directory. */
-	g_autofree char *certificates =
-		options->tls_certificates ? g_canonicalize_filename(options->tls_certificates, NULL)
-					  : NULL;
-	g_autofree char *psk =
-		options->tls_psk ? g_canonicalize_filename(options->tls_psk, NULL) : NULL;
-
-	*tls = (struct upstream_tls){
-		.wanted = uri->tls,
-		.verify = options->tls_verify_peer,
-		.user = g_steal_pointer(&uri->user),
-	};
-	if (!uri->tls)
-		return !option || failure(error, EINVAL, "%s is for nbds:// URIs", option);
-	if (!take_either(&tls->certificates, "--tls-certificates", certificates, uri->certificates,
-			 error) ||
-	    !take_either(&tls->psk, "--tls-psk", psk, uri->psk, error) ||
-	    !take_either(&tls->hostname, "--tls-hostname", options->tls_hostname, uri->hostname,
-			 error))
-		return false;
-	if (!tls->hostname)
-		tls->hostname = g_steal_pointer(&uri->host);
-	return check_tls(options, tls, error);
-}
-
+/* The servers differ in host and port only. */
 static bool
 plan_uri(const struct attach_options *options, const char *text, struct upstream_tls *tls,
 	 GError **error)
 {
-	struct nbd_uri uri;
-	bool planned = nbd_uri_parse(text, &uri, error) && plan_tls(options, &uri, tls, error);
+	g_autoptr(GPtrArray) uris = nbd_uri_servers(text, error);
+	bool planned = uris && check_servers(options, text, uris, error);
 
-	nbd_uri_fini(&uri);
+	for (guint i = 0; planned && i < uris->len; i++) {
+		struct nbd_uri uri;
+
+		upstream_tls_fini(tls);
+		*tls = (struct upstream_tls){.wanted = false};
+		planned = nbd_uri_parse(uris->pdata[i], &uri, error) &&
+			  attach_tls_plan(&options->tls, &uri, tls, error);
+		nbd_uri_fini(&uri);
+	}
 	return planned;
 }
 
@@ -422,7 +383,7 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 		    struct guard_plan *plan, GError **error)
 {
 	const char *wrong = remote ? option_for_images(options) : NULL;
-	const char *tls_option = remote ? NULL : option_for_tls(options);
+	const char *tls_option = remote ? NULL : attach_tls_option(&options->tls);
 	struct upstream_tls tls = {.wanted = false};
 	unsigned int timeout = options->timeout;
 
@@ -433,6 +394,10 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 	if (tls_option)
 		return failure(error, EINVAL, "%s is for nbds:// URIs, and %s is an image",
 			       tls_option, place);
+	if (!remote && options->fenced)
+		return failure(error, EINVAL,
+			       "--fenced is for a URI of several servers, and %s is an image",
+			       place);
 	if (remote && !plan_uri(options, place, &tls, error)) {
 		upstream_tls_fini(&tls);
 		return false;

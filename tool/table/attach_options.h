@@ -6,6 +6,7 @@
 #define TOOL_TABLE_ATTACH_OPTIONS_H
 
 #include "tool/guard/guard_plan.h"
+#include "tool/table/attach_tls.h"
 
 #include "common/option_row.h"
 
@@ -19,9 +20,8 @@ struct attach_options {
 	unsigned int timeout, dead_timeout; /* seconds; timeout 0: the default */
 	unsigned int server;                /* enum server_kind */
 	unsigned int threads;               /* 0: the server's default */
-	char *tls_certificates, *tls_psk;   /* paths, which may be relative; NULL: none */
-	char *tls_hostname;                 /* NULL: the URI's */
-	unsigned int tls_verify_peer;       /* 0 or 1 */
+	struct attach_tls tls;
+	unsigned int fenced; /* 0 or 1 */
 };
 
 extern const struct option_row attach_option_rows[];

@@ -161,8 +161,8 @@ check_options(const struct table_entry *entry, GError **error)
 					nbd_uri_is(entry->image), &plan, error);
 
 	guard_plan_fini(&plan);
-	return good && check_absolute("tls-certificates", entry->options.tls_certificates, error) &&
-	       check_absolute("tls-psk", entry->options.tls_psk, error);
+	return good && check_absolute("tls-certificates", entry->options.tls.certificates, error) &&
+	       check_absolute("tls-psk", entry->options.tls.psk, error);
 }
 
 /* ---- lines */

@@ -14,14 +14,19 @@
 
 /* The size that the server reports to a new connection. */
 static bool
-ask_at(const char *uri, const struct upstream_tls *tls, uint64_t *size, GError **error)
+ask_at(const char *uri, const char *in_use, const struct upstream_tls *tls, uint64_t *size,
+       GError **error)
 {
 	struct upstream_connection connection = {.fd = -1}, *all = &connection;
+	g_autoptr(GPtrArray) uris = nbd_uri_servers(in_use ? in_use : uri, error);
+	const struct upstream_search search = {.uri = uri, .uris = uris, .tls = tls};
+	unsigned int server;
 
-	if (!upstream_connections_to_uri(&all, 1, false, uri, tls, error))
+	if (!uris || !upstream_connections_to_servers(&all, 1, false, &search, UPSTREAM_LIMIT_MS,
+						      &server, error))
 		return false;
 	upstream_connection_close(&connection);
-	*size = connection.size;
+	*size = connection.export.size;
 	return true;
 }
 
@@ -35,7 +40,8 @@ ask_remote(const struct device *device, uint64_t *size, GError **error)
 	bool done = guard_record_read(device, &plan, &progress, &why) ||
 		    !g_str_has_prefix(device->backend, "nbds:") || failure_pass(error, &why);
 
-	done = done && ask_at(device->backend, &plan.upstream.tls, size, error);
+	/* Of several servers, only the one that the device is connected to matters. */
+	done = done && ask_at(device->backend, progress.server, &plan.upstream.tls, size, error);
 
 	guard_plan_fini(&plan);
 	guard_progress_fini(&progress);

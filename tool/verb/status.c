@@ -96,7 +96,8 @@ print_server(const struct listing *listing)
 		g_autofree char *server =
 			output_plain(listing->server ? listing->server : "unknown", false);
 
-		printf("server: %s%s%s; it reports nothing\n", server,
+		printf("server: %s%s%s%s%s; it reports nothing\n", server,
+		       listing->remote ? ", " : "", listing->remote ? listing->remote : "",
 		       listing->tls ? ", over TLS " : "", listing->tls ? listing->tls : "");
 		return;
 	}

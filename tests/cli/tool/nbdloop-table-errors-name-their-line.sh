@@ -16,12 +16,17 @@ nbd40 $image offset=1k
 nbd41 $image ofset=1k
 nbd42 disk.img
 nbd44 nbds://alice@localhost/ tls-psk=keys.psk
+nbd45 nbd://a:10809,[::1]:10810/x
+nbd46 nbd://a:10809,[::1]:10810/x fenced,noauto
 EOT
 echo "nbd40 $image" >"$table.d/again.conf"
 echo "nbd43 $dir/absent.img noauto" >"$table.d/more.conf"
 wrong="$table:3: there is no option \"ofset\"; nbdloop.tab(5) lists the options
 $table:4: disk.img is neither an absolute path nor an NBD URI
 $table:5: tls-psk=keys.psk must be an absolute path
+$table:6: nbd://a:10809,[::1]:10810/x: with several servers, a write that one of them has not answered could be carried \
+out there after later ones of the next server.  If a lost server is fenced before another one writes, say so with --fenced \
+(nbdloop-cluster(7)); or attach it --read-only
 $table.d/again.conf:1: /dev/nbd40 already has a line: $table:2"
 
 fails() # COMMAND [ARGUMENT...]
@@ -51,8 +56,9 @@ fails "$generator" "$dir/units"
 expect_equal "errors of the generator" "$wrong" "$(sed 's/^nbdloop-generator: //' "$dir/said.log")"
 made=$(cd "$dir/units" && find . -name '*nbd4*' -printf '%P\n' | sort | xargs)
 expect_equal "units" "dev-nbd40.device.requires dev-nbd40.device.requires/nbdloop@nbd40.service \
-dev-nbd43.device.requires dev-nbd43.device.requires/nbdloop@nbd43.service local-fs.target.wants/nbdloop@nbd40.service \
-nbdloop@nbd40.service.d nbdloop@nbd43.service.d" "$made"
+dev-nbd43.device.requires dev-nbd43.device.requires/nbdloop@nbd43.service dev-nbd46.device.requires \
+dev-nbd46.device.requires/nbdloop@nbd46.service local-fs.target.wants/nbdloop@nbd40.service \
+nbdloop@nbd40.service.d nbdloop@nbd43.service.d nbdloop@nbd46.service.d" "$made"
 rm -r "$table" "$table.d" "$dir/units"
 mkdir "$dir/units"
 "$generator" "$dir/units" "$dir/units" "$dir/units" >"$dir/said.log" 2>&1 || fail "without a table the generator fails"

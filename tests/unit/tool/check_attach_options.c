@@ -192,6 +192,36 @@ START_TEST(what_the_kernel_does_is_for_remote_servers_too)
 }
 END_TEST
 
+/* ---- several servers */
+
+static void
+assert_plan_fails(const char *place, const char *reason)
+{
+	ck_assert(!attach_options_plan(&options, g_strdup(place), *place != '/', &plan, &error));
+	ck_assert_msg(g_str_has_prefix(error->message, reason), "%s", error->message);
+	g_clear_error(&error);
+	guard_plan_fini(&plan);
+}
+
+START_TEST(several_servers_write_only_if_they_are_fenced)
+{
+	assert_plan_fails("nbd://a,b/x", "nbd://a,b/x: with several servers, a write that one of");
+	assert_plan_fails("nbd://a,,b/x", "nbd://a,,b/x: a server's name is missing");
+	set("read-only", "on");
+	ck_assert(attach_options_plan(&options, g_strdup("nbd://a,b/x"), true, &plan, &error));
+	guard_plan_fini(&plan);
+	set("read-only", "off");
+	set("fenced", "on");
+	ck_assert(attach_options_plan(&options, g_strdup("nbd://a,b/x"), true, &plan, &error));
+	ck_assert_str_eq(plan.upstream.place, "nbd://a,b/x");
+	guard_plan_fini(&plan);
+	assert_plan_fails("nbd://a/x", "--fenced is for a URI of several servers, as in");
+	assert_plan_fails("/disk.img", "--fenced is for a URI of several servers, and /disk.img");
+	assert_plan_fails("nbd://a,b:x/", "nbd://b:x/: ");
+	plan = (struct guard_plan){.upstream.place = NULL};
+}
+END_TEST
+
 /* ---- TLS */
 
 static void
@@ -215,11 +245,12 @@ START_TEST(tls_options_and_uri_make_one_plan)
 }
 END_TEST
 
-START_TEST(certificate_must_have_the_name_of_the_uri)
+START_TEST(certificate_must_have_the_name_that_is_given)
 {
 	make_tls_plan("nbds://two/x?tls-certificates=/pki");
 	ck_assert_str_eq(plan.upstream.tls.certificates, "/pki");
-	ck_assert_str_eq(plan.upstream.tls.hostname, "two");
+	/* Each server of a URI has its own. */
+	ck_assert_ptr_null(plan.upstream.tls.hostname);
 	ck_assert(plan.upstream.tls.verify);
 	guard_plan_fini(&plan);
 	set("tls-hostname", "three");
@@ -266,8 +297,9 @@ main(void)
 		{.test = what_a_remote_server_can_not_be_told_is_refused,
 		 .last = G_N_ELEMENTS(for_images)},
 		{.test = what_the_kernel_does_is_for_remote_servers_too},
+		{.test = several_servers_write_only_if_they_are_fenced},
 		{.test = tls_options_and_uri_make_one_plan},
-		{.test = certificate_must_have_the_name_of_the_uri},
+		{.test = certificate_must_have_the_name_that_is_given},
 		{.test = tls_option_without_a_meaning_is_refused, .last = G_N_ELEMENTS(wrong_tls)},
 		{0},
 	};

@@ -60,6 +60,8 @@ guard_new(void)
 {
 	struct guard_progress progress = {.place = (char *)PLACE PLACE PLACE,
 					  .image = {2049, 1234567890123},
+					  .server = (char *)"nbd://b/x",
+					  .flags = 0x6d,
 					  .direct_io = "off"};
 	struct guard_record record;
 	int told[2];
@@ -141,6 +143,8 @@ START_TEST(next_guard_knows_all)
 	ck_assert(progress.image.device == 2049 && progress.image.inode == 1234567890123 &&
 		  !progress.read_only);
 	ck_assert_str_eq(progress.direct_io, "off");
+	ck_assert_str_eq(progress.server, "nbd://b/x");
+	ck_assert_uint_eq(progress.flags, 0x6d);
 	ck_assert(taken.upstream.connections == 3 && taken.upstream.server == SERVER_NBDKIT &&
 		  taken.upstream.force && !taken.upstream.remote);
 	ck_assert_uint_eq(taken.upstream.server_options->len, 2);

@@ -207,6 +207,65 @@ START_TEST(unix_socket_is_its_own_address)
 }
 END_TEST
 
+static void
+assert_servers(const char *text, const char *wanted)
+{
+	GError *error = NULL;
+	GPtrArray *uris = nbd_uri_servers(text, &error);
+	g_autofree char *seen = NULL;
+
+	ck_assert_msg(uris, "%s", error ? error->message : "");
+	g_ptr_array_add(uris, NULL);
+	seen = g_strjoinv(" ", (char **)uris->pdata);
+	ck_assert_str_eq(seen, wanted);
+	g_ptr_array_unref(uris);
+}
+
+START_TEST(each_server_has_a_uri_of_its_own)
+{
+	assert_servers("nbd://a/x", "nbd://a/x");
+	assert_servers("nbd://a,b/x", "nbd://a/x nbd://b/x");
+	assert_servers("nbd://a:1,[::1]:2,[::2],b", "nbd://a:1 nbd://[::1]:2 nbd://[::2] nbd://b");
+	assert_servers(
+		"nbds://me,too@a,b/x,y?tls-psk-file=/k,l",
+		"nbds://me,too@a/x,y?tls-psk-file=/k,l nbds://me,too@b/x,y?tls-psk-file=/k,l");
+	assert_servers("nbd+unix:///x?socket=/a,b", "nbd+unix:///x?socket=/a,b");
+	assert_servers("nbd:///x,y", "nbd:///x,y");
+}
+END_TEST
+
+START_TEST(missing_server_is_told)
+{
+	static const char *const wrong[] = {"nbd://a,/x", "nbd://,a", "nbd://a,,b/", "nbd://,/"};
+
+	for (size_t i = 0; i < G_N_ELEMENTS(wrong); i++) {
+		g_autofree char *wanted =
+			g_strconcat(wrong[i], ": a server's name is missing beside a comma", NULL);
+		GError *error = NULL;
+
+		ck_assert_ptr_null(nbd_uri_servers(wrong[i], &error));
+		ck_assert_str_eq(error->message, wanted);
+		g_error_free(error);
+	}
+}
+END_TEST
+
+static void
+assert_server_name(const char *text, const char *wanted)
+{
+	g_autofree char *name = nbd_uri_server_name(text);
+
+	ck_assert_str_eq(name, wanted);
+}
+
+START_TEST(server_is_named_by_host_and_port)
+{
+	assert_server_name("nbd://a/x", "a:10809");
+	assert_server_name("nbds://me@[::1]:1/x", "[::1]:1");
+	assert_server_name("nbd+unix:///x?socket=/s", "/s");
+}
+END_TEST
+
 START_TEST(path_is_no_uri)
 {
 	ck_assert(nbd_uri_is("nbd://x") && nbd_uri_is("nbd+unix:///x?socket=y"));
@@ -226,6 +285,10 @@ main(void)
 		{.test = nothing_about_tls_is_ignored},
 		{.test = what_the_kernel_cannot_have_is_refused_with_the_reason},
 		{.test = path_is_no_uri},
+		{.name = "servers"},
+		{.test = each_server_has_a_uri_of_its_own},
+		{.test = missing_server_is_told},
+		{.test = server_is_named_by_host_and_port},
 		{.name = "addresses"},
 		{.test = all_addresses_are_in_the_systems_order},
 		{.test = loopback_of_ipv6_needs_no_other_address_of_ipv6},

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Connections negotiated at the same time, and what is said of a server that can't be connected to.
- * The servers are threads that know the least: a greeting, and one answer to NBD_OPT_GO.
+ * The servers are threads.
  */
 #include "tool/server/upstream_connection.h"
 
 #include "nbd/protocol.h"
-#include "nbd/wire.h"
 #include "tests/lib/suite.h"
+#include "tests/unit/tool/least_server.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -30,56 +30,17 @@ static int served[COUNT];
 static uint16_t served_flags;
 static unsigned int answered; /* how many get an answer */
 
-static void
-greet(int fd)
-{
-	uint8_t bytes[NBD_GREETING_SIZE];
-
-	wire_store64(bytes, NBD_MAGIC);
-	wire_store64(bytes + 8, NBD_OPTION_MAGIC);
-	wire_store16(bytes + 16, NBD_FLAG_FIXED_NEWSTYLE);
-	ck_assert_int_eq(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
-}
-
-static void
-hear(int fd)
-{
-	uint8_t bytes[100];
-
-	ck_assert_int_gt(read(fd, bytes, sizeof(bytes)), 0);
-}
-
-static void
-answer(int fd)
-{
-	uint8_t bytes[2 * NBD_REP_HEADER_SIZE + NBD_INFO_EXPORT_SIZE], *at = bytes;
-
-	hear(fd);
-	at = wire_store64(at, NBD_REP_MAGIC);
-	at = wire_store32(at, NBD_OPT_GO);
-	at = wire_store32(at, NBD_REP_INFO);
-	at = wire_store32(at, NBD_INFO_EXPORT_SIZE);
-	at = wire_store16(at, NBD_INFO_EXPORT);
-	at = wire_store64(at, 1 << 20);
-	at = wire_store16(at, served_flags);
-	at = wire_store64(at, NBD_REP_MAGIC);
-	at = wire_store32(at, NBD_OPT_GO);
-	at = wire_store32(at, NBD_REP_ACK);
-	at = wire_store32(at, 0);
-	ck_assert_int_eq(write(fd, bytes, (size_t)(at - bytes)), at - bytes);
-}
-
 static void *
 serve_sockets(void *data)
 {
 	(void)data;
 	for (unsigned int i = COUNT; i-- > 0;)
-		greet(served[i]);
+		least_server_greet(served[i]);
 	for (unsigned int i = 0; i < COUNT; i++) {
 		if (i < answered) {
-			answer(served[i]);
+			least_server_answer(served[i], 1 << 20, served_flags);
 		} else {
-			hear(served[i]);
+			least_server_hear(served[i]);
 			close(served[i]);
 		}
 	}
@@ -123,10 +84,10 @@ START_TEST(all_connections_are_negotiated_at_once)
 {
 	ck_assert(connect_sockets(NULL));
 	for (unsigned int i = 0; i < COUNT; i++) {
-		ck_assert_uint_eq(connections[i].size, 1 << 20);
-		ck_assert_uint_eq(connections[i].block_size, 512);
+		ck_assert_uint_eq(connections[i].export.size, 1 << 20);
+		ck_assert_uint_eq(connections[i].export.block_size, 512);
 		/* Only what the kernel knows. */
-		ck_assert_uint_eq(connections[i].flags, 0x017f);
+		ck_assert_uint_eq(connections[i].export.flags, 0x017f);
 		ck_assert_int_eq(write(connections[i].fd, "r", 1), 1);
 		ck_assert_int_eq(fcntl(connections[i].fd, F_GETFL) & O_NONBLOCK, 0);
 		close(connections[i].fd);
@@ -191,10 +152,21 @@ serve_listener(void *data)
 	(void)data;
 	while ((fd = accept(listener, NULL, NULL)) >= 0) {
 		accepted++;
-		greet(fd);
-		answer(fd);
+		least_server_greet(fd);
+		least_server_answer(fd, 1 << 20, served_flags);
 	}
 	return NULL;
+}
+
+static bool
+connect_to(const char *to, unsigned int count, bool several, GError **error)
+{
+	g_autoptr(GPtrArray) uris = nbd_uri_servers(to, error);
+	const struct upstream_search search = {.uri = to, .uris = uris, .tls = &no_tls};
+	unsigned int server;
+
+	return uris && upstream_connections_to_servers(all, count, several, &search,
+						       UPSTREAM_LIMIT_MS, &server, error);
 }
 
 static bool
@@ -204,7 +176,7 @@ connect_uri(unsigned int count, bool several, GError **error)
 	bool done;
 
 	ck_assert_int_eq(pthread_create(&thread, NULL, serve_listener, NULL), 0);
-	done = upstream_connections_to_uri(all, count, several, uri, &no_tls, error);
+	done = connect_to(uri, count, several, error);
 	shutdown(listener, SHUT_RDWR);
 	pthread_join(thread, NULL);
 	return done;
@@ -303,7 +275,7 @@ START_TEST(next_address_is_tried_at_once_after_one_that_fails)
 	ck_assert_int_eq(listen(listener, 1), 0);
 	uri = g_strdup("nbd://three");
 	ck_assert_msg(connect_uri(1, false, &error), "%s", error ? error->message : "");
-	/* Two waits for the silent one would take six seconds. */
+	/* A fair share of thirty seconds would be ten. */
 	ck_assert_int_lt(g_get_monotonic_time() - begin, 5000000);
 	close(silent);
 	close(refuses);
@@ -315,7 +287,7 @@ assert_refused(const char *wrong, const char *wanted)
 {
 	GError *error = NULL;
 
-	ck_assert(!upstream_connections_to_uri(all, 1, false, wrong, &no_tls, &error));
+	ck_assert(!connect_to(wrong, 1, false, &error));
 	ck_assert_msg(g_str_has_prefix(error->message, wanted), "\"%s\" instead of \"%s\"",
 		      error->message, wanted);
 	g_error_free(error);

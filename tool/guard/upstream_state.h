@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The state of an upstream (tool/guard/upstream.h), and its connections one by one.
+ */
+#ifndef TOOL_GUARD_UPSTREAM_STATE_H
+#define TOOL_GUARD_UPSTREAM_STATE_H
+
+#include "tool/guard/guard_plan.h"
+#include "tool/server/server_process.h"
+#include "tool/server/upstream_connection.h"
+
+#include <glib.h>
+#include <stdbool.h>
+
+struct upstream {
+	const struct upstream_plan *plan;
+	char *place; /* the plan's, until the image is changed */
+	int image; /* keeps open the image that `place` led to when a server was first started; -1:
+		      none yet */
+	const char *direct_io; /* the same */
+	bool read_only;        /* whatever the plan's options say */
+	bool served;           /* once; a later user of the image must not prevent a restart */
+	bool renamed;          /* `place` is no longer the image's name, and that was logged */
+	char *control;         /* path of the server's control socket; NULL if remote */
+	struct server_process server; /* if not remote */
+	struct upstream_connection
+		*connections; /* as many as planned; lost if .fd is -1 and .unseen is false */
+	/* If remote: the servers that the URI names, the one in use, or the last one that was, and
+	 * what it told when the device was attached (0: it isn't yet). */
+	GPtrArray *servers; /* URIs; NULL: not remote */
+	unsigned int in_use;
+	uint16_t flags;
+	struct export_facts device; /* as the kernel knows it; .size 0: it isn't attached */
+	GString *refusal; /* errors that the server logged while it started; NULL: it runs */
+};
+
+/* Whether connection `i` of the planned ones is missing. */
+bool
+upstream_lacks(const struct upstream *upstream, unsigned int i);
+
+/* The missing ones, to be made; their number is *count.  Caller frees the array. */
+struct upstream_connection **
+upstream_lacking(struct upstream *upstream, unsigned int *count);
+
+/*
+ * For a URI: the kernel has all connections from a guard that was killed, and only the kernel sees
+ * how they end.  upstream_lose_unseen(): so many of the kernel's connections are dead; some of
+ * these may be open here as well.
+ */
+void
+upstream_set_unseen(struct upstream *upstream);
+unsigned int
+upstream_unseen(const struct upstream *upstream);
+void
+upstream_lose_unseen(struct upstream *upstream, unsigned int dead);
+
+/* Closes the connections that have ended, and returns how many. */
+unsigned int
+upstream_close_ended(struct upstream *upstream);
+
+/* Closes those that are open.  upstream_end_connections(): and ends them, though the kernel has
+ * them too. */
+void
+upstream_close_connections(struct upstream *upstream);
+void
+upstream_end_connections(struct upstream *upstream);
+
+#endif

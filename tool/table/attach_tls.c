@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/table/attach_tls.h"
+
+#include "tool/failure.h"
+
+#include <errno.h>
+
+const char *
+attach_tls_option(const struct attach_tls *options)
+{
+	return options->certificates   ? "--tls-certificates"
+	       : options->psk          ? "--tls-psk"
+	       : options->hostname     ? "--tls-hostname"
+	       : !options->verify_peer ? "--tls-verify-peer"
+				       : NULL;
+}
+
+/* The value of an option or of a parameter of the URI, which mean the same; NULL: none of them was
+ * given.  Caller frees. */
+static bool
+take_either(char **value, const char *name, const char *option, const char *parameter,
+	    GError **error)
+{
+	*value = g_strdup(option ? option : parameter);
+	return !option || !parameter ||
+	       failure(error, EINVAL, "%s was given, and the URI tells the same: leave out one",
+		       name);
+}
+
+static bool
+check_tls(const struct attach_tls *options, const struct upstream_tls *tls, GError **error)
+{
+	const char *wrong = !tls->psk               ? NULL
+			    : tls->certificates     ? "--tls-certificates"
+			    : options->hostname     ? "--tls-hostname"
+			    : !options->verify_peer ? "--tls-verify-peer"
+						    : NULL;
+
+	if (wrong)
+		return failure(error, EINVAL,
+			       "%s is for certificates, and --tls-psk for keys: leave out one",
+			       wrong);
+	return tls->psk || !tls->user ||
+	       failure(error, EINVAL, "the URI names a user, %s, who needs a key: --tls-psk=FILE",
+		       tls->user);
+}
+
+bool
+attach_tls_plan(const struct attach_tls *options, struct nbd_uri *uri, struct upstream_tls *tls,
+		GError **error)
+{
+	const char *option = attach_tls_option(options);
+	/* The guard has another current directory. */
+	g_autofree char *certificates =
+		options->certificates ? g_canonicalize_filename(options->certificates, NULL) : NULL;
+	g_autofree char *psk = options->psk ? g_canonicalize_filename(options->psk, NULL) : NULL;
+
+	*tls = (struct upstream_tls){
+		.wanted = uri->tls,
+		.verify = options->verify_peer,
+		.user = g_steal_pointer(&uri->user),
+	};
+	if (!uri->tls)
+		return !option || failure(error, EINVAL, "%s is for nbds:// URIs", option);
+	if (!take_either(&tls->certificates, "--tls-certificates", certificates, uri->certificates,
+			 error) ||
+	    !take_either(&tls->psk, "--tls-psk", psk, uri->psk, error) ||
+	    !take_either(&tls->hostname, "--tls-hostname", options->hostname, uri->hostname, error))
+		return false;
+	return check_tls(options, tls, error);
+}

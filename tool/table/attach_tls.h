@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the options of `nbdloop attach' and a URI together say about TLS.
+ */
+#ifndef TOOL_TABLE_ATTACH_TLS_H
+#define TOOL_TABLE_ATTACH_TLS_H
+
+#include "tool/server/nbd_uri.h"
+#include "tool/server/upstream_tls.h"
+
+#include <glib.h>
+#include <stdbool.h>
+
+struct attach_tls {
+	char *certificates, *psk; /* paths, which may be relative; NULL: none */
+	char *hostname;           /* NULL: the URI's */
+	unsigned int verify_peer; /* 0 or 1 */
+};
+
+/* The name of the first option that was given, or NULL. */
+const char *
+attach_tls_option(const struct attach_tls *options);
+
+/* `uri` is parsed, and gives the rest.  upstream_tls_fini() frees *tls, after an error, too. */
+bool
+attach_tls_plan(const struct attach_tls *options, struct nbd_uri *uri, struct upstream_tls *tls,
+		GError **error);
+
+#endif
