@@ -227,6 +227,9 @@ fail(struct tls_session *session, int code)
 {
 	const char *alert = NULL;
 
+	/* Of a session that has failed before: the first reason is the right one. */
+	if (session->reason[0] && code == GNUTLS_E_INVALID_SESSION)
+		return TLS_FAILED;
 	if (code == GNUTLS_E_FATAL_ALERT_RECEIVED || code == GNUTLS_E_WARNING_ALERT_RECEIVED)
 		alert = gnutls.alert_get_name(gnutls.alert_get(session->tls));
 	if (alert)

@@ -158,6 +158,9 @@ START_TEST(changed_record_is_refused)
 	deliver(&server, &client);
 	ck_assert_int_eq(read_nothing(&server), TLS_FAILED);
 	ck_assert_str_eq(tls_session_reason(server.session), "Decryption has failed.");
+	/* A server that first handles the data before it reads again, and must still know why. */
+	ck_assert_int_eq(read_nothing(&server), TLS_FAILED);
+	ck_assert_str_eq(tls_session_reason(server.session), "Decryption has failed.");
 }
 END_TEST
 
