@@ -3,24 +3,21 @@
 
     hostile.py SOCKET PID SIZE MEMORY
 
-An honest client beside it must not notice: its data is right, and no request of its takes longer than
-PATIENCE.  What is wrong is refused as the protocol says, or disconnected.  In the end the server has as
-many descriptors as before, and has kept no more than the MEMORY (bytes) that it may use for requests.  The
-honest client uses the first half of the export of SIZE bytes (128 MiB or more); the others the rest.
+An honest client beside it must not notice (neighbour.py).  What is wrong is refused as the protocol says, or
+disconnected.  In the end the server has as many descriptors as before, and has kept no more than the MEMORY (bytes) that
+it may use for requests.  The honest client uses the first half of the export of SIZE bytes; the others the rest.
 """
-import mmap
 import os
 import random
-import signal
 import socket
 import sys
 import time
 
 import nbd
 
+from neighbour import Belongings, Neighbour
 from raw_nbd import *
 
-PATIENCE = 10  # seconds
 BLOCK = 4096
 MIB = 1 << 20
 HANDSHAKE_LIMIT = 3  # seconds, which the server was told
@@ -30,56 +27,10 @@ pid, size, memory_limit = map(int, sys.argv[2:])
 half = size // 2
 
 
-class Neighbour:
-    """The honest client, a process of its own.
-"""
-
-    def __init__(self):
-        # Requests done so far, and the longest one's microseconds.
-        self.shared = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("Q")
-        self.child = os.fork()
-        if self.child == 0:
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-            try:
-                self.run()
-            except Exception as error:
-                print(f"the honest client: {error}", file=sys.stderr, flush=True)
-                os._exit(1)
-            os._exit(0)
-
-    def run(self):
-        handle = nbd.NBD()
-        handle.set_strict_mode(handle.get_strict_mode() & ~nbd.STRICT_ALIGN)
-        handle.connect_unix(path)
-        model = bytearray(random.randbytes(4 * MIB))
-        handle.pwrite(bytes(model[:2 * MIB]), 0)
-        handle.pwrite(bytes(model[2 * MIB:]), 2 * MIB)
-        while signal.SIGTERM not in signal.sigpending():
-            length = random.randint(1, 4 * BLOCK)
-            offset = random.randrange(len(model) - length)
-            start = time.monotonic()
-            if random.random() < 0.5:
-                model[offset:offset + length] = data = random.randbytes(length)
-                handle.pwrite(data, offset)
-            elif handle.pread(length, offset) != model[offset:offset + length]:
-                raise ValueError(f"wrong data at {offset}")
-            self.shared[1] = max(self.shared[1], int((time.monotonic() - start) * 1e6))
-            self.shared[0] += 1
-        if handle.pread(len(model), 0) != model:
-            raise ValueError("wrong data at the end")
-
-    def check(self, beside):
-        """It gets on, beside whatever is done to the server now."""
-        goal, end = self.shared[0] + 5, time.monotonic() + PATIENCE
-        while self.shared[0] < goal:
-            assert os.waitpid(self.child, os.WNOHANG) == (0, 0), f"the honest client failed beside {beside}"
-            assert time.monotonic() < end, f"the honest client stands still beside {beside}"
-            time.sleep(0.01)
-
-    def end(self):
-        os.kill(self.child, signal.SIGTERM)
-        assert os.waitpid(self.child, 0)[1] == 0, "the honest client failed"
-        assert self.shared[1] < PATIENCE * 1e6, f"the honest client waited {self.shared[1]} us"
+def honest():
+    handle = nbd.NBD()
+    handle.connect_unix(path)
+    return handle
 
 
 # ---- the handshake
@@ -342,24 +293,6 @@ def slow_handshakes_are_ended(neighbour):
         client.socket.close()
 
 
-# ---- what the server has
-
-def descriptors():
-    return len(os.listdir(f"/proc/{pid}/fd"))
-
-
-def memory():
-    with open(f"/proc/{pid}/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmData")) * 1024
-
-
-# Sanitizers and valgrind have memory of their own, and keep what is freed.
-def memory_is_measured():
-    with open(f"/proc/{pid}/maps") as f:
-        maps = f.read()
-    return not any(word in maps for word in ("libasan", "libtsan", "libclang_rt", "vgpreload"))
-
-
 def attack(neighbour, rng):
     def step(attempt, *arguments):
         attempt(*arguments)
@@ -379,17 +312,10 @@ def attack(neighbour, rng):
         step(promised_payloads_keep_nobody_waiting, form, neighbour)
 
 
-def settled(wanted):
-    end = time.monotonic() + PATIENCE
-    while descriptors() > wanted and time.monotonic() < end:
-        time.sleep(0.05)
-    return descriptors()
-
-
 def main():
-    neighbour = Neighbour()
+    neighbour = Neighbour(honest)
     neighbour.check("nobody")
-    before, used = descriptors(), memory()
+    belongings = Belongings(pid, memory_limit)
     seed = int(os.environ.get("LOOP_SEED", 1))
     rng = random.Random(seed)
     try:
@@ -399,11 +325,7 @@ def main():
         print(f"with LOOP_SEED={seed}", file=sys.stderr)
         raise
     slow_handshakes_are_ended(neighbour)
-    assert settled(before) == before, f"{before} descriptors, then {descriptors()}"
-    # Besides, the first MiB of each connection that found all of it taken.
-    print(f"{used} bytes of memory before, {memory()} after")
-    assert memory() < used + memory_limit + 20 * MIB or not memory_is_measured(), \
-        f"{used} bytes of memory, then {memory()}"
+    belongings.check()
     neighbour.end()
 
 
