@@ -182,6 +182,7 @@ load_directory(struct tls_credentials *credentials, const struct tls_files *file
 	r = load_optional(credentials, crl, gnutls.certificate_set_x509_crl_mem, error);
 	if (r < 0)
 		return r;
+	credentials->revoke = r > 0;
 	return (credentials->side == TLS_SERVER ? load_server : load_client)(credentials, files, ca,
 									     ca_there, error);
 }
@@ -363,4 +364,10 @@ bool
 tls_credentials_verify(const struct tls_credentials *credentials)
 {
 	return credentials->verify;
+}
+
+bool
+tls_credentials_revoke(const struct tls_credentials *credentials)
+{
+	return credentials->revoke;
 }

@@ -30,4 +30,8 @@ tls_credentials_unref(struct tls_credentials *credentials);
 bool
 tls_credentials_verify(const struct tls_credentials *credentials);
 
+/* Whether there is a list of certificates that are revoked. */
+bool
+tls_credentials_revoke(const struct tls_credentials *credentials);
+
 #endif

@@ -15,6 +15,7 @@ struct tls_credentials {
 	atomic_uint references;
 	enum tls_side side;
 	bool verify;                                   /* see tls_credentials_verify() */
+	bool revoke;                                   /* see tls_credentials_revoke() */
 	gnutls_certificate_credentials_t certificates; /* NULL: none */
 	gnutls_psk_server_credentials_t psk_server;    /* NULL: none */
 	gnutls_psk_client_credentials_t psk_client;    /* NULL: none */

@@ -42,6 +42,13 @@ tls_credentials_verify(const struct tls_credentials *credentials)
 	return false;
 }
 
+bool
+tls_credentials_revoke(const struct tls_credentials *credentials)
+{
+	(void)credentials;
+	return false;
+}
+
 int
 tls_session_new(struct tls_session **session, struct tls_credentials *credentials,
 		const char *server_name)

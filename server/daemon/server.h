@@ -41,6 +41,7 @@ struct server {
 	struct tls_credentials *credentials; /* of TLS, until the threads have them; or NULL */
 	struct handshakes *handshakes;       /* NULL: there is no TLS */
 	bool verifies;                       /* clients need a certificate, or a key */
+	bool revokes;                        /* some certificates are revoked */
 	struct worker_config worker_config;
 	struct worker *workers;
 	unsigned int worker_count;

@@ -56,6 +56,35 @@ needs(const struct server_config *config, bool verify)
 	return verify ? "with a certificate" : "which need no certificate";
 }
 
+static void
+note_checks(struct server *server, const struct tls_credentials *credentials)
+{
+	server->verifies = tls_credentials_verify(credentials);
+	server->revokes = tls_credentials_revoke(credentials);
+}
+
+/* Whether a file is missing that keeps clients out; it may be missing only while it is replaced. */
+static bool
+would_let_in_more(const struct server *server, const struct tls_credentials *credentials)
+{
+	const char *directory = server->config->tls_certificates;
+
+	if (server->verifies && !tls_credentials_verify(credentials))
+		log_error("%s: there is no " TLS_CA_FILE
+			  ", by which the certificates of clients are verified; TLS goes on with "
+			  "what was read before (to let in clients without a certificate, start "
+			  "with tls-verify-peer=off)",
+			  directory);
+	else if (server->revokes && !tls_credentials_revoke(credentials))
+		log_error("%s: there is no " TLS_CRL_FILE
+			  ", the list of certificates that are revoked; TLS goes on with what was "
+			  "read before (to do without the list, start the server again)",
+			  directory);
+	else
+		return false;
+	return true;
+}
+
 int
 server_start_tls(struct server *server)
 {
@@ -64,7 +93,7 @@ server_start_tls(struct server *server)
 
 	if (!server->credentials)
 		return 0;
-	server->verifies = tls_credentials_verify(server->credentials);
+	note_checks(server, server->credentials);
 	r = handshakes_new(&server->handshakes, steal_pointer(&server->credentials), worker_post);
 	if (r < 0) {
 		log_error("cannot start the threads of TLS: %s", strerror(-r));
@@ -91,17 +120,11 @@ server_reread_tls(struct server *server)
 			  error ? error : strerror(-r));
 		return;
 	}
-	/* The file may be missing only while it is being replaced. */
-	if (server->verifies && !tls_credentials_verify(credentials)) {
+	if (would_let_in_more(server, credentials)) {
 		tls_credentials_unref(credentials);
-		log_error("%s: there is no " TLS_CA_FILE
-			  ", by which the certificates of clients are verified; TLS goes on with "
-			  "what was read before (to let in clients without a certificate, start "
-			  "with tls-verify-peer=off)",
-			  server->config->tls_certificates);
 		return;
 	}
-	server->verifies = tls_credentials_verify(credentials);
+	note_checks(server, credentials);
 	handshakes_set_credentials(server->handshakes, credentials);
 	log_info("the certificates and keys of TLS were read again");
 }

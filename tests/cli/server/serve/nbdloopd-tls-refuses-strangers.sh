@@ -104,6 +104,12 @@ quietly certtool --generate-crl --load-ca-privkey "$pki/ca-key.pem" --load-ca-ce
 kill -HUP "$pid"
 wait_until "the files are read again" grep -q 'TLS were read again' "$log"
 refuses_certificate friend 'The certificate is NOT trusted. The certificate chain is revoked'
+# Without that list, who was revoked would be let in again.
+rm "$pki/ca-crl.pem"
+: >"$log"
+kill -HUP "$pid"
+wait_until "the log tells of the missing list" grep -q 'there is no ca-crl.pem, .*; TLS goes on with what was read before' "$log"
+refuses_certificate friend 'The certificate is NOT trusted. The certificate chain is revoked'
 stop_server
 
 # Keys.  The client can't tell an unknown user from a wrong key.
