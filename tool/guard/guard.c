@@ -3,6 +3,7 @@
 
 #include "tool/device/device.h"
 #include "tool/failure.h"
+#include "tool/guard/background.h"
 #include "tool/guard/guard_files.h"
 #include "tool/guard/guard_take_over.h"
 #include "tool/guard/guard_watch.h"
@@ -20,9 +21,6 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* After common/log.h, which has its own LOG_... names. */
-#include <syslog.h>
 
 enum {
 	REPORT_FD = 3,    /* the guard's end of the pipe to the process that started it */
@@ -72,34 +70,6 @@ report_read(int fd, GError **error)
 }
 
 /* ---- the process of a guard */
-
-static void
-to_syslog(enum log_level level, const char *text)
-{
-	static const int priorities[] = {
-		[LOG_LEVEL_ERROR] = LOG_ERR,
-		[LOG_LEVEL_WARNING] = LOG_WARNING,
-		[LOG_LEVEL_INFO] = LOG_INFO,
-		[LOG_LEVEL_DEBUG] = LOG_DEBUG,
-	};
-
-	syslog(priorities[level], "%s", text);
-}
-
-/* Leaves the terminal and the caller's files; from here on, messages go to syslog. */
-static void
-leave_terminal(void)
-{
-	int CLEANUP_CLOSE null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	setsid();
-	if (chdir("/") < 0 || null < 0)
-		return;
-	for (int fd = 0; fd <= 2; fd++)
-		dup2(null, fd);
-	openlog("nbdloop", LOG_PID, LOG_DAEMON);
-	log_set_sink(to_syslog);
-}
 
 static void
 block_signals(const int *signals, size_t count, sigset_t *set)
@@ -182,7 +152,7 @@ attach_device(struct guard *guard, GError **error)
 static bool
 report_device(struct guard *guard)
 {
-	leave_terminal();
+	background_enter();
 	if (report_name(guard->attachment.name))
 		return true;
 	log_warning("/dev/%s: the process that asked for it has ended", guard->attachment.name);
@@ -239,7 +209,7 @@ guard_adopted(struct guard *guard)
 			guard->attachment.name,
 			guard->plan->upstream.remote ? "connection" : "server", why->message);
 		report_error(error);
-		leave_terminal();
+		background_enter();
 		close(REPORT_FD);
 		guard_watch_restore(guard);
 	}
