@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # nbdloop attaches over TLS what a server exports to those who have a key or a certificate: the
-# kernel encrypts, and no process is between it and the server. A killed server, one that has a
-# stranger's certificate for a while, and keys that are used up cause no error and lose no write. A
-# machine without TLS in its kernel, a wrong key, and a server that isn't who it claims to be are
-# refused in plain words.
+# kernel encrypts, and no process is between it and the server; or, without TLS in the kernel, a
+# proxy encrypts. A killed server, a killed proxy, a server that has a stranger's certificate for a
+# while, and keys that are used up cause no error and lose no write. A machine without TLS in its
+# kernel, a wrong key, and a server that isn't who it claims to be are refused in plain words.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -57,6 +57,23 @@ log_says() # REGEX
 	grep -qE -- "$1" syslog.log
 }
 
+expect_tls() # WHAT
+{
+	expect_equal "what the list says of it" "nbds://alice@$remote/ remote $1" \
+		"$(nbdloop list -n -O BACK-FILE,SERVER,TLS "$device" | xargs)"
+}
+
+# The server dies under load, and comes back.
+restart_under_load()
+{
+	local before
+	before=$(ports)
+	kill_tls
+	sleep 1
+	start_tls nbdkit --tls-psk=keys.psk
+	wait_until "both connections have new keys" ports_differ "$before"
+}
+
 modprobe nbd
 mark_kernel_log
 spawn syslog busybox syslogd -n -O "$dir/syslog.log"
@@ -71,10 +88,28 @@ quietly nbdloop keys certificates stranger --server=$address
 modprobe -rq tls || true
 modprobe_path=$(cat /proc/sys/kernel/modprobe)
 echo /bin/false >/proc/sys/kernel/modprobe
-nbdloop_refuses 'the kernel has no tls module.*modprobe tls.*CONFIG_TLS' attach --tls-psk keys.psk "nbds://alice@$remote/"
+nbdloop_refuses 'the kernel has no tls module.*modprobe tls.*CONFIG_TLS.*--tls=proxy' attach --tls-psk keys.psk "nbds://alice@$remote/"
+
+# A proxy needs no TLS in the kernel.
+start_tls nbdkit --tls-psk=keys.psk
+nbdloop_attach --tls=proxy --connections 2 --timeout 5 --dead-timeout 500 --tls-psk keys.psk "nbds://alice@$remote/"
+expect_tls "1.3 AES-128-GCM proxy"
+start_load --filename="$device" --size=48M --bsrange=4k-64k --iodepth=8
+restart_under_load
+expect_load
+before=$(ports)
+quietly pkill -KILL -x nbdloop-proxy
+wait_until "both connections are new" ports_differ "$before"
+log_says 'proxy [0-9]+ was killed by signal 9' || fail "the log tells nothing of the killed proxy"
+expect_load
+quietly pkill -KILL -x nbdloop
+quietly nbdloop adopt "$device"
+restart_under_load
+end_load
+nbdloop_detach "$device"
+[ ! -e /proc/net/tls_stat ] || fail "the module tls was loaded"
 echo "$modprobe_path" >/proc/sys/kernel/modprobe
 
-start_tls nbdkit --tls-psk=keys.psk
 nbdloop_refuses 'the server demands TLS \(nbds://\) for the export' attach "nbd://$remote/"
 nbdloop_refuses "nbds://alice@$remote/: (TLS: |the server closed the connection in the TLS handshake)" attach --tls-psk others.psk "nbds://alice@$remote/"
 nbdloop_refuses 'carol' attach --tls-psk keys.psk "nbds://carol@$remote/"
@@ -84,8 +119,7 @@ export NBDLOOP_TLS_BYTES=16000000
 nbdloop_attach --connections 2 --timeout 5 --dead-timeout 500 --tls-psk keys.psk "nbds://alice@$remote/"
 unset NBDLOOP_TLS_BYTES
 expect_equal "connections that the kernel encrypts" "2 2" "$(tls_stat TlsCurrTxSw) $(tls_stat TlsCurrRxSw)"
-expect_equal "what the list says of it" "nbds://alice@$remote/ remote 1.3 AES-128-GCM kernel" \
-	"$(nbdloop list -n -O BACK-FILE,SERVER,TLS "$device" | xargs)"
+expect_tls "1.3 AES-128-GCM kernel"
 ! grep -rlF "$(sed -n 's/^alice://p' keys.psk)" /run/nbdloop || fail "the key is in a file of the guard"
 start_load --filename="$device" --size=48M --bsrange=4k-64k --iodepth=8
 for ((i = 0; i < 3; i++)); do
@@ -94,11 +128,7 @@ for ((i = 0; i < 3; i++)); do
 	expect_load
 done
 log_says 'have used up their keys; they are replaced' || fail "the log tells nothing of new keys"
-kill_tls
-sleep 1
-start_tls nbdkit --tls-psk=keys.psk
-before=$(ports)
-wait_until "both connections have new keys" ports_differ "$before"
+restart_under_load
 end_load
 nbdloop_detach "$device"
 end_process server TERM

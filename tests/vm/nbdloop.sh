@@ -88,7 +88,7 @@ expect_nothing_left()
 	local attached=(/sys/block/nbd*/pid) files=(/run/nbdloop/*) processes
 	[ ! -e "${attached[0]}" ] || fail "still attached: ${attached[*]}"
 	[ ! -e "${files[0]}" ] || fail "left in /run/nbdloop: ${files[*]}"
-	processes=$(pgrep -lx 'nbdloopd?' || true)
+	processes=$(pgrep -lx 'nbdloop(d|-proxy)?' || true)
 	[ -z "$processes" ] || fail "still running: $processes"
 }
 
@@ -137,5 +137,5 @@ end_load()
 
 no_process()
 {
-	! pgrep -x 'nbdloopd?' >/dev/null
+	! pgrep -x 'nbdloop(d|-proxy)?' >/dev/null
 }

@@ -81,6 +81,7 @@ set_tls(json_t *object, const struct upstream_tls *tls)
 	};
 
 	json_object_set_new(object, "tls-wanted", json_boolean(tls->wanted));
+	json_object_set_new(object, "tls-proxy", json_boolean(tls->proxy));
 	json_object_set_new(object, "tls-verify", json_boolean(tls->verify));
 	for (size_t i = 0; i < G_N_ELEMENTS(all); i++) {
 		if (all[i].value)
@@ -228,6 +229,7 @@ recall_device(json_t *object, struct guard_plan *plan, struct guard_progress *pr
 	upstream->force = flag(object, "force");
 	upstream->tls = (struct upstream_tls){
 		.wanted = flag(object, "tls-wanted"),
+		.proxy = flag(object, "tls-proxy"),
 		.verify = flag(object, "tls-verify"),
 		.certificates = bytes(object, "tls-certificates"),
 		.psk = bytes(object, "tls-psk"),

@@ -27,7 +27,8 @@ struct guard_progress {
 	 * ended, and what it told when the device was attached. */
 	char *server;
 	uint16_t flags;
-	const char *tls; /* of the connections: "1.3 AES-128-GCM kernel"; "": none */
+	const char *tls; /* of the connections: "1.3 AES-128-GCM kernel", or "... proxy"; "": none
+			  */
 };
 
 /*

@@ -367,6 +367,7 @@ upstream_end(struct upstream *upstream)
 {
 	upstream_close_connections(upstream);
 	end_server(upstream);
+	proxies_end(&upstream->proxies);
 }
 
 void

@@ -49,7 +49,8 @@ connect_lacking(struct upstream *upstream, bool any, unsigned int limit_ms, GErr
 					     &search, limit_ms, &found, error))
 		return false;
 	upstream_remote_use(upstream, uris->pdata[found]);
-	return true;
+	return !upstream->plan->tls.proxy ||
+	       proxies_start(&upstream->proxies, connections, count, uris->pdata[found], error);
 }
 
 /* A write that waits on such a connection could still be carried out there. */
@@ -97,6 +98,7 @@ upstream_remote_is_lost(struct upstream *upstream, bool *crashed, char **why)
 	g_autofree char *name = nbd_uri_server_name(upstream->servers->pdata[upstream->in_use]);
 	unsigned int lost = 0;
 
+	proxies_reap(&upstream->proxies);
 	upstream_close_ended(upstream);
 	for (unsigned int i = 0; i < upstream->plan->connections; i++)
 		lost += upstream_lacks(upstream, i);

@@ -6,6 +6,7 @@
 #define TOOL_GUARD_UPSTREAM_STATE_H
 
 #include "tool/guard/guard_plan.h"
+#include "tool/guard/proxies.h"
 #include "tool/server/server_process.h"
 #include "tool/server/upstream_connection.h"
 
@@ -23,6 +24,7 @@ struct upstream {
 	bool renamed;          /* `place` is no longer the image's name, and that was logged */
 	char *control;         /* path of the server's control socket; NULL if remote */
 	struct server_process server; /* if not remote */
+	struct proxies proxies;       /* if remote, and a proxy encrypts */
 	struct upstream_connection
 		*connections; /* as many as planned; lost if .fd is -1 and .unseen is false */
 	/* If remote: the servers that the URI names, the one in use, or the last one that was, and

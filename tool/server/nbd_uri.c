@@ -86,13 +86,8 @@ static bool
 check_scheme(const char *scheme, GError **error)
 {
 	if (g_str_equal(scheme, "nbd") || g_str_equal(scheme, "nbds") ||
-	    g_str_equal(scheme, "nbd+unix"))
+	    g_str_equal(scheme, "nbd+unix") || g_str_equal(scheme, "nbds+unix"))
 		return true;
-	if (g_str_equal(scheme, "nbds+unix"))
-		return failure(
-			error, EOPNOTSUPP,
-			"the kernel has TLS for TCP only.  A unix socket doesn't leave this machine: use "
-			"nbd+unix:// with a server that doesn't demand TLS there");
 	if (g_str_equal(scheme, "nbd+vsock") || g_str_equal(scheme, "nbds+vsock"))
 		return failure(error, EOPNOTSUPP,
 			       "the kernel's nbd driver takes TCP and unix sockets only");
@@ -150,7 +145,7 @@ take_tls(struct nbd_uri *uri, GUri *parsed, GHashTable *parameters, GError **err
 {
 	const char *user = g_uri_get_user(parsed);
 
-	uri->tls = g_str_equal(g_uri_get_scheme(parsed), "nbds");
+	uri->tls = g_str_has_prefix(g_uri_get_scheme(parsed), "nbds");
 	if (!uri->tls)
 		return true;
 	if (g_uri_get_password(parsed))
@@ -174,14 +169,15 @@ take_server(struct nbd_uri *uri, GUri *parsed, GHashTable *parameters, GError **
 
 	uri->port = (unsigned int)MAX(g_uri_get_port(parsed), 0);
 	uri->port = uri->port ? uri->port : DEFAULT_PORT;
-	if (!g_str_equal(g_uri_get_scheme(parsed), "nbd+unix")) {
+	if (!g_str_has_suffix(g_uri_get_scheme(parsed), "+unix")) {
 		uri->host = g_strdup(host && *host ? host : "localhost");
 		return true;
 	}
 	uri->socket = find_parameter(parameters, "socket");
 	if (!uri->socket || !*uri->socket)
 		return failure(error, EINVAL,
-			       "the path of the socket is missing: nbd+unix:///EXPORT?socket=PATH");
+			       "the path of the socket is missing: %s:///EXPORT?socket=PATH",
+			       g_uri_get_scheme(parsed));
 	/* The guard, which connects again, has another current directory. */
 	if (*uri->socket != '/')
 		return failure(error, EINVAL, "the path of the socket must be absolute: %s",

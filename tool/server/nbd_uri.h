@@ -44,8 +44,7 @@ char *
 nbd_uri_server_name(const char *text);
 
 /* Takes the URI of one server apart.  Refuses those that the kernel's driver can't have: other
- * sockets than TCP and unix, and TLS on a unix socket.  Caller frees (nbd_uri_fini), also after an
- * error. */
+ * sockets than TCP and unix.  Caller frees (nbd_uri_fini), also after an error. */
 bool
 nbd_uri_parse(const char *text, struct nbd_uri *uri, GError **error);
 

@@ -178,6 +178,18 @@ send_alert(struct negotiation *negotiation)
 		     MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+/* The keys go to the kernel, or stay here for a proxy. */
+static bool
+finish_tls(struct negotiation *negotiation)
+{
+	struct negotiation_tls *tls = negotiation->tls;
+
+	if (!negotiation_tls_finish(tls, negotiation->cipher, sizeof(negotiation->cipher)))
+		return false;
+	return negotiation->aim->proxy ||
+	       negotiation_tls_hand_over(tls, negotiation->fd, &negotiation->record_limit);
+}
+
 static bool
 step_in_tls(struct negotiation *negotiation)
 {
@@ -194,9 +206,7 @@ step_in_tls(struct negotiation *negotiation)
 		negotiation_tls_received(tls, length);
 		return true;
 	case NEGOTIATION_TLS_READY:
-		if (negotiation_tls_hand_over(tls, negotiation->fd, negotiation->cipher,
-					      sizeof(negotiation->cipher),
-					      &negotiation->record_limit)) {
+		if (finish_tls(negotiation)) {
 			negotiation->state = NEGOTIATION_READY;
 			return false;
 		}
@@ -253,6 +263,14 @@ negotiation_take(struct negotiation *negotiation)
 
 	negotiation->fd = -1;
 	return fd;
+}
+
+struct tls_session *
+negotiation_take_session(struct negotiation *negotiation)
+{
+	return negotiation->tls && negotiation->aim->proxy
+		       ? negotiation_tls_take_session(negotiation->tls)
+		       : NULL;
 }
 
 void

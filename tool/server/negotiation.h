@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One connection on its way to an NBD server: from connect() to the end of the handshake.  With
- * TLS, that includes the moment in which the kernel gets the keys.  Nothing waits here but
- * negotiations_wait(), for any of many.
+ * TLS, that includes the moment in which the kernel gets the keys, unless a proxy is to have them.
+ * Nothing waits here but negotiations_wait(), for any of many.
  */
 #ifndef TOOL_SERVER_NEGOTIATION_H
 #define TOOL_SERVER_NEGOTIATION_H
@@ -32,7 +32,7 @@ struct negotiation {
 	struct nbd_client_handshake handshake;
 	struct nbd_output output;    /* for the socket: encrypted, as soon as there is TLS */
 	size_t sent;                 /* of the output */
-	struct negotiation_tls *tls; /* NULL: it has not begun, or the kernel has it */
+	struct negotiation_tls *tls; /* NULL: it has not begun */
 	/* With READY, and TLS: version and cipher, such as "1.3 AES-128-GCM", and how many records
 	 * one key is good for (0: there is no limit); else "" and 0. */
 	char cipher[64];
@@ -67,6 +67,11 @@ negotiations_wait(const struct negotiation *all, unsigned int count, gint64 unti
 /* The socket of a ready one; the caller's then. */
 int
 negotiation_take(struct negotiation *negotiation);
+
+/* The TLS session of a ready one, for a proxy; the caller's then.  NULL: there is none, or the
+ * kernel has its keys. */
+struct tls_session *
+negotiation_take_session(struct negotiation *negotiation);
 
 /* Closes the socket if it wasn't taken. */
 void

@@ -155,8 +155,8 @@ negotiation_tls_received(struct negotiation_tls *tls, size_t length)
 	tls->input = (struct tls_input){.bytes = tls->received, .length = length};
 }
 
-/* The server speaks only when it is asked now, so nothing may be left: what it is, the kernel would
- * take for the beginning of a reply, or of a record. */
+/* The server speaks only when it is asked now, so nothing may be left: whatever it is, the kernel
+ * would take it for the beginning of a reply, or of a record. */
 static bool
 has_rest(const struct negotiation_tls *tls)
 {
@@ -165,24 +165,35 @@ has_rest(const struct negotiation_tls *tls)
 }
 
 bool
-negotiation_tls_hand_over(struct negotiation_tls *tls, int fd, char *cipher, size_t size,
-			  uint64_t *record_limit)
+negotiation_tls_finish(struct negotiation_tls *tls, char *cipher, size_t size)
 {
-	char reason[KTLS_REASON_MAX] = "";
-	int r;
-
 	if (has_rest(tls)) {
 		fail(tls, "the server sent more than its answers");
 		return false;
 	}
 	snprintf(cipher, size, "%s", tls_session_describe(tls->session));
+	return true;
+}
+
+bool
+negotiation_tls_hand_over(struct negotiation_tls *tls, int fd, uint64_t *record_limit)
+{
+	char reason[KTLS_REASON_MAX] = "";
+	int r;
+
 	*record_limit = ktls_record_limit(tls->session);
 	r = ktls_begin(tls->session, fd, reason);
 	if (r == 0)
 		return true;
 	snprintf(tls->reason, sizeof(tls->reason), "the kernel can't take over TLS (%s): %s",
-		 cipher, r < 0 ? g_strerror(-r) : reason);
+		 tls_session_describe(tls->session), r < 0 ? g_strerror(-r) : reason);
 	return false;
+}
+
+struct tls_session *
+negotiation_tls_take_session(struct negotiation_tls *tls)
+{
+	return g_steal_pointer(&tls->session);
 }
 
 const char *

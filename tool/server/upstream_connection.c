@@ -6,6 +6,7 @@
 
 #include "nbd/protocol.h"
 #include "nbd/tls/ktls.h"
+#include "nbd/tls/session.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,12 +34,13 @@ take_over(struct upstream_connection *connection, struct negotiation *negotiatio
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
 	*connection = (struct upstream_connection){
 		.fd = fd,
+		.session = negotiation_take_session(negotiation),
 		.most_bytes = ktls_bytes(negotiation->record_limit),
 		.export = export_facts_of(&negotiation->handshake),
 	};
 	if (*negotiation->cipher)
-		g_snprintf(connection->tls, sizeof(connection->tls), "%s kernel",
-			   negotiation->cipher);
+		g_snprintf(connection->tls, sizeof(connection->tls), "%s %s", negotiation->cipher,
+			   connection->session ? "proxy" : "kernel");
 }
 
 /* ---- several at once */
@@ -314,6 +316,8 @@ upstream_connection_close(struct upstream_connection *connection)
 	if (connection->fd >= 0)
 		close(connection->fd);
 	connection->fd = -1;
+	tls_session_free(connection->session);
+	connection->session = NULL;
 }
 
 /*

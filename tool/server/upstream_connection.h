@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Connections to an NBD server, negotiated so that the kernel can take them over: TCP or unix
- * sockets, and simple replies.  With TLS, the kernel has the keys, and encrypts.  All connections
- * of a device are negotiated at the same time.
+ * sockets, and simple replies.  With TLS, the kernel has the keys, and encrypts, or a proxy is to
+ * be put between (tool/guard/proxies.h).  All connections of a device are negotiated at the same
+ * time.
  */
 #ifndef TOOL_SERVER_UPSTREAM_CONNECTION_H
 #define TOOL_SERVER_UPSTREAM_CONNECTION_H
@@ -18,11 +19,14 @@
  * TCP would notice. */
 #define UPSTREAM_LIMIT_MS 30000
 
+struct tls_session;
+
 struct upstream_connection {
 	int fd; /* ours; nothing was sent on it since the handshake */
 	struct export_facts export;
-	bool unseen;         /* see upstream_set_unseen(); fd is -1 */
-	char tls[80];        /* "1.3 AES-128-GCM kernel"; "": it is not encrypted */
+	bool unseen;  /* see upstream_set_unseen(); fd is -1 */
+	char tls[80]; /* "1.3 AES-128-GCM kernel" or "... proxy"; "": it is not encrypted */
+	struct tls_session *session; /* for a proxy, which takes it; or NULL */
 	uint64_t most_bytes; /* that may go in one direction with one key; 0: there is no limit */
 };
 
@@ -49,7 +53,7 @@ upstream_connections_to_servers(struct upstream_connection *const *connections, 
 uint64_t
 upstream_connection_bytes_left(const struct upstream_connection *connection);
 
-/* Closes it, if it is open: .fd is -1 then. */
+/* Closes it, if it is open, and wipes its session: .fd is -1 then. */
 void
 upstream_connection_close(struct upstream_connection *connection);
 

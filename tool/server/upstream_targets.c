@@ -53,6 +53,13 @@ parse_all(struct upstream_targets *targets, const struct upstream_search *search
 	return true;
 }
 
+/* That the server's certificate must have. */
+static const char *
+hostname(const struct upstream_tls *tls, const struct nbd_uri *uri)
+{
+	return tls->hostname ? tls->hostname : uri->host ? uri->host : "localhost";
+}
+
 static bool
 find_addresses(struct upstream_targets *targets, const struct upstream_search *search,
 	       GError **error)
@@ -68,8 +75,8 @@ find_addresses(struct upstream_targets *targets, const struct upstream_search *s
 		server->aim = (struct negotiation_aim){
 			.export = server->uri.export,
 			.credentials = targets->credentials,
-			.hostname =
-				search->tls->hostname ? search->tls->hostname : server->uri.host,
+			.hostname = hostname(search->tls, &server->uri),
+			.proxy = search->tls->proxy,
 		};
 		add_addresses(targets, i);
 	}

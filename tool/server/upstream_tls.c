@@ -24,13 +24,13 @@ upstream_tls_credentials(const struct upstream_tls *tls, GError **error)
 
 	if (r < 0)
 		return FAILURE_NULL(error, -r, "%s", why ? why : g_strerror(-r));
-	if (ktls_missing(reason) == 0)
+	if (tls->proxy || ktls_missing(reason) == 0)
 		return credentials;
 	tls_credentials_unref(credentials);
 	return FAILURE_NULL(
 		error, EOPNOTSUPP,
 		"%s, which encrypts what the nbd driver sends.  Load the module tls (modprobe "
-		"tls), or use a kernel with CONFIG_TLS",
+		"tls), use a kernel with CONFIG_TLS, or let a process encrypt: --tls=proxy",
 		reason);
 }
 

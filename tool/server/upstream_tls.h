@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * TLS on the connections to a remote server: what proves who this side is and checks the other.
- * The handshake is ours, and the kernel has the keys after that (nbd/tls/ktls.h).
+ * The handshake is ours; after that, the kernel has the keys (nbd/tls/ktls.h), or a proxy
+ * (tool/server/proxy.h).
  */
 #ifndef TOOL_SERVER_UPSTREAM_TLS_H
 #define TOOL_SERVER_UPSTREAM_TLS_H
@@ -15,6 +16,7 @@
  * are used, and no secret is kept in memory. */
 struct upstream_tls {
 	bool wanted;
+	bool proxy;         /* a process of ours encrypts, and not the kernel */
 	bool verify;        /* check the server's certificate */
 	char *certificates; /* a directory, or NULL */
 	char *psk;          /* a file of keys, or NULL */
@@ -22,7 +24,7 @@ struct upstream_tls {
 	char *hostname;     /* that the server's certificate must have */
 };
 
-/* NULL with an error: a file can't be used, or the kernel has no TLS.  Caller frees
+/* NULL with an error: a file can't be used, or the kernel has no TLS and should.  Caller frees
  * (tls_credentials_unref). */
 struct tls_credentials *
 upstream_tls_credentials(const struct upstream_tls *tls, GError **error);

@@ -201,6 +201,19 @@ const struct option_row attach_option_rows[] = {
 			"see L<nbdloopd(8)>.\n",
 	},
 	{
+		.name = "tls",
+		.type = OPTION_STRING,
+		.field = FIELD(tls.by),
+		.arg = "kernel|proxy",
+		.help = "nbds:// only: what encrypts: the kernel (default), or a process",
+		.manual =
+			"For an F<nbds://> URI: what encrypts the data.  C<kernel>, the default:\n"
+			"the kernel, which needs its module C<tls>, and a server's TCP port.\n"
+			"C<proxy>: a process between the kernel and the server, for a kernel\n"
+			"without that module, and for unix sockets (F<nbds+unix://>).  It takes more\n"
+			"processor time, and can't be used with I<--swap>.\n",
+	},
+	{
 		.name = "tls-certificates",
 		.type = OPTION_STRING,
 		.field = FIELD(tls.certificates),
@@ -233,7 +246,8 @@ const struct option_row attach_option_rows[] = {
 		.help = "nbds:// only: name or address in the server's certificate (default: the URI's)",
 		.manual =
 			"For an F<nbds://> URI: the name or address that the server's certificate\n"
-			"must have.  The default is the host of the URI.\n",
+			"must have.  The default is the host of the URI, and C<localhost> for a\n"
+			"unix socket.\n",
 	},
 	{
 		.name = "tls-verify-peer",
@@ -329,13 +343,12 @@ plan_uri(const struct attach_options *options, const char *text, struct upstream
 		upstream_tls_fini(tls);
 		*tls = (struct upstream_tls){.wanted = false};
 		planned = nbd_uri_parse(uris->pdata[i], &uri, error) &&
-			  attach_tls_plan(&options->tls, &uri, tls, error);
+			  attach_tls_plan(&options->tls, &uri, tls, error) &&
+			  (!options->swap || attach_tls_check_swap(&options->tls, error));
 		nbd_uri_fini(&uri);
 	}
 	return planned;
 }
-
-/* ---- the plan */
 
 /* 0: the server's default.  More of nbdloopd's threads than processors would only take memory, and
  * time to start. */

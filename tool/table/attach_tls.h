@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the options of `nbdloop attach' and a URI together say about TLS.
+ * The options of `nbdloop attach' about TLS, and what they and a URI say together.
  */
 #ifndef TOOL_TABLE_ATTACH_TLS_H
 #define TOOL_TABLE_ATTACH_TLS_H
@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 struct attach_tls {
+	char *by;                 /* "kernel" or "proxy"; NULL: the kernel */
 	char *certificates, *psk; /* paths, which may be relative; NULL: none */
 	char *hostname;           /* NULL: the URI's */
 	unsigned int verify_peer; /* 0 or 1 */
@@ -25,5 +26,9 @@ attach_tls_option(const struct attach_tls *options);
 bool
 attach_tls_plan(const struct attach_tls *options, struct nbd_uri *uri, struct upstream_tls *tls,
 		GError **error);
+
+/* Whether the kernel can swap over connections that are encrypted like this. */
+bool
+attach_tls_check_swap(const struct attach_tls *options, GError **error);
 
 #endif

@@ -38,7 +38,7 @@ ask_remote(const struct device *device, uint64_t *size, GError **error)
 	struct guard_plan plan = {.upstream.place = NULL};
 	g_autoptr(GError) why = NULL;
 	bool done = guard_record_read(device, &plan, &progress, &why) ||
-		    !g_str_has_prefix(device->backend, "nbds:") || failure_pass(error, &why);
+		    !g_str_has_prefix(device->backend, "nbds") || failure_pass(error, &why);
 
 	/* Of several servers, only the one that the device is connected to matters. */
 	done = done && ask_at(device->backend, progress.server, &plan.upstream.tls, size, error);

@@ -31,7 +31,7 @@ for verb in $verbs; do
 	case $verb in
 	attach)
 		wanted="connections dead-timeout direct-io engine fenced find force help nooverlap offset page-cache partscan poll read-only sector-size
-			server show sizelimit swap threads timeout tls-certificates tls-hostname tls-psk tls-verify-peer"
+			server show sizelimit swap threads timeout tls tls-certificates tls-hostname tls-psk tls-verify-peer"
 		;;
 	detach) wanted="all help lazy" ;;
 	keys) wanted="client days help replace server" ;;
@@ -84,12 +84,15 @@ refuses '--find takes a free device: leave it out' attach -f "$image" nbd0
 refuses '--offset is for images' attach -o 512 nbd://localhost
 refuses '--tls-psk is for nbds:// URIs' attach --tls-psk=keys.psk nbd://localhost
 refuses '--tls-psk is for nbds:// URIs, and .*disk.img is an image' attach --tls-psk=keys.psk "$image"
+refuses '--tls is for nbds:// URIs' attach --tls=kernel nbd://localhost
+refuses '--tls=off: must be kernel or proxy' attach --tls=off nbds://localhost
+refuses '--swap needs TLS by the kernel: .*leave out --tls=proxy' attach --swap --tls=proxy nbds://localhost
 refuses '--tls-certificates is for certificates, and --tls-psk for keys' attach --tls-psk=a --tls-certificates=b nbds://localhost
 refuses 'nbd://a,b/x.*with several servers, .*If a lost server is fenced .* --fenced .*or attach it --read-only' attach nbd://a,b/x
 refuses 'nbd://a,,b/x: a server.s name is missing beside a comma' attach --fenced nbd://a,,b/x
 refuses '--fenced is for a URI of several servers, as in nbd://a,b/name' attach --fenced nbd://a/x
 refuses '--fenced is for a URI of several servers, and .*disk.img is an image' attach --fenced "$image"
-refuses 'the kernel has TLS for TCP only' attach "nbds+unix:///?socket=/run/nbd.sock"
+refuses 'the kernel has TLS for TCP only.*--tls=proxy' attach "nbds+unix:///?socket=/run/nbd.sock"
 refuses 'name a device to detach, or use --all' detach
 refuses '--all is for all devices' detach --all nbd0
 refuses 'name a device of the table, or use --all' start

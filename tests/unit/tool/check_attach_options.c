@@ -261,9 +261,40 @@ START_TEST(certificate_must_have_the_name_that_is_given)
 }
 END_TEST
 
+START_TEST(proxy_encrypts_if_it_is_wanted)
+{
+	make_tls_plan("nbds://two/x");
+	ck_assert(!plan.upstream.tls.proxy);
+	guard_plan_fini(&plan);
+	set("tls", "kernel");
+	make_tls_plan("nbds://two/x");
+	ck_assert(!plan.upstream.tls.proxy);
+	guard_plan_fini(&plan);
+	set("tls", "proxy");
+	make_tls_plan("nbds+unix:///x?socket=/s");
+	ck_assert(plan.upstream.tls.proxy);
+}
+END_TEST
+
+START_TEST(proxy_is_not_for_swap_space)
+{
+	set("tls", "proxy");
+	set("swap", "on");
+	ck_assert(!attach_options_plan(&options, g_strdup("nbds://two/"), true, &plan, &error));
+	ck_assert_msg(g_str_has_prefix(error->message, "--swap needs TLS by the kernel"), "%s",
+		      error->message);
+}
+END_TEST
+
 static const struct {
 	const char *name, *value, *place, *reason;
 } wrong_tls[] = {
+	{"tls", "proxy", "nbd://two/", "--tls is for nbds:// URIs"},
+	{"tls", "kernel", "nbd://two/", "--tls is for nbds:// URIs"},
+	{"tls", "proxy", "/disk.img", "--tls is for nbds:// URIs, and /disk.img"},
+	{"tls", "off", "nbds://two/", "--tls=off: must be kernel or proxy"},
+	{"tls", "kernel", "nbds+unix:///?socket=/s", "the kernel has TLS for TCP only"},
+	{"tls-verify-peer", "off", "nbds+unix:///?socket=/s", "the kernel has TLS for TCP only"},
 	{"tls-psk", "/k", "nbd://two/", "--tls-psk is for nbds:// URIs"},
 	{"tls-verify-peer", "off", "nbd://two/", "--tls-verify-peer is for nbds:// URIs"},
 	{"tls-hostname", "two", "/disk.img", "--tls-hostname is for nbds:// URIs, and /disk.img"},
@@ -300,6 +331,8 @@ main(void)
 		{.test = several_servers_write_only_if_they_are_fenced},
 		{.test = tls_options_and_uri_make_one_plan},
 		{.test = certificate_must_have_the_name_that_is_given},
+		{.test = proxy_encrypts_if_it_is_wanted},
+		{.test = proxy_is_not_for_swap_space},
 		{.test = tls_option_without_a_meaning_is_refused, .last = G_N_ELEMENTS(wrong_tls)},
 		{0},
 	};

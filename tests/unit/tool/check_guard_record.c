@@ -35,6 +35,7 @@ begin(void)
 			     .direct_io = "auto",
 			     .force = true,
 			     .tls = {.wanted = true,
+				     .proxy = true,
 				     .psk = (char *)"/\xff keys",
 				     .user = (char *)"alice"}},
 		.attachment = {.read_only = true, .timeout = 30, .dead_timeout = 77, .swap = true},
@@ -150,8 +151,9 @@ START_TEST(next_guard_knows_all)
 	ck_assert_uint_eq(taken.upstream.server_options->len, 2);
 	ck_assert_str_eq(taken.upstream.server_options->pdata[0], "--offset=512");
 	ck_assert_str_eq(taken.upstream.direct_io, "auto");
-	ck_assert(taken.upstream.tls.wanted && !taken.upstream.tls.verify &&
-		  !taken.upstream.tls.certificates && !taken.upstream.tls.hostname);
+	ck_assert(taken.upstream.tls.wanted && taken.upstream.tls.proxy &&
+		  !taken.upstream.tls.verify && !taken.upstream.tls.certificates &&
+		  !taken.upstream.tls.hostname);
 	ck_assert_str_eq(taken.upstream.tls.psk, "/\xff keys");
 	ck_assert_str_eq(taken.upstream.tls.user, "alice");
 	ck_assert(taken.attachment.read_only && taken.attachment.swap);

@@ -104,7 +104,7 @@ assert_tls(const char *text, const char *user, const char *certificates, const c
 
 	ck_assert_msg(nbd_uri_parse(text, &uri, &error), "%s", error ? error->message : "");
 	ck_assert(uri.tls);
-	ck_assert_str_eq(uri.host, "two");
+	ck_assert_pstr_eq(uri.host, strstr(text, "+unix") ? NULL : "two");
 	ck_assert_uint_eq(uri.port, 10809);
 	ck_assert_str_eq(uri.export, "x");
 	ck_assert_pstr_eq(uri.user, user);
@@ -120,6 +120,7 @@ START_TEST(tls_has_user_and_files)
 	assert_tls("nbds://a%20b@two/x?tls-psk-file=/k%2Fp", "a b", NULL, "/k/p", NULL);
 	assert_tls("nbds://two/x?tls-certificates=/p&tls-hostname=three&other=1", NULL, "/p", NULL,
 		   "three");
+	assert_tls("nbds+unix://alice@/x?socket=/s&tls-psk-file=/k", "alice", NULL, "/k", NULL);
 }
 END_TEST
 
@@ -140,11 +141,11 @@ START_TEST(what_the_kernel_cannot_have_is_refused_with_the_reason)
 			*name = g_strnfill(4097, 'x'),
 			*long_name = g_strconcat("nbd://two/", name, NULL);
 
-	assert_refused("nbds+unix:///x?socket=/s", "the kernel has TLS for TCP only");
 	assert_refused("nbds+vsock://2", "the kernel's nbd driver takes TCP and unix sockets only");
 	assert_refused("nbd+vsock://2", "the kernel's nbd driver takes TCP and unix sockets only");
 	assert_refused("nbd+nonsense://two", "unknown NBD URI scheme: nbd+nonsense");
-	assert_refused("nbd+unix:///x", "the path of the socket is missing");
+	assert_refused("nbd+unix:///x", "the path of the socket is missing: nbd+unix:///EXPORT?");
+	assert_refused("nbds+unix:///x", "the path of the socket is missing: nbds+unix:///EXPORT?");
 	assert_refused("nbd+unix:///x?socket=", "the path of the socket is missing");
 	assert_refused("nbd+unix:///x?socket=a/b", "the path of the socket must be absolute: a/b");
 	assert_refused(long_path, "the path of the socket is too long");

@@ -206,6 +206,7 @@ serve(void *data)
 /* ---- the client */
 
 static struct negotiation negotiation;
+static bool proxy; /* is to have the keys, and not the kernel */
 
 static void
 write_keys(char **path, const char *name, const char *text)
@@ -225,6 +226,7 @@ begin(void)
 	server_input = (struct tls_input){.length = 0};
 	missing = refused = 0;
 	handed_over = 0;
+	proxy = false;
 	write_keys(
 		&keys, "keys",
 		"alice:00112233445566778899aabbccddeeff\nbob:0123456789abcdef0123456789abcdef\n");
@@ -250,8 +252,9 @@ end(void)
 static void
 negotiate(const char *psk)
 {
-	struct upstream_tls tls = {.wanted = true, .verify = true, .psk = (char *)psk};
-	struct negotiation_aim aim = {.export = "disk"};
+	struct upstream_tls tls = {
+		.wanted = true, .proxy = proxy, .verify = true, .psk = (char *)psk};
+	struct negotiation_aim aim = {.export = "disk", .proxy = proxy};
 	GError *error = NULL;
 	pthread_t thread;
 	int pair[2];
@@ -307,6 +310,37 @@ START_TEST(records_may_come_in_pieces)
 {
 	server.splits = true;
 	assert_ready();
+}
+END_TEST
+
+/* The session goes on in its hands. */
+START_TEST(proxy_gets_the_session)
+{
+	struct tls_session *session;
+	uint8_t bytes[TLS_ROOM];
+	struct nbd_output output = {.bytes = bytes, .size = sizeof(bytes)};
+	size_t taken;
+
+	missing = refused = 1;
+	proxy = true;
+	negotiate(keys);
+	ck_assert_msg(negotiation.state == NEGOTIATION_READY, "%s", negotiation.reason);
+	ck_assert_uint_eq(handed_over, 0);
+	ck_assert_str_eq(negotiation.cipher, "1.3 AES-128-GCM");
+	ck_assert_uint_eq(negotiation.record_limit, 0);
+	session = negotiation_take_session(&negotiation);
+	ck_assert_ptr_nonnull(session);
+	ck_assert_ptr_null(negotiation_take_session(&negotiation));
+	ck_assert_int_eq(tls_session_write(session, "x", 1, &taken, &output), TLS_DONE);
+	tls_session_free(session);
+}
+END_TEST
+
+START_TEST(proxy_gets_no_byte_after_the_last_answer)
+{
+	proxy = true;
+	server.adds_record = true;
+	assert_failed(keys, "more than its answers");
 }
 END_TEST
 
@@ -393,6 +427,8 @@ main(void)
 		{.name = "negotiation", .begin = begin, .end = end},
 		{.test = kernel_gets_the_keys_after_the_last_answer},
 		{.test = records_may_come_in_pieces},
+		{.test = proxy_gets_the_session},
+		{.test = proxy_gets_no_byte_after_the_last_answer},
 		{.test = wrong_key_is_refused},
 		{.test = server_that_leaves_is_explained},
 		{.test = server_without_tls_gets_nothing},
