@@ -20,7 +20,7 @@ refuses() # REGEX ARGUMENT...
 }
 
 verbs=$(nbdloop --help | sed -n 's/^    \([a-z][a-z-]*\)  .*/\1/p')
-expect_equal "verbs" "adopt attach change detach keys list replace-server resize set start status stop" "$(echo $verbs)"
+expect_equal "verbs" "adopt attach change check detach keys list replace-server resize set start status stop" "$(echo $verbs)"
 expect_equal "version" "nbdloop $(sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' "$top_builddir/config.h")" "$(nbdloop --version)"
 
 # --help lists the options; nbdloop knows each listed option and rejects any other.
@@ -33,6 +33,7 @@ for verb in $verbs; do
 		wanted="connections dead-timeout direct-io engine fenced find force help nooverlap offset page-cache partscan poll read-only sector-size
 			server show sizelimit swap threads timeout tls tls-certificates tls-hostname tls-psk tls-verify-peer"
 		;;
+	check) wanted="help timeout" ;;
 	detach) wanted="all help lazy" ;;
 	keys) wanted="client days help replace server" ;;
 	list) wanted="associated help json noheadings offset output output-all raw" ;;
@@ -93,6 +94,8 @@ refuses 'nbd://a,,b/x: a server.s name is missing beside a comma' attach --fence
 refuses '--fenced is for a URI of several servers, as in nbd://a,b/name' attach --fenced nbd://a/x
 refuses '--fenced is for a URI of several servers, and .*disk.img is an image' attach --fenced "$image"
 refuses 'the kernel has TLS for TCP only.*--tls=proxy' attach "nbds+unix:///?socket=/run/nbd.sock"
+refuses 'URI is missing: nbdloop check' check
+refuses "disk.img is no NBD URI" check "$image"
 refuses 'name a device to detach, or use --all' detach
 refuses '--all is for all devices' detach --all nbd0
 refuses 'name a device of the table, or use --all' start

@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The resource agent of nbdloopd starts, monitors and stops the server as a cluster manager expects
+# it: what it is told twice is no error, a server that hangs or can't read fails in time, one that
+# is gone is "not running" (whoever has its process ID now), and wrong parameters are told with
+# their reason.
+. "$(dirname "$0")/../../lib/functions.sh"
+
+require_nbdloop
+require setsid nbdinfo
+[ -e "$top_builddir/tool/ocf/nbdloopd" ] || skip "the agent was not built (--with-ocfdir=no)"
+image=$dir/disk.img
+truncate -s 1M "$image"
+export OCF_RESOURCE_INSTANCE=disk HA_RSCTMP=$dir/ocf
+export OCF_RESKEY_binary OCF_RESKEY_checker OCF_RESKEY_image=$image OCF_RESKEY_export=disk
+OCF_RESKEY_binary=$(type -P nbdloopd)
+OCF_RESKEY_checker=$(type -P nbdloop)
+pid_file=$HA_RSCTMP/nbdloopd-disk.pid
+socket=$HA_RSCTMP/nbdloopd-disk.sock
+success=0 generic=1 unimplemented=3 installed=5 configured=6 not_running=7
+
+free_port()
+{
+	"$python" -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+OCF_RESKEY_port=$(free_port)
+export OCF_RESKEY_port
+
+agent() # WANTED-STATUS ACTION [NAME=VALUE...]
+{
+	local wanted=$1 action=$2 status=0
+	shift 2
+	env OCF_RESKEY_CRM_meta_timeout=$((60000 * time_factor)) "$@" timeout $((90 * time_factor)) \
+		"$top_builddir/tool/ocf/nbdloopd" "$action" >"$dir/agent.out" 2>"$dir/agent.log" </dev/null || status=$?
+	expect_equal "status of $action $*" "$wanted" "$status"
+}
+
+because() # REGEX
+{
+	grep -qE -- "^ocf-exit-reason:.*$1" "$dir/agent.log" || fail "the agent doesn't give the reason: $1"
+}
+
+# Whether a process has not ended; nobody may wait for a child of the agent.
+runs() # PID
+{
+	grep -q '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status" 2>/dev/null
+}
+
+agent_stops()
+{
+	"$top_builddir/tool/ocf/nbdloopd" stop
+}
+on_exit agent_stops
+
+# ---- parameters
+agent $success meta-data
+"$python" - "$dir/agent.out" <<'END' || fail "the description is no XML"
+import sys, xml.etree.ElementTree
+root = xml.etree.ElementTree.parse(sys.argv[1]).getroot()
+assert root.get("name") == "nbdloopd"
+assert {a.get("name") for a in root.iter("action")} == {"start", "stop", "monitor", "meta-data", "validate-all"}
+assert {"image", "config", "port", "export"} < {p.get("name") for p in root.iter("parameter")}
+END
+agent $success validate-all
+agent $configured validate-all OCF_RESKEY_image=
+because "neither image nor config"
+agent $configured start OCF_RESKEY_config=/etc/nbdloopd.conf
+because "image and config are given"
+for port in 0 65536 1x 1000000 -1; do
+	agent $configured validate-all OCF_RESKEY_port="$port"
+	because "port=$port: it must be a number"
+done
+agent $configured validate-all OCF_RESKEY_image=disk.img
+because "disk.img: the path must be absolute"
+agent $installed validate-all OCF_RESKEY_image="$dir/missing.img"
+because "missing.img can.t be read on this node"
+agent $installed start OCF_RESKEY_binary=/nonexistent/nbdloopd
+because "/nonexistent/nbdloopd can.t be run"
+agent $unimplemented promote
+
+# ---- before it runs
+agent $not_running monitor
+agent $not_running monitor OCF_RESKEY_image="$dir/missing.img"
+agent $configured monitor OCF_RESKEY_port=0
+agent $success stop
+agent $success stop OCF_RESKEY_image=
+agent $generic start OCF_RESKEY_options=--nonsense
+because "nbdloopd has ended at once"
+
+# ---- while it runs
+agent $success start
+agent $success monitor
+pid=$(cat "$pid_file")
+agent $success start
+expect_equal "the server after another start" "$pid" "$(cat "$pid_file")"
+quietly nbdinfo --size "nbd://localhost:$OCF_RESKEY_port/disk"
+[ "$(stat -c %a "$socket")" = 700 ] || fail "others can connect to the agent's socket: $(stat -c %a "$socket")"
+
+# It hangs: monitoring fails in its time, and stop ends it nevertheless.
+kill -STOP "$pid"
+started=$SECONDS
+agent $generic monitor OCF_RESKEY_CRM_meta_timeout=3000
+[ $((SECONDS - started)) -le $((3 + 5 * time_factor)) ] || fail "monitoring took $((SECONDS - started)) seconds"
+because "its export can.t be read: .*hasn.t answered"
+agent $success stop
+! runs "$pid" || fail "the server runs after stop"
+[ ! -e "$pid_file" ] && [ ! -e "$socket" ] || fail "stop leaves files"
+agent $not_running monitor
+
+# It was killed, and another process has its ID.
+agent $success start
+pid=$(cat "$pid_file")
+kill -KILL "$pid"
+wait_until "the server is gone" eval '! runs "$pid"'
+agent $not_running monitor
+echo $$ >"$pid_file"
+agent $not_running monitor
+agent $success stop
+echo nonsense >"$pid_file"
+agent $success start
+agent $success monitor
+agent $success stop
+
+# Its image can't be read: the file system says EIO, or the file is too short.
+agent $success start
+truncate -s 0 "$image"
+agent $generic monitor
+because "its export can.t be read: .*the read failed: the server reports error 5"
+truncate -s 1M "$image"
+agent $success monitor
+agent $success stop
+
+# ---- a configuration file
+printf '%s\n' "[server]" "port = $OCF_RESKEY_port" "[export disk]" "file = $image" >"$dir/nbdloopd.conf"
+export OCF_RESKEY_image='' OCF_RESKEY_config=$dir/nbdloopd.conf
+agent $success start
+agent $success monitor
+agent $generic monitor OCF_RESKEY_export=other
+because 'no export "other"'
+agent $success stop
