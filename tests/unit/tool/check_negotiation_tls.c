@@ -206,7 +206,8 @@ serve(void *data)
 /* ---- the client */
 
 static struct negotiation negotiation;
-static bool proxy; /* is to have the keys, and not the kernel */
+static struct negotiation_aim aim; /* for as long as the negotiation */
+static bool proxy;                 /* is to have the keys, and not the kernel */
 
 static void
 write_keys(char **path, const char *name, const char *text)
@@ -254,11 +255,11 @@ negotiate(const char *psk)
 {
 	struct upstream_tls tls = {
 		.wanted = true, .proxy = proxy, .verify = true, .psk = (char *)psk};
-	struct negotiation_aim aim = {.export = "disk", .proxy = proxy};
 	GError *error = NULL;
 	pthread_t thread;
 	int pair[2];
 
+	aim = (struct negotiation_aim){.export = "disk", .proxy = proxy};
 	aim.credentials = upstream_tls_credentials(&tls, &error);
 	ck_assert_msg(aim.credentials, "%s", error ? error->message : "");
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
