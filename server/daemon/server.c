@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/daemon/server.h"
 
-#include "server/config/command_line.h"
 #include "server/daemon/activation.h"
 #include "server/daemon/listener.h"
 #include "server/daemon/readiness.h"
@@ -324,43 +323,6 @@ start(struct server *server)
 
 /* ---- serving */
 
-static void
-report_difference(const char *name)
-{
-	log_warning("%s has changed, which needs a restart of the server", name);
-}
-
-static void
-report_reread(struct server *server, const struct server_config *config)
-{
-	config_visit_differences(server->config, config, report_difference);
-	log_info("the configuration was read again");
-}
-
-static void
-reload(struct server *server)
-{
-	struct server_config config;
-	char *CLEANUP_FREE error = NULL;
-	int r;
-
-	server->reread = false;
-	r = command_line_configure(server->line, &config, &error);
-	if (r < 0) {
-		log_error("%s; everything stays as it is", error ? error : strerror(-r));
-	} else {
-		r = exports_reload(server->exports, &config);
-		server->reread = r == -EBUSY;
-		if (!server->reread) {
-			report_reread(server, &config);
-			server_reread_tls(server);
-		}
-		config_fini(&config);
-	}
-	if (!server->reread)
-		readiness_ready();
-}
-
 void
 server_take_signals(struct server *server)
 {
@@ -369,7 +331,7 @@ server_take_signals(struct server *server)
 	while (read(server->signals, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGHUP && !server->ending) {
 			readiness_reloading();
-			reload(server);
+			server_reload(server);
 		} else if (info.ssi_signo != SIGHUP) {
 			server->abort = server->ending;
 			server->ending = true;
@@ -420,8 +382,8 @@ serve(struct server *server)
 		if (server->polled[POLL_WAKE].revents) {
 			eventfd_read(server->wake, &count);
 			exports_reap(server->exports);
-			if (server->reread && !server->ending)
-				reload(server);
+			if (!server->ending)
+				server_go_on_reloading(server);
 		}
 		for (struct listener *listener = server->listeners; listener;
 		     listener = listener->next, polled++) {

@@ -21,6 +21,7 @@ struct exports;
 struct handshakes;
 struct listener;
 struct pollfd;
+struct reload;
 struct tls_credentials;
 
 enum poll_slot {
@@ -50,9 +51,10 @@ struct server {
 	struct acceptor acceptor;
 	struct pollfd *polled;
 	unsigned int poll_count;
-	int signals; /* signalfd */
-	int wake;    /* eventfd: another thread has news */
-	bool reread; /* SIGHUP came during a change: read the configuration when that has ended */
+	int signals;           /* signalfd */
+	int wake;              /* eventfd: another thread has news */
+	struct reload *reload; /* the configuration is being read again; NULL: it is not */
+	bool reread; /* it is to be read once more: SIGHUP came meanwhile, or during a change */
 	bool ending;
 	bool abort; /* a second signal came: wait no longer */
 };
@@ -74,6 +76,24 @@ server_start_tls(struct server *server);
 /* Reads them again: for new connections, unless the files are of no use. */
 void
 server_reread_tls(struct server *server);
+
+/* SIGHUP: begins to read the configuration again, in a thread of its own, since that may ask other
+ * machines for the names of users and groups.  If it is being read, that is done once more. */
+void
+server_reload(struct server *server);
+
+/* After each wake-up of the main thread: takes over what was read.  If a change of the exports is
+ * under way, it is read again when that has ended. */
+void
+server_go_on_reloading(struct server *server);
+
+/* Whether it is being read. */
+bool
+server_is_reloading(const struct server *server);
+
+/* Forgets what was read, for the server's end.  Waits if it is being read. */
+void
+server_abandon_reload(struct server *server);
 
 /* Handles the signals that have arrived. */
 void

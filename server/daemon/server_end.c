@@ -78,8 +78,8 @@ drain_connections(struct server *server, bool listened)
 	stop_workers(server, WORKER_ABORTS);
 }
 
-/* Waits until a running change has ended, at most until `end` (clock_ms(CLOCK_MONOTONIC)).  False:
- * it has not. */
+/* Waits until a running change has ended, and the configuration is read, at most until `end`
+ * (clock_ms(CLOCK_MONOTONIC)).  False: it has not. */
 static bool
 await_change(struct server *server, int64_t end)
 {
@@ -88,7 +88,7 @@ await_change(struct server *server, int64_t end)
 	int64_t soon = clock_ms(CLOCK_MONOTONIC) + CHANGE_MINIMUM;
 	int interval = 1;
 
-	while (!control_socket_is_over(server->control)) {
+	while (!control_socket_is_over(server->control) || server_is_reloading(server)) {
 		if (clock_ms(CLOCK_MONOTONIC) >= end ||
 		    (server->abort && clock_ms(CLOCK_MONOTONIC) >= soon))
 			return false;
@@ -115,8 +115,9 @@ drain(struct server *server, bool listened)
 static _Noreturn void
 exit_during_change(struct server *server, int status)
 {
-	log_warning(
-		"a change that the control socket asked for has not finished; the server exits without it");
+	log_warning("%s has not finished; the server exits without it",
+		    server_is_reloading(server) ? "the reading of the configuration"
+						: "a change that the control socket asked for");
 	pid_file_close(&server->pid_file);
 	_exit(status);
 }
@@ -135,6 +136,7 @@ server_end(struct server *server, int status)
 		exit_during_change(server, status);
 	/* First, since the control socket's threads may wait for answers of the workers. */
 	control_socket_free(steal_pointer(&server->control));
+	server_abandon_reload(server);
 	for (unsigned int i = 0; i < server->started; i++)
 		worker_join(&server->workers[i]);
 	handshakes_free(server->handshakes);
