@@ -4,6 +4,7 @@
  * driver, and not root.
  */
 #include "tool/failure.h"
+#include "tool/guard/proxies.h"
 #include "tool/server/export_read.h"
 #include "tool/server/nbd_uri.h"
 #include "tool/table/attach_tls.h"
@@ -34,6 +35,21 @@ static const struct option_row check_option_rows[] = {
 	{.name = NULL},
 };
 
+/* Over a connection that was just made.  TLS is a proxy's business, so that the kernel needs none,
+ * and unix sockets may have it. */
+static bool
+read_from(struct upstream_connection *connection, const char *uri, gint64 end, GError **error)
+{
+	struct upstream_connection *all = connection;
+	struct proxies proxies = {.pids = NULL};
+	bool done = (!connection->session || proxies_start(&proxies, &all, 1, uri, error)) &&
+		    export_read_first(connection, end, error);
+
+	upstream_connection_close(connection);
+	proxies_end(&proxies);
+	return done;
+}
+
 static bool
 check_server(const char *uri, const struct upstream_tls *tls, unsigned int seconds, GError **error)
 {
@@ -49,8 +65,7 @@ check_server(const char *uri, const struct upstream_tls *tls, unsigned int secon
 	if (!upstream_connections_to_servers(&all, 1, false, &search, seconds * 1000, &server,
 					     error))
 		return false;
-	done = export_read_first(&connection, end, &why);
-	upstream_connection_close(&connection);
+	done = read_from(&connection, uri, end, &why);
 	if (!done)
 		g_propagate_prefixed_error(error, why, "%s: ", uri);
 	return done;
@@ -59,13 +74,14 @@ check_server(const char *uri, const struct upstream_tls *tls, unsigned int secon
 static bool
 check_uri(const char *text, unsigned int seconds, GError **error)
 {
-	const struct attach_tls no_options = {.verify_peer = 1};
+	struct attach_tls options = {.verify_peer = 1};
 	struct upstream_tls tls = {.wanted = false};
 	struct nbd_uri uri;
-	bool good = nbd_uri_parse(text, &uri, error) &&
-		    attach_tls_plan(&no_options, &uri, &tls, error) &&
-		    check_server(text, &tls, seconds, error);
+	bool good = nbd_uri_parse(text, &uri, error);
 
+	options.by = good && uri.tls ? (char *)"proxy" : NULL;
+	good = good && attach_tls_plan(&options, &uri, &tls, error) &&
+	       check_server(text, &tls, seconds, error);
 	upstream_tls_fini(&tls);
 	nbd_uri_fini(&uri);
 	return good;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # nbdloop check succeeds only if a read does: not if the server hangs, refuses the export, reports
-# an error for the read, or is gone; of several servers, all must answer.  It needs no nbd driver,
-# and not root.
+# an error for the read, or is gone; of several servers, all must answer.  It needs neither an nbd
+# driver nor TLS in the kernel, and not root.
 . "$(dirname "$0")/../../lib/functions.sh"
 
 require_nbdloop
@@ -57,3 +57,18 @@ spawn slow nbdkit -f -U "$sock" --filter=delay memory 1M rdelay=600
 wait_until "nbdkit listens" test -S "$sock"
 fails '.*: the read was not answered in time' --timeout 1 "nbd+unix:///?socket=$sock"
 end_process slow KILL
+
+# TLS, which needs nothing of the kernel.
+if nbdloop keys --server=localhost --client=alice certificates "$dir/pki" >"$dir/keys.log" 2>&1; then
+	rm -f "$sock"
+	spawn secret nbdkit -f -U "$sock" --tls=require --tls-verify-peer --tls-certificates="$dir/pki" memory 1M
+	wait_until "nbdkit listens" test -S "$sock"
+	there="nbds+unix:///?socket=$sock"
+	quietly nbdloop check "$there&tls-certificates=$dir/pki/alice"
+	fails '.*: (TLS: |the server closed the connection in the TLS handshake)' "$there&tls-certificates=$dir/pki"
+	end_process secret TERM
+	port=$(free_port)
+	start_nbdloopd --port "$port" --tls-certificates "$dir/pki" "$image"
+	quietly nbdloop check "nbds://localhost:$port/?tls-certificates=$dir/pki/alice"
+	stop_server
+fi
