@@ -185,8 +185,8 @@ const struct option_row server_option_rows[] = {
 			"million records with TLS 1.3 and AES-GCM; so C<auto> means: only with TLS\n"
 			"1.2 or ChaCha20-Poly1305.  With C<on>, those clients lose their\n"
 			"connection then, and must connect again.  No key of AES-GCM encrypts\n"
-			"more than 256 GiB in one direction: then the server carries out what the\n"
-			"client has sent, ends the connection, and says so in the log.  The\n"
+			"more than 256 GiB in one direction: then the server answers the requests\n"
+			"that it has begun, ends the connection, and says so in the log.  The\n"
 			"status tells for each connection where it is encrypted, and why.\n",
 	},
 	{

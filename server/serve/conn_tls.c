@@ -384,7 +384,9 @@ conn_tls_check_keys(struct conn *conn)
 		return;
 	conn_warn(conn, "TLS: its keys have encrypted as much as they may, and the kernel can't "
 			"change them: the client may connect again");
-	conn_drain(conn);
+	/* Without refusals: the kernel's client makes an error of one (ESHUTDOWN), but sends
+	 * requests that were not answered again when it has another connection. */
+	conn_close(conn);
 }
 
 /* Whether the server's options let the kernel have this session. */

@@ -283,6 +283,38 @@ START_TEST(draining_worker_ends_an_idle_connection)
 }
 END_TEST
 
+static void
+use_up_keys(struct worker *worker, struct worker_message *message)
+{
+	(void)message;
+	worker->conns->key_bytes = 1;
+}
+
+/* The kernel's client would make an I/O error of a refusal; what is not answered it sends again,
+ * over another connection. */
+START_TEST(used_up_keys_end_a_connection_without_refusals)
+{
+	struct worker_message message = {.deliver = use_up_keys};
+
+	begin_read(_i);
+	worker_post(&the_worker, &message);
+	worker_catch_up();
+	client_say_write(&client, 0, 2, 8 * PAGE, PAGE, 1, true);
+	client_send(&client);
+	client_expect(&client, 2, 0);
+	worker_catch_up();
+	client_say_write(&client, 0, 3, 0, PAGE, 2, false);
+	client_send(&client);
+	client_expect_silence(&client);
+	fake_release_all(&disk.fake);
+	client_expect_read(&client, 1, 0, PAGE);
+	client_expect_end(&client);
+	ck_assert(
+		log_capture_has(LOG_LEVEL_WARNING, "its keys have encrypted as much as they may"));
+	end();
+}
+END_TEST
+
 START_TEST(aborting_worker_waits_for_the_disk_alone)
 {
 	begin_read(_i);
@@ -399,6 +431,7 @@ main(void)
 		{.test = draining_worker_carries_out_what_has_waited, .last = ways},
 		{.test = refusing_worker_carries_out_only_what_has_begun, .last = ways},
 		{.test = draining_worker_ends_an_idle_connection, .last = ways},
+		{.test = used_up_keys_end_a_connection_without_refusals, .last = ways},
 		{.test = aborting_worker_waits_for_the_disk_alone, .last = ways},
 		{.test = worker_that_ends_does_not_wait_for_a_handshake, .last = ways},
 		{.test = worker_that_ends_gets_the_messages_of_its_connections, .last = ways},
