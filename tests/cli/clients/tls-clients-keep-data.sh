@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Clients on TLS write real data and read it back: qemu-img, qemu-io, nbdcopy, and nbdkit as a
 # client, each with a certificate and with a key.  Each of the two exports lets in one of them only.
-# On each engine.
+# On each engine.  nbd-client, which only has certificates, lists the exports: what it does with a
+# device is a claim of tests/vm.
 . "$(dirname "$0")/../../lib/functions.sh"
 . "$lib/certificates.sh"
 
-require certtool qemu-img qemu-io nbdcopy mke2fs
+require certtool qemu-img qemu-io nbdcopy mke2fs nbd-client
 nbdkit --dump-plugin nbd >"$dir/nbdkit.log" 2>&1 || skip "nbdkit has no plugin nbd"
 source=$dir/source
 size=$((24 << 20))
@@ -87,6 +88,14 @@ libnbd_keeps_data()
 	quietly cmp "$source" "$dir/copy"
 }
 
+nbd_client_lists()
+{
+	local seen
+	seen=$(timeout $((60 * time_factor)) nbd-client -l $address "$port" -enable-tls -tlshostname $address -cacertfile "$dir/alice/ca-cert.pem" \
+		-certfile "$dir/alice/client-cert.pem" -keyfile "$dir/alice/client-key.pem" 2>"$dir/nbd-client.log") || fail "nbd-client -l fails"
+	expect_equal "what nbd-client lists" "Negotiation: .. x509" "$(xargs <<<"$seen")"
+}
+
 keep_data()
 {
 	local kind
@@ -104,6 +113,7 @@ keep_data()
 		libnbd_keeps_data
 		quietly cmp "$source" "$dir/$kind.img"
 	done
+	nbd_client_lists
 	reject_log 'disconnected'
 	stop_server
 }
