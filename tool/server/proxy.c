@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <glib.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -167,6 +168,17 @@ transmit(const struct end *end, const uint8_t *bytes, size_t length)
 	return n;
 }
 
+/* Asks the socket, and not epoll's events: those are older, if this process has waited for a
+ * processor since. */
+static void
+look_for_end(struct end *end)
+{
+	struct pollfd state = {.fd = end->fd, .events = POLLRDHUP};
+
+	if (poll(&state, 1, 0) > 0)
+		end->hung = end->ready = true;
+}
+
 /* ---- to the server; each function returns whether something was done */
 
 static bool
@@ -238,6 +250,8 @@ say_goodbye(struct link *link)
 static bool
 go_up(struct link *link)
 {
+	if (link->sent < link->sealed.used)
+		look_for_end(&link->kernel);
 	if (link->kernel.hung && !link->requests.disconnect_last)
 		return take_leave(link);
 	if (link->sent < link->sealed.used)

@@ -14,6 +14,7 @@
 #include <check.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@ static struct played {
 
 static struct proxied proxied[LINKS];
 static pthread_t thread;
+static _Atomic bool gives_up; /* the kernel ends the first one when the proxy has just received */
 static char logged[512];
 static uint8_t out[MOST], in[MOST];
 
@@ -90,6 +92,7 @@ static void
 start(void)
 {
 	begin();
+	atomic_store(&gives_up, false);
 	for (unsigned int i = 0; i < LINKS; i++)
 		make_link(i);
 	*logged = '\0';
@@ -120,6 +123,17 @@ stop(void)
 }
 
 /* ---- the kernel */
+
+/* In place of the C library's. */
+ssize_t
+recv(int fd, void *bytes, size_t size, int flags)
+{
+	ssize_t n = recvfrom(fd, bytes, size, flags, NULL, NULL);
+
+	if (n > 0 && fd == proxied[0].kernel && atomic_load(&gives_up))
+		shutdown(played[0].kernel, SHUT_RDWR);
+	return n;
+}
 
 static void
 make_disconnect(uint8_t *bytes)
@@ -330,6 +344,19 @@ START_TEST(what_the_kernel_gave_up_is_dropped)
 }
 END_TEST
 
+/* A proxy that waits for a processor between two steps may wait for longer than the kernel. */
+START_TEST(what_the_kernel_gave_up_just_now_is_dropped)
+{
+	enum tls_result result;
+
+	atomic_store(&gives_up, true);
+	ck_assert_int_eq(send(played[0].kernel, out, WRITE_SIZE, 0), WRITE_SIZE);
+	ck_assert_uint_eq(receive_sealed(&played[0], MOST, &result), 0);
+	ck_assert_int_ne(result, TLS_CLOSED);
+	expect_echo(&played[1]);
+}
+END_TEST
+
 /* The server isn't told that all is well. */
 START_TEST(data_that_look_like_a_disconnect_are_data)
 {
@@ -360,6 +387,7 @@ main(void)
 		{.test = server_that_dies_ends_the_connection},
 		{.test = disconnect_of_a_device_arrives},
 		{.test = what_the_kernel_gave_up_is_dropped},
+		{.test = what_the_kernel_gave_up_just_now_is_dropped},
 		{.test = data_that_look_like_a_disconnect_are_data},
 		{0},
 	};
