@@ -13,7 +13,7 @@
 
 require fio fincore
 jobs=4
-each=32 # MiB
+each=16 # MiB
 data=$((jobs * each << 10)) # KiB
 image=$dir/disk.img
 mounted=$dir/mounted

@@ -6,11 +6,11 @@
 # device, one gets it; if several use --nooverlap, they share one. While the driver is unloaded
 # again and again, attaching works or says why it doesn't, and works afterwards.
 #
-# NBDLOOP_DEVICES=256 attaches so many instead of 64.
+# NBDLOOP_DEVICES=256 attaches so many instead of 32.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
-count=${NBDLOOP_DEVICES:-64}
+count=${NBDLOOP_DEVICES:-32}
 modprobe nbd nbds_max=$count
 for ((i = 1; i <= count; i++)); do
 	echo "image $i" >"$dir/$i.img"
