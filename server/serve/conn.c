@@ -451,8 +451,7 @@ conn_settle(struct conn *conn)
 	if (conn->refused)
 		request_finish(steal_pointer(&conn->refused));
 	/* If it became dirty here, it is settled again. */
-	if (conn->dirty || conn->requests > 0 || conn->send_op.active ||
-	    (conn->tls && conn->tls->working))
+	if (conn->dirty || conn->requests > 0 || conn->send_op.active || conn_tls_is_working(conn))
 		return;
 	if (conn_linger(conn))
 		return;

@@ -304,6 +304,18 @@ conn_tls_shake(struct conn *conn)
 	handshakes_step(conn->worker->config->handshakes, &tls->job);
 }
 
+bool
+conn_tls_is_working(struct conn *conn)
+{
+	struct conn_tls *tls = conn->tls;
+
+	if (!tls || !tls->working)
+		return false;
+	if (conn->lost)
+		atomic_store(&tls->job.abandoned, true);
+	return true;
+}
+
 static void
 refuse(struct conn *conn)
 {

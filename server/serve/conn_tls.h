@@ -67,6 +67,11 @@ conn_tls_receive(struct conn *conn);
 void
 conn_tls_received(struct conn *conn, size_t length);
 
+/* Whether another thread still uses the connection's TLS.  If the connection is lost, that thread
+ * is told to be quick. */
+bool
+conn_tls_is_working(struct conn *conn);
+
 /* While tls->shaking: takes what was received. */
 void
 conn_tls_shake(struct conn *conn);

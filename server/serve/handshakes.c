@@ -28,7 +28,8 @@ struct handshakes {
 static void
 do_step(struct handshake_job *job, struct tls_credentials *credentials)
 {
-	if (!job->session && tls_session_new(&job->session, credentials, NULL) < 0) {
+	if (atomic_load(&job->abandoned) ||
+	    (!job->session && tls_session_new(&job->session, credentials, NULL) < 0)) {
 		job->result = TLS_FAILED;
 		return;
 	}

@@ -11,6 +11,7 @@
 
 #include "nbd/tls/session.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 struct handshakes;
@@ -24,6 +25,7 @@ struct handshake_job {
 	struct tls_input input;
 	struct nbd_output output;
 	enum tls_result result;
+	_Atomic bool abandoned; /* nobody waits for a result: steps fail without a computation */
 	struct handshake_job *next; /* of the threads */
 };
 
