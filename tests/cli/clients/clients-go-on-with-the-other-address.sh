@@ -9,10 +9,11 @@ require_root "a host name of its own"
 require qemu-io unshare nbdinfo
 image=$dir/disk.img
 truncate -s 1M "$image"
-cp /etc/hosts "$dir/hosts"
-printf '%s\n' "127.0.0.2 two-servers" "127.0.0.3 two-servers" >>"$dir/hosts"
+# A minimal system has no /etc/hosts in whose place another file could be mounted.
+cp -a /etc "$dir/etc"
+printf '%s\n' "127.0.0.2 two-servers" "127.0.0.3 two-servers" >>"$dir/etc/hosts"
 # shellcheck disable=SC2016 # for the inner shell
-named=(unshare --mount "$BASH" -euc 'mount --bind "$1/hosts" /etc/hosts && shift && exec "$@"' named "$dir")
+named=(unshare --mount "$BASH" -euc 'mount --bind "$1/etc" /etc && shift && exec "$@"' named "$dir")
 "${named[@]}" true 2>"$dir/unshare.log" || skip "unshare: $(cat "$dir/unshare.log")"
 addresses=$("${named[@]}" getent ahostsv4 two-servers | awk '/STREAM/ {print $1}' | xargs)
 [ "$addresses" = "127.0.0.2 127.0.0.3" ] || skip "the names of this machine aren't those of /etc/hosts: $addresses"

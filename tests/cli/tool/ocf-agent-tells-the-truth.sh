@@ -93,7 +93,7 @@ agent $success monitor
 pid=$(cat "$pid_file")
 agent $success start
 expect_equal "the server after another start" "$pid" "$(cat "$pid_file")"
-quietly nbdinfo --size "nbd://localhost:$OCF_RESKEY_port/disk"
+quietly nbdinfo --size "nbd://127.0.0.1:$OCF_RESKEY_port/disk"
 [ "$(stat -c %a "$socket")" = 700 ] || fail "others can connect to the agent's socket: $(stat -c %a "$socket")"
 
 # It hangs: monitoring fails in its time, and stop ends it nevertheless.
@@ -106,6 +106,14 @@ agent $success stop
 ! runs "$pid" || fail "the server runs after stop"
 [ ! -e "$pid_file" ] && [ ! -e "$socket" ] || fail "stop leaves files"
 agent $not_running monitor
+
+# It was told to end, and has requests left: it is still there, and stop waits for it.
+agent $success start
+pid=$(cat "$pid_file")
+rm "$pid_file"
+agent $success monitor
+agent $success stop
+! runs "$pid" || fail "the server runs after stop, without its file"
 
 # It was killed, and another process has its ID.
 agent $success start
