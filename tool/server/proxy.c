@@ -196,6 +196,18 @@ send_sealed(struct link *link)
 	return true;
 }
 
+/* The kernel sends a write's header before its data: one record for both is less work for either
+ * side than two. */
+static bool
+is_worth_a_record(const struct link *link)
+{
+	const struct requests *requests = &link->requests;
+
+	return (requests->have == 0 && requests->payload == 0) ||
+	       link->clear_end - link->clear_at >= TLS_RECORD_DATA ||
+	       link->clear_end == sizeof(link->clear);
+}
+
 static bool
 seal(struct link *link)
 {
@@ -256,7 +268,7 @@ go_up(struct link *link)
 		return take_leave(link);
 	if (link->sent < link->sealed.used)
 		return send_sealed(link);
-	if (link->clear_at < link->clear_end)
+	if (link->clear_at < link->clear_end && is_worth_a_record(link))
 		return seal(link);
 	if (link->kernel.hung)
 		return say_goodbye(link);

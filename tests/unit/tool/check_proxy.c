@@ -12,17 +12,20 @@
 #include "tests/unit/nbd/tls_pair.h"
 
 #include <check.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum {
-	WRITE_SIZE = NBD_REQUEST_SIZE + 40000, /* bytes: no multiple of a record */
+	READ_SIZE = NBD_REQUEST_SIZE,          /* bytes */
+	WRITE_SIZE = NBD_REQUEST_SIZE + 40000, /* no multiple of a record */
 	MOST = 4 << 20,                        /* bytes; more than a proxy and its sockets hold */
 	LINKS = 2,
 };
@@ -71,21 +74,26 @@ make_link(unsigned int i)
 	client.session = server.session = NULL;
 }
 
-/* What either side sends: a stream of writes. */
 static void
-make_writes(void)
+make_request(uint8_t *to, uint16_t type, uint32_t length)
+{
+	to = wire_store32(to, NBD_REQUEST_MAGIC);
+	to = wire_store16(to, 0);
+	to = wire_store16(to, type);
+	to = wire_store64(to, 0);
+	to = wire_store64(to, 0);
+	wire_store32(to, length);
+}
+
+/* What either side sends: a read, and a stream of writes. */
+static void
+make_requests(void)
 {
 	for (size_t i = 0; i < MOST; i++)
 		out[i] = (uint8_t)(i * 7 + i / 251);
-	for (size_t at = 0; at + NBD_REQUEST_SIZE < MOST; at += WRITE_SIZE) {
-		uint8_t *to = wire_store32(out + at, NBD_REQUEST_MAGIC);
-
-		to = wire_store16(to, 0);
-		to = wire_store16(to, NBD_CMD_WRITE);
-		to = wire_store64(to, at);
-		to = wire_store64(to, at);
-		wire_store32(to, WRITE_SIZE - NBD_REQUEST_SIZE);
-	}
+	make_request(out, NBD_CMD_READ, 4096);
+	for (size_t at = READ_SIZE; at + NBD_REQUEST_SIZE < MOST; at += WRITE_SIZE)
+		make_request(out + at, NBD_CMD_WRITE, WRITE_SIZE - NBD_REQUEST_SIZE);
 }
 
 static void
@@ -97,7 +105,7 @@ start(void)
 		make_link(i);
 	*logged = '\0';
 	log_set_sink(note);
-	make_writes();
+	make_requests();
 	ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
 }
 
@@ -133,14 +141,6 @@ recv(int fd, void *bytes, size_t size, int flags)
 	if (n > 0 && fd == proxied[0].kernel && atomic_load(&gives_up))
 		shutdown(played[0].kernel, SHUT_RDWR);
 	return n;
-}
-
-static void
-make_disconnect(uint8_t *bytes)
-{
-	memset(bytes, 0, NBD_REQUEST_SIZE);
-	wire_store32(bytes, NBD_REQUEST_MAGIC);
-	wire_store16(bytes + 6, NBD_CMD_DISC);
 }
 
 /* Sends until the proxy takes no more for a moment.  Returns the number of bytes. */
@@ -213,10 +213,10 @@ static void
 expect_echo(struct played *one)
 {
 	enum tls_result result;
-	size_t length = 300;
+	size_t length;
 
-	ck_assert_int_eq(send(one->kernel, out, length, 0), (ssize_t)length);
-	ck_assert_uint_eq(receive_sealed(one, length, &result), length);
+	ck_assert_int_eq(send(one->kernel, out, READ_SIZE, 0), READ_SIZE);
+	ck_assert_uint_eq(receive_sealed(one, READ_SIZE, &result), READ_SIZE);
 	length = seal(one, 300);
 	ck_assert_int_eq(send(one->server, sealed, length, 0), (ssize_t)length);
 	receive_in_the_clear(one->kernel, 300);
@@ -244,7 +244,8 @@ START_TEST(slow_side_slows_the_other_down)
 	ck_assert_uint_lt(up, MOST);
 	/* The other connection has its turn. */
 	expect_echo(&played[1]);
-	ck_assert_uint_eq(receive_sealed(one, up, &result), up);
+	/* But for the beginning of a request. */
+	ck_assert_uint_ge(receive_sealed(one, up - TLS_RECORD_DATA, &result), up - TLS_RECORD_DATA);
 	for (size_t have = 0; have < MOST;) {
 		ssize_t n = recv(one->kernel, in + have, MOST - have, 0);
 
@@ -255,6 +256,26 @@ START_TEST(slow_side_slows_the_other_down)
 	}
 	ck_assert_uint_eq(down, length);
 	ck_assert_int_eq(memcmp(in, out, MOST), 0);
+}
+END_TEST
+
+START_TEST(header_and_data_of_a_write_share_a_record)
+{
+	struct played *one = &played[0];
+	uint8_t bytes[NBD_REQUEST_SIZE + 1000] = {0};
+	struct tls_input input;
+	size_t length;
+	int unread = 1;
+
+	make_request(bytes, NBD_CMD_WRITE, 1000);
+	ck_assert_int_eq(send(one->kernel, bytes, NBD_REQUEST_SIZE, 0), NBD_REQUEST_SIZE);
+	while (unread > 0)
+		ck_assert_int_eq(ioctl(one->kernel, SIOCOUTQ, &unread), 0);
+	ck_assert_int_eq(send(one->kernel, bytes + NBD_REQUEST_SIZE, 1000, 0), 1000);
+	input = (struct tls_input){wire, (size_t)recv(one->server, wire, sizeof(wire), 0)};
+	ck_assert_int_eq(tls_session_read(one->session, &input, in, MOST, &length), TLS_DONE);
+	ck_assert_uint_eq(length, sizeof(bytes));
+	ck_assert_mem_eq(in, bytes, length);
 }
 END_TEST
 
@@ -318,10 +339,10 @@ END_TEST
 /* The server receives when the kernel has ended the connection. */
 START_TEST(disconnect_of_a_device_arrives)
 {
-	const size_t length = 2 * WRITE_SIZE + NBD_REQUEST_SIZE;
+	const size_t length = READ_SIZE + 2 * WRITE_SIZE + NBD_REQUEST_SIZE;
 	enum tls_result result;
 
-	make_disconnect(out + 2 * WRITE_SIZE);
+	make_request(out + length - NBD_REQUEST_SIZE, NBD_CMD_DISC, 0);
 	ck_assert_int_eq(send(played[0].kernel, out, length, 0), (ssize_t)length);
 	shutdown(played[0].kernel, SHUT_RDWR);
 	expect_echo(&played[1]);
@@ -360,10 +381,10 @@ END_TEST
 /* The server isn't told that all is well. */
 START_TEST(data_that_look_like_a_disconnect_are_data)
 {
-	const size_t length = WRITE_SIZE - 100;
+	const size_t length = READ_SIZE + WRITE_SIZE - 100;
 	enum tls_result result;
 
-	make_disconnect(out + length - NBD_REQUEST_SIZE);
+	make_request(out + length - NBD_REQUEST_SIZE, NBD_CMD_DISC, 0);
 	ck_assert_int_eq(send(played[0].kernel, out, length, 0), (ssize_t)length);
 	shutdown(played[0].kernel, SHUT_RDWR);
 	receive_sealed(&played[0], MOST, &result);
@@ -381,6 +402,7 @@ main(void)
 		 .begin = start,
 		 .end = stop},
 		{.test = slow_side_slows_the_other_down},
+		{.test = header_and_data_of_a_write_share_a_record},
 		{.test = keys_change_on_both_sides},
 		{.test = changed_record_ends_one_connection},
 		{.test = last_replies_of_a_server_arrive},
