@@ -163,6 +163,17 @@ control server.control resize >control.log 2>&1 || fail "the server does not res
 quietly nbdloop resize "$device"
 expect_equal "size after resize" $((80 << 20)) "$(blockdev --getsize64 "$device")"
 nbdloop_detach "$device"
+
+# nbd-client has TLS of its own, in a process between the kernel and the server.
+server_files
+nbd_server=($address 10809)
+attach /dev/nbd9 -enable-tls -tlshostname $address -cacertfile pki/alice/ca-cert.pem \
+	-certfile pki/alice/client-cert.pem -keyfile pki/alice/client-key.pem
+quietly dd if=data of=/dev/nbd9 bs=1M seek=7 count=4 oflag=direct
+quietly cmp -n $((4 << 20)) data "$image" 0 $((7 << 20))
+quietly dd if=/dev/nbd9 of=copy bs=1M skip=56 count=8 iflag=direct
+quietly cmp data copy
+detach /dev/nbd9
 end_process server TERM
 expect_nothing_left
 expect_equal "records that could not be decrypted" 0 "$(tls_stat TlsDecryptError)"

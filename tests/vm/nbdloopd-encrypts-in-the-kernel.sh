@@ -40,13 +40,14 @@ encrypts() # TLS-KERNEL EXPECTED
 	stop_server
 }
 
-# A connection whose keys are used up ends, and the log tells why; the next one has new keys.
+# A connection whose keys are used up ends, and the log tells why; the next one has new keys.  No
+# request is refused: the client sees those that were not answered end with the connection.
 ends_with_its_keys()
 {
 	NBDLOOP_TLS_BYTES=3000000 start_nbdloopd --engine=io_uring --port 10809 --tls-psk="$dir/keys.psk" --tls-kernel=on \
 		--control "$dir/control" "$dir/disk.img"
 	for _ in 1 2; do
-		must_fail timeout 120 python3 "$own_python" "nbds://alice@127.0.0.1:10809/?tls-psk-file=$dir/keys.psk" "$dir/control" ''
+		talks ended
 		wait_until "the log tells of the keys" grep -q 'disconnected: TLS: its keys have encrypted as much as they may' "$log"
 		: >"$log"
 	done
