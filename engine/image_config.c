@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/image_config.h"
 
+#include <errno.h>
+#include <string.h>
+
 #define FIELD(name_) offsetof(struct image_config, name_)
 
 static const char *const sector_sizes[] = {"1", "512", "1024", "2048", "4096", NULL};
@@ -183,7 +186,56 @@ const struct option_row image_option_rows[] = {
 			"block device that has a loop device, unless that is read-only and not in\n"
 			"use.  With C<on>, there is only a warning.  See L</Locks>.  Together\n"
 			"with C<swap>, C<on> also lets the server lock more than half of the\n"
-			"available memory, with a warning.\n",
+			"available memory, with a warning.\n\n"
+			"For an image in Ceph, C<on> takes the exclusive lock away from another\n"
+			"client, alive or not, before the first write: the cluster then refuses\n"
+			"whatever that client still sends.  See L</Images in Ceph>.\n",
+	},
+	{
+		.name = "ceph-conf",
+		.type = OPTION_STRING,
+		.field = FIELD(ceph_conf),
+		.arg = "FILE",
+		.help = "configuration file of the Ceph cluster (default: /etc/ceph/ceph.conf)",
+		.manual = "For images in Ceph, the cluster's configuration file, which names the\n"
+			  "monitors.  The default is the file that the environment variable\n"
+			  "CEPH_CONF names, or F</etc/ceph/ceph.conf>.  See L</Images in Ceph>.\n",
+	},
+	{
+		.name = "ceph-user",
+		.type = OPTION_STRING,
+		.field = FIELD(ceph_user),
+		.arg = "NAME",
+		.help = "user of the Ceph cluster (default: admin)",
+		.manual = "For images in Ceph, the user to connect as, without the C<client.> in\n"
+			  "front of it.  The default is C<admin>.\n",
+	},
+	{
+		.name = "ceph-keyring",
+		.type = OPTION_STRING,
+		.field = FIELD(ceph_keyring),
+		.arg = "FILE",
+		.help = "file with that user's key (default: as Ceph's configuration says)",
+		.manual = "For images in Ceph, the file with the user's key.  By default, Ceph's\n"
+			  "configuration names the file.\n",
 	},
 	{.name = NULL},
 };
+
+int
+image_config_copy(struct image_config *to, const struct image_config *from)
+{
+	int r = 0;
+
+	*to = *from;
+	for (const struct option_row *row = image_option_rows; row->name; row++) {
+		char **text = (char **)((char *)to + row->field);
+
+		if (row->type != OPTION_STRING || !*text)
+			continue;
+		*text = strdup(*text);
+		if (!*text)
+			r = -ENOMEM;
+	}
+	return r;
+}

@@ -44,6 +44,10 @@ struct image_config {
 	unsigned int discard;    /* TRISTATE_OFF or TRISTATE_ON */
 	unsigned int lock;       /* enum lock_choice */
 	unsigned int force;      /* TRISTATE_OFF or TRISTATE_ON */
+	/* For images in Ceph; NULL: as Ceph's own tools choose. image_config_copy() copies them. */
+	char *ceph_conf;
+	char *ceph_user;
+	char *ceph_keyring;
 };
 
 /* Names of enum engine_choice and enum page_cache_choice, as users write them. NULL follows the
@@ -54,5 +58,10 @@ extern const char *const image_page_cache_names[];
 /* The options of an image. Their fields are offsets in struct image_config. A row with .name NULL
  * follows the last one. */
 extern const struct option_row image_option_rows[];
+
+/* Copies a configuration. Returns 0, and the caller frees the copy's strings with options_free();
+ * or -ENOMEM. */
+int
+image_config_copy(struct image_config *to, const struct image_config *from);
 
 #endif

@@ -22,6 +22,7 @@ BEGIN {
 
 	allowed["engine"] = "common"
 	allowed["engine/backing"] = "engine common"
+	allowed["engine/rbd"] = "engine/backing engine common"
 	allowed["engine/io"] = "engine/backing engine common"
 	allowed["engine/backend"] = "engine/io engine/backing engine common"
 	allowed["engine/context"] = "engine/backend engine/io engine common"
@@ -56,7 +57,8 @@ BEGIN {
 	foreign["nbd"] = "glib|gio|gnutls|liburing|libnbd|nbdkit|linux/nbd|sys/socket"
 	foreign["nbd/tls"] = "glib|gio|liburing|libnbd|nbdkit|linux/nbd"
 	foreign["fuzz"] = "glib|gio|gnutls|liburing|libnbd|nbdkit|linux/nbd"
-	foreign["engine"] = "glib|gio|gnutls|libnbd|nbdkit|linux/nbd"
+	foreign["engine"] = "glib|gio|gnutls|libnbd|nbdkit|linux/nbd|rados|rbd/"
+	foreign["engine/rbd"] = "glib|gio|gnutls|libnbd|nbdkit|linux/nbd"
 	foreign["plugins"] = "glib|gio|gnutls|libnbd"
 	foreign["tests"] = "glib|gio"
 	foreign["tool"] = "gio|gnutls|liburing|nbdkit"

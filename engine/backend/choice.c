@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/backend/choice.h"
 
+#include "engine/backing/kind.h"
+
 #include "common/error.h"
 
 #include <errno.h>
@@ -49,6 +51,13 @@ choose_engine(const struct image_config *config, const struct backing *backing,
 	int r;
 
 	reason[0] = '\0';
+	if (backing->kind && backing->kind->start) {
+		*backend = &backend_own_calls;
+		snprintf(why, sizeof(why), "%s", backing->direct_reason);
+		return config->engine == ENGINE_AUTO
+			       ? 0
+			       : refuse_way(-EOPNOTSUPP, backing, "engine", name, why, error);
+	}
 	if (config->engine == ENGINE_AUTO && backing->in_memory) {
 		/* The kernel can't try such a file without waiting (RWF_NOWAIT), so io_uring would
 		 * hand each call to a thread. */

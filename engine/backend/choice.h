@@ -16,6 +16,8 @@ extern const struct backend backend_calls;
 /* The engine `threads` for an event loop, which must not block: the context's helpers make the
  * system calls. If the image is in memory, the loop makes the calls itself, with backend_calls. */
 extern const struct backend backend_threads;
+/* The only way to a backing that has calls of its own. */
+extern const struct backend backend_own_calls;
 
 /*
  * Chooses the backend for the user's configuration. `direct` tells whether direct I/O is on.

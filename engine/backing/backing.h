@@ -18,12 +18,16 @@ struct backing_kind;
 
 struct backing {
 	const struct backing_kind *kind;
-	char *path;    /* as the caller gave it, for messages */
-	int fd;        /* open through the page cache */
-	int direct_fd; /* open with O_DIRECT; -1: not possible */
+	char *path;           /* as the caller gave it, for messages */
+	void *state;          /* the kind's own */
+	const char *identity; /* the kind's: the same only for the same bytes; NULL: .block_device,
+				 .device and .inode tell */
+	int fd;               /* open through the page cache */
+	int direct_fd;        /* open with O_DIRECT; -1: not possible */
 	bool writable;
 	bool page_cache; /* this machine's page cache may hold bytes of it */
 	bool block_device;
+	bool slow_zero; /* zeroing without releasing the space may write zeroes */
 	bool claimed;   /* .fd or .claim_fd has claimed the device: engine/backing/claim.h */
 	int claim_fd;   /* a descriptor that only holds the claim; -1: .fd holds it, or none */
 	bool in_memory; /* a file of tmpfs or ramfs: no call waits for a disk */

@@ -181,7 +181,7 @@ learn_type(struct backing *backing, bool beneath, const char **what)
 	if (beneath || !S_ISBLK(st.st_mode))
 		return S_ISDIR(st.st_mode) ? -EISDIR : -ENOTBLK;
 	*what = NULL;
-	backing->block_device = true;
+	backing->block_device = backing->slow_zero = true;
 	backing->device = st.st_rdev;
 	backing->inode = 0;
 	if (ioctl(backing->fd, BLKSSZGET, &sector) < 0)

@@ -13,7 +13,34 @@
 
 struct backing;
 struct image_config;
+struct json;
 struct lock_part;
+
+enum call_op {
+	CALL_READ,
+	CALL_WRITE,
+	CALL_FLUSH,      /* puts every completed write on stable storage; has no range */
+	CALL_DISCARD,    /* makes the contents undefined, and may release the space */
+	CALL_ZERO,       /* makes the range read as zeroes, and may release the space */
+	CALL_ZERO_THICK, /* the same, but the space stays or becomes allocated */
+};
+
+/* An asynchronous call of a backing's own. The caller owns it and leaves it alone until done(). */
+struct backing_call {
+	/* Set by the caller. */
+	enum call_op op;
+	uint64_t offset, length; /* in bytes; any alignment */
+	void *buffer;            /* READ, WRITE */
+	/* Called once, by any thread, also before start() returns. `result` is the number of bytes
+	 * moved (READ, WRITE), 0, or -errno. Must not wait. */
+	void (*done)(struct backing_call *call, int result);
+	void *owner;
+
+	/* The backing's until done(), then the caller's. */
+	int result;
+	void *backing, *state;
+	struct backing_call *next;
+};
 
 /* Gets an extent; offset and length are in bytes. Any result but 0 ends the visit. */
 typedef int (*extent_visit)(void *data, uint64_t offset, uint64_t length, bool hole);
@@ -21,6 +48,10 @@ typedef int (*extent_visit)(void *data, uint64_t offset, uint64_t length, bool h
 /* All functions may be called by any thread, and may wait for the backing, unless a comment says
  * otherwise. Offsets and lengths are bytes of the backing. */
 struct backing_kind {
+	/* Begins a call, and never waits. NULL: the kernel moves the bytes of .fd and .direct_fd.
+	 */
+	void (*start)(const struct backing *backing, struct backing_call *call);
+
 	/* Releases the lock, and closes what was opened, after a failure perhaps only a part of it.
 	 * May be called again. */
 	void (*close)(struct backing *backing);
@@ -60,6 +91,13 @@ struct backing_kind {
 			  const struct lock_part *part, bool writable, char **error);
 	/* Releases it, as if it had never been taken. */
 	void (*unlock)(struct backing *backing);
+
+	/* Returns whether another server has the backing now, so that nothing may succeed here.
+	 * Never waits. NULL: that can't be. */
+	bool (*is_fenced)(const struct backing *backing);
+
+	/* Writes the kind's own facts as members of the status. NULL: it has none. Never waits. */
+	void (*put_status)(const struct backing *backing, struct json *json);
 };
 
 #endif

@@ -2,9 +2,20 @@
 #include "engine/backing/open.h"
 
 #include "engine/backing/file.h"
+#include "engine/backing/rbd.h"
+#include "engine/backing/rbd_name.h"
+
+bool
+backing_is_file(const char *path)
+{
+	return !rbd_name_is(path);
+}
 
 int
-backing_open(struct backing *backing, int dirfd, const char *path, unsigned int flags, char **error)
+backing_open(struct backing *backing, int dirfd, const char *path, unsigned int flags,
+	     const struct image_config *config, char **error)
 {
-	return file_open(backing, dirfd, path, flags, error);
+	if (backing_is_file(path) || (flags & BACKING_BENEATH))
+		return file_open(backing, dirfd, path, flags, error);
+	return rbd_open(backing, path, flags, config, error);
 }

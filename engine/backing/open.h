@@ -6,15 +6,20 @@
 #define ENGINE_BACKING_OPEN_H
 
 #include "engine/backing/backing.h"
+#include "engine/image_config.h"
+
+/* Returns whether a path names a file or block device, and not an image in Ceph: rbd:... */
+bool
+backing_is_file(const char *path);
 
 /*
- * Opens `path`, relative to `dirfd` (AT_FDCWD is allowed). `flags` are BACKING_*. Opens the file
- * read-only if writing is not permitted, as losetup does; see .writable. Returns 0, and the caller
- * closes the backing with backing_close(); or returns -errno with *error, a sentence that names the
- * path (the caller frees it).
+ * Opens `path`. A file's is relative to `dirfd` (AT_FDCWD is allowed); `flags` are BACKING_*. Opens
+ * it read-only if writing is not permitted, as losetup does; see .writable. Returns 0, and the
+ * caller closes the backing with backing_close(); or returns -errno with *error, a sentence that
+ * names the path (the caller frees it).
  */
 int
 backing_open(struct backing *backing, int dirfd, const char *path, unsigned int flags,
-	     char **error);
+	     const struct image_config *config, char **error);
 
 #endif

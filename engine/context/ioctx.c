@@ -84,8 +84,8 @@ start_backend(struct ioctx *ctx, struct ring *ring)
 	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
 	int r = use_backend(ctx, backend_for(ctx->image, ctx->hosted), ring);
 
-	if (r == 0)
-		return 0;
+	if (r == 0 || ctx->backend->only)
+		return r;
 	if (log_limit_pass(&limit, NULL))
 		log_warning("%s: no further %s context: %s; those that follow use threads",
 			    ctx->image->backing.path, ctx->backend->name, strerror(-r));

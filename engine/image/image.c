@@ -91,10 +91,10 @@ choose_direct(struct image *image, uint64_t length, char **error)
 	}
 	if (config->direct_io == TRISTATE_AUTO)
 		return 0;
-	return error_set(
-		error, r,
-		"%s: direct-io=on is not possible: %s; direct-io=auto or off would use the page cache",
-		image->backing.path, image->direct_reason);
+	return error_set(error, r, "%s: direct-io=on is not possible: %s; direct-io=auto or off %s",
+			 image->backing.path, image->direct_reason,
+			 image->backing.page_cache ? "would use the page cache"
+						   : "goes without it");
 }
 
 /* Tells about a choice that has no effect, because direct I/O leaves no pages. */
@@ -108,6 +108,18 @@ warn_unused_page_cache(const struct image *image)
 			    image->backing.path, image_page_cache_names[config->page_cache]);
 }
 
+/* Refuses page-cache=drop for a backing that the page cache does not hold. */
+static int
+refuse_dropping(const struct image *image, char **error)
+{
+	if (image->config.page_cache != PAGE_CACHE_DROP)
+		return 0;
+	return error_set(error, -EOPNOTSUPP,
+			 "%s: page-cache=drop is not possible: %s, so nothing of it is in this "
+			 "machine's page cache; page-cache=auto is the same without the request",
+			 image->backing.path, image->backing.direct_reason);
+}
+
 /* Decides whether pages stay in the page cache. */
 static int
 choose_page_cache(struct image *image, char **error)
@@ -117,6 +129,8 @@ choose_page_cache(struct image *image, char **error)
 	uint64_t end;
 
 	warn_unused_page_cache(image);
+	if (!image->backing.page_cache)
+		return refuse_dropping(image, error);
 	if (config->page_cache == PAGE_CACHE_KEEP ||
 	    (config->page_cache == PAGE_CACHE_AUTO && (!fell_back || image->backing.in_memory)))
 		return 0;
@@ -214,7 +228,7 @@ image_open(int dirfd, const char *path, unsigned int flags, const struct image_c
 		return -ENOMEM;
 	memset(image, 0, sizeof(*image));
 	image->config = *config;
-	r = backing_open(&image->backing, dirfd, path, flags, error);
+	r = backing_open(&image->backing, dirfd, path, flags, config, error);
 	if (r < 0) {
 		free(image);
 		return r;
@@ -296,6 +310,22 @@ bool
 image_has_holes(const struct image *image)
 {
 	return !image->backing.block_device;
+}
+
+bool
+image_is_fenced(const struct image *image)
+{
+	const struct backing *backing = &image->backing;
+
+	return backing->kind->is_fenced && backing->kind->is_fenced(backing);
+}
+
+/* The libraries of a backing with calls of its own have threads, and allocate memory for each call.
+ */
+bool
+image_survives_fork(const struct image *image)
+{
+	return !image->backing.kind->start;
 }
 
 bool

@@ -18,10 +18,10 @@ struct image;
 /*
  * Opens an image, chooses its engine, and tests as much as it can, so that the user sees what is
  * wrong. Makes no ring and no thread yet, so a program can call it before a fork and use the image
- * after that. `path` is relative to `dirfd` (AT_FDCWD is allowed), `flags` are BACKING_*, and
- * `config` is copied. Warnings go to the log. Returns 0 with *image, which the caller closes with
- * image_close(), or -errno with *error, a sentence that names the cause and the way out (the caller
- * frees it; NULL if there was no memory).
+ * after that, if image_survives_fork(). `path` is relative to `dirfd` (AT_FDCWD is allowed),
+ * `flags` are BACKING_*, and `config` is copied. Warnings go to the log. Returns 0 with *image,
+ * which the caller closes with image_close(), or -errno with *error, a sentence that names the
+ * cause and the way out (the caller frees it; NULL if there was no memory).
  */
 int
 image_open(int dirfd, const char *path, unsigned int flags, const struct image_config *config,
@@ -69,6 +69,12 @@ image_fills_cache(const struct image *image); /* image_cache() has an effect now
 bool
 image_has_holes(const struct image *image); /* extents_visit() can find holes */
 bool
+image_is_fenced(const struct image *image); /* another server has the image now: every operation
+					       fails with -ESHUTDOWN */
+bool
+image_survives_fork(const struct image *image); /* a child of this process can use it, and requests
+						   need no new memory */
+bool
 image_rotational(const struct image *image); /* as the kernel says of the device below */
 
 /*
@@ -97,6 +103,7 @@ image_context_memory(const struct image *image);
 /* The status of an image. Pointers stay valid as long as the image; texts in arrays are copies. */
 struct image_status {
 	const char *path;
+	const struct backing *backing;
 	uint64_t size, offset, sizelimit; /* in bytes; sizelimit 0: up to the end of the file */
 	dev_t device; /* the device of the file's file system, or the block device itself */
 	ino_t inode;  /* 0 for a block device */

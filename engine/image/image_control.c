@@ -246,6 +246,7 @@ image_status(struct image *image, struct image_status *status)
 {
 	*status = (struct image_status){
 		.path = image->backing.path,
+		.backing = &image->backing,
 		.size = image_size(image),
 		.offset = image->config.offset,
 		.sizelimit = image->config.sizelimit,
@@ -288,15 +289,16 @@ in_brackets(const char *reason, char text[REASON_MAX + 4])
 	return text;
 }
 
-/* Returns the part of the start-up line about the page cache; "" if direct I/O is on and the user
- * did not ask for anything. */
+/* Returns the part of the start-up line about the page cache; "" if the image has none, or if
+ * direct I/O is on and the user did not ask for anything. */
 static const char *
 page_cache_words(const struct image *image, const struct image_status *status,
 		 char text[REASON_MAX + 32])
 {
 	char reason[REASON_MAX + 4];
 
-	if (status->direct && image->config.page_cache == PAGE_CACHE_AUTO)
+	if (!image->backing.page_cache ||
+	    (status->direct && image->config.page_cache == PAGE_CACHE_AUTO))
 		return "";
 	snprintf(text, REASON_MAX + 32, ", page cache %s%s", status->page_cache,
 		 in_brackets(status->page_cache_reason, reason));
@@ -314,7 +316,8 @@ image_summary(struct image *image, bool *degraded)
 	image_status(image, &status);
 	*degraded = (status.engine_reason[0] && !image->backing.in_memory) ||
 		    status.poll_reason[0] ||
-		    (!status.direct && image->config.direct_io != TRISTATE_OFF);
+		    (!status.direct && image->config.direct_io != TRISTATE_OFF &&
+		     image->backing.page_cache);
 	if (status.direct)
 		snprintf(direct, sizeof(direct), " (%u-byte blocks)", status.direct_align);
 	else

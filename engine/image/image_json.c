@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/image/image_json.h"
 
+#include "engine/backing/kind.h"
+
 #include <stdio.h>
 #include <sys/sysmacros.h>
 
@@ -50,6 +52,8 @@ json_image(struct json *json, const char *file, const struct image_status *statu
 	json_put_uint(json, "depth", status->depth);
 	json_put_bool(json, "registered_buffers", status->registered_buffers);
 	json_put_string(json, "registered_buffers_reason", status->registered_reason);
+	if (status->backing->kind->put_status)
+		status->backing->kind->put_status(status->backing, json);
 	json_object_begin(json, "counters");
 	for (unsigned int i = 0; i < COUNTERS; i++)
 		json_put_uint(json, counter_names[i], status->counters[i]);

@@ -22,6 +22,7 @@ struct backend {
 	bool serial; /* executes one chunk after another: splitting a request gains nothing */
 	bool dsync;  /* honours RWF_DSYNC of a chunk */
 	bool shares_ring;  /* on an event loop that has a ring, uses the loop's ring */
+	bool only;         /* no other backend can take its place */
 	bool lone_by_call; /* if a thread waits for a single chunk, a plain system call is faster */
 
 	/* Tests whether the backend works on this machine and, if it polls, on this backing.

@@ -114,6 +114,7 @@ error_for_client(int err)
 	case -ENOSPC:
 	case -EDQUOT:
 	case -EFBIG: return -ENOSPC;
+	case -ESHUTDOWN: return err;
 	default: return -EIO;
 	}
 }

@@ -54,8 +54,9 @@ struct io {
 
 	/* 0, or -errno: -EINVAL or (WRITE, ZERO) -ENOSPC if the range is outside the image; -EPERM
 	 * if the image is read-only; -EOPNOTSUPP only with IO_FAST; -ECANCELED, see .wanted;
-	 * -ENOSPC if there is no room; -EIO for every other error of the kernel, and if the file is
-	 * shorter than the image. After a failure, the contents of the buffer (READ) or of the
+	 * -ENOSPC if there is no room; -ESHUTDOWN if another server has the image now, so that the
+	 * client must look for it there; -EIO for every other error, and if the file is shorter
+	 * than the image. After a failure, the contents of the buffer (READ) or of the
 	 * range (all others) are undefined. */
 	int result;
 	bool written; /* WRITE: it failed only in a sync, and all its bytes are in the file */

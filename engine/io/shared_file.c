@@ -19,12 +19,14 @@
 
 struct entry {
 	struct shared_file shared; /* the part that callers see */
-	struct backing file;       /* only the members that identify the file */
+	struct backing file;       /* only the members that identify the file, */
+	char *identity;            /* and this one's text */
 	unsigned int users;        /* number of images */
 	/*
 	 * A descriptor that no request uses. The kernel reports a failed write-back once to each
 	 * open file, so the report is still available here, whichever other descriptor has received
 	 * it. The witness also keeps the file in use, so no other file can get its inode number.
+	 * -1: this machine's page cache holds nothing of the backing.
 	 */
 	int witness;
 	pthread_mutex_t asking; /* held from asking the witness until its answer is recorded */
@@ -54,6 +56,11 @@ entry_new(const struct backing *backing, int *witness)
 	if (!entry)
 		return NULL;
 	memset(entry, 0, sizeof(*entry));
+	if (backing->identity && !(entry->identity = strdup(backing->identity))) {
+		free(entry);
+		return NULL;
+	}
+	entry->file.identity = entry->identity;
 	entry->witness = steal_fd(witness);
 	pthread_mutex_init(&entry->asking, NULL);
 	range_lock_init(&entry->shared.ranges);
@@ -75,7 +82,9 @@ entry_free(struct entry **at)
 	*at = entry->next;
 	range_lock_fini(&entry->shared.ranges);
 	pthread_mutex_destroy(&entry->asking);
-	close(entry->witness);
+	if (entry->witness >= 0)
+		close(entry->witness);
+	free(entry->identity);
 	free(entry);
 }
 
@@ -97,10 +106,10 @@ shared_file_get(const struct backing *backing)
 {
 	/* Done without the mutex: on a file system that hangs, it would block the images of other
 	 * files. */
-	int CLEANUP_CLOSE witness = open_witness(backing);
+	int CLEANUP_CLOSE witness = backing->page_cache ? open_witness(backing) : -1;
 	struct entry *entry;
 
-	if (witness < 0)
+	if (backing->page_cache && witness < 0)
 		return NULL;
 	pthread_mutex_lock(&mutex);
 	for (entry = entries; entry && !backing_same(&entry->file, backing); entry = entry->next)
@@ -126,6 +135,8 @@ shared_file_lost(struct shared_file *shared)
 {
 	struct entry *entry = container_of(shared, struct entry, shared);
 
+	if (entry->witness < 0)
+		return atomic_load(&shared->sync_failure);
 	pthread_mutex_lock(&entry->asking);
 	/* The range has no pages, so the call waits for no write-back; it then reports whether any
 	 * write-back of the file has failed. A sandbox may forbid the call, which means nothing. */

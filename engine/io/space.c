@@ -40,7 +40,7 @@ ways_of(const struct image *image, const struct io *io)
 
 	if (io->op == IO_DISCARD)
 		return image->config.discard == TRISTATE_ON ? &unmap : &none;
-	if (image->backing.block_device && (io->flags & IO_FAST))
+	if (image->backing.slow_zero && (io->flags & IO_FAST))
 		return may_unmap ? &unmap : &none;
 	return may_unmap ? &unmap_or_zero : &zero;
 }

@@ -15,6 +15,7 @@
 #include "common/reclaim.h"
 #include "control/control_socket.h"
 #include "engine/backend/choice.h"
+#include "engine/backing/open.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -68,6 +69,14 @@ loop_unload(void)
 	options_free(loop_option_rows(), &config);
 }
 
+static bool
+is_path(const struct option_row *row, const char *value)
+{
+	if (strcmp(row->name, "ceph-user") == 0)
+		return false;
+	return strcmp(row->name, "file") != 0 || backing_is_file(value);
+}
+
 static int
 loop_config(const char *key, const char *value)
 {
@@ -76,9 +85,8 @@ loop_config(const char *key, const char *value)
 	char *CLEANUP_FREE error = NULL;
 	int r;
 
-	/* All strings are paths, and nbdkit changes its directory when it goes into the
-	 * background. */
-	if (row && row->type == OPTION_STRING) {
+	/* nbdkit changes its directory when it goes into the background. */
+	if (row && row->type == OPTION_STRING && is_path(row, value)) {
 		value = path = nbdkit_absolute_path(value);
 		if (!path)
 			return -1;
@@ -165,8 +173,10 @@ loop_after_fork(void)
 {
 	static const char way_out[] = "fewer contexts= with a smaller depth= make it less";
 	char *CLEANUP_FREE error = NULL;
-	int r;
+	int r = exports_forked();
 
+	if (r < 0)
+		return r;
 	if (config.swap) {
 		if (reclaim_lock_memory(SWAP_HEAP, swap_memory(), config.image.force == TRISTATE_ON,
 					way_out, &error) < 0) {

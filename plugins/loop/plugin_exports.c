@@ -88,6 +88,7 @@ check_lock(const struct export *e)
 	return -1;
 }
 
+/* Opens the only image. Returns 0, or -1 after an error, which is in the log. */
 static int
 start_file(void)
 {
@@ -99,10 +100,33 @@ start_file(void)
 		free_export_image(e);
 		return -1;
 	}
-	say_what_runs(e);
 	e->references = 1;
 	images = e;
 	return 0;
+}
+
+/* Opens the image while the user can still see an error. If it does not survive a fork, it is
+ * closed again until exports_forked(). */
+static int
+try_file(void)
+{
+	if (start_file() < 0)
+		return -1;
+	say_what_runs(images);
+	if (image_survives_fork(images->image))
+		return 0;
+	exports_stop();
+	if (!config->swap)
+		return 0;
+	log_error("swap=on is not possible: %s: %s", config->file,
+		  "Ceph's library needs new memory for each request");
+	return -1;
+}
+
+int
+exports_forked(void)
+{
+	return images || exports_are_files_of_directory() ? 0 : start_file();
 }
 
 int
@@ -110,7 +134,7 @@ exports_start(const struct loop_config *loop_config)
 {
 	config = loop_config;
 	if (!config->dir)
-		return start_file();
+		return try_file();
 	directory = open(config->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (directory < 0) {
 		log_error("dir=%s: %s", config->dir, strerror(errno));

@@ -27,6 +27,10 @@ struct export
 int
 exports_start(const struct loop_config *config);
 
+/* Must be called after nbdkit's fork. Returns as exports_start(). */
+int
+exports_forked(void);
+
 /* Closes all images and the directory. */
 void
 exports_stop(void);

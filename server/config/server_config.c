@@ -93,11 +93,11 @@ config_copy_rules(struct export_config *to, const struct export_config *from)
 int
 config_copy_defaults(struct export_config *to, const struct export_config *from)
 {
-	int r;
+	int r = image_config_copy(&to->image, &from->image);
 
 	to->read_only = from->read_only;
-	to->image = from->image;
-	r = copy_text(&to->description, from->description);
+	if (r == 0)
+		r = copy_text(&to->description, from->description);
 	return r < 0 ? r : config_copy_rules(to, from);
 }
 

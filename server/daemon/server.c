@@ -99,6 +99,8 @@ open_exports(struct server *server)
 	server->exports = exports_new(server->workers, server->worker_count, wake_main, server);
 	if (!server->exports || exports_note_default_rules(server->exports, &config->defaults) < 0)
 		return log_failure(-ENOMEM, NULL);
+	if (config->swap)
+		exports_reserve(server->exports);
 	while (config->exports) {
 		struct export_config *export = config->exports;
 		char *CLEANUP_FREE error = NULL;

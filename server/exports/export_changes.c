@@ -209,6 +209,11 @@ open_image(struct exports *exports, struct export *export, char **error)
 
 	if (r < 0)
 		return r;
+	if (exports->reserved && !image_survives_fork(export->image))
+		return error_set(error, -EOPNOTSUPP,
+				 "%s: --swap is not possible: Ceph's library needs new memory for "
+				 "each request",
+				 config->file);
 	export->threads = exports->worker_count;
 	export->traffic = traffic_new(export->threads);
 	return export->traffic ? lock_image(exports, export, error) : -ENOMEM;

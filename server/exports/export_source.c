@@ -9,6 +9,7 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "engine/image/image.h"
 #include "nbd/protocol.h"
 
 #include <stdlib.h>
@@ -127,6 +128,10 @@ join_for_applicant(void *data, const struct nbd_export *facts, const char **mess
 	struct exports *exports = ((const struct applicant *)data)->exports;
 	struct offer *wanted = offer_of(facts), *offer;
 
+	if (image_is_fenced(wanted->export->image)) {
+		*message = "another server has this image now";
+		return NBD_REP_ERR_SHUTDOWN;
+	}
 	pthread_mutex_lock(&exports->mutex);
 	for (offer = exports->listed; offer && offer != wanted; offer = offer->next)
 		;

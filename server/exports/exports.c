@@ -306,6 +306,12 @@ exports_new(struct worker *workers, unsigned int worker_count, void (*wake)(void
 }
 
 void
+exports_reserve(struct exports *exports)
+{
+	exports->reserved = true;
+}
+
+void
 exports_free(struct exports *exports)
 {
 	if (!exports)

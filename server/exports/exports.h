@@ -20,6 +20,10 @@ struct exports *
 exports_new(struct worker *workers, unsigned int worker_count, void (*wake)(void *data),
 	    void *data);
 
+/* --swap: only images whose requests need no new memory may be served. */
+void
+exports_reserve(struct exports *exports);
+
 /* No worker may run any more.  NULL is fine. */
 void
 exports_free(struct exports *exports);

@@ -23,6 +23,7 @@ struct closing {
 
 struct exports {
 	struct worker *workers;
+	bool reserved; /* --swap */
 	unsigned int worker_count;
 	void (*wake)(void *data);
 	void *data;

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "engine/image/extent.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* Bytes for the extents of one reply: 1,000 or 2,000 extents, by the form of replies. */
@@ -30,6 +31,12 @@ note_result(struct request *request, int result)
 	PROBE(done, request);
 	traffic_count(conn->context->traffic, request->leader->io.op,
 		      worker_now(conn->worker) - request->begun);
+	/* A client that is told of an error would not look for the image elsewhere. */
+	if (result == -ESHUTDOWN) {
+		if (!conn->lost)
+			conn_warn(conn, "another server has the image now");
+		conn_abort(conn);
+	}
 }
 
 static void

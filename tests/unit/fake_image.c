@@ -47,7 +47,7 @@ set_facts(struct image *image, const struct fake_facts *facts, uint64_t file_siz
 	backing->cache_block = PAGE;
 	backing->memory_align = facts->memory_align ? facts->memory_align : facts->align;
 	backing->writable = !facts->read_only;
-	backing->block_device = facts->block_size != 0;
+	backing->block_device = backing->slow_zero = facts->block_size != 0;
 	backing->block_size = facts->block_size ? facts->block_size : 1;
 	image->config = (struct image_config){
 		.offset = facts->offset,

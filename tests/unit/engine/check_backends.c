@@ -319,7 +319,8 @@ absent(const struct way *way)
 	fd = scratch_try_file(MIB);
 	if (fd < 0)
 		return "no scratch file can be made";
-	if (backing_open(&backing, AT_FDCWD, scratch_path(fd, path), 0, &error) < 0) {
+	if (backing_open(&backing, AT_FDCWD, scratch_path(fd, path), 0, &(struct image_config){0},
+			 &error) < 0) {
 		reason = "the scratch file can't be opened";
 	} else {
 		reason = backend_polled.probe(&backing, why) < 0 ? why : NULL;

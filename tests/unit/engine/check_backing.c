@@ -69,7 +69,7 @@ static int
 open_backing(const char *name, unsigned int flags)
 {
 	char *error = NULL;
-	int r = backing_open(&backing, dirfd_, name, flags, &error);
+	int r = backing_open(&backing, dirfd_, name, flags, &(struct image_config){0}, &error);
 
 	if (r < 0)
 		ck_assert_msg(error && strncmp(error, name, strlen(name)) == 0, "%s: %s", name,
@@ -95,7 +95,9 @@ assert_refused(const char *name, unsigned int flags, int result, const char *mes
 {
 	char *error = NULL;
 
-	ck_assert_int_eq(backing_open(&backing, dirfd_, name, flags, &error), result);
+	ck_assert_int_eq(
+		backing_open(&backing, dirfd_, name, flags, &(struct image_config){0}, &error),
+		result);
 	ck_assert_str_eq(error, message);
 	ck_assert_int_eq(backing.fd, -1);
 	ck_assert_int_eq(backing.direct_fd, -1);

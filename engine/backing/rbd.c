@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/backing/rbd.h"
+
+#include "engine/backing/rbd_load.h"
+#include "engine/backing/rbd_store.h"
+
+#include "common/error.h"
+#include "common/json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct rbd_store *
+store_of(const struct backing *backing)
+{
+	return backing->state;
+}
+
+static void
+rbd_start(const struct backing *backing, struct backing_call *call)
+{
+	rbd_store_start(store_of(backing), call);
+}
+
+static void
+rbd_close(struct backing *backing)
+{
+	rbd_store_put(store_of(backing));
+	backing->state = NULL;
+	backing->identity = NULL;
+	free(backing->path);
+	backing->path = NULL;
+}
+
+static int64_t
+rbd_size(const struct backing *backing)
+{
+	const struct rbd_store *store = store_of(backing);
+
+	return store->module->size(store->image);
+}
+
+static bool
+rbd_same(const struct backing *a, const struct backing *b)
+{
+	return strcmp(a->identity, b->identity) == 0;
+}
+
+/* ---- the first bytes */
+
+struct peek {
+	struct backing_call call;
+	pthread_mutex_t mutex;
+	pthread_cond_t over;
+	bool done;
+};
+
+static void
+peeked(struct backing_call *call, int result)
+{
+	struct peek *peek = call->owner;
+
+	pthread_mutex_lock(&peek->mutex);
+	call->result = result;
+	peek->done = true;
+	pthread_cond_signal(&peek->over);
+	pthread_mutex_unlock(&peek->mutex);
+}
+
+static ssize_t
+rbd_peek(const struct backing *backing, void *buffer, size_t length, uint64_t offset)
+{
+	struct peek peek = {
+		.mutex = PTHREAD_MUTEX_INITIALIZER,
+		.over = PTHREAD_COND_INITIALIZER,
+		.call =
+			{
+				.op = CALL_READ,
+				.offset = offset,
+				.length = length,
+				.buffer = buffer,
+				.done = peeked,
+				.owner = &peek,
+			},
+	};
+
+	rbd_start(backing, &peek.call);
+	pthread_mutex_lock(&peek.mutex);
+	while (!peek.done)
+		pthread_cond_wait(&peek.over, &peek.mutex);
+	pthread_mutex_unlock(&peek.mutex);
+	return peek.call.result;
+}
+
+/* ---- extents */
+
+static int
+rbd_extents(const struct backing *backing, uint64_t offset, uint64_t length, bool one,
+	    extent_visit visit, void *data)
+{
+	const struct rbd_store *store = store_of(backing);
+
+	return store->module->extents(store->image, offset, length, one, store->facts.maps_objects,
+				      visit, data);
+}
+
+/* A search for holes asks the cluster, as a read does, so it never saves time. */
+static bool
+rbd_have_holes(const struct backing *backing)
+{
+	(void)backing;
+	return false;
+}
+
+/* ---- the lock */
+
+static int
+rbd_lock_check(const struct backing *backing, const struct image_config *config,
+	       const struct lock_part *part, bool writable, char **error)
+{
+	(void)part;
+	if (config->lock == LOCK_EXCLUSIVE && !writable)
+		return error_set(
+			error, -EOPNOTSUPP,
+			"%s: lock=exclusive is not possible for a reader of an image in Ceph, which can't keep writers away; "
+			"a snapshot does not change, and lock=auto or shared takes no lock",
+			backing->path);
+	if (!writable || config->lock == LOCK_OFF || config->lock == LOCK_SHARED ||
+	    store_of(backing)->facts.can_lock)
+		return 0;
+	return error_set(
+		error, -EOPNOTSUPP,
+		"%s: the image has no exclusive lock, which keeps other writers away; `rbd feature enable` adds the feature "
+		"exclusive-lock, and with lock=shared or off the image is written to without it",
+		backing->path);
+}
+
+/* The lock itself is taken before the first change. */
+static int
+rbd_lock(struct backing *backing, const struct image_config *config, const struct lock_part *part,
+	 bool writable, bool locked, char **error)
+{
+	struct rbd_store *store = store_of(backing);
+	int r = rbd_lock_check(backing, config, part, writable, error);
+
+	(void)locked;
+	if (r < 0 || !writable)
+		return r;
+	if (config->lock == LOCK_EXCLUSIVE || config->lock == LOCK_AUTO)
+		atomic_store(&store->exclusive, true);
+	if (config->force == TRISTATE_ON)
+		atomic_store(&store->force, true);
+	return 0;
+}
+
+/* Another export of the image may still need it. */
+static void
+rbd_unlock(struct backing *backing)
+{
+	(void)backing;
+}
+
+static bool
+rbd_is_fenced(const struct backing *backing)
+{
+	return atomic_load(&store_of(backing)->fenced);
+}
+
+/* ---- the status */
+
+static void
+put_features(struct json *json, uint64_t features)
+{
+	static const char *const names[] = {"layering",   "striping",   "exclusive-lock",
+					    "object-map", "fast-diff",  "deep-flatten",
+					    "journaling", "data-pool",  "operations",
+					    "migrating",  "non-primary"};
+
+	json_array_begin(json, "features");
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (features & (UINT64_C(1) << i))
+			json_put_string(json, NULL, names[i]);
+	}
+	json_array_end(json);
+}
+
+static void
+rbd_put_status(const struct backing *backing, struct json *json)
+{
+	const struct rbd_store *store = store_of(backing);
+
+	json_object_begin(json, "ceph");
+	json_put_string(json, "cluster", store->facts.cluster);
+	json_put_string(json, "pool", store->name.pool);
+	json_put_string(json, "namespace", store->name.space ? store->name.space : "");
+	json_put_string(json, "image", store->name.image);
+	json_put_string(json, "snapshot", store->name.snapshot ? store->name.snapshot : "");
+	put_features(json, store->facts.features);
+	json_put_bool(json, "lock_owner",
+		      atomic_load(&store->held) && !atomic_load(&store->fenced));
+	json_put_bool(json, "fenced", atomic_load(&store->fenced));
+	json_object_end(json);
+}
+
+static const struct backing_kind backing_rbd = {
+	.start = rbd_start,
+	.close = rbd_close,
+	.size = rbd_size,
+	.same = rbd_same,
+	.peek = rbd_peek,
+	.extents = rbd_extents,
+	.have_holes = rbd_have_holes,
+	.lock = rbd_lock,
+	.lock_check = rbd_lock_check,
+	.unlock = rbd_unlock,
+	.is_fenced = rbd_is_fenced,
+	.put_status = rbd_put_status,
+};
+
+static int
+get_store(const char *path, unsigned int flags, const struct image_config *config,
+	  struct rbd_store **store, char **error)
+{
+	const struct rbd_module *module = rbd_load(path, error);
+	struct rbd_name name;
+	int r = module ? rbd_name_parse(path, &name, error) : -ENOENT;
+
+	if (r < 0)
+		return r;
+	r = rbd_store_get(module,
+			  &(struct rbd_place){
+				  .name = path,
+				  .pool = name.pool,
+				  .image = name.image,
+				  .space = name.space,
+				  .snapshot = name.snapshot,
+				  .conf = config->ceph_conf,
+				  .user = config->ceph_user,
+				  .keyring = config->ceph_keyring,
+				  .read_only = flags & BACKING_READ_ONLY,
+			  },
+			  store, error);
+	free(name.text);
+	return r;
+}
+
+int
+rbd_open(struct backing *backing, const char *path, unsigned int flags,
+	 const struct image_config *config, char **error)
+{
+	struct rbd_store *store = NULL;
+	int r = get_store(path, flags, config, &store, error);
+
+	if (r < 0)
+		return r;
+	*backing = (struct backing){
+		.kind = &backing_rbd,
+		.path = strdup(path),
+		.state = store,
+		.identity = store->facts.identity,
+		.fd = -1,
+		.direct_fd = -1,
+		.claim_fd = -1,
+		.writable = store->facts.writable,
+		.slow_zero = true,
+		.block_size = 1,
+	};
+	snprintf(backing->direct_reason, REASON_MAX, "the image is in Ceph");
+	if (backing->path)
+		return 0;
+	rbd_close(backing);
+	return error_set(error, -ENOMEM, "%s: %s", path, strerror(ENOMEM));
+}

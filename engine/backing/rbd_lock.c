@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/backing/rbd_lock.h"
+
+#include "common/log.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+/* How long to wait for an owner that may be dead, in milliseconds, and how often to look. Ceph
+ * forgets a client that is gone after 30 seconds (osd_client_watch_timeout). */
+#define OWNER_LINGER_MS 40000
+#define OWNER_STEP_MS   250
+
+/* Sleeps for a step. Returns whether to go on: false if the store is being closed. */
+static bool
+nap(struct rbd_store *store)
+{
+	struct timespec until;
+	bool stop;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += OWNER_STEP_MS * 1000000L;
+	if (until.tv_nsec >= 1000000000L) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000L;
+	}
+	pthread_mutex_lock(&store->mutex);
+	while (!store->stop && pthread_cond_timedwait(&store->stopping, &store->mutex, &until) == 0)
+		;
+	stop = store->stop;
+	pthread_mutex_unlock(&store->mutex);
+	return !stop;
+}
+
+/* Takes the lock from an owner that is dead, or that force=on overrides. */
+static int
+fence(struct rbd_store *store, const struct rbd_owner *owner)
+{
+	int r = store->module->lock_break(store->image, owner->address);
+
+	if (r == 0)
+		log_warning("%s: fenced the client %s, which had the image's lock%s", store->path,
+			    owner->address, owner->watches ? " (force=on)" : " and is gone");
+	return r;
+}
+
+/* Tries once. Returns 0, -EBUSY if another client has the lock, or another -errno. */
+static int
+try_to_take(struct rbd_store *store, struct rbd_owner *owner)
+{
+	int r = store->module->lock_owner(store->image, owner);
+
+	if (r < 0 || owner->own)
+		return r;
+	if (owner->address[0] && owner->watches && !atomic_load(&store->force))
+		return -EBUSY;
+	if (owner->address[0])
+		r = fence(store, owner);
+	/* Another client may have been faster: the next try finds its name. */
+	if (r == 0 || r == -ENOENT || r == -EBUSY)
+		r = store->module->lock_acquire(store->image);
+	return r == -EROFS || r == -EAGAIN ? -EBUSY : r;
+}
+
+static int
+take(struct rbd_store *store)
+{
+	struct rbd_owner owner = {0};
+	int r = try_to_take(store, &owner);
+
+	if (r == -EBUSY && owner.address[0])
+		log_warning("%s: the client %s has the image's lock: changes wait until it gives "
+			    "the lock up or is gone; with force=on it would be fenced",
+			    store->path, owner.address);
+	for (int waited = 0; r == -EBUSY && waited < OWNER_LINGER_MS && nap(store);
+	     waited += OWNER_STEP_MS)
+		r = try_to_take(store, &owner);
+	if (r == -EBUSY)
+		log_error(
+			"%s: not written to, because the client %s has the image's lock; end that "
+			"client first, or use force=on, or lock=shared if both may write",
+			store->path, owner.address);
+	else if (r < 0)
+		log_error("%s: its lock can't be taken: %s", store->path, strerror(-r));
+	return r;
+}
+
+static void *
+take_lock(void *data)
+{
+	struct rbd_store *store = data;
+	int r = take(store);
+	struct backing_call *call;
+
+	pthread_mutex_lock(&store->mutex);
+	atomic_store(&store->held, r == 0);
+	store->taking = false;
+	call = store->waiting;
+	store->waiting = NULL;
+	store->waiting_tail = &store->waiting;
+	pthread_mutex_unlock(&store->mutex);
+	while (call) {
+		struct backing_call *next = call->next;
+
+		if (r == 0)
+			store->module->start(store->image, call);
+		else
+			call->done(call, r);
+		call = next;
+	}
+	return NULL;
+}
+
+/* The caller holds the mutex. Returns 0 or -errno. */
+static int
+begin(struct rbd_store *store)
+{
+	int r;
+
+	if (store->joinable)
+		pthread_join(store->thread, NULL);
+	r = pthread_create(&store->thread, NULL, take_lock, store);
+	store->taking = store->joinable = r == 0;
+	return -r;
+}
+
+bool
+rbd_lock_await(struct rbd_store *store, struct backing_call *call)
+{
+	int r = 0;
+	bool held;
+
+	pthread_mutex_lock(&store->mutex);
+	held = atomic_load(&store->held);
+	if (!held && !store->taking)
+		r = begin(store);
+	if (!held && r == 0) {
+		call->next = NULL;
+		*store->waiting_tail = call;
+		store->waiting_tail = &call->next;
+	}
+	pthread_mutex_unlock(&store->mutex);
+	if (r < 0)
+		call->done(call, r);
+	return !held;
+}
+
+void
+rbd_lock_stop(struct rbd_store *store)
+{
+	pthread_mutex_lock(&store->mutex);
+	store->stop = true;
+	pthread_cond_signal(&store->stopping);
+	pthread_mutex_unlock(&store->mutex);
+	if (store->joinable)
+		pthread_join(store->thread, NULL);
+	store->joinable = false;
+}

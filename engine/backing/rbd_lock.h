@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One writer of an image in Ceph: the exclusive lock is taken before the first change, so a second
+ * server of the image may run and wait for its turn.
+ */
+#ifndef ENGINE_BACKING_RBD_LOCK_H
+#define ENGINE_BACKING_RBD_LOCK_H
+
+#include "engine/backing/rbd_state.h"
+
+/* Has a change wait for the lock, which another thread takes: later it is started, or it fails with
+ * -EBUSY or another -errno. Returns false if the lock was taken meanwhile. */
+bool
+rbd_lock_await(struct rbd_store *store, struct backing_call *call);
+
+/* Ends the thread that takes the lock. No call may be in flight. */
+void
+rbd_lock_stop(struct rbd_store *store);
+
+#endif

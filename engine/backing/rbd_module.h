@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The module that talks to Ceph by librbd, as the engine sees it. The engine loads it when an image
+ * in Ceph is opened for the first time, so that other processes have none of Ceph's libraries.
+ */
+#ifndef ENGINE_BACKING_RBD_MODULE_H
+#define ENGINE_BACKING_RBD_MODULE_H
+
+#include "engine/backing/kind.h"
+
+/* Name of the file, and of its only symbol, a struct rbd_module. The symbol's name changes with the
+ * structure. */
+#define RBD_MODULE_FILE   "nbdloop-rbd.so"
+#define RBD_MODULE_SYMBOL "nbdloop_rbd_module_1"
+
+/* The most seconds that opening an image may wait for the cluster. */
+#define RBD_OPEN_SECONDS 10
+
+struct rbd_image; /* the module's */
+
+/* Called as done() of struct backing_call. */
+typedef void (*rbd_returned)(struct backing_call *call, int result);
+
+/* Where an image is. Strings that are not given are NULL. */
+struct rbd_place {
+	const char *name; /* as the user wrote it, for messages */
+	const char *pool, *image;
+	const char *space, *snapshot;
+	const char *conf, *user, *keyring;
+	bool read_only;
+};
+
+/* Facts that do not change while an image is open. */
+struct rbd_facts {
+	char identity[192]; /* the same only for the same bytes: cluster, pool, namespace, image id,
+			       snapshot */
+	char cluster[40];   /* the cluster's fsid */
+	uint64_t features;  /* RBD_FEATURE_* */
+	bool can_lock;      /* has the feature exclusive-lock */
+	bool maps_objects;  /* has the feature fast-diff: finding extents is cheap */
+	bool writable;
+};
+
+/* The owner of an image's exclusive lock. */
+struct rbd_owner {
+	char address[128]; /* as Ceph names the client; "" if the lock is free */
+	bool watches;      /* the cluster still hears of it */
+	bool own;          /* it is this image */
+};
+
+/* Functions return 0 or -errno, and may wait for the cluster, unless a comment says otherwise. */
+struct rbd_module {
+	/* Connects and opens an image, whose calls end with `returned` instead of their done(). On
+	 * failure, *error is a sentence with the way out (the caller frees it). */
+	int (*open)(const struct rbd_place *place, rbd_returned returned, struct rbd_image **image,
+		    struct rbd_facts *facts, char **error);
+	/* No call may be in flight. */
+	void (*close)(struct rbd_image *image);
+
+	/* As .start() and .extents() of struct backing_kind. `whole`: whole objects of the image
+	 * count as data. */
+	void (*start)(struct rbd_image *image, struct backing_call *call);
+	int (*extents)(struct rbd_image *image, uint64_t offset, uint64_t length, bool one,
+		       bool whole, extent_visit visit, void *data);
+
+	int64_t (*size)(struct rbd_image *image);
+
+	/* The exclusive lock. */
+	int (*lock_owner)(struct rbd_image *image, struct rbd_owner *owner);
+	int (*lock_acquire)(struct rbd_image *image);
+	int (*lock_release)(struct rbd_image *image);
+	/* Has the cluster refuse all later requests of that owner, then takes its lock away. */
+	int (*lock_break)(struct rbd_image *image, const char *address);
+};
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/backing/rbd_store.h"
+
+#include "engine/backing/rbd_lock.h"
+
+#include "common/error.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Guards the list of stores, and their numbers of users. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct rbd_store *stores;
+
+static bool
+is_change(const struct backing_call *call)
+{
+	return call->op != CALL_READ && call->op != CALL_FLUSH;
+}
+
+/* The cluster refuses a client that it has fenced (ESHUTDOWN); librbd refuses changes without the
+ * lock (EROFS). */
+static bool
+tells_loss(const struct rbd_store *store, const struct backing_call *call, int result)
+{
+	return result == -ESHUTDOWN ||
+	       (result == -EROFS && is_change(call) && atomic_load(&store->held));
+}
+
+static void
+lose(struct rbd_store *store)
+{
+	if (atomic_exchange(&store->fenced, true))
+		return;
+	log_error("%s: another client has fenced this server and may write to the image; "
+		  "its connections end, and it serves the image again after a restart",
+		  store->path);
+}
+
+/* On any thread. What still succeeds after the loss may be older than what the new owner wrote. */
+static void
+returned(struct backing_call *call, int result)
+{
+	struct rbd_store *store = call->backing;
+
+	if (tells_loss(store, call, result))
+		lose(store);
+	call->done(call, atomic_load(&store->fenced) ? -ESHUTDOWN : result);
+}
+
+void
+rbd_store_start(struct rbd_store *store, struct backing_call *call)
+{
+	call->backing = store;
+	if (atomic_load_explicit(&store->fenced, memory_order_relaxed)) {
+		call->done(call, -ESHUTDOWN);
+		return;
+	}
+	if (is_change(call) && atomic_load(&store->exclusive) && !atomic_load(&store->held) &&
+	    rbd_lock_await(store, call))
+		return;
+	store->module->start(store->image, call);
+}
+
+static void
+store_free(struct rbd_store *store)
+{
+	rbd_lock_stop(store);
+	if (store->image)
+		store->module->close(store->image);
+	pthread_cond_destroy(&store->stopping);
+	pthread_mutex_destroy(&store->mutex);
+	free(store->name.text);
+	free(store->path);
+	free(store);
+}
+
+static struct rbd_store *
+store_new(const struct rbd_module *module, const char *path)
+{
+	struct rbd_store *store = calloc(1, sizeof(*store));
+	pthread_condattr_t attributes;
+
+	if (!store)
+		return NULL;
+	store->module = module;
+	store->users = 1;
+	store->waiting_tail = &store->waiting;
+	pthread_mutex_init(&store->mutex, NULL);
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&store->stopping, &attributes);
+	pthread_condattr_destroy(&attributes);
+	store->path = strdup(path);
+	if (store->path)
+		return store;
+	store_free(store);
+	return NULL;
+}
+
+/* Returns the open store of the same image, with another user, or puts this one into the list. */
+static struct rbd_store *
+join(struct rbd_store *opened)
+{
+	struct rbd_store *store;
+
+	pthread_mutex_lock(&mutex);
+	for (store = stores; store; store = store->next) {
+		if (strcmp(store->facts.identity, opened->facts.identity) == 0 &&
+		    store->facts.writable == opened->facts.writable && !atomic_load(&store->fenced))
+			break;
+	}
+	if (store) {
+		store->users++;
+	} else {
+		store = opened;
+		store->next = stores;
+		stores = store;
+	}
+	pthread_mutex_unlock(&mutex);
+	if (store != opened)
+		store_free(opened);
+	return store;
+}
+
+/* Only an open image tells which one it is, so it is opened before the list is searched. */
+int
+rbd_store_get(const struct rbd_module *module, const struct rbd_place *place,
+	      struct rbd_store **result, char **error)
+{
+	struct rbd_store *store = store_new(module, place->name);
+	int r;
+
+	if (!store)
+		return error_set(error, -ENOMEM, "%s: %s", place->name, strerror(ENOMEM));
+	r = rbd_name_parse(place->name, &store->name, error);
+	if (r == 0)
+		r = module->open(place, returned, &store->image, &store->facts, error);
+	if (r < 0)
+		store_free(store);
+	else
+		*result = join(store);
+	return r;
+}
+
+void
+rbd_store_put(struct rbd_store *store)
+{
+	struct rbd_store **at = &stores;
+	bool last;
+
+	if (!store)
+		return;
+	pthread_mutex_lock(&mutex);
+	last = --store->users == 0;
+	if (last) {
+		while (*at != store)
+			at = &(*at)->next;
+		*at = store->next;
+	}
+	pthread_mutex_unlock(&mutex);
+	if (last)
+		store_free(store);
+}
