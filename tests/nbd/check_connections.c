@@ -318,9 +318,9 @@ static void
 add_tests(TCase *tests, int row)
 {
 	target_add_test(tests, server_says_which_engine_and_which_kind_of_io_it_uses, row);
-	target_add_test(tests, page_cache_holds_nothing_of_the_image_unless_it_is_kept, row);
-	target_add_test(tests, cache_request_fills_the_page_cache_and_is_not_offered_without_one,
-			row);
+	target_add_file_test(tests, page_cache_holds_nothing_of_the_image_unless_it_is_kept, row);
+	target_add_file_test(
+		tests, cache_request_fills_the_page_cache_and_is_not_offered_without_one, row);
 	target_add_test(tests, several_connections_are_allowed, row);
 	target_add_test(tests, answered_write_is_seen_by_every_connection, row);
 	target_add_test(tests, sixteen_connections_work_at_once, row);

@@ -310,7 +310,7 @@ add_tests(TCase *tests, int row)
 	target_add_test_of(TARGET_NBDLOOPD, tests, one_extent_is_no_shorter_than_a_block, row);
 	target_add_test(tests, written_and_trimmed_ranges_change_the_map, row);
 	target_add_test(tests, what_is_called_zero_reads_zero_at_every_granularity, row);
-	target_add_test(tests, block_status_of_an_8_tib_hole_leaves_the_server_alive, row);
+	target_add_file_test(tests, block_status_of_an_8_tib_hole_leaves_the_server_alive, row);
 }
 
 int

@@ -4,6 +4,7 @@
  * model of its bytes. Every byte of the image belongs to exactly one connection, but nearly every
  * block to several: a connection must never change the bytes of the others.
  */
+#include "tests/nbd/ceph_image.h"
 #include "tests/nbd/client.h"
 #include "tests/nbd/crew.h"
 #include "tests/nbd/pattern.h"
@@ -248,8 +249,10 @@ model_compare(const struct model *model, const struct server *server, const char
 {
 	struct nbd_handle *client = client_connect(server, "");
 	unsigned char *CLEANUP_FREE buffer = malloc(model->size);
-	FILE *image = fopen(path, "re");
+	FILE *image;
 
+	ceph_image_update(path);
+	image = fopen(path, "re");
 	ck_assert_ptr_nonnull(image);
 	for (uint64_t offset = 0; offset < model->size; offset += LARGE) {
 		uint64_t length = model->size - offset < LARGE ? model->size - offset : LARGE;

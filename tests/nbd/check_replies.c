@@ -289,8 +289,8 @@ static void
 add_tests(TCase *tests, int row)
 {
 	target_add_test(tests, chunks_of_a_read_tell_every_byte_once_data_and_holes, row);
-	target_add_test(tests, failed_read_is_an_error_in_either_form_and_the_connection_goes_on,
-			row);
+	target_add_file_test(
+		tests, failed_read_is_an_error_in_either_form_and_the_connection_goes_on, row);
 	target_add_test(tests, command_that_is_not_offered_is_refused_in_either_form, row);
 	target_add_test(tests, flag_that_a_command_does_not_take_is_refused_and_changes_nothing,
 			row);

@@ -276,11 +276,11 @@ add_tests(TCase *tests, int row)
 	target_add_test(tests, partial_sector_at_the_end_is_left_out_with_a_warning, row);
 	target_add_test(tests, file_smaller_than_a_sector_is_served_with_size_zero_and_a_warning,
 			row);
-	target_add_test(tests, every_byte_of_a_file_with_an_odd_size_can_be_changed, row);
+	target_add_file_test(tests, every_byte_of_a_file_with_an_odd_size_can_be_changed, row);
 	target_add_test(tests, client_reads_the_window_and_nothing_else, row);
-	target_add_test(tests, bytes_outside_of_the_window_never_change, row);
-	target_add_test(tests,
-			bytes_outside_of_a_window_that_starts_inside_of_a_sector_never_change, row);
+	target_add_file_test(tests, bytes_outside_of_the_window_never_change, row);
+	target_add_file_test(
+		tests, bytes_outside_of_a_window_that_starts_inside_of_a_sector_never_change, row);
 	target_add_test(tests, sector_size_is_the_least_block_size_that_clients_are_told, row);
 }
 

@@ -218,11 +218,11 @@ add_tests(TCase *tests, int row)
 	target_add_test(tests, range_zeroed_without_a_hole_reads_zero_and_neighbours_stay, row);
 	target_add_test(tests, range_zeroed_with_discard_off_reads_zero_and_neighbours_stay, row);
 	target_add_test(tests, trimmed_range_of_any_alignment_leaves_neighbours, row);
-	target_add_test(tests, trim_gives_space_back, row);
-	target_add_test(tests, zero_gives_space_back_where_the_client_allows_it, row);
-	target_add_test(tests, zero_without_a_hole_keeps_space, row);
-	target_add_test(tests, zero_without_a_hole_allocates_space_in_a_sparse_image, row);
-	target_add_test(tests, discard_off_offers_no_trim_and_keeps_space_when_zeroing, row);
+	target_add_file_test(tests, trim_gives_space_back, row);
+	target_add_file_test(tests, zero_gives_space_back_where_the_client_allows_it, row);
+	target_add_file_test(tests, zero_without_a_hole_keeps_space, row);
+	target_add_file_test(tests, zero_without_a_hole_allocates_space_in_a_sparse_image, row);
+	target_add_file_test(tests, discard_off_offers_no_trim_and_keeps_space_when_zeroing, row);
 	target_add_test(tests, fast_zero_works_on_a_file_that_can_have_holes, row);
 	target_add_test(tests, zero_request_of_200_mib_zeroes_all_of_them, row);
 }

@@ -2,6 +2,7 @@
 #include "tests/nbd/scratch.h"
 
 #include "common/cleanup.h"
+#include "tests/nbd/ceph_image.h"
 #include "tests/nbd/pattern.h"
 
 #include <check.h>
@@ -72,6 +73,7 @@ scratch_setup(void)
 void
 scratch_teardown(void)
 {
+	ceph_image_remove_all();
 	if (!getenv("LOOP_KEEP"))
 		remove_tree(test_dir);
 	while (path_count > 0)
@@ -156,6 +158,7 @@ scratch_write(const char *path, uint64_t offset, uint64_t length, uint32_t patte
 	int CLEANUP_CLOSE fd = open(path, O_WRONLY | O_CLOEXEC);
 	char *CLEANUP_FREE buffer = malloc(PIECE);
 
+	ck_assert_msg(!ceph_image_is_imported(path), "%s: its server has a copy already", path);
 	ck_assert_msg(fd >= 0, "%s: %s", path, strerror(errno));
 	ck_assert_ptr_nonnull(buffer);
 	while (length > 0) {
@@ -178,9 +181,11 @@ void
 scratch_expect_at(const char *file, int line, const char *path, uint64_t offset, uint64_t length,
 		  uint32_t pattern)
 {
-	int CLEANUP_CLOSE fd = open(path, O_RDONLY | O_CLOEXEC);
+	int CLEANUP_CLOSE fd = -1;
 	unsigned char *CLEANUP_FREE buffer = malloc(PIECE);
 
+	ceph_image_update(path);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
 	ck_assert_msg(fd >= 0, "%s: %s", path, strerror(errno));
 	ck_assert_ptr_nonnull(buffer);
 	while (length > 0) {

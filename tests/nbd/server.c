@@ -2,6 +2,7 @@
 #include "tests/nbd/server.h"
 
 #include "common/cleanup.h"
+#include "tests/nbd/ceph_image.h"
 #include "tests/nbd/facts.h"
 #include "tests/nbd/scratch.h"
 
@@ -95,7 +96,8 @@ static void
 command_add_image(struct command *command, const char *dashes, const struct target *target,
 		  const struct server_config *config)
 {
-	command_add(command, "%sengine=%s", dashes, target->engine);
+	if (!target->ceph)
+		command_add(command, "%sengine=%s", dashes, target->engine);
 	command_add(command, "%sdirect-io=%s", dashes, direct_io_choice(target, config));
 	if (target->poll)
 		command_add(command, "%spoll=on", dashes);
@@ -104,6 +106,12 @@ command_add_image(struct command *command, const char *dashes, const struct targ
 		command_add(command, "%spage-cache=drop", dashes);
 	for (unsigned int i = 0; i < SERVER_PARAMETERS && config->parameters[i]; i++)
 		command_add(command, "%s%s", dashes, config->parameters[i]);
+}
+
+static const char *
+image_of(const struct target *target, const struct server_config *config)
+{
+	return target->ceph ? ceph_image_import(config->file) : config->file;
 }
 
 static void
@@ -122,7 +130,7 @@ command_build_nbdkit(struct command *command, const struct target *target,
 	if (config->dir)
 		command_add(command, "dir=%s", config->dir);
 	else
-		command_add(command, "file=%s", config->file);
+		command_add(command, "file=%s", image_of(target, config));
 	if (config->contexts)
 		command_add(command, "contexts=%u", config->contexts);
 	command_add_image(command, "", target, config);
@@ -147,7 +155,7 @@ command_build_nbdloopd(struct command *command, const struct target *target,
 		command_add(command, "--export=%s=%s/%s", config->names[i], config->dir,
 			    config->names[i]);
 	if (config->file)
-		command_add(command, "%s", config->file);
+		command_add(command, "%s", image_of(target, config));
 }
 
 static void

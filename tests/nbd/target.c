@@ -59,6 +59,18 @@ static const struct target rows[] = {
 		.engine = "threads",
 		.tls = true,
 	},
+	{
+		.name = "plugin, Ceph",
+		.server = TARGET_PLUGIN,
+		.engine = "librbd",
+		.ceph = true,
+	},
+	{
+		.name = "nbdloopd, Ceph",
+		.server = TARGET_NBDLOOPD,
+		.engine = "librbd",
+		.ceph = true,
+	},
 };
 
 const struct target *
@@ -80,6 +92,8 @@ row_absent(const struct target *row, const char *facts, unsigned int needs)
 	if (row->poll && (needs & TARGET_NEVER_POLLED || !scratch_has_poll_queues()))
 		return "its disk has no poll queues";
 	snprintf(line, sizeof(line), "loop_engine_%s=yes\n", row->engine);
+	if (row->ceph)
+		return NULL;
 	if (!strstr(facts, line))
 		return "this machine does not allow that engine";
 	/* While a thread waits for its ring, valgrind (3.19) lets no other thread run. */
@@ -113,7 +127,8 @@ add_rows(Suite *suite, target_tests add_tests, unsigned int needs, unsigned int 
 		const char *reason;
 		TCase *tests;
 
-		if (!is_wanted("LOOP_ENGINE", rows[i].engine) ||
+		if (rows[i].ceph != (getenv("LOOP_CEPH") != NULL) ||
+		    !is_wanted("LOOP_ENGINE", rows[i].engine) ||
 		    !is_wanted("LOOP_SERVER", server_names[rows[i].server]))
 			continue;
 		reason = row_absent(&rows[i], facts, needs);

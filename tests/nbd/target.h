@@ -2,7 +2,8 @@
 /*
  * The targets of the protocol tests. A target is a row of a table: a server, one of its engines,
  * direct I/O on or off. A test is written once, and runs on each row that exists on this machine; a
- * few tests are about only one of the servers. LOOP_SERVER=plugin or nbdloopd keeps only the rows
+ * few tests are about only one of the servers. With LOOP_CEPH=SIZE, only the rows exist whose
+ * images are in Ceph, in objects of that size. LOOP_SERVER=plugin or nbdloopd keeps only the rows
  * of that server, LOOP_ENGINE=io_uring, aio or threads only those of that engine.
  */
 #ifndef TESTS_NBD_TARGET_H
@@ -24,6 +25,7 @@ struct target {
 	bool poll;
 	bool drop; /* page-cache=drop */
 	bool tls;  /* with a key that both sides have */
+	bool ceph; /* the image is in the cluster of $CEPH_CONF */
 };
 
 const struct target *
@@ -42,6 +44,12 @@ typedef void (*target_tests)(TCase *tests, int row);
 #define target_add_test_of(server_, tests, test, row_)                                             \
 	do {                                                                                       \
 		if (target_row(row_)->server == (server_))                                         \
+			target_add_test(tests, test, row_);                                        \
+	} while (0)
+/* The same for a test that is about the image's file: its allocation, its end, the page cache. */
+#define target_add_file_test(tests, test, row_)                                                    \
+	do {                                                                                       \
+		if (!target_row(row_)->ceph)                                                       \
 			target_add_test(tests, test, row_);                                        \
 	} while (0)
 /* The target of the running test. */

@@ -1,0 +1,104 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Images in Ceph: what is wrong with one is explained at the start, what does not apply to one is
+# refused with the reason, a snapshot is read-only and does not change, requests wait for an OSD
+# that stands still, and a process without such an image has none of Ceph's libraries.
+. "$(dirname "$0")/../../lib/functions.sh"
+
+if [ "${1:-}" != in-cluster ]; then
+	[ -e "$top_builddir/engine/.libs/nbdloop-rbd.so" ] || skip "built without librbd"
+	[ -z "${NBDLOOP_VALGRIND:-}" ] || skip "valgrind would check Ceph's libraries"
+	mkdir "$dir/ceph"
+	status=0
+	timeout -k 10 $((240 * time_factor)) "$lib/ceph-cluster" "$dir/ceph" bash "$(realpath "$0")" in-cluster </dev/null >"$dir/out" 2>&1 || status=$?
+	[ $status -ne 77 ] || skip "$(tail -n 1 "$dir/out")"
+	if [ $status -ne 0 ]; then
+		cat "$dir/out" >&2
+		fail "status $status"
+	fi
+	exit 0
+fi
+
+# refused TEXT NBDLOOPD-ARGUMENT...
+refused()
+{
+	local text=$1
+	shift
+	if nbdloopd --unix="$dir/refused.sock" "$@" >"$dir/refused" 2>&1; then
+		fail "started: $*"
+	fi
+	grep -qF -- "$text" "$dir/refused" || fail "$*: no \"$text\" in: $(cat "$dir/refused")"
+}
+
+rbd create --size 64M rbd/disk
+refused "there is no such image or snapshot" rbd:rbd/none
+refused "pool none" rbd:none/disk
+refused "there is no such image or snapshot" rbd:rbd/disk@none
+refused "rbd:POOL/NAMESPACE/IMAGE" rbd:rbd
+refused "the image is in Ceph" --direct-io=on rbd:rbd/disk
+refused "the image is in Ceph" --page-cache=drop rbd:rbd/disk
+refused "the image is in Ceph" --engine=io_uring rbd:rbd/disk
+refused "poll=on is not possible" --poll=on rbd:rbd/disk
+refused "lock=exclusive is not possible for a reader" --read-only --lock=exclusive rbd:rbd/disk
+refused "ceph-conf=FILE" --ceph-conf="$dir/none" rbd:rbd/disk
+rbd create --size 4M --image-feature layering rbd/plain
+refused "the image has no exclusive lock" rbd:rbd/plain
+# Nobody listens on port 1.
+sed 's/127\.0\.0\.1:[0-9]*/127.0.0.1:1/' "$CEPH_CONF" >"$dir/away.conf"
+SECONDS=0
+refused "no monitor of the cluster has answered within 10 seconds" --ceph-conf="$dir/away.conf" rbd:rbd/disk
+[ $SECONDS -lt $((30 * time_factor)) ] || fail "an unreachable monitor was found after $SECONDS seconds"
+
+# uri NAME
+uri_of()
+{
+	echo "nbd+unix:///?socket=$dir/$1.sock"
+}
+
+# serve NAME ARGUMENT...
+serve()
+{
+	local name=$1
+	shift
+	nbdloopd --unix="$dir/$name.sock" --control="$dir/$name.control" "$@" 2>"$dir/$name.log" &
+	process_pids[$name]=$!
+	until [ -S "$dir/$name.sock" ]; do
+		kill -0 ${process_pids[$name]} || fail "$(cat "$dir/$name.log")"
+		sleep 0.05
+	done
+}
+
+truncate -s 1M "$dir/disk.img"
+serve file "$dir/disk.img"
+if grep -E 'librbd|librados' "/proc/${process_pids[file]}/maps"; then
+	fail "Ceph's libraries are loaded for a file"
+fi
+
+serve disk rbd:rbd/disk
+qemu-io -f raw -c 'write -P 1 0 8M' "$(uri_of disk)" >/dev/null
+rbd snap create --no-progress rbd/disk@one
+qemu-io -f raw -c 'write -P 2 0 8M' "$(uri_of disk)" >/dev/null
+serve snapshot rbd:rbd/disk@one
+qemu-io -r -f raw -c 'read -P 1 0 8M' "$(uri_of snapshot)" >"$dir/read"
+if grep 'verification failed' "$dir/read"; then fail "the snapshot has changed"; fi
+nbdinfo "$(uri_of snapshot)" | grep 'is_read_only: true' >/dev/null || fail "a snapshot is writable"
+printf 'status\n' | nc -NU "$dir/disk.control" >"$dir/status"
+jq -e '.exports[0].ceph | .pool == "rbd" and .image == "disk" and .lock_owner and (.fenced | not)' "$dir/status" >/dev/null ||
+	fail "wrong status: $(cat "$dir/status")"
+
+# The size of an image that was resized elsewhere is seen when the server is asked to look.
+rbd resize --no-progress --size 96M rbd/disk
+printf 'resize\n' | nc -NU "$dir/disk.control" >/dev/null
+[ "$(nbdinfo --size "$(uri_of disk)")" = $((96 << 20)) ] || fail "size $(nbdinfo --size "$(uri_of disk)")"
+
+# An OSD stands still under load: requests wait, and none fails.
+cd "$dir"
+fio --name=load --ioengine=nbd --uri="$(uri_of disk)" --rw=randwrite --bs=4k --iodepth=16 --size=32M \
+	--verify=crc32c --do_verify=1 --verify_fatal=1 --output="$dir/fio" &
+load=$!
+sleep 0.3
+kill -STOP "$(cat "$CEPH_DIR/osd0.pid")"
+sleep 3
+kill -CONT "$(cat "$CEPH_DIR/osd0.pid")"
+wait $load || fail "fio: $(cat "$dir/fio")"
+if grep -i 'failed' "$dir/disk.log"; then fail "a request has failed"; fi

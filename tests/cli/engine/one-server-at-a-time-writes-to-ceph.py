@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Two servers of an image in Ceph; the first is stopped, fenced by the second, and continued."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import nbd
+
+DIR = sys.argv[1]
+PATIENCE = 60 * int(os.environ.get("NBDLOOP_TIME_FACTOR", "1"))
+SIZE = 65536
+
+
+def start(name, *options):
+    log = open(f"{DIR}/{name}.log", "w")
+    socket = f"{DIR}/{name}.sock"
+    server = subprocess.Popen(["nbdloopd", f"--unix={socket}", *options, "rbd:rbd/disk"], stderr=log)
+    server.log, server.uri = log.name, f"nbd+unix:///?socket={socket}"
+    until(lambda: os.path.exists(socket), f"{name} listens")
+    return server
+
+
+def until(condition, what):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > end:
+            raise SystemExit(f"not within {PATIENCE} seconds: {what}")
+        time.sleep(0.05)
+
+
+def connect(server):
+    client = nbd.NBD()
+    client.connect_uri(server.uri)
+    return client
+
+
+def fails(call, *arguments):
+    try:
+        call(*arguments)
+    except nbd.Error as error:
+        return str(error)
+    raise SystemExit(f"{call.__name__}{arguments[1:]} succeeded")
+
+
+def log_has(server, text):
+    return text in open(server.log).read()
+
+
+subprocess.run(["rbd", "create", "--size", "64M", "rbd/disk"], check=True)
+first = start("first")
+one = connect(first)
+idle = connect(first)
+one.pwrite(b"1" * SIZE, 0)
+one.flush()
+
+# The lock is the first server's, but a second one reads.
+second = start("second", "--force")
+two = connect(second)
+assert two.pread(SIZE, 0) == b"1" * SIZE
+
+# Writes that the first server has received, but not carried out, when the lock moves.
+os.kill(first.pid, signal.SIGSTOP)
+late = [one.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(b"X" * SIZE)), i * SIZE) for i in range(8)]
+for _ in range(8):
+    one.poll(0)
+two.pwrite(b"2" * SIZE * 8, 0)
+two.flush()
+assert log_has(second, "fenced the client"), open(second.log).read()
+os.kill(first.pid, signal.SIGCONT)
+
+for cookie in late:
+    def finish(command):
+        while not one.aio_command_completed(command):
+            one.poll(1000)
+    fails(finish, cookie)
+assert two.pread(SIZE * 8, 0) == b"2" * SIZE * 8
+fails(idle.pread, SIZE, 0)
+fails(idle.pwrite, b"X" * SIZE, 0)
+error = fails(connect, first)
+assert "shutting down" in error, error
+until(lambda: log_has(first, "another client has fenced this server"), "the first server says why")
+assert two.pread(SIZE * 8, 0) == b"2" * SIZE * 8
+
+for server in first, second:
+    server.terminate()
+    assert server.wait(PATIENCE) == 0, server.log
