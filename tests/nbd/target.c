@@ -37,6 +37,12 @@ static const char *const server_names[] = {
 		ROW(name_ ", threads, buffered", server_, "threads", false, false),                \
 		ROW(name_ ", io_uring, direct I/O, polled", server_, "io_uring", true, true)
 
+#define TLS_ROW(name_, engine_, direct_io_, ...)                                                   \
+	{                                                                                          \
+		.name = (name_), .server = TARGET_NBDLOOPD, .engine = (engine_),                   \
+		.direct_io = (direct_io_), .tls = true, __VA_ARGS__                                \
+	}
+
 static const struct target rows[] = {
 	ROWS_OF("plugin", TARGET_PLUGIN),
 	ROWS_OF("nbdloopd", TARGET_NBDLOOPD),
@@ -46,19 +52,18 @@ static const struct target rows[] = {
 		.engine = "io_uring",
 		.drop = true,
 	},
-	{
-		.name = "nbdloopd, io_uring, direct I/O, TLS",
-		.server = TARGET_NBDLOOPD,
-		.engine = "io_uring",
-		.direct_io = true,
-		.tls = true,
-	},
-	{
-		.name = "nbdloopd, threads, buffered, TLS",
-		.server = TARGET_NBDLOOPD,
-		.engine = "threads",
-		.tls = true,
-	},
+	TLS_ROW("nbdloopd, io_uring, direct I/O, TLS", "io_uring", true),
+	TLS_ROW("nbdloopd, threads, buffered, TLS", "threads", false),
+	/* These run only if they are asked for: between engine and TLS is the event loop, on
+	 * io_uring or not, and the rows above have both. */
+	TLS_ROW("nbdloopd, io_uring, buffered, TLS", "io_uring", false, .on_request = true),
+	TLS_ROW("nbdloopd, aio, direct I/O, TLS", "aio", true, .on_request = true),
+	TLS_ROW("nbdloopd, aio, buffered, TLS", "aio", false, .on_request = true),
+	TLS_ROW("nbdloopd, threads, direct I/O, TLS", "threads", true, .on_request = true),
+	TLS_ROW("nbdloopd, io_uring, direct I/O, polled, TLS", "io_uring", true, .poll = true,
+		.on_request = true),
+	TLS_ROW("nbdloopd, io_uring, page-cache=drop, TLS", "io_uring", false, .drop = true,
+		.on_request = true),
 	{
 		.name = "plugin, Ceph",
 		.server = TARGET_PLUGIN,
@@ -114,6 +119,20 @@ is_wanted(const char *variable, const char *value)
 	return !only || strcmp(only, value) == 0;
 }
 
+/* Whether the environment wants this row: LOOP_TLS, LOOP_CEPH, LOOP_SERVER and LOOP_ENGINE. */
+static bool
+row_wanted(const struct target *row)
+{
+	const char *tls = getenv("LOOP_TLS");
+
+	if (row->ceph != (getenv("LOOP_CEPH") != NULL))
+		return false;
+	if (tls ? row->tls != (strcmp(tls, "on") == 0) : row->on_request)
+		return false;
+	return is_wanted("LOOP_ENGINE", row->engine) &&
+	       is_wanted("LOOP_SERVER", server_names[row->server]);
+}
+
 /* Adds the rows that exist; returns their number, or -1. Prints the others and the reason. */
 static int
 add_rows(Suite *suite, target_tests add_tests, unsigned int needs, unsigned int seconds)
@@ -127,9 +146,7 @@ add_rows(Suite *suite, target_tests add_tests, unsigned int needs, unsigned int 
 		const char *reason;
 		TCase *tests;
 
-		if (rows[i].ceph != (getenv("LOOP_CEPH") != NULL) ||
-		    !is_wanted("LOOP_ENGINE", rows[i].engine) ||
-		    !is_wanted("LOOP_SERVER", server_names[rows[i].server]))
+		if (!row_wanted(&rows[i]))
 			continue;
 		reason = row_absent(&rows[i], facts, needs);
 		if (reason) {

@@ -4,7 +4,8 @@
  * direct I/O on or off. A test is written once, and runs on each row that exists on this machine; a
  * few tests are about only one of the servers. With LOOP_CEPH=SIZE, only the rows exist whose
  * images are in Ceph, in objects of that size. LOOP_SERVER=plugin or nbdloopd keeps only the rows
- * of that server, LOOP_ENGINE=io_uring, aio or threads only those of that engine.
+ * of that server, LOOP_ENGINE=io_uring, aio or threads only those of that engine. LOOP_TLS=on runs
+ * the rows with TLS only, and all of them; LOOP_TLS=off the rows without it.
  */
 #ifndef TESTS_NBD_TARGET_H
 #define TESTS_NBD_TARGET_H
@@ -23,9 +24,10 @@ struct target {
 	const char *engine;
 	bool direct_io;
 	bool poll;
-	bool drop; /* page-cache=drop */
-	bool tls;  /* with a key that both sides have */
-	bool ceph; /* the image is in the cluster of $CEPH_CONF */
+	bool drop;       /* page-cache=drop */
+	bool tls;        /* with a key that both sides have */
+	bool ceph;       /* the image is in the cluster of $CEPH_CONF */
+	bool on_request; /* runs only with LOOP_TLS=on */
 };
 
 const struct target *
