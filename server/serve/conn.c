@@ -261,7 +261,7 @@ static void
 end_of_input(struct conn *conn, int result)
 {
 	conn->end_of_input = true;
-	conn_warn_of_error(conn, result);
+	conn_tls_warn_of_end(conn, result);
 	/* The client may have sent only a part of a request. */
 	if (result < 0 || conn->filling || conn->input_end > conn->input_start)
 		conn_abort(conn);
@@ -346,7 +346,7 @@ cannot_answer(struct conn *conn, int result)
 	if (conn->stalled && !conn_is_closing(conn))
 		conn_warn(conn, CONN_GAVE_UP);
 	else
-		conn_warn_of_error(conn, result);
+		conn_tls_warn_of_end(conn, result);
 	conn_abort(conn);
 }
 

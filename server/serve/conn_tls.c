@@ -125,6 +125,16 @@ conn_tls_fail(struct conn *conn)
 	conn_abort(conn);
 }
 
+void
+conn_tls_warn_of_end(const struct conn *conn, int result)
+{
+	if (conn->tls && conn->tls->shaking && !conn_is_closing(conn) && result != -ECANCELED)
+		conn_warn(conn, "TLS: the client has left in the handshake: it may not trust this "
+				"server");
+	else
+		conn_warn_of_error(conn, result);
+}
+
 /* ---- receiving */
 
 /* What is left of the input moves to the front. */

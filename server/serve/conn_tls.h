@@ -107,6 +107,11 @@ conn_tls_sent(struct conn *conn, size_t length);
 void
 conn_tls_fail(struct conn *conn);
 
+/* As conn_warn_of_error(), or 0: the client has closed its end.  In the handshake of TLS, the log
+ * always says that the client has left, which then may not trust this server. */
+void
+conn_tls_warn_of_end(const struct conn *conn, int result);
+
 /* Lets the kernel take over, if it can and now is the moment for it; then conn->tls is NULL. */
 void
 conn_tls_ask_kernel(struct conn *conn);
