@@ -45,17 +45,21 @@ fence(struct rbd_store *store, const struct rbd_owner *owner)
 	return r;
 }
 
-/* Tries once. Returns 0, -EBUSY if another client has the lock, or another -errno. */
+/* Tries once. Returns 0, -EBUSY if another client has the lock, or another -errno. A lock that
+ * librbd has taken by itself (for lock=shared) must be acquired like any other: until then, librbd
+ * gives it to whoever asks. */
 static int
 try_to_take(struct rbd_store *store, struct rbd_owner *owner)
 {
 	int r = store->module->lock_owner(store->image, owner);
 
-	if (r < 0 || owner->own)
+	bool other = r == 0 && owner->address[0] && !owner->own;
+
+	if (r < 0)
 		return r;
-	if (owner->address[0] && owner->watches && !atomic_load(&store->force))
+	if (other && owner->watches && !atomic_load(&store->force))
 		return -EBUSY;
-	if (owner->address[0])
+	if (other)
 		r = fence(store, owner);
 	/* Another client may have been faster: the next try finds its name. */
 	if (r == 0 || r == -ENOENT || r == -EBUSY)

@@ -22,6 +22,7 @@ struct rbd_store {
 	_Atomic bool exclusive; /* changes need the exclusive lock */
 	_Atomic bool force;     /* which may be taken away from a living owner */
 	_Atomic bool held;      /* this process has the lock, as far as it knows */
+	_Atomic bool changed;   /* a change was started without the lock */
 	_Atomic bool fenced;    /* the cluster refuses this process, or has given the lock away:
 				   nothing may succeed any more */
 

@@ -50,6 +50,14 @@ returned(struct backing_call *call, int result)
 	call->done(call, atomic_load(&store->fenced) ? -ESHUTDOWN : result);
 }
 
+/* Whether a flush has nothing to do, because nothing was changed here. librbd would take the lock
+ * for it, from another client if that gives it, and give it away again when asked. */
+static bool
+is_idle_flush(const struct rbd_store *store, const struct backing_call *call)
+{
+	return call->op == CALL_FLUSH && !atomic_load(&store->held) && !atomic_load(&store->changed);
+}
+
 void
 rbd_store_start(struct rbd_store *store, struct backing_call *call)
 {
@@ -58,9 +66,15 @@ rbd_store_start(struct rbd_store *store, struct backing_call *call)
 		call->done(call, -ESHUTDOWN);
 		return;
 	}
-	if (is_change(call) && atomic_load(&store->exclusive) && !atomic_load(&store->held) &&
-	    rbd_lock_await(store, call))
+	if (is_idle_flush(store, call)) {
+		call->done(call, 0);
 		return;
+	}
+	if (is_change(call) && !atomic_load(&store->held)) {
+		if (atomic_load(&store->exclusive) && rbd_lock_await(store, call))
+			return;
+		atomic_store(&store->changed, true);
+	}
 	store->module->start(store->image, call);
 }
 

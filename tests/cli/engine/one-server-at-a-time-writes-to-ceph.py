@@ -53,8 +53,14 @@ subprocess.run(["rbd", "create", "--size", "64M", "rbd/disk"], check=True)
 first = start("first")
 one = connect(first)
 idle = connect(first)
+one.flush()
 one.pwrite(b"1" * SIZE, 0)
 one.flush()
+
+# A client that asks for the lock, as librbd does before a write, does not get it, although a flush
+# was the server's first request.
+bench = ["rbd", "bench", "--io-type", "write", "--io-size", "4K", "--io-total", "4K", "rbd/disk"]
+assert subprocess.run(bench).returncode != 0, "another client has written, too"
 
 # The lock is the first server's, but a second one reads.
 second = start("second", "--force")

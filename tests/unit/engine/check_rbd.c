@@ -28,6 +28,7 @@ static struct {
 	char broken[128]; /* the client that was fenced */
 	bool acquired;    /* the lock was taken */
 	int early;        /* changes that came before that */
+	int flushes;
 	int result;       /* of calls that move nothing */
 	int open;         /* images */
 } cluster;
@@ -58,6 +59,7 @@ fake_start(struct rbd_image *image, struct backing_call *call)
 {
 	if (call->op == CALL_WRITE && !cluster.acquired)
 		cluster.early++;
+	cluster.flushes += call->op == CALL_FLUSH;
 	image->returned(call, cluster.result);
 }
 
@@ -73,7 +75,7 @@ static int
 fake_lock_acquire(struct rbd_image *image)
 {
 	(void)image;
-	if (cluster.owner.address[0])
+	if (cluster.owner.address[0] && !cluster.owner.own)
 		return -EROFS;
 	cluster.acquired = true;
 	return 0;
@@ -235,6 +237,51 @@ START_TEST(image_that_several_write_needs_no_lock)
 }
 END_TEST
 
+START_TEST(flush_before_the_first_change_leaves_the_lock_alone)
+{
+	struct rbd_store *store;
+
+	begin(NULL);
+	store = get("disk", false);
+	ck_assert_int_eq(call(store, CALL_FLUSH), 0);
+	atomic_store(&store->exclusive, true);
+	ck_assert_int_eq(call(store, CALL_FLUSH), 0);
+	ck_assert_int_eq(cluster.flushes, 0);
+	ck_assert_int_eq(call(store, CALL_WRITE), 0);
+	ck_assert_int_eq(call(store, CALL_FLUSH), 0);
+	ck_assert_int_eq(cluster.flushes, 1);
+	rbd_store_put(store);
+}
+END_TEST
+
+START_TEST(flush_of_changes_without_the_lock_is_passed_on)
+{
+	struct rbd_store *store;
+
+	begin(NULL);
+	store = get("disk", false);
+	ck_assert_int_eq(call(store, CALL_ZERO), 0);
+	ck_assert_int_eq(call(store, CALL_FLUSH), 0);
+	ck_assert_int_eq(cluster.flushes, 1);
+	rbd_store_put(store);
+}
+END_TEST
+
+START_TEST(lock_that_librbd_took_by_itself_is_acquired)
+{
+	struct rbd_store *store;
+
+	begin(&(struct rbd_owner){.address = "this", .watches = true, .own = true});
+	store = get("disk", false);
+	atomic_store(&store->exclusive, true);
+	ck_assert_int_eq(call(store, CALL_WRITE), 0);
+	ck_assert(cluster.acquired);
+	ck_assert_int_eq(cluster.early, 0);
+	ck_assert_str_eq(cluster.broken, "");
+	rbd_store_put(store);
+}
+END_TEST
+
 START_TEST(dead_owner_is_fenced)
 {
 	struct rbd_store *store;
@@ -346,6 +393,9 @@ main(void)
 		{.name = "one writer", .begin = log_capture_begin, .end = log_capture_end},
 		{.test = lock_is_taken_before_the_first_change},
 		{.test = image_that_several_write_needs_no_lock},
+		{.test = flush_before_the_first_change_leaves_the_lock_alone},
+		{.test = flush_of_changes_without_the_lock_is_passed_on},
+		{.test = lock_that_librbd_took_by_itself_is_acquired},
 		{.test = dead_owner_is_fenced},
 		{.test = living_owner_is_fenced_only_with_force},
 		{.test = nothing_succeeds_after_the_server_was_fenced},
