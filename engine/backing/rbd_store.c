@@ -55,7 +55,8 @@ returned(struct backing_call *call, int result)
 static bool
 is_idle_flush(const struct rbd_store *store, const struct backing_call *call)
 {
-	return call->op == CALL_FLUSH && !atomic_load(&store->held) && !atomic_load(&store->changed);
+	return call->op == CALL_FLUSH && !atomic_load(&store->held) &&
+	       !atomic_load(&store->changed);
 }
 
 void

@@ -40,16 +40,26 @@ set_patience(rados_t cluster, unsigned int seconds)
 }
 
 /*
- * The settings that this server needs, whatever the configuration file says: no cache, because a
- * flushed write must be on the OSDs, and an acknowledged one must not be in this process's memory
- * when another server takes over; and no limit that would make a caller wait, because that is an
- * event loop, and the contexts limit what is in flight.
+ * What must not be otherwise, whatever the configuration file says: no cache, also not on a local
+ * disk (a plugin), because a flushed write must be on the OSDs, and an acknowledged one must not be
+ * in this machine when another server takes over; and whoever loses the lock is fenced, because the
+ * writes that it still sends would arrive on top of its successor's.
  */
+static const char *const needs[][2] = {
+	{"rbd_cache", "false"},
+	{"rbd_plugins", ""},
+	{"rbd_persistent_cache_mode", "disabled"},
+	{"rbd_blocklist_on_break_lock", "true"},
+};
+#define NEEDS (sizeof(needs) / sizeof(needs[0]))
+
+/* Sets that, and has no limit that would make a caller wait, because that is an event loop, and the
+ * contexts limit what is in flight. */
 static int
 configure(rados_t cluster, const struct rbd_place *place)
 {
 	static const char *const settings[][2] = {
-		{"rbd_cache", "false"},
+		{"rbd_non_blocking_aio", "true"},
 		{"objecter_inflight_ops", "0"},
 		{"objecter_inflight_op_bytes", "0"},
 		{"client_mount_timeout", "10"}, /* RBD_OPEN_SECONDS */
@@ -58,6 +68,8 @@ configure(rados_t cluster, const struct rbd_place *place)
 
 	for (size_t i = 0; r == 0 && i < sizeof(settings) / sizeof(settings[0]); i++)
 		r = rados_conf_set(cluster, settings[i][0], settings[i][1]);
+	for (size_t i = 0; r == 0 && i < NEEDS; i++)
+		r = rados_conf_set(cluster, needs[i][0], needs[i][1]);
 	if (r == 0 && place->keyring)
 		r = rados_conf_set(cluster, "keyring", place->keyring);
 	return r == 0 ? set_patience(cluster, RBD_OPEN_SECONDS) : r;
@@ -144,6 +156,51 @@ open_image(struct rbd_image *image, const struct rbd_place *place, struct rbd_fa
 			 r == -ENOENT ? "there is no such image or snapshot" : strerror(-r));
 }
 
+/* The most settings that librbd knows. */
+#define SETTINGS 512
+
+/* Returns the index of the need that a setting goes against, or NEEDS. */
+static size_t
+broken_need(const rbd_config_option_t *setting)
+{
+	size_t i = 0;
+
+	while (i < NEEDS && (strcmp(setting->name, needs[i][0]) != 0 ||
+			     strcmp(setting->value, needs[i][1]) == 0))
+		i++;
+	return i;
+}
+
+/* The image and its pool can have settings of their own, which count more than this client's.
+ * Refuses those that go against what must be. */
+static int
+refuse_settings(struct rbd_image *image, const struct rbd_place *place, char **error)
+{
+	rbd_config_option_t *CLEANUP_FREE settings = calloc(SETTINGS, sizeof(*settings));
+	int count = SETTINGS, r;
+
+	if (!settings)
+		return error_set(error, -ENOMEM, "%s: %s", place->name, strerror(ENOMEM));
+	r = rbd_config_image_list(image->image, settings, &count);
+	if (r < 0)
+		return error_set(error, r, "%s: its settings can't be read: %s", place->name,
+				 strerror(-r));
+	for (int i = 0; r == 0 && i < count; i++) {
+		size_t need = broken_need(&settings[i]);
+		const char *holder =
+			settings[i].source == RBD_CONFIG_SOURCE_IMAGE ? "image" : "pool";
+
+		if (need < NEEDS)
+			r = error_set(
+				error, -EOPNOTSUPP,
+				"%s: not served with the %s's own setting %s=%s, because flushed writes could be lost, or "
+				"older ones overwrite newer ones; `rbd config %s rm` removes it",
+				place->name, holder, settings[i].name, settings[i].value, holder);
+	}
+	rbd_config_image_list_cleanup(settings, count);
+	return r;
+}
+
 static int
 learn_facts(struct rbd_image *image, const struct rbd_place *place, struct rbd_facts *facts,
 	    char **error)
@@ -198,6 +255,8 @@ image_open(const struct rbd_place *place, rbd_returned returned, struct rbd_imag
 		r = open_pool(image, place, error);
 	if (r == 0)
 		r = open_image(image, place, facts, error);
+	if (r == 0)
+		r = refuse_settings(image, place, error);
 	if (r == 0)
 		r = learn_facts(image, place, facts, error);
 	if (r < 0)

@@ -43,6 +43,15 @@ refused "lock=exclusive is not possible for a reader" --read-only --lock=exclusi
 refused "ceph-conf=FILE" --ceph-conf="$dir/none" rbd:rbd/disk
 rbd create --size 4M --image-feature layering rbd/plain
 refused "the image has no exclusive lock" rbd:rbd/plain
+for setting in "rbd_cache true" "rbd_blocklist_on_break_lock false"; do
+	# shellcheck disable=SC2086 # name and value
+	rbd config image set rbd/disk $setting
+	refused "the image's own setting ${setting/ /=}" rbd:rbd/disk
+	rbd config image rm rbd/disk "${setting% *}"
+done
+rbd config pool set rbd rbd_cache true
+refused "the pool's own setting rbd_cache=true" rbd:rbd/disk
+rbd config pool rm rbd rbd_cache
 # Nobody listens on port 1.
 sed 's/127\.0\.0\.1:[0-9]*/127.0.0.1:1/' "$CEPH_CONF" >"$dir/away.conf"
 SECONDS=0

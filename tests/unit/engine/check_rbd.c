@@ -29,8 +29,8 @@ static struct {
 	bool acquired;    /* the lock was taken */
 	int early;        /* changes that came before that */
 	int flushes;
-	int result;       /* of calls that move nothing */
-	int open;         /* images */
+	int result; /* of calls that move nothing */
+	int open;   /* images */
 } cluster;
 
 static int
