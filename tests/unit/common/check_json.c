@@ -182,9 +182,25 @@ START_TEST(bytes_that_are_not_utf8_are_replaced)
 }
 END_TEST
 
+/* The end of the character at AT, an escape or UTF-8; NULL if JSON can't have it so. */
+static const unsigned char *
+after_character(const unsigned char *at)
+{
+	if (*at < 0x20)
+		return NULL;
+	if (*at == '\\')
+		return at[1] && strchr("\"\\nrtu", at[1]) ? at + 2 : NULL;
+	if (*at >= 0xc2 && *at <= 0xdf)
+		return (at[1] & 0xc0) == 0x80 ? at + 2 : NULL;
+	if (*at >= 0x80)
+		return strncmp((const char *)at, R, 3) == 0 ? at + 3 : NULL;
+	return at + 1;
+}
+
 START_TEST(no_byte_sequence_makes_a_second_line_or_invalid_utf8)
 {
 	char bytes[4] = {0}, quoted;
+	const unsigned char *at;
 
 	/* Every pair of bytes; what comes out is then checked byte by byte. */
 	json_array_begin(&json, NULL);
@@ -199,22 +215,14 @@ START_TEST(no_byte_sequence_makes_a_second_line_or_invalid_utf8)
 	ck_assert_int_eq(fclose(out), 0);
 	out = NULL;
 
+	/* One assertion for all bytes: each one is a message to the process that runs the test. */
 	quoted = 0;
-	for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
-		ck_assert_uint_ge(*at, 0x20);
-		if (*at == '\\') {
-			at++;
-			ck_assert_ptr_nonnull(strchr("\"\\nrtu", *at));
-		} else if (*at == '"') {
-			quoted = !quoted;
-		} else if (*at >= 0xc2 && *at <= 0xdf) {
-			at++;
-			ck_assert_uint_eq(*at & 0xc0, 0x80);
-		} else if (*at >= 0x80) {
-			ck_assert_mem_eq(at, R, 3);
-			at += 2;
-		}
+	at = (const unsigned char *)text;
+	while (at && *at) {
+		quoted ^= *at == '"';
+		at = after_character(at);
 	}
+	ck_assert_ptr_nonnull(at);
 	ck_assert(!quoted);
 }
 END_TEST
