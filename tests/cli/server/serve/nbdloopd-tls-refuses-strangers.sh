@@ -6,7 +6,7 @@
 . "$(dirname "$0")/../../../lib/functions.sh"
 . "$lib/certificates.sh"
 
-require certtool nbdinfo qemu-img
+require certtool nbdinfo
 image=$dir/disk.img
 head -c 1M /dev/urandom >"$image"
 pki=$dir/pki
@@ -36,9 +36,6 @@ certificates()
 	client_directory nobody
 	make_authority "$dir/stranger"
 	make_certificate "$dir/stranger" client 'cn = "a stranger"\ntls_www_client'
-	# It trusts its own authority only.
-	mkdir "$dir/distrustful"
-	cp "$dir/stranger"/{ca-cert,client-cert,client-key}.pem "$dir/distrustful"
 	cp "$pki/ca-cert.pem" "$dir/stranger"
 	client_directory wrong-kind
 	make_certificate "$pki" client 'cn = "a server"\ntls_www_server'
@@ -79,10 +76,9 @@ refuses_certificate expired 'The certificate is NOT trusted. .*The certificate c
 refuses_certificate early 'The certificate is NOT trusted. .*The certificate chain uses not yet valid certificate'
 refuses_certificate wrong-kind 'The certificate is NOT trusted. The certificate chain does not match the intended purpose'
 
-# A client that takes the server for a stranger says so, or just leaves.
+# A client that takes the server for a stranger may just leave.
 : >"$log"
-must_fail qemu-img info --object "tls-creds-x509,id=tls,endpoint=client,dir=$dir/distrustful" \
-	--image-opts "driver=nbd,path=$sock,tls-creds=tls,tls-hostname=localhost"
+quietly "$python" "$own_python" "$sock"
 wait_until "the log tells of the client" grep -q "disconnected: TLS: the client has left in the handshake: it may not trust" "$log"
 
 # A certificate that has expired, or no certificate at all, replaces none; a list of those that are
