@@ -126,7 +126,9 @@ begin(struct rbd_store *store)
 		pthread_join(store->thread, NULL);
 	r = pthread_create(&store->thread, NULL, take_lock, store);
 	store->taking = store->joinable = r == 0;
-	return -r;
+	/* Without a thread to be had, it is EAGAIN: the engine would try the request again by a
+	 * system call. */
+	return r == EAGAIN ? -ENOMEM : -r;
 }
 
 bool

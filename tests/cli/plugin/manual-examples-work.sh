@@ -75,7 +75,7 @@ run_example() # SCRIPT
 		"$BASH" -euc 'ip link set lo up; . "$1"; . "$2"' example "$dir/slow_kill" "$1.run") \
 		>"$dir/example.log" 2>&1 </dev/null || status=$?
 	[ $status = 0 ] || {
-		mv "$dir/example.log" "$dir/z-example.log" # what is shown last is seen first
+		mv "$dir/example.log" "$dir/z-example.log" # of a long log, the end is shown
 		cp "$1.run" "$dir/script.log"
 		fail "an example ends with status $status: $name"
 	}
