@@ -13,7 +13,7 @@ for needed in "$top_builddir/run" "$top_builddir/wrapper/nbdkit"; do
 	[ -x "$needed" ] || fail "there is no $needed: run ./configure first"
 done
 export PATH=$top_builddir/wrapper:$PATH
-unshare --net --mount --pid --fork true 2>"$dir/unshare.log" || skip "unshare: $(cat "$dir/unshare.log")"
+unshare --net --mount --pid --fork --mount-proc true 2>"$dir/unshare.log" || skip "unshare: $(cat "$dir/unshare.log")"
 
 here=$dir/here
 make_ext4_image "$dir/ext4" 64M
@@ -57,7 +57,7 @@ kill()
 EOF
 
 # The server goes into the background, as in a terminal; it ends with the example's process
-# namespace.
+# namespace, which has a /proc of its own: LeakSanitizer looks for its process there.
 run_example() # SCRIPT
 {
 	local name status=0
@@ -71,7 +71,7 @@ run_example() # SCRIPT
 		-e "s|^\./run |$top_builddir/run |" \
 		-e '/^qemu-system/s/$/ -display none -S -monitor stdio <<<quit/' "$1" >"$1.run"
 	# shellcheck disable=SC2016 # for the inner shell
-	(cd "$here" && timeout $((200 * time_factor)) unshare --net --mount --pid --fork --kill-child \
+	(cd "$here" && timeout $((200 * time_factor)) unshare --net --mount --pid --fork --mount-proc --kill-child \
 		"$BASH" -euc 'ip link set lo up; . "$1"; . "$2"' example "$dir/slow_kill" "$1.run") \
 		>"$dir/example.log" 2>&1 </dev/null || status=$?
 	[ $status = 0 ] || {
