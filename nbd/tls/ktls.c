@@ -22,6 +22,9 @@
 
 #define ULP "tls"
 
+/* A record's type (RFC 8446, section 5.1). */
+#define ALERT 21
+
 /* RFC 8446, section 5.5: 2^24.5 full records with AES-GCM. */
 #define GCM_RECORDS (UINT64_C(1) << 24)
 
@@ -157,6 +160,27 @@ ktls_begin(struct tls_session *session, int fd, char reason[KTLS_REASON_MAX])
 	if (setsockopt(fd, IPPROTO_TCP, TCP_ULP, ULP, sizeof(ULP)) < 0)
 		return cannot(reason, why_no_ulp(errno));
 	return set_keys(session, fd, reason);
+}
+
+void
+ktls_close(int fd)
+{
+	/* RFC 8446, section 6: a warning, close_notify. */
+	uint8_t alert[] = {1, 0};
+	struct iovec part = {alert, sizeof(alert)};
+	union {
+		struct cmsghdr header;
+		uint8_t bytes[CMSG_SPACE(sizeof(uint8_t))];
+	} control = {{.cmsg_level = SOL_TLS,
+		      .cmsg_type = TLS_SET_RECORD_TYPE,
+		      .cmsg_len = CMSG_LEN(sizeof(uint8_t))}};
+	struct msghdr message = {.msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = sizeof(control.bytes)};
+
+	*CMSG_DATA(&control.header) = ALERT;
+	sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 uint64_t

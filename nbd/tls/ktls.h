@@ -30,6 +30,11 @@
 int
 ktls_begin(struct tls_session *session, int fd, char reason[KTLS_REASON_MAX]);
 
+/* Tells the peer that no more data follows, as tls_session_close() does; not if the socket has no
+ * room, as it never waits. */
+void
+ktls_close(int fd);
+
 /* Most records that may be sent or received with the session's cipher, which is not proven to be
  * safe beyond; 0: no limit. GnuTLS changes its keys in time, the kernel does not. */
 uint64_t

@@ -165,6 +165,12 @@ ktls_begin(struct tls_session *session, int fd, char reason[KTLS_REASON_MAX])
 	return 1;
 }
 
+void
+ktls_close(int fd)
+{
+	(void)fd;
+}
+
 uint64_t
 ktls_record_limit(const struct tls_session *session)
 {

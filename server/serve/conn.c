@@ -456,8 +456,7 @@ conn_settle(struct conn *conn)
 	if (conn_linger(conn))
 		return;
 	if (conn->recv_op.active) {
-		if (conn->tls)
-			conn_tls_say_end(conn);
+		conn_tls_say_end(conn);
 		shutdown(conn->fd, SHUT_RDWR);
 		loop_cancel(conn->worker->loop, &conn->recv_op);
 		return;

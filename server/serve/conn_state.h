@@ -105,6 +105,7 @@ struct conn {
 
 	struct conn_tls *tls; /* between the connection and its socket; NULL: nothing is */
 	bool kernel_tls;      /* the kernel encrypts */
+	bool said_end;        /* the client was told, by TLS, that nothing more follows */
 	uint64_t key_bytes;   /* the most that it may encrypt in one direction; 0: no limit */
 	char security[160];   /* for the status: version and cipher of TLS, and where it is
 				 computed; "": there is no TLS */

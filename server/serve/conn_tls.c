@@ -290,11 +290,15 @@ conn_tls_say_end(struct conn *conn)
 	uint8_t bytes[256];
 	struct nbd_output output = {.bytes = bytes, .size = sizeof(bytes)};
 
-	if (tls->shaking || tls->said_end || conn->lost)
+	if (conn->said_end || conn->lost || (tls ? tls->shaking : !conn->kernel_tls))
 		return;
-	tls->said_end = true;
-	tls_session_close(tls->job.session, &output);
+	conn->said_end = true;
 	/* Without waiting: a client that takes no more bytes sees only the close. */
+	if (!tls) {
+		ktls_close(conn->fd);
+		return;
+	}
+	tls_session_close(tls->job.session, &output);
 	send(conn->fd, bytes, output.used, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 

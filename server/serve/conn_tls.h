@@ -26,7 +26,6 @@ struct conn_tls {
 	bool shaking;             /* the handshake is not over */
 	bool working;             /* a step of it is under way on another thread */
 	bool asked_kernel;        /* whether it takes over */
-	bool said_end;            /* the client was told that nothing more follows */
 	bool short_receive;       /* the last receive got less than it could: nothing is unread */
 	struct msghdr message;
 	struct iovec part;

@@ -20,8 +20,7 @@ conn_linger(struct conn *conn)
 		return false;
 	if (conn->life != CONN_LINGERS) {
 		/* With TLS, a client takes an end that was not announced for an attack. */
-		if (conn->tls)
-			conn_tls_say_end(conn);
+		conn_tls_say_end(conn);
 		shutdown(conn->fd, SHUT_WR);
 		conn->deadline = clock_seconds(CLOCK_MONOTONIC) + LINGER_LIMIT;
 		conn->life = CONN_LINGERS;

@@ -54,7 +54,18 @@ ends_with_its_keys()
 	stop_server
 }
 
+# A client takes an end that was not said for an attack.
+says_its_end()
+{
+	quietly nbdloop keys certificates "$dir/pki" --server=localhost --client=alice
+	start_nbdloopd --engine=io_uring --port 10809 --tls-certificates="$dir/pki" --tls-kernel=on \
+		--control "$dir/control" "$dir/disk.img"
+	quietly timeout 120 python3 "$VM_SOURCE/kernel_tls_end.py" 10809 "$dir/pki/alice" "$dir/control"
+	stop_server
+}
+
 ends_with_its_keys
+says_its_end
 for engine in io_uring threads; do
 	encrypts on '1.3 AES-128-GCM kernel'
 	encrypts auto "1.3 AES-128-GCM user space (the kernel can't follow changes of its keys: tls-kernel)"
