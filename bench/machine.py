@@ -121,9 +121,21 @@ def compiler():
 def program_compile(source, directory):
     """Compiles a C file; returns the path of the program."""
     path = os.path.join(directory, os.path.basename(source).removesuffix(".c"))
-    subprocess.run([*compiler(), "-D_GNU_SOURCE", "-O2", "-pthread", "-o", path, source], check=True,
-                   stdin=subprocess.DEVNULL, stdout=2)
+    _link(path, [source])
     return path
+
+
+def load_compile(directory, tls=False):
+    """Compiles load.c with its way to a server, plain or TLS; returns the path of the program."""
+    path = os.path.join(directory, "load-tls" if tls else "load")
+    sources = [os.path.join(TOP, "bench", name) for name in ("load.c", "wire_tls.c" if tls else "wire_plain.c")]
+    _link(path, sources + (output(["pkg-config", "--cflags", "--libs", "gnutls"]) or "").split() if tls else sources)
+    return path
+
+
+def _link(path, words):
+    subprocess.run([*compiler(), "-D_GNU_SOURCE", "-I", TOP, "-O2", "-pthread", "-o", path, *words], check=True,
+                   stdin=subprocess.DEVNULL, stdout=2)
 
 
 def library_compile(path, source, package, *flags):

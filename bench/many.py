@@ -157,7 +157,7 @@ class Many:
     def _load(self, running):
         cpu = running.cpu_seconds()
         done = subprocess.run(
-            [self.bench.load, running.socket, "1", "32", "512", f"{self.seconds:g}", "batched"],
+            [self.bench.load, running.socket, "1", "32", "512", f"{self.seconds:g}", "batched", "read"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -29,14 +29,17 @@ def servers_make(names, programs):
     return servers
 
 
-def run_one(load, one, image, directory, *, mode, connections, depth, length, seconds):
-    """Runs one server once; returns requests per second, and the cost of each in server and client."""
+def run_one(load, one, image, directory, *, mode, connections, depth, length, seconds, kind="read", where=None):
+    """Runs one server once; returns requests per second, and the cost of each in server and client.
+
+    `where`: the load's argument; None: the server's socket.
+    """
     running = server_module.Running(one, image, directory, None)
     try:
         before = running.live_switches()
         cpu = running.cpu_seconds()
         done = subprocess.run(
-            [load, running.socket, str(connections), str(depth), str(length), f"{seconds:g}", mode],
+            [load, where or running.socket, str(connections), str(depth), str(length), f"{seconds:g}", mode, kind],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

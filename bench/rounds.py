@@ -129,6 +129,7 @@ class Rounds:
             str(length),
             str(seconds),
             "batched",
+            "read",
         ]
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=client.GRACE_SECONDS

@@ -62,6 +62,7 @@ BEGIN {
 	foreign["plugins"] = "glib|gio|gnutls|libnbd"
 	foreign["tests"] = "glib|gio"
 	foreign["tool"] = "gio|gnutls|liburing|nbdkit"
+	foreign["bench"] = "glib|gio"
 	foreign["tool/keys"] = "gio|liburing|nbdkit"
 	foreign["tool/keys"] = "gio|liburing|nbdkit"
 

@@ -18,11 +18,11 @@ expect_equal "clients and servers" "alone/loop alone/memory alone/nbdloopd alone
 ! grep -E '\| ((–|nan) |0(\.0+)? .*\| [0-9])' "$dir/table.log" || fail "a figure is missing"
 
 # The load program and the server count the same requests.
-$CC -D_GNU_SOURCE -O2 -pthread -o "$dir/load" "$(dirname "$bench")/load.c" || fail "load.c does not compile"
+$CC -D_GNU_SOURCE -I "${bench%/bench/*}" -O2 -pthread -o "$dir/load" "${bench%/*}"/{load,wire_plain}.c || fail "load.c does not compile"
 truncate -s 16M "$dir/disk.img"
 start_nbdloopd --control="$dir/control" --direct-io=off "$dir/disk.img"
 for mode in batched alone; do
-	answered=$("$dir/load" "$sock" 3 8 512 1 "$mode") || fail "the load failed"
+	answered=$("$dir/load" "$sock" 3 8 512 1 "$mode" read) || fail "the load failed"
 	echo "$mode: $answered" >>"$dir/load.log"
 done
 total=$(awk '{ total += $2 } END { print total }' "$dir/load.log")
