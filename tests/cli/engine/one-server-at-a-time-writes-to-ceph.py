@@ -45,6 +45,15 @@ def fails(call, *arguments):
     raise SystemExit(f"{call.__name__}{arguments[1:]} succeeded")
 
 
+def is_stopped(pid):
+    """Whether all threads stand still: on a busy machine, they run on for a moment after SIGSTOP."""
+    states = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/stat") as stat:
+            states.append(stat.read().rpartition(")")[2].split()[0])
+    return set(states) == {"T"}
+
+
 def log_has(server, text):
     return text in open(server.log).read()
 
@@ -73,6 +82,7 @@ assert two.pread(SIZE, 0) == b"1" * SIZE
 
 # Writes that the first server has received, but not carried out, when the lock moves.
 os.kill(first.pid, signal.SIGSTOP)
+until(lambda: is_stopped(first.pid), "the first server stands still")
 late = [one.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(b"X" * SIZE)), i * SIZE) for i in range(8)]
 for _ in range(8):
     one.poll(0)
