@@ -47,11 +47,14 @@ def fails(call, *arguments):
 
 def is_stopped(pid):
     """Whether all threads stand still: on a busy machine, they run on for a moment after SIGSTOP."""
-    states = []
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{task}/stat") as stat:
-            states.append(stat.read().rpartition(")")[2].split()[0])
-    return set(states) == {"T"}
+    states = set()
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/stat") as stat:
+                states.add(stat.read().rpartition(")")[2].split()[0])
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # a thread has just ended
+    return states == {"T"}
 
 
 def log_has(server, text):
