@@ -64,7 +64,6 @@ BEGIN {
 	foreign["tool"] = "gio|gnutls|liburing|nbdkit"
 	foreign["bench"] = "glib|gio"
 	foreign["tool/keys"] = "gio|liburing|nbdkit"
-	foreign["tool/keys"] = "gio|liburing|nbdkit"
 
 	failed = 0
 	# Here, because awk sees nothing else of an empty file.
