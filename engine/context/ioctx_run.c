@@ -30,8 +30,7 @@ collect_inbox(struct ioctx *ctx)
 	while (io) {
 		struct io *next = io->next;
 
-		io->ranged = true;
-		io_queue(ctx, io);
+		io_come_back(io);
 		io = next;
 	}
 }
@@ -219,7 +218,7 @@ ioctx_run(struct ioctx *ctx, bool wait)
 	issue(ctx);
 	if (ctx->queued == 0 && wait && ctx->unfinished > 0 && ctx->unfinished == unfinished &&
 	    !ctx->waiting) {
-		/* All remaining ios wait for ranges that other threads hold. */
+		/* All remaining ios wait for ranges that other threads hold, or for observers. */
 		eventfd_t n;
 
 		eventfd_read(ctx->inbox_event, &n);

@@ -9,11 +9,11 @@
 #include "engine/backing/kind.h"
 #include "engine/backing/lock.h"
 #include "engine/context/pool.h"
+#include "engine/image/freeze.h"
 #include "engine/image/window.h"
 #include "engine/io/backend.h"
 #include "engine/io/image_state.h"
 
-#include "common/container_of.h"
 #include "common/error.h"
 #include "common/log.h"
 
@@ -22,42 +22,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-/* A range over the whole file that stops all writes: those in flight complete, and new ones wait.
- */
-struct freeze {
-	struct range range;
-	pthread_mutex_t mutex;
-	pthread_cond_t granted;
-	bool done;
-};
-
-static void
-freeze_granted(struct range *range)
-{
-	struct freeze *freeze = container_of(range, struct freeze, range);
-
-	pthread_mutex_lock(&freeze->mutex);
-	freeze->done = true;
-	pthread_cond_signal(&freeze->granted);
-	pthread_mutex_unlock(&freeze->mutex);
-}
-
-static void
-freeze_writes(struct image *image, struct freeze *freeze)
-{
-	*freeze = (struct freeze){
-		.range = {.start = 0, .end = UINT64_MAX, .granted = freeze_granted},
-		.mutex = PTHREAD_MUTEX_INITIALIZER,
-		.granted = PTHREAD_COND_INITIALIZER,
-	};
-	if (range_begin(image->ranges, &freeze->range, NULL))
-		return;
-	pthread_mutex_lock(&freeze->mutex);
-	while (!freeze->done)
-		pthread_cond_wait(&freeze->granted, &freeze->mutex);
-	pthread_mutex_unlock(&freeze->mutex);
-}
 
 /* If the size has not changed, its warnings are not repeated. */
 int
@@ -78,10 +42,10 @@ image_resize(struct image *image, char **error)
 	moves = direct_end(&image->backing, image->config.offset + size) !=
 		atomic_load(&image->direct_end);
 	if (moves)
-		freeze_writes(image, &freeze);
+		freeze_begin(&freeze, &image, 1);
 	image_set_size(image, size);
 	if (moves)
-		range_end(image->ranges, &freeze.range);
+		freeze_end(&freeze);
 	return 0;
 }
 
@@ -201,14 +165,14 @@ switch_direct(struct image *image, bool on, char **error)
 		r = drop_cache(image, error);
 	if (r < 0)
 		return r;
-	freeze_writes(image, &freeze);
+	freeze_begin(&freeze, &image, 1);
 	if (on)
 		r = drop_cache(image, error);
 	if (!on)
 		atomic_store(&image->cached, true);
 	if (r == 0)
 		atomic_store(&image->direct, on);
-	range_end(image->ranges, &freeze.range);
+	freeze_end(&freeze);
 	if (r == 0) {
 		pthread_mutex_lock(&image->facts);
 		snprintf(image->direct_reason, REASON_MAX, "%s", on ? "" : "switched off");

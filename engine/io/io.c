@@ -10,8 +10,8 @@
 
 #include "engine/io/image_state.h"
 #include "engine/io/ioctx_state.h"
+#include "engine/io/observer.h"
 
-#include "common/container_of.h"
 #include "common/log.h"
 
 #include <assert.h>
@@ -118,12 +118,12 @@ count(struct ioctx *ctx, const struct io *io)
 		counter_add(&ctx->counters, COUNTER_REGISTERED, 1);
 }
 
-/* Called by the thread that released a range in our way. That thread must not touch our context, so
- * it puts the io into the inbox. */
+/* Called by the thread that released a range in our way, or by an observer. That thread must not
+ * touch our context, so it puts the io into the inbox. */
 static void
 range_granted(struct range *range)
 {
-	struct io *io = container_of(range, struct io, range);
+	struct io *io = io_of_range(range);
 	struct ioctx *ctx = io->ctx;
 	int event = ctx->inbox_event;
 
@@ -170,16 +170,36 @@ free_slot(struct ioctx *ctx)
 /*
  * Holds the range that the io changes until the io is done. So overlapping changes run in the order
  * in which they were submitted, and direct I/O is not switched while a change is in flight
- * (image_set_direct()). Returns whether the range is held at once; otherwise the io comes back
- * through the inbox.
+ * (image_set_direct()). Then asks the observers of the file. Returns whether the io may go on at
+ * once; otherwise it comes back through the inbox.
  */
 static bool
 hold_range(struct ioctx *ctx, struct io *io)
 {
+	enum range_grant grant;
+
 	io_range(ctx->image, io, &io->range);
 	io->range.granted = range_granted;
-	io->ranged = range_begin(ctx->image->ranges, &io->range, free_slot(ctx));
-	return io->ranged;
+	grant = range_begin(ctx->image->ranges, &io->range, free_slot(ctx));
+	if (grant == RANGE_WAITS)
+		return false;
+	io->ranged = true;
+	return grant == RANGE_HELD || observers_ask(ctx->image->ranges, &io->range);
+}
+
+void
+io_come_back(struct io *io)
+{
+	bool goes_on;
+
+	if (io->ranged) {
+		goes_on = observers_ask_next(&io->range);
+	} else {
+		io->ranged = true;
+		goes_on = observers_ask(io->ctx->image->ranges, &io->range);
+	}
+	if (goes_on)
+		io_queue(io->ctx, io);
 }
 
 /* Sets the engine's members of the io, except those about the range. */
@@ -204,7 +224,6 @@ void
 io_submit(struct ioctx *ctx, struct io *io)
 {
 	io->ranged = io->retried = false;
-	io->range = (struct range){0};
 	start(ctx, io);
 	if (io->op == IO_FLUSH)
 		io->length = 0;

@@ -11,6 +11,8 @@
 #include "engine/io/range.h"
 #include "engine/registered.h"
 
+#include "common/container_of.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -69,13 +71,20 @@ struct io {
 	bool waiting;           /* in the context's list of ios with something left to issue */
 	bool syncing;           /* only the last chunk, an fdatasync, is missing */
 	bool durable;           /* FUA: on stable storage, or will be after the chunk in flight */
-	bool ranged;            /* .range is held */
+	bool ranged;            /* .range is held, and the observers are being asked or were */
 	bool retried;           /* issued by io_retry_part(), whose caller releases the range */
 	bool reported;          /* its failure is in the log */
 	bool in_registered;     /* bytes of it moved to or from registered memory */
-	struct range range;
+	struct range range;     /* not set before a change asks for it */
 	struct io *next;
 };
+
+/* Returns the io whose range it is. */
+static inline struct io *
+io_of_range(struct range *range)
+{
+	return container_of(range, struct io, range);
+}
 
 /* Queues the operation on a context. It starts with the next ioctx_run(). Only the context's thread
  * may call this, and the io must stay until done(). */
@@ -106,6 +115,11 @@ io_op_name(enum io_op op);
  * the list. */
 void
 io_queue(struct ioctx *ctx, struct io *io);
+
+/* Must be called, on the context's thread, for an io from the inbox: a change that has got its
+ * range, or that an observer has released. Queues the io, unless an observer lets it wait. */
+void
+io_come_back(struct io *io);
 
 /* Must be called when a chunk of the io has ended. Does the io's next step, or calls its done(),
  * which may free the io. */

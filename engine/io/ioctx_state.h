@@ -51,7 +51,8 @@ struct ioctx {
 	unsigned int unfinished; /* number of ios submitted and not yet done */
 	unsigned int last_slot;  /* index of the slot that was tried last */
 
-	/* Ios whose range was granted by another thread, newest first. */
+	/* Ios whose range was granted by another thread, or that an observer has released, newest
+	 * first. */
 	_Atomic(struct io *) inbox;
 
 	struct counters counters; /* written by the context's thread, read by any thread */

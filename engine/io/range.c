@@ -13,12 +13,13 @@ range_lock_init(struct range_lock *lock)
 	pthread_mutex_init(&lock->mutex, NULL);
 	lock->queue = NULL;
 	lock->tracks = NULL;
+	lock->observers = NULL;
 }
 
 void
 range_lock_fini(struct range_lock *lock)
 {
-	assert(!lock->queue && !lock->tracks);
+	assert(!lock->queue && !lock->tracks && !lock->observers);
 	pthread_mutex_destroy(&lock->mutex);
 }
 
@@ -166,7 +167,7 @@ dequeue(struct range_lock *lock, struct range *range)
 }
 
 /* The short way is not possible: looks through the slots and the queue with the mutex held. */
-static bool
+static enum range_grant
 begin_queued(struct range_lock *lock, struct range *range)
 {
 	bool held = true;
@@ -182,17 +183,25 @@ begin_queued(struct range_lock *lock, struct range *range)
 		grant_waiting(lock);
 	}
 	pthread_mutex_unlock(&lock->mutex);
-	return held;
+	if (!held)
+		return RANGE_WAITS;
+	return lock->observers ? RANGE_WATCHED : RANGE_HELD;
 }
 
-bool
+enum range_grant
 range_begin(struct range_lock *lock, struct range *range, struct range_slot *slot)
 {
 	assert(range->end > range->start);
 	range->held = range->queued = false;
 	range->slot = NULL;
-	if (slot && publish(lock, range, slot) && atomic_load(&lock->contended) == 0)
-		return true;
+	if (slot && publish(lock, range, slot)) {
+		unsigned int contended = atomic_load(&lock->contended);
+
+		if (contended == 0)
+			return RANGE_HELD;
+		if (contended == RANGE_WATCH)
+			return RANGE_WATCHED;
+	}
 	return begin_queued(lock, range);
 }
 
@@ -201,7 +210,7 @@ range_end(struct range_lock *lock, struct range *range)
 {
 	if (range->slot) {
 		withdraw(lock, range);
-		if (atomic_load(&lock->contended) == 0)
+		if ((atomic_load(&lock->contended) & ~RANGE_WATCH) == 0)
 			return;
 	}
 	pthread_mutex_lock(&lock->mutex);
@@ -210,4 +219,13 @@ range_end(struct range_lock *lock, struct range *range)
 	range->held = false;
 	grant_waiting(lock);
 	pthread_mutex_unlock(&lock->mutex);
+}
+
+void
+range_watch(struct range_lock *lock, bool watched)
+{
+	if (watched)
+		atomic_fetch_or(&lock->contended, RANGE_WATCH);
+	else
+		atomic_fetch_and(&lock->contended, ~RANGE_WATCH);
 }

@@ -25,6 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct observer;
+
 /* A context publishes one change in each slot. Only the context's thread writes it. */
 struct range_slot {
 	_Atomic uint64_t start;
@@ -41,9 +43,10 @@ struct range_track {
 /* A request for a range, embedded in the operation that makes it. */
 struct range {
 	uint64_t start, end; /* in the file, in bytes; end > start */
-	/* Called when a request that had to wait is granted, by any thread and with the mutex held.
-	 * The function may only pass the news on. */
+	/* Called when a request that had to wait is granted, by any thread and with the mutex held,
+	 * and later when an observer releases it. The function may only pass the news on. */
 	void (*granted)(struct range *range);
+	struct observer *observer; /* observer.c's: the one that was asked last */
 	/* Private. */
 	struct range_slot *slot; /* where the range is published, or NULL */
 	bool held, queued;
@@ -56,14 +59,21 @@ struct range {
 #define RANGE_GRANULE 4096
 #define RANGE_COUNTS  4096
 
+/* The bit of .contended that tells of observers. */
+#define RANGE_WATCH (1u << 31)
+
 struct range_lock {
-	/* Length of the queue. Alone in its cache line, because every change reads it. */
+	/* Length of the queue, and RANGE_WATCH: if it is 0, a change that overlaps no other need
+	 * not look further. Alone in its cache line, because every change reads it. */
 	alignas(64) _Atomic unsigned int contended;
 	/* How many published ranges touch the granules of each count. */
 	alignas(64) _Atomic unsigned int counts[RANGE_COUNTS];
 	alignas(64) pthread_mutex_t mutex; /* guards the members below */
 	struct range *queue;               /* oldest first */
 	struct range_track *tracks;
+	/* Observers of the file (observer.h). Changed only by the holder of the whole file's range,
+	 * and read only by holders of a range. */
+	struct observer *observers;
 };
 
 /* Makes a lock without ranges and tracks. */
@@ -82,16 +92,24 @@ range_track_add(struct range_lock *lock, struct range_track *track, struct range
 void
 range_track_remove(struct range_lock *lock, struct range_track *track);
 
-/*
- * Asks for a range, through a free slot of the caller's context, or through the queue (slot NULL).
- * Returns true if the range is granted at once. Otherwise `granted` is called later, or has been
- * called already, and the slot is free again.
+enum range_grant {
+	RANGE_WAITS,   /* `granted` is called later, or has been called already; the slot is free
+			  again */
+	RANGE_HELD,    /* granted at once */
+	RANGE_WATCHED, /* the same, and the file has observers */
+};
+
+/* Asks for a range, through a free slot of the caller's context, or through the queue (slot NULL).
  */
-bool
+enum range_grant
 range_begin(struct range_lock *lock, struct range *range, struct range_slot *slot);
 
 /* Releases a granted range, and grants the waiting ranges that it was in the way of. */
 void
 range_end(struct range_lock *lock, struct range *range);
+
+/* Sets whether the file has observers. Only the holder of the whole file's range may call this. */
+void
+range_watch(struct range_lock *lock, bool watched);
 
 #endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/image/freeze.h"
+
+#include "engine/io/image_state.h"
+#include "engine/io/observer.h"
+
+#include "common/container_of.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Held while a freeze begins: two that begin at the same time would each wait for a file of the
+ * other one's. */
+static pthread_mutex_t beginning = PTHREAD_MUTEX_INITIALIZER;
+
+static void
+freeze_granted(struct range *range)
+{
+	struct frozen *frozen = container_of(range, struct frozen, range);
+
+	pthread_mutex_lock(&frozen->mutex);
+	frozen->done = true;
+	pthread_cond_signal(&frozen->granted);
+	pthread_mutex_unlock(&frozen->mutex);
+}
+
+/* Stops the changes of a file: those in flight complete, and new ones wait. */
+static void
+freeze_file(struct frozen *frozen, struct range_lock *ranges)
+{
+	frozen->ranges = ranges;
+	frozen->range = (struct range){.start = 0, .end = UINT64_MAX, .granted = freeze_granted};
+	frozen->done = false;
+	pthread_mutex_init(&frozen->mutex, NULL);
+	pthread_cond_init(&frozen->granted, NULL);
+	if (range_begin(ranges, &frozen->range, NULL) != RANGE_WAITS)
+		return;
+	pthread_mutex_lock(&frozen->mutex);
+	while (!frozen->done)
+		pthread_cond_wait(&frozen->granted, &frozen->mutex);
+	pthread_mutex_unlock(&frozen->mutex);
+}
+
+static bool
+is_frozen(const struct freeze *freeze, const struct image *image)
+{
+	for (size_t i = 0; i < freeze->count; i++) {
+		if (freeze->files[i].ranges == image->ranges)
+			return true;
+	}
+	return false;
+}
+
+int
+freeze_begin(struct freeze *freeze, struct image *const images[], size_t count)
+{
+	freeze->count = 0;
+	freeze->files = &freeze->first;
+	if (count > 1)
+		freeze->files = malloc(count * sizeof(freeze->files[0]));
+	if (!freeze->files)
+		return -ENOMEM;
+	pthread_mutex_lock(&beginning);
+	for (size_t i = 0; i < count; i++) {
+		if (is_frozen(freeze, images[i]))
+			continue;
+		freeze_file(&freeze->files[freeze->count], images[i]->ranges);
+		freeze->count++;
+	}
+	pthread_mutex_unlock(&beginning);
+	return 0;
+}
+
+void
+freeze_end(struct freeze *freeze)
+{
+	for (size_t i = 0; i < freeze->count; i++) {
+		struct frozen *frozen = &freeze->files[i];
+
+		range_end(frozen->ranges, &frozen->range);
+		pthread_cond_destroy(&frozen->granted);
+		pthread_mutex_destroy(&frozen->mutex);
+	}
+	if (freeze->files != &freeze->first)
+		free(freeze->files);
+}
+
+void
+image_observe(struct image *image, struct observer *observer)
+{
+	observer_add(image->ranges, observer);
+}
+
+void
+image_unobserve(struct image *image, struct observer *observer)
+{
+	observer_remove(image->ranges, observer);
+}

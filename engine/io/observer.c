@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/io/observer.h"
+
+#include "engine/io/range.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+static bool
+ask_from(struct observer *observer, struct range *range)
+{
+	for (; observer; observer = observer->next) {
+		/* Must come first: another thread may release the change before change() returns.
+		 */
+		range->observer = observer;
+		if (!observer->change(observer, range))
+			return false;
+	}
+	return true;
+}
+
+bool
+observers_ask(const struct range_lock *lock, struct range *range)
+{
+	return ask_from(lock->observers, range);
+}
+
+bool
+observers_ask_next(struct range *range)
+{
+	return ask_from(range->observer->next, range);
+}
+
+void
+observer_release(struct range *range)
+{
+	range->granted(range);
+}
+
+/* The bit need not change at the same moment as the list, since no change is between the two. */
+void
+observer_add(struct range_lock *lock, struct observer *observer)
+{
+	observer->next = lock->observers;
+	lock->observers = observer;
+	range_watch(lock, true);
+}
+
+void
+observer_remove(struct range_lock *lock, struct observer *observer)
+{
+	struct observer **at;
+
+	for (at = &lock->observers; *at != observer; at = &(*at)->next)
+		assert(*at);
+	*at = observer->next;
+	range_watch(lock, lock->observers != NULL);
+}

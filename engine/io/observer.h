@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Observers of a file: each change of it (write, discard, zero; through any image of this process)
+ * passes them when it holds its range and before any of it is planned. An observer may note the
+ * change, and may let it wait until something is done that must come first: a copy is made, a
+ * record is durable.
+ *
+ * The images of a file share its observers, as they share its ranges. A file without observers pays
+ * nothing: whether it has some is a bit of the word that each change reads for its range anyway
+ * (range.h).
+ */
+#ifndef ENGINE_IO_OBSERVER_H
+#define ENGINE_IO_OBSERVER_H
+
+#include <stdbool.h>
+
+struct range;
+struct range_lock;
+
+/* Embedded by its owner. */
+struct observer {
+	/*
+	 * Called on the thread of the change's context: by several threads at once, but never for
+	 * two changes at once whose ranges overlap. The change may alter the bytes of the file from
+	 * range->start up to range->end (of the file, not of an image's window). That may be more
+	 * than the client asked for, because a range covers whole blocks.
+	 *
+	 * Returns true if the change may go on. After false, it waits until observer_release(),
+	 * which may come at once, on any thread. The function must not block, because the thread
+	 * may be an event loop, nor add or remove observers. For work that blocks there are the
+	 * helpers of a hosted context: ioctx_help(io_of_range(range)->ctx, job). A context that is
+	 * not hosted serves one client's thread, which may block here.
+	 *
+	 * The change may still fail, or not be carried out because its client has vanished. What is
+	 * tried again under the same range does not come here again.
+	 */
+	bool (*change)(struct observer *observer, struct range *range);
+
+	struct observer *next; /* private */
+};
+
+/* Lets a change go on, to the next observer or to its image, on the thread of its context. Any
+ * thread may call this, once for each false of change(), and must not touch the range after it. */
+void
+observer_release(struct range *range);
+
+/* Adds or removes an observer of a file. Only while the caller holds the range of the whole file
+ * (engine/image/freeze.h), so that it sees each change as a whole or not at all, and none waits for
+ * an observer that is gone. */
+void
+observer_add(struct range_lock *lock, struct observer *observer);
+void
+observer_remove(struct range_lock *lock, struct observer *observer);
+
+/* ---- For the engine's own files. */
+
+/* Asks all observers about a change that has just got its range. Returns whether the change may go
+ * on now. Otherwise range->granted() is called when observers_ask_next() has to be called. */
+bool
+observers_ask(const struct range_lock *lock, struct range *range);
+
+/* The same for the observers that come after the one that has released the change. */
+bool
+observers_ask_next(struct range *range);
+
+#endif
