@@ -2,6 +2,7 @@
 #include "engine/backing/rbd_lock.h"
 
 #include "common/log.h"
+#include "common/thread.h"
 
 #include <errno.h>
 #include <string.h>
@@ -124,11 +125,11 @@ begin(struct rbd_store *store)
 
 	if (store->joinable)
 		pthread_join(store->thread, NULL);
-	r = pthread_create(&store->thread, NULL, take_lock, store);
+	r = thread_start(&store->thread, take_lock, store);
 	store->taking = store->joinable = r == 0;
-	/* Without a thread to be had, it is EAGAIN: the engine would try the request again by a
+	/* Without a thread to be had, it is -EAGAIN: the engine would try the request again by a
 	 * system call. */
-	return r == EAGAIN ? -ENOMEM : -r;
+	return r == -EAGAIN ? -ENOMEM : r;
 }
 
 bool

@@ -3,9 +3,9 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/thread.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -104,27 +104,22 @@ run(void *argument)
 	return NULL;
 }
 
-/* Starts the thread, without signals: they are for the program's own threads. The caller holds the
- * mutex. */
+/* Starts the thread. The caller holds the mutex. */
 static void
 start(struct sweeper *sweeper)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
-	sigset_t all, before;
 	int r;
 
 	if (sweeper->started || sweeper->stop || clock_seconds(CLOCK_MONOTONIC) < sweeper->retry)
 		return;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&sweeper->thread, NULL, run, sweeper);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	r = thread_start(&sweeper->thread, run, sweeper);
 	sweeper->started = r == 0;
 	sweeper->retry = clock_seconds(CLOCK_MONOTONIC) + START_PAUSE;
 	if (r != 0 && log_limit_pass(&limit, NULL))
 		log_warning(
 			"page-cache=drop: no thread can be started: %s; pages stay until one can",
-			strerror(r));
+			strerror(-r));
 }
 
 void
