@@ -100,14 +100,15 @@ rbd resize --no-progress --size 96M rbd/disk
 printf 'resize\n' | nc -NU "$dir/disk.control" >/dev/null
 [ "$(nbdinfo --size "$(uri_of disk)")" = $((96 << 20)) ] || fail "size $(nbdinfo --size "$(uri_of disk)")"
 
-# An OSD stands still under load: requests wait, and none fails.
+# An OSD stands still under load, for longer than opening an image may wait: requests wait, and none
+# fails.
 cd "$dir"
 fio --name=load --ioengine=nbd --uri="$(uri_of disk)" --rw=randwrite --bs=4k --iodepth=16 --size=32M \
 	--verify=crc32c --do_verify=1 --verify_fatal=1 --output="$dir/fio" &
 load=$!
 sleep 0.3
 kill -STOP "$(cat "$CEPH_DIR/osd0.pid")"
-sleep 3
+sleep 12
 kill -CONT "$(cat "$CEPH_DIR/osd0.pid")"
 wait $load || fail "fio: $(cat "$dir/fio")"
 if grep -i 'failed' "$dir/disk.log"; then fail "a request has failed"; fi
