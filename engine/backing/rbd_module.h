@@ -11,7 +11,7 @@
 /* Name of the file, and of its only symbol, a struct rbd_module. The symbol's name changes with the
  * structure. */
 #define RBD_MODULE_FILE   "nbdloop-rbd.so"
-#define RBD_MODULE_SYMBOL "nbdloop_rbd_module_1"
+#define RBD_MODULE_SYMBOL "nbdloop_rbd_module_2"
 
 /* The most seconds that opening an image may wait for the cluster. */
 #define RBD_OPEN_SECONDS 10
@@ -64,6 +64,10 @@ struct rbd_module {
 		       bool whole, extent_visit visit, void *data);
 
 	int64_t (*size)(struct rbd_image *image);
+	/* Has `updated` called whenever the size may have changed, until close(); on any thread,
+	 * one of librbd's that must not wait. Only for an image that is open for writing: Ceph
+	 * tells others nothing. */
+	int (*watch)(struct rbd_image *image, void (*updated)(void *data), void *data);
 
 	/* The exclusive lock. */
 	int (*lock_owner)(struct rbd_image *image, struct rbd_owner *owner);

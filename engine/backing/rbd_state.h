@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The state of an open image in Ceph, for rbd_store.c, rbd_lock.c and rbd.c.
+ * The state of an open image in Ceph, for the files rbd*.c.
  */
 #ifndef ENGINE_BACKING_RBD_STATE_H
 #define ENGINE_BACKING_RBD_STATE_H
@@ -33,6 +33,16 @@ struct rbd_store {
 	bool taking;                                  /* .thread takes it */
 	bool joinable, stop;
 	pthread_t thread;
+
+	/* The size, as others change it: see rbd_size.c. */
+	_Atomic uint64_t size;       /* in bytes, as far as it is known; writable images only */
+	_Atomic bool resized;        /* it may be another one by now, and .sizer asks */
+	pthread_mutex_t sizing;      /* guards the members below; held only for moments */
+	pthread_cond_t news;         /* for .sizer */
+	unsigned int doubts;         /* reasons to ask, so far */
+	struct backing_call *unsure; /* changes that succeeded meanwhile: perhaps only in part */
+	bool sized, over;            /* .sizer runs; it shall end */
+	pthread_t sizer;
 
 	/* Guarded by the mutex of rbd_store.c. */
 	unsigned int users;

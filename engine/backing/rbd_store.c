@@ -2,9 +2,10 @@
 #include "engine/backing/rbd_store.h"
 
 #include "engine/backing/rbd_lock.h"
+#include "engine/backing/rbd_loss.h"
+#include "engine/backing/rbd_size.h"
 
 #include "common/error.h"
-#include "common/log.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,34 +21,16 @@ is_change(const struct backing_call *call)
 	return call->op != CALL_READ && call->op != CALL_FLUSH;
 }
 
-/* The cluster refuses a client that it has fenced (ESHUTDOWN); librbd refuses changes without the
- * lock (EROFS). */
-static bool
-tells_loss(const struct rbd_store *store, const struct backing_call *call, int result)
-{
-	return result == -ESHUTDOWN ||
-	       (result == -EROFS && is_change(call) && atomic_load(&store->held));
-}
-
-static void
-lose(struct rbd_store *store)
-{
-	if (atomic_exchange(&store->fenced, true))
-		return;
-	log_error("%s: another client has fenced this server and may write to the image; "
-		  "its connections end, and it serves the image again after a restart",
-		  store->path);
-}
-
-/* On any thread. What still succeeds after the loss may be older than what the new owner wrote. */
+/* On any thread. */
 static void
 returned(struct backing_call *call, int result)
 {
 	struct rbd_store *store = call->backing;
 
-	if (tells_loss(store, call, result))
-		lose(store);
-	call->done(call, atomic_load(&store->fenced) ? -ESHUTDOWN : result);
+	rbd_loss_note(store, is_change(call), result);
+	if (result >= 0 && is_change(call) && rbd_size_await(store, call, result))
+		return;
+	rbd_loss_finish(store, call, result);
 }
 
 /* Whether a flush has nothing to do, because nothing was changed here. librbd would take the lock
@@ -83,8 +66,11 @@ static void
 store_free(struct rbd_store *store)
 {
 	rbd_lock_stop(store);
+	rbd_size_end(store);
 	if (store->image)
 		store->module->close(store->image);
+	pthread_cond_destroy(&store->news);
+	pthread_mutex_destroy(&store->sizing);
 	pthread_cond_destroy(&store->stopping);
 	pthread_mutex_destroy(&store->mutex);
 	free(store->name.text);
@@ -104,9 +90,11 @@ store_new(const struct rbd_module *module, const char *path)
 	store->users = 1;
 	store->waiting_tail = &store->waiting;
 	pthread_mutex_init(&store->mutex, NULL);
+	pthread_mutex_init(&store->sizing, NULL);
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(&store->stopping, &attributes);
+	pthread_cond_init(&store->news, &attributes);
 	pthread_condattr_destroy(&attributes);
 	store->path = strdup(path);
 	if (store->path)
@@ -153,6 +141,9 @@ rbd_store_get(const struct rbd_module *module, const struct rbd_place *place,
 	r = rbd_name_parse(place->name, &store->name, error);
 	if (r == 0)
 		r = module->open(place, returned, &store->image, &store->facts, error);
+	if (r == 0 && (r = rbd_size_begin(store)) < 0)
+		error_set(error, r, "%s: its size can't be followed: %s", place->name,
+			  strerror(-r));
 	if (r < 0)
 		store_free(store);
 	else

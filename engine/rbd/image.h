@@ -17,6 +17,8 @@ struct rbd_image {
 	rados_ioctx_t pool;
 	rbd_image_t image;
 	rbd_returned returned;
+	uint64_t watch; /* handle of the watch for changes of the image */
+	bool watched;
 };
 
 void

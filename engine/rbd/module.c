@@ -228,6 +228,8 @@ learn_facts(struct rbd_image *image, const struct rbd_place *place, struct rbd_f
 static void
 image_close(struct rbd_image *image)
 {
+	if (image->watched)
+		rbd_update_unwatch(image->image, image->watch);
 	if (image->image)
 		rbd_close(image->image);
 	if (image->pool)
@@ -275,13 +277,23 @@ image_size(struct rbd_image *image)
 	return r < 0 ? r : (int64_t)size;
 }
 
-__attribute__((visibility("default"))) extern const struct rbd_module nbdloop_rbd_module_1;
-const struct rbd_module nbdloop_rbd_module_1 = {
+static int
+image_watch(struct rbd_image *image, void (*updated)(void *data), void *data)
+{
+	int r = rbd_update_watch(image->image, &image->watch, updated, data);
+
+	image->watched = r >= 0;
+	return r;
+}
+
+__attribute__((visibility("default"))) extern const struct rbd_module nbdloop_rbd_module_2;
+const struct rbd_module nbdloop_rbd_module_2 = {
 	.open = image_open,
 	.close = image_close,
 	.start = rbd_image_start,
 	.extents = rbd_image_extents,
 	.size = image_size,
+	.watch = image_watch,
 	.lock_owner = rbd_image_lock_owner,
 	.lock_acquire = rbd_image_lock_acquire,
 	.lock_release = rbd_image_lock_release,

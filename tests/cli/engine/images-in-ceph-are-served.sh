@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Images in Ceph: what is wrong with one is explained at the start, what does not apply to one is
 # refused with the reason, a snapshot is read-only and does not change, requests wait for an OSD
-# that stands still, and a process without such an image has none of Ceph's libraries.
+# that stands still, a change beyond the end of an image that was made smaller fails, and a process
+# without such an image has none of Ceph's libraries.
 . "$(dirname "$0")/../../lib/functions.sh"
 
 if [ "${1:-}" != in-cluster ]; then
@@ -112,3 +113,7 @@ sleep 12
 kill -CONT "$(cat "$CEPH_DIR/osd0.pid")"
 wait $load || fail "fio: $(cat "$dir/fio")"
 if grep -i 'failed' "$dir/disk.log"; then fail "a request has failed"; fi
+
+rbd create --size 8M rbd/sized
+serve sized rbd:rbd/sized
+"$python" "$own_python" "$(uri_of sized)" || fail "the size"

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/backing/rbd_loss.h"
+
+#include "common/log.h"
+
+#include <errno.h>
+
+/* The cluster refuses a client that it has fenced (ESHUTDOWN); librbd refuses changes without the
+ * lock (EROFS). */
+static bool
+tells_loss(const struct rbd_store *store, bool changes, int result)
+{
+	return result == -ESHUTDOWN || (result == -EROFS && changes && atomic_load(&store->held));
+}
+
+void
+rbd_loss_note(struct rbd_store *store, bool changes, int result)
+{
+	if (!tells_loss(store, changes, result) || atomic_exchange(&store->fenced, true))
+		return;
+	log_error("%s: another client has fenced this server and may write to the image; "
+		  "its connections end, and it serves the image again after a restart",
+		  store->path);
+}
+
+/* What still succeeds after the loss may be older than what the new owner wrote. */
+void
+rbd_loss_finish(const struct rbd_store *store, struct backing_call *call, int result)
+{
+	call->done(call, atomic_load(&store->fenced) ? -ESHUTDOWN : result);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/backing/rbd_size.h"
+
+#include "engine/backing/rbd_loss.h"
+
+#include "common/log.h"
+#include "common/thread.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+/* How soon to ask again after a failure, in seconds. */
+#define ASK_AGAIN 1
+
+/* Has the thread ask. The caller holds .sizing. */
+static void
+doubt(struct rbd_store *store)
+{
+	store->doubts++;
+	atomic_store(&store->resized, true);
+	pthread_cond_signal(&store->news);
+}
+
+/* On a thread of librbd's. */
+static void
+updated(void *data)
+{
+	struct rbd_store *store = data;
+
+	pthread_mutex_lock(&store->sizing);
+	doubt(store);
+	pthread_mutex_unlock(&store->sizing);
+}
+
+/* Returns how much of a change fits into the size as it is known, in bytes. */
+static uint64_t
+fitting(const struct rbd_store *store, const struct backing_call *call)
+{
+	uint64_t size = atomic_load(&store->size);
+	uint64_t left = call->offset < size ? size - call->offset : 0;
+
+	return call->length < left ? call->length : left;
+}
+
+/* What seems to be beyond the end is asked about, too: another thread may have seen the image
+ * grow before Ceph told of it. */
+static bool
+is_sure(const struct rbd_store *store, const struct backing_call *call)
+{
+	return !atomic_load_explicit(&store->resized, memory_order_acquire) &&
+	       (call->op == CALL_DISCARD || fitting(store, call) == call->length);
+}
+
+bool
+rbd_size_await(struct rbd_store *store, struct backing_call *call, int result)
+{
+	if (is_sure(store, call))
+		return false;
+	pthread_mutex_lock(&store->sizing);
+	call->result = result;
+	call->next = store->unsure;
+	store->unsure = call;
+	doubt(store);
+	pthread_mutex_unlock(&store->sizing);
+	return true;
+}
+
+/* Returns the result of a change that librbd calls a success. One that was under way when the size
+ * changed counts as carried out before that. */
+static int
+judge(const struct rbd_store *store, const struct backing_call *call)
+{
+	uint64_t length = fitting(store, call);
+
+	if (call->op == CALL_DISCARD || length == call->length)
+		return call->result;
+	return call->op == CALL_WRITE ? (int)length : -EIO;
+}
+
+/* Ends the changes that had to wait. Without the size, nobody knows how much of them was carried
+ * out. */
+static void
+settle(struct rbd_store *store, struct backing_call *call, bool known)
+{
+	while (call) {
+		struct backing_call *next = call->next;
+
+		rbd_loss_finish(store, call, known ? judge(store, call) : -EIO);
+		call = next;
+	}
+}
+
+static int
+ask(struct rbd_store *store)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
+	int64_t size = store->module->size(store->image);
+
+	if (size >= 0)
+		atomic_store(&store->size, (uint64_t)size);
+	else
+		rbd_loss_note(store, false, (int)size);
+	if (size < 0 && size != -ESHUTDOWN && log_limit_pass(&limit, NULL))
+		log_error("%s: its size can't be read: %s", store->path, strerror((int)-size));
+	return size < 0 ? (int)size : 0;
+}
+
+/* The caller holds .sizing. */
+static void
+rest(struct rbd_store *store, unsigned int seconds)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += seconds;
+	while (!store->over && pthread_cond_timedwait(&store->news, &store->sizing, &until) == 0)
+		;
+}
+
+/* Takes the changes that may end now. The caller holds .sizing. */
+static struct backing_call *
+take_unsure(struct rbd_store *store)
+{
+	struct backing_call *unsure = store->unsure;
+
+	store->unsure = NULL;
+	return unsure;
+}
+
+/* The caller holds .sizing, which is released meanwhile. */
+static void
+follow(struct rbd_store *store)
+{
+	unsigned int doubts = store->doubts;
+	struct backing_call *unsure;
+	int r;
+
+	pthread_mutex_unlock(&store->sizing);
+	r = ask(store);
+	pthread_mutex_lock(&store->sizing);
+	/* With a doubt meanwhile, the answer may be an old one. */
+	if (r == 0 && store->doubts != doubts)
+		return;
+	if (r == 0 || r == -ESHUTDOWN)
+		atomic_store(&store->resized, false);
+	unsure = take_unsure(store);
+	pthread_mutex_unlock(&store->sizing);
+	settle(store, unsure, r == 0);
+	pthread_mutex_lock(&store->sizing);
+	if (atomic_load(&store->resized) && r < 0)
+		rest(store, ASK_AGAIN);
+}
+
+static void *
+size_thread(void *data)
+{
+	struct rbd_store *store = data;
+
+	pthread_mutex_lock(&store->sizing);
+	while (!store->over) {
+		if (atomic_load(&store->resized))
+			follow(store);
+		else
+			pthread_cond_wait(&store->news, &store->sizing);
+	}
+	pthread_mutex_unlock(&store->sizing);
+	return NULL;
+}
+
+int
+rbd_size_begin(struct rbd_store *store)
+{
+	int64_t size;
+	int r = 0;
+
+	if (!store->facts.writable)
+		return 0;
+	r = store->module->watch(store->image, updated, store);
+	if (r < 0)
+		return r;
+	size = store->module->size(store->image);
+	if (size < 0)
+		return (int)size;
+	atomic_store(&store->size, (uint64_t)size);
+	r = thread_start(&store->sizer, size_thread, store);
+	store->sized = r == 0;
+	return r;
+}
+
+void
+rbd_size_end(struct rbd_store *store)
+{
+	if (!store->sized)
+		return;
+	pthread_mutex_lock(&store->sizing);
+	store->over = true;
+	pthread_cond_signal(&store->news);
+	pthread_mutex_unlock(&store->sizing);
+	pthread_join(store->sizer, NULL);
+	store->sized = false;
+}

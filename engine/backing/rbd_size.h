@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The size of an image in Ceph, which others may change while it is served.
+ *
+ * librbd carries out only a part of a change that goes beyond the end of the image, and reports
+ * success. So the store knows the size: Ceph tells of each update of the image, and a thread then
+ * asks for the size. librbd's own threads can't ask, because the answer may need them.
+ */
+#ifndef ENGINE_BACKING_RBD_SIZE_H
+#define ENGINE_BACKING_RBD_SIZE_H
+
+#include "engine/backing/rbd_state.h"
+
+/* Learns the size, and begins to follow it. Returns 0 or -errno. */
+int
+rbd_size_begin(struct rbd_store *store);
+
+/* No call may be in flight. */
+void
+rbd_size_end(struct rbd_store *store);
+
+/* Takes a change that librbd calls a success, if it is not sure that all of it was carried out: it
+ * ends when the size is known, by rbd_loss_finish(). Never waits. */
+bool
+rbd_size_await(struct rbd_store *store, struct backing_call *call, int result);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/unit/engine/rbd_fixture.h"
+
+#include "tests/lib/suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct rbd_image {
+	rbd_returned returned;
+};
+
+struct fake_ceph ceph;
+pthread_mutex_t ceph_sizing = PTHREAD_MUTEX_INITIALIZER;
+
+static int
+fake_open(const struct rbd_place *place, rbd_returned returned, struct rbd_image **image,
+	  struct rbd_facts *facts, char **error)
+{
+	(void)error;
+	*image = calloc(1, sizeof(**image));
+	ck_assert_ptr_nonnull(*image);
+	(*image)->returned = returned;
+	*facts = (struct rbd_facts){.can_lock = true, .writable = !place->read_only};
+	snprintf(facts->identity, sizeof(facts->identity), "%s", place->image);
+	ceph.open++;
+	return 0;
+}
+
+static void
+fake_close(struct rbd_image *image)
+{
+	ceph.open--;
+	free(image);
+}
+
+static void
+fake_start(struct rbd_image *image, struct backing_call *call)
+{
+	if (call->op == CALL_WRITE && !ceph.acquired)
+		ceph.early++;
+	ceph.flushes += call->op == CALL_FLUSH;
+	image->returned(call, call->op == CALL_WRITE && ceph.result == 0 ? (int)call->length
+									 : ceph.result);
+}
+
+static int64_t
+fake_size(struct rbd_image *image)
+{
+	int64_t size;
+
+	(void)image;
+	pthread_mutex_lock(&ceph_sizing);
+	size = atomic_load(&ceph.size);
+	pthread_mutex_unlock(&ceph_sizing);
+	return size;
+}
+
+static int
+fake_watch(struct rbd_image *image, void (*updated)(void *data), void *data)
+{
+	(void)image;
+	ceph.updated = updated;
+	ceph.data = data;
+	return 0;
+}
+
+static int
+fake_lock_owner(struct rbd_image *image, struct rbd_owner *owner)
+{
+	(void)image;
+	*owner = ceph.owner;
+	return 0;
+}
+
+static int
+fake_lock_acquire(struct rbd_image *image)
+{
+	(void)image;
+	if (ceph.owner.address[0] && !ceph.owner.own)
+		return -EROFS;
+	ceph.acquired = true;
+	return 0;
+}
+
+static int
+fake_lock_break(struct rbd_image *image, const char *address)
+{
+	(void)image;
+	snprintf(ceph.broken, sizeof(ceph.broken), "%s", address);
+	ceph.owner.address[0] = '\0';
+	return 0;
+}
+
+const struct rbd_module ceph_module = {
+	.open = fake_open,
+	.close = fake_close,
+	.start = fake_start,
+	.size = fake_size,
+	.watch = fake_watch,
+	.lock_owner = fake_lock_owner,
+	.lock_acquire = fake_lock_acquire,
+	.lock_break = fake_lock_break,
+};
+
+struct rbd_store *
+ceph_get_place(const struct rbd_place *place)
+{
+	struct rbd_store *store;
+	char *error = NULL;
+
+	ck_assert_int_eq(rbd_store_get(&ceph_module, place, &store, &error), 0);
+	return store;
+}
+
+struct rbd_store *
+ceph_get(const char *image, bool read_only)
+{
+	return ceph_get_place(
+		&(struct rbd_place){CEPH_PLACE, .image = image, .read_only = read_only});
+}
+
+void
+ceph_begin(const struct rbd_owner *owner)
+{
+	memset(&ceph, 0, sizeof(ceph));
+	if (owner)
+		ceph.owner = *owner;
+}
+
+static void
+done(struct backing_call *call, int result)
+{
+	struct waiter *waiter = call->owner;
+
+	pthread_mutex_lock(&waiter->mutex);
+	waiter->done = true;
+	waiter->result = result;
+	pthread_cond_signal(&waiter->over);
+	pthread_mutex_unlock(&waiter->mutex);
+}
+
+void
+ceph_start(struct rbd_store *store, struct waiter *waiter, enum call_op op, uint64_t offset,
+	   uint64_t length)
+{
+	*waiter = (struct waiter){
+		.mutex = PTHREAD_MUTEX_INITIALIZER,
+		.over = PTHREAD_COND_INITIALIZER,
+		.call = {.op = op,
+			 .offset = offset,
+			 .length = length,
+			 .done = done,
+			 .owner = waiter},
+	};
+	rbd_store_start(store, &waiter->call);
+}
+
+int
+ceph_await(struct waiter *waiter)
+{
+	pthread_mutex_lock(&waiter->mutex);
+	while (!waiter->done)
+		pthread_cond_wait(&waiter->over, &waiter->mutex);
+	pthread_mutex_unlock(&waiter->mutex);
+	return waiter->result;
+}
+
+bool
+ceph_is_done(struct waiter *waiter)
+{
+	bool done;
+
+	pthread_mutex_lock(&waiter->mutex);
+	done = waiter->done;
+	pthread_mutex_unlock(&waiter->mutex);
+	return done;
+}
+
+int
+ceph_call_at(struct rbd_store *store, enum call_op op, uint64_t offset, uint64_t length)
+{
+	struct waiter waiter;
+
+	ceph_start(store, &waiter, op, offset, length);
+	return ceph_await(&waiter);
+}
+
+int
+ceph_call(struct rbd_store *store, enum call_op op)
+{
+	return ceph_call_at(store, op, 0, 0);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A Ceph cluster in this process, as the module of engine/backing/rbd_module.h, and calls to an
+ * image there.
+ */
+#ifndef TESTS_UNIT_ENGINE_RBD_FIXTURE_H
+#define TESTS_UNIT_ENGINE_RBD_FIXTURE_H
+
+#include "engine/backing/rbd_store.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+struct fake_ceph {
+	struct rbd_owner owner;
+	char broken[128];     /* the client that was fenced */
+	bool acquired;        /* the lock was taken */
+	int early;            /* changes that came before that */
+	int flushes;          /* that came */
+	int result;           /* of calls that move nothing, and of all if it is an error */
+	int open;             /* images */
+	_Atomic int64_t size; /* in bytes, or -errno */
+	void (*updated)(void *data);
+	void *data;
+};
+
+extern struct fake_ceph ceph;
+/* While it is held, nobody learns the size. */
+extern pthread_mutex_t ceph_sizing;
+extern const struct rbd_module ceph_module;
+
+/* Has the cluster anew. owner: of the image's lock, or NULL. */
+void
+ceph_begin(const struct rbd_owner *owner);
+
+/* The members of a struct rbd_place that are the same for all. */
+#define CEPH_PLACE .name = "rbd:pool/disk", .pool = "pool"
+
+/* Opens an image. The caller puts it back. */
+struct rbd_store *
+ceph_get_place(const struct rbd_place *place);
+struct rbd_store *
+ceph_get(const char *image, bool read_only);
+
+/* A call, and its end. */
+struct waiter {
+	struct backing_call call;
+	pthread_mutex_t mutex; /* guards the members below */
+	pthread_cond_t over;
+	bool done;
+	int result;
+};
+
+void
+ceph_start(struct rbd_store *store, struct waiter *waiter, enum call_op op, uint64_t offset,
+	   uint64_t length);
+/* Returns its result. */
+int
+ceph_await(struct waiter *waiter);
+bool
+ceph_is_done(struct waiter *waiter);
+
+/* Makes a call, the second one without a range, and returns its result. */
+int
+ceph_call_at(struct rbd_store *store, enum call_op op, uint64_t offset, uint64_t length);
+int
+ceph_call(struct rbd_store *store, enum call_op op);
+
+#endif
