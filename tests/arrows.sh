@@ -27,6 +27,7 @@ BEGIN {
 	allowed["engine/backend"] = "engine/io engine/backing engine common"
 	allowed["engine/context"] = "engine/backend engine/io engine common"
 	allowed["engine/image"] = "engine/context engine/backend engine/io engine/backing engine common"
+	allowed["engine/snapshot"] = "engine/image engine/context engine/io engine/backing engine common"
 
 	allowed["server/access"] = "common"
 	allowed["server/config"] = "server/access engine common"

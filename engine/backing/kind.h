@@ -52,6 +52,12 @@ struct backing_kind {
 	 */
 	void (*start)(const struct backing *backing, struct backing_call *call);
 
+	/* Reads in place of the kernel's calls on .fd and .direct_fd (`direct`). Returns the number
+	 * of bytes or -errno. The backing is then read-only, and its image has the engine
+	 * `threads`. NULL: the kernel's calls read. */
+	int (*read)(const struct backing *backing, bool direct, void *buffer, size_t length,
+		    uint64_t offset);
+
 	/* Releases the lock, and closes what was opened, after a failure perhaps only a part of it.
 	 * May be called again. */
 	void (*close)(struct backing *backing);

@@ -217,22 +217,19 @@ share_file(struct image *image, char **error)
 }
 
 int
-image_open(int dirfd, const char *path, unsigned int flags, const struct image_config *config,
-	   struct image **result, char **error)
+image_open_backing(struct backing *backing, const struct image_config *config,
+		   struct image **result, char **error)
 {
 	struct image *image = aligned_alloc(64, sizeof(*image));
 	int r;
 
-	*error = NULL;
-	if (!image)
+	if (!image) {
+		backing_close(backing);
 		return -ENOMEM;
+	}
 	memset(image, 0, sizeof(*image));
 	image->config = *config;
-	r = backing_open(&image->backing, dirfd, path, flags, config, error);
-	if (r < 0) {
-		free(image);
-		return r;
-	}
+	image->backing = *backing;
 	pthread_mutex_init(&image->switching, NULL);
 	pthread_mutex_init(&image->locking, NULL);
 	pthread_mutex_init(&image->facts, NULL);
@@ -246,6 +243,18 @@ image_open(int dirfd, const char *path, unsigned int flags, const struct image_c
 	else
 		*result = image;
 	return r;
+}
+
+int
+image_open(int dirfd, const char *path, unsigned int flags, const struct image_config *config,
+	   struct image **result, char **error)
+{
+	struct backing backing;
+	int r;
+
+	*error = NULL;
+	r = backing_open(&backing, dirfd, path, flags, config, error);
+	return r < 0 ? r : image_open_backing(&backing, config, result, error);
 }
 
 void

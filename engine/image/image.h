@@ -27,6 +27,12 @@ int
 image_open(int dirfd, const char *path, unsigned int flags, const struct image_config *config,
 	   struct image **image, char **error);
 
+/* The same for a backing that is open already. The image takes the backing over, which is closed
+ * after a failure. */
+int
+image_open_backing(struct backing *backing, const struct image_config *config, struct image **image,
+		   char **error);
+
 /* Closes the image and releases its lock. No operation may be in flight, and no context taken. NULL
  * is allowed. */
 void

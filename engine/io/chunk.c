@@ -5,6 +5,7 @@
  */
 #include "engine/io/chunk.h"
 
+#include "engine/backing/kind.h"
 #include "engine/io/backend.h"
 #include "engine/io/image_state.h"
 #include "engine/io/io.h"
@@ -54,12 +55,24 @@ transfer(int fd, const struct chunk *chunk)
 	return r;
 }
 
+/* A backing that reads by itself is read-only, so it has nothing to sync either. */
+static int
+read_by_backing(const struct backing *backing, const struct chunk *chunk)
+{
+	if (chunk->op != CHUNK_READ)
+		return chunk->op == CHUNK_SYNC ? 0 : -EPERM;
+	return backing->kind->read(backing, chunk->direct, chunk->buffer, chunk->length,
+				   chunk->offset);
+}
+
 int
 chunk_execute(const struct backing *backing, const struct chunk *chunk)
 {
 	int fd = chunk->direct ? backing->direct_fd : backing->fd;
 	ssize_t r = -1;
 
+	if (backing->kind && backing->kind->read)
+		return read_by_backing(backing, chunk);
 	switch (chunk->op) {
 	case CHUNK_READ:
 	case CHUNK_WRITE: r = transfer(fd, chunk); break;

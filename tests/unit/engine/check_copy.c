@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Copy-before-write: whatever changes the file, the copy's reader gets what it held before.
+ */
+#include "engine/snapshot/copy.h"
+
+#include "engine/backing/open.h"
+
+#include "tests/lib/suite.h"
+#include "tests/unit/log_capture.h"
+#include "tests/unit/scratch_file.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GRANULE COPY_GRANULE
+#define SIZE    (256u << 10)
+
+static char directory[SCRATCH_PATH];
+static int file;
+static char old[SIZE];
+static struct backing source;
+static struct copy copy;
+
+static void
+make_directory(void)
+{
+	scratch_directory_new(directory);
+}
+
+static void
+remove_directory(void)
+{
+	scratch_directory_remove(directory);
+}
+
+static void
+open_source(bool direct)
+{
+	const struct image_config config = {.direct_io = direct ? TRISTATE_AUTO : TRISTATE_OFF,
+					    .lock = LOCK_OFF};
+	char path[SCRATCH_PATH], *error = NULL;
+
+	ck_assert_int_eq(
+		backing_open(&source, AT_FDCWD, scratch_path(file, path), 0, &config, &error), 0);
+}
+
+/* Makes a copy of the file from `start` to `end`, with a limit of its scratch file. */
+static void
+begin_copy(uint64_t start, uint64_t end, uint64_t most)
+{
+	const struct copy_place place = {
+		.name = "then",
+		.source = &source,
+		.start = start,
+		.end = end,
+		.direct_end = SIZE / 4096 * 4096,
+		.scratch = directory,
+		.scratch_size = most,
+	};
+	char *error = NULL;
+
+	ck_assert_int_eq(copy_init(&copy, &place, &error), 0);
+}
+
+static void
+begin(void)
+{
+	file = scratch_file(SIZE);
+	scratch_fill(file, 0, SIZE);
+	ck_assert_int_eq(pread(file, old, SIZE, 0), SIZE);
+	open_source(true);
+	memset(&copy, 0, sizeof(copy));
+	log_capture_begin();
+}
+
+static void
+end(void)
+{
+	log_capture_end();
+	copy_fini(&copy);
+	backing_close(&source);
+	close(file);
+}
+
+/* What a server does for a client's write. */
+static void
+change(uint64_t start, uint64_t stop, char byte)
+{
+	static char bytes[SIZE];
+
+	memset(bytes, byte, sizeof(bytes));
+	copy_keep(&copy, false, start, stop);
+	ck_assert(copy_has(&copy, start, stop));
+	ck_assert_int_eq(pwrite(file, bytes, stop - start, (off_t)start), (int)(stop - start));
+}
+
+static void
+assert_old(uint64_t start, uint64_t stop)
+{
+	static char now[SIZE];
+
+	memset(now, 0x55, sizeof(now));
+	ck_assert_int_eq(copy_read(&copy, false, now, stop - start, start), (int)(stop - start));
+	ck_assert_int_eq(memcmp(now, old + start, stop - start), 0);
+}
+
+START_TEST(reader_gets_what_was_there_before_a_change)
+{
+	begin_copy(0, SIZE, 0);
+	assert_old(0, SIZE);
+	change(0, 1, 'a');
+	change(3 * GRANULE - 1, 3 * GRANULE + 1, 'b');
+	change(SIZE - 100000, SIZE, 'c');
+	assert_old(0, SIZE);
+	assert_old(3 * GRANULE - 7, 3 * GRANULE + 9);
+	change(0, SIZE, 'd');
+	assert_old(0, SIZE);
+	change(0, SIZE, 'e');
+	assert_old(0, SIZE);
+}
+END_TEST
+
+START_TEST(change_of_what_is_not_copied_has_to_wait)
+{
+	begin_copy(0, SIZE, 0);
+	ck_assert(!copy_has(&copy, 5 * GRANULE, 5 * GRANULE + 1));
+	copy_keep(&copy, false, 5 * GRANULE, 5 * GRANULE + 1);
+	ck_assert(copy_has(&copy, 5 * GRANULE, 6 * GRANULE));
+	ck_assert(!copy_has(&copy, 5 * GRANULE, 6 * GRANULE + 1));
+	ck_assert(!copy_has(&copy, 4 * GRANULE, 6 * GRANULE));
+	ck_assert(!copy_has(&copy, 0, UINT64_MAX));
+}
+END_TEST
+
+/* The window begins and ends inside of granules. */
+START_TEST(window_is_copied_to_its_last_byte)
+{
+	const uint64_t first = 3 * 512, last = 40 * GRANULE + 512;
+
+	begin_copy(first, last, 0);
+	change(0, 512, 'a');
+	change(last, last + 512, 'b');
+	assert_old(first, last);
+	change(0, SIZE, 'c');
+	assert_old(first, last);
+	ck_assert(copy_has(&copy, last, SIZE));
+	ck_assert_uint_le(atomic_load(&copy.scratch.written), last - first);
+}
+END_TEST
+
+START_TEST(zeroes_and_holes_take_no_room)
+{
+	const off_t first = 64 << 10, length = 128 << 10;
+
+	ck_assert_int_eq(fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first, length),
+			 0);
+	memset(old + first, 0, (size_t)length);
+	memset(old, 0, 2 * GRANULE);
+	ck_assert_int_eq(pwrite(file, old, 2 * GRANULE, 0), 2 * GRANULE);
+	begin_copy(0, SIZE, 0);
+	change(0, 2 * GRANULE, 'a');
+	change((uint64_t)first, (uint64_t)(first + length), 'b');
+	ck_assert_uint_eq(atomic_load(&copy.scratch.written), 0);
+	change(3 * GRANULE, 4 * GRANULE, 'c');
+	ck_assert_uint_eq(atomic_load(&copy.scratch.written), GRANULE);
+	assert_old(0, SIZE);
+}
+END_TEST
+
+/* A discard of a whole sparse disk must not read it. */
+START_TEST(holes_are_not_read)
+{
+	ck_assert_int_eq(ftruncate(file, 0), 0);
+	ck_assert_int_eq(ftruncate(file, SIZE), 0);
+	begin_copy(0, SIZE, 0);
+	copy_keep(&copy, false, 0, SIZE);
+	ck_assert(copy_has(&copy, 0, SIZE));
+	ck_assert_int_eq(scratch_cached_pages(file), 0);
+}
+END_TEST
+
+/* ---- holes */
+
+static char map[512]; /* the visited extents, in granules: "0+16 data, 16+48 hole" */
+
+static int
+note(void *data, uint64_t offset, uint64_t length, bool hole)
+{
+	size_t used = strlen(map);
+
+	(void)data;
+	snprintf(map + used, sizeof(map) - used, "%s%llu+%llu %s", used ? ", " : "",
+		 (unsigned long long)(offset / GRANULE), (unsigned long long)(length / GRANULE),
+		 hole ? "hole" : "data");
+	return 0;
+}
+
+START_TEST(hole_stays_a_hole_until_it_is_changed)
+{
+	ck_assert_int_eq(fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 64 << 10,
+				   SIZE - (64 << 10)),
+			 0);
+	memset(old + (64 << 10), 0, SIZE - (64 << 10));
+	begin_copy(0, SIZE, 0);
+	ck_assert_int_eq(copy_extents(&copy, 0, SIZE, false, note, NULL), 0);
+	ck_assert_str_eq(map, "0+16 data, 16+48 hole");
+	map[0] = '\0';
+	change(32 * GRANULE, 48 * GRANULE, 'a');
+	/* What was data must not become a hole, either. */
+	copy_keep(&copy, false, 0, 64 << 10);
+	ck_assert_int_eq(fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 64 << 10),
+			 0);
+	ck_assert_int_eq(copy_extents(&copy, 0, SIZE, false, note, NULL), 0);
+	ck_assert_str_eq(map, "0+16 data, 16+16 hole, 32+16 data, 48+16 hole");
+	assert_old(0, SIZE);
+}
+END_TEST
+
+/* ---- what breaks a copy */
+
+static void
+assert_broken(const char *words)
+{
+	char reason[REASON_MAX], byte;
+
+	ck_assert(copy_is_broken(&copy, reason));
+	ck_assert_msg(strstr(reason, words), "%s", reason);
+	ck_assert(log_capture_has(LOG_LEVEL_ERROR, "snapshot then: broken: "));
+	ck_assert_int_eq(copy_read(&copy, false, &byte, 1, SIZE / 2), -EIO);
+	ck_assert_int_eq(copy_extents(&copy, 0, SIZE, false, note, NULL), -EIO);
+	/* No change waits for it any more. */
+	ck_assert(copy_has(&copy, 0, SIZE));
+}
+
+START_TEST(full_scratch_file_breaks_the_copy_and_stops_nobody)
+{
+	begin_copy(0, SIZE, 2 * GRANULE);
+	change(0, 2 * GRANULE, 'a');
+	assert_old(0, SIZE);
+	change(2 * GRANULE, 3 * GRANULE, 'b');
+	assert_broken("scratch-size=8192");
+}
+END_TEST
+
+START_TEST(truncated_file_breaks_the_copy)
+{
+	char byte;
+
+	begin_copy(0, SIZE, 0);
+	ck_assert_int_eq(ftruncate(file, SIZE / 2), 0);
+	assert_old(0, SIZE / 2);
+	ck_assert_int_eq(copy_read(&copy, false, &byte, 1, SIZE / 2), -EIO);
+	assert_broken("truncated to 131072 bytes");
+}
+END_TEST
+
+/* As a hole, it would be kept as zeroes. */
+START_TEST(truncated_part_is_no_hole)
+{
+	begin_copy(0, SIZE, 0);
+	ck_assert_int_eq(ftruncate(file, SIZE / 2), 0);
+	copy_keep(&copy, false, SIZE / 2, SIZE);
+	assert_broken("truncated to 131072 bytes");
+}
+END_TEST
+
+START_TEST(directory_that_is_missing_is_named)
+{
+	const struct copy_place place = {
+		.name = "then", .source = &source, .end = SIZE, .scratch = "/nowhere/at/all"};
+	char *error = NULL;
+
+	ck_assert_int_eq(copy_init(&copy, &place, &error), -ENOENT);
+	ck_assert_msg(strstr(error, "/nowhere/at/all: No such file"), "%s", error);
+	free(error);
+	memset(&copy, 0, sizeof(copy));
+	copy.source.backing.fd = copy.source.backing.direct_fd = copy.scratch.fd = -1;
+}
+END_TEST
+
+/* ---- several threads */
+
+#define CHANGERS 3
+#define CHANGES  400
+
+static _Atomic unsigned int changing;
+
+/* Changes neighbouring bytes of the same granules as the other threads do, in an order of its own.
+ */
+static void *
+change_much(void *data)
+{
+	unsigned int number = (unsigned int)(uintptr_t)data;
+	char bytes[512];
+
+	for (unsigned int i = 0; i < CHANGES; i++) {
+		unsigned int granule = (i * 37 + number) % (SIZE / GRANULE);
+		uint64_t place = (uint64_t)granule * GRANULE + number * sizeof(bytes);
+
+		memset(bytes, (int)(i + number), sizeof(bytes));
+		copy_keep(&copy, number % 2, place, place + sizeof(bytes));
+		ck_assert_int_eq(pwrite(file, bytes, sizeof(bytes), (off_t)place), sizeof(bytes));
+	}
+	atomic_fetch_sub(&changing, 1);
+	return NULL;
+}
+
+START_TEST(reader_gets_the_old_bytes_while_threads_change_them)
+{
+	pthread_t threads[CHANGERS];
+
+	begin_copy(0, SIZE, 0);
+	atomic_store(&changing, CHANGERS);
+	for (uintptr_t i = 0; i < CHANGERS; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, change_much, (void *)i), 0);
+	do
+		assert_old(0, SIZE);
+	while (atomic_load(&changing) > 0);
+	for (int i = 0; i < CHANGERS; i++)
+		pthread_join(threads[i], NULL);
+	assert_old(0, SIZE);
+	ck_assert_uint_le(atomic_load(&copy.scratch.written), SIZE);
+}
+END_TEST
+
+int
+main(void)
+{
+	const struct suite_row cases[] = {
+		{.name = "copy",
+		 .begin_once = make_directory,
+		 .end_once = remove_directory,
+		 .begin = begin,
+		 .end = end},
+		{.test = reader_gets_what_was_there_before_a_change},
+		{.test = change_of_what_is_not_copied_has_to_wait},
+		{.test = window_is_copied_to_its_last_byte},
+		{.test = zeroes_and_holes_take_no_room},
+		{.test = holes_are_not_read, .reason = scratch_no_view_of_cache()},
+		{.test = hole_stays_a_hole_until_it_is_changed},
+		{.test = full_scratch_file_breaks_the_copy_and_stops_nobody},
+		{.test = truncated_file_breaks_the_copy},
+		{.test = truncated_part_is_no_hole},
+		{.test = directory_that_is_missing_is_named},
+		{.test = reader_gets_the_old_bytes_while_threads_change_them},
+		{0},
+	};
+
+	return suite_run("copy", cases);
+}
