@@ -4,8 +4,11 @@
  */
 #include "control/control_request.h"
 
+#include "common/unit.h"
+
 #include <errno.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define EXPORT_KEY "export="
@@ -99,6 +102,50 @@ parse_add(const char *rest, struct control_request *request)
 	return strchr(rest, '=') ? 0 : -EINVAL;
 }
 
+/* A number of seconds from 1 on. */
+static int
+parse_seconds(const char *text, unsigned int *seconds)
+{
+	uint64_t number;
+
+	if (text[strspn(text, "0123456789")] || unit_parse_size(text, &number) < 0 || number == 0 ||
+	    number > INT32_MAX)
+		return -EINVAL;
+	*seconds = (unsigned int)number;
+	return 0;
+}
+
+/* One of the words after the name. */
+static int
+parse_snapshot_word(const char *word, struct control_request *request)
+{
+	const char *size = value_of(word, "scratch-size="), *time = value_of(word, "expire=");
+
+	if (size && !request->scratch_size)
+		return unit_parse_size(size, &request->scratch_size) < 0 || !request->scratch_size
+			       ? -EINVAL
+			       : 0;
+	if (time && !request->expire)
+		return parse_seconds(time, &request->expire);
+	if (request->scratch)
+		return -EINVAL;
+	request->scratch = value_of(word, "scratch=");
+	return request->scratch && *request->scratch ? 0 : -EINVAL;
+}
+
+static int
+parse_snapshot(char *rest, struct control_request *request)
+{
+	int r = 0;
+
+	request->snapshot = next_word(&rest);
+	if (!*request->snapshot || value_of(request->snapshot, EXPORT_KEY))
+		return -EINVAL;
+	while (r == 0 && *rest && !value_of(rest, EXPORT_KEY))
+		r = parse_snapshot_word(next_word(&rest), request);
+	return r < 0 ? r : parse_export(rest, request);
+}
+
 int
 control_request_parse(char *line, struct control_request *request, const char **error)
 {
@@ -134,13 +181,21 @@ control_request_parse(char *line, struct control_request *request, const char **
 		*error =
 			"disconnect: must be \"disconnect RULES\", with commas and no blanks between "
 			"them, then nothing or \"export=NAME\"";
+	} else if (strcmp(verb, "snapshot") == 0) {
+		request->verb = CONTROL_SNAPSHOT;
+		r = parse_snapshot(line, request);
+		*error = "snapshot: must be \"snapshot NEW\", then each at most once, without "
+			 "blanks, \"scratch=DIR\", \"scratch-size=SIZE\" and "
+			 "\"expire=SECONDS\", then nothing or \"export=NAME\"";
 	} else {
 		r = -EINVAL;
 		*error = "unknown request: must be \"status\", "
 			 "\"set direct-io=on|off [export=NAME]\", "
 			 "\"set allow=RULES [allow-write=RULES] [export=NAME]\", "
-			 "\"resize [export=NAME]\", \"add NAME=PATH\", \"remove export=NAME\" or "
-			 "\"disconnect RULES [export=NAME]\"";
+			 "\"resize [export=NAME]\", \"add NAME=PATH\", \"remove export=NAME\", "
+			 "\"disconnect RULES [export=NAME]\" or "
+			 "\"snapshot NEW [scratch=DIR] [scratch-size=SIZE] [expire=SECONDS] "
+			 "[export=NAME]\"";
 	}
 	if (!r)
 		*error = NULL;

@@ -10,6 +10,7 @@
  *	add NAME=PATH[,OPTION=VALUE...]
  *	remove export=NAME
  *	disconnect RULES [export=NAME]
+ *	snapshot NEW [scratch=DIR] [scratch-size=SIZE] [expire=SECONDS] [export=NAME]
  *
  * The value of export= is the rest of the line, because a name may contain blanks. The argument of
  * add is the rest of the line, too.
@@ -18,6 +19,7 @@
 #define CONTROL_CONTROL_REQUEST_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /* The longest request, in bytes, with its newline: a verb and an export name of 4096 bytes. */
@@ -31,6 +33,7 @@ enum control_verb {
 	CONTROL_ADD,
 	CONTROL_REMOVE,
 	CONTROL_DISCONNECT,
+	CONTROL_SNAPSHOT,
 };
 
 struct control_request {
@@ -41,6 +44,11 @@ struct control_request {
 	const char *addition;            /* CONTROL_ADD: the text after the verb */
 	const char *allow, *allow_write; /* CONTROL_SET_RULES; one of them may be NULL */
 	const char *clients;             /* CONTROL_DISCONNECT: rules */
+	const char *snapshot;            /* CONTROL_SNAPSHOT: name of the new export */
+	const char *scratch;             /* CONTROL_SNAPSHOT: a directory, or NULL */
+	/* CONTROL_SNAPSHOT; 0: no limit. */
+	uint64_t scratch_size; /* bytes */
+	unsigned int expire;   /* seconds */
 };
 
 /*

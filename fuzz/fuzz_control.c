@@ -37,7 +37,7 @@ handle(const struct control_request *request, FILE *out, void *data)
 	struct json json;
 
 	run->requests++;
-	CHECK(request->verb <= CONTROL_DISCONNECT);
+	CHECK(request->verb <= CONTROL_SNAPSHOT);
 	CHECK(!request->direct_io || request->verb == CONTROL_SET);
 	CHECK(!request->addition == (request->verb != CONTROL_ADD));
 	CHECK(!request->addition || strchr(request->addition, '='));
@@ -46,6 +46,9 @@ handle(const struct control_request *request, FILE *out, void *data)
 	      (request->verb != CONTROL_ADD && request->verb != CONTROL_STATUS));
 	CHECK((request->allow || request->allow_write) == (request->verb == CONTROL_SET_RULES));
 	CHECK(!request->clients == (request->verb != CONTROL_DISCONNECT));
+	CHECK(!request->snapshot == (request->verb != CONTROL_SNAPSHOT));
+	CHECK(request->snapshot ||
+	      (!request->scratch && !request->scratch_size && !request->expire));
 	json_init(&json, out);
 	json_object_begin(&json, NULL);
 	json_put_uint(&json, "verb", request->verb);
@@ -55,6 +58,10 @@ handle(const struct control_request *request, FILE *out, void *data)
 	json_put_string(&json, "allow", request->allow);
 	json_put_string(&json, "allow_write", request->allow_write);
 	json_put_string(&json, "clients", request->clients);
+	json_put_string(&json, "snapshot", request->snapshot);
+	json_put_string(&json, "scratch", request->scratch);
+	json_put_uint(&json, "scratch_size", request->scratch_size);
+	json_put_uint(&json, "expire", request->expire);
 	json_object_end(&json);
 }
 

@@ -126,6 +126,8 @@ CONTROLS = {
     "rules": b"\4set allow=psk:a%20b,uid:1 allow-write=any export=a b\nset allow-write=none\nset  allow=\n"
              b"set allow=a allow=b\nset allow=a direct-io=on\ndisconnect any\ndisconnect net:::/0 export=\ndisconnect\n"
              b"disconnect a b\n",
+    "snapshots": b"\6snapshot a\nsnapshot b scratch=/c scratch-size=1M expire=60 export=d e\nsnapshot\n"
+                 b"snapshot a scratch=\nsnapshot a expire=0\nsnapshot a scratch-size=16E scratch-size=1\n",
     "malformed": b"\1status now\nset\nset direct-io=maybe\nset direct-io=on disk\nresize disk\nadd a\nremove\n"
                  b"  help\n\n",
     "odd-bytes": b"\5remove export=\xf0\x9f\x98\x80\xff\xc3\\\"\t\x7f\nadd =\r\x1b\nsta\0tus\n",

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 /* After <sys/socket.h>, which it needs. */
@@ -170,14 +171,20 @@ add_listener(struct listener **listeners, int fd, const struct unix_socket *file
 }
 
 static int
-open_unix(struct listener **listeners, const char *path, char **error)
+open_unix(struct listener **listeners, const char *path, mode_t mode, char **error)
 {
 	struct unix_socket file;
-	int r = unix_socket_listen(&file, path, 0, "unix socket", error);
+	int r = unix_socket_listen(&file, path, mode, "unix socket", error);
 
 	if (r == 0)
 		r = add_listener(listeners, file.fd, &file);
 	return r;
+}
+
+int
+listeners_add_private(struct listener **listeners, const char *path, char **error)
+{
+	return open_unix(listeners, path, S_IRUSR | S_IWUSR, error);
 }
 
 static int
@@ -325,7 +332,7 @@ listeners_open(struct listener **listeners, const struct server_config *config, 
 	*error = NULL;
 	r = take_passed(listeners, passed);
 	for (char **path = config->unix_socket; r == 0 && path && *path; path++)
-		r = open_unix(listeners, *path, error);
+		r = open_unix(listeners, *path, 0, error);
 	if (r == 0 && config->vsock)
 		r = open_vsock(listeners, config->vsock, error);
 	if (r == 0 && (config->port || config->address || !somewhere))

@@ -29,6 +29,11 @@ int
 listeners_open(struct listener **listeners, const struct server_config *config, unsigned int passed,
 	       char **error);
 
+/* Adds a unix socket that only this user can reach.  Returns 0, or -errno with *error a sentence
+ * (caller frees). */
+int
+listeners_add_private(struct listener **listeners, const char *path, char **error);
+
 /* Closes and frees all; removes the files of unix sockets. */
 void
 listeners_close(struct listener **listeners);

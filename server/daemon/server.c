@@ -5,6 +5,7 @@
 #include "server/daemon/listener.h"
 #include "server/daemon/readiness.h"
 #include "server/exports/exports.h"
+#include "server/exports/snapshots.h"
 
 #include "common/cleanup.h"
 #include "common/log.h"
@@ -121,7 +122,15 @@ open_sockets(struct server *server)
 	char *CLEANUP_FREE error = NULL;
 	int r = listeners_open(&server->listeners, config, server->passed, &error);
 
-	server->status = (struct status){.config = config, .exports = server->exports};
+	server->status = (struct status){
+		.config = config,
+		.exports = server->exports,
+		.listen = side_listener_open,
+		.socket = side_listener_path,
+		.data = &server->side,
+	};
+	server->side.control = server->listeners ? NULL : config->control;
+	server->side.wake = server->wake;
 	if (r == 0)
 		r = server_read_tls(server, &error);
 	if (r == 0 && config->control)
@@ -235,6 +244,7 @@ prepare_polling(struct server *server)
 	server->poll_count = count;
 	server->polled[POLL_SIGNAL] = (struct pollfd){.fd = server->signals, .events = POLLIN};
 	server->polled[POLL_WAKE] = (struct pollfd){.fd = server->wake, .events = POLLIN};
+	server->polled[POLL_SIDE] = (struct pollfd){.fd = -1};
 	return 0;
 }
 
@@ -345,20 +355,17 @@ static bool
 is_over(struct server *server)
 {
 	/* The server was started for the connections of --fd alone. */
-	if (!server->listeners && atomic_load(&server->acceptor.connections) == 0)
+	if (!server->listeners && atomic_load(&server->acceptor.connections) ==
+					  exports_snapshot_connections(server->exports))
 		server->ending = true;
 	return server->ending;
 }
 
-/* Lists the listeners that are not paused.  Returns poll()'s timeout. */
+/* Lists the listeners that are not paused.  Returns poll()'s timeout, at most `timeout`. */
 static int
-prepare_listeners(struct server *server)
+prepare_listeners(struct listener *listener, struct pollfd *polled, int timeout)
 {
-	struct pollfd *polled = server->polled + POLL_LISTENER;
-	int timeout = -1;
-
-	for (struct listener *listener = server->listeners; listener;
-	     listener = listener->next, polled++) {
+	for (; listener; listener = listener->next, polled++) {
 		int left = accept_pause_left(&listener->pause);
 
 		*polled = (struct pollfd){.fd = left ? -1 : listener->fd, .events = POLLIN};
@@ -368,30 +375,39 @@ prepare_listeners(struct server *server)
 }
 
 static void
+take_connections(struct server *server, struct listener *listener, const struct pollfd *polled)
+{
+	for (; listener; listener = listener->next, polled++) {
+		if (polled->revents && !server->ending)
+			acceptor_take(&server->acceptor, listener);
+	}
+}
+
+static void
 serve(struct server *server)
 {
+	struct pollfd *polled = server->polled;
 	eventfd_t count;
 
 	while (!is_over(server)) {
-		int timeout = prepare_listeners(server);
-		struct pollfd *polled = server->polled + POLL_LISTENER;
+		struct listener *side = atomic_load(&server->side.listener);
+		int timeout = exports_expire(server->exports);
 
+		timeout = prepare_listeners(server->listeners, polled + POLL_LISTENER, timeout);
+		timeout = prepare_listeners(side, polled + POLL_SIDE, timeout);
 		/* A failure (no memory, or an interruption) leaves nothing in .revents. */
-		if (poll(server->polled, server->poll_count, timeout) <= 0)
+		if (poll(polled, server->poll_count, timeout) <= 0)
 			continue;
-		if (server->polled[POLL_SIGNAL].revents)
+		if (polled[POLL_SIGNAL].revents)
 			server_take_signals(server);
-		if (server->polled[POLL_WAKE].revents) {
+		if (polled[POLL_WAKE].revents) {
 			eventfd_read(server->wake, &count);
 			exports_reap(server->exports);
 			if (!server->ending)
 				server_go_on_reloading(server);
 		}
-		for (struct listener *listener = server->listeners; listener;
-		     listener = listener->next, polled++) {
-			if (polled->revents && !server->ending)
-				acceptor_take(&server->acceptor, listener);
-		}
+		take_connections(server, side, polled + POLL_SIDE);
+		take_connections(server, server->listeners, polled + POLL_LISTENER);
 	}
 }
 

@@ -9,6 +9,7 @@
 #include "server/config/server_config.h"
 #include "server/daemon/acceptor.h"
 #include "server/daemon/pid_file.h"
+#include "server/daemon/side_listener.h"
 #include "server/daemon/user.h"
 #include "server/exports/server_status.h"
 #include "server/serve/worker.h"
@@ -27,6 +28,7 @@ struct tls_credentials;
 enum poll_slot {
 	POLL_SIGNAL,
 	POLL_WAKE,
+	POLL_SIDE,
 	POLL_LISTENER, /* the first of them */
 };
 
@@ -35,6 +37,7 @@ struct server {
 	const struct command_line *line;
 	struct exports *exports;
 	struct listener *listeners;
+	struct side_listener side;
 	struct control_socket *control;
 	struct status status;
 	struct pid_file pid_file;

@@ -20,9 +20,10 @@ exports_follow_access(struct exports *exports, struct offer *offer, struct acces
 	if (access_same(offer->access, access))
 		return 0;
 	r = exports_renew(exports, offer, access);
-	if (r == 0)
-		access_log(access, offer->export->config->name);
-	return r;
+	if (r < 0)
+		return r;
+	access_log(access, offer->export->config->name);
+	return exports_follow_origin(exports, offer->export, access);
 }
 
 /* changing held.  An option that is not given stays. */

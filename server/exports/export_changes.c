@@ -243,12 +243,31 @@ check_facts(const struct export *export, char **error)
 	return problem ? error_set(error, -EINVAL, "export \"%s\": %s", facts.name, problem) : 0;
 }
 
+int
+exports_offer(struct exports *exports, struct export *export, struct access *access, char **error)
+{
+	struct offer *offer;
+	int r = check_facts(export, error);
+
+	offer = r < 0 ? NULL : offer_new(exports, export, access);
+	if (!offer) {
+		export_free(exports, export);
+		return r < 0 ? r : -ENOMEM;
+	}
+	pthread_mutex_lock(&exports->mutex);
+	append(exports, offer);
+	pthread_mutex_unlock(&exports->mutex);
+	say_what_runs(export);
+	if (access)
+		access_log(access, export->config->name);
+	return 0;
+}
+
 /* changing held. */
 static int
 open_export(struct exports *exports, struct export_config *config, char **error)
 {
 	struct export *export = calloc(1, sizeof(*export));
-	struct offer *offer;
 	int r;
 
 	if (!export) {
@@ -258,19 +277,9 @@ open_export(struct exports *exports, struct export_config *config, char **error)
 	export->config = config;
 	r = open_image(exports, export, error);
 	if (r == 0)
-		r = check_facts(export, error);
-	offer = r < 0 ? NULL : offer_new(exports, export, config->access);
-	if (!offer) {
-		export_free(export);
-		return r < 0 ? r : -ENOMEM;
-	}
-	pthread_mutex_lock(&exports->mutex);
-	append(exports, offer);
-	pthread_mutex_unlock(&exports->mutex);
-	say_what_runs(export);
-	if (config->access)
-		access_log(config->access, config->name);
-	return 0;
+		return exports_offer(exports, export, config->access, error);
+	export_free(exports, export);
+	return r;
 }
 
 int
@@ -296,6 +305,22 @@ exports_add(struct exports *exports, struct export_config *config, char **error)
 	return r;
 }
 
+void
+exports_retire(struct exports *exports, const struct export *export)
+{
+	for (struct offer **at = &exports->listed; *at;) {
+		struct export *one = (*at)->export;
+
+		if (one != export && one->origin != export) {
+			at = &(*at)->next;
+			continue;
+		}
+		if (one->origin)
+			atomic_store(&one->ended, true);
+		retire(exports, at);
+	}
+}
+
 int
 exports_remove(struct exports *exports, const char *name)
 {
@@ -305,8 +330,9 @@ exports_remove(struct exports *exports, const char *name)
 	pthread_mutex_lock(&exports->mutex);
 	at = exports_find_or_only(exports, name);
 	if (at)
-		retire(exports, at);
+		exports_retire(exports, (*at)->export);
 	pthread_mutex_unlock(&exports->mutex);
+	exports_end_snapshots(exports);
 	exports_end_change(exports);
 	return at ? 0 : -ENOENT;
 }
@@ -328,17 +354,20 @@ remove_vanished(struct exports *exports, const struct server_config *config)
 {
 	pthread_mutex_lock(&exports->mutex);
 	for (struct offer **at = &exports->listed; *at;) {
-		const char *name = (*at)->facts.name;
+		struct offer *offer = *at;
+		const char *name = offer->facts.name;
 
-		if (is_configured(config, name)) {
-			at = &(*at)->next;
+		if (offer->export->origin || is_configured(config, name)) {
+			at = &offer->next;
 			continue;
 		}
 		log_info("export \"%s\": removed; its clients stay (%u connections)", name,
-			 atomic_load_explicit(&(*at)->connections, memory_order_relaxed));
-		retire(exports, at);
+			 atomic_load_explicit(&offer->connections, memory_order_relaxed));
+		exports_retire(exports, offer->export);
+		at = &exports->listed;
 	}
 	pthread_mutex_unlock(&exports->mutex);
+	exports_end_snapshots(exports);
 }
 
 /* Takes over the configuration. */
@@ -347,6 +376,11 @@ follow_config(struct exports *exports, struct offer *offer, struct export_config
 {
 	const char *difference = export_config_difference(offer->export->config, config);
 
+	if (offer->export->origin) {
+		log_error("export \"%s\": there is a snapshot of that name", config->name);
+		export_config_free(config);
+		return;
+	}
 	if (exports_follow_access(exports, offer, config->access) < 0)
 		log_error("export \"%s\": its rules could not be changed: out of memory",
 			  config->name);

@@ -50,6 +50,22 @@ nth_for_applicant(const struct applicant *applicant, size_t n)
 	return offer;
 }
 
+/* mutex held.  The only export that the client may use and that is no snapshot, or NULL. */
+static struct offer *
+only_for_applicant(const struct applicant *applicant)
+{
+	struct offer *only = NULL;
+
+	for (struct offer *offer = applicant->exports->listed; offer; offer = offer->next) {
+		if (offer->export->origin || !may_use(applicant, offer))
+			continue;
+		if (only)
+			return NULL;
+		only = offer;
+	}
+	return only;
+}
+
 /* mutex held.  The offer of that name, or NULL; then *refused is the one that the client may not
  * use, or NULL. */
 static struct offer *
@@ -57,8 +73,7 @@ pick_for_applicant(const struct applicant *applicant, const char *name, size_t l
 		   const struct offer **refused)
 {
 	struct offer **at = exports_find(applicant->exports, name, length);
-	struct offer *only =
-		nth_for_applicant(applicant, 1) ? NULL : nth_for_applicant(applicant, 0);
+	struct offer *only = only_for_applicant(applicant);
 
 	if (at && may_use(applicant, *at))
 		return *at;

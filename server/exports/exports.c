@@ -26,15 +26,26 @@ exports_find(struct exports *exports, const char *name, size_t length)
 struct offer **
 exports_only(struct exports *exports)
 {
-	return exports->listed && !exports->listed->next ? &exports->listed : NULL;
+	struct offer **only = NULL;
+
+	for (struct offer **at = &exports->listed; *at; at = &(*at)->next) {
+		if ((*at)->export->origin)
+			continue;
+		if (only)
+			return NULL;
+		only = at;
+	}
+	return only;
 }
 
 /* ---- the end of an offer, and of an export */
 
 void
-export_free(struct export *export)
+export_free(struct exports *exports, struct export *export)
 {
 	image_close(export->image);
+	if (export->origin)
+		export_put(exports, export->origin);
 	free(export->traffic);
 	export_config_free(export->config);
 	free(export);
@@ -46,7 +57,7 @@ close_image(void *data)
 	struct closing *closing = data;
 	struct exports *exports = closing->exports;
 
-	export_free(closing->export);
+	export_free(exports, closing->export);
 	pthread_mutex_lock(&exports->mutex);
 	closing->done = true;
 	pthread_mutex_unlock(&exports->mutex);
@@ -102,11 +113,11 @@ join_closing(struct exports *exports, bool all)
 }
 
 /*
- * One user fewer; the last one has the image closed.  That waits for a write-back that the sweeper
- * has started (engine/io/sweeper.h), and on some file systems for one of all data, and this may be
- * the main thread, which accepts the clients of other exports.
+ * Closing an image waits for a write-back that the sweeper has started (engine/io/sweeper.h), and
+ * on some file systems for one of all data, and this may be the main thread, which accepts the
+ * clients of other exports.
  */
-static void
+void
 export_put(struct exports *exports, struct export *export)
 {
 	bool here;
@@ -115,7 +126,7 @@ export_put(struct exports *exports, struct export *export)
 	here = --export->users == 0 && (exports->over || !start_closing(exports, export));
 	pthread_mutex_unlock(&exports->mutex);
 	if (here)
-		export_free(export);
+		export_free(exports, export);
 }
 
 static void

@@ -50,6 +50,10 @@ exports_visit(struct exports *exports, const char *name,
 struct offer *
 exports_at(struct exports *exports, size_t n);
 
+/* How many connections have chosen a snapshot. */
+unsigned int
+exports_snapshot_connections(struct exports *exports);
+
 /* Whether some image is reached through io_uring; to be asked before clients connect.  If not,
  * event loops use epoll, too: together with plain calls, it serves an image in memory fastest.  An
  * image that needs io_uring and is added to such a server gets a ring of its own for each thread

@@ -40,7 +40,8 @@ struct exports {
 	bool over;                     /* no other client has to wait any more */
 };
 
-/* mutex held.  The place in the list of the offer of that name, or of the only offer; or NULL. */
+/* mutex held.  The place in the list of the offer of that name, or of the only one that is no
+ * snapshot; or NULL. */
 struct offer **
 exports_find(struct exports *exports, const char *name, size_t length);
 struct offer **
@@ -64,9 +65,31 @@ exports_follow_access(struct exports *exports, struct offer *offer, struct acces
 void
 exports_end_change(struct exports *exports);
 
+/* changing held.  Offers an export with an open image to clients, under these rules, and logs how
+ * it is reached.  Takes the export over.  0, or -errno with *error a sentence (caller frees). */
+int
+exports_offer(struct exports *exports, struct export *export, struct access *access, char **error);
+
+/* changing and mutex held.  Offers the export no longer, nor its snapshots. */
+void
+exports_retire(struct exports *exports, const struct export *export);
+
+/* changing held.  Ends the connections to retired snapshots, whose space is wanted back. */
+void
+exports_end_snapshots(struct exports *exports);
+
+/* changing held.  The snapshots of an export get its new rules.  0 or -ENOMEM. */
+int
+exports_follow_origin(struct exports *exports, const struct export *origin, struct access *access);
+
 /* Closes the image; the export may be incomplete. */
 void
-export_free(struct export *export);
+export_free(struct exports *exports, struct export *export);
+
+/* One user fewer: the last one has the image closed, which may take a while, on a thread of its
+ * own. */
+void
+export_put(struct exports *exports, struct export *export);
 
 /* mutex held.  Connections to the export, from before and after a change. */
 unsigned int

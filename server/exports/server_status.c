@@ -6,6 +6,7 @@
 #include "server/exports/disconnection.h"
 #include "server/exports/exports.h"
 #include "server/exports/exports_state.h"
+#include "server/exports/snapshots.h"
 #include "server/serve/conn_state.h"
 #include "server/serve/worker_call.h"
 
@@ -204,13 +205,19 @@ write_traffic(struct json *json, const struct export *export)
 	json_object_end(json);
 }
 
+struct export_writer {
+	struct json *json;
+	const char *socket; /* for clients of snapshots, or NULL */
+};
+
 static void
 write_export(void *data, const struct visited *visited)
 {
 	const struct export *export = visited->export;
 	const struct access *access = visited->access;
+	const struct export_writer *writer = data;
+	struct json *json = writer->json;
 	struct image_status status;
-	struct json *json = data;
 
 	image_status(export->image, &status);
 	json_object_begin(json, NULL);
@@ -219,9 +226,24 @@ write_export(void *data, const struct visited *visited)
 	json_put_string(json, "allow", access ? access->allow : NULL);
 	json_put_string(json, "allow_write", access ? access->allow_write : NULL);
 	json_put_uint(json, "connections", visited->connections);
+	snapshot_put_status(json, export, writer->socket);
 	write_traffic(json, export);
 	json_image(json, status.path, &status);
 	json_object_end(json);
+}
+
+/* The same, unless it is a snapshot: of the only other export. */
+static void
+write_original(void *data, const struct visited *visited)
+{
+	if (!visited->export->origin)
+		write_export(data, visited);
+}
+
+static const char *
+socket_of(const struct status *status)
+{
+	return status->socket ? status->socket(status->data) : NULL;
 }
 
 static const char *const tls_names[] = {
@@ -232,6 +254,7 @@ write_status(struct json *json, const struct status *status)
 {
 	const struct server_config *config = status->config;
 	struct survey *survey = survey_new(status->exports);
+	struct export_writer writer = {json, socket_of(status)};
 
 	json_object_begin(json, NULL);
 	json_put_string(json, "program", "nbdloopd");
@@ -243,7 +266,7 @@ write_status(struct json *json, const struct status *status)
 	json_put_uint(json, "poll_max_us", config->poll_max_us);
 	json_put_uint(json, "max_connections", config->max_connections);
 	json_array_begin(json, "exports");
-	exports_visit(status->exports, NULL, write_export, json);
+	exports_visit(status->exports, NULL, write_export, &writer);
 	json_array_end(json);
 	write_loops(json, survey);
 	write_connections(json, survey);
@@ -299,17 +322,36 @@ set_rules(const struct status *status, const struct control_request *request, ch
 				  request->allow_write, config_proofs(status->config), error);
 }
 
+static int
+make_snapshot(const struct status *status, const struct control_request *request, char **error)
+{
+	const struct snapshot_request wanted = {
+		.name = request->snapshot,
+		.origin = request->export_name,
+		.scratch = request->scratch,
+		.scratch_size = request->scratch_size,
+		.expire = request->expire,
+	};
+	int r = status->listen ? status->listen(status->data, error) : 0;
+
+	return r < 0 ? r : exports_snapshot(status->exports, &wanted, error);
+}
+
 static void
 change_export(const struct status *status, const struct control_request *request, struct json *json)
 {
 	char *CLEANUP_FREE error = NULL;
 	char *CLEANUP_FREE added = NULL;
 	const char *name = request->export_name;
+	struct export_writer writer = {json, NULL};
 	int r;
 
 	if (request->verb == CONTROL_ADD) {
 		r = add_export(status, request->addition, &added, &error);
 		name = added;
+	} else if (request->verb == CONTROL_SNAPSHOT) {
+		r = make_snapshot(status, request, &error);
+		name = r < 0 ? name : request->snapshot;
 	} else if (request->verb == CONTROL_SET_RULES) {
 		r = set_rules(status, request, &error);
 	} else if (request->verb == CONTROL_SET) {
@@ -317,11 +359,13 @@ change_export(const struct status *status, const struct control_request *request
 	} else {
 		r = exports_resize(status->exports, name, &error);
 	}
+	writer.socket = socket_of(status);
 	if (r == -ENOENT && !error)
 		answer_no_export(json, name, "");
 	else if (r < 0)
 		answer_error(json, error);
-	else if (exports_visit(status->exports, name, write_export, json) == 0)
+	else if (exports_visit(status->exports, name, name ? write_export : write_original,
+			       &writer) == 0)
 		answer_no_export(json, name, ""); /* it has just been removed */
 }
 

@@ -15,6 +15,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <time.h>
 
 struct access;
 struct export_config;
@@ -28,7 +29,11 @@ struct export
 	struct export_config *config;
 	struct traffic *traffic; /* one for each of `threads`, by the worker's number */
 	unsigned int threads;
-	unsigned int users; /* offers, and readers of its status; guarded by the exports' mutex */
+	/* Offers, snapshots, and readers of its status; guarded by the exports' mutex. */
+	unsigned int users;
+	struct export *origin; /* the export that this one is a snapshot of; NULL: it is none */
+	_Atomic bool ended;    /* a snapshot that was removed */
+	time_t expires; /* of a snapshot: when it is removed, CLOCK_BOOTTIME, seconds; 0: never */
 };
 
 /*

@@ -110,6 +110,42 @@ START_TEST(disconnect_takes_rules)
 }
 END_TEST
 
+START_TEST(snapshot_takes_each_word_once)
+{
+	static const char *const bad[] = {
+		"snapshot",
+		"snapshot export=a",
+		"snapshot new old",
+		"snapshot new scratch=",
+		"snapshot new scratch=/a scratch=/b",
+		"snapshot new scratch-size=0",
+		"snapshot new scratch-size=-1",
+		"snapshot new scratch-size=1M scratch-size=2M",
+		"snapshot new expire=0",
+		"snapshot new expire=1M",
+		"snapshot new expire=99999999999",
+		"snapshot new expire=1 expire=2",
+		"snapshot new colour=blue",
+	};
+
+	assert_parses("snapshot new");
+	ck_assert_int_eq(request.verb, CONTROL_SNAPSHOT);
+	ck_assert_str_eq(request.snapshot, "new");
+	ck_assert_ptr_null(request.scratch);
+	ck_assert_uint_eq(request.scratch_size, 0);
+	ck_assert_uint_eq(request.expire, 0);
+	ck_assert_ptr_null(request.export_name);
+	assert_parses("snapshot new expire=60  scratch=/a=b scratch-size=1M export=old one");
+	ck_assert_str_eq(request.snapshot, "new");
+	ck_assert_str_eq(request.scratch, "/a=b");
+	ck_assert_uint_eq(request.scratch_size, 1 << 20);
+	ck_assert_uint_eq(request.expire, 60);
+	ck_assert_str_eq(request.export_name, "old one");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_refused(bad[i], "\"snapshot NEW\"");
+}
+END_TEST
+
 START_TEST(rules_that_are_set_wrongly_are_refused)
 {
 	static const char *const bad[] = {
@@ -224,6 +260,7 @@ START_TEST(unknown_verb_is_refused_with_all_that_is_known)
 		assert_refused(bad[i], "\"remove export=NAME\"");
 		assert_refused(bad[i], "\"set allow=RULES [allow-write=RULES] [export=NAME]\"");
 		assert_refused(bad[i], "\"disconnect RULES [export=NAME]\"");
+		assert_refused(bad[i], "\"snapshot NEW [scratch=DIR]");
 	}
 }
 END_TEST
@@ -275,6 +312,7 @@ main(void)
 		{.test = set_takes_an_export},
 		{.test = set_takes_rules},
 		{.test = disconnect_takes_rules},
+		{.test = snapshot_takes_each_word_once},
 		{.test = rules_that_are_set_wrongly_are_refused},
 		{.test = resize_works_with_and_without_an_export},
 		{.test = add_takes_the_rest_of_the_line},

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/daemon/side_listener.h"
+
+#include "server/daemon/listener.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#define CONTROL_SUFFIX ".sock"
+
+/* The control socket's path, with the suffix .nbd.  Caller frees. */
+static char *
+choose_path(const char *control)
+{
+	size_t length = strlen(control), suffix = strlen(CONTROL_SUFFIX);
+	char *path;
+
+	if (length > suffix && strcmp(control + length - suffix, CONTROL_SUFFIX) == 0)
+		length -= suffix;
+	return asprintf(&path, "%.*s.nbd", (int)length, control) < 0 ? NULL : path;
+}
+
+int
+side_listener_open(void *data, char **error)
+{
+	struct side_listener *side = data;
+	struct listener *listener = NULL;
+	char *CLEANUP_FREE path = NULL;
+	int r;
+
+	if (!side->control || atomic_load(&side->listener))
+		return 0;
+	path = choose_path(side->control);
+	if (!path)
+		return -ENOMEM;
+	r = listeners_add_private(&listener, path, error);
+	if (r < 0)
+		return r;
+	log_info("listening on %s, for clients of snapshots", listener->text);
+	atomic_store(&side->listener, listener);
+	eventfd_write(side->wake, 1);
+	return 0;
+}
+
+const char *
+side_listener_path(const void *data)
+{
+	const struct side_listener *side = data;
+	const struct listener *listener = atomic_load(&side->listener);
+
+	return listener ? listener->file.path : NULL;
+}
+
+void
+side_listener_close(struct side_listener *side)
+{
+	struct listener *listener = atomic_exchange(&side->listener, NULL);
+
+	if (listener)
+		listeners_close(&listener);
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/exports/snapshots.h"
+
+#include "server/access/access.h"
+#include "server/exports/exports.h"
+#include "server/exports/exports_state.h"
+#include "server/serve/conn_state.h"
+#include "server/serve/worker_call.h"
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/log.h"
+#include "engine/snapshot/snapshot.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- making one */
+
+/* The configuration of an export that stands for a snapshot; NULL: out of memory. */
+static struct export_config *
+configure(const struct export *origin, const char *name)
+{
+	struct export_config *config = calloc(1, sizeof(*config));
+	bool complete = config && config_copy_defaults(config, origin->config) == 0;
+
+	if (complete) {
+		config->name = strdup(name);
+		config->file = strdup(origin->config->file);
+		free(config->description);
+		if (asprintf(&config->description, "snapshot of \"%s\"", origin->config->name) < 0)
+			config->description = NULL;
+		config->read_only = TRISTATE_ON;
+		complete = config->name && config->file && config->description;
+	}
+	if (complete)
+		return config;
+	export_config_free(config);
+	return NULL;
+}
+
+static struct export *
+export_new(struct exports *exports, struct export *origin, const struct snapshot_request *request)
+{
+	struct export *export = calloc(1, sizeof(*export));
+
+	if (!export)
+		return NULL;
+	export->threads = exports->worker_count;
+	export->traffic = traffic_new(export->threads);
+	export->config = configure(origin, request->name);
+	if (request->expire)
+		export->expires = clock_seconds(CLOCK_BOOTTIME) + (time_t)request->expire;
+	if (!export->traffic || !export->config) {
+		export_free(exports, export);
+		return NULL;
+	}
+	pthread_mutex_lock(&exports->mutex);
+	origin->users++;
+	pthread_mutex_unlock(&exports->mutex);
+	export->origin = origin;
+	return export;
+}
+
+/* changing held. */
+static int
+take_snapshot(struct exports *exports, const struct offer *of,
+	      const struct snapshot_request *request, char **error)
+{
+	const struct snapshot_wish wish = {request->name, request->scratch, request->scratch_size};
+	struct export *export;
+	int r;
+
+	if (of->export->origin)
+		return error_set(error, -EINVAL, "export \"%s\" is a snapshot itself",
+				 of->facts.name);
+	if (exports->reserved)
+		return error_set(error, -EOPNOTSUPP,
+				 "no snapshots with --swap: they need new memory for requests");
+	export = export_new(exports, of->export, request);
+	if (!export)
+		return -ENOMEM;
+	r = snapshot_take(of->export->image, &wish, &export->image, error);
+	if (r == 0)
+		return exports_offer(exports, export, of->access, error);
+	export_free(exports, export);
+	return r;
+}
+
+int
+exports_snapshot(struct exports *exports, const struct snapshot_request *request, char **error)
+{
+	struct offer **at, **taken;
+	int r = -ENOENT;
+
+	*error = NULL;
+	pthread_mutex_lock(&exports->changing);
+	pthread_mutex_lock(&exports->mutex);
+	at = exports_find_or_only(exports, request->origin);
+	taken = exports_find(exports, request->name, strlen(request->name));
+	pthread_mutex_unlock(&exports->mutex);
+	/* A listed offer stays while `changing` is held. */
+	if (at && taken)
+		r = error_set(error, -EEXIST, "export \"%s\": there is one of that name already",
+			      request->name);
+	else if (at)
+		r = take_snapshot(exports, *at, request, error);
+	exports_end_change(exports);
+	return r;
+}
+
+int
+exports_follow_origin(struct exports *exports, const struct export *origin, struct access *access)
+{
+	int r = 0;
+
+	for (struct offer *offer = exports->listed; offer && r == 0;) {
+		if (offer->export->origin != origin || access_same(offer->access, access)) {
+			offer = offer->next;
+			continue;
+		}
+		r = exports_renew(exports, offer, access);
+		/* The list has another offer in its place. */
+		offer = exports->listed;
+	}
+	return r;
+}
+
+/* ---- the end of one */
+
+/* On the worker's thread. */
+static void
+end_connections(struct worker *worker, void *data)
+{
+	(void)data;
+	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
+		if (conn->offer && conn->offer->export->ended && !conn->lost)
+			conn_abort(conn);
+	}
+}
+
+/* mutex held. */
+static bool
+has_clients(const struct exports *exports)
+{
+	const struct offer *offer = exports->retired;
+
+	while (offer && (!offer->export->ended ||
+			 atomic_load_explicit(&offer->connections, memory_order_relaxed) == 0))
+		offer = offer->next;
+	return offer != NULL;
+}
+
+void
+exports_end_snapshots(struct exports *exports)
+{
+	bool wanted;
+
+	pthread_mutex_lock(&exports->mutex);
+	wanted = has_clients(exports);
+	pthread_mutex_unlock(&exports->mutex);
+	if (wanted &&
+	    workers_call(exports->workers, exports->worker_count, end_connections, NULL) < 0)
+		log_warning("clients of removed snapshots stay connected: out of memory");
+}
+
+/* changing and mutex held.  Returns whether a snapshot's time was over. */
+static bool
+retire_expired(struct exports *exports, time_t now)
+{
+	for (struct offer *offer = exports->listed; offer; offer = offer->next) {
+		const struct export *export = offer->export;
+
+		if (!export->expires || export->expires > now)
+			continue;
+		log_info("snapshot \"%s\": removed at the end of its time", offer->facts.name);
+		exports_retire(exports, export);
+		return true;
+	}
+	return false;
+}
+
+/* mutex held.  CLOCK_BOOTTIME, seconds; 0: none. */
+static time_t
+next_end(const struct exports *exports)
+{
+	time_t next = 0;
+
+	for (const struct offer *offer = exports->listed; offer; offer = offer->next) {
+		time_t end = offer->export->expires;
+
+		if (end && (!next || end < next))
+			next = end;
+	}
+	return next;
+}
+
+int
+exports_expire(struct exports *exports)
+{
+	time_t now = clock_seconds(CLOCK_BOOTTIME), next;
+	bool ended = false;
+
+	pthread_mutex_lock(&exports->mutex);
+	next = next_end(exports);
+	pthread_mutex_unlock(&exports->mutex);
+	if (next && next <= now) {
+		if (pthread_mutex_trylock(&exports->changing) != 0)
+			return -1;
+		pthread_mutex_lock(&exports->mutex);
+		while (retire_expired(exports, now))
+			ended = true;
+		next = next_end(exports);
+		pthread_mutex_unlock(&exports->mutex);
+		if (ended)
+			exports_end_snapshots(exports);
+		exports_end_change(exports);
+	}
+	if (!next)
+		return -1;
+	return next - now < INT_MAX / 1000 ? (int)(next - now) * 1000 : INT_MAX;
+}
+
+/* ---- the status */
+
+static unsigned int
+count_connections(const struct offer *offer)
+{
+	unsigned int count = 0;
+
+	for (; offer; offer = offer->next) {
+		if (offer->export->origin)
+			count += atomic_load_explicit(&offer->connections, memory_order_relaxed);
+	}
+	return count;
+}
+
+unsigned int
+exports_snapshot_connections(struct exports *exports)
+{
+	unsigned int count;
+
+	pthread_mutex_lock(&exports->mutex);
+	count = count_connections(exports->listed) + count_connections(exports->retired);
+	pthread_mutex_unlock(&exports->mutex);
+	return count;
+}
+
+/* Appends text, with all bytes but the unreserved ones of RFC 3986 and slashes as %XX. */
+static void
+put_encoded(FILE *out, const char *text)
+{
+	for (; *text; text++) {
+		if (isalnum((unsigned char)*text) || strchr("-._~/", *text))
+			fputc(*text, out);
+		else
+			fprintf(out, "%%%02X", (unsigned char)*text);
+	}
+}
+
+static void
+put_uri(struct json *json, const char *name, const char *socket)
+{
+	char *CLEANUP_FREE uri = NULL;
+	size_t size;
+	FILE *out = open_memstream(&uri, &size);
+
+	if (!out)
+		return;
+	fputs("nbd+unix:///", out);
+	put_encoded(out, name);
+	fputs("?socket=", out);
+	put_encoded(out, socket);
+	if (fclose(out) == 0)
+		json_put_string(json, "uri", uri);
+}
+
+void
+snapshot_put_status(struct json *json, const struct export *export, const char *socket)
+{
+	struct snapshot_facts facts;
+	time_t left;
+
+	if (!export->origin)
+		return;
+	snapshot_facts(export->image, &facts);
+	left = export->expires ? export->expires - clock_seconds(CLOCK_BOOTTIME) : 0;
+	json_object_begin(json, "snapshot");
+	json_put_string(json, "of", export->origin->config->name);
+	json_put_string(json, "method", facts.clone ? "reflink" : "copy");
+	json_put_uint(json, "expires_in", left > 0 ? (uint64_t)left : 0);
+	json_put_uint(json, "granularity", facts.granule);
+	json_put_uint(json, "scratch_bytes", facts.written);
+	json_put_uint(json, "scratch_size", facts.most);
+	json_put_string(json, "broken", facts.broken);
+	json_object_end(json);
+	if (socket)
+		put_uri(json, export->config->name, socket);
+}
