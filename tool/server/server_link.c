@@ -232,7 +232,16 @@ server_link_change(const char *control_path, const char *request, GError **error
 json_t *
 server_link_export(json_t *status)
 {
-	json_t *exports = json_object_get(status, "exports");
+	json_t *export, *only = NULL;
+	size_t i;
 
-	return json_array_size(exports) == 1 ? json_array_get(exports, 0) : NULL;
+	json_array_foreach(json_object_get(status, "exports"), i, export)
+	{
+		if (json_object_get(export, "snapshot"))
+			continue;
+		if (only)
+			return NULL;
+		only = export;
+	}
+	return only;
 }

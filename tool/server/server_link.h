@@ -50,8 +50,8 @@ server_link_pid(json_t *status);
 json_t *
 server_link_change(const char *control_path, const char *request, GError **error);
 
-/* The only export in the status of a server of ours; NULL: it has none or several, or `status` is
- * NULL.  Borrowed. */
+/* The only export, besides snapshots, in the status of a server of ours; NULL: it has none or
+ * several, or `status` is NULL.  Borrowed. */
 json_t *
 server_link_export(json_t *status);
 

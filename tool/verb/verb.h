@@ -36,7 +36,8 @@ struct verb {
 extern const struct verb *const verbs[];
 
 extern const struct verb verb_adopt, verb_attach, verb_change, verb_check, verb_detach, verb_keys,
-	verb_list, verb_replace_server, verb_resize, verb_set, verb_start, verb_status, verb_stop;
+	verb_list, verb_replace_server, verb_resize, verb_set, verb_snapshot, verb_start,
+	verb_status, verb_stop;
 
 /* NULL: there is none of that name. */
 const struct verb *

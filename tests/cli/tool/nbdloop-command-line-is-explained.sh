@@ -20,7 +20,7 @@ refuses() # REGEX ARGUMENT...
 }
 
 verbs=$(nbdloop --help | sed -n 's/^    \([a-z][a-z-]*\)  .*/\1/p')
-expect_equal "verbs" "adopt attach change check detach keys list replace-server resize set start status stop" "$(echo $verbs)"
+expect_equal "verbs" "adopt attach change check detach keys list replace-server resize set snapshot start status stop" "$(echo $verbs)"
 expect_equal "version" "nbdloop $(sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' "$top_builddir/config.h")" "$(nbdloop --version)"
 
 # --help lists the options; nbdloop knows each listed option and rejects any other.
@@ -38,6 +38,7 @@ for verb in $verbs; do
 	keys) wanted="client days help replace server" ;;
 	list) wanted="associated help json noheadings offset output output-all raw" ;;
 	set) wanted="direct-io help" ;;
+	snapshot) wanted="expire help remove scratch scratch-size" ;;
 	start | stop) wanted="all help" ;;
 	status) wanted="help json watch" ;;
 	*) wanted=help ;;
@@ -110,6 +111,9 @@ refuses 'DEVICE is missing: nbdloop set --direct-io' set --direct-io
 refuses '"three" is one word too many: nbdloop change' change nbd0 "$image" three
 refuses '/dev/loop0 is no device of the nbd driver' change /dev/loop0 "$image"
 [ "$(id -u)" != 0 ] || [ -e /sys/block/nbd7 ] || refuses 'there is no device /dev/nbd7' change nbd7 "$image"
+refuses 'NEW is missing: nbdloop snapshot' snapshot nbd0
+refuses '"four" is one word too many' snapshot nbd0 new old four
+refuses 'disk.img is no device of the nbd driver' snapshot "$image" new
 refuses 'a setting is missing' set nbd0
 refuses 'KIND is missing: nbdloop keys' keys
 refuses 'FILE\|DIRECTORY is missing: nbdloop keys' keys psk
@@ -124,7 +128,7 @@ refuses '--direct-io=unchanged: must be on or off$' set --direct-io=unchanged nb
 
 # The user is not root.
 use_unprivileged_server
-for arguments in "attach $image" "detach nbd0" "resize nbd0" "change nbd0 $image" "set --direct-io=on nbd0" "adopt nbd0" "replace-server nbd0"; do
+for arguments in "attach $image" "detach nbd0" "resize nbd0" "change nbd0 $image" "set --direct-io=on nbd0" "adopt nbd0" "replace-server nbd0" "snapshot nbd0 new"; do
 	status=0
 	# shellcheck disable=SC2086 # several words
 	"${as_nobody[@]}" "$top_builddir/tool/nbdloop" $arguments >"$dir/said.log" 2>&1 || status=$?

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nbdloop snapshot: makes a read-only export of what a device, or an export of an nbdloopd, holds
+ * at this moment; and removes one.
+ */
+#include "tool/failure.h"
+#include "tool/server/server_link.h"
+#include "tool/verb/our_device.h"
+#include "tool/verb/verb.h"
+
+#include "common/unit.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct snapshot_options {
+	char *scratch;         /* a directory, or NULL */
+	uint64_t scratch_size; /* bytes; 0: no limit */
+	unsigned int expire;   /* seconds; 0: no limit */
+	unsigned int remove;
+};
+
+static const struct option_row snapshot_option_rows[] = {
+	{
+		.name = "scratch",
+		.type = OPTION_STRING,
+		.field = offsetof(struct snapshot_options, scratch),
+		.arg = "DIR",
+		.help = "directory of the scratch file (default: that of the image)",
+		.manual = "The directory of the file that holds what the image has no longer, on\n"
+			  "the server's machine (default: that of the image; for a block device,\n"
+			  "F</var/tmp>).\n",
+	},
+	{
+		.name = "scratch-size",
+		.type = OPTION_SIZE,
+		.field = offsetof(struct snapshot_options, scratch_size),
+		.arg = "SIZE",
+		.help = "limit of that file; 0 means no limit (default: 0)",
+		.manual =
+			"A limit of that file, unless it is a clone; 0 means no limit (the\n"
+			"default).  When it is reached, the snapshot can't be read any more, and\n"
+			"the device works on.\n",
+	},
+	{
+		.name = "expire",
+		.type = OPTION_UINT,
+		.field = offsetof(struct snapshot_options, expire),
+		.max = INT32_MAX,
+		.arg = "SECONDS",
+		.help = "remove it after this time; 0 means never (default: 0)",
+		.manual = "Remove the snapshot after this time; 0 means never (the default).\n",
+	},
+	OPTION_SWITCH("remove", 0, offsetof(struct snapshot_options, remove),
+		      "remove the snapshot of that name",
+		      "Remove the snapshot of that name.  Its readers are disconnected.\n"),
+	{.name = NULL},
+};
+
+/* Whose server is asked: a device's, or that of a control socket. */
+struct place {
+	struct our_device ours;
+	const char *socket; /* NULL: the device's server */
+};
+
+static bool
+is_socket(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+static bool
+place_find(struct place *place, const char *text, GError **error)
+{
+	if (!is_socket(text))
+		return our_device_find_served(&place->ours, text, error);
+	place->socket = text;
+	return true;
+}
+
+/* A snapshot that was asked for twice, since its server had died, has died with that server. */
+static json_t *
+ask(const struct place *place, const char *request, GError **error)
+{
+	return place->socket ? server_link_change(place->socket, request, error)
+			     : our_device_change_export(&place->ours, request, error);
+}
+
+/* A request is words, and a line. */
+static bool
+is_word(const char *what, const char *text, GError **error)
+{
+	return (*text && !strpbrk(text, " \n")) ||
+	       failure(error, EINVAL, "%s \"%s\": must be a word without blanks", what, text);
+}
+
+static bool
+is_line(const char *what, const char *text, GError **error)
+{
+	return !strchr(text, '\n') ||
+	       failure(error, EINVAL, "%s \"%s\": must be one line", what, text);
+}
+
+/* The request, or NULL.  Caller frees. */
+static char *
+compose(const struct snapshot_options *options, const char *name, const char *origin,
+	GError **error)
+{
+	g_autoptr(GString) request = g_string_new("snapshot ");
+	g_autofree char *scratch = NULL;
+
+	/* The server has another working directory. */
+	if (options->scratch)
+		scratch = g_canonicalize_filename(options->scratch, NULL);
+	if (!is_word("NEW", name, error) || (scratch && !is_word("--scratch", scratch, error)) ||
+	    (origin && !is_line("EXPORT", origin, error)))
+		return NULL;
+	g_string_append(request, name);
+	if (scratch)
+		g_string_append_printf(request, " scratch=%s", scratch);
+	if (options->scratch_size)
+		g_string_append_printf(request, " scratch-size=%" PRIu64, options->scratch_size);
+	if (options->expire)
+		g_string_append_printf(request, " expire=%u", options->expire);
+	if (origin)
+		g_string_append_printf(request, " export=%s", origin);
+	return g_string_free(g_steal_pointer(&request), FALSE);
+}
+
+static bool
+make(const struct place *place, const struct verb_call *call, GError **error)
+{
+	g_autofree char *request = compose(call->options, call->operands[1],
+					   call->count > 2 ? call->operands[2] : NULL, error);
+	json_auto_t *export = request ? ask(place, request, error) : NULL;
+	const char *uri;
+
+	if (!export)
+		return false;
+	uri = json_string_value(json_object_get(export, "uri"));
+	if (uri)
+		printf("%s\n", uri);
+	return true;
+}
+
+/* Whether the status has a snapshot of that name, since other exports are not to be removed. */
+static bool
+has_snapshot(json_t *status, const char *name)
+{
+	json_t *export;
+	size_t i;
+
+	json_array_foreach(json_object_get(status, "exports"), i, export)
+	{
+		const char *found = json_string_value(json_object_get(export, "name"));
+
+		if (g_strcmp0(found, name) == 0 && json_object_get(export, "snapshot"))
+			return true;
+	}
+	return false;
+}
+
+static bool
+remove_snapshot(const struct place *place, const struct verb_call *call, GError **error)
+{
+	const struct snapshot_options *options = call->options;
+	const char *name = call->operands[1];
+	g_autofree char *request = g_strconcat("remove export=", name, NULL);
+	json_auto_t *status = NULL, *removed = NULL;
+
+	if (options->scratch || options->scratch_size || options->expire || call->count > 2)
+		return failure(error, EINVAL,
+			       "--remove takes the name of a snapshot, and nothing else");
+	if (!is_line("NEW", name, error))
+		return false;
+	status = ask(place, "status", error);
+	if (!status)
+		return false;
+	if (!has_snapshot(status, name))
+		return failure(error, ENOENT, "%s has no snapshot \"%s\"", call->operands[0], name);
+	removed = ask(place, request, error);
+	return removed != NULL;
+}
+
+static bool
+run_snapshot(const struct verb_call *call, GError **error)
+{
+	const struct snapshot_options *options = call->options;
+	struct place place = {.socket = NULL};
+	bool done = place_find(&place, call->operands[0], error) &&
+		    (options->remove ? remove_snapshot(&place, call, error)
+				     : make(&place, call, error));
+
+	our_device_fini(&place.ours);
+	return done;
+}
+
+const struct verb verb_snapshot = {
+	.name = "snapshot",
+	.help = "make a read-only export of what a device holds now",
+	.synopsis = "[OPTION]... DEVICE|SOCKET NEW [EXPORT]",
+	.summary =
+		"Makes the export NEW of what a device, or an export of an nbdloopd with this control "
+		"socket, holds at this moment; prints its URI if it is a device's.",
+	.rows = snapshot_option_rows,
+	.least = 2,
+	.most = 3,
+	.options_size = sizeof(struct snapshot_options),
+	.run = run_snapshot,
+};
