@@ -57,7 +57,7 @@ struct server {
 	int signals;           /* signalfd */
 	int wake;              /* eventfd: another thread has news */
 	struct reload *reload; /* the configuration is being read again; NULL: it is not */
-	bool reread; /* it is to be read once more: SIGHUP came meanwhile, or during a change */
+	bool reread;           /* it is to be read once more: SIGHUP came meanwhile */
 	bool ending;
 	bool abort; /* a second signal came: wait no longer */
 };
@@ -76,27 +76,26 @@ server_read_tls(struct server *server, char **error);
 int
 server_start_tls(struct server *server);
 
-/* Reads them again: for new connections, unless the files are of no use. */
+/* Reads them again: for new connections, unless the files are of no use.  Waits for the files. */
 void
 server_reread_tls(struct server *server);
 
-/* SIGHUP: begins to read the configuration again, in a thread of its own, since that may ask other
- * machines for the names of users and groups.  If it is being read, that is done once more. */
+/* SIGHUP: begins to follow the configuration, which is read again, in a thread of its own.  If that
+ * is under way, it is done once more. */
 void
 server_reload(struct server *server);
 
-/* After each wake-up of the main thread: takes over what was read.  If a change of the exports is
- * under way, it is read again when that has ended. */
+/* After each wake-up of the main thread: notes that it is done. */
 void
 server_go_on_reloading(struct server *server);
 
-/* Whether it is being read. */
+/* Whether it is under way. */
 bool
 server_is_reloading(const struct server *server);
 
-/* Forgets what was read, for the server's end.  Waits if it is being read. */
+/* Waits until it is done. */
 void
-server_abandon_reload(struct server *server);
+server_join_reload(struct server *server);
 
 /* Handles the signals that have arrived. */
 void

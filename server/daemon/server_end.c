@@ -137,7 +137,7 @@ server_end(struct server *server, int status)
 	/* First, since the control socket's threads may wait for answers of the workers. */
 	control_socket_free(steal_pointer(&server->control));
 	side_listener_close(&server->side);
-	server_abandon_reload(server);
+	server_join_reload(server);
 	for (unsigned int i = 0; i < server->started; i++)
 		worker_join(&server->workers[i]);
 	handshakes_free(server->handshakes);

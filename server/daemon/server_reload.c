@@ -8,6 +8,7 @@
 #include "server/daemon/readiness.h"
 #include "server/exports/exports.h"
 
+#include "common/cleanup.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -18,32 +19,53 @@
 #include <sys/eventfd.h>
 
 struct reload {
-	const struct command_line *line;
-	int wake; /* the server's */
+	struct server *server;
 	pthread_t thread;
-	_Atomic bool read; /* the thread has ended, and the rest is its result */
-	int result;
-	char *error;
-	struct server_config config;
+	_Atomic bool over; /* the thread ends */
 };
-
-/* Reading finds the users and groups that rules name, perhaps in a directory on the network. */
-static void *
-read_configuration(void *data)
-{
-	struct reload *reload = data;
-	int wake = reload->wake;
-
-	reload->result = command_line_configure(reload->line, &reload->config, &reload->error);
-	atomic_store(&reload->read, true);
-	eventfd_write(wake, 1);
-	return NULL;
-}
 
 static void
 say_failure(int r, const char *error)
 {
 	log_error("%s; everything stays as it is", error ? error : strerror(-r));
+}
+
+static void
+report_difference(const char *name)
+{
+	log_warning("%s has changed, which needs a restart of the server", name);
+}
+
+static void
+take_over(struct server *server, struct server_config *config)
+{
+	exports_reload(server->exports, config);
+	config_visit_differences(server->config, config, report_difference);
+	log_info("the configuration was read again");
+	server_reread_tls(server);
+}
+
+/* All of it may take long, or wait for a server that is away: to find the users and groups that
+ * rules name, to open the images of new exports and the files of TLS. The main thread accepts
+ * connections meanwhile. */
+static void *
+reload_run(void *data)
+{
+	struct reload *reload = data;
+	struct server *server = reload->server;
+	struct server_config config;
+	char *CLEANUP_FREE error = NULL;
+	int r = command_line_configure(server->line, &config, &error);
+
+	if (r < 0) {
+		say_failure(r, error);
+	} else {
+		take_over(server, &config);
+		config_fini(&config);
+	}
+	atomic_store(&reload->over, true);
+	eventfd_write(server->wake, 1);
+	return NULL;
 }
 
 void
@@ -59,8 +81,8 @@ server_reload(struct server *server)
 	server->reread = false;
 	reload = calloc(1, sizeof(*reload));
 	if (reload)
-		*reload = (struct reload){.line = server->line, .wake = server->wake};
-	r = reload ? -pthread_create(&reload->thread, NULL, read_configuration, reload) : -ENOMEM;
+		reload->server = server;
+	r = reload ? -pthread_create(&reload->thread, NULL, reload_run, reload) : -ENOMEM;
 	if (r == 0) {
 		server->reload = reload;
 		return;
@@ -73,69 +95,26 @@ server_reload(struct server *server)
 bool
 server_is_reloading(const struct server *server)
 {
-	return server->reload && !atomic_load(&server->reload->read);
+	return server->reload && !atomic_load(&server->reload->over);
 }
 
-static void
-report_difference(const char *name)
+void
+server_join_reload(struct server *server)
 {
-	log_warning("%s has changed, which needs a restart of the server", name);
-}
-
-/* 0; -EBUSY: not now. */
-static int
-take_over(struct server *server, struct server_config *config)
-{
-	int r = exports_reload(server->exports, config);
-
-	if (r < 0)
-		return r;
-	config_visit_differences(server->config, config, report_difference);
-	log_info("the configuration was read again");
-	server_reread_tls(server);
-	return 0;
-}
-
-static void
-reload_free(struct reload *reload)
-{
-	if (reload->result == 0)
-		config_fini(&reload->config);
-	free(reload->error);
-	free(reload);
+	if (!server->reload)
+		return;
+	pthread_join(server->reload->thread, NULL);
+	free(steal_pointer(&server->reload));
 }
 
 void
 server_go_on_reloading(struct server *server)
 {
-	struct reload *reload = server->reload;
-	bool busy;
-
-	if (!reload && server->reread)
-		server_reload(server);
-	if (!reload || server_is_reloading(server))
+	if (!server->reload || server_is_reloading(server))
 		return;
-	pthread_join(reload->thread, NULL);
-	server->reload = NULL;
-	if (reload->result < 0)
-		say_failure(reload->result, reload->error);
-	busy = reload->result == 0 && take_over(server, &reload->config) == -EBUSY;
-	reload_free(reload);
-	/* The end of a change calls this again. */
-	if (busy)
-		server->reread = true;
-	else if (server->reread)
+	server_join_reload(server);
+	if (server->reread)
 		server_reload(server);
 	else
 		readiness_ready();
-}
-
-void
-server_abandon_reload(struct server *server)
-{
-	if (!server->reload)
-		return;
-	pthread_join(server->reload->thread, NULL);
-	reload_free(server->reload);
-	server->reload = NULL;
 }

@@ -390,12 +390,10 @@ follow_config(struct exports *exports, struct offer *offer, struct export_config
 	export_config_free(config);
 }
 
-int
+void
 exports_reload(struct exports *exports, struct server_config *config)
 {
-	/* A change may hold it for minutes, and this is the main thread. */
-	if (pthread_mutex_trylock(&exports->changing) != 0)
-		return -EBUSY;
+	pthread_mutex_lock(&exports->changing);
 	remove_vanished(exports, config);
 	if (exports_note_default_rules(exports, &config->defaults) < 0)
 		log_error("the default rules of exports could not be changed: out of memory");
@@ -416,7 +414,6 @@ exports_reload(struct exports *exports, struct server_config *config)
 			log_error("%s", error ? error : "out of memory");
 	}
 	exports_end_change(exports);
-	return 0;
 }
 
 /* ---- changing */

@@ -76,10 +76,9 @@ exports_remove(struct exports *exports, const char *name);
 /*
  * Follows a configuration that was read again: opens new exports, removes those that are missing,
  * changes the rules about who may use them, and logs which options have changed but need a restart.
- * Takes exports out of the configuration. Returns 0, or -EBUSY: another change is running, nothing
- * was done, and wake() is called when that change has ended.
+ * Takes exports out of the configuration.
  */
-int
+void
 exports_reload(struct exports *exports, struct server_config *config);
 
 /* Changes the rules about who may use an export (server/access/access.h), for clients that choose
