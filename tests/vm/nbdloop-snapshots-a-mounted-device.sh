@@ -3,11 +3,12 @@
 # vm: drive 256M
 # A device with a mounted file system, on which fio writes and verifies, is copied by a snapshot:
 # the copy is clean, has what was written before and nothing else, and is the same each time that it
-# is read. The other verbs know the device as before, and detaching it ends its snapshots.
+# is read. The other verbs know the device as before, and detaching it ends its snapshots. A file
+# system that was frozen for that is thawed in any case: in time, and when nbdloop is killed.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
-require fio fsfreeze nbdcopy debugfs
+require fio nbdcopy debugfs
 image=$dir/disk.img
 mark_kernel_log
 truncate -s 64M "$image"
@@ -17,9 +18,8 @@ mount_at "$dir/mounted" "$device"
 echo before >"$dir/mounted/before"
 start_load --directory="$dir/mounted" --size=16M --bsrange=4k-64k --iodepth=4
 
-fsfreeze -f "$dir/mounted"
-uri=$(nbdloop snapshot "$device" now) || fail "no snapshot is made"
-fsfreeze -u "$dir/mounted"
+echo unsynced >"$dir/mounted/unsynced"
+uri=$(nbdloop snapshot --freeze "$device" now) || fail "no snapshot is made"
 echo after >"$dir/mounted/before"
 echo after >"$dir/mounted/after"
 sync -f "$dir/mounted"
@@ -30,6 +30,7 @@ quietly nbdcopy "$uri" "$dir/again.img"
 quietly cmp "$dir/copy.img" "$dir/again.img"
 quietly e2fsck -f -n "$dir/copy.img"
 expect_equal "a file in the copy" before "$(debugfs -R 'cat before' "$dir/copy.img" 2>"$dir/debugfs.log")"
+expect_equal "the last file in the copy" unsynced "$(debugfs -R 'cat unsynced' "$dir/copy.img" 2>"$dir/debugfs.log")"
 expect_equal "a later file in the copy" "" "$(debugfs -R 'cat after' "$dir/copy.img" 2>"$dir/debugfs.log")"
 
 # The device is still that of one image.
@@ -40,6 +41,24 @@ quietly nbdloop resize "$device"
 nbdloop_refuses 'same image|is in use|already' attach --nooverlap "$image" nbd5
 quietly nbdloop snapshot --remove "$device" now
 must_fail nbdinfo --size "$uri"
+
+# The server can't make its scratch file on a frozen file system: this waits for itself.
+nbdloop_refuses 'thawed after 10 seconds' snapshot --freeze --scratch="$dir/mounted" "$device" late
+expect_equal "exports" 1 "$(control "$(control_of "$device")" status | grep -o '"engine":' | wc -l)"
+is_frozen()
+{
+	child=$(pgrep -P "$pid") && grep -q poll "/proc/$child/stack"
+}
+spawn snapshot nbdloop snapshot --freeze --scratch="$dir/mounted" "$device" late
+wait_until "the file system is frozen" is_frozen
+end_process snapshot KILL
+quietly touch "$dir/mounted/thawed"
+wait_until "the child ends" process_gone "$child"
+has_snapshot()
+{
+	nbdloop snapshot --remove "$device" late 2>"$dir/remove.log"
+}
+wait_until "the server goes on" has_snapshot
 uri=$(nbdloop snapshot "$device" last) || fail "no second snapshot is made"
 quietly nbdinfo --size "$uri"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/device/device_users.h"
 
+#include "tool/device/device_mounts.h"
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
 #include "tool/server/server_link.h"
@@ -38,60 +39,17 @@ add_user(struct search *search, const char *format, ...)
 		g_ptr_array_add(search->users, text);
 }
 
-/* The name of the device or partition that a path such as /dev/nbd0p1 names, or NULL. */
-static const char *
-part_of_path(const struct device *device, const char *path)
-{
-	const char *name = path + strlen("/dev/");
-
-	if (!g_str_has_prefix(path, "/dev/"))
-		return NULL;
-	if (strcmp(name, device->name) == 0)
-		return device->name;
-	for (guint i = 0; i < device->partitions->len; i++) {
-		if (strcmp(name, device->partitions->pdata[i]) == 0)
-			return device->partitions->pdata[i];
-	}
-	return NULL;
-}
-
 /* ---- mounts */
-
-/* File systems such as btrfs have their own device numbers there, but give the device's path. */
-static const char *
-part_of_mount(const struct search *search, char *const *fields)
-{
-	guint i = 6;
-
-	while (fields[i] && strcmp(fields[i], "-") != 0)
-		i++;
-	if (!fields[i] || !fields[i + 1] || !fields[i + 2])
-		return NULL;
-	return part_of_path(search->device, fields[i + 2]);
-}
 
 static void
 look_at_mounts(struct search *search, const char *process)
 {
-	g_autofree char *text = system_file_read("/proc/%s/mountinfo", process);
-	g_auto(GStrv) lines = g_strsplit(text ? text : "", "\n", -1);
+	g_autoptr(GPtrArray) mounts = device_mounts(search->device, process);
 
-	for (char **line = lines; *line; line++) {
-		g_auto(GStrv) fields = g_strsplit(*line, " ", -1);
-		g_autofree char *where = NULL;
-		unsigned int numbers[2];
-		const char *part = NULL;
+	for (guint i = 0; i < mounts->len; i++) {
+		const struct device_mount *mount = mounts->pdata[i];
 
-		if (g_strv_length(fields) < 9)
-			continue;
-		if (sscanf(fields[2], "%u:%u", &numbers[0], &numbers[1]) == 2)
-			part = device_part_numbered(search->device,
-						    makedev(numbers[0], numbers[1]));
-		if (!part)
-			part = part_of_mount(search, fields);
-		where = g_strcompress(fields[4]); /* a blank is \040 there */
-		if (part)
-			add_user(search, "/dev/%s is mounted on %s", part, where);
+		add_user(search, "/dev/%s is mounted on %s", mount->part, mount->where);
 	}
 }
 
@@ -118,7 +76,7 @@ look_at_swaps(struct search *search)
 		const char *part;
 
 		(*line)[strcspn(*line, " \t")] = '\0';
-		part = part_of_path(search->device, *line);
+		part = device_part_at(search->device, *line);
 		if (part)
 			add_user(search, "/dev/%s is swap space", part);
 	}
@@ -155,7 +113,7 @@ look_at_loops(struct search *search)
 			g_str_has_prefix(name, "loop")
 				? system_file_read("/sys/block/%s/loop/backing_file", name)
 				: NULL;
-		const char *part = file ? part_of_path(search->device, file) : NULL;
+		const char *part = file ? device_part_at(search->device, file) : NULL;
 
 		if (part)
 			add_user(search, "/dev/%s is made of /dev/%s", name, part);
@@ -197,7 +155,7 @@ part_opened_by(const struct device *device, const char *process)
 		g_autofree char *link = g_build_filename(path, file, NULL);
 		g_autofree char *target = g_file_read_link(link, NULL);
 
-		part = target ? part_of_path(device, target) : NULL;
+		part = target ? device_part_at(device, target) : NULL;
 		if (!part && !(target && is_nameless(target)))
 			part = part_opened_as(device, link);
 	}

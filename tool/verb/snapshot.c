@@ -3,6 +3,7 @@
  * nbdloop snapshot: makes a read-only export of what a device, or an export of an nbdloopd, holds
  * at this moment; and removes one.
  */
+#include "tool/device/frozen_mounts.h"
 #include "tool/failure.h"
 #include "tool/server/server_link.h"
 #include "tool/verb/our_device.h"
@@ -20,6 +21,7 @@ struct snapshot_options {
 	char *scratch;         /* a directory, or NULL */
 	uint64_t scratch_size; /* bytes; 0: no limit */
 	unsigned int expire;   /* seconds; 0: no limit */
+	unsigned int freeze;
 	unsigned int remove;
 };
 
@@ -54,6 +56,14 @@ static const struct option_row snapshot_option_rows[] = {
 		.help = "remove it after this time; 0 means never (default: 0)",
 		.manual = "Remove the snapshot after this time; 0 means never (the default).\n",
 	},
+	OPTION_SWITCH(
+		"freeze", 0, offsetof(struct snapshot_options, freeze),
+		"sync and freeze the mounted file systems of the device meanwhile",
+		"Sync and freeze the mounted file systems of the device and its partitions,\n"
+		"so that the copy is clean; writes to them wait until there is a snapshot.\n"
+		"They are thawed in any case after ten seconds, or when C<nbdloop> is killed;\n"
+		"then there is no snapshot.  File systems on LVM or RAID on the device, and\n"
+		"those that only other mount namespaces have, are not frozen.\n"),
 	OPTION_SWITCH("remove", 0, offsetof(struct snapshot_options, remove),
 		      "remove the snapshot of that name",
 		      "Remove the snapshot of that name.  Its readers are disconnected.\n"),
@@ -132,13 +142,42 @@ compose(const struct snapshot_options *options, const char *name, const char *or
 	return g_string_free(g_steal_pointer(&request), FALSE);
 }
 
+/* The same with the device's file systems frozen.  A snapshot that came too late is removed. */
+static json_t *
+ask_frozen(const struct place *place, const char *request, const char *name, GError **error)
+{
+	g_autofree char *removal = g_strconcat("remove export=", name, NULL);
+	struct frozen_mounts frozen;
+	json_t *export;
+
+	if (!frozen_mounts_begin(&frozen, place->ours.device, error))
+		return NULL;
+	export = ask(place, request, error);
+	if (frozen_mounts_end(&frozen, export ? error : NULL) || !export)
+		return export;
+	json_decref(export);
+	json_decref(ask(place, removal, NULL));
+	return NULL;
+}
+
 static bool
 make(const struct place *place, const struct verb_call *call, GError **error)
 {
-	g_autofree char *request = compose(call->options, call->operands[1],
-					   call->count > 2 ? call->operands[2] : NULL, error);
-	json_auto_t *export = request ? ask(place, request, error) : NULL;
+	const struct snapshot_options *options = call->options;
+	const char *name = call->operands[1];
+	g_autofree char *request =
+		compose(options, name, call->count > 2 ? call->operands[2] : NULL, error);
+	json_auto_t *export = NULL;
 	const char *uri;
+
+	if (options->freeze && place->socket)
+		return failure(error, EINVAL,
+			       "--freeze is for a device, whose file systems are "
+			       "mounted here");
+	if (request && options->freeze)
+		export = ask_frozen(place, request, name, error);
+	else if (request)
+		export = ask(place, request, error);
 
 	if (!export)
 		return false;
@@ -173,7 +212,8 @@ remove_snapshot(const struct place *place, const struct verb_call *call, GError 
 	g_autofree char *request = g_strconcat("remove export=", name, NULL);
 	json_auto_t *status = NULL, *removed = NULL;
 
-	if (options->scratch || options->scratch_size || options->expire || call->count > 2)
+	if (options->scratch || options->scratch_size || options->expire || options->freeze ||
+	    call->count > 2)
 		return failure(error, EINVAL,
 			       "--remove takes the name of a snapshot, and nothing else");
 	if (!is_line("NEW", name, error))

@@ -38,7 +38,7 @@ for verb in $verbs; do
 	keys) wanted="client days help replace server" ;;
 	list) wanted="associated help json noheadings offset output output-all raw" ;;
 	set) wanted="direct-io help" ;;
-	snapshot) wanted="expire help remove scratch scratch-size" ;;
+	snapshot) wanted="expire freeze help remove scratch scratch-size" ;;
 	start | stop) wanted="all help" ;;
 	status) wanted="help json watch" ;;
 	*) wanted=help ;;

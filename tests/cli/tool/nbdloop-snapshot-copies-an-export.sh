@@ -36,6 +36,7 @@ refuses 'NEW "a.*must be a word' "$dir/control" $'a\nremove' disk
 refuses 'EXPORT "disk.*must be one line' "$dir/control" a $'disk\nremove export=disk'
 refuses '--scratch ".*/a b": must be a word' --scratch="a b" "$dir/control" new disk
 refuses 'scratch=DIR names another directory' --scratch="$dir/none" "$dir/control" new disk
+refuses '--freeze is for a device' --freeze "$dir/control" new disk
 # Only snapshots are removed.
 refuses 'has no snapshot "disk"' --remove "$dir/control" disk
 refuses 'has no snapshot "none"' --remove "$dir/control" none
