@@ -53,7 +53,7 @@ read_from(struct upstream_connection *connection, const char *uri, gint64 end, G
 static bool
 check_server(const char *uri, const struct upstream_tls *tls, unsigned int seconds, GError **error)
 {
-	const gint64 end = g_get_monotonic_time() + seconds * G_USEC_PER_SEC;
+	const gint64 end = g_get_monotonic_time() + (gint64)seconds * G_USEC_PER_SEC;
 	struct upstream_connection connection = {.fd = -1}, *all = &connection;
 	g_autoptr(GPtrArray) uris = g_ptr_array_new();
 	const struct upstream_search search = {.uri = uri, .uris = uris, .tls = tls};
