@@ -174,8 +174,48 @@ SESSIONS = {
 }
 
 
+def crc32c(data, crc=0):
+    crc ^= 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
+def delta_header(size, number, bitmap=b"monday", source=b"nbd://a/x", version=1):
+    fixed = b"NBDDELTA" + struct.pack(">IIQQQ", version, 84 + len(source) + len(bitmap), size, number, 1)
+    fixed += b"i" * 16 + (b"p" if number else b"\0") * 16 + struct.pack(">II", len(source), len(bitmap)) + source + bitmap
+    return fixed + struct.pack(">I", crc32c(fixed))
+
+
+def delta(header, *records, setup=0):
+    """Each record: its type, offset, length, and the data that one of type 1 has."""
+    seed, = struct.unpack(">I", header[-4:])
+    data = bytes([setup]) + header
+    for kind, offset, length, *content in records:
+        record = struct.pack(">IIQQI", kind, crc32c(content[0], seed) if content else 0, offset, length, 0)
+        data += record + struct.pack(">I", crc32c(record, seed)) + b"".join(content)
+    return data
+
+
+# Files of deltas; setup is 1 if the fuzzer is to mend the checksums.
+DELTAS = {
+    "full": delta(delta_header(1 << 20, 0), (1, 0, 4, b"data"), (1, 65536, 2, b"up"), (3, 2, 6)),
+    "increment": delta(delta_header(1 << 20, 7), (2, 4096, 8192), (1, 0, 4, b"data"), (3, 2, 4)),
+    "mended": delta(delta_header(1 << 20, 7), (2, 4096, 8192), (1, 0, 4, b"data"), (3, 2, 4), setup=1),
+    "no-texts": delta(delta_header(0, 0, b"", b""), (3, 0, 0), setup=1),
+    "beyond-the-end": delta(delta_header(4096, 1), (2, 4095, 2), setup=1),
+    "around-the-end": delta(delta_header(4096, 1), (2, (1 << 64) - 1, 2), setup=1),
+    "record-too-large": delta(delta_header(1 << 40, 1), (1, 0, 1 << 30, b""), setup=1),
+    "unknown-record": delta(delta_header(4096, 1), (9, 0, 1), setup=1),
+    "later-version": delta(delta_header(4096, 1, version=2), (3, 0, 0), setup=1),
+    "torn-header": delta(delta_header(4096, 1))[:60],
+}
+
+
 def main():
-    for surface, seeds in (("client", SERVERS), ("control", CONTROLS), ("handshake", HANDSHAKES), ("request", REQUESTS),
+    for surface, seeds in (("client", SERVERS), ("control", CONTROLS), ("delta", DELTAS), ("handshake", HANDSHAKES), ("request", REQUESTS),
                            ("tls", SESSIONS)):
         directory = pathlib.Path(sys.argv[1]) / surface
         directory.mkdir(parents=True, exist_ok=True)

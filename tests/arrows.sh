@@ -43,12 +43,13 @@ BEGIN {
 	allowed["tool/guard"] = "tool/device tool/server tool/failure.h tool/nap.h tool/system_file.h nbd/protocol.h common"
 	allowed["tool/table"] = "tool/guard tool/device tool/server tool/failure.h tool/system_file.h engine common"
 	allowed["tool/show"] = "tool/guard tool/device tool/server tool/failure.h tool/system_file.h common"
-	allowed["tool/verb"] = "tool/keys tool/show tool/table tool/guard tool/device tool/server tool/failure.h tool/nap.h tool/system_file.h common"
+	allowed["tool/backup"] = "tool/show tool/device tool/server tool/failure.h common"
+	allowed["tool/verb"] = "tool/backup tool/keys tool/show tool/table tool/guard tool/device tool/server tool/failure.h tool/nap.h tool/system_file.h common"
 
 	allowed["plugins/loop"] = "engine/* control common"
 	allowed["man"] = "plugins/* server/* tool/* engine/* common"
 	allowed["wrapper"] = ""
-	allowed["fuzz"] = "nbd/* control common"
+	allowed["fuzz"] = "nbd/* control tool/backup common"
 	allowed["bench"] = "engine/* common"
 	allowed["tests"] = "tests/* plugins/* server/* tool/* engine/* nbd/* control common"
 
@@ -62,9 +63,10 @@ BEGIN {
 	foreign["engine/rbd"] = "glib|gio|gnutls|libnbd|nbdkit|linux/nbd"
 	foreign["plugins"] = "glib|gio|gnutls|libnbd"
 	foreign["tests"] = "glib|gio"
-	foreign["tool"] = "gio|gnutls|liburing|nbdkit"
+	foreign["tool"] = "gio|gnutls|liburing|libnbd|nbdkit"
 	foreign["bench"] = "glib|gio"
-	foreign["tool/keys"] = "gio|liburing|nbdkit"
+	foreign["tool/backup"] = "gio|gnutls|liburing|nbdkit"
+	foreign["tool/keys"] = "gio|liburing|libnbd|nbdkit"
 
 	failed = 0
 	# Here, because awk sees nothing else of an empty file.

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/backup/crc32c.h"
+
+#include <pthread.h>
+
+#define POLYNOMIAL UINT32_C(0x82f63b78) /* with its bits reversed */
+#define AT_ONCE    8                    /* bytes that one step takes ("slicing by 8") */
+
+/* table[n][byte]: what the byte does to the checksum when n bytes of zero follow it. */
+static uint32_t table[AT_ONCE][256];
+
+static void
+make_table(void)
+{
+	for (uint32_t byte = 0; byte < 256; byte++) {
+		uint32_t sum = byte;
+
+		for (int bit = 0; bit < 8; bit++)
+			sum = sum >> 1 ^ (sum & 1 ? POLYNOMIAL : 0);
+		table[0][byte] = sum;
+	}
+	for (int n = 1; n < AT_ONCE; n++) {
+		for (int byte = 0; byte < 256; byte++) {
+			uint32_t sum = table[n - 1][byte];
+
+			table[n][byte] = sum >> 8 ^ table[0][sum & 0xff];
+		}
+	}
+}
+
+/* As the bytes stand, whatever the machine's order is. */
+static uint32_t
+little_endian(const uint8_t *bytes)
+{
+	return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
+	       (uint32_t)bytes[3] << 24;
+}
+
+static uint32_t
+step(uint32_t sum, const uint8_t *bytes)
+{
+	uint32_t low = little_endian(bytes) ^ sum, high = little_endian(bytes + 4);
+
+	return table[7][low & 0xff] ^ table[6][low >> 8 & 0xff] ^ table[5][low >> 16 & 0xff] ^
+	       table[4][low >> 24] ^ table[3][high & 0xff] ^ table[2][high >> 8 & 0xff] ^
+	       table[1][high >> 16 & 0xff] ^ table[0][high >> 24];
+}
+
+uint32_t
+crc32c(uint32_t before, const void *bytes, size_t size)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	const uint8_t *next = bytes;
+	uint32_t sum = ~before;
+
+	pthread_once(&once, make_table);
+	for (; size >= AT_ONCE; size -= AT_ONCE, next += AT_ONCE)
+		sum = step(sum, next);
+	for (; size; size--, next++)
+		sum = sum >> 8 ^ table[0][(sum ^ *next) & 0xff];
+	return ~sum;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * CRC-32C (Castagnoli), as iSCSI has it: the checksum of the delta format.
+ */
+#ifndef TOOL_BACKUP_CRC32C_H
+#define TOOL_BACKUP_CRC32C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The checksum of `size` bytes that follow those whose checksum is `before`; 0: nothing came
+ * before.  That of "123456789" is 0xe3069283. */
+uint32_t
+crc32c(uint32_t before, const void *bytes, size_t size);
+
+#endif
