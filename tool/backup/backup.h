@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A backup of an export: into a raw file, another export, or a directory of deltas.
+ */
+#ifndef TOOL_BACKUP_BACKUP_H
+#define TOOL_BACKUP_BACKUP_H
+
+#include "tool/backup/delta_format.h"
+#include "tool/backup/end.h"
+#include "tool/backup/progress.h"
+
+#include <glib.h>
+#include <stdbool.h>
+
+/* What is wanted.  Texts are borrowed. */
+struct backup_job {
+	const char *source; /* URI */
+	const char *target; /* a path or URI */
+	bool incremental;   /* only what has changed since the target's checkpoint */
+	bool verify;
+	bool force;              /* the target may be the backup of another source, or none */
+	const char *bitmap;      /* the target's checkpoint; NULL: none, or what the target says */
+	const char *next_bitmap; /* incremental: the target's from then on; NULL: the same */
+	const char *state;       /* path of the state of a target that is a URI; NULL: none */
+	unsigned int connections, seconds; /* see export_end.h */
+	struct progress *progress;
+};
+
+/* What it has done; the caller frees it (g_free). */
+struct backup_result {
+	uint64_t zeroes; /* bytes that were told to be zeroes; progress has the data's */
+	char *file;      /* a delta's path; or NULL */
+	char *next;      /* the checkpoint that the target has now; or NULL */
+};
+
+/* The source of a backup, and what is to be copied of it. */
+struct backup_source {
+	struct end *end;
+	uint64_t size; /* bytes */
+	GArray *plan;
+};
+
+#define BACKUP_SOURCE_CLEANUP __attribute__((cleanup(backup_source_close)))
+
+/* Opens the source; `since`: only what has changed since that checkpoint, or NULL; `next`: the
+ * target's next checkpoint, which the server must have, or NULL. */
+bool
+backup_source_open(struct backup_source *source, const struct backup_job *job, const char *since,
+		   const char *next, GError **error);
+void
+backup_source_close(struct backup_source *source);
+
+/* An error if its size is not that of the last backup. */
+bool
+backup_source_has_size(const struct backup_source *source, const struct backup_job *job,
+		       uint64_t size, GError **error);
+
+/* The checkpoint that the changes are counted from, and the target's next one, by what the job and
+ * the target (`has`; NULL: no checkpoint) say.  False with an error. */
+bool
+backup_choose_bitmaps(const struct backup_job *job, const char *has, const char **since,
+		      const char **next, GError **error);
+
+/* Copies the source's plan, compares if that is wanted. */
+bool
+backup_copy(const struct backup_job *job, const struct backup_source *source, struct end *target,
+	    GError **error);
+
+/* Writes the plan into a new delta file, open as `fd`, which it takes over; compares if that is
+ * wanted.  The header has all but the image's size. */
+bool
+backup_write_delta(const struct backup_job *job, const struct backup_source *source, int fd,
+		   const char *path, struct delta_header *header, GError **error);
+
+/* The three targets. */
+bool
+backup_to_file(const struct backup_job *job, struct backup_result *result, GError **error);
+bool
+backup_to_export(const struct backup_job *job, struct backup_result *result, GError **error);
+bool
+backup_to_directory(const struct backup_job *job, struct backup_result *result, GError **error);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A delta file (delta_format.h), and as an end of a copy.
+ */
+#ifndef TOOL_BACKUP_DELTA_END_H
+#define TOOL_BACKUP_DELTA_END_H
+
+#include "tool/backup/delta_format.h"
+#include "tool/backup/end.h"
+
+#include <glib.h>
+#include <stdbool.h>
+
+/* A target: writes the header, which it completes, into an empty file.  Takes over `fd`, open to
+ * read and write.  sync() ends the file: nothing can be written after it.  The caller frees it
+ * (end_clear), and keeps the header until then; NULL with an error. */
+struct end *
+delta_end_create(int fd, const char *path, struct delta_header *header, GError **error);
+
+/* A source, whose pieces are parts of delta_plan(), and zeroes: the header is that of the file, and
+ * stays the caller's. */
+struct end *
+delta_end_open(int fd, const char *path, const struct delta_header *header);
+
+/* Reads the header of a file that is open. */
+bool
+delta_read_header(int fd, const char *path, struct delta_header *header, GError **error);
+
+/* Adds the file's records to `plan`.  A file that is not whole is an error; its data is checked
+ * when it is read. */
+bool
+delta_plan(int fd, const char *path, const struct delta_header *header, GArray *plan,
+	   GError **error);
+
+#endif

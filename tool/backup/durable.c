@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/backup/durable.h"
+
+#include "tool/failure.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char *
+part_of(const char *path)
+{
+	return g_strconcat(path, ".part", NULL);
+}
+
+/* Whether the name leads to the open file. */
+static bool
+is_named(int fd, const char *name)
+{
+	struct stat open, named;
+
+	return fstat(fd, &open) == 0 && stat(name, &named) == 0 && open.st_dev == named.st_dev &&
+	       open.st_ino == named.st_ino;
+}
+
+int
+durable_lock(const char *path, GError **error)
+{
+	g_autofree char *name = g_strconcat(path, ".lock", NULL);
+
+	for (;;) {
+		int CLEANUP_CLOSE fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+		if (fd < 0) {
+			failure_errno(error, errno, "%s", name);
+			return -1;
+		}
+		if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+			failure(error, EBUSY, "%s: another backup or restore is using it", path);
+			return -1;
+		}
+		/* Its last owner may have removed it before we had the lock. */
+		if (is_named(fd, name))
+			return steal_fd(&fd);
+	}
+}
+
+void
+durable_unlock(const char *path, int lock)
+{
+	g_autofree char *name = g_strconcat(path, ".lock", NULL);
+
+	if (lock < 0)
+		return;
+	unlink(name);
+	close(lock);
+}
+
+int
+durable_begin(const char *path, GError **error)
+{
+	g_autofree char *part = part_of(path);
+	int fd;
+
+	unlink(part);
+	fd = open(part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		failure_errno(error, errno, "%s", part);
+	return fd;
+}
+
+bool
+durable_rename(const char *from, const char *to, GError **error)
+{
+	g_autofree char *directory = g_path_get_dirname(to);
+	int CLEANUP_CLOSE fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return failure_errno(error, errno, "%s", directory);
+	return (rename(from, to) == 0 && fsync(fd) == 0) || failure_errno(error, errno, "%s", to);
+}
+
+bool
+durable_end(const char *path, GError **error)
+{
+	g_autofree char *part = part_of(path);
+
+	return durable_rename(part, path, error);
+}
+
+void
+durable_cancel(const char *path)
+{
+	g_autofree char *part = part_of(path);
+
+	unlink(part);
+}
+
+static bool
+write_text(const char *path, const char *text, GError **error)
+{
+	const size_t size = strlen(text);
+	int CLEANUP_CLOSE fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return failure_errno(error, errno, "%s", path);
+	errno = ENOSPC; /* of a short write */
+	return (write(fd, text, size) == (ssize_t)size && fsync(fd) == 0) ||
+	       failure_errno(error, errno, "%s", path);
+}
+
+bool
+durable_write(const char *path, const char *text, GError **error)
+{
+	g_autofree char *new = g_strconcat(path, ".new", NULL);
+
+	return write_text(new, text, error) && durable_rename(new, path, error);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Files that are whole or not there, also after a power cut; and that only one process writes.
+ */
+#ifndef TOOL_BACKUP_DURABLE_H
+#define TOOL_BACKUP_DURABLE_H
+
+#include <glib.h>
+#include <stdbool.h>
+
+/* Locks `path`, whether or not it's there, by a file "PATH.lock" that is removed with the lock.
+ * It's an error (EBUSY) if another process has the lock.  -1: an error. */
+int
+durable_lock(const char *path, GError **error);
+void
+durable_unlock(const char *path, int lock);
+
+/* Creates the file that is to become `path`, "PATH.part", to read and write, in place of one that
+ * was left behind.  The caller has the lock, and closes the file; -1 with an error. */
+int
+durable_begin(const char *path, GError **error);
+
+/* Gives the file, whose data is on the disk, its name, or removes it. */
+bool
+durable_end(const char *path, GError **error);
+void
+durable_cancel(const char *path);
+
+/* Renames, and makes that durable. */
+bool
+durable_rename(const char *from, const char *to, GError **error);
+
+/* Replaces the text of a file. */
+bool
+durable_write(const char *path, const char *text, GError **error);
+
+#endif

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/backup/export_end.h"
+
+#include "tool/backup/export_end_state.h"
+#include "tool/failure.h"
+
+#include "common/log.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+static struct export_end *
+of_end(struct end *end)
+{
+	return (struct export_end *)end;
+}
+
+/* ---- lost connections */
+
+static void
+lose(struct export_end *export, struct export_connection *connection)
+{
+	export_connection_lose(connection, &export->waiting);
+	export->losses++;
+}
+
+static bool
+size_is_the_same(struct export_end *export, struct nbd_handle *handle, GError **error)
+{
+	const uint64_t size = (uint64_t)libnbd.get_size(handle);
+
+	return size == export->size ||
+	       failure(error, EINVAL,
+		       "%s had %" G_GUINT64_FORMAT " bytes, and has %" G_GUINT64_FORMAT
+		       " now: begin again",
+		       export->options.uri, export->size, size);
+}
+
+/* True, although a connection can't be made now: export->why says why. */
+static bool
+make_again(struct export_end *export, GError **error)
+{
+	const gint64 now = g_get_monotonic_time();
+
+	for (int i = 0; i < export->count; i++) {
+		struct export_connection *connection = &export->connections[i];
+
+		if (connection->handle || now < connection->next_try)
+			continue;
+		g_clear_error(&export->why);
+		connection->next_try = now + G_USEC_PER_SEC;
+		if (export_connection_open(connection, &export->options, &export->why)) {
+			if (!size_is_the_same(export, connection->handle, error))
+				return false;
+			continue;
+		}
+		if (!failure_is(export->why, ENOTCONN))
+			return failure_pass(error, &export->why);
+		break; /* the others would have to wait, too */
+	}
+	return true;
+}
+
+static bool
+is_idle(const struct export_end *export)
+{
+	bool idle = g_queue_is_empty((GQueue *)&export->waiting);
+
+	for (int i = 0; i < export->count; i++)
+		idle = idle && g_queue_is_empty((GQueue *)&export->connections[i].flights);
+	return idle;
+}
+
+/* A connection that doesn't answer for half of the time is made again. */
+static bool
+check_time(struct export_end *export, GError **error)
+{
+	const gint64 now = g_get_monotonic_time(),
+		     limit = (gint64) export->options.seconds * G_USEC_PER_SEC;
+
+	if (is_idle(export))
+		export->last_answer = now;
+	if (now - export->last_answer > limit)
+		return failure(error, ETIMEDOUT, "%s: no answer for %u seconds%s%s",
+			       export->options.uri, export->options.seconds,
+			       export->why ? "; the last attempt to connect: " : "",
+			       export->why ? export->why->message : "");
+	for (int i = 0; i < export->count; i++) {
+		struct export_connection *connection = &export->connections[i];
+
+		if (connection->handle && !g_queue_is_empty(&connection->flights) &&
+		    now - connection->since > limit / 2)
+			lose(export, connection);
+	}
+	return true;
+}
+
+/* ---- requests */
+
+static const char *
+said_of(const struct end_request *request)
+{
+	static const char *const said[] = {
+		[END_READ] = "reading",  [END_WRITE] = "writing",    [END_ZERO] = "zeroing",
+		[END_SYNC] = "flushing", [END_MAP] = "asking about",
+	};
+
+	return said[request->operation];
+}
+
+static void
+finish(struct export_end *export, struct end_request *request, int failed)
+{
+	GError *error = NULL;
+
+	export->last_answer = g_get_monotonic_time();
+	if (failed)
+		failure_errno(&error, failed,
+			      "%s: %s %" G_GUINT64_FORMAT " bytes at %" G_GUINT64_FORMAT,
+			      export->options.uri, said_of(request), request->piece.length,
+			      request->piece.offset);
+	request->done(request, error);
+}
+
+/* The connection with the fewest requests; NULL: all are lost. */
+static struct export_connection *
+idlest(struct export_end *export)
+{
+	struct export_connection *best = NULL;
+
+	for (int i = 0; i < export->count; i++) {
+		struct export_connection *connection = &export->connections[i];
+
+		if (connection->handle &&
+		    (!best || connection->flights.length < best->flights.length))
+			best = connection;
+	}
+	return best;
+}
+
+static void
+send_waiting(struct export_end *export)
+{
+	struct export_connection *connection;
+
+	while (!g_queue_is_empty(&export->waiting) && (connection = idlest(export))) {
+		struct end_request *request = g_queue_pop_head(&export->waiting);
+		GError *error = NULL;
+
+		if (export_connection_send(connection, request, &error))
+			continue;
+		if (error) {
+			request->done(request, error);
+			continue;
+		}
+		g_queue_push_head(&export->waiting, request);
+		lose(export, connection);
+	}
+}
+
+static void
+start(struct end *end, struct end_request *request)
+{
+	struct export_end *export = of_end(end);
+
+	if (is_idle(export))
+		export->last_answer = g_get_monotonic_time();
+	g_queue_push_tail(&export->waiting, request);
+	send_waiting(export);
+}
+
+static int
+prepare(struct end *end, struct pollfd polled[END_POLLED_MAX])
+{
+	struct export_end *export = of_end(end);
+
+	for (int i = 0; i < export->count; i++)
+		export_connection_prepare(&export->connections[i], &polled[i]);
+	return export->count;
+}
+
+static void
+take_answers(struct export_end *export, struct export_connection *connection)
+{
+	struct end_request *request;
+	int failed;
+
+	while ((request = export_connection_answered(connection, &failed)))
+		finish(export, request, failed);
+	if (export_connection_is_lost(connection))
+		lose(export, connection);
+}
+
+static bool
+turn(struct end *end, const struct pollfd *polled, int count, GError **error)
+{
+	struct export_end *export = of_end(end);
+
+	for (int i = 0; i < count; i++) {
+		struct export_connection *connection = &export->connections[i];
+
+		export_connection_notify(connection, &polled[i]);
+		if (connection->handle)
+			take_answers(export, connection);
+	}
+	if (!make_again(export, error) || !check_time(export, error))
+		return false;
+	send_waiting(export);
+	return true;
+}
+
+/* ---- one request at a time */
+
+struct asked {
+	struct end_request *request;
+	bool done;
+	GError *error;
+};
+
+/* The only one, as these are for one thread. */
+static struct asked asked;
+
+static void
+asked_done(struct end_request *request, GError *error)
+{
+	asked.done = request == asked.request;
+	asked.error = error;
+}
+
+bool
+export_end_ask(struct export_end *export, struct end_request *request, GError **error)
+{
+	struct pollfd polled[END_POLLED_MAX];
+
+	asked = (struct asked){.request = request};
+	request->done = asked_done;
+	start(&export->end, request);
+	while (!asked.done) {
+		int count = prepare(&export->end, polled);
+
+		poll(polled, (nfds_t)count, 250);
+		if (!turn(&export->end, polled, count, error))
+			return false;
+	}
+	return !asked.error || failure_pass(error, &asked.error);
+}
+
+static bool
+sync_export(struct end *end, GError **error)
+{
+	struct export_end *export = of_end(end);
+	struct end_request request = {.operation = END_SYNC};
+
+	/* Without flushes there is only one way for a server: to have written what it has
+	 * answered.  The user was warned. */
+	return !export->can_flush || export_end_ask(export, &request, error);
+}
+
+static unsigned int
+losses(const struct end *end)
+{
+	return ((const struct export_end *)end)->losses;
+}
+
+/* ---- its life */
+
+static void
+stop(struct end *end)
+{
+	struct export_end *export = of_end(end);
+
+	for (int i = 0; i < export->count; i++) {
+		if (export->connections[i].handle)
+			export_connection_lose(&export->connections[i], &export->waiting);
+	}
+	g_queue_clear(&export->waiting);
+}
+
+static void
+free_export(struct end *end)
+{
+	struct export_end *export = of_end(end);
+
+	stop(end);
+	g_clear_error(&export->why);
+	g_free(end->name);
+	g_free(export);
+}
+
+static const struct end_kind export_end_kind = {
+	.start = start,
+	.sync = sync_export,
+	.prepare = prepare,
+	.turn = turn,
+	.stop = stop,
+	.losses = losses,
+	.free = free_export,
+};
+
+/* The further connections: a server that doesn't take them all has fewer. */
+static void
+connect_more(struct export_end *export)
+{
+	g_autoptr(GError) why = NULL;
+
+	if (libnbd.can_multi_conn(export->connections[0].handle) != 1)
+		return;
+	while (export->count < (int)export->options.connections && !why) {
+		if (export_connection_open(&export->connections[export->count], &export->options,
+					   &why))
+			export->count++;
+	}
+}
+
+static void
+take_facts(struct export_end *export)
+{
+	struct nbd_handle *handle = export->connections[0].handle;
+
+	export->count = 1;
+	export->size = (uint64_t)libnbd.get_size(handle);
+	export->end.zero_max = libnbd.can_zero(handle) == 1 ? PLAN_ZERO_MAX : PLAN_DATA_MAX;
+	export->tells_allocation = libnbd.can_meta_context(handle, CONTEXT_BASE) == 1;
+	export->can_flush = libnbd.can_flush(handle) == 1;
+	export->last_answer = g_get_monotonic_time();
+	if (export->options.writable && !export->can_flush)
+		log_warning("%s can't flush: whether the data is on its disk is not known",
+			    export->options.uri);
+}
+
+struct end *
+export_end_open(const struct export_end_options *options, GError **error)
+{
+	struct export_end *export;
+
+	if (!libnbd_library_load(error))
+		return NULL;
+	export = g_new0(struct export_end, 1);
+	export->end = (struct end){.kind = &export_end_kind, .name = g_strdup(options->uri)};
+	export->options = *options;
+	if (!export_connection_open(&export->connections[0], options, error)) {
+		free_export(&export->end);
+		return NULL;
+	}
+	take_facts(export);
+	connect_more(export);
+	return &export->end;
+}
+
+uint64_t
+export_end_size(const struct end *end)
+{
+	return ((const struct export_end *)end)->size;
+}
+
+pid_t
+export_end_server(const struct end *end)
+{
+	const struct export_end *export = (const struct export_end *)end;
+	struct ucred peer = {.pid = 0};
+	socklen_t size = sizeof(peer);
+
+	if (!export->connections[0].handle ||
+	    getsockopt(libnbd.aio_get_fd(export->connections[0].handle), SOL_SOCKET, SO_PEERCRED,
+		       &peer, &size) < 0)
+		return 0;
+	return peer.pid;
+}

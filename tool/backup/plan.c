@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/backup/plan.h"
+
+GArray *
+plan_new(void)
+{
+	return g_array_new(FALSE, FALSE, sizeof(struct part));
+}
+
+const struct part *
+plan_part(GArray *plan, guint index)
+{
+	return &g_array_index(plan, struct part, index);
+}
+
+void
+plan_add(GArray *plan, uint64_t offset, uint64_t length, bool zero)
+{
+	const struct part part = {.offset = offset, .length = length, .zero = zero};
+	struct part *last = plan->len ? &g_array_index(plan, struct part, plan->len - 1) : NULL;
+
+	if (!length)
+		return;
+	if (last && last->zero == zero && last->offset + last->length == offset)
+		last->length += length;
+	else
+		g_array_append_val(plan, part);
+}
+
+uint64_t
+plan_bytes(GArray *plan, bool zero)
+{
+	uint64_t bytes = 0;
+
+	for (guint i = 0; i < plan->len; i++) {
+		if (plan_part(plan, i)->zero == zero)
+			bytes += plan_part(plan, i)->length;
+	}
+	return bytes;
+}
+
+GArray *
+plan_of_all(GArray *plan, uint64_t size)
+{
+	GArray *all = plan_new();
+	uint64_t end = 0;
+
+	for (guint i = 0; i < plan->len; i++) {
+		const struct part part = *plan_part(plan, i);
+
+		plan_add(all, end, part.offset - end, true);
+		g_array_append_val(all, part);
+		end = part.offset + part.length;
+	}
+	plan_add(all, end, size - end, true);
+	return all;
+}
+
+static uint64_t
+piece_length(const struct part *part, uint64_t done, uint64_t zero_max)
+{
+	/* The checksum is that of the whole record. */
+	if (part->position)
+		return part->length;
+	return MIN(part->length - done, part->zero ? zero_max : PLAN_DATA_MAX);
+}
+
+bool
+plan_next(GArray *plan, struct plan_cursor *cursor, uint64_t zero_max, struct part *piece)
+{
+	const struct part *part;
+
+	if (cursor->index >= plan->len)
+		return false;
+	part = plan_part(plan, cursor->index);
+	*piece = *part;
+	piece->offset += cursor->done;
+	piece->length = piece_length(part, cursor->done, zero_max);
+	cursor->done += piece->length;
+	if (cursor->done == part->length)
+		*cursor = (struct plan_cursor){.index = cursor->index + 1};
+	return true;
+}

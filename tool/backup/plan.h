@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The plan of a copy: which parts of an image are data, and which are zeroes.  What is in no part
+ * is left alone.
+ */
+#ifndef TOOL_BACKUP_PLAN_H
+#define TOOL_BACKUP_PLAN_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PLAN_DATA_MAX (512 << 10) /* bytes that one request reads or writes */
+#define PLAN_ZERO_MAX (32 << 20)  /* bytes that one request zeroes: servers may do it by writing */
+
+struct part {
+	uint64_t offset, length; /* bytes of the image */
+	bool zero;               /* it reads as zeroes */
+
+	/* Of a delta's record with data: */
+	uint64_t position; /* of the data in the file; 0: this is no record */
+	uint32_t checksum;
+};
+
+/* An empty plan: struct part by their offsets, without overlaps.  Caller frees (g_array_unref). */
+GArray *
+plan_new(void);
+
+/* Adds what comes next, and joins it with the last part if that is adjacent and of its kind. */
+void
+plan_add(GArray *plan, uint64_t offset, uint64_t length, bool zero);
+
+const struct part *
+plan_part(GArray *plan, guint index);
+
+/* Bytes of its data, or of its zeroes. */
+uint64_t
+plan_bytes(GArray *plan, bool zero);
+
+/* The plan, and zeroes for all that is in none of its parts; `size`: of the image, bytes.  Caller
+ * frees (g_array_unref). */
+GArray *
+plan_of_all(GArray *plan, uint64_t size);
+
+/* Where a copy has come to; all 0 at the beginning. */
+struct plan_cursor {
+	guint index;   /* of the part */
+	uint64_t done; /* bytes of it */
+};
+
+/* The next piece, which one request copies: of at most PLAN_DATA_MAX bytes of data (a record of a
+ * delta is one piece), or `zero_max` bytes of zeroes.  False: there is none. */
+bool
+plan_next(GArray *plan, struct plan_cursor *cursor, uint64_t zero_max, struct part *piece);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/backup/progress.h"
+
+#include "tool/show/output.h"
+
+#include <string.h>
+
+#define BAR_WIDTH 30
+#define LONGEST   (99 * 3600.0) /* seconds: more is no estimate */
+
+void
+progress_begin(struct progress *progress, const char *step, uint64_t total)
+{
+	progress->step = step;
+	progress->total = total;
+	progress->done = 0;
+	progress->begun = g_get_monotonic_time();
+	progress->shown = 0;
+}
+
+const char *
+progress_duration(double seconds, char text[32])
+{
+	const unsigned int whole = (unsigned int)seconds;
+
+	if (seconds > LONGEST)
+		g_strlcpy(text, "-:--", 32);
+	else if (whole >= 3600)
+		g_snprintf(text, 32, "%u:%02u:%02u", whole / 3600, whole / 60 % 60, whole % 60);
+	else
+		g_snprintf(text, 32, "%u:%02u", whole / 60, whole % 60);
+	return text;
+}
+
+static double
+rate(const struct progress *progress, double seconds)
+{
+	return seconds > 0 ? (double)progress->done / seconds : 0;
+}
+
+static double
+seconds_left(const struct progress *progress, double seconds)
+{
+	const double now = rate(progress, seconds);
+
+	return now > 0 ? (double)(progress->total - progress->done) / now : LONGEST + 1;
+}
+
+char *
+progress_bar(const struct progress *progress, double seconds)
+{
+	const double part = progress->total ? (double)progress->done / (double)progress->total : 1;
+	const int filled = (int)(part * BAR_WIDTH);
+	char bar[BAR_WIDTH + 1], left[32];
+
+	memset(bar, '.', BAR_WIDTH);
+	memset(bar, '#', (size_t)filled);
+	bar[BAR_WIDTH] = '\0';
+	return g_strdup_printf("%-6s [%s] %3d %%  %.1f MB/s  %s left", progress->step, bar,
+			       (int)(part * 100), rate(progress, seconds) / 1e6,
+			       progress_duration(seconds_left(progress, seconds), left));
+}
+
+static void
+show_json(const struct progress *progress, double seconds)
+{
+	json_t *line =
+		json_pack("{ss ss sI sI sI}", "event", "progress", "step", progress->step, "bytes",
+			  (json_int_t)progress->done, "total", (json_int_t)progress->total,
+			  "bytes-per-second", (json_int_t)rate(progress, seconds));
+
+	if (line && seconds_left(progress, seconds) <= LONGEST)
+		json_object_set_new(line, "seconds-left",
+				    json_integer((json_int_t)seconds_left(progress, seconds)));
+	output_json(progress->out, line, false);
+	json_decref(line);
+	fflush(progress->out);
+}
+
+static void
+show_now(struct progress *progress)
+{
+	const double seconds = (double)(g_get_monotonic_time() - progress->begun) / G_USEC_PER_SEC;
+	g_autofree char *bar = NULL;
+
+	progress->shown = g_get_monotonic_time();
+	if (progress->form == PROGRESS_JSON) {
+		show_json(progress, seconds);
+	} else if (progress->form == PROGRESS_BAR) {
+		bar = progress_bar(progress, seconds);
+		/* What an earlier, longer text has left behind it is erased. */
+		fprintf(progress->out, "\r%s\033[K", bar);
+		fflush(progress->out);
+	}
+}
+
+void
+progress_show(struct progress *progress)
+{
+	const gint64 every = progress->form == PROGRESS_BAR ? G_USEC_PER_SEC / 5 : G_USEC_PER_SEC;
+
+	if (progress->form != PROGRESS_NONE &&
+	    g_get_monotonic_time() - MAX(progress->shown, progress->begun) >= every)
+		show_now(progress);
+}
+
+void
+progress_add(struct progress *progress, uint64_t bytes)
+{
+	progress->done = MIN(progress->done + bytes, progress->total);
+	progress_show(progress);
+}
+
+void
+progress_end(struct progress *progress)
+{
+	if (progress->form == PROGRESS_NONE)
+		return;
+	show_now(progress);
+	if (progress->form == PROGRESS_BAR)
+		fputs("\n", progress->out);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/backup/raw_backup.h"
+
+#include "tool/backup/copy.h"
+#include "tool/backup/delta_end.h"
+#include "tool/backup/durable.h"
+#include "tool/backup/file_end.h"
+#include "tool/failure.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- an increment that was not written to its end */
+
+static bool
+apply_delta(struct raw_backup *raw, int fd, const struct delta_header *header,
+	    struct progress *progress, GError **error)
+{
+	struct end *END_CLEANUP source = delta_end_open(fd, raw->redo_path, header);
+	struct end *END_CLEANUP target = NULL;
+	g_autoptr(GArray) plan = plan_new();
+	struct copy_options options = {.source = source, .plan = plan, .progress = progress};
+	const int file = open(raw->path, O_RDWR | O_CLOEXEC);
+
+	if (file < 0)
+		return failure_errno(error, errno, "%s", raw->path);
+	options.target = target = file_end_new(file, raw->path, false);
+	return delta_plan(fd, raw->redo_path, header, plan, error) &&
+	       copy_run("apply", &options, error);
+}
+
+/* The state after an increment. */
+static bool
+note(struct raw_backup *raw, const struct delta_header *header, GError **error)
+{
+	struct backup_state *state = &raw->state;
+
+	if (stat(raw->path, &raw->st) < 0)
+		return failure_errno(error, errno, "%s", raw->path);
+	g_free(state->source);
+	state->source = g_strdup(header->source);
+	g_free(state->bitmap);
+	state->bitmap = *header->bitmap ? g_strdup(header->bitmap) : NULL;
+	memcpy(state->id, header->id, DELTA_ID_SIZE);
+	state->seconds = header->seconds;
+	backup_state_note_file(state, &raw->st);
+	return backup_state_write(state, raw->state_path, error);
+}
+
+static bool
+redo(struct raw_backup *raw, int fd, const struct delta_header *header, struct progress *progress,
+     GError **error)
+{
+	const bool done = raw->has_state && memcmp(header->id, raw->state.id, DELTA_ID_SIZE) == 0,
+		   next = raw->has_state &&
+			  memcmp(header->parent, raw->state.id, DELTA_ID_SIZE) == 0;
+
+	if (!done && !next) {
+		close(fd);
+		return failure(error, EINVAL,
+			       "%s is an increment, but not of %s: remove it, and take a full "
+			       "backup",
+			       raw->redo_path, raw->path);
+	}
+	if (done)
+		close(fd);
+	else if (!apply_delta(raw, fd, header, progress, error) || !note(raw, header, error))
+		return false;
+	return unlink(raw->redo_path) == 0 || failure_errno(error, errno, "%s", raw->redo_path);
+}
+
+static bool
+redo_interrupted(struct raw_backup *raw, struct progress *progress, GError **error)
+{
+	g_autofree struct delta_header *header = g_new0(struct delta_header, 1);
+	int fd = open(raw->redo_path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return errno == ENOENT || failure_errno(error, errno, "%s", raw->redo_path);
+	if (delta_read_header(fd, raw->redo_path, header, error))
+		return redo(raw, fd, header, progress, error);
+	close(fd);
+	return false;
+}
+
+/* ---- its life */
+
+/* The file itself: the new one takes its place, not that of a link to it. */
+static char *
+real_path(const char *path)
+{
+	char *CLEANUP_FREE real = realpath(path, NULL);
+
+	return g_strdup(real ? real : path);
+}
+
+static bool
+read_facts(struct raw_backup *raw, GError **error)
+{
+	GError *why = NULL;
+
+	raw->exists = stat(raw->path, &raw->st) == 0;
+	if (!raw->exists && errno != ENOENT)
+		return failure_errno(error, errno, "%s", raw->path);
+	if (raw->exists && !S_ISREG(raw->st.st_mode))
+		return failure(error, EINVAL,
+			       "%s is no file: a target is a file, a directory with "
+			       "--format=delta, or a URI",
+			       raw->path);
+	raw->has_state = backup_state_read(&raw->state, raw->state_path, &why);
+	if (raw->has_state || failure_is(why, ENOENT)) {
+		g_clear_error(&why);
+		return true;
+	}
+	return failure_pass(error, &why);
+}
+
+bool
+raw_backup_open(struct raw_backup *raw, const char *path, struct progress *progress, GError **error)
+{
+	*raw = (struct raw_backup){.path = real_path(path), .lock = -1, .part = -1};
+	raw->state_path = g_strconcat(raw->path, ".state", NULL);
+	raw->redo_path = g_strconcat(raw->path, ".redo", NULL);
+	if (g_file_test(raw->path, G_FILE_TEST_IS_DIR))
+		return failure(error, EISDIR,
+			       "%s is a directory: name a file in it, or use --format=delta", path);
+	raw->lock = durable_lock(raw->path, error);
+	return raw->lock >= 0 && read_facts(raw, error) && redo_interrupted(raw, progress, error);
+}
+
+void
+raw_backup_close(struct raw_backup *raw)
+{
+	if (raw->part >= 0) {
+		durable_cancel(raw->path);
+		close(raw->part);
+	}
+	durable_unlock(raw->path, raw->lock);
+	backup_state_fini(&raw->state);
+	g_free(raw->path);
+	g_free(raw->state_path);
+	g_free(raw->redo_path);
+}
+
+int
+raw_backup_begin(struct raw_backup *raw, GError **error)
+{
+	int fd;
+
+	raw->part = durable_begin(raw->path, error);
+	if (raw->part < 0)
+		return -1;
+	/* As the file that it is to replace; another owner needs root. */
+	if (raw->exists &&
+	    (fchmod(raw->part, raw->st.st_mode & 07777) < 0 ||
+	     (geteuid() == 0 && fchown(raw->part, raw->st.st_uid, raw->st.st_gid) < 0)))
+		log_warning("%s: its owner or mode can't be kept: %s", raw->path,
+			    g_strerror(errno));
+	fd = fcntl(raw->part, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		failure_errno(error, errno, "%s", raw->path);
+	return fd;
+}
+
+bool
+raw_backup_replace(struct raw_backup *raw, struct backup_state *state, GError **error)
+{
+	if (fstat(raw->part, &raw->st) < 0)
+		return failure_errno(error, errno, "%s", raw->path);
+	if (!durable_end(raw->path, error))
+		return false;
+	close(steal_fd(&raw->part)); /* there is nothing to remove any more */
+	backup_state_note_file(state, &raw->st);
+	return backup_state_write(state, raw->state_path, error);
+}
+
+bool
+raw_backup_apply(struct raw_backup *raw, struct progress *progress, GError **error)
+{
+	g_autofree char *part = g_strconcat(raw->path, ".part", NULL);
+
+	if (!durable_rename(part, raw->redo_path, error))
+		return false;
+	close(steal_fd(&raw->part));
+	return redo_interrupted(raw, progress, error);
+}
+
+bool
+raw_backup_is_unchanged(const struct raw_backup *raw, GError **error)
+{
+	return backup_state_is_of_file(&raw->state, &raw->st) ||
+	       failure(error, EINVAL,
+		       "%s was changed since its last backup, and is no copy of the source any "
+		       "more: take a full backup",
+		       raw->path);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/backup/restore.h"
+
+#include "tool/backup/chain.h"
+#include "tool/backup/copy.h"
+#include "tool/backup/delta_end.h"
+#include "tool/backup/durable.h"
+#include "tool/backup/export_end.h"
+#include "tool/backup/file_end.h"
+#include "tool/backup/raw_backup.h"
+#include "tool/failure.h"
+#include "tool/server/nbd_uri.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+/* ---- the target */
+
+struct target {
+	const char *path; /* of a file; NULL: it's an export */
+	int lock, part;
+	struct end *end;
+};
+
+static bool
+open_export(struct target *target, const struct restore_job *job, uint64_t size, GError **error)
+{
+	const struct export_end_options options = {
+		.uri = job->target,
+		.connections = job->connections,
+		.seconds = job->seconds,
+		.writable = true,
+	};
+
+	target->end = export_end_open(&options, error);
+	return target->end &&
+	       (export_end_size(target->end) >= size ||
+		failure(error, ENOSPC,
+			"%s has %" G_GUINT64_FORMAT " bytes, and the backup %" G_GUINT64_FORMAT
+			": it is too small",
+			job->target, export_end_size(target->end), size));
+}
+
+static bool
+open_file(struct target *target, const struct restore_job *job, uint64_t size, GError **error)
+{
+	int fd;
+
+	target->path = job->target;
+	target->lock = durable_lock(job->target, error);
+	if (target->lock < 0)
+		return false;
+	if (!job->force && access(job->target, F_OK) == 0)
+		return failure(error, EEXIST, "%s is there: remove it, or use --force",
+			       job->target);
+	target->part = durable_begin(job->target, error);
+	if (target->part < 0)
+		return false;
+	fd = fcntl(target->part, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
+		return failure_errno(error, errno, "%s: %" G_GUINT64_FORMAT " bytes", job->target,
+				     size);
+	target->end = file_end_new(fd, job->target, true);
+	return true;
+}
+
+static bool
+target_open(struct target *target, const struct restore_job *job, uint64_t size, GError **error)
+{
+	return nbd_uri_is(job->target) ? open_export(target, job, size, error)
+				       : open_file(target, job, size, error);
+}
+
+/* After the first of several backups, the file has data that zeroes must replace. */
+static bool
+has_data_now(struct target *target, GError **error)
+{
+	int fd;
+
+	if (!target->path)
+		return true;
+	fd = fcntl(target->part, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return failure_errno(error, errno, "%s", target->path);
+	end_clear(&target->end);
+	target->end = file_end_new(fd, target->path, false);
+	return true;
+}
+
+static bool
+target_keep(struct target *target, GError **error)
+{
+	if (!target->path)
+		return true;
+	if (!durable_end(target->path, error))
+		return false;
+	close(steal_fd(&target->part));
+	return true;
+}
+
+static void
+target_close(struct target *target)
+{
+	end_clear(&target->end);
+	if (target->part >= 0) {
+		durable_cancel(target->path);
+		close(target->part);
+	}
+	if (target->path)
+		durable_unlock(target->path, target->lock);
+}
+
+#define TARGET_CLEANUP __attribute__((cleanup(target_close)))
+
+/* ---- of deltas */
+
+/* The records of a delta; a full one also has zeroes for the rest of the image. */
+static GArray *
+plan_of(const struct chain_link *link, int fd, GError **error)
+{
+	g_autoptr(GArray) records = plan_new();
+
+	if (!delta_plan(fd, link->path, &link->header, records, error))
+		return NULL;
+	return link->header.number ? g_steal_pointer(&records)
+				   : plan_of_all(records, link->header.size);
+}
+
+static bool
+copy_link(const struct chain_link *link, struct target *target, const struct restore_job *job,
+	  GError **error)
+{
+	const int fd = open(link->path, O_RDONLY | O_CLOEXEC);
+	struct end *END_CLEANUP source = NULL;
+	g_autoptr(GArray) plan = NULL;
+	struct copy_options options = {.target = target->end, .progress = job->progress};
+
+	if (fd < 0)
+		return failure_errno(error, errno, "%s", link->path);
+	options.source = source = delta_end_open(fd, link->path, &link->header);
+	options.plan = plan = plan_of(link, fd, error);
+	if (!plan || !copy_run("restore", &options, error))
+		return false;
+	job->progress->copied += plan_bytes(plan, false);
+	return true;
+}
+
+/* That each delta is whole, before the first byte is written; NULL: an error. */
+static bool
+check_link(const struct chain_link *link, GError **error)
+{
+	int CLEANUP_CLOSE fd = open(link->path, O_RDONLY | O_CLOEXEC);
+	g_autoptr(GArray) plan = NULL;
+
+	if (fd < 0)
+		return failure_errno(error, errno, "%s", link->path);
+	plan = plan_of(link, fd, error);
+	return plan;
+}
+
+/* The links that are wanted; the rest is freed. */
+static bool
+choose_links(GPtrArray *links, const struct restore_job *job, GError **error)
+{
+	if (!links->len)
+		return failure(error, ENOENT, "%s has no backups (*.delta)", job->source);
+	if (!job->has_until)
+		return true;
+	if (job->until >= links->len)
+		return failure(error, ENOENT,
+			       "--until=%" G_GUINT64_FORMAT ": the last backup in %s is %u",
+			       job->until, job->source, links->len - 1);
+	g_ptr_array_set_size(links, (gint)job->until + 1);
+	return true;
+}
+
+static bool
+restore_links(GPtrArray *links, const struct restore_job *job, GError **error)
+{
+	struct target TARGET_CLEANUP target = {.lock = -1, .part = -1};
+	const struct chain_link *first = links->pdata[0];
+
+	for (guint i = 0; i < links->len; i++) {
+		if (!check_link(links->pdata[i], error))
+			return false;
+	}
+	if (!target_open(&target, job, first->header.size, error))
+		return false;
+	for (guint i = 0; i < links->len; i++) {
+		if ((i == 1 && !has_data_now(&target, error)) ||
+		    !copy_link(links->pdata[i], &target, job, error))
+			return false;
+	}
+	return target_keep(&target, error);
+}
+
+static bool
+restore_chain(const struct restore_job *job, GError **error)
+{
+	g_autoptr(GPtrArray) links = chain_read(job->source, error);
+
+	return links && choose_links(links, job, error) && restore_links(links, job, error);
+}
+
+/* ---- of a raw backup */
+
+static bool
+copy_raw(const struct raw_backup *raw, const struct restore_job *job, GError **error)
+{
+	struct target TARGET_CLEANUP target = {.lock = -1, .part = -1};
+	struct end *END_CLEANUP source = NULL;
+	g_autoptr(GArray) plan = plan_new();
+	struct copy_options options = {.plan = plan, .progress = job->progress};
+	const int fd = open(raw->path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return failure_errno(error, errno, "%s", raw->path);
+	options.source = source = file_end_new(fd, raw->path, false);
+	if (!file_end_allocated(source, raw->state.size, plan, error) ||
+	    !target_open(&target, job, raw->state.size, error))
+		return false;
+	options.target = target.end;
+	if (!copy_run("restore", &options, error))
+		return false;
+	job->progress->copied += plan_bytes(plan, false);
+	return target_keep(&target, error);
+}
+
+static bool
+restore_raw(const struct restore_job *job, GError **error)
+{
+	struct raw_backup RAW_BACKUP_CLEANUP raw;
+
+	if (!raw_backup_open(&raw, job->source, job->progress, error))
+		return false;
+	if (job->has_until)
+		return failure(error, EINVAL,
+			       "--until is for a directory of deltas, and %s is a file",
+			       job->source);
+	if (!raw.exists)
+		return failure_errno(error, ENOENT, "%s", job->source);
+	if (!raw.has_state)
+		return failure(error, EINVAL,
+			       "%s is no backup: there is no %s; a plain image can be copied with "
+			       "cp --sparse=always",
+			       raw.path, raw.state_path);
+	return raw_backup_is_unchanged(&raw, error) && copy_raw(&raw, job, error);
+}
+
+bool
+restore_run(const struct restore_job *job, GError **error)
+{
+	if (g_file_test(job->source, G_FILE_TEST_IS_DIR))
+		return restore_chain(job, error);
+	return restore_raw(job, error);
+}
