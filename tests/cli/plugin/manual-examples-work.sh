@@ -6,7 +6,7 @@
 . "$lib/certificates.sh"
 
 require_root "a network and processes of its own for each example"
-require unshare ip psktool certtool nbdinfo nbdcopy mke2fs qemu-img qemu-system-x86_64 socat jq nc fdisk
+require unshare ip psktool certtool nbdinfo nbdcopy mke2fs qemu-img qemu-io qemu-nbd qemu-system-x86_64 socat jq nc fdisk
 top=$(cd "$lib/../.." && pwd)
 manual=$top/man/nbdkit-loop-plugin.pod
 for needed in "$top_builddir/run" "$top_builddir/wrapper/nbdkit"; do
@@ -82,7 +82,7 @@ run_example() # SCRIPT
 	! grep -E 'error: |"error"|[Cc]ould not|warning: ' "$dir/example.log" >&2 || fail "an example complains: $name"
 }
 
-mkdir "$dir/manual" "$dir/readme" "$dir/control" "$dir/server" "$dir/tls"
+mkdir "$dir/manual" "$dir/readme" "$dir/control" "$dir/server" "$dir/tls" "$dir/backup"
 "$python" "$lib/examples.py" "$manual" "$dir/manual" EXAMPLES "DEBUG FLAG"
 "$python" "$lib/examples.py" "$manual" "$dir/control" "CONTROL SOCKET"
 "$python" "$lib/examples.py" "$top/README" "$dir/readme"
@@ -90,7 +90,9 @@ mkdir "$dir/manual" "$dir/readme" "$dir/control" "$dir/server" "$dir/tls"
 # Its keys and certificates are made by nbdloop.
 [ ! -x "$top_builddir/tool/nbdloop" ] || ! nbdloop keys certificates --server=localhost "$dir/made" >"$dir/keys.log" 2>&1 ||
 	"$python" "$lib/examples.py" "$top/man/nbdloop-tls.pod" "$dir/tls" "WITH KEYS" "WITH CERTIFICATES"
-for example in "$dir"/tls/[0-9][0-9]; do
+[ ! -x "$top_builddir/tool/nbdloop" ] ||
+	"$python" "$lib/examples.py" "$top/man/nbdloop-backup.pod" "$dir/backup" EXAMPLES
+for example in "$dir"/tls/[0-9][0-9] "$dir"/backup/[0-9][0-9]; do
 	[ ! -e "$example" ] || run_example "$example"
 done
 for example in "$dir"/manual/[0-9][0-9] "$dir"/readme/[0-9][0-9] "$dir"/server/[0-9][0-9] "$dir"/control/[0-9][0-9]; do

@@ -20,7 +20,7 @@ refuses() # REGEX ARGUMENT...
 }
 
 verbs=$(nbdloop --help | sed -n 's/^    \([a-z][a-z-]*\)  .*/\1/p')
-expect_equal "verbs" "adopt attach change check detach keys list replace-server resize set snapshot start status stop" "$(echo $verbs)"
+expect_equal "verbs" "adopt attach backup change check detach keys list replace-server resize restore set snapshot start status stop" "$(echo $verbs)"
 expect_equal "version" "nbdloop $(sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' "$top_builddir/config.h")" "$(nbdloop --version)"
 
 # --help lists the options; nbdloop knows each listed option and rejects any other.
@@ -33,10 +33,12 @@ for verb in $verbs; do
 		wanted="connections dead-timeout direct-io engine fenced find force help nooverlap offset page-cache partscan poll read-only sector-size
 			server show sizelimit swap threads timeout tls tls-certificates tls-hostname tls-psk tls-verify-peer"
 		;;
+	backup) wanted="bitmap connections force format help incremental json next-bitmap state timeout verify" ;;
 	check) wanted="help timeout" ;;
 	detach) wanted="all help lazy" ;;
 	keys) wanted="client days help replace server" ;;
 	list) wanted="associated help json noheadings offset output output-all raw" ;;
+	restore) wanted="connections force help json timeout until" ;;
 	set) wanted="direct-io help" ;;
 	snapshot) wanted="expire freeze help remove scratch scratch-size" ;;
 	start | stop) wanted="all help" ;;
@@ -95,6 +97,13 @@ refuses 'nbd://a,,b/x: a server.s name is missing beside a comma' attach --fence
 refuses '--fenced is for a URI of several servers, as in nbd://a,b/name' attach --fenced nbd://a/x
 refuses '--fenced is for a URI of several servers, and .*disk.img is an image' attach --fenced "$image"
 refuses 'the kernel has TLS for TCP only.*--tls=proxy' attach "nbds+unix:///?socket=/run/nbd.sock"
+refuses 'SOURCE is missing: nbdloop backup' backup
+refuses 'TARGET is missing: nbdloop backup' backup nbd://localhost
+refuses '"three" is one word too many: nbdloop backup' backup nbd://localhost copy.img three
+refuses '--format=qcow2: must be one of raw, delta|--format=qcow2: must be raw or delta' backup --format=qcow2 nbd://localhost copy.img
+refuses '--connections=17: must be a whole number from 1 to 16' backup --connections=17 nbd://localhost copy.img
+refuses '--until=last: must be a whole number' restore --until=last "$dir" copy.img
+refuses 'TARGET is missing: nbdloop restore' restore "$dir"
 refuses 'URI is missing: nbdloop check' check
 refuses "disk.img is no NBD URI" check "$image"
 refuses 'name a device to detach, or use --all' detach

@@ -84,5 +84,9 @@ completes 'disk.img' list -j dis
 completes '' list --offset 1
 completes 'certificates' keys cert
 completes 'disk.img' keys psk dis
+completes 'disk.img' backup nbd://localhost dis
+completes 'delta raw' backup --format =
+completes 'disk.img' backup --state = dis
+completes 'disk.img' restore dis
 
 [ -e "$manual" ] || skip "the manual is not built; completion passed"

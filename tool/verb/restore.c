@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nbdloop restore: makes an image of backups.
+ */
+#include "tool/backup/restore.h"
+
+#include "tool/failure.h"
+#include "tool/show/output.h"
+#include "tool/verb/copy_options.h"
+#include "tool/verb/verb.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+struct restore_options {
+	struct copy_verb_options copy;
+	char *until;
+};
+
+static const struct option_row restore_option_rows[] = {
+	{
+		.name = "until",
+		.type = OPTION_STRING,
+		.field = offsetof(struct restore_options, until),
+		.arg = "N",
+		.help = "of a directory: the last increment that is wanted (default: all)",
+		.manual =
+			"Of a directory of deltas: the number of the last increment that is wanted;\n"
+			"0 is the full backup alone.  The default is all.\n",
+	},
+	OPTION_SWITCH("force", 0, offsetof(struct restore_options, copy.force),
+		      "replace a file that is there", "Replace a file that is there.\n"),
+	COPY_OPTION_ROWS(struct restore_options, copy),
+	{.name = NULL},
+};
+
+static void
+tell_end(const struct restore_job *job)
+{
+	json_t *line = json_pack("{ss ss ss sI}", "event", "end", "source", job->source, "target",
+				 job->target, "data", (json_int_t)job->progress->copied);
+
+	if (line)
+		output_json(job->progress->out, line, false);
+	json_decref(line);
+}
+
+static bool
+run_restore(const struct verb_call *call, GError **error)
+{
+	const struct restore_options *options = call->options;
+	struct progress progress;
+	struct restore_job job = {
+		.source = call->operands[0],
+		.target = call->operands[1],
+		.has_until = options->until,
+		.force = options->copy.force,
+		.connections = options->copy.connections,
+		.seconds = options->copy.seconds,
+		.progress = &progress,
+	};
+
+	if (options->until &&
+	    !g_ascii_string_to_unsigned(options->until, 10, 0, G_MAXUINT32, &job.until, NULL))
+		return failure(error, EINVAL, "--until=%s: must be a whole number", options->until);
+	copy_verb_progress(&options->copy, &progress);
+	if (!restore_run(&job, error))
+		return false;
+	if (options->copy.json)
+		tell_end(&job);
+	return true;
+}
+
+const struct verb verb_restore = {
+	.name = "restore",
+	.help = "make an image of backups",
+	.synopsis = "[OPTION]... SOURCE TARGET",
+	.summary =
+		"Makes an image, TARGET, of the backups in SOURCE: a directory of deltas, or a raw\n"
+		"backup.  TARGET is a file, or the URI of an export.",
+	.rows = restore_option_rows,
+	.least = 2,
+	.most = 2,
+	.options_size = sizeof(struct restore_options),
+	.run = run_restore,
+};
