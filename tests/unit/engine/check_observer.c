@@ -28,8 +28,9 @@
 struct witness {
 	struct observer observer;
 	_Atomic bool stops;
-	_Atomic unsigned int count;
-	struct range *seen[SEEN]; /* the first ones */
+	_Atomic unsigned int places; /* taken in .seen */
+	_Atomic unsigned int count;  /* noted */
+	struct range *seen[SEEN];    /* the first ones */
 	uint64_t start[SEEN], end[SEEN];
 	unsigned int planned; /* chunks that the backend had got when the last change came */
 };
@@ -42,16 +43,23 @@ static bool
 note(struct observer *observer, struct range *range)
 {
 	struct witness *self = container_of(observer, struct witness, observer);
-	unsigned int i = self->count;
+	unsigned int i = atomic_fetch_add(&self->places, 1);
 
 	if (i < SEEN) {
 		self->seen[i] = range;
 		self->start[i] = range->start;
 		self->end[i] = range->end;
 	}
-	self->planned = disk.fake.event_count;
 	atomic_fetch_add(&self->count, 1);
 	return !self->stops;
+}
+
+/* For tests of one thread. */
+static bool
+note_planned(struct observer *observer, struct range *range)
+{
+	container_of(observer, struct witness, observer)->planned = disk.fake.event_count;
+	return note(observer, range);
 }
 
 static void
@@ -115,6 +123,7 @@ assert_seen(const struct witness *self, unsigned int n, uint64_t start, uint64_t
 START_TEST(observer_sees_each_change_before_it_is_planned)
 {
 	open_with(&(struct fake_facts){.offset = 64 * KIB});
+	witness.observer.change = note_planned;
 	for (unsigned int i = 0; i < 3; i++) {
 		static const enum io_op ops[] = {IO_WRITE, IO_ZERO, IO_DISCARD};
 		uint64_t at = i * 8 * KIB;
