@@ -285,6 +285,12 @@ image_size(const struct image *image)
 	return atomic_load_explicit(&image->size, memory_order_relaxed);
 }
 
+uint64_t
+image_start(const struct image *image)
+{
+	return image->config.offset;
+}
+
 unsigned int
 image_sector_size(const struct image *image)
 {

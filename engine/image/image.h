@@ -62,6 +62,8 @@ image_lock_check(struct image *image, bool writable, char **error);
 /* The facts that clients are told. */
 uint64_t
 image_size(const struct image *image); /* in bytes, a multiple of the sector size */
+uint64_t
+image_start(const struct image *image); /* where the image begins in its file, in bytes */
 unsigned int
 image_sector_size(const struct image *image); /* in bytes, a power of 2: 1, or 512 to 4096 */
 bool

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/changes/bitmap.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#define WORD_BITS 64u
+
+struct bitmap {
+	_Atomic uint64_t covered; /* bytes; what is beyond counts as marked */
+	unsigned int shift;       /* a granule has 1 << shift bytes */
+	uint64_t granules;        /* of .bits */
+	_Atomic uint64_t bits[];
+};
+
+struct bitmap *
+bitmap_new(uint64_t bytes, uint64_t granule)
+{
+	uint64_t granules = bytes / granule + (bytes % granule != 0);
+	uint64_t words = granules / WORD_BITS + (granules % WORD_BITS != 0);
+	struct bitmap *bitmap;
+
+	assert(granule && !(granule & (granule - 1)));
+	if (words > (SIZE_MAX - sizeof(*bitmap)) / sizeof(bitmap->bits[0]))
+		return NULL;
+	bitmap = calloc(1, sizeof(*bitmap) + (size_t)words * sizeof(bitmap->bits[0]));
+	if (!bitmap)
+		return NULL;
+	atomic_init(&bitmap->covered, bytes);
+	bitmap->shift = (unsigned int)__builtin_ctzll(granule);
+	bitmap->granules = granules;
+	return bitmap;
+}
+
+uint64_t
+bitmap_granule(const struct bitmap *bitmap)
+{
+	return UINT64_C(1) << bitmap->shift;
+}
+
+/* The bits from `first` to `last` of a word. */
+static uint64_t
+mask_of(unsigned int first, unsigned int last)
+{
+	return (~UINT64_C(0) << first) & (~UINT64_C(0) >> (WORD_BITS - 1 - last));
+}
+
+/* Most granules are marked already, and then the cache line is only read. */
+void
+bitmap_mark(struct bitmap *bitmap, uint64_t start, uint64_t end)
+{
+	uint64_t first = start >> bitmap->shift, last = (end - 1) >> bitmap->shift;
+
+	if (first >= bitmap->granules)
+		return;
+	if (last >= bitmap->granules)
+		last = bitmap->granules - 1;
+	for (uint64_t word = first / WORD_BITS; word <= last / WORD_BITS; word++) {
+		uint64_t mask =
+			mask_of(word == first / WORD_BITS ? first % WORD_BITS : 0,
+				word == last / WORD_BITS ? last % WORD_BITS : WORD_BITS - 1);
+
+		if ((atomic_load_explicit(&bitmap->bits[word], memory_order_relaxed) & mask) !=
+		    mask)
+			atomic_fetch_or(&bitmap->bits[word], mask);
+	}
+}
+
+void
+bitmap_limit(struct bitmap *bitmap, uint64_t bytes)
+{
+	uint64_t covered = atomic_load(&bitmap->covered);
+
+	while (bytes < covered && !atomic_compare_exchange_weak(&bitmap->covered, &covered, bytes))
+		;
+}
+
+/* Returns the first granule from `granule` on whose mark is not `marked`, or .granules. */
+static uint64_t
+find_other(const struct bitmap *bitmap, uint64_t granule, bool marked)
+{
+	while (granule < bitmap->granules) {
+		uint64_t bits = atomic_load(&bitmap->bits[granule / WORD_BITS]);
+		uint64_t others = (marked ? ~bits : bits) >> granule % WORD_BITS;
+
+		if (others) {
+			granule += (uint64_t)__builtin_ctzll(others);
+			return granule < bitmap->granules ? granule : bitmap->granules;
+		}
+		granule += WORD_BITS - granule % WORD_BITS;
+	}
+	return bitmap->granules;
+}
+
+bool
+bitmap_run(const struct bitmap *bitmap, uint64_t start, uint64_t limit, uint64_t *end)
+{
+	uint64_t covered = atomic_load(&bitmap->covered);
+	uint64_t granule = start >> bitmap->shift, other;
+	bool marked;
+
+	*end = limit;
+	if (start >= covered)
+		return true;
+	marked = atomic_load(&bitmap->bits[granule / WORD_BITS]) >> granule % WORD_BITS & 1;
+	other = find_other(bitmap, granule + 1, marked);
+	if (other < bitmap->granules && other << bitmap->shift < covered)
+		covered = other << bitmap->shift;
+	else if (marked)
+		return true; /* as is all that is beyond */
+	if (covered < limit)
+		*end = covered;
+	return marked;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A bitmap over the bytes of an image: a bit for each granule, which is marked or not. It knows
+ * nothing of images. Any thread may mark and read, at the same time. A mark stays.
+ */
+#ifndef ENGINE_CHANGES_BITMAP_H
+#define ENGINE_CHANGES_BITMAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct bitmap;
+
+/* Makes a bitmap without a mark over `bytes` bytes. `granule`: bytes, a power of 2. What is beyond
+ * these bytes counts as marked. Returns NULL if there is no memory; the caller frees the bitmap
+ * with free(). */
+struct bitmap *
+bitmap_new(uint64_t bytes, uint64_t granule);
+
+/* Returns the size of a granule, in bytes. */
+uint64_t
+bitmap_granule(const struct bitmap *bitmap);
+
+/* Marks all granules with bytes from `start` up to `end`, end > start. */
+void
+bitmap_mark(struct bitmap *bitmap, uint64_t start, uint64_t end);
+
+/* From now on, all that is beyond `bytes` bytes counts as marked, unless it does already. */
+void
+bitmap_limit(struct bitmap *bitmap, uint64_t bytes);
+
+/* Returns whether the byte at `start` is marked, and sets *end, at most `limit` (> start), to the
+ * first byte after it that differs in that. */
+bool
+bitmap_run(const struct bitmap *bitmap, uint64_t start, uint64_t limit, uint64_t *end);
+
+#endif
