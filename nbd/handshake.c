@@ -157,6 +157,7 @@ nbd_handshake_secured(struct nbd_handshake *h)
 	assert(h->at == NBD_AT_TLS);
 	h->session = (struct nbd_session){0};
 	h->context = false;
+	h->bitmap_count = 0;
 	h->secure = true;
 	h->at = NBD_AT_OPTION;
 }

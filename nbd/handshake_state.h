@@ -27,6 +27,11 @@
  * LIST (four items of information, among them the name and the description, and the final ACK). */
 #define NBD_HANDSHAKE_ROOM 8448u
 
+/* Longest name of a dirty bitmap, in bytes.  So there is room for all of them in
+ * NBD_HANDSHAKE_ROOM.
+ */
+#define NBD_BITMAP_NAME_MAX 128
+
 struct nbd_output {
 	uint8_t *bytes;
 	size_t size; /* of the buffer, in bytes */
@@ -51,6 +56,11 @@ struct nbd_export_source {
 	/* Returns the n-th export of the list, from 0, or NULL past its end.  If .list itself is
 	 * NULL, NBD_OPT_LIST is refused. */
 	const struct nbd_export *(*list)(void *data, size_t n);
+	/* Writes the name of the n-th dirty bitmap of the export, from 0, without the prefix
+	 * NBD_DIRTY_BITMAP.  Returns its id, which is neither 0 nor NBD_ALLOCATION_ID, or 0: there
+	 * are fewer.  NULL: no export has any. */
+	uint32_t (*bitmap)(void *data, const struct nbd_export *export, size_t n,
+			   char name[NBD_BITMAP_NAME_MAX + 1]);
 	/* Whether the client may not write to the export, even if others may.  The same for an
 	 * export as long as the pointer to it is valid.  NULL: it may. */
 	bool (*read_only)(void *data, const struct nbd_export *export);
@@ -110,18 +120,20 @@ struct nbd_handshake {
 		NBD_AT_END,
 	} at;
 	enum nbd_handshake_result
-		result;          /* at AT_END: what nbd_handshake_feed() returns from now on */
-	bool fixed;              /* the client set NBD_FLAG_C_FIXED_NEWSTYLE */
-	bool no_zeroes;          /* the client set NBD_FLAG_C_NO_ZEROES */
-	bool secure;             /* TLS is on */
-	bool shutdown;           /* nbd_handshake_shutdown() was called */
-	unsigned int options;    /* received so far */
-	uint32_t option;         /* the current one: NBD_OPT_* */
-	uint32_t length;         /* of its data, in bytes */
-	uint32_t have;           /* bytes of the current header or data that have arrived */
-	size_t listed;           /* at AT_LIST: exports sent so far */
-	bool context;            /* base:allocation was selected ... */
-	uint16_t context_length; /* ... for the export of this name */
+		result;            /* at AT_END: what nbd_handshake_feed() returns from now on */
+	bool fixed;                /* the client set NBD_FLAG_C_FIXED_NEWSTYLE */
+	bool no_zeroes;            /* the client set NBD_FLAG_C_NO_ZEROES */
+	bool secure;               /* TLS is on */
+	bool shutdown;             /* nbd_handshake_shutdown() was called */
+	unsigned int options;      /* received so far */
+	uint32_t option;           /* the current one: NBD_OPT_* */
+	uint32_t length;           /* of its data, in bytes */
+	uint32_t have;             /* bytes of the current header or data that have arrived */
+	size_t listed;             /* at AT_LIST: exports sent so far */
+	bool context;              /* base:allocation was selected ... */
+	unsigned int bitmap_count; /* ... or so many dirty bitmaps ... */
+	uint32_t bitmaps[NBD_BITMAPS_MAX]; /* ... with these ids ... */
+	uint16_t context_length;           /* ... for the export of this name */
 	char context_name[NBD_STRING_MAX];
 	uint8_t payload[NBD_OPTION_MAX]; /* the data of the option, or a header */
 };

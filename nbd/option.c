@@ -107,8 +107,12 @@ join(struct nbd_handshake *h, struct nbd_output *output, const struct nbd_export
 	session->min_block = export->min_block;
 	session->max_payload = export->max_payload;
 	session->flags = flags_for(h, export);
-	session->allocation = h->context && h->context_length == name->length &&
-			      memcmp(h->context_name, name->text, name->length) == 0;
+	if (h->context_length == name->length &&
+	    memcmp(h->context_name, name->text, name->length) == 0) {
+		session->allocation = h->context;
+		session->bitmap_count = h->bitmap_count;
+		memcpy(session->bitmaps, h->bitmaps, sizeof(h->bitmaps));
+	}
 	nbd_handshake_end(h, NBD_HANDSHAKE_TRANSMISSION, NULL);
 	return true;
 }
@@ -248,24 +252,67 @@ string_is(const struct string *string, const char *text)
 	return string->length == strlen(text) && memcmp(string->text, text, string->length) == 0;
 }
 
-/* Parses the queries; *selected tells whether one of them matches base:allocation. */
+/* Whether these are well-formed queries, and nothing after them. */
 static bool
-cursor_queries(struct cursor *cursor, bool listing, bool *selected)
+are_queries(struct cursor queries)
 {
 	struct string query;
 	uint32_t count;
 
-	if (!cursor_number(cursor, 4, &count))
+	if (!cursor_number(&queries, 4, &count))
 		return false;
-	*selected = listing && !count;
-	for (; count; count--) {
-		if (!cursor_string(cursor, &query))
+	while (count-- > 0)
+		if (!cursor_string(&queries, &query))
 			return false;
-		if (string_is(&query, NBD_BASE_ALLOCATION) ||
-		    (listing && string_is(&query, "base:")))
-			*selected = true;
+	return !queries.left;
+}
+
+/* Whether a query asks for this context.  In a list, one that ends with a colon asks for all
+ * contexts whose names begin with it. */
+static bool
+asks_for(const struct string *query, const char *name, bool listing)
+{
+	return string_is(query, name) ||
+	       (listing && query->length > 0 && query->text[query->length - 1] == ':' &&
+		query->length < strlen(name) && memcmp(query->text, name, query->length) == 0);
+}
+
+static bool
+is_asked_for(struct cursor queries, const char *name, bool listing)
+{
+	struct string query;
+	uint32_t count = 0;
+
+	cursor_number(&queries, 4, &count);
+	if (listing && !count)
+		return true;
+	while (count-- > 0 && cursor_string(&queries, &query))
+		if (asks_for(&query, name, listing))
+			return true;
+	return false;
+}
+
+/* Replies with the dirty bitmaps that the client asks for, and selects them if it doesn't list. */
+static void
+answer_bitmaps(struct nbd_handshake *h, struct nbd_output *output, const struct nbd_export *export,
+	       const struct cursor *queries, bool listing)
+{
+	char name[sizeof(NBD_DIRTY_BITMAP) + NBD_BITMAP_NAME_MAX] = NBD_DIRTY_BITMAP;
+	char *place = name + strlen(NBD_DIRTY_BITMAP);
+
+	if (!h->config.exports->bitmap)
+		return;
+	for (size_t n = 0; n < NBD_BITMAPS_MAX; n++) {
+		uint32_t id = h->config.exports->bitmap(h->config.data, export, n, place);
+
+		if (!id)
+			return;
+		if (!is_asked_for(*queries, name, listing))
+			continue;
+		nbd_reply_context(output, h->option, listing ? 0 : id, name);
+		if (!listing)
+			h->bitmaps[h->bitmap_count++] = id;
 	}
-	return !cursor->left;
 }
 
 static void
@@ -275,27 +322,27 @@ answer_meta_context(struct nbd_handshake *h, struct nbd_output *output)
 	struct cursor cursor = {h->payload, h->length};
 	const struct nbd_export *export;
 	struct string name;
-	bool selected;
 
 	if (!listing && h->session.form == NBD_FORM_SIMPLE) {
 		refuse_option(h, output, NBD_REP_ERR_INVALID,
 			      "structured replies must be agreed on first");
 		return;
 	}
-	if (!cursor_string(&cursor, &name) || !cursor_queries(&cursor, listing, &selected)) {
+	if (!cursor_string(&cursor, &name) || !are_queries(cursor)) {
 		refuse_invalid(h, output);
 		return;
 	}
 	export = find_export(h, output, &name);
 	if (!export)
 		return;
-	selected = selected && export->allocation;
-	if (selected)
+	if (export->allocation && is_asked_for(cursor, NBD_BASE_ALLOCATION, listing)) {
 		nbd_reply_context(output, h->option, listing ? 0 : NBD_ALLOCATION_ID,
 				  NBD_BASE_ALLOCATION);
+		h->context = h->context || !listing;
+	}
+	answer_bitmaps(h, output, export, &cursor, listing);
 	nbd_reply_ack(output, h->option);
-	if (selected && !listing) {
-		h->context = true;
+	if (!listing) {
 		h->context_length = (uint16_t)name.length;
 		memcpy(h->context_name, name.text, name.length);
 	}
@@ -342,8 +389,10 @@ nbd_option_answer(struct nbd_handshake *h, struct nbd_output *output)
 	const struct option *option = find_option(h->option);
 
 	/* Even a refused SET_META_CONTEXT cancels the selection that was made before. */
-	if (h->option == NBD_OPT_SET_META_CONTEXT)
+	if (h->option == NBD_OPT_SET_META_CONTEXT) {
 		h->context = false;
+		h->bitmap_count = 0;
+	}
 
 	if (h->option == NBD_OPT_ABORT)
 		answer_abort(h, output);

@@ -101,6 +101,11 @@ enum nbd_opt {
 #define NBD_STATE_HOLE      (1u << 0)
 #define NBD_STATE_ZERO      (1u << 1)
 
+/* ---- QEMU's metadata contexts "qemu:dirty-bitmap:NAME" (docs/interop/nbd.txt of QEMU) */
+
+#define NBD_DIRTY_BITMAP "qemu:dirty-bitmap:"
+#define NBD_STATE_DIRTY  (1u << 0)
+
 /* ---- "Request message"; sizes in bytes */
 
 #define NBD_REQUEST_MAGIC          UINT32_C(0x25609513)

@@ -169,7 +169,11 @@ nbd_status_init(struct nbd_status *status, const struct nbd_session *session,
 {
 	size_t limit;
 
-	*status = (struct nbd_status){.session = session, .request = request, .bytes = bytes};
+	*status = (struct nbd_status){.id = NBD_ALLOCATION_ID,
+				      .last = true,
+				      .session = session,
+				      .request = request,
+				      .bytes = bytes};
 	assert(session->form != NBD_FORM_SIMPLE && request->length &&
 	       size >= NBD_REPLY_STATUS_MAX(1));
 	/* So that the length of each extent fits in the 32 bits of the structured form. */
@@ -215,6 +219,19 @@ put_block(struct nbd_status *status)
 	return !length || put_extent(status, length, status->block_flags);
 }
 
+/* Adds a part of the block that isn't complete yet. */
+static void
+add_to_block(struct nbd_status *status, uint32_t length, uint32_t flags)
+{
+	if (!status->block)
+		status->block_flags = flags;
+	else if (status->id == NBD_ALLOCATION_ID)
+		status->block_flags &= flags;
+	else
+		status->block_flags |= flags;
+	status->block += length;
+}
+
 bool
 nbd_status_add(struct nbd_status *status, uint64_t length, uint32_t flags)
 {
@@ -232,8 +249,7 @@ nbd_status_add(struct nbd_status *status, uint64_t length, uint32_t flags)
 			/* Only a part of a block, which may also hold parts of the extents before
 			 * and after. */
 			part = length < block - inside ? length : block - inside;
-			status->block_flags = status->block ? status->block_flags & flags : flags;
-			status->block += (uint32_t)part;
+			add_to_block(status, (uint32_t)part, flags);
 			if (inside + part == block && !put_block(status))
 				return false;
 		} else if (!put_extent(status, part, flags)) {
@@ -257,10 +273,10 @@ nbd_status_finish(struct nbd_status *status)
 		put_extent(status, status->request->length, 0);
 	put_block(status);
 	length = status_head(status) + status->count * extent_size(status);
-	place = put_chunk(status->bytes, status->session, status->request, type, true,
+	place = put_chunk(status->bytes, status->session, status->request, type, status->last,
 			  length - (is_extended(status) ? NBD_EXTENDED_REPLY_SIZE
 							: NBD_STRUCTURED_REPLY_SIZE));
-	place = wire_store32(place, NBD_ALLOCATION_ID);
+	place = wire_store32(place, status->id);
 	if (is_extended(status))
 		wire_store32(place, status->count);
 	return length;

@@ -72,8 +72,14 @@ nbd_reply_error_at(const struct nbd_session *session, const struct nbd_request *
  *	nbd_status_init(&status, session, request, bytes, size);
  *	while (more && nbd_status_add(&status, length, flags)) ...
  *	length = nbd_status_finish(&status);
+ *
+ * A reply has a list for each selected context, one after the other.  nbd_status_init() presets .id
+ * and .last for a client that selected base:allocation only; for others, the caller sets them
+ *before it adds an extent.
  */
 struct nbd_status {
+	uint32_t id; /* of the context: NBD_ALLOCATION_ID or a dirty bitmap's */
+	bool last;   /* this list ends the reply */
 	const struct nbd_session *session;
 	const struct nbd_request *request;
 	uint8_t *bytes;
@@ -83,7 +89,7 @@ struct nbd_status {
 	uint32_t flags;       /* of the last extent */
 	uint64_t covered;     /* bytes added so far, those in .block included */
 	uint32_t block;       /* bytes of a block that isn't complete yet ... */
-	uint32_t block_flags; /* ... and the flags that they have in common */
+	uint32_t block_flags; /* ... and its flags so far */
 };
 
 /* Begins a list in the caller's buffer of `size` bytes, at least NBD_REPLY_STATUS_MAX(1).  Session,
@@ -93,17 +99,18 @@ nbd_status_init(struct nbd_status *status, const struct nbd_session *session,
 		const struct nbd_request *request, uint8_t *bytes, size_t size);
 
 /*
- * Adds an extent of `length` bytes (flags: NBD_STATE_*; 0 is plain data).  Joins it to the extent
- * before if that has equal flags, cuts it at the end of the request's range, and rounds its ends to
- * blocks of session->min_block bytes: a block with several kinds of data gets the flags that all of
- * them have.  Returns whether more may be added.  False is no failure: the range is covered, the
- * buffer is full, or the request asked for one extent (NBD_CMD_FLAG_REQ_ONE) and this is another.
+ * Adds an extent of `length` bytes (flags: NBD_STATE_*; 0 is plain data, or not changed).  Joins it
+ * to the extent before if that has equal flags, cuts it at the end of the request's range, and
+ * rounds its ends to blocks of session->min_block bytes: a block with several kinds of data gets
+ * the flags that all of them have, and is dirty if a part of it is.  Returns whether more may be
+ * added.  False is no failure: the range is covered, the buffer is full, or the request asked for
+ * one extent (NBD_CMD_FLAG_REQ_ONE) and this is another.
  */
 bool
 nbd_status_add(struct nbd_status *status, uint64_t length, uint32_t flags);
 
-/* Completes the list and writes its header; this is the end of the reply.  If nothing was added,
- * the whole range is reported as data.  Returns the size of the whole reply in bytes. */
+/* Completes the list and writes its header.  If nothing was added, the whole range is reported as
+ * data.  Returns the size of the list with its header, in bytes. */
 size_t
 nbd_status_finish(struct nbd_status *status);
 

@@ -160,7 +160,7 @@ nbd_request_check(const struct nbd_session *session, const struct nbd_request *r
 		return refuse_request(check, NBD_EPERM, "the export is read-only");
 	if (command->offered && !(session->flags & command->offered))
 		return refuse_request(check, NBD_EINVAL, "the export does not offer this command");
-	if (request->type == NBD_CMD_BLOCK_STATUS && !session->allocation)
+	if (request->type == NBD_CMD_BLOCK_STATUS && !session->allocation && !session->bitmap_count)
 		return refuse_request(check, NBD_EINVAL, "no metadata context was selected");
 	return check_range(session, request, command, check);
 }

@@ -24,6 +24,9 @@ enum nbd_form {
 /* The id of the metadata context base:allocation. */
 #define NBD_ALLOCATION_ID 1
 
+/* The most dirty bitmaps that an export has, and a client selects. */
+#define NBD_BITMAPS_MAX 32
+
 struct nbd_session {
 	const struct nbd_export *export; /* the one that the client joined; owned by the server */
 	uint64_t size;        /* of the export, in bytes; the server changes it when the export is
@@ -32,7 +35,9 @@ struct nbd_session {
 	uint32_t max_payload; /* bytes of one read or write, at most */
 	uint16_t flags;       /* the transmission flags that were sent */
 	enum nbd_form form;
-	bool allocation; /* base:allocation was selected for this export */
+	bool allocation;                   /* base:allocation was selected for this export */
+	unsigned int bitmap_count;         /* how many of its dirty bitmaps were selected ... */
+	uint32_t bitmaps[NBD_BITMAPS_MAX]; /* ... and their ids */
 };
 
 #endif

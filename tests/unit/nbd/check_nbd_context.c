@@ -350,6 +350,96 @@ START_TEST(many_empty_queries_are_taken)
 }
 END_TEST
 
+/* ---- dirty bitmaps */
+
+/* "disk" has a few, the others none. */
+static uint32_t
+bitmap(void *data, const struct nbd_export *export, size_t n, char name[NBD_BITMAP_NAME_MAX + 1])
+{
+	static const char *const names[] = {"monday", "tuesday", NULL};
+
+	ck_assert_ptr_eq(data, &talk_config);
+	if (export != &talk_disk || n > 2)
+		return 0;
+	if (n < 2) {
+		strcpy(name, names[n]);
+	} else {
+		memset(name, 'n', NBD_BITMAP_NAME_MAX);
+		name[NBD_BITMAP_NAME_MAX] = '\0';
+	}
+	return 70 + (uint32_t)n;
+}
+
+static void
+expect_bitmap(uint32_t option, uint32_t id, const char *name)
+{
+	struct talk_reply reply;
+
+	talk_expect(option, NBD_REP_META_CONTEXT, &reply);
+	ck_assert_uint_eq(reply.length, 4 + strlen(name));
+	ck_assert_uint_eq(wire_load32(reply.data), id);
+	ck_assert_mem_eq(reply.data + 4, name, strlen(name));
+}
+
+START_TEST(bitmaps_are_listed)
+{
+	static const char *const queries[] = {"qemu:", "qemu:dirty-bitmap:"};
+
+	talk_source.bitmap = bitmap;
+	say_structured();
+	for (size_t i = 0; i < 2; i++) {
+		talk_context(NBD_OPT_LIST_META_CONTEXT, "disk", 1, queries[i]);
+		run_more();
+		expect_bitmap(NBD_OPT_LIST_META_CONTEXT, 0, "qemu:dirty-bitmap:monday");
+		expect_bitmap(NBD_OPT_LIST_META_CONTEXT, 0, "qemu:dirty-bitmap:tuesday");
+		talk_expect(NBD_OPT_LIST_META_CONTEXT, NBD_REP_META_CONTEXT, NULL);
+		talk_expect(NBD_OPT_LIST_META_CONTEXT, NBD_REP_ACK, NULL);
+	}
+	talk_context(NBD_OPT_LIST_META_CONTEXT, "disk", 1, "qemu:dirty-bitmap:tuesday");
+	run_more();
+	expect_bitmap(NBD_OPT_LIST_META_CONTEXT, 0, "qemu:dirty-bitmap:tuesday");
+	talk_expect(NBD_OPT_LIST_META_CONTEXT, NBD_REP_ACK, NULL);
+	talk_expect_silence();
+	assert_go_works(false);
+	ck_assert_uint_eq(talk_handshake.session.bitmap_count, 0);
+}
+END_TEST
+
+START_TEST(bitmaps_are_selected_by_their_names_only)
+{
+	talk_source.bitmap = bitmap;
+	say_structured();
+	talk_context(NBD_OPT_SET_META_CONTEXT, "disk", 6,
+		     "qemu:", "qemu:dirty-bitmap:", "qemu:dirty-bitmap:sunday",
+		     "qemu:dirty-bitmap:tuesday", "base:allocation", "qemu:dirty-bitmap:tuesday");
+	run_more();
+	expect_bitmap(NBD_OPT_SET_META_CONTEXT, NBD_ALLOCATION_ID, "base:allocation");
+	expect_bitmap(NBD_OPT_SET_META_CONTEXT, 71, "qemu:dirty-bitmap:tuesday");
+	talk_expect(NBD_OPT_SET_META_CONTEXT, NBD_REP_ACK, NULL);
+	talk_expect_silence();
+	assert_go_works(true);
+	ck_assert_uint_eq(talk_handshake.session.bitmap_count, 1);
+	ck_assert_uint_eq(talk_handshake.session.bitmaps[0], 71);
+}
+END_TEST
+
+START_TEST(selected_bitmap_is_void_after_another_selection_and_for_another_export)
+{
+	talk_source.bitmap = bitmap;
+	say_structured();
+	talk_context(NBD_OPT_SET_META_CONTEXT, _i ? "disk" : "", 1, "qemu:dirty-bitmap:monday");
+	run_more();
+	expect_bitmap(NBD_OPT_SET_META_CONTEXT, 70, "qemu:dirty-bitmap:monday");
+	talk_expect(NBD_OPT_SET_META_CONTEXT, NBD_REP_ACK, NULL);
+	if (_i) {
+		talk_context(NBD_OPT_SET_META_CONTEXT, "disk", 1, "base:allocation");
+		expect_context(NBD_OPT_SET_META_CONTEXT, true);
+	}
+	assert_go_works(_i);
+	ck_assert_uint_eq(talk_handshake.session.bitmap_count, 0);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -373,6 +463,10 @@ main(void)
 		{.test = context_of_a_wrong_length_is_an_error, .last = 2},
 		{.test = context_whose_lengths_disagree_is_an_error, .last = 13},
 		{.test = query_longer_than_a_string_may_be_is_an_error},
+		{.test = bitmaps_are_listed},
+		{.test = bitmaps_are_selected_by_their_names_only},
+		{.test = selected_bitmap_is_void_after_another_selection_and_for_another_export,
+		 .last = 2},
 		{.test = many_empty_queries_are_taken},
 		{0},
 	};

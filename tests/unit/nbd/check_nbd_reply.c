@@ -346,6 +346,36 @@ START_TEST(full_buffer_ends_the_list)
 }
 END_TEST
 
+START_TEST(list_of_a_bitmap_has_its_id_and_may_not_be_the_last)
+{
+	status_begin(0, 0x3000, 4096);
+	status.id = 9;
+	status.last = false;
+	ck_assert(nbd_status_add(&status, 0x1000, NBD_STATE_DIRTY));
+	ck_assert(!nbd_status_add(&status, 0x2000, 0));
+	assert_reply(nbd_status_finish(&status), "\x66\x8e\x33\xef\0\0\0\5" COOKIE "\0\0\0\x14"
+						 "\0\0\0\x09"
+						 "\0\0\x10\0"
+						 "\0\0\0\1"
+						 "\0\0\x20\0"
+						 "\0\0\0\0");
+}
+END_TEST
+
+/* Never too little: the opposite of a hole's rule. */
+START_TEST(block_that_is_dirty_in_part_is_dirty)
+{
+	status_begin(0, 0x2000, 4096);
+	status.id = 9;
+	ck_assert(nbd_status_add(&status, 0x200, NBD_STATE_DIRTY));
+	ck_assert(!nbd_status_add(&status, 0x1e00, 0));
+	assert_reply(nbd_status_finish(&status), "\x66\x8e\x33\xef\0\1\0\5" COOKIE "\0\0\0\x14"
+						 "\0\0\0\x09"
+						 "\0\0\x10\0\0\0\0\1"
+						 "\0\0\x10\0\0\0\0\0");
+}
+END_TEST
+
 START_TEST(extents_keep_to_whole_blocks)
 {
 	/* A hole of 512 bytes does not make the block a hole. */
@@ -452,6 +482,8 @@ main(void)
 		{.test = empty_list_is_data},
 		{.test = one_extent_is_enough_where_one_was_asked_for},
 		{.test = full_buffer_ends_the_list, .last = 2},
+		{.test = list_of_a_bitmap_has_its_id_and_may_not_be_the_last},
+		{.test = block_that_is_dirty_in_part_is_dirty},
 		{.test = extents_keep_to_whole_blocks},
 		{.test = shared_block_has_the_flags_common_to_all},
 		{.test = shared_block_that_does_not_fit_ends_the_list},
