@@ -146,6 +146,25 @@ parse_snapshot(char *rest, struct control_request *request)
 	return r < 0 ? r : parse_export(rest, request);
 }
 
+static int
+parse_checkpoint(char *rest, struct control_request *request)
+{
+	const char *action = next_word(&rest);
+
+	if (strcmp(action, "create") == 0)
+		request->verb = CONTROL_CREATE_CHECKPOINT;
+	else if (strcmp(action, "delete") == 0)
+		request->verb = CONTROL_DELETE_CHECKPOINT;
+	else
+		return -EINVAL;
+	request->checkpoint = next_word(&rest);
+	if (!*request->checkpoint || strchr(request->checkpoint, '='))
+		return -EINVAL;
+	if (request->verb == CONTROL_CREATE_CHECKPOINT && value_of(rest, "granularity="))
+		request->granularity = value_of(next_word(&rest), "granularity=");
+	return parse_export(rest, request);
+}
+
 int
 control_request_parse(char *line, struct control_request *request, const char **error)
 {
@@ -187,13 +206,19 @@ control_request_parse(char *line, struct control_request *request, const char **
 		*error = "snapshot: must be \"snapshot NEW\", then each at most once, without "
 			 "blanks, \"scratch=DIR\", \"scratch-size=SIZE\" and "
 			 "\"expire=SECONDS\", then nothing or \"export=NAME\"";
+	} else if (strcmp(verb, "checkpoint") == 0) {
+		r = parse_checkpoint(line, request);
+		*error = "checkpoint: must be \"checkpoint create NAME [granularity=SIZE]\" or "
+			 "\"checkpoint delete NAME\", then nothing or \"export=NAME\"";
 	} else {
 		r = -EINVAL;
 		*error = "unknown request: must be \"status\", "
 			 "\"set direct-io=on|off [export=NAME]\", "
 			 "\"set allow=RULES [allow-write=RULES] [export=NAME]\", "
 			 "\"resize [export=NAME]\", \"add NAME=PATH\", \"remove export=NAME\", "
-			 "\"disconnect RULES [export=NAME]\" or "
+			 "\"disconnect RULES [export=NAME]\", "
+			 "\"checkpoint create NAME [granularity=SIZE] [export=NAME]\", "
+			 "\"checkpoint delete NAME [export=NAME]\" or "
 			 "\"snapshot NEW [scratch=DIR] [scratch-size=SIZE] [expire=SECONDS] "
 			 "[export=NAME]\"";
 	}

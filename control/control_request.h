@@ -11,6 +11,8 @@
  *	remove export=NAME
  *	disconnect RULES [export=NAME]
  *	snapshot NEW [scratch=DIR] [scratch-size=SIZE] [expire=SECONDS] [export=NAME]
+ *	checkpoint create CHECKPOINT [granularity=SIZE] [export=NAME]
+ *	checkpoint delete CHECKPOINT [export=NAME]
  *
  * The value of export= is the rest of the line, because a name may contain blanks. The argument of
  * add is the rest of the line, too.
@@ -34,6 +36,8 @@ enum control_verb {
 	CONTROL_REMOVE,
 	CONTROL_DISCONNECT,
 	CONTROL_SNAPSHOT,
+	CONTROL_CREATE_CHECKPOINT,
+	CONTROL_DELETE_CHECKPOINT,
 };
 
 struct control_request {
@@ -47,8 +51,10 @@ struct control_request {
 	const char *snapshot;            /* CONTROL_SNAPSHOT: name of the new export */
 	const char *scratch;             /* CONTROL_SNAPSHOT: a directory, or NULL */
 	/* CONTROL_SNAPSHOT; 0: no limit. */
-	uint64_t scratch_size; /* bytes */
-	unsigned int expire;   /* seconds */
+	uint64_t scratch_size;   /* bytes */
+	unsigned int expire;     /* seconds */
+	const char *checkpoint;  /* CONTROL_CREATE_CHECKPOINT, CONTROL_DELETE_CHECKPOINT */
+	const char *granularity; /* CONTROL_CREATE_CHECKPOINT: a size; NULL: none */
 };
 
 /*

@@ -37,7 +37,7 @@ handle(const struct control_request *request, FILE *out, void *data)
 	struct json json;
 
 	run->requests++;
-	CHECK(request->verb <= CONTROL_SNAPSHOT);
+	CHECK(request->verb <= CONTROL_DELETE_CHECKPOINT);
 	CHECK(!request->direct_io || request->verb == CONTROL_SET);
 	CHECK(!request->addition == (request->verb != CONTROL_ADD));
 	CHECK(!request->addition || strchr(request->addition, '='));
@@ -49,6 +49,8 @@ handle(const struct control_request *request, FILE *out, void *data)
 	CHECK(!request->snapshot == (request->verb != CONTROL_SNAPSHOT));
 	CHECK(request->snapshot ||
 	      (!request->scratch && !request->scratch_size && !request->expire));
+	CHECK(!request->checkpoint == (request->verb < CONTROL_CREATE_CHECKPOINT));
+	CHECK(!request->granularity || request->verb == CONTROL_CREATE_CHECKPOINT);
 	json_init(&json, out);
 	json_object_begin(&json, NULL);
 	json_put_uint(&json, "verb", request->verb);
@@ -62,6 +64,8 @@ handle(const struct control_request *request, FILE *out, void *data)
 	json_put_string(&json, "scratch", request->scratch);
 	json_put_uint(&json, "scratch_size", request->scratch_size);
 	json_put_uint(&json, "expire", request->expire);
+	json_put_string(&json, "checkpoint", request->checkpoint);
+	json_put_string(&json, "granularity", request->granularity);
 	json_object_end(&json);
 }
 

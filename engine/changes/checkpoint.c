@@ -324,7 +324,9 @@ checkpoints_free(struct checkpoints *set)
 void
 checkpoints_resized(struct checkpoints *set)
 {
-	for (struct checkpoint *checkpoint = set->first; checkpoint; checkpoint = checkpoint->next)
+	struct checkpoint *checkpoint = set ? set->first : NULL;
+
+	for (; checkpoint; checkpoint = checkpoint->next)
 		bitmap_limit(checkpoint->bitmap, image_size(set->image));
 }
 
@@ -335,6 +337,8 @@ checkpoints_at(struct checkpoints *set, size_t n, struct checkpoint_facts *facts
 {
 	const struct checkpoint *checkpoint;
 
+	if (!set)
+		return false;
 	pthread_mutex_lock(&set->mutex);
 	for (checkpoint = set->first; checkpoint && n > 0; checkpoint = checkpoint->next)
 		n--;

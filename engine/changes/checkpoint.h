@@ -56,7 +56,7 @@ int
 checkpoints_end(struct checkpoints *const sets[], size_t count, const char *name, char **error);
 
 /* To be called after each change of the image's size. What the image did not have at some time
- * since the checkpoint counts as changed. */
+ * since the checkpoint counts as changed. `set` may be NULL. */
 void
 checkpoints_resized(struct checkpoints *set);
 
@@ -69,7 +69,8 @@ struct checkpoint_facts {
 	int64_t begun;    /* seconds since 1970 */
 };
 
-/* Tells of the n-th checkpoint, from 0, oldest first. Returns false if there are fewer. */
+/* Tells of the n-th checkpoint, from 0, oldest first. Returns false if there are fewer;
+ * `set` may be NULL, which has none. */
 bool
 checkpoints_at(struct checkpoints *set, size_t n, struct checkpoint_facts *facts);
 

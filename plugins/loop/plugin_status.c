@@ -78,6 +78,9 @@ status_handle(const struct control_request *request, FILE *out, void *data)
 			     "the plugin knows nothing of its clients: see nbdkit-ip-filter(1)");
 	else if (request->verb == CONTROL_SNAPSHOT)
 		answer_error(&json, "the plugin makes no snapshots: nbdloopd does");
+	else if (request->verb == CONTROL_CREATE_CHECKPOINT ||
+		 request->verb == CONTROL_DELETE_CHECKPOINT)
+		answer_error(&json, "the plugin has no checkpoints: nbdloopd has them");
 	else
 		answer_error(
 			&json,

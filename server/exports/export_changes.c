@@ -11,6 +11,7 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/log.h"
+#include "engine/changes/checkpoint.h"
 #include "nbd/protocol.h"
 
 #include <errno.h>
@@ -216,7 +217,9 @@ open_image(struct exports *exports, struct export *export, char **error)
 				 config->file);
 	export->threads = exports->worker_count;
 	export->traffic = traffic_new(export->threads);
-	return export->traffic ? lock_image(exports, export, error) : -ENOMEM;
+	export->checkpoints = checkpoints_new(export->image);
+	return export->traffic && export->checkpoints ? lock_image(exports, export, error)
+						      : -ENOMEM;
 }
 
 static void
@@ -454,6 +457,7 @@ change_image(struct exports *exports, struct offer *offer, const bool *direct, c
 	struct image *image = offer->export->image;
 	int r = direct ? image_set_direct(image, *direct, error) : image_resize(image, error);
 
+	checkpoints_resized(offer->export->checkpoints);
 	if (r < 0 || is_up_to_date(offer))
 		return r;
 	return exports_renew(exports, offer, offer->access);

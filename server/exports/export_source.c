@@ -9,6 +9,7 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "engine/changes/checkpoint.h"
 #include "engine/image/image.h"
 #include "nbd/protocol.h"
 
@@ -129,6 +130,22 @@ list_for_applicant(void *data, size_t n)
 	return offer ? &offer->facts : NULL;
 }
 
+_Static_assert(CHECKPOINTS_MAX <= NBD_BITMAPS_MAX && CHECKPOINT_NAME_MAX <= NBD_BITMAP_NAME_MAX,
+	       "clients would not see all checkpoints");
+
+static uint32_t
+bitmap_for_applicant(void *data, const struct nbd_export *facts, size_t n,
+		     char name[NBD_BITMAP_NAME_MAX + 1])
+{
+	struct checkpoint_facts checkpoint;
+
+	(void)data;
+	if (!checkpoints_at(offer_of(facts)->export->checkpoints, n, &checkpoint))
+		return 0;
+	memcpy(name, checkpoint.name, strlen(checkpoint.name) + 1);
+	return checkpoint.id;
+}
+
 static bool
 read_only_for_applicant(void *data, const struct nbd_export *facts)
 {
@@ -162,12 +179,14 @@ join_for_applicant(void *data, const struct nbd_export *facts, const char **mess
 const struct nbd_export_source exports_listed = {
 	.find = find_for_applicant,
 	.list = list_for_applicant,
+	.bitmap = bitmap_for_applicant,
 	.read_only = read_only_for_applicant,
 	.join = join_for_applicant,
 };
 
 const struct nbd_export_source exports_unlisted = {
 	.find = find_for_applicant,
+	.bitmap = bitmap_for_applicant,
 	.read_only = read_only_for_applicant,
 	.join = join_for_applicant,
 };

@@ -6,6 +6,7 @@
 #include "server/serve/worker_contexts.h"
 
 #include "common/cleanup.h"
+#include "engine/changes/checkpoint.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,7 @@ exports_only(struct exports *exports)
 void
 export_free(struct exports *exports, struct export *export)
 {
+	checkpoints_free(export->checkpoints);
 	image_close(export->image);
 	if (export->origin)
 		export_put(exports, export->origin);

@@ -61,8 +61,8 @@ exports_snapshot_connections(struct exports *exports);
 bool
 exports_use_ring(struct exports *exports);
 
-/* ---- changes, in export_changes.c and export_access.c: only one runs at a time, on the thread
- * that asks for it */
+/* ---- changes, in export_changes.c, export_access.c and export_checkpoints.c: only one runs at a
+ * time, on the thread that asks for it */
 
 /* Opens an export, and logs how its image is reached.  Takes over the configuration, which is in no
  * list.  Returns 0, or -errno with *error a sentence (caller frees). */
@@ -102,6 +102,16 @@ int
 exports_set_direct(struct exports *exports, const char *name, bool on, char **error);
 int
 exports_resize(struct exports *exports, const char *name, char **error);
+
+/* Begins or ends a checkpoint of that name (engine/changes/checkpoint.h) of one export; without
+ * `export`, of all exports, at one moment.  `granule`: in bytes.  Returns 0; -ENOENT without
+ * *error: there is no such export; or -errno with *error a sentence (caller frees), and nothing has
+ * changed. */
+int
+exports_begin_checkpoint(struct exports *exports, const char *export, const char *name,
+			 uint64_t granule, char **error);
+int
+exports_end_checkpoint(struct exports *exports, const char *export, const char *name, char **error);
 
 /* ---- for the workers */
 

@@ -11,7 +11,10 @@
 #include "server/serve/worker_call.h"
 
 #include "common/cleanup.h"
+#include "common/error.h"
+#include "common/unit.h"
 #include "control/answer.h"
+#include "engine/changes/checkpoint.h"
 #include "engine/image/image_json.h"
 #include "nbd/protocol.h"
 
@@ -211,6 +214,22 @@ struct export_writer {
 };
 
 static void
+write_checkpoints(struct json *json, struct checkpoints *set)
+{
+	struct checkpoint_facts facts;
+
+	json_array_begin(json, "checkpoints");
+	for (size_t n = 0; checkpoints_at(set, n, &facts); n++) {
+		json_object_begin(json, NULL);
+		json_put_string(json, "name", facts.name);
+		json_put_uint(json, "begun", (uint64_t)facts.begun);
+		json_put_uint(json, "granularity", facts.granule);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
+static void
 write_export(void *data, const struct visited *visited)
 {
 	const struct export *export = visited->export;
@@ -228,6 +247,7 @@ write_export(void *data, const struct visited *visited)
 	json_put_uint(json, "connections", visited->connections);
 	snapshot_put_status(json, export, writer->socket);
 	write_traffic(json, export);
+	write_checkpoints(json, export->checkpoints);
 	json_image(json, status.path, &status);
 	json_object_end(json);
 }
@@ -399,6 +419,39 @@ disconnect_clients(const struct status *status, const struct control_request *re
 	json_object_end(json);
 }
 
+static void
+change_checkpoint(const struct status *status, const struct control_request *request,
+		  struct json *json)
+{
+	bool create = request->verb == CONTROL_CREATE_CHECKPOINT;
+	uint64_t granule = CHECKPOINT_GRANULE;
+	char *CLEANUP_FREE error = NULL;
+	int r = 0;
+
+	if (request->granularity)
+		r = unit_parse_size(request->granularity, &granule);
+	if (r < 0)
+		error_set(&error, r, "granularity=%s: must be a size, such as 64k",
+			  request->granularity);
+	else if (create)
+		r = exports_begin_checkpoint(status->exports, request->export_name,
+					     request->checkpoint, granule, &error);
+	else
+		r = exports_end_checkpoint(status->exports, request->export_name,
+					   request->checkpoint, &error);
+	if (r == -ENOENT && !error) {
+		answer_no_export(json, request->export_name, ", or it is a snapshot");
+		return;
+	}
+	if (r < 0) {
+		answer_error(json, error);
+		return;
+	}
+	json_object_begin(json, NULL);
+	json_put_string(json, create ? "created" : "deleted", request->checkpoint);
+	json_object_end(json);
+}
+
 void
 status_handle(const struct control_request *request, FILE *out, void *data)
 {
@@ -412,6 +465,9 @@ status_handle(const struct control_request *request, FILE *out, void *data)
 		remove_export(status, request->export_name, &json);
 	else if (request->verb == CONTROL_DISCONNECT)
 		disconnect_clients(status, request, &json);
+	else if (request->verb == CONTROL_CREATE_CHECKPOINT ||
+		 request->verb == CONTROL_DELETE_CHECKPOINT)
+		change_checkpoint(status, request, &json);
 	else
 		change_export(status, request, &json);
 }

@@ -18,6 +18,7 @@
 #include <time.h>
 
 struct access;
+struct checkpoints;
 struct export_config;
 struct exports;
 struct identity;
@@ -26,6 +27,7 @@ struct identity;
 struct export
 {
 	struct image *image;
+	struct checkpoints *checkpoints; /* of the image; NULL: it is a snapshot */
 	struct export_config *config;
 	struct traffic *traffic; /* one for each of `threads`, by the worker's number */
 	unsigned int threads;

@@ -13,6 +13,7 @@
 #include "server/serve/worker_contexts.h"
 
 #include "common/log.h"
+#include "engine/changes/checkpoint.h"
 #include "engine/image/extent.h"
 
 #include <errno.h>
@@ -307,18 +308,62 @@ log_status_failure(struct image *image, const struct nbd_request *nbd, int err)
 		  log_left_out(suppressed, more));
 }
 
+/* Lists what has changed since the checkpoint with the id of the list.  -ESTALE: it has ended. */
+static int
+add_changes(struct checkpoints *set, struct nbd_status *status)
+{
+	struct checkpoint *checkpoint = checkpoint_hold(set, status->id);
+	uint64_t at = status->request->offset, limit = at + status->request->length, next;
+	bool more = true, ended;
+
+	if (!checkpoint)
+		return -ESTALE;
+	for (; more && at < limit; at = next) {
+		bool changed = checkpoint_run(checkpoint, at, limit, &next);
+
+		more = nbd_status_add(status, next - at, changed ? NBD_STATE_DIRTY : 0);
+	}
+	ended = checkpoint_has_ended(checkpoint);
+	checkpoint_release(checkpoint);
+	return ended ? -ESTALE : 0;
+}
+
+/* Appends the list of a context to the reply.  `left`: contexts that come after it. */
+static int
+find_list(struct request *request, uint32_t id, unsigned int left)
+{
+	struct export *export = request->conn->offer->export;
+	const struct nbd_request *nbd = &request->nbd;
+	size_t room = (STATUS_SIZE - request->data_length) / (left + 1);
+	struct nbd_status status;
+	int r;
+
+	nbd_status_init(&status, &request->conn->session, nbd,
+			(uint8_t *)request->buffer.memory + request->data_length, room);
+	status.id = id;
+	status.last = !left;
+	r = id == NBD_ALLOCATION_ID ? extents_visit(export->image, nbd->offset, nbd->length, false,
+						    add_extent, &status)
+				    : add_changes(export->checkpoints, &status);
+	if (r >= 0)
+		request->data_length += nbd_status_finish(&status);
+	return r;
+}
+
+/* On a helper's thread. */
 static void
 find_status(struct helper_job *job)
 {
 	struct request *request = request_of_job(job);
-	const struct nbd_request *nbd = &request->nbd;
-	struct nbd_status status;
+	const struct nbd_session *session = &request->conn->session;
+	int r = 0;
 
-	nbd_status_init(&status, &request->conn->session, nbd, request->buffer.memory, STATUS_SIZE);
-	request->result = extents_visit(request->conn->offer->export->image, nbd->offset,
-					nbd->length, false, add_extent, &status);
-	if (request->result >= 0)
-		request->data_length = nbd_status_finish(&status);
+	request->data_length = 0;
+	if (session->allocation)
+		r = find_list(request, NBD_ALLOCATION_ID, session->bitmap_count);
+	for (unsigned int i = 0; r >= 0 && i < session->bitmap_count; i++)
+		r = find_list(request, session->bitmaps[i], session->bitmap_count - 1 - i);
+	request->result = r;
 }
 
 static void
@@ -326,6 +371,10 @@ status_found(struct helper_job *job)
 {
 	struct request *request = request_of_job(job);
 
+	if (request->result == -ESTALE) {
+		reply_error(request, NBD_EINVAL, "the checkpoint has been deleted");
+		return;
+	}
 	if (request->result < 0) {
 		log_status_failure(request->conn->offer->export->image, &request->nbd,
 				   request->result);

@@ -245,6 +245,37 @@ START_TEST(export_name_of_4096_bytes_fits)
 }
 END_TEST
 
+START_TEST(checkpoint_is_created_and_deleted)
+{
+	static const char *const bad[] = {
+		"checkpoint",
+		"checkpoint list",
+		"checkpoint create",
+		"checkpoint delete",
+		"checkpoint create a b",
+		"checkpoint create export=a",
+		"checkpoint Create a",
+		"checkpoint create a granularity=4k b",
+		"checkpoint delete a granularity=4k",
+	};
+
+	assert_parses("checkpoint create monday");
+	ck_assert_int_eq(request.verb, CONTROL_CREATE_CHECKPOINT);
+	ck_assert_str_eq(request.checkpoint, "monday");
+	ck_assert_ptr_null(request.granularity);
+	ck_assert_ptr_null(request.export_name);
+	assert_parses("checkpoint create monday granularity=4k export=a b");
+	ck_assert_str_eq(request.granularity, "4k");
+	ck_assert_str_eq(request.export_name, "a b");
+	assert_parses("checkpoint delete monday export=granularity=1");
+	ck_assert_int_eq(request.verb, CONTROL_DELETE_CHECKPOINT);
+	ck_assert_str_eq(request.checkpoint, "monday");
+	ck_assert_str_eq(request.export_name, "granularity=1");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_refused(bad[i], "\"checkpoint delete NAME\"");
+}
+END_TEST
+
 START_TEST(unknown_verb_is_refused_with_all_that_is_known)
 {
 	static const char *const bad[] = {
@@ -261,6 +292,9 @@ START_TEST(unknown_verb_is_refused_with_all_that_is_known)
 		assert_refused(bad[i], "\"set allow=RULES [allow-write=RULES] [export=NAME]\"");
 		assert_refused(bad[i], "\"disconnect RULES [export=NAME]\"");
 		assert_refused(bad[i], "\"snapshot NEW [scratch=DIR]");
+		assert_refused(bad[i],
+			       "\"checkpoint create NAME [granularity=SIZE] [export=NAME]\"");
+		assert_refused(bad[i], "\"checkpoint delete NAME [export=NAME]\"");
 	}
 }
 END_TEST
@@ -322,6 +356,7 @@ main(void)
 		{.test = export_name_lies_in_the_callers_line},
 		{.test = blanks_around_words_do_not_matter},
 		{.test = export_name_of_4096_bytes_fits},
+		{.test = checkpoint_is_created_and_deleted},
 		{.test = unknown_verb_is_refused_with_all_that_is_known},
 		{.test = bad_setting_is_refused_with_what_is_allowed},
 		{.test = resize_with_anything_but_an_export_is_refused},
