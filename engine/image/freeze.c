@@ -9,8 +9,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Held while a freeze begins: two that begin at the same time would each wait for a file of the
- * other one's. */
+/* Held while a freeze of several images begins: two that begin at the same time would each wait for
+ * a file of the other one's. One that waits for a single file holds nothing meanwhile, and a file
+ * whose disk does not answer must not keep others from it. */
 static pthread_mutex_t beginning = PTHREAD_MUTEX_INITIALIZER;
 
 static void
@@ -60,14 +61,16 @@ freeze_begin(struct freeze *freeze, struct image *const images[], size_t count)
 		freeze->files = malloc(count * sizeof(freeze->files[0]));
 	if (!freeze->files)
 		return -ENOMEM;
-	pthread_mutex_lock(&beginning);
+	if (count > 1)
+		pthread_mutex_lock(&beginning);
 	for (size_t i = 0; i < count; i++) {
 		if (is_frozen(freeze, images[i]))
 			continue;
 		freeze_file(&freeze->files[freeze->count], images[i]->ranges);
 		freeze->count++;
 	}
-	pthread_mutex_unlock(&beginning);
+	if (count > 1)
+		pthread_mutex_unlock(&beginning);
 	return 0;
 }
 

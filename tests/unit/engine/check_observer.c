@@ -430,23 +430,29 @@ freeze_and_end(void *data)
 	return NULL;
 }
 
-START_TEST(moment_waits_for_a_change_that_waits_for_an_observer)
+/* And for no other image: a disk that does not answer must not keep all others from a moment. */
+START_TEST(moment_waits_for_a_change_of_its_image_that_waits_for_an_observer)
 {
 	_Atomic bool over = false;
+	struct freeze freeze;
 	pthread_t thread;
 	struct test_io op;
 
 	open_with(&(struct fake_facts){0});
+	fake_image_open(&twin, &(struct fake_facts){0});
 	witness.stops = true;
 	submit_write(disk.ctx, &op, 0, 4 * KIB);
 	pthread_create(&thread, NULL, freeze_and_end, &over);
 	while ((atomic_load(&disk.image->ranges->contended) & ~RANGE_WATCH) == 0)
 		sched_yield();
+	freeze_begin(&freeze, &twin.image, 1);
+	freeze_end(&freeze);
 	ck_assert(!over);
 	observer_release(witness.seen[0]);
 	ck_assert_int_eq(test_io_finish(disk.ctx, &op), 0);
 	pthread_join(thread, NULL);
 	ck_assert(over);
+	fake_image_close(&twin);
 	close_disk();
 }
 END_TEST
@@ -468,7 +474,7 @@ main(void)
 		{.test = thread_that_waits_for_its_change_is_woken_by_the_release},
 		{.name = "moment"},
 		{.test = moment_divides_the_changes_of_two_images},
-		{.test = moment_waits_for_a_change_that_waits_for_an_observer},
+		{.test = moment_waits_for_a_change_of_its_image_that_waits_for_an_observer},
 		{0},
 	};
 
