@@ -98,7 +98,7 @@ int
 copy_init(struct copy *copy, const struct copy_place *place, char **error)
 {
 	unsigned int align = place->source->direct_fd >= 0 ? place->source->direct_align : 1;
-	uint64_t base;
+	uint64_t base, words;
 	int r;
 
 	*copy = (struct copy){
@@ -111,8 +111,10 @@ copy_init(struct copy *copy, const struct copy_place *place, char **error)
 		.released = PTHREAD_COND_INITIALIZER,
 	};
 	base = place_of(copy, 0);
+	words = (granule_at(copy, place->end - 1) + 64) / 64;
 	copy->name = strdup(place->name);
-	copy->copied = calloc((granule_at(copy, place->end - 1) + 64) / 64, sizeof(uint64_t));
+	if (words <= SIZE_MAX / sizeof(uint64_t))
+		copy->copied = calloc((size_t)words, sizeof(uint64_t));
 	r = copy->name && copy->copied
 		    ? source_open(&copy->source, place->source, place->direct_end)
 		    : -ENOMEM;
@@ -157,6 +159,18 @@ copy_break(struct copy *copy, const char *format, ...)
 		  "affected",
 		  copy->name, copy->reason);
 	scratch_empty(&copy->scratch);
+}
+
+void
+copy_abandon(struct copy *copy)
+{
+	pthread_mutex_lock(&copy->mutex);
+	/* What fails from now on is no news. */
+	if (!copy->reason[0])
+		snprintf(copy->reason, REASON_MAX, "it has ended");
+	atomic_store(&copy->broken, true);
+	pthread_cond_broadcast(&copy->released);
+	pthread_mutex_unlock(&copy->mutex);
 }
 
 bool

@@ -90,6 +90,10 @@ copy_extents(struct copy *copy, uint64_t offset, uint64_t length, bool one, exte
 void
 copy_break(struct copy *copy, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Gives the copy up: nobody reads it any more, and changes need not wait for it. Any thread. */
+void
+copy_abandon(struct copy *copy);
+
 /* Copies the reason why the copy is broken. Returns whether it is. */
 bool
 copy_is_broken(struct copy *copy, char reason[REASON_MAX]);

@@ -54,7 +54,8 @@ snapshot_read(const struct backing *backing, bool direct, void *buffer, size_t l
 	return copy_read(&snapshot_of(backing)->copy, direct, buffer, length, offset);
 }
 
-/* Waits for the changes that are under way, since these may be using the copy. */
+/* Waits for the changes that are under way, since these may be using the copy. They copy no more
+ * than what they have begun: all other changes wait for them meanwhile. */
 static void
 stop_observing(struct snapshot *snapshot)
 {
@@ -62,6 +63,7 @@ stop_observing(struct snapshot *snapshot)
 
 	if (!snapshot->observed)
 		return;
+	copy_abandon(&snapshot->copy);
 	freeze_begin(&freeze, &snapshot->observed, 1);
 	image_unobserve(snapshot->observed, &snapshot->observer);
 	freeze_end(&freeze);
@@ -411,6 +413,20 @@ check_possible(const struct image *image, const struct snapshot_wish *wish, char
 	return 0;
 }
 
+/* A copy may be broken already: the disk gave errors when it was looked at. */
+static int
+check_whole(struct image **copy, char **error)
+{
+	char reason[REASON_MAX];
+	int r;
+
+	if (!copy_is_broken(&snapshot_of(&(*copy)->backing)->copy, reason))
+		return 0;
+	r = error_set(error, -EIO, "%s: %s", (*copy)->backing.path, reason);
+	image_close(steal_pointer(copy));
+	return r;
+}
+
 int
 snapshot_take(struct image *image, const struct snapshot_wish *wish, struct image **result,
 	      char **error)
@@ -431,7 +447,7 @@ snapshot_take(struct image *image, const struct snapshot_wish *wish, struct imag
 	clone = prepare_clone(image, directory);
 	if (!pass_moment(image, clone, copy)) {
 		*result = copy;
-		return 0;
+		return check_whole(result, error);
 	}
 	image_close(copy);
 	return open_clone(image, wish, clone, result, error);

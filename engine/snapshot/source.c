@@ -81,5 +81,8 @@ source_is_hole(const struct source *source, uint64_t from, uint64_t to)
 	if (lseek(fd, (off_t)from, SEEK_HOLE) != (off_t)from)
 		return false;
 	data = lseek(fd, (off_t)from, SEEK_DATA);
-	return data < 0 ? errno == ENXIO : (uint64_t)data >= to;
+	if (data >= 0)
+		return (uint64_t)data >= to;
+	/* A hole up to the end of the file, which may be before `to`: it was truncated. */
+	return errno == ENXIO && lseek(fd, 0, SEEK_END) >= (off_t)to;
 }

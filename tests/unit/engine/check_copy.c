@@ -274,6 +274,30 @@ START_TEST(truncated_part_is_no_hole)
 }
 END_TEST
 
+/* The same where a hole is before it. */
+START_TEST(truncated_part_after_a_hole_is_no_hole)
+{
+	begin_copy(0, SIZE, 0);
+	ck_assert_int_eq(ftruncate(file, SIZE / 4), 0);
+	ck_assert_int_eq(ftruncate(file, SIZE / 2), 0);
+	copy_keep(&copy, false, SIZE / 4, SIZE);
+	assert_broken("truncated to 131072 bytes");
+}
+END_TEST
+
+/* Changes that wait for its end would otherwise copy what nobody reads. */
+START_TEST(abandoned_copy_copies_no_more)
+{
+	begin_copy(0, SIZE, 0);
+	change(0, GRANULE, 'a');
+	copy_abandon(&copy);
+	ck_assert(copy_has(&copy, 0, SIZE));
+	copy_keep(&copy, false, 0, SIZE);
+	ck_assert_uint_eq(atomic_load(&copy.scratch.written), GRANULE);
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_ERROR), 0);
+}
+END_TEST
+
 START_TEST(directory_that_is_missing_is_named)
 {
 	const struct copy_place place = {
@@ -351,6 +375,8 @@ main(void)
 		{.test = full_scratch_file_breaks_the_copy_and_stops_nobody},
 		{.test = truncated_file_breaks_the_copy},
 		{.test = truncated_part_is_no_hole},
+		{.test = truncated_part_after_a_hole_is_no_hole},
+		{.test = abandoned_copy_copies_no_more},
 		{.test = directory_that_is_missing_is_named},
 		{.test = reader_gets_the_old_bytes_while_threads_change_them},
 		{0},
