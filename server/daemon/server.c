@@ -354,9 +354,11 @@ server_take_signals(struct server *server)
 static bool
 is_over(struct server *server)
 {
+	/* First: a snapshot's client that leaves meanwhile is one of the others once more. */
+	unsigned int connections = atomic_load(&server->acceptor.connections);
+
 	/* The server was started for the connections of --fd alone. */
-	if (!server->listeners && atomic_load(&server->acceptor.connections) ==
-					  exports_snapshot_connections(server->exports))
+	if (!server->listeners && connections <= exports_snapshot_connections(server->exports))
 		server->ending = true;
 	return server->ending;
 }

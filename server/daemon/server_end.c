@@ -130,6 +130,8 @@ server_end(struct server *server, int status)
 	/* No client can connect any more, or ask for a change. */
 	listeners_close(&server->listeners);
 	control_socket_stop(server->control);
+	if (server->polled)
+		server->polled[POLL_SIDE].fd = -1;
 	if (!server->polled)
 		stop_workers(server, WORKER_ABORTS);
 	else if (!drain(server, listened))

@@ -17,8 +17,9 @@ exports_follow_access(struct exports *exports, struct offer *offer, struct acces
 {
 	int r;
 
+	/* A snapshot may lack them, if there was no memory for them before. */
 	if (access_same(offer->access, access))
-		return 0;
+		return exports_follow_origin(exports, offer->export, access);
 	r = exports_renew(exports, offer, access);
 	if (r < 0)
 		return r;

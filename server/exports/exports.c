@@ -329,7 +329,9 @@ exports_free(struct exports *exports)
 {
 	if (!exports)
 		return;
+	pthread_mutex_lock(&exports->mutex);
 	exports->over = true;
+	pthread_mutex_unlock(&exports->mutex);
 	free(exports->defaults.allow);
 	free(exports->defaults.allow_write);
 	free_offers(exports->listed);
