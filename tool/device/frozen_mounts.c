@@ -12,8 +12,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -82,13 +82,15 @@ static void __attribute__((noreturn)) run_child(const GArray *fds, int told, int
 
 /* ---- the parent */
 
+/* Whether one of the first `count` mounts is of the same file system: that of its partition. The
+ * subvolumes of btrfs differ in st_dev. */
 static bool
-has_file_system(const GArray *fds, const struct stat *st)
+was_mounted(const GPtrArray *mounts, guint count, const char *part)
 {
-	for (guint i = 0; i < fds->len; i++) {
-		struct stat other;
+	for (guint i = 0; i < count; i++) {
+		const struct device_mount *mount = mounts->pdata[i];
 
-		if (fstat(g_array_index(fds, int, i), &other) == 0 && other.st_dev == st->st_dev)
+		if (strcmp(mount->part, part) == 0)
 			return true;
 	}
 	return false;
@@ -100,13 +102,13 @@ open_mounts(struct frozen_mounts *frozen, const GPtrArray *mounts, GError **erro
 {
 	for (guint i = 0; i < mounts->len; i++) {
 		const struct device_mount *mount = mounts->pdata[i];
-		int CLEANUP_CLOSE fd = open(mount->where, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-		struct stat st;
+		int CLEANUP_CLOSE fd = -1;
 
-		if (fd < 0 || fstat(fd, &st) < 0)
-			return failure_errno(error, errno, "%s can't be frozen", mount->where);
-		if (has_file_system(frozen->fds, &st))
+		if (was_mounted(mounts, i, mount->part))
 			continue;
+		fd = open(mount->where, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+		if (fd < 0)
+			return failure_errno(error, errno, "%s can't be frozen", mount->where);
 		/* Most of what is dirty goes now, while nothing has to wait. */
 		syncfs(fd);
 		g_array_append_val(frozen->fds, fd);
