@@ -61,8 +61,9 @@ static const struct option_row snapshot_option_rows[] = {
 		"sync and freeze the mounted file systems of the device meanwhile",
 		"Sync and freeze the mounted file systems of the device and its partitions,\n"
 		"so that the copy is clean; writes to them wait until there is a snapshot.\n"
-		"They are thawed in any case after ten seconds, or when C<nbdloop> is killed;\n"
-		"then there is no snapshot.  File systems on LVM or RAID on the device, and\n"
+		"They are thawed after ten seconds in any case, and then there is no snapshot.\n"
+		"They are also thawed when C<nbdloop> is killed; a snapshot that the server\n"
+		"makes after that is not clean.  File systems on LVM or RAID on the device, and\n"
 		"those that only other mount namespaces have, are not frozen.\n"),
 	OPTION_SWITCH("remove", 0, offsetof(struct snapshot_options, remove),
 		      "remove the snapshot of that name",
