@@ -5,8 +5,7 @@
  */
 #include "tool/device/frozen_mounts.h"
 #include "tool/failure.h"
-#include "tool/server/server_link.h"
-#include "tool/verb/our_device.h"
+#include "tool/verb/asked_server.h"
 #include "tool/verb/verb.h"
 
 #include "common/unit.h"
@@ -14,8 +13,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 
 struct snapshot_options {
 	char *scratch;         /* a directory, or NULL */
@@ -71,52 +68,6 @@ static const struct option_row snapshot_option_rows[] = {
 	{.name = NULL},
 };
 
-/* Whose server is asked: a device's, or that of a control socket. */
-struct place {
-	struct our_device ours;
-	const char *socket; /* NULL: the device's server */
-};
-
-static bool
-is_socket(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISSOCK(st.st_mode);
-}
-
-static bool
-place_find(struct place *place, const char *text, GError **error)
-{
-	if (!is_socket(text))
-		return our_device_find_served(&place->ours, text, error);
-	place->socket = text;
-	return true;
-}
-
-/* A snapshot that was asked for twice, since its server had died, has died with that server. */
-static json_t *
-ask(const struct place *place, const char *request, GError **error)
-{
-	return place->socket ? server_link_change(place->socket, request, error)
-			     : our_device_change_export(&place->ours, request, error);
-}
-
-/* A request is words, and a line. */
-static bool
-is_word(const char *what, const char *text, GError **error)
-{
-	return (*text && !strpbrk(text, " \n")) ||
-	       failure(error, EINVAL, "%s \"%s\": must be a word without blanks", what, text);
-}
-
-static bool
-is_line(const char *what, const char *text, GError **error)
-{
-	return !strchr(text, '\n') ||
-	       failure(error, EINVAL, "%s \"%s\": must be one line", what, text);
-}
-
 /* The request, or NULL.  Caller frees. */
 static char *
 compose(const struct snapshot_options *options, const char *name, const char *origin,
@@ -128,8 +79,9 @@ compose(const struct snapshot_options *options, const char *name, const char *or
 	/* The server has another working directory. */
 	if (options->scratch)
 		scratch = g_canonicalize_filename(options->scratch, NULL);
-	if (!is_word("NEW", name, error) || (scratch && !is_word("--scratch", scratch, error)) ||
-	    (origin && !is_line("EXPORT", origin, error)))
+	if (!request_word("NEW", name, error) ||
+	    (scratch && !request_word("--scratch", scratch, error)) ||
+	    (origin && !request_line("EXPORT", origin, error)))
 		return NULL;
 	g_string_append(request, name);
 	if (scratch)
@@ -145,24 +97,24 @@ compose(const struct snapshot_options *options, const char *name, const char *or
 
 /* The same with the device's file systems frozen.  A snapshot that came too late is removed. */
 static json_t *
-ask_frozen(const struct place *place, const char *request, const char *name, GError **error)
+ask_frozen(const struct asked_server *server, const char *request, const char *name, GError **error)
 {
 	g_autofree char *removal = g_strconcat("remove export=", name, NULL);
 	struct frozen_mounts frozen;
 	json_t *export;
 
-	if (!frozen_mounts_begin(&frozen, place->ours.device, error))
+	if (!frozen_mounts_begin(&frozen, server->ours.device, error))
 		return NULL;
-	export = ask(place, request, error);
+	export = asked_server_ask(server, request, error);
 	if (frozen_mounts_end(&frozen, export ? error : NULL) || !export)
 		return export;
 	json_decref(export);
-	json_decref(ask(place, removal, NULL));
+	json_decref(asked_server_ask(server, removal, NULL));
 	return NULL;
 }
 
 static bool
-make(const struct place *place, const struct verb_call *call, GError **error)
+make(const struct asked_server *server, const struct verb_call *call, GError **error)
 {
 	const struct snapshot_options *options = call->options;
 	const char *name = call->operands[1];
@@ -171,14 +123,14 @@ make(const struct place *place, const struct verb_call *call, GError **error)
 	json_auto_t *export = NULL;
 	const char *uri;
 
-	if (options->freeze && place->socket)
+	if (options->freeze && server->socket)
 		return failure(error, EINVAL,
 			       "--freeze is for a device, whose file systems are "
 			       "mounted here");
 	if (request && options->freeze)
-		export = ask_frozen(place, request, name, error);
+		export = ask_frozen(server, request, name, error);
 	else if (request)
-		export = ask(place, request, error);
+		export = asked_server_ask(server, request, error);
 
 	if (!export)
 		return false;
@@ -206,7 +158,7 @@ has_snapshot(json_t *status, const char *name)
 }
 
 static bool
-remove_snapshot(const struct place *place, const struct verb_call *call, GError **error)
+remove_snapshot(const struct asked_server *server, const struct verb_call *call, GError **error)
 {
 	const struct snapshot_options *options = call->options;
 	const char *name = call->operands[1];
@@ -217,14 +169,14 @@ remove_snapshot(const struct place *place, const struct verb_call *call, GError 
 	    call->count > 2)
 		return failure(error, EINVAL,
 			       "--remove takes the name of a snapshot, and nothing else");
-	if (!is_line("NEW", name, error))
+	if (!request_line("NEW", name, error))
 		return false;
-	status = ask(place, "status", error);
+	status = asked_server_ask(server, "status", error);
 	if (!status)
 		return false;
 	if (!has_snapshot(status, name))
 		return failure(error, ENOENT, "%s has no snapshot \"%s\"", call->operands[0], name);
-	removed = ask(place, request, error);
+	removed = asked_server_ask(server, request, error);
 	return removed != NULL;
 }
 
@@ -232,12 +184,12 @@ static bool
 run_snapshot(const struct verb_call *call, GError **error)
 {
 	const struct snapshot_options *options = call->options;
-	struct place place = {.socket = NULL};
-	bool done = place_find(&place, call->operands[0], error) &&
-		    (options->remove ? remove_snapshot(&place, call, error)
-				     : make(&place, call, error));
+	struct asked_server server;
+	bool done = asked_server_find(&server, call->operands[0], error) &&
+		    (options->remove ? remove_snapshot(&server, call, error)
+				     : make(&server, call, error));
 
-	our_device_fini(&place.ours);
+	asked_server_fini(&server);
 	return done;
 }
 

@@ -20,7 +20,7 @@ refuses() # REGEX ARGUMENT...
 }
 
 verbs=$(nbdloop --help | sed -n 's/^    \([a-z][a-z-]*\)  .*/\1/p')
-expect_equal "verbs" "adopt attach backup change check detach keys list replace-server resize restore set snapshot start status stop" "$(echo $verbs)"
+expect_equal "verbs" "adopt attach backup change check checkpoint detach keys list replace-server resize restore set snapshot start status stop" "$(echo $verbs)"
 expect_equal "version" "nbdloop $(sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' "$top_builddir/config.h")" "$(nbdloop --version)"
 
 # --help lists the options; nbdloop knows each listed option and rejects any other.
@@ -40,6 +40,7 @@ for verb in $verbs; do
 	list) wanted="associated help json noheadings offset output output-all raw" ;;
 	restore) wanted="connections force help json timeout until" ;;
 	set) wanted="direct-io help" ;;
+	checkpoint) wanted="export granularity help json" ;;
 	snapshot) wanted="expire freeze help remove scratch scratch-size" ;;
 	start | stop) wanted="all help" ;;
 	status) wanted="help json watch" ;;
@@ -123,6 +124,11 @@ refuses '/dev/loop0 is no device of the nbd driver' change /dev/loop0 "$image"
 refuses 'NEW is missing: nbdloop snapshot' snapshot nbd0
 refuses '"four" is one word too many' snapshot nbd0 new old four
 refuses 'disk.img is no device of the nbd driver' snapshot "$image" new
+refuses 'no action "make": it is create, list or delete' checkpoint make nbd0 new
+refuses 'NAME is missing: create needs it' checkpoint create nbd0
+refuses 'list takes no NAME' checkpoint list nbd0 new
+refuses '--granularity is for create' checkpoint --granularity=4k delete nbd0 new
+refuses '--json is for list' checkpoint --json create nbd0 new
 refuses 'a setting is missing' set nbd0
 refuses 'KIND is missing: nbdloop keys' keys
 refuses 'FILE\|DIRECTORY is missing: nbdloop keys' keys psk
@@ -137,7 +143,7 @@ refuses '--direct-io=unchanged: must be on or off$' set --direct-io=unchanged nb
 
 # The user is not root.
 use_unprivileged_server
-for arguments in "attach $image" "detach nbd0" "resize nbd0" "change nbd0 $image" "set --direct-io=on nbd0" "adopt nbd0" "replace-server nbd0" "snapshot nbd0 new"; do
+for arguments in "attach $image" "detach nbd0" "resize nbd0" "change nbd0 $image" "set --direct-io=on nbd0" "adopt nbd0" "replace-server nbd0" "snapshot nbd0 new" "checkpoint create nbd0 new" "checkpoint list nbd0"; do
 	status=0
 	# shellcheck disable=SC2086 # several words
 	"${as_nobody[@]}" "$top_builddir/tool/nbdloop" $arguments >"$dir/said.log" 2>&1 || status=$?

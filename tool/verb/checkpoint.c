@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nbdloop checkpoint: begins and ends checkpoints of a device, or of the exports of an nbdloopd,
+ * and lists them.
+ */
+#include "tool/failure.h"
+#include "tool/show/output.h"
+#include "tool/verb/asked_server.h"
+#include "tool/verb/verb.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+struct checkpoint_options {
+	uint64_t granularity; /* bytes; 0: the server's default */
+	char *export;         /* NULL: all exports */
+	unsigned int json;
+};
+
+static const struct option_row checkpoint_option_rows[] = {
+	{
+		.name = "granularity",
+		.type = OPTION_SIZE,
+		.field = offsetof(struct checkpoint_options, granularity),
+		.min = 4096,
+		.max = 1 << 20,
+		.arg = "SIZE",
+		.help = "create: how finely changes are noted, 4k to 1M (default: 64k)",
+		.manual =
+			"With C<create>: how finely changes are noted, a power of 2 from 4k to 1M\n"
+			"(default: 64k).\n",
+	},
+	{
+		.name = "export",
+		.type = OPTION_STRING,
+		.field = offsetof(struct checkpoint_options, export),
+		.arg = "NAME",
+		.help = "only of this export (default: of all, at one moment)",
+		.manual =
+			"Only of this export of the server (default: of all; a checkpoint begins in\n"
+			"all of them at one moment).\n",
+	},
+	OPTION_SWITCH(
+		"json", 'J', offsetof(struct checkpoint_options, json), "list: print JSON",
+		"With C<list>: print a JSON array, with an object for each checkpoint of each\n"
+		"export: C<name>, C<export>, C<begun> (in seconds since 1970) and\n"
+		"C<granularity> (in bytes).\n"),
+	{.name = NULL},
+};
+
+/* ---- list */
+
+/* The checkpoints of all exports, or of one: a copy of each, with its export's name.  NULL with an
+ * error: there is no such export. */
+static json_t *
+gather(json_t *status, const char *only, GError **error)
+{
+	json_t *list = json_array(), *export, *checkpoint;
+	bool found = !only;
+	size_t i, j;
+
+	json_array_foreach(json_object_get(status, "exports"), i, export)
+	{
+		json_t *name = json_object_get(export, "name");
+
+		if (only && g_strcmp0(json_string_value(name), only) != 0)
+			continue;
+		found = true;
+		json_array_foreach(json_object_get(export, "checkpoints"), j, checkpoint)
+		{
+			json_t *copy = json_copy(checkpoint);
+
+			json_object_set(copy, "export", name);
+			json_array_append_new(list, copy);
+		}
+	}
+	if (found)
+		return list;
+	json_decref(list);
+	failure(error, ENOENT, "there is no export \"%s\"", only);
+	return NULL;
+}
+
+static void
+print_table(json_t *list)
+{
+	json_t *checkpoint;
+	size_t i;
+
+	if (json_array_size(list) > 0)
+		printf("%-20s %-11s %s\n", "BEGUN", "GRANULARITY", "NAME EXPORT");
+	json_array_foreach(list, i, checkpoint)
+	{
+		g_autoptr(GDateTime) begun = g_date_time_new_from_unix_local(
+			json_integer_value(json_object_get(checkpoint, "begun")));
+		g_autofree char *when = begun ? g_date_time_format(begun, "%F %T") : NULL;
+		g_autofree char *export = output_plain(
+			json_string_value(json_object_get(checkpoint, "export")), false);
+
+		printf("%-20s %-11" PRId64 " %s %s\n", when ? when : "?",
+		       (int64_t)json_integer_value(json_object_get(checkpoint, "granularity")),
+		       json_string_value(json_object_get(checkpoint, "name")), export);
+	}
+}
+
+static bool
+list(const struct asked_server *server, const struct checkpoint_options *options, GError **error)
+{
+	json_auto_t *status = asked_server_ask(server, "status", error);
+	json_auto_t *found = status ? gather(status, options->export, error) : NULL;
+
+	if (!found)
+		return false;
+	if (options->json)
+		output_json(stdout, found, true);
+	else
+		print_table(found);
+	return true;
+}
+
+/* ---- create and delete */
+
+static bool
+change(const struct asked_server *server, const char *action, const char *name,
+       const struct checkpoint_options *options, GError **error)
+{
+	g_autoptr(GString) request = g_string_new(NULL);
+	json_auto_t *answer = NULL;
+
+	if (!request_word("NAME", name, error) ||
+	    (options->export && !request_line("--export", options->export, error)))
+		return false;
+	g_string_printf(request, "checkpoint %s %s", action, name);
+	if (options->granularity)
+		g_string_append_printf(request, " granularity=%" PRIu64, options->granularity);
+	if (options->export)
+		g_string_append_printf(request, " export=%s", options->export);
+	answer = asked_server_ask(server, request->str, error);
+	return answer != NULL;
+}
+
+/* Whether the action, the options and the number of operands agree. */
+static bool
+check_call(const struct verb_call *call, GError **error)
+{
+	const struct checkpoint_options *options = call->options;
+	const char *action = call->operands[0];
+	bool lists = g_str_equal(action, "list"), creates = g_str_equal(action, "create");
+
+	if (!lists && !creates && !g_str_equal(action, "delete"))
+		return failure(error, EINVAL,
+			       "there is no action \"%s\": it is create, list or delete", action);
+	if (lists && call->count > 2)
+		return failure(error, EINVAL, "list takes no NAME");
+	if (!lists && call->count < 3)
+		return failure(error, EINVAL, "NAME is missing: %s needs it", action);
+	if (options->granularity && !creates)
+		return failure(error, EINVAL, "--granularity is for create");
+	return lists || !options->json || failure(error, EINVAL, "--json is for list");
+}
+
+static bool
+run_checkpoint(const struct verb_call *call, GError **error)
+{
+	const struct checkpoint_options *options = call->options;
+	const char *action = call->operands[0];
+	struct asked_server server;
+	bool done;
+
+	if (!check_call(call, error))
+		return false;
+	done = asked_server_find(&server, call->operands[1], error);
+	if (done && g_str_equal(action, "list"))
+		done = list(&server, options, error);
+	else if (done)
+		done = change(&server, action, call->operands[2], options, error);
+	asked_server_fini(&server);
+	return done;
+}
+
+const struct verb verb_checkpoint = {
+	.name = "checkpoint",
+	.help = "note from now on what changes, for increments of backups",
+	.synopsis = "[OPTION]... create|list|delete DEVICE|SOCKET [NAME]",
+	.summary =
+		"Begins, lists or ends checkpoints of a device, or of the exports of an nbdloopd "
+		"with this control socket. From a checkpoint on, the server notes what changes.",
+	.rows = checkpoint_option_rows,
+	.least = 2,
+	.most = 3,
+	.options_size = sizeof(struct checkpoint_options),
+	.run = run_checkpoint,
+};
