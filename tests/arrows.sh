@@ -26,7 +26,7 @@ BEGIN {
 	allowed["engine/io"] = "engine/backing engine common"
 	allowed["engine/backend"] = "engine/io engine/backing engine common"
 	allowed["engine/context"] = "engine/backend engine/io engine common"
-	allowed["engine/changes"] = "engine/image engine/io engine common"
+	allowed["engine/changes"] = "engine/image engine/io engine/backing engine common"
 	allowed["engine/image"] = "engine/context engine/backend engine/io engine/backing engine common"
 	allowed["engine/snapshot"] = "engine/image engine/context engine/io engine/backing engine common"
 

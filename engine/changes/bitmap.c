@@ -77,36 +77,37 @@ bitmap_limit(struct bitmap *bitmap, uint64_t bytes)
 		;
 }
 
-/* Returns the first granule from `granule` on whose mark is not `marked`, or .granules. */
+/* Returns the first granule from `granule` on whose mark is not `marked`; if there is none up to
+ * `last`, one after that, or .granules. */
 static uint64_t
-find_other(const struct bitmap *bitmap, uint64_t granule, bool marked)
+find_other(const struct bitmap *bitmap, uint64_t granule, uint64_t last, bool marked)
 {
-	while (granule < bitmap->granules) {
+	while (granule < bitmap->granules && granule <= last) {
 		uint64_t bits = atomic_load(&bitmap->bits[granule / WORD_BITS]);
 		uint64_t others = (marked ? ~bits : bits) >> granule % WORD_BITS;
 
 		if (others) {
 			granule += (uint64_t)__builtin_ctzll(others);
-			return granule < bitmap->granules ? granule : bitmap->granules;
+			break;
 		}
 		granule += WORD_BITS - granule % WORD_BITS;
 	}
-	return bitmap->granules;
+	return granule < bitmap->granules ? granule : bitmap->granules;
 }
 
 bool
 bitmap_run(const struct bitmap *bitmap, uint64_t start, uint64_t limit, uint64_t *end)
 {
 	uint64_t covered = atomic_load(&bitmap->covered);
-	uint64_t granule = start >> bitmap->shift, other;
+	uint64_t granule = start >> bitmap->shift, last = (limit - 1) >> bitmap->shift, other;
 	bool marked;
 
 	*end = limit;
 	if (start >= covered)
 		return true;
 	marked = atomic_load(&bitmap->bits[granule / WORD_BITS]) >> granule % WORD_BITS & 1;
-	other = find_other(bitmap, granule + 1, marked);
-	if (other < bitmap->granules && other << bitmap->shift < covered)
+	other = find_other(bitmap, granule + 1, last, marked);
+	if (other <= last && other < bitmap->granules && other << bitmap->shift < covered)
 		covered = other << bitmap->shift;
 	else if (marked)
 		return true; /* as is all that is beyond */

@@ -2,8 +2,10 @@
 #include "engine/changes/checkpoint.h"
 
 #include "engine/changes/bitmap.h"
+#include "engine/backing/kind.h"
 #include "engine/image/freeze.h"
 #include "engine/image/image.h"
+#include "engine/io/image_state.h"
 #include "engine/io/observer.h"
 #include "engine/io/range.h"
 
@@ -128,6 +130,19 @@ check_room(struct checkpoints *set, const char *name, char **error)
 	return 0;
 }
 
+/* While this server has no lock of an image in Ceph, or has lost it, others may change the image.
+ */
+static int
+check_possible(const struct image *image, char **error)
+{
+	if (!image->backing.kind->start)
+		return 0;
+	return error_set(error, -EOPNOTSUPP,
+			 "%s: an image in Ceph has no checkpoints here, since other servers may "
+			 "change it: rbd diff tells what has changed since a snapshot",
+			 image->backing.path);
+}
+
 static struct checkpoint *
 checkpoint_new(struct checkpoints *set, const char *name, uint64_t granule)
 {
@@ -173,7 +188,9 @@ prepare(struct checkpoints *const sets[], size_t count, const char *name, uint64
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		struct checkpoint *checkpoint;
 
-		r = check_room(sets[i], name, error);
+		r = check_possible(sets[i]->image, error);
+		if (r == 0)
+			r = check_room(sets[i], name, error);
 		checkpoint = r == 0 ? checkpoint_new(sets[i], name, granule) : NULL;
 		if (r == 0 && !checkpoint)
 			r = -ENOMEM;
@@ -245,6 +262,10 @@ checkpoints_begin(struct checkpoints *const sets[], size_t count, const char *na
 	if (r < 0)
 		return r;
 	r = freeze_sets(&freeze, sets, count);
+	if (r == -ETIMEDOUT)
+		error_set(error, r,
+			  "a disk has not answered for some seconds, and all changes waited; try "
+			  "again, or begin a checkpoint of each export");
 	if (r < 0) {
 		discard(prepared);
 		return r;
@@ -269,14 +290,17 @@ checkpoint_release(struct checkpoint *checkpoint)
 		checkpoint_free(checkpoint);
 }
 
-/* Ends a checkpoint of a frozen image, at *at in the list of its set. */
+/* Ends a checkpoint, at *at in the list of its set. */
 static void
 end_one(struct checkpoints *set, struct checkpoint **at)
 {
 	struct checkpoint *checkpoint = *at;
+	struct freeze freeze;
 
 	atomic_store(&checkpoint->over, true);
+	freeze_begin(&freeze, &set->image, 1);
 	image_unobserve(set->image, &checkpoint->observer);
+	freeze_end(&freeze);
 	pthread_mutex_lock(&set->mutex);
 	*at = checkpoint->next;
 	set->count--;
@@ -287,36 +311,24 @@ end_one(struct checkpoints *set, struct checkpoint **at)
 int
 checkpoints_end(struct checkpoints *const sets[], size_t count, const char *name, char **error)
 {
-	struct freeze freeze;
-	int r;
-
 	*error = NULL;
 	for (size_t i = 0; i < count; i++) {
 		if (!*find(sets[i], name))
 			return error_set(error, -ENOENT, "there is no checkpoint %s", name);
 	}
-	r = freeze_sets(&freeze, sets, count);
-	if (r < 0)
-		return r;
+	/* One after the other: this needs no common moment. */
 	for (size_t i = 0; i < count; i++)
 		end_one(sets[i], find(sets[i], name));
-	freeze_end(&freeze);
 	return 0;
 }
 
 void
 checkpoints_free(struct checkpoints *set)
 {
-	struct freeze freeze;
-
 	if (!set)
 		return;
-	if (set->first) {
-		freeze_begin(&freeze, &set->image, 1);
-		while (set->first)
-			end_one(set, &set->first);
-		freeze_end(&freeze);
-	}
+	while (set->first)
+		end_one(set, &set->first);
 	pthread_mutex_destroy(&set->mutex);
 	free(set);
 }
@@ -328,6 +340,15 @@ checkpoints_resized(struct checkpoints *set)
 
 	for (; checkpoint; checkpoint = checkpoint->next)
 		bitmap_limit(checkpoint->bitmap, image_size(set->image));
+}
+
+void
+checkpoints_spoil(struct checkpoints *set)
+{
+	struct checkpoint *checkpoint = set ? set->first : NULL;
+
+	for (; checkpoint; checkpoint = checkpoint->next)
+		bitmap_limit(checkpoint->bitmap, 0);
 }
 
 /* ---- questions */
@@ -353,6 +374,8 @@ checkpoint_hold(struct checkpoints *set, uint32_t id)
 {
 	struct checkpoint *checkpoint;
 
+	if (!set)
+		return NULL;
 	pthread_mutex_lock(&set->mutex);
 	for (checkpoint = set->first; checkpoint && checkpoint->facts.id != id;
 	     checkpoint = checkpoint->next)

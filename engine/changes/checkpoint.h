@@ -60,6 +60,11 @@ checkpoints_end(struct checkpoints *const sets[], size_t count, const char *name
 void
 checkpoints_resized(struct checkpoints *set);
 
+/* From now on, all counts as changed: what has happened to the image is not known. `set` may be
+ * NULL. */
+void
+checkpoints_spoil(struct checkpoints *set);
+
 /* ---- questions: any thread, at any time; none waits for a change */
 
 struct checkpoint_facts {
@@ -75,7 +80,7 @@ bool
 checkpoints_at(struct checkpoints *set, size_t n, struct checkpoint_facts *facts);
 
 /* Returns the checkpoint with that id, which stays until checkpoint_release(), or NULL if it has
- * ended. */
+ * ended, or `set` is NULL. */
 struct checkpoint *
 checkpoint_hold(struct checkpoints *set, uint32_t id);
 void

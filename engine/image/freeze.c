@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 /* Held while a freeze of several images begins: two that begin at the same time would each wait for
  * a file of the other one's. One that waits for a single file holds nothing meanwhile, and a file
@@ -25,21 +26,35 @@ freeze_granted(struct range *range)
 	pthread_mutex_unlock(&frozen->mutex);
 }
 
-/* Stops the changes of a file: those in flight complete, and new ones wait. */
-static void
-freeze_file(struct frozen *frozen, struct range_lock *ranges)
+/* Waits until `end` (CLOCK_MONOTONIC), or without a limit (NULL). Returns whether the range is
+ * held.
+ */
+static bool
+await_grant(struct frozen *frozen, const struct timespec *end)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&frozen->mutex);
+	while (!frozen->done && r == 0)
+		r = end ? pthread_cond_clockwait(&frozen->granted, &frozen->mutex, CLOCK_MONOTONIC,
+						 end)
+			: pthread_cond_wait(&frozen->granted, &frozen->mutex);
+	r = frozen->done;
+	pthread_mutex_unlock(&frozen->mutex);
+	return r;
+}
+
+/* Stops the changes of a file: those in flight complete, and new ones wait. Returns whether they
+ * have completed in time; in any case, freeze_end() goes back. */
+static bool
+freeze_file(struct frozen *frozen, struct range_lock *ranges, const struct timespec *end)
 {
 	frozen->ranges = ranges;
 	frozen->range = (struct range){.start = 0, .end = UINT64_MAX, .granted = freeze_granted};
 	frozen->done = false;
 	pthread_mutex_init(&frozen->mutex, NULL);
 	pthread_cond_init(&frozen->granted, NULL);
-	if (range_begin(ranges, &frozen->range, NULL) != RANGE_WAITS)
-		return;
-	pthread_mutex_lock(&frozen->mutex);
-	while (!frozen->done)
-		pthread_cond_wait(&frozen->granted, &frozen->mutex);
-	pthread_mutex_unlock(&frozen->mutex);
+	return range_begin(ranges, &frozen->range, NULL) != RANGE_WAITS || await_grant(frozen, end);
 }
 
 static bool
@@ -52,26 +67,37 @@ is_frozen(const struct freeze *freeze, const struct image *image)
 	return false;
 }
 
+/* The same for several images, of which those that are frozen first wait for the last one. */
+static int
+freeze_all(struct freeze *freeze, struct image *const images[], size_t count)
+{
+	struct timespec end;
+	bool in_time = true;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += FREEZE_LIMIT;
+	pthread_mutex_lock(&beginning);
+	for (size_t i = 0; i < count && in_time; i++) {
+		if (!is_frozen(freeze, images[i]))
+			in_time = freeze_file(&freeze->files[freeze->count++], images[i]->ranges,
+					      &end);
+	}
+	pthread_mutex_unlock(&beginning);
+	if (!in_time)
+		freeze_end(freeze);
+	return in_time ? 0 : -ETIMEDOUT;
+}
+
 int
 freeze_begin(struct freeze *freeze, struct image *const images[], size_t count)
 {
-	freeze->count = 0;
-	freeze->files = &freeze->first;
-	if (count > 1)
-		freeze->files = malloc(count * sizeof(freeze->files[0]));
-	if (!freeze->files)
-		return -ENOMEM;
-	if (count > 1)
-		pthread_mutex_lock(&beginning);
-	for (size_t i = 0; i < count; i++) {
-		if (is_frozen(freeze, images[i]))
-			continue;
-		freeze_file(&freeze->files[freeze->count], images[i]->ranges);
-		freeze->count++;
+	*freeze = (struct freeze){.count = 0, .files = &freeze->first};
+	if (count == 1) {
+		freeze_file(&freeze->files[freeze->count++], images[0]->ranges, NULL);
+		return 0;
 	}
-	if (count > 1)
-		pthread_mutex_unlock(&beginning);
-	return 0;
+	freeze->files = malloc(count * sizeof(freeze->files[0]));
+	return freeze->files ? freeze_all(freeze, images, count) : -ENOMEM;
 }
 
 void

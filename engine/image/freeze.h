@@ -25,6 +25,9 @@ struct frozen {
 	bool done;
 };
 
+/* How long the images of one moment wait for each other, in seconds. */
+#define FREEZE_LIMIT 5
+
 struct freeze {
 	size_t count; /* of files */
 	struct frozen *files;
@@ -35,7 +38,8 @@ struct freeze {
  * Begins a moment for `count` images, at least 1; images of the same file, or the same image twice,
  * are allowed. Waits for the changes in flight, and so for the disk. Not on an event loop. The
  * caller ends the moment soon with freeze_end(), and must not begin another one, of any image,
- * before that. Returns 0 or -ENOMEM; a moment of one image needs no memory, and always succeeds.
+ * before that. Returns 0; -ENOMEM; or -ETIMEDOUT, since changes in flight have not completed within
+ * FREEZE_LIMIT. A moment of one image waits without a limit, and always succeeds.
  */
 int
 freeze_begin(struct freeze *freeze, struct image *const images[], size_t count);

@@ -457,6 +457,9 @@ change_image(struct exports *exports, struct offer *offer, const bool *direct, c
 	struct image *image = offer->export->image;
 	int r = direct ? image_set_direct(image, *direct, error) : image_resize(image, error);
 
+	/* The file may have lost bytes that it gets back later. */
+	if (r < 0 && !direct)
+		checkpoints_spoil(offer->export->checkpoints);
 	checkpoints_resized(offer->export->checkpoints);
 	if (r < 0 || is_up_to_date(offer))
 		return r;

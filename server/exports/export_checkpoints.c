@@ -4,6 +4,7 @@
 #include "server/exports/exports_state.h"
 
 #include "common/cleanup.h"
+#include "common/error.h"
 #include "engine/changes/checkpoint.h"
 
 #include <errno.h>
@@ -39,6 +40,9 @@ exports_begin_checkpoint(struct exports *exports, const char *export, const char
 	int r;
 
 	*error = NULL;
+	if (exports->reserved)
+		return error_set(error, -EOPNOTSUPP,
+				 "no checkpoints with --swap: they need new memory");
 	pthread_mutex_lock(&exports->changing);
 	r = list_sets(exports, export, &sets);
 	if (r > 0)

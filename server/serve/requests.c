@@ -308,7 +308,7 @@ log_status_failure(struct image *image, const struct nbd_request *nbd, int err)
 		  log_left_out(suppressed, more));
 }
 
-/* Lists what has changed since the checkpoint with the id of the list.  -ESTALE: it has ended. */
+/* Lists what has changed since the checkpoint with the id of the list.  -EIDRM: it has ended. */
 static int
 add_changes(struct checkpoints *set, struct nbd_status *status)
 {
@@ -317,7 +317,7 @@ add_changes(struct checkpoints *set, struct nbd_status *status)
 	bool more = true, ended;
 
 	if (!checkpoint)
-		return -ESTALE;
+		return -EIDRM;
 	for (; more && at < limit; at = next) {
 		bool changed = checkpoint_run(checkpoint, at, limit, &next);
 
@@ -325,7 +325,7 @@ add_changes(struct checkpoints *set, struct nbd_status *status)
 	}
 	ended = checkpoint_has_ended(checkpoint);
 	checkpoint_release(checkpoint);
-	return ended ? -ESTALE : 0;
+	return ended ? -EIDRM : 0;
 }
 
 /* Appends the list of a context to the reply.  `left`: contexts that come after it. */
@@ -371,7 +371,7 @@ status_found(struct helper_job *job)
 {
 	struct request *request = request_of_job(job);
 
-	if (request->result == -ESTALE) {
+	if (request->result == -EIDRM) {
 		reply_error(request, NBD_EINVAL, "the checkpoint has been deleted");
 		return;
 	}

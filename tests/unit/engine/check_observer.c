@@ -430,7 +430,8 @@ freeze_and_end(void *data)
 	return NULL;
 }
 
-/* And for no other image: a disk that does not answer must not keep all others from a moment. */
+/* And for no other image: a disk that does not answer must not keep all others from a moment, nor
+ * from their changes without a limit. */
 START_TEST(moment_waits_for_a_change_of_its_image_that_waits_for_an_observer)
 {
 	_Atomic bool over = false;
@@ -447,6 +448,9 @@ START_TEST(moment_waits_for_a_change_of_its_image_that_waits_for_an_observer)
 		sched_yield();
 	freeze_begin(&freeze, &twin.image, 1);
 	freeze_end(&freeze);
+	ck_assert_int_eq(freeze_begin(&freeze, (struct image *const[]){twin.image, disk.image}, 2),
+			 -ETIMEDOUT);
+	ck_assert_uint_eq(atomic_load(&twin.image->ranges->contended), 0);
 	ck_assert(!over);
 	observer_release(witness.seen[0]);
 	ck_assert_int_eq(test_io_finish(disk.ctx, &op), 0);
