@@ -139,7 +139,9 @@ read_state(struct backup_state *state, const struct backup_job *job, GError **er
 		return failure(error, ENOENT,
 			       "there is no %s: take a full backup with --bitmap=NAME", job->state);
 	}
-	/* A full backup needs none. */
+	/* A full backup needs none; but a file that is something else is not to be replaced. */
+	if (!failure_is(why, ENOENT) && !job->force)
+		return failure_pass(error, &why);
 	g_clear_error(&why);
 	return true;
 }

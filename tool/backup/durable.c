@@ -106,8 +106,11 @@ static bool
 write_text(const char *path, const char *text, GError **error)
 {
 	const size_t size = strlen(text);
-	int CLEANUP_CLOSE fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	/* One that is left from a killed run goes, and no link is followed. */
+	int CLEANUP_CLOSE fd = -1;
 
+	unlink(path);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return failure_errno(error, errno, "%s", path);
 	errno = ENOSPC; /* of a short write */

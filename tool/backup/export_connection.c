@@ -11,6 +11,7 @@
 /* A request that is on its way. */
 struct flight {
 	struct end_request *request;
+	int64_t cookie; /* libnbd's */
 	bool answered;
 	int error; /* of the answer; errno */
 };
@@ -128,7 +129,7 @@ answered(void *data, int *error)
 
 	flight->answered = true;
 	flight->error = *error;
-	return 1; /* libnbd can forget the command */
+	return 0; /* libnbd keeps the command: see error_of() */
 }
 
 static int
@@ -198,7 +199,8 @@ export_connection_send(struct export_connection *connection, struct end_request 
 	/* First, because it may be answered at once. */
 	flight->request = request;
 	g_queue_push_tail(&connection->flights, flight);
-	if (send_command(connection->handle, flight) >= 0)
+	flight->cookie = send_command(connection->handle, flight);
+	if (flight->cookie >= 0)
 		return true;
 	why = last_error();
 	g_queue_pop_tail(&connection->flights);
@@ -242,6 +244,15 @@ is_taken(const struct flight *flight, bool lost)
 	return flight->answered && (!flight->error || (!lost && flight->error != ESHUTDOWN));
 }
 
+/* Only now libnbd looks whether the data of a read is complete; what is missing would be zeroes. */
+static int
+error_of(const struct export_connection *connection, const struct flight *flight)
+{
+	const int done = libnbd.aio_command_completed(connection->handle, (uint64_t)flight->cookie);
+
+	return flight->error || done == 1 ? flight->error : EIO;
+}
+
 struct end_request *
 export_connection_answered(struct export_connection *connection, int *failed)
 {
@@ -253,7 +264,7 @@ export_connection_answered(struct export_connection *connection, int *failed)
 
 		if (!is_taken(flight, lost))
 			continue;
-		*failed = flight->error;
+		*failed = error_of(connection, flight);
 		g_queue_delete_link(&connection->flights, link);
 		g_free(flight);
 		connection->since = g_get_monotonic_time();

@@ -24,16 +24,31 @@ lose(struct export_end *export, struct export_connection *connection)
 	export->losses++;
 }
 
+static uint64_t
+zero_max_of(struct nbd_handle *handle)
+{
+	return libnbd.can_zero(handle) == 1 ? PLAN_ZERO_MAX : PLAN_DATA_MAX;
+}
+
+/* Whether a further connection is to an export like that of the first one: requests were cut, and
+ * flushes are sent, by what that could do. */
 static bool
-size_is_the_same(struct export_end *export, struct nbd_handle *handle, GError **error)
+is_the_same(struct export_end *export, struct nbd_handle *handle, GError **error)
 {
 	const uint64_t size = (uint64_t)libnbd.get_size(handle);
 
-	return size == export->size ||
+	if (size != export->size)
+		return failure(error, EINVAL,
+			       "%s had %" G_GUINT64_FORMAT " bytes, and has %" G_GUINT64_FORMAT
+			       " now: begin again",
+			       export->options.uri, export->size, size);
+	return (zero_max_of(handle) == export->end.zero_max &&
+		(libnbd.can_flush(handle) == 1) == export->can_flush &&
+		(export->count == 1 || libnbd.can_multi_conn(handle) == 1)) ||
 	       failure(error, EINVAL,
-		       "%s had %" G_GUINT64_FORMAT " bytes, and has %" G_GUINT64_FORMAT
-		       " now: begin again",
-		       export->options.uri, export->size, size);
+		       "%s can't do now what it could before (zeroes, flushes, or several "
+		       "connections): begin again",
+		       export->options.uri);
 }
 
 /* True, although a connection can't be made now: export->why says why. */
@@ -50,7 +65,7 @@ make_again(struct export_end *export, GError **error)
 		g_clear_error(&export->why);
 		connection->next_try = now + G_USEC_PER_SEC;
 		if (export_connection_open(connection, &export->options, &export->why)) {
-			if (!size_is_the_same(export, connection->handle, error))
+			if (!is_the_same(export, connection->handle, error))
 				return false;
 			continue;
 		}
@@ -306,9 +321,15 @@ connect_more(struct export_end *export)
 	if (libnbd.can_multi_conn(export->connections[0].handle) != 1)
 		return;
 	while (export->count < (int)export->options.connections && !why) {
-		if (export_connection_open(&export->connections[export->count], &export->options,
-					   &why))
-			export->count++;
+		struct export_connection *connection = &export->connections[export->count];
+
+		if (!export_connection_open(connection, &export->options, &why))
+			break;
+		export->count++;
+		if (!is_the_same(export, connection->handle, &why)) {
+			export->count--;
+			libnbd.close(g_steal_pointer(&connection->handle));
+		}
 	}
 }
 
@@ -319,7 +340,7 @@ take_facts(struct export_end *export)
 
 	export->count = 1;
 	export->size = (uint64_t)libnbd.get_size(handle);
-	export->end.zero_max = libnbd.can_zero(handle) == 1 ? PLAN_ZERO_MAX : PLAN_DATA_MAX;
+	export->end.zero_max = zero_max_of(handle);
 	export->tells_allocation = libnbd.can_meta_context(handle, CONTEXT_BASE) == 1;
 	export->can_flush = libnbd.can_flush(handle) == 1;
 	export->last_answer = g_get_monotonic_time();

@@ -14,6 +14,7 @@
 #define LIBNBD_FUNCTIONS(F)                                                                        \
 	F(add_meta_context)                                                                        \
 	F(aio_block_status)                                                                        \
+	F(aio_command_completed)                                                                   \
 	F(aio_connect_uri)                                                                         \
 	F(aio_flush)                                                                               \
 	F(aio_get_direction)                                                                       \

@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- the target */
@@ -44,6 +45,43 @@ open_export(struct target *target, const struct restore_job *job, uint64_t size,
 			job->target, export_end_size(target->end), size));
 }
 
+/* A backup's target has files beside it that tell what it holds; an increment that was interrupted
+ * would be written into whatever is in its place. */
+static bool
+is_no_backup(const char *path, GError **error)
+{
+	static const char *const suffixes[] = {".state", ".redo"};
+
+	for (guint i = 0; i < G_N_ELEMENTS(suffixes); i++) {
+		g_autofree char *beside = g_strconcat(path, suffixes[i], NULL);
+
+		if (access(beside, F_OK) == 0)
+			return failure(error, EEXIST,
+				       "%s is the target of backups (there is %s): name another "
+				       "file, or remove both",
+				       path, beside);
+	}
+	return true;
+}
+
+static bool
+may_be_replaced(const struct restore_job *job, GError **error)
+{
+	struct stat st;
+
+	if (!is_no_backup(job->target, error))
+		return false;
+	if (lstat(job->target, &st) < 0)
+		return errno == ENOENT || failure_errno(error, errno, "%s", job->target);
+	if (!S_ISREG(st.st_mode))
+		return failure(error, EINVAL,
+			       "%s is no file: to restore to a device, serve it by nbdloopd, and "
+			       "name its URI",
+			       job->target);
+	return job->force ||
+	       failure(error, EEXIST, "%s is there: remove it, or use --force", job->target);
+}
+
 static bool
 open_file(struct target *target, const struct restore_job *job, uint64_t size, GError **error)
 {
@@ -53,9 +91,8 @@ open_file(struct target *target, const struct restore_job *job, uint64_t size, G
 	target->lock = durable_lock(job->target, error);
 	if (target->lock < 0)
 		return false;
-	if (!job->force && access(job->target, F_OK) == 0)
-		return failure(error, EEXIST, "%s is there: remove it, or use --force",
-			       job->target);
+	if (!may_be_replaced(job, error))
+		return false;
 	target->part = durable_begin(job->target, error);
 	if (target->part < 0)
 		return false;
