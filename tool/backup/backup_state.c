@@ -64,11 +64,11 @@ backup_state_text(const struct backup_state *state)
 	json_t *object;
 
 	id_to_text(state->id, id);
-	object = json_pack("{si ss ss* ss* sI sb ss sI sI}", "nbdloop-backup", FORMAT, "source",
+	object = json_pack("{si ss ss* ss* sI sb ss sI sI sI}", "nbdloop-backup", FORMAT, "source",
 			   state->source, "target", state->target, "bitmap", state->bitmap, "size",
 			   (json_int_t)state->size, "complete", (int)state->complete, "id", id,
 			   "seconds", (json_int_t)state->seconds, "modified",
-			   (json_int_t)state->modified);
+			   (json_int_t)state->modified, "applying", (json_int_t)state->applying);
 	text = object ? json_dumps(object, JSON_INDENT(3)) : NULL;
 	json_decref(object);
 	return text;
@@ -79,12 +79,12 @@ static bool
 take_members(json_t *object, struct backup_state *state)
 {
 	const char *source, *id, *target = NULL, *bitmap = NULL;
-	json_int_t size, seconds, modified;
+	json_int_t size, seconds, modified, applying = 0;
 	int complete;
 
-	if (json_unpack(object, "{ss s?s s?s sI sb ss sI sI}", "source", &source, "target", &target,
-			"bitmap", &bitmap, "size", &size, "complete", &complete, "id", &id,
-			"seconds", &seconds, "modified", &modified) != 0 ||
+	if (json_unpack(object, "{ss s?s s?s sI sb ss sI sI s?I}", "source", &source, "target",
+			&target, "bitmap", &bitmap, "size", &size, "complete", &complete, "id", &id,
+			"seconds", &seconds, "modified", &modified, "applying", &applying) != 0 ||
 	    size < 0 || !id_from_text(id, state->id))
 		return false;
 	state->source = g_strdup(source);
@@ -94,6 +94,7 @@ take_members(json_t *object, struct backup_state *state)
 	state->complete = complete;
 	state->seconds = (uint64_t)seconds;
 	state->modified = modified;
+	state->applying = applying;
 	return true;
 }
 
@@ -159,6 +160,7 @@ void
 backup_state_note_file(struct backup_state *state, const struct stat *st)
 {
 	state->modified = modified_at(st);
+	state->applying = 0;
 }
 
 bool

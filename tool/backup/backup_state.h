@@ -22,6 +22,7 @@ struct backup_state {
 	uint64_t seconds;          /* when it was begun, since 1970 */
 	/* Of a file after the backup: others may have changed it. */
 	int64_t modified; /* ns since 1970 */
+	int64_t applying; /* inode of the file into which an increment is being written; 0: none */
 };
 
 #define BACKUP_STATE_CLEANUP __attribute__((cleanup(backup_state_fini)))

@@ -67,6 +67,13 @@ redo(struct raw_backup *raw, int fd, const struct delta_header *header, struct p
 			       "backup",
 			       raw->redo_path, raw->path);
 	}
+	if (next && raw->state.applying && raw->state.applying != (int64_t)raw->st.st_ino) {
+		close(fd);
+		return failure(error, EINVAL,
+			       "%s is another file than the one that the increment %s was begun "
+			       "on: remove the increment, and take a full backup",
+			       raw->path, raw->redo_path);
+	}
 	if (done)
 		close(fd);
 	else if (!apply_delta(raw, fd, header, progress, error) || !note(raw, header, error))
@@ -179,12 +186,26 @@ raw_backup_replace(struct raw_backup *raw, struct backup_state *state, GError **
 	return backup_state_write(state, raw->state_path, error);
 }
 
+/* An increment that is interrupted from now on is written to this file, and to no other one that is
+ * put in its place. */
+static bool
+note_applying(struct raw_backup *raw, GError **error)
+{
+	if (stat(raw->path, &raw->st) < 0)
+		return failure_errno(error, errno, "%s", raw->path);
+	/* The copy may have taken hours. */
+	if (!raw_backup_is_unchanged(raw, error))
+		return false;
+	raw->state.applying = (int64_t)raw->st.st_ino;
+	return backup_state_write(&raw->state, raw->state_path, error);
+}
+
 bool
 raw_backup_apply(struct raw_backup *raw, struct progress *progress, GError **error)
 {
 	g_autofree char *part = g_strconcat(raw->path, ".part", NULL);
 
-	if (!durable_rename(part, raw->redo_path, error))
+	if (!note_applying(raw, error) || !durable_rename(part, raw->redo_path, error))
 		return false;
 	close(steal_fd(&raw->part));
 	return redo_interrupted(raw, progress, error);

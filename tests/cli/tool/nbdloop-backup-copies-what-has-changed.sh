@@ -208,6 +208,17 @@ killed_at() # SYSTEM-CALLS NUMBER: whether it was killed there
 	[ "$status" != 0 ] || return 1
 	grep -q 'killed by SIGKILL' "$dir/calls" || fail "it wasn't killed: $(cat "$dir/killed.log")"
 }
+# An increment that was interrupted is not written into another file that was put there.
+number=1
+while killed_at pwrite64 $number && [ ! -e "$raw.redo" ]; do
+	number=$((number + 1))
+done
+[ -e "$raw.redo" ] || fail "no kill leaves an increment half written"
+cp "$dir/image.0" "$dir/foreign"
+mv "$dir/foreign" "$raw"
+refuses 'raw.img is another file than the one that the increment .*raw.img.redo was begun on' restore "$raw" "$dir/restored"
+quietly cmp "$dir/image.0" "$raw"
+
 kills=0
 for calls in pwrite64 write fsync /rename /unlink; do
 	number=1
