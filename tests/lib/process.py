@@ -50,3 +50,14 @@ def waits(pid):
         lines = _read(f"/proc/{pid}/task/{thread}/status").splitlines()
         found[thread] = next(int(line.split()[1]) for line in lines if line.startswith("voluntary"))
     return found
+
+
+def unnamed_files(pid):
+    """The open files of a process that have no name any more."""
+    found = set()
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            found.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
+        except FileNotFoundError:
+            continue
+    return {path for path in found if path.endswith("(deleted)")}

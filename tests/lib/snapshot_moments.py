@@ -9,7 +9,6 @@ the snapshot was asked for, one that was submitted before its answer, or one bet
 is switched meanwhile, where it is possible.
 """
 import hashlib
-import os
 import struct
 import sys
 import threading
@@ -18,6 +17,7 @@ import nbd
 
 from client import connect
 from control import Control
+from process import unnamed_files
 from waiting import wait_until
 
 CLIENTS = 4
@@ -84,17 +84,6 @@ def digest(name):
     return hashlib.sha256(read_all(name)).hexdigest()
 
 
-def scratch_files():
-    """What has no name any more."""
-    found = set()
-    for fd in os.listdir(f"/proc/{pid}/fd"):
-        try:
-            found.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
-        except FileNotFoundError:
-            continue
-    return {path for path in found if path.endswith("(deleted)")}
-
-
 writers = [Writer(number) for number in range(CLIENTS)]
 for writer in writers:
     writer.start()
@@ -126,7 +115,8 @@ for writer in writers:
     assert writer.error is None, writer.error
 for name, wanted in digests.items():
     assert digest(name) == wanted, f"{name} has changed"
-assert len(scratch_files()) == SNAPSHOTS, scratch_files()
+assert len(unnamed_files(pid)) == SNAPSHOTS, unnamed_files(pid)
 control.ask("remove export=moment2")
-wait_until("a removed snapshot gives its space back", lambda: len(scratch_files()) == SNAPSHOTS - 1, seen=scratch_files)
+wait_until("a removed snapshot gives its space back", lambda: len(unnamed_files(pid)) == SNAPSHOTS - 1,
+           seen=lambda: unnamed_files(pid))
 assert digest("moment1") == digests["moment1"] and digest("moment3") == digests["moment3"]

@@ -263,6 +263,39 @@ START_TEST(checkpoint_of_two_images_begins_and_ends_in_both)
 }
 END_TEST
 
+/* As of an export of a snapshot, whose name a client chose when it was another export's. */
+START_TEST(no_set_has_no_checkpoint)
+{
+	struct checkpoint_facts facts;
+
+	ck_assert(!checkpoints_at(NULL, 0, &facts));
+	ck_assert_ptr_null(checkpoint_hold(NULL, 2));
+	checkpoints_resized(NULL);
+	checkpoints_spoil(NULL);
+	checkpoints_free(NULL);
+}
+END_TEST
+
+START_TEST(all_is_changed_where_nothing_is_known)
+{
+	struct checkpoint_facts facts;
+	struct checkpoint *checkpoint;
+	uint64_t end;
+	char *error;
+
+	open_with(&(struct fake_facts){0});
+	ck_assert_int_eq(checkpoints_begin(&set, 1, "a", GRANULE, &error), 0);
+	ck_assert(checkpoints_at(set, 0, &facts));
+	checkpoint = checkpoint_hold(set, facts.id);
+	ck_assert(!checkpoint_run(checkpoint, 0, 4 * GRANULE, &end));
+	checkpoints_spoil(set);
+	ck_assert(checkpoint_run(checkpoint, 0, 4 * GRANULE, &end));
+	ck_assert_uint_eq(end, 4 * GRANULE);
+	checkpoint_release(checkpoint);
+	close_all();
+}
+END_TEST
+
 int
 main(void)
 {
@@ -276,6 +309,8 @@ main(void)
 		{.test = wrong_names_and_granules_are_refused},
 		{.test = too_many_checkpoints_are_refused},
 		{.test = checkpoint_of_two_images_begins_and_ends_in_both},
+		{.test = no_set_has_no_checkpoint},
+		{.test = all_is_changed_where_nothing_is_known},
 		{0},
 	};
 

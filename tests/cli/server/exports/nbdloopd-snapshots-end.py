@@ -9,7 +9,8 @@ import sys
 import nbd
 
 from client import connect, is_over, wait_for_end
-from control import Control, ask, status
+from control import Control, ask
+from process import unnamed_files
 from waiting import FACTOR, wait_until
 
 socket, control_socket, image, log, pid = sys.argv[1:]
@@ -37,16 +38,6 @@ def fails_to_read(h, offset=0):
     except nbd.Error as error:
         return error.errno
     raise AssertionError("a broken snapshot can be read")
-
-
-def scratch_files():
-    found = set()
-    for fd in os.listdir(f"/proc/{pid}/fd"):
-        try:
-            found.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
-        except FileNotFoundError:
-            continue
-    return {path for path in found if path.endswith("(deleted)")}
 
 
 # A server with one export and its snapshots needs no names: they mean the export.
@@ -128,11 +119,11 @@ control.ask("remove export=short")
 # Snapshots end with their export.
 control.ask("snapshot last")
 last = connect(socket, "last")
-assert len(scratch_files()) == 2, scratch_files()
+assert len(unnamed_files(pid)) == 2, unnamed_files(pid)
 control.ask("remove export=disk")
 wait_for_end(last)
 wait_for_end(first)
 assert not is_over(disk), "clients of a removed export stay"
 disk.pwrite(b"r" * 4096, 0)
 assert names() == []
-wait_until("their space is free", lambda: not scratch_files(), seen=scratch_files)
+wait_until("their space is free", lambda: not unnamed_files(pid), seen=lambda: unnamed_files(pid))
