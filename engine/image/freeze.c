@@ -36,8 +36,7 @@ await_grant(struct frozen *frozen, const struct timespec *end)
 
 	pthread_mutex_lock(&frozen->mutex);
 	while (!frozen->done && r == 0)
-		r = end ? pthread_cond_clockwait(&frozen->granted, &frozen->mutex, CLOCK_MONOTONIC,
-						 end)
+		r = end ? pthread_cond_timedwait(&frozen->granted, &frozen->mutex, end)
 			: pthread_cond_wait(&frozen->granted, &frozen->mutex);
 	r = frozen->done;
 	pthread_mutex_unlock(&frozen->mutex);
@@ -49,11 +48,16 @@ await_grant(struct frozen *frozen, const struct timespec *end)
 static bool
 freeze_file(struct frozen *frozen, struct range_lock *ranges, const struct timespec *end)
 {
+	pthread_condattr_t monotonic;
+
 	frozen->ranges = ranges;
 	frozen->range = (struct range){.start = 0, .end = UINT64_MAX, .granted = freeze_granted};
 	frozen->done = false;
 	pthread_mutex_init(&frozen->mutex, NULL);
-	pthread_cond_init(&frozen->granted, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&frozen->granted, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	return range_begin(ranges, &frozen->range, NULL) != RANGE_WAITS || await_grant(frozen, end);
 }
 
