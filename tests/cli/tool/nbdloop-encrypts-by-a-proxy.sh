@@ -28,9 +28,15 @@ proxies_are() # COUNT
 	[ ${#found[@]} -eq "$1" ]
 }
 
-are_new()
+# How many they are depends on how many connections the load saw end at once.
+are_replaced() # PID...
 {
-	proxies_are "$wanted" && [ "$(proxies)" != "$first" ]
+	local found
+	found=$(proxies)
+	[ -n "$found" ] || return 1
+	for pid; do
+		[[ " $found " != *" $pid "* ]] || return 1
+	done
 }
 
 start_load() # OPTION=VALUE...
@@ -63,13 +69,13 @@ wanted=$(nproc)
 wait_until "a proxy for each connection, or for each processor" proxies_are "$wanted"
 sed 's/.*://' keys.psk >key
 ! grep -aqFf key /proc/[0-9]*/cmdline 2>/dev/null || fail "the key is in a command line"
+read -ra pids <<<"$(proxies)"
 kill_server
 start_tcp
-wait_until "the load goes on" proxies_are "$wanted"
-first=$(proxies)
-# shellcheck disable=SC2086 # several process IDs
-kill -KILL $first
-wait_until "the proxies are replaced" are_new
+wait_until "the load goes on" are_replaced "${pids[@]}"
+read -ra pids <<<"$(proxies)"
+kill -KILL "${pids[@]}"
+wait_until "the proxies are replaced" are_replaced "${pids[@]}"
 end_load '[1-9][0-9]*'
 stop_server
 
