@@ -42,6 +42,19 @@ struct backing_call {
 	struct backing_call *next;
 };
 
+/* Is told of each change of a backing's size that others made, on a thread that may wait. */
+struct size_follower {
+	/* `shrunk`: the backing was smaller since the last call that returned true. Returns whether
+	 * it has followed; if not, it is called again a moment later. */
+	bool (*resized)(void *data, bool shrunk);
+	void *data;
+
+	/* The backing's. */
+	bool behind; /* it has not followed yet */
+	bool shrunk; /* and does not know that the backing was smaller */
+	struct size_follower *next;
+};
+
 /* Gets an extent; offset and length are in bytes. Any result but 0 ends the visit. */
 typedef int (*extent_visit)(void *data, uint64_t offset, uint64_t length, bool hole);
 
@@ -64,6 +77,11 @@ struct backing_kind {
 
 	/* Returns the current size in bytes, or -errno. */
 	int64_t (*size)(const struct backing *backing);
+
+	/* Adds a follower, which belongs to the caller; and removes it, after which it is not
+	 * called any more. NULL: the backing tells nothing, and .size() must be asked. */
+	void (*follow_size)(const struct backing *backing, struct size_follower *follower);
+	void (*unfollow_size)(const struct backing *backing, struct size_follower *follower);
 
 	/* Returns whether both, which are of this kind, hold the same bytes. */
 	bool (*same)(const struct backing *a, const struct backing *b);

@@ -2,6 +2,7 @@
 #include "engine/backing/rbd.h"
 
 #include "engine/backing/rbd_load.h"
+#include "engine/backing/rbd_size.h"
 #include "engine/backing/rbd_store.h"
 
 #include "common/error.h"
@@ -40,6 +41,18 @@ rbd_size(const struct backing *backing)
 	const struct rbd_store *store = store_of(backing);
 
 	return store->module->size(store->image);
+}
+
+static void
+rbd_follow_size(const struct backing *backing, struct size_follower *follower)
+{
+	rbd_size_follow(store_of(backing), follower);
+}
+
+static void
+rbd_unfollow_size(const struct backing *backing, struct size_follower *follower)
+{
+	rbd_size_unfollow(store_of(backing), follower);
 }
 
 static bool
@@ -208,6 +221,8 @@ static const struct backing_kind backing_rbd = {
 	.start = rbd_start,
 	.close = rbd_close,
 	.size = rbd_size,
+	.follow_size = rbd_follow_size,
+	.unfollow_size = rbd_unfollow_size,
 	.same = rbd_same,
 	.peek = rbd_peek,
 	.extents = rbd_extents,

@@ -10,8 +10,10 @@
 #include <string.h>
 #include <time.h>
 
-/* How soon to ask again after a failure, in seconds. */
-#define ASK_AGAIN 1
+/* How soon to ask for the size again after a failure, and to tell a follower again that could not
+ * follow, in milliseconds. */
+#define ASK_AGAIN_MS  1000
+#define TELL_AGAIN_MS 100
 
 /* Has the thread ask. The caller holds .sizing. */
 static void
@@ -91,31 +93,93 @@ settle(struct rbd_store *store, struct backing_call *call, bool known)
 	}
 }
 
+/* ---- the followers */
+
+void
+rbd_size_follow(struct rbd_store *store, struct size_follower *follower)
+{
+	pthread_mutex_lock(&store->following);
+	follower->behind = true;
+	follower->next = store->followers;
+	store->followers = follower;
+	pthread_mutex_unlock(&store->following);
+	/* The size may have changed since the caller asked for it. */
+	pthread_mutex_lock(&store->sizing);
+	store->untold = true;
+	pthread_cond_signal(&store->news);
+	pthread_mutex_unlock(&store->sizing);
+}
+
+void
+rbd_size_unfollow(struct rbd_store *store, struct size_follower *follower)
+{
+	struct size_follower **at = &store->followers;
+
+	pthread_mutex_lock(&store->following);
+	while (*at && *at != follower)
+		at = &(*at)->next;
+	if (*at)
+		*at = follower->next;
+	pthread_mutex_unlock(&store->following);
+}
+
+static void
+all_are_behind(struct rbd_store *store)
+{
+	pthread_mutex_lock(&store->following);
+	for (struct size_follower *at = store->followers; at; at = at->next) {
+		at->behind = true;
+		at->shrunk = at->shrunk || store->shrunk;
+	}
+	pthread_mutex_unlock(&store->following);
+	store->shrunk = false;
+}
+
+/* Tells those that are behind. Returns whether some still are. */
+static bool
+tell(struct rbd_store *store)
+{
+	bool behind = false;
+
+	pthread_mutex_lock(&store->following);
+	for (struct size_follower *at = store->followers; at; at = at->next) {
+		at->behind = at->behind && !at->resized(at->data, at->shrunk);
+		at->shrunk = at->shrunk && at->behind;
+		behind = behind || at->behind;
+	}
+	pthread_mutex_unlock(&store->following);
+	return behind;
+}
+
+/* ---- the thread */
+
 static int
 ask(struct rbd_store *store)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
 	int64_t size = store->module->size(store->image);
 
-	if (size >= 0)
-		atomic_store(&store->size, (uint64_t)size);
-	else
+	if (size >= 0 && atomic_exchange(&store->size, (uint64_t)size) > (uint64_t)size)
+		store->shrunk = true;
+	else if (size < 0)
 		rbd_loss_note(store, false, (int)size);
 	if (size < 0 && size != -ESHUTDOWN && log_limit_pass(&limit, NULL))
 		log_error("%s: its size can't be read: %s", store->path, strerror((int)-size));
 	return size < 0 ? (int)size : 0;
 }
 
-/* The caller holds .sizing. */
+/* Sleeps until there is news. The caller holds .sizing. */
 static void
-rest(struct rbd_store *store, unsigned int seconds)
+rest(struct rbd_store *store, unsigned int ms)
 {
 	struct timespec until;
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += seconds;
-	while (!store->over && pthread_cond_timedwait(&store->news, &store->sizing, &until) == 0)
-		;
+	until.tv_nsec += (ms % 1000) * 1000000L;
+	until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000L;
+	until.tv_nsec %= 1000000000L;
+	if (!store->over)
+		pthread_cond_timedwait(&store->news, &store->sizing, &until);
 }
 
 /* Takes the changes that may end now. The caller holds .sizing. */
@@ -130,7 +194,7 @@ take_unsure(struct rbd_store *store)
 
 /* The caller holds .sizing, which is released meanwhile. */
 static void
-follow(struct rbd_store *store)
+learn(struct rbd_store *store)
 {
 	unsigned int doubts = store->doubts;
 	struct backing_call *unsure;
@@ -145,11 +209,29 @@ follow(struct rbd_store *store)
 	if (r == 0 || r == -ESHUTDOWN)
 		atomic_store(&store->resized, false);
 	unsure = take_unsure(store);
+	store->untold = r == 0;
 	pthread_mutex_unlock(&store->sizing);
 	settle(store, unsure, r == 0);
+	if (r == 0)
+		all_are_behind(store);
 	pthread_mutex_lock(&store->sizing);
 	if (atomic_load(&store->resized) && r < 0)
-		rest(store, ASK_AGAIN);
+		rest(store, ASK_AGAIN_MS);
+}
+
+/* As learn(). */
+static void
+tell_the_others(struct rbd_store *store)
+{
+	bool behind;
+
+	store->untold = false;
+	pthread_mutex_unlock(&store->sizing);
+	behind = tell(store);
+	pthread_mutex_lock(&store->sizing);
+	store->untold = store->untold || behind;
+	if (behind && !atomic_load(&store->resized))
+		rest(store, TELL_AGAIN_MS);
 }
 
 static void *
@@ -160,7 +242,9 @@ size_thread(void *data)
 	pthread_mutex_lock(&store->sizing);
 	while (!store->over) {
 		if (atomic_load(&store->resized))
-			follow(store);
+			learn(store);
+		else if (store->untold)
+			tell_the_others(store);
 		else
 			pthread_cond_wait(&store->news, &store->sizing);
 	}

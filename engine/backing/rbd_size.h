@@ -24,4 +24,10 @@ rbd_size_end(struct rbd_store *store);
 bool
 rbd_size_await(struct rbd_store *store, struct backing_call *call, int result);
 
+/* As .follow_size() and .unfollow_size() of struct backing_kind. */
+void
+rbd_size_follow(struct rbd_store *store, struct size_follower *follower);
+void
+rbd_size_unfollow(struct rbd_store *store, struct size_follower *follower);
+
 #endif

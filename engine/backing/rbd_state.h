@@ -41,8 +41,12 @@ struct rbd_store {
 	pthread_cond_t news;         /* for .sizer */
 	unsigned int doubts;         /* reasons to ask, so far */
 	struct backing_call *unsure; /* changes that succeeded meanwhile: perhaps only in part */
+	bool untold;                 /* some followers are behind */
 	bool sized, over;            /* .sizer runs; it shall end */
 	pthread_t sizer;
+	bool shrunk;               /* .sizer's: became smaller, and the followers don't know */
+	pthread_mutex_t following; /* guards .followers; held while they are called */
+	struct size_follower *followers;
 
 	/* Guarded by the mutex of rbd_store.c. */
 	unsigned int users;

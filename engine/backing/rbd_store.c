@@ -70,6 +70,7 @@ store_free(struct rbd_store *store)
 	if (store->image)
 		store->module->close(store->image);
 	pthread_cond_destroy(&store->news);
+	pthread_mutex_destroy(&store->following);
 	pthread_mutex_destroy(&store->sizing);
 	pthread_cond_destroy(&store->stopping);
 	pthread_mutex_destroy(&store->mutex);
@@ -91,6 +92,7 @@ store_new(const struct rbd_module *module, const char *path)
 	store->waiting_tail = &store->waiting;
 	pthread_mutex_init(&store->mutex, NULL);
 	pthread_mutex_init(&store->sizing, NULL);
+	pthread_mutex_init(&store->following, NULL);
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(&store->stopping, &attributes);

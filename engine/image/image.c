@@ -232,6 +232,7 @@ image_open_backing(struct backing *backing, const struct image_config *config,
 	image->backing = *backing;
 	pthread_mutex_init(&image->switching, NULL);
 	pthread_mutex_init(&image->locking, NULL);
+	pthread_mutex_init(&image->resizing, NULL);
 	pthread_mutex_init(&image->facts, NULL);
 	arena_init(&image->arena, (size_t)image_context_memory(image));
 	image->pool = pool_new(config->contexts);
@@ -262,11 +263,14 @@ image_close(struct image *image)
 {
 	if (!image)
 		return;
+	if (image->follower.resized)
+		image->backing.kind->unfollow_size(&image->backing, &image->follower);
 	pool_free(image->pool);
 	sweeper_free(image->sweeper);
 	arena_fini(&image->arena);
 	shared_file_put(image->shared);
 	pthread_mutex_destroy(&image->facts);
+	pthread_mutex_destroy(&image->resizing);
 	pthread_mutex_destroy(&image->locking);
 	pthread_mutex_destroy(&image->switching);
 	backing_close(&image->backing);

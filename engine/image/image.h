@@ -99,6 +99,21 @@ image_set_direct(struct image *image, bool on, char **error);
 int
 image_resize(struct image *image, char **error);
 
+/*
+ * Has `resized` called, on another thread that may wait, when others have changed the size of the
+ * backing, and this machine is told of that: for an image in Ceph that is writable. `shrunk`: the
+ * backing was smaller meanwhile, so that it has lost bytes. The function calls image_adopt_size(),
+ * and returns true; or false, and is called again a moment later. To be called once; image_close()
+ * waits for a call that is under way.
+ */
+void
+image_follow_size(struct image *image, bool (*resized)(void *data, bool shrunk), void *data);
+
+/* Adopts the size that others have given the backing, and logs that. Returns false after an error,
+ * which is in the log, too. */
+bool
+image_adopt_size(struct image *image);
+
 /* Tells the kernel that the range of `length` bytes at `offset` of the image will be read soon. Has
  * no effect with direct I/O or page-cache=drop. Returns 0 or -errno. */
 int

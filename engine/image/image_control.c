@@ -14,6 +14,7 @@
 #include "engine/io/backend.h"
 #include "engine/io/image_state.h"
 
+#include "common/cleanup.h"
 #include "common/error.h"
 #include "common/log.h"
 
@@ -23,16 +24,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* If the size has not changed, its warnings are not repeated. */
-int
-image_resize(struct image *image, char **error)
+/* The caller holds image->resizing. If the size has not changed, its warnings are not repeated. */
+static int
+adopt_size(struct image *image, char **error)
 {
 	uint64_t length, size;
 	struct freeze freeze;
 	bool moves;
 	int r;
 
-	*error = NULL;
 	r = window_measure(&image->backing, &image->config, &length, error);
 	if (r < 0 || length / image->sector_size * image->sector_size == image_size(image))
 		return r;
@@ -47,6 +47,49 @@ image_resize(struct image *image, char **error)
 	if (moves)
 		freeze_end(&freeze);
 	return 0;
+}
+
+int
+image_resize(struct image *image, char **error)
+{
+	int r;
+
+	*error = NULL;
+	pthread_mutex_lock(&image->resizing);
+	r = adopt_size(image, error);
+	pthread_mutex_unlock(&image->resizing);
+	return r;
+}
+
+void
+image_follow_size(struct image *image, bool (*resized)(void *data, bool shrunk), void *data)
+{
+	if (!image->backing.kind->follow_size)
+		return;
+	image->follower = (struct size_follower){.resized = resized, .data = data};
+	image->backing.kind->follow_size(&image->backing, &image->follower);
+}
+
+bool
+image_adopt_size(struct image *image)
+{
+	unsigned long long before = image_size(image), now;
+	char *CLEANUP_FREE error = NULL;
+
+	if (image_resize(image, &error) < 0) {
+		log_error("%s: its size was changed elsewhere, and can't be followed: %s",
+			  image->backing.path, error ? error : strerror(ENOMEM));
+		return false;
+	}
+	now = image_size(image);
+	if (now > before)
+		log_info("%s: resized elsewhere, from %llu to %llu bytes", image->backing.path,
+			 before, now);
+	else if (now < before)
+		log_warning("%s: resized elsewhere, from %llu to %llu bytes; requests beyond the "
+			    "new end fail",
+			    image->backing.path, before, now);
+	return true;
 }
 
 static bool

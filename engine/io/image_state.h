@@ -7,6 +7,7 @@
 
 #include "engine/backing/backing.h"
 #include "engine/backing/direct.h"
+#include "engine/backing/kind.h"
 #include "engine/image_config.h"
 #include "engine/io/arena.h"
 #include "engine/io/shared_file.h"
@@ -53,10 +54,15 @@ struct image {
 	 * gone. */
 	pthread_mutex_t locking;
 
+	/* Held while the size is asked for and adopted. */
+	pthread_mutex_t resizing;
+
 	/* Held only for moments: connecting and asking for the status never wait for I/O. */
 	pthread_mutex_t facts;
 	char direct_reason[REASON_MAX]; /* guarded by .facts, like the members below */
 	bool locked, locked_writable;
+
+	struct size_follower follower; /* .resized NULL: there is none */
 
 	struct arena arena; /* bounce buffers of the pool's contexts */
 };

@@ -34,6 +34,15 @@ free_export_image(struct export *e)
 	free(e);
 }
 
+/* Others have changed the size of the image. */
+static bool
+follow_size(void *data, bool shrunk)
+{
+	(void)shrunk;
+	image_adopt_size(data);
+	return true;
+}
+
 /* Opens an image. Returns NULL after an error, which is in the log. */
 static struct export *
 open_image(int dirfd, const char *path, unsigned int flags, const char *name)
@@ -52,6 +61,7 @@ open_image(int dirfd, const char *path, unsigned int flags, const char *name)
 		free(e);
 		return NULL;
 	}
+	image_follow_size(e->image, follow_size, e->image);
 	return e;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Changes of the list of exports: exports are opened and removed, and an image's direct I/O or size
- * changes.
+ * Changes of the list of exports: exports are opened, removed, and offered anew.
  */
 #include "server/exports/exports.h"
 
@@ -277,11 +276,16 @@ open_export(struct exports *exports, struct export_config *config, char **error)
 		export_config_free(config);
 		return -ENOMEM;
 	}
+	export->exports = exports;
 	export->config = config;
 	r = open_image(exports, export, error);
+	if (r < 0) {
+		export_free(exports, export);
+		return r;
+	}
+	r = exports_offer(exports, export, config->access, error);
 	if (r == 0)
-		return exports_offer(exports, export, config->access, error);
-	export_free(exports, export);
+		exports_follow_size(export);
 	return r;
 }
 
@@ -421,6 +425,21 @@ exports_reload(struct exports *exports, struct server_config *config)
 
 /* ---- changing */
 
+static bool
+is_up_to_date(const struct offer *offer)
+{
+	struct nbd_export now;
+
+	set_facts(&now, offer->export);
+	return now.size == offer->facts.size && now.flags == offer->facts.flags;
+}
+
+int
+exports_refresh(struct exports *exports, struct offer *offer)
+{
+	return is_up_to_date(offer) ? 0 : exports_renew(exports, offer, offer->access);
+}
+
 int
 exports_renew(struct exports *exports, struct offer *old, struct access *access)
 {
@@ -439,57 +458,4 @@ exports_renew(struct exports *exports, struct offer *old, struct access *access)
 	exports->retired = old;
 	pthread_mutex_unlock(&exports->mutex);
 	return 0;
-}
-
-static bool
-is_up_to_date(const struct offer *offer)
-{
-	struct nbd_export now;
-
-	set_facts(&now, offer->export);
-	return now.size == offer->facts.size && now.flags == offer->facts.flags;
-}
-
-/* changing held. */
-static int
-change_image(struct exports *exports, struct offer *offer, const bool *direct, char **error)
-{
-	struct image *image = offer->export->image;
-	int r = direct ? image_set_direct(image, *direct, error) : image_resize(image, error);
-
-	/* The file may have lost bytes that it gets back later. */
-	if (r < 0 && !direct)
-		checkpoints_spoil(offer->export->checkpoints);
-	checkpoints_resized(offer->export->checkpoints);
-	if (r < 0 || is_up_to_date(offer))
-		return r;
-	return exports_renew(exports, offer, offer->access);
-}
-
-static int
-find_and_change(struct exports *exports, const char *name, const bool *direct, char **error)
-{
-	struct offer **at;
-	int r;
-
-	*error = NULL;
-	pthread_mutex_lock(&exports->changing);
-	pthread_mutex_lock(&exports->mutex);
-	at = exports_find_or_only(exports, name);
-	pthread_mutex_unlock(&exports->mutex);
-	r = at ? change_image(exports, *at, direct, error) : -ENOENT;
-	exports_end_change(exports);
-	return r;
-}
-
-int
-exports_set_direct(struct exports *exports, const char *name, bool on, char **error)
-{
-	return find_and_change(exports, name, &on, error);
-}
-
-int
-exports_resize(struct exports *exports, const char *name, char **error)
-{
-	return find_and_change(exports, name, NULL, error);
 }

@@ -61,8 +61,8 @@ exports_snapshot_connections(struct exports *exports);
 bool
 exports_use_ring(struct exports *exports);
 
-/* ---- changes, in export_changes.c, export_access.c and export_checkpoints.c: only one runs at a
- * time, on the thread that asks for it */
+/* ---- changes, in export_changes.c, export_image.c, export_access.c and export_checkpoints.c: only
+ * one runs at a time, on the thread that asks for it */
 
 /* Opens an export, and logs how its image is reached.  Takes over the configuration, which is in no
  * list.  Returns 0, or -errno with *error a sentence (caller frees). */

@@ -57,6 +57,14 @@ exports_find_or_only(struct exports *exports, const char *name);
 int
 exports_renew(struct exports *exports, struct offer *old, struct access *access);
 
+/* changing held.  The same with the offer's own rules, if the image's facts have changed. */
+int
+exports_refresh(struct exports *exports, struct offer *offer);
+
+/* Follows, from now on, the sizes that others give the export's image. */
+void
+exports_follow_size(struct export *export);
+
 /* changing held.  New clients get these rules, which may be the same.  0 or -ENOMEM. */
 int
 exports_follow_access(struct exports *exports, struct offer *offer, struct access *access);

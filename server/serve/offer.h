@@ -26,6 +26,7 @@ struct identity;
 /* An image under a name, from its opening to its closing. */
 struct export
 {
+	struct exports *exports; /* that it belongs to */
 	struct image *image;
 	struct checkpoints *checkpoints; /* of the image; NULL: it is a snapshot */
 	struct export_config *config;

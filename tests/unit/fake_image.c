@@ -77,6 +77,7 @@ fake_image_open(struct fake_image *fake, const struct fake_facts *facts)
 	image->backend = &fake->fake.backend;
 	pthread_mutex_init(&image->switching, NULL);
 	pthread_mutex_init(&image->locking, NULL);
+	pthread_mutex_init(&image->resizing, NULL);
 	pthread_mutex_init(&image->facts, NULL);
 	image->shared = shared_file_get(&image->backing);
 	ck_assert_ptr_nonnull(image->shared);

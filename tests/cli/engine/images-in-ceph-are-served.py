@@ -51,3 +51,12 @@ for change in changes:
     assert fails(*change)
 client.pwrite(data, 2 * MIB)
 assert client.pread(2 * MIB, 2 * MIB) == data
+
+# The server adopts the size: new clients see it, and old ones can use what there is.
+until(lambda: connect().get_size() == 4 * MIB, "new clients see the new size")
+resize("16M")
+until(lambda: connect().get_size() == 16 * MIB, "new clients see the larger size")
+client.pwrite(data, 3 * MIB)
+new = connect()
+new.pwrite(data, 14 * MIB)
+assert new.pread(2 * MIB, 3 * MIB) == new.pread(2 * MIB, 14 * MIB) == data

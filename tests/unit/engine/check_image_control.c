@@ -104,6 +104,24 @@ START_TEST(file_that_ends_before_the_offset_is_refused_and_changes_nothing)
 }
 END_TEST
 
+START_TEST(size_that_was_changed_elsewhere_is_told)
+{
+	open_direct();
+	image_adopt_size(disk.image);
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_INFO), 0);
+	ck_assert_int_eq(ftruncate(disk.image->backing.fd, 2 * MIB), 0);
+	image_adopt_size(disk.image);
+	ck_assert_uint_eq(image_size(disk.image), 2 * MIB);
+	ck_assert(log_capture_has(LOG_LEVEL_INFO,
+				  "resized elsewhere, from 1048576 to 2097152 bytes"));
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 0);
+	ck_assert_int_eq(ftruncate(disk.image->backing.fd, MIB), 0);
+	image_adopt_size(disk.image);
+	ck_assert(log_capture_has(LOG_LEVEL_WARNING, "requests beyond the new end fail"));
+	close_disk();
+}
+END_TEST
+
 /* The page at the end of a file with an odd size is the page cache's, wherever the end is. */
 START_TEST(direct_io_ends_elsewhere_after_a_resize)
 {
@@ -434,6 +452,7 @@ main(void)
 		{.test = file_that_ends_before_the_offset_is_refused_and_changes_nothing},
 		{.test = request_in_the_new_part_works_after_a_resize},
 		{.test = direct_io_ends_elsewhere_after_a_resize},
+		{.test = size_that_was_changed_elsewhere_is_told},
 		{.name = "lock"},
 		{.test = lock_is_taken_when_asked_for_and_shown},
 		{.test = size_is_looked_at_again_when_the_lock_is_taken},

@@ -8,6 +8,8 @@
 #include "tests/unit/engine/rbd_fixture.h"
 #include "tests/unit/log_capture.h"
 
+#include <sched.h>
+
 #define MIB (INT64_C(1) << 20)
 
 static struct rbd_store *
@@ -89,6 +91,88 @@ START_TEST(loss_is_seen_by_asking_for_the_size)
 }
 END_TEST
 
+struct listener {
+	struct size_follower follower;
+	_Atomic int calls;
+	_Atomic int refusals; /* that are left */
+	_Atomic int64_t size;
+	_Atomic int losses;
+};
+
+static bool
+resized(void *data, bool shrunk)
+{
+	struct listener *listener = data;
+
+	atomic_fetch_add(&listener->calls, 1);
+	if (atomic_load(&listener->refusals) > 0) {
+		atomic_fetch_sub(&listener->refusals, 1);
+		return false;
+	}
+	atomic_fetch_add(&listener->losses, shrunk);
+	atomic_store(&listener->size, atomic_load(&ceph.size));
+	return true;
+}
+
+static void
+await_size(struct listener *listener, int64_t size)
+{
+	while (atomic_load(&listener->size) != size)
+		sched_yield();
+}
+
+START_TEST(followers_are_told_of_a_new_size)
+{
+	struct rbd_store *store = get_sized(8 * MIB);
+	struct listener one = {.follower = {.resized = resized, .data = &one}};
+	struct listener busy = {.follower = {.resized = resized, .data = &busy}, .refusals = 2};
+
+	/* The size may have changed before. */
+	rbd_size_follow(store, &one.follower);
+	rbd_size_follow(store, &busy.follower);
+	await_size(&one, 8 * MIB);
+	await_size(&busy, 8 * MIB);
+	ck_assert_int_ge(busy.calls, 3);
+	resize(4 * MIB);
+	await_size(&one, 4 * MIB);
+	await_size(&busy, 4 * MIB);
+	rbd_size_unfollow(store, &one.follower);
+	resize(16 * MIB);
+	await_size(&busy, 16 * MIB);
+	ck_assert_int_eq(one.size, 4 * MIB);
+	rbd_size_unfollow(store, &busy.follower);
+	rbd_store_put(store);
+}
+END_TEST
+
+START_TEST(follower_is_told_that_the_image_was_smaller)
+{
+	struct rbd_store *store = get_sized(8 * MIB);
+	struct listener one = {.follower = {.resized = resized, .data = &one}};
+
+	rbd_size_follow(store, &one.follower);
+	await_size(&one, 8 * MIB);
+	/* It does not follow before the image is as large as it was. */
+	atomic_store(&one.refusals, 1000);
+	resize(4 * MIB);
+	while (atomic_load(&store->size) != 4 * MIB)
+		sched_yield();
+	resize(8 * MIB);
+	while (atomic_load(&store->size) != 8 * MIB)
+		sched_yield();
+	ck_assert_int_eq(one.losses, 0);
+	atomic_store(&one.size, 0);
+	atomic_store(&one.refusals, 0);
+	await_size(&one, 8 * MIB);
+	ck_assert_int_eq(one.losses, 1);
+	resize(16 * MIB);
+	await_size(&one, 16 * MIB);
+	ck_assert_int_eq(one.losses, 1);
+	rbd_size_unfollow(store, &one.follower);
+	rbd_store_put(store);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -98,6 +182,8 @@ main(void)
 		{.test = change_waits_until_the_new_size_is_known},
 		{.test = change_is_no_success_if_the_size_is_not_known},
 		{.test = loss_is_seen_by_asking_for_the_size},
+		{.test = followers_are_told_of_a_new_size},
+		{.test = follower_is_told_that_the_image_was_smaller},
 		{0},
 	};
 
