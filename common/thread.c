@@ -15,3 +15,26 @@ thread_start(pthread_t *thread, void *(*run)(void *data), void *data)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return -r;
 }
+
+void
+thread_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, unsigned int ms)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += (long)(ms % 1000) * 1000000;
+	until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_cond_timedwait(condition, mutex, &until);
+}
+
+void
+thread_condition_init(pthread_cond_t *condition)
+{
+	pthread_condattr_t attributes;
+
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(condition, &attributes);
+	pthread_condattr_destroy(&attributes);
+}

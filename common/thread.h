@@ -12,4 +12,13 @@
 int
 thread_start(pthread_t *thread, void *(*run)(void *data), void *data);
 
+/* Waits until the condition is signalled, or `ms` milliseconds are over, or for less. The caller
+ * holds the mutex; the condition's clock is CLOCK_MONOTONIC. */
+void
+thread_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, unsigned int ms);
+
+/* Initializes a condition for that. */
+void
+thread_condition_init(pthread_cond_t *condition);
+
 #endif

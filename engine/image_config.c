@@ -219,6 +219,19 @@ const struct option_row image_option_rows[] = {
 		.manual = "For images in Ceph, the file with the user's key.  By default, Ceph's\n"
 			  "configuration names the file.\n",
 	},
+	{
+		.name = "cluster-timeout",
+		.type = OPTION_UINT,
+		.field = FIELD(cluster_timeout),
+		.initial = "0",
+		.max = 86400,
+		.arg = "SECONDS",
+		.help = "longest wait of a request for the Ceph cluster (default: 0, for ever)",
+		.manual =
+			"For images in Ceph, how long a request waits for an answer of the\n"
+			"cluster, until it fails with an I/O error.  With 0, the default, it waits\n"
+			"as long as it takes.  See L</Images in Ceph>.\n",
+	},
 	{.name = NULL},
 };
 

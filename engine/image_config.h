@@ -48,6 +48,7 @@ struct image_config {
 	char *ceph_conf;
 	char *ceph_user;
 	char *ceph_keyring;
+	unsigned int cluster_timeout; /* seconds; 0: requests wait for ever */
 };
 
 /* Names of enum engine_choice and enum page_cache_choice, as users write them. NULL follows the

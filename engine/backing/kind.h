@@ -40,6 +40,9 @@ struct backing_call {
 	int result;
 	void *backing, *state;
 	struct backing_call *next;
+	struct backing_call *older, *newer; /* of those that have not ended */
+	int64_t since;                      /* when it was started; clock_ms() */
+	bool sent;
 };
 
 /* Is told of each change of a backing's size that others made, on a thread that may wait. */

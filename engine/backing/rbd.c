@@ -2,9 +2,11 @@
 #include "engine/backing/rbd.h"
 
 #include "engine/backing/rbd_load.h"
+#include "engine/backing/rbd_pending.h"
 #include "engine/backing/rbd_size.h"
 #include "engine/backing/rbd_store.h"
 
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/json.h"
 
@@ -113,8 +115,11 @@ static int
 rbd_extents(const struct backing *backing, uint64_t offset, uint64_t length, bool one,
 	    extent_visit visit, void *data)
 {
-	const struct rbd_store *store = store_of(backing);
+	struct rbd_store *store = store_of(backing);
 
+	/* The search can't be abandoned. */
+	if (rbd_pending_is_late(store))
+		return -ETIMEDOUT;
 	return store->module->extents(store->image, offset, length, one, store->facts.maps_objects,
 				      visit, data);
 }
@@ -199,10 +204,23 @@ put_features(struct json *json, uint64_t features)
 	json_array_end(json);
 }
 
+/* Writes since when requests wait for the cluster, or null. */
+static void
+put_waiting(struct json *json, struct rbd_store *store)
+{
+	int64_t age = rbd_pending_age(store);
+	time_t since = clock_seconds(CLOCK_REALTIME) - (time_t)(age / 1000);
+	char text[32];
+	struct tm parts;
+
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&since, &parts));
+	json_put_string(json, "waiting_since", age > 0 ? text : NULL);
+}
+
 static void
 rbd_put_status(const struct backing *backing, struct json *json)
 {
-	const struct rbd_store *store = store_of(backing);
+	struct rbd_store *store = store_of(backing);
 
 	json_object_begin(json, "ceph");
 	json_put_string(json, "cluster", store->facts.cluster);
@@ -214,6 +232,8 @@ rbd_put_status(const struct backing *backing, struct json *json)
 	json_put_bool(json, "lock_owner",
 		      atomic_load(&store->held) && !atomic_load(&store->fenced));
 	json_put_bool(json, "fenced", atomic_load(&store->fenced));
+	json_put_uint(json, "cluster_timeout", store->timeout);
+	put_waiting(json, store);
 	json_object_end(json);
 }
 
@@ -254,6 +274,7 @@ get_store(const char *path, unsigned int flags, const struct image_config *confi
 				  .conf = config->ceph_conf,
 				  .user = config->ceph_user,
 				  .keyring = config->ceph_keyring,
+				  .timeout = config->cluster_timeout,
 				  .read_only = flags & BACKING_READ_ONLY,
 			  },
 			  store, error);

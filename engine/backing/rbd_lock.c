@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/backing/rbd_lock.h"
 
+#include "engine/backing/rbd_loss.h"
+#include "engine/backing/rbd_pending.h"
+
 #include "common/log.h"
 #include "common/thread.h"
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 /* How long to wait for an owner that may be dead, in milliseconds, and how often to look. Ceph
  * forgets a client that is gone after 30 seconds (osd_client_watch_timeout). */
@@ -17,18 +19,11 @@
 static bool
 nap(struct rbd_store *store)
 {
-	struct timespec until;
 	bool stop;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += OWNER_STEP_MS * 1000000L;
-	if (until.tv_nsec >= 1000000000L) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000L;
-	}
 	pthread_mutex_lock(&store->mutex);
-	while (!store->stop && pthread_cond_timedwait(&store->stopping, &store->mutex, &until) == 0)
-		;
+	if (!store->stop)
+		thread_wait(&store->stopping, &store->mutex, OWNER_STEP_MS);
 	stop = store->stop;
 	pthread_mutex_unlock(&store->mutex);
 	return !stop;
@@ -74,13 +69,16 @@ take(struct rbd_store *store)
 	struct rbd_owner owner = {0};
 	int r = try_to_take(store, &owner);
 
+	rbd_pending_note_answer(store);
 	if (r == -EBUSY && owner.address[0])
 		log_warning("%s: the client %s has the image's lock: changes wait until it gives "
 			    "the lock up or is gone; with force=on it would be fenced",
 			    store->path, owner.address);
 	for (int waited = 0; r == -EBUSY && waited < OWNER_LINGER_MS && nap(store);
-	     waited += OWNER_STEP_MS)
+	     waited += OWNER_STEP_MS) {
 		r = try_to_take(store, &owner);
+		rbd_pending_note_answer(store);
+	}
 	if (r == -EBUSY)
 		log_error(
 			"%s: not written to, because the client %s has the image's lock; end that "
@@ -109,9 +107,9 @@ take_lock(void *data)
 		struct backing_call *next = call->next;
 
 		if (r == 0)
-			store->module->start(store->image, call);
+			rbd_pending_send(store, call);
 		else
-			call->done(call, r);
+			rbd_loss_finish(store, call, r);
 		call = next;
 	}
 	return NULL;
@@ -149,7 +147,7 @@ rbd_lock_await(struct rbd_store *store, struct backing_call *call)
 	}
 	pthread_mutex_unlock(&store->mutex);
 	if (r < 0)
-		call->done(call, r);
+		rbd_loss_finish(store, call, r);
 	return !held;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/backing/rbd_loss.h"
 
+#include "engine/backing/rbd_pending.h"
+
 #include "common/log.h"
 
 #include <errno.h>
@@ -25,7 +27,8 @@ rbd_loss_note(struct rbd_store *store, bool changes, int result)
 
 /* What still succeeds after the loss may be older than what the new owner wrote. */
 void
-rbd_loss_finish(const struct rbd_store *store, struct backing_call *call, int result)
+rbd_loss_finish(struct rbd_store *store, struct backing_call *call, int result)
 {
+	rbd_pending_leave(store, call);
 	call->done(call, atomic_load(&store->fenced) ? -ESHUTDOWN : result);
 }

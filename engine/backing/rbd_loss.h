@@ -11,8 +11,8 @@
 void
 rbd_loss_note(struct rbd_store *store, bool changes, int result);
 
-/* Ends a call, after a loss with -ESHUTDOWN. Any thread. */
+/* Ends a call that rbd_pending_take() took, after a loss with -ESHUTDOWN. Any thread. */
 void
-rbd_loss_finish(const struct rbd_store *store, struct backing_call *call, int result);
+rbd_loss_finish(struct rbd_store *store, struct backing_call *call, int result);
 
 #endif

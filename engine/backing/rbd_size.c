@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 /* How soon to ask for the size again after a failure, and to tell a follower again that could not
  * follow, in milliseconds. */
@@ -172,14 +171,8 @@ ask(struct rbd_store *store)
 static void
 rest(struct rbd_store *store, unsigned int ms)
 {
-	struct timespec until;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += (ms % 1000) * 1000000L;
-	until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000L;
-	until.tv_nsec %= 1000000000L;
 	if (!store->over)
-		pthread_cond_timedwait(&store->news, &store->sizing, &until);
+		thread_wait(&store->news, &store->sizing, ms);
 }
 
 /* Takes the changes that may end now. The caller holds .sizing. */

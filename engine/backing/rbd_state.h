@@ -18,6 +18,7 @@ struct rbd_store {
 	struct rbd_facts facts;
 	char *path; /* for messages */
 	struct rbd_name name;
+	unsigned int timeout; /* seconds after which a call fails; 0: never */
 
 	_Atomic bool exclusive; /* changes need the exclusive lock */
 	_Atomic bool force;     /* which may be taken away from a living owner */
@@ -48,9 +49,27 @@ struct rbd_store {
 	pthread_mutex_t following; /* guards .followers; held while they are called */
 	struct size_follower *followers;
 
+	/* The calls that have not ended: see rbd_pending.c. */
+	pthread_mutex_t pending; /* guards the members below; held only for moments */
+	struct backing_call *oldest, *newest;
+	uint64_t abandoned; /* bytes of calls that go on after their time; 0: there are none */
+	int64_t answered;   /* when the cluster answered questions about the lock; clock_ms() */
+	bool looks, looked; /* .looker runs; it shall end */
+	pthread_cond_t end_of_looking;
+	pthread_t looker;
+	/* .looker's. */
+	int64_t silent_since; /* as the log was told; clock_ms(), 0: it was not, or it is over */
+	bool told_failure;
+
 	/* Guarded by the mutex of rbd_store.c. */
 	unsigned int users;
 	struct rbd_store *next;
 };
+
+static inline bool
+rbd_call_changes(const struct backing_call *call)
+{
+	return call->op != CALL_READ && call->op != CALL_FLUSH;
+}
 
 #endif

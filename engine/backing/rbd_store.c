@@ -3,9 +3,11 @@
 
 #include "engine/backing/rbd_lock.h"
 #include "engine/backing/rbd_loss.h"
+#include "engine/backing/rbd_pending.h"
 #include "engine/backing/rbd_size.h"
 
 #include "common/error.h"
+#include "common/thread.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,20 +17,14 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct rbd_store *stores;
 
-static bool
-is_change(const struct backing_call *call)
-{
-	return call->op != CALL_READ && call->op != CALL_FLUSH;
-}
-
 /* On any thread. */
 static void
 returned(struct backing_call *call, int result)
 {
 	struct rbd_store *store = call->backing;
 
-	rbd_loss_note(store, is_change(call), result);
-	if (result >= 0 && is_change(call) && rbd_size_await(store, call, result))
+	rbd_loss_note(store, rbd_call_changes(call), result);
+	if (result >= 0 && rbd_call_changes(call) && rbd_size_await(store, call, result))
 		return;
 	rbd_loss_finish(store, call, result);
 }
@@ -54,12 +50,15 @@ rbd_store_start(struct rbd_store *store, struct backing_call *call)
 		call->done(call, 0);
 		return;
 	}
-	if (is_change(call) && !atomic_load(&store->held)) {
+	call = rbd_pending_take(store, call);
+	if (!call)
+		return;
+	if (rbd_call_changes(call) && !atomic_load(&store->held)) {
 		if (atomic_load(&store->exclusive) && rbd_lock_await(store, call))
 			return;
 		atomic_store(&store->changed, true);
 	}
-	store->module->start(store->image, call);
+	rbd_pending_send(store, call);
 }
 
 static void
@@ -67,8 +66,11 @@ store_free(struct rbd_store *store)
 {
 	rbd_lock_stop(store);
 	rbd_size_end(store);
+	rbd_pending_end(store);
 	if (store->image)
 		store->module->close(store->image);
+	pthread_cond_destroy(&store->end_of_looking);
+	pthread_mutex_destroy(&store->pending);
 	pthread_cond_destroy(&store->news);
 	pthread_mutex_destroy(&store->following);
 	pthread_mutex_destroy(&store->sizing);
@@ -80,25 +82,24 @@ store_free(struct rbd_store *store)
 }
 
 static struct rbd_store *
-store_new(const struct rbd_module *module, const char *path)
+store_new(const struct rbd_module *module, const struct rbd_place *place)
 {
 	struct rbd_store *store = calloc(1, sizeof(*store));
-	pthread_condattr_t attributes;
 
 	if (!store)
 		return NULL;
 	store->module = module;
+	store->timeout = place->timeout;
 	store->users = 1;
 	store->waiting_tail = &store->waiting;
 	pthread_mutex_init(&store->mutex, NULL);
 	pthread_mutex_init(&store->sizing, NULL);
 	pthread_mutex_init(&store->following, NULL);
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&store->stopping, &attributes);
-	pthread_cond_init(&store->news, &attributes);
-	pthread_condattr_destroy(&attributes);
-	store->path = strdup(path);
+	pthread_mutex_init(&store->pending, NULL);
+	thread_condition_init(&store->stopping);
+	thread_condition_init(&store->news);
+	thread_condition_init(&store->end_of_looking);
+	store->path = strdup(place->name);
 	if (store->path)
 		return store;
 	store_free(store);
@@ -130,12 +131,27 @@ join(struct rbd_store *opened)
 	return store;
 }
 
+/* Gives the store back if it has another timeout. */
+static int
+check_timeout(struct rbd_store **store, const struct rbd_place *place, char **error)
+{
+	unsigned int timeout = (*store)->timeout;
+
+	if (timeout == place->timeout)
+		return 0;
+	rbd_store_put(*store);
+	return error_set(error, -EINVAL,
+			 "%s: cluster-timeout=%u is not possible: another export of this image has "
+			 "%u, and they share the image",
+			 place->name, place->timeout, timeout);
+}
+
 /* Only an open image tells which one it is, so it is opened before the list is searched. */
 int
 rbd_store_get(const struct rbd_module *module, const struct rbd_place *place,
 	      struct rbd_store **result, char **error)
 {
-	struct rbd_store *store = store_new(module, place->name);
+	struct rbd_store *store = store_new(module, place);
 	int r;
 
 	if (!store)
@@ -146,11 +162,14 @@ rbd_store_get(const struct rbd_module *module, const struct rbd_place *place,
 	if (r == 0 && (r = rbd_size_begin(store)) < 0)
 		error_set(error, r, "%s: its size can't be followed: %s", place->name,
 			  strerror(-r));
-	if (r < 0)
+	if (r == 0 && (r = rbd_pending_begin(store)) < 0)
+		error_set(error, r, "%s: no thread can be started: %s", place->name, strerror(-r));
+	if (r < 0) {
 		store_free(store);
-	else
-		*result = join(store);
-	return r;
+		return r;
+	}
+	*result = join(store);
+	return check_timeout(result, place, error);
 }
 
 void

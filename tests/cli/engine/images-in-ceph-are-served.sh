@@ -112,17 +112,36 @@ wait_until "the plugin's new size" has_size plugin $((96 << 20))
 grep -q 'resized elsewhere, from 67108864 to 100663296 bytes' "$dir/disk.log" || fail "no line about the new size"
 end_process plugin TERM
 
-# An OSD stands still under load: requests wait, and none fails.
+# An OSD stands still under load: requests wait, and none fails, but with a timeout they do.
+rbd create --size 8M rbd/timed
+serve timed --cluster-timeout=1 rbd:rbd/timed
+qemu-io -f raw -c 'write -P 1 0 8M' "$(uri_of timed)" >/dev/null
 cd "$dir"
 fio --name=load --ioengine=nbd --uri="$(uri_of disk)" --rw=randwrite --bs=4k --iodepth=16 --size=32M \
 	--verify=crc32c --do_verify=1 --verify_fatal=1 --output="$dir/fio" &
 load=$!
 sleep 0.3
 kill -STOP "$(cat "$CEPH_DIR/osd0.pid")"
-sleep 3
+if qemu-io -t none -f raw -c 'write -P 2 0 4k' "$(uri_of timed)"; then fail "a write succeeds without the cluster"; fi
+printf 'status\n' | nc -NU "$dir/timed.control" >"$dir/status"
+jq -e '.exports[0].ceph | .cluster_timeout == 1 and .waiting_since' "$dir/status" >/dev/null ||
+	fail "wrong status: $(cat "$dir/status")"
+# waits NAME: prints since when
+waits()
+{
+	printf 'status\n' | nc -NU "$dir/$1.control" | jq -re '.exports[0].ceph.waiting_since // empty'
+}
+wait_until "the status tells of the wait" waits disk
+[ $(($(date +%s) - $(date +%s -d "$(waits disk)"))) -lt $((60 * time_factor)) ] || fail "waits since $(waits disk)"
 kill -CONT "$(cat "$CEPH_DIR/osd0.pid")"
 wait $load || fail "fio: $(cat "$dir/fio")"
 if grep -i 'failed' "$dir/disk.log"; then fail "a request has failed"; fi
+[ "$(grep -c 'not answered for 1 seconds (cluster-timeout): requests fail' "$dir/timed.log")" -eq 1 ] ||
+	fail "timed: $(cat "$dir/timed.log")"
+wait_until "the cluster answers again" grep -q 'answers again' "$dir/timed.log"
+qemu-io -f raw -c 'write -P 3 0 4k' -c 'read -P 3 0 4k' -c 'read -P 1 4k 4k' "$(uri_of timed)" >"$dir/read"
+if grep 'verification failed' "$dir/read"; then fail "timed: wrong data"; fi
+if waits timed; then fail "requests wait"; fi
 
 rbd create --size 8M rbd/sized
 serve sized rbd:rbd/sized

@@ -154,7 +154,7 @@ START_TEST(every_option_is_explained)
 		ck_assert_msg(row->manual && row->manual[strlen(row->manual) - 1] == '\n',
 			      "%s has no manual", row->name);
 	}
-	ck_assert_uint_eq(count, 15);
+	ck_assert_uint_eq(count, 16);
 }
 END_TEST
 

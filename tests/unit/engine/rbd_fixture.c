@@ -13,6 +13,7 @@ struct rbd_image {
 
 struct fake_ceph ceph;
 pthread_mutex_t ceph_sizing = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t ceph_locking = PTHREAD_MUTEX_INITIALIZER;
 
 static int
 fake_open(const struct rbd_place *place, rbd_returned returned, struct rbd_image **image,
@@ -38,6 +39,13 @@ fake_close(struct rbd_image *image)
 static void
 fake_start(struct rbd_image *image, struct backing_call *call)
 {
+	ceph.started++;
+	if (ceph.away) {
+		call->next = NULL;
+		*ceph.held_tail = call;
+		ceph.held_tail = &call->next;
+		return;
+	}
 	if (call->op == CALL_WRITE && !ceph.acquired)
 		ceph.early++;
 	ceph.flushes += call->op == CALL_FLUSH;
@@ -70,7 +78,10 @@ static int
 fake_lock_owner(struct rbd_image *image, struct rbd_owner *owner)
 {
 	(void)image;
+	pthread_mutex_lock(&ceph_locking);
 	*owner = ceph.owner;
+	pthread_mutex_unlock(&ceph_locking);
+	atomic_fetch_add(&ceph.questions, 1);
 	return 0;
 }
 
@@ -125,6 +136,7 @@ void
 ceph_begin(const struct rbd_owner *owner)
 {
 	memset(&ceph, 0, sizeof(ceph));
+	ceph.held_tail = &ceph.held;
 	if (owner)
 		ceph.owner = *owner;
 }
@@ -142,8 +154,8 @@ done(struct backing_call *call, int result)
 }
 
 void
-ceph_start(struct rbd_store *store, struct waiter *waiter, enum call_op op, uint64_t offset,
-	   uint64_t length)
+ceph_start_data(struct rbd_store *store, struct waiter *waiter, enum call_op op, uint64_t offset,
+		void *data, size_t length)
 {
 	*waiter = (struct waiter){
 		.mutex = PTHREAD_MUTEX_INITIALIZER,
@@ -151,10 +163,34 @@ ceph_start(struct rbd_store *store, struct waiter *waiter, enum call_op op, uint
 		.call = {.op = op,
 			 .offset = offset,
 			 .length = length,
+			 .buffer = data,
 			 .done = done,
 			 .owner = waiter},
 	};
 	rbd_store_start(store, &waiter->call);
+}
+
+void
+ceph_start(struct rbd_store *store, struct waiter *waiter, enum call_op op, uint64_t offset,
+	   uint64_t length)
+{
+	ceph_start_data(store, waiter, op, offset, NULL, (size_t)length);
+}
+
+void
+ceph_come_back(struct rbd_store *store)
+{
+	struct backing_call *call = ceph.held;
+
+	ceph.away = false;
+	ceph.held = NULL;
+	ceph.held_tail = &ceph.held;
+	while (call) {
+		struct backing_call *next = call->next;
+
+		fake_start(store->image, call);
+		call = next;
+	}
 }
 
 int

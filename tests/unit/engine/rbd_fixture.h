@@ -13,13 +13,17 @@
 
 struct fake_ceph {
 	struct rbd_owner owner;
-	char broken[128];     /* the client that was fenced */
-	bool acquired;        /* the lock was taken */
-	int early;            /* changes that came before that */
-	int flushes;          /* that came */
-	int result;           /* of calls that move nothing, and of all if it is an error */
-	int open;             /* images */
-	_Atomic int64_t size; /* in bytes, or -errno */
+	char broken[128]; /* the client that was fenced */
+	bool acquired;    /* the lock was taken */
+	int early;        /* changes that came before that */
+	int flushes;      /* that came */
+	int result;       /* of calls that move nothing, and of all if it is an error */
+	int open;         /* images */
+	int started;      /* calls that came */
+	bool away;        /* calls do not end */
+	struct backing_call *held, **held_tail; /* those that came meanwhile */
+	_Atomic int questions;                  /* for the owner of the lock */
+	_Atomic int64_t size;                   /* in bytes, or -errno */
 	void (*updated)(void *data);
 	void *data;
 };
@@ -27,6 +31,8 @@ struct fake_ceph {
 extern struct fake_ceph ceph;
 /* While it is held, nobody learns the size. */
 extern pthread_mutex_t ceph_sizing;
+/* While it is held, nobody learns who owns the lock. */
+extern pthread_mutex_t ceph_locking;
 extern const struct rbd_module ceph_module;
 
 /* Has the cluster anew. owner: of the image's lock, or NULL. */
@@ -42,6 +48,10 @@ ceph_get_place(const struct rbd_place *place);
 struct rbd_store *
 ceph_get(const char *image, bool read_only);
 
+/* Ends the calls that came while the cluster was away, and those that come. */
+void
+ceph_come_back(struct rbd_store *store);
+
 /* A call, and its end. */
 struct waiter {
 	struct backing_call call;
@@ -54,6 +64,10 @@ struct waiter {
 void
 ceph_start(struct rbd_store *store, struct waiter *waiter, enum call_op op, uint64_t offset,
 	   uint64_t length);
+/* The same with data. */
+void
+ceph_start_data(struct rbd_store *store, struct waiter *waiter, enum call_op op, uint64_t offset,
+		void *data, size_t length);
 /* Returns its result. */
 int
 ceph_await(struct waiter *waiter);

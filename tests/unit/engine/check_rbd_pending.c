@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Images in Ceph whose cluster is away: calls wait, or fail after cluster-timeout, and what is
+ * carried out late overwrites nothing newer.
+ */
+#include "engine/backing/rbd_pending.h"
+
+#include "engine/backing/rbd_lock.h"
+
+#include "tests/lib/suite.h"
+#include "tests/unit/engine/rbd_fixture.h"
+#include "tests/unit/log_capture.h"
+
+#include "common/cleanup.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB (1u << 20)
+
+static char data[4096];
+
+static struct rbd_store *
+get(unsigned int timeout)
+{
+	struct rbd_store *store;
+
+	ceph_begin(NULL);
+	ceph.size = 1 << 30;
+	store = ceph_get_place(
+		&(struct rbd_place){CEPH_PLACE, .image = "disk", .timeout = timeout});
+	ceph.away = true;
+	return store;
+}
+
+/* All that is pending has waited for longer than that. */
+static void
+pass_time(struct rbd_store *store, int64_t seconds)
+{
+	pthread_mutex_lock(&store->pending);
+	for (struct backing_call *call = store->oldest; call; call = call->newer)
+		call->since -= seconds * 1000;
+	pthread_mutex_unlock(&store->pending);
+}
+
+static void
+await_line(enum log_level level, const char *text)
+{
+	while (!log_capture_has(level, text))
+		sched_yield();
+}
+
+/* A write of 'a' at the beginning whose caller got an error. */
+static void
+abandon_write(struct rbd_store *store)
+{
+	struct waiter waiter;
+
+	memset(data, 'a', sizeof(data));
+	ceph_start_data(store, &waiter, CALL_WRITE, 0, data, sizeof(data));
+	ck_assert(!ceph_is_done(&waiter));
+	pass_time(store, 7);
+	ck_assert_int_eq(ceph_await(&waiter), -ETIMEDOUT);
+	memset(data, 'b', sizeof(data));
+}
+
+static int
+write_at(struct rbd_store *store, uint64_t offset)
+{
+	struct waiter waiter;
+
+	ceph_start_data(store, &waiter, CALL_WRITE, offset, data, sizeof(data));
+	return ceph_await(&waiter);
+}
+
+START_TEST(late_write_overwrites_nothing_newer)
+{
+	struct rbd_store *store = get(7);
+	struct waiter zero;
+
+	abandon_write(store);
+	ck_assert_int_eq(((char *)ceph.held->buffer)[4095], 'a');
+	/* The cluster answers, but not yet to that write. */
+	ceph.away = false;
+	ck_assert_int_eq(write_at(store, 4095), -ETIMEDOUT);
+	ceph_start(store, &zero, CALL_ZERO, 0, 1);
+	ck_assert_int_eq(ceph_await(&zero), -ETIMEDOUT);
+	ck_assert_int_eq(ceph.started, 1);
+	ck_assert_int_eq(write_at(store, 4096), 4096);
+	ck_assert_int_eq(ceph_call(store, CALL_READ), 0);
+	ceph_come_back(store);
+	ck_assert_int_eq(write_at(store, 4095), 4096);
+	ck_assert_uint_eq(store->abandoned, 0);
+	rbd_store_put(store);
+}
+END_TEST
+
+START_TEST(read_in_time_gets_its_data)
+{
+	struct rbd_store *store = get(7);
+	struct waiter waiter;
+
+	ceph_start_data(store, &waiter, CALL_READ, 0, data, sizeof(data));
+	memset(ceph.held->buffer, 'r', sizeof(data));
+	ceph.result = sizeof(data);
+	ceph_come_back(store);
+	ck_assert_int_eq(ceph_await(&waiter), sizeof(data));
+	ck_assert_int_eq(data[0], 'r');
+	ck_assert_int_eq(data[4095], 'r');
+	rbd_store_put(store);
+}
+END_TEST
+
+START_TEST(memory_of_abandoned_calls_is_bounded)
+{
+	struct rbd_store *store = get(7);
+	struct waiter waiters[3];
+	char *CLEANUP_FREE large = malloc(31 * MIB);
+
+	for (int i = 0; i < 2; i++)
+		ceph_start_data(store, &waiters[i], CALL_READ, 0, large, 31 * MIB);
+	pass_time(store, 7);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(ceph_await(&waiters[i]), -ETIMEDOUT);
+	ceph_start_data(store, &waiters[2], CALL_READ, 0, large, 31 * MIB);
+	ck_assert(ceph_is_done(&waiters[2]));
+	ck_assert_int_eq(waiters[2].result, -ETIMEDOUT);
+	ck_assert_int_eq(ceph.started, 2);
+	ceph_come_back(store);
+	rbd_store_put(store);
+}
+END_TEST
+
+START_TEST(failures_are_told_once_and_the_return_too)
+{
+	struct rbd_store *store = get(7);
+
+	ck_assert_int_eq(rbd_pending_age(store), 0);
+	for (int i = 0; i < 2; i++) {
+		struct waiter waiter;
+
+		ceph_start(store, &waiter, CALL_READ, 0, 0);
+		pass_time(store, 7);
+		ck_assert_int_eq(ceph_await(&waiter), -ETIMEDOUT);
+		ck_assert_int_ge(rbd_pending_age(store), 7000);
+		ck_assert(rbd_pending_is_late(store));
+	}
+	await_line(LOG_LEVEL_ERROR, "not answered for 7 seconds (cluster-timeout): requests fail");
+	ceph_come_back(store);
+	await_line(LOG_LEVEL_INFO, "the cluster answers again, after");
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_ERROR), 1);
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 0);
+	ck_assert_int_eq(rbd_pending_age(store), 0);
+	ck_assert(!rbd_pending_is_late(store));
+	rbd_store_put(store);
+}
+END_TEST
+
+START_TEST(calls_wait_for_ever_without_a_timeout)
+{
+	struct rbd_store *store = get(0);
+	struct waiter waiter;
+
+	ceph_start(store, &waiter, CALL_WRITE, 0, 512);
+	pass_time(store, 1000000);
+	await_line(LOG_LEVEL_WARNING, "the cluster has not answered for 1000000 seconds");
+	ck_assert(!ceph_is_done(&waiter));
+	ck_assert_int_ge(rbd_pending_age(store), INT64_C(1000000000));
+	ceph_come_back(store);
+	ck_assert_int_eq(ceph_await(&waiter), 512);
+	await_line(LOG_LEVEL_INFO, "the cluster answers again, after 1000000 seconds");
+	rbd_store_put(store);
+}
+END_TEST
+
+START_TEST(wait_for_the_lock_is_none_for_the_cluster)
+{
+	struct rbd_store *store = get(30);
+	struct waiter waiter;
+	int questions;
+
+	ceph.away = false;
+	ceph.owner = (struct rbd_owner){.address = "living", .watches = true};
+	atomic_store(&store->exclusive, true);
+	ceph_start_data(store, &waiter, CALL_WRITE, 0, data, sizeof(data));
+	await_line(LOG_LEVEL_WARNING, "has the image's lock: changes wait");
+	pass_time(store, 100);
+	/* It asks for the lock, and the thread looks for old calls, both four times a second. */
+	questions = atomic_load(&ceph.questions);
+	while (atomic_load(&ceph.questions) < questions + 3)
+		sched_yield();
+	ck_assert(!ceph_is_done(&waiter));
+	rbd_lock_stop(store);
+	ck_assert_int_eq(ceph_await(&waiter), -EBUSY);
+	ck_assert_int_eq(ceph.started, 0);
+	rbd_store_put(store);
+}
+END_TEST
+
+START_TEST(abandoned_write_is_not_begun_when_the_lock_comes)
+{
+	struct rbd_store *store = get(7);
+	struct waiter waiter;
+
+	ceph.away = false;
+	atomic_store(&store->exclusive, true);
+	pthread_mutex_lock(&ceph_locking);
+	ceph_start_data(store, &waiter, CALL_WRITE, 0, data, sizeof(data));
+	pass_time(store, 7);
+	ck_assert_int_eq(ceph_await(&waiter), -ETIMEDOUT);
+	pthread_mutex_unlock(&ceph_locking);
+	while (rbd_pending_is_late(store))
+		sched_yield();
+	ck_assert(ceph.acquired);
+	ck_assert_int_eq(ceph.started, 0);
+	rbd_store_put(store);
+}
+END_TEST
+
+START_TEST(exports_of_one_image_have_one_timeout)
+{
+	const struct rbd_place other = {CEPH_PLACE, .image = "disk", .timeout = 8};
+	struct rbd_store *store = get(7), *none;
+	char *CLEANUP_FREE error = NULL;
+
+	ck_assert_int_eq(rbd_store_get(&ceph_module, &other, &none, &error), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(error, "cluster-timeout=8 is not possible"));
+	rbd_store_put(store);
+	ck_assert_int_eq(ceph.open, 0);
+}
+END_TEST
+
+int
+main(void)
+{
+	const struct suite_row cases[] = {
+		{.name = "pending", .begin = log_capture_begin, .end = log_capture_end},
+		{.test = late_write_overwrites_nothing_newer},
+		{.test = read_in_time_gets_its_data},
+		{.test = memory_of_abandoned_calls_is_bounded},
+		{.test = failures_are_told_once_and_the_return_too},
+		{.test = calls_wait_for_ever_without_a_timeout},
+		{.test = wait_for_the_lock_is_none_for_the_cluster},
+		{.test = abandoned_write_is_not_begun_when_the_lock_comes},
+		{.test = exports_of_one_image_have_one_timeout},
+		{0},
+	};
+
+	return suite_run("rbd_pending", cases);
+}
