@@ -127,10 +127,25 @@ parse_snapshot_word(const char *word, struct control_request *request)
 			       : 0;
 	if (time && !request->expire)
 		return parse_seconds(time, &request->expire);
-	if (request->scratch)
+	if (!request->scratch) {
+		request->scratch = value_of(word, "scratch=");
+		if (request->scratch)
+			return *request->scratch ? 0 : -EINVAL;
+	}
+	if (request->checkpoint)
 		return -EINVAL;
-	request->scratch = value_of(word, "scratch=");
-	return request->scratch && *request->scratch ? 0 : -EINVAL;
+	request->checkpoint = value_of(word, "checkpoint=");
+	return request->checkpoint && *request->checkpoint ? 0 : -EINVAL;
+}
+
+/* A word that stands for itself: each at most once. */
+static bool
+take_switch(const char *word, const char *name, bool *on)
+{
+	bool taken = !*on && strcmp(word, name) == 0;
+
+	*on = *on || taken;
+	return taken;
 }
 
 static int
@@ -141,9 +156,16 @@ parse_snapshot(char *rest, struct control_request *request)
 	request->snapshot = next_word(&rest);
 	if (!*request->snapshot || value_of(request->snapshot, EXPORT_KEY))
 		return -EINVAL;
-	while (r == 0 && *rest && !value_of(rest, EXPORT_KEY))
-		r = parse_snapshot_word(next_word(&rest), request);
-	return r < 0 ? r : parse_export(rest, request);
+	while (r == 0 && *rest && !value_of(rest, EXPORT_KEY)) {
+		const char *word = next_word(&rest);
+
+		if (!take_switch(word, "all", &request->all) &&
+		    !take_switch(word, "local", &request->local))
+			r = parse_snapshot_word(word, request);
+	}
+	if (r < 0 || (request->all && *rest))
+		return -EINVAL;
+	return parse_export(rest, request);
 }
 
 static int
@@ -204,8 +226,9 @@ control_request_parse(char *line, struct control_request *request, const char **
 		request->verb = CONTROL_SNAPSHOT;
 		r = parse_snapshot(line, request);
 		*error = "snapshot: must be \"snapshot NEW\", then each at most once, without "
-			 "blanks, \"scratch=DIR\", \"scratch-size=SIZE\" and "
-			 "\"expire=SECONDS\", then nothing or \"export=NAME\"";
+			 "blanks, \"scratch=DIR\", \"scratch-size=SIZE\", "
+			 "\"expire=SECONDS\", \"checkpoint=NAME\", \"local\" and \"all\", then "
+			 "nothing or, without \"all\", \"export=NAME\"";
 	} else if (strcmp(verb, "checkpoint") == 0) {
 		r = parse_checkpoint(line, request);
 		*error = "checkpoint: must be \"checkpoint create NAME [granularity=SIZE]\" or "
@@ -220,7 +243,7 @@ control_request_parse(char *line, struct control_request *request, const char **
 			 "\"checkpoint create NAME [granularity=SIZE] [export=NAME]\", "
 			 "\"checkpoint delete NAME [export=NAME]\" or "
 			 "\"snapshot NEW [scratch=DIR] [scratch-size=SIZE] [expire=SECONDS] "
-			 "[export=NAME]\"";
+			 "[checkpoint=NAME] [local] [all|export=NAME]\"";
 	}
 	if (!r)
 		*error = NULL;

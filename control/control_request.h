@@ -10,7 +10,8 @@
  *	add NAME=PATH[,OPTION=VALUE...]
  *	remove export=NAME
  *	disconnect RULES [export=NAME]
- *	snapshot NEW [scratch=DIR] [scratch-size=SIZE] [expire=SECONDS] [export=NAME]
+ *	snapshot NEW [scratch=DIR] [scratch-size=SIZE] [expire=SECONDS] [checkpoint=CHECKPOINT]
+ *		[local] [all | export=NAME]
  *	checkpoint create CHECKPOINT [granularity=SIZE] [export=NAME]
  *	checkpoint delete CHECKPOINT [export=NAME]
  *
@@ -48,12 +49,15 @@ struct control_request {
 	const char *addition;            /* CONTROL_ADD: the text after the verb */
 	const char *allow, *allow_write; /* CONTROL_SET_RULES; one of them may be NULL */
 	const char *clients;             /* CONTROL_DISCONNECT: rules */
-	const char *snapshot;            /* CONTROL_SNAPSHOT: name of the new export */
-	const char *scratch;             /* CONTROL_SNAPSHOT: a directory, or NULL */
+	const char *snapshot; /* CONTROL_SNAPSHOT: name of the new export, or .all: how it ends */
+	bool all;             /* CONTROL_SNAPSHOT: of each export, at one moment */
+	bool local;           /* CONTROL_SNAPSHOT: clients need a socket on this machine */
+	const char *scratch;  /* CONTROL_SNAPSHOT: a directory, or NULL */
 	/* CONTROL_SNAPSHOT; 0: no limit. */
-	uint64_t scratch_size;   /* bytes */
-	unsigned int expire;     /* seconds */
-	const char *checkpoint;  /* CONTROL_CREATE_CHECKPOINT, CONTROL_DELETE_CHECKPOINT */
+	uint64_t scratch_size; /* bytes */
+	unsigned int expire;   /* seconds */
+	/* CONTROL_CREATE_CHECKPOINT, CONTROL_DELETE_CHECKPOINT; CONTROL_SNAPSHOT, or NULL: none */
+	const char *checkpoint;
 	const char *granularity; /* CONTROL_CREATE_CHECKPOINT: a size; NULL: none */
 };
 

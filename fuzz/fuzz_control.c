@@ -49,7 +49,10 @@ handle(const struct control_request *request, FILE *out, void *data)
 	CHECK(!request->snapshot == (request->verb != CONTROL_SNAPSHOT));
 	CHECK(request->snapshot ||
 	      (!request->scratch && !request->scratch_size && !request->expire));
-	CHECK(!request->checkpoint == (request->verb < CONTROL_CREATE_CHECKPOINT));
+	CHECK(request->snapshot || (!request->all && !request->local));
+	CHECK(!request->all || !request->export_name);
+	CHECK(request->snapshot ||
+	      !request->checkpoint == (request->verb < CONTROL_CREATE_CHECKPOINT));
 	CHECK(!request->granularity || request->verb == CONTROL_CREATE_CHECKPOINT);
 	json_init(&json, out);
 	json_object_begin(&json, NULL);

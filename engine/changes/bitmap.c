@@ -15,23 +15,55 @@ struct bitmap {
 	_Atomic uint64_t bits[];
 };
 
-struct bitmap *
-bitmap_new(uint64_t bytes, uint64_t granule)
+static uint64_t
+count_words(uint64_t granules)
 {
-	uint64_t granules = bytes / granule + (bytes % granule != 0);
-	uint64_t words = granules / WORD_BITS + (granules % WORD_BITS != 0);
+	return granules / WORD_BITS + (granules % WORD_BITS != 0);
+}
+
+static struct bitmap *
+make(uint64_t granules, unsigned int shift, uint64_t covered)
+{
+	uint64_t words = count_words(granules);
 	struct bitmap *bitmap;
 
-	assert(granule && !(granule & (granule - 1)));
 	if (words > (SIZE_MAX - sizeof(*bitmap)) / sizeof(bitmap->bits[0]))
 		return NULL;
 	bitmap = calloc(1, sizeof(*bitmap) + (size_t)words * sizeof(bitmap->bits[0]));
 	if (!bitmap)
 		return NULL;
-	atomic_init(&bitmap->covered, bytes);
-	bitmap->shift = (unsigned int)__builtin_ctzll(granule);
+	atomic_init(&bitmap->covered, covered);
+	bitmap->shift = shift;
 	bitmap->granules = granules;
 	return bitmap;
+}
+
+struct bitmap *
+bitmap_new(uint64_t bytes, uint64_t granule)
+{
+	assert(granule && !(granule & (granule - 1)));
+	return make(bytes / granule + (bytes % granule != 0),
+		    (unsigned int)__builtin_ctzll(granule), bytes);
+}
+
+struct bitmap *
+bitmap_new_like(const struct bitmap *bitmap)
+{
+	return make(bitmap->granules, bitmap->shift, atomic_load(&bitmap->covered));
+}
+
+void
+bitmap_copy(struct bitmap *bitmap, const struct bitmap *from)
+{
+	assert(bitmap->granules == from->granules && bitmap->shift == from->shift);
+	for (uint64_t word = 0; word < count_words(from->granules); word++) {
+		uint64_t bits = atomic_load_explicit(&from->bits[word], memory_order_relaxed);
+
+		/* Memory without a mark stays untouched. */
+		if (bits)
+			atomic_store_explicit(&bitmap->bits[word], bits, memory_order_relaxed);
+	}
+	atomic_store(&bitmap->covered, atomic_load(&from->covered));
 }
 
 uint64_t

@@ -17,6 +17,14 @@ struct bitmap;
 struct bitmap *
 bitmap_new(uint64_t bytes, uint64_t granule);
 
+/* Makes one of as many bytes and granules as another one, without its marks; else as above. */
+struct bitmap *
+bitmap_new_like(const struct bitmap *bitmap);
+
+/* Takes all marks over from the one that this one was made like, and what counts as marked. */
+void
+bitmap_copy(struct bitmap *bitmap, const struct bitmap *from);
+
 /* Returns the size of a granule, in bytes. */
 uint64_t
 bitmap_granule(const struct bitmap *bitmap);

@@ -26,14 +26,15 @@ struct checkpoint {
 	struct checkpoints *set;
 	struct checkpoint_facts facts;
 	struct bitmap *bitmap;
-	uint64_t start;     /* of the image in its file, in bytes */
-	_Atomic bool over;  /* set before the observer is removed */
+	const struct checkpoint *of; /* of a copy, until it is filled: what it is to be a copy of */
+	uint64_t start;              /* of the image in its file, in bytes */
+	_Atomic bool over;           /* set before the observer is removed */
 	unsigned int users; /* the set's list, and those that hold it; guarded by the set's mutex */
 	struct checkpoint *next;
 };
 
 struct checkpoints {
-	struct image *image;
+	struct image *image;      /* NULL: it is a copy */
 	pthread_mutex_t mutex;    /* guards the members below; held only for moments */
 	struct checkpoint *first; /* oldest first */
 	size_t count;
@@ -165,8 +166,8 @@ checkpoint_new(struct checkpoints *set, const char *name, uint64_t granule)
 	return checkpoint;
 }
 
-static void
-discard(struct checkpoint *prepared)
+void
+checkpoints_discard(struct checkpoint *prepared)
 {
 	while (prepared) {
 		struct checkpoint *next = prepared->next;
@@ -176,13 +177,15 @@ discard(struct checkpoint *prepared)
 	}
 }
 
-static int
-prepare(struct checkpoints *const sets[], size_t count, const char *name, uint64_t granule,
-	struct checkpoint **prepared, char **error)
+int
+checkpoints_prepare(struct checkpoints *const sets[], size_t count, const char *name,
+		    uint64_t granule, struct checkpoint **prepared, char **error)
 {
-	int r = check_name(name, error);
+	int r;
 
+	*error = NULL;
 	*prepared = NULL;
+	r = check_name(name, error);
 	if (r == 0)
 		r = check_granule(granule, error);
 	for (size_t i = 0; r == 0 && i < count; i++) {
@@ -200,7 +203,7 @@ prepare(struct checkpoints *const sets[], size_t count, const char *name, uint64
 		*prepared = checkpoint;
 	}
 	if (r < 0) {
-		discard(*prepared);
+		checkpoints_discard(*prepared);
 		*prepared = NULL;
 	}
 	return r;
@@ -221,8 +224,8 @@ append(struct checkpoint *checkpoint)
 	pthread_mutex_unlock(&set->mutex);
 }
 
-static void
-begin_prepared(struct checkpoint *prepared)
+void
+checkpoints_begin_prepared(struct checkpoint *prepared)
 {
 	int64_t now = (int64_t)time(NULL);
 
@@ -255,10 +258,8 @@ checkpoints_begin(struct checkpoints *const sets[], size_t count, const char *na
 {
 	struct checkpoint *prepared;
 	struct freeze freeze;
-	int r;
+	int r = checkpoints_prepare(sets, count, name, granule, &prepared, error);
 
-	*error = NULL;
-	r = prepare(sets, count, name, granule, &prepared, error);
 	if (r < 0)
 		return r;
 	r = freeze_sets(&freeze, sets, count);
@@ -267,12 +268,64 @@ checkpoints_begin(struct checkpoints *const sets[], size_t count, const char *na
 			  "a disk has not answered for some seconds, and all changes waited; try "
 			  "again, or begin a checkpoint of each export");
 	if (r < 0) {
-		discard(prepared);
+		checkpoints_discard(prepared);
 		return r;
 	}
-	begin_prepared(prepared);
+	checkpoints_begin_prepared(prepared);
 	freeze_end(&freeze);
 	return 0;
+}
+
+/* ---- copies */
+
+/* Adds room for a copy of a checkpoint. Returns 0 or -ENOMEM. */
+static int
+add_copy(struct checkpoints *copy, const struct checkpoint *of)
+{
+	struct checkpoint *checkpoint = calloc(1, sizeof(*checkpoint));
+
+	if (!checkpoint)
+		return -ENOMEM;
+	checkpoint->bitmap = bitmap_new_like(of->bitmap);
+	if (!checkpoint->bitmap) {
+		free(checkpoint);
+		return -ENOMEM;
+	}
+	checkpoint->set = copy;
+	checkpoint->facts = of->facts;
+	checkpoint->facts.id = atomic_fetch_add(&last_id, 1) + 1;
+	checkpoint->of = of;
+	checkpoint->users = 1;
+	append(checkpoint);
+	return 0;
+}
+
+struct checkpoints *
+checkpoints_prepare_copy(const struct checkpoints *set, const struct checkpoint *prepared)
+{
+	struct checkpoints *copy = checkpoints_new(NULL);
+	int r = copy ? 0 : -ENOMEM;
+
+	for (const struct checkpoint *of = set->first; r == 0 && of; of = of->next)
+		r = add_copy(copy, of);
+	while (prepared && prepared->set != set)
+		prepared = prepared->next;
+	if (r == 0 && prepared)
+		r = add_copy(copy, prepared);
+	if (r == 0)
+		return copy;
+	checkpoints_free(copy);
+	return NULL;
+}
+
+void
+checkpoints_copy(struct checkpoints *copy)
+{
+	for (struct checkpoint *to = copy->first; to; to = to->next) {
+		to->facts.begun = to->of->facts.begun;
+		bitmap_copy(to->bitmap, to->of->bitmap);
+		to->of = NULL;
+	}
 }
 
 /* ---- ending */
@@ -290,17 +343,25 @@ checkpoint_release(struct checkpoint *checkpoint)
 		checkpoint_free(checkpoint);
 }
 
+static void
+stop_noting(struct checkpoints *set, struct checkpoint *checkpoint)
+{
+	struct freeze freeze;
+
+	freeze_begin(&freeze, &set->image, 1);
+	image_unobserve(set->image, &checkpoint->observer);
+	freeze_end(&freeze);
+}
+
 /* Ends a checkpoint, at *at in the list of its set. */
 static void
 end_one(struct checkpoints *set, struct checkpoint **at)
 {
 	struct checkpoint *checkpoint = *at;
-	struct freeze freeze;
 
 	atomic_store(&checkpoint->over, true);
-	freeze_begin(&freeze, &set->image, 1);
-	image_unobserve(set->image, &checkpoint->observer);
-	freeze_end(&freeze);
+	if (set->image)
+		stop_noting(set, checkpoint);
 	pthread_mutex_lock(&set->mutex);
 	*at = checkpoint->next;
 	set->count--;
@@ -336,7 +397,7 @@ checkpoints_free(struct checkpoints *set)
 void
 checkpoints_resized(struct checkpoints *set)
 {
-	struct checkpoint *checkpoint = set ? set->first : NULL;
+	struct checkpoint *checkpoint = set && set->image ? set->first : NULL;
 
 	for (; checkpoint; checkpoint = checkpoint->next)
 		bitmap_limit(checkpoint->bitmap, image_size(set->image));
@@ -345,7 +406,7 @@ checkpoints_resized(struct checkpoints *set)
 void
 checkpoints_spoil(struct checkpoints *set)
 {
-	struct checkpoint *checkpoint = set ? set->first : NULL;
+	struct checkpoint *checkpoint = set && set->image ? set->first : NULL;
 
 	for (; checkpoint; checkpoint = checkpoint->next)
 		bitmap_limit(checkpoint->bitmap, 0);

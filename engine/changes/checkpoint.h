@@ -29,7 +29,8 @@ struct image;
 /* The checkpoints of one image. */
 struct checkpoints;
 
-/* Makes an empty set, or returns NULL if there is no memory. The image must outlive it. */
+/* Makes an empty set, or returns NULL if there is no memory. The image must outlive it. Only this
+ * kind of set changes; for the other one see checkpoints_prepare_copy(). */
 struct checkpoints *
 checkpoints_new(struct image *image);
 
@@ -54,6 +55,31 @@ checkpoints_begin(struct checkpoints *const sets[], size_t count, const char *na
  * Returns 0, or -errno with *error, as above; then none has ended. */
 int
 checkpoints_end(struct checkpoints *const sets[], size_t count, const char *name, char **error);
+
+/*
+ * checkpoints_begin() in two parts, for a moment that the caller makes. The first part does all
+ * that can fail, and returns as checkpoints_begin() does, with *prepared; the second one, between
+ * freeze_begin() and freeze_end() for the images of all sets, begins. checkpoints_discard() undoes
+ * the first one. NULL is prepared to begin nothing.
+ */
+int
+checkpoints_prepare(struct checkpoints *const sets[], size_t count, const char *name,
+		    uint64_t granule, struct checkpoint **prepared, char **error);
+void
+checkpoints_begin_prepared(struct checkpoint *prepared);
+void
+checkpoints_discard(struct checkpoint *prepared);
+
+/*
+ * Makes a set that is to have what the checkpoints of `set`, with a prepared one (or NULL), know at
+ * a moment. It never changes, and has no image. NULL: no memory. The caller frees it with
+ * checkpoints_free(). Before any other change of `set`, checkpoints_copy() fills it, at a moment in
+ * which no change of the image is in flight.
+ */
+struct checkpoints *
+checkpoints_prepare_copy(const struct checkpoints *set, const struct checkpoint *prepared);
+void
+checkpoints_copy(struct checkpoints *copy);
 
 /* To be called after each change of the image's size. What the image did not have at some time
  * since the checkpoint counts as changed. `set` may be NULL. */

@@ -14,23 +14,34 @@
 #include "engine/image/image.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+/* One snapshot of those that are made at one moment. */
+struct snapshot_order {
+	struct image *image;
+	const char *name;       /* for messages */
+	struct image *snapshot; /* the result, which the caller closes before the image */
+};
+
 struct snapshot_wish {
-	const char *name;      /* for messages */
-	const char *scratch;   /* directory of the scratch file; NULL: that of the image's file */
+	const char *scratch;   /* directory of the scratch files; NULL: that of the image's file */
 	uint64_t scratch_size; /* the most bytes of a copy's scratch file; 0: no limit */
+	/* Called at the moment, at which no change of the images is in flight, if all else has
+	 * succeeded; NULL: nothing is. Must be quick, since changes wait. */
+	void (*at_moment)(void *data);
+	void *data;
 };
 
 /*
- * Makes a snapshot of the image. Changes of its file wait for a moment meanwhile, so this must not
- * be called by a thread that carries them out. Returns 0 with *snapshot, an image that the caller
- * closes with image_close(), before the first one; or -errno with *error, a sentence (the caller
- * frees it).
+ * Makes snapshots of `count` images, at least 1, at one moment in the order of all changes
+ * (engine/image/freeze.h). Changes of their files wait for a moment meanwhile, so this must not be
+ * called by a thread that carries them out. Returns 0; or -errno with *error, a sentence (the
+ * caller frees it; NULL: no memory), and there are no snapshots; also after at_moment() was called.
  */
 int
-snapshot_take(struct image *image, const struct snapshot_wish *wish, struct image **snapshot,
-	      char **error);
+snapshots_take(struct snapshot_order orders[], size_t count, const struct snapshot_wish *wish,
+	       char **error);
 
 struct snapshot_facts {
 	bool clone;              /* else a copy, which has the members below */
@@ -39,7 +50,7 @@ struct snapshot_facts {
 	char broken[REASON_MAX]; /* why it has no contents any more, or "" */
 };
 
-/* Fills in the facts of an image that snapshot_take() has made. */
+/* Fills in the facts of an image that snapshots_take() has made. */
 void
 snapshot_facts(const struct image *snapshot, struct snapshot_facts *facts);
 

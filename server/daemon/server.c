@@ -129,7 +129,8 @@ open_sockets(struct server *server)
 		.socket = side_listener_path,
 		.data = &server->side,
 	};
-	server->side.control = server->listeners ? NULL : config->control;
+	server->side.control = config->control;
+	server->side.needed = !server->listeners;
 	server->side.wake = server->wake;
 	if (r == 0)
 		r = server_read_tls(server, &error);

@@ -26,14 +26,14 @@ choose_path(const char *control)
 }
 
 int
-side_listener_open(void *data, char **error)
+side_listener_open(void *data, bool local, char **error)
 {
 	struct side_listener *side = data;
 	struct listener *listener = NULL;
 	char *CLEANUP_FREE path = NULL;
 	int r;
 
-	if (!side->control || atomic_load(&side->listener))
+	if (!side->control || (!side->needed && !local) || atomic_load(&side->listener))
 		return 0;
 	path = choose_path(side->control);
 	if (!path)

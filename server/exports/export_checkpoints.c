@@ -23,7 +23,7 @@ list_sets(struct exports *exports, const char *export, struct checkpoints ***set
 		all++;
 	*sets = calloc(all ? all : 1, sizeof(**sets));
 	for (const struct offer *offer = exports->listed; *sets && offer; offer = offer->next)
-		if (offer->export->checkpoints &&
+		if (!offer->export->origin && offer->export->checkpoints &&
 		    (!export || strcmp(export, offer->facts.name) == 0))
 			(*sets)[count++] = offer->export->checkpoints;
 	pthread_mutex_unlock(&exports->mutex);

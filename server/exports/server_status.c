@@ -7,12 +7,12 @@
 #include "server/exports/exports.h"
 #include "server/exports/exports_state.h"
 #include "server/exports/snapshots.h"
+#include "server/exports/status_state.h"
 #include "server/serve/conn_state.h"
 #include "server/serve/worker_call.h"
 
 #include "common/cleanup.h"
 #include "common/error.h"
-#include "common/unit.h"
 #include "control/answer.h"
 #include "engine/changes/checkpoint.h"
 #include "engine/image/image_json.h"
@@ -208,11 +208,6 @@ write_traffic(struct json *json, const struct export *export)
 	json_object_end(json);
 }
 
-struct export_writer {
-	struct json *json;
-	const char *socket; /* for clients of snapshots, or NULL */
-};
-
 static void
 write_checkpoints(struct json *json, struct checkpoints *set)
 {
@@ -229,8 +224,8 @@ write_checkpoints(struct json *json, struct checkpoints *set)
 	json_array_end(json);
 }
 
-static void
-write_export(void *data, const struct visited *visited)
+void
+status_write_export(void *data, const struct visited *visited)
 {
 	const struct export *export = visited->export;
 	const struct access *access = visited->access;
@@ -257,11 +252,11 @@ static void
 write_original(void *data, const struct visited *visited)
 {
 	if (!visited->export->origin)
-		write_export(data, visited);
+		status_write_export(data, visited);
 }
 
-static const char *
-socket_of(const struct status *status)
+const char *
+status_socket(const struct status *status)
 {
 	return status->socket ? status->socket(status->data) : NULL;
 }
@@ -274,7 +269,7 @@ write_status(struct json *json, const struct status *status)
 {
 	const struct server_config *config = status->config;
 	struct survey *survey = survey_new(status->exports);
-	struct export_writer writer = {json, socket_of(status)};
+	struct export_writer writer = {json, status_socket(status)};
 
 	json_object_begin(json, NULL);
 	json_put_string(json, "program", "nbdloopd");
@@ -286,7 +281,7 @@ write_status(struct json *json, const struct status *status)
 	json_put_uint(json, "poll_max_us", config->poll_max_us);
 	json_put_uint(json, "max_connections", config->max_connections);
 	json_array_begin(json, "exports");
-	exports_visit(status->exports, NULL, write_export, &writer);
+	exports_visit(status->exports, NULL, status_write_export, &writer);
 	json_array_end(json);
 	write_loops(json, survey);
 	write_connections(json, survey);
@@ -342,21 +337,6 @@ set_rules(const struct status *status, const struct control_request *request, ch
 				  request->allow_write, config_proofs(status->config), error);
 }
 
-static int
-make_snapshot(const struct status *status, const struct control_request *request, char **error)
-{
-	const struct snapshot_request wanted = {
-		.name = request->snapshot,
-		.origin = request->export_name,
-		.scratch = request->scratch,
-		.scratch_size = request->scratch_size,
-		.expire = request->expire,
-	};
-	int r = status->listen ? status->listen(status->data, error) : 0;
-
-	return r < 0 ? r : exports_snapshot(status->exports, &wanted, error);
-}
-
 static void
 change_export(const struct status *status, const struct control_request *request, struct json *json)
 {
@@ -369,9 +349,6 @@ change_export(const struct status *status, const struct control_request *request
 	if (request->verb == CONTROL_ADD) {
 		r = add_export(status, request->addition, &added, &error);
 		name = added;
-	} else if (request->verb == CONTROL_SNAPSHOT) {
-		r = make_snapshot(status, request, &error);
-		name = r < 0 ? name : request->snapshot;
 	} else if (request->verb == CONTROL_SET_RULES) {
 		r = set_rules(status, request, &error);
 	} else if (request->verb == CONTROL_SET) {
@@ -379,12 +356,12 @@ change_export(const struct status *status, const struct control_request *request
 	} else {
 		r = exports_resize(status->exports, name, &error);
 	}
-	writer.socket = socket_of(status);
+	writer.socket = status_socket(status);
 	if (r == -ENOENT && !error)
 		answer_no_export(json, name, "");
 	else if (r < 0)
 		answer_error(json, error);
-	else if (exports_visit(status->exports, name, name ? write_export : write_original,
+	else if (exports_visit(status->exports, name, name ? status_write_export : write_original,
 			       &writer) == 0)
 		answer_no_export(json, name, ""); /* it has just been removed */
 }
@@ -419,39 +396,6 @@ disconnect_clients(const struct status *status, const struct control_request *re
 	json_object_end(json);
 }
 
-static void
-change_checkpoint(const struct status *status, const struct control_request *request,
-		  struct json *json)
-{
-	bool create = request->verb == CONTROL_CREATE_CHECKPOINT;
-	uint64_t granule = CHECKPOINT_GRANULE;
-	char *CLEANUP_FREE error = NULL;
-	int r = 0;
-
-	if (request->granularity)
-		r = unit_parse_size(request->granularity, &granule);
-	if (r < 0)
-		error_set(&error, r, "granularity=%s: must be a size, such as 64k",
-			  request->granularity);
-	else if (create)
-		r = exports_begin_checkpoint(status->exports, request->export_name,
-					     request->checkpoint, granule, &error);
-	else
-		r = exports_end_checkpoint(status->exports, request->export_name,
-					   request->checkpoint, &error);
-	if (r == -ENOENT && !error) {
-		answer_no_export(json, request->export_name, ", or it is a snapshot");
-		return;
-	}
-	if (r < 0) {
-		answer_error(json, error);
-		return;
-	}
-	json_object_begin(json, NULL);
-	json_put_string(json, create ? "created" : "deleted", request->checkpoint);
-	json_object_end(json);
-}
-
 void
 status_handle(const struct control_request *request, FILE *out, void *data)
 {
@@ -467,7 +411,9 @@ status_handle(const struct control_request *request, FILE *out, void *data)
 		disconnect_clients(status, request, &json);
 	else if (request->verb == CONTROL_CREATE_CHECKPOINT ||
 		 request->verb == CONTROL_DELETE_CHECKPOINT)
-		change_checkpoint(status, request, &json);
+		status_change_checkpoint(status, request, &json);
+	else if (request->verb == CONTROL_SNAPSHOT)
+		status_make_snapshots(status, request, &json);
 	else
 		change_export(status, request, &json);
 }

@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/log.h"
+#include "engine/changes/checkpoint.h"
 #include "engine/snapshot/snapshot.h"
 
 #include <ctype.h>
@@ -45,7 +46,7 @@ configure(const struct export *origin, const char *name)
 }
 
 static struct export *
-export_new(struct exports *exports, struct export *origin, const struct snapshot_request *request)
+export_new(struct exports *exports, struct export *origin, const char *name, unsigned int expire)
 {
 	struct export *export = calloc(1, sizeof(*export));
 
@@ -53,9 +54,9 @@ export_new(struct exports *exports, struct export *origin, const struct snapshot
 		return NULL;
 	export->threads = exports->worker_count;
 	export->traffic = traffic_new(export->threads);
-	export->config = configure(origin, request->name);
-	if (request->expire)
-		export->expires = clock_seconds(CLOCK_BOOTTIME) + (time_t)request->expire;
+	export->config = configure(origin, name);
+	if (expire)
+		export->expires = clock_seconds(CLOCK_BOOTTIME) + (time_t)expire;
 	if (!export->traffic || !export->config) {
 		export_free(exports, export);
 		return NULL;
@@ -67,49 +68,200 @@ export_new(struct exports *exports, struct export *origin, const struct snapshot
 	return export;
 }
 
-/* changing held. */
-static int
-take_snapshot(struct exports *exports, const struct offer *of,
-	      const struct snapshot_request *request, char **error)
-{
-	const struct snapshot_wish wish = {request->name, request->scratch, request->scratch_size};
-	struct export *export;
-	int r;
+/* What is made at one moment. */
+struct making {
+	size_t count;
+	struct offer **origins;        /* listed offers, which stay while `changing` is held */
+	struct checkpoints **sets;     /* of the origins */
+	struct export **exports;       /* the snapshots; NULL: not made, or handed over */
+	struct snapshot_order *orders; /* of the engine */
+	struct checkpoint *prepared;   /* that is to begin; NULL: none */
+	bool begun;                    /* it has */
+};
 
+/* changing held.  Lists the origins.  0, -ENOENT or -ENOMEM. */
+static int
+making_init(struct making *making, struct exports *exports, const struct snapshot_request *request)
+{
+	size_t most = 0;
+	struct offer **at;
+
+	pthread_mutex_lock(&exports->mutex);
+	for (const struct offer *offer = exports->listed; offer; offer = offer->next)
+		most++;
+	making->origins = calloc(most + 1, sizeof(struct offer *));
+	making->sets = calloc(most + 1, sizeof(struct checkpoints *));
+	making->exports = calloc(most + 1, sizeof(struct export *));
+	making->orders = calloc(most + 1, sizeof(struct snapshot_order));
+	at = request->all ? &exports->listed : exports_find_or_only(exports, request->origin);
+	for (; making->origins && at && *at; at = request->all ? &(*at)->next : NULL)
+		if (!request->all || !(*at)->export->origin)
+			making->origins[making->count++] = *at;
+	pthread_mutex_unlock(&exports->mutex);
+	if (!making->origins || !making->sets || !making->exports || !making->orders)
+		return -ENOMEM;
+	return making->count > 0 ? 0 : -ENOENT;
+}
+
+static void
+making_fini(struct making *making, struct exports *exports)
+{
+	for (size_t i = 0; making->exports && i < making->count; i++)
+		if (making->exports[i])
+			export_free(exports, making->exports[i]);
+	free(making->origins);
+	free(making->sets);
+	free(making->exports);
+	free(making->orders);
+}
+
+/* Caller frees. */
+static char *
+name_for(const struct snapshot_request *request, const char *origin)
+{
+	char *name;
+
+	if (!request->all)
+		return strdup(request->name);
+	return asprintf(&name, "%s@%s", origin, request->name) < 0 ? NULL : name;
+}
+
+bool
+snapshot_is_of_request(const struct export *export, const struct snapshot_request *request)
+{
+	char *CLEANUP_FREE name =
+		export->origin ? name_for(request, export->origin->config->name) : NULL;
+
+	return name && strcmp(name, export->config->name) == 0;
+}
+
+/* changing held.  Makes the n-th export, without an image. */
+static int
+make_export(struct making *making, size_t n, struct exports *exports,
+	    const struct snapshot_request *request, char **error)
+{
+	const struct offer *of = making->origins[n];
+	char *CLEANUP_FREE name = name_for(request, of->facts.name);
+	struct offer **taken;
+
+	if (!name)
+		return -ENOMEM;
 	if (of->export->origin)
 		return error_set(error, -EINVAL, "export \"%s\" is a snapshot itself",
 				 of->facts.name);
-	if (exports->reserved)
-		return error_set(error, -EOPNOTSUPP,
-				 "no snapshots with --swap: they need new memory for requests");
-	export = export_new(exports, of->export, request);
-	if (!export)
+	pthread_mutex_lock(&exports->mutex);
+	taken = exports_find(exports, name, strlen(name));
+	pthread_mutex_unlock(&exports->mutex);
+	if (taken)
+		return error_set(error, -EEXIST, "export \"%s\": there is one of that name already",
+				 name);
+	making->sets[n] = of->export->checkpoints;
+	making->exports[n] = export_new(exports, of->export, name, request->expire);
+	if (!making->exports[n])
 		return -ENOMEM;
-	r = snapshot_take(of->export->image, &wish, &export->image, error);
+	making->orders[n] = (struct snapshot_order){.image = of->export->image,
+						    .name = making->exports[n]->config->name};
+	return 0;
+}
+
+/* changing held.  All that needs no moment. */
+static int
+prepare(struct making *making, struct exports *exports, const struct snapshot_request *request,
+	char **error)
+{
+	int r = making_init(making, exports, request);
+
+	for (size_t i = 0; r == 0 && i < making->count; i++)
+		r = make_export(making, i, exports, request, error);
+	if (r == 0 && request->checkpoint)
+		r = checkpoints_prepare(making->sets, making->count, request->checkpoint,
+					CHECKPOINT_GRANULE, &making->prepared, error);
+	for (size_t i = 0; r == 0 && i < making->count; i++) {
+		making->exports[i]->checkpoints =
+			checkpoints_prepare_copy(making->sets[i], making->prepared);
+		if (!making->exports[i]->checkpoints)
+			r = -ENOMEM;
+	}
+	return r;
+}
+
+static void
+begin_checkpoints(void *data)
+{
+	struct making *making = data;
+
+	if (making->prepared)
+		checkpoints_begin_prepared(steal_pointer(&making->prepared));
+	making->begun = true;
+	for (size_t i = 0; i < making->count; i++)
+		checkpoints_copy(making->exports[i]->checkpoints);
+}
+
+/* changing held.  Offers no longer what was offered of it. */
+static void
+withdraw(struct exports *exports, const struct snapshot_request *request)
+{
+	pthread_mutex_lock(&exports->mutex);
+	for (const struct offer *offer = exports->listed, *next; offer; offer = next) {
+		next = offer->next;
+		if (snapshot_is_of_request(offer->export, request))
+			exports_retire(exports, offer->export);
+	}
+	pthread_mutex_unlock(&exports->mutex);
+	exports_end_snapshots(exports);
+}
+
+/* changing held. */
+static int
+offer_all(struct making *making, struct exports *exports, const struct snapshot_request *request,
+	  char **error)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < making->count; i++)
+		making->exports[i]->image = making->orders[i].snapshot;
+	for (size_t i = 0; r == 0 && i < making->count; i++)
+		r = exports_offer(exports, steal_pointer(&making->exports[i]),
+				  making->origins[i]->access, error);
+	if (r < 0)
+		withdraw(exports, request);
+	return r;
+}
+
+/* changing held. */
+static int
+take_snapshots(struct making *making, struct exports *exports,
+	       const struct snapshot_request *request, char **error)
+{
+	const struct snapshot_wish wish = {request->scratch, request->scratch_size,
+					   begin_checkpoints, making};
+	char *CLEANUP_FREE ignored = NULL;
+	int r = prepare(making, exports, request, error);
+
 	if (r == 0)
-		return exports_offer(exports, export, of->access, error);
-	export_free(exports, export);
+		r = snapshots_take(making->orders, making->count, &wish, error);
+	if (r == 0)
+		r = offer_all(making, exports, request, error);
+	if (making->prepared)
+		checkpoints_discard(making->prepared);
+	if (r < 0 && making->begun && request->checkpoint)
+		checkpoints_end(making->sets, making->count, request->checkpoint, &ignored);
 	return r;
 }
 
 int
 exports_snapshot(struct exports *exports, const struct snapshot_request *request, char **error)
 {
-	struct offer **at, **taken;
-	int r = -ENOENT;
+	struct making making = {.count = 0};
+	int r;
 
 	*error = NULL;
+	if (exports->reserved)
+		return error_set(error, -EOPNOTSUPP,
+				 "no snapshots with --swap: they need new memory for requests");
 	pthread_mutex_lock(&exports->changing);
-	pthread_mutex_lock(&exports->mutex);
-	at = exports_find_or_only(exports, request->origin);
-	taken = exports_find(exports, request->name, strlen(request->name));
-	pthread_mutex_unlock(&exports->mutex);
-	/* A listed offer stays while `changing` is held. */
-	if (at && taken)
-		r = error_set(error, -EEXIST, "export \"%s\": there is one of that name already",
-			      request->name);
-	else if (at)
-		r = take_snapshot(exports, *at, request, error);
+	r = take_snapshots(&making, exports, request, error);
+	making_fini(&making, exports);
 	exports_end_change(exports);
 	return r;
 }

@@ -9,23 +9,31 @@
 
 #include "common/json.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct export;
 struct exports;
 
 struct snapshot_request {
-	const char *name;      /* of the new export */
-	const char *origin;    /* NULL: the only export that is no snapshot */
-	const char *scratch;   /* a directory; NULL: that of the image */
-	uint64_t scratch_size; /* bytes; 0: no limit */
-	unsigned int expire;   /* seconds until it is removed; 0: never */
+	const char *name;       /* of the new export; with .all, each is named "ORIGIN@NAME" */
+	const char *origin;     /* NULL: the only export that is no snapshot */
+	bool all;               /* of each export that is no snapshot, at one moment */
+	const char *checkpoint; /* that begins at that moment in the origins; NULL: none */
+	const char *scratch;    /* a directory; NULL: that of the image */
+	uint64_t scratch_size;  /* bytes; 0: no limit */
+	unsigned int expire;    /* seconds until it is removed; 0: never */
 };
 
-/* Makes a snapshot and offers it to clients.  A change of the exports: see exports.h.  Returns 0;
- * -ENOENT: there is no such origin; or -errno with *error a sentence (caller frees). */
+/* Makes snapshots and offers them to clients, with what the checkpoints of their origins know at
+ * that moment.  A change of the exports: see exports.h.  Returns 0; -ENOENT without *error: there
+ * is no such origin; or -errno with *error a sentence (caller frees), and nothing has changed. */
 int
 exports_snapshot(struct exports *exports, const struct snapshot_request *request, char **error);
+
+/* Whether the export is one that such a request has made. */
+bool
+snapshot_is_of_request(const struct export *export, const struct snapshot_request *request);
 
 /* Removes the snapshots whose time is over.  Returns how many milliseconds it takes until the next
  * one's time is over; -1: there is none.  While another change is running, nothing is done, and

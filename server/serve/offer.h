@@ -28,7 +28,7 @@ struct export
 {
 	struct exports *exports; /* that it belongs to */
 	struct image *image;
-	struct checkpoints *checkpoints; /* of the image; NULL: it is a snapshot */
+	struct checkpoints *checkpoints; /* of the image; of a snapshot: a copy; NULL: none */
 	struct export_config *config;
 	struct traffic *traffic; /* one for each of `threads`, by the worker's number */
 	unsigned int threads;

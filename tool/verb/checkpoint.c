@@ -51,8 +51,8 @@ static const struct option_row checkpoint_option_rows[] = {
 
 /* ---- list */
 
-/* The checkpoints of all exports, or of one: a copy of each, with its export's name.  NULL with an
- * error: there is no such export. */
+/* The checkpoints of all exports but snapshots, or of one: a copy of each, with its export's name.
+ * NULL with an error: there is no such export. */
 static json_t *
 gather(json_t *status, const char *only, GError **error)
 {
@@ -64,7 +64,8 @@ gather(json_t *status, const char *only, GError **error)
 	{
 		json_t *name = json_object_get(export, "name");
 
-		if (only && g_strcmp0(json_string_value(name), only) != 0)
+		if (only ? g_strcmp0(json_string_value(name), only) != 0
+			 : json_object_get(export, "snapshot") != NULL)
 			continue;
 		found = true;
 		json_array_foreach(json_object_get(export, "checkpoints"), j, checkpoint)

@@ -44,6 +44,22 @@ refuses '--remove takes the name of a snapshot, and nothing else' --remove --exp
 quietly nbdloop snapshot --remove "$dir/control" then
 expect_equal "the exports" "disk other disk of-blanks" \
 	"$(for i in 0 1 2; do control "$dir/control" status exports.$i.name; done | paste -sd' ')"
+# Of all exports, with a checkpoint that begins at the same moment.
+quietly nbdloop snapshot --remove "$dir/control" of-blanks
+quietly nbdloop snapshot --all --checkpoint=monday "$dir/control" now
+expect_equal "the snapshots" "disk@now other disk@now" \
+	"$(for i in 2 3; do control "$dir/control" status exports.$i.name; done | paste -sd' ')"
+expect_equal "the checkpoints of exports" 2 "$(nbdloop checkpoint list "$dir/control" | grep -c monday)"
+expect_equal "the checkpoint in a snapshot" 1 "$(nbdloop checkpoint --export=disk@now list "$dir/control" | grep -c monday)"
+expect_equal "what has changed" "0 1048576 0" "$(nbdinfo --map=qemu:dirty-bitmap:monday "nbd+unix:///disk@now?socket=$sock" | awk '{ print $1, $2, $3 }')"
+refuses '--all takes no EXPORT' --all "$dir/control" new disk
+refuses '--checkpoint "a b": must be a word' --checkpoint="a b" "$dir/control" new disk
+refuses 'there is a checkpoint monday already' --checkpoint=monday "$dir/control" new disk
+refuses 'has no snapshot "new"' --remove --all "$dir/control" new
+refuses '--remove takes the name of a snapshot, and nothing else' --remove --checkpoint=a "$dir/control" now
+quietly nbdloop snapshot --remove --all "$dir/control" now
+expect_equal "the exports" "disk other disk" \
+	"$(for i in 0 1; do control "$dir/control" status exports.$i.name; done | paste -sd' ')"
 stop_server
 
 quietly "$python" "$own_python" "$image" "$dir/device.sock" "$top_builddir/tool/nbdloop" "$top_builddir/server/nbdloopd"

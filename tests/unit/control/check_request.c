@@ -126,6 +126,12 @@ START_TEST(snapshot_takes_each_word_once)
 		"snapshot new expire=99999999999",
 		"snapshot new expire=1 expire=2",
 		"snapshot new colour=blue",
+		"snapshot new checkpoint=",
+		"snapshot new checkpoint=a checkpoint=b",
+		"snapshot new local local",
+		"snapshot new all all",
+		"snapshot new all export=a",
+		"snapshot new all=1",
 	};
 
 	assert_parses("snapshot new");
@@ -134,7 +140,15 @@ START_TEST(snapshot_takes_each_word_once)
 	ck_assert_ptr_null(request.scratch);
 	ck_assert_uint_eq(request.scratch_size, 0);
 	ck_assert_uint_eq(request.expire, 0);
+	ck_assert_ptr_null(request.checkpoint);
+	ck_assert(!request.all && !request.local);
 	ck_assert_ptr_null(request.export_name);
+	assert_parses("snapshot new checkpoint=a=b all expire=9 local");
+	ck_assert_str_eq(request.checkpoint, "a=b");
+	ck_assert_uint_eq(request.expire, 9);
+	ck_assert(request.all && request.local);
+	assert_parses("snapshot all all");
+	ck_assert_str_eq(request.snapshot, "all");
 	assert_parses("snapshot new expire=60  scratch=/a=b scratch-size=1M export=old one");
 	ck_assert_str_eq(request.snapshot, "new");
 	ck_assert_str_eq(request.scratch, "/a=b");

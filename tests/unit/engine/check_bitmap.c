@@ -54,6 +54,27 @@ compare(uint64_t start, uint64_t limit, uint64_t covered)
 	}
 }
 
+START_TEST(copy_has_the_marks_of_one_moment)
+{
+	struct bitmap *original, *copy;
+
+	mark(0, 1);
+	mark(63 * GRANULE, 66 * GRANULE);
+	mark(BYTES - 1, BYTES);
+	copy = bitmap_new_like(bitmap);
+	ck_assert_ptr_nonnull(copy);
+	ck_assert_uint_eq(bitmap_granule(copy), GRANULE);
+	bitmap_limit(bitmap, BYTES - 20 * GRANULE);
+	bitmap_copy(copy, bitmap);
+	original = bitmap;
+	bitmap_mark(original, 100 * GRANULE, 101 * GRANULE);
+	bitmap_limit(original, 0);
+	bitmap = copy;
+	compare(0, BYTES, BYTES - 20 * GRANULE);
+	free(original);
+}
+END_TEST
+
 START_TEST(new_bitmap_has_no_mark)
 {
 	uint64_t next;
@@ -126,6 +147,7 @@ main(void)
 {
 	const struct suite_row cases[] = {
 		{.name = "bitmap", .begin = begin, .end = end},
+		{.test = copy_has_the_marks_of_one_moment},
 		{.test = new_bitmap_has_no_mark},
 		{.test = bytes_beyond_the_end_are_marked},
 		{.test = marks_agree_with_a_model, .last = 4},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/changes/checkpoint.h"
 
+#include "engine/image/freeze.h"
 #include "engine/io/image_state.h"
 #include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"
@@ -130,6 +131,45 @@ START_TEST(each_checkpoint_notes_what_came_after_it)
 	assert_changed(1, " 128-192");
 	end("a");
 	assert_changed(0, " 128-192");
+	close_all();
+}
+END_TEST
+
+/* What a copy knows stays, also when the checkpoints that it was made of have ended. */
+START_TEST(copy_is_of_its_moment)
+{
+	struct checkpoint *prepared;
+	struct checkpoints *copy, *original;
+	struct checkpoint_facts facts;
+	struct freeze freeze;
+	char *error;
+
+	open_with(&(struct fake_facts){0});
+	original = set;
+	begin("a", GRANULE);
+	change(IO_WRITE, 0, 512);
+	ck_assert_int_eq(checkpoints_prepare(&set, 1, "b", GRANULE, &prepared, &error), 0);
+	copy = checkpoints_prepare_copy(set, prepared);
+	ck_assert_ptr_nonnull(copy);
+	change(IO_WRITE, 8 * KIB, 512);
+	freeze_begin(&freeze, &disk.image, 1);
+	checkpoints_begin_prepared(prepared);
+	checkpoints_copy(copy);
+	freeze_end(&freeze);
+	change(IO_WRITE, 16 * KIB, 512);
+	assert_changed(0, " 0-4 8-12 16-20");
+	assert_changed(1, " 16-20");
+	checkpoints_spoil(copy);
+	checkpoints_resized(copy);
+	end("a");
+	set = copy;
+	assert_changed(0, " 0-4 8-12");
+	assert_changed(1, "");
+	ck_assert(checkpoints_at(copy, 1, &facts));
+	ck_assert_str_eq(facts.name, "b");
+	ck_assert_int_gt(facts.begun, 0);
+	checkpoints_free(copy);
+	set = original;
 	close_all();
 }
 END_TEST
@@ -303,6 +343,7 @@ main(void)
 		{.name = "checkpoint"},
 		{.test = writes_zeroes_and_trims_are_changes_and_reads_are_not},
 		{.test = each_checkpoint_notes_what_came_after_it},
+		{.test = copy_is_of_its_moment},
 		{.test = failed_change_counts},
 		{.test = resized_part_counts_as_changed},
 		{.test = deleted_checkpoint_says_so_to_those_who_hold_it},
