@@ -12,8 +12,12 @@ in_cluster() # SECONDS [OPTION-OF-CEPH-CLUSTER...]
 	[ -e "$top_builddir/engine/.libs/nbdloop-rbd.so" ] || skip "built without librbd"
 	[ -z "${NBDLOOP_VALGRIND-}" ] || skip "valgrind would check Ceph's libraries"
 	mkdir "$dir/ceph"
+	# In the background, so that a signal ends the cluster at once.
 	NBDLOOP_IN_CLUSTER=yes timeout -k 10 "$limit" "$lib/ceph-cluster" "$dir/ceph" "$@" "$BASH" "$(realpath "$0")" "${script_arguments[@]}" \
-		</dev/null >"$dir/out" 2>&1 || status=$?
+		</dev/null >"$dir/out" 2>&1 &
+	process_pids[cluster]=$!
+	wait $! || status=$?
+	unset "process_pids[cluster]"
 	[ $status -ne 77 ] || skip "$(tail -n 1 "$dir/out")"
 	if [ $status -ne 0 ]; then
 		cat "$dir/out" >&2

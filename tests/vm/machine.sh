@@ -11,8 +11,8 @@
 #	description  the claims that may use it (see machine_take); claims: those that have
 #	lock         held by the claim that uses it
 #
-# tests/vm/run sets: series, kernel, memory, disk, drives, nvme, kernel_arguments, and description,
-# which tells all of them.
+# tests/vm/run sets: series, kernel, memory, disk, drives, nvme, kernel_arguments, host, and
+# description, which tells all of them but the last: such a machine has only one claim.
 
 # Longer than any series of claims: a machine that was forgotten does not stay for ever.
 machine_seconds=7200
@@ -87,6 +87,8 @@ machine_start()
 		arguments+=(-drive "if=none,id=$name,format=raw,cache=unsafe,discard=unmap,detect-zeroes=unmap,file=$file"
 			-device "nvme,serial=$name,drive=$name,max_ioqpairs=8")
 	done
+	# The unpacked kernels have few drivers of network cards (tests/vm/kernel).
+	[ -z "$host" ] || arguments+=(-nic user,model=vmxnet3)
 	machine_make_initramfs
 	rm -f "$machine"/{pid,ended}
 	# Nobody waits for the machine's end, and no pipe of this claim is open until then.
