@@ -123,6 +123,14 @@ struct backing_kind {
 	 * Never waits. NULL: that can't be. */
 	bool (*is_fenced)(const struct backing *backing);
 
+	/* Ends waits for another server that has the backing, with -ESHUTDOWN, because this one
+	 * ends. Never waits. NULL: there are none. */
+	void (*stop_waiting)(const struct backing *backing);
+
+	/* Returns whether the process may end while calls are under way: whoever has the backing
+	 * next sees to it that none of them is carried out any more. NULL: it may not. */
+	bool (*may_be_left)(const struct backing *backing);
+
 	/* Writes the kind's own facts as members of the status. NULL: it has none. Never waits. */
 	void (*put_status)(const struct backing *backing, struct json *json);
 };

@@ -2,6 +2,7 @@
 #include "engine/backing/rbd.h"
 
 #include "engine/backing/rbd_load.h"
+#include "engine/backing/rbd_lock.h"
 #include "engine/backing/rbd_pending.h"
 #include "engine/backing/rbd_size.h"
 #include "engine/backing/rbd_store.h"
@@ -186,6 +187,21 @@ rbd_is_fenced(const struct backing *backing)
 	return atomic_load(&store_of(backing)->fenced);
 }
 
+static void
+rbd_stop_waiting(const struct backing *backing)
+{
+	rbd_lock_give_up(store_of(backing));
+}
+
+/* The next owner of the lock fences this one, if it has not released the lock. */
+static bool
+rbd_may_be_left(const struct backing *backing)
+{
+	const struct rbd_store *store = store_of(backing);
+
+	return atomic_load(&store->exclusive) || !store->facts.writable;
+}
+
 /* ---- the status */
 
 static void
@@ -251,6 +267,8 @@ static const struct backing_kind backing_rbd = {
 	.lock_check = rbd_lock_check,
 	.unlock = rbd_unlock,
 	.is_fenced = rbd_is_fenced,
+	.stop_waiting = rbd_stop_waiting,
+	.may_be_left = rbd_may_be_left,
 	.put_status = rbd_put_status,
 };
 

@@ -15,18 +15,26 @@
 #define OWNER_LINGER_MS 40000
 #define OWNER_STEP_MS   250
 
-/* Sleeps for a step. Returns whether to go on: false if the store is being closed. */
 static bool
-nap(struct rbd_store *store)
+is_given_up(struct rbd_store *store)
 {
 	bool stop;
 
 	pthread_mutex_lock(&store->mutex);
-	if (!store->stop)
-		thread_wait(&store->stopping, &store->mutex, OWNER_STEP_MS);
 	stop = store->stop;
 	pthread_mutex_unlock(&store->mutex);
-	return !stop;
+	return stop;
+}
+
+/* Sleeps for a step. Returns whether to go on: false if the store is being closed. */
+static bool
+nap(struct rbd_store *store)
+{
+	pthread_mutex_lock(&store->mutex);
+	if (!store->stop)
+		thread_wait(&store->stopping, &store->mutex, OWNER_STEP_MS);
+	pthread_mutex_unlock(&store->mutex);
+	return !is_given_up(store);
 }
 
 /* Takes the lock from an owner that is dead, or that force=on overrides. */
@@ -79,6 +87,8 @@ take(struct rbd_store *store)
 		r = try_to_take(store, &owner);
 		rbd_pending_note_answer(store);
 	}
+	if (r == -EBUSY && is_given_up(store))
+		return -ESHUTDOWN;
 	if (r == -EBUSY)
 		log_error(
 			"%s: not written to, because the client %s has the image's lock; end that "
@@ -152,12 +162,18 @@ rbd_lock_await(struct rbd_store *store, struct backing_call *call)
 }
 
 void
-rbd_lock_stop(struct rbd_store *store)
+rbd_lock_give_up(struct rbd_store *store)
 {
 	pthread_mutex_lock(&store->mutex);
 	store->stop = true;
 	pthread_cond_signal(&store->stopping);
 	pthread_mutex_unlock(&store->mutex);
+}
+
+void
+rbd_lock_stop(struct rbd_store *store)
+{
+	rbd_lock_give_up(store);
 	if (store->joinable)
 		pthread_join(store->thread, NULL);
 	store->joinable = false;

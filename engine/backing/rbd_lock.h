@@ -13,6 +13,10 @@
 bool
 rbd_lock_await(struct rbd_store *store, struct backing_call *call);
 
+/* Those that wait fail with -ESHUTDOWN soon, and later ones after one try. Never waits. */
+void
+rbd_lock_give_up(struct rbd_store *store);
+
 /* Ends the thread that takes the lock. No call may be in flight. */
 void
 rbd_lock_stop(struct rbd_store *store);

@@ -339,6 +339,21 @@ image_is_fenced(const struct image *image)
 	return backing->kind->is_fenced && backing->kind->is_fenced(backing);
 }
 
+void
+image_stop_waiting(struct image *image)
+{
+	if (image->backing.kind->stop_waiting)
+		image->backing.kind->stop_waiting(&image->backing);
+}
+
+bool
+image_may_be_left(const struct image *image)
+{
+	const struct backing *backing = &image->backing;
+
+	return backing->kind->may_be_left && backing->kind->may_be_left(backing);
+}
+
 /* The libraries of a backing with calls of its own have threads, and allocate memory for each call.
  */
 bool

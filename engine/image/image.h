@@ -79,6 +79,13 @@ image_has_holes(const struct image *image); /* extents_visit() can find holes */
 bool
 image_is_fenced(const struct image *image); /* another server has the image now: every operation
 					       fails with -ESHUTDOWN */
+void
+image_stop_waiting(
+	struct image *image); /* this server ends: operations that wait for another one
+				 to give the image up fail with -ESHUTDOWN. Never waits */
+bool
+image_may_be_left(const struct image *image); /* the process may end during operations: another
+						 server keeps their ends from the image */
 bool
 image_survives_fork(const struct image *image); /* a child of this process can use it, and requests
 						   need no new memory */

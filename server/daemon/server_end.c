@@ -4,6 +4,7 @@
  */
 #include "server/daemon/server.h"
 
+#include "server/daemon/leave.h"
 #include "server/daemon/listener.h"
 #include "server/exports/exports.h"
 #include "server/serve/handshakes.h"
@@ -126,16 +127,20 @@ void
 server_end(struct server *server, int status)
 {
 	bool listened = server->listeners;
+	struct leave leave;
 
 	/* No client can connect any more, or ask for a change. */
 	listeners_close(&server->listeners);
 	control_socket_stop(server->control);
 	if (server->polled)
 		server->polled[POLL_SIDE].fd = -1;
+	if (server->exports)
+		exports_stop_waiting(server->exports);
 	if (!server->polled)
 		stop_workers(server, WORKER_ABORTS);
 	else if (!drain(server, listened))
 		exit_during_change(server, status);
+	leave_begin(&leave, server->exports, &server->pid_file, status);
 	/* First, since the control socket's threads may wait for answers of the workers. */
 	control_socket_free(steal_pointer(&server->control));
 	side_listener_close(&server->side);
@@ -145,6 +150,7 @@ server_end(struct server *server, int status)
 	handshakes_free(server->handshakes);
 	tls_credentials_unref(server->credentials);
 	exports_free(server->exports);
+	leave_end(&leave);
 	pid_file_close(&server->pid_file);
 	user_fini(&server->user);
 	free(server->polled);

@@ -53,6 +53,37 @@ exports_resize(struct exports *exports, const char *name, char **error)
 	return find_and_change(exports, name, NULL, error);
 }
 
+/* ---- the end of the server */
+
+void
+exports_stop_waiting(struct exports *exports)
+{
+	pthread_mutex_lock(&exports->mutex);
+	for (struct offer *offer = exports->listed; offer; offer = offer->next)
+		image_stop_waiting(offer->export->image);
+	for (struct offer *offer = exports->retired; offer; offer = offer->next)
+		image_stop_waiting(offer->export->image);
+	pthread_mutex_unlock(&exports->mutex);
+}
+
+bool
+exports_may_be_left(struct exports *exports)
+{
+	bool may;
+
+	pthread_mutex_lock(&exports->mutex);
+	may = exports->listed || exports->retired;
+	for (struct offer *offer = exports->listed; offer; offer = offer->next)
+		may = may && image_may_be_left(offer->export->image);
+	for (struct offer *offer = exports->retired; offer; offer = offer->next)
+		may = may && image_may_be_left(offer->export->image);
+	/* What is being closed is another thread's. */
+	for (struct closing *closing = exports->closing; closing; closing = closing->next)
+		may = may && closing->done;
+	pthread_mutex_unlock(&exports->mutex);
+	return may;
+}
+
 /* ---- sizes that others give the image */
 
 /* changing held.  Returns the offer of the export to new clients, or NULL: it was removed, and only

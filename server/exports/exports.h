@@ -96,6 +96,14 @@ exports_note_default_rules(struct exports *exports, const struct export_config *
 int
 exports_copy_default_rules(struct exports *exports, struct export_config *defaults);
 
+/* As image_stop_waiting(), for all images. */
+void
+exports_stop_waiting(struct exports *exports);
+
+/* Whether all images, of which there is at least one, may be left (image_may_be_left()). */
+bool
+exports_may_be_left(struct exports *exports);
+
 /* As image_set_direct() and image_resize(), for the image of one export; without a name, of the
  * only export.  -ENOENT: there is no such export. */
 int

@@ -115,6 +115,9 @@ end_process plugin TERM
 # An OSD stands still under load: requests wait, and none fails, but with a timeout they do.
 rbd create --size 8M rbd/timed
 serve timed --cluster-timeout=1 rbd:rbd/timed
+rbd create --size 8M rbd/left
+serve left --drain-limit=0 rbd:rbd/left
+qemu-io -f raw -c 'write -P 1 0 4k' "$(uri_of left)" >/dev/null
 qemu-io -f raw -c 'write -P 1 0 8M' "$(uri_of timed)" >/dev/null
 cd "$dir"
 fio --name=load --ioengine=nbd --uri="$(uri_of disk)" --rw=randwrite --bs=4k --iodepth=16 --size=32M \
@@ -132,6 +135,11 @@ waits()
 	printf 'status\n' | nc -NU "$dir/$1.control" | jq -re '.exports[0].ceph.waiting_since // empty'
 }
 wait_until "the status tells of the wait" waits disk
+# The end of a server does not wait for the cluster.
+qemu-io -f raw -c 'write -P 2 0 4k' "$(uri_of left)" >"$dir/left.write" 2>&1 &
+wait_until "its request waits" waits left
+end_process left TERM
+grep -q 'exits without closing' "$dir/left.log" || fail "left: $(cat "$dir/left.log")"
 [ $(($(date +%s) - $(date +%s -d "$(waits disk)"))) -lt $((60 * time_factor)) ] || fail "waits since $(waits disk)"
 kill -CONT "$(cat "$CEPH_DIR/osd0.pid")"
 wait $load || fail "fio: $(cat "$dir/fio")"

@@ -107,6 +107,17 @@ assert "shutting down" in error, error
 until(lambda: log_has(first, "another client has fenced this server"), "the first server says why")
 assert two.pread(SIZE * 8, 0) == b"2" * SIZE * 8
 
+# A server whose write waits for the lock ends at once.
+third = start("third")
+three = connect(third)
+three.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(b"3" * SIZE)), 0)
+until(lambda: three.poll(0) >= 0 and log_has(third, "has the image's lock"), "the write waits")
+third.terminate()
+begun = time.monotonic()
+assert third.wait(PATIENCE) == 0
+assert time.monotonic() - begun < PATIENCE / 4, f"the server ended after {time.monotonic() - begun} seconds"
+assert two.pread(SIZE * 8, 0) == b"2" * SIZE * 8
+
 for server in first, second:
     server.terminate()
     assert server.wait(PATIENCE) == 0, server.log

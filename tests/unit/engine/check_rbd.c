@@ -167,7 +167,7 @@ START_TEST(living_owner_is_fenced_only_with_force)
 	ceph_start(store, &waiter, CALL_WRITE, 0, 0);
 	rbd_lock_stop(store);
 	ck_assert(waiter.done);
-	ck_assert_int_eq(waiter.result, -EBUSY);
+	ck_assert_int_eq(waiter.result, -ESHUTDOWN);
 	ck_assert_str_eq(ceph.broken, "");
 	store->stop = false;
 	atomic_store(&store->force, true);

@@ -192,7 +192,7 @@ START_TEST(wait_for_the_lock_is_none_for_the_cluster)
 		sched_yield();
 	ck_assert(!ceph_is_done(&waiter));
 	rbd_lock_stop(store);
-	ck_assert_int_eq(ceph_await(&waiter), -EBUSY);
+	ck_assert_int_eq(ceph_await(&waiter), -ESHUTDOWN);
 	ck_assert_int_eq(ceph.started, 0);
 	rbd_store_put(store);
 }
