@@ -182,6 +182,12 @@ open_unix(struct listener **listeners, const char *path, mode_t mode, char **err
 }
 
 int
+listeners_add_unix(struct listener **listeners, const char *path, char **error)
+{
+	return open_unix(listeners, path, 0, error);
+}
+
+int
 listeners_add_private(struct listener **listeners, const char *path, char **error)
 {
 	return open_unix(listeners, path, S_IRUSR | S_IWUSR, error);
@@ -217,25 +223,33 @@ is_absent(const struct addrinfo *address, int r)
 	return address->ai_family == AF_INET6 && (r == -EADDRNOTAVAIL || r == -EAFNOSUPPORT);
 }
 
-/* `host` NULL: all networks.  `optional`: it is no error if none of its addresses exists. */
+/* Where to listen on TCP. */
+struct inet_place {
+	const char *host; /* NULL: all networks */
+	unsigned int port;
+	bool optional;           /* it is no error if none of its addresses exists */
+	const char *option;      /* that names the host */
+	const char *port_option; /* that names the port */
+};
+
 static int
-open_inet(struct listener **listeners, const char *host, unsigned int port, bool optional,
-	  char **error)
+open_inet(struct listener **listeners, const struct inet_place *place, char **error)
 {
+	const char *host = place->host;
 	const struct addrinfo hints = {
 		.ai_family = AF_UNSPEC,
 		.ai_socktype = SOCK_STREAM,
 		.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
 	};
 	struct addrinfo *addresses;
-	bool some = optional;
+	bool some = place->optional;
 	char service[16];
 	int r, absent = 0;
 
-	snprintf(service, sizeof(service), "%u", port);
+	snprintf(service, sizeof(service), "%u", place->port);
 	r = getaddrinfo(host, service, &hints, &addresses);
 	if (r != 0)
-		return error_set(error, -EINVAL, "--address=%s: %s", host ? host : "any",
+		return error_set(error, -EINVAL, "%s=%s: %s", place->option, host ? host : "any",
 				 r == EAI_SYSTEM ? strerror(errno) : gai_strerror(r));
 	for (const struct addrinfo *address = addresses; r == 0 && address;
 	     address = address->ai_next) {
@@ -247,8 +261,10 @@ open_inet(struct listener **listeners, const char *host, unsigned int port, bool
 			char text[96];
 
 			describe(address->ai_addr, address->ai_addrlen, text, sizeof(text));
-			r = error_set(error, r, "cannot listen on %s: %s%s", text, strerror(-r),
-				      r == -EADDRINUSE ? "; choose another port (--port)" : "");
+			r = error_set(error, r, "cannot listen on %s: %s%s%s%s", text, strerror(-r),
+				      r == -EADDRINUSE ? "; choose another port (" : "",
+				      r == -EADDRINUSE ? place->port_option : "",
+				      r == -EADDRINUSE ? ")" : "");
 		} else {
 			some = true;
 		}
@@ -263,17 +279,35 @@ open_inet(struct listener **listeners, const char *host, unsigned int port, bool
 static int
 open_addresses(struct listener **listeners, const struct server_config *config, char **error)
 {
-	unsigned int port = config->port ? config->port : DEFAULT_PORT;
+	struct inet_place place = {
+		.host = "127.0.0.1",
+		.port = config->port ? config->port : DEFAULT_PORT,
+		.option = "--address",
+		.port_option = "--port",
+	};
 	int r = 0;
 
 	if (!config->address) {
-		r = open_inet(listeners, "127.0.0.1", port, false, error);
-		return r < 0 ? r : open_inet(listeners, "::1", port, true, error);
+		r = open_inet(listeners, &place, error);
+		place.host = "::1";
+		place.optional = true;
+		return r < 0 ? r : open_inet(listeners, &place, error);
 	}
-	for (char **address = config->address; r == 0 && *address; address++)
-		r = open_inet(listeners, strcmp(*address, "any") == 0 ? NULL : *address, port,
-			      false, error);
+	for (char **address = config->address; r == 0 && *address; address++) {
+		place.host = strcmp(*address, "any") == 0 ? NULL : *address;
+		r = open_inet(listeners, &place, error);
+	}
 	return r;
+}
+
+int
+listeners_add_inet(struct listener **listeners, const char *host, unsigned int port,
+		   const char *option, char **error)
+{
+	const struct inet_place place = {
+		.host = host, .port = port, .option = option, .port_option = option};
+
+	return open_inet(listeners, &place, error);
 }
 
 static int

@@ -29,6 +29,16 @@ int
 listeners_open(struct listener **listeners, const struct server_config *config, unsigned int passed,
 	       char **error);
 
+/* Adds a unix socket, whose mode is subject to the umask.  Returns as the next one. */
+int
+listeners_add_unix(struct listener **listeners, const char *path, char **error);
+
+/* Adds TCP at all addresses of that host; port 0: the kernel chooses one for each.  `option` is
+ * named in errors.  Returns as the next one, but may have added some addresses. */
+int
+listeners_add_inet(struct listener **listeners, const char *host, unsigned int port,
+		   const char *option, char **error);
+
 /* Adds a unix socket that only this user can reach.  Returns 0, or -errno with *error a sentence
  * (caller frees). */
 int
