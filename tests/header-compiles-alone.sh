@@ -10,6 +10,7 @@ failed=0
 for header in $headers; do
 	case $header in
 	plugins/* | tests/nbd/*) test "$ENABLE_PLUGIN" = yes || continue ;;
+	server/http/http_library.h) test "$ENABLE_HTTP" = yes || continue ;;
 	engine/rbd/*) test "$ENABLE_RBD" = yes || continue ;;
 	tool/*) test "$ENABLE_TOOL" = yes || continue ;;
 	esac

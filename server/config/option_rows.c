@@ -329,6 +329,29 @@ const struct option_row server_option_rows[] = {
 			  "this option.\n",
 	},
 	SERVER_OPTION_CONTROL(SERVER(control)),
+	{
+		.name = "http",
+		.type = OPTION_STRING,
+		.field = SERVER(http),
+		.arg = "ADDRESS:PORT|unix:PATH",
+		.help = "show a page, the status as JSON and metrics by HTTP at this address",
+		.manual =
+			"Answer requests of HTTP at this address or name (C<localhost:9140>,\n"
+			"C<[::1]:9140>), or on a unix socket: a page for people, the status as\n"
+			"JSON, and metrics for Prometheus.  See L</PAGE AND METRICS>.  An address\n"
+			"that other machines can reach needs I<--http-token>.\n",
+	},
+	{
+		.name = "http-token",
+		.type = OPTION_STRING,
+		.field = SERVER(http_token),
+		.arg = "FILE",
+		.help = "file with a token that clients of --http must know",
+		.manual =
+			"Answer by HTTP with figures only if the request has the token that is in\n"
+			"this file, one line of 16 to 512 visible ASCII characters.  See\n"
+			"L</PAGE AND METRICS>.\n",
+	},
 	SERVER_OPTION_SWAP(SERVER(swap)),
 	{
 		.name = "log",

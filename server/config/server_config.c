@@ -131,6 +131,19 @@ config_tls(const struct server_config *config)
 	return config->tls_certificates || config->tls_psk ? TLS_CHOICE_REQUIRE : TLS_CHOICE_OFF;
 }
 
+const char *
+tls_choice_name(enum tls_choice choice)
+{
+	static const char *const names[] = {
+		[TLS_CHOICE_AUTO] = "auto",
+		[TLS_CHOICE_OFF] = "off",
+		[TLS_CHOICE_ALLOW] = "allow",
+		[TLS_CHOICE_REQUIRE] = "require",
+	};
+
+	return names[choice];
+}
+
 static int
 check_tls(const struct server_config *config, char **error)
 {
@@ -191,6 +204,8 @@ config_check(struct server_config *config, unsigned int proofs, char **error)
 				      "the export \"%s\" has no image: file=PATH is missing",
 				      export->name);
 	}
+	if (r == 0 && config->http_token && !config->http)
+		r = error_set(error, -EINVAL, "http-token=FILE is only for http=ADDRESS:PORT");
 	return r < 0 ? r : check_tls(config, error);
 }
 

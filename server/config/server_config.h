@@ -66,6 +66,8 @@ struct server_config {
 	char *pid_file;
 	unsigned int notify_fd; /* 0: none */
 	char *control;
+	char *http;       /* "ADDRESS:PORT", "unix:PATH", or NULL: none */
+	char *http_token; /* a file, or NULL */
 	unsigned int swap;
 	unsigned int log;              /* enum log_choice */
 	struct export_config defaults; /* has neither name nor file */
@@ -128,6 +130,10 @@ config_check(struct server_config *config, unsigned int proofs, char **error);
 /* Whether there is TLS: never TLS_CHOICE_AUTO. */
 enum tls_choice
 config_tls(const struct server_config *config);
+
+/* The same, as text. */
+const char *
+tls_choice_name(enum tls_choice choice);
 
 /* The name of the first option that differs, or NULL.  The rules don't count. */
 const char *

@@ -138,6 +138,8 @@ open_sockets(struct server *server)
 		r = control_socket_new(config->control, status_handle, &server->status,
 				       &server->control, &error);
 	if (r == 0)
+		r = server_open_http(server, &error);
+	if (r == 0)
 		r = pid_file_open(&server->pid_file, config->pid_file, &error);
 	return log_failure(r, error);
 }
@@ -257,6 +259,8 @@ announce(struct server *server)
 	char *CLEANUP_FREE error = NULL;
 	int r = server->control ? control_socket_start(server->control) : 0;
 
+	if (r == 0)
+		r = server_start_http(server);
 	if (r == 0)
 		r = pid_file_write(&server->pid_file, &error);
 	if (r < 0)

@@ -20,6 +20,8 @@ struct command_line;
 struct control_socket;
 struct exports;
 struct handshakes;
+struct http;
+struct http_socket;
 struct listener;
 struct pollfd;
 struct reload;
@@ -38,6 +40,9 @@ struct server {
 	struct exports *exports;
 	struct listener *listeners;
 	struct side_listener side;
+	struct listener *http_listeners; /* of HTTP; its thread uses them */
+	struct http_socket *http_sockets;
+	struct http *http; /* NULL: none */
 	struct control_socket *control;
 	struct status status;
 	struct pid_file pid_file;
@@ -79,6 +84,19 @@ server_start_tls(struct server *server);
 /* Reads them again: for new connections, unless the files are of no use.  Waits for the files. */
 void
 server_reread_tls(struct server *server);
+
+/* Listens for requests of HTTP, and reads the token, if there is HTTP.  0, or -errno with *error a
+ * sentence (caller frees). */
+int
+server_open_http(struct server *server, char **error);
+
+/* Starts to answer them, and tells the log where.  0 or -errno. */
+int
+server_start_http(struct server *server);
+
+/* Answers none any more.  The event loops must still run. */
+void
+server_stop_http(struct server *server);
 
 /* SIGHUP: begins to follow the configuration, which is read again, in a thread of its own.  If that
  * is under way, it is done once more. */

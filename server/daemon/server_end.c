@@ -132,6 +132,7 @@ server_end(struct server *server, int status)
 	/* No client can connect any more, or ask for a change. */
 	listeners_close(&server->listeners);
 	control_socket_stop(server->control);
+	server_stop_http(server);
 	if (server->polled)
 		server->polled[POLL_SIDE].fd = -1;
 	if (server->exports)

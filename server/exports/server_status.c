@@ -261,9 +261,6 @@ status_socket(const struct status *status)
 	return status->socket ? status->socket(status->data) : NULL;
 }
 
-static const char *const tls_names[] = {
-	[TLS_CHOICE_OFF] = "off", [TLS_CHOICE_ALLOW] = "allow", [TLS_CHOICE_REQUIRE] = "require"};
-
 static void
 write_status(struct json *json, const struct status *status)
 {
@@ -276,10 +273,11 @@ write_status(struct json *json, const struct status *status)
 	json_put_string(json, "version", PACKAGE_VERSION);
 	json_put_uint(json, "pid", (uint64_t)getpid());
 	json_put_bool(json, "swap", config->swap == TRISTATE_ON);
-	json_put_string(json, "tls", tls_names[config_tls(config)]);
+	json_put_string(json, "tls", tls_choice_name(config_tls(config)));
 	json_put_uint(json, "threads", status->exports->worker_count);
 	json_put_uint(json, "poll_max_us", config->poll_max_us);
 	json_put_uint(json, "max_connections", config->max_connections);
+	json_put_string(json, "http", status->http);
 	json_array_begin(json, "exports");
 	exports_visit(status->exports, NULL, status_write_export, &writer);
 	json_array_end(json);

@@ -20,10 +20,12 @@ struct status {
 	int (*listen)(void *data, bool local, char **error);
 	/* The path of a unix socket that is only for them; NULL: there is none. */
 	const char *(*socket)(const void *data);
-	void *data; /* of both */
+	void *data;       /* of both */
+	const char *http; /* where HTTP is answered; NULL: nowhere */
 };
 
-/* The control_handler; `data` is a struct status. */
+/* The control_handler; `data` is a struct status, which it doesn't change.  For a request for the
+ * status, any number of threads may call it at once, but none of an event loop. */
 void
 status_handle(const struct control_request *request, FILE *out, void *data);
 

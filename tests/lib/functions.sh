@@ -174,6 +174,16 @@ require_nbdloop()
 	[ -x "$top_builddir/tool/nbdloop" ] || skip "nbdloop is not built"
 }
 
+has_http()
+{
+	grep -q '^#define HAVE_MICROHTTPD' "$top_builddir/config.h"
+}
+
+require_http()
+{
+	has_http || skip "nbdloopd is built without libmicrohttpd"
+}
+
 # Has nbdloop's list and status read a copy of a recorded machine: nbd0, nbd1 and nbd10 are
 # attached, nbd2 isn't.
 use_recorded_system()

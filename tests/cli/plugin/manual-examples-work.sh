@@ -6,7 +6,7 @@
 . "$lib/certificates.sh"
 
 require_root "a network and processes of its own for each example"
-require unshare ip psktool certtool nbdinfo nbdcopy mke2fs qemu-img qemu-io qemu-nbd qemu-system-x86_64 socat jq nc fdisk
+require unshare curl ip psktool certtool nbdinfo nbdcopy mke2fs qemu-img qemu-io qemu-nbd qemu-system-x86_64 socat jq nc fdisk
 top=$(cd "$lib/../.." && pwd)
 manual=$top/man/nbdkit-loop-plugin.pod
 for needed in "$top_builddir/run" "$top_builddir/wrapper/nbdkit"; do
@@ -86,7 +86,9 @@ mkdir "$dir/manual" "$dir/readme" "$dir/control" "$dir/server" "$dir/tls" "$dir/
 "$python" "$lib/examples.py" "$manual" "$dir/manual" EXAMPLES "DEBUG FLAG"
 "$python" "$lib/examples.py" "$manual" "$dir/control" "CONTROL SOCKET"
 "$python" "$lib/examples.py" "$top/README" "$dir/readme"
-"$python" "$lib/examples.py" "$top/man/nbdloopd.pod" "$dir/server" EXAMPLES "Rules" "CONTROL SOCKET"
+pages=()
+! has_http || pages=("PAGE AND METRICS")
+"$python" "$lib/examples.py" "$top/man/nbdloopd.pod" "$dir/server" EXAMPLES "Rules" "CONTROL SOCKET" "${pages[@]}"
 # Its keys and certificates are made by nbdloop.
 [ ! -x "$top_builddir/tool/nbdloop" ] || ! nbdloop keys certificates --server=localhost "$dir/made" >"$dir/keys.log" 2>&1 ||
 	"$python" "$lib/examples.py" "$top/man/nbdloop-tls.pod" "$dir/tls" "WITH KEYS" "WITH CERTIFICATES"

@@ -17,9 +17,10 @@ unseen='pthread_(rwlock|spin|barrier)|pthread_.*_(timed|clock)lock|pthread_cond_
 # This nbdloopd is built so that accesses to memory are counted: see lib/shared_lines.c.
 build()
 {
-	local part name compile files libraries link=() source=${top_srcdir:-$lib/../..} left_out='*/tls/unavailable.c'
-	# As nbd/Makefile.am does.
+	local part name compile files libraries link=() source=${top_srcdir:-$lib/../..} left_out='*/tls/unavailable.c' left_out_too='*/http/unavailable.c'
+	# As nbd/Makefile.am and server/Makefile.am do.
 	[ -n "${GNUTLS_LIBS-}" ] || left_out='*/tls/[!u]*.c'
+	grep -q '^#define HAVE_MICROHTTPD' "$top_builddir/config.h" || left_out_too='*/http/http*.c'
 	read -ra compile <<<"${CC:-cc} -std=gnu11 -pthread -D_GNU_SOURCE -U_FORTIFY_SOURCE -O1 -g ${LIBURING_CFLAGS-} ${GNUTLS_CFLAGS-}"
 	for name in memcpy memmove memset; do
 		compile+=("-fno-builtin-$name")
@@ -30,7 +31,7 @@ build()
 	done
 	for part in common control nbd engine server; do
 		mkdir "$dir/$part"
-		mapfile -t files < <(find "$source/$part" -name '*.c' ! -path "$left_out" ! -path '*/engine/rbd/*')
+		mapfile -t files < <(find "$source/$part" -name '*.c' ! -path "$left_out" ! -path "$left_out_too" ! -path '*/engine/rbd/*')
 		(cd "$dir/$part" && "${compile[@]}" -fsanitize=thread -DMODULE_DIRECTORY='""' -I"$source" -I"$top_builddir" \
 			-include "$top_builddir/config.h" -c "${files[@]}")
 	done

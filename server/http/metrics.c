@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/http/metrics.h"
+
+#include "server/config/server_config.h"
+#include "server/exports/exports.h"
+#include "server/exports/exports_state.h"
+#include "server/exports/server_status.h"
+#include "server/http/open_metrics.h"
+#include "server/serve/traffic.h"
+
+#include "common/cleanup.h"
+#include "engine/changes/checkpoint.h"
+#include "engine/image/image.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- the figures of all exports, since a family has the samples of all of them */
+
+struct figures {
+	char *name, *file, *snapshot_of; /* snapshot_of NULL: it is no snapshot */
+	const char *engine, *page_cache, *lock;
+	bool direct, writable;
+	uint64_t size; /* bytes */
+	unsigned int connections, checkpoints;
+	struct traffic_sum traffic;
+	uint64_t counters[COUNTERS];
+};
+
+struct gathered {
+	struct figures *figures;
+	size_t count;
+	bool incomplete; /* out of memory */
+};
+
+static char *
+copy_name(struct gathered *gathered, const char *name)
+{
+	char *copy = strdup(name);
+
+	gathered->incomplete |= !copy;
+	return copy;
+}
+
+static void
+copy_figures(struct gathered *gathered, struct figures *figures, const struct visited *visited)
+{
+	const struct export *export = visited->export;
+	struct checkpoint_facts facts;
+	struct image_status status;
+
+	image_status(export->image, &status);
+	*figures = (struct figures){
+		.name = copy_name(gathered, export->config->name),
+		.file = copy_name(gathered, status.path),
+		.engine = status.engine,
+		.page_cache = status.page_cache,
+		.lock = status.lock,
+		.direct = status.direct,
+		.writable = status.writable,
+		.size = status.size,
+		.connections = visited->connections,
+	};
+	if (export->origin)
+		figures->snapshot_of = copy_name(gathered, export->origin->config->name);
+	while (checkpoints_at(export->checkpoints, figures->checkpoints, &facts))
+		figures->checkpoints++;
+	traffic_sum(export->traffic, export->threads, &figures->traffic);
+	memcpy(figures->counters, status.counters, sizeof(figures->counters));
+}
+
+static void
+gather(void *data, const struct visited *visited)
+{
+	struct gathered *gathered = data;
+	struct figures *longer =
+		reallocarray(gathered->figures, gathered->count + 1, sizeof(*longer));
+
+	if (!longer) {
+		gathered->incomplete = true;
+		return;
+	}
+	gathered->figures = longer;
+	copy_figures(gathered, &longer[gathered->count++], visited);
+}
+
+static void
+gathered_fini(struct gathered *gathered)
+{
+	for (size_t i = 0; i < gathered->count; i++) {
+		free(gathered->figures[i].name);
+		free(gathered->figures[i].file);
+		free(gathered->figures[i].snapshot_of);
+	}
+	free(gathered->figures);
+}
+
+/* ---- the server itself */
+
+static void
+write_server(FILE *out, const struct status *status, size_t exports)
+{
+	static const struct metric_family build = {"nbdloop_build", "info", NULL, "The program."},
+					  server = {"nbdloop_server", "info", NULL,
+						    "Choices of the whole server."},
+					  threads = {"nbdloop_threads", "gauge", NULL,
+						     "Event loops."},
+					  limit = {"nbdloop_connections_limit", "gauge", NULL,
+						   "Most connections at a time; 0: no limit."},
+					  count = {"nbdloop_exports", "gauge", NULL,
+						   "Exports, with snapshots."};
+	const struct server_config *config = status->config;
+	const struct metric_label version[] = {{"program", "nbdloopd"},
+					       {"version", PACKAGE_VERSION}};
+	const struct metric_label choices[] = {
+		{"tls", tls_choice_name(config_tls(config))},
+		{"swap", config->swap == TRISTATE_ON ? "on" : "off"}};
+
+	metric_family(out, &build);
+	metric_sample(out, &build, "_info", version, 2, 1);
+	metric_family(out, &server);
+	metric_sample(out, &server, "_info", choices, 2, 1);
+	metric_family(out, &threads);
+	metric_sample(out, &threads, "", NULL, 0, status->exports->worker_count);
+	metric_family(out, &limit);
+	metric_sample(out, &limit, "", NULL, 0, config->max_connections);
+	metric_family(out, &count);
+	metric_sample(out, &count, "", NULL, 0, exports);
+}
+
+/* ---- one value of each export */
+
+static uint64_t
+size_of(const struct figures *figures)
+{
+	return figures->size;
+}
+
+static uint64_t
+connections_of(const struct figures *figures)
+{
+	return figures->connections;
+}
+
+static uint64_t
+requests_of(const struct figures *figures)
+{
+	return figures->traffic.under_way;
+}
+
+static uint64_t
+checkpoints_of(const struct figures *figures)
+{
+	return figures->checkpoints;
+}
+
+static const struct gauge_row {
+	struct metric_family family;
+	uint64_t (*value)(const struct figures *figures);
+} gauges[] = {
+	{{"nbdloop_export_size_bytes", "gauge", "bytes", "Size of the export."}, size_of},
+	{{"nbdloop_export_checkpoints", "gauge", NULL, "Checkpoints of the export."},
+	 checkpoints_of},
+	{{"nbdloop_connections", "gauge", NULL, "Clients that have chosen the export."},
+	 connections_of},
+	{{"nbdloop_requests_in_flight", "gauge", NULL,
+	  "Requests of clients whose reply is not sent yet."},
+	 requests_of},
+};
+
+static void
+write_gauges(FILE *out, const struct gathered *gathered)
+{
+	for (size_t row = 0; row < sizeof(gauges) / sizeof(gauges[0]); row++) {
+		metric_family(out, &gauges[row].family);
+		for (size_t i = 0; i < gathered->count; i++) {
+			const struct figures *figures = &gathered->figures[i];
+			const struct metric_label label = {"export", figures->name};
+
+			metric_sample(out, &gauges[row].family, "", &label, 1,
+				      gauges[row].value(figures));
+		}
+	}
+}
+
+static void
+write_info(FILE *out, const struct gathered *gathered)
+{
+	static const struct metric_family family = {"nbdloop_export", "info", NULL,
+						    "How the export is served."};
+
+	metric_family(out, &family);
+	for (size_t i = 0; i < gathered->count; i++) {
+		const struct figures *figures = &gathered->figures[i];
+		const struct metric_label labels[] = {
+			{"export", figures->name},
+			{"file", figures->file},
+			{"engine", figures->engine},
+			{"direct_io", figures->direct ? "on" : "off"},
+			{"page_cache", figures->page_cache},
+			{"read_only", figures->writable ? "off" : "on"},
+			{"lock", figures->lock},
+			{"snapshot_of", figures->snapshot_of},
+		};
+
+		metric_sample(out, &family, "_info", labels, sizeof(labels) / sizeof(labels[0]), 1);
+	}
+}
+
+/* ---- counters */
+
+/* Rows of one family follow each other: only the first one has its type and help. */
+static const struct counter_row {
+	struct metric_family family;
+	enum counter counter;
+	struct metric_label label; /* .name NULL: none */
+} counters[] = {
+	{{"nbdloop_operations", "counter", NULL, "Operations on the image."},
+	 COUNTER_READS,
+	 {"op", "read"}},
+	{{"nbdloop_operations", NULL, NULL, NULL}, COUNTER_WRITES, {"op", "write"}},
+	{{"nbdloop_operations", NULL, NULL, NULL}, COUNTER_FLUSHES, {"op", "flush"}},
+	{{"nbdloop_operations", NULL, NULL, NULL}, COUNTER_DISCARDS, {"op", "discard"}},
+	{{"nbdloop_operations", NULL, NULL, NULL}, COUNTER_ZEROES, {"op", "zero"}},
+	{{"nbdloop_transferred_bytes", "counter", "bytes", "Bytes read from the image or written."},
+	 COUNTER_READ_BYTES,
+	 {"op", "read"}},
+	{{"nbdloop_transferred_bytes", NULL, NULL, NULL}, COUNTER_WRITE_BYTES, {"op", "write"}},
+	{{"nbdloop_errors", "counter", NULL, "Operations that failed."}, COUNTER_ERRORS, {0}},
+	{{"nbdloop_bounced_chunks", "counter", NULL,
+	  "System operations through a buffer of the server's own."},
+	 COUNTER_BOUNCED,
+	 {0}},
+	{{"nbdloop_read_modify_writes", "counter", NULL,
+	  "Blocks that were read because only a part of them was to be written."},
+	 COUNTER_READ_MODIFY_WRITES,
+	 {0}},
+	{{"nbdloop_registered_operations", "counter", NULL,
+	  "Operations in memory that is registered with the kernel."},
+	 COUNTER_REGISTERED,
+	 {0}},
+	{{"nbdloop_short_transfers", "counter", NULL, "Transfers of fewer bytes than asked for."},
+	 COUNTER_SHORT_TRANSFERS,
+	 {0}},
+	{{"nbdloop_retries", "counter", NULL, "Attempts after EINTR or EAGAIN."},
+	 COUNTER_RETRIES,
+	 {0}},
+};
+
+static void
+write_counters(FILE *out, const struct gathered *gathered)
+{
+	for (size_t row = 0; row < sizeof(counters) / sizeof(counters[0]); row++) {
+		const struct counter_row *counter = &counters[row];
+
+		if (counter->family.type)
+			metric_family(out, &counter->family);
+		for (size_t i = 0; i < gathered->count; i++) {
+			const struct figures *figures = &gathered->figures[i];
+			const struct metric_label labels[] = {{"export", figures->name},
+							      counter->label};
+
+			metric_sample(out, &counter->family, "_total", labels,
+				      counter->label.name ? 2 : 1,
+				      figures->counters[counter->counter]);
+		}
+	}
+}
+
+/* ---- latency */
+
+/* The upper bound of a bucket of struct traffic, in seconds. */
+static void
+bound_text(unsigned int bucket, char text[32])
+{
+	uint64_t us = UINT64_C(1) << bucket;
+
+	if (bucket == TRAFFIC_BUCKETS - 1)
+		snprintf(text, 32, "+Inf");
+	else
+		snprintf(text, 32, "%u.%06u", (unsigned int)(us / 1000000),
+			 (unsigned int)(us % 1000000));
+}
+
+static void
+write_histogram(FILE *out, const struct metric_family *family, const struct figures *figures,
+		enum io_op op)
+{
+	uint64_t below = 0;
+	char bound[32];
+	const struct metric_label labels[] = {
+		{"export", figures->name}, {"op", io_op_name(op)}, {"le", bound}};
+
+	for (unsigned int bucket = 0; bucket < TRAFFIC_BUCKETS; bucket++) {
+		below += figures->traffic.latency[op][bucket];
+		bound_text(bucket, bound);
+		metric_sample(out, family, "_bucket", labels, 3, below);
+	}
+}
+
+static void
+write_latency(FILE *out, const struct gathered *gathered)
+{
+	/* Without a sum, which the event loops don't count; then there may be no count either. */
+	static const struct metric_family family = {
+		"nbdloop_request_duration_seconds", "histogram", "seconds",
+		"Requests by the time from their arrival to the result of the image."};
+
+	metric_family(out, &family);
+	for (size_t i = 0; i < gathered->count; i++) {
+		for (unsigned int op = 0; op < TRAFFIC_OPS; op++)
+			write_histogram(out, &family, &gathered->figures[i], op);
+	}
+}
+
+int
+metrics_write(FILE *out, const struct status *status)
+{
+	struct gathered gathered = {0};
+	int r;
+
+	exports_visit(status->exports, NULL, gather, &gathered);
+	r = gathered.incomplete ? -ENOMEM : 0;
+	if (r == 0) {
+		write_server(out, status, gathered.count);
+		write_info(out, &gathered);
+		write_gauges(out, &gathered);
+		write_counters(out, &gathered);
+		write_latency(out, &gathered);
+		metrics_end(out);
+	}
+	gathered_fini(&gathered);
+	return r;
+}

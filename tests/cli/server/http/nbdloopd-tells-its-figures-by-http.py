@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What HTTP tells, compared with the control socket.
+
+    PROGRAM HTTP-SOCKET NBD-SOCKET CONTROL HOSTILE-NAME
+"""
+import json
+import sys
+
+import nbd
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+import control
+from http_unix import ask
+from waiting import wait_until
+
+where, nbd_socket, control_socket, hostile = sys.argv[1:]
+PAGES = {"/": "text/html; charset=utf-8", "/page.css": "text/css; charset=utf-8",
+         "/page.js": "text/javascript; charset=utf-8", "/icon.svg": "image/svg+xml",
+         "/status.json": "application/json",
+         "/metrics": "application/openmetrics-text; version=1.0.0; charset=utf-8"}
+
+# ---- headers, methods, paths
+
+for path, kind in PAGES.items():
+    answer, text = ask(where, path)
+    assert (answer.status, answer.getheader("Content-Type")) == (200, kind), (path, answer.status, answer.headers)
+    csp = answer.getheader("Content-Security-Policy")
+    assert "default-src 'none'" in csp and "unsafe" not in csp and "frame-ancestors 'none'" in csp, csp
+    wanted = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
+    assert all(answer.getheader(name) == value for name, value in wanted.items()), answer.headers
+    head, nothing = ask(where, path, "HEAD")
+    assert (head.status, nothing, head.getheader("Content-Length")) == (200, b"", str(len(text))), (path, head.headers)
+    if path in ("/", "/page.css", "/page.js"):
+        outside = text.replace(b"http://www.w3.org/2000/svg", b"")
+        assert b"http:" not in outside and b"https:" not in outside and b"innerHTML" not in outside, path
+for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+    answer, text = ask(where, "/status.json", method)
+    assert (answer.status, answer.getheader("Allow")) == (405, "GET, HEAD"), (method, answer.status)
+assert ask(where, "/etc/passwd")[0].status == 404
+assert len(control.status(control_socket)["exports"]) == 2
+
+# ---- figures
+
+h = nbd.NBD()
+h.set_export_name("disk")
+h.connect_unix(nbd_socket)
+for i in range(5):
+    h.pwrite(b"x" * 4096, i * 4096)
+h.pread(8192, 0)
+h.flush()
+h.trim(4096, 0)
+
+
+def families():
+    text = ask(where, "/metrics")[1].decode()
+    assert text.endswith("# EOF\n") and text.count("\n# EOF") == 1, text[-200:]
+    return {family.name: family for family in text_string_to_metric_families(text)}
+
+
+def samples(family, **labels):
+    """The values of a family's samples with these labels, by their other labels."""
+    found = {}
+    for sample in family.samples:
+        if all(sample.labels.get(name) == value for name, value in labels.items()):
+            found[tuple(value for name, value in sample.labels.items() if name not in labels)] = sample.value
+    return found
+
+
+def exports():
+    """All that does not depend on the moment."""
+    return json.loads(ask(where, "/status.json")[1])["exports"]
+
+
+# HTTP's figures may be a tenth of a second old.
+wait_until("the status is the control socket's", lambda: exports() == control.status(control_socket)["exports"], seen=exports)
+status = control.status(control_socket)
+assert status["http"] == where, status["http"]
+disk, other = status["exports"]
+assert other["name"] == hostile, (other["name"], hostile)
+assert disk["counters"]["writes"] == 5 and disk["counters"]["write_bytes"] == 5 * 4096, disk["counters"]
+wait_until("the metrics are not older", lambda: samples(families()["nbdloop_operations"], export="disk")[("write",)] == 5)
+metrics = families()
+OPS = {"read": "reads", "write": "writes", "flush": "flushes", "discard": "discards", "zero": "zeroes"}
+for export in (disk, other):
+    name, counters = export["name"], export["counters"]
+    assert samples(metrics["nbdloop_operations"], export=name) == {(op,): counters[OPS[op]] for op in OPS}, name
+    assert samples(metrics["nbdloop_transferred_bytes"], export=name) == \
+        {(op,): counters[op + "_bytes"] for op in ("read", "write")}
+    for counter in ("errors", "read_modify_writes", "short_transfers", "retries"):
+        assert samples(metrics["nbdloop_" + counter], export=name) == {(): counters[counter]}, counter
+    assert samples(metrics["nbdloop_bounced_chunks"], export=name) == {(): counters["bounced"]}
+    assert samples(metrics["nbdloop_registered_operations"], export=name) == {(): counters["registered"]}
+    assert samples(metrics["nbdloop_connections"], export=name) == {(): export["connections"]}
+    assert samples(metrics["nbdloop_requests_in_flight"], export=name) == {(): export["requests"]}
+    assert samples(metrics["nbdloop_export_size_bytes"], export=name) == {(): 8 << 20}
+    for op, buckets in export["latency_us"].items():
+        below = samples(metrics["nbdloop_request_duration_seconds"], export=name, op=op)
+        assert len(below) == 32, below
+        for i in range(32):
+            bound = "+Inf" if i == 31 else f"{2 ** i / 1e6:.6f}"
+            assert below[(bound,)] == sum(buckets[:i + 1]), (op, bound, below, buckets)
+    info = [sample.labels for sample in metrics["nbdloop_export"].samples if sample.labels["export"] == name]
+    facts = {"export": name, "file": export["file"], "engine": export["engine"], "page_cache": export["page_cache"],
+             "direct_io": "on" if export["direct_io"] else "off", "read_only": "on" if export["read_only"] else "off",
+             "lock": export["lock"], "snapshot_of": ""}
+    assert info == [facts], (info, facts)
+assert samples(metrics["nbdloop_request_duration_seconds"], export="disk", op="write")[("+Inf",)] == 5
+assert samples(metrics["nbdloop_exports"]) == {(): 2} and samples(metrics["nbdloop_threads"]) == {(): 2}
+assert samples(metrics["nbdloop_build"]) == {("nbdloopd", status["version"]): 1}
+assert samples(metrics["nbdloop_server"]) == {("off", "off"): 1}
+assert metrics["nbdloop_request_duration_seconds"].unit == "seconds"

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * OpenMetrics text: what a hostile name may do to it is nothing.
+ */
+#include "server/http/open_metrics.h"
+
+#include "tests/lib/suite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct metric_family size = {"size_bytes", "gauge", "bytes", "How large."},
+				  reads = {"reads", "counter", NULL, "How many."};
+static char *text;
+static size_t length;
+static FILE *out;
+
+static void
+begin(void)
+{
+	out = open_memstream(&text, &length);
+	ck_assert_ptr_nonnull(out);
+}
+
+static void
+end(void)
+{
+	free(text);
+}
+
+static void
+expect(const char *wanted)
+{
+	ck_assert_int_eq(fclose(out), 0);
+	ck_assert_str_eq(text, wanted);
+}
+
+START_TEST(a_family_tells_its_type_and_unit)
+{
+	metric_family(out, &size);
+	metric_sample(out, &size, "", NULL, 0, UINT64_MAX);
+	metric_family(out, &reads);
+	metrics_end(out);
+	expect("# TYPE size_bytes gauge\n"
+	       "# UNIT size_bytes bytes\n"
+	       "# HELP size_bytes How large.\n"
+	       "size_bytes 18446744073709551615\n"
+	       "# TYPE reads counter\n"
+	       "# HELP reads How many.\n"
+	       "# EOF\n");
+}
+END_TEST
+
+START_TEST(labels_are_in_their_order)
+{
+	const struct metric_label labels[] = {{"export", "a"}, {"op", NULL}};
+
+	metric_sample(out, &reads, "_total", labels, 2, 7);
+	expect("reads_total{export=\"a\",op=\"\"} 7\n");
+}
+END_TEST
+
+static const struct {
+	const char *value, *escaped;
+} values[] = {
+	{"", ""},
+	{"a\"} 1\nforged 2", "a\\\"} 1\\nforged 2"},
+	{"c:\\d", "c:\\\\d"},
+	{"\\n", "\\\\n"},
+	{"tab\tand\rreturn", "tab\tand\rreturn"},
+	{"gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f"},
+	{"\xff-\xc3", "\xef\xbf\xbd-\xef\xbf\xbd"},
+	{"\xc3\"", "\xef\xbf\xbd\\\""},
+};
+
+START_TEST(a_value_ends_where_its_label_does)
+{
+	const struct metric_label label = {"name", values[_i].value};
+	char wanted[256];
+
+	metric_sample(out, &reads, "", &label, 1, 0);
+	snprintf(wanted, sizeof(wanted), "reads{name=\"%s\"} 0\n", values[_i].escaped);
+	expect(wanted);
+}
+END_TEST
+
+int
+main(void)
+{
+	const struct suite_row cases[] = {
+		{.name = "text", .begin = begin, .end = end},
+		{.test = a_family_tells_its_type_and_unit},
+		{.test = labels_are_in_their_order},
+		{.test = a_value_ends_where_its_label_does,
+		 .last = sizeof(values) / sizeof(values[0])},
+		{0},
+	};
+
+	return suite_run("open_metrics", cases);
+}
