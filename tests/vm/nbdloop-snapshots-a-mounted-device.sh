@@ -42,6 +42,16 @@ nbdloop_refuses 'same image|is in use|already' attach --nooverlap "$image" nbd5
 quietly nbdloop snapshot --remove "$device" now
 must_fail nbdinfo --size "$uri"
 
+# nbdloop backup makes its own snapshot, and the next one copies only what has changed since.
+quietly nbdloop backup --freeze "$device" "$dir/night.img"
+quietly e2fsck -f -n "$dir/night.img"
+echo changed >"$dir/mounted/after"
+nbdloop backup --freeze --incremental --verify --json "$device" "$dir/night.img" >"$dir/night.json" || fail "the increment fails"
+quietly e2fsck -f -n "$dir/night.img"
+expect_equal "a file in the increment" changed "$(debugfs -R 'cat after' "$dir/night.img" 2>"$dir/debugfs.log")"
+expect_equal "exports" 1 "$(control "$(control_of "$device")" status | grep -o '"engine":' | wc -l)"
+expect_load
+
 # The server can't make its scratch file on a frozen file system: this waits for itself.
 nbdloop_refuses 'thawed after 10 seconds' snapshot --freeze --scratch="$dir/mounted" "$device" late
 expect_equal "exports" 1 "$(control "$(control_of "$device")" status | grep -o '"engine":' | wc -l)"

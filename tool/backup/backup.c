@@ -34,19 +34,36 @@ make_plan(struct backup_source *source, const char *since, GError **error)
 	return export_end_allocated(source->end, wanted, source->plan, error);
 }
 
-bool
-backup_source_open(struct backup_source *source, const struct backup_job *job, const char *since,
-		   const char *next, GError **error)
+static char *
+uri_of(const struct backup_job *job, const char *since, GError **error)
+{
+	if (!job->moment)
+		return g_strdup(job->source);
+	job->moment->since = g_strdup(since);
+	return job->moment->make(job->moment, error);
+}
+
+static struct end *
+open_end(const struct backup_job *job, const char *uri, const char *since, const char *next,
+	 GError **error)
 {
 	const bool both = since && next && strcmp(since, next) != 0;
 	const struct export_end_options options = {
-		.uri = job->source,
+		.uri = uri,
 		.bitmaps = {since ? since : next, both ? next : NULL},
 		.connections = job->connections,
 		.seconds = job->seconds,
 	};
 
-	source->end = export_end_open(&options, error);
+	return export_end_open(&options, error);
+}
+
+bool
+backup_source_open(struct backup_source *source, const struct backup_job *job, const char *since,
+		   const char *next, GError **error)
+{
+	source->uri = uri_of(job, since, error);
+	source->end = source->uri ? open_end(job, source->uri, since, next, error) : NULL;
 	return source->end && make_plan(source, since, error);
 }
 
@@ -55,6 +72,7 @@ backup_source_close(struct backup_source *source)
 {
 	end_clear(&source->end);
 	g_clear_pointer(&source->plan, g_array_unref);
+	g_clear_pointer(&source->uri, g_free);
 }
 
 bool
@@ -73,13 +91,12 @@ backup_choose_bitmaps(const struct backup_job *job, const char *has, const char 
 		      const char **next, GError **error)
 {
 	*since = NULL;
-	*next = job->bitmap;
+	*next = job->moment ? job->moment->checkpoint : job->bitmap;
 	if (!job->incremental)
 		return true;
 	if (!has)
-		return failure(error, EINVAL,
-			       "%s belongs to no checkpoint: take a full backup with --bitmap=NAME",
-			       job->target);
+		return failure(error, EINVAL, "%s belongs to no checkpoint: take a full backup%s",
+			       job->target, job->moment ? "" : " with --bitmap=NAME");
 	if (job->bitmap && strcmp(job->bitmap, has) != 0)
 		return failure(
 			error, EINVAL,
@@ -87,8 +104,16 @@ backup_choose_bitmaps(const struct backup_job *job, const char *has, const char 
 			"or take a full backup",
 			job->target, has, job->bitmap, has);
 	*since = has;
-	*next = job->next_bitmap ? job->next_bitmap : has;
+	if (!job->moment)
+		*next = job->next_bitmap ? job->next_bitmap : has;
 	return true;
+}
+
+void
+backup_keep_checkpoint(const struct backup_job *job)
+{
+	if (job->moment)
+		job->moment->kept = true;
 }
 
 /* ---- the copy */

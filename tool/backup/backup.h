@@ -12,11 +12,23 @@
 #include <glib.h>
 #include <stdbool.h>
 
+/* A source that is made for the backup when the target is known to be fit for it: a snapshot of an
+ * image in use. */
+struct backup_moment {
+	/* Makes it.  Returns its URI, which the caller frees (g_free); NULL with an error. */
+	char *(*make)(struct backup_moment *moment, GError **error);
+	const char *origin;     /* the name of the export that is copied */
+	const char *checkpoint; /* that begins at the moment; NULL: none */
+	char *since; /* result: the checkpoint before, or NULL; the owner frees it (g_free) */
+	bool kept;   /* result: from now on, the target may belong to .checkpoint */
+};
+
 /* What is wanted.  Texts are borrowed. */
 struct backup_job {
-	const char *source; /* URI */
-	const char *target; /* a path or URI */
-	bool incremental;   /* only what has changed since the target's checkpoint */
+	const char *source; /* URI; with a moment: what the target's state calls the image */
+	struct backup_moment *moment; /* NULL: the source is there already */
+	const char *target;           /* a path or URI */
+	bool incremental;             /* only what has changed since the target's checkpoint */
 	bool verify;
 	bool force;              /* the target may be the backup of another source, or none */
 	const char *bitmap;      /* the target's checkpoint; NULL: none, or what the target says */
@@ -35,6 +47,7 @@ struct backup_result {
 
 /* The source of a backup, and what is to be copied of it. */
 struct backup_source {
+	char *uri;
 	struct end *end;
 	uint64_t size; /* bytes */
 	GArray *plan;
@@ -60,6 +73,10 @@ backup_source_has_size(const struct backup_source *source, const struct backup_j
 bool
 backup_choose_bitmaps(const struct backup_job *job, const char *has, const char **since,
 		      const char **next, GError **error);
+
+/* To be called before the target's state says that it belongs to its next checkpoint. */
+void
+backup_keep_checkpoint(const struct backup_job *job);
 
 /* Copies the source's plan, compares if that is wanted. */
 bool

@@ -37,8 +37,8 @@ may_add(const struct chain_link *last, const struct backup_job *job, GError **er
 	if (!last)
 		return failure(error, ENOENT,
 			       "%s has no backup that an increment could belong to: take a full "
-			       "backup with --bitmap=NAME",
-			       job->target);
+			       "backup%s",
+			       job->target, job->moment ? "" : " with --bitmap=NAME");
 	return job->force || strcmp(last->header.source, job->source) == 0 ||
 	       failure(error, EINVAL,
 		       "%s has backups of %s, not of %s: name another directory, or, if it is the "
@@ -71,8 +71,11 @@ add(const struct backup_job *job, const struct backup_source *source, const char
 
 	if (fd < 0)
 		return false;
-	if (backup_write_delta(job, source, fd, path, header, error) && durable_end(path, error))
-		return true;
+	if (backup_write_delta(job, source, fd, path, header, error)) {
+		backup_keep_checkpoint(job);
+		if (durable_end(path, error))
+			return true;
+	}
 	durable_cancel(path);
 	return false;
 }

@@ -37,6 +37,23 @@ is_other_export(const struct backup_job *job, GError **error)
 	return !same || failure(error, EINVAL, "%s is the source itself", job->target);
 }
 
+/* The source of a moment is a snapshot, and its image must not get its old bytes back. */
+static bool
+is_other_image(const struct backup_job *job, const struct backup_source *source,
+	       const struct end *target, GError **error)
+{
+	const pid_t server = export_end_server(source->end);
+	struct nbd_uri uri;
+	bool same = job->moment && server > 0 && export_end_server(target) == server &&
+		    nbd_uri_parse(job->target, &uri, NULL);
+
+	if (!same)
+		return true;
+	same = g_strcmp0(uri.export, job->moment->origin) == 0;
+	nbd_uri_fini(&uri);
+	return !same || failure(error, EINVAL, "%s is the source itself", job->target);
+}
+
 static bool
 check_options(const struct backup_job *job, GError **error)
 {
@@ -82,12 +99,15 @@ open_target(const struct backup_job *job, const struct backup_source *source, GE
 	};
 	struct end *target = export_end_open(&options, error);
 
-	if (!target || export_end_size(target) >= source->size)
+	if (!target)
+		return NULL;
+	if (export_end_size(target) < source->size)
+		failure(error, ENOSPC,
+			"%s has %" G_GUINT64_FORMAT " bytes, and the source %" G_GUINT64_FORMAT
+			": it is too small",
+			job->target, export_end_size(target), source->size);
+	else if (is_other_image(job, source, target, error))
 		return target;
-	failure(error, ENOSPC,
-		"%s has %" G_GUINT64_FORMAT " bytes, and the source %" G_GUINT64_FORMAT
-		": it is too small",
-		job->target, export_end_size(target), source->size);
 	end_clear(&target);
 	return NULL;
 }
@@ -107,6 +127,7 @@ copy(const struct backup_job *job, const struct backup_source *source, struct ba
 		return false;
 	if (!backup_copy(job, source, target, error))
 		return false;
+	backup_keep_checkpoint(job);
 	g_free(state->bitmap);
 	state->bitmap = g_strdup(next);
 	state->complete = true;
@@ -136,8 +157,8 @@ read_state(struct backup_state *state, const struct backup_job *job, GError **er
 		return !job->incremental || may_increment(state, job, error);
 	if (job->incremental && failure_is(why, ENOENT)) {
 		g_clear_error(&why);
-		return failure(error, ENOENT,
-			       "there is no %s: take a full backup with --bitmap=NAME", job->state);
+		return failure(error, ENOENT, "there is no %s: take a full backup%s", job->state,
+			       job->moment ? "" : " with --bitmap=NAME");
 	}
 	/* A full backup needs none; but a file that is something else is not to be replaced. */
 	if (!failure_is(why, ENOENT) && !job->force)

@@ -3,6 +3,7 @@
  * A backup into a raw file.
  */
 #include "tool/backup/backup.h"
+#include "tool/backup/copy.h"
 #include "tool/backup/export_end.h"
 #include "tool/backup/file_end.h"
 #include "tool/backup/raw_backup.h"
@@ -10,6 +11,7 @@
 #include "tool/failure.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -45,8 +47,8 @@ may_increment(const struct raw_backup *raw, const struct backup_job *job, GError
 	if (!raw->exists || !raw->has_state)
 		return failure(error, ENOENT,
 			       "%s is no backup that an increment could belong to: take a full "
-			       "backup with --bitmap=NAME",
-			       raw->path);
+			       "backup%s",
+			       raw->path, job->moment ? "" : " with --bitmap=NAME");
 	return is_same_source(raw, job, error) && raw_backup_is_unchanged(raw, error);
 }
 
@@ -105,7 +107,30 @@ full(struct raw_backup *raw, const struct backup_job *job, const struct backup_s
 	};
 
 	backup_state_new_id(state.id);
-	return copy_all(raw, job, source, error) && raw_backup_replace(raw, &state, error);
+	if (!copy_all(raw, job, source, error))
+		return false;
+	backup_keep_checkpoint(job);
+	return raw_backup_replace(raw, &state, error);
+}
+
+/* On the disk, the file now has what has changed. */
+static bool
+verify_increment(struct raw_backup *raw, const struct backup_job *job,
+		 const struct backup_source *source, GError **error)
+{
+	const int fd = open(raw->path, O_RDONLY | O_CLOEXEC);
+	struct end *END_CLEANUP target = NULL;
+	struct copy_options options = {
+		.source = source->end,
+		.plan = source->plan,
+		.progress = job->progress,
+	};
+
+	if (fd < 0)
+		return failure_errno(error, errno, "%s", raw->path);
+	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	options.target = target = file_end_new(fd, raw->path, false);
+	return copy_compare(&options, error) || raw_backup_distrust(raw, error);
 }
 
 static bool
@@ -126,8 +151,11 @@ increment(struct raw_backup *raw, const struct backup_job *job, const struct bac
 	memcpy(header->parent, raw->state.id, DELTA_ID_SIZE);
 	g_strlcpy(header->source, job->source, sizeof(header->source));
 	g_strlcpy(header->bitmap, next, sizeof(header->bitmap));
-	return backup_write_delta(job, source, fd, raw->path, header, error) &&
-	       raw_backup_apply(raw, job->progress, error);
+	if (!backup_write_delta(job, source, fd, raw->path, header, error))
+		return false;
+	backup_keep_checkpoint(job);
+	return raw_backup_apply(raw, job->progress, error) &&
+	       (!job->verify || verify_increment(raw, job, source, error));
 }
 
 static bool

@@ -2,6 +2,7 @@
 #include "tool/backup/copy.h"
 
 #include "tool/backup/delta_format.h"
+#include "tool/backup/interruption.h"
 #include "tool/failure.h"
 
 #include "common/container_of.h"
@@ -150,7 +151,8 @@ fill(struct copy *copy)
 	for (int i = 0; i < SLOTS; i++) {
 		struct slot *slot = &copy->slots[i];
 
-		while (!slot->busy && !copy->error && copy->pieces_left > 0 &&
+		while (!slot->busy && !copy->error && !interruption_seen() &&
+		       copy->pieces_left > 0 &&
 		       plan_next(copy->options->plan, &copy->cursor, zero_max, &slot->piece)) {
 			copy->pieces_left--;
 			begin_piece(slot);
@@ -199,6 +201,8 @@ run_pieces(struct copy *copy, unsigned int most)
 	copy->pieces_left = most;
 	do {
 		fill(copy);
+		if (!copy->error)
+			interruption_check(&copy->error);
 		if (copy->busy && !copy->error)
 			wait_for_ends(copy);
 	} while (copy->busy && !copy->error);

@@ -51,6 +51,35 @@ durable_lock(const char *path, GError **error)
 	}
 }
 
+/* The lock of a directory in which this process can make no file. */
+static bool
+lock_there(const char *path, const char *name, int *lock, GError **error)
+{
+	int CLEANUP_CLOSE fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd < 0)
+		return errno == ENOENT || failure_errno(error, errno, "%s", name);
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return failure(error, EBUSY, "%s: another backup or restore is using it", path);
+	*lock = steal_fd(&fd);
+	return true;
+}
+
+bool
+durable_lock_to_read(const char *path, int *lock, GError **error)
+{
+	g_autofree char *name = g_strconcat(path, ".lock", NULL);
+	GError *why = NULL;
+
+	*lock = durable_lock(path, &why);
+	if (*lock >= 0)
+		return true;
+	if (!failure_is(why, EROFS) && !failure_is(why, EACCES))
+		return failure_pass(error, &why);
+	g_clear_error(&why);
+	return lock_there(path, name, lock, error);
+}
+
 void
 durable_unlock(const char *path, int lock)
 {

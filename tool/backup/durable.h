@@ -12,6 +12,10 @@
  * It's an error (EBUSY) if another process has the lock.  -1: an error. */
 int
 durable_lock(const char *path, GError **error);
+/* The same for reading: where no file can be made, there may be no lock.  Sets *lock to it, or to
+ * -1; then the caller must see for itself that the file doesn't change. */
+bool
+durable_lock_to_read(const char *path, int *lock, GError **error);
 void
 durable_unlock(const char *path, int lock);
 

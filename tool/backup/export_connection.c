@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/backup/export_connection.h"
 
+#include "tool/backup/interruption.h"
 #include "tool/failure.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define CONNECT_SECONDS 10
 
@@ -56,6 +60,8 @@ shake_hands(struct nbd_handle *handle, const char *uri, GError **error)
 		if (libnbd.aio_is_dead(handle) == 1 || libnbd.aio_is_closed(handle) == 1)
 			return failure(error, ENOTCONN, "%s: the server closed the connection",
 				       uri);
+		if (!interruption_check(error))
+			return false;
 		if (g_get_monotonic_time() >= end)
 			return failure(error, ENOTCONN, "%s: no answer within %d seconds", uri,
 				       CONNECT_SECONDS);
@@ -99,6 +105,22 @@ check_export(struct nbd_handle *handle, const struct export_end_options *options
 	return check_bitmaps(handle, options, error);
 }
 
+/* The kernel ends a connection whose peer is silent for half of the time, whatever the server does.
+ * It fails for a unix socket, which needs none of this. */
+static void
+watch_peer(struct nbd_handle *handle, unsigned int seconds)
+{
+	const int fd = libnbd.aio_get_fd(handle), one = 1, count = 3;
+	const int step = (int)MAX(seconds / 8, 1);
+	const unsigned int unsent = seconds * 500; /* ms */
+
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &step, sizeof(step));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &step, sizeof(step));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unsent, sizeof(unsent));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+}
+
 bool
 export_connection_open(struct export_connection *connection,
 		       const struct export_end_options *options, GError **error)
@@ -110,6 +132,7 @@ export_connection_open(struct export_connection *connection,
 	if (libnbd.set_uri_allow_local_file(handle, true) == 0 &&
 	    ask_for_contexts(handle, options) && shake_hands(handle, options->uri, error) &&
 	    check_export(handle, options, error)) {
+		watch_peer(handle, options->seconds);
 		connection->handle = handle;
 		connection->since = g_get_monotonic_time();
 		return true;
@@ -280,6 +303,18 @@ is_shut_down(const struct export_connection *connection)
 		const struct flight *flight = link->data;
 
 		if (flight->answered && flight->error == ESHUTDOWN)
+			return true;
+	}
+	return false;
+}
+
+bool
+export_connection_is_due(const struct export_connection *connection)
+{
+	for (const GList *link = connection->flights.head; link; link = link->next) {
+		const struct flight *flight = link->data;
+
+		if (flight->request->operation != END_SYNC)
 			return true;
 	}
 	return false;

@@ -52,6 +52,10 @@ export_connection_notify(struct export_connection *connection, const struct poll
 struct end_request *
 export_connection_answered(struct export_connection *connection, int *failed);
 
+/* Whether the server owes an answer that is not only that to a flush. */
+bool
+export_connection_is_due(const struct export_connection *connection);
+
 bool
 export_connection_is_lost(const struct export_connection *connection);
 

@@ -2,6 +2,7 @@
 #include "tool/backup/export_end.h"
 
 #include "tool/backup/export_end_state.h"
+#include "tool/backup/interruption.h"
 #include "tool/failure.h"
 
 #include "common/log.h"
@@ -86,7 +87,9 @@ is_idle(const struct export_end *export)
 	return idle;
 }
 
-/* A connection that doesn't answer for half of the time is made again. */
+/* A connection that doesn't answer for half of the time is made again; but not during a flush,
+ * which a new connection would only begin anew: there, the kernel finds out that a connection is
+ * lost. */
 static bool
 check_time(struct export_end *export, GError **error)
 {
@@ -103,7 +106,7 @@ check_time(struct export_end *export, GError **error)
 	for (int i = 0; i < export->count; i++) {
 		struct export_connection *connection = &export->connections[i];
 
-		if (connection->handle && !g_queue_is_empty(&connection->flights) &&
+		if (connection->handle && export_connection_is_due(connection) &&
 		    now - connection->since > limit / 2)
 			lose(export, connection);
 	}
@@ -254,7 +257,7 @@ export_end_ask(struct export_end *export, struct end_request *request, GError **
 		int count = prepare(&export->end, polled);
 
 		poll(polled, (nfds_t)count, 250);
-		if (!turn(&export->end, polled, count, error))
+		if (!interruption_check(error) || !turn(&export->end, polled, count, error))
 			return false;
 	}
 	return !asked.error || failure_pass(error, &asked.error);

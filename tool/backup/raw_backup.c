@@ -127,17 +127,44 @@ read_facts(struct raw_backup *raw, GError **error)
 	return failure_pass(error, &why);
 }
 
-bool
-raw_backup_open(struct raw_backup *raw, const char *path, struct progress *progress, GError **error)
+static bool
+open_at(struct raw_backup *raw, const char *path, GError **error)
 {
 	*raw = (struct raw_backup){.path = real_path(path), .lock = -1, .part = -1};
 	raw->state_path = g_strconcat(raw->path, ".state", NULL);
 	raw->redo_path = g_strconcat(raw->path, ".redo", NULL);
-	if (g_file_test(raw->path, G_FILE_TEST_IS_DIR))
-		return failure(error, EISDIR,
-			       "%s is a directory: name a file in it, or use --format=delta", path);
+	return !g_file_test(raw->path, G_FILE_TEST_IS_DIR) ||
+	       failure(error, EISDIR, "%s is a directory: name a file in it, or use --format=delta",
+		       path);
+}
+
+bool
+raw_backup_open(struct raw_backup *raw, const char *path, struct progress *progress, GError **error)
+{
+	if (!open_at(raw, path, error))
+		return false;
 	raw->lock = durable_lock(raw->path, error);
 	return raw->lock >= 0 && read_facts(raw, error) && redo_interrupted(raw, progress, error);
+}
+
+bool
+raw_backup_open_to_read(struct raw_backup *raw, const char *path, struct progress *progress,
+			GError **error)
+{
+	return open_at(raw, path, error) && durable_lock_to_read(raw->path, &raw->lock, error) &&
+	       read_facts(raw, error) && redo_interrupted(raw, progress, error);
+}
+
+bool
+raw_backup_has_stayed(const struct raw_backup *raw, GError **error)
+{
+	struct stat now;
+
+	if (stat(raw->path, &now) < 0)
+		return failure_errno(error, errno, "%s", raw->path);
+	return (now.st_ino == raw->st.st_ino && backup_state_is_of_file(&raw->state, &now) &&
+		access(raw->redo_path, F_OK) != 0) ||
+	       failure(error, EBUSY, "%s has changed meanwhile: restore it again", raw->path);
 }
 
 void
@@ -209,6 +236,20 @@ raw_backup_apply(struct raw_backup *raw, struct progress *progress, GError **err
 		return false;
 	close(steal_fd(&raw->part));
 	return redo_interrupted(raw, progress, error);
+}
+
+bool
+raw_backup_distrust(struct raw_backup *raw, GError **error)
+{
+	GError *why = NULL;
+
+	(void)error; /* is set */
+	g_clear_pointer(&raw->state.bitmap, g_free);
+	if (backup_state_write(&raw->state, raw->state_path, &why))
+		return false;
+	log_warning("%s", why->message);
+	g_error_free(why);
+	return false;
 }
 
 bool

@@ -39,6 +39,16 @@ struct raw_backup {
 bool
 raw_backup_open(struct raw_backup *raw, const char *path, struct progress *progress,
 		GError **error);
+
+/* The same to read it, which needs no directory that can be written, unless there is an interrupted
+ * increment. */
+bool
+raw_backup_open_to_read(struct raw_backup *raw, const char *path, struct progress *progress,
+			GError **error);
+
+/* Whether it is still what it was when it was opened, since without a lock it may have changed. */
+bool
+raw_backup_has_stayed(const struct raw_backup *raw, GError **error);
 void
 raw_backup_close(struct raw_backup *raw);
 
@@ -54,6 +64,11 @@ raw_backup_replace(struct raw_backup *raw, struct backup_state *state, GError **
 /* The new file, which is a whole delta on the disk, is written into the backup. */
 bool
 raw_backup_apply(struct raw_backup *raw, struct progress *progress, GError **error);
+
+/* After a comparison that has found other bytes than the source's: no increment is possible any
+ * more.  Returns false, with the comparison's error. */
+bool
+raw_backup_distrust(struct raw_backup *raw, GError **error);
 
 /* Whether nobody has written to the file since its last backup; else an error. */
 bool

@@ -260,7 +260,7 @@ copy_raw(const struct raw_backup *raw, const struct restore_job *job, GError **e
 	    !target_open(&target, job, raw->state.size, error))
 		return false;
 	options.target = target.end;
-	if (!copy_run("restore", &options, error))
+	if (!copy_run("restore", &options, error) || !raw_backup_has_stayed(raw, error))
 		return false;
 	job->progress->copied += plan_bytes(plan, false);
 	return target_keep(&target, error);
@@ -271,7 +271,7 @@ restore_raw(const struct restore_job *job, GError **error)
 {
 	struct raw_backup RAW_BACKUP_CLEANUP raw;
 
-	if (!raw_backup_open(&raw, job->source, job->progress, error))
+	if (!raw_backup_open_to_read(&raw, job->source, job->progress, error))
 		return false;
 	if (job->has_until)
 		return failure(error, EINVAL,

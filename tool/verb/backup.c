@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdloop backup: copies an export, or what has changed in it.
+ * nbdloop backup: copies an export, or an image in use, or what has changed in it.
  */
 #include "tool/backup/backup.h"
+#include "tool/backup/interruption.h"
 #include "tool/failure.h"
 #include "tool/server/nbd_uri.h"
 #include "tool/show/output.h"
 #include "tool/verb/copy_options.h"
+#include "tool/verb/live_source.h"
 #include "tool/verb/verb.h"
+
+#include "common/log.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 enum format {
 	FORMAT_RAW,
@@ -24,14 +29,18 @@ struct backup_options {
 	unsigned int incremental, verify;
 	unsigned int format; /* enum format */
 	char *bitmap, *next_bitmap, *state;
+	/* Of an image in use. */
+	char *export;
+	struct snapshot_options snapshot;
 };
 
 static const struct option_row backup_option_rows[] = {
 	OPTION_SWITCH(
 		"incremental", 'i', offsetof(struct backup_options, incremental),
-		"copy only what has changed since the target's checkpoint",
-		"Copy only what has changed since the checkpoint that the target belongs to,\n"
-		"which an earlier backup with I<--bitmap> has noted.\n"),
+		"copy only what has changed since the last backup into the target",
+		"Copy only what has changed since the last backup into the target: since the\n"
+		"checkpoint that it belongs to.  That was begun by the last backup of a DEVICE or\n"
+		"SOCKET, or named by I<--bitmap> for a URI.\n"),
 	{
 		.name = "bitmap",
 		.type = OPTION_STRING,
@@ -39,7 +48,7 @@ static const struct option_row backup_option_rows[] = {
 		.arg = "NAME",
 		.help = "the checkpoint (dirty bitmap) that the target belongs to",
 		.manual =
-			"The checkpoint, or dirty bitmap, that the target belongs to: the server has\n"
+			"For a URI: the checkpoint, or dirty bitmap, that the target belongs to: the server has\n"
 			"the metadata context C<qemu:dirty-bitmap:NAME>.  With a full backup, it must\n"
 			"be there before the copy begins, and is noted for the increments.  An\n"
 			"increment is refused if the target belongs to another one.\n",
@@ -51,7 +60,7 @@ static const struct option_row backup_option_rows[] = {
 		.arg = "NAME",
 		.help = "--incremental: the target belongs to this one from then on",
 		.manual =
-			"With I<--incremental>: the checkpoint that the target belongs to when the\n"
+			"For a URI, with I<--incremental>: the checkpoint that the target belongs to when the\n"
 			"increment is done.  It must be there before the copy begins.  The default is\n"
 			"the same one as before, whose changes are then copied again the next time.\n",
 	},
@@ -79,6 +88,28 @@ static const struct option_row backup_option_rows[] = {
 			"if increments are to be possible.  A file has its state in TARGET.state, and a\n"
 			"delta has it in itself.\n",
 	},
+	{
+		.name = "export",
+		.type = OPTION_STRING,
+		.field = offsetof(struct backup_options, export),
+		.arg = "NAME",
+		.help = "SOCKET: the export to copy (default: the only one)",
+		.manual = "For a SOCKET: the export to copy (default: the only one).\n",
+	},
+	{
+		.name = "expire",
+		.type = OPTION_UINT,
+		.field = offsetof(struct backup_options, snapshot.expire),
+		.min = 60,
+		.max = INT32_MAX,
+		.arg = "SECONDS",
+		.help = "when the snapshot ends by itself (default: 86400)",
+		.manual =
+			"For a DEVICE or SOCKET: the snapshot ends after this time, at least 60, also\n"
+			"if this command is killed and can't remove it (default: 86400, a day).  A\n"
+			"backup that takes longer fails.\n",
+	},
+	SNAPSHOT_OPTION_ROWS(struct backup_options, snapshot),
 	OPTION_SWITCH(
 		"verify", 0, offsetof(struct backup_options, verify),
 		"read all that was copied again, and compare",
@@ -93,15 +124,38 @@ static const struct option_row backup_option_rows[] = {
 	{.name = NULL},
 };
 
+/* What a URI can't have, and what an image in use has by itself. */
+static bool
+check_source(const struct backup_options *options, const char *source, GError **error)
+{
+	const struct snapshot_options *snapshot = &options->snapshot;
+	struct stat st;
+
+	if (nbd_uri_is(source))
+		return (!options->export && !snapshot->freeze && !snapshot->scratch &&
+			!snapshot->scratch_size && !snapshot->expire) ||
+		       failure(error, EINVAL,
+			       "--export, --expire, --freeze, --scratch and --scratch-size are for "
+			       "a device or a control socket, and %s is a URI",
+			       source);
+	if (options->bitmap || options->next_bitmap)
+		return failure(error, EINVAL,
+			       "--bitmap and --next-bitmap are for a URI: of %s, a backup begins "
+			       "its checkpoint itself",
+			       source);
+	return stat(source, &st) < 0 || !S_ISREG(st.st_mode) ||
+	       failure(error, EINVAL,
+		       "%s is a file: serve the image by nbdloopd -U PATH, and name "
+		       "nbd+unix:///?socket=PATH, or attach it, and name the device",
+		       source);
+}
+
 static bool
 check_options(const struct backup_options *options, const char *source, const char *target,
 	      GError **error)
 {
-	if (!nbd_uri_is(source))
-		return failure(error, EINVAL,
-			       "%s is no NBD URI: serve the image by nbdloopd -U PATH, and name "
-			       "nbd+unix:///?socket=PATH",
-			       source);
+	if (!check_source(options, source, error))
+		return false;
 	if (options->next_bitmap && !options->incremental)
 		return failure(
 			error, EINVAL,
@@ -140,13 +194,63 @@ run_job(const struct backup_job *job, enum format format, struct backup_result *
 	return backup_to_file(job, result, error);
 }
 
+/* The same from a snapshot of an image in use. */
+static bool
+run_live(struct backup_job *job, const struct backup_options *options, struct backup_result *result,
+	 GError **error)
+{
+	const bool to_uri = nbd_uri_is(job->target);
+	const struct live_source_wish wish = {
+		.source = job->source,
+		.export = options->export,
+		.target = to_uri && job->state ? job->state : job->target,
+		.checkpoint = !to_uri || job->state,
+	};
+	struct live_source live;
+	bool done = live_source_open(&live, &wish, &options->snapshot, error);
+
+	if (done) {
+		job->source = live.text;
+		job->moment = &live.moment;
+		done = run_job(job, options->format, result, error);
+	}
+	if (done && options->copy.json)
+		tell_end(job, result);
+	live_source_close(&live, done);
+	return done;
+}
+
+static bool
+run_job_of(struct backup_job *job, const struct backup_options *options,
+	   struct backup_result *result, GError **error)
+{
+	bool done;
+
+	if (!nbd_uri_is(job->source))
+		return run_live(job, options, result, error);
+	done = run_job(job, options->format, result, error);
+	if (done && options->copy.json)
+		tell_end(job, result);
+	return done;
+}
+
+/* A backup that was interrupted has said so, and ends as the signal ends a program. */
+static void
+end_interrupted(GError **error)
+{
+	if (!failure_is(*error, EINTR) || !interruption_seen())
+		return;
+	log_error("%s", (*error)->message);
+	interruption_end();
+}
+
 static bool
 run_backup(const struct verb_call *call, GError **error)
 {
 	const struct backup_options *options = call->options;
 	struct backup_result result = {.file = NULL};
 	struct progress progress;
-	const struct backup_job job = {
+	struct backup_job job = {
 		.source = call->operands[0],
 		.target = call->operands[1],
 		.incremental = options->incremental,
@@ -162,22 +266,25 @@ run_backup(const struct verb_call *call, GError **error)
 	bool done;
 
 	copy_verb_progress(&options->copy, &progress);
-	done = check_options(options, job.source, job.target, error) &&
-	       run_job(&job, options->format, &result, error);
-	if (done && options->copy.json)
-		tell_end(&job, &result);
+	if (!check_options(options, job.source, job.target, error))
+		return false;
+	interruption_watch();
+	done = run_job_of(&job, options, &result, error);
 	g_free(result.file);
 	g_free(result.next);
+	if (!done)
+		end_interrupted(error);
 	return done;
 }
 
 const struct verb verb_backup = {
 	.name = "backup",
-	.help = "copy an export, or what has changed in it, to a file or server",
+	.help = "copy a device or export, or what has changed in it",
 	.synopsis = "[OPTION]... SOURCE TARGET",
 	.summary =
-		"Copies the export that the URI SOURCE names, all of it or what has changed, to\n"
-		"TARGET: a file, another URI, or, with --format=delta, a directory.",
+		"Copies SOURCE, all of it or what has changed, to TARGET: a file, a URI, or, with\n"
+		"--format=delta, a directory.  SOURCE is a DEVICE of nbdloop, or the control SOCKET\n"
+		"of an nbdloopd, which are copied as they are now; or the URI of an export.",
 	.rows = backup_option_rows,
 	.least = 2,
 	.most = 2,

@@ -33,7 +33,16 @@ static const struct option_row snapshot_option_rows[] = {
 		"Make a snapshot of each export of the server, all at one moment, such as of the\n"
 		"two disks of one machine.  Each is named EXPORT@NEW.  With I<--remove>: remove\n"
 		"all of that name.\n"),
-	SNAPSHOT_OPTION_ROWS(struct snapshot_verb_options, how, "0"),
+	SNAPSHOT_OPTION_ROWS(struct snapshot_verb_options, how),
+	{
+		.name = "expire",
+		.type = OPTION_UINT,
+		.field = offsetof(struct snapshot_verb_options, how.expire),
+		.max = INT32_MAX,
+		.arg = "SECONDS",
+		.help = "remove it after this time; 0 means never (default: 0)",
+		.manual = "Remove the snapshot after this time; 0 means never (the default).\n",
+	},
 	OPTION_SWITCH("remove", 0, offsetof(struct snapshot_verb_options, remove),
 		      "remove the snapshot of that name",
 		      "Remove the snapshot of that name.  Its readers are disconnected.\n"),

@@ -65,7 +65,7 @@ grep -qE '^.*copy +\[#{30}\] 100 %  [0-9.]+ MB/s  [-0-9:]+ left' "$dir/bar" || f
 echo precious >"$dir/precious"
 refuses 'precious is there, and is no backup .*remove it, name another file, or use --force' "$uri" "$dir/precious"
 expect_equal "the file that is no backup" precious "$(cat "$dir/precious")"
-refuses 'disk.img is no NBD URI: serve the image by nbdloopd' "$image" "$dir/new"
+refuses 'disk.img is a file: serve the image by nbdloopd' "$image" "$dir/new"
 refuses 'disk.img is open in the server of the source \(process [0-9]+\): it is the image itself' --force "$uri" "$image"
 refuses 'copy.img is a backup of nbd\+unix:.*, not of .*other.*: name another file, or, if it is the same disk' \
 	"nbd+unix:///other?socket=$sock" "$copy"
@@ -155,6 +155,13 @@ end_process replication
 expect_equal "status of the replication" 0 "$end_status"
 quietly cmp "$dir/wanted" "$dir/replica.img"
 end_process second KILL
+
+# A flush may take most of --timeout, and is not begun anew after half of it.
+# shellcheck disable=SC2016 # for the shell of nbdkit
+start_target slow eval get_size='echo 24M' pwrite='cat >/dev/null' flush="sleep $((26 * time_factor))e-1" \
+	pread='head -c $3 /dev/zero'
+quietly nbdloop backup --timeout=$((4 * time_factor)) "$source" "$target_uri"
+end_process slow KILL
 
 # Zeroes replace what was there, also where the server can't make them.
 truncate -s 24M "$dir/empty.img"

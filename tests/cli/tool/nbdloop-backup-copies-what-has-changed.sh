@@ -119,6 +119,20 @@ quietly nbdloop restore "$chain" "$replica"
 quietly cmp "$dir/image.3" "$dir/replica.img"
 quietly nbdloop restore "$raw" "$dir/restored"
 quietly cmp "$dir/image.3" "$dir/restored"
+# From a directory in which no lock can be made.
+without_lock()
+{
+	ASAN_OPTIONS=detect_leaks=0 "$1" strace -f -qq -o "$dir/calls" -P "$raw.lock" -e trace=openat \
+		-e inject=openat:error=EROFS:when=1 nbdloop restore --force "$raw" "$dir/restored"
+}
+without_lock quietly
+quietly cmp "$dir/image.3" "$dir/restored"
+exec {held}>"$raw.lock"
+flock "$held"
+without_lock must_fail
+grep -q 'raw.img: another backup or restore is using it' "$dir/refused.log" || fail "a lock that is there doesn't count"
+exec {held}>&-
+rm "$raw.lock"
 refuses 'restored is there: remove it, or use --force' restore "$chain" "$dir/restored"
 mkfifo "$dir/device"
 refuses 'device is no file: to restore to a device, serve it by nbdloopd' restore --force "$chain" "$dir/device"

@@ -33,7 +33,7 @@ for verb in $verbs; do
 		wanted="connections dead-timeout direct-io engine fenced find force help nooverlap offset page-cache partscan poll read-only sector-size
 			server show sizelimit swap threads timeout tls tls-certificates tls-hostname tls-psk tls-verify-peer"
 		;;
-	backup) wanted="bitmap connections force format help incremental json next-bitmap state timeout verify" ;;
+	backup) wanted="bitmap connections expire export force format freeze help incremental json next-bitmap scratch scratch-size state timeout verify" ;;
 	check) wanted="help timeout" ;;
 	detach) wanted="all help lazy" ;;
 	keys) wanted="client days help replace server" ;;
@@ -41,7 +41,7 @@ for verb in $verbs; do
 	restore) wanted="connections force help json timeout until" ;;
 	set) wanted="direct-io help" ;;
 	checkpoint) wanted="export granularity help json" ;;
-	snapshot) wanted="expire freeze help remove scratch scratch-size" ;;
+	snapshot) wanted="all checkpoint expire freeze help remove scratch scratch-size" ;;
 	start | stop) wanted="all help" ;;
 	status) wanted="help json watch" ;;
 	*) wanted=help ;;

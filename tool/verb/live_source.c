@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/verb/live_source.h"
+
+#include "tool/backup/interruption.h"
+#include "tool/failure.h"
+#include "tool/server/server_link.h"
+
+#include "common/cleanup.h"
+#include "common/container_of.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PREFIX     "backup-"
+#define PREFIX_TAG 12    /* digits for the target */
+#define EXPIRE     86400 /* seconds: a snapshot that a killed backup leaves ends by itself */
+#define HOST_MAX   256
+
+/* ---- names */
+
+/* A path that is the same from every directory, and whether or not the file is there. */
+static char *
+real_path(const char *path)
+{
+	g_autofree char *directory = g_path_get_dirname(path);
+	g_autofree char *base = g_path_get_basename(path);
+	char *CLEANUP_FREE real = realpath(directory, NULL);
+
+	return g_build_filename(real ? real : directory, base, NULL);
+}
+
+/* Two machines may have targets of the same path. */
+static char *
+prefix_for(const char *target)
+{
+	char host[HOST_MAX] = "";
+	g_autofree char *path = real_path(target);
+	g_autofree char *text = NULL, *digest = NULL;
+
+	gethostname(host, sizeof(host) - 1);
+	text = g_strconcat(host, ":", path, NULL);
+	digest = g_compute_checksum_for_string(G_CHECKSUM_SHA256, text, -1);
+	return g_strdup_printf(PREFIX "%.*s-", PREFIX_TAG, digest);
+}
+
+static char *
+name_with(const char *prefix)
+{
+	uint64_t number;
+
+	if (getentropy(&number, sizeof(number)) != 0)
+		number = (uint64_t)g_random_int() << 32 | g_random_int();
+	return g_strdup_printf("%s%016" G_GINT64_MODIFIER "x", prefix, number);
+}
+
+/* ---- the server's exports */
+
+static json_t *
+find_export(json_t *status, const char *name)
+{
+	json_t *export;
+	size_t i;
+
+	if (!name)
+		return server_link_export(status);
+	json_array_foreach(json_object_get(status, "exports"), i, export)
+	{
+		if (!json_object_get(export, "snapshot") &&
+		    g_strcmp0(json_string_value(json_object_get(export, "name")), name) == 0)
+			return export;
+	}
+	return NULL;
+}
+
+static bool
+find_origin(struct live_source *live, const struct live_source_wish *wish, GError **error)
+{
+	json_auto_t *status = asked_server_ask(&live->server, "status", error);
+	json_t *export = find_export(status, wish->export);
+
+	if (!status)
+		return false;
+	if (!export && wish->export)
+		return failure(error, ENOENT, "%s has no export \"%s\"", wish->source,
+			       wish->export);
+	if (!export)
+		return failure(error, EINVAL,
+			       "%s has no export, or several: name one by --export=NAME",
+			       wish->source);
+	live->origin = g_strdup(json_string_value(json_object_get(export, "name")) ?: "");
+	return true;
+}
+
+/* "/dev/nbd0", or the path of the control socket with the export's name. */
+static char *
+text_of(const struct live_source *live)
+{
+	char *CLEANUP_FREE socket = NULL;
+
+	if (!live->server.socket)
+		return g_strconcat("/dev/", live->server.ours.device->name, NULL);
+	socket = realpath(live->server.socket, NULL);
+	return g_strconcat(socket ? socket : live->server.socket, *live->origin ? ":" : NULL,
+			   live->origin, NULL);
+}
+
+/* ---- the moment */
+
+/* What killed backups into this target have left: the target's lock says that none is running. */
+static bool
+remove_left_snapshots(struct live_source *live, GError **error)
+{
+	json_auto_t *status = asked_server_ask(&live->server, "status", error);
+	json_t *export;
+	size_t i;
+
+	json_array_foreach(json_object_get(status, "exports"), i, export)
+	{
+		const char *name = json_string_value(json_object_get(export, "name"));
+
+		if (name && json_object_get(export, "snapshot") &&
+		    g_str_has_prefix(name, live->prefix) &&
+		    !snapshot_remove(&live->server, export, NULL, error))
+			return false;
+	}
+	return status;
+}
+
+static char *
+make(struct backup_moment *moment, GError **error)
+{
+	struct live_source *live = container_of(moment, struct live_source, moment);
+	const struct snapshot_request request = {
+		.name = live->name,
+		.origin = live->origin,
+		.checkpoint = moment->checkpoint,
+		.local = live->server.socket,
+	};
+	const char *uri;
+
+	if (!interruption_check(error) || !remove_left_snapshots(live, error))
+		return NULL;
+	live->made = snapshot_make(&live->server, &live->how, &request, error);
+	if (!live->made)
+		return NULL;
+	uri = json_string_value(json_object_get(live->made, "uri"));
+	if (uri)
+		return g_strdup(uri);
+	return FAILURE_NULL(error, EPROTO, "%s doesn't tell where its snapshot is", live->text);
+}
+
+/* ---- afterwards */
+
+static void
+warn(const struct live_source *live, const char *what, const GError *why)
+{
+	log_warning("%s: %s: %s", live->text, what, why ? why->message : "unknown error");
+}
+
+static void
+end_checkpoint(struct live_source *live, const char *name)
+{
+	g_autofree char *request =
+		g_strconcat("checkpoint delete ", name, " export=", live->origin, NULL);
+	g_autoptr(GError) why = NULL;
+	json_auto_t *ended = asked_server_ask(&live->server, request, &why);
+
+	if (!ended)
+		warn(live, "a checkpoint that no backup needs any more is left", why);
+}
+
+/* Whether the checkpoint is one of this target's, which now belongs to another one. A checkpoint
+ * that the user has made stays. */
+static bool
+is_over(const struct live_source *live, const char *name)
+{
+	const char *since = live->moment.since;
+
+	return g_strcmp0(name, live->name) != 0 &&
+	       (g_str_has_prefix(name, live->prefix) ||
+		(g_str_has_prefix(name, PREFIX) && g_strcmp0(name, since) == 0));
+}
+
+static void
+end_older_checkpoints(struct live_source *live)
+{
+	g_autoptr(GError) why = NULL;
+	json_auto_t *status = asked_server_ask(&live->server, "status", &why);
+	json_t *checkpoint;
+	size_t i;
+
+	if (!status)
+		warn(live, "the checkpoint of the last backup is left", why);
+	json_array_foreach(json_object_get(find_export(status, live->origin), "checkpoints"), i,
+			   checkpoint)
+	{
+		const char *name = json_string_value(json_object_get(checkpoint, "name"));
+
+		if (name && is_over(live, name))
+			end_checkpoint(live, name);
+	}
+}
+
+static void
+remove_made(struct live_source *live)
+{
+	g_autoptr(GError) why = NULL;
+
+	if (!snapshot_remove(&live->server, live->made, NULL, &why))
+		warn(live, "the snapshot is left, and ends at its time", why);
+	json_decref(live->made);
+}
+
+void
+live_source_close(struct live_source *live, bool done)
+{
+	if (live->made) {
+		remove_made(live);
+		if (live->moment.checkpoint && done)
+			end_older_checkpoints(live);
+		else if (live->moment.checkpoint && !live->moment.kept)
+			end_checkpoint(live, live->moment.checkpoint);
+	}
+	asked_server_fini(&live->server);
+	g_free(live->text);
+	g_free(live->origin);
+	g_free(live->prefix);
+	g_free(live->name);
+	g_free(live->moment.since);
+}
+
+bool
+live_source_open(struct live_source *live, const struct live_source_wish *wish,
+		 const struct snapshot_options *how, GError **error)
+{
+	*live = (struct live_source){.how = *how, .moment.make = make};
+	if (!live->how.expire)
+		live->how.expire = EXPIRE;
+	if (!asked_server_find(&live->server, wish->source, error) ||
+	    !find_origin(live, wish, error))
+		return false;
+	live->text = text_of(live);
+	live->prefix = prefix_for(wish->target);
+	live->name = name_with(live->prefix);
+	live->moment.origin = live->origin;
+	if (wish->checkpoint)
+		live->moment.checkpoint = live->name;
+	return true;
+}
