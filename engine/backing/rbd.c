@@ -116,13 +116,7 @@ static int
 rbd_extents(const struct backing *backing, uint64_t offset, uint64_t length, bool one,
 	    extent_visit visit, void *data)
 {
-	struct rbd_store *store = store_of(backing);
-
-	/* The search can't be abandoned. */
-	if (rbd_pending_is_late(store))
-		return -ETIMEDOUT;
-	return store->module->extents(store->image, offset, length, one, store->facts.maps_objects,
-				      visit, data);
+	return rbd_store_extents(store_of(backing), offset, length, one, visit, data);
 }
 
 /* A search for holes asks the cluster, as a read does, so it never saves time. */

@@ -61,6 +61,24 @@ rbd_store_start(struct rbd_store *store, struct backing_call *call)
 	rbd_pending_send(store, call);
 }
 
+int
+rbd_store_extents(struct rbd_store *store, uint64_t offset, uint64_t length, bool one,
+		  extent_visit visit, void *data)
+{
+	int r;
+
+	if (atomic_load(&store->fenced))
+		return -ESHUTDOWN;
+	/* The search can't be abandoned. */
+	if (rbd_pending_is_late(store))
+		return -ETIMEDOUT;
+	r = store->module->extents(store->image, offset, length, one, store->facts.maps_objects,
+				   visit, data);
+	rbd_loss_note(store, false, r);
+	/* What was found after the loss is the new owner's, or older. */
+	return atomic_load(&store->fenced) ? -ESHUTDOWN : r;
+}
+
 static void
 store_free(struct rbd_store *store)
 {

@@ -20,4 +20,9 @@ rbd_store_put(struct rbd_store *store);
 void
 rbd_store_start(struct rbd_store *store, struct backing_call *call);
 
+/* As .extents(). */
+int
+rbd_store_extents(struct rbd_store *store, uint64_t offset, uint64_t length, bool one,
+		  extent_visit visit, void *data);
+
 #endif

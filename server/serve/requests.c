@@ -22,6 +22,15 @@
 /* Bytes for the extents of one reply: 1,000 or 2,000 extents, by the form of replies. */
 #define STATUS_SIZE ((size_t)16 << 10)
 
+/* A client that is told of an error would not look for the image elsewhere. */
+static void
+end_after_loss(struct conn *conn)
+{
+	if (!conn->lost)
+		conn_warn(conn, "another server has the image now");
+	conn_abort(conn);
+}
+
 /* The image has the request's result. */
 static void
 note_result(struct request *request, int result)
@@ -32,12 +41,8 @@ note_result(struct request *request, int result)
 	PROBE(done, request);
 	traffic_count(conn->context->traffic, request->leader->io.op,
 		      worker_now(conn->worker) - request->begun);
-	/* A client that is told of an error would not look for the image elsewhere. */
-	if (result == -ESHUTDOWN) {
-		if (!conn->lost)
-			conn_warn(conn, "another server has the image now");
-		conn_abort(conn);
-	}
+	if (result == -ESHUTDOWN)
+		end_after_loss(conn);
 }
 
 static void
@@ -378,6 +383,8 @@ status_found(struct helper_job *job)
 	if (request->result < 0) {
 		log_status_failure(request->conn->offer->export->image, &request->nbd,
 				   request->result);
+		if (request->result == -ESHUTDOWN)
+			end_after_loss(request->conn);
 		reply_error(request, nbd_reply_errno(&request->nbd, request->result), NULL);
 		return;
 	}

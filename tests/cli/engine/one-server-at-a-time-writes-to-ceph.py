@@ -33,6 +33,7 @@ def until(condition, what):
 
 def connect(server):
     client = nbd.NBD()
+    client.add_meta_context(nbd.CONTEXT_BASE_ALLOCATION)
     client.connect_uri(server.uri)
     return client
 
@@ -118,6 +119,14 @@ assert third.wait(PATIENCE) == 0
 assert time.monotonic() - begun < PATIENCE / 4, f"the server ended after {time.monotonic() - begun} seconds"
 assert two.pread(SIZE * 8, 0) == b"2" * SIZE * 8
 
-for server in first, second:
+# A search for extents sees the fence, too.
+fourth = start("fourth", "--force")
+four = connect(fourth)
+four.pwrite(b"4" * SIZE, 0)
+fails(two.block_status, SIZE, 0, lambda *_: 0)
+assert log_has(second, "another client has fenced this server"), open(second.log).read()
+fails(two.pread, SIZE, 0)
+
+for server in first, second, fourth:
     server.terminate()
     assert server.wait(PATIENCE) == 0, server.log

@@ -196,6 +196,34 @@ START_TEST(nothing_succeeds_after_the_server_was_fenced)
 }
 END_TEST
 
+static int
+visit(void *data, uint64_t offset, uint64_t length, bool hole)
+{
+	(void)data;
+	(void)offset;
+	(void)length;
+	(void)hole;
+	return 0;
+}
+
+START_TEST(search_for_extents_sees_the_fence)
+{
+	struct rbd_store *store;
+
+	ceph_begin(NULL);
+	store = ceph_get("disk", false);
+	ck_assert_int_eq(rbd_store_extents(store, 0, 512, false, visit, NULL), 0);
+	ceph.result = -ESHUTDOWN;
+	ck_assert_int_eq(rbd_store_extents(store, 0, 512, false, visit, NULL), -ESHUTDOWN);
+	ck_assert(log_capture_has(LOG_LEVEL_ERROR, "another client has fenced this server"));
+	ceph.result = 0;
+	ck_assert_int_eq(ceph_call(store, CALL_READ), -ESHUTDOWN);
+	ck_assert_int_eq(rbd_store_extents(store, 0, 512, false, visit, NULL), -ESHUTDOWN);
+	ck_assert_int_eq(ceph.started, 2);
+	rbd_store_put(store);
+}
+END_TEST
+
 START_TEST(change_refused_without_the_lock_is_a_loss)
 {
 	struct rbd_store *store;
@@ -251,6 +279,7 @@ main(void)
 		{.test = dead_owner_is_fenced},
 		{.test = living_owner_is_fenced_only_with_force},
 		{.test = nothing_succeeds_after_the_server_was_fenced},
+		{.test = search_for_extents_sees_the_fence},
 		{.test = change_refused_without_the_lock_is_a_loss},
 		{.test = exports_of_one_image_are_one_client},
 		{0},

@@ -75,6 +75,17 @@ fake_watch(struct rbd_image *image, void (*updated)(void *data), void *data)
 }
 
 static int
+fake_extents(struct rbd_image *image, uint64_t offset, uint64_t length, bool one, bool whole,
+	     extent_visit visit, void *data)
+{
+	(void)image;
+	(void)one;
+	(void)whole;
+	ceph.started++;
+	return ceph.result < 0 ? ceph.result : visit(data, offset, length, false);
+}
+
+static int
 fake_lock_owner(struct rbd_image *image, struct rbd_owner *owner)
 {
 	(void)image;
@@ -108,6 +119,7 @@ const struct rbd_module ceph_module = {
 	.open = fake_open,
 	.close = fake_close,
 	.start = fake_start,
+	.extents = fake_extents,
 	.size = fake_size,
 	.watch = fake_watch,
 	.lock_owner = fake_lock_owner,
