@@ -227,6 +227,19 @@ put_waiting(struct json *json, struct rbd_store *store)
 	json_put_string(json, "waiting_since", age > 0 ? text : NULL);
 }
 
+/* Writes the address of the client that has the lock, or null if that is not known. */
+static void
+put_lock_address(struct json *json, struct rbd_store *store)
+{
+	char owner[sizeof(store->owner)];
+
+	pthread_mutex_lock(&store->mutex);
+	memcpy(owner, store->owner, sizeof(owner));
+	pthread_mutex_unlock(&store->mutex);
+	json_put_string(json, "lock_address",
+			owner[0] && !atomic_load(&store->fenced) ? owner : NULL);
+}
+
 static void
 rbd_put_status(const struct backing *backing, struct json *json)
 {
@@ -241,6 +254,7 @@ rbd_put_status(const struct backing *backing, struct json *json)
 	put_features(json, store->facts.features);
 	json_put_bool(json, "lock_owner",
 		      atomic_load(&store->held) && !atomic_load(&store->fenced));
+	put_lock_address(json, store);
 	json_put_bool(json, "fenced", atomic_load(&store->fenced));
 	json_put_uint(json, "cluster_timeout", store->timeout);
 	put_waiting(json, store);

@@ -8,6 +8,7 @@
 #include "common/thread.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 /* How long to wait for an owner that may be dead, in milliseconds, and how often to look. Ceph
@@ -49,13 +50,25 @@ fence(struct rbd_store *store, const struct rbd_owner *owner)
 	return r;
 }
 
+/* Also for the status. */
+static int
+ask_for_owner(struct rbd_store *store, struct rbd_owner *owner)
+{
+	int r = store->module->lock_owner(store->image, owner);
+
+	pthread_mutex_lock(&store->mutex);
+	snprintf(store->owner, sizeof(store->owner), "%s", r < 0 ? "" : owner->address);
+	pthread_mutex_unlock(&store->mutex);
+	return r;
+}
+
 /* Tries once. Returns 0, -EBUSY if another client has the lock, or another -errno. A lock that
  * librbd has taken by itself (for lock=shared) must be acquired like any other: until then, librbd
  * gives it to whoever asks. */
 static int
 try_to_take(struct rbd_store *store, struct rbd_owner *owner)
 {
-	int r = store->module->lock_owner(store->image, owner);
+	int r = ask_for_owner(store, owner);
 
 	bool other = r == 0 && owner->address[0] && !owner->own;
 
@@ -68,6 +81,8 @@ try_to_take(struct rbd_store *store, struct rbd_owner *owner)
 	/* Another client may have been faster: the next try finds its name. */
 	if (r == 0 || r == -ENOENT || r == -EBUSY)
 		r = store->module->lock_acquire(store->image);
+	if (r == 0)
+		ask_for_owner(store, &(struct rbd_owner){0});
 	return r == -EROFS || r == -EAGAIN ? -EBUSY : r;
 }
 

@@ -34,6 +34,8 @@ struct rbd_store {
 	bool taking;                                  /* .thread takes it */
 	bool joinable, stop;
 	pthread_t thread;
+	char owner[128]; /* of the lock, as Ceph names the client, when it was asked last; "": not
+			    known, or free then */
 
 	/* The size, as others change it: see rbd_size.c. */
 	_Atomic uint64_t size;       /* in bytes, as far as it is known; writable images only */

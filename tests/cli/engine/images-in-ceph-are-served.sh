@@ -90,10 +90,14 @@ rbd snap create --no-progress rbd/disk@one
 qemu-io -f raw -c 'write -P 2 0 8M' "$(uri_of disk)" >/dev/null
 serve snapshot rbd:rbd/disk@one
 qemu-io -r -f raw -c 'read -P 1 0 8M' "$(uri_of snapshot)" >"$dir/read"
+qemu-io -f raw -c 'write -P 4 0 8M' "$(uri_of disk)" >/dev/null
+qemu-io -r -f raw -c 'read -P 1 0 8M' "$(uri_of snapshot)" >>"$dir/read"
 if grep 'verification failed' "$dir/read"; then fail "the snapshot has changed"; fi
 nbdinfo "$(uri_of snapshot)" | grep 'is_read_only: true' >/dev/null || fail "a snapshot is writable"
 printf 'status\n' | nc -NU "$dir/disk.control" >"$dir/status"
-jq -e '.exports[0].ceph | .pool == "rbd" and .image == "disk" and .lock_owner and (.fenced | not)' "$dir/status" >/dev/null ||
+owner=$(rbd lock ls --format json rbd/disk | jq -r '.[0].address')
+jq -e --arg owner "$owner" '.exports[0].ceph | .pool == "rbd" and .image == "disk" and .lock_owner and
+	.lock_address == $owner and (.fenced | not)' "$dir/status" >/dev/null ||
 	fail "wrong status: $(cat "$dir/status")"
 
 # has_size NAME BYTES
