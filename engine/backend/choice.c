@@ -82,8 +82,10 @@ backend_works(enum engine_choice engine, char reason[REASON_MAX])
 
 /* Returns why polling is impossible without a test, or NULL. */
 static const char *
-no_polling(const struct backend *backend, bool direct)
+no_polling(const struct backend *backend, const struct backing *backing, bool direct)
 {
+	if (backend == &backend_own_calls)
+		return backing->direct_reason;
 	if (backend != &backend_uring)
 		return "it needs the io_uring engine";
 	if (!direct)
@@ -102,7 +104,7 @@ backend_choose(const struct image_config *config, const struct backing *backing,
 	poll_reason[0] = '\0';
 	if (r < 0 || config->poll == TRISTATE_OFF)
 		return r;
-	why = no_polling(*backend, direct);
+	why = no_polling(*backend, backing, direct);
 	if (why)
 		snprintf(poll_reason, REASON_MAX, "%s", why);
 	else if (backend_polled.probe(backing, poll_reason) == 0)

@@ -39,7 +39,7 @@ refused "rbd:POOL/NAMESPACE/IMAGE" rbd:rbd
 refused "the image is in Ceph" --direct-io=on rbd:rbd/disk
 refused "the image is in Ceph" --page-cache=drop rbd:rbd/disk
 refused "the image is in Ceph" --engine=io_uring rbd:rbd/disk
-refused "poll=on is not possible" --poll=on rbd:rbd/disk
+refused "poll=on is not possible: the image is in Ceph" --poll=on rbd:rbd/disk
 refused "lock=exclusive is not possible for a reader" --read-only --lock=exclusive rbd:rbd/disk
 refused "ceph-conf=FILE" --ceph-conf="$dir/none" rbd:rbd/disk
 rbd create --size 4M --image-feature layering rbd/plain
