@@ -25,13 +25,24 @@ remote_is() # NAME
 	[ "$(nbdloop list -n -O REMOTE "$device" | tr -d ' ')" = "127.0.0.1:${ports[$1]}" ]
 }
 
+tells_misfit() # REASON
+{
+	nbdloop status "$device" | grep "trouble: 127.0.0.1:${ports[two]} can't take the device over: .*$1" >/dev/null
+}
+
 mark_kernel_log
 truncate -s 16M "$dir/remote.img"
 truncate -s 8M "$dir/other.img"
 serve one "$dir/remote.img"
-serve two "$dir/remote.img"
+serve two "$dir/other.img"
 both=nbd://127.0.0.1:10809,127.0.0.1:10810
 nbdloop_refuses 'say so with --fenced' attach "$both"
+# What would be refused is told before it is needed.
+nbdloop_attach --fenced "$both"
+wait_until "the status tells that the other server doesn't fit" tells_misfit 'export has 8388608 bytes, and the device 16777216'
+nbdloop_detach "$device"
+end_process two TERM
+serve two "$dir/remote.img"
 nbdloop_attach --fenced --timeout 2 --dead-timeout 500 "$both"
 remote_is one || fail "the preferred server isn't the first"
 start_load --filename="$device" --size=14M --bsrange=4k-64k --iodepth=8

@@ -164,7 +164,8 @@ static int
 guard_new_device(const struct guard_plan *plan)
 {
 	char *control = plan->upstream.remote ? NULL : guard_files_path(NULL, getpid(), "sock");
-	struct guard guard = {.plan = plan, .link.fd = -1, .record.fd = -1, .signals = -1};
+	struct guard guard = {
+		.plan = plan, .link.fd = -1, .record.fd = -1, .signals = -1, .looking = -1};
 	g_autoptr(GError) error = NULL;
 	bool attached;
 
@@ -181,10 +182,12 @@ guard_new_device(const struct guard_plan *plan)
 	if (error)
 		report_error(error);
 	attached = attached && report_device(&guard);
-	if (attached)
+	if (attached) {
+		guard_look_at_others(&guard);
 		guard_watch(&guard);
-	else
+	} else {
 		attachment_undo(&guard.attachment);
+	}
 	guard_link_close(&guard.link);
 	guard_record_close(&guard.record);
 	upstream_fini(&guard.upstream);
@@ -221,7 +224,7 @@ guard_adopted(struct guard *guard)
 static int
 guard_adopted_device(const struct device *device)
 {
-	struct guard guard = {.link.fd = -1, .record.fd = -1, .signals = -1};
+	struct guard guard = {.link.fd = -1, .record.fd = -1, .signals = -1, .looking = -1};
 	struct guard_progress progress = {.place = NULL};
 	struct guard_plan plan = {.upstream.place = NULL};
 	g_autoptr(GError) error = NULL;

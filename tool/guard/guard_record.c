@@ -104,6 +104,8 @@ describe_device(const struct guard_plan *plan, const struct guard_progress *prog
 	json_object_set_new(object, "tls", json_string(progress->tls));
 	if (progress->server)
 		set_bytes(object, "remote-server", progress->server);
+	if (progress->misfits)
+		set_bytes(object, "misfits", progress->misfits);
 	json_object_set_new(object, "flags", json_integer(progress->flags));
 	json_object_set_new(object, "force", json_boolean(plan->upstream.force));
 	json_object_set_new(object, "connections", json_integer(plan->upstream.connections));
@@ -223,6 +225,7 @@ recall_device(json_t *object, struct guard_plan *plan, struct guard_progress *pr
 	progress->read_only = flag(object, "server-read-only");
 	progress->tls = g_intern_string(json_string_value(json_object_get(object, "tls")) ?: "");
 	progress->server = bytes(object, "remote-server");
+	progress->misfits = bytes(object, "misfits");
 	progress->flags = (uint16_t)number(object, "flags");
 	*plan = (struct guard_plan){.upstream.place = g_strdup(progress->place)};
 	upstream->remote = flag(object, "remote");
@@ -251,6 +254,7 @@ guard_progress_fini(struct guard_progress *progress)
 {
 	g_free(progress->place);
 	g_free(progress->server);
+	g_free(progress->misfits);
 	*progress = (struct guard_progress){.place = NULL};
 }
 

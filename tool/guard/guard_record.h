@@ -27,6 +27,7 @@ struct guard_progress {
 	 * ended, and what it told when the device was attached. */
 	char *server;
 	uint16_t flags;
+	char *misfits;   /* what keeps other servers from taking the device over; or NULL */
 	const char *tls; /* of the connections: "1.3 AES-128-GCM kernel", or "... proxy"; "": none
 			  */
 };

@@ -3,6 +3,7 @@
 
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
+#include "tool/guard/other_servers.h"
 
 #include "common/cleanup.h"
 #include "common/log.h"
@@ -25,6 +26,7 @@ guard_write_record(struct guard *guard, GError **error)
 		.direct_io = upstream->direct_io ? upstream->direct_io : "auto",
 		.read_only = upstream->read_only,
 		.server = upstream->servers ? upstream->servers->pdata[upstream->in_use] : NULL,
+		.misfits = guard->misfits,
 		.flags = upstream->flags,
 		.tls = upstream->connections[0].tls,
 	};
@@ -60,6 +62,31 @@ tell_device(struct guard *guard)
 			.flags = (uint16_t)(upstream->flags |
 					    (device->read_only ? NBD_FLAG_READ_ONLY : 0)),
 		};
+}
+
+void
+guard_look_at_others(struct guard *guard)
+{
+	if (guard->looking >= 0)
+		close(guard->looking);
+	if (guard->misfits) {
+		g_clear_pointer(&guard->misfits, g_free);
+		record_remote(guard);
+	}
+	tell_device(guard);
+	guard->looking =
+		guard->upstream.device.size > 0 ? other_servers_look(&guard->upstream) : -1;
+}
+
+void
+guard_take_look(struct guard *guard)
+{
+	guard->misfits = other_servers_result(guard->looking);
+	guard->looking = -1;
+	if (!guard->misfits)
+		return;
+	log_warning("%s: %s", guard->attachment.name, guard->misfits);
+	record_remote(guard);
 }
 
 bool

@@ -17,12 +17,23 @@ struct guard {
 	struct guard_link link;
 	struct guard_record record;
 	const struct guard_plan *plan;
-	int signals; /* signalfd */
+	int signals;   /* signalfd */
+	int looking;   /* where the result of a look at the other servers comes from; -1: none */
+	char *misfits; /* what it was (tool/guard/other_servers.h) */
 };
 
 /* Records what another guard would need to take its place. */
 bool
 guard_write_record(struct guard *guard, GError **error);
+
+/* Begins to look whether the other servers of an attached device could take it over; what was known
+ * of that is forgotten. */
+void
+guard_look_at_others(struct guard *guard);
+
+/* Logs and records what that has found; to be called when guard->looking can be read. */
+void
+guard_take_look(struct guard *guard);
 
 /* Starts a server, or makes connections, in place of those that are gone, and hands them over to
  * the kernel.  EINVAL: the device is being detached. */

@@ -68,6 +68,7 @@ guard_watch_restore(struct guard *guard)
 
 		if (guard_restore(guard, &error)) {
 			guard_log_return(guard);
+			guard_look_at_others(guard);
 			return;
 		}
 		if (failure_is(error, EINVAL)) {
@@ -311,7 +312,10 @@ resize_device(struct guard *guard, const char *text, GError **error)
 		if (!restore_once(guard, error))
 			return false;
 	}
-	return attachment_resize(&guard->attachment, size, error);
+	if (!attachment_resize(&guard->attachment, size, error))
+		return false;
+	guard_look_at_others(guard);
+	return true;
 }
 
 /* The text after `verb` in a request; NULL: it is another request. */
@@ -399,12 +403,13 @@ wait_for_news(struct guard *guard)
 {
 	const struct upstream *upstream = &guard->upstream;
 	int timeout = look_again(upstream);
-	unsigned int count = 3;
+	unsigned int count = 4;
 	g_autofree struct pollfd *fds = g_new0(struct pollfd, count + upstream->plan->connections);
 
 	fds[0] = (struct pollfd){.fd = guard->signals, .events = POLLIN};
 	fds[1] = (struct pollfd){.fd = upstream->server.output, .events = POLLIN};
 	fds[2] = guard_link_polled(&guard->link, &timeout);
+	fds[3] = (struct pollfd){.fd = guard->looking, .events = POLLIN};
 	for (unsigned int i = 0; i < upstream->plan->connections; i++)
 		fds[count++] =
 			(struct pollfd){.fd = upstream->connections[i].fd, .events = POLLRDHUP};
@@ -412,6 +417,8 @@ wait_for_news(struct guard *guard)
 	if (fds[0].revents)
 		take_signal(guard);
 	upstream_pass_output(&guard->upstream);
+	if (fds[3].revents)
+		guard_take_look(guard);
 	if (fds[2].revents)
 		take_request(guard);
 	if (fds[2].revents && guard->upstream.server.pid == 0)

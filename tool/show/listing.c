@@ -48,6 +48,7 @@ describe_remote(struct listing *listing)
 	if (guard_record_read(listing->device, &plan, &progress, NULL)) {
 		listing->tls = *progress.tls ? progress.tls : NULL;
 		listing->remote = progress.server ? nbd_uri_server_name(progress.server) : NULL;
+		listing->trouble = g_strdup(progress.misfits);
 	}
 	guard_plan_fini(&plan);
 	guard_progress_fini(&progress);

@@ -62,6 +62,7 @@ guard_new(void)
 	struct guard_progress progress = {.place = (char *)PLACE PLACE PLACE,
 					  .image = {2049, 1234567890123},
 					  .server = (char *)"nbd://b/x",
+					  .misfits = (char *)"a can't",
 					  .flags = 0x6d,
 					  .direct_io = "off"};
 	struct guard_record record;
@@ -145,6 +146,7 @@ START_TEST(next_guard_knows_all)
 		  !progress.read_only);
 	ck_assert_str_eq(progress.direct_io, "off");
 	ck_assert_str_eq(progress.server, "nbd://b/x");
+	ck_assert_str_eq(progress.misfits, "a can't");
 	ck_assert_uint_eq(progress.flags, 0x6d);
 	ck_assert(taken.upstream.connections == 3 && taken.upstream.server == SERVER_NBDKIT &&
 		  taken.upstream.force && !taken.upstream.remote);

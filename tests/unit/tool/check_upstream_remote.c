@@ -3,6 +3,7 @@
  * Which of several servers a device is connected to.  The servers are threads, each on a port of
  * its own of the loopback.
  */
+#include "tool/guard/other_servers.h"
 #include "tool/guard/upstream.h"
 
 #include "nbd/protocol.h"
@@ -226,6 +227,31 @@ START_TEST(other_export_is_refused_until_it_fits)
 }
 END_TEST
 
+START_TEST(look_tells_which_other_servers_do_not_fit)
+{
+	g_autofree char *smaller = g_strdup_printf(
+		"127.0.0.1:%u can't take the device over: its export has %u bytes, and the device %u",
+		servers[1].port, SIZE / 2, SIZE);
+	g_autofree char *found = NULL, *in_thread = NULL;
+
+	start(0);
+	servers[1].size = SIZE / 2;
+	start(1);
+	assert_open(0);
+	found = other_servers_misfits(&upstream);
+	ck_assert_str_eq(found, smaller);
+	in_thread = other_servers_result(other_servers_look(&upstream));
+	ck_assert_str_eq(in_thread, smaller);
+	ck_assert_uint_eq(upstream.in_use, 0);
+	ck_assert(!upstream_lacks(&upstream, 0));
+	end_server(1);
+	g_free(found);
+	found = other_servers_misfits(&upstream);
+	ck_assert_ptr_null(found);
+	end_server(0);
+}
+END_TEST
+
 /* No write may go to one server while another one still has one. */
 START_TEST(connections_never_lead_to_two_servers)
 {
@@ -274,6 +300,7 @@ main(void)
 		{.test = server_in_use_is_tried_before_the_preferred_one},
 		{.test = silent_server_holds_the_next_one_up_for_a_moment},
 		{.test = other_export_is_refused_until_it_fits},
+		{.test = look_tells_which_other_servers_do_not_fit},
 		{.name = "two connections", .begin = begin_with_two, .end = end},
 		{.test = connections_never_lead_to_two_servers},
 		{.test = lost_connection_is_replaced_by_one_to_the_same_server},

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The servers of a remote export that a device does not use now: whether they could take it over.
+ */
+#ifndef TOOL_GUARD_OTHER_SERVERS_H
+#define TOOL_GUARD_OTHER_SERVERS_H
+
+#include "tool/guard/upstream_state.h"
+
+/* Looks at each of them, for three seconds at most (and the name service's time).  Returns what
+ * keeps their exports from taking the place of the device's (upstream->device): a text without the
+ * device's name, which the caller frees, or NULL.  A server that isn't there is no fault: a cluster
+ * manager may start it when it is needed. */
+char *
+other_servers_misfits(const struct upstream *upstream);
+
+/* Begins the same in a thread of its own.  Returns a descriptor that can be read when the result is
+ * there, or -1: there are no other servers, or the thread can't be started, which is logged.  The
+ * upstream's plan must stay as it is until the process ends. */
+int
+other_servers_look(const struct upstream *upstream);
+
+/* The result; closes the descriptor, and does not wait when that can be read. */
+char *
+other_servers_result(int fd);
+
+#endif
