@@ -6,7 +6,7 @@
 #include "fuzz/fuzz.h"
 
 #include "common/cleanup.h"
-#include "tool/backup/crc32c.h"
+#include "common/crc32c.h"
 #include "tool/backup/delta_format.h"
 
 #include <endian.h>

@@ -214,9 +214,37 @@ DELTAS = {
 }
 
 
+def entry(name, granule=65536, covered=1000000, granules=16, first=0):
+    return name.ljust(136, b"\0") + struct.pack("<6Q", granule, 1, covered, granules, first, 7)
+
+
+def record(*entries, state=1, kind=1, version=1, count=None, region=16 << 20, reason=b""):
+    """The header, without the zeroes at its end: the fuzzer adds these, and the checksum."""
+    header = b"nbdloopC" + struct.pack("<IIQ40sII", version, state, 5, b"boot", kind, len(entries) if count is None else count)
+    header += struct.pack("<10Q", *range(10)) + struct.pack("<Q160s", region, reason) + b"\1" + bytes(511)
+    return b"\1" + header + b"".join(entries)
+
+
+# Headers of records of checkpoints; the first byte is 1 if the fuzzer is to mend the checksums.
+RECORDS = {
+    "in-use": record(entry(b"monday"), entry(b"tuesday", 4096, 4096, 5000, 1)),
+    "closed": record(entry(b"monday"), state=2, kind=2),
+    "unknown": record(entry(b"monday"), state=3, reason=b"why"),
+    "empty": record(),
+    "same-name": record(entry(b"monday"), entry(b"monday", first=1)),
+    "same-block": record(entry(b"monday"), entry(b"tuesday")),
+    "no-name": record(entry(b"")),
+    "too-many": record(entry(b"monday"), count=33),
+    "later-version": record(entry(b"monday"), version=2),
+    "huge": record(entry(b"monday", 1 << 20, 0, (1 << 63) - 1, 1 << 60)),
+    "torn": b"\0" + record(entry(b"monday"))[1:600],
+    "block": b"\1" + bytes(range(200)) + bytes(312),
+}
+
+
 def main():
-    for surface, seeds in (("client", SERVERS), ("control", CONTROLS), ("delta", DELTAS), ("handshake", HANDSHAKES), ("request", REQUESTS),
-                           ("tls", SESSIONS)):
+    for surface, seeds in (("client", SERVERS), ("control", CONTROLS), ("delta", DELTAS), ("handshake", HANDSHAKES), ("record", RECORDS),
+                           ("request", REQUESTS), ("tls", SESSIONS)):
         directory = pathlib.Path(sys.argv[1]) / surface
         directory.mkdir(parents=True, exist_ok=True)
         for name, data in seeds.items():

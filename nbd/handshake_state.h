@@ -61,6 +61,11 @@ struct nbd_export_source {
 	 * are fewer.  NULL: no export has any. */
 	uint32_t (*bitmap)(void *data, const struct nbd_export *export, size_t n,
 			   char name[NBD_BITMAP_NAME_MAX + 1]);
+	/* Why a dirty bitmap can't be selected although the export may have it, as a static text
+	 * for the client of up to 200 bytes; `name` is as above, but not NUL-terminated.  NULL: it
+	 * can, or is none.  If .bitmap_problem itself is NULL, all can. */
+	const char *(*bitmap_problem)(void *data, const struct nbd_export *export, const char *name,
+				      size_t length);
 	/* Whether the client may not write to the export, even if others may.  The same for an
 	 * export as long as the pointer to it is valid.  NULL: it may. */
 	bool (*read_only)(void *data, const struct nbd_export *export);

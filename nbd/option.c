@@ -315,12 +315,33 @@ answer_bitmaps(struct nbd_handshake *h, struct nbd_output *output, const struct 
 	}
 }
 
+/* Why a bitmap that the client asks for can't be selected, or NULL. */
+static const char *
+find_bitmap_problem(const struct nbd_handshake *h, const struct nbd_export *export,
+		    struct cursor queries)
+{
+	const size_t prefix = strlen(NBD_DIRTY_BITMAP);
+	const char *problem = NULL;
+	struct string query;
+	uint32_t count = 0;
+
+	cursor_number(&queries, 4, &count);
+	while (h->config.exports->bitmap_problem && !problem && count-- > 0 &&
+	       cursor_string(&queries, &query)) {
+		if (query.length > prefix && memcmp(query.text, NBD_DIRTY_BITMAP, prefix) == 0)
+			problem = h->config.exports->bitmap_problem(
+				h->config.data, export, query.text + prefix, query.length - prefix);
+	}
+	return problem;
+}
+
 static void
 answer_meta_context(struct nbd_handshake *h, struct nbd_output *output)
 {
 	bool listing = h->option == NBD_OPT_LIST_META_CONTEXT;
 	struct cursor cursor = {h->payload, h->length};
 	const struct nbd_export *export;
+	const char *problem;
 	struct string name;
 
 	if (!listing && h->session.form == NBD_FORM_SIMPLE) {
@@ -335,6 +356,11 @@ answer_meta_context(struct nbd_handshake *h, struct nbd_output *output)
 	export = find_export(h, output, &name);
 	if (!export)
 		return;
+	problem = listing ? NULL : find_bitmap_problem(h, export, cursor);
+	if (problem) {
+		refuse_option(h, output, NBD_REP_ERR_INVALID, problem);
+		return;
+	}
 	if (export->allocation && is_asked_for(cursor, NBD_BASE_ALLOCATION, listing)) {
 		nbd_reply_context(output, h->option, listing ? 0 : NBD_ALLOCATION_ID,
 				  NBD_BASE_ALLOCATION);

@@ -51,7 +51,7 @@ BEGIN {
 	allowed["plugins/loop"] = "engine/* control common"
 	allowed["man"] = "plugins/* server/* tool/* engine/* common"
 	allowed["wrapper"] = ""
-	allowed["fuzz"] = "nbd/* control tool/backup common"
+	allowed["fuzz"] = "nbd/* control engine/changes tool/backup common"
 	allowed["bench"] = "engine/* common"
 	allowed["tests"] = "tests/* plugins/* server/* tool/* engine/* nbd/* control common"
 

@@ -72,6 +72,18 @@ bitmap_granule(const struct bitmap *bitmap)
 	return UINT64_C(1) << bitmap->shift;
 }
 
+uint64_t
+bitmap_granules(const struct bitmap *bitmap)
+{
+	return bitmap->granules;
+}
+
+uint64_t
+bitmap_covered(const struct bitmap *bitmap)
+{
+	return atomic_load(&bitmap->covered);
+}
+
 /* The bits from `first` to `last` of a word. */
 static uint64_t
 mask_of(unsigned int first, unsigned int last)
@@ -98,6 +110,44 @@ bitmap_mark(struct bitmap *bitmap, uint64_t start, uint64_t end)
 		    mask)
 			atomic_fetch_or(&bitmap->bits[word], mask);
 	}
+}
+
+bool
+bitmap_has(const struct bitmap *bitmap, uint64_t start, uint64_t end)
+{
+	uint64_t first = start >> bitmap->shift, last = (end - 1) >> bitmap->shift;
+
+	if (first >= bitmap->granules)
+		return true;
+	if (last >= bitmap->granules)
+		last = bitmap->granules - 1;
+	for (uint64_t word = first / WORD_BITS; word <= last / WORD_BITS; word++) {
+		uint64_t mask =
+			mask_of(word == first / WORD_BITS ? first % WORD_BITS : 0,
+				word == last / WORD_BITS ? last % WORD_BITS : WORD_BITS - 1);
+
+		if ((atomic_load(&bitmap->bits[word]) & mask) != mask)
+			return false;
+	}
+	return true;
+}
+
+void
+bitmap_read(const struct bitmap *bitmap, uint64_t first, size_t count, uint64_t *words)
+{
+	uint64_t all = count_words(bitmap->granules);
+
+	for (size_t i = 0; i < count; i++)
+		words[i] = first + i < all ? atomic_load(&bitmap->bits[first + i]) : 0;
+}
+
+void
+bitmap_add(struct bitmap *bitmap, uint64_t first, size_t count, const uint64_t *words)
+{
+	uint64_t all = count_words(bitmap->granules);
+
+	for (size_t i = 0; i < count && first + i < all; i++)
+		atomic_fetch_or(&bitmap->bits[first + i], words[i]);
 }
 
 void

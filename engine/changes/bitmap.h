@@ -7,6 +7,7 @@
 #define ENGINE_CHANGES_BITMAP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct bitmap;
@@ -29,9 +30,29 @@ bitmap_copy(struct bitmap *bitmap, const struct bitmap *from);
 uint64_t
 bitmap_granule(const struct bitmap *bitmap);
 
+/* Returns the number of granules for whose marks there is room. */
+uint64_t
+bitmap_granules(const struct bitmap *bitmap);
+
+/* Returns how many bytes do not count as marked at once. */
+uint64_t
+bitmap_covered(const struct bitmap *bitmap);
+
 /* Marks all granules with bytes from `start` up to `end`, end > start. */
 void
 bitmap_mark(struct bitmap *bitmap, uint64_t start, uint64_t end);
+
+/* Returns whether all granules with bytes from `start` up to `end` are marked, end > start. What
+ * has no room for a mark is. */
+bool
+bitmap_has(const struct bitmap *bitmap, uint64_t start, uint64_t end);
+
+/* Reads or adds the marks of 64 granules per word, the lowest bit first, from word `first` on,
+ * which is within the bitmap. Words beyond its end are read as 0, and not added. */
+void
+bitmap_read(const struct bitmap *bitmap, uint64_t first, size_t count, uint64_t *words);
+void
+bitmap_add(struct bitmap *bitmap, uint64_t first, size_t count, const uint64_t *words);
 
 /* From now on, all that is beyond `bytes` bytes counts as marked, unless it does already. */
 void

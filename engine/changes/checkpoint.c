@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/changes/checkpoint.h"
 
-#include "engine/changes/bitmap.h"
 #include "engine/backing/kind.h"
+#include "engine/changes/checkpoints_state.h"
 #include "engine/image/freeze.h"
 #include "engine/image/image.h"
 #include "engine/io/image_state.h"
-#include "engine/io/observer.h"
-#include "engine/io/range.h"
 
 #include "common/cleanup.h"
-#include "common/container_of.h"
 #include "common/error.h"
 
 #include <assert.h>
@@ -21,70 +18,12 @@
 #include <string.h>
 #include <time.h>
 
-struct checkpoint {
-	struct observer observer;
-	struct checkpoints *set;
-	struct checkpoint_facts facts;
-	struct bitmap *bitmap;
-	const struct checkpoint *of; /* of a copy, until it is filled: what it is to be a copy of */
-	uint64_t start;              /* of the image in its file, in bytes */
-	_Atomic bool over;           /* set before the observer is removed */
-	unsigned int users; /* the set's list, and those that hold it; guarded by the set's mutex */
-	struct checkpoint *next;
-};
-
-struct checkpoints {
-	struct image *image;      /* NULL: it is a copy */
-	pthread_mutex_t mutex;    /* guards the members below; held only for moments */
-	struct checkpoint *first; /* oldest first */
-	size_t count;
-};
-
-static _Atomic uint32_t last_id = 1;
-
-struct checkpoints *
-checkpoints_new(struct image *image)
-{
-	struct checkpoints *set = calloc(1, sizeof(*set));
-
-	if (!set)
-		return NULL;
-	set->image = image;
-	pthread_mutex_init(&set->mutex, NULL);
-	return set;
-}
-
-static void
-checkpoint_free(struct checkpoint *checkpoint)
-{
-	free(checkpoint->bitmap);
-	free(checkpoint);
-}
-
 /* ---- beginning */
-
-/* The ranges of other images of the same file may lie before this image, or after it. */
-static bool
-note_change(struct observer *observer, struct range *range)
-{
-	struct checkpoint *checkpoint = container_of(observer, struct checkpoint, observer);
-	uint64_t start = checkpoint->start;
-
-	if (range->end > start)
-		bitmap_mark(checkpoint->bitmap, range->start > start ? range->start - start : 0,
-			    range->end - start);
-	return true;
-}
 
 static int
 check_name(const char *name, char **error)
 {
-	static const char allowed[] = "abcdefghijklmnopqrstuvwxyz"
-				      "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				      "0123456789+-.:_";
-	size_t length = strlen(name);
-
-	if (length > 0 && length <= CHECKPOINT_NAME_MAX && strspn(name, allowed) == length)
+	if (checkpoint_name_is_valid(name))
 		return 0;
 	return error_set(error, -EINVAL,
 			 "the name of a checkpoint has 1 to %d letters, digits and characters of "
@@ -145,36 +84,39 @@ check_possible(const struct image *image, char **error)
 }
 
 static struct checkpoint *
-checkpoint_new(struct checkpoints *set, const char *name, uint64_t granule)
+prepare_one(struct checkpoints *set, const char *name, uint64_t granule)
 {
-	struct checkpoint *checkpoint = calloc(1, sizeof(*checkpoint));
+	uint64_t size = image_size(set->image);
+	struct record_entry entry = {
+		.granule = granule,
+		.granules = size / granule + (size % granule != 0),
+		.covered = size,
+	};
 
-	if (!checkpoint)
-		return NULL;
-	checkpoint->bitmap = bitmap_new(image_size(set->image), granule);
-	if (!checkpoint->bitmap) {
-		free(checkpoint);
-		return NULL;
-	}
-	checkpoint->observer.change = note_change;
-	checkpoint->set = set;
-	checkpoint->start = image_start(set->image);
-	checkpoint->users = 1;
-	checkpoint->facts.granule = granule;
-	checkpoint->facts.id = atomic_fetch_add(&last_id, 1) + 1;
-	memcpy(checkpoint->facts.name, name, strlen(name));
-	return checkpoint;
+	memcpy(entry.name, name, strlen(name) + 1);
+	return checkpoint_new(set, &entry, set->file != NULL);
 }
 
+/* A record that was made for a checkpoint that has not begun goes away again. */
 void
 checkpoints_discard(struct checkpoint *prepared)
 {
 	while (prepared) {
 		struct checkpoint *next = prepared->next;
 
+		if (!prepared->set->first) {
+			kept_save(prepared->set);
+			kept_close(prepared->set);
+		}
 		checkpoint_free(prepared);
 		prepared = next;
 	}
+}
+
+static int
+no_record(struct checkpoints *set, int r, char **error)
+{
+	return error_set(error, r, "%s: %s", set->file, strerror(-r));
 }
 
 int
@@ -194,34 +136,25 @@ checkpoints_prepare(struct checkpoints *const sets[], size_t count, const char *
 		r = check_possible(sets[i]->image, error);
 		if (r == 0)
 			r = check_room(sets[i], name, error);
-		checkpoint = r == 0 ? checkpoint_new(sets[i], name, granule) : NULL;
+		checkpoint = r == 0 ? prepare_one(sets[i], name, granule) : NULL;
 		if (r == 0 && !checkpoint)
 			r = -ENOMEM;
 		if (r < 0)
 			break;
 		checkpoint->next = *prepared;
 		*prepared = checkpoint;
+		r = kept_prepare(sets[i], error);
+		if (r == 0) {
+			r = kept_make_room(checkpoint);
+			if (r < 0)
+				no_record(sets[i], r, error);
+		}
 	}
 	if (r < 0) {
 		checkpoints_discard(*prepared);
 		*prepared = NULL;
 	}
 	return r;
-}
-
-static void
-append(struct checkpoint *checkpoint)
-{
-	struct checkpoints *set = checkpoint->set;
-	struct checkpoint **at = &set->first;
-
-	checkpoint->next = NULL;
-	pthread_mutex_lock(&set->mutex);
-	while (*at)
-		at = &(*at)->next;
-	*at = checkpoint;
-	set->count++;
-	pthread_mutex_unlock(&set->mutex);
 }
 
 void
@@ -231,10 +164,15 @@ checkpoints_begin_prepared(struct checkpoint *prepared)
 
 	while (prepared) {
 		struct checkpoint *next = prepared->next;
+		struct checkpoints *set = prepared->set;
 
-		prepared->facts.begun = now;
-		image_observe(prepared->set->image, &prepared->observer);
-		append(prepared);
+		prepared->facts.begun = prepared->entry.begun = now;
+		if (!set->observed) {
+			image_observe(set->image, &set->observer);
+			set->observed = true;
+			atomic_store(&set->kept, set->file != NULL);
+		}
+		checkpoint_append(prepared);
 		prepared = next;
 	}
 }
@@ -250,6 +188,60 @@ freeze_sets(struct freeze *freeze, struct checkpoints *const sets[], size_t coun
 	for (size_t i = 0; i < count; i++)
 		images[i] = sets[i]->image;
 	return freeze_begin(freeze, images, count);
+}
+
+void
+checkpoint_release(struct checkpoint *checkpoint)
+{
+	struct checkpoints *set = checkpoint->set;
+	bool last;
+
+	pthread_mutex_lock(&set->mutex);
+	last = --checkpoint->users == 0;
+	pthread_mutex_unlock(&set->mutex);
+	if (last)
+		checkpoint_free(checkpoint);
+}
+
+/* Ends a checkpoint, at *at in the list of its set. */
+static void
+end_one(struct checkpoints *set, struct checkpoint **at)
+{
+	struct checkpoint *checkpoint = *at;
+	struct freeze freeze;
+
+	atomic_store(&checkpoint->over, true);
+	/* First, since it must not come back without what changes from now on. If that fails, the
+	 * record is broken, and none comes back. */
+	kept_save(set);
+	freeze_begin(&freeze, &set->image, 1);
+	pthread_mutex_lock(&set->mutex);
+	*at = checkpoint->next;
+	set->count--;
+	pthread_mutex_unlock(&set->mutex);
+	if (!set->first && set->observed)
+		image_unobserve(set->image, &set->observer);
+	set->observed = set->observed && set->first;
+	freeze_end(&freeze);
+	if (!set->first)
+		kept_close(set);
+	checkpoint_release(checkpoint);
+}
+
+int
+checkpoints_save_begun(struct checkpoints *const sets[], size_t count, const char *name,
+		       char **error)
+{
+	for (size_t i = 0; i < count; i++) {
+		int r = kept_save(sets[i]);
+
+		if (r == 0)
+			continue;
+		for (size_t j = 0; j < count; j++)
+			end_one(sets[j], find(sets[j], name));
+		return no_record(sets[i], r, error);
+	}
+	return 0;
 }
 
 int
@@ -273,7 +265,7 @@ checkpoints_begin(struct checkpoints *const sets[], size_t count, const char *na
 	}
 	checkpoints_begin_prepared(prepared);
 	freeze_end(&freeze);
-	return 0;
+	return checkpoints_save_begun(sets, count, name, error);
 }
 
 /* ---- copies */
@@ -282,21 +274,12 @@ checkpoints_begin(struct checkpoints *const sets[], size_t count, const char *na
 static int
 add_copy(struct checkpoints *copy, const struct checkpoint *of)
 {
-	struct checkpoint *checkpoint = calloc(1, sizeof(*checkpoint));
+	struct checkpoint *checkpoint = checkpoint_new(copy, &of->entry, false);
 
 	if (!checkpoint)
 		return -ENOMEM;
-	checkpoint->bitmap = bitmap_new_like(of->bitmap);
-	if (!checkpoint->bitmap) {
-		free(checkpoint);
-		return -ENOMEM;
-	}
-	checkpoint->set = copy;
-	checkpoint->facts = of->facts;
-	checkpoint->facts.id = atomic_fetch_add(&last_id, 1) + 1;
 	checkpoint->of = of;
-	checkpoint->users = 1;
-	append(checkpoint);
+	checkpoint_append(checkpoint);
 	return 0;
 }
 
@@ -321,53 +304,18 @@ checkpoints_prepare_copy(const struct checkpoints *set, const struct checkpoint 
 void
 checkpoints_copy(struct checkpoints *copy)
 {
+	char reason[REASON_MAX];
+
 	for (struct checkpoint *to = copy->first; to; to = to->next) {
 		to->facts.begun = to->of->facts.begun;
 		bitmap_copy(to->bitmap, to->of->bitmap);
+		if (checkpoints_problem(to->of->set, reason))
+			checkpoints_set_problem(copy, reason);
 		to->of = NULL;
 	}
 }
 
 /* ---- ending */
-
-void
-checkpoint_release(struct checkpoint *checkpoint)
-{
-	struct checkpoints *set = checkpoint->set;
-	bool last;
-
-	pthread_mutex_lock(&set->mutex);
-	last = --checkpoint->users == 0;
-	pthread_mutex_unlock(&set->mutex);
-	if (last)
-		checkpoint_free(checkpoint);
-}
-
-static void
-stop_noting(struct checkpoints *set, struct checkpoint *checkpoint)
-{
-	struct freeze freeze;
-
-	freeze_begin(&freeze, &set->image, 1);
-	image_unobserve(set->image, &checkpoint->observer);
-	freeze_end(&freeze);
-}
-
-/* Ends a checkpoint, at *at in the list of its set. */
-static void
-end_one(struct checkpoints *set, struct checkpoint **at)
-{
-	struct checkpoint *checkpoint = *at;
-
-	atomic_store(&checkpoint->over, true);
-	if (set->image)
-		stop_noting(set, checkpoint);
-	pthread_mutex_lock(&set->mutex);
-	*at = checkpoint->next;
-	set->count--;
-	pthread_mutex_unlock(&set->mutex);
-	checkpoint_release(checkpoint);
-}
 
 int
 checkpoints_end(struct checkpoints *const sets[], size_t count, const char *name, char **error)
@@ -383,35 +331,6 @@ checkpoints_end(struct checkpoints *const sets[], size_t count, const char *name
 	return 0;
 }
 
-void
-checkpoints_free(struct checkpoints *set)
-{
-	if (!set)
-		return;
-	while (set->first)
-		end_one(set, &set->first);
-	pthread_mutex_destroy(&set->mutex);
-	free(set);
-}
-
-void
-checkpoints_resized(struct checkpoints *set)
-{
-	struct checkpoint *checkpoint = set && set->image ? set->first : NULL;
-
-	for (; checkpoint; checkpoint = checkpoint->next)
-		bitmap_limit(checkpoint->bitmap, image_size(set->image));
-}
-
-void
-checkpoints_spoil(struct checkpoints *set)
-{
-	struct checkpoint *checkpoint = set && set->image ? set->first : NULL;
-
-	for (; checkpoint; checkpoint = checkpoint->next)
-		bitmap_limit(checkpoint->bitmap, 0);
-}
-
 /* ---- questions */
 
 bool
@@ -424,8 +343,10 @@ checkpoints_at(struct checkpoints *set, size_t n, struct checkpoint_facts *facts
 	pthread_mutex_lock(&set->mutex);
 	for (checkpoint = set->first; checkpoint && n > 0; checkpoint = checkpoint->next)
 		n--;
-	if (checkpoint)
+	if (checkpoint) {
 		*facts = checkpoint->facts;
+		facts->unknown = atomic_load(&set->unknown);
+	}
 	pthread_mutex_unlock(&set->mutex);
 	return checkpoint != NULL;
 }
@@ -457,4 +378,10 @@ bool
 checkpoint_has_ended(const struct checkpoint *checkpoint)
 {
 	return atomic_load(&checkpoint->over);
+}
+
+bool
+checkpoint_is_unknown(const struct checkpoint *checkpoint)
+{
+	return atomic_load(&checkpoint->set->unknown);
 }

@@ -3,10 +3,22 @@
  * Checkpoints of an image: from a moment on, each notes which granules of the image are changed. A
  * granule may be noted although its bytes are the same; one that has changed is never missing.
  *
- * They are in memory: they end with the process, or earlier with the image.
+ * They are in memory, and end with the set, unless they are kept in a record: a file that the next
+ * process reads. Then a change waits until the record notes what it touches for the first time, so
+ * that the record tells too much rather than too little when
+ *
+ * - the process was killed: all that was noted, and no more;
+ * - the kernel or the power has failed: besides, all granules of the regions (16 MiB, or 1/4096 of
+ *   the image) in which something was touched for the first time in the last 20 seconds.
+ *
+ * If this can't be told of a record, or it can't be written any more, all checkpoints in it are
+ * unknown.
  */
 #ifndef ENGINE_CHANGES_CHECKPOINT_H
 #define ENGINE_CHANGES_CHECKPOINT_H
+
+#include "engine/backing/backing.h"
+#include "engine/changes/checkpoint_facts.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,17 +26,6 @@
 
 struct checkpoint;
 struct image;
-
-/* Longest name, in bytes; names have letters, digits and "+-.:_". */
-#define CHECKPOINT_NAME_MAX 128
-
-/* The most checkpoints that an image has at once. */
-#define CHECKPOINTS_MAX 32
-
-/* Bytes of a granule: a power of 2. */
-#define CHECKPOINT_GRANULE     UINT64_C(65536) /* the usual one */
-#define CHECKPOINT_GRANULE_MIN UINT64_C(4096)
-#define CHECKPOINT_GRANULE_MAX UINT64_C(1048576)
 
 /* The checkpoints of one image. */
 struct checkpoints;
@@ -34,8 +35,16 @@ struct checkpoints;
 struct checkpoints *
 checkpoints_new(struct image *image);
 
-/* Ends all checkpoints, and frees the set. None may be held. Waits for the changes in flight of the
- * image's file. NULL is allowed. */
+/*
+ * Keeps the checkpoints in a record, at that path, which exists only while there are some; those
+ * that it has come back. To be called once, before the image is used, and when no other process
+ * changes it. Returns 0, or -ENOMEM. Logs why those of a record are unknown. Waits for disks.
+ */
+int
+checkpoints_keep(struct checkpoints *set, const char *file);
+
+/* Frees the set. A record keeps its checkpoints. None may be held. Waits for the changes in flight
+ * of the image's file, and for disks. NULL is allowed. */
 void
 checkpoints_free(struct checkpoints *set);
 
@@ -57,10 +66,10 @@ int
 checkpoints_end(struct checkpoints *const sets[], size_t count, const char *name, char **error);
 
 /*
- * checkpoints_begin() in two parts, for a moment that the caller makes. The first part does all
- * that can fail, and returns as checkpoints_begin() does, with *prepared; the second one, between
- * freeze_begin() and freeze_end() for the images of all sets, begins. checkpoints_discard() undoes
- * the first one. NULL is prepared to begin nothing.
+ * checkpoints_begin() in parts, for a moment that the caller makes. The first part does all
+ * that can fail before, and returns as checkpoints_begin() does, with *prepared; the second one,
+ * between freeze_begin() and freeze_end() for the images of all sets, begins. checkpoints_discard()
+ * undoes the first one. NULL is prepared to begin nothing.
  */
 int
 checkpoints_prepare(struct checkpoints *const sets[], size_t count, const char *name,
@@ -69,6 +78,12 @@ void
 checkpoints_begin_prepared(struct checkpoint *prepared);
 void
 checkpoints_discard(struct checkpoint *prepared);
+
+/* The end of checkpoints_begin(), after freeze_end(): only now the checkpoint outlives the process.
+ * Waits for the record's disk. Returns as checkpoints_begin(), and has ended it then. */
+int
+checkpoints_save_begun(struct checkpoints *const sets[], size_t count, const char *name,
+		       char **error);
 
 /*
  * Makes a set that is to have what the checkpoints of `set`, with a prepared one (or NULL), know at
@@ -93,13 +108,6 @@ checkpoints_spoil(struct checkpoints *set);
 
 /* ---- questions: any thread, at any time; none waits for a change */
 
-struct checkpoint_facts {
-	uint32_t id; /* never 0 or 1, and of no other checkpoint in this process */
-	char name[CHECKPOINT_NAME_MAX + 1];
-	uint64_t granule; /* in bytes */
-	int64_t begun;    /* seconds since 1970 */
-};
-
 /* Tells of the n-th checkpoint, from 0, oldest first. Returns false if there are fewer;
  * `set` may be NULL, which has none. */
 bool
@@ -117,9 +125,23 @@ checkpoint_release(struct checkpoint *checkpoint);
 bool
 checkpoint_run(const struct checkpoint *checkpoint, uint64_t start, uint64_t limit, uint64_t *end);
 
+/* Returns whether what has changed since is unknown. Then what checkpoint_run() returned before
+ * this call may be too little. */
+bool
+checkpoint_is_unknown(const struct checkpoint *checkpoint);
+
 /* Returns whether it has ended. Then what checkpoint_run() returned before this call may be too
  * little. */
 bool
 checkpoint_has_ended(const struct checkpoint *checkpoint);
+
+/* Returns whether all checkpoints of the set are unknown, also those of a record that can't be
+ * read, which are not in the list. Copies the reason, for "...: take a full backup". */
+bool
+checkpoints_problem(struct checkpoints *set, char reason[REASON_MAX]);
+
+/* Returns the path of the record, or NULL. */
+const char *
+checkpoints_file(const struct checkpoints *set);
 
 #endif

@@ -47,6 +47,7 @@ struct range {
 	 * and later when an observer releases it. The function may only pass the news on. */
 	void (*granted)(struct range *range);
 	struct observer *observer; /* observer.c's: the one that was asked last */
+	struct range *waiting;     /* that observer's, while the change waits for it */
 	/* Private. */
 	struct range_slot *slot; /* where the range is published, or NULL */
 	bool held, queued;

@@ -390,6 +390,20 @@ static const struct option_row own_rows[] = {
 			  "export.\n",
 	},
 	{
+		.name = "changes",
+		.type = OPTION_STRING,
+		.field = EXPORT(changes),
+		.arg = "FILE|none",
+		.help = "where checkpoints are kept (default: IMAGE.changes, but not of a device)",
+		.manual =
+			"The file that keeps the checkpoints of the image when the server ends; see\n"
+			"L</Checkpoints>.  It exists only while there are some.  With C<none>, they\n"
+			"end with the server.\n"
+			"\n"
+			"The default is the path of the image with F<.changes> behind it; of a block\n"
+			"device, C<none>.\n",
+	},
+	{
 		.name = "read-only",
 		.letter = 'r',
 		OPTION_OFF_ON,

@@ -98,6 +98,8 @@ config_copy_defaults(struct export_config *to, const struct export_config *from)
 	to->read_only = from->read_only;
 	if (r == 0)
 		r = copy_text(&to->description, from->description);
+	if (r == 0)
+		r = copy_text(&to->changes, from->changes);
 	return r < 0 ? r : config_copy_rules(to, from);
 }
 

@@ -34,6 +34,7 @@ struct export_config {
 	char *name;
 	char *file;
 	char *description;         /* NULL: none */
+	char *changes;             /* NULL: the usual place, see exports_keep_checkpoints() */
 	unsigned int read_only;    /* TRISTATE_OFF or TRISTATE_ON */
 	char *allow, *allow_write; /* NULL: not given */
 	struct access *access;     /* the rules of both; NULL: none, or not read yet */

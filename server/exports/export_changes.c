@@ -217,8 +217,8 @@ open_image(struct exports *exports, struct export *export, char **error)
 	export->threads = exports->worker_count;
 	export->traffic = traffic_new(export->threads);
 	export->checkpoints = checkpoints_new(export->image);
-	return export->traffic && export->checkpoints ? lock_image(exports, export, error)
-						      : -ENOMEM;
+	r = export->traffic && export->checkpoints ? lock_image(exports, export, error) : -ENOMEM;
+	return r < 0 ? r : exports_keep_checkpoints(exports, export);
 }
 
 static void

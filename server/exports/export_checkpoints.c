@@ -5,11 +5,34 @@
 
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "engine/backing/kind.h"
 #include "engine/changes/checkpoint.h"
+#include "engine/image/image.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+int
+exports_keep_checkpoints(const struct exports *exports, struct export *export)
+{
+	const char *chosen = export->config->changes;
+	char *CLEANUP_FREE usual = NULL;
+	struct image_status status;
+
+	image_status(export->image, &status);
+	if (exports->reserved || status.backing->kind->start || (chosen && !strcmp(chosen, "none")))
+		return 0;
+	if (chosen)
+		return checkpoints_keep(export->checkpoints, chosen);
+	/* There is no place beside a device: /dev is in memory. */
+	if (status.backing->block_device)
+		return 0;
+	if (asprintf(&usual, "%s.changes", export->config->file) < 0)
+		return -ENOMEM;
+	return checkpoints_keep(export->checkpoints, usual);
+}
 
 /* changing held.  Lists the checkpoints' sets of the export of that name, or of all exports (NULL);
  * snapshots have none.  Returns their number, -ENOENT or -ENOMEM. */

@@ -140,10 +140,33 @@ bitmap_for_applicant(void *data, const struct nbd_export *facts, size_t n,
 	struct checkpoint_facts checkpoint;
 
 	(void)data;
-	if (!checkpoints_at(offer_of(facts)->export->checkpoints, n, &checkpoint))
+	if (!checkpoints_at(offer_of(facts)->export->checkpoints, n, &checkpoint) ||
+	    checkpoint.unknown)
 		return 0;
 	memcpy(name, checkpoint.name, strlen(checkpoint.name) + 1);
 	return checkpoint.id;
+}
+
+static const char *
+bitmap_problem_for_applicant(void *data, const struct nbd_export *facts, const char *name,
+			     size_t length)
+{
+	static const char unknown[] = "what has changed since this checkpoint is unknown: take a "
+				      "full backup";
+	struct checkpoints *set = offer_of(facts)->export->checkpoints;
+	struct checkpoint_facts checkpoint;
+	char reason[REASON_MAX];
+	size_t n = 0;
+
+	(void)data;
+	if (!checkpoints_problem(set, reason))
+		return NULL;
+	for (; checkpoints_at(set, n, &checkpoint); n++) {
+		if (strlen(checkpoint.name) == length && memcmp(checkpoint.name, name, length) == 0)
+			return unknown;
+	}
+	/* Without any, the record can't be read, and may have had one of this name. */
+	return n == 0 ? unknown : NULL;
 }
 
 static bool
@@ -180,6 +203,7 @@ const struct nbd_export_source exports_listed = {
 	.find = find_for_applicant,
 	.list = list_for_applicant,
 	.bitmap = bitmap_for_applicant,
+	.bitmap_problem = bitmap_problem_for_applicant,
 	.read_only = read_only_for_applicant,
 	.join = join_for_applicant,
 };
@@ -187,6 +211,7 @@ const struct nbd_export_source exports_listed = {
 const struct nbd_export_source exports_unlisted = {
 	.find = find_for_applicant,
 	.bitmap = bitmap_for_applicant,
+	.bitmap_problem = bitmap_problem_for_applicant,
 	.read_only = read_only_for_applicant,
 	.join = join_for_applicant,
 };

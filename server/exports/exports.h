@@ -111,6 +111,12 @@ exports_set_direct(struct exports *exports, const char *name, bool on, char **er
 int
 exports_resize(struct exports *exports, const char *name, char **error);
 
+/* changing held.  Opens the record of the checkpoints of an export that is not offered yet and
+ * whose image is locked: that of changes=, or by default IMAGE.changes, unless the image is a block
+ * device or in Ceph, or memory is reserved.  0 or -ENOMEM. */
+int
+exports_keep_checkpoints(const struct exports *exports, struct export *export);
+
 /* Begins or ends a checkpoint of that name (engine/changes/checkpoint.h) of one export; without
  * `export`, of all exports, at one moment.  `granule`: in bytes.  Returns 0; -ENOENT without
  * *error: there is no such export; or -errno with *error a sentence (caller frees), and nothing has

@@ -211,14 +211,19 @@ write_traffic(struct json *json, const struct export *export)
 static void
 write_checkpoints(struct json *json, struct checkpoints *set)
 {
+	char problem[REASON_MAX] = "";
 	struct checkpoint_facts facts;
 
+	checkpoints_problem(set, problem);
+	json_put_string(json, "changes", checkpoints_file(set));
+	json_put_string(json, "changes_problem", problem);
 	json_array_begin(json, "checkpoints");
 	for (size_t n = 0; checkpoints_at(set, n, &facts); n++) {
 		json_object_begin(json, NULL);
 		json_put_string(json, "name", facts.name);
 		json_put_uint(json, "begun", (uint64_t)facts.begun);
 		json_put_uint(json, "granularity", facts.granule);
+		json_put_bool(json, "unknown", facts.unknown);
 		json_object_end(json);
 	}
 	json_array_end(json);

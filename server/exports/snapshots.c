@@ -240,6 +240,8 @@ take_snapshots(struct making *making, struct exports *exports,
 
 	if (r == 0)
 		r = snapshots_take(making->orders, making->count, &wish, error);
+	if (r == 0 && request->checkpoint)
+		r = checkpoints_save_begun(making->sets, making->count, request->checkpoint, error);
 	if (r == 0)
 		r = offer_all(making, exports, request, error);
 	if (making->prepared)

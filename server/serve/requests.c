@@ -313,13 +313,14 @@ log_status_failure(struct image *image, const struct nbd_request *nbd, int err)
 		  log_left_out(suppressed, more));
 }
 
-/* Lists what has changed since the checkpoint with the id of the list.  -EIDRM: it has ended. */
+/* Lists what has changed since the checkpoint with the id of the list.  -EIDRM: it has ended;
+ * -ENODATA: what has changed is unknown. */
 static int
 add_changes(struct checkpoints *set, struct nbd_status *status)
 {
 	struct checkpoint *checkpoint = checkpoint_hold(set, status->id);
 	uint64_t at = status->request->offset, limit = at + status->request->length, next;
-	bool more = true, ended;
+	bool more = true, ended, unknown;
 
 	if (!checkpoint)
 		return -EIDRM;
@@ -329,8 +330,11 @@ add_changes(struct checkpoints *set, struct nbd_status *status)
 		more = nbd_status_add(status, next - at, changed ? NBD_STATE_DIRTY : 0);
 	}
 	ended = checkpoint_has_ended(checkpoint);
+	unknown = checkpoint_is_unknown(checkpoint);
 	checkpoint_release(checkpoint);
-	return ended ? -EIDRM : 0;
+	if (ended)
+		return -EIDRM;
+	return unknown ? -ENODATA : 0;
 }
 
 /* Appends the list of a context to the reply.  `left`: contexts that come after it. */
@@ -378,6 +382,11 @@ status_found(struct helper_job *job)
 
 	if (request->result == -EIDRM) {
 		reply_error(request, NBD_EINVAL, "the checkpoint has been deleted");
+		return;
+	}
+	if (request->result == -ENODATA) {
+		reply_error(request, NBD_EINVAL,
+			    "what has changed since the checkpoint is unknown: take a full backup");
 		return;
 	}
 	if (request->result < 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/backup/delta_format.h"
 
-#include "tool/backup/crc32c.h"
+#include "common/crc32c.h"
 
 #include "common/error.h"
 

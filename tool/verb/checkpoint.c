@@ -44,8 +44,8 @@ static const struct option_row checkpoint_option_rows[] = {
 	OPTION_SWITCH(
 		"json", 'J', offsetof(struct checkpoint_options, json), "list: print JSON",
 		"With C<list>: print a JSON array, with an object for each checkpoint of each\n"
-		"export: C<name>, C<export>, C<begun> (in seconds since 1970) and\n"
-		"C<granularity> (in bytes).\n"),
+		"export: C<name>, C<export>, C<begun> (in seconds since 1970),\n"
+		"C<granularity> (in bytes) and C<unknown>: it is not known what has changed.\n"),
 	{.name = NULL},
 };
 
@@ -83,6 +83,27 @@ gather(json_t *status, const char *only, GError **error)
 	return NULL;
 }
 
+/* Names the first export of which it is not known what has changed since its checkpoints. */
+static bool
+check_known(json_t *status, const char *only, GError **error)
+{
+	json_t *export;
+	size_t i;
+
+	json_array_foreach(json_object_get(status, "exports"), i, export)
+	{
+		const char *name = json_string_value(json_object_get(export, "name"));
+		const char *why = json_string_value(json_object_get(export, "changes_problem"));
+
+		if (why && *why && (!only || g_strcmp0(name, only) == 0))
+			return failure(error, EIO,
+				       "what has changed in export \"%s\" since its checkpoints is "
+				       "unknown: %s: take a full backup",
+				       name, why);
+	}
+	return true;
+}
+
 static void
 print_table(json_t *list)
 {
@@ -99,9 +120,10 @@ print_table(json_t *list)
 		g_autofree char *export = output_plain(
 			json_string_value(json_object_get(checkpoint, "export")), false);
 
-		printf("%-20s %-11" PRId64 " %s %s\n", when ? when : "?",
+		printf("%-20s %-11" PRId64 " %s %s%s\n", when ? when : "?",
 		       (int64_t)json_integer_value(json_object_get(checkpoint, "granularity")),
-		       json_string_value(json_object_get(checkpoint, "name")), export);
+		       json_string_value(json_object_get(checkpoint, "name")), export,
+		       json_is_true(json_object_get(checkpoint, "unknown")) ? " (unknown)" : "");
 	}
 }
 
@@ -117,7 +139,7 @@ list(const struct asked_server *server, const struct checkpoint_options *options
 		output_json(stdout, found, true);
 	else
 		print_table(found);
-	return true;
+	return check_known(status, options->export, error);
 }
 
 /* ---- create and delete */

@@ -142,6 +142,32 @@ START_TEST(bitmap_of_nothing_counts_as_marked)
 }
 END_TEST
 
+START_TEST(marks_are_read_and_added_as_words)
+{
+	struct bitmap *from = bitmap_new(100 * 4096, 4096), *copy;
+	uint64_t words[3];
+
+	bitmap_mark(from, 4096, 4097);
+	bitmap_mark(from, 99 * 4096, 200 * 4096);
+	ck_assert_uint_eq(bitmap_granules(from), 100);
+	ck_assert_uint_eq(bitmap_covered(from), 100 * 4096);
+	bitmap_read(from, 0, 3, words);
+	ck_assert_uint_eq(words[0], 2);
+	ck_assert_uint_eq(words[1], UINT64_C(1) << 35);
+	ck_assert_uint_eq(words[2], 0);
+	copy = bitmap_new(100 * 4096, 4096);
+	bitmap_mark(copy, 0, 1);
+	bitmap_add(copy, 0, 3, words);
+	ck_assert(bitmap_has(copy, 0, 2 * 4096));
+	ck_assert(!bitmap_has(copy, 0, 2 * 4096 + 1));
+	ck_assert(bitmap_has(copy, 99 * 4096, UINT64_MAX));
+	ck_assert(!bitmap_has(copy, 98 * 4096, UINT64_MAX));
+	ck_assert(bitmap_has(copy, 100 * 4096, 101 * 4096));
+	free(from);
+	free(copy);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -153,6 +179,7 @@ main(void)
 		{.test = marks_agree_with_a_model, .last = 4},
 		{.test = what_a_smaller_size_cut_off_stays_marked},
 		{.test = bitmap_of_nothing_counts_as_marked},
+		{.test = marks_are_read_and_added_as_words},
 		{0},
 	};
 

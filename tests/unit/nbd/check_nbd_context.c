@@ -440,6 +440,30 @@ START_TEST(selected_bitmap_is_void_after_another_selection_and_for_another_expor
 }
 END_TEST
 
+static const char *
+bitmap_problem(void *data, const struct nbd_export *export, const char *name, size_t length)
+{
+	ck_assert(data == &talk_config && export == &talk_disk);
+	return length == 6 && memcmp(name, "sunday", 6) == 0 ? "take a full backup" : NULL;
+}
+
+START_TEST(bitmap_with_a_problem_is_refused_with_words)
+{
+	struct talk_reply reply;
+
+	talk_source.bitmap = bitmap;
+	talk_source.bitmap_problem = bitmap_problem;
+	say_structured();
+	talk_context(NBD_OPT_SET_META_CONTEXT, "disk", 2, "qemu:dirty-bitmap:monday",
+		     "qemu:dirty-bitmap:sunday");
+	run_more();
+	talk_expect(NBD_OPT_SET_META_CONTEXT, NBD_REP_ERR_INVALID, &reply);
+	ck_assert_mem_eq(reply.data, "take a full backup", reply.length);
+	talk_expect_silence();
+	assert_go_works(false);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -465,6 +489,7 @@ main(void)
 		{.test = query_longer_than_a_string_may_be_is_an_error},
 		{.test = bitmaps_are_listed},
 		{.test = bitmaps_are_selected_by_their_names_only},
+		{.test = bitmap_with_a_problem_is_refused_with_words},
 		{.test = selected_bitmap_is_void_after_another_selection_and_for_another_export,
 		 .last = 2},
 		{.test = many_empty_queries_are_taken},

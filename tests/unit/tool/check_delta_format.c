@@ -4,7 +4,7 @@
  */
 #include "tool/backup/delta_format.h"
 
-#include "tool/backup/crc32c.h"
+#include "common/crc32c.h"
 
 #include "tests/lib/suite.h"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloopd's checkpoints tell clients, as QEMU's dirty bitmaps do, what has changed since; and they
-# are gone, not empty, after the server has been started again.
+# nbdloopd's checkpoints tell clients, as QEMU's dirty bitmaps do, what has changed since; and with
+# changes=none they are gone, not empty, after the server has been started again.
 . "$(dirname "$0")/../../../lib/functions.sh"
 
 require_python_nbd
@@ -16,9 +16,11 @@ checkpoints_miss_nothing()
 	for extended in yes no; do
 		"$python" "$own_python" "$sock" "$socket" "$extended" one two >"$dir/check.log" 2>&1 || fail "wrong checkpoints"
 		stop_server
+		rm -f "$dir"/*.changes
 		start_nbdloopd --control "$socket" --threads=2 --engine="$engine" --export "one=$dir/one.img" --export "two=$dir/two.img"
 	done
 	stop_server
+	rm -f "$dir"/*.changes
 }
 
 each_engine checkpoints_miss_nothing
@@ -43,7 +45,12 @@ expect_equal "map" "0 1048576 0,1048576 65536 1,1114112 2031616 0,3145728 104857
 control "$socket" "set direct-io=off" >"$dir/answer.log" 2>&1 || fail "can't switch"
 expect_equal "map" "0 1048576 0,1048576 65536 1,1114112 2031616 0,3145728 1048576 1" "$(map)"
 
-# The next server knows nothing of it, and says so.
+# Without a file, the next server knows nothing of it, and says so.
+stop_server
+rm "$dir/disk.img.changes"
+start_nbdloopd --control "$socket" --changes=none "$dir/disk.img"
+control "$socket" "checkpoint create monday" >"$dir/answer.log" 2>&1 || fail "no checkpoint"
+test ! -e "$dir/disk.img.changes" || fail "there is a file in spite of changes=none"
 end_process server KILL
 start_nbdloopd --control "$socket" "$dir/disk.img"
 expect_equal checkpoints "[]" "$(control "$socket" status exports.0.checkpoints)"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CRC-32C (Castagnoli), as iSCSI has it: the checksum of the delta format.
+ * CRC-32C (Castagnoli), as iSCSI has it: the checksum of files of our own.
  */
-#ifndef TOOL_BACKUP_CRC32C_H
-#define TOOL_BACKUP_CRC32C_H
+#ifndef COMMON_CRC32C_H
+#define COMMON_CRC32C_H
 
 #include <stddef.h>
 #include <stdint.h>

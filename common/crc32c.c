@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tool/backup/crc32c.h"
+#include "common/crc32c.h"
 
 #include <pthread.h>
 

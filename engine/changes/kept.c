@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The checkpoints of an image as its record has them: read when the image is opened, and written
+ * when checkpoints come and go, and at the end.
+ */
+#include "engine/changes/checkpoint.h"
+#include "engine/changes/checkpoints_state.h"
+#include "engine/changes/recorder.h"
+#include "engine/image/freeze.h"
+#include "engine/image/image.h"
+#include "engine/io/image_state.h"
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *
+path_of(const struct checkpoints *set)
+{
+	return set->image->backing.path;
+}
+
+static int
+see_image(const struct checkpoints *set, struct witness *witness)
+{
+	return witness_take(witness, &set->image->backing, set->start, image_size(set->image));
+}
+
+/* ---- writing */
+
+static void
+fill_entries(struct checkpoints *set)
+{
+	struct record_header *header = &set->record.header;
+
+	header->count = 0;
+	pthread_mutex_lock(&set->mutex);
+	for (struct checkpoint *one = set->first; one; one = one->next) {
+		if (atomic_load(&one->over))
+			continue;
+		if (bitmap_covered(one->bitmap) < one->entry.covered)
+			one->entry.covered = bitmap_covered(one->bitmap);
+		header->entries[header->count++] = one->entry;
+	}
+	pthread_mutex_unlock(&set->mutex);
+}
+
+int
+kept_put(struct checkpoints *set)
+{
+	int r = see_image(set, &set->record.header.witness);
+
+	if (r < 0)
+		return r;
+	fill_entries(set);
+	return record_put_header(&set->record);
+}
+
+void
+kept_retry(struct checkpoints *set)
+{
+	if (set->still_trusted && record_give_up(&set->record, set->problem) == 0) {
+		set->still_trusted = false;
+		log_info("%s: says now that it is not to be trusted", set->file);
+	}
+}
+
+void
+kept_break(struct checkpoints *set, int err)
+{
+	char reason[REASON_MAX];
+
+	if (atomic_load(&set->unknown))
+		return;
+	snprintf(reason, sizeof(reason), "their record could not be written: %s", strerror(-err));
+	checkpoints_set_problem(set, reason);
+	atomic_store(&set->kept, false);
+	log_error("%s: the changes since the checkpoints of %s are unknown from now on: %s: take "
+		  "a full backup; clients are not affected",
+		  set->file, path_of(set), strerror(-err));
+	set->still_trusted = record_give_up(&set->record, reason) < 0;
+	if (set->still_trusted)
+		log_error("%s: it can't be removed either: remove it before another server trusts "
+			  "it",
+			  set->file);
+}
+
+/* ---- checkpoints come and go */
+
+static int
+make_record(struct checkpoints *set, char **error)
+{
+	struct witness witness;
+	int r = see_image(set, &witness);
+
+	if (r < 0)
+		return error_set(error, r, "%s: can't tell whether it is changed by others: %s",
+				 path_of(set), strerror(-r));
+	r = record_create(&set->record, set->file, image_size(set->image), &witness, error);
+	if (r < 0)
+		return r;
+	set->has_record = true;
+	set->still_trusted = false;
+	memset(set->touched, 0, sizeof(set->touched));
+	atomic_store(&set->quiet, false);
+	return 0;
+}
+
+/* recording held. */
+static int
+find_record(struct checkpoints *set, char **error)
+{
+	int r;
+
+	if (set->has_record && atomic_load(&set->unknown))
+		return error_set(error, -EIO,
+				 "the changes since the checkpoints of this export are unknown "
+				 "(%s): delete these first",
+				 set->problem);
+	if (set->has_record)
+		return 0;
+	r = record_open(&set->record, set->file, error);
+	if (r == 0) {
+		record_close(&set->record);
+		return error_set(error, -EEXIST,
+				 "%s has checkpoints that this server does not know: remove it, or "
+				 "open the export again",
+				 set->file);
+	}
+	if (r != -ENOENT)
+		return r;
+	r = make_record(set, error);
+	if (r == 0) {
+		pthread_mutex_lock(&set->mutex);
+		set->problem[0] = '\0';
+		pthread_mutex_unlock(&set->mutex);
+		atomic_store(&set->unknown, false);
+	}
+	return r;
+}
+
+int
+kept_prepare(struct checkpoints *set, char **error)
+{
+	int r;
+
+	if (!set->file)
+		return 0;
+	pthread_mutex_lock(&set->recording);
+	r = find_record(set, error);
+	pthread_mutex_unlock(&set->recording);
+	return r < 0 ? r : recorder_start(set);
+}
+
+int
+kept_make_room(struct checkpoint *checkpoint)
+{
+	struct checkpoints *set = checkpoint->set;
+	int r;
+
+	if (!checkpoint->written)
+		return 0;
+	pthread_mutex_lock(&set->recording);
+	r = record_make_room(&set->record, &checkpoint->entry);
+	pthread_mutex_unlock(&set->recording);
+	return r;
+}
+
+static bool
+has_some(struct checkpoints *set)
+{
+	const struct checkpoint *one;
+
+	pthread_mutex_lock(&set->mutex);
+	for (one = set->first; one && atomic_load(&one->over); one = one->next)
+		;
+	pthread_mutex_unlock(&set->mutex);
+	return one != NULL;
+}
+
+int
+kept_save(struct checkpoints *set)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&set->recording);
+	if (set->has_record)
+		r = has_some(set) ? kept_put(set) : record_remove(&set->record);
+	if (r < 0)
+		kept_break(set, r);
+	pthread_mutex_unlock(&set->recording);
+	return r;
+}
+
+/* recording held. No change is in flight, nor comes any more. */
+static void
+close_in_order(struct checkpoints *set)
+{
+	/* Some file systems set a file's times when they write back. */
+	if (fsync(set->image->backing.fd) < 0)
+		return;
+	set->record.header.state = RECORD_CLOSED;
+	memset(set->record.header.regions, 0, sizeof(set->record.header.regions));
+	/* All marks must be durable before the header that says so. */
+	if (record_sync(&set->record) < 0 || kept_put(set) < 0)
+		kept_break(set, -EIO);
+}
+
+void
+kept_close(struct checkpoints *set)
+{
+	bool ended;
+
+	recorder_stop(set);
+	pthread_mutex_lock(&set->recording);
+	if (set->has_record) {
+		if (atomic_load(&set->kept) && has_some(set))
+			close_in_order(set);
+		record_close(&set->record);
+	}
+	ended = set->has_record && !set->first;
+	set->has_record = false;
+	atomic_store(&set->kept, false);
+	pthread_mutex_unlock(&set->recording);
+	if (!ended)
+		return;
+	pthread_mutex_lock(&set->mutex);
+	set->problem[0] = '\0';
+	pthread_mutex_unlock(&set->mutex);
+	atomic_store(&set->unknown, false);
+}
+
+/* ---- reading */
+
+/* Adds the marks of the record to a checkpoint. Returns 0, -EBADMSG or -errno. */
+static int
+read_marks(struct checkpoint *checkpoint, const struct record *record)
+{
+	uint64_t blocks = record_blocks_for(checkpoint->entry.granules);
+	uint64_t words[RECORD_BLOCK_WORDS];
+
+	for (uint64_t n = 0; n < blocks; n++) {
+		int r = record_get_block(record, &checkpoint->entry, (uint32_t)n, words);
+
+		if (r < 0)
+			return r;
+		bitmap_add(checkpoint->written, n * RECORD_BLOCK_WORDS, RECORD_BLOCK_WORDS, words);
+	}
+	return 0;
+}
+
+static void
+mark_regions(struct checkpoint *checkpoint, const struct record_header *header)
+{
+	for (uint64_t region = 0; region < RECORD_REGIONS; region++) {
+		uint64_t start = region * header->region;
+
+		if (header->regions[region / 64] >> region % 64 & 1)
+			bitmap_mark(checkpoint->written, start,
+				    region == RECORD_REGIONS - 1 ? UINT64_MAX
+								 : start + header->region);
+	}
+}
+
+/* Copies the marks from .written, and has all blocks written. */
+static void
+take_marks(struct checkpoint *checkpoint)
+{
+	uint64_t blocks = record_blocks_for(checkpoint->entry.granules);
+	uint64_t words[RECORD_BLOCK_WORDS];
+
+	for (uint64_t n = 0; n < blocks; n++) {
+		bitmap_read(checkpoint->written, n * RECORD_BLOCK_WORDS, RECORD_BLOCK_WORDS, words);
+		bitmap_add(checkpoint->bitmap, n * RECORD_BLOCK_WORDS, RECORD_BLOCK_WORDS, words);
+	}
+	checkpoint_set_stale(checkpoint, 0, blocks);
+	bitmap_limit(checkpoint->bitmap, checkpoint->entry.covered);
+}
+
+/* Returns whether the record's checkpoints are known, else sets `reason`. */
+static bool
+judge(struct checkpoints *set, char reason[REASON_MAX])
+{
+	const struct record_header *header = &set->record.header;
+	struct witness now;
+	int r = see_image(set, &now);
+	bool cut = header->state == RECORD_IN_USE && !witness_same_boot(&header->witness, &now);
+
+	if (header->state == RECORD_UNKNOWN)
+		snprintf(reason, REASON_MAX, "%s", header->reason);
+	else if (r < 0)
+		snprintf(reason, REASON_MAX, "can't tell whether the image was changed: %s",
+			 strerror(-r));
+	if (header->state == RECORD_UNKNOWN || r < 0 ||
+	    !witness_agrees(&header->witness, &now, header->state == RECORD_CLOSED, reason))
+		return false;
+	for (struct checkpoint *one = set->first; one; one = one->next) {
+		r = read_marks(one, &set->record);
+		if (r < 0) {
+			snprintf(reason, REASON_MAX, "their record is %s",
+				 r == -EBADMSG ? "torn or corrupted" : strerror(-r));
+			return false;
+		}
+		if (cut)
+			mark_regions(one, header);
+		take_marks(one);
+	}
+	return true;
+}
+
+static int
+make_checkpoints(struct checkpoints *set)
+{
+	const struct record_header *header = &set->record.header;
+
+	for (uint32_t i = 0; i < header->count; i++) {
+		struct checkpoint *checkpoint = checkpoint_new(set, &header->entries[i], true);
+
+		if (!checkpoint)
+			return -ENOMEM;
+		checkpoint_append(checkpoint);
+	}
+	return 0;
+}
+
+/* recording held. The marks that are known now must be there before the record goes on as one of
+ * this boot. */
+static int
+go_on(struct checkpoints *set)
+{
+	struct record_header *header = &set->record.header;
+	int r = recorder_put_blocks(set);
+
+	if (r == 0)
+		r = record_sync(&set->record);
+	header->state = RECORD_IN_USE;
+	memset(header->regions, 0, sizeof(header->regions));
+	return r < 0 ? r : kept_put(set);
+}
+
+static void
+start_recording(struct checkpoints *set)
+{
+	struct freeze freeze;
+	int r = recorder_start(set);
+
+	pthread_mutex_lock(&set->recording);
+	if (r == 0)
+		r = go_on(set);
+	if (r < 0)
+		kept_break(set, r);
+	pthread_mutex_unlock(&set->recording);
+	freeze_begin(&freeze, &set->image, 1);
+	atomic_store(&set->kept, r == 0);
+	image_observe(set->image, &set->observer);
+	set->observed = true;
+	freeze_end(&freeze);
+}
+
+/* Nobody must ever trust the record again, even if the image gets its old size or times back. */
+static void
+refuse_record(struct checkpoints *set, const char *reason)
+{
+	checkpoints_set_problem(set, reason);
+	log_error("%s: the changes since the checkpoints of %s are unknown: %s: take a full backup",
+		  set->file, path_of(set), reason);
+	set->still_trusted = record_give_up(&set->record, reason) < 0;
+}
+
+int
+checkpoints_keep(struct checkpoints *set, const char *file)
+{
+	char reason[REASON_MAX], *CLEANUP_FREE error = NULL;
+	int r;
+
+	set->file = strdup(file);
+	if (!set->file)
+		return -ENOMEM;
+	r = record_open(&set->record, set->file, &error);
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0) {
+		checkpoints_set_problem(set, error ? error : strerror(-r));
+		log_error("%s; the changes since its checkpoints are unknown: take a full backup",
+			  error ? error : set->file);
+		return 0;
+	}
+	set->has_record = true;
+	r = make_checkpoints(set);
+	if (r < 0)
+		return r;
+	if (judge(set, reason))
+		start_recording(set);
+	else
+		refuse_record(set, reason);
+	return 0;
+}

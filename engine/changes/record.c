@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/changes/record.h"
+
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How often, and how long after each other, the lock is tried. */
+#define LOCK_TRIES    50
+#define LOCK_PAUSE_NS 20000000
+
+/* ---- whole transfers */
+
+static int
+write_all(int fd, const void *bytes, size_t size, uint64_t offset)
+{
+	while (size) {
+		ssize_t n = pwrite(fd, bytes, size, (off_t)offset);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n > 0) {
+			bytes = (const uint8_t *)bytes + n;
+			size -= (size_t)n;
+			offset += (uint64_t)n;
+		}
+	}
+	return 0;
+}
+
+/* What the file does not have is read as zeroes. */
+static int
+read_all(int fd, void *bytes, size_t size, uint64_t offset)
+{
+	memset(bytes, 0, size);
+	while (size) {
+		ssize_t n = pread(fd, bytes, size, (off_t)offset);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n == 0)
+			return 0;
+		if (n > 0) {
+			bytes = (uint8_t *)bytes + n;
+			size -= (size_t)n;
+			offset += (uint64_t)n;
+		}
+	}
+	return 0;
+}
+
+static int
+sync_data(int fd)
+{
+	return fdatasync(fd) < 0 ? -errno : 0;
+}
+
+/* Makes a name that was made or removed durable. */
+static int
+sync_directory(const char *path)
+{
+	char *CLEANUP_FREE directory = strdup(path);
+	char *slash = directory ? strrchr(directory, '/') : NULL;
+	int CLEANUP_CLOSE fd = -1;
+
+	if (!directory)
+		return -ENOMEM;
+	if (slash)
+		slash[slash == directory] = '\0';
+	fd = open(slash ? directory : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 || fsync(fd) < 0 ? -errno : 0;
+}
+
+/* ---- opening */
+
+/* A server that was killed may hold the lock for another moment. */
+static bool
+lock_file(int fd)
+{
+	const struct timespec moment = {.tv_nsec = LOCK_PAUSE_NS};
+	unsigned int left = LOCK_TRIES;
+
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (--left == 0)
+			return false;
+		nanosleep(&moment, NULL);
+	}
+	return true;
+}
+
+static int
+open_file(struct record *record, const char *path, int flags, char **error)
+{
+	struct stat facts;
+	int r;
+
+	*record = (struct record){.fd = -1, .path = strdup(path)};
+	if (!record->path)
+		return -ENOMEM;
+	record->fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | flags, 0600);
+	if (record->fd < 0 && errno == ENOENT && !(flags & O_CREAT))
+		return -ENOENT;
+	if (record->fd < 0 || fstat(record->fd, &facts) < 0) {
+		r = -errno;
+		return error_set(error, r, "%s: %s", path, strerror(-r));
+	}
+	if (!S_ISREG(facts.st_mode))
+		return error_set(error, -EINVAL, "%s is no regular file", path);
+	if (!lock_file(record->fd))
+		return error_set(error, -EBUSY,
+				 "%s is in use by another server, or by another export of this one",
+				 path);
+	return 0;
+}
+
+/* Whether there is nothing in the place of a header. */
+static bool
+is_zero(const struct record *record, unsigned int header)
+{
+	uint8_t bytes[RECORD_HEADER_SIZE];
+
+	return read_all(record->fd, bytes, sizeof(bytes), (uint64_t)header * sizeof(bytes)) == 0 &&
+	       bytes[0] == 0 && memcmp(bytes, bytes + 1, sizeof(bytes) - 1) == 0;
+}
+
+/* Whether the file has no header that was ever durable: its maker was killed. */
+static bool
+is_unfinished(const struct record *record, const struct record_header headers[2],
+	      const int results[2])
+{
+	struct stat facts;
+
+	if (fstat(record->fd, &facts) == 0 && facts.st_size <= (off_t)RECORD_BLOCKS_AT &&
+	    is_zero(record, 0) && is_zero(record, 1))
+		return true;
+	/* The second one is written first. */
+	if (results[1] == -EBADMSG && is_zero(record, 0))
+		return true;
+	return (results[0] == 0 || results[1] == 0) && headers[0].count + headers[1].count == 0;
+}
+
+/* Takes the one with the higher sequence. One that is torn was not needed yet, or the other one is
+ * the same. */
+static int
+choose_header(struct record *record, const struct record_header headers[2], const int results[2],
+	      char *const why[2], char **error)
+{
+	if (is_unfinished(record, headers, results)) {
+		unlink(record->path);
+		return -ENOENT;
+	}
+	for (unsigned int i = 0; i < 2; i++) {
+		/* One of another version tells that another server was here. */
+		if (results[i] == -ENOTSUP ||
+		    (results[i] < 0 && results[!i] < 0 && (i == 1 || results[i] == -EBADMSG)))
+			return error_set(error, results[i], "%s %s", record->path,
+					 why[i] ? why[i] : "can't be read");
+	}
+	record->newest =
+		results[0] < 0 || (results[1] == 0 && headers[1].sequence > headers[0].sequence);
+	record->header = headers[record->newest];
+	return 0;
+}
+
+static int
+read_headers(struct record *record, char **error)
+{
+	struct record_header *CLEANUP_FREE headers = calloc(2, sizeof(*headers));
+	char *why[2] = {NULL, NULL};
+	int results[2], r = 0;
+
+	if (!headers)
+		return -ENOMEM;
+	for (unsigned int i = 0; r == 0 && i < 2; i++) {
+		uint8_t bytes[RECORD_HEADER_SIZE];
+
+		r = read_all(record->fd, bytes, sizeof(bytes), (uint64_t)i * RECORD_HEADER_SIZE);
+		if (r == 0)
+			results[i] = record_header_decode(&headers[i], bytes, &why[i]);
+	}
+	r = r < 0 ? error_set(error, r, "%s: %s", record->path, strerror(-r))
+		  : choose_header(record, headers, results, why, error);
+	free(why[0]);
+	free(why[1]);
+	return r;
+}
+
+int
+record_open(struct record *record, const char *path, char **error)
+{
+	int r = open_file(record, path, 0, error);
+
+	/* An error of a write-back that nobody has seen: the page cache may have lost marks. */
+	if (r == 0) {
+		r = sync_data(record->fd);
+		if (r < 0)
+			error_set(error, r, "%s: %s", path, strerror(-r));
+	}
+	if (r == 0)
+		r = read_headers(record, error);
+	if (r < 0)
+		record_close(record);
+	return r;
+}
+
+int
+record_create(struct record *record, const char *path, uint64_t image_size,
+	      const struct witness *witness, char **error)
+{
+	int r = open_file(record, path, O_CREAT | O_EXCL, error);
+
+	if (r == 0) {
+		record->header.state = RECORD_IN_USE;
+		record->header.region = record_region_for(image_size);
+		record->header.witness = *witness;
+		r = record_put_header(record);
+		if (r < 0) {
+			error_set(error, r, "%s: %s", path, strerror(-r));
+			unlink(path);
+		}
+	}
+	if (r < 0)
+		record_close(record);
+	return r;
+}
+
+void
+record_close(struct record *record)
+{
+	if (record->fd >= 0)
+		close(record->fd);
+	record->fd = -1;
+	free(steal_pointer(&record->path));
+}
+
+int
+record_remove(struct record *record)
+{
+	if (unlink(record->path) < 0 && errno != ENOENT)
+		return -errno;
+	return sync_directory(record->path);
+}
+
+/* ---- writing */
+
+int
+record_put_header(struct record *record)
+{
+	uint8_t bytes[RECORD_HEADER_SIZE];
+	unsigned int older = !record->newest;
+	bool first = record->header.sequence == 0;
+	int r;
+
+	record->header.sequence++;
+	record_header_encode(&record->header, bytes);
+	/* The newest one stays until this one is durable. */
+	r = write_all(record->fd, bytes, sizeof(bytes), (uint64_t)older * RECORD_HEADER_SIZE);
+	if (r == 0)
+		r = sync_data(record->fd);
+	if (r < 0)
+		return r;
+	record->newest = older;
+	/* Then both are the same, so that one of them may decay. */
+	r = write_all(record->fd, bytes, sizeof(bytes), (uint64_t)!older * RECORD_HEADER_SIZE);
+	return r == 0 && first ? sync_directory(record->path) : r;
+}
+
+int
+record_sync(struct record *record)
+{
+	return sync_data(record->fd);
+}
+
+int
+record_put_block(struct record *record, const struct record_entry *entry, uint32_t n,
+		 const uint64_t *words)
+{
+	uint8_t bytes[RECORD_BLOCK_SIZE];
+
+	record_block_encode(words, entry->owner, n, bytes);
+	return write_all(record->fd, bytes, sizeof(bytes),
+			 RECORD_BLOCKS_AT + (entry->first_block + n) * RECORD_BLOCK_SIZE);
+}
+
+int
+record_get_block(const struct record *record, const struct record_entry *entry, uint32_t n,
+		 uint64_t *words)
+{
+	uint8_t bytes[RECORD_BLOCK_SIZE];
+	int r = read_all(record->fd, bytes, sizeof(bytes),
+			 RECORD_BLOCKS_AT + (entry->first_block + n) * RECORD_BLOCK_SIZE);
+
+	return r < 0 ? r : record_block_decode(words, entry->owner, n, bytes);
+}
+
+/* The first place with `blocks` blocks that no entry has. */
+static uint64_t
+find_place(const struct record_header *header, uint64_t blocks)
+{
+	uint64_t place = 0;
+	bool moved = true;
+
+	while (moved) {
+		moved = false;
+		for (uint32_t i = 0; i < header->count; i++) {
+			const struct record_entry *entry = &header->entries[i];
+			uint64_t end = entry->first_block + record_blocks_for(entry->granules);
+
+			if (place < end && entry->first_block < place + blocks) {
+				place = end;
+				moved = true;
+			}
+		}
+	}
+	return place;
+}
+
+int
+record_make_room(struct record *record, struct record_entry *entry)
+{
+	static const uint64_t none[RECORD_BLOCK_WORDS];
+	uint64_t blocks = record_blocks_for(entry->granules);
+	int r = 0;
+
+	entry->first_block = find_place(&record->header, blocks);
+	entry->owner = record->header.sequence + 1;
+	/* Marks must not fail for want of space later. */
+	if (fallocate(record->fd, 0,
+		      (off_t)(RECORD_BLOCKS_AT + entry->first_block * RECORD_BLOCK_SIZE),
+		      (off_t)(blocks * RECORD_BLOCK_SIZE)) < 0 &&
+	    errno != EOPNOTSUPP)
+		return -errno;
+	for (uint64_t n = 0; r == 0 && n < blocks; n++)
+		r = record_put_block(record, entry, (uint32_t)n, none);
+	/* A header that has the entry must not be on the disk before these. */
+	return r < 0 ? r : sync_data(record->fd);
+}
+
+int
+record_give_up(struct record *record, const char *reason)
+{
+	int r;
+
+	record->header.state = RECORD_UNKNOWN;
+	snprintf(record->header.reason, sizeof(record->header.reason), "%s", reason);
+	r = record_put_header(record);
+	return r < 0 ? record_remove(record) : 0;
+}

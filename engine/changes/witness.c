@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/changes/witness.h"
+
+#include "engine/changes/boot.h"
+
+#include "common/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_S (int64_t) NS_PER_SECOND
+
+enum witness_kind {
+	WITNESS_FILE = 1,
+	WITNESS_BLOCK_DEVICE,
+};
+
+/* ---- taking one */
+
+static int64_t
+nanoseconds(int64_t seconds, uint32_t rest)
+{
+	return seconds * NS_PER_S + rest;
+}
+
+static int
+take_file(struct witness *witness, const struct backing *backing)
+{
+	struct statx facts;
+
+	if (statx(backing->fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &facts) < 0)
+		return -errno;
+	witness->kind = WITNESS_FILE;
+	witness->device = makedev(facts.stx_dev_major, facts.stx_dev_minor);
+	witness->inode = facts.stx_ino;
+	if (facts.stx_mask & STATX_BTIME)
+		witness->birth =
+			(uint64_t)nanoseconds(facts.stx_btime.tv_sec, facts.stx_btime.tv_nsec);
+	witness->size = facts.stx_size;
+	witness->changed = nanoseconds(facts.stx_ctime.tv_sec, facts.stx_ctime.tv_nsec);
+	witness->modified = nanoseconds(facts.stx_mtime.tv_sec, facts.stx_mtime.tv_nsec);
+	return 0;
+}
+
+/* Opens a file that tells of the disk of a block device. What is written to a disk at the place of
+ * a partition counts for the disk only. Returns NULL with errno. */
+static FILE *
+open_disk_file(dev_t device, const char *name)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/partition", major(device),
+		 minor(device));
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%s%s", major(device), minor(device),
+		 access(path, F_OK) == 0 ? "../" : "", name);
+	return fopen(path, "re");
+}
+
+static int
+take_counts(struct witness *witness, dev_t device)
+{
+	FILE *file = open_disk_file(device, "stat");
+	int n;
+
+	if (!file)
+		return -errno;
+	/* Documentation/block/stat.rst of the kernel. */
+	n = fscanf(file, "%*u %*u %*u %*u %*u %*u %" SCNd64 " %*u %*u %*u %*u %*u %*u %" SCNd64,
+		   &witness->changed, &witness->modified);
+	fclose(file);
+	return n >= 1 ? 0 : -EIO;
+}
+
+static int
+take_block_device(struct witness *witness, const struct backing *backing)
+{
+	FILE *file = open_disk_file(backing->device, "diskseq");
+	uint64_t counts;
+	int64_t size = backing_size(backing);
+
+	if (size < 0)
+		return (int)size;
+	witness->kind = WITNESS_BLOCK_DEVICE;
+	witness->device = backing->device;
+	witness->size = (uint64_t)size;
+	if (file) {
+		if (fscanf(file, "%" SCNu64, &witness->birth) != 1)
+			witness->birth = 0;
+		fclose(file);
+	}
+	/* An administrator can turn the counts off. */
+	if (backing_queue_read(backing, "iostats", &counts) == 0 && !counts)
+		return -ENODATA;
+	return take_counts(witness, backing->device);
+}
+
+int
+witness_take(struct witness *witness, const struct backing *backing, uint64_t offset,
+	     uint64_t window)
+{
+	*witness = (struct witness){
+		.offset = offset,
+		.window = window,
+		.seen = (int64_t)clock_ns(CLOCK_REALTIME),
+		.seen_boot = boot_age(),
+	};
+	boot_id(witness->boot, sizeof(witness->boot));
+	return backing->block_device ? take_block_device(witness, backing)
+				     : take_file(witness, backing);
+}
+
+/* ---- comparing two */
+
+bool
+witness_same_boot(const struct witness *a, const struct witness *b)
+{
+	return a->boot[0] && strcmp(a->boot, b->boot) == 0;
+}
+
+static bool
+say(char reason[REASON_MAX], const char *text)
+{
+	snprintf(reason, REASON_MAX, "%s", text);
+	return false;
+}
+
+static bool
+is_same(const struct witness *then, const struct witness *now, char reason[REASON_MAX])
+{
+	/* A file system may have another device number after a boot. */
+	bool device = then->device == now->device ||
+		      (then->kind == WITNESS_FILE && !witness_same_boot(then, now));
+
+	if (then->kind != now->kind || !device || then->inode != now->inode ||
+	    then->birth != now->birth)
+		return say(reason, "this is another image than the one that they belong to");
+	if (then->offset != now->offset)
+		return say(reason, "the image began at another offset");
+	if (then->size != now->size || then->window != now->window)
+		return say(reason, "the image had another size");
+	return true;
+}
+
+bool
+witness_is_untouched(const struct witness *then, const struct witness *now)
+{
+	return then->changed == now->changed && then->modified == now->modified;
+}
+
+/* Whether the last change of the file may have been made by the server that was killed. */
+static bool
+was_killed(const struct witness *then, const struct witness *now)
+{
+	int64_t limit = then->seen + WITNESS_TRUST * NS_PER_S;
+	int64_t boot = now->seen - now->seen_boot;
+
+	return now->changed <= limit && now->modified <= limit &&
+	       (witness_same_boot(then, now) || now->changed < boot);
+}
+
+bool
+witness_agrees(const struct witness *then, const struct witness *now, bool closed,
+	       char reason[REASON_MAX])
+{
+	static const char changed[] = "the image was changed without this server";
+
+	if (!is_same(then, now, reason))
+		return false;
+	if (then->kind == WITNESS_BLOCK_DEVICE && !witness_same_boot(then, now))
+		return say(reason, "a block device doesn't tell whether it was changed before "
+				   "this boot");
+	if (witness_is_untouched(then, now))
+		return true;
+	if (closed)
+		return say(reason, changed);
+	if (then->kind == WITNESS_FILE)
+		return was_killed(then, now) || say(reason, changed);
+	return now->seen_boot - then->seen_boot <= WITNESS_TRUST * NS_PER_S ||
+	       say(reason, "the server that kept them was killed too long ago to know what "
+			   "changed the block device since");
+}
