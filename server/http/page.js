@@ -188,7 +188,7 @@ function quantile(now, before, part) {
 
 // ---- tables of clients
 
-const COLUMNS = ["Client", "In flight", "Reads", "Writes", "Read", "Written", "TLS"];
+const COLUMNS = ["Client", "In flight", "Reads", "Writes", "Read", "Written"];
 
 class Clients {
 	constructor(named) {
@@ -210,12 +210,14 @@ class Clients {
 			who.append(make("small", "", "export ", foreign(connection.export)));
 		if (connection.read_only)
 			who.append(make("small", "", "read-only"));
+		const tls = make("small");
+		who.append(tls);
 		const cells = COLUMNS.slice(1).map((name) => {
 			const cell = make("td");
 			cell.dataset.label = name;
 			return cell;
 		});
-		const row = {element: make("tr", "", who, ...cells), cells};
+		const row = {element: make("tr", "", who, ...cells), cells, tls};
 		row.element.dataset.id = connection.id;
 		this.rows.set(connection.id, row);
 		this.body.append(row.element);
@@ -231,8 +233,9 @@ class Clients {
 			[whole(one.requests),
 				together(perSecond(rate(one.read_bytes, before.read_bytes, seconds))),
 				together(perSecond(rate(one.write_bytes, before.write_bytes, seconds))),
-				together(bytes(one.read_bytes)), together(bytes(one.write_bytes)),
-				one.tls || "no"].forEach((text, i) => say(row.cells[i], text));
+				together(bytes(one.read_bytes)), together(bytes(one.write_bytes))]
+				.forEach((text, i) => say(row.cells[i], text));
+			say(row.tls, one.tls ? "TLS " + one.tls : "without TLS");
 			row.before = {read_bytes: one.read_bytes, write_bytes: one.write_bytes};
 		}
 		for (const [id, row] of this.rows) {
