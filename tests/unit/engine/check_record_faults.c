@@ -353,6 +353,15 @@ judge(bool regions, unsigned int at)
 	}
 }
 
+/* In slow runs, under valgrind, only some of the calls are met. */
+static unsigned int
+step(void)
+{
+	const char *factor = getenv("NBDLOOP_TIME_FACTOR");
+
+	return factor && atof(factor) > 2 ? 13 : 1;
+}
+
 static void
 begin_test(void)
 {
@@ -382,7 +391,7 @@ START_TEST(server_is_killed_at_each_call)
 	bool whole = false;
 
 	begin_test();
-	for (unsigned int at = 1; !whole; at++) {
+	for (unsigned int at = 1; !whole; at += step()) {
 		whole = run_with(KILL, at);
 		open_set();
 		judge(false, at);
@@ -398,7 +407,7 @@ START_TEST(power_fails_at_each_call)
 	bool whole = false;
 
 	begin_test();
-	for (unsigned int at = 1; !whole; at++) {
+	for (unsigned int at = 1; !whole; at += step()) {
 		blocks_only = _i == 1;
 		chance = (uint32_t)_i * 100 + (_i ? at : 0);
 		kernel = "first";
@@ -421,7 +430,7 @@ START_TEST(disk_of_the_record_is_full_at_each_call)
 	bool met = true;
 
 	begin_test();
-	for (unsigned int at = 1; met; at++) {
+	for (unsigned int at = 1; met; at += step()) {
 		ck_assert(run_with(NO_SPACE, at));
 		met = told->calls >= at;
 		open_set();
