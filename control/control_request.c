@@ -44,21 +44,43 @@ parse_export(const char *rest, struct control_request *request)
 	return request->export_name ? 0 : -EINVAL;
 }
 
-/* Parses allow= and allow-write=, each at most once; `word` is the first of them. */
-static int
-parse_rules(const char *word, char *rest, struct control_request *request)
-{
-	for (;;) {
-		const char **place = &request->allow;
-		const char *value = value_of(word, "allow=");
+/* A setting whose value is text. */
+struct text_setting {
+	enum control_verb verb; /* all settings of a request have the same */
+	const char *key;
+	const char **place; /* of the value */
+};
 
-		if (!value) {
-			place = &request->allow_write;
-			value = value_of(word, "allow-write=");
-		}
-		if (!value || *place)
+static const struct text_setting *
+setting_of(const struct text_setting *settings, const char *word)
+{
+	while (settings->key && !value_of(word, settings->key))
+		settings++;
+	return settings->key ? settings : NULL;
+}
+
+/* Parses rules, or limits, each at most once; `word` is the first of them. */
+static int
+parse_texts(const char *word, char *rest, struct control_request *request)
+{
+	const struct text_setting settings[] = {
+		{CONTROL_SET_RULES, "allow=", &request->allow},
+		{CONTROL_SET_RULES, "allow-write=", &request->allow_write},
+		{CONTROL_SET_LIMITS, "iops-limit=", &request->iops_limit},
+		{CONTROL_SET_LIMITS, "bandwidth-limit=", &request->bandwidth_limit},
+		{CONTROL_SET_LIMITS, "connections-limit=", &request->connections_limit},
+		{.key = NULL},
+	};
+
+	request->verb = CONTROL_SET;
+	for (;;) {
+		const struct text_setting *setting = setting_of(settings, word);
+
+		if (!setting || *setting->place ||
+		    (request->verb != CONTROL_SET && request->verb != setting->verb))
 			return -EINVAL;
-		*place = value;
+		request->verb = setting->verb;
+		*setting->place = value_of(word, setting->key);
 		if (!*rest || value_of(rest, EXPORT_KEY))
 			return parse_export(rest, request);
 		word = next_word(&rest);
@@ -74,8 +96,7 @@ parse_set(char *rest, struct control_request *request)
 	if (strcmp(setting, "direct-io=on") == 0) {
 		request->direct_io = true;
 	} else if (strcmp(setting, "direct-io=off") != 0) {
-		request->verb = CONTROL_SET_RULES;
-		return parse_rules(setting, rest, request);
+		return parse_texts(setting, rest, request);
 	}
 	return parse_export(rest, request);
 }
@@ -202,8 +223,9 @@ control_request_parse(char *line, struct control_request *request, const char **
 		r = parse_set(line, request);
 		*error =
 			"set: must be \"set direct-io=on\" or \"set direct-io=off\", or \"set\" with "
-			"\"allow=RULES\", \"allow-write=RULES\" or both (commas and no blanks "
-			"between rules), then nothing or \"export=NAME\"";
+			"\"allow=RULES\", \"allow-write=RULES\" or both, or \"set\" with some of "
+			"\"iops-limit=LIMIT\", \"bandwidth-limit=LIMIT\" and "
+			"\"connections-limit=N\" (commas and no blanks within a value), then nothing or \"export=NAME\"";
 	} else if (strcmp(verb, "resize") == 0) {
 		request->verb = CONTROL_RESIZE;
 		r = parse_export(line, request);
@@ -235,15 +257,17 @@ control_request_parse(char *line, struct control_request *request, const char **
 			 "\"checkpoint delete NAME\", then nothing or \"export=NAME\"";
 	} else {
 		r = -EINVAL;
-		*error = "unknown request: must be \"status\", "
-			 "\"set direct-io=on|off [export=NAME]\", "
-			 "\"set allow=RULES [allow-write=RULES] [export=NAME]\", "
-			 "\"resize [export=NAME]\", \"add NAME=PATH\", \"remove export=NAME\", "
-			 "\"disconnect RULES [export=NAME]\", "
-			 "\"checkpoint create NAME [granularity=SIZE] [export=NAME]\", "
-			 "\"checkpoint delete NAME [export=NAME]\" or "
-			 "\"snapshot NEW [scratch=DIR] [scratch-size=SIZE] [expire=SECONDS] "
-			 "[checkpoint=NAME] [local] [all|export=NAME]\"";
+		*error =
+			"unknown request: must be \"status\", "
+			"\"set direct-io=on|off [export=NAME]\", "
+			"\"set allow=RULES [allow-write=RULES] [export=NAME]\", "
+			"\"set iops-limit=LIMIT [bandwidth-limit=LIMIT] [connections-limit=N] "
+			"[export=NAME]\", \"resize [export=NAME]\", \"add NAME=PATH\", \"remove export=NAME\", "
+			"\"disconnect RULES [export=NAME]\", "
+			"\"checkpoint create NAME [granularity=SIZE] [export=NAME]\", "
+			"\"checkpoint delete NAME [export=NAME]\" or "
+			"\"snapshot NEW [scratch=DIR] [scratch-size=SIZE] [expire=SECONDS] "
+			"[checkpoint=NAME] [local] [all|export=NAME]\"";
 	}
 	if (!r)
 		*error = NULL;

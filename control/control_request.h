@@ -6,6 +6,7 @@
  *	set direct-io=on|off [export=NAME]
  *	set allow=RULES [allow-write=RULES] [export=NAME]
  *	set allow-write=RULES [export=NAME]
+ *	set iops-limit=LIMIT [bandwidth-limit=LIMIT] [connections-limit=N] [export=NAME]
  *	resize [export=NAME]
  *	add NAME=PATH[,OPTION=VALUE...]
  *	remove export=NAME
@@ -32,6 +33,7 @@ enum control_verb {
 	CONTROL_STATUS,
 	CONTROL_SET, /* direct-io */
 	CONTROL_SET_RULES,
+	CONTROL_SET_LIMITS,
 	CONTROL_RESIZE,
 	CONTROL_ADD,
 	CONTROL_REMOVE,
@@ -48,7 +50,9 @@ struct control_request {
 	const char *export_name;         /* NULL: none */
 	const char *addition;            /* CONTROL_ADD: the text after the verb */
 	const char *allow, *allow_write; /* CONTROL_SET_RULES; one of them may be NULL */
-	const char *clients;             /* CONTROL_DISCONNECT: rules */
+	/* CONTROL_SET_LIMITS; at least one of them is not NULL. */
+	const char *iops_limit, *bandwidth_limit, *connections_limit;
+	const char *clients;  /* CONTROL_DISCONNECT: rules */
 	const char *snapshot; /* CONTROL_SNAPSHOT: name of the new export, or .all: how it ends */
 	bool all;             /* CONTROL_SNAPSHOT: of each export, at one moment */
 	bool local;           /* CONTROL_SNAPSHOT: clients need a socket on this machine */

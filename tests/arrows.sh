@@ -31,10 +31,11 @@ BEGIN {
 	allowed["engine/snapshot"] = "engine/image engine/context engine/io engine/backing engine common"
 
 	allowed["server/access"] = "common"
-	allowed["server/config"] = "server/access engine common"
+	allowed["server/limit"] = "common"
+	allowed["server/config"] = "server/access server/limit engine common"
 	allowed["server/loop"] = "engine engine/backend common"
-	allowed["server/serve"] = "server/access server/loop engine/* nbd nbd/tls common"
-	allowed["server/exports"] = "server/serve server/config server/access engine/* nbd control common"
+	allowed["server/serve"] = "server/access server/limit server/loop engine/* nbd nbd/tls common"
+	allowed["server/exports"] = "server/serve server/config server/access server/limit engine/* nbd control common"
 	allowed["server/http"] = "server/exports server/serve server/config engine/* common"
 	allowed["server/daemon"] = "server/http server/exports server/serve server/loop server/config server/access engine/* nbd nbd/tls control common"
 

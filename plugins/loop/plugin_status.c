@@ -76,6 +76,8 @@ status_handle(const struct control_request *request, FILE *out, void *data)
 	else if (request->verb == CONTROL_SET_RULES || request->verb == CONTROL_DISCONNECT)
 		answer_error(&json,
 			     "the plugin knows nothing of its clients: see nbdkit-ip-filter(1)");
+	else if (request->verb == CONTROL_SET_LIMITS)
+		answer_error(&json, "the plugin has no limits: see nbdkit-rate-filter(1)");
 	else if (request->verb == CONTROL_SNAPSHOT)
 		answer_error(&json, "the plugin makes no snapshots: nbdloopd does");
 	else if (request->verb == CONTROL_CREATE_CHECKPOINT ||

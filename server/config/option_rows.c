@@ -464,6 +464,7 @@ export_option_rows(void)
 	if (rows[0].name)
 		return rows;
 	options_append(rows, EXPORT_ROWS_MAX, own_rows, 0);
+	options_append(rows, EXPORT_ROWS_MAX, limit_option_rows, 0);
 	options_append(rows, EXPORT_ROWS_MAX, image_option_rows, EXPORT(image));
 	for (const struct option_row *row = rows; row->name; row++) {
 		/* Each thread has exactly one context for an image. */

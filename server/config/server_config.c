@@ -100,6 +100,11 @@ config_copy_defaults(struct export_config *to, const struct export_config *from)
 		r = copy_text(&to->description, from->description);
 	if (r == 0)
 		r = copy_text(&to->changes, from->changes);
+	if (r == 0)
+		r = copy_text(&to->iops_limit, from->iops_limit);
+	if (r == 0)
+		r = copy_text(&to->bandwidth_limit, from->bandwidth_limit);
+	to->connections_limit = from->connections_limit;
 	return r < 0 ? r : config_copy_rules(to, from);
 }
 
@@ -187,6 +192,20 @@ read_rules(struct export_config *export, unsigned int proofs, char **error)
 	return r < 0 && reason ? error_set(error, r, "export \"%s\": %s", export->name, reason) : r;
 }
 
+static int
+read_limits(struct export_config *export, char **error)
+{
+	const struct limit_texts texts = {
+		.rates = {[LIMIT_IOPS] = export->iops_limit,
+			  [LIMIT_BANDWIDTH] = export->bandwidth_limit},
+	};
+	char *CLEANUP_FREE reason = NULL;
+	int r = limits_parse(&texts, &export->limits, &reason);
+
+	export->limits.connections = export->connections_limit;
+	return r < 0 && reason ? error_set(error, r, "export \"%s\": %s", export->name, reason) : r;
+}
+
 int
 config_check(struct server_config *config, unsigned int proofs, char **error)
 {
@@ -205,17 +224,21 @@ config_check(struct server_config *config, unsigned int proofs, char **error)
 			r = error_set(error, -EINVAL,
 				      "the export \"%s\" has no image: file=PATH is missing",
 				      export->name);
+		if (r == 0)
+			r = read_limits(export, error);
 	}
 	if (r == 0 && config->http_token && !config->http)
 		r = error_set(error, -EINVAL, "http-token=FILE is only for http=ADDRESS:PORT");
 	return r < 0 ? r : check_tls(config, error);
 }
 
-/* Rules are changed while the server runs. */
+/* Rules and limits are changed while the server runs. */
 static bool
-is_rule(const struct option_row *row)
+is_followed(const struct option_row *row)
 {
-	return strcmp(row->name, "allow") == 0 || strcmp(row->name, "allow-write") == 0;
+	return strcmp(row->name, "allow") == 0 || strcmp(row->name, "allow-write") == 0 ||
+	       strcmp(row->name, "iops-limit") == 0 || strcmp(row->name, "bandwidth-limit") == 0 ||
+	       strcmp(row->name, "connections-limit") == 0;
 }
 
 static bool
@@ -232,7 +255,7 @@ export_config_difference(const struct export_config *a, const struct export_conf
 {
 	const struct option_row *row = export_option_rows();
 
-	while (row->name && (is_rule(row) || same_value(row, a, b)))
+	while (row->name && (is_followed(row) || same_value(row, a, b)))
 		row++;
 	return row->name;
 }

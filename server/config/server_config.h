@@ -10,6 +10,7 @@
 #include "common/option_row.h"
 #include "engine/image_config.h"
 #include "server/access/access.h"
+#include "server/limit/limits.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,6 +39,9 @@ struct export_config {
 	unsigned int read_only;    /* TRISTATE_OFF or TRISTATE_ON */
 	char *allow, *allow_write; /* NULL: not given */
 	struct access *access;     /* the rules of both; NULL: none, or not read yet */
+	char *iops_limit, *bandwidth_limit; /* NULL: not given */
+	unsigned int connections_limit;     /* 0: no limit */
+	struct limits limits;               /* all three, once they are read */
 	struct image_config image;
 	struct export_config *next;
 };
@@ -77,6 +81,9 @@ struct server_config {
 
 /* Their fields are offsets in struct server_config. */
 extern const struct option_row server_option_rows[];
+
+/* Those of the next ones that are limits. */
+extern const struct option_row limit_option_rows[];
 
 /* The options of an export and of its image, as this server has them.  Their fields are offsets in
  * struct export_config.  The default rows lack "file". */
@@ -122,9 +129,9 @@ export_config_free(struct export_config *export);
 unsigned int
 config_proofs(const struct server_config *config);
 
-/* Checks that there are exports, and that each has an image, and reads their rules, which may take
- * a while (server/access/rule.h); for `proofs`, see access_new().  Returns 0, or -errno with *error
- * a sentence (caller frees). */
+/* Checks that there are exports, and that each has an image, and reads their limits, and their
+ * rules, which may take a while (server/access/rule.h); for `proofs`, see access_new().  Returns 0,
+ * or -errno with *error a sentence (caller frees). */
 int
 config_check(struct server_config *config, unsigned int proofs, char **error);
 
@@ -136,7 +143,7 @@ config_tls(const struct server_config *config);
 const char *
 tls_choice_name(enum tls_choice choice);
 
-/* The name of the first option that differs, or NULL.  The rules don't count. */
+/* The name of the first option that differs, or NULL.  The rules and the limits don't count. */
 const char *
 export_config_difference(const struct export_config *a, const struct export_config *b);
 

@@ -207,6 +207,8 @@ open_image(struct exports *exports, struct export *export, char **error)
 	unsigned int flags = config->read_only == TRISTATE_ON ? BACKING_READ_ONLY : 0;
 	int r = image_open(AT_FDCWD, config->file, flags, &config->image, &export->image, error);
 
+	if (r == 0)
+		r = export_begin_limits(export);
 	if (r < 0)
 		return r;
 	if (exports->reserved && !image_survives_fork(export->image))
@@ -390,6 +392,9 @@ follow_config(struct exports *exports, struct offer *offer, struct export_config
 	}
 	if (exports_follow_access(exports, offer, config->access) < 0)
 		log_error("export \"%s\": its rules could not be changed: out of memory",
+			  config->name);
+	if (exports_follow_limits(exports, offer->export, &config->limits) < 0)
+		log_error("export \"%s\": its limits could not be changed: out of memory",
 			  config->name);
 	if (difference)
 		log_warning("export \"%s\": %s has changed, which needs a restart of the server",

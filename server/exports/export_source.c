@@ -177,11 +177,25 @@ read_only_for_applicant(void *data, const struct nbd_export *facts)
 	return access_right(offer_of(facts)->access, applicant->identity) == ACCESS_READ;
 }
 
+static void
+log_full(const struct applicant *applicant, const char *export)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(20, 60);
+	unsigned int suppressed;
+	char more[LOG_LEFT_OUT];
+
+	if (log_limit_pass(&limit, &suppressed))
+		log_warning("%s: refused: the export \"%s\" has as many connections as it may "
+			    "have (connections-limit)%s",
+			    applicant->identity->text, export, log_left_out(suppressed, more));
+}
+
 static uint32_t
 join_for_applicant(void *data, const struct nbd_export *facts, const char **message)
 {
 	struct exports *exports = ((const struct applicant *)data)->exports;
 	struct offer *wanted = offer_of(facts), *offer;
+	bool full;
 
 	if (image_is_fenced(wanted->export->image)) {
 		*message = "another server has this image now";
@@ -190,9 +204,15 @@ join_for_applicant(void *data, const struct nbd_export *facts, const char **mess
 	pthread_mutex_lock(&exports->mutex);
 	for (offer = exports->listed; offer && offer != wanted; offer = offer->next)
 		;
-	if (offer)
+	full = offer && export_is_full(exports, offer->export);
+	if (offer && !full)
 		atomic_fetch_add_explicit(&offer->connections, 1, memory_order_relaxed);
 	pthread_mutex_unlock(&exports->mutex);
+	if (full) {
+		log_full(data, wanted->facts.name);
+		*message = "the export has as many connections as it may have (connections-limit)";
+		return NBD_REP_ERR_POLICY;
+	}
 	if (offer)
 		return 0;
 	*message = "the export was removed or changed just now; try again";

@@ -3,6 +3,7 @@
 
 #include "server/access/access.h"
 #include "server/exports/exports_state.h"
+#include "server/limit/limiter.h"
 #include "server/serve/worker_contexts.h"
 
 #include "common/cleanup.h"
@@ -48,6 +49,7 @@ export_free(struct exports *exports, struct export *export)
 	image_close(export->image);
 	if (export->origin)
 		export_put(exports, export->origin);
+	limiter_release(export->limiter);
 	free(export->traffic);
 	export_config_free(export->config);
 	free(export);
@@ -249,8 +251,9 @@ take_exports(struct exports *exports, const char *name, unsigned int *count)
 		if (name && strcmp(name, offer->facts.name) != 0)
 			continue;
 		export->users++;
-		visited[(*count)++] = (struct visited){export, access_hold(offer->access),
-						       export_connections(exports, export)};
+		visited[(*count)++] =
+			(struct visited){export, access_hold(offer->access), *export_limits(export),
+					 export_connections(exports, export)};
 	}
 	pthread_mutex_unlock(&exports->mutex);
 	return visited;

@@ -36,6 +36,7 @@ exports_reap(struct exports *exports);
 struct visited {
 	struct export *export;
 	struct access *access; /* its rules now; NULL: it has none */
+	struct limits limits;  /* the same; of a snapshot, its origin's */
 	unsigned int connections;
 };
 
@@ -61,8 +62,8 @@ exports_snapshot_connections(struct exports *exports);
 bool
 exports_use_ring(struct exports *exports);
 
-/* ---- changes, in export_changes.c, export_image.c, export_access.c and export_checkpoints.c: only
- * one runs at a time, on the thread that asks for it */
+/* ---- changes, in export_changes.c, export_image.c, export_access.c, export_limits.c and
+ * export_checkpoints.c: only one runs at a time, on the thread that asks for it */
 
 /* Opens an export, and logs how its image is reached.  Takes over the configuration, which is in no
  * list.  Returns 0, or -errno with *error a sentence (caller frees). */
@@ -88,6 +89,13 @@ exports_reload(struct exports *exports, struct server_config *config);
 int
 exports_set_access(struct exports *exports, const char *name, const char *allow,
 		   const char *allow_write, unsigned int proofs, char **error);
+
+/* Changes those limits of an export that are given; without a name, of the only export.  Its
+ * connections are under the new ones from then on.  Returns 0; -ENOENT: there is no such export; or
+ * -errno with *error a sentence (caller frees). */
+int
+exports_set_limits(struct exports *exports, const char *name, const struct limit_texts *texts,
+		   char **error);
 
 /* The rules of exports that are added without their own: notes those of the configuration, and
  * copies the noted ones.  0 or -ENOMEM, and nothing has changed. */
@@ -132,6 +140,10 @@ exports_end_checkpoint(struct exports *exports, const char *export, const char *
 /* A connection to the offer has ended. */
 void
 exports_left(struct exports *exports, struct offer *offer);
+
+/* The limits of the offer's export now, held for the caller; NULL: none. */
+struct limiter *
+exports_limiter(struct exports *exports, struct offer *offer);
 
 /* A worker has forgotten the offer. */
 void

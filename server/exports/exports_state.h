@@ -69,6 +69,22 @@ exports_follow_size(struct export *export);
 int
 exports_follow_access(struct exports *exports, struct offer *offer, struct access *access);
 
+/* A new export gets those of its configuration.  0 or -ENOMEM. */
+int
+export_begin_limits(struct export *export);
+
+/* changing held.  The export gets these limits, which may be the same.  0 or -ENOMEM. */
+int
+exports_follow_limits(struct exports *exports, struct export *export, const struct limits *limits);
+
+/* mutex held.  The limits that an export, or a snapshot, is under. */
+const struct limits *
+export_limits(struct export *export);
+
+/* mutex held.  Whether the export has as many connections as its limits allow. */
+bool
+export_is_full(const struct exports *exports, struct export *export);
+
 /* Ends a change: `changing` is held until now. */
 void
 exports_end_change(struct exports *exports);

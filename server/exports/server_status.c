@@ -32,6 +32,7 @@ struct conn_fact {
 	char *export;    /* NULL: not chosen yet */
 	bool read_only;
 	char tls[sizeof(((struct conn *)NULL)->security)];
+	bool limited;
 	unsigned int requests;
 	uint64_t read_bytes, write_bytes;
 };
@@ -71,6 +72,7 @@ copy_conn_facts(const struct conn *conn, struct conn_fact *fact)
 	fact->export = conn->offer ? strdup(conn->offer->facts.name) : NULL;
 	fact->read_only = conn->session.flags & NBD_FLAG_READ_ONLY;
 	memcpy(fact->tls, conn->security, sizeof(fact->tls));
+	fact->limited = conn->limit.held;
 	fact->requests = conn->requests;
 	fact->read_bytes = conn->read_bytes;
 	fact->write_bytes = conn->write_bytes;
@@ -160,6 +162,7 @@ write_connection(struct json *json, const struct conn_fact *fact, unsigned int t
 	json_put_string(json, "export", fact->export);
 	json_put_bool(json, "read_only", fact->read_only);
 	json_put_uint(json, "thread", thread);
+	json_put_bool(json, "limited", fact->limited);
 	json_put_uint(json, "requests", fact->requests);
 	json_put_uint(json, "read_bytes", fact->read_bytes);
 	json_put_uint(json, "write_bytes", fact->write_bytes);
@@ -202,6 +205,8 @@ write_traffic(struct json *json, const struct export *export)
 
 	traffic_sum(export->traffic, export->threads, &sum);
 	json_put_uint(json, "requests", sum.under_way);
+	json_put_uint(json, "limited", sum.held);
+	json_put_uint(json, "limited_us", sum.held_ns / 1000);
 	json_object_begin(json, "latency_us");
 	for (unsigned int op = 0; op < TRAFFIC_OPS; op++)
 		write_latency(json, op, sum.latency[op]);
@@ -245,6 +250,7 @@ status_write_export(void *data, const struct visited *visited)
 	json_put_string(json, "allow", access ? access->allow : NULL);
 	json_put_string(json, "allow_write", access ? access->allow_write : NULL);
 	json_put_uint(json, "connections", visited->connections);
+	limits_put_json(json, &visited->limits);
 	snapshot_put_status(json, export, writer->socket);
 	write_traffic(json, export);
 	write_checkpoints(json, export->checkpoints);
@@ -340,6 +346,18 @@ set_rules(const struct status *status, const struct control_request *request, ch
 				  request->allow_write, config_proofs(status->config), error);
 }
 
+static int
+set_limits(const struct status *status, const struct control_request *request, char **error)
+{
+	const struct limit_texts texts = {
+		.rates = {[LIMIT_IOPS] = request->iops_limit,
+			  [LIMIT_BANDWIDTH] = request->bandwidth_limit},
+		.connections = request->connections_limit,
+	};
+
+	return exports_set_limits(status->exports, request->export_name, &texts, error);
+}
+
 static void
 change_export(const struct status *status, const struct control_request *request, struct json *json)
 {
@@ -354,6 +372,8 @@ change_export(const struct status *status, const struct control_request *request
 		name = added;
 	} else if (request->verb == CONTROL_SET_RULES) {
 		r = set_rules(status, request, &error);
+	} else if (request->verb == CONTROL_SET_LIMITS) {
+		r = set_limits(status, request, &error);
 	} else if (request->verb == CONTROL_SET) {
 		r = exports_set_direct(status->exports, name, request->direct_io, &error);
 	} else {

@@ -5,6 +5,7 @@
 #include "server/serve/conn_state.h"
 #include "server/serve/conn_tls.h"
 #include "server/serve/early.h"
+#include "server/serve/held.h"
 #include "server/serve/intake.h"
 #include "server/serve/linger.h"
 #include "server/serve/negotiation.h"
@@ -58,6 +59,7 @@ conn_new(int fd, struct identity *identity)
 		return NULL;
 	}
 	conn->fd = fd;
+	conn->room = CONN_REQUESTS;
 	conn->id = atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
 	conn->ready_tail = &conn->ready;
 	conn->hungry_tail = &conn->hungry;
@@ -72,6 +74,7 @@ conn_free(struct conn *conn)
 {
 	struct worker *worker = conn->worker;
 
+	held_leave(conn);
 	*conn->link = conn->next;
 	if (conn->next)
 		conn->next->link = conn->link;
@@ -391,11 +394,11 @@ sent(struct completion *completion, int result)
 
 /* While a request waited, its client may have given up and repeated it over another connection: it
  * must not be carried out after that one. */
-static void
-resume_stalled(struct conn *conn)
+void
+conn_resume(struct conn *conn)
 {
 	/* It stays stalled, and is settled again when one of its requests has finished. */
-	if (conn->requests >= CONN_REQUESTS || conn->hungry)
+	if (conn->requests >= CONN_REQUESTS || conn->hungry || held_waits(conn))
 		return;
 	if (clock_seconds(CLOCK_MONOTONIC_COARSE) > conn->stalled_since && peer_gave_up(conn)) {
 		conn_warn(conn, CONN_GAVE_UP);
@@ -434,7 +437,7 @@ conn_settle(struct conn *conn)
 		early_send(conn);
 	}
 	if (conn->stalled && !conn_is_closing(conn))
-		resume_stalled(conn);
+		conn_resume(conn);
 	if (__builtin_expect(conn->key_bytes != 0, 0))
 		conn_tls_check_keys(conn);
 	if (conn->life == CONN_DRAINS || conn->life == CONN_REFUSES)

@@ -32,6 +32,10 @@ conn_start(struct conn *conn, struct worker *worker);
 void
 conn_settle(struct conn *conn);
 
+/* Goes on with a request that had to wait, for a stalled connection. */
+void
+conn_resume(struct conn *conn);
+
 /* Aborts the connection if it has negotiated or lingered for too long.  `now`: CLOCK_MONOTONIC,
  * seconds. */
 void

@@ -5,6 +5,7 @@
 #ifndef SERVER_SERVE_CONN_STATE_H
 #define SERVER_SERVE_CONN_STATE_H
 
+#include "server/limit/limiter.h"
 #include "server/serve/worker_state.h"
 
 #include "nbd/reply.h"
@@ -79,6 +80,16 @@ struct conn_presence {
 	bool all_received;        /* the receive before left nothing unread */
 };
 
+/* What the connection has of its export's budgets, see held.h. */
+struct conn_limit {
+	struct limiter *limiter;             /* held; NULL: no limit */
+	struct share shares[LIMIT_KINDS][2]; /* as in struct limiter */
+	bool held;                           /* a request is held back; then also: */
+	uint64_t since;                      /* CLOCK_BOOTTIME, ns */
+	uint64_t due;                        /* the same: until then */
+	struct conn *previous, *next;        /* in the worker's list */
+};
+
 struct conn {
 	struct worker *worker;
 	int fd;
@@ -118,7 +129,9 @@ struct conn {
 	struct request *filling; /* its payload is received straight into its buffer; or NULL */
 	size_t filled;           /* bytes of that payload that have arrived */
 
-	unsigned int requests;            /* in flight: their reply is not sent yet */
+	unsigned int requests; /* in flight: their reply is not sent yet */
+	unsigned int room; /* requests below this number need no further look: CONN_REQUESTS; 0 if
+			      there are limits */
 	uint64_t read_bytes, write_bytes; /* of requests that succeeded */
 	unsigned int buffers;             /* of those requests */
 	uint64_t bytes_in, bytes_out;     /* through the socket, in completed operations */
@@ -133,6 +146,8 @@ struct conn {
 	uint8_t early_head[NBD_REPLY_DATA_MAX];
 	struct msghdr message;
 	struct iovec iov[CONN_PARTS];
+
+	struct conn_limit limit;
 };
 
 /* Removes the first `n` bytes of a message.  False: nothing is left. */

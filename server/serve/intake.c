@@ -2,6 +2,7 @@
 #include "server/serve/intake.h"
 
 #include "server/serve/conn_state.h"
+#include "server/serve/held.h"
 #include "server/serve/holes.h"
 #include "server/serve/replies.h"
 #include "server/serve/request.h"
@@ -75,7 +76,7 @@ merge(struct conn *conn, const struct taken *first, struct request *leader, size
 	struct request *last = leader;
 	const struct taken *next = ahead->taken;
 
-	while (conn->requests < CONN_REQUESTS) {
+	while (conn->requests < conn->room) {
 		struct request *request;
 
 		ahead->there = decode(conn, *at, ahead->taken) == 1;
@@ -235,6 +236,17 @@ take_one(struct conn *conn, const struct taken *taken, struct ahead *ahead)
 	return true;
 }
 
+/* False: the request has to wait. */
+static bool
+has_room(struct conn *conn, const struct taken *taken)
+{
+	if (conn->requests >= CONN_REQUESTS) {
+		conn_stall(conn);
+		return false;
+	}
+	return taken->verdict != NBD_VERDICT_SERVE || held_admit(conn, &taken->nbd);
+}
+
 static void
 drop_payload(struct conn *conn)
 {
@@ -277,7 +289,11 @@ intake_run(struct conn *conn)
 		if (r <= 0)
 			break;
 		ahead.there = false;
-		if (conn->requests >= CONN_REQUESTS || !take_one(conn, taken, &ahead)) {
+		if (conn->requests >= conn->room && !has_room(conn, taken))
+			break;
+		if (!take_one(conn, taken, &ahead)) {
+			if (taken->verdict == NBD_VERDICT_SERVE)
+				held_refund(conn, &taken->nbd);
 			conn_stall(conn);
 			break;
 		}

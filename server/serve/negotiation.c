@@ -3,6 +3,7 @@
 
 #include "server/serve/conn_state.h"
 #include "server/serve/conn_tls.h"
+#include "server/serve/held.h"
 #include "server/serve/peer.h"
 #include "server/serve/offer.h"
 
@@ -56,6 +57,18 @@ is_logged(const struct conn_negotiation *negotiation)
 }
 
 static void
+set_limits(struct conn *conn)
+{
+	const struct worker_config *config = conn->worker->config;
+	struct limiter *limiter =
+		config->limiter ? config->limiter(config->exports, conn->offer) : NULL;
+
+	if (limiter)
+		held_set_limiter(conn, limiter);
+	limiter_release(limiter);
+}
+
+static void
 end_handshake(struct conn *conn, enum nbd_handshake_result result)
 {
 	const struct nbd_handshake *handshake = &conn->negotiation->handshake;
@@ -64,6 +77,7 @@ end_handshake(struct conn *conn, enum nbd_handshake_result result)
 		conn->session = handshake->session;
 		conn->offer = offer_of(handshake->session.export);
 		conn->negotiation->finished = true;
+		set_limits(conn);
 		/* Notes the changes so far: others change the image from now on. */
 		peer_may_change(conn);
 		return;

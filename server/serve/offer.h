@@ -6,6 +6,7 @@
 #ifndef SERVER_SERVE_OFFER_H
 #define SERVER_SERVE_OFFER_H
 
+#include "server/limit/limits.h"
 #include "server/serve/traffic.h"
 #include "server/serve/worker_state.h"
 
@@ -22,6 +23,7 @@ struct checkpoints;
 struct export_config;
 struct exports;
 struct identity;
+struct limiter;
 
 /* An image under a name, from its opening to its closing. */
 struct export
@@ -32,6 +34,11 @@ struct export
 	struct export_config *config;
 	struct traffic *traffic; /* one for each of `threads`, by the worker's number */
 	unsigned int threads;
+	/* Its limits, and the limiter for them (NULL: none), of which it is a holder; of a
+	 * snapshot, its origin's count.  Changed while `changing` is held, guarded by the exports'
+	 * mutex. */
+	struct limits limits;
+	struct limiter *limiter;
 	/* Offers, snapshots, and readers of its status; guarded by the exports' mutex. */
 	unsigned int users;
 	struct export *origin; /* the export that this one is a snapshot of; NULL: it is none */

@@ -80,8 +80,8 @@ stuck_check(struct worker *worker)
 
 	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
 		observe(conn);
-		others_wait = others_wait ||
-			      (conn->stalled && conn->requests < CONN_REQUESTS && !is_stuck(conn));
+		others_wait = others_wait || (conn->stalled && !conn->limit.held &&
+					      conn->requests < CONN_REQUESTS && !is_stuck(conn));
 	}
 	for (struct conn *conn = worker->conns; others_wait && conn; conn = conn->next) {
 		if (is_stuck(conn))

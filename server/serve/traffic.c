@@ -31,6 +31,8 @@ traffic_sum(const struct traffic *traffic, unsigned int threads, struct traffic_
 	*sum = (struct traffic_sum){0};
 	for (unsigned int i = 0; i < threads; i++) {
 		sum->under_way += atomic_load_explicit(&traffic[i].under_way, memory_order_relaxed);
+		sum->held += atomic_load_explicit(&traffic[i].held, memory_order_relaxed);
+		sum->held_ns += atomic_load_explicit(&traffic[i].held_ns, memory_order_relaxed);
 		for (unsigned int op = 0; op < TRAFFIC_OPS; op++) {
 			for (unsigned int bucket = 0; bucket < TRAFFIC_BUCKETS; bucket++)
 				sum->latency[op][bucket] += atomic_load_explicit(

@@ -22,11 +22,14 @@ struct traffic {
 	alignas(64) _Atomic uint64_t under_way; /* requests whose reply is not sent yet */
 	_Atomic uint64_t changes; /* parts of writes, discards and zeroes that have begun */
 	_Atomic uint64_t latency[TRAFFIC_OPS][TRAFFIC_BUCKETS]; /* operations, by enum io_op */
+	_Atomic uint64_t held;    /* requests that a limit has held back */
+	_Atomic uint64_t held_ns; /* how long, together: before the time that `latency` counts */
 };
 
 struct traffic_sum {
 	uint64_t under_way;
 	uint64_t latency[TRAFFIC_OPS][TRAFFIC_BUCKETS];
+	uint64_t held, held_ns;
 };
 
 /* One for each thread, by its number; all zero.  The caller frees.  NULL: out of memory. */

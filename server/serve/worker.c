@@ -4,6 +4,7 @@
 #include "server/serve/conn.h"
 #include "server/serve/conn_state.h"
 #include "server/serve/conn_tls.h"
+#include "server/serve/held.h"
 #include "server/serve/request.h"
 #include "server/serve/stuck.h"
 #include "server/serve/worker_contexts.h"
@@ -85,7 +86,23 @@ timeout_of(struct worker *worker)
 		return 0;
 	if (worker->unpolled)
 		return UNPOLLED_MS;
-	return worker->deadlines || worker->starved ? 1000 : -1;
+	if (!worker->deadlines && !worker->starved)
+		return -1;
+	return worker->held ? held_timeout(worker) : 1000;
+}
+
+/* Each uses one ticket, and comes back to its place in the list: they take turns here even if all
+ * of them are late. */
+static void
+wake_held(struct worker *worker)
+{
+	struct conn *conn;
+
+	while ((conn = held_next(worker)) != NULL) {
+		conn_mark_dirty(conn);
+		if (!conn_is_closing(conn))
+			conn_resume(conn);
+	}
 }
 
 static void
@@ -95,6 +112,8 @@ check_deadlines(struct worker *worker)
 
 	if (!worker->deadlines && !worker->starved)
 		return;
+	if (worker->held)
+		wake_held(worker);
 	now = clock_seconds(CLOCK_MONOTONIC_COARSE);
 	if (now == worker->checked)
 		return;

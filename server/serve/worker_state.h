@@ -25,6 +25,7 @@ struct exports;
 struct idle_output;
 struct handshakes;
 struct identity;
+struct limiter;
 struct offer;
 struct request;
 struct worker;
@@ -56,6 +57,8 @@ struct worker_config {
 	void (*forgotten)(struct exports *exports, struct offer *offer);
 	/* The n-th offer, for .reserve; NULL: there are fewer. */
 	struct offer *(*offer_at)(struct exports *exports, size_t n);
+	/* The limits of the offer's export now, held for the caller; NULL: none. */
+	struct limiter *(*limiter)(struct exports *exports, struct offer *offer);
 	/* A connection has ended, with or without an offer. */
 	void (*closed)(void *data);
 	void *data;
@@ -113,15 +116,16 @@ struct worker {
 	struct conn *dirty;   /* with replies to send, or requests to look at again */
 	struct request *idle; /* requests that are not in use */
 	struct request *request_slabs;
-	unsigned int deadlines; /* connections with a deadline */
+	unsigned int deadlines; /* connections with a deadline, and held ones */
 	uint64_t now;           /* see worker_now(); 0: not read yet */
 	time_t checked; /* CLOCK_MONOTONIC, seconds: the last check of deadlines and stuck clients
 			 */
-	bool starved;   /* a connection waits for memory */
-	bool leaving;   /* a context is to be freed */
-	bool unpolled;  /* the poll of an event failed, and is to be tried again */
-	bool over;      /* events are not polled any more */
-	bool stopping;  /* the worker ends when no connection is left */
+	struct conn *held, *held_last; /* see held.h */
+	bool starved;                  /* a connection waits for memory */
+	bool leaving;                  /* a context is to be freed */
+	bool unpolled;                 /* the poll of an event failed, and is to be tried again */
+	bool over;                     /* events are not polled any more */
+	bool stopping;                 /* the worker ends when no connection is left */
 	_Atomic unsigned int connections; /* for the status */
 };
 

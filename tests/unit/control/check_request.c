@@ -94,6 +94,27 @@ START_TEST(set_takes_rules)
 }
 END_TEST
 
+START_TEST(set_takes_limits)
+{
+	assert_parses("set iops-limit=read:5,write:6");
+	ck_assert_int_eq(request.verb, CONTROL_SET_LIMITS);
+	ck_assert_str_eq(request.iops_limit, "read:5,write:6");
+	ck_assert_ptr_null(request.bandwidth_limit);
+	ck_assert_ptr_null(request.connections_limit);
+	ck_assert_ptr_null(request.export_name);
+	assert_parses("set connections-limit=4 bandwidth-limit=1M iops-limit=0 export=a b");
+	ck_assert_int_eq(request.verb, CONTROL_SET_LIMITS);
+	ck_assert_str_eq(request.connections_limit, "4");
+	ck_assert_str_eq(request.bandwidth_limit, "1M");
+	ck_assert_str_eq(request.iops_limit, "0");
+	ck_assert_str_eq(request.export_name, "a b");
+	assert_refused("set iops-limit=5 iops-limit=5", "\"iops-limit=LIMIT\"");
+	assert_refused("set iops-limit=5 allow=any", "\"iops-limit=LIMIT\"");
+	assert_refused("set allow=any iops-limit=5", "\"iops-limit=LIMIT\"");
+	assert_refused("set iops-limit=5 burst:6", "no blanks within a value");
+}
+END_TEST
+
 START_TEST(disconnect_takes_rules)
 {
 	assert_parses("disconnect uid:1,psk:a");
@@ -359,6 +380,7 @@ main(void)
 		{.test = set_tells_on_from_off},
 		{.test = set_takes_an_export},
 		{.test = set_takes_rules},
+		{.test = set_takes_limits},
 		{.test = disconnect_takes_rules},
 		{.test = snapshot_takes_each_word_once},
 		{.test = rules_that_are_set_wrongly_are_refused},

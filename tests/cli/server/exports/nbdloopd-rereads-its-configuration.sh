@@ -49,7 +49,7 @@ is_closed()
 }
 
 configure '[server]' 'threads = 2' '[export one]' "file = $dir/one.img" '[export two]' "file = $dir/two.img"
-start_nbdloopd --config "$dir/conf"
+start_nbdloopd --config "$dir/conf" --control "$dir/control"
 expect_equal names "one two" "$(names)"
 
 # This client stays connected, and reports what it receives.
@@ -78,6 +78,13 @@ expect_log 'export "one": removed'
 expect_log 'export "three": .*three\.img'
 expect_log 'warning: threads has changed, which needs a restart'
 expect_log 'warning: export "two": read-only has changed, which needs a restart'
+
+configure '[server]' 'threads = 2' '[export two]' "file = $dir/two.img" '[export three]' "file = $dir/three.img" \
+	'iops-limit = read:5, write:7, burst:9' 'connections-limit = 3'
+reread
+expect_equal "limits" '{"both": 0, "read": 5, "write": 7, "burst": 9}' "$(control "$dir/control" status exports.1.limits.iops)"
+expect_equal "limit of connections" 3 "$(control "$dir/control" status exports.1.limits.connections)"
+reject_log 'limit has changed'
 echo "a" >&3
 wait_until "the client can still write" grep -q 'written a' "$dir/client.log"
 is_open "$dir/one.img" || fail "the image was closed under its client"

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/limit/budget.h"
+
+#define SECOND 1000000000.0
+
+/* A portion is what may be used in this time: longer than a thread is late as a rule, or the late
+ * one would lose its turn; and short, since it is how long a client waits for each of the others.
+ */
+#define PORTION_NS 4000000.0
+
+/* 31 years: no later sum overflows. */
+#define NS_MAX 1e18
+
+static uint64_t
+time_of(uint64_t units, uint64_t rate)
+{
+	double ns = (double)units * SECOND / (double)rate;
+
+	return ns < 1        ? 1
+	       : ns > NS_MAX ? (uint64_t)NS_MAX
+			     : (uint64_t)ns + ((double)(uint64_t)ns < ns);
+}
+
+void
+budget_init(struct budget *budget, uint64_t rate, uint64_t burst, uint64_t least, uint64_t begun)
+{
+	uint64_t portion = (uint64_t)((double)rate * (PORTION_NS / SECOND));
+	uint64_t whole;
+
+	if (burst == 0)
+		burst = rate / 10;
+	if (portion > burst)
+		portion = burst;
+	if (portion < least)
+		portion = least;
+	budget->portion = portion;
+	budget->interval = time_of(portion, rate);
+	whole = time_of(burst ? burst : 1, rate);
+	budget->slack = whole > budget->interval ? whole - budget->interval : 0;
+	atomic_init(&budget->handed_out, begun);
+}
+
+/* Reserves the time for up to `portions` portions: one, or as many as are there now. */
+static void
+reserve(struct budget *budget, struct share *share, uint64_t portions, uint64_t now)
+{
+	uint64_t first = now > budget->slack ? now - budget->slack : 1;
+	uint64_t before = atomic_load_explicit(&budget->handed_out, memory_order_relaxed);
+	uint64_t begin, count;
+
+	do {
+		begin = before > first ? before : first;
+		count = begin <= now ? (now - begin) / budget->interval + 1 : 1;
+		if (count > portions)
+			count = portions;
+	} while (!atomic_compare_exchange_weak_explicit(
+		&budget->handed_out, &before, begin + count * budget->interval,
+		memory_order_relaxed, memory_order_relaxed));
+	share->ticket = begin;
+	share->coming = count * budget->portion;
+}
+
+uint64_t
+budget_fill(struct budget *budget, struct share *share, uint64_t units, uint64_t now,
+	    uint64_t until)
+{
+	while (share->units < units) {
+		uint64_t missing = units - share->units;
+
+		if (!share->ticket)
+			reserve(budget, share, (missing - 1) / budget->portion + 1, now);
+		if (share->ticket > until)
+			return share->ticket;
+		share->units += share->coming;
+		share->ticket = share->coming = 0;
+	}
+	return 0;
+}
+
+void
+budget_leave(struct budget *budget, struct share *share)
+{
+	uint64_t portions = share->coming / budget->portion;
+
+	/* Those that wait after it keep their tickets, and new ones come earlier. */
+	if (share->ticket)
+		atomic_fetch_sub_explicit(&budget->handed_out, portions * budget->interval,
+					  memory_order_relaxed);
+	*share = (struct share){0};
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/serve/held.h"
+
+#include "server/limit/limiter.h"
+#include "server/serve/conn_state.h"
+#include "server/serve/traffic.h"
+#include "server/serve/worker_contexts.h"
+
+/* ---- the list of the worker */
+
+/* Keeps the order of time; a new one belongs to the end as a rule. */
+static void
+hold(struct conn *conn, uint64_t due, uint64_t now)
+{
+	struct worker *worker = conn->worker;
+	struct conn *before = worker->held_last;
+
+	while (before && before->limit.due > due)
+		before = before->limit.previous;
+	conn->limit.due = due;
+	conn->limit.since = now;
+	conn->limit.held = true;
+	worker->deadlines++;
+	conn->limit.previous = before;
+	conn->limit.next = before ? before->limit.next : worker->held;
+	*(before ? &before->limit.next : &worker->held) = conn;
+	*(conn->limit.next ? &conn->limit.next->limit.previous : &worker->held_last) = conn;
+}
+
+static void
+let_go(struct conn *conn)
+{
+	struct worker *worker = conn->worker;
+	struct conn_limit *limit = &conn->limit;
+	struct traffic *traffic = conn->context->traffic;
+
+	limit->held = false;
+	worker->deadlines--;
+	*(limit->previous ? &limit->previous->limit.next : &worker->held) = limit->next;
+	*(limit->next ? &limit->next->limit.previous : &worker->held_last) = limit->previous;
+	traffic_add(&traffic->held, 1);
+	traffic_add(&traffic->held_ns, worker_now(worker) - limit->since);
+}
+
+struct conn *
+held_next(struct worker *worker)
+{
+	struct conn *conn = worker->held;
+
+	if (!conn || conn->limit.due > worker_now(worker))
+		return NULL;
+	let_go(conn);
+	return conn;
+}
+
+int
+held_timeout(const struct worker *worker)
+{
+	uint64_t now = clock_ns(CLOCK_BOOTTIME), due = worker->held->limit.due;
+
+	if (due <= now)
+		return 0;
+	return due - now < NS_PER_SECOND ? (int)((due - now + 999999) / 1000000) : 1000;
+}
+
+/* ---- paying */
+
+/* The cost of a request, by limit_kind; all 0: it is free.  Requests without data that touch the
+ * image count as operations alone.  Returns 1 for changes, else 0. */
+static unsigned int
+cost_of(const struct nbd_request *nbd, uint64_t cost[LIMIT_KINDS])
+{
+	bool data = nbd->type == NBD_CMD_READ || nbd->type == NBD_CMD_WRITE ||
+		    nbd->type == NBD_CMD_CACHE;
+
+	cost[LIMIT_IOPS] = nbd->type != NBD_CMD_FLUSH;
+	cost[LIMIT_BANDWIDTH] = data ? nbd->length : 0;
+	return nbd->type == NBD_CMD_WRITE || nbd->type == NBD_CMD_TRIM ||
+	       nbd->type == NBD_CMD_WRITE_ZEROES;
+}
+
+static void
+pay(struct conn *conn, const uint64_t cost[LIMIT_KINDS], unsigned int write)
+{
+	for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
+		if (limiter_budget(conn->limit.limiter, kind, write))
+			conn->limit.shares[kind][write].units -= cost[kind];
+	}
+}
+
+bool
+held_admit(struct conn *conn, const struct nbd_request *nbd)
+{
+	const struct worker *worker = conn->worker;
+	uint64_t now = worker_now(conn->worker), until = now, due = 0;
+	uint64_t cost[LIMIT_KINDS];
+	unsigned int write = cost_of(nbd, cost);
+
+	if (conn->life != CONN_SERVES)
+		return true;
+	/* Others that have waited for longer come first. */
+	if (worker->held && worker->held->limit.due < until)
+		until = worker->held->limit.due;
+	for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
+		struct budget *budget = limiter_budget(conn->limit.limiter, kind, write);
+		uint64_t ticket = budget ? budget_fill(budget, &conn->limit.shares[kind][write],
+						       cost[kind], now, until)
+					 : 0;
+
+		due = ticket > due ? ticket : due;
+	}
+	if (due == 0) {
+		pay(conn, cost, write);
+		return true;
+	}
+	conn->stalled = true;
+	if (!conn->stalled_since)
+		conn->stalled_since = clock_seconds(CLOCK_MONOTONIC_COARSE);
+	hold(conn, due, now);
+	return false;
+}
+
+void
+held_refund(struct conn *conn, const struct nbd_request *nbd)
+{
+	uint64_t cost[LIMIT_KINDS];
+	unsigned int write = cost_of(nbd, cost);
+
+	if (!conn->limit.limiter || conn->life != CONN_SERVES)
+		return;
+	for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
+		if (limiter_budget(conn->limit.limiter, kind, write))
+			conn->limit.shares[kind][write].units += cost[kind];
+	}
+}
+
+/* ---- beginning and end */
+
+bool
+held_waits(struct conn *conn)
+{
+	if (!conn->limit.held)
+		return false;
+	if (conn->life == CONN_SERVES)
+		return true;
+	let_go(conn);
+	return false;
+}
+
+static void
+hand_back(struct conn *conn)
+{
+	struct limiter *limiter = conn->limit.limiter;
+
+	for (unsigned int kind = 0; limiter && kind < LIMIT_KINDS; kind++) {
+		for (unsigned int write = 0; write < 2; write++) {
+			struct budget *budget = limiter_budget(limiter, kind, write);
+
+			if (budget)
+				budget_leave(budget, &conn->limit.shares[kind][write]);
+		}
+	}
+	limiter_release(limiter);
+	conn->limit.limiter = NULL;
+}
+
+void
+held_set_limiter(struct conn *conn, struct limiter *limiter)
+{
+	held_leave(conn);
+	conn->limit.limiter = limiter_hold(limiter);
+	conn->room = limiter ? 0 : CONN_REQUESTS;
+	conn_mark_dirty(conn);
+}
+
+void
+held_leave(struct conn *conn)
+{
+	if (conn->limit.held)
+		let_go(conn);
+	hand_back(conn);
+}
