@@ -63,7 +63,7 @@ mark_kernel_log
 truncate -s 64M "$image"
 nbdloop_attach -o 1M --sizelimit 32M -b 4096 --engine=threads "$image"
 nbdloop_refuses "$device has a guard that is alive" adopt "$device"
-quietly nbdloop set --direct-io=off "$device"
+quietly nbdloop set --direct-io=off --bandwidth-limit=1G "$device"
 before=$(facts)
 start_load --filename="$device" --size=24M --bsrange=4k-128k --iodepth=8
 kill_guard
@@ -87,6 +87,7 @@ kill_server_of_device
 kill_guard
 rm "$dir/moved.img"
 adopt
+expect_equal "the limit" $((1 << 30)) "$(control "$(control_of "$device")" status exports.0.limits.bandwidth.both)"
 expect_equal "the image, removed" "$dir/moved.img (deleted)" "$(nbdloop list -n -O BACK-FILE "$device")"
 expect_load
 # Several adopt the device at once: one of them succeeds.

@@ -34,6 +34,11 @@ for i in 1 2 3; do
 	expect_equal "direct I/O of the new server" false "$(direct_io_of "$device")"
 	switch on true
 done
+expect_equal "what set prints" "$device: iops-limit read:100000,write:200000" \
+	"$(nbdloop set --iops-limit='read:100000 write:200000' "$device" 2>"$dir/set.log")"
+quietly nbdloop replace-server "$device"
+expect_equal "limit of the new server" 200000 "$(control "$(control_of "$device")" status exports.0.limits.iops.write)"
+nbdloop_refuses 'iops-limit=many: must be operations per second' set --iops-limit=many "$device"
 
 # Requests to a server that has just died wait for the next server, which starts slowly here.
 printf '#!/bin/sh\nsleep 2\nexec "%s" "$@"\n' "$top_builddir/server/nbdloopd" >"$dir/program/slow"

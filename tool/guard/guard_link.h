@@ -5,6 +5,8 @@
  * are
  *
  *	direct-io on|off	it was switched: the next server begins like that
+ *	iops-limit LIMIT	it was set: the same
+ *	bandwidth-limit LIMIT	the same
  *	replace			start a new server in place of the present one
  *	image PATH		the same, and it serves another image: PATH is absolute
  *	resize BYTES		the image has another size, as its server knows: so has the device

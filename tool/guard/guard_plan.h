@@ -21,8 +21,9 @@ struct upstream_plan {
 	GPtrArray *server_options; /* see tool/server/server_command.h: "--offset=512"; without
 				      direct I/O */
 	const char *direct_io;     /* "on", "off", "auto" */
-	bool force;                /* even if the machine uses the image in another way */
-	struct upstream_tls tls;   /* if remote */
+	const char *iops_limit, *bandwidth_limit; /* static or interned; NULL: none */
+	bool force;              /* even if the machine uses the image in another way */
+	struct upstream_tls tls; /* if remote */
 };
 
 struct attachment_plan {

@@ -98,6 +98,9 @@ describe_device(const struct guard_plan *plan, const struct guard_progress *prog
 	json_object_set_new(object, "device", json_integer((json_int_t)progress->image.device));
 	json_object_set_new(object, "inode", json_integer((json_int_t)progress->image.inode));
 	json_object_set_new(object, "direct-io", json_string(progress->direct_io));
+	json_object_set_new(object, "iops-limit", json_string(progress->iops_limit ?: "0"));
+	json_object_set_new(object, "bandwidth-limit",
+			    json_string(progress->bandwidth_limit ?: "0"));
 	json_object_set_new(object, "server-read-only", json_boolean(progress->read_only));
 	json_object_set_new(object, "remote", json_boolean(plan->upstream.remote));
 	set_tls(object, &plan->upstream.tls);
@@ -192,6 +195,15 @@ text(json_t *object, const char *name)
 	return g_intern_string(json_string_value(json_object_get(object, name)) ?: "auto");
 }
 
+/* NULL: none. */
+static const char *
+limit(json_t *object, const char *name)
+{
+	const char *value = json_string_value(json_object_get(object, name));
+
+	return value && strcmp(value, "0") != 0 ? g_intern_string(value) : NULL;
+}
+
 static GPtrArray *
 options_of(json_t *object)
 {
@@ -222,6 +234,8 @@ recall_device(json_t *object, struct guard_plan *plan, struct guard_progress *pr
 	progress->image.device = (dev_t)number(object, "device");
 	progress->image.inode = (ino_t)number(object, "inode");
 	progress->direct_io = text(object, "direct-io");
+	progress->iops_limit = limit(object, "iops-limit");
+	progress->bandwidth_limit = limit(object, "bandwidth-limit");
 	progress->read_only = flag(object, "server-read-only");
 	progress->tls = g_intern_string(json_string_value(json_object_get(object, "tls")) ?: "");
 	progress->server = bytes(object, "remote-server");

@@ -22,7 +22,8 @@ struct guard_progress {
 	char *place;                 /* of the image, which may have been changed or renamed */
 	struct image_identity image; /* .device 0: it is a URI */
 	const char *direct_io;       /* "on", "off", "auto": of the next server */
-	bool read_only;              /* the same */
+	const char *iops_limit, *bandwidth_limit; /* the same; NULL: none */
+	bool read_only;                           /* the same */
 	/* Of a remote export: the URI of the server that is in use, or was when the connections
 	 * ended, and what it told when the device was attached. */
 	char *server;

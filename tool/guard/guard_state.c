@@ -24,6 +24,8 @@ guard_write_record(struct guard *guard, GError **error)
 	struct guard_progress progress = {
 		.place = upstream->place,
 		.direct_io = upstream->direct_io ? upstream->direct_io : "auto",
+		.iops_limit = upstream->iops_limit,
+		.bandwidth_limit = upstream->bandwidth_limit,
 		.read_only = upstream->read_only,
 		.server = upstream->servers ? upstream->servers->pdata[upstream->in_use] : NULL,
 		.misfits = guard->misfits,

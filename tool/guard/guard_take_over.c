@@ -104,6 +104,8 @@ take_upstream(struct upstream *upstream, const struct guard_plan *plan,
 	g_free(upstream->place);
 	upstream->place = g_strdup(progress->place);
 	upstream->direct_io = progress->direct_io;
+	upstream->iops_limit = progress->iops_limit;
+	upstream->bandwidth_limit = progress->bandwidth_limit;
 	upstream->read_only = progress->read_only;
 	upstream->served = true;
 	upstream->flags = progress->flags;

@@ -329,7 +329,9 @@ static void
 carry_out_request(struct guard *guard, const char *request, GError **error)
 {
 	const char *image = request_operand(request, "image "),
-		   *size = request_operand(request, "resize ");
+		   *size = request_operand(request, "resize "),
+		   *iops = request_operand(request, "iops-limit "),
+		   *bandwidth = request_operand(request, "bandwidth-limit ");
 
 	/* "auto", not "on": direct I/O is possible now, and if it no longer is, the next server is
 	 * still to start. */
@@ -338,6 +340,10 @@ carry_out_request(struct guard *guard, const char *request, GError **error)
 			g_str_equal(guard->upstream.plan->direct_io, "on") ? "on" : "auto";
 	else if (g_str_equal(request, "direct-io off"))
 		guard->upstream.direct_io = "off";
+	else if (iops)
+		guard->upstream.iops_limit = g_intern_string(iops);
+	else if (bandwidth)
+		guard->upstream.bandwidth_limit = g_intern_string(bandwidth);
 	else if (g_str_equal(request, "replace"))
 		replace_server(guard, error);
 	else if (image)
@@ -348,6 +354,15 @@ carry_out_request(struct guard *guard, const char *request, GError **error)
 		failure(error, EINVAL,
 			"/dev/%s: its guard knows no request \"%s\": it is another version of nbdloop",
 			guard->attachment.name, request);
+}
+
+/* Whether the next server begins differently after this request. */
+static bool
+is_setting(const char *request)
+{
+	return g_str_has_prefix(request, "direct-io ") ||
+	       g_str_has_prefix(request, "iops-limit ") ||
+	       g_str_has_prefix(request, "bandwidth-limit ");
 }
 
 /* Carries out a request, if one has come.  There may be no server after it: upstream.server.pid is
@@ -363,7 +378,7 @@ take_request(struct guard *guard)
 	if (!request)
 		return;
 	carry_out_request(guard, request, &error);
-	if (g_str_has_prefix(request, "direct-io "))
+	if (is_setting(request))
 		record_change(guard);
 	guard_link_answer(peer, error);
 }

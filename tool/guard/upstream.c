@@ -35,6 +35,8 @@ upstream_init(struct upstream *upstream, const struct upstream_plan *plan, char 
 		.place = g_strdup(plan->place),
 		.image = -1,
 		.direct_io = plan->direct_io,
+		.iops_limit = plan->iops_limit,
+		.bandwidth_limit = plan->bandwidth_limit,
 		.control = control,
 		.connections = g_new0(struct upstream_connection, plan->connections),
 	};
@@ -123,6 +125,8 @@ start_process(struct upstream *upstream, const int *sockets, unsigned int count,
 		.sockets = count,
 		.control = upstream->control,
 		.direct_io = upstream->direct_io,
+		.iops_limit = upstream->iops_limit,
+		.bandwidth_limit = upstream->bandwidth_limit,
 		.options = plan->server_options,
 		.read_only = upstream->read_only,
 		.force = plan->force || upstream->served,
@@ -217,6 +221,8 @@ upstream_init_trial(struct upstream *trial, const struct upstream *upstream, con
 	g_free(trial->place);
 	trial->place = g_strdup(image);
 	trial->direct_io = upstream->direct_io;
+	trial->iops_limit = upstream->iops_limit;
+	trial->bandwidth_limit = upstream->bandwidth_limit;
 	trial->read_only = true;
 }
 

@@ -18,11 +18,12 @@ struct upstream {
 	char *place; /* the plan's, until the image is changed */
 	int image; /* keeps open the image that `place` led to when a server was first started; -1:
 		      none yet */
-	const char *direct_io; /* the same */
-	bool read_only;        /* whatever the plan's options say */
-	bool served;           /* once; a later user of the image must not prevent a restart */
-	bool renamed;          /* `place` is no longer the image's name, and that was logged */
-	char *control;         /* path of the server's control socket; NULL if remote */
+	const char *direct_io; /* the same; so are the next two */
+	const char *iops_limit, *bandwidth_limit;
+	bool read_only; /* whatever the plan's options say */
+	bool served;    /* once; a later user of the image must not prevent a restart */
+	bool renamed;   /* `place` is no longer the image's name, and that was logged */
+	char *control;  /* path of the server's control socket; NULL if remote */
 	struct server_process server; /* if not remote */
 	struct proxies proxies;       /* if remote, and a proxy encrypts */
 	struct upstream_connection

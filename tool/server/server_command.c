@@ -40,6 +40,10 @@ add_nbdloopd(GStrvBuilder *words, const struct server_command *command)
 	add_word(words, "--direct-io=%s", command->direct_io);
 	for (guint i = 0; i < command->options->len; i++)
 		g_strv_builder_add(words, g_ptr_array_index(command->options, i));
+	if (command->iops_limit)
+		add_word(words, "--iops-limit=%s", command->iops_limit);
+	if (command->bandwidth_limit)
+		add_word(words, "--bandwidth-limit=%s", command->bandwidth_limit);
 	if (command->read_only)
 		g_strv_builder_add(words, "--read-only");
 	if (command->force)

@@ -19,13 +19,14 @@ enum server_kind {
 
 struct server_command {
 	enum server_kind kind;
-	unsigned int sockets;     /* that it inherits */
-	const char *control;      /* path of its control socket; NULL: none */
-	const char *direct_io;    /* "on", "off", "auto" */
-	const GPtrArray *options; /* in nbdloopd's form: "--offset=512" */
-	bool read_only;           /* whatever the options say */
-	bool force;               /* the same */
-	const char *image;        /* absolute path */
+	unsigned int sockets;                     /* that it inherits */
+	const char *control;                      /* path of its control socket; NULL: none */
+	const char *direct_io;                    /* "on", "off", "auto" */
+	const char *iops_limit, *bandwidth_limit; /* in nbdloopd's form; NULL: none */
+	const GPtrArray *options;                 /* in nbdloopd's form: "--offset=512" */
+	bool read_only;                           /* whatever the options say */
+	bool force;                               /* the same */
+	const char *image;                        /* absolute path */
 };
 
 /* As users write them; in the order of enum server_kind. */

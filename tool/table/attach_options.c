@@ -201,6 +201,24 @@ const struct option_row attach_option_rows[] = {
 			"see L<nbdloopd(8)>.\n",
 	},
 	{
+		.name = "iops-limit",
+		.type = OPTION_STRING,
+		.field = FIELD(iops_limit),
+		.arg = "LIMIT",
+		.help = "limit the device's operations per second, such as 1000 or read:1000,write:500",
+		.manual =
+			"Limit the device's operations per second, as C<nbdloop set> does later; not\n"
+			"with I<--server=nbdkit>.  See L<nbdloopd(8)/Limits>.\n",
+	},
+	{
+		.name = "bandwidth-limit",
+		.type = OPTION_STRING,
+		.field = FIELD(bandwidth_limit),
+		.arg = "LIMIT",
+		.help = "limit the device's bytes per second, such as 100M or read:100M,write:50M",
+		.manual = "The same in bytes per second, such as C<100M>.\n",
+	},
+	{
 		.name = "tls",
 		.type = OPTION_STRING,
 		.field = FIELD(tls.by),
@@ -300,6 +318,8 @@ option_for_images(const struct attach_options *options)
 		{options->threads != 0, "--threads"},
 		{options->engine != 0, "--engine"},
 		{options->poll != 0, "--poll"},
+		{options->iops_limit != NULL, "--iops-limit"},
+		{options->bandwidth_limit != NULL, "--bandwidth-limit"},
 	};
 
 	for (size_t i = 0; i < G_N_ELEMENTS(all); i++) {
@@ -411,6 +431,9 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 		return failure(error, EINVAL,
 			       "--fenced is for a URI of several servers, and %s is an image",
 			       place);
+	if (options->server != SERVER_NBDLOOPD && (options->iops_limit || options->bandwidth_limit))
+		return failure(error, EINVAL,
+			       "limits are for nbdloopd; nbdkit has its rate filter instead");
 	if (remote && !plan_uri(options, place, &tls, error)) {
 		upstream_tls_fini(&tls);
 		return false;
@@ -426,6 +449,8 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 				.server = (enum server_kind)options->server,
 				.server_options = server_options(options),
 				.direct_io = option_off_on_auto[options->direct_io],
+				.iops_limit = g_intern_string(options->iops_limit),
+				.bandwidth_limit = g_intern_string(options->bandwidth_limit),
 				.force = options->force,
 				.tls = tls,
 			},

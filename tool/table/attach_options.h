@@ -20,6 +20,7 @@ struct attach_options {
 	unsigned int timeout, dead_timeout; /* seconds; timeout 0: the default */
 	unsigned int server;                /* enum server_kind */
 	unsigned int threads;               /* 0: the server's default */
+	char *iops_limit, *bandwidth_limit; /* NULL: none */
 	struct attach_tls tls;
 	unsigned int fenced; /* 0 or 1 */
 };

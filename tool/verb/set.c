@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdloop set: changes a setting of an attached device's server.
+ * nbdloop set: changes settings of an attached device's server.
  */
 #include "tool/failure.h"
 #include "tool/verb/our_device.h"
@@ -12,10 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SYNOPSIS "--direct-io=on|off DEVICE"
+#define SYNOPSIS "[--direct-io=on|off] [--iops-limit=LIMIT] [--bandwidth-limit=LIMIT] DEVICE"
 
 struct set_options {
-	char *direct_io; /* NULL: it stays as it is */
+	char *direct_io; /* NULL: it stays as it is; so do the others */
+	char *iops_limit, *bandwidth_limit;
 };
 
 static const struct option_row set_option_rows[] = {
@@ -28,50 +29,126 @@ static const struct option_row set_option_rows[] = {
 		.help = "switch direct I/O to the image on or off",
 		.manual = "Switch direct I/O to the image on or off while the device is in use.\n",
 	},
+	{
+		.name = "iops-limit",
+		.type = OPTION_STRING,
+		.field = offsetof(struct set_options, iops_limit),
+		.arg = "LIMIT",
+		.help = "limit the device's operations per second; 0 means no limit",
+		.manual =
+			"Limit the device's operations per second: C<1000>, or C<read:1000,write:500>,\n"
+			"or with C<,burst:2000> after it; 0 means no limit.  See\n"
+			"L<nbdloopd(8)/Limits>.\n",
+	},
+	{
+		.name = "bandwidth-limit",
+		.type = OPTION_STRING,
+		.field = offsetof(struct set_options, bandwidth_limit),
+		.arg = "LIMIT",
+		.help = "limit the device's bytes per second, such as 100M; 0 means no limit",
+		.manual = "The same in bytes per second, such as C<100M>.\n",
+	},
 	{.name = NULL},
+};
+
+/* ---- one setting */
+
+struct setting {
+	const char *name;  /* of the option, for server and guard */
+	const char *value; /* wanted */
+	const char *fact;  /* that it changes: a member of the server's status */
 };
 
 /* The next server is to begin with the present setting. */
 static void
-tell_guard(const struct our_device *ours, bool on)
+tell_guard(const struct our_device *ours, const struct setting *setting, const char *value)
 {
 	g_autoptr(GError) why = NULL;
+	g_autofree char *request = g_strdup_printf("%s %s", setting->name, value);
 
-	if (!our_device_ask_guard(ours, on ? "direct-io on" : "direct-io off", &why))
+	if (!our_device_ask_guard(ours, request, &why))
 		log_warning("the next server will not begin with this setting: %s", why->message);
 }
 
-/* *on: the setting that is in force afterwards. */
+/* *now: the fact afterwards.  *same: the server's answer to the change told it, too.  Caller frees
+ * *now. */
 static bool
-switch_direct_io(const struct our_device *ours, bool wanted, bool *on, GError **error)
+change_once(const struct our_device *ours, const struct setting *setting, json_t **now, bool *same,
+	    GError **error)
 {
-	json_auto_t *changed = our_device_change_export(
-		ours, wanted ? "set direct-io=on" : "set direct-io=off", error);
-	json_auto_t *now = NULL;
+	g_autofree char *request = g_strdup_printf("set %s=%s", setting->name, setting->value);
+	json_auto_t *changed = our_device_change_export(ours, request, error), *later = NULL;
+	json_t *fact;
 
 	if (!changed)
 		return false;
-	tell_guard(ours, json_is_true(json_object_get(changed, "direct_io")));
-	now = our_device_export(ours, error);
-	if (now)
-		*on = json_is_true(json_object_get(now, "direct_io"));
-	return now != NULL;
+	fact = json_object_get(changed, setting->fact);
+	tell_guard(ours, setting,
+		   json_is_boolean(fact) ? (json_is_true(fact) ? "on" : "off") : setting->value);
+	later = our_device_export(ours, error);
+	if (!later)
+		return false;
+	*now = json_incref(json_object_get(later, setting->fact));
+	*same = json_equal(fact, *now);
+	return true;
 }
 
+/* As above. */
 static bool
-set_direct_io(const struct our_device *ours, bool wanted, GError **error)
+change(const struct our_device *ours, const struct setting *setting, json_t **now, GError **error)
 {
-	bool on;
+	bool same;
 
-	if (!switch_direct_io(ours, wanted, &on, error))
+	if (!change_once(ours, setting, now, &same, error))
 		return false;
 	/* Another server took over just before the guard knew, and began with the old setting; all
 	 * later ones begin with the new one. */
-	if (on != wanted && !switch_direct_io(ours, wanted, &on, error))
+	if (same)
+		return true;
+	json_decref(*now);
+	return change_once(ours, setting, now, &same, error);
+}
+
+static bool
+set_direct_io(const struct our_device *ours, const char *wanted, GError **error)
+{
+	const struct setting setting = {"direct-io", wanted, "direct_io"};
+	json_auto_t *now = NULL;
+	const char *state;
+
+	if (!change(ours, &setting, &now, error))
 		return false;
-	printf("/dev/%s: direct I/O %s\n", ours->device->name, on ? "on" : "off");
-	return on == wanted || failure(error, EIO, "/dev/%s: direct I/O stays %s",
-				       ours->device->name, on ? "on" : "off");
+	state = json_is_true(now) ? "on" : "off";
+	printf("/dev/%s: direct I/O %s\n", ours->device->name, state);
+	return g_str_equal(state, wanted) ||
+	       failure(error, EIO, "/dev/%s: direct I/O stays %s", ours->device->name, state);
+}
+
+/* The request is a line of words: the parts have commas between them. */
+static bool
+set_limit(const struct our_device *ours, const char *name, const char *wanted, GError **error)
+{
+	g_autofree char *value = g_strdelimit(g_strdup(wanted), " \t\n", ',');
+	const struct setting setting = {name, value, "limits"};
+	json_auto_t *now = NULL;
+
+	if (!change(ours, &setting, &now, error))
+		return false;
+	printf("/dev/%s: %s %s\n", ours->device->name, name, value);
+	return true;
+}
+
+/* ---- the verb */
+
+static bool
+check_options(const struct set_options *options, GError **error)
+{
+	const char *direct_io = options->direct_io;
+
+	if (!direct_io && !options->iops_limit && !options->bandwidth_limit)
+		return failure(error, EINVAL, "a setting is missing: nbdloop set %s", SYNOPSIS);
+	return !direct_io || strcmp(direct_io, "on") == 0 || strcmp(direct_io, "off") == 0 ||
+	       failure(error, EINVAL, "--direct-io=%s: must be on or off", direct_io);
 }
 
 static bool
@@ -79,23 +156,24 @@ run_set(const struct verb_call *call, GError **error)
 {
 	const struct set_options *options = call->options;
 	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
-	bool wanted = g_strcmp0(options->direct_io, "on") == 0;
 
-	if (!options->direct_io)
-		return failure(error, EINVAL, "a setting is missing: nbdloop set %s", SYNOPSIS);
-	if (!wanted && strcmp(options->direct_io, "off") != 0)
-		return failure(error, EINVAL, "--direct-io=%s: must be on or off",
-			       options->direct_io);
-	return our_device_find_served(&ours, call->operands[0], error) &&
-	       set_direct_io(&ours, wanted, error);
+	if (!check_options(options, error) ||
+	    !our_device_find_served(&ours, call->operands[0], error))
+		return false;
+	if (options->direct_io && !set_direct_io(&ours, options->direct_io, error))
+		return false;
+	if (options->iops_limit && !set_limit(&ours, "iops-limit", options->iops_limit, error))
+		return false;
+	return !options->bandwidth_limit ||
+	       set_limit(&ours, "bandwidth-limit", options->bandwidth_limit, error);
 }
 
 const struct verb verb_set = {
 	.name = "set",
-	.help = "switch direct I/O on or off",
+	.help = "switch direct I/O on or off, or set limits",
 	.synopsis = SYNOPSIS,
 	.summary =
-		"Changes a setting of an attached device while it is in use, and prints the resulting value.",
+		"Changes settings of an attached device while it is in use, and prints the resulting values.",
 	.rows = set_option_rows,
 	.least = 1,
 	.most = 1,

@@ -30,7 +30,7 @@ for verb in $verbs; do
 	options=$(sed -n 's/^    \(-[A-Za-z], \)\{0,1\}--\([a-z-]*\).*/\2/p' "$dir/help")
 	case $verb in
 	attach)
-		wanted="connections dead-timeout direct-io engine fenced find force help nooverlap offset page-cache partscan poll read-only sector-size
+		wanted="bandwidth-limit connections dead-timeout iops-limit direct-io engine fenced find force help nooverlap offset page-cache partscan poll read-only sector-size
 			server show sizelimit swap threads timeout tls tls-certificates tls-hostname tls-psk tls-verify-peer"
 		;;
 	backup) wanted="bitmap connections expire export force format freeze help incremental json next-bitmap scratch scratch-size state timeout verify" ;;
@@ -39,7 +39,7 @@ for verb in $verbs; do
 	keys) wanted="client days help replace server" ;;
 	list) wanted="associated help json noheadings offset output output-all raw" ;;
 	restore) wanted="connections force help json timeout until" ;;
-	set) wanted="direct-io help" ;;
+	set) wanted="bandwidth-limit direct-io help iops-limit" ;;
 	checkpoint) wanted="export granularity help json" ;;
 	snapshot) wanted="all checkpoint expire freeze help remove scratch scratch-size" ;;
 	start | stop) wanted="all help" ;;
@@ -86,6 +86,8 @@ refuses 'tiny.img has 100 bytes, and a device at least one block, of 512' attach
 refuses '--sizelimit=100: a device has at least one block, of 4096 bytes' attach --sizelimit=100 -b 4096 "$image"
 refuses '--offset=1048065: .*disk.img has 1048576 bytes, and after the offset there is no block of 512' attach -o 1048065 "$image"
 refuses '--find takes a free device: leave it out' attach -f "$image" nbd0
+refuses '--iops-limit is for images' attach --iops-limit=5 nbd://localhost
+refuses 'limits are for nbdloopd; nbdkit has its rate filter' attach --server=nbdkit --bandwidth-limit=5M "$image"
 refuses '--offset is for images' attach -o 512 nbd://localhost
 refuses '--tls-psk is for nbds:// URIs' attach --tls-psk=keys.psk nbd://localhost
 refuses '--tls-psk is for nbds:// URIs, and .*disk.img is an image' attach --tls-psk=keys.psk "$image"
@@ -117,7 +119,7 @@ refuses 'loop0 is no device of the nbd driver' start loop0
 refuses 'DEVICE is missing: nbdloop resize DEVICE' resize
 refuses 'DEVICE is missing: nbdloop change DEVICE IMAGE' change
 refuses 'IMAGE is missing: nbdloop change DEVICE IMAGE' change nbd0
-refuses 'DEVICE is missing: nbdloop set --direct-io' set --direct-io
+refuses 'DEVICE is missing: nbdloop set \[--direct-io' set --direct-io
 refuses '"three" is one word too many: nbdloop change' change nbd0 "$image" three
 refuses '/dev/loop0 is no device of the nbd driver' change /dev/loop0 "$image"
 [ "$(id -u)" != 0 ] || [ -e /sys/block/nbd7 ] || refuses 'there is no device /dev/nbd7' change nbd7 "$image"
