@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The server's side of TLS, against a client that has the right key and behaves in any way.  An
- * input is a setup byte and then commands (enum command), each of one byte and two bytes of a
- * number, for the client and for the wire that its bytes take.
+ * One side of TLS, the tested one, against a peer that has the right key or certificate and behaves
+ * in any way.  An input is a setup byte and then commands (enum command), each of one byte and two
+ * bytes of a number, for the peer and for the wire that its bytes take.
  *
- * Whatever is done to the wire, the server gets a part of what the client sent, from its beginning,
- * and not a byte else.  If records were only cut, merged, or sent in pieces, it gets all.
+ * Whatever is done to the wire, the tested side gets a part of what the peer sent, from its
+ * beginning, and not a byte else; and it takes the peer for nobody but who it is.  If records were
+ * only cut, merged, or sent in pieces, it gets all.
  *
  * Each run has random numbers of its own, as TLS demands: what a run does on the wire depends on
  * its input only, the encrypted bytes do not.
  */
 #include "fuzz/fuzz.h"
+#include "fuzz/fuzz_credentials.h"
 
 #include "nbd/tls/session.h"
 #include "nbd/tls/session_state.h"
@@ -19,19 +21,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Bits of the setup byte. */
-#define OLD_PROTOCOL 0x01 /* TLS 1.2 */
-#define SMALL_OUTPUT 0x02 /* the server's */
+/* Bits of the setup byte; the lowest are those of the credentials. */
+#define SMALL_OUTPUT 0x04 /* of the tested side */
+#define TEST_CLIENT  0x08 /* else the server is tested */
 
 enum command {
-	DELIVER,       /* so many bytes reach the server */
+	DELIVER,       /* so many bytes reach the tested side */
 	EXCHANGE,      /* both sides say what they have to say */
 	WRITE,         /* so many bytes of data in records of 16 KiB */
 	WRITE_BYTES,   /* so many records (of 256) of one byte */
-	ANSWER,        /* the server writes so many bytes */
+	ANSWER,        /* the tested side writes so many bytes */
 	SPLIT_RECORDS, /* of the wire, while they are in clear: at most so many bytes in each */
 	MERGE_RECORDS, /* likewise: those of one kind become one */
-	UPDATE_KEYS,   /* odd: the server's, too */
+	UPDATE_KEYS,   /* odd: those of the tested side, too */
 	/* What follows ends the session, sooner or later. */
 	CLOSE,
 	FLIP,      /* a bit of the wire */
@@ -39,7 +41,7 @@ enum command {
 	REPEAT,    /* so many bytes at its end */
 	INSERT,    /* so many bytes (of 64) of the input itself */
 	ALERT,     /* level and number */
-	NEGOTIATE, /* the client begins another handshake */
+	NEGOTIATE, /* the peer begins another handshake, or asks for one */
 	COMMANDS,
 };
 
@@ -58,17 +60,16 @@ struct side {
 };
 
 struct run {
-	struct side client, server;
-	struct wire wire;     /* from the client to the server */
-	struct wire received; /* what the server's session has not yet taken */
-	struct wire back;     /* from the server to the client */
-	size_t said, heard;   /* bytes of data, of the client's */
-	size_t answered, got; /* the same, of the server's */
-	unsigned int updates; /* of the client's keys */
+	uint8_t setup;
+	struct side peer, tested;
+	struct wire wire;     /* from the peer to the tested side */
+	struct wire received; /* what the tested session has not yet taken */
+	struct wire back;     /* from the tested side to the peer */
+	size_t said, heard;   /* bytes of data, of the peer's */
+	size_t answered, got; /* the same, of the tested side's */
+	unsigned int updates; /* of the peer's keys */
 	bool hostile;         /* the session need not go on */
 };
-
-static struct tls_credentials *servers, *clients, *old_clients;
 
 static uint8_t
 data_at(size_t position)
@@ -78,40 +79,13 @@ data_at(size_t position)
 
 /* ---- set-up */
 
-static struct tls_credentials *
-credentials(enum tls_side side, const char *psk, const char *priority)
-{
-	const struct tls_files files = {.side = side, .psk = psk, .priority = priority};
-	struct tls_credentials *loaded;
-	char *error;
-
-	CHECK(tls_credentials_load(&files, &loaded, &error) == 0);
-	return loaded;
-}
-
 static void
-load_credentials(void)
+side_begin(struct side *side, bool client, unsigned int kind, size_t room)
 {
-	static const char line[] = "fuzzer:000102030405060708090a0b0c0d0e0f\n";
-	char path[] = "/tmp/fuzz-tls-XXXXXX";
-	int fd = mkstemp(path);
+	struct tls_credentials *credentials =
+		fuzz_credentials(client ? TLS_CLIENT : TLS_SERVER, kind);
 
-	CHECK(fd >= 0 && write(fd, line, sizeof(line) - 1) == sizeof(line) - 1);
-	close(fd);
-	servers = credentials(TLS_SERVER, path, NULL);
-	/* This group is the fastest. */
-	clients = credentials(TLS_CLIENT, path,
-			      "NORMAL:-VERS-ALL:+VERS-TLS1.3:-GROUP-ALL:+GROUP-X25519");
-	old_clients = credentials(
-		TLS_CLIENT, path,
-		"NORMAL:-VERS-ALL:+VERS-TLS1.2:-KX-ALL:+ECDHE-PSK:-GROUP-ALL:+GROUP-X25519");
-	unlink(path);
-}
-
-static void
-side_begin(struct side *side, struct tls_credentials *credentials, size_t room)
-{
-	CHECK(tls_session_new(&side->session, credentials, NULL) == 0);
+	CHECK(tls_session_new(&side->session, credentials, client ? FUZZ_SERVER : NULL) == 0);
 	side->result = TLS_MORE;
 	side->output = (struct nbd_output){malloc(room), room, 0};
 	CHECK(side->output.bytes);
@@ -129,7 +103,7 @@ side_end(struct side *side)
 static void
 wire_add(struct wire *wire, const uint8_t *bytes, size_t length)
 {
-	/* A client that says more than that is not listened to. */
+	/* A peer that says more than that is not listened to. */
 	if (length > sizeof(wire->bytes) - wire->length)
 		length = sizeof(wire->bytes) - wire->length;
 	memmove(wire->bytes + wire->length, bytes, length);
@@ -176,7 +150,7 @@ record_add(struct wire *wire, const uint8_t *header, const uint8_t *data, size_t
 	wire_add(wire, data, length);
 }
 
-/* Cuts the client's first records, which are in clear, into records of up to `size` bytes. */
+/* Cuts the peer's first records, which are in clear, into records of up to `size` bytes. */
 static void
 split_records(struct wire *wire, size_t size)
 {
@@ -210,44 +184,73 @@ merge_records(struct wire *wire)
 	}
 }
 
-/* ---- the server */
+/* ---- the tested side */
 
 static void
-server_failed(const struct run *run)
+tested_failed(const struct run *run)
 {
-	const struct side *server = &run->server;
+	const struct side *tested = &run->tested;
 
 	CHECK(run->hostile);
-	CHECK(server->result == TLS_CLOSED || tls_session_reason(server->session)[0]);
+	CHECK(tested->result == TLS_CLOSED || tls_session_reason(tested->session)[0]);
+}
+
+/* Certificates don't fit into less. */
+static size_t
+tested_room(uint8_t setup)
+{
+	if (!(setup & SMALL_OUTPUT))
+		return TLS_ROOM;
+	return setup & CERTIFICATES ? 2048 : 512;
+}
+
+static bool
+is_text(const char *text, const char *expected)
+{
+	return expected ? text && strcmp(text, expected) == 0 : !text;
 }
 
 static void
-server_shake(struct run *run)
+check_identity(const struct run *run)
 {
-	struct side *server = &run->server;
+	const bool client = run->setup & TEST_CLIENT, certificates = run->setup & CERTIFICATES;
+	struct tls_identity identity;
+
+	CHECK(tls_session_identity(run->tested.session, &identity) == 0);
+	CHECK(is_text(identity.user, certificates || client ? NULL : FUZZ_CLIENT));
+	CHECK(is_text(identity.name, !certificates ? NULL : client ? FUZZ_SERVER : FUZZ_CLIENT));
+	tls_identity_fini(&identity);
+}
+
+static void
+tested_shake(struct run *run)
+{
+	struct side *tested = &run->tested;
 
 	do {
-		server->result =
-			tls_session_handshake(server->session, &server->input, &server->output);
-		CHECK(server->output.used <= server->output.size);
-		CHECK(server->result != TLS_CLOSED);
+		tested->result =
+			tls_session_handshake(tested->session, &tested->input, &tested->output);
+		CHECK(tested->output.used <= tested->output.size);
+		CHECK(tested->result != TLS_CLOSED);
 		/* What was full was not empty. */
-		CHECK(server->result != TLS_FULL || server->output.used > 0);
-		flush(server, &run->back, &run->hostile);
-	} while (server->result == TLS_FULL);
-	CHECK(server->result != TLS_MORE || server->input.length == 0);
+		CHECK(tested->result != TLS_FULL || tested->output.used > 0);
+		flush(tested, &run->back, &run->hostile);
+	} while (tested->result == TLS_FULL);
+	CHECK(tested->result != TLS_MORE || tested->input.length == 0);
+	if (tested->result == TLS_DONE)
+		check_identity(run);
 }
 
 static void
-server_read(struct run *run)
+tested_read(struct run *run)
 {
-	struct side *server = &run->server;
+	struct side *tested = &run->tested;
 	uint8_t bytes[1000];
 	size_t length;
 	enum tls_result result;
 
 	do {
-		result = tls_session_read(server->session, &server->input, bytes, sizeof(bytes),
+		result = tls_session_read(tested->session, &tested->input, bytes, sizeof(bytes),
 					  &length);
 		CHECK((length > 0) == (result == TLS_DONE) && length <= sizeof(bytes));
 		CHECK(length <= run->said - run->heard);
@@ -255,85 +258,84 @@ server_read(struct run *run)
 			CHECK(bytes[i] == data_at(run->heard + i));
 		run->heard += length;
 	} while (result == TLS_DONE);
-	CHECK(result != TLS_MORE || server->input.length == 0);
+	CHECK(result != TLS_MORE || tested->input.length == 0);
 	CHECK(result != TLS_FULL);
 	if (result != TLS_MORE)
-		server->result = result;
+		tested->result = result;
 }
 
 static bool
-server_is_over(const struct run *run)
+tested_is_over(const struct run *run)
 {
-	return run->server.result == TLS_FAILED || run->server.result == TLS_CLOSED;
+	return run->tested.result == TLS_FAILED || run->tested.result == TLS_CLOSED;
 }
 
 static void
 deliver(struct run *run, size_t length)
 {
-	struct side *server = &run->server;
+	struct side *tested = &run->tested;
 
-	if (server_is_over(run))
+	if (tested_is_over(run))
 		return;
 	length = length < run->wire.length ? length : run->wire.length;
 	/* The session has taken all that came before. */
 	run->received.length = 0;
 	wire_add(&run->received, run->wire.bytes, length);
 	wire_cut(&run->wire, 0, length);
-	server->input = (struct tls_input){run->received.bytes, run->received.length};
-	if (server->result == TLS_MORE)
-		server_shake(run);
-	if (server->result == TLS_DONE)
-		server_read(run);
-	if (server_is_over(run))
-		server_failed(run);
-	flush(server, &run->back, &run->hostile);
+	tested->input = (struct tls_input){run->received.bytes, run->received.length};
+	if (tested->result == TLS_MORE)
+		tested_shake(run);
+	if (tested->result == TLS_DONE)
+		tested_read(run);
+	if (tested_is_over(run))
+		tested_failed(run);
+	flush(tested, &run->back, &run->hostile);
 }
 
-/* Sends data; the client, which still waits for its handshake, does not. */
+/* Sends data, unless it still waits for its handshake. */
 static void
 answer(struct run *run, size_t length)
 {
 	static const uint8_t data[1 << 16];
-	struct side *server = &run->server;
+	struct side *tested = &run->tested;
 	enum tls_result result = TLS_DONE;
 	size_t taken;
 
-	while (server->result == TLS_DONE && length > 0 && result == TLS_DONE) {
-		result = tls_session_write(server->session, data, length, &taken, &server->output);
-		CHECK(server->output.used <= server->output.size);
-		CHECK(result == TLS_DONE || result == TLS_FAILED || server->output.size < TLS_ROOM);
+	while (tested->result == TLS_DONE && length > 0 && result == TLS_DONE) {
+		result = tls_session_write(tested->session, data, length, &taken, &tested->output);
+		CHECK(tested->output.used <= tested->output.size);
+		CHECK(result == TLS_DONE || result == TLS_FAILED || tested->output.size < TLS_ROOM);
 		length -= taken;
 		run->answered += taken;
-		flush(server, &run->back, &run->hostile);
+		flush(tested, &run->back, &run->hostile);
 	}
 	/* Its own session never fails by what it writes. */
 	CHECK(result != TLS_FAILED || run->hostile);
 }
 
-/* ---- the client */
+/* ---- the peer */
 
 /* Its answers and its handshake; it never learns of what is wrong. */
 static void
-client_turn(struct run *run)
+peer_turn(struct run *run)
 {
-	struct side *client = &run->client;
+	struct side *peer = &run->peer;
 	enum tls_result result = TLS_DONE;
 	uint8_t bytes[4096];
 	size_t length;
 
-	client->input = (struct tls_input){run->back.bytes, run->back.length};
-	if (client->result == TLS_MORE)
-		client->result =
-			tls_session_handshake(client->session, &client->input, &client->output);
-	while (client->result == TLS_DONE && result == TLS_DONE) {
-		result = tls_session_read(client->session, &client->input, bytes, sizeof(bytes),
+	peer->input = (struct tls_input){run->back.bytes, run->back.length};
+	if (peer->result == TLS_MORE)
+		peer->result = tls_session_handshake(peer->session, &peer->input, &peer->output);
+	while (peer->result == TLS_DONE && result == TLS_DONE) {
+		result = tls_session_read(peer->session, &peer->input, bytes, sizeof(bytes),
 					  &length);
 		run->got += length;
 	}
-	/* The server's records are right, whatever keys they have. */
-	CHECK(run->hostile || (client->result != TLS_FAILED && result != TLS_FAILED));
+	/* The tested side's records are right, whatever keys they have. */
+	CHECK(run->hostile || (peer->result != TLS_FAILED && result != TLS_FAILED));
 	run->back.length = 0;
-	flush(client, &run->wire, &run->hostile);
+	flush(peer, &run->wire, &run->hostile);
 }
 
 static void
@@ -341,50 +343,51 @@ exchange(struct run *run)
 {
 	/* A handshake takes two or three rounds. */
 	for (unsigned int round = 0; round < 4; round++) {
-		client_turn(run);
+		peer_turn(run);
 		deliver(run, run->wire.length);
 	}
 }
 
 static void
-client_write(struct run *run, size_t length, size_t record)
+peer_write(struct run *run, size_t length, size_t record)
 {
 	uint8_t data[TLS_RECORD_DATA];
-	struct side *client = &run->client;
+	struct side *peer = &run->peer;
 	size_t taken;
 
-	while (client->result == TLS_DONE && length > 0) {
+	while (peer->result == TLS_DONE && length > 0) {
 		size_t n = length < record ? length : record;
 
 		for (size_t i = 0; i < n; i++)
 			data[i] = data_at(run->said + i);
-		if (tls_session_write(client->session, data, n, &taken, &client->output) !=
-		    TLS_DONE)
+		if (tls_session_write(peer->session, data, n, &taken, &peer->output) != TLS_DONE)
 			return;
 		run->said += taken;
 		length -= taken;
-		flush(client, &run->wire, &run->hostile);
+		flush(peer, &run->wire, &run->hostile);
 	}
 }
 
-/* GnuTLS's functions that a session has no use for: their output is the client's. */
+/* GnuTLS's functions that a session has no use for: their output is the peer's. */
 static void
-client_trick(struct run *run, enum command command, unsigned int number)
+peer_trick(struct run *run, enum command command, unsigned int number)
 {
-	struct tls_session *session = run->client.session;
+	struct tls_session *session = run->peer.session;
 
-	if (command != ALERT && run->client.result != TLS_DONE)
+	if (command != ALERT && run->peer.result != TLS_DONE)
 		return;
-	session->output = &run->client.output;
+	session->output = &run->peer.output;
 	if (command == UPDATE_KEYS)
 		gnutls_session_key_update(session->tls, number & 1 ? GNUTLS_KU_PEER : 0);
 	else if (command == ALERT)
 		gnutls_alert_send(session->tls, number & 1 ? GNUTLS_AL_FATAL : GNUTLS_AL_WARNING,
 				  (gnutls_alert_description_t)(number >> 8));
+	else if (session->credentials->side == TLS_SERVER)
+		gnutls_rehandshake(session->tls);
 	else
 		gnutls_handshake(session->tls);
 	session->output = NULL;
-	flush(&run->client, &run->wire, &run->hostile);
+	flush(&run->peer, &run->wire, &run->hostile);
 }
 
 /* ---- commands */
@@ -415,23 +418,23 @@ obey(struct run *run, enum command command, unsigned int number, const uint8_t *
 	switch (command) {
 	case DELIVER: deliver(run, number); break;
 	case EXCHANGE: exchange(run); break;
-	case WRITE: client_write(run, number, TLS_RECORD_DATA); break;
-	case WRITE_BYTES: client_write(run, number % 256, 1); break;
+	case WRITE: peer_write(run, number, TLS_RECORD_DATA); break;
+	case WRITE_BYTES: peer_write(run, number % 256, 1); break;
 	case ANSWER: answer(run, number); break;
 	case SPLIT_RECORDS:
 	case MERGE_RECORDS:
-		if (run->client.result == TLS_MORE && command == SPLIT_RECORDS)
+		if (run->peer.result == TLS_MORE && command == SPLIT_RECORDS)
 			split_records(&run->wire, number ? number : 1);
-		else if (run->client.result == TLS_MORE)
+		else if (run->peer.result == TLS_MORE)
 			merge_records(&run->wire);
 		break;
 	case UPDATE_KEYS:
 	case ALERT:
-	case NEGOTIATE: client_trick(run, command, number); break;
+	case NEGOTIATE: peer_trick(run, command, number); break;
 	case CLOSE:
-		if (run->client.result == TLS_DONE)
-			tls_session_close(run->client.session, &run->client.output);
-		flush(&run->client, &run->wire, &run->hostile);
+		if (run->peer.result == TLS_DONE)
+			tls_session_close(run->peer.session, &run->peer.output);
+		flush(&run->peer, &run->wire, &run->hostile);
 		break;
 	case INSERT:
 		taken = number % 64 < size ? number % 64 : size;
@@ -448,12 +451,12 @@ finish(struct run *run)
 	exchange(run);
 	if (run->hostile)
 		return;
-	CHECK(run->client.result == TLS_DONE && run->server.result == TLS_DONE);
-	client_write(run, 1000, 10);
+	CHECK(run->peer.result == TLS_DONE && run->tested.result == TLS_DONE);
+	peer_write(run, 1000, 10);
 	exchange(run);
 	CHECK(run->heard == run->said && run->got == run->answered);
-	CHECK(tls_session_at_record(run->server.session));
-	CHECK(!tls_session_has_data(run->server.session));
+	CHECK(tls_session_at_record(run->tested.session));
+	CHECK(!tls_session_has_data(run->tested.session));
 }
 
 int
@@ -463,12 +466,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 1 || size > 3000)
 		return 0;
-	if (!servers)
-		load_credentials();
 	memset(&run, 0, sizeof(run));
-	side_begin(&run.client, data[0] & OLD_PROTOCOL ? old_clients : clients, 1 << 17);
-	side_begin(&run.server, servers, data[0] & SMALL_OUTPUT ? 512 : TLS_ROOM);
-	client_turn(&run);
+	run.setup = data[0];
+	side_begin(&run.peer, !(run.setup & TEST_CLIENT), run.setup, 1 << 17);
+	side_begin(&run.tested, run.setup & TEST_CLIENT, run.setup, tested_room(run.setup));
+	peer_turn(&run);
 	for (data++, size--; size >= 3;) {
 		enum command command = data[0] % COMMANDS;
 		unsigned int number = (unsigned int)data[1] << 8 | data[2];
@@ -481,7 +483,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		size -= taken;
 	}
 	finish(&run);
-	side_end(&run.client);
-	side_end(&run.server);
+	side_end(&run.peer);
+	side_end(&run.tested);
 	return 0;
 }

@@ -146,11 +146,12 @@ def tls(*commands, setup=0):
     return bytes([setup]) + b"".join(struct.pack(">BH", *command[:2]) + b"".join(command[2:]) for command in commands)
 
 
-# What is done on TLS; setup is 1 for TLS 1.2, 2 for a server with little room for its output.
+# What is done on TLS; setup is 1 for TLS 1.2, 2 for certificates, 4 for little room for the output,
+# 8 to test a client.
 SESSIONS = {
     "data": tls((EXCHANGE, 0), (WRITE, 20000), (ANSWER, 60000), (EXCHANGE, 0), (WRITE, 1), (DELIVER, 3), (CLOSE, 0)),
     "old-data": tls((EXCHANGE, 0), (WRITE, 20000), (ANSWER, 60000), (EXCHANGE, 0), (WRITE, 1), (DELIVER, 3), (CLOSE, 0), setup=1),
-    "little-room": tls((DELIVER, 100), (EXCHANGE, 0), (ANSWER, 5), setup=2),
+    "little-room": tls((DELIVER, 100), (EXCHANGE, 0), (ANSWER, 5), setup=4),
     "records-of-one-byte": tls((EXCHANGE, 0), (WRITE_BYTES, 255), (DELIVER, 1), (DELIVER, 4), (DELIVER, 40), (EXCHANGE, 0)),
     "full-records": tls((EXCHANGE, 0), (WRITE, 65535), (DELIVER, 16384), (WRITE, 65535), (EXCHANGE, 0)),
     "hello-in-many-records": tls((SPLIT, 1), (DELIVER, 100), (EXCHANGE, 0), (WRITE, 100)),
@@ -171,6 +172,15 @@ SESSIONS = {
     "empty-records": tls((EXCHANGE, 0), *[(INSERT, 5, b"\x17\3\3\0\0")] * 20, (EXCHANGE, 0)),
     "endless-record": tls((INSERT, 5, b"\x16\3\1\xff\xff"), *[(REPEAT, 5)] * 5, (EXCHANGE, 0)),
     "in-clear": tls((CUT, 2000), (INSERT, 16, b"IHAVEOPT" + struct.pack(">II", LIST, 0)), (EXCHANGE, 0)),
+}
+
+# The same, done to the other side and with certificates.
+SESSIONS |= {
+    f"{who}-{name}": bytes([seed[0] | setup]) + seed[1:]
+    for who, setup in (("client", 8), ("certificates", 2), ("client-certificates", 10))
+    for name, seed in tuple(SESSIONS.items())
+    if name in ("data", "old-data", "little-room", "old-hello-in-many-records", "hello-is-changed", "record-is-changed",
+                "warnings", "another-handshake", "new-keys")
 }
 
 
