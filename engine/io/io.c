@@ -127,10 +127,15 @@ range_granted(struct range *range)
 	struct ioctx *ctx = io->ctx;
 	int event = ctx->inbox_event;
 
-	io->next = atomic_load_explicit(&ctx->inbox, memory_order_relaxed);
-	while (!atomic_compare_exchange_weak(&ctx->inbox, &io->next, io))
-		;
-	eventfd_write(event, 1);
+	/* The context may complete the io, and free it, as soon as it is in the inbox. */
+	struct io *next = atomic_load_explicit(&ctx->inbox, memory_order_relaxed);
+
+	do {
+		io->next = next;
+	} while (!atomic_compare_exchange_weak(&ctx->inbox, &next, io));
+	/* If the inbox was not empty, the context has been told already. */
+	if (!next)
+		eventfd_write(event, 1);
 }
 
 /* The size, in bytes, of the blocks that direct I/O to a part of one may read and write back. */
