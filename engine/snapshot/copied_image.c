@@ -3,11 +3,10 @@
 
 #include "engine/backing/file.h"
 #include "engine/backing/kind.h"
-#include "engine/context/ioctx.h"
 #include "engine/image/freeze.h"
 #include "engine/io/image_state.h"
-#include "engine/io/io.h"
 #include "engine/io/observer.h"
+#include "engine/snapshot/copiers.h"
 #include "engine/snapshot/copy.h"
 
 #include "common/cleanup.h"
@@ -21,16 +20,10 @@
 /* The state of a copy's backing. */
 struct snapshot {
 	struct copy copy;
+	struct copiers copiers;
 	struct observer observer;
 	struct image *observed; /* whose file's changes are observed; NULL: none yet */
 	char identity[32];
-};
-
-/* A change that waits until its range is copied. */
-struct kept_change {
-	struct helper_job job;
-	struct snapshot *snapshot;
-	struct range *range;
 };
 
 /* ---- a copy as a backing */
@@ -70,6 +63,7 @@ snapshot_close(struct backing *backing)
 
 	if (snapshot) {
 		stop_observing(snapshot);
+		copiers_fini(&snapshot->copiers);
 		copy_fini(&snapshot->copy);
 		free(snapshot);
 	}
@@ -153,54 +147,12 @@ static const struct backing_kind backing_snapshot = {
 
 /* ---- making a copy */
 
-/* Copies what the change of this range will overwrite. */
-static void
-keep(struct snapshot *snapshot, struct range *range)
-{
-	const struct image *image = io_of_range(range)->ctx->image;
-
-	copy_keep(&snapshot->copy, image_direct(image), range->start, range->end);
-}
-
-/* On a helper's thread. */
-static void
-keep_work(struct helper_job *job)
-{
-	struct kept_change *kept = container_of(job, struct kept_change, job);
-
-	keep(kept->snapshot, kept->range);
-}
-
-static void
-keep_done(struct helper_job *job)
-{
-	struct kept_change *kept = container_of(job, struct kept_change, job);
-
-	observer_release(kept->range);
-	free(kept);
-}
-
 static bool
 before_change(struct observer *observer, struct range *range)
 {
 	struct snapshot *snapshot = container_of(observer, struct snapshot, observer);
-	struct ioctx *ctx = io_of_range(range)->ctx;
-	struct kept_change *kept;
 
-	if (copy_has(&snapshot->copy, range->start, range->end))
-		return true;
-	if (!ctx->hosted) {
-		keep(snapshot, range);
-		return true;
-	}
-	kept = malloc(sizeof(*kept));
-	if (!kept) {
-		copy_break(&snapshot->copy, "out of memory");
-		return true;
-	}
-	*kept = (struct kept_change){{.work = keep_work, .done = keep_done}, snapshot, range};
-	ioctx_help(ctx, &kept->job);
-	return false;
+	return copiers_keep(&snapshot->copiers, range);
 }
 
 static int
@@ -226,6 +178,7 @@ make_snapshot(const struct copied_image_wish *wish, struct snapshot **result, ch
 	}
 	snprintf(snapshot->identity, sizeof(snapshot->identity), "snapshot %llu",
 		 (unsigned long long)atomic_fetch_add(&last, 1));
+	copiers_init(&snapshot->copiers, &snapshot->copy);
 	snapshot->observer.change = before_change;
 	*result = snapshot;
 	return 0;

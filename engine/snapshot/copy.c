@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/snapshot/copy.h"
 
-#include "engine/backing/file_extent.h"
+#include "engine/snapshot/copy_state.h"
 
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -23,26 +23,7 @@
 /* The most granules that are looked at on an event loop: 256 MiB of them. */
 #define LOOK_MAX 65536
 
-/* Granules that a thread copies, and that no other thread may copy meanwhile. */
-struct copy_claim {
-	uint64_t first, end; /* granules */
-	struct copy_claim *next;
-};
-
 /* ---- granules */
-
-static uint64_t
-granule_at(const struct copy *copy, uint64_t place)
-{
-	return place / copy->granule - copy->start / copy->granule;
-}
-
-/* The place of a granule in the file. The first one may begin before .start. */
-static uint64_t
-place_of(const struct copy *copy, uint64_t granule)
-{
-	return (granule + copy->start / copy->granule) * copy->granule;
-}
 
 static bool
 is_copied(const struct copy *copy, uint64_t granule)
@@ -57,10 +38,8 @@ mark(struct copy *copy, uint64_t first, uint64_t end)
 		atomic_fetch_or(&copy->copied[granule / 64], UINT64_C(1) << (granule % 64));
 }
 
-/* Returns the end of the granules from `first` on, at most `end`, that are all copied or all not,
- * and sets *copied. Takes 64 granules at once where it can: a hole may have millions. */
-static uint64_t
-run_end(const struct copy *copy, uint64_t first, uint64_t end, bool *copied)
+uint64_t
+copy_run_end(const struct copy *copy, uint64_t first, uint64_t end, bool *copied)
 {
 	uint64_t granule = first + 1, same;
 
@@ -87,8 +66,8 @@ find_granules(const struct copy *copy, uint64_t start, uint64_t end, uint64_t *f
 	end = end < copy->end ? end : copy->end;
 	if (start >= end)
 		return false;
-	*first = granule_at(copy, start);
-	*last = granule_at(copy, end - 1) + 1;
+	*first = copy_granule_at(copy, start);
+	*last = copy_granule_at(copy, end - 1) + 1;
 	return true;
 }
 
@@ -110,8 +89,8 @@ copy_init(struct copy *copy, const struct copy_place *place, char **error)
 		.mutex = PTHREAD_MUTEX_INITIALIZER,
 		.released = PTHREAD_COND_INITIALIZER,
 	};
-	base = place_of(copy, 0);
-	words = (granule_at(copy, place->end - 1) + 64) / 64;
+	base = copy_place_of(copy, 0);
+	words = (copy_granule_at(copy, place->end - 1) + 64) / 64;
 	copy->name = strdup(place->name);
 	if (words <= SIZE_MAX / sizeof(uint64_t))
 		copy->copied = calloc((size_t)words, sizeof(uint64_t));
@@ -182,8 +161,8 @@ copy_is_broken(struct copy *copy, char reason[REASON_MAX])
 	return reason[0];
 }
 
-static void
-break_by_scratch(struct copy *copy, int err)
+void
+copy_break_by_scratch(struct copy *copy, int err)
 {
 	if (err == -EDQUOT && copy->scratch.most &&
 	    atomic_load(&copy->scratch.written) > copy->scratch.most)
@@ -196,9 +175,8 @@ break_by_scratch(struct copy *copy, int err)
 
 /* ---- reading the file */
 
-/* Returns false, and the copy is broken. */
-static bool
-read_source(struct copy *copy, bool direct, void *buffer, size_t length, uint64_t offset)
+bool
+copy_read_source(struct copy *copy, bool direct, void *buffer, size_t length, uint64_t offset)
 {
 	uint64_t reached;
 	int r = source_read(&copy->source, direct, buffer, length, offset, &reached);
@@ -253,15 +231,38 @@ claim_run(struct copy *copy, uint64_t first, uint64_t end, struct copy_claim *cl
 	return granule > first;
 }
 
-static void
-release_run(struct copy *copy, const struct copy_claim *claim)
+bool
+copy_claim_at_once(struct copy *copy, uint64_t start, uint64_t end, struct copy_claim *claim)
 {
-	struct copy_claim **at;
+	uint64_t first, last, granule;
+	bool claimed;
 
+	if (!find_granules(copy, start, end, &first, &last))
+		return false;
 	pthread_mutex_lock(&copy->mutex);
-	for (at = &copy->claims; *at != claim; at = &(*at)->next)
-		;
-	*at = claim->next;
+	for (granule = first; granule < last; granule++) {
+		if (is_copied(copy, granule) || is_claimed(copy, granule))
+			break;
+	}
+	*claim = (struct copy_claim){first, last, copy->claims};
+	claimed = granule == last && !atomic_load(&copy->broken);
+	if (claimed)
+		copy->claims = claim;
+	pthread_mutex_unlock(&copy->mutex);
+	return claimed;
+}
+
+void
+copy_release(struct copy *copy, const struct copy_claim *claims, size_t count)
+{
+	pthread_mutex_lock(&copy->mutex);
+	for (size_t i = 0; i < count; i++) {
+		struct copy_claim **at = &copy->claims;
+
+		while (*at != &claims[i])
+			at = &(*at)->next;
+		*at = claims[i].next;
+	}
 	pthread_cond_broadcast(&copy->released);
 	pthread_mutex_unlock(&copy->mutex);
 }
@@ -294,28 +295,42 @@ write_run(struct copy *copy, const char *bytes, size_t length, uint64_t offset)
 	return r;
 }
 
+void
+copy_claimed_bytes(const struct copy *copy, const struct copy_claim *claim, uint64_t *from,
+		   uint64_t *to)
+{
+	*from = copy_place_of(copy, claim->first);
+	*to = copy_place_of(copy, claim->end);
+	*from = *from > copy->start ? *from : copy->start;
+	*to = *to < copy->end ? *to : copy->end;
+}
+
+void
+copy_store(struct copy *copy, const struct copy_claim *claim, const char *bytes)
+{
+	uint64_t from, to;
+	int r;
+
+	copy_claimed_bytes(copy, claim, &from, &to);
+	r = write_run(copy, bytes, (size_t)(to - from), from - copy_place_of(copy, 0));
+	if (r < 0)
+		copy_break_by_scratch(copy, r);
+	else
+		mark(copy, claim->first, claim->end);
+}
+
 /* Copies the claimed granules and marks them, or breaks the copy. */
 static void
 copy_run(struct copy *copy, bool direct, const struct copy_claim *claim, char *buffer)
 {
-	uint64_t base = place_of(copy, 0);
-	uint64_t from = place_of(copy, claim->first), to = place_of(copy, claim->end);
-	int r;
+	uint64_t from, to;
 
-	from = from > copy->start ? from : copy->start;
-	to = to < copy->end ? to : copy->end;
+	copy_claimed_bytes(copy, claim, &from, &to);
 	/* The scratch file has a hole there, too. */
-	if (to - from >= HOLE_MIN && source_is_hole(&copy->source, from, to)) {
+	if (to - from >= HOLE_MIN && source_is_hole(&copy->source, from, to))
 		mark(copy, claim->first, claim->end);
-		return;
-	}
-	if (!read_source(copy, direct, buffer, (size_t)(to - from), from))
-		return;
-	r = write_run(copy, buffer, (size_t)(to - from), from - base);
-	if (r < 0)
-		break_by_scratch(copy, r);
-	else
-		mark(copy, claim->first, claim->end);
+	else if (copy_read_source(copy, direct, buffer, (size_t)(to - from), from))
+		copy_store(copy, claim, buffer);
 }
 
 bool
@@ -326,7 +341,8 @@ copy_has(const struct copy *copy, uint64_t start, uint64_t end)
 
 	if (!find_granules(copy, start, end, &first, &last) || atomic_load(&copy->broken))
 		return true;
-	return last - first <= LOOK_MAX && run_end(copy, first, last, &copied) == last && copied;
+	return last - first <= LOOK_MAX && copy_run_end(copy, first, last, &copied) == last &&
+	       copied;
 }
 
 void
@@ -349,114 +365,7 @@ copy_keep(struct copy *copy, bool direct, uint64_t start, uint64_t end)
 	}
 	while (claim_run(copy, first, last, &claim)) {
 		copy_run(copy, direct, &claim, buffer);
-		release_run(copy, &claim);
+		copy_release(copy, &claim, 1);
 		first = claim.end;
 	}
-}
-
-/* ---- the reader */
-
-/* Returns how many bytes of a run of the file, which begins in granule `first`, were read before
- * any change: up to the first granule that is copied by now. */
-static size_t
-still_old(const struct copy *copy, uint64_t offset, size_t length)
-{
-	uint64_t first = granule_at(copy, offset), end = granule_at(copy, offset + length - 1) + 1;
-	uint64_t old;
-	bool copied;
-
-	old = run_end(copy, first, end, &copied);
-	if (copied)
-		return 0;
-	return old == end ? length : (size_t)(place_of(copy, old) - offset);
-}
-
-/* Reads a run of granules that were all copied, or all not. Returns how many bytes were read, which
- * may be 0 if the first granule was copied meanwhile; or -EIO, and the copy is broken. */
-static ssize_t
-read_run(struct copy *copy, bool direct, void *buffer, size_t length, uint64_t offset, bool copied)
-{
-	int r;
-
-	if (copied) {
-		r = scratch_read(&copy->scratch, buffer, length, offset - place_of(copy, 0));
-		if (r < 0)
-			break_by_scratch(copy, r);
-		return r < 0 ? -EIO : (ssize_t)length;
-	}
-	if (!read_source(copy, direct, buffer, length, offset))
-		return -EIO;
-	return (ssize_t)still_old(copy, offset, length);
-}
-
-int
-copy_read(struct copy *copy, bool direct, void *buffer, size_t length, uint64_t offset)
-{
-	size_t done = 0;
-
-	while (done < length && !atomic_load(&copy->broken)) {
-		uint64_t place = offset + done, left = length - done;
-		uint64_t first = granule_at(copy, place), end = granule_at(copy, place + left - 1);
-		uint64_t stop;
-		bool copied;
-		ssize_t n;
-
-		stop = place_of(copy, run_end(copy, first, end + 1, &copied));
-		n = read_run(copy, direct, (char *)buffer + done,
-			     (size_t)(stop - place < left ? stop - place : left), place, copied);
-		if (n < 0)
-			return (int)n;
-		done += (size_t)n;
-	}
-	/* Last, since a copy that breaks gives its scratch file up, and changes go on. */
-	return atomic_load(&copy->broken) ? -EIO : (int)length;
-}
-
-/* ---- holes */
-
-struct copy_visit {
-	const struct copy *copy;
-	extent_visit visit;
-	void *data;
-	bool one;
-};
-
-/* A hole of the file was one at the moment of the copy, where its granules are not copied even
- * now, after it was found. What was copied counts as data, and all of a broken copy, whose reader
- * then gets the error. */
-static int
-visit_source(void *data, uint64_t offset, uint64_t length, bool hole)
-{
-	const struct copy_visit *state = data;
-	const struct copy *copy = state->copy;
-	uint64_t end = offset + length;
-	int r = 0;
-
-	if (!hole)
-		return state->visit(state->data, offset, length, false);
-	while (offset < end && r == 0) {
-		bool copied;
-		uint64_t last = granule_at(copy, end - 1) + 1;
-		uint64_t stop =
-			place_of(copy, run_end(copy, granule_at(copy, offset), last, &copied));
-
-		stop = stop < end ? stop : end;
-		copied = copied || atomic_load(&copy->broken);
-		r = state->visit(state->data, offset, stop - offset, !copied);
-		if (state->one)
-			break;
-		offset = stop;
-	}
-	return r;
-}
-
-int
-copy_extents(struct copy *copy, uint64_t offset, uint64_t length, bool one, extent_visit visit,
-	     void *data)
-{
-	struct copy_visit state = {copy, visit, data, one};
-
-	if (atomic_load(&copy->broken))
-		return -EIO;
-	return file_extents(&copy->source.backing, offset, length, one, visit_source, &state);
 }

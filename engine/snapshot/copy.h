@@ -15,35 +15,10 @@
 #define ENGINE_SNAPSHOT_COPY_H
 
 #include "engine/backing/kind.h"
-#include "engine/snapshot/scratch.h"
-#include "engine/snapshot/source.h"
+#include "engine/snapshot/copy_state.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-/* The least size of a granule, in bytes: that of a page, and of most writes. A file that needs
- * larger blocks for direct I/O has larger granules. */
-#define COPY_GRANULE 4096
-
-struct copy_claim;
-
-struct copy {
-	/* Constant after copy_init(). */
-	char *name; /* for messages */
-	struct source source;
-	uint64_t start, end;  /* the part of the file, in bytes */
-	unsigned int granule; /* bytes, a power of 2 */
-	struct scratch scratch;
-	_Atomic uint64_t *copied; /* a bit for each granule, from that of .start on */
-
-	_Atomic bool broken;
-	pthread_mutex_t mutex; /* guards the members below */
-	pthread_cond_t released;
-	char reason[REASON_MAX];   /* why it is broken, or "" */
-	struct copy_claim *claims; /* granules that are being copied */
-};
 
 /* What copy_init() needs to know. */
 struct copy_place {

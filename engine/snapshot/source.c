@@ -37,8 +37,8 @@ source_close(struct source *source)
 		close(steal_fd(&source->backing.fd));
 }
 
-static bool
-fits_direct(const struct source *source, const void *buffer, size_t length, uint64_t offset)
+bool
+source_takes_direct(const struct source *source, const void *buffer, size_t length, uint64_t offset)
 {
 	const struct backing *backing = &source->backing;
 
@@ -55,7 +55,7 @@ source_read(const struct source *source, bool direct, void *buffer, size_t lengt
 
 	while (length > 0) {
 		/* After a direct read that has met the end of the file, the rest may not fit. */
-		int fd = direct && fits_direct(source, to, length, offset)
+		int fd = direct && source_takes_direct(source, to, length, offset)
 				 ? source->backing.direct_fd
 				 : source->backing.fd;
 		ssize_t n = pread(fd, to, length, (off_t)offset);

@@ -33,6 +33,11 @@ int
 source_read(const struct source *source, bool direct, void *buffer, size_t length, uint64_t offset,
 	    uint64_t *reached);
 
+/* Whether such a read can be a direct one. */
+bool
+source_takes_direct(const struct source *source, const void *buffer, size_t length,
+		    uint64_t offset);
+
 /* Whether there is only a hole from `from` to `to`. Beyond the end of the file there is none, but
  * what was truncated. */
 bool

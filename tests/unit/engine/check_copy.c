@@ -5,6 +5,8 @@
 #include "engine/snapshot/copy.h"
 
 #include "engine/backing/open.h"
+#include "engine/snapshot/copy_ahead.h"
+#include "engine/snapshot/copy_state.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/log_capture.h"
@@ -324,6 +326,7 @@ static _Atomic unsigned int changing;
 static void *
 change_much(void *data)
 {
+	struct part_reads reads = {0};
 	unsigned int number = (unsigned int)(uintptr_t)data;
 	char bytes[512];
 
@@ -332,9 +335,16 @@ change_much(void *data)
 		uint64_t place = (uint64_t)granule * GRANULE + number * sizeof(bytes);
 
 		memset(bytes, (int)(i + number), sizeof(bytes));
+		if (number % 2)
+			copy_ahead(&copy, &reads,
+				   (struct ahead_range[]){
+					   {place, place + sizeof(bytes)},
+					   {granule / 2 * GRANULE, granule / 2 * GRANULE + 1}},
+				   2);
 		copy_keep(&copy, number % 2, place, place + sizeof(bytes));
 		ck_assert_int_eq(pwrite(file, bytes, sizeof(bytes), (off_t)place), sizeof(bytes));
 	}
+	part_reads_fini(&reads);
 	atomic_fetch_sub(&changing, 1);
 	return NULL;
 }
@@ -354,6 +364,83 @@ START_TEST(reader_gets_the_old_bytes_while_threads_change_them)
 		pthread_join(threads[i], NULL);
 	assert_old(0, SIZE);
 	ck_assert_uint_le(atomic_load(&copy.scratch.written), SIZE);
+}
+END_TEST
+
+/* ---- several changes at once */
+
+/* Some file systems have no direct I/O, and some machines no Linux AIO: then nothing is copied
+ * ahead. */
+static bool
+copies_ahead(const struct part_reads *reads)
+{
+	return copy.source.backing.direct_fd >= 0 && !reads->impossible;
+}
+
+START_TEST(several_changes_are_copied_at_once)
+{
+	struct ahead_range ranges[AHEAD_CHANGES];
+	struct part_reads reads = {0};
+
+	begin_copy(0, SIZE, 0);
+	for (unsigned int i = 0; i < AHEAD_CHANGES; i++)
+		ranges[i] = (struct ahead_range){i * 3 * GRANULE + 100, (i * 3 + 1) * GRANULE + i};
+	copy_ahead(&copy, &reads, ranges, AHEAD_CHANGES);
+	for (unsigned int i = 0; i < AHEAD_CHANGES; i++) {
+		ck_assert(copy_has(&copy, ranges[i].start, ranges[i].end) == copies_ahead(&reads));
+		ck_assert(!copy_has(&copy, ranges[i].start + 2 * GRANULE,
+				    ranges[i].end + 2 * GRANULE));
+		change(ranges[i].start, ranges[i].end, 'a');
+	}
+	copy_ahead(&copy, &reads, ranges, AHEAD_CHANGES);
+	assert_old(0, SIZE);
+	part_reads_fini(&reads);
+}
+END_TEST
+
+/* Two changes of one granule never overlap, but their copies would. */
+START_TEST(what_another_thread_copies_is_left_to_it)
+{
+	const struct ahead_range ranges[] = {{4 * GRANULE, 6 * GRANULE},
+					     {7 * GRANULE, 7 * GRANULE + 512},
+					     {7 * GRANULE + 512, 8 * GRANULE}};
+	struct part_reads reads = {0};
+	struct copy_claim claim;
+
+	begin_copy(0, SIZE, 0);
+	ck_assert(copy_claim_at_once(&copy, 5 * GRANULE, 5 * GRANULE + 1, &claim));
+	ck_assert(!copy_claim_at_once(&copy, 4 * GRANULE, 6 * GRANULE, &(struct copy_claim){0}));
+	copy_ahead(&copy, &reads, ranges, 3);
+	ck_assert(!copy_has(&copy, 4 * GRANULE, 5 * GRANULE));
+	ck_assert(!copy_has(&copy, 5 * GRANULE, 6 * GRANULE));
+	ck_assert(copy_has(&copy, 7 * GRANULE, 8 * GRANULE) == copies_ahead(&reads));
+	ck_assert_uint_eq(atomic_load(&copy.scratch.written), copies_ahead(&reads) ? GRANULE : 0);
+	copy_release(&copy, &claim, 1);
+	change(4 * GRANULE, 8 * GRANULE, 'a');
+	assert_old(0, SIZE);
+	part_reads_fini(&reads);
+}
+END_TEST
+
+/* Its last granule is no whole block, which direct I/O can't read; and the scratch file is full. */
+START_TEST(what_cannot_be_copied_ahead_is_copied_later_or_breaks_the_copy)
+{
+	const struct ahead_range last = {SIZE - 100, SIZE},
+				 others[] = {{0, 1}, {GRANULE, GRANULE + 1}};
+	struct part_reads reads = {0};
+
+	ck_assert_int_eq(ftruncate(file, SIZE - 50), 0);
+	begin_copy(0, SIZE - 50, GRANULE + GRANULE / 2);
+	copy_ahead(&copy, &reads, &last, 1);
+	ck_assert(!copy_has(&copy, last.start, SIZE - 50));
+	copy_ahead(&copy, &reads, others, 2);
+	for (unsigned int i = 0; i < 2; i++)
+		copy_keep(&copy, true, others[i].start, others[i].end);
+	ck_assert(copy_is_broken(&copy, (char[REASON_MAX]){0}));
+	ck_assert(copy_has(&copy, 0, SIZE));
+	copy_ahead(&copy, &reads, &(struct ahead_range){5 * GRANULE, 6 * GRANULE}, 1);
+	ck_assert_uint_le(atomic_load(&copy.scratch.written), 2 * GRANULE);
+	part_reads_fini(&reads);
 }
 END_TEST
 
@@ -379,6 +466,9 @@ main(void)
 		{.test = abandoned_copy_copies_no_more},
 		{.test = directory_that_is_missing_is_named},
 		{.test = reader_gets_the_old_bytes_while_threads_change_them},
+		{.test = several_changes_are_copied_at_once},
+		{.test = what_another_thread_copies_is_left_to_it},
+		{.test = what_cannot_be_copied_ahead_is_copied_later_or_breaks_the_copy},
 		{0},
 	};
 

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/snapshot/part_reads.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static bool
+is_possible(struct part_reads *reads)
+{
+	if (!reads->context && !reads->impossible)
+		reads->impossible = syscall(SYS_io_setup, PART_READS_MAX, &reads->context) < 0;
+	return !reads->impossible;
+}
+
+/* Returns how many of them the kernel has taken: the first ones. */
+static unsigned int
+submit(const struct part_reads *reads, struct iocb **list, unsigned int count)
+{
+	unsigned int taken = 0;
+
+	while (taken < count) {
+		long n =
+			syscall(SYS_io_submit, reads->context, (long)(count - taken), list + taken);
+
+		if (n > 0)
+			taken += (unsigned int)n;
+		else if (n == 0 || errno != EINTR)
+			break;
+	}
+	return taken;
+}
+
+static void
+collect(const struct part_reads *reads, unsigned int count)
+{
+	struct io_event events[PART_READS_MAX];
+
+	while (count > 0) {
+		long n = syscall(SYS_io_getevents, reads->context, (long)count, (long)count, events,
+				 NULL);
+
+		for (long i = 0; i < n; i++) {
+			struct part *part = (struct part *)(uintptr_t)events[i].data;
+
+			part->read = events[i].res == (int64_t)part->length;
+		}
+		count -= n > 0 ? (unsigned int)n : 0;
+	}
+}
+
+void
+part_reads_run(struct part_reads *reads, int fd, struct part *parts, unsigned int count)
+{
+	struct iocb iocbs[PART_READS_MAX], *list[PART_READS_MAX];
+
+	for (unsigned int i = 0; i < count; i++) {
+		iocbs[i] = (struct iocb){
+			.aio_data = (uintptr_t)&parts[i],
+			.aio_lio_opcode = IOCB_CMD_PREAD,
+			.aio_fildes = (uint32_t)fd,
+			.aio_buf = (uintptr_t)parts[i].buffer,
+			.aio_nbytes = parts[i].length,
+			.aio_offset = (int64_t)parts[i].offset,
+		};
+		list[i] = &iocbs[i];
+		parts[i].read = false;
+	}
+	if (count > 0 && is_possible(reads))
+		collect(reads, submit(reads, list, count));
+}
+
+void
+part_reads_fini(struct part_reads *reads)
+{
+	if (reads->context)
+		syscall(SYS_io_destroy, reads->context);
+	*reads = (struct part_reads){0};
+}
