@@ -36,7 +36,7 @@ BEGIN {
 	allowed["server/loop"] = "engine engine/backend common"
 	allowed["server/serve"] = "server/access server/limit server/loop engine/* nbd nbd/tls common"
 	allowed["server/exports"] = "server/serve server/config server/access server/limit engine/* nbd control common"
-	allowed["server/http"] = "server/exports server/serve server/config engine/* common"
+	allowed["server/http"] = "server/exports server/serve server/config server/limit engine/* common"
 	allowed["server/daemon"] = "server/http server/exports server/serve server/loop server/config server/access engine/* nbd nbd/tls control common"
 
 	allowed["tool"] = "tool/verb tool/guard tool/device common"

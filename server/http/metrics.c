@@ -6,6 +6,7 @@
 #include "server/exports/exports_state.h"
 #include "server/exports/server_status.h"
 #include "server/http/open_metrics.h"
+#include "server/limit/limits.h"
 #include "server/serve/traffic.h"
 
 #include "common/cleanup.h"
@@ -23,6 +24,7 @@ struct figures {
 	bool direct, writable;
 	uint64_t size; /* bytes */
 	unsigned int connections, checkpoints;
+	struct limits limits;
 	struct traffic_sum traffic;
 	uint64_t counters[COUNTERS];
 };
@@ -60,6 +62,7 @@ copy_figures(struct gathered *gathered, struct figures *figures, const struct vi
 		.writable = status.writable,
 		.size = status.size,
 		.connections = visited->connections,
+		.limits = visited->limits,
 	};
 	if (export->origin)
 		figures->snapshot_of = copy_name(gathered, export->origin->config->name);
@@ -207,6 +210,49 @@ write_info(FILE *out, const struct gathered *gathered)
 	}
 }
 
+/* ---- limits */
+
+static void
+write_rate(FILE *out, const struct metric_family *family, const char *export,
+	   const struct limit_rate *rate)
+{
+	const struct {
+		const char *op;
+		uint64_t value;
+	} rows[] = {{"both", rate->both}, {"read", rate->read}, {"write", rate->write}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct metric_label labels[] = {{"export", export}, {"op", rows[i].op}};
+
+		metric_sample(out, family, "", labels, 2, rows[i].value);
+	}
+}
+
+static void
+write_limits(FILE *out, const struct gathered *gathered)
+{
+	static const struct metric_family families[LIMIT_KINDS] = {
+		[LIMIT_IOPS] = {"nbdloop_export_iops_limit", "gauge", NULL,
+				"Operations per second; 0: no limit."},
+		[LIMIT_BANDWIDTH] = {"nbdloop_export_bandwidth_limit_bytes", "gauge", "bytes",
+				     "Bytes per second; 0: no limit."}};
+	static const struct metric_family held = {"nbdloop_held_requests", "counter", NULL,
+						  "Requests that a limit has held back."};
+
+	for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
+		metric_family(out, &families[kind]);
+		for (size_t i = 0; i < gathered->count; i++)
+			write_rate(out, &families[kind], gathered->figures[i].name,
+				   &gathered->figures[i].limits.rates[kind]);
+	}
+	metric_family(out, &held);
+	for (size_t i = 0; i < gathered->count; i++) {
+		const struct metric_label label = {"export", gathered->figures[i].name};
+
+		metric_sample(out, &held, "_total", &label, 1, gathered->figures[i].traffic.held);
+	}
+}
+
 /* ---- counters */
 
 /* Rows of one family follow each other: only the first one has its type and help. */
@@ -325,6 +371,7 @@ metrics_write(FILE *out, const struct status *status)
 		write_server(out, status, gathered.count);
 		write_info(out, &gathered);
 		write_gauges(out, &gathered);
+		write_limits(out, &gathered);
 		write_counters(out, &gathered);
 		write_latency(out, &gathered);
 		metrics_end(out);

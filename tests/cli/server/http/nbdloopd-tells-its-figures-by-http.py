@@ -77,6 +77,7 @@ status = control.status(control_socket)
 assert status["http"] == where, status["http"]
 disk, other = status["exports"]
 assert other["name"] == hostile, (other["name"], hostile)
+assert disk["limited"] > 0 and disk["limits"]["iops"]["write"] == 50, disk
 assert disk["counters"]["writes"] == 5 and disk["counters"]["write_bytes"] == 5 * 4096, disk["counters"]
 wait_until("the metrics are not older", lambda: samples(families()["nbdloop_operations"], export="disk")[("write",)] == 5)
 metrics = families()
@@ -93,6 +94,10 @@ for export in (disk, other):
     assert samples(metrics["nbdloop_connections"], export=name) == {(): export["connections"]}
     assert samples(metrics["nbdloop_requests_in_flight"], export=name) == {(): export["requests"]}
     assert samples(metrics["nbdloop_export_size_bytes"], export=name) == {(): 8 << 20}
+    for limit, metric in (("iops", "iops_limit"), ("bandwidth", "bandwidth_limit_bytes")):
+        assert samples(metrics["nbdloop_export_" + metric], export=name) == \
+            {(op,): export["limits"][limit][op] for op in ("both", "read", "write")}, (export["limits"], metric)
+    assert samples(metrics["nbdloop_held_requests"], export=name) == {(): export["limited"]}, export
     for op, buckets in export["latency_us"].items():
         below = samples(metrics["nbdloop_request_duration_seconds"], export=name, op=op)
         assert len(below) == 32, below
