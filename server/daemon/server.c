@@ -14,6 +14,7 @@
 #include "engine/backend/choice.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -302,12 +303,22 @@ check_inherited(struct server *server)
 	return r;
 }
 
+/* The buffer into which a connection receives is as large, and goes back to the system when the
+ * connection has ended: malloc() would keep all below the last piece that is still in use, however
+ * small that is.  Not with --swap, which keeps all memory (common/reclaim.c). */
+static void
+map_large_memory(void)
+{
+	mallopt(M_MMAP_THRESHOLD, 64 << 10);
+}
+
 static int
 start(struct server *server)
 {
 	int r;
 
 	raise_file_limit();
+	map_large_memory();
 	r = check_inherited(server);
 	if (r < 0)
 		return r;
