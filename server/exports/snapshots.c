@@ -218,8 +218,6 @@ offer_all(struct making *making, struct exports *exports, const struct snapshot_
 {
 	int r = 0;
 
-	for (size_t i = 0; i < making->count; i++)
-		making->exports[i]->image = making->orders[i].snapshot;
 	for (size_t i = 0; r == 0 && i < making->count; i++)
 		r = exports_offer(exports, steal_pointer(&making->exports[i]),
 				  making->origins[i]->access, error);
@@ -240,6 +238,9 @@ take_snapshots(struct making *making, struct exports *exports,
 
 	if (r == 0)
 		r = snapshots_take(making->orders, making->count, &wish, error);
+	/* Whatever fails from here on, the exports close them. */
+	for (size_t i = 0; r == 0 && i < making->count; i++)
+		making->exports[i]->image = making->orders[i].snapshot;
 	if (r == 0 && request->checkpoint)
 		r = checkpoints_save_begun(making->sets, making->count, request->checkpoint, error);
 	if (r == 0)

@@ -17,7 +17,9 @@
 struct backup_moment {
 	/* Makes it.  Returns its URI, which the caller frees (g_free); NULL with an error. */
 	char *(*make)(struct backup_moment *moment, GError **error);
-	const char *origin;     /* the name of the export that is copied */
+	/* Whether the target, which is open, is another image than the one that is copied; that
+	 * would get its old bytes back.  False with an error. */
+	bool (*may_write)(struct backup_moment *moment, const struct end *target, GError **error);
 	const char *checkpoint; /* that begins at the moment; NULL: none */
 	char *since; /* result: the checkpoint before, or NULL; the owner frees it (g_free) */
 	bool kept;   /* result: from now on, the target may belong to .checkpoint */

@@ -37,23 +37,6 @@ is_other_export(const struct backup_job *job, GError **error)
 	return !same || failure(error, EINVAL, "%s is the source itself", job->target);
 }
 
-/* The source of a moment is a snapshot, and its image must not get its old bytes back. */
-static bool
-is_other_image(const struct backup_job *job, const struct backup_source *source,
-	       const struct end *target, GError **error)
-{
-	const pid_t server = export_end_server(source->end);
-	struct nbd_uri uri;
-	bool same = job->moment && server > 0 && export_end_server(target) == server &&
-		    nbd_uri_parse(job->target, &uri, NULL);
-
-	if (!same)
-		return true;
-	same = g_strcmp0(uri.export, job->moment->origin) == 0;
-	nbd_uri_fini(&uri);
-	return !same || failure(error, EINVAL, "%s is the source itself", job->target);
-}
-
 static bool
 check_options(const struct backup_job *job, GError **error)
 {
@@ -106,7 +89,7 @@ open_target(const struct backup_job *job, const struct backup_source *source, GE
 			"%s has %" G_GUINT64_FORMAT " bytes, and the source %" G_GUINT64_FORMAT
 			": it is too small",
 			job->target, export_end_size(target), source->size);
-	else if (is_other_image(job, source, target, error))
+	else if (!job->moment || job->moment->may_write(job->moment, target, error))
 		return target;
 	end_clear(&target);
 	return NULL;

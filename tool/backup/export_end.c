@@ -8,7 +8,11 @@
 #include "common/log.h"
 
 #include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 static struct export_end *
 of_end(struct end *end)
@@ -389,4 +393,61 @@ export_end_server(const struct end *end)
 		       &peer, &size) < 0)
 		return 0;
 	return peer.pid;
+}
+
+/* ---- its connections, as the server sees them */
+
+/* The name may be followed by what TLS tells of the client, in parentheses. */
+static bool
+begins_with(const char *client, const char *name)
+{
+	const char *rest = g_str_has_prefix(client, name) ? client + strlen(name) : NULL;
+
+	return rest && (!*rest || *rest == ' ');
+}
+
+static bool
+is_inet_client(const struct sockaddr *address, socklen_t length, const char *client)
+{
+	const bool six = address->sa_family == AF_INET6;
+	char host[NI_MAXHOST], port[NI_MAXSERV];
+	g_autofree char *name = NULL, *mapped = NULL;
+
+	if (getnameinfo(address, length, host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		return false;
+	name = g_strdup_printf(six ? "[%s]:%s" : "%s:%s", host, port);
+	/* A socket that takes IPv6 and IPv4. */
+	mapped = g_strdup_printf("[::ffff:%s]:%s", host, port);
+	return begins_with(client, name) || begins_with(client, mapped);
+}
+
+static bool
+is_client(const struct export_connection *connection, const char *client)
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_storage storage;
+	} address;
+	socklen_t length = sizeof(address);
+	char process[32];
+
+	if (!connection->handle ||
+	    getsockname(libnbd.aio_get_fd(connection->handle), &address.any, &length) < 0)
+		return false;
+	if (address.any.sa_family != AF_UNIX)
+		return is_inet_client(&address.any, length, client);
+	snprintf(process, sizeof(process), "unix (pid %d,", (int)getpid());
+	return begins_with(client, process);
+}
+
+bool
+export_end_is_client(const struct end *end, const char *client)
+{
+	const struct export_end *export = (const struct export_end *)end;
+	bool found = false;
+
+	for (int i = 0; i < export->count && !found; i++)
+		found = is_client(&export->connections[i], client);
+	return found;
 }

@@ -28,6 +28,12 @@ export_end_size(const struct end *end);
 pid_t
 export_end_server(const struct end *end);
 
+/* Whether a client, as a server of ours names it in its status, is one of the end's connections.  A
+ * server that sees another process ID or address, since one of the two is in a container or behind
+ * address translation, names none of them. */
+bool
+export_end_is_client(const struct end *end, const char *client);
+
 /* Adds to `plan` what has changed since the checkpoint or dirty bitmap: one of the options'
  * bitmaps. */
 bool

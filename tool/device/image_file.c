@@ -175,3 +175,35 @@ image_file_is_export(const struct stat *st, json_t *export)
 
 	return image_file_is(st, &image);
 }
+
+static bool
+are_of_one_image(json_t *export, json_t *other)
+{
+	const struct image_identity a = identity_of_export(export), b = identity_of_export(other);
+	const char *file = json_string_value(json_object_get(export, "file"));
+
+	if (a.device != 0 || b.device != 0)
+		return a.device == b.device && a.inode == b.inode;
+	/* An image in a cluster has a name only. */
+	return file && g_strcmp0(file, json_string_value(json_object_get(other, "file"))) == 0;
+}
+
+/* Both in bytes of the image; they are below INT64_MAX. */
+static json_int_t
+begin_of(json_t *export)
+{
+	return json_integer_value(json_object_get(export, "offset"));
+}
+
+static json_int_t
+end_of(json_t *export)
+{
+	return begin_of(export) + json_integer_value(json_object_get(export, "size"));
+}
+
+bool
+image_file_is_of_both(json_t *export, json_t *other)
+{
+	return are_of_one_image(export, other) && begin_of(export) < end_of(other) &&
+	       begin_of(other) < end_of(export);
+}

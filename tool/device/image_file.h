@@ -69,6 +69,10 @@ image_file_is(const struct stat *st, const struct image_identity *image);
 bool
 image_file_is_export(const struct stat *st, json_t *export);
 
+/* Whether two exports of a server have bytes of the same image in common. */
+bool
+image_file_is_of_both(json_t *export, json_t *other);
+
 /* A path in /proc that leads to that image, opened by a process; NULL: the process hasn't it open,
  * or that isn't for us to see.  Caller frees. */
 char *

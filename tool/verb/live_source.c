@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/verb/live_source.h"
 
+#include "tool/backup/export_end.h"
 #include "tool/backup/interruption.h"
+#include "tool/device/image_file.h"
 #include "tool/failure.h"
 #include "tool/server/server_link.h"
 
@@ -152,6 +154,39 @@ make(struct backup_moment *moment, GError **error)
 	return FAILURE_NULL(error, EPROTO, "%s doesn't tell where its snapshot is", live->text);
 }
 
+/* ---- what is refused */
+
+/* Whether the server has a connection of the target to the image that is copied, by whatever name
+ * and socket. */
+static bool
+has_connection(const struct live_source *live, json_t *status, const struct end *target)
+{
+	json_t *origin = find_export(status, live->origin), *connection;
+	size_t i;
+
+	json_array_foreach(json_object_get(status, "connections"), i, connection)
+	{
+		const char *client = json_string_value(json_object_get(connection, "client")),
+			   *name = json_string_value(json_object_get(connection, "export"));
+		json_t *export = name ? find_export(status, name) : NULL;
+
+		if (client && export && image_file_is_of_both(origin, export) &&
+		    export_end_is_client(target, client))
+			return true;
+	}
+	return false;
+}
+
+static bool
+may_write(struct backup_moment *moment, const struct end *target, GError **error)
+{
+	struct live_source *live = container_of(moment, struct live_source, moment);
+	json_auto_t *status = asked_server_ask(&live->server, "status", error);
+
+	return status && (!has_connection(live, status, target) ||
+			  failure(error, EINVAL, "%s is the source itself", target->name));
+}
+
 /* ---- afterwards */
 
 static void
@@ -236,7 +271,7 @@ bool
 live_source_open(struct live_source *live, const struct live_source_wish *wish,
 		 const struct snapshot_options *how, GError **error)
 {
-	*live = (struct live_source){.how = *how, .moment.make = make};
+	*live = (struct live_source){.how = *how, .moment = {.make = make, .may_write = may_write}};
 	if (!live->how.expire)
 		live->how.expire = EXPIRE;
 	if (!asked_server_find(&live->server, wish->source, error) ||
@@ -245,7 +280,6 @@ live_source_open(struct live_source *live, const struct live_source_wish *wish,
 	live->text = text_of(live);
 	live->prefix = prefix_for(wish->target);
 	live->name = name_with(live->prefix);
-	live->moment.origin = live->origin;
 	if (wish->checkpoint)
 		live->moment.checkpoint = live->name;
 	return true;
