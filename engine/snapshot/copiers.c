@@ -29,6 +29,7 @@ struct copier {
 	/* Gathers changes while others are under way; NULL: none. */
 	struct batch *gathering;
 	unsigned int under_way; /* batches that were gathered, with helpers */
+	bool alone;             /* Linux AIO is impossible: each change has a helper of its own */
 	struct batch *free;     /* kept for the next changes */
 	struct copier *next;
 };
@@ -94,6 +95,7 @@ batch_done(struct helper_job *job)
 	struct batch *batch = container_of(job, struct batch, job);
 
 	batch->copier->under_way--;
+	batch->copier->alone |= batch->reads.impossible;
 	give_gathered(batch->copier, io_of_range(batch->ranges[batch->count - 1])->ctx);
 	release_last(batch);
 }
@@ -121,27 +123,28 @@ batch_new(struct copier *copier)
 	return batch;
 }
 
+/* A long copy must not hold others up; nor any, where one thread would make them one by one. */
 static bool
-is_small(const struct copy *copy, const struct range *range)
+is_to_be_gathered(const struct copier *copier, const struct range *range, const struct ioctx *ctx)
 {
-	const uint64_t granule = copy->granule;
+	const uint64_t granule = copier->copy->granule;
 
-	return (range->end + granule - 1) / granule - range->start / granule <=
-	       AHEAD_BYTES / granule;
+	return !copier->alone && image_direct(ctx->image) &&
+	       (range->end + granule - 1) / granule - range->start / granule <=
+		       AHEAD_BYTES / granule;
 }
 
 /* Returns false without memory. */
 static bool
 wait_for_copy(struct copier *copier, struct range *range, struct ioctx *ctx)
 {
-	const bool small = is_small(copier->copy, range);
-	struct batch *batch = small && copier->gathering ? copier->gathering : batch_new(copier);
+	const bool gather = is_to_be_gathered(copier, range, ctx);
+	struct batch *batch = gather && copier->gathering ? copier->gathering : batch_new(copier);
 
 	if (!batch)
 		return false;
 	batch->ranges[batch->count++] = range;
-	/* A long copy must not hold others up. */
-	if (!small) {
+	if (!gather) {
 		batch->job.done = lone_done;
 		batch_give(batch, ctx);
 		return true;

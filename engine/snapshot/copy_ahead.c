@@ -38,21 +38,17 @@ make_parts(const struct copy *copy, const struct copy_claim *claims, unsigned in
 	return bytes;
 }
 
-/* Gives each part its place in the buffer, which begins at a multiple of the granule. Returns
- * whether all can be read by direct I/O. */
-static bool
+/* Gives each part its place in the buffer, which begins at a multiple of the granule. */
+static void
 place_parts(const struct copy *copy, const struct copy_claim *claims, unsigned int count,
 	    struct part *parts, char *buffer)
 {
-	bool direct = true;
-
 	for (unsigned int i = 0; i < count; i++) {
 		parts[i].buffer = buffer;
+		parts[i].direct = source_takes_direct(&copy->source, buffer, parts[i].length,
+						      parts[i].offset);
 		buffer += (claims[i].end - claims[i].first) * copy->granule;
-		direct = direct && source_takes_direct(&copy->source, parts[i].buffer,
-						       parts[i].length, parts[i].offset);
 	}
-	return direct;
 }
 
 void
@@ -65,9 +61,10 @@ copy_ahead(struct copy *copy, struct part_reads *reads, const struct ahead_range
 	size_t bytes = make_parts(copy, claims, claimed, parts);
 	void *CLEANUP_FREE buffer = NULL;
 
-	if (claimed > 0 && posix_memalign(&buffer, copy->granule, bytes) == 0 &&
-	    place_parts(copy, claims, claimed, parts, buffer))
+	if (claimed > 0 && posix_memalign(&buffer, copy->granule, bytes) == 0) {
+		place_parts(copy, claims, claimed, parts, buffer);
 		part_reads_run(reads, copy->source.backing.direct_fd, parts, claimed);
+	}
 	for (unsigned int i = 0; i < claimed; i++) {
 		if (parts[i].read)
 			copy_store(copy, &claims[i], parts[i].buffer);

@@ -32,19 +32,30 @@ submit(const struct part_reads *reads, struct iocb **list, unsigned int count)
 }
 
 static void
-collect(const struct part_reads *reads, unsigned int count)
+take_events(const struct io_event *events, long count)
 {
-	struct io_event events[PART_READS_MAX];
+	for (long i = 0; i < count; i++) {
+		struct part *part = (struct part *)(uintptr_t)events[i].data;
 
+		part->read = events[i].res == (int64_t)part->length;
+	}
+}
+
+static void
+collect(struct part_reads *reads, unsigned int count)
+{
 	while (count > 0) {
+		struct io_event events[PART_READS_MAX];
 		long n = syscall(SYS_io_getevents, reads->context, (long)count, (long)count, events,
 				 NULL);
 
-		for (long i = 0; i < n; i++) {
-			struct part *part = (struct part *)(uintptr_t)events[i].data;
-
-			part->read = events[i].res == (int64_t)part->length;
+		if (n < 0 && errno != EINTR) {
+			/* A seccomp filter may forbid just this.  io_destroy() waits for all. */
+			part_reads_fini(reads);
+			reads->impossible = true;
+			return;
 		}
+		take_events(events, n);
 		count -= n > 0 ? (unsigned int)n : 0;
 	}
 }
@@ -53,9 +64,14 @@ void
 part_reads_run(struct part_reads *reads, int fd, struct part *parts, unsigned int count)
 {
 	struct iocb iocbs[PART_READS_MAX], *list[PART_READS_MAX];
+	unsigned int wanted = 0;
 
 	for (unsigned int i = 0; i < count; i++) {
-		iocbs[i] = (struct iocb){
+		parts[i].read = false;
+		if (!parts[i].direct)
+			continue;
+		list[wanted] = &iocbs[wanted];
+		iocbs[wanted++] = (struct iocb){
 			.aio_data = (uintptr_t)&parts[i],
 			.aio_lio_opcode = IOCB_CMD_PREAD,
 			.aio_fildes = (uint32_t)fd,
@@ -63,11 +79,9 @@ part_reads_run(struct part_reads *reads, int fd, struct part *parts, unsigned in
 			.aio_nbytes = parts[i].length,
 			.aio_offset = (int64_t)parts[i].offset,
 		};
-		list[i] = &iocbs[i];
-		parts[i].read = false;
 	}
-	if (count > 0 && is_possible(reads))
-		collect(reads, submit(reads, list, count));
+	if (wanted > 0 && is_possible(reads))
+		collect(reads, submit(reads, list, wanted));
 }
 
 void

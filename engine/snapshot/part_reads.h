@@ -18,7 +18,8 @@ struct part {
 	void *buffer;
 	size_t length;
 	uint64_t offset;
-	bool read; /* set by part_reads_run(): all of it */
+	bool direct; /* it keeps to the alignment of direct I/O, else it is left out */
+	bool read;   /* set by part_reads_run(): all of it */
 };
 
 /* Linux AIO's state, which is made once because it takes long to give it back. */
@@ -27,9 +28,9 @@ struct part_reads {
 	bool impossible;       /* this machine forbids Linux AIO, or has no more of it */
 };
 
-/* Reads what it can of the parts, from a file that is open for direct I/O and to whose alignment
- * all of them keep. What fails is left to the caller, who reads it in another way and learns why.
- * Waits for the disk. One thread at a time. */
+/* Reads what it can of the parts, from a file that is open for direct I/O. What fails is left to
+ * the caller, who reads it in another way and learns why. Waits for the disk. One thread at a time.
+ */
 void
 part_reads_run(struct part_reads *reads, int fd, struct part *parts, unsigned int count);
 

@@ -426,20 +426,23 @@ END_TEST
 START_TEST(what_cannot_be_copied_ahead_is_copied_later_or_breaks_the_copy)
 {
 	const struct ahead_range last = {SIZE - 100, SIZE},
-				 others[] = {{0, 1}, {GRANULE, GRANULE + 1}};
+				 others[] = {{0, 1}, {GRANULE, GRANULE + 1}},
+				 mixed[] = {last, {2 * GRANULE, 2 * GRANULE + 1}};
 	struct part_reads reads = {0};
 
 	ck_assert_int_eq(ftruncate(file, SIZE - 50), 0);
-	begin_copy(0, SIZE - 50, GRANULE + GRANULE / 2);
-	copy_ahead(&copy, &reads, &last, 1);
+	begin_copy(0, SIZE - 50, 2 * GRANULE + GRANULE / 2);
+	copy_ahead(&copy, &reads, mixed, 2);
 	ck_assert(!copy_has(&copy, last.start, SIZE - 50));
+	ck_assert(copy_has(&copy, mixed[1].start, mixed[1].end) == copies_ahead(&reads));
+	copy_keep(&copy, true, mixed[1].start, mixed[1].end);
 	copy_ahead(&copy, &reads, others, 2);
 	for (unsigned int i = 0; i < 2; i++)
 		copy_keep(&copy, true, others[i].start, others[i].end);
 	ck_assert(copy_is_broken(&copy, (char[REASON_MAX]){0}));
 	ck_assert(copy_has(&copy, 0, SIZE));
 	copy_ahead(&copy, &reads, &(struct ahead_range){5 * GRANULE, 6 * GRANULE}, 1);
-	ck_assert_uint_le(atomic_load(&copy.scratch.written), 2 * GRANULE);
+	ck_assert_uint_le(atomic_load(&copy.scratch.written), 3 * GRANULE);
 	part_reads_fini(&reads);
 }
 END_TEST
