@@ -119,7 +119,7 @@ control.ask("remove export=short")
 # Snapshots end with their export.
 control.ask("snapshot last")
 last = connect(socket, "last")
-assert len(unnamed_files(pid)) == 2, unnamed_files(pid)
+wait_until("only these two have files", lambda: len(unnamed_files(pid)) == 2, seen=lambda: unnamed_files(pid))
 control.ask("remove export=disk")
 wait_for_end(last)
 wait_for_end(first)
