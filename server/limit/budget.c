@@ -29,13 +29,14 @@ budget_init(struct budget *budget, uint64_t rate, uint64_t burst, uint64_t least
 
 	if (burst == 0)
 		burst = rate / 10;
-	if (portion > burst)
-		portion = burst;
 	if (portion < least)
 		portion = least;
+	/* With smaller portions, a thread that is late for each would get little of the rate. */
+	if (burst < portion)
+		burst = portion;
 	budget->portion = portion;
 	budget->interval = time_of(portion, rate);
-	whole = time_of(burst ? burst : 1, rate);
+	whole = time_of(burst, rate);
 	budget->slack = whole > budget->interval ? whole - budget->interval : 0;
 	atomic_init(&budget->handed_out, begun);
 }

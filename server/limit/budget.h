@@ -32,8 +32,8 @@ struct share {
 };
 
 /* `rate`: units per second, 1 ... INT64_MAX.  `burst`: units, up to INT64_MAX; 0: a tenth of a
- * second's.  `least`: of a portion; a smaller burst is raised to it.  `begun`: there is no burst
- * yet at that time; 0: there is one. */
+ * second's.  A portion is what comes in 4 ms, but at least `least`, >= 1; a smaller burst is raised
+ * to it.  `begun`: there is no burst yet at that time; 0: there is one. */
 void
 budget_init(struct budget *budget, uint64_t rate, uint64_t burst, uint64_t least, uint64_t begun);
 

@@ -52,6 +52,7 @@ static const struct row {
 	{3, 0, 1, 1, 100},
 	{1000, 0, 1, 1, 3},
 	{1000, 1, 1, 1, 3},
+	{100000, 1, 1, 1, 3},
 	{1000, 5000, 1, 1, 3},
 	{999983, 0, 1, 1, 1},
 	{4096, 0, 4096, 4096, 100},
@@ -67,8 +68,10 @@ static const struct row {
 static uint64_t
 burst_of(const struct row *row)
 {
-	uint64_t burst = row->burst ? row->burst : row->rate / 10;
+	uint64_t burst = row->burst ? row->burst : row->rate / 10, portion = row->rate / 250;
 
+	if (burst < portion)
+		burst = portion;
 	return burst > row->least ? burst : row->least;
 }
 
@@ -93,6 +96,26 @@ START_TEST(burst_is_there_at_once_after_a_rest_and_no_more)
 	budget_leave(&budget, &one);
 	ck_assert_uint_eq(use(&other, 1, START + 3600 * SECOND, START + 3600 * SECOND), 500);
 	ck_assert_uint_eq(use(&other, 1, START + 3600 * SECOND, START + 3600 * SECOND), 0);
+}
+END_TEST
+
+/* A thread may be late for each of its turns. */
+START_TEST(small_burst_costs_a_late_thread_little)
+{
+	uint64_t used = 0, now = START;
+
+	budget_init(&budget, 100000, 1, 1, 0);
+	while (now < START + SECOND) {
+		uint64_t ticket = budget_fill(&budget, &one, 1, now, now);
+
+		if (ticket) {
+			now = ticket + MS / 10;
+			continue;
+		}
+		one.units--;
+		used++;
+	}
+	ck_assert_uint_gt(used, 95000);
 }
 END_TEST
 
@@ -219,6 +242,7 @@ END_TEST
 
 #define THREADS 4
 #define TIMES   20000
+#define STEP    (MS / 10)
 
 static void *
 take_many(void *data)
@@ -227,7 +251,7 @@ take_many(void *data)
 	uint64_t *used = data;
 
 	for (unsigned int i = 0; i < TIMES; i++) {
-		if (budget_fill(&budget, &share, 1, START + i, START + i) == 0) {
+		if (budget_fill(&budget, &share, 1, START + i * STEP, START + i * STEP) == 0) {
 			share.units--;
 			++*used;
 		}
@@ -240,8 +264,8 @@ START_TEST(threads_together_keep_the_limit)
 	pthread_t threads[THREADS];
 	uint64_t used[THREADS] = {0}, sum = 0;
 
-	/* One unit for 10 ns, and 100 at once. */
-	budget_init(&budget, SECOND / 10, 100, 1, 0);
+	/* One unit in a millisecond, and 100 at once. */
+	budget_init(&budget, 1000, 100, 1, 0);
 	for (unsigned int i = 0; i < THREADS; i++)
 		ck_assert_int_eq(pthread_create(&threads[i], NULL, take_many, &used[i]), 0);
 	for (unsigned int i = 0; i < THREADS; i++) {
@@ -260,6 +284,7 @@ main(void)
 		{.name = "budget", .begin = begin},
 		{.test = rate_and_burst_are_kept, .last = sizeof(rows) / sizeof(rows[0])},
 		{.test = burst_is_there_at_once_after_a_rest_and_no_more},
+		{.test = small_burst_costs_a_late_thread_little},
 		{.test = budget_that_begins_now_has_no_burst},
 		{.test = first_portion_comes_at_once_even_at_the_lowest_rate},
 		{.test = time_before_the_burst_is_no_huge_time},
