@@ -78,14 +78,39 @@ budget_fill(struct budget *budget, struct share *share, uint64_t units, uint64_t
 	return 0;
 }
 
+/* The time of units that are less than what is reserved at once; rounded down. */
+static uint64_t
+time_of_units(const struct budget *budget, uint64_t units)
+{
+	uint64_t whole = units / budget->portion * budget->interval, rest = units % budget->portion;
+
+	/* Units are that short only where a portion has far more of them than nanoseconds. */
+	if (rest > UINT64_MAX / budget->interval)
+		return whole + rest / (budget->portion / budget->interval + 1);
+	return whole + rest * budget->interval / budget->portion;
+}
+
 void
 budget_leave(struct budget *budget, struct share *share)
 {
-	uint64_t portions = share->coming / budget->portion;
+	uint64_t units = share->units > share->brought ? share->units - share->brought : 0;
 
-	/* Those that wait after it keep their tickets, and new ones come earlier. */
-	if (share->ticket)
-		atomic_fetch_sub_explicit(&budget->handed_out, portions * budget->interval,
+	/* Those that wait after its ticket keep theirs, and new ones come earlier. */
+	units += share->coming;
+	if (units)
+		atomic_fetch_sub_explicit(&budget->handed_out, time_of_units(budget, units),
 					  memory_order_relaxed);
 	*share = (struct share){0};
+}
+
+void
+budget_change(struct budget *budget, const struct budget *next, struct share *share, uint64_t most)
+{
+	uint64_t kept = share->units < most ? share->units : most;
+
+	if (!next)
+		kept = 0;
+	budget_pay(share, kept);
+	budget_leave(budget, share);
+	share->units = share->brought = kept;
 }

@@ -26,9 +26,10 @@ struct budget {
 
 /* What one connection has of a budget.  All zero: nothing. */
 struct share {
-	uint64_t units;  /* that it may use */
-	uint64_t ticket; /* when it gets `coming`; 0: there is none */
-	uint64_t coming; /* units */
+	uint64_t units;   /* that it may use */
+	uint64_t brought; /* of those, at most so many are not from this budget */
+	uint64_t ticket;  /* when it gets `coming`; 0: there is none */
+	uint64_t coming;  /* units */
 };
 
 /* `rate`: units per second, 1 ... INT64_MAX.  `burst`: units, up to INT64_MAX; 0: a tenth of a
@@ -43,8 +44,29 @@ uint64_t
 budget_fill(struct budget *budget, struct share *share, uint64_t units, uint64_t now,
 	    uint64_t until);
 
-/* The share ends: its ticket is handed back. */
+/* Uses units that the share has. */
+static inline void
+budget_pay(struct share *share, uint64_t units)
+{
+	share->units -= units;
+	share->brought -= share->brought < units ? share->brought : units;
+}
+
+/* Takes back what was paid, whichever budget it was from. */
+static inline void
+budget_repay(struct share *share, uint64_t units)
+{
+	share->units += units;
+	share->brought += units;
+}
+
+/* The share ends: its ticket is handed back, and what it has not used. */
 void
 budget_leave(struct budget *budget, struct share *share);
+
+/* The share is one of the budget `next` from now on, and keeps up to `most` units; the others and
+ * the ticket are handed back.  NULL: there is no next one. */
+void
+budget_change(struct budget *budget, const struct budget *next, struct share *share, uint64_t most);
 
 #endif

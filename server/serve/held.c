@@ -84,7 +84,7 @@ pay(struct conn *conn, const uint64_t cost[LIMIT_KINDS], unsigned int write)
 {
 	for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
 		if (limiter_budget(conn->limit.limiter, kind, write))
-			conn->limit.shares[kind][write].units -= cost[kind];
+			budget_pay(&conn->limit.shares[kind][write], cost[kind]);
 	}
 }
 
@@ -130,7 +130,7 @@ held_refund(struct conn *conn, const struct nbd_request *nbd)
 		return;
 	for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
 		if (limiter_budget(conn->limit.limiter, kind, write))
-			conn->limit.shares[kind][write].units += cost[kind];
+			budget_repay(&conn->limit.shares[kind][write], cost[kind]);
 	}
 }
 

@@ -37,7 +37,7 @@ use(struct share *share, uint64_t cost, uint64_t from, uint64_t end)
 			now = ticket;
 			continue;
 		}
-		share->units -= cost;
+		budget_pay(share, cost);
 		used += cost;
 	}
 	return used;
@@ -112,7 +112,7 @@ START_TEST(small_burst_costs_a_late_thread_little)
 			now = ticket + MS / 10;
 			continue;
 		}
-		one.units--;
+		budget_pay(&one, 1);
 		used++;
 	}
 	ck_assert_uint_gt(used, 95000);
@@ -197,11 +197,11 @@ START_TEST(large_requests_do_not_displace_small_ones)
 		uint64_t a, b;
 
 		while ((a = budget_fill(&budget, &one, 1 << 20, now, now)) == 0) {
-			one.units -= 1 << 20;
+			budget_pay(&one, 1 << 20);
 			large += 1 << 20;
 		}
 		while ((b = budget_fill(&budget, &other, 4096, now, now)) == 0) {
-			other.units -= 4096;
+			budget_pay(&other, 4096);
 			small += 4096;
 		}
 		now = a < b ? a : b;
@@ -238,6 +238,104 @@ START_TEST(who_leaves_takes_no_time_with_it)
 }
 END_TEST
 
+/* Connections that come and go, and use little of their portions, take nothing from the others. */
+START_TEST(who_leaves_hands_back_what_it_has_not_used)
+{
+	uint64_t used = 0;
+
+	budget_init(&budget, 1000, 500, 1, 0);
+	ck_assert_uint_gt(budget.portion, 1);
+	while (budget_fill(&budget, &one, 1, START, START) == 0) {
+		budget_pay(&one, 1);
+		budget_leave(&budget, &one);
+		ck_assert_uint_eq(one.units, 0);
+		used++;
+	}
+	ck_assert_uint_le(used, 500);
+	ck_assert_uint_gt(used, 500 - budget.portion);
+}
+END_TEST
+
+/* Nor does it hand back more than it has taken, however the portion's time is rounded. */
+START_TEST(who_leaves_hands_back_no_more_than_it_took)
+{
+	const struct row *row = &rows[_i];
+
+	budget_init(&budget, row->rate, row->burst, row->least, START);
+	for (uint64_t i = 0; i < 100; i++) {
+		uint64_t used = budget.portion / 100 * i + 1, now = budget.handed_out;
+		double time = (double)used / (double)budget.portion * (double)budget.interval;
+
+		ck_assert_uint_eq(budget_fill(&budget, &one, 1, now, now), 0);
+		budget_pay(&one, used);
+		budget_leave(&budget, &one);
+		ck_assert_uint_gt(budget.handed_out, now);
+		ck_assert((double)(budget.handed_out - now) >= time * (1 - 1e-6) - 1);
+		ck_assert((double)(budget.handed_out - now) <= time * (1 + 1e-6) + 1);
+	}
+}
+END_TEST
+
+/* What another budget has given may be used, and is not handed back to this one. */
+START_TEST(brought_units_are_used_first_and_not_handed_back)
+{
+	struct budget next;
+
+	budget_init(&budget, 1000, 0, 1, START);
+	budget_init(&next, 1, 0, 1, START);
+	ck_assert_uint_eq(budget_fill(&budget, &one, 3, START, START), 0);
+	ck_assert_uint_eq(one.units, 4);
+	budget_change(&budget, &next, &one, 3);
+	ck_assert_uint_eq(one.units, 3);
+	/* One of four units, and no more, came back. */
+	ck_assert_uint_eq(budget.handed_out, START + 3 * MS);
+	ck_assert_uint_eq(budget_fill(&next, &one, 4, START, START), 0);
+	budget_leave(&next, &one);
+	ck_assert_uint_eq(next.handed_out, START);
+	ck_assert_uint_eq(one.units, 0);
+}
+END_TEST
+
+START_TEST(brought_units_that_are_used_are_gone)
+{
+	struct budget next;
+
+	budget_init(&budget, 1000, 0, 1, START);
+	budget_init(&next, 1000, 0, 1, START);
+	ck_assert_uint_eq(budget_fill(&budget, &one, 3, START, START), 0);
+	budget_change(&budget, &next, &one, 3);
+	budget_pay(&one, 3);
+	ck_assert_uint_eq(budget_fill(&next, &one, 1, START, START), 0);
+	budget_pay(&one, 1);
+	budget_leave(&next, &one);
+	ck_assert_uint_eq(next.handed_out, START + MS);
+}
+END_TEST
+
+/* A request that was paid for, and could not be carried out. */
+START_TEST(units_are_given_back)
+{
+	budget_init(&budget, 1000, 0, 1, START);
+	ck_assert_uint_eq(budget_fill(&budget, &one, 4, START, START), 0);
+	budget_pay(&one, 4);
+	budget_repay(&one, 4);
+	ck_assert_uint_eq(budget_fill(&budget, &one, 4, START, START), 0);
+	budget_pay(&one, 4);
+	budget_leave(&budget, &one);
+	ck_assert_uint_eq(budget.handed_out, START + 4 * MS);
+}
+END_TEST
+
+START_TEST(nothing_is_kept_where_there_is_no_next_budget)
+{
+	budget_init(&budget, 1000, 0, 1, START);
+	ck_assert_uint_eq(budget_fill(&budget, &one, 3, START, START), 0);
+	budget_change(&budget, NULL, &one, 3);
+	ck_assert_uint_eq(one.units, 0);
+	ck_assert_uint_eq(budget.handed_out, START);
+}
+END_TEST
+
 /* ---- several threads */
 
 #define THREADS 4
@@ -252,7 +350,7 @@ take_many(void *data)
 
 	for (unsigned int i = 0; i < TIMES; i++) {
 		if (budget_fill(&budget, &share, 1, START + i * STEP, START + i * STEP) == 0) {
-			share.units--;
+			budget_pay(&share, 1);
 			++*used;
 		}
 	}
@@ -294,6 +392,13 @@ main(void)
 		{.test = large_requests_do_not_displace_small_ones},
 		{.test = ticket_later_than_the_others_waits},
 		{.test = who_leaves_takes_no_time_with_it},
+		{.test = who_leaves_hands_back_what_it_has_not_used},
+		{.test = who_leaves_hands_back_no_more_than_it_took,
+		 .last = sizeof(rows) / sizeof(rows[0])},
+		{.test = brought_units_are_used_first_and_not_handed_back},
+		{.test = brought_units_that_are_used_are_gone},
+		{.test = units_are_given_back},
+		{.test = nothing_is_kept_where_there_is_no_next_budget},
 		{.test = threads_together_keep_the_limit},
 		{0},
 	};
