@@ -69,28 +69,56 @@ follow(struct worker *worker, void *data)
 	}
 }
 
+/* mutex held. */
+static struct limiter *
+replace(struct export *export, const struct limits *limits, struct limiter *limiter)
+{
+	struct limiter *old = export->limiter;
+
+	export->limiter = limiter;
+	export->limits = *limits;
+	return old;
+}
+
+/* changing held, and therefore the limiter stays the same meanwhile.  Clients that join from now on
+ * get it by themselves.  0, or -ENOMEM and it is the old one again. */
+static int
+change_limiter(struct exports *exports, struct export *export, const struct limits *limits,
+	       struct limiter *limiter)
+{
+	const struct limits old_limits = export->limits;
+	struct limiter *old;
+	int r;
+
+	pthread_mutex_lock(&exports->mutex);
+	old = replace(export, limits, limiter);
+	pthread_mutex_unlock(&exports->mutex);
+	r = workers_call(exports->workers, exports->worker_count, follow, export);
+	if (r < 0) {
+		pthread_mutex_lock(&exports->mutex);
+		old = replace(export, &old_limits, old);
+		pthread_mutex_unlock(&exports->mutex);
+	}
+	limiter_release(old);
+	return r;
+}
+
 int
 exports_follow_limits(struct exports *exports, struct export *export, const struct limits *limits)
 {
-	struct limiter *limiter, *old;
+	struct limiter *limiter;
 	int r;
 
-	if (limits_same(&export->limits, limits))
+	/* The budgets go on as they are, with their bursts. */
+	if (limits_rates_same(&export->limits, limits)) {
+		pthread_mutex_lock(&exports->mutex);
+		export->limits = *limits;
+		pthread_mutex_unlock(&exports->mutex);
 		return 0;
+	}
 	/* A change brings no burst, or many changes would bring many. */
 	r = limiter_new(&limiter, limits, clock_ns(CLOCK_BOOTTIME));
-	if (r < 0)
-		return r;
-	pthread_mutex_lock(&exports->mutex);
-	old = export->limiter;
-	export->limiter = limiter;
-	export->limits = *limits;
-	pthread_mutex_unlock(&exports->mutex);
-	/* `changing` is held: the limiter stays the same meanwhile.  Clients that join from now on
-	 * get it by themselves. */
-	r = workers_call(exports->workers, exports->worker_count, follow, export);
-	limiter_release(old);
-	return r;
+	return r < 0 ? r : change_limiter(exports, export, limits, limiter);
 }
 
 /* changing held.  An option that is not given stays. */

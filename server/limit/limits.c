@@ -162,7 +162,7 @@ limits_rates_any(const struct limits *limits)
 }
 
 bool
-limits_same(const struct limits *a, const struct limits *b)
+limits_rates_same(const struct limits *a, const struct limits *b)
 {
 	for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
 		const struct limit_rate *one = &a->rates[kind], *other = &b->rates[kind];
@@ -171,7 +171,13 @@ limits_same(const struct limits *a, const struct limits *b)
 		    one->write != other->write || one->burst != other->burst)
 			return false;
 	}
-	return a->connections == b->connections;
+	return true;
+}
+
+bool
+limits_same(const struct limits *a, const struct limits *b)
+{
+	return limits_rates_same(a, b) && a->connections == b->connections;
 }
 
 void

@@ -53,6 +53,10 @@ limits_parse(const struct limit_texts *texts, struct limits *limits, char **erro
 bool
 limits_rates_any(const struct limits *limits);
 
+/* Whether the limits of operations and bytes are the same. */
+bool
+limits_rates_same(const struct limits *a, const struct limits *b);
+
 bool
 limits_same(const struct limits *a, const struct limits *b);
 

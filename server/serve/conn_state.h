@@ -84,7 +84,10 @@ struct conn_presence {
 struct conn_limit {
 	struct limiter *limiter;             /* held; NULL: no limit */
 	struct share shares[LIMIT_KINDS][2]; /* as in struct limiter */
-	bool held;                           /* a request is held back; then also: */
+	bool waits;                          /* a request is not admitted yet; then also: */
+	unsigned int write;                  /* 1 if it is a change, else 0 */
+	uint64_t cost[LIMIT_KINDS];          /* of it */
+	bool held;                           /* it is held back; then also: */
 	uint64_t since;                      /* CLOCK_BOOTTIME, ns */
 	uint64_t due;                        /* the same: until then */
 	struct conn *previous, *next;        /* in the worker's list */

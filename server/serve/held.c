@@ -6,6 +6,8 @@
 #include "server/serve/traffic.h"
 #include "server/serve/worker_contexts.h"
 
+#include <string.h>
+
 /* ---- the list of the worker */
 
 /* Keeps the order of time; a new one belongs to the end as a rule. */
@@ -82,10 +84,19 @@ cost_of(const struct nbd_request *nbd, uint64_t cost[LIMIT_KINDS])
 static void
 pay(struct conn *conn, const uint64_t cost[LIMIT_KINDS], unsigned int write)
 {
+	conn->limit.waits = false;
 	for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
 		if (limiter_budget(conn->limit.limiter, kind, write))
 			budget_pay(&conn->limit.shares[kind][write], cost[kind]);
 	}
+}
+
+static void
+note_waiting(struct conn *conn, const uint64_t cost[LIMIT_KINDS], unsigned int write)
+{
+	conn->limit.waits = true;
+	conn->limit.write = write;
+	memcpy(conn->limit.cost, cost, sizeof(conn->limit.cost));
 }
 
 bool
@@ -113,6 +124,7 @@ held_admit(struct conn *conn, const struct nbd_request *nbd)
 		pay(conn, cost, write);
 		return true;
 	}
+	note_waiting(conn, cost, write);
 	conn->stalled = true;
 	if (!conn->stalled_since)
 		conn->stalled_since = clock_seconds(CLOCK_MONOTONIC_COARSE);
@@ -128,6 +140,7 @@ held_refund(struct conn *conn, const struct nbd_request *nbd)
 
 	if (!conn->limit.limiter || conn->life != CONN_SERVES)
 		return;
+	note_waiting(conn, cost, write);
 	for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
 		if (limiter_budget(conn->limit.limiter, kind, write))
 			budget_repay(&conn->limit.shares[kind][write], cost[kind]);
@@ -147,28 +160,43 @@ held_waits(struct conn *conn)
 	return false;
 }
 
-static void
-hand_back(struct conn *conn)
+/* What the request that is not admitted yet may keep of this share. */
+static uint64_t
+worth_keeping(const struct conn_limit *limit, enum limit_kind kind, unsigned int write)
 {
-	struct limiter *limiter = conn->limit.limiter;
+	return limit->waits && limit->write == write ? limit->cost[kind] : 0;
+}
 
-	for (unsigned int kind = 0; limiter && kind < LIMIT_KINDS; kind++) {
+/* Leaves the present budgets for those of `next`, or NULL. */
+static void
+change_budgets(struct conn *conn, struct limiter *next)
+{
+	struct conn_limit *limit = &conn->limit;
+
+	for (unsigned int kind = 0; limit->limiter && kind < LIMIT_KINDS; kind++) {
 		for (unsigned int write = 0; write < 2; write++) {
-			struct budget *budget = limiter_budget(limiter, kind, write);
+			struct budget *budget = limiter_budget(limit->limiter, kind, write);
 
 			if (budget)
-				budget_leave(budget, &conn->limit.shares[kind][write]);
+				budget_change(budget,
+					      next ? limiter_budget(next, kind, write) : NULL,
+					      &limit->shares[kind][write],
+					      worth_keeping(limit, kind, write));
 		}
 	}
-	limiter_release(limiter);
-	conn->limit.limiter = NULL;
+	limiter_release(limit->limiter);
+	limit->limiter = limiter_hold(next);
 }
 
 void
 held_set_limiter(struct conn *conn, struct limiter *limiter)
 {
-	held_leave(conn);
-	conn->limit.limiter = limiter_hold(limiter);
+	/* It has joined after the change. */
+	if (limiter == conn->limit.limiter)
+		return;
+	if (conn->limit.held)
+		let_go(conn);
+	change_budgets(conn, limiter);
 	conn->room = limiter ? 0 : CONN_REQUESTS;
 	conn_mark_dirty(conn);
 }
@@ -178,5 +206,5 @@ held_leave(struct conn *conn)
 {
 	if (conn->limit.held)
 		let_go(conn);
-	hand_back(conn);
+	change_budgets(conn, NULL);
 }

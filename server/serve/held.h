@@ -16,7 +16,7 @@ struct limiter;
 struct worker;
 
 /* The connection is under these limits from now on, which may be NULL; holds the limiter.  What is
- * held back goes on, or waits anew. */
+ * held back goes on, or waits anew; then it keeps what it has paid already. */
 void
 held_set_limiter(struct conn *conn, struct limiter *limiter);
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Clients of an export with limits.
 
-    PROGRAM rate|bandwidth|fair|changes|connections SOCKET CONTROL
+    PROGRAM rate|bandwidth|fair|changes|large|rested|connections SOCKET CONTROL
     PROGRAM ends|drains SOCKET CONTROL IMAGE
 
 Each test has a server of its own, whose limits are in the .sh file.
@@ -159,6 +159,32 @@ def tests_changes():
     client.turn()
     client.has_held()
     assert client.done - before < 50, client.done - before
+
+
+def tests_large():
+    """2 MiB per second: a read of 1 MiB comes to its end, though limits are changed all the time."""
+    done = []
+    h = connect(path, "disk")
+    h.aio_pread(nbd.Buffer(1 << 20), 0, lambda error: done.append(error.value) or 1)
+    changes = ["bandwidth-limit=2M,burst:9k", "connections-limit=5", "bandwidth-limit=2M,burst:8k", "connections-limit=6"]
+
+    def is_done():
+        h.poll(10)
+        changes.append(changes.pop(0))
+        control.ask(f"set {changes[-1]}")
+        return done
+    wait_until("a large read has what it paid for", is_done, pause=0)
+    assert done == [0], done
+
+
+def tests_rested():
+    """One operation per second, 100 at once: another limit does not take the burst away."""
+    h = connect(path, "disk")
+    h.pread(BLOCK, 0)
+    control.ask("set connections-limit=5")
+    for _ in range(3):
+        h.pread(BLOCK, 0)
+    assert control.export()["limited"] == 0, control.export()
 
 
 def tests_ends():

@@ -27,6 +27,10 @@ try fair "iops-limit=100 burst:1"
 stop_server
 try changes "iops-limit=1 burst:1"
 stop_server
+try large "bandwidth-limit=2M burst:8k"
+stop_server
+try rested "iops-limit=1 burst:100"
+stop_server
 try ends "iops-limit=1 burst:1" "$image"
 stop_server
 try connections connections-limit=1
