@@ -40,7 +40,6 @@ let_go(struct conn *conn)
 	worker->deadlines--;
 	*(limit->previous ? &limit->previous->limit.next : &worker->held) = limit->next;
 	*(limit->next ? &limit->next->limit.previous : &worker->held_last) = limit->previous;
-	traffic_add(&traffic->held, 1);
 	traffic_add(&traffic->held_ns, worker_now(worker) - limit->since);
 }
 
@@ -124,6 +123,9 @@ held_admit(struct conn *conn, const struct nbd_request *nbd)
 		pay(conn, cost, write);
 		return true;
 	}
+	/* It is one request, however often it has to wait. */
+	if (!conn->limit.waits)
+		traffic_add(&conn->context->traffic->held, 1);
 	note_waiting(conn, cost, write);
 	conn->stalled = true;
 	if (!conn->stalled_since)
