@@ -66,13 +66,12 @@ held_timeout(const struct worker *worker)
 
 /* ---- paying */
 
-/* The cost of a request, by limit_kind; all 0: it is free.  Requests without data that touch the
- * image count as operations alone.  Returns 1 for changes, else 0. */
+/* The cost of a request, by limit_kind; all 0: it is free.  Requests that transport no data, but
+ * touch the image, count as operations alone.  Returns 1 for changes, else 0. */
 static unsigned int
 cost_of(const struct nbd_request *nbd, uint64_t cost[LIMIT_KINDS])
 {
-	bool data = nbd->type == NBD_CMD_READ || nbd->type == NBD_CMD_WRITE ||
-		    nbd->type == NBD_CMD_CACHE;
+	bool data = nbd->type == NBD_CMD_READ || nbd->type == NBD_CMD_WRITE;
 
 	cost[LIMIT_IOPS] = nbd->type != NBD_CMD_FLUSH;
 	cost[LIMIT_BANDWIDTH] = data ? nbd->length : 0;

@@ -175,6 +175,11 @@ def tests_large():
         return done
     wait_until("a large read has what it paid for", is_done, pause=0)
     assert done == [0], done
+    # It is one request, however many times it has waited.
+    assert control.export()["limited"] == 1, control.export()
+    # This one's data goes into the server's page cache, not to the client.
+    h.cache(4 << 20, 0)
+    assert control.export()["limited"] == 1, control.export()
 
 
 def tests_rested():

@@ -27,7 +27,7 @@ try fair "iops-limit=100 burst:1"
 stop_server
 try changes "iops-limit=1 burst:1"
 stop_server
-try large "bandwidth-limit=2M burst:8k"
+try large "direct-io=off,bandwidth-limit=2M burst:8k"
 stop_server
 try rested "iops-limit=1 burst:100"
 stop_server
