@@ -73,21 +73,33 @@ copy_text(char **to, const char *from)
 }
 
 int
-config_copy_rules(struct export_config *to, const struct export_config *from)
+config_copy_followed(struct export_config *to, const struct export_config *from)
 {
-	char *allow, *allow_write;
+	struct {
+		char **to;
+		const char *from;
+		char *copy;
+	} texts[] = {
+		{&to->allow, from->allow, NULL},
+		{&to->allow_write, from->allow_write, NULL},
+		{&to->iops_limit, from->iops_limit, NULL},
+		{&to->bandwidth_limit, from->bandwidth_limit, NULL},
+	};
+	const size_t count = sizeof(texts) / sizeof(texts[0]);
+	int r = 0;
 
-	if (copy_text(&allow, from->allow) < 0)
-		return -ENOMEM;
-	if (copy_text(&allow_write, from->allow_write) < 0) {
-		free(allow);
-		return -ENOMEM;
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = copy_text(&texts[i].copy, texts[i].from);
+	for (size_t i = 0; i < count; i++) {
+		char *unused = r == 0 ? *texts[i].to : texts[i].copy;
+
+		if (r == 0)
+			*texts[i].to = texts[i].copy;
+		free(unused);
 	}
-	free(to->allow);
-	free(to->allow_write);
-	to->allow = allow;
-	to->allow_write = allow_write;
-	return 0;
+	if (r == 0)
+		to->connections_limit = from->connections_limit;
+	return r;
 }
 
 int
@@ -100,12 +112,7 @@ config_copy_defaults(struct export_config *to, const struct export_config *from)
 		r = copy_text(&to->description, from->description);
 	if (r == 0)
 		r = copy_text(&to->changes, from->changes);
-	if (r == 0)
-		r = copy_text(&to->iops_limit, from->iops_limit);
-	if (r == 0)
-		r = copy_text(&to->bandwidth_limit, from->bandwidth_limit);
-	to->connections_limit = from->connections_limit;
-	return r < 0 ? r : config_copy_rules(to, from);
+	return r < 0 ? r : config_copy_followed(to, from);
 }
 
 int

@@ -110,10 +110,10 @@ config_find(const char *name);
 int
 config_copy_defaults(struct export_config *to, const struct export_config *from);
 
-/* Copies the rules only, in place of those that are there.  Returns 0, or -ENOMEM and nothing has
- * changed. */
+/* Copies only what a running server follows, as its users wrote it: rules and limits, in place of
+ * those that are there.  Returns 0, or -ENOMEM and nothing has changed. */
 int
-config_copy_rules(struct export_config *to, const struct export_config *from);
+config_copy_followed(struct export_config *to, const struct export_config *from);
 
 /* Adds an export of that name with the defaults.  Returns 0, -ENOMEM, or -EEXIST with *error a
  * sentence (caller frees). */

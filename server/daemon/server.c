@@ -99,7 +99,7 @@ open_exports(struct server *server)
 	struct server_config *config = server->config;
 
 	server->exports = exports_new(server->workers, server->worker_count, wake_main, server);
-	if (!server->exports || exports_note_default_rules(server->exports, &config->defaults) < 0)
+	if (!server->exports || exports_note_defaults(server->exports, &config->defaults) < 0)
 		return log_failure(-ENOMEM, NULL);
 	if (config->swap)
 		exports_reserve(server->exports);

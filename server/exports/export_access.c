@@ -64,25 +64,3 @@ exports_set_access(struct exports *exports, const char *name, const char *allow,
 	exports_end_change(exports);
 	return r;
 }
-
-int
-exports_note_default_rules(struct exports *exports, const struct export_config *defaults)
-{
-	int r;
-
-	pthread_mutex_lock(&exports->mutex);
-	r = config_copy_rules(&exports->defaults, defaults);
-	pthread_mutex_unlock(&exports->mutex);
-	return r;
-}
-
-int
-exports_copy_default_rules(struct exports *exports, struct export_config *defaults)
-{
-	int r;
-
-	pthread_mutex_lock(&exports->mutex);
-	r = config_copy_rules(defaults, &exports->defaults);
-	pthread_mutex_unlock(&exports->mutex);
-	return r;
-}

@@ -407,8 +407,9 @@ exports_reload(struct exports *exports, struct server_config *config)
 {
 	pthread_mutex_lock(&exports->changing);
 	remove_vanished(exports, config);
-	if (exports_note_default_rules(exports, &config->defaults) < 0)
-		log_error("the default rules of exports could not be changed: out of memory");
+	if (exports_note_defaults(exports, &config->defaults) < 0)
+		log_error(
+			"the default rules and limits of exports could not be changed: out of memory");
 	while (config->exports) {
 		struct export_config *wanted = config->exports;
 		char *CLEANUP_FREE error = NULL;

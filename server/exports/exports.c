@@ -327,6 +327,28 @@ exports_reserve(struct exports *exports)
 	exports->reserved = true;
 }
 
+int
+exports_note_defaults(struct exports *exports, const struct export_config *defaults)
+{
+	int r;
+
+	pthread_mutex_lock(&exports->mutex);
+	r = config_copy_followed(&exports->defaults, defaults);
+	pthread_mutex_unlock(&exports->mutex);
+	return r;
+}
+
+int
+exports_copy_defaults(struct exports *exports, struct export_config *defaults)
+{
+	int r;
+
+	pthread_mutex_lock(&exports->mutex);
+	r = config_copy_followed(defaults, &exports->defaults);
+	pthread_mutex_unlock(&exports->mutex);
+	return r;
+}
+
 void
 exports_free(struct exports *exports)
 {
@@ -337,6 +359,8 @@ exports_free(struct exports *exports)
 	pthread_mutex_unlock(&exports->mutex);
 	free(exports->defaults.allow);
 	free(exports->defaults.allow_write);
+	free(exports->defaults.iops_limit);
+	free(exports->defaults.bandwidth_limit);
 	free_offers(exports->listed);
 	free_offers(exports->retired);
 	join_closing(exports, true);

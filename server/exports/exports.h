@@ -97,12 +97,12 @@ int
 exports_set_limits(struct exports *exports, const char *name, const struct limit_texts *texts,
 		   char **error);
 
-/* The rules of exports that are added without their own: notes those of the configuration, and
- * copies the noted ones.  0 or -ENOMEM, and nothing has changed. */
+/* The rules and limits of exports that are added without their own: notes those of the
+ * configuration, and copies the noted ones.  0 or -ENOMEM, and nothing has changed. */
 int
-exports_note_default_rules(struct exports *exports, const struct export_config *defaults);
+exports_note_defaults(struct exports *exports, const struct export_config *defaults);
 int
-exports_copy_default_rules(struct exports *exports, struct export_config *defaults);
+exports_copy_defaults(struct exports *exports, struct export_config *defaults);
 
 /* As image_stop_waiting(), for all images. */
 void

@@ -36,7 +36,7 @@ struct exports {
 	struct offer *retired;    /* older offers, and those of removed exports */
 	pthread_cond_t forgotten; /* all workers have forgotten a retired offer */
 	struct closing *closing;
-	struct export_config defaults; /* only its rules */
+	struct export_config defaults; /* only its rules and limits */
 	bool over;                     /* no other client has to wait any more */
 };
 

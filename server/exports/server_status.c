@@ -310,11 +310,11 @@ parse_addition(const struct status *status, const char *text, char **error)
 
 	if (r < 0)
 		return NULL;
-	/* It has the server's defaults, like an export of the command line; but the rules are
-	 * those of the last SIGHUP. */
+	/* It has the server's defaults, like an export of the command line; but the rules and
+	 * limits are those of the last SIGHUP. */
 	r = config_copy_defaults(&one.defaults, &status->config->defaults);
 	if (r == 0)
-		r = exports_copy_default_rules(status->exports, &one.defaults);
+		r = exports_copy_defaults(status->exports, &one.defaults);
 	if (r == 0)
 		r = command_line_add_export(&one, text, error);
 	if (r == 0)

@@ -85,6 +85,14 @@ reread
 expect_equal "limits" '{"both": 0, "read": 5, "write": 7, "burst": 9}' "$(control "$dir/control" status exports.1.limits.iops)"
 expect_equal "limit of connections" 3 "$(control "$dir/control" status exports.1.limits.connections)"
 reject_log 'limit has changed'
+# An export that is added later has the default limits of now.
+configure '[server]' 'threads = 2' 'iops-limit = 11' 'bandwidth-limit = 8k' 'connections-limit = 4' \
+	'[export two]' "file = $dir/two.img" '[export three]' "file = $dir/three.img"
+reread
+truncate -s 1M "$dir/four.img"
+expect_equal "default limits" '{"iops": {"both": 11, "read": 0, "write": 0, "burst": 0}, "bandwidth": {"both": 8192, "read": 0, "write": 0, "burst": 0}, "connections": 4}' \
+	"$(control "$dir/control" "add four=$dir/four.img" limits)"
+control "$dir/control" "remove export=four" >/dev/null
 echo "a" >&3
 wait_until "the client can still write" grep -q 'written a' "$dir/client.log"
 is_open "$dir/one.img" || fail "the image was closed under its client"
