@@ -44,7 +44,7 @@ BEGIN {
 	allowed["tool/keys"] = "nbd/tls tool/failure.h common"
 	allowed["tool/device"] = "tool/server tool/failure.h tool/system_file.h common"
 	allowed["tool/guard"] = "tool/device tool/server tool/failure.h tool/nap.h tool/system_file.h nbd/protocol.h common"
-	allowed["tool/table"] = "tool/guard tool/device tool/server tool/failure.h tool/system_file.h engine common"
+	allowed["tool/table"] = "server/limit tool/guard tool/device tool/server tool/failure.h tool/system_file.h engine common"
 	allowed["tool/show"] = "tool/guard tool/device tool/server tool/failure.h tool/system_file.h common"
 	allowed["tool/backup"] = "tool/show tool/device tool/server tool/failure.h common"
 	allowed["tool/verb"] = "tool/backup tool/keys tool/show tool/table tool/guard tool/device tool/server tool/failure.h tool/nap.h tool/system_file.h common"

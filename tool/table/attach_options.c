@@ -4,7 +4,9 @@
 #include "tool/failure.h"
 #include "tool/server/nbd_uri.h"
 
+#include "common/cleanup.h"
 #include "engine/image_config.h"
+#include "server/limit/limits.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -411,6 +413,28 @@ server_options(const struct attach_options *options)
 	return words;
 }
 
+/* Finds the errors that nbdloopd would report. */
+static bool
+check_limits(const struct attach_options *options, GError **error)
+{
+	const char *const texts[LIMIT_KINDS] = {
+		[LIMIT_IOPS] = options->iops_limit, [LIMIT_BANDWIDTH] = options->bandwidth_limit};
+
+	for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
+		char *CLEANUP_FREE why = NULL;
+		struct limit_rate rate;
+		int r = limit_rate_parse(kind, texts[kind], &rate, &why);
+
+		if (r < 0)
+			return failure(error, -r, "%s", why ? why : g_strerror(-r));
+		if (texts[kind] && options->server != SERVER_NBDLOOPD)
+			return failure(
+				error, EINVAL,
+				"limits are for nbdloopd; nbdkit has its rate filter instead");
+	}
+	return true;
+}
+
 bool
 attach_options_plan(const struct attach_options *options, char *place, bool remote,
 		    struct guard_plan *plan, GError **error)
@@ -431,9 +455,8 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 		return failure(error, EINVAL,
 			       "--fenced is for a URI of several servers, and %s is an image",
 			       place);
-	if (options->server != SERVER_NBDLOOPD && (options->iops_limit || options->bandwidth_limit))
-		return failure(error, EINVAL,
-			       "limits are for nbdloopd; nbdkit has its rate filter instead");
+	if (!check_limits(options, error))
+		return false;
 	if (remote && !plan_uri(options, place, &tls, error)) {
 		upstream_tls_fini(&tls);
 		return false;

@@ -85,6 +85,29 @@ split_words(const char *line)
 
 /* ---- options */
 
+/* The options of a text with commas between them.  A limit has commas, too ("read:5,write:7"): what
+ * has a colon goes on the value before it, since no option's name has one. */
+static GStrv
+split_options(const char *text)
+{
+	g_auto(GStrv) pieces = g_strsplit(text, ",", -1);
+	g_autoptr(GStrvBuilder) words = g_strv_builder_new();
+	g_autofree char *word = NULL;
+
+	for (char **piece = pieces; *piece; piece++) {
+		bool goes_on = word && (*piece)[strcspn(*piece, ":=")] == ':';
+		char *next = goes_on ? g_strconcat(word, ",", *piece, NULL) : g_strdup(*piece);
+
+		if (word && !goes_on)
+			g_strv_builder_add(words, word);
+		g_free(word);
+		word = next;
+	}
+	if (word)
+		g_strv_builder_add(words, word);
+	return g_strv_builder_end(words);
+}
+
 /* Whether an option was given before; one of its two values would be lost. */
 static bool
 is_given(char *const *words, char *const *word, const char *name)
@@ -122,7 +145,7 @@ set_option(struct table_entry *entry, const char *name, const char *value, GErro
 static bool
 set_options(struct table_entry *entry, const char *text, GError **error)
 {
-	g_auto(GStrv) words = g_strsplit(text, ",", -1);
+	g_auto(GStrv) words = split_options(text);
 
 	for (char **word = words; *word; word++) {
 		char *value = strchr(*word, '=');

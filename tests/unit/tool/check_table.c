@@ -135,6 +135,31 @@ START_TEST(names_have_blanks_as_in_fstab)
 }
 END_TEST
 
+/* As on the command line; blanks are written as everywhere in the table. */
+START_TEST(limit_has_parts_with_commas_between_them)
+{
+	assert_good("nbd0 /a iops-limit=read:1000,write:500,burst:7,read-only\n"
+		    "nbd1 /b bandwidth-limit=100M\\040burst:1G,iops-limit=50,burst:60,noauto\n",
+		    2);
+	ck_assert_str_eq(entry(0)->options.iops_limit, "read:1000,write:500,burst:7");
+	ck_assert_uint_eq(entry(0)->options.read_only, 1);
+	ck_assert_str_eq(entry(1)->options.bandwidth_limit, "100M burst:1G");
+	ck_assert_str_eq(entry(1)->options.iops_limit, "50,burst:60");
+	ck_assert(!entry(1)->at_boot);
+	assert_refused("nbd0 /a burst:5", 1, "there is no option \"burst:5\"");
+	assert_refused("nbd0 /a offset=1M,burst:5", 1, "offset=1M,burst:5");
+	assert_refused("nbd0 /a iops-limit=5,burst:6,iops-limit=7", 1, "iops-limit is given twice");
+}
+END_TEST
+
+START_TEST(wrong_limit_is_refused)
+{
+	assert_refused("nbd0 /a iops-limit=10k", 1, "iops-limit=10k: must be operations");
+	assert_refused("nbd0 /a bandwidth-limit=read:5M,burst", 1, "there is no option \"burst\"");
+	assert_refused("nbd0 /a bandwidth-limit=100", 1, "bandwidth-limit=100: must be bytes");
+}
+END_TEST
+
 START_TEST(noauto_is_not_attached_at_boot)
 {
 	assert_good("nbd0 /a noauto\nnbd1 /b read-only,noauto\n", 2);
@@ -346,6 +371,8 @@ main(void)
 		{.test = what_is_not_said_is_as_on_the_command_line},
 		{.test = blanks_comments_and_empty_lines_do_not_matter},
 		{.test = names_have_blanks_as_in_fstab},
+		{.test = limit_has_parts_with_commas_between_them},
+		{.test = wrong_limit_is_refused},
 		{.test = noauto_is_not_attached_at_boot},
 		{.test = malformed_line_is_named_and_the_others_count},
 		{.test = wrong_option_is_named},
