@@ -24,6 +24,12 @@
  * wait for the receiver. */
 #define UNIX_SEND_BUFFER (2 << 20)
 
+/* A client whose machine is gone without a word is noticed after a minute: when a connection has
+ * been silent for 30 seconds, three questions go out 10 seconds apart. */
+#define KEEPALIVE_IDLE     30
+#define KEEPALIVE_INTERVAL 10
+#define KEEPALIVE_COUNT    3
+
 /* ---- addresses as text */
 
 static void
@@ -96,6 +102,16 @@ prepare_unix(int fd, char peer[PEER_MAX])
 		snprintf(peer, PEER_MAX, "unix");
 }
 
+static void
+prepare_tcp(int fd)
+{
+	set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE);
+	set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL);
+	set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT);
+	set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
 void
 peer_prepare(int fd, char peer[PEER_MAX])
 {
@@ -113,8 +129,7 @@ peer_prepare(int fd, char peer[PEER_MAX])
 		prepare_unix(fd, peer);
 		return;
 	}
-	set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	prepare_tcp(fd);
 	describe(&address.any, length, peer, PEER_MAX);
 }
 
