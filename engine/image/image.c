@@ -263,8 +263,7 @@ image_close(struct image *image)
 {
 	if (!image)
 		return;
-	if (image->follower.resized)
-		image->backing.kind->unfollow_size(&image->backing, &image->follower);
+	image_unfollow_size(image);
 	pool_free(image->pool);
 	sweeper_free(image->sweeper);
 	arena_fini(&image->arena);

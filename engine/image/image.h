@@ -110,11 +110,15 @@ image_resize(struct image *image, char **error);
  * Has `resized` called, on another thread that may wait, when others have changed the size of the
  * backing, and this machine is told of that: for an image in Ceph that is writable. `shrunk`: the
  * backing was smaller meanwhile, so that it has lost bytes. The function calls image_adopt_size(),
- * and returns true; or false, and is called again a moment later. To be called once; image_close()
- * waits for a call that is under way.
+ * and returns true; or false, and is called again a moment later. To be called once.
  */
 void
 image_follow_size(struct image *image, bool (*resized)(void *data, bool shrunk), void *data);
+
+/* Ends that: waits for a call that is under way, and none comes any more. image_close() does it,
+ * too; it is for a caller whose `data` ends before. May be called again. */
+void
+image_unfollow_size(struct image *image);
 
 /* Adopts the size that others have given the backing, and logs that. Returns false after an error,
  * which is in the log, too. */

@@ -70,6 +70,14 @@ image_follow_size(struct image *image, bool (*resized)(void *data, bool shrunk),
 	image->backing.kind->follow_size(&image->backing, &image->follower);
 }
 
+void
+image_unfollow_size(struct image *image)
+{
+	if (image->follower.resized)
+		image->backing.kind->unfollow_size(&image->backing, &image->follower);
+	image->follower.resized = NULL;
+}
+
 bool
 image_adopt_size(struct image *image)
 {

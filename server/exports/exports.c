@@ -45,6 +45,9 @@ exports_only(struct exports *exports)
 void
 export_free(struct exports *exports, struct export *export)
 {
+	/* Who tells of a new size uses the checkpoints. */
+	if (export->image)
+		image_unfollow_size(export->image);
 	checkpoints_free(export->checkpoints);
 	image_close(export->image);
 	if (export->origin)

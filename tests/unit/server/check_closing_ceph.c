@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The end of exports whose images are in Ceph.  Here they are files in memory, whose kind of
+ * backing tells what one of Ceph would tell.
+ */
+#include "server/exports/exports.h"
+
+#include "engine/backing/file.h"
+#include "engine/io/image_state.h"
+#include "engine/io/range.h"
+#include "server/exports/exports_state.h"
+#include "tests/lib/suite.h"
+#include "tests/unit/log_capture.h"
+#include "tests/unit/scratch_file.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SIZE (64u << 10)
+
+static struct exports *exports;
+static struct worker worker;
+static struct worker_config worker_config;
+static struct server_config config;
+static struct backing_kind kind;
+static int files[2];
+
+/* ---- the kind */
+
+static struct range_lock *ranges; /* of the image that is followed */
+static bool observed_at_the_end;
+
+static void
+follow_size(const struct backing *backing, struct size_follower *follower)
+{
+	(void)backing;
+	(void)follower;
+}
+
+/* Who tells of a new size may just be about to use the checkpoints, which observe the image. */
+static void
+unfollow_size(const struct backing *backing, struct size_follower *follower)
+{
+	(void)backing;
+	(void)follower;
+	observed_at_the_end = ranges->observers != NULL;
+}
+
+/* ---- exports */
+
+static void
+wake(void *data)
+{
+	(void)data;
+}
+
+static void
+begin(void)
+{
+	log_capture_begin();
+	ck_assert_int_eq(config_init(&config), 0);
+	kind = backing_file;
+	kind.follow_size = follow_size;
+	kind.unfollow_size = unfollow_size;
+	for (unsigned int i = 0; i < 2; i++)
+		files[i] = scratch_memory_file(SIZE);
+	exports = exports_new(&worker, 1, wake, NULL);
+	ck_assert_ptr_nonnull(exports);
+	worker_config = (struct worker_config){
+		.exports = exports,
+		.left = exports_left,
+		.forgotten = exports_forgotten,
+		.memory_limit = (size_t)32 << 20,
+	};
+	ck_assert_int_eq(worker_start(&worker, 0, &worker_config), 0);
+}
+
+static void
+end(void)
+{
+	worker_join(&worker);
+	exports_free(exports);
+	config_fini(&config);
+	for (unsigned int i = 0; i < 2; i++)
+		close(files[i]);
+	log_capture_end();
+}
+
+static void
+choose(struct export_config *export, const char *name, const char *value)
+{
+	char *error = NULL;
+
+	ck_assert_int_eq(option_set(export_option_rows(), export, name, value, &error), 0);
+}
+
+static void
+add(const char *name, unsigned int file)
+{
+	struct export_config *added;
+	struct export *export;
+	char path[SCRATCH_PATH], *error = NULL;
+
+	ck_assert_int_eq(config_add_export(&config, name, &added, &error), 0);
+	config.exports = NULL;
+	choose(added, "file", scratch_path(files[file], path));
+	choose(added, "changes", "none");
+	ck_assert_msg(exports_add(exports, added, &error) == 0, "%s", error ? error : "");
+	export = (*exports_find(exports, name, strlen(name)))->export;
+	export->image->backing.kind = &kind;
+	ranges = export->image->ranges;
+	exports_follow_size(export);
+}
+
+static void
+remove_and_reap(const char *name)
+{
+	ck_assert_int_eq(exports_remove(exports, name), 0);
+	for (unsigned int i = 0; exports->retired; i++) {
+		ck_assert_uint_lt(i, 1000);
+		exports_reap(exports);
+		usleep(5000);
+	}
+}
+
+START_TEST(new_size_is_not_followed_into_freed_checkpoints)
+{
+	char *error = NULL;
+
+	add("disk", 0);
+	ck_assert_int_eq(exports_begin_checkpoint(exports, "disk", "monday", 4096, &error), 0);
+	ck_assert_ptr_nonnull(ranges->observers);
+	remove_and_reap("disk");
+	while (exports->closing) {
+		exports_reap(exports);
+		usleep(1000);
+	}
+	ck_assert(observed_at_the_end);
+}
+END_TEST
+
+int
+main(void)
+{
+	const struct suite_row cases[] = {
+		{.name = "closing_ceph", .begin = begin, .end = end},
+		{.test = new_size_is_not_followed_into_freed_checkpoints},
+		{0},
+	};
+
+	return suite_run("closing_ceph", cases);
+}
