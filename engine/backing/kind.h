@@ -41,7 +41,7 @@ struct backing_call {
 	void *backing, *state;
 	struct backing_call *next;
 	struct backing_call *older, *newer; /* of those that have not ended */
-	int64_t since;                      /* when it was started; clock_ms() */
+	int64_t since;                      /* when it was started, or sent; clock_ms() */
 	bool sent;
 };
 

@@ -165,6 +165,11 @@ rbd_pending_send(struct rbd_store *store, struct backing_call *call)
 
 	pthread_mutex_lock(&store->pending);
 	abandoned = is_abandoned(store, call);
+	/* It waits for the cluster from now on, however long it has waited for the lock. */
+	if (!abandoned) {
+		take_out(store, call);
+		append(store, call);
+	}
 	call->sent = true;
 	pthread_mutex_unlock(&store->pending);
 	if (!abandoned) {

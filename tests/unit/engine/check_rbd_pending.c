@@ -34,14 +34,22 @@ get(unsigned int timeout)
 	return store;
 }
 
-/* All that is pending has waited for longer than that. */
+/* All that is pending, or only reads, have waited for longer than that. */
+static void
+pass_time_of(struct rbd_store *store, int64_t seconds, bool reads)
+{
+	pthread_mutex_lock(&store->pending);
+	for (struct backing_call *call = store->oldest; call; call = call->newer) {
+		if (!reads || call->op == CALL_READ)
+			call->since -= seconds * 1000;
+	}
+	pthread_mutex_unlock(&store->pending);
+}
+
 static void
 pass_time(struct rbd_store *store, int64_t seconds)
 {
-	pthread_mutex_lock(&store->pending);
-	for (struct backing_call *call = store->oldest; call; call = call->newer)
-		call->since -= seconds * 1000;
-	pthread_mutex_unlock(&store->pending);
+	pass_time_of(store, seconds, false);
 }
 
 static void
@@ -219,6 +227,34 @@ START_TEST(abandoned_write_is_not_begun_when_the_lock_comes)
 }
 END_TEST
 
+START_TEST(write_that_waited_for_the_lock_has_its_whole_time_once_sent)
+{
+	struct rbd_store *store = get(30);
+	struct waiter write, read;
+
+	ceph.owner = (struct rbd_owner){.address = "living", .watches = true};
+	atomic_store(&store->exclusive, true);
+	ceph_start_data(store, &write, CALL_WRITE, 0, data, sizeof(data));
+	await_line(LOG_LEVEL_WARNING, "has the image's lock: changes wait");
+	pass_time(store, 100);
+	ceph_start(store, &read, CALL_READ, 0, 0);
+	/* The owner gives the lock up, and the cluster takes its time for the write. */
+	pthread_mutex_lock(&ceph_locking);
+	ceph.owner.address[0] = '\0';
+	pthread_mutex_unlock(&ceph_locking);
+	while (!atomic_load(&store->held))
+		sched_yield();
+	rbd_lock_stop(store);
+	ck_assert_int_eq(ceph.started, 2);
+	/* When the read is given up, the write was looked at, too. */
+	pass_time_of(store, 100, true);
+	ck_assert_int_eq(ceph_await(&read), -ETIMEDOUT);
+	ceph_come_back(store);
+	ck_assert_int_eq(ceph_await(&write), sizeof(data));
+	rbd_store_put(store);
+}
+END_TEST
+
 START_TEST(exports_of_one_image_have_one_timeout)
 {
 	const struct rbd_place other = {CEPH_PLACE, .image = "disk", .timeout = 8};
@@ -244,6 +280,7 @@ main(void)
 		{.test = calls_wait_for_ever_without_a_timeout},
 		{.test = wait_for_the_lock_is_none_for_the_cluster},
 		{.test = abandoned_write_is_not_begun_when_the_lock_comes},
+		{.test = write_that_waited_for_the_lock_has_its_whole_time_once_sent},
 		{.test = exports_of_one_image_have_one_timeout},
 		{0},
 	};
