@@ -72,14 +72,14 @@ exports_may_be_left(struct exports *exports)
 	bool may;
 
 	pthread_mutex_lock(&exports->mutex);
-	may = exports->listed || exports->retired;
+	may = exports->listed || exports->retired || exports->closing;
 	for (struct offer *offer = exports->listed; offer; offer = offer->next)
 		may = may && image_may_be_left(offer->export->image);
 	for (struct offer *offer = exports->retired; offer; offer = offer->next)
 		may = may && image_may_be_left(offer->export->image);
-	/* What is being closed is another thread's. */
+	/* What is being closed is another thread's, so it was asked before. */
 	for (struct closing *closing = exports->closing; closing; closing = closing->next)
-		may = may && closing->done;
+		may = may && (closing->done || closing->may_be_left);
 	pthread_mutex_unlock(&exports->mutex);
 	return may;
 }

@@ -82,6 +82,7 @@ start_closing(struct exports *exports, struct export *export)
 		return false;
 	closing->exports = exports;
 	closing->export = export;
+	closing->may_be_left = image_may_be_left(export->image);
 	if (pthread_create(&closing->thread, NULL, close_image, closing) != 0) {
 		free(closing);
 		return false;

@@ -17,6 +17,7 @@ struct closing {
 	struct exports *exports;
 	struct export *export; /* the thread's */
 	pthread_t thread;
+	bool may_be_left; /* as image_may_be_left() said of the image */
 	bool done;
 	struct closing *next;
 };

@@ -14,6 +14,7 @@
 #include "tests/unit/scratch_file.h"
 
 #include <check.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,6 +27,7 @@ static struct worker_config worker_config;
 static struct server_config config;
 static struct backing_kind kind;
 static int files[2];
+static _Atomic bool cluster_waits;
 
 /* ---- the kind */
 
@@ -48,6 +50,21 @@ unfollow_size(const struct backing *backing, struct size_follower *follower)
 	observed_at_the_end = ranges->observers != NULL;
 }
 
+static bool
+may_be_left(const struct backing *backing)
+{
+	(void)backing;
+	return true;
+}
+
+static void
+close_late(struct backing *backing)
+{
+	while (atomic_load(&cluster_waits))
+		usleep(1000);
+	backing_file.close(backing);
+}
+
 /* ---- exports */
 
 static void
@@ -64,6 +81,8 @@ begin(void)
 	kind = backing_file;
 	kind.follow_size = follow_size;
 	kind.unfollow_size = unfollow_size;
+	kind.may_be_left = may_be_left;
+	kind.close = close_late;
 	for (unsigned int i = 0; i < 2; i++)
 		files[i] = scratch_memory_file(SIZE);
 	exports = exports_new(&worker, 1, wake, NULL);
@@ -141,12 +160,43 @@ START_TEST(new_size_is_not_followed_into_freed_checkpoints)
 }
 END_TEST
 
+START_TEST(image_that_is_being_closed_may_be_left_too)
+{
+	ck_assert(!exports_may_be_left(exports));
+	add("disk", 0);
+	add("other", 1);
+	ck_assert(exports_may_be_left(exports));
+	atomic_store(&cluster_waits, true);
+	remove_and_reap("disk");
+	ck_assert(exports_may_be_left(exports));
+	remove_and_reap("other");
+	ck_assert_ptr_nonnull(exports->closing);
+	ck_assert(exports_may_be_left(exports));
+	atomic_store(&cluster_waits, false);
+}
+END_TEST
+
+START_TEST(image_that_is_being_closed_and_not_in_ceph_is_waited_for)
+{
+	add("disk", 0);
+	add("other", 1);
+	kind.may_be_left = NULL;
+	atomic_store(&cluster_waits, true);
+	remove_and_reap("disk");
+	kind.may_be_left = may_be_left;
+	ck_assert(!exports_may_be_left(exports));
+	atomic_store(&cluster_waits, false);
+}
+END_TEST
+
 int
 main(void)
 {
 	const struct suite_row cases[] = {
 		{.name = "closing_ceph", .begin = begin, .end = end},
 		{.test = new_size_is_not_followed_into_freed_checkpoints},
+		{.test = image_that_is_being_closed_may_be_left_too},
+		{.test = image_that_is_being_closed_and_not_in_ceph_is_waited_for},
 		{0},
 	};
 
