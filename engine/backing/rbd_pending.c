@@ -75,16 +75,26 @@ is_abandoned(const struct rbd_store *store, struct backing_call *call)
 	return store->timeout > 0 && !copy_of(call)->caller;
 }
 
-/* Whether a change may be overwritten by one that was abandoned. */
+static bool
+overlap(const struct backing_call *a, const struct backing_call *b)
+{
+	return a->offset < b->offset + b->length && b->offset < a->offset + a->length;
+}
+
+/* Whether a call must not begin before one that was abandoned has ended: a change might be
+ * overwritten by it, and a read would only wait as long again. The parts of a failed request are
+ * tried one by one, which must not take the time of each. */
 static bool
 is_in_danger(const struct rbd_store *store, const struct backing_call *call)
 {
 	struct backing_call *other = store->abandoned > 0 ? store->oldest : NULL;
+	bool reads = call->op == CALL_READ;
 
+	if (!reads && !rbd_call_changes(call))
+		return false;
 	for (; other; other = other->newer) {
-		if (is_abandoned(store, other) && rbd_call_changes(other) &&
-		    other->offset < call->offset + call->length &&
-		    call->offset < other->offset + other->length)
+		if (is_abandoned(store, other) && (reads || rbd_call_changes(other)) &&
+		    overlap(other, call))
 			return true;
 	}
 	return false;
@@ -146,8 +156,8 @@ rbd_pending_take(struct rbd_store *store, struct backing_call *call)
 		}
 	}
 	pthread_mutex_lock(&store->pending);
-	refused = copy && (store->abandoned + copy->counted > ABANDONED_MAX ||
-			   (rbd_call_changes(call) && is_in_danger(store, call)));
+	refused = copy &&
+		  (store->abandoned + copy->counted > ABANDONED_MAX || is_in_danger(store, call));
 	if (!refused)
 		append(store, copy ? &copy->call : call);
 	pthread_mutex_unlock(&store->pending);

@@ -105,6 +105,32 @@ START_TEST(late_write_overwrites_nothing_newer)
 }
 END_TEST
 
+/* The parts of a request that was merged of several are tried one by one. */
+START_TEST(parts_of_an_abandoned_call_do_not_wait_again)
+{
+	struct rbd_store *store = get(7);
+	struct waiter whole, part;
+
+	for (int i = 0; i < 2; i++) {
+		uint64_t offset = (uint64_t)i * MIB;
+
+		ceph_start_data(store, &whole, i ? CALL_WRITE : CALL_READ, offset, data, 4096);
+		pass_time(store, 7);
+		ck_assert_int_eq(ceph_await(&whole), -ETIMEDOUT);
+		ceph_start_data(store, &part, CALL_READ, offset + 4095, data, 4096);
+		ck_assert(ceph_is_done(&part));
+		ck_assert_int_eq(part.result, -ETIMEDOUT);
+		/* Nobody else's. */
+		ceph_start_data(store, &part, CALL_WRITE, offset + 4096, data, 4096);
+		ck_assert(!ceph_is_done(&part));
+		ceph_come_back(store);
+		ck_assert_int_eq(ceph_await(&part), 4096);
+		ceph.away = true;
+	}
+	rbd_store_put(store);
+}
+END_TEST
+
 START_TEST(read_in_time_gets_its_data)
 {
 	struct rbd_store *store = get(7);
@@ -274,6 +300,7 @@ main(void)
 	const struct suite_row cases[] = {
 		{.name = "pending", .begin = log_capture_begin, .end = log_capture_end},
 		{.test = late_write_overwrites_nothing_newer},
+		{.test = parts_of_an_abandoned_call_do_not_wait_again},
 		{.test = read_in_time_gets_its_data},
 		{.test = memory_of_abandoned_calls_is_bounded},
 		{.test = failures_are_told_once_and_the_return_too},
