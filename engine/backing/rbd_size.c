@@ -56,15 +56,21 @@ is_sure(const struct rbd_store *store, const struct backing_call *call)
 bool
 rbd_size_await(struct rbd_store *store, struct backing_call *call, int result)
 {
+	bool over;
+
 	if (is_sure(store, call))
 		return false;
 	pthread_mutex_lock(&store->sizing);
-	call->result = result;
-	call->next = store->unsure;
-	store->unsure = call;
-	doubt(store);
+	/* Then it was abandoned, and nobody wants its result. */
+	over = store->over;
+	if (!over) {
+		call->result = result;
+		call->next = store->unsure;
+		store->unsure = call;
+		doubt(store);
+	}
 	pthread_mutex_unlock(&store->sizing);
-	return true;
+	return !over;
 }
 
 /* Returns the result of a change that librbd calls a success. One that was under way when the size
@@ -231,6 +237,7 @@ static void *
 size_thread(void *data)
 {
 	struct rbd_store *store = data;
+	struct backing_call *unsure;
 
 	pthread_mutex_lock(&store->sizing);
 	while (!store->over) {
@@ -241,7 +248,9 @@ size_thread(void *data)
 		else
 			pthread_cond_wait(&store->news, &store->sizing);
 	}
+	unsure = take_unsure(store);
 	pthread_mutex_unlock(&store->sizing);
+	settle(store, unsure, false);
 	return NULL;
 }
 

@@ -6,6 +6,7 @@
 #include "engine/backing/rbd_pending.h"
 
 #include "engine/backing/rbd_lock.h"
+#include "engine/backing/rbd_size.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/engine/rbd_fixture.h"
@@ -143,6 +144,41 @@ START_TEST(read_in_time_gets_its_data)
 	ck_assert_int_eq(ceph_await(&waiter), sizeof(data));
 	ck_assert_int_eq(data[0], 'r');
 	ck_assert_int_eq(data[4095], 'r');
+	rbd_store_put(store);
+}
+END_TEST
+
+/* The size of the image does not tell whether they were carried out, and nobody asks any more. */
+START_TEST(abandoned_calls_end_with_the_image)
+{
+	struct rbd_store *store = get(7);
+	struct waiter waiter;
+
+	ceph_start_data(store, &waiter, CALL_WRITE, 1 << 30, data, sizeof(data));
+	pass_time(store, 7);
+	ck_assert_int_eq(ceph_await(&waiter), -ETIMEDOUT);
+	rbd_store_put(store);
+	ck_assert_ptr_null(ceph.held);
+}
+END_TEST
+
+START_TEST(abandoned_call_of_unknown_size_ends_with_the_image)
+{
+	struct rbd_store *store = get(7);
+	struct waiter waiter;
+
+	ceph_start_data(store, &waiter, CALL_WRITE, 0, data, sizeof(data));
+	pass_time(store, 7);
+	ck_assert_int_eq(ceph_await(&waiter), -ETIMEDOUT);
+	pthread_mutex_lock(&ceph_sizing);
+	ceph.updated(ceph.data);
+	ceph_come_back(store);
+	pthread_mutex_lock(&store->sizing);
+	store->over = true;
+	pthread_mutex_unlock(&store->sizing);
+	pthread_mutex_unlock(&ceph_sizing);
+	rbd_size_end(store);
+	ck_assert_ptr_null(store->oldest);
 	rbd_store_put(store);
 }
 END_TEST
@@ -302,6 +338,8 @@ main(void)
 		{.test = late_write_overwrites_nothing_newer},
 		{.test = parts_of_an_abandoned_call_do_not_wait_again},
 		{.test = read_in_time_gets_its_data},
+		{.test = abandoned_calls_end_with_the_image},
+		{.test = abandoned_call_of_unknown_size_ends_with_the_image},
 		{.test = memory_of_abandoned_calls_is_bounded},
 		{.test = failures_are_told_once_and_the_return_too},
 		{.test = calls_wait_for_ever_without_a_timeout},

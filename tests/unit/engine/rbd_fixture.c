@@ -30,8 +30,18 @@ fake_open(const struct rbd_place *place, rbd_returned returned, struct rbd_image
 }
 
 static void
+come_back(struct rbd_image *image);
+
+/* Waits for the calls, as librbd does. */
+static void
 fake_close(struct rbd_image *image)
 {
+	const struct rbd_store *store = ceph.held ? ceph.held->backing : NULL;
+
+	if (store) {
+		come_back(image);
+		ck_assert_ptr_null(store->oldest);
+	}
 	ceph.open--;
 	free(image);
 }
@@ -189,8 +199,8 @@ ceph_start(struct rbd_store *store, struct waiter *waiter, enum call_op op, uint
 	ceph_start_data(store, waiter, op, offset, NULL, (size_t)length);
 }
 
-void
-ceph_come_back(struct rbd_store *store)
+static void
+come_back(struct rbd_image *image)
 {
 	struct backing_call *call = ceph.held;
 
@@ -200,9 +210,15 @@ ceph_come_back(struct rbd_store *store)
 	while (call) {
 		struct backing_call *next = call->next;
 
-		fake_start(store->image, call);
+		fake_start(image, call);
 		call = next;
 	}
+}
+
+void
+ceph_come_back(struct rbd_store *store)
+{
+	come_back(store->image);
 }
 
 int
