@@ -16,8 +16,9 @@
 #define LONG_MS 1000
 #define SLOW_MS 5000
 
-/* The most memory that abandoned calls may have, in bytes. Each counts as at least CALL_BYTES,
- * which is for librbd's part of it. */
+/* The memory of abandoned calls, in bytes, from which on new calls are refused. Those that are
+ * under way then may still be abandoned, too. Each counts as at least CALL_BYTES, which is for
+ * librbd's part of it. */
 #define ABANDONED_MAX (UINT64_C(64) << 20)
 #define CALL_BYTES    4096
 
@@ -87,10 +88,13 @@ overlap(const struct backing_call *a, const struct backing_call *b)
 static bool
 is_in_danger(const struct rbd_store *store, const struct backing_call *call)
 {
-	struct backing_call *other = store->abandoned > 0 ? store->oldest : NULL;
+	struct backing_call *other = store->oldest;
 	bool reads = call->op == CALL_READ;
 
-	if (!reads && !rbd_call_changes(call))
+	if (store->abandoned == 0 || (!reads && !rbd_call_changes(call)))
+		return false;
+	if (call->offset >= store->abandoned_end ||
+	    call->offset + call->length <= store->abandoned_start)
 		return false;
 	for (; other; other = other->newer) {
 		if (is_abandoned(store, other) && (reads || rbd_call_changes(other)) &&
@@ -197,6 +201,8 @@ rbd_pending_leave(struct rbd_store *store, struct backing_call *call)
 	take_out(store, call);
 	if (is_abandoned(store, call))
 		store->abandoned -= copy_of(call)->counted;
+	if (store->abandoned == 0)
+		store->abandoned_end = 0;
 	pthread_mutex_unlock(&store->pending);
 }
 
@@ -247,6 +253,22 @@ rbd_pending_is_late(struct rbd_store *store)
 	return late;
 }
 
+/* The caller holds .pending. */
+static void
+note_abandoned(struct rbd_store *store, const struct copy *copy)
+{
+	uint64_t start = copy->call.offset, end = start + copy->call.length;
+	bool first = store->abandoned_end == 0;
+
+	store->abandoned += copy->counted;
+	if (copy->call.length == 0)
+		return;
+	if (first || start < store->abandoned_start)
+		store->abandoned_start = start;
+	if (first || end > store->abandoned_end)
+		store->abandoned_end = end;
+}
+
 /* Abandons the calls whose time is over. Returns their callers. The caller holds .pending. */
 static struct backing_call *
 abandon(struct rbd_store *store)
@@ -265,7 +287,7 @@ abandon(struct rbd_store *store)
 		copy->caller->next = callers;
 		callers = copy->caller;
 		copy->caller = NULL;
-		store->abandoned += copy->counted;
+		note_abandoned(store, copy);
 	}
 	return callers;
 }

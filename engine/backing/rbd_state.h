@@ -55,8 +55,10 @@ struct rbd_store {
 	pthread_mutex_t pending; /* guards the members below; held only for moments */
 	struct backing_call *oldest, *newest;
 	uint64_t abandoned; /* bytes of calls that go on after their time; 0: there are none */
-	int64_t answered;   /* when the cluster answered questions about the lock; clock_ms() */
-	bool looks, looked; /* .looker runs; it shall end */
+	uint64_t abandoned_start,
+		abandoned_end; /* the range in which their bytes are; end 0: none */
+	int64_t answered;      /* when the cluster answered questions about the lock; clock_ms() */
+	bool looks, looked;    /* .looker runs; it shall end */
 	pthread_cond_t end_of_looking;
 	pthread_t looker;
 	/* .looker's. */

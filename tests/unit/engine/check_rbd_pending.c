@@ -106,6 +106,32 @@ START_TEST(late_write_overwrites_nothing_newer)
 }
 END_TEST
 
+START_TEST(each_late_write_keeps_its_bytes)
+{
+	const uint64_t offsets[] = {4 * MIB, 8 * MIB, 0};
+	struct rbd_store *store = get(7);
+	struct waiter waiter;
+
+	ceph_start(store, &waiter, CALL_READ, 0, 0);
+	for (int i = 0; i < 3; i++) {
+		pass_time(store, 7);
+		ck_assert_int_eq(ceph_await(&waiter), -ETIMEDOUT);
+		ceph_start_data(store, &waiter, CALL_WRITE, offsets[i], data, 4096);
+	}
+	pass_time(store, 7);
+	ck_assert_int_eq(ceph_await(&waiter), -ETIMEDOUT);
+	ceph.away = false;
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(write_at(store, offsets[i] + 4095), -ETIMEDOUT);
+		ck_assert_int_eq(write_at(store, offsets[i] + 4096), 4096);
+	}
+	ceph_come_back(store);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(write_at(store, offsets[i]), 4096);
+	rbd_store_put(store);
+}
+END_TEST
+
 /* The parts of a request that was merged of several are tried one by one. */
 START_TEST(parts_of_an_abandoned_call_do_not_wait_again)
 {
@@ -336,6 +362,7 @@ main(void)
 	const struct suite_row cases[] = {
 		{.name = "pending", .begin = log_capture_begin, .end = log_capture_end},
 		{.test = late_write_overwrites_nothing_newer},
+		{.test = each_late_write_keeps_its_bytes},
 		{.test = parts_of_an_abandoned_call_do_not_wait_again},
 		{.test = read_in_time_gets_its_data},
 		{.test = abandoned_calls_end_with_the_image},
