@@ -165,7 +165,7 @@ unix_socket_listen(struct unix_socket *made, const char *path, mode_t mode, cons
 }
 
 void
-unix_socket_close(struct unix_socket *made)
+unix_socket_remove(struct unix_socket *made)
 {
 	struct stat now;
 
@@ -173,6 +173,13 @@ unix_socket_close(struct unix_socket *made)
 	if (made->ino && !lstat(made->path, &now) && now.st_dev == made->dev &&
 	    now.st_ino == made->ino)
 		unlink(made->path);
+	made->ino = 0;
+}
+
+void
+unix_socket_close(struct unix_socket *made)
+{
+	unix_socket_remove(made);
 	if (made->fd >= 0)
 		close(made->fd);
 	free(made->path);

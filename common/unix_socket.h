@@ -25,7 +25,11 @@ int
 unix_socket_listen(struct unix_socket *socket, const char *path, mode_t mode, const char *what,
 		   char **error);
 
-/* Closes the socket, and removes its file unless another file has replaced it. */
+/* Removes the socket's file unless another file has replaced it. The socket stays open. */
+void
+unix_socket_remove(struct unix_socket *socket);
+
+/* The same, and closes the socket. */
 void
 unix_socket_close(struct unix_socket *socket);
 

@@ -94,9 +94,12 @@ server_open_http(struct server *server, char **error);
 int
 server_start_http(struct server *server);
 
-/* Answers none any more.  The event loops must still run. */
+/* Begins the end of HTTP, as http_stop(); the second one waits for it, while the event loops must
+ * still run, and frees what the status tells of it. */
 void
 server_stop_http(struct server *server);
+void
+server_free_http(struct server *server);
 
 /* SIGHUP: begins to follow the configuration, which is read again, in a thread of its own.  If that
  * is under way, it is done once more. */

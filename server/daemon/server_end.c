@@ -7,6 +7,7 @@
 #include "server/daemon/leave.h"
 #include "server/daemon/listener.h"
 #include "server/exports/exports.h"
+#include "server/http/http.h"
 #include "server/serve/handshakes.h"
 
 #include "common/cleanup.h"
@@ -79,8 +80,14 @@ drain_connections(struct server *server, bool listened)
 	stop_workers(server, WORKER_ABORTS);
 }
 
-/* Waits until a running change has ended, and the configuration is read, at most until `end`
- * (clock_ms(CLOCK_MONOTONIC)).  False: it has not. */
+static bool
+is_changing(const struct server *server)
+{
+	return !control_socket_is_over(server->control) || server_is_reloading(server);
+}
+
+/* Waits until a running change has ended, the configuration is read, and HTTP has ended, at most
+ * until `end` (clock_ms(CLOCK_MONOTONIC)).  False: it has not. */
 static bool
 await_change(struct server *server, int64_t end)
 {
@@ -89,7 +96,7 @@ await_change(struct server *server, int64_t end)
 	int64_t soon = clock_ms(CLOCK_MONOTONIC) + CHANGE_MINIMUM;
 	int interval = 1;
 
-	while (!control_socket_is_over(server->control) || server_is_reloading(server)) {
+	while (is_changing(server) || !http_is_over(server->http)) {
 		if (clock_ms(CLOCK_MONOTONIC) >= end ||
 		    (server->abort && clock_ms(CLOCK_MONOTONIC) >= soon))
 			return false;
@@ -112,13 +119,20 @@ drain(struct server *server, bool listened)
 	return await_change(server, end);
 }
 
+static const char *
+unfinished(const struct server *server)
+{
+	if (server_is_reloading(server))
+		return "the reading of the configuration";
+	return is_changing(server) ? "a change that the control socket asked for"
+				   : "an answer by HTTP";
+}
+
 /* Frees nothing, since the change still uses everything. */
 static _Noreturn void
 exit_during_change(struct server *server, int status)
 {
-	log_warning("%s has not finished; the server exits without it",
-		    server_is_reloading(server) ? "the reading of the configuration"
-						: "a change that the control socket asked for");
+	log_warning("%s has not finished; the server exits without it", unfinished(server));
 	pid_file_close(&server->pid_file);
 	_exit(status);
 }
@@ -142,8 +156,9 @@ server_end(struct server *server, int status)
 	else if (!drain(server, listened))
 		exit_during_change(server, status);
 	leave_begin(&leave, server->exports, &server->pid_file, status);
-	/* First, since the control socket's threads may wait for answers of the workers. */
+	/* First, since the threads of these may wait for answers of the workers. */
 	control_socket_free(steal_pointer(&server->control));
+	server_free_http(server);
 	side_listener_close(&server->side);
 	server_join_reload(server);
 	for (unsigned int i = 0; i < server->started; i++)

@@ -151,6 +151,15 @@ server_start_http(struct server *server)
 void
 server_stop_http(struct server *server)
 {
+	http_stop(server->http);
+	for (struct listener *listener = server->http_listeners; listener;
+	     listener = listener->next)
+		unix_socket_remove(&listener->file);
+}
+
+void
+server_free_http(struct server *server)
+{
 	http_free(steal_pointer(&server->http));
 	listeners_close(&server->http_listeners);
 	free(steal_pointer(&server->http_sockets));

@@ -46,9 +46,9 @@ struct http {
 	struct http_config config; /* its token_file is used only in http_new() */
 	char *token;               /* or NULL */
 	int stop;                  /* eventfd: the thread shall end */
-	bool started;
+	bool started;              /* and not joined yet */
 	pthread_t thread;
-	/* Used only by the thread, once it runs. */
+	/* Used only by the thread, while it runs. */
 	struct MHD_Daemon *daemon;
 	struct pollfd *polled;
 	struct accept_pause *pauses; /* of each socket */
@@ -233,6 +233,15 @@ prepare_polling(struct http *http)
 	return timeout;
 }
 
+static void
+end_clients(struct http *http)
+{
+	/* Others may use the address from now on. */
+	for (unsigned int i = 0; i < http->config.count; i++)
+		shutdown(http->config.sockets[i].fd, SHUT_RDWR);
+	mhd.stop_daemon(steal_pointer(&http->daemon));
+}
+
 static void *
 http_run(void *data)
 {
@@ -247,13 +256,15 @@ http_run(void *data)
 		if (poll(http->polled, count, timeout) < 0)
 			usleep(1000);
 		if (http->polled[POLL_STOP].revents)
-			return NULL;
+			break;
 		for (unsigned int i = 0; i < http->config.count; i++) {
 			if (http->polled[POLL_SOCKET + i].revents)
 				client_accept(http, i);
 		}
 		mhd.run(http->daemon);
 	}
+	end_clients(http);
+	return NULL;
 }
 
 int
@@ -328,14 +339,28 @@ http_new(const struct http_config *config, struct http **made, char **error)
 }
 
 void
+http_stop(struct http *http)
+{
+	if (http && http->started)
+		eventfd_write(http->stop, 1);
+}
+
+bool
+http_is_over(struct http *http)
+{
+	if (http && http->started && pthread_tryjoin_np(http->thread, NULL) == 0)
+		http->started = false;
+	return !http || !http->started;
+}
+
+void
 http_free(struct http *http)
 {
 	if (!http)
 		return;
-	if (http->started) {
-		eventfd_write(http->stop, 1);
+	http_stop(http);
+	if (!http_is_over(http))
 		pthread_join(http->thread, NULL);
-	}
 	if (http->daemon)
 		mhd.stop_daemon(http->daemon);
 	for (int i = 0; i < FIGURES_KINDS; i++) {

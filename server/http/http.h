@@ -38,8 +38,17 @@ http_new(const struct http_config *config, struct http **http, char **error);
 int
 http_start(struct http *http);
 
-/* Ends the thread, after the answer that it is making, and all connections.  The event loops must
- * still run.  NULL is fine. */
+/* Begins the end without waiting for it: after the answer that the thread is making, it refuses
+ * clients, and ends all connections.  NULL is fine. */
+void
+http_stop(struct http *http);
+
+/* Whether the end is complete, or there was no beginning.  True for NULL. */
+bool
+http_is_over(struct http *http);
+
+/* Ends the thread, as http_stop(), waits for that, and frees all.  The event loops must still run.
+ * NULL is fine. */
 void
 http_free(struct http *http);
 

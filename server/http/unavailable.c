@@ -26,6 +26,19 @@ http_start(struct http *http)
 }
 
 void
+http_stop(struct http *http)
+{
+	(void)http;
+}
+
+bool
+http_is_over(struct http *http)
+{
+	(void)http;
+	return true;
+}
+
+void
 http_free(struct http *http)
 {
 	(void)http;

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Clients of HTTP that are slow: they may keep neither a place nor the thread.  They ask for the
+ * Clients of HTTP that are slow: they may keep neither a place nor the thread.  Most ask for the
  * page only, so there is no server behind it.
  */
 #include "server/http/http.h"
 
+#include "server/exports/exports.h"
+#include "server/exports/server_status.h"
 #include "tests/lib/suite.h"
 #include "tests/unit/log_capture.h"
 
 #include <netinet/in.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,6 +23,9 @@
 
 #define REQUEST "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
+static struct server_config config;
+static struct status status;
+static _Atomic bool status_is_asked, status_may_be_told;
 static struct http *http;
 static struct http_socket listening;
 static struct sockaddr_in address = {.sin_family = AF_INET};
@@ -27,7 +34,12 @@ static int idle[PLACES];
 static void
 begin(void)
 {
-	struct http_config config = {.sockets = &listening, .count = 1, .client_limit = LIMIT};
+	const struct http_config http_config = {
+		.sockets = &listening,
+		.count = 1,
+		.client_limit = LIMIT,
+		.status = &status,
+	};
 	socklen_t length = sizeof(address);
 	char *error = NULL;
 
@@ -38,7 +50,8 @@ begin(void)
 	ck_assert_int_eq(bind(listening.fd, (struct sockaddr *)&address, length), 0);
 	ck_assert_int_eq(listen(listening.fd, SOMAXCONN), 0);
 	ck_assert_int_eq(getsockname(listening.fd, (struct sockaddr *)&address, &length), 0);
-	ck_assert_msg(http_new(&config, &http, &error) == 0, "%s", error ? error : "no memory");
+	ck_assert_msg(http_new(&http_config, &http, &error) == 0, "%s",
+		      error ? error : "no memory");
 	ck_assert_int_eq(http_start(http), 0);
 }
 
@@ -128,6 +141,44 @@ START_TEST(it_ends_while_clients_are_connected)
 }
 END_TEST
 
+/* A part of the status, as one of a disk that does not answer. */
+static const char *
+tell_late(const void *data)
+{
+	atomic_store(&status_is_asked, true);
+	while (!atomic_load(&status_may_be_told))
+		sched_yield();
+	return data;
+}
+
+START_TEST(its_end_does_not_wait_for_an_answer)
+{
+	static const char request[] = "GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
+	int fd = client_new();
+
+	ck_assert_int_eq(config_init(&config), 0);
+	status = (struct status){.config = &config,
+				 .exports = exports_new(NULL, 0, NULL, NULL),
+				 .socket = tell_late};
+	ck_assert_int_eq(send(fd, request, strlen(request), MSG_NOSIGNAL),
+			 (ssize_t)strlen(request));
+	while (!atomic_load(&status_is_asked))
+		sched_yield();
+	http_stop(http);
+	ck_assert(!http_is_over(http));
+	atomic_store(&status_may_be_told, true);
+	while (!http_is_over(http))
+		sched_yield();
+	close(fd);
+	/* The address is free, although the socket is not closed yet. */
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_lt(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	close(fd);
+	exports_free(status.exports);
+	config_fini(&config);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -137,6 +188,7 @@ main(void)
 		{.test = a_client_that_trickles_is_ended},
 		{.test = a_slow_client_delays_no_other},
 		{.test = it_ends_while_clients_are_connected},
+		{.test = its_end_does_not_wait_for_an_answer},
 		{0},
 	};
 
