@@ -9,17 +9,17 @@
 
 #include <unistd.h>
 
-/* Milliseconds for the images to be closed. */
+/* Milliseconds for one image to be closed: they are closed one after the other. */
 #define CLOSE_LIMIT 2000
 
 static void *
 wait_and_exit(void *data)
 {
 	struct leave *leave = data;
-	int64_t end = clock_ms(CLOCK_MONOTONIC) + CLOSE_LIMIT, left;
+	int64_t left;
 
 	pthread_mutex_lock(&leave->mutex);
-	while (!leave->over && (left = end - clock_ms(CLOCK_MONOTONIC)) > 0)
+	while (!leave->over && (left = leave->until - clock_ms(CLOCK_MONOTONIC)) > 0)
 		thread_wait(&leave->news, &leave->mutex, (unsigned int)left);
 	if (!leave->over) {
 		log_warning("the Ceph cluster does not answer: the server exits without closing "
@@ -31,18 +31,35 @@ wait_and_exit(void *data)
 	return NULL;
 }
 
+/* The thread finds that out when it looks at the clock. */
+static void
+image_closed(void *data)
+{
+	struct leave *leave = data;
+
+	pthread_mutex_lock(&leave->mutex);
+	leave->until = clock_ms(CLOCK_MONOTONIC) + CLOSE_LIMIT;
+	pthread_mutex_unlock(&leave->mutex);
+}
+
 void
 leave_begin(struct leave *leave, struct exports *exports, struct pid_file *pid_file, int status)
 {
-	*leave = (struct leave){.pid_file = pid_file, .status = status};
+	*leave = (struct leave){
+		.pid_file = pid_file,
+		.status = status,
+		.until = clock_ms(CLOCK_MONOTONIC) + CLOSE_LIMIT,
+	};
 	if (!exports || !exports_may_be_left(exports))
 		return;
 	pthread_mutex_init(&leave->mutex, NULL);
 	thread_condition_init(&leave->news);
 	/* Without a thread to be had, it waits as long as it takes. */
 	leave->started = thread_start(&leave->thread, wait_and_exit, leave) == 0;
-	if (leave->started)
+	if (leave->started) {
+		exports_tell_closed(exports, image_closed, leave);
 		return;
+	}
 	pthread_cond_destroy(&leave->news);
 	pthread_mutex_destroy(&leave->mutex);
 }

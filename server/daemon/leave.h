@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The end of a server whose images are all in Ceph, and whose cluster does not answer: after a
- * while, the process exits with calls under way.
+ * while in which no image could be closed, the process exits with calls under way.
  */
 #ifndef SERVER_DAEMON_LEAVE_H
 #define SERVER_DAEMON_LEAVE_H
@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct exports;
 
@@ -18,13 +19,14 @@ struct leave {
 	int status; /* of the process */
 	bool started;
 	pthread_t thread;
-	pthread_mutex_t mutex; /* guards .over */
+	pthread_mutex_t mutex; /* guards the members below */
 	pthread_cond_t news;
-	bool over; /* nothing has to be left */
+	int64_t until; /* CLOCK_MONOTONIC, ms: then the process exits */
+	bool over;     /* nothing has to be left */
 };
 
-/* From now on, if the images may be left, the process exits in a moment, unless leave_end() is
- * called before. */
+/* From now on, if the images may be left, the process exits two seconds after the last one that
+ * exports_free() could close, or after this call, unless leave_end() is called before. */
 void
 leave_begin(struct leave *leave, struct exports *exports, struct pid_file *pid_file, int status);
 void

@@ -92,6 +92,13 @@ start_closing(struct exports *exports, struct export *export)
 	return true;
 }
 
+static void
+tell_closed(struct exports *exports)
+{
+	if (exports->closed)
+		exports->closed(exports->closed_data);
+}
+
 /* Frees the threads that have closed an image; `all`: waits for those that are about to. */
 static void
 join_closing(struct exports *exports, bool all)
@@ -117,6 +124,7 @@ join_closing(struct exports *exports, bool all)
 		ended = closing->next;
 		pthread_join(closing->thread, NULL);
 		free(closing);
+		tell_closed(exports);
 	}
 }
 
@@ -144,6 +152,7 @@ free_offers(struct offer *offer)
 		struct offer *next = offer->next;
 
 		export_put(offer->exports, offer->export);
+		tell_closed(offer->exports);
 		access_release(offer->access);
 		free(offer);
 		offer = next;
@@ -351,6 +360,13 @@ exports_copy_defaults(struct exports *exports, struct export_config *defaults)
 	r = config_copy_followed(defaults, &exports->defaults);
 	pthread_mutex_unlock(&exports->mutex);
 	return r;
+}
+
+void
+exports_tell_closed(struct exports *exports, void (*closed)(void *data), void *data)
+{
+	exports->closed = closed;
+	exports->closed_data = data;
 }
 
 void

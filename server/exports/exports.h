@@ -24,6 +24,11 @@ exports_new(struct worker *workers, unsigned int worker_count, void (*wake)(void
 void
 exports_reserve(struct exports *exports);
 
+/* Has exports_free() call `closed`, on its thread, after each image that it has closed, or for
+ * which it has waited. */
+void
+exports_tell_closed(struct exports *exports, void (*closed)(void *data), void *data);
+
 /* No worker may run any more.  NULL is fine. */
 void
 exports_free(struct exports *exports);

@@ -39,6 +39,10 @@ struct exports {
 	struct closing *closing;
 	struct export_config defaults; /* only its rules and limits */
 	bool over;                     /* no other client has to wait any more */
+
+	/* Of exports_tell_closed(); NULL: nobody is told. */
+	void (*closed)(void *data);
+	void *closed_data;
 };
 
 /* mutex held.  The place in the list of the offer of that name, or of the only one that is no

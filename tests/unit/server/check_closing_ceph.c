@@ -8,6 +8,7 @@
 #include "engine/backing/file.h"
 #include "engine/io/image_state.h"
 #include "engine/io/range.h"
+#include "server/daemon/leave.h"
 #include "server/exports/exports_state.h"
 #include "tests/lib/suite.h"
 #include "tests/unit/log_capture.h"
@@ -15,19 +16,27 @@
 
 #include <check.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define SIZE (64u << 10)
+#define SIZE   (64u << 10)
+#define IMAGES 8
+
+/* Microseconds that it takes to close an image: all together take longer than the server waits for
+ * one. */
+#define CLOSING 300000
 
 static struct exports *exports;
 static struct worker worker;
 static struct worker_config worker_config;
 static struct server_config config;
 static struct backing_kind kind;
-static int files[2];
+static int files[IMAGES];
 static _Atomic bool cluster_waits;
+static struct leave leave;
+static struct pid_file pid_file = {.fd = -1};
 
 /* ---- the kind */
 
@@ -65,6 +74,14 @@ close_late(struct backing *backing)
 	backing_file.close(backing);
 }
 
+static void
+close_slowly(struct backing *backing)
+{
+	if (backing->path)
+		usleep(CLOSING);
+	backing_file.close(backing);
+}
+
 /* ---- exports */
 
 static void
@@ -83,7 +100,7 @@ begin(void)
 	kind.unfollow_size = unfollow_size;
 	kind.may_be_left = may_be_left;
 	kind.close = close_late;
-	for (unsigned int i = 0; i < 2; i++)
+	for (unsigned int i = 0; i < IMAGES; i++)
 		files[i] = scratch_memory_file(SIZE);
 	exports = exports_new(&worker, 1, wake, NULL);
 	ck_assert_ptr_nonnull(exports);
@@ -101,8 +118,9 @@ end(void)
 {
 	worker_join(&worker);
 	exports_free(exports);
+	leave_end(&leave);
 	config_fini(&config);
-	for (unsigned int i = 0; i < 2; i++)
+	for (unsigned int i = 0; i < IMAGES; i++)
 		close(files[i]);
 	log_capture_end();
 }
@@ -189,6 +207,21 @@ START_TEST(image_that_is_being_closed_and_not_in_ceph_is_waited_for)
 }
 END_TEST
 
+/* The process would exit in end(). */
+START_TEST(images_that_are_closed_one_by_one_are_not_left)
+{
+	char name[16];
+
+	kind.close = close_slowly;
+	for (unsigned int i = 0; i < IMAGES; i++) {
+		snprintf(name, sizeof(name), "disk%u", i);
+		add(name, i);
+	}
+	leave_begin(&leave, exports, &pid_file, EXIT_FAILURE);
+	ck_assert(leave.started);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -197,6 +230,7 @@ main(void)
 		{.test = new_size_is_not_followed_into_freed_checkpoints},
 		{.test = image_that_is_being_closed_may_be_left_too},
 		{.test = image_that_is_being_closed_and_not_in_ceph_is_waited_for},
+		{.test = images_that_are_closed_one_by_one_are_not_left},
 		{0},
 	};
 
