@@ -165,7 +165,7 @@ await_closed(struct exports *exports, const struct export *export, char **error)
 	until.tv_sec += FORGET_LIMIT;
 	pthread_mutex_lock(&exports->mutex);
 	while (in_time && (rival = find_rival(exports->retired, export)) != NULL) {
-		connections = export_connections(exports, rival->export);
+		connections = rival->export->connections;
 		if (connections > 0)
 			break;
 		in_time = await_forgotten(exports, rival, &until);

@@ -35,11 +35,11 @@ exports_limiter(struct exports *exports, struct offer *offer)
 }
 
 bool
-export_is_full(const struct exports *exports, struct export *export)
+export_is_full(struct export *export)
 {
 	unsigned int most = limited_export(export)->limits.connections;
 
-	return most && export_connections(exports, export) >= most;
+	return most && export->connections >= most;
 }
 
 const struct limits *

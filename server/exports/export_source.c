@@ -204,9 +204,11 @@ join_for_applicant(void *data, const struct nbd_export *facts, const char **mess
 	pthread_mutex_lock(&exports->mutex);
 	for (offer = exports->listed; offer && offer != wanted; offer = offer->next)
 		;
-	full = offer && export_is_full(exports, offer->export);
-	if (offer && !full)
+	full = offer && export_is_full(offer->export);
+	if (offer && !full) {
+		offer->export->connections++;
 		atomic_fetch_add_explicit(&offer->connections, 1, memory_order_relaxed);
+	}
 	pthread_mutex_unlock(&exports->mutex);
 	if (full) {
 		log_full(data, wanted->facts.name);

@@ -165,6 +165,7 @@ exports_left(struct exports *exports, struct offer *offer)
 	bool unused;
 
 	pthread_mutex_lock(&exports->mutex);
+	offer->export->connections--;
 	unused = atomic_fetch_sub_explicit(&offer->connections, 1, memory_order_relaxed) == 1 &&
 		 exports->retired;
 	pthread_mutex_unlock(&exports->mutex);
@@ -233,30 +234,44 @@ exports_reap(struct exports *exports)
 
 /* ---- visits */
 
-unsigned int
-export_connections(const struct exports *exports, const struct export *export)
+/* mutex held. */
+static unsigned int
+count_listed(const struct exports *exports)
 {
-	unsigned int connections = 0;
+	unsigned int count = 0;
 
 	for (const struct offer *offer = exports->listed; offer; offer = offer->next)
-		connections += offer->export == export ? offer->connections : 0;
-	for (const struct offer *offer = exports->retired; offer; offer = offer->next)
-		connections += offer->export == export ? offer->connections : 0;
-	return connections;
+		count++;
+	return count;
 }
 
-/* The exports to visit, each with one more user and its rules held.  NULL: none, or out of memory.
- */
+/* Locks mutex, and returns memory for all exports that are listed then; NULL: out of memory.  Event
+ * loops take the mutex, so that nobody asks for memory while it is held. */
+static struct visited *
+lock_with_memory(struct exports *exports)
+{
+	struct visited *visited = NULL;
+	unsigned int room = 0;
+
+	pthread_mutex_lock(&exports->mutex);
+	while (!visited || count_listed(exports) > room) {
+		room = count_listed(exports);
+		pthread_mutex_unlock(&exports->mutex);
+		free(visited);
+		visited = calloc(room + 1, sizeof(*visited));
+		pthread_mutex_lock(&exports->mutex);
+		if (!visited)
+			break;
+	}
+	return visited;
+}
+
+/* The exports to visit, each with one more user and its rules held.  NULL: out of memory. */
 static struct visited *
 take_exports(struct exports *exports, const char *name, unsigned int *count)
 {
-	struct visited *visited;
+	struct visited *visited = lock_with_memory(exports);
 
-	*count = 0;
-	pthread_mutex_lock(&exports->mutex);
-	for (const struct offer *offer = exports->listed; offer; offer = offer->next)
-		++*count;
-	visited = calloc(*count, sizeof(*visited));
 	*count = 0;
 	for (const struct offer *offer = exports->listed; visited && offer; offer = offer->next) {
 		struct export *export = offer->export;
@@ -264,9 +279,8 @@ take_exports(struct exports *exports, const char *name, unsigned int *count)
 		if (name && strcmp(name, offer->facts.name) != 0)
 			continue;
 		export->users++;
-		visited[(*count)++] =
-			(struct visited){export, access_hold(offer->access), *export_limits(export),
-					 export_connections(exports, export)};
+		visited[(*count)++] = (struct visited){export, access_hold(offer->access),
+						       *export_limits(export), export->connections};
 	}
 	pthread_mutex_unlock(&exports->mutex);
 	return visited;

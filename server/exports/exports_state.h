@@ -88,7 +88,7 @@ export_limits(struct export *export);
 
 /* mutex held.  Whether the export has as many connections as its limits allow. */
 bool
-export_is_full(const struct exports *exports, struct export *export);
+export_is_full(struct export *export);
 
 /* Ends a change: `changing` is held until now. */
 void
@@ -119,9 +119,5 @@ export_free(struct exports *exports, struct export *export);
  * own. */
 void
 export_put(struct exports *exports, struct export *export);
-
-/* mutex held.  Connections to the export, from before and after a change. */
-unsigned int
-export_connections(const struct exports *exports, const struct export *export);
 
 #endif

@@ -39,8 +39,9 @@ struct export
 	 * mutex. */
 	struct limits limits;
 	struct limiter *limiter;
-	/* Offers, snapshots, and readers of its status; guarded by the exports' mutex. */
-	unsigned int users;
+	/* Offers, snapshots, and readers of its status; connections to all of its offers, from
+	 * before and after a change.  Guarded by the exports' mutex. */
+	unsigned int users, connections;
 	struct export *origin; /* the export that this one is a snapshot of; NULL: it is none */
 	_Atomic bool ended;    /* a snapshot that was removed */
 	time_t expires; /* of a snapshot: when it is removed, CLOCK_BOOTTIME, seconds; 0: never */
