@@ -406,6 +406,7 @@ class Page {
 
 // ---- asking
 
+const NO_TOKEN = "This is not the server's token.";
 const page = new Page();
 let token = sessionStorage.getItem("token");
 let asked = 0; // performance.now() of the last answer; 0: none
@@ -424,7 +425,7 @@ async function answer() {
 	const response = await fetch("status.json", {headers, cache: "no-store", signal: AbortSignal.timeout(PATIENCE)});
 	if (response.status === 401) {
 		at("ask").hidden = false;
-		tell(token ? "This is not the server's token." : "");
+		tell(token ? NO_TOKEN : "");
 		token = null;
 		sessionStorage.removeItem("token");
 		return false;
@@ -470,9 +471,15 @@ at("pause").addEventListener("click", () => {
 });
 at("ask").addEventListener("submit", (event) => {
 	event.preventDefault();
-	token = at("token").value.trim();
-	sessionStorage.setItem("token", token);
+	const given = at("token").value.trim();
 	at("token").value = "";
+	// A token is visible ASCII, and fetch() can't send all other characters.
+	if (!/^[!-~]+$/.test(given)) {
+		tell(NO_TOKEN);
+		return;
+	}
+	token = given;
+	sessionStorage.setItem("token", token);
 	at("ask").hidden = true;
 	resume(0);
 });
