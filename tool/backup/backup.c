@@ -91,6 +91,8 @@ backup_choose_bitmaps(const struct backup_job *job, const char *has, const char 
 		      const char **next, GError **error)
 {
 	*since = NULL;
+	if (job->moment)
+		job->moment->has = g_strdup(has);
 	*next = job->moment ? job->moment->checkpoint : job->bitmap;
 	if (!job->incremental)
 		return true;
@@ -114,6 +116,13 @@ backup_keep_checkpoint(const struct backup_job *job)
 {
 	if (job->moment)
 		job->moment->kept = true;
+}
+
+void
+backup_end_moment(const struct backup_job *job, bool done)
+{
+	if (job->moment)
+		job->moment->end(job->moment, done);
 }
 
 /* ---- the copy */

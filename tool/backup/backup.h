@@ -20,9 +20,15 @@ struct backup_moment {
 	/* Whether the target, which is open, is another image than the one that is copied; that
 	 * would get its old bytes back.  False with an error. */
 	bool (*may_write)(struct backup_moment *moment, const struct end *target, GError **error);
+	/* Removes it, if it was made, and checkpoints that no backup needs any more. `done`: the
+	 * backup has ended well. Called while the target is locked: its next backup may begin right
+	 * after that, and has a checkpoint, too. */
+	void (*end)(struct backup_moment *moment, bool done);
 	const char *checkpoint; /* that begins at the moment; NULL: none */
-	char *since; /* result: the checkpoint before, or NULL; the owner frees it (g_free) */
-	bool kept;   /* result: from now on, the target may belong to .checkpoint */
+	/* Results; the owner frees them (g_free). */
+	char *has;   /* the checkpoint that the target belongs to, or NULL */
+	char *since; /* the same, if it is an increment's; or NULL */
+	bool kept;   /* from now on, the target may belong to .checkpoint */
 };
 
 /* What is wanted.  Texts are borrowed. */
@@ -75,6 +81,10 @@ backup_source_has_size(const struct backup_source *source, const struct backup_j
 bool
 backup_choose_bitmaps(const struct backup_job *job, const char *has, const char **since,
 		      const char **next, GError **error);
+
+/* To be called when the source is closed, while the target is still locked. */
+void
+backup_end_moment(const struct backup_job *job, bool done);
 
 /* To be called before the target's state says that it belongs to its next checkpoint. */
 void

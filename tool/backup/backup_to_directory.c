@@ -115,6 +115,7 @@ backup_to_directory(const struct backup_job *job, struct backup_result *result, 
 		return false;
 	links = chain_read(job->target, error);
 	done = links && run(job, links->len ? links->pdata[links->len - 1] : NULL, result, error);
+	backup_end_moment(job, done);
 	durable_unlock(name, lock);
 	return done;
 }

@@ -186,6 +186,7 @@ backup_to_export(const struct backup_job *job, struct backup_result *result, GEr
 			return false;
 	}
 	done = run(job, &state, result, error);
+	backup_end_moment(job, done);
 	if (lock >= 0)
 		durable_unlock(job->state, lock);
 	return done;

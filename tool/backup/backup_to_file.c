@@ -181,7 +181,11 @@ bool
 backup_to_file(const struct backup_job *job, struct backup_result *result, GError **error)
 {
 	struct raw_backup RAW_BACKUP_CLEANUP raw;
+	bool done;
 
-	return raw_backup_open(&raw, job->target, job->progress, error) &&
-	       run(&raw, job, result, error);
+	if (!raw_backup_open(&raw, job->target, job->progress, error))
+		return false;
+	done = run(&raw, job, result, error);
+	backup_end_moment(job, done);
+	return done;
 }

@@ -216,7 +216,7 @@ run_live(struct backup_job *job, const struct backup_options *options, struct ba
 	}
 	if (done && options->copy.json)
 		tell_end(job, result);
-	live_source_close(&live, done);
+	live_source_close(&live);
 	return done;
 }
 

@@ -246,32 +246,45 @@ remove_made(struct live_source *live)
 
 	if (!snapshot_remove(&live->server, live->made, NULL, &why))
 		warn(live, "the snapshot is left, and ends at its time", why);
-	json_decref(live->made);
 }
 
-void
-live_source_close(struct live_source *live, bool done)
+/* After a backup that has ended well, the checkpoints go that the target belonged to before; else
+ * the new one goes, unless the target may belong to it. What can't be removed is a warning. */
+static void
+end(struct backup_moment *moment, bool done)
 {
-	if (live->made) {
-		remove_made(live);
-		if (live->moment.checkpoint && done)
-			end_older_checkpoints(live);
-		else if (live->moment.checkpoint && !live->moment.kept)
-			end_checkpoint(live, live->moment.checkpoint);
-	}
+	struct live_source *live = container_of(moment, struct live_source, moment);
+
+	if (!live->made)
+		return;
+	remove_made(live);
+	if (moment->checkpoint && done)
+		end_older_checkpoints(live);
+	else if (moment->checkpoint && !moment->kept)
+		end_checkpoint(live, moment->checkpoint);
+}
+
+/* ---- its life */
+
+void
+live_source_close(struct live_source *live)
+{
 	asked_server_fini(&live->server);
 	g_free(live->text);
 	g_free(live->origin);
 	g_free(live->prefix);
 	g_free(live->name);
+	g_free(live->moment.has);
 	g_free(live->moment.since);
+	json_decref(live->made);
 }
 
 bool
 live_source_open(struct live_source *live, const struct live_source_wish *wish,
 		 const struct snapshot_options *how, GError **error)
 {
-	*live = (struct live_source){.how = *how, .moment = {.make = make, .may_write = may_write}};
+	*live = (struct live_source){.how = *how,
+				     .moment = {.make = make, .may_write = may_write, .end = end}};
 	if (!live->how.expire)
 		live->how.expire = EXPIRE;
 	if (!asked_server_find(&live->server, wish->source, error) ||

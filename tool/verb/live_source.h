@@ -37,10 +37,7 @@ bool
 live_source_open(struct live_source *live, const struct live_source_wish *wish,
 		 const struct snapshot_options *how, GError **error);
 
-/* Removes the snapshot. `done`: the backup has ended well, so the checkpoints go that the target
- * belonged to before; else the new one goes, unless the target may belong to it. What can't be
- * removed is a warning. */
 void
-live_source_close(struct live_source *live, bool done);
+live_source_close(struct live_source *live);
 
 #endif

@@ -136,6 +136,17 @@ for calls in connect /rename; do
 done
 [ "$kills" -ge 7 ] && [ "$snapshots" -ge 4 ] || fail "$kills kills have left only $snapshots snapshots"
 
+# ---- another backup begins as soon as the target is unlocked
+ASAN_OPTIONS=detect_leaks=0 spawn first strace -f -qq -o "$dir/calls" -P "$raw.lock" -e trace=/unlink \
+	-e inject=/unlink:signal=STOP nbdloop backup "$dir/control" "$raw"
+wait_until "the target is unlocked" grep -q 'stopped by SIGSTOP' "$dir/calls"
+quietly nbdloop backup "$dir/control" "$raw"
+kill -CONT "$(awk '{ print $1; exit }' "$dir/calls")"
+end_process first
+expect_equal "exit status" 0 "$end_status"
+quietly nbdloop backup -i "$dir/control" "$raw"
+quietly cmp "$dir/disk.img" "$raw"
+
 # ---- a checkpoint that is gone
 quietly nbdloop checkpoint delete "$dir/control" "$(checkpoint "$raw.state")"
 refuses 'what has changed since "backup-.*" is unknown, .*: take a full backup' -i "$dir/control" "$raw"
