@@ -23,15 +23,22 @@
 
 /* ---- names */
 
-/* A path that is the same from every directory, and whether or not the file is there. */
+/* A path that is the same from every directory, whether or not the file is there, and for a
+ * directory with or without a slash. */
 static char *
 real_path(const char *path)
 {
-	g_autofree char *directory = g_path_get_dirname(path);
-	g_autofree char *base = g_path_get_basename(path);
-	char *CLEANUP_FREE real = realpath(directory, NULL);
+	g_autofree char *text = g_strdup(path);
+	char *CLEANUP_FREE whole = realpath(path, NULL);
+	char *CLEANUP_FREE real = NULL;
+	g_autofree char *directory = NULL, *base = NULL;
 
-	return g_build_filename(real ? real : directory, base, NULL);
+	for (size_t length = strlen(text); length > 1 && text[length - 1] == '/'; length--)
+		text[length - 1] = '\0';
+	directory = g_path_get_dirname(text);
+	base = g_path_get_basename(text);
+	real = realpath(directory, NULL);
+	return whole ? g_strdup(whole) : g_build_filename(real ? real : directory, base, NULL);
 }
 
 /* Two machines may have targets of the same path. */
@@ -109,11 +116,69 @@ text_of(const struct live_source *live)
 			   live->origin, NULL);
 }
 
+/* ---- checkpoints that no backup needs */
+
+static void
+warn(const struct live_source *live, const char *what, const GError *why)
+{
+	log_warning("%s: %s: %s", live->text, what, why ? why->message : "unknown error");
+}
+
+static void
+end_checkpoint(struct live_source *live, const char *name)
+{
+	g_autofree char *request =
+		g_strconcat("checkpoint delete ", name, " export=", live->origin, NULL);
+	g_autoptr(GError) why = NULL;
+	json_auto_t *ended = asked_server_ask(&live->server, request, &why);
+
+	if (!ended)
+		warn(live, "a checkpoint that no backup needs any more is left", why);
+}
+
+/* Ends those of the origin for which `is_over` is true. */
+static void
+end_checkpoints(struct live_source *live, json_t *status,
+		bool (*is_over)(const struct live_source *live, const char *name))
+{
+	json_t *checkpoint;
+	size_t i;
+
+	json_array_foreach(json_object_get(find_export(status, live->origin), "checkpoints"), i,
+			   checkpoint)
+	{
+		const char *name = json_string_value(json_object_get(checkpoint, "name"));
+
+		if (name && is_over(live, name))
+			end_checkpoint(live, name);
+	}
+}
+
+/* Whether a backup into this target that was killed has left it, before the target belonged to it:
+ * the target's lock says that none is running. */
+static bool
+is_left(const struct live_source *live, const char *name)
+{
+	return g_str_has_prefix(name, live->prefix) && g_strcmp0(name, live->moment.has) != 0;
+}
+
+/* Whether the checkpoint is one of this target's, which now belongs to another one. A checkpoint
+ * that the user has made stays. */
+static bool
+is_older(const struct live_source *live, const char *name)
+{
+	const char *since = live->moment.since;
+
+	return g_strcmp0(name, live->name) != 0 &&
+	       (g_str_has_prefix(name, live->prefix) ||
+		(g_str_has_prefix(name, PREFIX) && g_strcmp0(name, since) == 0));
+}
+
 /* ---- the moment */
 
-/* What killed backups into this target have left: the target's lock says that none is running. */
+/* What killed backups into this target have left. A server has a limited number of checkpoints. */
 static bool
-remove_left_snapshots(struct live_source *live, GError **error)
+remove_left(struct live_source *live, GError **error)
 {
 	json_auto_t *status = asked_server_ask(&live->server, "status", error);
 	json_t *export;
@@ -128,6 +193,8 @@ remove_left_snapshots(struct live_source *live, GError **error)
 		    !snapshot_remove(&live->server, export, NULL, error))
 			return false;
 	}
+	if (live->moment.checkpoint)
+		end_checkpoints(live, status, is_left);
 	return status;
 }
 
@@ -143,7 +210,7 @@ make(struct backup_moment *moment, GError **error)
 	};
 	const char *uri;
 
-	if (!interruption_check(error) || !remove_left_snapshots(live, error))
+	if (!interruption_check(error) || !remove_left(live, error))
 		return NULL;
 	live->made = snapshot_make(&live->server, &live->how, &request, error);
 	if (!live->made)
@@ -190,53 +257,14 @@ may_write(struct backup_moment *moment, const struct end *target, GError **error
 /* ---- afterwards */
 
 static void
-warn(const struct live_source *live, const char *what, const GError *why)
-{
-	log_warning("%s: %s: %s", live->text, what, why ? why->message : "unknown error");
-}
-
-static void
-end_checkpoint(struct live_source *live, const char *name)
-{
-	g_autofree char *request =
-		g_strconcat("checkpoint delete ", name, " export=", live->origin, NULL);
-	g_autoptr(GError) why = NULL;
-	json_auto_t *ended = asked_server_ask(&live->server, request, &why);
-
-	if (!ended)
-		warn(live, "a checkpoint that no backup needs any more is left", why);
-}
-
-/* Whether the checkpoint is one of this target's, which now belongs to another one. A checkpoint
- * that the user has made stays. */
-static bool
-is_over(const struct live_source *live, const char *name)
-{
-	const char *since = live->moment.since;
-
-	return g_strcmp0(name, live->name) != 0 &&
-	       (g_str_has_prefix(name, live->prefix) ||
-		(g_str_has_prefix(name, PREFIX) && g_strcmp0(name, since) == 0));
-}
-
-static void
 end_older_checkpoints(struct live_source *live)
 {
 	g_autoptr(GError) why = NULL;
 	json_auto_t *status = asked_server_ask(&live->server, "status", &why);
-	json_t *checkpoint;
-	size_t i;
 
 	if (!status)
 		warn(live, "the checkpoint of the last backup is left", why);
-	json_array_foreach(json_object_get(find_export(status, live->origin), "checkpoints"), i,
-			   checkpoint)
-	{
-		const char *name = json_string_value(json_object_get(checkpoint, "name"));
-
-		if (name && is_over(live, name))
-			end_checkpoint(live, name);
-	}
+	end_checkpoints(live, status, is_older);
 }
 
 static void

@@ -136,6 +136,20 @@ for calls in connect /rename; do
 done
 [ "$kills" -ge 7 ] && [ "$snapshots" -ge 4 ] || fail "$kills kills have left only $snapshots snapshots"
 
+# ---- as many checkpoints as there can be, which killed backups have left
+prefix=$(checkpoint "$raw.state")
+for number in $(seq 29); do
+	quietly nbdloop checkpoint create "$dir/control" "${prefix%-*}-left$number"
+done
+refuses 'there are 32 checkpoints' --state="$dir/other.state" "$dir/control" "$replica"
+quietly nbdloop backup -i "$dir/control" "$raw"
+quietly cmp "$dir/disk.img" "$raw"
+expect_equal "what is left" "disk 3" "$(left)"
+# The target belongs to its own until a full backup has ended.
+ASAN_OPTIONS=detect_leaks=0 must_fail strace -f -qq -o "$dir/calls" -P "$raw.part" -e trace=pwrite64 \
+	-e inject=pwrite64:error=EIO nbdloop backup "$dir/control" "$raw"
+quietly nbdloop backup -i "$dir/control" "$raw"
+
 # ---- another backup begins as soon as the target is unlocked
 ASAN_OPTIONS=detect_leaks=0 spawn first strace -f -qq -o "$dir/calls" -P "$raw.lock" -e trace=/unlink \
 	-e inject=/unlink:signal=STOP nbdloop backup "$dir/control" "$raw"
@@ -153,4 +167,11 @@ refuses 'what has changed since "backup-.*" is unknown, .*: take a full backup' 
 expect_equal "what is left" "disk 2" "$(left)"
 quietly nbdloop backup "$dir/control" "$raw"
 expect_equal "what is left" "disk 3" "$(left)"
+
+# ---- a directory has one name
+nbdloop backup --json --format=delta "$dir/control" "$dir/new chain//" >"$dir/json" || fail "the backup fails"
+new=$(jq -rs last.bitmap "$dir/json")
+quietly nbdloop checkpoint create "$dir/control" "${new%-*}-left"
+quietly nbdloop backup -i --format=delta "$dir/control" "$dir/new chain"
+expect_equal "what is left" "disk 4" "$(left)"
 stop_server
