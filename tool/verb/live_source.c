@@ -176,6 +176,37 @@ is_older(const struct live_source *live, const char *name)
 
 /* ---- the moment */
 
+static bool
+has_export(json_t *status, const char *name)
+{
+	json_t *export;
+	size_t i;
+
+	json_array_foreach(json_object_get(status, "exports"), i, export)
+	{
+		if (g_strcmp0(json_string_value(json_object_get(export, "name")), name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* True also if it has gone by itself: at its time, or with its server, of which a restarted one is
+ * asked again. */
+static bool
+remove_left_snapshot(struct live_source *live, json_t *export, const char *name, GError **error)
+{
+	GError *why = NULL;
+	json_auto_t *status = NULL;
+
+	if (snapshot_remove(&live->server, export, NULL, &why))
+		return true;
+	status = asked_server_ask(&live->server, "status", NULL);
+	if (!status || has_export(status, name))
+		return failure_pass(error, &why);
+	g_error_free(why);
+	return true;
+}
+
 /* What killed backups into this target have left. A server has a limited number of checkpoints. */
 static bool
 remove_left(struct live_source *live, GError **error)
@@ -190,12 +221,26 @@ remove_left(struct live_source *live, GError **error)
 
 		if (name && json_object_get(export, "snapshot") &&
 		    g_str_has_prefix(name, live->prefix) &&
-		    !snapshot_remove(&live->server, export, NULL, error))
+		    !remove_left_snapshot(live, export, name, error))
 			return false;
 	}
 	if (live->moment.checkpoint)
 		end_checkpoints(live, status, is_left);
 	return status;
+}
+
+/* A server that was restarted was asked twice: the first one may have begun a checkpoint, which is
+ * in its record, and then the second one refuses. */
+static void
+undo_make(struct live_source *live)
+{
+	g_autofree char *removal = g_strconcat("remove export=", live->name, NULL);
+	g_autofree char *end =
+		g_strconcat("checkpoint delete ", live->name, " export=", live->origin, NULL);
+	json_auto_t *removed = asked_server_ask(&live->server, removal, NULL);
+	json_auto_t *ended = asked_server_ask(&live->server, end, NULL);
+
+	(void)removed, (void)ended; /* mostly, there is neither */
 }
 
 static char *
@@ -208,13 +253,18 @@ make(struct backup_moment *moment, GError **error)
 		.checkpoint = moment->checkpoint,
 		.local = live->server.socket,
 	};
+	GError *why = NULL;
 	const char *uri;
 
 	if (!interruption_check(error) || !remove_left(live, error))
 		return NULL;
-	live->made = snapshot_make(&live->server, &live->how, &request, error);
-	if (!live->made)
+	live->made = snapshot_make(&live->server, &live->how, &request, &why);
+	if (!live->made) {
+		if (failure_is(why, EINVAL))
+			undo_make(live);
+		g_propagate_error(error, why);
 		return NULL;
+	}
 	uri = json_string_value(json_object_get(live->made, "uri"));
 	if (uri)
 		return g_strdup(uri);

@@ -150,12 +150,23 @@ ASAN_OPTIONS=detect_leaks=0 must_fail strace -f -qq -o "$dir/calls" -P "$raw.par
 	-e inject=pwrite64:error=EIO nbdloop backup "$dir/control" "$raw"
 quietly nbdloop backup -i "$dir/control" "$raw"
 
+# ---- what a killed backup has left ends by itself just before it is removed
+quietly nbdloop snapshot "$dir/control" "${prefix%-*}-left"
+ASAN_OPTIONS=detect_leaks=0 spawn late strace -f -qq -o "$dir/late.calls" -e trace=connect \
+	-e inject=connect:signal=STOP:when=3 nbdloop backup -i "$dir/control" "$raw"
+wait_until "it is about to remove it" grep -qs 'stopped by SIGSTOP' "$dir/late.calls"
+quietly nbdloop snapshot --remove "$dir/control" "${prefix%-*}-left"
+kill -CONT "$(awk '{ print $1; exit }' "$dir/late.calls")"
+end_process late
+expect_equal "exit status" 0 "$end_status"
+expect_equal "what is left" "disk 3" "$(left)"
+
 # ---- another backup begins as soon as the target is unlocked
-ASAN_OPTIONS=detect_leaks=0 spawn first strace -f -qq -o "$dir/calls" -P "$raw.lock" -e trace=/unlink \
+ASAN_OPTIONS=detect_leaks=0 spawn first strace -f -qq -o "$dir/first.calls" -P "$raw.lock" -e trace=/unlink \
 	-e inject=/unlink:signal=STOP nbdloop backup "$dir/control" "$raw"
-wait_until "the target is unlocked" grep -q 'stopped by SIGSTOP' "$dir/calls"
+wait_until "the target is unlocked" grep -qs 'stopped by SIGSTOP' "$dir/first.calls"
 quietly nbdloop backup "$dir/control" "$raw"
-kill -CONT "$(awk '{ print $1; exit }' "$dir/calls")"
+kill -CONT "$(awk '{ print $1; exit }' "$dir/first.calls")"
 end_process first
 expect_equal "exit status" 0 "$end_status"
 quietly nbdloop backup -i "$dir/control" "$raw"
