@@ -207,14 +207,19 @@ remove_left_snapshot(struct live_source *live, json_t *export, const char *name,
 	return true;
 }
 
-/* What killed backups into this target have left. A server has a limited number of checkpoints. */
+/* What killed backups into this target have left. A server has a limited number of checkpoints.
+ * A target that can't belong to a checkpoint has no lock, either: another backup may be running,
+ * and what is left ends at its time. */
 static bool
 remove_left(struct live_source *live, GError **error)
 {
-	json_auto_t *status = asked_server_ask(&live->server, "status", error);
+	json_auto_t *status = NULL;
 	json_t *export;
 	size_t i;
 
+	if (!live->moment.checkpoint)
+		return true;
+	status = asked_server_ask(&live->server, "status", error);
 	json_array_foreach(json_object_get(status, "exports"), i, export)
 	{
 		const char *name = json_string_value(json_object_get(export, "name"));
@@ -224,8 +229,7 @@ remove_left(struct live_source *live, GError **error)
 		    !remove_left_snapshot(live, export, name, error))
 			return false;
 	}
-	if (live->moment.checkpoint)
-		end_checkpoints(live, status, is_left);
+	end_checkpoints(live, status, is_left);
 	return status;
 }
 

@@ -161,6 +161,16 @@ end_process late
 expect_equal "exit status" 0 "$end_status"
 expect_equal "what is left" "disk 3" "$(left)"
 
+# ---- without a state, nothing keeps two backups from one target; one leaves the other's snapshot
+ASAN_OPTIONS=detect_leaks=0 spawn other strace -f -qq -o "$dir/other.calls" -e trace=connect \
+	-e inject=connect:signal=STOP:when=4 nbdloop backup --connections=1 "$dir/control" "$replica"
+wait_until "it has its snapshot" grep -qs 'stopped by SIGSTOP' "$dir/other.calls"
+quietly nbdloop backup "$dir/control" "$replica"
+kill -CONT "$(awk '{ print $1; exit }' "$dir/other.calls")"
+end_process other
+expect_equal "exit status" 0 "$end_status"
+expect_equal "what is left" "disk 3" "$(left)"
+
 # ---- another backup begins as soon as the target is unlocked
 ASAN_OPTIONS=detect_leaks=0 spawn first strace -f -qq -o "$dir/first.calls" -P "$raw.lock" -e trace=/unlink \
 	-e inject=/unlink:signal=STOP nbdloop backup "$dir/control" "$raw"
