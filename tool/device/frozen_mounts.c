@@ -140,11 +140,24 @@ await_child(pid_t child)
 	return status;
 }
 
+/* What the child says; a signal that is handled may interrupt the wait. */
+static struct report
+await_report(int said)
+{
+	struct report report;
+	ssize_t n;
+
+	do
+		n = read(said, &report, sizeof(report));
+	while (n < 0 && errno == EINTR);
+	return n == sizeof(report) ? report : (struct report){EPIPE, 0};
+}
+
 /* Has the child freeze.  `name` is the device's. */
 static bool
 start_child(struct frozen_mounts *frozen, const char *name, GError **error)
 {
-	struct report report = {EPIPE, 0};
+	struct report report = {0, 0};
 	int told[2], said[2];
 
 	if (pipe2(told, O_CLOEXEC) < 0)
@@ -163,8 +176,8 @@ start_child(struct frozen_mounts *frozen, const char *name, GError **error)
 	close(said[1]);
 	if (frozen->child < 0)
 		report.err = errno;
-	else if (read(said[0], &report, sizeof(report)) != sizeof(report))
-		report.err = EPIPE;
+	else
+		report = await_report(said[0]);
 	close(said[0]);
 	if (report.err == 0)
 		return true;
