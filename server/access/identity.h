@@ -35,6 +35,7 @@ struct identity {
 	uint32_t uid, gid;
 	uint32_t *groups; /* the supplementary groups */
 	size_t group_count;
+	bool private; /* over a socket that only the server's user can reach */
 
 	/* Of TLS; NULL: none. */
 	char *psk;         /* the user whose key the client has */

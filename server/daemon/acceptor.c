@@ -35,7 +35,7 @@ least_busy(const struct acceptor *acceptor)
 }
 
 static void
-hand_over(struct acceptor *acceptor, int fd, const char *peer)
+hand_over(struct acceptor *acceptor, int fd, const char *peer, bool private)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(5, 10);
 	char more[LOG_LEFT_OUT];
@@ -54,6 +54,8 @@ hand_over(struct acceptor *acceptor, int fd, const char *peer)
 	/* First, since the connection may end before worker_give() returns. */
 	atomic_fetch_add(&acceptor->connections, 1);
 	identity = identity_new(fd, peer);
+	if (identity)
+		identity->private = private;
 	r = identity ? worker_give(least_busy(acceptor), fd, identity) : -ENOMEM;
 	if (r == 0)
 		return;
@@ -73,7 +75,7 @@ acceptor_take(struct acceptor *acceptor, struct listener *listener)
 
 		if (fd < 0)
 			return;
-		hand_over(acceptor, fd, peer);
+		hand_over(acceptor, fd, peer, listener->private);
 	}
 }
 
@@ -83,5 +85,5 @@ acceptor_adopt(struct acceptor *acceptor, int fd)
 	char peer[PEER_MAX];
 
 	peer_prepare(fd, peer);
-	hand_over(acceptor, fd, peer);
+	hand_over(acceptor, fd, peer, false);
 }

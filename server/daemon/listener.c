@@ -205,7 +205,14 @@ listeners_add_unix(struct listener **listeners, const char *path, char **error)
 int
 listeners_add_private(struct listener **listeners, const char *path, char **error)
 {
-	return open_unix(listeners, path, S_IRUSR | S_IWUSR, error);
+	int r = open_unix(listeners, path, S_IRUSR | S_IWUSR, error);
+
+	while (r == 0 && *listeners) {
+		if (!(*listeners)->next)
+			(*listeners)->private = true;
+		listeners = &(*listeners)->next;
+	}
+	return r;
 }
 
 static int

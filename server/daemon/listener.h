@@ -17,6 +17,7 @@ struct listener {
 	int fd;                  /* non-blocking */
 	char text[128];          /* "127.0.0.1:10809", for the log */
 	bool network;            /* other machines can reach it */
+	bool private;            /* only the server's user can reach it: its mode is 0600 */
 	struct unix_socket file; /* .fd -1: not a unix socket that we made */
 	struct accept_pause pause;
 	struct listener *next;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/serve/negotiation.h"
 
+#include "server/access/identity.h"
 #include "server/serve/conn_state.h"
 #include "server/serve/conn_tls.h"
 #include "server/serve/held.h"
@@ -40,6 +41,9 @@ negotiation_start(struct conn *conn)
 	negotiation->applicant = (struct applicant){.exports = conn->worker->config->exports,
 						    .identity = conn->identity};
 	config.data = &negotiation->applicant;
+	/* Its client may use the control socket, too; and a client with a key may still show it. */
+	if (conn->identity->private && config.tls == NBD_TLS_REQUIRED)
+		config.tls = NBD_TLS_ALLOWED;
 	negotiation->output = (struct nbd_output){.bytes = negotiation->bytes,
 						  .size = sizeof(negotiation->bytes)};
 	nbd_handshake_init(&negotiation->handshake, &config);
