@@ -200,9 +200,15 @@ client_send(struct client *client)
 void
 client_take(struct client *client, void *bytes, size_t length)
 {
-	ssize_t n = length ? recv(client->fd, bytes, length, MSG_WAITALL) : 0;
+	size_t taken = 0;
+	ssize_t n = 1;
 
-	ck_assert_msg(n == (ssize_t)length, "%zd bytes came instead of %zu", n, length);
+	/* Not with MSG_WAITALL: the patience is for each piece. */
+	while (taken < length && n > 0) {
+		n = recv(client->fd, (char *)bytes + taken, length - taken, 0);
+		taken += n > 0 ? (size_t)n : 0;
+	}
+	ck_assert_msg(taken == length, "%zu bytes came instead of %zu", taken, length);
 }
 
 uint32_t
