@@ -93,8 +93,13 @@ prepare_one(struct checkpoints *set, const char *name, uint64_t granule)
 		.covered = size,
 	};
 
+	struct checkpoint *checkpoint;
+
 	memcpy(entry.name, name, strlen(name) + 1);
-	return checkpoint_new(set, &entry, set->file != NULL);
+	checkpoint = checkpoint_new(set, &entry, set->file != NULL);
+	if (checkpoint)
+		atomic_store(&checkpoint->unsaved, true);
+	return checkpoint;
 }
 
 /* A record that was made for a checkpoint that has not begun goes away again. */
@@ -117,6 +122,19 @@ static int
 no_record(struct checkpoints *set, int r, char **error)
 {
 	return error_set(error, r, "%s: %s", set->file, strerror(-r));
+}
+
+/* Makes the image durable: what was acknowledged before a checkpoint is no change since, so it must
+ * not vanish from the image after it. */
+static int
+sync_image(struct checkpoints *set, char **error)
+{
+	int r = image_sync(set->image);
+
+	return r == 0 ? 0
+		      : error_set(error, r,
+				  "%s: what was written before the checkpoint may be lost: %s",
+				  set->image->backing.path, strerror(-r));
 }
 
 int
@@ -149,6 +167,9 @@ checkpoints_prepare(struct checkpoints *const sets[], size_t count, const char *
 			if (r < 0)
 				no_record(sets[i], r, error);
 		}
+		/* The most of it now, so that little is left after the moment. */
+		if (r == 0)
+			r = sync_image(sets[i], error);
 	}
 	if (r < 0) {
 		checkpoints_discard(*prepared);
@@ -232,16 +253,19 @@ int
 checkpoints_save_begun(struct checkpoints *const sets[], size_t count, const char *name,
 		       char **error)
 {
-	for (size_t i = 0; i < count; i++) {
-		int r = kept_save(sets[i]);
+	int r = 0;
 
-		if (r == 0)
-			continue;
-		for (size_t j = 0; j < count; j++)
-			end_one(sets[j], find(sets[j], name));
-		return no_record(sets[i], r, error);
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = sync_image(sets[i], error);
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		atomic_store(&(*find(sets[i], name))->unsaved, false);
+		r = kept_save(sets[i]);
+		if (r < 0)
+			no_record(sets[i], r, error);
 	}
-	return 0;
+	for (size_t i = 0; r < 0 && i < count; i++)
+		end_one(sets[i], find(sets[i], name));
+	return r;
 }
 
 int

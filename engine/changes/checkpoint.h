@@ -80,7 +80,8 @@ void
 checkpoints_discard(struct checkpoint *prepared);
 
 /* The end of checkpoints_begin(), after freeze_end(): only now the checkpoint outlives the process.
- * Waits for the record's disk. Returns as checkpoints_begin(), and has ended it then. */
+ * Before that, what was acknowledged before it is made durable. Waits for the disks. Returns as
+ * checkpoints_begin(), and has ended it then. */
 int
 checkpoints_save_begun(struct checkpoints *const sets[], size_t count, const char *name,
 		       char **error);

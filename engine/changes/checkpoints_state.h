@@ -22,6 +22,8 @@ struct checkpoint {
 	struct bitmap *bitmap;       /* what questions are answered from */
 	const struct checkpoint *of; /* of a copy, until it is filled: what it is to be a copy of */
 	_Atomic bool over;  /* set before it leaves the list, and when it leaves the record */
+	/* It has begun, but is not in the record yet: the image is not durable as it was then. */
+	_Atomic bool unsaved;
 	unsigned int users; /* the set's list, and those that hold it; guarded by the set's mutex */
 	struct checkpoint *next;
 

@@ -34,6 +34,12 @@ see_image(const struct checkpoints *set, struct witness *witness)
 
 /* ---- writing */
 
+static bool
+is_kept(const struct checkpoint *checkpoint)
+{
+	return !atomic_load(&checkpoint->over) && !atomic_load(&checkpoint->unsaved);
+}
+
 static void
 fill_entries(struct checkpoints *set)
 {
@@ -42,7 +48,7 @@ fill_entries(struct checkpoints *set)
 	header->count = 0;
 	pthread_mutex_lock(&set->mutex);
 	for (struct checkpoint *one = set->first; one; one = one->next) {
-		if (atomic_load(&one->over))
+		if (!is_kept(one))
 			continue;
 		if (bitmap_covered(one->bitmap) < one->entry.covered)
 			one->entry.covered = bitmap_covered(one->bitmap);
@@ -71,24 +77,31 @@ kept_retry(struct checkpoints *set)
 	}
 }
 
-void
-kept_break(struct checkpoints *set, int err)
+/* recording held. */
+static void
+lose_track(struct checkpoints *set, const char *what, int err)
 {
 	char reason[REASON_MAX];
 
 	if (atomic_load(&set->unknown))
 		return;
-	snprintf(reason, sizeof(reason), "their record could not be written: %s", strerror(-err));
+	snprintf(reason, sizeof(reason), "%s: %s", what, strerror(-err));
 	checkpoints_set_problem(set, reason);
 	atomic_store(&set->kept, false);
 	log_error("%s: the changes since the checkpoints of %s are unknown from now on: %s: take "
 		  "a full backup; clients are not affected",
-		  set->file, path_of(set), strerror(-err));
+		  set->file, path_of(set), reason);
 	set->still_trusted = record_give_up(&set->record, reason) < 0;
 	if (set->still_trusted)
 		log_error("%s: it can't be removed either: remove it before another server trusts "
 			  "it",
 			  set->file);
+}
+
+void
+kept_break(struct checkpoints *set, int err)
+{
+	lose_track(set, "their record could not be written", err);
 }
 
 /* ---- checkpoints come and go */
@@ -178,7 +191,7 @@ has_some(struct checkpoints *set)
 	const struct checkpoint *one;
 
 	pthread_mutex_lock(&set->mutex);
-	for (one = set->first; one && atomic_load(&one->over); one = one->next)
+	for (one = set->first; one && !is_kept(one); one = one->next)
 		;
 	pthread_mutex_unlock(&set->mutex);
 	return one != NULL;
@@ -202,14 +215,22 @@ kept_save(struct checkpoints *set)
 static void
 close_in_order(struct checkpoints *set)
 {
-	/* Some file systems set a file's times when they write back. */
-	if (fsync(set->image->backing.fd) < 0)
+	/* Some file systems set a file's times when they write back. What is lost has changed, too,
+	 * and nobody knows what that is. */
+	int r = image_sync(set->image);
+
+	if (r < 0) {
+		lose_track(set, "the image could not be written back at the end", r);
 		return;
+	}
 	set->record.header.state = RECORD_CLOSED;
 	memset(set->record.header.regions, 0, sizeof(set->record.header.regions));
 	/* All marks must be durable before the header that says so. */
-	if (record_sync(&set->record) < 0 || kept_put(set) < 0)
-		kept_break(set, -EIO);
+	r = record_sync(&set->record);
+	if (r == 0)
+		r = kept_put(set);
+	if (r < 0)
+		kept_break(set, r);
 }
 
 void

@@ -59,6 +59,11 @@ image_lock(struct image *image, bool writable, char **error);
 int
 image_lock_check(struct image *image, bool writable, char **error);
 
+/* Makes all changes that were acknowledged durable, as a client's flush does. Waits for the disk.
+ * Returns 0, or -errno: some may be lost, also by an earlier failure. Not for an image in Ceph. */
+int
+image_sync(struct image *image);
+
 /* The facts that clients are told. */
 uint64_t
 image_size(const struct image *image); /* in bytes, a multiple of the sector size */

@@ -176,6 +176,20 @@ image_lock_check(struct image *image, bool writable, char **error)
 					       error);
 }
 
+int
+image_sync(struct image *image)
+{
+	if (fsync(image->backing.fd) < 0) {
+		int err = -errno;
+
+		/* The kernel has marked the pages clean. */
+		if (atomic_load(&image->cached))
+			shared_file_record_loss(image->shared, err);
+		return err;
+	}
+	return image_check_sync(image);
+}
+
 /* Writes the file's data in the page cache back and drops it. */
 static int
 drop_cache(struct image *image, char **error)

@@ -144,24 +144,11 @@ fail(struct image *image, struct chunk *chunk, int err, const char *detail)
 		io->result = error_for_client(err);
 }
 
-/* Checks whether all earlier writes are durable, after a sync has succeeded. The sync was an
- * fdatasync(), or the sync of a direct write, for which a file system may have used the page cache
- * instead. Returns 0, or -errno if earlier writes may be lost. */
-static int
-check_sync(struct image *image)
-{
-	if (!image->backing.block_device ||
-	    atomic_load_explicit(&image->cached, memory_order_relaxed))
-		return shared_file_lost(image->shared);
-	/* Another image of this file may use the page cache, and its write-back may have failed. */
-	return atomic_load_explicit(&image->shared->sync_failure, memory_order_relaxed);
-}
-
 /* A sync has succeeded; it counts only if no earlier write-back has failed. */
 static void
 confirm_sync(struct image *image, struct chunk *chunk)
 {
-	int lost = check_sync(image);
+	int lost = image_check_sync(image);
 
 	if (!lost)
 		return;

@@ -89,4 +89,17 @@ image_may_cache(const struct image *image)
 	       (!image->backing.block_device || !atomic_load(&image->direct));
 }
 
+/* Checks whether all earlier writes are durable, after a sync has succeeded. The sync was an
+ * fdatasync(), or the sync of a direct write, for which a file system may have used the page cache
+ * instead. Returns 0, or -errno if earlier writes may be lost. */
+static inline int
+image_check_sync(struct image *image)
+{
+	if (!image->backing.block_device ||
+	    atomic_load_explicit(&image->cached, memory_order_relaxed))
+		return shared_file_lost(image->shared);
+	/* Another image of this file may use the page cache, and its write-back may have failed. */
+	return atomic_load_explicit(&image->shared->sync_failure, memory_order_relaxed);
+}
+
 #endif

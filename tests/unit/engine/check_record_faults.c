@@ -51,6 +51,7 @@ static struct told {
 		bool must[GRANULES]; /* the image has changed since the checkpoint was there */
 		bool may[GRANULES];  /* a client has asked for it after that */
 	} of[3];
+	bool dirty[GRANULES]; /* the image's disk lacks it */
 } * told;
 
 static const char *const names[] = {"a", "b", "c"};
@@ -63,6 +64,8 @@ static struct fake_image disk;
 static struct checkpoints *set;
 static char path[64];            /* of the record */
 static struct stat record_facts; /* of the record, once it is there */
+static int sync_error;           /* errno of the image's syncs; 0: they succeed */
+static void (*at_sync)(void);    /* called by each */
 
 /* ---- the run of the kernel */
 
@@ -142,6 +145,16 @@ is_record(int fd)
 	return facts.st_ino == record_facts.st_ino && facts.st_dev == record_facts.st_dev;
 }
 
+/* A power cut takes from the image what was not synced, which changes it. */
+static void
+lose_dirty(void)
+{
+	for (unsigned int i = 0; i < 3; i++) {
+		for (unsigned int n = 0; n < GRANULES && told->of[i].begun; n++)
+			told->of[i].must[n] |= told->dirty[n];
+	}
+}
+
 /* Returns whether the call is to fail. */
 static bool
 meet_fault(int fd)
@@ -149,8 +162,10 @@ meet_fault(int fd)
 	told->calls++;
 	if (fault == NONE || told->calls < fault_at)
 		return false;
-	if (fault == CUT)
+	if (fault == CUT) {
 		lose(fd);
+		lose_dirty();
+	}
 	if (fault != NO_SPACE)
 		raise(SIGKILL);
 	errno = ENOSPC;
@@ -161,10 +176,11 @@ meet_fault(int fd)
 static void
 note_reached(size_t size, uint64_t offset)
 {
-	for (unsigned int i = 0; i < 3; i++) {
-		for (uint64_t granule = offset / GRANULE;
-		     granule <= (offset + size - 1) / GRANULE && told->of[i].begun; granule++)
-			told->of[i].must[granule] = true;
+	for (uint64_t granule = offset / GRANULE; granule <= (offset + size - 1) / GRANULE;
+	     granule++) {
+		told->dirty[granule] = true;
+		for (unsigned int i = 0; i < 3; i++)
+			told->of[i].must[granule] |= told->of[i].begun;
 	}
 }
 
@@ -198,7 +214,14 @@ fdatasync(int fd)
 int
 fsync(int fd)
 {
-	(void)fd;
+	if (!told || !disk.image || fd != disk.image->backing.fd)
+		return 0;
+	if (at_sync)
+		at_sync();
+	errno = sync_error;
+	if (sync_error)
+		return -1;
+	memset(told->dirty, 0, sizeof(told->dirty));
 	return 0;
 }
 
@@ -246,6 +269,7 @@ end(unsigned int i)
 static void
 run_scenario(void)
 {
+	change(IO_WRITE, 600, 1); /* the only one in its region */
 	begin(0);
 	change(IO_WRITE, 0, 1);
 	change(IO_WRITE, 3, 2);
@@ -452,6 +476,122 @@ START_TEST(disk_of_the_record_is_full_at_each_call)
 }
 END_TEST
 
+/* ---- the image's disk */
+
+/* Whether a server that starts now would find a checkpoint of that name. */
+static bool
+is_recorded(const char *name)
+{
+	uint8_t bytes[RECORD_HEADER_SIZE];
+	struct record_header header;
+	int fd = open(path, O_RDONLY);
+	bool found = false;
+
+	for (unsigned int i = 0; fd >= 0 && i < 2; i++) {
+		char *error = NULL;
+
+		if (pread(fd, bytes, sizeof(bytes), (off_t)(i * sizeof(bytes))) == sizeof(bytes) &&
+		    record_header_decode(&header, bytes, &error) == 0) {
+			for (uint32_t n = 0; n < header.count; n++)
+				found |= strcmp(header.entries[n].name, name) == 0;
+		}
+		free(error);
+	}
+	if (fd >= 0)
+		close(fd);
+	return found;
+}
+
+/* At a sync of the image, after the moment of checkpoint "b". */
+static bool synced;
+
+static void
+expect_no_record(void)
+{
+	struct checkpoint *begun = hold("b");
+
+	if (!begun)
+		return;
+	checkpoint_release(begun);
+	synced = true;
+	recorder_tick(set);
+	change(IO_WRITE, 9, 1);
+	ck_assert(is_recorded("a"));
+	ck_assert(!is_recorded("b"));
+}
+
+/* Else an acknowledged write before it, which a power cut takes back, is no change since it. */
+START_TEST(checkpoint_is_recorded_when_the_image_is_durable)
+{
+	begin_test();
+	unlink(path);
+	open_set();
+	ck_assert_int_eq(begin(0), 0);
+	at_sync = expect_no_record;
+	ck_assert_int_eq(begin(1), 0);
+	at_sync = NULL;
+	ck_assert(synced);
+	ck_assert(is_recorded("b"));
+	checkpoints_free(set);
+	end_test();
+}
+END_TEST
+
+/* Changes come between the moment and the sync, which fails; or it fails before. */
+static void
+fail_after_moment(void)
+{
+	struct checkpoint *begun = hold("b");
+
+	sync_error = begun ? EIO : 0;
+	if (begun)
+		checkpoint_release(begun);
+}
+
+START_TEST(checkpoint_of_an_image_that_is_not_durable_fails)
+{
+	char *error;
+
+	begin_test();
+	unlink(path);
+	open_set();
+	ck_assert_int_eq(begin(0), 0);
+	at_sync = fail_after_moment;
+	ck_assert_int_eq(checkpoints_begin(&set, 1, "b", GRANULE, &error), -EIO);
+	ck_assert_ptr_nonnull(strstr(error, "may be lost"));
+	free(error);
+	at_sync = NULL;
+	sync_error = 0;
+	ck_assert_ptr_null(hold("b"));
+	ck_assert(!is_recorded("b"));
+	ck_assert(is_recorded("a"));
+	/* The kernel forgets a failure after it has told; the engine doesn't. */
+	ck_assert_int_eq(begin(2), -EIO);
+	ck_assert_ptr_null(hold("c"));
+	checkpoints_free(set);
+	end_test();
+}
+END_TEST
+
+START_TEST(record_is_not_trusted_after_a_failed_sync_at_the_end)
+{
+	char reason[REASON_MAX];
+
+	begin_test();
+	unlink(path);
+	open_set();
+	ck_assert_int_eq(begin(0), 0);
+	sync_error = EIO;
+	checkpoints_free(set);
+	sync_error = 0;
+	open_set();
+	ck_assert(checkpoints_problem(set, reason));
+	ck_assert_ptr_nonnull(strstr(reason, "written back"));
+	checkpoints_free(set);
+	end_test();
+}
+END_TEST
+
 int
 main(void)
 {
@@ -460,6 +600,9 @@ main(void)
 		{.test = server_is_killed_at_each_call},
 		{.test = power_fails_at_each_call, .last = 5},
 		{.test = disk_of_the_record_is_full_at_each_call},
+		{.test = checkpoint_is_recorded_when_the_image_is_durable},
+		{.test = checkpoint_of_an_image_that_is_not_durable_fails},
+		{.test = record_is_not_trusted_after_a_failed_sync_at_the_end},
 		{0},
 	};
 
