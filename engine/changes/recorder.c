@@ -6,7 +6,6 @@
 #include "engine/io/image_state.h"
 #include "engine/io/range.h"
 
-#include "common/clock.h"
 #include "common/thread.h"
 
 #include <errno.h>
@@ -226,23 +225,41 @@ await_batch(struct checkpoints *set, const struct timespec *next, bool *stop)
 	return batch;
 }
 
+static struct timespec
+next_tick(void)
+{
+	struct timespec next;
+
+	clock_gettime(CLOCK_MONOTONIC, &next);
+	next.tv_sec += TICK;
+	return next;
+}
+
+static bool
+is_over(const struct timespec *time)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec > time->tv_sec ||
+	       (now.tv_sec == time->tv_sec && now.tv_nsec >= time->tv_nsec);
+}
+
 static void *
 run(void *data)
 {
 	struct checkpoints *set = data;
-	struct timespec next;
+	struct timespec next = next_tick();
 	bool stop = false;
 
-	clock_gettime(CLOCK_MONOTONIC, &next);
-	next.tv_sec += TICK;
 	while (!stop) {
 		struct range *batch = await_batch(set, &next, &stop);
 
 		if (batch)
 			record_batch(set, batch);
-		if (clock_seconds(CLOCK_MONOTONIC) > next.tv_sec) {
+		if (is_over(&next)) {
 			recorder_tick(set);
-			next.tv_sec = clock_seconds(CLOCK_MONOTONIC) + TICK;
+			next = next_tick();
 		}
 	}
 	return NULL;
