@@ -8,14 +8,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #define NS_PER_S (int64_t) NS_PER_SECOND
+
+/* How long the kernel may keep a file's times in memory only, in seconds. */
+#define TIMES_DELAY 60
 
 enum witness_kind {
 	WITNESS_FILE = 1,
@@ -28,6 +33,27 @@ static int64_t
 nanoseconds(int64_t seconds, uint32_t rest)
 {
 	return seconds * NS_PER_S + rest;
+}
+
+/* Whether other machines may set the times of a file, by their clocks. */
+static bool
+is_remote(int fd)
+{
+	static const uint32_t types[] = {
+		NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC,   CIFS_SUPER_MAGIC,      SMB2_SUPER_MAGIC,
+		CEPH_SUPER_MAGIC, V9FS_MAGIC,        AFS_SUPER_MAGIC,       CODA_SUPER_MAGIC,
+		FUSE_SUPER_MAGIC, OCFS2_SUPER_MAGIC, 0x01161970 /* GFS2 */,
+	};
+	struct statfs facts;
+
+	if (fstatfs(fd, &facts) < 0)
+		return true;
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		/* The type is signed, and has 32 or 64 bits. */
+		if ((uint32_t)facts.f_type == types[i])
+			return true;
+	}
+	return false;
 }
 
 static int
@@ -46,6 +72,7 @@ take_file(struct witness *witness, const struct backing *backing)
 	witness->size = facts.stx_size;
 	witness->changed = nanoseconds(facts.stx_ctime.tv_sec, facts.stx_ctime.tv_nsec);
 	witness->modified = nanoseconds(facts.stx_mtime.tv_sec, facts.stx_mtime.tv_nsec);
+	witness->remote = is_remote(backing->fd);
 	return 0;
 }
 
@@ -154,6 +181,20 @@ witness_is_untouched(const struct witness *then, const struct witness *now)
 	return then->changed == now->changed && then->modified == now->modified;
 }
 
+/* Whether the clock, and the times of the file, have gone on as they should. Somebody can set the
+ * times of a file to older ones, and the clock. After a power cut, the file may have older times,
+ * since the kernel had not written the newer ones yet. */
+static bool
+is_after(const struct witness *then, const struct witness *now)
+{
+	int64_t set = now->seen - now->seen_boot - (then->seen - then->seen_boot);
+
+	if (!witness_same_boot(then, now))
+		return now->changed >= then->changed - TIMES_DELAY * NS_PER_S;
+	return now->changed >= then->changed && now->modified >= then->modified &&
+	       set >= -NS_PER_S && set <= NS_PER_S;
+}
+
 /* Whether the last change of the file may have been made by the server that was killed. */
 static bool
 was_killed(const struct witness *then, const struct witness *now)
@@ -161,7 +202,7 @@ was_killed(const struct witness *then, const struct witness *now)
 	int64_t limit = then->seen + WITNESS_TRUST * NS_PER_S;
 	int64_t boot = now->seen - now->seen_boot;
 
-	return now->changed <= limit && now->modified <= limit &&
+	return is_after(then, now) && now->changed <= limit && now->modified <= limit &&
 	       (witness_same_boot(then, now) || now->changed < boot);
 }
 
@@ -180,6 +221,9 @@ witness_agrees(const struct witness *then, const struct witness *now, bool close
 		return true;
 	if (closed)
 		return say(reason, changed);
+	if (then->kind == WITNESS_FILE && now->remote)
+		return say(reason, "the server that kept them was killed, and the times of a file "
+				   "on a network file system don't tell who changed it since");
 	if (then->kind == WITNESS_FILE)
 		return was_killed(then, now) || say(reason, changed);
 	return now->seen_boot - then->seen_boot <= WITNESS_TRUST * NS_PER_S ||

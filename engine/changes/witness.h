@@ -35,6 +35,7 @@ struct witness {
 	int64_t modified; /* file: st_mtim; block device: sectors discarded */
 	int64_t seen;     /* when it was taken: nanoseconds since 1970 */
 	int64_t seen_boot; /* the same since the boot */
+	bool remote; /* file: its times are of the clocks of other machines; not in a record */
 };
 
 /* Takes the witness of an image, which is `window` bytes at `offset`. May wait for the file system.

@@ -23,7 +23,7 @@ sample(void)
 	struct record_header header = {
 		.state = RECORD_CLOSED,
 		.sequence = 0x0102030405060708,
-		.witness = {"boot", 2, 3, 4, 5, 6, 7, 8, -9, 10, 11, 12},
+		.witness = {"boot", 2, 3, 4, 5, 6, 7, 8, -9, 10, 11, 12, false},
 		.region = RECORD_REGION_MIN * 4,
 		.reason = "why",
 		.regions = {[0] = 1, [RECORD_REGIONS / 64 - 1] = UINT64_C(1) << 63},
@@ -244,10 +244,12 @@ START_TEST(witness_tells_who_has_changed_the_image)
 {
 	const int64_t second = 1000000000;
 	struct witness then = {
-		"one", 1, 2, 3, 4, 5, 0, 5, 100 * second, 100 * second, 110 * second, 50 * second};
+		"one",        1,           2,    3, 4, 5, 0, 5, 100 * second, 100 * second,
+		110 * second, 50 * second, false};
 	struct witness now = then;
 	char reason[REASON_MAX];
 
+	/* The boot was at 60 s. */
 	now.seen = 500 * second;
 	now.seen_boot = 440 * second;
 	ck_assert(witness_agrees(&then, &now, true, reason));
@@ -257,7 +259,7 @@ START_TEST(witness_tells_who_has_changed_the_image)
 	ck_assert(witness_agrees(&then, &now, false, reason));
 	now.changed = 126 * second;
 	ck_assert(!witness_agrees(&then, &now, false, reason));
-	/* After another boot, at 60 s. */
+	/* After another one, at 60 s. */
 	strcpy(now.boot, "two");
 	now.changed = 120 * second;
 	ck_assert(!witness_agrees(&then, &now, false, reason));
@@ -272,10 +274,53 @@ START_TEST(witness_tells_who_has_changed_the_image)
 }
 END_TEST
 
+/* Somebody else has changed it, and the times would hide that. */
+START_TEST(times_that_went_back_are_noticed_after_a_kill)
+{
+	const int64_t second = 1000000000;
+	struct witness then = {
+		"one",        1,           2,    3, 4, 5, 0, 5, 100 * second, 100 * second,
+		110 * second, 50 * second, false};
+	struct witness now = then;
+	char reason[REASON_MAX];
+
+	now.seen = 500 * second;
+	now.seen_boot = 440 * second;
+	now.changed = 101 * second;
+	now.modified = 99 * second;
+	ck_assert(!witness_agrees(&then, &now, false, reason));
+	now.modified = 100 * second;
+	ck_assert(witness_agrees(&then, &now, false, reason));
+	now.changed = 99 * second;
+	ck_assert(!witness_agrees(&then, &now, false, reason));
+	ck_assert_ptr_nonnull(strstr(reason, "changed without this server"));
+	now.changed = 101 * second;
+	/* The clock was set back, or forth. */
+	now.seen -= 2 * second;
+	ck_assert(!witness_agrees(&then, &now, false, reason));
+	now.seen += 4 * second;
+	ck_assert(!witness_agrees(&then, &now, false, reason));
+	now.seen -= 2 * second;
+	ck_assert(witness_agrees(&then, &now, false, reason));
+	now.remote = true;
+	ck_assert(!witness_agrees(&then, &now, false, reason));
+	ck_assert_ptr_nonnull(strstr(reason, "network file system"));
+	now.remote = false;
+	/* In a power cut, times are lost, but not old ones. */
+	strcpy(now.boot, "two");
+	now.seen_boot = 300 * second;
+	now.changed = 41 * second;
+	ck_assert(witness_agrees(&then, &now, false, reason));
+	now.changed = 39 * second;
+	ck_assert(!witness_agrees(&then, &now, false, reason));
+}
+END_TEST
+
 START_TEST(witness_of_a_block_device_is_of_one_boot)
 {
 	const int64_t second = 1000000000;
-	struct witness then = {"one", 2, 2, 0, 4, 5, 0, 5, 100, 0, 110 * second, 50 * second};
+	struct witness then = {"one",        2,           2,    0, 4, 5, 0, 5, 100, 0,
+			       110 * second, 50 * second, false};
 	struct witness now = then;
 	char reason[REASON_MAX];
 
@@ -310,6 +355,7 @@ main(void)
 		{.test = record_is_open_once},
 		{.test = one_bad_header_is_not_missed},
 		{.test = witness_tells_who_has_changed_the_image},
+		{.test = times_that_went_back_are_noticed_after_a_kill},
 		{.test = witness_of_a_block_device_is_of_one_boot},
 		{0},
 	};
