@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct checkpoint;
 struct image;
@@ -38,10 +39,11 @@ checkpoints_new(struct image *image);
 /*
  * Keeps the checkpoints in a record, at that path, which exists only while there are some; those
  * that it has come back. To be called once, before the image is used, and when no other process
- * changes it. Returns 0, or -ENOMEM. Logs why those of a record are unknown. Waits for disks.
+ * changes it. `owner`: a user to whom the record may belong, besides root and the process's own.
+ * Returns 0, or -ENOMEM. Logs why those of a record are unknown. Waits for disks.
  */
 int
-checkpoints_keep(struct checkpoints *set, const char *file);
+checkpoints_keep(struct checkpoints *set, const char *file, uid_t owner);
 
 /* Frees the set. A record keeps its checkpoints. None may be held. Waits for the changes in flight
  * of the image's file, and for disks. NULL is allowed. */

@@ -56,6 +56,7 @@ struct checkpoints {
 
 	char *file; /* of the record; NULL: there is none, ever. Constant after checkpoints_keep()
 		     */
+	uid_t owner;               /* to whom the record may belong; constant, too */
 	pthread_mutex_t recording; /* guards the members below; held while the disk works. Never
 				      taken by a change, nor held while changes are stopped */
 	bool has_record;

@@ -138,7 +138,7 @@ find_record(struct checkpoints *set, char **error)
 				 set->problem);
 	if (set->has_record)
 		return 0;
-	r = record_open(&set->record, set->file, error);
+	r = record_open(&set->record, set->file, set->owner, error);
 	if (r == 0) {
 		record_close(&set->record);
 		return error_set(error, -EEXIST,
@@ -395,7 +395,7 @@ refuse_record(struct checkpoints *set, const char *reason)
 }
 
 int
-checkpoints_keep(struct checkpoints *set, const char *file)
+checkpoints_keep(struct checkpoints *set, const char *file, uid_t owner)
 {
 	char reason[REASON_MAX], *CLEANUP_FREE error = NULL;
 	int r;
@@ -403,7 +403,8 @@ checkpoints_keep(struct checkpoints *set, const char *file)
 	set->file = strdup(file);
 	if (!set->file)
 		return -ENOMEM;
-	r = record_open(&set->record, set->file, &error);
+	set->owner = owner;
+	r = record_open(&set->record, set->file, owner, &error);
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0) {

@@ -97,8 +97,35 @@ lock_file(int fd)
 	return true;
 }
 
+/* Whoever can write to a record can hide changes, and choose what the server reads. */
 static int
-open_file(struct record *record, const char *path, int flags, char **error)
+check_trust(const char *path, const struct stat *facts, uid_t owner, char **error)
+{
+	const char *problem = NULL;
+
+	if (!S_ISREG(facts->st_mode))
+		return error_set(error, -EINVAL, "%s is no regular file", path);
+	if (facts->st_uid != 0 && facts->st_uid != geteuid() && facts->st_uid != owner)
+		problem = "it belongs to another user than this server's";
+	else if (facts->st_mode & (S_IWGRP | S_IWOTH))
+		problem = "other users may write to it";
+	else if (facts->st_nlink != 1)
+		problem = "it has several names, or none";
+	return problem ? error_set(error, -EPERM, "%s is not trusted: %s", path, problem) : 0;
+}
+
+/* Whether the name still leads to the file. */
+static bool
+has_name(const struct stat *facts, const char *path)
+{
+	struct stat named;
+
+	return lstat(path, &named) == 0 && named.st_dev == facts->st_dev &&
+	       named.st_ino == facts->st_ino;
+}
+
+static int
+open_file(struct record *record, const char *path, int flags, uid_t owner, char **error)
 {
 	struct stat facts;
 	int r;
@@ -113,13 +140,17 @@ open_file(struct record *record, const char *path, int flags, char **error)
 		r = -errno;
 		return error_set(error, r, "%s: %s", path, strerror(-r));
 	}
-	if (!S_ISREG(facts.st_mode))
-		return error_set(error, -EINVAL, "%s is no regular file", path);
+	r = check_trust(path, &facts, owner, error);
+	if (r < 0)
+		return r;
 	if (!lock_file(record->fd))
 		return error_set(error, -EBUSY,
 				 "%s is in use by another server, or by another export of this one",
 				 path);
-	return 0;
+	/* The one that had the lock may have removed it. */
+	return has_name(&facts, path)
+		       ? 0
+		       : error_set(error, -EAGAIN, "%s was replaced meanwhile", path);
 }
 
 /* Whether there is nothing in the place of a header. */
@@ -132,16 +163,22 @@ is_zero(const struct record *record, unsigned int header)
 	       bytes[0] == 0 && memcmp(bytes, bytes + 1, sizeof(bytes) - 1) == 0;
 }
 
-/* Whether the file has no header that was ever durable: its maker was killed. */
+/* Whether there is nothing in the file. It may be one that its maker left when it was killed. */
+static bool
+is_empty(const struct record *record)
+{
+	struct stat facts;
+
+	return fstat(record->fd, &facts) == 0 &&
+	       (facts.st_size == 0 || (facts.st_size == (off_t)RECORD_BLOCKS_AT &&
+				       is_zero(record, 0) && is_zero(record, 1)));
+}
+
+/* Whether it is a record without a header that was ever durable: its maker was killed. */
 static bool
 is_unfinished(const struct record *record, const struct record_header headers[2],
 	      const int results[2])
 {
-	struct stat facts;
-
-	if (fstat(record->fd, &facts) == 0 && facts.st_size <= (off_t)RECORD_BLOCKS_AT &&
-	    is_zero(record, 0) && is_zero(record, 1))
-		return true;
 	/* The second one is written first. */
 	if (results[1] == -EBADMSG && is_zero(record, 0))
 		return true;
@@ -154,6 +191,8 @@ static int
 choose_header(struct record *record, const struct record_header headers[2], const int results[2],
 	      char *const why[2], char **error)
 {
+	if (is_empty(record))
+		return -ENOENT;
 	if (is_unfinished(record, headers, results)) {
 		unlink(record->path);
 		return -ENOENT;
@@ -195,9 +234,9 @@ read_headers(struct record *record, char **error)
 }
 
 int
-record_open(struct record *record, const char *path, char **error)
+record_open(struct record *record, const char *path, uid_t owner, char **error)
 {
-	int r = open_file(record, path, 0, error);
+	int r = open_file(record, path, 0, owner, error);
 
 	/* An error of a write-back that nobody has seen: the page cache may have lost marks. */
 	if (r == 0) {
@@ -216,8 +255,10 @@ int
 record_create(struct record *record, const char *path, uint64_t image_size,
 	      const struct witness *witness, char **error)
 {
-	int r = open_file(record, path, O_CREAT | O_EXCL, error);
+	int r = open_file(record, path, O_CREAT, geteuid(), error);
 
+	if (r == 0 && !is_empty(record))
+		r = error_set(error, -EEXIST, "%s exists already, and is no record", path);
 	if (r == 0) {
 		record->header.state = RECORD_IN_USE;
 		record->header.region = record_region_for(image_size);

@@ -9,6 +9,7 @@
 #include "engine/changes/record_format.h"
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct record {
 	int fd; /* -1: none */
@@ -17,14 +18,15 @@ struct record {
 	struct record_header header;
 };
 
-/* Opens the file and reads its header. Nobody else has it open then, until record_close(). Returns
- * 0; -ENOENT: there is no such file; or -errno with *error, a sentence (the caller frees it), and
- * the file is as it was. */
+/* Opens the file and reads its header. Nobody else has it open then, until record_close(). It must
+ * belong to root, to this process's user, or to `owner`, who alone can write to it. Returns 0;
+ * -ENOENT: there is no such file, or it is empty; or -errno with *error, a sentence (the caller
+ * frees it), and the file is as it was. */
 int
-record_open(struct record *record, const char *path, char **error);
+record_open(struct record *record, const char *path, uid_t owner, char **error);
 
 /* Makes the file, without checkpoints: it does not count as a record until it has one. It must not
- * exist. Returns 0, or -errno with *error, a sentence, and there is none. */
+ * exist, or be empty. Returns 0, or -errno with *error, a sentence, and there is none. */
 int
 record_create(struct record *record, const char *path, uint64_t image_size,
 	      const struct witness *witness, char **error);

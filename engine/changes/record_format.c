@@ -63,6 +63,15 @@ get_text(char *text, const uint8_t *bytes, size_t size)
 	return true;
 }
 
+/* What goes to the log must not move a terminal's cursor. */
+static bool
+is_printable(const char *text)
+{
+	while (*text >= ' ' && *text <= '~')
+		text++;
+	return !*text;
+}
+
 static void
 put_checksum(uint8_t *bytes, size_t size)
 {
@@ -211,9 +220,10 @@ decode(struct record_header *header, const uint8_t *bytes)
 		header->regions[i] = get(bytes + 320 + 8 * i, 8);
 	if (header->state < RECORD_IN_USE || header->state > RECORD_UNKNOWN ||
 	    !get_text(header->witness.boot, bytes + 24, WITNESS_BOOT) ||
-	    !get_text(header->reason, bytes + 160, REASON_MAX) || header->witness.kind < 1 ||
-	    header->witness.kind > 2 || header->count > CHECKPOINTS_MAX ||
-	    !is_power_of_2(header->region) || header->region < RECORD_REGION_MIN)
+	    !get_text(header->reason, bytes + 160, REASON_MAX) || !is_printable(header->reason) ||
+	    header->witness.kind < 1 || header->witness.kind > 2 ||
+	    header->count > CHECKPOINTS_MAX || !is_power_of_2(header->region) ||
+	    header->region < RECORD_REGION_MIN)
 		return false;
 	for (size_t i = 0; i < header->count; i++) {
 		if (!decode_entry(&header->entries[i], bytes + ENTRIES_AT + i * ENTRY_SIZE))

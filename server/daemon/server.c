@@ -103,6 +103,8 @@ open_exports(struct server *server)
 		return log_failure(-ENOMEM, NULL);
 	if (config->swap)
 		exports_reserve(server->exports);
+	if (config->user)
+		exports_set_user(server->exports, server->user.uid);
 	while (config->exports) {
 		struct export_config *export = config->exports;
 		char *CLEANUP_FREE error = NULL;

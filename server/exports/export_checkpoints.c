@@ -25,13 +25,13 @@ exports_keep_checkpoints(const struct exports *exports, struct export *export)
 	if (exports->reserved || status.backing->kind->start || (chosen && !strcmp(chosen, "none")))
 		return 0;
 	if (chosen)
-		return checkpoints_keep(export->checkpoints, chosen);
+		return checkpoints_keep(export->checkpoints, chosen, exports->user);
 	/* There is no place beside a device: /dev is in memory. */
 	if (status.backing->block_device)
 		return 0;
 	if (asprintf(&usual, "%s.changes", export->config->file) < 0)
 		return -ENOMEM;
-	return checkpoints_keep(export->checkpoints, usual);
+	return checkpoints_keep(export->checkpoints, usual, exports->user);
 }
 
 /* changing held.  Lists the checkpoints' sets of the export of that name, or of all exports (NULL);

@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- the list */
 
@@ -342,10 +343,17 @@ exports_new(struct worker *workers, unsigned int worker_count, void (*wake)(void
 	exports->worker_count = worker_count;
 	exports->wake = wake;
 	exports->data = data;
+	exports->user = geteuid();
 	pthread_mutex_init(&exports->changing, NULL);
 	pthread_mutex_init(&exports->mutex, NULL);
 	pthread_cond_init(&exports->forgotten, NULL);
 	return exports;
+}
+
+void
+exports_set_user(struct exports *exports, uid_t user)
+{
+	exports->user = user;
 }
 
 void

@@ -20,6 +20,10 @@ struct exports *
 exports_new(struct worker *workers, unsigned int worker_count, void (*wake)(void *data),
 	    void *data);
 
+/* The process will become this user; before that, it is the present one. */
+void
+exports_set_user(struct exports *exports, uid_t user);
+
 /* --swap: only images whose requests need no new memory may be served. */
 void
 exports_reserve(struct exports *exports);

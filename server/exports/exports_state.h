@@ -25,6 +25,7 @@ struct closing {
 struct exports {
 	struct worker *workers;
 	bool reserved; /* --swap */
+	uid_t user;    /* that the server runs as, or will */
 	unsigned int worker_count;
 	void (*wake)(void *data);
 	void *data;

@@ -295,7 +295,7 @@ open_set(void)
 {
 	set = checkpoints_new(disk.image);
 	ck_assert_ptr_nonnull(set);
-	ck_assert_int_eq(checkpoints_keep(set, path), 0);
+	ck_assert_int_eq(checkpoints_keep(set, path, geteuid()), 0);
 }
 
 /* Runs it in a process that may be killed, and returns whether it was not. */

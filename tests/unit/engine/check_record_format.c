@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char path[64];
@@ -122,6 +123,7 @@ START_TEST(nonsense_is_refused)
 		{68, 1},                              /* bytes behind the last one */
 		{152, 1},                             /* region */
 		{160 + 159, 1},                       /* a reason without end */
+		{160 + 1, 27},                        /* that moves a cursor */
 		{832, 0},                             /* no name */
 		{832, ' '},        {832 + 8, 'x'},    /* bytes behind the name */
 		{832 + 136, 1},                       /* granule */
@@ -179,7 +181,7 @@ not_opened(int wanted, const char *part)
 	struct record record;
 	char *error = NULL;
 
-	ck_assert_int_eq(record_open(&record, path, &error), wanted);
+	ck_assert_int_eq(record_open(&record, path, geteuid(), &error), wanted);
 	ck_assert_msg(error ? strstr(error, part) != NULL : !*part, "%s", error);
 	free(error);
 }
@@ -198,6 +200,69 @@ START_TEST(files_of_others_are_left_alone)
 }
 END_TEST
 
+static void
+make_record(void)
+{
+	struct record record = {.header = sample()};
+
+	write_file("", 0);
+	record.path = strdup(path);
+	record.fd = open(path, O_RDWR);
+	ck_assert_int_eq(record_put_header(&record), 0);
+	record_close(&record);
+}
+
+/* Others could hide changes, and have the server read what they like. */
+START_TEST(record_that_others_may_write_is_not_trusted)
+{
+	struct record record;
+	char *error = NULL, other[80];
+
+	make_record();
+	ck_assert_int_eq(chmod(path, 0620), 0);
+	not_opened(-EPERM, "not trusted: other users may write to it");
+	ck_assert_int_eq(chmod(path, 0602), 0);
+	not_opened(-EPERM, "not trusted: other users may write to it");
+	ck_assert_int_eq(chmod(path, 0644), 0);
+	snprintf(other, sizeof(other), "%s.too", path);
+	ck_assert_int_eq(link(path, other), 0);
+	not_opened(-EPERM, "not trusted: it has several names");
+	unlink(other);
+	if (geteuid() == 0) {
+		ck_assert_int_eq(chown(path, 4711, 4711), 0);
+		not_opened(-EPERM, "not trusted: it belongs to another user");
+		ck_assert_int_eq(record_open(&record, path, 4711, &error), 0);
+	} else {
+		ck_assert_int_eq(record_open(&record, path, geteuid(), &error), 0);
+	}
+	record_close(&record);
+	unlink(path);
+}
+END_TEST
+
+/* An empty file may be anybody's. A record may take its place, when there is something to keep. */
+START_TEST(empty_file_is_left_alone_until_it_is_used)
+{
+	struct witness witness = {.kind = 1};
+	struct record record;
+	char *error = NULL;
+
+	write_file("", 0);
+	not_opened(-ENOENT, "");
+	ck_assert_int_eq(access(path, F_OK), 0);
+	ck_assert_int_eq(record_create(&record, path, 1 << 20, &witness, &error), 0);
+	record_close(&record);
+	unlink(path);
+	memset(bytes, 0, sizeof(bytes));
+	write_file(bytes, 4096);
+	not_opened(-EILSEQ, "is no record of checkpoints");
+	ck_assert_int_eq(record_create(&record, path, 1 << 20, &witness, &error), -EEXIST);
+	free(error);
+	ck_assert_int_eq(access(path, F_OK), 0);
+	unlink(path);
+}
+END_TEST
+
 START_TEST(record_is_open_once)
 {
 	struct witness witness = {.kind = 1};
@@ -206,7 +271,7 @@ START_TEST(record_is_open_once)
 
 	unlink(path);
 	ck_assert_int_eq(record_create(&record, path, 1 << 20, &witness, &error), 0);
-	ck_assert_int_eq(record_open(&again, path, &error), -EBUSY);
+	ck_assert_int_eq(record_open(&again, path, geteuid(), &error), -EBUSY);
 	ck_assert_ptr_nonnull(strstr(error, "in use by another server"));
 	free(error);
 	record_close(&record);
@@ -228,7 +293,7 @@ START_TEST(one_bad_header_is_not_missed)
 		ck_assert_int_eq(record_put_header(&record), 0);
 		ck_assert_int_eq(pwrite(record.fd, "?", 1, place * RECORD_HEADER_SIZE + 100), 1);
 		record_close(&record);
-		ck_assert_int_eq(record_open(&again, path, &error), 0);
+		ck_assert_int_eq(record_open(&again, path, geteuid(), &error), 0);
 		ck_assert_uint_eq(again.header.sequence, record.header.sequence);
 		ck_assert_int_eq(pwrite(again.fd, "?", 1, !place * RECORD_HEADER_SIZE + 100), 1);
 		record_close(&again);
@@ -352,6 +417,8 @@ main(void)
 		{.test = nonsense_is_refused},
 		{.test = block_belongs_to_its_place},
 		{.test = files_of_others_are_left_alone},
+		{.test = record_that_others_may_write_is_not_trusted},
+		{.test = empty_file_is_left_alone_until_it_is_used},
 		{.test = record_is_open_once},
 		{.test = one_bad_header_is_not_missed},
 		{.test = witness_tells_who_has_changed_the_image},
