@@ -27,14 +27,15 @@ note_change(struct observer *observer, struct range *range)
 	bool kept = atomic_load_explicit(&set->kept, memory_order_relaxed);
 	uint64_t start, end;
 
-	if (range->end <= set->start)
-		return true;
-	start = range->start > set->start ? range->start - set->start : 0;
-	end = range->end - set->start;
+	/* Also a change before the image: it changes the times of the file. */
 	if (kept && atomic_load_explicit(&set->quiet, memory_order_relaxed)) {
 		recorder_give(set, range);
 		return false;
 	}
+	if (range->end <= set->start)
+		return true;
+	start = range->start > set->start ? range->start - set->start : 0;
+	end = range->end - set->start;
 	for (struct checkpoint *one = set->first; one; one = one->next) {
 		if (!kept) {
 			bitmap_mark(one->bitmap, start, end);
