@@ -146,8 +146,11 @@ bitmap_add(struct bitmap *bitmap, uint64_t first, size_t count, const uint64_t *
 {
 	uint64_t all = count_words(bitmap->granules);
 
-	for (size_t i = 0; i < count && first + i < all; i++)
-		atomic_fetch_or(&bitmap->bits[first + i], words[i]);
+	for (size_t i = 0; i < count && first + i < all; i++) {
+		/* Memory without a mark stays untouched. */
+		if (words[i])
+			atomic_fetch_or(&bitmap->bits[first + i], words[i]);
+	}
 }
 
 void

@@ -5,16 +5,30 @@
 #include "common/clock.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
+
+static char present[64];
+
+/* It never changes. */
+static void
+read_id(void)
+{
+	int CLEANUP_CLOSE fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, present, sizeof(present) - 1);
+
+	present[n > 0 ? n : 0] = '\0';
+	present[strcspn(present, "\n")] = '\0';
+}
 
 void
 boot_id(char *id, size_t size)
 {
-	int CLEANUP_CLOSE fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, id, size - 1);
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	id[n > 0 ? n : 0] = '\0';
-	id[strcspn(id, "\n")] = '\0';
+	pthread_once(&once, read_id);
+	snprintf(id, size, "%s", present);
 }
 
 int64_t
