@@ -77,7 +77,7 @@ kept_retry(struct checkpoints *set)
 	}
 }
 
-/* recording held. */
+/* recording held. The changes are unknown from now on, for that reason. `err`: -errno, or 0. */
 static void
 lose_track(struct checkpoints *set, const char *what, int err)
 {
@@ -85,7 +85,8 @@ lose_track(struct checkpoints *set, const char *what, int err)
 
 	if (atomic_load(&set->unknown))
 		return;
-	snprintf(reason, sizeof(reason), "%s: %s", what, strerror(-err));
+	snprintf(reason, sizeof(reason), "%s%s%s", what, err ? ": " : "",
+		 err ? strerror(-err) : "");
 	checkpoints_set_problem(set, reason);
 	atomic_store(&set->kept, false);
 	log_error("%s: the changes since the checkpoints of %s are unknown from now on: %s: take "
@@ -302,52 +303,86 @@ take_marks(struct checkpoint *checkpoint)
 	}
 	checkpoint_set_stale(checkpoint, 0, blocks);
 	bitmap_limit(checkpoint->bitmap, checkpoint->entry.covered);
+	bitmap_limit(checkpoint->bitmap, image_size(checkpoint->set->image));
 }
 
-/* Returns whether the record's checkpoints are known, else sets `reason`. */
-static bool
-judge(struct checkpoints *set, char reason[REASON_MAX])
+/* What becomes of a record; all but the first have a reason. */
+enum verdict {
+	GOOD,
+	REFUSED, /* nobody must ever trust it again, even if the image gets its old size or times
+		    back */
+	LEFT,    /* not this time: it is of another image, or can't be read now */
+};
+
+/* Sets *now to what the image is like. */
+static enum verdict
+judge(struct checkpoints *set, struct witness *now, char reason[REASON_MAX])
 {
 	const struct record_header *header = &set->record.header;
-	struct witness now;
-	int r = see_image(set, &now);
-	bool cut = header->state == RECORD_IN_USE && !witness_same_boot(&header->witness, &now);
+	/* What is written back later would look like a change. */
+	int r = image_sync(set->image);
 
-	if (header->state == RECORD_UNKNOWN)
-		snprintf(reason, REASON_MAX, "%s", header->reason);
-	else if (r < 0)
+	if (r == 0)
+		r = see_image(set, now);
+	if (r < 0) {
 		snprintf(reason, REASON_MAX, "can't tell whether the image was changed: %s",
 			 strerror(-r));
-	if (header->state == RECORD_UNKNOWN || r < 0 ||
-	    !witness_agrees(&header->witness, &now, header->state == RECORD_CLOSED, reason))
-		return false;
+		return LEFT;
+	}
+	if (!witness_is_of_image(&header->witness, now, reason))
+		return LEFT;
+	if (header->state == RECORD_UNKNOWN) {
+		snprintf(reason, REASON_MAX, "%s", header->reason);
+		return REFUSED;
+	}
+	return witness_agrees(&header->witness, now, header->state == RECORD_CLOSED, reason)
+		       ? GOOD
+		       : REFUSED;
+}
+
+/* Makes the checkpoints. Those of a record that is refused only have a name. Returns 0 or -ENOMEM.
+ */
+static int
+make_checkpoints(struct checkpoints *set, bool good)
+{
+	const struct record_header *header = &set->record.header;
+
+	for (uint32_t i = 0; i < header->count; i++) {
+		struct record_entry entry = header->entries[i];
+		struct checkpoint *checkpoint;
+
+		if (!good)
+			entry.granules = entry.covered = 0;
+		checkpoint = checkpoint_new(set, &entry, good);
+		if (!checkpoint)
+			return -ENOMEM;
+		checkpoint->entry = header->entries[i];
+		checkpoint_append(checkpoint);
+	}
+	return 0;
+}
+
+/* Reads the marks of all checkpoints. */
+static enum verdict
+read_all_marks(struct checkpoints *set, const struct witness *now, char reason[REASON_MAX])
+{
+	const struct record_header *header = &set->record.header;
+	bool cut = header->state == RECORD_IN_USE && !witness_same_boot(&header->witness, now);
+
 	for (struct checkpoint *one = set->first; one; one = one->next) {
-		r = read_marks(one, &set->record);
+		int r = read_marks(one, &set->record);
+
 		if (r < 0) {
-			snprintf(reason, REASON_MAX, "their record is %s",
-				 r == -EBADMSG ? "torn or corrupted" : strerror(-r));
-			return false;
+			snprintf(reason, REASON_MAX, "their record %s%s",
+				 r == -EBADMSG ? "is torn or corrupted" : "can't be read: ",
+				 r == -EBADMSG ? "" : strerror(-r));
+			return r == -EBADMSG ? REFUSED : LEFT;
 		}
 		if (cut)
 			mark_regions(one, header);
 		take_marks(one);
 	}
-	return true;
-}
-
-static int
-make_checkpoints(struct checkpoints *set)
-{
-	const struct record_header *header = &set->record.header;
-
-	for (uint32_t i = 0; i < header->count; i++) {
-		struct checkpoint *checkpoint = checkpoint_new(set, &header->entries[i], true);
-
-		if (!checkpoint)
-			return -ENOMEM;
-		checkpoint_append(checkpoint);
-	}
-	return 0;
+	return GOOD;
 }
 
 /* recording held. The marks that are known now must be there before the record goes on as one of
@@ -365,10 +400,14 @@ go_on(struct checkpoints *set)
 	return r < 0 ? r : kept_put(set);
 }
 
+/* `judged`: what the image was like then. Until the set observes it, others may change it: other
+ * exports of this server, too. */
 static void
-start_recording(struct checkpoints *set)
+start_recording(struct checkpoints *set, const struct witness *judged)
 {
+	struct witness now;
 	struct freeze freeze;
+	bool untouched;
 	int r = recorder_start(set);
 
 	pthread_mutex_lock(&set->recording);
@@ -378,26 +417,70 @@ start_recording(struct checkpoints *set)
 		kept_break(set, r);
 	pthread_mutex_unlock(&set->recording);
 	freeze_begin(&freeze, &set->image, 1);
-	atomic_store(&set->kept, r == 0);
+	untouched = see_image(set, &now) == 0 && witness_is_untouched(judged, &now);
+	atomic_store(&set->kept, r == 0 && untouched);
 	image_observe(set->image, &set->observer);
 	set->observed = true;
 	freeze_end(&freeze);
+	pthread_mutex_lock(&set->recording);
+	if (!untouched)
+		lose_track(set, "the image was changed while it was opened", 0);
+	pthread_mutex_unlock(&set->recording);
 }
 
-/* Nobody must ever trust the record again, even if the image gets its old size or times back. */
 static void
-refuse_record(struct checkpoints *set, const char *reason)
+say_unknown(struct checkpoints *set, const char *reason)
 {
 	checkpoints_set_problem(set, reason);
 	log_error("%s: the changes since the checkpoints of %s are unknown: %s: take a full backup",
 		  set->file, path_of(set), reason);
-	set->still_trusted = record_give_up(&set->record, reason) < 0;
+}
+
+/* The file stays as it is, and the set has nothing to do with it. */
+static void
+leave_record(struct checkpoints *set)
+{
+	while (set->first) {
+		struct checkpoint *checkpoint = set->first;
+
+		set->first = checkpoint->next;
+		set->count--;
+		checkpoint_free(checkpoint);
+	}
+	record_close(&set->record);
+	set->has_record = false;
+}
+
+/* Takes the checkpoints of the record over, which is open. */
+static void
+take_record(struct checkpoints *set)
+{
+	char reason[REASON_MAX];
+	struct witness now;
+	enum verdict verdict = judge(set, &now, reason);
+
+	set->has_record = true;
+	if (verdict != LEFT && make_checkpoints(set, verdict == GOOD) < 0) {
+		snprintf(reason, sizeof(reason), "there is not enough memory");
+		verdict = LEFT;
+	}
+	if (verdict == GOOD)
+		verdict = read_all_marks(set, &now, reason);
+	if (verdict == GOOD) {
+		start_recording(set, &now);
+		return;
+	}
+	say_unknown(set, reason);
+	if (verdict == REFUSED)
+		set->still_trusted = record_give_up(&set->record, reason) < 0;
+	else
+		leave_record(set);
 }
 
 int
 checkpoints_keep(struct checkpoints *set, const char *file, uid_t owner)
 {
-	char reason[REASON_MAX], *CLEANUP_FREE error = NULL;
+	char *CLEANUP_FREE error = NULL;
 	int r;
 
 	set->file = strdup(file);
@@ -405,21 +488,12 @@ checkpoints_keep(struct checkpoints *set, const char *file, uid_t owner)
 		return -ENOMEM;
 	set->owner = owner;
 	r = record_open(&set->record, set->file, owner, &error);
-	if (r == -ENOENT)
-		return 0;
-	if (r < 0) {
+	if (r == 0) {
+		take_record(set);
+	} else if (r != -ENOENT) {
 		checkpoints_set_problem(set, error ? error : strerror(-r));
 		log_error("%s; the changes since its checkpoints are unknown: take a full backup",
 			  error ? error : set->file);
-		return 0;
 	}
-	set->has_record = true;
-	r = make_checkpoints(set);
-	if (r < 0)
-		return r;
-	if (judge(set, reason))
-		start_recording(set);
-	else
-		refuse_record(set, reason);
 	return 0;
 }

@@ -158,8 +158,8 @@ say(char reason[REASON_MAX], const char *text)
 	return false;
 }
 
-static bool
-is_same(const struct witness *then, const struct witness *now, char reason[REASON_MAX])
+bool
+witness_is_of_image(const struct witness *then, const struct witness *now, char reason[REASON_MAX])
 {
 	/* A file system may have another device number after a boot. */
 	bool device = then->device == now->device ||
@@ -170,8 +170,6 @@ is_same(const struct witness *then, const struct witness *now, char reason[REASO
 		return say(reason, "this is another image than the one that they belong to");
 	if (then->offset != now->offset)
 		return say(reason, "the image began at another offset");
-	if (then->size != now->size || then->window != now->window)
-		return say(reason, "the image had another size");
 	return true;
 }
 
@@ -212,8 +210,10 @@ witness_agrees(const struct witness *then, const struct witness *now, bool close
 {
 	static const char changed[] = "the image was changed without this server";
 
-	if (!is_same(then, now, reason))
+	if (!witness_is_of_image(then, now, reason))
 		return false;
+	if (then->size != now->size || then->window != now->window)
+		return say(reason, "the image had another size");
 	if (then->kind == WITNESS_BLOCK_DEVICE && !witness_same_boot(then, now))
 		return say(reason, "a block device doesn't tell whether it was changed before "
 				   "this boot");

@@ -48,6 +48,11 @@ witness_take(struct witness *witness, const struct backing *backing, uint64_t of
 bool
 witness_same_boot(const struct witness *a, const struct witness *b);
 
+/* Returns whether both are of the same image, whatever has happened to it. If not, `reason` says
+ * why, for "...: take a full backup". */
+bool
+witness_is_of_image(const struct witness *then, const struct witness *now, char reason[REASON_MAX]);
+
 /* Returns whether nobody has changed the image between the two, of the same image in one run of the
  * kernel. */
 bool

@@ -66,6 +66,8 @@ static char path[64];            /* of the record */
 static struct stat record_facts; /* of the record, once it is there */
 static int sync_error;           /* errno of the image's syncs; 0: they succeed */
 static void (*at_sync)(void);    /* called by each */
+static void (*at_record_sync)(void);
+static int read_error; /* errno of reading the record's marks; 0: it succeeds */
 
 /* ---- the run of the kernel */
 
@@ -199,10 +201,24 @@ pwrite(int fd, const void *bytes, size_t size, off_t offset)
 	return pwritev(fd, &part, 1, offset);
 }
 
+/* Of the marks, which the record has behind its headers. */
+ssize_t
+pread(int fd, void *bytes, size_t size, off_t offset)
+{
+	struct iovec part = {bytes, size};
+
+	errno = read_error;
+	return read_error && is_record(fd) && offset >= (off_t)RECORD_BLOCKS_AT
+		       ? -1
+		       : preadv(fd, &part, 1, offset);
+}
+
 int
 fdatasync(int fd)
 {
 	if (is_record(fd)) {
+		if (at_record_sync)
+			at_record_sync();
 		if (meet_fault(fd))
 			return -1;
 		undo_count = 0;
@@ -478,6 +494,14 @@ END_TEST
 
 /* ---- the image's disk */
 
+/* As the end of the process does. */
+static void
+forget_failure(void)
+{
+	sync_error = 0;
+	atomic_store(&disk.image->shared->sync_failure, 0);
+}
+
 /* Whether a server that starts now would find a checkpoint of that name. */
 static bool
 is_recorded(const char *name)
@@ -583,11 +607,104 @@ START_TEST(record_is_not_trusted_after_a_failed_sync_at_the_end)
 	ck_assert_int_eq(begin(0), 0);
 	sync_error = EIO;
 	checkpoints_free(set);
-	sync_error = 0;
+	forget_failure();
 	open_set();
 	ck_assert(checkpoints_problem(set, reason));
 	ck_assert_ptr_nonnull(strstr(reason, "written back"));
 	checkpoints_free(set);
+	end_test();
+}
+END_TEST
+
+/* ---- opening */
+
+/* As a write of another program does; which time it sets doesn't matter. */
+static void
+set_times(void)
+{
+	static time_t time = 1;
+	const struct timespec times[2] = {{.tv_sec = time}, {.tv_sec = time}};
+
+	time++;
+	ck_assert_int_eq(futimens(disk.image->backing.fd, times), 0);
+}
+
+static void
+leave_closed_record(void)
+{
+	begin_test();
+	unlink(path);
+	record_facts = (struct stat){.st_ino = 0};
+	open_set();
+	ck_assert_int_eq(begin(0), 0);
+	change(IO_WRITE, 1, 1);
+	checkpoints_free(set);
+}
+
+static void
+expect_unknown(const char *part)
+{
+	char reason[REASON_MAX];
+
+	ck_assert(checkpoints_problem(set, reason));
+	ck_assert_msg(strstr(reason, part) != NULL, "%s", reason);
+	checkpoints_free(set);
+}
+
+static void
+set_times_later(void)
+{
+	if (set->has_record)
+		set_times();
+}
+
+/* Between the judgement of the record and the first change that it notes. */
+START_TEST(change_during_opening_is_noticed)
+{
+	leave_closed_record();
+	at_record_sync = set_times_later;
+	open_set();
+	at_record_sync = NULL;
+	expect_unknown("while it was opened");
+	open_set();
+	expect_unknown("while it was opened");
+	end_test();
+}
+END_TEST
+
+/* Else what others wrote into the page cache would change the image after the judgement. */
+START_TEST(image_is_written_back_before_it_is_judged)
+{
+	leave_closed_record();
+	at_sync = set_times;
+	open_set();
+	at_sync = NULL;
+	expect_unknown("changed without this server");
+	end_test();
+}
+END_TEST
+
+/* The one that it belongs to may come back, or the disk. */
+START_TEST(record_that_is_not_for_now_is_left_alone)
+{
+	struct image *image;
+
+	leave_closed_record();
+	image = disk.image;
+	read_error = EIO;
+	open_set();
+	read_error = 0;
+	ck_assert_ptr_null(set->first);
+	expect_unknown("can't be read");
+	sync_error = EIO;
+	open_set();
+	forget_failure();
+	expect_unknown("can't tell whether");
+	image->config.offset = MIB;
+	open_set();
+	image->config.offset = 0;
+	ck_assert_ptr_null(set->first);
+	expect_unknown("another offset");
 	end_test();
 }
 END_TEST
@@ -603,6 +720,9 @@ main(void)
 		{.test = checkpoint_is_recorded_when_the_image_is_durable},
 		{.test = checkpoint_of_an_image_that_is_not_durable_fails},
 		{.test = record_is_not_trusted_after_a_failed_sync_at_the_end},
+		{.test = change_during_opening_is_noticed},
+		{.test = image_is_written_back_before_it_is_judged},
+		{.test = record_that_is_not_for_now_is_left_alone},
 		{0},
 	};
 
