@@ -220,7 +220,7 @@ open_image(struct exports *exports, struct export *export, char **error)
 	export->traffic = traffic_new(export->threads);
 	export->checkpoints = checkpoints_new(export->image);
 	r = export->traffic && export->checkpoints ? lock_image(exports, export, error) : -ENOMEM;
-	return r < 0 ? r : exports_keep_checkpoints(exports, export);
+	return r < 0 ? r : exports_keep_checkpoints(exports, export, error);
 }
 
 static void

@@ -10,29 +10,102 @@
 #include "engine/image/image.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+/* ---- where they are kept */
+
+/* Whether the path leads to the image of the export. */
+static bool
+is_image(const char *path, const struct export *export)
+{
+	struct image_status status;
+	struct stat facts;
+
+	image_status(export->image, &status);
+	return !status.backing->kind->start && stat(path, &facts) == 0 && S_ISREG(facts.st_mode) &&
+	       !status.backing->block_device && facts.st_dev == status.backing->device &&
+	       facts.st_ino == status.backing->inode;
+}
+
+static bool
+is_same_file(const char *a, const char *b)
+{
+	struct stat first, second;
+
+	if (strcmp(a, b) == 0)
+		return true;
+	return stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev &&
+	       first.st_ino == second.st_ino;
+}
+
+/* changing held.  Checks that no other export, nor this one, uses the file for something else.  Two
+ * exports of one image have the same file by default: then the first one has it. */
+static int
+check_place(const struct exports *exports, const struct export *export, const char *path,
+	    char **error)
+{
+	const char *name = export->config->name, *other;
+
+	if (is_image(path, export))
+		return error_set(error, -EINVAL, "export \"%s\": changes=%s is the image itself",
+				 name, path);
+	for (const struct offer *offer = exports->listed; offer; offer = offer->next) {
+		if (offer->export->origin)
+			continue;
+		if (is_image(path, offer->export))
+			return error_set(
+				error, -EINVAL,
+				"export \"%s\": changes=%s is the image of the export \"%s\"", name,
+				path, offer->facts.name);
+		other = export->config->changes ? checkpoints_file(offer->export->checkpoints)
+						: NULL;
+		if (other && is_same_file(path, other))
+			return error_set(error, -EINVAL,
+					 "export \"%s\": changes=%s is that of the export \"%s\" "
+					 "already; each export needs a file of its own",
+					 name, path, offer->facts.name);
+	}
+	return 0;
+}
+
+/* Returns the path by default, which the caller frees; NULL: no memory. */
+static char *
+usual_path(const struct export *export)
+{
+	uint64_t start = image_start(export->image);
+	char *path;
+	int n = start ? asprintf(&path, "%s.%" PRIu64 ".changes", export->config->file, start)
+		      : asprintf(&path, "%s.changes", export->config->file);
+
+	return n < 0 ? NULL : path;
+}
 
 int
-exports_keep_checkpoints(const struct exports *exports, struct export *export)
+exports_keep_checkpoints(const struct exports *exports, struct export *export, char **error)
 {
 	const char *chosen = export->config->changes;
-	char *CLEANUP_FREE usual = NULL;
+	char *CLEANUP_FREE path = NULL;
 	struct image_status status;
+	int r;
 
 	image_status(export->image, &status);
 	if (exports->reserved || status.backing->kind->start || (chosen && !strcmp(chosen, "none")))
 		return 0;
-	if (chosen)
-		return checkpoints_keep(export->checkpoints, chosen, exports->user);
 	/* There is no place beside a device: /dev is in memory. */
-	if (status.backing->block_device)
+	if (!chosen && status.backing->block_device)
 		return 0;
-	if (asprintf(&usual, "%s.changes", export->config->file) < 0)
+	path = chosen ? strdup(chosen) : usual_path(export);
+	if (!path)
 		return -ENOMEM;
-	return checkpoints_keep(export->checkpoints, usual, exports->user);
+	r = check_place(exports, export, path, error);
+	return r < 0 ? r : checkpoints_keep(export->checkpoints, path, exports->user);
 }
+
+/* ---- beginning and ending */
 
 /* changing held.  Lists the checkpoints' sets of the export of that name, or of all exports (NULL);
  * snapshots have none.  Returns their number, -ENOENT or -ENOMEM. */

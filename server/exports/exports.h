@@ -129,10 +129,11 @@ int
 exports_resize(struct exports *exports, const char *name, char **error);
 
 /* changing held.  Opens the record of the checkpoints of an export that is not offered yet and
- * whose image is locked: that of changes=, or by default IMAGE.changes, unless the image is a block
- * device or in Ceph, or memory is reserved.  0 or -ENOMEM. */
+ * whose image is locked: that of changes=, or by default IMAGE.changes (IMAGE.OFFSET.changes),
+ * unless the image is a block device or in Ceph, or memory is reserved.  0, -ENOMEM, or -EINVAL
+ * with *error: another export, or this one, has the file for something else. */
 int
-exports_keep_checkpoints(const struct exports *exports, struct export *export);
+exports_keep_checkpoints(const struct exports *exports, struct export *export, char **error);
 
 /* Begins or ends a checkpoint of that name (engine/changes/checkpoint.h) of one export; without
  * `export`, of all exports, at one moment.  `granule`: in bytes.  Returns 0; -ENOENT without

@@ -80,12 +80,19 @@ stop_server
 renew
 stop_server
 
+# Of another image: the record may have to wait for its own one.
+cp -p "$changes" "$dir/kept"
 cp -p "$image" "$dir/copy.img"
 mv "$dir/copy.img" "$image"
 start
 is_unknown "another image"
+must_fail nbdloop checkpoint create "$control" tuesday
+grep -q "remove it, or" "$dir/refused.log" || fail "a new checkpoint is not refused with words"
 stop_server
-renew
+quietly cmp "$dir/kept" "$changes"
+rm "$changes"
+start
+quietly nbdloop checkpoint create "$control" monday
 stop_server
 
 # The file is torn, or of a later version: it stays as it is.
@@ -106,6 +113,25 @@ must_fail nbdloop checkpoint create "$control" tuesday
 stop_server
 quietly cmp "$dir/good" "$changes"
 rm "$changes"
+
+# The file is needed for something else.
+refuse() # TEXT OPTION...
+{
+	local text=$1
+
+	shift
+	must_fail nbdloopd -U "$dir/refused.sock" "$@"
+	grep -q "$text" "$dir/refused.log" || fail "nbdloopd doesn't say $text: $(cat "$dir/refused.log")"
+}
+truncate -s 1M "$dir/other.img"
+refuse "is the image itself" --changes="$image" "$image"
+refuse "is the image of the export \"a\"" --export "a=$dir/other.img" --export "b=$image,changes=$dir/other.img"
+refuse "is that of the export \"a\" already" --export "a=$dir/other.img,changes=$dir/both" --export "b=$image,changes=$dir/both"
+
+# Parts of one image have a file each.
+start --offset=1M
+expect_equal "file" "$image.1048576.changes" "$(control "$control" status exports.0.changes)"
+stop_server
 
 # There is no room for the file, or no place.
 start --changes="$dir/none/changes"
