@@ -21,7 +21,7 @@ struct checkpoint {
 	struct checkpoint_facts facts;
 	struct bitmap *bitmap;       /* what questions are answered from */
 	const struct checkpoint *of; /* of a copy, until it is filled: what it is to be a copy of */
-	_Atomic bool over;  /* set before it leaves the list, and when it leaves the record */
+	_Atomic bool over; /* set before it leaves the list, and when it leaves the record */
 	/* It has begun, but is not in the record yet: the image is not durable as it was then. */
 	_Atomic bool unsaved;
 	unsigned int users; /* the set's list, and those that hold it; guarded by the set's mutex */
@@ -54,9 +54,9 @@ struct checkpoints {
 	size_t count;
 	char problem[REASON_MAX]; /* why all is unknown, or "" */
 
-	char *file; /* of the record; NULL: there is none, ever. Constant after checkpoints_keep()
-		     */
-	uid_t owner;               /* to whom the record may belong; constant, too */
+	char *file;  /* of the record; NULL: there is none, ever. Constant after checkpoints_keep()
+		      */
+	uid_t owner; /* to whom the record may belong; constant, too */
 	pthread_mutex_t recording; /* guards the members below; held while the disk works. Never
 				      taken by a change, nor held while changes are stopped */
 	bool has_record;

@@ -176,14 +176,14 @@ int
 kept_make_room(struct checkpoint *checkpoint)
 {
 	struct checkpoints *set = checkpoint->set;
-	int r;
 
 	if (!checkpoint->written)
 		return 0;
+	/* Changes must not wait for the rest. */
 	pthread_mutex_lock(&set->recording);
-	r = record_make_room(&set->record, &checkpoint->entry);
+	record_find_room(&set->record, &checkpoint->entry);
 	pthread_mutex_unlock(&set->recording);
-	return r;
+	return record_clear_room(&set->record, &checkpoint->entry);
 }
 
 static bool

@@ -18,6 +18,9 @@
 #define LOCK_TRIES    50
 #define LOCK_PAUSE_NS 20000000
 
+/* How many blocks of a new bitmap are written at once. */
+#define CLEARED_BLOCKS 128u
+
 /* ---- whole transfers */
 
 static int
@@ -365,23 +368,43 @@ find_place(const struct record_header *header, uint64_t blocks)
 	return place;
 }
 
-int
-record_make_room(struct record *record, struct record_entry *entry)
+void
+record_find_room(const struct record *record, struct record_entry *entry)
+{
+	entry->first_block = find_place(&record->header, record_blocks_for(entry->granules));
+	entry->owner = record->header.sequence + 1;
+}
+
+/* Writes blocks without a mark, from `first` up to `end`, at most CLEARED_BLOCKS of them. */
+static int
+clear_blocks(const struct record *record, const struct record_entry *entry, uint64_t first,
+	     uint64_t end)
 {
 	static const uint64_t none[RECORD_BLOCK_WORDS];
+	uint8_t bytes[CLEARED_BLOCKS * RECORD_BLOCK_SIZE];
+
+	for (uint64_t n = first; n < end; n++)
+		record_block_encode(none, entry->owner, (uint32_t)n,
+				    bytes + (n - first) * RECORD_BLOCK_SIZE);
+	return write_all(record->fd, bytes, (size_t)(end - first) * RECORD_BLOCK_SIZE,
+			 RECORD_BLOCKS_AT + (entry->first_block + first) * RECORD_BLOCK_SIZE);
+}
+
+int
+record_clear_room(const struct record *record, const struct record_entry *entry)
+{
 	uint64_t blocks = record_blocks_for(entry->granules);
 	int r = 0;
 
-	entry->first_block = find_place(&record->header, blocks);
-	entry->owner = record->header.sequence + 1;
 	/* Marks must not fail for want of space later. */
 	if (fallocate(record->fd, 0,
 		      (off_t)(RECORD_BLOCKS_AT + entry->first_block * RECORD_BLOCK_SIZE),
 		      (off_t)(blocks * RECORD_BLOCK_SIZE)) < 0 &&
 	    errno != EOPNOTSUPP)
 		return -errno;
-	for (uint64_t n = 0; r == 0 && n < blocks; n++)
-		r = record_put_block(record, entry, (uint32_t)n, none);
+	for (uint64_t n = 0; r == 0 && n < blocks; n += CLEARED_BLOCKS)
+		r = clear_blocks(record, entry, n,
+				 n + CLEARED_BLOCKS < blocks ? n + CLEARED_BLOCKS : blocks);
 	/* A header that has the entry must not be on the disk before these. */
 	return r < 0 ? r : sync_data(record->fd);
 }

@@ -48,10 +48,15 @@ record_put_header(struct record *record);
 int
 record_sync(struct record *record);
 
-/* Makes room for the bitmap of an entry that is not in the header, and sets its .first_block and
- * .owner. All its bits are 0. Returns 0 or -errno. */
+/* Finds room for the bitmap of an entry that is not in the header: sets its .first_block and
+ * .owner. */
+void
+record_find_room(const struct record *record, struct record_entry *entry);
+
+/* Sets all bits there to 0, durably. Until the entry is in the header, another thread may use the
+ * record meanwhile, but for closing it. Returns 0 or -errno. */
 int
-record_make_room(struct record *record, struct record_entry *entry);
+record_clear_room(const struct record *record, const struct record_entry *entry);
 
 /* Writes the n-th block of an entry's bitmap, RECORD_BLOCK_WORDS words, into the page cache.
  * Returns 0 or -errno. */

@@ -6,6 +6,7 @@
  */
 #include "engine/changes/checkpoint.h"
 
+#include "common/cleanup.h"
 #include "engine/changes/boot.h"
 #include "engine/changes/checkpoints_state.h"
 #include "engine/changes/recorder.h"
@@ -65,9 +66,12 @@ static struct checkpoints *set;
 static char path[64];            /* of the record */
 static struct stat record_facts; /* of the record, once it is there */
 static int sync_error;           /* errno of the image's syncs; 0: they succeed */
-static void (*at_sync)(void);    /* called by each */
+static int read_error;           /* errno of reading the record's marks; 0: it succeeds */
+
+/* Called by each sync of the image, by each of the record, and by the next write of marks. */
+static void (*at_sync)(void);
 static void (*at_record_sync)(void);
-static int read_error; /* errno of reading the record's marks; 0: it succeeds */
+static void (*at_block)(void);
 
 /* ---- the run of the kernel */
 
@@ -91,7 +95,7 @@ boot_age(void)
 static struct undo {
 	uint64_t offset;
 	size_t size;
-	uint8_t old[RECORD_HEADER_SIZE];
+	uint8_t old[65536];
 } * undo;
 static unsigned int undo_count;
 
@@ -191,6 +195,8 @@ pwrite(int fd, const void *bytes, size_t size, off_t offset)
 {
 	struct iovec part = {(void *)(uintptr_t)bytes, size};
 
+	if (at_block && is_record(fd) && offset >= (off_t)RECORD_BLOCKS_AT)
+		steal_pointer (&at_block)();
 	if (is_record(fd)) {
 		if (meet_fault(fd))
 			return -1;
@@ -616,6 +622,31 @@ START_TEST(record_is_not_trusted_after_a_failed_sync_at_the_end)
 }
 END_TEST
 
+/* Which the record must note, while it gets room for another checkpoint. */
+static void
+change_one(void)
+{
+	change(IO_WRITE, 11, 1);
+}
+
+START_TEST(changes_go_on_while_a_checkpoint_gets_room)
+{
+	begin_test();
+	unlink(path);
+	record_facts = (struct stat){.st_ino = 0};
+	open_set();
+	ck_assert_int_eq(begin(0), 0);
+	at_block = change_one;
+	ck_assert_int_eq(begin(1), 0);
+	ck_assert_ptr_null(at_block);
+	checkpoints_free(set);
+	open_set();
+	judge(false, 0);
+	checkpoints_free(set);
+	end_test();
+}
+END_TEST
+
 /* ---- opening */
 
 /* As a write of another program does; which time it sets doesn't matter. */
@@ -720,6 +751,7 @@ main(void)
 		{.test = checkpoint_is_recorded_when_the_image_is_durable},
 		{.test = checkpoint_of_an_image_that_is_not_durable_fails},
 		{.test = record_is_not_trusted_after_a_failed_sync_at_the_end},
+		{.test = changes_go_on_while_a_checkpoint_gets_room},
 		{.test = change_during_opening_is_noticed},
 		{.test = image_is_written_back_before_it_is_judged},
 		{.test = record_that_is_not_for_now_is_left_alone},
