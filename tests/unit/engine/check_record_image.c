@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The record of checkpoints and its image: what must be durable, and what happens to the image
+ * while it is opened or a checkpoint begins.
+ */
+#include "tests/unit/engine/record_fixture.h"
+
+#include "tests/lib/suite.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- the image's disk */
+
+/* As the end of the process does. */
+static void
+forget_failure(void)
+{
+	sync_error = 0;
+	atomic_store(&disk.image->shared->sync_failure, 0);
+}
+
+/* Whether a server that starts now would find a checkpoint of that name. */
+static bool
+is_recorded(const char *name)
+{
+	uint8_t bytes[RECORD_HEADER_SIZE];
+	struct record_header header;
+	int fd = open(path, O_RDONLY);
+	bool found = false;
+
+	for (unsigned int i = 0; fd >= 0 && i < 2; i++) {
+		char *error = NULL;
+
+		if (pread(fd, bytes, sizeof(bytes), (off_t)(i * sizeof(bytes))) == sizeof(bytes) &&
+		    record_header_decode(&header, bytes, &error) == 0) {
+			for (uint32_t n = 0; n < header.count; n++)
+				found |= strcmp(header.entries[n].name, name) == 0;
+		}
+		free(error);
+	}
+	if (fd >= 0)
+		close(fd);
+	return found;
+}
+
+/* At a sync of the image, after the moment of checkpoint "b". */
+static bool synced;
+
+static void
+expect_no_record(void)
+{
+	struct checkpoint *begun = hold("b");
+
+	if (!begun)
+		return;
+	checkpoint_release(begun);
+	synced = true;
+	recorder_tick(set);
+	change(IO_WRITE, 9, 1);
+	ck_assert(is_recorded("a"));
+	ck_assert(!is_recorded("b"));
+}
+
+/* Else an acknowledged write before it, which a power cut takes back, is no change since it. */
+START_TEST(checkpoint_is_recorded_when_the_image_is_durable)
+{
+	begin_test();
+	unlink(path);
+	open_set();
+	ck_assert_int_eq(begin(0), 0);
+	at_sync = expect_no_record;
+	ck_assert_int_eq(begin(1), 0);
+	at_sync = NULL;
+	ck_assert(synced);
+	ck_assert(is_recorded("b"));
+	checkpoints_free(set);
+	end_test();
+}
+END_TEST
+
+/* Changes come between the moment and the sync, which fails; or it fails before. */
+static void
+fail_after_moment(void)
+{
+	struct checkpoint *begun = hold("b");
+
+	sync_error = begun ? EIO : 0;
+	if (begun)
+		checkpoint_release(begun);
+}
+
+START_TEST(checkpoint_of_an_image_that_is_not_durable_fails)
+{
+	char *error;
+
+	begin_test();
+	unlink(path);
+	open_set();
+	ck_assert_int_eq(begin(0), 0);
+	at_sync = fail_after_moment;
+	ck_assert_int_eq(checkpoints_begin(&set, 1, "b", GRANULE, &error), -EIO);
+	ck_assert_ptr_nonnull(strstr(error, "may be lost"));
+	free(error);
+	at_sync = NULL;
+	sync_error = 0;
+	ck_assert_ptr_null(hold("b"));
+	ck_assert(!is_recorded("b"));
+	ck_assert(is_recorded("a"));
+	/* The kernel forgets a failure after it has told; the engine doesn't. */
+	ck_assert_int_eq(begin(2), -EIO);
+	ck_assert_ptr_null(hold("c"));
+	checkpoints_free(set);
+	end_test();
+}
+END_TEST
+
+START_TEST(record_is_not_trusted_after_a_failed_sync_at_the_end)
+{
+	char reason[REASON_MAX];
+
+	begin_test();
+	unlink(path);
+	open_set();
+	ck_assert_int_eq(begin(0), 0);
+	sync_error = EIO;
+	checkpoints_free(set);
+	forget_failure();
+	open_set();
+	ck_assert(checkpoints_problem(set, reason));
+	ck_assert_ptr_nonnull(strstr(reason, "written back"));
+	checkpoints_free(set);
+	end_test();
+}
+END_TEST
+
+/* Which the record must note, while it gets room for another checkpoint. */
+static void
+change_one(void)
+{
+	change(IO_WRITE, 11, 1);
+}
+
+START_TEST(changes_go_on_while_a_checkpoint_gets_room)
+{
+	begin_test();
+	unlink(path);
+	record_facts = (struct stat){.st_ino = 0};
+	open_set();
+	ck_assert_int_eq(begin(0), 0);
+	at_block = change_one;
+	ck_assert_int_eq(begin(1), 0);
+	ck_assert_ptr_null(at_block);
+	checkpoints_free(set);
+	open_set();
+	judge(false, 0);
+	checkpoints_free(set);
+	end_test();
+}
+END_TEST
+
+/* ---- opening */
+
+/* As a write of another program does; which time it sets doesn't matter. */
+static void
+set_times(void)
+{
+	static time_t time = 1;
+	const struct timespec times[2] = {{.tv_sec = time}, {.tv_sec = time}};
+
+	time++;
+	ck_assert_int_eq(futimens(disk.image->backing.fd, times), 0);
+}
+
+static void
+leave_closed_record(void)
+{
+	begin_test();
+	unlink(path);
+	record_facts = (struct stat){.st_ino = 0};
+	open_set();
+	ck_assert_int_eq(begin(0), 0);
+	change(IO_WRITE, 1, 1);
+	checkpoints_free(set);
+}
+
+static void
+expect_unknown(const char *part)
+{
+	char reason[REASON_MAX];
+
+	ck_assert(checkpoints_problem(set, reason));
+	ck_assert_msg(strstr(reason, part) != NULL, "%s", reason);
+	checkpoints_free(set);
+}
+
+static void
+set_times_later(void)
+{
+	if (set->has_record)
+		set_times();
+}
+
+/* Between the judgement of the record and the first change that it notes. */
+START_TEST(change_during_opening_is_noticed)
+{
+	leave_closed_record();
+	at_record_sync = set_times_later;
+	open_set();
+	at_record_sync = NULL;
+	expect_unknown("while it was opened");
+	open_set();
+	expect_unknown("while it was opened");
+	end_test();
+}
+END_TEST
+
+/* Else what others wrote into the page cache would change the image after the judgement. */
+START_TEST(image_is_written_back_before_it_is_judged)
+{
+	leave_closed_record();
+	at_sync = set_times;
+	open_set();
+	at_sync = NULL;
+	expect_unknown("changed without this server");
+	end_test();
+}
+END_TEST
+
+/* The one that it belongs to may come back, or the disk. */
+START_TEST(record_that_is_not_for_now_is_left_alone)
+{
+	struct image *image;
+
+	leave_closed_record();
+	image = disk.image;
+	read_error = EIO;
+	open_set();
+	read_error = 0;
+	ck_assert_ptr_null(set->first);
+	expect_unknown("can't be read");
+	sync_error = EIO;
+	open_set();
+	forget_failure();
+	expect_unknown("can't tell whether");
+	image->config.offset = MIB;
+	open_set();
+	image->config.offset = 0;
+	ck_assert_ptr_null(set->first);
+	expect_unknown("another offset");
+	end_test();
+}
+END_TEST
+
+int
+main(void)
+{
+	const struct suite_row cases[] = {
+		{.name = "durable"},
+		{.test = checkpoint_is_recorded_when_the_image_is_durable},
+		{.test = checkpoint_of_an_image_that_is_not_durable_fails},
+		{.test = record_is_not_trusted_after_a_failed_sync_at_the_end},
+		{.name = "meanwhile"},
+		{.test = changes_go_on_while_a_checkpoint_gets_room},
+		{.test = change_during_opening_is_noticed},
+		{.test = image_is_written_back_before_it_is_judged},
+		{.test = record_that_is_not_for_now_is_left_alone},
+		{0},
+	};
+
+	return suite_run("record image", cases);
+}
