@@ -72,14 +72,18 @@ check_place(const struct exports *exports, const struct export *export, const ch
 	return 0;
 }
 
-/* Returns the path by default, which the caller frees; NULL: no memory. */
+/* Returns the path by default, which the caller frees; NULL: no memory.  It is beside the image
+ * itself: the name that was given may be a link in another place, as the one in /proc is by which
+ * nbdloop's servers open the image of a device. */
 static char *
 usual_path(const struct export *export)
 {
+	char *CLEANUP_FREE real = realpath(export->config->file, NULL);
+	const char *file = real ? real : export->config->file;
 	uint64_t start = image_start(export->image);
 	char *path;
-	int n = start ? asprintf(&path, "%s.%" PRIu64 ".changes", export->config->file, start)
-		      : asprintf(&path, "%s.changes", export->config->file);
+	int n = start ? asprintf(&path, "%s.%" PRIu64 ".changes", file, start)
+		      : asprintf(&path, "%s.changes", file);
 
 	return n < 0 ? NULL : path;
 }

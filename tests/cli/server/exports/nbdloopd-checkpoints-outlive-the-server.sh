@@ -59,6 +59,17 @@ start
 expect_equal "map after the end" "$second" "$(map)"
 stop_server
 
+# The file is beside the image, whatever link leads to that: a device's server has one in /proc.
+ln -s "$image" "$dir/link"
+exec 9<>"$image"
+for link in "$dir/link" "/proc/$$/fd/9"; do
+	start_nbdloopd --control "$control" "$link"
+	expect_equal "file" "$(realpath "$image").changes" "$(control "$control" status exports.0.changes)"
+	expect_equal "map by a link" "$second" "$(map)"
+	stop_server
+done
+exec 9>&-
+
 # Another program writes to the image.
 printf x | dd of="$image" bs=1 seek=5000000 conv=notrunc status=none
 start
