@@ -13,14 +13,12 @@
 
 #include <errno.h>
 #include <linux/falloc.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
 struct own_calls {
 	_Atomic(struct backing_call *) ended; /* newest first */
-	_Atomic unsigned int telling; /* threads that put a call there and may tell the context */
-	struct backing_call calls[];  /* one for each chunk of the context */
+	struct backing_call calls[];          /* one for each chunk of the context */
 };
 
 static int
@@ -42,16 +40,10 @@ own_calls_init(struct ioctx *ctx)
 	return 0;
 }
 
-/* A thread that has put the last call into the list may still have to tell, which the context has
- * not waited for. */
 static void
 own_calls_fini(struct ioctx *ctx)
 {
-	struct own_calls *state = ctx->backend_state;
-
-	while (atomic_load(&state->telling) > 0)
-		sched_yield();
-	free(state);
+	free(ctx->backend_state);
 }
 
 static enum call_op
@@ -76,13 +68,13 @@ ended(struct backing_call *call, int result)
 	struct own_calls *state = ctx->backend_state;
 
 	call->result = result;
-	atomic_fetch_add(&state->telling, 1);
+	atomic_fetch_add(&ctx->telling, 1);
 	call->next = atomic_load_explicit(&state->ended, memory_order_relaxed);
 	while (!atomic_compare_exchange_weak(&state->ended, &call->next, call))
 		;
 	if (!call->next)
 		eventfd_write(ctx->inbox_event, 1);
-	atomic_fetch_sub(&state->telling, 1);
+	atomic_fetch_sub(&ctx->telling, 1);
 }
 
 static void

@@ -169,6 +169,9 @@ ioctx_free(struct ioctx *ctx)
 {
 	assert(ctx->unfinished == 0 && ctx->queued == 0);
 	range_track_remove(ctx->image->ranges, &ctx->track);
+	/* What they have left is done, but the context has not waited for them. */
+	while (atomic_load(&ctx->telling) > 0)
+		sched_yield();
 	ctx->backend->fini(ctx);
 	release(ctx);
 }

@@ -125,17 +125,17 @@ range_granted(struct range *range)
 {
 	struct io *io = io_of_range(range);
 	struct ioctx *ctx = io->ctx;
-	int event = ctx->inbox_event;
-
-	/* The context may complete the io, and free it, as soon as it is in the inbox. */
 	struct io *next = atomic_load_explicit(&ctx->inbox, memory_order_relaxed);
 
+	/* As soon as the io is in the inbox, the context may complete it, and end. */
+	atomic_fetch_add(&ctx->telling, 1);
 	do {
 		io->next = next;
 	} while (!atomic_compare_exchange_weak(&ctx->inbox, &next, io));
 	/* If the inbox was not empty, the context has been told already. */
 	if (!next)
-		eventfd_write(event, 1);
+		eventfd_write(ctx->inbox_event, 1);
+	atomic_fetch_sub(&ctx->telling, 1);
 }
 
 /* The size, in bytes, of the blocks that direct I/O to a part of one may read and write back. */

@@ -54,6 +54,9 @@ struct ioctx {
 	/* Ios whose range was granted by another thread, or that an observer has released, newest
 	 * first. */
 	_Atomic(struct io *) inbox;
+	/* Other threads that have left something for this one, and may still have to write
+	 * .inbox_event: ioctx_free() waits for them. */
+	_Atomic unsigned int telling;
 
 	struct counters counters; /* written by the context's thread, read by any thread */
 
