@@ -92,7 +92,6 @@ prepare_one(struct checkpoints *set, const char *name, uint64_t granule)
 		.granules = size / granule + (size % granule != 0),
 		.covered = size,
 	};
-
 	struct checkpoint *checkpoint;
 
 	memcpy(entry.name, name, strlen(name) + 1);

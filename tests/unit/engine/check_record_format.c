@@ -305,30 +305,32 @@ END_TEST
 
 /* ---- the witness */
 
+#define SECOND INT64_C(1000000000)
+
+/* Changed at 100 s and seen at 110 s, 50 s after the boot. */
+static const struct witness seen = {
+	"one", 1, 2, 3, 4, 5, 0, 5, 100 * SECOND, 100 * SECOND, 110 * SECOND, 50 * SECOND, false};
+
 START_TEST(witness_tells_who_has_changed_the_image)
 {
-	const int64_t second = 1000000000;
-	struct witness then = {
-		"one",        1,           2,    3, 4, 5, 0, 5, 100 * second, 100 * second,
-		110 * second, 50 * second, false};
-	struct witness now = then;
+	struct witness then = seen, now = then;
 	char reason[REASON_MAX];
 
 	/* The boot was at 60 s. */
-	now.seen = 500 * second;
-	now.seen_boot = 440 * second;
+	now.seen = 500 * SECOND;
+	now.seen_boot = 440 * SECOND;
 	ck_assert(witness_agrees(&then, &now, true, reason));
-	now.changed = 120 * second;
+	now.changed = 120 * SECOND;
 	ck_assert(!witness_agrees(&then, &now, true, reason));
 	ck_assert_ptr_nonnull(strstr(reason, "changed without this server"));
 	ck_assert(witness_agrees(&then, &now, false, reason));
-	now.changed = 126 * second;
+	now.changed = 126 * SECOND;
 	ck_assert(!witness_agrees(&then, &now, false, reason));
 	/* After another one, at 60 s. */
 	strcpy(now.boot, "two");
-	now.changed = 120 * second;
+	now.changed = 120 * SECOND;
 	ck_assert(!witness_agrees(&then, &now, false, reason));
-	now.seen_boot = 370 * second;
+	now.seen_boot = 370 * SECOND;
 	ck_assert(witness_agrees(&then, &now, false, reason));
 	now.size++;
 	ck_assert(!witness_agrees(&then, &now, false, reason));
@@ -342,30 +344,26 @@ END_TEST
 /* Somebody else has changed it, and the times would hide that. */
 START_TEST(times_that_went_back_are_noticed_after_a_kill)
 {
-	const int64_t second = 1000000000;
-	struct witness then = {
-		"one",        1,           2,    3, 4, 5, 0, 5, 100 * second, 100 * second,
-		110 * second, 50 * second, false};
-	struct witness now = then;
+	struct witness then = seen, now = then;
 	char reason[REASON_MAX];
 
-	now.seen = 500 * second;
-	now.seen_boot = 440 * second;
-	now.changed = 101 * second;
-	now.modified = 99 * second;
+	now.seen = 500 * SECOND;
+	now.seen_boot = 440 * SECOND;
+	now.changed = 101 * SECOND;
+	now.modified = 99 * SECOND;
 	ck_assert(!witness_agrees(&then, &now, false, reason));
-	now.modified = 100 * second;
+	now.modified = 100 * SECOND;
 	ck_assert(witness_agrees(&then, &now, false, reason));
-	now.changed = 99 * second;
+	now.changed = 99 * SECOND;
 	ck_assert(!witness_agrees(&then, &now, false, reason));
 	ck_assert_ptr_nonnull(strstr(reason, "changed without this server"));
-	now.changed = 101 * second;
+	now.changed = 101 * SECOND;
 	/* The clock was set back, or forth. */
-	now.seen -= 2 * second;
+	now.seen -= 2 * SECOND;
 	ck_assert(!witness_agrees(&then, &now, false, reason));
-	now.seen += 4 * second;
+	now.seen += 4 * SECOND;
 	ck_assert(!witness_agrees(&then, &now, false, reason));
-	now.seen -= 2 * second;
+	now.seen -= 2 * SECOND;
 	ck_assert(witness_agrees(&then, &now, false, reason));
 	now.remote = true;
 	ck_assert(!witness_agrees(&then, &now, false, reason));
@@ -373,28 +371,27 @@ START_TEST(times_that_went_back_are_noticed_after_a_kill)
 	now.remote = false;
 	/* In a power cut, times are lost, but not old ones. */
 	strcpy(now.boot, "two");
-	now.seen_boot = 300 * second;
-	now.changed = 41 * second;
+	now.seen_boot = 300 * SECOND;
+	now.changed = 41 * SECOND;
 	ck_assert(witness_agrees(&then, &now, false, reason));
-	now.changed = 39 * second;
+	now.changed = 39 * SECOND;
 	ck_assert(!witness_agrees(&then, &now, false, reason));
 }
 END_TEST
 
 START_TEST(witness_of_a_block_device_is_of_one_boot)
 {
-	const int64_t second = 1000000000;
 	struct witness then = {"one",        2,           2,    0, 4, 5, 0, 5, 100, 0,
-			       110 * second, 50 * second, false};
+			       110 * SECOND, 50 * SECOND, false};
 	struct witness now = then;
 	char reason[REASON_MAX];
 
-	now.seen_boot = 64 * second;
+	now.seen_boot = 64 * SECOND;
 	ck_assert(witness_agrees(&then, &now, true, reason));
 	now.changed++;
 	ck_assert(!witness_agrees(&then, &now, true, reason));
 	ck_assert(witness_agrees(&then, &now, false, reason));
-	now.seen_boot = 66 * second;
+	now.seen_boot = 66 * SECOND;
 	ck_assert(!witness_agrees(&then, &now, false, reason));
 	ck_assert_ptr_nonnull(strstr(reason, "killed too long ago"));
 	now = then;
