@@ -15,16 +15,17 @@
 int
 exports_follow_access(struct exports *exports, struct offer *offer, struct access *access)
 {
+	const struct export *export = offer->export;
 	int r;
 
 	/* A snapshot may lack them, if there was no memory for them before. */
 	if (access_same(offer->access, access))
-		return exports_follow_origin(exports, offer->export, access);
+		return exports_follow_origin(exports, export, access);
 	r = exports_renew(exports, offer, access);
 	if (r < 0)
 		return r;
-	access_log(access, offer->export->config->name);
-	return exports_follow_origin(exports, offer->export, access);
+	access_log(access, export->config->name);
+	return exports_follow_origin(exports, export, access);
 }
 
 /* changing held.  An option that is not given stays. */

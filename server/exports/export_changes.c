@@ -383,9 +383,10 @@ remove_vanished(struct exports *exports, const struct server_config *config)
 static void
 follow_config(struct exports *exports, struct offer *offer, struct export_config *config)
 {
-	const char *difference = export_config_difference(offer->export->config, config);
+	struct export *export = offer->export;
+	const char *difference = export_config_difference(export->config, config);
 
-	if (offer->export->origin) {
+	if (export->origin) {
 		log_error("export \"%s\": there is a snapshot of that name", config->name);
 		export_config_free(config);
 		return;
@@ -393,7 +394,7 @@ follow_config(struct exports *exports, struct offer *offer, struct export_config
 	if (exports_follow_access(exports, offer, config->access) < 0)
 		log_error("export \"%s\": its rules could not be changed: out of memory",
 			  config->name);
-	if (exports_follow_limits(exports, offer->export, &config->limits) < 0)
+	if (exports_follow_limits(exports, export, &config->limits) < 0)
 		log_error("export \"%s\": its limits could not be changed: out of memory",
 			  config->name);
 	if (difference)

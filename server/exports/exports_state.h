@@ -59,7 +59,8 @@ struct offer **
 exports_find_or_only(struct exports *exports, const char *name);
 
 /* changing held.  A new offer with the image's present facts, and these rules, replaces the old one
- * in the list.  0 or -ENOMEM. */
+ * in the list.  0 or -ENOMEM.  With 0, the old offer may be freed at once, by exports_reap() on
+ * another thread; its export stays. */
 int
 exports_renew(struct exports *exports, struct offer *old, struct access *access);
 
@@ -71,7 +72,8 @@ exports_refresh(struct exports *exports, struct offer *offer);
 void
 exports_follow_size(struct export *export);
 
-/* changing held.  New clients get these rules, which may be the same.  0 or -ENOMEM. */
+/* changing held.  New clients get these rules, which may be the same.  0 or -ENOMEM.  The offer may
+ * be freed by then, as after exports_renew(). */
 int
 exports_follow_access(struct exports *exports, struct offer *offer, struct access *access);
 

@@ -372,6 +372,36 @@ START_TEST(reload_takes_back_a_change)
 }
 END_TEST
 
+/* As the main thread does when no client has the old offer any more. */
+static void
+reap(enum log_level level, const char *text)
+{
+	(void)level;
+	(void)text;
+	exports_reap(exports); /* asks the workers, of which there is none */
+	exports_reap(exports);
+}
+
+/* Another thread freed the old offer while the change of rules was still reading it.  Without
+ * sanitizers, only the second change below shows that. */
+START_TEST(offer_may_be_freed_while_its_rules_change)
+{
+	struct export_config *wanted;
+	char *error;
+
+	add("a", 0, "uid:1", NULL);
+	log_set_sink(reap);
+	ck_assert_int_eq(exports_set_access(exports, "a", "uid:2", NULL, 0, &error), 0);
+	configure("a", 0, "uid:3", NULL);
+	wanted = config.exports;
+	ck_assert_int_eq(option_set(export_option_rows(), wanted, "iops-limit", "1000", &error), 0);
+	follow();
+	assert_refused(2, "a", NBD_REP_ERR_POLICY);
+	ck_assert_ptr_nonnull(offer_of(assert_found(3, "a"))->export->limiter);
+	ck_assert_ptr_null(exports->retired);
+}
+END_TEST
+
 static void
 note_rules(void *data, const struct visited *visited)
 {
@@ -416,6 +446,7 @@ main(void)
 		{.test = resized_export_keeps_its_rules},
 		{.test = reload_changes_rules_without_a_restart},
 		{.test = reload_takes_back_a_change},
+		{.test = offer_may_be_freed_while_its_rules_change},
 		{.test = status_sees_the_rules_of_now},
 		{0},
 	};
