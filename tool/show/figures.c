@@ -159,3 +159,38 @@ figures_between(const struct sample *before, const struct sample *after, struct 
 	for (unsigned int op = 0; op < FIGURES_OPS; op++)
 		compare_op(before, after, op, figures);
 }
+
+/* ---- JSON */
+
+static void
+set_latency(json_t *object, const char *name, uint64_t microseconds)
+{
+	if (microseconds > 0)
+		json_object_set_new(object, name, json_integer((json_int_t)microseconds));
+	else
+		json_object_set_new(object, name, json_null());
+}
+
+json_t *
+figures_op_object(const struct figures *all, enum figures_op op)
+{
+	const struct op_figures *figures = &all->ops[op];
+	const uint64_t *latency = all->latency[op];
+	json_t *object = json_object();
+	json_t *histogram = json_array();
+	unsigned int count = FIGURES_BUCKETS;
+
+	while (count > 0 && latency[count - 1] == 0)
+		count--;
+	for (unsigned int i = 0; i < count; i++)
+		json_array_append_new(histogram, json_integer((json_int_t)latency[i]));
+	json_object_set_new(object, "iops", json_real(figures->iops));
+	json_object_set_new(object, "bytes-per-second", json_real(figures->bytes_per_second));
+	json_object_set_new(object, "average-bytes", json_real(figures->bytes));
+	json_object_set_new(object, "average-ms", json_real(figures->milliseconds));
+	set_latency(object, "p50-us", figures->median);
+	set_latency(object, "p99-us", figures->p99);
+	set_latency(object, "max-us", figures->longest);
+	json_object_set_new(object, "histogram", histogram);
+	return object;
+}

@@ -78,4 +78,9 @@ figures_between(const struct sample *before, const struct sample *after, struct 
 uint64_t
 figures_percentile(const uint64_t buckets[FIGURES_BUCKETS], unsigned int percent);
 
+/* The figures of an operation, as the manual's "The status in JSON" has them.  Caller frees
+ * (json_decref). */
+json_t *
+figures_op_object(const struct figures *all, enum figures_op op);
+
 #endif

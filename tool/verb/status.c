@@ -227,37 +227,6 @@ print_text(const struct view *view, const struct figures *figures)
 
 /* ---- JSON */
 
-static void
-set_latency(json_t *object, const char *name, uint64_t microseconds)
-{
-	if (microseconds > 0)
-		json_object_set_new(object, name, json_integer((json_int_t)microseconds));
-	else
-		json_object_set_new(object, name, json_null());
-}
-
-static json_t *
-op_object(const struct op_figures *figures, const uint64_t latency[FIGURES_BUCKETS])
-{
-	json_t *object = json_object();
-	json_t *histogram = json_array();
-	unsigned int count = FIGURES_BUCKETS;
-
-	while (count > 0 && latency[count - 1] == 0)
-		count--;
-	for (unsigned int i = 0; i < count; i++)
-		json_array_append_new(histogram, json_integer((json_int_t)latency[i]));
-	json_object_set_new(object, "iops", json_real(figures->iops));
-	json_object_set_new(object, "bytes-per-second", json_real(figures->bytes_per_second));
-	json_object_set_new(object, "average-bytes", json_real(figures->bytes));
-	json_object_set_new(object, "average-ms", json_real(figures->milliseconds));
-	set_latency(object, "p50-us", figures->median);
-	set_latency(object, "p99-us", figures->p99);
-	set_latency(object, "max-us", figures->longest);
-	json_object_set_new(object, "histogram", histogram);
-	return object;
-}
-
 static json_t *
 in_flight_object(const struct sample *sample)
 {
@@ -277,8 +246,7 @@ print_json(const struct view *view, const struct figures *figures, bool pretty)
 	json_t *status = view->listing->status;
 
 	for (unsigned int op = 0; op < FIGURES_OPS; op++)
-		json_object_set_new(ops, figures_op_names[op],
-				    op_object(&figures->ops[op], figures->latency[op]));
+		json_object_set_new(ops, figures_op_names[op], figures_op_object(figures, op));
 	json_object_set_new(object, "seconds", json_real(figures->seconds));
 	json_object_set_new(object, "busy", json_real(figures->busy));
 	json_object_set_new(object, "in-flight", in_flight_object(&view->sample));
