@@ -46,8 +46,9 @@ BEGIN {
 	allowed["tool/guard"] = "tool/device tool/server tool/failure.h tool/nap.h tool/system_file.h nbd/protocol.h common"
 	allowed["tool/table"] = "server/limit tool/guard tool/device tool/server tool/failure.h tool/system_file.h engine common"
 	allowed["tool/show"] = "tool/guard tool/device tool/server tool/failure.h tool/system_file.h common"
+	allowed["tool/top"] = "tool/show tool/device tool/server tool/failure.h tool/system_file.h common"
 	allowed["tool/backup"] = "tool/show tool/device tool/server tool/failure.h common"
-	allowed["tool/verb"] = "tool/backup tool/keys tool/show tool/table tool/guard tool/device tool/server tool/failure.h tool/nap.h tool/system_file.h common"
+	allowed["tool/verb"] = "tool/top tool/backup tool/keys tool/show tool/table tool/guard tool/device tool/server tool/failure.h tool/nap.h tool/system_file.h common"
 
 	allowed["plugins/loop"] = "engine/* control common"
 	allowed["man"] = "plugins/* server/* tool/* engine/* common"

@@ -37,7 +37,7 @@ extern const struct verb *const verbs[];
 
 extern const struct verb verb_adopt, verb_attach, verb_backup, verb_change, verb_check,
 	verb_checkpoint, verb_detach, verb_keys, verb_list, verb_replace_server, verb_resize,
-	verb_restore, verb_set, verb_snapshot, verb_start, verb_status, verb_stop;
+	verb_restore, verb_set, verb_snapshot, verb_start, verb_status, verb_stop, verb_top;
 
 /* NULL: there is none of that name. */
 const struct verb *

@@ -20,7 +20,7 @@ refuses() # REGEX ARGUMENT...
 }
 
 verbs=$(nbdloop --help | sed -n 's/^    \([a-z][a-z-]*\)  .*/\1/p')
-expect_equal "verbs" "adopt attach backup change check checkpoint detach keys list replace-server resize restore set snapshot start status stop" "$(echo $verbs)"
+expect_equal "verbs" "adopt attach backup change check checkpoint detach keys list replace-server resize restore set snapshot start status stop top" "$(echo $verbs)"
 expect_equal "version" "nbdloop $(sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' "$top_builddir/config.h")" "$(nbdloop --version)"
 
 # --help lists the options; nbdloop knows each listed option and rejects any other.
@@ -44,6 +44,7 @@ for verb in $verbs; do
 	snapshot) wanted="all checkpoint expire freeze help remove scratch scratch-size" ;;
 	start | stop) wanted="all help" ;;
 	status) wanted="help json watch" ;;
+	top) wanted="batch count delay help json sort" ;;
 	*) wanted=help ;;
 	esac
 	# shellcheck disable=SC2086 # several words

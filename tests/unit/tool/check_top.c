@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The parts of nbdloop top that need neither a terminal nor a server.
+ */
+#include "tool/top/frame.h"
+#include "tool/top/server_sockets.h"
+#include "tool/top/terminal.h"
+#include "tool/top/view.h"
+
+#include "tests/lib/suite.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- control sockets of servers */
+
+static GPtrArray *paths;
+
+static void
+begin_paths(void)
+{
+	paths = g_ptr_array_new_with_free_func(g_free);
+}
+
+static void
+end_paths(void)
+{
+	g_ptr_array_unref(paths);
+}
+
+static void
+assert_paths(const char *words, size_t length, const char *wanted)
+{
+	g_autofree char *all = NULL;
+
+	server_sockets_add(paths, words, length, "/srv/one");
+	g_ptr_array_add(paths, NULL);
+	all = g_strjoinv(" ", (char **)paths->pdata);
+	ck_assert_str_eq(all, wanted);
+}
+
+#define ASSERT_PATHS(words, wanted) assert_paths(words, sizeof(words), wanted)
+
+START_TEST(command_line_names_a_socket)
+{
+	ASSERT_PATHS("nbdloopd\0-U\0x.sock\0--control\0/run/a.ctl\0disk.img", "/run/a.ctl");
+}
+END_TEST
+
+START_TEST(relative_paths_are_of_the_server)
+{
+	ASSERT_PATHS("nbdloopd\0--control=../a.ctl\0disk.img", "/srv/a.ctl");
+}
+END_TEST
+
+START_TEST(parameter_of_nbdkit_names_a_socket)
+{
+	ASSERT_PATHS("nbdkit\0loop\0file=control\0control=/run/b.ctl", "/run/b.ctl");
+}
+END_TEST
+
+START_TEST(other_words_name_none)
+{
+	ASSERT_PATHS("nbdloopd\0--controls=/a\0--control-x\0/b\0-control=/c\0control\0/d", "");
+}
+END_TEST
+
+START_TEST(socket_is_listed_once)
+{
+	ASSERT_PATHS("nbdloopd\0--control=/a/../b\0--control=/b", "/b");
+}
+END_TEST
+
+START_TEST(option_without_a_value_names_none)
+{
+	ASSERT_PATHS("nbdloopd\0--control", "");
+}
+END_TEST
+
+/* A process can write anything over its command line. */
+START_TEST(unfinished_words_are_left_alone)
+{
+	static const char words[] = {'a', 0, '-', '-', 'c', 'o', 'n', 't', 'r', 'o', 'l', '=', '/'};
+
+	assert_paths(words, sizeof(words), "");
+}
+END_TEST
+
+START_TEST(missing_configuration_is_no_error)
+{
+	ASSERT_PATHS("nbdloopd\0--config=/nowhere/x.conf\0--control=/a", "/a");
+}
+END_TEST
+
+/* ---- keys */
+
+static void
+assert_keys(const char *bytes, size_t taken, size_t count, const int *wanted)
+{
+	g_autoptr(GArray) keys = g_array_new(FALSE, FALSE, sizeof(int));
+
+	ck_assert_uint_eq(terminal_decode(bytes, strlen(bytes), keys), taken);
+	ck_assert_uint_eq(keys->len, count);
+	for (guint i = 0; i < count; i++)
+		ck_assert_int_eq(g_array_index(keys, int, i), wanted[i]);
+}
+
+START_TEST(sequences_are_one_key)
+{
+	static const int keys[] = {'q', KEY_UP, KEY_PAGE_DOWN, KEY_UNKNOWN, KEY_DOWN, 'r'};
+
+	assert_keys("q\033[A\033[6~\033[1;5C\033OBr", 18, 6, keys);
+}
+END_TEST
+
+START_TEST(beginning_of_a_sequence_is_no_key)
+{
+	static const int keys[] = {'q'};
+
+	assert_keys("q\033[5", 1, 1, keys);
+	assert_keys("q\033", 1, 1, keys);
+}
+END_TEST
+
+START_TEST(escape_before_another_key_is_itself)
+{
+	static const int keys[] = {KEY_ESCAPE, 'q'};
+
+	assert_keys("\033q", 2, 2, keys);
+}
+END_TEST
+
+/* ---- text of others on the screen */
+
+static void
+assert_cut(const char *text, unsigned int left, unsigned int columns, const char *wanted)
+{
+	g_autofree char *cut = frame_cut(text, left, columns);
+
+	ck_assert_str_eq(cut, wanted);
+	ck_assert(columns == 0 || frame_cells(cut) <= columns);
+}
+
+START_TEST(lines_are_cut_by_cells)
+{
+	assert_cut("abcdef", 0, 4, "abcd");
+	assert_cut("abcdef", 2, 3, "cde");
+	assert_cut("abcdef", 0, 0, "abcdef");
+	assert_cut("abcdef", 9, 3, "");
+	assert_cut("\xc3\xa9\xc3\xa9\xc3\xa9", 0, 2, "\xc3\xa9\xc3\xa9");
+	/* A wide character that has only one cell left is left out. */
+	assert_cut("a\xe6\xbc\xa2\xe6\xbc\xa2", 0, 4, "a\xe6\xbc\xa2");
+}
+END_TEST
+
+START_TEST(nothing_is_a_command_for_the_terminal)
+{
+	assert_cut("a\033[2Jb", 0, 0, "a?[2Jb");
+	assert_cut("\n\r\t\b\x7f", 0, 0, "?????");
+	/* C1 control characters, bytes that are no UTF-8, and a mark that turns the line round. */
+	assert_cut("\xc2\x9b"
+		   "2J\xff\xe2\x80\xae",
+		   0, 0, "?2J??");
+}
+END_TEST
+
+/* ---- the view */
+
+static struct view view;
+
+static void
+add_row(const char *name, double reads, double written, const char *trouble)
+{
+	struct row *row = g_new0(struct row, 1);
+
+	row->device = row->measured = true;
+	row->name = g_strdup(name);
+	row->trouble = g_strdup(trouble);
+	row->figures.ops[FIGURES_READ].iops = reads;
+	row->figures.ops[FIGURES_WRITE].bytes_per_second = written;
+	g_ptr_array_add(view.rows, row);
+}
+
+static void
+begin_view(void)
+{
+	view_init(&view, ROW_IOPS, 3);
+	add_row("/dev/nbd10", 0, 0, NULL);
+	add_row("/dev/nbd9", 5, 1, NULL);
+	add_row("/dev/nbd1", 7, 0, NULL);
+	add_row("/dev/nbd2", 0, 9, "its guard was killed");
+	view_sort(&view);
+}
+
+static void
+end_view(void)
+{
+	view_fini(&view);
+}
+
+static void
+assert_order(const char *wanted)
+{
+	g_autoptr(GString) names = g_string_new(NULL);
+
+	for (guint i = 0; i < view.rows->len; i++)
+		g_string_append_printf(names, "%s ", ((struct row *)view.rows->pdata[i])->name + 8);
+	ck_assert_str_eq(names->str, wanted);
+}
+
+START_TEST(rows_are_sorted_by_the_key)
+{
+	assert_order("1 9 2 10 ");
+	ck_assert_int_eq(view_key(&view, 'M'), VIEW_DRAW);
+	assert_order("2 9 1 10 ");
+	ck_assert_int_eq(view_key(&view, 'N'), VIEW_DRAW);
+	assert_order("1 2 9 10 ");
+	view_key(&view, 'r');
+	assert_order("10 9 2 1 ");
+	view_key(&view, 'P');
+	/* What is alike keeps its order. */
+	assert_order("2 10 9 1 ");
+}
+END_TEST
+
+START_TEST(order_has_ends)
+{
+	for (unsigned int i = 0; i < 2 * ROW_ORDERS; i++)
+		view_key(&view, '>');
+	ck_assert_int_eq(view.order, ROW_CONNECTIONS);
+	for (unsigned int i = 0; i < 2 * ROW_ORDERS; i++)
+		view_key(&view, '<');
+	ck_assert_int_eq(view.order, ROW_NAME);
+}
+END_TEST
+
+START_TEST(delay_is_asked_for)
+{
+	view_key(&view, 'd');
+	for (const char *at = "0.25x\x7f\r"; *at; at++)
+		ck_assert_int_eq(view_key(&view, *at), VIEW_DRAW);
+	ck_assert(view.delay == 0.25);
+	view_key(&view, 's');
+	view_key(&view, 'q');
+	ck_assert_int_eq(view_key(&view, KEY_ESCAPE), VIEW_DRAW);
+	ck_assert(view.delay == 0.25);
+	ck_assert_int_eq(view_key(&view, 'q'), VIEW_END);
+}
+END_TEST
+
+START_TEST(delays_are_numbers_in_a_range)
+{
+	double delay = 7;
+
+	for (const char *const *text = (const char *const[]){"", "0", "0.09", "-1", "nan", "inf",
+							     "86401", "3 ", "x", NULL};
+	     *text; text++)
+		ck_assert_msg(!view_parse_delay(*text, &delay) && delay == 7, "%s", *text);
+	ck_assert(view_parse_delay("0.1", &delay) && delay == 0.1);
+	ck_assert(view_parse_delay("86400", &delay) && delay == 86400);
+}
+END_TEST
+
+START_TEST(screen_fits_the_terminal)
+{
+	for (unsigned int lines = 1; lines < 12; lines++) {
+		for (unsigned int columns = 1; columns < 140; columns += 3) {
+			GString *screen = view_screen(&view, columns, lines);
+			unsigned int ends = 0;
+
+			for (const char *at = screen->str; (at = strstr(at, "\r\n")); at++)
+				ends++;
+			ck_assert_uint_lt(ends, lines);
+			g_string_free(screen, TRUE);
+		}
+	}
+}
+END_TEST
+
+START_TEST(list_is_scrolled_to_its_ends)
+{
+	GString *screen;
+
+	view_key(&view, 'N');
+	view_key(&view, KEY_END);
+	screen = view_screen(&view, 100, 6);
+	ck_assert_ptr_null(strstr(screen->str, "/dev/nbd2"));
+	ck_assert_ptr_nonnull(strstr(screen->str, "/dev/nbd9"));
+	ck_assert_ptr_nonnull(strstr(screen->str, "/dev/nbd10"));
+	ck_assert_uint_eq(view.first, 2);
+	g_string_free(screen, TRUE);
+	view_key(&view, KEY_UP);
+	ck_assert_uint_eq(view.first, 1);
+	view_key(&view, KEY_PAGE_UP);
+	ck_assert_uint_eq(view.first, 0);
+}
+END_TEST
+
+START_TEST(idle_rows_can_be_hidden)
+{
+	GString *screen;
+
+	view_key(&view, 'i');
+	screen = view_screen(&view, 100, 20);
+	ck_assert_ptr_null(strstr(screen->str, "/dev/nbd10"));
+	ck_assert_ptr_nonnull(strstr(screen->str, "/dev/nbd2"));
+	g_string_free(screen, TRUE);
+}
+END_TEST
+
+int
+main(void)
+{
+	const struct suite_row cases[] = {
+		{.name = "sockets", .begin = begin_paths, .end = end_paths},
+		{.test = command_line_names_a_socket},
+		{.test = relative_paths_are_of_the_server},
+		{.test = parameter_of_nbdkit_names_a_socket},
+		{.test = other_words_name_none},
+		{.test = socket_is_listed_once},
+		{.test = option_without_a_value_names_none},
+		{.test = unfinished_words_are_left_alone},
+		{.test = missing_configuration_is_no_error},
+		{.name = "keys"},
+		{.test = sequences_are_one_key},
+		{.test = beginning_of_a_sequence_is_no_key},
+		{.test = escape_before_another_key_is_itself},
+		{.name = "text"},
+		{.test = lines_are_cut_by_cells},
+		{.test = nothing_is_a_command_for_the_terminal},
+		{.name = "view", .begin = begin_view, .end = end_view},
+		{.test = rows_are_sorted_by_the_key},
+		{.test = order_has_ends},
+		{.test = delay_is_asked_for},
+		{.test = delays_are_numbers_in_a_range},
+		{.test = screen_fits_the_terminal},
+		{.test = list_is_scrolled_to_its_ends},
+		{.test = idle_rows_can_be_hidden},
+		{0},
+	};
+
+	return suite_run("top", cases);
+}

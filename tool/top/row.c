@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/top/row.h"
+
+#include "tool/server/server_link.h"
+
+#include "common/unit.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* How long an answer may take before the line tells that it is missing. */
+#define PATIENCE G_USEC_PER_SEC
+
+const char *const row_order_names[ROW_ORDERS + 1] = {
+	"name",      "iops",           "read-iops",       "write-iops",
+	"bandwidth", "read-bandwidth", "write-bandwidth", "ms",
+	"p99",       "in-flight",      "connections",     NULL,
+};
+
+void
+row_free(struct row *row)
+{
+	if (!row)
+		return;
+	g_free(row->name);
+	g_free(row->socket);
+	g_free(row->image);
+	g_free(row->engine);
+	g_free(row->tls);
+	g_free(row->limits);
+	g_free(row->trouble);
+	g_free(row);
+}
+
+/* ---- facts of an export, in the status of its server */
+
+static char *
+member_text(json_t *object, const char *member)
+{
+	return g_strdup(json_string_value(json_object_get(object, member)));
+}
+
+static uint64_t
+member_number(json_t *object, const char *member)
+{
+	json_int_t number = json_integer_value(json_object_get(object, member));
+
+	return number > 0 ? (uint64_t)number : 0;
+}
+
+/* "iops-limit=100,read:50": one of the limits, as an option. */
+static void
+add_limit(GString *text, json_t *limits, const char *name)
+{
+	static const char *const parts[] = {"both", "read", "write", "burst"};
+	json_t *limit = json_object_get(limits, name);
+	const char *separator = "";
+	char number[UNIT_SIZE_TEXT];
+
+	if (member_number(limit, "both") + member_number(limit, "read") +
+		    member_number(limit, "write") ==
+	    0)
+		return;
+	g_string_append_printf(text, "%s%s-limit=", text->len ? " " : "", name);
+	for (size_t i = 0; i < G_N_ELEMENTS(parts); i++) {
+		uint64_t value = member_number(limit, parts[i]);
+
+		if (value == 0)
+			continue;
+		g_string_append_printf(text, "%s%s%s%s", separator, i ? parts[i] : "", i ? ":" : "",
+				       unit_format_size(value, number));
+		separator = ",";
+	}
+}
+
+static char *
+limits_text(json_t *limits)
+{
+	GString *text;
+	uint64_t connections = member_number(limits, "connections");
+
+	if (!limits)
+		return NULL;
+	text = g_string_new(NULL);
+	add_limit(text, limits, "iops");
+	add_limit(text, limits, "bandwidth");
+	if (connections)
+		g_string_append_printf(text, "%sconnections-limit=%" PRIu64, text->len ? " " : "",
+				       connections);
+	return g_string_free(text, FALSE);
+}
+
+/* The export of that name in a status; NULL: there is none. */
+static json_t *
+find_export(json_t *status, const char *name)
+{
+	json_t *export;
+	size_t i;
+
+	json_array_foreach(json_object_get(status, "exports"), i, export)
+	{
+		const char *its = json_string_value(json_object_get(export, "name"));
+
+		if (its && strcmp(its, name) == 0)
+			return export;
+	}
+	return NULL;
+}
+
+/* The server's counters as a sample, in which the kernel has no part. */
+static void
+sample_of_export(struct sample *sample, int64_t time, json_t *status, json_t *export)
+{
+	json_t *counters = json_object_get(export, "counters");
+
+	*sample = (struct sample){.time = time};
+	sample_add_server(sample, status, export);
+	sample->count[FIGURES_READ] = member_number(counters, "reads");
+	sample->count[FIGURES_WRITE] = member_number(counters, "writes");
+	sample->count[FIGURES_FLUSH] = member_number(counters, "flushes");
+	sample->count[FIGURES_DISCARD] = member_number(counters, "discards");
+	sample->sectors[FIGURES_READ] = member_number(counters, "read_bytes") / 512;
+	sample->sectors[FIGURES_WRITE] = member_number(counters, "write_bytes") / 512;
+}
+
+/* The counters of a server that was restarted meanwhile began at 0. */
+static void
+figures_of_export(const struct source *source, json_t *export, struct figures *figures)
+{
+	const char *name = json_string_value(json_object_get(export, "name")) ?: "";
+	struct sample before, now;
+
+	sample_of_export(&before, source->before->time, source->before->status,
+			 find_export(source->before->status, name));
+	sample_of_export(&now, source->now->time, source->now->status, export);
+	if (before.server != now.server)
+		before = (struct sample){.time = before.time, .server = now.server};
+	figures_between(&before, &now, figures);
+}
+
+static void
+row_set_percentiles(struct row *row)
+{
+	uint64_t all[FIGURES_BUCKETS] = {0};
+
+	for (unsigned int op = 0; op < FIGURES_OPS; op++) {
+		for (unsigned int i = 0; i < FIGURES_BUCKETS; i++)
+			all[i] += row->figures.latency[op][i];
+	}
+	row->p50 = figures_percentile(all, 50);
+	row->p99 = figures_percentile(all, 99);
+}
+
+static void
+row_take_export(struct row *row, json_t *status, json_t *export)
+{
+	row->told = true;
+	row->pid = server_link_pid(status);
+	row->engine = member_text(export, "engine");
+	row->tls = member_text(status, "tls");
+	row->limits = limits_text(json_object_get(export, "limits"));
+	row->connections = member_number(export, "connections");
+	row->errors = member_number(json_object_get(export, "counters"), "errors");
+}
+
+/* ---- one row */
+
+static void
+row_take_trouble(struct row *row, const struct source *source)
+{
+	int64_t silence = source->asked ? g_get_monotonic_time() - source->asked : 0;
+	const char *why = source->trouble;
+
+	row->silent = !source->now || silence > PATIENCE ||
+		      (why && !source->now->status && source->asked);
+	if (!row->silent)
+		row->trouble = g_strdup(why);
+	else
+		row->trouble =
+			g_strdup_printf("no answer for %" PRId64 " s%s%s", silence / G_USEC_PER_SEC,
+					why ? ": " : "", why ? why : "");
+}
+
+/* Of the operations of `kernel`, the server knows how long they took, and how many were zeroes. */
+static void
+merge_figures(struct figures *kernel, const struct figures *server)
+{
+	for (unsigned int op = 0; op < FIGURES_OPS; op++) {
+		kernel->ops[op].median = server->ops[op].median;
+		kernel->ops[op].p99 = server->ops[op].p99;
+		kernel->ops[op].longest = server->ops[op].longest;
+	}
+	memcpy(kernel->latency, server->latency, sizeof(kernel->latency));
+	kernel->ops[FIGURES_ZERO].iops = server->ops[FIGURES_ZERO].iops;
+}
+
+static double
+average_milliseconds(const struct figures *figures)
+{
+	double count = 0, sum = 0;
+
+	for (unsigned int op = 0; op < FIGURES_ZERO; op++) {
+		count += figures->ops[op].iops;
+		sum += figures->ops[op].iops * figures->ops[op].milliseconds;
+	}
+	return count > 0 ? sum / count : 0;
+}
+
+static void
+row_measure_device(struct row *row, const struct source *source, json_t *export)
+{
+	const struct sample *kernel = &source->kernel_now;
+
+	row->in_flight = kernel->in_flight[0] + kernel->in_flight[1];
+	row->measured = source->kernel_before.time != 0;
+	if (!row->measured)
+		return;
+	figures_between(&source->kernel_before, kernel, &row->figures);
+	row->seconds = row->figures.seconds;
+	row->milliseconds = average_milliseconds(&row->figures);
+	row->timed = export && !row->silent && source->before && source->before->status;
+	if (row->timed) {
+		struct figures server;
+
+		figures_of_export(source, export, &server);
+		merge_figures(&row->figures, &server);
+		row_set_percentiles(row);
+	}
+}
+
+static struct row *
+row_of_device(const struct source *source)
+{
+	struct row *row = g_new0(struct row, 1);
+	const struct listing *listing = source->now ? source->now->listing : NULL;
+
+	row->device = true;
+	row->name = g_strconcat("/dev/", source->name, NULL);
+	row_take_trouble(row, source);
+	if (listing) {
+		row->size = listing->device->size;
+		row->image = listing_source(listing);
+		if (listing->image && !row->silent)
+			row_take_export(row, listing->status, listing->image);
+		if (listing->tls) {
+			g_free(row->tls);
+			row->tls = g_strdup(listing->tls);
+		}
+	}
+	row_measure_device(row, source, listing ? listing->image : NULL);
+	return row;
+}
+
+static struct row *
+row_of_server(const struct source *source, json_t *export)
+{
+	struct row *row = g_new0(struct row, 1);
+	json_t *status = source->now ? source->now->status : NULL;
+
+	row->socket = g_strdup(source->name);
+	row_take_trouble(row, source);
+	row->name =
+		status ? g_strdup_printf("%" PRId64 ":%s", (int64_t)server_link_pid(status),
+					 json_string_value(json_object_get(export, "name")) ?: "")
+		       : g_strdup(source->name);
+	if (!export)
+		return row;
+	row->image = member_text(export, "file");
+	row->size = member_number(export, "size");
+	if (row->silent)
+		return row;
+	row_take_export(row, status, export);
+	row->in_flight = member_number(export, "requests");
+	row->measured = row->timed = source->before && source->before->status;
+	if (row->measured) {
+		figures_of_export(source, export, &row->figures);
+		row->seconds = row->figures.seconds;
+		row_set_percentiles(row);
+	}
+	return row;
+}
+
+void
+rows_add(GPtrArray *rows, const struct source *source)
+{
+	json_t *exports = source->now && !source->device
+				  ? json_object_get(source->now->status, "exports")
+				  : NULL,
+	       *export;
+	size_t i;
+
+	if (source->device) {
+		g_ptr_array_add(rows, row_of_device(source));
+		return;
+	}
+	json_array_foreach(exports, i, export) g_ptr_array_add(rows, row_of_server(source, export));
+	if (json_array_size(exports) == 0)
+		g_ptr_array_add(rows, row_of_server(source, NULL));
+}
+
+/* ---- order */
+
+double
+row_figure(const struct row *row, enum row_order order)
+{
+	const struct op_figures *ops = row->figures.ops;
+	double sum = 0;
+
+	switch (order) {
+	case ROW_IOPS:
+		for (unsigned int op = 0; op < FIGURES_OPS; op++)
+			sum += ops[op].iops;
+		return sum;
+	case ROW_READS: return ops[FIGURES_READ].iops;
+	case ROW_WRITES: return ops[FIGURES_WRITE].iops;
+	case ROW_BANDWIDTH:
+		return ops[FIGURES_READ].bytes_per_second + ops[FIGURES_WRITE].bytes_per_second;
+	case ROW_READ_BANDWIDTH: return ops[FIGURES_READ].bytes_per_second;
+	case ROW_WRITE_BANDWIDTH: return ops[FIGURES_WRITE].bytes_per_second;
+	case ROW_MILLISECONDS: return row->milliseconds;
+	case ROW_P99: return (double)row->p99;
+	case ROW_IN_FLIGHT: return (double)row->in_flight;
+	case ROW_CONNECTIONS: return (double)row->connections;
+	case ROW_NAME:
+	case ROW_ORDERS: break;
+	}
+	return 0;
+}
+
+struct comparison {
+	enum row_order order;
+	bool reverse;
+};
+
+static gint
+compare(gconstpointer a, gconstpointer b, gpointer data)
+{
+	const struct row *one = *(const struct row *const *)a,
+			 *other = *(const struct row *const *)b;
+	const struct comparison *comparison = data;
+	double first = row_figure(one, comparison->order),
+	       second = row_figure(other, comparison->order);
+	int result = first > second ? -1 : first < second ? 1 : 0;
+
+	if (comparison->order == ROW_NAME)
+		result = strverscmp(one->name, other->name);
+	if (comparison->reverse)
+		result = -result;
+	/* Lines that are alike keep their places. */
+	return result ? result : strverscmp(one->name, other->name);
+}
+
+void
+rows_sort(GPtrArray *rows, enum row_order order, bool reverse)
+{
+	struct comparison comparison = {order, reverse};
+
+	g_ptr_array_sort_with_data(rows, compare, &comparison);
+}
+
+bool
+row_is_idle(const struct row *row)
+{
+	return row_figure(row, ROW_IOPS) == 0 && row->in_flight == 0 && !row->trouble;
+}
+
+/* ---- JSON */
+
+static json_t *
+text_or_null(const char *text)
+{
+	json_t *string = text ? json_string(text) : NULL;
+
+	/* A path may hold any bytes. */
+	return string ? string : json_null();
+}
+
+static json_t *
+number_or_null(bool known, uint64_t number)
+{
+	return known ? json_integer((json_int_t)number) : json_null();
+}
+
+json_t *
+row_object(const struct row *row)
+{
+	json_t *object = json_object(), *ops = row->measured ? json_object() : json_null();
+
+	for (unsigned int op = 0; row->measured && op < FIGURES_OPS; op++)
+		json_object_set_new(ops, figures_op_names[op],
+				    figures_op_object(&row->figures, op));
+	json_object_set_new(object, "name", text_or_null(row->name));
+	json_object_set_new(object, "kind", json_string(row->device ? "device" : "export"));
+	json_object_set_new(object, "image", text_or_null(row->image));
+	json_object_set_new(object, "size", number_or_null(row->size > 0, row->size));
+	json_object_set_new(object, "control", text_or_null(row->socket));
+	json_object_set_new(object, "server-pid", number_or_null(row->pid > 0, (uint64_t)row->pid));
+	json_object_set_new(object, "answers", json_boolean(!row->silent));
+	json_object_set_new(object, "trouble", text_or_null(row->trouble));
+	json_object_set_new(object, "engine", text_or_null(row->engine));
+	json_object_set_new(object, "tls", text_or_null(row->tls));
+	json_object_set_new(object, "limits", text_or_null(row->limits));
+	json_object_set_new(object, "connections", number_or_null(row->told, row->connections));
+	json_object_set_new(object, "in-flight",
+			    number_or_null(row->told || row->device, row->in_flight));
+	json_object_set_new(object, "errors", number_or_null(row->told, row->errors));
+	json_object_set_new(object, "seconds",
+			    row->measured ? json_real(row->seconds) : json_null());
+	json_object_set_new(object, "p50-us", number_or_null(row->p50 > 0, row->p50));
+	json_object_set_new(object, "p99-us", number_or_null(row->p99 > 0, row->p99));
+	json_object_set_new(object, "operations", ops);
+	return object;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The control sockets of the servers that run on this machine, as their command lines and
+ * configuration files name them.  Nothing here connects to one.
+ */
+#ifndef TOOL_TOP_SERVER_SOCKETS_H
+#define TOOL_TOP_SERVER_SOCKETS_H
+
+#include <glib.h>
+
+/* Absolute paths (char *), each once; the array frees them (g_ptr_array_unref).  A server of which
+ * /proc doesn't tell enough, since it belongs to another user, is left out: its socket would not
+ * answer either. */
+GPtrArray *
+server_sockets_find(void);
+
+/* Adds the control sockets in a command line: `length` bytes of words that each end with a NUL, as
+ * /proc/PID/cmdline has them; `directory`: the process's working directory. */
+void
+server_sockets_add(GPtrArray *paths, const char *words, size_t length, const char *directory);
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/top/source.h"
+
+#include "tool/failure.h"
+#include "tool/server/server_link.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+
+static void
+answer_free(struct answer *answer)
+{
+	if (!answer)
+		return;
+	listing_free(answer->listing);
+	json_decref(answer->status);
+	g_free(answer->trouble);
+	g_free(answer);
+}
+
+struct source *
+source_new(bool device, const char *name, bool named)
+{
+	struct source *source = g_new0(struct source, 1);
+
+	g_atomic_ref_count_init(&source->references);
+	g_mutex_init(&source->mutex);
+	source->device = device;
+	source->named = named;
+	source->name = g_strdup(name);
+	return source;
+}
+
+void
+source_drop(struct source *source)
+{
+	if (!g_atomic_ref_count_dec(&source->references))
+		return;
+	answer_free(source->before);
+	answer_free(source->now);
+	answer_free(source->fresh);
+	g_mutex_clear(&source->mutex);
+	g_free(source->trouble);
+	g_free(source->name);
+	g_free(source);
+}
+
+/* ---- in a thread */
+
+static struct answer *
+ask_device(const char *name)
+{
+	struct answer *answer = g_new0(struct answer, 1);
+	g_autoptr(GError) error = NULL;
+	struct device *device = device_read_attached(name, &error);
+
+	if (!device) {
+		answer->trouble = g_strdup(error->message);
+		return answer;
+	}
+	answer->listing = listing_new(device);
+	answer->status = json_incref(answer->listing->status);
+	answer->trouble = g_strdup(answer->listing->trouble);
+	return answer;
+}
+
+static struct answer *
+ask_server(const char *path)
+{
+	struct answer *answer = g_new0(struct answer, 1);
+	g_autoptr(GError) error = NULL;
+
+	answer->status = server_link_ask(path, "status", &error);
+	if (!answer->status)
+		answer->trouble = g_strdup(error->message);
+	return answer;
+}
+
+static void
+ask(gpointer data, gpointer user_data)
+{
+	struct source *source = data;
+	struct answer *answer =
+		source->device ? ask_device(source->name) : ask_server(source->name);
+
+	answer->time = g_get_monotonic_time();
+	g_mutex_lock(&source->mutex);
+	answer_free(source->fresh);
+	source->fresh = answer;
+	source->busy = false;
+	g_mutex_unlock(&source->mutex);
+	source_drop(source);
+	eventfd_write(GPOINTER_TO_INT(user_data), 1);
+}
+
+GThreadPool *
+source_pool_new(int event, GError **error)
+{
+	/* As many threads as there are sources: hanging ones must leave some for the others. */
+	return g_thread_pool_new(ask, GINT_TO_POINTER(event), -1, FALSE, error);
+}
+
+/* ---- the owner */
+
+/* False: it isn't attached. */
+static bool
+read_counters(struct source *source)
+{
+	struct device *DEVICE_CLEANUP device = device_read_attached(source->name, NULL);
+	struct sample sample;
+
+	if (!device || !sample_read(&sample, device, NULL)) {
+		source->kernel_before = source->kernel_now = (struct sample){.time = 0};
+		return false;
+	}
+	source->kernel_before = source->kernel_now;
+	source->kernel_now = sample;
+	return true;
+}
+
+bool
+source_ask(struct source *source, GThreadPool *pool)
+{
+	bool attached = !source->device || read_counters(source), busy;
+
+	g_mutex_lock(&source->mutex);
+	busy = source->busy;
+	source->busy = true;
+	g_mutex_unlock(&source->mutex);
+	if (busy)
+		return attached;
+	if (source->asked == 0)
+		source->asked = g_get_monotonic_time();
+	g_atomic_ref_count_inc(&source->references);
+	/* If no thread can be started now, the pool does it later. */
+	g_thread_pool_push(pool, source, NULL);
+	return attached;
+}
+
+bool
+source_take(struct source *source)
+{
+	struct answer *answer;
+
+	g_mutex_lock(&source->mutex);
+	answer = source->fresh;
+	source->fresh = NULL;
+	g_mutex_unlock(&source->mutex);
+	if (!answer)
+		return false;
+	if (answer->status || !answer->trouble)
+		source->asked = 0;
+	g_free(source->trouble);
+	source->trouble = g_strdup(answer->trouble);
+	/* Without an answer of the server, the last one still tells what the source is, but there
+	 * is nothing to compare. */
+	answer_free(source->before);
+	source->before = source->now && source->now->status ? source->now : NULL;
+	if (!source->before)
+		answer_free(source->now);
+	source->now = answer;
+	return true;
+}

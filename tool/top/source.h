@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What nbdloop top watches: a device, or a server by its control socket.  A thread asks its server,
+ * so that one that hangs holds up neither the others nor the screen; only one thread at a time asks
+ * for a source, for at most some 10 seconds.
+ */
+#ifndef TOOL_TOP_SOURCE_H
+#define TOOL_TOP_SOURCE_H
+
+#include "tool/show/figures.h"
+#include "tool/show/listing.h"
+
+#include <glib.h>
+#include <jansson.h>
+#include <stdbool.h>
+
+/* What a thread found out. */
+struct answer {
+	int64_t time;            /* of its end: monotonic, microseconds */
+	struct listing *listing; /* of a device; NULL: of a server, or the device is gone */
+	json_t *status;          /* the server's, or NULL; a reference of its own */
+	char *trouble;           /* a sentence, or NULL */
+};
+
+struct source {
+	gatomicrefcount references; /* the owner's, and that of a thread */
+	bool device;
+	bool named; /* by the user: it stays though it is gone */
+	bool seen;  /* by the search that goes on */
+	char *name; /* "nbd0", or the path of a control socket */
+
+	/* The owner's: the two last answers with a status, and the kernel's counters, NULL or 0 if
+	 * there are none yet. */
+	struct answer *before, *now;
+	struct sample kernel_before, kernel_now; /* of a device; .time 0: none */
+	char *trouble;                           /* of the last answer, or NULL */
+	int64_t asked; /* since when there is no answer: monotonic, microseconds; 0: there is one */
+
+	GMutex mutex;         /* guards: */
+	struct answer *fresh; /* not taken yet */
+	bool busy;            /* a thread is asking */
+};
+
+/* Caller drops it (source_drop). */
+struct source *
+source_new(bool device, const char *name, bool named);
+
+/* Gives up the owner's reference. */
+void
+source_drop(struct source *source);
+
+/* Reads the kernel's counters, and has `pool` (source_pool_new) ask the server, unless a thread
+ * still does.  False: it is a device, and not attached. */
+bool
+source_ask(struct source *source, GThreadPool *pool);
+
+/* Takes a fresh answer.  False: there is none yet. */
+bool
+source_take(struct source *source);
+
+/* `event` is an eventfd, which each answer adds 1 to. */
+GThreadPool *
+source_pool_new(int event, GError **error);
+
+#endif

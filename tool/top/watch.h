@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sources that nbdloop top watches: those that the user named, or all devices and servers of
+ * this machine, which come and go.
+ */
+#ifndef TOOL_TOP_WATCH_H
+#define TOOL_TOP_WATCH_H
+
+#include "tool/top/source.h"
+
+#include <glib.h>
+#include <stdbool.h>
+
+struct watch {
+	GPtrArray *sources; /* struct source * */
+	bool searches;      /* for all there are */
+	GThreadPool *pool;
+	int event; /* readable when an answer has come; the reader takes it away */
+};
+
+/* `names`: devices and control sockets, as the user wrote them; NULL after the last one.  None: all
+ * that there are. False: *error is set: EINVAL, ENOENT or ENXIO, the first that is none. */
+bool
+watch_init(struct watch *watch, char **names, GError **error);
+
+/* Threads that still wait for a server keep what they need. */
+void
+watch_fini(struct watch *watch);
+
+/* Looks for sources, and asks each. */
+void
+watch_ask(struct watch *watch);
+
+/* Takes the answers that have come.  Returns whether all have. */
+bool
+watch_take(struct watch *watch);
+
+#endif
