@@ -1,26 +1,51 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tells systemd (sd_notify(3), without its library) and the reader of --notify-fd whether the
- * server is ready.
+ * Tells systemd (sd_notify(3), without its library) what the server does, and it and the reader of
+ * --notify-fd when the server is ready.
  */
 #ifndef SERVER_DAEMON_READINESS_H
 #define SERVER_DAEMON_READINESS_H
 
-/* Takes systemd's socket from the environment.  `fd`: of --notify-fd; 0: none.  Returns 0, or
- * -errno with *error a sentence (caller frees). */
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Takes systemd's socket and its watchdog from the environment.  `fd`: of --notify-fd; 0: none.
+ * Returns 0, or -errno with *error a sentence (caller frees). */
 int
 readiness_init(unsigned int fd, char **error);
+
+/* Whether systemd wants to be told.  Then it waits at most a second for each of the functions below
+ * to be taken; if it takes nothing, the log says so. */
+bool
+readiness_wanted(void);
+
+/* Microseconds in which systemd wants readiness_alive(), from readiness_ready() on; 0: it does not.
+ */
+uint64_t
+readiness_watchdog(void);
+
+/* The server opens the export of that name; that may take long. */
+void
+readiness_opening(const char *name);
 
 /* Clients can connect, or the configuration has been read again. */
 void
 readiness_ready(void);
 
+/* How many exports are served, by so many threads: shown by systemctl. */
+void
+readiness_serving(unsigned int exports, unsigned int threads);
+
+/* All event loops turn.  Any thread. */
+void
+readiness_alive(void);
+
 /* The configuration is being read again. */
 void
 readiness_reloading(void);
 
-/* The server shuts down. */
+/* The server shuts down; clients and changes get `seconds` for that. */
 void
-readiness_stopping(void);
+readiness_stopping(unsigned int seconds);
 
 #endif

@@ -4,6 +4,7 @@
 #include "server/daemon/activation.h"
 #include "server/daemon/listener.h"
 #include "server/daemon/readiness.h"
+#include "server/daemon/watchdog.h"
 #include "server/exports/exports.h"
 #include "server/exports/snapshots.h"
 
@@ -14,6 +15,7 @@
 #include "engine/backend/choice.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <malloc.h>
 #include <poll.h>
 #include <sched.h>
@@ -111,6 +113,7 @@ open_exports(struct server *server)
 		int r;
 
 		config->exports = export->next;
+		readiness_opening(export->name);
 		r = exports_add(server->exports, export, &error);
 		if (r < 0)
 			return log_failure(r, error);
@@ -255,6 +258,28 @@ prepare_polling(struct server *server)
 	return 0;
 }
 
+static void
+visit_nothing(void *data, const struct visited *visited)
+{
+	(void)data;
+	(void)visited;
+}
+
+/* Tells systemd how many there are, if it wants to know and that has changed. */
+static void
+tell_exports(struct server *server)
+{
+	unsigned int count;
+
+	if (!readiness_wanted())
+		return;
+	count = exports_visit(server->exports, NULL, visit_nothing, NULL);
+	if (count == server->told_exports)
+		return;
+	server->told_exports = count;
+	readiness_serving(count, server->worker_count);
+}
+
 /* Clients can connect from here on. */
 static int
 announce(struct server *server)
@@ -277,6 +302,12 @@ announce(struct server *server)
 		log_info("listening on %s", listener->text);
 	for (char **text = config->fd; text && *text; text++)
 		acceptor_adopt(&server->acceptor, atoi(*text));
+	if (readiness_watchdog() > 0)
+		r = watchdog_start(&server->watchdog, server->workers, server->worker_count,
+				   server->wake, readiness_watchdog());
+	if (r < 0)
+		return log_failure(r, NULL);
+	tell_exports(server);
 	readiness_ready();
 	return 0;
 }
@@ -419,6 +450,7 @@ serve(struct server *server)
 		/* A failure (no memory, or an interruption) leaves nothing in .revents. */
 		if (poll(polled, server->poll_count, timeout) <= 0)
 			continue;
+		watchdog_main_turned(server->watchdog);
 		if (polled[POLL_SIGNAL].revents)
 			server_take_signals(server);
 		if (polled[POLL_WAKE].revents) {
@@ -426,6 +458,7 @@ serve(struct server *server)
 			exports_reap(server->exports);
 			if (!server->ending)
 				server_go_on_reloading(server);
+			tell_exports(server);
 		}
 		take_connections(server, side, polled + POLL_SIDE);
 		take_connections(server, server->listeners, polled + POLL_LISTENER);
@@ -436,13 +469,19 @@ int
 server_run(struct server_config *config, const struct command_line *line)
 {
 	struct server server = {
-		.config = config, .line = line, .pid_file.fd = -1, .signals = -1, .wake = -1};
+		.config = config,
+		.line = line,
+		.told_exports = UINT_MAX,
+		.pid_file.fd = -1,
+		.signals = -1,
+		.wake = -1,
+	};
 	int r = start(&server);
 
 	if (r == 0) {
 		serve(&server);
 		log_info("ending");
-		readiness_stopping();
+		readiness_stopping(config->drain_limit);
 	}
 	server_end(&server, r < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 	return r;

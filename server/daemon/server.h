@@ -26,6 +26,7 @@ struct listener;
 struct pollfd;
 struct reload;
 struct tls_credentials;
+struct watchdog;
 
 enum poll_slot {
 	POLL_SIGNAL,
@@ -54,8 +55,10 @@ struct server {
 	struct worker_config worker_config;
 	struct worker *workers;
 	unsigned int worker_count;
-	unsigned int started; /* workers */
-	unsigned int passed;  /* listening sockets */
+	unsigned int started;      /* workers */
+	unsigned int passed;       /* listening sockets */
+	struct watchdog *watchdog; /* NULL: systemd wants no sign of life */
+	unsigned int told_exports; /* how many systemd was told of */
 	struct acceptor acceptor;
 	struct pollfd *polled;
 	unsigned int poll_count;

@@ -6,6 +6,7 @@
 
 #include "server/daemon/leave.h"
 #include "server/daemon/listener.h"
+#include "server/daemon/watchdog.h"
 #include "server/exports/exports.h"
 #include "server/http/http.h"
 #include "server/serve/handshakes.h"
@@ -143,6 +144,8 @@ server_end(struct server *server, int status)
 	bool listened = server->listeners;
 	struct leave leave;
 
+	/* From STOPPING=1 on, systemd has another limit. */
+	watchdog_stop(server->watchdog);
 	/* No client can connect any more, or ask for a change. */
 	listeners_close(&server->listeners);
 	control_socket_stop(server->control);
@@ -163,6 +166,7 @@ server_end(struct server *server, int status)
 	server_join_reload(server);
 	for (unsigned int i = 0; i < server->started; i++)
 		worker_join(&server->workers[i]);
+	watchdog_free(server->watchdog);
 	handshakes_free(server->handshakes);
 	tls_credentials_unref(server->credentials);
 	exports_free(server->exports);

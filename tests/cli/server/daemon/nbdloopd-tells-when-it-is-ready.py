@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 
+import control
+
 directory = sys.argv[1]
 path = directory + "/nbd.sock"
 pid_file = directory + "/pid"
@@ -18,9 +20,13 @@ for name in directory + "/notify", f"@nbdloop-test-{os.getpid()}":
     manager.settimeout(20)
     ours, theirs = os.pipe()
     server = subprocess.Popen(
-        ["nbdloopd", "-U", path, "--pid-file", pid_file, "--notify-fd", str(theirs), directory + "/disk.img"],
+        ["nbdloopd", "-U", path, "--pid-file", pid_file, "--notify-fd", str(theirs), "--drain-limit=17",
+         "--control=" + directory + "/control.sock", directory + "/disk.img"],
         pass_fds=[theirs], env={**os.environ, "NOTIFY_SOCKET": name}, stderr=subprocess.PIPE)
     os.close(theirs)
+    # Before each image, which may take long to open; then what systemctl shows.
+    assert manager.recv(4096) == b'EXTEND_TIMEOUT_USEC=90000000\nSTATUS=opening export ""'
+    assert manager.recv(4096).startswith(b"STATUS=serving 1 export on ")
     assert manager.recv(4096) == b"READY=1"
     socket.socket(socket.AF_UNIX).connect(path)
     with open(pid_file) as f:
@@ -35,8 +41,13 @@ for name in directory + "/notify", f"@nbdloop-test-{os.getpid()}":
     first, second = manager.recv(4096).split(b"\n")
     assert first == b"RELOADING=1" and second.startswith(b"MONOTONIC_USEC="), (first, second)
     assert manager.recv(4096) == b"READY=1"
+    # Another export, while clients are connected, changes what systemctl shows.
+    control.ask(directory + "/control.sock", f"add more={directory}/more.img")
+    assert manager.recv(4096).startswith(b"STATUS=serving 2 exports on ")
     server.send_signal(signal.SIGTERM)
-    assert manager.recv(4096) == b"STOPPING=1"
+    # As long as --drain-limit, and systemd's own default for the rest.
+    assert manager.recv(4096) == (b"STOPPING=1\nEXTEND_TIMEOUT_USEC=107000000\n"
+                                  b"STATUS=ending: waits at most 17 s for clients and changes")
     assert server.wait(20) == 0
     assert not os.path.exists(pid_file), "the pid file is still there"
 

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/../../../lib/functions.sh"
 
 image=$dir/disk.img
-truncate -s 1M "$image"
+truncate -s 1M "$image" "$dir/more.img"
 
 "$python" "$own_python" "$dir" >"$dir/check.log" 2>&1 || fail "it does not tell, or too early"
 
