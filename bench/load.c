@@ -2,16 +2,17 @@
 /*
  * A load of small reads or of writes, by a client that costs less than the server that it loads. It
  * measures how many requests a server can serve, where fio's nbd engine would measure itself.
- * bench/requests and bench/tls compile and run it.
+ * bench/requests, bench/tls and bench/ceph compile and run it.
  *
- *     load WHERE CONNECTIONS DEPTH LENGTH SECONDS batched|alone read|write
+ *     load WHERE CONNECTIONS DEPTH LENGTH SECONDS batched|alone read|write|randread|randwrite
  *
  * WHERE: see wire.h. Each connection has a thread, and DEPTH requests of LENGTH bytes in flight.
  * After some replies have arrived together, the client sends as many new requests together
  * (batched), or each with a system call of its own (alone), as the kernel's client does; writes are
- * always sent alone. SECONDS may be a fraction; with 0, each connection makes only its first DEPTH
- * requests. Prints one line: requests answered, seconds, seconds of the client's CPU time. The
- * client trusts the server.
+ * always sent alone. The requests go through the export in one direction, with gaps, or to places
+ * that are drawn at random. SECONDS may be a fraction; with 0, each connection makes only its first
+ * DEPTH requests. Prints one line: requests answered, seconds, seconds of the client's CPU time.
+ * The client trusts the server.
  */
 #include "bench/wire.h"
 
@@ -58,6 +59,7 @@ struct connection {
 	struct wire *wire;
 	uint64_t size;       /* of the export, in bytes */
 	uint64_t offset;     /* of the next request, in bytes */
+	uint64_t drawn;      /* state of the generator of random places */
 	unsigned int queued; /* number of requests that are not yet sent */
 	struct request *requests;
 	uint64_t answered;
@@ -66,7 +68,7 @@ struct connection {
 static const char *where;
 static unsigned int depth, length;
 static double seconds;
-static bool alone, writes;
+static bool alone, writes, random_places;
 static char *payload; /* of a write */
 static pthread_barrier_t ready;
 
@@ -103,6 +105,22 @@ negotiate(struct connection *connection)
 		errx(1, "the server refuses the export, or it is too small");
 }
 
+static uint64_t
+next_offset(struct connection *connection)
+{
+	uint64_t places = connection->size / length;
+
+	if (!random_places)
+		/* Not one directly after the other, because a server would merge them. */
+		return (connection->offset + 7 * (uint64_t)length) %
+		       (connection->size - length + 1) / length * length;
+	/* xorshift64 (Marsaglia, 2003). */
+	connection->drawn ^= connection->drawn << 13;
+	connection->drawn ^= connection->drawn >> 7;
+	connection->drawn ^= connection->drawn << 17;
+	return connection->drawn % places * length;
+}
+
 static void
 queue(struct connection *connection)
 {
@@ -114,9 +132,7 @@ queue(struct connection *connection)
 		.offset = htobe64(connection->offset),
 		.length = htobe32(length),
 	};
-	/* Not one directly after the other, because a server would merge them. */
-	connection->offset = (connection->offset + 7 * (uint64_t)length) %
-			     (connection->size - length + 1) / length * length;
+	connection->offset = next_offset(connection);
 }
 
 static void
@@ -194,15 +210,16 @@ main(int argc, char **argv)
 	unsigned int count;
 
 	if (argc != 8)
-		errx(2,
-		     "usage: load WHERE CONNECTIONS DEPTH LENGTH SECONDS batched|alone read|write");
+		errx(2, "usage: load WHERE CONNECTIONS DEPTH LENGTH SECONDS batched|alone "
+			"read|write|randread|randwrite");
 	where = argv[1];
 	count = (unsigned int)atoi(argv[2]);
 	depth = (unsigned int)atoi(argv[3]);
 	length = (unsigned int)atoi(argv[4]);
 	seconds = strtod(argv[5], NULL);
 	alone = strcmp(argv[6], "alone") == 0;
-	writes = strcmp(argv[7], "write") == 0;
+	random_places = strncmp(argv[7], "rand", 4) == 0;
+	writes = strcmp(argv[7] + (random_places ? 4 : 0), "write") == 0;
 	if (!count || !depth || !length || !(seconds >= 0))
 		errx(2, "numbers are above 0");
 	payload = calloc(1, length);
@@ -211,6 +228,7 @@ main(int argc, char **argv)
 	for (unsigned int i = 0; i < count; i++) {
 		connections[i].requests = calloc(depth, sizeof(struct request));
 		connections[i].offset = i * 64 * (uint64_t)length;
+		connections[i].drawn = UINT64_C(0x9e3779b97f4a7c15) * (i + 1);
 		if (pthread_create(&connections[i].thread, NULL, load, &connections[i]) != 0)
 			errx(1, "no thread");
 	}
