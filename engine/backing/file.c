@@ -240,11 +240,13 @@ file_close(struct backing *backing)
 {
 	if (backing->claim_fd >= 0)
 		close(backing->claim_fd);
-	if (backing->direct_fd >= 0)
+	/* close() may release a lock too late, because the kernel takes time to release the files
+	 * of a ring. */
+	if (backing->direct_fd >= 0) {
+		lock_drop(backing->direct_fd);
 		close(backing->direct_fd);
+	}
 	if (backing->fd >= 0) {
-		/* close() may release a lock too late, because the kernel takes time to release the
-		 * files of a ring. */
 		lock_drop(backing->fd);
 		close(backing->fd);
 	}
@@ -366,6 +368,15 @@ file_peek(const struct backing *backing, void *buffer, size_t length, uint64_t o
 	return n < 0 ? -errno : n;
 }
 
+/* Releases the locks of both descriptors. */
+static void
+drop_locks(const struct backing *backing)
+{
+	if (backing->direct_fd >= 0)
+		lock_drop(backing->direct_fd);
+	lock_drop(backing->fd);
+}
+
 static int
 file_lock(struct backing *backing, const struct image_config *config, const struct lock_part *part,
 	  bool writable, bool locked, char **error)
@@ -374,9 +385,17 @@ file_lock(struct backing *backing, const struct image_config *config, const stru
 
 	if (r < 0)
 		return r;
-	r = lock_take(backing->fd, backing->path, config->lock, part, writable, locked, error);
-	if (r < 0)
-		claim_drop(backing);
+	if (backing->direct_fd >= 0)
+		r = lock_take_along(backing->direct_fd, backing->path, config->lock, writable,
+				    error);
+	if (r == 0)
+		r = lock_take(backing->fd, backing->path, config->lock, part, writable, locked,
+			      error);
+	if (r == 0)
+		return 0;
+	if (!locked)
+		drop_locks(backing);
+	claim_drop(backing);
 	return r;
 }
 
@@ -390,7 +409,7 @@ file_lock_check(const struct backing *backing, const struct image_config *config
 static void
 file_unlock(struct backing *backing)
 {
-	lock_drop(backing->fd);
+	drop_locks(backing);
 	claim_drop(backing);
 }
 

@@ -34,6 +34,9 @@ enum {
 #define MARKED_UNSHARED     201
 #define MARKED_UNSHARED_END 300
 
+/* The byte of lock_take_along(). Nobody looks for a lock there. */
+#define ALONG 300
+
 /* Offsets of the range locks: of servers that write, and of servers that let no other server write.
  * They lie after every byte of an image, or nearly every byte. */
 #define WRITERS_BASE ((off_t)1 << 61)
@@ -469,6 +472,15 @@ lock_take(int fd, const char *path, enum lock_choice choice, const struct lock_p
 	else
 		lock_drop(fd);
 	return r < 0 ? explain(r, fd, start, path, lock_name(choice, writable), error) : 0;
+}
+
+int
+lock_take_along(int fd, const char *path, enum lock_choice choice, bool writable, char **error)
+{
+	int r = resolve(choice, writable) == LOCK_OFF ? 0
+						      : set_range(fd, F_RDLCK, ALONG, ALONG + 1);
+
+	return r < 0 ? explain(r, fd, ALONG, path, lock_name(choice, writable), error) : 0;
 }
 
 bool

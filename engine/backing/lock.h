@@ -42,6 +42,15 @@ int
 lock_take(int fd, const char *path, enum lock_choice choice, const struct lock_part *part,
 	  bool writable, bool locked, char **error);
 
+/*
+ * Takes a lock for `choice` on another descriptor of a file on which lock_take() is used. It keeps
+ * nobody away, and may be taken again. But the client of a network file system fails only the
+ * requests of descriptors whose own locks it has lost, so each descriptor that moves data needs
+ * one. Returns 0, or -errno with *error, as lock_take().
+ */
+int
+lock_take_along(int fd, const char *path, enum lock_choice choice, bool writable, char **error);
+
 /* Makes the same checks as lock_take() and returns the same errors, but takes no lock. It may call
  * a part of an image free for which lock_take() then finds another holder. */
 int

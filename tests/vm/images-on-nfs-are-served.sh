@@ -7,69 +7,9 @@
 #
 # vm: servers nbdloopd
 . "$(dirname "$0")/functions.sh"
+. "$VM_SOURCE/nfs.sh"
 
 require fio qemu-io
-exported=$dir/exported
-nfsd=$dir/nfsd
-lease=10 # seconds; the shortest that there is
-
-# ---- the file server is this machine, and each client another one, with a network and a name of
-# its own
-
-make_client() # NUMBER
-{
-	local name=nbdloop-c$1
-	ip netns add "$name"
-	on_exit ip netns delete "$name"
-	ip link add "cable$1" type veth peer name cable netns "$name"
-	ip address add "10.99.$1.1/24" dev "cable$1"
-	ip link set "cable$1" up
-	ip -n "$name" address add "10.99.$1.2/24" dev cable
-	ip -n "$name" link set cable up
-}
-
-mount_on_client() # NUMBER
-{
-	mkdir "$dir/c$1"
-	# shellcheck disable=SC2016 # for the inner shell
-	quietly unshare --uts sh -c 'hostname "$1" && exec nsenter --net="/run/netns/$1" mount -i -t nfs4 -o "$2" "$3" "$4"' sh \
-		"nbdloop-c$1" "vers=4.2,addr=10.99.$1.1,clientaddr=10.99.$1.2" "10.99.$1.1:/" "$dir/c$1"
-	on_exit umount -f -l "$dir/c$1"
-}
-
-# What rpc.mountd would answer, the kernel is told beforehand: who the clients are, what they get
-# (insecure, no_subtree_check, fsid=0), and that this is the root of what they see.
-tell_exports()
-{
-	local forever=2147483647 i
-	for i in 1 2; do
-		echo "nfsd 10.99.$i.2 $forever client" >/proc/net/rpc/auth.unix.ip/channel
-	done
-	echo "client $exported $forever $((0x2 | 0x400 | 0x2000)) 65534 65534 0" >/proc/net/rpc/nfsd.export/channel
-	printf 'client 1 \\x00000000 %s %s\n' "$forever" "$exported" >/proc/net/rpc/nfsd.fh/channel
-}
-
-start_file_server()
-{
-	echo "-2 -3 +4" >"$nfsd/versions"
-	echo $lease >"$nfsd/nfsv4leasetime"
-	echo $lease >"$nfsd/nfsv4gracetime"
-	echo "$dir/recovery" >"$nfsd/nfsv4recoverydir"
-	echo "tcp 2049" >"$nfsd/portlist"
-	tell_exports
-	echo 4 >"$nfsd/threads"
-}
-
-# No client has anything to reclaim.
-end_grace()
-{
-	echo Y >"$nfsd/v4_end_grace"
-}
-
-stop_file_server()
-{
-	[ ! -e "$nfsd/threads" ] || echo 0 >"$nfsd/threads"
-}
 
 # ---- the servers of images
 
@@ -113,25 +53,8 @@ other_image_is_served() # WHEN
 		fail "an image that is not on NFS isn't served $1"
 }
 
-# Whether the file server's file has this byte everywhere in its first MiB.
-file_has() # BYTE
-{
-	[ "$(head -c 1M "$exported/disk.img" | tr -d "\\00$1" | wc -c)" = 0 ]
-}
-
-modprobe nfsd
-modprobe nfsv4 || skip "this kernel has no NFS client"
-mkdir "$exported" "$nfsd" "$dir/recovery"
-truncate -s 16M "$exported/disk.img" "$dir/local.img"
-mount -t nfsd nfsd "$nfsd"
-on_exit umount "$nfsd"
-on_exit stop_file_server
-make_client 1
-make_client 2
-start_file_server
-end_grace
-mount_on_client 1
-mount_on_client 2
+make_file_server disk.img
+truncate -s 16M "$dir/local.img"
 
 server=one start_nbdloopd --control "$dir/one.control" --direct-io=on --export "disk=$dir/c1/disk.img" --export "local=$dir/local.img"
 disk_uri="nbd+unix:///disk?socket=$dir/one.sock"
@@ -142,7 +65,7 @@ server=refused refuse_nbdloopd 1 -U "$dir/refused.sock" "$dir/c2/disk.img"
 grep -q 'no exclusive lock, because another program is using the image' "$dir/refused.log" ||
 	fail "another machine's server is refused for another reason"
 quietly qemu-io -f raw -c "write -P 1 0 8M" -c flush "$disk_uri"
-file_has 1 || fail "what was flushed is not in the file server's file"
+file_has disk.img 1 || fail "what was flushed is not in the file server's file"
 expect_equal "bytes of the image in this machine's page cache" 0 "$(cached_bytes "$dir/c1/disk.img")"
 before=$(blocks_used "$exported/disk.img")
 quietly qemu-io -f raw -c "discard 4M 4M" "$disk_uri"

@@ -4,6 +4,11 @@
  */
 #include "engine/backing/open.h"
 
+#include "engine/backing/kind.h"
+#include "engine/backing/lock.h"
+
+#include "common/cleanup.h"
+
 #include "tests/lib/suite.h"
 #include "tests/unit/scratch_file.h"
 
@@ -13,6 +18,7 @@
 #include <limits.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -239,6 +245,39 @@ START_TEST(direct_descriptor_is_direct_and_of_the_same_file)
 }
 END_TEST
 
+static bool
+has_own_lock(int fd)
+{
+	char path[64], text[1024] = "";
+	int CLEANUP_CLOSE info = -1;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	info = open(path, O_RDONLY | O_CLOEXEC);
+	ck_assert_int_gt(read(info, text, sizeof(text) - 1), 0);
+	return strstr(text, "lock:") != NULL;
+}
+
+/* The client of a network file system fails the late requests of descriptors whose own lock was
+ * lost, and of no others. */
+START_TEST(each_descriptor_that_moves_data_has_a_lock)
+{
+	const struct image_config config = {.lock = LOCK_AUTO};
+	const struct lock_part whole = {0, UINT64_MAX};
+	char *error = NULL;
+
+	make("disk.img", 0644, 65536);
+	ck_assert_int_eq(open_backing("disk.img", 0), 0);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(backing.kind->lock(&backing, &config, &whole, i, i, &error), 0);
+	ck_assert(has_own_lock(backing.fd));
+	ck_assert(has_own_lock(backing.direct_fd));
+	backing.kind->unlock(&backing);
+	ck_assert(!has_own_lock(backing.fd));
+	ck_assert(!has_own_lock(backing.direct_fd));
+	backing_close(&backing);
+}
+END_TEST
+
 START_TEST(file_system_without_direct_io_gives_the_reason)
 {
 	ck_assert_int_eq(open_backing("/proc/version", BACKING_READ_ONLY), 0);
@@ -424,6 +463,7 @@ main(void)
 		{.test = reopened_file_is_the_same_and_shares_nothing, .last = 2},
 		{.test = direct_descriptor_is_direct_and_of_the_same_file,
 		 .reason = scratch_no_direct_io()},
+		{.test = each_descriptor_that_moves_data_has_a_lock},
 		{.test = file_system_without_direct_io_gives_the_reason},
 		{.test = what_holds_no_bytes_is_refused},
 		{.test = fifo_is_refused_without_hanging},

@@ -120,6 +120,49 @@ START_TEST(dropped_lock_is_gone)
 }
 END_TEST
 
+/* Returns whether the file has a lock that begins at a byte beyond those that QEMU knows. */
+static bool
+has_lock_along(int fd)
+{
+	struct flock lock = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = UNSHARED + 4, .l_len = 1000};
+
+	ck_assert_int_eq(fcntl(fd, F_OFD_GETLK, &lock), 0);
+	return lock.l_type != F_UNLCK;
+}
+
+/* The second descriptor of a server is no second server, to itself and to others. */
+START_TEST(lock_of_another_descriptor_keeps_nobody_away)
+{
+	const enum lock_choice choices[] = {LOCK_AUTO, LOCK_SHARED, LOCK_EXCLUSIVE, LOCK_OFF};
+	int fd = reopen(O_RDWR), other = reopen(O_RDWR), third = reopen(O_RDWR);
+	char *error = NULL;
+
+	for (unsigned int i = 0; i < 8; i++) {
+		const enum lock_choice choice = choices[i / 2];
+		const bool writable = i % 2;
+
+		ck_assert_int_eq(lock_take_along(other, "disk.img", choice, writable, &error), 0);
+		ck_assert(has_lock_along(third) == (choice != LOCK_OFF));
+		assert_locked(0, 0);
+		ck_assert_int_eq(lock_check(fd, "disk.img", LOCK_EXCLUSIVE, &whole, true, &error),
+				 0);
+		assert_taken(fd, choice, writable);
+		assert_taken(fd, LOCK_EXCLUSIVE, true);
+		ck_assert_int_eq(lock_take_along(other, "disk.img", choice, writable, &error), 0);
+		lock_drop(fd);
+		lock_drop(other);
+		ck_assert(!has_lock_along(third));
+	}
+	ck_assert_int_eq(lock_take_along(-1, "disk.img", LOCK_AUTO, true, &error), -EBADF);
+	ck_assert_ptr_nonnull(strstr(error, "disk.img: no exclusive lock: Bad file descriptor"));
+	free(error);
+	close(fd);
+	close(other);
+	close(third);
+}
+END_TEST
+
 START_TEST(check_takes_nothing)
 {
 	char *error = NULL;
@@ -252,6 +295,7 @@ main(void)
 		{.test = lock_may_be_taken_again_and_made_stronger},
 		{.test = shared_reader_that_becomes_a_shared_writer_admits_other_writers},
 		{.test = dropped_lock_is_gone},
+		{.test = lock_of_another_descriptor_keeps_nobody_away},
 		{.test = check_takes_nothing},
 		{.test = file_without_locks_is_refused_with_the_way_out},
 		{.name = "others", .begin = lock_begin, .end = lock_end},
