@@ -2,6 +2,7 @@
 #include "engine/backing/claim.h"
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/image_use.h"
 #include "common/log.h"
@@ -58,11 +59,10 @@ is_for_lock(const struct backing *backing, const struct image_config *config)
 static int
 claim_patiently(struct backing *backing, const struct image_config *config, bool locked)
 {
+	int64_t end = clock_ms(CLOCK_MONOTONIC) + LOCK_LINGER_MS;
 	int r = claim(backing, locked);
 
-	for (int waited = 0;
-	     r == -EBUSY && waited < LOCK_LINGER_MS && !is_for_lock(backing, config);
-	     waited += LOCK_LINGER_STEP_MS) {
+	while (r == -EBUSY && clock_ms(CLOCK_MONOTONIC) < end && !is_for_lock(backing, config)) {
 		usleep(LOCK_LINGER_STEP_MS * 1000);
 		r = claim(backing, locked);
 	}

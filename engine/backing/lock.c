@@ -2,6 +2,7 @@
 #include "engine/backing/lock.h"
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/error.h"
 
 #include <dirent.h>
@@ -380,12 +381,12 @@ check_claim(int fd, const struct claim *claim, bool taken, off_t *start)
 static int
 check_claim_patiently(int fd, const struct claim *claim, bool taken, off_t *start)
 {
+	int64_t end = clock_ms(CLOCK_MONOTONIC) + LOCK_LINGER_MS;
 	int r = check_claim(fd, claim, taken, start);
 	char holder[LOCK_HOLDER];
 
-	for (int waited = 0;
-	     r == -EAGAIN && waited < LOCK_LINGER_MS && !find_holder(fd, *start, false, holder);
-	     waited += LOCK_LINGER_STEP_MS) {
+	while (r == -EAGAIN && clock_ms(CLOCK_MONOTONIC) < end &&
+	       !find_holder(fd, *start, false, holder)) {
 		usleep(LOCK_LINGER_STEP_MS * 1000);
 		r = check_claim(fd, claim, taken, start);
 	}

@@ -60,10 +60,13 @@ server=one start_nbdloopd --control "$dir/one.control" --direct-io=on --export "
 disk_uri="nbd+unix:///disk?socket=$dir/one.sock"
 local_uri="nbd+unix:///local?socket=$dir/one.sock"
 grep -q 'c1/disk.img: .* direct I/O on' "$dir/one.log" || fail "no direct I/O on NFS"
-# That takes a while: it tries again and again, since the other one may be ending.
+# That takes a while: it tries again and again for five seconds, since the other one may be ending.
+# Each time, it asks the file server, which takes longer than the pause between them.
+began=$SECONDS
 server=refused refuse_nbdloopd 1 -U "$dir/refused.sock" "$dir/c2/disk.img"
 grep -q 'no exclusive lock, because another program is using the image' "$dir/refused.log" ||
 	fail "another machine's server is refused for another reason"
+[ $((SECONDS - began)) -le 15 ] || fail "it is refused after $((SECONDS - began)) seconds"
 quietly qemu-io -f raw -c "write -P 1 0 8M" -c flush "$disk_uri"
 file_has disk.img 1 || fail "what was flushed is not in the file server's file"
 expect_equal "bytes of the image in this machine's page cache" 0 "$(cached_bytes "$dir/c1/disk.img")"
