@@ -86,6 +86,9 @@ struct backing_kind {
 	void (*follow_size)(const struct backing *backing, struct size_follower *follower);
 	void (*unfollow_size)(const struct backing *backing, struct size_follower *follower);
 
+	/* Returns the size in bytes of which followers are told. Never waits. */
+	int64_t (*told_size)(const struct backing *backing);
+
 	/* Returns whether both, which are of this kind, hold the same bytes. */
 	bool (*same)(const struct backing *a, const struct backing *b);
 

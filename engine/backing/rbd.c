@@ -58,6 +58,12 @@ rbd_unfollow_size(const struct backing *backing, struct size_follower *follower)
 	rbd_size_unfollow(store_of(backing), follower);
 }
 
+static int64_t
+rbd_told_size(const struct backing *backing)
+{
+	return (int64_t)atomic_load(&store_of(backing)->size);
+}
+
 static bool
 rbd_same(const struct backing *a, const struct backing *b)
 {
@@ -267,6 +273,7 @@ static const struct backing_kind backing_rbd = {
 	.size = rbd_size,
 	.follow_size = rbd_follow_size,
 	.unfollow_size = rbd_unfollow_size,
+	.told_size = rbd_told_size,
 	.same = rbd_same,
 	.peek = rbd_peek,
 	.extents = rbd_extents,

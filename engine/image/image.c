@@ -184,7 +184,8 @@ static int
 prepare(struct image *image, char **error)
 {
 	uint64_t length;
-	int r = window_measure(&image->backing, &image->config, &length, error);
+	int r = window_measure(&image->backing, &image->config, backing_size(&image->backing),
+			       &length, error);
 
 	if (r < 0)
 		return r;

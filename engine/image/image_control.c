@@ -24,16 +24,17 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The caller holds image->resizing. If the size has not changed, its warnings are not repeated. */
+/* Adopts the size of the backing, in bytes, or -errno. The caller holds image->resizing. If the
+ * size has not changed, its warnings are not repeated. */
 static int
-adopt_size(struct image *image, char **error)
+adopt_size(struct image *image, int64_t file_size, char **error)
 {
 	uint64_t length, size;
 	struct freeze freeze;
 	bool moves;
 	int r;
 
-	r = window_measure(&image->backing, &image->config, &length, error);
+	r = window_measure(&image->backing, &image->config, file_size, &length, error);
 	if (r < 0 || length / image->sector_size * image->sector_size == image_size(image))
 		return r;
 	size = window_round(&image->backing, &image->config, length, image->sector_size);
@@ -56,7 +57,20 @@ image_resize(struct image *image, char **error)
 
 	*error = NULL;
 	pthread_mutex_lock(&image->resizing);
-	r = adopt_size(image, error);
+	r = adopt_size(image, backing_size(&image->backing), error);
+	pthread_mutex_unlock(&image->resizing);
+	return r;
+}
+
+/* The same for the size that image_follow_size() tells, without a question to the backing, which
+ * may be away. */
+static int
+adopt_told_size(struct image *image, char **error)
+{
+	int r;
+
+	pthread_mutex_lock(&image->resizing);
+	r = adopt_size(image, image->backing.kind->told_size(&image->backing), error);
 	pthread_mutex_unlock(&image->resizing);
 	return r;
 }
@@ -84,7 +98,7 @@ image_adopt_size(struct image *image)
 	unsigned long long before = image_size(image), now;
 	char *CLEANUP_FREE error = NULL;
 
-	if (image_resize(image, &error) < 0) {
+	if (adopt_told_size(image, &error) < 0) {
 		log_error("%s: its size was changed elsewhere, and can't be followed: %s",
 			  image->backing.path, error ? error : strerror(ENOMEM));
 		return false;

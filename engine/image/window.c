@@ -24,11 +24,9 @@ window_length(const struct backing *backing, const struct image_config *config, 
 }
 
 int
-window_measure(const struct backing *backing, const struct image_config *config, uint64_t *length,
-	       char **error)
+window_measure(const struct backing *backing, const struct image_config *config, int64_t file_size,
+	       uint64_t *length, char **error)
 {
-	int64_t file_size = backing_size(backing);
-
 	if (file_size >= 0)
 		return window_length(backing, config, (uint64_t)file_size, length, error);
 	return error_set(error, (int)file_size, "%s: its size can't be read: %s", backing->path,

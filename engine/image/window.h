@@ -18,10 +18,10 @@ int
 window_length(const struct backing *backing, const struct image_config *config, uint64_t file_size,
 	      uint64_t *length, char **error);
 
-/* The same for the current size of the backing. Also returns -errno, if that size can't be read. */
+/* The same for what backing_size() has returned, which may be -errno. */
 int
-window_measure(const struct backing *backing, const struct image_config *config, uint64_t *length,
-	       char **error);
+window_measure(const struct backing *backing, const struct image_config *config, int64_t file_size,
+	       uint64_t *length, char **error);
 
 /* Returns a length in bytes, rounded down to whole sectors. Gives losetup's two warnings, and names
  * an offset or a limit that is no multiple of a sector. */
