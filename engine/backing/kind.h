@@ -23,6 +23,7 @@ enum call_op {
 	CALL_DISCARD,    /* makes the contents undefined, and may release the space */
 	CALL_ZERO,       /* makes the range read as zeroes, and may release the space */
 	CALL_ZERO_THICK, /* the same, but the space stays or becomes allocated */
+	CALL_SEARCH,     /* rbd_search.c's own */
 };
 
 /* An asynchronous call of a backing's own. The caller owns it and leaves it alone until done(). */
@@ -30,9 +31,10 @@ struct backing_call {
 	/* Set by the caller. */
 	enum call_op op;
 	uint64_t offset, length; /* in bytes; any alignment */
-	void *buffer;            /* READ, WRITE */
+	void *buffer;            /* READ, WRITE, SEARCH */
+	size_t room;             /* SEARCH: of the buffer, in bytes */
 	/* Called once, by any thread, also before start() returns. `result` is the number of bytes
-	 * moved (READ, WRITE), 0, or -errno. Must not wait. */
+	 * moved (READ, WRITE) or found (SEARCH), 0, or -errno. Must not wait. */
 	void (*done)(struct backing_call *call, int result);
 	void *owner;
 

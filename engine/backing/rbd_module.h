@@ -11,7 +11,7 @@
 /* Name of the file, and of its only symbol, a struct rbd_module. The symbol's name changes with the
  * structure. */
 #define RBD_MODULE_FILE   "nbdloop-rbd.so"
-#define RBD_MODULE_SYMBOL "nbdloop_rbd_module_3"
+#define RBD_MODULE_SYMBOL "nbdloop_rbd_module_4"
 
 /* The most seconds that opening an image may wait for the cluster. */
 #define RBD_OPEN_SECONDS 10

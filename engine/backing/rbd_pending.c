@@ -27,7 +27,7 @@ struct copy {
 	struct backing_call call;
 	struct backing_call *caller; /* NULL: it has got an error. Guarded by .pending */
 	uint64_t counted;            /* in bytes, of ABANDONED_MAX */
-	char data[];
+	_Alignas(max_align_t) char data[];
 };
 
 static struct copy *
@@ -47,7 +47,8 @@ now_ms(void)
 static void
 append(struct rbd_store *store, struct backing_call *call)
 {
-	call->sent = false;
+	/* A search needs no lock. */
+	call->sent = call->op == CALL_SEARCH;
 	call->since = now_ms();
 	call->newer = NULL;
 	call->older = store->newest;
@@ -97,8 +98,8 @@ is_in_danger(const struct rbd_store *store, const struct backing_call *call)
 	    call->offset + call->length <= store->abandoned_start)
 		return false;
 	for (; other; other = other->newer) {
-		if (is_abandoned(store, other) && (reads || rbd_call_changes(other)) &&
-		    overlap(other, call))
+		if (is_abandoned(store, other) && other->op != CALL_SEARCH &&
+		    (reads || rbd_call_changes(other)) && overlap(other, call))
 			return true;
 	}
 	return false;
@@ -113,7 +114,7 @@ copy_done(struct backing_call *call, int result)
 	struct backing_call *caller = copy->caller;
 
 	/* The copy has left, so that nobody abandons it any more. */
-	if (caller && call->op == CALL_READ && result > 0)
+	if (caller && (call->op == CALL_READ || call->op == CALL_SEARCH) && result > 0)
 		memcpy(caller->buffer, copy->data, (size_t)result);
 	if (caller)
 		caller->done(caller, result);
@@ -124,7 +125,7 @@ static struct copy *
 copy_new(struct backing_call *caller)
 {
 	bool moves = caller->op == CALL_READ || caller->op == CALL_WRITE;
-	size_t length = moves ? (size_t)caller->length : 0;
+	size_t length = moves ? (size_t)caller->length : caller->room;
 	struct copy *copy = malloc(sizeof(*copy) + length);
 
 	if (!copy)
@@ -134,6 +135,7 @@ copy_new(struct backing_call *caller)
 		.offset = caller->offset,
 		.length = caller->length,
 		.buffer = copy->data,
+		.room = caller->room,
 		.done = copy_done,
 		.backing = caller->backing,
 	};
@@ -261,7 +263,7 @@ note_abandoned(struct rbd_store *store, const struct copy *copy)
 	bool first = store->abandoned_end == 0;
 
 	store->abandoned += copy->counted;
-	if (copy->call.length == 0)
+	if (copy->call.length == 0 || copy->call.op == CALL_SEARCH)
 		return;
 	if (first || start < store->abandoned_start)
 		store->abandoned_start = start;

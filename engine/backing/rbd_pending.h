@@ -5,7 +5,8 @@
  * Nobody can take a call back that librbd has, and librados' own timeout does not: an OSD may still
  * carry out what it has received. So a call whose time is over goes on with a copy of its data,
  * while its caller gets an error. It is abandoned, and until it ends, changes of the same bytes
- * fail: it never overwrites what was acknowledged later. So do reads, which would wait in vain.
+ * fail: it never overwrites what was acknowledged later. So do reads, which would wait in vain, and
+ * after an abandoned search for extents (rbd_search.h) other searches, of any bytes.
  */
 #ifndef ENGINE_BACKING_RBD_PENDING_H
 #define ENGINE_BACKING_RBD_PENDING_H

@@ -61,6 +61,8 @@ struct rbd_store {
 	bool looks, looked;    /* .looker runs; it shall end */
 	pthread_cond_t end_of_looking;
 	pthread_t looker;
+	unsigned int searches; /* threads of rbd_search.c */
+	pthread_cond_t end_of_search;
 	/* .looker's. */
 	int64_t silent_since; /* as the log was told; clock_ms(), 0: it was not, or it is over */
 	bool told_failure;
@@ -73,7 +75,7 @@ struct rbd_store {
 static inline bool
 rbd_call_changes(const struct backing_call *call)
 {
-	return call->op != CALL_READ && call->op != CALL_FLUSH;
+	return call->op != CALL_READ && call->op != CALL_FLUSH && call->op != CALL_SEARCH;
 }
 
 #endif

@@ -4,6 +4,7 @@
 #include "engine/backing/rbd_lock.h"
 #include "engine/backing/rbd_loss.h"
 #include "engine/backing/rbd_pending.h"
+#include "engine/backing/rbd_search.h"
 #include "engine/backing/rbd_size.h"
 
 #include "common/error.h"
@@ -69,9 +70,8 @@ rbd_store_extents(struct rbd_store *store, uint64_t offset, uint64_t length, boo
 
 	if (atomic_load(&store->fenced))
 		return -ESHUTDOWN;
-	/* The search can't be abandoned. */
-	if (rbd_pending_is_late(store))
-		return -ETIMEDOUT;
+	if (store->timeout > 0)
+		return rbd_search(store, offset, length, one, visit, data);
 	r = store->module->extents(store->image, offset, length, one, store->facts.maps_objects,
 				   visit, data);
 	rbd_loss_note(store, false, r);
@@ -84,9 +84,11 @@ store_free(struct rbd_store *store)
 {
 	rbd_lock_stop(store);
 	rbd_size_end(store);
+	rbd_search_end(store);
 	rbd_pending_end(store);
 	if (store->image)
 		store->module->close(store->image);
+	pthread_cond_destroy(&store->end_of_search);
 	pthread_cond_destroy(&store->end_of_looking);
 	pthread_mutex_destroy(&store->pending);
 	pthread_cond_destroy(&store->news);
@@ -117,6 +119,7 @@ store_new(const struct rbd_module *module, const struct rbd_place *place)
 	thread_condition_init(&store->stopping);
 	thread_condition_init(&store->news);
 	thread_condition_init(&store->end_of_looking);
+	thread_condition_init(&store->end_of_search);
 	store->path = strdup(place->name);
 	if (store->path)
 		return store;

@@ -50,6 +50,7 @@ submit(rbd_image_t image, const struct backing_call *call, rbd_completion_t comp
 	case CALL_ZERO_THICK:
 		return rbd_aio_write_zeroes(image, offset, (size_t)length, completion,
 					    RBD_WRITE_ZEROES_FLAG_THICK_PROVISION, 0);
+	case CALL_SEARCH: break;
 	}
 	return -EINVAL;
 }

@@ -286,8 +286,8 @@ image_watch(struct rbd_image *image, void (*updated)(void *data), void *data)
 	return r;
 }
 
-__attribute__((visibility("default"))) extern const struct rbd_module nbdloop_rbd_module_3;
-const struct rbd_module nbdloop_rbd_module_3 = {
+__attribute__((visibility("default"))) extern const struct rbd_module nbdloop_rbd_module_4;
+const struct rbd_module nbdloop_rbd_module_4 = {
 	.open = image_open,
 	.close = image_close,
 	.start = rbd_image_start,

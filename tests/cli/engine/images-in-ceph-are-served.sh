@@ -120,6 +120,8 @@ end_process plugin TERM
 rbd create --size 8M rbd/timed
 patience=$((3 * time_factor))
 serve timed --cluster-timeout=$patience rbd:rbd/timed
+# The owner of the lock knows the extents, a reader asks the cluster.
+serve searched --read-only --cluster-timeout=$patience rbd:rbd/timed
 rbd create --size 8M rbd/left
 serve left --drain-limit=0 rbd:rbd/left
 qemu-io -f raw -c 'write -P 1 0 4k' "$(uri_of left)" >/dev/null
@@ -130,6 +132,10 @@ fio --name=load --ioengine=nbd --uri="$(uri_of disk)" --rw=randwrite --bs=4k --i
 load=$!
 sleep 0.3
 kill -STOP "$(cat "$CEPH_DIR/osd0.pid")"
+status=0
+timeout $((60 * time_factor)) nbdinfo --map "$(uri_of searched)" >"$dir/map" 2>&1 || status=$?
+[ "$status" = 1 ] || fail "a search for extents without the cluster ends with status $status: $(cat "$dir/map")"
+grep -q 'extents of .* failed: Connection timed out' "$dir/searched.log" || fail "searched: $(cat "$dir/searched.log")"
 if "$python" -c 'import nbd, sys; c = nbd.NBD(); c.connect_uri(sys.argv[1]); c.pwrite(b"2" * 4096, 0)' "$(uri_of timed)" 2>"$dir/write"; then
 	fail "a write succeeds without the cluster"
 fi

@@ -219,7 +219,7 @@ START_TEST(search_for_extents_sees_the_fence)
 	ceph.result = 0;
 	ck_assert_int_eq(ceph_call(store, CALL_READ), -ESHUTDOWN);
 	ck_assert_int_eq(rbd_store_extents(store, 0, 512, false, visit, NULL), -ESHUTDOWN);
-	ck_assert_int_eq(ceph.started, 2);
+	ck_assert_int_eq(ceph.searches, 2);
 	rbd_store_put(store);
 }
 END_TEST

@@ -17,6 +17,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define MIB (1u << 20)
 
@@ -343,6 +344,120 @@ START_TEST(write_that_waited_for_the_lock_has_its_whole_time_once_sent)
 }
 END_TEST
 
+struct extents {
+	uint64_t end; /* of those that were visited */
+	int count, last;
+};
+
+static int
+visit(void *visited, uint64_t offset, uint64_t length, bool hole)
+{
+	struct extents *extents = visited;
+
+	ck_assert_uint_eq(offset, extents->end);
+	ck_assert_int_eq(hole, extents->count % 2);
+	extents->end = offset + length;
+	return ++extents->count == extents->last ? 77 : 0;
+}
+
+static int
+search(struct rbd_store *store, uint64_t length, bool one, struct extents *extents)
+{
+	extents->count = 0;
+	extents->end = 0;
+	return rbd_store_extents(store, 0, length, one, visit, extents);
+}
+
+START_TEST(search_in_time_finds_what_there_is)
+{
+	struct rbd_store *store = get(7);
+	struct extents extents = {.last = 0};
+
+	ck_assert_int_eq(search(store, MIB, false, &extents), 0);
+	ck_assert_int_eq(extents.count, 1);
+	/* More than one call finds. */
+	ceph.extent = 1;
+	ck_assert_int_eq(search(store, 5000, false, &extents), 0);
+	ck_assert_int_eq(extents.count, 5000);
+	ck_assert_uint_eq(extents.end, 5000);
+	ceph.searches = 0;
+	ck_assert_int_eq(search(store, 5000, true, &extents), 0);
+	ck_assert_int_eq(extents.count, 1);
+	ck_assert_int_eq(ceph.searches, 1);
+	extents.last = 3;
+	ck_assert_int_eq(search(store, 5000, false, &extents), 77);
+	ck_assert_int_eq(extents.count, 3);
+	rbd_store_put(store);
+}
+END_TEST
+
+static void *
+search_a_while(void *store)
+{
+	struct extents extents = {.last = 0};
+
+	return (void *)(intptr_t)search(store, MIB, false, &extents);
+}
+
+/* The time of the search passes. */
+static int
+search_in_vain(struct rbd_store *store)
+{
+	pthread_t thread;
+	void *result;
+
+	ck_assert_int_eq(pthread_create(&thread, NULL, search_a_while, store), 0);
+	while (ceph.searches == 0)
+		sched_yield();
+	pass_time(store, 7);
+	ck_assert_int_eq(pthread_join(thread, &result), 0);
+	return (int)(intptr_t)result;
+}
+
+START_TEST(search_fails_when_its_time_is_over)
+{
+	struct rbd_store *store = get(7);
+	struct extents extents = {.last = 0};
+
+	pthread_mutex_lock(&ceph_searching);
+	ck_assert_int_eq(search_in_vain(store), -ETIMEDOUT);
+	await_line(LOG_LEVEL_ERROR, "the cluster has not answered for 7 seconds");
+	/* No other one begins meanwhile, but reads do. */
+	ck_assert_int_eq(search(store, MIB, false, &extents), -ETIMEDOUT);
+	ck_assert_int_eq(ceph.searches, 1);
+	ceph.away = false;
+	ck_assert_int_eq(ceph_call_at(store, CALL_READ, 0, 512), 0);
+	pthread_mutex_unlock(&ceph_searching);
+	await_line(LOG_LEVEL_INFO, "the cluster answers again");
+	ck_assert_int_eq(search(store, MIB, false, &extents), 0);
+	ck_assert_uint_eq(extents.end, MIB);
+	rbd_store_put(store);
+}
+END_TEST
+
+static void *
+put(void *store)
+{
+	rbd_store_put(store);
+	return NULL;
+}
+
+START_TEST(abandoned_search_ends_before_the_image)
+{
+	struct rbd_store *store = get(7);
+	pthread_t thread;
+
+	pthread_mutex_lock(&ceph_searching);
+	ck_assert_int_eq(search_in_vain(store), -ETIMEDOUT);
+	ck_assert_int_eq(pthread_create(&thread, NULL, put, store), 0);
+	nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+	ck_assert_int_eq(ceph.open, 1);
+	pthread_mutex_unlock(&ceph_searching);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert_int_eq(ceph.open, 0);
+}
+END_TEST
+
 START_TEST(exports_of_one_image_have_one_timeout)
 {
 	const struct rbd_place other = {CEPH_PLACE, .image = "disk", .timeout = 8};
@@ -373,6 +488,9 @@ main(void)
 		{.test = wait_for_the_lock_is_none_for_the_cluster},
 		{.test = abandoned_write_is_not_begun_when_the_lock_comes},
 		{.test = write_that_waited_for_the_lock_has_its_whole_time_once_sent},
+		{.test = search_in_time_finds_what_there_is},
+		{.test = search_fails_when_its_time_is_over},
+		{.test = abandoned_search_ends_before_the_image},
 		{.test = exports_of_one_image_have_one_timeout},
 		{0},
 	};

@@ -13,6 +13,7 @@ struct rbd_image {
 
 struct fake_ceph ceph;
 pthread_mutex_t ceph_sizing = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t ceph_searching = PTHREAD_MUTEX_INITIALIZER;
 pthread_mutex_t ceph_locking = PTHREAD_MUTEX_INITIALIZER;
 
 static int
@@ -88,11 +89,23 @@ static int
 fake_extents(struct rbd_image *image, uint64_t offset, uint64_t length, bool one, bool whole,
 	     extent_visit visit, void *data)
 {
+	uint64_t part = ceph.extent > 0 ? ceph.extent : length;
+	int r = 0;
+
 	(void)image;
-	(void)one;
 	(void)whole;
-	ceph.started++;
-	return ceph.result < 0 ? ceph.result : visit(data, offset, length, false);
+	atomic_fetch_add(&ceph.searches, 1);
+	pthread_mutex_lock(&ceph_searching);
+	pthread_mutex_unlock(&ceph_searching);
+	if (ceph.result < 0)
+		return ceph.result;
+	/* Every other one is a hole. */
+	for (uint64_t at = offset; r == 0 && at < offset + length; at += part) {
+		r = visit(data, at, part, at / part % 2);
+		if (one)
+			break;
+	}
+	return r;
 }
 
 static int

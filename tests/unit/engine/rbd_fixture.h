@@ -13,14 +13,16 @@
 
 struct fake_ceph {
 	struct rbd_owner owner;
-	char broken[128]; /* the client that was fenced */
-	bool acquired;    /* the lock was taken */
-	int early;        /* changes that came before that */
-	int flushes;      /* that came */
-	int result;       /* of calls that move nothing, and of all if it is an error */
-	int open;         /* images */
-	int started;      /* calls that came */
-	bool away;        /* calls do not end */
+	char broken[128];     /* the client that was fenced */
+	bool acquired;        /* the lock was taken */
+	int early;            /* changes that came before that */
+	int flushes;          /* that came */
+	int result;           /* of calls that move nothing, and of all if it is an error */
+	int open;             /* images */
+	int started;          /* calls that came */
+	_Atomic int searches; /* for extents, that came */
+	uint64_t extent;      /* bytes of each; 0: there is only one */
+	bool away;            /* calls do not end */
 	struct backing_call *held, **held_tail; /* those that came meanwhile */
 	_Atomic int questions;                  /* for the owner of the lock */
 	_Atomic int64_t size;                   /* in bytes, or -errno */
@@ -31,6 +33,8 @@ struct fake_ceph {
 extern struct fake_ceph ceph;
 /* While it is held, nobody learns the size. */
 extern pthread_mutex_t ceph_sizing;
+/* While it is held, nobody learns of extents. */
+extern pthread_mutex_t ceph_searching;
 /* While it is held, nobody learns who owns the lock. */
 extern pthread_mutex_t ceph_locking;
 extern const struct rbd_module ceph_module;
