@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Two nodes of a Pacemaker cluster run nbdloopd as nbdloop-cluster(7) says, in namespaces of this
-# machine.  The node that serves is paused, as a machine that hangs, while a client's write is on its
-# way to it.  The other node must fence it, and only then serve; the client must see no error, and
+# machine.  The node that serves is paused, as a machine that hangs, while a client sends a write to
+# it.  The other node must fence it, and only then serve; the client must see no error, and
 # the image must have the write.
 #
-# To be run by hand, as root, on Debian: it installs Pacemaker and what that needs, which takes a
-# minute, in a layer over the root directory that is gone at the end.
+# As root, on Debian: it installs Pacemaker and what that needs, which takes a minute, in a layer
+# over the root directory that is gone at the end.
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_root "namespaces and mounts"
@@ -157,7 +157,7 @@ serve_fencing()
 
 both_are_online()
 {
-	on_node a crm_mon -1 2>/dev/null | grep -q 'Online: \[ a b \]'
+	on_node a crm_mon -1 2>/dev/null | grep 'Online: \[ a b \]' >/dev/null
 }
 
 answers() # ADDRESS

@@ -1,17 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # nbdloopd's page in a real browser tells what the status tells, hostile names stay text, and a long
-# run of changes takes no more memory. To be run by hand after a change to the page: a browser is
-# too large for every run (Debian package chromium-headless-shell, or chromium).
+# run of changes takes no more memory.
 #
-#	tests/browser/page-tells-the-status [DIRECTORY]    leaves pictures of the page in DIRECTORY
+#	NBDLOOP_PICTURES  a directory for pictures of the page, to look at
 . "$(dirname "$0")/../lib/functions.sh"
 
 require_python_nbd
 require_http
 browser=$(command -v chromium-headless-shell || command -v chromium) || skip "there is no Chromium"
 export PATH=$top_builddir/wrapper:$PATH
-pictures=${1:-$dir}
+pictures=${NBDLOOP_PICTURES:-$dir}
 user='<img src=x onerror=alert(1)>'
 hostile=$'<b>bold</b>"\'&\xe2\x80\xaetxt.<script>alert(2)</script>'
 
@@ -20,6 +19,6 @@ truncate -s 64M "$dir/disk.img" "$dir/other.img"
 start_nbdloopd --control "$dir/control" --http=127.0.0.1:0 --http-token="$dir/token" --threads=2 --port="$(free_port)" \
 	--tls-psk="$dir/keys.psk" --tls=allow --export "disk=$dir/disk.img,description=$user" --export "$hostile=$dir/other.img"
 address=$(sed -n 's,.*page and metrics on \(http://.*\)$,\1,p' "$log")
-timeout 120 "$python" "$(dirname "$0")/page-tells-the-status.py" "$browser" "$address" "$sock" "$dir/control" "$dir/keys.psk" "$pictures" \
+timeout $((120 * time_factor)) "$python" "$(dirname "$0")/page-tells-the-status.py" "$browser" "$address" "$sock" "$dir/control" "$dir/keys.psk" "$pictures" \
 	>"$dir/page.log" 2>&1 || fail "$(tail -n 3 "$dir/page.log")"
 cat "$dir/page.log"
