@@ -40,7 +40,7 @@ load(const char *path, char **error)
 		error_set(
 			error, -ENOENT,
 			"%s: images in Ceph need nbdloop's module for them, which can't be loaded: %s; "
-			"nbdloop must be built with librbd (configure --with-rbd)",
+			"it is Debian's package nbdloop-rbd, or configure --with-rbd builds it",
 			path, dlerror());
 	return module;
 }
