@@ -167,3 +167,13 @@ if waits timed; then fail "requests wait"; fi
 rbd create --size 8M rbd/sized
 serve sized rbd:rbd/sized
 "$python" "$own_python" "$(uri_of sized)" || fail "the size"
+
+# The example of a configuration.
+rbd create --size 8M rbd/example
+rbd snap create --no-progress rbd/example@monday
+sed -e "s|/etc/ceph/ceph.conf|$CEPH_CONF|" -e 's|rbd:rbd/disk|rbd:rbd/example|' -e "s|/run/nbdloopd/|$dir/example-|" \
+	"$lib/../../examples/ceph.conf" >"$dir/example.conf"
+spawn example nbdloopd --config "$dir/example.conf" --pid-file "$dir/example.ready"
+wait_until "the example is served" test -s "$dir/example.ready"
+[ "$(nbdinfo --size "nbd+unix:///disk?socket=$dir/example-nbd.sock")" = $((8 << 20)) ] || fail "the example's image"
+nbdinfo --is readonly "nbd+unix:///monday?socket=$dir/example-nbd.sock" || fail "the example's snapshot can be written"
