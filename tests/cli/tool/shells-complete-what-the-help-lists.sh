@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# bash, fish and zsh complete what the help of nbdloop and nbdloopd lists: verbs, all options of each,
-# their values, devices, and files.  The shells are asked themselves; zsh, which completes only what
-# is typed, in a terminal.
+# bash, fish and zsh complete what the help of nbdloop and nbdloopd lists: verbs, all options of
+# each, their values, devices, and files.  The shells are asked themselves; zsh, which completes
+# only what is typed, in a terminal.
 . "$(dirname "$0")/../../lib/functions.sh"
 
 require_nbdloop
@@ -102,8 +102,8 @@ ask_zsh() # LINE
 	cat "$dir/offered"
 }
 
-# The words of a text or file, sorted, on one line; without the slash of a directory, and the equals sign
-# of an option that takes a value.
+# The words of a text or file, sorted, on one line; without the slash of a directory, and the equals
+# sign of an option that takes a value.
 words()
 {
 	tr -s ' ' '\n' | sed -e 's/^[A-Z]*,//' -e 's/[=/]$//' -e '/^$/d' | sort -u | paste -sd ' '

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The dashboard and the alert rules in examples/ are well-formed, and ask only for metrics and labels
-# that a running nbdloopd tells.  Prometheus's own program checks them, too, where it is installed.
+# The dashboard and the alert rules in examples/ are well-formed, and ask only for metrics and
+# labels that a running nbdloopd tells.  Prometheus's own program checks them, too, where it is
+# installed.
 . "$(dirname "$0")/../../../lib/functions.sh"
 
 require_http
