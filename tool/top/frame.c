@@ -124,8 +124,9 @@ frame_summary(const struct frame *frame, GPtrArray *lines)
 		exports == 1 ? "" : "s", troubles, order_words[frame->order],
 		frame->reverse ? ", reversed" : "");
 	second = g_strdup_printf("read %.1f/s, %.1f MB/s; written %.1f/s, %.1f MB/s; %" PRIu64
-				 " in flight%s",
+				 " in flight%s%s",
 				 reads, read_bytes / 1e6, writes, written_bytes / 1e6, in_flight,
+				 frame->lacks_servers ? "; still looking for servers" : "",
 				 frame->hidden ? "; idle lines are hidden (i)" : "");
 	add_line(frame, lines, first);
 	add_line(frame, lines, second);

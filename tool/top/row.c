@@ -239,7 +239,7 @@ row_of_device(const struct source *source)
 	row_take_trouble(row, source);
 	if (listing) {
 		row->size = listing->device->size;
-		row->image = listing_source(listing);
+		row->image = g_strdup(source->now->image);
 		if (listing->image && !row->silent)
 			row_take_export(row, listing->status, listing->image);
 		if (listing->tls) {

@@ -14,6 +14,7 @@ answer_free(struct answer *answer)
 		return;
 	listing_free(answer->listing);
 	json_decref(answer->status);
+	g_free(answer->image);
 	g_free(answer->trouble);
 	g_free(answer);
 }
@@ -60,6 +61,8 @@ ask_device(const char *name)
 	}
 	answer->listing = listing_new(device);
 	answer->status = json_incref(answer->listing->status);
+	/* Here and not where it is shown: the file system may hang, too. */
+	answer->image = listing_source(answer->listing);
 	answer->trouble = g_strdup(answer->listing->trouble);
 	return answer;
 }

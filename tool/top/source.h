@@ -19,6 +19,7 @@ struct answer {
 	int64_t time;            /* of its end: monotonic, microseconds */
 	struct listing *listing; /* of a device; NULL: of a server, or the device is gone */
 	json_t *status;          /* the server's, or NULL; a reference of its own */
+	char *image;             /* of a device: listing_source(), which looks at the file */
 	char *trouble;           /* a sentence, or NULL */
 };
 

@@ -185,6 +185,7 @@ frame_of(const struct view *view, unsigned int columns)
 		.order = view->order,
 		.reverse = view->reverse,
 		.delay = view->delay,
+		.lacks_servers = view->lacks_servers,
 		.hidden = view->hides_idle,
 		.columns = columns,
 	};

@@ -17,6 +17,7 @@ struct view {
 	enum row_order order;
 	bool reverse;
 	bool hides_idle;
+	bool lacks_servers; /* not all have been found */
 	bool helps;         /* the help is shown */
 	GString *question;  /* the delay that is being typed; NULL: none */
 	double delay;       /* seconds */

@@ -11,6 +11,92 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* ---- a search for servers, in a thread: what /proc tells of a process that hangs, or a
+ * configuration on a file system that does, may be long in coming */
+
+struct search {
+	gatomicrefcount references; /* the owner's, and that of a thread */
+	int event;                  /* gets 1 when the search is over */
+	GMutex mutex;               /* guards: */
+	GPtrArray *found;           /* not taken yet, or NULL */
+	bool busy;                  /* a thread is searching */
+};
+
+static struct search *
+search_new(int event)
+{
+	struct search *search = g_new0(struct search, 1);
+
+	g_atomic_ref_count_init(&search->references);
+	g_mutex_init(&search->mutex);
+	search->event = event;
+	return search;
+}
+
+static void
+search_drop(struct search *search)
+{
+	if (!search || !g_atomic_ref_count_dec(&search->references))
+		return;
+	if (search->found)
+		g_ptr_array_unref(search->found);
+	g_mutex_clear(&search->mutex);
+	g_free(search);
+}
+
+static gpointer
+search_in_thread(gpointer data)
+{
+	struct search *search = data;
+	GPtrArray *found = server_sockets_find();
+
+	g_mutex_lock(&search->mutex);
+	if (search->found)
+		g_ptr_array_unref(search->found);
+	search->found = found;
+	search->busy = false;
+	g_mutex_unlock(&search->mutex);
+	eventfd_write(search->event, 1);
+	search_drop(search);
+	return NULL;
+}
+
+static void
+search_start(struct search *search)
+{
+	GThread *thread;
+	bool busy;
+
+	g_mutex_lock(&search->mutex);
+	busy = search->busy;
+	search->busy = true;
+	g_mutex_unlock(&search->mutex);
+	if (busy)
+		return;
+	g_atomic_ref_count_inc(&search->references);
+	thread = g_thread_try_new("search", search_in_thread, search, NULL);
+	if (thread) {
+		g_thread_unref(thread);
+		return;
+	}
+	/* No thread can be had: the next interval tries again. */
+	search->busy = false;
+	search_drop(search);
+}
+
+/* Caller frees (g_ptr_array_unref); NULL: there is nothing new.  *busy: a search goes on. */
+static GPtrArray *
+search_take(struct search *search, bool *busy)
+{
+	GPtrArray *found;
+
+	g_mutex_lock(&search->mutex);
+	found = g_steal_pointer(&search->found);
+	*busy = search->busy;
+	g_mutex_unlock(&search->mutex);
+	return found;
+}
+
 /* ---- which */
 
 static void
@@ -41,11 +127,12 @@ watch_init(struct watch *watch, char **names, GError **error)
 {
 	*watch = (struct watch){
 		.sources = g_ptr_array_new_with_free_func(drop_source),
-		.searches = !*names,
 		.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 	};
 	if (watch->event < 0)
 		return failure_errno(error, errno, "no eventfd");
+	if (!*names)
+		watch->search = search_new(watch->event);
 	for (; *names; names++) {
 		if (!add_named(watch, *names, error))
 			return false;
@@ -58,56 +145,67 @@ void
 watch_fini(struct watch *watch)
 {
 	g_ptr_array_unref(watch->sources);
+	search_drop(watch->search);
+	if (watch->sockets)
+		g_ptr_array_unref(watch->sockets);
+	if (watch->of_devices)
+		g_ptr_array_unref(watch->of_devices);
 	/* The eventfd, which a late thread writes to, stays until the program ends. */
 	if (watch->pool)
 		g_thread_pool_free(watch->pool, TRUE, FALSE);
 }
 
-static void
+/* Returns the source, a new one if there is none yet. */
+static struct source *
 see(struct watch *watch, bool device, const char *name)
 {
 	struct source *source;
 
 	for (guint i = 0; i < watch->sources->len; i++) {
 		source = watch->sources->pdata[i];
-		if (source->device == device && strcmp(source->name, name) == 0) {
-			source->seen = true;
-			return;
-		}
+		if (source->device == device && strcmp(source->name, name) == 0)
+			return source;
 	}
 	source = source_new(device, name, false);
-	source->seen = true;
 	g_ptr_array_add(watch->sources, source);
+	return source;
 }
 
+static bool
+is_in(GPtrArray *array, const char *text)
+{
+	return g_ptr_array_find_with_equal_func(array, text, g_str_equal, NULL);
+}
+
+/* Unless it is that of a device: a device's line has what its server tells. */
 static void
-see_devices(struct watch *watch, GPtrArray *sockets)
+see_socket(struct watch *watch, const char *socket)
+{
+	if (!watch->of_devices || !is_in(watch->of_devices, socket))
+		see(watch, false, socket)->seen = true;
+}
+
+/* Makes the sources those devices that are attached now, and the servers that were found last. */
+static void
+update(struct watch *watch)
 {
 	g_autoptr(GPtrArray) devices = devices_identify_attached(NULL);
 
-	for (guint i = 0; devices && i < devices->len; i++) {
-		const struct device *device = devices->pdata[i];
-		g_autofree char *socket = server_link_path(device->backend);
-		guint index;
-
-		see(watch, true, device->name);
-		/* The device's line has what its server tells. */
-		if (socket &&
-		    g_ptr_array_find_with_equal_func(sockets, socket, g_str_equal, &index))
-			g_ptr_array_remove_index(sockets, index);
-	}
-}
-
-static void
-search(struct watch *watch)
-{
-	g_autoptr(GPtrArray) sockets = server_sockets_find();
-
+	if (watch->of_devices)
+		g_ptr_array_unref(watch->of_devices);
+	watch->of_devices = g_ptr_array_new_with_free_func(g_free);
 	for (guint i = 0; i < watch->sources->len; i++)
 		((struct source *)watch->sources->pdata[i])->seen = false;
-	see_devices(watch, sockets);
-	for (guint i = 0; i < sockets->len; i++)
-		see(watch, false, sockets->pdata[i]);
+	for (guint i = 0; devices && i < devices->len; i++) {
+		const struct device *device = devices->pdata[i];
+		char *socket = server_link_path(device->backend);
+
+		see(watch, true, device->name)->seen = true;
+		if (socket)
+			g_ptr_array_add(watch->of_devices, socket);
+	}
+	for (guint i = 0; watch->sockets && i < watch->sockets->len; i++)
+		see_socket(watch, watch->sockets->pdata[i]);
 	for (guint i = watch->sources->len; i-- > 0;) {
 		if (!((struct source *)watch->sources->pdata[i])->seen)
 			g_ptr_array_remove_index(watch->sources, i);
@@ -119,10 +217,35 @@ search(struct watch *watch)
 void
 watch_ask(struct watch *watch)
 {
-	if (watch->searches)
-		search(watch);
+	if (watch->search) {
+		update(watch);
+		search_start(watch->search);
+		if (watch->searching == 0)
+			watch->searching = g_get_monotonic_time();
+	}
 	for (guint i = 0; i < watch->sources->len; i++)
 		source_ask(watch->sources->pdata[i], watch->pool);
+}
+
+/* Asks the servers that were not known before.  Returns whether the search is over. */
+static bool
+take_found(struct watch *watch)
+{
+	bool busy;
+	GPtrArray *found = search_take(watch->search, &busy);
+	guint known = watch->sources->len;
+
+	if (!found)
+		return !busy;
+	if (watch->sockets)
+		g_ptr_array_unref(watch->sockets);
+	watch->sockets = found;
+	/* New ones come last; those that have gone go at the next interval. */
+	for (guint i = 0; i < found->len; i++)
+		see_socket(watch, found->pdata[i]);
+	for (guint i = known; i < watch->sources->len; i++)
+		source_ask(watch->sources->pdata[i], watch->pool);
+	return !busy;
 }
 
 bool
@@ -133,6 +256,10 @@ watch_take(struct watch *watch)
 
 	/* First: what comes after it makes the descriptor readable again. */
 	eventfd_read(watch->event, &count);
+	if (watch->search)
+		all = take_found(watch);
+	if (all)
+		watch->searching = 0;
 	for (guint i = 0; i < watch->sources->len; i++) {
 		struct source *source = watch->sources->pdata[i];
 
@@ -140,4 +267,10 @@ watch_take(struct watch *watch)
 		all = all && source->asked == 0;
 	}
 	return all;
+}
+
+bool
+watch_lacks_servers(const struct watch *watch)
+{
+	return watch->searching && g_get_monotonic_time() - watch->searching > G_USEC_PER_SEC;
 }

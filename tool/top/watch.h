@@ -12,10 +12,13 @@
 #include <stdbool.h>
 
 struct watch {
-	GPtrArray *sources; /* struct source * */
-	bool searches;      /* for all there are */
+	GPtrArray *sources;    /* struct source * */
+	struct search *search; /* for all servers that there are; NULL: the user has named them */
+	GPtrArray *sockets;    /* of these: char *; NULL: not known yet */
+	GPtrArray *of_devices; /* char *: the sockets of servers of devices, or NULL */
 	GThreadPool *pool;
-	int event; /* readable when an answer has come; the reader takes it away */
+	int64_t searching; /* since when a search goes on: monotonic, microseconds; 0: none does */
+	int event;         /* readable when an answer has come; the reader takes it away */
 };
 
 /* `names`: devices and control sockets, as the user wrote them; NULL after the last one.  None: all
@@ -34,5 +37,9 @@ watch_ask(struct watch *watch);
 /* Takes the answers that have come.  Returns whether all have. */
 bool
 watch_take(struct watch *watch);
+
+/* Whether the search for servers takes unusually long: what it has not found yet is missing. */
+bool
+watch_lacks_servers(const struct watch *watch);
 
 #endif

@@ -18,7 +18,8 @@
 /* How long answers are waited for, unless the delay is shorter: microseconds. */
 #define GRACE (G_USEC_PER_SEC * 3 / 10)
 
-/* Until the first figures are on the screen, microseconds. */
+/* Until the first figures are on the screen, and, elsewhere, for the first answers, microseconds.
+ */
 #define FIRST_DELAY G_USEC_PER_SEC
 
 struct top_options {
@@ -103,6 +104,7 @@ print_json(struct top *top)
 	json_object_set_new(object, "time", json_real((double)g_get_real_time() / G_USEC_PER_SEC));
 	json_object_set_new(object, "seconds",
 			    json_real((double)(top->asked - top->taken) / G_USEC_PER_SEC));
+	json_object_set_new(object, "searching", json_boolean(top->view.lacks_servers));
 	json_object_set_new(object, "lines", rows);
 	output_json(stdout, object, false);
 }
@@ -126,6 +128,7 @@ report(struct top *top)
 	g_ptr_array_set_size(rows, 0);
 	for (guint i = 0; i < top->watch.sources->len; i++)
 		rows_add(rows, top->watch.sources->pdata[i]);
+	top->view.lacks_servers = watch_lacks_servers(&top->watch);
 	view_sort(&top->view);
 	/* The first answers have nothing to be compared with. */
 	if (top->form == FORM_SCREEN)
@@ -218,6 +221,9 @@ deadline(const struct top *top)
 {
 	int64_t delay = (int64_t)(top->view.delay * G_USEC_PER_SEC);
 
+	/* Nobody looks at what the first answers are compared with. */
+	if (top->asking && top->taken == 0 && top->form != FORM_SCREEN)
+		return top->asked + FIRST_DELAY;
 	if (top->asking)
 		return top->asked + MIN(GRACE, delay / 2);
 	if (top->form == FORM_SCREEN && top->taken == 0)

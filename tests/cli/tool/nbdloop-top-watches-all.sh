@@ -23,7 +23,6 @@ start_one one
 start_one two --iops-limit=100000,burst:5000 --connections-limit=7
 start_one three
 kill -STOP "$three_pid"
-on_exit kill -CONT "$three_pid"
 
 # A machine with three devices, of which one has a server, and two servers: the one names its socket
 # on its command line, the other one in its configuration.
@@ -83,12 +82,12 @@ expect_equal "status of nbdloop top --json" 0 "$end_status"
 "$python" "$own_python" "$dir/json.log" "$dir" "$two_pid" >"$dir/check.log" 2>&1 || fail "wrong figures: $(tail -n 1 "$dir/check.log")"
 
 # ---- text
-nbdloop top --batch --delay=0.3 -n 1 --sort=name >"$dir/text.log" || fail "nbdloop top --batch fails"
+nbdloop top --batch --delay=1.5 -n 1 --sort=name >"$dir/text.log" || fail "nbdloop top --batch fails"
 shows() # REGEX
 {
 	grep -qE -- "$1" "$dir/text.log" || fail "nbdloop top doesn't show: $1"
 }
-shows '^nbdloop top - [0-9:]{8}, every 0.3 s, 3 devices, 2 exports, 1 in trouble; sorted by name$'
+shows '^nbdloop top - [0-9:]{8}, every 1.5 s, 3 devices, 2 exports, 1 in trouble; sorted by name$'
 shows '^DEVICE/EXPORT +r/s +w/s +rMB/s +wMB/s +ms +p99us +INFL +CONN +ENGINE +TLS +IMAGE'
 shows "^/dev/nbd0 +0.00 +0.00 +0.00 +0.00 +- +- +5 +0 +(io_uring|aio|threads) +off +$dir/one.img$"
 shows "^/dev/nbd10 .* nbd://server.example/disk"
@@ -97,6 +96,15 @@ shows '^/.*  no answer'
 expect_equal "order of the names" "/dev/nbd0 /dev/nbd1 /dev/nbd10" "$(sed -n 's|^\(/dev/nbd[0-9]*\) .*|\1|p' "$dir/text.log" | xargs)"
 expect_equal "lines of one device" 1 "$(nbdloop top -b -d 0.1 -n 1 nbd0 | grep -c '^/dev/')"
 expect_equal "lines of one socket" 1 "$(nbdloop top -b -d 0.1 -n 1 "$dir/two.ctl" | grep -c "^$two_pid:")"
+
+# What /proc tells of a process that hangs may never come: here, a FIFO without a writer.
+mkdir "$NBDLOOP_SYSROOT/proc/4005"
+echo nbdloopd >"$NBDLOOP_SYSROOT/proc/4005/comm"
+mkfifo "$NBDLOOP_SYSROOT/proc/4005/cmdline"
+timeout $((20 * time_factor)) nbdloop top --batch -d 0.4 -n 3 >"$dir/text.log" || fail "a process that hangs holds nbdloop top up"
+shows '^/dev/nbd0 .* [0-9.]+ '
+shows '; still looking for servers$'
+rm -r "$NBDLOOP_SYSROOT/proc/4005"
 
 refuses() # REGEX [WORD...]
 {
@@ -268,3 +276,5 @@ one = raw.split(b"\x1b[?1049h")[1].split(b"\x1b[?1049l")[0]
 assert one.count(b"\x1b[H") > 20 and one.count(b"\x1b[2J") == 0 and one.count(b"\x1b[H\x1b[J") == 1
 EOF2
 end_process load TERM
+kill -CONT "$three_pid"
+end_process three TERM
