@@ -2,6 +2,8 @@
 #include "common/crc32c.h"
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
 
 #define POLYNOMIAL UINT32_C(0x82f63b78) /* with its bits reversed */
 #define AT_ONCE    8                    /* bytes that one step takes ("slicing by 8") */
@@ -46,17 +48,78 @@ step(uint32_t sum, const uint8_t *bytes)
 	       table[1][high >> 16 & 0xff] ^ table[0][high >> 24];
 }
 
-uint32_t
-crc32c(uint32_t before, const void *bytes, size_t size)
+static uint32_t
+by_table(uint32_t sum, const uint8_t *next, size_t size)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	const uint8_t *next = bytes;
-	uint32_t sum = ~before;
-
-	pthread_once(&once, make_table);
 	for (; size >= AT_ONCE; size -= AT_ONCE, next += AT_ONCE)
 		sum = step(sum, next);
 	for (; size; size--, next++)
 		sum = sum >> 8 ^ table[0][(sum ^ *next) & 0xff];
-	return ~sum;
+	return sum;
+}
+
+/* ---- by the processor's own instruction, which is ten times as fast */
+
+#ifdef __x86_64__
+static bool has_instruction;
+
+static void
+find_instruction(void)
+{
+	has_instruction = __builtin_cpu_supports("sse4.2");
+}
+
+__attribute__((target("sse4.2"))) static uint32_t
+by_instruction(uint32_t sum, const uint8_t *next, size_t size)
+{
+	uint64_t wide = sum;
+
+	for (; size >= AT_ONCE; size -= AT_ONCE, next += AT_ONCE) {
+		uint64_t word;
+
+		memcpy(&word, next, sizeof(word));
+		wide = __builtin_ia32_crc32di(wide, word);
+	}
+	sum = (uint32_t)wide;
+	for (; size; size--, next++)
+		sum = __builtin_ia32_crc32qi(sum, *next);
+	return sum;
+}
+#else
+static const bool has_instruction;
+
+static void
+find_instruction(void)
+{
+}
+
+static uint32_t
+by_instruction(uint32_t sum, const uint8_t *next, size_t size)
+{
+	return by_table(sum, next, size);
+}
+#endif
+
+static void
+prepare(void)
+{
+	make_table();
+	find_instruction();
+}
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+uint32_t
+crc32c(uint32_t before, const void *bytes, size_t size)
+{
+	pthread_once(&once, prepare);
+	return ~(has_instruction ? by_instruction(~before, bytes, size)
+				 : by_table(~before, bytes, size));
+}
+
+uint32_t
+crc32c_by_table(uint32_t before, const void *bytes, size_t size)
+{
+	pthread_once(&once, prepare);
+	return ~by_table(~before, bytes, size);
 }

@@ -13,4 +13,8 @@
 uint32_t
 crc32c(uint32_t before, const void *bytes, size_t size);
 
+/* The same as it is computed on machines whose processor has no instruction for it. */
+uint32_t
+crc32c_by_table(uint32_t before, const void *bytes, size_t size);
+
 #endif

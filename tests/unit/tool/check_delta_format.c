@@ -52,6 +52,19 @@ START_TEST(checksum_is_that_of_iscsi)
 }
 END_TEST
 
+START_TEST(checksum_is_the_same_on_each_processor)
+{
+	uint8_t data[100];
+
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t)(i * 151 + 7);
+	for (size_t from = 0; from < 16; from++)
+		for (size_t length = 0; from + length <= sizeof(data); length++)
+			ck_assert_uint_eq(crc32c(0x12345678, data + from, length),
+					  crc32c_by_table(0x12345678, data + from, length));
+}
+END_TEST
+
 START_TEST(header_is_read_as_it_was_written)
 {
 	ck_assert_uint_eq(size, 80 + strlen("nbd://host/disk") + strlen("monday") + 4);
@@ -198,6 +211,7 @@ main(void)
 	const struct suite_row cases[] = {
 		{.name = "format", .begin = begin, .end = end},
 		{.test = checksum_is_that_of_iscsi},
+		{.test = checksum_is_the_same_on_each_processor},
 		{.test = header_is_read_as_it_was_written},
 		{.test = changed_bit_of_the_header_is_found},
 		{.test = torn_header_is_found},
