@@ -11,6 +11,9 @@
 #define AT_ONCE                                                                                    \
 	(UINT64_C(1) << 31) /* bytes that one request asks about: a whole number of blocks */
 
+/* Bytes between two parts that it's better to ask about, too: each question takes a round trip. */
+#define GAP_MAX    (UINT64_C(64) << 20)
+
 #define FLAG_ZERO  2 /* of base:allocation */
 #define FLAG_DIRTY 1 /* of a dirty bitmap */
 
@@ -112,9 +115,17 @@ bool
 export_end_allocated(struct end *end, GArray *wanted, GArray *plan, GError **error)
 {
 	struct export_end *export = (struct export_end *)end;
+	g_autoptr(GArray) asked = NULL;
+	g_autoptr(GArray) told = NULL;
 
-	if (export->tells_allocation)
-		return map_ranges(export, CONTEXT_BASE, wanted, take_allocated, plan, error);
-	add_as_data(wanted, plan);
+	if (!export->tells_allocation) {
+		add_as_data(wanted, plan);
+		return true;
+	}
+	asked = plan_bridged(wanted, GAP_MAX);
+	told = plan_new();
+	if (!map_ranges(export, CONTEXT_BASE, asked, take_allocated, told, error))
+		return false;
+	plan_add_common(plan, told, wanted);
 	return true;
 }

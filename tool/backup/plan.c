@@ -56,6 +56,42 @@ plan_of_all(GArray *plan, uint64_t size)
 	return all;
 }
 
+GArray *
+plan_bridged(GArray *plan, uint64_t gap)
+{
+	GArray *bridged = plan_new();
+	uint64_t end = 0;
+
+	for (guint i = 0; i < plan->len; i++) {
+		const struct part *part = plan_part(plan, i);
+
+		if (i && part->offset - end <= gap)
+			plan_add(bridged, end, part->offset - end, false);
+		plan_add(bridged, part->offset, part->length, false);
+		end = part->offset + part->length;
+	}
+	return bridged;
+}
+
+void
+plan_add_common(GArray *plan, GArray *told, GArray *wanted)
+{
+	guint t = 0, w = 0;
+
+	while (t < told->len && w < wanted->len) {
+		const struct part *a = plan_part(told, t), *b = plan_part(wanted, w);
+		const uint64_t a_end = a->offset + a->length, b_end = b->offset + b->length,
+			       begin = MAX(a->offset, b->offset), end = MIN(a_end, b_end);
+
+		if (begin < end)
+			plan_add(plan, begin, end - begin, a->zero);
+		if (a_end <= b_end)
+			t++;
+		if (b_end <= a_end)
+			w++;
+	}
+}
+
 static uint64_t
 piece_length(const struct part *part, uint64_t done, uint64_t zero_max)
 {

@@ -42,6 +42,15 @@ plan_bytes(GArray *plan, bool zero);
 GArray *
 plan_of_all(GArray *plan, uint64_t size);
 
+/* The plan with gaps of at most `gap` bytes between two of its parts filled, as if all were data.
+ * Caller frees (g_array_unref). */
+GArray *
+plan_bridged(GArray *plan, uint64_t gap);
+
+/* Adds to `plan` the parts of `told` as far as they are in a part of `wanted`. */
+void
+plan_add_common(GArray *plan, GArray *told, GArray *wanted);
+
 /* Where a copy has come to; all 0 at the beginning. */
 struct plan_cursor {
 	guint index;   /* of the part */

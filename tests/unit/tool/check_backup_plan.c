@@ -55,6 +55,34 @@ START_TEST(adjacent_parts_of_a_kind_are_joined)
 }
 END_TEST
 
+/* What is asked of a server may be more than what is wanted; what is taken from the answer isn't.
+ */
+START_TEST(only_what_is_wanted_is_taken)
+{
+	g_autoptr(GArray) told = plan_new(), bridged = NULL, taken = plan_new();
+
+	plan_add(plan, 10, 10, false);
+	plan_add(plan, 24, 6, false);
+	plan_add(plan, 35, 5, false);
+	bridged = plan_bridged(plan, 4);
+	ck_assert_uint_eq(bridged->len, 2);
+	assert_part(bridged, 0, 10, 20, false);
+	assert_part(bridged, 1, 35, 5, false);
+	plan_add(told, 0, 12, false);
+	plan_add(told, 12, 10, true);
+	plan_add(told, 22, 3, false);
+	plan_add(told, 25, 5, true);
+	plan_add(told, 35, 5, false);
+	plan_add_common(taken, told, plan);
+	ck_assert_uint_eq(taken->len, 5);
+	assert_part(taken, 0, 10, 2, false);
+	assert_part(taken, 1, 12, 8, true);
+	assert_part(taken, 2, 24, 1, false);
+	assert_part(taken, 3, 25, 5, true);
+	assert_part(taken, 4, 35, 5, false);
+}
+END_TEST
+
 START_TEST(pieces_cover_the_plan_once)
 {
 	const uint64_t zero_max = 1 << 20;
@@ -193,6 +221,7 @@ main(void)
 	const struct suite_row cases[] = {
 		{.name = "plan", .begin = begin, .end = end},
 		{.test = adjacent_parts_of_a_kind_are_joined},
+		{.test = only_what_is_wanted_is_taken},
 		{.test = pieces_cover_the_plan_once},
 		{.test = record_is_one_piece},
 		{.test = the_rest_of_an_image_is_zeroes},
