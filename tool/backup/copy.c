@@ -2,12 +2,14 @@
 #include "tool/backup/copy.h"
 
 #include "tool/backup/delta_format.h"
+#include "tool/backup/file_end.h"
 #include "tool/backup/interruption.h"
 #include "tool/failure.h"
 
 #include "common/container_of.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SLOTS        64   /* requests in flight */
@@ -122,6 +124,17 @@ have_one(struct end_request *request, GError *error)
 
 /* ---- pieces */
 
+/* For direct I/O; of DELTA_DATA_MAX bytes.  Caller frees (free). */
+static unsigned char *
+new_buffer(void)
+{
+	unsigned char *buffer = aligned_alloc(FILE_END_ALIGNMENT, DELTA_DATA_MAX);
+
+	if (!buffer)
+		g_error("out of memory"); /* as g_malloc() does */
+	return buffer;
+}
+
 static void
 begin_piece(struct slot *slot)
 {
@@ -129,9 +142,9 @@ begin_piece(struct slot *slot)
 	const struct copy_options *options = copy->options;
 
 	if (!slot->data)
-		slot->data = g_malloc(DELTA_DATA_MAX);
+		slot->data = new_buffer();
 	if (!slot->other && copy->compare)
-		slot->other = g_malloc(DELTA_DATA_MAX);
+		slot->other = new_buffer();
 	slot->busy = true;
 	copy->busy++;
 	if (copy->compare)
@@ -278,8 +291,8 @@ run(const char *step, const struct copy_options *options, bool compare, GError *
 		failure_pass(error, &copy->error);
 	}
 	for (int i = 0; i < SLOTS; i++) {
-		g_free(copy->slots[i].data);
-		g_free(copy->slots[i].other);
+		free(copy->slots[i].data);
+		free(copy->slots[i].other);
 	}
 	g_free(copy);
 	return done;

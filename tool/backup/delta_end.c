@@ -17,6 +17,7 @@ struct delta_end {
 	const struct delta_header *header;
 	uint64_t position;       /* of the next record, bytes */
 	uint64_t records, bytes; /* that were written, of data */
+	uint64_t unwritten;      /* bytes whose write-back was not begun */
 	bool fresh;              /* it is full: zeroes need no records */
 };
 
@@ -35,6 +36,7 @@ write_record(struct delta_end *delta, const struct delta_record *record, const v
 		failed = file_write_all(delta->fd, data, length, delta->position + sizeof(bytes));
 	if (failed)
 		return failed;
+	file_write_back(delta->fd, sizeof(bytes) + length, &delta->unwritten);
 	delta->position += sizeof(bytes) + length;
 	delta->records++;
 	delta->bytes += length;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/backup/file_end.h"
 
+#include "tool/backup/writers.h"
 #include "tool/failure.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,6 +18,9 @@ struct file_end {
 	int fd;
 	bool fresh;
 	uint64_t unwritten; /* bytes whose write-back was not begun */
+	/* From the first write into a file with data on: */
+	struct writers *writers;
+	int direct; /* the same file, for direct I/O; -1: it can't */
 };
 
 /* Never written to, but not const: as a constant, it would be in the program's file. */
@@ -128,45 +133,132 @@ zero(const struct file_end *file, const struct part *piece)
 	return zero_by_writing(file->fd, piece->offset, piece->length);
 }
 
-static void
-write_back(struct file_end *file, uint64_t length)
+void
+file_write_back(int fd, uint64_t length, uint64_t *unwritten)
 {
-	file->unwritten += length;
-	if (file->unwritten < WRITE_BACK_EVERY)
+	*unwritten += length;
+	if (*unwritten < WRITE_BACK_EVERY)
 		return;
-	file->unwritten = 0;
-	sync_file_range(file->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+	*unwritten = 0;
+	sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
-static int
-write_piece(struct file_end *file, const struct part *piece, const unsigned char *data)
+/* ---- into a file with data, by threads */
+
+static bool
+is_aligned(const struct part *piece, const unsigned char *data)
 {
-	write_back(file, piece->length);
-	return file->fresh ? write_sparse(file->fd, data, piece->length, piece->offset)
-			   : file_write_all(file->fd, data, piece->length, piece->offset);
+	return ((piece->offset | piece->length | (uintptr_t)data) & (FILE_END_ALIGNMENT - 1)) == 0;
+}
+
+/* Runs on any thread. */
+static int
+overwrite(void *data, const struct end_request *request)
+{
+	const struct file_end *file = data;
+	const struct part *piece = &request->piece;
+
+	if (request->operation == END_ZERO)
+		return zero(file, piece);
+	/* What direct I/O can't do (EINVAL), the page cache can. */
+	if (file->direct >= 0 && is_aligned(piece, request->data) &&
+	    file_write_all(file->direct, request->data, piece->length, piece->offset) == 0)
+		return 0;
+	return file_write_all(file->fd, request->data, piece->length, piece->offset);
+}
+
+/* Opens the file once more, for direct I/O: its name may lead to another one. */
+static int
+open_direct(int fd)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	return open(name, O_WRONLY | O_DIRECT | O_CLOEXEC);
+}
+
+static bool
+begin_overwriting(struct file_end *file)
+{
+	if (!file->writers) {
+		file->direct = open_direct(file->fd);
+		file->writers = writers_new(overwrite, file);
+	}
+	return file->writers;
+}
+
+/* ---- requests */
+
+static int
+carry_out(struct file_end *file, const struct end_request *request)
+{
+	const struct part *piece = &request->piece;
+
+	if (request->operation == END_READ)
+		return file_read_all(file->fd, request->data, piece->length, piece->offset);
+	if (request->operation == END_ZERO)
+		return zero(file, piece);
+	file_write_back(file->fd, piece->length, &file->unwritten);
+	return write_sparse(file->fd, request->data, piece->length, piece->offset);
+}
+
+static void
+finish(const struct end *end, struct end_request *request, int failed)
+{
+	const struct part *piece = &request->piece;
+	GError *error = NULL;
+
+	if (failed)
+		failure(&error, failed,
+			"%s: %s %" G_GUINT64_FORMAT " bytes at %" G_GUINT64_FORMAT ": %s%s",
+			end->name, request->operation == END_READ ? "reading" : "writing",
+			piece->length, piece->offset, g_strerror(failed), file_way_out(failed));
+	request->done(request, error);
 }
 
 static void
 start(struct end *end, struct end_request *request)
 {
 	struct file_end *file = (struct file_end *)end;
-	const struct part *piece = &request->piece;
-	const bool reads = request->operation == END_READ;
-	GError *error = NULL;
+
+	if (request->operation == END_READ || file->fresh)
+		finish(end, request, carry_out(file, request));
+	else if (begin_overwriting(file))
+		writers_start(file->writers, request);
+	else
+		finish(end, request, EAGAIN);
+}
+
+static int
+prepare(struct end *end, struct pollfd polled[END_POLLED_MAX])
+{
+	const struct file_end *file = (const struct file_end *)end;
+
+	if (!file->writers)
+		return 0;
+	polled[0] = (struct pollfd){.fd = writers_descriptor(file->writers), .events = POLLIN};
+	return 1;
+}
+
+static bool
+turn(struct end *end, const struct pollfd *polled, int count, GError **error)
+{
+	const struct file_end *file = (const struct file_end *)end;
+	struct end_request *request;
 	int failed;
 
-	if (reads)
-		failed = file_read_all(file->fd, request->data, piece->length, piece->offset);
-	else if (request->operation == END_WRITE)
-		failed = write_piece(file, piece, request->data);
-	else
-		failed = zero(file, piece);
-	if (failed)
-		failure(&error, failed,
-			"%s: %s %" G_GUINT64_FORMAT " bytes at %" G_GUINT64_FORMAT ": %s%s",
-			end->name, reads ? "reading" : "writing", piece->length, piece->offset,
-			g_strerror(failed), file_way_out(failed));
-	request->done(request, error);
+	(void)polled, (void)count, (void)error;
+	while ((request = writers_finished(file->writers, &failed)))
+		finish(end, request, failed);
+	return true;
+}
+
+static void
+stop(struct end *end)
+{
+	struct file_end *file = (struct file_end *)end;
+
+	g_clear_pointer(&file->writers, writers_free);
 }
 
 static bool
@@ -184,7 +276,12 @@ sync_file(struct end *end, GError **error)
 static void
 free_file(struct end *end)
 {
-	close(((struct file_end *)end)->fd);
+	struct file_end *file = (struct file_end *)end;
+
+	stop(end);
+	close(file->fd);
+	if (file->direct >= 0)
+		close(file->direct);
 	g_free(end->name);
 	g_free(end);
 }
@@ -192,6 +289,9 @@ free_file(struct end *end)
 static const struct end_kind file_end_kind = {
 	.start = start,
 	.sync = sync_file,
+	.prepare = prepare,
+	.turn = turn,
+	.stop = stop,
 	.free = free_file,
 };
 
@@ -203,6 +303,7 @@ file_end_new(int fd, const char *path, bool fresh)
 	file->end = (struct end){
 		.kind = &file_end_kind, .name = g_strdup(path), .zero_max = PLAN_ZERO_MAX};
 	file->fd = fd;
+	file->direct = -1;
 	file->fresh = fresh;
 	return &file->end;
 }

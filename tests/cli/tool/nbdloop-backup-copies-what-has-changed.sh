@@ -209,24 +209,22 @@ cp "$raw.state" "$dir/before.state"
 change 'write -P 9 2M 64k' 'write -z 8M 64k' 'write -P 10 24M 64k'
 note_image "$dir/image.5"
 serve tuesday
-killed_at() # SYSTEM-CALLS NUMBER: whether it was killed there
+killed_at() # SYSTEM-CALLS NUMBER [PATH]: whether it was killed there; the calls of each thread are counted by themselves
 {
-	local status=0
+	local status=0 path=()
+	[ $# -lt 3 ] || path=(-P "$3")
 	rm -f "$raw"*
 	cp --preserve=timestamps "$dir/before" "$raw"
 	cp "$dir/before.state" "$raw.state"
 	# The inner shell says that its child was killed.
 	# shellcheck disable=SC2016 # for the inner shell
-	ASAN_OPTIONS=detect_leaks=0 sh -c '"$@"; exit $?' sh strace -f -qq -o "$dir/calls" -e "trace=$1" \
+	ASAN_OPTIONS=detect_leaks=0 sh -c '"$@"; exit $?' sh strace -f -qq -o "$dir/calls" "${path[@]}" -e "trace=$1" \
 		-e "inject=$1:signal=KILL:when=$2" nbdloop backup -i "$uri" "$raw" >"$dir/killed.log" 2>&1 || status=$?
 	[ "$status" != 0 ] || return 1
 	grep -q 'killed by SIGKILL' "$dir/calls" || fail "it wasn't killed: $(cat "$dir/killed.log")"
 }
 # An increment that was interrupted is not written into another file that was put there.
-number=1
-while killed_at pwrite64 $number && [ ! -e "$raw.redo" ]; do
-	number=$((number + 1))
-done
+killed_at pwrite64 1 "$raw" || fail "nothing is written into the raw image"
 [ -e "$raw.redo" ] || fail "no kill leaves an increment half written"
 cp "$dir/image.0" "$dir/foreign"
 mv "$dir/foreign" "$raw"
@@ -234,9 +232,10 @@ refuses 'raw.img is another file than the one that the increment .*raw.img.redo 
 quietly cmp "$dir/image.0" "$raw"
 
 kills=0
-for calls in pwrite64 write fsync /rename /unlink; do
+for calls in pwrite64 "pwrite64 $raw" "fallocate $raw" write fsync /rename /unlink; do
 	number=1
-	while killed_at "$calls" $number; do
+	read -r call path <<<"$calls"
+	while killed_at "$call" $number ${path:+"$path"}; do
 		# As somebody would do who needs the backup now.
 		rm -f "$dir/restored"
 		quietly nbdloop restore "$raw" "$dir/restored"
