@@ -5,9 +5,14 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* From this size on, in bytes, memory still goes back at once. */
+#define MAPPED_MIN (16 << 20)
 
 /* Guards `loaded`. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -22,6 +27,21 @@ directory(void)
 	return chosen && chosen[0] ? chosen : MODULE_DIRECTORY;
 }
 
+/*
+ * Ceph's library takes memory for the data of each request, and gives it back after it, which must
+ * not cost a page fault for each 4 KiB: of reads of 1 MiB, nbdloopd's own setting, by which large
+ * memory goes back to the kernel at once, made 260.  The process keeps what it needed at once; a
+ * server with swap (common/reclaim.c) does anyway.
+ */
+static void
+keep_freed_memory(void)
+{
+#ifdef __GLIBC__
+	mallopt(M_MMAP_THRESHOLD, MAPPED_MIN);
+	mallopt(M_TRIM_THRESHOLD, INT_MAX);
+#endif
+}
+
 /* The caller holds the mutex. */
 static const struct rbd_module *
 load(const char *path, char **error)
@@ -34,6 +54,8 @@ load(const char *path, char **error)
 		return NULL;
 	/* Never closed: Ceph's libraries leave threads and handlers behind. */
 	library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	if (library)
+		keep_freed_memory();
 	module = library ? dlsym(library, RBD_MODULE_SYMBOL) : NULL;
 	free(file);
 	if (!module)
