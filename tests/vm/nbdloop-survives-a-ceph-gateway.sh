@@ -12,36 +12,10 @@
 # vm: servers nbdloopd
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
+. "$(dirname "$0")/host.sh"
 
 require fio
 rounds=${NBDLOOP_ROUNDS:-2}
-
-host_said() # WHAT
-{
-	[ -e "/run/vm/host.$1" ] || [ -e /run/vm/host.ended ]
-}
-
-host_is_done()
-{
-	[ ! -e /run/vm/host.request ] || [ -e /run/vm/host.ended ]
-}
-
-expect_host()
-{
-	local status words
-	[ -e /run/vm/host.ended ] || return 0
-	read -r status words </run/vm/host.ended
-	[ "$status" != 77 ] || skip "$words"
-	fail "the program beside the machine has ended with status $status: $words"
-}
-
-host() # VERB NAME
-{
-	echo "$*" >/run/vm/host.new
-	mv /run/vm/host.new /run/vm/host.request
-	wait_until "the host does this: $*" host_is_done
-	expect_host
-}
 
 remote_is() # NAME
 {
@@ -54,12 +28,7 @@ wait_for_gateway() # NAME
 	expect_load
 }
 
-modprobe vmxnet3
-card=$(ls -I lo /sys/class/net)
-ip address add 10.0.2.15/24 dev "$card"
-ip link set "$card" up
-wait_until "the cluster is ready" host_said ready
-expect_host
+reach_host
 declare -A ports=() other=([a]=b [b]=a)
 read -r ports[a] ports[b] </run/vm/host.ready
 

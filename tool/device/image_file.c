@@ -13,12 +13,20 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+bool
+image_file_in_ceph(const char *image)
+{
+	return g_str_has_prefix(image, "rbd:");
+}
+
 char *
 image_file_find(const char *image, GError **error)
 {
-	g_autofree char *path = realpath(image, NULL);
+	g_autofree char *path = image_file_in_ceph(image) ? NULL : realpath(image, NULL);
 	struct stat st;
 
+	if (image_file_in_ceph(image))
+		return g_strdup(image);
 	if (!path || stat(path, &st) < 0)
 		return FAILURE_NULL(error, errno, "%s: %s", image, g_strerror(errno));
 	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))

@@ -20,8 +20,12 @@ struct image_identity {
 	ino_t inode;
 };
 
-/* The absolute path of an image as the user named it: a file or a block device.  Caller frees; NULL
- * with an error. */
+/* Whether an image is in a Ceph cluster (rbd:POOL/IMAGE), and so has a name only. */
+bool
+image_file_in_ceph(const char *image);
+
+/* The absolute path of an image as the user named it: a file or a block device; of one in Ceph, its
+ * name.  Caller frees; NULL with an error. */
 char *
 image_file_find(const char *image, GError **error);
 

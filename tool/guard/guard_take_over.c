@@ -88,6 +88,8 @@ hold_image(struct upstream *upstream, pid_t server, const struct guard_progress 
 	const struct image_identity *image = &progress->image;
 	g_autofree char *opened = image_file_opened_by(server, image);
 
+	if (image_file_in_ceph(progress->place))
+		return true;
 	return hold_if_same(upstream, progress->place, image) ||
 	       hold_if_same(upstream, opened, image) ||
 	       failure(error, ENOENT,

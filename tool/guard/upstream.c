@@ -90,7 +90,8 @@ upstream_pass_output(struct upstream *upstream)
 
 /*
  * The path by which the server opens the image.  It always leads to the file that is held open
- * here, so that the server opens the same file whatever has its name now or a moment later.
+ * here, so that the server opens the same file whatever has its name now or a moment later. What is
+ * in Ceph has only its name.
  */
 static char *
 find_image(struct upstream *upstream, GError **error)
@@ -98,6 +99,8 @@ find_image(struct upstream *upstream, GError **error)
 	bool renamed;
 	char *path;
 
+	if (image_file_in_ceph(upstream->place))
+		return g_strdup(upstream->place);
 	if (upstream->image < 0)
 		upstream->image = image_file_hold(upstream->place, error);
 	if (upstream->image < 0)
@@ -115,6 +118,18 @@ find_image(struct upstream *upstream, GError **error)
 	return path;
 }
 
+/*
+ * A later user of the image must not prevent a restart.  In Ceph, it may be another machine's,
+ * which took the image over when it found this machine's server gone, and has written since: force
+ * would take the image away from it.  Without, the next server waits until Ceph knows that the last
+ * one is gone, and then fences that.
+ */
+static bool
+insists(const struct upstream *upstream)
+{
+	return upstream->plan->force || (upstream->served && !image_file_in_ceph(upstream->place));
+}
+
 static bool
 start_process(struct upstream *upstream, const int *sockets, unsigned int count, GError **error)
 {
@@ -129,7 +144,7 @@ start_process(struct upstream *upstream, const int *sockets, unsigned int count,
 		.bandwidth_limit = upstream->bandwidth_limit,
 		.options = plan->server_options,
 		.read_only = upstream->read_only,
-		.force = plan->force || upstream->served,
+		.force = insists(upstream),
 		.image = image,
 	};
 	g_auto(GStrv) words = image ? server_command_words(&command) : NULL;

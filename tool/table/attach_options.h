@@ -6,6 +6,7 @@
 #define TOOL_TABLE_ATTACH_OPTIONS_H
 
 #include "tool/guard/guard_plan.h"
+#include "tool/table/attach_ceph.h"
 #include "tool/table/attach_tls.h"
 
 #include "common/option_row.h"
@@ -22,14 +23,15 @@ struct attach_options {
 	unsigned int threads;               /* 0: the server's default */
 	char *iops_limit, *bandwidth_limit; /* NULL: none */
 	struct attach_tls tls;
+	struct attach_ceph ceph;
 	unsigned int fenced; /* 0 or 1 */
 };
 
 extern const struct option_row attach_option_rows[];
 
-/* Makes the guard's plan of them; `place` (an absolute path or a URI) is taken over:
- * guard_plan_fini() frees it after an error, too.  It is an error if an option is for images only,
- * and `place` is a URI. */
+/* Makes the guard's plan of them (attach_plan.c); `place` (an absolute path, an image in Ceph, or a
+ * URI) is taken over: guard_plan_fini() frees it after an error, too.  It is an error if an option
+ * has no meaning for `place`. */
 bool
 attach_options_plan(const struct attach_options *options, char *place, bool remote,
 		    struct guard_plan *plan, GError **error);

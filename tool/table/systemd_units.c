@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/table/systemd_units.h"
 
+#include "tool/device/image_file.h"
 #include "tool/failure.h"
 #include "tool/server/nbd_uri.h"
 
@@ -61,7 +62,15 @@ is_device(const char *path)
 static bool
 needs_network(const char *uri)
 {
-	return g_str_has_prefix(uri, "nbd://") || g_str_has_prefix(uri, "nbds://");
+	return image_file_in_ceph(uri) || g_str_has_prefix(uri, "nbd://") ||
+	       g_str_has_prefix(uri, "nbds://");
+}
+
+/* Whether the image is none of this machine. */
+static bool
+is_elsewhere(const char *image)
+{
+	return nbd_uri_is(image) || image_file_in_ceph(image);
 }
 
 /* The lines with the dependencies of the unit.  Caller frees; NULL: *error is set. */
@@ -70,7 +79,7 @@ dependencies(const struct table_entry *entry, GError **error)
 {
 	g_autofree char *word = NULL;
 
-	if (nbd_uri_is(entry->image))
+	if (is_elsewhere(entry->image))
 		return g_strdup(
 			needs_network(entry->image)
 				? "Wants=network-online.target\nAfter=network-online.target\n"
@@ -130,7 +139,7 @@ link_unit_from(const char *directory, const char *other, const char *kind, const
 bool
 systemd_units_write(const struct table_entry *entry, const char *directory, GError **error)
 {
-	const char *target = nbd_uri_is(entry->image) ? "remote-fs.target" : "local-fs.target";
+	const char *target = is_elsewhere(entry->image) ? "remote-fs.target" : "local-fs.target";
 	g_autofree char *unit = g_strdup_printf("nbdloop@%s.service", entry->device);
 	g_autofree char *device = g_strdup_printf("dev-%s.device", entry->device);
 	g_autofree char *lines = dependencies(entry, error);

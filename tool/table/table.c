@@ -2,6 +2,7 @@
 #include "tool/table/table.h"
 
 #include "tool/device/device.h"
+#include "tool/device/image_file.h"
 #include "tool/failure.h"
 #include "tool/server/nbd_uri.h"
 #include "tool/system_file.h"
@@ -185,7 +186,9 @@ check_options(const struct table_entry *entry, GError **error)
 
 	guard_plan_fini(&plan);
 	return good && check_absolute("tls-certificates", entry->options.tls.certificates, error) &&
-	       check_absolute("tls-psk", entry->options.tls.psk, error);
+	       check_absolute("tls-psk", entry->options.tls.psk, error) &&
+	       check_absolute("ceph-conf", entry->options.ceph.conf, error) &&
+	       check_absolute("ceph-keyring", entry->options.ceph.keyring, error);
 }
 
 /* ---- lines */
@@ -215,9 +218,12 @@ fill_entry(struct table_entry *entry, GStrv words, GError **error)
 	if (!entry->device)
 		return false;
 	entry->image = g_strdup(words[1]);
-	if (!g_path_is_absolute(entry->image) && !nbd_uri_is(entry->image))
-		return failure(error, EINVAL, "%s is neither an absolute path nor an NBD URI",
-			       entry->image);
+	if (!g_path_is_absolute(entry->image) && !nbd_uri_is(entry->image) &&
+	    !image_file_in_ceph(entry->image))
+		return failure(
+			error, EINVAL,
+			"%s is neither an absolute path nor an NBD URI, nor an image in Ceph (rbd:POOL/IMAGE)",
+			entry->image);
 	return (count < FIELDS || set_options(entry, words[2], error)) &&
 	       check_options(entry, error);
 }

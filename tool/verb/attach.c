@@ -48,7 +48,7 @@ explain_failure(const struct guard_plan *plan, const struct attach_options *opti
 {
 	g_autoptr(GError) why = NULL;
 
-	if (failure_is(failed, ETXTBSY) &&
+	if (failure_is(failed, ETXTBSY) && !image_file_in_ceph(image) &&
 	    !overlap_find(plan->upstream.place, options, NULL, &why)) {
 		g_error_free(failed);
 		return failure(error, why->code, "%s: %s", image, why->message);
@@ -81,7 +81,8 @@ attach_unless_found(struct guard_plan *plan, const struct attach_options *option
 	return true;
 }
 
-/* The server only warns about an image that is too small for a device. */
+/* The server only warns about an image that is too small for a device.  What is in Ceph has no size
+ * before it is open; the kernel refuses a device without a block. */
 static bool
 check_size(const struct attach_options *options, const char *place, GError **error)
 {
@@ -90,6 +91,8 @@ check_size(const struct attach_options *options, const char *place, GError **err
 	uint64_t size;
 	struct stat st;
 
+	if (image_file_in_ceph(place))
+		return true;
 	if (stat(place, &st) < 0)
 		return failure_errno(error, errno, "%s", place);
 	size = image_file_size(place, &st);
@@ -126,7 +129,8 @@ attach_in_turn(struct guard_plan *plan, const struct attach_options *options, co
 	struct stat st;
 	bool attached;
 
-	if (!plan->upstream.remote && stat(plan->upstream.place, &st) == 0)
+	if (!plan->upstream.remote && !image_file_in_ceph(image) &&
+	    stat(plan->upstream.place, &st) == 0)
 		attach_turn_take(&turn, GUARD_DIRECTORY, &st, options->nooverlap);
 	attached = attach_unless_found(plan, options, image, device, error);
 	attach_turn_end(&turn);
@@ -182,7 +186,7 @@ const struct verb verb_attach = {
 	.help = "make a block device of an image or an NBD export",
 	.synopsis = "[OPTION]... IMAGE|URI [DEVICE]",
 	.summary =
-		"Makes a block device /dev/nbdN of an image file, a block device, or the export of an NBD server.",
+		"Makes a block device /dev/nbdN of an image file, a block device, an image in Ceph, or the export of an NBD server.",
 	.rows = attach_option_rows,
 	.least = 1,
 	.most = 2,

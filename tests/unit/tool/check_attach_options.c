@@ -179,6 +179,61 @@ START_TEST(what_a_remote_server_can_not_be_told_is_refused)
 }
 END_TEST
 
+/* ---- images in Ceph */
+
+static void
+assert_ceph_refuses(const char *place, const char *reason)
+{
+	ck_assert(!attach_options_plan(&options, g_strdup(place), false, &plan, &error));
+	ck_assert(failure_is(error, EINVAL));
+	ck_assert_msg(g_str_has_prefix(error->message, reason), "%s", error->message);
+	g_clear_error(&error);
+	guard_plan_fini(&plan);
+}
+
+/* The server's directory is another one. */
+START_TEST(servers_of_images_in_ceph_get_whole_paths)
+{
+	g_autofree char *here = g_get_current_dir();
+	g_autofree char *words = g_strdup_printf(
+		"--threads=1 --offset=0 --sizelimit=0 --engine=auto --poll=off --ceph-conf=/c "
+		"--ceph-user=vm --ceph-keyring=%s/k --cluster-timeout=7",
+		here);
+
+	set("ceph-conf", "/c");
+	set("ceph-user", "vm");
+	set("ceph-keyring", "k");
+	set("cluster-timeout", "7");
+	ck_assert(attach_options_plan(&options, g_strdup("rbd:p/i"), false, &plan, &error));
+	ck_assert_str_eq(plan.upstream.place, "rbd:p/i");
+	assert_words(words);
+}
+END_TEST
+
+/* The next server may have another environment. */
+START_TEST(the_environments_configuration_of_ceph_is_kept)
+{
+	g_setenv("CEPH_CONF", "/of/the/environment", true);
+	ck_assert(attach_options_plan(&options, g_strdup("rbd:p/i"), false, &plan, &error));
+	assert_words("--threads=1 --offset=0 --sizelimit=0 --engine=auto --poll=off "
+		     "--ceph-conf=/of/the/environment");
+	g_unsetenv("CEPH_CONF");
+}
+END_TEST
+
+START_TEST(what_does_not_suit_an_image_in_ceph_is_refused)
+{
+	set("swap", "on");
+	assert_ceph_refuses("rbd:p/i", "--swap is not possible with rbd:p/i: ");
+	set("swap", "off");
+	set("nooverlap", "on");
+	assert_ceph_refuses("rbd:p/i", "--nooverlap is not possible with rbd:p/i: ");
+	set("nooverlap", "off");
+	set("cluster-timeout", "1");
+	assert_ceph_refuses("/disk.img", "--cluster-timeout is for images in Ceph ");
+}
+END_TEST
+
 START_TEST(what_the_kernel_does_is_for_remote_servers_too)
 {
 	set("read-only", "on");
@@ -327,6 +382,9 @@ main(void)
 		{.test = server_of_swap_space_locks_little_memory},
 		{.test = what_a_remote_server_can_not_be_told_is_refused,
 		 .last = G_N_ELEMENTS(for_images)},
+		{.test = servers_of_images_in_ceph_get_whole_paths},
+		{.test = the_environments_configuration_of_ceph_is_kept},
+		{.test = what_does_not_suit_an_image_in_ceph_is_refused},
 		{.test = what_the_kernel_does_is_for_remote_servers_too},
 		{.test = several_servers_write_only_if_they_are_fenced},
 		{.test = tls_options_and_uri_make_one_plan},

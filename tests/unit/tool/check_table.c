@@ -184,6 +184,17 @@ START_TEST(malformed_line_is_named_and_the_others_count)
 }
 END_TEST
 
+START_TEST(image_in_ceph_has_whole_paths)
+{
+	assert_good("nbd0 rbd:p/i ceph-conf=/c,ceph-user=vm,ceph-keyring=/k\n", 1);
+	ck_assert_str_eq(entry(0)->image, "rbd:p/i");
+	ck_assert_str_eq(entry(0)->options.ceph.user, "vm");
+	assert_refused("nbd0 rbd:p/i ceph-conf=c", 1, "ceph-conf=c must be an absolute path");
+	assert_refused("nbd0 rbd:p/i ceph-keyring=k", 1, "ceph-keyring=k must be an absolute path");
+	assert_refused("nbd0 rbd:p/i swap", 1, "--swap is not possible with rbd:p/i");
+}
+END_TEST
+
 START_TEST(wrong_option_is_named)
 {
 	assert_refused("nbd0 /a ro", 1, "there is no option \"ro\"");
@@ -374,6 +385,7 @@ main(void)
 		{.test = limit_has_parts_with_commas_between_them},
 		{.test = wrong_limit_is_refused},
 		{.test = noauto_is_not_attached_at_boot},
+		{.test = image_in_ceph_has_whole_paths},
 		{.test = malformed_line_is_named_and_the_others_count},
 		{.test = wrong_option_is_named},
 		{.test = device_stands_there_once},

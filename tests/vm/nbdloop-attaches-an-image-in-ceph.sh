@@ -1,0 +1,104 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# `nbdloop attach rbd:POOL/IMAGE' makes a device of an image in Ceph, with a server of its own, like
+# one of a file: its server is killed while fio writes and verifies, and no request fails; it is
+# listed, resized, detached, attached read-only and from the table. What is not possible is refused
+# with the reason, and so is a cluster that is away, in the time that the manual tells.
+#
+# vm: host ceph-beside
+# vm: servers nbdloopd
+. "$(dirname "$0")/functions.sh"
+. "$(dirname "$0")/nbdloop.sh"
+. "$(dirname "$0")/host.sh"
+
+require fio
+export NBDLOOP_MODULES=$top_builddir/engine/.libs
+conf=/run/vm/ceph.conf
+
+source_is() # IMAGE
+{
+	[ "$(nbdloop list -n -O BACK-FILE "$device" | tr -d ' ')" = "$1" ]
+}
+
+server_is_another() # PROCESS
+{
+	local now
+	now=$(server_pid "$device" 2>/dev/null) && [ "$now" != "$1" ]
+}
+
+has_the_lock()
+{
+	[ "$(control "$(control_of "$device")" status exports.0.ceph.lock_owner)" = true ]
+}
+
+reach_host
+lead_loopback_to_host
+mark_kernel_log
+modprobe nbd
+
+# What is not possible.
+nbdloop_refuses '--swap is not possible with rbd:rbd/disk: .*memory' attach --ceph-conf=$conf --swap rbd:rbd/disk
+nbdloop_refuses '--nooverlap is not possible with rbd:rbd/disk: ' attach --ceph-conf=$conf --nooverlap rbd:rbd/disk
+nbdloop_refuses 'direct-io=on .*Ceph' attach --ceph-conf=$conf --direct-io=on rbd:rbd/disk
+nbdloop_refuses 'poll=on .*Ceph' attach --ceph-conf=$conf --poll=on rbd:rbd/disk
+nbdloop_refuses '--ceph-user is for images in Ceph' attach --ceph-user=admin /etc/passwd
+nbdloop_refuses 'there is no such image' attach --ceph-conf=$conf rbd:rbd/other
+nbdloop_refuses 'ceph-conf=FILE names another file' attach --ceph-conf=/nowhere rbd:rbd/disk
+
+nbdloop_attach --ceph-conf=$conf rbd:rbd/disk
+expect_equal "size" $((64 << 20)) "$(blockdev --getsize64 "$device")"
+source_is rbd:rbd/disk || fail "nbdloop list doesn't name the image: $(nbdloop list)"
+
+# Its server dies. Ceph notices that a client is gone after up to 30 seconds, and the next server
+# fences it then; it doesn't take the lock from a client that may be alive.
+start_load --filename="$device" --size=48M --bsrange=4k-64k --iodepth=8
+has_the_lock || fail "the server writes without the lock"
+old=$(server_pid "$device")
+killed=$SECONDS
+kill -KILL "$old"
+wait_until "another server serves the device" server_is_another "$old"
+poll_for 60 has_the_lock || fail "the next server doesn't get the lock"
+echo "the next server had the lock after $((SECONDS - killed)) s"
+end_load
+
+# A file system, which grows.
+quietly mkfs.ext4 -q "$device"
+mkdir "$dir/mnt"
+mount "$device" "$dir/mnt"
+cp -r /usr/include/linux "$dir/mnt/"
+host rbd resize --size 96M rbd/disk
+quietly nbdloop resize "$device"
+expect_equal "size after resize" $((96 << 20)) "$(blockdev --getsize64 "$device")"
+diff -r /usr/include/linux "$dir/mnt/linux" || fail "the files differ"
+nbdloop_refuses 'mounted' detach "$device"
+umount "$dir/mnt"
+nbdloop_detach "$device"
+
+# Without the lock, beside nobody.
+host rbd snap create rbd/disk@then
+for image in rbd:rbd/disk rbd:rbd/disk@then; do
+	nbdloop_attach --ceph-conf=$conf --read-only "$image"
+	expect_equal "read-only flag of $image" 1 "$(blockdev --getro "$device")"
+	mount -o ro "$device" "$dir/mnt"
+	diff -r /usr/include/linux "$dir/mnt/linux" || fail "the files of $image differ"
+	umount "$dir/mnt"
+	nbdloop_detach "$device"
+done
+
+# The table.
+device=/dev/nbd3
+echo "nbd3 rbd:rbd/disk ceph-conf=$conf,ceph-user=admin" >/etc/nbdloop.tab
+quietly nbdloop start nbd3
+quietly nbdloop start nbd3
+source_is rbd:rbd/disk || fail "nbdloop start didn't attach the image"
+quietly nbdloop stop nbd3
+rm /etc/nbdloop.tab
+
+# The cluster is away.
+host mon kill
+began=$SECONDS
+nbdloop_refuses 'no monitor of the cluster has answered within 10 seconds' attach --ceph-conf=$conf rbd:rbd/disk
+took=$((SECONDS - began))
+[ "$took" -le 25 ] || fail "that took $took seconds"
+expect_nothing_left
+! kernel_log | grep 'I/O error' || fail "the kernel had I/O errors"
