@@ -113,27 +113,31 @@ def tests_bandwidth():
     assert time.monotonic() - start < 2 * TIMEOUT, "trim and zero transport no bytes"
 
 
-def share(clients):
-    """Of the first client, while both want all."""
+def share_evenly(clients):
+    """Each of two clients that want all gets 40 % to 60 % of what both have got since now: soon, or in the long run."""
     before = [client.done for client in clients]
-    while sum(client.done for client in clients) - sum(before) < 60:
-        for client in clients:
-            client.turn(1)
-    counts = [client.done - count for client, count in zip(clients, before)]
-    return counts[0] / sum(counts)
+
+    def counts():
+        return [client.done - count for client, count in zip(clients, before)]
+
+    def is_even():
+        # A thread of the server that a busy machine lets wait loses its turns meanwhile.  It is not always the same
+        # thread: a share that is uneven for that reason evens out, and one that is uneven by design does not.
+        wanted = sum(counts()) + 60
+        while sum(counts()) < wanted:
+            for client in clients:
+                client.turn(1)
+        return 0.4 <= counts()[0] / sum(counts()) <= 0.6
+    wait_until("both have got their half", is_even, seconds=2 * TIMEOUT, pause=0, seen=counts)
 
 
 def tests_fair():
-    """100 operations per second: 40 % to 60 % for a client with few requests beside one with many."""
+    """100 operations per second: half for a client with few requests beside one with many."""
     clients = [Client(), Client()]
     assert {connection["thread"] for connection in control.status()["connections"]} == {0, 1}
     for client, depth in zip(clients, (2, 64)):
         client.keep(depth)
-    # A machine that is busy may let one of them wait; not always the same.
-    shares = []
-    while not shares or not 0.4 <= sum(shares) / len(shares) <= 0.6:
-        shares.append(share(clients))
-        assert len(shares) < 5, shares
+    share_evenly(clients)
 
 
 def tests_changes():
