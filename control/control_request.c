@@ -66,9 +66,13 @@ parse_texts(const char *word, char *rest, struct control_request *request)
 	const struct text_setting settings[] = {
 		{CONTROL_SET_RULES, "allow=", &request->allow},
 		{CONTROL_SET_RULES, "allow-write=", &request->allow_write},
-		{CONTROL_SET_LIMITS, "iops-limit=", &request->iops_limit},
-		{CONTROL_SET_LIMITS, "bandwidth-limit=", &request->bandwidth_limit},
-		{CONTROL_SET_LIMITS, "connections-limit=", &request->connections_limit},
+		{CONTROL_SET_LIMITS, "iops-limit=", &request->limits.iops},
+		{CONTROL_SET_LIMITS, "bandwidth-limit=", &request->limits.bandwidth},
+		{CONTROL_SET_LIMITS, "connections-limit=", &request->limits.connections},
+		{CONTROL_SET_LIMITS, "client-iops-limit=", &request->client_limits.iops},
+		{CONTROL_SET_LIMITS, "client-bandwidth-limit=", &request->client_limits.bandwidth},
+		{CONTROL_SET_LIMITS,
+		 "client-connections-limit=", &request->client_limits.connections},
 		{.key = NULL},
 	};
 
@@ -225,7 +229,8 @@ control_request_parse(char *line, struct control_request *request, const char **
 			"set: must be \"set direct-io=on\" or \"set direct-io=off\", or \"set\" with "
 			"\"allow=RULES\", \"allow-write=RULES\" or both, or \"set\" with some of "
 			"\"iops-limit=LIMIT\", \"bandwidth-limit=LIMIT\" and "
-			"\"connections-limit=N\" (commas and no blanks within a value), then nothing or \"export=NAME\"";
+			"\"connections-limit=N\", or these with \"client-\" before them (commas and "
+			"no blanks within a value), then nothing or \"export=NAME\"";
 	} else if (strcmp(verb, "resize") == 0) {
 		request->verb = CONTROL_RESIZE;
 		r = parse_export(line, request);
@@ -261,8 +266,8 @@ control_request_parse(char *line, struct control_request *request, const char **
 			"unknown request: must be \"status\", "
 			"\"set direct-io=on|off [export=NAME]\", "
 			"\"set allow=RULES [allow-write=RULES] [export=NAME]\", "
-			"\"set iops-limit=LIMIT [bandwidth-limit=LIMIT] [connections-limit=N] "
-			"[export=NAME]\", \"resize [export=NAME]\", \"add NAME=PATH\", \"remove export=NAME\", "
+			"\"set [client-]iops-limit=LIMIT [[client-]bandwidth-limit=LIMIT] "
+			"[[client-]connections-limit=N] [export=NAME]\", \"resize [export=NAME]\", \"add NAME=PATH\", \"remove export=NAME\", "
 			"\"disconnect RULES [export=NAME]\", "
 			"\"checkpoint create NAME [granularity=SIZE] [export=NAME]\", "
 			"\"checkpoint delete NAME [export=NAME]\" or "

@@ -6,7 +6,8 @@
  *	set direct-io=on|off [export=NAME]
  *	set allow=RULES [allow-write=RULES] [export=NAME]
  *	set allow-write=RULES [export=NAME]
- *	set iops-limit=LIMIT [bandwidth-limit=LIMIT] [connections-limit=N] [export=NAME]
+ *	set iops-limit=LIMIT [bandwidth-limit=LIMIT] [connections-limit=N] [client-iops-limit=LIMIT]
+ *		[client-bandwidth-limit=LIMIT] [client-connections-limit=N] [export=NAME]
  *	resize [export=NAME]
  *	add NAME=PATH[,OPTION=VALUE...]
  *	remove export=NAME
@@ -51,8 +52,10 @@ struct control_request {
 	const char *addition;            /* CONTROL_ADD: the text after the verb */
 	const char *allow, *allow_write; /* CONTROL_SET_RULES; one of them may be NULL */
 	/* CONTROL_SET_LIMITS; at least one of them is not NULL. */
-	const char *iops_limit, *bandwidth_limit, *connections_limit;
-	const char *clients;  /* CONTROL_DISCONNECT: rules */
+	struct control_limits {
+		const char *iops, *bandwidth, *connections;
+	} limits, client_limits; /* of all clients together, and of each */
+	const char *clients;     /* CONTROL_DISCONNECT: rules */
 	const char *snapshot; /* CONTROL_SNAPSHOT: name of the new export, or .all: how it ends */
 	bool all;             /* CONTROL_SNAPSHOT: of each export, at one moment */
 	bool local;           /* CONTROL_SNAPSHOT: clients need a socket on this machine */

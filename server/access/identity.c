@@ -198,6 +198,41 @@ identity_visit(const struct identity *identity, void (*visit)(void *data, const 
 	return visitor.result;
 }
 
+/* One client of IPv6 as a rule has all addresses of a network of 64 bits, and may change its own as
+ * it likes. */
+static char *
+address_rule(const struct net_address *address)
+{
+	char host[INET6_ADDRSTRLEN], *rule;
+	uint8_t bytes[16];
+
+	memcpy(bytes, address->bytes, sizeof(bytes));
+	if (address->six)
+		memset(bytes + 8, 0, 8);
+	inet_ntop(address->six ? AF_INET6 : AF_INET, bytes, host, sizeof(host));
+	return asprintf(&rule, "net:%s%s", host, address->six ? "/64" : "") < 0 ? NULL : rule;
+}
+
+char *
+identity_rule(const struct identity *identity)
+{
+	char *rule;
+
+	if (identity->psk)
+		return rule_name_encode("psk", identity->psk);
+	if (identity->common_name)
+		return rule_name_encode("cn", identity->common_name);
+	if (identity->alt_names && identity->alt_names[0])
+		return rule_name_encode("san", identity->alt_names[0]);
+	if (identity->kind == IDENTITY_INET)
+		return address_rule(&identity->address);
+	if (identity->kind == IDENTITY_VSOCK)
+		return asprintf(&rule, "cid:%u", (unsigned int)identity->cid) < 0 ? NULL : rule;
+	if (identity->kind == IDENTITY_UNIX)
+		return asprintf(&rule, "uid:%u", (unsigned int)identity->uid) < 0 ? NULL : rule;
+	return strdup("any");
+}
+
 /* ---- what TLS tells */
 
 static void

@@ -68,6 +68,13 @@ int
 identity_visit(const struct identity *identity, void (*visit)(void *data, const char *rule),
 	       void *data);
 
+/* Returns the rule of the one fact by which a client counts as the same as another: the name that
+ * TLS tells (the key's user, the certificate's common name, or else its first alternative name), or
+ * the user on a unix socket, the machine over vsock, the address over IPv4, the network of 64 bits
+ * over IPv6; "any" for what is unknown.  The caller frees it.  NULL: out of memory. */
+char *
+identity_rule(const struct identity *identity);
+
 /* Sets the address, in IPv4 if it stands for one. */
 void
 net_address_set(struct net_address *address, bool six, const void *bytes);

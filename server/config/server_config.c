@@ -72,6 +72,12 @@ copy_text(char **to, const char *from)
 	return from && !*to ? -ENOMEM : 0;
 }
 
+#define LIMIT_TEXT(scope_, kind_)                                                                  \
+	{                                                                                          \
+		&to->limit_options[scope_].rates[kind_], from->limit_options[scope_].rates[kind_], \
+			NULL                                                                       \
+	}
+
 int
 config_copy_followed(struct export_config *to, const struct export_config *from)
 {
@@ -80,10 +86,9 @@ config_copy_followed(struct export_config *to, const struct export_config *from)
 		const char *from;
 		char *copy;
 	} texts[] = {
-		{&to->allow, from->allow, NULL},
-		{&to->allow_write, from->allow_write, NULL},
-		{&to->iops_limit, from->iops_limit, NULL},
-		{&to->bandwidth_limit, from->bandwidth_limit, NULL},
+		{&to->allow, from->allow, NULL},      {&to->allow_write, from->allow_write, NULL},
+		LIMIT_TEXT(LIMIT_EXPORT, LIMIT_IOPS), LIMIT_TEXT(LIMIT_EXPORT, LIMIT_BANDWIDTH),
+		LIMIT_TEXT(LIMIT_CLIENT, LIMIT_IOPS), LIMIT_TEXT(LIMIT_CLIENT, LIMIT_BANDWIDTH),
 	};
 	const size_t count = sizeof(texts) / sizeof(texts[0]);
 	int r = 0;
@@ -97,8 +102,8 @@ config_copy_followed(struct export_config *to, const struct export_config *from)
 			*texts[i].to = texts[i].copy;
 		free(unused);
 	}
-	if (r == 0)
-		to->connections_limit = from->connections_limit;
+	for (unsigned int scope = 0; r == 0 && scope < LIMIT_SCOPES; scope++)
+		to->limit_options[scope].connections = from->limit_options[scope].connections;
 	return r;
 }
 
@@ -202,14 +207,19 @@ read_rules(struct export_config *export, unsigned int proofs, char **error)
 static int
 read_limits(struct export_config *export, char **error)
 {
-	const struct limit_texts texts = {
-		.rates = {[LIMIT_IOPS] = export->iops_limit,
-			  [LIMIT_BANDWIDTH] = export->bandwidth_limit},
-	};
 	char *CLEANUP_FREE reason = NULL;
-	int r = limits_parse(&texts, &export->limits, &reason);
+	int r = 0;
 
-	export->limits.connections = export->connections_limit;
+	for (unsigned int scope = 0; r == 0 && scope < LIMIT_SCOPES; scope++) {
+		const struct limit_options *options = &export->limit_options[scope];
+		const struct limit_texts texts = {
+			.rates = {[LIMIT_IOPS] = options->rates[LIMIT_IOPS],
+				  [LIMIT_BANDWIDTH] = options->rates[LIMIT_BANDWIDTH]},
+		};
+
+		r = limits_parse(scope, &texts, &export->limits[scope], &reason);
+		export->limits[scope].connections = options->connections;
+	}
 	return r < 0 && reason ? error_set(error, r, "export \"%s\": %s", export->name, reason) : r;
 }
 
@@ -244,8 +254,7 @@ static bool
 is_followed(const struct option_row *row)
 {
 	return strcmp(row->name, "allow") == 0 || strcmp(row->name, "allow-write") == 0 ||
-	       strcmp(row->name, "iops-limit") == 0 || strcmp(row->name, "bandwidth-limit") == 0 ||
-	       strcmp(row->name, "connections-limit") == 0;
+	       option_find(limit_option_rows, row->name);
 }
 
 static bool

@@ -30,6 +30,12 @@ enum tls_choice {
 	TLS_CHOICE_REQUIRE,
 };
 
+/* The options of limits, as users wrote them. */
+struct limit_options {
+	char *rates[LIMIT_KINDS]; /* NULL: not given */
+	unsigned int connections; /* 0: no limit */
+};
+
 /* The configuration of an export, or the defaults of all exports. */
 struct export_config {
 	char *name;
@@ -39,9 +45,8 @@ struct export_config {
 	unsigned int read_only;    /* TRISTATE_OFF or TRISTATE_ON */
 	char *allow, *allow_write; /* NULL: not given */
 	struct access *access;     /* the rules of both; NULL: none, or not read yet */
-	char *iops_limit, *bandwidth_limit; /* NULL: not given */
-	unsigned int connections_limit;     /* 0: no limit */
-	struct limits limits;               /* all three, once they are read */
+	struct limit_options limit_options[LIMIT_SCOPES];
+	struct limits limits[LIMIT_SCOPES]; /* the same, once they are read */
 	struct image_config image;
 	struct export_config *next;
 };

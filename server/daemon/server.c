@@ -213,7 +213,7 @@ start_workers(struct server *server)
 				.tls = tls_of(server->config),
 			},
 		.exports = server->exports,
-		.limiter = exports_limiter,
+		.limiters = exports_limiters,
 		.left = exports_left,
 		.forgotten = exports_forgotten,
 		.offer_at = exports_at,

@@ -394,7 +394,7 @@ follow_config(struct exports *exports, struct offer *offer, struct export_config
 	if (exports_follow_access(exports, offer, config->access) < 0)
 		log_error("export \"%s\": its rules could not be changed: out of memory",
 			  config->name);
-	if (exports_follow_limits(exports, export, &config->limits) < 0)
+	if (exports_follow_limits(exports, export, config->limits) < 0)
 		log_error("export \"%s\": its limits could not be changed: out of memory",
 			  config->name);
 	if (difference)

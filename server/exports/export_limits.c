@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The limits of exports.  A snapshot is under those of its export: its clients use the same
- * budgets.
+ * The limits of exports: those of all clients together, and those of each client, for which
+ * export_clients.c keeps the clients.  A snapshot is under those of its export: its clients use the
+ * same budgets.
  */
 #include "server/exports/exports.h"
 
@@ -16,28 +17,28 @@
 #include "common/error.h"
 
 #include <errno.h>
+#include <string.h>
 
-static struct export *
+struct export *
 limited_export(struct export *export)
 {
 	return export->origin ? export->origin : export;
 }
 
-struct limiter *
-exports_limiter(struct exports *exports, struct offer *offer)
+void
+exports_limiters(struct exports *exports, struct offer *offer, struct export_client *client,
+		 struct limiter *limiters[LIMIT_SCOPES])
 {
-	struct limiter *limiter;
-
 	pthread_mutex_lock(&exports->mutex);
-	limiter = limiter_hold(limited_export(offer->export)->limiter);
+	limiters[LIMIT_EXPORT] = limiter_hold(limited_export(offer->export)->limiter);
+	limiters[LIMIT_CLIENT] = limiter_hold(client->limiter);
 	pthread_mutex_unlock(&exports->mutex);
-	return limiter;
 }
 
 bool
 export_is_full(struct export *export)
 {
-	unsigned int most = limited_export(export)->limits.connections;
+	unsigned int most = limited_export(export)->limits[LIMIT_EXPORT].connections;
 
 	return most && export->connections >= most;
 }
@@ -45,101 +46,147 @@ export_is_full(struct export *export)
 const struct limits *
 export_limits(struct export *export)
 {
-	return &limited_export(export)->limits;
+	return limited_export(export)->limits;
 }
 
 int
 export_begin_limits(struct export *export)
 {
-	export->limits = export->config->limits;
-	return limiter_new(&export->limiter, &export->limits, 0);
+	memcpy(export->limits, export->config->limits, sizeof(export->limits));
+	return limiter_new(&export->limiter, &export->limits[LIMIT_EXPORT], 0);
+}
+
+void
+export_end_limits(struct export *export)
+{
+	export_free_clients(export);
+	limiter_release(export->limiter);
 }
 
 /* ---- changes */
 
-/* On the worker's thread. */
+/* On the worker's thread.  `changing` is held, and therefore the limiters stay the same. */
 static void
 follow(struct worker *worker, void *data)
 {
 	struct export *export = data;
 
 	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
-		if (conn->offer && limited_export(conn->offer->export) == export)
-			held_set_limiter(conn, export->limiter);
+		if (!conn->offer || limited_export(conn->offer->export) != export)
+			continue;
+		held_set_limiters(conn, (struct limiter *const[LIMIT_SCOPES]){
+						[LIMIT_EXPORT] = export->limiter,
+						[LIMIT_CLIENT] = conn->client->limiter,
+					});
 	}
+}
+
+/* What a change replaces, and with what. */
+struct limits_change {
+	const struct limits *limits; /* by limit_scope, as the next ones */
+	struct limits old[LIMIT_SCOPES];
+	bool rates[LIMIT_SCOPES]; /* those of operations and bytes are others */
+	struct limiter *limiter;  /* of the export: the new one, then the old one; NULL: no limit */
+};
+
+static void
+swap_limiter(struct export *export, struct limits_change *change)
+{
+	struct limiter *other = export->limiter;
+
+	if (!change->rates[LIMIT_EXPORT])
+		return;
+	export->limiter = change->limiter;
+	change->limiter = other;
 }
 
 /* mutex held. */
-static struct limiter *
-replace(struct export *export, const struct limits *limits, struct limiter *limiter)
+static int
+begin_change(struct export *export, struct limits_change *change, uint64_t now)
 {
-	struct limiter *old = export->limiter;
+	int r = 0;
 
-	export->limiter = limiter;
-	export->limits = *limits;
-	return old;
+	if (change->rates[LIMIT_CLIENT])
+		r = export_limit_clients(export, &change->limits[LIMIT_CLIENT], now);
+	if (r < 0)
+		return r;
+	swap_limiter(export, change);
+	memcpy(change->old, export->limits, sizeof(change->old));
+	memcpy(export->limits, change->limits, sizeof(export->limits));
+	return 0;
 }
 
-/* changing held, and therefore the limiter stays the same meanwhile.  Clients that join from now on
- * get it by themselves.  0, or -ENOMEM and it is the old one again. */
-static int
-change_limiter(struct exports *exports, struct export *export, const struct limits *limits,
-	       struct limiter *limiter)
+/* mutex held. */
+static void
+undo_change(struct export *export, struct limits_change *change)
 {
-	const struct limits old_limits = export->limits;
-	struct limiter *old;
+	swap_limiter(export, change);
+	memcpy(export->limits, change->old, sizeof(export->limits));
+}
+
+/* Clients that join from the beginning of the change on get the new limiters by themselves. */
+static int
+carry_out(struct exports *exports, struct export *export, struct limits_change *change,
+	  uint64_t now)
+{
 	int r;
 
 	pthread_mutex_lock(&exports->mutex);
-	old = replace(export, limits, limiter);
+	r = begin_change(export, change, now);
 	pthread_mutex_unlock(&exports->mutex);
-	r = workers_call(exports->workers, exports->worker_count, follow, export);
-	if (r < 0) {
-		pthread_mutex_lock(&exports->mutex);
-		old = replace(export, &old_limits, old);
-		pthread_mutex_unlock(&exports->mutex);
-	}
-	limiter_release(old);
+	if (r < 0)
+		return r;
+	if (change->rates[LIMIT_EXPORT] || change->rates[LIMIT_CLIENT])
+		r = workers_call(exports->workers, exports->worker_count, follow, export);
+	pthread_mutex_lock(&exports->mutex);
+	if (r < 0)
+		undo_change(export, change);
+	export_end_limiting(export, r == 0);
+	pthread_mutex_unlock(&exports->mutex);
 	return r;
 }
 
 int
-exports_follow_limits(struct exports *exports, struct export *export, const struct limits *limits)
+exports_follow_limits(struct exports *exports, struct export *export,
+		      const struct limits limits[LIMIT_SCOPES])
 {
-	struct limiter *limiter;
-	int r;
+	struct limits_change change = {.limits = limits};
+	uint64_t now = clock_ns(CLOCK_BOOTTIME);
+	int r = 0;
 
-	/* The budgets go on as they are, with their bursts. */
-	if (limits_rates_same(&export->limits, limits)) {
-		pthread_mutex_lock(&exports->mutex);
-		export->limits = *limits;
-		pthread_mutex_unlock(&exports->mutex);
-		return 0;
-	}
+	/* The others' budgets go on as they are, with their bursts. */
+	for (unsigned int scope = 0; scope < LIMIT_SCOPES; scope++)
+		change.rates[scope] = !limits_rates_same(&export->limits[scope], &limits[scope]);
 	/* A change brings no burst, or many changes would bring many. */
-	r = limiter_new(&limiter, limits, clock_ns(CLOCK_BOOTTIME));
-	return r < 0 ? r : change_limiter(exports, export, limits, limiter);
+	if (change.rates[LIMIT_EXPORT])
+		r = limiter_new(&change.limiter, &limits[LIMIT_EXPORT], now);
+	if (r == 0)
+		r = carry_out(exports, export, &change, now);
+	limiter_release(change.limiter);
+	return r;
 }
 
 /* changing held.  An option that is not given stays. */
 static int
-change_limits(struct exports *exports, struct export *export, const struct limit_texts *texts,
-	      char **error)
+change_limits(struct exports *exports, struct export *export,
+	      const struct limit_texts texts[LIMIT_SCOPES], char **error)
 {
-	struct limits limits = export->limits;
-	int r;
+	struct limits limits[LIMIT_SCOPES];
+	int r = 0;
 
 	if (export->origin)
 		return error_set(error, -EINVAL,
 				 "export \"%s\": a snapshot is under the limits of its export",
 				 export->config->name);
-	r = limits_parse(texts, &limits, error);
-	return r < 0 ? r : exports_follow_limits(exports, export, &limits);
+	memcpy(limits, export->limits, sizeof(limits));
+	for (unsigned int scope = 0; r == 0 && scope < LIMIT_SCOPES; scope++)
+		r = limits_parse(scope, &texts[scope], &limits[scope], error);
+	return r < 0 ? r : exports_follow_limits(exports, export, limits);
 }
 
 int
-exports_set_limits(struct exports *exports, const char *name, const struct limit_texts *texts,
-		   char **error)
+exports_set_limits(struct exports *exports, const char *name,
+		   const struct limit_texts texts[LIMIT_SCOPES], char **error)
 {
 	struct offer **at;
 	int r;

@@ -13,6 +13,7 @@
 #include "engine/image/image.h"
 #include "nbd/protocol.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,46 +179,71 @@ read_only_for_applicant(void *data, const struct nbd_export *facts)
 }
 
 static void
-log_full(const struct applicant *applicant, const char *export)
+log_full(const struct applicant *applicant, const char *export, bool client)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(20, 60);
 	unsigned int suppressed;
 	char more[LOG_LEFT_OUT];
 
 	if (log_limit_pass(&limit, &suppressed))
-		log_warning("%s: refused: the export \"%s\" has as many connections as it may "
-			    "have (connections-limit)%s",
-			    applicant->identity->text, export, log_left_out(suppressed, more));
+		log_warning("%s: refused: %s \"%s\" %s%s", applicant->identity->text,
+			    client ? "a client has as many connections to the export"
+				   : "the export",
+			    export,
+			    client ? "as it may have (client-connections-limit)"
+				   : "has as many connections as it may have (connections-limit)",
+			    log_left_out(suppressed, more));
+}
+
+/* mutex held.  0, or as export_join(); -ENFILE: the export is full; -ENOENT: it is not there. */
+static int
+join(struct applicant *applicant, const struct offer *wanted, const char *rule)
+{
+	struct offer *offer = applicant->exports->listed;
+	int r;
+
+	while (offer && offer != wanted)
+		offer = offer->next;
+	if (!offer)
+		return -ENOENT;
+	if (export_is_full(offer->export))
+		return -ENFILE;
+	r = export_join(offer->export, rule, &applicant->client);
+	if (r < 0)
+		return r;
+	offer->export->connections++;
+	atomic_fetch_add_explicit(&offer->connections, 1, memory_order_relaxed);
+	return 0;
 }
 
 static uint32_t
 join_for_applicant(void *data, const struct nbd_export *facts, const char **message)
 {
-	struct exports *exports = ((const struct applicant *)data)->exports;
-	struct offer *wanted = offer_of(facts), *offer;
-	bool full;
+	struct applicant *applicant = data;
+	struct exports *exports = applicant->exports;
+	struct offer *wanted = offer_of(facts);
+	char *CLEANUP_FREE rule = identity_rule(applicant->identity);
+	int r;
 
 	if (image_is_fenced(wanted->export->image)) {
 		*message = "another server has this image now";
 		return NBD_REP_ERR_SHUTDOWN;
 	}
 	pthread_mutex_lock(&exports->mutex);
-	for (offer = exports->listed; offer && offer != wanted; offer = offer->next)
-		;
-	full = offer && export_is_full(offer->export);
-	if (offer && !full) {
-		offer->export->connections++;
-		atomic_fetch_add_explicit(&offer->connections, 1, memory_order_relaxed);
-	}
+	r = rule ? join(applicant, wanted, rule) : -ENOMEM;
 	pthread_mutex_unlock(&exports->mutex);
-	if (full) {
-		log_full(data, wanted->facts.name);
-		*message = "the export has as many connections as it may have (connections-limit)";
+	if (r == 0)
+		return 0;
+	if (r == -ENFILE || r == -EUSERS) {
+		log_full(applicant, wanted->facts.name, r == -EUSERS);
+		*message = r == -EUSERS ? "you have as many connections to the export as a client "
+					  "may have (client-connections-limit)"
+					: "the export has as many connections as it may have "
+					  "(connections-limit)";
 		return NBD_REP_ERR_POLICY;
 	}
-	if (offer)
-		return 0;
-	*message = "the export was removed or changed just now; try again";
+	*message = r == -ENOMEM ? "the server has no memory for you now; try again"
+				: "the export was removed or changed just now; try again";
 	return NBD_REP_ERR_UNKNOWN;
 }
 

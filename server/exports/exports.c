@@ -3,7 +3,6 @@
 
 #include "server/access/access.h"
 #include "server/exports/exports_state.h"
-#include "server/limit/limiter.h"
 #include "server/serve/worker_contexts.h"
 
 #include "common/cleanup.h"
@@ -53,7 +52,7 @@ export_free(struct exports *exports, struct export *export)
 	image_close(export->image);
 	if (export->origin)
 		export_put(exports, export->origin);
-	limiter_release(export->limiter);
+	export_end_limits(export);
 	free(export->traffic);
 	export_config_free(export->config);
 	free(export);
@@ -161,11 +160,12 @@ free_offers(struct offer *offer)
 }
 
 void
-exports_left(struct exports *exports, struct offer *offer)
+exports_left(struct exports *exports, struct offer *offer, struct export_client *client)
 {
 	bool unused;
 
 	pthread_mutex_lock(&exports->mutex);
+	export_leave(offer->export, client);
 	offer->export->connections--;
 	unused = atomic_fetch_sub_explicit(&offer->connections, 1, memory_order_relaxed) == 1 &&
 		 exports->retired;
@@ -280,8 +280,10 @@ take_exports(struct exports *exports, const char *name, unsigned int *count)
 		if (name && strcmp(name, offer->facts.name) != 0)
 			continue;
 		export->users++;
-		visited[(*count)++] = (struct visited){export, access_hold(offer->access),
-						       *export_limits(export), export->connections};
+		visited[(*count)++] = (struct visited){.export = export,
+						       .access = access_hold(offer->access),
+						       .connections = export->connections};
+		memcpy(visited[*count - 1].limits, export_limits(export), sizeof(visited->limits));
 	}
 	pthread_mutex_unlock(&exports->mutex);
 	return visited;
@@ -401,8 +403,10 @@ exports_free(struct exports *exports)
 	pthread_mutex_unlock(&exports->mutex);
 	free(exports->defaults.allow);
 	free(exports->defaults.allow_write);
-	free(exports->defaults.iops_limit);
-	free(exports->defaults.bandwidth_limit);
+	for (unsigned int scope = 0; scope < LIMIT_SCOPES; scope++) {
+		for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++)
+			free(exports->defaults.limit_options[scope].rates[kind]);
+	}
 	free_offers(exports->listed);
 	free_offers(exports->retired);
 	join_closing(exports, true);

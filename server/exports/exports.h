@@ -44,8 +44,8 @@ exports_reap(struct exports *exports);
 
 struct visited {
 	struct export *export;
-	struct access *access; /* its rules now; NULL: it has none */
-	struct limits limits;  /* the same; of a snapshot, its origin's */
+	struct access *access;              /* its rules now; NULL: it has none */
+	struct limits limits[LIMIT_SCOPES]; /* the same; of a snapshot, its origin's */
 	unsigned int connections;
 };
 
@@ -99,12 +99,12 @@ int
 exports_set_access(struct exports *exports, const char *name, const char *allow,
 		   const char *allow_write, unsigned int proofs, char **error);
 
-/* Changes those limits of an export that are given; without a name, of the only export.  Its
- * connections are under the new ones from then on.  Returns 0; -ENOENT: there is no such export; or
- * -errno with *error a sentence (caller frees). */
+/* Changes those limits of an export, by limit_scope, that are given; without a name, of the only
+ * export.  Its connections are under the new ones from then on.  Returns 0; -ENOENT: there is no
+ * such export; or -errno with *error a sentence (caller frees). */
 int
-exports_set_limits(struct exports *exports, const char *name, const struct limit_texts *texts,
-		   char **error);
+exports_set_limits(struct exports *exports, const char *name,
+		   const struct limit_texts texts[LIMIT_SCOPES], char **error);
 
 /* The rules and limits of exports that are added without their own: notes those of the
  * configuration, and copies the noted ones.  0 or -ENOMEM, and nothing has changed. */
@@ -147,13 +147,15 @@ exports_end_checkpoint(struct exports *exports, const char *export, const char *
 
 /* ---- for the workers */
 
-/* A connection to the offer has ended. */
+/* A connection of the client to the offer has ended. */
 void
-exports_left(struct exports *exports, struct offer *offer);
+exports_left(struct exports *exports, struct offer *offer, struct export_client *client);
 
-/* The limits of the offer's export now, held for the caller; NULL: none. */
-struct limiter *
-exports_limiter(struct exports *exports, struct offer *offer);
+/* The limits that connections of the client to the offer are under now, by limit_scope, held for
+ * the caller; NULL: none. */
+void
+exports_limiters(struct exports *exports, struct offer *offer, struct export_client *client,
+		 struct limiter *limiters[LIMIT_SCOPES]);
 
 /* A worker has forgotten the offer. */
 void

@@ -81,17 +81,48 @@ exports_follow_access(struct exports *exports, struct offer *offer, struct acces
 int
 export_begin_limits(struct export *export);
 
-/* changing held.  The export gets these limits, which may be the same.  0 or -ENOMEM. */
-int
-exports_follow_limits(struct exports *exports, struct export *export, const struct limits *limits);
+/* The export has no connections, and is freed. */
+void
+export_end_limits(struct export *export);
 
-/* mutex held.  The limits that an export, or a snapshot, is under. */
+/* changing held.  The export gets these limits, by limit_scope, which may be the same.  0 or
+ * -ENOMEM. */
+int
+exports_follow_limits(struct exports *exports, struct export *export,
+		      const struct limits limits[LIMIT_SCOPES]);
+
+/* mutex held.  The limits that an export, or a snapshot, is under, by limit_scope. */
 const struct limits *
 export_limits(struct export *export);
 
 /* mutex held.  Whether the export has as many connections as its limits allow. */
 bool
 export_is_full(struct export *export);
+
+/* mutex held.  The client that counts as `rule` has one more connection to the export.  0; -EUSERS:
+ * it has as many as its limits allow; or -ENOMEM. */
+int
+export_join(struct export *export, const char *rule, struct export_client **client);
+
+/* mutex held.  The client has one connection fewer. */
+void
+export_leave(struct export *export, struct export_client *client);
+
+/* No connection is left. */
+void
+export_free_clients(struct export *export);
+
+/* mutex and changing held.  All clients get limiters for these limits, without a burst at `now`
+ * (as in budget_init()), until export_end_limiting() keeps them or takes them back.  0, or -ENOMEM
+ * and nothing has changed. */
+int
+export_limit_clients(struct export *export, const struct limits *limits, uint64_t now);
+void
+export_end_limiting(struct export *export, bool kept);
+
+/* The export whose limits count: of a snapshot, its origin. */
+struct export *
+limited_export(struct export *export);
 
 /* Ends a change: `changing` is held until now. */
 void

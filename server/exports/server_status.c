@@ -32,6 +32,7 @@ struct conn_fact {
 	char *export;    /* NULL: not chosen yet */
 	bool read_only;
 	char tls[sizeof(((struct conn *)NULL)->security)];
+	char *client_rule; /* NULL: no export is chosen yet */
 	bool limited;
 	unsigned int requests;
 	uint64_t read_bytes, write_bytes;
@@ -72,6 +73,7 @@ copy_conn_facts(const struct conn *conn, struct conn_fact *fact)
 	fact->export = conn->offer ? strdup(conn->offer->facts.name) : NULL;
 	fact->read_only = conn->session.flags & NBD_FLAG_READ_ONLY;
 	memcpy(fact->tls, conn->security, sizeof(fact->tls));
+	fact->client_rule = conn->client ? strdup(conn->client->rule) : NULL;
 	fact->limited = conn->limit.held;
 	fact->requests = conn->requests;
 	fact->read_bytes = conn->read_bytes;
@@ -116,6 +118,7 @@ conn_fact_fini(struct conn_fact *fact)
 		free(fact->identity[i]);
 	free(fact->identity);
 	free(fact->client);
+	free(fact->client_rule);
 	free(fact->export);
 }
 
@@ -162,6 +165,7 @@ write_connection(struct json *json, const struct conn_fact *fact, unsigned int t
 	json_put_string(json, "export", fact->export);
 	json_put_bool(json, "read_only", fact->read_only);
 	json_put_uint(json, "thread", thread);
+	json_put_string(json, "counts_as", fact->client_rule);
 	json_put_bool(json, "limited", fact->limited);
 	json_put_uint(json, "requests", fact->requests);
 	json_put_uint(json, "read_bytes", fact->read_bytes);
@@ -250,7 +254,8 @@ status_write_export(void *data, const struct visited *visited)
 	json_put_string(json, "allow", access ? access->allow : NULL);
 	json_put_string(json, "allow_write", access ? access->allow_write : NULL);
 	json_put_uint(json, "connections", visited->connections);
-	limits_put_json(json, &visited->limits);
+	for (unsigned int scope = 0; scope < LIMIT_SCOPES; scope++)
+		limits_put_json(json, scope, &visited->limits[scope]);
 	snapshot_put_status(json, export, writer->socket);
 	write_traffic(json, export);
 	write_checkpoints(json, export->checkpoints);
@@ -349,13 +354,17 @@ set_rules(const struct status *status, const struct control_request *request, ch
 static int
 set_limits(const struct status *status, const struct control_request *request, char **error)
 {
-	const struct limit_texts texts = {
-		.rates = {[LIMIT_IOPS] = request->iops_limit,
-			  [LIMIT_BANDWIDTH] = request->bandwidth_limit},
-		.connections = request->connections_limit,
-	};
+	const struct control_limits *given[LIMIT_SCOPES] = {
+		[LIMIT_EXPORT] = &request->limits, [LIMIT_CLIENT] = &request->client_limits};
+	struct limit_texts texts[LIMIT_SCOPES];
 
-	return exports_set_limits(status->exports, request->export_name, &texts, error);
+	for (unsigned int scope = 0; scope < LIMIT_SCOPES; scope++)
+		texts[scope] = (struct limit_texts){
+			.rates = {[LIMIT_IOPS] = given[scope]->iops,
+				  [LIMIT_BANDWIDTH] = given[scope]->bandwidth},
+			.connections = given[scope]->connections,
+		};
+	return exports_set_limits(status->exports, request->export_name, texts, error);
 }
 
 static void

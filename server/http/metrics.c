@@ -24,7 +24,7 @@ struct figures {
 	bool direct, writable;
 	uint64_t size; /* bytes */
 	unsigned int connections, checkpoints;
-	struct limits limits;
+	struct limits limits[LIMIT_SCOPES];
 	struct traffic_sum traffic;
 	uint64_t counters[COUNTERS];
 };
@@ -62,8 +62,8 @@ copy_figures(struct gathered *gathered, struct figures *figures, const struct vi
 		.writable = status.writable,
 		.size = status.size,
 		.connections = visited->connections,
-		.limits = visited->limits,
 	};
+	memcpy(figures->limits, visited->limits, sizeof(figures->limits));
 	if (export->origin)
 		figures->snapshot_of = copy_name(gathered, export->origin->config->name);
 	while (checkpoints_at(export->checkpoints, figures->checkpoints, &facts))
@@ -231,19 +231,39 @@ write_rate(FILE *out, const struct metric_family *family, const char *export,
 static void
 write_limits(FILE *out, const struct gathered *gathered)
 {
-	static const struct metric_family families[LIMIT_KINDS] = {
-		[LIMIT_IOPS] = {"nbdloop_export_iops_limit", "gauge", NULL,
-				"Operations per second; 0: no limit."},
-		[LIMIT_BANDWIDTH] = {"nbdloop_export_bandwidth_limit_bytes", "gauge", "bytes",
-				     "Bytes per second; 0: no limit."}};
+	static const struct {
+		enum limit_scope scope;
+		enum limit_kind kind;
+		struct metric_family family;
+	} rows[] = {
+		{LIMIT_EXPORT,
+		 LIMIT_IOPS,
+		 {"nbdloop_export_iops_limit", "gauge", NULL,
+		  "Operations per second; 0: no limit."}},
+		{LIMIT_EXPORT,
+		 LIMIT_BANDWIDTH,
+		 {"nbdloop_export_bandwidth_limit_bytes", "gauge", "bytes",
+		  "Bytes per second; 0: no limit."}},
+		{LIMIT_CLIENT,
+		 LIMIT_IOPS,
+		 {"nbdloop_export_client_iops_limit", "gauge", NULL,
+		  "Operations per second of each client; 0: no limit."}},
+		{LIMIT_CLIENT,
+		 LIMIT_BANDWIDTH,
+		 {"nbdloop_export_client_bandwidth_limit_bytes", "gauge", "bytes",
+		  "Bytes per second of each client; 0: no limit."}},
+	};
 	static const struct metric_family held = {"nbdloop_held_requests", "counter", NULL,
 						  "Requests that a limit has held back."};
 
-	for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
-		metric_family(out, &families[kind]);
-		for (size_t i = 0; i < gathered->count; i++)
-			write_rate(out, &families[kind], gathered->figures[i].name,
-				   &gathered->figures[i].limits.rates[kind]);
+	for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); row++) {
+		metric_family(out, &rows[row].family);
+		for (size_t i = 0; i < gathered->count; i++) {
+			const struct figures *figures = &gathered->figures[i];
+
+			write_rate(out, &rows[row].family, figures->name,
+				   &figures->limits[rows[row].scope].rates[rows[row].kind]);
+		}
 	}
 	metric_family(out, &held);
 	for (size_t i = 0; i < gathered->count; i++) {

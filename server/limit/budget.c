@@ -78,6 +78,14 @@ budget_fill(struct budget *budget, struct share *share, uint64_t units, uint64_t
 	return 0;
 }
 
+bool
+budget_is_rested(const struct budget *budget, uint64_t now)
+{
+	uint64_t handed_out = atomic_load_explicit(&budget->handed_out, memory_order_relaxed);
+
+	return handed_out <= now && now - handed_out >= budget->slack;
+}
+
 /* The time of units that are less than what is reserved at once; rounded down. */
 static uint64_t
 time_of_units(const struct budget *budget, uint64_t units)

@@ -15,6 +15,7 @@
 
 #include <stdalign.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct budget {
@@ -59,6 +60,10 @@ budget_repay(struct share *share, uint64_t units)
 	share->units += units;
 	share->brought += units;
 }
+
+/* Whether all of a burst is there: the budget is as a new one. */
+bool
+budget_is_rested(const struct budget *budget, uint64_t now);
 
 /* The share ends: its ticket is handed back, and what it has not used. */
 void

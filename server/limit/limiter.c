@@ -54,6 +54,20 @@ limiter_release(struct limiter *limiter)
 		free(limiter);
 }
 
+bool
+limiter_is_rested(const struct limiter *limiter, uint64_t now)
+{
+	for (unsigned int kind = 0; limiter && kind < LIMIT_KINDS; kind++) {
+		for (unsigned int i = 0; i < 2; i++) {
+			const struct budget *budget = &limiter->budgets[kind][i];
+
+			if (budget->portion && !budget_is_rested(budget, now))
+				return false;
+		}
+	}
+	return true;
+}
+
 struct budget *
 limiter_budget(struct limiter *limiter, enum limit_kind kind, unsigned int write)
 {

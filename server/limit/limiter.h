@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A limiter: the budgets of one export, which its connections share.
+ * A limiter: the budgets of one export, which its connections share; or those of one client of an
+ * export.
  */
 #ifndef SERVER_LIMIT_LIMITER_H
 #define SERVER_LIMIT_LIMITER_H
@@ -28,6 +29,10 @@ struct limiter *
 limiter_hold(struct limiter *limiter);
 void
 limiter_release(struct limiter *limiter);
+
+/* Whether it is as a new one that has a burst.  NULL is fine: it is. */
+bool
+limiter_is_rested(const struct limiter *limiter, uint64_t now);
 
 /* Which budget reads or writes use; NULL: no limit. */
 struct budget *

@@ -13,21 +13,26 @@
 #define LEAST_BANDWIDTH 4096
 
 static const struct {
-	const char *option, *json;
+	const char *options[LIMIT_SCOPES], *json;
 	const char *allowed;
 } kinds[LIMIT_KINDS] = {
-	[LIMIT_IOPS] = {"iops-limit", "iops",
+	[LIMIT_IOPS] = {{"iops-limit", "client-iops-limit"},
+			"iops",
 			"must be operations per second, such as 1000, or read:1000,write:500; "
 			"burst:2000 may follow; 0 means no limit"},
-	[LIMIT_BANDWIDTH] = {"bandwidth-limit", "bandwidth",
+	[LIMIT_BANDWIDTH] = {{"bandwidth-limit", "client-bandwidth-limit"},
+			     "bandwidth",
 			     "must be bytes per second, at least 4k, such as 100M, or "
 			     "read:100M,write:50M; burst:1G may follow; 0 means no limit"},
 };
 
+static const char *const connections_options[LIMIT_SCOPES] = {"connections-limit",
+							      "client-connections-limit"};
+
 const char *
-limit_option(enum limit_kind kind)
+limit_option(enum limit_scope scope, enum limit_kind kind)
 {
-	return kinds[kind].option;
+	return kinds[kind].options[scope];
 }
 
 /* ---- reading */
@@ -102,7 +107,8 @@ parse_parts(enum limit_kind kind, char *text, struct limit_rate *rate)
 }
 
 int
-limit_rate_parse(enum limit_kind kind, const char *text, struct limit_rate *rate, char **error)
+limit_rate_parse(enum limit_scope scope, enum limit_kind kind, const char *text,
+		 struct limit_rate *rate, char **error)
 {
 	char *CLEANUP_FREE copy = NULL;
 
@@ -114,36 +120,37 @@ limit_rate_parse(enum limit_kind kind, const char *text, struct limit_rate *rate
 		return -ENOMEM;
 	if (parse_parts(kind, copy, rate) == 0)
 		return 0;
-	return error_set(error, -EINVAL, "%s=%s: %s", kinds[kind].option, text,
+	return error_set(error, -EINVAL, "%s=%s: %s", limit_option(scope, kind), text,
 			 kinds[kind].allowed);
 }
 
 static int
-parse_connections(const char *text, unsigned int *connections, char **error)
+parse_connections(enum limit_scope scope, const char *text, unsigned int *connections, char **error)
 {
 	uint64_t number;
 
 	if (text[strspn(text, "0123456789")] || unit_parse_size(text, &number) < 0 ||
 	    number > CONNECTIONS_LIMIT_MAX)
-		return error_set(
-			error, -EINVAL,
-			"connections-limit=%s: must be a number up to %u; 0 means no limit", text,
-			CONNECTIONS_LIMIT_MAX);
+		return error_set(error, -EINVAL,
+				 "%s=%s: must be a number up to %u; 0 means no limit",
+				 connections_options[scope], text, CONNECTIONS_LIMIT_MAX);
 	*connections = (unsigned int)number;
 	return 0;
 }
 
 int
-limits_parse(const struct limit_texts *texts, struct limits *limits, char **error)
+limits_parse(enum limit_scope scope, const struct limit_texts *texts, struct limits *limits,
+	     char **error)
 {
 	int r = 0;
 
 	for (unsigned int kind = 0; r == 0 && kind < LIMIT_KINDS; kind++) {
 		if (texts->rates[kind])
-			r = limit_rate_parse(kind, texts->rates[kind], &limits->rates[kind], error);
+			r = limit_rate_parse(scope, kind, texts->rates[kind], &limits->rates[kind],
+					     error);
 	}
 	if (r == 0 && texts->connections)
-		r = parse_connections(texts->connections, &limits->connections, error);
+		r = parse_connections(scope, texts->connections, &limits->connections, error);
 	return r;
 }
 
@@ -181,9 +188,9 @@ limits_same(const struct limits *a, const struct limits *b)
 }
 
 void
-limits_put_json(struct json *json, const struct limits *limits)
+limits_put_json(struct json *json, enum limit_scope scope, const struct limits *limits)
 {
-	json_object_begin(json, "limits");
+	json_object_begin(json, scope == LIMIT_CLIENT ? "client_limits" : "limits");
 	for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
 		const struct limit_rate *rate = &limits->rates[kind];
 

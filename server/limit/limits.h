@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The limits of an export, as users write them: "1000", "read:1000,write:500", "100M,burst:1G".
+ * Those of all clients together, and those of each client by itself, have the same form.
  */
 #ifndef SERVER_LIMIT_LIMITS_H
 #define SERVER_LIMIT_LIMITS_H
@@ -11,6 +12,12 @@
 #include <stdint.h>
 
 #define CONNECTIONS_LIMIT_MAX 1000000
+
+enum limit_scope {
+	LIMIT_EXPORT, /* for all clients of the export together */
+	LIMIT_CLIENT, /* for each client of it by itself */
+	LIMIT_SCOPES,
+};
 
 enum limit_kind {
 	LIMIT_IOPS,      /* in operations */
@@ -36,18 +43,20 @@ struct limit_texts {
 	const char *connections;
 };
 
-/* "iops-limit", "bandwidth-limit" */
+/* "iops-limit", "bandwidth-limit"; with "client-" before it for each client. */
 const char *
-limit_option(enum limit_kind kind);
+limit_option(enum limit_scope scope, enum limit_kind kind);
 
 /* Reads a value of that option: parts with commas or blanks between them; NULL or "0": no limit.
  * 0, or -EINVAL with *error a sentence that begins with the option (caller frees). */
 int
-limit_rate_parse(enum limit_kind kind, const char *text, struct limit_rate *rate, char **error);
+limit_rate_parse(enum limit_scope scope, enum limit_kind kind, const char *text,
+		 struct limit_rate *rate, char **error);
 
 /* Sets those limits that are given.  As above. */
 int
-limits_parse(const struct limit_texts *texts, struct limits *limits, char **error);
+limits_parse(enum limit_scope scope, const struct limit_texts *texts, struct limits *limits,
+	     char **error);
 
 /* Whether there is a limit of operations or bytes. */
 bool
@@ -60,8 +69,8 @@ limits_rates_same(const struct limits *a, const struct limits *b);
 bool
 limits_same(const struct limits *a, const struct limits *b);
 
-/* Writes "limits", an object. */
+/* Writes "limits" or "client_limits", an object. */
 void
-limits_put_json(struct json *json, const struct limits *limits);
+limits_put_json(struct json *json, enum limit_scope scope, const struct limits *limits);
 
 #endif

@@ -81,7 +81,7 @@ conn_free(struct conn *conn)
 	if (conn->negotiation || conn->life == CONN_LINGERS)
 		worker->deadlines--;
 	if (conn->offer)
-		worker->config->left(worker->config->exports, conn->offer);
+		worker->config->left(worker->config->exports, conn->offer, conn->client);
 	atomic_fetch_sub_explicit(&worker->connections, 1, memory_order_relaxed);
 	close(conn->fd);
 	worker->config->closed(worker->config->data);

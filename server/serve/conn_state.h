@@ -16,6 +16,7 @@
 #include <sys/uio.h>
 #include <time.h>
 
+struct export_client;
 struct conn_negotiation;
 struct conn_tls;
 struct identity;
@@ -80,17 +81,17 @@ struct conn_presence {
 	bool all_received;        /* the receive before left nothing unread */
 };
 
-/* What the connection has of its export's budgets, see held.h. */
+/* What the connection has of the budgets of its export and of its client, see held.h. */
 struct conn_limit {
-	struct limiter *limiter;             /* held; NULL: no limit */
-	struct share shares[LIMIT_KINDS][2]; /* as in struct limiter */
-	bool waits;                          /* a request is not admitted yet; then also: */
-	unsigned int write;                  /* 1 if it is a change, else 0 */
-	uint64_t cost[LIMIT_KINDS];          /* of it */
-	bool held;                           /* it is held back; then also: */
-	uint64_t since;                      /* CLOCK_BOOTTIME, ns */
-	uint64_t due;                        /* the same: until then */
-	struct conn *previous, *next;        /* in the worker's list */
+	struct limiter *limiters[LIMIT_SCOPES];            /* held; NULL: no limit */
+	struct share shares[LIMIT_SCOPES][LIMIT_KINDS][2]; /* as in struct limiter */
+	bool waits;                   /* a request is not admitted yet; then also: */
+	unsigned int write;           /* 1 if it is a change, else 0 */
+	uint64_t cost[LIMIT_KINDS];   /* of it */
+	bool held;                    /* it is held back; then also: */
+	uint64_t since;               /* CLOCK_BOOTTIME, ns */
+	uint64_t due;                 /* the same: until then */
+	struct conn *previous, *next; /* in the worker's list */
 };
 
 struct conn {
@@ -105,6 +106,7 @@ struct conn {
 	struct conn_negotiation *negotiation; /* NULL: requests are exchanged */
 	struct nbd_session session;
 	struct offer *offer;
+	struct export_client *client; /* of the offer's export: how it counts there */
 	struct worker_context *context;
 
 	enum conn_life life;

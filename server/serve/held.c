@@ -66,6 +66,15 @@ held_timeout(const struct worker *worker)
 
 /* ---- paying */
 
+/* The budget of the connection for that, or NULL: no limit. */
+static struct budget *
+budget_of(const struct conn *conn, enum limit_scope scope, enum limit_kind kind, unsigned int write)
+{
+	struct limiter *limiter = conn->limit.limiters[scope];
+
+	return limiter ? limiter_budget(limiter, kind, write) : NULL;
+}
+
 /* The cost of a request, by limit_kind; all 0: it is free.  Requests that transport no data, but
  * touch the image, count as operations alone.  Returns 1 for changes, else 0. */
 static unsigned int
@@ -83,9 +92,11 @@ static void
 pay(struct conn *conn, const uint64_t cost[LIMIT_KINDS], unsigned int write)
 {
 	conn->limit.waits = false;
-	for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
-		if (limiter_budget(conn->limit.limiter, kind, write))
-			budget_pay(&conn->limit.shares[kind][write], cost[kind]);
+	for (unsigned int scope = 0; scope < LIMIT_SCOPES; scope++) {
+		for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
+			if (budget_of(conn, scope, kind, write))
+				budget_pay(&conn->limit.shares[scope][kind][write], cost[kind]);
+		}
 	}
 }
 
@@ -97,11 +108,32 @@ note_waiting(struct conn *conn, const uint64_t cost[LIMIT_KINDS], unsigned int w
 	memcpy(conn->limit.cost, cost, sizeof(conn->limit.cost));
 }
 
+/* Gets what the request costs, if it is there.  0, or the time of the last ticket that it waits
+ * for. */
+static uint64_t
+fill(struct conn *conn, const uint64_t cost[LIMIT_KINDS], unsigned int write, uint64_t now,
+     uint64_t until)
+{
+	uint64_t due = 0;
+
+	for (unsigned int scope = 0; scope < LIMIT_SCOPES; scope++) {
+		for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
+			struct budget *budget = budget_of(conn, scope, kind, write);
+			struct share *share = &conn->limit.shares[scope][kind][write];
+			uint64_t ticket =
+				budget ? budget_fill(budget, share, cost[kind], now, until) : 0;
+
+			due = ticket > due ? ticket : due;
+		}
+	}
+	return due;
+}
+
 bool
 held_admit(struct conn *conn, const struct nbd_request *nbd)
 {
 	const struct worker *worker = conn->worker;
-	uint64_t now = worker_now(conn->worker), until = now, due = 0;
+	uint64_t now = worker_now(conn->worker), until = now, due;
 	uint64_t cost[LIMIT_KINDS];
 	unsigned int write = cost_of(nbd, cost);
 
@@ -110,14 +142,7 @@ held_admit(struct conn *conn, const struct nbd_request *nbd)
 	/* Others that have waited for longer come first. */
 	if (worker->held && worker->held->limit.due < until)
 		until = worker->held->limit.due;
-	for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
-		struct budget *budget = limiter_budget(conn->limit.limiter, kind, write);
-		uint64_t ticket = budget ? budget_fill(budget, &conn->limit.shares[kind][write],
-						       cost[kind], now, until)
-					 : 0;
-
-		due = ticket > due ? ticket : due;
-	}
+	due = fill(conn, cost, write, now, until);
 	if (due == 0) {
 		pay(conn, cost, write);
 		return true;
@@ -139,12 +164,14 @@ held_refund(struct conn *conn, const struct nbd_request *nbd)
 	uint64_t cost[LIMIT_KINDS];
 	unsigned int write = cost_of(nbd, cost);
 
-	if (!conn->limit.limiter || conn->life != CONN_SERVES)
+	if (conn->room || conn->life != CONN_SERVES)
 		return;
 	note_waiting(conn, cost, write);
-	for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
-		if (limiter_budget(conn->limit.limiter, kind, write))
-			budget_repay(&conn->limit.shares[kind][write], cost[kind]);
+	for (unsigned int scope = 0; scope < LIMIT_SCOPES; scope++) {
+		for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
+			if (budget_of(conn, scope, kind, write))
+				budget_repay(&conn->limit.shares[scope][kind][write], cost[kind]);
+		}
 	}
 }
 
@@ -168,37 +195,45 @@ worth_keeping(const struct conn_limit *limit, enum limit_kind kind, unsigned int
 	return limit->waits && limit->write == write ? limit->cost[kind] : 0;
 }
 
-/* Leaves the present budgets for those of `next`, or NULL. */
+/* Leaves the present budgets of that scope for those of `next`, or NULL. */
 static void
-change_budgets(struct conn *conn, struct limiter *next)
+change_budgets(struct conn *conn, enum limit_scope scope, struct limiter *next)
 {
 	struct conn_limit *limit = &conn->limit;
 
-	for (unsigned int kind = 0; limit->limiter && kind < LIMIT_KINDS; kind++) {
+	for (unsigned int kind = 0; limit->limiters[scope] && kind < LIMIT_KINDS; kind++) {
 		for (unsigned int write = 0; write < 2; write++) {
-			struct budget *budget = limiter_budget(limit->limiter, kind, write);
+			struct budget *budget = budget_of(conn, scope, kind, write);
 
 			if (budget)
 				budget_change(budget,
 					      next ? limiter_budget(next, kind, write) : NULL,
-					      &limit->shares[kind][write],
+					      &limit->shares[scope][kind][write],
 					      worth_keeping(limit, kind, write));
 		}
 	}
-	limiter_release(limit->limiter);
-	limit->limiter = limiter_hold(next);
+	limiter_release(limit->limiters[scope]);
+	limit->limiters[scope] = limiter_hold(next);
 }
 
 void
-held_set_limiter(struct conn *conn, struct limiter *limiter)
+held_set_limiters(struct conn *conn, struct limiter *const limiters[LIMIT_SCOPES])
 {
-	/* It has joined after the change. */
-	if (limiter == conn->limit.limiter)
+	bool limited = false, changed = false;
+
+	for (unsigned int scope = 0; scope < LIMIT_SCOPES; scope++) {
+		limited = limited || limiters[scope];
+		/* The same: it has joined after the change, or another scope has changed. */
+		if (limiters[scope] == conn->limit.limiters[scope])
+			continue;
+		if (conn->limit.held)
+			let_go(conn);
+		change_budgets(conn, scope, limiters[scope]);
+		changed = true;
+	}
+	if (!changed)
 		return;
-	if (conn->limit.held)
-		let_go(conn);
-	change_budgets(conn, limiter);
-	conn->room = limiter ? 0 : CONN_REQUESTS;
+	conn->room = limited ? 0 : CONN_REQUESTS;
 	conn_mark_dirty(conn);
 }
 
@@ -207,5 +242,6 @@ held_leave(struct conn *conn)
 {
 	if (conn->limit.held)
 		let_go(conn);
-	change_budgets(conn, NULL);
+	for (unsigned int scope = 0; scope < LIMIT_SCOPES; scope++)
+		change_budgets(conn, scope, NULL);
 }

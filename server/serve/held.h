@@ -7,6 +7,8 @@
 #ifndef SERVER_SERVE_HELD_H
 #define SERVER_SERVE_HELD_H
 
+#include "server/limit/limits.h"
+
 #include "nbd/request.h"
 
 #include <stdbool.h>
@@ -15,10 +17,10 @@ struct conn;
 struct limiter;
 struct worker;
 
-/* The connection is under these limits from now on, which may be NULL; holds the limiter.  What is
- * held back goes on, or waits anew; then it keeps what it has paid already. */
+/* The connection is under these limits from now on, by limit_scope; each may be NULL; holds the
+ * limiters.  What is held back goes on, or waits anew; then it keeps what it has paid already. */
 void
-held_set_limiter(struct conn *conn, struct limiter *limiter);
+held_set_limiters(struct conn *conn, struct limiter *const limiters[LIMIT_SCOPES]);
 
 /* Whether the request may be carried out now; then the connection pays for it.  Otherwise it is
  * held back.  For a connection with a limiter. */

@@ -64,12 +64,13 @@ static void
 set_limits(struct conn *conn)
 {
 	const struct worker_config *config = conn->worker->config;
-	struct limiter *limiter =
-		config->limiter ? config->limiter(config->exports, conn->offer) : NULL;
+	struct limiter *limiters[LIMIT_SCOPES] = {NULL};
 
-	if (limiter)
-		held_set_limiter(conn, limiter);
-	limiter_release(limiter);
+	if (config->limiters)
+		config->limiters(config->exports, conn->offer, conn->client, limiters);
+	held_set_limiters(conn, limiters);
+	for (unsigned int scope = 0; scope < LIMIT_SCOPES; scope++)
+		limiter_release(limiters[scope]);
 }
 
 static void
@@ -80,6 +81,7 @@ end_handshake(struct conn *conn, enum nbd_handshake_result result)
 	if (result == NBD_HANDSHAKE_TRANSMISSION) {
 		conn->session = handshake->session;
 		conn->offer = offer_of(handshake->session.export);
+		conn->client = conn->negotiation->applicant.client;
 		conn->negotiation->finished = true;
 		set_limits(conn);
 		/* Notes the changes so far: others change the image from now on. */

@@ -25,6 +25,18 @@ struct exports;
 struct identity;
 struct limiter;
 
+/* What the limits of each client take for one client of an export.  The exports' own, guarded by
+ * their mutex, but for `rule`, which stays, and see `limiter`. */
+struct export_client {
+	char *rule; /* see identity_rule() */
+	/* NULL: no limit.  Held.  Changed while `changing` is held, too. */
+	struct limiter *limiter;
+	struct limiter *former;   /* while its limits change: those before, or NULL */
+	bool changes;             /* they do, and it was there when they began to */
+	unsigned int connections; /* to the export and its snapshots */
+	struct export_client *next;
+};
+
 /* An image under a name, from its opening to its closing. */
 struct export
 {
@@ -34,11 +46,14 @@ struct export
 	struct export_config *config;
 	struct traffic *traffic; /* one for each of `threads`, by the worker's number */
 	unsigned int threads;
-	/* Its limits, and the limiter for them (NULL: none), of which it is a holder; of a
-	 * snapshot, its origin's count.  Changed while `changing` is held, guarded by the exports'
-	 * mutex. */
-	struct limits limits;
+	/* Its limits, and the limiter for those of all clients together (NULL: none), of which it
+	 * is a holder; of a snapshot, its origin's count.  Changed while `changing` is held,
+	 * guarded by the exports' mutex. */
+	struct limits limits[LIMIT_SCOPES];
 	struct limiter *limiter;
+	/* Guarded by the mutex, too: its clients, and some that it has had; of a snapshot, its
+	 * origin's count. */
+	struct export_client *clients;
 	/* Offers, snapshots, and readers of its status; connections to all of its offers, from
 	 * before and after a change.  Guarded by the exports' mutex. */
 	unsigned int users, connections;
@@ -74,6 +89,7 @@ struct applicant {
 	const struct identity *identity;
 	bool was_refused; /* the last export that it looked for */
 	char *refused;    /* that export, or one before: a try of several options is logged once */
+	struct export_client *client; /* once it has joined an export: how it counts there */
 };
 
 static inline struct offer *

@@ -6,6 +6,7 @@
 #ifndef SERVER_SERVE_WORKER_STATE_H
 #define SERVER_SERVE_WORKER_STATE_H
 
+#include "server/limit/limits.h"
 #include "server/loop/loop.h"
 #include "server/loop/spin.h"
 #include "server/serve/buffers.h"
@@ -20,6 +21,7 @@
 #include <stdint.h>
 #include <time.h>
 
+struct export_client;
 struct conn;
 struct exports;
 struct idle_output;
@@ -51,14 +53,15 @@ enum kernel_tls {
 struct worker_config {
 	struct nbd_handshake_config handshake; /* .data: unused, see struct applicant */
 	struct exports *exports;               /* for .handshake and the next three */
-	/* A connection to the offer has ended. */
-	void (*left)(struct exports *exports, struct offer *offer);
+	/* A connection of the client to the offer has ended. */
+	void (*left)(struct exports *exports, struct offer *offer, struct export_client *client);
 	/* The worker has forgotten the offer: see worker_forget(). */
 	void (*forgotten)(struct exports *exports, struct offer *offer);
 	/* The n-th offer, for .reserve; NULL: there are fewer. */
 	struct offer *(*offer_at)(struct exports *exports, size_t n);
-	/* The limits of the offer's export now, held for the caller; NULL: none. */
-	struct limiter *(*limiter)(struct exports *exports, struct offer *offer);
+	/* See exports_limiters(). */
+	void (*limiters)(struct exports *exports, struct offer *offer, struct export_client *client,
+			 struct limiter *limiters[LIMIT_SCOPES]);
 	/* A connection has ended, with or without an offer. */
 	void (*closed)(void *data);
 	void *data;

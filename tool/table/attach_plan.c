@@ -143,7 +143,7 @@ check_limits(const struct attach_options *options, GError **error)
 	for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
 		char *CLEANUP_FREE why = NULL;
 		struct limit_rate rate;
-		int r = limit_rate_parse(kind, texts[kind], &rate, &why);
+		int r = limit_rate_parse(LIMIT_EXPORT, kind, texts[kind], &rate, &why);
 
 		if (r < 0)
 			return failure(error, -r, "%s", why ? why : g_strerror(-r));

@@ -34,6 +34,34 @@ match_rule(void *data, const char *rule)
 	strcat(match->text, " ");
 }
 
+static void
+assert_counts_as(const struct identity *identity, const char *rule)
+{
+	char *counts_as = identity_rule(identity);
+
+	ck_assert_str_eq(counts_as, rule);
+	free(counts_as);
+}
+
+START_TEST(client_counts_by_the_surest_fact)
+{
+	assert_counts_as(&local, "uid:1000");
+	local.alt_names = local_names;
+	assert_counts_as(&local, "san:host.example.org");
+	local.common_name = (char[]){"backup"};
+	assert_counts_as(&local, "cn:backup");
+	local.psk = (char[]){"a b"};
+	assert_counts_as(&local, "psk:a%20b");
+	assert_counts_as(&inet, "net:10.1.2.3");
+	client_set_address(&inet, "2001:db8:1:2:3:4:5:6");
+	assert_counts_as(&inet, "net:2001:db8:1:2::/64");
+	client_set_address(&inet, "::ffff:10.9.8.7");
+	assert_counts_as(&inet, "net:10.9.8.7");
+	assert_counts_as(&vm, "cid:3");
+	assert_counts_as(&nobody_known, "any");
+}
+END_TEST
+
 START_TEST(identity_is_told_as_rules_that_name_it)
 {
 	struct match match = {&local, 0, ""};
@@ -255,6 +283,7 @@ main(void)
 {
 	const struct suite_row cases[] = {
 		{.name = "identities", .begin = clients_begin},
+		{.test = client_counts_by_the_surest_fact},
 		{.test = identity_is_told_as_rules_that_name_it},
 		{.test = unix_socket_tells_user_and_groups},
 		{.test = tls_adds_to_the_identity_and_its_text},

@@ -75,6 +75,21 @@ burst_of(const struct row *row)
 	return burst > row->least ? burst : row->least;
 }
 
+/* A rest is over when, and not before, all of a burst is there: a new budget gives no more. */
+START_TEST(rest_brings_the_burst_and_no_more)
+{
+	begin();
+	budget_init(&budget, 100, 50, 1, 0);
+	ck_assert(budget_is_rested(&budget, START));
+	ck_assert_uint_eq(use(&one, 1, START, START), 50);
+	ck_assert(!budget_is_rested(&budget, START));
+	budget_leave(&budget, &one);
+	ck_assert(!budget_is_rested(&budget, START + 489 * MS));
+	ck_assert(budget_is_rested(&budget, START + 500 * MS));
+	ck_assert_uint_eq(use(&other, 1, START + 500 * MS, START + 500 * MS), 50);
+}
+END_TEST
+
 /* Never more than burst + rate * time, and little less. */
 START_TEST(rate_and_burst_are_kept)
 {
@@ -380,6 +395,7 @@ main(void)
 {
 	const struct suite_row cases[] = {
 		{.name = "budget", .begin = begin},
+		{.test = rest_brings_the_burst_and_no_more},
 		{.test = rate_and_burst_are_kept, .last = sizeof(rows) / sizeof(rows[0])},
 		{.test = burst_is_there_at_once_after_a_rest_and_no_more},
 		{.test = small_burst_costs_a_late_thread_little},

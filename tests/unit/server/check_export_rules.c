@@ -285,7 +285,7 @@ START_TEST(changed_rules_are_for_new_clients)
 	/* Found before the change, joined after it. */
 	assert_join(1, old, false);
 	ck_assert(log_capture_has(LOG_LEVEL_INFO, "clients need a rule: allow=uid:2"));
-	exports_left(exports, offer_of(old));
+	exports_left(exports, offer_of(old), clients[1].client);
 }
 END_TEST
 

@@ -5,6 +5,7 @@
  */
 #include "server/exports/exports.h"
 
+#include "server/access/identity.h"
 #include "server/exports/exports_state.h"
 #include "tests/lib/suite.h"
 #include "tests/unit/log_capture.h"
@@ -25,6 +26,7 @@ static struct worker_config worker_config;
 static struct server_config config;
 static int files[2];
 static _Atomic unsigned int wakes;
+static const struct identity identity = {.kind = IDENTITY_UNIX};
 static struct applicant applicant;
 
 static void
@@ -43,7 +45,7 @@ begin(void)
 		files[i] = scratch_memory_file(64 * KIB);
 	exports = exports_new(&worker, 1, wake, NULL);
 	ck_assert_ptr_nonnull(exports);
-	applicant = (struct applicant){.exports = exports};
+	applicant = (struct applicant){.exports = exports, .identity = &identity};
 	worker_config = (struct worker_config){
 		.exports = exports,
 		.left = exports_left,
@@ -123,6 +125,13 @@ join(struct offer *offer)
 
 	ck_assert_int_eq(r != 0, message != NULL);
 	return r;
+}
+
+/* There is only one client. */
+static void
+leave(struct offer *offer)
+{
+	exports_left(exports, offer, offer->export->clients);
 }
 
 static struct offer *
@@ -273,7 +282,7 @@ START_TEST(removed_export_stays_for_its_clients_alone)
 	ck_assert_str_eq(offer->facts.name, "disk");
 	ck_assert_uint_eq(offer->connections, 1);
 	ck_assert_int_eq(exports_remove(exports, "disk"), -ENOENT);
-	exports_left(exports, offer);
+	leave(offer);
 }
 END_TEST
 
@@ -289,7 +298,7 @@ START_TEST(image_of_a_removed_export_is_free_after_its_last_client)
 	ck_assert_int_eq(add_configured(&error), -EBUSY);
 	ck_assert_ptr_nonnull(strstr(error, "1 client of the removed export \"disk\""));
 	free(error);
-	exports_left(exports, offer);
+	leave(offer);
 	add("again", 0);
 }
 END_TEST
@@ -307,11 +316,11 @@ START_TEST(last_client_of_a_retired_offer_wakes_the_server)
 	ck_assert_uint_eq(join(retired), 0);
 	ck_assert_int_eq(exports_remove(exports, "other"), 0);
 	before = atomic_load(&wakes);
-	exports_left(exports, retired);
+	leave(retired);
 	ck_assert_uint_eq(atomic_load(&wakes), before);
-	exports_left(exports, retired);
+	leave(retired);
 	ck_assert_uint_eq(atomic_load(&wakes), before + 1);
-	exports_left(exports, listed);
+	leave(listed);
 }
 END_TEST
 
@@ -340,8 +349,8 @@ START_TEST(resized_export_has_a_new_offer)
 	ck_assert_uint_eq(join_name("disk")->facts.size, 128 * KIB);
 	ck_assert_uint_eq(exports_visit(exports, "disk", count_visits, &connections), 1);
 	ck_assert_uint_eq(connections, 2);
-	exports_left(exports, old);
-	exports_left(exports, find("disk"));
+	leave(old);
+	leave(find("disk"));
 }
 END_TEST
 

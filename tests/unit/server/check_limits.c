@@ -40,7 +40,8 @@ START_TEST(limit_is_read)
 	char *error = NULL;
 
 	wanted.rates[row->kind] = row->rate;
-	ck_assert_int_eq(limit_rate_parse(row->kind, row->text, &limits.rates[row->kind], &error),
+	ck_assert_int_eq(limit_rate_parse(LIMIT_EXPORT, row->kind, row->text,
+					  &limits.rates[row->kind], &error),
 			 0);
 	ck_assert_ptr_null(error);
 	ck_assert(limits_same(&limits, &wanted));
@@ -79,11 +80,28 @@ START_TEST(bad_limit_is_named_and_explained)
 	struct limit_rate rate;
 	char *error = NULL, *begin;
 
-	ck_assert_int_eq(limit_rate_parse(row->kind, row->text, &rate, &error), -EINVAL);
-	ck_assert_int_gt(asprintf(&begin, "%s=%s: must be ", limit_option(row->kind), row->text),
+	ck_assert_int_eq(limit_rate_parse(LIMIT_EXPORT, row->kind, row->text, &rate, &error),
+			 -EINVAL);
+	ck_assert_int_gt(asprintf(&begin, "%s=%s: must be ", limit_option(LIMIT_EXPORT, row->kind),
+				  row->text),
 			 0);
 	ck_assert_msg(error && strncmp(error, begin, strlen(begin)) == 0, "%s", error);
 	free(begin);
+	free(error);
+}
+END_TEST
+
+START_TEST(bad_limit_of_each_client_is_named)
+{
+	const struct limit_texts texts = {.rates = {"x"}}, connections = {.connections = "x"};
+	struct limits limits = {0};
+	char *error = NULL;
+
+	ck_assert_int_eq(limits_parse(LIMIT_CLIENT, &texts, &limits, &error), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(error, "client-iops-limit=x: must be "));
+	free(error);
+	ck_assert_int_eq(limits_parse(LIMIT_CLIENT, &connections, &limits, &error), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(error, "client-connections-limit=x: must be "));
 	free(error);
 }
 END_TEST
@@ -95,7 +113,7 @@ START_TEST(limits_that_are_not_given_stay)
 	const struct limit_texts texts = {.rates = {[LIMIT_BANDWIDTH] = "8k"}};
 	char *error = NULL;
 
-	ck_assert_int_eq(limits_parse(&texts, &limits, &error), 0);
+	ck_assert_int_eq(limits_parse(LIMIT_EXPORT, &texts, &limits, &error), 0);
 	ck_assert(limits_same(&limits, &wanted));
 }
 END_TEST
@@ -108,7 +126,7 @@ START_TEST(bad_number_of_connections_is_refused)
 	struct limits limits = {.connections = 3};
 	char *error = NULL;
 
-	ck_assert_int_eq(limits_parse(&texts, &limits, &error), -EINVAL);
+	ck_assert_int_eq(limits_parse(LIMIT_EXPORT, &texts, &limits, &error), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(error, "connections-limit="));
 	ck_assert_uint_eq(limits.connections, 3);
 	free(error);
@@ -162,6 +180,7 @@ main(void)
 		{.name = "limits"},
 		{.test = limit_is_read, .last = sizeof(good) / sizeof(good[0])},
 		{.test = bad_limit_is_named_and_explained, .last = sizeof(bad) / sizeof(bad[0])},
+		{.test = bad_limit_of_each_client_is_named},
 		{.test = limits_that_are_not_given_stay},
 		{.test = bad_number_of_connections_is_refused,
 		 .last = sizeof(bad_connections) / sizeof(bad_connections[0])},

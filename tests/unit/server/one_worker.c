@@ -60,9 +60,10 @@ join(void *data, const struct nbd_export *facts, const char **message)
 }
 
 static void
-left(struct exports *exports, struct offer *offer)
+left(struct exports *exports, struct offer *offer, struct export_client *client)
 {
 	(void)exports;
+	(void)client;
 	atomic_fetch_sub(&offer->connections, 1);
 }
 

@@ -45,6 +45,8 @@ says 2 'export "a": allow-write: net:10.0.0.1/8' 'net:10.0.0.0/8' -- --export "a
 says 2 'export "a": allow=psk:alice: no client .*needs tls-psk' -- --export "a=$image,allow=psk:alice"
 says 2 'export "a": iops-limit=fast: must be operations per second' 'burst' 'no limit' -- --export "a=$image,iops-limit=fast"
 says 2 'export "": bandwidth-limit=100: must be bytes per second, at least 4k' -- --bandwidth-limit=100 "$image"
+says 2 'export "a": client-iops-limit=fast: must be operations per second' -- --export "a=$image,client-iops-limit=fast"
+says 2 'export "a": client-bandwidth-limit=100: must be bytes per second' -- --client-bandwidth-limit=100 --export "a=$image"
 says 2 'export "a": iops-limit=burst:5: must be' -- --iops-limit=burst:5 --export "a=$image"
 says 2 'connections-limit=-1' -- --export "a=$image,connections-limit=-1"
 says 2 '"write:5" is not OPTION=VALUE' 'comma twice' -- --export "a=$image,iops-limit=read:5,write:5"

@@ -80,18 +80,23 @@ expect_log 'warning: threads has changed, which needs a restart'
 expect_log 'warning: export "two": read-only has changed, which needs a restart'
 
 configure '[server]' 'threads = 2' '[export two]' "file = $dir/two.img" '[export three]' "file = $dir/three.img" \
-	'iops-limit = read:5, write:7, burst:9' 'connections-limit = 3'
+	'iops-limit = read:5, write:7, burst:9' 'connections-limit = 3' 'client-bandwidth-limit = 1M' \
+	'client-connections-limit = 2'
 reread
 expect_equal "limits" '{"both": 0, "read": 5, "write": 7, "burst": 9}' "$(control "$dir/control" status exports.1.limits.iops)"
 expect_equal "limit of connections" 3 "$(control "$dir/control" status exports.1.limits.connections)"
+expect_equal "limits of each client" '{"both": 1048576, "read": 0, "write": 0, "burst": 0}' \
+	"$(control "$dir/control" status exports.1.client_limits.bandwidth)"
+expect_equal "connections of each client" 2 "$(control "$dir/control" status exports.1.client_limits.connections)"
 reject_log 'limit has changed'
 # An export that is added later has the default limits of now.
-configure '[server]' 'threads = 2' 'iops-limit = 11' 'bandwidth-limit = 8k' 'connections-limit = 4' \
+configure '[server]' 'threads = 2' 'iops-limit = 11' 'bandwidth-limit = 8k' 'connections-limit = 4' 'client-iops-limit = 12' \
 	'[export two]' "file = $dir/two.img" '[export three]' "file = $dir/three.img"
 reread
 truncate -s 1M "$dir/four.img"
 expect_equal "default limits" '{"iops": {"both": 11, "read": 0, "write": 0, "burst": 0}, "bandwidth": {"both": 8192, "read": 0, "write": 0, "burst": 0}, "connections": 4}' \
 	"$(control "$dir/control" "add four=$dir/four.img" limits)"
+expect_equal "default limit of each client" 12 "$(control "$dir/control" status exports.2.client_limits.iops.both)"
 control "$dir/control" "remove export=four" >/dev/null
 echo "a" >&3
 wait_until "the client can still write" grep -q 'written a' "$dir/client.log"

@@ -97,6 +97,8 @@ for export in (disk, other):
     for limit, metric in (("iops", "iops_limit"), ("bandwidth", "bandwidth_limit_bytes")):
         assert samples(metrics["nbdloop_export_" + metric], export=name) == \
             {(op,): export["limits"][limit][op] for op in ("both", "read", "write")}, (export["limits"], metric)
+        assert samples(metrics["nbdloop_export_client_" + metric], export=name) == \
+            {(op,): export["client_limits"][limit][op] for op in ("both", "read", "write")}, export["client_limits"]
     assert samples(metrics["nbdloop_held_requests"], export=name) == {(): export["limited"]}, export
     for op, buckets in export["latency_us"].items():
         below = samples(metrics["nbdloop_request_duration_seconds"], export=name, op=op)

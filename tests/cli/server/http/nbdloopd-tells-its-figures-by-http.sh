@@ -15,7 +15,7 @@ hostile=$'<script>alert("1")</script>\\n{a="b"} 1 # EOF \xe2\x80\xae'
 other=$dir/$'other"\xff.img'
 truncate -s 8M "$dir/disk.img" "$other"
 # Only in a file may a name hold an equals sign.
-printf '[server]\nhttp = unix:%s\n[export disk]\nfile = %s\niops-limit = read:1000,write:50,burst:1\nbandwidth-limit = 64M\n[export %s]\nfile = %s\nread-only = on\n' \
+printf '[server]\nhttp = unix:%s\n[export disk]\nfile = %s\niops-limit = read:1000,write:50,burst:1\nbandwidth-limit = 64M\nclient-iops-limit = 3000\n[export %s]\nfile = %s\nread-only = on\n' \
 	"$dir/http" "$dir/disk.img" "$hostile" "$other" >"$dir/nbdloopd.conf"
 start_nbdloopd --control "$socket" --threads=2 --config "$dir/nbdloopd.conf"
 expect_log "page and metrics by HTTP on the unix socket $dir/http"
