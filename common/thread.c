@@ -2,6 +2,8 @@
 #include "common/thread.h"
 
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 
 int
 thread_start(pthread_t *thread, void *(*run)(void *data), void *data)
@@ -37,4 +39,24 @@ thread_condition_init(pthread_cond_t *condition)
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(condition, &attributes);
 	pthread_condattr_destroy(&attributes);
+}
+
+static void (*_Atomic confinement)(enum thread_kind kind);
+static _Thread_local bool confined;
+
+void
+thread_set_confinement(void (*confine)(enum thread_kind kind))
+{
+	atomic_store(&confinement, confine);
+}
+
+void
+thread_confine(enum thread_kind kind)
+{
+	void (*confine)(enum thread_kind kind) = atomic_load(&confinement);
+
+	if (!confine || confined)
+		return;
+	confined = true;
+	confine(kind);
 }

@@ -21,4 +21,25 @@ thread_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, unsigned int ms);
 void
 thread_condition_init(pthread_cond_t *condition);
 
+/* What a thread does; a program may confine its threads by that. */
+enum thread_kind {
+	THREAD_LOOP,       /* an event loop */
+	THREAD_HELPER,     /* makes calls for images that may wait (engine/io/helpers.h) */
+	THREAD_RECORDER,   /* of checkpoints; these two may be older than the confinement */
+	THREAD_SWEEPER,    /* of the page cache */
+	THREAD_HANDSHAKES, /* of TLS */
+	THREAD_HTTP,
+};
+#define THREAD_KINDS (THREAD_HTTP + 1)
+
+/* Has thread_confine() call this function, from now on; NULL: none, as at the start. */
+void
+thread_set_confinement(void (*confine)(enum thread_kind kind));
+
+/* Confines the calling thread to what its kind needs, if the program has asked for that, and if
+ * this has not been done yet. To be called at the thread's start, and, in a thread that may be
+ * older than the confinement, before each piece of work. */
+void
+thread_confine(enum thread_kind kind);
+
 #endif

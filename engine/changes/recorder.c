@@ -255,6 +255,7 @@ run(void *data)
 	while (!stop) {
 		struct range *batch = await_batch(set, &next, &stop);
 
+		thread_confine(THREAD_RECORDER);
 		if (batch)
 			record_batch(set, batch);
 		if (is_over(&next)) {

@@ -75,6 +75,7 @@ sweep_all(struct sweeper *sweeper)
 {
 	unsigned int quiet = 0;
 
+	thread_confine(THREAD_SWEEPER);
 	while (!sweeper->stop && quiet <= LAST_SWEEPS) {
 		pause_for(sweeper, SWEEP_MS, SWEEP_NEVER);
 		if (quiet > 0)

@@ -4,6 +4,8 @@
  */
 #include "server/config/server_config.h"
 
+#include "server/config/sandbox_options.h"
+
 #include "common/server_options.h"
 
 #include <string.h>
@@ -353,6 +355,8 @@ const struct option_row server_option_rows[] = {
 			"L</PAGE AND METRICS>.\n",
 	},
 	SERVER_OPTION_SWAP(SERVER(swap)),
+	SERVER_OPTION_SANDBOX(SERVER(sandbox)),
+	SERVER_OPTION_SANDBOX_PATH(SERVER(sandbox_path)),
 	{
 		.name = "log",
 		.type = OPTION_CHOICE,

@@ -79,6 +79,8 @@ struct server_config {
 	char *http;       /* "ADDRESS:PORT", "unix:PATH", or NULL: none */
 	char *http_token; /* a file, or NULL */
 	unsigned int swap;
+	unsigned int sandbox;          /* enum tristate */
+	char **sandbox_path;           /* directories; NULL: none */
 	unsigned int log;              /* enum log_choice */
 	struct export_config defaults; /* has neither name nor file */
 	struct export_config *exports;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/daemon/server.h"
 
+#include "server/config/command_line.h"
 #include "server/daemon/activation.h"
 #include "server/daemon/listener.h"
 #include "server/daemon/readiness.h"
 #include "server/daemon/watchdog.h"
 #include "server/exports/exports.h"
 #include "server/exports/snapshots.h"
+#include "server/sandbox/sandbox.h"
 
 #include "common/cleanup.h"
 #include "common/log.h"
@@ -164,6 +166,15 @@ use_privileges(struct server *server)
 		r = user_become(&server->user, &error);
 	if (r == 0 && config->swap)
 		log_info("swap=on: memory locked, I/O flusher, out-of-memory killer kept away");
+	return log_failure(r, error);
+}
+
+static int
+enter_sandbox(struct server *server)
+{
+	char *CLEANUP_FREE error = NULL;
+	int r = sandbox_enter(server->config, &error);
+
 	return log_failure(r, error);
 }
 
@@ -369,11 +380,16 @@ start(struct server *server)
 		.worker_count = server->worker_count,
 		.max = server->config->max_connections,
 	};
+	r = sandbox_prepare(server->config, server->line->config);
+	if (r < 0)
+		return log_failure(r, NULL);
 	r = open_exports(server);
 	if (r == 0)
 		r = open_sockets(server);
 	if (r == 0)
 		r = use_privileges(server);
+	if (r == 0)
+		r = enter_sandbox(server);
 	if (r == 0)
 		r = server_start_tls(server);
 	if (r == 0)

@@ -9,6 +9,7 @@
 #include "server/daemon/watchdog.h"
 #include "server/exports/exports.h"
 #include "server/http/http.h"
+#include "server/sandbox/sandbox.h"
 #include "server/serve/handshakes.h"
 
 #include "common/cleanup.h"
@@ -173,6 +174,7 @@ server_end(struct server *server, int status)
 	leave_end(&leave);
 	pid_file_close(&server->pid_file);
 	user_fini(&server->user);
+	sandbox_fini();
 	free(server->polled);
 	free(server->workers);
 	if (server->wake >= 0)

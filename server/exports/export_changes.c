@@ -6,6 +6,7 @@
 
 #include "server/access/access.h"
 #include "server/exports/exports_state.h"
+#include "server/sandbox/sandbox.h"
 
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -280,7 +281,9 @@ open_export(struct exports *exports, struct export_config *config, char **error)
 	}
 	export->exports = exports;
 	export->config = config;
-	r = open_image(exports, export, error);
+	r = sandbox_admits(config->file, error);
+	if (r == 0)
+		r = open_image(exports, export, error);
 	if (r < 0) {
 		export_free(exports, export);
 		return r;

@@ -8,6 +8,7 @@
 #include "server/exports/exports_state.h"
 #include "server/exports/snapshots.h"
 #include "server/exports/status_state.h"
+#include "server/sandbox/sandbox.h"
 #include "server/serve/conn_state.h"
 #include "server/serve/worker_call.h"
 
@@ -289,6 +290,7 @@ write_status(struct json *json, const struct status *status)
 	json_put_string(json, "version", PACKAGE_VERSION);
 	json_put_uint(json, "pid", (uint64_t)getpid());
 	json_put_bool(json, "swap", config->swap == TRISTATE_ON);
+	json_put_string(json, "sandbox", sandbox_text());
 	json_put_string(json, "tls", tls_choice_name(config_tls(config)));
 	json_put_uint(json, "threads", status->exports->worker_count);
 	json_put_uint(json, "poll_max_us", config->poll_max_us);

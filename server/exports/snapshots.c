@@ -4,6 +4,7 @@
 #include "server/access/access.h"
 #include "server/exports/exports.h"
 #include "server/exports/exports_state.h"
+#include "server/sandbox/sandbox.h"
 #include "server/serve/conn_state.h"
 #include "server/serve/worker_call.h"
 
@@ -234,8 +235,10 @@ take_snapshots(struct making *making, struct exports *exports,
 	const struct snapshot_wish wish = {request->scratch, request->scratch_size,
 					   begin_checkpoints, making};
 	char *CLEANUP_FREE ignored = NULL;
-	int r = prepare(making, exports, request, error);
+	int r = request->scratch ? sandbox_admits(request->scratch, error) : 0;
 
+	if (r == 0)
+		r = prepare(making, exports, request, error);
 	if (r == 0)
 		r = snapshots_take(making->orders, making->count, &wish, error);
 	/* Whatever fails from here on, the exports close them. */

@@ -7,6 +7,7 @@
 #include "server/exports/server_status.h"
 #include "server/http/open_metrics.h"
 #include "server/limit/limits.h"
+#include "server/sandbox/sandbox.h"
 #include "server/serve/traffic.h"
 
 #include "common/cleanup.h"
@@ -115,14 +116,14 @@ write_server(FILE *out, const struct status *status, size_t exports)
 	const struct server_config *config = status->config;
 	const struct metric_label version[] = {{"program", "nbdloopd"},
 					       {"version", PACKAGE_VERSION}};
-	const struct metric_label choices[] = {
-		{"tls", tls_choice_name(config_tls(config))},
-		{"swap", config->swap == TRISTATE_ON ? "on" : "off"}};
+	const struct metric_label choices[] = {{"tls", tls_choice_name(config_tls(config))},
+					       {"swap", config->swap == TRISTATE_ON ? "on" : "off"},
+					       {"sandbox", sandbox_text()}};
 
 	metric_family(out, &build);
 	metric_sample(out, &build, "_info", version, 2, 1);
 	metric_family(out, &server);
-	metric_sample(out, &server, "_info", choices, 2, 1);
+	metric_sample(out, &server, "_info", choices, 3, 1);
 	metric_family(out, &threads);
 	metric_sample(out, &threads, "", NULL, 0, status->exports->worker_count);
 	metric_family(out, &limit);

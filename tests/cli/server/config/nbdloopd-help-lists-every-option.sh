@@ -12,7 +12,7 @@ options_of_help()
 nbdloopd --help >"$dir/help" || fail "nbdloopd --help fails"
 wanted=$(printf '%s\n' address allow allow-write bandwidth-limit ceph-conf ceph-keyring ceph-user changes cluster-timeout config connections-limit control depth description direct-io discard drain-limit engine export fd \
 	client-bandwidth-limit client-connections-limit client-iops-limit force handshake-limit help http http-token iops-limit list lock log max-connections memory notify-fd offset page-cache pid-file poll poll-max-us port \
-	read-only sector-size sizelimit socket-activation stuck-limit swap threads tls tls-certificates tls-kernel tls-priority tls-psk \
+	read-only sandbox sandbox-path sector-size sizelimit socket-activation stuck-limit swap threads tls tls-certificates tls-kernel tls-priority tls-psk \
 	tls-verify-peer unix user version vsock | sort)
 expect_equal "options" "$wanted" "$(options_of_help)"
 expect_equal "what --version says" 2 "$(nbdloopd --version | sed -n 1p | wc -w)"

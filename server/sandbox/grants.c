@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/sandbox/grants.h"
+
+#include "server/config/server_config.h"
+
+#include "common/cleanup.h"
+#include "nbd/tls/files.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What the C library, its name services and GnuTLS read, and the facts that the kernel tells. */
+static const struct {
+	const char *path;
+	enum grant_use use;
+} of_system[] = {
+	{"/proc", GRANT_READ},
+	{"/sys", GRANT_READ},
+	{"/usr", GRANT_READ},
+	{"/lib", GRANT_READ},
+	{"/lib32", GRANT_READ},
+	{"/lib64", GRANT_READ},
+	{"/etc/gnutls", GRANT_READ},
+	{"/etc/group", GRANT_READ},
+	{"/etc/host.conf", GRANT_READ},
+	{"/etc/hosts", GRANT_READ},
+	{"/etc/ld.so.cache", GRANT_READ},
+	{"/etc/localtime", GRANT_READ},
+	{"/etc/nsswitch.conf", GRANT_READ},
+	{"/etc/passwd", GRANT_READ},
+	{"/etc/resolv.conf", GRANT_READ},
+	{"/run/systemd/userdb", GRANT_READ},
+	{"/var/lib/sss", GRANT_READ},
+	{"/dev/null", GRANT_WRITE},
+	{"/dev/random", GRANT_READ},
+	{"/dev/urandom", GRANT_READ},
+	{"/dev/zero", GRANT_READ},
+};
+
+/* Directories in which there is too much else: there, a file is granted, and not its
+ * directory. */
+static bool
+is_too_wide(const char *directory)
+{
+	static const char *const wide[] = {"/", "/dev", "/etc", "/proc", "/run", "/sys"};
+
+	for (unsigned int i = 0; i < sizeof(wide) / sizeof(wide[0]); i++) {
+		if (strcmp(directory, wide[i]) == 0)
+			return true;
+	}
+	return strncmp(directory, "/proc/", 6) == 0;
+}
+
+/* The directory of a path, without links.  NULL: there is none. */
+static char *
+real_parent(const char *path)
+{
+	char *CLEANUP_FREE copy = strdup(path);
+	char *slash = copy ? strrchr(copy, '/') : NULL;
+
+	if (slash)
+		slash[slash == copy] = '\0';
+	return realpath(slash ? copy : ".", NULL);
+}
+
+/* The file's directory, in which it is made or replaced. */
+static int
+visit_parent(const char *path, enum grant_use use, grant_visit *visit, void *data)
+{
+	char *CLEANUP_FREE parent = real_parent(path);
+
+	if (!parent)
+		return errno == ENOMEM ? -ENOMEM : 0;
+	if (is_too_wide(parent))
+		return visit(data, path, use);
+	return visit(data, parent, use);
+}
+
+/* The file may be reached by a link. */
+static int
+visit_file(const char *path, enum grant_use use, grant_visit *visit, void *data)
+{
+	char *CLEANUP_FREE real = realpath(path, NULL);
+	int r = visit_parent(path, use, visit, data);
+
+	return r == 0 && real ? visit_parent(real, use, visit, data) : r;
+}
+
+int
+grants_visit_export(const char *file, const char *changes, grant_visit *visit, void *data)
+{
+	struct stat st;
+	/* The image itself, so that it is found if it gets another name. */
+	int r = visit(data, file, GRANT_WRITE);
+
+	if (r == 0 && stat(file, &st) == 0 && S_ISBLK(st.st_mode))
+		/* There is no room for snapshots beside it. */
+		r = visit(data, "/var/tmp", GRANT_CHANGE);
+	else if (r == 0)
+		r = visit_file(file, GRANT_CHANGE, visit, data);
+	if (r == 0 && changes && strcmp(changes, "none") != 0)
+		r = visit_file(changes, GRANT_CHANGE, visit, data);
+	return r;
+}
+
+static int
+visit_system(grant_visit *visit, void *data)
+{
+	int r = 0;
+
+	for (unsigned int i = 0; r == 0 && i < sizeof(of_system) / sizeof(of_system[0]); i++)
+		r = visit(data, of_system[i].path, of_system[i].use);
+	/* Who isn't root can read no secrets there, but finds users that were added later, when
+	 * passwd has been replaced. */
+	if (r == 0 && geteuid() != 0)
+		r = visit(data, "/etc", GRANT_READ);
+	return r;
+}
+
+static int
+visit_tls(const struct server_config *config, grant_visit *visit, void *data)
+{
+	static const char *const files[] = {TLS_CA_FILE, TLS_CRL_FILE, TLS_SERVER_CERT_FILE,
+					    TLS_SERVER_KEY_FILE};
+	int r = 0;
+
+	if (config->tls_psk)
+		r = visit_file(config->tls_psk, GRANT_READ, visit, data);
+	if (r < 0 || !config->tls_certificates)
+		return r;
+	for (unsigned int i = 0; r == 0 && i < sizeof(files) / sizeof(files[0]); i++) {
+		char *path;
+
+		if (asprintf(&path, "%s/%s", config->tls_certificates, files[i]) < 0)
+			return -ENOMEM;
+		r = visit_file(path, GRANT_READ, visit, data);
+		free(path);
+	}
+	return r;
+}
+
+/* Sockets are made and removed. */
+static int
+visit_sockets(const struct server_config *config, grant_visit *visit, void *data)
+{
+	static const char unix_http[] = "unix:";
+	int r = 0;
+
+	for (char **path = config->unix_socket; r == 0 && path && *path; path++)
+		r = visit_parent(*path, GRANT_NAMES, visit, data);
+	if (r == 0 && config->control)
+		r = visit_parent(config->control, GRANT_NAMES, visit, data);
+	if (r == 0 && config->http && !strncmp(config->http, unix_http, strlen(unix_http)))
+		r = visit_parent(config->http + strlen(unix_http), GRANT_NAMES, visit, data);
+	return r;
+}
+
+int
+grants_visit_server(const struct server_config *config, const char *config_file, grant_visit *visit,
+		    void *data)
+{
+	int r = visit_system(visit, data);
+
+	if (r == 0 && config_file)
+		r = visit_file(config_file, GRANT_READ, visit, data);
+	if (r == 0)
+		r = visit_tls(config, visit, data);
+	if (r == 0)
+		r = visit_sockets(config, visit, data);
+	if (r == 0 && config->pid_file)
+		r = visit_parent(config->pid_file, GRANT_NAMES, visit, data);
+	for (char **path = config->sandbox_path; r == 0 && path && *path; path++)
+		r = visit(data, *path, GRANT_CHANGE);
+	return r;
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/sandbox/sandbox.h"
+
+#include "server/sandbox/capabilities.h"
+#include "server/sandbox/grants.h"
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/log.h"
+#include "common/thread.h"
+#include "engine/backing/open.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define TEXT_MAX 512
+
+/* A sanitizer's runtime makes calls of its own, and LeakSanitizer reads its own process. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
+struct noted_grant {
+	char *path;
+	enum grant_use use;
+};
+
+static struct {
+	struct noted_grant *grants;
+	size_t count;
+	const char *config_file;
+	char *ceph;             /* an image in Ceph, of the configuration, or NULL */
+	int list, version;      /* of Landlock; -1: it is not in force */
+	char text[TEXT_MAX];    /* what is in force, and what is not */
+	char missing[TEXT_MAX]; /* of that, the latter */
+	bool entered;
+} sandbox = {.list = -1, .text = "off"};
+
+/* ---- grants */
+
+static int
+note_grant(void *data, const char *path, enum grant_use use)
+{
+	char *real = realpath(path, NULL);
+	struct noted_grant *longer;
+
+	(void)data;
+	if (!real)
+		return errno == ENOMEM ? -ENOMEM : 0;
+	longer = reallocarray(sandbox.grants, sandbox.count + 1, sizeof(*longer));
+	if (!longer) {
+		free(real);
+		return -ENOMEM;
+	}
+	sandbox.grants = longer;
+	longer[sandbox.count++] = (struct noted_grant){real, use};
+	return 0;
+}
+
+int
+sandbox_prepare(const struct server_config *config, const char *config_file)
+{
+	int r = 0;
+
+	if (config->sandbox == TRISTATE_OFF)
+		return 0;
+	sandbox.config_file = config_file;
+	for (const struct export_config *export = config->exports; r == 0 && export;
+	     export = export->next) {
+		if (backing_is_file(export->file))
+			r = grants_visit_export(export->file, export->changes, note_grant, NULL);
+		else if (!sandbox.ceph && !(sandbox.ceph = strdup(export->file)))
+			r = -ENOMEM;
+	}
+	return r;
+}
+
+/* ---- what is said */
+
+static void __attribute__((format(printf, 2, 3)))
+append(char text[TEXT_MAX], const char *format, ...)
+{
+	size_t length = strlen(text);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text + length, TEXT_MAX - length, format, args);
+	va_end(args);
+}
+
+static void __attribute__((format(printf, 1, 2))) note_part(const char *format, ...)
+{
+	char part[TEXT_MAX];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(part, sizeof(part), format, args);
+	va_end(args);
+	append(sandbox.text, "%s%s", sandbox.text[0] ? ", " : "", part);
+}
+
+static void
+note_missing(const char *part, const char *reason)
+{
+	append(sandbox.missing, "%sno %s: %s", sandbox.missing[0] ? "; " : "", part, reason);
+}
+
+const char *
+sandbox_text(void)
+{
+	return sandbox.text;
+}
+
+/* ---- the parts */
+
+/* Valgrind replaces the program's allocator by a library of this name, makes calls of its own, and
+ * doesn't know Landlock. */
+static bool
+is_in_valgrind(void)
+{
+	const char *preload = getenv("LD_PRELOAD");
+
+	return preload && strstr(preload, "vgpreload_");
+}
+
+static void
+give_up_privileges(void)
+{
+	int r = capabilities_drop();
+
+	if (r == 0)
+		note_part("no capabilities but those for files and locked memory");
+	else
+		note_missing("drop of capabilities", strerror(-r));
+}
+
+/* Keys of TLS, or a token of HTTP, must not get into a file.  Without privileges, nobody may look
+ * into the process then, except root. */
+static void
+forbid_core_dumps(const struct server_config *config)
+{
+	const struct rlimit none = {0, 0};
+
+	if (config_tls(config) == TLS_CHOICE_OFF && !config->http_token)
+		return;
+	if (SANITIZED) {
+		note_missing("end of core dumps", "this build has a sanitizer");
+		return;
+	}
+	if (setrlimit(RLIMIT_CORE, &none) == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0)
+		note_part("no core dumps");
+	else
+		note_missing("end of core dumps", strerror(errno));
+}
+
+static int
+allow_grant(void *data, const char *path, enum grant_use use)
+{
+	(void)data;
+	return landlock_add(sandbox.list, sandbox.version, path, use);
+}
+
+static int
+fill_list(const struct server_config *config)
+{
+	int r = grants_visit_server(config, sandbox.config_file, note_grant, NULL);
+
+	for (size_t i = 0; r == 0 && i < sandbox.count; i++)
+		r = allow_grant(NULL, sandbox.grants[i].path, sandbox.grants[i].use);
+	return r;
+}
+
+static void
+confine_files(const struct server_config *config)
+{
+	int r = sandbox.version = landlock_version();
+
+	if (r > 0)
+		r = sandbox.list = landlock_new(sandbox.version);
+	if (r >= 0)
+		r = fill_list(config);
+	if (r == 0)
+		r = landlock_enter(sandbox.list);
+	if (r == 0) {
+		note_part("landlock %d", sandbox.version);
+		return;
+	}
+	if (sandbox.list >= 0)
+		close(sandbox.list);
+	sandbox.list = -1;
+	note_missing("landlock", r == -ENOSYS       ? "it needs Linux 5.13"
+				 : r == -EOPNOTSUPP ? "it is turned off (see lsm= of the kernel)"
+						    : strerror(-r));
+}
+
+/* Threads that are older than the sandbox, or whose kind needs less than others. */
+static void
+confine_thread(enum thread_kind kind)
+{
+	static struct log_limit once = LOG_LIMIT_INIT(1, UINT32_MAX);
+	bool old = kind == THREAD_RECORDER || kind == THREAD_SWEEPER;
+	int r = 0;
+
+	if (old) {
+		r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : capabilities_drop();
+		if (r == 0 && sandbox.list >= 0)
+			r = landlock_enter(sandbox.list);
+	}
+	if (r < 0 && log_limit_pass(&once, NULL))
+		log_warning("sandbox: a thread is not confined: %s", strerror(-r));
+}
+
+static void
+enter_parts(const struct server_config *config)
+{
+	sandbox.text[0] = '\0';
+	if (is_in_valgrind()) {
+		note_missing("part", "valgrind runs the server");
+		return;
+	}
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
+		note_part("no new privileges");
+	else
+		note_missing("end of new privileges", strerror(errno));
+	give_up_privileges();
+	forbid_core_dumps(config);
+	if (sandbox.ceph)
+		note_missing("landlock", "Ceph's library, for the image in Ceph, opens files and "
+					 "makes calls of its own");
+	else
+		confine_files(config);
+}
+
+int
+sandbox_enter(const struct server_config *config, char **error)
+{
+	if (config->sandbox == TRISTATE_OFF)
+		return 0;
+	enter_parts(config);
+	if (config->sandbox == TRISTATE_ON && sandbox.missing[0])
+		return error_set(error, -EOPNOTSUPP,
+				 "sandbox=on: %s; sandbox=auto goes on with the parts that are "
+				 "possible",
+				 sandbox.missing);
+	if (sandbox.missing[0])
+		append(sandbox.text, "%s%s", sandbox.text[0] ? "; " : "", sandbox.missing);
+	sandbox.entered = true;
+	thread_set_confinement(confine_thread);
+	log_info("sandbox: %s", sandbox.text);
+	return 0;
+}
+
+void
+sandbox_fini(void)
+{
+	for (size_t i = 0; i < sandbox.count; i++)
+		free(sandbox.grants[i].path);
+	free(steal_pointer(&sandbox.grants));
+	free(steal_pointer(&sandbox.ceph));
+	sandbox.count = 0;
+}
+
+/* ---- what it forbids */
+
+static bool
+is_below(const char *path, const char *directory)
+{
+	size_t length = strlen(directory);
+
+	return strncmp(path, directory, length) == 0 &&
+	       (path[length] == '/' || path[length] == '\0');
+}
+
+/* Whether the path, without links, is in no grant of writing. */
+static bool
+is_outside(const char *path)
+{
+	for (size_t i = 0; i < sandbox.count; i++) {
+		if (sandbox.grants[i].use >= GRANT_WRITE && is_below(path, sandbox.grants[i].path))
+			return false;
+	}
+	return true;
+}
+
+int
+sandbox_admits(const char *path, char **error)
+{
+	char *CLEANUP_FREE real = NULL;
+
+	if (sandbox.list < 0)
+		return 0;
+	if (!backing_is_file(path))
+		return error_set(error, -EPERM,
+				 "%s: the sandbox keeps Ceph's library out: start the server with "
+				 "an image in Ceph in its configuration, or with sandbox=off",
+				 path);
+	real = realpath(path, NULL);
+	/* What isn't there is an error of its own. */
+	if (!real || !is_outside(real))
+		return 0;
+	return error_set(error, -EACCES,
+			 "%s: the sandbox lets nbdloopd open only what is in the directories that "
+			 "its configuration named at the start: start the server with "
+			 "sandbox-path=DIR, or with that directory in its configuration",
+			 path);
+}

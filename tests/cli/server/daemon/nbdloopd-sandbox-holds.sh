@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# A taken-over event loop (tests/lib/break_out.c) is stopped by the sandbox, on each engine: it
+# starts no program, opens no other file, by a call or on its ring, and gains nothing else.
+. "$(dirname "$0")/../../../lib/functions.sh"
+
+require_python_nbd
+require_root "the files of others"
+image=$dir/disk.img
+truncate -s 16M "$image"
+
+# break_out HOW ATTEMPT FILE [NBDLOOPD-OPTION...]: sets $outcome to "done", an error, or "killed"
+break_out()
+{
+	local attempt=$1 file=$2 status=0
+	shift 2
+	rm -f "$dir/now"
+	preload break_out BREAK_OUT="$attempt" BREAK_OUT_WHEN="$dir/now" BREAK_OUT_FILE="$file"
+	start_nbdloopd --threads=1 --export "disk=$image,engine=$engine" "$@"
+	server_prefix=()
+	touch "$dir/now"
+	"$python" -c 'import nbd, sys
+h = nbd.NBD()
+h.set_export_name("disk")
+h.connect_unix(sys.argv[1])
+for i in range(3):
+    h.pread(4096, 0)' "$sock" >"$dir/client.log" 2>&1 || true
+	wait_until "the attempt $attempt" grep -q "break-out: $attempt begins" "$log"
+	poll_for 5 grep -q "break-out: $attempt: " "$log" || true
+	outcome=$(sed -n "s/^break-out: $attempt: //p" "$log")
+	if [ -z "$outcome" ]; then
+		end_process server
+		expect_equal "the server's end" "$((128 + 31))" "$end_status"
+		outcome=killed
+	else
+		stop_server
+	fi
+}
+
+refused='^(Permission denied|Operation not permitted|Function not implemented|killed)$'
+stopped() # ATTEMPT FILE
+{
+	break_out "$@"
+	[[ $outcome =~ $refused ]] || fail "$engine: $1 $2: $outcome"
+}
+
+for engine in $engines; do
+	# These attempts do work, where there is no sandbox.
+	break_out open /etc/shadow --sandbox=off
+	expect_equal "$engine: open without a sandbox" "done" "$outcome"
+	break_out ring /etc/shadow --sandbox=off
+	expect_equal "$engine: open on a ring without a sandbox" "done" "$outcome"
+
+	stopped execve "$dir/touched"
+	[ ! -e "$dir/touched" ] || fail "$engine: a program was started"
+	stopped open /etc/shadow
+	stopped ring /etc/shadow
+	stopped connect -
+done
