@@ -35,7 +35,7 @@ BEGIN {
 	allowed["server/config"] = "server/access server/limit engine common"
 	allowed["server/loop"] = "engine engine/backend common"
 	allowed["server/serve"] = "server/access server/limit server/loop engine/* nbd nbd/tls common"
-	allowed["server/sandbox"] = "server/config engine engine/backing nbd/tls common"
+	allowed["server/sandbox"] = "server/config engine engine/backing engine/backend nbd/tls common"
 	allowed["server/exports"] = "server/sandbox server/serve server/config server/access server/limit engine/* nbd control common"
 	allowed["server/http"] = "server/sandbox server/exports server/serve server/config server/limit engine/* common"
 	allowed["server/daemon"] = "server/sandbox server/http server/exports server/serve server/loop server/config server/access engine/* nbd nbd/tls control common"

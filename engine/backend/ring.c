@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/backend/ring.h"
 
+#include "engine/backend/restriction.h"
+
 #include "common/log.h"
 
 #include <assert.h>
@@ -48,13 +50,13 @@ ring_init(struct ring *ring, unsigned int entries, unsigned int in_flight, unsig
 	assert(files <= RING_FILES);
 	memset(ring, 0, sizeof(*ring));
 	ring->aside_tail = &ring->aside;
-	r = io_uring_queue_init_params(entries, &ring->uring, &params);
+	r = restricted_uring_init(entries, &ring->uring, &params);
 	if (r == -EINVAL) {
 		params = (struct io_uring_params){
 			.flags = flags | IORING_SETUP_CQSIZE,
 			.cq_entries = params.cq_entries,
 		};
-		r = io_uring_queue_init_params(entries, &ring->uring, &params);
+		r = restricted_uring_init(entries, &ring->uring, &params);
 	}
 	if (r < 0)
 		return r;

@@ -2,6 +2,7 @@
 #include "engine/io/helpers.h"
 
 #include "common/log.h"
+#include "common/thread.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -86,6 +87,7 @@ help(void *data)
 	struct helpers *helpers = self->helpers;
 	struct helper_job *job;
 
+	thread_confine(THREAD_HELPER);
 	pthread_mutex_lock(&helpers->mutex);
 	while ((job = wait_for_job(helpers)) != NULL) {
 		pthread_mutex_unlock(&helpers->mutex);

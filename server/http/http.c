@@ -249,6 +249,7 @@ http_run(void *data)
 	unsigned int count = POLL_SOCKET + http->config.count;
 
 	pthread_setname_np(pthread_self(), "http");
+	thread_confine(THREAD_HTTP);
 	for (;;) {
 		int timeout = prepare_polling(http);
 

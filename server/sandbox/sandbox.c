@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/sandbox/sandbox.h"
 
+#include "server/sandbox/call_filter.h"
 #include "server/sandbox/capabilities.h"
 #include "server/sandbox/grants.h"
 
@@ -8,8 +9,10 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "common/thread.h"
+#include "engine/backend/restriction.h"
 #include "engine/backing/open.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,6 +23,9 @@
 #include <unistd.h>
 
 #define TEXT_MAX 512
+
+/* Most threads that can be noted as older than the sandbox: one or two for each image. */
+#define OLDER_MAX 4096
 
 /* A sanitizer's runtime makes calls of its own, and LeakSanitizer reads its own process. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -46,7 +52,8 @@ static struct {
 	int list, version;      /* of Landlock; -1: it is not in force */
 	char text[TEXT_MAX];    /* what is in force, and what is not */
 	char missing[TEXT_MAX]; /* of that, the latter */
-	bool entered;
+	bool filters;           /* of system calls are there */
+	pid_t older[OLDER_MAX]; /* threads that were there before */
 } sandbox = {.list = -1, .text = "off"};
 
 /* ---- grants */
@@ -206,19 +213,80 @@ confine_files(const struct server_config *config)
 						    : strerror(-r));
 }
 
-/* Threads that are older than the sandbox, or whose kind needs less than others. */
+static void
+restrict_rings(void)
+{
+	int r = restriction_begin();
+
+	if (r == -EINVAL)
+		note_missing("ring restrictions", "they need Linux 5.10");
+	else
+		note_part(r == 0 ? "ring restrictions" : "no io_uring");
+}
+
+static void
+filter_calls(const struct server_config *config)
+{
+	const char *reason;
+	int r;
+
+	if (SANITIZED) {
+		note_missing("seccomp", "this build has a sanitizer, which makes calls of its own");
+		return;
+	}
+	r = call_filters_make(config->log == LOG_TO_SYSLOG, &reason);
+	if (r == 0)
+		r = call_filter_enter(FILTER_PROCESS);
+	sandbox.filters = r == 0;
+	if (r == 0)
+		note_part("seccomp");
+	else
+		note_missing("seccomp", reason);
+}
+
+static void
+note_older_threads(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *entry;
+	size_t count = 0;
+
+	while (tasks && (entry = readdir(tasks)) != NULL && count < OLDER_MAX) {
+		pid_t thread = (pid_t)atoi(entry->d_name);
+
+		if (thread > 0 && thread != getpid())
+			sandbox.older[count++] = thread;
+	}
+	if (tasks)
+		closedir(tasks);
+}
+
+static bool
+is_older(pid_t thread)
+{
+	for (size_t i = 0; i < OLDER_MAX && sandbox.older[i]; i++) {
+		if (sandbox.older[i] == thread)
+			return true;
+	}
+	return false;
+}
+
+/* Threads that are older than the sandbox are confined as a whole, and others by what they do. */
 static void
 confine_thread(enum thread_kind kind)
 {
 	static struct log_limit once = LOG_LIMIT_INIT(1, UINT32_MAX);
-	bool old = kind == THREAD_RECORDER || kind == THREAD_SWEEPER;
 	int r = 0;
 
-	if (old) {
+	if (is_older(gettid())) {
 		r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : capabilities_drop();
 		if (r == 0 && sandbox.list >= 0)
 			r = landlock_enter(sandbox.list);
+		if (r == 0 && sandbox.filters)
+			r = call_filter_enter(FILTER_PROCESS);
 	}
+	if (r == 0 && sandbox.filters)
+		r = call_filter_enter(kind);
 	if (r < 0 && log_limit_pass(&once, NULL))
 		log_warning("sandbox: a thread is not confined: %s", strerror(-r));
 }
@@ -238,10 +306,13 @@ enter_parts(const struct server_config *config)
 	give_up_privileges();
 	forbid_core_dumps(config);
 	if (sandbox.ceph)
-		note_missing("landlock", "Ceph's library, for the image in Ceph, opens files and "
-					 "makes calls of its own");
+		note_missing("landlock and seccomp", "Ceph's library, for the image in Ceph, opens "
+						     "files and makes calls of its own");
 	else
 		confine_files(config);
+	restrict_rings();
+	if (!sandbox.ceph)
+		filter_calls(config);
 }
 
 int
@@ -249,6 +320,7 @@ sandbox_enter(const struct server_config *config, char **error)
 {
 	if (config->sandbox == TRISTATE_OFF)
 		return 0;
+	note_older_threads();
 	enter_parts(config);
 	if (config->sandbox == TRISTATE_ON && sandbox.missing[0])
 		return error_set(error, -EOPNOTSUPP,
@@ -257,7 +329,6 @@ sandbox_enter(const struct server_config *config, char **error)
 				 sandbox.missing);
 	if (sandbox.missing[0])
 		append(sandbox.text, "%s%s", sandbox.text[0] ? "; " : "", sandbox.missing);
-	sandbox.entered = true;
 	thread_set_confinement(confine_thread);
 	log_info("sandbox: %s", sandbox.text);
 	return 0;
@@ -271,6 +342,7 @@ sandbox_fini(void)
 	free(steal_pointer(&sandbox.grants));
 	free(steal_pointer(&sandbox.ceph));
 	sandbox.count = 0;
+	call_filters_free();
 }
 
 /* ---- what it forbids */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/serve/handshakes.h"
 
+#include "common/thread.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -65,6 +67,7 @@ thread_main(void *data)
 
 	/* Linux gives each thread a niceness of its own. */
 	setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, 0) + NICER);
+	thread_confine(THREAD_HANDSHAKES);
 	while ((job = next_job(handshakes, &credentials)) != NULL) {
 		do_step(job, credentials);
 		tls_credentials_unref(credentials);

@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/container_of.h"
 #include "common/log.h"
+#include "common/thread.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -310,6 +311,7 @@ worker_main(void *data)
 	worker->event_op.completion.done = mail_came;
 	loop_poll(worker->loop, &worker->event_op, worker->event);
 	tell_started(worker, 0);
+	thread_confine(THREAD_LOOP);
 	while (turn(worker))
 		;
 	clean_up(worker);

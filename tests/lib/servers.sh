@@ -6,6 +6,8 @@
 
 # Words put before nbdkit's command line: server_prefix=(setpriv --reuid nobody)
 server_prefix=()
+# Options of nbdloopd besides those that a script gives.
+nbdloopd_options=()
 # Where the server listens; empty for a unix socket in $dir.
 server_listen=()
 # What start_server starts: nbdkit with the plugin, or nbdloopd (see each_target).
@@ -67,7 +69,7 @@ nbdloopd_command() # [OPTION...] -- IMAGE|dir=DIRECTORY [KEY=VALUE...]
 		esac
 		shift 2
 	done
-	command=("${server_prefix[@]}" nbdloopd "${words[@]}" "${images[@]}")
+	command=("${server_prefix[@]}" nbdloopd "${nbdloopd_options[@]}" "${words[@]}" "${images[@]}")
 }
 
 # Sets the array command to the command line of the server that $server_program names; the server
@@ -139,7 +141,7 @@ start_nbdloopd() # [OPTION...] [IMAGE]
 	server_files
 	ready=$dir/$name.pid
 	rm -f "$ready"
-	spawn "$name" "${server_prefix[@]}" nbdloopd -U "$sock" -P "$ready" "$@"
+	spawn "$name" "${server_prefix[@]}" nbdloopd -U "$sock" -P "$ready" "${nbdloopd_options[@]}" "$@"
 	wait_until "the server listens" server_ready_or_gone "$ready"
 	[ -s "$ready" ] || fail "nbdloopd did not start: $*"
 }
@@ -233,6 +235,8 @@ preload() # NAME [VARIABLE=VALUE...]
 	local library=$dir/$1.so
 	# shellcheck disable=SC2086 # a compiler and its options
 	[ -e "$library" ] || ${CC:-cc} -D_GNU_SOURCE -shared -fPIC -o "$library" "$lib/$1.c"
+	# It may note in files what it did.
+	nbdloopd_options=(--sandbox-path="$dir")
 	# The address sanitizer must be the first library.
 	server_prefix=(env LD_PRELOAD="$library" ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0" "${@:2}")
 }

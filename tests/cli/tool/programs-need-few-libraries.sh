@@ -19,4 +19,4 @@ needs_only() # PROGRAM LIBRARIES
 }
 
 needs_only "$top_builddir/tool/nbdloop" 'libglib|libjansson'
-needs_only "$top_builddir/server/nbdloopd" liburing
+needs_only "$top_builddir/server/nbdloopd" 'liburing|libseccomp'

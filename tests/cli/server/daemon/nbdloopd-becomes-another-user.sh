@@ -16,7 +16,7 @@ image=$dir/disk.img
 truncate -s 1M "$image"
 chmod 600 "$image"
 
-start_nbdloopd --user nobody --control "$dir/control" "$image"
+start_nbdloopd --user nobody --sandbox-path=/etc --control "$dir/control" "$image"
 for field in Uid Gid; do
 	ids=$(sed -n "s/^$field:[[:blank:]]*//p" "/proc/$pid/status" | tr '\t' '\n' | sort -u)
 	flag=$(tr UG ug <<<"${field:0:1}")

@@ -18,7 +18,7 @@ added_is_served() # FIRST-EXPORT
 	local second
 	truncate -s 0 "$dir/second.img"
 	truncate -s 8M "$dir/second.img"
-	start_nbdloopd --control "$socket" --threads=2 --export "first=$1"
+	start_nbdloopd --sandbox-path="$dir" --control "$socket" --threads=2 --export "first=$1"
 	control "$socket" "add second=$dir/second.img,engine=io_uring" name >"$dir/answer.log" 2>&1 ||
 		skip "io_uring isn't allowed here"
 	[ "$(cat "$dir/answer.log")" = second ] || skip "no export on io_uring: $(cat "$dir/answer.log")"

@@ -25,7 +25,7 @@ moments()
 each_engine moments
 
 # Another directory may be on another file system: then the bytes are copied.
-start_nbdloopd --control "$dir/control" --export "disk=$image"
+start_nbdloopd --sandbox-path="$dir" --control "$dir/control" --export "disk=$image"
 expect_equal "method with a scratch directory elsewhere" copy \
 	"$(control "$dir/control" "snapshot then scratch=$dir" snapshot.method)"
 expect_equal "method beside the image" reflink "$(control "$dir/control" "snapshot now" snapshot.method)"

@@ -15,13 +15,13 @@ mount_at "$dir/mounted" -t ext4 "$loop_device"
 image=$dir/mounted/disk.img
 
 head -c 4M /dev/urandom >"$image"
-start_nbdloopd --control "$dir/control" --export "disk=$image"
+start_nbdloopd --sandbox-path="$dir" --control "$dir/control" --export "disk=$image"
 "$python" "$own_python" "$sock" "$dir/control" "$image" "$log" "$pid" >"$dir/check.log" 2>&1 || fail "a snapshot didn't end"
 stop_server
 
 # The server ends while a snapshot is read and written to. The file system gets its room back.
 free=$(stat -f -c %f "$dir/mounted")
-start_nbdloopd --control "$dir/control" --export "disk=$image"
+start_nbdloopd --sandbox-path="$dir" --control "$dir/control" --export "disk=$image"
 quietly "$python" "$lib/control.py" "$dir/control" "snapshot then"
 spawn load "$python" -c '
 import sys, nbd
@@ -43,7 +43,7 @@ expect_equal "free blocks" "$free" "$(stat -f -c %f "$dir/mounted")"
 # The image's file system is full: clients get that error as they would without a snapshot, and
 # what the snapshot holds stays right.
 truncate -s 100M "$image"
-start_nbdloopd --control "$dir/control" --export "disk=$image"
+start_nbdloopd --sandbox-path="$dir" --control "$dir/control" --export "disk=$image"
 quietly "$python" "$lib/control.py" "$dir/control" "snapshot then scratch=$dir"
 "$python" -c '
 import hashlib, sys, nbd

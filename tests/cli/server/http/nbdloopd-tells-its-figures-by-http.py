@@ -114,5 +114,5 @@ for export in (disk, other):
 assert samples(metrics["nbdloop_request_duration_seconds"], export="disk", op="write")[("+Inf",)] == 5
 assert samples(metrics["nbdloop_exports"]) == {(): 2} and samples(metrics["nbdloop_threads"]) == {(): 2}
 assert samples(metrics["nbdloop_build"]) == {("nbdloopd", status["version"]): 1}
-assert samples(metrics["nbdloop_server"]) == {("off", "off"): 1}
+assert samples(metrics["nbdloop_server"]) == {("off", "off", status["sandbox"]): 1}
 assert metrics["nbdloop_request_duration_seconds"].unit == "seconds"

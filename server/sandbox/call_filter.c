@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/sandbox/call_filter.h"
+
+#include "server/sandbox/call_lists.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Calls of newer kernels than libseccomp's tables, of all architectures. */
+#define CACHESTAT 451
+
+/* Which argument of clone() has its flags. */
+#ifdef __s390__
+#define CLONE_FLAGS_ARGUMENT 1
+#else
+#define CLONE_FLAGS_ARGUMENT 0
+#endif
+
+/* Before Linux 5.16, a filter would otherwise slow down all of the thread's code, as a mitigation
+ * for programs that run code of others. */
+#ifndef SECCOMP_FILTER_FLAG_SPEC_ALLOW
+#define SECCOMP_FILTER_FLAG_SPEC_ALLOW 4
+#endif
+
+static struct sock_fprog programs[FILTERS];
+
+/* What a kind of thread does, besides what all do. */
+static const struct {
+	const char *const *lists[5];
+	bool starts; /* threads */
+	bool maps;   /* code of libraries, which name services load */
+} uses[FILTERS] = {
+	/* A loop opens the image anew, through /proc/self/fd, for a context of its own. */
+	[THREAD_LOOP] = {{file_calls, socket_calls, ring_calls, open_calls}, true, false},
+	[THREAD_HELPER] = {{file_calls, open_calls}, false, false},
+	[THREAD_RECORDER] = {{file_calls, ring_calls, open_calls, change_calls}, true, false},
+	[THREAD_SWEEPER] = {{file_calls, open_calls}, false, false},
+	[THREAD_HANDSHAKES] = {{file_calls, socket_calls}, false, false},
+	[THREAD_HTTP] = {{file_calls, socket_calls, open_calls}, false, false},
+	[FILTER_PROCESS] = {{file_calls, socket_calls, ring_calls, open_calls, change_calls},
+			    true,
+			    true},
+};
+
+static int
+add_list(scmp_filter_ctx filter, uint32_t action, const char *const *names)
+{
+	int r = 0;
+
+	for (; r == 0 && *names; names++) {
+		int call = seccomp_syscall_resolve_name(*names);
+
+		if (call == __NR_SCMP_ERROR)
+			continue;
+		r = seccomp_rule_add(filter, action, call, 0);
+		/* The architecture has no such call. */
+		if (r == -EDOM || r == -EINVAL)
+			r = 0;
+	}
+	return r;
+}
+
+/* Allows a call if its argument has none of these bits. */
+static int
+allow_without(scmp_filter_ctx filter, const char *name, unsigned int argument, uint64_t bits)
+{
+	int call = seccomp_syscall_resolve_name(name);
+
+	if (call == __NR_SCMP_ERROR)
+		return 0;
+	return seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1,
+				SCMP_CMP(argument, SCMP_CMP_MASKED_EQ, bits, 0));
+}
+
+static int
+allow_memory(scmp_filter_ctx filter, bool code)
+{
+	static const char *const all[] = {"mmap", "mmap2", "mprotect", NULL};
+	int r = 0;
+
+	if (code)
+		return add_list(filter, SCMP_ACT_ALLOW, all);
+#if defined(__i386__) || defined(__s390__)
+	/* The old mmap() of these has its arguments in memory; their C library uses it (s390x), or
+	 * mmap2() (i386). */
+	r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 0);
+#else
+	r = allow_without(filter, "mmap", 2, PROT_EXEC);
+#endif
+	if (r == 0)
+		r = allow_without(filter, "mmap2", 2, PROT_EXEC);
+	return r < 0 ? r : allow_without(filter, "mprotect", 2, PROT_EXEC);
+}
+
+/* Threads, but no processes.  clone3() has its flags in memory, where no filter sees them; without
+ * it, the C library uses clone(). */
+static int
+allow_threads(scmp_filter_ctx filter, bool starts)
+{
+	static const char *const own_filter[] = {"seccomp", NULL};
+	int r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+
+	/* It is what the filter does with calls that are not listed. */
+	if ((r < 0 && r != -EACCES) || !starts)
+		return r == -EACCES ? 0 : r;
+	/* A thread may put itself under a filter. */
+	r = add_list(filter, SCMP_ACT_ALLOW, own_filter);
+	if (r < 0)
+		return r;
+	return seccomp_rule_add(
+		filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+		SCMP_CMP(CLONE_FLAGS_ARGUMENT, SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
+}
+
+/* syslog() may connect again at any message. */
+static int
+allow_log(scmp_filter_ctx filter)
+{
+	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
+				 SCMP_CMP(0, SCMP_CMP_EQ, AF_UNIX));
+
+	return r < 0 ? r : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(connect), 0);
+}
+
+static int
+fill(scmp_filter_ctx filter, unsigned int kind, bool log)
+{
+	static const char *const socketcall[] = {"socketcall", NULL};
+	int r = add_list(filter, SCMP_ACT_ALLOW, basic_calls);
+
+	if (r == 0)
+		r = allow_memory(filter, uses[kind].maps);
+	if (r == 0)
+		r = allow_threads(filter, uses[kind].starts);
+	for (unsigned int i = 0; r == 0 && i < 5 && uses[kind].lists[i]; i++)
+		r = add_list(filter, SCMP_ACT_ALLOW, uses[kind].lists[i]);
+	if (r == 0)
+		r = add_list(filter, SCMP_ACT_ALLOW, socketcall);
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CACHESTAT, 0);
+	if (r == 0 && kind == FILTER_PROCESS)
+		return add_list(filter, SCMP_ACT_KILL_PROCESS, deadly_calls);
+	/* A thread's own filter leaves those to that of the process. */
+	if (r == 0)
+		r = add_list(filter, SCMP_ACT_ALLOW, deadly_calls);
+	return r == 0 && log ? allow_log(filter) : r;
+}
+
+/* libseccomp writes the program to a file. */
+static int
+take_program(scmp_filter_ctx filter, struct sock_fprog *program)
+{
+	int CLEANUP_CLOSE fd = memfd_create("nbdloopd-filter", MFD_CLOEXEC);
+	int r = fd < 0 ? -errno : seccomp_export_bpf(filter, fd);
+	struct stat st;
+
+	if (r < 0)
+		return r;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	program->filter = malloc((size_t)st.st_size);
+	if (!program->filter)
+		return -ENOMEM;
+	program->len = (unsigned short)((size_t)st.st_size / sizeof(struct sock_filter));
+	return pread(fd, program->filter, (size_t)st.st_size, 0) == st.st_size ? 0 : -EIO;
+}
+
+static int
+make(unsigned int kind, bool log)
+{
+	scmp_filter_ctx filter = seccomp_init(kind == FILTER_PROCESS ? SCMP_ACT_ERRNO(ENOSYS)
+								     : SCMP_ACT_ERRNO(EPERM));
+	int r;
+
+	if (!filter)
+		return -ENOMEM;
+	/* Of a program for another architecture: no such call is ours. */
+	seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+	r = fill(filter, kind, log);
+	if (r == 0)
+		r = take_program(filter, &programs[kind]);
+	seccomp_release(filter);
+	return r;
+}
+
+/* Whether the kernel has seccomp, and this program may use it. */
+static bool
+is_there(void)
+{
+	unsigned int action = SECCOMP_RET_KILL_PROCESS;
+
+	return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
+}
+
+int
+call_filters_make(bool log, const char **reason)
+{
+	int r = 0;
+
+	*reason = "the kernel has none, or forbids it (CONFIG_SECCOMP_FILTER)";
+	if (!is_there())
+		return -ENOSYS;
+	for (unsigned int kind = 0; r == 0 && kind < FILTERS; kind++)
+		r = make(kind, log);
+	*reason = "libseccomp can't make the filters, or has no memory for them";
+	return r;
+}
+
+void
+call_filters_free(void)
+{
+	for (unsigned int kind = 0; kind < FILTERS; kind++)
+		free(steal_pointer(&programs[kind].filter));
+}
+
+int
+call_filter_enter(unsigned int filter)
+{
+	const struct sock_fprog *program = &programs[filter];
+
+	if (!program->filter)
+		return -ENOENT;
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW,
+		    program) == 0 ||
+	    (errno == EINVAL && syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, program) == 0))
+		return 0;
+	return -errno;
+}

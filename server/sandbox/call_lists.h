@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The system calls that the threads of a running server make, by name.
+ */
+#ifndef SERVER_SANDBOX_CALL_LISTS_H
+#define SERVER_SANDBOX_CALL_LISTS_H
+
+/* All end with NULL.  A name that an architecture, or libseccomp, doesn't have is left out. */
+
+/* What every thread of a C program needs: memory, locks, time, its end. */
+extern const char *const basic_calls[];
+
+/* Of descriptors that are open: transfers, syncs, space, waiting, facts. */
+extern const char *const file_calls[];
+
+/* Of sockets that are connected. */
+extern const char *const socket_calls[];
+
+/* Both kinds of asynchronous I/O. */
+extern const char *const ring_calls[];
+
+/* Opening what Landlock lets a thread open, and looking for it. */
+extern const char *const open_calls[];
+
+/* Only at changes of the exports: sockets that listen, and files that get or lose their names. */
+extern const char *const change_calls[];
+
+/* What a server never does after its start, but an attacker would. */
+extern const char *const deadly_calls[];
+
+#endif
