@@ -166,15 +166,8 @@ use_privileges(struct server *server)
 		r = user_become(&server->user, &error);
 	if (r == 0 && config->swap)
 		log_info("swap=on: memory locked, I/O flusher, out-of-memory killer kept away");
-	return log_failure(r, error);
-}
-
-static int
-enter_sandbox(struct server *server)
-{
-	char *CLEANUP_FREE error = NULL;
-	int r = sandbox_enter(server->config, &error);
-
+	if (r == 0)
+		r = sandbox_enter(config, &error);
 	return log_failure(r, error);
 }
 
@@ -388,8 +381,6 @@ start(struct server *server)
 		r = open_sockets(server);
 	if (r == 0)
 		r = use_privileges(server);
-	if (r == 0)
-		r = enter_sandbox(server);
 	if (r == 0)
 		r = server_start_tls(server);
 	if (r == 0)
