@@ -121,8 +121,9 @@ def share_evenly(clients):
         return [client.done - count for client, count in zip(clients, before)]
 
     def is_even():
-        # A thread of the server that a busy machine lets wait loses its turns meanwhile.  It is not always the same
-        # thread: a share that is uneven for that reason evens out, and one that is uneven by design does not.
+        # A thread of the server that a busy machine lets wait loses its turns meanwhile.  It is
+        # not always the same thread: a share that is uneven for that reason evens out, and one that
+        # is uneven by design does not.
         wanted = sum(counts()) + 60
         while sum(counts()) < wanted:
             for client in clients:
