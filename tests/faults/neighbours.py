@@ -37,6 +37,7 @@ class Neighbours(Kind):
 
     def prepare(self, target):
         target.option("--threads=1")
+        target.option("--sandbox-path=" + target.directory)  # the image may be elsewhere
         self.target = target
         target.shared.watch(target.image)
 
