@@ -48,6 +48,8 @@ def run_one(load, one, image, directory, *, mode, connections, depth, length, se
         if done.returncode != 0:
             raise server_module.ServerError(f"{one.label}: {done.stderr.strip()}\n{running.said()}")
         answered, took, client_cpu = (float(word) for word in done.stdout.split())
+        if answered == 0:
+            raise server_module.ServerError(f"{one.label}: no request was answered in {seconds:g} s")
         running.quiesce()
         cpu = running.cpu_seconds() - cpu
         usage = running.stop()

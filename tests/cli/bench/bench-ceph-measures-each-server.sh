@@ -11,7 +11,7 @@ require python3 "${CC%% *}"
 [ -z "${NBDLOOP_VALGRIND-}" ] || skip "valgrind would check Ceph's libraries"
 status=0
 (cd "$top_builddir" && NBDLOOPD='' timeout $((120 * time_factor)) "$bench" --servers nbdloopd,rbd-bench --runs 1 \
-	--seconds 0.2 --image-size 64 --directory "$dir" --cells 'reads, depth (32|8)|4 KiB writes, depth 128') \
+	--seconds 1 --image-size 64 --directory "$dir" --cells 'reads, depth (32|8)|4 KiB writes, depth 128') \
 	>"$dir/table.log" 2>"$dir/bench.log" || status=$?
 [ "$status" -ne 77 ] || skip "$(head -n 1 "$dir/table.log")"
 [ "$status" -eq 0 ] || fail "the bench failed"
