@@ -8,9 +8,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define GRAIN            4096       /* bytes: so many zeroes become a hole */
+#define LARGEST_BLOCK    65536      /* bytes: of any file system's */
 #define WRITE_BACK_EVERY (64 << 20) /* bytes: the disk is to work meanwhile, not at the end */
 
 struct file_end {
@@ -20,7 +22,8 @@ struct file_end {
 	uint64_t unwritten; /* bytes whose write-back was not begun */
 	/* From the first write into a file with data on: */
 	struct writers *writers;
-	int direct; /* the same file, for direct I/O; -1: it can't */
+	int direct;     /* the same file, for direct I/O; -1: it can't */
+	uint64_t block; /* bytes: direct I/O moves whole blocks, at multiples of it */
 };
 
 /* Never written to, but not const: as a constant, it would be in the program's file. */
@@ -145,10 +148,28 @@ file_write_back(int fd, uint64_t length, uint64_t *unwritten)
 
 /* ---- into a file with data, by threads */
 
-static bool
-is_aligned(const struct part *piece, const unsigned char *data)
+/* A block of the page cache, as it is written back: that of a piece which is no whole block would
+ * put old bytes over those that direct I/O writes beside it. */
+static uint64_t
+block_of(int fd)
 {
-	return ((piece->offset | piece->length | (uintptr_t)data) & (FILE_END_ALIGNMENT - 1)) == 0;
+	uint64_t block = MAX((uint64_t)sysconf(_SC_PAGESIZE), FILE_END_ALIGNMENT);
+	struct stat st;
+
+	/* A larger size only recommends a size of requests. */
+	if (fstat(fd, &st) == 0 && st.st_blksize <= LARGEST_BLOCK)
+		while (block < (uint64_t)st.st_blksize)
+			block *= 2;
+	return block;
+}
+
+static bool
+is_for_direct(const struct file_end *file, const struct end_request *request)
+{
+	const struct part *piece = &request->piece;
+
+	return file->direct >= 0 && ((piece->offset | piece->length) & (file->block - 1)) == 0 &&
+	       ((uintptr_t)request->data & (FILE_END_ALIGNMENT - 1)) == 0;
 }
 
 /* Runs on any thread. */
@@ -160,8 +181,9 @@ overwrite(void *data, const struct end_request *request)
 
 	if (request->operation == END_ZERO)
 		return zero(file, piece);
-	/* What direct I/O can't do (EINVAL), the page cache can. */
-	if (file->direct >= 0 && is_aligned(piece, request->data) &&
+	/* What direct I/O can't do (EINVAL), the page cache can; what the disk can't, the sync
+	 * tells. */
+	if (is_for_direct(file, request) &&
 	    file_write_all(file->direct, request->data, piece->length, piece->offset) == 0)
 		return 0;
 	return file_write_all(file->fd, request->data, piece->length, piece->offset);
@@ -182,6 +204,7 @@ begin_overwriting(struct file_end *file)
 {
 	if (!file->writers) {
 		file->direct = open_direct(file->fd);
+		file->block = block_of(file->fd);
 		file->writers = writers_new(overwrite, file);
 	}
 	return file->writers;
@@ -266,7 +289,8 @@ sync_file(struct end *end, GError **error)
 {
 	const struct file_end *file = (const struct file_end *)end;
 
-	if (fsync(file->fd) < 0)
+	/* A file system that is another process (FUSE) may keep what it has for each descriptor. */
+	if ((file->direct >= 0 && fsync(file->direct) < 0) || fsync(file->fd) < 0)
 		return failure_errno(error, errno, "%s: writing to the disk", end->name);
 	/* Nobody needs it soon; and a comparison is to read what the disk has. */
 	posix_fadvise(file->fd, 0, 0, POSIX_FADV_DONTNEED);

@@ -209,13 +209,17 @@ cp "$raw.state" "$dir/before.state"
 change 'write -P 9 2M 64k' 'write -z 8M 64k' 'write -P 10 24M 64k'
 note_image "$dir/image.5"
 serve tuesday
+begin_again()
+{
+	rm -f "$raw"*
+	cp --preserve=timestamps "$dir/before" "$raw"
+	cp "$dir/before.state" "$raw.state"
+}
 killed_at() # SYSTEM-CALLS NUMBER [PATH]: whether it was killed there; the calls of each thread are counted by themselves
 {
 	local status=0 path=()
 	[ $# -lt 3 ] || path=(-P "$3")
-	rm -f "$raw"*
-	cp --preserve=timestamps "$dir/before" "$raw"
-	cp "$dir/before.state" "$raw.state"
+	begin_again
 	# The inner shell says that its child was killed.
 	# shellcheck disable=SC2016 # for the inner shell
 	ASAN_OPTIONS=detect_leaks=0 sh -c '"$@"; exit $?' sh strace -f -qq -o "$dir/calls" "${path[@]}" -e "trace=$1" \
@@ -249,4 +253,28 @@ for calls in pwrite64 "pwrite64 $raw" "fallocate $raw" write fsync /rename /unli
 	quietly cmp "$dir/image.5" "$raw"
 done
 [ "$kills" -gt 12 ] || fail "it was killed only $kills times"
+
+# ---- errors of the disk under the raw image: none is lost, and the next run ends the increment
+with_errors() # HOW INJECTION
+{
+	begin_again
+	ASAN_OPTIONS=detect_leaks=0 "$1" strace -f -y -qq -o "$dir/calls" -P "$raw" -e trace=pwrite64,fsync -e "inject=$2" \
+		nbdloop backup -i "$uri" "$raw"
+}
+# In each thread, the first write is with direct I/O.
+with_errors quietly pwrite64:error=EIO:when=1
+quietly cmp "$dir/image.5" "$raw"
+grep -q 'pwrite64.*INJECTED' "$dir/calls" || fail "no write has failed"
+grep -v INJECTED "$dir/calls" >"$dir/done"
+# shellcheck disable=SC2013 # a word each
+for fd in $(sed -n 's/.*pwrite64(\([0-9]*\)<.*/\1/p' "$dir/calls" | sort -u); do
+	grep -q "fsync($fd<" "$dir/done" || fail "descriptor $fd was written to, and is not synced: $(cat "$dir/calls")"
+done
+for injection in pwrite64:error=EIO fsync:error=EIO:when=1 fsync:error=EIO; do
+	with_errors must_fail $injection
+	grep -q "raw.img: writing .*: Input/output error" "$dir/refused.log" || fail "$injection is not told"
+	[ -e "$raw.redo" ] || fail "after $injection, the increment is gone"
+	quietly nbdloop backup -i "$uri" "$raw"
+	quietly cmp "$dir/image.5" "$raw"
+done
 unserve
