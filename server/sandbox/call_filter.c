@@ -36,20 +36,29 @@
 
 static struct sock_fprog programs[FILTERS];
 
+/* Of a kind of thread. */
+#define LISTS_MAX 6
+
 /* What a kind of thread does, besides what all do. */
 static const struct {
-	const char *const *lists[5];
+	const char *const *lists[LISTS_MAX];
 	bool starts; /* threads */
 	bool maps;   /* code of libraries, which name services load */
 } uses[FILTERS] = {
 	/* A loop opens the image anew, through /proc/self/fd, for a context of its own. */
-	[THREAD_LOOP] = {{file_calls, socket_calls, ring_calls, open_calls}, true, false},
-	[THREAD_HELPER] = {{file_calls, open_calls}, false, false},
-	[THREAD_RECORDER] = {{file_calls, ring_calls, open_calls, change_calls}, true, false},
+	[THREAD_LOOP] = {{file_calls, socket_calls, aio_calls, ring_calls, open_calls},
+			 true,
+			 false},
+	/* It copies for snapshots by Linux AIO (engine/snapshot/part_reads.h). */
+	[THREAD_HELPER] = {{file_calls, aio_calls, open_calls}, false, false},
+	[THREAD_RECORDER] = {{file_calls, aio_calls, ring_calls, open_calls, change_calls},
+			     true,
+			     false},
 	[THREAD_SWEEPER] = {{file_calls, open_calls}, false, false},
 	[THREAD_HANDSHAKES] = {{file_calls, socket_calls}, false, false},
 	[THREAD_HTTP] = {{file_calls, socket_calls, open_calls}, false, false},
-	[FILTER_PROCESS] = {{file_calls, socket_calls, ring_calls, open_calls, change_calls},
+	[FILTER_PROCESS] = {{file_calls, socket_calls, aio_calls, ring_calls, open_calls,
+			     change_calls},
 			    true,
 			    true},
 };
@@ -144,7 +153,7 @@ fill(scmp_filter_ctx filter, unsigned int kind, bool log)
 		r = allow_memory(filter, uses[kind].maps);
 	if (r == 0)
 		r = allow_threads(filter, uses[kind].starts);
-	for (unsigned int i = 0; r == 0 && i < 5 && uses[kind].lists[i]; i++)
+	for (unsigned int i = 0; r == 0 && i < LISTS_MAX && uses[kind].lists[i]; i++)
 		r = add_list(filter, SCMP_ACT_ALLOW, uses[kind].lists[i]);
 	if (r == 0)
 		r = add_list(filter, SCMP_ACT_ALLOW, socketcall);

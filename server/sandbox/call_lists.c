@@ -119,10 +119,12 @@ const char *const socket_calls[] = {
 	"accept",      "accept4",     "sendfile",   "sendfile64", NULL,
 };
 
-const char *const ring_calls[] = {
-	"io_cancel", "io_destroy",     "io_getevents",      "io_pgetevents",  "io_setup",
-	"io_submit", "io_uring_enter", "io_uring_register", "io_uring_setup", NULL,
+const char *const aio_calls[] = {
+	"io_cancel", "io_destroy", "io_getevents", "io_pgetevents", "io_pgetevents_time64",
+	"io_setup",  "io_submit",  NULL,
 };
+
+const char *const ring_calls[] = {"io_uring_enter", "io_uring_register", "io_uring_setup", NULL};
 
 const char *const open_calls[] = {
 	"access", "faccessat", "faccessat2", "fstatat64", "getcwd",  "getdents", "getdents64",

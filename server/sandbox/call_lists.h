@@ -16,7 +16,8 @@ extern const char *const file_calls[];
 /* Of sockets that are connected. */
 extern const char *const socket_calls[];
 
-/* Both kinds of asynchronous I/O. */
+/* Linux AIO, and io_uring. */
+extern const char *const aio_calls[];
 extern const char *const ring_calls[];
 
 /* Opening what Landlock lets a thread open, and looking for it. */
