@@ -116,21 +116,16 @@ allow_memory(scmp_filter_ctx filter, bool code)
 /* Threads, but no processes.  clone3() has its flags in memory, where no filter sees them; without
  * it, the C library uses clone(). */
 static int
-allow_threads(scmp_filter_ctx filter, bool starts)
+allow_threads(scmp_filter_ctx filter)
 {
 	static const char *const own_filter[] = {"seccomp", NULL};
-	int r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
-
-	/* It is what the filter does with calls that are not listed. */
-	if ((r < 0 && r != -EACCES) || !starts)
-		return r == -EACCES ? 0 : r;
 	/* A thread may put itself under a filter. */
-	r = add_list(filter, SCMP_ACT_ALLOW, own_filter);
-	if (r < 0)
-		return r;
-	return seccomp_rule_add(
-		filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
-		SCMP_CMP(CLONE_FLAGS_ARGUMENT, SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
+	int r = add_list(filter, SCMP_ACT_ALLOW, own_filter);
+
+	return r < 0 ? r
+		     : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+					SCMP_CMP(CLONE_FLAGS_ARGUMENT, SCMP_CMP_MASKED_EQ,
+						 CLONE_THREAD, CLONE_THREAD));
 }
 
 /* syslog() may connect again at any message. */
@@ -151,8 +146,8 @@ fill(scmp_filter_ctx filter, unsigned int kind, bool log)
 
 	if (r == 0)
 		r = allow_memory(filter, uses[kind].maps);
-	if (r == 0)
-		r = allow_threads(filter, uses[kind].starts);
+	if (r == 0 && uses[kind].starts)
+		r = allow_threads(filter);
 	for (unsigned int i = 0; r == 0 && i < LISTS_MAX && uses[kind].lists[i]; i++)
 		r = add_list(filter, SCMP_ACT_ALLOW, uses[kind].lists[i]);
 	if (r == 0)
@@ -189,8 +184,8 @@ take_program(scmp_filter_ctx filter, struct sock_fprog *program)
 static int
 make(unsigned int kind, bool log)
 {
-	scmp_filter_ctx filter = seccomp_init(kind == FILTER_PROCESS ? SCMP_ACT_ERRNO(ENOSYS)
-								     : SCMP_ACT_ERRNO(EPERM));
+	/* The C library then does without a newer call, as on an older kernel. */
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
 	int r;
 
 	if (!filter)

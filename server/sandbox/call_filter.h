@@ -3,7 +3,7 @@
  * Filters of system calls (seccomp), made by libseccomp: one for the whole process, and further
  * ones for kinds of threads.  A call that the server never makes, but an attacker would, such as
  * execve(), ends the process; any other that is not listed fails with ENOSYS, as in a kernel that
- * doesn't have it, or with EPERM if only this kind of thread has no use for it.
+ * doesn't have it.
  */
 #ifndef SERVER_SANDBOX_CALL_FILTER_H
 #define SERVER_SANDBOX_CALL_FILTER_H

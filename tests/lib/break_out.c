@@ -8,6 +8,7 @@
  *	open        opens BREAK_OUT_FILE
  *	ring        has the loop's ring, or without one a ring of its own, open BREAK_OUT_FILE
  *	setuid, connect, mprotect, fork: calls that a thread of this kind never makes
+ *	newer       makes a call that no kernel has yet
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -100,6 +101,8 @@ attempt(const char *what, const char *file, struct io_uring *ring)
 		return connect_tcp();
 	if (strcmp(what, "setuid") == 0)
 		return syscall(SYS_setuid, 0) < 0 ? errno : 0;
+	if (strcmp(what, "newer") == 0)
+		return syscall(4095) < 0 ? errno : 0;
 	if (strcmp(what, "fork") == 0)
 		return fork() < 0 ? errno : 0;
 	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
