@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -77,6 +78,15 @@ acceptor_take(struct acceptor *acceptor, struct listener *listener)
 			return;
 		hand_over(acceptor, fd, peer, listener->private);
 	}
+}
+
+void
+acceptor_prepare(char *const *fds)
+{
+	char peer[PEER_MAX];
+
+	for (; fds && *fds; fds++)
+		peer_prepare(atoi(*fds), peer);
 }
 
 void

@@ -21,6 +21,10 @@ struct acceptor {
 void
 acceptor_take(struct acceptor *acceptor, struct listener *listener);
 
+/* Sets the options of connected sockets of --fd, some of which need a privilege.  NULL: none. */
+void
+acceptor_prepare(char *const *fds);
+
 /* Gives a socket that is connected already to a worker. */
 void
 acceptor_adopt(struct acceptor *acceptor, int fd);

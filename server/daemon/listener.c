@@ -88,13 +88,15 @@ set_option(int fd, int level, int name, int value)
 static void
 prepare_unix(int fd, char peer[PEER_MAX])
 {
-	int size = UNIX_SEND_BUFFER;
+	int size = UNIX_SEND_BUFFER, now = 0;
 	struct ucred who;
-	socklen_t length = sizeof(who);
+	socklen_t length = sizeof(now);
 
-	/* More than net.core.wmem_max needs a privilege. */
-	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0)
+	/* More than net.core.wmem_max needs a privilege, which the server may have had before. */
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0 &&
+	    (getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &now, &length) < 0 || now < size))
 		set_option(fd, SOL_SOCKET, SO_SNDBUF, size);
+	length = sizeof(who);
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0)
 		snprintf(peer, PEER_MAX, "unix (pid %d, uid %u)", (int)who.pid,
 			 (unsigned int)who.uid);

@@ -160,6 +160,7 @@ use_privileges(struct server *server)
 	char *CLEANUP_FREE error = NULL;
 	int r = 0;
 
+	acceptor_prepare(config->fd);
 	if (config->swap)
 		r = server_lock_memory(server, &error);
 	if (r == 0 && config->user)

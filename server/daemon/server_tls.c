@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "nbd/tls/credentials.h"
+#include "nbd/tls/ktls.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -40,8 +41,14 @@ load(const struct server_config *config, struct tls_credentials **credentials, c
 int
 server_read_tls(struct server *server, char **error)
 {
+	char reason[KTLS_REASON_MAX];
+
 	if (config_tls(server->config) == TLS_CHOICE_OFF)
 		return 0;
+	/* It has the kernel load its module, for which the server has no privilege later.  Each
+	 * connection tells if there is none. */
+	if (server->config->tls_kernel != TRISTATE_OFF)
+		ktls_missing(reason);
 	return load(server->config, &server->credentials, error);
 }
 
