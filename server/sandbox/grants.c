@@ -6,6 +6,7 @@
 #include "common/cleanup.h"
 #include "nbd/tls/files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,10 +108,32 @@ grants_visit_export(const char *file, const char *changes, grant_visit *visit, v
 	return r;
 }
 
+/* They are asked whether they are made of an image that is added (common/image_use.h). */
+static int
+visit_loop_devices(grant_visit *visit, void *data)
+{
+	DIR *devices = opendir("/dev");
+	struct dirent *entry;
+	int r = 0;
+
+	while (r == 0 && devices && (entry = readdir(devices)) != NULL) {
+		char path[sizeof("/dev/") + sizeof(entry->d_name)];
+
+		if (strncmp(entry->d_name, "loop", 4) != 0 || entry->d_name[4] < '0' ||
+		    entry->d_name[4] > '9')
+			continue;
+		snprintf(path, sizeof(path), "/dev/%s", entry->d_name);
+		r = visit(data, path, GRANT_ASK);
+	}
+	if (devices)
+		closedir(devices);
+	return r;
+}
+
 static int
 visit_system(grant_visit *visit, void *data)
 {
-	int r = 0;
+	int r = visit_loop_devices(visit, data);
 
 	for (unsigned int i = 0; r == 0 && i < sizeof(of_system) / sizeof(of_system[0]); i++)
 		r = visit(data, of_system[i].path, of_system[i].use);

@@ -95,6 +95,8 @@ accesses_of(enum grant_use use)
 {
 	uint64_t accesses = READ_FILE | READ_DIR;
 
+	if (use == GRANT_ASK)
+		return IOCTL_DEV;
 	if (use == GRANT_NAMES)
 		return MAKE_SOCK | REMOVE_FILE;
 	if (use >= GRANT_WRITE)

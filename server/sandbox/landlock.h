@@ -9,6 +9,7 @@
 
 /* What may be done with a file or device, or with all below a directory. */
 enum grant_use {
+	GRANT_ASK,    /* ask the driver of a device, without its contents */
 	GRANT_NAMES,  /* make sockets, and remove files */
 	GRANT_READ,   /* read files, list directories */
 	GRANT_WRITE,  /* the same, and write to files and devices that are there */

@@ -60,3 +60,13 @@ start_nbdloopd --sandbox=off --config "$config" --control "$dir/control"
 expect_equal "sandbox=off" off "$(control "$dir/control" status sandbox)"
 control "$dir/control" "add c=$dir/there/c.img" name >"$dir/said"
 stop_server
+
+# Only the driver knows that a loop device is made of an image whose name is gone.
+truncate -s 1M "$dir/here/g.img"
+attach_loop "$dir/here/g.img"
+ln "$dir/here/g.img" "$dir/here/h.img"
+rm "$dir/here/g.img"
+start_nbdloopd --config "$config" --control "$dir/control"
+control "$dir/control" "add h=$dir/here/h.img" >"$dir/said" || true
+grep -F "$loop_device is made of it" "$dir/said" >"$dir/found" || fail "an image of a loop device is served: $(cat "$dir/said")"
+stop_server
