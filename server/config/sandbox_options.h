@@ -19,14 +19,15 @@
 			"C<on>, the server doesn't start if a part is missing.\n",                    \
 	}
 
-#define SERVER_OPTION_SANDBOX_PATH(field_)                                                             \
-	{                                                                                              \
-		.name = "sandbox-path", .type = OPTION_LIST, .field = (field_), .arg = "DIR",          \
-		.help = "a directory in which images and snapshots may also be, later",                \
-		.manual =                                                                              \
-			"A directory, or a device, that the server may open in its sandbox, besides\n" \
-			"those that its configuration names at the start: for exports and snapshots\n" \
-			"that are added later.  The option may be given several times.\n",             \
+#define SERVER_OPTION_SANDBOX_PATH(field_)                                                              \
+	{                                                                                               \
+		.name = "sandbox-path", .type = OPTION_LIST, .field = (field_), .arg = "DIR",           \
+		.help = "a directory in which images and snapshots may also be, later",                 \
+		.manual =                                                                               \
+			"A directory, or a device, that the server may open in its sandbox, besides\n"  \
+			"those that its configuration names at the start: for exports and snapshots\n"  \
+			"that are added later.  It must be there when the server starts.  The option\n" \
+			"may be given several times.\n",                                                \
 	}
 
 #endif

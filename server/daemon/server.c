@@ -353,6 +353,7 @@ map_large_memory(void)
 static int
 start(struct server *server)
 {
+	char *CLEANUP_FREE error = NULL;
 	int r;
 
 	raise_file_limit();
@@ -374,9 +375,9 @@ start(struct server *server)
 		.worker_count = server->worker_count,
 		.max = server->config->max_connections,
 	};
-	r = sandbox_prepare(server->config, server->line->config);
+	r = sandbox_prepare(server->config, server->line->config, &error);
 	if (r < 0)
-		return log_failure(r, NULL);
+		return log_failure(r, error);
 	r = open_exports(server);
 	if (r == 0)
 		r = open_sockets(server);

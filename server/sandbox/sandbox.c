@@ -77,13 +77,26 @@ note_grant(void *data, const char *path, enum grant_use use)
 	return 0;
 }
 
-int
-sandbox_prepare(const struct server_config *config, const char *config_file)
+/* What is not there can't be granted. */
+static int
+check_paths(const struct server_config *config, char **error)
 {
-	int r = 0;
+	for (char **path = config->sandbox_path; path && *path; path++) {
+		if (access(*path, F_OK) < 0)
+			return error_set(error, -errno, "sandbox-path=%s: %s", *path,
+					 strerror(errno));
+	}
+	return 0;
+}
+
+int
+sandbox_prepare(const struct server_config *config, const char *config_file, char **error)
+{
+	int r;
 
 	if (config->sandbox == TRISTATE_OFF)
 		return 0;
+	r = check_paths(config, error);
 	sandbox.config_file = config_file;
 	for (const struct export_config *export = config->exports; r == 0 && export;
 	     export = export->next) {

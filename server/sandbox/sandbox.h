@@ -8,9 +8,10 @@
 
 #include "server/config/server_config.h"
 
-/* Before the images are opened: notes where they are. 0 or -ENOMEM. */
+/* Before the images are opened: notes where they are.  Returns 0, or -errno with *error a sentence
+ * (caller frees) or NULL: what sandbox-path= names is not there, or no memory is. */
 int
-sandbox_prepare(const struct server_config *config, const char *config_file);
+sandbox_prepare(const struct server_config *config, const char *config_file, char **error);
 
 /* When nothing more needs the privileges of the start, and before further threads are started:
  * confines the calling thread and those that it will start.  Others follow at their next work

@@ -19,6 +19,9 @@ exports() # LINE...
 	printf '[export %s]\nfile=%s\n' "$@"
 }
 
+refuse_nbdloopd 1 -U "$dir/x.sock" --sandbox-path="$dir/nowhere" "$dir/here/a.img"
+expect_log "^nbdloopd: error: sandbox-path=$dir/nowhere: No such file or directory"
+
 exports a "$dir/here/a.img" >"$config"
 start_nbdloopd --config "$config" --control "$dir/control"
 expect_log '^nbdloopd: sandbox: no new privileges, '
