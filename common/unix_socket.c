@@ -3,6 +3,7 @@
 
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/log.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -171,8 +172,8 @@ unix_socket_remove(struct unix_socket *made)
 
 	/* While the listening socket is open, no other file can have its inode number. */
 	if (made->ino && !lstat(made->path, &now) && now.st_dev == made->dev &&
-	    now.st_ino == made->ino)
-		unlink(made->path);
+	    now.st_ino == made->ino && unlink(made->path) < 0 && errno != ENOENT)
+		log_warning("%s: cannot be removed: %s", made->path, strerror(errno));
 	made->ino = 0;
 }
 

@@ -64,6 +64,13 @@ expect_equal "sandbox=off" off "$(control "$dir/control" status sandbox)"
 control "$dir/control" "add c=$dir/there/c.img" name >"$dir/said"
 stop_server
 
+# In /run itself, there is too much else that could be removed.
+on_exit rm -f "/run/nbdloopd-test.$$"
+start_nbdloopd -U "/run/nbdloopd-test.$$" "$dir/here/a.img"
+stop_server
+expect_log "warning: /run/nbdloopd-test.$$: cannot be removed: Permission denied"
+[ ! -e "$sock" ] || fail "a socket stays in a directory of its own"
+
 # Only the driver knows that a loop device is made of an image whose name is gone.
 truncate -s 1M "$dir/here/g.img"
 attach_loop "$dir/here/g.img"
