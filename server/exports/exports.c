@@ -393,22 +393,36 @@ exports_tell_closed(struct exports *exports, void (*closed)(void *data), void *d
 	exports->closed_data = data;
 }
 
+/* The lists are empty from then on.  A thread that tells of a new size of an image that is still
+ * open must neither find offers there that are about to be freed, nor put a new one there. */
+static void
+take_lists(struct exports *exports, struct offer **listed, struct offer **retired)
+{
+	pthread_mutex_lock(&exports->changing);
+	pthread_mutex_lock(&exports->mutex);
+	exports->over = true;
+	*listed = steal_pointer(&exports->listed);
+	*retired = steal_pointer(&exports->retired);
+	pthread_mutex_unlock(&exports->mutex);
+	pthread_mutex_unlock(&exports->changing);
+}
+
 void
 exports_free(struct exports *exports)
 {
+	struct offer *listed, *retired;
+
 	if (!exports)
 		return;
-	pthread_mutex_lock(&exports->mutex);
-	exports->over = true;
-	pthread_mutex_unlock(&exports->mutex);
+	take_lists(exports, &listed, &retired);
 	free(exports->defaults.allow);
 	free(exports->defaults.allow_write);
 	for (unsigned int scope = 0; scope < LIMIT_SCOPES; scope++) {
 		for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++)
 			free(exports->defaults.limit_options[scope].rates[kind]);
 	}
-	free_offers(exports->listed);
-	free_offers(exports->retired);
+	free_offers(listed);
+	free_offers(retired);
 	join_closing(exports, true);
 	pthread_cond_destroy(&exports->forgotten);
 	pthread_mutex_destroy(&exports->mutex);

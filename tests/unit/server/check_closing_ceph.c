@@ -35,6 +35,8 @@ static struct worker_config worker_config;
 static struct server_config config;
 static struct backing_kind kind;
 static int files[IMAGES];
+static unsigned int opened;
+static _Atomic unsigned int closed;
 static _Atomic bool cluster_waits;
 static struct leave leave;
 static struct pid_file pid_file = {.fd = -1};
@@ -42,6 +44,7 @@ static struct pid_file pid_file = {.fd = -1};
 /* ---- the kind */
 
 static _Atomic bool observed_at_the_end;
+static struct size_follower *second; /* that of the second image */
 
 static void
 follow_size(const struct backing *backing, struct size_follower *follower)
@@ -67,12 +70,28 @@ may_be_left(const struct backing *backing)
 	return true;
 }
 
+static int64_t
+tell_larger(const struct backing *backing)
+{
+	(void)backing;
+	return 2 * SIZE;
+}
+
+/* The others that were opened for it have no path. */
+static void
+close_file(struct backing *backing)
+{
+	if (backing->path)
+		atomic_fetch_add(&closed, 1);
+	backing_file.close(backing);
+}
+
 static void
 close_late(struct backing *backing)
 {
 	while (atomic_load(&cluster_waits))
 		usleep(1000);
-	backing_file.close(backing);
+	close_file(backing);
 }
 
 static void
@@ -80,7 +99,16 @@ close_slowly(struct backing *backing)
 {
 	if (backing->path)
 		usleep(CLOSING);
-	backing_file.close(backing);
+	close_file(backing);
+}
+
+/* The second image grows while the first one is being closed. */
+static void
+close_while_another_grows(struct backing *backing)
+{
+	if (backing->path && atomic_load(&closed) == 0)
+		ck_assert(second->resized(second->data, false));
+	close_file(backing);
 }
 
 /* ---- exports */
@@ -99,8 +127,11 @@ begin(void)
 	kind = backing_file;
 	kind.follow_size = follow_size;
 	kind.unfollow_size = unfollow_size;
+	kind.told_size = tell_larger;
 	kind.may_be_left = may_be_left;
 	kind.close = close_late;
+	opened = 0;
+	atomic_store(&closed, 0);
 	for (unsigned int i = 0; i < IMAGES; i++)
 		files[i] = scratch_memory_file(SIZE);
 	exports = exports_new(&worker, 1, wake, NULL);
@@ -119,6 +150,7 @@ end(void)
 {
 	worker_join(&worker);
 	exports_free(exports);
+	ck_assert_uint_eq(atomic_load(&closed), opened);
 	leave_end(&leave);
 	config_fini(&config);
 	for (unsigned int i = 0; i < IMAGES; i++)
@@ -149,6 +181,8 @@ add(const char *name, unsigned int file)
 	export = (*exports_find(exports, name, strlen(name)))->export;
 	export->image->backing.kind = &kind;
 	exports_follow_size(export);
+	if (++opened == 2)
+		second = &export->image->follower;
 }
 
 static void
@@ -221,6 +255,17 @@ START_TEST(images_that_are_closed_one_by_one_are_not_left)
 }
 END_TEST
 
+/* It was offered anew then, in the list of those that were being freed: it and the third one stayed
+ * open. */
+START_TEST(new_size_at_the_end_is_offered_no_more)
+{
+	kind.close = close_while_another_grows;
+	add("disk", 0);
+	add("second", 1);
+	add("third", 2);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -230,6 +275,7 @@ main(void)
 		{.test = image_that_is_being_closed_may_be_left_too},
 		{.test = image_that_is_being_closed_and_not_in_ceph_is_waited_for},
 		{.test = images_that_are_closed_one_by_one_are_not_left},
+		{.test = new_size_at_the_end_is_offered_no_more},
 		{0},
 	};
 
