@@ -108,25 +108,34 @@ note_waiting(struct conn *conn, const uint64_t cost[LIMIT_KINDS], unsigned int w
 	memcpy(conn->limit.cost, cost, sizeof(conn->limit.cost));
 }
 
-/* Gets what the request costs, if it is there.  0, or the time of the last ticket that it waits
- * for. */
+/* Gets what the request costs of the budgets of that scope, if it is there.  0, or the time of the
+ * last ticket that it waits for. */
+static uint64_t
+fill_scope(struct conn *conn, enum limit_scope scope, const uint64_t cost[LIMIT_KINDS],
+	   unsigned int write, uint64_t now, uint64_t until)
+{
+	uint64_t due = 0;
+
+	for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
+		struct budget *budget = budget_of(conn, scope, kind, write);
+		struct share *share = &conn->limit.shares[scope][kind][write];
+		uint64_t ticket = budget ? budget_fill(budget, share, cost[kind], now, until) : 0;
+
+		due = ticket > due ? ticket : due;
+	}
+	return due;
+}
+
+/* The same for both scopes.  It gets nothing of the budgets that all clients share before the
+ * client's own allow the request: else a client with many connections would keep from the others
+ * what it may not use itself for long. */
 static uint64_t
 fill(struct conn *conn, const uint64_t cost[LIMIT_KINDS], unsigned int write, uint64_t now,
      uint64_t until)
 {
-	uint64_t due = 0;
+	uint64_t due = fill_scope(conn, LIMIT_CLIENT, cost, write, now, until);
 
-	for (unsigned int scope = 0; scope < LIMIT_SCOPES; scope++) {
-		for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
-			struct budget *budget = budget_of(conn, scope, kind, write);
-			struct share *share = &conn->limit.shares[scope][kind][write];
-			uint64_t ticket =
-				budget ? budget_fill(budget, share, cost[kind], now, until) : 0;
-
-			due = ticket > due ? ticket : due;
-		}
-	}
-	return due;
+	return due ? due : fill_scope(conn, LIMIT_EXPORT, cost, write, now, until);
 }
 
 bool
