@@ -66,18 +66,22 @@ add_text(GString *line, const char *text, unsigned int width)
 	g_string_append_printf(line, "%s%*s", cut, (int)(width - frame_cells(cut)), "");
 }
 
-/* With three significant digits if it is small, and without a fraction if it is large. */
+/* With three significant digits if it is small, and without a fraction, or as a power of ten, if
+ * there is no room for more: each column stays below its heading. */
 static void
 add_figure(GString *line, double figure, bool known, int width)
 {
-	if (!known)
-		g_string_append_printf(line, " %*s", width - 1, "-");
-	else if (figure < 9.995)
-		g_string_append_printf(line, " %*.2f", width - 1, figure);
-	else if (figure < 99999.5)
-		g_string_append_printf(line, " %*.1f", width - 1, figure);
-	else
-		g_string_append_printf(line, " %*.3g", width - 1, figure);
+	char text[330] = "-";
+	int length = 1;
+
+	for (int digits = figure < 9.995 ? 2 : 1; known && digits >= 0; digits--) {
+		length = g_snprintf(text, sizeof(text), "%.*f", digits, figure);
+		if (length < width)
+			break;
+	}
+	if (length >= width)
+		g_snprintf(text, sizeof(text), "%.*e", width > 7 ? 1 : 0, figure);
+	g_string_append_printf(line, " %*s", width - 1, text);
 }
 
 static void

@@ -90,21 +90,31 @@ limits_text(json_t *limits)
 	return g_string_free(text, FALSE);
 }
 
-/* The export of that name in a status; NULL: there is none. */
-static json_t *
-find_export(json_t *status, const char *name)
+static const char *
+export_name(json_t *export)
 {
-	json_t *export;
+	return json_string_value(json_object_get(export, "name")) ?: "";
+}
+
+static gint
+compare_names(gconstpointer one, gconstpointer other)
+{
+	return strcmp(one, other);
+}
+
+/* The exports of the answer before by their names, which it keeps.  Not looked for one by one, and
+ * no hash table: a server of somebody else's, with as many exports as an answer has room for, must
+ * not hold the screen up.  Caller frees (g_tree_unref). */
+static GTree *
+earlier_exports(const struct source *source)
+{
+	json_t *status = source->before ? source->before->status : NULL, *export;
+	GTree *earlier = g_tree_new(compare_names);
 	size_t i;
 
 	json_array_foreach(json_object_get(status, "exports"), i, export)
-	{
-		const char *its = json_string_value(json_object_get(export, "name"));
-
-		if (its && strcmp(its, name) == 0)
-			return export;
-	}
-	return NULL;
+		g_tree_insert(earlier, (char *)export_name(export), export);
+	return earlier;
 }
 
 /* The server's counters as a sample, in which the kernel has no part. */
@@ -123,15 +133,15 @@ sample_of_export(struct sample *sample, int64_t time, json_t *status, json_t *ex
 	sample->sectors[FIGURES_WRITE] = member_number(counters, "write_bytes") / 512;
 }
 
-/* The counters of a server that was restarted meanwhile began at 0. */
+/* The counters of a server that was restarted meanwhile began at 0.  `earlier`: the export in the
+ * answer before, or NULL. */
 static void
-figures_of_export(const struct source *source, json_t *export, struct figures *figures)
+figures_of_export(const struct source *source, json_t *export, json_t *earlier,
+		  struct figures *figures)
 {
-	const char *name = json_string_value(json_object_get(export, "name")) ?: "";
 	struct sample before, now;
 
-	sample_of_export(&before, source->before->time, source->before->status,
-			 find_export(source->before->status, name));
+	sample_of_export(&before, source->before->time, source->before->status, earlier);
 	sample_of_export(&now, source->now->time, source->now->status, export);
 	if (before.server != now.server)
 		before = (struct sample){.time = before.time, .server = now.server};
@@ -220,9 +230,11 @@ row_measure_device(struct row *row, const struct source *source, json_t *export)
 	row->milliseconds = average_milliseconds(&row->figures);
 	row->timed = export && !row->silent && source->before && source->before->status;
 	if (row->timed) {
+		g_autoptr(GTree) earlier = earlier_exports(source);
 		struct figures server;
 
-		figures_of_export(source, export, &server);
+		figures_of_export(source, export, g_tree_lookup(earlier, export_name(export)),
+				  &server);
 		merge_figures(&row->figures, &server);
 		row_set_percentiles(row);
 	}
@@ -252,17 +264,16 @@ row_of_device(const struct source *source)
 }
 
 static struct row *
-row_of_server(const struct source *source, json_t *export)
+row_of_server(const struct source *source, json_t *export, GTree *earlier)
 {
 	struct row *row = g_new0(struct row, 1);
 	json_t *status = source->now ? source->now->status : NULL;
 
 	row->socket = g_strdup(source->name);
 	row_take_trouble(row, source);
-	row->name =
-		status ? g_strdup_printf("%" PRId64 ":%s", (int64_t)server_link_pid(status),
-					 json_string_value(json_object_get(export, "name")) ?: "")
-		       : g_strdup(source->name);
+	row->name = status ? g_strdup_printf("%" PRId64 ":%s", (int64_t)server_link_pid(status),
+					     export_name(export))
+			   : g_strdup(source->name);
 	if (!export)
 		return row;
 	row->image = member_text(export, "file");
@@ -273,7 +284,8 @@ row_of_server(const struct source *source, json_t *export)
 	row->in_flight = member_number(export, "requests");
 	row->measured = row->timed = source->before && source->before->status;
 	if (row->measured) {
-		figures_of_export(source, export, &row->figures);
+		figures_of_export(source, export, g_tree_lookup(earlier, export_name(export)),
+				  &row->figures);
 		row->seconds = row->figures.seconds;
 		row_set_percentiles(row);
 	}
@@ -287,15 +299,18 @@ rows_add(GPtrArray *rows, const struct source *source)
 				  ? json_object_get(source->now->status, "exports")
 				  : NULL,
 	       *export;
+	g_autoptr(GTree) earlier = NULL;
 	size_t i;
 
 	if (source->device) {
 		g_ptr_array_add(rows, row_of_device(source));
 		return;
 	}
-	json_array_foreach(exports, i, export) g_ptr_array_add(rows, row_of_server(source, export));
+	earlier = earlier_exports(source);
+	json_array_foreach(exports, i, export)
+		g_ptr_array_add(rows, row_of_server(source, export, earlier));
 	if (json_array_size(exports) == 0)
-		g_ptr_array_add(rows, row_of_server(source, NULL));
+		g_ptr_array_add(rows, row_of_server(source, NULL, earlier));
 }
 
 /* ---- order */

@@ -121,7 +121,7 @@ draw(struct top *top)
 }
 
 static bool
-report(struct top *top)
+report(struct top *top, GError **error)
 {
 	GPtrArray *rows = top->view.rows;
 
@@ -139,7 +139,8 @@ report(struct top *top)
 		view_print(&top->view, stdout);
 	if (top->taken && top->left != UINT64_MAX && --top->left == 0)
 		top->ends = true;
-	return top->form == FORM_SCREEN || fflush(stdout) == 0;
+	return top->form == FORM_SCREEN || fflush(stdout) == 0 ||
+	       failure_errno(error, errno, "standard output");
 }
 
 /* ---- signals */
@@ -262,7 +263,7 @@ run_loop(struct top *top, GError **error)
 
 		if (top->asking && (all || g_get_monotonic_time() >= deadline(top))) {
 			top->asking = false;
-			good = report(top);
+			good = report(top, error);
 			top->taken = top->asked;
 		} else if (!top->asking && g_get_monotonic_time() >= deadline(top)) {
 			began = g_get_monotonic_time();

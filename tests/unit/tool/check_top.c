@@ -3,7 +3,9 @@
  * The parts of nbdloop top that need neither a terminal nor a server.
  */
 #include "tool/top/frame.h"
+#include "tool/top/row.h"
 #include "tool/top/server_sockets.h"
+#include "tool/top/source.h"
 #include "tool/top/terminal.h"
 #include "tool/top/view.h"
 
@@ -162,6 +164,73 @@ START_TEST(nothing_is_a_command_for_the_terminal)
 	assert_cut("\xc2\x9b"
 		   "2J\xff\xe2\x80\xae",
 		   0, 0, "?2J??");
+}
+END_TEST
+
+/* The place of the word after the figures, if all of them are this large. */
+static ptrdiff_t
+place_after(double figure)
+{
+	struct row row = {.device = true,
+			  .measured = true,
+			  .name = (char *)"/dev/nbd0",
+			  .engine = (char *)"io_uring",
+			  .milliseconds = figure};
+	struct frame frame = {.columns = 0};
+	g_autoptr(GPtrArray) lines = g_ptr_array_new_with_free_func(g_free);
+	const char *line, *place;
+
+	for (unsigned int op = FIGURES_READ; op <= FIGURES_WRITE; op++) {
+		row.figures.ops[op].iops = figure;
+		row.figures.ops[op].bytes_per_second = figure * 1e6;
+	}
+	frame_row(&frame, &row, lines);
+	line = lines->pdata[0];
+	place = strstr(line, "io_uring");
+	ck_assert_ptr_nonnull(place);
+	return place - line;
+}
+
+START_TEST(large_figures_stay_in_their_columns)
+{
+	static const double figures[] = {9.99,    99999.4,   99999.9,  123456,  999999.4,
+					 1234567, 9999999.9, 12345678, 1.25e12, 1e90};
+	ptrdiff_t place = place_after(1);
+
+	for (size_t i = 0; i < G_N_ELEMENTS(figures); i++)
+		ck_assert_msg(place_after(figures[i]) == place, "%g", figures[i]);
+}
+END_TEST
+
+/* ---- what a server tells */
+
+#define MANY 40000
+
+static json_t *
+status_of_many(void)
+{
+	json_t *status = json_object(), *exports = json_array();
+
+	for (int i = 0; i < MANY; i++)
+		json_array_append_new(exports, json_pack("{s:o}", "name", json_sprintf("%d", i)));
+	json_object_set_new(status, "pid", json_integer(7));
+	json_object_set_new(status, "exports", exports);
+	return status;
+}
+
+/* A search for each of them in the answer before would take minutes. */
+START_TEST(many_exports_hold_nothing_up)
+{
+	struct answer before = {.time = 1, .status = status_of_many()},
+		      now = {.time = 2, .status = status_of_many()};
+	struct source source = {.name = (char *)"/run/x.ctl", .before = &before, .now = &now};
+	g_autoptr(GPtrArray) rows = g_ptr_array_new_with_free_func((GDestroyNotify)row_free);
+
+	rows_add(rows, &source);
+	ck_assert_uint_eq(rows->len, MANY);
+	ck_assert_str_eq(((struct row *)rows->pdata[MANY - 1])->name, "7:39999");
+	json_decref(before.status);
+	json_decref(now.status);
 }
 END_TEST
 
@@ -329,6 +398,9 @@ main(void)
 		{.name = "text"},
 		{.test = lines_are_cut_by_cells},
 		{.test = nothing_is_a_command_for_the_terminal},
+		{.test = large_figures_stay_in_their_columns},
+		{.name = "servers"},
+		{.test = many_exports_hold_nothing_up},
 		{.name = "view", .begin = begin_view, .end = end_view},
 		{.test = rows_are_sorted_by_the_key},
 		{.test = order_has_ends},
