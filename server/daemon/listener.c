@@ -5,6 +5,7 @@
 
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -85,18 +86,39 @@ set_option(int fd, int level, int name, int value)
 	setsockopt(fd, level, name, &value, sizeof(value));
 }
 
+/* The kernel reserves twice of what is asked for, and tells that. */
+static int
+send_buffer(int fd)
+{
+	int size = 0;
+	socklen_t length = sizeof(size);
+
+	return getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, &length) < 0 ? 0 : size;
+}
+
+/* More than net.core.wmem_max needs a privilege, which the server may have had before. */
+static void
+enlarge_send_buffer(int fd)
+{
+	static struct log_limit once = LOG_LIMIT_INIT(1, UINT32_MAX);
+	int size = UNIX_SEND_BUFFER;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0 &&
+	    send_buffer(fd) < size)
+		set_option(fd, SOL_SOCKET, SO_SNDBUF, size);
+	if (send_buffer(fd) < size && log_limit_pass(&once, NULL))
+		log_info("unix sockets send from %d bytes instead of %d, so large reads are "
+			 "slower: set net.core.wmem_max to %d (sysctl)",
+			 send_buffer(fd), size, size);
+}
+
 static void
 prepare_unix(int fd, char peer[PEER_MAX])
 {
-	int size = UNIX_SEND_BUFFER, now = 0;
 	struct ucred who;
-	socklen_t length = sizeof(now);
+	socklen_t length = sizeof(who);
 
-	/* More than net.core.wmem_max needs a privilege, which the server may have had before. */
-	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0 &&
-	    (getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &now, &length) < 0 || now < size))
-		set_option(fd, SOL_SOCKET, SO_SNDBUF, size);
-	length = sizeof(who);
+	enlarge_send_buffer(fd);
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0)
 		snprintf(peer, PEER_MAX, "unix (pid %d, uid %u)", (int)who.pid,
 			 (unsigned int)who.uid);
