@@ -3,7 +3,8 @@
 # `nbdloop attach rbd:POOL/IMAGE' makes a device of an image in Ceph, with a server of its own, like
 # one of a file: its server is killed while fio writes and verifies, and no request fails; it is
 # listed, resized, detached, attached read-only and from the table. What is not possible is refused
-# with the reason, and so is a cluster that is away, in the time that the manual tells.
+# with the reason, and so is a cluster that is away, in the time that the manual tells. When another
+# client has fenced the server, the device gets no other one.
 #
 # vm: host ceph-beside
 # vm: servers nbdloopd
@@ -102,3 +103,22 @@ took=$((SECONDS - began))
 [ "$took" -le 25 ] || fail "that took $took seconds"
 expect_nothing_left
 ! kernel_log | grep 'I/O error' || fail "the kernel had I/O errors"
+
+# Another client takes the image. A next server would take it back as soon as that one has left it,
+# and carry out what the kernel repeats, on top of what the other client wrote.
+writes()
+{
+	dd if=/dev/urandom of="$device" bs=64k count=1 oflag=direct status=none 2>"$dir/dd.log"
+}
+
+host mon start
+nbdloop_attach --ceph-conf=$conf rbd:rbd/disk
+writes || fail "a write fails: $(cat "$dir/dd.log")"
+host ceph osd blocklist add "$(control "$(control_of "$device")" status exports.0.ceph.lock_address)"
+sleep 1 # for the OSD to hear of it
+! writes || fail "a write succeeds after the server was fenced"
+wait_until "the device ends" [ ! -e "/sys/block/${device#/dev/}/pid" ]
+nbdloop_attach --ceph-conf=$conf rbd:rbd/disk
+writes || fail "a write fails after the image was attached again: $(cat "$dir/dd.log")"
+nbdloop_detach "$device"
+expect_nothing_left

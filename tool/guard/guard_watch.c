@@ -33,6 +33,16 @@ wait_until_gone(const struct guard *guard)
 		g_usleep(RETRY_MS * 1000);
 }
 
+/* Its requests fail, as those of the kernel's own devices of Ceph do when they are fenced: repeated
+ * by another server, they would land on what the other client has written since. */
+static void
+end_device(struct guard *guard, const GError *why)
+{
+	log_error("%s: %s", guard->attachment.name, why->message);
+	attachment_undo(&guard->attachment);
+	wait_until_gone(guard);
+}
+
 /* Refuses requests for that long. */
 static void
 refuse_requests(struct guard *guard, const GError *why, unsigned int milliseconds)
@@ -74,6 +84,10 @@ guard_watch_restore(struct guard *guard)
 		if (failure_is(error, EINVAL)) {
 			/* The device will be detached as soon as its last user closes it. */
 			wait_until_gone(guard);
+			return;
+		}
+		if (guard->upstream.fenced) {
+			end_device(guard, error);
 			return;
 		}
 		if (g_strcmp0(said, error->message) != 0)

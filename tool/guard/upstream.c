@@ -63,12 +63,20 @@ put_image_name(const struct upstream *upstream, const char *text)
 	return g_string_free(words, false);
 }
 
+/* The words of engine/backing/rbd_loss.c. */
+static bool
+tells_of_fence(int level, const char *line)
+{
+	return level == LOG_LEVEL_ERROR && strstr(line, ": another client has fenced this server ");
+}
+
 static void
 take_server_line(int level, const char *line, void *data)
 {
 	struct upstream *upstream = data;
 	g_autofree char *text = put_image_name(upstream, line);
 
+	upstream->fenced = upstream->fenced || tells_of_fence(level, line);
 	if (level == LOG_LEVEL_ERROR && upstream->refusal)
 		g_string_append_printf(upstream->refusal, "%s%s",
 				       upstream->refusal->len ? "; " : "", text);
@@ -202,6 +210,11 @@ open_server(struct upstream *upstream, GError **error)
 
 	/* Those to the server before it are of no use. */
 	upstream_close_connections(upstream);
+	if (upstream->fenced)
+		return failure(error, ESHUTDOWN,
+			       "another client of Ceph has fenced the server of %s, and may have "
+			       "written to it: the device ends; attach it again",
+			       upstream->place);
 	connections = upstream_lacking(upstream, &count);
 	upstream->refusal = g_string_new(NULL);
 	opened = start_server(upstream, ours, error) &&
