@@ -95,14 +95,15 @@ int
 grants_visit_export(const char *file, const char *changes, grant_visit *visit, void *data)
 {
 	struct stat st;
-	/* The image itself, so that it is found if it gets another name. */
-	int r = visit(data, file, GRANT_WRITE);
+	int r;
 
-	if (r == 0 && stat(file, &st) == 0 && S_ISBLK(st.st_mode))
+	/* Of a file, its directory and not itself: Landlock would hold it, so that its room were
+	 * not free before the server ends, also after it was removed here and deleted. */
+	if (stat(file, &st) < 0 || !S_ISBLK(st.st_mode))
+		r = visit_file(file, GRANT_CHANGE, visit, data);
+	else if ((r = visit(data, file, GRANT_WRITE)) == 0)
 		/* There is no room for snapshots beside it. */
 		r = visit(data, "/var/tmp", GRANT_CHANGE);
-	else if (r == 0)
-		r = visit_file(file, GRANT_CHANGE, visit, data);
 	if (r == 0 && changes && strcmp(changes, "none") != 0)
 		r = visit_file(changes, GRANT_CHANGE, visit, data);
 	return r;
