@@ -57,7 +57,7 @@ START_TEST(nbdloopd_is_given_each_connection)
 
 	assert_words(
 		&command,
-		"@nbdloopd --fd=3 --fd=4 --control=/run/c.sock --direct-io=auto --threads=2 --offset=512 --swap "
+		"@nbdloopd --fd=3 --fd=4 --control=/run/c.sock --direct-io=auto --sandbox=off --threads=2 --offset=512 --swap "
 		"--read-only -- /srv/-disk.img");
 }
 END_TEST
