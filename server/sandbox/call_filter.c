@@ -133,7 +133,7 @@ static int
 allow_log(scmp_filter_ctx filter)
 {
 	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
-				 SCMP_CMP(0, SCMP_CMP_EQ, AF_UNIX));
+				 SCMP_CMP(0, SCMP_CMP_EQ, AF_UNIX, 0));
 
 	return r < 0 ? r : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(connect), 0);
 }

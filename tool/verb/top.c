@@ -178,11 +178,11 @@ take_signal(struct top *top, GError **error)
 
 	if (read(top->signals, &info, sizeof(info)) != sizeof(info))
 		return true;
+	if (info.ssi_signo == SIGTSTP)
+		obey(SIGTSTP);
 	switch (info.ssi_signo) {
 	case SIGWINCH: break;
 	case SIGTSTP:
-		obey(SIGTSTP);
-		/* fallthrough */
 	case SIGCONT: /* also after SIGSTOP, when somebody else had the terminal meanwhile */
 		terminal_leave();
 		if (!terminal_enter(error))
