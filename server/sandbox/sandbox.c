@@ -53,6 +53,7 @@ static struct {
 	char text[TEXT_MAX];    /* what is in force, and what is not */
 	char missing[TEXT_MAX]; /* of that, the latter */
 	bool filters;           /* of system calls are there */
+	bool required;          /* sandbox=on */
 	pid_t older[OLDER_MAX]; /* threads that were there before */
 } sandbox = {.list = -1, .text = "off"};
 
@@ -300,7 +301,18 @@ confine_thread(enum thread_kind kind)
 	}
 	if (r == 0 && sandbox.filters)
 		r = call_filter_enter(kind);
-	if (r < 0 && log_limit_pass(&once, NULL))
+	if (r == 0)
+		return;
+	/* As after a call that a filter forbids: what clients got as flushed is on the disk, and
+	 * the next server finds all else as after a kill. */
+	if (sandbox.required) {
+		log_error(
+			"sandbox=on: a thread can't be confined: %s: the server ends; sandbox=auto "
+			"goes on without",
+			strerror(-r));
+		_exit(EXIT_FAILURE);
+	}
+	if (log_limit_pass(&once, NULL))
 		log_warning("sandbox: a thread is not confined: %s", strerror(-r));
 }
 
@@ -333,6 +345,7 @@ sandbox_enter(const struct server_config *config, char **error)
 {
 	if (config->sandbox == TRISTATE_OFF)
 		return 0;
+	sandbox.required = config->sandbox == TRISTATE_ON;
 	note_older_threads();
 	enter_parts(config);
 	if (config->sandbox == TRISTATE_ON && sandbox.missing[0])

@@ -15,8 +15,9 @@ sandbox_prepare(const struct server_config *config, const char *config_file, cha
 
 /* When nothing more needs the privileges of the start, and before further threads are started:
  * confines the calling thread and those that it will start.  Others follow at their next work
- * (common/thread.h).  Logs what is in force.  Returns 0, or -errno with *error a sentence (caller
- * frees): with sandbox=on, a part is missing. */
+ * (common/thread.h); with sandbox=on, one that can't be confined ends the process.  Logs what is in
+ * force.  Returns 0, or -errno with *error a sentence (caller frees): with sandbox=on, a part is
+ * missing. */
 int
 sandbox_enter(const struct server_config *config, char **error);
 

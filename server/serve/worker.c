@@ -310,8 +310,9 @@ worker_main(void *data)
 	}
 	worker->event_op.completion.done = mail_came;
 	loop_poll(worker->loop, &worker->event_op, worker->event);
-	tell_started(worker, 0);
+	/* No client is let in before. */
 	thread_confine(THREAD_LOOP);
+	tell_started(worker, 0);
 	while (turn(worker))
 		;
 	clean_up(worker);

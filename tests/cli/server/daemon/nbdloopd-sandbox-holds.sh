@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # A taken-over event loop (tests/lib/break_out.c) is stopped by the sandbox, on each engine: it
-# starts no program, opens no other file, by a call or on its ring, and gains nothing else.
+# starts no program, opens no other file, by a call or on its ring, and gains nothing else.  If a
+# thread can't be confined, --sandbox=on serves nothing.
 . "$(dirname "$0")/../../../lib/functions.sh"
 
 require_python_nbd
@@ -71,4 +72,19 @@ for engine in $engines; do
 	# A C library does without a newer call only if the answer is that of an older kernel.
 	stopped newer -
 	expect_equal "$engine: a newer call" "Function not implemented" "$outcome"
+	filters=yes
 done
+[ -n "${filters-}" ] || exit 0
+
+# A thread that can't be confined: with sandbox=on, nothing is served.
+preload no_filter_for_threads
+ready=$dir/ready.pid
+server_files
+spawn server "${server_prefix[@]}" nbdloopd -U "$dir/on.sock" -P "$ready" --sandbox=on "$image"
+end_process server
+expect_equal "status with a thread that is not confined" 1 "$end_status"
+expect_log "^nbdloopd: error: sandbox=on: a thread can't be confined: Cannot allocate memory: the server ends"
+[ ! -s "$ready" ] || fail "the server was ready"
+start_nbdloopd --sandbox=auto "$image"
+expect_log "^nbdloopd: warning: sandbox: a thread is not confined: Cannot allocate memory"
+stop_server
