@@ -42,18 +42,55 @@ static const struct {
 	{"/dev/zero", GRANT_READ},
 };
 
-/* Directories in which there is too much else: there, a file is granted, and not its
- * directory. */
 static bool
-is_too_wide(const char *directory)
+is_below(const char *path, const char *directory)
 {
-	static const char *const wide[] = {"/", "/dev", "/etc", "/proc", "/run", "/sys"};
+	size_t length = strlen(directory);
 
-	for (unsigned int i = 0; i < sizeof(wide) / sizeof(wide[0]); i++) {
-		if (strcmp(directory, wide[i]) == 0)
+	return strncmp(path, directory, length) == 0 && path[length] == '/';
+}
+
+/* A home directory has keys, and what a shell runs at the next login.  That of a system's user may
+ * be the place of its images. */
+static bool
+is_home(const char *directory)
+{
+	return strcmp(directory, "/root") == 0 ||
+	       (is_below(directory, "/home") && !strchr(directory + strlen("/home/"), '/'));
+}
+
+static bool
+is_kernels(const char *directory)
+{
+	return strcmp(directory, "/proc") == 0 || is_below(directory, "/proc") ||
+	       strcmp(directory, "/sys") == 0 || is_below(directory, "/sys");
+}
+
+/* Directories in which there is too much else, such as programs, keys and what starts programs:
+ * there, a file is granted, and not its directory.  Those that are for data (/srv, /mnt) are not
+ * among them, nor those in which everybody makes files (/tmp): no program may trust these. */
+static bool
+is_too_wide(const char *directory, enum grant_use use)
+{
+	static const char *const alone[] = {
+		"/",    "/dev",       "/home",    "/opt",     "/run",       "/run/user",
+		"/var", "/var/cache", "/var/lib", "/var/log", "/var/spool",
+	};
+	/* All that is below them is as bad, but keys and configuration are read there. */
+	static const char *const system[] = {
+		"/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/sbin", "/usr",
+	};
+
+	for (unsigned int i = 0; i < sizeof(alone) / sizeof(alone[0]); i++) {
+		if (strcmp(directory, alone[i]) == 0)
 			return true;
 	}
-	return strncmp(directory, "/proc/", 6) == 0;
+	for (unsigned int i = 0; i < sizeof(system) / sizeof(system[0]); i++) {
+		if (strcmp(directory, system[i]) == 0 ||
+		    (use == GRANT_CHANGE && is_below(directory, system[i])))
+			return true;
+	}
+	return is_home(directory) || is_kernels(directory);
 }
 
 /* The directory of a path, without links.  NULL: there is none. */
@@ -76,7 +113,7 @@ visit_parent(const char *path, enum grant_use use, grant_visit *visit, void *dat
 
 	if (!parent)
 		return errno == ENOMEM ? -ENOMEM : 0;
-	if (is_too_wide(parent))
+	if (is_too_wide(parent, use))
 		return visit(data, path, use);
 	return visit(data, parent, use);
 }

@@ -217,6 +217,9 @@ confine_files(const struct server_config *config)
 		r = landlock_enter(sandbox.list);
 	if (r == 0) {
 		note_part("landlock %d", sandbox.version);
+		error_explain_denials("; the sandbox lets nbdloopd open only what its "
+				      "configuration named at the start: sandbox-path=DIR allows "
+				      "more");
 		return;
 	}
 	if (sandbox.list >= 0)

@@ -64,6 +64,19 @@ expect_equal "sandbox=off" off "$(control "$dir/control" status sandbox)"
 control "$dir/control" "add c=$dir/there/c.img" name >"$dir/said"
 stop_server
 
+# The home directory of root has too much else: an image there is served, and nothing beside it.
+home=/root/nbdloopd-test.$$
+on_exit rm -f "$home".{a,b,a.changes}
+truncate -s 1M "$home.a" "$home.b"
+start_nbdloopd --control "$dir/control" "$home.a"
+control "$dir/control" "add b=$home.b" >"$dir/said" || true
+grep -E "$way_out" "$dir/said" >"$dir/found" || fail "another image in /root: $(cat "$dir/said")"
+control "$dir/control" "checkpoint create monday" >"$dir/said" || true
+grep -F "$home.a.changes: Permission denied; the sandbox lets nbdloopd open only what its configuration named at the start: sandbox-path=DIR allows more" \
+	"$dir/said" >"$dir/found" || fail "a record in /root: $(cat "$dir/said")"
+nbdinfo --size "nbd+unix:///?socket=$sock" >"$dir/said" || fail "the image in /root is not served"
+stop_server
+
 # In /run itself, there is too much else that could be removed.
 on_exit rm -f "/run/nbdloopd-test.$$"
 start_nbdloopd -U "/run/nbdloopd-test.$$" "$dir/here/a.img"
