@@ -202,12 +202,15 @@ open_direct(int fd)
 static bool
 begin_overwriting(struct file_end *file)
 {
-	if (!file->writers) {
-		file->direct = open_direct(file->fd);
-		file->block = block_of(file->fd);
-		file->writers = writers_new(overwrite, file);
-	}
-	return file->writers;
+	if (file->writers)
+		return true;
+	file->writers = writers_new(overwrite, file);
+	if (!file->writers)
+		return false;
+	/* The threads see both, since they have no request yet. */
+	file->direct = open_direct(file->fd);
+	file->block = block_of(file->fd);
+	return true;
 }
 
 /* ---- requests */
