@@ -30,15 +30,19 @@ class Image:
         self.path = os.path.join(directory, "disk.img")
         self.size = size
         status = os.statvfs(directory)
-        if status.f_bavail * status.f_frsize < size + 64 * MIB:
+        if status.f_bavail * status.f_frsize < self.needs() + 64 * MIB:
             raise ImageError(f"{directory}: not enough free space for an image of "
-                             f"{size // MIB} MiB (--directory, --image-size)")
+                             f"{self.needs() // MIB} MiB (--directory, --image-size)")
         self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             self._fill()
         except BaseException:
             self.remove()
             raise
+
+    def needs(self):
+        """The bytes that it takes of the disk."""
+        return self.size
 
     def _fill(self):
         left = self.size
