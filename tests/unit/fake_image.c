@@ -16,13 +16,13 @@
 void
 buffer_fill(unsigned char *buffer, size_t length, uint32_t seed)
 {
-	uint64_t word = 0;
+	uint64_t word;
 
-	for (size_t i = 0; i < length; i++) {
-		if (i % 8 == 0)
-			word = (i / 8 + 1 + ((uint64_t)seed << 32)) * UINT64_C(0x9e3779b97f4a7c15);
-		/* Never 0, so that zeroes never come from here. */
-		buffer[i] = (unsigned char)(word >> (i % 8 * 8)) | 1;
+	for (size_t i = 0; i < length; i += sizeof(word)) {
+		word = (i / 8 + 1 + ((uint64_t)seed << 32)) * UINT64_C(0x9e3779b97f4a7c15);
+		/* No byte is 0, so that zeroes never come from here. */
+		word |= UINT64_C(0x0101010101010101);
+		memcpy(buffer + i, &word, length - i < sizeof(word) ? length - i : sizeof(word));
 	}
 }
 
@@ -62,6 +62,20 @@ set_facts(struct image *image, const struct fake_facts *facts, uint64_t file_siz
 	atomic_store(&image->cached, image_may_cache(image));
 }
 
+static void
+fill_file(struct fake_image *fake, bool empty)
+{
+	int fd = fake->image->backing.fd;
+
+	if (empty) {
+		ck_assert_int_eq(ftruncate(fd, (off_t)fake->file_size), 0);
+		return;
+	}
+	ck_assert_ptr_nonnull(fake->model);
+	buffer_fill(fake->model, fake->file_size, 1);
+	ck_assert_int_eq(pwrite(fd, fake->model, fake->file_size, 0), (ssize_t)fake->file_size);
+}
+
 void
 fake_image_open(struct fake_image *fake, const struct fake_facts *facts)
 {
@@ -69,9 +83,8 @@ fake_image_open(struct fake_image *fake, const struct fake_facts *facts)
 
 	fake_init(&fake->fake);
 	fake->file_size = facts->file_size ? facts->file_size : 1 << 20;
-	fake->model = malloc(fake->file_size);
+	fake->model = facts->empty ? NULL : malloc(fake->file_size);
 	ck_assert_ptr_nonnull(image);
-	ck_assert_ptr_nonnull(fake->model);
 	memset(image, 0, sizeof(*image));
 	set_facts(image, facts, fake->file_size);
 	image->backend = &fake->fake.backend;
@@ -85,9 +98,7 @@ fake_image_open(struct fake_image *fake, const struct fake_facts *facts)
 	arena_init(&image->arena, (size_t)image->config.depth * CHUNK_SIZE);
 	image->pool = pool_new(facts->contexts);
 	fake->image = image;
-	buffer_fill(fake->model, fake->file_size, 1);
-	ck_assert_int_eq(pwrite(image->backing.fd, fake->model, fake->file_size, 0),
-			 (ssize_t)fake->file_size);
+	fill_file(fake, facts->empty);
 	ck_assert_int_eq(ioctx_new(image, &fake->ctx), 0);
 }
 

@@ -28,17 +28,18 @@ struct fake_facts {
 	unsigned int depth;        /* default 8 */
 	unsigned int contexts;     /* limit of the pool */
 	bool read_only, no_discard;
+	bool empty; /* the file is a hole, and has no model: for large ones */
 };
 
 struct fake_image {
 	struct fake fake;
 	struct image *image;
 	struct ioctx *ctx;    /* not of the pool */
-	unsigned char *model; /* the whole file */
+	unsigned char *model; /* the whole file; or NULL */
 	uint64_t file_size;
 };
 
-/* Both file and model hold a pattern in which every 8 bytes differ. */
+/* Both file and model hold a pattern in which every 8 bytes differ, unless the file is empty. */
 void
 fake_image_open(struct fake_image *fake, const struct fake_facts *facts);
 void
