@@ -31,8 +31,9 @@ boot_id(char *id, size_t size)
 	snprintf(id, size, "%s", present);
 }
 
-int64_t
-boot_age(void)
+void
+boot_clocks(int64_t *now, int64_t *age)
 {
-	return (int64_t)clock_ns(CLOCK_BOOTTIME);
+	*now = (int64_t)clock_ns(CLOCK_REALTIME);
+	*age = (int64_t)clock_ns(CLOCK_BOOTTIME);
 }

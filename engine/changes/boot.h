@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The present run of the kernel. Tests have a boot.c of their own.
+ * The present run of the kernel, and its clocks. Tests have a boot.c of their own.
  */
 #ifndef ENGINE_CHANGES_BOOT_H
 #define ENGINE_CHANGES_BOOT_H
@@ -12,8 +12,8 @@
 void
 boot_id(char *id, size_t size);
 
-/* Returns how long ago it began, in nanoseconds. */
-int64_t
-boot_age(void);
+/* Sets *now to the time since 1970, and *age to the time since the run began, in nanoseconds. */
+void
+boot_clocks(int64_t *now, int64_t *age);
 
 #endif

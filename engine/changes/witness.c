@@ -135,9 +135,8 @@ witness_take(struct witness *witness, const struct backing *backing, uint64_t of
 	*witness = (struct witness){
 		.offset = offset,
 		.window = window,
-		.seen = (int64_t)clock_ns(CLOCK_REALTIME),
-		.seen_boot = boot_age(),
 	};
+	boot_clocks(&witness->seen, &witness->seen_boot);
 	boot_id(witness->boot, sizeof(witness->boot));
 	return backing->block_device ? take_block_device(witness, backing)
 				     : take_file(witness, backing);
