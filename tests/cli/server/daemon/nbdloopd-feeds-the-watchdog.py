@@ -14,9 +14,9 @@ from stopped_thread import stopped_thread
 from waiting import FACTOR, TIMEOUT, wait_until
 
 directory, engine = sys.argv[1:]
-log = directory + "/server.log"
+log = directory + ".server.log"
 manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-notify = directory + "/notify-" + engine
+notify = directory + "/notify"
 manager.bind(notify)
 manager.settimeout(TIMEOUT)
 INTERVAL = FACTOR  # seconds
@@ -96,6 +96,8 @@ assert all(count <= 15 for count in woken.values()), woken
 
 loops = set()
 for thread in sorted(int(t) for t in process.threads(server.pid)):
+    if loops == {1, 2}:
+        break
     if thread != server.pid and (number := loop_of(thread, loops)):
         expect_sign()
         assert is_logged(f"event loop {number} turns again")
