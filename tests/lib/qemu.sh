@@ -8,7 +8,7 @@ console=$dir/console
 start_machine() # [QEMU-ARGUMENT...]
 {
 	rm -f "$console"
-	spawn qemu timeout $((100 * time_factor)) qemu-system-x86_64 -machine pc,accel=tcg,graphics=off -m 64 \
+	spawn qemu timeout $((150 * time_factor)) qemu-system-x86_64 -machine pc,accel=tcg,graphics=off -m 64 \
 		-nodefaults -display none -serial "file:$console" "$@"
 }
 
@@ -19,7 +19,7 @@ stop_machine()
 
 expect_console() # REGEX
 {
-	poll_for 50 console_shows_or_machine_gone "$1" || true
+	poll_for 90 console_shows_or_machine_gone "$1" || true
 	! process_gone "${process_pids[qemu]}" || fail "qemu ended by itself"
 	grep -aqE -- "$1" "$console" || {
 		cp "$console" "$dir/console.log"

@@ -12,6 +12,8 @@ image=/usr/lib/grub-rescue/grub-rescue-floppy.img
 # may expire at once: GRUB then runs the first
 # entry, which waits for a key. The test may miss the top of GRUB's screen as well.
 proof='GNU GRUB|Press any key to continue|highlighted entry will be executed'
+# One engine will do: grub-cdrom-boots-in-qemu.sh has each. The page cache concerns only the engine,
+# which is the same in both servers.
+engines=${engines%% *}
 each_target image_boots "$image" on a if=floppy "$proof"
-# The page cache concerns only the engine, which is the same in both servers.
 each_engine image_boots "$image" off a if=floppy "$proof"

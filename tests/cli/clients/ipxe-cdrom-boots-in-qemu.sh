@@ -8,6 +8,8 @@ require qemu-system-x86_64
 image=/usr/lib/ipxe/ipxe.iso
 [ -e "$image" ] || skip "no $image (package ipxe)"
 
+# One engine will do: grub-cdrom-boots-in-qemu.sh has each. The page cache concerns only the engine,
+# which is the same in both servers.
+engines=${engines%% *}
 each_target image_boots "$image" on d if=ide,media=cdrom 'Open Source Network Boot Firmware'
-# The page cache concerns only the engine, which is the same in both servers.
 each_engine image_boots "$image" off d if=ide,media=cdrom 'Open Source Network Boot Firmware'
