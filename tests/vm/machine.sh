@@ -104,7 +104,7 @@ machine_start()
 # instruction that the other one is changing, and the kernel, which changes its own (a
 # breakpoint first, in between) for each static key, dies of "Oops: int3".
 # And not the TSC as its clock: on a busy machine the kernel may measure its frequency
-# wrongly.
+# wrongly, and takes the timer for broken, of which it would die (no_timer_check).
 # Nor random addresses (norandmaps): QEMU would translate the code of a library again for each
 # process that has it at another address. A process starts three times as fast without.
 machine_emulate() # QEMU-OPTION...
@@ -112,7 +112,7 @@ machine_emulate() # QEMU-OPTION...
 	timeout --kill-after=5 $machine_seconds qemu-system-x86_64 -nodefaults -no-user-config -display none \
 		-machine q35 -accel tcg,thread=single -cpu max,la57=off,erms=off,fsrm=off -smp 2 -m "$memory" -no-reboot \
 		-kernel "$kernel/vmlinuz" -initrd "$machine/initramfs.cpio" -pidfile "$machine/pid" \
-		-append "console=ttyS0 panic=-1 quiet loglevel=4 random.trust_cpu=on mitigations=off audit=0 norandmaps clocksource=hpet $kernel_arguments" \
+		-append "console=ttyS0 panic=-1 quiet loglevel=4 random.trust_cpu=on mitigations=off audit=0 norandmaps clocksource=hpet no_timer_check $kernel_arguments" \
 		-serial "file:$machine/console" \
 		-device virtio-serial-pci -chardev "file,id=log,path=$machine/out" -device virtserialport,chardev=log,name=log \
 		-device virtio-rng-pci \
