@@ -212,6 +212,8 @@ image=$dir/disk/disk.img
 # The image is written once, so that a later write touches nothing but the data.
 dd if=/dev/zero of="$image" bs=1M count=$((size >> 20)) conv=fsync status=none
 find_bad
+# AIO's errors are the same as those of io_uring.
+engines=${engines/aio/}
 each_engine direct
 engine=auto
 # Behaviour that depends only on the server is tested on one of the kernels, a file on the older, a

@@ -13,7 +13,7 @@
 require fio
 image=$dir/disk.img
 jobs=$dir/jobs.fio
-area=$((2 << 20)) # of each job
+area=$((1 << 20)) # of each job
 gap=$((1 << 20))  # before it, between them, and after the last
 
 # Writes a job file: a section for each job, each with an area of its own.
@@ -119,7 +119,7 @@ write_sectors_of_shared_blocks() # ENGINE
 		bs=512
 		# The next write goes to the job's sector of the next block.
 		rw=write:3584
-		size=1M
+		size=256k
 		verify=crc32c
 		verify_fatal=1
 		verify_state_save=0

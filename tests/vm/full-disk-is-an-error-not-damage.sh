@@ -82,7 +82,7 @@ survives() # DIRECT-IO
 
 mkdir "$dir/disk" "$dir/client"
 # AIO's errors are the same as those of io_uring.
-engines=${engines/aio/}
-each_engine survives on
-engine=auto
+engine=io_uring
+survives on
+engine=threads
 survives off

@@ -4,7 +4,7 @@
 # A device keeps the image that it was attached to, whatever happens to the image's name: a file
 # that has taken the name is neither served by the next server nor written to, nor mistaken for the
 # image by --nooverlap; an image that has lost its name is still served; and the same holds when the
-# name goes to another file just before a server opens it. With both servers.
+# name goes to another file just before a server opens it.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -129,8 +129,8 @@ keeps_from_the_start() # SERVER
 modprobe nbd
 keeps_from_the_start nbdloopd
 keeps_from_the_start nbdkit
+# The guard gives both the image in the same way, which the start has shown.
 keeps nbdloopd
-keeps nbdkit
 
 # For a block device, the size counts, too.
 drive=$(drive_device 1)

@@ -10,11 +10,15 @@ require fio resize2fs xfs_growfs
 image=$dir/disk.img
 
 cat >"$dir/large.py" <<'END'
-import sys
+# Has room for all, and writes each eighth MiB.
+import os, sys
 how, name, mib = sys.argv[1:]
 with open(name, how) as file:
-    for i in range(int(mib)):
+    if how == "wb":
+        os.posix_fallocate(file.fileno(), 0, int(mib) << 20)
+    for i in range(0, int(mib), 8):
         data = i.to_bytes(4, "big") * (1 << 18)
+        file.seek(i << 20)
         if how == "wb":
             file.write(data)
         elif file.read(len(data)) != data:

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # poll=on on an NVMe drive with a poll queue, for a file on ext4 and for a whole drive: the drive
-# serves hundreds of reads through /dev/nbd0 without interrupts, and the server doesn't sleep for
+# serves a hundred reads through /dev/nbd0 without interrupts, and the server doesn't sleep for
 # the drive: it sleeps once for each request, while it waits for the next. With poll=off there is an
 # interrupt for each read, and mostly one more sleep. The start-up line and the status tell which
 # mode is in use. Every byte read is compared, also where writes, durable writes, syncs, discards
@@ -14,7 +14,7 @@
 # vm: drive 64M
 . "$(dirname "$0")/functions.sh"
 
-count=250
+count=120
 io=$(dirname "$0")/device_io.py
 disk=$(findmnt --noheadings --output SOURCE --target "$dir")
 drive=$(drive_device 1)
@@ -129,7 +129,7 @@ mapped_drive_is_not_polled()
 }
 
 mark_kernel_log
-head -c 32M /dev/urandom >"$dir/data"
+head -c 8M /dev/urandom >"$dir/data"
 is_polled "$image" "$disk"
 is_polled "$drive" "$drive"
 server_listen=() nbd_server=()

@@ -12,7 +12,7 @@ suites=(errors model neighbours)
 # Check's own variables: run only the row that is set below, with more time for each test.
 export CK_RUN_CASE CK_TIMEOUT_MULTIPLIER=$NBDLOOP_TIME_FACTOR NBDLOOP_TIME_FACTOR
 # Under emulation, several connections that poll on two processors are slow: run fewer rounds.
-export LOOP_PART=${LOOP_PART:-8}
+export LOOP_PART=${LOOP_PART:-16}
 
 run_suite() # SUITE
 {

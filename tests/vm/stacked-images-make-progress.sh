@@ -37,7 +37,7 @@ stack() # INNER-DIRECT-IO
 	expect_log "direct I/O $1"
 	quietly mkfs.ext4 -q -F /dev/nbd1
 	mount_at "$inner" /dev/nbd1
-	spawn writer "$python" "$writer" "$inner" 280
+	spawn writer "$python" "$writer" "$inner" 230
 	poll_for 60 process_gone "${process_pids[writer]}" || fail "$what: no progress: $(cat "$dir/writer.log")"
 	end_process writer
 	[ "$end_status" = 0 ] || fail "$what: $(cat "$dir/writer.log")"

@@ -120,6 +120,5 @@ mark_kernel_log
 head -c 384M /dev/zero >"$image"
 sync "$image"
 drop_cache "$image"
-swaps 230
 # The two programs take each other's memory.
-swaps 150 150
+swaps 120 120
