@@ -4,6 +4,7 @@
  */
 #include "server/config/command_line.h"
 #include "server/daemon/server.h"
+#include "server/sandbox/sandbox.h"
 #include "server/serve/probes.h"
 
 #include "common/cleanup.h"
@@ -124,6 +125,7 @@ main(int argc, char **argv)
 
 	standard_fds_ensure();
 	log_target_set(LOG_TO_STDERR);
+	sandbox_explain_denials();
 	r = command_line_parse(&line, argc, argv, &error);
 	if (r < 0)
 		return complain(r, error);

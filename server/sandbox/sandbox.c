@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/sandbox/sandbox.h"
 
+#include "server/sandbox/apparmor.h"
 #include "server/sandbox/call_filter.h"
 #include "server/sandbox/capabilities.h"
 #include "server/sandbox/grants.h"
@@ -145,6 +146,37 @@ sandbox_text(void)
 	return sandbox.text;
 }
 
+/* ---- what is denied */
+
+void
+sandbox_explain_denials(void)
+{
+	/* Another thread may read the one of the start. */
+	static char texts[2][TEXT_MAX];
+	char *text = texts[sandbox.list >= 0];
+	struct apparmor found;
+
+	if (apparmor_find(&found) && strcmp(found.mode, "enforce") == 0)
+		snprintf(text, TEXT_MAX,
+			 "; AppArmor's profile %s may forbid it, which the kernel's log would "
+			 "tell: /etc/apparmor.d/local/%s can allow more",
+			 found.profile, found.profile);
+	if (sandbox.list >= 0)
+		append(text,
+		       "; the sandbox lets nbdloopd open only what its configuration named at the "
+		       "start: sandbox-path=DIR allows more");
+	error_explain_denials(text[0] ? text : NULL);
+}
+
+static void
+note_apparmor(void)
+{
+	struct apparmor found;
+
+	if (apparmor_find(&found))
+		note_part("apparmor %s (%s)", found.profile, found.mode);
+}
+
 /* ---- the parts */
 
 /* Valgrind replaces the program's allocator by a library of this name, makes calls of its own, and
@@ -217,9 +249,7 @@ confine_files(const struct server_config *config)
 		r = landlock_enter(sandbox.list);
 	if (r == 0) {
 		note_part("landlock %d", sandbox.version);
-		error_explain_denials("; the sandbox lets nbdloopd open only what its "
-				      "configuration named at the start: sandbox-path=DIR allows "
-				      "more");
+		sandbox_explain_denials();
 		return;
 	}
 	if (sandbox.list >= 0)
@@ -341,13 +371,16 @@ enter_parts(const struct server_config *config)
 	restrict_rings();
 	if (!sandbox.ceph)
 		filter_calls(config);
+	note_apparmor();
 }
 
 int
 sandbox_enter(const struct server_config *config, char **error)
 {
-	if (config->sandbox == TRISTATE_OFF)
+	if (config->sandbox == TRISTATE_OFF) {
+		note_apparmor();
 		return 0;
+	}
 	sandbox.required = config->sandbox == TRISTATE_ON;
 	note_older_threads();
 	enter_parts(config);

@@ -13,6 +13,11 @@
 int
 sandbox_prepare(const struct server_config *config, const char *config_file, char **error);
 
+/* At the program's start: from now on, errors of what is denied tell of a profile of AppArmor, and,
+ * when the sandbox is entered, of it. */
+void
+sandbox_explain_denials(void);
+
 /* When nothing more needs the privileges of the start, and before further threads are started:
  * confines the calling thread and those that it will start.  Others follow at their next work
  * (common/thread.h); with sandbox=on, one that can't be confined ends the process.  Logs what is in

@@ -3,18 +3,22 @@
 # vm: boots 2
 # vm: kernel systemd.log_target=kmsg systemd.default_standard_output=null systemd.default_standard_error=tty systemd.show_status=no
 # vm: limit 400
-# nbdloopd does all that it can do within the units that are installed, in their sandbox and in its
-# own: it serves what a client of the socket asks for, keeps checkpoints and snapshots, follows its
-# configuration, encrypts, and passes tests of the protocol; it can't touch what its unit doesn't
-# give it.  When one of its event loops hangs, systemd starts it again.  It ends with the machine,
-# and what was flushed, and its checkpoints, are there after that.
+# nbdloopd does all that it can do within the units that are installed, in their sandbox, in its own
+# and under AppArmor's profile: it serves what a client of the socket asks for, keeps checkpoints
+# and snapshots, follows its configuration, encrypts, and passes tests of the protocol; it can't
+# touch what its unit doesn't give it, and a denial by the profile is explained.  When one of its
+# event loops hangs, systemd starts it again.  It ends with the machine, and what was flushed, and
+# its checkpoints, are there after that.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/systemd.sh"
 
 require_python_nbd
+[ -x /sbin/apparmor_parser ] || skip "apparmor_parser is not installed"
 images=/srv/images
 units=$top_builddir/server/systemd
-suites=(errors)
+sbindir=$(sed -n 's|^ExecStart=\(.*\)/nbdloopd .*|\1|p' "$units/nbdloopd.service")
+# By hand, more of them: see HACKING.md.
+read -ra suites <<<"${NBDLOOP_SUITES:-errors}"
 row="nbdloopd, io_uring, direct I/O"
 
 # ---- before systemd
@@ -54,12 +58,13 @@ write_drop_ins()
 		>$etc/nbdloopd@.service.d/watchdog.conf
 }
 
-# Tests of the protocol as a service with the settings of the unit: only what is started differs.
+# Tests of the protocol as a service with the settings of the unit: only what is started differs,
+# and so there is no profile, under which nothing else can be started.
 write_suite()
 {
 	local etc=/etc/systemd/system suite
 	mkdir $images/suite $etc/suite.service.d
-	sed -E '/^(Type|Exec[A-Za-z]*|WatchdogSec|Restart[A-Za-z]*|RuntimeDirectory)=/d' \
+	sed -E '/^(Type|AppArmorProfile|Exec[A-Za-z]*|WatchdogSec|Restart[A-Za-z]*|RuntimeDirectory)=/d' \
 		"$units/nbdloopd.service" >$etc/suite.service
 	cat >$etc/suite.service.d/suite.conf <<-EOT
 		[Service]
@@ -78,8 +83,7 @@ write_suite()
 
 install_nbdloopd()
 {
-	local sbindir directory
-	sbindir=$(sed -n 's|^ExecStart=\(.*\)/nbdloopd .*|\1|p' "$units/nbdloopd.service")
+	local directory
 	directory=$(sed -n 's/^SYSTEMD_UNIT_DIR = //p' "$top_builddir/server/Makefile")
 	[ -d "$directory" ] || skip "nbdloop was built without systemd's directories"
 	mkdir -p "$sbindir"
@@ -117,6 +121,29 @@ has_restarted() # UNIT
 	[ "$(restarts "$1")" -gt 0 ] && is_in_state "$1" active
 }
 
+load_profile()
+{
+	cp "$VM_SOURCE/../../server/systemd/nbdloopd.apparmor" /etc/apparmor.d/nbdloopd
+	quietly apparmor_parser --replace --skip-cache /etc/apparmor.d/nbdloopd
+	grep -x 'nbdloopd (enforce)' /sys/kernel/security/apparmor/profiles || fail "the profile is not enforced"
+}
+
+expect_profile() # UNIT
+{
+	expect_equal "AppArmor's profile of $1" "nbdloopd (enforce)" \
+		"$(cat "/proc/$(systemctl show --property=MainPID --value "$1")/attr/current")"
+}
+
+# Root may read it, and the server's own sandbox begins later.
+expect_denial()
+{
+	local status=0
+	aa-exec -p nbdloopd -- "$sbindir/nbdloopd" --unix /run/nbdloopd/shadow.sock /etc/shadow >"$dir/denied.log" 2>&1 || status=$?
+	expect_equal "status with an image that the profile doesn't have" 1 "$status"
+	grep -F "/etc/shadow: Permission denied; AppArmor's profile nbdloopd may forbid it" "$dir/denied.log" |
+		grep -F "/etc/apparmor.d/local/nbdloopd can allow more" || fail "the denial is not explained"
+}
+
 # Without the socket's client, the service doesn't run.
 serve_by_socket()
 {
@@ -131,8 +158,9 @@ serve_by_socket()
 # The unit's own sandbox leaves nbdloopd what it needs for its one.
 expect_sandbox() # LOG [REGEX]
 {
-	local filters="; no seccomp: this nbdloopd was built without libseccomp"
-	! grep -q '^SECCOMP_LIBS = .' "$top_builddir/server/Makefile" || filters=", seccomp$"
+	local profile=", apparmor nbdloopd \(enforce\)" filters
+	filters="$profile; no seccomp: this nbdloopd was built without libseccomp"
+	! grep -q '^SECCOMP_LIBS = .' "$top_builddir/server/Makefile" || filters=", seccomp$profile$"
 	grep -E "sandbox: no new privileges, no capabilities .*${2-}, landlock [1-9][0-9]*, ring restrictions$filters" \
 		"$1" || fail "a part of the sandbox is missing: $(grep 'sandbox: ' "$1")"
 	! grep 'not confined' "$1" || fail "a thread is not confined"
@@ -154,6 +182,7 @@ start_hang()
 {
 	quietly systemctl start nbdloopd@secret.service
 	ask encrypt
+	expect_profile nbdloopd@secret.service
 	# Its keys are read again, in the sandbox.
 	quietly systemctl reload nbdloopd@secret.service
 	grep -q 'configuration was read again' $images/secret.log || fail "the instance reads no configuration again"
@@ -202,7 +231,10 @@ case $VM_BOOT-$VM_STAGE in
 	;;
 1-systemd)
 	ln -s $images/{server,secret,suite}.log "$dir/" # to be shown if it fails
+	load_profile
 	serve_by_socket
+	expect_profile nbdloopd.service
+	expect_denial
 	expect_sandbox $images/server.log
 	follow_configuration
 	start_hang
