@@ -32,6 +32,8 @@ ask_bash() # LINE
 {
 	bash --norc --noprofile -c '
 		. "$1"
+		exec 9>&2
+		compopt() { echo "compopt $*" >&9; }
 		# As readline does it with its own word breaks: "--engine=io" is three words.
 		line=$2
 		COMP_WORDS=()
@@ -160,3 +162,11 @@ offers "nbdloopd --export=name=di" "disk.img directory"
 offers "nbdloopd --tls-certificates=d" directory
 offers "nbdloopd --memory=" ""
 offers "nbdloopd -r dis" disk.img
+
+# Bash escapes blanks, and adds a slash to a directory, only if it knows that they are names of
+# files; and what is no option gets no error.
+for line in "attach dis:compopt -o filenames" "attach direc:compopt -o filenames" "attach --engine=io:" \
+	"list -/ :compopt -o filenames" "list --a/b :compopt -o filenames"; do
+	ask_bash "nbdloop ${line%%:*}" >"$dir/raw" 2>"$dir/bash.log" || true
+	expect_equal "what bash says about: nbdloop ${line%%:*}" "${line#*:}" "$(cat "$dir/bash.log")"
+done
