@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # While fio writes and verifies on an attached device, its direct I/O is switched off and on, and
-# its server is replaced by one with another program file, without an error; the next server keeps
-# the setting of direct I/O. The device also gets another size during these changes.
+# its server is replaced by one with another program file, by nbdloop and as an upgrade of the
+# package does it, without an error; the next server keeps the setting of direct I/O. The device
+# also gets another size during these changes.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -22,13 +23,27 @@ mkdir "$dir/program"
 cp "$top_builddir/server/nbdloopd" "$dir/program/nbdloopd"
 PATH=$dir/program:$PATH
 
+# dpkg renames the new program over the old one, and runs the package's script, which replaces the
+# servers of all devices.  A release has no debian/.
+upgrade_package()
+{
+	local script=$VM_SOURCE/../../debian/nbdloopd.postinst
+	cp "$dir/program/nbdloopd" "$dir/program/nbdloopd.dpkg-new"
+	mv "$dir/program/nbdloopd.dpkg-new" "$dir/program/nbdloopd"
+	if [ -e "$script" ]; then
+		quietly sh "$script" configure 0.1.0-0
+	else
+		quietly nbdloop replace-server "$device"
+	fi
+}
+
 mark_kernel_log
 nbdloop_attach "$image"
 start_load --filename="$device" --size=32M --bsrange=4k-64k --iodepth=8
 for i in 1 2 3; do
 	switch off false
 	before=$(server_pid "$device")
-	quietly nbdloop replace-server "$device"
+	if [ $i = 3 ]; then upgrade_package; else quietly nbdloop replace-server "$device"; fi
 	[ "$(server_pid "$device")" != "$before" ] || fail "it is the same server after replace-server"
 	process_gone "$before" || fail "the old server is still there"
 	expect_equal "direct I/O of the new server" false "$(direct_io_of "$device")"
