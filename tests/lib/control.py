@@ -32,19 +32,15 @@ def status(path):
 
 
 class Control:
-    """A connection to a control socket, for one request after the other."""
+    """Requests to a control socket, each on a connection of its own: nbdloopd ends one that has
+    been idle for five seconds."""
 
     def __init__(self, path):
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(60)
-        self.socket.connect(path)
-        self.answers = self.socket.makefile("rw")
+        self.path = path
 
     def ask(self, request):
         """The answer, which must not be an error."""
-        self.answers.write(request + "\n")
-        self.answers.flush()
-        answer = json.loads(self.answers.readline())
+        answer = json.loads(ask(self.path, request))
         assert "error" not in answer, (request, answer)
         return answer
 

@@ -110,7 +110,6 @@ answer = control.ask(f"snapshot short expire={3 * FACTOR}")
 assert answer["snapshot"]["expires_in"] <= 3 * FACTOR, answer
 short = connect(socket, "short")
 wait_for_end(short)
-control = Control(control_socket)  # the server closes one that asks nothing for seconds
 wait_until("the snapshot is gone", lambda: names() == ["disk", "first"], seen=names)
 control.ask("snapshot short expire=1000")
 assert 900 < snapshot_of("short")["expires_in"] <= 1000
