@@ -70,6 +70,7 @@ write_suite()
 		[Service]
 		Type=oneshot
 		ReadWritePaths=$images
+		SystemCallFilter=mincore
 		Environment=TMPDIR=$images/suite "PATH=$PATH" "top_builddir=$top_builddir" "LOOP_PLUGIN=$plugin"
 		Environment=LOOP_PART=8 "CK_RUN_CASE=$row"
 		Environment=CK_TIMEOUT_MULTIPLIER=$NBDLOOP_TIME_FACTOR NBDLOOP_TIME_FACTOR=$NBDLOOP_TIME_FACTOR
