@@ -47,7 +47,7 @@ write_and_mark() # DIRECT-IO [PAGE-CACHE]
 }
 
 each_engine write_and_mark on
-# In the page cache it is the kernel that writes: AIO's calls are the threads'.
+# What is in the page cache is written by the flush, and AIO's has been tried above.
 for engine in io_uring threads; do
 	write_and_mark off
 done
