@@ -11,7 +11,7 @@ mkdir "$dir/ceph"
 cat >"$dir/suites" <<'END'
 cd "$1/tests/nbd"
 for suite in model neighbours zero replies window connections; do
-	LOOP_CEPH=4M LOOP_PART=4 ./check_$suite || exit 1
+	LOOP_CEPH=4M LOOP_PART=8 ./check_$suite || exit 1
 done
 LOOP_CEPH=32K ./check_extents
 END
