@@ -226,7 +226,8 @@ guard_adopted_device(const struct device *device)
 {
 	struct guard guard = {.link.fd = -1, .record.fd = -1, .signals = -1, .looking = -1};
 	struct guard_progress progress = {.place = NULL};
-	struct guard_plan plan = {.upstream.place = NULL};
+	/* A thread that looks at other servers may read it until the process ends. */
+	static struct guard_plan plan;
 	g_autoptr(GError) error = NULL;
 	bool adopted;
 
@@ -243,7 +244,6 @@ guard_adopted_device(const struct device *device)
 		upstream_fini(&guard.upstream);
 		attachment_fini(&guard.attachment);
 	}
-	guard_plan_fini(&plan);
 	guard_progress_fini(&progress);
 	return adopted ? EXIT_SUCCESS : EXIT_FAILURE;
 }
