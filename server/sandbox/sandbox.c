@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define TEXT_MAX 512
@@ -318,6 +319,14 @@ is_older(pid_t thread)
 	return false;
 }
 
+/* Only a thread with the process's filter gets ENOSYS for a call that is in none of the lists: it
+ * has the number of an older one that has ended. */
+static bool
+has_filter(void)
+{
+	return sandbox.filters && syscall(SYS_getpgid, 0) < 0 && errno == ENOSYS;
+}
+
 /* Threads that are older than the sandbox are confined as a whole, and others by what they do. */
 static void
 confine_thread(enum thread_kind kind)
@@ -325,7 +334,7 @@ confine_thread(enum thread_kind kind)
 	static struct log_limit once = LOG_LIMIT_INIT(1, UINT32_MAX);
 	int r = 0;
 
-	if (is_older(gettid())) {
+	if (is_older(gettid()) && !has_filter()) {
 		r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : capabilities_drop();
 		if (r == 0 && sandbox.list >= 0)
 			r = landlock_enter(sandbox.list);
