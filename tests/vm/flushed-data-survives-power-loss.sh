@@ -34,7 +34,11 @@ write_and_mark() # DIRECT-IO [PAGE-CACHE]
 	# The image is either sparse, so that much is allocated, or written before, so that nothing
 	# makes the file system flush by itself.
 	truncate -s 40M "$dir/disk/$name.img"
-	[ "$engine" != aio ] || dd if=/dev/urandom of="$dir/disk/$name.img" bs=1M count=40 conv=notrunc,fsync status=none
+	case $name in
+	aio-* | threads-off-auto)
+		dd if=/dev/urandom of="$dir/disk/$name.img" bs=1M count=40 conv=notrunc,fsync status=none
+		;;
+	esac
 	start_server -- "$dir/disk/$name.img" engine="$engine" direct-io="$1" page-cache="${2:-auto}"
 	attach /dev/nbd0 -b 4096
 	# The last MiB is for writes to the device itself.

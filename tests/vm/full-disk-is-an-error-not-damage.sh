@@ -84,5 +84,5 @@ mkdir "$dir/disk" "$dir/client"
 # AIO's errors are the same as those of io_uring.
 engine=io_uring
 survives on
-engine=threads
+engine=auto
 survives off

@@ -44,8 +44,8 @@ goes_on_after_kill() # DIRECT-IO
 	unset "process_pids[killed]"
 }
 
-# AIO's writes end as io_uring's do; in the page cache it is the kernel that writes.
+# Other engines' writes end as io_uring's do.
 engine=io_uring
 goes_on_after_kill on
-engine=threads
+engine=auto
 goes_on_after_kill off

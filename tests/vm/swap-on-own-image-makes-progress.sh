@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Swap space on an image that the same machine serves, attached only by nbdloop attach --swap:
-# programs that need much more memory than there is keep running, while the kernel reclaims all it
+# programs that need more memory than is left keep running, while the kernel reclaims all it
 # can from server and guard, and the programs find their data unchanged in memory.
 #
 # A server that can be swapped out is swapped out to its own disk here, and nobody ever brings it
