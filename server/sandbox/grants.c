@@ -50,15 +50,6 @@ is_below(const char *path, const char *directory)
 	return strncmp(path, directory, length) == 0 && path[length] == '/';
 }
 
-/* A home directory has keys, and what a shell runs at the next login.  That of a system's user may
- * be the place of its images. */
-static bool
-is_home(const char *directory)
-{
-	return strcmp(directory, "/root") == 0 ||
-	       (is_below(directory, "/home") && !strchr(directory + strlen("/home/"), '/'));
-}
-
 static bool
 is_kernels(const char *directory)
 {
@@ -68,7 +59,9 @@ is_kernels(const char *directory)
 
 /* Directories in which there is too much else, such as programs, keys and what starts programs:
  * there, a file is granted, and not its directory.  Those that are for data (/srv, /mnt) are not
- * among them, nor those in which everybody makes files (/tmp): no program may trust these. */
+ * among them, nor those in which everybody makes files (/tmp): no program may trust these.  Nor are
+ * home directories, though they have keys: images in them are common, and have records and
+ * snapshots beside them. */
 static bool
 is_too_wide(const char *directory, enum grant_use use)
 {
@@ -90,7 +83,7 @@ is_too_wide(const char *directory, enum grant_use use)
 		    (use == GRANT_CHANGE && is_below(directory, system[i])))
 			return true;
 	}
-	return is_home(directory) || is_kernels(directory);
+	return is_kernels(directory);
 }
 
 /* The directory of a path, without links.  NULL: there is none. */
@@ -128,6 +121,29 @@ visit_file(const char *path, enum grant_use use, grant_visit *visit, void *data)
 	return r == 0 && real ? visit_parent(real, use, visit, data) : r;
 }
 
+/* Nothing can be made beside an image that is granted alone: of what it needs there, its record of
+ * checkpoints is granted if it exists, and snapshots have a place elsewhere (scratch=). */
+static int
+visit_apart(const char *file, grant_visit *visit, void *data)
+{
+	char *CLEANUP_FREE real = realpath(file, NULL);
+	char *CLEANUP_FREE parent = real_parent(real ? real : file);
+	char *CLEANUP_FREE record = NULL;
+	struct stat st;
+	int r = 0;
+
+	if (!parent || !is_too_wide(parent, GRANT_CHANGE))
+		return 0;
+	if (asprintf(&record, "%s.changes", real ? real : file) < 0) {
+		record = NULL;
+		return -ENOMEM;
+	}
+	/* A link is no record. */
+	if (lstat(record, &st) == 0 && S_ISREG(st.st_mode))
+		r = visit(data, record, GRANT_CHANGE);
+	return r < 0 ? r : visit(data, "/var/tmp", GRANT_CHANGE);
+}
+
 int
 grants_visit_export(const char *file, const char *changes, grant_visit *visit, void *data)
 {
@@ -136,11 +152,14 @@ grants_visit_export(const char *file, const char *changes, grant_visit *visit, v
 
 	/* Of a file, its directory and not itself: Landlock would hold it, so that its room were
 	 * not free before the server ends, also after it was removed here and deleted. */
-	if (stat(file, &st) < 0 || !S_ISBLK(st.st_mode))
+	if (stat(file, &st) < 0 || !S_ISBLK(st.st_mode)) {
 		r = visit_file(file, GRANT_CHANGE, visit, data);
-	else if ((r = visit(data, file, GRANT_WRITE)) == 0)
+		if (r == 0)
+			r = visit_apart(file, visit, data);
+	} else if ((r = visit(data, file, GRANT_WRITE)) == 0) {
 		/* There is no room for snapshots beside it. */
 		r = visit(data, "/var/tmp", GRANT_CHANGE);
+	}
 	if (r == 0 && changes && strcmp(changes, "none") != 0)
 		r = visit_file(changes, GRANT_CHANGE, visit, data);
 	return r;

@@ -64,17 +64,33 @@ expect_equal "sandbox=off" off "$(control "$dir/control" status sandbox)"
 control "$dir/control" "add c=$dir/there/c.img" name >"$dir/said"
 stop_server
 
-# The home directory of root has too much else: an image there is served, and nothing beside it.
-home=/root/nbdloopd-test.$$
-on_exit rm -f "$home".{a,b,a.changes}
-truncate -s 1M "$home.a" "$home.b"
-start_nbdloopd --control "$dir/control" "$home.a"
-control "$dir/control" "add b=$home.b" >"$dir/said" || true
-grep -E "$way_out" "$dir/said" >"$dir/found" || fail "another image in /root: $(cat "$dir/said")"
+# A directory of the system has too much else: an image there is served, and nothing beside it.
+apart=/var/lib/nbdloopd-test.$$
+on_exit rm -f "$apart".{a,b,a.changes}
+truncate -s 1M "$apart.a" "$apart.b"
+start_nbdloopd --control "$dir/control" "$apart.a"
+control "$dir/control" "add b=$apart.b" >"$dir/said" || true
+grep -E "$way_out" "$dir/said" >"$dir/found" || fail "another image in /var/lib: $(cat "$dir/said")"
 control "$dir/control" "checkpoint create monday" >"$dir/said" || true
-grep -F "$home.a.changes: Permission denied; the sandbox lets nbdloopd open only what its configuration named at the start: sandbox-path=DIR allows more" \
-	"$dir/said" >"$dir/found" || fail "a record in /root: $(cat "$dir/said")"
-nbdinfo --size "nbd+unix:///?socket=$sock" >"$dir/said" || fail "the image in /root is not served"
+grep -F "$apart.a.changes: Permission denied; the sandbox lets nbdloopd open only what its configuration named at the start: sandbox-path=DIR allows more" \
+	"$dir/said" >"$dir/found" || fail "a record in /var/lib: $(cat "$dir/said")"
+nbdinfo --size "nbd+unix:///?socket=$sock" >"$dir/said" || fail "the image in /var/lib is not served"
+# The error's way out is one.
+control "$dir/control" "snapshot now" >"$dir/said" || true
+grep -F "no file can be made in /var/lib: Permission denied; scratch=DIR names another directory" "$dir/said" >"$dir/found" ||
+	fail "a snapshot in /var/lib: $(cat "$dir/said")"
+control "$dir/control" "snapshot now scratch=/var/tmp" >"$dir/said" || true
+! grep '^{"error"' "$dir/said" || fail "a snapshot of an image in /var/lib: $(cat "$dir/said")"
+stop_server
+
+# A record that is there already is read again with its image.
+start_nbdloopd --sandbox=off --control "$dir/control" --export=a="$apart.a"
+control "$dir/control" "checkpoint create monday" >"$dir/said"
+stop_server
+start_nbdloopd --control "$dir/control" --export=a="$apart.a"
+control "$dir/control" "remove export=a" >"$dir/said"
+control "$dir/control" "add a=$apart.a" >"$dir/said"
+reject_log "changes since"
 stop_server
 
 # In /run itself, there is too much else that could be removed.
