@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# vm: servers nbdkit nbdloopd
+# vm: servers nbdloopd
 # vm: drive 512M
 # A disk is so slow for a while that the kernel's client times out, gives the connection up, and
 # resends its writes over a new one. The first attempts, which are still in flight and arrive last,
@@ -8,7 +8,8 @@
 #
 # In this test the server's writes are throttled by its control group, and the server leaves that
 # group when they are in flight. A server that carries out overlapping writes of two connections
-# concurrently lets blocks go back within seconds.
+# concurrently lets blocks go back within seconds. The plugin orders writes by the same code
+# (engine/io/range.h), and killed-server-never-takes-writes-back has it.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/late_writes.sh"
 # The timeout is longer than the time until all writes are in flight and the server has left the
