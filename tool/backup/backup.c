@@ -105,6 +105,13 @@ backup_choose_bitmaps(const struct backup_job *job, const char *has, const char 
 			"%s belongs to the checkpoint \"%s\", not to \"%s\": use --bitmap=%s, "
 			"or take a full backup",
 			job->target, has, job->bitmap, has);
+	if (job->next_bitmap && strcmp(job->next_bitmap, has) == 0)
+		return failure(
+			error, EINVAL,
+			"%s belongs to the checkpoint \"%s\" already: if a new one has that name "
+			"now, what has changed before it is unknown: take a full backup, or, if it "
+			"is still the same one, leave out --next-bitmap",
+			job->target, has);
 	*since = has;
 	if (!job->moment)
 		*next = job->next_bitmap ? job->next_bitmap : has;

@@ -17,7 +17,7 @@ make_directory(const char *path, GError **error)
 {
 	struct stat st;
 
-	if (mkdir(path, 0700) == 0)
+	if (durable_make_directory(path))
 		return true;
 	if (errno != EEXIST)
 		return failure_errno(error, errno, "%s", path);

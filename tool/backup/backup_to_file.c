@@ -169,7 +169,8 @@ run(struct raw_backup *raw, const struct backup_job *job, struct backup_result *
 	    !backup_choose_bitmaps(job, raw->has_state ? raw->state.bitmap : NULL, &since, &next,
 				   error) ||
 	    !backup_source_open(&source, job, since, next, error) ||
-	    !is_no_image_of_the_server(raw, &source, error))
+	    !is_no_image_of_the_server(raw, &source, error) ||
+	    !image_file_has_no_writer(raw->path, error))
 		return false;
 	result->zeroes = plan_bytes(source.plan, true);
 	result->next = g_strdup(next);

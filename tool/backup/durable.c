@@ -116,6 +116,18 @@ durable_rename(const char *from, const char *to, GError **error)
 }
 
 bool
+durable_make_directory(const char *path)
+{
+	g_autofree char *parent = g_build_filename(path, "..", NULL);
+	int CLEANUP_CLOSE fd = -1;
+
+	if (mkdir(path, 0700) < 0)
+		return false;
+	fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd >= 0 && fsync(fd) == 0;
+}
+
+bool
 durable_end(const char *path, GError **error)
 {
 	g_autofree char *part = part_of(path);

@@ -34,6 +34,10 @@ durable_cancel(const char *path);
 bool
 durable_rename(const char *from, const char *to, GError **error);
 
+/* Makes a directory that is there also after a power cut.  Returns false with errno. */
+bool
+durable_make_directory(const char *path);
+
 /* Replaces the text of a file. */
 bool
 durable_write(const char *path, const char *text, GError **error);

@@ -5,6 +5,7 @@
 #include "tool/backup/delta_end.h"
 #include "tool/backup/durable.h"
 #include "tool/backup/file_end.h"
+#include "tool/device/image_file.h"
 #include "tool/failure.h"
 
 #include "common/cleanup.h"
@@ -25,8 +26,11 @@ apply_delta(struct raw_backup *raw, int fd, const struct delta_header *header,
 	struct end *END_CLEANUP target = NULL;
 	g_autoptr(GArray) plan = plan_new();
 	struct copy_options options = {.source = source, .plan = plan, .progress = progress};
-	const int file = open(raw->path, O_RDWR | O_CLOEXEC);
+	int file;
 
+	if (!image_file_has_no_writer(raw->path, error))
+		return false;
+	file = open(raw->path, O_RDWR | O_CLOEXEC);
 	if (file < 0)
 		return failure_errno(error, errno, "%s", raw->path);
 	options.target = target = file_end_new(file, raw->path, false);
@@ -34,7 +38,18 @@ apply_delta(struct raw_backup *raw, int fd, const struct delta_header *header,
 	       copy_run("apply", &options, error);
 }
 
-/* The state after an increment. */
+/* Whether the file is the one that the increment was begun on. */
+static bool
+is_begun_on(const struct raw_backup *raw, GError **error)
+{
+	return !raw->state.applying || raw->state.applying == (int64_t)raw->st.st_ino ||
+	       failure(error, EINVAL,
+		       "%s is another file than the one that the increment %s was begun on: remove "
+		       "the increment, and take a full backup",
+		       raw->path, raw->redo_path);
+}
+
+/* The state after an increment.  Another file may have got the name while it was written. */
 static bool
 note(struct raw_backup *raw, const struct delta_header *header, GError **error)
 {
@@ -42,6 +57,8 @@ note(struct raw_backup *raw, const struct delta_header *header, GError **error)
 
 	if (stat(raw->path, &raw->st) < 0)
 		return failure_errno(error, errno, "%s", raw->path);
+	if (!is_begun_on(raw, error))
+		return false;
 	g_free(state->source);
 	state->source = g_strdup(header->source);
 	g_free(state->bitmap);
@@ -67,12 +84,9 @@ redo(struct raw_backup *raw, int fd, const struct delta_header *header, struct p
 			       "backup",
 			       raw->redo_path, raw->path);
 	}
-	if (next && raw->state.applying && raw->state.applying != (int64_t)raw->st.st_ino) {
+	if (next && !is_begun_on(raw, error)) {
 		close(fd);
-		return failure(error, EINVAL,
-			       "%s is another file than the one that the increment %s was begun "
-			       "on: remove the increment, and take a full backup",
-			       raw->path, raw->redo_path);
+		return false;
 	}
 	if (done)
 		close(fd);
@@ -206,7 +220,8 @@ raw_backup_replace(struct raw_backup *raw, struct backup_state *state, GError **
 {
 	if (fstat(raw->part, &raw->st) < 0)
 		return failure_errno(error, errno, "%s", raw->path);
-	if (!durable_end(raw->path, error))
+	/* The copy may have taken hours; a writer would go on with the old file. */
+	if (!image_file_has_no_writer(raw->path, error) || !durable_end(raw->path, error))
 		return false;
 	close(steal_fd(&raw->part)); /* there is nothing to remove any more */
 	backup_state_note_file(state, &raw->st);

@@ -8,6 +8,7 @@
 #include "tool/backup/export_end.h"
 #include "tool/backup/file_end.h"
 #include "tool/backup/raw_backup.h"
+#include "tool/device/image_file.h"
 #include "tool/failure.h"
 #include "tool/server/nbd_uri.h"
 
@@ -78,8 +79,11 @@ may_be_replaced(const struct restore_job *job, GError **error)
 			       "%s is no file: to restore to a device, serve it by nbdloopd, and "
 			       "name its URI",
 			       job->target);
-	return job->force ||
-	       failure(error, EEXIST, "%s is there: remove it, or use --force", job->target);
+	if (!job->force)
+		return failure(error, EEXIST, "%s is there: remove it, or use --force",
+			       job->target);
+	/* Its writer would go on with the old file, and all that it writes would be lost. */
+	return image_file_has_no_writer(job->target, error);
 }
 
 static bool
@@ -132,7 +136,8 @@ target_keep(struct target *target, GError **error)
 {
 	if (!target->path)
 		return true;
-	if (!durable_end(target->path, error))
+	/* The copy may have taken hours. */
+	if (!image_file_has_no_writer(target->path, error) || !durable_end(target->path, error))
 		return false;
 	close(steal_fd(&target->part));
 	return true;

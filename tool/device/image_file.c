@@ -13,6 +13,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+/* QEMU and our servers have a lock on this byte while they may write to an image. */
+#define WRITERS_BYTE 101
+
 bool
 image_file_in_ceph(const char *image)
 {
@@ -45,6 +48,22 @@ image_file_hold(const char *path, GError **error)
 	if (fd < 0)
 		failure_errno(error, errno, "%s", path);
 	return fd;
+}
+
+bool
+image_file_has_no_writer(const char *path, GError **error)
+{
+	struct flock lock = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = WRITERS_BYTE, .l_len = 1};
+	const int fd = image_file_hold(path, NULL);
+	const bool locked = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+
+	if (fd >= 0)
+		close(fd);
+	return !locked || failure(error, EBUSY,
+				  "%s: a server (nbdloopd, QEMU) has it open to write to it: stop "
+				  "that first, or name another file",
+				  path);
 }
 
 uint64_t

@@ -38,6 +38,12 @@ image_file_hold(const char *path, GError **error);
 uint64_t
 image_file_size(const char *path, const struct stat *st);
 
+/* Whether no other program has the file open to write to it: none of our servers, nor QEMU, whose
+ * locks tell it.  False with an error (EBUSY); a file that isn't there, or can't be read, has none.
+ */
+bool
+image_file_has_no_writer(const char *path, GError **error);
+
 /* A path in /proc that leads to the image open as `held` (see above), whatever has its name, as
  * long as this process holds it.  Caller frees. */
 char *

@@ -61,8 +61,9 @@ static const struct option_row backup_option_rows[] = {
 		.help = "--incremental: the target belongs to this one from then on",
 		.manual =
 			"For a URI, with I<--incremental>: the checkpoint that the target belongs to when the\n"
-			"increment is done.  It must be there before the copy begins.  The default is\n"
-			"the same one as before, whose changes are then copied again the next time.\n",
+			"increment is done.  It must be there before the copy begins, and have another\n"
+			"name than the one before.  The default is the same one as before, whose\n"
+			"changes are then copied again the next time.\n",
 	},
 	{
 		.name = "format",
