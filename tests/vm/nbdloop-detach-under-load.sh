@@ -13,43 +13,19 @@ tree=$(dirname "$0")/tree.py
 image=$dir/disk.img
 truncate -s 64M "$image"
 
-start_fio() # NAME FILE SECONDS FIO-OPTION...
-{
-	local name=$1 file=$2 seconds=$3
-	shift 3
-	spawn "$name" fio --name="$name" --filename="$file" --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=8 \
-		--verify=crc32c --verify_backlog=64 --verify_fatal=1 --verify_state_save=0 --time_based --runtime="$seconds" "$@"
-}
-
-end_fio() # NAME
-{
-	poll_for 60 process_gone "${process_pids[$1]}" || fail "fio does not end"
-	end_process "$1"
-	expect_equal "fio's status" 0 "$end_status"
-}
-
-# The kernel has counted writes of the device.
-is_written()
-{
-	local fields
-	read -ra fields <"/sys/block/${device#/dev/}/stat"
-	[ "${fields[4]}" -gt 100 ]
-}
-
 mark_kernel_log
 nbdloop_attach "$image"
-start_fio load "$device" 30 --size=48M --direct=1
-wait_until "fio writes" is_written
+start_load --filename="$device" --size=48M --bsrange=4k-64k --iodepth=8
 # fio closes and reopens the device after each round: in between nobody else would have it open.
 exec 9<"$device"
 for i in 1 2; do
 	nbdloop_refuses "$device is in use: .* has $device open" detach "$device"
 done
-! process_gone "${process_pids[load]}" || fail "fio has ended too soon"
+expect_load
 # From now on detach only waits for fio.
 quietly nbdloop detach --lazy "$device"
 device_is_there "$device" || fail "a device that is written to was taken away"
-end_fio load
+end_load
 device_is_there "$device" || fail "a device that somebody has open was taken away"
 exec 9<&-
 wait_until "the device is gone after fio" device_is_gone "$device"
@@ -60,13 +36,13 @@ expect_nothing_left
 nbdloop_attach "$image"
 quietly mkfs.ext4 -q "$device"
 mount_at "$dir/mounted" "$device"
-start_fio buffered "$dir/mounted/file" 30 --size=16M --direct=0
+start_load --filename="$dir/mounted/file" --size=16M --bsrange=4k-64k --iodepth=8 --direct=0 --fsync=16
 for i in 1 2; do
 	nbdloop_refuses "$device is in use: .*is mounted on" detach "$device"
 done
 mkdir "$dir/mounted/tree"
 quietly "$python" "$tree" write "$dir/mounted/tree" 1 60
-end_fio buffered
+end_load
 unmount "$dir/mounted"
 # Several detaches at once: one succeeds, and nothing is left whichever it is.
 for i in 1 2 3 4; do
