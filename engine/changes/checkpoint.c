@@ -297,8 +297,13 @@ checkpoints_begin(struct checkpoints *const sets[], size_t count, const char *na
 static int
 add_copy(struct checkpoints *copy, const struct checkpoint *of)
 {
-	struct checkpoint *checkpoint = checkpoint_new(copy, &of->entry, false);
+	struct record_entry entry = of->entry;
+	struct checkpoint *checkpoint;
 
+	/* One of a record that was refused has fewer than the record says: none. */
+	entry.granules = bitmap_granules(of->bitmap);
+	entry.covered = bitmap_covered(of->bitmap);
+	checkpoint = checkpoint_new(copy, &entry, false);
 	if (!checkpoint)
 		return -ENOMEM;
 	checkpoint->of = of;

@@ -145,8 +145,13 @@ stop(struct checkpoints *set)
 	struct freeze freeze;
 
 	if (set->observed) {
+		/* Some file systems set a file's times when they write back. */
+		set->last_result = atomic_load(&set->kept) ? image_sync(set->image) : 0;
 		freeze_begin(&freeze, &set->image, 1);
 		image_unobserve(set->image, &set->observer);
+		/* From now on, other images of the file may change it. */
+		if (set->last_result == 0)
+			set->last_result = kept_see_image(set, &set->last);
 		freeze_end(&freeze);
 	}
 	kept_close(set);

@@ -65,6 +65,11 @@ struct checkpoints {
 			     */
 	uint64_t touched[RECORD_REGIONS / 64]; /* regions that were used since the last sweep */
 
+	/* Of the control path: what the image was like when the set saw its last change; 0, or
+	 * -errno if it could not be made durable before, or looked at. */
+	struct witness last;
+	int last_result;
+
 	/* Of recorder.c. */
 	pthread_t thread;
 	bool running;             /* of the control path */
@@ -93,6 +98,10 @@ void
 checkpoints_set_problem(struct checkpoints *set, const char *reason);
 
 /* ---- kept.c */
+
+/* Sets *witness to what the image is like. Returns 0 or -errno. */
+int
+kept_see_image(const struct checkpoints *set, struct witness *witness);
 
 /* recording held. Writes the header with the present checkpoints and image. Returns 0 or -errno. */
 int

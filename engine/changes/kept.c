@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char *
 path_of(const struct checkpoints *set)
@@ -26,8 +25,8 @@ path_of(const struct checkpoints *set)
 	return set->image->backing.path;
 }
 
-static int
-see_image(const struct checkpoints *set, struct witness *witness)
+int
+kept_see_image(const struct checkpoints *set, struct witness *witness)
 {
 	return witness_take(witness, &set->image->backing, set->start, image_size(set->image));
 }
@@ -60,7 +59,7 @@ fill_entries(struct checkpoints *set)
 int
 kept_put(struct checkpoints *set)
 {
-	int r = see_image(set, &set->record.header.witness);
+	int r = kept_see_image(set, &set->record.header.witness);
 
 	if (r < 0)
 		return r;
@@ -111,7 +110,7 @@ static int
 make_record(struct checkpoints *set, char **error)
 {
 	struct witness witness;
-	int r = see_image(set, &witness);
+	int r = kept_see_image(set, &witness);
 
 	if (r < 0)
 		return error_set(error, r, "%s: can't tell whether it is changed by others: %s",
@@ -212,24 +211,25 @@ kept_save(struct checkpoints *set)
 	return r;
 }
 
-/* recording held. No change is in flight, nor comes any more. */
+/* recording held. The set sees no change any more. */
 static void
 close_in_order(struct checkpoints *set)
 {
-	/* Some file systems set a file's times when they write back. What is lost has changed, too,
-	 * and nobody knows what that is. */
-	int r = image_sync(set->image);
+	/* What is lost has changed, too, and nobody knows what that is. */
+	int r = set->last_result < 0 ? set->last_result : image_sync(set->image);
 
 	if (r < 0) {
 		lose_track(set, "the image could not be written back at the end", r);
 		return;
 	}
 	set->record.header.state = RECORD_CLOSED;
+	set->record.header.witness = set->last;
 	memset(set->record.header.regions, 0, sizeof(set->record.header.regions));
 	/* All marks must be durable before the header that says so. */
 	r = record_sync(&set->record);
+	fill_entries(set);
 	if (r == 0)
-		r = kept_put(set);
+		r = record_put_header(&set->record);
 	if (r < 0)
 		kept_break(set, r);
 }
@@ -323,7 +323,7 @@ judge(struct checkpoints *set, struct witness *now, char reason[REASON_MAX])
 	int r = image_sync(set->image);
 
 	if (r == 0)
-		r = see_image(set, now);
+		r = kept_see_image(set, now);
 	if (r < 0) {
 		snprintf(reason, REASON_MAX, "can't tell whether the image was changed: %s",
 			 strerror(-r));
@@ -417,7 +417,7 @@ start_recording(struct checkpoints *set, const struct witness *judged)
 		kept_break(set, r);
 	pthread_mutex_unlock(&set->recording);
 	freeze_begin(&freeze, &set->image, 1);
-	untouched = see_image(set, &now) == 0 && witness_is_untouched(judged, &now);
+	untouched = kept_see_image(set, &now) == 0 && witness_is_untouched(judged, &now);
 	atomic_store(&set->kept, r == 0 && untouched);
 	image_observe(set->image, &set->observer);
 	set->observed = true;

@@ -5,6 +5,7 @@
  */
 #include "tests/unit/engine/record_fixture.h"
 
+#include "engine/image/freeze.h"
 #include "tests/lib/suite.h"
 
 #include <check.h>
@@ -164,7 +165,17 @@ START_TEST(changes_go_on_while_a_checkpoint_gets_room)
 }
 END_TEST
 
-/* ---- opening */
+/* ---- another export of the file */
+
+static void
+expect_unknown(const char *part)
+{
+	char reason[REASON_MAX];
+
+	ck_assert(checkpoints_problem(set, reason));
+	ck_assert_msg(strstr(reason, part) != NULL, "%s", reason);
+	checkpoints_free(set);
+}
 
 /* As a write of another program does; which time it sets doesn't matter. */
 static void
@@ -177,6 +188,35 @@ set_times(void)
 	ck_assert_int_eq(futimens(disk.image->backing.fd, times), 0);
 }
 
+/* While the image is written back for the last time. */
+static void
+change_unobserved(void)
+{
+	if (disk.image->ranges->observers)
+		return;
+	change(IO_WRITE, 9, 1);
+	set_times();
+}
+
+/* The set is of an export that is removed, and another one of the same file goes on. */
+START_TEST(change_by_another_export_at_the_end_is_noticed)
+{
+	begin_test();
+	unlink(path);
+	record_facts = (struct stat){.st_ino = 0};
+	open_set();
+	ck_assert_int_eq(begin(0), 0);
+	at_sync = change_unobserved;
+	checkpoints_free(set);
+	at_sync = NULL;
+	open_set();
+	expect_unknown("changed without this server");
+	end_test();
+}
+END_TEST
+
+/* ---- opening */
+
 static void
 leave_closed_record(void)
 {
@@ -186,16 +226,6 @@ leave_closed_record(void)
 	open_set();
 	ck_assert_int_eq(begin(0), 0);
 	change(IO_WRITE, 1, 1);
-	checkpoints_free(set);
-}
-
-static void
-expect_unknown(const char *part)
-{
-	char reason[REASON_MAX];
-
-	ck_assert(checkpoints_problem(set, reason));
-	ck_assert_msg(strstr(reason, part) != NULL, "%s", reason);
 	checkpoints_free(set);
 }
 
@@ -227,6 +257,31 @@ START_TEST(image_is_written_back_before_it_is_judged)
 	at_sync = set_times;
 	open_set();
 	at_sync = NULL;
+	expect_unknown("changed without this server");
+	end_test();
+}
+END_TEST
+
+/* The checkpoints are known by their names only, without room for marks. */
+START_TEST(copy_of_checkpoints_that_are_unknown_is_unknown)
+{
+	struct checkpoint_facts facts;
+	struct checkpoints *copy;
+	struct freeze freeze;
+
+	leave_closed_record();
+	set_times();
+	open_set();
+	copy = checkpoints_prepare_copy(set, NULL);
+	ck_assert_ptr_nonnull(copy);
+	freeze_begin(&freeze, &disk.image, 1);
+	checkpoints_copy(copy);
+	freeze_end(&freeze);
+	expect_unknown("changed without this server");
+	set = copy;
+	ck_assert(checkpoints_at(set, 0, &facts));
+	ck_assert_str_eq(facts.name, "a");
+	ck_assert(facts.unknown);
 	expect_unknown("changed without this server");
 	end_test();
 }
@@ -267,8 +322,10 @@ main(void)
 		{.test = record_is_not_trusted_after_a_failed_sync_at_the_end},
 		{.name = "meanwhile"},
 		{.test = changes_go_on_while_a_checkpoint_gets_room},
+		{.test = change_by_another_export_at_the_end_is_noticed},
 		{.test = change_during_opening_is_noticed},
 		{.test = image_is_written_back_before_it_is_judged},
+		{.test = copy_of_checkpoints_that_are_unknown_is_unknown},
 		{.test = record_that_is_not_for_now_is_left_alone},
 		{0},
 	};

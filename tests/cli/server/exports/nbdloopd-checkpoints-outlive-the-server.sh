@@ -76,6 +76,7 @@ start
 is_unknown "the image was changed without this server"
 must_fail nbdloop checkpoint create "$control" tuesday
 grep -q "delete these first" "$dir/refused.log" || fail "a new checkpoint is not refused with words"
+quietly nbdloop snapshot "$control" then
 stop_server
 renew
 stop_server
