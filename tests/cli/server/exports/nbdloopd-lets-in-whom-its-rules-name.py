@@ -11,7 +11,7 @@ import sys
 import nbd
 
 from client import connect, wait_for_end
-from control import Control
+from control import Control, ask
 from raw_nbd import (ACK, ERR_POLICY, ERR_UNKNOWN, EXPORT_NAME, FIXED, GO, INFO, LIST, LIST_META, SET_META, STRUCTURED, WRITE,
                      WRITE_ZEROES, Raw, go_data, meta_data, option)
 from waiting import wait_until
@@ -204,9 +204,7 @@ def changes():
                           ("set allow=any export=nowhere", "no such export"),
                           ("set allow=psk:alice export=shared", "tls-psk=FILE"),
                           ("disconnect x", "psk:USER"), ("add late=/nowhere,allow=x", "psk:USER")):
-        control.answers.write(request + "\n")
-        control.answers.flush()
-        line = control.answers.readline()
+        line = ask(control_path, request).decode()
         assert "error" in line and hint in line, (request, line)
     assert control.export()["name"] == "team"
 
