@@ -277,21 +277,35 @@ run_loop(struct top *top, GError **error)
 	return good;
 }
 
+/* Before the first thread starts: a signal that one may take would end the program at once, and
+ * leave the terminal as it is. */
+static bool
+hold_signals(struct top *top, GError **error)
+{
+	sigset_t set;
+
+	add_signals(&set);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	top->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return top->signals >= 0 || failure_errno(error, errno, "no signalfd");
+}
+
+static void
+let_signals_go(const struct top *top)
+{
+	sigset_t set;
+
+	add_signals(&set);
+	close(top->signals);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
 static bool
 run_screen(struct top *top, GError **error)
 {
-	sigset_t set, before;
-	bool good;
+	bool good = terminal_enter(error) && run_loop(top, error);
 
-	add_signals(&set);
-	pthread_sigmask(SIG_BLOCK, &set, &before);
-	top->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (top->signals < 0)
-		return failure_errno(error, errno, "no signalfd");
-	good = terminal_enter(error) && run_loop(top, error);
 	terminal_leave();
-	close(top->signals);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return good;
 }
 
@@ -316,11 +330,15 @@ run_top(const struct verb_call *call, GError **error)
 	if (top.form == FORM_SCREEN && !terminal_is_there())
 		return failure(error, ENOTTY,
 			       "standard input or output is no terminal: use --batch or --json");
+	if (top.form == FORM_SCREEN && !hold_signals(&top, error))
+		return false;
 	view_init(&top.view, options->sort, delay);
 	good = watch_init(&top.watch, call->operands, error) &&
 	       (top.form == FORM_SCREEN ? run_screen(&top, error) : run_loop(&top, error));
 	watch_fini(&top.watch);
 	view_fini(&top.view);
+	if (top.form == FORM_SCREEN)
+		let_signals_go(&top);
 	return good;
 }
 
