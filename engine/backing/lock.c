@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/image_lock.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,15 +15,12 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-/* The bytes and permissions that QEMU uses. */
-#define HELD_BASE     100
-#define UNSHARED_BASE 200
-#define PERMISSIONS   4
+/* Sets of permissions. */
 enum {
-	CONSISTENT_READ = 1,
-	WRITE = 2,
-	WRITE_UNCHANGED = 4,
-	RESIZE = 8,
+	CONSISTENT_READ = 1 << IMAGE_LOCK_CONSISTENT_READ,
+	WRITE = 1 << IMAGE_LOCK_WRITE,
+	WRITE_UNCHANGED = 1 << IMAGE_LOCK_WRITE_UNCHANGED,
+	RESIZE = 1 << IMAGE_LOCK_RESIZE,
 };
 
 /*
@@ -122,7 +120,7 @@ set_range(int fd, short type, off_t start, off_t end)
 static int
 set_bytes(int fd, short type, off_t base, unsigned int permissions)
 {
-	for (unsigned int i = 0; i < PERMISSIONS; i++) {
+	for (unsigned int i = 0; i < IMAGE_LOCK_PERMISSIONS; i++) {
 		int r = permissions & (1u << i) ? set_range(fd, type, base + i, base + i + 1) : 0;
 
 		if (r < 0)
@@ -215,7 +213,7 @@ static int
 check_bytes(int fd, const struct claim *claim, off_t base, unsigned int permissions, bool taken,
 	    off_t *start)
 {
-	for (unsigned int i = 0; i < PERMISSIONS; i++) {
+	for (unsigned int i = 0; i < IMAGE_LOCK_PERMISSIONS; i++) {
 		struct flock answer;
 		int r;
 
@@ -362,10 +360,10 @@ explain(int err, int fd, off_t start, const char *path, const char *name, char *
 static int
 check_claim(int fd, const struct claim *claim, bool taken, off_t *start)
 {
-	int r = check_bytes(fd, claim, UNSHARED_BASE, claim->held, taken, start);
+	int r = check_bytes(fd, claim, IMAGE_LOCK_UNSHARED, claim->held, taken, start);
 
 	if (r == 0)
-		r = check_bytes(fd, claim, HELD_BASE, claim->unshared, taken, start);
+		r = check_bytes(fd, claim, IMAGE_LOCK_HELD, claim->unshared, taken, start);
 	if (r == 0 && claim->part && claim->held & WRITE)
 		r = check_range(fd, KEEPERS_BASE, claim, start);
 	if (r == 0 && claim->part && claim->unshared & WRITE)
@@ -414,11 +412,11 @@ take_bytes(int fd, const struct claim *claim)
 	int r;
 
 	if (!claim->part) {
-		r = set_bytes(fd, F_RDLCK, HELD_BASE, claim->held);
-		return r < 0 ? r : set_bytes(fd, F_RDLCK, UNSHARED_BASE, claim->unshared);
+		r = set_bytes(fd, F_RDLCK, IMAGE_LOCK_HELD, claim->held);
+		return r < 0 ? r : set_bytes(fd, F_RDLCK, IMAGE_LOCK_UNSHARED, claim->unshared);
 	}
 	/* The bytes of the permissions are adjacent, so one lock covers them. */
-	r = set_range(fd, F_RDLCK, MARKED_HELD, HELD_BASE + (claim->held & WRITE ? 2 : 1));
+	r = set_range(fd, F_RDLCK, MARKED_HELD, IMAGE_LOCK_HELD + (claim->held & WRITE ? 2 : 1));
 	if (r == 0 && claim->unshared)
 		r = set_range(fd, F_RDLCK, MARKED_UNSHARED, MARKED_UNSHARED_END);
 	if (r == 0 && claim->held & WRITE)
@@ -442,12 +440,12 @@ take_claim(int fd, const struct claim *claim, off_t *start)
 static void
 keep_claim(int fd, const struct claim *claim)
 {
-	set_bytes(fd, F_UNLCK, HELD_BASE, ~claim->held);
+	set_bytes(fd, F_UNLCK, IMAGE_LOCK_HELD, ~claim->held);
 	if (!(claim->held & WRITE))
 		set_range(fd, F_UNLCK, WRITERS_BASE, KEEPERS_BASE);
 	if (claim->unshared)
 		return;
-	set_range(fd, F_UNLCK, UNSHARED_BASE, MARKED_UNSHARED_END);
+	set_range(fd, F_UNLCK, IMAGE_LOCK_UNSHARED, MARKED_UNSHARED_END);
 	set_range(fd, F_UNLCK, KEEPERS_BASE, KEEPERS_BASE + (off_t)RANGE_MAX);
 }
 

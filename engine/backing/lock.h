@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Locks that keep two programs from writing to one image. They are open file description locks on
- * the bytes that QEMU uses (block/file-posix.c): a program that has permission i locks byte 100 +
- * i, and a program that does not share permission i locks byte 200 + i. All are read locks; a
- * program detects a conflict by asking for a lock on the opposite byte.
+ * the bytes that QEMU uses (common/image_lock.h); a program detects a conflict by asking for a lock
+ * on the opposite byte.
  */
 #ifndef ENGINE_BACKING_LOCK_H
 #define ENGINE_BACKING_LOCK_H

@@ -4,6 +4,8 @@
 #include "tool/failure.h"
 #include "tool/server/server_link.h"
 
+#include "common/image_lock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -12,9 +14,6 @@
 #include <sys/ioctl.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
-
-/* QEMU and our servers have a lock on this byte while they may write to an image. */
-#define WRITERS_BYTE 101
 
 bool
 image_file_in_ceph(const char *image)
@@ -53,8 +52,10 @@ image_file_hold(const char *path, GError **error)
 bool
 image_file_has_no_writer(const char *path, GError **error)
 {
-	struct flock lock = {
-		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = WRITERS_BYTE, .l_len = 1};
+	struct flock lock = {.l_type = F_WRLCK,
+			     .l_whence = SEEK_SET,
+			     .l_start = IMAGE_LOCK_HELD + IMAGE_LOCK_WRITE,
+			     .l_len = 1};
 	const int fd = image_file_hold(path, NULL);
 	const bool locked = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 
