@@ -150,7 +150,7 @@ stop(struct checkpoints *set)
 		freeze_begin(&freeze, &set->image, 1);
 		image_unobserve(set->image, &set->observer);
 		/* From now on, other images of the file may change it. */
-		if (set->last_result == 0)
+		if (atomic_load(&set->kept) && set->last_result == 0)
 			set->last_result = kept_see_image(set, &set->last);
 		freeze_end(&freeze);
 	}
