@@ -32,16 +32,18 @@ machine_take() # DIRECTORY-OF-MACHINES
 		fi
 	done
 	machine=$(mktemp -d "$1/.XXXX") # nobody else looks at that
+	: >"$machine/lock"
 	machine_lock
 	mv "$machine" "$1/${machine##*/.}"
 	machine=$1/${machine##*/.}
 	machine_make_drives
 }
 
+# Opens the lock without making it: a machine that another claim removes must not get a new one.
 machine_lock()
 {
-	[ -z "${machine_lock-}" ] || exec {machine_lock}>&-
-	command exec {machine_lock}>"$machine/lock" && flock -n "$machine_lock" && [ -e "$machine/lock" ]
+	[ -z "${machine_lock-}" ] || exec {machine_lock}<&-
+	command exec {machine_lock}<"$machine/lock" && flock -n "$machine_lock" && [ -e "$machine/lock" ]
 } 2>/dev/null
 
 machine_make_drives()
@@ -96,7 +98,7 @@ machine_start()
 		status=0
 		machine_emulate "${arguments[@]}" >"$machine/qemu" 2>&1 || status=$?
 		echo "$status" >"$machine/ended"
-	) {machine_lock}>&- </dev/null >/dev/null 2>&1 &
+	) {machine_lock}<&- </dev/null >/dev/null 2>&1 &
 }
 
 # Not what is slow to emulate: five levels of page tables, copies of memory byte by byte.
