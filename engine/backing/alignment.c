@@ -5,11 +5,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
 #include <linux/stat.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* The smallest block that NBD and the kernel's block layer know, in bytes. */
@@ -58,10 +63,27 @@ try_read(int fd, unsigned int align)
 	return pread(fd, buffer, align, 0) < 0 ? -errno : 0;
 }
 
+/*
+ * A direct write into a hole of a file without extents goes through the page cache. If such a write
+ * makes a page dirty again before the end of a direct write to another part of it, the kernel takes
+ * the direct write for lost ("Page cache invalidation failure on direct I/O"), and the next sync
+ * fails. With whole pages, no two writes in flight share a page.
+ */
+static bool
+is_without_extents(int fd)
+{
+	struct statfs facts;
+	int flags;
+
+	return fstatfs(fd, &facts) == 0 && (uint32_t)facts.f_type == EXT4_SUPER_MAGIC &&
+	       ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0 && !(flags & FS_EXTENT_FL);
+}
+
 int
 alignment_learn(int fd, unsigned int device_block, struct alignment *alignment, char *reason,
 		size_t size)
 {
+	unsigned int page = (unsigned int)sysconf(_SC_PAGESIZE);
 	int r = ask_statx(fd, alignment);
 
 	if (r == -EOPNOTSUPP) {
@@ -81,5 +103,8 @@ alignment_learn(int fd, unsigned int device_block, struct alignment *alignment, 
 	if (r < 0)
 		snprintf(reason, size, "a direct read of the first %u bytes failed: %s",
 			 alignment->offset, strerror(-r));
+	alignment->sector = alignment->offset;
+	if (alignment->offset < page && is_without_extents(fd))
+		alignment->offset = page;
 	return r;
 }

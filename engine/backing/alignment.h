@@ -11,11 +11,14 @@
 struct alignment {
 	unsigned int offset; /* alignment of offset and length */
 	unsigned int memory;
+	unsigned int sector; /* the alignment of offset and length that the kernel needs, up to
+				.offset */
 };
 
 /*
  * Finds the alignment: from statx(STATX_DIOALIGN), else from `device_block`, the logical block size
  * of the device below (in bytes; 0: unknown), else 512. A direct read of the first block proves it.
+ * For a file without extents (ext2, ext3), .offset is a page: see alignment.c.
  * `fd` must be open with O_DIRECT. Returns 0, or -errno with the reason, of at most `size` bytes,
  * why direct I/O is not possible.
  */

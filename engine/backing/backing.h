@@ -33,12 +33,14 @@ struct backing {
 	bool in_memory; /* a file of tmpfs or ramfs: no call waits for a disk */
 	dev_t device;   /* st_dev of a file, st_rdev of a block device */
 	ino_t inode;
-	unsigned int block_size;   /* in bytes; block device: its logical block size; file: 1 */
-	unsigned int cache_block;  /* file: unit that the page cache reads and writes back as a
-				      whole, in bytes, a power of 2 */
-	unsigned int direct_align; /* direct I/O: alignment of offset and length, in bytes, a power
-				      of 2 */
-	unsigned int memory_align; /* direct I/O: alignment of memory, in bytes, a power of 2 */
+	unsigned int block_size;    /* in bytes; block device: its logical block size; file: 1 */
+	unsigned int cache_block;   /* file: unit that the page cache reads and writes back as a
+				       whole, in bytes, a power of 2 */
+	unsigned int direct_align;  /* direct I/O: alignment of offset and length, in bytes, a power
+				       of 2 */
+	unsigned int direct_sector; /* direct I/O: the smallest sector that it takes, in bytes, a
+				       power of 2, at most .direct_align */
+	unsigned int memory_align;  /* direct I/O: alignment of memory, in bytes, a power of 2 */
 	char direct_reason[REASON_MAX]; /* why .direct_fd is -1 */
 };
 

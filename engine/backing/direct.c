@@ -14,10 +14,10 @@ direct_possible(const struct backing *backing, uint64_t offset, uint64_t size,
 		snprintf(reason, REASON_MAX, "%s", backing->direct_reason);
 		return -EINVAL;
 	}
-	if (sector_size > 1 && sector_size < align) {
+	if (sector_size > 1 && sector_size < backing->direct_sector) {
 		snprintf(reason, REASON_MAX,
 			 "sector-size=%u is smaller than the %u-byte blocks that it needs",
-			 sector_size, align);
+			 sector_size, backing->direct_sector);
 		return -EINVAL;
 	}
 	if (offset % align) {

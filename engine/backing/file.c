@@ -218,6 +218,7 @@ open_direct(struct backing *backing, const struct place *place)
 			    REASON_MAX) < 0)
 		return;
 	backing->direct_align = alignment.offset;
+	backing->direct_sector = alignment.sector;
 	backing->memory_align = alignment.memory;
 	backing->direct_fd = steal_fd(&fd);
 }

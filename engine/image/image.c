@@ -48,7 +48,7 @@ warn_format(const struct image *image)
 static unsigned int
 sector_for_direct(const struct image *image)
 {
-	unsigned int align = image->backing.direct_align;
+	unsigned int align = image->backing.direct_sector;
 	unsigned int device = 0;
 
 	if (image->config.sector_size)

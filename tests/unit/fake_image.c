@@ -43,7 +43,7 @@ set_facts(struct image *image, const struct fake_facts *facts, uint64_t file_siz
 	backing->inode = st.st_ino;
 	backing->direct_fd = facts->align ? fcntl(backing->fd, F_DUPFD_CLOEXEC, 0) : -1;
 	backing->claim_fd = -1;
-	backing->direct_align = facts->align;
+	backing->direct_align = backing->direct_sector = facts->align;
 	backing->cache_block = PAGE;
 	backing->memory_align = facts->memory_align ? facts->memory_align : facts->align;
 	backing->writable = !facts->read_only;

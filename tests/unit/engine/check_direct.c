@@ -44,13 +44,26 @@ static const struct rule_row rule_rows[] = {
 START_TEST(rule_is_the_loop_drivers)
 {
 	const struct rule_row *row = &rule_rows[_i];
-	const struct backing backing = {.direct_fd = 0, .direct_align = row->align};
+	const struct backing backing = {
+		.direct_fd = 0, .direct_align = row->align, .direct_sector = row->align};
 	char reason[REASON_MAX] = "";
 
 	ck_assert_int_eq(
 		direct_possible(&backing, row->offset, row->size, row->sector_size, reason),
 		row->reason ? -EINVAL : 0);
 	ck_assert_str_eq(reason, row->reason ? row->reason : "");
+}
+END_TEST
+
+START_TEST(file_without_extents_keeps_the_sectors_that_the_kernel_takes)
+{
+	const struct backing backing = {.direct_fd = 0, .direct_align = 4096, .direct_sector = 512};
+	char reason[REASON_MAX] = "";
+
+	ck_assert_int_eq(direct_possible(&backing, 4096, 8192, 512, reason), 0);
+	ck_assert_int_eq(direct_possible(&backing, 512, 8192, 512, reason), -EINVAL);
+	ck_assert_str_eq(reason,
+			 "offset=512 is not a multiple of the 4096-byte blocks that it needs");
 }
 END_TEST
 
@@ -174,6 +187,7 @@ main(void)
 		{.name = "rule"},
 		{.test = rule_is_the_loop_drivers,
 		 .last = sizeof(rule_rows) / sizeof(rule_rows[0])},
+		{.test = file_without_extents_keeps_the_sectors_that_the_kernel_takes},
 		{.test = backing_without_direct_io_gives_its_own_reason},
 		{.test = block_of_the_device_is_known_where_there_is_one},
 		{.test = part_of_a_device_that_ends_inside_of_a_block_has_no_direct_io},

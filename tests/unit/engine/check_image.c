@@ -237,7 +237,7 @@ START_TEST(direct_io_is_used_where_it_is_possible)
 	open_image(0, 0, NULL);
 	ck_assert(image_direct(image));
 	ck_assert_str_eq(image->direct_reason, "");
-	ck_assert_uint_ge(image_sector_size(image), image->backing.direct_align);
+	ck_assert_uint_ge(image_sector_size(image), image->backing.direct_sector);
 }
 END_TEST
 
