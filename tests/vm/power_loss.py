@@ -375,4 +375,5 @@ def main():
         Checker(directory, log, target, cow, configurations).run()
 
 
-main()
+if __name__ == "__main__":
+    main()

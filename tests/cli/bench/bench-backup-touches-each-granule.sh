@@ -16,6 +16,7 @@ status=0
 ! grep -q "file system clones files" "$dir/bench.log" || skip "this file system clones files"
 [ "$status" -eq 0 ] || fail "the bench failed"
 expect_equal "rows of writes" 6 "$(grep -cE '^\| (first touch|steady) \| (nothing|a checkpoint|a snapshot that copies) \| [1-9]' "$dir/table.log")"
+expect_equal "rows of the disk" 2 "$(grep -cE '^\| first touch \| \(the disk, no server\) .* \| [1-9]' "$dir/table.log")"
 expect_equal "rows of copies" 3 "$(grep -cE '^\| the (export|snapshot, .* written) \| [1-9]' "$dir/table.log")"
 expect_equal "rows of whole copies" 2 "$(grep -cE '^\| (nbdcopy|qemu-img) .*, of all \| [0-9]' "$dir/table.log")"
 # What has changed is read, and no more of it than that.
