@@ -388,7 +388,7 @@ read_all_marks(struct checkpoints *set, const struct witness *now, char reason[R
 /* recording held. The marks that are known now must be there before the record goes on as one of
  * this boot. */
 static int
-go_on(struct checkpoints *set)
+prepare_to_go_on(struct checkpoints *set)
 {
 	struct record_header *header = &set->record.header;
 	int r = recorder_put_blocks(set);
@@ -397,34 +397,50 @@ go_on(struct checkpoints *set)
 		r = record_sync(&set->record);
 	header->state = RECORD_IN_USE;
 	memset(header->regions, 0, sizeof(header->regions));
-	return r < 0 ? r : kept_put(set);
+	return r < 0 ? r : recorder_start(set);
 }
 
-/* `judged`: what the image was like then. Until the set observes it, others may change it: other
- * exports of this server, too. */
-static void
-start_recording(struct checkpoints *set, const struct witness *judged)
+/* Observes the image. Returns whether nobody has changed it since it was `judged`. */
+static bool
+observe(struct checkpoints *set, const struct witness *judged, bool kept)
 {
 	struct witness now;
 	struct freeze freeze;
 	bool untouched;
-	int r = recorder_start(set);
 
-	pthread_mutex_lock(&set->recording);
-	if (r == 0)
-		r = go_on(set);
-	if (r < 0)
-		kept_break(set, r);
-	pthread_mutex_unlock(&set->recording);
 	freeze_begin(&freeze, &set->image, 1);
 	untouched = kept_see_image(set, &now) == 0 && witness_is_untouched(judged, &now);
-	atomic_store(&set->kept, r == 0 && untouched);
+	/* The header is still the old one, which the first change must renew. */
+	atomic_store(&set->quiet, true);
+	atomic_store(&set->kept, kept && untouched);
 	image_observe(set->image, &set->observer);
 	set->observed = true;
 	freeze_end(&freeze);
+	return untouched;
+}
+
+/*
+ * `judged`: what the image was like then. Until the set observes it, others may change it: other
+ * exports of this server, too. So only after that, the record says that it is in use: the next
+ * server takes such changes for noted ones if this one is killed.
+ */
+static void
+start_recording(struct checkpoints *set, const struct witness *judged)
+{
+	bool untouched;
+	int r;
+
 	pthread_mutex_lock(&set->recording);
-	if (!untouched)
+	r = prepare_to_go_on(set);
+	pthread_mutex_unlock(&set->recording);
+	untouched = observe(set, judged, r == 0);
+	pthread_mutex_lock(&set->recording);
+	if (r == 0 && !untouched)
 		lose_track(set, "the image was changed while it was opened", 0);
+	else if (r == 0 && atomic_load(&set->kept))
+		r = kept_put(set);
+	if (r < 0)
+		kept_break(set, r);
 	pthread_mutex_unlock(&set->recording);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "tests/unit/engine/record_fixture.h"
 
+#include "common/cleanup.h"
 #include "engine/image/freeze.h"
 #include "tests/lib/suite.h"
 
@@ -26,28 +27,43 @@ forget_failure(void)
 	atomic_store(&disk.image->shared->sync_failure, 0);
 }
 
+/* Reads one of the record's two headers. Returns whether it is whole. */
+static bool
+read_header(unsigned int which, struct record_header *header)
+{
+	uint8_t bytes[RECORD_HEADER_SIZE];
+	char *CLEANUP_FREE error = NULL;
+	int CLEANUP_CLOSE fd = open(path, O_RDONLY);
+
+	return fd >= 0 &&
+	       pread(fd, bytes, sizeof(bytes), (off_t)(which * sizeof(bytes))) == sizeof(bytes) &&
+	       record_header_decode(header, bytes, &error) == 0;
+}
+
 /* Whether a server that starts now would find a checkpoint of that name. */
 static bool
 is_recorded(const char *name)
 {
-	uint8_t bytes[RECORD_HEADER_SIZE];
 	struct record_header header;
-	int fd = open(path, O_RDONLY);
 	bool found = false;
 
-	for (unsigned int i = 0; fd >= 0 && i < 2; i++) {
-		char *error = NULL;
-
-		if (pread(fd, bytes, sizeof(bytes), (off_t)(i * sizeof(bytes))) == sizeof(bytes) &&
-		    record_header_decode(&header, bytes, &error) == 0) {
-			for (uint32_t n = 0; n < header.count; n++)
-				found |= strcmp(header.entries[n].name, name) == 0;
-		}
-		free(error);
+	for (unsigned int i = 0; i < 2; i++) {
+		for (uint32_t n = 0; read_header(i, &header) && n < header.count; n++)
+			found |= strcmp(header.entries[n].name, name) == 0;
 	}
-	if (fd >= 0)
-		close(fd);
 	return found;
+}
+
+/* Whether some header says that a server keeps the record. */
+static bool
+says_in_use(void)
+{
+	struct record_header header;
+	bool in_use = false;
+
+	for (unsigned int i = 0; i < 2; i++)
+		in_use |= read_header(i, &header) && header.state == RECORD_IN_USE;
+	return in_use;
 }
 
 /* At a sync of the image, after the moment of checkpoint "b". */
@@ -250,6 +266,32 @@ START_TEST(change_during_opening_is_noticed)
 }
 END_TEST
 
+static unsigned int syncs_unobserved;
+
+static void
+expect_closed_until_observed(void)
+{
+	if (disk.image->ranges->observers)
+		return;
+	syncs_unobserved++;
+	ck_assert(!says_in_use());
+}
+
+/* Else a change by another export before that, and a kill, would be trusted to be noted. */
+START_TEST(record_is_in_use_only_when_the_image_is_observed)
+{
+	leave_closed_record();
+	at_record_sync = expect_closed_until_observed;
+	open_set();
+	at_record_sync = NULL;
+	ck_assert_uint_gt(syncs_unobserved, 0);
+	ck_assert(says_in_use());
+	judge(false, 0);
+	checkpoints_free(set);
+	end_test();
+}
+END_TEST
+
 /* Else what others wrote into the page cache would change the image after the judgement. */
 START_TEST(image_is_written_back_before_it_is_judged)
 {
@@ -324,6 +366,7 @@ main(void)
 		{.test = changes_go_on_while_a_checkpoint_gets_room},
 		{.test = change_by_another_export_at_the_end_is_noticed},
 		{.test = change_during_opening_is_noticed},
+		{.test = record_is_in_use_only_when_the_image_is_observed},
 		{.test = image_is_written_back_before_it_is_judged},
 		{.test = copy_of_checkpoints_that_are_unknown_is_unknown},
 		{.test = record_that_is_not_for_now_is_left_alone},
