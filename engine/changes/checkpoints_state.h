@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The checkpoints of an image, for the files of this folder: checkpoint.c begins and ends them,
- * kept.c has their record, and recorder.c writes into it what changes.
+ * kept.c has their record, kept_found.c takes the one over that is there, and recorder.c writes
+ * into it what changes.
  */
 #ifndef ENGINE_CHANGES_CHECKPOINTS_STATE_H
 #define ENGINE_CHANGES_CHECKPOINTS_STATE_H
@@ -106,6 +107,10 @@ kept_see_image(const struct checkpoints *set, struct witness *witness);
 /* recording held. Writes the header with the present checkpoints and image. Returns 0 or -errno. */
 int
 kept_put(struct checkpoints *set);
+
+/* recording held. The changes are unknown from now on, for that reason. `err`: -errno, or 0. */
+void
+kept_lose_track(struct checkpoints *set, const char *what, int err);
 
 /* recording held. The record has failed: its checkpoints are unknown, changes go on. `err`: -errno.
  */

@@ -214,6 +214,16 @@ choose_header(struct record *record, const struct record_header headers[2], cons
 }
 
 static int
+give_up_unread(struct record *record, int err, char **error)
+{
+	return error_set(error, err, "%s: %s%s", record->path, strerror(-err),
+			 record_remove(record) == 0
+				 ? "; it was removed"
+				 : "; it can't be removed either: remove it before another "
+				   "server trusts it");
+}
+
+static int
 read_headers(struct record *record, char **error)
 {
 	struct record_header *CLEANUP_FREE headers = calloc(2, sizeof(*headers));
@@ -229,7 +239,7 @@ read_headers(struct record *record, char **error)
 		if (r == 0)
 			results[i] = record_header_decode(&headers[i], bytes, &why[i]);
 	}
-	r = r < 0 ? error_set(error, r, "%s: %s", record->path, strerror(-r))
+	r = r < 0 ? give_up_unread(record, r, error)
 		  : choose_header(record, headers, results, why, error);
 	free(why[0]);
 	free(why[1]);
@@ -241,14 +251,12 @@ record_open(struct record *record, const char *path, uid_t owner, char **error)
 {
 	int r = open_file(record, path, 0, owner, error);
 
-	/* An error of a write-back that nobody has seen: the page cache may have lost marks. */
 	if (r == 0) {
-		r = sync_data(record->fd);
-		if (r < 0)
-			error_set(error, r, "%s: %s", path, strerror(-r));
-	}
-	if (r == 0)
+		/* An error of a write-back that nobody has seen: the page cache may have lost
+		 * marks. The kernel doesn't tell the next server of it. */
+		record->lost = sync_data(record->fd);
 		r = read_headers(record, error);
+	}
 	if (r < 0)
 		record_close(record);
 	return r;

@@ -15,13 +15,15 @@ struct record {
 	int fd; /* -1: none */
 	char *path;
 	unsigned int newest; /* which of the two headers in the file is newer: 0 or 1 */
+	int lost; /* -errno if what was written to it before it was opened may be lost; or 0 */
 	struct record_header header;
 };
 
 /* Opens the file and reads its header. Nobody else has it open then, until record_close(). It must
  * belong to root, to this process's user, or to `owner`, who alone can write to it. Returns 0;
  * -ENOENT: there is no such file, or it is empty; or -errno with *error, a sentence (the caller
- * frees it), and the file is as it was. */
+ * frees it), and the file is as it was; but one that can't be read for an I/O error is removed: the
+ * next server may be able to read it, and would not know what has changed meanwhile. */
 int
 record_open(struct record *record, const char *path, uid_t owner, char **error);
 

@@ -354,6 +354,66 @@ START_TEST(record_that_is_not_for_now_is_left_alone)
 }
 END_TEST
 
+/* Leaves the record as a server does that is killed. */
+static void
+leave_record_in_use(void)
+{
+	static uint8_t bytes[MIB];
+	ssize_t size;
+	int fd;
+
+	begin_test();
+	unlink(path);
+	record_facts = (struct stat){.st_ino = 0};
+	open_set();
+	ck_assert_int_eq(begin(0), 0);
+	change(IO_WRITE, 1, 1);
+	fd = open(path, O_RDWR);
+	ck_assert_int_ge(fd, 0);
+	size = read(fd, bytes, sizeof(bytes));
+	ck_assert_int_gt(size, (int)RECORD_BLOCKS_AT);
+	checkpoints_free(set);
+	ck_assert_int_eq(pwrite(fd, bytes, (size_t)size, 0), size);
+	close(fd);
+}
+
+/* Nobody notes what changes while a server has no record, and the next one sees no difference to
+ * what the killed server has changed. _i: what fails. */
+START_TEST(record_of_a_killed_server_is_not_trusted_by_the_one_after_the_next)
+{
+	struct {
+		int *error;
+		const char *why, *later;
+	} const cases[] = {
+		{&read_error, "can't be read", "can't be read"},
+		{&sync_error, "can't tell whether", "can't tell whether"},
+		{&record_error, "could not be written back", "could not be written back"},
+		{&header_error, "it was removed", NULL},
+	};
+
+	leave_record_in_use();
+	open_set();
+	judge(false, 0);
+	checkpoints_free(set);
+	end_test();
+
+	leave_record_in_use();
+	*cases[_i].error = EIO;
+	open_set();
+	*cases[_i].error = 0;
+	forget_failure();
+	expect_unknown(cases[_i].why);
+	open_set();
+	if (cases[_i].later) {
+		expect_unknown(cases[_i].later);
+	} else {
+		ck_assert_ptr_null(set->first);
+		checkpoints_free(set);
+	}
+	end_test();
+}
+END_TEST
+
 int
 main(void)
 {
@@ -370,6 +430,8 @@ main(void)
 		{.test = image_is_written_back_before_it_is_judged},
 		{.test = copy_of_checkpoints_that_are_unknown_is_unknown},
 		{.test = record_that_is_not_for_now_is_left_alone},
+		{.test = record_of_a_killed_server_is_not_trusted_by_the_one_after_the_next,
+		 .last = 4},
 		{0},
 	};
 

@@ -33,7 +33,7 @@ struct checkpoints *set;
 char path[64];
 struct stat record_facts;
 
-int sync_error, read_error;
+int sync_error, read_error, header_error, record_error;
 void (*at_sync)(void);
 void (*at_record_sync)(void);
 void (*at_block)(void);
@@ -177,16 +177,18 @@ pwrite(int fd, const void *bytes, size_t size, off_t offset)
 	return pwritev(fd, &part, 1, offset);
 }
 
-/* Of the marks, which the record has behind its headers. */
+/* The record has its marks behind its headers. */
 ssize_t
 pread(int fd, void *bytes, size_t size, off_t offset)
 {
 	struct iovec part = {bytes, size};
+	int error = offset >= (off_t)RECORD_BLOCKS_AT ? read_error : header_error;
 
-	errno = read_error;
-	return read_error && is_record(fd) && offset >= (off_t)RECORD_BLOCKS_AT
-		       ? -1
-		       : preadv(fd, &part, 1, offset);
+	if (error && is_record(fd)) {
+		errno = error;
+		return -1;
+	}
+	return preadv(fd, &part, 1, offset);
 }
 
 int
@@ -198,6 +200,9 @@ fdatasync(int fd)
 		if (meet_fault(fd))
 			return -1;
 		undo_count = 0;
+		errno = record_error;
+		record_error = 0;
+		return errno ? -1 : 0;
 	}
 	return 0;
 }

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The record that is there when an image is opened: whether its checkpoints are to be trusted, and
+ * taken over.
+ */
+#include "engine/changes/checkpoint.h"
+#include "engine/changes/checkpoints_state.h"
+#include "engine/changes/recorder.h"
+#include "engine/image/freeze.h"
+#include "engine/image/image.h"
+#include "engine/io/image_state.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- reading */
+
+/* Adds the marks of the record to a checkpoint. Returns 0, -EBADMSG or -errno. */
+static int
+read_marks(struct checkpoint *checkpoint, const struct record *record)
+{
+	uint64_t blocks = record_blocks_for(checkpoint->entry.granules);
+	uint64_t words[RECORD_BLOCK_WORDS];
+
+	for (uint64_t n = 0; n < blocks; n++) {
+		int r = record_get_block(record, &checkpoint->entry, (uint32_t)n, words);
+
+		if (r < 0)
+			return r;
+		bitmap_add(checkpoint->written, n * RECORD_BLOCK_WORDS, RECORD_BLOCK_WORDS, words);
+	}
+	return 0;
+}
+
+static void
+mark_regions(struct checkpoint *checkpoint, const struct record_header *header)
+{
+	for (uint64_t region = 0; region < RECORD_REGIONS; region++) {
+		uint64_t start = region * header->region;
+
+		if (header->regions[region / 64] >> region % 64 & 1)
+			bitmap_mark(checkpoint->written, start,
+				    region == RECORD_REGIONS - 1 ? UINT64_MAX
+								 : start + header->region);
+	}
+}
+
+/* Copies the marks from .written, and has all blocks written. */
+static void
+take_marks(struct checkpoint *checkpoint)
+{
+	uint64_t blocks = record_blocks_for(checkpoint->entry.granules);
+	uint64_t words[RECORD_BLOCK_WORDS];
+
+	for (uint64_t n = 0; n < blocks; n++) {
+		bitmap_read(checkpoint->written, n * RECORD_BLOCK_WORDS, RECORD_BLOCK_WORDS, words);
+		bitmap_add(checkpoint->bitmap, n * RECORD_BLOCK_WORDS, RECORD_BLOCK_WORDS, words);
+	}
+	checkpoint_set_stale(checkpoint, 0, blocks);
+	bitmap_limit(checkpoint->bitmap, checkpoint->entry.covered);
+	bitmap_limit(checkpoint->bitmap, image_size(checkpoint->set->image));
+}
+
+/* What becomes of a record; all but the first have a reason. */
+enum verdict {
+	GOOD,
+	REFUSED, /* nobody must ever trust it again, even if the image gets its old size or times
+		    back */
+	LEFT,    /* not this time: it is of another image, or can't be read now */
+};
+
+/*
+ * What becomes of a record that can't be read now. From now on nobody notes what changes. If it was
+ * closed, the next server sees that the image has changed. If its server was killed, the next one
+ * would take the changes of the first seconds for noted ones.
+ */
+static enum verdict
+verdict_on_unread(const struct record *record)
+{
+	return record->header.state == RECORD_CLOSED ? LEFT : REFUSED;
+}
+
+/* Sets *now to what the image is like. */
+static enum verdict
+judge(struct checkpoints *set, struct witness *now, char reason[REASON_MAX])
+{
+	const struct record_header *header = &set->record.header;
+	/* What is written back later would look like a change. */
+	int r = image_sync(set->image), seen = kept_see_image(set, now);
+
+	if (seen == 0 && !witness_is_of_image(&header->witness, now, reason))
+		return LEFT;
+	r = r < 0 ? r : seen;
+	if (r < 0) {
+		snprintf(reason, REASON_MAX, "can't tell whether the image was changed: %s",
+			 strerror(-r));
+		return verdict_on_unread(&set->record);
+	}
+	if (set->record.lost < 0) {
+		snprintf(reason, REASON_MAX, "their record could not be written back: %s",
+			 strerror(-set->record.lost));
+		return REFUSED;
+	}
+	if (header->state == RECORD_UNKNOWN) {
+		snprintf(reason, REASON_MAX, "%s", header->reason);
+		return REFUSED;
+	}
+	return witness_agrees(&header->witness, now, header->state == RECORD_CLOSED, reason)
+		       ? GOOD
+		       : REFUSED;
+}
+
+/* Makes the checkpoints. Those of a record that is refused only have a name. Returns 0 or -ENOMEM.
+ */
+static int
+make_checkpoints(struct checkpoints *set, bool good)
+{
+	const struct record_header *header = &set->record.header;
+
+	for (uint32_t i = 0; i < header->count; i++) {
+		struct record_entry entry = header->entries[i];
+		struct checkpoint *checkpoint;
+
+		if (!good)
+			entry.granules = entry.covered = 0;
+		checkpoint = checkpoint_new(set, &entry, good);
+		if (!checkpoint)
+			return -ENOMEM;
+		checkpoint->entry = header->entries[i];
+		checkpoint_append(checkpoint);
+	}
+	return 0;
+}
+
+/* Reads the marks of all checkpoints. */
+static enum verdict
+read_all_marks(struct checkpoints *set, const struct witness *now, char reason[REASON_MAX])
+{
+	const struct record_header *header = &set->record.header;
+	bool cut = header->state == RECORD_IN_USE && !witness_same_boot(&header->witness, now);
+
+	for (struct checkpoint *one = set->first; one; one = one->next) {
+		int r = read_marks(one, &set->record);
+
+		if (r < 0) {
+			snprintf(reason, REASON_MAX, "their record %s%s",
+				 r == -EBADMSG ? "is torn or corrupted" : "can't be read: ",
+				 r == -EBADMSG ? "" : strerror(-r));
+			return r == -EBADMSG ? REFUSED : verdict_on_unread(&set->record);
+		}
+		if (cut)
+			mark_regions(one, header);
+		take_marks(one);
+	}
+	return GOOD;
+}
+
+/* recording held. The marks that are known now must be there before the record goes on as one of
+ * this boot. */
+static int
+prepare_to_go_on(struct checkpoints *set)
+{
+	struct record_header *header = &set->record.header;
+	int r = recorder_put_blocks(set);
+
+	if (r == 0)
+		r = record_sync(&set->record);
+	header->state = RECORD_IN_USE;
+	memset(header->regions, 0, sizeof(header->regions));
+	return r < 0 ? r : recorder_start(set);
+}
+
+/* Observes the image. Returns whether nobody has changed it since it was `judged`. */
+static bool
+observe(struct checkpoints *set, const struct witness *judged, bool kept)
+{
+	struct witness now;
+	struct freeze freeze;
+	bool untouched;
+
+	freeze_begin(&freeze, &set->image, 1);
+	untouched = kept_see_image(set, &now) == 0 && witness_is_untouched(judged, &now);
+	/* The header is still the old one, which the first change must renew. */
+	atomic_store(&set->quiet, true);
+	atomic_store(&set->kept, kept && untouched);
+	image_observe(set->image, &set->observer);
+	set->observed = true;
+	freeze_end(&freeze);
+	return untouched;
+}
+
+/*
+ * `judged`: what the image was like then. Until the set observes it, others may change it: other
+ * exports of this server, too. So only after that, the record says that it is in use: the next
+ * server takes such changes for noted ones if this one is killed.
+ */
+static void
+start_recording(struct checkpoints *set, const struct witness *judged)
+{
+	bool untouched;
+	int r;
+
+	pthread_mutex_lock(&set->recording);
+	r = prepare_to_go_on(set);
+	pthread_mutex_unlock(&set->recording);
+	untouched = observe(set, judged, r == 0);
+	pthread_mutex_lock(&set->recording);
+	if (r == 0 && !untouched)
+		kept_lose_track(set, "the image was changed while it was opened", 0);
+	else if (r == 0 && atomic_load(&set->kept))
+		r = kept_put(set);
+	if (r < 0)
+		kept_break(set, r);
+	pthread_mutex_unlock(&set->recording);
+}
+
+static void
+say_unknown(struct checkpoints *set, const char *reason)
+{
+	checkpoints_set_problem(set, reason);
+	log_error("%s: the changes since the checkpoints of %s are unknown: %s: take a full backup",
+		  set->file, set->image->backing.path, reason);
+}
+
+/* The file stays as it is, and the set has nothing to do with it. */
+static void
+leave_record(struct checkpoints *set)
+{
+	while (set->first) {
+		struct checkpoint *checkpoint = set->first;
+
+		set->first = checkpoint->next;
+		set->count--;
+		checkpoint_free(checkpoint);
+	}
+	record_close(&set->record);
+	set->has_record = false;
+}
+
+/* Takes the checkpoints of the record over, which is open. */
+static void
+take_record(struct checkpoints *set)
+{
+	char reason[REASON_MAX];
+	struct witness now;
+	enum verdict verdict = judge(set, &now, reason);
+
+	set->has_record = true;
+	if (verdict != LEFT && make_checkpoints(set, verdict == GOOD) < 0) {
+		snprintf(reason, sizeof(reason), "there is not enough memory");
+		verdict = verdict_on_unread(&set->record);
+	}
+	if (verdict == GOOD)
+		verdict = read_all_marks(set, &now, reason);
+	if (verdict == GOOD) {
+		start_recording(set, &now);
+		return;
+	}
+	say_unknown(set, reason);
+	if (verdict == REFUSED)
+		set->still_trusted = record_give_up(&set->record, reason) < 0;
+	else
+		leave_record(set);
+}
+
+int
+checkpoints_keep(struct checkpoints *set, const char *file, uid_t owner)
+{
+	char *CLEANUP_FREE error = NULL;
+	int r;
+
+	set->file = strdup(file);
+	if (!set->file)
+		return -ENOMEM;
+	set->owner = owner;
+	r = record_open(&set->record, set->file, owner, &error);
+	if (r == 0) {
+		take_record(set);
+	} else if (r != -ENOENT) {
+		checkpoints_set_problem(set, error ? error : strerror(-r));
+		log_error("%s; the changes since its checkpoints are unknown: take a full backup",
+			  error ? error : set->file);
+	}
+	return 0;
+}
