@@ -61,10 +61,21 @@ prepare_copy(const struct snapshot_order *order, const struct snapshot_wish *wis
 
 /* ---- making a clone */
 
+/* Returns 0 or -errno. The kernel tells a failure only once: no later flush would know of it. */
+static int
+write_back(struct image *image)
+{
+	int r = fdatasync(image->backing.fd) < 0 ? -errno : 0;
+
+	if (r < 0 && atomic_load(&image->cached))
+		shared_file_record_loss(image->shared, r);
+	return r;
+}
+
 /* Makes a file to clone the image's file into, if the file system can clone. Returns a descriptor,
  * or -errno. */
 static int
-prepare_clone(const struct image *image, const char *directory)
+prepare_clone(struct image *image, const char *directory)
 {
 	const struct file_clone_range first = {
 		.src_fd = image->backing.fd,
@@ -72,6 +83,7 @@ prepare_clone(const struct image *image, const char *directory)
 	};
 	char *CLEANUP_FREE error = NULL;
 	int CLEANUP_CLOSE fd = -1;
+	int r;
 
 	if (image->backing.block_device)
 		return -EOPNOTSUPP;
@@ -81,9 +93,10 @@ prepare_clone(const struct image *image, const char *directory)
 	if (ioctl(fd, FICLONERANGE, &first) < 0)
 		return -errno;
 	/* Cloning writes dirty pages back; most of them now, while changes need not wait. */
-	if (ftruncate(fd, 0) < 0 || fdatasync(image->backing.fd) < 0)
+	if (ftruncate(fd, 0) < 0)
 		return -errno;
-	return steal_fd(&fd);
+	r = write_back(image);
+	return r < 0 ? r : steal_fd(&fd);
 }
 
 static int

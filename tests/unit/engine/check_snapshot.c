@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Snapshots of an image: what becomes of an image whose disk fails while one is made, and of a
+ * snapshot whose image changes its size.
+ */
+#include "engine/snapshot/snapshot.h"
+
+#include "tests/lib/suite.h"
+#include "tests/unit/fake_image.h"
+#include "tests/unit/log_capture.h"
+#include "tests/unit/scratch_file.h"
+
+#include <check.h>
+#include <errno.h>
+#include <linux/fs.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static char directory[SCRATCH_PATH];
+static struct fake_image disk;
+static struct snapshot_order order;
+
+/* A file system that can clone, and whose disk fails. */
+static bool clones;
+static int sync_error; /* errno; 0: syncs succeed */
+
+int
+ioctl(int fd, unsigned long request, ...)
+{
+	va_list values;
+	void *value;
+
+	va_start(values, request);
+	value = va_arg(values, void *);
+	va_end(values);
+	if (clones && request == FICLONERANGE)
+		return 0;
+	return (int)syscall(SYS_ioctl, fd, request, value);
+}
+
+int
+fdatasync(int fd)
+{
+	if (fd != disk.image->backing.fd || !sync_error)
+		return 0;
+	errno = sync_error;
+	return -1;
+}
+
+/* ---- */
+
+static void
+begin(void)
+{
+	scratch_directory_new(directory);
+	fake_image_open(&disk, &(struct fake_facts){0});
+	log_capture_begin();
+}
+
+static void
+end(void)
+{
+	log_capture_end();
+	fake_image_close(&disk);
+	scratch_directory_remove(directory);
+	clones = false;
+	sync_error = 0;
+}
+
+static void
+take(void)
+{
+	const struct snapshot_wish wish = {.scratch = directory};
+	char *error = NULL;
+
+	order = (struct snapshot_order){.image = disk.image, .name = "then"};
+	ck_assert_msg(snapshots_take(&order, 1, &wish, &error) == 0, "%s", error);
+}
+
+/* The kernel tells it to one flush only, and that one may be this. */
+START_TEST(write_back_that_fails_before_a_clone_is_told_to_later_flushes)
+{
+	clones = true;
+	sync_error = EIO;
+	take();
+	sync_error = 0;
+	ck_assert_int_eq(test_io_execute(disk.ctx, IO_FLUSH, 0, 0, 0, NULL), -EIO);
+	image_close(order.snapshot);
+}
+END_TEST
+
+int
+main(void)
+{
+	const struct suite_row cases[] = {
+		{.name = "snapshot", .begin = begin, .end = end},
+		{.test = write_back_that_fails_before_a_clone_is_told_to_later_flushes},
+		{0},
+	};
+
+	return suite_run("snapshot", cases);
+}
