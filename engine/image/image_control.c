@@ -13,6 +13,7 @@
 #include "engine/image/window.h"
 #include "engine/io/backend.h"
 #include "engine/io/image_state.h"
+#include "engine/io/observer.h"
 
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -31,7 +32,7 @@ adopt_size(struct image *image, int64_t file_size, char **error)
 {
 	uint64_t length, size;
 	struct freeze freeze;
-	bool moves;
+	bool shrinks, moves;
 	int r;
 
 	r = window_measure(&image->backing, &image->config, file_size, &length, error);
@@ -42,10 +43,14 @@ adopt_size(struct image *image, int64_t file_size, char **error)
 	 * buffered ones. */
 	moves = direct_end(&image->backing, image->config.offset + size) !=
 		atomic_load(&image->direct_end);
-	if (moves)
+	/* Copies must know; there are none of an image whose disk is elsewhere. */
+	shrinks = size < image_size(image) && !image->backing.kind->start;
+	if (moves || shrinks)
 		freeze_begin(&freeze, &image, 1);
 	image_set_size(image, size);
-	if (moves)
+	if (shrinks)
+		observers_tell_end(image->ranges, (uint64_t)file_size);
+	if (moves || shrinks)
 		freeze_end(&freeze);
 	return 0;
 }

@@ -47,6 +47,15 @@ observer_add(struct range_lock *lock, struct observer *observer)
 }
 
 void
+observers_tell_end(const struct range_lock *lock, uint64_t end)
+{
+	for (struct observer *observer = lock->observers; observer; observer = observer->next) {
+		if (observer->truncated)
+			observer->truncated(observer, end);
+	}
+}
+
+void
 observer_remove(struct range_lock *lock, struct observer *observer)
 {
 	struct observer **at;

@@ -13,6 +13,7 @@
 #define ENGINE_IO_OBSERVER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct range;
 struct range_lock;
@@ -36,6 +37,10 @@ struct observer {
 	 */
 	bool (*change)(struct observer *observer, struct range *range);
 
+	/* Called when the file is found to end at `end`, in bytes, and an image of it was larger
+	 * before. No change is in flight; nothing may wait for one. NULL: nothing is. */
+	void (*truncated)(struct observer *observer, uint64_t end);
+
 	struct observer *next; /* private */
 };
 
@@ -51,6 +56,11 @@ void
 observer_add(struct range_lock *lock, struct observer *observer);
 void
 observer_remove(struct range_lock *lock, struct observer *observer);
+
+/* Tells the observers of a file where it ends now. Only while the caller holds the range of the
+ * whole file. */
+void
+observers_tell_end(const struct range_lock *lock, uint64_t end);
 
 /* ---- For the engine's own files. */
 

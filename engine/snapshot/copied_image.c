@@ -155,6 +155,15 @@ before_change(struct observer *observer, struct range *range)
 	return copiers_keep(&snapshot->copiers, range);
 }
 
+/* The file may grow again, and then has zeroes there. */
+static void
+after_truncation(struct observer *observer, uint64_t end)
+{
+	struct snapshot *snapshot = container_of(observer, struct snapshot, observer);
+
+	copy_lose_end(&snapshot->copy, end);
+}
+
 static int
 make_snapshot(const struct copied_image_wish *wish, struct snapshot **result, char **error)
 {
@@ -180,6 +189,7 @@ make_snapshot(const struct copied_image_wish *wish, struct snapshot **result, ch
 		 (unsigned long long)atomic_fetch_add(&last, 1));
 	copiers_init(&snapshot->copiers, &snapshot->copy);
 	snapshot->observer.change = before_change;
+	snapshot->observer.truncated = after_truncation;
 	*result = snapshot;
 	return 0;
 }

@@ -346,6 +346,13 @@ copy_has(const struct copy *copy, uint64_t start, uint64_t end)
 }
 
 void
+copy_lose_end(struct copy *copy, uint64_t end)
+{
+	if (!copy_has(copy, end, copy->end))
+		copy_break(copy, "the image was truncated to %llu bytes", (unsigned long long)end);
+}
+
+void
 copy_keep(struct copy *copy, bool direct, uint64_t start, uint64_t end)
 {
 	uint64_t first, last, length;

@@ -56,6 +56,11 @@ copy_keep(struct copy *copy, bool direct, uint64_t start, uint64_t end);
 int
 copy_read(struct copy *copy, bool direct, void *buffer, size_t length, uint64_t offset);
 
+/* The file was found to end at `end`, in bytes: breaks the copy unless it has all beyond. No change
+ * is in flight. */
+void
+copy_lose_end(struct copy *copy, uint64_t end);
+
 /* As .extents() of struct backing_kind. */
 int
 copy_extents(struct copy *copy, uint64_t offset, uint64_t length, bool one, extent_visit visit,

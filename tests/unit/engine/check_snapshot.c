@@ -5,6 +5,7 @@
  */
 #include "engine/snapshot/snapshot.h"
 
+#include "engine/backing/kind.h"
 #include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"
@@ -19,6 +20,9 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+/* What is left of the image, in bytes. */
+#define CUT (512u << 10)
 
 static char directory[SCRATCH_PATH];
 static struct fake_image disk;
@@ -93,12 +97,63 @@ START_TEST(write_back_that_fails_before_a_clone_is_told_to_later_flushes)
 }
 END_TEST
 
+/* Truncated, and told so; then it has its old size, and zeroes at its end. */
+static void
+shrink_and_grow(void)
+{
+	const int fd = disk.image->backing.fd;
+	char *error = NULL;
+
+	ck_assert_int_eq(ftruncate(fd, CUT), 0);
+	ck_assert_int_eq(image_resize(disk.image, &error), 0);
+	ck_assert_int_eq(ftruncate(fd, (off_t)disk.file_size), 0);
+	ck_assert_int_eq(image_resize(disk.image, &error), 0);
+}
+
+START_TEST(copy_of_an_image_that_was_truncated_is_broken)
+{
+	struct snapshot_facts facts;
+	char bytes[512];
+
+	take();
+	shrink_and_grow();
+	snapshot_facts(order.snapshot, &facts);
+	ck_assert_str_eq(facts.broken, "the image was truncated to 524288 bytes");
+	ck_assert_int_lt(order.snapshot->backing.kind->read(&order.snapshot->backing, false, bytes,
+							    sizeof(bytes), CUT),
+			 0);
+	image_close(order.snapshot);
+}
+END_TEST
+
+START_TEST(copy_of_an_image_that_was_truncated_lasts_if_it_has_the_rest)
+{
+	const size_t length = disk.file_size - CUT;
+	unsigned char *bytes = buffer_new(length, 0);
+	struct snapshot_facts facts;
+
+	take();
+	ck_assert_int_eq(test_io_execute(disk.ctx, IO_WRITE, 0, CUT, length, bytes), 0);
+	shrink_and_grow();
+	snapshot_facts(order.snapshot, &facts);
+	ck_assert_str_eq(facts.broken, "");
+	ck_assert_int_eq(order.snapshot->backing.kind->read(&order.snapshot->backing, false, bytes,
+							    length, CUT),
+			 (int)length);
+	ck_assert_int_eq(memcmp(bytes, disk.model + CUT, length), 0);
+	buffer_free(bytes);
+	image_close(order.snapshot);
+}
+END_TEST
+
 int
 main(void)
 {
 	const struct suite_row cases[] = {
 		{.name = "snapshot", .begin = begin, .end = end},
 		{.test = write_back_that_fails_before_a_clone_is_told_to_later_flushes},
+		{.test = copy_of_an_image_that_was_truncated_is_broken},
+		{.test = copy_of_an_image_that_was_truncated_lasts_if_it_has_the_rest},
 		{0},
 	};
 
