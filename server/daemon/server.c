@@ -77,6 +77,9 @@ catch_signals(struct server *server)
 	sigset_t set;
 
 	signal(SIGPIPE, SIG_IGN);
+	/* A write beyond RLIMIT_FSIZE fails (EFBIG), and is not the server's end. The other threads
+	 * block the signal; this one writes the log, which may be a file. */
+	signal(SIGXFSZ, SIG_IGN);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);

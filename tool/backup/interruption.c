@@ -22,6 +22,8 @@ interruption_watch(void)
 	struct sigaction action = {.sa_handler = note, .sa_flags = (int)SA_RESETHAND};
 	struct sigaction old;
 
+	/* A write beyond RLIMIT_FSIZE fails (EFBIG), and what is unfinished is cleaned up. */
+	signal(SIGXFSZ, SIG_IGN);
 	sigemptyset(&action.sa_mask);
 	for (guint i = 0; i < G_N_ELEMENTS(numbers); i++) {
 		/* What nohup, or a shell for a command in the background, ignores stays ignored. */
