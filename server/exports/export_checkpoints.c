@@ -22,13 +22,27 @@
 static bool
 is_image(const char *path, const struct export *export)
 {
+	const struct backing *backing;
 	struct image_status status;
 	struct stat facts;
 
 	image_status(export->image, &status);
-	return !status.backing->kind->start && stat(path, &facts) == 0 && S_ISREG(facts.st_mode) &&
-	       !status.backing->block_device && facts.st_dev == status.backing->device &&
-	       facts.st_ino == status.backing->inode;
+	backing = status.backing;
+	if (backing->kind->start || stat(path, &facts) < 0)
+		return false;
+	if (backing->block_device)
+		return S_ISBLK(facts.st_mode) && facts.st_rdev == backing->device;
+	return S_ISREG(facts.st_mode) && facts.st_dev == backing->device &&
+	       facts.st_ino == backing->inode;
+}
+
+/* Whether there is something that can't be a record. */
+static bool
+is_no_file(const char *path)
+{
+	struct stat facts;
+
+	return stat(path, &facts) == 0 && !S_ISREG(facts.st_mode);
 }
 
 static bool
@@ -52,6 +66,9 @@ check_place(const struct exports *exports, const struct export *export, const ch
 
 	if (is_image(path, export))
 		return error_set(error, -EINVAL, "export \"%s\": changes=%s is the image itself",
+				 name, path);
+	if (export->config->changes && is_no_file(path))
+		return error_set(error, -EINVAL, "export \"%s\": changes=%s is no regular file",
 				 name, path);
 	for (const struct offer *offer = exports->listed; offer; offer = offer->next) {
 		if (offer->export->origin)

@@ -137,6 +137,7 @@ refuse() # TEXT OPTION...
 }
 truncate -s 1M "$dir/other.img"
 refuse "is the image itself" --changes="$image" "$image"
+refuse "changes=/dev/null is no regular file" --changes=/dev/null "$image"
 refuse "is the image of the export \"a\"" --export "a=$dir/other.img" --export "b=$image,changes=$dir/other.img"
 refuse "is that of the export \"a\" already" --export "a=$dir/other.img,changes=$dir/both" --export "b=$image,changes=$dir/both"
 
