@@ -34,8 +34,19 @@ python=/usr/bin/python3
 export PYTHONPATH=$lib PYTHONDONTWRITEBYTECODE=1
 # The script's own file in Python, if there is one.
 own_python=$(realpath "${0%.sh}.py")
+
+# Lets the service's user do all with what will be made there, where servers have the settings of
+# their unit (tests/service/run).
+give_to_service() # DIRECTORY
+{
+	[ -z "${NBDLOOP_SERVICE-}" ] || [ ! -w "$1" ] || setfacl -m u:nbdloopd:rwx,d:u:nbdloopd:rwx "$1"
+}
+
 dir=$(mktemp -d "${TMPDIR:-/var/tmp}/nbdloop.XXXXXX")
 chmod 755 "$dir" # some servers run as another user
+# Those with the settings of a unit have another user, too (tests/service/start).
+export NBDLOOP_SERVICE_FILES=$dir
+give_to_service "$dir"
 declare -A process_pids=()
 declare -A engines_missing=() loop_devices=()
 exit_commands=()
@@ -335,5 +346,6 @@ mount_at() # DIRECTORY [MOUNT-ARGUMENT...]
 	require_root "mounting"
 	mkdir -p "$where"
 	patiently_mount "$@" "$where"
+	give_to_service "$where"
 	on_exit umount -l "$where"
 }

@@ -32,7 +32,10 @@ scratch_init(void)
 
 	snprintf(program_dir, sizeof(program_dir), "%s/loop-nbd-XXXXXX",
 		 parent && *parent ? parent : "/var/tmp");
-	return mkdtemp(program_dir) ? 0 : -errno;
+	if (!mkdtemp(program_dir))
+		return -errno;
+	/* See tests/service/start. */
+	return setenv("NBDLOOP_SERVICE_FILES", program_dir, 1) < 0 ? -errno : 0;
 }
 
 static int
