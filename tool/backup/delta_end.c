@@ -2,6 +2,7 @@
 #include "tool/backup/delta_end.h"
 
 #include "tool/backup/file_end.h"
+#include "tool/backup/interruption.h"
 #include "tool/failure.h"
 
 #include "common/cleanup.h"
@@ -71,6 +72,19 @@ read_piece(const struct delta_end *delta, const struct part *piece, void *data)
 	return failed;
 }
 
+static bool
+say_failure(const char *name, const struct part *piece, int failed, const char *doing,
+	    GError **error)
+{
+	if (failed == EBADMSG)
+		return failure(error, EBADMSG,
+			       "%s: the data for %" G_GUINT64_FORMAT " bytes at %" G_GUINT64_FORMAT
+			       " of the image has a wrong checksum: the file is damaged",
+			       name, piece->length, piece->offset);
+	return failure(error, failed, "%s: %s: %s%s", name, doing, g_strerror(failed),
+		       file_way_out(failed));
+}
+
 static void
 start(struct end *end, struct end_request *request)
 {
@@ -84,15 +98,9 @@ start(struct end *end, struct end_request *request)
 	else
 		failed = write_piece(delta, piece,
 				     request->operation == END_WRITE ? request->data : NULL);
-	if (failed == EBADMSG)
-		failure(&error, EBADMSG,
-			"%s: the data for %" G_GUINT64_FORMAT " bytes at %" G_GUINT64_FORMAT
-			" of the image has a wrong checksum: the file is damaged",
-			end->name, piece->length, piece->offset);
-	else if (failed)
-		failure(&error, failed, "%s: %s: %s%s", end->name,
-			request->operation == END_READ ? "reading" : "writing", g_strerror(failed),
-			file_way_out(failed));
+	if (failed)
+		say_failure(end->name, piece, failed,
+			    request->operation == END_READ ? "reading" : "writing", &error);
 	request->done(request, error);
 }
 
@@ -230,6 +238,25 @@ sort_parts(GArray *plan, const char *path, GError **error)
 		if (before->offset + before->length > plan_part(plan, i)->offset)
 			return failure(error, EBADMSG,
 				       "%s: two of its records are for the same bytes", path);
+	}
+	return true;
+}
+
+bool
+delta_check_data(int fd, const char *path, const struct delta_header *header, GArray *plan,
+		 GError **error)
+{
+	const struct delta_end delta = {.fd = fd, .header = header};
+	g_autofree void *data = g_malloc(DELTA_DATA_MAX);
+
+	for (guint i = 0; i < plan->len; i++) {
+		const struct part *part = plan_part(plan, i);
+		int failed = part->position ? read_piece(&delta, part, data) : 0;
+
+		if (failed)
+			return say_failure(path, part, failed, "reading", error);
+		if (!interruption_check(error))
+			return false;
 	}
 	return true;
 }

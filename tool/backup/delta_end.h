@@ -32,4 +32,9 @@ bool
 delta_plan(int fd, const char *path, const struct delta_header *header, GArray *plan,
 	   GError **error);
 
+/* Reads all data of its plan, and compares it with the checksums.  Waits for the disk. */
+bool
+delta_check_data(int fd, const char *path, const struct delta_header *header, GArray *plan,
+		 GError **error);
+
 #endif

@@ -190,9 +190,10 @@ copy_link(const struct chain_link *link, struct target *target, const struct res
 	return true;
 }
 
-/* That each delta is whole, before the first byte is written; NULL: an error. */
+/* That a delta is whole, before the first byte is written.  A file that is there stays if the data
+ * turns out to be damaged later; an export would be left with half of it. */
 static bool
-check_link(const struct chain_link *link, GError **error)
+check_link(const struct chain_link *link, bool data, GError **error)
 {
 	int CLEANUP_CLOSE fd = open(link->path, O_RDONLY | O_CLOEXEC);
 	g_autoptr(GArray) plan = NULL;
@@ -200,7 +201,7 @@ check_link(const struct chain_link *link, GError **error)
 	if (fd < 0)
 		return failure_errno(error, errno, "%s", link->path);
 	plan = plan_of(link, fd, error);
-	return plan;
+	return plan && (!data || delta_check_data(fd, link->path, &link->header, plan, error));
 }
 
 /* The links that are wanted; the rest is freed. */
@@ -226,7 +227,7 @@ restore_links(GPtrArray *links, const struct restore_job *job, GError **error)
 	const struct chain_link *first = links->pdata[0];
 
 	for (guint i = 0; i < links->len; i++) {
-		if (!check_link(links->pdata[i], error))
+		if (!check_link(links->pdata[i], nbd_uri_is(job->target), error))
 			return false;
 	}
 	if (!target_open(&target, job, first->header.size, error))

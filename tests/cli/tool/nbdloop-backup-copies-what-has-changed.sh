@@ -162,6 +162,9 @@ damage '000001.delta: it is no delta of nbdloop backup' truncate -s 0 "$dir/dama
 damage 'the data for [0-9]+ bytes at 524288 of the image has a wrong checksum: the file is damaged' \
 	eval 'offset=$(grep -obUaP "\x04{64}" "$dir/damaged/000001.delta" | sed -n 1p | cut -d: -f1)
 		printf x | dd of="$dir/damaged/000001.delta" bs=1 seek=$((offset + 1000)) conv=notrunc status=none'
+# An export would be left with half of it.
+refuses '000001.delta: the data for .* has a wrong checksum' restore "$dir/damaged" "$replica"
+quietly cmp "$dir/image.3" "$dir/replica.img"
 other=$dir/other
 serve monday
 quietly nbdloop backup --bitmap=monday --format=delta "$uri" "$other"
