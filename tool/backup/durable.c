@@ -124,7 +124,11 @@ durable_make_directory(const char *path)
 	if (mkdir(path, 0700) < 0)
 		return false;
 	fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return fd >= 0 && fsync(fd) == 0;
+	if (fd >= 0 || errno != EACCES)
+		return fd >= 0 && fsync(fd) == 0;
+	/* Files may be made in a directory that may not be read. */
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd >= 0 && syncfs(fd) == 0;
 }
 
 bool

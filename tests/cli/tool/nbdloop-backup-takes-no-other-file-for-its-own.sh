@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # nbdloop backup -i doesn't note a file as its backup that got the target's name while the increment
 # was written: the next increment would be written into that.  And a new directory of deltas is
-# there after a power cut: its parent is synced, too.
+# there after a power cut: its parent is synced, too, even if that can't be read.
 . "$(dirname "$0")/../../lib/functions.sh"
 
 require_nbdloop
-require qemu-io strace cmp
+require qemu-io strace cmp setpriv
 truncate -s 4M "$dir/disk.img"
 raw=$dir/raw.img
 start_nbdloopd --control "$dir/control" "$dir/disk.img"
@@ -37,4 +37,11 @@ quietly cmp "$dir/disk.img" "$raw"
 ASAN_OPTIONS=detect_leaks=0 quietly strace -f -y -qq -o "$dir/calls" -e trace=fsync \
 	nbdloop backup --format=delta "$dir/control" "$dir/chain/"
 grep -qE "fsync\([0-9]+<$(realpath "$dir")>\) += 0" "$dir/calls" || fail "the parent of the new directory is not synced"
+
+# ---- in a directory in which files may be made, and which may not be read
+mkdir "$dir/unread"
+chmod 0311 "$dir/unread"
+unable=()
+[ "$(id -u)" != 0 ] || unable=(setpriv --bounding-set=-dac_override,-dac_read_search --inh-caps=-all)
+quietly "${unable[@]}" nbdloop backup --format=delta "$dir/control" "$dir/unread/chain/"
 stop_server
