@@ -36,6 +36,12 @@ adopt_size(struct image *image, int64_t file_size, char **error)
 	int r;
 
 	r = window_measure(&image->backing, &image->config, file_size, &length, error);
+	/* The image keeps its size, but the file may have lost bytes that it gets back later. */
+	if (r < 0 && file_size >= 0 && !image->backing.kind->start) {
+		freeze_begin(&freeze, &image, 1);
+		observers_tell_end(image->ranges, (uint64_t)file_size);
+		freeze_end(&freeze);
+	}
 	if (r < 0 || length / image->sector_size * image->sector_size == image_size(image))
 		return r;
 	size = window_round(&image->backing, &image->config, length, image->sector_size);

@@ -38,7 +38,8 @@ struct observer {
 	bool (*change)(struct observer *observer, struct range *range);
 
 	/* Called when the file is found to end at `end`, in bytes, and an image of it was larger
-	 * before. No change is in flight; nothing may wait for one. NULL: nothing is. */
+	 * before, or has no place there. No change is in flight; nothing may wait for one. NULL:
+	 * nothing is. */
 	void (*truncated)(struct observer *observer, uint64_t end);
 
 	struct observer *next; /* private */

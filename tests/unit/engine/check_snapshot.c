@@ -126,6 +126,24 @@ START_TEST(copy_of_an_image_that_was_truncated_is_broken)
 }
 END_TEST
 
+/* Then the image has no place in it. */
+START_TEST(copy_of_an_image_whose_file_was_emptied_is_broken)
+{
+	struct snapshot_facts facts;
+	char *error = NULL;
+
+	take();
+	disk.image->config.offset = 4096;
+	ck_assert_int_eq(ftruncate(disk.image->backing.fd, 0), 0);
+	ck_assert_int_lt(image_resize(disk.image, &error), 0);
+	free(error);
+	ck_assert_int_eq(ftruncate(disk.image->backing.fd, (off_t)disk.file_size), 0);
+	snapshot_facts(order.snapshot, &facts);
+	ck_assert_str_eq(facts.broken, "the image was truncated to 0 bytes");
+	image_close(order.snapshot);
+}
+END_TEST
+
 START_TEST(copy_of_an_image_that_was_truncated_lasts_if_it_has_the_rest)
 {
 	const size_t length = disk.file_size - CUT;
@@ -153,6 +171,7 @@ main(void)
 		{.name = "snapshot", .begin = begin, .end = end},
 		{.test = write_back_that_fails_before_a_clone_is_told_to_later_flushes},
 		{.test = copy_of_an_image_that_was_truncated_is_broken},
+		{.test = copy_of_an_image_whose_file_was_emptied_is_broken},
 		{.test = copy_of_an_image_that_was_truncated_lasts_if_it_has_the_rest},
 		{0},
 	};
