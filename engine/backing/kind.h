@@ -63,6 +63,31 @@ struct size_follower {
 /* Gets an extent; offset and length are in bytes. Any result but 0 ends the visit. */
 typedef int (*extent_visit)(void *data, uint64_t offset, uint64_t length, bool hole);
 
+struct backing_snapshot;
+
+/* Snapshots that a backing makes by itself. Errors come with *error, a sentence (the caller frees
+ * it; NULL: no memory). */
+struct backing_snapshots {
+	/* Checks whether one is possible, and prepares it. `label` is for its name in the backing.
+	 * Never waits. Returns 0 and the caller frees *snapshot before it closes the backing; or
+	 * -errno. */
+	int (*prepare)(const struct backing *backing, const char *label,
+		       struct backing_snapshot **snapshot, char **error);
+	/* Begins to make it. What was changed before is in it; the caller keeps all changes from
+	 * the backing until await() has returned. Never waits. Returns 0 or -errno. */
+	int (*start)(struct backing_snapshot *snapshot, char **error);
+	/* Waits until it is made, up to a time of clock_ms(CLOCK_MONOTONIC). Returns 0; -ETIMEDOUT;
+	 * or another -errno. */
+	int (*await)(struct backing_snapshot *snapshot, int64_t end, char **error);
+	/* Opens it, with the configuration of the backing's image. When the opened backing is
+	 * closed, the snapshot is removed. Returns 0 or -errno. */
+	int (*open)(struct backing_snapshot *snapshot, const struct image_config *config,
+		    struct backing *opened, char **error);
+	/* Removes it soon, if it was made and not opened, also when it is made later. Never waits.
+	 */
+	void (*free)(struct backing_snapshot *snapshot);
+};
+
 /* All functions may be called by any thread, and may wait for the backing, unless a comment says
  * otherwise. Offsets and lengths are bytes of the backing. */
 struct backing_kind {
@@ -135,6 +160,9 @@ struct backing_kind {
 	/* Returns whether the process may end while calls are under way: whoever has the backing
 	 * next sees to it that none of them is carried out any more. NULL: it may not. */
 	bool (*may_be_left)(const struct backing *backing);
+
+	/* NULL: the backing makes none. */
+	const struct backing_snapshots *snapshots;
 
 	/* Writes the kind's own facts as members of the status. NULL: it has none. Never waits. */
 	void (*put_status)(const struct backing *backing, struct json *json);

@@ -5,6 +5,7 @@
 #include "engine/backing/rbd_lock.h"
 #include "engine/backing/rbd_pending.h"
 #include "engine/backing/rbd_size.h"
+#include "engine/backing/rbd_snapshot.h"
 #include "engine/backing/rbd_store.h"
 
 #include "common/clock.h"
@@ -202,6 +203,42 @@ rbd_may_be_left(const struct backing *backing)
 	return atomic_load(&store->exclusive) || !store->facts.writable;
 }
 
+/* ---- snapshots */
+
+static int
+prepare_snapshot(const struct backing *backing, const char *label,
+		 struct backing_snapshot **snapshot, char **error)
+{
+	return rbd_snapshot_prepare(store_of(backing), label, snapshot, error);
+}
+
+static int
+open_snapshot(struct backing_snapshot *snapshot, const struct image_config *config,
+	      struct backing *opened, char **error)
+{
+	struct rbd_store *origin = rbd_snapshot_origin(snapshot);
+	char *path;
+	int r;
+
+	if (asprintf(&path, "%s@%s", origin->path, rbd_snapshot_name(snapshot)) < 0)
+		return -ENOMEM;
+	r = rbd_open(opened, path, BACKING_READ_ONLY, config, error);
+	free(path);
+	if (r < 0)
+		return r;
+	rbd_store_remove_at_end(store_of(opened), origin);
+	rbd_snapshot_note_open(snapshot);
+	return 0;
+}
+
+static const struct backing_snapshots snapshots = {
+	.prepare = prepare_snapshot,
+	.start = rbd_snapshot_start,
+	.await = rbd_snapshot_await,
+	.open = open_snapshot,
+	.free = rbd_snapshot_free,
+};
+
 /* ---- the status */
 
 static void
@@ -284,6 +321,7 @@ static const struct backing_kind backing_rbd = {
 	.is_fenced = rbd_is_fenced,
 	.stop_waiting = rbd_stop_waiting,
 	.may_be_left = rbd_may_be_left,
+	.snapshots = &snapshots,
 	.put_status = rbd_put_status,
 };
 

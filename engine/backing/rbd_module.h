@@ -11,7 +11,7 @@
 /* Name of the file, and of its only symbol, a struct rbd_module. The symbol's name changes with the
  * structure. */
 #define RBD_MODULE_FILE   "nbdloop-rbd.so"
-#define RBD_MODULE_SYMBOL "nbdloop_rbd_module_4"
+#define RBD_MODULE_SYMBOL "nbdloop_rbd_module_5"
 
 /* The most seconds that opening an image may wait for the cluster. */
 #define RBD_OPEN_SECONDS 10
@@ -76,6 +76,12 @@ struct rbd_module {
 	int (*lock_release)(struct rbd_image *image);
 	/* Has the cluster refuse all later requests of that owner, then takes its lock away. */
 	int (*lock_break)(struct rbd_image *image, const char *address);
+
+	/* Makes a snapshot of what the image holds, which has all that was acknowledged before, or
+	 * removes one: by itself, or by the owner of the exclusive lock. After a failure to make
+	 * it, it may be there, or come later. */
+	int (*snapshot_create)(struct rbd_image *image, const char *name);
+	int (*snapshot_remove)(struct rbd_image *image, const char *name);
 };
 
 #endif

@@ -3,9 +3,9 @@
 
 #include "engine/backing/rbd_loss.h"
 #include "engine/backing/rbd_pending.h"
+#include "engine/backing/rbd_thread.h"
 
 #include "common/cleanup.h"
-#include "common/thread.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ note(void *data, uint64_t offset, uint64_t length, bool hole)
 }
 
 static void *
-search(void *data)
+search_all(void *data)
 {
 	struct backing_call *call = data;
 	struct rbd_store *store = call->backing;
@@ -45,28 +45,8 @@ search(void *data)
 
 	rbd_loss_note(store, false, r);
 	rbd_loss_finish(store, call, r < 0 ? r : (int)(list.count * sizeof(*list.found)));
-	pthread_mutex_lock(&store->pending);
-	store->searches--;
-	pthread_cond_signal(&store->end_of_search);
-	pthread_mutex_unlock(&store->pending);
+	rbd_thread_end(store);
 	return NULL;
-}
-
-/* Returns 0, and the thread ends the call; or -errno. */
-static int
-start(struct rbd_store *store, struct backing_call *call)
-{
-	pthread_t thread;
-	int r;
-
-	pthread_mutex_lock(&store->pending);
-	r = thread_start(&thread, search, call);
-	if (r == 0) {
-		pthread_detach(thread);
-		store->searches++;
-	}
-	pthread_mutex_unlock(&store->pending);
-	return r;
 }
 
 /* ---- on the caller's */
@@ -110,7 +90,7 @@ find(struct rbd_store *store, uint64_t offset, uint64_t length, struct found *fo
 			},
 	};
 	struct backing_call *call = rbd_pending_take(store, &search.call);
-	int r = call ? start(store, call) : 0;
+	int r = call ? rbd_thread_start(store, search_all, call) : 0;
 
 	if (r < 0)
 		rbd_loss_finish(store, call, r == -EAGAIN ? -ENOMEM : r);
@@ -147,13 +127,4 @@ rbd_search(struct rbd_store *store, uint64_t offset, uint64_t length, bool one, 
 		offset = one ? end : found[count - 1].offset + found[count - 1].length;
 	}
 	return r;
-}
-
-void
-rbd_search_end(struct rbd_store *store)
-{
-	pthread_mutex_lock(&store->pending);
-	while (store->searches > 0)
-		pthread_cond_wait(&store->end_of_search, &store->pending);
-	pthread_mutex_unlock(&store->pending);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The search for extents of an image in Ceph with cluster-timeout. librbd has it only as a call
- * that waits, so each runs on a thread of its own. One whose time is over is abandoned like other
- * calls (rbd_pending.h), and as long as the cluster has not answered, no other begins.
+ * that waits, so each runs on a thread of its own (rbd_thread.h). One whose time is over is
+ * abandoned like other calls (rbd_pending.h), and as long as the cluster has not answered, no other
+ * begins.
  */
 #ifndef ENGINE_BACKING_RBD_SEARCH_H
 #define ENGINE_BACKING_RBD_SEARCH_H
@@ -14,9 +15,5 @@
 int
 rbd_search(struct rbd_store *store, uint64_t offset, uint64_t length, bool one, extent_visit visit,
 	   void *data);
-
-/* Waits for the threads of abandoned searches. No other may be under way. */
-void
-rbd_search_end(struct rbd_store *store);
 
 #endif

@@ -61,11 +61,15 @@ struct rbd_store {
 	bool looks, looked;    /* .looker runs; it shall end */
 	pthread_cond_t end_of_looking;
 	pthread_t looker;
-	unsigned int searches; /* threads of rbd_search.c */
-	pthread_cond_t end_of_search;
+	unsigned int threads; /* of rbd_thread.c */
+	pthread_cond_t end_of_thread;
+	unsigned int late_snapshots; /* that nobody waits for any more: see rbd_snapshot.c */
 	/* .looker's. */
 	int64_t silent_since; /* as the log was told; clock_ms(), 0: it was not, or it is over */
 	bool told_failure;
+
+	/* Of the image that this one is a snapshot of, to be removed at the end; NULL: not ours. */
+	struct rbd_store *origin;
 
 	/* Guarded by the mutex of rbd_store.c. */
 	unsigned int users;

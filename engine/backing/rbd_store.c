@@ -6,6 +6,8 @@
 #include "engine/backing/rbd_pending.h"
 #include "engine/backing/rbd_search.h"
 #include "engine/backing/rbd_size.h"
+#include "engine/backing/rbd_snapshot.h"
+#include "engine/backing/rbd_thread.h"
 
 #include "common/error.h"
 #include "common/thread.h"
@@ -84,11 +86,15 @@ store_free(struct rbd_store *store)
 {
 	rbd_lock_stop(store);
 	rbd_size_end(store);
-	rbd_search_end(store);
+	rbd_threads_await(store);
 	rbd_pending_end(store);
 	if (store->image)
 		store->module->close(store->image);
-	pthread_cond_destroy(&store->end_of_search);
+	if (store->origin) {
+		rbd_snapshot_remove(store->origin, store->name.snapshot);
+		rbd_store_put(store->origin);
+	}
+	pthread_cond_destroy(&store->end_of_thread);
 	pthread_cond_destroy(&store->end_of_looking);
 	pthread_mutex_destroy(&store->pending);
 	pthread_cond_destroy(&store->news);
@@ -119,7 +125,7 @@ store_new(const struct rbd_module *module, const struct rbd_place *place)
 	thread_condition_init(&store->stopping);
 	thread_condition_init(&store->news);
 	thread_condition_init(&store->end_of_looking);
-	thread_condition_init(&store->end_of_search);
+	thread_condition_init(&store->end_of_thread);
 	store->path = strdup(place->name);
 	if (store->path)
 		return store;
@@ -211,4 +217,13 @@ rbd_store_put(struct rbd_store *store)
 	pthread_mutex_unlock(&mutex);
 	if (last)
 		store_free(store);
+}
+
+void
+rbd_store_remove_at_end(struct rbd_store *store, struct rbd_store *origin)
+{
+	pthread_mutex_lock(&mutex);
+	origin->users++;
+	pthread_mutex_unlock(&mutex);
+	store->origin = origin;
 }

@@ -16,6 +16,11 @@ rbd_store_get(const struct rbd_module *module, const struct rbd_place *place,
 void
 rbd_store_put(struct rbd_store *store);
 
+/* Has the snapshot that `store` is removed from its origin after the last user has put it back, and
+ * keeps the origin open until then. */
+void
+rbd_store_remove_at_end(struct rbd_store *store, struct rbd_store *origin);
+
 /* As .start() of struct backing_kind. */
 void
 rbd_store_start(struct rbd_store *store, struct backing_call *call);

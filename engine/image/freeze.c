@@ -71,13 +71,15 @@ is_frozen(const struct freeze *freeze, const struct image *image)
 	return false;
 }
 
-/* The same for several images, of which those that are frozen first wait for the last one. */
-static int
-freeze_all(struct freeze *freeze, struct image *const images[], size_t count)
+int
+freeze_begin_in_time(struct freeze *freeze, struct image *const images[], size_t count)
 {
 	struct timespec end;
 	bool in_time = true;
 
+	*freeze = (struct freeze){.count = 0, .files = malloc(count * sizeof(freeze->files[0]))};
+	if (!freeze->files)
+		return -ENOMEM;
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	end.tv_sec += FREEZE_LIMIT;
 	pthread_mutex_lock(&beginning);
@@ -95,13 +97,12 @@ freeze_all(struct freeze *freeze, struct image *const images[], size_t count)
 int
 freeze_begin(struct freeze *freeze, struct image *const images[], size_t count)
 {
+	/* Those of several images that are frozen first wait for the last one. */
+	if (count > 1)
+		return freeze_begin_in_time(freeze, images, count);
 	*freeze = (struct freeze){.count = 0, .files = &freeze->first};
-	if (count == 1) {
-		freeze_file(&freeze->files[freeze->count++], images[0]->ranges, NULL);
-		return 0;
-	}
-	freeze->files = malloc(count * sizeof(freeze->files[0]));
-	return freeze->files ? freeze_all(freeze, images, count) : -ENOMEM;
+	freeze_file(&freeze->files[freeze->count++], images[0]->ranges, NULL);
+	return 0;
 }
 
 void

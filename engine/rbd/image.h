@@ -34,5 +34,9 @@ int
 rbd_image_lock_release(struct rbd_image *image);
 int
 rbd_image_lock_break(struct rbd_image *image, const char *address);
+int
+rbd_image_snapshot_create(struct rbd_image *image, const char *name);
+int
+rbd_image_snapshot_remove(struct rbd_image *image, const char *name);
 
 #endif

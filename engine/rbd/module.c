@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The module of engine/backing/rbd_module.h: opens images in Ceph, and answers questions about
- * them. calls.c has the requests, owner.c the exclusive lock.
+ * them. calls.c has the requests, owner.c the exclusive lock, snapshot.c the snapshots.
  *
  * It decides nothing, and logs nothing: what the results mean is the engine's business.
  */
@@ -286,8 +286,8 @@ image_watch(struct rbd_image *image, void (*updated)(void *data), void *data)
 	return r;
 }
 
-__attribute__((visibility("default"))) extern const struct rbd_module nbdloop_rbd_module_4;
-const struct rbd_module nbdloop_rbd_module_4 = {
+__attribute__((visibility("default"))) extern const struct rbd_module nbdloop_rbd_module_5;
+const struct rbd_module nbdloop_rbd_module_5 = {
 	.open = image_open,
 	.close = image_close,
 	.start = rbd_image_start,
@@ -298,4 +298,6 @@ const struct rbd_module nbdloop_rbd_module_4 = {
 	.lock_acquire = rbd_image_lock_acquire,
 	.lock_release = rbd_image_lock_release,
 	.lock_break = rbd_image_lock_break,
+	.snapshot_create = rbd_image_snapshot_create,
+	.snapshot_remove = rbd_image_snapshot_remove,
 };

@@ -8,6 +8,7 @@
 #include "engine/snapshot/copy.h"
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/error.h"
 
 #include <errno.h>
@@ -43,6 +44,27 @@ config_of(const struct image *image)
 	config.lock = LOCK_OFF;
 	config.force = TRISTATE_OFF;
 	return config;
+}
+
+/* ---- snapshots of the backing's own */
+
+/* How long the changes of all images of a moment wait for such snapshots, in milliseconds; at most
+ * cluster-timeout. In an idle cluster, Ceph takes a second for one. */
+#define OWN_LIMIT_MS 10000
+
+static int
+open_own(const struct snapshot_order *order, struct backing_snapshot *own, struct image **result,
+	 char **error)
+{
+	struct image_config config = config_of(order->image);
+	struct backing backing;
+	int r;
+
+	/* The image may have another size by now, but not the snapshot. */
+	config.sizelimit = order->image->config.sizelimit;
+	config.direct_io = order->image->config.direct_io;
+	r = order->image->backing.kind->snapshots->open(own, &config, &backing, error);
+	return r < 0 ? r : image_open_backing(&backing, &config, result, error);
 }
 
 /* ---- making a copy */
@@ -160,11 +182,6 @@ check_possible(const struct snapshot_order *order, char **error)
 
 	if (copied_image_is(image))
 		return error_set(error, -EINVAL, "%s is a snapshot already", path);
-	if (image->backing.kind->start)
-		return error_set(error, -EOPNOTSUPP,
-				 "%s: an image in Ceph has snapshots of its own: rbd snap create "
-				 "%s@%s; then add the export NAME=%s@%s",
-				 path, strchr(path, ':') + 1, order->name, path, order->name);
 	if (image_size(image) == 0)
 		return error_set(error, -EINVAL, "%s has no bytes to copy", path);
 	return 0;
@@ -188,18 +205,23 @@ struct preparation {
 	struct image *copy; /* closed after the moment if there is a clone */
 	int clone;          /* -1: the file system can't clone */
 	bool cloned;
+	struct backing_snapshot *own; /* instead of these; NULL: the backing makes none */
 };
 
 static int
 prepare(const struct snapshot_order *order, const struct snapshot_wish *wish,
 	struct preparation *prepared, char **error)
 {
-	char *CLEANUP_FREE directory = choose_directory(order->image, wish);
-	int r;
+	const struct backing *backing = &order->image->backing;
+	char *CLEANUP_FREE directory = NULL;
+	int r = check_possible(order, error);
 
+	if (r == 0 && backing->kind->snapshots)
+		return backing->kind->snapshots->prepare(backing, order->name, &prepared->own,
+							 error);
+	directory = choose_directory(order->image, wish);
 	if (!directory)
 		return -ENOMEM;
-	r = check_possible(order, error);
 	if (r == 0)
 		r = prepare_copy(order, wish, directory, &prepared->copy, error);
 	if (r == 0)
@@ -207,10 +229,30 @@ prepare(const struct snapshot_order *order, const struct snapshot_wish *wish,
 	return r;
 }
 
+/* Has all backings that can make their snapshots at once. */
+static int
+make_own(const struct snapshot_order orders[], struct preparation prepared[], size_t count,
+	 char **error)
+{
+	int64_t end = clock_ms(CLOCK_MONOTONIC) + OWN_LIMIT_MS;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < count; i++)
+		if (prepared[i].own)
+			r = orders[i].image->backing.kind->snapshots->start(prepared[i].own, error);
+	for (size_t i = 0; r == 0 && i < count; i++)
+		if (prepared[i].own)
+			r = orders[i].image->backing.kind->snapshots->await(prepared[i].own, end,
+									    error);
+	return r;
+}
+
 /* Clones the file, or begins the copy. */
 static void
 begin(struct image *image, struct preparation *prepared)
 {
+	if (prepared->own)
+		return;
 	prepared->cloned =
 		prepared->clone >= 0 && ioctl(prepared->clone, FICLONE, image->backing.fd) == 0;
 	if (!prepared->cloned)
@@ -223,32 +265,41 @@ pass_moment(const struct snapshot_order orders[], struct preparation prepared[],
 {
 	struct image **CLEANUP_FREE images = calloc(count, sizeof(struct image *));
 	struct freeze freeze;
+	bool own = false;
 	int r = images ? 0 : -ENOMEM;
 
-	for (size_t i = 0; r == 0 && i < count; i++)
+	for (size_t i = 0; r == 0 && i < count; i++) {
 		images[i] = orders[i].image;
+		own = own || prepared[i].own;
+	}
 	if (r == 0)
-		r = freeze_begin(&freeze, images, count);
+		r = own ? freeze_begin_in_time(&freeze, images, count)
+			: freeze_begin(&freeze, images, count);
 	if (r == -ETIMEDOUT)
 		error_set(error, r,
-			  "a disk has not answered for some seconds, and all changes waited; try "
-			  "again, or make a snapshot of each export");
+			  "a disk or cluster has not answered for some seconds, and all changes "
+			  "waited; try again%s",
+			  count > 1 ? ", or make a snapshot of each export" : "");
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < count; i++)
+	/* First what can fail: a copy that has begun is ended only with its moment over. */
+	r = make_own(orders, prepared, count, error);
+	for (size_t i = 0; r == 0 && i < count; i++)
 		begin(images[i], &prepared[i]);
-	if (wish->at_moment)
+	if (r == 0 && wish->at_moment)
 		wish->at_moment(wish->data);
 	freeze_end(&freeze);
-	return 0;
+	return r;
 }
 
-/* After the moment: the snapshot is the clone, or the copy. */
+/* After the moment: the snapshot is the backing's own, the clone, or the copy. */
 static int
 finish(struct snapshot_order *order, struct preparation *prepared, char **error)
 {
 	int r;
 
+	if (prepared->own)
+		return open_own(order, prepared->own, &order->snapshot, error);
 	if (prepared->cloned)
 		return open_clone(order, prepared->clone, &order->snapshot, error);
 	r = check_whole(prepared->copy, error);
@@ -258,9 +309,11 @@ finish(struct snapshot_order *order, struct preparation *prepared, char **error)
 }
 
 static void
-drop(struct preparation prepared[], size_t count)
+drop(const struct snapshot_order orders[], struct preparation prepared[], size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
+		if (prepared[i].own)
+			orders[i].image->backing.kind->snapshots->free(prepared[i].own);
 		if (prepared[i].copy)
 			image_close(prepared[i].copy);
 		cleanup_close(&prepared[i].clone);
@@ -285,10 +338,18 @@ snapshots_take(struct snapshot_order orders[], size_t count, const struct snapsh
 	for (size_t i = 0; r == 0 && i < count; i++)
 		r = finish(&orders[i], &prepared[i], error);
 	if (prepared)
-		drop(prepared, count);
+		drop(orders, prepared, count);
 	for (size_t i = 0; r < 0 && i < count; i++)
 		image_close(steal_pointer(&orders[i].snapshot));
 	return r;
+}
+
+static const char *
+method_of(const struct image *image)
+{
+	if (copied_image_is(image))
+		return "copy";
+	return image->backing.kind->snapshots ? "ceph" : "reflink";
 }
 
 void
@@ -296,8 +357,8 @@ snapshot_facts(const struct image *image, struct snapshot_facts *facts)
 {
 	struct copy *copy;
 
-	*facts = (struct snapshot_facts){.clone = !copied_image_is(image)};
-	if (facts->clone)
+	*facts = (struct snapshot_facts){.method = method_of(image)};
+	if (!copied_image_is(image))
 		return;
 	copy = copied_image_copy(image);
 	facts->granule = copy->granule;

@@ -5,8 +5,8 @@
  * processes that change the file are not seen.
  *
  * A clone is a file of its own, which shares its blocks with the image's file until these change;
- * only some file systems can do that (FICLONE: XFS, btrfs). Elsewhere, changes copy the old bytes
- * first (engine/snapshot/copy.h).
+ * only some file systems can do that (FICLONE: XFS, btrfs). An image in Ceph has snapshots of its
+ * own. Elsewhere, changes copy the old bytes first (engine/snapshot/copy.h).
  */
 #ifndef ENGINE_SNAPSHOT_SNAPSHOT_H
 #define ENGINE_SNAPSHOT_SNAPSHOT_H
@@ -20,12 +20,13 @@
 /* One snapshot of those that are made at one moment. */
 struct snapshot_order {
 	struct image *image;
-	const char *name;       /* for messages */
+	const char *name;       /* for messages, and for Ceph's name of it */
 	struct image *snapshot; /* the result, which the caller closes before the image */
 };
 
 struct snapshot_wish {
-	const char *scratch;   /* directory of the scratch files; NULL: that of the image's file */
+	const char *scratch;   /* directory of the scratch files; NULL: that of the image's file; an
+				  image in Ceph needs none */
 	uint64_t scratch_size; /* the most bytes of a copy's scratch file; 0: no limit */
 	/* Called at the moment, at which no change of the images is in flight, if all else has
 	 * succeeded; NULL: nothing is. Must be quick, since changes wait. */
@@ -44,7 +45,7 @@ snapshots_take(struct snapshot_order orders[], size_t count, const struct snapsh
 	       char **error);
 
 struct snapshot_facts {
-	bool clone;              /* else a copy, which has the members below */
+	const char *method;      /* "reflink", "ceph"; or "copy", which has the members below */
 	unsigned int granule;    /* bytes */
 	uint64_t written, most;  /* bytes of its scratch file; most 0: no limit */
 	char broken[REASON_MAX]; /* why it has no contents any more, or "" */

@@ -9,8 +9,10 @@
 
 #include <unistd.h>
 
-/* Milliseconds for one image to be closed: they are closed one after the other. */
-#define CLOSE_LIMIT 2000
+/* Milliseconds for one image to be closed: they are closed one after the other. With a snapshot,
+ * the cluster must also remove it, which takes a second in an idle one. */
+#define CLOSE_LIMIT          2000
+#define CLOSE_SNAPSHOT_LIMIT 10000
 
 static void *
 wait_and_exit(void *data)
@@ -38,7 +40,7 @@ image_closed(void *data)
 	struct leave *leave = data;
 
 	pthread_mutex_lock(&leave->mutex);
-	leave->until = clock_ms(CLOCK_MONOTONIC) + CLOSE_LIMIT;
+	leave->until = clock_ms(CLOCK_MONOTONIC) + leave->limit;
 	pthread_mutex_unlock(&leave->mutex);
 }
 
@@ -48,10 +50,11 @@ leave_begin(struct leave *leave, struct exports *exports, struct pid_file *pid_f
 	*leave = (struct leave){
 		.pid_file = pid_file,
 		.status = status,
-		.until = clock_ms(CLOCK_MONOTONIC) + CLOSE_LIMIT,
 	};
 	if (!exports || !exports_may_be_left(exports))
 		return;
+	leave->limit = exports_have_snapshots(exports) ? CLOSE_SNAPSHOT_LIMIT : CLOSE_LIMIT;
+	leave->until = clock_ms(CLOCK_MONOTONIC) + leave->limit;
 	pthread_mutex_init(&leave->mutex, NULL);
 	thread_condition_init(&leave->news);
 	/* Without a thread to be had, it waits as long as it takes. */

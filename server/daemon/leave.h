@@ -16,7 +16,8 @@ struct exports;
 
 struct leave {
 	struct pid_file *pid_file;
-	int status; /* of the process */
+	int status;    /* of the process */
+	int64_t limit; /* for one image to be closed, ms */
 	bool started;
 	pthread_t thread;
 	pthread_mutex_t mutex; /* guards the members below */
@@ -26,7 +27,8 @@ struct leave {
 };
 
 /* From now on, if the images may be left, the process exits two seconds after the last one that
- * exports_free() could close, or after this call, unless leave_end() is called before. */
+ * exports_free() could close, or after this call, unless leave_end() is called before. With
+ * snapshots, which the cluster has to remove, it is ten seconds. */
 void
 leave_begin(struct leave *leave, struct exports *exports, struct pid_file *pid_file, int status);
 void

@@ -84,6 +84,27 @@ exports_may_be_left(struct exports *exports)
 	return may;
 }
 
+/* mutex held. */
+static bool
+list_has_snapshot(const struct offer *offer)
+{
+	while (offer && !offer->export->origin)
+		offer = offer->next;
+	return offer != NULL;
+}
+
+bool
+exports_have_snapshots(struct exports *exports)
+{
+	bool have;
+
+	pthread_mutex_lock(&exports->mutex);
+	have = list_has_snapshot(exports->listed) || list_has_snapshot(exports->retired) ||
+	       exports->closing;
+	pthread_mutex_unlock(&exports->mutex);
+	return have;
+}
+
 /* ---- sizes that others give the image */
 
 /* changing held.  Returns the offer of the export to new clients, or NULL: it was removed, and only

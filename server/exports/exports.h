@@ -121,6 +121,10 @@ exports_stop_waiting(struct exports *exports);
 bool
 exports_may_be_left(struct exports *exports);
 
+/* Whether an image that has not been closed is a snapshot, or may be one. */
+bool
+exports_have_snapshots(struct exports *exports);
+
 /* As image_set_direct() and image_resize(), for the image of one export; without a name, of the
  * only export.  -ENOENT: there is no such export. */
 int

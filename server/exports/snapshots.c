@@ -450,7 +450,7 @@ snapshot_put_status(struct json *json, const struct export *export, const char *
 	left = export->expires ? export->expires - clock_seconds(CLOCK_BOOTTIME) : 0;
 	json_object_begin(json, "snapshot");
 	json_put_string(json, "of", export->origin->config->name);
-	json_put_string(json, "method", facts.clone ? "reflink" : "copy");
+	json_put_string(json, "method", facts.method);
 	json_put_uint(json, "expires_in", left > 0 ? (uint64_t)left : 0);
 	json_put_uint(json, "granularity", facts.granule);
 	json_put_uint(json, "scratch_bytes", facts.written);

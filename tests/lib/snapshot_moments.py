@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Snapshots that are taken while clients write: each is one moment, and stays as it was.
 
-    snapshot_moments.py SOCKET CONTROL PID reflink|copy
+    snapshot_moments.py SOCKET CONTROL PID reflink|copy|ceph
 
 Each client writes numbers from 1 on, one after the other, to its places in turn. So a snapshot has
 to show the places as they were after one of the writes: the last one that was acknowledged before
@@ -9,7 +9,9 @@ the snapshot was asked for, one that was submitted before its answer, or one bet
 is switched meanwhile, where it is possible.
 """
 import hashlib
+import json
 import struct
+import subprocess
 import sys
 import threading
 
@@ -80,6 +82,11 @@ def read_all(name):
     return memoryview(data)
 
 
+def ceph_snapshots():
+    found = json.loads(subprocess.check_output(["rbd", "snap", "ls", "--format", "json", "rbd/disk"]))
+    return [snapshot["name"] for snapshot in found if snapshot["name"].startswith("nbdloop.moment")]
+
+
 def digest(name):
     return hashlib.sha256(read_all(name)).hexdigest()
 
@@ -115,8 +122,8 @@ for writer in writers:
     assert writer.error is None, writer.error
 for name, wanted in digests.items():
     assert digest(name) == wanted, f"{name} has changed"
-assert len(unnamed_files(pid)) == SNAPSHOTS, unnamed_files(pid)
+held = ceph_snapshots if method == "ceph" else lambda: unnamed_files(pid)
+assert len(held()) == SNAPSHOTS, held()
 control.ask("remove export=moment2")
-wait_until("a removed snapshot gives its space back", lambda: len(unnamed_files(pid)) == SNAPSHOTS - 1,
-           seen=lambda: unnamed_files(pid))
+wait_until("a removed snapshot gives its space back", lambda: len(held()) == SNAPSHOTS - 1, seen=held)
 assert digest("moment1") == digests["moment1"] and digest("moment3") == digests["moment3"]

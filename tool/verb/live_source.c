@@ -100,7 +100,14 @@ find_origin(struct live_source *live, const struct live_source_wish *wish, GErro
 			       "%s has no export, or several: name one by --export=NAME",
 			       wish->source);
 	live->origin = g_strdup(json_string_value(json_object_get(export, "name")) ?: "");
-	return true;
+	/* An image in Ceph has snapshots, but no checkpoints. */
+	if (!json_object_get(export, "ceph")) {
+		live->has_checkpoints = true;
+		return true;
+	}
+	return !wish->incremental ||
+	       failure(error, EOPNOTSUPP,
+		       "%s: an image in Ceph has no checkpoints: take a full backup", wish->source);
 }
 
 /* "/dev/nbd0", or the path of the control socket with the export's name. */
@@ -375,7 +382,7 @@ live_source_open(struct live_source *live, const struct live_source_wish *wish,
 	live->text = text_of(live);
 	live->prefix = prefix_for(wish->target);
 	live->name = name_with(live->prefix);
-	if (wish->checkpoint)
+	if (wish->checkpoint && live->has_checkpoints)
 		live->moment.checkpoint = live->name;
 	return true;
 }

@@ -12,6 +12,7 @@ struct rbd_image {
 };
 
 struct fake_ceph ceph;
+pthread_mutex_t ceph_snapping = PTHREAD_MUTEX_INITIALIZER;
 pthread_mutex_t ceph_sizing = PTHREAD_MUTEX_INITIALIZER;
 pthread_mutex_t ceph_searching = PTHREAD_MUTEX_INITIALIZER;
 pthread_mutex_t ceph_locking = PTHREAD_MUTEX_INITIALIZER;
@@ -138,6 +139,30 @@ fake_lock_break(struct rbd_image *image, const char *address)
 	return 0;
 }
 
+static int
+fake_snapshot_create(struct rbd_image *image, const char *name)
+{
+	(void)image;
+	pthread_mutex_lock(&ceph_snapping);
+	pthread_mutex_unlock(&ceph_snapping);
+	if (ceph.result < 0)
+		return ceph.result;
+	snprintf(ceph.snapshot, sizeof(ceph.snapshot), "%s", name);
+	atomic_fetch_add(&ceph.snapped, 1);
+	return 0;
+}
+
+static int
+fake_snapshot_remove(struct rbd_image *image, const char *name)
+{
+	(void)image;
+	if (strcmp(name, ceph.snapshot) != 0)
+		return -ENOENT;
+	ceph.snapshot[0] = '\0';
+	atomic_fetch_add(&ceph.unsnapped, 1);
+	return 0;
+}
+
 const struct rbd_module ceph_module = {
 	.open = fake_open,
 	.close = fake_close,
@@ -148,6 +173,8 @@ const struct rbd_module ceph_module = {
 	.lock_owner = fake_lock_owner,
 	.lock_acquire = fake_lock_acquire,
 	.lock_break = fake_lock_break,
+	.snapshot_create = fake_snapshot_create,
+	.snapshot_remove = fake_snapshot_remove,
 };
 
 struct rbd_store *

@@ -26,11 +26,15 @@ struct fake_ceph {
 	struct backing_call *held, **held_tail; /* those that came meanwhile */
 	_Atomic int questions;                  /* for the owner of the lock */
 	_Atomic int64_t size;                   /* in bytes, or -errno */
+	_Atomic int snapped, unsnapped;         /* snapshots that were made, and removed */
+	char snapshot[128];                     /* the name of the last one that was made */
 	void (*updated)(void *data);
 	void *data;
 };
 
 extern struct fake_ceph ceph;
+/* While it is held, no snapshot is made. */
+extern pthread_mutex_t ceph_snapping;
 /* While it is held, nobody learns the size. */
 extern pthread_mutex_t ceph_sizing;
 /* While it is held, nobody learns of extents. */
