@@ -38,7 +38,7 @@ main=$sock
 "$python" "$lib/snapshot_moments.py" "$sock" "$dir/control" "$pid" ceph >"$dir/check.log" 2>&1 || fail "$(cat "$dir/check.log")"
 control "$dir/control" "remove export=moment0" >"$dir/answer"
 nbdloop snapshot --remove "$dir/control" moment1
-nbdloop snapshot --expire=1 "$dir/control" soon other >"$dir/answer"
+nbdloop snapshot --expire=5 "$dir/control" soon other >"$dir/answer"
 for name in moment3 moment4; do
 	nbdloop snapshot --remove "$dir/control" "$name"
 done
