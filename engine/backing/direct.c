@@ -26,10 +26,12 @@ direct_possible(const struct backing *backing, uint64_t offset, uint64_t size,
 			 (unsigned long long)offset, align);
 		return -EINVAL;
 	}
-	if (size % align && (sector_size > 1 || backing->block_device)) {
+	/* Where that is less than a block of ours, the end of the file goes through the page cache.
+	 */
+	if (size % backing->direct_sector && (sector_size > 1 || backing->block_device)) {
 		snprintf(reason, REASON_MAX,
 			 "the size %llu is not a multiple of the %u-byte blocks that it needs",
-			 (unsigned long long)size, align);
+			 (unsigned long long)size, backing->direct_sector);
 		return -EINVAL;
 	}
 	return 0;

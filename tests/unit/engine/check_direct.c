@@ -61,6 +61,7 @@ START_TEST(file_without_extents_keeps_the_sectors_that_the_kernel_takes)
 	char reason[REASON_MAX] = "";
 
 	ck_assert_int_eq(direct_possible(&backing, 4096, 8192, 512, reason), 0);
+	ck_assert_int_eq(direct_possible(&backing, 4096, 8192 + 512, 512, reason), 0);
 	ck_assert_int_eq(direct_possible(&backing, 512, 8192, 512, reason), -EINVAL);
 	ck_assert_str_eq(reason,
 			 "offset=512 is not a multiple of the 4096-byte blocks that it needs");
@@ -92,8 +93,11 @@ END_TEST
 
 START_TEST(part_of_a_device_that_ends_inside_of_a_block_has_no_direct_io)
 {
-	const struct backing backing = {
-		.direct_fd = 0, .direct_align = 512, .block_size = 512, .block_device = true};
+	const struct backing backing = {.direct_fd = 0,
+					.direct_align = 512,
+					.direct_sector = 512,
+					.block_size = 512,
+					.block_device = true};
 	char reason[REASON_MAX] = "";
 
 	ck_assert_int_eq(direct_possible(&backing, 0, 1024, 1, reason), 0);
