@@ -348,7 +348,11 @@ copy_has(const struct copy *copy, uint64_t start, uint64_t end)
 void
 copy_lose_end(struct copy *copy, uint64_t end)
 {
-	if (!copy_has(copy, end, copy->end))
+	uint64_t first, last;
+	bool copied;
+
+	if (find_granules(copy, end, copy->end, &first, &last) &&
+	    (copy_run_end(copy, first, last, &copied) < last || !copied))
 		copy_break(copy, "the image was truncated to %llu bytes", (unsigned long long)end);
 }
 
