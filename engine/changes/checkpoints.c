@@ -47,6 +47,17 @@ note_change(struct observer *observer, struct range *range)
 	return true;
 }
 
+/* Another image of the file was made smaller: what this one has beyond the end has changed, also if
+ * the file has grown again when somebody looks. */
+static void
+note_end(struct observer *observer, uint64_t end)
+{
+	struct checkpoints *set = container_of(observer, struct checkpoints, observer);
+
+	for (struct checkpoint *one = set->first; one; one = one->next)
+		bitmap_limit(one->bitmap, end > set->start ? end - set->start : 0);
+}
+
 struct checkpoints *
 checkpoints_new(struct image *image)
 {
@@ -58,6 +69,7 @@ checkpoints_new(struct image *image)
 	set->image = image;
 	set->start = image ? image_start(image) : 0;
 	set->observer.change = note_change;
+	set->observer.truncated = note_end;
 	set->record.fd = -1;
 	pthread_mutex_init(&set->mutex, NULL);
 	pthread_mutex_init(&set->recording, NULL);

@@ -11,6 +11,16 @@
 
 #include <errno.h>
 
+/* changing held. The file has another size: the records of its other images must say so. */
+static void
+tell_others(struct exports *exports, const struct export *changed)
+{
+	for (struct offer *offer = exports->listed; offer; offer = offer->next) {
+		if (offer->export != changed && image_same(offer->export->image, changed->image))
+			checkpoints_resized(offer->export->checkpoints);
+	}
+}
+
 /* changing held. */
 static int
 change_image(struct exports *exports, struct offer *offer, const bool *direct, char **error)
@@ -22,6 +32,8 @@ change_image(struct exports *exports, struct offer *offer, const bool *direct, c
 	if (r < 0 && !direct)
 		checkpoints_spoil(offer->export->checkpoints);
 	checkpoints_resized(offer->export->checkpoints);
+	if (!direct)
+		tell_others(exports, offer->export);
 	return r < 0 ? r : exports_refresh(exports, offer);
 }
 

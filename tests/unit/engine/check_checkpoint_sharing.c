@@ -4,6 +4,10 @@
  */
 #include "engine/changes/checkpoint.h"
 
+#include "engine/image/freeze.h"
+#include "engine/io/image_state.h"
+#include "engine/io/observer.h"
+
 #include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"
@@ -125,6 +129,25 @@ START_TEST(window_with_an_offset_is_counted_from_its_start)
 	change(IO_WRITE, 4 * KIB, 4 * KIB);
 	assert_run("one", 4 * KIB, GRANULE, true);
 	assert_changed("one", GRANULE);
+	close_disk();
+}
+END_TEST
+
+/* Its end is the other image's, and the file has grown again when somebody looks at it. */
+START_TEST(end_that_another_image_of_the_file_has_lost_counts)
+{
+	struct freeze freeze;
+
+	open_with(&(struct fake_facts){.offset = 64 * KIB, .size = 256 * KIB});
+	begin("one");
+	ck_assert_int_eq(freeze_begin(&freeze, &disk.image, 1), 0);
+	observers_tell_end(disk.image->ranges, 64 * KIB + 192 * KIB);
+	freeze_end(&freeze);
+	assert_changed("one", 64 * KIB);
+	ck_assert_int_eq(freeze_begin(&freeze, &disk.image, 1), 0);
+	observers_tell_end(disk.image->ranges, KIB);
+	freeze_end(&freeze);
+	assert_changed("one", 256 * KIB);
 	close_disk();
 }
 END_TEST
@@ -260,6 +283,7 @@ main(void)
 	const struct suite_row cases[] = {
 		{.name = "changes"},
 		{.test = window_with_an_offset_is_counted_from_its_start},
+		{.test = end_that_another_image_of_the_file_has_lost_counts},
 		{.test = change_through_another_image_of_the_file_counts},
 		{.name = "model"},
 		{.test = marks_are_never_too_few_while_several_write},
