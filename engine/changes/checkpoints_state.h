@@ -108,6 +108,11 @@ kept_see_image(const struct checkpoints *set, struct witness *witness);
 int
 kept_put(struct checkpoints *set);
 
+/* recording held, or nobody else has the set yet. The record says that it is unknown, for that
+ * reason; if it can't be written or removed, that is logged, and kept_retry() tries again. */
+void
+kept_give_up(struct checkpoints *set, const char *reason);
+
 /* recording held. The changes are unknown from now on, for that reason. `err`: -errno, or 0. */
 void
 kept_lose_track(struct checkpoints *set, const char *what, int err);

@@ -76,6 +76,16 @@ kept_retry(struct checkpoints *set)
 }
 
 void
+kept_give_up(struct checkpoints *set, const char *reason)
+{
+	set->still_trusted = record_give_up(&set->record, reason) < 0;
+	if (set->still_trusted)
+		log_error("%s: it can't be removed either: remove it before another server trusts "
+			  "it",
+			  set->file);
+}
+
+void
 kept_lose_track(struct checkpoints *set, const char *what, int err)
 {
 	char reason[REASON_MAX];
@@ -89,11 +99,7 @@ kept_lose_track(struct checkpoints *set, const char *what, int err)
 	log_error("%s: the changes since the checkpoints of %s are unknown from now on: %s: take "
 		  "a full backup; clients are not affected",
 		  set->file, path_of(set), reason);
-	set->still_trusted = record_give_up(&set->record, reason) < 0;
-	if (set->still_trusted)
-		log_error("%s: it can't be removed either: remove it before another server trusts "
-			  "it",
-			  set->file);
+	kept_give_up(set, reason);
 }
 
 void
@@ -242,6 +248,7 @@ kept_close(struct checkpoints *set)
 	if (set->has_record) {
 		if (atomic_load(&set->kept) && has_some(set))
 			close_in_order(set);
+		kept_retry(set);
 		record_close(&set->record);
 	}
 	ended = set->has_record && !set->first;

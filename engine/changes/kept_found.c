@@ -93,6 +93,13 @@ judge(struct checkpoints *set, struct witness *now, char reason[REASON_MAX])
 	/* What is written back later would look like a change. */
 	int r = image_sync(set->image), seen = kept_see_image(set, now);
 
+	/* A closed one was durable before its server ended. */
+	if (set->record.lost < 0 && header->state != RECORD_CLOSED) {
+		snprintf(reason, REASON_MAX,
+			 "their record could not be written back, or can't be read: %s",
+			 strerror(-set->record.lost));
+		return REFUSED;
+	}
 	if (seen == 0 && !witness_is_of_image(&header->witness, now, reason))
 		return LEFT;
 	r = r < 0 ? r : seen;
@@ -100,11 +107,6 @@ judge(struct checkpoints *set, struct witness *now, char reason[REASON_MAX])
 		snprintf(reason, REASON_MAX, "can't tell whether the image was changed: %s",
 			 strerror(-r));
 		return verdict_on_unread(&set->record);
-	}
-	if (set->record.lost < 0) {
-		snprintf(reason, REASON_MAX, "their record could not be written back: %s",
-			 strerror(-set->record.lost));
-		return REFUSED;
 	}
 	if (header->state == RECORD_UNKNOWN) {
 		snprintf(reason, REASON_MAX, "%s", header->reason);
@@ -161,18 +163,28 @@ read_all_marks(struct checkpoints *set, const struct witness *now, char reason[R
 }
 
 /* recording held. The marks that are known now must be there before the record goes on as one of
- * this boot. */
+ * this boot. That of a killed server is closed: for a change until the set observes the image,
+ * nobody must take that server to be its author any more. */
 static int
-prepare_to_go_on(struct checkpoints *set)
+prepare_to_go_on(struct checkpoints *set, const struct witness *judged)
 {
 	struct record_header *header = &set->record.header;
 	int r = recorder_put_blocks(set);
 
 	if (r == 0)
 		r = record_sync(&set->record);
-	header->state = RECORD_IN_USE;
 	memset(header->regions, 0, sizeof(header->regions));
-	return r < 0 ? r : recorder_start(set);
+	if (r == 0 && header->state == RECORD_IN_USE) {
+		header->state = RECORD_CLOSED;
+		header->witness = *judged;
+		r = record_put_header(&set->record);
+	}
+	header->state = RECORD_IN_USE;
+	if (r == 0)
+		r = recorder_start(set);
+	if (r < 0)
+		kept_break(set, r);
+	return r;
 }
 
 /* Observes the image. Returns whether nobody has changed it since it was `judged`. */
@@ -206,15 +218,13 @@ start_recording(struct checkpoints *set, const struct witness *judged)
 	int r;
 
 	pthread_mutex_lock(&set->recording);
-	r = prepare_to_go_on(set);
+	r = prepare_to_go_on(set, judged);
 	pthread_mutex_unlock(&set->recording);
 	untouched = observe(set, judged, r == 0);
 	pthread_mutex_lock(&set->recording);
 	if (r == 0 && !untouched)
 		kept_lose_track(set, "the image was changed while it was opened", 0);
-	else if (r == 0 && atomic_load(&set->kept))
-		r = kept_put(set);
-	if (r < 0)
+	else if (r == 0 && atomic_load(&set->kept) && (r = kept_put(set)) < 0)
 		kept_break(set, r);
 	pthread_mutex_unlock(&set->recording);
 }
@@ -263,7 +273,7 @@ take_record(struct checkpoints *set)
 	}
 	say_unknown(set, reason);
 	if (verdict == REFUSED)
-		set->still_trusted = record_give_up(&set->record, reason) < 0;
+		kept_give_up(set, reason);
 	else
 		leave_record(set);
 }
@@ -281,6 +291,9 @@ checkpoints_keep(struct checkpoints *set, const char *file, uid_t owner)
 	r = record_open(&set->record, set->file, owner, &error);
 	if (r == 0) {
 		take_record(set);
+	} else if (r == -ENOMEM || r == -EMFILE || r == -ENFILE) {
+		/* The record would be trusted again, without what changes meanwhile. */
+		return r;
 	} else if (r != -ENOENT) {
 		checkpoints_set_problem(set, error ? error : strerror(-r));
 		log_error("%s; the changes since its checkpoints are unknown: take a full backup",

@@ -213,14 +213,37 @@ choose_header(struct record *record, const struct record_header headers[2], cons
 	return 0;
 }
 
+/* Neither header can be read, so nobody knows whether this is a record. It is kept, but under
+ * another name, so that no other server trusts it. */
 static int
-give_up_unread(struct record *record, int err, char **error)
+set_aside(struct record *record, int err, char **error)
 {
-	return error_set(error, err, "%s: %s%s", record->path, strerror(-err),
-			 record_remove(record) == 0
-				 ? "; it was removed"
-				 : "; it can't be removed either: remove it before another "
-				   "server trusts it");
+	char *CLEANUP_FREE aside = NULL;
+	bool moved = asprintf(&aside, "%s.unreadable", record->path) >= 0 &&
+		     renameat2(AT_FDCWD, record->path, AT_FDCWD, aside, RENAME_NOREPLACE) == 0 &&
+		     sync_directory(record->path) == 0;
+
+	return error_set(error, err, "%s: %s; %s%s", record->path, strerror(-err),
+			 moved ? "it is now " : "remove it before another server trusts it",
+			 moved ? aside : "");
+}
+
+/* Takes the header that can be read, for which the other one gave `err`. It may be the older one.
+ */
+static int
+choose_readable(struct record *record, const struct record_header headers[2], const int results[2],
+		char *const why[2], int err, char **error)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		if (results[i] == -ENOTSUP)
+			return error_set(error, results[i], "%s %s", record->path, why[i]);
+	}
+	if (results[0] < 0 && results[1] < 0)
+		return set_aside(record, err, error);
+	record->newest = results[0] < 0;
+	record->header = headers[record->newest];
+	record->lost = err;
+	return 0;
 }
 
 static int
@@ -228,19 +251,19 @@ read_headers(struct record *record, char **error)
 {
 	struct record_header *CLEANUP_FREE headers = calloc(2, sizeof(*headers));
 	char *why[2] = {NULL, NULL};
-	int results[2], r = 0;
+	int results[2], unread = 0, r;
 
 	if (!headers)
 		return -ENOMEM;
-	for (unsigned int i = 0; r == 0 && i < 2; i++) {
+	for (unsigned int i = 0; i < 2; i++) {
 		uint8_t bytes[RECORD_HEADER_SIZE];
 
 		r = read_all(record->fd, bytes, sizeof(bytes), (uint64_t)i * RECORD_HEADER_SIZE);
-		if (r == 0)
-			results[i] = record_header_decode(&headers[i], bytes, &why[i]);
+		results[i] = r == 0 ? record_header_decode(&headers[i], bytes, &why[i]) : -EBADMSG;
+		unread = r < 0 ? r : unread;
 	}
-	r = r < 0 ? give_up_unread(record, r, error)
-		  : choose_header(record, headers, results, why, error);
+	r = unread ? choose_readable(record, headers, results, why, unread, error)
+		   : choose_header(record, headers, results, why, error);
 	free(why[0]);
 	free(why[1]);
 	return r;

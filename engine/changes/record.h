@@ -15,7 +15,8 @@ struct record {
 	int fd; /* -1: none */
 	char *path;
 	unsigned int newest; /* which of the two headers in the file is newer: 0 or 1 */
-	int lost; /* -errno if what was written to it before it was opened may be lost; or 0 */
+	int lost; /* -errno if what was written to it before it was opened may be lost, or one of
+		     its headers can't be read; or 0 */
 	struct record_header header;
 };
 

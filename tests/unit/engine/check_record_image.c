@@ -12,9 +12,11 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- the image's disk */
@@ -388,8 +390,9 @@ START_TEST(record_of_a_killed_server_is_not_trusted_by_the_one_after_the_next)
 		{&read_error, "can't be read", "can't be read"},
 		{&sync_error, "can't tell whether", "can't tell whether"},
 		{&record_error, "could not be written back", "could not be written back"},
-		{&header_error, "it was removed", NULL},
+		{&header_error, "unreadable", NULL},
 	};
+	char aside[sizeof(path) + sizeof(".unreadable")];
 
 	leave_record_in_use();
 	open_set();
@@ -409,7 +412,71 @@ START_TEST(record_of_a_killed_server_is_not_trusted_by_the_one_after_the_next)
 	} else {
 		ck_assert_ptr_null(set->first);
 		checkpoints_free(set);
+		snprintf(aside, sizeof(aside), "%s.unreadable", path);
+		ck_assert_int_eq(unlink(aside), 0);
 	}
+	end_test();
+}
+END_TEST
+
+/* The other one may be older. _i: whether the server was killed. */
+START_TEST(record_with_one_header_that_can_be_read_is_good_if_it_was_closed)
+{
+	if (_i)
+		leave_record_in_use();
+	else
+		leave_closed_record();
+	header_error = EIO;
+	first_header_only = true;
+	open_set();
+	header_error = 0;
+	first_header_only = false;
+	if (_i) {
+		expect_unknown("can't be read");
+		open_set();
+		expect_unknown("can't be read");
+	} else {
+		judge(false, 0);
+		checkpoints_free(set);
+	}
+	end_test();
+}
+END_TEST
+
+/* The record as it was at its last sync while the image was not observed. */
+static uint8_t kept[MIB];
+static ssize_t kept_size;
+
+static void
+keep_unobserved(void)
+{
+	int CLEANUP_CLOSE fd = open(path, O_RDONLY);
+
+	if (disk.image->ranges->observers)
+		return;
+	kept_size = pread(fd, kept, sizeof(kept), 0);
+	ck_assert_int_gt(kept_size, (int)RECORD_BLOCKS_AT);
+}
+
+/* Two servers are killed, the second one while it opens the image, and in between another export of
+ * that changes the file. */
+START_TEST(change_during_opening_is_not_taken_for_one_of_a_killed_server)
+{
+	int fd;
+
+	leave_record_in_use();
+	at_record_sync = keep_unobserved;
+	open_set();
+	at_record_sync = NULL;
+	checkpoints_free(set);
+	ck_assert_int_gt(kept_size, 0);
+	fd = open(path, O_RDWR);
+	ck_assert_int_eq(pwrite(fd, kept, (size_t)kept_size, 0), kept_size);
+	close(fd);
+	nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+	ck_assert_int_eq(pwrite(disk.image->backing.fd, "x", 1, 0), 1);
+	open_set();
+	expect_unknown("changed without this server");
 	end_test();
 }
 END_TEST
@@ -432,6 +499,9 @@ main(void)
 		{.test = record_that_is_not_for_now_is_left_alone},
 		{.test = record_of_a_killed_server_is_not_trusted_by_the_one_after_the_next,
 		 .last = 4},
+		{.test = record_with_one_header_that_can_be_read_is_good_if_it_was_closed,
+		 .last = 2},
+		{.test = change_during_opening_is_not_taken_for_one_of_a_killed_server},
 		{0},
 	};
 

@@ -55,8 +55,9 @@ extern int64_t age;              /* of its run */
 extern int sync_error; /* errno of the image's syncs; 0: they succeed */
 extern int read_error; /* errno of reading the record's marks; 0: it succeeds */
 
-extern int header_error; /* the same for its headers */
-extern int record_error; /* errno of the record's next sync */
+extern int header_error;       /* the same for its headers */
+extern bool first_header_only; /* .. for one of them */
+extern int record_error;       /* errno of the record's next sync */
 
 /* Called by each sync of the image, by each of the record, and by the next write of marks. */
 extern void (*at_sync)(void);
