@@ -220,12 +220,24 @@ choose_links(GPtrArray *links, const struct restore_job *job, GError **error)
 	return true;
 }
 
+/* An export that can't be had, or is too small, is told before the chain is read, which takes long.
+ */
+static bool
+is_export_possible(const struct restore_job *job, guint64 size, GError **error)
+{
+	struct target TARGET_CLEANUP target = {.lock = -1, .part = -1};
+
+	return !nbd_uri_is(job->target) || target_open(&target, job, size, error);
+}
+
 static bool
 restore_links(GPtrArray *links, const struct restore_job *job, GError **error)
 {
 	struct target TARGET_CLEANUP target = {.lock = -1, .part = -1};
 	const struct chain_link *first = links->pdata[0];
 
+	if (!is_export_possible(job, first->header.size, error))
+		return false;
 	for (guint i = 0; i < links->len; i++) {
 		if (!check_link(links->pdata[i], nbd_uri_is(job->target), error))
 			return false;

@@ -165,6 +165,8 @@ damage 'the data for [0-9]+ bytes at 524288 of the image has a wrong checksum: t
 # An export would be left with half of it.
 refuses '000001.delta: the data for .* has a wrong checksum' restore "$dir/damaged" "$replica"
 quietly cmp "$dir/image.3" "$dir/replica.img"
+# Which export is wrong is told before the chain is read.
+refuses 'nbd\+unix:///\?socket=.*none.sock' restore "$dir/damaged" "nbd+unix:///?socket=$dir/none.sock"
 other=$dir/other
 serve monday
 quietly nbdloop backup --bitmap=monday --format=delta "$uri" "$other"
