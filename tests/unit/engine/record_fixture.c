@@ -353,3 +353,44 @@ judge(bool regions, unsigned int at)
 			checkpoint_release(checkpoint);
 	}
 }
+
+/* ---- for several suites */
+
+void
+forget_failure(void)
+{
+	sync_error = 0;
+	atomic_store(&disk.image->shared->sync_failure, 0);
+}
+
+bool
+read_header(unsigned int which, struct record_header *header)
+{
+	uint8_t bytes[RECORD_HEADER_SIZE];
+	char *CLEANUP_FREE error = NULL;
+	int CLEANUP_CLOSE fd = open(path, O_RDONLY);
+
+	return fd >= 0 &&
+	       pread(fd, bytes, sizeof(bytes), (off_t)(which * sizeof(bytes))) == sizeof(bytes) &&
+	       record_header_decode(header, bytes, &error) == 0;
+}
+
+void
+expect_unknown(const char *part)
+{
+	char reason[REASON_MAX];
+
+	ck_assert(checkpoints_problem(set, reason));
+	ck_assert_msg(strstr(reason, part) != NULL, "%s", reason);
+	checkpoints_free(set);
+}
+
+void
+set_times(void)
+{
+	static time_t time = 1;
+	const struct timespec times[2] = {{.tv_sec = time}, {.tv_sec = time}};
+
+	time++;
+	ck_assert_int_eq(futimens(disk.image->backing.fd, times), 0);
+}

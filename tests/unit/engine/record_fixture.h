@@ -93,4 +93,20 @@ hold(const char *name);
 void
 judge(bool regions, unsigned int at);
 
+/* As the end of the process does: the engine remembers no failure of a sync. */
+void
+forget_failure(void);
+
+/* Reads one of the record's two headers. Returns whether it is whole. */
+bool
+read_header(unsigned int which, struct record_header *header);
+
+/* The set's checkpoints are unknown, and the reason has this part. Frees the set. */
+void
+expect_unknown(const char *part);
+
+/* As a write of another program does; which time it sets doesn't matter. */
+void
+set_times(void);
+
 #endif
