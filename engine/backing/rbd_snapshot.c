@@ -193,6 +193,7 @@ way_out(int r)
 	case -EPERM:
 	case -EACCES: return "; the user of Ceph needs the right to, as profile rbd has it";
 	case -ESHUTDOWN: return ": another client has fenced this server";
+	case -ETIMEDOUT: return "; `ceph status` shows the cluster's state";
 	default: return "";
 	}
 }

@@ -8,6 +8,7 @@
 
 #include "engine/backing/rbd_module.h"
 
+#include <pthread.h>
 #include <rados/librados.h>
 #include <rbd/librbd.h>
 
@@ -19,6 +20,8 @@ struct rbd_image {
 	rbd_returned returned;
 	uint64_t watch; /* handle of the watch for changes of the image */
 	bool watched;
+	pthread_mutex_t mutex; /* guards the member below */
+	unsigned int hurries;  /* snapshots that are being made */
 };
 
 void

@@ -236,6 +236,7 @@ image_close(struct rbd_image *image)
 		rados_ioctx_destroy(image->pool);
 	if (image->cluster)
 		rados_shutdown(image->cluster);
+	pthread_mutex_destroy(&image->mutex);
 	free(image);
 }
 
@@ -250,6 +251,7 @@ image_open(const struct rbd_place *place, rbd_returned returned, struct rbd_imag
 	if (!image)
 		return error_set(error, -ENOMEM, "%s: %s", place->name, strerror(ENOMEM));
 	image->returned = returned;
+	pthread_mutex_init(&image->mutex, NULL);
 	r = create_client(image, place, error);
 	if (r == 0)
 		r = connect_client(image, place, error);

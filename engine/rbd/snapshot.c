@@ -4,8 +4,32 @@
  */
 #include "engine/rbd/image.h"
 
+#include "common/clock.h"
+
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
+
+/* How long the monitors may take to give a snapshot its number, in seconds. librbd has all of the
+ * image's writes wait for it, however long ago the request for the snapshot was given up. */
+#define NUMBER_SECONDS 10
+
+/* The limit counts for what is sent to the monitors meanwhile. Several snapshots may be under way,
+ * of several exports of the image. Without memory for it, there is no limit. */
+static void
+hurry(struct rbd_image *image, bool on)
+{
+	char text[16];
+
+	pthread_mutex_lock(&image->mutex);
+	if (on)
+		image->hurries++;
+	else
+		image->hurries--;
+	snprintf(text, sizeof(text), "%d", image->hurries > 0 ? NUMBER_SECONDS : 0);
+	rados_conf_set(image->cluster, "rados_mon_op_timeout", text);
+	pthread_mutex_unlock(&image->mutex);
+}
 
 static int
 ignore_progress(uint64_t offset, uint64_t total, void *data)
@@ -18,18 +42,32 @@ ignore_progress(uint64_t offset, uint64_t total, void *data)
 
 /* librbd has no cache (module.c), so all that was acknowledged is on the OSDs. Nobody else is asked
  * to be quiet (rbd-nbd's hooks): a hook that hangs would hold up this server's changes. */
-int
-rbd_image_snapshot_create(struct rbd_image *image, const char *name)
+static int
+create(struct rbd_image *image, const char *name)
 {
+	const int64_t limit = clock_ms(CLOCK_MONOTONIC) + NUMBER_SECONDS * 1000;
 	uint64_t id;
 	int r = rbd_snap_create2(image->image, name, RBD_SNAP_CREATE_SKIP_QUIESCE, ignore_progress,
 				 NULL);
 
 	/* With this flag, librbd 16.2 calls failures successes (seen: EDQUOT). Without it, it tells
-	 * what is wrong. */
-	if (r == 0 && rbd_snap_get_id(image->image, name, &id) == -ENOENT)
-		r = rbd_snap_create2(image->image, name, RBD_SNAP_CREATE_IGNORE_QUIESCE_ERROR,
-				     ignore_progress, NULL);
+	 * what is wrong; but not if writes would wait as long again. */
+	if (r < 0 || rbd_snap_get_id(image->image, name, &id) != -ENOENT)
+		return r;
+	if (clock_ms(CLOCK_MONOTONIC) >= limit)
+		return -ETIMEDOUT;
+	return rbd_snap_create2(image->image, name, RBD_SNAP_CREATE_IGNORE_QUIESCE_ERROR,
+				ignore_progress, NULL);
+}
+
+int
+rbd_image_snapshot_create(struct rbd_image *image, const char *name)
+{
+	int r;
+
+	hurry(image, true);
+	r = create(image, name);
+	hurry(image, false);
 	return r;
 }
 

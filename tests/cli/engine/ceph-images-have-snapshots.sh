@@ -118,6 +118,19 @@ can_again()
 wait_until "the cluster makes snapshots again" can_again
 has_snapshots other 1 || fail "what was made too late is left: $(ours other)"
 
+# Without the monitors, from which librbd gets the number of one while writes wait: these go on
+# when the request has failed.
+nbdloop snapshot --remove "$dir/control" again
+kill -STOP "$(cat "$CEPH_DIR/mon.pid")"
+SECONDS=0
+if nbdloop snapshot "$dir/control" then other >"$dir/late" 2>&1; then fail "a snapshot without the monitors"; fi
+timeout $((15 * time_factor)) "$python" -c 'import nbd, sys; h = nbd.NBD(); h.connect_uri(sys.argv[1]); h.pwrite(b"m" * 4096, 0); h.flush()' \
+	"nbd+unix:///other?socket=$main" || fail "without the monitors, a snapshot that has failed holds up writes: $SECONDS seconds"
+[ $SECONDS -lt $((15 * time_factor)) ] || fail "without the monitors, a write has waited for a snapshot for $SECONDS seconds"
+kill -CONT "$(cat "$CEPH_DIR/mon.pid")"
+wait_until "the cluster makes snapshots again" can_again
+has_snapshots other 1 || fail "what was made too late is left: $(ours other)"
+
 # A file and an image in Ceph at one moment; and the end of the server.
 nbdloop snapshot --remove "$dir/control" now
 nbdloop snapshot --remove "$dir/control" again
