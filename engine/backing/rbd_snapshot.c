@@ -149,7 +149,9 @@ make(void *data)
 	int r = store->module->snapshot_create(store->image, snapshot->name);
 	bool left;
 
-	rbd_loss_note(store, true, r);
+	/* EROFS tells of no loss here: librbd refuses a snapshot so, too, of an image that has
+	 * features which it does not know. */
+	rbd_loss_note(store, false, r);
 	/* One that was made after the loss has the new owner's writes. */
 	if (r == 0 && atomic_load(&store->fenced))
 		r = -ESHUTDOWN;
@@ -192,6 +194,9 @@ way_out(int r)
 	case -EDQUOT: return "; `rbd snap limit` shows and changes the limit";
 	case -EPERM:
 	case -EACCES: return "; the user of Ceph needs the right to, as profile rbd has it";
+	case -EROFS:
+		return "; its lock can't be had, or it has features that librbd does not know: "
+		       "`rbd lock ls` and `rbd info` show them";
 	case -ESHUTDOWN: return ": another client has fenced this server";
 	case -ETIMEDOUT: return "; `ceph status` shows the cluster's state";
 	default: return "";

@@ -173,6 +173,21 @@ START_TEST(refusal_tells_of_a_fence)
 }
 END_TEST
 
+START_TEST(read_only_image_is_no_fence)
+{
+	struct rbd_store *store = get(0);
+	struct backing_snapshot *snapshot;
+
+	atomic_store(&store->held, true);
+	ceph.result = -EROFS;
+	snapshot = start(store);
+	ck_assert_int_eq(await(snapshot, 3600000), -EROFS);
+	ck_assert(!atomic_load(&store->fenced));
+	rbd_snapshot_free(snapshot);
+	rbd_store_put(store);
+}
+END_TEST
+
 START_TEST(name_is_plain_and_limited)
 {
 	struct rbd_store *store = get(0);
@@ -218,6 +233,7 @@ main(void)
 		{.test = open_one_stays_until_its_end},
 		{.test = fence_makes_it_fail},
 		{.test = refusal_tells_of_a_fence},
+		{.test = read_only_image_is_no_fence},
 		{.test = name_is_plain_and_limited},
 		{.test = reader_makes_none},
 		{0},
