@@ -114,20 +114,21 @@ take(struct rbd_store *store)
 	return r;
 }
 
-static void *
-take_lock(void *data)
+/* Takes those that wait. The caller holds the mutex. */
+static struct backing_call *
+waiting_calls(struct rbd_store *store)
 {
-	struct rbd_store *store = data;
-	int r = take(store);
-	struct backing_call *call;
+	struct backing_call *calls = store->waiting;
 
-	pthread_mutex_lock(&store->mutex);
-	atomic_store(&store->held, r == 0);
-	store->taking = false;
-	call = store->waiting;
 	store->waiting = NULL;
 	store->waiting_tail = &store->waiting;
-	pthread_mutex_unlock(&store->mutex);
+	return calls;
+}
+
+/* Sends them, or has them fail, by how the lock was taken. */
+static void
+end_wait(struct rbd_store *store, struct backing_call *call, int r)
+{
 	while (call) {
 		struct backing_call *next = call->next;
 
@@ -137,6 +138,21 @@ take_lock(void *data)
 			rbd_loss_finish(store, call, r);
 		call = next;
 	}
+}
+
+static void *
+take_lock(void *data)
+{
+	struct rbd_store *store = data;
+	int r = take(store);
+	struct backing_call *calls;
+
+	pthread_mutex_lock(&store->mutex);
+	atomic_store(&store->held, r == 0);
+	store->taking = false;
+	calls = waiting_calls(store);
+	pthread_mutex_unlock(&store->mutex);
+	end_wait(store, calls, r);
 	return NULL;
 }
 
@@ -174,6 +190,55 @@ rbd_lock_await(struct rbd_store *store, struct backing_call *call)
 	if (r < 0)
 		rbd_loss_finish(store, call, r);
 	return !held;
+}
+
+void
+rbd_lock_borrow(struct rbd_store *store)
+{
+	pthread_mutex_lock(&store->mutex);
+	store->borrowers++;
+	pthread_mutex_unlock(&store->mutex);
+}
+
+static void
+release(struct rbd_store *store)
+{
+	struct rbd_owner owner;
+	int r = ask_for_owner(store, &owner);
+
+	if (r == 0 && owner.own) {
+		r = store->module->lock_release(store->image);
+		ask_for_owner(store, &owner);
+	}
+	rbd_loss_note(store, false, r);
+	if (r < 0)
+		log_warning("%s: its lock can't be given back: %s", store->path, strerror(-r));
+}
+
+/* Changes that come meanwhile wait until it is given back, and take it then. */
+void
+rbd_lock_give_back(struct rbd_store *store)
+{
+	struct backing_call *calls = NULL;
+	int r = 0;
+	bool give;
+
+	pthread_mutex_lock(&store->mutex);
+	give = --store->borrowers == 0 && atomic_load(&store->exclusive) &&
+	       !atomic_load(&store->held) && !store->taking && !atomic_load(&store->fenced);
+	store->taking = store->taking || give;
+	pthread_mutex_unlock(&store->mutex);
+	if (!give)
+		return;
+	release(store);
+	pthread_mutex_lock(&store->mutex);
+	store->taking = false;
+	if (store->waiting)
+		r = begin(store);
+	if (r < 0)
+		calls = waiting_calls(store);
+	pthread_mutex_unlock(&store->mutex);
+	end_wait(store, calls, r);
 }
 
 void

@@ -13,6 +13,14 @@
 bool
 rbd_lock_await(struct rbd_store *store, struct backing_call *call);
 
+/* Around what librbd takes the lock for by itself, if nobody has it: afterwards it is given back,
+ * unless this process has it for its changes. Else it would be kept, and other servers' changes
+ * would fail. Giving it back waits for the cluster. */
+void
+rbd_lock_borrow(struct rbd_store *store);
+void
+rbd_lock_give_back(struct rbd_store *store);
+
 /* Those that wait fail with -ESHUTDOWN soon, and later ones after one try. Never waits. */
 void
 rbd_lock_give_up(struct rbd_store *store);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/backing/rbd_snapshot.h"
 
+#include "engine/backing/rbd_lock.h"
 #include "engine/backing/rbd_loss.h"
 #include "engine/backing/rbd_thread.h"
 
@@ -112,10 +113,13 @@ rbd_snapshot_prepare(struct rbd_store *store, const char *label, struct backing_
 void
 rbd_snapshot_remove(struct rbd_store *store, const char *name)
 {
-	int r = atomic_load(&store->fenced) ? -ESHUTDOWN
-					    : store->module->snapshot_remove(store->image, name);
+	int r;
 
+	rbd_lock_borrow(store);
+	r = atomic_load(&store->fenced) ? -ESHUTDOWN
+					: store->module->snapshot_remove(store->image, name);
 	rbd_loss_note(store, false, r);
+	rbd_lock_give_back(store);
 	if (r < 0 && r != -ENOENT)
 		log_warning("%s: the snapshot %s is left: %s; `rbd snap rm` removes it",
 			    store->path, name, strerror(-r));
@@ -146,9 +150,11 @@ make(void *data)
 {
 	struct backing_snapshot *snapshot = data;
 	struct rbd_store *store = snapshot->store;
-	int r = store->module->snapshot_create(store->image, snapshot->name);
 	bool left;
+	int r;
 
+	rbd_lock_borrow(store);
+	r = store->module->snapshot_create(store->image, snapshot->name);
 	/* EROFS tells of no loss here: librbd refuses a snapshot so, too, of an image that has
 	 * features which it does not know. */
 	rbd_loss_note(store, false, r);
@@ -167,6 +173,7 @@ make(void *data)
 		store->late_snapshots--;
 		pthread_mutex_unlock(&store->pending);
 	}
+	rbd_lock_give_back(store);
 	rbd_thread_end(store);
 	return NULL;
 }

@@ -31,8 +31,9 @@ struct rbd_store {
 	pthread_mutex_t mutex; /* guards the members below */
 	pthread_cond_t stopping;
 	struct backing_call *waiting, **waiting_tail; /* changes that wait for the lock */
-	bool taking;                                  /* .thread takes it */
+	bool taking; /* .thread takes it, or another one gives it back */
 	bool joinable, stop;
+	unsigned int borrowers; /* that librbd may have taken the lock for, by itself */
 	pthread_t thread;
 	char owner[128]; /* of the lock, as Ceph names the client, when it was asked last; "": not
 			    known, or free then */

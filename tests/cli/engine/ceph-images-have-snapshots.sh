@@ -141,6 +141,28 @@ grep -qxE '\["ceph","ceph","(copy|reflink)"\]' "$dir/methods" || fail "the metho
 stop_server
 has_snapshots disk 0 && has_snapshots other 0 || fail "left by the server: $(ours disk) $(ours other)"
 
+# A server that writes nothing keeps no lock: another one that does is not held up.
+server=standby
+start_nbdloopd --control "$dir/standby.control" --export disk=rbd:rbd/disk
+server=server
+start_nbdloopd --export disk=rbd:rbd/disk
+write_at_once()
+{
+	timeout $((10 * time_factor)) "$python" -c 'import nbd, sys; h = nbd.NBD(); h.connect_uri(sys.argv[1]); h.pwrite(b"w" * 4096, 0)' \
+		"nbd+unix:///disk?socket=$sock" || fail "a snapshot of another server holds up writes"
+}
+nbdloop snapshot "$dir/standby.control" now >"$dir/answer"
+write_at_once
+stop_server
+start_nbdloopd --export disk=rbd:rbd/disk
+nbdloop snapshot --remove "$dir/standby.control" now
+wait_until "the standby server's snapshot is removed" has_snapshots disk 0
+write_at_once
+stop_server
+server=standby
+stop_server
+server=server
+
 # A killed server's is known by its name.
 start_nbdloopd --control "$dir/control" --export disk=rbd:rbd/disk
 nbdloop snapshot "$dir/control" now >"$dir/answer"

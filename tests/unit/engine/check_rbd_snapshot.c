@@ -188,6 +188,68 @@ START_TEST(read_only_image_is_no_fence)
 }
 END_TEST
 
+/* Makes a snapshot, for which librbd takes the lock, and removes it. */
+static void
+make_and_remove(struct rbd_store *store)
+{
+	struct backing_snapshot *snapshot;
+
+	atomic_store(&store->exclusive, true);
+	ceph.owner = (struct rbd_owner){.address = "us", .own = true, .watches = true};
+	snapshot = start(store);
+	ck_assert_int_eq(await(snapshot, 3600000), 0);
+	rbd_snapshot_free(snapshot);
+	await_count(&ceph.unsnapped, 1);
+}
+
+START_TEST(borrowed_lock_is_given_back)
+{
+	struct rbd_store *store = get(0);
+
+	make_and_remove(store);
+	rbd_store_put(store);
+	ck_assert_int_eq(atomic_load(&ceph.released), 1);
+}
+END_TEST
+
+START_TEST(lock_of_changes_is_kept)
+{
+	struct rbd_store *store = get(0);
+
+	atomic_store(&store->exclusive, true);
+	ck_assert_int_eq(ceph_call_at(store, CALL_WRITE, 0, 512), 512);
+	ck_assert(ceph.acquired);
+	make_and_remove(store);
+	rbd_store_put(store);
+	ck_assert_int_eq(atomic_load(&ceph.released), 0);
+}
+END_TEST
+
+START_TEST(change_waits_until_the_lock_is_given_back)
+{
+	struct rbd_store *store = get(0);
+	struct waiter waiter;
+	bool gives = false;
+
+	pthread_mutex_lock(&ceph_locking);
+	make_and_remove(store);
+	while (!gives) {
+		pthread_mutex_lock(&store->mutex);
+		gives = store->taking;
+		pthread_mutex_unlock(&store->mutex);
+	}
+	ceph_start(store, &waiter, CALL_WRITE, 0, 512);
+	ck_assert(!ceph_is_done(&waiter));
+	ck_assert_int_eq(ceph.started, 0);
+	pthread_mutex_unlock(&ceph_locking);
+	ck_assert_int_eq(ceph_await(&waiter), 512);
+	ck_assert_int_eq(atomic_load(&ceph.released), 1);
+	ck_assert(atomic_load(&store->held));
+	rbd_store_put(store);
+	ck_assert_int_eq(ceph.early, 0);
+}
+END_TEST
+
 START_TEST(name_is_plain_and_limited)
 {
 	struct rbd_store *store = get(0);
@@ -234,6 +296,9 @@ main(void)
 		{.test = fence_makes_it_fail},
 		{.test = refusal_tells_of_a_fence},
 		{.test = read_only_image_is_no_fence},
+		{.test = borrowed_lock_is_given_back},
+		{.test = lock_of_changes_is_kept},
+		{.test = change_waits_until_the_lock_is_given_back},
 		{.test = name_is_plain_and_limited},
 		{.test = reader_makes_none},
 		{0},

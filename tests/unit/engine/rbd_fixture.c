@@ -131,6 +131,15 @@ fake_lock_acquire(struct rbd_image *image)
 }
 
 static int
+fake_lock_release(struct rbd_image *image)
+{
+	(void)image;
+	ceph.owner = (struct rbd_owner){0};
+	atomic_fetch_add(&ceph.released, 1);
+	return 0;
+}
+
+static int
 fake_lock_break(struct rbd_image *image, const char *address)
 {
 	(void)image;
@@ -172,6 +181,7 @@ const struct rbd_module ceph_module = {
 	.watch = fake_watch,
 	.lock_owner = fake_lock_owner,
 	.lock_acquire = fake_lock_acquire,
+	.lock_release = fake_lock_release,
 	.lock_break = fake_lock_break,
 	.snapshot_create = fake_snapshot_create,
 	.snapshot_remove = fake_snapshot_remove,

@@ -26,6 +26,7 @@ struct fake_ceph {
 	struct backing_call *held, **held_tail; /* those that came meanwhile */
 	_Atomic int questions;                  /* for the owner of the lock */
 	_Atomic int64_t size;                   /* in bytes, or -errno */
+	_Atomic int released;                   /* the lock was given back */
 	_Atomic int snapped, unsnapped;         /* snapshots that were made, and removed */
 	char snapshot[128];                     /* the name of the last one that was made */
 	void (*updated)(void *data);
