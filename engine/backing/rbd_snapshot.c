@@ -3,6 +3,7 @@
 
 #include "engine/backing/rbd_lock.h"
 #include "engine/backing/rbd_loss.h"
+#include "engine/backing/rbd_pending.h"
 #include "engine/backing/rbd_thread.h"
 
 #include "common/clock.h"
@@ -73,6 +74,11 @@ check(struct rbd_store *store, char **error)
 	if (atomic_load(&store->fenced))
 		return error_set(error, -ESHUTDOWN, "%s: another client has fenced this server",
 				 store->path);
+	if (rbd_pending_is_late(store))
+		return error_set(error, -ETIMEDOUT,
+				 "%s: the cluster has not answered for %u seconds "
+				 "(cluster-timeout); `ceph status` shows its state",
+				 store->path, store->timeout);
 	pthread_mutex_lock(&store->pending);
 	late = store->late_snapshots > 0;
 	pthread_mutex_unlock(&store->pending);

@@ -87,6 +87,25 @@ START_TEST(late_one_is_removed)
 }
 END_TEST
 
+/* Writes of all images would wait for it, too. */
+START_TEST(known_outage_refuses_at_once)
+{
+	struct rbd_store *store = get(1);
+	struct backing_snapshot *snapshot;
+	struct waiter waiter;
+	char *CLEANUP_FREE error = NULL;
+
+	ceph.away = true;
+	ceph_start(store, &waiter, CALL_WRITE, 0, 0);
+	ck_assert_int_eq(ceph_await(&waiter), -ETIMEDOUT);
+	ck_assert_int_eq(rbd_snapshot_prepare(store, "now", &snapshot, &error), -ETIMEDOUT);
+	ck_assert_ptr_nonnull(strstr(error, "cluster-timeout"));
+	ceph_come_back(store);
+	await_possible(store);
+	rbd_store_put(store);
+}
+END_TEST
+
 START_TEST(timeout_of_the_cluster_counts)
 {
 	struct rbd_store *store = get(1);
@@ -290,6 +309,7 @@ main(void)
 	const struct suite_row cases[] = {
 		{.name = "snapshot"},
 		{.test = late_one_is_removed},
+		{.test = known_outage_refuses_at_once},
 		{.test = timeout_of_the_cluster_counts},
 		{.test = unused_one_is_removed},
 		{.test = open_one_stays_until_its_end},
