@@ -48,8 +48,8 @@ config_of(const struct image *image)
 
 /* ---- snapshots of the backing's own */
 
-/* How long the changes of all images of a moment wait for such snapshots, in milliseconds; at most
- * cluster-timeout. In an idle cluster, Ceph takes a second for one. */
+/* How long the changes of all images of a moment wait, in milliseconds, if such snapshots are made;
+ * for these at most cluster-timeout. In an idle cluster, Ceph takes a second for one. */
 #define OWN_LIMIT_MS 10000
 
 static int
@@ -232,9 +232,8 @@ prepare(const struct snapshot_order *order, const struct snapshot_wish *wish,
 /* Has all backings that can make their snapshots at once. */
 static int
 make_own(const struct snapshot_order orders[], struct preparation prepared[], size_t count,
-	 char **error)
+	 int64_t end, char **error)
 {
-	int64_t end = clock_ms(CLOCK_MONOTONIC) + OWN_LIMIT_MS;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < count; i++)
@@ -264,6 +263,7 @@ pass_moment(const struct snapshot_order orders[], struct preparation prepared[],
 	    const struct snapshot_wish *wish, char **error)
 {
 	struct image **CLEANUP_FREE images = calloc(count, sizeof(struct image *));
+	const int64_t end = clock_ms(CLOCK_MONOTONIC) + OWN_LIMIT_MS;
 	struct freeze freeze;
 	bool own = false;
 	int r = images ? 0 : -ENOMEM;
@@ -283,7 +283,7 @@ pass_moment(const struct snapshot_order orders[], struct preparation prepared[],
 	if (r < 0)
 		return r;
 	/* First what can fail: a copy that has begun is ended only with its moment over. */
-	r = make_own(orders, prepared, count, error);
+	r = make_own(orders, prepared, count, end, error);
 	for (size_t i = 0; r == 0 && i < count; i++)
 		begin(images[i], &prepared[i]);
 	if (r == 0 && wish->at_moment)
