@@ -196,11 +196,18 @@ rbd_stop_waiting(const struct backing *backing)
 
 /* The next owner of the lock fences this one, if it has not released the lock. */
 static bool
+store_may_be_left(const struct rbd_store *store)
+{
+	return atomic_load(&store->exclusive) || !store->facts.writable;
+}
+
+/* With a snapshot, the image that it is of is open until the snapshot is removed. */
+static bool
 rbd_may_be_left(const struct backing *backing)
 {
 	const struct rbd_store *store = store_of(backing);
 
-	return atomic_load(&store->exclusive) || !store->facts.writable;
+	return store_may_be_left(store) && (!store->origin || store_may_be_left(store->origin));
 }
 
 /* ---- snapshots */

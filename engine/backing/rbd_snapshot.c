@@ -116,8 +116,9 @@ rbd_snapshot_prepare(struct rbd_store *store, const char *label, struct backing_
 
 /* ---- removing */
 
-void
-rbd_snapshot_remove(struct rbd_store *store, const char *name)
+/* `made`: it is there. */
+static void
+remove_now(struct rbd_store *store, const char *name, bool made)
 {
 	int r;
 
@@ -127,8 +128,40 @@ rbd_snapshot_remove(struct rbd_store *store, const char *name)
 	rbd_loss_note(store, false, r);
 	rbd_lock_give_back(store);
 	if (r < 0 && r != -ENOENT)
-		log_warning("%s: the snapshot %s is left: %s; `rbd snap rm` removes it",
-			    store->path, name, strerror(-r));
+		log_warning("%s: the snapshot %s %s left: %s; `rbd snap rm` removes it",
+			    store->path, name, made ? "is" : "may be", strerror(-r));
+}
+
+struct removal {
+	struct rbd_store *store;
+	char name[];
+};
+
+static void *
+run_removal(void *data)
+{
+	struct removal *removal = data;
+	struct rbd_store *store = removal->store;
+
+	remove_now(store, removal->name, true);
+	free(removal);
+	rbd_thread_end(store);
+	return NULL;
+}
+
+void
+rbd_snapshot_remove(struct rbd_store *store, const char *name)
+{
+	struct removal *removal = malloc(sizeof(*removal) + strlen(name) + 1);
+
+	if (removal) {
+		removal->store = store;
+		strcpy(removal->name, name);
+		if (rbd_thread_start(store, run_removal, removal) == 0)
+			return;
+	}
+	free(removal);
+	remove_now(store, name, true);
 }
 
 static void
@@ -145,7 +178,7 @@ discard(struct backing_snapshot *snapshot)
 {
 	/* One of that name which was there before is not ours. */
 	if (!snapshot->opened && snapshot->result != -EEXIST)
-		rbd_snapshot_remove(snapshot->store, snapshot->name);
+		remove_now(snapshot->store, snapshot->name, snapshot->result == 0);
 	snapshot_free(snapshot);
 }
 
@@ -266,6 +299,8 @@ leave(struct backing_snapshot *snapshot)
 	done = snapshot->done;
 	if (!done) {
 		snapshot->left = true;
+		log_warning("%s: the snapshot %s is removed as soon as the cluster has made it",
+			    store->path, snapshot->name);
 		pthread_mutex_lock(&store->pending);
 		store->late_snapshots++;
 		pthread_mutex_unlock(&store->pending);

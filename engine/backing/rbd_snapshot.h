@@ -32,7 +32,8 @@ rbd_snapshot_name(const struct backing_snapshot *snapshot);
 void
 rbd_snapshot_note_open(struct backing_snapshot *snapshot);
 
-/* Removes the snapshot of that name, which was made here; what can't be removed is in the log. */
+/* Removes the snapshot of that name, which was made here, on a thread of the store, because the
+ * cluster may be away; what can't be removed is in the log. */
 void
 rbd_snapshot_remove(struct rbd_store *store, const char *name);
 

@@ -25,7 +25,9 @@ wait_and_exit(void *data)
 		thread_wait(&leave->news, &leave->mutex, (unsigned int)left);
 	if (!leave->over) {
 		log_warning("the Ceph cluster does not answer: the server exits without closing "
-			    "its images; the next one that writes to them fences this one first");
+			    "its images; the next one that writes to them fences this one first%s",
+			    leave->snapshots ? "; snapshots of the images, nbdloop.*, may be left"
+					     : "");
 		pid_file_close(leave->pid_file);
 		_exit(leave->status);
 	}
@@ -53,7 +55,8 @@ leave_begin(struct leave *leave, struct exports *exports, struct pid_file *pid_f
 	};
 	if (!exports || !exports_may_be_left(exports))
 		return;
-	leave->limit = exports_have_snapshots(exports) ? CLOSE_SNAPSHOT_LIMIT : CLOSE_LIMIT;
+	leave->snapshots = exports_have_snapshots(exports);
+	leave->limit = leave->snapshots ? CLOSE_SNAPSHOT_LIMIT : CLOSE_LIMIT;
 	leave->until = clock_ms(CLOCK_MONOTONIC) + leave->limit;
 	pthread_mutex_init(&leave->mutex, NULL);
 	thread_condition_init(&leave->news);

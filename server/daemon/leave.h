@@ -16,8 +16,9 @@ struct exports;
 
 struct leave {
 	struct pid_file *pid_file;
-	int status;    /* of the process */
-	int64_t limit; /* for one image to be closed, ms */
+	int status;     /* of the process */
+	int64_t limit;  /* for one image to be closed, ms */
+	bool snapshots; /* there may be some that the cluster has to remove */
 	bool started;
 	pthread_t thread;
 	pthread_mutex_t mutex; /* guards the members below */

@@ -160,6 +160,28 @@ START_TEST(open_one_stays_until_its_end)
 }
 END_TEST
 
+START_TEST(removal_holds_nobody_up)
+{
+	struct rbd_store *store = get(0), *opened;
+	struct backing_snapshot *snapshot = start(store);
+	char place[192];
+
+	ck_assert_int_eq(await(snapshot, 3600000), 0);
+	snprintf(place, sizeof(place), "rbd:pool/disk@%s", rbd_snapshot_name(snapshot));
+	opened = ceph_get_place(
+		&(struct rbd_place){.name = place, .image = "of disk", .read_only = true});
+	rbd_store_remove_at_end(opened, rbd_snapshot_origin(snapshot));
+	rbd_snapshot_note_open(snapshot);
+	rbd_snapshot_free(snapshot);
+	pthread_mutex_lock(&ceph_snapping);
+	rbd_store_put(opened);
+	ck_assert_int_eq(atomic_load(&ceph.unsnapped), 0);
+	pthread_mutex_unlock(&ceph_snapping);
+	rbd_store_put(store);
+	ck_assert_int_eq(atomic_load(&ceph.unsnapped), 1);
+}
+END_TEST
+
 START_TEST(fence_makes_it_fail)
 {
 	struct rbd_store *store = get(0);
@@ -313,6 +335,7 @@ main(void)
 		{.test = timeout_of_the_cluster_counts},
 		{.test = unused_one_is_removed},
 		{.test = open_one_stays_until_its_end},
+		{.test = removal_holds_nobody_up},
 		{.test = fence_makes_it_fail},
 		{.test = refusal_tells_of_a_fence},
 		{.test = read_only_image_is_no_fence},

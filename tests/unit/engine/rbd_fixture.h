@@ -34,7 +34,7 @@ struct fake_ceph {
 };
 
 extern struct fake_ceph ceph;
-/* While it is held, no snapshot is made. */
+/* While it is held, no snapshot is made or removed. */
 extern pthread_mutex_t ceph_snapping;
 /* While it is held, nobody learns the size. */
 extern pthread_mutex_t ceph_sizing;
