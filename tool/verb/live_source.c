@@ -224,7 +224,7 @@ remove_left(struct live_source *live, GError **error)
 	json_t *export;
 	size_t i;
 
-	if (!live->moment.checkpoint)
+	if (!live->locked)
 		return true;
 	status = asked_server_ask(&live->server, "status", error);
 	json_array_foreach(json_object_get(status, "exports"), i, export)
@@ -236,7 +236,8 @@ remove_left(struct live_source *live, GError **error)
 		    !remove_left_snapshot(live, export, name, error))
 			return false;
 	}
-	end_checkpoints(live, status, is_left);
+	if (live->moment.checkpoint)
+		end_checkpoints(live, status, is_left);
 	return status;
 }
 
@@ -382,7 +383,8 @@ live_source_open(struct live_source *live, const struct live_source_wish *wish,
 	live->text = text_of(live);
 	live->prefix = prefix_for(wish->target);
 	live->name = name_with(live->prefix);
-	if (wish->checkpoint && live->has_checkpoints)
+	live->locked = wish->checkpoint;
+	if (live->locked && live->has_checkpoints)
 		live->moment.checkpoint = live->name;
 	return true;
 }

@@ -18,6 +18,7 @@ struct live_source {
 	struct asked_server server;
 	struct snapshot_options how;
 	bool has_checkpoints;
+	bool locked;  /* the target has a lock: no other backup into it is running */
 	char *text;   /* which image it is, for the target's state and for messages */
 	char *origin; /* the name of its export */
 	char *prefix; /* of the names for this target */
