@@ -14,6 +14,8 @@ NBDLOOP_TIME_FACTOR=$((${NBDLOOP_TIME_FACTOR:-1} * 6))
 [ "$VM_SERIES" != 6.1 ] || LOOP_ENGINES=${LOOP_ENGINES:-io_uring}
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/functions.sh"
 server_program=$VM_SERVER
+# A handshake with TLS may take an emulated machine longer than nbdloopd's 10 seconds.
+nbdloopd_options=(--handshake-limit=$((10 * NBDLOOP_TIME_FACTOR)))
 
 # A device that is still attached keeps the server and the image's file system in use.
 declare -A attached=()
