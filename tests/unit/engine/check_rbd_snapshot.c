@@ -96,7 +96,7 @@ START_TEST(known_outage_refuses_at_once)
 	char *CLEANUP_FREE error = NULL;
 
 	ceph.away = true;
-	ceph_start(store, &waiter, CALL_WRITE, 0, 0);
+	ceph_start(store, &waiter, CALL_READ, 0, 0);
 	ck_assert_int_eq(ceph_await(&waiter), -ETIMEDOUT);
 	ck_assert_int_eq(rbd_snapshot_prepare(store, "now", &snapshot, &error), -ETIMEDOUT);
 	ck_assert_ptr_nonnull(strstr(error, "cluster-timeout"));
