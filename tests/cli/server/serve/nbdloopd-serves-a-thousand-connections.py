@@ -128,7 +128,7 @@ serve_a_thousand()
 expect_less((resident(pid) - before) / COUNT, 6, "for each, after their end")
 # The allocator gives back more after one thousand than after another; what is lost is lost each
 # time.
-for _ in range(3):
+for _ in range(8):
     before = resident(pid)
     serve_a_thousand()
     grown = resident(pid) - before
