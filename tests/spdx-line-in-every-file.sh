@@ -4,6 +4,7 @@
 set -eu
 
 cd "$top_srcdir"
+start=
 missing=$(
 	find . -type d \( -name .git -o -name .libs -o -name __pycache__ -o -name 'nbdloop-*' -o -path ./autom4te.cache \
 		-o -path ./build-aux -o -path ./build -o -path ./_build -o -path ./_inst \) -prune -o -type f -print |
@@ -14,9 +15,16 @@ missing=$(
 				test "$file" = ./configure.ac || continue
 				;;
 			*.[ch] | *.sh | *.py | *.pod | *.am | *.mk | *.m4 | *.in) ;;
-			*) head -c 2 "$file" | grep '^#!' >/dev/null || continue ;;
+			*)
+				IFS= read -rN 2 start <"$file" || true
+				test "$start" = '#!' || continue
+				;;
 			esac
-			head -n 3 "$file" | grep 'SPDX-License-Identifier: BSD-3-Clause' >/dev/null || echo "$file"
+			mapfile -n 3 lines <"$file"
+			case "${lines[*]}" in
+			*'SPDX-License-Identifier: BSD-3-Clause'*) ;;
+			*) echo "$file" ;;
+			esac
 		done
 )
 if [ -n "$missing" ]; then
