@@ -32,6 +32,7 @@ struct backing_call {
 	enum call_op op;
 	uint64_t offset, length; /* in bytes; any alignment */
 	void *buffer;            /* READ, WRITE, SEARCH */
+	uint64_t checkpoint;     /* SEARCH: id of one, for what has changed since; 0: for extents */
 	size_t room;             /* SEARCH: of the buffer, in bytes */
 	/* Called once, by any thread, also before start() returns. `result` is the number of bytes
 	 * moved (READ, WRITE) or found (SEARCH), 0, or -errno. Must not wait. */
@@ -86,6 +87,40 @@ struct backing_snapshots {
 	/* Removes it soon, if it was made and not opened, also when it is made later. Never waits.
 	 */
 	void (*free)(struct backing_snapshot *snapshot);
+};
+
+/* The longest name of a checkpoint, in bytes. */
+#define BACKING_CHECKPOINT_NAME_MAX 128
+
+struct backing_checkpoint {
+	uint64_t id;   /* not 0, rises with each, and never comes back */
+	uint64_t size; /* of the backing then, in bytes */
+	int64_t begun; /* seconds since 1970 */
+	char name[BACKING_CHECKPOINT_NAME_MAX + 1];
+};
+
+/* Checkpoints that a backing keeps by itself: they are there after it was closed, all processes
+ * that have it open have them, and they count what any of these changes. */
+struct backing_checkpoints {
+	/* Copies the oldest ones, at most `most`, oldest first, and returns their number. There may
+	 * be several of a name. edition() returns another number when the list has changed. Both
+	 * never wait. */
+	size_t (*list)(const struct backing *backing, struct backing_checkpoint list[],
+		       size_t most);
+	uint64_t (*edition)(const struct backing *backing);
+	/* As prepare() of struct backing_snapshots, whose start(), await() and free() are for
+	 * checkpoints, too. keep(): it stays; when await() has returned 0. Never waits. */
+	int (*prepare)(const struct backing *backing, const char *name,
+		       struct backing_snapshot **snapshot, char **error);
+	void (*keep)(struct backing_snapshot *snapshot);
+	/* Ends one. Waits up to a time of clock_ms(CLOCK_MONOTONIC). Returns 0, also if there is
+	 * none of that id; or -errno with *error, as above. */
+	int (*remove)(const struct backing *backing, uint64_t id, int64_t end, char **error);
+	/* As extents() of struct backing_kind: what has changed since is no hole, and all else is
+	 * one. -ENOENT: there is no such checkpoint any more, and what was visited may be too
+	 * little. */
+	int (*changes)(const struct backing *backing, uint64_t id, uint64_t offset, uint64_t length,
+		       extent_visit visit, void *data);
 };
 
 /* All functions may be called by any thread, and may wait for the backing, unless a comment says
@@ -163,6 +198,8 @@ struct backing_kind {
 
 	/* NULL: the backing makes none. */
 	const struct backing_snapshots *snapshots;
+	/* NULL: the backing keeps none. Otherwise it makes snapshots, too. */
+	const struct backing_checkpoints *checkpoints;
 
 	/* Writes the kind's own facts as members of the status. NULL: it has none. Never waits. */
 	void (*put_status)(const struct backing *backing, struct json *json);

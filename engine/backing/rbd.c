@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/backing/rbd.h"
 
+#include "engine/backing/rbd_checkpoint.h"
 #include "engine/backing/rbd_load.h"
 #include "engine/backing/rbd_lock.h"
 #include "engine/backing/rbd_pending.h"
+#include "engine/backing/rbd_removal.h"
+#include "engine/backing/rbd_search.h"
 #include "engine/backing/rbd_size.h"
 #include "engine/backing/rbd_snapshot.h"
 #include "engine/backing/rbd_store.h"
@@ -123,7 +126,8 @@ static int
 rbd_extents(const struct backing *backing, uint64_t offset, uint64_t length, bool one,
 	    extent_visit visit, void *data)
 {
-	return rbd_store_extents(store_of(backing), offset, length, one, visit, data);
+	return rbd_search(store_of(backing), &(struct rbd_search){0, offset, length}, one, visit,
+			  data);
 }
 
 /* A search for holes asks the cluster, as a read does, so it never saves time. */
@@ -234,7 +238,7 @@ open_snapshot(struct backing_snapshot *snapshot, const struct image_config *conf
 	if (r < 0)
 		return r;
 	rbd_store_remove_at_end(store_of(opened), origin);
-	rbd_snapshot_note_open(snapshot);
+	rbd_snapshot_keep(snapshot);
 	return 0;
 }
 
@@ -244,6 +248,50 @@ static const struct backing_snapshots snapshots = {
 	.await = rbd_snapshot_await,
 	.open = open_snapshot,
 	.free = rbd_snapshot_free,
+};
+
+/* ---- checkpoints */
+
+static size_t
+list_checkpoints(const struct backing *backing, struct backing_checkpoint list[], size_t most)
+{
+	return rbd_checkpoints_list(store_of(backing), list, most);
+}
+
+static uint64_t
+edition_of_checkpoints(const struct backing *backing)
+{
+	return rbd_checkpoints_edition(store_of(backing));
+}
+
+static int
+prepare_checkpoint(const struct backing *backing, const char *name,
+		   struct backing_snapshot **snapshot, char **error)
+{
+	return rbd_snapshot_prepare_checkpoint(store_of(backing), name, snapshot, error);
+}
+
+static int
+remove_checkpoint(const struct backing *backing, uint64_t id, int64_t end, char **error)
+{
+	return rbd_checkpoint_remove(store_of(backing), id, end, error);
+}
+
+static int
+find_changes(const struct backing *backing, uint64_t id, uint64_t offset, uint64_t length,
+	     extent_visit visit, void *data)
+{
+	return rbd_search(store_of(backing), &(struct rbd_search){id, offset, length}, false, visit,
+			  data);
+}
+
+static const struct backing_checkpoints checkpoints = {
+	.list = list_checkpoints,
+	.edition = edition_of_checkpoints,
+	.prepare = prepare_checkpoint,
+	.keep = rbd_snapshot_keep,
+	.remove = remove_checkpoint,
+	.changes = find_changes,
 };
 
 /* ---- the status */
@@ -329,6 +377,7 @@ static const struct backing_kind backing_rbd = {
 	.stop_waiting = rbd_stop_waiting,
 	.may_be_left = rbd_may_be_left,
 	.snapshots = &snapshots,
+	.checkpoints = &checkpoints,
 	.put_status = rbd_put_status,
 };
 

@@ -11,7 +11,7 @@
 /* Name of the file, and of its only symbol, a struct rbd_module. The symbol's name changes with the
  * structure. */
 #define RBD_MODULE_FILE   "nbdloop-rbd.so"
-#define RBD_MODULE_SYMBOL "nbdloop_rbd_module_5"
+#define RBD_MODULE_SYMBOL "nbdloop_rbd_module_6"
 
 /* The most seconds that opening an image may wait for the cluster. */
 #define RBD_OPEN_SECONDS 10
@@ -41,6 +41,16 @@ struct rbd_facts {
 	bool maps_objects;  /* has the feature fast-diff: finding extents is cheap */
 	bool writable;
 };
+
+/* A snapshot of an image. Those that are being removed have another name. */
+struct rbd_snapshot_facts {
+	const char *name;
+	uint64_t id;   /* higher than those of all older ones */
+	uint64_t size; /* of the image then, in bytes */
+	int64_t made;  /* seconds since 1970 */
+};
+
+typedef void (*rbd_snapshot_visit)(void *data, const struct rbd_snapshot_facts *snapshot);
 
 /* The owner of an image's exclusive lock. */
 struct rbd_owner {
@@ -82,6 +92,13 @@ struct rbd_module {
 	 * it, it may be there, or come later. */
 	int (*snapshot_create)(struct rbd_image *image, const char *name);
 	int (*snapshot_remove)(struct rbd_image *image, const char *name);
+	/* Visits all snapshots of the image, as far as it was told of them, in any order. */
+	int (*snapshots)(struct rbd_image *image, rbd_snapshot_visit visit, void *data);
+	/* As .extents(), but what has changed since a snapshot, byte by byte, and is no hole then;
+	 * all else is one. -ENOENT: there is no such snapshot, and what was visited may be too
+	 * little. */
+	int (*changes)(struct rbd_image *image, const char *since, uint64_t offset, uint64_t length,
+		       extent_visit visit, void *data);
 };
 
 #endif

@@ -136,6 +136,7 @@ copy_new(struct backing_call *caller)
 		.length = caller->length,
 		.buffer = copy->data,
 		.room = caller->room,
+		.checkpoint = caller->checkpoint,
 		.done = copy_done,
 		.backing = caller->backing,
 	};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/backing/rbd_size.h"
 
+#include "engine/backing/rbd_checkpoint.h"
 #include "engine/backing/rbd_loss.h"
 
 #include "common/log.h"
@@ -170,6 +171,9 @@ ask(struct rbd_store *store)
 		rbd_loss_note(store, false, (int)size);
 	if (size < 0 && size != -ESHUTDOWN && log_limit_pass(&limit, NULL))
 		log_error("%s: its size can't be read: %s", store->path, strerror((int)-size));
+	/* The update may be one of these. After a failure, the next one tells. */
+	if (size >= 0)
+		rbd_checkpoints_learn(store);
 	return size < 0 ? (int)size : 0;
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/backing/rbd_snapshot.h"
 
+#include "engine/backing/rbd_checkpoint.h"
 #include "engine/backing/rbd_lock.h"
 #include "engine/backing/rbd_loss.h"
 #include "engine/backing/rbd_pending.h"
+#include "engine/backing/rbd_removal.h"
 #include "engine/backing/rbd_thread.h"
 
 #include "common/clock.h"
@@ -23,8 +25,8 @@
 
 struct backing_snapshot {
 	struct rbd_store *store;
-	char name[sizeof(RBD_SNAPSHOT_PREFIX) + LABEL_MAX + 32];
-	bool started, opened;
+	char name[RBD_CHECKPOINT_NAME_MAX + 1]; /* in the cluster; others have shorter ones */
+	bool checkpoint, started, kept;
 	int64_t limit; /* of cluster-timeout; clock_ms(), INT64_MAX: none */
 
 	pthread_mutex_t mutex; /* guards the members below */
@@ -54,8 +56,10 @@ choose_name(struct backing_snapshot *snapshot, const char *label)
 		plain[i] = is_plain(label[i]) ? label[i] : '_';
 	if (getrandom(&id, sizeof(id), 0) != sizeof(id))
 		return -errno;
-	snprintf(snapshot->name, sizeof(snapshot->name), RBD_SNAPSHOT_PREFIX "%s.%016" PRIx64,
-		 plain, id);
+	/* The id keeps it from another server's, also when this one removes what came too late. */
+	snprintf(snapshot->name, sizeof(snapshot->name), "%s%s.%016" PRIx64,
+		 snapshot->checkpoint ? RBD_CHECKPOINT_PREFIX : RBD_SNAPSHOT_PREFIX,
+		 snapshot->checkpoint ? label : plain, id);
 	return 0;
 }
 
@@ -89,9 +93,9 @@ check(struct rbd_store *store, char **error)
 		    : 0;
 }
 
-int
-rbd_snapshot_prepare(struct rbd_store *store, const char *label, struct backing_snapshot **result,
-		     char **error)
+static int
+prepare(struct rbd_store *store, const char *label, bool checkpoint,
+	struct backing_snapshot **result, char **error)
 {
 	struct backing_snapshot *snapshot;
 	int r = check(store, error);
@@ -101,6 +105,7 @@ rbd_snapshot_prepare(struct rbd_store *store, const char *label, struct backing_
 	snapshot = calloc(1, sizeof(*snapshot));
 	if (!snapshot)
 		return -ENOMEM;
+	snapshot->checkpoint = checkpoint;
 	r = choose_name(snapshot, label);
 	if (r < 0) {
 		free(snapshot);
@@ -114,54 +119,42 @@ rbd_snapshot_prepare(struct rbd_store *store, const char *label, struct backing_
 	return 0;
 }
 
+int
+rbd_snapshot_prepare(struct rbd_store *store, const char *label, struct backing_snapshot **snapshot,
+		     char **error)
+{
+	return prepare(store, label, false, snapshot, error);
+}
+
+int
+rbd_snapshot_prepare_checkpoint(struct rbd_store *store, const char *name,
+				struct backing_snapshot **snapshot, char **error)
+{
+	return prepare(store, name, true, snapshot, error);
+}
+
 /* ---- removing */
 
 /* `made`: it is there. */
 static void
 remove_now(struct rbd_store *store, const char *name, bool made)
 {
-	int r;
+	int r = rbd_remove_now(store, name);
 
-	rbd_lock_borrow(store);
-	r = atomic_load(&store->fenced) ? -ESHUTDOWN
-					: store->module->snapshot_remove(store->image, name);
-	rbd_loss_note(store, false, r);
-	rbd_lock_give_back(store);
-	if (r < 0 && r != -ENOENT)
+	if (r < 0)
 		log_warning("%s: the snapshot %s %s left: %s; `rbd snap rm` removes it",
 			    store->path, name, made ? "is" : "may be", strerror(-r));
-}
-
-struct removal {
-	struct rbd_store *store;
-	char name[];
-};
-
-static void *
-run_removal(void *data)
-{
-	struct removal *removal = data;
-	struct rbd_store *store = removal->store;
-
-	remove_now(store, removal->name, true);
-	free(removal);
-	rbd_thread_end(store);
-	return NULL;
 }
 
 void
 rbd_snapshot_remove(struct rbd_store *store, const char *name)
 {
-	struct removal *removal = malloc(sizeof(*removal) + strlen(name) + 1);
+	struct rbd_removal *removal;
 
-	if (removal) {
-		removal->store = store;
-		strcpy(removal->name, name);
-		if (rbd_thread_start(store, run_removal, removal) == 0)
-			return;
-	}
-	free(removal);
-	remove_now(store, name, true);
+	if (rbd_removal_start(store, name, &removal) == 0)
+		rbd_removal_await(removal, 0);
+	else
+		remove_now(store, name, true);
 }
 
 static void
@@ -177,7 +170,7 @@ static void
 discard(struct backing_snapshot *snapshot)
 {
 	/* One of that name which was there before is not ours. */
-	if (!snapshot->opened && snapshot->result != -EEXIST)
+	if (!snapshot->kept && snapshot->result != -EEXIST)
 		remove_now(snapshot->store, snapshot->name, snapshot->result == 0);
 	snapshot_free(snapshot);
 }
@@ -200,6 +193,8 @@ make(void *data)
 	/* One that was made after the loss has the new owner's writes. */
 	if (r == 0 && atomic_load(&store->fenced))
 		r = -ESHUTDOWN;
+	if (r == 0 && snapshot->checkpoint)
+		r = rbd_checkpoints_learn(store);
 	pthread_mutex_lock(&snapshot->mutex);
 	snapshot->result = r;
 	snapshot->done = true;
@@ -314,7 +309,7 @@ rbd_snapshot_free(struct backing_snapshot *snapshot)
 {
 	if (snapshot->started && leave(snapshot))
 		return;
-	if (!snapshot->started || snapshot->opened)
+	if (!snapshot->started || snapshot->kept)
 		snapshot_free(snapshot);
 	else if (rbd_thread_start(snapshot->store, discard_later, snapshot) < 0)
 		discard(snapshot);
@@ -333,7 +328,7 @@ rbd_snapshot_name(const struct backing_snapshot *snapshot)
 }
 
 void
-rbd_snapshot_note_open(struct backing_snapshot *snapshot)
+rbd_snapshot_keep(struct backing_snapshot *snapshot)
 {
-	snapshot->opened = true;
+	snapshot->kept = true;
 }

@@ -8,13 +8,18 @@
 
 #include "engine/backing/rbd_state.h"
 
-/* Of the name of every snapshot that is made here: nbdloop.LABEL.ID */
+/* Of the name of every snapshot that is made here, but for checkpoints (rbd_checkpoint.h):
+ * nbdloop.LABEL.ID */
 #define RBD_SNAPSHOT_PREFIX "nbdloop."
 
 /* The first members of struct backing_snapshots. */
 int
 rbd_snapshot_prepare(struct rbd_store *store, const char *label, struct backing_snapshot **snapshot,
 		     char **error);
+/* The same for a checkpoint. */
+int
+rbd_snapshot_prepare_checkpoint(struct rbd_store *store, const char *name,
+				struct backing_snapshot **snapshot, char **error);
 int
 rbd_snapshot_start(struct backing_snapshot *snapshot, char **error);
 int
@@ -28,9 +33,9 @@ rbd_snapshot_origin(const struct backing_snapshot *snapshot);
 const char *
 rbd_snapshot_name(const struct backing_snapshot *snapshot);
 
-/* It was opened: rbd_snapshot_free() no longer removes it. */
+/* It stays: rbd_snapshot_free() does not remove it. */
 void
-rbd_snapshot_note_open(struct backing_snapshot *snapshot);
+rbd_snapshot_keep(struct backing_snapshot *snapshot);
 
 /* Removes the snapshot of that name, which was made here, on a thread of the store, because the
  * cluster may be away; what can't be removed is in the log. */

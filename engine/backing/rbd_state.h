@@ -69,6 +69,13 @@ struct rbd_store {
 	int64_t silent_since; /* as the log was told; clock_ms(), 0: it was not, or it is over */
 	bool told_failure;
 
+	/* Its checkpoints: see rbd_checkpoint.c. */
+	pthread_mutex_t learning;           /* held while they are learned */
+	pthread_mutex_t listing;            /* guards the members below; held only for moments */
+	struct rbd_checkpoint *checkpoints; /* oldest first */
+	size_t checkpoint_count;
+	_Atomic uint64_t edition; /* another one with each change of the list */
+
 	/* Of the image that this one is a snapshot of, to be removed at the end; NULL: not ours. */
 	struct rbd_store *origin;
 

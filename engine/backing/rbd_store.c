@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/backing/rbd_store.h"
 
+#include "engine/backing/rbd_checkpoint.h"
 #include "engine/backing/rbd_lock.h"
 #include "engine/backing/rbd_loss.h"
 #include "engine/backing/rbd_pending.h"
-#include "engine/backing/rbd_search.h"
 #include "engine/backing/rbd_size.h"
 #include "engine/backing/rbd_snapshot.h"
 #include "engine/backing/rbd_thread.h"
@@ -64,23 +64,6 @@ rbd_store_start(struct rbd_store *store, struct backing_call *call)
 	rbd_pending_send(store, call);
 }
 
-int
-rbd_store_extents(struct rbd_store *store, uint64_t offset, uint64_t length, bool one,
-		  extent_visit visit, void *data)
-{
-	int r;
-
-	if (atomic_load(&store->fenced))
-		return -ESHUTDOWN;
-	if (store->timeout > 0)
-		return rbd_search(store, offset, length, one, visit, data);
-	r = store->module->extents(store->image, offset, length, one, store->facts.maps_objects,
-				   visit, data);
-	rbd_loss_note(store, false, r);
-	/* What was found after the loss is the new owner's, or older. */
-	return atomic_load(&store->fenced) ? -ESHUTDOWN : r;
-}
-
 static void
 store_free(struct rbd_store *store)
 {
@@ -94,6 +77,9 @@ store_free(struct rbd_store *store)
 		rbd_snapshot_remove(store->origin, store->name.snapshot);
 		rbd_store_put(store->origin);
 	}
+	rbd_checkpoints_free(store);
+	pthread_mutex_destroy(&store->listing);
+	pthread_mutex_destroy(&store->learning);
 	pthread_cond_destroy(&store->end_of_thread);
 	pthread_cond_destroy(&store->end_of_looking);
 	pthread_mutex_destroy(&store->pending);
@@ -122,6 +108,8 @@ store_new(const struct rbd_module *module, const struct rbd_place *place)
 	pthread_mutex_init(&store->sizing, NULL);
 	pthread_mutex_init(&store->following, NULL);
 	pthread_mutex_init(&store->pending, NULL);
+	pthread_mutex_init(&store->learning, NULL);
+	pthread_mutex_init(&store->listing, NULL);
 	thread_condition_init(&store->stopping);
 	thread_condition_init(&store->news);
 	thread_condition_init(&store->end_of_looking);
@@ -191,6 +179,10 @@ rbd_store_get(const struct rbd_module *module, const struct rbd_place *place,
 			  strerror(-r));
 	if (r == 0 && (r = rbd_pending_begin(store)) < 0)
 		error_set(error, r, "%s: no thread can be started: %s", place->name, strerror(-r));
+	/* After the watch has begun, which tells of later ones. */
+	if (r == 0 && (r = rbd_checkpoints_learn(store)) < 0)
+		error_set(error, r, "%s: its checkpoints can't be read: %s", place->name,
+			  strerror(-r));
 	if (r < 0) {
 		store_free(store);
 		return r;

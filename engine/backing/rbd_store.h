@@ -25,9 +25,4 @@ rbd_store_remove_at_end(struct rbd_store *store, struct rbd_store *origin);
 void
 rbd_store_start(struct rbd_store *store, struct backing_call *call);
 
-/* As .extents(). */
-int
-rbd_store_extents(struct rbd_store *store, uint64_t offset, uint64_t length, bool one,
-		  extent_visit visit, void *data);
-
 #endif

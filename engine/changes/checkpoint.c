@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/changes/checkpoint.h"
 
-#include "engine/backing/kind.h"
 #include "engine/changes/checkpoints_state.h"
+#include "engine/changes/native.h"
 #include "engine/image/freeze.h"
 #include "engine/image/image.h"
 #include "engine/io/image_state.h"
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/error.h"
+#include "common/log.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -41,12 +43,13 @@ check_granule(uint64_t granule, char **error)
 			 "the granularity of a checkpoint is a power of 2 from 4 KiB to 1 MiB");
 }
 
-/* mutex held. */
+/* mutex held, or the set has bitmaps. */
 static struct checkpoint **
 find(struct checkpoints *set, const char *name)
 {
 	struct checkpoint **at = &set->first;
 
+	native_follow(set);
 	while (*at && strcmp((*at)->facts.name, name) != 0)
 		at = &(*at)->next;
 	return at;
@@ -55,32 +58,19 @@ find(struct checkpoints *set, const char *name)
 static int
 check_room(struct checkpoints *set, const char *name, char **error)
 {
-	bool exists, full;
+	bool taken, full;
 
 	pthread_mutex_lock(&set->mutex);
-	exists = *find(set, name) != NULL;
+	taken = *find(set, name) != NULL;
 	full = set->count == CHECKPOINTS_MAX;
 	pthread_mutex_unlock(&set->mutex);
-	if (exists)
+	if (taken)
 		return error_set(error, -EEXIST, "there is a checkpoint %s already", name);
 	if (full)
 		return error_set(error, -ENOSPC,
 				 "there are %d checkpoints already, which is the most; delete one",
 				 CHECKPOINTS_MAX);
 	return 0;
-}
-
-/* While this server has no lock of an image in Ceph, or has lost it, others may change the image.
- */
-static int
-check_possible(const struct image *image, char **error)
-{
-	if (!image->backing.kind->start)
-		return 0;
-	return error_set(error, -EOPNOTSUPP,
-			 "%s: an image in Ceph has no checkpoints here, since other servers may "
-			 "change it: rbd diff tells what has changed since a snapshot",
-			 image->backing.path);
 }
 
 static struct checkpoint *
@@ -108,7 +98,7 @@ checkpoints_discard(struct checkpoint *prepared)
 	while (prepared) {
 		struct checkpoint *next = prepared->next;
 
-		if (!prepared->set->first) {
+		if (!prepared->set->kind && !prepared->set->first) {
 			kept_save(prepared->set);
 			kept_close(prepared->set);
 		}
@@ -136,6 +126,37 @@ sync_image(struct checkpoints *set, char **error)
 				  set->image->backing.path, strerror(-r));
 }
 
+/* Prepares one that has a bitmap. */
+static int
+prepare_noted(struct checkpoints *set, const char *name, uint64_t granule,
+	      struct checkpoint **prepared, char **error)
+{
+	struct checkpoint *checkpoint = prepare_one(set, name, granule);
+	int r;
+
+	if (!checkpoint)
+		return -ENOMEM;
+	/* From now on, checkpoints_discard() undoes it. */
+	*prepared = checkpoint;
+	r = kept_prepare(set, error);
+	if (r == 0) {
+		r = kept_make_room(checkpoint);
+		if (r < 0)
+			no_record(set, r, error);
+	}
+	/* The most of it now, so that little is left after the moment. */
+	return r == 0 ? sync_image(set, error) : r;
+}
+
+/* Whether the backing of a set's image keeps one that is prepared for another image. */
+static bool
+is_prepared(const struct checkpoints *set, const struct checkpoint *prepared)
+{
+	while (prepared && !(set->kind && image_same(prepared->set->image, set->image)))
+		prepared = prepared->next;
+	return prepared;
+}
+
 int
 checkpoints_prepare(struct checkpoints *const sets[], size_t count, const char *name,
 		    uint64_t granule, struct checkpoint **prepared, char **error)
@@ -148,33 +169,52 @@ checkpoints_prepare(struct checkpoints *const sets[], size_t count, const char *
 	if (r == 0)
 		r = check_granule(granule, error);
 	for (size_t i = 0; r == 0 && i < count; i++) {
-		struct checkpoint *checkpoint;
+		struct checkpoint *one = NULL;
 
-		r = check_possible(sets[i]->image, error);
+		if (is_prepared(sets[i], *prepared))
+			continue;
+		r = check_room(sets[i], name, error);
 		if (r == 0)
-			r = check_room(sets[i], name, error);
-		checkpoint = r == 0 ? prepare_one(sets[i], name, granule) : NULL;
-		if (r == 0 && !checkpoint)
-			r = -ENOMEM;
-		if (r < 0)
-			break;
-		checkpoint->next = *prepared;
-		*prepared = checkpoint;
-		r = kept_prepare(sets[i], error);
-		if (r == 0) {
-			r = kept_make_room(checkpoint);
-			if (r < 0)
-				no_record(sets[i], r, error);
+			r = sets[i]->kind ? native_prepare(sets[i], name, granule, &one, error)
+					  : prepare_noted(sets[i], name, granule, &one, error);
+		if (one) {
+			one->next = *prepared;
+			*prepared = one;
 		}
-		/* The most of it now, so that little is left after the moment. */
-		if (r == 0)
-			r = sync_image(sets[i], error);
 	}
 	if (r < 0) {
 		checkpoints_discard(*prepared);
 		*prepared = NULL;
 	}
 	return r;
+}
+
+int
+checkpoints_make_prepared(const struct checkpoint *prepared, int64_t end, char **error)
+{
+	return native_make(prepared, end, error);
+}
+
+static void
+begin_noted(struct checkpoint *checkpoint, int64_t now)
+{
+	struct checkpoints *set = checkpoint->set;
+
+	checkpoint->facts.begun = checkpoint->entry.begun = now;
+	if (!set->observed) {
+		image_observe(set->image, &set->observer);
+		set->observed = true;
+		atomic_store(&set->kept, set->file != NULL);
+	}
+	checkpoint_append(checkpoint);
+}
+
+/* The set finds it in the backing's list. */
+static void
+begin_native(struct checkpoint *prepared)
+{
+	native_keep(prepared);
+	checkpoint_free(prepared);
 }
 
 void
@@ -184,30 +224,13 @@ checkpoints_begin_prepared(struct checkpoint *prepared)
 
 	while (prepared) {
 		struct checkpoint *next = prepared->next;
-		struct checkpoints *set = prepared->set;
 
-		prepared->facts.begun = prepared->entry.begun = now;
-		if (!set->observed) {
-			image_observe(set->image, &set->observer);
-			set->observed = true;
-			atomic_store(&set->kept, set->file != NULL);
-		}
-		checkpoint_append(prepared);
+		if (prepared->set->kind)
+			begin_native(prepared);
+		else
+			begin_noted(prepared, now);
 		prepared = next;
 	}
-}
-
-/* Freezes the images of the sets. Returns 0 or -ENOMEM. */
-static int
-freeze_sets(struct freeze *freeze, struct checkpoints *const sets[], size_t count)
-{
-	struct image **CLEANUP_FREE images = calloc(count, sizeof(struct image *));
-
-	if (!images)
-		return -ENOMEM;
-	for (size_t i = 0; i < count; i++)
-		images[i] = sets[i]->image;
-	return freeze_begin(freeze, images, count);
 }
 
 void
@@ -248,6 +271,23 @@ end_one(struct checkpoints *set, struct checkpoint **at)
 	checkpoint_release(checkpoint);
 }
 
+/* Ends what has begun, as far as possible. */
+static void
+end_all(struct checkpoints *const sets[], size_t count, const char *name)
+{
+	for (size_t i = 0; i < count; i++) {
+		char *CLEANUP_FREE error = NULL;
+		int r = sets[i]->kind ? native_end(sets[i], name, &error) : 0;
+
+		if (r < 0)
+			log_warning("%s: the checkpoint %s is left: %s",
+				    sets[i]->image->backing.path, name,
+				    error ? error : strerror(-r));
+		if (!sets[i]->kind)
+			end_one(sets[i], find(sets[i], name));
+	}
+}
+
 int
 checkpoints_save_begun(struct checkpoints *const sets[], size_t count, const char *name,
 		       char **error)
@@ -255,15 +295,52 @@ checkpoints_save_begun(struct checkpoints *const sets[], size_t count, const cha
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < count; i++)
-		r = sync_image(sets[i], error);
+		if (!sets[i]->kind)
+			r = sync_image(sets[i], error);
 	for (size_t i = 0; r == 0 && i < count; i++) {
+		if (sets[i]->kind)
+			continue;
 		atomic_store(&(*find(sets[i], name))->unsaved, false);
 		r = kept_save(sets[i]);
 		if (r < 0)
 			no_record(sets[i], r, error);
 	}
-	for (size_t i = 0; r < 0 && i < count; i++)
-		end_one(sets[i], find(sets[i], name));
+	if (r < 0)
+		end_all(sets, count, name);
+	return r;
+}
+
+/* Begins at one moment what is prepared. */
+static int
+pass_moment(struct checkpoints *const sets[], size_t count, struct checkpoint *prepared,
+	    char **error)
+{
+	struct image **CLEANUP_FREE images = calloc(count, sizeof(struct image *));
+	const int64_t end = clock_ms(CLOCK_MONOTONIC) + NATIVE_LIMIT_MS;
+	struct freeze freeze;
+	bool native = false;
+	int r = images ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		images[i] = sets[i]->image;
+		native = native || sets[i]->kind;
+	}
+	if (r == 0)
+		r = native ? freeze_begin_in_time(&freeze, images, count)
+			   : freeze_begin(&freeze, images, count);
+	if (r == -ETIMEDOUT)
+		error_set(error, r,
+			  "a disk or cluster has not answered for some seconds, and all changes "
+			  "waited; try again%s",
+			  count > 1 ? ", or begin a checkpoint of each export" : "");
+	if (r == 0) {
+		r = native_make(prepared, end, error);
+		if (r == 0)
+			checkpoints_begin_prepared(prepared);
+		freeze_end(&freeze);
+	}
+	if (r < 0)
+		checkpoints_discard(prepared);
 	return r;
 }
 
@@ -272,91 +349,44 @@ checkpoints_begin(struct checkpoints *const sets[], size_t count, const char *na
 		  uint64_t granule, char **error)
 {
 	struct checkpoint *prepared;
-	struct freeze freeze;
 	int r = checkpoints_prepare(sets, count, name, granule, &prepared, error);
 
-	if (r < 0)
-		return r;
-	r = freeze_sets(&freeze, sets, count);
-	if (r == -ETIMEDOUT)
-		error_set(error, r,
-			  "a disk has not answered for some seconds, and all changes waited; try "
-			  "again, or begin a checkpoint of each export");
-	if (r < 0) {
-		checkpoints_discard(prepared);
-		return r;
-	}
-	checkpoints_begin_prepared(prepared);
-	freeze_end(&freeze);
-	return checkpoints_save_begun(sets, count, name, error);
-}
-
-/* ---- copies */
-
-/* Adds room for a copy of a checkpoint. Returns 0 or -ENOMEM. */
-static int
-add_copy(struct checkpoints *copy, const struct checkpoint *of)
-{
-	struct record_entry entry = of->entry;
-	struct checkpoint *checkpoint;
-
-	/* One of a record that was refused has fewer than the record says: none. */
-	entry.granules = bitmap_granules(of->bitmap);
-	entry.covered = bitmap_covered(of->bitmap);
-	checkpoint = checkpoint_new(copy, &entry, false);
-	if (!checkpoint)
-		return -ENOMEM;
-	checkpoint->of = of;
-	checkpoint_append(checkpoint);
-	return 0;
-}
-
-struct checkpoints *
-checkpoints_prepare_copy(const struct checkpoints *set, const struct checkpoint *prepared)
-{
-	struct checkpoints *copy = checkpoints_new(NULL);
-	int r = copy ? 0 : -ENOMEM;
-
-	for (const struct checkpoint *of = set->first; r == 0 && of; of = of->next)
-		r = add_copy(copy, of);
-	while (prepared && prepared->set != set)
-		prepared = prepared->next;
-	if (r == 0 && prepared)
-		r = add_copy(copy, prepared);
 	if (r == 0)
-		return copy;
-	checkpoints_free(copy);
-	return NULL;
-}
-
-void
-checkpoints_copy(struct checkpoints *copy)
-{
-	char reason[REASON_MAX];
-
-	for (struct checkpoint *to = copy->first; to; to = to->next) {
-		to->facts.begun = to->of->facts.begun;
-		bitmap_copy(to->bitmap, to->of->bitmap);
-		if (checkpoints_problem(to->of->set, reason))
-			checkpoints_set_problem(copy, reason);
-		to->of = NULL;
-	}
+		r = pass_moment(sets, count, prepared, error);
+	return r < 0 ? r : checkpoints_save_begun(sets, count, name, error);
 }
 
 /* ---- ending */
 
+static bool
+exists(struct checkpoints *set, const char *name)
+{
+	bool found;
+
+	pthread_mutex_lock(&set->mutex);
+	found = *find(set, name) != NULL;
+	pthread_mutex_unlock(&set->mutex);
+	return found;
+}
+
 int
 checkpoints_end(struct checkpoints *const sets[], size_t count, const char *name, char **error)
 {
+	int r = 0;
+
 	*error = NULL;
 	for (size_t i = 0; i < count; i++) {
-		if (!*find(sets[i], name))
+		if (!exists(sets[i], name))
 			return error_set(error, -ENOENT, "there is no checkpoint %s", name);
 	}
-	/* One after the other: this needs no common moment. */
-	for (size_t i = 0; i < count; i++)
-		end_one(sets[i], find(sets[i], name));
-	return 0;
+	/* One after the other: this needs no common moment. First what may fail. */
+	for (size_t i = 0; r == 0 && i < count; i++)
+		if (sets[i]->kind)
+			r = native_end(sets[i], name, error);
+	for (size_t i = 0; r == 0 && i < count; i++)
+		if (!sets[i]->kind)
+			end_one(sets[i], find(sets[i], name));
+	return r;
 }
 
 /* ---- questions */
@@ -369,6 +399,7 @@ checkpoints_at(struct checkpoints *set, size_t n, struct checkpoint_facts *facts
 	if (!set)
 		return false;
 	pthread_mutex_lock(&set->mutex);
+	native_follow(set);
 	for (checkpoint = set->first; checkpoint && n > 0; checkpoint = checkpoint->next)
 		n--;
 	if (checkpoint) {
@@ -387,6 +418,7 @@ checkpoint_hold(struct checkpoints *set, uint32_t id)
 	if (!set)
 		return NULL;
 	pthread_mutex_lock(&set->mutex);
+	native_follow(set);
 	for (checkpoint = set->first; checkpoint && checkpoint->facts.id != id;
 	     checkpoint = checkpoint->next)
 		;
@@ -396,20 +428,23 @@ checkpoint_hold(struct checkpoints *set, uint32_t id)
 	return checkpoint;
 }
 
-bool
-checkpoint_run(const struct checkpoint *checkpoint, uint64_t start, uint64_t limit, uint64_t *end)
+int
+checkpoint_visit(const struct checkpoint *checkpoint, uint64_t offset, uint64_t length,
+		 change_visit visit, void *data)
 {
-	return bitmap_run(checkpoint->bitmap, start, limit, end);
-}
+	const uint64_t end = offset + length;
+	uint64_t next;
+	int r = 0;
 
-bool
-checkpoint_has_ended(const struct checkpoint *checkpoint)
-{
-	return atomic_load(&checkpoint->over);
-}
+	if (checkpoint->set->kind)
+		return native_visit(checkpoint, offset, length, visit, data);
+	for (; r == 0 && offset < end; offset = next) {
+		bool changed = bitmap_run(checkpoint->bitmap, offset, end, &next);
 
-bool
-checkpoint_is_unknown(const struct checkpoint *checkpoint)
-{
-	return atomic_load(&checkpoint->set->unknown);
+		r = visit(data, offset, next - offset, changed);
+	}
+	/* Only now: what was told before one of these may be too little. */
+	if (atomic_load(&checkpoint->over))
+		return -EIDRM;
+	return atomic_load(&checkpoint->set->unknown) ? -ENODATA : r;
 }

@@ -13,6 +13,8 @@
  *
  * If this can't be told of a record, or it can't be written any more, all checkpoints in it are
  * unknown.
+ *
+ * A backing may keep checkpoints by itself. Then nothing is noted here, and the backing is asked.
  */
 #ifndef ENGINE_CHANGES_CHECKPOINT_H
 #define ENGINE_CHANGES_CHECKPOINT_H
@@ -31,16 +33,18 @@ struct image;
 /* The checkpoints of one image. */
 struct checkpoints;
 
-/* Makes an empty set, or returns NULL if there is no memory. The image must outlive it. Only this
- * kind of set changes; for the other one see checkpoints_prepare_copy(). */
+/* Makes a set, or returns NULL if there is no memory. The image must outlive it. The set is empty,
+ * or has the checkpoints that the image's backing keeps by itself (native.h). Only this kind of set
+ * changes; for the other one see checkpoints_prepare_copy(). */
 struct checkpoints *
 checkpoints_new(struct image *image);
 
 /*
  * Keeps the checkpoints in a record, at that path, which exists only while there are some; those
  * that it has come back. To be called once, before the image is used, and when no other process
- * changes it. `owner`: a user to whom the record may belong, besides root and the process's own.
- * Returns 0, or -ENOMEM. Logs why those of a record are unknown. Waits for disks.
+ * changes it; not for a backing that keeps them. `owner`: a user to whom the record may belong,
+ * besides root and the process's own. Returns 0, or -ENOMEM. Logs why those of a record are
+ * unknown. Waits for disks.
  */
 int
 checkpoints_keep(struct checkpoints *set, const char *file, uid_t owner);
@@ -55,27 +59,33 @@ checkpoints_free(struct checkpoints *set);
 /*
  * Begins a checkpoint of that name in each of `count` sets, which differ, at one moment in the
  * order of all changes (engine/image/freeze.h). `granule`: in bytes. Waits for the changes in
- * flight. Returns 0, or -errno with *error, a sentence (the caller frees it; NULL: no memory); then
- * there is none in any set.
+ * flight; and while a backing begins one of its own, for some seconds, changes of all images wait.
+ * Returns 0, or -errno with *error, a sentence (the caller frees it; NULL: no memory); then there
+ * is none in any set.
  */
 int
 checkpoints_begin(struct checkpoints *const sets[], size_t count, const char *name,
 		  uint64_t granule, char **error);
 
-/* Ends the checkpoint of that name in each of `count` sets. Waits for the changes in flight.
- * Returns 0, or -errno with *error, as above; then none has ended. */
+/* Ends the checkpoint of that name in each of `count` sets. Waits for the changes in flight, and
+ * for backings that keep it. Returns 0, or -errno with *error, as above; then none has ended, but
+ * for those of some such backings. */
 int
 checkpoints_end(struct checkpoints *const sets[], size_t count, const char *name, char **error);
 
 /*
  * checkpoints_begin() in parts, for a moment that the caller makes. The first part does all
  * that can fail before, and returns as checkpoints_begin() does, with *prepared; the second one,
- * between freeze_begin() and freeze_end() for the images of all sets, begins. checkpoints_discard()
- * undoes the first one. NULL is prepared to begin nothing.
+ * between freeze_begin() and freeze_end() for the images of all sets, has the backings make what
+ * they keep, until a time of clock_ms(CLOCK_MONOTONIC), and returns alike; the third one, in the
+ * same moment, begins. checkpoints_discard() undoes the first two. NULL is prepared to begin
+ * nothing.
  */
 int
 checkpoints_prepare(struct checkpoints *const sets[], size_t count, const char *name,
 		    uint64_t granule, struct checkpoint **prepared, char **error);
+int
+checkpoints_make_prepared(const struct checkpoint *prepared, int64_t end, char **error);
 void
 checkpoints_begin_prepared(struct checkpoint *prepared);
 void
@@ -92,12 +102,15 @@ checkpoints_save_begun(struct checkpoints *const sets[], size_t count, const cha
  * Makes a set that is to have what the checkpoints of `set`, with a prepared one (or NULL), know at
  * a moment. It never changes, and has no image. NULL: no memory. The caller frees it with
  * checkpoints_free(). Before any other change of `set`, checkpoints_copy() fills it, at a moment in
- * which no change of the image is in flight.
+ * which no change of the image is in flight; and checkpoints_of_snapshot() tells it of a snapshot
+ * of that moment, which must outlive it: there, the backing has the checkpoints that it keeps.
  */
 struct checkpoints *
 checkpoints_prepare_copy(const struct checkpoints *set, const struct checkpoint *prepared);
 void
 checkpoints_copy(struct checkpoints *copy);
+void
+checkpoints_of_snapshot(struct checkpoints *copy, struct image *snapshot);
 
 /* To be called after each change of the image's size. What the image did not have at some time
  * since the checkpoint counts as changed. `set` may be NULL. */
@@ -109,7 +122,7 @@ checkpoints_resized(struct checkpoints *set);
 void
 checkpoints_spoil(struct checkpoints *set);
 
-/* ---- questions: any thread, at any time; none waits for a change */
+/* ---- questions: any thread, at any time; none waits for a change, and only one for a backing */
 
 /* Tells of the n-th checkpoint, from 0, oldest first. Returns false if there are fewer;
  * `set` may be NULL, which has none. */
@@ -123,20 +136,13 @@ checkpoint_hold(struct checkpoints *set, uint32_t id);
 void
 checkpoint_release(struct checkpoint *checkpoint);
 
-/* Returns whether the byte at `start` of the image has changed since, and sets *end, at most
- * `limit` (> start), to the end of the run. */
-bool
-checkpoint_run(const struct checkpoint *checkpoint, uint64_t start, uint64_t limit, uint64_t *end);
-
-/* Returns whether what has changed since is unknown. Then what checkpoint_run() returned before
- * this call may be too little. */
-bool
-checkpoint_is_unknown(const struct checkpoint *checkpoint);
-
-/* Returns whether it has ended. Then what checkpoint_run() returned before this call may be too
- * little. */
-bool
-checkpoint_has_ended(const struct checkpoint *checkpoint);
+/* Visits the runs of a range of the image, in order. Returns 0, or what the visitor has returned;
+ * -EIDRM: the checkpoint has ended; -ENODATA: what has changed since is unknown; or, of a backing
+ * that keeps it, another -errno. With such an error, what was visited may be too little. Waits for
+ * such a backing. */
+int
+checkpoint_visit(const struct checkpoint *checkpoint, uint64_t offset, uint64_t length,
+		 change_visit visit, void *data);
 
 /* Returns whether all checkpoints of the set are unknown, also those of a record that can't be
  * read, which are not in the list. Copies the reason, for "...: take a full backup". */

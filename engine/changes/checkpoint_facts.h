@@ -27,6 +27,10 @@ struct checkpoint_facts {
 	bool unknown;     /* what has changed since; so are all of the set: checkpoints_problem() */
 };
 
+/* Gets a run of the image that has changed since a checkpoint, or has not; in bytes. Any result
+ * but 0 ends the visit. */
+typedef int (*change_visit)(void *data, uint64_t offset, uint64_t length, bool changed);
+
 /* Returns whether this is a name: 1 to CHECKPOINT_NAME_MAX letters, digits and "+-.:_". */
 bool
 checkpoint_name_is_valid(const char *name);

@@ -7,6 +7,7 @@
 #include "engine/changes/recorder.h"
 #include "engine/image/freeze.h"
 #include "engine/image/image.h"
+#include "engine/io/image_state.h"
 #include "engine/io/range.h"
 
 #include "common/container_of.h"
@@ -68,6 +69,7 @@ checkpoints_new(struct image *image)
 		return NULL;
 	set->image = image;
 	set->start = image ? image_start(image) : 0;
+	set->kind = image ? image->backing.kind->checkpoints : NULL;
 	set->observer.change = note_change;
 	set->observer.truncated = note_end;
 	set->record.fd = -1;
@@ -94,6 +96,8 @@ checkpoints_set_problem(struct checkpoints *set, const char *reason)
 void
 checkpoint_free(struct checkpoint *checkpoint)
 {
+	if (checkpoint->making)
+		checkpoint->set->image->backing.kind->snapshots->free(checkpoint->making);
 	free(checkpoint->bitmap);
 	free(checkpoint->written);
 	free(checkpoint->stale);
@@ -124,6 +128,8 @@ checkpoint_new(struct checkpoints *set, const struct record_entry *entry, bool k
 	checkpoint->facts.begun = entry->begun;
 	checkpoint->facts.id = atomic_fetch_add(&last_id, 1) + 1;
 	memcpy(checkpoint->facts.name, entry->name, strlen(entry->name) + 1);
+	if (set->kind)
+		return checkpoint;
 	checkpoint->bitmap = bitmap_of(entry);
 	if (kept) {
 		checkpoint->written = bitmap_of(entry);
@@ -200,14 +206,14 @@ limit_all(struct checkpoints *set, uint64_t bytes)
 void
 checkpoints_resized(struct checkpoints *set)
 {
-	if (set && set->image && set->first)
+	if (set && set->image && !set->kind && set->first)
 		limit_all(set, image_size(set->image));
 }
 
 void
 checkpoints_spoil(struct checkpoints *set)
 {
-	if (set && set->image && set->first)
+	if (set && set->image && !set->kind && set->first)
 		limit_all(set, 0);
 }
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The checkpoints of an image, for the files of this folder: checkpoint.c begins and ends them,
- * kept.c has their record, kept_found.c takes the one over that is there, and recorder.c writes
- * into it what changes.
+ * copied.c has what those of a snapshot know, and native.c those that the backing keeps. kept.c has
+ * their record, kept_found.c takes the one over that is there, and recorder.c writes into it what
+ * changes.
  */
 #ifndef ENGINE_CHANGES_CHECKPOINTS_STATE_H
 #define ENGINE_CHANGES_CHECKPOINTS_STATE_H
 
+#include "engine/backing/kind.h"
 #include "engine/changes/bitmap.h"
 #include "engine/changes/checkpoint_facts.h"
 #include "engine/changes/record.h"
@@ -20,7 +22,9 @@ struct range;
 struct checkpoint {
 	struct checkpoints *set;
 	struct checkpoint_facts facts;
-	struct bitmap *bitmap;       /* what questions are answered from */
+	struct bitmap *bitmap; /* what questions are answered from; NULL: it is native */
+	struct backing_checkpoint native;
+	struct backing_snapshot *making; /* native and not begun: what it is to be */
 	const struct checkpoint *of; /* of a copy, until it is filled: what it is to be a copy of */
 	_Atomic bool over; /* set before it leaves the list, and when it leaves the record */
 	/* It has begun, but is not in the record yet: the image is not durable as it was then. */
@@ -38,6 +42,10 @@ struct checkpoint {
 struct checkpoints {
 	struct image *image; /* NULL: it is a copy */
 	uint64_t start;      /* of the image in its file, in bytes */
+
+	const struct backing_checkpoints *kind; /* native ones; NULL: bitmaps. Constant */
+	bool followed; /* the list is what the backing had in .edition; guarded by .mutex */
+	uint64_t edition;
 
 	struct observer observer;
 	bool observed; /* the image's file has the observer; of the control path */
@@ -80,12 +88,11 @@ struct checkpoints {
 	bool stop;
 };
 
-/* Makes a checkpoint that is in no list, from an entry or facts. `kept`: for a record. NULL: no
- * memory. */
+/* Makes a checkpoint that is in no list, from an entry. `kept`: for a record. NULL: no memory. */
 struct checkpoint *
 checkpoint_new(struct checkpoints *set, const struct record_entry *entry, bool kept);
 
-/* Frees one that is in no list. */
+/* Frees one that is in no list. A native one that was made, and is not to stay, is removed. */
 void
 checkpoint_free(struct checkpoint *checkpoint);
 

@@ -30,6 +30,9 @@ int
 rbd_image_extents(struct rbd_image *image, uint64_t offset, uint64_t length, bool one, bool whole,
 		  extent_visit visit, void *data);
 int
+rbd_image_changes(struct rbd_image *image, const char *since, uint64_t offset, uint64_t length,
+		  extent_visit visit, void *data);
+int
 rbd_image_lock_owner(struct rbd_image *image, struct rbd_owner *owner);
 int
 rbd_image_lock_acquire(struct rbd_image *image);
@@ -41,5 +44,11 @@ int
 rbd_image_snapshot_create(struct rbd_image *image, const char *name);
 int
 rbd_image_snapshot_remove(struct rbd_image *image, const char *name);
+int
+rbd_image_snapshots(struct rbd_image *image, rbd_snapshot_visit visit, void *data);
+
+/* Returns whether the cluster has a snapshot of that name now: 0; -ENOENT; or -errno. */
+int
+rbd_image_snapshot_check(struct rbd_image *image, const char *name);
 
 #endif

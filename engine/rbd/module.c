@@ -288,8 +288,8 @@ image_watch(struct rbd_image *image, void (*updated)(void *data), void *data)
 	return r;
 }
 
-__attribute__((visibility("default"))) extern const struct rbd_module nbdloop_rbd_module_5;
-const struct rbd_module nbdloop_rbd_module_5 = {
+__attribute__((visibility("default"))) extern const struct rbd_module nbdloop_rbd_module_6;
+const struct rbd_module nbdloop_rbd_module_6 = {
 	.open = image_open,
 	.close = image_close,
 	.start = rbd_image_start,
@@ -302,4 +302,6 @@ const struct rbd_module nbdloop_rbd_module_5 = {
 	.lock_break = rbd_image_lock_break,
 	.snapshot_create = rbd_image_snapshot_create,
 	.snapshot_remove = rbd_image_snapshot_remove,
+	.snapshots = rbd_image_snapshots,
+	.changes = rbd_image_changes,
 };

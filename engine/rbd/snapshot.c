@@ -9,6 +9,9 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 /* How long the monitors may take to give a snapshot its number, in seconds. librbd has all of the
  * image's writes wait for it, however long ago the request for the snapshot was given up. */
@@ -75,4 +78,70 @@ int
 rbd_image_snapshot_remove(struct rbd_image *image, const char *name)
 {
 	return rbd_snap_remove(image->image, name);
+}
+
+/* ---- those that there are */
+
+/* Lists the snapshots of an image. Returns their number, and the caller frees *list with
+ * rbd_snap_list_end() and free(); or -errno. */
+static int
+list_snapshots(rbd_image_t image, rbd_snap_info_t **list)
+{
+	int most = 64, count;
+
+	do {
+		*list = calloc((size_t)most, sizeof(**list));
+		if (!*list)
+			return -ENOMEM;
+		count = rbd_snap_list(image, *list, &most);
+		if (count < 0)
+			free(*list);
+	} while (count == -ERANGE); /* `most` is enough now */
+	return count;
+}
+
+static void
+free_list(rbd_snap_info_t *list, int count)
+{
+	/* Its end is an entry without a name, which an empty list does not have. */
+	if (count > 0)
+		rbd_snap_list_end(list);
+	free(list);
+}
+
+int
+rbd_image_snapshots(struct rbd_image *image, rbd_snapshot_visit visit, void *data)
+{
+	rbd_snap_info_t *list;
+	int count = list_snapshots(image->image, &list);
+
+	if (count < 0)
+		return count;
+	for (int i = 0; i < count; i++) {
+		struct timespec made = {0};
+
+		rbd_snap_get_timestamp(image->image, list[i].id, &made);
+		visit(data, &(struct rbd_snapshot_facts){list[i].name, list[i].id, list[i].size,
+							 (int64_t)made.tv_sec});
+	}
+	free_list(list, count);
+	return 0;
+}
+
+/* By another handle, which reads the image's header now. */
+int
+rbd_image_snapshot_check(struct rbd_image *image, const char *name)
+{
+	char id[64];
+	rbd_image_t fresh;
+	uint64_t number;
+	int r = rbd_get_id(image->image, id, sizeof(id));
+
+	if (r >= 0)
+		r = rbd_open_by_id_read_only(image->pool, id, &fresh, NULL);
+	if (r < 0)
+		return r;
+	r = rbd_snap_get_id(fresh, name, &number);
+	rbd_close(fresh);
+	return r;
 }

@@ -283,7 +283,10 @@ pass_moment(const struct snapshot_order orders[], struct preparation prepared[],
 	if (r < 0)
 		return r;
 	/* First what can fail: a copy that has begun is ended only with its moment over. */
-	r = make_own(orders, prepared, count, end, error);
+	if (wish->make_first)
+		r = wish->make_first(wish->data, end, error);
+	if (r == 0)
+		r = make_own(orders, prepared, count, end, error);
 	for (size_t i = 0; r == 0 && i < count; i++)
 		begin(images[i], &prepared[i]);
 	if (r == 0 && wish->at_moment)

@@ -28,6 +28,10 @@ struct snapshot_wish {
 	const char *scratch;   /* directory of the scratch files; NULL: that of the image's file; an
 				  image in Ceph needs none */
 	uint64_t scratch_size; /* the most bytes of a copy's scratch file; 0: no limit */
+	/* Called first at the moment, to make what must not be newer than the snapshots, until a
+	 * time of clock_ms(CLOCK_MONOTONIC). Returns 0, or -errno with *error as
+	 * snapshots_take(), and then there is no moment. NULL: there is nothing to make. */
+	int (*make_first)(void *data, int64_t end, char **error);
 	/* Called at the moment, at which no change of the images is in flight, if all else has
 	 * succeeded; NULL: nothing is. Must be quick, since changes wait. */
 	void (*at_moment)(void *data);

@@ -114,7 +114,14 @@ exports_keep_checkpoints(const struct exports *exports, struct export *export, c
 	int r;
 
 	image_status(export->image, &status);
-	if (exports->reserved || status.backing->kind->start || (chosen && !strcmp(chosen, "none")))
+	if (exports->reserved || (chosen && !strcmp(chosen, "none")))
+		return 0;
+	if (status.backing->kind->checkpoints && chosen)
+		return error_set(error, -EINVAL,
+				 "export \"%s\": changes=%s is not possible: the checkpoints of "
+				 "%s are in the cluster",
+				 export->config->name, chosen, status.path);
+	if (status.backing->kind->checkpoints)
 		return 0;
 	/* There is no place beside a device: /dev is in memory. */
 	if (!chosen && status.backing->block_device)

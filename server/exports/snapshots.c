@@ -186,6 +186,14 @@ prepare(struct making *making, struct exports *exports, const struct snapshot_re
 	return r;
 }
 
+static int
+make_checkpoints(void *data, int64_t end, char **error)
+{
+	const struct making *making = data;
+
+	return checkpoints_make_prepared(making->prepared, end, error);
+}
+
 static void
 begin_checkpoints(void *data)
 {
@@ -232,8 +240,11 @@ static int
 take_snapshots(struct making *making, struct exports *exports,
 	       const struct snapshot_request *request, char **error)
 {
-	const struct snapshot_wish wish = {request->scratch, request->scratch_size,
-					   begin_checkpoints, making};
+	const struct snapshot_wish wish = {.scratch = request->scratch,
+					   .scratch_size = request->scratch_size,
+					   .make_first = make_checkpoints,
+					   .at_moment = begin_checkpoints,
+					   .data = making};
 	char *CLEANUP_FREE ignored = NULL;
 	int r = request->scratch ? sandbox_admits(request->scratch, error) : 0;
 
@@ -242,8 +253,10 @@ take_snapshots(struct making *making, struct exports *exports,
 	if (r == 0)
 		r = snapshots_take(making->orders, making->count, &wish, error);
 	/* Whatever fails from here on, the exports close them. */
-	for (size_t i = 0; r == 0 && i < making->count; i++)
+	for (size_t i = 0; r == 0 && i < making->count; i++) {
 		making->exports[i]->image = making->orders[i].snapshot;
+		checkpoints_of_snapshot(making->exports[i]->checkpoints, making->exports[i]->image);
+	}
 	if (r == 0 && request->checkpoint)
 		r = checkpoints_save_begun(making->sets, making->count, request->checkpoint, error);
 	if (r == 0)

@@ -313,28 +313,26 @@ log_status_failure(struct image *image, const struct nbd_request *nbd, int err)
 		  log_left_out(suppressed, more));
 }
 
-/* Lists what has changed since the checkpoint with the id of the list.  -EIDRM: it has ended;
- * -ENODATA: what has changed is unknown. */
+static int
+add_run(void *data, uint64_t offset, uint64_t length, bool changed)
+{
+	(void)offset;
+	return nbd_status_add(data, length, changed ? NBD_STATE_DIRTY : 0) ? 0 : 1;
+}
+
+/* Lists what has changed since the checkpoint with the id of the list.  As checkpoint_visit(). */
 static int
 add_changes(struct checkpoints *set, struct nbd_status *status)
 {
 	struct checkpoint *checkpoint = checkpoint_hold(set, status->id);
-	uint64_t at = status->request->offset, limit = at + status->request->length, next;
-	bool more = true, ended, unknown;
+	int r;
 
 	if (!checkpoint)
 		return -EIDRM;
-	for (; more && at < limit; at = next) {
-		bool changed = checkpoint_run(checkpoint, at, limit, &next);
-
-		more = nbd_status_add(status, next - at, changed ? NBD_STATE_DIRTY : 0);
-	}
-	ended = checkpoint_has_ended(checkpoint);
-	unknown = checkpoint_is_unknown(checkpoint);
+	r = checkpoint_visit(checkpoint, status->request->offset, status->request->length, add_run,
+			     status);
 	checkpoint_release(checkpoint);
-	if (ended)
-		return -EIDRM;
-	return unknown ? -ENODATA : 0;
+	return r;
 }
 
 /* Appends the list of a context to the reply.  `left`: contexts that come after it. */

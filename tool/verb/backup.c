@@ -206,7 +206,6 @@ run_live(struct backup_job *job, const struct backup_options *options, struct ba
 		.export = options->export,
 		.target = to_uri && job->state ? job->state : job->target,
 		.checkpoint = !to_uri || job->state,
-		.incremental = job->incremental,
 	};
 	struct live_source live;
 	bool done = live_source_open(&live, &wish, &options->snapshot, error);

@@ -100,14 +100,7 @@ find_origin(struct live_source *live, const struct live_source_wish *wish, GErro
 			       "%s has no export, or several: name one by --export=NAME",
 			       wish->source);
 	live->origin = g_strdup(json_string_value(json_object_get(export, "name")) ?: "");
-	/* An image in Ceph has snapshots, but no checkpoints. */
-	if (!json_object_get(export, "ceph")) {
-		live->has_checkpoints = true;
-		return true;
-	}
-	return !wish->incremental ||
-	       failure(error, EOPNOTSUPP,
-		       "%s: an image in Ceph has no checkpoints: take a full backup", wish->source);
+	return true;
 }
 
 /* "/dev/nbd0", or the path of the control socket with the export's name. */
@@ -384,7 +377,7 @@ live_source_open(struct live_source *live, const struct live_source_wish *wish,
 	live->prefix = prefix_for(wish->target);
 	live->name = name_with(live->prefix);
 	live->locked = wish->checkpoint;
-	if (live->locked && live->has_checkpoints)
+	if (live->locked)
 		live->moment.checkpoint = live->name;
 	return true;
 }

@@ -17,7 +17,6 @@ struct live_source {
 	struct backup_moment moment;
 	struct asked_server server;
 	struct snapshot_options how;
-	bool has_checkpoints;
 	bool locked;  /* the target has a lock: no other backup into it is running */
 	char *text;   /* which image it is, for the target's state and for messages */
 	char *origin; /* the name of its export */
@@ -32,7 +31,6 @@ struct live_source_wish {
 	const char *export; /* NULL: the only one */
 	const char *target; /* the path of what tells what the target is a copy of */
 	bool checkpoint;    /* the target can belong to one */
-	bool incremental;   /* and must */
 };
 
 /* Finds the server and its export. The caller closes it in every case. */

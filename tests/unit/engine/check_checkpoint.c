@@ -4,6 +4,7 @@
 #include "engine/image/freeze.h"
 #include "engine/io/image_state.h"
 #include "tests/lib/suite.h"
+#include "tests/unit/engine/changed_run.h"
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"
 
@@ -90,7 +91,7 @@ assert_changed(size_t n, const char *wanted)
 	char seen[256] = "";
 
 	for (uint64_t at = 0, next; at < size; at = next)
-		if (checkpoint_run(checkpoint, at, size, &next))
+		if (changed_run(checkpoint, at, size, &next) == 1)
 			sprintf(seen + strlen(seen), " %u-%u", (unsigned int)(at / KIB),
 				(unsigned int)(next / KIB));
 	checkpoint_release(checkpoint);
@@ -206,16 +207,14 @@ START_TEST(deleted_checkpoint_says_so_to_those_who_hold_it)
 {
 	struct checkpoint_facts facts, second;
 	struct checkpoint *checkpoint;
-	uint64_t next;
 
 	open_with(&(struct fake_facts){0});
 	begin("a", GRANULE);
 	ck_assert(checkpoints_at(set, 0, &facts));
 	checkpoint = held(0);
-	ck_assert(!checkpoint_has_ended(checkpoint));
+	ck_assert_int_eq(changed_run_error(checkpoint), 0);
 	end("a");
-	ck_assert(checkpoint_has_ended(checkpoint));
-	ck_assert(!checkpoint_run(checkpoint, 0, MIB, &next));
+	ck_assert_int_eq(changed_run_error(checkpoint), -EIDRM);
 	checkpoint_release(checkpoint);
 	ck_assert_ptr_null(checkpoint_hold(set, facts.id));
 	begin("a", GRANULE);
@@ -327,9 +326,9 @@ START_TEST(all_is_changed_where_nothing_is_known)
 	ck_assert_int_eq(checkpoints_begin(&set, 1, "a", GRANULE, &error), 0);
 	ck_assert(checkpoints_at(set, 0, &facts));
 	checkpoint = checkpoint_hold(set, facts.id);
-	ck_assert(!checkpoint_run(checkpoint, 0, 4 * GRANULE, &end));
+	ck_assert_int_eq(changed_run(checkpoint, 0, 4 * GRANULE, &end), false);
 	checkpoints_spoil(set);
-	ck_assert(checkpoint_run(checkpoint, 0, 4 * GRANULE, &end));
+	ck_assert_int_eq(changed_run(checkpoint, 0, 4 * GRANULE, &end), true);
 	ck_assert_uint_eq(end, 4 * GRANULE);
 	checkpoint_release(checkpoint);
 	close_all();

@@ -9,6 +9,7 @@
 #include "engine/io/observer.h"
 
 #include "tests/lib/suite.h"
+#include "tests/unit/engine/changed_run.h"
 #include "tests/unit/fake_image.h"
 #include "tests/unit/log_capture.h"
 
@@ -94,10 +95,10 @@ assert_run(const char *name, uint64_t offset, uint64_t length, bool changed)
 	struct checkpoint *checkpoint = hold(set, name);
 	uint64_t run;
 
-	ck_assert_int_eq(checkpoint_run(checkpoint, offset, UINT64_MAX, &run), changed);
+	ck_assert_int_eq(changed_run(checkpoint, offset, UINT64_MAX, &run), changed);
 	ck_assert_uint_eq(run, offset + length);
 	if (offset > 0)
-		ck_assert_int_ne(checkpoint_run(checkpoint, offset - 1, UINT64_MAX, &run), changed);
+		ck_assert_int_ne(changed_run(checkpoint, offset - 1, UINT64_MAX, &run), changed);
 	checkpoint_release(checkpoint);
 }
 
@@ -107,7 +108,7 @@ sum_of(const struct checkpoint *checkpoint, uint64_t size)
 	uint64_t sum = 0, run;
 
 	for (uint64_t at = 0; at < size; at = run)
-		sum += checkpoint_run(checkpoint, at, size, &run) ? run - at : 0;
+		sum += changed_run(checkpoint, at, size, &run) == 1 ? run - at : 0;
 	return sum;
 }
 
@@ -173,7 +174,7 @@ START_TEST(change_through_another_image_of_the_file_counts)
 	change(IO_WRITE, 188 * KIB, 100 * KIB); /* over its end */
 	checkpoint = hold(others, "one");
 	ck_assert_uint_eq(sum_of(checkpoint, 128 * KIB), 12 * KIB);
-	ck_assert(checkpoint_run(checkpoint, 0, UINT64_MAX, &run));
+	ck_assert_int_eq(changed_run(checkpoint, 0, UINT64_MAX, &run), true);
 	ck_assert_uint_eq(run, 8 * KIB);
 	checkpoint_release(checkpoint);
 	checkpoints_free(others);
@@ -230,9 +231,9 @@ assert_never_too_little(const unsigned char *old, unsigned char *now)
 	ck_assert_int_eq(pread(disk.image->backing.fd, now, MIB, 0), MIB);
 	for (uint64_t slot = 0; slot < SLOTS; slot++) {
 		if (memcmp(old + slot * GRANULE, now + slot * GRANULE, GRANULE) != 0)
-			ck_assert(checkpoint_run(checkpoint, slot * GRANULE, MIB, &run));
+			ck_assert_int_eq(changed_run(checkpoint, slot * GRANULE, MIB, &run), true);
 	}
-	ck_assert(!checkpoint_has_ended(checkpoint));
+	ck_assert_int_eq(changed_run_error(checkpoint), 0);
 	checkpoint_release(checkpoint);
 }
 

@@ -212,13 +212,13 @@ START_TEST(search_for_extents_sees_the_fence)
 
 	ceph_begin(NULL);
 	store = ceph_get("disk", false);
-	ck_assert_int_eq(rbd_store_extents(store, 0, 512, false, visit, NULL), 0);
+	ck_assert_int_eq(ceph_search(store, 512, false, visit, NULL), 0);
 	ceph.result = -ESHUTDOWN;
-	ck_assert_int_eq(rbd_store_extents(store, 0, 512, false, visit, NULL), -ESHUTDOWN);
+	ck_assert_int_eq(ceph_search(store, 512, false, visit, NULL), -ESHUTDOWN);
 	ck_assert(log_capture_has(LOG_LEVEL_ERROR, "another client has fenced this server"));
 	ceph.result = 0;
 	ck_assert_int_eq(ceph_call(store, CALL_READ), -ESHUTDOWN);
-	ck_assert_int_eq(rbd_store_extents(store, 0, 512, false, visit, NULL), -ESHUTDOWN);
+	ck_assert_int_eq(ceph_search(store, 512, false, visit, NULL), -ESHUTDOWN);
 	ck_assert_int_eq(ceph.searches, 2);
 	rbd_store_put(store);
 }

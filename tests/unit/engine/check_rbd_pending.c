@@ -93,7 +93,7 @@ START_TEST(late_write_overwrites_nothing_newer)
 	ck_assert_int_eq(((char *)ceph.held->buffer)[4095], 'a');
 	/* The cluster answers, but not yet to that write. */
 	ceph.away = false;
-	ck_assert_int_eq(rbd_store_extents(store, 0, 1, false, NULL, NULL), -ETIMEDOUT);
+	ck_assert_int_eq(ceph_search(store, 1, false, NULL, NULL), -ETIMEDOUT);
 	ck_assert_int_eq(write_at(store, 4095), -ETIMEDOUT);
 	ceph_start(store, &zero, CALL_ZERO, 0, 1);
 	ck_assert_int_eq(ceph_await(&zero), -ETIMEDOUT);
@@ -365,7 +365,7 @@ search(struct rbd_store *store, uint64_t length, bool one, struct extents *exten
 {
 	extents->count = 0;
 	extents->end = 0;
-	return rbd_store_extents(store, 0, length, one, visit, extents);
+	return ceph_search(store, length, one, visit, extents);
 }
 
 START_TEST(search_in_time_finds_what_there_is)

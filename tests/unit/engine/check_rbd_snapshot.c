@@ -145,7 +145,7 @@ START_TEST(open_one_stays_until_its_end)
 	opened = ceph_get_place(
 		&(struct rbd_place){.name = place, .image = "of disk", .read_only = true});
 	rbd_store_remove_at_end(opened, rbd_snapshot_origin(snapshot));
-	rbd_snapshot_note_open(snapshot);
+	rbd_snapshot_keep(snapshot);
 	rbd_snapshot_free(snapshot);
 	second = ceph_get_place(
 		&(struct rbd_place){.name = place, .image = "of disk", .read_only = true});
@@ -171,7 +171,7 @@ START_TEST(removal_holds_nobody_up)
 	opened = ceph_get_place(
 		&(struct rbd_place){.name = place, .image = "of disk", .read_only = true});
 	rbd_store_remove_at_end(opened, rbd_snapshot_origin(snapshot));
-	rbd_snapshot_note_open(snapshot);
+	rbd_snapshot_keep(snapshot);
 	rbd_snapshot_free(snapshot);
 	pthread_mutex_lock(&ceph_snapping);
 	rbd_store_put(opened);

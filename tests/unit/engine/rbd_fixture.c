@@ -3,6 +3,8 @@
 
 #include "tests/lib/suite.h"
 
+#include "engine/backing/rbd_search.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,6 +176,26 @@ fake_snapshot_remove(struct rbd_image *image, const char *name)
 	return 0;
 }
 
+static int
+fake_snapshots(struct rbd_image *image, rbd_snapshot_visit visit, void *data)
+{
+	(void)image;
+	if (ceph.listing < 0)
+		return ceph.listing;
+	/* In any order. */
+	for (size_t i = ceph.count; i > 0; i--)
+		visit(data, &ceph.snapshots[i - 1]);
+	return 0;
+}
+
+static int
+fake_changes(struct rbd_image *image, const char *since, uint64_t offset, uint64_t length,
+	     extent_visit visit, void *data)
+{
+	snprintf(ceph.since, sizeof(ceph.since), "%s", since);
+	return fake_extents(image, offset, length, false, false, visit, data);
+}
+
 const struct rbd_module ceph_module = {
 	.open = fake_open,
 	.close = fake_close,
@@ -187,6 +209,8 @@ const struct rbd_module ceph_module = {
 	.lock_break = fake_lock_break,
 	.snapshot_create = fake_snapshot_create,
 	.snapshot_remove = fake_snapshot_remove,
+	.snapshots = fake_snapshots,
+	.changes = fake_changes,
 };
 
 struct rbd_store *
@@ -213,6 +237,12 @@ ceph_begin(const struct rbd_owner *owner)
 	ceph.held_tail = &ceph.held;
 	if (owner)
 		ceph.owner = *owner;
+}
+
+int
+ceph_search(struct rbd_store *store, uint64_t length, bool one, extent_visit visit, void *data)
+{
+	return rbd_search(store, &(struct rbd_search){0, 0, length}, one, visit, data);
 }
 
 static void

@@ -29,6 +29,10 @@ struct fake_ceph {
 	_Atomic int released;                   /* the lock was given back */
 	_Atomic int snapped, unsnapped;         /* snapshots that were made, and removed */
 	char snapshot[128];                     /* the name of the last one that was made */
+	struct rbd_snapshot_facts snapshots[4]; /* the first .count ones are told of */
+	size_t count;
+	int listing;     /* what telling of them results in: 0, or -errno */
+	char since[256]; /* since when changes were asked for */
 	void (*updated)(void *data);
 	void *data;
 };
@@ -60,6 +64,10 @@ ceph_get(const char *image, bool read_only);
 /* Ends the calls that came while the cluster was away, and those that come. */
 void
 ceph_come_back(struct rbd_store *store);
+
+/* Searches for extents from the start on. */
+int
+ceph_search(struct rbd_store *store, uint64_t length, bool one, extent_visit visit, void *data);
 
 /* A call, and its end. */
 struct waiter {

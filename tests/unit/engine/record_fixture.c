@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "engine/changes/boot.h"
+#include "tests/unit/engine/changed_run.h"
 #include "tests/unit/log_capture.h"
 
 #include <check.h>
@@ -339,7 +340,7 @@ judge(bool regions, unsigned int at)
 			      "call %u: the checkpoint %s is lost", at, names[i]);
 		for (uint64_t n = 0, next; checkpoint && n < GRANULES; n++) {
 			bool marked =
-				checkpoint_run(checkpoint, n * GRANULE, n * GRANULE + 1, &next);
+				changed_run(checkpoint, n * GRANULE, n * GRANULE + 1, &next) == 1;
 
 			/* Each assertion is a message to the process that counts them. */
 			if (!marked && told->of[i].must[n])
