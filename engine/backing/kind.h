@@ -92,6 +92,11 @@ struct backing_snapshots {
 /* The longest name of a checkpoint, in bytes. */
 #define BACKING_CHECKPOINT_NAME_MAX 128
 
+/* The most checkpoints that count: older ones before newer ones. */
+#define BACKING_CHECKPOINTS_MAX 32
+
+struct backing_removal;
+
 struct backing_checkpoint {
 	uint64_t id;   /* not 0, rises with each, and never comes back */
 	uint64_t size; /* of the backing then, in bytes */
@@ -113,12 +118,17 @@ struct backing_checkpoints {
 	int (*prepare)(const struct backing *backing, const char *name,
 		       struct backing_snapshot **snapshot, char **error);
 	void (*keep)(struct backing_snapshot *snapshot);
-	/* Ends one. Waits up to a time of clock_ms(CLOCK_MONOTONIC). Returns 0, also if there is
-	 * none of that id; or -errno with *error, as above. */
-	int (*remove)(const struct backing *backing, uint64_t id, int64_t end, char **error);
+	/* Begins to end one. `anyway`: also if the backing is known not to answer. Never waits.
+	 * Returns 0 and *removal for await_removal(), or NULL if there is none of that id; or
+	 * -errno with *error, as above. */
+	int (*remove)(const struct backing *backing, uint64_t id, bool anyway,
+		      struct backing_removal **removal, char **error);
+	/* Waits until it has ended, up to a time of clock_ms(CLOCK_MONOTONIC). Returns 0; or -errno
+	 * with *error, as above; after -ETIMEDOUT, the removal goes on. */
+	int (*await_removal)(struct backing_removal *removal, int64_t end, char **error);
 	/* As extents() of struct backing_kind: what has changed since is no hole, and all else is
-	 * one. -ENOENT: there is no such checkpoint any more, and what was visited may be too
-	 * little. */
+	 * one; what is beyond the end of the backing has changed. -ENOENT: there is no such
+	 * checkpoint any more, and what was visited may be too little. */
 	int (*changes)(const struct backing *backing, uint64_t id, uint64_t offset, uint64_t length,
 		       extent_visit visit, void *data);
 };

@@ -272,9 +272,10 @@ prepare_checkpoint(const struct backing *backing, const char *name,
 }
 
 static int
-remove_checkpoint(const struct backing *backing, uint64_t id, int64_t end, char **error)
+remove_checkpoint(const struct backing *backing, uint64_t id, bool anyway,
+		  struct backing_removal **removal, char **error)
 {
-	return rbd_checkpoint_remove(store_of(backing), id, end, error);
+	return rbd_checkpoint_remove(store_of(backing), id, anyway, removal, error);
 }
 
 static int
@@ -291,6 +292,7 @@ static const struct backing_checkpoints checkpoints = {
 	.prepare = prepare_checkpoint,
 	.keep = rbd_snapshot_keep,
 	.remove = remove_checkpoint,
+	.await_removal = rbd_checkpoint_await_removal,
 	.changes = find_changes,
 };
 

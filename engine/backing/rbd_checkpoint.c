@@ -33,7 +33,8 @@ is_checkpoint(const struct rbd_snapshot_facts *snapshot, struct backing_checkpoi
 	    end < snapshot->name + prefix)
 		return false;
 	length = (size_t)(end - snapshot->name) - prefix;
-	if (length == 0 || length > BACKING_CHECKPOINT_NAME_MAX || strlen(end) != 17)
+	if (length == 0 || length > BACKING_CHECKPOINT_NAME_MAX ||
+	    strspn(end + 1, "0123456789abcdef") != 16 || strlen(end) != 17)
 		return false;
 	memcpy(facts->name, snapshot->name + prefix, length);
 	facts->name[length] = '\0';
@@ -87,7 +88,8 @@ is_known(const struct rbd_store *store, const struct list *list)
 	if (store->checkpoint_count != list->count)
 		return false;
 	for (size_t i = 0; i < list->count; i++)
-		if (store->checkpoints[i].facts.id != list->all[i].facts.id)
+		if (store->checkpoints[i].facts.id != list->all[i].facts.id ||
+		    strcmp(store->checkpoints[i].name, list->all[i].name) != 0)
 			return false;
 	return true;
 }
@@ -118,6 +120,41 @@ rbd_checkpoints_learn(struct rbd_store *store)
 	}
 	pthread_mutex_unlock(&store->learning);
 	free(list.all);
+	return r;
+}
+
+/* The caller holds .listing. Returns where a name in the cluster is in the list, or its end. */
+static size_t
+find(const struct rbd_store *store, const char *name)
+{
+	size_t i = 0;
+
+	while (i < store->checkpoint_count && strcmp(store->checkpoints[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+int
+rbd_checkpoint_judge(struct rbd_store *store, const char *name)
+{
+	size_t place, older = 0;
+	int r = rbd_checkpoints_learn(store);
+
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&store->listing);
+	place = find(store, name);
+	if (place == store->checkpoint_count)
+		r = -ENOENT;
+	else if (place >= BACKING_CHECKPOINTS_MAX)
+		r = -ENOSPC;
+	while (r == 0 && older < place &&
+	       strcmp(store->checkpoints[older].facts.name, store->checkpoints[place].facts.name) !=
+		       0)
+		older++;
+	if (r == 0 && older < place)
+		r = -ENOTUNIQ;
+	pthread_mutex_unlock(&store->listing);
 	return r;
 }
 

@@ -22,6 +22,12 @@
 int
 rbd_checkpoints_learn(struct rbd_store *store);
 
+/* After one was made, of that name in the cluster: whether it may stay. Waits for the cluster.
+ * Returns 0; -ENOTUNIQ: there is an older one of that name; -ENOSPC: there are too many; or another
+ * -errno. */
+int
+rbd_checkpoint_judge(struct rbd_store *store, const char *name);
+
 /* Frees the list. */
 void
 rbd_checkpoints_free(struct rbd_store *store);

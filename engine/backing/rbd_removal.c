@@ -4,6 +4,7 @@
 #include "engine/backing/rbd_checkpoint.h"
 #include "engine/backing/rbd_lock.h"
 #include "engine/backing/rbd_loss.h"
+#include "engine/backing/rbd_pending.h"
 #include "engine/backing/rbd_thread.h"
 
 #include "common/clock.h"
@@ -15,18 +16,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct rbd_removal {
+struct backing_removal {
 	struct rbd_store *store;
 	pthread_mutex_t mutex; /* guards the members below */
 	pthread_cond_t over;
 	bool done;
 	bool left; /* nobody waits any more: the thread frees it */
+	bool late; /* because it took too long */
 	int result;
 	char name[];
 };
 
 static void
-removal_free(struct rbd_removal *removal)
+removal_free(struct backing_removal *removal)
 {
 	pthread_cond_destroy(&removal->over);
 	pthread_mutex_destroy(&removal->mutex);
@@ -50,7 +52,7 @@ rbd_remove_now(struct rbd_store *store, const char *name)
 static void *
 run(void *data)
 {
-	struct rbd_removal *removal = data;
+	struct backing_removal *removal = data;
 	struct rbd_store *store = removal->store;
 	int r = rbd_remove_now(store, removal->name);
 	bool left;
@@ -62,6 +64,9 @@ run(void *data)
 	pthread_cond_signal(&removal->over);
 	pthread_mutex_unlock(&removal->mutex);
 	if (left) {
+		pthread_mutex_lock(&store->pending);
+		store->late_removals -= removal->late;
+		pthread_mutex_unlock(&store->pending);
 		if (r < 0)
 			log_warning("%s: the snapshot %s is left: %s; `rbd snap rm` removes it",
 				    store->path, removal->name, strerror(-r));
@@ -72,9 +77,9 @@ run(void *data)
 }
 
 int
-rbd_removal_start(struct rbd_store *store, const char *name, struct rbd_removal **result)
+rbd_removal_start(struct rbd_store *store, const char *name, struct backing_removal **result)
 {
-	struct rbd_removal *removal = calloc(1, sizeof(*removal) + strlen(name) + 1);
+	struct backing_removal *removal = calloc(1, sizeof(*removal) + strlen(name) + 1);
 	int r;
 
 	if (!removal)
@@ -92,7 +97,7 @@ rbd_removal_start(struct rbd_store *store, const char *name, struct rbd_removal 
 }
 
 int
-rbd_removal_await(struct rbd_removal *removal, int64_t end)
+rbd_removal_await(struct backing_removal *removal, int64_t end)
 {
 	int64_t ms;
 	bool done;
@@ -103,6 +108,12 @@ rbd_removal_await(struct rbd_removal *removal, int64_t end)
 		thread_wait(&removal->over, &removal->mutex, (unsigned int)ms);
 	done = removal->done;
 	removal->left = !done;
+	removal->late = !done && end > 0;
+	if (removal->late) {
+		pthread_mutex_lock(&removal->store->pending);
+		removal->store->late_removals++;
+		pthread_mutex_unlock(&removal->store->pending);
+	}
 	r = done ? removal->result : -EINPROGRESS;
 	pthread_mutex_unlock(&removal->mutex);
 	if (done)
@@ -125,13 +136,26 @@ way_out(int r)
 	}
 }
 
+/* Whether the cluster is known not to answer. */
+static bool
+is_late(struct rbd_store *store)
+{
+	bool late;
+
+	pthread_mutex_lock(&store->pending);
+	late = store->late_removals > 0;
+	pthread_mutex_unlock(&store->pending);
+	return late || rbd_pending_is_late(store);
+}
+
 int
-rbd_checkpoint_remove(struct rbd_store *store, uint64_t id, int64_t end, char **error)
+rbd_checkpoint_remove(struct rbd_store *store, uint64_t id, bool anyway,
+		      struct backing_removal **removal, char **error)
 {
 	char name[RBD_CHECKPOINT_NAME_MAX + 1];
-	struct rbd_removal *removal;
 	int r;
 
+	*removal = NULL;
 	if (!rbd_checkpoint_name(store, id, name))
 		return 0;
 	if (!store->facts.writable)
@@ -139,11 +163,24 @@ rbd_checkpoint_remove(struct rbd_store *store, uint64_t id, int64_t end, char **
 				 "%s is open read-only here, and only who may write to an image in "
 				 "Ceph can end its checkpoints",
 				 store->path);
-	r = rbd_removal_start(store, name, &removal);
-	if (r < 0)
-		return error_set(error, r, "%s: no thread can be started: %s", store->path,
-				 strerror(-r));
-	r = rbd_removal_await(removal, end);
+	if (!anyway && is_late(store))
+		return error_set(error, -ETIMEDOUT,
+				 "%s: the cluster has not yet answered earlier requests; `ceph "
+				 "status` shows its state",
+				 store->path);
+	r = rbd_removal_start(store, name, removal);
+	return r == 0 ? 0
+		      : error_set(error, r, "%s: no thread can be started: %s", store->path,
+				  strerror(-r));
+}
+
+int
+rbd_checkpoint_await_removal(struct backing_removal *removal, int64_t end, char **error)
+{
+	const struct rbd_store *store = removal->store;
+	int64_t limit = clock_ms(CLOCK_MONOTONIC) + store->timeout * INT64_C(1000);
+	int r = rbd_removal_await(removal, store->timeout > 0 && limit < end ? limit : end);
+
 	if (r == -EINPROGRESS)
 		return error_set(error, -ETIMEDOUT,
 				 "%s: the cluster has not ended the checkpoint for some seconds, "

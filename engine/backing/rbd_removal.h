@@ -8,24 +8,25 @@
 
 #include "engine/backing/rbd_state.h"
 
-struct rbd_removal;
-
 /* Begins to remove the snapshot of that name. Never waits. Returns 0 and the caller calls
  * rbd_removal_await(); or -errno. */
 int
-rbd_removal_start(struct rbd_store *store, const char *name, struct rbd_removal **removal);
+rbd_removal_start(struct rbd_store *store, const char *name, struct backing_removal **removal);
 
 /* Waits for its end, up to a time of clock_ms(CLOCK_MONOTONIC). Returns 0, also if there was no
  * such snapshot; -EINPROGRESS: it goes on, and a failure will be in the log; or another -errno. */
 int
-rbd_removal_await(struct rbd_removal *removal, int64_t end);
+rbd_removal_await(struct backing_removal *removal, int64_t end);
 
 /* Does it now, and waits. Returns 0, or -errno. */
 int
 rbd_remove_now(struct rbd_store *store, const char *name);
 
-/* As remove() of struct backing_checkpoints. */
+/* As remove() and await_removal() of struct backing_checkpoints. */
 int
-rbd_checkpoint_remove(struct rbd_store *store, uint64_t id, int64_t end, char **error);
+rbd_checkpoint_remove(struct rbd_store *store, uint64_t id, bool anyway,
+		      struct backing_removal **removal, char **error);
+int
+rbd_checkpoint_await_removal(struct backing_removal *removal, int64_t end, char **error);
 
 #endif

@@ -171,9 +171,7 @@ ask(struct rbd_store *store)
 		rbd_loss_note(store, false, (int)size);
 	if (size < 0 && size != -ESHUTDOWN && log_limit_pass(&limit, NULL))
 		log_error("%s: its size can't be read: %s", store->path, strerror((int)-size));
-	/* The update may be one of these. After a failure, the next one tells. */
-	if (size >= 0)
-		rbd_checkpoints_learn(store);
+	store->unlearned = true; /* the update may be one of these */
 	return size < 0 ? (int)size : 0;
 }
 
@@ -237,6 +235,20 @@ tell_the_others(struct rbd_store *store)
 		rest(store, TELL_AGAIN_MS);
 }
 
+/* As learn(), of the checkpoints. */
+static void
+learn_checkpoints(struct rbd_store *store)
+{
+	int r;
+
+	pthread_mutex_unlock(&store->sizing);
+	r = rbd_checkpoints_learn(store);
+	pthread_mutex_lock(&store->sizing);
+	store->unlearned = r < 0 && r != -ESHUTDOWN;
+	if (store->unlearned && !atomic_load(&store->resized))
+		rest(store, ASK_AGAIN_MS);
+}
+
 static void *
 size_thread(void *data)
 {
@@ -247,6 +259,8 @@ size_thread(void *data)
 	while (!store->over) {
 		if (atomic_load(&store->resized))
 			learn(store);
+		else if (store->unlearned)
+			learn_checkpoints(store);
 		else if (store->untold)
 			tell_the_others(store);
 		else

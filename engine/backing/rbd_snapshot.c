@@ -149,7 +149,7 @@ remove_now(struct rbd_store *store, const char *name, bool made)
 void
 rbd_snapshot_remove(struct rbd_store *store, const char *name)
 {
-	struct rbd_removal *removal;
+	struct backing_removal *removal;
 
 	if (rbd_removal_start(store, name, &removal) == 0)
 		rbd_removal_await(removal, 0);
@@ -194,7 +194,7 @@ make(void *data)
 	if (r == 0 && atomic_load(&store->fenced))
 		r = -ESHUTDOWN;
 	if (r == 0 && snapshot->checkpoint)
-		r = rbd_checkpoints_learn(store);
+		r = rbd_checkpoint_judge(store, snapshot->name);
 	pthread_mutex_lock(&snapshot->mutex);
 	snapshot->result = r;
 	snapshot->done = true;
@@ -244,6 +244,20 @@ way_out(int r)
 	}
 }
 
+/* What rbd_checkpoint_judge() has found, or NULL. */
+static const char *
+verdict(const struct backing_snapshot *snapshot, int r)
+{
+	if (!snapshot->checkpoint)
+		return NULL;
+	switch (r) {
+	case -ENOTUNIQ: return "another server has begun a checkpoint of that name meanwhile";
+	case -ENOSPC: return "it has as many checkpoints as it may have; delete one";
+	case -ENOENT: return "another client of Ceph has removed the checkpoint meanwhile";
+	default: return NULL;
+	}
+}
+
 int
 rbd_snapshot_await(struct backing_snapshot *snapshot, int64_t end, char **error)
 {
@@ -265,6 +279,8 @@ rbd_snapshot_await(struct backing_snapshot *snapshot, int64_t end, char **error)
 				 "%s: the cluster has not made a snapshot for some seconds, and "
 				 "changes waited for it; `ceph status` shows its state",
 				 path);
+	if (verdict(snapshot, r))
+		return error_set(error, r, "%s: %s", path, verdict(snapshot, r));
 	return r == 0 ? 0
 		      : error_set(error, r, "%s: Ceph makes no snapshot of it: %s%s", path,
 				  strerror(-r), way_out(r));

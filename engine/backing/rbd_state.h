@@ -48,6 +48,7 @@ struct rbd_store {
 	bool untold;                 /* some followers are behind */
 	bool sized, over;            /* .sizer runs; it shall end */
 	pthread_t sizer;
+	bool unlearned;            /* .sizer's: it has to learn the checkpoints */
 	bool shrunk;               /* .sizer's: became smaller, and the followers don't know */
 	pthread_mutex_t following; /* guards .followers; held while they are called */
 	struct size_follower *followers;
@@ -64,6 +65,7 @@ struct rbd_store {
 	pthread_t looker;
 	unsigned int threads; /* of rbd_thread.c */
 	pthread_cond_t end_of_thread;
+	unsigned int late_removals;  /* of checkpoints, alike: see rbd_removal.c */
 	unsigned int late_snapshots; /* that nobody waits for any more: see rbd_snapshot.c */
 	/* .looker's. */
 	int64_t silent_since; /* as the log was told; clock_ms(), 0: it was not, or it is over */

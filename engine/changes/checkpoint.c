@@ -43,25 +43,13 @@ check_granule(uint64_t granule, char **error)
 			 "the granularity of a checkpoint is a power of 2 from 4 KiB to 1 MiB");
 }
 
-/* mutex held, or the set has bitmaps. */
-static struct checkpoint **
-find(struct checkpoints *set, const char *name)
-{
-	struct checkpoint **at = &set->first;
-
-	native_follow(set);
-	while (*at && strcmp((*at)->facts.name, name) != 0)
-		at = &(*at)->next;
-	return at;
-}
-
 static int
 check_room(struct checkpoints *set, const char *name, char **error)
 {
 	bool taken, full;
 
 	pthread_mutex_lock(&set->mutex);
-	taken = *find(set, name) != NULL;
+	taken = *checkpoints_find(set, name) != NULL;
 	full = set->count == CHECKPOINTS_MAX;
 	pthread_mutex_unlock(&set->mutex);
 	if (taken)
@@ -171,7 +159,8 @@ checkpoints_prepare(struct checkpoints *const sets[], size_t count, const char *
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		struct checkpoint *one = NULL;
 
-		if (is_prepared(sets[i], *prepared))
+		if (is_prepared(sets[i], *prepared) ||
+		    (sets[i]->kind && checkpoints_is_left_to_another(sets, count, i)))
 			continue;
 		r = check_room(sets[i], name, error);
 		if (r == 0)
@@ -246,48 +235,6 @@ checkpoint_release(struct checkpoint *checkpoint)
 		checkpoint_free(checkpoint);
 }
 
-/* Ends a checkpoint, at *at in the list of its set. */
-static void
-end_one(struct checkpoints *set, struct checkpoint **at)
-{
-	struct checkpoint *checkpoint = *at;
-	struct freeze freeze;
-
-	atomic_store(&checkpoint->over, true);
-	/* First, since it must not come back without what changes from now on. If that fails, the
-	 * record is broken, and none comes back. */
-	kept_save(set);
-	freeze_begin(&freeze, &set->image, 1);
-	pthread_mutex_lock(&set->mutex);
-	*at = checkpoint->next;
-	set->count--;
-	pthread_mutex_unlock(&set->mutex);
-	if (!set->first && set->observed)
-		image_unobserve(set->image, &set->observer);
-	set->observed = set->observed && set->first;
-	freeze_end(&freeze);
-	if (!set->first)
-		kept_close(set);
-	checkpoint_release(checkpoint);
-}
-
-/* Ends what has begun, as far as possible. */
-static void
-end_all(struct checkpoints *const sets[], size_t count, const char *name)
-{
-	for (size_t i = 0; i < count; i++) {
-		char *CLEANUP_FREE error = NULL;
-		int r = sets[i]->kind ? native_end(sets[i], name, &error) : 0;
-
-		if (r < 0)
-			log_warning("%s: the checkpoint %s is left: %s",
-				    sets[i]->image->backing.path, name,
-				    error ? error : strerror(-r));
-		if (!sets[i]->kind)
-			end_one(sets[i], find(sets[i], name));
-	}
-}
-
 int
 checkpoints_save_begun(struct checkpoints *const sets[], size_t count, const char *name,
 		       char **error)
@@ -300,13 +247,13 @@ checkpoints_save_begun(struct checkpoints *const sets[], size_t count, const cha
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		if (sets[i]->kind)
 			continue;
-		atomic_store(&(*find(sets[i], name))->unsaved, false);
+		atomic_store(&(*checkpoints_find(sets[i], name))->unsaved, false);
 		r = kept_save(sets[i]);
 		if (r < 0)
 			no_record(sets[i], r, error);
 	}
 	if (r < 0)
-		end_all(sets, count, name);
+		checkpoints_undo(sets, count, name);
 	return r;
 }
 
@@ -354,39 +301,6 @@ checkpoints_begin(struct checkpoints *const sets[], size_t count, const char *na
 	if (r == 0)
 		r = pass_moment(sets, count, prepared, error);
 	return r < 0 ? r : checkpoints_save_begun(sets, count, name, error);
-}
-
-/* ---- ending */
-
-static bool
-exists(struct checkpoints *set, const char *name)
-{
-	bool found;
-
-	pthread_mutex_lock(&set->mutex);
-	found = *find(set, name) != NULL;
-	pthread_mutex_unlock(&set->mutex);
-	return found;
-}
-
-int
-checkpoints_end(struct checkpoints *const sets[], size_t count, const char *name, char **error)
-{
-	int r = 0;
-
-	*error = NULL;
-	for (size_t i = 0; i < count; i++) {
-		if (!exists(sets[i], name))
-			return error_set(error, -ENOENT, "there is no checkpoint %s", name);
-	}
-	/* One after the other: this needs no common moment. First what may fail. */
-	for (size_t i = 0; r == 0 && i < count; i++)
-		if (sets[i]->kind)
-			r = native_end(sets[i], name, error);
-	for (size_t i = 0; r == 0 && i < count; i++)
-		if (!sets[i]->kind)
-			end_one(sets[i], find(sets[i], name));
-	return r;
 }
 
 /* ---- questions */

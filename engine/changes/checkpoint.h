@@ -67,11 +67,15 @@ int
 checkpoints_begin(struct checkpoints *const sets[], size_t count, const char *name,
 		  uint64_t granule, char **error);
 
-/* Ends the checkpoint of that name in each of `count` sets. Waits for the changes in flight, and
- * for backings that keep it. Returns 0, or -errno with *error, as above; then none has ended, but
- * for those of some such backings. */
+/* Ends the checkpoint of that name in each of `count` sets; those that a backing keeps may lack it.
+ * Waits for the changes in flight, and for backings that keep it. Returns 0, or -errno with *error,
+ * as above; then none has ended, but for those of some such backings. */
 int
 checkpoints_end(struct checkpoints *const sets[], size_t count, const char *name, char **error);
+
+/* The same for one that has just begun, and must not stay. What can't be ended is in the log. */
+void
+checkpoints_undo(struct checkpoints *const sets[], size_t count, const char *name);
 
 /*
  * checkpoints_begin() in parts, for a moment that the caller makes. The first part does all
@@ -136,7 +140,8 @@ checkpoint_hold(struct checkpoints *set, uint32_t id);
 void
 checkpoint_release(struct checkpoint *checkpoint);
 
-/* Visits the runs of a range of the image, in order. Returns 0, or what the visitor has returned;
+/* Visits the runs of a range of the image, in order, and perhaps only those of its first part.
+ * Returns 0, or what the visitor has returned;
  * -EIDRM: the checkpoint has ended; -ENODATA: what has changed since is unknown; or, of a backing
  * that keeps it, another -errno. With such an error, what was visited may be too little. Waits for
  * such a backing. */

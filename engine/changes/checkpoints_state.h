@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The checkpoints of an image, for the files of this folder: checkpoint.c begins and ends them,
+ * The checkpoints of an image, for the files of this folder: checkpoint.c begins them,
+ * ended.c ends them,
  * copied.c has what those of a snapshot know, and native.c those that the backing keeps. kept.c has
  * their record, kept_found.c takes the one over that is there, and recorder.c writes into it what
  * changes.
@@ -99,6 +100,16 @@ checkpoint_free(struct checkpoint *checkpoint);
 /* Puts it at the end of the list. No change is in flight. */
 void
 checkpoint_append(struct checkpoint *checkpoint);
+
+/* The set's mutex is held, or the set has bitmaps. Returns where the checkpoint of that name is in
+ * the list, or the list's end. */
+struct checkpoint **
+checkpoints_find(struct checkpoints *set, const char *name);
+
+/* Returns whether another image of the same backing is open for writing, and the i-th one is not.
+ */
+bool
+checkpoints_is_left_to_another(struct checkpoints *const sets[], size_t count, size_t i);
 
 /* All checkpoints of the set are unknown from now on, for that reason; only the first one counts.
  */

@@ -4,17 +4,19 @@
 #include "engine/backing/kind.h"
 #include "engine/io/image_state.h"
 
-#include "common/clock.h"
 #include "common/error.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(CHECKPOINT_NAME_MAX == BACKING_CHECKPOINT_NAME_MAX, "names would be cut");
+_Static_assert(CHECKPOINT_NAME_MAX == BACKING_CHECKPOINT_NAME_MAX &&
+		       CHECKPOINTS_MAX == BACKING_CHECKPOINTS_MAX,
+	       "a set would have others than its backing");
 
-/* How long the end of one may take, in milliseconds. */
-#define END_LIMIT_MS 10000
+/* The backing is asked for parts of the image that end at multiples of this, in bytes: an answer
+ * must come within cluster-timeout, and holds up other work of its thread. */
+#define PART (UINT64_C(4) << 30)
 
 static const struct backing *
 backing_of(const struct checkpoints *set)
@@ -25,11 +27,11 @@ backing_of(const struct checkpoints *set)
 /* ---- the list */
 
 static bool
-has_id(const struct backing_checkpoint list[], size_t count, uint64_t id)
+is_there(const struct backing_checkpoint *one, const struct backing_checkpoint list[], size_t count)
 {
 	size_t i = 0;
 
-	while (i < count && list[i].id != id)
+	while (i < count && (list[i].id != one->id || strcmp(list[i].name, one->name) != 0))
 		i++;
 	return i < count;
 }
@@ -43,7 +45,7 @@ drop(struct checkpoints *set, const struct backing_checkpoint list[], size_t cou
 	while (*at) {
 		struct checkpoint *one = *at;
 
-		if (has_id(list, count, one->native.id)) {
+		if (is_there(&one->native, list, count)) {
 			at = &one->next;
 			continue;
 		}
@@ -153,10 +155,9 @@ native_keep(struct checkpoint *prepared)
 
 /* ---- ending */
 
-int
-native_end(struct checkpoints *set, const char *name, char **error)
+uint64_t
+native_id(struct checkpoints *set, const char *name)
 {
-	const int64_t end = clock_ms(CLOCK_MONOTONIC) + END_LIMIT_MS;
 	const struct checkpoint *one;
 	uint64_t id = 0;
 
@@ -166,7 +167,21 @@ native_end(struct checkpoints *set, const char *name, char **error)
 		if (strcmp(one->facts.name, name) == 0)
 			id = one->native.id;
 	pthread_mutex_unlock(&set->mutex);
-	return id == 0 ? 0 : set->kind->remove(backing_of(set), id, end, error);
+	return id;
+}
+
+int
+native_end(struct checkpoints *set, uint64_t id, bool anyway, struct backing_removal **removal,
+	   char **error)
+{
+	return set->kind->remove(backing_of(set), id, anyway, removal, error);
+}
+
+int
+native_await_end(const struct checkpoints *set, struct backing_removal *removal, int64_t end,
+		 char **error)
+{
+	return set->kind->await_removal(removal, end, error);
 }
 
 /* ---- what has changed */
@@ -226,13 +241,13 @@ native_visit(const struct checkpoint *checkpoint, uint64_t offset, uint64_t leng
 	     change_visit visit, void *data)
 {
 	const struct checkpoints *set = checkpoint->set;
-	const uint64_t size = checkpoint->native.size;
+	const uint64_t size = checkpoint->native.size, part = PART - offset % PART;
 	struct rounding all = {
 		.visit = visit,
 		.data = data,
 		.base = set->start,
 		.place = offset,
-		.end = offset + length,
+		.end = offset + (length < part ? length : part),
 		.from = offset,
 		.to = offset,
 	};

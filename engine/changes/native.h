@@ -9,8 +9,8 @@
 #include "engine/changes/checkpoint_facts.h"
 #include "engine/changes/checkpoints_state.h"
 
-/* How long the changes of all images of a moment wait while backings make such checkpoints, in
- * milliseconds. In an idle cluster, Ceph takes a second for one. */
+/* How long the changes of all images of a moment wait while backings make such checkpoints, and how
+ * long these may take to end, in milliseconds. In an idle cluster, Ceph takes a second for one. */
 #define NATIVE_LIMIT_MS 10000
 
 /* What has changed is told in whole granules of this size, in bytes. */
@@ -36,10 +36,17 @@ native_make(const struct checkpoint *prepared, int64_t end, char **error);
 void
 native_keep(struct checkpoint *prepared);
 
-/* Ends the oldest checkpoint of that name. Waits for the backing, for some seconds. Returns as
- * above. */
+/* Returns the backing's id of the checkpoint of that name, or 0. Never waits. */
+uint64_t
+native_id(struct checkpoints *set, const char *name);
+
+/* As remove() and await_removal() of struct backing_checkpoints. */
 int
-native_end(struct checkpoints *set, const char *name, char **error);
+native_end(struct checkpoints *set, uint64_t id, bool anyway, struct backing_removal **removal,
+	   char **error);
+int
+native_await_end(const struct checkpoints *set, struct backing_removal *removal, int64_t end,
+		 char **error);
 
 /* As checkpoint_visit(). */
 int

@@ -128,17 +128,6 @@ found_changed(uint64_t offset, size_t length, int exists, void *data)
 	return found(offset, length, true, data);
 }
 
-/* Ends a search for which rbd_diff_iterate2() has returned `r`. */
-static int
-finish(struct search *search, int r)
-{
-	if (r < 0 && !search->over)
-		return r;
-	grow(search, search->end, true);
-	visit_grown(search);
-	return search->result;
-}
-
 int
 rbd_image_extents(struct rbd_image *image, uint64_t offset, uint64_t length, bool one, bool whole,
 		  extent_visit visit, void *data)
@@ -153,7 +142,11 @@ rbd_image_extents(struct rbd_image *image, uint64_t offset, uint64_t length, boo
 	};
 	int r = rbd_diff_iterate2(image->image, NULL, offset, length, 1, whole, found, &search);
 
-	return finish(&search, r);
+	if (r < 0 && !search.over)
+		return r;
+	grow(&search, search.end, true);
+	visit_grown(&search);
+	return search.result;
 }
 
 /*
@@ -175,13 +168,25 @@ rbd_image_changes(struct rbd_image *image, const char *since, uint64_t offset, u
 		.place = offset,
 		.end = offset + length,
 	};
-	int r = rbd_diff_iterate2(image->image, since, offset, length, 1, 0, found_changed,
-				  &search);
-	int there;
+	const uint64_t end = search.end;
+	uint64_t size;
+	int r = rbd_get_size(image->image, &size);
 
-	r = finish(&search, r);
-	if (r < 0)
+	/* librbd tells nothing of what is beyond the end: that was cut off. */
+	if (r >= 0 && offset < size) {
+		search.end = size < end ? size : end;
+		r = rbd_diff_iterate2(image->image, since, offset, search.end - offset, 1, 0,
+				      found_changed, &search);
+		/* It is cut when it has become smaller, and the rest was told as unchanged. */
+		if ((r >= 0 || search.over) && rbd_get_size(image->image, &size) < 0)
+			return -EIO;
+		grow(&search, size < search.end ? size : search.end, true);
+		search.end = end;
+	}
+	if (r < 0 && !search.over)
 		return r;
-	there = rbd_image_snapshot_check(image, since);
-	return there < 0 ? there : r;
+	grow(&search, end, false);
+	visit_grown(&search);
+	r = rbd_image_snapshot_check(image, since);
+	return r < 0 ? r : search.result;
 }

@@ -245,7 +245,6 @@ take_snapshots(struct making *making, struct exports *exports,
 					   .make_first = make_checkpoints,
 					   .at_moment = begin_checkpoints,
 					   .data = making};
-	char *CLEANUP_FREE ignored = NULL;
 	int r = request->scratch ? sandbox_admits(request->scratch, error) : 0;
 
 	if (r == 0)
@@ -257,14 +256,16 @@ take_snapshots(struct making *making, struct exports *exports,
 		making->exports[i]->image = making->orders[i].snapshot;
 		checkpoints_of_snapshot(making->exports[i]->checkpoints, making->exports[i]->image);
 	}
-	if (r == 0 && request->checkpoint)
+	if (r == 0 && request->checkpoint) {
 		r = checkpoints_save_begun(making->sets, making->count, request->checkpoint, error);
+		making->begun = r == 0;
+	}
 	if (r == 0)
 		r = offer_all(making, exports, request, error);
 	if (making->prepared)
 		checkpoints_discard(making->prepared);
 	if (r < 0 && making->begun && request->checkpoint)
-		checkpoints_end(making->sets, making->count, request->checkpoint, &ignored);
+		checkpoints_undo(making->sets, making->count, request->checkpoint);
 	return r;
 }
 

@@ -146,6 +146,9 @@ nbdloop checkpoint create "$dir/control" both
 "$python" -c 'import nbd, sys; h = nbd.NBD(); h.connect_uri(sys.argv[1]); h.trim(1 << 20, 3 << 20); h.zero(4096, 9 << 20); h.pwrite(b"c" * 512, 11 << 20)' \
 	"nbd+unix:///child?socket=$main"
 tells_all child both
+rbd resize --no-progress --allow-shrink --size 30M rbd/child
+rbd resize --no-progress --size 48M rbd/child
+tells_all child both
 [ -z "$(changed "$main" both file)" ] || fail "changed in a file: $(changed "$main" both file)"
 nbdloop checkpoint delete "$dir/control" both
 [ -z "$(in_ceph child)" ] || fail "left: $(in_ceph child)"

@@ -26,6 +26,10 @@ struct backing_snapshot {
 	bool kept;
 };
 
+struct backing_removal {
+	uint64_t id;
+};
+
 /* ---- the backing */
 
 static struct {
@@ -99,13 +103,26 @@ fake_keep(struct backing_snapshot *snapshot)
 }
 
 static int
-fake_remove(const struct backing *backing, uint64_t id, int64_t end, char **error)
+fake_remove(const struct backing *backing, uint64_t id, bool anyway,
+	    struct backing_removal **removal, char **error)
 {
 	(void)backing;
+	(void)anyway;
+	(void)error;
+	*removal = calloc(1, sizeof(**removal));
+	ck_assert_ptr_nonnull(*removal);
+	(*removal)->id = id;
+	return 0;
+}
+
+static int
+fake_await_removal(struct backing_removal *removal, int64_t end, char **error)
+{
 	(void)end;
 	(void)error;
 	if (fake.result == 0)
-		take_out(id);
+		take_out(removal->id);
+	free(removal);
 	return fake.result;
 }
 
@@ -160,6 +177,7 @@ static const struct backing_checkpoints checkpoints = {
 	.prepare = fake_prepare,
 	.keep = fake_keep,
 	.remove = fake_remove,
+	.await_removal = fake_await_removal,
 	.changes = fake_changes,
 };
 
@@ -193,7 +211,7 @@ static void
 begin_test(void)
 {
 	memset(&fake, 0, sizeof(fake));
-	image = (struct image){.backing = {.kind = &kind, .path = (char *)"disk"},
+	image = (struct image){.backing = {.kind = &kind, .path = (char *)"disk", .writable = true},
 			       .ranges = &ranges,
 			       .config = {.offset = START}};
 	range_lock_init(&ranges);
@@ -304,12 +322,12 @@ END_TEST
 
 START_TEST(begins_and_ends_in_the_backing)
 {
-	char *CLEANUP_FREE error = NULL;
+	char *CLEANUP_FREE error = NULL, *CLEANUP_FREE taken = NULL;
 
 	begin_test();
 	ck_assert_int_eq(checkpoints_begin(&set, 1, "one", CHECKPOINT_GRANULE, &error), 0);
 	assert_names(" one");
-	ck_assert_int_eq(checkpoints_begin(&set, 1, "one", CHECKPOINT_GRANULE, &error), -EEXIST);
+	ck_assert_int_eq(checkpoints_begin(&set, 1, "one", CHECKPOINT_GRANULE, &taken), -EEXIST);
 	ck_assert_int_eq(checkpoints_end(&set, 1, "one", &error), 0);
 	assert_names("");
 	end_test();
@@ -412,12 +430,12 @@ END_TEST
 
 START_TEST(granularity_is_that_of_the_backing)
 {
-	char *CLEANUP_FREE error = NULL;
+	char *CLEANUP_FREE error = NULL, *CLEANUP_FREE none = NULL;
 
 	begin_test();
 	ck_assert_int_eq(checkpoints_begin(&set, 1, "one", 1024 * KIB, &error), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(error, "4 KiB"));
-	ck_assert_int_eq(checkpoints_begin(&set, 1, "one", 4 * KIB, &error), 0);
+	ck_assert_int_eq(checkpoints_begin(&set, 1, "one", 4 * KIB, &none), 0);
 	end_test();
 }
 END_TEST
