@@ -98,9 +98,10 @@ struct backing_snapshots {
 struct backing_removal;
 
 struct backing_checkpoint {
-	uint64_t id;   /* not 0, rises with each, and never comes back */
-	uint64_t size; /* of the backing then, in bytes */
-	int64_t begun; /* seconds since 1970 */
+	uint64_t id;     /* not 0, rises with each of the backing, and never comes back there */
+	uint64_t random; /* another one for each, also of other backings */
+	uint64_t size;   /* of the backing then, in bytes */
+	int64_t begun;   /* seconds since 1970 */
 	char name[BACKING_CHECKPOINT_NAME_MAX + 1];
 };
 

@@ -21,7 +21,7 @@ struct list {
 	bool failed; /* out of memory */
 };
 
-/* Whether a snapshot is a checkpoint; then sets the facts' name. */
+/* Whether a snapshot is a checkpoint; then sets what the facts have from its name. */
 static bool
 is_checkpoint(const struct rbd_snapshot_facts *snapshot, struct backing_checkpoint *facts)
 {
@@ -36,6 +36,7 @@ is_checkpoint(const struct rbd_snapshot_facts *snapshot, struct backing_checkpoi
 	if (length == 0 || length > BACKING_CHECKPOINT_NAME_MAX ||
 	    strspn(end + 1, "0123456789abcdef") != 16 || strlen(end) != 17)
 		return false;
+	facts->random = strtoull(end + 1, NULL, 16);
 	memcpy(facts->name, snapshot->name + prefix, length);
 	facts->name[length] = '\0';
 	return true;

@@ -72,12 +72,13 @@ end_one(struct checkpoints *set, struct checkpoint **at)
 
 /* Whether another set that may write has the same checkpoint, and ends it. */
 static bool
-is_twin(struct checkpoints *const sets[], const uint64_t ids[], size_t count, size_t i)
+is_twin(struct checkpoints *const sets[], const struct backing_checkpoint found[], size_t count,
+	size_t i)
 {
 	const bool writable = sets[i]->image->backing.writable;
 
 	for (size_t j = 0; j < count; j++) {
-		if (sets[j]->kind == sets[i]->kind && ids[j] == ids[i] &&
+		if (found[j].id == found[i].id && found[j].random == found[i].random &&
 		    sets[j]->image->backing.writable && (!writable || j < i))
 			return true;
 	}
@@ -106,19 +107,22 @@ end_native(struct checkpoints *const sets[], size_t count, const char *name, cha
 {
 	const int64_t end = clock_ms(CLOCK_MONOTONIC) + NATIVE_LIMIT_MS;
 	struct backing_removal **CLEANUP_FREE removals = calloc(count, sizeof(removals[0]));
-	uint64_t *CLEANUP_FREE ids = calloc(count, sizeof(ids[0]));
+	struct backing_checkpoint *CLEANUP_FREE found = calloc(count, sizeof(found[0]));
 	int result = 0;
 
-	if (!removals || !ids)
-		return -ENOMEM;
+	if (!removals || !found) {
+		fail(&result, -ENOMEM, name, NULL, error);
+		return result;
+	}
 	for (size_t i = 0; i < count; i++)
-		ids[i] = sets[i]->kind ? native_id(sets[i], name) : 0;
+		if (sets[i]->kind)
+			native_find(sets[i], name, &found[i]);
 	for (size_t i = 0; i < count; i++) {
 		char *why = NULL;
 		int r = 0;
 
-		if (ids[i] && !is_twin(sets, ids, count, i))
-			r = native_end(sets[i], ids[i], !error, &removals[i], &why);
+		if (found[i].id && !is_twin(sets, found, count, i))
+			r = native_end(sets[i], found[i].id, !error, &removals[i], &why);
 		fail(&result, r, name, why, error);
 	}
 	for (size_t i = 0; i < count; i++) {

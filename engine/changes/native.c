@@ -155,19 +155,17 @@ native_keep(struct checkpoint *prepared)
 
 /* ---- ending */
 
-uint64_t
-native_id(struct checkpoints *set, const char *name)
+bool
+native_find(struct checkpoints *set, const char *name, struct backing_checkpoint *facts)
 {
 	const struct checkpoint *one;
-	uint64_t id = 0;
 
 	pthread_mutex_lock(&set->mutex);
-	native_follow(set);
-	for (one = set->first; one && id == 0; one = one->next)
-		if (strcmp(one->facts.name, name) == 0)
-			id = one->native.id;
+	one = *checkpoints_find(set, name);
+	if (one)
+		*facts = one->native;
 	pthread_mutex_unlock(&set->mutex);
-	return id;
+	return one;
 }
 
 int

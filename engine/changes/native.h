@@ -36,9 +36,9 @@ native_make(const struct checkpoint *prepared, int64_t end, char **error);
 void
 native_keep(struct checkpoint *prepared);
 
-/* Returns the backing's id of the checkpoint of that name, or 0. Never waits. */
-uint64_t
-native_id(struct checkpoints *set, const char *name);
+/* Tells of the checkpoint of that name; false: there is none. Never waits. */
+bool
+native_find(struct checkpoints *set, const char *name, struct backing_checkpoint *facts);
 
 /* As remove() and await_removal() of struct backing_checkpoints. */
 int

@@ -172,19 +172,22 @@ rbd_image_changes(struct rbd_image *image, const char *since, uint64_t offset, u
 	uint64_t size;
 	int r = rbd_get_size(image->image, &size);
 
+	if (r < 0)
+		return r;
 	/* librbd tells nothing of what is beyond the end: that was cut off. */
-	if (r >= 0 && offset < size) {
+	if (offset < size) {
 		search.end = size < end ? size : end;
 		r = rbd_diff_iterate2(image->image, since, offset, search.end - offset, 1, 0,
 				      found_changed, &search);
-		/* It is cut when it has become smaller, and the rest was told as unchanged. */
-		if ((r >= 0 || search.over) && rbd_get_size(image->image, &size) < 0)
-			return -EIO;
-		grow(&search, size < search.end ? size : search.end, true);
+		if (r < 0 && !search.over)
+			return r;
+		/* It may have been cut just before that. */
+		r = rbd_get_size(image->image, &size);
+		if (r < 0)
+			return r;
+		grow(&search, size, true);
 		search.end = end;
 	}
-	if (r < 0 && !search.over)
-		return r;
 	grow(&search, end, false);
 	visit_grown(&search);
 	r = rbd_image_snapshot_check(image, since);
