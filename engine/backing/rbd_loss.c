@@ -21,7 +21,8 @@ rbd_loss_note(struct rbd_store *store, bool changes, int result)
 	if (!tells_loss(store, changes, result) || atomic_exchange(&store->fenced, true))
 		return;
 	log_error("%s: another client has fenced this server and may write to the image; "
-		  "its connections end, and it serves the image again after a restart",
+		  "its connections end; it opens the image again after a restart, or if it is "
+		  "nbdloopd, after a reload (SIGHUP)",
 		  store->path);
 }
 

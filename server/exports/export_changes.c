@@ -127,12 +127,12 @@ locks_agree(const struct export *a, const struct export *b)
 }
 
 /* The first offer in a list whose lock excludes the export from the same part of a file, or NULL.
- */
+ * One whose image was fenced excludes nobody: it can't change the image any more. */
 static const struct offer *
 find_rival(const struct offer *list, const struct export *export)
 {
 	while (list && (!image_meets(list->export->image, export->image) ||
-			locks_agree(export, list->export)))
+			locks_agree(export, list->export) || image_is_fenced(list->export->image)))
 		list = list->next;
 	return list;
 }
@@ -362,19 +362,35 @@ is_configured(const struct server_config *config, const char *name)
 }
 
 static void
-remove_vanished(struct exports *exports, const struct server_config *config)
+log_removal(const struct offer *offer, bool fenced)
+{
+	unsigned int connections = atomic_load_explicit(&offer->connections, memory_order_relaxed);
+
+	if (fenced)
+		log_info("export \"%s\": another server has fenced this one: its image is opened "
+			 "again",
+			 offer->facts.name);
+	else
+		log_info("export \"%s\": removed; its clients stay (%u connections)",
+			 offer->facts.name, connections);
+}
+
+/* Removes exports that are not in the configuration, and those whose images were fenced: they can
+ * serve nothing any more, and are opened again if the configuration still has them. */
+static void
+remove_useless(struct exports *exports, const struct server_config *config)
 {
 	pthread_mutex_lock(&exports->mutex);
 	for (struct offer **at = &exports->listed; *at;) {
 		struct offer *offer = *at;
-		const char *name = offer->facts.name;
+		bool configured = is_configured(config, offer->facts.name);
+		bool fenced = image_is_fenced(offer->export->image);
 
-		if (offer->export->origin || is_configured(config, name)) {
+		if (offer->export->origin || (configured && !fenced)) {
 			at = &offer->next;
 			continue;
 		}
-		log_info("export \"%s\": removed; its clients stay (%u connections)", name,
-			 atomic_load_explicit(&offer->connections, memory_order_relaxed));
+		log_removal(offer, configured);
 		exports_retire(exports, offer->export);
 		at = &exports->listed;
 	}
@@ -410,7 +426,7 @@ void
 exports_reload(struct exports *exports, struct server_config *config)
 {
 	pthread_mutex_lock(&exports->changing);
-	remove_vanished(exports, config);
+	remove_useless(exports, config);
 	if (exports_note_defaults(exports, &config->defaults) < 0)
 		log_error(
 			"the default rules and limits of exports could not be changed: out of memory");

@@ -70,6 +70,7 @@ subprocess.run(["rbd", "create", "--size", "64M", "rbd/disk"], check=True)
 first = start("first")
 one = connect(first)
 idle = connect(first)
+quiet = connect(first)
 one.flush()
 one.pwrite(b"1" * SIZE, 0)
 one.flush()
@@ -108,6 +109,13 @@ assert "shutting down" in error, error
 until(lambda: log_has(first, "another client has fenced this server"), "the first server says why")
 assert two.pread(SIZE * 8, 0) == b"2" * SIZE * 8
 
+# After a reload, new clients have the image again, though one of before is still connected.
+first.send_signal(signal.SIGHUP)
+until(lambda: log_has(first, "the configuration was read again"), "the first server reads its configuration")
+one = connect(first)
+assert one.pread(SIZE * 8, 0) == b"2" * SIZE * 8
+fails(quiet.pread, SIZE, 0)
+
 # A server whose write waits for the lock ends at once.
 third = start("third")
 three = connect(third)
@@ -120,6 +128,7 @@ assert time.monotonic() - begun < PATIENCE / 4, f"the server ended after {time.m
 assert two.pread(SIZE * 8, 0) == b"2" * SIZE * 8
 
 # A search for extents sees the fence, too.
+lost = connect(second)
 fourth = start("fourth", "--force")
 four = connect(fourth)
 four.pwrite(b"4" * SIZE, 0)
@@ -127,6 +136,17 @@ fails(two.block_status, SIZE, 0, lambda *_: 0)
 assert log_has(second, "another client has fenced this server"), open(second.log).read()
 fails(two.pread, SIZE, 0)
 
-for server in first, second, fourth:
+# Both have lost it once, and both serve it again.
+second.send_signal(signal.SIGHUP)
+until(lambda: log_has(second, "the configuration was read again"), "the second server reads its configuration")
+assert connect(second).pread(SIZE, 0) == b"4" * SIZE
+fails(lost.pread, SIZE, 0)
+fourth.terminate()
+assert fourth.wait(PATIENCE) == 0, fourth.log
+one.pwrite(b"1" * SIZE, 0)
+one.flush()
+assert connect(second).pread(SIZE, 0) == b"1" * SIZE
+
+for server in first, second:
     server.terminate()
     assert server.wait(PATIENCE) == 0, server.log
