@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/config/server_config.h"
 
+#include "server/config/http_address.h"
+
 #include "common/cleanup.h"
 #include "common/error.h"
 
@@ -223,6 +225,22 @@ read_limits(struct export_config *export, char **error)
 	return r < 0 && reason ? error_set(error, r, "export \"%s\": %s", export->name, reason) : r;
 }
 
+static int
+check_http(const struct server_config *config, char **error)
+{
+	struct http_address address;
+	int r;
+
+	if (config->http_token && !config->http)
+		return error_set(error, -EINVAL, "http-token=FILE is only for http=ADDRESS:PORT");
+	if (!config->http)
+		return 0;
+	r = http_address_parse(config->http, &address, error);
+	if (r == 0)
+		http_address_fini(&address);
+	return r;
+}
+
 int
 config_check(struct server_config *config, unsigned int proofs, char **error)
 {
@@ -244,8 +262,8 @@ config_check(struct server_config *config, unsigned int proofs, char **error)
 		if (r == 0)
 			r = read_limits(export, error);
 	}
-	if (r == 0 && config->http_token && !config->http)
-		r = error_set(error, -EINVAL, "http-token=FILE is only for http=ADDRESS:PORT");
+	if (r == 0)
+		r = check_http(config, error);
 	return r < 0 ? r : check_tls(config, error);
 }
 

@@ -4,6 +4,7 @@
  */
 #include "server/daemon/server.h"
 
+#include "server/config/http_address.h"
 #include "server/daemon/listener.h"
 #include "server/http/http.h"
 
@@ -16,63 +17,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNIX_PREFIX "unix:"
-
 /* Milliseconds from a client's connection to its end. */
 #define CLIENT_LIMIT 10000
 
 static int
-malformed(const char *text, char **error)
-{
-	return error_set(
-		error, -EINVAL,
-		"--http=%s: must be ADDRESS:PORT, such as localhost:9140 or [::1]:9140, or "
-		"unix:PATH",
-		text);
-}
-
-/* Whether `port` is a number that fits; 0 lets the kernel choose. */
-static bool
-parse_port(const char *text, unsigned int *port)
-{
-	char *end;
-	unsigned long value = strtoul(text, &end, 10);
-
-	*port = (unsigned int)value;
-	return *text >= '0' && *text <= '9' && *end == '\0' && value <= 65535;
-}
-
-static int
-open_inet(struct server *server, const char *text, char **error)
-{
-	const char *colon = strrchr(text, ':');
-	char *CLEANUP_FREE host = colon ? strndup(text, (size_t)(colon - text)) : NULL;
-	size_t length = host ? strlen(host) : 0;
-	unsigned int port;
-
-	if (length == 0 || !parse_port(colon + 1, &port))
-		return malformed(text, error);
-	if (host[0] == '[' && host[length - 1] == ']') {
-		host[length - 1] = '\0';
-		return listeners_add_inet(&server->http_listeners, host + 1, port, "--http", error);
-	}
-	/* An IPv6 address without brackets: its last part is no port. */
-	if (strchr(host, ':'))
-		return malformed(text, error);
-	return listeners_add_inet(&server->http_listeners, host, port, "--http", error);
-}
-
-static int
 open_listeners(struct server *server, char **error)
 {
-	const char *text = server->config->http;
-	size_t prefix = strlen(UNIX_PREFIX);
+	struct http_address address;
+	int r = http_address_parse(server->config->http, &address, error);
 
-	if (strncmp(text, UNIX_PREFIX, prefix) != 0)
-		return open_inet(server, text, error);
-	if (!text[prefix])
-		return malformed(text, error);
-	return listeners_add_unix(&server->http_listeners, text + prefix, error);
+	if (r < 0)
+		return r;
+	if (address.path)
+		r = listeners_add_unix(&server->http_listeners, address.path, error);
+	else
+		r = listeners_add_inet(&server->http_listeners, address.host, address.port,
+				       "--http", error);
+	http_address_fini(&address);
+	return r;
 }
 
 /* Makes the list of sockets.  0, or -errno with *error. */

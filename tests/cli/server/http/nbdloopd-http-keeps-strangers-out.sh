@@ -18,12 +18,12 @@ refuses() # REGEX OPTION...
 }
 
 refuses '--http=0.0.0.0:0: other machines can reach 0\.0\.0\.0:.*--http-token=FILE' --http=0.0.0.0:0
-refuses 'http=nonsense: must be ADDRESS:PORT' --http=nonsense
-refuses 'must be ADDRESS:PORT' --http=localhost:65536
-refuses 'must be ADDRESS:PORT' --http=localhost:
-refuses 'must be ADDRESS:PORT' --http=:9140
-refuses 'must be ADDRESS:PORT' --http=::1:9140
-refuses 'must be ADDRESS:PORT' --http=unix:
+status=2 refuses 'http=nonsense: must be ADDRESS:PORT' --http=nonsense
+status=2 refuses 'must be ADDRESS:PORT' --http=localhost:65536
+status=2 refuses 'must be ADDRESS:PORT' --http=localhost:
+status=2 refuses 'must be ADDRESS:PORT' --http=:9140
+status=2 refuses 'must be ADDRESS:PORT' --http=::1:9140
+status=2 refuses 'must be ADDRESS:PORT' --http=unix:
 refuses 'nowhere/http.*No such file' --http="unix:$dir/nowhere/http"
 refuses 'token: No such file' --http=127.0.0.1:0 --http-token="$dir/nowhere/token"
 refuses 'one line of 16 to 512' --http=127.0.0.1:0 --http-token="$dir/short"
