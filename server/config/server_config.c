@@ -179,6 +179,13 @@ check_tls(const struct server_config *config, char **error)
 	if (config->tls_verify_peer == TRISTATE_ON && !config->tls_certificates)
 		return error_set(error, -EINVAL,
 				 "tls-verify-peer=on needs certificates: tls-certificates=DIR");
+	if (config->tls == TLS_CHOICE_AUTO && tls == TLS_CHOICE_OFF &&
+	    (config->tls_priority || config->tls_kernel == TRISTATE_ON))
+		return error_set(
+			error, -EINVAL,
+			"%s needs certificates (tls-certificates=DIR) or keys (tls-psk=FILE); "
+			"without them there is no TLS",
+			config->tls_priority ? "tls-priority=STRING" : "tls-kernel=on");
 	return 0;
 }
 

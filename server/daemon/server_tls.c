@@ -38,13 +38,24 @@ load(const struct server_config *config, struct tls_credentials **credentials, c
 	return tls_credentials_load(&files, credentials, error);
 }
 
+/* Whoever made keys may expect encryption. */
+static void
+warn_of_unused_keys(const struct server_config *config)
+{
+	if (config->tls_certificates || config->tls_psk)
+		log_warning("tls=off: nothing is encrypted, and %s is not used",
+			    config->tls_psk ? "tls-psk=FILE" : "tls-certificates=DIR");
+}
+
 int
 server_read_tls(struct server *server, char **error)
 {
 	char reason[KTLS_REASON_MAX];
 
-	if (config_tls(server->config) == TLS_CHOICE_OFF)
+	if (config_tls(server->config) == TLS_CHOICE_OFF) {
+		warn_of_unused_keys(server->config);
 		return 0;
+	}
 	/* It has the kernel load its module, for which the server has no privilege later.  Each
 	 * connection tells if there is none. */
 	if (server->config->tls_kernel != TRISTATE_OFF)

@@ -52,6 +52,9 @@ says 2 'connections-limit=-1' -- --export "a=$image,connections-limit=-1"
 says 2 '"write:5" is not OPTION=VALUE' 'comma twice' -- --export "a=$image,iops-limit=read:5,write:5"
 says 2 '"b.img" is not OPTION=VALUE' 'comma twice' -- --export "a=$dir/a,b.img"
 says 2 'two exports named "a"' -- --export "a=$image" --export "a=$image"
+says 2 'tls-verify-peer=on needs certificates' -- --tls-verify-peer=on "$image"
+says 2 'tls-kernel=on needs certificates .* or keys .*there is no TLS' -- --tls-kernel=on "$image"
+says 2 'tls-priority=STRING needs certificates' -- --tls-priority=NORMAL "$image"
 
 says 1 'missing.img: No such file' -- "$dir/missing.img"
 says 1 'regular file|block device' -- /dev/null
