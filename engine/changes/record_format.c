@@ -46,7 +46,7 @@ put_text(uint8_t *bytes, const char *text)
 	memcpy(bytes, text, strlen(text));
 }
 
-/* Returns whether there is a text of less than `size` bytes, with zeroes behind it. */
+/* Returns whether there is a text of less than `size` bytes, with zeroes after it. */
 static bool
 get_text(char *text, const uint8_t *bytes, size_t size)
 {

@@ -11,17 +11,17 @@
  *	   8     4  version: 1
  *	  12     4  state: 1 in use, 2 closed, 3 unknown
  *	  16     8  sequence: of two headers that are whole, the higher one counts
- *	  24    40  boot id of the kernel under which this was written, with zeroes behind it
+ *	  24    40  boot id of the kernel under which this was written, with zeroes after it
  *	  64     4  kind of image: 1 file, 2 block device
  *	  68     4  number of checkpoints
  *	  72    80  the image: struct witness, in its order
  *	 152     8  size of a region, in bytes
- *	 160   160  state 3: why, with zeroes behind it
+ *	 160   160  state 3: why, with zeroes after it
  *	 320   512  regions: a bit for each, in which granules may lack that are not durable yet
  *	 832  5888  checkpoints, 184 bytes each, oldest first; the rest zeroes
  *	      8188  checksum (CRC-32C) of the bytes before it
  * Checkpoint
- *	   0   136  name, with zeroes behind it
+ *	   0   136  name, with zeroes after it
  *	 136     8  granule, in bytes
  *	 144     8  begun, in seconds since 1970
  *	 152     8  covered: what is beyond so many bytes of the image counts as changed

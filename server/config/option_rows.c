@@ -404,7 +404,7 @@ static const struct option_row own_rows[] = {
 			"L</Checkpoints>.  It exists only while there are some.  With C<none>, they\n"
 			"end with the server.\n"
 			"\n"
-			"The default is the path of the image with F<.changes> behind it (with\n"
+			"The default is the path of the image with F<.changes> after it (with\n"
 			"I<offset>, F<.OFFSET.changes>); of a block device, C<none>.  An export whose\n"
 			"file is an image of this server, or that another export names, is refused.\n",
 	},

@@ -88,7 +88,7 @@ show_now(struct progress *progress)
 		show_json(progress, seconds);
 	} else if (progress->form == PROGRESS_BAR) {
 		bar = progress_bar(progress, seconds);
-		/* What an earlier, longer text has left behind it is erased. */
+		/* What an earlier, longer text has left after it is erased. */
 		fprintf(progress->out, "\r%s\033[K", bar);
 		fflush(progress->out);
 	}

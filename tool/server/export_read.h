@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A read from an export, as a sign that its server, and the image behind it, answer.
+ * A read from an export, as a sign that its server, and the image that it serves, answer.
  */
 #ifndef TOOL_SERVER_EXPORT_READ_H
 #define TOOL_SERVER_EXPORT_READ_H
