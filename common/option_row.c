@@ -349,12 +349,26 @@ option_value_text(const struct option_row *row, const void *config)
 	return choice ? strdup(choice) : number_text(row, number);
 }
 
-/* Returns whether the option is on or off. The help of a command line then needs only its name,
- * without "=on|off". */
+static bool
+row_is_on_by_default(const struct option_row *row)
+{
+	return row->initial && strcmp(row->initial, "on") == 0;
+}
+
+/* Returns whether the option is on or off, and off by default. The help of a command line then
+ * needs only its name, without "=on|off". */
 static bool
 row_is_switch(const struct option_row *row)
 {
-	return row->alone && row->type == OPTION_CHOICE && (!row->choices || !row->choices[2]);
+	return row->alone && row->type == OPTION_CHOICE && (!row->choices || !row->choices[2]) &&
+	       !row_is_on_by_default(row);
+}
+
+/* Without a value, an option is rarely what it is by default: its text tells both. */
+static bool
+row_shows_default(const struct option_row *row, bool switches)
+{
+	return row->initial && (!switches || !row->alone || row_is_on_by_default(row));
 }
 
 /* Prints an option as help and manual name it: "sector-size=SIZE", "-p, --port=N", or
@@ -404,7 +418,7 @@ print_help(FILE *out, const struct option_row *rows, bool switches)
 		fputs("    ", out);
 		length = row_print_name(out, row, switches, "", "");
 		fprintf(out, "%*s   %s", width - length, "", row->help);
-		if (row->initial && !(switches && row->alone))
+		if (row_shows_default(row, switches))
 			fprintf(out, " (default: %s)", row->initial);
 		fputc('\n', out);
 	}
@@ -417,7 +431,7 @@ print_pod(FILE *out, const struct option_row *rows, bool switches)
 		fputs("=item ", out);
 		row_print_name(out, row, switches, "B<", ">");
 		fprintf(out, "\n\n%s\n", row->manual);
-		if (row->initial && !(switches && row->alone))
+		if (row_shows_default(row, switches))
 			fprintf(out, "The default is C<%s>.\n\n", row->initial);
 	}
 }

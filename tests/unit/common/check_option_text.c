@@ -133,6 +133,30 @@ START_TEST(help_of_switches_shows_letters_and_leaves_out_needless_values)
 }
 END_TEST
 
+START_TEST(help_of_what_is_on_by_default_shows_how_to_switch_it_off)
+{
+	static const char *const off_on[] = {"off", "on", NULL};
+	static const struct option_row one[] = {
+		{.name = "check",
+		 .type = OPTION_CHOICE,
+		 .choices = off_on,
+		 .initial = "on",
+		 .alone = "on",
+		 .arg = "on|off",
+		 .help = "look",
+		 .manual = "Look.\n"},
+		{.name = NULL},
+	};
+	char *help = print_rows(options_print_switches, one),
+	     *pod = print_rows(options_print_switches_pod, one);
+
+	ck_assert_str_eq(help, "    --check[=on|off]   look (default: on)\n");
+	ck_assert_str_eq(pod, "=item B<--check>[=on|off]\n\nLook.\n\nThe default is C<on>.\n\n");
+	free(help);
+	free(pod);
+}
+END_TEST
+
 START_TEST(pod_has_an_item_per_row_and_names_defaults)
 {
 	static const struct option_row two[] = {
@@ -182,6 +206,7 @@ main(void)
 		{.test = list_gets_longer_with_each_setting},
 		{.test = help_is_aligned_and_names_defaults},
 		{.test = help_of_switches_shows_letters_and_leaves_out_needless_values},
+		{.test = help_of_what_is_on_by_default_shows_how_to_switch_it_off},
 		{.test = pod_has_an_item_per_row_and_names_defaults},
 		{.test = empty_table_prints_nothing},
 		{0},
