@@ -29,6 +29,16 @@ is_named(int fd, const char *name)
 	       open.st_ino == named.st_ino;
 }
 
+/* By errno.  Users know the directory, but no lock. */
+static void
+fail_to_lock(const char *path, const char *name, GError **error)
+{
+	const int r = errno;
+	g_autofree char *directory = g_path_get_dirname(path);
+
+	failure_errno(error, r, "%s", r == ENOENT || r == ENOTDIR ? directory : name);
+}
+
 int
 durable_lock(const char *path, GError **error)
 {
@@ -38,7 +48,7 @@ durable_lock(const char *path, GError **error)
 		int CLEANUP_CLOSE fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
 		if (fd < 0) {
-			failure_errno(error, errno, "%s", name);
+			fail_to_lock(path, name, error);
 			return -1;
 		}
 		if (flock(fd, LOCK_EX | LOCK_NB) < 0) {

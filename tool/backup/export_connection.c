@@ -84,7 +84,8 @@ check_bitmaps(struct nbd_handle *handle, const struct export_end_options *option
 			return failure(
 				error, ENOENT,
 				"%s: what has changed since \"%s\" is unknown, because the server "
-				"has no context %s: take a full backup",
+				"has no context %s: take a full backup (with --bitmap, begin the "
+				"checkpoint before it)",
 				options->uri, name, context);
 	}
 	return true;

@@ -130,8 +130,8 @@ read_facts(struct raw_backup *raw, GError **error)
 		return failure_errno(error, errno, "%s", raw->path);
 	if (raw->exists && !S_ISREG(raw->st.st_mode))
 		return failure(error, EINVAL,
-			       "%s is no file: a target is a file, a directory with "
-			       "--format=delta, or a URI",
+			       "%s is no file: a backup is a file, a directory of deltas "
+			       "(--format=delta) or an export (a URI)",
 			       raw->path);
 	raw->has_state = backup_state_read(&raw->state, raw->state_path, &why);
 	if (raw->has_state || failure_is(why, ENOENT)) {

@@ -71,11 +71,12 @@ refuses 'copy.img is a backup of nbd\+unix:.*, not of .*other.*: name another fi
 	"nbd+unix:///other?socket=$sock" "$copy"
 refuses 'is the source itself' "nbd+unix:///?socket=$sock" "nbd+unix://?socket=$sock"
 refuses "$dir is a directory: name a file in it, or use --format=delta" "$uri" "$dir"
-refuses 'what has changed since "monday" is unknown, .*no context qemu:dirty-bitmap:monday: take a full backup' \
+refuses 'what has changed since "monday" is unknown, .*no context qemu:dirty-bitmap:monday: take a full backup \(with --bitmap, begin the checkpoint before it\)' \
 	--bitmap=monday "$uri" "$dir/new"
 refuses 'copy.img belongs to no checkpoint: take a full backup with --bitmap=NAME' -i "$uri" "$copy"
 refuses '--next-bitmap is for --incremental' --next-bitmap=b "$uri" "$dir/new"
 refuses '--format=delta needs a directory' --format=delta "$uri" "nbd+unix:///b?socket=$dir/b.sock"
+refuses "$dir/nowhere: No such file or directory" "$uri" "$dir/nowhere/copy.img"
 [ ! -e "$dir/new" ] || fail "a refused backup leaves a file"
 
 # ---- two at once
