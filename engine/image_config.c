@@ -226,7 +226,7 @@ const struct option_row image_option_rows[] = {
 		.initial = "0",
 		.max = 86400,
 		.arg = "SECONDS",
-		.help = "longest wait of a request for the Ceph cluster (default: 0, for ever)",
+		.help = "longest wait of a request for the Ceph cluster; 0 means for ever",
 		.manual =
 			"For images in Ceph, how long a request waits for an answer of the\n"
 			"cluster, until it fails with an I/O error.  With 0, the default, it waits\n"

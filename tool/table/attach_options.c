@@ -308,7 +308,7 @@ const struct option_row attach_option_rows[] = {
 		.initial = "0",
 		.max = 86400,
 		.arg = "SECONDS",
-		.help = "rbd: only: longest wait of a request for the cluster (default: 0, for ever)",
+		.help = "rbd: only: longest wait of a request for the cluster; 0 means for ever",
 		.manual =
 			"For an image in Ceph, how long a request waits for an answer of the\n"
 			"cluster, until it fails with an I/O error.  With 0, the default, it waits\n"

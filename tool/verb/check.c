@@ -27,7 +27,7 @@ static const struct option_row check_option_rows[] = {
 		.min = 1,
 		.max = 86400,
 		.arg = "SECONDS",
-		.help = "how long connection and read may take together (default: 30)",
+		.help = "how long connection and read may take together",
 		.manual =
 			"How long the connection and the read may take together.  The time of the\n"
 			"name service is not limited.\n",

@@ -27,6 +27,7 @@ expect_equal "version" "nbdloop $(sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1
 for verb in $verbs; do
 	nbdloop "$verb" --help >"$dir/help" || fail "nbdloop $verb --help fails"
 	grep -q "^Usage: nbdloop $verb " "$dir/help" || fail "nbdloop $verb --help doesn't show how it is used"
+	! grep 'default: .*default: ' "$dir/help" || fail "nbdloop $verb --help tells a default twice"
 	options=$(sed -n 's/^    \(-[A-Za-z], \)\{0,1\}--\([a-z-]*\).*/\2/p' "$dir/help")
 	case $verb in
 	attach)
