@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static bool
 is_socket(const char *path)
@@ -19,7 +20,14 @@ is_socket(const char *path)
 bool
 asked_server_find(struct asked_server *server, const char *text, GError **error)
 {
+	g_autofree char *device = device_name(text, NULL);
+
 	*server = (struct asked_server){.socket = NULL};
+	if (!is_socket(text) && !device && !g_str_has_prefix(text, "/dev/"))
+		return failure(error, EINVAL,
+			       "%s is neither a device, such as /dev/nbd0, nor the control socket "
+			       "of a server%s",
+			       text, access(text, F_OK) < 0 ? ": there is no such file" : "");
 	if (!is_socket(text))
 		return our_device_find_served(&server->ours, text, error);
 	server->socket = text;

@@ -127,7 +127,9 @@ refuses '/dev/loop0 is no device of the nbd driver' change /dev/loop0 "$image"
 [ "$(id -u)" != 0 ] || [ -e /sys/block/nbd7 ] || refuses 'there is no device /dev/nbd7' change nbd7 "$image"
 refuses 'NEW is missing: nbdloop snapshot' snapshot nbd0
 refuses '"four" is one word too many' snapshot nbd0 new old four
-refuses 'disk.img is no device of the nbd driver' snapshot "$image" new
+refuses 'disk.img is neither a device, such as /dev/nbd0, nor the control socket of a server$' snapshot "$image" new
+refuses 'gone.sock is neither a device, .* nor the control socket of a server: there is no such file$' checkpoint list "$dir/gone.sock"
+refuses 'gone.sock is neither a device, .*: there is no such file$' backup "$dir/gone.sock" "$dir/copy.img"
 refuses 'no action "make": it is create, list or delete' checkpoint make nbd0 new
 refuses 'NAME is missing: create needs it' checkpoint create nbd0
 refuses 'list takes no NAME' checkpoint list nbd0 new
