@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What client and server have negotiated: the handshake fills it in, the transmission phase reads
+ * The result of the negotiation: the handshake fills it in, the transmission phase reads
  * it.
  */
 #ifndef NBD_SESSION_H

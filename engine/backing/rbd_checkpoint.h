@@ -17,8 +17,8 @@
 #define RBD_CHECKPOINT_NAME_MAX                                                                    \
 	(sizeof(RBD_CHECKPOINT_PREFIX) - 1 + BACKING_CHECKPOINT_NAME_MAX + 1 + 16)
 
-/* Learns which there are. Waits for the cluster. Returns 0, or -errno, and the list is the old one.
- */
+/* Learns from the cluster which checkpoints there are, and waits for it. Returns 0, or -errno, and
+ * the list is the old one. */
 int
 rbd_checkpoints_learn(struct rbd_store *store);
 

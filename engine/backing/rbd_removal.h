@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The removal of snapshots of an image in Ceph. It waits for the cluster, which may be away, so it
- * is on a thread, and whoever wants its result may stop to wait for it.
+ * is on a thread, and those who want its result may stop waiting for it.
  */
 #ifndef ENGINE_BACKING_RBD_REMOVAL_H
 #define ENGINE_BACKING_RBD_REMOVAL_H
@@ -18,7 +18,8 @@ rbd_removal_start(struct rbd_store *store, const char *name, struct backing_remo
 int
 rbd_removal_await(struct backing_removal *removal, int64_t end);
 
-/* Does it now, and waits. Returns 0, or -errno. */
+/* Removes the snapshot of that name, on the thread of the caller. Waits for the cluster. Returns 0,
+ * also if there was no such snapshot, or -errno. */
 int
 rbd_remove_now(struct rbd_store *store, const char *name);
 

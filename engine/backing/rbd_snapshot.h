@@ -27,13 +27,13 @@ rbd_snapshot_await(struct backing_snapshot *snapshot, int64_t end, char **error)
 void
 rbd_snapshot_free(struct backing_snapshot *snapshot);
 
-/* The image it is of, and its own name there. */
+/* The image that the snapshot was made of, and the name that the snapshot has there. */
 struct rbd_store *
 rbd_snapshot_origin(const struct backing_snapshot *snapshot);
 const char *
 rbd_snapshot_name(const struct backing_snapshot *snapshot);
 
-/* It stays: rbd_snapshot_free() does not remove it. */
+/* The snapshot stays: rbd_snapshot_free() does not remove it from the cluster. */
 void
 rbd_snapshot_keep(struct backing_snapshot *snapshot);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads for what librbd has only as calls that wait: whoever wants the result may stop to wait
+ * Threads for what librbd has only as calls that wait: those who want the result may stop waiting
  * for it, and the call goes on. The store is closed after the last of them.
  */
 #ifndef ENGINE_BACKING_RBD_THREAD_H

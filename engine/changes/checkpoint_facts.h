@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What can be told of a checkpoint, and its limits.
+ * The facts that are told of a checkpoint, and its limits.
  */
 #ifndef ENGINE_CHANGES_CHECKPOINT_FACTS_H
 #define ENGINE_CHANGES_CHECKPOINT_FACTS_H

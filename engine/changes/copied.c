@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the checkpoints of an image knew at a moment: the set of a snapshot.
+ * The knowledge that the checkpoints of an image had at a moment: the set of a snapshot.
  */
 #include "engine/changes/checkpoint.h"
 #include "engine/changes/checkpoints_state.h"

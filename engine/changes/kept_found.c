@@ -66,7 +66,7 @@ take_marks(struct checkpoint *checkpoint)
 	bitmap_limit(checkpoint->bitmap, image_size(checkpoint->set->image));
 }
 
-/* What becomes of a record; all but the first have a reason. */
+/* The fates of a record; all but the first have a reason. */
 enum verdict {
 	GOOD,
 	REFUSED, /* nobody must ever trust it again, even if the image gets its old size or times
@@ -75,7 +75,7 @@ enum verdict {
 };
 
 /*
- * What becomes of a record that can't be read now. From now on nobody notes what changes. If it was
+ * The fate of a record that can't be read now. From now on nobody notes what changes. If it was
  * closed, the next server sees that the image has changed. If its server was killed, the next one
  * would take the changes of the first seconds for noted ones.
  */

@@ -13,7 +13,7 @@
  * long these may take to end, in milliseconds. In an idle cluster, Ceph takes a second for one. */
 #define NATIVE_LIMIT_MS 10000
 
-/* What has changed is told in whole granules of this size, in bytes. */
+/* Changes are told in whole granules of this size, in bytes. */
 #define NATIVE_GRANULE CHECKPOINT_GRANULE_MIN
 
 /* The set's mutex is held. Has the set's list follow the backing's, if it has changed. Never waits,

@@ -40,7 +40,7 @@ write_all(int fd, const void *bytes, size_t size, uint64_t offset)
 	return 0;
 }
 
-/* What the file does not have is read as zeroes. */
+/* Bytes that the file does not have are read as zeroes. */
 static int
 read_all(int fd, void *bytes, size_t size, uint64_t offset)
 {

@@ -49,7 +49,7 @@
 #define RECORD_BLOCK_SIZE  512u
 #define RECORD_BLOCKS_AT   (UINT64_C(2) * RECORD_HEADER_SIZE)
 
-/* What a block holds: words, and granules. */
+/* The words, and the granules, of a block. */
 #define RECORD_BLOCK_WORDS    62u
 #define RECORD_BLOCK_GRANULES (RECORD_BLOCK_WORDS * 64)
 

@@ -40,7 +40,7 @@ checkpoint_set_stale(struct checkpoint *checkpoint, uint64_t first, uint64_t end
 int
 recorder_put_blocks(struct checkpoints *set);
 
-/* What the thread does every few seconds. */
+/* The work that the thread does every few seconds. */
 void
 recorder_tick(struct checkpoints *set);
 

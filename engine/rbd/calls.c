@@ -95,7 +95,7 @@ visit_grown(struct search *search)
 	search->over = search->one || search->result;
 }
 
-/* What there is up to `end` is one kind. librbd tells of each object by itself. */
+/* All that there is up to `end` is of one kind. librbd tells of each object by itself. */
 static void
 grow(struct search *search, uint64_t end, bool hole)
 {

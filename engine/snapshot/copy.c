@@ -144,7 +144,7 @@ void
 copy_abandon(struct copy *copy)
 {
 	pthread_mutex_lock(&copy->mutex);
-	/* What fails from now on is no news. */
+	/* Further failures are no news. */
 	if (!copy->reason[0])
 		snprintf(copy->reason, REASON_MAX, "it has ended");
 	atomic_store(&copy->broken, true);

@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What copy_init() needs to know. */
+/* The facts that copy_init() needs. */
 struct copy_place {
 	const char *name;             /* of the snapshot, for messages */
 	const struct backing *source; /* a file or block device of this machine */

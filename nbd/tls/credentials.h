@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What one side of TLS proves itself with, and checks the other side by: X.509 certificates, or
+ * The proofs of one side of TLS, and the means to check those of the other: X.509 certificates, or
  * keys that both sides have (PSK).  Read from files once and const after that, so that sessions of
  * all threads share them; each holds a reference, and new files mean new credentials.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who the other side of a session is.
+ * The identity of the other side of a session.
  */
 #include "nbd/tls/session.h"
 #include "nbd/tls/session_state.h"

@@ -42,7 +42,7 @@ enum tls_result {
 	TLS_FAILED, /* tls_session_reason() says why; send the output, an alert, and close */
 };
 
-/* Who the other side is, as it has proven in the handshake.  Texts hold no control characters. */
+/* The other side's identity, proven in the handshake.  Texts hold no control characters. */
 struct tls_identity {
 	char *user;   /* of the key, or NULL: it used certificates */
 	char *name;   /* the certificate's common name, or NULL: it showed no (verified) one */

@@ -41,7 +41,7 @@ access_hold(struct access *access);
 void
 access_release(struct access *access);
 
-/* What the client may do.  Clients that `allow_write` names may read and write; so may those that
+/* The rights of the client.  Clients that `allow_write` names may read and write; so may those that
  * `allow` names if there is no `allow_write`, else they may only read. */
 enum access_right
 access_right(const struct access *access, const struct identity *identity);

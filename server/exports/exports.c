@@ -45,7 +45,7 @@ exports_only(struct exports *exports)
 void
 export_free(struct exports *exports, struct export *export)
 {
-	/* Who tells of a new size uses the checkpoints. */
+	/* The thread that tells of a new size uses the checkpoints. */
 	if (export->image)
 		image_unfollow_size(export->image);
 	checkpoints_free(export->checkpoints);

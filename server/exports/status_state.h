@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What server_status.c and status_moments.c share.
+ * Shared by server_status.c and status_moments.c.
  */
 #ifndef SERVER_EXPORTS_STATUS_STATE_H
 #define SERVER_EXPORTS_STATUS_STATE_H

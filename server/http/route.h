@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the server answers to a request of HTTP: the page, the status, the metrics, or a refusal.
+ * The answer to a request of HTTP: the page, the status, the metrics, or a refusal.
  * Knows nothing of sockets.
  */
 #ifndef SERVER_HTTP_ROUTE_H

@@ -25,7 +25,7 @@ struct budget {
 	uint64_t slack; /* how far behind it may stay: a burst without its last portion */
 };
 
-/* What one connection has of a budget.  All zero: nothing. */
+/* The share that one connection has of a budget.  All zero: nothing. */
 struct share {
 	uint64_t units;   /* that it may use */
 	uint64_t brought; /* of those, at most so many are not from this budget */

@@ -194,8 +194,8 @@ visit_system(grant_visit *visit, void *data)
 
 	for (unsigned int i = 0; r == 0 && i < sizeof(of_system) / sizeof(of_system[0]); i++)
 		r = visit(data, of_system[i].path, of_system[i].use);
-	/* Who isn't root can read no secrets there, but finds users that were added later, when
-	 * passwd has been replaced. */
+	/* A process that isn't root's can read no secrets there, but finds users that were added
+	 * later, when passwd has been replaced. */
 	if (r == 0 && geteuid() != 0)
 		r = visit(data, "/etc", GRANT_READ);
 	return r;

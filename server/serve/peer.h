@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is known of a connection's client without reading from its socket.
+ * The facts about a connection's client that are known without reading from its socket.
  */
 #ifndef SERVER_SERVE_PEER_H
 #define SERVER_SERVE_PEER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What export_end.c and export_map.c share: an export as an end of a copy, from inside.
+ * Shared by export_end.c and export_map.c: an export as an end of a copy, from inside.
  */
 #ifndef TOOL_BACKUP_EXPORT_END_STATE_H
 #define TOOL_BACKUP_EXPORT_END_STATE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What was backed up becomes an image again.
+ * Restores an image from its backups.
  */
 #ifndef TOOL_BACKUP_RESTORE_H
 #define TOOL_BACKUP_RESTORE_H

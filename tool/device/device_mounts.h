@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where a device and its partitions are mounted.
+ * The mount points of a device and its partitions.
  */
 #ifndef TOOL_DEVICE_DEVICE_MOUNTS_H
 #define TOOL_DEVICE_DEVICE_MOUNTS_H

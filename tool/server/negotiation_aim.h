@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a connection is negotiated for.
+ * The aim of a negotiation.
  */
 #ifndef TOOL_SERVER_NEGOTIATION_AIM_H
 #define TOOL_SERVER_NEGOTIATION_AIM_H

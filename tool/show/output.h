@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is printed for people and scripts: names that others have chosen, and JSON.
+ * Output for people and scripts: names that others have chosen, and JSON.
  */
 #ifndef TOOL_SHOW_OUTPUT_H
 #define TOOL_SHOW_OUTPUT_H

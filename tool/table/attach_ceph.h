@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the options of `nbdloop attach' say of an image in Ceph (rbd:POOL/IMAGE).
+ * The options of `nbdloop attach' for an image in Ceph (rbd:POOL/IMAGE).
  */
 #ifndef TOOL_TABLE_ATTACH_CEPH_H
 #define TOOL_TABLE_ATTACH_CEPH_H

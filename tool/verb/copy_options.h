@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the options of backup and restore have in common.
+ * The options that backup and restore have in common.
  */
 #ifndef TOOL_VERB_COPY_OPTIONS_H
 #define TOOL_VERB_COPY_OPTIONS_H
