@@ -203,7 +203,8 @@ def changes():
                           ("set allow=x export=shared", "psk:USER"), ("set allow=any", "which export"),
                           ("set allow=any export=nowhere", "no such export"),
                           ("set allow=psk:alice export=shared", "tls-psk=FILE"),
-                          ("disconnect x", "psk:USER"), ("add late=/nowhere,allow=x", "psk:USER")):
+                          ("disconnect x", "psk:USER"), ("disconnect any export=nowhere", "no such export"),
+                          ("add late=/nowhere,allow=x", "psk:USER")):
         line = ask(control_path, request).decode()
         assert "error" in line and hint in line, (request, line)
     assert control.export()["name"] == "team"
