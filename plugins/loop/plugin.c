@@ -85,6 +85,13 @@ loop_config(const char *key, const char *value)
 	char *CLEANUP_FREE error = NULL;
 	int r;
 
+	/* Of `nbdkit loop *.img', the last one alone would be served. */
+	if (config.file && row && strcmp(row->name, "file") == 0) {
+		nbdkit_error("there are two images, %s and %s: give one of them, or dir=PATH for a "
+			     "directory of images",
+			     config.file, value);
+		return -1;
+	}
 	/* nbdkit changes its directory when it goes into the background. */
 	if (row && row->type == OPTION_STRING && is_path(row, value)) {
 		value = path = nbdkit_absolute_path(value);

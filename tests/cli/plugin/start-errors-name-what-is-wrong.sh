@@ -25,6 +25,7 @@ says() # REGEX... -- KEY=VALUE...
 
 says '(file|dir)=' --
 says 'file=.*dir=|dir=.*file=' -- file="$image" dir="$dir/images"
+says 'there are two images, .*disk\.img and .*other\.img' 'dir=' -- "$image" "$dir/other.img"
 says 'missing\.img' 'No such file or directory' -- "$dir/missing.img"
 says 'images' 'directory' 'dir=' -- file="$dir/images"
 says 'disk\.img' '[Nn]ot a directory' -- dir="$image"
