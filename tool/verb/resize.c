@@ -93,7 +93,7 @@ resize_device(const struct our_device *ours, GError **error)
 {
 	const struct device *device = ours->device;
 	struct device *DEVICE_CLEANUP now = NULL;
-	uint64_t size;
+	uint64_t size = 0;
 
 	if (!(ours->control ? ask_server(ours, &size, error) : ask_remote(device, &size, error)))
 		return false;
