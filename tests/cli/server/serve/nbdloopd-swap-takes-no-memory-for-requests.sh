@@ -29,7 +29,7 @@ not_traced()
 	[ "$(tracer_of_start)" = 0 ]
 }
 
-requests_take_no_memory()
+start_swap_server()
 {
 	# Among the main thread's calls, the first prctl() and the first write() need the
 	# capability.
@@ -42,7 +42,20 @@ requests_take_no_memory()
 	wait_until "the end of strace" not_traced
 	expect_log "swap=on: memory locked"
 	control "$dir/control.sock" "add added=$dir/added.img,engine=$engine" >"$dir/answer" || fail "add: $(cat "$dir/answer")"
-	"$python" "$own_python" "$sock" "$pid" "$dir/calls" >"$dir/client.log" 2>&1 || fail "requests take memory"
+}
+
+# Now and then the kernel moves a locked page elsewhere (compaction), and a thread that needs it at
+# that moment has a page fault. So a server's own faults are those of each of several servers.
+requests_take_no_memory()
+{
+	local servers=1
+	start_swap_server
+	until "$python" "$own_python" "$sock" "$pid" "$dir/calls" >"$dir/client.log" 2>&1; do
+		[ $servers -lt 4 ] && grep -q ' page faults$' "$dir/client.log" || fail "requests take memory"
+		stop_server
+		start_swap_server
+		servers=$((servers + 1))
+	done
 	stop_server
 }
 
