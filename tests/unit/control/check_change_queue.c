@@ -187,10 +187,13 @@ START_TEST(client_that_leaves_during_its_change_does_no_harm)
 }
 END_TEST
 
+/* Some time after the end has begun, when there is no socket any more. */
 static void *
 release_soon(void *data)
 {
-	usleep(200000);
+	while (access(fixture.path, F_OK) == 0)
+		usleep(1000);
+	usleep(100000);
 	fixture.hold = false;
 	return data;
 }
