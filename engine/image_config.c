@@ -10,6 +10,7 @@ static const char *const sector_sizes[] = {"1", "512", "1024", "2048", "4096", N
 const char *const image_engine_names[] = {"auto", "io_uring", "aio", "threads", NULL};
 const char *const image_page_cache_names[] = {"keep", "drop", "auto", NULL};
 static const char *const locks[] = {"off", "shared", "exclusive", "auto", NULL};
+static const char *const ceph_locks[] = {"write", "start", NULL};
 
 const struct option_row image_option_rows[] = {
 	{
@@ -218,6 +219,31 @@ const struct option_row image_option_rows[] = {
 		.help = "file with that user's key (default: as Ceph's configuration says)",
 		.manual = "For images in Ceph, the file with the user's key.  By default, Ceph's\n"
 			  "configuration names the file.\n",
+	},
+	{
+		.name = "ceph-lock",
+		.type = OPTION_CHOICE,
+		.field = FIELD(ceph_lock),
+		.initial = "write",
+		.choices = ceph_locks,
+		.arg = "write|start",
+		.help = "when to take the exclusive lock of an image in Ceph (default: write)",
+		.manual =
+			"For images in Ceph, when the server takes the exclusive lock: before its\n"
+			"first C<write>, the default, so that another server may run until then; or\n"
+			"at its C<start>, so that it doesn't serve an image that another client\n"
+			"has.  See L</Images in Ceph>.\n",
+	},
+	{
+		.name = "ceph-fence",
+		.type = OPTION_STRING,
+		.field = FIELD(ceph_fence),
+		.arg = "ADDRESS",
+		.help = "client of Ceph whose place as the image's only writer this server takes",
+		.manual =
+			"For images in Ceph, the client that the server comes after: it is fenced\n"
+			"at the start, dead or alive, and if it no longer has the lock, the server\n"
+			"doesn't start.  See L</Images in Ceph>.\n",
 	},
 	{
 		.name = "cluster-timeout",

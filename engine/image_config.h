@@ -30,6 +30,11 @@ enum lock_choice {
 	LOCK_AUTO, /* exclusive when writable, shared when read-only */
 };
 
+enum ceph_lock_choice {
+	CEPH_LOCK_WRITE, /* before the first change */
+	CEPH_LOCK_START, /* before the first client */
+};
+
 struct image_config {
 	uint64_t offset;         /* start of the window in the file, in bytes */
 	uint64_t sizelimit;      /* length of the window, in bytes; 0: up to the end of the file */
@@ -48,6 +53,8 @@ struct image_config {
 	char *ceph_conf;
 	char *ceph_user;
 	char *ceph_keyring;
+	unsigned int ceph_lock;       /* enum ceph_lock_choice */
+	char *ceph_fence;             /* whose place is taken; NULL: nobody's */
 	unsigned int cluster_timeout; /* seconds; 0: requests wait for ever */
 };
 

@@ -140,19 +140,36 @@ rbd_have_holes(const struct backing *backing)
 
 /* ---- the lock */
 
+/* Whether a writer takes the lock. */
+static bool
+is_exclusive(const struct image_config *config)
+{
+	return config->lock == LOCK_EXCLUSIVE || config->lock == LOCK_AUTO;
+}
+
 static int
 rbd_lock_check(const struct backing *backing, const struct image_config *config,
 	       const struct lock_part *part, bool writable, char **error)
 {
+	struct rbd_predecessor predecessor;
+	int r = rbd_predecessor_parse(backing->path, config->ceph_fence, &predecessor, error);
+
 	(void)part;
+	if (r < 0)
+		return r;
+	if (config->ceph_fence &&
+	    (!writable || !is_exclusive(config) || config->force == TRISTATE_ON))
+		return error_set(
+			error, -EINVAL,
+			"%s: ceph-fence=%s is only for a writer with the image's lock, without force=on, which fences any client",
+			backing->path, config->ceph_fence);
 	if (config->lock == LOCK_EXCLUSIVE && !writable)
 		return error_set(
 			error, -EOPNOTSUPP,
 			"%s: lock=exclusive is not possible for a reader of an image in Ceph, which can't keep writers away; "
 			"a snapshot does not change, and lock=auto or shared takes no lock",
 			backing->path);
-	if (!writable || config->lock == LOCK_OFF || config->lock == LOCK_SHARED ||
-	    store_of(backing)->facts.can_lock)
+	if (!writable || !is_exclusive(config) || store_of(backing)->facts.can_lock)
 		return 0;
 	return error_set(
 		error, -EOPNOTSUPP,
@@ -161,22 +178,27 @@ rbd_lock_check(const struct backing *backing, const struct image_config *config,
 		backing->path);
 }
 
-/* The lock itself is taken before the first change. */
+/* Unless it is wanted at the start, the lock itself is taken before the first change. */
 static int
 rbd_lock(struct backing *backing, const struct image_config *config, const struct lock_part *part,
 	 bool writable, bool locked, char **error)
 {
 	struct rbd_store *store = store_of(backing);
+	struct rbd_predecessor predecessor;
 	int r = rbd_lock_check(backing, config, part, writable, error);
 
 	(void)locked;
 	if (r < 0 || !writable)
 		return r;
-	if (config->lock == LOCK_EXCLUSIVE || config->lock == LOCK_AUTO)
-		atomic_store(&store->exclusive, true);
 	if (config->force == TRISTATE_ON)
 		atomic_store(&store->force, true);
-	return 0;
+	if (!is_exclusive(config))
+		return 0;
+	atomic_store(&store->exclusive, true);
+	if (config->ceph_lock != CEPH_LOCK_START && !config->ceph_fence)
+		return 0;
+	r = rbd_predecessor_parse(backing->path, config->ceph_fence, &predecessor, error);
+	return r < 0 ? r : rbd_lock_take(store, &predecessor, error);
 }
 
 /* Another export of the image may still need it. */

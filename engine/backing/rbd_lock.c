@@ -4,6 +4,8 @@
 #include "engine/backing/rbd_loss.h"
 #include "engine/backing/rbd_pending.h"
 
+#include "common/cleanup.h"
+#include "common/error.h"
 #include "common/log.h"
 #include "common/thread.h"
 
@@ -38,18 +40,6 @@ nap(struct rbd_store *store)
 	return !is_given_up(store);
 }
 
-/* Takes the lock from an owner that is dead, or that force=on overrides. */
-static int
-fence(struct rbd_store *store, const struct rbd_owner *owner)
-{
-	int r = store->module->lock_break(store->image, owner->address);
-
-	if (r == 0)
-		log_warning("%s: fenced the client %s, which had the image's lock%s", store->path,
-			    owner->address, owner->watches ? " (force=on)" : " and is gone");
-	return r;
-}
-
 /* Also for the status. */
 static int
 ask_for_owner(struct rbd_store *store, struct rbd_owner *owner)
@@ -62,56 +52,162 @@ ask_for_owner(struct rbd_store *store, struct rbd_owner *owner)
 	return r;
 }
 
-/* Tries once. Returns 0, -EBUSY if another client has the lock, or another -errno. A lock that
- * librbd has taken by itself (for lock=shared) must be acquired like any other: until then, librbd
- * gives it to whoever asks. */
-static int
-try_to_take(struct rbd_store *store, struct rbd_owner *owner)
-{
-	int r = ask_for_owner(store, owner);
+/* An attempt to take the lock. */
+struct attempt {
+	struct rbd_store *store;
+	bool at_start; /* no client waits yet */
+	struct rbd_predecessor predecessor;
+	struct rbd_owner owner; /* who had the lock, at the last look */
+	bool fenced;            /* then */
+};
 
+/* Whether an owner must be left alone, unless it gives the lock up. */
+static bool
+must_wait_for(const struct attempt *attempt, const struct rbd_owner *owner)
+{
+	return owner->watches && !rbd_predecessor_owns(&attempt->predecessor, owner) &&
+	       !atomic_load(&attempt->store->force);
+}
+
+/* Takes the lock away from an owner that is dead, the predecessor, or overridden by force=on. */
+static int
+fence(struct attempt *attempt)
+{
+	struct rbd_store *store = attempt->store;
+	const struct rbd_owner *owner = &attempt->owner;
+	struct rbd_owner next;
+	int r = store->module->lock_break(store->image, owner->address);
+
+	attempt->fenced = r == 0;
+	if (r < 0 || !attempt->predecessor.address[0])
+		return r;
+	/* Another client may have been faster. It might give the lock up when asked, and would have
+	 * had the image. */
+	r = ask_for_owner(store, &next);
+	return r == 0 && next.address[0] && !next.own ? -EBUSY : r;
+}
+
+/* `r`: whether the lock was taken then. tool/guard/upstream_ceph.c knows the words. */
+static void
+tell_of_fence(const struct attempt *attempt, int r)
+{
+	const struct rbd_store *store = attempt->store;
+	const struct rbd_owner *owner = &attempt->owner;
+
+	if (rbd_predecessor_owns(&attempt->predecessor, owner))
+		log_warning("%s: fenced the client %s, which had the image's lock before "
+			    "(ceph-fence)%s%s",
+			    store->path, owner->address,
+			    r == 0 ? "; this server is the client " : "",
+			    r == 0 ? store->owner : "");
+	else
+		log_warning("%s: fenced the client %s, which had the image's lock%s", store->path,
+			    owner->address, owner->watches ? " (force=on)" : " and is gone");
+}
+
+/* Tries once. Returns 0; -EBUSY if another client has the lock; -ESTALE if another one has had it
+ * since the predecessor; or another -errno. A lock that librbd has taken by itself (for
+ * lock=shared) must be acquired like any other: until then, librbd gives it to whoever asks. */
+static int
+try_to_take(struct attempt *attempt)
+{
+	struct rbd_store *store = attempt->store;
+	struct rbd_owner *owner = &attempt->owner;
+	int r = ask_for_owner(store, owner);
 	bool other = r == 0 && owner->address[0] && !owner->own;
 
+	attempt->fenced = false;
 	if (r < 0)
 		return r;
-	if (other && owner->watches && !atomic_load(&store->force))
+	if (!rbd_predecessor_fits(&attempt->predecessor, owner))
+		return -ESTALE;
+	if (other && must_wait_for(attempt, owner))
 		return -EBUSY;
 	if (other)
-		r = fence(store, owner);
+		r = fence(attempt);
 	/* Another client may have been faster: the next try finds its name. */
-	if (r == 0 || r == -ENOENT || r == -EBUSY)
+	if (r == 0 || (!attempt->predecessor.address[0] && (r == -ENOENT || r == -EBUSY)))
 		r = store->module->lock_acquire(store->image);
 	if (r == 0)
 		ask_for_owner(store, &(struct rbd_owner){0});
-	return r == -EROFS || r == -EAGAIN ? -EBUSY : r;
+	if (attempt->fenced)
+		tell_of_fence(attempt, r);
+	return r == -EROFS || r == -EAGAIN || r == -ENOENT ? -EBUSY : r;
+}
+
+/* At the start, nobody waits for an owner that is alive. */
+static bool
+is_hopeless(const struct attempt *attempt)
+{
+	const struct rbd_store *store = attempt->store;
+
+	return attempt->at_start && attempt->owner.watches &&
+	       store->module->answers(store->image, attempt->owner.address) == 1;
+}
+
+static void
+tell_of_wait(const struct attempt *attempt)
+{
+	const char *address = attempt->owner.address;
+
+	if (attempt->at_start)
+		log_warning("%s: the client %s has the image's lock, and does not answer: the "
+			    "start waits for up to 40 seconds, until the cluster knows that it is "
+			    "gone; with force=on it would be fenced",
+			    attempt->store->path, address);
+	else
+		log_warning("%s: the client %s has the image's lock: changes wait until it gives "
+			    "the lock up or is gone; with force=on it would be fenced",
+			    attempt->store->path, address);
 }
 
 static int
-take(struct rbd_store *store)
+explain(const struct attempt *attempt, int r, char **error)
 {
-	struct rbd_owner owner = {0};
-	int r = try_to_take(store, &owner);
+	const char *path = attempt->store->path, *address = attempt->owner.address;
 
-	rbd_pending_note_answer(store);
-	if (r == -EBUSY && owner.address[0])
-		log_warning("%s: the client %s has the image's lock: changes wait until it gives "
-			    "the lock up or is gone; with force=on it would be fenced",
-			    store->path, owner.address);
-	for (int waited = 0; r == -EBUSY && waited < OWNER_LINGER_MS && nap(store);
-	     waited += OWNER_STEP_MS) {
-		r = try_to_take(store, &owner);
-		rbd_pending_note_answer(store);
-	}
-	if (r == -EBUSY && is_given_up(store))
-		return -ESHUTDOWN;
+	if (r == -EBUSY && is_given_up(attempt->store))
+		return error_set(error, -ESHUTDOWN, "%s: the server ends", path);
+	/* tool/guard/upstream_ceph.c knows these words. */
+	if (r == -ESTALE)
+		return error_set(
+			error, r,
+			"%s: another client has had the image since %s, whose place this server was to take, and may have written to it: %s%s",
+			path, attempt->predecessor.address,
+			address[0] ? "the lock is with " : "the lock is free", address);
+	if (r == -EBUSY && attempt->at_start)
+		return error_set(
+			error, r,
+			"%s: the client %s has the image's lock; end that client first, or fence it with force=on, or only read "
+			"the image, or have both use one server before it (nbdloop-cluster(7))",
+			path, address);
 	if (r == -EBUSY)
-		log_error(
+		return error_set(
+			error, r,
 			"%s: not written to, because the client %s has the image's lock; end that "
 			"client first, or use force=on, or lock=shared if both may write",
-			store->path, owner.address);
-	else if (r < 0)
-		log_error("%s: its lock can't be taken: %s", store->path, strerror(-r));
-	return r;
+			path, address);
+	return error_set(error, r, "%s: its lock can't be taken: %s", path, strerror(-r));
+}
+
+/* Returns 0, or -errno with *error, a sentence (the caller frees it). */
+static int
+take(struct attempt *attempt, char **error)
+{
+	struct rbd_store *store = attempt->store;
+	int r = try_to_take(attempt);
+
+	rbd_pending_note_answer(store);
+	if (r == -EBUSY && is_hopeless(attempt))
+		return explain(attempt, r, error);
+	if (r == -EBUSY && attempt->owner.address[0])
+		tell_of_wait(attempt);
+	for (int waited = 0; r == -EBUSY && waited < OWNER_LINGER_MS && nap(store);
+	     waited += OWNER_STEP_MS) {
+		r = try_to_take(attempt);
+		rbd_pending_note_answer(store);
+	}
+	return r < 0 ? explain(attempt, r, error) : 0;
 }
 
 /* Takes those that wait. The caller holds the mutex. */
@@ -140,11 +236,12 @@ end_wait(struct rbd_store *store, struct backing_call *call, int r)
 	}
 }
 
-static void *
-take_lock(void *data)
+/* The caller has set .taking. */
+static int
+take_and_tell(struct attempt *attempt, char **error)
 {
-	struct rbd_store *store = data;
-	int r = take(store);
+	struct rbd_store *store = attempt->store;
+	int r = take(attempt, error);
 	struct backing_call *calls;
 
 	pthread_mutex_lock(&store->mutex);
@@ -153,6 +250,18 @@ take_lock(void *data)
 	calls = waiting_calls(store);
 	pthread_mutex_unlock(&store->mutex);
 	end_wait(store, calls, r);
+	return r;
+}
+
+static void *
+take_lock(void *data)
+{
+	struct attempt attempt = {.store = data};
+	char *CLEANUP_FREE error = NULL;
+	int r = take_and_tell(&attempt, &error);
+
+	if (r < 0 && r != -ESHUTDOWN)
+		log_error("%s", error ? error : strerror(-r));
 	return NULL;
 }
 
@@ -169,6 +278,22 @@ begin(struct rbd_store *store)
 	/* Without a thread to be had, it is -EAGAIN: the engine would try the request again by a
 	 * system call. */
 	return r == -EAGAIN ? -ENOMEM : r;
+}
+
+int
+rbd_lock_take(struct rbd_store *store, const struct rbd_predecessor *predecessor, char **error)
+{
+	struct attempt attempt = {.store = store, .at_start = true, .predecessor = *predecessor};
+	bool held;
+
+	pthread_mutex_lock(&store->mutex);
+	/* By another export of the image. */
+	while (store->taking)
+		thread_wait(&store->stopping, &store->mutex, OWNER_STEP_MS);
+	held = atomic_load(&store->held);
+	store->taking = !held;
+	pthread_mutex_unlock(&store->mutex);
+	return held ? 0 : take_and_tell(&attempt, error);
 }
 
 bool

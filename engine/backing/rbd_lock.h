@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One writer of an image in Ceph: the exclusive lock is taken before the first change, so a second
- * server of the image may run and wait for its turn.
+ * server of the image may run and wait for its turn; or at the start, if the server is to have the
+ * image for itself, perhaps in the place of a predecessor.
  */
 #ifndef ENGINE_BACKING_RBD_LOCK_H
 #define ENGINE_BACKING_RBD_LOCK_H
 
+#include "engine/backing/rbd_predecessor.h"
 #include "engine/backing/rbd_state.h"
+
+/* Takes the lock, and waits for that: for the cluster, and for up to 40 seconds for an owner that
+ * may be dead. Returns 0; or with *error, a sentence (the caller frees it), -EBUSY if another
+ * client has the lock; -ESTALE if it is not, or no longer, the predecessor's; or another -errno. */
+int
+rbd_lock_take(struct rbd_store *store, const struct rbd_predecessor *predecessor, char **error);
 
 /* Has a change wait for the lock, which another thread takes: later it is started, or it fails with
  * -EBUSY or another -errno. Returns false if the lock was taken meanwhile. */

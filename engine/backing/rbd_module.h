@@ -11,10 +11,13 @@
 /* Name of the file, and of its only symbol, a struct rbd_module. The symbol's name changes with the
  * structure. */
 #define RBD_MODULE_FILE   "nbdloop-rbd.so"
-#define RBD_MODULE_SYMBOL "nbdloop_rbd_module_6"
+#define RBD_MODULE_SYMBOL "nbdloop_rbd_module_7"
 
 /* The most seconds that opening an image may wait for the cluster. */
 #define RBD_OPEN_SECONDS 10
+
+/* The most seconds that a living client takes to answer. */
+#define RBD_ANSWER_SECONDS 5
 
 struct rbd_image; /* the module's */
 
@@ -82,6 +85,9 @@ struct rbd_module {
 
 	/* The exclusive lock. */
 	int (*lock_owner)(struct rbd_image *image, struct rbd_owner *owner);
+	/* Asks a client that watches the image for a sign of life, for at most RBD_ANSWER_SECONDS.
+	 * Returns 1: it has answered; 0: it has not; or -errno. */
+	int (*answers)(struct rbd_image *image, const char *address);
 	int (*lock_acquire)(struct rbd_image *image);
 	int (*lock_release)(struct rbd_image *image);
 	/* Has the cluster refuse all later requests of that owner, then takes its lock away. */

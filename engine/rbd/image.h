@@ -35,6 +35,8 @@ rbd_image_changes(struct rbd_image *image, const char *since, uint64_t offset, u
 int
 rbd_image_lock_owner(struct rbd_image *image, struct rbd_owner *owner);
 int
+rbd_image_answers(struct rbd_image *image, const char *address);
+int
 rbd_image_lock_acquire(struct rbd_image *image);
 int
 rbd_image_lock_release(struct rbd_image *image);

@@ -288,8 +288,8 @@ image_watch(struct rbd_image *image, void (*updated)(void *data), void *data)
 	return r;
 }
 
-__attribute__((visibility("default"))) extern const struct rbd_module nbdloop_rbd_module_6;
-const struct rbd_module nbdloop_rbd_module_6 = {
+__attribute__((visibility("default"))) extern const struct rbd_module nbdloop_rbd_module_7;
+const struct rbd_module nbdloop_rbd_module_7 = {
 	.open = image_open,
 	.close = image_close,
 	.start = rbd_image_start,
@@ -297,6 +297,7 @@ const struct rbd_module nbdloop_rbd_module_6 = {
 	.size = image_size,
 	.watch = image_watch,
 	.lock_owner = rbd_image_lock_owner,
+	.answers = rbd_image_answers,
 	.lock_acquire = rbd_image_lock_acquire,
 	.lock_release = rbd_image_lock_release,
 	.lock_break = rbd_image_lock_break,

@@ -72,7 +72,7 @@ loop_unload(void)
 static bool
 is_path(const struct option_row *row, const char *value)
 {
-	if (strcmp(row->name, "ceph-user") == 0)
+	if (strcmp(row->name, "ceph-user") == 0 || strcmp(row->name, "ceph-fence") == 0)
 		return false;
 	return strcmp(row->name, "file") != 0 || backing_is_file(value);
 }

@@ -123,10 +123,20 @@ fake_lock_owner(struct rbd_image *image, struct rbd_owner *owner)
 }
 
 static int
+fake_answers(struct rbd_image *image, const char *address)
+{
+	(void)image;
+	ck_assert_str_eq(address, ceph.owner.address);
+	ceph.answers++;
+	return !ceph.silent;
+}
+
+static int
 fake_lock_acquire(struct rbd_image *image)
 {
 	(void)image;
-	if (ceph.owner.address[0] && !ceph.owner.own)
+	/* A thief gives it up when asked. */
+	if (ceph.owner.address[0] && !ceph.owner.own && !ceph.thief)
 		return -EROFS;
 	ceph.acquired = true;
 	return 0;
@@ -146,7 +156,9 @@ fake_lock_break(struct rbd_image *image, const char *address)
 {
 	(void)image;
 	snprintf(ceph.broken, sizeof(ceph.broken), "%s", address);
-	ceph.owner.address[0] = '\0';
+	ceph.owner = (struct rbd_owner){.watches = ceph.thief};
+	if (ceph.thief)
+		snprintf(ceph.owner.address, sizeof(ceph.owner.address), "%s", ceph.thief);
 	return 0;
 }
 
@@ -204,6 +216,7 @@ const struct rbd_module ceph_module = {
 	.size = fake_size,
 	.watch = fake_watch,
 	.lock_owner = fake_lock_owner,
+	.answers = fake_answers,
 	.lock_acquire = fake_lock_acquire,
 	.lock_release = fake_lock_release,
 	.lock_break = fake_lock_break,

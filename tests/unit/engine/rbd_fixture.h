@@ -15,6 +15,9 @@ struct fake_ceph {
 	struct rbd_owner owner;
 	char broken[128];     /* the client that was fenced */
 	bool acquired;        /* the lock was taken */
+	bool silent;          /* no client answers */
+	int answers;          /* questions whether one does */
+	const char *thief;    /* a client that takes the lock as soon as it is free */
 	int early;            /* changes that came before that */
 	int flushes;          /* that came */
 	int result;           /* of calls that move nothing, and of all if it is an error */
