@@ -3,8 +3,9 @@
 # `nbdloop attach rbd:POOL/IMAGE' makes a device of an image in Ceph, with a server of its own, like
 # one of a file: its server is killed while fio writes and verifies, and no request fails; it is
 # listed, resized, detached, attached read-only and from the table. What is not possible is refused
-# with the reason, and so is a cluster that is away, in the time that the manual tells. When another
-# client has fenced the server, the device gets no other one.
+# with the reason, and so are a second device and a cluster that is away, in the time that the manual
+# tells. When another client has fenced the server, or has had the image while there was none, the
+# device gets no other one, and writes nothing any more.
 #
 # vm: host ceph-beside
 # vm: servers nbdloopd
@@ -12,7 +13,7 @@
 . "$(dirname "$0")/nbdloop.sh"
 . "$(dirname "$0")/host.sh"
 
-require fio
+require fio nbdsh
 export NBDLOOP_MODULES=$top_builddir/engine/.libs
 conf=/run/vm/ceph.conf
 
@@ -30,6 +31,25 @@ server_is_another() # PROCESS
 has_the_lock()
 {
 	[ "$(control "$(control_of "$device")" status exports.0.ceph.lock_owner)" = true ]
+}
+
+find_guard()
+{
+	guard=$(nbdloop list -n -O GUARD "$device" 2>/dev/null | tr -d ' ')
+}
+
+kill_guard()
+{
+	find_guard
+	kill -KILL "$guard"
+	wait_until "the guard is gone" process_gone "$guard"
+}
+
+# Ceph notices that a client is gone after 30 seconds.
+takes_less_than_ceph() # WHAT
+{
+	echo "$1 took $((SECONDS - began)) s"
+	[ $((SECONDS - began)) -lt 25 ] || fail "$1 took $((SECONDS - began)) seconds"
 }
 
 reach_host
@@ -50,17 +70,37 @@ nbdloop_attach --ceph-conf=$conf rbd:rbd/disk
 expect_equal "size" $((64 << 20)) "$(blockdev --getsize64 "$device")"
 source_is rbd:rbd/disk || fail "nbdloop list doesn't name the image: $(nbdloop list)"
 
-# Its server dies. Ceph notices that a client is gone after up to 30 seconds, and the next server
-# fences it then; it doesn't take the lock from a client that may be alive.
+# It has the lock before the first write, and no second device gets the image.
+has_the_lock || fail "the server serves without the lock"
+began=$SECONDS
+nbdloop_refuses "the client $(control "$(control_of "$device")" status exports.0.ceph.lock_address) has the image's lock; end that client" \
+	attach --ceph-conf=$conf rbd:rbd/disk
+takes_less_than_ceph "the refusal of a second device"
+
+# Its server dies, and the next one fences it, which knows which client of Ceph it was, as another
+# guard does.
 start_load --filename="$device" --size=48M --bsrange=4k-64k --iodepth=8
-has_the_lock || fail "the server writes without the lock"
 old=$(server_pid "$device")
-killed=$SECONDS
+began=$SECONDS
 kill -KILL "$old"
 wait_until "another server serves the device" server_is_another "$old"
-poll_for 60 has_the_lock || fail "the next server doesn't get the lock"
-echo "the next server had the lock after $((SECONDS - killed)) s"
+has_the_lock || fail "the next server doesn't have the lock"
+takes_less_than_ceph "the next server"
+began=$SECONDS
+quietly nbdloop replace-server "$device"
+has_the_lock || fail "the server that was asked for doesn't have the lock"
+takes_less_than_ceph "another server"
+kill_guard
+kill -KILL "$(server_pid "$device")"
+began=$SECONDS
+quietly nbdloop adopt "$device"
+has_the_lock || fail "the next guard's server doesn't have the lock"
+takes_less_than_ceph "the next guard's server"
 end_load
+old=$(server_pid "$device")
+kill -TERM "$old"
+wait_until "another server serves the device, after one that has ended by itself" server_is_another "$old"
+has_the_lock || fail "the server after one that has ended by itself doesn't have the lock"
 
 # A file system, which grows.
 quietly mkfs.ext4 -q "$device"
@@ -118,7 +158,22 @@ host ceph osd blocklist add "$(control "$(control_of "$device")" status exports.
 sleep 1 # for the OSD to hear of it
 ! writes || fail "a write succeeds after the server was fenced"
 wait_until "the device ends" [ ! -e "/sys/block/${device#/dev/}/pid" ]
+
+# Another client takes it, and leaves it, while there is neither guard nor server.
 nbdloop_attach --ceph-conf=$conf rbd:rbd/disk
 writes || fail "a write fails after the image was attached again: $(cat "$dir/dd.log")"
+kill_guard
+kill -KILL "$(server_pid "$device")"
+dd if=/dev/zero of="$device" bs=64k count=1 oflag=direct status=none 2>/dev/null &
+zeroing=$!
+spawn other nbdloopd --ceph-conf=$conf --ceph-lock=start --force --unix "$dir/other.sock" rbd:rbd/disk
+wait_until "another client serves the image" [ -S "$dir/other.sock" ]
+quietly nbdsh -u "nbd+unix:///?socket=$dir/other.sock" -c 'h.pwrite(b"another!" * 512, 0); h.flush()'
+end_process other TERM
+nbdloop_refuses 'another client has had the image since .*; the device ends' adopt "$device"
+! wait "$zeroing" || fail "a write of the device succeeds after another client has had the image"
+wait_until "the device ends" [ ! -e "/sys/block/${device#/dev/}/pid" ]
+nbdloop_attach --force --ceph-conf=$conf rbd:rbd/disk
+[ "$(head -c 7 "$device")" = another ] || fail "what the other client wrote is gone"
 nbdloop_detach "$device"
 expect_nothing_left

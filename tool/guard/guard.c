@@ -207,10 +207,14 @@ guard_adopted(struct guard *guard)
 	if (guard_restore(guard, &why)) {
 		report_device(guard);
 	} else {
-		failure(&error, EIO,
-			"/dev/%s has a guard again, but no new %s yet; the guard keeps trying: %s",
-			guard->attachment.name,
-			guard->plan->upstream.remote ? "connection" : "server", why->message);
+		if (guard->upstream.fenced)
+			error = g_error_copy(why);
+		else
+			failure(&error, EIO,
+				"/dev/%s has a guard again, but no new %s yet; the guard keeps trying: %s",
+				guard->attachment.name,
+				guard->plan->upstream.remote ? "connection" : "server",
+				why->message);
 		report_error(error);
 		background_enter();
 		close(REPORT_FD);

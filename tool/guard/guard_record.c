@@ -102,6 +102,8 @@ describe_device(const struct guard_plan *plan, const struct guard_progress *prog
 	json_object_set_new(object, "bandwidth-limit",
 			    json_string(progress->bandwidth_limit ?: "0"));
 	json_object_set_new(object, "server-read-only", json_boolean(progress->read_only));
+	if (progress->ceph_fence)
+		set_bytes(object, "ceph-fence", progress->ceph_fence);
 	json_object_set_new(object, "remote", json_boolean(plan->upstream.remote));
 	set_tls(object, &plan->upstream.tls);
 	json_object_set_new(object, "tls", json_string(progress->tls));
@@ -237,6 +239,7 @@ recall_device(json_t *object, struct guard_plan *plan, struct guard_progress *pr
 	progress->iops_limit = limit(object, "iops-limit");
 	progress->bandwidth_limit = limit(object, "bandwidth-limit");
 	progress->read_only = flag(object, "server-read-only");
+	progress->ceph_fence = bytes(object, "ceph-fence");
 	progress->tls = g_intern_string(json_string_value(json_object_get(object, "tls")) ?: "");
 	progress->server = bytes(object, "remote-server");
 	progress->misfits = bytes(object, "misfits");
@@ -267,6 +270,7 @@ void
 guard_progress_fini(struct guard_progress *progress)
 {
 	g_free(progress->place);
+	g_free(progress->ceph_fence);
 	g_free(progress->server);
 	g_free(progress->misfits);
 	*progress = (struct guard_progress){.place = NULL};

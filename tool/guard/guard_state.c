@@ -27,6 +27,7 @@ guard_write_record(struct guard *guard, GError **error)
 		.iops_limit = upstream->iops_limit,
 		.bandwidth_limit = upstream->bandwidth_limit,
 		.read_only = upstream->read_only,
+		.ceph_fence = upstream->ceph_fence,
 		.server = upstream->servers ? upstream->servers->pdata[upstream->in_use] : NULL,
 		.misfits = guard->misfits,
 		.flags = upstream->flags,
@@ -39,14 +40,21 @@ guard_write_record(struct guard *guard, GError **error)
 	return guard_record_write(&guard->record, guard->plan, &progress, error);
 }
 
+static void
+record(struct guard *guard)
+{
+	g_autoptr(GError) error = NULL;
+
+	if (!guard_write_record(guard, &error))
+		log_warning("%s: %s", guard->attachment.name, error->message);
+}
+
 /* It may be another server, or the server may have chosen another cipher. */
 static void
 record_remote(struct guard *guard)
 {
-	g_autoptr(GError) error = NULL;
-
-	if (guard->plan->upstream.remote && !guard_write_record(guard, &error))
-		log_warning("%s: %s", guard->attachment.name, error->message);
+	if (guard->plan->upstream.remote)
+		record(guard);
 }
 
 /* What another server's export must be like. */
@@ -102,6 +110,10 @@ guard_restore(struct guard *guard, GError **error)
 	tell_device(guard);
 	if (!upstream_open(&guard->upstream, error))
 		return false;
+	/* Before its first request: whoever takes this guard's place must know its client of Ceph.
+	 */
+	if (guard->upstream.ceph_fence)
+		record(guard);
 	if (!attachment_hand_over(&guard->attachment, &guard->upstream, is_new, error)) {
 		upstream_drop(&guard->upstream, is_new);
 		return false;

@@ -3,6 +3,7 @@
 
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
+#include "tool/guard/upstream_ceph.h"
 #include "tool/guard/upstream_remote.h"
 #include "tool/server/server_link.h"
 
@@ -109,6 +110,7 @@ take_upstream(struct upstream *upstream, const struct guard_plan *plan,
 	upstream->iops_limit = progress->iops_limit;
 	upstream->bandwidth_limit = progress->bandwidth_limit;
 	upstream->read_only = progress->read_only;
+	upstream->ceph_fence = g_strdup(progress->ceph_fence);
 	upstream->served = true;
 	upstream->flags = progress->flags;
 	if (upstream->servers)
@@ -122,6 +124,9 @@ take_server(struct guard *guard, const struct guard_progress *progress, pid_t se
 	if (!hold_image(&guard->upstream, server, progress, error) ||
 	    !guard_link_listen(&guard->link, guard->upstream.control, error))
 		return false;
+	/* The guard may have been killed before it recorded which client of Ceph the server is. */
+	if (server > 0)
+		upstream_ceph_ask(&guard->upstream, NULL);
 	attachment_prepare_change(&guard->attachment);
 	return end_server(&guard->attachment, guard->upstream.control, server, error);
 }

@@ -231,9 +231,13 @@ restore_once(struct guard *guard, GError **error)
 {
 	g_autoptr(GError) why = NULL;
 
-	return guard_restore(guard, &why) ||
-	       failure(error, EIO, "/dev/%s has no new server yet, but the guard keeps trying: %s",
-		       guard->attachment.name, why->message);
+	if (guard_restore(guard, &why))
+		return true;
+	return guard->upstream.fenced
+		       ? failure_pass(error, &why)
+		       : failure(error, EIO,
+				 "/dev/%s has no new server yet, but the guard keeps trying: %s",
+				 guard->attachment.name, why->message);
 }
 
 static bool

@@ -4,6 +4,7 @@
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
 #include "tool/guard/guard_files.h"
+#include "tool/guard/upstream_ceph.h"
 #include "tool/guard/upstream_remote.h"
 #include "tool/nap.h"
 
@@ -63,20 +64,13 @@ put_image_name(const struct upstream *upstream, const char *text)
 	return g_string_free(words, false);
 }
 
-/* The words of engine/backing/rbd_loss.c. */
-static bool
-tells_of_fence(int level, const char *line)
-{
-	return level == LOG_LEVEL_ERROR && strstr(line, ": another client has fenced this server ");
-}
-
 static void
 take_server_line(int level, const char *line, void *data)
 {
 	struct upstream *upstream = data;
 	g_autofree char *text = put_image_name(upstream, line);
 
-	upstream->fenced = upstream->fenced || tells_of_fence(level, line);
+	upstream_ceph_take_line(upstream, level, line);
 	if (level == LOG_LEVEL_ERROR && upstream->refusal)
 		g_string_append_printf(upstream->refusal, "%s%s",
 				       upstream->refusal->len ? "; " : "", text);
@@ -92,6 +86,12 @@ void
 upstream_pass_output(struct upstream *upstream)
 {
 	server_process_listen(&upstream->server, take_server_line, upstream);
+}
+
+static void
+pass_output(void *data)
+{
+	upstream_pass_output(data);
 }
 
 /* ---- our own server */
@@ -129,8 +129,8 @@ find_image(struct upstream *upstream, GError **error)
 /*
  * A later user of the image must not prevent a restart.  In Ceph, it may be another machine's,
  * which took the image over when it found this machine's server gone, and has written since: force
- * would take the image away from it.  Without, the next server waits until Ceph knows that the last
- * one is gone, and then fences that.
+ * would take the image away from it.  Instead, the next server fences the last one, if that still
+ * has the image.
  */
 static bool
 insists(const struct upstream *upstream)
@@ -153,6 +153,8 @@ start_process(struct upstream *upstream, const int *sockets, unsigned int count,
 		.options = plan->server_options,
 		.read_only = upstream->read_only,
 		.force = insists(upstream),
+		.at_start = image_file_in_ceph(upstream->place),
+		.ceph_fence = upstream->ceph_fence,
 		.image = image,
 	};
 	g_auto(GStrv) words = image ? server_command_words(&command) : NULL;
@@ -196,8 +198,9 @@ prefer_refusal(struct upstream *upstream, GError **error)
 		return;
 	g_clear_error(error);
 	/* The words of engine/image/lock.c. */
-	failure(error, strstr(upstream->refusal->str, " lock, because ") ? ETXTBSY : EIO, "%s",
-		upstream->refusal->str);
+	failure(error, strstr(upstream->refusal->str, " lock, because ") ? ETXTBSY : EIO, "%s%s",
+		upstream->refusal->str,
+		upstream->fenced ? "; the device ends: attach it again" : "");
 }
 
 static bool
@@ -205,6 +208,8 @@ open_server(struct upstream *upstream, GError **error)
 {
 	g_autofree int *ours = g_new(int, upstream->plan->connections);
 	g_autofree struct upstream_connection **connections = NULL;
+	/* It may tell why it takes long. */
+	const struct upstream_pastime pastime = {pass_output, upstream};
 	unsigned int count;
 	bool opened;
 
@@ -212,13 +217,14 @@ open_server(struct upstream *upstream, GError **error)
 	upstream_close_connections(upstream);
 	if (upstream->fenced)
 		return failure(error, ESHUTDOWN,
-			       "another client of Ceph has fenced the server of %s, and may have "
+			       "another client of Ceph has taken %s from its server, and may have "
 			       "written to it: the device ends; attach it again",
 			       upstream->place);
 	connections = upstream_lacking(upstream, &count);
 	upstream->refusal = g_string_new(NULL);
 	opened = start_server(upstream, ours, error) &&
-		 upstream_connections_over_sockets(connections, ours, count, error);
+		 upstream_connections_over_sockets(connections, ours, count, &pastime, error) &&
+		 upstream_ceph_ask(upstream, error);
 	if (opened)
 		upstream_pass_output(upstream);
 	else
@@ -309,6 +315,8 @@ server_is_lost(struct upstream *upstream, bool *crashed, char **why)
 	server_process_fini(&upstream->server);
 	upstream_close_connections(upstream);
 	*crashed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+	if (WIFEXITED(status))
+		upstream_ceph_note_end(upstream);
 	if (WIFSIGNALED(status))
 		*why = g_strdup_printf("the server was killed by signal %d (%s)", WTERMSIG(status),
 				       strsignal(WTERMSIG(status)));
@@ -394,6 +402,7 @@ upstream_drop(struct upstream *upstream, const bool *is_new)
 		upstream_connection_close(&upstream->connections[i]);
 	}
 	end_server(upstream);
+	upstream_ceph_note_end(upstream);
 }
 
 void
@@ -413,5 +422,6 @@ upstream_fini(struct upstream *upstream)
 		close(upstream->image);
 	g_clear_pointer(&upstream->servers, g_ptr_array_unref);
 	g_free(upstream->control);
+	g_free(upstream->ceph_fence);
 	g_free(upstream->place);
 }

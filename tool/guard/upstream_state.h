@@ -20,12 +20,14 @@ struct upstream {
 		      none yet */
 	const char *direct_io; /* the same; so are the next two */
 	const char *iops_limit, *bandwidth_limit;
-	bool read_only; /* whatever the plan's options say */
-	bool served;    /* once; a later user of the image must not prevent a restart */
-	bool fenced;    /* our server, by another client of Ceph, which may have written since: a
-			   next one would carry out what the kernel repeats on top of that */
-	bool renamed;   /* `place` is no longer the image's name, and that was logged */
-	char *control;  /* path of the server's control socket; NULL if remote */
+	bool read_only;   /* whatever the plan's options say */
+	bool served;      /* once; a later user of the image must not prevent a restart */
+	bool fenced;      /* our server, by another client of Ceph, which may have written since: a
+			     next one would carry out what the kernel repeats on top of that */
+	char *ceph_fence; /* of the next server: the last one, as a client of Ceph that had the
+			     image's lock; NULL: none.  See tool/guard/upstream_ceph.h */
+	bool renamed;     /* `place` is no longer the image's name, and that was logged */
+	char *control;    /* path of the server's control socket; NULL if remote */
 	struct server_process server; /* if not remote */
 	struct proxies proxies;       /* if remote, and a proxy encrypts */
 	struct upstream_connection

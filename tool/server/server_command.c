@@ -51,6 +51,10 @@ add_nbdloopd(GStrvBuilder *words, const struct server_command *command)
 		g_strv_builder_add(words, "--read-only");
 	if (command->force)
 		g_strv_builder_add(words, "--force");
+	if (command->at_start)
+		g_strv_builder_add(words, "--ceph-lock=start");
+	if (command->ceph_fence)
+		add_word(words, "--ceph-fence=%s", command->ceph_fence);
 	g_strv_builder_add(words, "--");
 	g_strv_builder_add(words, command->image);
 }
@@ -80,6 +84,10 @@ add_nbdkit(GStrvBuilder *words, const struct server_command *command)
 	add_word(words, "direct-io=%s", command->direct_io);
 	if (command->force)
 		g_strv_builder_add(words, "force=on");
+	if (command->at_start)
+		g_strv_builder_add(words, "ceph-lock=start");
+	if (command->ceph_fence)
+		add_word(words, "ceph-fence=%s", command->ceph_fence);
 	for (guint i = 0; i < command->options->len; i++) {
 		const char *option = g_ptr_array_index(command->options, i);
 

@@ -26,7 +26,9 @@ struct server_command {
 	const GPtrArray *options;                 /* in nbdloopd's form: "--offset=512" */
 	bool read_only;                           /* whatever the options say */
 	bool force;                               /* the same */
-	const char *image;                        /* absolute path */
+	bool at_start; /* an image in Ceph gets its lock at the start, if it can be written */
+	const char *ceph_fence; /* in nbdloopd's form; NULL: none */
+	const char *image;      /* absolute path */
 };
 
 /* As users write them; in the order of enum server_kind. */

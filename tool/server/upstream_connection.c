@@ -23,6 +23,9 @@
 /* Bytes of a record of the server: see upstream_connection_bytes_left(). */
 #define SERVER_RECORD 4096
 
+/* Between two looks at something else. */
+#define LOOK_US 200000
+
 static void
 take_over(struct upstream_connection *connection, struct negotiation *negotiation)
 {
@@ -89,9 +92,20 @@ timed_out(const struct deadline *deadline, const char *reasons, GError **error)
 			deadline->limit_ms / 1000, *reasons ? "; " : "", reasons);
 }
 
+/* Looks, and returns when to look again. */
+static gint64
+pass_time(const struct upstream_pastime *pastime, gint64 end)
+{
+	if (!pastime || !pastime->look)
+		return end;
+	pastime->look(pastime->data);
+	return MIN(end, g_get_monotonic_time() + LOOK_US);
+}
+
 /* Until all of them, which have begun, are ready. */
 static bool
-negotiate_all(struct negotiations *negotiations, const struct deadline *deadline, GError **error)
+negotiate_all(struct negotiations *negotiations, const struct deadline *deadline,
+	      const struct upstream_pastime *pastime, GError **error)
 {
 	for (;;) {
 		unsigned int ready = 0;
@@ -108,7 +122,8 @@ negotiate_all(struct negotiations *negotiations, const struct deadline *deadline
 			return true;
 		if (timed_out(deadline, "", error))
 			return false;
-		negotiations_wait(negotiations->all, negotiations->begun, deadline->end);
+		negotiations_wait(negotiations->all, negotiations->begun,
+				  pass_time(pastime, deadline->end));
 	}
 }
 
@@ -121,7 +136,8 @@ take_all(struct upstream_connection *const *connections, struct negotiations *ne
 
 bool
 upstream_connections_over_sockets(struct upstream_connection *const *connections, const int *fds,
-				  unsigned int count, GError **error)
+				  unsigned int count, const struct upstream_pastime *pastime,
+				  GError **error)
 {
 	const struct negotiation_aim aim = {.export = ""};
 	const struct deadline never = {.end = G_MAXINT64};
@@ -133,7 +149,7 @@ upstream_connections_over_sockets(struct upstream_connection *const *connections
 	for (; negotiations.begun < count; negotiations.begun++)
 		negotiation_begin(&negotiations.all[negotiations.begun], fds[negotiations.begun],
 				  &aim);
-	done = negotiate_all(&negotiations, &never, &why);
+	done = negotiate_all(&negotiations, &never, pastime, &why);
 	if (done)
 		take_all(connections, &negotiations);
 	else
@@ -262,7 +278,7 @@ connect_others(struct upstream_connection *const *connections, unsigned int coun
 	for (; negotiations.begun < count; negotiations.begun++)
 		negotiation_connect(&negotiations.all[negotiations.begun], &target->address,
 				    &targets->servers[target->server].aim);
-	done = negotiate_all(&negotiations, deadline, error);
+	done = negotiate_all(&negotiations, deadline, NULL, error);
 	if (done)
 		take_all(connections, &negotiations);
 	negotiations_fini(&negotiations);

@@ -30,11 +30,18 @@ struct upstream_connection {
 	uint64_t most_bytes; /* that may go in one direction with one key; 0: there is no limit */
 };
 
+/* What to do from time to time meanwhile; or .look NULL. */
+struct upstream_pastime {
+	void (*look)(void *data);
+	void *data;
+};
+
 /* Negotiates over `count` connected sockets, which it takes over in any case, with the export that
  * has no name.  Waits as long as the server does.  Makes all connections or none. */
 bool
 upstream_connections_over_sockets(struct upstream_connection *const *connections, const int *fds,
-				  unsigned int count, GError **error);
+				  unsigned int count, const struct upstream_pastime *pastime,
+				  GError **error);
 
 /*
  * Connects `count` times to one server of those that are looked for: to the first that answers,

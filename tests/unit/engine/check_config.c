@@ -154,7 +154,7 @@ START_TEST(every_option_is_explained)
 		ck_assert_msg(row->manual && row->manual[strlen(row->manual) - 1] == '\n',
 			      "%s has no manual", row->name);
 	}
-	ck_assert_uint_eq(count, 16);
+	ck_assert_uint_eq(count, 18);
 }
 END_TEST
 

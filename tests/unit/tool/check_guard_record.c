@@ -64,6 +64,7 @@ guard_new(void)
 					  .server = (char *)"nbd://b/x",
 					  .misfits = (char *)"a can't",
 					  .flags = 0x6d,
+					  .ceph_fence = (char *)"192.0.2.7:0/1+free",
 					  .direct_io = "off"};
 	struct guard_record record;
 	int told[2];
@@ -147,6 +148,7 @@ START_TEST(next_guard_knows_all)
 	ck_assert_str_eq(progress.direct_io, "off");
 	ck_assert_str_eq(progress.server, "nbd://b/x");
 	ck_assert_str_eq(progress.misfits, "a can't");
+	ck_assert_str_eq(progress.ceph_fence, "192.0.2.7:0/1+free");
 	ck_assert_uint_eq(progress.flags, 0x6d);
 	ck_assert(taken.upstream.connections == 3 && taken.upstream.server == SERVER_NBDKIT &&
 		  taken.upstream.force && !taken.upstream.remote);

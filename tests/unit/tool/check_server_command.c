@@ -98,6 +98,26 @@ START_TEST(image_that_became_read_only_is_told_so)
 }
 END_TEST
 
+START_TEST(server_in_ceph_takes_the_place_of_another)
+{
+	struct server_command command = {
+		.direct_io = "auto",
+		.options = options,
+		.at_start = true,
+		.ceph_fence = "192.0.2.7:0/1+free",
+		.image = "rbd:p/i",
+	};
+
+	g_ptr_array_set_size(options, 0);
+	assert_words(&command, "@nbdloopd --direct-io=auto --sandbox=off --ceph-lock=start "
+			       "--ceph-fence=192.0.2.7:0/1+free -- rbd:p/i");
+	command.kind = SERVER_NBDKIT;
+	assert_words(&command,
+		     "@nbdkit --foreground --filter=exitlast loop file=rbd:p/i direct-io=auto "
+		     "ceph-lock=start ceph-fence=192.0.2.7:0/1+free");
+}
+END_TEST
+
 static void
 hear(int level, const char *text, void *data)
 {
@@ -161,6 +181,7 @@ main(void)
 		{.test = nbdloopd_is_given_each_connection},
 		{.test = nbdkit_is_told_its_own_options_before_the_plugins_keys},
 		{.test = image_that_became_read_only_is_told_so},
+		{.test = server_in_ceph_takes_the_place_of_another},
 		{.test = lines_of_both_servers_are_passed_on_without_names},
 		{.test = listening_socket_is_told_as_systemd_does},
 		{0},

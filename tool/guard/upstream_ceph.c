@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/guard/upstream_ceph.h"
+
+#include "tool/device/image_file.h"
+#include "tool/failure.h"
+#include "tool/server/server_link.h"
+
+#include "common/log.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* How often a busy server is asked; each time takes up to 5 seconds. */
+#define TRIES 6
+
+/* What ends a value of nbdloopd's ceph-fence if the lock may be free. */
+#define FREE "+free"
+
+bool
+upstream_ceph_follows(const struct upstream *upstream)
+{
+	return upstream->control && !upstream->plan->remote && !upstream->plan->force &&
+	       image_file_in_ceph(upstream->place);
+}
+
+static json_t *
+ask(const char *control, GError **error)
+{
+	for (unsigned int i = 1;; i++) {
+		g_autoptr(GError) why = NULL;
+		json_t *status = server_link_ask(control, "status", &why);
+
+		if (status)
+			return status;
+		if (i == TRIES || !failure_is(why, ETIMEDOUT)) {
+			g_propagate_error(error, g_steal_pointer(&why));
+			return NULL;
+		}
+	}
+}
+
+bool
+upstream_ceph_ask(struct upstream *upstream, GError **error)
+{
+	json_auto_t *status = NULL;
+	json_t *ceph;
+	bool owner;
+
+	if (!upstream_ceph_follows(upstream))
+		return true;
+	status = ask(upstream->control, error);
+	if (!status)
+		return false;
+	/* A reader has no lock. */
+	ceph = json_object_get(server_link_export(status), "ceph");
+	owner = json_is_true(json_object_get(ceph, "lock_owner"));
+	g_free(upstream->ceph_fence);
+	upstream->ceph_fence =
+		owner ? g_strdup(json_string_value(json_object_get(ceph, "lock_address"))) : NULL;
+	return true;
+}
+
+void
+upstream_ceph_note_end(struct upstream *upstream)
+{
+	char *address = upstream->ceph_fence;
+
+	if (!address || g_str_has_suffix(address, FREE))
+		return;
+	upstream->ceph_fence = g_strconcat(address, FREE, NULL);
+	g_free(address);
+}
+
+/* The words of engine/backing/rbd_loss.c and rbd_lock.c. */
+static bool
+tells_of_loss(const char *line)
+{
+	return strstr(line, ": another client has fenced this server ") ||
+	       strstr(line, ": another client has had the image since ");
+}
+
+/* The same: the server may fail to start after that. */
+static const char *
+new_client(const char *line)
+{
+	static const char words[] = "; this server is the client ";
+	const char *at = strstr(line, ": fenced the client ");
+
+	at = at ? strstr(at, words) : NULL;
+	return at ? at + strlen(words) : NULL;
+}
+
+void
+upstream_ceph_take_line(struct upstream *upstream, int level, const char *line)
+{
+	const char *client = level == LOG_LEVEL_WARNING ? new_client(line) : NULL;
+
+	upstream->fenced = upstream->fenced || (level == LOG_LEVEL_ERROR && tells_of_loss(line));
+	if (!client || !*client || !upstream_ceph_follows(upstream))
+		return;
+	g_free(upstream->ceph_fence);
+	upstream->ceph_fence = g_strconcat(client, FREE, NULL);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Our servers of an image in Ceph, one after the other: the next one takes the place of the last
+ * one as the image's only writer, and only if nobody else has had the image meanwhile, because it
+ * carries out again what the last one left unanswered.
+ */
+#ifndef TOOL_GUARD_UPSTREAM_CEPH_H
+#define TOOL_GUARD_UPSTREAM_CEPH_H
+
+#include "tool/guard/upstream_state.h"
+
+/* Whether our servers take each other's place.  With --force, each of them fences whoever has the
+ * image. */
+bool
+upstream_ceph_follows(const struct upstream *upstream);
+
+/* Asks our server, which runs, which client of Ceph it is.  On failure, what was known stays. */
+bool
+upstream_ceph_ask(struct upstream *upstream, GError **error);
+
+/* Takes note of what the server logs. */
+void
+upstream_ceph_take_line(struct upstream *upstream, int level, const char *line);
+
+/* The server has ended by itself, and so may have given the image's lock up. */
+void
+upstream_ceph_note_end(struct upstream *upstream);
+
+#endif
