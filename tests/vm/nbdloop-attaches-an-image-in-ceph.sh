@@ -3,9 +3,9 @@
 # `nbdloop attach rbd:POOL/IMAGE' makes a device of an image in Ceph, with a server of its own, like
 # one of a file: its server is killed while fio writes and verifies, and no request fails; it is
 # listed, resized, detached, attached read-only and from the table. What is not possible is refused
-# with the reason, and so are a second device and a cluster that is away, in the time that the manual
-# tells. When another client has fenced the server, or has had the image while there was none, the
-# device gets no other one, and writes nothing any more.
+# with the reason, and so are a second device and a cluster that is away, in the time that the
+# manual tells. When another client has fenced the server, or has had the image while there was
+# none, the device gets no other one, and writes nothing any more.
 #
 # vm: host ceph-beside
 # vm: servers nbdloopd
