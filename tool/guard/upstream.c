@@ -153,7 +153,7 @@ start_process(struct upstream *upstream, const int *sockets, unsigned int count,
 		.options = plan->server_options,
 		.read_only = upstream->read_only,
 		.force = insists(upstream),
-		.at_start = image_file_in_ceph(upstream->place),
+		.in_ceph = image_file_in_ceph(upstream->place),
 		.ceph_fence = upstream->ceph_fence,
 		.image = image,
 	};
@@ -272,6 +272,7 @@ upstream_swap_image(struct upstream *upstream, struct upstream *other)
 	other->image = image;
 	upstream->renamed = other->renamed = false;
 	upstream->read_only = true;
+	g_clear_pointer(&upstream->ceph_fence, g_free);
 }
 
 /* ---- its end */

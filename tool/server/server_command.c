@@ -30,6 +30,15 @@ add_word(GStrvBuilder *words, const char *format, ...)
 	g_strv_builder_add(words, word);
 }
 
+/* Whether an option is not for the image, but for the one that the device had before: an image in
+ * Ceph. */
+static bool
+is_foreign(const struct server_command *command, const char *option)
+{
+	return !command->in_ceph && (g_str_has_prefix(option, "--ceph-") ||
+				     g_str_has_prefix(option, "--cluster-timeout="));
+}
+
 static void
 add_nbdloopd(GStrvBuilder *words, const struct server_command *command)
 {
@@ -41,8 +50,10 @@ add_nbdloopd(GStrvBuilder *words, const struct server_command *command)
 	/* Its client is this machine's kernel. To make a sandbox takes longer than the rest of its
 	 * start. */
 	g_strv_builder_add(words, "--sandbox=off");
-	for (guint i = 0; i < command->options->len; i++)
-		g_strv_builder_add(words, g_ptr_array_index(command->options, i));
+	for (guint i = 0; i < command->options->len; i++) {
+		if (!is_foreign(command, g_ptr_array_index(command->options, i)))
+			g_strv_builder_add(words, g_ptr_array_index(command->options, i));
+	}
 	if (command->iops_limit)
 		add_word(words, "--iops-limit=%s", command->iops_limit);
 	if (command->bandwidth_limit)
@@ -51,7 +62,7 @@ add_nbdloopd(GStrvBuilder *words, const struct server_command *command)
 		g_strv_builder_add(words, "--read-only");
 	if (command->force)
 		g_strv_builder_add(words, "--force");
-	if (command->at_start)
+	if (command->in_ceph)
 		g_strv_builder_add(words, "--ceph-lock=start");
 	if (command->ceph_fence)
 		add_word(words, "--ceph-fence=%s", command->ceph_fence);
@@ -84,14 +95,14 @@ add_nbdkit(GStrvBuilder *words, const struct server_command *command)
 	add_word(words, "direct-io=%s", command->direct_io);
 	if (command->force)
 		g_strv_builder_add(words, "force=on");
-	if (command->at_start)
+	if (command->in_ceph)
 		g_strv_builder_add(words, "ceph-lock=start");
 	if (command->ceph_fence)
 		add_word(words, "ceph-fence=%s", command->ceph_fence);
 	for (guint i = 0; i < command->options->len; i++) {
 		const char *option = g_ptr_array_index(command->options, i);
 
-		if (!is_nbdkits(option))
+		if (!is_nbdkits(option) && !is_foreign(command, option))
 			add_word(words, "%s%s", option + strlen("--"),
 				 strchr(option, '=') ? "" : "=on");
 	}

@@ -26,7 +26,8 @@ struct server_command {
 	const GPtrArray *options;                 /* in nbdloopd's form: "--offset=512" */
 	bool read_only;                           /* whatever the options say */
 	bool force;                               /* the same */
-	bool at_start; /* an image in Ceph gets its lock at the start, if it can be written */
+	bool in_ceph; /* the image is in Ceph: if it can be written, it gets its lock at the start
+		       */
 	const char *ceph_fence; /* in nbdloopd's form; NULL: none */
 	const char *image;      /* absolute path */
 };

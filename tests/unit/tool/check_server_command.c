@@ -103,7 +103,7 @@ START_TEST(server_in_ceph_takes_the_place_of_another)
 	struct server_command command = {
 		.direct_io = "auto",
 		.options = options,
-		.at_start = true,
+		.in_ceph = true,
 		.ceph_fence = "192.0.2.7:0/1+free",
 		.image = "rbd:p/i",
 	};
@@ -115,6 +115,29 @@ START_TEST(server_in_ceph_takes_the_place_of_another)
 	assert_words(&command,
 		     "@nbdkit --foreground --filter=exitlast loop file=rbd:p/i direct-io=auto "
 		     "ceph-lock=start ceph-fence=192.0.2.7:0/1+free");
+}
+END_TEST
+
+START_TEST(options_of_an_image_in_ceph_are_not_for_a_file_in_its_place)
+{
+	struct server_command command = {
+		.direct_io = "auto",
+		.options = options,
+		.in_ceph = true,
+		.image = "rbd:p/i",
+	};
+
+	g_ptr_array_set_size(options, 0);
+	g_ptr_array_add(options, (char *)(uintptr_t) "--ceph-conf=/c");
+	g_ptr_array_add(options, (char *)(uintptr_t) "--cluster-timeout=5");
+	assert_words(&command, "@nbdloopd --direct-io=auto --sandbox=off --ceph-conf=/c "
+			       "--cluster-timeout=5 --ceph-lock=start -- rbd:p/i");
+	command.in_ceph = false;
+	command.image = "/disk";
+	assert_words(&command, "@nbdloopd --direct-io=auto --sandbox=off -- /disk");
+	command.kind = SERVER_NBDKIT;
+	assert_words(&command, "@nbdkit --foreground --filter=exitlast loop file=/disk "
+			       "direct-io=auto");
 }
 END_TEST
 
@@ -182,6 +205,7 @@ main(void)
 		{.test = nbdkit_is_told_its_own_options_before_the_plugins_keys},
 		{.test = image_that_became_read_only_is_told_so},
 		{.test = server_in_ceph_takes_the_place_of_another},
+		{.test = options_of_an_image_in_ceph_are_not_for_a_file_in_its_place},
 		{.test = lines_of_both_servers_are_passed_on_without_names},
 		{.test = listening_socket_is_told_as_systemd_does},
 		{0},
