@@ -32,7 +32,7 @@ BEGIN {
 
 	allowed["server/access"] = "common"
 	allowed["server/limit"] = "common"
-	allowed["server/config"] = "server/access server/limit engine common"
+	allowed["server/config"] = "server/access server/limit engine engine/backing common"
 	allowed["server/loop"] = "engine engine/backend common"
 	allowed["server/serve"] = "server/access server/limit server/loop engine/* nbd nbd/tls common"
 	allowed["server/sandbox"] = "server/config engine engine/backing engine/backend nbd/tls common"

@@ -5,10 +5,28 @@
 #include "engine/backing/rbd.h"
 #include "engine/backing/rbd_name.h"
 
+#include "common/error.h"
+
+#include <errno.h>
+
 bool
 backing_is_file(const char *path)
 {
 	return !rbd_name_is(path);
+}
+
+int
+backing_check_options(const char *path, const struct image_config *config,
+		      const struct image_config *defaults, char **error)
+{
+	static const struct image_config initial;
+	const char *option = image_config_ceph_option(config, defaults ? defaults : &initial);
+
+	if (!option || !backing_is_file(path))
+		return 0;
+	return error_set(error, -EINVAL,
+			 "%s is only for images in Ceph (rbd:POOL/IMAGE), not for %s", option,
+			 path);
 }
 
 int

@@ -13,6 +13,15 @@ bool
 backing_is_file(const char *path);
 
 /*
+ * Refuses options that are only for images in Ceph, if `path` names none, unless they have the
+ * values of `defaults` (NULL: the initial ones). Returns 0, or -EINVAL with *error, a sentence that
+ * names the option and the path (the caller frees it).
+ */
+int
+backing_check_options(const char *path, const struct image_config *config,
+		      const struct image_config *defaults, char **error);
+
+/*
  * Opens `path`. A file's is relative to `dirfd` (AT_FDCWD is allowed); `flags` are BACKING_*. Opens
  * it read-only if writing is not permitted, as losetup does; see .writable. Returns 0, and the
  * caller closes the backing with backing_close(); or returns -errno with *error, a sentence that

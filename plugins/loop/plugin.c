@@ -119,6 +119,8 @@ is_directory(const char *path)
 static int
 loop_config_complete(void)
 {
+	char *CLEANUP_FREE error = NULL;
+
 	if (config.file && config.dir) {
 		nbdkit_error("file= and dir= exclude each other: give one of them");
 		return -1;
@@ -132,6 +134,11 @@ loop_config_complete(void)
 	if (config.file && is_directory(config.file)) {
 		nbdkit_error("file=%s is a directory; dir=%s would serve each file in it",
 			     config.file, config.file);
+		return -1;
+	}
+	if (backing_check_options(config.file ? config.file : config.dir, &config.image, NULL,
+				  &error) < 0) {
+		nbdkit_error("%s", error ? error : "out of memory");
 		return -1;
 	}
 	/* With swap=on the contexts are made at the start, so their number must be known: as many

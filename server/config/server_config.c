@@ -5,6 +5,7 @@
 
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "engine/backing/open.h"
 
 #include <errno.h>
 #include <string.h>
@@ -248,6 +249,28 @@ check_http(const struct server_config *config, char **error)
 	return r;
 }
 
+/* Defaults may be for only some of the exports. */
+static int
+check_images(const struct server_config *config, char **error)
+{
+	static const struct image_config initial;
+	const struct image_config *defaults = &config->defaults.image;
+	const char *option = image_config_ceph_option(defaults, &initial);
+	bool all_files = true;
+	int r = 0;
+
+	for (const struct export_config *export = config->exports; r == 0 && export;
+	     export = export->next) {
+		r = backing_check_options(export->file, &export->image, defaults, error);
+		all_files = all_files && backing_is_file(export->file);
+	}
+	if (r < 0 || !option || !all_files)
+		return r;
+	return error_set(error, -EINVAL,
+			 "%s is only for images in Ceph (rbd:POOL/IMAGE), and no export has one",
+			 option);
+}
+
 int
 config_check(struct server_config *config, unsigned int proofs, char **error)
 {
@@ -269,6 +292,8 @@ config_check(struct server_config *config, unsigned int proofs, char **error)
 		if (r == 0)
 			r = read_limits(export, error);
 	}
+	if (r == 0)
+		r = check_images(config, error);
 	if (r == 0)
 		r = check_http(config, error);
 	return r < 0 ? r : check_tls(config, error);

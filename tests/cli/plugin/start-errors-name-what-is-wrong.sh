@@ -47,6 +47,8 @@ says 'discard=2' 'on' 'off' -- "$image" discard=2
 says 'lock=none' 'exclusive' 'shared' 'off' -- "$image" lock=none
 says 'contexts=many' -- "$image" contexts=many
 says 'depth=0' -- "$image" depth=0
+says 'ceph-lock is only for images in Ceph \(rbd:POOL/IMAGE\), not for .*disk\.img' -- "$image" ceph-lock=start
+says 'cluster-timeout is only for images in Ceph .*, not for .*images' -- dir="$dir/images" cluster-timeout=5
 says 'control' 'No such file or directory' -- "$image" control="$dir/nowhere/socket"
 
 if [ "$(id -u)" = 0 ]; then

@@ -158,6 +158,33 @@ START_TEST(every_option_is_explained)
 }
 END_TEST
 
+/* A row says by its manual that it is only for these. */
+START_TEST(options_for_ceph_are_known)
+{
+	unsigned int count = 0;
+
+	for (const struct option_row *row = image_option_rows; row->name; row++) {
+		const char *value = row->type == OPTION_UINT ? "5" : "start";
+		struct image_config initial, changed;
+		char *error = NULL;
+
+		if (strncmp(row->manual, "For images in Ceph", 18) != 0)
+			continue;
+		count++;
+		ck_assert_int_eq(options_init(image_option_rows, &initial), 0);
+		ck_assert_int_eq(options_init(image_option_rows, &changed), 0);
+		ck_assert_ptr_null(image_config_ceph_option(&changed, &initial));
+		ck_assert_int_eq(option_set(image_option_rows, &changed, row->name, value, &error),
+				 0);
+		ck_assert_str_eq(image_config_ceph_option(&changed, &initial), row->name);
+		ck_assert_ptr_null(image_config_ceph_option(&changed, &changed));
+		options_free(image_option_rows, &changed);
+		options_free(image_option_rows, &initial);
+	}
+	ck_assert_uint_eq(count, 6);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -170,6 +197,7 @@ main(void)
 		{.test = sector_size_is_one_of_five},
 		{.test = what_the_engine_cannot_do_is_refused},
 		{.test = every_option_is_explained},
+		{.test = options_for_ceph_are_known},
 		{0},
 	};
 
