@@ -157,10 +157,20 @@ refuse_nbdloopd() # STATUS [OPTION...] [IMAGE]
 	expect_equal "status of nbdloopd $*" "$wanted" "$status"
 }
 
-# Prints a port on which nobody listens now.
+# Prints a port on which nobody listens now. By itself, the kernel gives it to no client
+# (net.ipv4.ip_local_port_range begins at 32768).
 free_port()
 {
-	"$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+	"$python" -c '
+import random, socket
+while True:
+    port = random.randrange(20000, 32768)
+    try:
+        socket.socket().bind(("", port))
+        break
+    except OSError:
+        pass
+print(port)'
 }
 
 # Connects a first client, for which the plugin opens the image: its messages are then in the log.
