@@ -5,6 +5,7 @@
 
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/log.h"
 #include "engine/backing/open.h"
 
 #include <errno.h>
@@ -253,22 +254,28 @@ check_http(const struct server_config *config, char **error)
 static int
 check_images(const struct server_config *config, char **error)
 {
-	static const struct image_config initial;
 	const struct image_config *defaults = &config->defaults.image;
-	const char *option = image_config_ceph_option(defaults, &initial);
-	bool all_files = true;
 	int r = 0;
 
 	for (const struct export_config *export = config->exports; r == 0 && export;
-	     export = export->next) {
+	     export = export->next)
 		r = backing_check_options(export->file, &export->image, defaults, error);
-		all_files = all_files && backing_is_file(export->file);
-	}
-	if (r < 0 || !option || !all_files)
-		return r;
-	return error_set(error, -EINVAL,
-			 "%s is only for images in Ceph (rbd:POOL/IMAGE), and no export has one",
-			 option);
+	return r;
+}
+
+void
+config_warn(const struct server_config *config)
+{
+	static const struct image_config initial;
+	const char *option = image_config_ceph_option(&config->defaults.image, &initial);
+	const struct export_config *export = config->exports;
+
+	while (export && backing_is_file(export->file))
+		export = export->next;
+	if (option && !export)
+		log_warning("%s is not used: it is only for images in Ceph (rbd:POOL/IMAGE), and "
+			    "no export has one",
+			    option);
 }
 
 int

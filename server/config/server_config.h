@@ -142,6 +142,10 @@ config_proofs(const struct server_config *config);
 int
 config_check(struct server_config *config, unsigned int proofs, char **error);
 
+/* Warns of a default that none of the exports uses. */
+void
+config_warn(const struct server_config *config);
+
 /* Whether there is TLS: never TLS_CHOICE_AUTO. */
 enum tls_choice
 config_tls(const struct server_config *config);

@@ -111,6 +111,7 @@ run(const struct command_line *line)
 	if (r < 0)
 		return complain(r, error);
 	log_target_set(config.log);
+	config_warn(&config);
 	r = server_run(&config, line);
 	config_fini(&config);
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;

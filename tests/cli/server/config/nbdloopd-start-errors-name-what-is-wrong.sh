@@ -57,7 +57,6 @@ says 2 'tls-kernel=on needs certificates .* or keys .*there is no TLS' -- --tls-
 says 2 'tls-priority=STRING needs certificates' -- --tls-priority=NORMAL "$image"
 says 2 'ceph-conf is only for images in Ceph \(rbd:POOL/IMAGE\), not for .*disk\.img' -- --export "a=$image,ceph-conf=/x"
 says 2 'ceph-user is only for images in Ceph .*, not for .*disk\.img' -- --ceph-user=a --export "a=$image,ceph-user=b" --export b=rbd:rbd/b
-says 2 'cluster-timeout is only for images in Ceph .*, and no export has one' -- --cluster-timeout=5 "$image"
 # A default may be for only some of the exports.
 says 1 'rbd:rbd/b: ' -- --ceph-conf="$dir/nowhere" --export "a=$image" --export b=rbd:rbd/b
 
