@@ -203,6 +203,12 @@ guard_watch_settle(struct guard *guard, GError **error)
 		/* EINVAL: it is being detached. */
 		if (lost && (guard_restore(guard, &not_yet) || failure_is(not_yet, EINVAL)))
 			lost = false;
+		/* Nothing answers the kernel any more, as in end_device(). */
+		if (lost && guard->upstream.fenced) {
+			log_error("%s: %s", guard->attachment.name, not_yet->message);
+			attachment_undo(&guard->attachment);
+			lost = false;
+		}
 	}
 	if (!settling_end(&settling, error))
 		return false;
