@@ -18,6 +18,9 @@
 #define OWNER_LINGER_MS 40000
 #define OWNER_STEP_MS   250
 
+/* How often to try to take the lock of an owner that was fenced. */
+#define ACQUIRE_TRIES 3
+
 static bool
 is_given_up(struct rbd_store *store)
 {
@@ -87,22 +90,39 @@ fence(struct attempt *attempt)
 	return r == 0 && next.address[0] && !next.own ? -EBUSY : r;
 }
 
-/* `r`: whether the lock was taken then. tool/guard/upstream_ceph.c knows the words. */
 static void
-tell_of_fence(const struct attempt *attempt, int r)
+tell_of_fence(const struct attempt *attempt)
 {
-	const struct rbd_store *store = attempt->store;
 	const struct rbd_owner *owner = &attempt->owner;
+	const char *why = owner->watches ? " (force=on)" : " and is gone";
 
 	if (rbd_predecessor_owns(&attempt->predecessor, owner))
-		log_warning("%s: fenced the client %s, which had the image's lock before "
-			    "(ceph-fence)%s%s",
-			    store->path, owner->address,
-			    r == 0 ? "; this server is the client " : "",
-			    r == 0 ? store->owner : "");
-	else
-		log_warning("%s: fenced the client %s, which had the image's lock%s", store->path,
-			    owner->address, owner->watches ? " (force=on)" : " and is gone");
+		why = " before (ceph-fence)";
+	log_warning("%s: fenced the client %s, which had the image's lock%s", attempt->store->path,
+		    owner->address, why);
+}
+
+/* Only a fence of our own makes the lock free meanwhile, so it is worth another try. */
+static int
+acquire(const struct attempt *attempt)
+{
+	const struct rbd_store *store = attempt->store;
+	int r = -EAGAIN;
+
+	for (int tries = attempt->fenced ? ACQUIRE_TRIES : 1;
+	     tries > 0 && (r == -EAGAIN || r == -EBUSY); tries--)
+		r = store->module->lock_acquire(store->image);
+	return r;
+}
+
+/* A guard must know of each server that had the lock, also of one that is killed at once.
+ * tool/guard/upstream_ceph.c knows the words. */
+static void
+tell_of_taking(const struct attempt *attempt)
+{
+	if (attempt->predecessor.address[0])
+		log_info("%s: in place of %s, this server is the client %s", attempt->store->path,
+			 attempt->predecessor.address, attempt->store->owner);
 }
 
 /* Tries once. Returns 0; -EBUSY if another client has the lock; -ESTALE if another one has had it
@@ -127,11 +147,13 @@ try_to_take(struct attempt *attempt)
 		r = fence(attempt);
 	/* Another client may have been faster: the next try finds its name. */
 	if (r == 0 || (!attempt->predecessor.address[0] && (r == -ENOENT || r == -EBUSY)))
-		r = store->module->lock_acquire(store->image);
+		r = acquire(attempt);
 	if (r == 0)
 		ask_for_owner(store, &(struct rbd_owner){0});
 	if (attempt->fenced)
-		tell_of_fence(attempt, r);
+		tell_of_fence(attempt);
+	if (r == 0)
+		tell_of_taking(attempt);
 	return r == -EROFS || r == -EAGAIN || r == -ENOENT ? -EBUSY : r;
 }
 
@@ -236,18 +258,23 @@ end_wait(struct rbd_store *store, struct backing_call *call, int r)
 	}
 }
 
+static int
+begin(struct rbd_store *store);
+
 /* The caller has set .taking. */
 static int
 take_and_tell(struct attempt *attempt, char **error)
 {
 	struct rbd_store *store = attempt->store;
 	int r = take(attempt, error);
-	struct backing_call *calls;
+	struct backing_call *calls = NULL;
 
 	pthread_mutex_lock(&store->mutex);
 	atomic_store(&store->held, r == 0);
 	store->taking = false;
-	calls = waiting_calls(store);
+	/* Changes of another export of the image wait for longer than a start. */
+	if (r == 0 || !attempt->at_start || !store->waiting || begin(store) < 0)
+		calls = waiting_calls(store);
 	pthread_mutex_unlock(&store->mutex);
 	end_wait(store, calls, r);
 	return r;
@@ -375,6 +402,26 @@ rbd_lock_give_up(struct rbd_store *store)
 	pthread_mutex_unlock(&store->mutex);
 }
 
+/* Explicitly, so that the log tells that another client may have the image from now on: but only if
+ * nobody has it yet, because librbd also returns 0 if it could not unlock.
+ * tool/guard/upstream_ceph.c knows the words. */
+static void
+release_at_end(struct rbd_store *store)
+{
+	struct rbd_owner owner = {0};
+	int r;
+
+	if (!atomic_load(&store->held) || atomic_load(&store->fenced))
+		return;
+	r = store->module->lock_release(store->image);
+	if (r == 0)
+		r = ask_for_owner(store, &owner);
+	if (r == 0 && !owner.address[0])
+		log_info("%s: gave the image's lock back", store->path);
+	else if (r < 0)
+		log_warning("%s: its lock can't be given back: %s", store->path, strerror(-r));
+}
+
 void
 rbd_lock_stop(struct rbd_store *store)
 {
@@ -382,4 +429,5 @@ rbd_lock_stop(struct rbd_store *store)
 	if (store->joinable)
 		pthread_join(store->thread, NULL);
 	store->joinable = false;
+	release_at_end(store);
 }

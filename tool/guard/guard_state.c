@@ -108,6 +108,9 @@ guard_restore(struct guard *guard, GError **error)
 	for (unsigned int i = 0; i < count; i++)
 		is_new[i] = upstream_lacks(&guard->upstream, i);
 	tell_device(guard);
+	/* The last server may have given the lock back. */
+	if (guard->upstream.ceph_fence)
+		record(guard);
 	if (!upstream_open(&guard->upstream, error))
 		return false;
 	/* Before its first request: whoever takes this guard's place must know its client of Ceph.

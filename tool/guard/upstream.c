@@ -225,10 +225,13 @@ open_server(struct upstream *upstream, GError **error)
 	opened = start_server(upstream, ours, error) &&
 		 upstream_connections_over_sockets(connections, ours, count, &pastime, error) &&
 		 upstream_ceph_ask(upstream, error);
-	if (opened)
+	if (opened) {
 		upstream_pass_output(upstream);
-	else
+	} else {
+		/* All of them, or the next server would seem to lack none. */
+		upstream_close_connections(upstream);
 		prefer_refusal(upstream, error);
+	}
 	g_string_free(upstream->refusal, true);
 	upstream->refusal = NULL;
 	return opened;
@@ -316,8 +319,6 @@ server_is_lost(struct upstream *upstream, bool *crashed, char **why)
 	server_process_fini(&upstream->server);
 	upstream_close_connections(upstream);
 	*crashed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
-	if (WIFEXITED(status))
-		upstream_ceph_note_end(upstream);
 	if (WIFSIGNALED(status))
 		*why = g_strdup_printf("the server was killed by signal %d (%s)", WTERMSIG(status),
 				       strsignal(WTERMSIG(status)));
@@ -403,7 +404,6 @@ upstream_drop(struct upstream *upstream, const bool *is_new)
 		upstream_connection_close(&upstream->connections[i]);
 	}
 	end_server(upstream);
-	upstream_ceph_note_end(upstream);
 }
 
 void

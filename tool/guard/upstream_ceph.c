@@ -43,6 +43,7 @@ bool
 upstream_ceph_ask(struct upstream *upstream, GError **error)
 {
 	json_auto_t *status = NULL;
+	const char *address;
 	json_t *ceph;
 	bool owner;
 
@@ -53,15 +54,23 @@ upstream_ceph_ask(struct upstream *upstream, GError **error)
 		return false;
 	/* A reader has no lock. */
 	ceph = json_object_get(server_link_export(status), "ceph");
+	upstream->fenced = upstream->fenced || json_is_true(json_object_get(ceph, "fenced"));
 	owner = json_is_true(json_object_get(ceph, "lock_owner"));
-	g_free(upstream->ceph_fence);
-	upstream->ceph_fence =
-		owner ? g_strdup(json_string_value(json_object_get(ceph, "lock_address"))) : NULL;
+	address = json_string_value(json_object_get(ceph, "lock_address"));
+	if (!ceph || (owner && !address))
+		return failure(error, EIO,
+			       "the server of %s doesn't tell which client of Ceph it is",
+			       upstream->place);
+	/* A reader has no lock, and a server that was fenced has it no longer. */
+	if (owner) {
+		g_free(upstream->ceph_fence);
+		upstream->ceph_fence = g_strdup(address);
+	}
 	return true;
 }
 
-void
-upstream_ceph_note_end(struct upstream *upstream)
+static void
+note_release(struct upstream *upstream)
 {
 	char *address = upstream->ceph_fence;
 
@@ -83,21 +92,29 @@ tells_of_loss(const char *line)
 static const char *
 new_client(const char *line)
 {
-	static const char words[] = "; this server is the client ";
-	const char *at = strstr(line, ": fenced the client ");
+	static const char words[] = ", this server is the client ";
+	const char *at = strstr(line, ": in place of ");
 
 	at = at ? strstr(at, words) : NULL;
 	return at ? at + strlen(words) : NULL;
 }
 
+static bool
+tells_of_release(const char *line)
+{
+	return strstr(line, ": gave the image's lock back");
+}
+
 void
 upstream_ceph_take_line(struct upstream *upstream, int level, const char *line)
 {
-	const char *client = level == LOG_LEVEL_WARNING ? new_client(line) : NULL;
+	const char *client = level == LOG_LEVEL_INFO ? new_client(line) : NULL;
 
 	upstream->fenced = upstream->fenced || (level == LOG_LEVEL_ERROR && tells_of_loss(line));
+	if (level == LOG_LEVEL_INFO && tells_of_release(line))
+		note_release(upstream);
 	if (!client || !*client || !upstream_ceph_follows(upstream))
 		return;
 	g_free(upstream->ceph_fence);
-	upstream->ceph_fence = g_strconcat(client, FREE, NULL);
+	upstream->ceph_fence = g_strdup(client);
 }

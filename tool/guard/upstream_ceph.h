@@ -14,16 +14,14 @@
 bool
 upstream_ceph_follows(const struct upstream *upstream);
 
-/* Asks our server, which runs, which client of Ceph it is.  On failure, what was known stays. */
+/* Asks our server, which runs, which client of Ceph it is, and whether it was fenced.  On failure,
+ * what was known stays. */
 bool
 upstream_ceph_ask(struct upstream *upstream, GError **error);
 
-/* Takes note of what the server logs. */
+/* Takes note of what the server logs: that it has taken the image's lock, or given it back, or lost
+ * it. */
 void
 upstream_ceph_take_line(struct upstream *upstream, int level, const char *line);
-
-/* The server has ended by itself, and so may have given the image's lock up. */
-void
-upstream_ceph_note_end(struct upstream *upstream);
 
 #endif

@@ -138,6 +138,8 @@ fake_lock_acquire(struct rbd_image *image)
 	/* A thief gives it up when asked. */
 	if (ceph.owner.address[0] && !ceph.owner.own && !ceph.thief)
 		return -EROFS;
+	if (ceph.refusals-- > 0)
+		return -EAGAIN;
 	ceph.acquired = true;
 	return 0;
 }
@@ -146,7 +148,8 @@ static int
 fake_lock_release(struct rbd_image *image)
 {
 	(void)image;
-	ceph.owner = (struct rbd_owner){0};
+	if (!ceph.stuck)
+		ceph.owner = (struct rbd_owner){0};
 	atomic_fetch_add(&ceph.released, 1);
 	return 0;
 }

@@ -13,9 +13,6 @@
 #include <check.h>
 #include <string.h>
 
-#define FENCED                                                                                     \
-	"rbd:p/i: fenced the client 1.2.3.4:0/1, which had the image's lock before (ceph-fence)"
-
 static struct upstream_plan plan;
 static struct upstream upstream;
 
@@ -33,29 +30,34 @@ end(void)
 	upstream_fini(&upstream);
 }
 
-START_TEST(lock_may_be_free_after_the_end_of_a_server)
+START_TEST(lock_may_be_free_after_a_server_has_given_it_back)
 {
-	upstream_ceph_note_end(&upstream);
+	static const char line[] = "rbd:p/i: gave the image's lock back";
+
+	upstream_ceph_take_line(&upstream, LOG_LEVEL_INFO, line);
 	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/1+free");
-	upstream_ceph_note_end(&upstream);
+	upstream_ceph_take_line(&upstream, LOG_LEVEL_INFO, line);
 	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/1+free");
 	g_clear_pointer(&upstream.ceph_fence, g_free);
-	upstream_ceph_note_end(&upstream);
+	upstream_ceph_take_line(&upstream, LOG_LEVEL_INFO, line);
 	ck_assert_ptr_null(upstream.ceph_fence);
 }
 END_TEST
 
 /* The next one comes after it, even if it never serves. */
-START_TEST(server_that_fences_the_last_one_is_known)
+START_TEST(server_that_took_the_place_of_the_last_one_is_known)
 {
-	upstream_ceph_take_line(&upstream, LOG_LEVEL_WARNING, FENCED);
-	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/1");
-	upstream_ceph_take_line(&upstream, LOG_LEVEL_INFO,
-				FENCED "; this server is the client 1.2.3.4:0/2");
-	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/1");
+	static const char words[] =
+		"rbd:p/i: in place of 1.2.3.4:0/1, this server is the client 1.2.3.4:0/2";
+
 	upstream_ceph_take_line(&upstream, LOG_LEVEL_WARNING,
-				FENCED "; this server is the client 1.2.3.4:0/2");
-	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/2+free");
+				"rbd:p/i: fenced the client 1.2.3.4:0/1, which had the image's "
+				"lock before (ceph-fence)");
+	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/1");
+	upstream_ceph_take_line(&upstream, LOG_LEVEL_ERROR, words);
+	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/1");
+	upstream_ceph_take_line(&upstream, LOG_LEVEL_INFO, words);
+	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/2");
 	ck_assert(!upstream.fenced);
 }
 END_TEST
@@ -109,8 +111,8 @@ main(void)
 {
 	const struct suite_row cases[] = {
 		{.name = "client of Ceph", .begin = begin, .end = end},
-		{.test = lock_may_be_free_after_the_end_of_a_server},
-		{.test = server_that_fences_the_last_one_is_known},
+		{.test = lock_may_be_free_after_a_server_has_given_it_back},
+		{.test = server_that_took_the_place_of_the_last_one_is_known},
 		{.test = image_that_others_had_is_lost, .last = G_N_ELEMENTS(lines)},
 		{.test = client_of_a_silent_server_is_an_error},
 		{.test = others_take_no_place},
