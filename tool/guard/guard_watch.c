@@ -81,13 +81,13 @@ guard_watch_restore(struct guard *guard)
 			guard_look_at_others(guard);
 			return;
 		}
+		if (guard->upstream.fenced) {
+			end_device(guard, error);
+			return;
+		}
 		if (failure_is(error, EINVAL)) {
 			/* The device will be detached as soon as its last user closes it. */
 			wait_until_gone(guard);
-			return;
-		}
-		if (guard->upstream.fenced) {
-			end_device(guard, error);
 			return;
 		}
 		if (g_strcmp0(said, error->message) != 0)
@@ -186,7 +186,8 @@ bool
 guard_watch_settle(struct guard *guard, GError **error)
 {
 	struct settling settling;
-	bool lost = false;
+	g_autoptr(GError) fenced = NULL;
+	bool lost = false, settled;
 
 	if (!settling_begin(&settling, &guard->attachment, error))
 		return false;
@@ -196,21 +197,26 @@ guard_watch_settle(struct guard *guard, GError **error)
 		bool crashed;
 
 		upstream_pass_output(&guard->upstream);
-		if (!lost && upstream_is_lost(&guard->upstream, &crashed, &why)) {
+		if (!lost && !fenced && upstream_is_lost(&guard->upstream, &crashed, &why)) {
 			guard_log_loss(guard, why);
 			lost = true;
 		}
-		/* EINVAL: it is being detached. */
-		if (lost && (guard_restore(guard, &not_yet) || failure_is(not_yet, EINVAL)))
+		if (!lost || guard_restore(guard, &not_yet)) {
 			lost = false;
-		/* Nothing answers the kernel any more, as in end_device(). */
-		if (lost && guard->upstream.fenced) {
-			log_error("%s: %s", guard->attachment.name, not_yet->message);
+		} else if (guard->upstream.fenced) {
+			/* Nothing answers the kernel any more, as in end_device(). */
 			attachment_undo(&guard->attachment);
+			g_propagate_error(&fenced, g_steal_pointer(&not_yet));
+			lost = false;
+		} else if (failure_is(not_yet, EINVAL)) {
+			/* It is being detached. */
 			lost = false;
 		}
 	}
-	if (!settling_end(&settling, error))
+	settled = settling_end(&settling, fenced ? NULL : error);
+	if (fenced)
+		return failure_pass(error, &fenced);
+	if (!settled)
 		return false;
 	if (lost)
 		guard_watch_restore(guard);
