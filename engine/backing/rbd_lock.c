@@ -102,16 +102,22 @@ tell_of_fence(const struct attempt *attempt)
 		    owner->address, why);
 }
 
-/* Only a fence of our own makes the lock free meanwhile, so it is worth another try. */
+/* Only a fence of our own makes the lock free meanwhile, so it is worth another try, as long as it
+ * is free. */
 static int
 acquire(const struct attempt *attempt)
 {
 	const struct rbd_store *store = attempt->store;
-	int r = -EAGAIN;
+	int r = store->module->lock_acquire(store->image);
 
-	for (int tries = attempt->fenced ? ACQUIRE_TRIES : 1;
-	     tries > 0 && (r == -EAGAIN || r == -EBUSY); tries--)
+	for (int tries = 1;
+	     attempt->fenced && tries < ACQUIRE_TRIES && (r == -EAGAIN || r == -EBUSY); tries++) {
+		struct rbd_owner owner;
+
+		if (store->module->lock_owner(store->image, &owner) < 0 || owner.address[0])
+			break;
 		r = store->module->lock_acquire(store->image);
+	}
 	return r;
 }
 
@@ -405,8 +411,8 @@ rbd_lock_give_up(struct rbd_store *store)
 /* Explicitly, so that the log tells that another client may have the image from now on: but only if
  * nobody has it yet, because librbd also returns 0 if it could not unlock.
  * tool/guard/upstream_ceph.c knows the words. */
-static void
-release_at_end(struct rbd_store *store)
+void
+rbd_lock_release(struct rbd_store *store)
 {
 	struct rbd_owner owner = {0};
 	int r;
@@ -429,5 +435,4 @@ rbd_lock_stop(struct rbd_store *store)
 	if (store->joinable)
 		pthread_join(store->thread, NULL);
 	store->joinable = false;
-	release_at_end(store);
 }

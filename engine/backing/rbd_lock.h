@@ -37,4 +37,8 @@ rbd_lock_give_up(struct rbd_store *store);
 void
 rbd_lock_stop(struct rbd_store *store);
 
+/* Gives the lock back, if it was taken, before the image is closed. Waits for the cluster. */
+void
+rbd_lock_release(struct rbd_store *store);
+
 #endif

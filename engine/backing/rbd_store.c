@@ -71,8 +71,10 @@ store_free(struct rbd_store *store)
 	rbd_size_end(store);
 	rbd_threads_await(store);
 	rbd_pending_end(store);
-	if (store->image)
+	if (store->image) {
+		rbd_lock_release(store);
 		store->module->close(store->image);
+	}
 	if (store->origin) {
 		rbd_snapshot_remove(store->origin, store->name.snapshot);
 		rbd_store_put(store->origin);

@@ -102,7 +102,7 @@ new_client(const char *line)
 static bool
 tells_of_release(const char *line)
 {
-	return strstr(line, ": gave the image's lock back");
+	return g_str_has_suffix(line, ": gave the image's lock back");
 }
 
 void
