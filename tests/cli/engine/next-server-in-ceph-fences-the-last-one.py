@@ -30,7 +30,7 @@ class Server:
 
     def connect(self):
         """A client, of a server that has started soon."""
-        wait_until("the server listens", lambda: os.path.exists(self.socket), SOON, seen=self.says)
+        wait_until("the server listens", lambda: "listening on" in self.says(), SOON, seen=self.says)
         return client.connect(self.socket)
 
     def address(self):

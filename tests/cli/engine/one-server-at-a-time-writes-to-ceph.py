@@ -19,7 +19,7 @@ def start(name, *options):
     socket = f"{DIR}/{name}.sock"
     server = subprocess.Popen(["nbdloopd", f"--unix={socket}", *options, "rbd:rbd/disk"], stderr=log)
     server.log, server.uri = log.name, f"nbd+unix:///?socket={socket}"
-    until(lambda: os.path.exists(socket), f"{name} listens")
+    until(lambda: log_has(server, "listening on"), f"{name} listens")
     return server
 
 
