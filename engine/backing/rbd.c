@@ -157,6 +157,11 @@ rbd_lock_check(const struct backing *backing, const struct image_config *config,
 	(void)part;
 	if (r < 0)
 		return r;
+	if (config->ceph_lock == CEPH_LOCK_START && !is_exclusive(config))
+		return error_set(
+			error, -EINVAL,
+			"%s: ceph-lock=start is not possible with lock=shared or off, which take no lock",
+			backing->path);
 	if (config->ceph_fence &&
 	    (!writable || !is_exclusive(config) || config->force == TRISTATE_ON))
 		return error_set(
