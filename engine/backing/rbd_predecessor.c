@@ -9,7 +9,7 @@
 
 #define MAY_BE_GONE "+free"
 
-/* Returns whether digits follow `mark` at *at, and moves *at behind them. */
+/* Returns whether digits follow `mark` at *at, and moves *at past them. */
 static bool
 skip_number(const char **at, char mark)
 {

@@ -10,7 +10,7 @@
 
 struct rbd_predecessor {
 	char address[128]; /* "": there is none */
-	bool may_be_gone;  /* it has ended by itself, and so may have given the lock up */
+	bool may_be_gone;  /* it has given the lock back, so nobody needs to have it */
 };
 
 /* Takes the value of ceph-fence apart, or NULL; `path` is for the message. Returns 0; or -EINVAL
@@ -19,11 +19,12 @@ int
 rbd_predecessor_parse(const char *path, const char *text, struct rbd_predecessor *predecessor,
 		      char **error);
 
-/* Whether the lock's owner is who it must be. */
+/* Whether the lock's owner is the predecessor, or nobody if that has given it back. Of no
+ * predecessor, any owner is right. */
 bool
 rbd_predecessor_fits(const struct rbd_predecessor *predecessor, const struct rbd_owner *owner);
 
-/* Whether it is the predecessor itself, to be fenced dead or alive. */
+/* Whether the owner is the predecessor itself, to be fenced dead or alive. */
 bool
 rbd_predecessor_owns(const struct rbd_predecessor *predecessor, const struct rbd_owner *owner);
 

@@ -52,7 +52,6 @@ upstream_ceph_ask(struct upstream *upstream, GError **error)
 	status = ask(upstream->control, error);
 	if (!status)
 		return false;
-	/* A reader has no lock. */
 	ceph = json_object_get(server_link_export(status), "ceph");
 	upstream->fenced = upstream->fenced || json_is_true(json_object_get(ceph, "fenced"));
 	owner = json_is_true(json_object_get(ceph, "lock_owner"));
@@ -88,7 +87,7 @@ tells_of_loss(const char *line)
 	       strstr(line, ": another client has had the image since ");
 }
 
-/* The same: the server may fail to start after that. */
+/* The words of rbd_lock.c. The server may fail to start after that. */
 static const char *
 new_client(const char *line)
 {

@@ -8,10 +8,13 @@
 #include "tool/guard/upstream.h"
 
 #include "common/log.h"
+#include "control/control_socket.h"
 #include "tests/lib/suite.h"
 
 #include <check.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct upstream_plan plan;
 static struct upstream upstream;
@@ -91,6 +94,52 @@ START_TEST(client_of_a_silent_server_is_an_error)
 }
 END_TEST
 
+/* ---- a server that answers */
+
+#define CEPH(members_) "{\"exports\": [{\"ceph\": {" members_ "}}]}"
+
+static const struct {
+	const char *status, *client; /* client: afterwards */
+	bool known, fenced;
+} answers[] = {
+	{CEPH("\"lock_owner\": true, \"lock_address\": \"1.2.3.4:0/2\""), "1.2.3.4:0/2", true,
+	 false},
+	/* A reader, or one that was fenced: the last owner is as it was. */
+	{CEPH("\"lock_owner\": false, \"lock_address\": null"), "1.2.3.4:0/1", true, false},
+	{CEPH("\"lock_owner\": false, \"fenced\": true"), "1.2.3.4:0/1", true, true},
+	{CEPH("\"lock_owner\": true, \"lock_address\": null"), "1.2.3.4:0/1", false, false},
+	{"{\"exports\": []}", "1.2.3.4:0/1", false, false},
+};
+
+static void
+answer(const struct control_request *request, FILE *out, void *data)
+{
+	(void)request;
+	fputs(data, out);
+}
+
+START_TEST(server_tells_its_client)
+{
+	char directory[] = "/tmp/check-upstream-ceph-XXXXXX", *error = NULL;
+	struct control_socket *control;
+	g_autoptr(GError) why = NULL;
+
+	ck_assert_ptr_nonnull(mkdtemp(directory));
+	g_free(upstream.control);
+	upstream.control = g_build_filename(directory, "control", NULL);
+	ck_assert_int_eq(control_socket_new(upstream.control, answer, (char *)answers[_i].status,
+					    &control, &error),
+			 0);
+	ck_assert_int_eq(control_socket_start(control), 0);
+	ck_assert_int_eq(upstream_ceph_ask(&upstream, &why), answers[_i].known);
+	ck_assert_int_eq(!why, answers[_i].known);
+	ck_assert_str_eq(upstream.ceph_fence, answers[_i].client);
+	ck_assert_int_eq(upstream.fenced, answers[_i].fenced);
+	control_socket_free(control);
+	ck_assert_int_eq(rmdir(directory), 0);
+}
+END_TEST
+
 /* Nor is any of these asked for its client of Ceph. */
 START_TEST(others_take_no_place)
 {
@@ -115,6 +164,7 @@ main(void)
 		{.test = server_that_took_the_place_of_the_last_one_is_known},
 		{.test = image_that_others_had_is_lost, .last = G_N_ELEMENTS(lines)},
 		{.test = client_of_a_silent_server_is_an_error},
+		{.test = server_tells_its_client, .last = G_N_ELEMENTS(answers)},
 		{.test = others_take_no_place},
 		{0},
 	};
