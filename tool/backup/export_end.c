@@ -305,6 +305,8 @@ free_export(struct end *end)
 
 	stop(end);
 	g_clear_error(&export->why);
+	for (int i = 0; i < EXPORT_END_BITMAPS; i++)
+		g_free((char *)export->options.bitmaps[i]);
 	g_free(end->name);
 	g_free(export);
 }
@@ -366,7 +368,10 @@ export_end_open(const struct export_end_options *options, GError **error)
 	export = g_new0(struct export_end, 1);
 	export->end = (struct end){.kind = &export_end_kind, .name = g_strdup(options->uri)};
 	export->options = *options;
-	if (!export_connection_open(&export->connections[0], options, error)) {
+	export->options.uri = export->end.name;
+	for (int i = 0; i < EXPORT_END_BITMAPS; i++)
+		export->options.bitmaps[i] = g_strdup(options->bitmaps[i]);
+	if (!export_connection_open(&export->connections[0], &export->options, error)) {
 		free_export(&export->end);
 		return NULL;
 	}

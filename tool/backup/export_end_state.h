@@ -9,9 +9,9 @@
 
 struct export_end {
 	struct end end;
-	struct export_end_options options;
-	uint64_t size;         /* bytes */
-	bool tells_allocation; /* the server has base:allocation */
+	struct export_end_options options; /* its texts are copies: connections are made again */
+	uint64_t size;                     /* bytes */
+	bool tells_allocation;             /* the server has base:allocation */
 	bool can_flush;
 	int count; /* of the connections; at least 1 */
 	struct export_connection connections[END_POLLED_MAX];

@@ -10,10 +10,9 @@
 #define EXPORT_END_BITMAPS 2 /* that one end can ask for */
 
 struct export_end_options {
-	const char *uri; /* of one server; not copied */
-	const char
-		*bitmaps[EXPORT_END_BITMAPS]; /* whose changes are wanted; NULL: none; not copied */
-	unsigned int connections;             /* at most; 1 to END_POLLED_MAX */
+	const char *uri;                         /* of one server */
+	const char *bitmaps[EXPORT_END_BITMAPS]; /* whose changes are wanted; NULL: none */
+	unsigned int connections;                /* at most; 1 to END_POLLED_MAX */
 	unsigned int seconds; /* that it may be without an answer, or lost; at least 1 */
 	bool writable;        /* it is to be written to */
 };
