@@ -12,7 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FORMAT 1
+#define FORMAT   1
+#define TEXT_MAX (64 << 10) /* bytes: URIs and names have at most some thousands */
 
 void
 backup_state_fini(struct backup_state *state)
@@ -121,17 +122,11 @@ backup_state_parse(struct backup_state *state, const char *text, GError **error)
 bool
 backup_state_read(struct backup_state *state, const char *path, GError **error)
 {
-	g_autofree char *text = NULL;
+	g_autofree char *text = durable_read(path, TEXT_MAX, error);
 	GError *why = NULL;
 
-	if (!g_file_get_contents(path, &text, NULL, &why)) {
-		const int err =
-			g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT) ? ENOENT : EIO;
-
-		failure(error, err, "%s", why->message);
-		g_error_free(why);
+	if (!text)
 		return false;
-	}
 	if (backup_state_parse(state, text, &why))
 		return true;
 	failure(error, EBADMSG, "%s: %s", path, why->message);

@@ -4,6 +4,7 @@
  */
 #include "tool/backup/backup.h"
 #include "tool/backup/copy.h"
+#include "tool/backup/durable.h"
 #include "tool/backup/export_end.h"
 #include "tool/backup/file_end.h"
 #include "tool/backup/raw_backup.h"
@@ -118,7 +119,7 @@ static bool
 verify_increment(struct raw_backup *raw, const struct backup_job *job,
 		 const struct backup_source *source, GError **error)
 {
-	const int fd = open(raw->path, O_RDONLY | O_CLOEXEC);
+	const int fd = durable_open(raw->path, O_RDONLY, error);
 	struct end *END_CLEANUP target = NULL;
 	struct copy_options options = {
 		.source = source->end,
@@ -127,7 +128,7 @@ verify_increment(struct raw_backup *raw, const struct backup_job *job,
 	};
 
 	if (fd < 0)
-		return failure_errno(error, errno, "%s", raw->path);
+		return false;
 	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 	options.target = target = file_end_new(fd, raw->path, false);
 	return copy_compare(&options, error) || raw_backup_distrust(raw, error);

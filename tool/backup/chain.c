@@ -2,6 +2,7 @@
 #include "tool/backup/chain.h"
 
 #include "tool/backup/delta_end.h"
+#include "tool/backup/durable.h"
 #include "tool/failure.h"
 
 #include "common/cleanup.h"
@@ -29,12 +30,10 @@ free_link(void *data)
 static bool
 read_link(struct chain_link *link, const struct chain_link *parent, GError **error)
 {
-	int CLEANUP_CLOSE fd = open(link->path, O_RDONLY | O_CLOEXEC);
+	int CLEANUP_CLOSE fd = durable_open(link->path, O_RDONLY, error);
 	char *CLEANUP_FREE why = NULL;
 
-	if (fd < 0)
-		return failure_errno(error, errno, "%s", link->path);
-	if (!delta_read_header(fd, link->path, &link->header, error))
+	if (fd < 0 || !delta_read_header(fd, link->path, &link->header, error))
 		return false;
 	return delta_header_follows(&link->header, parent ? &parent->header : NULL, &why) == 0 ||
 	       failure(error, EBADMSG, "%s: %s", link->path, why ? why : g_strerror(ENOMEM));

@@ -4,6 +4,7 @@
 #include "tool/failure.h"
 
 #include "common/cleanup.h"
+#include "common/regular_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +13,50 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+int
+durable_open(const char *path, int flags, GError **error)
+{
+	const int fd = regular_file_open(path, flags);
+
+	if (fd < 0)
+		failure(error, -fd, "%s: %s", path, regular_file_strerror(-fd));
+	return fd;
+}
+
+/* Returns the number of bytes, at most `size`; -1 with errno. */
+static ssize_t
+read_text(int fd, char *text, size_t size)
+{
+	size_t length = 0;
+	ssize_t n = 1;
+
+	while (length < size && n) {
+		n = read(fd, text + length, size - length);
+		if (n < 0 && errno != EINTR)
+			return -1;
+		length += n > 0 ? (size_t)n : 0;
+	}
+	return (ssize_t)length;
+}
+
+char *
+durable_read(const char *path, size_t size, GError **error)
+{
+	int CLEANUP_CLOSE fd = durable_open(path, O_RDONLY, error);
+	g_autofree char *text = fd < 0 ? NULL : g_malloc(size);
+	ssize_t length;
+
+	if (!text)
+		return NULL;
+	length = read_text(fd, text, size);
+	if (length < 0 || (size_t)length == size) {
+		failure_errno(error, length < 0 ? errno : EFBIG, "%s", path);
+		return NULL;
+	}
+	text[length] = '\0';
+	return g_steal_pointer(&text);
+}
 
 static char *
 part_of(const char *path)
@@ -65,10 +110,14 @@ durable_lock(const char *path, GError **error)
 static bool
 lock_there(const char *path, const char *name, int *lock, GError **error)
 {
-	int CLEANUP_CLOSE fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	GError *why = NULL;
+	int CLEANUP_CLOSE fd = durable_open(name, O_RDONLY | O_NOFOLLOW, &why);
 
+	if (fd < 0 && !failure_is(why, ENOENT))
+		return failure_pass(error, &why);
+	g_clear_error(&why);
 	if (fd < 0)
-		return errno == ENOENT || failure_errno(error, errno, "%s", name);
+		return true;
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return failure(error, EBUSY, "%s: another backup or restore is using it", path);
 	*lock = steal_fd(&fd);

@@ -38,6 +38,16 @@ durable_rename(const char *from, const char *to, GError **error);
 bool
 durable_make_directory(const char *path);
 
+/* Opens a regular file (common/regular_file.h): one that another user put into the directory of
+ * backups may be anything.  -1 with an error; ENOENT: it isn't there. */
+int
+durable_open(const char *path, int flags, GError **error);
+
+/* The text of such a file, which has fewer than `size` bytes; NULL with an error.  Caller frees
+ * (g_free). */
+char *
+durable_read(const char *path, size_t size, GError **error);
+
 /* Replaces the text of a file. */
 bool
 durable_write(const char *path, const char *text, GError **error);

@@ -30,9 +30,9 @@ apply_delta(struct raw_backup *raw, int fd, const struct delta_header *header,
 
 	if (!image_file_has_no_writer(raw->path, error))
 		return false;
-	file = open(raw->path, O_RDWR | O_CLOEXEC);
+	file = durable_open(raw->path, O_RDWR, error);
 	if (file < 0)
-		return failure_errno(error, errno, "%s", raw->path);
+		return false;
 	options.target = target = file_end_new(file, raw->path, false);
 	return delta_plan(fd, raw->redo_path, header, plan, error) &&
 	       copy_run("apply", &options, error);
@@ -99,10 +99,14 @@ static bool
 redo_interrupted(struct raw_backup *raw, struct progress *progress, GError **error)
 {
 	g_autofree struct delta_header *header = g_new0(struct delta_header, 1);
-	int fd = open(raw->redo_path, O_RDONLY | O_CLOEXEC);
+	GError *why = NULL;
+	const int fd = durable_open(raw->redo_path, O_RDONLY, &why);
 
+	if (fd < 0 && !failure_is(why, ENOENT))
+		return failure_pass(error, &why);
+	g_clear_error(&why);
 	if (fd < 0)
-		return errno == ENOENT || failure_errno(error, errno, "%s", raw->redo_path);
+		return true;
 	if (delta_read_header(fd, raw->redo_path, header, error))
 		return redo(raw, fd, header, progress, error);
 	close(fd);

@@ -175,13 +175,13 @@ static bool
 copy_link(const struct chain_link *link, struct target *target, const struct restore_job *job,
 	  GError **error)
 {
-	const int fd = open(link->path, O_RDONLY | O_CLOEXEC);
+	const int fd = durable_open(link->path, O_RDONLY, error);
 	struct end *END_CLEANUP source = NULL;
 	g_autoptr(GArray) plan = NULL;
 	struct copy_options options = {.target = target->end, .progress = job->progress};
 
 	if (fd < 0)
-		return failure_errno(error, errno, "%s", link->path);
+		return false;
 	options.source = source = delta_end_open(fd, link->path, &link->header);
 	options.plan = plan = plan_of(link, fd, error);
 	if (!plan || !copy_run("restore", &options, error))
@@ -195,11 +195,11 @@ copy_link(const struct chain_link *link, struct target *target, const struct res
 static bool
 check_link(const struct chain_link *link, bool data, GError **error)
 {
-	int CLEANUP_CLOSE fd = open(link->path, O_RDONLY | O_CLOEXEC);
+	int CLEANUP_CLOSE fd = durable_open(link->path, O_RDONLY, error);
 	g_autoptr(GArray) plan = NULL;
 
 	if (fd < 0)
-		return failure_errno(error, errno, "%s", link->path);
+		return false;
 	plan = plan_of(link, fd, error);
 	return plan && (!data || delta_check_data(fd, link->path, &link->header, plan, error));
 }
@@ -269,10 +269,10 @@ copy_raw(const struct raw_backup *raw, const struct restore_job *job, GError **e
 	struct end *END_CLEANUP source = NULL;
 	g_autoptr(GArray) plan = plan_new();
 	struct copy_options options = {.plan = plan, .progress = job->progress};
-	const int fd = open(raw->path, O_RDONLY | O_CLOEXEC);
+	const int fd = durable_open(raw->path, O_RDONLY, error);
 
 	if (fd < 0)
-		return failure_errno(error, errno, "%s", raw->path);
+		return false;
 	options.source = source = file_end_new(fd, raw->path, false);
 	if (!file_end_allocated(source, raw->state.size, plan, error) ||
 	    !target_open(&target, job, raw->state.size, error))
