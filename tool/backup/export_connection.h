@@ -20,7 +20,8 @@
 struct map_request {
 	struct end_request request;
 	const char *context;
-	GArray *entries; /* the server's: pairs of uint32_t, length and flags */
+	GArray *entries;            /* the server's: pairs of uint32_t, length and flags */
+	unsigned int short_answers; /* export_map.c's */
 };
 
 struct export_connection {

@@ -14,6 +14,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* Bytes of an export.  A server that means harm could keep a backup busy for ever with a larger
+ * one: to ask which parts of this one are holes takes minutes. */
+#define SIZE_LIMIT (UINT64_C(64) << 50)
+
 static struct export_end *
 of_end(struct end *end)
 {
@@ -342,13 +346,18 @@ connect_more(struct export_end *export)
 	}
 }
 
-static void
-take_facts(struct export_end *export)
+static bool
+take_facts(struct export_end *export, GError **error)
 {
 	struct nbd_handle *handle = export->connections[0].handle;
 
 	export->count = 1;
 	export->size = (uint64_t)libnbd.get_size(handle);
+	if (export->size > SIZE_LIMIT)
+		return failure(error, EFBIG,
+			       "%s: the server says that it has %" G_GUINT64_FORMAT
+			       " bytes; nbdloop copies at most %" G_GUINT64_FORMAT " (64 PiB)",
+			       export->options.uri, export->size, SIZE_LIMIT);
 	export->end.zero_max = zero_max_of(handle);
 	export->tells_allocation = libnbd.can_meta_context(handle, CONTEXT_BASE) == 1;
 	export->can_flush = libnbd.can_flush(handle) == 1;
@@ -356,6 +365,7 @@ take_facts(struct export_end *export)
 	if (export->options.writable && !export->can_flush)
 		log_warning("%s can't flush: whether the data is on its disk is not known",
 			    export->options.uri);
+	return true;
 }
 
 struct end *
@@ -371,11 +381,11 @@ export_end_open(const struct export_end_options *options, GError **error)
 	export->options.uri = export->end.name;
 	for (int i = 0; i < EXPORT_END_BITMAPS; i++)
 		export->options.bitmaps[i] = g_strdup(options->bitmaps[i]);
-	if (!export_connection_open(&export->connections[0], &export->options, error)) {
+	if (!export_connection_open(&export->connections[0], &export->options, error) ||
+	    !take_facts(export, error)) {
 		free_export(&export->end);
 		return NULL;
 	}
-	take_facts(export);
 	connect_more(export);
 	return &export->end;
 }

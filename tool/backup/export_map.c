@@ -6,31 +6,46 @@
 #include "tool/backup/export_end_state.h"
 #include "tool/failure.h"
 
+#include "common/log.h"
+
 #include <errno.h>
 
 #define AT_ONCE                                                                                    \
 	(UINT64_C(1) << 31) /* bytes that one request asks about: a whole number of blocks */
 
 /* Bytes between two parts that it's better to ask about, too: each question takes a round trip. */
-#define GAP_MAX    (UINT64_C(64) << 20)
+#define GAP_MAX (UINT64_C(64) << 20)
 
-#define FLAG_ZERO  2 /* of base:allocation */
-#define FLAG_DIRTY 1 /* of a dirty bitmap */
+/* Bounds for what a server may tell, so that one that means harm neither fills the memory nor keeps
+ * a backup busy for ever. */
+#define GRAIN         4096      /* bytes: a shorter part is no hole, and no part without changes */
+#define PARTS_MAX     (1 << 24) /* of a plan: what comes after them is data, or changed */
+#define SHORT_ANSWERS (1 << 16) /* that tell of less than a grain, though more was asked about */
+
+#define FLAG_ZERO     2 /* of base:allocation */
+#define FLAG_DIRTY    1 /* of a dirty bitmap */
 
 /* Gets what the server tells of a part of the image, from its beginning on. */
 typedef void (*take_range)(uint64_t offset, uint64_t length, uint32_t flags, GArray *plan);
 
+/* Whether a part may be left out of what is copied: it is safe to copy too much. */
+static bool
+is_kept_apart(uint64_t length, const GArray *plan)
+{
+	return length >= GRAIN && plan->len < PARTS_MAX;
+}
+
 static void
 take_changed(uint64_t offset, uint64_t length, uint32_t flags, GArray *plan)
 {
-	if (flags & FLAG_DIRTY)
+	if ((flags & FLAG_DIRTY) || !is_kept_apart(length, plan))
 		plan_add(plan, offset, length, false);
 }
 
 static void
 take_allocated(uint64_t offset, uint64_t length, uint32_t flags, GArray *plan)
 {
-	plan_add(plan, offset, length, flags & FLAG_ZERO);
+	plan_add(plan, offset, length, (flags & FLAG_ZERO) && is_kept_apart(length, plan));
 }
 
 /* Returns how many bytes the entries cover; the last one may be longer than what was asked for. */
@@ -70,6 +85,12 @@ map_range(struct export_end *export, struct map_request *map, const struct part 
 			return failure(error, EPROTO,
 				       "%s: the server tells nothing of %s at %" G_GUINT64_FORMAT,
 				       export->options.uri, map->context, offset);
+		if (covered < MIN(length, GRAIN) && ++map->short_answers > SHORT_ANSWERS)
+			return failure(
+				error, EPROTO,
+				"%s: the server told of fewer than %d bytes of %s in each of %d "
+				"answers: its map would take for ever",
+				export->options.uri, GRAIN, map->context, SHORT_ANSWERS);
 		offset += covered;
 		length -= covered;
 	}
@@ -90,6 +111,10 @@ map_ranges(struct export_end *export, const char *context, GArray *ranges, take_
 	for (guint i = 0; i < ranges->len && done; i++)
 		done = map_range(export, &map, plan_part(ranges, i), take, plan, error);
 	g_array_unref(map.entries);
+	if (plan->len >= PARTS_MAX)
+		log_warning("%s: its map of %s has over %d parts; what comes after them is copied "
+			    "as a whole",
+			    export->options.uri, context, PARTS_MAX);
 	return done;
 }
 
