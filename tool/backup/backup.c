@@ -77,13 +77,16 @@ backup_source_close(struct backup_source *source)
 
 bool
 backup_source_has_size(const struct backup_source *source, const struct backup_job *job,
-		       uint64_t size, GError **error)
+		       uint64_t size, const char *where, GError **error)
 {
 	return source->size == size ||
 	       failure(error, EINVAL,
 		       "%s has %s since the last backup, from %" G_GUINT64_FORMAT
-		       " to %" G_GUINT64_FORMAT " bytes: take a full backup",
-		       job->source, source->size > size ? "grown" : "shrunk", size, source->size);
+		       " to %" G_GUINT64_FORMAT
+		       " bytes: take a full backup (repeat the command without "
+		       "--incremental%s)",
+		       job->source, source->size > size ? "grown" : "shrunk", size, source->size,
+		       where);
 }
 
 bool

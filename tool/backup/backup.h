@@ -71,10 +71,11 @@ backup_source_open(struct backup_source *source, const struct backup_job *job, c
 void
 backup_source_close(struct backup_source *source);
 
-/* An error if its size is not that of the last backup. */
+/* An error if its size is not that of the last backup.  `where`: what a user must add to the words
+ * "repeat the command without --incremental". */
 bool
 backup_source_has_size(const struct backup_source *source, const struct backup_job *job,
-		       uint64_t size, GError **error);
+		       uint64_t size, const char *where, GError **error);
 
 /* The checkpoint that the changes are counted from, and the target's next one, by what the job and
  * the target (`has`; NULL: no checkpoint) say.  False with an error. */

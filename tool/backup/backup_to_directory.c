@@ -92,7 +92,8 @@ run(const struct backup_job *job, const struct chain_link *last, struct backup_r
 	if (!may_add(last, job, error) || !backup_choose_bitmaps(job, has, &since, &next, error) ||
 	    !fill_header(header, job, last, next, error) ||
 	    !backup_source_open(&source, job, since, next, error) ||
-	    (last && !backup_source_has_size(&source, job, last->header.size, error)))
+	    (last && !backup_source_has_size(&source, job, last->header.size,
+					     ", into another directory", error)))
 		return false;
 	result->zeroes = plan_bytes(source.plan, true);
 	result->next = g_strdup(next);

@@ -163,7 +163,8 @@ run(const struct backup_job *job, struct backup_state *state, struct backup_resu
 	has = g_strdup(state->bitmap); /* the state changes */
 	if (!backup_choose_bitmaps(job, has, &since, &next, error) ||
 	    !backup_source_open(&source, job, since, next, error) ||
-	    (since && !backup_source_has_size(&source, job, state->size, error)))
+	    (since && !backup_source_has_size(&source, job, state->size,
+					      ", into a target of this size", error)))
 		return false;
 	begin_state(state, job, source.size);
 	result->zeroes = plan_bytes(source.plan, true);

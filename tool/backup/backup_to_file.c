@@ -141,7 +141,7 @@ increment(struct raw_backup *raw, const struct backup_job *job, const struct bac
 	g_autofree struct delta_header *header = g_new0(struct delta_header, 1);
 	int fd;
 
-	if (!backup_source_has_size(source, job, raw->state.size, error))
+	if (!backup_source_has_size(source, job, raw->state.size, "", error))
 		return false;
 	fd = raw_backup_begin(raw, error);
 	if (fd < 0)

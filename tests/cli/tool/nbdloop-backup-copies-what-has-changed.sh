@@ -193,7 +193,7 @@ quietly qemu-img resize "$disk" 33M
 serve monday
 for target in "$raw" "--format=delta $chain" "--state=$dir/replica.state $replica"; do
 	# shellcheck disable=SC2086 # an option and an operand
-	refuses 'has grown since the last backup, from 33554432 to 34603008 bytes: take a full backup' backup -i "$uri" $target
+	refuses 'has grown since the last backup, from 33554432 to 34603008 bytes: take a full backup \(repeat the command without --incremental' backup -i "$uri" $target
 done
 unserve
 cp "$dir/saved.qcow2" "$disk"
