@@ -4,6 +4,7 @@
 #include "tool/backup/export_end_state.h"
 #include "tool/backup/interruption.h"
 #include "tool/failure.h"
+#include "tool/server/nbd_uri.h"
 
 #include "common/log.h"
 
@@ -373,7 +374,8 @@ export_end_open(const struct export_end_options *options, GError **error)
 {
 	struct export_end *export;
 
-	if (!libnbd_library_load(error))
+	if (!libnbd_library_load(error) ||
+	    !nbd_uri_check_for_libnbd(options->uri, libnbd_library_knows_hostname(), error))
 		return NULL;
 	export = g_new0(struct export_end, 1);
 	export->end = (struct end){.kind = &export_end_kind, .name = g_strdup(options->uri)};

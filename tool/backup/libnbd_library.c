@@ -10,6 +10,8 @@
 
 struct libnbd_functions libnbd;
 
+static void *loaded;
+
 /* The first function that the library lacks; NULL: it has all. */
 static const char *
 find_all(void *library)
@@ -27,16 +29,24 @@ find_all(void *library)
 bool
 libnbd_library_load(GError **error)
 {
-	static void *library;
 	const char *missing;
+	void *library;
 
-	if (library)
+	if (loaded)
 		return true;
 	library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	missing = library ? find_all(library) : NULL;
-	if (library && !missing)
+	if (library && !missing) {
+		loaded = library;
 		return true;
+	}
 	return failure(error, ENOTSUP,
 		       "backups need libnbd, version 1.14 or later: %s%s (Debian package: libnbd0)",
 		       library ? "it lacks " : dlerror(), library ? missing : "");
+}
+
+bool
+libnbd_library_knows_hostname(void)
+{
+	return dlsym(loaded, "nbd_set_tls_hostname");
 }

@@ -53,4 +53,8 @@ extern struct libnbd_functions libnbd;
 bool
 libnbd_library_load(GError **error);
 
+/* Whether its URIs have the parameter tls-hostname (1.22).  After libnbd_library_load(). */
+bool
+libnbd_library_knows_hostname(void);
+
 #endif

@@ -80,7 +80,7 @@ nbd_uri_server_name(const char *text)
 	return name;
 }
 
-/* ---- its parts */
+/* ---- what a URI may have */
 
 static bool
 check_scheme(const char *scheme, GError **error)
@@ -94,72 +94,124 @@ check_scheme(const char *scheme, GError **error)
 	return failure(error, EINVAL, "unknown NBD URI scheme: %s", scheme);
 }
 
-/* The parameters of the query; NULL: there are none. */
-static GHashTable *
-find_parameters(GUri *parsed)
-{
-	const char *query = g_uri_get_query(parsed);
-
-	return query ? g_uri_parse_params(query, -1, "&;", G_URI_PARAMS_NONE, NULL) : NULL;
-}
-
-/* Of the parameters, which may be NULL.  Caller frees. */
-static char *
-find_parameter(GHashTable *parameters, const char *name)
-{
-	return parameters ? g_strdup(g_hash_table_lookup(parameters, name)) : NULL;
-}
-
-/* A parameter about TLS that is ignored could be one that forbids something. */
 static bool
-check_tls_parameters(GHashTable *parameters, GError **error)
+is_encrypted(GUri *parsed)
 {
-	static const char *const known[] = {"tls-certificates", "tls-psk-file", "tls-hostname",
-					    NULL};
-	GHashTableIter at;
-	gpointer name;
+	return g_str_has_prefix(g_uri_get_scheme(parsed), "nbds");
+}
 
-	if (!parameters)
-		return true;
-	g_hash_table_iter_init(&at, parameters);
-	while (g_hash_table_iter_next(&at, &name, NULL)) {
-		if (g_str_has_prefix(name, "tls-") && !g_strv_contains(known, name))
-			return failure(error, EINVAL,
-				       "unknown parameter %s: nbdloop attach --help lists the "
-				       "options for TLS",
-				       (const char *)name);
+static bool
+is_unix(GUri *parsed)
+{
+	return g_str_has_suffix(g_uri_get_scheme(parsed), "+unix");
+}
+
+/* The scheme that has TLS, or, without `tls`, the one of unix sockets. */
+static char *
+other_scheme(GUri *parsed, bool tls)
+{
+	const char *plus = strchr(g_uri_get_scheme(parsed), '+');
+
+	return g_strconcat(tls || is_encrypted(parsed) ? "nbds" : "nbd", tls ? plus : "+unix",
+			   NULL);
+}
+
+static bool
+refuse_in_clear(GUri *parsed, const char *what, GError **error)
+{
+	g_autofree char *scheme = other_scheme(parsed, true);
+
+	return failure(error, EINVAL, "%s is for TLS, and %s:// is not encrypted: use %s://", what,
+		       g_uri_get_scheme(parsed), scheme);
+}
+
+static bool
+check_parameter(GUri *parsed, const char *name, const char *value, GError **error)
+{
+	static const char *const of_tls[] = {"tls-certificates", "tls-psk-file", "tls-hostname",
+					     NULL};
+
+	if (g_strv_contains(of_tls, name)) {
+		if (!is_encrypted(parsed))
+			return refuse_in_clear(parsed, name, error);
+		return *value || failure(error, EINVAL, "the parameter %s is empty", name);
+	}
+	if (!g_str_equal(name, "socket"))
+		return failure(error, EINVAL,
+			       "unknown parameter %s: a URI has socket, tls-certificates, "
+			       "tls-psk-file and tls-hostname; the rest is for options",
+			       name);
+	if (!is_unix(parsed)) {
+		g_autofree char *scheme = other_scheme(parsed, false);
+
+		return failure(error, EINVAL,
+			       "socket is for unix sockets: %s:///EXPORT?socket=PATH", scheme);
 	}
 	return true;
 }
 
-/* The guard, which connects again, has another current directory. */
-static bool
-check_absolute(const char *name, const char *path, GError **error)
+/* The parameters of the query, by their names; NULL: *error is set. */
+static GHashTable *
+find_parameters(GUri *parsed, GError **error)
 {
-	return !path || *path == '/' ||
-	       failure(error, EINVAL, "%s must be an absolute path: %s", name, path);
+	g_autoptr(GHashTable) all = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+	const char *query = g_uri_get_query(parsed);
+	g_autofree char *name = NULL, *value = NULL;
+	g_autoptr(GError) why = NULL;
+	GUriParamsIter at;
+
+	if (!query)
+		return g_steal_pointer(&all);
+	g_uri_params_iter_init(&at, query, -1, "&;", G_URI_PARAMS_NONE);
+	while (g_uri_params_iter_next(&at, &name, &value, &why)) {
+		if (!check_parameter(parsed, name, value, error))
+			return NULL;
+		if (g_hash_table_contains(all, name))
+			return FAILURE_NULL(error, EINVAL, "the parameter %s is there twice", name);
+		g_hash_table_insert(all, g_steal_pointer(&name), g_steal_pointer(&value));
+	}
+	if (why || g_hash_table_size(all) == 0)
+		return FAILURE_NULL(error, EINVAL, "the parameters after ? can't be read%s%s",
+				    why ? ": " : "", why ? why->message : "");
+	return g_steal_pointer(&all);
 }
 
+/* What stands before the path, where it would be ignored. */
 static bool
-take_tls(struct nbd_uri *uri, GUri *parsed, GHashTable *parameters, GError **error)
+check_authority(GUri *parsed, GError **error)
 {
-	const char *user = g_uri_get_user(parsed);
+	const char *user = g_uri_get_user(parsed), *host = g_uri_get_host(parsed);
 
-	uri->tls = g_str_has_prefix(g_uri_get_scheme(parsed), "nbds");
-	if (!uri->tls)
-		return true;
 	if (g_uri_get_password(parsed))
 		return failure(
 			error, EINVAL,
 			"the URI has a password: others can read it, and NBD has none.  A user's "
 			"key is in a file (--tls-psk)");
+	if (user && *user && !is_encrypted(parsed))
+		return refuse_in_clear(parsed, "a user", error);
+	if (is_unix(parsed) && host && *host)
+		return failure(error, EINVAL,
+			       "\"%s\" would be a host, which a unix socket has not: "
+			       "%s:///EXPORT?socket=PATH",
+			       host, g_uri_get_scheme(parsed));
+	if (is_unix(parsed) && g_uri_get_port(parsed) >= 0)
+		return failure(error, EINVAL, "a unix socket has no port");
+	return !g_uri_get_fragment(parsed) ||
+	       failure(error, EINVAL, "a # in an export's name is written %%23");
+}
+
+/* ---- its parts */
+
+static void
+take_tls(struct nbd_uri *uri, GUri *parsed, GHashTable *parameters)
+{
+	const char *user = g_uri_get_user(parsed);
+
+	uri->tls = is_encrypted(parsed);
 	uri->user = user && *user ? g_strdup(user) : NULL;
-	uri->certificates = find_parameter(parameters, "tls-certificates");
-	uri->psk = find_parameter(parameters, "tls-psk-file");
-	uri->hostname = find_parameter(parameters, "tls-hostname");
-	return check_tls_parameters(parameters, error) &&
-	       check_absolute("tls-certificates", uri->certificates, error) &&
-	       check_absolute("tls-psk-file", uri->psk, error);
+	uri->certificates = g_strdup(g_hash_table_lookup(parameters, "tls-certificates"));
+	uri->psk = g_strdup(g_hash_table_lookup(parameters, "tls-psk-file"));
+	uri->hostname = g_strdup(g_hash_table_lookup(parameters, "tls-hostname"));
 }
 
 static bool
@@ -169,19 +221,15 @@ take_server(struct nbd_uri *uri, GUri *parsed, GHashTable *parameters, GError **
 
 	uri->port = (unsigned int)MAX(g_uri_get_port(parsed), 0);
 	uri->port = uri->port ? uri->port : DEFAULT_PORT;
-	if (!g_str_has_suffix(g_uri_get_scheme(parsed), "+unix")) {
+	if (!is_unix(parsed)) {
 		uri->host = g_strdup(host && *host ? host : "localhost");
 		return true;
 	}
-	uri->socket = find_parameter(parameters, "socket");
+	uri->socket = g_strdup(g_hash_table_lookup(parameters, "socket"));
 	if (!uri->socket || !*uri->socket)
 		return failure(error, EINVAL,
 			       "the path of the socket is missing: %s:///EXPORT?socket=PATH",
 			       g_uri_get_scheme(parsed));
-	/* The guard, which connects again, has another current directory. */
-	if (*uri->socket != '/')
-		return failure(error, EINVAL, "the path of the socket must be absolute: %s",
-			       uri->socket);
 	return strlen(uri->socket) < sizeof(((struct sockaddr_un *)NULL)->sun_path) ||
 	       failure(error, ENAMETOOLONG, "the path of the socket is too long");
 }
@@ -196,23 +244,93 @@ take_export(struct nbd_uri *uri, GUri *parsed, GError **error)
 	       failure(error, ENAMETOOLONG, "the export's name is too long");
 }
 
+/* The guard, which connects again, has another current directory. */
+static bool
+check_absolute(const char *name, const char *path, GError **error)
+{
+	return !path || *path == '/' ||
+	       failure(error, EINVAL, "%s must be an absolute path: %s", name, path);
+}
+
+static bool
+check_for_kernel(const struct nbd_uri *uri, GError **error)
+{
+	if (uri->socket && *uri->socket != '/')
+		return failure(error, EINVAL, "the path of the socket must be absolute: %s",
+			       uri->socket);
+	return check_absolute("tls-certificates", uri->certificates, error) &&
+	       check_absolute("tls-psk-file", uri->psk, error);
+}
+
+static GUri *
+split(const char *text, GError **error)
+{
+	/* The query is split before it is decoded. */
+	return g_uri_parse(text, G_URI_FLAGS_HAS_PASSWORD | G_URI_FLAGS_ENCODED_QUERY, error);
+}
+
+static bool
+take_all(struct nbd_uri *uri, GUri *parsed, GError **error)
+{
+	g_autoptr(GHashTable) parameters = NULL;
+
+	if (!check_authority(parsed, error))
+		return false;
+	parameters = find_parameters(parsed, error);
+	if (!parameters)
+		return false;
+	take_tls(uri, parsed, parameters);
+	return take_export(uri, parsed, error) && take_server(uri, parsed, parameters, error);
+}
+
 bool
 nbd_uri_parse(const char *text, struct nbd_uri *uri, GError **error)
 {
 	g_autoptr(GError) why = NULL;
-	/* The query is split before it is decoded. */
-	g_autoptr(GUri) parsed =
-		g_uri_parse(text, G_URI_FLAGS_HAS_PASSWORD | G_URI_FLAGS_ENCODED_QUERY, &why);
-
-	g_autoptr(GHashTable) parameters = parsed ? find_parameters(parsed) : NULL;
+	g_autoptr(GUri) parsed = split(text, &why);
 
 	*uri = (struct nbd_uri){.port = 0};
 	if (!parsed)
 		return failure(error, EINVAL, "%s: %s", text, why->message);
-	if (check_scheme(g_uri_get_scheme(parsed), &why) && take_export(uri, parsed, &why) &&
-	    take_server(uri, parsed, parameters, &why) && take_tls(uri, parsed, parameters, &why))
+	if (check_scheme(g_uri_get_scheme(parsed), &why) && take_all(uri, parsed, &why) &&
+	    check_for_kernel(uri, &why))
 		return true;
 	return failure(error, why->code, "%s: %s", text, why->message);
+}
+
+static bool
+check_for_libnbd(const struct nbd_uri *uri, bool knows_hostname, GError **error)
+{
+	if (uri->hostname && !knows_hostname)
+		return failure(
+			error, EOPNOTSUPP,
+			"this libnbd has no tls-hostname: the host's name or address must be "
+			"in the server's certificate");
+	if (uri->certificates && uri->psk)
+		return failure(error, EINVAL,
+			       "tls-certificates is for certificates, and tls-psk-file for keys: "
+			       "leave out one");
+	return !uri->user || uri->psk ||
+	       failure(error, EINVAL, "the user %s needs a key: ?tls-psk-file=FILE", uri->user);
+}
+
+bool
+nbd_uri_check_for_libnbd(const char *text, bool knows_hostname, GError **error)
+{
+	g_autoptr(GError) why = NULL;
+	g_autoptr(GUri) parsed = split(text, &why);
+	struct nbd_uri uri = {.port = 0};
+	bool good;
+
+	if (!parsed)
+		return failure(error, EINVAL, "%s: %s", text, why->message);
+	/* The parameters of SSH are libnbd's business, and so is a scheme that it doesn't know. */
+	if (!check_scheme(g_uri_get_scheme(parsed), &why) && !failure_is(why, EOPNOTSUPP))
+		return true;
+	g_clear_error(&why);
+	good = take_all(&uri, parsed, &why) && check_for_libnbd(&uri, knows_hostname, &why);
+	nbd_uri_fini(&uri);
+	return good || failure(error, why->code, "%s: %s", text, why->message);
 }
 
 void

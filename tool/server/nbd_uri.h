@@ -44,9 +44,15 @@ char *
 nbd_uri_server_name(const char *text);
 
 /* Takes the URI of one server apart.  Refuses those that the kernel's driver can't have: other
- * sockets than TCP and unix.  Caller frees (nbd_uri_fini), also after an error. */
+ * sockets than TCP and unix; and whatever would be ignored, since it may be there to forbid
+ * something.  Caller frees (nbd_uri_fini), also after an error. */
 bool
 nbd_uri_parse(const char *text, struct nbd_uri *uri, GError **error);
+
+/* Refuses a URI of which libnbd, which takes it apart itself, would ignore something.
+ * `knows_hostname`: whether it has the parameter tls-hostname. */
+bool
+nbd_uri_check_for_libnbd(const char *text, bool knows_hostname, GError **error);
 
 void
 nbd_uri_fini(struct nbd_uri *uri);

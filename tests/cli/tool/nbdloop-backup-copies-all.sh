@@ -69,6 +69,11 @@ refuses 'disk.img is a file: serve the image by nbdloopd' "$image" "$dir/new"
 refuses 'disk.img is open in the server of the source \(process [0-9]+\): it is the image itself' --force "$uri" "$image"
 refuses 'copy.img is a backup of nbd\+unix:.*, not of .*other.*: name another file, or, if it is the same disk' \
 	"nbd+unix:///other?socket=$sock" "$copy"
+# libnbd would copy a disk in clear, or to a server that nobody meant.
+refuses 'nbd://alice@localhost/: a user is for TLS' 'nbd://alice@localhost/' "$dir/new"
+refuses 'unknown parameter tls-verify:' "nbds://localhost/?tls-verify=on" "$dir/new"
+refuses 'tls-psk-file is for TLS, and nbd\+unix:// is not encrypted: use nbds\+unix://' \
+	"$uri" "nbd+unix:///?socket=$sock&tls-psk-file=$dir/keys.psk"
 refuses 'is the source itself' "nbd+unix:///?socket=$sock" "nbd+unix://?socket=$sock"
 refuses "$dir is a directory: name a file in it, or use --format=delta" "$uri" "$dir"
 refuses 'what has changed since "monday" is unknown, .*no context qemu:dirty-bitmap:monday: take a full backup \(with --bitmap, begin the checkpoint before it\)' \

@@ -23,6 +23,8 @@ there="nbd+unix:///disk?socket=$sock"
 quietly nbdloop check "$there"
 fails '.*: the server has no export "other"' "nbd+unix:///other?socket=$sock"
 truncate -s 0 "$image"
+# By TCP, it would be the export of another server.
+fails '.*: socket is for unix sockets: nbd\+unix:///' "nbd:///disk?socket=$sock"
 fails '.*: the read failed: the server reports error 5' "$there"
 truncate -s 1M "$image"
 kill -STOP "$pid"

@@ -83,7 +83,7 @@ START_TEST(tcp_has_host_port_and_export)
 	assert_parts("nbd://two", "two", 10809, NULL, "");
 	assert_parts("nbd://two:10810/", "two", 10810, NULL, "");
 	assert_parts("nbd:///x", "localhost", 10809, NULL, "x");
-	assert_parts("nbd://me@[::1]:1/an%20export%2F?a=b%26c", "::1", 1, NULL, "an export/");
+	assert_parts("nbd://[::1]:1/an%20export%2F", "::1", 1, NULL, "an export/");
 	assert_parts("nbd://two//x", "two", 10809, NULL, "/x");
 }
 END_TEST
@@ -91,7 +91,7 @@ END_TEST
 START_TEST(unix_has_socket_and_export)
 {
 	assert_parts("nbd+unix:///x?socket=/run/a%20b%26c", NULL, 10809, "/run/a b&c", "x");
-	assert_parts("nbd+unix://?a=b&socket=/run/s", NULL, 10809, "/run/s", "");
+	assert_parts("nbd+unix://?socket=/run/s", NULL, 10809, "/run/s", "");
 }
 END_TEST
 
@@ -118,7 +118,7 @@ START_TEST(tls_has_user_and_files)
 {
 	assert_tls("nbds://two/x", NULL, NULL, NULL, NULL);
 	assert_tls("nbds://a%20b@two/x?tls-psk-file=/k%2Fp", "a b", NULL, "/k/p", NULL);
-	assert_tls("nbds://two/x?tls-certificates=/p&tls-hostname=three&other=1", NULL, "/p", NULL,
+	assert_tls("nbds://two/x?tls-certificates=/p&tls-hostname=three", NULL, "/p", NULL,
 		   "three");
 	assert_tls("nbds+unix://alice@/x?socket=/s&tls-psk-file=/k", "alice", NULL, "/k", NULL);
 }
@@ -130,7 +130,71 @@ START_TEST(nothing_about_tls_is_ignored)
 		       "tls-psk-file must be an absolute path: keys");
 	assert_refused("nbds://two/x?tls-certificates=pki", "tls-certificates must be an absolute");
 	assert_refused("nbds://two/x?tls-priority=NORMAL", "unknown parameter tls-priority");
+	assert_refused("nbds://two/x?tls-psk-file=/k&verify",
+		       "the parameters after ? can't be read");
+	assert_refused("nbds://two/x?tls-hostname=", "the parameter tls-hostname is empty");
+	assert_refused("nbds://two/x?tls-hostname=a&tls-hostname=b",
+		       "the parameter tls-hostname is there twice");
 	assert_refused("nbds://me:secret@two/x", "the URI has a password");
+}
+END_TEST
+
+/* It could be what keeps a disk from being another one, or from being sent in clear. */
+START_TEST(what_a_scheme_would_ignore_is_refused)
+{
+	assert_refused("nbd:///x?socket=/run/s",
+		       "socket is for unix sockets: nbd+unix:///EXPORT?socket=PATH");
+	assert_refused("nbds://two/x?socket=/run/s",
+		       "socket is for unix sockets: nbds+unix:///EXPORT?socket=PATH");
+	assert_refused("nbd://two/x?tls-psk-file=/k",
+		       "tls-psk-file is for TLS, and nbd:// is not encrypted: use nbds://");
+	assert_refused("nbd://two/?tls-certificates=/p", "tls-certificates is for TLS");
+	assert_refused(
+		"nbd+unix:///?socket=/s&tls-hostname=a",
+		"tls-hostname is for TLS, and nbd+unix:// is not encrypted: use nbds+unix://");
+	assert_refused("nbd://alice@two/x",
+		       "a user is for TLS, and nbd:// is not encrypted: use nbds://");
+	assert_refused("nbd://alice:secret@two/x", "the URI has a password");
+	assert_refused("nbd://two/x?read-only=1", "unknown parameter read-only");
+	assert_refused("nbd://two/x?a", "the parameters after ? can't be read");
+	assert_refused("nbd://two/x?", "the parameters after ? can't be read");
+	assert_refused("nbd://two/x#1", "a # in an export's name is written %23");
+	assert_refused("nbd+unix://x?socket=/s",
+		       "\"x\" would be a host, which a unix socket has not: "
+		       "nbd+unix:///EXPORT?socket=PATH");
+	assert_refused("nbd+unix://:10809/x?socket=/s", "a unix socket has no port");
+}
+END_TEST
+
+static void
+assert_libnbd(const char *text, bool knows_hostname, const char *reason)
+{
+	g_autofree char *wanted = g_strconcat(text, ": ", reason, NULL);
+	GError *error = NULL;
+	bool good = nbd_uri_check_for_libnbd(text, knows_hostname, &error);
+
+	ck_assert_msg(good == !reason, "%s: %s", text, good ? "taken" : error->message);
+	if (!good)
+		ck_assert_msg(g_str_has_prefix(error->message, wanted), "%s", error->message);
+	g_clear_error(&error);
+}
+
+START_TEST(libnbd_gets_no_uri_of_which_it_would_ignore_a_part)
+{
+	assert_libnbd("nbd://two/x", false, NULL);
+	assert_libnbd("nbds+vsock://2/x?tls-psk-file=keys", false, NULL);
+	assert_libnbd("nbd+ssh://two/x?what", false, NULL);
+	assert_libnbd("nbd+unix:///x?socket=s", false, NULL);
+	assert_libnbd("nbds://me@two/x?tls-psk-file=keys", false, NULL);
+	assert_libnbd("nbds://two/x?tls-hostname=three", true, NULL);
+	assert_libnbd("nbds://two/x?tls-hostname=three", false, "this libnbd has no tls-hostname");
+	assert_libnbd("nbd://me@two/x", false, "a user is for TLS");
+	assert_libnbd("nbd://two/x?tls-psk-file=keys", false, "tls-psk-file is for TLS");
+	assert_libnbd("nbd+vsock://2/x?socket=/s", false, "socket is for unix sockets");
+	assert_libnbd("nbds://two/x?tls-verify=1", false, "unknown parameter tls-verify");
+	assert_libnbd("nbds://me@two/x", false, "the user me needs a key: ?tls-psk-file=FILE");
+	assert_libnbd("nbds://two/x?tls-psk-file=/k&tls-certificates=/p", false,
+		      "tls-certificates is for certificates, and tls-psk-file for keys");
 }
 END_TEST
 
@@ -284,6 +348,8 @@ main(void)
 		{.test = unix_has_socket_and_export},
 		{.test = tls_has_user_and_files},
 		{.test = nothing_about_tls_is_ignored},
+		{.test = what_a_scheme_would_ignore_is_refused},
+		{.test = libnbd_gets_no_uri_of_which_it_would_ignore_a_part},
 		{.test = what_the_kernel_cannot_have_is_refused_with_the_reason},
 		{.test = path_is_no_uri},
 		{.name = "servers"},
