@@ -2,6 +2,7 @@
 #include "server/daemon/listener.h"
 
 #include "server/daemon/activation.h"
+#include "server/daemon/socket_address.h"
 
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -10,16 +11,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
-
-/* After <sys/socket.h>, which it needs. */
-#include <linux/vm_sockets.h>
 
 /* Room for a batch of replies, or a large one: with Linux's default of 208 KiB, the sender has to
  * wait for the receiver. */
@@ -30,52 +26,6 @@
 #define KEEPALIVE_IDLE     30
 #define KEEPALIVE_INTERVAL 10
 #define KEEPALIVE_COUNT    3
-
-/* ---- addresses as text */
-
-static void
-describe_inet(const struct sockaddr *address, socklen_t length, char *text, size_t size)
-{
-	char host[NI_MAXHOST], port[NI_MAXSERV];
-
-	if (getnameinfo(address, length, host, sizeof(host), port, sizeof(port),
-			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-		snprintf(text, size, "unknown address");
-	else
-		snprintf(text, size, address->sa_family == AF_INET6 ? "[%.48s]:%.5s" : "%.48s:%.5s",
-			 host, port);
-}
-
-static void
-describe(const struct sockaddr *address, socklen_t length, char *text, size_t size)
-{
-	const struct sockaddr_un *local = (const struct sockaddr_un *)address;
-	const struct sockaddr_vm *vm = (const struct sockaddr_vm *)address;
-	size_t path = length > offsetof(struct sockaddr_un, sun_path)
-			      ? length - offsetof(struct sockaddr_un, sun_path)
-			      : 0;
-
-	switch (address->sa_family) {
-	case AF_INET:
-	case AF_INET6: describe_inet(address, length, text, size); break;
-	case AF_UNIX:
-		/* Nameless, or in the abstract namespace, which begins with a NUL. */
-		if (path > 0 && local->sun_path[0] != '\0')
-			snprintf(text, size, "%.*s", (int)path, local->sun_path);
-		else if (path > 1)
-			snprintf(text, size, "@%.*s", (int)path - 1, local->sun_path + 1);
-		else
-			snprintf(text, size, "unix");
-		break;
-	case AF_VSOCK:
-		if (vm->svm_cid == VMADDR_CID_ANY)
-			snprintf(text, size, "vsock port %u", vm->svm_port);
-		else
-			snprintf(text, size, "vsock %u:%u", vm->svm_cid, vm->svm_port);
-		break;
-	default: snprintf(text, size, "address family %d", address->sa_family);
-	}
-}
 
 /* ---- peers */
 
@@ -139,10 +89,7 @@ prepare_tcp(int fd)
 void
 peer_prepare(int fd, char peer[PEER_MAX])
 {
-	union {
-		struct sockaddr any;
-		struct sockaddr_storage storage;
-	} address;
+	union socket_address address;
 	socklen_t length = sizeof(address);
 
 	if (getpeername(fd, &address.any, &length) < 0) {
@@ -154,7 +101,7 @@ peer_prepare(int fd, char peer[PEER_MAX])
 		return;
 	}
 	prepare_tcp(fd);
-	describe(&address.any, length, peer, PEER_MAX);
+	socket_address_text(&address, length, peer, PEER_MAX);
 }
 
 int
@@ -169,19 +116,37 @@ listener_accept(struct listener *listener, char peer[PEER_MAX])
 
 /* ---- opening */
 
-static bool
-is_network(const struct sockaddr *address)
+static union socket_address
+address_of(const struct listener *listener)
 {
-	const struct sockaddr_in *four = (const struct sockaddr_in *)address;
-	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)address;
+	union socket_address address = {.any.sa_family = AF_UNSPEC};
+	socklen_t length = sizeof(address);
 
-	if (address->sa_family == AF_INET)
-		return ntohl(four->sin_addr.s_addr) >> 24 != IN_LOOPBACKNET;
-	if (address->sa_family != AF_INET6)
-		return false;
-	if (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
-		return six->sin6_addr.s6_addr[12] != IN_LOOPBACKNET;
-	return !IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
+	getsockname(listener->fd, &address.any, &length);
+	return address;
+}
+
+/* A name may have one address twice, and several names, or "any" beside a name, have the same one.
+ * Returns whether some listener gets the clients of the address; closes those whose clients a
+ * socket with the address will get. */
+static bool
+is_covered(struct listener **listeners, const union socket_address *address)
+{
+	while (*listeners) {
+		struct listener *listener = *listeners;
+		const union socket_address own = address_of(listener);
+
+		if (socket_address_covers(&own, address))
+			return true;
+		if (!socket_address_covers(address, &own)) {
+			listeners = &listener->next;
+			continue;
+		}
+		*listeners = listener->next;
+		close(listener->fd);
+		free(listener);
+	}
+	return false;
 }
 
 /* Takes over the descriptor. */
@@ -189,10 +154,7 @@ static int
 add_listener(struct listener **listeners, int fd, const struct unix_socket *file)
 {
 	struct listener **end = listeners, *listener = calloc(1, sizeof(*listener));
-	union {
-		struct sockaddr any;
-		struct sockaddr_storage storage;
-	} address;
+	union socket_address address;
 	socklen_t length = sizeof(address);
 
 	if (!listener)
@@ -200,8 +162,8 @@ add_listener(struct listener **listeners, int fd, const struct unix_socket *file
 	*listener = (struct listener){.fd = fd, .pause = ACCEPT_PAUSE_INIT};
 	listener->file = file ? *file : (struct unix_socket){.fd = -1};
 	if (getsockname(fd, &address.any, &length) == 0) {
-		describe(&address.any, length, listener->text, sizeof(listener->text));
-		listener->network = is_network(&address.any);
+		socket_address_text(&address, length, listener->text, sizeof(listener->text));
+		listener->network = socket_address_is_network(&address);
 	}
 	while (*end)
 		end = &(*end)->next;
@@ -279,6 +241,42 @@ struct inet_place {
 };
 
 static int
+fail_to_listen(const struct inet_place *place, const union socket_address *address,
+	       socklen_t length, int r, char **error)
+{
+	const char *way_out = "", *option = "";
+	char text[96];
+
+	socket_address_text(address, length, text, sizeof(text));
+	if (r == -EADDRINUSE) {
+		way_out = "; choose another port, with ";
+		option = place->port_option;
+	} else if (r == -EINVAL && address->any.sa_family == AF_INET6 &&
+		   !address->six.sin6_scope_id) {
+		way_out = "; add the interface of a link-local address, as in fe80::1%eth0";
+	}
+	return error_set(error, r, "cannot listen on %s: %s%s%s", text, strerror(-r), way_out,
+			 option);
+}
+
+/* Returns 0 if the address has a listener now, and 1 if this machine does not have it. */
+static int
+open_address(struct listener **listeners, const struct inet_place *place,
+	     const struct addrinfo *found, char **error)
+{
+	union socket_address address = {.any.sa_family = AF_UNSPEC};
+	int r;
+
+	memcpy(&address, found->ai_addr, found->ai_addrlen);
+	if (is_covered(listeners, &address))
+		return 0;
+	r = open_socket(listeners, &address.any, found->ai_addrlen);
+	if (r == 0 || is_absent(found, r))
+		return r < 0;
+	return fail_to_listen(place, &address, found->ai_addrlen, r, error);
+}
+
+static int
 open_inet(struct listener **listeners, const struct inet_place *place, char **error)
 {
 	const char *host = place->host;
@@ -290,36 +288,32 @@ open_inet(struct listener **listeners, const struct inet_place *place, char **er
 	struct addrinfo *addresses;
 	bool some = place->optional;
 	char service[16];
-	int r, absent = 0;
+	int r;
 
 	snprintf(service, sizeof(service), "%u", place->port);
 	r = getaddrinfo(host, service, &hints, &addresses);
 	if (r != 0)
 		return error_set(error, -EINVAL, "%s=%s: %s", place->option, host ? host : "any",
 				 r == EAI_SYSTEM ? strerror(errno) : gai_strerror(r));
-	for (const struct addrinfo *address = addresses; r == 0 && address;
-	     address = address->ai_next) {
-		r = open_socket(listeners, address->ai_addr, address->ai_addrlen);
-		if (r < 0 && is_absent(address, r)) {
-			absent = r;
-			r = 0;
-		} else if (r < 0) {
-			char text[96];
-
-			describe(address->ai_addr, address->ai_addrlen, text, sizeof(text));
-			r = error_set(error, r, "cannot listen on %s: %s%s%s%s", text, strerror(-r),
-				      r == -EADDRINUSE ? "; choose another port (" : "",
-				      r == -EADDRINUSE ? place->port_option : "",
-				      r == -EADDRINUSE ? ")" : "");
-		} else {
-			some = true;
-		}
+	for (const struct addrinfo *found = addresses; r >= 0 && found; found = found->ai_next) {
+		r = open_address(listeners, place, found, error);
+		some = some || r == 0;
 	}
 	freeaddrinfo(addresses);
 	if (r < 0 || some)
-		return r;
-	return error_set(error, absent, "cannot listen on %s: %s", host ? host : "any",
-			 strerror(-absent));
+		return r < 0 ? r : 0;
+	return error_set(error, -EADDRNOTAVAIL, "cannot listen on %s: %s", host ? host : "any",
+			 strerror(EADDRNOTAVAIL));
+}
+
+/* "[::1]", as in a URI, is "::1".  Caller frees. */
+static char *
+without_brackets(const char *address)
+{
+	const size_t length = strlen(address);
+
+	return *address == '[' && address[length - 1] == ']' ? strndup(address + 1, length - 2)
+							     : strdup(address);
 }
 
 static int
@@ -340,7 +334,11 @@ open_addresses(struct listener **listeners, const struct server_config *config, 
 		return r < 0 ? r : open_inet(listeners, &place, error);
 	}
 	for (char **address = config->address; r == 0 && *address; address++) {
-		place.host = strcmp(*address, "any") == 0 ? NULL : *address;
+		char *CLEANUP_FREE host = without_brackets(*address);
+
+		if (!host)
+			return -ENOMEM;
+		place.host = strcmp(host, "any") == 0 ? NULL : host;
 		r = open_inet(listeners, &place, error);
 	}
 	return r;
@@ -359,10 +357,8 @@ listeners_add_inet(struct listener **listeners, const char *host, unsigned int p
 static int
 open_vsock(struct listener **listeners, unsigned int port, char **error)
 {
-	const union {
-		struct sockaddr any;
-		struct sockaddr_vm vm;
-	} address = {.vm = {.svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_ANY, .svm_port = port}};
+	const union socket_address address = {
+		.vm = {.svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_ANY, .svm_port = port}};
 	int r = open_socket(listeners, &address.any, sizeof(address.vm));
 
 	return r < 0 ? error_set(error, r, "cannot listen on vsock port %u: %s%s", port,

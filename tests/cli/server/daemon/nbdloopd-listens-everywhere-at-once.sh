@@ -66,4 +66,19 @@ reject_log 'listening on .*127\.0\.0\.1'
 serves "nbd://127.0.0.2:$port"
 stop_server
 
+# An address that comes again has its socket already, and that of all networks takes the place of
+# others.
+start_nbdloopd --address 127.0.0.1 --address '[127.0.0.1]' --address localhost --port "$port" "$image"
+expect_equal "sockets of 127.0.0.1" 1 "$(grep -c "listening on 127\.0\.0\.1:$port\$" "$log")"
+serves "nbd://127.0.0.1:$port"
+stop_server
+for order in "127.0.0.1 any" "any 127.0.0.1 0.0.0.0"; do
+	# shellcheck disable=SC2046 # words
+	start_nbdloopd $(printf -- '--address %s ' $order) --port "$port" --tls=off "$image"
+	expect_equal "IPv4 sockets of $order" 1 "$(grep -cE "listening on [0-9.]+:$port\$" "$log")"
+	expect_log "listening on 0\.0\.0\.0:$port\$"
+	serves "nbd://127.0.0.1:$port"
+	stop_server
+done
+
 [ $has_ipv6 = yes ] || skip "no IPv6 here; the others passed"

@@ -58,7 +58,7 @@ expect_codes <<'EOF'
 421 /|Host: evil.example
 EOF
 # Its port is taken.
-refuses "cannot listen on $address: .*choose another port \(--http\)" --lock=off --http="$address"
+refuses "cannot listen on $address: .*choose another port, with --http" --lock=off --http="$address"
 stop_server
 
 start_http --http=0.0.0.0:0 --http-token="$dir/token"
