@@ -6,6 +6,7 @@
 
 #include "common/cleanup.h"
 #include "common/unit.h"
+#include "common/wrapped_text.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -13,6 +14,8 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <string.h>
+
+#define HELP_NAME_MAX 32 /* columns: the help of a longer one begins below it */
 
 const char *const option_off_on[] = {"off", "on", NULL};
 const char *const option_off_on_auto[] = {"off", "on", "auto", NULL};
@@ -401,26 +404,41 @@ row_name_length(const struct option_row *row, bool switches)
 	return (int)length;
 }
 
+/* The help beside the names, from the same column on; below a name that is long. */
+static void
+print_help_text(FILE *out, const struct option_row *row, bool switches, int column, int indent)
+{
+	char initial[256];
+
+	if (column + 2 > indent) {
+		fputc('\n', out);
+		column = 0;
+	}
+	fprintf(out, "%*s", indent - column, "");
+	column = wrapped_text_print(out, row->help, indent, indent);
+	if (row_shows_default(row, switches)) {
+		snprintf(initial, sizeof(initial), " (default: %s)", row->initial);
+		wrapped_text_print(out, initial, column, indent);
+	}
+	fputc('\n', out);
+}
+
 static void
 print_help(FILE *out, const struct option_row *rows, bool switches)
 {
 	int width = 0;
 
 	for (const struct option_row *row = rows; row->name; row++) {
-		int length = row_name_length(row, switches);
+		const int length = row_name_length(row, switches);
 
-		if (length > width)
+		if (length > width && length <= HELP_NAME_MAX)
 			width = length;
 	}
 	for (const struct option_row *row = rows; row->name; row++) {
-		int length;
+		int column = fprintf(out, "    ");
 
-		fputs("    ", out);
-		length = row_print_name(out, row, switches, "", "");
-		fprintf(out, "%*s   %s", width - length, "", row->help);
-		if (row_shows_default(row, switches))
-			fprintf(out, " (default: %s)", row->initial);
-		fputc('\n', out);
+		column += row_print_name(out, row, switches, "", "");
+		print_help_text(out, row, switches, column, 4 + width + 3);
 	}
 }
 

@@ -5,6 +5,8 @@
 #ifndef COMMON_STANDARD_FDS_H
 #define COMMON_STANDARD_FDS_H
 
+#include <stdbool.h>
+
 /*
  * Opens /dev/null for each standard descriptor that is closed. Must be the first call in main():
  * otherwise the next file that the program opens, perhaps an image, gets such a number, and
@@ -12,5 +14,16 @@
  */
 void
 standard_fds_ensure(void);
+
+/* Writes what was printed.  Returns false if that fails; standard_output_end() reports why. */
+bool
+standard_output_flush(void);
+
+/*
+ * Closes standard output at the end of main(), whose status is `status`.  Returns it; or, if not
+ * all that was printed could be written, EXIT_FAILURE after an error.
+ */
+int
+standard_output_end(int status);
 
 #endif

@@ -229,7 +229,7 @@ const struct option_row image_option_rows[] = {
 		.initial = "write",
 		.choices = ceph_locks,
 		.arg = "write|start",
-		.help = "when to take the exclusive lock of an image in Ceph (default: write)",
+		.help = "when to take the exclusive lock of an image in Ceph",
 		.manual =
 			"For images in Ceph, when the server takes the exclusive lock: before its\n"
 			"first C<write>, the default, so that another server may run until then; or\n"

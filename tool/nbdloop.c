@@ -103,13 +103,11 @@ run(const struct verb *verb, int argc, char **argv)
 	return status;
 }
 
-int
-main(int argc, char **argv)
+static int
+nbdloop(int argc, char **argv)
 {
 	const struct verb *verb;
 
-	standard_fds_ensure();
-	log_set_sink(to_stderr);
 	/* As losetup. */
 	if (argc < 2)
 		return verb_run(&verb_list, 1, argv);
@@ -126,4 +124,12 @@ main(int argc, char **argv)
 		return run(verb, argc - 1, argv + 1);
 	refuse_verb(argv[1]);
 	return EXIT_FAILURE;
+}
+
+int
+main(int argc, char **argv)
+{
+	standard_fds_ensure();
+	log_set_sink(to_stderr);
+	return standard_output_end(nbdloop(argc, argv));
 }

@@ -132,5 +132,5 @@ main(int argc, char **argv)
 		return complain(r, error);
 	r = run(&line);
 	command_line_fini(&line);
-	return r;
+	return standard_output_end(r);
 }

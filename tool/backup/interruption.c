@@ -41,7 +41,7 @@ interruption_seen(void)
 bool
 interruption_check(GError **error)
 {
-	return !seen || failure(error, EINTR, "interrupted: %s", strsignal(seen));
+	return !seen || failure(error, EINTR, "interrupted by SIG%s", sigabbrev_np(seen));
 }
 
 void

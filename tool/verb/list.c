@@ -184,7 +184,7 @@ run_list(const struct verb_call *call, GError **error)
 		good = false;
 	}
 	print_list(options, columns, listings);
-	return fflush(stdout) == 0 && good;
+	return good;
 }
 
 const struct verb verb_list = {

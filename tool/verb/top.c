@@ -9,6 +9,8 @@
 #include "tool/top/watch.h"
 #include "tool/verb/verb.h"
 
+#include "common/standard_fds.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -120,8 +122,8 @@ draw(struct top *top)
 	terminal_write(screen->str, screen->len);
 }
 
-static bool
-report(struct top *top, GError **error)
+static void
+report(struct top *top)
 {
 	GPtrArray *rows = top->view.rows;
 
@@ -139,8 +141,8 @@ report(struct top *top, GError **error)
 		view_print(&top->view, stdout);
 	if (top->taken && top->left != UINT64_MAX && --top->left == 0)
 		top->ends = true;
-	return top->form == FORM_SCREEN || fflush(stdout) == 0 ||
-	       failure_errno(error, errno, "standard output");
+	if (top->form != FORM_SCREEN && !standard_output_flush())
+		top->ends = true;
 }
 
 /* ---- signals */
@@ -263,7 +265,7 @@ run_loop(struct top *top, GError **error)
 
 		if (top->asking && (all || g_get_monotonic_time() >= deadline(top))) {
 			top->asking = false;
-			good = report(top, error);
+			report(top);
 			top->taken = top->asked;
 		} else if (!top->asking && g_get_monotonic_time() >= deadline(top)) {
 			began = g_get_monotonic_time();

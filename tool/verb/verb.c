@@ -6,6 +6,7 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/wrapped_text.h"
 #include "common/option_getopt.h"
 
 #include <errno.h>
@@ -47,7 +48,9 @@ rows_of(const struct verb *verb)
 static void
 show_help(const struct verb *verb)
 {
-	printf("Usage: nbdloop %s %s\n%s\n\n", verb->name, verb->synopsis, verb->summary);
+	printf("Usage: nbdloop %s %s\n", verb->name, verb->synopsis);
+	wrapped_text_print(stdout, verb->summary, 0, 0);
+	printf("\n\n");
 	options_print_switches(stdout, rows_of(verb));
 	options_print_switches(stdout, help_option_rows);
 	if (verb->show_more)

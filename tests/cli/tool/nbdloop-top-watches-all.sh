@@ -122,7 +122,7 @@ refuses '^nbdloop: --count=x: must be ' -b --count=x
 refuses '^nbdloop: /dev/nbd2 is not attached$' -b nbd2
 refuses '^nbdloop: ' -b "$dir/one.img"
 ! nbdloop top -b -d 0.1 -n 1 nbd0 >/dev/full 2>"$dir/refused.log" || fail "reports that can't be written are no error"
-grep -q '^nbdloop: standard output: ' "$dir/refused.log" || fail "nbdloop top doesn't say that its reports can't be written"
+grep -q '^nbdloop: write error: ' "$dir/refused.log" || fail "nbdloop top doesn't say that its reports can't be written"
 
 # ---- a terminal
 export TERM=xterm
