@@ -35,7 +35,22 @@ systemd_units_escape_path(const char *path)
 	return text->len > 0 ? g_string_free(g_steal_pointer(&text), FALSE) : g_strdup("-");
 }
 
-/* The text as a word of a unit file, in which a percent sign begins a specifier.  NULL: *error is
+/* Whether systemd ignores such a path: one that leads upwards, control characters, and what is not
+ * UTF-8. */
+static bool
+is_ignored(const char *path)
+{
+	g_auto(GStrv) names = g_strsplit(path, "/", -1);
+
+	for (const char *c = path; *c; c++) {
+		if (g_ascii_iscntrl(*c))
+			return true;
+	}
+	return g_strv_contains((const char *const *)names, "..") ||
+	       !g_utf8_validate(path, -1, NULL);
+}
+
+/* The path as a word of a unit file, in which a percent sign begins a specifier.  NULL: *error is
  * set. */
 static char *
 quote_word(const char *text, GError **error)
@@ -43,11 +58,15 @@ quote_word(const char *text, GError **error)
 	const char *mark = strchr(text, '"') ? "'" : "\"";
 	g_auto(GStrv) pieces = g_strsplit(text, "%", -1);
 	g_autofree char *doubled = g_strjoinv("%%", pieces);
+	g_autofree char *printable = NULL;
 
-	if (!strpbrk(text, strchr(text, '"') ? "'\\\n" : "\\\n"))
+	if (!is_ignored(text) && !strpbrk(text, strchr(text, '"') ? "'\\" : "\\"))
 		return g_strconcat(mark, doubled, mark, NULL);
-	return FAILURE_NULL(error, EINVAL, "%s can't be written in a unit of systemd; rename it",
-			    text);
+	printable = g_strescape(text, "\\\"");
+	return FAILURE_NULL(error, EINVAL,
+			    "%s can't be written in a unit of systemd; rename it, or write it "
+			    "without \"..\"",
+			    printable);
 }
 
 /* ---- dependencies */

@@ -273,7 +273,7 @@ read_file(struct table *table, const char *path)
 {
 	g_autofree char *text = NULL;
 	g_autoptr(GError) why = NULL;
-	g_auto(GStrv) lines = NULL;
+	unsigned int number = 1;
 	gsize length;
 
 	if (!g_file_get_contents(path, &text, &length, &why)) {
@@ -281,13 +281,20 @@ read_file(struct table *table, const char *path)
 			g_ptr_array_add(table->errors, g_strdup(why->message));
 		return;
 	}
-	if (strlen(text) < length) {
-		g_ptr_array_add(table->errors, g_strdup_printf("%s: it is not a text file", path));
-		return;
+	for (char *line = text, *next; line; line = next) {
+		gsize left = length - (gsize)(line - text);
+
+		next = memchr(line, '\n', left);
+		if (next)
+			*next++ = '\0';
+		if (strlen(line) < (next ? (gsize)(next - line) - 1 : left))
+			g_ptr_array_add(
+				table->errors,
+				g_strdup_printf("%s:%u: a line has no NUL byte", path, number));
+		else
+			take_line(table, path, number, line);
+		number++;
 	}
-	lines = g_strsplit(text, "\n", -1);
-	for (unsigned int i = 0; lines[i]; i++)
-		take_line(table, path, i + 1, lines[i]);
 }
 
 static int

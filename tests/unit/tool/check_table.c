@@ -360,12 +360,40 @@ END_TEST
 
 START_TEST(image_that_no_unit_can_name_is_an_error)
 {
-	g_autoptr(GError) error = NULL;
+	static const struct {
+		const char *line, *printed;
+	} all[] = {
+		{"nbd0 /srv/a\\134b\n", "/srv/a\\b"},        {"nbd0 /srv/../a\n", "/srv/../a"},
+		{"nbd0 /srv/\\033[2Ja\n", "/srv/\\033[2Ja"}, {"nbd0 /srv/\\377\n", "/srv/\\377"},
+		{"nbd0 /srv/a/..\n", "/srv/a/.."},
+	};
 
-	assert_good("nbd0 /srv/a\\134b\n", 1);
-	ck_assert(!systemd_units_write(entry(0), units, &error));
-	ck_assert_msg(strstr(error->message, "/srv/a\\b can't be written in a unit of systemd"),
-		      "%s", error->message);
+	for (guint i = 0; i < G_N_ELEMENTS(all); i++) {
+		g_autofree char *said =
+			g_strconcat(all[i].printed, " can't be written in a unit of systemd", NULL);
+		g_autoptr(GError) error = NULL;
+
+		assert_good(all[i].line, 1);
+		ck_assert_msg(!systemd_units_write(entry(0), units, &error), "%s", all[i].line);
+		ck_assert_msg(strstr(error->message, said), "%s", error->message);
+	}
+	assert_good("nbd0 /srv/..a\303\244\n", 1);
+	write_units();
+}
+END_TEST
+
+START_TEST(nul_in_one_line_leaves_the_others)
+{
+	static const char lines[] = "nbd0 /srv/a\nnbd1 /srv/\0b\nnbd2 /srv/c\n";
+
+	read_lines(""); /* makes the file */
+	ck_assert(g_file_set_contents(path, lines, sizeof(lines) - 1, NULL));
+	table_read(&table, path);
+	ck_assert_uint_eq(table.entries->len, 2);
+	ck_assert_uint_eq(table.errors->len, 1);
+	ck_assert_str_eq(entry(1)->device, "nbd2");
+	ck_assert_msg(g_str_has_suffix(table.errors->pdata[0], ":2: a line has no NUL byte"), "%s",
+		      (char *)table.errors->pdata[0]);
 }
 END_TEST
 
@@ -392,6 +420,7 @@ main(void)
 		{.test = drop_in_files_come_after_by_name},
 		{.test = no_table_has_no_lines_and_no_errors},
 		{.test = file_that_cannot_be_read_is_named},
+		{.test = nul_in_one_line_leaves_the_others},
 		{.name = "systemd",
 		 .begin_once = tree_new,
 		 .end_once = tree_free,
