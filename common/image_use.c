@@ -103,7 +103,42 @@ find_mount(const char *root, const char *process, dev_t device, char where[PATH_
 }
 
 static bool
-is_swap(const char *root, dev_t device)
+is_part_of(const struct image_part *part, dev_t device, ino_t inode, dev_t node)
+{
+	return part->inode == 0 ? node == part->device
+				: inode == part->inode && device == part->device;
+}
+
+static bool
+leads_to(const char *path, const struct image_part *part)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 &&
+	       is_part_of(part, st.st_dev, st.st_ino, S_ISBLK(st.st_mode) ? st.st_rdev : 0);
+}
+
+/* Ends a word of the kernel's at its blank, and replaces its escapes: a blank is \040. */
+static void
+decode(char *word)
+{
+	char *to = word;
+	unsigned int code;
+
+	for (word[strcspn(word, " \t\n")] = '\0'; *word; word++) {
+		if (sscanf(word, "\\%3o", &code) == 1) {
+			*to++ = (char)code;
+			word += 3;
+		} else {
+			*to++ = *word;
+		}
+	}
+	*to = '\0';
+}
+
+/* Returns whether the file, or the device itself, is swap space. */
+static bool
+is_swap(const char *root, const struct image_part *part)
 {
 	char path[PATH_MAX], line[PATH_MAX];
 	bool found = false;
@@ -114,8 +149,8 @@ is_swap(const char *root, dev_t device)
 	if (!f)
 		return false;
 	while (!found && fgets(line, sizeof(line), f)) {
-		line[strcspn(line, " \t\n")] = '\0';
-		found = is_node_of(line, device);
+		decode(line);
+		found = line[0] == '/' && leads_to(line, part);
 	}
 	fclose(f);
 	return found;
@@ -154,7 +189,7 @@ describe_one(const char *root, const char *directory, char text[IMAGE_USE_TEXT])
 		return false;
 	if (find_mount(root, "self", device, where) || find_mount(root, "1", device, where))
 		snprintf(text, IMAGE_USE_TEXT, "is mounted on %.400s", where);
-	else if (is_swap(root, device))
+	else if (is_swap(root, &(struct image_part){.device = device}))
 		snprintf(text, IMAGE_USE_TEXT, "is swap space");
 	else if (find_holder(directory, holder))
 		snprintf(text, IMAGE_USE_TEXT, "is a part of /dev/%s", holder);
@@ -210,13 +245,6 @@ unpack(uint64_t device)
 		       (unsigned int)((device & 0xff) | (device >> 12 & 0xfff00)));
 }
 
-static bool
-is_part_of(const struct image_part *part, dev_t device, ino_t inode, dev_t node)
-{
-	return part->inode == 0 ? node == part->device
-				: inode == part->inode && device == part->device;
-}
-
 /* Opens a loop device to ask its driver. A sandbox may forbid to read the device, but not the
  * access mode 3, which allows nothing but ioctl() (open(2)). Returns a descriptor, or -1 with
  * errno. */
@@ -239,7 +267,6 @@ is_made_of(const char *root, const char *name, const char *directory, const stru
 {
 	char backing[PATH_MAX];
 	struct loop_info64 info = {0};
-	struct stat st;
 	int CLEANUP_CLOSE fd = -1;
 
 	/* Most loop devices are attached to no file. */
@@ -252,8 +279,7 @@ is_made_of(const char *root, const char *name, const char *directory, const stru
 	/* Not all kernels give the number of a block device. */
 	if (fd >= 0 && info.lo_inode && part->inode)
 		return false;
-	return stat(backing, &st) == 0 &&
-	       is_part_of(part, st.st_dev, st.st_ino, S_ISBLK(st.st_mode) ? st.st_rdev : 0);
+	return leads_to(backing, part);
 }
 
 static bool
@@ -334,5 +360,9 @@ image_use_find(const char *root, const struct image_part *part, struct image_use
 {
 	if (part->inode == 0 && find_device_use(root, part->device, use))
 		return true;
+	if (part->inode != 0 && is_swap(root, part)) {
+		*use = (struct image_use){.text = "it is swap space", .writes = true, .held = true};
+		return true;
+	}
 	return find_loop(root, part, use);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finds the uses of an image by the kernel of this machine: loop devices made of it and, if it is a
- * block device, mounts, swap space, and devices that it is a part of. None of them respects locks.
- * Programs that have the image open are not found.
+ * Finds the uses of an image by the kernel of this machine: swap space, loop devices made of it
+ * and, if it is a block device, mounts, and devices that it is a part of. None of them respects
+ * locks. Programs that have the image open are not found.
  */
 #ifndef COMMON_IMAGE_USE_H
 #define COMMON_IMAGE_USE_H

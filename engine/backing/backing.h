@@ -41,7 +41,9 @@ struct backing {
 	unsigned int direct_sector; /* direct I/O: the smallest sector that it takes, in bytes, a
 				       power of 2, at most .direct_align */
 	unsigned int memory_align;  /* direct I/O: alignment of memory, in bytes, a power of 2 */
-	char direct_reason[REASON_MAX]; /* why .direct_fd is -1 */
+	char direct_reason[REASON_MAX];    /* why .direct_fd is -1 */
+	char read_only_reason[REASON_MAX]; /* why .writable is false; "": the caller wanted that */
+	bool obstacle_shows;               /* obstacle_is_gone() can tell */
 };
 
 /* How to open a backing: see open.h. */

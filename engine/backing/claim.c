@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/backing/claim.h"
 
+#include "engine/backing/obstacle.h"
+
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/error.h"
@@ -98,9 +100,17 @@ claim_take(struct backing *backing, const struct image_config *config, const str
 		.end = part->end,
 	};
 	bool force = config->force == TRISTATE_ON;
+	char obstacle[REASON_MAX];
 	struct image_use use;
-	bool used = image_use_find("", &served, &use) && (use.writes || (use.held && writable));
+	bool used;
 
+	/* Force would not help: each write would fail. */
+	if (writable && obstacle_find(backing, obstacle))
+		return error_set(
+			error, -EBUSY,
+			"%s: not served writable, because %s; until then, serve it read-only",
+			backing->path, obstacle);
+	used = image_use_find("", &served, &use) && (use.writes || (use.held && writable));
 	if (used && writable && !force)
 		return refuse_writing(backing, use.text, error);
 	if (used)

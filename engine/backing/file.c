@@ -5,6 +5,7 @@
 #include "engine/backing/claim.h"
 #include "engine/backing/file_extent.h"
 #include "engine/backing/lock.h"
+#include "engine/backing/obstacle.h"
 
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -121,13 +122,14 @@ find_beneath(int dirfd, const char *name, const char **what)
 }
 
 /* Opens the file for writing if that is allowed, else for reading. Returns a descriptor or -errno.
- */
+ * *refused: the -errno of the attempt to write, or 0. */
 static int
-open_buffered(struct backing *backing, const struct place *place, bool read_only)
+open_buffered(struct backing *backing, const struct place *place, bool read_only, int *refused)
 {
 	int fd = read_only ? -EACCES : place_open(place, O_RDWR);
 
 	backing->writable = fd >= 0;
+	*refused = fd >= 0 || read_only ? 0 : fd;
 	if (fd == -EACCES || fd == -EROFS || fd == -EPERM || fd == -EISDIR)
 		fd = place_open(place, O_RDONLY);
 	return fd;
@@ -188,8 +190,10 @@ learn_type(struct backing *backing, bool beneath, const char **what)
 		return -errno;
 	backing->block_size = (unsigned int)sector;
 	/* The kernel lets root open a read-only device for writing, but then fails each write. */
-	if (ioctl(backing->fd, BLKROGET, &read_only) == 0 && read_only)
+	if (backing->writable && ioctl(backing->fd, BLKROGET, &read_only) == 0 && read_only) {
 		backing->writable = false;
+		obstacle_explain(backing, 0);
+	}
 	return 0;
 }
 
@@ -227,10 +231,12 @@ open_direct(struct backing *backing, const struct place *place)
 static int
 open_place(struct backing *backing, const struct place *place, bool read_only, const char **what)
 {
-	int r;
+	int r, refused;
 
-	backing->fd = open_buffered(backing, place, read_only);
+	backing->fd = open_buffered(backing, place, read_only, &refused);
 	r = backing->fd < 0 ? backing->fd : learn_type(backing, place->beneath, what);
+	if (r == 0 && refused < 0)
+		obstacle_explain(backing, refused);
 	if (r == 0)
 		open_direct(backing, place);
 	return r;

@@ -40,6 +40,8 @@ io_log_failure(const char *path, const struct io *io, int err, const char *detai
 	if (!log_limit_pass(&limit, &suppressed))
 		return;
 	log_left_out(suppressed, more);
+	if (err == -ETXTBSY && !detail)
+		detail = "it is swap space; swapoff ends that";
 	if (io->op == IO_FLUSH)
 		log_error("%s: flush failed: %s%s%s%s", path, strerror(-err), detail ? ": " : "",
 			  detail ? detail : "", more);

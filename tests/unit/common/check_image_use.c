@@ -183,6 +183,28 @@ START_TEST(block_device_that_is_mounted_or_held_is_used)
 }
 END_TEST
 
+START_TEST(swap_file_is_used_whatever_its_name)
+{
+	char named[PATH_MAX + 16];
+
+	snprintf(named, sizeof(named), "%s/swap file", root);
+	ck_assert_int_eq(link(image, named), 0);
+	record("proc/swaps",
+	       "Filename Type Size Used Priority\n"
+	       "%s/other.img file 8188 0 -2\n",
+	       root);
+	ck_assert(!find(0, UINT64_MAX));
+	record("proc/swaps",
+	       "Filename Type Size Used Priority\n"
+	       "%s/swap\\040file\t\tfile\t\t8188\t\t0\t\t-2\n",
+	       root);
+	ck_assert(find(1 << 20, UINT64_MAX));
+	ck_assert(use.writes && use.held);
+	ck_assert_str_eq(use.text, "it is swap space");
+	ck_assert_str_eq(use.device, "");
+}
+END_TEST
+
 START_TEST(machine_without_such_files_has_no_users)
 {
 	const struct image_part part = {.device = makedev(8, 0), .end = UINT64_MAX};
@@ -203,6 +225,7 @@ main(void)
 		{.test = partition_that_is_mounted_is_named},
 		{.test = one_that_writes_comes_before_one_that_reads},
 		{.test = block_device_that_is_mounted_or_held_is_used},
+		{.test = swap_file_is_used_whatever_its_name},
 		{.test = machine_without_such_files_has_no_users},
 		{0},
 	};
