@@ -460,6 +460,10 @@ rbd_open(struct backing *backing, const char *path, unsigned int flags,
 		.block_size = 1,
 	};
 	snprintf(backing->direct_reason, REASON_MAX, "the image is in Ceph");
+	if (!backing->writable && !(flags & BACKING_READ_ONLY))
+		snprintf(backing->read_only_reason, REASON_MAX, "%s",
+			 strchr(path, '@') ? "it is a snapshot"
+					   : "the cluster lets this user only read it");
 	if (backing->path)
 		return 0;
 	rbd_close(backing);

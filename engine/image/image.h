@@ -148,8 +148,10 @@ struct image_status {
 	ino_t inode;  /* 0 for a block device */
 	unsigned int sector_size;
 	bool writable;
-	const char *engine;             /* "io_uring", ... */
-	char engine_reason[REASON_MAX]; /* why no better engine is used, or "" */
+	char read_only_reason[REASON_MAX]; /* why the file can't be written to, or "": it can, or
+					      nobody wanted that */
+	const char *engine;                /* "io_uring", ... */
+	char engine_reason[REASON_MAX];    /* why no better engine is used, or "" */
 	bool direct;
 	char direct_reason[REASON_MAX];          /* why it is off, or "" */
 	unsigned int direct_align, memory_align; /* in bytes; 0 if direct I/O is not possible */

@@ -315,6 +315,7 @@ image_status(struct image *image, struct image_status *status)
 	};
 	memcpy(status->engine_reason, image->engine_reason, REASON_MAX);
 	memcpy(status->poll_reason, image->poll_reason, REASON_MAX);
+	memcpy(status->read_only_reason, image->backing.read_only_reason, REASON_MAX);
 	status->page_cache = image->sweeper ? "drop" : "keep";
 	if (image->backing.direct_fd >= 0) {
 		status->direct_align = image->backing.direct_align;
@@ -363,13 +364,13 @@ char *
 image_summary(struct image *image, bool *degraded)
 {
 	char engine[REASON_MAX + 4], direct[REASON_MAX + 4], cache[REASON_MAX + 32],
-		poll[REASON_MAX + 4], sector[REASON_MAX + 4];
+		poll[REASON_MAX + 4], sector[REASON_MAX + 4], access[REASON_MAX + 4];
 	struct image_status status;
 	char *text;
 
 	image_status(image, &status);
 	*degraded = (status.engine_reason[0] && !image->backing.in_memory) ||
-		    status.poll_reason[0] ||
+		    status.poll_reason[0] || status.read_only_reason[0] ||
 		    (!status.direct && image->config.direct_io != TRISTATE_OFF &&
 		     image->backing.page_cache);
 	if (status.direct)
@@ -378,13 +379,14 @@ image_summary(struct image *image, bool *degraded)
 		in_brackets(status.direct_reason, direct);
 	if (asprintf(
 		    &text,
-		    "%s: %llu bytes, engine %s%s, direct I/O %s%s%s, polling %s%s, sector size %u%s, %s",
+		    "%s: %llu bytes, engine %s%s, direct I/O %s%s%s, polling %s%s, sector size %u%s, %s%s",
 		    status.path, (unsigned long long)status.size, status.engine,
 		    in_brackets(status.engine_reason, engine), status.direct ? "on" : "off", direct,
 		    page_cache_words(image, &status, cache), status.poll ? "on" : "off",
 		    in_brackets(status.poll_reason, poll), status.sector_size,
 		    in_brackets(image->sector_reason, sector),
-		    status.writable ? "writable" : "read-only") < 0)
+		    status.writable ? "writable" : "read-only",
+		    in_brackets(status.read_only_reason, access)) < 0)
 		return NULL;
 	return text;
 }

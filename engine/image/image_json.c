@@ -36,6 +36,7 @@ json_image(struct json *json, const char *file, const struct image_status *statu
 	json_put_uint(json, "sizelimit", status->sizelimit);
 	json_put_uint(json, "sector_size", status->sector_size);
 	json_put_bool(json, "read_only", !status->writable);
+	json_put_string(json, "read_only_reason", status->read_only_reason);
 	json_put_string(json, "engine", status->engine);
 	json_put_string(json, "engine_reason", status->engine_reason);
 	json_put_bool(json, "direct_io", status->direct);

@@ -411,14 +411,16 @@ static const struct option_row own_rows[] = {
 	{
 		.name = "read-only",
 		.letter = 'r',
-		OPTION_OFF_ON,
+		OPTION_OFF_ON_AUTO,
 		.field = EXPORT(read_only),
-		.initial = "off",
+		.initial = "auto",
 		.alone = "on",
 		.help = "do not let clients write",
-		.manual = "Do not let clients write, and open the image read-only.  If the server\n"
-			  "may not write to the image, the image is served read-only even without\n"
-			  "this option.\n",
+		.manual =
+			"Do not let clients write, and open the image read-only.  With C<auto>, the\n"
+			"default, clients may write if the server can write to the image.  If not,\n"
+			"the image is served read-only, and the line at the start gives the reason.\n"
+			"C<off> fails then, with that reason.\n",
 	},
 	{
 		.name = "allow",

@@ -42,7 +42,7 @@ struct export_config {
 	char *file;
 	char *description;         /* NULL: none */
 	char *changes;             /* NULL: the usual place, see exports_keep_checkpoints() */
-	unsigned int read_only;    /* TRISTATE_OFF or TRISTATE_ON */
+	unsigned int read_only;    /* enum tristate; off: it must be writable */
 	char *allow, *allow_write; /* NULL: not given */
 	struct access *access;     /* the rules of both; NULL: none, or not read yet */
 	struct limit_options limit_options[LIMIT_SCOPES];

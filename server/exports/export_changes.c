@@ -200,6 +200,18 @@ lock_image(struct exports *exports, struct export *export, char **error)
 	return r < 0 ? r : image_lock(export->image, image_writable(export->image), error);
 }
 
+static int
+check_writable(const struct export *export, char **error)
+{
+	struct image_status status;
+
+	if (export->config->read_only != TRISTATE_OFF || image_writable(export->image))
+		return 0;
+	image_status(export->image, &status);
+	return error_set(error, -EACCES, "%s: read-only=off is not possible: %s",
+			 export->config->file, status.read_only_reason);
+}
+
 /* changing held. */
 static int
 open_image(struct exports *exports, struct export *export, char **error)
@@ -208,6 +220,8 @@ open_image(struct exports *exports, struct export *export, char **error)
 	unsigned int flags = config->read_only == TRISTATE_ON ? BACKING_READ_ONLY : 0;
 	int r = image_open(AT_FDCWD, config->file, flags, &config->image, &export->image, error);
 
+	if (r == 0)
+		r = check_writable(export, error);
 	if (r == 0)
 		r = export_begin_limits(export);
 	if (r < 0)
@@ -268,9 +282,8 @@ exports_offer(struct exports *exports, struct export *export, struct access *acc
 	return 0;
 }
 
-/* changing held. */
-static int
-open_export(struct exports *exports, struct export_config *config, char **error)
+int
+exports_open(struct exports *exports, struct export_config *config, char **error)
 {
 	struct export *export = calloc(1, sizeof(*export));
 	int r;
@@ -311,7 +324,7 @@ exports_add(struct exports *exports, struct export_config *config, char **error)
 			      config->name);
 		export_config_free(config);
 	} else {
-		r = open_export(exports, config, error);
+		r = exports_open(exports, config, error);
 	}
 	exports_end_change(exports);
 	return r;
@@ -347,106 +360,6 @@ exports_remove(struct exports *exports, const char *name)
 	exports_end_snapshots(exports);
 	exports_end_change(exports);
 	return at ? 0 : -ENOENT;
-}
-
-/* ---- reading the configuration again */
-
-static bool
-is_configured(const struct server_config *config, const char *name)
-{
-	const struct export_config *export = config->exports;
-
-	while (export && strcmp(export->name, name) != 0)
-		export = export->next;
-	return export != NULL;
-}
-
-static void
-log_removal(const struct offer *offer, bool fenced)
-{
-	unsigned int connections = atomic_load_explicit(&offer->connections, memory_order_relaxed);
-
-	if (fenced)
-		log_info("export \"%s\": another server has fenced this one: its image is opened "
-			 "again",
-			 offer->facts.name);
-	else
-		log_info("export \"%s\": removed; its clients stay (%u connections)",
-			 offer->facts.name, connections);
-}
-
-/* Removes exports that are not in the configuration, and those whose images were fenced: they can
- * serve nothing any more, and are opened again if the configuration still has them. */
-static void
-remove_useless(struct exports *exports, const struct server_config *config)
-{
-	pthread_mutex_lock(&exports->mutex);
-	for (struct offer **at = &exports->listed; *at;) {
-		struct offer *offer = *at;
-		bool configured = is_configured(config, offer->facts.name);
-		bool fenced = image_is_fenced(offer->export->image);
-
-		if (offer->export->origin || (configured && !fenced)) {
-			at = &offer->next;
-			continue;
-		}
-		log_removal(offer, configured);
-		exports_retire(exports, offer->export);
-		at = &exports->listed;
-	}
-	pthread_mutex_unlock(&exports->mutex);
-	exports_end_snapshots(exports);
-}
-
-/* Takes over the configuration. */
-static void
-follow_config(struct exports *exports, struct offer *offer, struct export_config *config)
-{
-	struct export *export = offer->export;
-	const char *difference = export_config_difference(export->config, config);
-
-	if (export->origin) {
-		log_error("export \"%s\": there is a snapshot of that name", config->name);
-		export_config_free(config);
-		return;
-	}
-	if (exports_follow_access(exports, offer, config->access) < 0)
-		log_error("export \"%s\": its rules could not be changed: out of memory",
-			  config->name);
-	if (exports_follow_limits(exports, export, config->limits) < 0)
-		log_error("export \"%s\": its limits could not be changed: out of memory",
-			  config->name);
-	if (difference)
-		log_warning("export \"%s\": %s has changed, which needs a restart of the server",
-			    config->name, difference);
-	export_config_free(config);
-}
-
-void
-exports_reload(struct exports *exports, struct server_config *config)
-{
-	pthread_mutex_lock(&exports->changing);
-	remove_useless(exports, config);
-	if (exports_note_defaults(exports, &config->defaults) < 0)
-		log_error(
-			"the default rules and limits of exports could not be changed: out of memory");
-	while (config->exports) {
-		struct export_config *wanted = config->exports;
-		char *CLEANUP_FREE error = NULL;
-		struct offer **at;
-
-		config->exports = wanted->next;
-		wanted->next = NULL;
-		pthread_mutex_lock(&exports->mutex);
-		at = exports_find_or_only(exports, wanted->name);
-		pthread_mutex_unlock(&exports->mutex);
-		/* A listed offer stays while `changing` is held. */
-		if (at)
-			follow_config(exports, *at, wanted);
-		else if (open_export(exports, wanted, &error) < 0)
-			log_error("%s", error ? error : "out of memory");
-	}
-	exports_end_change(exports);
 }
 
 /* ---- changing */

@@ -124,6 +124,10 @@ export_end_limiting(struct export *export, bool kept);
 struct export *
 limited_export(struct export *export);
 
+/* changing held.  As exports_add(), for a name that is free. */
+int
+exports_open(struct exports *exports, struct export_config *config, char **error);
+
 /* Ends a change: `changing` is held until now. */
 void
 exports_end_change(struct exports *exports);

@@ -285,7 +285,7 @@ class Export {
 		const chips = [
 			[one.engine, one.engine_reason],
 			["direct I/O " + (one.direct_io ? "on" : "off"), one.direct_io_reason],
-			[one.read_only ? "read-only" : "writable"],
+			[one.read_only ? "read-only" : "writable", one.read_only_reason],
 			one.snapshot ? ["snapshot of " + (one.snapshot.of || "the export without a name")] : [],
 			one.snapshot && one.snapshot.broken ? ["broken", one.snapshot.broken] : [],
 			one.checkpoints.length ? [one.checkpoints.length + " checkpoints"] : [],

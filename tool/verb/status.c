@@ -89,7 +89,7 @@ static void
 print_server(const struct listing *listing)
 {
 	json_t *image = listing->image;
-	g_autofree char *engine = NULL, *direct = NULL, *cache = NULL, *poll = NULL;
+	g_autofree char *engine = NULL, *direct = NULL, *cache = NULL, *poll = NULL, *access = NULL;
 	int64_t connections;
 
 	if (!image) {
@@ -106,14 +106,16 @@ print_server(const struct listing *listing)
 	direct = reason(image, "direct_io_reason");
 	poll = reason(image, "poll_reason");
 	cache = page_cache(image);
+	access = reason(image, "read_only_reason");
 	printf("%s %s, process %" PRId64 ": %" PRId64
-	       " connection%s, engine %s%s, direct I/O %s%s%s, polling %s%s\n",
+	       " connection%s, engine %s%s, direct I/O %s%s%s, polling %s%s%s%s\n",
 	       listing->server,
 	       json_string_value(json_object_get(listing->status, "version")) ?: "?",
 	       (int64_t)json_integer_value(json_object_get(listing->status, "pid")), connections,
 	       connections == 1 ? "" : "s",
 	       json_string_value(json_object_get(image, "engine")) ?: "?", engine,
-	       on_off(image, "direct_io"), direct, cache, on_off(image, "poll"), poll);
+	       on_off(image, "direct_io"), direct, cache, on_off(image, "poll"), poll,
+	       *access ? ", read-only" : "", access);
 }
 
 /* Prints only problems. */

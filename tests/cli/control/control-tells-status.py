@@ -23,7 +23,7 @@ def facts_are_right(path, image, pid, engine):
     (export,) = status["exports"]
     wanted = {
         "name": "", "file": image, "size": 9 << 20, "offset": 1 << 20, "sizelimit": 0, "sector_size": 4096,
-        "read_only": False, "engine": engine, "direct_io": True, "direct_io_reason": "",
+        "read_only": False, "read_only_reason": "", "engine": engine, "direct_io": True, "direct_io_reason": "",
         "poll": False, "discard": False, "lock": "exclusive", "connections": 0, "depth": 5,
     }
     for key, value in wanted.items():
