@@ -41,6 +41,10 @@ const struct option_row command_option_rows[] = {
 			"values of options that may be given several times are added to those of\n"
 			"the file.\n",
 	},
+	OPTION_SWITCH("check-config", 0, FIELD(check_config),
+		      "check the options and the configuration file, and exit",
+		      "Check the options and the configuration file, and exit: with status 0, or\n"
+		      "with status 2 and the error.  No image is opened, and no socket is made.\n"),
 	OPTION_SWITCH("help", 'h', FIELD(help), "show this list and exit",
 		      "List the options and exit.\n"),
 	OPTION_SWITCH(

@@ -12,7 +12,7 @@ struct command_line {
 	char **argv;    /* the options first, once they have been parsed */
 	char *config;   /* the configuration file's path, or NULL */
 	char **exports; /* as written */
-	unsigned int help, version;
+	unsigned int check_config, help, version;
 	const char *image; /* NULL: none; of argv */
 };
 

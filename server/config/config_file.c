@@ -119,7 +119,8 @@ config_file_read(struct config_file *file, const char *path, char **error)
 	file->lines = calloc(lines, sizeof(*file->lines));
 	if (!file->lines)
 		return -ENOMEM;
-	rest = file->text;
+	/* A byte order mark, as some editors write it. */
+	rest = file->text + (strncmp(file->text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0);
 	while (r == 0 && rest) {
 		char *text = strsep(&rest, "\n");
 

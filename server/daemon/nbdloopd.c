@@ -112,7 +112,7 @@ run(const struct command_line *line)
 		return complain(r, error);
 	log_target_set(config.log);
 	config_warn(&config);
-	r = server_run(&config, line);
+	r = line->check_config ? 0 : server_run(&config, line);
 	config_fini(&config);
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

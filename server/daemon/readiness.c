@@ -119,6 +119,16 @@ readiness_watchdog(void)
 	return watchdog_us;
 }
 
+/* A name may have any bytes; a newline would begin another assignment. */
+static void
+make_one_line(char *text)
+{
+	for (; *text; text++) {
+		if ((unsigned char)*text < ' ')
+			*text = '?';
+	}
+}
+
 void
 readiness_opening(const char *name)
 {
@@ -126,11 +136,7 @@ readiness_opening(const char *name)
 
 	snprintf(state, sizeof(state),
 		 "EXTEND_TIMEOUT_USEC=%d000000\nSTATUS=opening export \"%.200s\"", PATIENCE, name);
-	/* A name may have any bytes; a newline would begin another assignment. */
-	for (char *c = strchr(state, '\n') + 1; *c; c++) {
-		if ((unsigned char)*c < ' ')
-			*c = '?';
-	}
+	make_one_line(strchr(state, '\n') + 1);
 	notify_manager(state);
 }
 
@@ -153,6 +159,17 @@ readiness_serving(unsigned int exports, unsigned int threads)
 
 	snprintf(state, sizeof(state), "STATUS=serving %u export%s on %u thread%s", exports,
 		 exports == 1 ? "" : "s", threads, threads == 1 ? "" : "s");
+	notify_manager(state);
+}
+
+void
+readiness_reload_failed(const char *why)
+{
+	char state[STATE_MAX];
+
+	snprintf(state, sizeof(state),
+		 "STATUS=serving; the configuration was not read again: %.400s", why);
+	make_one_line(state);
 	notify_manager(state);
 }
 

@@ -36,6 +36,10 @@ readiness_ready(void);
 void
 readiness_serving(unsigned int exports, unsigned int threads);
 
+/* The configuration was not read again, and why: shown by systemctl.  Any thread. */
+void
+readiness_reload_failed(const char *why);
+
 /* All event loops turn.  Any thread. */
 void
 readiness_alive(void);

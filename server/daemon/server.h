@@ -59,6 +59,7 @@ struct server {
 	unsigned int passed;       /* listening sockets */
 	struct watchdog *watchdog; /* NULL: systemd wants no sign of life */
 	unsigned int told_exports; /* how many systemd was told of */
+	bool reload_failed;        /* systemd was told of that instead */
 	struct acceptor acceptor;
 	struct pollfd *polled;
 	unsigned int poll_count;

@@ -12,6 +12,7 @@
 #include "common/log.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -21,13 +22,17 @@
 struct reload {
 	struct server *server;
 	pthread_t thread;
+	bool failed;       /* the configuration is as before; the thread's, until it has ended */
 	_Atomic bool over; /* the thread ends */
 };
 
 static void
 say_failure(int r, const char *error)
 {
-	log_error("%s; everything stays as it is", error ? error : strerror(-r));
+	const char *why = error ? error : strerror(-r);
+
+	log_error("%s; everything stays as it is", why);
+	readiness_reload_failed(why);
 }
 
 static void
@@ -57,6 +62,7 @@ reload_run(void *data)
 	char *CLEANUP_FREE error = NULL;
 	int r = command_line_configure(server->line, &config, &error);
 
+	reload->failed = r < 0;
 	if (r < 0) {
 		say_failure(r, error);
 	} else {
@@ -104,6 +110,10 @@ server_join_reload(struct server *server)
 	if (!server->reload)
 		return;
 	pthread_join(server->reload->thread, NULL);
+	/* systemctl shows the error until the configuration is read. */
+	if (server->reload_failed && !server->reload->failed)
+		server->told_exports = UINT_MAX;
+	server->reload_failed = server->reload->failed;
 	free(steal_pointer(&server->reload));
 }
 

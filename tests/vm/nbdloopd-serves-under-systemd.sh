@@ -177,6 +177,11 @@ follow_configuration()
 	mv /etc/nbdloopd.conf.new /etc/nbdloopd.conf
 	quietly systemctl reload nbdloopd.service
 	ask reloaded
+	# A broken one fails, and the server goes on.
+	echo 'portt = 1' >>/etc/nbdloopd.conf
+	must_fail systemctl reload nbdloopd.service
+	expect_active nbdloopd.service active
+	sed -i '$d' /etc/nbdloopd.conf
 }
 
 start_hang()

@@ -275,13 +275,16 @@ read_file(struct table *table, const char *path)
 	g_autoptr(GError) why = NULL;
 	unsigned int number = 1;
 	gsize length;
+	char *line;
 
 	if (!g_file_get_contents(path, &text, &length, &why)) {
 		if (!g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT))
 			g_ptr_array_add(table->errors, g_strdup(why->message));
 		return;
 	}
-	for (char *line = text, *next; line; line = next) {
+	/* A byte order mark, as some editors write it. */
+	line = text + (g_str_has_prefix(text, "\xEF\xBB\xBF") ? 3 : 0);
+	for (char *next; line; line = next) {
 		gsize left = length - (gsize)(line - text);
 
 		next = memchr(line, '\n', left);

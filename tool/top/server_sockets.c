@@ -10,13 +10,21 @@
 /* A configuration file that is larger is none. */
 #define FILE_MAX (1 << 20)
 
+/* The path from the working directory of a process on; NULL: the directory is not known, because
+ * the process belongs to another user, and the path is relative. */
+static char *
+full_path(const char *path, const char *directory)
+{
+	return directory || g_path_is_absolute(path) ? g_canonicalize_filename(path, directory)
+						     : NULL;
+}
+
 static void
 add_path(GPtrArray *paths, const char *path, const char *directory)
 {
-	g_autofree char *full = g_path_is_absolute(path) ? g_canonicalize_filename(path, NULL)
-							 : g_canonicalize_filename(path, directory);
+	g_autofree char *full = full_path(path, directory);
 
-	if (*path && !g_ptr_array_find_with_equal_func(paths, full, g_str_equal, NULL))
+	if (full && *path && !g_ptr_array_find_with_equal_func(paths, full, g_str_equal, NULL))
 		g_ptr_array_add(paths, g_steal_pointer(&full));
 }
 
@@ -25,11 +33,11 @@ add_path(GPtrArray *paths, const char *path, const char *directory)
 static void
 add_configured(GPtrArray *paths, const char *file, const char *directory)
 {
-	g_autofree char *full = g_canonicalize_filename(file, directory), *text = NULL;
+	g_autofree char *full = full_path(file, directory), *text = NULL;
 	g_auto(GStrv) lines = NULL;
 	struct stat st;
 
-	if (stat(full, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > FILE_MAX ||
+	if (!full || stat(full, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > FILE_MAX ||
 	    !g_file_get_contents(full, &text, NULL, NULL))
 		return;
 	lines = g_strsplit(text, "\n", -1);
@@ -96,8 +104,7 @@ add_process(GPtrArray *paths, const char *process)
 	if (!is_server(process) || !g_file_get_contents(words_file, &words, &length, NULL))
 		return;
 	directory = g_file_read_link(directory_file, NULL);
-	if (directory)
-		server_sockets_add(paths, words, length, directory);
+	server_sockets_add(paths, words, length, directory);
 }
 
 GPtrArray *

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Lines above the list: the summary, a message, the headings. */
 #define ABOVE 4
@@ -219,9 +220,12 @@ add_list(struct view *view, struct frame *frame, unsigned int room, GPtrArray *t
 	for (guint i = view->first; i < shown->len && i - view->first < room; i++)
 		frame_row(frame, shown->pdata[i], texts);
 	if (view->rows->len == 0)
-		g_ptr_array_add(texts, frame_cut("no device is attached, and no server with a "
-						 "control socket runs",
-						 0, frame->columns));
+		g_ptr_array_add(texts,
+				frame_cut(geteuid() == 0 ? "no device is attached, and no server "
+							   "with a control socket runs"
+							 : "no device is attached, and no server "
+							   "is seen: root sees those of all users",
+					  0, frame->columns));
 }
 
 GString *

@@ -56,6 +56,18 @@ START_TEST(relative_paths_are_of_the_server)
 }
 END_TEST
 
+START_TEST(another_users_server_has_absolute_paths_only)
+{
+	static const char words[] = "nbdloopd\0--control=/run/a.ctl\0--config=rel.conf\0",
+			  relative[] = "nbdloopd\0--control=a.ctl\0";
+
+	server_sockets_add(paths, words, sizeof(words), NULL);
+	server_sockets_add(paths, relative, sizeof(relative), NULL);
+	ck_assert_uint_eq(paths->len, 1);
+	ck_assert_str_eq(paths->pdata[0], "/run/a.ctl");
+}
+END_TEST
+
 START_TEST(parameter_of_nbdkit_names_a_socket)
 {
 	ASSERT_PATHS("nbdkit\0loop\0file=control\0control=/run/b.ctl", "/run/b.ctl");
@@ -385,6 +397,7 @@ main(void)
 		{.name = "sockets", .begin = begin_paths, .end = end_paths},
 		{.test = command_line_names_a_socket},
 		{.test = relative_paths_are_of_the_server},
+		{.test = another_users_server_has_absolute_paths_only},
 		{.test = parameter_of_nbdkit_names_a_socket},
 		{.test = other_words_name_none},
 		{.test = socket_is_listed_once},

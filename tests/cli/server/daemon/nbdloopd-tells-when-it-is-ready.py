@@ -19,9 +19,10 @@ for name in directory + "/notify", f"@nbdloop-test-{os.getpid()}":
     manager.bind(name.replace("@", "\0"))
     manager.settimeout(20)
     ours, theirs = os.pipe()
+    open(directory + "/conf", "w").close()
     server = subprocess.Popen(
         ["nbdloopd", "-U", path, "--pid-file", pid_file, "--notify-fd", str(theirs), "--drain-limit=17",
-         "--control=" + directory + "/control.sock", directory + "/disk.img"],
+         "--control=" + directory + "/control.sock", "--config=" + directory + "/conf", directory + "/disk.img"],
         pass_fds=[theirs], env={**os.environ, "NOTIFY_SOCKET": name}, stderr=subprocess.PIPE)
     os.close(theirs)
     # Before each image, which may take long to open; then what systemctl shows.
@@ -44,9 +45,24 @@ for name in directory + "/notify", f"@nbdloop-test-{os.getpid()}":
     # Another export, while clients are connected, changes what systemctl shows.
     control.ask(directory + "/control.sock", f"add more={directory}/more.img")
     assert manager.recv(4096).startswith(b"STATUS=serving 2 exports on ")
+    # A broken configuration, until it is mended.
+    with open(directory + "/conf", "w") as conf:
+        conf.write("[server]\nportt = 1\n")
+    server.send_signal(signal.SIGHUP)
+    assert manager.recv(4096).startswith(b"RELOADING=1")
+    status = manager.recv(4096)
+    assert status.startswith(b"STATUS=serving; the configuration was not read again: ") and b"portt" in status, status
+    assert manager.recv(4096) == b"READY=1"
+    open(directory + "/conf", "w").close()
+    server.send_signal(signal.SIGHUP)
+    assert manager.recv(4096).startswith(b"RELOADING=1")
+    states = {manager.recv(4096)[:23] for _ in range(2)}
+    assert states == {b"READY=1", b"STATUS=serving 1 export"}, states
     server.send_signal(signal.SIGTERM)
     # As long as --drain-limit, and systemd's own default for the rest.
-    assert manager.recv(4096) == (b"STOPPING=1\nEXTEND_TIMEOUT_USEC=107000000\n"
+    while (state := manager.recv(4096)).startswith(b"STATUS=serving 1 export"):
+        pass
+    assert state == (b"STOPPING=1\nEXTEND_TIMEOUT_USEC=107000000\n"
                                   b"STATUS=ending: waits at most 17 s for clients and changes")
     assert server.wait(20) == 0
     assert not os.path.exists(pid_file), "the pid file is still there"

@@ -11,7 +11,7 @@ source=$top_srcdir/server/systemd
 cp "$source/nbdloopd.socket" "$dir/"
 # Where it is not installed yet.
 for unit in nbdloopd nbdloopd@; do
-	sed "s|^ExecStart=[^ ]*/nbdloopd|ExecStart=$top_builddir/server/nbdloopd|" "$units/$unit.service" >"$dir/$unit.service"
+	sed "s|^\(Exec[A-Z][a-z]*\)=[^ ]*/nbdloopd|\1=$top_builddir/server/nbdloopd|" "$units/$unit.service" >"$dir/$unit.service"
 	grep -q "^ExecStart=$top_builddir/server/nbdloopd --config=" "$dir/$unit.service" || fail "$unit starts something else"
 done
 
