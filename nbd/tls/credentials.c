@@ -2,10 +2,11 @@
 #include "nbd/tls/credentials.h"
 
 #include "nbd/tls/credentials_state.h"
-#include "nbd/tls/secret_file.h"
+#include "nbd/tls/trust.h"
 
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/secret_file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -23,14 +24,6 @@
 /* Only exchanges with forward secrecy. */
 #define PSK_EXCHANGES "+ECDHE-PSK:+DHE-PSK"
 
-static int
-explain(char **error, const char *path, int code)
-{
-	if (code == GNUTLS_E_MEMORY_ERROR)
-		return -ENOMEM;
-	return error_set(error, -EINVAL, "%s: %s", path, gnutls.strerror(code));
-}
-
 /* ---- certificates */
 
 static char *
@@ -44,33 +37,56 @@ path_of(const struct tls_files *files, const char *name)
 /* The server's certificate with its chain, or the client's: if one could not be used now, every
  * peer would refuse it. */
 static int
-check_dates(const char *path, const gnutls_datum_t *pem, char **error)
+check_dates(const char *path, time_t begin, time_t end, char **error)
+{
+	char date[TLS_DATE_SIZE];
+	time_t now = time(NULL);
+
+	if (now < begin)
+		return error_set(error, -EINVAL, "%s: the certificate is not valid before %s", path,
+				 tls_date(begin, date));
+	return now > end ? error_set(error, -EINVAL, "%s: the certificate has expired, on %s", path,
+				     tls_date(end, date))
+			 : 0;
+}
+
+static int
+note_dates(struct tls_credentials *credentials, const char *path, const gnutls_datum_t *pem,
+	   char **error)
 {
 	gnutls_x509_crt_t chain[CHAIN_MAX];
 	unsigned int count = CHAIN_MAX;
-	time_t now = time(NULL);
 	int r = gnutls.x509_crt_list_import(chain, &count, pem, GNUTLS_X509_FMT_PEM, 0);
 
 	if (r < 0)
-		return explain(error, path, r);
+		return tls_explain(error, path, r);
 	r = 0;
 	for (unsigned int i = 0; i < count; i++) {
 		time_t begin = gnutls.x509_crt_get_activation_time(chain[i]);
 		time_t end = gnutls.x509_crt_get_expiration_time(chain[i]);
-		char date[32] = "";
-		struct tm tm;
+		char *subject;
 
-		if (gmtime_r(now < begin ? &begin : &end, &tm))
-			strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S UTC", &tm);
-		if (r == 0 && now < begin)
-			r = error_set(error, -EINVAL, "%s: the certificate is not valid before %s",
-				      path, date);
-		else if (r == 0 && now > end)
-			r = error_set(error, -EINVAL, "%s: the certificate has expired, on %s",
-				      path, date);
+		if (r == 0)
+			r = check_dates(path, begin, end, error);
+		if (r == 0 && asprintf(&subject, "%s: the certificate", path) < 0)
+			subject = NULL;
+		if (r == 0)
+			r = tls_cautions_add_dates(&credentials->cautions, subject,
+						   credentials->side == TLS_SERVER
+							   ? "clients refuse it"
+							   : "servers refuse it",
+						   begin, end);
 		gnutls.x509_crt_deinit(chain[i]);
 	}
 	return r;
+}
+
+/* Whether the key is encrypted, in either form of PEM. */
+static bool
+has_password(const struct secret_file *key)
+{
+	return strstr(key->bytes, "BEGIN ENCRYPTED PRIVATE KEY") ||
+	       strstr(key->bytes, "Proc-Type: 4,ENCRYPTED");
 }
 
 static gnutls_datum_t
@@ -94,36 +110,19 @@ load_own(struct tls_credentials *credentials, const char *cert_path, const char 
 		return r;
 	cert_pem = datum_of(&cert);
 	key_pem = datum_of(&key);
-	r = check_dates(cert_path, &cert_pem, error);
+	r = note_dates(credentials, cert_path, &cert_pem, error);
+	if (r == 0)
+		r = tls_cautions_add_secret(&credentials->cautions, key_path, key.mode);
 	if (r < 0)
 		return r;
+	if (has_password(&key))
+		return error_set(error, -EINVAL,
+				 "%s: the key has a password, for which nobody is asked here; "
+				 "certtool -k --infile %s --outfile NEW takes the password off",
+				 key_path, key_path);
 	r = gnutls.certificate_set_x509_key_mem2(credentials->certificates, &cert_pem, &key_pem,
 						 GNUTLS_X509_FMT_PEM, NULL, 0);
-	return r < 0 ? explain(error, key_path, r) : 0;
-}
-
-typedef int
-load_pem(gnutls_certificate_credentials_t, const gnutls_datum_t *, gnutls_x509_crt_fmt_t);
-
-/* Loads a file that may be missing.  1: it was loaded; 0: there is none; -errno. */
-static int
-load_optional(struct tls_credentials *credentials, const char *path, load_pem *load, char **error)
-{
-	struct secret_file SECRET_FILE_CLEANUP file = {0};
-	gnutls_datum_t pem;
-	int r;
-
-	if (access(path, F_OK) < 0 && errno == ENOENT)
-		return 0;
-	r = secret_file_read(&file, path, error);
-	if (r < 0)
-		return r;
-	pem = datum_of(&file);
-	r = load(credentials->certificates, &pem, GNUTLS_X509_FMT_PEM);
-	if (r == 0)
-		return error_set(error, -EINVAL, "%s: nothing that is of use is in this file",
-				 path);
-	return r < 0 ? explain(error, path, r) : 1;
+	return r < 0 ? tls_explain(error, key_path, r) : 0;
 }
 
 static int
@@ -140,6 +139,11 @@ load_server(struct tls_credentials *credentials, const struct tls_files *files, 
 			error, -ENOENT,
 			"%s: there is no such file; the certificates of clients are verified by it",
 			ca);
+	if (files->verify == TLS_VERIFY_AUTO && credentials->revoke && !ca_there)
+		return error_set(error, -ENOENT,
+				 "%s: there is no such file; without it no certificate of a client "
+				 "is verified, and those that " TLS_CRL_FILE " revokes are taken",
+				 ca);
 	credentials->verify = files->verify != TLS_VERIFY_OFF && ca_there;
 	return load_own(credentials, cert, key, error);
 }
@@ -168,21 +172,18 @@ load_directory(struct tls_credentials *credentials, const struct tls_files *file
 {
 	char *CLEANUP_FREE ca = path_of(files, TLS_CA_FILE);
 	char *CLEANUP_FREE crl = path_of(files, TLS_CRL_FILE);
-	int ca_there, r;
+	int ca_there;
 
 	if (!ca || !crl)
 		return -ENOMEM;
 	if (access(files->certificates, X_OK) < 0) {
-		r = -errno;
+		int r = -errno;
+
 		return error_set(error, r, "%s: %s", files->certificates, strerror(-r));
 	}
-	ca_there = load_optional(credentials, ca, gnutls.certificate_set_x509_trust_mem, error);
+	ca_there = tls_trust_load(credentials, ca, crl, error);
 	if (ca_there < 0)
 		return ca_there;
-	r = load_optional(credentials, crl, gnutls.certificate_set_x509_crl_mem, error);
-	if (r < 0)
-		return r;
-	credentials->revoke = r > 0;
 	return (credentials->side == TLS_SERVER ? load_server : load_client)(credentials, files, ca,
 									     ca_there, error);
 }
@@ -197,7 +198,7 @@ load_certificates(struct tls_credentials *credentials, const struct tls_files *f
 	if (files->certificates)
 		return load_directory(credentials, files, error);
 	r = gnutls.certificate_set_x509_system_trust(credentials->certificates);
-	return r < 0 ? explain(error, "the certificate authorities of this system", r) : 0;
+	return r < 0 ? tls_explain(error, "the certificate authorities of this system", r) : 0;
 }
 
 /* ---- PSK */
@@ -230,7 +231,7 @@ set_client_key(struct tls_credentials *credentials, const struct tls_files *file
 					      GNUTLS_PSK_KEY_RAW);
 	/* GnuTLS has its own copy. */
 	psk_file_fini(&credentials->users);
-	return r < 0 ? explain(error, files->psk, r) : 0;
+	return r < 0 ? tls_explain(error, files->psk, r) : 0;
 }
 
 /* Without control characters, for the log. */
@@ -272,6 +273,9 @@ load_psk(struct tls_credentials *credentials, const struct tls_files *files, cha
 {
 	int r = psk_file_read(&credentials->users, files->psk, error);
 
+	if (r == 0)
+		r = tls_cautions_add_secret(&credentials->cautions, files->psk,
+					    credentials->users.mode);
 	if (r < 0)
 		return r;
 	if (credentials->side == TLS_CLIENT)
@@ -300,7 +304,7 @@ set_priority(struct tls_credentials *credentials, const struct tls_files *files,
 	if (r == GNUTLS_E_INVALID_REQUEST)
 		return error_set(error, -EINVAL,
 				 "the TLS priority \"%s\" is wrong from \"%.40s\" on", wanted, at);
-	return r < 0 ? explain(error, "the TLS priority", r) : 0;
+	return r < 0 ? tls_explain(error, "the TLS priority", r) : 0;
 }
 
 int
@@ -357,7 +361,14 @@ tls_credentials_unref(struct tls_credentials *credentials)
 	if (credentials->priority)
 		gnutls.priority_deinit(credentials->priority);
 	psk_file_fini(&credentials->users);
+	tls_cautions_fini(&credentials->cautions);
 	free(credentials);
+}
+
+time_t
+tls_credentials_warn(const struct tls_credentials *credentials, time_t since, time_t now)
+{
+	return tls_cautions_log(&credentials->cautions, since, now);
 }
 
 bool

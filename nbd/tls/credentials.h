@@ -10,6 +10,7 @@
 #include "nbd/tls/files.h"
 
 #include <stdbool.h>
+#include <time.h>
 
 struct tls_credentials;
 
@@ -29,6 +30,14 @@ tls_credentials_unref(struct tls_credentials *credentials);
 /* Whether a server asks its clients for a certificate, or a client checks the server's. */
 bool
 tls_credentials_verify(const struct tls_credentials *credentials);
+
+/*
+ * Logs what to beware of in the files, as a warning: a secret that others can read, or what has
+ * expired or is not valid yet.  `since` 0: all of it; else what has expired after that time, by
+ * `now`.  Returns when something expires next, to be called then with `now` as `since`; 0: nothing.
+ */
+time_t
+tls_credentials_warn(const struct tls_credentials *credentials, time_t since, time_t now);
 
 /* Whether there is a list of certificates that are revoked. */
 bool

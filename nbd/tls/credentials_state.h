@@ -5,6 +5,7 @@
 #ifndef NBD_TLS_CREDENTIALS_STATE_H
 #define NBD_TLS_CREDENTIALS_STATE_H
 
+#include "nbd/tls/cautions.h"
 #include "nbd/tls/files.h"
 #include "nbd/tls/gnutls_library.h"
 #include "nbd/tls/psk_file.h"
@@ -21,6 +22,7 @@ struct tls_credentials {
 	gnutls_psk_client_credentials_t psk_client;    /* NULL: none */
 	gnutls_priority_t priority;
 	struct psk_file users; /* the server's */
+	struct tls_cautions cautions;
 };
 
 /* What the lookup of a PSK user needs, and tells: the pointer of a GnuTLS session. */

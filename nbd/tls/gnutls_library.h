@@ -66,9 +66,17 @@
 	F(transport_set_pull_function)                                                             \
 	F(transport_set_pull_timeout_function)                                                     \
 	F(transport_set_push_function)                                                             \
+	F(x509_crl_check_issuer)                                                                   \
+	F(x509_crl_deinit)                                                                         \
+	F(x509_crl_get_issuer_dn2)                                                                 \
+	F(x509_crl_get_next_update)                                                                \
+	F(x509_crl_get_this_update)                                                                \
+	F(x509_crl_list_import2)                                                                   \
+	F(x509_crl_verify)                                                                         \
 	F(x509_crt_deinit)                                                                         \
 	F(x509_crt_export2)                                                                        \
 	F(x509_crt_get_activation_time)                                                            \
+	F(x509_crt_get_dn2)                                                                        \
 	F(x509_crt_get_dn_by_oid)                                                                  \
 	F(x509_crt_get_expiration_time)                                                            \
 	F(x509_crt_get_key_id)                                                                     \
@@ -76,6 +84,7 @@
 	F(x509_crt_import)                                                                         \
 	F(x509_crt_init)                                                                           \
 	F(x509_crt_list_import)                                                                    \
+	F(x509_crt_list_import2)                                                                   \
 	F(x509_crt_set_activation_time)                                                            \
 	F(x509_crt_set_authority_key_id)                                                           \
 	F(x509_crt_set_basic_constraints)                                                          \

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "nbd/tls/psk_file.h"
 
-#include "nbd/tls/secret_file.h"
-
 #include "common/error.h"
+#include "common/secret_file.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What some editors put at the beginning of a file (UTF-8). */
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
 /* Shortest key, in bytes: 128 bits, since a shorter one can be tried out. */
 #define KEY_MIN 16
@@ -74,12 +76,60 @@ is_twice(const struct psk_file *file)
 	return false;
 }
 
-static size_t
-length_of(const char *line, size_t length)
+static bool
+is_blank(char c)
 {
-	while (length > 0 && strchr(" \t\r", line[length - 1]) && line[length - 1])
-		length--;
-	return length;
+	return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* Moves *line behind its first blanks.  Returns its length without those at its end. */
+static size_t
+trim(const char **line, const char *end)
+{
+	while (*line < end && is_blank(**line))
+		(*line)++;
+	while (end > *line && is_blank(end[-1]))
+		end--;
+	return (size_t)(end - *line);
+}
+
+/* How many of the bytes are hexadecimal digits. */
+static size_t
+count_digits(const char *text, size_t length)
+{
+	size_t count = 0;
+
+	while (count < length && digit(text[count]) >= 0)
+		count++;
+	return count;
+}
+
+/* Whether GnuTLS would read a line that begins with # as a user, whose name has hexadecimal digits
+ * there.  Here it could be a key that somebody has put out of use. */
+static bool
+is_hex_user(const char *line, size_t length)
+{
+	size_t name = count_digits(line + 1, length - 1);
+
+	return name > 0 && name % 2 == 0 && name + 2 < length && line[1 + name] == ':' &&
+	       count_digits(line + name + 2, length - name - 2) == length - name - 2;
+}
+
+/* 0, or what is wrong with the line, which adds a user unless it is empty or a comment. */
+static const char *
+take_line(struct psk_file *file, const char *line, size_t length)
+{
+	const char *wrong;
+
+	if (length > 0 && line[0] == '#')
+		return is_hex_user(line, length)
+			       ? "is this a comment, or a user's name in hexadecimal digits?  Put a "
+				 "blank after the # of a comment, or write the name itself"
+			       : NULL;
+	if (length == 0)
+		return NULL;
+	wrong = parse_line(&file->users[file->count++], line, length);
+	return !wrong && is_twice(file) ? "a line before has this user, too" : wrong;
 }
 
 static int
@@ -87,19 +137,16 @@ parse(struct psk_file *file, const struct secret_file *text, const char *path, c
 {
 	const char *at = text->bytes, *end = at + text->length;
 
+	if (text->length > 0 && strncmp(at, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0)
+		at += strlen(BYTE_ORDER_MARK);
 	for (unsigned int number = 1; at < end; number++) {
 		const char *newline = memchr(at, '\n', (size_t)(end - at));
 		const char *next = newline ? newline + 1 : end;
-		size_t length = length_of(at, (size_t)((newline ? newline : end) - at));
-		const char *wrong;
+		size_t length = trim(&at, newline ? newline : end);
+		const char *wrong = take_line(file, at, length);
 
-		if (length > 0 && at[0] != '#') {
-			wrong = parse_line(&file->users[file->count++], at, length);
-			if (!wrong && is_twice(file))
-				wrong = "a line before has this user, too";
-			if (wrong)
-				return error_set(error, -EINVAL, "%s:%u: %s", path, number, wrong);
-		}
+		if (wrong)
+			return error_set(error, -EINVAL, "%s:%u: %s", path, number, wrong);
 		at = next;
 	}
 	return file->count > 0 ? 0 : error_set(error, -EINVAL, "%s: no user is in this file", path);
@@ -117,6 +164,7 @@ psk_file_read(struct psk_file *file, const char *path, char **error)
 		return r;
 	for (size_t i = 0; i < text.length; i++)
 		lines += text.bytes[i] == '\n';
+	file->mode = text.mode;
 	file->users = calloc(lines, sizeof(*file->users));
 	if (!file->users)
 		return -ENOMEM;

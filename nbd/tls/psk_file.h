@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A file of keys that both sides of TLS have: a line USER:HEXKEY for each user, as psktool writes
- * it.  Blank lines and lines that begin with # are left out.
+ * it.  Blank lines and lines that begin with # are left out, and so are blanks around a line.
  */
 #ifndef NBD_TLS_PSK_FILE_H
 #define NBD_TLS_PSK_FILE_H
@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* Longest name of a PSK user, and longest key, in bytes. */
 #define TLS_USER_MAX 128
@@ -23,6 +24,7 @@ struct psk_user {
 struct psk_file {
 	struct psk_user *users;
 	size_t count;
+	mode_t mode; /* of the file */
 };
 
 /* Reads the file.  Returns 0 or -errno with *error a sentence (caller frees). */

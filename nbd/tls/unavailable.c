@@ -49,6 +49,15 @@ tls_credentials_revoke(const struct tls_credentials *credentials)
 	return false;
 }
 
+time_t
+tls_credentials_warn(const struct tls_credentials *credentials, time_t since, time_t now)
+{
+	(void)credentials;
+	(void)since;
+	(void)now;
+	return 0;
+}
+
 int
 tls_session_new(struct tls_session **session, struct tls_credentials *credentials,
 		const char *server_name)

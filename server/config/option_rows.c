@@ -148,7 +148,9 @@ const struct option_row server_option_rows[] = {
 		.manual =
 			"A file with keys that clients have, too (pre-shared keys): lines\n"
 			"USER:HEXKEY, of at least 16 bytes, as C<nbdloop keys> and L<psktool(1)>\n"
-			"write them.  With certificates as well, each client chooses how to prove\n"
+			"write them.  The file must be a regular file.  A line that begins with C<#>\n"
+			"is a comment; GnuTLS's user names in hexadecimal digits (C<#HEX:HEXKEY>)\n"
+			"are an error.  With certificates as well, each client chooses how to prove\n"
 			"itself.\n",
 	},
 	{

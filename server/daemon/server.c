@@ -188,26 +188,6 @@ use_ring(struct server *server)
 	return false;
 }
 
-static enum nbd_tls
-tls_of(const struct server_config *config)
-{
-	switch (config_tls(config)) {
-	case TLS_CHOICE_ALLOW: return NBD_TLS_ALLOWED;
-	case TLS_CHOICE_REQUIRE: return NBD_TLS_REQUIRED;
-	default: return NBD_TLS_OFF;
-	}
-}
-
-static enum kernel_tls
-kernel_tls_of(const struct server_config *config)
-{
-	switch (config->tls_kernel) {
-	case TRISTATE_ON: return KERNEL_TLS_ON;
-	case TRISTATE_OFF: return KERNEL_TLS_OFF;
-	default: return KERNEL_TLS_AUTO;
-	}
-}
-
 static int
 start_workers(struct server *server)
 {
@@ -218,7 +198,7 @@ start_workers(struct server *server)
 					server->config->list ? &exports_listed : &exports_unlisted,
 				.options = NBD_HANDSHAKE_OPTIONS,
 				.skip = NBD_HANDSHAKE_SKIP,
-				.tls = tls_of(server->config),
+				.tls = server_tls(server->config),
 			},
 		.exports = server->exports,
 		.limiters = exports_limiters,
@@ -228,7 +208,7 @@ start_workers(struct server *server)
 		.closed = connection_closed,
 		.data = server,
 		.handshakes = server->handshakes,
-		.kernel_tls = kernel_tls_of(server->config),
+		.kernel_tls = server_kernel_tls(server->config),
 		.use_ring = use_ring(server),
 		.poll_max_us = server->config->poll_max_us,
 		.handshake_limit = server->config->handshake_limit,
@@ -457,6 +437,7 @@ serve(struct server *server)
 		struct listener *side = atomic_load(&server->side.listener);
 		int timeout = exports_expire(server->exports);
 
+		timeout = accept_pause_timeout(timeout, server_watch_tls(server));
 		timeout = prepare_listeners(server->listeners, polled + POLL_LISTENER, timeout);
 		timeout = prepare_listeners(side, polled + POLL_SIDE, timeout);
 		/* A failure (no memory, or an interruption) leaves nothing in .revents. */

@@ -14,7 +14,9 @@
 #include "server/exports/server_status.h"
 #include "server/serve/worker.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <time.h>
 
 struct command_line;
 struct control_socket;
@@ -52,6 +54,7 @@ struct server {
 	struct handshakes *handshakes;       /* NULL: there is no TLS */
 	bool verifies;                       /* clients need a certificate, or a key */
 	bool revokes;                        /* some certificates are revoked */
+	_Atomic time_t tls_end;              /* when a file of TLS expires next; 0: never */
 	struct worker_config worker_config;
 	struct worker *workers;
 	unsigned int worker_count;
@@ -76,6 +79,12 @@ struct server {
 int
 server_run(struct server_config *config, const struct command_line *line);
 
+/* What the configuration says of TLS, for connections. */
+enum nbd_tls
+server_tls(const struct server_config *config);
+enum kernel_tls
+server_kernel_tls(const struct server_config *config);
+
 /* Reads the certificates and keys of TLS into server->credentials, if there is TLS.  0, or -errno
  * with *error a sentence (caller frees). */
 int
@@ -88,6 +97,11 @@ server_start_tls(struct server *server);
 /* Reads them again: for new connections, unless the files are of no use.  Waits for the files. */
 void
 server_reread_tls(struct server *server);
+
+/* Logs what has expired of the files of TLS.  Returns a time limit for poll(), in milliseconds,
+ * after which to call it again; 0: none. */
+int
+server_watch_tls(struct server *server);
 
 /* Listens for requests of HTTP, and reads the token, if there is HTTP.  0, or -errno with *error a
  * sentence (caller frees). */

@@ -11,8 +11,13 @@
 #include "nbd/tls/credentials.h"
 #include "nbd/tls/ktls.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+
+/* The clock may be set meanwhile, and poll()'s stands still while the machine sleeps. */
+#define WATCH_SECONDS 3600
 
 static enum tls_verify
 verify_of(const struct server_config *config)
@@ -21,6 +26,26 @@ verify_of(const struct server_config *config)
 	case TRISTATE_ON: return TLS_VERIFY_ON;
 	case TRISTATE_OFF: return TLS_VERIFY_OFF;
 	default: return TLS_VERIFY_AUTO;
+	}
+}
+
+enum nbd_tls
+server_tls(const struct server_config *config)
+{
+	switch (config_tls(config)) {
+	case TLS_CHOICE_ALLOW: return NBD_TLS_ALLOWED;
+	case TLS_CHOICE_REQUIRE: return NBD_TLS_REQUIRED;
+	default: return NBD_TLS_OFF;
+	}
+}
+
+enum kernel_tls
+server_kernel_tls(const struct server_config *config)
+{
+	switch (config->tls_kernel) {
+	case TRISTATE_ON: return KERNEL_TLS_ON;
+	case TRISTATE_OFF: return KERNEL_TLS_OFF;
+	default: return KERNEL_TLS_AUTO;
 	}
 }
 
@@ -112,6 +137,7 @@ server_start_tls(struct server *server)
 	if (!server->credentials)
 		return 0;
 	note_checks(server, server->credentials);
+	server->tls_end = tls_credentials_warn(server->credentials, 0, time(NULL));
 	r = handshakes_new(&server->handshakes, steal_pointer(&server->credentials), worker_post);
 	if (r < 0) {
 		log_error("cannot start the threads of TLS: %s", strerror(-r));
@@ -143,6 +169,27 @@ server_reread_tls(struct server *server)
 		return;
 	}
 	note_checks(server, credentials);
-	handshakes_set_credentials(server->handshakes, credentials);
 	log_info("the certificates and keys of TLS were read again");
+	atomic_store(&server->tls_end, tls_credentials_warn(credentials, 0, time(NULL)));
+	handshakes_set_credentials(server->handshakes, credentials);
+}
+
+int
+server_watch_tls(struct server *server)
+{
+	time_t end = atomic_load(&server->tls_end), now = end ? time(NULL) : 0;
+	struct tls_credentials *credentials;
+	time_t next;
+
+	if (end && now >= end) {
+		credentials = handshakes_credentials(server->handshakes);
+		next = tls_credentials_warn(credentials, end - 1, now);
+		tls_credentials_unref(credentials);
+		/* Unless the files were read again meanwhile, by another thread. */
+		atomic_compare_exchange_strong(&server->tls_end, &end, next);
+		end = next;
+	}
+	if (!end)
+		return 0;
+	return 1000 * (int)(end - now < WATCH_SECONDS ? end - now : WATCH_SECONDS);
 }

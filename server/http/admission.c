@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/http/admission.h"
 
-#include "common/cleanup.h"
 #include "common/error.h"
 #include "common/log.h"
+#include "common/secret_file.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -50,41 +49,22 @@ http_host_is_local(const char *host)
 
 /* ---- the token */
 
-/* Reads the file's first bytes.  The number of them, or -errno. */
-static ssize_t
-read_file(const char *path, char *bytes, size_t size)
-{
-	int CLEANUP_CLOSE fd = open(path, O_RDONLY | O_CLOEXEC);
-	size_t length = 0;
-	struct stat st;
-	ssize_t n;
-
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return -errno;
-	if (st.st_mode & S_IROTH)
-		log_warning("%s: every user of this machine can read the token; chmod o-r changes "
-			    "that",
-			    path);
-	while (length < size && (n = read(fd, bytes + length, size - length)) != 0) {
-		if (n < 0)
-			return -errno;
-		length += (size_t)n;
-	}
-	return (ssize_t)length;
-}
-
 int
 http_token_read(const char *path, char **token, char **error)
 {
-	char bytes[HTTP_TOKEN_MAX + 2]; /* a newline, and one that is too many */
-	ssize_t length = read_file(path, bytes, sizeof(bytes));
+	struct secret_file SECRET_FILE_CLEANUP file = {0};
+	int r = secret_file_read(&file, path, error);
+	size_t length;
 
-	if (length < 0)
-		return error_set(error, (int)length, "%s: %s", path, strerror((int)-length));
-	if (length > 0 && bytes[length - 1] == '\n')
+	if (r < 0)
+		return r;
+	if (SECRET_FILE_IS_OPEN(file.mode))
+		log_warning("the token: " SECRET_FILE_OPEN, (unsigned int)file.mode, path);
+	length = file.length;
+	if (length > 0 && file.bytes[length - 1] == '\n')
 		length--;
-	for (ssize_t i = 0; i < length; i++) {
-		if (bytes[i] <= ' ' || bytes[i] > '~')
+	for (size_t i = 0; i < length; i++) {
+		if (file.bytes[i] <= ' ' || file.bytes[i] > '~')
 			length = 0;
 	}
 	if (length < HTTP_TOKEN_MIN || length > HTTP_TOKEN_MAX)
@@ -92,8 +72,7 @@ http_token_read(const char *path, char **token, char **error)
 				 "%s: a token is one line of %d to %d visible ASCII characters; "
 				 "openssl rand -hex 32 makes one",
 				 path, HTTP_TOKEN_MIN, HTTP_TOKEN_MAX);
-	*token = strndup(bytes, (size_t)length);
-	explicit_bzero(bytes, sizeof(bytes));
+	*token = strndup(file.bytes, length);
 	return *token ? 0 : -ENOMEM;
 }
 

@@ -138,6 +138,17 @@ handshakes_set_credentials(struct handshakes *handshakes, struct tls_credentials
 	tls_credentials_unref(old);
 }
 
+struct tls_credentials *
+handshakes_credentials(struct handshakes *handshakes)
+{
+	struct tls_credentials *credentials;
+
+	pthread_mutex_lock(&handshakes->mutex);
+	credentials = tls_credentials_ref(handshakes->credentials);
+	pthread_mutex_unlock(&handshakes->mutex);
+	return credentials;
+}
+
 bool
 handshakes_know(struct handshakes *handshakes, const struct tls_session *session)
 {

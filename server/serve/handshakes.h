@@ -43,6 +43,10 @@ handshakes_free(struct handshakes *handshakes);
 void
 handshakes_set_credentials(struct handshakes *handshakes, struct tls_credentials *credentials);
 
+/* The present credentials, with a reference for the caller. */
+struct tls_credentials *
+handshakes_credentials(struct handshakes *handshakes);
+
 /* Whether the session has the present credentials.  If it has not, its client may be one that they
  * would have kept out. */
 bool

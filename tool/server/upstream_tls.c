@@ -7,6 +7,19 @@
 #include "nbd/tls/ktls.h"
 
 #include <errno.h>
+#include <time.h>
+
+/* A guard reads the files for each new connection, and tries that again and again: each warning is
+ * for the first time only. */
+static void
+warn(const struct tls_credentials *credentials)
+{
+	static time_t warned;
+	time_t now = time(NULL);
+
+	tls_credentials_warn(credentials, warned, now);
+	warned = now;
+}
 
 struct tls_credentials *
 upstream_tls_credentials(const struct upstream_tls *tls, GError **error)
@@ -24,6 +37,7 @@ upstream_tls_credentials(const struct upstream_tls *tls, GError **error)
 
 	if (r < 0)
 		return FAILURE_NULL(error, -r, "%s", why ? why : g_strerror(-r));
+	warn(credentials);
 	if (tls->proxy || ktls_missing(reason) == 0)
 		return credentials;
 	tls_credentials_unref(credentials);

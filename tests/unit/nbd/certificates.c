@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #define DAY 86400
@@ -46,9 +47,15 @@ begin(gnutls_x509_crt_t *certificate, gnutls_x509_privkey_t key, const char *nam
 void
 authority_init(struct authority *authority)
 {
+	authority_init_named(authority, "An authority", -30, 30);
+}
+
+void
+authority_init_named(struct authority *authority, const char *name, int from, int until)
+{
 	*authority = (struct authority){0};
 	make_key(&authority->key);
-	begin(&authority->certificate, authority->key, "An authority", 100, -30, 30);
+	begin(&authority->certificate, authority->key, name, 100, from, until);
 	must(gnutls_x509_crt_set_ca_status(authority->certificate, 1));
 	must(gnutls_x509_crt_set_key_usage(authority->certificate,
 					   GNUTLS_KEY_KEY_CERT_SIGN | GNUTLS_KEY_CRL_SIGN));
@@ -71,7 +78,9 @@ certificates_write(const char *directory, const char *name, const void *text, si
 
 	snprintf(path, sizeof(path), "%s/%s", directory, name);
 	file = fopen(path, "w");
-	if (!file || fwrite(text, 1, length, file) != length || fclose(file) != 0) {
+	/* It may be a key. */
+	if (!file || fchmod(fileno(file), 0600) < 0 || fwrite(text, 1, length, file) != length ||
+	    fclose(file) != 0) {
 		perror(path);
 		abort();
 	}
@@ -124,7 +133,8 @@ authority_issue(struct authority *authority, const char *directory, enum tls_sid
 }
 
 void
-authority_revoke(const struct authority *authority, const char *directory, unsigned int number)
+authority_revoke(const struct authority *authority, const char *directory, unsigned int number,
+		 int from, int until)
 {
 	unsigned char serial[4] = {0, 0, 0, (unsigned char)number};
 	gnutls_x509_crl_t list;
@@ -132,8 +142,9 @@ authority_revoke(const struct authority *authority, const char *directory, unsig
 
 	must(gnutls_x509_crl_init(&list));
 	must(gnutls_x509_crl_set_version(list, 2));
-	must(gnutls_x509_crl_set_this_update(list, time(NULL) - DAY));
-	must(gnutls_x509_crl_set_next_update(list, time(NULL) + DAY));
+	must(gnutls_x509_crl_set_this_update(list, time(NULL) + (time_t)from * DAY));
+	if (until)
+		must(gnutls_x509_crl_set_next_update(list, time(NULL) + (time_t)until * DAY));
 	must(gnutls_x509_crl_set_number(list, "\x01", 1));
 	must(gnutls_x509_crl_set_crt_serial(list, serial, sizeof(serial), time(NULL) - DAY));
 	must(gnutls_x509_crl_sign2(list, authority->certificate, authority->key, GNUTLS_DIG_SHA256,
@@ -142,4 +153,28 @@ authority_revoke(const struct authority *authority, const char *directory, unsig
 	certificates_write(directory, TLS_CRL_FILE, pem.data, pem.size);
 	gnutls_free(pem.data);
 	gnutls_x509_crl_deinit(list);
+}
+
+/* What openssl writes by default; its content doesn't matter. */
+static const char old_form[] = "-----BEGIN EC PRIVATE KEY-----\n"
+			       "Proc-Type: 4,ENCRYPTED\n"
+			       "DEK-Info: AES-256-CBC,00\n\nAAAA\n"
+			       "-----END EC PRIVATE KEY-----\n";
+
+void
+certificates_write_secret_key(const char *directory, const char *name, bool old)
+{
+	gnutls_x509_privkey_t key;
+	gnutls_datum_t pem;
+
+	if (old) {
+		certificates_write(directory, name, old_form, strlen(old_form));
+		return;
+	}
+	make_key(&key);
+	must(gnutls_x509_privkey_export2_pkcs8(key, GNUTLS_X509_FMT_PEM, "password",
+					       GNUTLS_PKCS_PBES2_AES_128, &pem));
+	certificates_write(directory, name, pem.data, pem.size);
+	gnutls_free(pem.data);
+	gnutls_x509_privkey_deinit(key);
 }

@@ -9,6 +9,7 @@
 #include "nbd/tls/files.h"
 
 #include <gnutls/x509.h>
+#include <stdbool.h>
 
 struct authority {
 	gnutls_x509_privkey_t key;
@@ -18,6 +19,11 @@ struct authority {
 
 void
 authority_init(struct authority *authority);
+
+/* The same, with a name of its own, valid from so many days from now to so many. */
+void
+authority_init_named(struct authority *authority, const char *name, int from, int until);
+
 void
 authority_fini(struct authority *authority);
 
@@ -31,9 +37,15 @@ void
 authority_issue(struct authority *authority, const char *directory, enum tls_side side,
 		const char *name, int from, int until);
 
-/* Writes ca-crl.pem, which revokes the certificate of this number. */
+/* Writes ca-crl.pem, which revokes the certificate of this number, and is valid from so many days
+ * from now to so many; `until` 0: for ever. */
 void
-authority_revoke(const struct authority *authority, const char *directory, unsigned int number);
+authority_revoke(const struct authority *authority, const char *directory, unsigned int number,
+		 int from, int until);
+
+/* Writes a key with a password, in PKCS #8 or in the form that OpenSSL had before. */
+void
+certificates_write_secret_key(const char *directory, const char *name, bool old);
 
 /* Writes a text to a file of the directory. */
 void

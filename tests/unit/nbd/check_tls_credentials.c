@@ -3,9 +3,9 @@
  * Credentials: what is read from files, and what is told about files that are of no use.
  */
 #include "nbd/tls/credentials.h"
-#include "nbd/tls/psk_file.h"
 
 #include "tests/lib/suite.h"
+#include "tests/unit/log_capture.h"
 #include "tests/unit/nbd/certificates.h"
 #include "tests/unit/scratch_file.h"
 
@@ -14,10 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define KEY  "000102030405060708090a0b0c0d0e0f"
-#define KEY2 "101112131415161718191a1b1c1d1e1f2021"
+#define KEY2 "101112131415161718191a1b1c1d1e1f"
 
 static char directory[SCRATCH_PATH], file[SCRATCH_PATH + 16];
 static struct authority authority;
@@ -43,6 +45,7 @@ begin(void)
 	/* Only some tests have one. */
 	snprintf(list, sizeof(list), "%s/%s", directory, TLS_CRL_FILE);
 	unlink(list);
+	log_capture_begin();
 	authority_init(&authority);
 	authority_write(&authority, directory);
 	authority_issue(&authority, directory, TLS_SERVER, "server.example.org", -1, 1);
@@ -52,6 +55,7 @@ static void
 end(void)
 {
 	authority_fini(&authority);
+	log_capture_end();
 }
 
 static void
@@ -177,6 +181,177 @@ START_TEST(key_of_another_certificate_is_refused)
 }
 END_TEST
 
+START_TEST(key_with_a_password_is_refused)
+{
+	certificates_write_secret_key(directory, TLS_SERVER_KEY_FILE, _i);
+	expect_error(&server_files, "/server-key.pem: the key has a password, for which nobody is "
+				    "asked here; certtool -k --infile ");
+}
+END_TEST
+
+/* ---- lists of revoked certificates */
+
+/* GnuTLS takes it, and looks into it for no certificate of ours. */
+START_TEST(list_of_another_authority_is_refused)
+{
+	struct tls_files files = {.side = _i % 2 ? TLS_CLIENT : TLS_SERVER,
+				  .certificates = directory};
+	struct authority other;
+
+	authority_init_named(&other, _i < 2 ? "Another" : "An authority", -30, 30);
+	authority_revoke(&other, directory, 2, -1, 1);
+	authority_fini(&other);
+	expect_error(&files,
+		     _i < 2 ? "/ca-crl.pem: the list of revoked certificates is of \"CN=Another\", "
+			      "of which no certificate is in ca-cert.pem"
+			    : "/ca-crl.pem: the list of revoked certificates is of \"CN=An "
+			      "authority\", but the key of the certificate in ca-cert.pem has not "
+			      "signed it");
+}
+END_TEST
+
+START_TEST(list_needs_its_authority)
+{
+	struct tls_files files = server_files;
+
+	authority_revoke(&authority, directory, 2, -1, 1);
+	ck_assert(verifies(&files));
+	lose(TLS_CA_FILE);
+	expect_error(&files, "/ca-cert.pem: there is no such file; without it no certificate of a "
+			     "client is verified, and those that ca-crl.pem revokes are taken");
+	files.verify = TLS_VERIFY_OFF;
+	ck_assert(!verifies(&files));
+}
+END_TEST
+
+/* Two may have the same name: an old one, and the one that took its place. */
+START_TEST(list_is_of_one_of_several_authorities)
+{
+	struct authority other;
+	char both[8192], path[SCRATCH_PATH + 32];
+	size_t length = 0;
+
+	authority_init(&other);
+	snprintf(path, sizeof(path), "%s/%s", directory, TLS_CA_FILE);
+	for (int i = 0; i < 2; i++) {
+		FILE *pem;
+
+		authority_write(i ? &authority : &other, directory);
+		pem = fopen(path, "r");
+		ck_assert_ptr_nonnull(pem);
+		length += fread(both + length, 1, sizeof(both) - length, pem);
+		fclose(pem);
+	}
+	certificates_write(directory, TLS_CA_FILE, both, length);
+	authority_revoke(_i ? &authority : &other, directory, 2, -1, 1);
+	authority_fini(&other);
+	ck_assert(verifies(&server_files));
+}
+END_TEST
+
+/* ---- warnings */
+
+/* Loads the files, and logs their warnings.  Returns when to look again. */
+static time_t
+warn(const struct tls_files *files, time_t since, time_t now)
+{
+	struct tls_credentials *credentials;
+	char *error;
+	time_t next;
+
+	ck_assert_int_eq(tls_credentials_load(files, &credentials, &error), 0);
+	next = tls_credentials_warn(credentials, since, now);
+	tls_credentials_unref(credentials);
+	return next;
+}
+
+START_TEST(list_of_other_times_is_warned_about)
+{
+	time_t now = time(NULL);
+
+	authority_revoke(&authority, directory, 2, _i ? -2 : 1, _i ? -1 : 2);
+	warn(&server_files, 0, now);
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 1);
+	ck_assert(log_capture_has(
+		LOG_LEVEL_WARNING,
+		_i ? "/ca-crl.pem: the list of revoked certificates has expired, on 20"
+		   : "/ca-crl.pem: the list of revoked certificates is not valid before 20"));
+	ck_assert(log_capture_has(LOG_LEVEL_WARNING,
+				  ": it is used, but may lack certificates that were revoked"));
+}
+END_TEST
+
+START_TEST(authority_of_other_times_is_warned_about)
+{
+	authority_fini(&authority);
+	authority_init_named(&authority, "An authority", _i ? -3 : 1, _i ? -1 : 3);
+	authority_write(&authority, directory);
+	warn(&server_files, 0, time(NULL));
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 1);
+	ck_assert(log_capture_has(LOG_LEVEL_WARNING,
+				  _i ? "/ca-cert.pem: the certificate of the authority \"CN=An "
+				       "authority\" has expired, on 20"
+				     : "/ca-cert.pem: the certificate of the authority \"CN=An "
+				       "authority\" is not valid before 20"));
+}
+END_TEST
+
+/* The certificate ends in one day, the list in two, and the authority's certificate in thirty. */
+START_TEST(each_end_is_warned_about_once)
+{
+	time_t now = time(NULL), next;
+
+	authority_revoke(&authority, directory, 2, -1, 2);
+	next = warn(&server_files, 0, now);
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 0);
+	ck_assert(next > now + 86400 - 60 && next <= now + 86400 + 60);
+	now = next;
+	next = warn(&server_files, now - 1, now);
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 1);
+	ck_assert(log_capture_has(LOG_LEVEL_WARNING,
+				  "/server-cert.pem: the certificate has expired"));
+	ck_assert_int_eq(warn(&server_files, now, now + 1), next);
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 1);
+	next = warn(&server_files, now, next);
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 2);
+	ck_assert(log_capture_has(LOG_LEVEL_WARNING, "/ca-crl.pem: the list of revoked"));
+	ck_assert_int_eq(warn(&server_files, next - 1, next), 0);
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 3);
+}
+END_TEST
+
+START_TEST(list_without_an_end_has_none)
+{
+	authority_revoke(&authority, directory, 2, -1, 0);
+	warn(&server_files, 0, time(NULL));
+	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 0);
+}
+END_TEST
+
+static const struct {
+	mode_t mode;
+	bool warned;
+} modes[] = {{0600, false}, {0640, false}, {0644, true}, {0602, true}};
+
+START_TEST(secret_that_others_can_read_is_warned_about)
+{
+	static const struct tls_files psk_files = {.side = TLS_CLIENT, .psk = file};
+	char path[SCRATCH_PATH + 32], expected[3 * SCRATCH_PATH];
+
+	certificates_write(directory, "keys.psk", "alice:" KEY "\n", strlen("alice:" KEY "\n"));
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/%s", directory,
+			 i ? "keys.psk" : TLS_SERVER_KEY_FILE);
+		ck_assert_int_eq(chmod(path, modes[_i].mode), 0);
+		warn(i ? &psk_files : &server_files, 0, time(NULL));
+		snprintf(expected, sizeof(expected),
+			 "%s: mode %03o lets every user of this machine at it: chmod o= %s", path,
+			 (unsigned int)modes[_i].mode, path);
+		ck_assert_int_eq(log_capture_has(LOG_LEVEL_WARNING, expected), modes[_i].warned);
+	}
+}
+END_TEST
+
 START_TEST(priority_is_checked)
 {
 	struct tls_files files = server_files;
@@ -188,65 +363,31 @@ START_TEST(priority_is_checked)
 }
 END_TEST
 
-/* ---- PSK */
+/* ---- files of all kinds */
 
-START_TEST(user_is_found)
+static const char *const all_files[] = {TLS_CA_FILE, TLS_CRL_FILE, TLS_SERVER_CERT_FILE,
+					TLS_SERVER_KEY_FILE, "keys.psk"};
+
+/* Nobody writes to the FIFO: opening it would wait for ever. */
+START_TEST(only_regular_files_are_read)
 {
-	static const char text[] =
-		"# made by psktool\n\nalice:" KEY "\nbob:" KEY2 " \r\ncarol:" KEY;
-	struct psk_file users;
-	uint8_t key[TLS_KEY_MAX];
-	size_t length;
-	char *error;
+	const struct tls_files files = {.side = TLS_SERVER, .certificates = directory, .psk = file};
+	char path[SCRATCH_PATH + 32], text[64];
 
-	certificates_write(directory, "keys.psk", text, sizeof(text) - 1);
-	ck_assert_int_eq(psk_file_read(&users, file, &error), 0);
-	ck_assert_uint_eq(users.count, 3);
-	ck_assert(psk_file_find(&users, (const uint8_t *)"bob", 3, key, &length));
-	ck_assert_uint_eq(length, 18);
-	ck_assert_mem_eq(key,
-			 "\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x20\x21",
-			 18);
-	ck_assert(psk_file_find(&users, (const uint8_t *)"carol", 5, key, &length));
-	ck_assert_uint_eq(length, 16);
-	/* Neither a part of a name, nor one with more after a NUL. */
-	ck_assert(!psk_file_find(&users, (const uint8_t *)"bo", 2, key, &length));
-	ck_assert(!psk_file_find(&users, (const uint8_t *)"bobby", 5, key, &length));
-	ck_assert(!psk_file_find(&users, (const uint8_t *)"bob\0", 4, key, &length));
-	ck_assert(!psk_file_find(&users, (const uint8_t *)"", 0, key, &length));
-	ck_assert_uint_eq(length, 0);
-	for (size_t i = 0; i < sizeof(key); i++)
-		ck_assert_uint_eq(key[i], 0);
-	psk_file_fini(&users);
-}
-END_TEST
-
-static const struct {
-	const char *text, *error;
-} wrong[] = {
-	{"", ": no user is in this file"},
-	{"# nobody\n", ": no user is in this file"},
-	{"alice:" KEY "\nsecret\n", ":2: the line is not USER:HEXKEY"},
-	{":" KEY "\n", ":1: the name of the user is missing"},
-	{"a\tb:" KEY "\n", ":1: the name of the user holds a control character"},
-	{"alice:" KEY "0\n", ":1: the key has an odd number of hexadecimal digits"},
-	{"alice:0001\n", ":1: the key is shorter than 16 bytes (32 hexadecimal digits)"},
-	{"alice:" KEY KEY KEY KEY KEY "\n",
-	 ":1: the key is longer than 64 bytes (128 hexadecimal digits)"},
-	{"alice:" KEY "zz\n", ":1: the key is not hexadecimal"},
-	{"alice:" KEY "\n\nalice:" KEY2 "\n", ":3: a line before has this user, too"},
-};
-
-START_TEST(wrong_key_files_are_explained)
-{
-	const struct tls_files files = {.side = TLS_SERVER, .psk = file};
-	char text[128];
-
-	certificates_write(directory, "keys.psk", wrong[_i].text, strlen(wrong[_i].text));
-	snprintf(text, sizeof(text), "/keys.psk%s", wrong[_i].error);
+	certificates_write(directory, "keys.psk", "alice:" KEY "\n", strlen("alice:" KEY "\n"));
+	snprintf(path, sizeof(path), "%s/%s", directory, all_files[_i]);
+	unlink(path);
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	snprintf(text, sizeof(text), "/%s: Not a regular file", all_files[_i]);
 	expect_error(&files, text);
+	lose(all_files[_i]);
+	ck_assert_int_eq(symlink("/dev/zero", path), 0);
+	expect_error(&files, text);
+	lose(all_files[_i]);
 }
 END_TEST
+
+/* ---- PSK */
 
 START_TEST(client_chooses_its_user)
 {
@@ -276,10 +417,19 @@ main(void)
 		{.test = certificate_of_other_times_is_refused, .last = 2},
 		{.test = nonsense_in_files_is_named, .last = 4},
 		{.test = key_of_another_certificate_is_refused},
+		{.test = key_with_a_password_is_refused, .last = 2},
+		{.test = list_of_another_authority_is_refused, .last = 4},
+		{.test = list_needs_its_authority},
+		{.test = list_is_of_one_of_several_authorities, .last = 2},
+		{.test = list_of_other_times_is_warned_about, .last = 2},
+		{.test = authority_of_other_times_is_warned_about, .last = 2},
+		{.test = each_end_is_warned_about_once},
+		{.test = list_without_an_end_has_none},
+		{.test = secret_that_others_can_read_is_warned_about,
+		 .last = (int)(sizeof(modes) / sizeof(modes[0]))},
+		{.test = only_regular_files_are_read,
+		 .last = (int)(sizeof(all_files) / sizeof(all_files[0]))},
 		{.test = priority_is_checked},
-		{.test = user_is_found},
-		{.test = wrong_key_files_are_explained,
-		 .last = (int)(sizeof(wrong) / sizeof(wrong[0]))},
 		{.test = client_chooses_its_user},
 		{0},
 	};

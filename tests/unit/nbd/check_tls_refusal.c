@@ -76,7 +76,7 @@ END_TEST
 
 START_TEST(revoked_client_is_refused)
 {
-	authority_revoke(&authority, directory, 2);
+	authority_revoke(&authority, directory, 2, -1, 1);
 	open_side(&server, &server_files, NULL);
 	open_side(&client, &client_files, "server.example.org");
 	expect_refusal("The certificate is NOT trusted. The certificate chain is revoked.",

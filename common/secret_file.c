@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "nbd/tls/secret_file.h"
+#include "common/secret_file.h"
 
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/regular_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,26 +23,26 @@ read_all(struct secret_file *file, int fd)
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	if (S_ISDIR(st.st_mode))
-		return -EISDIR;
 	if (st.st_size > LENGTH_MAX)
 		return -EFBIG;
-	/* A pipe has no size. */
-	file->bytes = malloc(LENGTH_MAX);
+	file->mode = st.st_mode & 07777;
+	/* A file of /proc has no size. */
+	file->bytes = malloc(LENGTH_MAX + 1);
 	if (!file->bytes)
 		return -ENOMEM;
 	while ((n = read(fd, file->bytes + file->length, LENGTH_MAX - file->length)) > 0)
 		file->length += (size_t)n;
 	if (n < 0)
 		return -errno;
+	file->bytes[file->length] = '\0';
 	return file->length == LENGTH_MAX ? -EFBIG : 0;
 }
 
 int
 secret_file_read(struct secret_file *file, const char *path, char **error)
 {
-	int CLEANUP_CLOSE fd = open(path, O_RDONLY | O_CLOEXEC);
-	int r = fd < 0 ? -errno : 0;
+	int CLEANUP_CLOSE fd = regular_file_open(path, O_RDONLY);
+	int r = fd < 0 ? fd : 0;
 
 	*file = (struct secret_file){0};
 	if (r == 0)
@@ -49,7 +50,7 @@ secret_file_read(struct secret_file *file, const char *path, char **error)
 	if (r == 0)
 		return 0;
 	secret_file_fini(file);
-	return error_set(error, r, "%s: %s", path, strerror(-r));
+	return error_set(error, r, "%s: %s", path, regular_file_strerror(-r));
 }
 
 void
