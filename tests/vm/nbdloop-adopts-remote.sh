@@ -3,7 +3,9 @@
 # After the guard of a URI's device was killed, nbdloop adopt gives the device another guard. That
 # guard keeps the existing connections, since the server may allow no others, and makes new ones
 # when they end; also when they ended earlier, or between the two guards, and when there is no
-# server for a while. fio, which writes and verifies all the time, sees no error.
+# server for a while. fio, which writes and verifies all the time, sees no error. On one connection,
+# a request that was in flight is repeated within seconds after the server is there again, and a
+# server that goes silent is given up, by either guard.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -104,10 +106,39 @@ one_client()
 	wait_until "qemu-nbd listens" test -S "$sock"
 }
 
+restart_one()
+{
+	end_process one KILL
+	one_client
+}
+
+# Without a time limit of the kernel's.
+falls_silent()
+{
+	! kernel_log | grep 'I/O error' || fail "the kernel had I/O errors"
+	mark_kernel_log
+	kill -STOP "${process_pids[one]}"
+	spawn writer dd if=/dev/zero of="$device" bs=4k count=1 oflag=direct status=none
+	wait_until "the kernel gives the connection up" given_up
+	restart_one
+	wait_until "the request is repeated" process_gone "${process_pids[writer]}"
+	end_process writer
+	expect_equal "status of the writer" 0 "$end_status"
+	wait_until "the kernel has no limit again" grep -qx 5000 "/sys/block/${device#/dev/}/queue/io_timeout"
+}
+
+given_up()
+{
+	kernel_log | grep -E 'timed out, retrying' >/dev/null
+}
+
 one_client
-nbdloop_attach --timeout 5 --dead-timeout 500 "$remote"
+nbdloop_attach --dead-timeout 500 "$remote"
+expect_request_soon_repeated "${process_pids[one]}" restart_one
 kill_guard
 quietly timeout 25 nbdloop adopt "$device"
+falls_silent
+expect_request_soon_repeated "${process_pids[one]}" restart_one
 dd if=/dev/urandom of="$dir/data" bs=1M count=8 status=none
 quietly dd if="$dir/data" of="$device" bs=1M conv=fsync status=none
 end_process one KILL

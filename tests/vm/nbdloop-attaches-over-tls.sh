@@ -138,7 +138,13 @@ expect_equal "connections that the kernel encrypts" 0 "$(tls_stat TlsCurrTxSw)"
 start_tls nbdloopd --tls-certificates=pki
 nbdloop_refuses "nbds://$remote/: (TLS: |the server closed the connection in the TLS handshake)" attach --tls-certificates pki "nbds://$remote/"
 nbdloop_refuses "nbds://$remote/: TLS: .*(hostname|name)" attach --tls-certificates pki/alice --tls-hostname other.example "nbds://$remote/"
-nbdloop_attach --timeout 5 --dead-timeout 500 "nbds://$remote/?tls-certificates=$dir/pki/alice"
+nbdloop_attach --dead-timeout 500 "nbds://$remote/?tls-certificates=$dir/pki/alice"
+restart_pki()
+{
+	kill_tls
+	start_tls nbdloopd --tls-certificates=pki
+}
+expect_request_soon_repeated "${process_pids[server]}" restart_pki
 start_load --filename="$device" --size=48M --bsrange=4k-64k --iodepth=8
 kill_tls
 start_tls nbdloopd --tls-certificates=stranger --tls-verify-peer=off

@@ -104,6 +104,31 @@ load_rounds() # FIO-OPTION...
 	done
 }
 
+has_request_in_flight() # DEVICE
+{
+	local figures
+	read -ra figures <"/sys/block/${1#/dev/}/stat"
+	[ "${figures[8]}" -gt 0 ]
+}
+
+# A request is in flight when its server (a process) is killed; the command sees to the kill and the
+# next server, which must get the request soon: the kernel looks at requests every 5 seconds. With a
+# time limit it would do so after 30.
+expect_request_soon_repeated() # PID COMMAND [ARGUMENT...]
+{
+	local since pid=$1
+	shift
+	kill -STOP "$pid"
+	spawn writer dd if=/dev/zero of="$device" bs=4k count=1 oflag=direct status=none
+	wait_until "a request is in flight" has_request_in_flight "$device"
+	since=$SECONDS
+	"$@"
+	wait_until "the request is repeated" process_gone "${process_pids[writer]}"
+	end_process writer
+	expect_equal "status of the writer" 0 "$end_status"
+	[ $((SECONDS - since)) -lt 20 ] || fail "the request was repeated only after $((SECONDS - since)) seconds"
+}
+
 device_wrote() # DEVICE COUNT
 {
 	local figures

@@ -3,10 +3,9 @@
 
 #include "tool/backup/interruption.h"
 #include "tool/failure.h"
+#include "tool/server/peer.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -106,22 +105,6 @@ check_export(struct nbd_handle *handle, const struct export_end_options *options
 	return check_bitmaps(handle, options, error);
 }
 
-/* The kernel ends a connection whose peer is silent for half of the time, whatever the server does.
- * It fails for a unix socket, which needs none of this. */
-static void
-watch_peer(struct nbd_handle *handle, unsigned int seconds)
-{
-	const int fd = libnbd.aio_get_fd(handle), one = 1, count = 3;
-	const int step = (int)MAX(seconds / 8, 1);
-	const unsigned int unsent = seconds * 500; /* ms */
-
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &step, sizeof(step));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &step, sizeof(step));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unsent, sizeof(unsent));
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-}
-
 bool
 export_connection_open(struct export_connection *connection,
 		       const struct export_end_options *options, GError **error)
@@ -133,7 +116,7 @@ export_connection_open(struct export_connection *connection,
 	if (libnbd.set_uri_allow_local_file(handle, true) == 0 &&
 	    ask_for_contexts(handle, options) && shake_hands(handle, options->uri, error) &&
 	    check_export(handle, options, error)) {
-		watch_peer(handle, options->seconds);
+		peer_watch(libnbd.aio_get_fd(handle), options->seconds);
 		connection->handle = handle;
 		connection->since = g_get_monotonic_time();
 		return true;

@@ -37,6 +37,7 @@ enum {
 	GONE_MS = 10000,
 	TAKE_TRIES = 100,
 	TAKE_US = 50000,
+	OFFERS = 10, /* of a connection that can't be seen to be taken */
 };
 
 bool
@@ -334,20 +335,25 @@ warn_about_change(const struct attachment *attachment, const struct upstream *up
  * error.  With a timeout, nbd_driver_uses_socket() shows whether it took the connection.  Without,
  * no timeout is set just for that: to remove it, a file of /sys would have to be written, and
  * Linux 6.12 then waits for all requests, including those that are yet to be sent again.  But
- * without a timeout there is only one connection, to our own server: if it isn't taken, the server
- * soon ends, and is restarted.
+ * without a timeout there is only one connection.  If our own server's isn't taken, that server
+ * soon ends, and is restarted.  A remote one is offered for half a second, since the kernel notices
+ * the end of the old one when the guard does; once it is taken, the kernel ignores it.
  */
 static bool
-hand_over_one(struct attachment *attachment, int socket, GError **error)
+hand_over_one(struct attachment *attachment, int socket, bool remote, GError **error)
 {
-	const unsigned int *timeout = attachment->plan->timeout ? &attachment->plan->timeout : NULL;
+	const unsigned int *timeout = &attachment->plan->timeout;
+	const unsigned int offers = remote ? OFFERS : 1;
 	const struct nbd_driver_change change = {
-		.backend = attachment->backend, .timeout = timeout, .socket = &socket};
+		.backend = attachment->backend,
+		.timeout = *timeout || attachment->limited ? timeout : NULL,
+		.socket = &socket,
+	};
 
-	for (unsigned int i = 0; i < TAKE_TRIES; i++) {
+	for (unsigned int i = 1; i <= TAKE_TRIES; i++) {
 		if (!nbd_driver_change(attachment->driver, attachment->index, &change, error))
 			return false;
-		if (!timeout || nbd_driver_uses_socket(socket))
+		if (*timeout ? nbd_driver_uses_socket(socket) : i == offers)
 			return true;
 		g_usleep(TAKE_US);
 	}
@@ -358,14 +364,9 @@ hand_over_one(struct attachment *attachment, int socket, GError **error)
 bool
 attachment_offer(struct attachment *attachment, int socket)
 {
-	const struct nbd_driver_change change = {
-		.backend = attachment->backend,
-		.timeout = &attachment->plan->timeout,
-		.socket = &socket,
-	};
+	const struct nbd_driver_change change = {.backend = attachment->backend, .socket = &socket};
 
-	return nbd_driver_change(attachment->driver, attachment->index, &change, NULL) &&
-	       nbd_driver_uses_socket(socket);
+	return nbd_driver_change(attachment->driver, attachment->index, &change, NULL);
 }
 
 bool
@@ -378,7 +379,7 @@ attachment_hand_over(struct attachment *attachment, const struct upstream *upstr
 		if (!is_new[i])
 			continue;
 		warn_about_change(attachment, upstream, connection);
-		if (!hand_over_one(attachment, connection->fd, error))
+		if (!hand_over_one(attachment, connection->fd, upstream->plan->remote, error))
 			return false;
 	}
 	/* Handing over has set the one that was given, but the process of the shorter one may have
@@ -387,7 +388,7 @@ attachment_hand_over(struct attachment *attachment, const struct upstream *upstr
 		change_timeout(attachment, attachment->plan->timeout
 						   ? attachment->plan->timeout * 1000
 						   : TIMEOUT_MS);
-	attachment->changing = attachment->renewing = false;
+	attachment->changing = attachment->renewing = attachment->limited = false;
 	return true;
 }
 
@@ -415,4 +416,14 @@ attachment_prepare_renewal(struct attachment *attachment)
 	attachment->renewing = true;
 	change_timeout(attachment, TIMEOUT_SOON_MS);
 	g_usleep(TIMEOUT_PAUSE_US);
+}
+
+void
+attachment_end_connection(struct attachment *attachment, unsigned int timeout)
+{
+	const struct nbd_driver_change change = {.backend = attachment->backend,
+						 .timeout = &timeout};
+
+	attachment->changing = attachment->limited = true;
+	nbd_driver_change(attachment->driver, attachment->index, &change, NULL);
 }

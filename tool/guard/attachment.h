@@ -23,6 +23,7 @@ struct attachment {
 	uint64_t size; /* bytes, when it was attached */
 	bool changing; /* since attachment_prepare_change() */
 	bool renewing; /* since attachment_prepare_renewal() */
+	bool limited;  /* since attachment_end_connection() */
 };
 
 /* `backend` is taken over.  The driver is opened; false with an error. */
@@ -62,11 +63,8 @@ bool
 attachment_hand_over(struct attachment *attachment, const struct upstream *upstream,
 		     const bool *is_new, GError **error);
 
-/*
- * Offers the kernel a connection, for a device with a timeout.  Returns whether the kernel took
- * it, which it does only in place of a dead one.  An error of the kernel means no: the device is
- * being detached.
- */
+/* Offers the kernel a connection, which it takes only in place of a dead one.  False: it didn't
+ * even look, because the device is being detached. */
 bool
 attachment_offer(struct attachment *attachment, int socket);
 
@@ -89,5 +87,13 @@ attachment_prepare_change(struct attachment *attachment);
  * shortened, until the new connections are handed over. */
 void
 attachment_prepare_renewal(struct attachment *attachment);
+
+/*
+ * Has the kernel end the connection of a device without a timeout, within five seconds: at its next
+ * look at a request in flight.  Until the next connection is handed over, the device has `timeout`
+ * (seconds).
+ */
+void
+attachment_end_connection(struct attachment *attachment, unsigned int timeout);
 
 #endif

@@ -16,7 +16,9 @@
 struct upstream_plan {
 	char *place; /* the image's absolute path, or an NBD URI */
 	bool remote; /* it is a URI: no server of ours, no server options, no control socket */
-	unsigned int connections;  /* >= 1 */
+	unsigned int connections; /* >= 1 */
+	unsigned int silence; /* seconds until a remote server that answers nothing is given up; 0:
+				 the kernel has a timeout, or the server is ours */
 	enum server_kind server;   /* if not remote */
 	GPtrArray *server_options; /* see tool/server/server_command.h: "--offset=512"; without
 				      direct I/O */

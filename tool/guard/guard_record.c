@@ -114,6 +114,7 @@ describe_device(const struct guard_plan *plan, const struct guard_progress *prog
 	json_object_set_new(object, "flags", json_integer(progress->flags));
 	json_object_set_new(object, "force", json_boolean(plan->upstream.force));
 	json_object_set_new(object, "connections", json_integer(plan->upstream.connections));
+	json_object_set_new(object, "silence", json_integer(plan->upstream.silence));
 	json_object_set_new(object, "server", json_integer(plan->upstream.server));
 	json_object_set_new(object, "options", options_array(plan->upstream.server_options));
 	json_object_set_new(
@@ -257,6 +258,7 @@ recall_device(json_t *object, struct guard_plan *plan, struct guard_progress *pr
 		.hostname = bytes(object, "tls-hostname"),
 	};
 	upstream->connections = MAX((unsigned int)number(object, "connections"), 1);
+	upstream->silence = (unsigned int)number(object, "silence");
 	upstream->server = (enum server_kind)number(object, "server");
 	upstream->server_options = options_of(object);
 	upstream->direct_io = text(object, "planned-direct-io");

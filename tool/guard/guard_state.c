@@ -122,6 +122,7 @@ guard_restore(struct guard *guard, GError **error)
 		return false;
 	}
 	upstream_release(&guard->upstream);
+	guard->silence = (struct silence){.since = 0};
 	record_remote(guard);
 	return true;
 }

@@ -9,6 +9,7 @@
 #include "tool/guard/guard_link.h"
 #include "tool/guard/guard_plan.h"
 #include "tool/guard/guard_record.h"
+#include "tool/guard/silence.h"
 #include "tool/guard/upstream.h"
 
 struct guard {
@@ -17,8 +18,9 @@ struct guard {
 	struct guard_link link;
 	struct guard_record record;
 	const struct guard_plan *plan;
-	int signals;   /* signalfd */
-	int looking;   /* where the result of a look at the other servers comes from; -1: none */
+	int signals; /* signalfd */
+	int looking; /* where the result of a look at the other servers comes from; -1: none */
+	struct silence silence;
 	char *misfits; /* what it was (tool/guard/other_servers.h) */
 };
 

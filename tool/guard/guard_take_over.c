@@ -158,6 +158,9 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 	if (control)
 		return take_server(guard, progress, server, error);
 	upstream_set_unseen(&guard->upstream);
+	/* The guard may have been killed before it took a limit away. */
+	if (plan->upstream.silence > 0)
+		guard->attachment.changing = guard->attachment.limited = true;
 	return true;
 }
 
@@ -165,21 +168,21 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 
 /* Offers the kernel a connection that never answers and soon ends: the kernel then repeats its
  * requests, as after the loss of any connection.  Returns the other end, or -1: the kernel did not
- * take it. */
+ * take it, so it ended when it was closed here. */
 static int
 offer_probe(struct attachment *attachment)
 {
+	int CLEANUP_CLOSE probe = -1;
+	struct pollfd end = {.events = POLLIN};
 	int pair[2];
-	bool taken;
+	bool offered;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return -1;
-	taken = attachment_offer(attachment, pair[0]);
+	probe = end.fd = pair[1];
+	offered = attachment_offer(attachment, pair[0]);
 	close(pair[0]);
-	if (taken)
-		return pair[1];
-	close(pair[1]);
-	return -1;
+	return offered && !(poll(&end, 1, 0) == 1 && end.revents & POLLHUP) ? steal_fd(&probe) : -1;
 }
 
 /* This does not connect to the server, which may allow only one connection. */

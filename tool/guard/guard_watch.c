@@ -3,6 +3,7 @@
 
 #include "tool/device/device.h"
 #include "tool/failure.h"
+#include "tool/guard/guard_silence.h"
 #include "tool/guard/guard_take_over.h"
 #include "tool/nap.h"
 
@@ -447,7 +448,7 @@ static void
 wait_for_news(struct guard *guard)
 {
 	const struct upstream *upstream = &guard->upstream;
-	int timeout = look_again(upstream);
+	int timeout = guard_silence_next(guard, look_again(upstream));
 	unsigned int count = 4;
 	g_autofree struct pollfd *fds = g_new0(struct pollfd, count + upstream->plan->connections);
 
@@ -480,6 +481,7 @@ guard_watch(struct guard *guard)
 
 		wait_for_news(guard);
 		guard_probe_unseen(guard);
+		guard_silence_look(guard);
 		renew_keys(guard);
 		if (!upstream_is_lost(&guard->upstream, &crashed, &why))
 			continue;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/guard/upstream_remote.h"
 
+#include "tool/server/peer.h"
+
 #include "common/log.h"
 #include "nbd/protocol.h"
 
@@ -49,6 +51,9 @@ connect_lacking(struct upstream *upstream, bool any, unsigned int limit_ms, GErr
 					     &search, limit_ms, &found, error))
 		return false;
 	upstream_remote_use(upstream, uris->pdata[found]);
+	/* The silence of a server whose only request is a flush is not in the device's figures. */
+	for (unsigned int i = 0; upstream->plan->silence > 0 && i < count; i++)
+		peer_watch(connections[i]->fd, 2 * upstream->plan->silence);
 	return !upstream->plan->tls.proxy ||
 	       proxies_start(&upstream->proxies, connections, count, uris->pdata[found], error);
 }

@@ -119,9 +119,12 @@ const struct option_row attach_option_rows[] = {
 		.help = "replace a connection that leaves a request unanswered for this long; 0 means the default",
 		.manual =
 			"If a request on a connection gets no reply within this time, the kernel\n"
-			"considers the connection dead.  0, the default, means 30 seconds for a\n"
-			"URI and for several connections, and no limit for an image on one\n"
-			"connection.\n",
+			"considers the connection dead.  When a server has died, the kernel sends\n"
+			"the requests in flight again only after this time.  0, the default, means\n"
+			"30 seconds for several connections, and no limit for one connection: then\n"
+			"the kernel sends them again after at most 5 seconds, and the guard\n"
+			"replaces the connection to a remote server that has answered no request\n"
+			"at all for 30 seconds.\n",
 	},
 	{
 		.name = "dead-timeout",

@@ -162,7 +162,7 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 	const char *wrong = remote ? option_for_images(options) : NULL;
 	const char *tls_option = remote ? NULL : attach_tls_option(&options->tls);
 	struct upstream_tls tls = {.wanted = false};
-	unsigned int timeout = options->timeout;
+	unsigned int timeout = options->timeout, silence = 0;
 
 	*plan = (struct guard_plan){.upstream.place = place};
 	if (wrong)
@@ -182,14 +182,19 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 		upstream_tls_fini(&tls);
 		return false;
 	}
-	if (timeout == 0 && (remote || options->connections > 1))
+	/* With several connections, the kernel always has a limit.  With one, the guard knows when
+	 * the server has died, or is silent. */
+	if (timeout == 0 && options->connections > 1)
 		timeout = DEFAULT_TIMEOUT;
+	if (timeout == 0 && remote)
+		silence = DEFAULT_TIMEOUT;
 	*plan = (struct guard_plan){
 		.upstream =
 			{
 				.place = place,
 				.remote = remote,
 				.connections = options->connections,
+				.silence = silence,
 				.server = (enum server_kind)options->server,
 				.server_options =
 					server_options(options, image_file_in_ceph(place)),

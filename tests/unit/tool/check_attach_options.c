@@ -71,6 +71,7 @@ START_TEST(image_has_one_connection_and_no_timeout)
 	ck_assert(!plan.attachment.read_only && !plan.attachment.partscan);
 	ck_assert_uint_eq(plan.attachment.block_size, 0);
 	ck_assert_uint_eq(plan.attachment.timeout, 0);
+	ck_assert_uint_eq(plan.upstream.silence, 0);
 	ck_assert_uint_eq(plan.attachment.dead_timeout, 60);
 }
 END_TEST
@@ -105,11 +106,18 @@ START_TEST(connections_share_the_threads_of_all_processors)
 }
 END_TEST
 
-START_TEST(remote_server_has_a_timeout)
+/* With a timeout, Linux would repeat the requests of a lost connection only when that is over. */
+START_TEST(uri_has_one_connection_and_no_timeout)
 {
 	make_plan(true);
 	ck_assert(plan.upstream.remote);
+	ck_assert_uint_eq(plan.upstream.connections, 1);
+	ck_assert_uint_eq(plan.attachment.timeout, 0);
+	ck_assert_uint_eq(plan.upstream.silence, 30);
+	set("connections", "2");
+	make_plan(true);
 	ck_assert_uint_eq(plan.attachment.timeout, 30);
+	ck_assert_uint_eq(plan.upstream.silence, 0);
 }
 END_TEST
 
@@ -376,7 +384,7 @@ main(void)
 		{.test = image_has_one_connection_and_no_timeout},
 		{.test = several_connections_have_a_timeout_and_threads},
 		{.test = connections_share_the_threads_of_all_processors},
-		{.test = remote_server_has_a_timeout},
+		{.test = uri_has_one_connection_and_no_timeout},
 		{.test = timeouts_are_taken_as_given},
 		{.test = what_the_server_must_know_is_told},
 		{.test = server_of_swap_space_locks_little_memory},

@@ -31,6 +31,7 @@ begin(void)
 	plan = (struct guard_plan){
 		.upstream = {.place = (char *)PLACE,
 			     .connections = 3,
+			     .silence = 31,
 			     .server = SERVER_NBDKIT,
 			     .direct_io = "auto",
 			     .force = true,
@@ -150,6 +151,7 @@ START_TEST(next_guard_knows_all)
 	ck_assert_str_eq(progress.misfits, "a can't");
 	ck_assert_str_eq(progress.ceph_fence, "192.0.2.7:0/1+free");
 	ck_assert_uint_eq(progress.flags, 0x6d);
+	ck_assert_uint_eq(taken.upstream.silence, 31);
 	ck_assert(taken.upstream.connections == 3 && taken.upstream.server == SERVER_NBDKIT &&
 		  taken.upstream.force && !taken.upstream.remote);
 	ck_assert_uint_eq(taken.upstream.server_options->len, 2);
