@@ -195,8 +195,8 @@ struct backing_kind {
 	/* Releases it, as if it had never been taken. */
 	void (*unlock)(struct backing *backing);
 
-	/* Returns whether another server has the backing now, so that nothing may succeed here.
-	 * Never waits. NULL: that can't be. */
+	/* Returns whether another server may have the backing now, so that nothing may succeed
+	 * here. Never waits. NULL: that can't be. */
 	bool (*is_fenced)(const struct backing *backing);
 
 	/* Ends waits for another server that has the backing, with -ESHUTDOWN, because this one

@@ -174,7 +174,8 @@ rbd_lock_check(const struct backing *backing, const struct image_config *config,
 			"%s: lock=exclusive is not possible for a reader of an image in Ceph, which can't keep writers away; "
 			"a snapshot does not change, and lock=auto or shared takes no lock",
 			backing->path);
-	if (!writable || !is_exclusive(config) || store_of(backing)->facts.can_lock)
+	if (!writable || !is_exclusive(config) ||
+	    rbd_has(store_of(backing), RBD_HAS_EXCLUSIVE_LOCK))
 		return 0;
 	return error_set(
 		error, -EOPNOTSUPP,
@@ -378,7 +379,7 @@ rbd_put_status(const struct backing *backing, struct json *json)
 	json_put_string(json, "namespace", store->name.space ? store->name.space : "");
 	json_put_string(json, "image", store->name.image);
 	json_put_string(json, "snapshot", store->name.snapshot ? store->name.snapshot : "");
-	put_features(json, store->facts.features);
+	put_features(json, atomic_load(&store->features));
 	json_put_bool(json, "lock_owner",
 		      atomic_load(&store->held) && !atomic_load(&store->fenced));
 	put_lock_address(json, store);

@@ -3,6 +3,7 @@
 
 #include "engine/backing/rbd_loss.h"
 #include "engine/backing/rbd_pending.h"
+#include "engine/backing/rbd_size.h"
 
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -278,6 +279,9 @@ take_and_tell(struct attempt *attempt, char **error)
 	pthread_mutex_lock(&store->mutex);
 	atomic_store(&store->held, r == 0);
 	store->taking = false;
+	/* What was told before, nobody has asked about. */
+	if (r == 0)
+		rbd_size_doubt(store);
 	/* Changes of another export of the image wait for longer than a start. */
 	if (r == 0 || !attempt->at_start || !store->waiting || begin(store) < 0)
 		calls = waiting_calls(store);

@@ -11,13 +11,17 @@
 /* Name of the file, and of its only symbol, a struct rbd_module. The symbol's name changes with the
  * structure. */
 #define RBD_MODULE_FILE   "nbdloop-rbd.so"
-#define RBD_MODULE_SYMBOL "nbdloop_rbd_module_7"
+#define RBD_MODULE_SYMBOL "nbdloop_rbd_module_8"
 
 /* The most seconds that opening an image may wait for the cluster. */
 #define RBD_OPEN_SECONDS 10
 
 /* The most seconds that a living client takes to answer. */
 #define RBD_ANSWER_SECONDS 5
+
+/* Features of an image, as bits. */
+#define RBD_HAS_EXCLUSIVE_LOCK (UINT64_C(1) << 2)
+#define RBD_HAS_FAST_DIFF      (UINT64_C(1) << 4) /* finding extents is cheap */
 
 struct rbd_image; /* the module's */
 
@@ -39,9 +43,6 @@ struct rbd_facts {
 	char identity[192]; /* the same only for the same bytes: cluster, pool, namespace, image id,
 			       snapshot */
 	char cluster[40];   /* the cluster's fsid */
-	uint64_t features;  /* RBD_FEATURE_* */
-	bool can_lock;      /* has the feature exclusive-lock */
-	bool maps_objects;  /* has the feature fast-diff: finding extents is cheap */
 	bool writable;
 };
 
@@ -78,7 +79,9 @@ struct rbd_module {
 		       bool whole, extent_visit visit, void *data);
 
 	int64_t (*size)(struct rbd_image *image);
-	/* Has `updated` called whenever the size may have changed, until close(); on any thread,
+	int (*features)(struct rbd_image *image, uint64_t *features);
+	/* Has `updated` called whenever the size, the features or the snapshots may have changed,
+	 * or another client may have broken the lock, until close(); on any thread,
 	 * one of librbd's that must not wait. Only for an image that is open for writing: Ceph
 	 * tells others nothing. */
 	int (*watch)(struct rbd_image *image, void (*updated)(void *data), void *data);

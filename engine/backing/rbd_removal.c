@@ -131,7 +131,7 @@ way_out(int r)
 	case -EPERM:
 	case -EACCES: return "; the user of Ceph needs the right to, as profile rbd has it";
 	case -EROFS: return "; its lock can't be had: `rbd lock ls` shows who has it";
-	case -ESHUTDOWN: return ": another client has fenced this server";
+	case -ESHUTDOWN: return ": another client may have the image now; the log says why";
 	default: return "";
 	}
 }

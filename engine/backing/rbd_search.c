@@ -45,7 +45,7 @@ ask(struct rbd_store *store, const struct rbd_search *search, bool one, extent_v
 
 	if (!search->checkpoint)
 		r = store->module->extents(store->image, search->offset, search->length, one,
-					   store->facts.maps_objects, visit, data);
+					   rbd_has(store, RBD_HAS_FAST_DIFF), visit, data);
 	else if (rbd_checkpoint_name(store, search->checkpoint, since))
 		r = store->module->changes(store->image, since, search->offset, search->length,
 					   visit, data);

@@ -3,6 +3,7 @@
 
 #include "engine/backing/rbd_checkpoint.h"
 #include "engine/backing/rbd_loss.h"
+#include "engine/backing/rbd_trust.h"
 
 #include "common/log.h"
 #include "common/thread.h"
@@ -24,15 +25,19 @@ doubt(struct rbd_store *store)
 	pthread_cond_signal(&store->news);
 }
 
+void
+rbd_size_doubt(struct rbd_store *store)
+{
+	pthread_mutex_lock(&store->sizing);
+	doubt(store);
+	pthread_mutex_unlock(&store->sizing);
+}
+
 /* On a thread of librbd's. */
 static void
 updated(void *data)
 {
-	struct rbd_store *store = data;
-
-	pthread_mutex_lock(&store->sizing);
-	doubt(store);
-	pthread_mutex_unlock(&store->sizing);
+	rbd_size_doubt(data);
 }
 
 /* Returns how much of a change fits into the size as it is known, in bytes. */
@@ -87,7 +92,7 @@ judge(const struct rbd_store *store, const struct backing_call *call)
 }
 
 /* Ends the changes that had to wait. Without the size, nobody knows how much of them was carried
- * out. */
+ * out; without an answer about the lock, whether another client's came after them. */
 static void
 settle(struct rbd_store *store, struct backing_call *call, bool known)
 {
@@ -164,15 +169,17 @@ ask(struct rbd_store *store)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
 	int64_t size = store->module->size(store->image);
+	int r = size < 0 ? (int)size : rbd_trust_confirm(store);
 
 	if (size >= 0 && atomic_exchange(&store->size, (uint64_t)size) > (uint64_t)size)
 		store->shrunk = true;
 	else if (size < 0)
-		rbd_loss_note(store, false, (int)size);
-	if (size < 0 && size != -ESHUTDOWN && log_limit_pass(&limit, NULL))
-		log_error("%s: its size can't be read: %s", store->path, strerror((int)-size));
+		rbd_loss_note(store, false, r);
+	if (r < 0 && r != -ESHUTDOWN && log_limit_pass(&limit, NULL))
+		log_error("%s: its size, features and lock can't be read, and changes fail: %s",
+			  store->path, strerror(-r));
 	store->unlearned = true; /* the update may be one of these */
-	return size < 0 ? (int)size : 0;
+	return r;
 }
 
 /* Sleeps until there is news. The caller holds .sizing. */

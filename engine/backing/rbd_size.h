@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The size of an image in Ceph, which others may change while it is served.
+ * The size of an image in Ceph, which others may change while it is served, like its features,
+ * which decide whether there is an exclusive lock at all.
  *
- * librbd carries out only a part of a change that goes beyond the end of the image, and reports
- * success. So the store knows the size: Ceph tells of each update of the image, and a thread then
- * asks for the size. librbd's own threads can't ask, because the answer may need them.
+ * librbd carries out only a part of a change that goes beyond the end of the image, and goes on
+ * writing when the lock is gone; it reports success both times. So the store asks: Ceph tells of
+ * each update of the image, and a thread then asks for the size, the features and the owner of the
+ * lock. Until it has the answers, no change is acknowledged. librbd's own threads can't ask,
+ * because the answer may need them.
  */
 #ifndef ENGINE_BACKING_RBD_SIZE_H
 #define ENGINE_BACKING_RBD_SIZE_H
@@ -18,6 +21,10 @@ rbd_size_begin(struct rbd_store *store);
 /* No call may be in flight. */
 void
 rbd_size_end(struct rbd_store *store);
+
+/* Has the thread ask. Never waits. */
+void
+rbd_size_doubt(struct rbd_store *store);
 
 /* Takes a change that librbd calls a success, if it is not sure that all of it was carried out: it
  * ends when the size is known, by rbd_loss_finish(). Never waits. */

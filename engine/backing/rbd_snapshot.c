@@ -76,7 +76,8 @@ check(struct rbd_store *store, char **error)
 				 "Ceph can make a snapshot of it",
 				 store->path);
 	if (atomic_load(&store->fenced))
-		return error_set(error, -ESHUTDOWN, "%s: another client has fenced this server",
+		return error_set(error, -ESHUTDOWN,
+				 "%s: another client may have the image now; the log says why",
 				 store->path);
 	if (rbd_pending_is_late(store))
 		return error_set(error, -ETIMEDOUT,
@@ -238,7 +239,7 @@ way_out(int r)
 	case -EROFS:
 		return "; its lock can't be had, or it has features that librbd does not know: "
 		       "`rbd lock ls` and `rbd info` show them";
-	case -ESHUTDOWN: return ": another client has fenced this server";
+	case -ESHUTDOWN: return ": another client may have the image now; the log says why";
 	case -ETIMEDOUT: return "; `ceph status` shows the cluster's state";
 	default: return "";
 	}

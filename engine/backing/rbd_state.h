@@ -24,8 +24,8 @@ struct rbd_store {
 	_Atomic bool force;     /* which may be taken away from a living owner */
 	_Atomic bool held;      /* this process has the lock, as far as it knows */
 	_Atomic bool changed;   /* a change was started without the lock */
-	_Atomic bool fenced;    /* the cluster refuses this process, or has given the lock away:
-				   nothing may succeed any more */
+	_Atomic bool fenced;    /* the cluster refuses this process, or the lock is lost: nothing
+				   may succeed any more */
 
 	/* Taking the lock: see rbd_lock.c. */
 	pthread_mutex_t mutex; /* guards the members below */
@@ -38,9 +38,10 @@ struct rbd_store {
 	char owner[128]; /* of the lock, as Ceph names the client, when it was asked last; "": not
 			    known, or free then */
 
-	/* The size, as others change it: see rbd_size.c. */
+	/* What others change meanwhile: see rbd_size.c. */
+	_Atomic uint64_t features;   /* as far as they are known */
 	_Atomic uint64_t size;       /* in bytes, as far as it is known; writable images only */
-	_Atomic bool resized;        /* it may be another one by now, and .sizer asks */
+	_Atomic bool resized;        /* both may be others by now, the lock lost; .sizer asks */
 	pthread_mutex_t sizing;      /* guards the members below; held only for moments */
 	pthread_cond_t news;         /* for .sizer */
 	unsigned int doubts;         /* reasons to ask, so far */
@@ -85,6 +86,12 @@ struct rbd_store {
 	unsigned int users;
 	struct rbd_store *next;
 };
+
+static inline bool
+rbd_has(const struct rbd_store *store, uint64_t feature)
+{
+	return atomic_load(&store->features) & feature;
+}
 
 static inline bool
 rbd_call_changes(const struct backing_call *call)

@@ -8,6 +8,7 @@
 #include "engine/backing/rbd_size.h"
 #include "engine/backing/rbd_snapshot.h"
 #include "engine/backing/rbd_thread.h"
+#include "engine/backing/rbd_trust.h"
 
 #include "common/error.h"
 #include "common/thread.h"
@@ -182,6 +183,9 @@ rbd_store_get(const struct rbd_module *module, const struct rbd_place *place,
 	if (r == 0 && (r = rbd_pending_begin(store)) < 0)
 		error_set(error, r, "%s: no thread can be started: %s", place->name, strerror(-r));
 	/* After the watch has begun, which tells of later ones. */
+	if (r == 0 && (r = rbd_trust_confirm(store)) < 0)
+		error_set(error, r, "%s: its features can't be read: %s", place->name,
+			  strerror(-r));
 	if (r == 0 && (r = rbd_checkpoints_learn(store)) < 0)
 		error_set(error, r, "%s: its checkpoints can't be read: %s", place->name,
 			  strerror(-r));

@@ -82,7 +82,7 @@ image_fills_cache(const struct image *image); /* image_cache() has an effect now
 bool
 image_has_holes(const struct image *image); /* extents_visit() can find holes */
 bool
-image_is_fenced(const struct image *image); /* another server has the image now: every operation
+image_is_fenced(const struct image *image); /* another server may have the image: every operation
 					       fails with -ESHUTDOWN */
 void
 image_stop_waiting(

@@ -56,7 +56,7 @@ struct io {
 
 	/* 0, or -errno: -EINVAL or (WRITE, ZERO) -ENOSPC if the range is outside the image; -EPERM
 	 * if the image is read-only; -EOPNOTSUPP only with IO_FAST; -ECANCELED, see .wanted;
-	 * -ENOSPC if there is no room; -ESHUTDOWN if another server has the image now, so that the
+	 * -ENOSPC if there is no room; -ESHUTDOWN if another server may have the image, so that the
 	 * client must look for it there; -EIO for every other error, and if the file is shorter
 	 * than the image. After a failure, the contents of the buffer (READ) or of the
 	 * range (all others) are undefined. */

@@ -209,16 +209,12 @@ learn_facts(struct rbd_image *image, const struct rbd_place *place, struct rbd_f
 	int r = rados_cluster_fsid(image->cluster, facts->cluster, sizeof(facts->cluster));
 
 	if (r >= 0)
-		r = rbd_get_features(image->image, &facts->features);
-	if (r >= 0)
 		r = rbd_get_id(image->image, id, sizeof(id));
 	if (r >= 0)
 		r = set_patience(image->cluster, 0);
 	if (r < 0)
 		return error_set(error, r, "%s: its properties can't be read: %s", place->name,
 				 strerror(-r));
-	facts->can_lock = facts->features & RBD_FEATURE_EXCLUSIVE_LOCK;
-	facts->maps_objects = facts->features & RBD_FEATURE_FAST_DIFF;
 	snprintf(facts->identity, sizeof(facts->identity), "%s/%lld/%s/%s@%s", facts->cluster,
 		 (long long)rados_ioctx_get_id(image->pool), place->space ? place->space : "", id,
 		 place->snapshot ? place->snapshot : "");
@@ -279,6 +275,17 @@ image_size(struct rbd_image *image)
 	return r < 0 ? r : (int64_t)size;
 }
 
+_Static_assert(RBD_HAS_EXCLUSIVE_LOCK == RBD_FEATURE_EXCLUSIVE_LOCK, "the engine's is Ceph's");
+_Static_assert(RBD_HAS_FAST_DIFF == RBD_FEATURE_FAST_DIFF, "the engine's is Ceph's");
+
+static int
+image_features(struct rbd_image *image, uint64_t *features)
+{
+	int r = rbd_get_features(image->image, features);
+
+	return r < 0 ? r : 0;
+}
+
 static int
 image_watch(struct rbd_image *image, void (*updated)(void *data), void *data)
 {
@@ -288,13 +295,14 @@ image_watch(struct rbd_image *image, void (*updated)(void *data), void *data)
 	return r;
 }
 
-__attribute__((visibility("default"))) extern const struct rbd_module nbdloop_rbd_module_7;
-const struct rbd_module nbdloop_rbd_module_7 = {
+__attribute__((visibility("default"))) extern const struct rbd_module nbdloop_rbd_module_8;
+const struct rbd_module nbdloop_rbd_module_8 = {
 	.open = image_open,
 	.close = image_close,
 	.start = rbd_image_start,
 	.extents = rbd_image_extents,
 	.size = image_size,
+	.features = image_features,
 	.watch = image_watch,
 	.lock_owner = rbd_image_lock_owner,
 	.answers = rbd_image_answers,

@@ -29,8 +29,7 @@ log_removal(const struct offer *offer, bool fenced)
 	unsigned int connections = atomic_load_explicit(&offer->connections, memory_order_relaxed);
 
 	if (fenced)
-		log_info("export \"%s\": another server has fenced this one: its image is opened "
-			 "again",
+		log_info("export \"%s\": another server may have its image: it is opened again",
 			 offer->facts.name);
 	else
 		log_info("export \"%s\": removed; its clients stay (%u connections)",

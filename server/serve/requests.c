@@ -27,7 +27,7 @@ static void
 end_after_loss(struct conn *conn)
 {
 	if (!conn->lost)
-		conn_warn(conn, "another server has the image now");
+		conn_warn(conn, "another server may have the image now");
 	conn_abort(conn);
 }
 

@@ -84,6 +84,7 @@ static bool
 tells_of_loss(const char *line)
 {
 	return strstr(line, ": another client has fenced this server ") ||
+	       strstr(line, ": this server has lost the image's lock") ||
 	       strstr(line, ": another client has had the image since ");
 }
 

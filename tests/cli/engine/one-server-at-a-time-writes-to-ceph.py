@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Two servers of an image in Ceph; the first is stopped, fenced by the second, and continued."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,6 +9,8 @@ import sys
 import time
 
 import nbd
+
+from control import Control
 
 DIR = sys.argv[1]
 PATIENCE = 60 * int(os.environ.get("NBDLOOP_TIME_FACTOR", "1"))
@@ -17,8 +20,9 @@ SIZE = 65536
 def start(name, *options):
     log = open(f"{DIR}/{name}.log", "w")
     socket = f"{DIR}/{name}.sock"
-    server = subprocess.Popen(["nbdloopd", f"--unix={socket}", *options, "rbd:rbd/disk"], stderr=log)
-    server.log, server.uri = log.name, f"nbd+unix:///?socket={socket}"
+    path = f"{DIR}/{name}.control"
+    server = subprocess.Popen(["nbdloopd", f"--unix={socket}", f"--control={path}", *options, "rbd:rbd/disk"], stderr=log)
+    server.log, server.control, server.uri = log.name, Control(path), f"nbd+unix:///?socket={socket}"
     until(lambda: log_has(server, "listening on"), f"{name} listens")
     return server
 
@@ -146,6 +150,37 @@ assert fourth.wait(PATIENCE) == 0, fourth.log
 one.pwrite(b"1" * SIZE, 0)
 one.flush()
 assert connect(second).pread(SIZE, 0) == b"1" * SIZE
+
+# An image whose lock another client disables, while the server has it and before it has it.
+def disable_lock():
+    subprocess.run(["rbd", "feature", "disable", "rbd/disk", "exclusive-lock", "object-map", "fast-diff"], check=True)
+
+
+reader = connect(second)
+disable_lock()
+fails(one.pwrite, b"X" * SIZE, 0)
+until(lambda: log_has(first, "disabled the image's feature exclusive-lock"), "the first server says why")
+ceph = first.control.export()["ceph"]
+assert ceph["fenced"] and not ceph["lock_owner"] and "exclusive-lock" not in ceph["features"], ceph
+until(lambda: log_has(second, "disabled the image's feature exclusive-lock"), "the second server says why")
+fails(reader.pread, SIZE, 0)
+
+# After a reload, it serves the image again only with the feature.
+first.send_signal(signal.SIGHUP)
+until(lambda: log_has(first, "the image has no exclusive lock"), "the image is refused")
+fails(connect, first)
+subprocess.run(["rbd", "feature", "enable", "rbd/disk", "exclusive-lock"], check=True)
+first.send_signal(signal.SIGHUP)
+until(lambda: open(first.log).read().count("the configuration was read again") == 3, "the first server has it again")
+one = connect(first)
+assert one.pread(SIZE, 0) == b"1" * SIZE
+one.pwrite(b"5" * SIZE, 0)
+
+# A lock that was broken without a fence.
+lock = json.loads(subprocess.check_output(["rbd", "lock", "ls", "--format=json", "rbd/disk"]))[0]
+subprocess.run(["rbd", "lock", "rm", "--rbd-blocklist-on-break-lock=false", "rbd/disk", lock["id"], lock["locker"]], check=True)
+fails(one.pwrite, b"X" * SIZE, 0)
+assert log_has(first, "this server has lost the image's lock"), open(first.log).read()
 
 for server in first, second:
     server.terminate()

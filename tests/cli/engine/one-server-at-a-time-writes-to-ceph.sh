@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Of two servers of an image in Ceph, only one writes. The other fences it with force=on, even if it
 # stands still at that moment: when it goes on, none of its writes arrives any more, it ends its
-# clients' connections, and lets no new client in. After a reload, it opens the image again.
+# clients' connections, and lets no new client in. After a reload, it opens the image again. The
+# same holds when another client takes the lock away from all, by disabling the feature.
 . "$(dirname "$0")/../../lib/functions.sh"
 
 [ -e "$top_builddir/engine/.libs/nbdloop-rbd.so" ] || skip "built without librbd"

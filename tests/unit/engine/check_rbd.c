@@ -240,6 +240,94 @@ START_TEST(change_refused_without_the_lock_is_a_loss)
 }
 END_TEST
 
+/* Returns a store that has the lock, and has asked about it since. */
+static struct rbd_store *
+get_locked(void)
+{
+	struct rbd_store *store;
+
+	ceph_begin(NULL);
+	store = ceph_get("disk", false);
+	atomic_store(&store->exclusive, true);
+	ck_assert_int_eq(ceph_call(store, CALL_WRITE), 0);
+	return store;
+}
+
+/* The first write is acknowledged, though librbd calls it a success, only if the lock is there. */
+static void
+expect_loss(struct rbd_store *store, const char *why)
+{
+	ck_assert_int_eq(ceph_call(store, CALL_WRITE), -ESHUTDOWN);
+	ck_assert_int_eq(ceph_call(store, CALL_READ), -ESHUTDOWN);
+	ck_assert_int_eq(ceph_call(store, CALL_FLUSH), -ESHUTDOWN);
+	ck_assert(atomic_load(&store->fenced));
+	ck_assert(log_capture_has(LOG_LEVEL_ERROR, why));
+	rbd_store_put(store);
+}
+
+START_TEST(lock_that_another_client_disabled_is_a_loss)
+{
+	struct rbd_store *store = get_locked();
+
+	atomic_store(&ceph.features, 0);
+	ceph.updated(ceph.data);
+	expect_loss(store, "disabled the image's feature exclusive-lock");
+}
+END_TEST
+
+START_TEST(lock_that_was_disabled_before_it_was_taken_is_not_trusted)
+{
+	struct rbd_store *store;
+
+	ceph_begin(NULL);
+	store = ceph_get("disk", false);
+	atomic_store(&store->exclusive, true);
+	atomic_store(&ceph.features, 0);
+	expect_loss(store, "disabled the image's feature exclusive-lock");
+}
+END_TEST
+
+START_TEST(lock_that_another_client_broke_is_a_loss)
+{
+	struct rbd_store *store = get_locked();
+
+	pthread_mutex_lock(&ceph_locking);
+	ceph.owner = (struct rbd_owner){"9.9.9.9:0/9", .watches = true};
+	pthread_mutex_unlock(&ceph_locking);
+	ceph.updated(ceph.data);
+	expect_loss(store, "this server has lost the image's lock");
+}
+END_TEST
+
+START_TEST(lock_that_librbd_renews_is_no_loss)
+{
+	struct rbd_store *store = get_locked();
+
+	pthread_mutex_lock(&ceph_locking);
+	ceph.owner.own = ceph.owner.watches = false;
+	pthread_mutex_unlock(&ceph_locking);
+	ceph.updated(ceph.data);
+	ck_assert_int_eq(ceph_call(store, CALL_WRITE), 0);
+	rbd_store_put(store);
+}
+END_TEST
+
+START_TEST(features_that_changed_are_known)
+{
+	struct rbd_store *store;
+
+	ceph_begin(NULL);
+	store = ceph_get("disk", false);
+	ck_assert(!rbd_has(store, RBD_HAS_FAST_DIFF));
+	atomic_store(&ceph.features, RBD_HAS_FAST_DIFF);
+	ceph.updated(ceph.data);
+	ck_assert_int_eq(ceph_call(store, CALL_WRITE), 0);
+	ck_assert(rbd_has(store, RBD_HAS_FAST_DIFF));
+	ck_assert(!atomic_load(&store->fenced));
+	rbd_store_put(store);
+}
+END_TEST
+
 /* ---- the lock at the start, and ceph-fence */
 
 START_TEST(exports_of_one_image_are_one_client)
@@ -284,6 +372,11 @@ main(void)
 		{.test = nothing_succeeds_after_the_server_was_fenced},
 		{.test = search_for_extents_sees_the_fence},
 		{.test = change_refused_without_the_lock_is_a_loss},
+		{.test = lock_that_another_client_disabled_is_a_loss},
+		{.test = lock_that_was_disabled_before_it_was_taken_is_not_trusted},
+		{.test = lock_that_another_client_broke_is_a_loss},
+		{.test = lock_that_librbd_renews_is_no_loss},
+		{.test = features_that_changed_are_known},
 		{.test = exports_of_one_image_are_one_client},
 		{0},
 	};

@@ -72,6 +72,8 @@ start(const char *predecessor, char **error)
 	ck_assert_int_eq(r == 0, ceph.acquired);
 	ck_assert_int_eq(r == 0, !*error);
 	if (r == 0) {
+		/* The first change makes sure that the lock is still there. */
+		ck_assert_int_eq(ceph_call(store, CALL_WRITE), 0);
 		ceph.questions = 0;
 		ck_assert_int_eq(ceph_call(store, CALL_WRITE), 0);
 		ck_assert_int_eq(ceph.questions, 0);

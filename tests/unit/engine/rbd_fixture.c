@@ -27,7 +27,7 @@ fake_open(const struct rbd_place *place, rbd_returned returned, struct rbd_image
 	*image = calloc(1, sizeof(**image));
 	ck_assert_ptr_nonnull(*image);
 	(*image)->returned = returned;
-	*facts = (struct rbd_facts){.can_lock = true, .writable = !place->read_only};
+	*facts = (struct rbd_facts){.writable = !place->read_only};
 	snprintf(facts->identity, sizeof(facts->identity), "%s", place->image);
 	ceph.open++;
 	return 0;
@@ -77,6 +77,14 @@ fake_size(struct rbd_image *image)
 	size = atomic_load(&ceph.size);
 	pthread_mutex_unlock(&ceph_sizing);
 	return size;
+}
+
+static int
+fake_features(struct rbd_image *image, uint64_t *features)
+{
+	(void)image;
+	*features = atomic_load(&ceph.features);
+	return 0;
 }
 
 static int
@@ -141,6 +149,10 @@ fake_lock_acquire(struct rbd_image *image)
 	if (ceph.refusals-- > 0)
 		return -EAGAIN;
 	ceph.acquired = true;
+	pthread_mutex_lock(&ceph_locking);
+	if (!ceph.owner.own)
+		ceph.owner = (struct rbd_owner){"127.0.0.1:0/7", .watches = true, .own = true};
+	pthread_mutex_unlock(&ceph_locking);
 	return 0;
 }
 
@@ -217,6 +229,7 @@ const struct rbd_module ceph_module = {
 	.start = fake_start,
 	.extents = fake_extents,
 	.size = fake_size,
+	.features = fake_features,
 	.watch = fake_watch,
 	.lock_owner = fake_lock_owner,
 	.answers = fake_answers,
@@ -251,6 +264,7 @@ ceph_begin(const struct rbd_owner *owner)
 {
 	memset(&ceph, 0, sizeof(ceph));
 	ceph.held_tail = &ceph.held;
+	atomic_store(&ceph.features, RBD_HAS_EXCLUSIVE_LOCK);
 	if (owner)
 		ceph.owner = *owner;
 }

@@ -29,6 +29,7 @@ struct fake_ceph {
 	struct backing_call *held, **held_tail; /* those that came meanwhile */
 	_Atomic int questions;                  /* for the owner of the lock */
 	_Atomic int64_t size;                   /* in bytes, or -errno */
+	_Atomic uint64_t features;              /* of the image */
 	_Atomic int released;                   /* the lock was given back */
 	bool stuck;                             /* it is not free after that */
 	int refusals;                           /* how often a free lock is refused */

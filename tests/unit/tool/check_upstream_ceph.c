@@ -71,6 +71,7 @@ static const struct {
 	bool lost;
 } lines[] = {
 	{LOG_LEVEL_ERROR, "rbd:p/i: another client has fenced this server and may write", true},
+	{LOG_LEVEL_ERROR, "rbd:p/i: this server has lost the image's lock, because another", true},
 	{LOG_LEVEL_ERROR, "rbd:p/i: another client has had the image since 1.2.3.4:0/1, whose",
 	 true},
 	{LOG_LEVEL_WARNING, "rbd:p/i: another client has had the image since 1.2.3.4:0/1", false},
