@@ -30,6 +30,8 @@ struct backing {
 	bool slow_zero; /* zeroing without releasing the space may write zeroes */
 	bool claimed;   /* .fd or .claim_fd has claimed the device: engine/backing/claim.h */
 	int claim_fd;   /* a descriptor that only holds the claim; -1: .fd holds it, or none */
+	bool compressed; /* the file system says so: what it compresses goes through the page
+			  * cache, also with direct I/O */
 	bool in_memory; /* a file of tmpfs or ramfs: no call waits for a disk */
 	dev_t device;   /* st_dev of a file, st_rdev of a block device */
 	ino_t inode;

@@ -137,6 +137,15 @@ open_buffered(struct backing *backing, const struct place *place, bool read_only
 
 /* Whether the file is in memory. We ignore swap space: a call waits for swapped-out pages of the
  * file as for those of any memory. */
+/* As chattr +c, or a directory with that, makes a file of btrfs; not seen is its mount option. */
+static bool
+is_compressed(int fd)
+{
+	int flags;
+
+	return ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0 && (flags & FS_COMPR_FL);
+}
+
 static bool
 is_in_memory(int fd)
 {
@@ -224,6 +233,7 @@ open_direct(struct backing *backing, const struct place *place)
 	backing->direct_align = alignment.offset;
 	backing->direct_sector = alignment.sector;
 	backing->memory_align = alignment.memory;
+	backing->compressed = is_compressed(fd);
 	backing->direct_fd = steal_fd(&fd);
 }
 

@@ -374,7 +374,10 @@ image_summary(struct image *image, bool *degraded)
 		    (!status.direct && image->config.direct_io != TRISTATE_OFF &&
 		     image->backing.page_cache);
 	if (status.direct)
-		snprintf(direct, sizeof(direct), " (%u-byte blocks)", status.direct_align);
+		snprintf(direct, sizeof(direct), " (%u-byte blocks%s)", status.direct_align,
+			 image->backing.compressed
+				 ? "; what is compressed goes through the page cache"
+				 : "");
 	else
 		in_brackets(status.direct_reason, direct);
 	if (asprintf(

@@ -283,6 +283,14 @@ take_all(struct nbd_uri *uri, GUri *parsed, GError **error)
 	return take_export(uri, parsed, error) && take_server(uri, parsed, parameters, error);
 }
 
+/* Whether the text has an IPv6 address with an interface as other programs write it:
+ * "[fe80::1%eth0]" (RFC 6874, section 2). */
+static bool
+has_bare_interface(const char *text)
+{
+	return g_regex_match_simple("\\[[0-9a-fA-F:.]+%(?!25)[^]]+\\]", text, 0, 0);
+}
+
 bool
 nbd_uri_parse(const char *text, struct nbd_uri *uri, GError **error)
 {
@@ -291,7 +299,11 @@ nbd_uri_parse(const char *text, struct nbd_uri *uri, GError **error)
 
 	*uri = (struct nbd_uri){.port = 0};
 	if (!parsed)
-		return failure(error, EINVAL, "%s: %s", text, why->message);
+		return failure(error, EINVAL, "%s: %s%s", text, why->message,
+			       has_bare_interface(text)
+				       ? ": the sign before an interface is written %25, as in "
+					 "[fe80::1%25eth0]"
+				       : "");
 	if (check_scheme(g_uri_get_scheme(parsed), &why) && take_all(uri, parsed, &why) &&
 	    check_for_kernel(uri, &why))
 		return true;
@@ -358,6 +370,16 @@ add_unix(GArray *addresses, const char *path)
 	g_array_append_val(addresses, one);
 }
 
+/* Whether it is a link-local address of IPv6 without its interface. */
+static bool
+needs_interface(const struct addrinfo *found)
+{
+	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)found->ai_addr;
+
+	return found->ai_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr) &&
+	       six->sin6_scope_id == 0;
+}
+
 static bool
 add_resolved(GArray *addresses, const struct nbd_uri *uri, GError **error)
 {
@@ -370,6 +392,13 @@ add_resolved(GArray *addresses, const struct nbd_uri *uri, GError **error)
 
 	if (r != 0)
 		return failure(error, EHOSTUNREACH, "%s: %s", uri->host, gai_strerror(r));
+	if (needs_interface(found)) {
+		freeaddrinfo(found);
+		return failure(error, EINVAL,
+			       "%s is an address of one network: name its interface, as in "
+			       "nbd://[%s%%25eth0]/",
+			       uri->host, uri->host);
+	}
 	for (const struct addrinfo *at = found; at; at = at->ai_next) {
 		struct nbd_address one = {.length = at->ai_addrlen};
 

@@ -38,6 +38,8 @@ getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
 	if (strcmp(host, "::1") == 0 && hints->ai_flags & AI_ADDRCONFIG)
 		return EAI_ADDRFAMILY;
 	six = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	if (strncmp(host, "fe80:", 5) == 0)
+		inet_pton(AF_INET6, host, &six.sin6_addr);
 	four = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(0xc0000201)};
 	*found = &first;
 	return 0;
@@ -247,6 +249,23 @@ START_TEST(loopback_of_ipv6_needs_no_other_address_of_ipv6)
 }
 END_TEST
 
+START_TEST(interface_of_a_link_local_address_is_asked_for)
+{
+	struct nbd_uri uri;
+	GError *error = NULL;
+
+	ck_assert(!nbd_uri_parse("nbd://[fe80::1%eth0]/", &uri, &error));
+	ck_assert_msg(strstr(error->message, "is written %25"), "%s", error->message);
+	g_clear_error(&error);
+	nbd_uri_fini(&uri);
+	ck_assert(nbd_uri_parse("nbd://[fe80::1]/", &uri, NULL));
+	ck_assert_ptr_null(nbd_uri_addresses(&uri, &error));
+	ck_assert_msg(strstr(error->message, "nbd://[fe80::1%25eth0]/"), "%s", error->message);
+	g_clear_error(&error);
+	nbd_uri_fini(&uri);
+}
+END_TEST
+
 START_TEST(unknown_host_is_named)
 {
 	const struct nbd_uri uri = {.host = (char *)"none", .port = 10809};
@@ -359,6 +378,7 @@ main(void)
 		{.name = "addresses"},
 		{.test = all_addresses_are_in_the_systems_order},
 		{.test = loopback_of_ipv6_needs_no_other_address_of_ipv6},
+		{.test = interface_of_a_link_local_address_is_asked_for},
 		{.test = unknown_host_is_named},
 		{.test = unix_socket_is_its_own_address},
 		{0},

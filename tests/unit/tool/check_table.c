@@ -384,7 +384,7 @@ END_TEST
 
 START_TEST(nul_in_one_line_leaves_the_others)
 {
-	static const char lines[] = "nbd0 /srv/a\nnbd1 /srv/\0b\nnbd2 /srv/c\n";
+	static const char lines[] = "\xEF\xBB\xBFnbd0 /srv/a\nnbd1 /srv/\0b\nnbd2 /srv/c\n";
 
 	read_lines(""); /* makes the file */
 	ck_assert(g_file_set_contents(path, lines, sizeof(lines) - 1, NULL));

@@ -103,6 +103,7 @@ says 2 'configuration file .*/none: No such file' -- --config "$dir/none"
 config_says 'no image' -- '# nothing'
 config_says 'conf:1: a section must come first' -- 'threads = 2'
 config_says 'conf:2: .*neither' -- '[server]' 'threads'
+config_says 'conf:2: .*neither' -- $'\xef\xbb\xbf[server]' 'threads'
 config_says 'conf:1: .*\[server\] or \[export NAME\]' -- '[server'
 config_says 'conf:2: unknown section \[disk\]' -- '# a comment' '[disk]' 'file = x'
 config_says 'conf:3: unknown option colour' -- '[server]' '; a comment' 'colour = blue'
