@@ -27,13 +27,13 @@ struct backing {
 	bool writable;
 	bool page_cache; /* this machine's page cache may hold bytes of it */
 	bool block_device;
-	bool slow_zero; /* zeroing without releasing the space may write zeroes */
-	bool claimed;   /* .fd or .claim_fd has claimed the device: engine/backing/claim.h */
-	int claim_fd;   /* a descriptor that only holds the claim; -1: .fd holds it, or none */
+	bool slow_zero;  /* zeroing without releasing the space may write zeroes */
+	bool claimed;    /* .fd or .claim_fd has claimed the device: engine/backing/claim.h */
+	int claim_fd;    /* a descriptor that only holds the claim; -1: .fd holds it, or none */
 	bool compressed; /* the file system says so: what it compresses goes through the page
 			  * cache, also with direct I/O */
-	bool in_memory; /* a file of tmpfs or ramfs: no call waits for a disk */
-	dev_t device;   /* st_dev of a file, st_rdev of a block device */
+	bool in_memory;  /* a file of tmpfs or ramfs: no call waits for a disk */
+	dev_t device;    /* st_dev of a file, st_rdev of a block device */
 	ino_t inode;
 	unsigned int block_size;    /* in bytes; block device: its logical block size; file: 1 */
 	unsigned int cache_block;   /* file: unit that the page cache reads and writes back as a
