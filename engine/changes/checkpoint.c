@@ -112,14 +112,29 @@ sync_image(struct checkpoints *set, char **error)
 				  set->image->backing.path, strerror(-r));
 }
 
+static int
+check_lock(const struct checkpoints *set, char **error)
+{
+	if (!image_others_may_write(set->image))
+		return 0;
+	return error_set(error, -EBUSY,
+			 "%s: no checkpoints with lock=shared or off: another server may change "
+			 "the image, and its changes would not be noted; lock=exclusive keeps it "
+			 "out",
+			 set->image->backing.path);
+}
+
 /* Prepares one that has a bitmap. */
 static int
 prepare_noted(struct checkpoints *set, const char *name, uint64_t granule,
 	      struct checkpoint **prepared, char **error)
 {
-	struct checkpoint *checkpoint = prepare_one(set, name, granule);
-	int r;
+	struct checkpoint *checkpoint;
+	int r = check_lock(set, error);
 
+	if (r < 0)
+		return r;
+	checkpoint = prepare_one(set, name, granule);
 	if (!checkpoint)
 		return -ENOMEM;
 	/* From now on, checkpoints_discard() undoes it. */

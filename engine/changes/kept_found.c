@@ -102,6 +102,11 @@ judge(struct checkpoints *set, struct witness *now, char reason[REASON_MAX])
 	}
 	if (seen == 0 && !witness_is_of_image(&header->witness, now, reason))
 		return LEFT;
+	if (image_others_may_write(set->image)) {
+		snprintf(reason, REASON_MAX,
+			 "with lock=shared or off, another server may change the image unseen");
+		return REFUSED;
+	}
 	r = r < 0 ? r : seen;
 	if (r < 0) {
 		snprintf(reason, REASON_MAX, "can't tell whether the image was changed: %s",

@@ -308,6 +308,14 @@ image_writable(const struct image *image)
 }
 
 bool
+image_others_may_write(const struct image *image)
+{
+	unsigned int lock = image->config.lock;
+
+	return lock == LOCK_OFF || (lock == LOCK_SHARED && image->backing.writable);
+}
+
+bool
 image_discards(const struct image *image)
 {
 	return image->config.discard == TRISTATE_ON;

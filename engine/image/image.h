@@ -74,6 +74,9 @@ image_sector_size(const struct image *image); /* in bytes, a power of 2: 1, or 5
 bool
 image_writable(const struct image *image);
 bool
+image_others_may_write(const struct image *image); /* the lock lets other servers change the image,
+						      which this one does not see */
+bool
 image_discards(const struct image *image); /* discard=on */
 bool
 image_direct(const struct image *image); /* whether direct I/O is on now */

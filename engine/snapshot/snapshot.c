@@ -187,6 +187,19 @@ check_possible(const struct snapshot_order *order, char **error)
 	return 0;
 }
 
+/* A copy needs to see each change before it is made; a clone does not. */
+static int
+check_lock(const struct image *image, bool cloned, char **error)
+{
+	if (cloned || !image_others_may_write(image))
+		return 0;
+	return error_set(error, -EBUSY,
+			 "%s: with lock=shared or off, a snapshot needs a file system that clones "
+			 "files: another server may change the image, and the old data would not "
+			 "be copied before; lock=exclusive keeps it out",
+			 image->backing.path);
+}
+
 /* A copy may be broken already: the disk gave errors when it was looked at. */
 static int
 check_whole(const struct image *copy, char **error)
@@ -226,7 +239,7 @@ prepare(const struct snapshot_order *order, const struct snapshot_wish *wish,
 		r = prepare_copy(order, wish, directory, &prepared->copy, error);
 	if (r == 0)
 		prepared->clone = prepare_clone(order->image, directory);
-	return r;
+	return r < 0 ? r : check_lock(order->image, prepared->clone >= 0, error);
 }
 
 /* Has all backings that can make their snapshots at once. */
@@ -305,7 +318,10 @@ finish(struct snapshot_order *order, struct preparation *prepared, char **error)
 		return open_own(order, prepared->own, &order->snapshot, error);
 	if (prepared->cloned)
 		return open_clone(order, prepared->clone, &order->snapshot, error);
-	r = check_whole(prepared->copy, error);
+	/* The file system may have failed to clone at the moment. */
+	r = check_lock(order->image, false, error);
+	if (r == 0)
+		r = check_whole(prepared->copy, error);
 	if (r == 0)
 		order->snapshot = steal_pointer(&prepared->copy);
 	return r;

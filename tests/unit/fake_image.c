@@ -54,6 +54,7 @@ set_facts(struct image *image, const struct fake_facts *facts, uint64_t file_siz
 		.depth = facts->depth ? facts->depth : 8,
 		.discard = facts->no_discard ? TRISTATE_OFF : TRISTATE_ON,
 		.page_cache = PAGE_CACHE_AUTO,
+		.lock = LOCK_AUTO,
 	};
 	image->sector_size = facts->align > 512 ? facts->align : 512;
 	image->sector_reason = "";

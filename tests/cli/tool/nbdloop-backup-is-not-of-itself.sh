@@ -13,10 +13,10 @@ quietly qemu-io -f raw -c "write -P 7 0 64k" "$dir/disk.img"
 cp "$dir/disk.img" "$dir/before.img"
 
 # The snapshot is copied to another export of the same server, but not to the image.
-refuses() # TARGET
+refuses() # TARGET [REASON]
 {
 	must_fail nbdloop backup --export=disk "$dir/control" "$1"
-	grep -qE -- "^nbdloop: .* is the source itself" "$dir/refused.log" || fail "nbdloop backup to $1 doesn't say it"
+	grep -qE -- "^nbdloop: .*(${2-is the source itself})" "$dir/refused.log" || fail "nbdloop backup to $1 doesn't say it"
 	expect_equal "requests that changed the image" "0 0" \
 		"$(control "$dir/control" status exports.0.counters.writes) $(control "$dir/control" status exports.0.counters.zeroes)"
 	quietly cmp "$dir/before.img" "$dir/disk.img"
@@ -31,9 +31,9 @@ refuses "nbd://127.0.0.1:$port/disk"
 refuses "nbd://127.0.0.1:$port"
 stop_server
 
-# ---- by another export of the file
+# ---- by another export of the file, of which a file system that can't clone makes no snapshot
 start_nbdloopd --control "$dir/control" --lock=shared --export "disk=$dir/disk.img" --export "again=$dir/disk.img"
-refuses "nbd+unix:///again?socket=$sock"
+refuses "nbd+unix:///again?socket=$sock" "is the source itself|a snapshot needs a file system that clones"
 stop_server
 
 # ---- other files, and other parts of the file, are none of the source

@@ -335,6 +335,26 @@ START_TEST(all_is_changed_where_nothing_is_known)
 }
 END_TEST
 
+START_TEST(image_that_other_servers_may_change_has_no_checkpoints)
+{
+	char *error;
+
+	open_with(&(struct fake_facts){0});
+	disk.image->config.lock = LOCK_SHARED;
+	ck_assert_int_eq(checkpoints_begin(&set, 1, "a", GRANULE, &error), -EBUSY);
+	ck_assert_ptr_nonnull(strstr(error, "no checkpoints with lock=shared"));
+	free(error);
+	disk.image->config.lock = LOCK_OFF;
+	ck_assert_int_eq(checkpoints_begin(&set, 1, "a", GRANULE, &error), -EBUSY);
+	free(error);
+	/* A reader's shared lock keeps writers out. */
+	disk.image->config.lock = LOCK_SHARED;
+	disk.image->backing.writable = false;
+	begin("a", GRANULE);
+	close_all();
+}
+END_TEST
+
 int
 main(void)
 {
@@ -347,6 +367,7 @@ main(void)
 		{.test = resized_part_counts_as_changed},
 		{.test = deleted_checkpoint_says_so_to_those_who_hold_it},
 		{.test = wrong_names_and_granules_are_refused},
+		{.test = image_that_other_servers_may_change_has_no_checkpoints},
 		{.test = too_many_checkpoints_are_refused},
 		{.test = checkpoint_of_two_images_begins_and_ends_in_both},
 		{.test = no_set_has_no_checkpoint},

@@ -50,6 +50,19 @@ set_times_later(void)
 		set_times();
 }
 
+START_TEST(record_is_not_trusted_where_other_servers_may_change_the_image)
+{
+	leave_closed_record();
+	disk.image->config.lock = LOCK_SHARED;
+	open_set();
+	expect_unknown("another server may change the image unseen");
+	disk.image->config.lock = LOCK_EXCLUSIVE;
+	open_set();
+	expect_unknown("another server may change the image unseen");
+	end_test();
+}
+END_TEST
+
 /* Between the judgement of the record and the first change that it notes. */
 START_TEST(change_during_opening_is_noticed)
 {
@@ -282,6 +295,7 @@ main(void)
 {
 	const struct suite_row cases[] = {
 		{.name = "opening"},
+		{.test = record_is_not_trusted_where_other_servers_may_change_the_image},
 		{.test = change_during_opening_is_noticed},
 		{.test = record_is_in_use_only_when_the_image_is_observed},
 		{.test = image_is_written_back_before_it_is_judged},

@@ -28,7 +28,8 @@ static char directory[SCRATCH_PATH];
 static struct fake_image disk;
 static struct snapshot_order order;
 
-/* A file system that can clone, and whose disk fails. */
+/* A file system that can clone a part of a file, but fails to clone a whole one, and whose disk
+ * fails. */
 static bool clones;
 static int sync_error; /* errno; 0: syncs succeed */
 
@@ -43,6 +44,10 @@ ioctl(int fd, unsigned long request, ...)
 	va_end(values);
 	if (clones && request == FICLONERANGE)
 		return 0;
+	if (request == FICLONERANGE || request == FICLONE) {
+		errno = EOPNOTSUPP;
+		return -1;
+	}
 	return (int)syscall(SYS_ioctl, fd, request, value);
 }
 
@@ -164,12 +169,32 @@ START_TEST(copy_of_an_image_that_was_truncated_lasts_if_it_has_the_rest)
 }
 END_TEST
 
+START_TEST(image_that_other_servers_may_change_is_cloned_or_refused)
+{
+	const struct snapshot_wish wish = {.scratch = directory};
+	char *error = NULL;
+
+	order = (struct snapshot_order){.image = disk.image, .name = "snap"};
+	disk.image->config.lock = LOCK_SHARED;
+	ck_assert_int_eq(snapshots_take(&order, 1, &wish, &error), -EBUSY);
+	ck_assert_ptr_nonnull(strstr(error, "a snapshot needs a file system that clones files"));
+	ck_assert_ptr_null(order.snapshot);
+	free(error);
+	/* That one fails to clone after all. */
+	clones = true;
+	ck_assert_int_eq(snapshots_take(&order, 1, &wish, &error), -EBUSY);
+	ck_assert_ptr_null(order.snapshot);
+	free(error);
+}
+END_TEST
+
 int
 main(void)
 {
 	const struct suite_row cases[] = {
 		{.name = "snapshot", .begin = begin, .end = end},
 		{.test = write_back_that_fails_before_a_clone_is_told_to_later_flushes},
+		{.test = image_that_other_servers_may_change_is_cloned_or_refused},
 		{.test = copy_of_an_image_that_was_truncated_is_broken},
 		{.test = copy_of_an_image_whose_file_was_emptied_is_broken},
 		{.test = copy_of_an_image_that_was_truncated_lasts_if_it_has_the_rest},
