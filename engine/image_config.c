@@ -36,7 +36,7 @@ const struct option_row image_option_rows[] = {
 		.manual =
 			"Limit the export to SIZE bytes after the offset, as with C<losetup\n"
 			"--sizelimit>.  0 means up to the end of the file.  The size that clients\n"
-			"see is rounded down to a multiple of the sector size.\n",
+			"see is rounded down to a multiple of C<sector-size>, if you give one.\n",
 	},
 	{
 		.name = "sector-size",
@@ -44,17 +44,14 @@ const struct option_row image_option_rows[] = {
 		.field = FIELD(sector_size),
 		.choices = sector_sizes,
 		.arg = "1|512|1024|2048|4096",
-		.help = "minimum block size for clients (default: what direct I/O needs, or else 512; 1 for an odd size)",
-		.manual =
-			"The minimum block size that clients are told to use.  Requests that are\n"
-			"not aligned to it are served correctly, but with direct I/O more slowly.\n\n"
-			"The default is the block size that direct I/O to the file needs if\n"
-			"direct I/O is on, and 512 otherwise.  The size of the export is a\n"
-			"multiple of the sector size.  The value 1 therefore serves every byte of\n"
-			"a file whose size is not a multiple of 512, and is the default for such\n"
-			"a file; direct I/O then leaves the last block of the file to the page\n"
-			"cache.  The Linux kernel's client does not ask the server for the sector\n"
-			"size: see L</Sector size>.\n",
+		.help = "minimum block size for clients (default: 1, or that of direct I/O above 512)",
+		.manual = "The minimum block size that clients are told to use.  The size of the\n"
+			  "export is a multiple of it.  Requests that are not aligned to it are\n"
+			  "served correctly, but with direct I/O more slowly.\n\n"
+			  "By default, clients are told that they may send any bytes: the minimum\n"
+			  "is 1.  It is larger if direct I/O is on and needs blocks of more than\n"
+			  "512 bytes, and if other servers may write to the image (C<lock=shared>\n"
+			  "or C<off>).  See L</Sector size>.\n",
 	},
 	{
 		.name = "direct-io",

@@ -150,19 +150,16 @@ choose_page_cache(struct image *image, char **error)
 }
 
 /*
- * A file whose size is no multiple of a sector is a file of bytes rather than a disk, and is served
- * whole, because a user who copies it over NBD wants its end, too. But with a limit that ends
- * inside a sector, the user wants the same as with losetup.
+ * A file, or a part of one, whose size is no multiple of a sector is bytes rather than a disk, and
+ * is served whole, because a user who copies it over NBD wants its end, too.
  */
 static void
 choose_bytes(struct image *image, uint64_t length)
 {
 	struct image_config *config = &image->config;
-	bool to_the_end = config->sizelimit == 0 || length < config->sizelimit;
 
 	image->sector_reason = "";
-	if (config->sector_size || image->backing.block_device || length % SECTOR == 0 ||
-	    !to_the_end)
+	if (config->sector_size || image->backing.block_device || length % SECTOR == 0)
 		return;
 	config->sector_size = 1;
 	image->sector_reason = "the size is no multiple of 512";
@@ -200,8 +197,8 @@ prepare(struct image *image, char **error)
 				   error);
 	if (r < 0)
 		return r;
-	image_set_size(image,
-		       window_round(&image->backing, &image->config, length, image->sector_size));
+	image_set_size(image, window_round(&image->backing, &image->config, length,
+					   image_min_block(image)));
 	warn_format(image);
 	warn_loss(image);
 	return 0;
@@ -295,10 +292,18 @@ image_start(const struct image *image)
 	return image->config.offset;
 }
 
+/* The engine serves any bytes, and keeps neighbours in a sector apart itself. A client that reads,
+ * changes and writes whole sectors in its place might undo what another client writes. But servers
+ * that share an image know nothing of each other's parts of sectors. */
 unsigned int
-image_sector_size(const struct image *image)
+image_min_block(const struct image *image)
 {
-	return image->sector_size;
+	unsigned int lock = image->config.lock;
+	bool shared = image_writable(image) && (lock == LOCK_SHARED || lock == LOCK_OFF);
+
+	if (shared || image->config.sector_size || image->sector_size > SECTOR)
+		return image->sector_size;
+	return 1;
 }
 
 bool

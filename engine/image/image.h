@@ -66,11 +66,11 @@ image_sync(struct image *image);
 
 /* The facts that clients are told. */
 uint64_t
-image_size(const struct image *image); /* in bytes, a multiple of the sector size */
+image_size(const struct image *image); /* in bytes, a multiple of image_min_block() */
 uint64_t
 image_start(const struct image *image); /* where the image begins in its file, in bytes */
 unsigned int
-image_sector_size(const struct image *image); /* in bytes, a power of 2: 1, or 512 to 4096 */
+image_min_block(const struct image *image); /* in bytes, a power of 2: 1, or 512 to 4096 */
 bool
 image_writable(const struct image *image);
 bool

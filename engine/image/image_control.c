@@ -42,9 +42,9 @@ adopt_size(struct image *image, int64_t file_size, char **error)
 		observers_tell_end(image->ranges, (uint64_t)file_size);
 		freeze_end(&freeze);
 	}
-	if (r < 0 || length / image->sector_size * image->sector_size == image_size(image))
+	if (r < 0 || length - length % image_min_block(image) == image_size(image))
 		return r;
-	size = window_round(&image->backing, &image->config, length, image->sector_size);
+	size = window_round(&image->backing, &image->config, length, image_min_block(image));
 	/* The page at the old end may get direct writes from now on, and the page at the new end
 	 * buffered ones. */
 	moves = direct_end(&image->backing, image->config.offset + size) !=
@@ -235,8 +235,10 @@ static int
 check_direct(struct image *image, char **error)
 {
 	char reason[REASON_MAX];
+	/* The last part of a sector needs no direct I/O. */
+	bool is_odd = image_size(image) % image->sector_size;
 	int r = direct_possible(&image->backing, image->config.offset, image_size(image),
-				image->sector_size, reason);
+				is_odd ? image_min_block(image) : image->sector_size, reason);
 
 	return r < 0 ? error_set(error, r, "%s: direct I/O is not possible: %s",
 				 image->backing.path, reason)

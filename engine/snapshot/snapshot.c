@@ -37,7 +37,7 @@ config_of(const struct image *image)
 	struct image_config config = image->config;
 
 	config.sizelimit = image_size(image);
-	config.sector_size = image->sector_size;
+	config.sector_size = image_min_block(image);
 	config.direct_io = image_direct(image) ? TRISTATE_AUTO : TRISTATE_OFF;
 	config.poll = TRISTATE_OFF;
 	config.discard = TRISTATE_OFF;

@@ -344,7 +344,7 @@ loop_get_size(void *handle)
 static int
 loop_block_size(void *handle, uint32_t *minimum, uint32_t *preferred, uint32_t *maximum)
 {
-	*minimum = image_sector_size(image_of(handle));
+	*minimum = image_min_block(image_of(handle));
 	*preferred = 4096;
 	*maximum = MAXIMUM_BLOCK;
 	return 0;

@@ -38,7 +38,7 @@ set_facts(struct nbd_export *facts, const struct export *export)
 		.name = export->config->name,
 		.description = export->config->description,
 		.size = image_size(image),
-		.min_block = image_sector_size(image),
+		.min_block = image_min_block(image),
 		.preferred_block = PREFERRED_BLOCK,
 		.max_payload = MAXIMUM_BLOCK,
 		.flags = NBD_FLAG_SEND_FLUSH | NBD_FLAG_SEND_FUA | NBD_FLAG_SEND_WRITE_ZEROES |

@@ -39,7 +39,9 @@ START_TEST(window_size_is_rounded_where_the_user_says_so)
 	ck_assert_int_eq(served_size(TARGET, path, false, NULL, NULL), MIB + 700);
 	ck_assert_int_eq(served_size(TARGET, path, false, "offset=512", NULL), MIB + 188);
 	ck_assert_int_eq(served_size(TARGET, path, true, "sector-size=512", NULL), MIB + 512);
-	ck_assert_int_eq(served_size(TARGET, path, false, "sizelimit=1000", NULL), 512);
+	ck_assert_int_eq(served_size(TARGET, path, false, "sizelimit=1000", NULL), 1000);
+	ck_assert_int_eq(served_size(TARGET, path, false, "sizelimit=16", NULL), 16);
+	ck_assert_int_eq(served_size(TARGET, path, true, "sizelimit=1000", "sector-size=512"), 512);
 	ck_assert_int_eq(served_size(TARGET, path, false, "offset=64k", "sizelimit=64Ki"), 65536);
 	ck_assert_int_eq(served_size(TARGET, path, false, "offset=1M", "sizelimit=1M"), 700);
 	ck_assert_int_eq(served_size(TARGET, path, false, "sizelimit=0", NULL), MIB + 700);
@@ -252,12 +254,14 @@ expect_block_sizes(const struct target *target, const char *path, const char *pa
 	server_stop(server);
 }
 
+/* But for disks with larger sectors, any bytes are told to be possible unless the user says else.
+ */
 START_TEST(sector_size_is_the_least_block_size_that_clients_are_told)
 {
 	const char *path = scratch_image("disk.img", MIB, FILE_PATTERN);
 	uint64_t least = TARGET->direct_io ? direct_io_size(path) : 512;
 
-	expect_block_sizes(TARGET, path, NULL, (int64_t)least);
+	expect_block_sizes(TARGET, path, NULL, least > 512 ? (int64_t)least : 1);
 	expect_block_sizes(TARGET, path, "sector-size=1", 1);
 	if (least <= 512)
 		expect_block_sizes(TARGET, path, "sector-size=512", 512);

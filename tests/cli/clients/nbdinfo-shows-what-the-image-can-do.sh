@@ -42,7 +42,7 @@ announces()
 
 	start_server -- "$image" engine="$engine" direct-io=off
 	can read write flush fua trim zero fast-zero multi-conn cache
-	expect_equal minimum 512 "$(fact block_size_minimum)"
+	expect_equal minimum 1 "$(fact block_size_minimum)"
 	stop_server
 
 	start_server -- "$image" engine="$engine" discard=off

@@ -93,6 +93,7 @@ START_TEST(window_is_cut_to_whole_sectors_with_a_warning)
 	config.direct_io = TRISTATE_OFF;
 	config.offset = 512;
 	config.sizelimit = 10000;
+	config.sector_size = 512;
 	open_image(0, 0, NULL);
 	ck_assert_uint_eq(image_size(image), 9728);
 	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 1);
@@ -101,7 +102,7 @@ START_TEST(window_is_cut_to_whole_sectors_with_a_warning)
 	config.sector_size = 4096;
 	open_image(0, 0, NULL);
 	ck_assert_uint_eq(image_size(image), 8192);
-	ck_assert_uint_eq(image_sector_size(image), 4096);
+	ck_assert_uint_eq(image->sector_size, 4096);
 }
 END_TEST
 
@@ -113,21 +114,19 @@ START_TEST(file_with_an_odd_size_is_served_whole)
 	ck_assert_int_eq(ftruncate(file, MIB + 77), 0);
 	open_image(0, 0, NULL);
 	ck_assert_uint_eq(image_size(image), MIB + 77);
-	ck_assert_uint_eq(image_sector_size(image), 1);
+	ck_assert_uint_eq(image->sector_size, 1);
 	ck_assert_uint_eq(log_capture_count(LOG_LEVEL_WARNING), 0);
 	ck_assert(image_direct(image) == (image->backing.direct_fd >= 0));
 	summary = image_summary(image, &degraded);
 	ck_assert_ptr_nonnull(strstr(summary, "sector size 1 (the size is no multiple of 512)"));
-	/* The user has given a sector size, or a size limit. */
 	config.sizelimit = 1000;
 	open_image(0, 0, NULL);
-	ck_assert_uint_eq(image_size(image), 512);
-	ck_assert_uint_eq(image_sector_size(image) % 512, 0);
-	config.sector_size = 1;
-	open_image(0, 0, NULL);
 	ck_assert_uint_eq(image_size(image), 1000);
-	config.sizelimit = 0;
+	/* The user has given a sector size. */
 	config.sector_size = 512;
+	open_image(0, 0, NULL);
+	ck_assert_uint_eq(image_size(image), 512);
+	config.sizelimit = 0;
 	config.direct_io = TRISTATE_OFF;
 	open_image(0, 0, NULL);
 	ck_assert_uint_eq(image_size(image), MIB);
@@ -167,8 +166,13 @@ START_TEST(direct_io_off_uses_the_page_cache_and_says_why)
 	config.direct_io = TRISTATE_OFF;
 	open_image(0, 0, NULL);
 	ck_assert(!image_direct(image));
-	ck_assert_uint_eq(image_sector_size(image), 512);
+	ck_assert_uint_eq(image->sector_size, 512);
 	ck_assert_str_eq(image->direct_reason, "direct-io=off");
+	/* But for other servers' writes, clients may change parts of sectors. */
+	ck_assert_uint_eq(image_min_block(image), 1);
+	config.lock = LOCK_SHARED;
+	open_image(0, 0, NULL);
+	ck_assert_uint_eq(image_min_block(image), 512);
 }
 END_TEST
 
@@ -237,7 +241,7 @@ START_TEST(direct_io_is_used_where_it_is_possible)
 	open_image(0, 0, NULL);
 	ck_assert(image_direct(image));
 	ck_assert_str_eq(image->direct_reason, "");
-	ck_assert_uint_ge(image_sector_size(image), image->backing.direct_sector);
+	ck_assert_uint_ge(image->sector_size, image->backing.direct_sector);
 }
 END_TEST
 
