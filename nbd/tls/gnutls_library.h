@@ -36,7 +36,6 @@
 	F(handshake)                                                                               \
 	F(handshake_set_timeout)                                                                   \
 	F(init)                                                                                    \
-	F(load_file)                                                                               \
 	F(memset)                                                                                  \
 	F(priority_deinit)                                                                         \
 	F(priority_init)                                                                           \

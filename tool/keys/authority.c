@@ -5,10 +5,13 @@
 #include "tool/keys/new_files.h"
 
 #include "common/cleanup.h"
+#include "common/log.h"
+#include "common/secret_file.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum {
 	AUTHORITY_DAYS = 3650,
@@ -150,23 +153,27 @@ authority_make(struct authority *authority, struct certificate_pem *pem, GError 
 }
 
 static bool
-read_text(const char *path, gnutls_datum_t *text, GError **error)
+read_text(const char *path, struct secret_file *file, gnutls_datum_t *text, GError **error)
 {
-	const int r = gnutls.load_file(path, text);
+	char *CLEANUP_FREE why = NULL;
+	const int r = secret_file_read(file, path, &why);
 
-	return r >= 0 || failure(error, EIO, "%s can't be read: %s", path, gnutls.strerror(r));
+	if (r < 0)
+		return failure(error, -r, "%s", why ? why : g_strerror(-r));
+	*text = (gnutls_datum_t){(unsigned char *)file->bytes, (unsigned int)file->length};
+	return true;
 }
 
 static bool
 load_certificate(gnutls_x509_crt_t *certificate, const char *path, GError **error)
 {
+	struct secret_file SECRET_FILE_CLEANUP file = {0};
 	gnutls_datum_t text;
 	int r = gnutls.x509_crt_init(certificate);
 
-	if (r < 0 || !read_text(path, &text, error))
+	if (r < 0 || !read_text(path, &file, &text, error))
 		return is_good(r, error) && false;
 	r = gnutls.x509_crt_import(*certificate, &text, GNUTLS_X509_FMT_PEM);
-	free(text.data);
 	return r >= 0 ||
 	       failure(error, EINVAL, "%s is no certificate: %s", path, gnutls.strerror(r));
 }
@@ -174,14 +181,15 @@ load_certificate(gnutls_x509_crt_t *certificate, const char *path, GError **erro
 static bool
 load_key(gnutls_x509_privkey_t *key, const char *path, GError **error)
 {
+	struct secret_file SECRET_FILE_CLEANUP file = {0};
 	gnutls_datum_t text;
 	int r = gnutls.x509_privkey_init(key);
 
-	if (r < 0 || !read_text(path, &text, error))
+	if (r < 0 || !read_text(path, &file, &text, error))
 		return is_good(r, error) && false;
+	if (SECRET_FILE_IS_OPEN(file.mode))
+		log_warning("%s: " SECRET_FILE_OPEN, path, (unsigned int)file.mode, path);
 	r = gnutls.x509_privkey_import2(*key, &text, GNUTLS_X509_FMT_PEM, NULL, 0);
-	gnutls.memset(text.data, 0, text.size);
-	free(text.data);
 	return r >= 0 ||
 	       failure(error, EINVAL, "%s is no private key: %s", path, gnutls.strerror(r));
 }

@@ -4,6 +4,7 @@
 #include "tool/failure.h"
 
 #include "common/cleanup.h"
+#include "common/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,8 @@ struct new_file {
 	char *draft; /* the path under which it was written; NULL: it wasn't, or it has its own */
 	bool replaces, made;
 	mode_t mode;
-	uid_t owner; /* with `replaces` */
+	mode_t before; /* with `replaces`: the old one's */
+	uid_t owner;   /* with `replaces` */
 	gid_t group;
 };
 
@@ -75,7 +77,8 @@ new_files_add(struct new_files *files, const char *path, mode_t mode, char *cont
 
 	file->path = g_strdup(path);
 	file->content = content;
-	file->mode = replaced ? replaced->st_mode & 07777 : mode;
+	file->before = replaced ? replaced->st_mode & 07777 : mode;
+	file->mode = file->before & (mode | ~(mode_t)S_IRWXO);
 	file->replaces = replaced != NULL;
 	file->owner = replaced ? replaced->st_uid : (uid_t)-1;
 	file->group = replaced ? replaced->st_gid : (gid_t)-1;
@@ -172,8 +175,16 @@ new_files_make(struct new_files *files, GError **error)
 void
 new_files_print(const struct new_files *files)
 {
-	for (guint i = 0; i < files->all->len; i++)
-		puts(((const struct new_file *)g_ptr_array_index(files->all, i))->path);
+	for (guint i = 0; i < files->all->len; i++) {
+		const struct new_file *file = g_ptr_array_index(files->all, i);
+
+		puts(file->path);
+		if (file->mode != file->before)
+			log_warning("%s: mode %03o let every user of this machine at it: it is "
+				    "%03o now",
+				    file->path, (unsigned int)file->before,
+				    (unsigned int)file->mode);
+	}
 }
 
 void

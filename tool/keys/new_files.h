@@ -26,7 +26,8 @@ bool
 new_files_add_directory(struct new_files *files, const char *path, mode_t mode, GError **error);
 
 /* Adds one.  `content` is taken over.  `replaced`: the file of this path that it replaces, whose
- * owner and permissions it gets; NULL: there must be none, and it gets `mode`. */
+ * owner and permissions it gets, without those of all users that `mode` has not; NULL: there must
+ * be none, and it gets `mode`. */
 void
 new_files_add(struct new_files *files, const char *path, mode_t mode, char *content,
 	      const struct stat *replaced);
@@ -35,7 +36,7 @@ new_files_add(struct new_files *files, const char *path, mode_t mode, char *cont
 bool
 new_files_make(struct new_files *files, GError **error);
 
-/* Prints the path of each, on a line of its own. */
+/* Prints the path of each, on a line of its own, and warns of those that all users could read. */
 void
 new_files_print(const struct new_files *files);
 

@@ -4,11 +4,17 @@
 #include "tool/failure.h"
 #include "tool/keys/new_files.h"
 
+#include "common/cleanup.h"
+#include "common/secret_file.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+
+/* What some editors put at the beginning of a file (UTF-8). */
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
 enum {
 	KEY_SIZE = 32, /* bytes, as of psktool */
@@ -49,13 +55,16 @@ make_line(const char *user, GError **error)
 
 /* The line of a user, up to the newline or the end; NULL: there is none. */
 static char *
-find_line(char *text, const char *user)
+find_line(char *line, const char *user)
 {
 	const size_t length = strlen(user);
 
-	for (char *line = text; line && *line;) {
+	if (line && g_str_has_prefix(line, BYTE_ORDER_MARK))
+		line += strlen(BYTE_ORDER_MARK);
+	while (line && *line) {
 		char *end = strchr(line, '\n');
 
+		line += strspn(line, " \t\r");
 		if (strncmp(line, user, length) == 0 && line[length] == ':')
 			return line;
 		line = end ? end + 1 : NULL;
@@ -102,20 +111,20 @@ put_user(char **text, const char *path, const char *user, bool replace, GError *
 static char *
 read_old(const char *path, struct stat *old, GError **error)
 {
-	g_autoptr(GError) why = NULL;
-	char *text = NULL;
-	gsize length;
+	struct secret_file SECRET_FILE_CLEANUP file = {0};
+	char *CLEANUP_FREE why = NULL;
+	int r;
 
 	*old = (struct stat){.st_ino = 0};
 	if (stat(path, old) < 0 && errno == ENOENT)
 		return g_strdup("");
 	if (old->st_ino && !S_ISREG(old->st_mode))
 		return FAILURE_NULL(error, EINVAL, "%s is no file", path);
-	if (!g_file_get_contents(path, &text, &length, &why))
-		return FAILURE_NULL(error, EIO, "%s", why->message);
-	if (strlen(text) == length)
-		return text;
-	g_free(text);
+	r = secret_file_read(&file, path, &why);
+	if (r < 0)
+		return FAILURE_NULL(error, -r, "%s", why ? why : g_strerror(-r));
+	if (strlen(file.bytes) == file.length)
+		return g_strdup(file.bytes);
 	return FAILURE_NULL(error, EINVAL, "%s is no file of keys", path);
 }
 

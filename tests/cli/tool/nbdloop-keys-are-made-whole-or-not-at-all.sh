@@ -46,6 +46,21 @@ nbdloop keys psk link.psk alice >said.log
 [ -L link.psk ] || fail "the link was replaced"
 expect_equal "mode of shared.psk" 640 "$(stat -c %a shared.psk)"
 expect_equal "lines of shared.psk" "old:00 alice" "$(sed 's/^alice:.*/alice/' shared.psk | xargs)"
+# What all users could read is kept from them from now on, and it is said; the group keeps its right.
+chmod 644 shared.psk
+nbdloop keys psk shared.psk bob >said.log 2>warned.log
+expect_equal "mode of a file that all could read" 640 "$(stat -c %a shared.psk)"
+grep -qx 'nbdloop: warning: .*shared.psk: mode 644 let every user of this machine at it: it is 640 now' warned.log ||
+	fail "nobody is told that others could read the keys"
+nbdloop keys psk shared.psk carol 2>warned.log >said.log
+[ ! -s warned.log ] || fail "a file that is closed is warned about: $(cat warned.log)"
+# What editors put before a line is not of the name.
+printf '\xef\xbb\xbfalice:00\n  bob:00\n' >edited.psk
+for name in alice bob; do
+	refuses "edited.psk has a key for $name already" psk edited.psk "$name"
+done
+mkfifo fifo.psk
+refuses 'is no file' psk fifo.psk alice
 
 # ---- certificates
 if ! nbdloop keys certificates pki --server=nas.example --client=alice >said.log 2>&1; then
@@ -77,6 +92,16 @@ serial()
 {
 	certtool -i --infile "$1" | grep 'Serial Number'
 }
+chmod 664 pki/server-key.pem
+nbdloop keys certificates pki --replace --server=nas.example >said.log 2>warned.log
+expect_equal "mode of a key that all could read" 660 "$(stat -c %a pki/server-key.pem)"
+grep -q 'warning: .*server-key.pem: mode 664 let every user' warned.log || fail "no word of the key's mode"
+expect_equal "mode of a certificate" 644 "$(stat -c %a pki/server-cert.pem)"
+chmod 644 pki/ca-key.pem
+nbdloop keys certificates pki --replace --server=nas.example >said.log 2>warned.log
+grep -qx 'nbdloop: warning: .*ca-key.pem: mode 644 lets every user of this machine at it: chmod o= .*' warned.log ||
+	fail "no word of the mode of the authority's key"
+chmod 600 pki/ca-key.pem
 if command -v certtool >/dev/null; then
 	authority=$(serial pki/ca-cert.pem) server=$(serial pki/server-cert.pem)
 	nbdloop keys certificates pki --replace --server=nas.example --server=192.0.2.7 >said.log
@@ -84,6 +109,9 @@ if command -v certtool >/dev/null; then
 	[ "$(serial pki/server-cert.pem)" != "$server" ] || fail "--replace made no other certificate"
 fi
 mv pki/ca-key.pem elsewhere.pem
+mkfifo pki/ca-key.pem
+refuses 'pki/ca-key.pem: Not a regular file' certificates pki --client=bob
+rm pki/ca-key.pem
 refuses 'pki/ca-key.pem is not there: certificates can only be made in the directory in which' certificates pki --client=bob
 nbdloop keys certificates other --client=carol >said.log
 cp other/ca-key.pem pki/ca-key.pem
