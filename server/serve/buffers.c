@@ -24,6 +24,10 @@
 #define LARGE      ((size_t)64 << 10)
 #define LARGE_SLAB ((size_t)2 << 20)
 
+/* Number of the largest size that is kept, and registered.  Longer requests than are advertised are
+ * rare, and their memory is of no use to others. */
+#define LARGEST_KEPT (BUFFER_SIZES - 2)
+
 /* Memory for buffers of one size: for many, or (from LARGE_SLAB on) for one. */
 struct slab {
 	char *memory;
@@ -151,7 +155,7 @@ buffers_register(struct buffers *buffers)
 static void
 register_reserve(struct buffers *buffers)
 {
-	size_t block = size_of(BUFFER_SIZES - 1), count = buffers->limit / block;
+	size_t block = size_of(LARGEST_KEPT), count = buffers->limit / block;
 
 	if (!buffers->ring || !buffers->registers_large)
 		return;
@@ -164,7 +168,7 @@ register_reserve(struct buffers *buffers)
 static void
 unregister_reserve(struct buffers *buffers)
 {
-	size_t block = size_of(BUFFER_SIZES - 1), count = buffers->limit / block;
+	size_t block = size_of(LARGEST_KEPT), count = buffers->limit / block;
 
 	for (size_t i = 0; buffers->reserved && i < count; i++)
 		unregister_memory(buffers, reserve_memory(buffers->reserve) + i * block,
@@ -175,7 +179,7 @@ unregister_reserve(struct buffers *buffers)
 int
 buffers_reserve(struct buffers *buffers)
 {
-	_Static_assert(BUFFER_SIZES == RESERVE_ORDERS, "a size is an order");
+	_Static_assert(LARGEST_KEPT + 1 == RESERVE_ORDERS, "a size is an order");
 	buffers->reserve = reserve_new(buffers->limit);
 	if (!buffers->reserve)
 		return -ENOMEM;
@@ -321,7 +325,11 @@ take_part(struct buffers *buffers, unsigned int size, struct buffer *buffer)
 static bool
 map_alone(struct buffers *buffers, unsigned int size, struct buffer *buffer)
 {
-	*buffer = (struct buffer){.memory = map(size_of(size)), .size = size, .alone = true};
+	*buffer = (struct buffer){
+		.memory = size > LARGEST_KEPT ? map_huge(size_of(size)) : map(size_of(size)),
+		.size = size,
+		.alone = true,
+	};
 	if (buffer->memory)
 		buffers->mapped += size_of(size);
 	return buffer->memory != NULL;
@@ -339,7 +347,7 @@ take_new(struct buffers *buffers, unsigned int size, struct buffer *buffer)
 	/* There must not be ever more slabs of which a part each is kept.  And where memory is made
 	 * beforehand, only little is taken beyond it: if kept, it would be locked memory that was
 	 * not counted. */
-	if (buffers->reserve || !has_room(buffers, length))
+	if (buffers->reserve || size > LARGEST_KEPT || !has_room(buffers, length))
 		return map_alone(buffers, size, buffer);
 	return cut_slab(buffers, size) && take_part(buffers, size, buffer);
 }
@@ -361,7 +369,7 @@ take_reserved(struct buffers *buffers, unsigned int size, struct buffer *buffer)
 	if (buffers->reserved)
 		buffer->registered =
 			&buffers->reserved[(size_t)(memory - reserve_memory(buffers->reserve)) /
-					   size_of(BUFFER_SIZES - 1)];
+					   size_of(LARGEST_KEPT)];
 	return true;
 }
 
@@ -418,6 +426,14 @@ take(struct buffers *buffers, unsigned int size, size_t length, bool reserved,
 	if (fills_slab(size))
 		note_length(buffer, length);
 	return true;
+}
+
+size_t
+buffers_longest(const struct buffers *buffers)
+{
+	size_t longest = size_of(BUFFER_SIZES - 1);
+
+	return buffers->reserve || buffers->limit < longest ? size_of(LARGEST_KEPT) : longest;
 }
 
 bool

@@ -14,8 +14,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Sizes are powers of 2 from 4 KiB to 32 MiB, the longest payload of a request. */
-#define BUFFER_SIZES 14
+/* Sizes are powers of 2 from 4 KiB to 64 MiB, the longest payload of a request.  Those of the
+ * largest size are not kept. */
+#define BUFFER_SIZES 15
 
 struct idle_buffer;
 struct reserve;
@@ -60,7 +61,13 @@ buffers_reserve(struct buffers *buffers);
 void
 buffers_fini(struct buffers *buffers);
 
-/* Sets *buffer, which has none, to one of `length` bytes (1 to 32 MiB) or more.  False: not now. */
+/* Returns the most bytes of a buffer that can be had: 64 MiB; or 32 MiB if the limit is less than
+ * that, or all were made beforehand. */
+size_t
+buffers_longest(const struct buffers *buffers);
+
+/* Sets *buffer, which has none, to one of `length` bytes (1 to buffers_longest()) or more.  False:
+ * not now. */
 bool
 buffers_take(struct buffers *buffers, size_t length, struct buffer *buffer);
 

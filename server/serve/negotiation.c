@@ -80,6 +80,9 @@ end_handshake(struct conn *conn, enum nbd_handshake_result result)
 
 	if (result == NBD_HANDSHAKE_TRANSMISSION) {
 		conn->session = handshake->session;
+		/* Some clients send longer requests than they are told to, as other servers take
+		 * them. */
+		conn->session.max_payload = (uint32_t)buffers_longest(&conn->worker->buffers);
 		conn->offer = offer_of(handshake->session.export);
 		conn->client = conn->negotiation->applicant.client;
 		conn->negotiation->finished = true;

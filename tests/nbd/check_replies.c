@@ -244,12 +244,37 @@ START_TEST(client_that_vanishes_in_a_refused_write_is_forgotten)
 }
 END_TEST
 
-/* The advertised maximum holds: 32 MiB; nbdkit serves 64 MiB, too. */
+/* Other servers serve 64 MiB, and some clients count on that, whatever they are told: 32 MiB. */
+START_TEST(request_of_64_mib_is_served_though_half_of_it_is_advertised)
+{
+	const uint64_t most = 64 * MIB;
+	const char *path = scratch_image("disk.img", most + 512, PATTERN);
+	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
+	char *CLEANUP_FREE bytes = malloc(most);
+
+	ck_assert_ptr_nonnull(bytes);
+	for (unsigned int structured = 0; structured < 2; structured++) {
+		struct nbd_handle *client = connect_in_form(server, structured);
+
+		ck_assert_int_eq(nbd_get_block_size(client, LIBNBD_SIZE_MAXIMUM), 32 * MIB);
+		client_done_at(__FILE__, __LINE__, nbd_pread(client, bytes, most, 512, 0));
+		ck_assert_int_eq(pattern_mismatch(bytes, most, 512, PATTERN + structured), -1);
+		pattern_fill(bytes, most, 512, PATTERN + structured + 1);
+		client_done_at(__FILE__, __LINE__, nbd_pwrite(client, bytes, most, 512, 0));
+		client_close(client);
+	}
+	server_stop(server);
+	scratch_expect(path, 512, most, PATTERN + 2);
+}
+END_TEST
+
+/* A server that has too little memory for more serves 32 MiB, as it tells. */
 START_TEST(read_longer_than_the_maximum_is_refused)
 {
 	const uint64_t size = 34 * MIB, most = 32 * MIB;
 	const char *path = scratch_image("disk.img", size, PATTERN);
-	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
+	struct server *server = server_start(
+		TARGET, &(struct server_config){.file = path, .parameters = {"memory=32M"}});
 	char *CLEANUP_FREE bytes = malloc(size);
 
 	for (unsigned int structured = 0; structured < 2; structured++) {
@@ -270,7 +295,8 @@ START_TEST(write_far_longer_than_the_maximum_ends_its_connection_and_no_other)
 {
 	const uint64_t size = 34 * MIB;
 	const char *path = scratch_image("disk.img", size, PATTERN);
-	struct server *server = server_start(TARGET, &(struct server_config){.file = path});
+	struct server *server = server_start(
+		TARGET, &(struct server_config){.file = path, .parameters = {"memory=32M"}});
 	struct nbd_handle *witness = client_connect(server, "");
 	struct nbd_handle *client = connect_in_form(server, true);
 	char *CLEANUP_FREE bytes = calloc(1, size);
@@ -296,6 +322,7 @@ add_tests(TCase *tests, int row)
 			row);
 	target_add_test(tests, refused_write_is_answered_when_all_of_it_has_come, row);
 	target_add_test(tests, client_that_vanishes_in_a_refused_write_is_forgotten, row);
+	target_add_test(tests, request_of_64_mib_is_served_though_half_of_it_is_advertised, row);
 	target_add_test_of(TARGET_NBDLOOPD, tests, read_longer_than_the_maximum_is_refused, row);
 	target_add_test_of(TARGET_NBDLOOPD, tests,
 			   write_far_longer_than_the_maximum_ends_its_connection_and_no_other, row);

@@ -106,6 +106,29 @@ START_TEST(longest_request_is_served_when_it_is_alone)
 }
 END_TEST
 
+/* And its memory is not kept. */
+START_TEST(request_longer_than_is_advertised_takes_its_part_of_the_limit)
+{
+	struct buffer long_one, other;
+
+	buffers_init(&buffers, 128 * MIB, NULL);
+	ck_assert_uint_eq(buffers_longest(&buffers), 64 * MIB);
+	ck_assert(buffers_take(&buffers, 32 * MIB, &other));
+	ck_assert(buffers_take(&buffers, 64 * MIB, &long_one));
+	memset(long_one.memory, 1, 64 * MIB);
+	ck_assert(!buffers_take(&buffers, 33 * MIB, &(struct buffer){0}));
+	buffers_give(&buffers, &other);
+	ck_assert(buffers_take(&buffers, 33 * MIB, &other));
+	buffers_give(&buffers, &long_one);
+	buffers_give(&buffers, &other);
+	ck_assert_uint_le(buffers.mapped, 32 * MIB);
+	buffers_fini(&buffers);
+	buffers_init(&buffers, 32 * MIB, NULL);
+	ck_assert_uint_eq(buffers_longest(&buffers), 32 * MIB);
+	buffers_fini(&buffers);
+}
+END_TEST
+
 START_TEST(those_made_beforehand_are_one_piece_of_memory)
 {
 	struct buffer small[2], large, longest;
@@ -251,6 +274,7 @@ main(void)
 		{.test = given_back_buffer_is_taken_again},
 		{.test = limit_holds_until_something_is_given_back},
 		{.test = longest_request_is_served_when_it_is_alone},
+		{.test = request_longer_than_is_advertised_takes_its_part_of_the_limit},
 		{.test = those_made_beforehand_are_one_piece_of_memory},
 		{.test = who_has_none_gets_a_small_one_beyond_the_limit},
 		{.test = idle_ones_of_all_sizes_make_room_for_others},
