@@ -15,6 +15,7 @@
 /* Alternative names of a certificate that are read, at most, and their longest. */
 #define NAMES_MAX 64
 #define NAME_SIZE 512
+#define TYPE_SIZE 8
 
 /* A copy of a name; NULL with *r 0: it holds a control character or a NUL, which could make it look
  * like another one. */
@@ -41,16 +42,33 @@ copy_text(const char *text, size_t size, int *r)
 	return size <= length + 1 ? copy_name(text, length, r) : NULL;
 }
 
-static char *
-copy_address(const char *bytes, size_t length, int *r)
+/* The text of an address, of 4 or 16 bytes.  Returns false for any other length. */
+static bool
+write_address(char text[NAME_SIZE], const char *bytes, size_t length)
 {
-	char text[INET6_ADDRSTRLEN];
+	return (length == 4 || length == 16) &&
+	       inet_ntop(length == 4 ? AF_INET : AF_INET6, bytes, text, NAME_SIZE);
+}
 
-	if (length != 4 && length != 16)
+/* "dns:host.example": a name of one type never looks like one of another.  NULL as copy_name(). */
+static char *
+copy_alternative(int type, const char *bytes, size_t size, int *r)
+{
+	char text[TYPE_SIZE + NAME_SIZE];
+	const char *kind = type == GNUTLS_SAN_DNSNAME      ? "dns:"
+			   : type == GNUTLS_SAN_RFC822NAME ? "email:"
+			   : type == GNUTLS_SAN_URI        ? "uri:"
+			   : type == GNUTLS_SAN_IPADDRESS  ? "ip:"
+							   : NULL;
+	char *to;
+
+	if (!kind)
 		return NULL;
-	if (!inet_ntop(length == 4 ? AF_INET : AF_INET6, bytes, text, sizeof(text)))
-		return NULL;
-	return copy_name(text, strlen(text), r);
+	to = stpcpy(text, kind);
+	if (type == GNUTLS_SAN_IPADDRESS)
+		return write_address(to, bytes, size) ? copy_name(text, strlen(text), r) : NULL;
+	memcpy(to, bytes, size);
+	return copy_text(text, (size_t)(to - text) + size, r);
 }
 
 static int
@@ -69,11 +87,8 @@ add_names(gnutls_x509_crt_t certificate, struct tls_identity *identity)
 
 		if (type == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
 			break;
-		if (type == GNUTLS_SAN_IPADDRESS)
-			identity->names[count] = copy_address(name, size, &r);
-		else if (type == GNUTLS_SAN_DNSNAME || type == GNUTLS_SAN_RFC822NAME ||
-			 type == GNUTLS_SAN_URI)
-			identity->names[count] = copy_text(name, size, &r);
+		if (type >= 0)
+			identity->names[count] = copy_alternative(type, name, size, &r);
 		count += identity->names[count] != NULL;
 	}
 	if (count > 0)
@@ -83,15 +98,41 @@ add_names(gnutls_x509_crt_t certificate, struct tls_identity *identity)
 }
 
 static int
+add_dn(gnutls_x509_crt_t certificate, struct tls_identity *identity)
+{
+	gnutls_datum_t dn = {NULL, 0};
+	int r = 0;
+
+	if (gnutls.x509_crt_get_dn2(certificate, &dn) == 0 && dn.size > 0)
+		identity->dn = copy_name((const char *)dn.data, dn.size, &r);
+	free(dn.data);
+	return r;
+}
+
+/* Then it could pass as either. */
+static bool
+has_two_names(gnutls_x509_crt_t certificate)
+{
+	size_t size = 0;
+
+	return gnutls.x509_crt_get_dn_by_oid(certificate, GNUTLS_OID_X520_COMMON_NAME, 1, 0, NULL,
+					     &size) != GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE;
+}
+
+static int
 read_certificate(gnutls_x509_crt_t certificate, struct tls_identity *identity)
 {
 	char name[NAME_SIZE];
 	size_t size = sizeof(name);
 	int r = 0;
 
+	if (has_two_names(certificate))
+		return -EINVAL;
 	if (gnutls.x509_crt_get_dn_by_oid(certificate, GNUTLS_OID_X520_COMMON_NAME, 0, 0, name,
 					  &size) == 0)
 		identity->name = copy_text(name, size, &r);
+	if (r == 0)
+		r = add_dn(certificate, identity);
 	return r < 0 ? r : add_names(certificate, identity);
 }
 
@@ -145,6 +186,7 @@ tls_identity_fini(struct tls_identity *identity)
 		free(*name);
 	free(identity->names);
 	free(identity->name);
+	free(identity->dn);
 	free(identity->user);
 	*identity = (struct tls_identity){0};
 }

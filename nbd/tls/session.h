@@ -46,8 +46,9 @@ enum tls_result {
 struct tls_identity {
 	char *user;   /* of the key, or NULL: it used certificates */
 	char *name;   /* the certificate's common name, or NULL: it showed no (verified) one */
-	char **names; /* its alternative names (DNS names, mail and IP addresses and URIs), then
-			 NULL; or NULL: none */
+	char *dn;     /* its distinguished name, "CN=a,O=b"; or NULL, too */
+	char **names; /* its alternative names, each after its type (dns:, email:, uri: or ip:),
+			 then NULL; or NULL: none */
 };
 
 /*
@@ -105,7 +106,8 @@ tls_session_reason(const struct tls_session *session);
 const char *
 tls_session_describe(const struct tls_session *session);
 
-/* After the handshake: who the other side is.  Returns 0 or -ENOMEM. */
+/* After the handshake: who the other side is.  Returns 0 or -errno; -EINVAL: its certificate has
+ * two common names, and could pass as either. */
 int
 tls_session_identity(const struct tls_session *session, struct tls_identity *identity);
 

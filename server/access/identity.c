@@ -123,6 +123,7 @@ identity_free(struct identity *identity)
 		free(*name);
 	free(identity->alt_names);
 	free(identity->common_name);
+	free(identity->dn);
 	free(identity->psk);
 	free(identity->groups);
 	free(identity->text);
@@ -157,11 +158,21 @@ visit_name(struct visitor *visitor, const char *kind, const char *name)
 		visitor->result = -ENOMEM;
 }
 
+/* Whether the distinguished name says no more than the common name. */
+static bool
+is_only_common_name(const struct identity *identity)
+{
+	return identity->dn && identity->common_name && strncmp(identity->dn, "CN=", 3) == 0 &&
+	       strcmp(identity->dn + 3, identity->common_name) == 0;
+}
+
 static void
 visit_tls(struct visitor *visitor, const struct identity *identity)
 {
 	visit_name(visitor, "psk", identity->psk);
 	visit_name(visitor, "cn", identity->common_name);
+	if (!is_only_common_name(identity))
+		visit_name(visitor, "dn", identity->dn);
 	for (char **name = identity->alt_names; name && *name; name++)
 		visit_name(visitor, "san", *name);
 }
@@ -222,6 +233,8 @@ identity_rule(const struct identity *identity)
 		return rule_name_encode("psk", identity->psk);
 	if (identity->common_name)
 		return rule_name_encode("cn", identity->common_name);
+	if (identity->dn)
+		return rule_name_encode("dn", identity->dn);
 	if (identity->alt_names && identity->alt_names[0])
 		return rule_name_encode("san", identity->alt_names[0]);
 	if (identity->kind == IDENTITY_INET)
@@ -269,7 +282,8 @@ identity_set_psk(struct identity *identity, const char *user)
 }
 
 int
-identity_set_certificate(struct identity *identity, const char *common_name, char *const *alt_names)
+identity_set_certificate(struct identity *identity, const char *common_name, const char *dn,
+			 char *const *alt_names)
 {
 	size_t count = 0;
 
@@ -286,6 +300,11 @@ identity_set_certificate(struct identity *identity, const char *common_name, cha
 	if (common_name) {
 		identity->common_name = strdup(common_name);
 		if (!identity->common_name)
+			return -ENOMEM;
+	}
+	if (dn) {
+		identity->dn = strdup(dn);
+		if (!identity->dn)
 			return -ENOMEM;
 	}
 	return extend_text(identity);

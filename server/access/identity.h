@@ -40,7 +40,8 @@ struct identity {
 	/* Of TLS; NULL: none. */
 	char *psk;         /* the user whose key the client has */
 	char *common_name; /* of the client's certificate */
-	char **alt_names;  /* the certificate's subject alternative names; ends with NULL */
+	char *dn;          /* its distinguished name, "CN=a,O=b" */
+	char **alt_names;  /* its subject alternative names, "dns:host"; ends with NULL */
 };
 
 /* Reads the identity from a connected socket.  `place`, where the client connects from, is for
@@ -56,10 +57,10 @@ identity_free(struct identity *identity);
 int
 identity_set_psk(struct identity *identity, const char *user);
 
-/* TLS has begun, with a certificate that was verified.  `common_name` may be NULL; so may
+/* TLS has begun, with a certificate that was verified.  `common_name` and `dn` may be NULL; so may
  * `alt_names`, which ends with NULL.  0 or -ENOMEM. */
 int
-identity_set_certificate(struct identity *identity, const char *common_name,
+identity_set_certificate(struct identity *identity, const char *common_name, const char *dn,
 			 char *const *alt_names);
 
 /* Calls `visit` with each rule (server/access/rule.h) that names only what the identity has, such
@@ -69,9 +70,10 @@ identity_visit(const struct identity *identity, void (*visit)(void *data, const 
 	       void *data);
 
 /* Returns the rule of the one fact by which a client counts as the same as another: the name that
- * TLS tells (the key's user, the certificate's common name, or else its first alternative name), or
- * the user on a unix socket, the machine over vsock, the address over IPv4, the network of 64 bits
- * over IPv6; "any" for what is unknown.  The caller frees it.  NULL: out of memory. */
+ * TLS tells (the key's user, the certificate's common name, or else its distinguished name or its
+ * first alternative name), or the user on a unix socket, the machine over vsock, the address over
+ * IPv4, the network of 64 bits over IPv6; "any" for what is unknown.  The caller frees it.  NULL:
+ * out of memory. */
 char *
 identity_rule(const struct identity *identity);
 

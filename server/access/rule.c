@@ -30,6 +30,27 @@ parse_name(struct rule *rule, char *text, char **error)
 	return rule->name ? 0 : -ENOMEM;
 }
 
+/* "dns:host.example": without the type, a name of one type could pass as one of another. */
+static int
+parse_typed_name(struct rule *rule, char *text, char **error)
+{
+	static const char *const types[] = {"dns:", "email:", "uri:", "ip:"};
+	int r = parse_name(rule, text, error);
+
+	for (size_t i = 0; r == 0 && i < sizeof(types) / sizeof(types[0]); i++) {
+		size_t length = strlen(types[i]);
+
+		if (strncmp(rule->name, types[i], length) == 0 && rule->name[length])
+			return 0;
+	}
+	if (r < 0)
+		return r;
+	free(rule->name);
+	return error_set(error, -EINVAL,
+			 "an alternative name has a type: write san:dns:NAME, san:email:ADDRESS, "
+			 "san:uri:URI or san:ip:ADDRESS");
+}
+
 /* Only digits, and without the highest number, which means "none" for users, groups and machines.
  */
 static bool
@@ -150,12 +171,12 @@ static const struct rule_kind {
 	enum rule_fact fact;
 	int (*parse)(struct rule *rule, char *text, char **error); /* NULL: no colon follows */
 } kinds[] = {
-	{"any", RULE_ANY, NULL},          {"none", RULE_NONE, NULL},
-	{"psk", RULE_PSK, parse_name},    {"cn", RULE_CN, parse_name},
-	{"san", RULE_SAN, parse_name},    {"uid", RULE_UID, parse_number},
-	{"user", RULE_UID, find_number},  {"gid", RULE_GID, parse_number},
-	{"group", RULE_GID, find_number}, {"net", RULE_NET, parse_net},
-	{"cid", RULE_CID, parse_number},
+	{"any", RULE_ANY, NULL},         {"none", RULE_NONE, NULL},
+	{"psk", RULE_PSK, parse_name},   {"cn", RULE_CN, parse_name},
+	{"dn", RULE_DN, parse_name},     {"san", RULE_SAN, parse_typed_name},
+	{"uid", RULE_UID, parse_number}, {"user", RULE_UID, find_number},
+	{"gid", RULE_GID, parse_number}, {"group", RULE_GID, find_number},
+	{"net", RULE_NET, parse_net},    {"cid", RULE_CID, parse_number},
 };
 
 static const struct rule_kind *
@@ -177,8 +198,8 @@ parse_rule(struct rule *rule, char *text, char **error)
 	if (!kind || (text[length] == ':') != (kind->parse != NULL))
 		return error_set(
 			error, -EINVAL,
-			"a rule is any, none, psk:USER, cn:NAME, san:NAME, uid:N, user:NAME, "
-			"gid:N, group:NAME, net:ADDRESS[/BITS] or cid:N");
+			"a rule is any, none, psk:USER, cn:NAME, dn:NAME, san:TYPE:NAME, uid:N, "
+			"user:NAME, gid:N, group:NAME, net:ADDRESS[/BITS] or cid:N");
 	rule->fact = kind->fact;
 	return kind->parse ? kind->parse(rule, text + length + 1, error) : 0;
 }
@@ -186,8 +207,13 @@ parse_rule(struct rule *rule, char *text, char **error)
 static void
 rule_fini(struct rule *rule)
 {
-	if (rule->fact == RULE_PSK || rule->fact == RULE_CN || rule->fact == RULE_SAN)
-		free(rule->name);
+	switch (rule->fact) {
+	case RULE_PSK:
+	case RULE_CN:
+	case RULE_DN:
+	case RULE_SAN: free(rule->name); break;
+	default: break;
+	}
 }
 
 static bool
@@ -231,6 +257,7 @@ rule_matches(const struct rule *rule, const struct identity *identity)
 	case RULE_PSK: return identity->psk && strcmp(identity->psk, rule->name) == 0;
 	case RULE_CN:
 		return identity->common_name && strcmp(identity->common_name, rule->name) == 0;
+	case RULE_DN: return identity->dn && strcmp(identity->dn, rule->name) == 0;
 	case RULE_SAN: return has_alt_name(identity, rule->name);
 	case RULE_UID: return identity->kind == IDENTITY_UNIX && identity->uid == rule->number;
 	case RULE_GID: return identity->kind == IDENTITY_UNIX && has_group(identity, rule->number);
@@ -249,6 +276,7 @@ rule_same(const struct rule *a, const struct rule *b)
 	switch (a->fact) {
 	case RULE_PSK:
 	case RULE_CN:
+	case RULE_DN:
 	case RULE_SAN: return strcmp(a->name, b->name) == 0;
 	case RULE_UID:
 	case RULE_GID:
@@ -337,8 +365,9 @@ rules_problem(const struct rules *rules, unsigned int proofs)
 
 		if (fact == RULE_PSK && !(proofs & RULE_PROOF_KEY))
 			return "no client of this server can have a psk:, which needs tls-psk=FILE";
-		if ((fact == RULE_CN || fact == RULE_SAN) && !(proofs & RULE_PROOF_CERTIFICATE))
-			return "no client of this server can have a cn: or san:, which need "
+		if ((fact == RULE_CN || fact == RULE_DN || fact == RULE_SAN) &&
+		    !(proofs & RULE_PROOF_CERTIFICATE))
+			return "no client of this server can have a cn:, dn: or san:, which need "
 			       "tls-certificates=DIR, and no tls-verify-peer=off";
 	}
 	return NULL;

@@ -3,7 +3,7 @@
  * Rules: each names clients by one fact of their identity.  A list of them is text, with commas or
  * blanks between the rules:
  *
- *	psk:USER, cn:NAME, san:NAME		what TLS tells
+ *	psk:USER, cn:NAME, dn:NAME, san:TYPE:NAME	what TLS tells
  *	uid:N, user:NAME, gid:N, group:NAME	the user, and any group, of a client on a unix
  *socket net:ADDRESS[/BITS]			the network of a client over TCP cid:N
  *the machine of a client over vsock any, none				all clients, no client
@@ -21,6 +21,7 @@ enum rule_fact {
 	RULE_NONE,
 	RULE_PSK,
 	RULE_CN,
+	RULE_DN,
 	RULE_SAN,
 	RULE_UID,
 	RULE_GID,
@@ -31,7 +32,7 @@ enum rule_fact {
 struct rule {
 	enum rule_fact fact;
 	union {
-		char *name;      /* PSK, CN, SAN */
+		char *name;      /* PSK, CN, DN, SAN */
 		uint32_t number; /* UID, GID, CID */
 		struct {
 			struct net_address address;
@@ -67,7 +68,7 @@ rules_same(const struct rules *a, const struct rules *b);
 /* How clients of a server can prove what only TLS tells: bits. */
 enum rule_proof {
 	RULE_PROOF_KEY = 1,         /* psk: */
-	RULE_PROOF_CERTIFICATE = 2, /* cn:, san: */
+	RULE_PROOF_CERTIFICATE = 2, /* cn:, dn:, san: */
 };
 
 /* Returns NULL, or a static sentence about a rule that can name no client of a server whose clients

@@ -342,7 +342,7 @@ refuse(struct conn *conn)
 	conn_close(conn);
 }
 
-/* Who the client is, as it has proven.  0 or -ENOMEM. */
+/* Who the client is, as it has proven.  0 or -errno; -EINVAL: that is not certain. */
 static int
 note_identity(struct conn *conn)
 {
@@ -351,8 +351,8 @@ note_identity(struct conn *conn)
 
 	if (r == 0 && proven.user)
 		r = identity_set_psk(conn->identity, proven.user);
-	else if (r == 0 && (proven.name || proven.names))
-		r = identity_set_certificate(conn->identity, proven.name, proven.names);
+	else if (r == 0 && (proven.name || proven.dn || proven.names))
+		r = identity_set_certificate(conn->identity, proven.name, proven.dn, proven.names);
 	tls_identity_fini(&proven);
 	return r;
 }
@@ -373,10 +373,15 @@ begin_data(struct conn *conn)
 	}
 	snprintf(conn->security, sizeof(conn->security), "%s user space",
 		 tls_session_describe(tls->job.session));
-	if (note_identity(conn) == 0)
-		return CONN_TLS_BEGUN;
-	out_of_memory(conn);
-	return CONN_TLS_WAITS;
+	switch (note_identity(conn)) {
+	case 0: return CONN_TLS_BEGUN;
+	case -EINVAL:
+		conn_warn(conn, "TLS: the client's certificate has two common names, and could "
+				"pass as either");
+		conn_close(conn);
+		return CONN_TLS_WAITS;
+	default: out_of_memory(conn); return CONN_TLS_WAITS;
+	}
 }
 
 enum conn_tls_next

@@ -46,7 +46,7 @@ nbdloop keys psk link.psk alice >said.log
 [ -L link.psk ] || fail "the link was replaced"
 expect_equal "mode of shared.psk" 640 "$(stat -c %a shared.psk)"
 expect_equal "lines of shared.psk" "old:00 alice" "$(sed 's/^alice:.*/alice/' shared.psk | xargs)"
-# What all users could read is kept from them from now on, and it is said; the group keeps its right.
+# What all users could read is kept from them from now on, and it is said; the group's right stays.
 chmod 644 shared.psk
 nbdloop keys psk shared.psk bob >said.log 2>warned.log
 expect_equal "mode of a file that all could read" 640 "$(stat -c %a shared.psk)"

@@ -113,6 +113,10 @@ authority_issue(struct authority *authority, const char *directory, enum tls_sid
 
 	make_key(&key);
 	begin(&certificate, key, name, ++authority->issued, from, until);
+	if (authority->second)
+		must(gnutls_x509_crt_set_dn_by_oid(certificate, GNUTLS_OID_X520_COMMON_NAME, 0,
+						   authority->second,
+						   (unsigned int)strlen(authority->second)));
 	must(gnutls_x509_crt_set_key_purpose_oid(
 		certificate, server ? GNUTLS_KP_TLS_WWW_SERVER : GNUTLS_KP_TLS_WWW_CLIENT, 0));
 	must(gnutls_x509_crt_set_key_usage(certificate, GNUTLS_KEY_DIGITAL_SIGNATURE));

@@ -15,6 +15,7 @@ struct authority {
 	gnutls_x509_privkey_t key;
 	gnutls_x509_crt_t certificate;
 	unsigned int issued; /* certificates, which are numbered from 1 */
+	const char *second;  /* a further common name of those that it issues; NULL: none */
 };
 
 void

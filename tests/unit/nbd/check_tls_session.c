@@ -10,6 +10,7 @@
 #include "tests/unit/nbd/tls_pair.h"
 
 #include <check.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,9 +28,25 @@ START_TEST(certificates_prove_both_sides)
 	ck_assert_int_eq(tls_session_identity(server.session, &identity), 0);
 	ck_assert_ptr_null(identity.user);
 	ck_assert_str_eq(identity.name, "client.example.org");
-	ck_assert_str_eq(identity.names[0], "client.example.org");
-	ck_assert_str_eq(identity.names[1], "127.0.0.1");
+	ck_assert_str_eq(identity.dn, "CN=client.example.org");
+	ck_assert_str_eq(identity.names[0], "dns:client.example.org");
+	ck_assert_str_eq(identity.names[1], "ip:127.0.0.1");
 	ck_assert_ptr_null(identity.names[2]);
+	tls_identity_fini(&identity);
+}
+END_TEST
+
+START_TEST(certificate_with_two_common_names_proves_nothing)
+{
+	struct tls_identity identity;
+
+	authority.second = "another.example.org";
+	authority_issue(&authority, directory, TLS_CLIENT, "client.example.org", -1, 1);
+	open_side(&server, &server_files, NULL);
+	open_side(&client, &client_files, "server.example.org");
+	shake_hands();
+	ck_assert_int_eq(tls_session_identity(server.session, &identity), -EINVAL);
+	ck_assert_ptr_null(identity.name);
 	tls_identity_fini(&identity);
 }
 END_TEST
@@ -229,6 +246,7 @@ main(void)
 		{.name = "session", .begin_once = make_directory, .end_once = remove_directory},
 		{.begin = begin, .end = end},
 		{.test = certificates_prove_both_sides, .last = PIECES},
+		{.test = certificate_with_two_common_names_proves_nothing},
 		{.test = keys_prove_both_sides, .last = PIECES},
 		{.test = server_has_certificates_and_keys_at_once, .last = 2},
 		{.test = tls_1_2_works_too, .last = PIECES},

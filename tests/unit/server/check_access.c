@@ -47,7 +47,9 @@ START_TEST(client_counts_by_the_surest_fact)
 {
 	assert_counts_as(&local, "uid:1000");
 	local.alt_names = local_names;
-	assert_counts_as(&local, "san:host.example.org");
+	assert_counts_as(&local, "san:dns:host.example.org");
+	local.dn = (char[]){"O=b"};
+	assert_counts_as(&local, "dn:O=b");
 	local.common_name = (char[]){"backup"};
 	assert_counts_as(&local, "cn:backup");
 	local.psk = (char[]){"a b"};
@@ -70,8 +72,9 @@ START_TEST(identity_is_told_as_rules_that_name_it)
 	local.common_name = (char[]){"backup"};
 	local.alt_names = local_names;
 	ck_assert_int_eq(identity_visit(&local, match_rule, &match), 0);
-	ck_assert_str_eq(match.text, "psk:a%20b%2C%25%0A%7F\xc3\xa4 cn:backup san:host.example.org "
-				     "san:10.1.2.3 uid:1000 gid:100 gid:36 gid:107 ");
+	ck_assert_str_eq(match.text,
+			 "psk:a%20b%2C%25%0A%7F\xc3\xa4 cn:backup san:dns:host.example.org "
+			 "san:ip:10.1.2.3 uid:1000 gid:100 gid:36 gid:107 ");
 	match = (struct match){&inet, 0, ""};
 	ck_assert_int_eq(identity_visit(&inet, match_rule, &match), 0);
 	ck_assert_str_eq(match.text, "net:10.1.2.3 ");
@@ -126,13 +129,20 @@ START_TEST(tls_adds_to_the_identity_and_its_text)
 	ck_assert(rules_name("psk:alice", identity));
 	identity_free(identity);
 	identity = identity_new(-1, "10.0.0.5:4711");
-	ck_assert_int_eq(identity_set_certificate(identity, "a\nb", local_names), 0);
-	ck_assert_str_eq(identity->text,
-			 "10.0.0.5:4711 (cn:a%0Ab, san:host.example.org, san:10.1.2.3)");
-	ck_assert(rules_name("san:10.1.2.3", identity));
+	ck_assert_int_eq(identity_set_certificate(identity, "a\nb", "CN=a,O=b", local_names), 0);
+	ck_assert_str_eq(
+		identity->text,
+		"10.0.0.5:4711 (cn:a%0Ab, dn:CN=a%2CO=b, san:dns:host.example.org, san:ip:10.1.2.3)");
+	ck_assert(rules_name("san:ip:10.1.2.3", identity));
+	ck_assert(rules_name("dn:CN=a%2CO=b", identity));
 	identity_free(identity);
 	identity = identity_new(-1, "10.0.0.5:4711");
-	ck_assert_int_eq(identity_set_certificate(identity, NULL, none), 0);
+	ck_assert_int_eq(identity_set_certificate(identity, "a", "CN=a", none), 0);
+	ck_assert_str_eq(identity->text, "10.0.0.5:4711 (cn:a)");
+	ck_assert(rules_name("dn:CN=a", identity));
+	identity_free(identity);
+	identity = identity_new(-1, "10.0.0.5:4711");
+	ck_assert_int_eq(identity_set_certificate(identity, NULL, NULL, none), 0);
 	ck_assert_str_eq(identity->text, "10.0.0.5:4711");
 	identity_free(identity);
 }
@@ -251,7 +261,8 @@ START_TEST(rules_that_no_client_can_meet_are_refused)
 		{"any,uid:1,gid:1,net:10.0.0.0/8,cid:1,none", 0},
 		{"uid:1,psk:a", RULE_PROOF_KEY},
 		{"cn:a", RULE_PROOF_CERTIFICATE},
-		{"net:10.0.0.0/8,san:a", RULE_PROOF_CERTIFICATE},
+		{"dn:CN=a", RULE_PROOF_CERTIFICATE},
+		{"net:10.0.0.0/8,san:dns:a", RULE_PROOF_CERTIFICATE},
 		{"psk:a cn:a", RULE_PROOF_KEY | RULE_PROOF_CERTIFICATE},
 	};
 	struct access *access;

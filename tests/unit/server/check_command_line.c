@@ -243,12 +243,12 @@ START_TEST(rules_have_defaults_and_are_read_for_each_export)
 	/* Clients prove themselves as the server lets them. */
 	assert_configured("--tls-psk=f", "--allow=psk:a", "a.img");
 	forget(true);
-	assert_configured("--tls-certificates=d", "--allow=cn:a san:b", "a.img");
+	assert_configured("--tls-certificates=d", "--allow=cn:a san:dns:b", "a.img");
 	forget(true);
 	assert_refused("needs tls-psk", "--tls-certificates=d", "--allow=psk:a", "a.img");
 	assert_refused("need tls-certificates", "--tls-psk=f", "--allow=cn:a", "a.img");
 	assert_refused("need tls-certificates", "--tls-certificates=d", "--tls-verify-peer=off",
-		       "--allow=san:a", "a.img");
+		       "--allow=san:dns:a", "a.img");
 	assert_refused("needs tls-psk", "--tls-psk=f", "--tls=off", "--allow=psk:a", "a.img");
 }
 END_TEST

@@ -48,12 +48,13 @@ END_TEST
 START_TEST(each_fact_is_told_from_the_others)
 {
 	/* The same text as each fact; clients that have the text as one fact only. */
-	static const char *const kinds[] = {"psk", "cn", "san", "uid", "gid", "cid"};
-	char text[] = "7", *sans[] = {text, NULL};
+	static const char *const kinds[] = {"psk", "cn", "dn", "san:dns", "uid", "gid", "cid"};
+	char text[] = "7", alternative[] = "dns:7", *sans[] = {alternative, NULL};
 	uint32_t seven[] = {7};
 	const struct identity clients[] = {
 		{.kind = IDENTITY_INET, .psk = text},
 		{.kind = IDENTITY_INET, .common_name = text},
+		{.kind = IDENTITY_INET, .dn = text},
 		{.kind = IDENTITY_INET, .alt_names = sans},
 		{.kind = IDENTITY_UNIX, .uid = 7, .gid = 8},
 		{.kind = IDENTITY_UNIX, .uid = 8, .gid = 8, .groups = seven, .group_count = 1},
@@ -61,9 +62,9 @@ START_TEST(each_fact_is_told_from_the_others)
 	};
 	char rule[16];
 
-	for (size_t i = 0; i < 6; i++) {
+	for (size_t i = 0; i < 7; i++) {
 		snprintf(rule, sizeof(rule), "%s:7", kinds[i]);
-		for (size_t j = 0; j < 6; j++)
+		for (size_t j = 0; j < 7; j++)
 			ck_assert_msg(rules_name(rule, &clients[j]) == (i == j), "%s, client %zu",
 				      rule, j);
 	}
@@ -77,8 +78,8 @@ START_TEST(absent_facts_match_nothing)
 
 	local.uid = local.gid = 1;
 	for (size_t i = 0; i < 4; i++)
-		ck_assert(!rules_name("uid:0 gid:0 cid:0 net:0.0.0.0 net::: psk:x cn:x san:x",
-				      all[i]));
+		ck_assert(!rules_name(
+			"uid:0 gid:0 cid:0 net:0.0.0.0 net::: psk:x cn:x dn:x san:dns:x", all[i]));
 	ck_assert(!rules_name("net:0.0.0.0/0", &local));
 	ck_assert(!rules_name("net:0.0.0.0/0 net:::/0", &vm));
 	ck_assert(!rules_name("net:0.0.0.0/0 net:::/0", &nobody_known));
@@ -117,11 +118,15 @@ START_TEST(names_match_whole_and_exactly)
 	ck_assert(!rules_name("psk:alice2", &local));
 	ck_assert(!rules_name("psk:Alice", &local));
 	ck_assert(!rules_name("psk:*", &local));
-	ck_assert(rules_name("san:host.example.org", &local));
-	ck_assert(rules_name("san:10.1.2.3", &local));
-	ck_assert(!rules_name("san:example.org", &local));
-	ck_assert(!rules_name("san:*.example.org", &local));
+	ck_assert(rules_name("san:dns:host.example.org", &local));
+	ck_assert(rules_name("san:ip:10.1.2.3", &local));
+	ck_assert(!rules_name("san:dns:example.org", &local));
+	ck_assert(!rules_name("san:dns:*.example.org", &local));
 	ck_assert(!rules_name("cn:host.example.org", &local));
+	/* Another type of name with the same text. */
+	ck_assert(!rules_name("san:uri:host.example.org", &local));
+	ck_assert(!rules_name("san:email:host.example.org", &local));
+	ck_assert(!rules_name("san:dns:10.1.2.3", &local));
 }
 END_TEST
 
@@ -247,6 +252,11 @@ START_TEST(wrong_rules_are_explained)
 		{"alice", "psk:USER"},
 		{"psk", "psk:USER"},
 		{"psk:", "name must follow"},
+		{"dn:", "name must follow"},
+		/* As it was written before; a name of any type would do. */
+		{"san:host.example.org", "an alternative name has a type: write san:dns:NAME"},
+		{"san:dns:", "an alternative name has a type"},
+		{"san:DNS:a", "an alternative name has a type"},
 		{"any:", "any, none"},
 		{"Any", "any, none"},
 		{"PSK:a", "psk:USER"},

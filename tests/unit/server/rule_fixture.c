@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct identity inet, local, vm, nobody_known;
-char *local_names[] = {(char[]){"host.example.org"}, (char[]){"10.1.2.3"}, NULL};
+char *local_names[] = {(char[]){"dns:host.example.org"}, (char[]){"ip:10.1.2.3"}, NULL};
 
 static uint32_t local_groups[] = {36, 107};
 

@@ -91,7 +91,7 @@ identities = {c["export"] + str(c["read_only"]): c["identity"] for c in control.
 assert all(OWN.intersection(identity) for identity in identities.values()), identities
 proven = {name: [fact for fact in identity if fact not in OWN] for name, identity in identities.items()}
 assert proven == {"sharedFalse": ["psk:alice"], "sharedTrue": ["psk:bob"],
-                  "commonFalse": ["cn:backup%20host", "san:backup.host.example.org"]}, proven
+                  "commonFalse": ["cn:backup%20host", "san:dns:backup.host.example.org"]}, proven
 
 # A change is for those who come; the others are disconnected by what they are.
 assert control.ask("set allow=psk:eve,cn:stranger export=shared")["allow"] == "psk:eve,cn:stranger"

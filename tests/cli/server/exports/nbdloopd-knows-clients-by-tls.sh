@@ -29,11 +29,11 @@ start_nbdloopd --port "$port" --control "$dir/control" --tls=allow --tls-psk "$d
 	--export "own=$dir/own.img,allow=psk:alice" \
 	--export "shared=$dir/shared.img,allow=psk:alice psk:bob,allow-write=psk:alice" \
 	--export "common=$dir/common.img,allow=cn:backup%20host" \
-	--export "alternative=$dir/alternative.img,allow=san:backup.host.example.org"
+	--export "alternative=$dir/alternative.img,allow=san:dns:backup.host.example.org"
 "$python" "$own_python" "$port" "$dir" "$dir/control" >"$dir/check.log" 2>&1 || fail "wrong clients"
 expect_log 'warning: (127.0.0.1|\[::1\]):[0-9]* \(psk:bob\): refused: no rule lets this client use the export "own"'
 expect_log 'warning: (127.0.0.1|\[::1\]):[0-9]* \(psk:eve\): refused: .* "own"'
-expect_log 'warning: (127.0.0.1|\[::1\]):[0-9]* \(cn:backup%20host, san:backup.host.example.org\): refused: .* "shared"'
-expect_log 'warning: (127.0.0.1|\[::1\]):[0-9]* \(cn:stranger, san:stranger.example.org\): refused: .* "common"'
+expect_log 'warning: (127.0.0.1|\[::1\]):[0-9]* \(cn:backup%20host, san:dns:backup.host.example.org\): refused: .* "shared"'
+expect_log 'warning: (127.0.0.1|\[::1\]):[0-9]* \(cn:stranger, san:dns:stranger.example.org\): refused: .* "common"'
 expect_log 'warning: (127.0.0.1|\[::1\]):[0-9]*: refused: .* "shared"'
 stop_server
