@@ -301,10 +301,12 @@ tell(struct rbd_store *store, int64_t waited, bool fails)
 {
 	if (fails && !store->told_failure)
 		log_error("%s: the cluster has not answered for %u seconds (cluster-timeout): "
-			  "requests fail until it does",
+			  "requests fail until it does; `ceph status` shows its state, also a full "
+			  "pool",
 			  store->path, store->timeout);
 	else if (waited >= SLOW_MS && !fails && store->silent_since == 0)
-		log_warning("%s: the cluster has not answered for %lld seconds: requests wait",
+		log_warning("%s: the cluster has not answered for %lld seconds: requests wait; "
+			    "`ceph status` shows its state, also a full pool",
 			    store->path, (long long)waited / 1000);
 	store->told_failure = store->told_failure || fails;
 	if ((waited >= SLOW_MS || fails) && store->silent_since == 0)
