@@ -51,7 +51,7 @@ START_TEST(block_device_is_served_whole_and_right)
 
 	disk_init(&disk, TARGET, SIZE, 512, NULL, NULL);
 	ck_assert_int_eq(nbd_get_size(disk.client), SIZE);
-	ck_assert_int_eq(nbd_get_block_size(disk.client, LIBNBD_SIZE_MINIMUM), 512);
+	ck_assert_int_eq(nbd_get_block_size(disk.client, LIBNBD_SIZE_MINIMUM), 1);
 	client_expect(disk.client, 0, SIZE, OLD);
 	client_write(disk.client, 3 * MIB, MIB, NEW, 0);
 	client_write(disk.client, 5 * MIB + 77, 100, NEW, 0);
@@ -121,7 +121,7 @@ START_TEST(sectors_of_4_kib_are_told_and_smaller_requests_served)
 
 	disk_init(&disk, TARGET, SIZE, 4096, NULL, NULL);
 	ck_assert_int_eq(nbd_get_block_size(disk.client, LIBNBD_SIZE_MINIMUM),
-			 TARGET->direct_io ? 4096 : 512);
+			 TARGET->direct_io ? 4096 : 1);
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		uint64_t offset = parts[i].offset, length = parts[i].length;
 
