@@ -21,6 +21,14 @@ time_of(uint64_t units, uint64_t rate)
 			     : (uint64_t)ns + ((double)(uint64_t)ns < ns);
 }
 
+/* The caller's time as the budget counts it: a burst later, because a rested budget has all time of
+ * a burst before now to hand out, and the clock may have begun just now, as after a boot. */
+static uint64_t
+own_time(const struct budget *budget, uint64_t time)
+{
+	return time + budget->slack;
+}
+
 void
 budget_init(struct budget *budget, uint64_t rate, uint64_t burst, uint64_t least, uint64_t begun)
 {
@@ -38,20 +46,20 @@ budget_init(struct budget *budget, uint64_t rate, uint64_t burst, uint64_t least
 	budget->interval = time_of(portion, rate);
 	whole = time_of(burst, rate);
 	budget->slack = whole > budget->interval ? whole - budget->interval : 0;
-	atomic_init(&budget->handed_out, begun);
+	atomic_init(&budget->handed_out, begun ? own_time(budget, begun) : 0);
 }
 
 /* Reserves the time for up to `portions` portions: one, or as many as are there now. */
 static void
 reserve(struct budget *budget, struct share *share, uint64_t portions, uint64_t now)
 {
-	uint64_t first = now > budget->slack ? now - budget->slack : 1;
+	const uint64_t first = now ? now : 1, last = own_time(budget, now);
 	uint64_t before = atomic_load_explicit(&budget->handed_out, memory_order_relaxed);
 	uint64_t begin, count;
 
 	do {
 		begin = before > first ? before : first;
-		count = begin <= now ? (now - begin) / budget->interval + 1 : 1;
+		count = begin <= last ? (last - begin) / budget->interval + 1 : 1;
 		if (count > portions)
 			count = portions;
 	} while (!atomic_compare_exchange_weak_explicit(
@@ -70,8 +78,8 @@ budget_fill(struct budget *budget, struct share *share, uint64_t units, uint64_t
 
 		if (!share->ticket)
 			reserve(budget, share, (missing - 1) / budget->portion + 1, now);
-		if (share->ticket > until)
-			return share->ticket;
+		if (share->ticket > own_time(budget, until))
+			return share->ticket - budget->slack;
 		share->units += share->coming;
 		share->ticket = share->coming = 0;
 	}
@@ -81,9 +89,7 @@ budget_fill(struct budget *budget, struct share *share, uint64_t units, uint64_t
 bool
 budget_is_rested(const struct budget *budget, uint64_t now)
 {
-	uint64_t handed_out = atomic_load_explicit(&budget->handed_out, memory_order_relaxed);
-
-	return handed_out <= now && now - handed_out >= budget->slack;
+	return atomic_load_explicit(&budget->handed_out, memory_order_relaxed) <= now;
 }
 
 /* The time of units that are less than what is reserved at once; rounded down. */

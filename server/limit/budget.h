@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 struct budget {
-	alignas(64) _Atomic uint64_t handed_out; /* all time until then */
+	alignas(64) _Atomic uint64_t handed_out; /* all time until then, in own_time() */
 	uint64_t portion;                        /* units, >= 1 */
 	uint64_t interval;                       /* the time of a portion, >= 1 */
 	uint64_t slack; /* how far behind it may stay: a burst without its last portion */
@@ -29,7 +29,7 @@ struct budget {
 struct share {
 	uint64_t units;   /* that it may use */
 	uint64_t brought; /* of those, at most so many are not from this budget */
-	uint64_t ticket;  /* when it gets `coming`; 0: there is none */
+	uint64_t ticket;  /* when it gets `coming`, in the budget's own time; 0: there is none */
 	uint64_t coming;  /* units */
 };
 
