@@ -77,6 +77,9 @@ START_TEST(new_size_of_the_file_is_taken_up)
 {
 	open_with(&(struct fake_facts){.offset = 4096, .align = 512});
 	assert_resized(2 * MIB, 2 * MIB - 4096, 0);
+	assert_resized(2 * MIB + 511, 2 * MIB + 511 - 4096, 0);
+	assert_resized(2 * MIB, 2 * MIB - 4096, 0);
+	disk.image->config.sector_size = 512;
 	assert_resized(2 * MIB + 511, 2 * MIB - 4096, 0); /* nothing is logged */
 	assert_resized(3 * MIB + 1, 3 * MIB - 4096, 1);
 	assert_resized(8192, 4096, 0);
