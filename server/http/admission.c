@@ -36,7 +36,7 @@ http_host_is_local(const char *host)
 	size_t length;
 
 	if (!host)
-		return true;
+		return false;
 	if (strncmp(host, "[::1]", 5) == 0)
 		return is_port(host + 5);
 	length = strcspn(host, ":");

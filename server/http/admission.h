@@ -10,7 +10,7 @@
 
 /* Whether the header field "Host" names this machine by localhost or an address of its own
  * (127.0.0.0/8, ::1).  A page whose name was made to lead to such an address ("DNS rebinding") has
- * that name in it.  NULL: there is no such field, as from a client that is no browser. */
+ * that name in it.  NULL, no such field: false. */
 bool
 http_host_is_local(const char *host);
 

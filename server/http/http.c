@@ -198,12 +198,14 @@ answer_request(void *data, struct MHD_Connection *connection, const char *url, c
 		.host = mhd.lookup_connection_value(connection, MHD_HEADER_KIND, "Host"),
 		.authorization =
 			mhd.lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization"),
+		.accept = mhd.lookup_connection_value(connection, MHD_HEADER_KIND, "Accept"),
 		.over_unix = client && client->over_unix,
+		.older = strcmp(version, "HTTP/1.1") < 0,
 	};
 	struct MHD_Response *response;
 	struct http_answer answer;
 
-	(void)version, (void)upload, (void)upload_size, (void)state;
+	(void)upload, (void)upload_size, (void)state;
 	http_route(&request, http->token, &answer);
 	if (answer.figures == FIGURES_NONE)
 		return send_once(connection, &answer);

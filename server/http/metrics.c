@@ -102,7 +102,7 @@ gathered_fini(struct gathered *gathered)
 /* ---- the server itself */
 
 static void
-write_server(FILE *out, const struct status *status, size_t exports)
+write_server(const struct metric_text *out, const struct status *status, size_t exports)
 {
 	static const struct metric_family build = {"nbdloop_build", "info", NULL, "The program."},
 					  server = {"nbdloop_server", "info", NULL,
@@ -173,7 +173,7 @@ static const struct gauge_row {
 };
 
 static void
-write_gauges(FILE *out, const struct gathered *gathered)
+write_gauges(const struct metric_text *out, const struct gathered *gathered)
 {
 	for (size_t row = 0; row < sizeof(gauges) / sizeof(gauges[0]); row++) {
 		metric_family(out, &gauges[row].family);
@@ -188,7 +188,7 @@ write_gauges(FILE *out, const struct gathered *gathered)
 }
 
 static void
-write_info(FILE *out, const struct gathered *gathered)
+write_info(const struct metric_text *out, const struct gathered *gathered)
 {
 	static const struct metric_family family = {"nbdloop_export", "info", NULL,
 						    "How the export is served."};
@@ -214,7 +214,7 @@ write_info(FILE *out, const struct gathered *gathered)
 /* ---- limits */
 
 static void
-write_rate(FILE *out, const struct metric_family *family, const char *export,
+write_rate(const struct metric_text *out, const struct metric_family *family, const char *export,
 	   const struct limit_rate *rate)
 {
 	const struct {
@@ -230,7 +230,7 @@ write_rate(FILE *out, const struct metric_family *family, const char *export,
 }
 
 static void
-write_limits(FILE *out, const struct gathered *gathered)
+write_limits(const struct metric_text *out, const struct gathered *gathered)
 {
 	static const struct {
 		enum limit_scope scope;
@@ -315,7 +315,7 @@ static const struct counter_row {
 };
 
 static void
-write_counters(FILE *out, const struct gathered *gathered)
+write_counters(const struct metric_text *out, const struct gathered *gathered)
 {
 	for (size_t row = 0; row < sizeof(counters) / sizeof(counters[0]); row++) {
 		const struct counter_row *counter = &counters[row];
@@ -350,8 +350,8 @@ bound_text(unsigned int bucket, char text[32])
 }
 
 static void
-write_histogram(FILE *out, const struct metric_family *family, const struct figures *figures,
-		enum io_op op)
+write_histogram(const struct metric_text *out, const struct metric_family *family,
+		const struct figures *figures, enum io_op op)
 {
 	uint64_t below = 0;
 	char bound[32];
@@ -366,7 +366,7 @@ write_histogram(FILE *out, const struct metric_family *family, const struct figu
 }
 
 static void
-write_latency(FILE *out, const struct gathered *gathered)
+write_latency(const struct metric_text *out, const struct gathered *gathered)
 {
 	/* Without a sum, which the event loops don't count; then there may be no count either. */
 	static const struct metric_family family = {
@@ -381,8 +381,9 @@ write_latency(FILE *out, const struct gathered *gathered)
 }
 
 int
-metrics_write(FILE *out, const struct status *status)
+metrics_write(FILE *file, bool open, const struct status *status)
 {
+	const struct metric_text text = {.out = file, .open = open}, *out = &text;
 	struct gathered gathered = {0};
 	int r;
 

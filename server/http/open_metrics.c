@@ -4,14 +4,39 @@
 #include "common/utf8.h"
 
 #include <inttypes.h>
+#include <string.h>
+
+bool
+open_metrics_wanted(const char *accept)
+{
+	static const char type[] = "application/openmetrics-text";
+
+	while (accept && *accept) {
+		accept += strspn(accept, " \t,");
+		if (strncasecmp(accept, type, strlen(type)) == 0 &&
+		    strchr(" \t;,", accept[strlen(type)]))
+			return true;
+		accept += strcspn(accept, ",");
+	}
+	return false;
+}
 
 void
-metric_family(FILE *out, const struct metric_family *family)
+metric_family(const struct metric_text *text, const struct metric_family *family)
 {
-	fprintf(out, "# TYPE %s %s\n", family->name, family->type);
-	if (family->unit)
-		fprintf(out, "# UNIT %s %s\n", family->name, family->unit);
-	fprintf(out, "# HELP %s %s\n", family->name, family->help);
+	const char *type = family->type, *suffix = "";
+
+	/* The older format names a family as its samples, and has no type for facts. */
+	if (!text->open && strcmp(type, "counter") == 0) {
+		suffix = "_total";
+	} else if (!text->open && strcmp(type, "info") == 0) {
+		suffix = "_info";
+		type = "gauge";
+	}
+	fprintf(text->out, "# TYPE %s%s %s\n", family->name, suffix, type);
+	if (text->open && family->unit)
+		fprintf(text->out, "# UNIT %s %s\n", family->name, family->unit);
+	fprintf(text->out, "# HELP %s%s %s\n", family->name, suffix, family->help);
 }
 
 static void
@@ -35,9 +60,12 @@ write_value(FILE *out, const char *value)
 }
 
 void
-metric_sample(FILE *out, const struct metric_family *family, const char *suffix,
-	      const struct metric_label *labels, unsigned int count, uint64_t value)
+metric_sample(const struct metric_text *text, const struct metric_family *family,
+	      const char *suffix, const struct metric_label *labels, unsigned int count,
+	      uint64_t value)
 {
+	FILE *out = text->out;
+
 	fprintf(out, "%s%s", family->name, suffix);
 	for (unsigned int i = 0; i < count; i++) {
 		fprintf(out, "%s%s=\"", i == 0 ? "{" : ",", labels[i].name);
@@ -49,7 +77,8 @@ metric_sample(FILE *out, const struct metric_family *family, const char *suffix,
 }
 
 void
-metrics_end(FILE *out)
+metrics_end(const struct metric_text *text)
 {
-	fputs("# EOF\n", out);
+	if (text->open)
+		fputs("# EOF\n", text->out);
 }

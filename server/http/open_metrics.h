@@ -1,15 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writes OpenMetrics text (version 1.0.0, the format of Prometheus and others): families of
- * samples, each with its labels.  A failure to write shows in the stream (ferror()).
+ * Writes the text formats of Prometheus and others: families of samples, each with its labels.
+ * OpenMetrics (version 1.0.0) is for clients that ask for it; the older text format (version 0.0.4)
+ * is for all others, whose parsers stop at the first word that only OpenMetrics has ("info", "#
+ * EOF"). A failure to write shows in the stream (ferror()).
  */
 #ifndef SERVER_HTTP_OPEN_METRICS_H
 #define SERVER_HTTP_OPEN_METRICS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #define OPEN_METRICS_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
+#define METRICS_TEXT_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+/* Where families and samples are written. */
+struct metric_text {
+	FILE *out;
+	bool open; /* OpenMetrics */
+};
+
+/* Whether the header field "Accept", or NULL, names OpenMetrics, as Prometheus' client libraries
+ * decide: by the name alone, without weights. */
+bool
+open_metrics_wanted(const char *accept);
 
 struct metric_family {
 	const char *name; /* ends with the unit, if there is one */
@@ -26,16 +41,17 @@ struct metric_label {
 
 /* Begins a family, to which all samples belong that follow. */
 void
-metric_family(FILE *out, const struct metric_family *family);
+metric_family(const struct metric_text *text, const struct metric_family *family);
 
 /* Writes one sample.  `suffix`: "_total" of counters, "_info", "_bucket", or "". `labels`: `count`
  * of them. */
 void
-metric_sample(FILE *out, const struct metric_family *family, const char *suffix,
-	      const struct metric_label *labels, unsigned int count, uint64_t value);
+metric_sample(const struct metric_text *text, const struct metric_family *family,
+	      const char *suffix, const struct metric_label *labels, unsigned int count,
+	      uint64_t value);
 
-/* Writes the end, without which the text counts as cut off. */
+/* Writes the end, without which OpenMetrics text counts as cut off. */
 void
-metrics_end(FILE *out);
+metrics_end(const struct metric_text *text);
 
 #endif

@@ -56,17 +56,33 @@ answer_page(struct http_answer *answer, const struct page *page)
 static void
 answer_figures(struct http_answer *answer, enum http_figures figures)
 {
+	static const char *const types[FIGURES_KINDS] = {
+		[FIGURES_STATUS] = "application/json",
+		[FIGURES_METRICS] = METRICS_TEXT_TYPE,
+		[FIGURES_OPEN_METRICS] = OPEN_METRICS_TYPE,
+	};
+
 	*answer = (struct http_answer){
 		.code = 200,
-		.type = figures == FIGURES_METRICS ? OPEN_METRICS_TYPE : "application/json",
+		.type = types[figures],
 		.figures = figures,
 	};
+}
+
+static enum http_figures
+metrics_of(const struct http_request *request)
+{
+	return open_metrics_wanted(request->accept) ? FIGURES_OPEN_METRICS : FIGURES_METRICS;
 }
 
 /* Whether the request is refused before its path matters. */
 static bool
 refuse(const struct http_request *request, const char *token, struct http_answer *answer)
 {
+	if (!request->host && !request->older) {
+		say(answer, 400, "HTTP/1.1 demands the header field Host, which is missing.\n");
+		return true;
+	}
 	/* Nobody can connect who doesn't mean this server, or nobody knows the token who is not
 	 * meant to. */
 	if (!request->over_unix && !token && !http_host_is_local(request->host)) {
@@ -102,7 +118,7 @@ http_route(const struct http_request *request, const char *token, struct http_an
 		answer->field = "WWW-Authenticate";
 		answer->value = "Bearer realm=\"nbdloopd\"";
 	} else {
-		answer_figures(answer, metrics ? FIGURES_METRICS : FIGURES_STATUS);
+		answer_figures(answer, metrics ? metrics_of(request) : FIGURES_STATUS);
 	}
 }
 
@@ -116,8 +132,8 @@ http_figures_write(enum http_figures figures, const struct status *status, char 
 
 	if (!out)
 		return -ENOMEM;
-	if (figures == FIGURES_METRICS)
-		r = metrics_write(out, status);
+	if (figures != FIGURES_STATUS)
+		r = metrics_write(out, figures == FIGURES_OPEN_METRICS, status);
 	else
 		status_handle(&request, out, (void *)status);
 	if (ferror(out))

@@ -14,14 +14,16 @@ struct status;
 /* A request; the caller keeps its texts. */
 struct http_request {
 	const char *method, *path;
-	const char *host, *authorization; /* header fields, or NULL */
-	bool over_unix;                   /* it came over a unix socket */
+	const char *host, *authorization, *accept; /* header fields, or NULL */
+	bool over_unix;                            /* it came over a unix socket */
+	bool older;                                /* than HTTP/1.1, which demands a host */
 };
 
 /* Texts that are made when they are asked for. */
 enum http_figures {
-	FIGURES_STATUS,  /* /status.json */
-	FIGURES_METRICS, /* /metrics */
+	FIGURES_STATUS,       /* /status.json */
+	FIGURES_METRICS,      /* /metrics */
+	FIGURES_OPEN_METRICS, /* the same, as OpenMetrics */
 	FIGURES_KINDS,
 	FIGURES_NONE = FIGURES_KINDS,
 };

@@ -26,7 +26,7 @@ static const struct {
 	const char *host;
 	bool local;
 } hosts[] = {
-	{NULL, true},
+	{NULL, false},
 	{"localhost", true},
 	{"LocalHost:9140", true},
 	{"127.0.0.1", true},
@@ -233,6 +233,39 @@ START_TEST(a_foreign_host_gets_nothing)
 }
 END_TEST
 
+START_TEST(a_request_without_host_gets_nothing)
+{
+	struct http_request request = {.method = "GET", .path = "/metrics"};
+
+	http_route(&request, TOKEN, &answer);
+	ck_assert_uint_eq(answer.code, 400);
+	request.over_unix = true;
+	http_route(&request, NULL, &answer);
+	ck_assert_uint_eq(answer.code, 400);
+	/* HTTP/1.0 knows no hosts; no browser speaks it. */
+	request.older = true;
+	http_route(&request, NULL, &answer);
+	ck_assert_uint_eq(answer.code, 200);
+	request.over_unix = false;
+	http_route(&request, NULL, &answer);
+	ck_assert_uint_eq(answer.code, 421);
+}
+END_TEST
+
+START_TEST(metrics_are_open_metrics_only_when_asked_for)
+{
+	struct http_request request = {.method = "GET", .path = "/metrics", .host = "localhost"};
+
+	http_route(&request, NULL, &answer);
+	ck_assert_str_eq(answer.type, "text/plain; version=0.0.4; charset=utf-8");
+	ck_assert_int_eq(answer.figures, FIGURES_METRICS);
+	request.accept = "application/openmetrics-text; version=1.0.0";
+	http_route(&request, NULL, &answer);
+	ck_assert_str_eq(answer.type, "application/openmetrics-text; version=1.0.0; charset=utf-8");
+	ck_assert_int_eq(answer.figures, FIGURES_OPEN_METRICS);
+}
+END_TEST
+
 START_TEST(figures_need_the_token_and_the_page_does_not)
 {
 	ck_assert_uint_eq(ask("GET", "/metrics", "localhost", NULL, TOKEN), 401);
@@ -242,7 +275,7 @@ START_TEST(figures_need_the_token_and_the_page_does_not)
 	ck_assert_uint_eq(ask("GET", "/", "localhost", NULL, TOKEN), 200);
 	/* With a token, the server may have any name. */
 	ck_assert_uint_eq(ask("GET", "/metrics", "disks.example", "Bearer " TOKEN, TOKEN), 200);
-	ck_assert_uint_eq(ask("GET", "/status.json", NULL, "Bearer " TOKEN, TOKEN), 200);
+	ck_assert_uint_eq(ask("GET", "/status.json", "x", "Bearer " TOKEN, TOKEN), 200);
 }
 END_TEST
 
@@ -266,6 +299,8 @@ main(void)
 		{.test = each_path_has_its_answer},
 		{.test = only_get_and_head_are_methods},
 		{.test = a_foreign_host_gets_nothing},
+		{.test = a_request_without_host_gets_nothing},
+		{.test = metrics_are_open_metrics_only_when_asked_for},
 		{.test = figures_need_the_token_and_the_page_does_not},
 		{0},
 	};

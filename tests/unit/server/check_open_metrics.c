@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * OpenMetrics text: what a hostile name may do to it is nothing.
+ * The text of metrics, and who gets which format: what a hostile name may do to it is nothing.
  */
 #include "server/http/open_metrics.h"
 
@@ -13,13 +13,13 @@ static const struct metric_family size = {"size_bytes", "gauge", "bytes", "How l
 				  reads = {"reads", "counter", NULL, "How many."};
 static char *text;
 static size_t length;
-static FILE *out;
+static struct metric_text stream, *out = &stream;
 
 static void
 begin(void)
 {
-	out = open_memstream(&text, &length);
-	ck_assert_ptr_nonnull(out);
+	stream = (struct metric_text){.out = open_memstream(&text, &length), .open = true};
+	ck_assert_ptr_nonnull(stream.out);
 }
 
 static void
@@ -31,7 +31,7 @@ end(void)
 static void
 expect(const char *wanted)
 {
-	ck_assert_int_eq(fclose(out), 0);
+	ck_assert_int_eq(fclose(stream.out), 0);
 	ck_assert_str_eq(text, wanted);
 }
 
@@ -48,6 +48,26 @@ START_TEST(a_family_tells_its_type_and_unit)
 	       "# TYPE reads counter\n"
 	       "# HELP reads How many.\n"
 	       "# EOF\n");
+}
+END_TEST
+
+START_TEST(the_older_text_names_families_as_their_samples)
+{
+	static const struct metric_family build = {"build", "info", NULL, "The program."};
+
+	stream.open = false;
+	metric_family(out, &size);
+	metric_family(out, &reads);
+	metric_sample(out, &reads, "_total", NULL, 0, 7);
+	metric_family(out, &build);
+	metrics_end(out);
+	expect("# TYPE size_bytes gauge\n"
+	       "# HELP size_bytes How large.\n"
+	       "# TYPE reads_total counter\n"
+	       "# HELP reads_total How many.\n"
+	       "reads_total 7\n"
+	       "# TYPE build_info gauge\n"
+	       "# HELP build_info The program.\n");
 }
 END_TEST
 
@@ -84,15 +104,44 @@ START_TEST(a_value_ends_where_its_label_does)
 }
 END_TEST
 
+/* ---- what a client asks for */
+
+static const struct {
+	const char *accept;
+	bool wanted;
+} accepts[] = {
+	{NULL, false},
+	{"", false},
+	{"*/*", false},
+	{"text/html,application/xhtml+xml,*/*;q=0.8", false},
+	{"text/plain;version=0.0.4", false},
+	{"application/openmetrics-text", true},
+	{"Application/OpenMetrics-Text", true},
+	{"application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.4", true},
+	{"text/plain;q=0.5 , application/openmetrics-text ; version=1.0.0", true},
+	{"application/openmetrics-text-not", false},
+	{"text/plain;x=application/openmetrics-text", false},
+};
+
+START_TEST(open_metrics_is_for_those_who_ask_for_it)
+{
+	ck_assert_int_eq(open_metrics_wanted(accepts[_i].accept), accepts[_i].wanted);
+}
+END_TEST
+
 int
 main(void)
 {
 	const struct suite_row cases[] = {
 		{.name = "text", .begin = begin, .end = end},
 		{.test = a_family_tells_its_type_and_unit},
+		{.test = the_older_text_names_families_as_their_samples},
 		{.test = labels_are_in_their_order},
 		{.test = a_value_ends_where_its_label_does,
 		 .last = sizeof(values) / sizeof(values[0])},
+		{.name = "accept"},
+		{.test = open_metrics_is_for_those_who_ask_for_it,
+		 .last = sizeof(accepts) / sizeof(accepts[0])},
 		{0},
 	};
 

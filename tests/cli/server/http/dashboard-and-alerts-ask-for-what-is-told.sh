@@ -13,16 +13,20 @@ done
 top=$(cd "$lib/../.." && pwd)
 truncate -s 8M "$dir/disk.img"
 start_nbdloopd --http="unix:$dir/http" --export="disk=$dir/disk.img"
-quietly curl -sS --unix-socket "$dir/http" -o "$dir/metrics" http://localhost/metrics
+for format in openmetrics-text any; do
+	quietly curl -sS --unix-socket "$dir/http" -H "Accept: application/$format" \
+		-o "$dir/$format" http://localhost/metrics
+done
 stop_server
 
 check() # DASHBOARD RULES
 {
-	"$python" "$own_python" "$dir/metrics" "$1" "$2" "$dir/expressions.yaml" >"$dir/check.log" 2>&1
+	"$python" "$own_python" "$dir/openmetrics-text" "$1" "$2" "$dir/expressions.yaml" >"$dir/check.log" 2>&1
 }
 check "$top/examples/grafana-dashboard.json" "$top/examples/prometheus-alerts.yaml" ||
 	fail "$(tail -n 1 "$dir/check.log")"
 if command -v promtool >/dev/null; then
+	quietly promtool check metrics <"$dir/any"
 	quietly promtool check rules "$top/examples/prometheus-alerts.yaml"
 	quietly promtool check rules "$dir/expressions.yaml"
 fi

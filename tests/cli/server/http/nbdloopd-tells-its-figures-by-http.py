@@ -8,6 +8,7 @@ import sys
 
 import nbd
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.parser import text_string_to_metric_families as older_families
 
 import control
 from http_unix import ask
@@ -17,7 +18,8 @@ where, nbd_socket, control_socket, hostile = sys.argv[1:]
 PAGES = {"/": "text/html; charset=utf-8", "/page.css": "text/css; charset=utf-8",
          "/page.js": "text/javascript; charset=utf-8", "/icon.svg": "image/svg+xml",
          "/status.json": "application/json",
-         "/metrics": "application/openmetrics-text; version=1.0.0; charset=utf-8"}
+         "/metrics": "text/plain; version=0.0.4; charset=utf-8"}
+OPEN = {"Accept": "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.4"}
 
 # ---- headers, methods, paths
 
@@ -52,7 +54,7 @@ h.trim(4096, 0)
 
 
 def families():
-    text = ask(where, "/metrics")[1].decode()
+    text = ask(where, "/metrics", headers=OPEN)[1].decode()
     assert text.endswith("# EOF\n") and text.count("\n# EOF") == 1, text[-200:]
     return {family.name: family for family in text_string_to_metric_families(text)}
 
@@ -116,3 +118,21 @@ assert samples(metrics["nbdloop_exports"]) == {(): 2} and samples(metrics["nbdlo
 assert samples(metrics["nbdloop_build"]) == {("nbdloopd", status["version"]): 1}
 assert samples(metrics["nbdloop_server"]) == {("off", "off", status["sandbox"]): 1}
 assert metrics["nbdloop_request_duration_seconds"].unit == "seconds"
+
+# ---- who doesn't ask for OpenMetrics gets the older text, with the same samples
+
+
+def told(found):
+    return {(sample.name, tuple(sample.labels.items())): sample.value for family in found for sample in family.samples}
+
+
+def same():
+    answer, text = ask(where, "/metrics", headers=OPEN)
+    assert answer.getheader("Content-Type") == "application/openmetrics-text; version=1.0.0; charset=utf-8", answer.headers
+    open_told = told(text_string_to_metric_families(text.decode()))
+    text_told = told(older_families(ask(where, "/metrics")[1].decode()))
+    assert len(text_told) > 100, len(text_told)
+    return text_told == open_told
+
+
+wait_until("both formats have the same samples", same)
