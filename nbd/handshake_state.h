@@ -129,6 +129,7 @@ struct nbd_handshake {
 	bool fixed;                /* the client set NBD_FLAG_C_FIXED_NEWSTYLE */
 	bool no_zeroes;            /* the client set NBD_FLAG_C_NO_ZEROES */
 	bool secure;               /* TLS is on */
+	bool needs_tls;            /* an option was refused because TLS was not on */
 	bool shutdown;             /* nbd_handshake_shutdown() was called */
 	unsigned int options;      /* received so far */
 	uint32_t option;           /* the current one: NBD_OPT_* */

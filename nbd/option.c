@@ -53,6 +53,13 @@ refuse_option(struct nbd_handshake *h, struct nbd_output *output, uint32_t type,
 }
 
 static void
+refuse_in_clear(struct nbd_handshake *h, struct nbd_output *output)
+{
+	h->needs_tls = true;
+	refuse_option(h, output, NBD_REP_ERR_TLS_REQD, "TLS is required here");
+}
+
+static void
 refuse_invalid(struct nbd_handshake *h, struct nbd_output *output)
 {
 	refuse_option(h, output, NBD_REP_ERR_INVALID, "malformed option");
@@ -423,7 +430,7 @@ nbd_option_answer(struct nbd_handshake *h, struct nbd_output *output)
 	if (h->option == NBD_OPT_ABORT)
 		answer_abort(h, output);
 	else if (h->config.tls == NBD_TLS_REQUIRED && !h->secure && h->option != NBD_OPT_STARTTLS)
-		refuse_option(h, output, NBD_REP_ERR_TLS_REQD, "TLS is required here");
+		refuse_in_clear(h, output);
 	else if (h->shutdown)
 		refuse_option(h, output, NBD_REP_ERR_SHUTDOWN, "the server is shutting down");
 	else if (!option)

@@ -85,8 +85,8 @@ conn_free(struct conn *conn)
 	atomic_fetch_sub_explicit(&worker->connections, 1, memory_order_relaxed);
 	close(conn->fd);
 	worker->config->closed(worker->config->data);
+	negotiation_end(conn);
 	identity_free(conn->identity);
-	negotiation_free(conn->negotiation);
 	conn_tls_free(conn->tls);
 	free(conn->input);
 	free(conn);

@@ -21,6 +21,19 @@ negotiation_free(struct conn_negotiation *negotiation)
 	free(negotiation);
 }
 
+void
+negotiation_end(struct conn *conn)
+{
+	const struct nbd_handshake *handshake =
+		conn->negotiation ? &conn->negotiation->handshake : NULL;
+
+	/* A handshake that ended with a reason was told by that. */
+	if (handshake && handshake->needs_tls && !handshake->secure && !handshake->reason)
+		conn_warn(conn, "TLS is required, and the client did not begin it (its URI would "
+				"begin with nbds)");
+	negotiation_free(steal_pointer(&conn->negotiation));
+}
+
 static void
 send_output(struct conn *conn)
 {

@@ -32,6 +32,11 @@ enum negotiation_next {
 	NEGOTIATION_OVER,     /* the output is sent, and requests follow */
 };
 
+/* The connection has ended: logs if it was because of TLS, and frees the negotiation, if there is
+ * one. */
+void
+negotiation_end(struct conn *conn);
+
 /* Frees it; NULL is fine. */
 void
 negotiation_free(struct conn_negotiation *negotiation);

@@ -70,7 +70,9 @@ certificates
 start_nbdloopd --tls-certificates="$pki" --control "$dir/control" "$image"
 expect_log 'TLS is required for clients, with a certificate$'
 serves friend
-refuses_certificate nobody 'the peer has shown no certificate'
+refuses_certificate nobody 'the client has shown no certificate, .* (tls-verify-peer=off lets in clients without one)'
+# Whoever leaves because of that is told, too.
+refuses "nbd+unix:///?socket=$sock" 'TLS is required, and the client did not begin it'
 refuses_certificate stranger 'The certificate is NOT trusted. The certificate issuer is unknown'
 refuses_certificate expired 'The certificate is NOT trusted. .*The certificate chain uses expired certificate'
 refuses_certificate early 'The certificate is NOT trusted. .*The certificate chain uses not yet valid certificate'
@@ -100,7 +102,7 @@ mv "$pki/ca-cert.pem" "$dir/kept-ca.pem"
 : >"$log"
 kill -HUP "$pid"
 wait_until "the log tells of the missing file" grep -q 'there is no ca-cert.pem, .*; TLS goes on with what was read before' "$log"
-refuses_certificate nobody 'the peer has shown no certificate'
+refuses_certificate nobody 'the client has shown no certificate'
 mv "$dir/kept-ca.pem" "$pki/ca-cert.pem"
 printf 'expiration_days = 2\ncrl_next_update = 2\ncrl_number = 1\n' >"$pki/template"
 quietly certtool --generate-crl --load-ca-privkey "$pki/ca-key.pem" --load-ca-certificate "$pki/ca-cert.pem" \
