@@ -226,6 +226,7 @@ set_client_key(struct tls_credentials *credentials, const struct tls_files *file
 				 files->user);
 	if (gnutls.psk_allocate_client_credentials(&credentials->psk_client) < 0)
 		return -ENOMEM;
+	memcpy(credentials->user, user->name, sizeof(credentials->user));
 	key = (gnutls_datum_t){(unsigned char *)user->key, user->key_length};
 	r = gnutls.psk_set_client_credentials(credentials->psk_client, user->name, &key,
 					      GNUTLS_PSK_KEY_RAW);

@@ -21,7 +21,8 @@ struct tls_credentials {
 	gnutls_psk_server_credentials_t psk_server;    /* NULL: none */
 	gnutls_psk_client_credentials_t psk_client;    /* NULL: none */
 	gnutls_priority_t priority;
-	struct psk_file users; /* the server's */
+	struct psk_file users;       /* the server's */
+	char user[TLS_USER_MAX + 1]; /* the client's; "": none */
 	struct tls_cautions cautions;
 };
 

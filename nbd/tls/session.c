@@ -222,24 +222,61 @@ is_psk_failure(const struct tls_session *session, int code)
 	       (code == GNUTLS_E_DECRYPTION_FAILED || code == GNUTLS_E_RECEIVED_ILLEGAL_PARAMETER);
 }
 
+/* An unknown user and a wrong key look the same to the client, on purpose; which alert a server
+ * sends then differs by protocol and by server. */
+static bool
+is_about_key(const struct tls_session *session, gnutls_alert_description_t alert)
+{
+	if (!session->credentials->psk_client || session->description[0])
+		return false;
+	switch (alert) {
+	case GNUTLS_A_BAD_RECORD_MAC:
+	case GNUTLS_A_DECRYPTION_FAILED:
+	case GNUTLS_A_DECRYPT_ERROR:
+	case GNUTLS_A_ILLEGAL_PARAMETER:
+	case GNUTLS_A_UNKNOWN_PSK_IDENTITY: return true;
+	default: return false;
+	}
+}
+
+static void
+explain_alert(struct tls_session *session)
+{
+	gnutls_alert_description_t alert = gnutls.alert_get(session->tls);
+	const char *name = gnutls.alert_get_name(alert);
+
+	if (!name)
+		name = "unknown";
+	if (is_about_key(session, alert))
+		snprintf(session->reason, sizeof(session->reason),
+			 "the server does not know the user \"%s\", or has another key for it "
+			 "(its alert: %s)",
+			 session->credentials->user, name);
+	else if (session->credentials->side == TLS_CLIENT && alert == GNUTLS_A_CERTIFICATE_REQUIRED)
+		snprintf(session->reason, sizeof(session->reason),
+			 "the server demands a certificate of its clients (its alert: %s)", name);
+	else
+		snprintf(session->reason, sizeof(session->reason), "the peer sent an alert: %s",
+			 name);
+}
+
 static enum tls_result
 fail(struct tls_session *session, int code)
 {
-	const char *alert = NULL;
-
 	/* Of a session that has failed before: the first reason is the right one. */
 	if (session->reason[0] && code == GNUTLS_E_INVALID_SESSION)
 		return TLS_FAILED;
 	if (code == GNUTLS_E_FATAL_ALERT_RECEIVED || code == GNUTLS_E_WARNING_ALERT_RECEIVED)
-		alert = gnutls.alert_get_name(gnutls.alert_get(session->tls));
-	if (alert)
-		snprintf(session->reason, sizeof(session->reason), "the peer sent an alert: %s",
-			 alert);
+		explain_alert(session);
 	else if (code == GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR)
 		explain_verification(session);
 	else if (code == GNUTLS_E_CERTIFICATE_REQUIRED || code == GNUTLS_E_NO_CERTIFICATE_FOUND)
 		snprintf(session->reason, sizeof(session->reason),
-			 "the peer has shown no certificate");
+			 session->credentials->side == TLS_SERVER
+				 ? "the client has shown no certificate, and " TLS_CA_FILE
+				   " is there to verify it (tls-verify-peer=off lets in clients "
+				   "without one)"
+				 : "the server has shown no certificate");
 	else if (session->lookup.unknown[0])
 		snprintf(session->reason, sizeof(session->reason), "the user \"%s\" is unknown",
 			 session->lookup.unknown);

@@ -27,7 +27,7 @@ struct tls_session {
 	uint8_t length[2]; /* the last two of them */
 	struct tls_lookup lookup;
 	gnutls_typed_vdata_st verified[2]; /* what the peer's certificate must be for */
-	char reason[224];
+	char reason[288];
 	char description[64];
 };
 

@@ -10,6 +10,7 @@
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static void
@@ -27,12 +28,32 @@ expect_refusal(const char *server_reason, const char *client_reason)
 	ck_assert_str_eq(tls_session_reason(client.session), client_reason);
 }
 
+/* By TLS 1.2, it shows at the end of the handshake. */
+START_TEST(wrong_key_is_told_by_the_old_protocol)
+{
+	struct tls_files old = client_psk;
+
+	old.priority = "NORMAL:-VERS-ALL:+VERS-TLS1.2:-KX-ALL";
+	open_side(&server, &server_psk, NULL);
+	write_keys(_i ? "bob:" KEY "\n" : "alice:" KEY "ff\n");
+	open_side(&client, &old, NULL);
+	shake_hands();
+	ck_assert_int_eq(client.result, TLS_FAILED);
+	ck_assert_msg(
+		strstr(tls_session_reason(client.session), "the server does not know the user"),
+		"%s", tls_session_reason(client.session));
+}
+END_TEST
+
 START_TEST(wrong_key_is_refused)
 {
 	open_side(&server, &server_psk, NULL);
 	write_keys("alice:" KEY "ff\n");
 	open_side(&client, &client_psk, NULL);
-	expect_refusal("the key is wrong", "the peer sent an alert: Illegal parameter");
+	expect_refusal(
+		"the key is wrong",
+		"the server does not know the user \"alice\", or has another key for it (its "
+		"alert: Illegal parameter)");
 }
 END_TEST
 
@@ -42,7 +63,9 @@ START_TEST(unknown_user_is_refused)
 	open_side(&server, &server_psk, NULL);
 	write_keys("bob:" KEY "\n");
 	open_side(&client, &client_psk, NULL);
-	expect_refusal("the user \"bob\" is unknown", "the peer sent an alert: Illegal parameter");
+	expect_refusal("the user \"bob\" is unknown",
+		       "the server does not know the user \"bob\", or has another key for it (its "
+		       "alert: Illegal parameter)");
 }
 END_TEST
 
@@ -54,8 +77,10 @@ START_TEST(client_without_certificate_is_refused)
 	snprintf(path, sizeof(path), "%s/%s", directory, TLS_CLIENT_CERT_FILE);
 	unlink(path);
 	open_side(&client, &client_files, "server.example.org");
-	expect_refusal("the peer has shown no certificate",
-		       "the peer sent an alert: Certificate is required");
+	expect_refusal("the client has shown no certificate, and ca-cert.pem is there to verify it "
+		       "(tls-verify-peer=off lets in clients without one)",
+		       "the server demands a certificate of its clients (its alert: Certificate is "
+		       "required)");
 }
 END_TEST
 
@@ -182,6 +207,7 @@ main(void)
 		{.name = "refusal", .begin_once = make_directory, .end_once = remove_directory},
 		{.begin = begin, .end = end},
 		{.test = wrong_key_is_refused},
+		{.test = wrong_key_is_told_by_the_old_protocol, .last = 2},
 		{.test = unknown_user_is_refused},
 		{.test = client_without_certificate_is_refused},
 		{.test = client_of_another_authority_is_refused},
