@@ -369,7 +369,8 @@ const struct option_row server_option_rows[] = {
 		.help = "where messages go",
 		.manual =
 			"Write messages to standard error, or to the system log.  Under systemd,\n"
-			"standard error is the journal, where each message has a priority.\n",
+			"standard error is the journal, where each message has a priority.  The\n"
+			"error that ends the server goes to standard error in any case.\n",
 	},
 	{.name = NULL},
 };

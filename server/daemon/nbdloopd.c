@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "common/standard_fds.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,9 +55,18 @@ to_journal(enum log_level level, const char *text)
 	fprintf(stderr, "<%d>%s%s\n", priorities[level], prefixes[level], text);
 }
 
+/* The last error that went to the system log: whoever started the server may not read that. */
+static char last_error[512];
+static pthread_mutex_t last_error_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static void
 to_syslog(enum log_level level, const char *text)
 {
+	if (level == LOG_LEVEL_ERROR) {
+		pthread_mutex_lock(&last_error_lock);
+		snprintf(last_error, sizeof(last_error), "%s", text);
+		pthread_mutex_unlock(&last_error_lock);
+	}
 	syslog(priorities[level], "%s%s", prefixes[level], text);
 }
 
@@ -113,6 +123,8 @@ run(const struct command_line *line)
 	log_target_set(config.log);
 	config_warn(&config);
 	r = line->check_config ? 0 : server_run(&config, line);
+	if (r < 0 && last_error[0])
+		to_stderr(LOG_LEVEL_ERROR, last_error);
 	config_fini(&config);
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

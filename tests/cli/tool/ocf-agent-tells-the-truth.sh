@@ -84,8 +84,33 @@ agent $not_running monitor OCF_RESKEY_image="$dir/missing.img"
 agent $configured monitor OCF_RESKEY_port=0
 agent $success stop
 agent $success stop OCF_RESKEY_image=
-agent $generic start OCF_RESKEY_options=--nonsense
-because "nbdloopd has ended at once"
+# What cannot succeed on any node is not tried again and again; its reason is nbdloopd's.
+agent $configured start OCF_RESKEY_options=--nonsense
+because "unknown or ambiguous option --nonsense"
+agent $configured validate-all OCF_RESKEY_export='a=b'
+because "a name with an equals sign"
+agent $configured start OCF_RESKEY_options="--tls=require --tls-psk=$dir/keys"
+because "give a check_uri"
+printf '%s\n' "[server]" "tls-certificates = $dir/pki" "[export disk]" "file = $image" >"$dir/tls.conf"
+agent $configured validate-all OCF_RESKEY_image= OCF_RESKEY_config="$dir/tls.conf"
+because "give a check_uri"
+# A server of which the agent knows too little: its own time limit holds.
+started=$SECONDS
+agent $generic start OCF_RESKEY_CRM_meta_timeout=8000 OCF_RESKEY_check_uri="nbd+unix:///other?socket=$socket"
+because 'the server was not ready in time: .*no export "other"'
+[ $((SECONDS - started)) -le $((8 * time_factor + 5)) ] || fail "start took $((SECONDS - started)) seconds"
+agent $not_running monitor
+
+# What has a meaning in --export or in a URI is no harm in a path or a name.
+cp "$image" "$dir/a,b=c %.img"
+agent $success start OCF_RESKEY_image="$dir/a,b=c %.img" OCF_RESKEY_export='a b,c/%?#"'
+agent $success stop OCF_RESKEY_image="$dir/a,b=c %.img"
+
+# The error that ends the server is in the reason.
+start_nbdloopd "$image"
+agent $generic start
+because "disk.img: .*lock"
+stop_server
 
 # ---- while it runs
 agent $success start
@@ -114,6 +139,20 @@ rm "$pid_file"
 agent $success monitor
 agent $success stop
 ! runs "$pid" || fail "the server runs after stop, without its file"
+
+# It ends, and has no command line any more, as its memory is gone already: gone is gone.
+agent $success start
+record=$HA_RSCTMP/nbdloopd-disk.process
+read -r pid _ <"$record"
+kill -KILL "$pid"
+wait_until "the server is gone" eval '! runs "$pid"'
+"$python" -c 'import signal, time; signal.signal(signal.SIGTERM, lambda *_: (time.sleep(1), exit())); time.sleep(60)' &
+ending=$!
+disown
+wait_until "it ignores SIGTERM" grep -q '^SigCgt:.*4...$' "/proc/$ending/status"
+echo "$ending $(awk '{print $22}' "/proc/$ending/stat")" >"$record"
+agent $success stop
+! runs "$ending" || fail "stop does not wait for a process without its command line"
 
 # It was killed, and another process has its ID.
 agent $success start
