@@ -191,16 +191,30 @@ write_connections(struct json *json, const struct survey *survey)
 
 /* Writes the buckets up to the last one that is not empty. */
 static void
-write_latency(struct json *json, enum io_op op, const uint64_t buckets[TRAFFIC_BUCKETS])
+write_latency(struct json *json, unsigned int op, const uint64_t buckets[TRAFFIC_BUCKETS])
 {
 	unsigned int count = TRAFFIC_BUCKETS;
 
 	while (count > 0 && buckets[count - 1] == 0)
 		count--;
-	json_array_begin(json, io_op_name(op));
+	json_array_begin(json, traffic_op_name(op));
 	for (unsigned int i = 0; i < count; i++)
 		json_put_uint(json, NULL, buckets[i]);
 	json_array_end(json);
+}
+
+static void
+write_answered(struct json *json, const struct traffic_sum *sum)
+{
+	json_object_begin(json, "answered");
+	for (unsigned int op = 0; op < TRAFFIC_OPS; op++) {
+		json_object_begin(json, traffic_op_name(op));
+		json_put_uint(json, "requests", sum->requests[op]);
+		json_put_uint(json, "bytes", sum->bytes[op]);
+		json_put_uint(json, "errors", sum->errors[op]);
+		json_object_end(json);
+	}
+	json_object_end(json);
 }
 
 static void
@@ -212,6 +226,7 @@ write_traffic(struct json *json, const struct export *export)
 	json_put_uint(json, "requests", sum.under_way);
 	json_put_uint(json, "limited", sum.held);
 	json_put_uint(json, "limited_us", sum.held_ns / 1000);
+	write_answered(json, &sum);
 	json_object_begin(json, "latency_us");
 	for (unsigned int op = 0; op < TRAFFIC_OPS; op++)
 		write_latency(json, op, sum.latency[op]);

@@ -15,6 +15,7 @@
 #include "engine/image/image.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 /* ---- the figures of all exports, since a family has the samples of all of them */
@@ -274,6 +275,42 @@ write_limits(const struct metric_text *out, const struct gathered *gathered)
 	}
 }
 
+/* ---- requests */
+
+static const struct request_row {
+	struct metric_family family;
+	size_t offset; /* in struct traffic_sum: a number for each of TRAFFIC_OPS */
+} request_rows[] = {
+	{{"nbdloop_requests", "counter", NULL, "Requests of clients that were answered."},
+	 offsetof(struct traffic_sum, requests)},
+	{{"nbdloop_request_bytes", "counter", "bytes",
+	  "Length of the requests that succeeded, holes included."},
+	 offsetof(struct traffic_sum, bytes)},
+	{{"nbdloop_request_errors", "counter", NULL,
+	  "Requests of clients that were answered with an error."},
+	 offsetof(struct traffic_sum, errors)},
+};
+
+static void
+write_requests(const struct metric_text *out, const struct gathered *gathered)
+{
+	for (size_t row = 0; row < sizeof(request_rows) / sizeof(request_rows[0]); row++) {
+		const struct metric_family *family = &request_rows[row].family;
+
+		metric_family(out, family);
+		for (size_t n = 0; n < gathered->count * TRAFFIC_OPS; n++) {
+			const struct figures *figures = &gathered->figures[n / TRAFFIC_OPS];
+			unsigned int op = n % TRAFFIC_OPS;
+			const struct metric_label labels[] = {{"export", figures->name},
+							      {"op", traffic_op_name(op)}};
+			const uint64_t *values = (const void *)((const char *)&figures->traffic +
+								request_rows[row].offset);
+
+			metric_sample(out, family, "_total", labels, 2, values[op]);
+		}
+	}
+}
+
 /* ---- counters */
 
 /* Rows of one family follow each other: only the first one has its type and help. */
@@ -293,7 +330,9 @@ static const struct counter_row {
 	 COUNTER_READ_BYTES,
 	 {"op", "read"}},
 	{{"nbdloop_transferred_bytes", NULL, NULL, NULL}, COUNTER_WRITE_BYTES, {"op", "write"}},
-	{{"nbdloop_errors", "counter", NULL, "Operations that failed."}, COUNTER_ERRORS, {0}},
+	{{"nbdloop_errors", "counter", NULL, "Operations on the image that failed."},
+	 COUNTER_ERRORS,
+	 {0}},
 	{{"nbdloop_bounced_chunks", "counter", NULL,
 	  "System operations through a buffer of the server's own."},
 	 COUNTER_BOUNCED,
@@ -351,12 +390,12 @@ bound_text(unsigned int bucket, char text[32])
 
 static void
 write_histogram(const struct metric_text *out, const struct metric_family *family,
-		const struct figures *figures, enum io_op op)
+		const struct figures *figures, unsigned int op)
 {
 	uint64_t below = 0;
 	char bound[32];
 	const struct metric_label labels[] = {
-		{"export", figures->name}, {"op", io_op_name(op)}, {"le", bound}};
+		{"export", figures->name}, {"op", traffic_op_name(op)}, {"le", bound}};
 
 	for (unsigned int bucket = 0; bucket < TRAFFIC_BUCKETS; bucket++) {
 		below += figures->traffic.latency[op][bucket];
@@ -371,7 +410,7 @@ write_latency(const struct metric_text *out, const struct gathered *gathered)
 	/* Without a sum, which the event loops don't count; then there may be no count either. */
 	static const struct metric_family family = {
 		"nbdloop_request_duration_seconds", "histogram", "seconds",
-		"Requests by the time from their arrival to the result of the image."};
+		"Requests by the time from their arrival to their answer."};
 
 	metric_family(out, &family);
 	for (size_t i = 0; i < gathered->count; i++) {
@@ -394,6 +433,7 @@ metrics_write(FILE *file, bool open, const struct status *status)
 		write_info(out, &gathered);
 		write_gauges(out, &gathered);
 		write_limits(out, &gathered);
+		write_requests(out, &gathered);
 		write_counters(out, &gathered);
 		write_latency(out, &gathered);
 		metrics_end(out);

@@ -250,14 +250,12 @@ class Clients {
 
 // ---- an export
 
-const OPERATIONS = ["reads", "writes", "flushes", "discards", "zeroes"];
-
 class Export {
 	constructor(one, open) {
 		this.before = undefined;
 		this.plots = {
 			bytes: new Plot("Throughput", [["reads", "a"], ["writes", "b"]], perSecond),
-			operations: new Plot("Operations", [["reads", "a"], ["all others", "b"]], operations),
+			operations: new Plot("Requests", [["reads", "a"], ["all others", "b"]], operations),
 			latency: new Plot("Latency", [["half below", "a"], ["99 % below", "b"]], time, true),
 			queue: new Plot("Queue", [["in flight", "c"]], (value) => count(Math.round(value))),
 		};
@@ -273,7 +271,7 @@ class Export {
 			this.facts, this.chips,
 			make("div", "plots", ...Object.values(this.plots).map((plot) => plot.element)),
 			this.clients.element,
-			make("details", "more", make("summary", "", "Counters since the start"), this.counters));
+			make("details", "more", make("summary", "", "Operations on the image since the start"), this.counters));
 		this.element.open = open;
 		this.element.dataset.export = one.name;
 	}
@@ -282,6 +280,7 @@ class Export {
 		const facts = [one.description, one.file, together(bytes(one.size))].filter(Boolean).join(" · ");
 		if (facts !== this.facts.textContent)
 			this.facts.replaceChildren(foreign(facts));
+		const errors = Object.values(one.answered).reduce((sum, op) => sum + op.errors, 0);
 		const chips = [
 			[one.engine, one.engine_reason],
 			["direct I/O " + (one.direct_io ? "on" : "off"), one.direct_io_reason],
@@ -289,7 +288,7 @@ class Export {
 			one.snapshot ? ["snapshot of " + (one.snapshot.of || "the export without a name")] : [],
 			one.snapshot && one.snapshot.broken ? ["broken", one.snapshot.broken] : [],
 			one.checkpoints.length ? [one.checkpoints.length + " checkpoints"] : [],
-			one.counters.errors ? ["errors", whole(one.counters.errors)] : [],
+			errors ? ["errors", whole(errors)] : [],
 		].filter((chip) => chip.length);
 		const key = JSON.stringify(chips);
 		if (key === this.key)
@@ -313,21 +312,21 @@ class Export {
 
 	// Returns the rates of this second.
 	add(one, seconds) {
-		const before = this.before ? this.before.counters : {};
+		const before = this.before ? this.before.answered : {};
 		const latency = this.before && this.before.latency_us;
-		const per = (name) => rate(one.counters[name], before[name], seconds);
-		const reads = per("reads");
+		const per = (op, name) => rate(one.answered[op][name], before[op] && before[op][name], seconds);
+		const reads = per("read", "requests");
 		const rates = {
-			read: per("read_bytes"),
-			write: per("write_bytes"),
-			operations: OPERATIONS.reduce((sum, name) => sum + per(name), 0),
+			read: per("read", "bytes"),
+			write: per("write", "bytes"),
+			operations: Object.keys(one.answered).reduce((sum, op) => sum + per(op, "requests"), 0),
 		};
 		this.plots.bytes.add(rates.read, rates.write);
 		this.plots.operations.add(reads, rates.operations - reads);
 		this.plots.latency.add(latency ? quantile(one.latency_us, latency, .5) : null,
 			latency ? quantile(one.latency_us, latency, .99) : null);
 		this.plots.queue.add(one.requests);
-		this.before = {counters: one.counters, latency_us: one.latency_us};
+		this.before = {answered: one.answered, latency_us: one.latency_us};
 		return rates;
 	}
 
@@ -355,7 +354,7 @@ class Page {
 		this.tiles = {
 			read: new Tile("Reads", "a", perSecond),
 			write: new Tile("Writes", "b", perSecond),
-			operations: new Tile("Operations", "a", operations),
+			operations: new Tile("Requests", "a", operations),
 			requests: new Tile("In flight", "c", count),
 			clients: new Tile("Clients", "c", count),
 		};

@@ -7,12 +7,42 @@
 #include "server/serve/holes.h"
 #include "server/serve/probes.h"
 #include "server/serve/request.h"
+#include "server/serve/traffic.h"
+#include "server/serve/worker_contexts.h"
+
+static unsigned int
+traffic_op(uint16_t type)
+{
+	static const uint8_t ops[] = {
+		[NBD_CMD_READ] = IO_READ,         [NBD_CMD_WRITE] = IO_WRITE,
+		[NBD_CMD_DISC] = TRAFFIC_OTHER,   [NBD_CMD_FLUSH] = IO_FLUSH,
+		[NBD_CMD_TRIM] = IO_DISCARD,      [NBD_CMD_CACHE] = TRAFFIC_CACHE,
+		[NBD_CMD_WRITE_ZEROES] = IO_ZERO, [NBD_CMD_BLOCK_STATUS] = TRAFFIC_BLOCK_STATUS,
+	};
+
+	return type < sizeof(ops) ? ops[type] : TRAFFIC_OTHER;
+}
+
+/* Each request that is answered comes by here, once: merged, a hole, refused or failed. */
+static inline void
+count(const struct request *request)
+{
+	struct traffic *traffic = request->conn->context->traffic;
+	unsigned int op = traffic_op(request->nbd.type);
+
+	traffic_count(traffic, op, worker_now(request->conn->worker) - request->begun);
+	if (request->result < 0)
+		traffic_add(&traffic->errors[op], 1);
+	else
+		traffic_add(&traffic->bytes[op], request->nbd.length);
+}
 
 void
 reply_add(struct request *request)
 {
 	struct conn *conn = request->conn;
 
+	count(request);
 	request->next = NULL;
 	*conn->ready_tail = request;
 	conn->ready_tail = &request->next;

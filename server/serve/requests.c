@@ -39,8 +39,6 @@ note_result(struct request *request, int result)
 
 	request->result = result;
 	PROBE(done, request);
-	traffic_count(conn->context->traffic, request->leader->io.op,
-		      worker_now(conn->worker) - request->begun);
 	if (result == -ESHUTDOWN)
 		end_after_loss(conn);
 }

@@ -15,6 +15,17 @@ traffic_new(unsigned int threads)
 	return traffic;
 }
 
+const char *
+traffic_op_name(unsigned int op)
+{
+	switch (op) {
+	case TRAFFIC_CACHE: return "cache";
+	case TRAFFIC_BLOCK_STATUS: return "block_status";
+	case TRAFFIC_OTHER: return "other";
+	default: return io_op_name((enum io_op)op);
+	}
+}
+
 uint64_t
 traffic_changes(const struct traffic *traffic, unsigned int threads)
 {
@@ -25,6 +36,20 @@ traffic_changes(const struct traffic *traffic, unsigned int threads)
 	return changes;
 }
 
+static void
+add_op(struct traffic_sum *sum, const struct traffic *traffic, unsigned int op)
+{
+	for (unsigned int bucket = 0; bucket < TRAFFIC_BUCKETS; bucket++) {
+		uint64_t requests =
+			atomic_load_explicit(&traffic->latency[op][bucket], memory_order_relaxed);
+
+		sum->latency[op][bucket] += requests;
+		sum->requests[op] += requests;
+	}
+	sum->bytes[op] += atomic_load_explicit(&traffic->bytes[op], memory_order_relaxed);
+	sum->errors[op] += atomic_load_explicit(&traffic->errors[op], memory_order_relaxed);
+}
+
 void
 traffic_sum(const struct traffic *traffic, unsigned int threads, struct traffic_sum *sum)
 {
@@ -33,10 +58,7 @@ traffic_sum(const struct traffic *traffic, unsigned int threads, struct traffic_
 		sum->under_way += atomic_load_explicit(&traffic[i].under_way, memory_order_relaxed);
 		sum->held += atomic_load_explicit(&traffic[i].held, memory_order_relaxed);
 		sum->held_ns += atomic_load_explicit(&traffic[i].held_ns, memory_order_relaxed);
-		for (unsigned int op = 0; op < TRAFFIC_OPS; op++) {
-			for (unsigned int bucket = 0; bucket < TRAFFIC_BUCKETS; bucket++)
-				sum->latency[op][bucket] += atomic_load_explicit(
-					&traffic[i].latency[op][bucket], memory_order_relaxed);
-		}
+		for (unsigned int op = 0; op < TRAFFIC_OPS; op++)
+			add_op(sum, &traffic[i], op);
 	}
 }

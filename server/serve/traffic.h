@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counts of the requests that one thread has done, and has in flight, for the clients of one image.
- * Only that thread writes them, on cache lines of its own; a reader adds up those of all threads.
+ * Counts of the requests that one thread has answered, and has in flight, for the clients of one
+ * image. Only that thread writes them, on cache lines of its own; a reader adds up those of all
+ * threads.
  */
 #ifndef SERVER_SERVE_TRAFFIC_H
 #define SERVER_SERVE_TRAFFIC_H
@@ -12,7 +13,13 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define TRAFFIC_OPS (IO_ZERO + 1)
+/* What clients ask for: operations of an image by their enum io_op, and more. */
+enum {
+	TRAFFIC_CACHE = IO_ZERO + 1,
+	TRAFFIC_BLOCK_STATUS,
+	TRAFFIC_OTHER, /* a command that the server doesn't know */
+	TRAFFIC_OPS,
+};
 
 /* The first bucket is for less than a microsecond, each further one for less than twice as much as
  * the one before, and the last one for all longer times: above 18 minutes. */
@@ -21,14 +28,18 @@
 struct traffic {
 	alignas(64) _Atomic uint64_t under_way; /* requests whose reply is not sent yet */
 	_Atomic uint64_t changes; /* parts of writes, discards and zeroes that have begun */
-	_Atomic uint64_t latency[TRAFFIC_OPS][TRAFFIC_BUCKETS]; /* operations, by enum io_op */
-	_Atomic uint64_t held;    /* requests that a limit has held back */
+	_Atomic uint64_t latency[TRAFFIC_OPS][TRAFFIC_BUCKETS]; /* requests that were answered */
+	_Atomic uint64_t bytes[TRAFFIC_OPS];  /* of those that succeeded, holes included */
+	_Atomic uint64_t errors[TRAFFIC_OPS]; /* requests that were answered with an error */
+	_Atomic uint64_t held;                /* requests that a limit has held back */
 	_Atomic uint64_t held_ns; /* how long, together: before the time that `latency` counts */
 };
 
 struct traffic_sum {
 	uint64_t under_way;
 	uint64_t latency[TRAFFIC_OPS][TRAFFIC_BUCKETS];
+	uint64_t requests[TRAFFIC_OPS]; /* all buckets together */
+	uint64_t bytes[TRAFFIC_OPS], errors[TRAFFIC_OPS];
 	uint64_t held, held_ns;
 };
 
@@ -65,18 +76,23 @@ traffic_change(struct traffic *traffic)
 	traffic_add(&traffic->changes, 1);
 }
 
-/* An operation took `duration` nanoseconds. */
+/* A request is answered, `duration` nanoseconds after it came. */
 static inline void
-traffic_count(struct traffic *traffic, enum io_op op, uint64_t duration)
+traffic_count(struct traffic *traffic, unsigned int op, uint64_t duration)
 {
-	unsigned int bucket = 0;
+	uint64_t us = duration / 1000;
+	unsigned int bucket = us ? 64 - (unsigned int)__builtin_clzll(us) : 0;
 
-	for (uint64_t us = duration / 1000; us > 0 && bucket < TRAFFIC_BUCKETS - 1; us >>= 1)
-		bucket++;
+	if (bucket >= TRAFFIC_BUCKETS)
+		bucket = TRAFFIC_BUCKETS - 1;
 	traffic_add(&traffic->latency[op][bucket], 1);
 }
 
 /* ---- by any thread */
+
+/* "read", "write" and so on. */
+const char *
+traffic_op_name(unsigned int op);
 
 /* The changes that all threads have counted. */
 uint64_t

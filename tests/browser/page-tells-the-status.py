@@ -128,6 +128,8 @@ CHANGES = """(async () => {
             one.requests = i %% 9;
             for (const name of Object.keys(one.counters))
                 one.counters[name] += i * 1000;
+            for (const op of Object.values(one.answered))
+                op.requests += i * 1000;
             one.latency_us.read = Array.from({length: 20}, (_, n) => i * n);
         }
         for (const one of now.connections)

@@ -79,6 +79,24 @@ take_buckets(uint64_t buckets[FIGURES_BUCKETS], json_t *latency, const char *op)
 		buckets[i] = (uint64_t)json_integer_value(json_array_get(array, i));
 }
 
+/* Requests that clients got errors for; a server that doesn't count them tells of operations. */
+static uint64_t
+errors_of(json_t *image)
+{
+	json_t *answered = json_object_get(image, "answered"), *op;
+	uint64_t errors = 0;
+	const char *name;
+
+	if (!answered)
+		return (uint64_t)json_integer_value(
+			json_object_get(json_object_get(image, "counters"), "errors"));
+	json_object_foreach(answered, name, op)
+	{
+		errors += (uint64_t)json_integer_value(json_object_get(op, "errors"));
+	}
+	return errors;
+}
+
 void
 sample_add_server(struct sample *sample, json_t *status, json_t *image)
 {
@@ -86,8 +104,7 @@ sample_add_server(struct sample *sample, json_t *status, json_t *image)
 		return;
 	sample->server = json_integer_value(json_object_get(status, "pid"));
 	sample->requests = (uint64_t)json_integer_value(json_object_get(image, "requests"));
-	sample->errors = (uint64_t)json_integer_value(
-		json_object_get(json_object_get(image, "counters"), "errors"));
+	sample->errors = errors_of(image);
 	for (unsigned int op = 0; op < FIGURES_OPS; op++)
 		take_buckets(sample->latency[op], json_object_get(image, "latency_us"),
 			     figures_op_names[op]);

@@ -51,6 +51,16 @@ for i in range(5):
 h.pread(8192, 0)
 h.flush()
 h.trim(4096, 0)
+# All of these are requests, though the image hardly hears of them: a hole, and refusals.
+for i in range(10):
+    assert h.pread(1 << 20, 4 << 20) == bytes(1 << 20)
+h.set_strict_mode(0)
+for offset in (8 << 20, (8 << 20) - 100):
+    try:
+        h.pread(4096, offset)
+        raise AssertionError("a read beyond the end succeeded")
+    except nbd.Error:
+        pass
 
 
 def families():
@@ -80,6 +90,10 @@ assert status["http"] == where, status["http"]
 disk, other = status["exports"]
 assert other["name"] == hostile, (other["name"], hostile)
 assert disk["limited"] > 0 and disk["limits"]["iops"]["write"] == 50, disk
+answered = disk["answered"]
+assert (answered["read"]["requests"], answered["read"]["bytes"], answered["read"]["errors"]) == (13, 8192 + (10 << 20), 2), answered
+assert (answered["write"]["requests"], answered["write"]["bytes"]) == (5, 5 * 4096), answered
+assert answered["flush"]["requests"] == 1 and answered["discard"] == {"requests": 1, "bytes": 4096, "errors": 0}, answered
 assert disk["counters"]["writes"] == 5 and disk["counters"]["write_bytes"] == 5 * 4096, disk["counters"]
 wait_until("the metrics are not older", lambda: samples(families()["nbdloop_operations"], export="disk")[("write",)] == 5)
 metrics = families()
@@ -105,6 +119,7 @@ for export in (disk, other):
     for op, buckets in export["latency_us"].items():
         below = samples(metrics["nbdloop_request_duration_seconds"], export=name, op=op)
         assert len(below) == 32, below
+        assert below[("+Inf",)] == export["answered"][op]["requests"], (op, below, export["answered"])
         for i in range(32):
             bound = "+Inf" if i == 31 else f"{2 ** i / 1e6:.6f}"
             assert below[(bound,)] == sum(buckets[:i + 1]), (op, bound, below, buckets)
@@ -113,6 +128,9 @@ for export in (disk, other):
              "direct_io": "on" if export["direct_io"] else "off", "read_only": "on" if export["read_only"] else "off",
              "lock": export["lock"], "snapshot_of": ""}
     assert info == [facts], (info, facts)
+for metric, field in (("requests", "requests"), ("request_bytes", "bytes"), ("request_errors", "errors")):
+    assert samples(metrics["nbdloop_" + metric], export="disk") == \
+        {(op,): answered[field] for op, answered in disk["answered"].items()}, metric
 assert samples(metrics["nbdloop_request_duration_seconds"], export="disk", op="write")[("+Inf",)] == 5
 assert samples(metrics["nbdloop_exports"]) == {(): 2} and samples(metrics["nbdloop_threads"]) == {(): 2}
 assert samples(metrics["nbdloop_build"]) == {("nbdloopd", status["version"]): 1}
