@@ -19,21 +19,25 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CLIENTS_MAX 16
-#define FIGURES_AGE 100 /* ms for which figures are not made again */
+#define CLIENTS_MAX  16
+#define CLIENT_GRACE 100 /* ms for a request, though others wait for a place */
+#define FIGURES_AGE  100 /* ms for which figures are not made again */
 /* For a request's header and its answer's; a browser may send cookies of other local servers. */
 #define CLIENT_MEMORY 32768
 
 enum poll_slot {
 	POLL_STOP,
 	POLL_CLIENTS, /* the library's epoll descriptor */
-	POLL_SOCKET,  /* the first of them */
+	POLL_CLIENT,  /* the first of CLIENTS_MAX: whether it has closed */
+	POLL_SOCKET = POLL_CLIENT + CLIENTS_MAX, /* the first of them */
 };
 
 struct http_client {
 	int fd;        /* the library's; -1: the place is free */
-	int64_t until; /* CLOCK_MONOTONIC, ms; 0: it is over */
+	int64_t since; /* CLOCK_MONOTONIC, ms */
+	int64_t until; /* the same; 0: it is over */
 	bool over_unix;
+	bool asked; /* its whole request has come */
 };
 
 /* What was answered last; clients that still take it share it. */
@@ -87,6 +91,62 @@ connection_noted(void *data, struct MHD_Connection *connection, void **own,
 		client->fd = -1;
 }
 
+/* The library then finds the connection closed. */
+static void
+client_end(struct http_client *client)
+{
+	shutdown(client->fd, SHUT_RDWR);
+	client->until = 0;
+}
+
+/* Ends clients that have closed before their request was whole.  The library doesn't see the end of
+ * a connection that came together with the bytes before it: its epoll is edge-triggered, and it
+ * doesn't read again. */
+static void
+clients_end_closed(struct http *http)
+{
+	for (int i = 0; i < CLIENTS_MAX; i++) {
+		struct http_client *client = &http->clients[i];
+		char byte;
+
+		if (client->fd >= 0 && client->fd == http->polled[POLL_CLIENT + i].fd &&
+		    http->polled[POLL_CLIENT + i].revents && !client->asked && client->until &&
+		    recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0)
+			client_end(client);
+	}
+}
+
+/* The client that has been silent for longest; NULL: all have asked. */
+static struct http_client *
+client_silent(struct http *http)
+{
+	struct http_client *oldest = NULL;
+
+	for (int i = 0; i < CLIENTS_MAX; i++) {
+		struct http_client *client = &http->clients[i];
+
+		if (client->fd >= 0 && client->until && !client->asked &&
+		    (!oldest || client->since < oldest->since))
+			oldest = client;
+	}
+	return oldest;
+}
+
+/* In how many milliseconds a client can have a place; -1: when an answer has been taken. */
+static int
+place_left(struct http *http)
+{
+	const struct http_client *silent = client_silent(http);
+	int64_t left;
+
+	if (client_at(http, -1))
+		return 0;
+	if (!silent)
+		return -1;
+	left = silent->since + CLIENT_GRACE - clock_ms(CLOCK_MONOTONIC);
+	return left > 0 ? (int)left : 0;
+}
+
 static void
 client_accept(struct http *http, unsigned int socket)
 {
@@ -94,14 +154,18 @@ client_accept(struct http *http, unsigned int socket)
 	struct http_client *client = client_at(http, -1);
 	int fd;
 
-	if (!client)
+	if (!client) {
+		if (place_left(http) == 0)
+			client_end(client_silent(http));
 		return;
+	}
 	fd = accept_or_pause(&http->pauses[socket], from->fd, SOCK_CLOEXEC | SOCK_NONBLOCK,
 			     from->name);
 	if (fd < 0)
 		return;
 	*client = (struct http_client){
 		.fd = fd,
+		.since = clock_ms(CLOCK_MONOTONIC),
 		.until = clock_ms(CLOCK_MONOTONIC) + http->config.client_limit,
 		.over_unix = from->is_unix,
 	};
@@ -126,9 +190,7 @@ clients_expire(struct http *http)
 			timeout = accept_pause_timeout(timeout, (int)(client->until - now));
 			continue;
 		}
-		/* The library then finds the connection closed. */
-		shutdown(client->fd, SHUT_RDWR);
-		client->until = 0;
+		client_end(client);
 	}
 	return timeout;
 }
@@ -191,7 +253,7 @@ answer_request(void *data, struct MHD_Connection *connection, const char *url, c
 	       const char *version, const char *upload, size_t *upload_size, void **state)
 {
 	struct http *http = data;
-	const struct http_client *client = client_at(http, fd_of(connection));
+	struct http_client *client = client_at(http, fd_of(connection));
 	const struct http_request request = {
 		.method = method,
 		.path = url,
@@ -205,6 +267,8 @@ answer_request(void *data, struct MHD_Connection *connection, const char *url, c
 	struct MHD_Response *response;
 	struct http_answer answer;
 
+	if (client)
+		client->asked = true;
 	(void)upload, (void)upload_size, (void)state;
 	http_route(&request, http->token, &answer);
 	if (answer.figures == FIGURES_NONE)
@@ -219,17 +283,25 @@ answer_request(void *data, struct MHD_Connection *connection, const char *url, c
 static int
 prepare_polling(struct http *http)
 {
-	bool full = !client_at(http, -1);
-	int timeout = clients_expire(http);
+	int timeout = clients_expire(http), place = place_left(http);
 	MHD_UNSIGNED_LONG_LONG wanted;
 
 	if (mhd.get_timeout(http->daemon, &wanted) == MHD_YES)
 		timeout = accept_pause_timeout(timeout, wanted < 1000 ? (int)wanted : 1000);
+	for (int i = 0; i < CLIENTS_MAX; i++) {
+		const struct http_client *client = &http->clients[i];
+
+		http->polled[POLL_CLIENT + i] =
+			(struct pollfd){.fd = client->asked || !client->until ? -1 : client->fd,
+					.events = POLLRDHUP};
+	}
+	if (place > 0)
+		timeout = accept_pause_timeout(timeout, place);
 	for (unsigned int i = 0; i < http->config.count; i++) {
 		int left = accept_pause_left(&http->pauses[i]);
 
 		http->polled[POLL_SOCKET + i] = (struct pollfd){
-			.fd = left || full ? -1 : http->config.sockets[i].fd, .events = POLLIN};
+			.fd = left || place ? -1 : http->config.sockets[i].fd, .events = POLLIN};
 		timeout = accept_pause_timeout(timeout, left);
 	}
 	return timeout;
@@ -265,6 +337,7 @@ http_run(void *data)
 				client_accept(http, i);
 		}
 		mhd.run(http->daemon);
+		clients_end_closed(http);
 	}
 	end_clients(http);
 	return NULL;

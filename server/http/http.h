@@ -4,7 +4,8 @@
  * shows, and changes nothing.  It has a thread of its own, so no request to an image waits for it,
  * and the event loops are asked for their connections at most ten times a second, however many
  * clients ask.  At most sixteen clients are connected at a time, each for one request and for a
- * limited time; others wait in the backlog.
+ * limited time; others wait in the backlog,
+ * and get the places of those that have closed, or that are silent.
  */
 #ifndef SERVER_HTTP_HTTP_H
 #define SERVER_HTTP_HTTP_H
