@@ -92,6 +92,7 @@ void
 tree_begin(void)
 {
 	static unsigned int count;
+	const char *top = getenv("top_srcdir");
 	char path[PLACE], line[1024];
 	FILE *recording;
 
@@ -99,7 +100,9 @@ tree_begin(void)
 	snprintf(root, sizeof(root), "%s/%d-%u", directory, (int)getpid(), count++);
 	ck_assert_int_eq(mkdir(root, 0700), 0);
 	setenv("NBDLOOP_SYSROOT", root, 1);
-	snprintf(path, sizeof(path), "%s/tests/lib/system_tree.txt", getenv("top_srcdir"));
+	ck_assert_msg(top, "the variable top_srcdir must name the top of the source tree: "
+			   "top_srcdir=$PWD tests/unit/tool/check_...");
+	snprintf(path, sizeof(path), "%s/tests/lib/system_tree.txt", top);
 	recording = fopen(path, "r");
 	ck_assert_msg(recording, "%s: %s", path, strerror(errno));
 	while (fgets(line, sizeof(line), recording))
