@@ -13,15 +13,18 @@
 void
 standard_fds_ensure(void)
 {
-	int fd;
+	static const char failed[] = "/dev/null and / can't be opened\n";
 
-	/* open() returns the lowest free number. */
-	do
-		fd = open("/dev/null", O_RDWR);
-	while (fd >= 0 && fd <= STDERR_FILENO);
-	if (fd < 0)
-		abort();
-	close(fd);
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		/* open() returns the lowest free number: this one.  Where there is no /dev/null, as
+		 * in some containers, what is printed is an error then. */
+		if (fcntl(fd, F_GETFD) >= 0 || open("/dev/null", O_RDWR) == fd ||
+		    open("/", O_RDONLY | O_DIRECTORY) == fd)
+			continue;
+		if (write(STDERR_FILENO, failed, sizeof(failed) - 1) < 0)
+			_exit(EXIT_FAILURE);
+		_exit(EXIT_FAILURE);
+	}
 }
 
 static int write_error; /* errno of the last flush that failed */

@@ -10,7 +10,7 @@
 /*
  * Opens /dev/null for each standard descriptor that is closed. Must be the first call in main():
  * otherwise the next file that the program opens, perhaps an image, gets such a number, and
- * messages go into it. Aborts if it fails, because the program may then open no file.
+ * messages go into it. Ends the program if it fails, because that may then open no file.
  */
 void
 standard_fds_ensure(void);

@@ -10,6 +10,7 @@
 /* Where a column's value comes from. */
 enum fact {
 	FACT_OF_IMAGE, /* a member of the image's status: listing_member() */
+	FACT_CONNECTIONS,
 	FACT_NAME,
 	FACT_BACK_FILE,
 	FACT_BACK_MAJOR,
@@ -91,6 +92,9 @@ column_value(const struct column *column, const struct listing *listing)
 
 	switch (column->fact) {
 	case FACT_OF_IMAGE: return listing_member(listing, column->member);
+	case FACT_CONNECTIONS:
+		return listing->connections ? value_of_number(listing->connections)
+					    : listing_member(listing, "connections");
 	case FACT_NAME: return value_of_owned_text(g_strconcat("/dev/", device->name, NULL));
 	case FACT_BACK_FILE: return value_of_owned_text(listing_source(listing));
 	case FACT_BACK_MAJOR: return back_number(listing, 0);
@@ -145,7 +149,7 @@ static const struct column all[] = {
 	{"SIZE", "size of the device in bytes", true, FACT_SIZE, NULL},
 	{"SERVER", "program that serves the image, or `remote'", false, FACT_SERVER, NULL},
 	{"SERVER-PID", "process ID of the server", true, FACT_SERVER_PID, NULL},
-	{"CONNECTIONS", "number of connections to the server", true, FACT_OF_IMAGE, "connections"},
+	{"CONNECTIONS", "number of connections to the server", true, FACT_CONNECTIONS, NULL},
 	{"ENGINE", "how the server accesses the image", false, FACT_OF_IMAGE, "engine"},
 	{"POLL", "whether the server polls the drive for completions", true, FACT_OF_IMAGE, "poll"},
 	{"REMOTE", "remote server that is in use, of those that the URI names", false, FACT_REMOTE,

@@ -49,6 +49,7 @@ describe_remote(struct listing *listing)
 		listing->tls = *progress.tls ? progress.tls : NULL;
 		listing->remote = progress.server ? nbd_uri_server_name(progress.server) : NULL;
 		listing->trouble = g_strdup(progress.misfits);
+		listing->connections = plan.upstream.connections;
 	}
 	guard_plan_fini(&plan);
 	guard_progress_fini(&progress);

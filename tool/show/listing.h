@@ -16,10 +16,11 @@ struct listing {
 			    device open; NULL: unknown */
 	const char *tls; /* "1.3 AES-128-GCM kernel" of a remote server; NULL: unknown, or none */
 	char *remote;    /* "a:10809": the remote server in use; NULL: unknown, or none */
-	json_t *status;  /* the server's answer to "status", or NULL */
-	json_t *image;   /* of the image in it, or NULL; borrowed from status */
-	pid_t guard;     /* 0: it was killed; -1: unknown, or the device needs none */
-	char *trouble;   /* a problem, as a sentence without the device's name; or NULL */
+	unsigned int connections; /* to a remote server; 0: unknown, or none */
+	json_t *status;           /* the server's answer to "status", or NULL */
+	json_t *image;            /* of the image in it, or NULL; borrowed from status */
+	pid_t guard;              /* 0: it was killed; -1: unknown, or the device needs none */
+	char *trouble;            /* a problem, as a sentence without the device's name; or NULL */
 };
 
 /* Takes over an attached device, and asks its server, which takes 5 seconds if the server hangs. */

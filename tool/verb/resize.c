@@ -104,7 +104,11 @@ resize_device(const struct our_device *ours, GError **error)
 			"/dev/%s keeps its size: there is less than one block in its image now",
 			device->name);
 	if (size == device->size)
-		return true;
+		return ours->control ||
+		       failure(error, EALREADY,
+			       "/dev/%s keeps its size: its server still says %" PRIu64
+			       " bytes; resize the export there first",
+			       device->name, size);
 	if (!change_size(ours, size, error))
 		return false;
 	now = device_read(device->name, error);

@@ -158,8 +158,10 @@ stop_device(const char *name, const void *table, GError **error)
 static bool
 stop_all(const struct table *table)
 {
-	bool all = table_log_errors(table);
+	bool all = true;
 
+	/* Of a line that can't be read, nothing was attached. */
+	table_log_errors(table);
 	for (guint i = table->entries->len; i > 0; i--) {
 		const struct table_entry *entry = g_ptr_array_index(table->entries, i - 1);
 

@@ -44,7 +44,7 @@ expect_equal "errors about nbd41" "$wrong
 fails nbdloop start nbd43
 expect_equal "errors about nbd43" "$dir/absent.img: No such file or directory
 /dev/nbd43 is not attached; its line is $table.d/more.conf:1" "$(sed 's/^nbdloop: //' "$dir/said.log")"
-fails nbdloop stop --all
+nbdloop stop --all >"$dir/said.log" 2>&1 || fail "a line that can't be read is no reason to fail for stop --all"
 expect_equal "errors of stop --all" "$wrong" "$(sed 's/^nbdloop: //' "$dir/said.log")"
 nbdloop stop nbd40 nbd44 >"$dir/said.log" 2>&1 || fail "what isn't attached can't be stopped"
 [ ! -s "$dir/said.log" ] || fail "nbdloop stop says something of what isn't attached"
