@@ -52,7 +52,7 @@ def report_is_whole():
         assert int(r["cached_before"]) < 1 << 20, "the image was in the page cache before the run"
         if r["server"] not in ("raw",) and not r["server"].startswith("loop-device"):
             assert 0 < float(r["server_cpu_s_per_million"]) < 1e5, r
-        # The CSV has one decimal place: of 3062.5, it does not tell which way the report has rounded.
+        # The CSV has one decimal place: of 3062.5, it does not tell how the report has rounded.
         figures = {f"{float(r['iops']) + part:,.0f} (" for part in (-0.05, 0.05)}
         assert any(figure in text for figure in figures) or float(r["iops"]) < 100, "the report lacks " + str(r)
     have = {(r["section"], r["server"]) for r in runs}
