@@ -37,7 +37,7 @@ read_only_image()
 	stop_server
 	quietly cmp "$dir/seen" "$image"
 	expect_log 'disk\.img: .*direct I/O off \(.+\)'
-	expect_log 'disk\.img: .*sector size 512, read-only$'
+	expect_log 'disk\.img: .*sector size 512, read-only \(its file system is mounted read-only\)$'
 	refuse_start -- "$image" engine="$engine" direct-io=on
 	expect_log 'disk\.img: .*direct'
 }
