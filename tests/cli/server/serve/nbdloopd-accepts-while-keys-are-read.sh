@@ -6,34 +6,25 @@
 
 require nbdinfo
 image=$dir/disk.img
-keys=$dir/keys.psk
+keys=$dir/keys.slow.img # a name that slow_file makes slow
+gate=$dir/gate
 truncate -s 1M "$image"
 printf 'alice:%064d\n' 1 >"$keys"
+preload slow_file SLOW_GATE="$gate"
 
-is_reading()
-{
-	local link
-	for link in /proc/"$pid"/fd/*; do
-		[ "$(readlink "$link")" != "$keys" ] || return 0
-	done
-	return 1
-}
-
-# The server begins to read its keys, from a pipe that has none yet.
+# The server begins to read its keys, from a file system that does not answer.
 read_keys()
 {
-	rm "$keys"
-	mkfifo "$keys"
-	exec 5<>"$keys"
+	rm -f "$gate.reached"
+	: >"$gate"
 	kill -HUP "$pid"
-	wait_until "the keys are being read" is_reading
+	wait_until "the keys are being read" test -e "$gate.reached"
 }
 
 start_nbdloopd --drain-limit=1 --tls=allow --tls-psk="$keys" "$image"
 read_keys
 quietly timeout $((20 * time_factor)) nbdinfo --size "$uri"
-printf 'alice:%064d\n' 2 >&5
-exec 5>&-
+rm "$gate"
 wait_until "the keys were read" grep -q 'keys of TLS were read again' "$log"
 
 read_keys
