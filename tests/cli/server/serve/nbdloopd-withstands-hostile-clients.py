@@ -141,7 +141,7 @@ def bad_requests_are_refused(form):
         for offset in size, size - 1, 1 << 63, (1 << 64) - 1:
             expect(client, ENOSPC, WRITE, offset, 2, b"ww")
         expect(client, EINVAL, FLUSH, 1, 1)
-        expect(client, too_long, READ, 0, 32 * MIB + 1)
+        expect(client, too_long, READ, 0, 64 * MIB + 1)
         expect(client, EINVAL, READ, 0, 0xffffffff)
         expect(client, EINVAL, BLOCK_STATUS, 0, 0)
         for kind in READ, WRITE, TRIM, WRITE_ZEROES:
@@ -163,7 +163,7 @@ def bad_requests_are_refused(form):
 def hopeless_requests_are_disconnected(form):
     said = [request(form, READ, 0, BLOCK, magic=0x12345678), bytes(64), b"\xff" * 64,
             request(EXTENDED_FORM if form != EXTENDED_FORM else SIMPLE, READ, 0, BLOCK) + bytes(32),
-            request(form, WRITE, half, 0xffffffff), request(form, WRITE, half, 32 * MIB + 1)]
+            request(form, WRITE, half, 0xffffffff), request(form, WRITE, half, 64 * MIB + 1)]
     if form == EXTENDED_FORM:
         said += [request(form, WRITE, half, length) for length in (1 << 63, (1 << 64) - 1)]
         said += [request(form, READ, half, 1 << 63, flags=PAYLOAD_LEN)]
