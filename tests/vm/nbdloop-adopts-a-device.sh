@@ -149,7 +149,7 @@ granted() # PID
 
 for server in nbdkit nbdloopd; do
 	head -c 8M /dev/urandom >"$image"
-	nbdloop_attach --swap --server=$server "$image"
+	nbdloop_attach --swap=raise --server=$server "$image"
 	find_guard
 	before=$(granted "$guard"; granted "$(server_pid "$device")"; facts)
 	program=$(control "$(control_of "$device")" status program)

@@ -28,7 +28,7 @@ another_server() # PID
 
 head -c 64M /dev/urandom >"$image"
 mark_kernel_log
-nbdloop_attach --swap --connections=3 --dead-timeout=600 "$image"
+nbdloop_attach --swap=raise --connections=3 --dead-timeout=600 "$image"
 server=$(server_pid "$device")
 locked=$(locked_mib "$server")
 [ "$locked" -gt 120 ] || fail "the server has locked only $locked MiB"

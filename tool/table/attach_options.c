@@ -5,6 +5,8 @@
 
 #define FIELD(name_) offsetof(struct attach_options, name_)
 
+static const char *const swap_choices[] = {
+	[SWAP_OFF] = "off", [SWAP_ON] = "on", [SWAP_RAISE] = "raise", NULL};
 static const char *const sector_sizes[] = {"512", "1024", "2048", "4096", NULL};
 
 const struct option_row attach_option_rows[] = {
@@ -317,23 +319,41 @@ const struct option_row attach_option_rows[] = {
 			"cluster, until it fails with an I/O error.  With 0, the default, it waits\n"
 			"as long as it takes.\n",
 	},
-	OPTION_SWITCH("swap", 0, FIELD(swap), "prepare for swap space on the device",
-		      "Prepare for swap space on the device.  The server and its guard are locked\n"
-		      "into memory; they never wait for memory that only swapping could free, and\n"
-		      "have the lowest real-time priority, which lets them use the kernel's last\n"
-		      "reserves; the device gets requests of at most 128 KiB.  See\n"
-		      "L<nbdloopd(8)/An image that this machine uses itself>.\n\n"
-		      "nbdloopd locks 48 MiB for each of its threads and about 35 MiB in\n"
-		      "addition, and the guard locks about 6 MiB: 88 MiB in all with one\n"
-		      "connection.  nbdkit (I<--server=nbdkit>) locks about 271 MiB with one\n"
-		      "connection, and 4 MiB for each further one; I<--threads> changes little.\n"
-		      "A first server is refused if that is more than half of the available\n"
-		      "memory; a server that replaces one that has died only warns.\n"
-		      "Write the image from end to end beforehand (C<dd if=/dev/zero>), and use\n"
-		      "direct I/O; otherwise the file system that holds the image needs memory\n"
-		      "for writes.  When the kernel has used up even its reserve of memory (the\n"
-		      "sysctl C<vm.min_free_kbytes>), it drops the connection to the server; the\n"
-		      "guard starts the server again, and the kernel repeats its requests.  A\n"
-		      "larger reserve prevents that.\n"),
+	{
+		.name = "swap",
+		.type = OPTION_CHOICE,
+		.choices = swap_choices,
+		.field = FIELD(swap),
+		.alone = "on",
+		.arg = "on|off|raise",
+		.help = "prepare for swap space on the device",
+		.manual =
+			"Prepare for swap space on the device.  The server and its guard are locked\n"
+			"into memory; they never wait for memory that only swapping could free, and\n"
+			"have the lowest real-time priority, which lets them use the kernel's last\n"
+			"reserves; the device gets requests of at most 128 KiB.  See\n"
+			"L<nbdloopd(8)/An image that this machine uses itself>.\n\n"
+			"For an image, the kernel's reserve of memory (the sysctl\n"
+			"C<vm.min_free_kbytes>) must be at least 8192.  It is smaller by default on\n"
+			"machines with less than 512 MiB of memory, or with less than about 4 GiB\n"
+			"and without transparent huge pages.  The machine may hang then: the server\n"
+			"waits for memory before it can send a reply, and the kernel waits for that\n"
+			"reply.  C<nbdloop attach> attaches nothing in this case, and prints the\n"
+			"command that raises the reserve.  With I<--swap=raise>, it\n"
+			"raises the reserve itself, until the machine is restarted.  With\n"
+			"I<--force>, it only prints a warning.\n\n"
+			"nbdloopd locks 48 MiB for each of its threads and about 35 MiB in\n"
+			"addition, and the guard locks about 6 MiB: 88 MiB in all with one\n"
+			"connection.  nbdkit (I<--server=nbdkit>) locks about 271 MiB with one\n"
+			"connection, and 4 MiB for each further one; I<--threads> changes little.\n"
+			"A first server is refused if that is more than half of the available\n"
+			"memory; a server that replaces one that has died only warns.\n\n"
+			"Write the image from end to end beforehand (C<dd if=/dev/zero>), and use\n"
+			"direct I/O; otherwise the file system that holds the image needs memory\n"
+			"for writes.  C<nbdloop attach> prints a warning if parts of the image were\n"
+			"never written.  When the kernel has used up even its reserve of memory, it\n"
+			"drops the connection to the server; the guard starts the server again, and\n"
+			"the kernel repeats its requests.\n",
+	},
 	{.name = NULL},
 };

@@ -13,8 +13,15 @@
 
 #include <stdint.h>
 
+enum swap_choice {
+	SWAP_OFF,
+	SWAP_ON,
+	SWAP_RAISE, /* and raise the kernel's reserve of memory, if it is too small */
+};
+
 struct attach_options {
-	unsigned int read_only, partscan, nooverlap, find, show, swap, force; /* 0 or 1 */
+	unsigned int read_only, partscan, nooverlap, find, show, force; /* 0 or 1 */
+	unsigned int swap;                                              /* enum swap_choice */
 	uint64_t offset, sizelimit, sector_size; /* bytes; 0: none, none, the server's choice */
 	unsigned int direct_io, page_cache, engine, poll; /* of the rows' choices */
 	unsigned int connections;

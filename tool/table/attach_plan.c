@@ -213,7 +213,7 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 				.sizelimit = options->sizelimit,
 				.timeout = timeout,
 				.dead_timeout = options->dead_timeout,
-				.swap = options->swap,
+				.swap = options->swap != SWAP_OFF,
 			},
 	};
 	return true;

@@ -14,6 +14,7 @@
 #include "tool/server/nbd_uri.h"
 #include "tool/verb/attach_turn.h"
 #include "tool/verb/overlap.h"
+#include "tool/verb/swap_space.h"
 #include "tool/verb/verb.h"
 
 #include <errno.h>
@@ -160,7 +161,7 @@ make_plan(const struct attach_options *options, const char *image, const char *d
 	if (!attach_options_plan(options, place, remote, plan, error))
 		return false;
 	plan->attachment.index = name ? index_of(name) : NBD_DRIVER_ANY;
-	return true;
+	return swap_space_prepare(options, place, remote, error);
 }
 
 bool
