@@ -362,6 +362,23 @@ hand_over_one(struct attachment *attachment, int socket, bool remote, GError **e
 }
 
 bool
+attachment_can_go_on(const struct attachment *attachment, GError **error)
+{
+	const struct nbd_driver_change nothing = {.backend = attachment->backend};
+	g_autoptr(GError) why = NULL;
+
+	if (nbd_driver_change(attachment->driver, attachment->index, &nothing, &why))
+		return true;
+	if (!failure_is(why, EINVAL))
+		return failure_pass(error, &why);
+	return failure(
+		error, EINVAL,
+		"/dev/%s was detached while it was in use, and can't be served any more: unmount "
+		"or close it, then attach it again",
+		attachment->name);
+}
+
+bool
 attachment_offer(struct attachment *attachment, int socket)
 {
 	const struct nbd_driver_change change = {.backend = attachment->backend, .socket = &socket};

@@ -57,6 +57,11 @@ attachment_undo(struct attachment *attachment);
 bool
 attachment_is_there(const struct attachment *attachment);
 
+/* Whether the kernel would take another connection.  EINVAL: the device was detached, and is only
+ * kept by those that have it open. */
+bool
+attachment_can_go_on(const struct attachment *attachment, GError **error);
+
 /* Gives the kernel those connections of `upstream` that are new (a flag for each).  EINVAL: the
  * device is being detached. */
 bool

@@ -207,7 +207,7 @@ guard_adopted(struct guard *guard)
 	if (guard_restore(guard, &why)) {
 		report_device(guard);
 	} else {
-		if (guard->upstream.fenced)
+		if (guard->upstream.fenced || failure_is(why, EINVAL))
 			error = g_error_copy(why);
 		else
 			failure(&error, EIO,

@@ -111,7 +111,8 @@ guard_restore(struct guard *guard, GError **error)
 	/* The last server may have given the lock back. */
 	if (guard->upstream.ceph_fence)
 		record(guard);
-	if (!upstream_open(&guard->upstream, error))
+	if (!attachment_can_go_on(&guard->attachment, error) ||
+	    !upstream_open(&guard->upstream, error))
 		return false;
 	/* Before its first request: whoever takes this guard's place must know its client of Ceph.
 	 */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/show/listing.h"
 
+#include "tool/device/device_log.h"
 #include "tool/device/device_users.h"
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
@@ -16,6 +17,49 @@ is_gone(const GError *error)
 	return failure_is(error, ECONNREFUSED) || failure_is(error, ENOENT);
 }
 
+/* How long requests wait for a server before they fail, in seconds; 0: only root may read it. */
+static unsigned int
+dead_timeout_of(const struct device *device)
+{
+	struct guard_progress progress = {.place = NULL};
+	struct guard_plan plan = {.upstream.place = NULL};
+	unsigned int seconds = 0;
+
+	if (guard_record_read(device, &plan, &progress, NULL))
+		seconds = plan.attachment.dead_timeout;
+	guard_plan_fini(&plan);
+	guard_progress_fini(&progress);
+	return seconds;
+}
+
+/* The trouble of a device that has neither a server nor a guard.  Each request waits from its own
+ * beginning; so none fails before the first that may have begun with the loss. */
+static char *
+explain_loss(const struct device *device)
+{
+	gint64 when = 0;
+	const enum device_loss loss = device_loss_read(device->name, &when);
+	const gint64 gone = (g_get_monotonic_time() - when) / G_USEC_PER_SEC,
+		     left = dead_timeout_of(device) - gone;
+
+	if (loss == DEVICE_ENDED)
+		return g_strdup_printf(
+			"its server and its guard are gone, and requests fail.  nbdloop adopt /dev/%s "
+			"starts both again; a file system that was mounted meanwhile must be unmounted "
+			"and checked first",
+			device->name);
+	if (loss == DEVICE_LOST && left > 0)
+		return g_strdup_printf(
+			"its server and its guard are gone, and requests wait: none fails within the "
+			"next %d seconds (--dead-timeout).  nbdloop adopt /dev/%s starts both again",
+			(int)left, device->name);
+	return g_strdup_printf(
+		"its server and its guard are gone, and requests wait: the first that has waited for "
+		"--dead-timeout fails, and so do all after it.  nbdloop adopt /dev/%s starts both again; "
+		"after an I/O error, a mounted file system must be unmounted and checked first",
+		device->name);
+}
+
 static void
 ask_server(struct listing *listing, const char *control_path)
 {
@@ -23,14 +67,9 @@ ask_server(struct listing *listing, const char *control_path)
 
 	listing->status = server_link_ask(control_path, "status", &error);
 	if (!listing->status) {
-		listing->trouble =
-			is_gone(error) && listing->guard == 0
-				? g_strdup_printf(
-					  "its server and its guard are gone, and requests fail.  "
-					  "nbdloop adopt /dev/%s starts both again; a file system that was "
-					  "mounted meanwhile must be unmounted and checked first",
-					  listing->device->name)
-				: g_strdup(error->message);
+		listing->trouble = is_gone(error) && listing->guard == 0
+					   ? explain_loss(listing->device)
+					   : g_strdup(error->message);
 		return;
 	}
 	listing->image = server_link_export(listing->status);

@@ -196,7 +196,25 @@ complained "^nbdloop: warning: /dev/nbd0: $control: the server doesn't answer: i
 stop_server
 list 0 -n --raw -O NAME,BACK-FILE,SIZE,SERVER nbd0
 said "/dev/nbd0  67108864 "
-complained "^nbdloop: warning: /dev/nbd0: its server and its guard are gone"
+complained "^nbdloop: warning: /dev/nbd0: its server and its guard are gone, and requests wait: the first "
+[ "$(id -u)" != 0 ] || echo '{"place": "", "dead-timeout": 600}' >"$control.plan"
+mkdir "$NBDLOOP_SYSROOT/dev"
+lost() # SECONDS-AGO
+{
+	echo "3,1,$("$python" -c "import time; print(int((time.monotonic() - $1) * 1e6))"),-;block nbd0: Receive control failed (result -32)"
+}
+lost 100 >"$NBDLOOP_SYSROOT/dev/kmsg"
+list 0 -n -O NAME nbd0
+if [ "$(id -u)" = 0 ]; then
+	complained "are gone, and requests wait: none fails within the next (49[0-9]|500) seconds \(--dead-timeout\).  nbdloop adopt"
+fi
+! grep -q 'requests fail\.' "$dir/nbdloop.log" || fail "a false alarm"
+lost 601 >"$NBDLOOP_SYSROOT/dev/kmsg"
+list 0 -n -O NAME nbd0
+complained "are gone, and requests wait: the first that has waited for --dead-timeout fails"
+echo "4,2,9,-;block nbd0: shutting down sockets" >>"$NBDLOOP_SYSROOT/dev/kmsg"
+list 0 -n -O NAME nbd0
+complained "are gone, and requests fail\.  nbdloop adopt"
 nbdloop status nbd0 >"$dir/said" 2>"$dir/nbdloop.log" || fail "nbdloop status fails"
 expect_equal "how often status tells it" 1 "$(grep -c 'its server and its guard are gone' "$dir/said" "$dir/nbdloop.log" | awk -F: '{n += $2} END {print n}')"
 rm "$control.plan"
