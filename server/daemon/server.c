@@ -71,23 +71,36 @@ raise_file_limit(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* Leaves a signal alone that the parent blocked: it is meant for other processes of the group. */
+static int
+take_unblocked(int *signals)
+{
+	static const int wanted[] = {SIGTERM, SIGINT, SIGHUP};
+	sigset_t set, inherited;
+
+	sigprocmask(SIG_BLOCK, NULL, &inherited);
+	sigemptyset(&set);
+	for (unsigned int i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		if (!sigismember(&inherited, wanted[i]))
+			sigaddset(&set, wanted[i]);
+	}
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	*signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return *signals < 0 ? -errno : 0;
+}
+
 static int
 catch_signals(struct server *server)
 {
-	sigset_t set;
+	int r;
 
 	signal(SIGPIPE, SIG_IGN);
 	/* A write beyond RLIMIT_FSIZE fails (EFBIG), and is not the server's end. The other threads
 	 * block the signal; this one writes the log, which may be a file. */
 	signal(SIGXFSZ, SIG_IGN);
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	server->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (server->signals < 0)
-		return -errno;
+	r = take_unblocked(&server->signals);
+	if (r < 0)
+		return r;
 	server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	return server->wake < 0 ? -errno : 0;
 }

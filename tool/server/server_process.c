@@ -57,13 +57,15 @@ become_server(void *data)
 	if (text->digits)
 		write_pid(text->digits, getpid());
 	setsid();
-	/* These signals would make nbdkit answer requests with errors, which the kernel takes for
-	 * errors of the disk.  nbdkit ends when its connections have ended; nbdloopd unblocks its
-	 * signals itself. */
+	/* These signals would make nbdkit, which listens, answer requests with errors.  The kernel
+	 * takes these for errors of the disk.  nbdkit ends when its connections have ended.
+	 * nbdloopd takes only signals that are not blocked. */
 	sigemptyset(&blocked);
-	sigaddset(&blocked, SIGTERM);
-	sigaddset(&blocked, SIGINT);
-	sigaddset(&blocked, SIGHUP);
+	if (text->digits) {
+		sigaddset(&blocked, SIGTERM);
+		sigaddset(&blocked, SIGINT);
+		sigaddset(&blocked, SIGHUP);
+	}
 	sigprocmask(SIG_SETMASK, &blocked, NULL);
 }
 
