@@ -17,6 +17,7 @@
 #define JOIN_FAILS 0x08
 #define SHUTDOWN   0x10
 #define READS_ONLY 0x20
+#define LATER      0x40 /* a search for an export has its result only the second time */
 
 static char longest[NBD_STRING_MAX + 1];
 static struct nbd_export exports[] = {
@@ -51,15 +52,21 @@ struct run {
 	uint64_t sum; /* of all replies (FNV-1a) */
 	unsigned int joined;
 	bool secured;
+	bool waits; /* the last search for an export has no result yet */
 };
 
 static const struct nbd_export *
 find(void *data, const char *name, size_t length, struct nbd_refusal *refusal)
 {
-	(void)data;
+	struct run *run = data;
+
 	CHECK(length <= NBD_STRING_MAX);
 	CHECK(!memchr(name, '\0', length));
 	CHECK(refusal->type && refusal->message);
+	run->waits = (run->setup[0] & LATER) && !run->waits;
+	refusal->later = run->waits;
+	if (run->waits)
+		return NULL;
 	for (size_t i = 0; i < EXPORTS; i++)
 		if (strlen(exports[i].name) == length && memcmp(exports[i].name, name, length) == 0)
 			return &exports[i];
@@ -154,6 +161,7 @@ check_result(const struct run *run, const struct nbd_output *output, size_t left
 	case NBD_HANDSHAKE_STARTTLS:
 		CHECK(!left && !run->secured && (run->setup[0] & TLS_MODE) != NBD_TLS_OFF);
 		break;
+	case NBD_HANDSHAKE_WAITS: CHECK(run->waits); break;
 	case NBD_HANDSHAKE_CLOSE: break;
 	}
 }
@@ -196,7 +204,7 @@ handshake_run(struct run *run, const uint8_t *setup, const uint8_t *data, size_t
 			nbd_handshake_secured(&run->h);
 			run->secured = true;
 		}
-	} while (run->result == NBD_HANDSHAKE_FULL ||
+	} while (run->result == NBD_HANDSHAKE_FULL || run->result == NBD_HANDSHAKE_WAITS ||
 		 (size &&
 		  (run->result == NBD_HANDSHAKE_MORE || run->result == NBD_HANDSHAKE_STARTTLS)));
 	drain(run, &output);

@@ -89,6 +89,16 @@ take_option_header(struct nbd_handshake *h)
 		h->at = NBD_AT_SKIP;
 }
 
+/* Answers the option.  Returns false if that has to wait. */
+static bool
+answer(struct nbd_handshake *h, struct nbd_output *output)
+{
+	h->have = 0;
+	h->at = NBD_AT_OPTION;
+	nbd_option_answer(h, output);
+	return h->at != NBD_AT_ANSWER;
+}
+
 /* Takes one step.  Returns false when the next one needs more input, more room in the output, or
  * the caller. */
 static bool
@@ -110,10 +120,8 @@ step(struct nbd_handshake *h, struct input *input, struct nbd_output *output)
 		if (!take(h, input, h->length, h->at == NBD_AT_PAYLOAD) ||
 		    !nbd_output_has_room(output))
 			return false;
-		h->have = 0;
-		h->at = NBD_AT_OPTION;
-		nbd_option_answer(h, output);
-		return true;
+		return answer(h, output);
+	case NBD_AT_ANSWER: return nbd_output_has_room(output) && answer(h, output);
 	case NBD_AT_LIST: nbd_option_list(h, output); return h->at != NBD_AT_LIST;
 	case NBD_AT_TLS:
 		if (input->left)
@@ -131,6 +139,7 @@ result_of(const struct nbd_handshake *h)
 	switch (h->at) {
 	case NBD_AT_END: return h->result;
 	case NBD_AT_TLS: return NBD_HANDSHAKE_STARTTLS;
+	case NBD_AT_ANSWER: return NBD_HANDSHAKE_WAITS;
 	case NBD_AT_LIST: return NBD_HANDSHAKE_FULL;
 	case NBD_AT_PAYLOAD:
 	case NBD_AT_SKIP: return h->have == h->length ? NBD_HANDSHAKE_FULL : NBD_HANDSHAKE_MORE;

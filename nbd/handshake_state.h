@@ -42,6 +42,8 @@ struct nbd_output {
 struct nbd_refusal {
 	uint32_t type;       /* NBD_REP_ERR_* */
 	const char *message; /* for the client, up to 200 bytes; static */
+	bool later;          /* it gets none yet: the option is answered when the handshake is fed
+				again, and nothing of the refusal is sent */
 };
 
 /* The server's exports, as one client may see them.  A pointer to an export must stay valid until
@@ -103,6 +105,9 @@ enum nbd_handshake_result {
 	/* Send the output, start TLS, call nbd_handshake_secured(), continue to feed.  No byte
 	 * remains: a client that sent bytes in clear after STARTTLS is disconnected. */
 	NBD_HANDSHAKE_STARTTLS,
+	/* .find() wants the option to be answered later.  Send the output, then feed the remaining
+	 * bytes, or none, when the export can be found. */
+	NBD_HANDSHAKE_WAITS,
 	/* Send the output, close the connection.  h->reason is for the log. */
 	NBD_HANDSHAKE_CLOSE,
 };
@@ -120,6 +125,7 @@ struct nbd_handshake {
 		NBD_AT_OPTION,  /* receives an option's header */
 		NBD_AT_PAYLOAD, /* receives its data and keeps them */
 		NBD_AT_SKIP,    /* receives its data and discards them */
+		NBD_AT_ANSWER,  /* has the option, and answers it when it is fed again */
 		NBD_AT_LIST,    /* replies to NBD_OPT_LIST */
 		NBD_AT_TLS,     /* waits for nbd_handshake_secured() */
 		NBD_AT_END,

@@ -69,7 +69,8 @@ refuse_invalid(struct nbd_handshake *h, struct nbd_output *output)
 static const struct nbd_export *
 find_export(struct nbd_handshake *h, struct nbd_output *output, const struct string *name)
 {
-	struct nbd_refusal refusal = {NBD_REP_ERR_UNKNOWN, "there is no export of that name"};
+	struct nbd_refusal refusal = {NBD_REP_ERR_UNKNOWN, "there is no export of that name",
+				      false};
 	const struct nbd_export *export;
 
 	/* Code that stops at the NUL and code that uses the length would see two different names.
@@ -79,7 +80,9 @@ find_export(struct nbd_handshake *h, struct nbd_output *output, const struct str
 		return NULL;
 	}
 	export = h->config.exports->find(h->config.data, name->text, name->length, &refusal);
-	if (!export)
+	if (!export && refusal.later)
+		h->at = NBD_AT_ANSWER;
+	else if (!export)
 		refuse_option(h, output, refusal.type, refusal.message);
 	return export;
 }

@@ -46,6 +46,8 @@ struct backing {
 	char direct_reason[REASON_MAX];    /* why .direct_fd is -1 */
 	char read_only_reason[REASON_MAX]; /* why .writable is false; "": the caller wanted that */
 	bool obstacle_shows;               /* obstacle_is_gone() can tell */
+	bool named;           /* .path led to it when it was opened, for this process */
+	uint64_t disk_number; /* of the disk or medium that was opened; 0: not known */
 };
 
 /* How to open a backing: see open.h. */
@@ -90,6 +92,10 @@ backing_device_block(const struct backing *backing);
  */
 int
 backing_queue_read(const struct backing *backing, const char *name, uint64_t *value);
+
+/* The same from .../NAME, which a partition's disk has, too. */
+int
+backing_disk_read(const struct backing *backing, const char *name, uint64_t *value);
 
 /* Returns whether both are the same file or device. */
 bool

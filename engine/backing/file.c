@@ -4,6 +4,7 @@
 #include "engine/backing/alignment.h"
 #include "engine/backing/claim.h"
 #include "engine/backing/file_extent.h"
+#include "engine/backing/file_look.h"
 #include "engine/backing/lock.h"
 #include "engine/backing/obstacle.h"
 
@@ -247,9 +248,11 @@ open_place(struct backing *backing, const struct place *place, bool read_only, c
 	r = backing->fd < 0 ? backing->fd : learn_type(backing, place->beneath, what);
 	if (r == 0 && refused < 0)
 		obstacle_explain(backing, refused);
-	if (r == 0)
-		open_direct(backing, place);
-	return r;
+	if (r < 0)
+		return r;
+	file_look_prepare(backing, place->dirfd == AT_FDCWD && !place->beneath);
+	open_direct(backing, place);
+	return 0;
 }
 
 static void
@@ -336,17 +339,16 @@ file_size(const struct backing *backing)
 	return fstat(backing->fd, &st) < 0 ? -errno : st.st_size;
 }
 
-int
-backing_queue_read(const struct backing *backing, const char *name, uint64_t *value)
+static int
+read_number(const struct backing *backing, const char *const places[2], const char *name,
+	    uint64_t *value)
 {
-	static const char *const places[] = {"queue", "../queue"};
-
 	for (size_t i = 0; i < 2; i++) {
 		char path[128];
 		FILE *f;
 		int n;
 
-		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%s/%s", major(backing->device),
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%s%s", major(backing->device),
 			 minor(backing->device), places[i], name);
 		f = fopen(path, "re");
 		if (!f)
@@ -357,6 +359,22 @@ backing_queue_read(const struct backing *backing, const char *name, uint64_t *va
 			return 0;
 	}
 	return -ENOENT;
+}
+
+int
+backing_queue_read(const struct backing *backing, const char *name, uint64_t *value)
+{
+	static const char *const places[] = {"queue/", "../queue/"};
+
+	return read_number(backing, places, name, value);
+}
+
+int
+backing_disk_read(const struct backing *backing, const char *name, uint64_t *value)
+{
+	static const char *const places[] = {"", "../"};
+
+	return read_number(backing, places, name, value);
 }
 
 unsigned int
@@ -433,6 +451,7 @@ file_unlock(struct backing *backing)
 const struct backing_kind backing_file = {
 	.close = file_close,
 	.size = file_size,
+	.look = file_look,
 	.same = file_same,
 	.peek = file_peek,
 	.extents = file_extents,

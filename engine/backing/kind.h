@@ -61,6 +61,17 @@ struct size_follower {
 	struct size_follower *next;
 };
 
+/* The longest text about trouble, in bytes, with its NUL. */
+#define BACKING_TROUBLE 256
+
+/* What has come up since a backing was opened. */
+struct backing_look {
+	int64_t size;                  /* in bytes, or -errno */
+	char trouble[BACKING_TROUBLE]; /* "it was deleted; ..."; "": none */
+	bool writable_again; /* it could be opened only for reading, and may be opened for writing
+				now */
+};
+
 /* Gets an extent; offset and length are in bytes. Any result but 0 ends the visit. */
 typedef int (*extent_visit)(void *data, uint64_t offset, uint64_t length, bool hole);
 
@@ -153,6 +164,10 @@ struct backing_kind {
 
 	/* Returns the current size in bytes, or -errno. */
 	int64_t (*size)(const struct backing *backing);
+
+	/* Looks at what may have changed without a word to this process. NULL: the backing tells
+	 * its followers, or can't change. */
+	void (*look)(const struct backing *backing, struct backing_look *look);
 
 	/* Adds a follower, which belongs to the caller; and removes it, after which it is not
 	 * called any more. NULL: the backing tells nothing, and .size() must be asked. */

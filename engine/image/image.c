@@ -181,9 +181,10 @@ static int
 prepare(struct image *image, char **error)
 {
 	uint64_t length;
-	int r = window_measure(&image->backing, &image->config, backing_size(&image->backing),
-			       &length, error);
+	int r;
 
+	image->file_size = backing_size(&image->backing);
+	r = window_measure(&image->backing, &image->config, image->file_size, &length, error);
 	if (r < 0)
 		return r;
 	choose_bytes(image, length);

@@ -133,6 +133,25 @@ image_unfollow_size(struct image *image);
 bool
 image_adopt_size(struct image *image);
 
+struct image_look {
+	bool resized;        /* image_adopt_size() has something to do */
+	bool writable_again; /* the image is read-only only because it could not be opened for
+				writing, and now it could be; opening it again takes it over */
+};
+
+/*
+ * Looks at what may have changed about the image's file since it was opened, without a word to this
+ * process: whether the path leads to another file, whether the kernel still lets us write, and the
+ * size. Logs each trouble once, and again if it is asked to, and its end. May wait for the file
+ * system. Does nothing for an image that image_follow_size() is for.
+ */
+void
+image_look(struct image *image, bool again, struct image_look *look);
+
+/* Returns whether image_look() may find anything. */
+bool
+image_is_looked_at(const struct image *image);
+
 /* Tells the kernel that the range of `length` bytes at `offset` of the image will be read soon. Has
  * no effect with direct I/O or page-cache=drop. Returns 0 or -errno. */
 int

@@ -35,6 +35,11 @@ adopt_size(struct image *image, int64_t file_size, char **error)
 	bool shrinks, moves;
 	int r;
 
+	image->file_size = file_size;
+	/* That is the end of a device, and clients need not think that it shrank. */
+	if (image->backing.block_device && file_size == 0 && image_size(image) > 0)
+		return error_set(error, -ENODEV, "%s: the device is gone, or has no medium",
+				 image->backing.path);
 	r = window_measure(&image->backing, &image->config, file_size, &length, error);
 	/* The image keeps its size, but the file may have lost bytes that it gets back later. */
 	if (r < 0 && file_size >= 0 && !image->backing.kind->start) {
@@ -73,15 +78,25 @@ image_resize(struct image *image, char **error)
 	return r;
 }
 
-/* The same for the size that image_follow_size() tells, without a question to the backing, which
- * may be away. */
+/* The same. The size that image_follow_size() tells needs no question to the backing, which may be
+ * away. */
 static int
-adopt_told_size(struct image *image, char **error)
+adopt_changed_size(struct image *image, char **error)
 {
+	const struct backing_kind *kind = image->backing.kind;
+	int64_t size;
 	int r;
 
 	pthread_mutex_lock(&image->resizing);
-	r = adopt_size(image, image->backing.kind->told_size(&image->backing), error);
+	size = kind->told_size ? kind->told_size(&image->backing) : backing_size(&image->backing);
+	/* An accident, rather than a new size: clients shall see errors, and no empty disk. */
+	if (size == 0 && !kind->told_size && !image->backing.block_device &&
+	    image_size(image) > 0) {
+		image->file_size = 0;
+		r = error_set(error, -ENODATA, "the file is empty");
+	} else {
+		r = adopt_size(image, size, error);
+	}
 	pthread_mutex_unlock(&image->resizing);
 	return r;
 }
@@ -109,7 +124,7 @@ image_adopt_size(struct image *image)
 	unsigned long long before = image_size(image), now;
 	char *CLEANUP_FREE error = NULL;
 
-	if (adopt_told_size(image, &error) < 0) {
+	if (adopt_changed_size(image, &error) < 0) {
 		log_error("%s: its size was changed elsewhere, and can't be followed: %s",
 			  image->backing.path, error ? error : strerror(ENOMEM));
 		return false;

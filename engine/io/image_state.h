@@ -56,11 +56,14 @@ struct image {
 
 	/* Held while the size is asked for and adopted. */
 	pthread_mutex_t resizing;
+	int64_t file_size; /* that was adopted last, or refused, in bytes; guarded by .resizing */
 
 	/* Held only for moments: connecting and asking for the status never wait for I/O. */
 	pthread_mutex_t facts;
 	char direct_reason[REASON_MAX]; /* guarded by .facts, like the members below */
 	bool locked, locked_writable;
+
+	char trouble[BACKING_TROUBLE]; /* what the last image_look() has found; guarded, too */
 
 	struct size_follower follower; /* .resized NULL: there is none */
 

@@ -288,6 +288,18 @@ loop_default_export(int readonly, int is_tls)
 	return first.count == 1 && first.name ? first.name : "";
 }
 
+/* A file that has another size by now has it for this connection, which nbdkit asks about it once.
+ */
+static void
+look_at_size(struct image *image)
+{
+	struct image_look look;
+
+	image_look(image, false, &look);
+	if (look.resized)
+		image_adopt_size(image);
+}
+
 static void *
 loop_open(int readonly)
 {
@@ -304,6 +316,7 @@ loop_open(int readonly)
 		free(connection);
 		return NULL;
 	}
+	look_at_size(connection->export->image);
 	connection->writable = !readonly && image_writable(connection->export->image);
 	return connection;
 }

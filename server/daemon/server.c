@@ -204,6 +204,8 @@ use_ring(struct server *server)
 static int
 start_workers(struct server *server)
 {
+	int r;
+
 	server->worker_config = (struct worker_config){
 		.handshake =
 			{
@@ -214,6 +216,7 @@ start_workers(struct server *server)
 				.tls = server_tls(server->config),
 			},
 		.exports = server->exports,
+		.look = exports_look,
 		.limiters = exports_limiters,
 		.left = exports_left,
 		.forgotten = exports_forgotten,
@@ -229,9 +232,12 @@ start_workers(struct server *server)
 		.memory_limit = server->config->memory,
 		.reserve = server->config->swap == TRISTATE_ON,
 	};
+	r = exports_start_looking(server->exports);
+	if (r < 0)
+		return log_failure(r, NULL);
 	for (; server->started < server->worker_count; server->started++) {
-		int r = worker_start(&server->workers[server->started], server->started,
-				     &server->worker_config);
+		r = worker_start(&server->workers[server->started], server->started,
+				 &server->worker_config);
 
 		if (r < 0) {
 			log_error("cannot start thread %u: %s", server->started + 1, strerror(-r));

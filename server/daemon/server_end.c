@@ -85,7 +85,8 @@ drain_connections(struct server *server, bool listened)
 static bool
 is_changing(const struct server *server)
 {
-	return !control_socket_is_over(server->control) || server_is_reloading(server);
+	return !control_socket_is_over(server->control) || server_is_reloading(server) ||
+	       (server->exports && exports_are_looking(server->exports));
 }
 
 /* Waits until a running change has ended, the configuration is read, and HTTP has ended, at most
@@ -126,8 +127,9 @@ unfinished(const struct server *server)
 {
 	if (server_is_reloading(server))
 		return "the reading of the configuration";
-	return is_changing(server) ? "a change that the control socket asked for"
-				   : "an answer by HTTP";
+	if (!control_socket_is_over(server->control))
+		return "a change that the control socket asked for";
+	return is_changing(server) ? "a look at the size of an image" : "an answer by HTTP";
 }
 
 /* Frees nothing, since the change still uses everything. */

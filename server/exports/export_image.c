@@ -142,6 +142,18 @@ tell_checkpoints(const struct export *export, bool lost)
 	checkpoints_resized(export->checkpoints);
 }
 
+int
+export_adopt_size(struct exports *exports, struct export *export, bool shrunk)
+{
+	bool adopted = image_adopt_size(export->image);
+	struct offer *offer;
+
+	tell_checkpoints(export, shrunk || !adopted);
+	tell_others(exports, export);
+	offer = offer_of_export(exports, export);
+	return offer ? exports_refresh(exports, offer) : 0;
+}
+
 /* Does not wait for `changing`: who holds it may be about to close the image, and would wait for
  * this call. */
 static bool
@@ -149,16 +161,11 @@ follow_size(void *data, bool shrunk)
 {
 	struct export *export = data;
 	struct exports *exports = export->exports;
-	struct offer *offer;
-	bool adopted;
 	int r;
 
 	if (pthread_mutex_trylock(&exports->changing) != 0)
 		return false;
-	adopted = image_adopt_size(export->image);
-	tell_checkpoints(export, shrunk || !adopted);
-	offer = offer_of_export(exports, export);
-	r = offer ? exports_refresh(exports, offer) : 0;
+	r = export_adopt_size(exports, export, shrunk);
 	exports_end_change(exports);
 	return r == 0;
 }

@@ -24,35 +24,74 @@ is_configured(const struct server_config *config, const char *name)
 }
 
 static void
-log_removal(const struct offer *offer, bool fenced)
+log_removal(const struct offer *offer, bool configured)
 {
 	unsigned int connections = atomic_load_explicit(&offer->connections, memory_order_relaxed);
 
-	if (fenced)
-		log_info("export \"%s\": another server may have its image: it is opened again",
+	if (configured && offer->export->reopens)
+		log_info("export \"%s\": its image can be written to now, and is opened again",
+			 offer->facts.name);
+	else if (configured)
+		log_info("export \"%s\": another server has fenced this one: its image is opened "
+			 "again",
 			 offer->facts.name);
 	else
 		log_info("export \"%s\": removed; its clients stay (%u connections)",
 			 offer->facts.name, connections);
 }
 
-/* Removes exports that are not in the configuration, and those whose images were fenced: they can
- * serve nothing any more, and are opened again if the configuration still has them. */
+/* Whether the export has neither clients nor snapshots. */
+static bool
+is_unused(struct exports *exports, const struct export *export)
+{
+	bool unused;
+
+	pthread_mutex_lock(&exports->mutex);
+	unused = export->connections == 0;
+	for (const struct offer *offer = exports->listed; offer; offer = offer->next)
+		unused = unused && offer->export->origin != export;
+	pthread_mutex_unlock(&exports->mutex);
+	return unused;
+}
+
+/* Looks at what may have changed since the images were opened. */
+static void
+look_at_images(struct exports *exports)
+{
+	struct offer *offer;
+
+	for (size_t n = 0; (offer = exports_at(exports, n)) != NULL; n++) {
+		struct export *export = offer->export;
+
+		export_look_again(exports, offer);
+		if (!export->reopens || is_unused(exports, export))
+			continue;
+		export->reopens = false;
+		log_info("export \"%s\": its image can be written to now, and is opened again at "
+			 "a SIGHUP when it has neither clients nor snapshots",
+			 export->config->name);
+	}
+}
+
+/* Removes exports that are not in the configuration, and those that are opened again if the
+ * configuration still has them: their images were fenced, so that they can serve nothing any more,
+ * or can be written to now. */
 static void
 remove_useless(struct exports *exports, const struct server_config *config)
 {
 	pthread_mutex_lock(&exports->mutex);
 	for (struct offer **at = &exports->listed; *at;) {
 		struct offer *offer = *at;
+		const struct export *export = offer->export;
 		bool configured = is_configured(config, offer->facts.name);
-		bool fenced = image_is_fenced(offer->export->image);
+		bool again = export->reopens || image_is_fenced(export->image);
 
-		if (offer->export->origin || (configured && !fenced)) {
+		if (export->origin || (configured && !again)) {
 			at = &offer->next;
 			continue;
 		}
 		log_removal(offer, configured);
-		exports_retire(exports, offer->export);
+		exports_retire(exports, export);
 		at = &exports->listed;
 	}
 	pthread_mutex_unlock(&exports->mutex);
@@ -87,6 +126,7 @@ void
 exports_reload(struct exports *exports, struct server_config *config)
 {
 	pthread_mutex_lock(&exports->changing);
+	look_at_images(exports);
 	remove_useless(exports, config);
 	if (exports_note_defaults(exports, &config->defaults) < 0)
 		log_error(

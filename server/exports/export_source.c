@@ -90,6 +90,18 @@ pick_for_applicant(const struct applicant *applicant, const char *name, size_t l
 	return NULL;
 }
 
+/* mutex held.  Whether somebody has to look at the image first.  Once is enough for INFO and GO, or
+ * META_CONTEXT and GO, of one export: they shall not differ. */
+static bool
+must_wait(struct applicant *applicant, struct export *export)
+{
+	if (!applicant->exports->looks || applicant->looked_at == export || export->origin ||
+	    !image_is_looked_at(export->image))
+		return false;
+	applicant->wanted = export;
+	return true;
+}
+
 /*
  * A client that may use some exports is told of the others what it is told of names that do not
  * exist: it must not learn which exist.  One that may use none is told so, whatever it asks for.
@@ -105,18 +117,20 @@ find_for_applicant(void *data, const char *name, size_t length, struct nbd_refus
 	applicant->was_refused = false;
 	pthread_mutex_lock(&exports->mutex);
 	offer = pick_for_applicant(applicant, name, length, &refused);
+	refusal->later = offer && must_wait(applicant, offer->export);
 	if (refused && asprintf(&what, "the export \"%s\"", refused->facts.name) < 0)
 		what = NULL;
 	if (!offer && exports->listed && !nth_for_applicant(applicant, 0)) {
 		*refusal = (struct nbd_refusal){NBD_REP_ERR_POLICY,
-						"the rules of this server let you use no export"};
+						"the rules of this server let you use no export",
+						false};
 		if (!what)
 			what = strdup("any export");
 	}
 	pthread_mutex_unlock(&exports->mutex);
 	if (what)
 		log_refusal(applicant, what);
-	return offer ? &offer->facts : NULL;
+	return offer && !refusal->later ? &offer->facts : NULL;
 }
 
 static const struct nbd_export *
@@ -242,6 +256,9 @@ join_for_applicant(void *data, const struct nbd_export *facts, const char **mess
 					  "(connections-limit)";
 		return NBD_REP_ERR_POLICY;
 	}
+	if (r == -ENOMEM)
+		log_warning("export \"%s\": no memory for a client that wants to use it",
+			    facts->name);
 	*message = r == -ENOMEM ? "the server has no memory for you now; try again"
 				: "the export was removed or changed just now; try again";
 	return NBD_REP_ERR_UNKNOWN;

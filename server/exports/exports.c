@@ -414,6 +414,7 @@ exports_free(struct exports *exports)
 
 	if (!exports)
 		return;
+	exports_stop_looking(exports);
 	take_lists(exports, &listed, &retired);
 	free(exports->defaults.allow);
 	free(exports->defaults.allow_write);

@@ -7,6 +7,7 @@
 #define SERVER_EXPORTS_EXPORTS_H
 
 #include "server/config/server_config.h"
+#include "server/serve/look.h"
 #include "server/serve/offer.h"
 
 #include <stddef.h>
@@ -149,7 +150,21 @@ exports_begin_checkpoint(struct exports *exports, const char *export, const char
 int
 exports_end_checkpoint(struct exports *exports, const char *export, const char *name, char **error);
 
+/* From now on, a client that chooses an export is told the size that its image has then.  To be
+ * called once, before clients connect.  0 or -errno. */
+int
+exports_start_looking(struct exports *exports);
+
+/* Whether a look is under way; it may wait for a file system that does not answer. */
+bool
+exports_are_looking(struct exports *exports);
+
 /* ---- for the workers */
+
+/* Looks at an image, on another thread, and then posts the look's message.  0; or -EBUSY: nobody
+ * looks now. */
+int
+exports_look(struct exports *exports, struct look *look);
 
 /* A connection of the client to the offer has ended. */
 void

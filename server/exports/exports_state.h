@@ -41,6 +41,8 @@ struct exports {
 	struct export_config defaults; /* only its rules and limits */
 	bool over;                     /* no other client has to wait any more */
 
+	struct looks *looks; /* of export_look.c; NULL: nobody looks for clients */
+
 	/* Of exports_tell_closed(); NULL: nobody is told. */
 	void (*closed)(void *data);
 	void *closed_data;
@@ -67,6 +69,21 @@ exports_renew(struct exports *exports, struct offer *old, struct access *access)
 /* changing held.  The same with the offer's own rules, if the image's facts have changed. */
 int
 exports_refresh(struct exports *exports, struct offer *offer);
+
+/* changing held.  Adopts the size that the export's image has now, logs that, and offers it to new
+ * clients.  `shrunk`: it was smaller meanwhile.  0, or -ENOMEM: it is not offered. */
+int
+export_adopt_size(struct exports *exports, struct export *export, bool shrunk);
+
+/* changing held.  The configuration is read again: looks at the image of the offer, which may be
+ * freed by then, as after exports_renew(); logs what is found, and notes in export->reopens whether
+ * the image is to be opened again. */
+void
+export_look_again(struct exports *exports, struct offer *offer);
+
+/* Ends the thread that looks for clients; no look is under way. */
+void
+exports_stop_looking(struct exports *exports);
 
 /* Follows, from now on, the sizes that others give the export's image. */
 void

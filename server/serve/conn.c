@@ -8,6 +8,7 @@
 #include "server/serve/held.h"
 #include "server/serve/intake.h"
 #include "server/serve/linger.h"
+#include "server/serve/look.h"
 #include "server/serve/negotiation.h"
 #include "server/serve/peer.h"
 #include "server/serve/replies.h"
@@ -80,6 +81,7 @@ conn_free(struct conn *conn)
 		conn->next->link = conn->link;
 	if (conn->negotiation || conn->life == CONN_LINGERS)
 		worker->deadlines--;
+	look_forget(conn);
 	if (conn->offer)
 		worker->config->left(worker->config->exports, conn->offer, conn->client);
 	atomic_fetch_sub_explicit(&worker->connections, 1, memory_order_relaxed);
@@ -140,7 +142,7 @@ receive_secure(struct conn *conn)
 	while (!conn->tls->shaking && result == TLS_DONE) {
 		result = take_decrypted(conn);
 		if (conn->recv_op.active || conn_is_closing(conn) || conn->stalled ||
-		    (conn->negotiation && conn->send_op.active))
+		    (conn->negotiation && negotiation_waits(conn)))
 			return;
 	}
 	if (result == TLS_FAILED)
@@ -234,8 +236,14 @@ begin_tls(struct conn *conn)
 }
 
 static void
+go_on_negotiating(struct conn *conn);
+
+static void
 continue_negotiation(struct conn *conn, enum negotiation_next next)
 {
+	while (next == NEGOTIATION_LOOKS && !look_begin(conn, go_on_negotiating))
+		next = negotiation_feed(conn);
+
 	if (next == NEGOTIATION_OVER)
 		begin_requests(conn);
 	else if (next == NEGOTIATION_RECEIVES)
@@ -244,20 +252,15 @@ continue_negotiation(struct conn *conn, enum negotiation_next next)
 		begin_tls(conn);
 }
 
-/* ---- completions of sockets */
-
-/* Bytes were received.  If the receive before had left none unread, the client sent these after
- * that receive had begun: it was there then. */
+/* A look is over. */
 static void
-note_presence(struct conn *conn, bool all)
+go_on_negotiating(struct conn *conn)
 {
-	struct conn_presence *presence = &conn->presence;
-
-	if (presence->all_received && presence->received_since > presence->seen)
-		presence->seen = presence->received_since;
-	presence->all_received = all;
-	presence->received_since = presence->receiving_since;
+	conn_mark_dirty(conn);
+	continue_negotiation(conn, negotiation_feed(conn));
 }
+
+/* ---- completions of sockets */
 
 /* Nothing more is received: the client has closed its end (0), or -errno. */
 static void
@@ -303,7 +306,7 @@ take_encrypted(struct conn *conn, size_t length)
 		return;
 	}
 	if (!conn->negotiation)
-		note_presence(conn, conn->tls->short_receive);
+		peer_note_bytes(conn, conn->tls->short_receive);
 	receive(conn);
 }
 
@@ -333,7 +336,7 @@ received(struct completion *completion, int result)
 	if (!conn->negotiation) {
 		/* Nothing is left unread. */
 		all = !conn->filling && (size_t)result < CONN_INPUT - conn->input_end;
-		note_presence(conn, all);
+		peer_note_bytes(conn, all);
 		if (all)
 			conn->stalled_since = 0;
 		take(conn, (size_t)result);
@@ -481,20 +484,4 @@ conn_start(struct conn *conn, struct worker *worker)
 	worker->conns = conn;
 	worker->deadlines++;
 	negotiation_start(conn);
-}
-
-void
-conn_check_deadline(struct conn *conn, time_t now)
-{
-	char reason[64];
-
-	if ((!conn->negotiation && conn->life != CONN_LINGERS) || now < conn->deadline ||
-	    conn->lost)
-		return;
-	if (conn->life != CONN_LINGERS) {
-		snprintf(reason, sizeof(reason), "did not finish the handshake in %u seconds",
-			 conn->worker->config->handshake_limit);
-		conn_warn(conn, reason);
-	}
-	conn_abort(conn);
 }

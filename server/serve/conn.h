@@ -36,9 +36,4 @@ conn_settle(struct conn *conn);
 void
 conn_resume(struct conn *conn);
 
-/* Aborts the connection if it has negotiated or lingered for too long.  `now`: CLOCK_MONOTONIC,
- * seconds. */
-void
-conn_check_deadline(struct conn *conn, time_t now);
-
 #endif

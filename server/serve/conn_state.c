@@ -7,6 +7,7 @@
 #include "common/log.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 void
@@ -79,4 +80,20 @@ conn_stall(struct conn *conn)
 	conn->worker->starved = true;
 	if (!conn->stalled_since)
 		conn->stalled_since = clock_seconds(CLOCK_MONOTONIC_COARSE);
+}
+
+void
+conn_check_deadline(struct conn *conn, time_t now)
+{
+	char reason[64];
+
+	if ((!conn->negotiation && conn->life != CONN_LINGERS) || now < conn->deadline ||
+	    conn->lost)
+		return;
+	if (conn->life != CONN_LINGERS) {
+		snprintf(reason, sizeof(reason), "did not finish the handshake in %u seconds",
+			 conn->worker->config->handshake_limit);
+		conn_warn(conn, reason);
+	}
+	conn_abort(conn);
 }

@@ -218,6 +218,11 @@ conn_mark_dirty(struct conn *conn)
 	conn->worker->dirty = conn;
 }
 
+/* Aborts the connection if it has negotiated or lingered for too long.  `now`: CLOCK_MONOTONIC,
+ * seconds. */
+void
+conn_check_deadline(struct conn *conn, time_t now);
+
 /* Lets the input wait, for memory or for the end of a request. */
 void
 conn_stall(struct conn *conn);

@@ -113,6 +113,12 @@ end_handshake(struct conn *conn, enum nbd_handshake_result result)
 	conn_close(conn);
 }
 
+bool
+negotiation_waits(const struct conn *conn)
+{
+	return conn->send_op.active || conn->negotiation->look;
+}
+
 enum negotiation_next
 negotiation_feed(struct conn *conn)
 {
@@ -120,7 +126,7 @@ negotiation_feed(struct conn *conn)
 	enum nbd_handshake_result result;
 	size_t consumed;
 
-	if (conn->send_op.active || negotiation->finished || negotiation->secures ||
+	if (negotiation_waits(conn) || negotiation->finished || negotiation->secures ||
 	    conn_is_closing(conn))
 		return NEGOTIATION_WAITS;
 	result = nbd_handshake_feed(&negotiation->handshake, conn->input + conn->input_start,
@@ -129,12 +135,15 @@ negotiation_feed(struct conn *conn)
 	conn->input_start += consumed;
 	if (conn->input_start == conn->input_end)
 		conn->input_start = conn->input_end = 0;
-	if (result != NBD_HANDSHAKE_MORE && result != NBD_HANDSHAKE_FULL)
+	if (result != NBD_HANDSHAKE_MORE && result != NBD_HANDSHAKE_FULL &&
+	    result != NBD_HANDSHAKE_WAITS)
 		end_handshake(conn, result);
 	if (negotiation->output.used > 0) {
 		send_output(conn);
 		return NEGOTIATION_WAITS;
 	}
+	if (result == NBD_HANDSHAKE_WAITS)
+		return NEGOTIATION_LOOKS;
 	return negotiation->finished ? NEGOTIATION_OVER : NEGOTIATION_RECEIVES;
 }
 

@@ -13,14 +13,16 @@
 #include <stdint.h>
 
 struct conn;
+struct look;
 
 /* Exists while a connection negotiates. */
 struct conn_negotiation {
 	struct applicant applicant;
 	struct nbd_handshake handshake;
 	struct nbd_output output;
-	bool finished; /* requests follow after the output */
-	bool secures;  /* TLS begins after the output */
+	struct look *look; /* that the answer to an option waits for, or NULL */
+	bool finished;     /* requests follow after the output */
+	bool secures;      /* TLS begins after the output */
 	uint8_t bytes[NBD_HANDSHAKE_ROOM];
 };
 
@@ -28,6 +30,7 @@ struct conn_negotiation {
 enum negotiation_next {
 	NEGOTIATION_WAITS,    /* for the output to be sent, or for the end of the connection */
 	NEGOTIATION_RECEIVES, /* more input is needed */
+	NEGOTIATION_LOOKS,    /* somebody looks at the image of applicant.wanted; feed() goes on */
 	NEGOTIATION_SECURES,  /* the output is sent, and TLS begins; then negotiation_secured() */
 	NEGOTIATION_OVER,     /* the output is sent, and requests follow */
 };
@@ -48,6 +51,10 @@ negotiation_start(struct conn *conn);
 /* Takes the options in the connection's input. */
 enum negotiation_next
 negotiation_feed(struct conn *conn);
+
+/* Whether its output or a look is under way, so that it takes no input. */
+bool
+negotiation_waits(const struct conn *conn);
 
 /* Goes on after the output was sent. */
 enum negotiation_next

@@ -57,6 +57,7 @@ struct export
 	/* Offers, snapshots, and readers of its status; connections to all of its offers, from
 	 * before and after a change.  Guarded by the exports' mutex. */
 	unsigned int users, connections;
+	bool reopens;          /* guarded by `changing`: its image can be written to now */
 	struct export *origin; /* the export that this one is a snapshot of; NULL: it is none */
 	_Atomic bool ended;    /* a snapshot that was removed */
 	time_t expires; /* of a snapshot: when it is removed, CLOCK_BOOTTIME, seconds; 0: never */
@@ -90,6 +91,10 @@ struct applicant {
 	bool was_refused; /* the last export that it looked for */
 	char *refused;    /* that export, or one before: a try of several options is logged once */
 	struct export_client *client; /* once it has joined an export: how it counts there */
+	/* The export at whose image somebody has to look before the applicant can find it, valid in
+	 * this turn; and the last one that needs no look any more, which may be gone. */
+	struct export *wanted;
+	const struct export *looked_at;
 };
 
 static inline struct offer *

@@ -154,3 +154,14 @@ peer_sent_more(const struct conn *conn)
 
 	return ioctl(conn->fd, FIONREAD, &unread) == 0 && unread > 0;
 }
+
+void
+peer_note_bytes(struct conn *conn, bool all)
+{
+	struct conn_presence *presence = &conn->presence;
+
+	if (presence->all_received && presence->received_since > presence->seen)
+		presence->seen = presence->received_since;
+	presence->all_received = all;
+	presence->received_since = presence->receiving_since;
+}

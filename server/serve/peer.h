@@ -51,4 +51,9 @@ peer_may_change(struct conn *conn);
 bool
 peer_sent_more(const struct conn *conn);
 
+/* Bytes were received; `all`: none is left unread.  If the receive before had left none unread, the
+ * client sent these after that receive had begun: it was there then. */
+void
+peer_note_bytes(struct conn *conn, bool all);
+
 #endif

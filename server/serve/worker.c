@@ -5,6 +5,7 @@
 #include "server/serve/conn_state.h"
 #include "server/serve/conn_tls.h"
 #include "server/serve/held.h"
+#include "server/serve/look.h"
 #include "server/serve/request.h"
 #include "server/serve/stuck.h"
 #include "server/serve/worker_contexts.h"
@@ -119,19 +120,22 @@ check_deadlines(struct worker *worker)
 	if (now == worker->checked)
 		return;
 	worker->checked = now;
-	for (struct conn *conn = worker->conns; conn; conn = conn->next)
+	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
 		conn_check_deadline(conn, now);
+		look_check(conn, now);
+	}
 	if (worker->starved)
 		stuck_check(worker);
 }
 
 /* ---- the mailbox */
 
-/* A connection may wait for a message: a step of its TLS handshake, on another thread. */
+/* A connection may wait for a message: a step of its TLS handshake, on another thread.  The message
+ * of a look comes even if no connection is left. */
 static bool
 expects_mail(const struct worker *worker)
 {
-	return !worker->stopping || worker->conns;
+	return !worker->stopping || worker->conns || worker->looks;
 }
 
 static void

@@ -28,6 +28,7 @@ struct idle_output;
 struct handshakes;
 struct identity;
 struct limiter;
+struct look;
 struct offer;
 struct request;
 struct worker;
@@ -52,13 +53,15 @@ enum kernel_tls {
 /* Settings that all connections of a server share; const while workers run. */
 struct worker_config {
 	struct nbd_handshake_config handshake; /* .data: unused, see struct applicant */
-	struct exports *exports;               /* for .handshake and the next three */
+	struct exports *exports;               /* for .handshake, and for the functions below */
 	/* A connection of the client to the offer has ended. */
 	void (*left)(struct exports *exports, struct offer *offer, struct export_client *client);
 	/* The worker has forgotten the offer: see worker_forget(). */
 	void (*forgotten)(struct exports *exports, struct offer *offer);
 	/* The n-th offer, for .reserve; NULL: there are fewer. */
 	struct offer *(*offer_at)(struct exports *exports, size_t n);
+	/* Begins a look (server/serve/look.h).  0 or -errno.  NULL: no applicant has to wait. */
+	int (*look)(struct exports *exports, struct look *look);
 	/* See exports_limiters(). */
 	void (*limiters)(struct exports *exports, struct offer *offer, struct export_client *client,
 			 struct limiter *limiters[LIMIT_SCOPES]);
@@ -120,6 +123,7 @@ struct worker {
 	struct request *idle; /* requests that are not in use */
 	struct request *request_slabs;
 	unsigned int deadlines; /* connections with a deadline, and held ones */
+	unsigned int looks;     /* under way, whether or not somebody still waits for them */
 	uint64_t now;           /* see worker_now(); 0: not read yet */
 	time_t checked; /* CLOCK_MONOTONIC, seconds: the last check of deadlines and stuck clients
 			 */

@@ -168,7 +168,7 @@ END_TEST
 
 START_TEST(contexts_of_a_refused_export_are_an_error)
 {
-	talk_refusal = (struct nbd_refusal){NBD_REP_ERR_POLICY, "not for you"};
+	talk_refusal = (struct nbd_refusal){NBD_REP_ERR_POLICY, "not for you", false};
 	talk_flags(TALK_FIXED);
 	talk_option(NBD_OPT_STRUCTURED_REPLY, NULL, 0);
 	talk_context(NBD_OPT_LIST_META_CONTEXT, "disk", 0);

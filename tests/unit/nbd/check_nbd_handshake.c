@@ -146,7 +146,7 @@ END_TEST
 
 START_TEST(export_name_that_is_refused_closes)
 {
-	talk_refusal = (struct nbd_refusal){NBD_REP_ERR_POLICY, "not for you"};
+	talk_refusal = (struct nbd_refusal){NBD_REP_ERR_POLICY, "not for you", false};
 	talk_flags(TALK_FIXED);
 	talk_option(NBD_OPT_EXPORT_NAME, "disk", 4);
 	assert_closed("not for you");

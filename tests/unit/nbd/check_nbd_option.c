@@ -167,7 +167,7 @@ START_TEST(refused_export_has_the_servers_error)
 {
 	uint32_t option = info_and_go[_i];
 
-	talk_refusal = (struct nbd_refusal){NBD_REP_ERR_POLICY, "not for you"};
+	talk_refusal = (struct nbd_refusal){NBD_REP_ERR_POLICY, "not for you", false};
 	talk_flags(TALK_FIXED);
 	talk_go(option, "disk", 1, NBD_INFO_NAME);
 	run_more();

@@ -106,7 +106,7 @@ add(const char *name, unsigned int file, const char *allow, const char *allow_wr
 static const struct nbd_export *
 find(unsigned int client, const char *name, struct nbd_refusal *refusal)
 {
-	*refusal = (struct nbd_refusal){NBD_REP_ERR_UNKNOWN, "no such export"};
+	*refusal = (struct nbd_refusal){NBD_REP_ERR_UNKNOWN, "no such export", false};
 	return exports_listed.find(&clients[client], name, strlen(name), refusal);
 }
 

@@ -64,7 +64,7 @@ start_nbdloopd --control "$socket" --sector-size=1024 --export "disk=$image"
 
 # A connected client keeps its size; the next client sees the new one.
 truncate -s 20M "$image"
-expect_equal "size before" 10485760 "$(size_of disk)"
+expect_equal "size before" 10485760 "$(ask status exports.0.size)"
 expect_equal "size in the answer" 20971520 "$(ask resize size)"
 expect_equal "size after" 20971520 "$(size_of disk)"
 

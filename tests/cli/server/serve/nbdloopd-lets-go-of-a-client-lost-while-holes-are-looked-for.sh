@@ -15,18 +15,20 @@ serve()
 	printf 'data' | dd of="$image" bs=1M seek=6 conv=notrunc status=none
 	preload slow_file SLOW_GATE="$gate" SLOW_TRANSFERS=no
 	start_nbdloopd --engine="$engine" --threads=1 --direct-io=off --control "$dir/control" "$image"
-	: >"$gate"
 }
 
 # The client closes in the middle of its next request, or waits for the server's end.
 read_data() # WHAT-THEN
 {
-	"$python" - "$sock" "$gate.reached" "$1" <<'EOF2'
+	"$python" - "$sock" "$gate" "$1" <<'EOF2'
 import os, sys
 from raw_nbd import READ, STRUCTURED_FORM, Raw
 from waiting import wait_until
-sock, reached, then = sys.argv[1:]
+sock, gate, then = sys.argv[1:]
 client = Raw(sock, STRUCTURED_FORM)
+# Not before: the server looks at the file when a client connects.
+open(gate, "x").close()
+reached = gate + ".reached"
 client.request(READ, 6 << 20, 1 << 20)
 if then == "close":
     client.send(b"%")
