@@ -29,8 +29,9 @@ enum thread_kind {
 	THREAD_SWEEPER,    /* of the page cache */
 	THREAD_HANDSHAKES, /* of TLS */
 	THREAD_HTTP,
+	THREAD_RINGS, /* makes io_uring's rings (engine/backend/restriction.h) */
 };
-#define THREAD_KINDS (THREAD_HTTP + 1)
+#define THREAD_KINDS (THREAD_RINGS + 1)
 
 /* Has thread_confine() call this function, from now on; NULL: none, as at the start.  It doesn't
  * return if the thread must not go on unconfined. */

@@ -6,6 +6,7 @@
  * syncs, allocations, and all chunks while direct I/O is switched off.
  */
 #include "engine/backend/choice.h"
+#include "engine/backend/restriction.h"
 
 #include "engine/backend/uring.h"
 #include "engine/io/chunk.h"
@@ -32,6 +33,7 @@ polled_read(const struct backing *backing)
 {
 	void *CLEANUP_FREE buffer = NULL;
 	unsigned int align = backing->direct_align;
+	struct io_uring_params params = {.flags = IORING_SETUP_IOPOLL};
 	struct io_uring uring;
 	struct io_uring_sqe *sqe;
 	struct io_uring_cqe *cqe;
@@ -43,7 +45,7 @@ polled_read(const struct backing *backing)
 	/* The file system reads a hole without asking the device, so we read data. */
 	data = lseek(backing->fd, 0, SEEK_DATA);
 	data = data < 0 ? 0 : data / align * align;
-	r = io_uring_queue_init(1, &uring, IORING_SETUP_IOPOLL);
+	r = restricted_uring_init(1, &uring, &params);
 	if (r < 0)
 		return r;
 	sqe = io_uring_get_sqe(&uring);

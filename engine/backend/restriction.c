@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/backend/restriction.h"
 
+#include "common/thread.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,14 +28,15 @@ static const uint8_t operations[] = {
 	IORING_OP_TIMEOUT_REMOVE,
 };
 
-static const uint8_t registrations[] = {
+const uint8_t restriction_registrations[] = {
 	IORING_REGISTER_FILES,         IORING_REGISTER_FILES2,         IORING_REGISTER_FILES_UPDATE,
 	IORING_REGISTER_FILES_UPDATE2, IORING_UNREGISTER_FILES,        IORING_REGISTER_BUFFERS,
 	IORING_REGISTER_BUFFERS2,      IORING_REGISTER_BUFFERS_UPDATE, IORING_UNREGISTER_BUFFERS,
 	IORING_REGISTER_EVENTFD,       IORING_REGISTER_PROBE,
 };
+const unsigned int restriction_registration_count = sizeof(restriction_registrations);
 
-#define RESTRICTIONS (sizeof(operations) + sizeof(registrations) + 1)
+#define RESTRICTIONS (sizeof(operations) + sizeof(restriction_registrations) + 1)
 
 /* Some builds of liburing 2.3 lack the functions for these two.  Returns 0 or -errno. */
 static int
@@ -44,30 +47,29 @@ register_plainly(const struct io_uring *uring, unsigned int what, const void *ar
 											 : 0;
 }
 
-/* The ring is disabled until then.  Returns 0 or -errno. */
+/* The ring is disabled.  Returns 0 or -errno. */
 static int
-restrict_and_enable(struct io_uring *uring)
+restrict_ring(struct io_uring *uring)
 {
 	struct io_uring_restriction all[RESTRICTIONS] = {0};
 	unsigned int count = 0;
-	int r;
 
 	for (unsigned int i = 0; i < sizeof(operations); i++) {
 		all[count].opcode = IORING_RESTRICTION_SQE_OP;
 		all[count++].sqe_op = operations[i];
 	}
-	for (unsigned int i = 0; i < sizeof(registrations); i++) {
+	for (unsigned int i = 0; i < sizeof(restriction_registrations); i++) {
 		all[count].opcode = IORING_RESTRICTION_REGISTER_OP;
-		all[count++].register_op = registrations[i];
+		all[count++].register_op = restriction_registrations[i];
 	}
 	all[count].opcode = IORING_RESTRICTION_SQE_FLAGS_ALLOWED;
 	all[count++].sqe_flags = IOSQE_FIXED_FILE | IOSQE_ASYNC;
-	r = register_plainly(uring, IORING_REGISTER_RESTRICTIONS, all, count);
-	return r < 0 ? r : register_plainly(uring, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
+	return register_plainly(uring, IORING_REGISTER_RESTRICTIONS, all, count);
 }
 
-int
-restricted_uring_init(unsigned int entries, struct io_uring *uring, struct io_uring_params *params)
+/* With restrictions, the ring is disabled still. */
+static int
+make_ring(unsigned int entries, struct io_uring *uring, struct io_uring_params *params)
 {
 	int r;
 
@@ -76,7 +78,116 @@ restricted_uring_init(unsigned int entries, struct io_uring *uring, struct io_ur
 	r = io_uring_queue_init_params(entries, uring, params);
 	if (r < 0 || !restricted)
 		return r;
-	r = restrict_and_enable(uring);
+	r = restrict_ring(uring);
+	if (r < 0)
+		io_uring_queue_exit(uring);
+	return r < 0 ? r : 0;
+}
+
+/* ---- the thread that makes rings for those that may not */
+
+struct order {
+	struct order *next;
+	unsigned int entries;
+	struct io_uring *uring;
+	struct io_uring_params *params;
+	int result;
+	bool done;
+};
+
+static struct {
+	pthread_mutex_t mutex;
+	pthread_cond_t ordered, delivered;
+	pthread_t thread;
+	void (*confine)(void);
+	struct order *orders;
+	bool running, ending;
+} maker = {
+	.mutex = PTHREAD_MUTEX_INITIALIZER,
+	.ordered = PTHREAD_COND_INITIALIZER,
+	.delivered = PTHREAD_COND_INITIALIZER,
+};
+
+static void *
+make_rings(void *data)
+{
+	struct order *order;
+
+	(void)data;
+	maker.confine();
+	pthread_mutex_lock(&maker.mutex);
+	maker.running = true;
+	pthread_cond_broadcast(&maker.delivered);
+	while (!maker.ending) {
+		order = maker.orders;
+		if (!order) {
+			pthread_cond_wait(&maker.ordered, &maker.mutex);
+			continue;
+		}
+		maker.orders = order->next;
+		order->result = make_ring(order->entries, order->uring, order->params);
+		order->done = true;
+		pthread_cond_broadcast(&maker.delivered);
+	}
+	pthread_mutex_unlock(&maker.mutex);
+	return NULL;
+}
+
+int
+restriction_start_maker(void (*confine)(void))
+{
+	int r;
+
+	maker.confine = confine;
+	r = thread_start(&maker.thread, make_rings, NULL);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&maker.mutex);
+	while (!maker.running)
+		pthread_cond_wait(&maker.delivered, &maker.mutex);
+	pthread_mutex_unlock(&maker.mutex);
+	return 0;
+}
+
+void
+restriction_end_maker(void)
+{
+	if (!maker.running)
+		return;
+	pthread_mutex_lock(&maker.mutex);
+	maker.ending = true;
+	pthread_cond_signal(&maker.ordered);
+	pthread_mutex_unlock(&maker.mutex);
+	pthread_join(maker.thread, NULL);
+	maker.running = maker.ending = false;
+}
+
+static int
+order_ring(unsigned int entries, struct io_uring *uring, struct io_uring_params *params)
+{
+	struct order order = {.entries = entries, .uring = uring, .params = params};
+
+	pthread_mutex_lock(&maker.mutex);
+	order.next = maker.orders;
+	maker.orders = &order;
+	pthread_cond_signal(&maker.ordered);
+	while (!order.done)
+		pthread_cond_wait(&maker.delivered, &maker.mutex);
+	pthread_mutex_unlock(&maker.mutex);
+	return order.result;
+}
+
+int
+restricted_uring_init(unsigned int entries, struct io_uring *uring, struct io_uring_params *params)
+{
+	int r = maker.running ? order_ring(entries, uring, params)
+			      : make_ring(entries, uring, params);
+
+	if (r < 0 || !restricted)
+		return r;
+	/* A ring of one submitter (IORING_SETUP_SINGLE_ISSUER) belongs to the thread that enables
+	 * it. */
+	r = register_plainly(uring, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
 	if (r < 0)
 		io_uring_queue_exit(uring);
 	return r < 0 ? r : 0;

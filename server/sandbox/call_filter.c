@@ -4,6 +4,7 @@
 #include "server/sandbox/call_lists.h"
 
 #include "common/cleanup.h"
+#include "engine/backend/restriction.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,8 @@
 #include <unistd.h>
 
 /* Calls of newer kernels than libseccomp's tables, of all architectures. */
-#define CACHESTAT 451
+#define CACHESTAT         451
+#define IO_URING_REGISTER 427
 
 /* Which argument of clone() has its flags. */
 #ifdef __s390__
@@ -44,21 +46,27 @@ static const struct {
 	const char *const *lists[LISTS_MAX];
 	bool starts; /* threads */
 	bool maps;   /* code of libraries, which name services load */
+	bool rings;  /* uses rings that THREAD_RINGS has made */
 } uses[FILTERS] = {
 	/* A loop opens the image anew, through /proc/self/fd, for a context of its own. */
 	[THREAD_LOOP] = {{file_calls, socket_calls, aio_calls, ring_calls, open_calls},
 			 true,
-			 false},
+			 false,
+			 true},
 	/* It copies for snapshots by Linux AIO (engine/snapshot/part_reads.h). */
-	[THREAD_HELPER] = {{file_calls, aio_calls, open_calls}, false, false},
+	[THREAD_HELPER] = {{file_calls, aio_calls, open_calls}, false, false, false},
 	[THREAD_RECORDER] = {{file_calls, aio_calls, ring_calls, open_calls, change_calls},
 			     true,
-			     false},
-	[THREAD_SWEEPER] = {{file_calls, open_calls}, false, false},
-	[THREAD_HANDSHAKES] = {{file_calls, socket_calls}, false, false},
-	[THREAD_HTTP] = {{file_calls, socket_calls, open_calls}, false, false},
+			     false,
+			     true},
+	[THREAD_SWEEPER] = {{file_calls, open_calls}, false, false, false},
+	[THREAD_HANDSHAKES] = {{file_calls, socket_calls}, false, false, false},
+	[THREAD_HTTP] = {{file_calls, socket_calls, open_calls}, false, false, false},
+	/* It is older than the process's filter, and under this one alone. */
+	[THREAD_RINGS] = {{ring_making_calls}, false, false, false},
 	[FILTER_PROCESS] = {{file_calls, socket_calls, aio_calls, ring_calls, open_calls,
 			     change_calls},
+			    true,
 			    true,
 			    true},
 };
@@ -113,6 +121,27 @@ allow_memory(scmp_filter_ctx filter, bool code)
 	return r < 0 ? r : allow_without(filter, "mprotect", 2, PROT_EXEC);
 }
 
+/* What a ring in use needs, and its beginning; not what opens or shares another. */
+static int
+allow_registrations(scmp_filter_ctx filter)
+{
+	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, IO_URING_REGISTER, 1,
+				 SCMP_CMP(1, SCMP_CMP_EQ, IORING_REGISTER_ENABLE_RINGS, 0));
+
+	for (unsigned int i = 0; r == 0 && i < restriction_registration_count; i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, IO_URING_REGISTER, 1,
+				     SCMP_CMP(1, SCMP_CMP_EQ, restriction_registrations[i], 0));
+	return r;
+}
+
+/* Its own limits, not those of another process. */
+static int
+allow_own_limits(scmp_filter_ctx filter)
+{
+	return seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1,
+				SCMP_CMP(0, SCMP_CMP_EQ, 0, 0));
+}
+
 /* Threads, but no processes.  clone3() has its flags in memory, where no filter sees them; without
  * it, the C library uses clone(). */
 static int
@@ -148,13 +177,17 @@ fill(scmp_filter_ctx filter, unsigned int kind, bool log)
 		r = allow_memory(filter, uses[kind].maps);
 	if (r == 0 && uses[kind].starts)
 		r = allow_threads(filter);
+	if (r == 0 && uses[kind].rings)
+		r = allow_registrations(filter);
+	if (r == 0 && (kind == FILTER_PROCESS || kind == THREAD_RECORDER))
+		r = allow_own_limits(filter);
 	for (unsigned int i = 0; r == 0 && i < LISTS_MAX && uses[kind].lists[i]; i++)
 		r = add_list(filter, SCMP_ACT_ALLOW, uses[kind].lists[i]);
 	if (r == 0)
 		r = add_list(filter, SCMP_ACT_ALLOW, socketcall);
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CACHESTAT, 0);
-	if (r == 0 && kind == FILTER_PROCESS)
+	if (r == 0 && (kind == FILTER_PROCESS || kind == THREAD_RINGS))
 		return add_list(filter, SCMP_ACT_KILL_PROCESS, deadly_calls);
 	/* A thread's own filter leaves those to that of the process. */
 	if (r == 0)

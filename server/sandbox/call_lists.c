@@ -129,7 +129,9 @@ const char *const aio_calls[] = {
 	"io_setup",  "io_submit",  NULL,
 };
 
-const char *const ring_calls[] = {"io_uring_enter", "io_uring_register", "io_uring_setup", NULL};
+const char *const ring_calls[] = {"io_uring_enter", NULL};
+
+const char *const ring_making_calls[] = {"close", "io_uring_register", "io_uring_setup", NULL};
 
 const char *const open_calls[] = {
 	"access", "faccessat", "faccessat2", "fstatat64", "getcwd",  "getdents", "getdents64",
@@ -146,8 +148,6 @@ const char *const change_calls[] = {
 	"connect",
 	"fchmod",
 	"fchmodat",
-	"fgetxattr",
-	"fsetxattr",
 	"getgroups",
 	"getgroups32",
 	"getpriority",
@@ -164,7 +164,6 @@ const char *const change_calls[] = {
 	"memfd_create",
 	"msync",
 	"pipe2",
-	"prlimit64",
 	"rename",
 	"renameat",
 	"renameat2",

@@ -16,9 +16,12 @@ extern const char *const file_calls[];
 /* Of sockets that are connected. */
 extern const char *const socket_calls[];
 
-/* Linux AIO, and io_uring. */
+/* Linux AIO, and io_uring; registrations of a ring are allowed one by one (call_filter.c). */
 extern const char *const aio_calls[];
 extern const char *const ring_calls[];
+
+/* Making rings for others. */
+extern const char *const ring_making_calls[];
 
 /* Opening what Landlock lets a thread open, and looking for it. */
 extern const char *const open_calls[];

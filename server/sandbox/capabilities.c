@@ -12,7 +12,6 @@
 static const unsigned int kept[] = {
 	CAP_DAC_OVERRIDE,
 	CAP_DAC_READ_SEARCH,
-	CAP_FOWNER,
 	CAP_IPC_LOCK,
 };
 

@@ -272,6 +272,33 @@ restrict_rings(void)
 		note_part(r == 0 ? "ring restrictions" : "no io_uring");
 }
 
+/* As after a call that a filter forbids: what clients got as flushed is on the disk, and the next
+ * server finds all else as after a kill. */
+static void
+report_unconfined(int r)
+{
+	static struct log_limit once = LOG_LIMIT_INIT(1, UINT32_MAX);
+
+	if (sandbox.required) {
+		log_error(
+			"sandbox=on: a thread can't be confined: %s: the server ends; sandbox=auto "
+			"goes on without",
+			strerror(-r));
+		_exit(EXIT_FAILURE);
+	}
+	if (log_limit_pass(&once, NULL))
+		log_warning("sandbox: a thread is not confined: %s", strerror(-r));
+}
+
+static void
+confine_maker(void)
+{
+	int r = call_filter_enter(THREAD_RINGS);
+
+	if (r < 0)
+		report_unconfined(r);
+}
+
 static void
 filter_calls(const struct server_config *config)
 {
@@ -283,6 +310,11 @@ filter_calls(const struct server_config *config)
 		return;
 	}
 	r = call_filters_make(config->log == LOG_TO_SYSLOG, &reason);
+	if (r == 0) {
+		/* It is not under the process's filter, which lets nobody make a ring. */
+		reason = "the thread that makes io_uring's rings can't be started";
+		r = restriction_start_maker(confine_maker);
+	}
 	if (r == 0)
 		r = call_filter_enter(FILTER_PROCESS);
 	sandbox.filters = r == 0;
@@ -331,7 +363,6 @@ has_filter(void)
 static void
 confine_thread(enum thread_kind kind)
 {
-	static struct log_limit once = LOG_LIMIT_INIT(1, UINT32_MAX);
 	int r = 0;
 
 	if (is_older(gettid()) && !has_filter()) {
@@ -343,19 +374,8 @@ confine_thread(enum thread_kind kind)
 	}
 	if (r == 0 && sandbox.filters)
 		r = call_filter_enter(kind);
-	if (r == 0)
-		return;
-	/* As after a call that a filter forbids: what clients got as flushed is on the disk, and
-	 * the next server finds all else as after a kill. */
-	if (sandbox.required) {
-		log_error(
-			"sandbox=on: a thread can't be confined: %s: the server ends; sandbox=auto "
-			"goes on without",
-			strerror(-r));
-		_exit(EXIT_FAILURE);
-	}
-	if (log_limit_pass(&once, NULL))
-		log_warning("sandbox: a thread is not confined: %s", strerror(-r));
+	if (r < 0)
+		report_unconfined(r);
 }
 
 static void
@@ -413,6 +433,7 @@ sandbox_fini(void)
 	free(steal_pointer(&sandbox.grants));
 	free(steal_pointer(&sandbox.ceph));
 	sandbox.count = 0;
+	restriction_end_maker();
 	call_filters_free();
 }
 

@@ -7,6 +7,8 @@
  *	execve      becomes touch(1), which makes BREAK_OUT_FILE
  *	open        opens BREAK_OUT_FILE
  *	ring        has the loop's ring, or without one a ring of its own, open BREAK_OUT_FILE
+ *	new-ring    makes a ring of its own and has it open BREAK_OUT_FILE
+ *	register    makes a registration with a ring that the server never makes
  *	setuid, connect, mprotect, fork: calls that a thread of this kind never makes
  *	newer       makes a call that no kernel has yet
  */
@@ -97,6 +99,13 @@ attempt(const char *what, const char *file, struct io_uring *ring)
 		return open(file, O_RDONLY) < 0 ? errno : 0;
 	if (strcmp(what, "ring") == 0)
 		return ring ? open_on(ring, file) : open_on_own(file);
+	if (strcmp(what, "new-ring") == 0)
+		return open_on_own(file);
+	if (strcmp(what, "register") == 0)
+		return syscall(SYS_io_uring_register, ring ? ring->ring_fd : -1,
+			       IORING_REGISTER_PERSONALITY, NULL, 0) < 0
+			       ? errno
+			       : 0;
 	if (strcmp(what, "connect") == 0)
 		return connect_tcp();
 	if (strcmp(what, "setuid") == 0)

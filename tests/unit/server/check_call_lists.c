@@ -13,8 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const *const lists[] = {basic_calls, file_calls, socket_calls, aio_calls,
-					   ring_calls,  open_calls, change_calls, deadly_calls};
+static const char *const *const lists[] = {basic_calls,  file_calls,   socket_calls,
+					   aio_calls,    ring_calls,   open_calls,
+					   change_calls, deadly_calls, ring_making_calls};
 
 #define LISTS (sizeof(lists) / sizeof(lists[0]))
 

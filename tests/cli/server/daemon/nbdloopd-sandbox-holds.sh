@@ -69,6 +69,11 @@ for engine in $engines; do
 		stopped ring "$image"
 	fi
 	grep -q '^nbdloopd: sandbox: .*, seccomp' "$log" || continue
+	# A ring of its own would have no restrictions, and do what seccomp does not see.
+	stopped new-ring "$image"
+	expect_equal "$engine: a new ring" "Function not implemented" "$outcome"
+	stopped register -
+	expect_equal "$engine: a new kind of registration" "Function not implemented" "$outcome"
 	stopped setuid -
 	expect_equal "$engine: setuid" killed "$outcome"
 	expect_equal "$engine: execve" killed "$executed"
