@@ -178,3 +178,16 @@ nbdloop_refuses "^nbdloop: $device is detached, but some of the written data cou
 	detach "$device"
 device_is_gone "$device" || fail "$device is still there"
 expect_nothing_left
+
+# The guard is killed, and another program detaches the device while it is open: it can't be served
+# again, and no guard keeps trying.
+nbdloop_attach "$image"
+find_guard
+exec 9<"$device"
+kill -KILL "$guard"
+quietly nbd-client -d "$device"
+nbdloop_refuses "$device was detached while it was in use, and can.t be served any more: unmount or close it" adopt "$device"
+exec 9<&-
+wait_until "the device is gone" device_is_gone "$device"
+wait_until "its new guard has ended" no_process
+expect_nothing_left
