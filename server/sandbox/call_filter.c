@@ -134,6 +134,18 @@ allow_registrations(scmp_filter_ctx filter)
 	return r;
 }
 
+/* Of what listens for clients of snapshots, of name services and the log; not UDP or netlink. */
+static int
+allow_unix_sockets(scmp_filter_ctx filter)
+{
+	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
+				 SCMP_CMP(0, SCMP_CMP_EQ, AF_UNIX, 0));
+
+	return r < 0 ? r
+		     : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 1,
+					SCMP_CMP(0, SCMP_CMP_EQ, AF_UNIX, 0));
+}
+
 /* Its own limits, not those of another process. */
 static int
 allow_own_limits(scmp_filter_ctx filter)
@@ -181,6 +193,8 @@ fill(scmp_filter_ctx filter, unsigned int kind, bool log)
 		r = allow_registrations(filter);
 	if (r == 0 && (kind == FILTER_PROCESS || kind == THREAD_RECORDER))
 		r = allow_own_limits(filter);
+	if (r == 0 && kind == FILTER_PROCESS)
+		r = allow_unix_sockets(filter);
 	for (unsigned int i = 0; r == 0 && i < LISTS_MAX && uses[kind].lists[i]; i++)
 		r = add_list(filter, SCMP_ACT_ALLOW, uses[kind].lists[i]);
 	if (r == 0)

@@ -168,8 +168,6 @@ const char *const change_calls[] = {
 	"renameat",
 	"renameat2",
 	"setpriority",
-	"socket",
-	"socketpair",
 	"timerfd_create",
 	"timerfd_gettime",
 	"timerfd_gettime64",

@@ -3,15 +3,24 @@
  * The lists of system calls have, besides a call, what 32-bit machines have in its place: a C
  * library of i386 asks for "geteuid32" and "futex_time64".
  */
+#include "server/sandbox/call_filter.h"
 #include "server/sandbox/call_lists.h"
 
 #include "tests/lib/suite.h"
 
 #include <check.h>
+#include <errno.h>
+#include <linux/netlink.h>
 #include <seccomp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const char *const *const lists[] = {basic_calls,  file_calls,   socket_calls,
 					   aio_calls,    ring_calls,   open_calls,
@@ -44,12 +53,50 @@ START_TEST(list_has_the_forms_of_32_bits)
 }
 END_TEST
 
+/* What the main thread may not do, though a call of that number is allowed. */
+static const struct {
+	long call, first, second;
+} refused[] = {
+	{SYS_socket, AF_INET, SOCK_DGRAM},  {SYS_socket, AF_INET, SOCK_STREAM},
+	{SYS_socket, AF_NETLINK, SOCK_RAW}, {SYS_prlimit64, 1, RLIMIT_NOFILE},
+	{SYS_io_uring_setup, 1, 0},
+};
+
+/* Runs in a process of its own, which ends with 0 if the call is refused. */
+static _Noreturn void
+try_refused(unsigned int i)
+{
+	const char *reason;
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || call_filters_make(false, &reason) < 0 ||
+	    call_filter_enter(FILTER_PROCESS) < 0)
+		_exit(2);
+	_exit(syscall(refused[i].call, refused[i].first, refused[i].second, 0, 0) < 0 &&
+			      errno == ENOSYS
+		      ? 0
+		      : 1);
+}
+
+START_TEST(process_is_refused_what_no_thread_needs)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0)
+		try_refused((unsigned int)_i);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 int
 main(void)
 {
 	const struct suite_row cases[] = {
 		{.name = "lists"},
 		{.test = list_has_the_forms_of_32_bits, .last = LISTS},
+		{.test = process_is_refused_what_no_thread_needs,
+		 .last = sizeof(refused) / sizeof(refused[0])},
 		{0},
 	};
 
