@@ -11,7 +11,6 @@
 #include "control/change_queue.h"
 #include "control/control_client.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -24,11 +23,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The most clients. Others wait in the backlog until a client leaves or its time is over. */
-#define CLIENTS_MAX 8
+/* The most clients. Others wait in the backlog until a client leaves or gives its place up. */
+#define CLIENTS_MAX 64
+/* How long a client may be silent while others wait for its place, in milliseconds. */
+#define SILENT_MS 100
 /* The most clients that may wait for changes, even if some of them are gone. The other places are
  * for clients that ask for the status. */
-#define CHANGES_MAX (CLIENTS_MAX - 3)
+#define CHANGES_MAX 5
 /* How long to wait before the next poll(), in milliseconds, after one failed for lack of memory. */
 #define PAUSE_MS 100
 
@@ -89,13 +90,59 @@ control_socket_new(const char *path, control_handler handler, void *data,
 	return 0;
 }
 
-/* Returns the time limit for poll(), in milliseconds: until a client's deadline or the end of the
- * pause; -1: none. */
+static struct control_client *
+clients_free_slot(struct control_socket *control)
+{
+	for (int i = 0; i < CLIENTS_MAX; i++)
+		if (control->clients[i].fd < 0)
+			return &control->clients[i];
+	return NULL;
+}
+
+/* Returns the client that has been silent for longest: the server waits for its request. NULL:
+ * there is none. */
+static struct control_client *
+clients_silent(struct control_socket *control)
+{
+	struct control_client *longest = NULL;
+
+	for (int i = 0; i < CLIENTS_MAX; i++) {
+		struct control_client *client = &control->clients[i];
+
+		if (client->fd >= 0 && !client->changing &&
+		    control_client_events(client) == POLLIN &&
+		    (!longest || client->deadline < longest->deadline))
+			longest = client;
+	}
+	return longest;
+}
+
+/* Returns in how many milliseconds a client can be accepted, if one waits: 0 if there is a place,
+ * or a client that has been silent for so long that it gives its place up; -1: not by time. */
 static int
-clients_patience(struct control_socket *control)
+clients_place_in(struct control_socket *control)
+{
+	const struct control_client *silent;
+	int left;
+
+	if (clients_free_slot(control))
+		return 0;
+	silent = clients_silent(control);
+	if (!silent)
+		return -1;
+	left = control_client_patience(silent) - (CONTROL_CLIENT_TIMEOUT_MS - SILENT_MS);
+	return left > 0 ? left : 0;
+}
+
+/* Returns the time limit for poll(), in milliseconds: until a client's deadline, the end of the
+ * pause, or `place_in`, a result of clients_place_in(), is over; -1: none. */
+static int
+clients_patience(struct control_socket *control, int place_in)
 {
 	int least = accept_pause_timeout(-1, accept_pause_left(&control->pause));
 
+	if (place_in > 0 && (least < 0 || place_in < least))
+		least = place_in;
 	for (int i = 0; i < CLIENTS_MAX; i++) {
 		const struct control_client *client = &control->clients[i];
 
@@ -107,15 +154,6 @@ clients_patience(struct control_socket *control)
 		}
 	}
 	return least;
-}
-
-static struct control_client *
-clients_free_slot(struct control_socket *control)
-{
-	for (int i = 0; i < CLIENTS_MAX; i++)
-		if (control->clients[i].fd < 0)
-			return &control->clients[i];
-	return NULL;
 }
 
 static int
@@ -209,11 +247,18 @@ clients_end(struct control_socket *control)
 static void
 client_accept(struct control_socket *control)
 {
-	struct control_client *slot = clients_free_slot(control);
+	struct control_client *slot;
 	char name[128];
 	int fd;
 
-	assert(slot); /* the listening socket is polled only if there is one */
+	/* The silent client may have sent its request since the poll. */
+	if (clients_place_in(control) != 0)
+		return;
+	slot = clients_free_slot(control);
+	if (!slot) {
+		slot = clients_silent(control);
+		control_client_close(slot);
+	}
 	snprintf(name, sizeof(name), "control socket %s", control->socket.path);
 	fd = accept_or_pause(&control->pause, control->socket.fd, SOCK_CLOEXEC | SOCK_NONBLOCK,
 			     name);
@@ -229,8 +274,8 @@ control_run(void *data)
 	eventfd_t changed;
 
 	for (;;) {
-		bool may_accept =
-			accept_pause_left(&control->pause) == 0 && clients_free_slot(control);
+		int place_in = clients_place_in(control);
+		bool may_accept = accept_pause_left(&control->pause) == 0 && place_in == 0;
 
 		polled[POLL_STOP] = (struct pollfd){.fd = control->stop_fd, .events = POLLIN};
 		polled[POLL_CHANGED] =
@@ -248,7 +293,8 @@ control_run(void *data)
 			};
 		}
 
-		if (poll(polled, POLL_CLIENT + CLIENTS_MAX, clients_patience(control)) < 0) {
+		if (poll(polled, POLL_CLIENT + CLIENTS_MAX, clients_patience(control, place_in)) <
+		    0) {
 			/* The kernel had no memory, which will pass. */
 			usleep(PAUSE_MS * 1000);
 			continue;

@@ -4,8 +4,9 @@
  * status and makes changes while clients are connected. A request is one line, its answer one line
  * of JSON; see control/control_request.h. The socket has threads of its own, so no request to an
  * image waits for it. No client of the socket waits for a slow one: several can be connected at the
- * same time, and each has a few seconds for a request and its answer. Changes, which may take long,
- * are carried out one after the other; the status is available meanwhile.
+ * same time, and each has a few seconds for a request and its answer. When all places are taken,
+ * the client that has been silent for longest gives its place to one that waits. Changes, which may
+ * take long, are carried out one after the other; the status is available meanwhile.
  */
 #ifndef CONTROL_CONTROL_SOCKET_H
 #define CONTROL_CONTROL_SOCKET_H
