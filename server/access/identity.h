@@ -7,6 +7,8 @@
 #ifndef SERVER_ACCESS_IDENTITY_H
 #define SERVER_ACCESS_IDENTITY_H
 
+#include "server/access/newcomers.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,7 +37,8 @@ struct identity {
 	uint32_t uid, gid;
 	uint32_t *groups; /* the supplementary groups */
 	size_t group_count;
-	bool private; /* over a socket that only the server's user can reach */
+	bool private;             /* over a socket that only the server's user can reach */
+	struct newcomer newcomer; /* until the client has chosen an export */
 
 	/* Of TLS; NULL: none. */
 	char *psk;         /* the user whose key the client has */

@@ -5,9 +5,12 @@
 #include "server/daemon/listener.h"
 #include "server/serve/worker.h"
 
+#include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +38,71 @@ least_busy(const struct acceptor *acceptor)
 	return least;
 }
 
+static int
+join(struct acceptor *acceptor, int fd, struct identity *identity)
+{
+	char *CLEANUP_FREE address = identity_rule(identity);
+
+	if (!address)
+		return -ENOMEM;
+	newcomer_join(&acceptor->newcomers, &identity->newcomer, fd, address);
+	return 0;
+}
+
+/* The places of those who have not chosen an export; 0: there is no limit. */
+static unsigned int
+newcomers_max(const struct acceptor *acceptor)
+{
+	return acceptor->max > 1 ? acceptor->max / 2 : acceptor->max;
+}
+
+/* Whether a client that waits can be accepted, if need be in the place of another one. */
+static bool
+has_place(struct acceptor *acceptor, const struct listener *listener)
+{
+	struct pollfd waiting = {.fd = listener->fd, .events = POLLIN};
+	const unsigned int places = newcomers_max(acceptor);
+	int left;
+
+	if (!places || !newcomers_are_full(&acceptor->newcomers, places))
+		return true;
+	/* Nobody is ended for nobody. */
+	if (poll(&waiting, 1, 0) <= 0)
+		return false;
+	left = newcomers_make_room(&acceptor->newcomers, places);
+	acceptor->full_until = left ? clock_ms(CLOCK_MONOTONIC) + left : 0;
+	return left == 0;
+}
+
+/* Milliseconds for which nobody can be accepted; 0: now. */
+static int
+full_for(struct acceptor *acceptor)
+{
+	int64_t left = acceptor->full_until - clock_ms(CLOCK_MONOTONIC);
+
+	if (!acceptor->full_until || left <= 0 ||
+	    !newcomers_are_full(&acceptor->newcomers, newcomers_max(acceptor))) {
+		acceptor->full_until = 0;
+		return 0;
+	}
+	return (int)left;
+}
+
+int
+acceptor_list(struct acceptor *acceptor, struct listener *listener, struct pollfd *polled,
+	      int timeout)
+{
+	const int full = full_for(acceptor);
+
+	for (; listener; listener = listener->next, polled++) {
+		int left = full ? full : accept_pause_left(&listener->pause);
+
+		*polled = (struct pollfd){.fd = left ? -1 : listener->fd, .events = POLLIN};
+		timeout = accept_pause_timeout(timeout, left);
+	}
+	return timeout;
+}
+
 static void
 hand_over(struct acceptor *acceptor, int fd, const char *peer, bool private)
 {
@@ -57,9 +125,13 @@ hand_over(struct acceptor *acceptor, int fd, const char *peer, bool private)
 	identity = identity_new(fd, peer);
 	if (identity)
 		identity->private = private;
-	r = identity ? worker_give(least_busy(acceptor), fd, identity) : -ENOMEM;
+	r = identity ? join(acceptor, fd, identity) : -ENOMEM;
+	if (r == 0)
+		r = worker_give(least_busy(acceptor), fd, identity);
 	if (r == 0)
 		return;
+	if (identity)
+		newcomer_leave(&identity->newcomer);
 	identity_free(identity);
 	atomic_fetch_sub(&acceptor->connections, 1);
 	close(fd);
@@ -72,8 +144,11 @@ acceptor_take(struct acceptor *acceptor, struct listener *listener)
 {
 	for (unsigned int i = 0; i < ACCEPTED_AT_ONCE; i++) {
 		char peer[PEER_MAX];
-		int fd = listener_accept(listener, peer);
+		int fd;
 
+		if (!has_place(acceptor, listener))
+			return;
+		fd = listener_accept(listener, peer);
 		if (fd < 0)
 			return;
 		hand_over(acceptor, fd, peer, listener->private);

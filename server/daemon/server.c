@@ -377,6 +377,7 @@ start(struct server *server)
 		.worker_count = server->worker_count,
 		.max = server->config->max_connections,
 	};
+	newcomers_init(&server->acceptor.newcomers, server->wake);
 	r = sandbox_prepare(server->config, server->line->config, &error);
 	if (r < 0)
 		return log_failure(r, error);
@@ -424,19 +425,6 @@ is_over(struct server *server)
 	return server->ending;
 }
 
-/* Lists the listeners that are not paused.  Returns poll()'s timeout, at most `timeout`. */
-static int
-prepare_listeners(struct listener *listener, struct pollfd *polled, int timeout)
-{
-	for (; listener; listener = listener->next, polled++) {
-		int left = accept_pause_left(&listener->pause);
-
-		*polled = (struct pollfd){.fd = left ? -1 : listener->fd, .events = POLLIN};
-		timeout = accept_pause_timeout(timeout, left);
-	}
-	return timeout;
-}
-
 static void
 take_connections(struct server *server, struct listener *listener, const struct pollfd *polled)
 {
@@ -457,8 +445,9 @@ serve(struct server *server)
 		int timeout = exports_expire(server->exports);
 
 		timeout = accept_pause_timeout(timeout, server_watch_tls(server));
-		timeout = prepare_listeners(server->listeners, polled + POLL_LISTENER, timeout);
-		timeout = prepare_listeners(side, polled + POLL_SIDE, timeout);
+		timeout = acceptor_list(&server->acceptor, server->listeners,
+					polled + POLL_LISTENER, timeout);
+		timeout = acceptor_list(&server->acceptor, side, polled + POLL_SIDE, timeout);
 		/* A failure (no memory, or an interruption) leaves nothing in .revents. */
 		if (poll(polled, server->poll_count, timeout) <= 0)
 			continue;

@@ -85,6 +85,7 @@ conn_free(struct conn *conn)
 	if (conn->offer)
 		worker->config->left(worker->config->exports, conn->offer, conn->client);
 	atomic_fetch_sub_explicit(&worker->connections, 1, memory_order_relaxed);
+	newcomer_leave(&conn->identity->newcomer);
 	close(conn->fd);
 	worker->config->closed(worker->config->data);
 	negotiation_end(conn);
@@ -191,6 +192,7 @@ begin_requests(struct conn *conn)
 {
 	negotiation_free(conn->negotiation);
 	conn->negotiation = NULL;
+	newcomer_leave(&conn->identity->newcomer);
 	conn->worker->deadlines--;
 	if (conn->life == CONN_NEGOTIATES)
 		conn->life = CONN_SERVES;
