@@ -124,7 +124,8 @@ server_free_http(struct server *server);
 void
 server_reload(struct server *server);
 
-/* After each wake-up of the main thread: notes that it is done. */
+/* After each wake-up of the main thread: notes that it is done, and begins it if the exports want
+ * that. */
 void
 server_go_on_reloading(struct server *server);
 

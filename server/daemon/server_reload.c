@@ -48,6 +48,7 @@ take_over(struct server *server, struct server_config *config)
 	config_visit_differences(server->config, config, report_difference);
 	log_info("the configuration was read again");
 	server_reread_tls(server);
+	exports_look_at_all(server->exports);
 }
 
 /* All of it may take long, or wait for a server that is away: to find the users and groups that
@@ -120,6 +121,8 @@ server_join_reload(struct server *server)
 void
 server_go_on_reloading(struct server *server)
 {
+	if (exports_want_reload(server->exports))
+		server_reload(server);
 	if (!server->reload || server_is_reloading(server))
 		return;
 	server_join_reload(server);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Looks at the images of exports: when a client wants to choose one, and when the configuration is
- * read again.  A file that has another size gets a new offer.
+ * Looks at the images of exports: at one that a client wants to choose, and at all when the
+ * configuration was read again.  A file that has another size gets a new offer.
  *
- * A thread looks for the clients.  While the file system lets it wait, further clients do not: they
- * are told what was known before.
+ * A thread looks.  While a file system lets it wait, clients do not: they are told what was known
+ * before.  Nor does the next reading of the configuration.
  */
 #include "server/exports/exports.h"
 
@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Milliseconds after which nobody waits for the present look any more. */
 #define STUCK_MS 1000
@@ -30,10 +31,25 @@ struct looks {
 	pthread_mutex_t mutex; /* guards the following; held only for moments */
 	struct look *first, **last;
 	int64_t since; /* of the present look, clock_ms(CLOCK_MONOTONIC); 0: there is none */
+	bool all;      /* the images of all exports are to be looked at */
 	bool over;
 };
 
 /* ---- one look */
+
+/* A change that takes longer is about to make a new offer itself, or the next client gets one. */
+static bool
+begin_change(struct exports *exports)
+{
+	int64_t end = clock_ms(CLOCK_MONOTONIC) + STUCK_MS;
+
+	while (pthread_mutex_trylock(&exports->changing) != 0) {
+		if (clock_ms(CLOCK_MONOTONIC) >= end)
+			return false;
+		usleep(5000);
+	}
+	return true;
+}
 
 static void
 look_at(struct exports *exports, struct export *export)
@@ -41,67 +57,126 @@ look_at(struct exports *exports, struct export *export)
 	struct image_look look;
 
 	image_look(export->image, false, &look);
-	/* A change that runs now may make a new offer itself, or the next client gets one. */
-	if (!look.resized || pthread_mutex_trylock(&exports->changing) != 0)
+	if (!look.resized || !begin_change(exports))
 		return;
 	export_adopt_size(exports, export, false);
 	exports_end_change(exports);
 }
 
-void
-export_look_again(struct exports *exports, struct offer *offer)
+/* changing held.  Whether the export has neither clients nor snapshots. */
+static bool
+is_unused(struct exports *exports, const struct export *export)
 {
-	struct export *export = offer->export;
+	bool unused;
+
+	pthread_mutex_lock(&exports->mutex);
+	unused = export->connections == 0;
+	for (const struct offer *offer = exports->listed; offer; offer = offer->next)
+		unused = unused && offer->export->origin != export;
+	pthread_mutex_unlock(&exports->mutex);
+	return unused;
+}
+
+/* changing held.  Whether the image, which can be written to now, is to be opened again.  A lock
+ * that is in the way must not cost its clients what they may read. */
+static bool
+may_reopen(struct exports *exports, struct export *export)
+{
 	char *CLEANUP_FREE error = NULL;
+
+	if (!is_unused(exports, export))
+		log_info("export \"%s\": its image can be written to now, and is opened again at "
+			 "a SIGHUP when it has neither clients nor snapshots",
+			 export->config->name);
+	else if (image_lock_check(export->image, true, &error) == 0)
+		return true;
+	else
+		log_warning("export \"%s\": its image stays read-only: %s", export->config->name,
+			    error ? error : strerror(ENOMEM));
+	return false;
+}
+
+static void
+look_again(void *data, const struct visited *visited)
+{
+	struct exports *exports = data;
+	struct export *export = visited->export;
 	struct image_look look;
 
 	if (export->origin)
 		return;
 	image_look(export->image, true, &look);
-	/* A lock that is in the way must not cost the clients what they may read. */
-	export->reopens = look.writable_again && image_lock_check(export->image, true, &error) == 0;
-	if (look.writable_again && !export->reopens)
-		log_warning("export \"%s\": its image stays read-only: %s", export->config->name,
-			    error ? error : strerror(ENOMEM));
+	if ((!look.resized && !look.writable_again) || !begin_change(exports))
+		return;
 	if (look.resized)
 		export_adopt_size(exports, export, false);
+	export->reopens = look.writable_again && may_reopen(exports, export);
+	if (export->reopens)
+		atomic_store(&exports->reload, true);
+	exports_end_change(exports);
 }
 
 /* ---- the thread */
 
-/* The next look, which is under way from then on; NULL: there will be none. */
-static struct look *
-next_look(struct looks *looks)
+/* Waits for a look, which is under way from then on; *look NULL: at all images.  False: there will
+ * be none. */
+static bool
+next_look(struct looks *looks, struct look **look)
 {
-	struct look *look;
+	bool some;
 
 	pthread_mutex_lock(&looks->mutex);
 	looks->since = 0;
-	while (!looks->first && !looks->over)
+	while (!looks->first && !looks->all && !looks->over)
 		pthread_cond_wait(&looks->wanted, &looks->mutex);
-	look = looks->first;
-	if (look) {
-		looks->since = clock_ms(CLOCK_MONOTONIC);
-		looks->first = look->next;
-		if (!looks->first)
-			looks->last = &looks->first;
-	}
+	*look = looks->first;
+	some = looks->first || (looks->all && !looks->over);
+	if (*look)
+		looks->first = (*look)->next;
+	else
+		looks->all = false;
+	if (!looks->first)
+		looks->last = &looks->first;
+	looks->since = some ? clock_ms(CLOCK_MONOTONIC) : 0;
 	pthread_mutex_unlock(&looks->mutex);
-	return look;
+	return some;
 }
 
 static void *
-look_for_clients(void *data)
+look_for_others(void *data)
 {
 	struct looks *looks = data;
 	struct look *look;
 
-	while ((look = next_look(looks)) != NULL) {
+	while (next_look(looks, &look)) {
+		if (!look) {
+			exports_visit(looks->exports, NULL, look_again, looks->exports);
+			continue;
+		}
 		look_at(looks->exports, look->export);
 		export_put(looks->exports, look->export);
 		worker_post(look->worker, &look->message);
 	}
 	return NULL;
+}
+
+void
+exports_look_at_all(struct exports *exports)
+{
+	struct looks *looks = exports->looks;
+
+	if (!looks)
+		return;
+	pthread_mutex_lock(&looks->mutex);
+	looks->all = true;
+	pthread_cond_signal(&looks->wanted);
+	pthread_mutex_unlock(&looks->mutex);
+}
+
+bool
+exports_want_reload(struct exports *exports)
+{
+	return atomic_exchange(&exports->reload, false);
 }
 
 int
@@ -116,7 +191,7 @@ exports_start_looking(struct exports *exports)
 	looks->last = &looks->first;
 	pthread_mutex_init(&looks->mutex, NULL);
 	pthread_cond_init(&looks->wanted, NULL);
-	r = thread_start(&looks->thread, look_for_clients, looks);
+	r = thread_start(&looks->thread, look_for_others, looks);
 	if (r == 0) {
 		exports->looks = looks;
 		return 0;

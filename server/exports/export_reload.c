@@ -40,39 +40,6 @@ log_removal(const struct offer *offer, bool configured)
 			 offer->facts.name, connections);
 }
 
-/* Whether the export has neither clients nor snapshots. */
-static bool
-is_unused(struct exports *exports, const struct export *export)
-{
-	bool unused;
-
-	pthread_mutex_lock(&exports->mutex);
-	unused = export->connections == 0;
-	for (const struct offer *offer = exports->listed; offer; offer = offer->next)
-		unused = unused && offer->export->origin != export;
-	pthread_mutex_unlock(&exports->mutex);
-	return unused;
-}
-
-/* Looks at what may have changed since the images were opened. */
-static void
-look_at_images(struct exports *exports)
-{
-	struct offer *offer;
-
-	for (size_t n = 0; (offer = exports_at(exports, n)) != NULL; n++) {
-		struct export *export = offer->export;
-
-		export_look_again(exports, offer);
-		if (!export->reopens || is_unused(exports, export))
-			continue;
-		export->reopens = false;
-		log_info("export \"%s\": its image can be written to now, and is opened again at "
-			 "a SIGHUP when it has neither clients nor snapshots",
-			 export->config->name);
-	}
-}
-
 /* Removes exports that are not in the configuration, and those that are opened again if the
  * configuration still has them: their images were fenced, so that they can serve nothing any more,
  * or can be written to now. */
@@ -126,7 +93,6 @@ void
 exports_reload(struct exports *exports, struct server_config *config)
 {
 	pthread_mutex_lock(&exports->changing);
-	look_at_images(exports);
 	remove_useless(exports, config);
 	if (exports_note_defaults(exports, &config->defaults) < 0)
 		log_error(

@@ -155,6 +155,15 @@ exports_end_checkpoint(struct exports *exports, const char *export, const char *
 int
 exports_start_looking(struct exports *exports);
 
+/* The configuration was read again: has all images looked at, soon.  The log tells what is found.
+ */
+void
+exports_look_at_all(struct exports *exports);
+
+/* After wake(): whether that has found images that exports_reload() is to open again. */
+bool
+exports_want_reload(struct exports *exports);
+
 /* Whether a look is under way; it may wait for a file system that does not answer. */
 bool
 exports_are_looking(struct exports *exports);

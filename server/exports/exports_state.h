@@ -41,7 +41,8 @@ struct exports {
 	struct export_config defaults; /* only its rules and limits */
 	bool over;                     /* no other client has to wait any more */
 
-	struct looks *looks; /* of export_look.c; NULL: nobody looks for clients */
+	struct looks *looks; /* of export_look.c; NULL: nobody looks */
+	_Atomic bool reload; /* see exports_want_reload() */
 
 	/* Of exports_tell_closed(); NULL: nobody is told. */
 	void (*closed)(void *data);
@@ -74,12 +75,6 @@ exports_refresh(struct exports *exports, struct offer *offer);
  * clients.  `shrunk`: it was smaller meanwhile.  0, or -ENOMEM: it is not offered. */
 int
 export_adopt_size(struct exports *exports, struct export *export, bool shrunk);
-
-/* changing held.  The configuration is read again: looks at the image of the offer, which may be
- * freed by then, as after exports_renew(); logs what is found, and notes in export->reopens whether
- * the image is to be opened again. */
-void
-export_look_again(struct exports *exports, struct offer *offer);
 
 /* Ends the thread that looks for clients; no look is under way. */
 void

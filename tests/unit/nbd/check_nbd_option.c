@@ -177,6 +177,26 @@ START_TEST(refused_export_has_the_servers_error)
 }
 END_TEST
 
+START_TEST(option_is_answered_when_its_export_can_be_found)
+{
+	uint32_t option = info_and_go[_i];
+
+	talk_refusal = (struct nbd_refusal){NBD_REP_ERR_UNKNOWN, "never sent", true};
+	talk_flags(TALK_FIXED);
+	talk_go(option, "disk", 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		ck_assert_int_eq(talk_run(), NBD_HANDSHAKE_WAITS);
+		talk_expect_silence();
+	}
+	ck_assert_uint_eq(talk_found, 3);
+	talk_refusal = (struct nbd_refusal){0};
+	ck_assert_int_eq(talk_run(),
+			 option == NBD_OPT_GO ? NBD_HANDSHAKE_TRANSMISSION : NBD_HANDSHAKE_MORE);
+	ck_assert_uint_eq(talk_joined, option == NBD_OPT_GO);
+	talk_expect_export(option, talk_disk.size, DISK_FLAGS);
+}
+END_TEST
+
 /* Others may write: the session's flags are those that its client was told. */
 START_TEST(client_that_may_only_read_gets_no_flag_that_writes)
 {
@@ -312,6 +332,7 @@ main(void)
 		{.test = as_many_requests_as_fit_are_taken},
 		{.test = unknown_export_is_an_error, .last = 2},
 		{.test = refused_export_has_the_servers_error, .last = 2},
+		{.test = option_is_answered_when_its_export_can_be_found, .last = 2},
 		{.test = client_that_may_only_read_gets_no_flag_that_writes},
 		{.test = name_with_a_nul_is_an_error, .last = 2},
 		{.test = export_that_cannot_be_joined_is_an_error, .last = 3},
