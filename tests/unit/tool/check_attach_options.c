@@ -114,6 +114,7 @@ START_TEST(uri_has_one_connection_and_no_timeout)
 	ck_assert_uint_eq(plan.upstream.connections, 1);
 	ck_assert_uint_eq(plan.attachment.timeout, 0);
 	ck_assert_uint_eq(plan.upstream.silence, 30);
+	guard_plan_fini(&plan);
 	set("connections", "2");
 	make_plan(true);
 	ck_assert_uint_eq(plan.attachment.timeout, 30);
