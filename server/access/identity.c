@@ -309,3 +309,16 @@ identity_set_certificate(struct identity *identity, const char *common_name, con
 	}
 	return extend_text(identity);
 }
+
+uint32_t
+identity_place(const struct identity *identity)
+{
+	const size_t length = identity->kind != IDENTITY_INET ? 0 : identity->address.six ? 8 : 4;
+	uint32_t number = identity->kind == IDENTITY_UNIX    ? identity->uid
+			  : identity->kind == IDENTITY_VSOCK ? identity->cid
+							     : 2166136261u; /* FNV-1a's */
+
+	for (size_t i = 0; i < length; i++)
+		number = (number ^ identity->address.bytes[i]) * 16777619u;
+	return number;
+}

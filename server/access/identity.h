@@ -80,6 +80,11 @@ identity_visit(const struct identity *identity, void (*visit)(void *data, const 
 char *
 identity_rule(const struct identity *identity);
 
+/* Returns a number of where the client is: its IPv4 address, its IPv6 network of 64 bits, its user
+ * on a unix socket, its machine over vsock.  Others may have the same number. */
+uint32_t
+identity_place(const struct identity *identity);
+
 /* Sets the address, in IPv4 if it stands for one. */
 void
 net_address_set(struct net_address *address, bool six, const void *bytes);

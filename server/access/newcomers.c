@@ -19,25 +19,14 @@ newcomers_init(struct newcomers *newcomers, int wake)
 	pthread_mutex_init(&newcomers->mutex, NULL);
 }
 
-/* FNV-1a. */
-static unsigned int
-number_of(const char *address)
-{
-	uint32_t hash = 2166136261u;
-
-	for (; *address; address++)
-		hash = (hash ^ (unsigned char)*address) * 16777619u;
-	return hash % ADDRESSES;
-}
-
 void
-newcomer_join(struct newcomers *newcomers, struct newcomer *newcomer, int fd, const char *address)
+newcomer_join(struct newcomers *newcomers, struct newcomer *newcomer, int fd, uint32_t address)
 {
 	*newcomer = (struct newcomer){
 		.all = newcomers,
 		.fd = fd,
 		.since = clock_ms(CLOCK_MONOTONIC),
-		.address = number_of(address),
+		.address = address % ADDRESSES,
 	};
 	pthread_mutex_lock(&newcomers->mutex);
 	newcomer->link = newcomers->last;

@@ -38,9 +38,9 @@ struct newcomer {
 void
 newcomers_init(struct newcomers *newcomers, int wake);
 
-/* `address`: any text that clients of one address share. */
+/* `address`: a number that clients of one address share: identity_place(). */
 void
-newcomer_join(struct newcomers *newcomers, struct newcomer *newcomer, int fd, const char *address);
+newcomer_join(struct newcomers *newcomers, struct newcomer *newcomer, int fd, uint32_t address);
 
 /* It has chosen an export, or is about to close its socket.  May be called again. */
 void

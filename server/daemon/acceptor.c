@@ -5,7 +5,6 @@
 #include "server/daemon/listener.h"
 #include "server/serve/worker.h"
 
-#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
 
@@ -36,17 +35,6 @@ least_busy(const struct acceptor *acceptor)
 		}
 	}
 	return least;
-}
-
-static int
-join(struct acceptor *acceptor, int fd, struct identity *identity)
-{
-	char *CLEANUP_FREE address = identity_rule(identity);
-
-	if (!address)
-		return -ENOMEM;
-	newcomer_join(&acceptor->newcomers, &identity->newcomer, fd, address);
-	return 0;
 }
 
 /* The places of those who have not chosen an export; 0: there is no limit. */
@@ -125,9 +113,10 @@ hand_over(struct acceptor *acceptor, int fd, const char *peer, bool private)
 	identity = identity_new(fd, peer);
 	if (identity)
 		identity->private = private;
-	r = identity ? join(acceptor, fd, identity) : -ENOMEM;
-	if (r == 0)
-		r = worker_give(least_busy(acceptor), fd, identity);
+	if (identity)
+		newcomer_join(&acceptor->newcomers, &identity->newcomer, fd,
+			      identity_place(identity));
+	r = identity ? worker_give(least_busy(acceptor), fd, identity) : -ENOMEM;
 	if (r == 0)
 		return;
 	if (identity)

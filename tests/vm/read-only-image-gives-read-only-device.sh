@@ -90,7 +90,7 @@ is_read_only "nbdkit -r"
 chattr +i "$image" || fail "the image can't be made immutable"
 on_exit chattr -i "$image"
 start_server -- "$image"
-expect_log 'disk\.img: .*direct I/O on.*read-only$'
+expect_log 'disk\.img: .*direct I/O on.*read-only \(it is immutable; .*\)$'
 attach /dev/nbd0
 expect_equal "an immutable image: /sys/block/nbd0/ro" 1 "$(cat /sys/block/nbd0/ro)"
 refuses /dev/nbd0
@@ -103,7 +103,7 @@ chown root:root "$image"
 chmod 444 "$image"
 server_prefix=("${as_nobody[@]}")
 start_server -- "$image"
-expect_log 'disk\.img: .*direct I/O on.*read-only$'
+expect_log 'disk\.img: .*direct I/O on.*read-only \(.+\)$'
 is_read_only "an image that its server may not write"
 
 # The same image is writable again when nothing forbids it.

@@ -278,7 +278,7 @@ def in_the_middle_of_a_session(version):
 # ---- with patience
 
 def half_open_handshakes_are_ended(neighbour):
-    clients = [Client() for _ in range(60)]
+    clients = [Client() for _ in range(40)]
     for number, client in enumerate(clients):
         data = b"".join(client.records)
         client.socket.sendall(data if number % 3 else data[:number])
