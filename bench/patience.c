@@ -100,6 +100,27 @@ io_uring_submit_and_wait(struct io_uring *ring, unsigned int wanted)
 	return submitted;
 }
 
+/* While there are deadlines, such as that of a handshake. */
+int
+io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uring_cqe **cqe,
+				 unsigned int wanted, struct __kernel_timespec *timeout,
+				 sigset_t *mask)
+{
+	int64_t left = timeout->tv_sec * 1000000000 + timeout->tv_nsec;
+	int submitted = io_uring_submit_and_get_events(ring);
+
+	(void)mask;
+	*cqe = NULL;
+	CALLGRIND_TOGGLE_COLLECT;
+	while (submitted >= 0 && io_uring_cq_ready(ring) < wanted && left > 0) {
+		take_pause();
+		left -= PAUSE;
+		completions_look(ring);
+	}
+	CALLGRIND_TOGGLE_COLLECT;
+	return submitted;
+}
+
 static int
 descriptors_look(struct pollfd *descriptors, nfds_t count)
 {
