@@ -6,13 +6,14 @@
 #include "common/secret_file.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* When a list is valid that doesn't say until when. */
-#define FOR_EVER ((time_t)1 << 60)
+#define FOR_EVER ((time_t)(sizeof(time_t) > 4 ? INT64_C(1) << 60 : INT32_MAX - 1))
 
 /* By which a list is of another authority.  Its dates are no reason to refuse it; nor are weak
  * algorithms, or a certificate that doesn't say that its key signs lists, which GnuTLS overlooks,
