@@ -164,6 +164,30 @@ echo "$ending $(awk '{print $22}' "/proc/$ending/stat")" >"$record"
 agent $success stop
 ! runs "$ending" || fail "stop does not wait for a process without its command line"
 
+# It has ended, and the kernel still has the image's lock, as long as a write of it is in flight:
+# it would overwrite what the next server writes, on any node. Here, another process has the lock.
+agent $success start
+spawn holder "$python" -c '
+import fcntl, struct, sys, time
+with open(sys.argv[1]) as locks, open(sys.argv[2], "rb") as image:
+    for line in locks:
+        if line.startswith("lock:"):
+            first, last = map(int, line.split()[-2:])
+            lock = struct.pack("hhqqi4x", fcntl.F_RDLCK, 0, first, last - first + 1, 0)
+            fcntl.fcntl(image, fcntl.F_OFD_SETLK if hasattr(fcntl, "F_OFD_SETLK") else 37, lock)
+    print("holds", flush=True)
+    time.sleep(600)' <(cat "/proc/$(cat "$pid_file")/fdinfo/"*) "$image"
+wait_until "the lock is held" grep -q holds "$dir/holder.log"
+pid=$(cat "$pid_file")
+for action in stop stop monitor start; do
+	agent $generic $action OCF_RESKEY_CRM_meta_timeout=4000
+	because "its writes wait for the disk"
+	! runs "$pid" || fail "the server runs after $action"
+done
+end_process holder KILL
+agent $not_running monitor
+agent $success stop
+
 # It was killed, and another process has its ID.
 agent $success start
 pid=$(cat "$pid_file")
