@@ -19,10 +19,6 @@ pid_file=$HA_RSCTMP/nbdloopd-disk.pid
 socket=$HA_RSCTMP/nbdloopd-disk.sock
 success=0 generic=1 unimplemented=3 installed=5 configured=6 not_running=7
 
-free_port()
-{
-	"$python" -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])'
-}
 OCF_RESKEY_port=$(free_port)
 export OCF_RESKEY_port
 
