@@ -422,6 +422,10 @@ sandbox_enter(const struct server_config *config, char **error)
 		append(sandbox.text, "%s%s", sandbox.text[0] ? "; " : "", sandbox.missing);
 	thread_set_confinement(confine_thread);
 	log_info("sandbox: %s", sandbox.text);
+	if (geteuid() == 0)
+		log_info("sandbox: weaker as root: whoever takes the server over can open all "
+			 "users' files in the directories of its images, and use the sockets there "
+			 "as root; --user prevents that");
 	return 0;
 }
 

@@ -17,6 +17,7 @@ truncate -s 1M "$image"
 chmod 600 "$image"
 
 start_nbdloopd --user nobody --sandbox-path=/etc --control "$dir/control" "$image"
+reject_log "sandbox: weaker as root"
 for field in Uid Gid; do
 	ids=$(sed -n "s/^$field:[[:blank:]]*//p" "/proc/$pid/status" | tr '\t' '\n' | sort -u)
 	flag=$(tr UG ug <<<"${field:0:1}")
@@ -69,3 +70,8 @@ chmod 777 "$dir"
 "${as_nobody[@]}" "$program" --user daemon -U "$dir/x.sock" "$image" >"$dir/x.log" 2>&1 && fail "it became another user"
 log=$dir/x.log expect_log '--user: cannot become user [0-9]+: Operation not permitted; only root can'
 [ ! -e "$dir/x.sock" ] || fail "the socket is still there"
+
+# Who does not, is told what that costs.
+start_nbdloopd "$image"
+expect_log 'sandbox: weaker as root: .*--user prevents that'
+stop_server
