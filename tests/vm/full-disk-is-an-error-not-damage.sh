@@ -16,7 +16,7 @@ mountpoint, kept, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
 choice = random.Random(kept)
 with open(kept, "a") as list_:
     for i in range(limit):
-        data = choice.randbytes(choice.choice([3000, 200000, 3000000]))
+        data = choice.randbytes([3000, 200000, 3000000][i % 3])
         try:
             with open(f"{mountpoint}/{limit}-{i}", "wb") as f:
                 f.write(data)
