@@ -57,7 +57,7 @@ full_from() # SHARE
 {
 	local ratio
 	for ratio in nearfull backfillfull full; do
-		quietly ceph osd set-$ratio-ratio "$1"
+		ceph_patiently osd "set-$ratio-ratio" "$1"
 	done
 }
 

@@ -21,13 +21,19 @@ in_cluster() # SECONDS [OPTION-OF-CEPH-CLUSTER...]
 	[ $status -ne 77 ] || skip "$(tail -n 1 "$dir/out")"
 	if [ $status -ne 0 ]; then
 		cat "$dir/out" >&2
-		fail "status $status"
+		fail "status $status: $(tail -n 1 "$dir/out")"
 	fi
 	exit 0
 }
 
 # What the script's new beginning gets as its arguments.
 script_arguments=()
+
+# A monitor that has just come back may refuse (EPERM) what Ceph's program asks it.
+ceph_patiently() # ARGUMENT...
+{
+	wait_until "ceph $* succeeds" ceph --connect-timeout 5 "$@"
+}
 
 osds_are_up() # COUNT
 {
