@@ -19,5 +19,5 @@ timeout -k 10 $((100 * time_factor)) "${server_prefix[@]}" "$lib/ceph-cluster" "
 [ $status -ne 77 ] || skip "$(tail -n 1 "$dir/out")"
 if [ $status -ne 0 ]; then
 	cat "$dir/out" >&2
-	fail "status $status"
+	fail "status $status: $(tail -n 1 "$dir/out")"
 fi

@@ -15,7 +15,7 @@ if [ "${1:-}" != in-cluster ]; then
 	[ $status -ne 77 ] || skip "$(tail -n 1 "$dir/out")"
 	if [ $status -ne 0 ]; then
 		cat "$dir/out" >&2
-		fail "status $status"
+		fail "status $status: $(tail -n 1 "$dir/out")"
 	fi
 	exit 0
 fi

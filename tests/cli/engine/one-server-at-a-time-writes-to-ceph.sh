@@ -14,5 +14,5 @@ timeout -k 10 $((150 * time_factor)) "$lib/ceph-cluster" "$dir/ceph" "$python" "
 [ $status -ne 77 ] || skip "$(tail -n 1 "$dir/out")"
 if [ $status -ne 0 ]; then
 	cat "$dir/out" >&2
-	fail "status $status"
+	fail "status $status: $(tail -n 1 "$dir/out")"
 fi
