@@ -4,6 +4,7 @@
  */
 #include "server/config/server_config.h"
 
+#include "server/config/passed_options.h"
 #include "server/config/sandbox_options.h"
 
 #include "common/server_options.h"
@@ -86,18 +87,8 @@ const struct option_row server_option_rows[] = {
 			  "options.  C<auto> uses these sockets if there are any, C<on> fails if\n"
 			  "there are none, and C<off> ignores them.\n",
 	},
-	{
-		.name = "fd",
-		.type = OPTION_LIST,
-		.field = SERVER(fd),
-		.arg = "N",
-		.help = "serve the client on the connected socket that is inherited as file descriptor N",
-		.manual =
-			"Serve the client at the other end of a connected socket that the server\n"
-			"inherits as file descriptor N.  The option may be given several times.\n"
-			"If no other option tells the server where to listen, it listens nowhere,\n"
-			"and ends when these connections have ended.\n",
-	},
+	SERVER_OPTION_FD(SERVER(fd)),
+	SERVER_OPTION_FD_FROM(SERVER(fd_from)),
 	{
 		.name = "list",
 		OPTION_OFF_ON,

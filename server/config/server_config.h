@@ -58,6 +58,7 @@ struct server_config {
 	unsigned int vsock;           /* 0: none */
 	unsigned int activation;      /* enum tristate */
 	char **fd;                    /* numbers, not parsed yet */
+	unsigned int fd_from;         /* 0: none */
 	unsigned int list;            /* TRISTATE_OFF or TRISTATE_ON, as .swap */
 	unsigned int tls;             /* enum tls_choice */
 	char *tls_certificates;       /* a directory, or NULL */

@@ -29,7 +29,7 @@ socket_option(int fd, int name)
 }
 
 static const char *
-why_unfit(int fd, bool listening)
+why_unfit(int fd, int wanted, bool listening)
 {
 	struct sockaddr_storage address;
 	socklen_t length = sizeof(address);
@@ -39,8 +39,9 @@ why_unfit(int fd, bool listening)
 		return "it is not open; the program that starts the server must pass it";
 	if (type < 0)
 		return "it is not a socket";
-	if (type != SOCK_STREAM)
-		return "it is not a stream socket";
+	if (type != wanted)
+		return wanted == SOCK_STREAM ? "it is not a stream socket"
+					     : "it is not a socket of type SOCK_SEQPACKET";
 	if (listening && socket_option(fd, SO_ACCEPTCONN) != 1)
 		return "it is not a listening socket (with systemd: Accept=no); a connected one is passed by --fd";
 	if (!listening && getpeername(fd, (struct sockaddr *)&address, &length) < 0)
@@ -49,14 +50,26 @@ why_unfit(int fd, bool listening)
 }
 
 static int
-check_socket(int fd, bool listening, char **error)
+check_socket(int fd, int type, bool listening, char **error)
 {
-	const char *problem = why_unfit(fd, listening);
+	const char *problem = why_unfit(fd, type, listening);
 
 	if (problem)
 		return error_set(error, -EINVAL, "file descriptor %d: %s", fd, problem);
 	fcntl(fd, F_SETFD, fcntl(fd, F_GETFD) | FD_CLOEXEC);
 	return 0;
+}
+
+int
+activation_check_fd(int fd, char **error)
+{
+	return check_socket(fd, SOCK_STREAM, false, error);
+}
+
+int
+activation_check_supply(int fd, char **error)
+{
+	return check_socket(fd, SOCK_SEQPACKET, false, error);
 }
 
 int
@@ -75,7 +88,7 @@ activation_check_fds(char *const *texts, char **error)
 			if (parse_number(*before) == fd)
 				return error_set(error, -EINVAL, "--fd=%ld: it is given twice", fd);
 		}
-		r = check_socket((int)fd, false, error);
+		r = activation_check_fd((int)fd, error);
 	}
 	return r;
 }
@@ -98,6 +111,6 @@ activation_take(bool needed, char **error)
 			"socket-activation=on: no socket was passed (LISTEN_FDS, LISTEN_PID)");
 	}
 	for (long i = 0; r == 0 && i < count; i++)
-		r = check_socket(ACTIVATION_FIRST + (int)i, true, error);
+		r = check_socket(ACTIVATION_FIRST + (int)i, SOCK_STREAM, true, error);
 	return r < 0 ? r : (int)count;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sockets that the program that starts the server passes to it: listening ones by systemd's
- * protocol (sd_listen_fds(3)), connected ones by their number on the command line (--fd).
+ * protocol (sd_listen_fds(3)), connected ones by their number on the command line (--fd), or later,
+ * over a socket that has its number there (--fd-from).
  */
 #ifndef SERVER_DAEMON_ACTIVATION_H
 #define SERVER_DAEMON_ACTIVATION_H
@@ -22,5 +23,13 @@ activation_take(bool needed, char **error);
  * *error a sentence (caller frees). */
 int
 activation_check_fds(char *const *texts, char **error);
+
+/* The same of one descriptor.  It is not closed. */
+int
+activation_check_fd(int fd, char **error);
+
+/* The same of the descriptor of --fd-from: a connected socket of type SOCK_SEQPACKET. */
+int
+activation_check_supply(int fd, char **error);
 
 #endif

@@ -401,7 +401,8 @@ int
 listeners_open(struct listener **listeners, const struct server_config *config, unsigned int passed,
 	       char **error)
 {
-	bool somewhere = passed > 0 || config->unix_socket || config->vsock || config->fd;
+	const bool somewhere =
+		passed > 0 || config->unix_socket || config->vsock || config->fd || config->fd_from;
 	int r;
 
 	*listeners = NULL;

@@ -328,6 +328,8 @@ check_inherited(struct server *server)
 	char *CLEANUP_FREE error = NULL;
 	int r = activation_check_fds(config->fd, &error);
 
+	if (r == 0 && config->fd_from)
+		r = supply_open(&server->supply, (int)config->fd_from, &error);
 	if (r == 0 && config->activation != TRISTATE_OFF) {
 		r = activation_take(config->activation == TRISTATE_ON, &error);
 		server->passed = r > 0 ? (unsigned int)r : 0;
@@ -418,9 +420,11 @@ is_over(struct server *server)
 {
 	/* First: a snapshot's client that leaves meanwhile is one of the others once more. */
 	unsigned int connections = atomic_load(&server->acceptor.connections);
+	const bool idle = connections <= exports_snapshot_connections(server->exports);
 
-	/* The server was started for the connections of --fd alone. */
-	if (!server->listeners && connections <= exports_snapshot_connections(server->exports))
+	/* The server was started for connections that are passed to it. */
+	if (!supply_list(&server->supply, idle, &server->polled[POLL_SUPPLY]) && idle &&
+	    !server->listeners)
 		server->ending = true;
 	return server->ending;
 }
@@ -461,6 +465,8 @@ serve(struct server *server)
 				server_go_on_reloading(server);
 			tell_exports(server);
 		}
+		if (polled[POLL_SUPPLY].revents && !server->ending)
+			supply_take(&server->supply, &server->acceptor);
 		take_connections(server, side, polled + POLL_SIDE);
 		take_connections(server, server->listeners, polled + POLL_LISTENER);
 	}
@@ -474,6 +480,7 @@ server_run(struct server_config *config, const struct command_line *line)
 		.line = line,
 		.told_exports = UINT_MAX,
 		.pid_file.fd = -1,
+		.supply.fd = -1,
 		.signals = -1,
 		.wake = -1,
 	};

@@ -10,6 +10,7 @@
 #include "server/daemon/acceptor.h"
 #include "server/daemon/pid_file.h"
 #include "server/daemon/side_listener.h"
+#include "server/daemon/supply.h"
 #include "server/daemon/user.h"
 #include "server/exports/server_status.h"
 #include "server/serve/worker.h"
@@ -34,6 +35,7 @@ enum poll_slot {
 	POLL_SIGNAL,
 	POLL_WAKE,
 	POLL_SIDE,
+	POLL_SUPPLY,
 	POLL_LISTENER, /* the first of them */
 };
 
@@ -43,6 +45,7 @@ struct server {
 	struct exports *exports;
 	struct listener *listeners;
 	struct side_listener side;
+	struct supply supply;
 	struct listener *http_listeners; /* of HTTP; its thread uses them */
 	struct http_socket *http_sockets;
 	struct http *http; /* NULL: none */

@@ -153,8 +153,9 @@ server_end(struct server *server, int status)
 	listeners_close(&server->listeners);
 	control_socket_stop(server->control);
 	server_stop_http(server);
+	supply_close(&server->supply);
 	if (server->polled)
-		server->polled[POLL_SIDE].fd = -1;
+		server->polled[POLL_SIDE].fd = server->polled[POLL_SUPPLY].fd = -1;
 	if (server->exports)
 		exports_stop_waiting(server->exports);
 	if (!server->polled)
