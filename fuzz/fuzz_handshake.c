@@ -15,7 +15,7 @@
 #define TLS_MODE   0x03
 #define NO_LIST    0x04
 #define JOIN_FAILS 0x08
-#define SHUTDOWN   0x10
+#define REFUSES    0x10
 #define READS_ONLY 0x20
 #define LATER      0x40 /* a search for an export has its result only the second time */
 
@@ -171,6 +171,7 @@ static void
 handshake_run(struct run *run, const uint8_t *setup, const uint8_t *data, size_t size, size_t piece,
 	      size_t room)
 {
+	static const struct nbd_refusal refusal = {NBD_REP_ERR_POLICY, "no place", false};
 	struct nbd_output output = {malloc(room), room, 0};
 	struct nbd_handshake_config config = {
 		.exports = setup[0] & NO_LIST ? &not_listing : &listing,
@@ -178,13 +179,12 @@ handshake_run(struct run *run, const uint8_t *setup, const uint8_t *data, size_t
 		.options = 20,
 		.skip = 20000,
 		.tls = (setup[0] & TLS_MODE) % 3,
+		.refusal = setup[0] & REFUSES ? &refusal : NULL,
 	};
 
 	CHECK(output.bytes);
 	*run = (struct run){.setup = setup, .sum = UINT64_C(0xcbf29ce484222325)};
 	nbd_handshake_init(&run->h, &config);
-	if (setup[0] & SHUTDOWN)
-		nbd_handshake_shutdown(&run->h);
 	do {
 		size_t length = size < piece ? size : piece, consumed = SIZE_MAX;
 		uint8_t *copy = length ? malloc(length) : NULL;

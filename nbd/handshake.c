@@ -170,9 +170,3 @@ nbd_handshake_secured(struct nbd_handshake *h)
 	h->secure = true;
 	h->at = NBD_AT_OPTION;
 }
-
-void
-nbd_handshake_shutdown(struct nbd_handshake *h)
-{
-	h->shutdown = true;
-}

@@ -43,9 +43,4 @@ nbd_handshake_feed(struct nbd_handshake *h, const uint8_t *bytes, size_t length,
 void
 nbd_handshake_secured(struct nbd_handshake *h);
 
-/* The server shuts down: from now on every option but NBD_OPT_ABORT is refused with
- * NBD_REP_ERR_SHUTDOWN. */
-void
-nbd_handshake_shutdown(struct nbd_handshake *h);
-
 #endif

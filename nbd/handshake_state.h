@@ -92,6 +92,9 @@ struct nbd_handshake_config {
 	unsigned int options; /* most options that a client may send: NBD_HANDSHAKE_OPTIONS */
 	uint32_t skip;        /* longest option, in bytes; a longer one ends the connection */
 	enum nbd_tls tls;
+	/* What each option but NBD_OPT_ABORT is refused with: there are no exports, and no TLS.
+	 * NULL: the client may have one. */
+	const struct nbd_refusal *refusal;
 };
 
 enum nbd_handshake_result {
@@ -136,7 +139,6 @@ struct nbd_handshake {
 	bool no_zeroes;            /* the client set NBD_FLAG_C_NO_ZEROES */
 	bool secure;               /* TLS is on */
 	bool needs_tls;            /* an option was refused because TLS was not on */
-	bool shutdown;             /* nbd_handshake_shutdown() was called */
 	unsigned int options;      /* received so far */
 	uint32_t option;           /* the current one: NBD_OPT_* */
 	uint32_t length;           /* of its data, in bytes */

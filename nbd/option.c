@@ -432,10 +432,10 @@ nbd_option_answer(struct nbd_handshake *h, struct nbd_output *output)
 
 	if (h->option == NBD_OPT_ABORT)
 		answer_abort(h, output);
+	else if (h->config.refusal)
+		refuse_option(h, output, h->config.refusal->type, h->config.refusal->message);
 	else if (h->config.tls == NBD_TLS_REQUIRED && !h->secure && h->option != NBD_OPT_STARTTLS)
 		refuse_in_clear(h, output);
-	else if (h->shutdown)
-		refuse_option(h, output, NBD_REP_ERR_SHUTDOWN, "the server is shutting down");
 	else if (!option)
 		refuse_option(h, output, NBD_REP_ERR_UNSUP, "unknown option");
 	else if (!option->data && h->length)

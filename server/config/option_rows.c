@@ -236,9 +236,9 @@ const struct option_row server_option_rows[] = {
 		.arg = "N",
 		.help = "maximum number of connections; 0 means no limit",
 		.manual =
-			"The maximum number of connections.  Further connections are closed at\n"
-			"once, with a log message.  0 means no limit other than that of open\n"
-			"files (C<ulimit -Hn>).\n\n"
+			"The maximum number of connections.  Further clients get an error that\n"
+			"says so, and the log gets a message.  0 means no limit other than that\n"
+			"of open files (C<ulimit -Hn>).\n\n"
 			"At most half of them are for clients that have not chosen an export yet.\n"
 			"Further ones wait; after a second, one of those goes that have waited\n"
 			"longest, from the address that has most of them.\n",

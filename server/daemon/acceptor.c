@@ -105,7 +105,7 @@ hand_over(struct acceptor *acceptor, int fd, const char *peer, bool private)
 			log_warning(
 				"%s: refused: there are %u connections already (max-connections)%s",
 				peer, acceptor->max, log_left_out(suppressed, more));
-		close(fd);
+		refusals_add(&acceptor->refusals, fd);
 		return;
 	}
 	/* First, since the connection may end before worker_give() returns. */

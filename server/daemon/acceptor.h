@@ -7,6 +7,7 @@
 #define SERVER_DAEMON_ACCEPTOR_H
 
 #include "server/access/newcomers.h"
+#include "server/daemon/refusals.h"
 
 #include <poll.h>
 
@@ -19,7 +20,8 @@ struct acceptor {
 	unsigned int max;                 /* connections at once; 0: no limit */
 	_Atomic unsigned int connections; /* counted down by the workers' config->closed() */
 	struct newcomers newcomers;       /* with a limit, at most half of them */
-	int64_t full_until; /* CLOCK_MONOTONIC, ms: until then, newcomers have no place */
+	int64_t full_until;       /* CLOCK_MONOTONIC, ms: until then, newcomers have no place */
+	struct refusals refusals; /* of those above .max */
 };
 
 /* Accepts waiting connections, but not so many that other events have to wait for long.  If it

@@ -380,6 +380,7 @@ start(struct server *server)
 		.max = server->config->max_connections,
 	};
 	newcomers_init(&server->acceptor.newcomers, server->wake);
+	refusals_init(&server->acceptor.refusals, server->config->max_connections);
 	r = sandbox_prepare(server->config, server->line->config, &error);
 	if (r < 0)
 		return log_failure(r, error);
@@ -452,6 +453,8 @@ serve(struct server *server)
 		timeout = acceptor_list(&server->acceptor, server->listeners,
 					polled + POLL_LISTENER, timeout);
 		timeout = acceptor_list(&server->acceptor, side, polled + POLL_SIDE, timeout);
+		timeout =
+			refusals_list(&server->acceptor.refusals, polled + POLL_REFUSALS, timeout);
 		/* A failure (no memory, or an interruption) leaves nothing in .revents. */
 		if (poll(polled, server->poll_count, timeout) <= 0)
 			continue;
@@ -465,6 +468,7 @@ serve(struct server *server)
 				server_go_on_reloading(server);
 			tell_exports(server);
 		}
+		refusals_answer(&server->acceptor.refusals, polled + POLL_REFUSALS);
 		if (polled[POLL_SUPPLY].revents && !server->ending)
 			supply_take(&server->supply, &server->acceptor);
 		take_connections(server, side, polled + POLL_SIDE);

@@ -36,7 +36,8 @@ enum poll_slot {
 	POLL_WAKE,
 	POLL_SIDE,
 	POLL_SUPPLY,
-	POLL_LISTENER, /* the first of them */
+	POLL_REFUSALS,                                /* the first of them */
+	POLL_LISTENER = POLL_REFUSALS + REFUSALS_MAX, /* the first of them */
 };
 
 struct server {

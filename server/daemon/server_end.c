@@ -50,7 +50,7 @@ await_connections(struct server *server, int64_t limit_ms)
 
 	while ((connections = atomic_load(&server->acceptor.connections)) > 0 && !server->abort &&
 	       (left_ms = end - clock_ms(CLOCK_MONOTONIC)) > 0) {
-		if (poll(server->polled, POLL_LISTENER, (int)left_ms) <= 0)
+		if (poll(server->polled, POLL_REFUSALS, (int)left_ms) <= 0)
 			continue;
 		if (server->polled[POLL_SIGNAL].revents)
 			server_take_signals(server);
@@ -151,6 +151,7 @@ server_end(struct server *server, int status)
 	watchdog_stop(server->watchdog);
 	/* No client can connect any more, or ask for a change. */
 	listeners_close(&server->listeners);
+	refusals_close(&server->acceptor.refusals);
 	control_socket_stop(server->control);
 	server_stop_http(server);
 	supply_close(&server->supply);

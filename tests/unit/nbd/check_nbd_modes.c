@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the server and a client agree on: the form of replies, TLS, the server's shutdown. */
+/* What the server and a client agree on: the form of replies, TLS, a refusal of everything. */
 #include "nbd/handshake.h"
 
 #include "nbd/wire.h"
@@ -147,7 +147,18 @@ START_TEST(required_tls_is_enough)
 }
 END_TEST
 
-START_TEST(shutdown_refuses_all_but_abort)
+/* Also where TLS is required: a server that says so would have to agree to STARTTLS. */
+static const struct nbd_refusal refusal = {NBD_REP_ERR_POLICY, "no place", false};
+
+static void
+begin_refused(void)
+{
+	talk_config.tls = NBD_TLS_REQUIRED;
+	talk_config.refusal = &refusal;
+	talk_flags(TALK_FIXED);
+}
+
+START_TEST(refusal_answers_all_but_abort)
 {
 	static const uint32_t options[] = {NBD_OPT_LIST,
 					   NBD_OPT_STARTTLS,
@@ -159,26 +170,23 @@ START_TEST(shutdown_refuses_all_but_abort)
 					   NBD_OPT_EXTENDED_HEADERS,
 					   99};
 
-	talk_flags(TALK_FIXED);
-	ck_assert_int_eq(talk_run(), NBD_HANDSHAKE_MORE);
-	nbd_handshake_shutdown(&talk_handshake);
+	begin_refused();
 	talk_option(options[_i], NULL, 0);
 	ck_assert_int_eq(talk_run(), NBD_HANDSHAKE_MORE);
-	talk_expect_error(options[_i], NBD_REP_ERR_SHUTDOWN, "shutting down");
+	talk_expect_error(options[_i], NBD_REP_ERR_POLICY, "no place");
 	talk_option(NBD_OPT_ABORT, NULL, 0);
 	ck_assert_int_eq(talk_run(), NBD_HANDSHAKE_CLOSE);
 	talk_expect(NBD_OPT_ABORT, NBD_REP_ACK, NULL);
+	ck_assert_uint_eq(talk_found, 0);
 }
 END_TEST
 
-START_TEST(shutdown_closes_export_name)
+START_TEST(refusal_closes_export_name)
 {
-	talk_flags(TALK_FIXED);
-	ck_assert_int_eq(talk_run(), NBD_HANDSHAKE_MORE);
-	nbd_handshake_shutdown(&talk_handshake);
+	begin_refused();
 	talk_option(NBD_OPT_EXPORT_NAME, "disk", 4);
-	assert_closed("shutting down");
-	ck_assert_uint_eq(talk_joined, 0);
+	assert_closed("no place");
+	ck_assert_uint_eq(talk_found, 0);
 }
 END_TEST
 
@@ -195,8 +203,8 @@ main(void)
 		{.test = required_tls_comes_before_everything_but_abort, .last = 8},
 		{.test = required_tls_closes_export_name},
 		{.test = required_tls_is_enough},
-		{.test = shutdown_refuses_all_but_abort, .last = 9},
-		{.test = shutdown_closes_export_name},
+		{.test = refusal_answers_all_but_abort, .last = 9},
+		{.test = refusal_closes_export_name},
 		{0},
 	};
 

@@ -25,7 +25,7 @@ struct nbd_handshake talk_handshake;
 static uint8_t said[SAID_MAX], heard[HEARD_MAX], again[HEARD_MAX];
 static size_t said_length, sent, heard_length, taken;
 static enum nbd_handshake_result result;
-static bool secured, shut;
+static bool secured;
 
 static const struct nbd_export *
 find(void *data, const char *name, size_t length, struct nbd_refusal *refusal)
@@ -121,7 +121,7 @@ talk_begin(void)
 	talk_read_only = false;
 	talk_joined = talk_found = 0;
 	said_length = sent = heard_length = taken = 0;
-	secured = shut = false;
+	secured = false;
 }
 
 void
@@ -250,7 +250,6 @@ talk_run(void)
 		nbd_handshake_secured(&talk_handshake);
 		secured = true;
 	}
-	shut = shut || talk_handshake.shutdown;
 	sent = said_length - feed(said + sent, said_length - sent, &output, heard, &heard_length);
 	return result;
 }
@@ -360,9 +359,8 @@ talk_end(void)
 	const char *reason = talk_handshake.reason;
 	struct nbd_session session = talk_handshake.session;
 
-	/* TLS and the server's end begin at a moment that is not repeated here. */
-	if (secured || shut || !sent || result == NBD_HANDSHAKE_STARTTLS ||
-	    talk_config.tls != NBD_TLS_OFF)
+	/* TLS begins at a moment that is not repeated here. */
+	if (secured || !sent || result == NBD_HANDSHAKE_STARTTLS || talk_config.tls != NBD_TLS_OFF)
 		return;
 	/* Most of a long conversation is data that is skipped. */
 	for (size_t piece = 1; piece < 40 || piece < sent;

@@ -11,7 +11,7 @@ import nbd
 
 from client import connect
 from process import ticks
-from raw_nbd import Raw
+from raw_nbd import ACK, FIXED, STRUCTURED, Raw, option
 from waiting import TIMEOUT, wait_until
 
 
@@ -19,27 +19,34 @@ def raw(uri):
     return Raw(uri.partition("socket=")[2])
 
 
+def is_served(client):
+    """Whether an option is not refused."""
+    client.greeting()
+    client.send(FIXED + option(STRUCTURED))
+    return client.option_reply()[:2] == (STRUCTURED, ACK)
+
+
 def limits_connections(uri, limit):
     limit = int(limit)
     one, two, three = connect(uri), connect(uri), connect(uri)
     for _ in range(50):
         with raw(uri) as fourth:
-            assert fourth.until_end() == b"", "a fourth connection was served"
+            assert not is_served(fourth), "a fourth connection was served"
     three.shutdown()
 
-    def is_greeted():
+    def has_place():
         nonlocal mute, start
         mute = raw(uri)
         mute.socket.settimeout(limit + TIMEOUT)
         start = time.monotonic()
         try:
-            return mute.greeting() is None
+            return is_served(mute)
         except (EOFError, ConnectionError):
             return False
 
     mute = start = None
-    wait_until("there is room for a mute client", is_greeted)
-    assert mute.until_end() == b"", "the mute client got more than a greeting"
+    wait_until("there is room for a client that then is mute", has_place)
+    assert mute.until_end() == b"", "a mute client got more than an answer"
     took = time.monotonic() - start
     assert took > limit / 2, took
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The server closes connections over the limit at once, and disconnects a client that doesn't finish
+# The server serves no connections over the limit, and disconnects a client that doesn't finish
 # the handshake in time; a server that is out of descriptors lets clients wait, and uses no
 # processor time meanwhile.
 . "$(dirname "$0")/../../../lib/functions.sh"
