@@ -75,6 +75,15 @@ need_packages()
 	fi
 }
 
+# want_packages WHAT PACKAGE...: the same, but goes on if they can't be installed
+want_packages()
+{
+	local what=$1
+	shift
+	(need_packages "$@") 2>/dev/null ||
+		echo "$(basename "$0"): no $what here: its packages cannot be installed: $(missing_packages "$@" | xargs) (the log is $log); the tests that need them are skipped" >&2
+}
+
 # build_tree [CONFIGURE-OPTION...]: builds in the tree; keeps the options of an earlier configure
 build_tree()
 {

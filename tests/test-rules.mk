@@ -13,3 +13,11 @@ LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/run-check
 SH_LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/limit
 
 include $(top_srcdir)/tests/test-environment.mk
+
+# As `make check' in this directory, but only the tests whose turn it is ($NBDLOOP_TURN, see
+# in-turn), of whose programs only theirs are built.
+in_turn = $(SHELL) $(top_srcdir)/tests/in-turn '$(TESTS)'
+check-in-turn:
+	@tests=`$(in_turn) $(TESTS)` && programs=`$(in_turn) $(check_PROGRAMS)` || exit; \
+	test -z "$$tests" || $(MAKE) $(AM_MAKEFLAGS) check-am TESTS="$$tests" check_PROGRAMS="$$programs"
+.PHONY: check-in-turn
