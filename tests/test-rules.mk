@@ -20,4 +20,7 @@ in_turn = $(SHELL) $(top_srcdir)/tests/in-turn '$(TESTS)'
 check-in-turn:
 	@tests=`$(in_turn) $(TESTS)` && programs=`$(in_turn) $(check_PROGRAMS)` || exit; \
 	test -z "$$tests" || $(MAKE) $(AM_MAKEFLAGS) check-am TESTS="$$tests" check_PROGRAMS="$$programs"
-.PHONY: check-in-turn
+# The same for those that ./check leaves out.
+check-long-in-turn:
+	$(MAKE) $(AM_MAKEFLAGS) check-in-turn TESTS='$(long_tests)'
+.PHONY: check-in-turn check-long-in-turn
