@@ -47,8 +47,9 @@ find_by_name(const struct backing *backing, char trouble[BACKING_TROUBLE])
 		return true;
 	if (r == 0)
 		snprintf(trouble, BACKING_TROUBLE,
-			 "another file has this name now; the one that was opened is still served, "
-			 "until the export is removed and added again, or the server restarted");
+			 "another %s has this name now; the one that was opened is still served, "
+			 "until the export is removed and added again, or the server restarted",
+			 S_ISBLK(named.st_mode) ? "device" : "file");
 	else if (r == -ENOENT && !backing->block_device && fstat(backing->fd, &opened) == 0 &&
 		 opened.st_nlink == 0)
 		snprintf(trouble, BACKING_TROUBLE,

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <mntent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,11 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+
+#define DEVICE_IS_READ_ONLY "the device is read-only; blockdev --setrw may end that"
+
+/* The option of an ext4 that an error has made read-only, from Linux 6.15 on: it stays "rw". */
+#define FAILED "emergency_ro"
 
 /* ---- why it was not opened for writing */
 
@@ -63,28 +69,47 @@ mount_id(int fd)
 	return id;
 }
 
-/* Returns whether the file system itself is writable, so that only this mount of it is not. A line
- * of mountinfo is "36 35 8:1 / /mnt ro,noatime - ext4 /dev/sda1 rw". */
-static bool
-only_mount_is_read_only(const struct backing *backing)
+/* Returns the options of the whole file system, or NULL; the caller frees them. A line of mountinfo
+ * is "36 35 8:1 / /mnt ro,noatime - ext4 /dev/sda1 rw,discard". */
+static char *
+file_system_options(const struct backing *backing)
 {
-	char *CLEANUP_FREE line = NULL, options[4];
-	const char *super;
+	char *CLEANUP_FREE line = NULL, *options = NULL;
 	int wanted = mount_id(backing->fd), id;
-	bool only = false;
+	const char *super;
 	size_t room = 0;
 	FILE *f = wanted < 0 ? NULL : fopen("/proc/self/mountinfo", "re");
 
 	if (!f)
-		return false;
-	while (getline(&line, &room, f) > 0) {
+		return NULL;
+	while (!options && getline(&line, &room, f) > 0) {
 		super = strstr(line, " - ");
 		if (super && sscanf(line, "%d", &id) == 1 && id == wanted &&
-		    sscanf(super, " - %*s %*s %3[^,\n]", options) == 1)
-			only = strcmp(options, "rw") == 0;
+		    sscanf(super, " - %*s %*s %ms", &options) != 1)
+			break;
 	}
 	fclose(f);
-	return only;
+	return options;
+}
+
+static bool
+has_option(char *options, const char *option)
+{
+	return options && hasmntopt(&(struct mntent){.mnt_opts = options}, option);
+}
+
+/* Says why the file's mount is read-only. */
+static const char *
+explain_mount(const struct backing *backing)
+{
+	char *CLEANUP_FREE options = file_system_options(backing);
+
+	if (has_option(options, FAILED))
+		return "its file system is read-only after an error; see the kernel's log";
+	if (has_option(options, "rw"))
+		return "it is mounted read-only for this process; a service needs "
+		       "ReadWritePaths= in its unit";
+	return "its file system is mounted read-only";
 }
 
 /* Returns the attributes that chattr(1) sets. */
@@ -117,19 +142,13 @@ obstacle_explain(struct backing *backing, int err)
 {
 	snprintf(backing->read_only_reason, REASON_MAX, "%s", strerror(-err));
 	if (err == 0)
-		snprintf(backing->read_only_reason, REASON_MAX,
-			 "the device is read-only; blockdev --setrw may end that");
+		snprintf(backing->read_only_reason, REASON_MAX, DEVICE_IS_READ_ONLY);
 	else if (err == -EACCES)
 		explain_permission(backing);
 	else if (err == -EPERM)
 		explain_attribute(backing);
-	else if (err == -EROFS && only_mount_is_read_only(backing))
-		snprintf(backing->read_only_reason, REASON_MAX,
-			 "it is mounted read-only for this process; a service needs "
-			 "ReadWritePaths= in its unit");
 	else if (err == -EROFS)
-		snprintf(backing->read_only_reason, REASON_MAX,
-			 "its file system is mounted read-only");
+		snprintf(backing->read_only_reason, REASON_MAX, "%s", explain_mount(backing));
 	/* If the rules had allowed it already, they will not tell when the obstacle is gone. */
 	backing->obstacle_shows = !rules_allow_writing(backing) || err == 0;
 }
@@ -151,6 +170,18 @@ obstacle_is_gone(const struct backing *backing)
 	       !device_is_read_only(backing);
 }
 
+static bool
+file_system_is_read_only(const struct backing *backing)
+{
+	char *CLEANUP_FREE options = NULL;
+	struct statvfs facts;
+
+	if (fstatvfs(backing->fd, &facts) == 0 && (facts.f_flag & ST_RDONLY))
+		return true;
+	options = file_system_options(backing);
+	return has_option(options, FAILED);
+}
+
 /*
  * Asks the kernel to allocate a byte that lies beyond the largest possible file, which it always
  * refuses, and before that for any other reason. Returns the -errno. This finds a swap file of
@@ -165,18 +196,16 @@ try_impossible_change(const struct backing *backing)
 bool
 obstacle_find(const struct backing *backing, char reason[REASON_MAX])
 {
-	struct statvfs facts;
 	int r = backing->block_device ? 0 : try_impossible_change(backing);
 
 	reason[0] = '\0';
 	if (device_is_read_only(backing))
-		snprintf(reason, REASON_MAX, "the device is read-only");
+		snprintf(reason, REASON_MAX, DEVICE_IS_READ_ONLY);
 	else if (r == -ETXTBSY)
 		snprintf(reason, REASON_MAX, "it is swap space; swapoff ends that");
 	else if (r == -EPERM && (attributes(backing) & FS_IMMUTABLE_FL))
 		snprintf(reason, REASON_MAX, "it is immutable; chattr -i ends that");
-	else if (!backing->block_device && fstatvfs(backing->fd, &facts) == 0 &&
-		 (facts.f_flag & ST_RDONLY))
-		snprintf(reason, REASON_MAX, "its file system is mounted read-only");
+	else if (!backing->block_device && file_system_is_read_only(backing))
+		snprintf(reason, REASON_MAX, "%s", explain_mount(backing));
 	return reason[0] != '\0';
 }
