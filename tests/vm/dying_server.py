@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""dying_server.py SIZE: in place of nbdloopd, with the socket that nbdloop has given it (descriptor 3): offers an export of
-SIZE bytes, and dies of the first request."""
+"""dying_server.py SIZE: in place of nbdloopd, with the socket over which nbdloop passes connections (descriptor 3):
+offers an export of SIZE bytes, and dies of the first request."""
 import os
 import signal
 import socket
@@ -35,7 +35,9 @@ def negotiate(connection, size):
         answer(connection, option, REPLY_UNSUPPORTED)
 
 
-with socket.socket(fileno=3) as client:
+supply = socket.socket(fileno=3)
+_, (descriptor,), _, _ = socket.recv_fds(supply, 100, 1)
+with socket.socket(fileno=descriptor) as client:
     negotiate(client, int(sys.argv[1]))
     read(client, 28)
     os.kill(os.getpid(), signal.SIGKILL)

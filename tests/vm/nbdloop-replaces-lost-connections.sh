@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # When one of two connections to nbdloop's own server doesn't answer a request in time, the kernel
 # gives that connection up. The program that waits for the request sees no error, and soon the
-# device has both connections again.
+# device has both connections again, to the same server: it completes what was in flight, and stays.
+# So it does with a device's only connection.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -22,10 +23,15 @@ connections()
 	control "$(control_of "$device")" status exports.0.connections
 }
 
-has_both_again()
+# All of them are others than before.
+has_connections_again() # COUNT
 {
-	local now
-	now=$(server_pid "$device" 2>/dev/null) && [ -n "$now" ] && [ "$now" != "$server" ] && [ "$(connections)" = 2 ]
+	local i id
+	[ "$(connections)" = "$1" ] || return 1
+	for ((i = 0; i < $1; i++)); do
+		id=$(control "$(control_of "$device")" status "connections.$i.id")
+		[ "$id" -gt "$1" ] || return 1
+	done
 }
 
 expect_equal "connections" 2 "$(connections)"
@@ -33,12 +39,34 @@ kill -STOP "$server"
 spawn reader dd if="$device" of="$dir/read" bs=4096 count=1 iflag=direct
 wait_until "the kernel gives a connection up" given_up
 kill -CONT "$server"
-wait_until "both connections are there again, to a new server" has_both_again
+wait_until "both connections are there again" has_connections_again 2
+expect_equal "the server" "$server" "$(server_pid "$device")"
 wait_until "the read ends" process_gone "${process_pids[reader]}"
 end_process reader
 expect_equal "status of the read" 0 "$end_status"
 quietly cmp -n 4096 "$image" "$dir/read"
 quietly cmp "$image" "$device"
+nbdloop_detach "$device"
+expect_nothing_left
+
+nbdloop_attach --dead-timeout=600 "$image"
+server=$(server_pid "$device")
+kill -STOP "$server"
+spawn reader dd if="$device" of="$dir/read" bs=4096 count=1 iflag=direct
+wait_until "a request is in flight" has_request_in_flight "$device"
+quietly "$python" "$(dirname "$0")/lose_connections.py" "$server" 1
+kill -CONT "$server"
+wait_until "the connection is there again" has_connections_again 1
+wait_until "the read ends" process_gone "${process_pids[reader]}"
+end_process reader
+expect_equal "status of the read" 0 "$end_status"
+quietly cmp "$image" "$device"
+expect_equal "the server" "$server" "$(server_pid "$device")"
+# The guard watches it as before.
+kill -KILL "$server"
+drop_cache "$device"
+quietly cmp "$image" "$device"
+[ "$(server_pid "$device")" != "$server" ] || fail "it is the same server"
 ! kernel_log | grep 'I/O error' || fail "the kernel had I/O errors"
 nbdloop_detach "$device"
 expect_nothing_left

@@ -4,7 +4,7 @@
 # When the server of a device for swap space dies, another server is started, although it needs more
 # than half of the memory that is available then, which is a reason to refuse a first server:
 # programs whose memory is on that device need the server. All memory of the new server is locked
-# again.
+# again. A server that only loses its connections stays, with its memory.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -41,6 +41,11 @@ done
 [ "$(available_mib)" -le 90 ] || fail "there is still memory: $(available_mib) MiB"
 # A first server would lock as much memory, and is refused.
 nbdloop_refuses 'MiB would be taken and locked' attach --swap --connections=3 "$(cp "$image" "$dir/other.img" && echo "$dir/other.img")"
+
+quietly "$python" "$(dirname "$0")/lose_connections.py" "$server" 3
+quietly dd if="$device" of="$dir/read" bs=1M iflag=direct
+quietly cmp "$image" "$dir/read"
+expect_equal "the server whose connections were lost" "$server" "$(server_pid "$device")"
 
 kill -KILL "$server"
 wait_until "there is another server" another_server "$server"

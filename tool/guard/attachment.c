@@ -336,8 +336,9 @@ warn_about_change(const struct attachment *attachment, const struct upstream *up
  * no timeout is set just for that: to remove it, a file of /sys would have to be written, and
  * Linux 6.12 then waits for all requests, including those that are yet to be sent again.  But
  * without a timeout there is only one connection.  If our own server's isn't taken, that server
- * soon ends, and is restarted.  A remote one is offered for half a second, since the kernel notices
- * the end of the old one when the guard does; once it is taken, the kernel ignores it.
+ * soon tells that it has ended, and gets another one.  A remote one is offered for half a second,
+ * since the kernel notices the end of the old one when the guard does; once it is taken, the kernel
+ * ignores it.
  */
 static bool
 hand_over_one(struct attachment *attachment, int socket, bool remote, GError **error)

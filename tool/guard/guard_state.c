@@ -131,8 +131,10 @@ guard_restore(struct guard *guard, GError **error)
 void
 guard_log_loss(const struct guard *guard, const char *why)
 {
-	log_error("%s: %s; %s", guard->attachment.name, why,
-		  guard->upstream.servers ? "it is connected again" : "it is started again");
+	const bool runs = guard->upstream.servers || guard->upstream.server.pid != 0;
+
+	log_error("%s: %s; it is %s again", guard->attachment.name, why,
+		  runs ? "connected" : "started");
 }
 
 void

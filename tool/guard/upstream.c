@@ -7,6 +7,7 @@
 #include "tool/guard/upstream_ceph.h"
 #include "tool/guard/upstream_remote.h"
 #include "tool/nap.h"
+#include "tool/server/server_supply.h"
 
 #include "common/log.h"
 
@@ -35,6 +36,7 @@ upstream_init(struct upstream *upstream, const struct upstream_plan *plan, char 
 		.plan = plan,
 		.place = g_strdup(plan->place),
 		.image = -1,
+		.supply = -1,
 		.direct_io = plan->direct_io,
 		.iops_limit = plan->iops_limit,
 		.bandwidth_limit = plan->bandwidth_limit,
@@ -139,13 +141,12 @@ insists(const struct upstream *upstream)
 }
 
 static bool
-start_process(struct upstream *upstream, const int *sockets, unsigned int count, GError **error)
+start_process(struct upstream *upstream, int socket, GError **error)
 {
 	const struct upstream_plan *plan = upstream->plan;
 	g_autofree char *image = find_image(upstream, error);
 	const struct server_command command = {
 		.kind = plan->server,
-		.sockets = count,
 		.control = upstream->control,
 		.direct_io = upstream->direct_io,
 		.iops_limit = upstream->iops_limit,
@@ -159,31 +160,53 @@ start_process(struct upstream *upstream, const int *sockets, unsigned int count,
 	};
 	g_auto(GStrv) words = image ? server_command_words(&command) : NULL;
 
-	return words && server_process_start(&upstream->server, words, sockets, count,
+	return words && server_process_start(&upstream->server, words, socket,
 					     plan->server == SERVER_NBDKIT, error);
 }
 
-/* Starts the server; ours[] are the sockets to negotiate on, -1 if it could not be started. */
+/* Starts a server; ours[] are the sockets to negotiate on, -1 if it could not be started. */
 static bool
-start_server(struct upstream *upstream, int *ours, GError **error)
+start_listening_server(struct upstream *upstream, int *ours, GError **error)
 {
 	const unsigned int count = upstream->plan->connections;
-	const bool listens = upstream->plan->server == SERVER_NBDKIT;
-	g_autofree char *name = listens ? guard_files_path(NULL, getpid(), "nbd") : NULL;
-	g_autofree int *theirs = g_new(int, count);
-	unsigned int given = 0;
-	bool started = server_sockets_make(ours, theirs, count, name, &given, error) &&
-		       start_process(upstream, theirs, given, error);
+	g_autofree char *name = guard_files_path(NULL, getpid(), "nbd");
+	int listener = -1;
+	bool started = server_sockets_make(ours, &listener, count, name, error) &&
+		       start_process(upstream, listener, error);
 
-	server_sockets_close(theirs, given);
+	server_sockets_close(&listener, 1);
 	if (!started)
 		server_sockets_close(ours, count);
 	return started;
 }
 
+static bool
+start_supplied_server(struct upstream *upstream, GError **error)
+{
+	int theirs = -1;
+	bool started = server_supply_make(&upstream->supply, &theirs, error) &&
+		       start_process(upstream, theirs, error);
+
+	server_supply_close(&theirs);
+	if (!started)
+		server_supply_close(&upstream->supply);
+	return started;
+}
+
+/* The sockets to negotiate on: to the server that runs, or to a new one. */
+static bool
+get_sockets(struct upstream *upstream, int *ours, GError **error)
+{
+	if (upstream->plan->server == SERVER_NBDKIT)
+		return start_listening_server(upstream, ours, error);
+	return (upstream->server.pid != 0 || start_supplied_server(upstream, error)) &&
+	       server_supply_pass(upstream->supply, ours, upstream->plan->connections, error);
+}
+
 static void
 end_server(struct upstream *upstream)
 {
+	server_supply_close(&upstream->supply);
 	server_process_end(&upstream->server, END_PATIENCE_MS);
 	upstream_pass_output(upstream);
 	server_process_fini(&upstream->server);
@@ -194,7 +217,7 @@ static void
 prefer_refusal(struct upstream *upstream, GError **error)
 {
 	end_server(upstream);
-	if (!upstream->refusal->len || !error || !*error)
+	if (!upstream->refusal || !upstream->refusal->len || !error || !*error)
 		return;
 	g_clear_error(error);
 	/* The words of engine/image/lock.c. */
@@ -210,10 +233,13 @@ open_server(struct upstream *upstream, GError **error)
 	g_autofree struct upstream_connection **connections = NULL;
 	/* It may tell why it takes long. */
 	const struct upstream_pastime pastime = {pass_output, upstream};
+	const bool runs = upstream->server.pid != 0;
+	/* A new server may have to wait for memory, or for the end of the last one. */
+	const unsigned int limit_ms = runs ? UPSTREAM_LIMIT_MS : 0;
 	unsigned int count;
 	bool opened;
 
-	/* Those to the server before it are of no use. */
+	/* Those before are of no use. */
 	upstream_close_connections(upstream);
 	if (upstream->fenced)
 		return failure(error, ESHUTDOWN,
@@ -221,9 +247,10 @@ open_server(struct upstream *upstream, GError **error)
 			       "written to it: the device ends; attach it again",
 			       upstream->place);
 	connections = upstream_lacking(upstream, &count);
-	upstream->refusal = g_string_new(NULL);
-	opened = start_server(upstream, ours, error) &&
-		 upstream_connections_over_sockets(connections, ours, count, &pastime, error) &&
+	upstream->refusal = runs ? NULL : g_string_new(NULL);
+	opened = get_sockets(upstream, ours, error) &&
+		 upstream_connections_over_sockets(connections, ours, count, limit_ms, &pastime,
+						   error) &&
 		 upstream_ceph_ask(upstream, error);
 	if (opened) {
 		upstream_pass_output(upstream);
@@ -232,7 +259,8 @@ open_server(struct upstream *upstream, GError **error)
 		upstream_close_connections(upstream);
 		prefer_refusal(upstream, error);
 	}
-	g_string_free(upstream->refusal, true);
+	if (upstream->refusal)
+		g_string_free(upstream->refusal, true);
 	upstream->refusal = NULL;
 	return opened;
 }
@@ -280,14 +308,16 @@ upstream_swap_image(struct upstream *upstream, struct upstream *other)
 
 /* ---- its end */
 
-/* Gives the server a moment to end by itself, since it first completes its requests. */
+/* Gives the server a moment to end by itself, or to be idle, since it first completes its requests.
+ */
 static void
 wait_for_own_end(const struct upstream *upstream)
 {
+	struct pollfd idle = {.fd = upstream->supply, .events = POLLIN};
 	struct nap nap = nap_for(MOMENT_MS);
 	siginfo_t info = {.si_pid = 0};
 
-	while (upstream->server.pid != 0 &&
+	while (upstream->server.pid != 0 && poll(&idle, 1, 0) == 0 &&
 	       waitid(P_PID, (id_t)upstream->server.pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
 	       info.si_pid == 0 && nap_take(&nap))
 		;
@@ -296,7 +326,7 @@ wait_for_own_end(const struct upstream *upstream)
 /*
  * The kernel has given up one of several connections, because a request on it was not answered in
  * time.  It would go on with the others, and so would the server, until none is left.  Therefore
- * all end together: then the server ends, and a new one gets all of them.
+ * all end together: then the server gets all of them anew, or ends, and the next one gets them.
  */
 static void
 end_all_connections(struct upstream *upstream)
@@ -313,8 +343,15 @@ server_is_lost(struct upstream *upstream, bool *crashed, char **why)
 	int status;
 
 	end_all_connections(upstream);
-	if (!server_process_ended(&upstream->server, &status))
-		return false;
+	if (!server_process_ended(&upstream->server, &status)) {
+		if (!server_supply_is_idle(&upstream->supply))
+			return false;
+		upstream_close_connections(upstream);
+		*crashed = false;
+		*why = g_strdup("the connection to the server has ended");
+		return true;
+	}
+	server_supply_close(&upstream->supply);
 	upstream_pass_output(upstream);
 	server_process_fini(&upstream->server);
 	upstream_close_connections(upstream);
@@ -385,6 +422,8 @@ upstream_release(struct upstream *upstream)
 void
 upstream_break(struct upstream *upstream)
 {
+	/* A server that is ended on purpose gets no connections. */
+	server_supply_close(&upstream->supply);
 	if (upstream->server.pid != 0)
 		kill(upstream->server.pid, SIGKILL);
 	for (unsigned int i = 0; i < upstream->plan->connections; i++) {

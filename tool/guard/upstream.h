@@ -14,9 +14,12 @@
 void
 upstream_init(struct upstream *upstream, const struct upstream_plan *plan, char *control);
 
-/* Makes each connection that is missing, with a new server if it is ours: always for the same
- * image, even if that was renamed or removed.  An error has the server's own words, and is ETXTBSY
- * if another program has the image locked; no server is left running then. */
+/*
+ * Makes each connection that is missing.  A server of our own that runs gets all connections anew,
+ * after the requests of the last ones; otherwise one is started: always for the same image, even if
+ * that was renamed or removed.  An error has the server's own words, and is ETXTBSY if another
+ * program has the image locked; no server is left running then.
+ */
 bool
 upstream_open(struct upstream *upstream, GError **error);
 
@@ -33,9 +36,9 @@ upstream_swap_image(struct upstream *upstream, struct upstream *other);
 void
 upstream_pass_output(struct upstream *upstream);
 
-/* Whether our server has ended, or a connection to a remote server; the .fd of each lost connection
- * is -1 then.  *why: a text that says how (caller frees).  *crashed: the server did not end just
- * because its connections had ended. */
+/* Whether our server has ended, or all of its connections have, or a connection to a remote server;
+ * the .fd of each lost connection is -1 then.  *why: a text that says how (caller frees).
+ * *crashed: the server did not end just because its connections had ended. */
 bool
 upstream_is_lost(struct upstream *upstream, bool *crashed, char **why);
 

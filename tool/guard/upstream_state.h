@@ -29,7 +29,9 @@ struct upstream {
 	bool renamed;     /* `place` is no longer the image's name, and that was logged */
 	char *control;    /* path of the server's control socket; NULL if remote */
 	struct server_process server; /* if not remote */
-	struct proxies proxies;       /* if remote, and a proxy encrypts */
+	int supply; /* over which that server gets connections, tool/server/server_supply.h; -1: it
+		       has ended, or is another server */
+	struct proxies proxies; /* if remote, and a proxy encrypts */
 	struct upstream_connection
 		*connections; /* as many as planned; lost if .fd is -1 and .unseen is false */
 	/* If remote: the servers that the URI names, the one in use, or the last one that was, and

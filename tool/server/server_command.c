@@ -42,8 +42,7 @@ is_foreign(const struct server_command *command, const char *option)
 static void
 add_nbdloopd(GStrvBuilder *words, const struct server_command *command)
 {
-	for (unsigned int i = 0; i < command->sockets; i++)
-		add_word(words, "--fd=%u", SERVER_FIRST_SOCKET + i);
+	add_word(words, "--fd-from=%u", SERVER_SOCKET);
 	if (command->control)
 		add_word(words, "--control=%s", command->control);
 	add_word(words, "--direct-io=%s", command->direct_io);

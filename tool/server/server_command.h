@@ -9,17 +9,15 @@
 #include <stdbool.h>
 
 enum server_kind {
-	SERVER_NBDLOOPD, /* inherits connected sockets */
+	SERVER_NBDLOOPD, /* inherits a socket of tool/server/server_supply.h */
 	SERVER_NBDKIT,   /* inherits a listening socket, and ends with its last client */
 };
 
-/* The descriptor of the first socket in the server, the same as of sd_listen_fds(3); the others
- * follow. */
-#define SERVER_FIRST_SOCKET 3
+/* The descriptor of that socket in the server, the same as of the first one of sd_listen_fds(3). */
+#define SERVER_SOCKET 3
 
 struct server_command {
 	enum server_kind kind;
-	unsigned int sockets;                     /* that it inherits */
 	const char *control;                      /* path of its control socket; NULL: none */
 	const char *direct_io;                    /* "on", "off", "auto" */
 	const char *iops_limit, *bandwidth_limit; /* in nbdloopd's form; NULL: none */

@@ -69,18 +69,17 @@ become_server(void *data)
 	sigprocmask(SIG_SETMASK, &blocked, NULL);
 }
 
-/* Listening sockets are announced as systemd does it, which includes the process ID of the server:
+/* A listening socket is announced as systemd does it, which includes the process ID of the server:
  * sd_listen_fds(3). */
 static char **
-make_environment(bool listening, unsigned int count, struct pid_text *text)
+make_environment(bool listening, struct pid_text *text)
 {
-	g_autofree char *number = g_strdup_printf("%u", count);
 	char **environment = g_get_environ();
 
 	text->digits = NULL;
 	if (!listening)
 		return environment;
-	environment = g_environ_setenv(environment, "LISTEN_FDS", number, true);
+	environment = g_environ_setenv(environment, "LISTEN_FDS", "1", true);
 	environment = g_environ_setenv(environment, "LISTEN_PID", PID_ROOM, true);
 	for (char **at = environment; !text->digits; at++) {
 		if (g_str_has_prefix(*at, "LISTEN_PID="))
@@ -90,22 +89,20 @@ make_environment(bool listening, unsigned int count, struct pid_text *text)
 }
 
 bool
-server_process_start(struct server_process *server, char **words, const int *sockets,
-		     unsigned int count, bool listening, GError **error)
+server_process_start(struct server_process *server, char **words, int socket, bool listening,
+		     GError **error)
 {
+	static const int target = SERVER_SOCKET;
 	struct pid_text text;
-	g_auto(GStrv) environment = make_environment(listening, count, &text);
-	g_autofree int *targets = g_new(int, count);
+	g_auto(GStrv) environment = make_environment(listening, &text);
 	g_autoptr(GError) why = NULL;
 
-	for (unsigned int i = 0; i < count; i++)
-		targets[i] = (int)(SERVER_FIRST_SOCKET + i);
 	if (!g_spawn_async_with_pipes_and_fds(
 		    "/", (const char *const *)words, (const char *const *)environment,
 		    G_SPAWN_DO_NOT_REAP_CHILD | G_SPAWN_STDOUT_TO_DEV_NULL |
 			    G_SPAWN_FILE_AND_ARGV_ZERO,
-		    become_server, &text, -1, -1, -1, sockets, targets, count, &server->pid, NULL,
-		    NULL, &server->output, &why))
+		    become_server, &text, -1, -1, -1, &socket, &target, socket >= 0, &server->pid,
+		    NULL, NULL, &server->output, &why))
 		return failure(error, ENOENT, "the server %s can't be started: %s", words[0],
 			       why->message);
 	fcntl(server->output, F_SETFL, O_NONBLOCK);
@@ -217,21 +214,7 @@ server_process_fini(struct server_process *server)
 	server_process_init(server);
 }
 
-/* ---- the sockets to it */
-
-static bool
-make_pairs(int *ours, int *theirs, unsigned int count, GError **error)
-{
-	for (unsigned int i = 0; i < count; i++) {
-		int pair[2];
-
-		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-			return failure_errno(error, errno, "the sockets to a server can't be made");
-		ours[i] = pair[0];
-		theirs[i] = pair[1];
-	}
-	return true;
-}
+/* ---- connections to one that takes a listening socket */
 
 static bool
 connect_all(int *ours, const struct sockaddr_un *address, unsigned int count)
@@ -247,12 +230,14 @@ connect_all(int *ours, const struct sockaddr_un *address, unsigned int count)
 
 /* A listening socket, and connections to it.  Only root can reach its path, and it is removed once
  * they are made, so no other process can connect to the server. */
-static bool
-make_listener(int *ours, int *listener, unsigned int count, const char *name, GError **error)
+bool
+server_sockets_make(int *ours, int *listener, unsigned int count, const char *name, GError **error)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	bool made;
 
+	for (unsigned int i = 0; i < count; i++)
+		ours[i] = -1;
 	g_strlcpy(address.sun_path, name, sizeof(address.sun_path));
 	unlink(address.sun_path);
 	*listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -263,17 +248,6 @@ make_listener(int *ours, int *listener, unsigned int count, const char *name, GE
 		failure_errno(error, errno, "the sockets to a server can't be made");
 	unlink(address.sun_path);
 	return made;
-}
-
-bool
-server_sockets_make(int *ours, int *theirs, unsigned int count, const char *name,
-		    unsigned int *given, GError **error)
-{
-	for (unsigned int i = 0; i < count; i++)
-		ours[i] = theirs[i] = -1;
-	*given = name ? 1 : count;
-	return name ? make_listener(ours, theirs, count, name, error)
-		    : make_pairs(ours, theirs, count, error);
 }
 
 void

@@ -24,14 +24,14 @@ void
 server_process_init(struct server_process *server);
 
 /*
- * Starts the program words[0] (a path), with the other words as its argv[].  It inherits the
- * sockets as descriptors from SERVER_FIRST_SOCKET on; the caller closes its own.  `listening`:
- * announced as systemd does it (sd_listen_fds(3)).  The process gets a session of its own, so that
- * no key of a terminal ends it.
+ * Starts the program words[0] (a path), with the other words as its argv[].  It inherits the socket
+ * as descriptor SERVER_SOCKET; the caller closes its own.  -1: none.  `listening`: announced as
+ * systemd does it (sd_listen_fds(3)).  The process gets a session of its own, so that no key of a
+ * terminal ends it.
  */
 bool
-server_process_start(struct server_process *server, char **words, const int *sockets,
-		     unsigned int count, bool listening, GError **error);
+server_process_start(struct server_process *server, char **words, int socket, bool listening,
+		     GError **error);
 
 /* Passes on all lines that the server has written so far. */
 void
@@ -49,17 +49,15 @@ server_process_end(struct server_process *server, unsigned int patience);
 void
 server_process_fini(struct server_process *server);
 
-/* ---- the sockets between this process and a server that it is about to start */
+/* ---- connections to a server that takes a listening socket */
 
 /*
- * Makes `count` connections: ours[] are the ends of this process; theirs[], of which *given are
- * used, are for the server.  `name`: the path of a listening socket, which no other process can
- * reach before it is removed again; NULL: socket pairs.  After an error, the caller closes those
- * that were made; the others are -1.
+ * Makes `count` connections to the new socket *listener, which is for the server: ours[] are their
+ * ends.  `name`: the socket's path, which no other process can reach before it is removed again.
+ * After an error, the caller closes those that were made; the others are -1.
  */
 bool
-server_sockets_make(int *ours, int *theirs, unsigned int count, const char *name,
-		    unsigned int *given, GError **error);
+server_sockets_make(int *ours, int *listener, unsigned int count, const char *name, GError **error);
 
 /* Closes those that are not -1, and sets them to -1. */
 void

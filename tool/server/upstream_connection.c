@@ -136,11 +136,12 @@ take_all(struct upstream_connection *const *connections, struct negotiations *ne
 
 bool
 upstream_connections_over_sockets(struct upstream_connection *const *connections, const int *fds,
-				  unsigned int count, const struct upstream_pastime *pastime,
-				  GError **error)
+				  unsigned int count, unsigned int limit_ms,
+				  const struct upstream_pastime *pastime, GError **error)
 {
 	const struct negotiation_aim aim = {.export = ""};
-	const struct deadline never = {.end = G_MAXINT64};
+	const struct deadline deadline =
+		limit_ms ? deadline_after(limit_ms) : (struct deadline){.end = G_MAXINT64};
 	struct negotiations negotiations;
 	GError *why = NULL;
 	bool done;
@@ -149,7 +150,7 @@ upstream_connections_over_sockets(struct upstream_connection *const *connections
 	for (; negotiations.begun < count; negotiations.begun++)
 		negotiation_begin(&negotiations.all[negotiations.begun], fds[negotiations.begun],
 				  &aim);
-	done = negotiate_all(&negotiations, &never, pastime, &why);
+	done = negotiate_all(&negotiations, &deadline, pastime, &why);
 	if (done)
 		take_all(connections, &negotiations);
 	else

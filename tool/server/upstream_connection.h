@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Limit for a remote server that is waited for, in milliseconds.  A server that hangs, or vanishes
+/* Limit for a running server that is waited for, in milliseconds.  A server that hangs, or vanishes
  * without closing the connection, would block the caller forever: nothing is in flight whose loss
  * TCP would notice. */
 #define UPSTREAM_LIMIT_MS 30000
@@ -37,11 +37,12 @@ struct upstream_pastime {
 };
 
 /* Negotiates over `count` connected sockets, which it takes over in any case, with the export that
- * has no name.  Waits as long as the server does.  Makes all connections or none. */
+ * has no name.  Takes `limit_ms` at most; 0: waits as long as the server does.  Makes all
+ * connections or none. */
 bool
 upstream_connections_over_sockets(struct upstream_connection *const *connections, const int *fds,
-				  unsigned int count, const struct upstream_pastime *pastime,
-				  GError **error);
+				  unsigned int count, unsigned int limit_ms,
+				  const struct upstream_pastime *pastime, GError **error);
 
 /*
  * Connects `count` times to one server of those that are looked for: to the first that answers,

@@ -44,11 +44,10 @@ assert_words(const struct server_command *command, const char *wanted)
 	ck_assert_str_eq(text, wanted);
 }
 
-START_TEST(nbdloopd_is_given_each_connection)
+START_TEST(nbdloopd_is_given_a_socket_for_connections)
 {
 	const struct server_command command = {
 		.kind = SERVER_NBDLOOPD,
-		.sockets = 2,
 		.control = "/run/c.sock",
 		.direct_io = "auto",
 		.options = options,
@@ -57,7 +56,7 @@ START_TEST(nbdloopd_is_given_each_connection)
 
 	assert_words(
 		&command,
-		"@nbdloopd --fd=3 --fd=4 --control=/run/c.sock --direct-io=auto --sandbox=off --threads=2 --offset=512 --swap "
+		"@nbdloopd --fd-from=3 --control=/run/c.sock --direct-io=auto --sandbox=off --threads=2 --offset=512 --swap "
 		"--read-only -- /srv/-disk.img");
 }
 END_TEST
@@ -66,7 +65,6 @@ START_TEST(nbdkit_is_told_its_own_options_before_the_plugins_keys)
 {
 	const struct server_command command = {
 		.kind = SERVER_NBDKIT,
-		.sockets = 1,
 		.control = "/run/c.sock",
 		.direct_io = "on",
 		.options = options,
@@ -109,8 +107,9 @@ START_TEST(server_in_ceph_takes_the_place_of_another)
 	};
 
 	g_ptr_array_set_size(options, 0);
-	assert_words(&command, "@nbdloopd --direct-io=auto --sandbox=off --ceph-lock=start "
-			       "--ceph-fence=192.0.2.7:0/1+free -- rbd:p/i");
+	assert_words(&command,
+		     "@nbdloopd --fd-from=3 --direct-io=auto --sandbox=off --ceph-lock=start "
+		     "--ceph-fence=192.0.2.7:0/1+free -- rbd:p/i");
 	command.kind = SERVER_NBDKIT;
 	assert_words(&command,
 		     "@nbdkit --foreground --filter=exitlast loop file=rbd:p/i direct-io=auto "
@@ -130,11 +129,12 @@ START_TEST(options_of_an_image_in_ceph_are_not_for_a_file_in_its_place)
 	g_ptr_array_set_size(options, 0);
 	g_ptr_array_add(options, (char *)(uintptr_t) "--ceph-conf=/c");
 	g_ptr_array_add(options, (char *)(uintptr_t) "--cluster-timeout=5");
-	assert_words(&command, "@nbdloopd --direct-io=auto --sandbox=off --ceph-conf=/c "
-			       "--cluster-timeout=5 --ceph-lock=start -- rbd:p/i");
+	assert_words(&command,
+		     "@nbdloopd --fd-from=3 --direct-io=auto --sandbox=off --ceph-conf=/c "
+		     "--cluster-timeout=5 --ceph-lock=start -- rbd:p/i");
 	command.in_ceph = false;
 	command.image = "/disk";
-	assert_words(&command, "@nbdloopd --direct-io=auto --sandbox=off -- /disk");
+	assert_words(&command, "@nbdloopd --fd-from=3 --direct-io=auto --sandbox=off -- /disk");
 	command.kind = SERVER_NBDKIT;
 	assert_words(&command, "@nbdkit --foreground --filter=exitlast loop file=/disk "
 			       "direct-io=auto");
@@ -164,7 +164,7 @@ START_TEST(lines_of_both_servers_are_passed_on_without_names)
 	g_autoptr(GError) error = NULL;
 
 	server_process_init(&server);
-	ck_assert(server_process_start(&server, words, NULL, 0, false, &error));
+	ck_assert(server_process_start(&server, words, -1, false, &error));
 	server_process_end(&server, 10000);
 	server_process_listen(&server, hear, heard);
 	server_process_fini(&server);
@@ -187,7 +187,7 @@ START_TEST(listening_socket_is_told_as_systemd_does)
 	g_autoptr(GError) error = NULL;
 
 	server_process_init(&server);
-	ck_assert(server_process_start(&server, words, &listener, 1, true, &error));
+	ck_assert(server_process_start(&server, words, listener, true, &error));
 	server_process_end(&server, 10000);
 	server_process_listen(&server, hear, heard);
 	server_process_fini(&server);
@@ -201,7 +201,7 @@ main(void)
 {
 	const struct suite_row cases[] = {
 		{.name = "told", .begin = begin, .end = end},
-		{.test = nbdloopd_is_given_each_connection},
+		{.test = nbdloopd_is_given_a_socket_for_connections},
 		{.test = nbdkit_is_told_its_own_options_before_the_plugins_keys},
 		{.test = image_that_became_read_only_is_told_so},
 		{.test = server_in_ceph_takes_the_place_of_another},

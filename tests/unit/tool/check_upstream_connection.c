@@ -75,7 +75,7 @@ connect_sockets(GError **error)
 		served[i] = pair[1];
 	}
 	ck_assert_int_eq(pthread_create(&thread, NULL, serve_sockets, NULL), 0);
-	done = upstream_connections_over_sockets(all, ours, COUNT, NULL, error);
+	done = upstream_connections_over_sockets(all, ours, COUNT, 0, NULL, error);
 	pthread_join(thread, NULL);
 	return done;
 }
