@@ -13,6 +13,15 @@ detach_left_over()
 }
 on_exit detach_left_over
 
+# --swap=raise raises the kernel's reserve of memory for good; the claims after this one find it as
+# it was.
+read -r reserve_before </proc/sys/vm/min_free_kbytes
+put_reserve_back()
+{
+	[ "$(</proc/sys/vm/min_free_kbytes)" = "$reserve_before" ] || echo "$reserve_before" >/proc/sys/vm/min_free_kbytes
+}
+on_exit put_reserve_back
+
 # Sets $device to the attached device. Warnings are in $dir/attach.log.
 nbdloop_attach() # [OPTION...] IMAGE|URI [DEVICE]
 {

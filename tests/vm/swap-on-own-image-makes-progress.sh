@@ -28,7 +28,7 @@ image=$dir/swap.img
 group=/sys/fs/cgroup/server
 hog=$(dirname "$0")/memory_hog.py
 reserve=/proc/sys/vm/min_free_kbytes
-booted=$(cat $reserve)
+booted=$reserve_before
 
 # Prints a counter of pages since the boot.
 vmstat() # NAME
