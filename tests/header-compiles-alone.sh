@@ -6,6 +6,7 @@ set -eu
 cd "$top_srcdir"
 headers=$(find common control engine fuzz nbd plugins server tests tool -name '*.h' 2>/dev/null | sort)
 test -n "$headers" || { echo "no headers in $PWD" >&2; exit 1; }
+tree=(-I"$top_srcdir" -I"$top_builddir" -include "$top_builddir/config.h")
 failed=0
 for header in $headers; do
 	case $header in
@@ -16,7 +17,7 @@ for header in $headers; do
 	esac
 	# shellcheck disable=SC2086 # several flags
 	printf '#include "%s"\n#include "%s"\n' "$header" "$header" |
-		$CC $HEADER_FLAGS -Werror -fsyntax-only -x c - || {
+		$CC "${tree[@]}" $HEADER_FLAGS -Werror -fsyntax-only -x c - || {
 		echo "$header does not compile alone" >&2
 		failed=1
 	}

@@ -313,6 +313,8 @@ attach_loop() # FILE [LOSETUP-OPTION...]
 	loop_device=$(losetup --find --show "$@" "$file" 2>"$dir/losetup.log") ||
 		skip "no loop device can be had here: $(cat "$dir/losetup.log")"
 	loop_devices[$loop_device]=1
+	# Its last user may have left it otherwise.
+	[[ " $* " =~ \ (-r|--read-only)\  ]] || blockdev --setrw "$loop_device"
 }
 
 # The kernel releases the file when the last user closes the device, and a test that runs at the

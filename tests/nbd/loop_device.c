@@ -7,6 +7,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/loop.h>
 #include <sched.h>
 #include <stdio.h>
@@ -49,6 +50,9 @@ attach_free_device(int control, struct loop_device *device, const struct loop_co
 	if (fd < 0)
 		return -errno;
 	if (ioctl(fd, LOOP_CONFIGURE, config) != 0)
+		return -errno;
+	/* The device's last user may have left it read-only (blockdev --setro). */
+	if (!(config->info.lo_flags & LO_FLAGS_READ_ONLY) && ioctl(fd, BLKROSET, &(int){0}) != 0)
 		return -errno;
 	device->fd = steal_fd(&fd);
 	return 0;

@@ -36,11 +36,12 @@ because() # REGEX
 	grep -qE -- "^ocf-exit-reason:.*$1" "$dir/agent.log" || fail "the agent doesn't give the reason: $1"
 }
 
-# Whether a process has not ended; nobody may wait for a child of the agent. As long as threads of it
-# end, its first one may be a zombie.
+# Whether a process has not ended; nobody may wait for a child of the agent. While its other threads
+# end, the first one may be a zombie.
 runs() # PID
 {
-	grep -q '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status" 2>/dev/null || [ "$(find "/proc/$1/task" -mindepth 1 -maxdepth 1 2>/dev/null | wc -l)" -gt 1 ]
+	grep -q '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status" 2>/dev/null ||
+		[ "$(find "/proc/$1/task" -mindepth 1 -maxdepth 1 2>/dev/null | wc -l)" -gt 1 ]
 }
 
 agent_stops()

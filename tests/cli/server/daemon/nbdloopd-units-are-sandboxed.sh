@@ -9,10 +9,11 @@ require systemd-analyze
 units=$top_builddir/server/systemd
 source=$top_srcdir/server/systemd
 cp "$source/nbdloopd.socket" "$dir/"
-# Where it is not installed yet.
+# Where it is not installed yet, by a name without blanks.
+ln -s "$top_builddir/server/nbdloopd" "$dir/nbdloopd"
 for unit in nbdloopd nbdloopd@; do
-	sed "s|^\(Exec[A-Z][a-z]*\)=[^ ]*/nbdloopd|\1=$top_builddir/server/nbdloopd|" "$units/$unit.service" >"$dir/$unit.service"
-	grep -q "^ExecStart=$top_builddir/server/nbdloopd --config=" "$dir/$unit.service" || fail "$unit starts something else"
+	sed "s|^\(Exec[A-Z][a-z]*\)=[^ ]*/nbdloopd|\1=$dir/nbdloopd|" "$units/$unit.service" >"$dir/$unit.service"
+	grep -q "^ExecStart=$dir/nbdloopd --config=" "$dir/$unit.service" || fail "$unit starts something else"
 done
 
 is_safe() # UNIT
