@@ -3,7 +3,8 @@
 # When one of two connections to nbdloop's own server doesn't answer a request in time, the kernel
 # gives that connection up. The program that waits for the request sees no error, and soon the
 # device has both connections again, to the same server: it completes what was in flight, and stays.
-# So it does with a device's only connection.
+# So it does with a device's only connection. A server that then doesn't answer on the next one is
+# replaced.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -34,6 +35,11 @@ has_connections_again() # COUNT
 	done
 }
 
+has_no_connection()
+{
+	[ "$(connections)" = 0 ]
+}
+
 expect_equal "connections" 2 "$(connections)"
 kill -STOP "$server"
 spawn reader dd if="$device" of="$dir/read" bs=4096 count=1 iflag=direct
@@ -62,7 +68,18 @@ end_process reader
 expect_equal "status of the read" 0 "$end_status"
 quietly cmp "$image" "$device"
 expect_equal "the server" "$server" "$(server_pid "$device")"
-# The guard watches it as before.
+# It has told the guard that it is idle, and hangs.
+guard=$(ps -o ppid= -p "$server" | tr -d ' ')
+kill -STOP "$guard"
+quietly "$python" "$(dirname "$0")/lose_connections.py" "$server" 1
+wait_until "the server has no connection" has_no_connection
+kill -STOP "$server"
+kill -CONT "$guard"
+drop_cache "$device"
+quietly cmp "$image" "$device"
+[ "$(server_pid "$device")" != "$server" ] || fail "it is the same server"
+# The guard watches the next one as before.
+server=$(server_pid "$device")
 kill -KILL "$server"
 drop_cache "$device"
 quietly cmp "$image" "$device"

@@ -153,6 +153,8 @@ upstream_connections_over_sockets(struct upstream_connection *const *connections
 	done = negotiate_all(&negotiations, &deadline, pastime, &why);
 	if (done)
 		take_all(connections, &negotiations);
+	else if (failure_is(why, ETIMEDOUT))
+		g_propagate_error(error, why);
 	else
 		g_propagate_prefixed_error(error, why, "the server ended the negotiation: ");
 	negotiations_fini(&negotiations);

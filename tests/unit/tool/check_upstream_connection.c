@@ -96,6 +96,22 @@ START_TEST(all_connections_are_negotiated_at_once)
 }
 END_TEST
 
+START_TEST(server_that_hangs_is_given_up_after_the_limit)
+{
+	GError *error = NULL;
+	int pair[2];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	ck_assert(!upstream_connections_over_sockets(all, &pair[0], 1, 1000, NULL, &error));
+	ck_assert_str_eq(error->message, "the server hasn't answered for 1 seconds");
+	g_error_free(error);
+	ck_assert_int_eq(connections[0].fd, -1);
+	/* Ours is closed. */
+	ck_assert_int_eq(read(pair[1], &(char){0}, 1), 0);
+	close(pair[1]);
+}
+END_TEST
+
 START_TEST(one_that_is_lost_leaves_none)
 {
 	GError *error = NULL;
@@ -307,6 +323,7 @@ main(void)
 	const struct suite_row cases[] = {
 		{.name = "sockets", .begin = begin},
 		{.test = all_connections_are_negotiated_at_once},
+		{.test = server_that_hangs_is_given_up_after_the_limit},
 		{.test = one_that_is_lost_leaves_none},
 		{.name = "uri", .begin = begin_listening, .end = end_listening},
 		{.test = several_connections_go_to_one_server},
