@@ -33,7 +33,13 @@ struct backing {
 	bool compressed; /* the file system says so: what it compresses goes through the page
 			  * cache, also with direct I/O */
 	bool in_memory;  /* a file of tmpfs or ramfs: no call waits for a disk */
-	dev_t device;    /* st_dev of a file, st_rdev of a block device */
+	/* The part of the image that was claimed last. */
+	struct {
+		uint64_t start, end; /* in bytes; both 0: there was no claim yet */
+		bool writable;       /* some clients may write to it */
+		bool used;           /* the kernel used it already, and may go on */
+	} part;
+	dev_t device; /* st_dev of a file, st_rdev of a block device */
 	ino_t inode;
 	unsigned int block_size;    /* in bytes; block device: its logical block size; file: 1 */
 	unsigned int cache_block;   /* file: unit that the page cache reads and writes back as a

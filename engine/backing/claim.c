@@ -89,33 +89,57 @@ warn(const struct backing *backing, bool writable, const char *use)
 			    backing->path, use);
 }
 
-int
-claim_take(struct backing *backing, const struct image_config *config, const struct lock_part *part,
-	   bool writable, bool locked, char **error)
+/* Whether the kernel may write to the claimed part, or relies on that nobody else does. */
+static bool
+is_used(const struct backing *backing, struct image_use *use)
 {
 	const struct image_part served = {
 		.device = backing->device,
 		.inode = backing->inode,
-		.offset = part->start,
-		.end = part->end,
+		.offset = backing->part.start,
+		.end = backing->part.end,
 	};
+
+	return image_use_find("", &served, use) &&
+	       (use->writes || (use->held && backing->part.writable));
+}
+
+void
+claim_look(const struct backing *backing, char trouble[BACKING_TROUBLE])
+{
+	struct image_use use;
+
+	trouble[0] = '\0';
+	if (!backing->part.end || backing->part.used || !is_used(backing, &use))
+		return;
+	snprintf(trouble, BACKING_TROUBLE, "%.150s: %s", use.text,
+		 backing->part.writable ? "end that, or the image may be damaged"
+					: "what clients read may not fit together");
+}
+
+int
+claim_take(struct backing *backing, const struct image_config *config, const struct lock_part *part,
+	   bool writable, bool locked, char **error)
+{
 	bool force = config->force == TRISTATE_ON;
 	char obstacle[REASON_MAX];
 	struct image_use use;
-	bool used;
 
+	backing->part.start = part->start;
+	backing->part.end = part->end;
+	backing->part.writable = writable;
 	/* Force would not help: each write would fail. */
 	if (writable && obstacle_find(backing, obstacle))
 		return error_set(
 			error, -EBUSY,
 			"%s: not served writable, because %s; until then, serve it read-only",
 			backing->path, obstacle);
-	used = image_use_find("", &served, &use) && (use.writes || (use.held && writable));
-	if (used && writable && !force)
+	backing->part.used = is_used(backing, &use);
+	if (backing->part.used && writable && !force)
 		return refuse_writing(backing, use.text, error);
-	if (used)
+	if (backing->part.used)
 		warn(backing, writable, use.text);
-	if (used || !writable || !backing->block_device || backing->claimed)
+	if (backing->part.used || !writable || !backing->block_device || backing->claimed)
 		return 0;
 	if (claim_patiently(backing, config, locked) != -EBUSY)
 		return 0;

@@ -8,6 +8,7 @@
 #define ENGINE_BACKING_CLAIM_H
 
 #include "engine/backing/backing.h"
+#include "engine/backing/kind.h"
 #include "engine/backing/lock.h"
 
 #include <stdbool.h>
@@ -22,6 +23,11 @@
 int
 claim_take(struct backing *backing, const struct image_config *config, const struct lock_part *part,
 	   bool writable, bool locked, char **error);
+
+/* Says how the kernel uses the claimed part, if it has begun that since then, and the claim would
+ * have refused or warned of it; else "". */
+void
+claim_look(const struct backing *backing, char trouble[BACKING_TROUBLE]);
 
 /* Releases the claim. May be called again, or without a claim. */
 void

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/backing/file_look.h"
 
+#include "engine/backing/claim.h"
 #include "engine/backing/obstacle.h"
 
 #include <errno.h>
@@ -89,4 +90,6 @@ file_look(const struct backing *backing, struct backing_look *look)
 		return;
 	if (backing->writable && obstacle_find(backing, reason))
 		snprintf(look->trouble, BACKING_TROUBLE, "writes fail, because %s", reason);
+	else
+		claim_look(backing, look->trouble);
 }

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # At SIGHUP and when a client connects, the log says what became of a block device that is served:
 # its name leads to another device, it has another medium, it is read-only.  A loop device that is
-# detached meanwhile stays as it is.  A file system that an error has made read-only is told, too,
-# and images on it are read-only.
+# detached meanwhile stays as it is.  So the log says that a loop device was made of an image, and
+# that an error has made a file system read-only, whose images are read-only then.
 . "$(dirname "$0")/../../../lib/functions.sh"
 
 require_root "loop devices and mounts"
 require losetup mke2fs blockdev
 require_python_nbd
-for name in one two three; do
+for name in one two three four; do
 	truncate -s 1M "$dir/$name.img"
 done
 
@@ -82,6 +82,25 @@ reject_log "gone"
 stop_server
 wait_until "the loop device is detached" has_no_file "$first"
 unset "loop_devices[$first]"
+
+# ---- loop devices that are made of images
+truncate -s 2M "$dir/halves.img"
+start_nbdloopd --export "whole=$dir/one.img" --export "half=$dir/halves.img,sizelimit=1M" \
+	--export "reader=$dir/four.img,read-only=on"
+attach_loop "$dir/one.img"
+third=$loop_device
+attach_loop "$dir/halves.img" --offset 1M
+other_half=$loop_device
+attach_loop "$dir/four.img"
+hup
+awaits_log "warning: $dir/one\.img: $third is made of it: end that, or the image may be damaged"
+awaits_log "warning: $dir/four\.img: $loop_device is made of it: what clients read may not fit together"
+reject_log "halves\.img: .* is made of it"
+detach_loop "$third"
+detach_loop "$other_half"
+expect_equal "a write" "" "$(write_once whole)"
+expect_log "$dir/one\.img: no longer so: $third is made of it"
+stop_server
 
 # ---- a file system
 quietly mke2fs -q -t ext4 "$dir/fs.img" 16M
