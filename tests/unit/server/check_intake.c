@@ -13,6 +13,7 @@
 #include "tests/unit/server/one_worker.h"
 
 #include <check.h>
+#include <errno.h>
 #include <string.h>
 
 #define KIB  1024u
@@ -82,6 +83,42 @@ START_TEST(each_merged_read_gets_its_own_bytes)
 		offset += lengths[i];
 	}
 	ck_assert_uint_eq(fake_count(&disk.fake, CHUNK_READ), 1);
+	end();
+}
+END_TEST
+
+static void
+assert_counted(unsigned int op, uint64_t requests, uint64_t bytes, uint64_t errors)
+{
+	struct traffic_sum sum;
+
+	worker_traffic(&sum);
+	ck_assert_uint_eq(sum.requests[op], requests);
+	ck_assert_uint_eq(sum.bytes[op], bytes);
+	ck_assert_uint_eq(sum.errors[op], errors);
+}
+
+START_TEST(merged_requests_are_counted_one_by_one)
+{
+	begin(_i);
+	for (unsigned int i = 0; i < 4; i++)
+		client_say_write(&client, 0, i, i * PAGE, PAGE, 10 + i, true);
+	client_send(&client);
+	for (unsigned int i = 0; i < 4; i++)
+		client_expect(&client, i, 0);
+	ck_assert_uint_eq(fake_count(&disk.fake, CHUNK_WRITE), 1);
+	assert_counted(IO_WRITE, 4, 4 * PAGE, 0);
+
+	fake_fault(&disk.fake, CHUNK_READ, 0, 1, -EIO);
+	fake_fault(&disk.fake, CHUNK_READ, 0, 1, -EIO);
+	for (unsigned int i = 0; i < 3; i++)
+		client_say_request(&client, NBD_CMD_READ, 0, i, i * PAGE, PAGE);
+	client_send(&client);
+	client_expect(&client, 0, NBD_EIO);
+	client_expect_read(&client, 1, PAGE, PAGE);
+	client_expect_read(&client, 2, 2 * PAGE, PAGE);
+	assert_counted(IO_READ, 3, 2 * PAGE, 1);
+	assert_counted(IO_WRITE, 4, 4 * PAGE, 0);
 	end();
 }
 END_TEST
@@ -353,6 +390,7 @@ main(void)
 		{.name = "merging", .begin = worker_prepare},
 		{.test = adjacent_writes_of_a_batch_are_one_operation, .last = ways},
 		{.test = each_merged_read_gets_its_own_bytes, .last = ways},
+		{.test = merged_requests_are_counted_one_by_one, .last = ways},
 		{.test = requests_that_differ_are_not_merged, .last = ways},
 		{.test = gap_or_step_back_ends_a_merge, .last = ways},
 		{.test = merge_has_128_KiB_at_most, .last = ways},

@@ -143,12 +143,18 @@ worker_take(int fd)
 	ck_assert_int_eq(worker_give(&the_worker, fd, identity), 0);
 }
 
+void
+worker_traffic(struct traffic_sum *sum)
+{
+	traffic_sum(the_export.traffic, 1, sum);
+}
+
 unsigned int
 worker_requests(void)
 {
 	struct traffic_sum sum;
 
-	traffic_sum(the_export.traffic, 1, &sum);
+	worker_traffic(&sum);
 	return (unsigned int)sum.under_way;
 }
 

@@ -8,6 +8,7 @@
 #define TESTS_UNIT_SERVER_ONE_WORKER_H
 
 #include "server/serve/offer.h"
+#include "server/serve/traffic.h"
 #include "server/serve/worker.h"
 #include "tests/unit/fake_image.h"
 
@@ -57,5 +58,9 @@ worker_catch_up(void);
 /* Requests that are under way. */
 unsigned int
 worker_requests(void);
+
+/* What the worker has answered. */
+void
+worker_traffic(struct traffic_sum *sum);
 
 #endif
