@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/prctl.h>
 
 int
 thread_start(pthread_t *thread, void *(*run)(void *data), void *data)
@@ -42,7 +43,7 @@ thread_condition_init(pthread_cond_t *condition)
 }
 
 static void (*_Atomic confinement)(enum thread_kind kind);
-static _Thread_local bool confined;
+static _Thread_local bool named, confined;
 
 void
 thread_set_confinement(void (*confine)(enum thread_kind kind))
@@ -50,11 +51,31 @@ thread_set_confinement(void (*confine)(enum thread_kind kind))
 	atomic_store(&confinement, confine);
 }
 
+/* The names that `top -H' shows, of up to 15 bytes. */
+static const char *const names[THREAD_KINDS] = {
+	[THREAD_LOOP] = "loop",
+	[THREAD_HELPER] = "helper",
+	[THREAD_RECORDER] = "recorder",
+	[THREAD_SWEEPER] = "sweeper",
+	[THREAD_HANDSHAKES] = "handshakes",
+	[THREAD_HTTP] = "http",
+	[THREAD_RINGS] = "rings",
+};
+
+void
+thread_set_name(enum thread_kind kind)
+{
+	prctl(PR_SET_NAME, names[kind], 0, 0, 0);
+}
+
 void
 thread_confine(enum thread_kind kind)
 {
 	void (*confine)(enum thread_kind kind) = atomic_load(&confinement);
 
+	if (!named)
+		thread_set_name(kind);
+	named = true;
 	if (!confine || confined)
 		return;
 	confined = true;

@@ -38,9 +38,13 @@ enum thread_kind {
 void
 thread_set_confinement(void (*confine)(enum thread_kind kind));
 
-/* Confines the calling thread to what its kind needs, if the program has asked for that, and if
- * this has not been done yet. To be called at the thread's start, and, in a thread that may be
- * older than the confinement, before each piece of work. */
+/* Gives the calling thread its kind's name, which tools show. */
+void
+thread_set_name(enum thread_kind kind);
+
+/* Gives the calling thread that name, and confines it to what its kind needs, if the program has
+ * asked for that, and if this has not been done yet. To be called at the thread's start, and, in a
+ * thread that may be older than the confinement, before each piece of work. */
 void
 thread_confine(enum thread_kind kind);
 

@@ -36,11 +36,17 @@ wish_init(struct wish *wish, const char *path, mode_t mode, const char *what, ch
 	return 0;
 }
 
+/* The umask is the process's: it forbids more meanwhile, never less. */
 static int
 wish_bind(int fd, const struct wish *wish)
 {
-	return bind(fd, (const struct sockaddr *)&wish->address, sizeof(wish->address)) ? -errno
-											: 0;
+	mode_t before = umask(0777);
+	int r;
+
+	umask(wish->mode ? before | (~wish->mode & 0777) : before);
+	r = bind(fd, (const struct sockaddr *)&wish->address, sizeof(wish->address)) ? -errno : 0;
+	umask(before);
+	return r;
 }
 
 /* Returns 0 if a server listens there, or -errno. */
@@ -99,12 +105,8 @@ listen_at(struct unix_socket *made, const struct wish *wish, char **error)
 {
 	const char *path = wish->address.sun_path, *what = wish->what;
 	struct stat file;
-	int r;
+	int r = wish_bind(made->fd, wish);
 
-	/* Linux gives the file the mode of the unbound socket, less the umask. */
-	if (wish->mode && fchmod(made->fd, wish->mode))
-		return error_set(error, -errno, "%s %s: %s", what, path, strerror(errno));
-	r = wish_bind(made->fd, wish);
 	if (r == -EADDRINUSE) {
 		r = stale_remove(wish, error);
 		if (r < 0)

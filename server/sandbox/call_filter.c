@@ -39,7 +39,7 @@
 static struct sock_fprog programs[FILTERS];
 
 /* Of a kind of thread. */
-#define LISTS_MAX 6
+#define LISTS_MAX 8
 
 /* What a kind of thread does, besides what all do. */
 static const struct {
@@ -55,17 +55,17 @@ static const struct {
 			 true},
 	/* It copies for snapshots by Linux AIO (engine/snapshot/part_reads.h). */
 	[THREAD_HELPER] = {{file_calls, aio_calls, open_calls}, false, false, false},
-	[THREAD_RECORDER] = {{file_calls, aio_calls, ring_calls, open_calls, change_calls},
+	[THREAD_RECORDER] = {{file_calls, aio_calls, ring_calls, open_calls, name_calls},
 			     true,
 			     false,
 			     true},
 	[THREAD_SWEEPER] = {{file_calls, open_calls}, false, false, false},
 	[THREAD_HANDSHAKES] = {{file_calls, socket_calls}, false, false, false},
-	[THREAD_HTTP] = {{file_calls, socket_calls, open_calls}, false, false, false},
+	[THREAD_HTTP] = {{file_calls, socket_calls, accept_calls, open_calls}, false, false, false},
 	/* It is older than the process's filter, and under this one alone. */
 	[THREAD_RINGS] = {{ring_making_calls}, false, false, false},
-	[FILTER_PROCESS] = {{file_calls, socket_calls, aio_calls, ring_calls, open_calls,
-			     change_calls},
+	[FILTER_PROCESS] = {{file_calls, socket_calls, accept_calls, aio_calls, ring_calls,
+			     open_calls, name_calls, change_calls},
 			    true,
 			    true,
 			    true},
@@ -134,7 +134,8 @@ allow_registrations(scmp_filter_ctx filter)
 	return r;
 }
 
-/* Of what listens for clients of snapshots, of name services and the log; not UDP or netlink. */
+/* Of what listens for clients of snapshots, of name services and the log; not UDP or netlink. Other
+ * sockets, of clients and of HTTP, are opened before the sandbox. */
 static int
 allow_unix_sockets(scmp_filter_ctx filter)
 {
@@ -179,9 +180,21 @@ allow_log(scmp_filter_ctx filter)
 	return r < 0 ? r : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(connect), 0);
 }
 
+static bool
+has_sockets(unsigned int kind)
+{
+	for (unsigned int i = 0; i < LISTS_MAX && uses[kind].lists[i]; i++) {
+		if (uses[kind].lists[i] == socket_calls)
+			return true;
+	}
+	return false;
+}
+
 static int
 fill(scmp_filter_ctx filter, unsigned int kind, bool log)
 {
+	/* Of i386 and s390x: one call for all that is done with sockets, with its arguments in
+	 * memory, where no filter sees them. */
 	static const char *const socketcall[] = {"socketcall", NULL};
 	int r = add_list(filter, SCMP_ACT_ALLOW, basic_calls);
 
@@ -197,7 +210,7 @@ fill(scmp_filter_ctx filter, unsigned int kind, bool log)
 		r = allow_unix_sockets(filter);
 	for (unsigned int i = 0; r == 0 && i < LISTS_MAX && uses[kind].lists[i]; i++)
 		r = add_list(filter, SCMP_ACT_ALLOW, uses[kind].lists[i]);
-	if (r == 0)
+	if (r == 0 && (log || has_sockets(kind)))
 		r = add_list(filter, SCMP_ACT_ALLOW, socketcall);
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CACHESTAT, 0);

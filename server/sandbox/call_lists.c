@@ -119,10 +119,12 @@ const char *const file_calls[] = {
 };
 
 const char *const socket_calls[] = {
-	"getpeername", "getsockname", "getsockopt", "recv",       "recvfrom",   "recvmsg",
-	"send",        "sendmmsg",    "sendmsg",    "sendto",     "setsockopt", "shutdown",
-	"accept",      "accept4",     "sendfile",   "sendfile64", NULL,
+	"getpeername", "getsockname", "getsockopt", "recv",       "recvfrom",
+	"recvmsg",     "send",        "sendmmsg",   "sendmsg",    "sendto",
+	"setsockopt",  "shutdown",    "sendfile",   "sendfile64", NULL,
 };
+
+const char *const accept_calls[] = {"accept", "accept4", NULL};
 
 const char *const aio_calls[] = {
 	"io_cancel", "io_destroy", "io_getevents", "io_pgetevents", "io_pgetevents_time64",
@@ -139,44 +141,14 @@ const char *const open_calls[] = {
 	"stat",   "stat64",    "statfs",     "statfs64",  NULL,
 };
 
-/* "socketcall" is of i386 and s390x: one call for all that is done with sockets. */
+const char *const name_calls[] = {
+	"link", "linkat", "rename", "renameat", "renameat2", "unlink", "unlinkat", NULL,
+};
+
 const char *const change_calls[] = {
-	"bind",
-	"capget",
-	"capset",
-	"chmod",
-	"connect",
-	"fchmod",
-	"fchmodat",
-	"getgroups",
-	"getgroups32",
-	"getpriority",
-	"getresgid",
-	"getresgid32",
-	"getresuid",
-	"getresuid32",
-	"getrlimit",
-	"ugetrlimit",
-	"getsid",
-	"link",
-	"linkat",
-	"listen",
-	"memfd_create",
-	"msync",
-	"pipe2",
-	"rename",
-	"renameat",
-	"renameat2",
-	"setpriority",
-	"timerfd_create",
-	"timerfd_gettime",
-	"timerfd_gettime64",
-	"timerfd_settime",
-	"timerfd_settime64",
-	"umask",
-	"unlink",
-	"unlinkat",
-	NULL,
+	"bind",      "capget",      "connect",     "getgroups",   "getgroups32", "getpriority",
+	"getresgid", "getresgid32", "getresuid",   "getresuid32", "getrlimit",   "ugetrlimit",
+	"listen",    "pipe2",       "setpriority", "umask",       NULL,
 };
 
 const char *const deadly_calls[] = {

@@ -16,6 +16,9 @@ extern const char *const file_calls[];
 /* Of sockets that are connected. */
 extern const char *const socket_calls[];
 
+/* Taking clients. */
+extern const char *const accept_calls[];
+
 /* Linux AIO, and io_uring; registrations of a ring are allowed one by one (call_filter.c). */
 extern const char *const aio_calls[];
 extern const char *const ring_calls[];
@@ -26,7 +29,10 @@ extern const char *const ring_making_calls[];
 /* Opening what Landlock lets a thread open, and looking for it. */
 extern const char *const open_calls[];
 
-/* Only at changes of the exports: sockets that listen, and files that get or lose their names. */
+/* Files get or lose their names. */
+extern const char *const name_calls[];
+
+/* Only at changes of the exports: sockets that listen, and facts of the process. */
 extern const char *const change_calls[];
 
 /* What a server never does after its start, but an attacker would. */

@@ -295,6 +295,7 @@ confine_maker(void)
 {
 	int r = call_filter_enter(THREAD_RINGS);
 
+	thread_set_name(THREAD_RINGS);
 	if (r < 0)
 		report_unconfined(r);
 }

@@ -23,9 +23,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *const *const lists[] = {basic_calls,  file_calls,   socket_calls,
-					   aio_calls,    ring_calls,   open_calls,
-					   change_calls, deadly_calls, ring_making_calls};
+static const char *const *const lists[] = {
+	basic_calls, file_calls, socket_calls, accept_calls, aio_calls,        ring_calls,
+	open_calls,  name_calls, change_calls, deadly_calls, ring_making_calls};
 
 #define LISTS (sizeof(lists) / sizeof(lists[0]))
 
