@@ -78,7 +78,7 @@ keeps_files() # FILE-SYSTEM TRANSPORT BLOCK-SIZE CONNECTIONS ENGINE
 }
 
 # The runs of both kernels together cover everything.
-if [ "$VM_SERIES" = 6.1 ]; then
+if [ "$VM_LINUX" = 6.1 ]; then
 	keeps_files ext4 unix 512 4 io_uring
 	keeps_files xfs tcp 512 1 threads
 	keeps_files btrfs unix 4096 1 aio

@@ -218,13 +218,13 @@ each_engine direct
 engine=auto
 # Behaviour that depends only on the server is tested on one of the kernels, a file on the older, a
 # device on the newer.
-if [ "$VM_SERIES" = 6.1 ]; then
+if [ "$VM_LINUX" = 6.1 ]; then
 	only_writes_fail lost
 	buffered
 fi
 umount "$dir/disk"
 quietly fsck.ext4 -fn /dev/mapper/disk
-[ "$VM_SERIES" != 6.1 ] || exit 0
+[ "$VM_LINUX" != 6.1 ] || exit 0
 
 image=/dev/mapper/disk
 find_bad

@@ -5,12 +5,14 @@
 #	. "$(dirname "$0")/functions.sh"
 #
 # The functions of tests/lib/functions.sh, and those that need a kernel with an NBD client.  $dir is
-# on the guest's NVMe drive.  Also set: VM_SERIES (6.1 or 6.12), VM_BOOT (1, or 2 in the second
-# boot), VM_SERVER (what start_server starts).
+# on the guest's first drive.  Also set: VM_SERIES (6.1, 6.12 or uml), VM_LINUX (6.1
+# or 6.12), VM_BOOT (1, or 2 in the second boot), VM_SERVER (what start_server starts).
 
 # Under emulation everything takes several times as long.
-NBDLOOP_TIME_FACTOR=$((${NBDLOOP_TIME_FACTOR:-1} * 6))
-# On the newer kernel, tests that concern each engine run with all of them.
+emulation=6
+[ "$VM_SERIES" != uml ] || emulation=1
+NBDLOOP_TIME_FACTOR=$((${NBDLOOP_TIME_FACTOR:-1} * emulation))
+# Emulated, tests that concern each engine run with all of them on the newer kernel only.
 [ "$VM_SERIES" != 6.1 ] || LOOP_ENGINES=${LOOP_ENGINES:-io_uring}
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/functions.sh"
 server_program=$VM_SERVER
@@ -160,6 +162,10 @@ change_mapped() # NAME TABLE
 drive_device() # NUMBER
 {
 	local serial
+	if [ "$VM_SERIES" = uml ]; then
+		printf '/dev/ubd%b\n' "\\x$((61 + $1))"
+		return
+	fi
 	serial=$(grep -lxE "drive$1 *" /sys/block/nvme*/device/serial) || fail "there is no drive $1"
 	echo "/dev/$(cut -d / -f 4 <<<"$serial")"
 }

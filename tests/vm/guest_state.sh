@@ -20,11 +20,18 @@ machine_state()
 		[ ${#words[@]} -eq 0 ] || printf 'process: %s\n' "${words[*]}"
 	done
 	grep -s . /proc/sys/vm/* /proc/sys/kernel/{core_pattern,hung_task_timeout_secs,printk,watchdog_thresh} \
-		/sys/block/nvme*/queue/*
+		/sys/block/{nvme,ubd}*/queue/*
 	# /run/layer has the changed files of the root directory; quickstart's own log is one.
 	find /run /run/layer -xdev \( -path /run/vm -o -path /run/disk -o -path /run/state \) -prune -o \
 		! -type d ! -path '*/build/prepare.log' -printf 'file: %p, %s bytes\n'
 } 2>/dev/null
+
+# Whether it is none, or has the file system of /run/disk.
+is_no_other_drive() # /sys/block/NAME
+{
+	[ ! -e "$1" ] || [ "$1" = /sys/block/ubda ] ||
+		grep -qsE '^disk *$' "$1/device/serial"
+}
 
 # Puts back what a claim need not put back itself: it empties the disk and the other drives, and
 # unloads the drivers of devices, so that the next claim finds them as after the start.
@@ -39,8 +46,8 @@ put_back()
 		done
 	done
 	find /run/disk -xdev -mindepth 1 -maxdepth 1 ! -name lost+found -exec chattr -R -i {} + -exec rm -rf {} + 2>/dev/null
-	for drive in /sys/block/nvme*; do
-		grep -qE '^disk *$' "$drive/device/serial" ||
+	for drive in /sys/block/{nvme,ubd}*; do
+		is_no_other_drive "$drive" ||
 			blkdiscard --force "/dev/${drive##*/}" 2>/dev/null || echo "not emptied: $drive"
 	done
 	return 0

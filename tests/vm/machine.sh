@@ -5,11 +5,15 @@
 #
 #	share/       the guest's /run/vm: the claim to run, and its result
 #	*.raw        its drives
-#	out console  what the guest's channel "log" and its serial line have said since the start
-#	qemu pid     QEMU's messages and process
-#	ended        QEMU's exit status, as soon as it has ended
+#	out console  what the claims and the kernel have said since the start
+#	says pid     the machine's own messages, and its process
+#	ended        its exit status, as soon as it has ended
 #	description  the claims that may use it (see machine_take); claims: those that have
 #	lock         held by the claim that uses it
+#
+# There are two kinds: the emulated machine of qemu.sh, and the process of uml.sh. Each of these
+# files has first_modules, which the guest needs for its root directory, machine_programs, which are
+# needed here, machine_run, which runs until the machine ends, and machine_kill.
 #
 # tests/vm/run sets: series, kernel, memory, disk, drives, nvme, kernel_arguments, host, and
 # description, which tells all of them but the last: such a machine has only one claim.
@@ -67,8 +71,8 @@ machine_make_initramfs()
 	cp "$(command -v busybox)" "$root/bin/busybox"
 	cp "$here/init" "$root/init"
 	cp "$machine/share/environment" "$root/environment"
-	for module in virtio_pci virtio_console 9pnet_virtio 9p overlay; do
-		modprobe -d "$kernel" -S "$release" --show-depends $module
+	for module in "${first_modules[@]}"; do
+		modprobe -d "$kernel" -S "$release" --show-depends "$module"
 	done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | awk '!seen[$0]++' | while read -r module; do
 		echo "$(basename "${module%.xz}")" >>"$root/modules"
 		case $module in
@@ -83,46 +87,14 @@ machine_make_initramfs()
 # Starts the machine; the claim to run must be in share/environment, since /init reads it, too.
 machine_start()
 {
-	local file name arguments=()
-	for file in "$machine"/*.raw; do
-		name=$(basename "$file" .raw)
-		arguments+=(-drive "if=none,id=$name,format=raw,cache=unsafe,discard=unmap,detect-zeroes=unmap,file=$file"
-			-device "nvme,serial=$name,drive=$name,max_ioqpairs=8")
-	done
-	# The unpacked kernels have few drivers of network cards (tests/vm/kernel).
-	[ -z "$host" ] || arguments+=(-nic user,model=vmxnet3)
 	machine_make_initramfs
 	rm -f "$machine"/{pid,ended}
 	# Nobody waits for the machine's end, and no pipe of this claim is open until then.
 	(
 		status=0
-		machine_emulate "${arguments[@]}" >"$machine/qemu" 2>&1 || status=$?
+		machine_run >"$machine/says" 2>&1 || status=$?
 		echo "$status" >"$machine/ended"
 	) {machine_lock}<&- </dev/null >/dev/null 2>&1 &
-}
-
-# Not what is slow to emulate: five levels of page tables, copies of memory byte by byte.
-# One thread for both processors: with two, QEMU 7.2 may keep its translation of an
-# instruction that the other one is changing, and the kernel, which changes its own (a
-# breakpoint first, in between) for each static key, dies of "Oops: int3".
-# And not the TSC as its clock: on a busy machine the kernel may measure its frequency
-# wrongly, and takes the timer for broken, of which it would die (no_timer_check).
-# Nor random addresses (norandmaps): QEMU would translate the code of a library again for each
-# process that has it at another address. A process starts three times as fast without.
-machine_emulate() # QEMU-OPTION...
-{
-	timeout --kill-after=5 $machine_seconds qemu-system-x86_64 -nodefaults -no-user-config -display none \
-		-machine q35 -accel tcg,thread=single -cpu max,la57=off,erms=off,fsrm=off -smp 2 -m "$memory" -no-reboot \
-		-kernel "$kernel/vmlinuz" -initrd "$machine/initramfs.cpio" -pidfile "$machine/pid" \
-		-append "console=ttyS0 panic=-1 quiet loglevel=4 random.trust_cpu=on mitigations=off audit=0 norandmaps clocksource=hpet no_timer_check $kernel_arguments" \
-		-serial "file:$machine/console" \
-		-device virtio-serial-pci -chardev "file,id=log,path=$machine/out" -device virtserialport,chardev=log,name=log \
-		-device virtio-rng-pci \
-		-fsdev local,id=host,path=/,security_model=passthrough,readonly=on,multidevs=remap \
-		-device virtio-9p-pci,fsdev=host,mount_tag=host \
-		-fsdev "local,id=share,path=$machine/share,security_model=none" \
-		-device virtio-9p-pci,fsdev=share,mount_tag=share \
-		"$@"
 }
 
 # Ends the machine, as a power cut would, and removes its files.
@@ -131,7 +103,7 @@ machine_end()
 	local i
 	for ((i = 0; i < 100; i++)); do
 		[ -e "$machine/pid" ] && [ ! -e "$machine/ended" ] || break
-		kill -KILL "$(<"$machine/pid")" 2>/dev/null || true
+		machine_kill "$(<"$machine/pid")" 2>/dev/null || true
 		sleep 0.1
 	done
 	rm -rf "$machine"

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
+# vm: qemu the next process ID is set (ns_last_pid)
 # vm: limit 900
 # After the guard of a device was killed, list and status say so; nbdloop adopt gives the device
 # another guard, while fio writes and verifies on the device: there is no error, the options of the

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
+# vm: qemu two processors, for whose threads the server locks memory
 # vm: memory 1G
 # When the server of a device for swap space dies, another server is started, although it needs more
 # than half of the memory that is available then, which is a reason to refuse a first server:

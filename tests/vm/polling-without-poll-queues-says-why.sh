@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
+# vm: qemu null_blk
 # Where nothing can be polled, poll=on refuses to start and poll=auto serves without polling, and
 # both say why: a file on an NVMe drive without poll queues, a null_blk device and a loop device
 # without them, a file on Btrfs and a file on an overlay.

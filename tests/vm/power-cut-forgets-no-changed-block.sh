@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
+# vm: qemu time namespaces
 # vm: drive 512M
 # vm: drive 4G
 # vm: drive 512M

@@ -29,7 +29,7 @@ run_suite() # SUITE
 
 # To save time, each kernel runs with one of the servers.
 server=nbdloopd
-[ "$VM_SERIES" != 6.1 ] || server=plugin
+[ "$VM_LINUX" != 6.1 ] || server=plugin
 CK_RUN_CASE="$server, io_uring, direct I/O, polled"
 for suite in "${suites[@]}"; do
 	run_suite "$suite"

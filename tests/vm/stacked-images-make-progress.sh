@@ -55,4 +55,4 @@ stack() # INNER-DIRECT-IO
 
 mark_kernel_log
 # The kernels divide the runs between them, since each run takes long.
-if [ "$VM_SERIES" = 6.1 ]; then stack on; else stack off; fi
+if [ "$VM_LINUX" = 6.1 ]; then stack on; else stack off; fi

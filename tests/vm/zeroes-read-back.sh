@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
+# vm: qemu a kernel whose nbd driver writes zeroes (6.12)
 # Ranges of /dev/nbd0 that are zeroed (blkdiscard -z, and fallocate of a block device, which zeroes
 # or punches a hole) read back as zeroes, on the device and in the image file, and their neighbours
 # are unchanged: sectors within a block, ranges across borders, and one of more than 64 MiB, where
@@ -115,7 +116,7 @@ count_requests()
 # A kernel of 6.12 sends one WRITE_ZEROES for each of the 21 ranges of zero.py.
 expect_requests()
 {
-	case $VM_SERIES in
+	case $VM_LINUX in
 	6.1)
 		expect_equal "requests to zero, of a kernel that has none" 0 "$zeroes"
 		[ "$writes" -ge $(((72 << 20) / (128 << 10))) ] || fail "only $writes writes of zeroes arrived"
@@ -135,7 +136,7 @@ expect_used() # HOLES
 	local seen
 	sync "$image"
 	seen=$(($(blocks_used "$image") / 2048))
-	[ "$VM_SERIES" != 6.1 ] || set -- 0
+	[ "$VM_LINUX" != 6.1 ] || set -- 0
 	[ "$seen" -ge $((112 - $1 - 1)) ] && [ "$seen" -le $((112 - $1 + 1)) ] ||
 		fail "the image uses $seen MiB of its file system, not $((112 - $1))"
 }
@@ -177,7 +178,7 @@ zeroes "$dir" 512 18 engine=io_uring
 zeroes "$dir" 4096 0 engine=aio discard=off
 
 # Without WRITE_ZEROES the kernel sends plain writes, whatever the file system: test it once.
-[ "$VM_SERIES" != 6.1 ] || exit 0
+[ "$VM_LINUX" != 6.1 ] || exit 0
 modprobe loop
 on_other_file_system minix mkfs.minix -3
 zeroes "$dir/mounted" 512 0 engine=threads
