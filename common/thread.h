@@ -21,6 +21,11 @@ thread_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, unsigned int ms);
 void
 thread_condition_init(pthread_cond_t *condition);
 
+/* How many processors this process may use, at least 1: with taskset(1) or in a container, fewer
+ * than the machine has. */
+unsigned int
+thread_processors(void);
+
 /* What a thread does; a program may confine its threads by that. */
 enum thread_kind {
 	THREAD_LOOP,       /* an event loop */

@@ -12,6 +12,7 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/thread.h"
 #include "common/reclaim.h"
 #include "control/control_socket.h"
 #include "engine/backend/choice.h"
@@ -20,7 +21,6 @@
 #include <limits.h>
 #include <malloc.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,14 +103,6 @@ catch_signals(struct server *server)
 		return r;
 	server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	return server->wake < 0 ? -errno : 0;
-}
-
-static unsigned int
-processors(void)
-{
-	cpu_set_t set;
-
-	return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned int)CPU_COUNT(&set) : 1;
 }
 
 static int
@@ -368,7 +360,8 @@ start(struct server *server)
 	r = catch_signals(server);
 	if (r < 0)
 		return log_failure(r, NULL);
-	server->worker_count = server->config->threads ? server->config->threads : processors();
+	server->worker_count =
+		server->config->threads ? server->config->threads : thread_processors();
 	server->workers = aligned_alloc(alignof(struct worker),
 					server->worker_count * sizeof(*server->workers));
 	if (!server->workers)

@@ -7,6 +7,7 @@
 #include "tool/server/proxy.h"
 
 #include "common/log.h"
+#include "common/thread.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -100,7 +101,7 @@ static bool
 start_all(struct proxies *proxies, struct share *share, const int *theirs, const char *place,
 	  GError **error)
 {
-	share->step = MIN(share->count, g_get_num_processors());
+	share->step = MIN(share->count, thread_processors());
 	for (share->first = 0; share->first < share->step; share->first++) {
 		pid_t pid = fork();
 

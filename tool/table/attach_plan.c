@@ -10,6 +10,7 @@
 #include "tool/table/attach_ceph.h"
 
 #include "common/cleanup.h"
+#include "common/thread.h"
 #include "engine/image_config.h"
 #include "server/limit/limits.h"
 
@@ -97,7 +98,7 @@ server_threads(const struct attach_options *options)
 {
 	if (options->threads || options->server != SERVER_NBDLOOPD)
 		return options->threads;
-	return MIN(options->connections, g_get_num_processors());
+	return MIN(options->connections, thread_processors());
 }
 
 static GPtrArray *
