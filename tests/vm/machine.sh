@@ -89,6 +89,7 @@ machine_start()
 {
 	machine_make_initramfs
 	rm -f "$machine"/{pid,ended}
+	: >"$machine/says"
 	# Nobody waits for the machine's end, and no pipe of this claim is open until then.
 	(
 		status=0
@@ -102,8 +103,9 @@ machine_end()
 {
 	local i
 	for ((i = 0; i < 100; i++)); do
-		[ -e "$machine/pid" ] && [ ! -e "$machine/ended" ] || break
-		machine_kill "$(<"$machine/pid")" 2>/dev/null || true
+		[ -e "$machine/says" ] && [ ! -e "$machine/ended" ] || break
+		# It may just have been started.
+		[ ! -e "$machine/pid" ] || machine_kill "$(<"$machine/pid")" 2>/dev/null || true
 		sleep 0.1
 	done
 	rm -rf "$machine"
