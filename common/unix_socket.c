@@ -36,16 +36,18 @@ wish_init(struct wish *wish, const char *path, mode_t mode, const char *what, ch
 	return 0;
 }
 
-/* The umask is the process's: it forbids more meanwhile, never less. */
+/* The kernel gives the file all permissions that the umask does not take away. The umask is the
+ * process's: a file that another thread makes meanwhile gets this mode at most, but never none at
+ * all, with which nobody could open it again. */
 static int
 wish_bind(int fd, const struct wish *wish)
 {
-	mode_t before = umask(0777);
-	int r;
+	mode_t before = wish->mode ? umask(ACCESSPERMS & ~wish->mode) : 0;
+	int r = bind(fd, (const struct sockaddr *)&wish->address, sizeof(wish->address)) ? -errno
+											 : 0;
 
-	umask(wish->mode ? before | (~wish->mode & 0777) : before);
-	r = bind(fd, (const struct sockaddr *)&wish->address, sizeof(wish->address)) ? -errno : 0;
-	umask(before);
+	if (wish->mode)
+		umask(before);
 	return r;
 }
 
