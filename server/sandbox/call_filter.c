@@ -174,10 +174,11 @@ allow_threads(scmp_filter_ctx filter)
 static int
 allow_log(scmp_filter_ctx filter)
 {
+	static const char *const names[] = {"connect", "send", "sendto", NULL};
 	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
 				 SCMP_CMP(0, SCMP_CMP_EQ, AF_UNIX, 0));
 
-	return r < 0 ? r : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(connect), 0);
+	return r < 0 ? r : add_list(filter, SCMP_ACT_ALLOW, names);
 }
 
 static bool

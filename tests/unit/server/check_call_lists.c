@@ -90,6 +90,40 @@ START_TEST(process_is_refused_what_no_thread_needs)
 }
 END_TEST
 
+/* Whether a call that syslog() makes is allowed: it fails for its own reason then. */
+static bool
+is_allowed(long call, long first, long second)
+{
+	return syscall(call, first, second, 0, 0, 0, 0) >= 0 || errno != ENOSYS;
+}
+
+/* Runs in a process of its own, which ends with 0 if the kind of thread can write to the log. */
+static _Noreturn void
+try_syslog(unsigned int kind)
+{
+	const char *reason;
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || call_filters_make(true, &reason) < 0 ||
+	    call_filter_enter(kind) < 0)
+		_exit(2);
+	_exit(is_allowed(SYS_socket, AF_UNIX, SOCK_DGRAM) && is_allowed(SYS_connect, -1, 0) &&
+			      is_allowed(SYS_sendto, -1, 0)
+		      ? 0
+		      : 1);
+}
+
+START_TEST(each_thread_writes_to_syslog)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0)
+		try_syslog((unsigned int)_i);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -98,6 +132,10 @@ main(void)
 		{.test = list_has_the_forms_of_32_bits, .last = LISTS},
 		{.test = process_is_refused_what_no_thread_needs,
 		 .last = sizeof(refused) / sizeof(refused[0]),
+		 .reason = getenv("NBDLOOP_VALGRIND") ? "valgrind makes no filters" : NULL},
+		/* The thread that makes rings, the last kind, has nothing to tell. */
+		{.test = each_thread_writes_to_syslog,
+		 .last = THREAD_RINGS,
 		 .reason = getenv("NBDLOOP_VALGRIND") ? "valgrind makes no filters" : NULL},
 		{0},
 	};
