@@ -46,8 +46,10 @@ client.set_tls_psk_file(sys.argv[1].rpartition("/")[0] + "/keys.psk")
 client.connect_unix(sys.argv[1])
 client.pread(4096, 0)
 END
-	"$python" "$own_python" "$pid" "$srcdir/server/daemon/nbdloopd-threads-make-only-their-calls.txt" >"$dir/calls.log" 2>&1 ||
-		fail "the threads' calls are not those of the table: $(head -n 20 "$dir/calls.log")"
+	status=0
+	"$python" "$own_python" "$pid" "$srcdir/server/daemon/nbdloopd-threads-make-only-their-calls.txt" >"$dir/calls.log" 2>&1 || status=$?
+	[ $status != 77 ] || skip "$(tail -n 1 "$dir/calls.log")"
+	[ $status = 0 ] || fail "the threads' calls are not those of the table: $(head -n 20 "$dir/calls.log")"
 	stop_server
 }
 
