@@ -19,8 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Calls of newer kernels than libseccomp's tables, of all architectures. */
-#define CACHESTAT         451
+/* Of a newer kernel than libseccomp's tables, on all architectures. */
 #define IO_URING_REGISTER 427
 
 /* Which argument of clone() has its flags. */
@@ -39,7 +38,7 @@
 static struct sock_fprog programs[FILTERS];
 
 /* Of a kind of thread. */
-#define LISTS_MAX 8
+#define LISTS_MAX 10
 
 /* What a kind of thread does, besides what all do. */
 static const struct {
@@ -49,23 +48,31 @@ static const struct {
 	bool rings;  /* uses rings that THREAD_RINGS has made */
 } uses[FILTERS] = {
 	/* A loop opens the image anew, through /proc/self/fd, for a context of its own. */
-	[THREAD_LOOP] = {{file_calls, socket_calls, aio_calls, ring_calls, open_calls},
+	[THREAD_LOOP] = {{stream_calls, page_cache_calls, file_calls, socket_calls, aio_calls,
+			  ring_calls, open_calls},
 			 true,
 			 false,
 			 true},
 	/* It copies for snapshots by Linux AIO (engine/snapshot/part_reads.h). */
-	[THREAD_HELPER] = {{file_calls, aio_calls, open_calls}, false, false, false},
-	[THREAD_RECORDER] = {{file_calls, aio_calls, ring_calls, open_calls, name_calls},
-			     true,
+	[THREAD_HELPER] = {{stream_calls, page_cache_calls, file_calls, aio_calls, open_calls},
+			   false,
+			   false,
+			   false},
+	[THREAD_RECORDER] = {{stream_calls, file_calls, open_calls, name_calls},
 			     false,
-			     true},
-	[THREAD_SWEEPER] = {{file_calls, open_calls}, false, false, false},
-	[THREAD_HANDSHAKES] = {{file_calls, socket_calls}, false, false, false},
-	[THREAD_HTTP] = {{file_calls, socket_calls, accept_calls, open_calls}, false, false, false},
+			     false,
+			     false},
+	[THREAD_SWEEPER] = {{stream_calls, page_cache_calls}, false, false, false},
+	[THREAD_HANDSHAKES] = {{stream_calls, socket_calls}, false, false, false},
+	[THREAD_HTTP] = {{stream_calls, page_cache_calls, file_calls, socket_calls, accept_calls,
+			  open_calls},
+			 false,
+			 false,
+			 false},
 	/* It is older than the process's filter, and under this one alone. */
 	[THREAD_RINGS] = {{ring_making_calls}, false, false, false},
-	[FILTER_PROCESS] = {{file_calls, socket_calls, accept_calls, aio_calls, ring_calls,
-			     open_calls, name_calls, change_calls},
+	[FILTER_PROCESS] = {{stream_calls, page_cache_calls, file_calls, socket_calls, accept_calls,
+			     aio_calls, ring_calls, open_calls, name_calls, change_calls},
 			    true,
 			    true,
 			    true},
@@ -205,7 +212,7 @@ fill(scmp_filter_ctx filter, unsigned int kind, bool log)
 		r = allow_threads(filter);
 	if (r == 0 && uses[kind].rings)
 		r = allow_registrations(filter);
-	if (r == 0 && (kind == FILTER_PROCESS || kind == THREAD_RECORDER))
+	if (r == 0 && kind == FILTER_PROCESS)
 		r = allow_own_limits(filter);
 	if (r == 0 && kind == FILTER_PROCESS)
 		r = allow_unix_sockets(filter);
@@ -213,8 +220,6 @@ fill(scmp_filter_ctx filter, unsigned int kind, bool log)
 		r = add_list(filter, SCMP_ACT_ALLOW, uses[kind].lists[i]);
 	if (r == 0 && (log || has_sockets(kind)))
 		r = add_list(filter, SCMP_ACT_ALLOW, socketcall);
-	if (r == 0)
-		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, CACHESTAT, 0);
 	if (r == 0 && (kind == FILTER_PROCESS || kind == THREAD_RINGS))
 		return add_list(filter, SCMP_ACT_KILL_PROCESS, deadly_calls);
 	/* A thread's own filter leaves those to that of the process. */

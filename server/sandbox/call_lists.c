@@ -62,9 +62,19 @@ const char *const basic_calls[] = {
 	NULL,
 };
 
-const char *const file_calls[] = {
+const char *const stream_calls[] = {
+	"close", "fcntl", "fcntl64", "poll",   "ppoll", "ppoll_time64",
+	"read",  "readv", "write",   "writev", NULL,
+};
+
+const char *const page_cache_calls[] = {
 	"arm_fadvise64_64",
-	"close",
+	"fadvise64",
+	"fadvise64_64",
+	NULL,
+};
+
+const char *const file_calls[] = {
 	"copy_file_range",
 	"dup",
 	"dup2",
@@ -75,11 +85,7 @@ const char *const file_calls[] = {
 	"epoll_pwait2",
 	"epoll_wait",
 	"eventfd2",
-	"fadvise64",
-	"fadvise64_64",
 	"fallocate",
-	"fcntl",
-	"fcntl64",
 	"fdatasync",
 	"flock",
 	"fstat",
@@ -95,9 +101,6 @@ const char *const file_calls[] = {
 	"lseek",
 	"mincore",
 	"newfstatat",
-	"poll",
-	"ppoll",
-	"ppoll_time64",
 	"pread64",
 	"preadv",
 	"preadv2",
@@ -106,15 +109,11 @@ const char *const file_calls[] = {
 	"pwrite64",
 	"pwritev",
 	"pwritev2",
-	"read",
 	"readahead",
-	"readv",
 	"select",
 	"statx",
 	"sync_file_range",
 	"sync_file_range2",
-	"write",
-	"writev",
 	NULL,
 };
 
@@ -141,9 +140,7 @@ const char *const open_calls[] = {
 	"stat",   "stat64",    "statfs",     "statfs64",  NULL,
 };
 
-const char *const name_calls[] = {
-	"link", "linkat", "rename", "renameat", "renameat2", "unlink", "unlinkat", NULL,
-};
+const char *const name_calls[] = {"renameat2", "unlink", "unlinkat", NULL};
 
 const char *const change_calls[] = {
 	"bind",      "capget",      "connect",     "getgroups",   "getgroups32", "getpriority",

@@ -10,7 +10,13 @@
 /* What every thread of a C program needs: memory, locks, time, its end. */
 extern const char *const basic_calls[];
 
-/* Of descriptors that are open: transfers, syncs, space, waiting, facts. */
+/* Reading, writing and waiting, of sockets and pipes as well, and of the log. */
+extern const char *const stream_calls[];
+
+/* Advice about pages of files. */
+extern const char *const page_cache_calls[];
+
+/* Of files: transfers, syncs, space, locks, facts; and event loops' waiting. */
 extern const char *const file_calls[];
 
 /* Of sockets that are connected. */

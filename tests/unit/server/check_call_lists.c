@@ -24,8 +24,9 @@
 #include <unistd.h>
 
 static const char *const *const lists[] = {
-	basic_calls, file_calls, socket_calls, accept_calls, aio_calls,        ring_calls,
-	open_calls,  name_calls, change_calls, deadly_calls, ring_making_calls};
+	basic_calls,  stream_calls, page_cache_calls, file_calls, socket_calls,
+	accept_calls, aio_calls,    ring_calls,       open_calls, name_calls,
+	change_calls, deadly_calls, ring_making_calls};
 
 #define LISTS (sizeof(lists) / sizeof(lists[0]))
 
