@@ -143,6 +143,12 @@ wait_until() # WHAT COMMAND [ARGUMENT...]
 	poll_for 20 "$@" || fail "waited 20 seconds in vain: $what"
 }
 
+# Whether a server listens on a unix socket: the file is there a moment before.
+listens() # PATH
+{
+	awk -v path="$1" '$4 == "00010000" && $8 == path { found = 1 } END { exit !found }' /proc/net/unix
+}
+
 process_gone() # PID
 {
 	! kill -0 "$1" 2>/dev/null

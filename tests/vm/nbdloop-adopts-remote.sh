@@ -103,7 +103,7 @@ one_client()
 {
 	rm -f "$sock"
 	spawn one qemu-nbd --persistent --shared=1 --socket="$sock" --format=raw "$image"
-	wait_until "qemu-nbd listens" test -S "$sock"
+	wait_until "qemu-nbd listens" listens "$sock"
 }
 
 restart_one()

@@ -161,7 +161,7 @@ partitioned_image "$dir/ro1.img" 1M
 partitioned_image "$dir/ro2.img" 8M
 truncate -s 64M "$dir/grows.img" "$dir/several.img" "$dir/remote.img"
 spawn remote remote_server
-wait_until "the remote server is there" test -S "$dir/remote.sock"
+wait_until "the remote server is there" listens "$dir/remote.sock"
 nbdloop_attach "--server=$VM_SERVER" -r "$dir/ro1.img" /dev/nbd1
 nbdloop_attach "--server=$VM_SERVER" "$dir/grows.img" /dev/nbd2
 nbdloop_attach "--server=$VM_SERVER" --connections=3 --timeout=5 "$dir/several.img" /dev/nbd3

@@ -27,7 +27,7 @@ slow_nbdkit() # NAME NBDKIT-ARGUMENT...
 	shift
 	rm -f "$sock"
 	spawn "$name" nbdkit -f -U "$sock" -t 1 "$@"
-	wait_until "nbdkit listens" test -S "$sock"
+	wait_until "nbdkit listens" listens "$sock"
 }
 
 blocks_or_none() # FILE
@@ -145,7 +145,7 @@ start_target()
 {
 	rm -f "$dir/target.sock"
 	spawn "$1" nbdkit -f -U "$dir/target.sock" -t 1 "${@:2}"
-	wait_until "the target listens" test -S "$dir/target.sock"
+	wait_until "the target listens" listens "$dir/target.sock"
 }
 changed_blocks()
 {

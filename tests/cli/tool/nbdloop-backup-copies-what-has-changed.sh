@@ -41,7 +41,7 @@ serve() # [BITMAP...]
 	spawn source qemu-storage-daemon --blockdev "driver=file,filename=$disk,node-name=f,read-only=on" \
 		--blockdev driver=qcow2,file=f,node-name=q,read-only=on \
 		--nbd-server "addr.type=unix,addr.path=$sock" --export "$export"
-	wait_until "the source listens" test -S "$sock"
+	wait_until "the source listens" listens "$sock"
 }
 
 unserve()

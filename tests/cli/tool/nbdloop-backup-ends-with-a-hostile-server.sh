@@ -11,7 +11,7 @@ require python3 cmp
 serve() # NAME SIZE ENTRIES
 {
 	spawn "$1" python3 "$own_python" "$dir/$1.sock" "$2" "$3"
-	wait_until "the server $1 listens" test -S "$dir/$1.sock"
+	wait_until "the server $1 listens" listens "$dir/$1.sock"
 }
 
 refused() # NAME REGEX

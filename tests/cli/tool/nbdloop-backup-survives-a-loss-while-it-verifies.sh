@@ -18,7 +18,7 @@ quietly qemu-io -f raw -c 'write -P 7 0 2M' "nbd+unix:///disk?socket=$sock"
 # The copy takes 2 MiB and some answers; so does the comparison with the increment, and then that
 # with the target.
 spawn proxy python3 "$own_python" "$proxy" "$sock" $((5 << 20)) "$dir/cut"
-wait_until "the proxy listens" test -S "$proxy"
+wait_until "the proxy listens" listens "$proxy"
 quietly nbdloop backup --incremental --next-bitmap=$tuesday --verify --force "nbd+unix:///disk?socket=$proxy" "$copy"
 [ -e "$dir/cut" ] || fail "the proxy has cut no connection"
 quietly cmp "$disk" "$copy"

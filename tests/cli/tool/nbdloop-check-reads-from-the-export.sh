@@ -51,7 +51,7 @@ fails "nbd://127.0.0.1:$gone: Connection refused" "nbd://127.0.0.1:$here,127.0.0
 require nbdkit
 rm -f "$sock"
 spawn slow nbdkit -f -U "$sock" --filter=delay memory 1M rdelay=600
-wait_until "nbdkit listens" test -S "$sock"
+wait_until "nbdkit listens" listens "$sock"
 fails '.*: the read was not answered in time' --timeout 1 "nbd+unix:///?socket=$sock"
 end_process slow KILL
 
@@ -59,7 +59,7 @@ end_process slow KILL
 if nbdloop keys --server=localhost --client=alice certificates "$dir/pki" >"$dir/keys.log" 2>&1; then
 	rm -f "$sock"
 	spawn secret nbdkit -f -U "$sock" --tls=require --tls-verify-peer --tls-certificates="$dir/pki" memory 1M
-	wait_until "nbdkit listens" test -S "$sock"
+	wait_until "nbdkit listens" listens "$sock"
 	there="nbds+unix:///?socket=$sock"
 	quietly nbdloop check "$there&tls-certificates=$dir/pki/alice"
 	fails '.*: (TLS: |the server closed the connection in the TLS handshake)' "$there&tls-certificates=$dir/pki"

@@ -8,6 +8,6 @@ require_nbdloop
 require nbdkit
 sock=$dir/slow.sock
 spawn slow nbdkit -f -U "$sock" --filter=delay memory 1M rdelay=300ms
-wait_until "nbdkit listens" test -S "$sock"
+wait_until "nbdkit listens" listens "$sock"
 quietly nbdloop check --timeout 4295 "nbd+unix:///?socket=$sock"
 end_process slow TERM

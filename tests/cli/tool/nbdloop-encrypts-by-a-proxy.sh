@@ -83,7 +83,7 @@ stop_server
 sock=$dir/server.sock
 remote="nbds+unix:///?socket=$sock"
 spawn nbdkit nbdkit -f -U "$sock" --tls=require --tls-verify-peer --tls-certificates="$dir/pki" memory 16M
-wait_until "nbdkit listens" test -S "$sock"
+wait_until "nbdkit listens" listens "$sock"
 start_load tls-certificates="$dir/pki/alice"
 end_load 0
 start_load tls-certificates="$dir/pki/alice"

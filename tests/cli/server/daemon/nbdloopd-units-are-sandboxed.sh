@@ -44,6 +44,6 @@ truncate -s 1M "$dir/disk.img"
 server_files
 sock=$dir/nbd.sock
 spawn server nbdloopd --config="$dir/nbdloopd.conf" --control="$dir/control.sock"
-wait_until "the server listens" test -S "$sock"
+wait_until "the server listens" listens "$sock"
 expect_equal "size of the example's export" 1048576 "$(nbdinfo --size "nbd+unix:///disk?socket=$sock")"
 stop_server

@@ -48,7 +48,7 @@ for content in '' '4194304\n' ' 77 \n' 77; do
 	server=again
 	server_files
 	spawn again nbdloopd -U "$sock" -P "$dir/again.pid" "$image"
-	wait_until "the server listens" test -S "$sock"
+	wait_until "the server listens" listens "$sock"
 	wait_until "its pid is written" grep -qx "$pid" "$dir/again.pid"
 	stop_server
 	[ ! -e "$dir/again.pid" ] || fail "the pid file was left behind"

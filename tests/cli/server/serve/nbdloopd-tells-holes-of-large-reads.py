@@ -75,10 +75,10 @@ def looks_for_none(uri, calls):
         h.pread(MIB, 0)
         h.pread(4096, 0)
     # The server looks at the number of blocks once, when the client's first large read arrives, and
-    # once in the handshake.
+    # when a client connects, at the file and at the loop devices of the machine; not at each read.
     with open(calls) as f:
         called = len(f.readlines())
-    assert called < 10, called
+    assert called < 100, called
 
 
 {"holes": tells_holes, "none": looks_for_none}[sys.argv[1]](*sys.argv[2:])
