@@ -50,6 +50,8 @@ carry_out_all(void *data)
 	struct change_queue *queue = data;
 	struct change *change;
 
+	/* Another thread would have to open a file for that, which the sandbox forbids. */
+	pthread_setname_np(pthread_self(), "changes");
 	pthread_mutex_lock(&queue->mutex);
 	while ((change = await_change(queue)) != NULL) {
 		pthread_mutex_unlock(&queue->mutex);
@@ -70,10 +72,7 @@ change_queue_start(struct change_queue *queue)
 {
 	int r = -pthread_create(&queue->thread, NULL, carry_out_all, queue);
 
-	if (!r) {
-		queue->started = true;
-		pthread_setname_np(queue->thread, "changes");
-	}
+	queue->started = r == 0;
 	return r;
 }
 

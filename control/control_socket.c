@@ -273,6 +273,7 @@ control_run(void *data)
 	struct pollfd polled[POLL_CLIENT + CLIENTS_MAX];
 	eventfd_t changed;
 
+	pthread_setname_np(pthread_self(), "control");
 	for (;;) {
 		int place_in = clients_place_in(control);
 		bool may_accept = accept_pause_left(&control->pause) == 0 && place_in == 0;
@@ -332,7 +333,6 @@ control_socket_start(struct control_socket *control)
 		return r;
 	}
 	control->started = true;
-	pthread_setname_np(control->thread, "control");
 	return 0;
 }
 

@@ -171,11 +171,14 @@ def names():
 
 def kinds(pid):
     """The answers of each kind of thread, by its name."""
+    process_names, names_seen = {"nbdloopd", "control", "changes"}, set()
     found = {}
     for thread in map(int, os.listdir(f"/proc/{pid}/task")):
         try:
             with open(f"/proc/{pid}/task/{thread}/comm") as comm:
-                kind = comm.read().strip().replace("nbdloopd", "process")
+                name = comm.read().strip()
+            kind = "process" if name in process_names else name
+            names_seen.add(name)
             if kind.startswith("iou-"):
                 continue  # the kernel's own, for a ring
             programs = filters_of(thread)
@@ -184,6 +187,7 @@ def kinds(pid):
         assert programs, f"the thread {kind} has no filter"
         seen = answers(programs)
         assert found.setdefault(kind, seen) == seen, f"two threads {kind} are under different filters"
+    assert process_names <= names_seen, f"no threads {process_names - names_seen}"
     assert answers(filters_at_sighup(int(pid))) == found["process"], "the thread of SIGHUP is under other filters"
     return found
 
