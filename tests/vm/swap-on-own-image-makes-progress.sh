@@ -61,8 +61,7 @@ squeeze()
 	done 2>"$dir/squeeze.log"
 }
 
-mkdir -p /sys/fs/cgroup
-mountpoint -q /sys/fs/cgroup || mount -t cgroup2 cgroup2 /sys/fs/cgroup
+mountpoint -q /sys/fs/cgroup || mount_at /sys/fs/cgroup -t cgroup2 cgroup2
 echo +memory >/sys/fs/cgroup/cgroup.subtree_control
 mkdir "$group"
 on_exit rmdir "$group"
