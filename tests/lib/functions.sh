@@ -143,6 +143,13 @@ wait_until() # WHAT COMMAND [ARGUMENT...]
 	poll_for 20 "$@" || fail "waited 20 seconds in vain: $what"
 }
 
+# All programs of a user share the limit, and many run at once here.
+require_lockable_memory()
+{
+	[ "$(id -u)" = 0 ] || [ "$(ulimit -l)" = unlimited ] ||
+		skip "this user's programs share a limit of locked memory (ulimit -l)"
+}
+
 # Whether a server listens on a unix socket: the file is there a moment before.
 listens() # PATH
 {

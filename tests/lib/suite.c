@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 static bool
 has_fixture(const struct suite_row *row)
@@ -61,6 +63,17 @@ suite_finish(Suite *suite)
 	failed = srunner_ntests_failed(runner);
 	srunner_free(runner);
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+const char *
+locked_memory_is_shared(void)
+{
+	struct rlimit limit;
+
+	if (geteuid() == 0 || getrlimit(RLIMIT_MEMLOCK, &limit) < 0 ||
+	    limit.rlim_cur == RLIM_INFINITY)
+		return NULL;
+	return "this user's programs share a limit of locked memory (ulimit -l)";
 }
 
 int

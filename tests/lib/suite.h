@@ -32,6 +32,11 @@ struct suite_row {
 		*reason; /* why the test can't run here, or NULL; such a test counts as skipped */
 };
 
+/* Why memory may not be locked, although a suite alone could: all programs of an ordinary user
+ * share the limit, and many suites run at once; or NULL.  For .reason. */
+const char *
+locked_memory_is_shared(void);
+
 /* Runs the table, which a row of zeroes ends.  Returns main()'s result. */
 int
 suite_run(const char *name, const struct suite_row *rows);

@@ -19,7 +19,8 @@ http_port=$(free_port)
 here() # TEXT-FILE
 {
 	sed -e "s|/srv/|$dir/srv/|g" -e "s|/run/nbdloopd/|$dir/run/|g" -e "s|^port = .*|port = $port|" \
-		-e "s|127.0.0.1:9182|127.0.0.1:$http_port|" -e 's|SERVER-NAME|localhost|g' "$1"
+		-e "s|127.0.0.1:9182|127.0.0.1:$http_port|" -e 's|SERVER-NAME|localhost|g' \
+		-e "s|uid:0\$|uid:$(id -u)|" "$1"
 }
 served()
 {

@@ -346,15 +346,17 @@ END_TEST
 int
 main(void)
 {
+	const char *shared = locked_memory_is_shared();
 	const struct suite_row cases[] = {
 		{.name = "files", .begin = begin, .end = end},
 		{.test = each_gets_places_of_its_own_until_there_are_none},
 		{.test = places_are_given_out_again_whatever_order_they_come_back_in},
 		{.name = "memory", .begin = begin_memory, .end = end_memory},
-		{.test = registered_memory_is_read_into_until_it_is_given_back},
-		{.test = full_table_takes_memory_again_when_some_was_given_back},
-		{.test = memory_is_held_until_the_kernel_tells_its_release},
-		{.test = memory_that_may_not_be_locked_is_refused_once_and_in_one_line},
+		{.test = registered_memory_is_read_into_until_it_is_given_back, .reason = shared},
+		{.test = full_table_takes_memory_again_when_some_was_given_back, .reason = shared},
+		{.test = memory_is_held_until_the_kernel_tells_its_release, .reason = shared},
+		{.test = memory_that_may_not_be_locked_is_refused_once_and_in_one_line,
+		 .reason = shared},
 		{.name = "no table", .begin = begin, .end = end},
 		{.test = ring_without_a_table_registers_no_memory},
 		{.name = "waiting", .begin = begin, .end = end},

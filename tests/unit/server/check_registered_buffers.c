@@ -271,17 +271,18 @@ END_TEST
 int
 main(void)
 {
+	const char *shared = locked_memory_is_shared();
 	const struct suite_row cases[] = {
 		{.name = "registered buffers", .begin = begin_ring, .end = end_ring},
-		{.test = slab_is_registered_in_the_next_turn},
-		{.test = one_slab_is_registered_in_a_turn},
-		{.test = longest_buffer_is_registered_as_far_as_it_was_used},
-		{.test = longest_buffer_that_was_not_filled_is_not_registered},
-		{.test = memory_that_makes_room_gives_its_places_back},
-		{.test = memory_that_the_kernel_still_holds_makes_no_room},
-		{.test = little_locked_memory_is_for_small_buffers},
-		{.test = buffers_work_if_the_ring_takes_no_more},
-		{.test = memory_made_beforehand_is_registered_at_once},
+		{.test = slab_is_registered_in_the_next_turn, .reason = shared},
+		{.test = one_slab_is_registered_in_a_turn, .reason = shared},
+		{.test = longest_buffer_is_registered_as_far_as_it_was_used, .reason = shared},
+		{.test = longest_buffer_that_was_not_filled_is_not_registered, .reason = shared},
+		{.test = memory_that_makes_room_gives_its_places_back, .reason = shared},
+		{.test = memory_that_the_kernel_still_holds_makes_no_room, .reason = shared},
+		{.test = little_locked_memory_is_for_small_buffers, .reason = shared},
+		{.test = buffers_work_if_the_ring_takes_no_more, .reason = shared},
+		{.test = memory_made_beforehand_is_registered_at_once, .reason = shared},
 		{0},
 	};
 

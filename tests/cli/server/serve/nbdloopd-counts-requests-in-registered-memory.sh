@@ -6,6 +6,7 @@
 . "$(dirname "$0")/../../../lib/functions.sh"
 
 require_python_nbd
+require_lockable_memory
 socket=$dir/control
 
 counts()

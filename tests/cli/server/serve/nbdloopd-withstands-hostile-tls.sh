@@ -6,6 +6,7 @@
 . "$(dirname "$0")/../../../lib/functions.sh"
 . "$lib/certificates.sh"
 
+require_root "looking into a server that has keys"
 require_python_nbd
 require certtool
 image=$dir/disk.img
