@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
+# vm: qemu two processors, from which several connections get requests
 # ext4, XFS and Btrfs keep a tree of files on /dev/nbd0: the tree is written, synced and unmounted,
 # the device is detached and attached again, and everything is there, on the device and, after the
 # server has gone, in the image file. The test runs over a unix socket and TCP, in blocks of 512 and

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
+# vm: qemu two processors, from which several connections get requests
 # fio writes blocks of random sizes at random offsets to /dev/nbd0, with checksums, and reads them
 # back: direct and buffered, several jobs at once, over four connections, in blocks of 512 and of
 # 4096 bytes; then, after the device is detached and the server has gone, fio finds the same data in

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
+# vm: qemu two processors, from which several connections get requests
 # nbdloop attaches over TLS what a server exports to those who have a key or a certificate: the
 # kernel encrypts, and no process is between it and the server; or, without TLS in the kernel, a
 # proxy encrypts. A killed server, a killed proxy, a server that has a stranger's certificate for a

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
+# vm: qemu two processors, from which several connections get requests
 # When one of two connections to nbdloop's own server doesn't answer a request in time, the kernel
 # gives that connection up. The program that waits for the request sees no error, and soon the
 # device has both connections again, to the same server: it completes what was in flight, and stays.

@@ -5,6 +5,8 @@
 #include "tool/table/attach_options.h"
 
 #include "tool/failure.h"
+
+#include "common/thread.h"
 #include "tests/lib/suite.h"
 
 #include <check.h>
@@ -82,7 +84,7 @@ START_TEST(several_connections_have_a_timeout_and_threads)
 {
 	char *words =
 		g_strdup_printf("--threads=%u --offset=0 --sizelimit=0 --engine=auto --poll=off",
-				MIN(4, g_get_num_processors()));
+				MIN(4, thread_processors()));
 
 	set("connections", "4");
 	make_plan(false);
@@ -97,7 +99,7 @@ START_TEST(connections_share_the_threads_of_all_processors)
 {
 	char *words =
 		g_strdup_printf("--threads=%u --offset=0 --sizelimit=0 --engine=auto --poll=off",
-				MIN(64, g_get_num_processors()));
+				MIN(64, thread_processors()));
 
 	set("connections", "64");
 	make_plan(false);
