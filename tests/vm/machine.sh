@@ -13,7 +13,7 @@
 #
 # There are two kinds: the emulated machine of qemu.sh, and the process of uml.sh. Each of these
 # files has first_modules, which the guest needs for its root directory, machine_programs, which are
-# needed here, machine_run, which runs until the machine ends, and machine_kill.
+# needed here, and machine_run, which runs until the machine ends.
 #
 # tests/vm/run sets: series, kernel, memory, disk, drives, nvme, kernel_arguments, host, and
 # description, which tells all of them but the last: such a machine has only one claim.
@@ -98,6 +98,12 @@ machine_start()
 	) {machine_lock}<&- </dev/null >/dev/null 2>&1 &
 }
 
+# QEMU is one process; user-mode Linux is a group of them.
+machine_kill() # PID
+{
+	kill -KILL -- "-$1" || kill -KILL "$1"
+} 2>/dev/null
+
 # Ends the machine, as a power cut would, and removes its files.
 machine_end()
 {
@@ -105,7 +111,7 @@ machine_end()
 	for ((i = 0; i < 100; i++)); do
 		[ -e "$machine/says" ] && [ ! -e "$machine/ended" ] || break
 		# It may just have been started.
-		[ ! -e "$machine/pid" ] || machine_kill "$(<"$machine/pid")" 2>/dev/null || true
+		[ ! -e "$machine/pid" ] || machine_kill "$(<"$machine/pid")" || true
 		sleep 0.1
 	done
 	rm -rf "$machine"

@@ -6,11 +6,6 @@
 first_modules=(virtio_pci virtio_console 9pnet_virtio 9p overlay)
 machine_programs=(qemu-system-x86_64)
 
-machine_kill() # PID
-{
-	kill -KILL "$1"
-}
-
 # Not what is slow to emulate: five levels of page tables, copies of memory byte by byte.
 # One thread for both processors: with two, QEMU 7.2 may keep its translation of an
 # instruction that the other one is changing, and the kernel, which changes its own (a

@@ -8,11 +8,6 @@ first_modules=(overlay)
 machine_programs=(setsid)
 
 # The kernel and its processes are a group.
-machine_kill() # PID
-{
-	kill -KILL -- "-$1"
-}
-
 machine_run()
 {
 	local file status=0 arguments=("ubd0=$machine/disk.raw")
@@ -24,6 +19,6 @@ machine_run()
 	timeout $machine_seconds setsid --wait bash -c 'echo $$ >"$0/pid.new" && mv "$0/pid.new" "$0/pid" && exec "$@" >"$0/console" 2>"$0/out"' \
 		"$machine" "$kernel/linux.uml" "mem=$memory" "initrd=$machine/initramfs.cpio" "vm_share=$machine/share" \
 		"uml_dir=$machine/" umid=uml con=null con0=null,fd:1 con1=null,fd:2 panic=-1 quiet loglevel=4 "${arguments[@]}" || status=$?
-	machine_kill "$(<"$machine/pid")" 2>/dev/null || true
+	machine_kill "$(<"$machine/pid")" || true
 	return $status
 }
