@@ -33,11 +33,12 @@ struct backing {
 	bool compressed; /* the file system says so: what it compresses goes through the page
 			  * cache, also with direct I/O */
 	bool in_memory;  /* a file of tmpfs or ramfs: no call waits for a disk */
-	/* The part of the image that was claimed last. */
+	/* The part of the image that was claimed last.  A look may read it while another thread
+	 * claims it for writing. */
 	struct {
-		uint64_t start, end; /* in bytes; both 0: there was no claim yet */
-		bool writable;       /* some clients may write to it */
-		bool used;           /* the kernel used it already, and may go on */
+		_Atomic uint64_t start, end; /* in bytes; both 0: there was no claim yet */
+		_Atomic bool writable;       /* some clients may write to it */
+		_Atomic bool used;           /* the kernel used it already, and may go on */
 	} part;
 	dev_t device; /* st_dev of a file, st_rdev of a block device */
 	ino_t inode;
