@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 int
 thread_start(pthread_t *thread, void *(*run)(void *data), void *data)
@@ -48,7 +49,10 @@ thread_processors(void)
 {
 	cpu_set_t set;
 
-	return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned int)CPU_COUNT(&set) : 1;
+	if (sched_getaffinity(0, sizeof(set), &set) == 0)
+		return (unsigned int)CPU_COUNT(&set);
+	/* The machine has more than 1,024. */
+	return (unsigned int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 static void (*_Atomic confinement)(enum thread_kind kind);

@@ -12,8 +12,8 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
-#include "common/thread.h"
 #include "common/reclaim.h"
+#include "common/thread.h"
 #include "control/control_socket.h"
 #include "engine/backend/choice.h"
 
