@@ -12,7 +12,7 @@ for header in $headers; do
 	case $header in
 	plugins/* | tests/nbd/*) test "$ENABLE_PLUGIN" = yes || continue ;;
 	server/http/http_library.h) test "$ENABLE_HTTP" = yes || continue ;;
-	engine/rbd/*) test "$ENABLE_RBD" = yes || continue ;;
+	engine/backing/ceph/module/*) test "$ENABLE_RBD" = yes || continue ;;
 	tool/*) test "$ENABLE_TOOL" = yes || continue ;;
 	esac
 	# shellcheck disable=SC2086 # several flags

@@ -28,7 +28,7 @@ struct backing {
 	bool page_cache; /* this machine's page cache may hold bytes of it */
 	bool block_device;
 	bool slow_zero;  /* zeroing without releasing the space may write zeroes */
-	bool claimed;    /* .fd or .claim_fd has claimed the device: engine/backing/claim.h */
+	bool claimed;    /* .fd or .claim_fd has claimed the device: engine/backing/file/claim.h */
 	int claim_fd;    /* a descriptor that only holds the claim; -1: .fd holds it, or none */
 	bool compressed; /* the file system says so: what it compresses goes through the page
 			  * cache, also with direct I/O */

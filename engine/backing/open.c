@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/backing/open.h"
 
-#include "engine/backing/file.h"
-#include "engine/backing/rbd.h"
-#include "engine/backing/rbd_name.h"
+#include "engine/backing/file/file.h"
+#include "engine/backing/ceph/rbd.h"
+#include "engine/backing/ceph/rbd_name.h"
 
 #include "common/error.h"
 

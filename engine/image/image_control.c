@@ -7,7 +7,7 @@
 
 #include "engine/backing/direct.h"
 #include "engine/backing/kind.h"
-#include "engine/backing/lock.h"
+#include "engine/backing/file/lock.h"
 #include "engine/context/pool.h"
 #include "engine/image/freeze.h"
 #include "engine/image/window.h"

@@ -324,8 +324,8 @@ allocate_failed(struct ioctx *ctx, struct chunk *chunk, int err)
 {
 	struct io *io = chunk->io;
 
-	/* A temporary failure: another program has claimed the device (engine/backing/claim.h) and
-	 * has some of its blocks in the page cache. */
+	/* A temporary failure: another program has claimed the device (engine/backing/file/claim.h)
+	 * and has some of its blocks in the page cache. */
 	if (err == -EBUSY && ctx->image->backing.block_device) {
 		io->attempt++;
 		io->issued = chunk->start - io->offset;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/snapshot/copied_image.h"
 
-#include "engine/backing/file.h"
+#include "engine/backing/file/file.h"
 #include "engine/backing/kind.h"
 #include "engine/image/freeze.h"
 #include "engine/io/image_state.h"

@@ -4,7 +4,7 @@
  */
 #include "engine/snapshot/copy.h"
 
-#include "engine/backing/file_extent.h"
+#include "engine/backing/file/file_extent.h"
 #include "engine/snapshot/copy_state.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 
 #include "server/access/identity.h"
 #include "server/daemon/listener.h"
-#include "server/serve/worker.h"
+#include "server/worker/worker.h"
 
 #include "common/clock.h"
 #include "common/log.h"

@@ -5,7 +5,7 @@
 #include "server/config/command_line.h"
 #include "server/daemon/server.h"
 #include "server/sandbox/sandbox.h"
-#include "server/serve/probes.h"
+#include "server/request/probes.h"
 
 #include "common/cleanup.h"
 #include "common/log.h"

@@ -13,7 +13,7 @@
 #include "server/daemon/supply.h"
 #include "server/daemon/user.h"
 #include "server/exports/server_status.h"
-#include "server/serve/worker.h"
+#include "server/worker/worker.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

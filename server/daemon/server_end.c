@@ -10,7 +10,7 @@
 #include "server/exports/exports.h"
 #include "server/http/http.h"
 #include "server/sandbox/sandbox.h"
-#include "server/serve/handshakes.h"
+#include "server/connection/handshakes.h"
 
 #include "common/cleanup.h"
 #include "common/clock.h"

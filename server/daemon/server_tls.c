@@ -4,7 +4,7 @@
  */
 #include "server/daemon/server.h"
 
-#include "server/serve/handshakes.h"
+#include "server/connection/handshakes.h"
 
 #include "common/cleanup.h"
 #include "common/log.h"

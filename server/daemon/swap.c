@@ -5,9 +5,9 @@
 #include "server/daemon/server.h"
 
 #include "server/exports/exports.h"
-#include "server/serve/conn.h"
-#include "server/serve/conn_state.h"
-#include "server/serve/request_state.h"
+#include "server/connection/conn.h"
+#include "server/connection/conn_state.h"
+#include "server/request/request_state.h"
 
 #include "common/reclaim.h"
 

@@ -2,7 +2,7 @@
 #include "server/daemon/watchdog.h"
 
 #include "server/daemon/readiness.h"
-#include "server/serve/worker.h"
+#include "server/worker/worker.h"
 
 #include "common/clock.h"
 #include "common/container_of.h"

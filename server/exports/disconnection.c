@@ -3,8 +3,8 @@
 
 #include "server/access/rule.h"
 #include "server/exports/exports_state.h"
-#include "server/serve/conn_state.h"
-#include "server/serve/worker_call.h"
+#include "server/connection/conn_state.h"
+#include "server/worker/worker_call.h"
 
 #include "common/log.h"
 

@@ -8,9 +8,9 @@
 
 #include "server/exports/exports_state.h"
 #include "server/limit/limiter.h"
-#include "server/serve/conn_state.h"
-#include "server/serve/held.h"
-#include "server/serve/worker_call.h"
+#include "server/connection/conn_state.h"
+#include "server/connection/held.h"
+#include "server/worker/worker_call.h"
 
 #include "common/cleanup.h"
 #include "common/clock.h"

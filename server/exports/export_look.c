@@ -9,7 +9,7 @@
 #include "server/exports/exports.h"
 
 #include "server/exports/exports_state.h"
-#include "server/serve/look.h"
+#include "server/connection/look.h"
 
 #include "common/cleanup.h"
 #include "common/clock.h"

@@ -3,7 +3,7 @@
 
 #include "server/access/access.h"
 #include "server/exports/exports_state.h"
-#include "server/serve/worker_contexts.h"
+#include "server/worker/worker_contexts.h"
 
 #include "common/cleanup.h"
 #include "engine/changes/checkpoint.h"

@@ -7,8 +7,8 @@
 #define SERVER_EXPORTS_EXPORTS_H
 
 #include "server/config/server_config.h"
-#include "server/serve/look.h"
-#include "server/serve/offer.h"
+#include "server/connection/look.h"
+#include "server/connection/offer.h"
 
 #include <stddef.h>
 

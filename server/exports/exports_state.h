@@ -7,8 +7,8 @@
 #define SERVER_EXPORTS_EXPORTS_STATE_H
 
 #include "server/config/server_config.h"
-#include "server/serve/offer.h"
-#include "server/serve/worker.h"
+#include "server/connection/offer.h"
+#include "server/worker/worker.h"
 
 #include <pthread.h>
 

@@ -5,8 +5,8 @@
 #include "server/exports/exports.h"
 #include "server/exports/exports_state.h"
 #include "server/sandbox/sandbox.h"
-#include "server/serve/conn_state.h"
-#include "server/serve/worker_call.h"
+#include "server/connection/conn_state.h"
+#include "server/worker/worker_call.h"
 
 #include "common/cleanup.h"
 #include "common/clock.h"

@@ -8,7 +8,7 @@
 #include "server/http/open_metrics.h"
 #include "server/limit/limits.h"
 #include "server/sandbox/sandbox.h"
-#include "server/serve/traffic.h"
+#include "server/request/traffic.h"
 
 #include "common/cleanup.h"
 #include "engine/changes/checkpoint.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/unit/fake_image.h"
 
-#include "engine/backing/file.h"
+#include "engine/backing/file/file.h"
 
 #include <check.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 #include "tool/backup/durable.h"
 #include "tool/backup/export_end.h"
 #include "tool/failure.h"
-#include "tool/server/nbd_uri.h"
+#include "tool/link/nbd_uri.h"
 
 #include <errno.h>
 #include <string.h>

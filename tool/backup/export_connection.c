@@ -3,7 +3,7 @@
 
 #include "tool/backup/interruption.h"
 #include "tool/failure.h"
-#include "tool/server/peer.h"
+#include "tool/link/peer.h"
 
 #include <errno.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "tool/backup/export_end_state.h"
 #include "tool/backup/interruption.h"
 #include "tool/failure.h"
-#include "tool/server/nbd_uri.h"
+#include "tool/link/nbd_uri.h"
 
 #include "common/log.h"
 

@@ -10,7 +10,7 @@
 #include "tool/backup/raw_backup.h"
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
-#include "tool/server/nbd_uri.h"
+#include "tool/link/nbd_uri.h"
 
 #include "common/cleanup.h"
 

@@ -4,7 +4,7 @@
 #include "tool/device/device_mounts.h"
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
-#include "tool/server/server_link.h"
+#include "tool/link/server_link.h"
 #include "tool/system_file.h"
 
 #include <errno.h>

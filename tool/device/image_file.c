@@ -2,7 +2,7 @@
 #include "tool/device/image_file.h"
 
 #include "tool/failure.h"
-#include "tool/server/server_link.h"
+#include "tool/link/server_link.h"
 
 #include "common/image_lock.h"
 

@@ -7,7 +7,7 @@
 #include "tool/guard/guard_files.h"
 #include "tool/guard/guard_take_over.h"
 #include "tool/guard/guard_watch.h"
-#include "tool/server/server_link.h"
+#include "tool/link/server_link.h"
 
 #include "common/cleanup.h"
 #include "common/log.h"

@@ -2,7 +2,7 @@
 #include "tool/guard/guard_files.h"
 
 #include "tool/device/device.h"
-#include "tool/server/server_link.h"
+#include "tool/link/server_link.h"
 #include "tool/system_file.h"
 
 #include "common/cleanup.h"

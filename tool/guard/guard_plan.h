@@ -6,8 +6,8 @@
 #ifndef TOOL_GUARD_GUARD_PLAN_H
 #define TOOL_GUARD_GUARD_PLAN_H
 
-#include "tool/server/server_command.h"
-#include "tool/server/upstream_tls.h"
+#include "tool/link/server_command.h"
+#include "tool/link/upstream_tls.h"
 
 #include <glib.h>
 #include <stdbool.h>
@@ -20,7 +20,7 @@ struct upstream_plan {
 	unsigned int silence; /* seconds until a remote server that answers nothing is given up; 0:
 				 the kernel has a timeout, or the server is ours */
 	enum server_kind server;   /* if not remote */
-	GPtrArray *server_options; /* see tool/server/server_command.h: "--offset=512"; without
+	GPtrArray *server_options; /* see tool/link/server_command.h: "--offset=512"; without
 				      direct I/O */
 	const char *direct_io;     /* "on", "off", "auto" */
 	const char *iops_limit, *bandwidth_limit; /* static or interned; NULL: none */

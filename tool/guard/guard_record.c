@@ -4,7 +4,7 @@
 #include "tool/failure.h"
 #include "tool/guard/guard_files.h"
 #include "tool/guard/guard_link.h"
-#include "tool/server/server_link.h"
+#include "tool/link/server_link.h"
 #include "tool/system_file.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include "tool/failure.h"
 #include "tool/guard/upstream_ceph.h"
 #include "tool/guard/upstream_remote.h"
-#include "tool/server/server_link.h"
+#include "tool/link/server_link.h"
 
 #include "common/cleanup.h"
 #include "common/log.h"

@@ -4,7 +4,7 @@
 #include "tool/failure.h"
 #include "tool/guard/background.h"
 #include "tool/nap.h"
-#include "tool/server/proxy.h"
+#include "tool/link/proxy.h"
 
 #include "common/log.h"
 #include "common/thread.h"

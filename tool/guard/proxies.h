@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The processes that encrypt between the kernel and a remote server (tool/server/proxy.h), for a
+ * The processes that encrypt between the kernel and a remote server (tool/link/proxy.h), for a
  * device with --tls=proxy.  They are children of its guard, and outlive it: then the device goes on
  * as with the kernel's TLS.  A proxy ends when its connections have ended; if it is killed, they
  * end, and the guard replaces them.
@@ -8,7 +8,7 @@
 #ifndef TOOL_GUARD_PROXIES_H
 #define TOOL_GUARD_PROXIES_H
 
-#include "tool/server/upstream_connection.h"
+#include "tool/link/upstream_connection.h"
 
 #include <glib.h>
 #include <stdbool.h>

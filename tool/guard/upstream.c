@@ -7,7 +7,7 @@
 #include "tool/guard/upstream_ceph.h"
 #include "tool/guard/upstream_remote.h"
 #include "tool/nap.h"
-#include "tool/server/server_supply.h"
+#include "tool/link/server_supply.h"
 
 #include "common/log.h"
 

@@ -3,7 +3,7 @@
 
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
-#include "tool/server/server_link.h"
+#include "tool/link/server_link.h"
 
 #include "common/log.h"
 
@@ -79,7 +79,7 @@ note_release(struct upstream *upstream)
 	g_free(address);
 }
 
-/* The words of engine/backing/rbd_loss.c and rbd_lock.c. */
+/* The words of engine/backing/ceph/rbd_loss.c and rbd_lock.c. */
 static bool
 tells_of_loss(const char *line)
 {

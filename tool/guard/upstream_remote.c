@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/guard/upstream_remote.h"
 
-#include "tool/server/peer.h"
+#include "tool/link/peer.h"
 
 #include "common/log.h"
 #include "nbd/protocol.h"

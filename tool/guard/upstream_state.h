@@ -7,8 +7,8 @@
 
 #include "tool/guard/guard_plan.h"
 #include "tool/guard/proxies.h"
-#include "tool/server/server_process.h"
-#include "tool/server/upstream_connection.h"
+#include "tool/link/server_process.h"
+#include "tool/link/upstream_connection.h"
 
 #include <glib.h>
 #include <stdbool.h>
@@ -29,7 +29,7 @@ struct upstream {
 	bool renamed;     /* `place` is no longer the image's name, and that was logged */
 	char *control;    /* path of the server's control socket; NULL if remote */
 	struct server_process server; /* if not remote */
-	int supply; /* over which that server gets connections, tool/server/server_supply.h; -1: it
+	int supply; /* over which that server gets connections, tool/link/server_supply.h; -1: it
 		       has ended, or is another server */
 	struct proxies proxies; /* if remote, and a proxy encrypts */
 	struct upstream_connection

@@ -6,8 +6,8 @@
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
 #include "tool/guard/guard_record.h"
-#include "tool/server/nbd_uri.h"
-#include "tool/server/server_link.h"
+#include "tool/link/nbd_uri.h"
+#include "tool/link/server_link.h"
 
 #include <errno.h>
 

@@ -3,7 +3,7 @@
 
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
-#include "tool/server/nbd_uri.h"
+#include "tool/link/nbd_uri.h"
 
 #include <errno.h>
 #include <string.h>

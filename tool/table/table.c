@@ -4,7 +4,7 @@
 #include "tool/device/device.h"
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
-#include "tool/server/nbd_uri.h"
+#include "tool/link/nbd_uri.h"
 #include "tool/system_file.h"
 
 #include "common/cleanup.h"

@@ -5,7 +5,7 @@
 #ifndef TOOL_TABLE_TABLE_H
 #define TOOL_TABLE_TABLE_H
 
-#include "tool/table/attach_options.h"
+#include "tool/attach/attach_options.h"
 
 #include <glib.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/top/row.h"
 
-#include "tool/server/server_link.h"
+#include "tool/link/server_link.h"
 
 #include "common/unit.h"
 

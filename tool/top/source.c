@@ -2,7 +2,7 @@
 #include "tool/top/source.h"
 
 #include "tool/failure.h"
-#include "tool/server/server_link.h"
+#include "tool/link/server_link.h"
 
 #include <errno.h>
 #include <sys/eventfd.h>

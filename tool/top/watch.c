@@ -2,7 +2,7 @@
 #include "tool/top/watch.h"
 
 #include "tool/failure.h"
-#include "tool/server/server_link.h"
+#include "tool/link/server_link.h"
 #include "tool/top/server_sockets.h"
 
 #include <errno.h>

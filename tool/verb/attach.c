@@ -11,7 +11,7 @@
 #include "tool/failure.h"
 #include "tool/guard/guard.h"
 #include "tool/guard/guard_files.h"
-#include "tool/server/nbd_uri.h"
+#include "tool/link/nbd_uri.h"
 #include "tool/verb/attach_turn.h"
 #include "tool/verb/overlap.h"
 #include "tool/verb/swap_space.h"

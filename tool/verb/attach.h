@@ -5,7 +5,7 @@
 #ifndef TOOL_VERB_ATTACH_H
 #define TOOL_VERB_ATTACH_H
 
-#include "tool/table/attach_options.h"
+#include "tool/attach/attach_options.h"
 
 #include <stdbool.h>
 

@@ -2,7 +2,7 @@
 /*
  * Turns at attaching an image: no other process may attach the image between the moment in which
  * one finds that it isn't attached and the moment in which it has attached it.  This is not the
- * lock that keeps writers apart (engine/backing/lock.h), which the servers take.
+ * lock that keeps writers apart (engine/backing/file/lock.h), which the servers take.
  */
 #ifndef TOOL_VERB_ATTACH_TURN_H
 #define TOOL_VERB_ATTACH_TURN_H

@@ -5,7 +5,7 @@
 #include "tool/backup/backup.h"
 #include "tool/backup/interruption.h"
 #include "tool/failure.h"
-#include "tool/server/nbd_uri.h"
+#include "tool/link/nbd_uri.h"
 #include "tool/show/output.h"
 #include "tool/verb/copy_options.h"
 #include "tool/verb/live_source.h"

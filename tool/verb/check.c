@@ -5,9 +5,9 @@
  */
 #include "tool/failure.h"
 #include "tool/guard/proxies.h"
-#include "tool/server/export_read.h"
-#include "tool/server/nbd_uri.h"
-#include "tool/table/attach_tls.h"
+#include "tool/link/export_read.h"
+#include "tool/link/nbd_uri.h"
+#include "tool/attach/attach_tls.h"
 #include "tool/verb/verb.h"
 
 #include "common/log.h"

@@ -10,7 +10,7 @@
 #include "tool/failure.h"
 #include "tool/guard/guard_record.h"
 #include "tool/nap.h"
-#include "tool/server/server_link.h"
+#include "tool/link/server_link.h"
 #include "tool/verb/verb.h"
 
 #include "common/cleanup.h"

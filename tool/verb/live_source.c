@@ -5,7 +5,7 @@
 #include "tool/backup/interruption.h"
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
-#include "tool/server/server_link.h"
+#include "tool/link/server_link.h"
 
 #include "common/cleanup.h"
 #include "common/container_of.h"

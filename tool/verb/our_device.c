@@ -4,8 +4,8 @@
 #include "tool/failure.h"
 #include "tool/guard/guard_link.h"
 #include "tool/guard/guard_record.h"
-#include "tool/server/nbd_uri.h"
-#include "tool/server/server_link.h"
+#include "tool/link/nbd_uri.h"
+#include "tool/link/server_link.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #define TOOL_VERB_OUR_DEVICE_H
 
 #include "tool/device/device.h"
-#include "tool/server/server_command.h"
+#include "tool/link/server_command.h"
 
 #include <glib.h>
 #include <jansson.h>

@@ -4,7 +4,7 @@
  * upgrade of the program.
  */
 #include "tool/failure.h"
-#include "tool/server/server_command.h"
+#include "tool/link/server_command.h"
 #include "tool/verb/our_device.h"
 #include "tool/verb/verb.h"
 

@@ -5,7 +5,7 @@
 #include "tool/device/nbd_driver.h"
 #include "tool/failure.h"
 #include "tool/guard/guard_record.h"
-#include "tool/server/upstream_connection.h"
+#include "tool/link/upstream_connection.h"
 #include "tool/verb/our_device.h"
 #include "tool/verb/verb.h"
 

@@ -6,7 +6,7 @@
 #ifndef TOOL_VERB_SWAP_SPACE_H
 #define TOOL_VERB_SWAP_SPACE_H
 
-#include "tool/table/attach_options.h"
+#include "tool/attach/attach_options.h"
 
 #include <glib.h>
 #include <stdbool.h>

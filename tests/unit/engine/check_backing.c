@@ -5,7 +5,7 @@
 #include "engine/backing/open.h"
 
 #include "engine/backing/kind.h"
-#include "engine/backing/lock.h"
+#include "engine/backing/file/lock.h"
 
 #include "common/cleanup.h"
 

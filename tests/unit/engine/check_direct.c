@@ -4,7 +4,7 @@
  */
 #include "engine/backing/direct.h"
 
-#include "engine/backing/alignment.h"
+#include "engine/backing/file/alignment.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/scratch_file.h"

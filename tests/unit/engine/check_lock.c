@@ -2,7 +2,7 @@
 /*
  * Locks of a whole image, between nbdloopd's processes and QEMU.
  */
-#include "engine/backing/lock.h"
+#include "engine/backing/file/lock.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/engine/lock_fixture.h"

@@ -3,7 +3,7 @@
  * Locks of parts of an image, between nbdloopd's processes, and between them and QEMU, which locks
  * only whole images.
  */
-#include "engine/backing/lock.h"
+#include "engine/backing/file/lock.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/engine/lock_fixture.h"

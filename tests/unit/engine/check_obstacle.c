@@ -3,7 +3,7 @@
  * Why a file can't be written to. Swap files, immutable files and mounts need root, and are tested
  * from the command line.
  */
-#include "engine/backing/obstacle.h"
+#include "engine/backing/file/obstacle.h"
 
 #include "engine/backing/kind.h"
 #include "engine/backing/open.h"

@@ -2,8 +2,8 @@
 /*
  * Images in Ceph: names, the lock before the first change, and the end of all answers after a loss.
  */
-#include "engine/backing/rbd_lock.h"
-#include "engine/backing/rbd_name.h"
+#include "engine/backing/ceph/rbd_lock.h"
+#include "engine/backing/ceph/rbd_name.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/engine/rbd_fixture.h"

@@ -3,16 +3,16 @@
  * Checkpoints of an image in Ceph: which snapshots of the cluster are some, and when one may stay
  * or is removed.
  */
-#include "engine/backing/rbd_checkpoint.h"
+#include "engine/backing/ceph/rbd_checkpoint.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/engine/rbd_fixture.h"
 
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "engine/backing/rbd_removal.h"
-#include "engine/backing/rbd_search.h"
-#include "engine/backing/rbd_snapshot.h"
+#include "engine/backing/ceph/rbd_removal.h"
+#include "engine/backing/ceph/rbd_search.h"
+#include "engine/backing/ceph/rbd_snapshot.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -3,10 +3,10 @@
  * Images in Ceph whose cluster is away: calls wait, or fail after cluster-timeout, and what is
  * carried out late overwrites nothing newer.
  */
-#include "engine/backing/rbd_pending.h"
+#include "engine/backing/ceph/rbd_pending.h"
 
-#include "engine/backing/rbd_lock.h"
-#include "engine/backing/rbd_size.h"
+#include "engine/backing/ceph/rbd_lock.h"
+#include "engine/backing/ceph/rbd_size.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/engine/rbd_fixture.h"

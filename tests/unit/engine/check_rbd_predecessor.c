@@ -2,7 +2,7 @@
 /*
  * The lock of an image in Ceph at the start of a server, perhaps in the place of another one.
  */
-#include "engine/backing/rbd_lock.h"
+#include "engine/backing/ceph/rbd_lock.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/engine/rbd_fixture.h"

@@ -2,7 +2,7 @@
 /*
  * Images in Ceph whose size others change.
  */
-#include "engine/backing/rbd_size.h"
+#include "engine/backing/ceph/rbd_size.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/engine/rbd_fixture.h"

@@ -3,7 +3,7 @@
  * Snapshots that Ceph makes: one that comes too late goes away again, and one that is open stays
  * until its last user is gone.
  */
-#include "engine/backing/rbd_snapshot.h"
+#include "engine/backing/ceph/rbd_snapshot.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/engine/rbd_fixture.h"

@@ -7,7 +7,7 @@
 #ifndef TESTS_UNIT_ENGINE_LOCK_FIXTURE_H
 #define TESTS_UNIT_ENGINE_LOCK_FIXTURE_H
 
-#include "engine/backing/lock.h"
+#include "engine/backing/file/lock.h"
 
 #include <stdbool.h>
 #include <sys/types.h>

@@ -3,7 +3,7 @@
 
 #include "tests/lib/suite.h"
 
-#include "engine/backing/rbd_search.h"
+#include "engine/backing/ceph/rbd_search.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A Ceph cluster in this process, as the module of engine/backing/rbd_module.h, and calls to an
- * image there.
+ * A Ceph cluster in this process, as the module of engine/backing/ceph/rbd_module.h, and calls to
+ * an image there.
  */
-#ifndef TESTS_UNIT_ENGINE_RBD_FIXTURE_H
-#define TESTS_UNIT_ENGINE_RBD_FIXTURE_H
+#ifndef TESTS_UNIT_ENGINE_BACKING_CEPH_MODULE_FIXTURE_H
+#define TESTS_UNIT_ENGINE_BACKING_CEPH_MODULE_FIXTURE_H
 
-#include "engine/backing/rbd_store.h"
+#include "engine/backing/ceph/rbd_store.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
 /*
  * Buffers for the data of requests: aligned, reused, never more than the limit.
  */
-#include "server/serve/buffers.h"
+#include "server/memory/buffers.h"
 
 #include "tests/lib/suite.h"
 

@@ -6,7 +6,7 @@
 #include "server/exports/exports.h"
 
 #include "common/container_of.h"
-#include "engine/backing/file.h"
+#include "engine/backing/file/file.h"
 #include "engine/io/image_state.h"
 #include "engine/io/range.h"
 #include "server/daemon/leave.h"

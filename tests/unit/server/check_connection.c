@@ -3,9 +3,9 @@
  * The life of a connection: it negotiates, serves, drains, refuses, closes and lingers; and its end
  * when the client or the server ends it in the middle of something.
  */
-#include "server/serve/conn.h"
+#include "server/connection/conn.h"
 
-#include "server/serve/conn_state.h"
+#include "server/connection/conn_state.h"
 
 #include "nbd/wire.h"
 #include "tests/lib/suite.h"

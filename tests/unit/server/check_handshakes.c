@@ -2,7 +2,7 @@
 /*
  * The threads of TLS handshakes.
  */
-#include "server/serve/handshakes.h"
+#include "server/connection/handshakes.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/nbd/tls_pair.h"

@@ -3,9 +3,9 @@
  * How a worker takes requests from the bytes of a connection: which of them it merges, what it
  * refuses, and how it goes on after requests that came in pieces or were too many.
  */
-#include "server/serve/intake.h"
+#include "server/connection/intake.h"
 
-#include "server/serve/conn_state.h"
+#include "server/connection/conn_state.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"

@@ -2,7 +2,7 @@
 /*
  * Buffers for the data of requests are registered with a ring.
  */
-#include "server/serve/buffers.h"
+#include "server/memory/buffers.h"
 
 #include "engine/backend/choice.h"
 #include "engine/backend/ring.h"

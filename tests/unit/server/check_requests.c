@@ -3,7 +3,7 @@
  * What a worker does with requests, from the engine's operation to the reply: durability, errors of
  * merged requests, the order of overlapping changes, and changes whose client is gone.
  */
-#include "server/serve/requests.h"
+#include "server/request/requests.h"
 
 #include "nbd/wire.h"
 #include "tests/lib/suite.h"
@@ -20,7 +20,7 @@
 #define KIB  1024u
 #define PAGE 4096u
 
-/* Longer than a client is taken to be there without being asked for (server/serve/peer.c). */
+/* Longer than a client is taken to be there without being asked for (server/connection/peer.c). */
 #define ABSENCE_MS 110
 
 static const struct fake_facts direct = {.align = 512}, buffered = {.align = 0};

@@ -3,7 +3,7 @@
  * Reserved memory: all of it exists from the start, none is added, and it is whole again when every
  * buffer was given back.
  */
-#include "server/serve/reserve.h"
+#include "server/memory/reserve.h"
 
 #include "tests/lib/suite.h"
 

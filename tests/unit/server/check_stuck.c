@@ -3,10 +3,10 @@
  * Which clients are stuck: they keep memory that others wait for, and move too little.  Each call
  * of stuck_check() stands for a second; nothing runs.
  */
-#include "server/serve/stuck.h"
+#include "server/connection/stuck.h"
 
 #include "server/loop/loop_backend.h"
-#include "server/serve/conn_state.h"
+#include "server/connection/conn_state.h"
 #include "server/access/identity.h"
 #include "tests/lib/suite.h"
 #include "tests/unit/log_capture.h"

@@ -2,7 +2,7 @@
 /*
  * Each thread's counts of an image's requests, and their sums.
  */
-#include "server/serve/traffic.h"
+#include "server/request/traffic.h"
 
 #include "tests/lib/suite.h"
 

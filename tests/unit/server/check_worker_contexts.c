@@ -3,8 +3,8 @@
  * The list of a worker's busy contexts: a context is in it while it has ios under way, and no turn
  * looks at the others.
  */
-#include "server/serve/offer.h"
-#include "server/serve/worker_contexts.h"
+#include "server/connection/offer.h"
+#include "server/worker/worker_contexts.h"
 
 #include "engine/context/ioctx.h"
 

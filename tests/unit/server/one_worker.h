@@ -7,9 +7,9 @@
 #ifndef TESTS_UNIT_SERVER_ONE_WORKER_H
 #define TESTS_UNIT_SERVER_ONE_WORKER_H
 
-#include "server/serve/offer.h"
-#include "server/serve/traffic.h"
-#include "server/serve/worker.h"
+#include "server/connection/offer.h"
+#include "server/request/traffic.h"
+#include "server/worker/worker.h"
 #include "tests/unit/fake_image.h"
 
 #include <stdbool.h>

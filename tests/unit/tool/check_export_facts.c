@@ -2,7 +2,7 @@
 /*
  * Which other export can take the place of a device's.
  */
-#include "tool/server/export_facts.h"
+#include "tool/link/export_facts.h"
 
 #include "nbd/protocol.h"
 #include "tests/lib/suite.h"

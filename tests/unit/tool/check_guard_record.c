@@ -8,7 +8,7 @@
 #include "tests/unit/control_fixture.h"
 
 #include "tool/failure.h"
-#include "tool/server/server_link.h"
+#include "tool/link/server_link.h"
 
 #include <check.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
  * The parts of a URI, and the addresses of its host name as the name service has them: here, it is
  * this file's.
  */
-#include "tool/server/nbd_uri.h"
+#include "tool/link/nbd_uri.h"
 
 #include "tests/lib/suite.h"
 

@@ -3,8 +3,8 @@
  * Negotiations over TLS, with a server that is a thread of this program, and with a kernel that is
  * played here: it takes whatever keys it gets.
  */
-#include "tool/server/negotiation.h"
-#include "tool/server/upstream_tls.h"
+#include "tool/link/negotiation.h"
+#include "tool/link/upstream_tls.h"
 
 #include "nbd/protocol.h"
 #include "nbd/tls/ktls.h"

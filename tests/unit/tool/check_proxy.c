@@ -2,7 +2,7 @@
 /*
  * A proxy between a kernel and a server that are played here.
  */
-#include "tool/server/proxy.h"
+#include "tool/link/proxy.h"
 
 #include "common/log.h"
 #include "nbd/protocol.h"

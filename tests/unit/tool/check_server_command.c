@@ -2,9 +2,9 @@
 /*
  * The command lines of the two server programs, and their messages, which are passed on.
  */
-#include "tool/server/server_command.h"
+#include "tool/link/server_command.h"
 
-#include "tool/server/server_process.h"
+#include "tool/link/server_process.h"
 
 #include "common/log.h"
 #include "tests/lib/suite.h"

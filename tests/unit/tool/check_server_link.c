@@ -2,7 +2,7 @@
 /*
  * Requests to a server over its control socket.
  */
-#include "tool/server/server_link.h"
+#include "tool/link/server_link.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/control_fixture.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tool/server/server_supply.h"
+#include "tool/link/server_supply.h"
 
 #include "tests/lib/suite.h"
 

@@ -3,7 +3,7 @@
  * Connections negotiated at the same time, and what is said of a server that can't be connected to.
  * The servers are threads.
  */
-#include "tool/server/upstream_connection.h"
+#include "tool/link/upstream_connection.h"
 
 #include "nbd/protocol.h"
 #include "tests/lib/suite.h"

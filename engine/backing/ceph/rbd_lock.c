@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/backing/ceph/rbd_lock.h"
+
+#include "engine/backing/ceph/rbd_loss.h"
+#include "engine/backing/ceph/rbd_pending.h"
+#include "engine/backing/ceph/rbd_size.h"
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/log.h"
+#include "common/thread.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* How long to wait for an owner that may be dead, in milliseconds, and how often to look. Ceph
+ * forgets a client that is gone after 30 seconds (osd_client_watch_timeout). */
+#define OWNER_LINGER_MS 40000
+#define OWNER_STEP_MS   250
+
+/* How often to try to take the lock of an owner that was fenced. */
+#define ACQUIRE_TRIES 3
+
+static bool
+is_given_up(struct rbd_store *store)
+{
+	bool stop;
+
+	pthread_mutex_lock(&store->mutex);
+	stop = store->stop;
+	pthread_mutex_unlock(&store->mutex);
+	return stop;
+}
+
+/* Sleeps for a step. Returns whether to go on: false if the store is being closed. */
+static bool
+nap(struct rbd_store *store)
+{
+	pthread_mutex_lock(&store->mutex);
+	if (!store->stop)
+		thread_wait(&store->stopping, &store->mutex, OWNER_STEP_MS);
+	pthread_mutex_unlock(&store->mutex);
+	return !is_given_up(store);
+}
+
+/* Also for the status. */
+static int
+ask_for_owner(struct rbd_store *store, struct rbd_owner *owner)
+{
+	int r = store->module->lock_owner(store->image, owner);
+
+	pthread_mutex_lock(&store->mutex);
+	snprintf(store->owner, sizeof(store->owner), "%s", r < 0 ? "" : owner->address);
+	pthread_mutex_unlock(&store->mutex);
+	return r;
+}
+
+/* An attempt to take the lock. */
+struct attempt {
+	struct rbd_store *store;
+	bool at_start; /* no client waits yet */
+	struct rbd_predecessor predecessor;
+	struct rbd_owner owner; /* who had the lock, at the last look */
+	bool fenced;            /* then */
+};
+
+/* Whether an owner must be left alone, unless it gives the lock up. */
+static bool
+must_wait_for(const struct attempt *attempt, const struct rbd_owner *owner)
+{
+	return owner->watches && !rbd_predecessor_owns(&attempt->predecessor, owner) &&
+	       !atomic_load(&attempt->store->force);
+}
+
+/* Takes the lock away from an owner that is dead, the predecessor, or overridden by force=on. */
+static int
+fence(struct attempt *attempt)
+{
+	struct rbd_store *store = attempt->store;
+	const struct rbd_owner *owner = &attempt->owner;
+	struct rbd_owner next;
+	int r = store->module->lock_break(store->image, owner->address);
+
+	attempt->fenced = r == 0;
+	if (r < 0 || !attempt->predecessor.address[0])
+		return r;
+	/* Another client may have been faster. It might give the lock up when asked, and would have
+	 * had the image. */
+	r = ask_for_owner(store, &next);
+	return r == 0 && next.address[0] && !next.own ? -EBUSY : r;
+}
+
+static void
+tell_of_fence(const struct attempt *attempt)
+{
+	const struct rbd_owner *owner = &attempt->owner;
+	const char *why = owner->watches ? " (force=on)" : " and is gone";
+
+	if (rbd_predecessor_owns(&attempt->predecessor, owner))
+		why = " before (ceph-fence)";
+	log_warning("%s: fenced the client %s, which had the image's lock%s", attempt->store->path,
+		    owner->address, why);
+}
+
+/* Only a fence of our own makes the lock free meanwhile, so it is worth another try, as long as it
+ * is free. */
+static int
+acquire(const struct attempt *attempt)
+{
+	const struct rbd_store *store = attempt->store;
+	int r = store->module->lock_acquire(store->image);
+
+	for (int tries = 1;
+	     attempt->fenced && tries < ACQUIRE_TRIES && (r == -EAGAIN || r == -EBUSY); tries++) {
+		struct rbd_owner owner;
+
+		if (store->module->lock_owner(store->image, &owner) < 0 || owner.address[0])
+			break;
+		r = store->module->lock_acquire(store->image);
+	}
+	return r;
+}
+
+/* A guard must know of each server that had the lock, also of one that is killed at once.
+ * tool/guard/upstream_ceph.c knows the words. */
+static void
+tell_of_taking(const struct attempt *attempt)
+{
+	if (attempt->predecessor.address[0])
+		log_info("%s: in place of %s, this server is the client %s", attempt->store->path,
+			 attempt->predecessor.address, attempt->store->owner);
+}
+
+/* Tries once. Returns 0; -EBUSY if another client has the lock; -ESTALE if another one has had it
+ * since the predecessor; or another -errno. A lock that librbd has taken by itself (for
+ * lock=shared) must be acquired like any other: until then, librbd gives it to whoever asks. */
+static int
+try_to_take(struct attempt *attempt)
+{
+	struct rbd_store *store = attempt->store;
+	struct rbd_owner *owner = &attempt->owner;
+	int r = ask_for_owner(store, owner);
+	bool other = r == 0 && owner->address[0] && !owner->own;
+
+	attempt->fenced = false;
+	if (r < 0)
+		return r;
+	if (!rbd_predecessor_fits(&attempt->predecessor, owner))
+		return -ESTALE;
+	if (other && must_wait_for(attempt, owner))
+		return -EBUSY;
+	if (other)
+		r = fence(attempt);
+	/* Another client may have been faster: the next try finds its name. */
+	if (r == 0 || (!attempt->predecessor.address[0] && (r == -ENOENT || r == -EBUSY)))
+		r = acquire(attempt);
+	if (r == 0)
+		ask_for_owner(store, &(struct rbd_owner){0});
+	if (attempt->fenced)
+		tell_of_fence(attempt);
+	if (r == 0)
+		tell_of_taking(attempt);
+	return r == -EROFS || r == -EAGAIN || r == -ENOENT ? -EBUSY : r;
+}
+
+/* At the start, nobody waits for an owner that is alive. */
+static bool
+is_hopeless(const struct attempt *attempt)
+{
+	const struct rbd_store *store = attempt->store;
+
+	return attempt->at_start && attempt->owner.watches &&
+	       store->module->answers(store->image, attempt->owner.address) == 1;
+}
+
+static void
+tell_of_wait(const struct attempt *attempt)
+{
+	const char *address = attempt->owner.address;
+
+	if (attempt->at_start)
+		log_warning("%s: the client %s has the image's lock, and does not answer: the "
+			    "start waits for up to 40 seconds, until the cluster knows that it is "
+			    "gone; with force=on it would be fenced",
+			    attempt->store->path, address);
+	else
+		log_warning("%s: the client %s has the image's lock: changes wait until it gives "
+			    "the lock up or is gone; with force=on it would be fenced",
+			    attempt->store->path, address);
+}
+
+static int
+explain(const struct attempt *attempt, int r, char **error)
+{
+	const char *path = attempt->store->path, *address = attempt->owner.address;
+
+	if (r == -EBUSY && is_given_up(attempt->store))
+		return error_set(error, -ESHUTDOWN, "%s: the server ends", path);
+	/* tool/guard/upstream_ceph.c knows these words. */
+	if (r == -ESTALE)
+		return error_set(
+			error, r,
+			"%s: another client has had the image since %s, whose place this server was to take, and may have written to it: %s%s",
+			path, attempt->predecessor.address,
+			address[0] ? "the lock is with " : "the lock is free", address);
+	if (r == -EBUSY && attempt->at_start)
+		return error_set(
+			error, r,
+			"%s: the client %s has the image's lock; end that client first, or fence it with force=on, or only read "
+			"the image, or have both use one server before it (nbdloop-cluster(7))",
+			path, address);
+	if (r == -EBUSY)
+		return error_set(
+			error, r,
+			"%s: not written to, because the client %s has the image's lock; end that "
+			"client first, or use force=on, or lock=shared if both may write",
+			path, address);
+	return error_set(error, r, "%s: its lock can't be taken: %s", path, strerror(-r));
+}
+
+/* Returns 0, or -errno with *error, a sentence (the caller frees it). */
+static int
+take(struct attempt *attempt, char **error)
+{
+	struct rbd_store *store = attempt->store;
+	int r = try_to_take(attempt);
+
+	rbd_pending_note_answer(store);
+	if (r == -EBUSY && is_hopeless(attempt))
+		return explain(attempt, r, error);
+	if (r == -EBUSY && attempt->owner.address[0])
+		tell_of_wait(attempt);
+	for (int waited = 0; r == -EBUSY && waited < OWNER_LINGER_MS && nap(store);
+	     waited += OWNER_STEP_MS) {
+		r = try_to_take(attempt);
+		rbd_pending_note_answer(store);
+	}
+	return r < 0 ? explain(attempt, r, error) : 0;
+}
+
+/* Takes those that wait. The caller holds the mutex. */
+static struct backing_call *
+waiting_calls(struct rbd_store *store)
+{
+	struct backing_call *calls = store->waiting;
+
+	store->waiting = NULL;
+	store->waiting_tail = &store->waiting;
+	return calls;
+}
+
+/* Sends them, or has them fail, by how the lock was taken. */
+static void
+end_wait(struct rbd_store *store, struct backing_call *call, int r)
+{
+	while (call) {
+		struct backing_call *next = call->next;
+
+		if (r == 0)
+			rbd_pending_send(store, call);
+		else
+			rbd_loss_finish(store, call, r);
+		call = next;
+	}
+}
+
+static int
+begin(struct rbd_store *store);
+
+/* The caller has set .taking. */
+static int
+take_and_tell(struct attempt *attempt, char **error)
+{
+	struct rbd_store *store = attempt->store;
+	int r = take(attempt, error);
+	struct backing_call *calls = NULL;
+
+	pthread_mutex_lock(&store->mutex);
+	atomic_store(&store->held, r == 0);
+	store->taking = false;
+	/* What was told before, nobody has asked about. */
+	if (r == 0)
+		rbd_size_doubt(store);
+	/* Changes of another export of the image wait for longer than a start. */
+	if (r == 0 || !attempt->at_start || !store->waiting || begin(store) < 0)
+		calls = waiting_calls(store);
+	pthread_mutex_unlock(&store->mutex);
+	end_wait(store, calls, r);
+	return r;
+}
+
+static void *
+take_lock(void *data)
+{
+	struct attempt attempt = {.store = data};
+	char *CLEANUP_FREE error = NULL;
+	int r = take_and_tell(&attempt, &error);
+
+	if (r < 0 && r != -ESHUTDOWN)
+		log_error("%s", error ? error : strerror(-r));
+	return NULL;
+}
+
+/* The caller holds the mutex. Returns 0 or -errno. */
+static int
+begin(struct rbd_store *store)
+{
+	int r;
+
+	if (store->joinable)
+		pthread_join(store->thread, NULL);
+	r = thread_start(&store->thread, take_lock, store);
+	store->taking = store->joinable = r == 0;
+	/* Without a thread to be had, it is -EAGAIN: the engine would try the request again by a
+	 * system call. */
+	return r == -EAGAIN ? -ENOMEM : r;
+}
+
+int
+rbd_lock_take(struct rbd_store *store, const struct rbd_predecessor *predecessor, char **error)
+{
+	struct attempt attempt = {.store = store, .at_start = true, .predecessor = *predecessor};
+	bool held;
+
+	pthread_mutex_lock(&store->mutex);
+	/* By another export of the image. */
+	while (store->taking)
+		thread_wait(&store->stopping, &store->mutex, OWNER_STEP_MS);
+	held = atomic_load(&store->held);
+	store->taking = !held;
+	pthread_mutex_unlock(&store->mutex);
+	return held ? 0 : take_and_tell(&attempt, error);
+}
+
+bool
+rbd_lock_await(struct rbd_store *store, struct backing_call *call)
+{
+	int r = 0;
+	bool held;
+
+	pthread_mutex_lock(&store->mutex);
+	held = atomic_load(&store->held);
+	if (!held && !store->taking)
+		r = begin(store);
+	if (!held && r == 0) {
+		call->next = NULL;
+		*store->waiting_tail = call;
+		store->waiting_tail = &call->next;
+	}
+	pthread_mutex_unlock(&store->mutex);
+	if (r < 0)
+		rbd_loss_finish(store, call, r);
+	return !held;
+}
+
+void
+rbd_lock_borrow(struct rbd_store *store)
+{
+	pthread_mutex_lock(&store->mutex);
+	store->borrowers++;
+	pthread_mutex_unlock(&store->mutex);
+}
+
+static void
+release(struct rbd_store *store)
+{
+	struct rbd_owner owner;
+	int r = ask_for_owner(store, &owner);
+
+	if (r == 0 && owner.own) {
+		r = store->module->lock_release(store->image);
+		ask_for_owner(store, &owner);
+	}
+	rbd_loss_note(store, false, r);
+	if (r < 0)
+		log_warning("%s: its lock can't be given back: %s", store->path, strerror(-r));
+}
+
+/* Changes that come meanwhile wait until it is given back, and take it then. */
+void
+rbd_lock_give_back(struct rbd_store *store)
+{
+	struct backing_call *calls = NULL;
+	int r = 0;
+	bool give;
+
+	pthread_mutex_lock(&store->mutex);
+	give = --store->borrowers == 0 && atomic_load(&store->exclusive) &&
+	       !atomic_load(&store->held) && !store->taking && !atomic_load(&store->fenced);
+	store->taking = store->taking || give;
+	pthread_mutex_unlock(&store->mutex);
+	if (!give)
+		return;
+	release(store);
+	pthread_mutex_lock(&store->mutex);
+	store->taking = false;
+	if (store->waiting)
+		r = begin(store);
+	if (r < 0)
+		calls = waiting_calls(store);
+	pthread_mutex_unlock(&store->mutex);
+	end_wait(store, calls, r);
+}
+
+void
+rbd_lock_give_up(struct rbd_store *store)
+{
+	pthread_mutex_lock(&store->mutex);
+	store->stop = true;
+	pthread_cond_signal(&store->stopping);
+	pthread_mutex_unlock(&store->mutex);
+}
+
+/* Explicitly, so that the log tells that another client may have the image from now on: but only if
+ * nobody has it yet, because librbd also returns 0 if it could not unlock.
+ * tool/guard/upstream_ceph.c knows the words. */
+void
+rbd_lock_release(struct rbd_store *store)
+{
+	struct rbd_owner owner = {0};
+	int r;
+
+	if (!atomic_load(&store->held) || atomic_load(&store->fenced))
+		return;
+	r = store->module->lock_release(store->image);
+	if (r == 0)
+		r = ask_for_owner(store, &owner);
+	if (r == 0 && !owner.address[0])
+		log_info("%s: gave the image's lock back", store->path);
+	else if (r < 0)
+		log_warning("%s: its lock can't be given back: %s", store->path, strerror(-r));
+}
+
+void
+rbd_lock_stop(struct rbd_store *store)
+{
+	rbd_lock_give_up(store);
+	if (store->joinable)
+		pthread_join(store->thread, NULL);
+	store->joinable = false;
+}

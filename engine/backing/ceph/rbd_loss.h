@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The loss of an image in Ceph to another client: nothing may succeed here any more.
+ */
+#ifndef ENGINE_BACKING_CEPH_RBD_LOSS_H
+#define ENGINE_BACKING_CEPH_RBD_LOSS_H
+
+#include "engine/backing/ceph/rbd_state.h"
+
+enum rbd_loss {
+	RBD_LOSS_FENCE,   /* the cluster refuses this process */
+	RBD_LOSS_LOCK,    /* the lock is not this process's any more */
+	RBD_LOSS_FEATURE, /* the image has no exclusive lock any more */
+};
+
+/* Ends the image's use here, and tells the log why. Any thread. */
+void
+rbd_loss_declare(struct rbd_store *store, enum rbd_loss loss);
+
+/* Declares the loss if a result tells of it. `changes`: the result is that of a change. Any thread.
+ */
+void
+rbd_loss_note(struct rbd_store *store, bool changes, int result);
+
+/* Ends a call that rbd_pending_take() took, after a loss with -ESHUTDOWN. Any thread. */
+void
+rbd_loss_finish(struct rbd_store *store, struct backing_call *call, int result);
+
+#endif

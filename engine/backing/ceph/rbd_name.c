@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/backing/ceph/rbd_name.h"
+
+#include "common/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PREFIX "rbd:"
+
+bool
+rbd_name_is(const char *path)
+{
+	return strncmp(path, PREFIX, strlen(PREFIX)) == 0;
+}
+
+/* Ends a text at `at`. Returns the rest, or NULL if `at` is NULL. */
+static char *
+cut(char *at)
+{
+	if (!at)
+		return NULL;
+	*at = '\0';
+	return at + 1;
+}
+
+static bool
+is_empty(const char *part)
+{
+	return part && part[0] == '\0';
+}
+
+int
+rbd_name_parse(const char *path, struct rbd_name *name, char **error)
+{
+	char *text = strdup(path + strlen(PREFIX));
+	char *second, *third;
+
+	*name = (struct rbd_name){.text = text};
+	if (!text)
+		return error_set(error, -ENOMEM, "%s: %s", path, strerror(ENOMEM));
+	name->snapshot = cut(strchr(text, '@'));
+	name->pool = text;
+	second = cut(strchr(text, '/'));
+	third = second ? cut(strchr(second, '/')) : NULL;
+	name->space = third ? second : NULL;
+	name->image = third ? third : second;
+	if (name->image && !strchr(name->image, '/') && !is_empty(name->pool) &&
+	    !is_empty(name->space) && !is_empty(name->image) && !is_empty(name->snapshot))
+		return 0;
+	free(text);
+	*name = (struct rbd_name){0};
+	return error_set(
+		error, -EINVAL,
+		"%s: an image in Ceph is rbd:POOL/IMAGE, rbd:POOL/NAMESPACE/IMAGE, or one of these with @SNAPSHOT at the end",
+		path);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Snapshots that Ceph makes of an image. One for which nobody waits any more, because the cluster
+ * is away, is removed again when it is made at last; none of another name is touched.
+ */
+#ifndef ENGINE_BACKING_CEPH_RBD_SNAPSHOT_H
+#define ENGINE_BACKING_CEPH_RBD_SNAPSHOT_H
+
+#include "engine/backing/ceph/rbd_state.h"
+
+/* Of the name of every snapshot that is made here, but for checkpoints (rbd_checkpoint.h):
+ * nbdloop.LABEL.ID */
+#define RBD_SNAPSHOT_PREFIX "nbdloop."
+
+/* The first members of struct backing_snapshots. */
+int
+rbd_snapshot_prepare(struct rbd_store *store, const char *label, struct backing_snapshot **snapshot,
+		     char **error);
+/* The same for a checkpoint. */
+int
+rbd_snapshot_prepare_checkpoint(struct rbd_store *store, const char *name,
+				struct backing_snapshot **snapshot, char **error);
+int
+rbd_snapshot_start(struct backing_snapshot *snapshot, char **error);
+int
+rbd_snapshot_await(struct backing_snapshot *snapshot, int64_t end, char **error);
+void
+rbd_snapshot_free(struct backing_snapshot *snapshot);
+
+/* The image that the snapshot was made of, and the name that the snapshot has there. */
+struct rbd_store *
+rbd_snapshot_origin(const struct backing_snapshot *snapshot);
+const char *
+rbd_snapshot_name(const struct backing_snapshot *snapshot);
+
+/* The snapshot stays: rbd_snapshot_free() does not remove it from the cluster. */
+void
+rbd_snapshot_keep(struct backing_snapshot *snapshot);
+
+/* Removes the snapshot of that name, which was made here, on a thread of the store, because the
+ * cluster may be away; what can't be removed is in the log. */
+void
+rbd_snapshot_remove(struct rbd_store *store, const char *name);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The state of an open image in Ceph, for the files rbd*.c.
+ */
+#ifndef ENGINE_BACKING_CEPH_RBD_STATE_H
+#define ENGINE_BACKING_CEPH_RBD_STATE_H
+
+#include "engine/backing/ceph/rbd_module.h"
+#include "engine/backing/ceph/rbd_name.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct rbd_store {
+	/* Constant after rbd_store_get(). */
+	const struct rbd_module *module;
+	struct rbd_image *image;
+	struct rbd_facts facts;
+	char *path; /* for messages */
+	struct rbd_name name;
+	unsigned int timeout; /* seconds after which a call fails; 0: never */
+
+	_Atomic bool exclusive; /* changes need the exclusive lock */
+	_Atomic bool force;     /* which may be taken away from a living owner */
+	_Atomic bool held;      /* this process has the lock, as far as it knows */
+	_Atomic bool changed;   /* a change was started without the lock */
+	_Atomic bool fenced;    /* the cluster refuses this process, or the lock is lost: nothing
+				   may succeed any more */
+
+	/* Taking the lock: see rbd_lock.c. */
+	pthread_mutex_t mutex; /* guards the members below */
+	pthread_cond_t stopping;
+	struct backing_call *waiting, **waiting_tail; /* changes that wait for the lock */
+	bool taking; /* .thread takes it, or another one gives it back */
+	bool joinable, stop;
+	unsigned int borrowers; /* that librbd may have taken the lock for, by itself */
+	pthread_t thread;
+	char owner[128]; /* of the lock, as Ceph names the client, when it was asked last; "": not
+			    known, or free then */
+
+	/* What others change meanwhile: see rbd_size.c. */
+	_Atomic uint64_t features;   /* as far as they are known */
+	_Atomic uint64_t size;       /* in bytes, as far as it is known; writable images only */
+	_Atomic bool resized;        /* both may be others by now, the lock lost; .sizer asks */
+	pthread_mutex_t sizing;      /* guards the members below; held only for moments */
+	pthread_cond_t news;         /* for .sizer */
+	unsigned int doubts;         /* reasons to ask, so far */
+	struct backing_call *unsure; /* changes that succeeded meanwhile: perhaps only in part */
+	bool untold;                 /* some followers are behind */
+	bool sized, over;            /* .sizer runs; it shall end */
+	pthread_t sizer;
+	bool unlearned;            /* .sizer's: it has to learn the checkpoints */
+	bool shrunk;               /* .sizer's: became smaller, and the followers don't know */
+	pthread_mutex_t following; /* guards .followers; held while they are called */
+	struct size_follower *followers;
+
+	/* The calls that have not ended: see rbd_pending.c. */
+	pthread_mutex_t pending; /* guards the members below; held only for moments */
+	struct backing_call *oldest, *newest;
+	uint64_t abandoned; /* bytes of calls that go on after their time; 0: there are none */
+	uint64_t abandoned_start,
+		abandoned_end; /* the range in which their bytes are; end 0: none */
+	int64_t answered;      /* when the cluster answered questions about the lock; clock_ms() */
+	bool looks, looked;    /* .looker runs; it shall end */
+	pthread_cond_t end_of_looking;
+	pthread_t looker;
+	unsigned int threads; /* of rbd_thread.c */
+	pthread_cond_t end_of_thread;
+	unsigned int late_removals;  /* of checkpoints, alike: see rbd_removal.c */
+	unsigned int late_snapshots; /* that nobody waits for any more: see rbd_snapshot.c */
+	/* .looker's. */
+	int64_t silent_since; /* as the log was told; clock_ms(), 0: it was not, or it is over */
+	bool told_failure;
+
+	/* Its checkpoints: see rbd_checkpoint.c. */
+	pthread_mutex_t learning;           /* held while they are learned */
+	pthread_mutex_t listing;            /* guards the members below; held only for moments */
+	struct rbd_checkpoint *checkpoints; /* oldest first */
+	size_t checkpoint_count;
+	_Atomic uint64_t edition; /* another one with each change of the list */
+
+	/* Of the image that this one is a snapshot of, to be removed at the end; NULL: not ours. */
+	struct rbd_store *origin;
+
+	/* Guarded by the mutex of rbd_store.c. */
+	unsigned int users;
+	struct rbd_store *next;
+};
+
+static inline bool
+rbd_has(const struct rbd_store *store, uint64_t feature)
+{
+	return atomic_load(&store->features) & feature;
+}
+
+static inline bool
+rbd_call_changes(const struct backing_call *call)
+{
+	return call->op != CALL_READ && call->op != CALL_FLUSH && call->op != CALL_SEARCH;
+}
+
+#endif

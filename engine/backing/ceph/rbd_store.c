@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/backing/ceph/rbd_store.h"
+
+#include "engine/backing/ceph/rbd_checkpoint.h"
+#include "engine/backing/ceph/rbd_lock.h"
+#include "engine/backing/ceph/rbd_loss.h"
+#include "engine/backing/ceph/rbd_pending.h"
+#include "engine/backing/ceph/rbd_size.h"
+#include "engine/backing/ceph/rbd_snapshot.h"
+#include "engine/backing/ceph/rbd_thread.h"
+#include "engine/backing/ceph/rbd_trust.h"
+
+#include "common/error.h"
+#include "common/thread.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Guards the list of stores, and their numbers of users. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct rbd_store *stores;
+
+/* On any thread. */
+static void
+returned(struct backing_call *call, int result)
+{
+	struct rbd_store *store = call->backing;
+
+	rbd_loss_note(store, rbd_call_changes(call), result);
+	if (result >= 0 && rbd_call_changes(call) && rbd_size_await(store, call, result))
+		return;
+	rbd_loss_finish(store, call, result);
+}
+
+/* Whether a flush has nothing to do, because nothing was changed here. librbd would take the lock
+ * for it, from another client if that gives it, and give it away again when asked. */
+static bool
+is_idle_flush(const struct rbd_store *store, const struct backing_call *call)
+{
+	return call->op == CALL_FLUSH && !atomic_load(&store->held) &&
+	       !atomic_load(&store->changed);
+}
+
+void
+rbd_store_start(struct rbd_store *store, struct backing_call *call)
+{
+	call->backing = store;
+	if (atomic_load_explicit(&store->fenced, memory_order_relaxed)) {
+		call->done(call, -ESHUTDOWN);
+		return;
+	}
+	if (is_idle_flush(store, call)) {
+		call->done(call, 0);
+		return;
+	}
+	call = rbd_pending_take(store, call);
+	if (!call)
+		return;
+	if (rbd_call_changes(call) && !atomic_load(&store->held)) {
+		if (atomic_load(&store->exclusive) && rbd_lock_await(store, call))
+			return;
+		atomic_store(&store->changed, true);
+	}
+	rbd_pending_send(store, call);
+}
+
+static void
+store_free(struct rbd_store *store)
+{
+	rbd_lock_stop(store);
+	rbd_size_end(store);
+	rbd_threads_await(store);
+	rbd_pending_end(store);
+	if (store->image) {
+		rbd_lock_release(store);
+		store->module->close(store->image);
+	}
+	if (store->origin) {
+		rbd_snapshot_remove(store->origin, store->name.snapshot);
+		rbd_store_put(store->origin);
+	}
+	rbd_checkpoints_free(store);
+	pthread_mutex_destroy(&store->listing);
+	pthread_mutex_destroy(&store->learning);
+	pthread_cond_destroy(&store->end_of_thread);
+	pthread_cond_destroy(&store->end_of_looking);
+	pthread_mutex_destroy(&store->pending);
+	pthread_cond_destroy(&store->news);
+	pthread_mutex_destroy(&store->following);
+	pthread_mutex_destroy(&store->sizing);
+	pthread_cond_destroy(&store->stopping);
+	pthread_mutex_destroy(&store->mutex);
+	free(store->name.text);
+	free(store->path);
+	free(store);
+}
+
+static struct rbd_store *
+store_new(const struct rbd_module *module, const struct rbd_place *place)
+{
+	struct rbd_store *store = calloc(1, sizeof(*store));
+
+	if (!store)
+		return NULL;
+	store->module = module;
+	store->timeout = place->timeout;
+	store->users = 1;
+	store->waiting_tail = &store->waiting;
+	pthread_mutex_init(&store->mutex, NULL);
+	pthread_mutex_init(&store->sizing, NULL);
+	pthread_mutex_init(&store->following, NULL);
+	pthread_mutex_init(&store->pending, NULL);
+	pthread_mutex_init(&store->learning, NULL);
+	pthread_mutex_init(&store->listing, NULL);
+	thread_condition_init(&store->stopping);
+	thread_condition_init(&store->news);
+	thread_condition_init(&store->end_of_looking);
+	thread_condition_init(&store->end_of_thread);
+	store->path = strdup(place->name);
+	if (store->path)
+		return store;
+	store_free(store);
+	return NULL;
+}
+
+/* Returns the open store of the same image, with another user, or puts this one into the list. */
+static struct rbd_store *
+join(struct rbd_store *opened)
+{
+	struct rbd_store *store;
+
+	pthread_mutex_lock(&mutex);
+	for (store = stores; store; store = store->next) {
+		if (strcmp(store->facts.identity, opened->facts.identity) == 0 &&
+		    store->facts.writable == opened->facts.writable && !atomic_load(&store->fenced))
+			break;
+	}
+	if (store) {
+		store->users++;
+	} else {
+		store = opened;
+		store->next = stores;
+		stores = store;
+	}
+	pthread_mutex_unlock(&mutex);
+	if (store != opened)
+		store_free(opened);
+	return store;
+}
+
+/* Gives the store back if it has another timeout. */
+static int
+check_timeout(struct rbd_store **store, const struct rbd_place *place, char **error)
+{
+	unsigned int timeout = (*store)->timeout;
+
+	if (timeout == place->timeout)
+		return 0;
+	rbd_store_put(*store);
+	return error_set(error, -EINVAL,
+			 "%s: cluster-timeout=%u is not possible: another export of this image has "
+			 "%u, and they share the image",
+			 place->name, place->timeout, timeout);
+}
+
+/* Only an open image tells which one it is, so it is opened before the list is searched. */
+int
+rbd_store_get(const struct rbd_module *module, const struct rbd_place *place,
+	      struct rbd_store **result, char **error)
+{
+	struct rbd_store *store = store_new(module, place);
+	int r;
+
+	if (!store)
+		return error_set(error, -ENOMEM, "%s: %s", place->name, strerror(ENOMEM));
+	r = rbd_name_parse(place->name, &store->name, error);
+	if (r == 0)
+		r = module->open(place, returned, &store->image, &store->facts, error);
+	if (r == 0 && (r = rbd_size_begin(store)) < 0)
+		error_set(error, r, "%s: its size can't be followed: %s", place->name,
+			  strerror(-r));
+	if (r == 0 && (r = rbd_pending_begin(store)) < 0)
+		error_set(error, r, "%s: no thread can be started: %s", place->name, strerror(-r));
+	/* After the watch has begun, which tells of later ones. */
+	if (r == 0 && (r = rbd_trust_confirm(store)) < 0)
+		error_set(error, r, "%s: its features can't be read: %s", place->name,
+			  strerror(-r));
+	if (r == 0 && (r = rbd_checkpoints_learn(store)) < 0)
+		error_set(error, r, "%s: its checkpoints can't be read: %s", place->name,
+			  strerror(-r));
+	if (r < 0) {
+		store_free(store);
+		return r;
+	}
+	*result = join(store);
+	return check_timeout(result, place, error);
+}
+
+void
+rbd_store_put(struct rbd_store *store)
+{
+	struct rbd_store **at = &stores;
+	bool last;
+
+	if (!store)
+		return;
+	pthread_mutex_lock(&mutex);
+	last = --store->users == 0;
+	if (last) {
+		while (*at != store)
+			at = &(*at)->next;
+		*at = store->next;
+	}
+	pthread_mutex_unlock(&mutex);
+	if (last)
+		store_free(store);
+}
+
+void
+rbd_store_remove_at_end(struct rbd_store *store, struct rbd_store *origin)
+{
+	pthread_mutex_lock(&mutex);
+	origin->users++;
+	pthread_mutex_unlock(&mutex);
+	store->origin = origin;
+}

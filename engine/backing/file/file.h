@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Regular files and block devices of this machine as backings: the kernel moves their bytes.
+ */
+#ifndef ENGINE_BACKING_FILE_FILE_H
+#define ENGINE_BACKING_FILE_FILE_H
+
+#include "engine/backing/backing.h"
+#include "engine/backing/kind.h"
+
+extern const struct backing_kind backing_file;
+
+/* As backing_open(). */
+int
+file_open(struct backing *backing, int dirfd, const char *path, unsigned int flags, char **error);
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/connection/negotiation.h"
+
+#include "server/access/identity.h"
+#include "server/connection/conn_state.h"
+#include "server/connection/conn_tls.h"
+#include "server/connection/held.h"
+#include "server/connection/peer.h"
+#include "server/connection/offer.h"
+
+#include "common/cleanup.h"
+
+#include <stdlib.h>
+
+void
+negotiation_free(struct conn_negotiation *negotiation)
+{
+	if (!negotiation)
+		return;
+	free(negotiation->applicant.refused);
+	free(negotiation);
+}
+
+void
+negotiation_end(struct conn *conn)
+{
+	const struct nbd_handshake *handshake =
+		conn->negotiation ? &conn->negotiation->handshake : NULL;
+
+	/* A handshake that ended with a reason was told by that. */
+	if (handshake && handshake->needs_tls && !handshake->secure && !handshake->reason)
+		conn_warn(conn, "TLS is required, and the client did not begin it (its URI would "
+				"begin with nbds)");
+	negotiation_free(steal_pointer(&conn->negotiation));
+}
+
+static void
+send_output(struct conn *conn)
+{
+	struct conn_negotiation *negotiation = conn->negotiation;
+
+	conn->iov[0] = (struct iovec){negotiation->bytes, negotiation->output.used};
+	conn->message.msg_iov = conn->iov;
+	conn->message.msg_iovlen = 1;
+	conn_send(conn);
+}
+
+void
+negotiation_start(struct conn *conn)
+{
+	struct conn_negotiation *negotiation = conn->negotiation;
+	struct nbd_handshake_config config = conn->worker->config->handshake;
+
+	negotiation->applicant = (struct applicant){.exports = conn->worker->config->exports,
+						    .identity = conn->identity};
+	config.data = &negotiation->applicant;
+	/* Its client may use the control socket, too; and a client with a key may still show it. */
+	if (conn->identity->private && config.tls == NBD_TLS_REQUIRED)
+		config.tls = NBD_TLS_ALLOWED;
+	negotiation->output = (struct nbd_output){.bytes = negotiation->bytes,
+						  .size = sizeof(negotiation->bytes)};
+	nbd_handshake_init(&negotiation->handshake, &config);
+	nbd_handshake_greet(&negotiation->handshake, &negotiation->output);
+	send_output(conn);
+}
+
+/* Whether the handshake ends since the client may not use the export: the exports have logged that.
+ */
+static bool
+is_logged(const struct conn_negotiation *negotiation)
+{
+	return negotiation->handshake.option == NBD_OPT_EXPORT_NAME &&
+	       negotiation->applicant.was_refused;
+}
+
+static void
+set_limits(struct conn *conn)
+{
+	const struct worker_config *config = conn->worker->config;
+	struct limiter *limiters[LIMIT_SCOPES] = {NULL};
+
+	if (config->limiters)
+		config->limiters(config->exports, conn->offer, conn->client, limiters);
+	held_set_limiters(conn, limiters);
+	for (unsigned int scope = 0; scope < LIMIT_SCOPES; scope++)
+		limiter_release(limiters[scope]);
+}
+
+static void
+end_handshake(struct conn *conn, enum nbd_handshake_result result)
+{
+	const struct nbd_handshake *handshake = &conn->negotiation->handshake;
+
+	if (result == NBD_HANDSHAKE_TRANSMISSION) {
+		conn->session = handshake->session;
+		/* Some clients send longer requests than they are told to, as other servers take
+		 * them. */
+		conn->session.max_payload = (uint32_t)buffers_longest(&conn->worker->buffers);
+		conn->offer = offer_of(handshake->session.export);
+		conn->client = conn->negotiation->applicant.client;
+		conn->negotiation->finished = true;
+		set_limits(conn);
+		/* Notes the changes so far: others change the image from now on. */
+		peer_may_change(conn);
+		return;
+	}
+	if (result == NBD_HANDSHAKE_STARTTLS) {
+		conn->negotiation->secures = true;
+		return;
+	}
+	if (handshake->reason && !is_logged(conn->negotiation))
+		conn_warn(conn, handshake->reason);
+	conn_close(conn);
+}
+
+bool
+negotiation_waits(const struct conn *conn)
+{
+	return conn->send_op.active || conn->negotiation->look;
+}
+
+enum negotiation_next
+negotiation_feed(struct conn *conn)
+{
+	struct conn_negotiation *negotiation = conn->negotiation;
+	enum nbd_handshake_result result;
+	size_t consumed;
+
+	if (negotiation_waits(conn) || negotiation->finished || negotiation->secures ||
+	    conn_is_closing(conn))
+		return NEGOTIATION_WAITS;
+	result = nbd_handshake_feed(&negotiation->handshake, conn->input + conn->input_start,
+				    conn->input_end - conn->input_start, &consumed,
+				    &negotiation->output);
+	conn->input_start += consumed;
+	if (conn->input_start == conn->input_end)
+		conn->input_start = conn->input_end = 0;
+	if (result != NBD_HANDSHAKE_MORE && result != NBD_HANDSHAKE_FULL &&
+	    result != NBD_HANDSHAKE_WAITS)
+		end_handshake(conn, result);
+	if (negotiation->output.used > 0) {
+		send_output(conn);
+		return NEGOTIATION_WAITS;
+	}
+	if (result == NBD_HANDSHAKE_WAITS)
+		return NEGOTIATION_LOOKS;
+	return negotiation->finished ? NEGOTIATION_OVER : NEGOTIATION_RECEIVES;
+}
+
+enum negotiation_next
+negotiation_sent(struct conn *conn)
+{
+	struct conn_negotiation *negotiation = conn->negotiation;
+
+	negotiation->output.used = 0;
+	if (negotiation->secures)
+		return conn_is_closing(conn) ? NEGOTIATION_WAITS : NEGOTIATION_SECURES;
+	return negotiation->finished ? NEGOTIATION_OVER : negotiation_feed(conn);
+}
+
+void
+negotiation_secured(struct conn *conn)
+{
+	struct applicant *applicant = &conn->negotiation->applicant;
+
+	/* Nothing stays of what was negotiated in clear. */
+	free(steal_pointer(&applicant->refused));
+	applicant->was_refused = false;
+	conn->negotiation->secures = false;
+	nbd_handshake_secured(&conn->negotiation->handshake);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The plan of a device, made of the options of `nbdloop attach' (attach_options.h).
+ */
+#include "tool/attach/attach_options.h"
+
+#include "tool/device/image_file.h"
+#include "tool/failure.h"
+#include "tool/link/nbd_uri.h"
+#include "tool/attach/attach_ceph.h"
+
+#include "common/cleanup.h"
+#include "common/thread.h"
+#include "engine/image_config.h"
+#include "server/limit/limits.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+enum {
+	DEFAULT_TIMEOUT = 30, /* seconds */
+};
+
+/* The first option that was given but has no meaning for a remote server, or NULL. */
+static const char *
+option_for_images(const struct attach_options *options)
+{
+	const struct {
+		bool given;
+		const char *name;
+	} all[] = {
+		{options->offset != 0, "--offset"},
+		{options->sizelimit != 0, "--sizelimit"},
+		{options->direct_io != TRISTATE_AUTO, "--direct-io"},
+		{options->page_cache != PAGE_CACHE_AUTO, "--page-cache"},
+		{options->nooverlap, "--nooverlap"},
+		{options->force, "--force"},
+		{options->server != SERVER_NBDLOOPD, "--server"},
+		{options->threads != 0, "--threads"},
+		{options->engine != 0, "--engine"},
+		{options->poll != 0, "--poll"},
+		{options->iops_limit != NULL, "--iops-limit"},
+		{options->bandwidth_limit != NULL, "--bandwidth-limit"},
+	};
+
+	for (size_t i = 0; i < G_N_ELEMENTS(all); i++) {
+		if (all[i].given)
+			return all[i].name;
+	}
+	return NULL;
+}
+
+/* ---- a URI */
+
+/* A request that was not answered is sent to the next server; the old one may still have it, and
+ * carry it out after a later one. */
+static bool
+check_servers(const struct attach_options *options, const char *text, const GPtrArray *uris,
+	      GError **error)
+{
+	if (uris->len == 1 && options->fenced)
+		return failure(error, EINVAL,
+			       "--fenced is for a URI of several servers, as in nbd://a,b/name");
+	return uris->len == 1 || options->fenced || options->read_only ||
+	       failure(error, EINVAL,
+		       "%s: with several servers, a write that one of them has not answered could be "
+		       "carried out there after later ones of the next server.  If a lost server is "
+		       "fenced before another one writes, say so with --fenced (nbdloop-cluster(7)); "
+		       "or attach it --read-only",
+		       text);
+}
+
+/* The servers differ in host and port only. */
+static bool
+plan_uri(const struct attach_options *options, const char *text, struct upstream_tls *tls,
+	 GError **error)
+{
+	g_autoptr(GPtrArray) uris = nbd_uri_servers(text, error);
+	bool planned = uris && check_servers(options, text, uris, error);
+
+	for (guint i = 0; planned && i < uris->len; i++) {
+		struct nbd_uri uri;
+
+		upstream_tls_fini(tls);
+		*tls = (struct upstream_tls){.wanted = false};
+		planned = nbd_uri_parse(uris->pdata[i], &uri, error) &&
+			  attach_tls_plan(&options->tls, &uri, tls, error) &&
+			  (!options->swap || attach_tls_check_swap(&options->tls, error));
+		nbd_uri_fini(&uri);
+	}
+	return planned;
+}
+
+/* 0: the server's default.  More of nbdloopd's threads than processors would only take memory, and
+ * time to start. */
+static unsigned int
+server_threads(const struct attach_options *options)
+{
+	if (options->threads || options->server != SERVER_NBDLOOPD)
+		return options->threads;
+	return MIN(options->connections, thread_processors());
+}
+
+static GPtrArray *
+server_options(const struct attach_options *options, bool in_ceph)
+{
+	GPtrArray *words = g_ptr_array_new_with_free_func(g_free);
+	const unsigned int threads = server_threads(options);
+
+	if (threads)
+		g_ptr_array_add(words, g_strdup_printf("--threads=%u", threads));
+	g_ptr_array_add(words, g_strdup_printf("--offset=%" PRIu64, options->offset));
+	g_ptr_array_add(words, g_strdup_printf("--sizelimit=%" PRIu64, options->sizelimit));
+	g_ptr_array_add(words, g_strdup_printf("--engine=%s", image_engine_names[options->engine]));
+	g_ptr_array_add(words, g_strdup_printf("--poll=%s", option_off_on_auto[options->poll]));
+	if (options->page_cache != PAGE_CACHE_AUTO)
+		g_ptr_array_add(words,
+				g_strdup_printf("--page-cache=%s",
+						image_page_cache_names[options->page_cache]));
+	if (options->sector_size)
+		g_ptr_array_add(words,
+				g_strdup_printf("--sector-size=%" PRIu64, options->sector_size));
+	if (options->read_only)
+		g_ptr_array_add(words, g_strdup("--read-only"));
+	if (options->swap) {
+		g_ptr_array_add(words, g_strdup("--swap"));
+		/* It is locked into memory, and the requests of one device need less than those of
+		 * many clients. */
+		if (options->server == SERVER_NBDLOOPD)
+			g_ptr_array_add(words, g_strdup("--memory=32M"));
+	}
+	if (in_ceph)
+		attach_ceph_add(&options->ceph, words);
+	return words;
+}
+
+/* Finds the errors that nbdloopd would report. */
+static bool
+check_limits(const struct attach_options *options, GError **error)
+{
+	const char *const texts[LIMIT_KINDS] = {
+		[LIMIT_IOPS] = options->iops_limit, [LIMIT_BANDWIDTH] = options->bandwidth_limit};
+
+	for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
+		char *CLEANUP_FREE why = NULL;
+		struct limit_rate rate;
+		int r = limit_rate_parse(LIMIT_EXPORT, kind, texts[kind], &rate, &why);
+
+		if (r < 0)
+			return failure(error, -r, "%s", why ? why : g_strerror(-r));
+		if (texts[kind] && options->server != SERVER_NBDLOOPD)
+			return failure(
+				error, EINVAL,
+				"limits are for nbdloopd; nbdkit has its rate filter instead");
+	}
+	return true;
+}
+
+bool
+attach_options_plan(const struct attach_options *options, char *place, bool remote,
+		    struct guard_plan *plan, GError **error)
+{
+	const char *wrong = remote ? option_for_images(options) : NULL;
+	const char *tls_option = remote ? NULL : attach_tls_option(&options->tls);
+	struct upstream_tls tls = {.wanted = false};
+	unsigned int timeout = options->timeout, silence = 0;
+
+	*plan = (struct guard_plan){.upstream.place = place};
+	if (wrong)
+		return failure(error, EINVAL, "%s is for images; for %s, its server decides", wrong,
+			       place);
+	if (tls_option)
+		return failure(error, EINVAL, "%s is for nbds:// URIs, and %s is an image",
+			       tls_option, place);
+	if (!remote && options->fenced)
+		return failure(error, EINVAL,
+			       "--fenced is for a URI of several servers, and %s is an image",
+			       place);
+	if (!attach_ceph_check(&options->ceph, place, options->swap, options->nooverlap, error) ||
+	    !check_limits(options, error))
+		return false;
+	if (remote && !plan_uri(options, place, &tls, error)) {
+		upstream_tls_fini(&tls);
+		return false;
+	}
+	/* With several connections, the kernel always has a limit.  With one, the guard knows when
+	 * the server has died, or is silent. */
+	if (timeout == 0 && options->connections > 1)
+		timeout = DEFAULT_TIMEOUT;
+	if (timeout == 0 && remote)
+		silence = DEFAULT_TIMEOUT;
+	*plan = (struct guard_plan){
+		.upstream =
+			{
+				.place = place,
+				.remote = remote,
+				.connections = options->connections,
+				.silence = silence,
+				.server = (enum server_kind)options->server,
+				.server_options =
+					server_options(options, image_file_in_ceph(place)),
+				.direct_io = option_off_on_auto[options->direct_io],
+				.iops_limit = g_intern_string(options->iops_limit),
+				.bandwidth_limit = g_intern_string(options->bandwidth_limit),
+				.force = options->force,
+				.tls = tls,
+			},
+		.attachment =
+			{
+				.read_only = options->read_only,
+				.partscan = options->partscan,
+				.block_size = (unsigned int)options->sector_size,
+				.offset = options->offset,
+				.sizelimit = options->sizelimit,
+				.timeout = timeout,
+				.dead_timeout = options->dead_timeout,
+				.swap = options->swap != SWAP_OFF,
+			},
+	};
+	return true;
+}
