@@ -75,7 +75,7 @@ nbd_reply_error_at(const struct nbd_session *session, const struct nbd_request *
  *
  * A reply has a list for each selected context, one after the other.  nbd_status_init() presets .id
  * and .last for a client that selected base:allocation only; for others, the caller sets them
- *before it adds an extent.
+ * before it adds an extent.
  */
 struct nbd_status {
 	uint32_t id; /* of the context: NBD_ALLOCATION_ID or a dirty bitmap's */

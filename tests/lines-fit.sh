@@ -1,21 +1,22 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# No line of prose is over 100 columns, neither in a comment of shell, Python or make, nor in a
+# No line of prose is over 100 columns, neither in a comment of C, shell, Python or make, nor in a
 # paragraph of a document. Tables, verbatim lines, addresses and a claim's requests for its machine
-# ("# vm:") can't be broken; commands don't count either. formatted.sh checks C.
+# ("# vm:") can't be broken; commands don't count either. formatted.sh checks the code of C.
 set -eu
 export LC_ALL=C
 
 cd "${1:-$top_srcdir}"
 find . -type d \( -name '.?*' -not -name .ci -o -name __pycache__ -o -name 'nbdloop-*' \
 	-o -path ./_build -o -path ./build -o -path ./build-aux -o -path ./bench/results \) -prune \
-	-o -type f \( -name '*.sh' -o -name '*.py' -o -name '*.am' -o -name '*.mk' -o -name '*.md' \
+	-o -type f -not -path ./config.h \( -name '*.[ch]' -o -name '*.sh' -o -name '*.py' -o -name '*.am' -o -name '*.mk' -o -name '*.md' \
 	-o -name '*.pod' -o -name README -o -name TODO -o -name NEWS -o -path ./check \
 	-o -path ./quickstart -o -path ./.ci/may-skip -o -path './tests/*/run' \) -print0 |
 	xargs -0 awk '
 FNR == 1 {
 	document = FILENAME ~ /[.]md$|[.]pod$|README$|TODO$|NEWS$/
 	pod = FILENAME ~ /[.]pod$/
+	in_c = FILENAME ~ /[.][ch]$/
 	fence = 0
 }
 
@@ -35,6 +36,8 @@ function width(line,    parts, count, i, columns)
 
 function is_prose(line)
 {
+	if (in_c)
+		return line ~ /^[ \t]*[*]([ \t\/]|$)|\/[*]|[*]\//
 	if (!document)
 		return line ~ /^[ \t]*# [^ ]/ && line !~ /^# vm: /
 	if (pod)

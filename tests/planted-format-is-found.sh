@@ -43,4 +43,4 @@ pipe='|'
 try pipes-are-read-to-their-end.sh tests/arrows.sh "yes $pipe grep -q y"
 try formatted.sh common/unit.c 'static int planted ;'
 try formatted.sh common/unit.h 'int planted(void);'
-try formatted.sh nbd/reply.c "/* $long */"
+try lines-fit.sh nbd/reply.c "/* $long */"

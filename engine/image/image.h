@@ -87,10 +87,10 @@ image_has_holes(const struct image *image); /* extents_visit() can find holes */
 bool
 image_is_fenced(const struct image *image); /* another server may have the image: every operation
 					       fails with -ESHUTDOWN */
+/* This server ends: operations that wait for another one to give the image up fail with -ESHUTDOWN.
+ * Never waits. */
 void
-image_stop_waiting(
-	struct image *image); /* this server ends: operations that wait for another one
-				 to give the image up fail with -ESHUTDOWN. Never waits */
+image_stop_waiting(struct image *image);
 bool
 image_may_be_left(const struct image *image); /* the process may end during operations: another
 						 server keeps their ends from the image */

@@ -4,9 +4,11 @@
  * blanks between the rules:
  *
  *	psk:USER, cn:NAME, dn:NAME, san:TYPE:NAME	what TLS tells
- *	uid:N, user:NAME, gid:N, group:NAME	the user, and any group, of a client on a unix
- *socket net:ADDRESS[/BITS]			the network of a client over TCP cid:N
- *the machine of a client over vsock any, none				all clients, no client
+ *	uid:N, user:NAME				the user of a client on a unix socket
+ *	gid:N, group:NAME				any group of that client
+ *	net:ADDRESS[/BITS]				the network of a client over TCP
+ *	cid:N						the machine of a client over vsock
+ *	any, none					all clients, no client
  */
 #ifndef SERVER_ACCESS_RULE_H
 #define SERVER_ACCESS_RULE_H

@@ -28,8 +28,8 @@ struct suite_row {
 
 	const TTest *test;
 	int first, last; /* the test runs with _i = first ... last - 1; both 0: once, with 0 */
-	const char
-		*reason; /* why the test can't run here, or NULL; such a test counts as skipped */
+	/* Why the test can't run here, or NULL.  Such a test counts as skipped. */
+	const char *reason;
 };
 
 /* Why memory may not be locked, although a suite alone could: all programs of an ordinary user

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A raw file that is a backup, with its state.  An increment is first a delta beside it, and is
- *then written into the file: if that is interrupted, the delta is there to do it again.
+ * then written into the file: if that is interrupted, the delta is there to do it again.
  *
  *	disk.img         the backup
  *	disk.img.state   what it is a copy of

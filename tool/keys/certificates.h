@@ -4,8 +4,8 @@
  * directory with the file names of QEMU, nbdkit and nbdloopd:
  *
  *	DIRECTORY		ca-cert.pem, ca-key.pem, server-cert.pem, server-key.pem
- *	DIRECTORY/CLIENT	ca-cert.pem, client-cert.pem, client-key.pem: for the client's
- *machine
+ *	DIRECTORY/CLIENT	ca-cert.pem, client-cert.pem, client-key.pem,
+ *				for the client's machine
  */
 #ifndef TOOL_KEYS_CERTIFICATES_H
 #define TOOL_KEYS_CERTIFICATES_H
