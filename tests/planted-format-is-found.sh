@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # formatted.sh fails and names the file when a line of C is formatted differently; lines-fit.sh does
-# so when a line of prose is too long, files-are-short.sh when a file has too many lines, and
-# pipes-are-read-to-their-end.sh when a script has `| grep -q'.
+# so when a line of prose is too long, and pipes-are-read-to-their-end.sh when a script has `| grep
+# -q'.
 set -eu
 
 tree=$(mktemp -d)
@@ -37,8 +37,6 @@ try lines-fit.sh tests/lib/control.py "    # $long"
 try lines-fit.sh tests/Makefile.am "# $long"
 try lines-fit.sh bench/README.md "$long"
 try lines-fit.sh man/nbdloop.pod "$long"
-try files-are-short.sh common/unit.c "$(yes x | head -n 500)"
-try files-are-short.sh tests/arrows.sh "$(yes '#' | head -n 500)"
 pipe='|'
 try pipes-are-read-to-their-end.sh tests/arrows.sh "yes $pipe grep -q y"
 try formatted.sh common/unit.c 'static int planted ;'
