@@ -3,16 +3,33 @@
 # Each folder includes only what the list below allows it to (HACKING.md, "Arrows"), and no files
 # include each other in a circle: a header and its .c count as one.
 # arrows.sh [TREE]
+# arrows.sh --print: prints the list as HACKING.md has it; --write: puts it there
 set -eu
 
-cd "${1:-$top_srcdir}"
+script=$(realpath "$0")
+print=
+case ${1:-} in
+--print)
+	print=yes
+	cd "${script%/*}/.."
+	;;
+--write)
+	cd "${script%/*}/.."
+	"$script" --print | sed -i -e '/^<!-- arrows/,/^<!-- end/{//!d}' -e '/^<!-- arrows/r /dev/stdin' HACKING.md
+	exit
+	;;
+*)
+	cd "${1:-$top_srcdir}"
+	exec >&2
+	;;
+esac
 files=$(find . -type d \( -name '.*' -not -name . -o -name 'nbdloop-*' -o -path ./_build -o -path ./build \) -prune \
 	-o -name '*.[ch]' -not -path ./config.h -print | sort) # config.h at the top is made by configure
 test -n "$files" || { echo "no C files in $PWD" >&2; exit 1; }
 
 # One process for all files: a few for each take long on a busy machine.
 # shellcheck disable=SC2086 # one word per file
-awk -v "list=$0" '
+awk -v "list=$script" -v "print_only=$print" '
 BEGIN {
 	# The folders (or single headers) that each folder may include, besides its own; engine/*
 	# stands for engine and its sub-folders.
@@ -78,7 +95,15 @@ BEGIN {
 	foreign["tool/backup"] = "gio|gnutls|liburing|nbdkit"
 	foreign["tool/keys"] = "gio|liburing|libnbd|nbdkit"
 
+	text = text_of_arrows()
+	if (print_only) {
+		printf "%s", text
+		exit
+	}
+
 	failed = 0
+	if (text_in_document() !~ "^$" && text_in_document() != text)
+		complain("HACKING.md has other arrows; this puts them there: tests/arrows.sh --write")
 	# Here, because awk sees nothing else of an empty file.
 	for (i = 1; i < ARGC; i++) {
 		file = substr(ARGV[i], 3)
@@ -86,6 +111,62 @@ BEGIN {
 		if (!(folder_of(file) in allowed))
 			complain(file ": the folder " folder_of(file) " is not in the list of " list)
 	}
+}
+
+# All that a folder, or a pattern of folders, may include by one arrow or several.
+function reach(from,    targets, count, i, other)
+{
+	if (from in reached)
+		return
+	reached[from] = 1
+	if (sub("/[*]$", "", from))
+		for (other in allowed)
+			if (component_of(other) == from)
+				reach(other)
+	count = split(allowed[from], targets, " ")
+	for (i = 1; i <= count; i++)
+		reach(targets[i])
+}
+
+function leads(from, to)
+{
+	split("", reached)
+	reach(from)
+	return to in reached
+}
+
+# The list in its order, without the arrows that follow from others.
+function text_of_arrows(    line, folder, arrow, targets, count, i, j, text)
+{
+	while ((getline line < list) > 0)
+		for (; line !~ "^foreign" && match(line, /allowed\["[^"]+"\] =/); line = substr(line, RSTART + RLENGTH)) {
+			folder = substr(line, RSTART + 9, RLENGTH - 13)
+			arrow = sprintf("    %-26s ->", folder)
+			count = split(allowed[folder], targets, " ")
+			for (i = 1; i <= count; i++) {
+				for (j = 1; j <= count; j++)
+					if (i != j && leads(targets[j], targets[i]) && !leads(targets[i], targets[j]))
+						break
+				if (j > count)
+					arrow = arrow " " targets[i]
+			}
+			text = text arrow (count ? "" : " nothing") "\n"
+		}
+	close(list)
+	return "\n" text "\n"
+}
+
+function text_in_document(    line, inside, text)
+{
+	while ((getline line < "HACKING.md") > 0)
+		if (line ~ /^<!-- arrows/)
+			inside = 1
+		else if (line ~ /^<!-- end/)
+			inside = 0
+		else if (inside)
+			text = text line "\n"
+	close("HACKING.md")
+	return text
 }
 
 function complain(text)
@@ -184,4 +265,4 @@ END {
 	find_circles()
 	exit failed
 }
-' $files >&2
+' $files

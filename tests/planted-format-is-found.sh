@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # formatted.sh fails and names the file when a line of C is formatted differently; lines-fit.sh does
-# so when a line of prose is too long, and pipes-are-read-to-their-end.sh when a script has `| grep
-# -q'.
+# so when a line of prose is too long, names-are-there.sh when a comment names something that does
+# not exist, and pipes-are-read-to-their-end.sh when a script has `| grep -q'.
 set -eu
 
 tree=$(mktemp -d)
@@ -39,6 +39,14 @@ try lines-fit.sh bench/README.md "$long"
 try lines-fit.sh man/nbdloop.pod "$long"
 pipe='|'
 try pipes-are-read-to-their-end.sh tests/arrows.sh "yes $pipe grep -q y"
+for wrong in 'common/gone.h' 'gone.c' 'gone_away()' 'engine/gone/'; do
+	printf '/* See %s. */\n' "$wrong" >"$tree/planted.c"
+	if "$top_srcdir/tests/names-are-there.sh" "$tree/planted.c" 2>"$tree/said" ||
+		! grep -qF "planted.c:1: there is no ${wrong%/}" "$tree/said"; then
+		echo "names-are-there.sh does not find $wrong" >&2
+		exit 1
+	fi
+done
 try formatted.sh common/unit.c 'static int planted ;'
 try formatted.sh common/unit.h 'int planted(void);'
 try lines-fit.sh nbd/reply.c "/* $long */"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The bytes of a delta file, which nbdloop-backup(7) documents ("The format of a delta"): a header,
- * records, and a record that says that it is whole.  Bytes in and bytes out; delta_file.h has the
+ * records, and a record that says that it is whole.  Bytes in and bytes out; delta_end.h has the
  * files.  All numbers are big-endian.
  */
 #ifndef TOOL_BACKUP_DELTA_FORMAT_H

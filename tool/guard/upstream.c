@@ -220,7 +220,7 @@ prefer_refusal(struct upstream *upstream, GError **error)
 	if (!upstream->refusal || !upstream->refusal->len || !error || !*error)
 		return;
 	g_clear_error(error);
-	/* The words of engine/image/lock.c. */
+	/* The words of engine/backing/file/lock.c. */
 	failure(error, strstr(upstream->refusal->str, " lock, because ") ? ETXTBSY : EIO, "%s%s",
 		upstream->refusal->str,
 		upstream->fenced ? "; the device ends: attach it again" : "");

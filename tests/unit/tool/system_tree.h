@@ -6,7 +6,7 @@
 #ifndef TESTS_UNIT_SYSTEM_TREE_H
 #define TESTS_UNIT_SYSTEM_TREE_H
 
-/* An unchecked fixture: the directory, which replaces this machine's (tool/system_root.h). */
+/* An unchecked fixture: the directory, which replaces this machine's (tool/system_file.h). */
 void
 tree_new(void);
 void
