@@ -3,6 +3,7 @@
  * Block devices as images: loop devices, also with sectors of 4 KiB.
  */
 #include "tests/nbd/client.h"
+#include "tests/nbd/crew.h"
 #include "tests/nbd/loop_device.h"
 #include "tests/nbd/neighbours.h"
 #include "tests/nbd/rng.h"
@@ -24,10 +25,10 @@ struct disk {
 };
 
 static void
-disk_init(struct disk *disk, const struct target *target, uint64_t size, uint32_t sector_size,
-	  const char *parameter, const char *other_parameter)
+disk_init_on(struct disk *disk, const struct target *target, const char *backing,
+	     uint32_t sector_size, const char *parameter, const char *other_parameter)
 {
-	disk->backing = scratch_image("disk.backing", size, OLD);
+	disk->backing = backing;
 	loop_device_attach(&disk->device, disk->backing, sector_size, false);
 	disk->server = server_start(
 		target, &(struct server_config){.file = disk->device.path,
@@ -35,6 +36,14 @@ disk_init(struct disk *disk, const struct target *target, uint64_t size, uint32_
 						/* Enough for one request per connection. */
 						.threads = 2});
 	disk->client = client_connect(disk->server, "");
+}
+
+static void
+disk_init(struct disk *disk, const struct target *target, uint64_t size, uint32_t sector_size,
+	  const char *parameter, const char *other_parameter)
+{
+	disk_init_on(disk, target, scratch_image("disk.backing", size, OLD), sector_size, parameter,
+		     other_parameter);
 }
 
 static void
@@ -152,6 +161,7 @@ run_neighbours(const struct target *target, void (*kind)(struct neighbours *neig
 	neighbours.names = (const char *const[]){""};
 	neighbours.name_count = 1;
 	neighbours.seed = rng_seed();
+	neighbours.rounds = crew_rounds(neighbours.rounds);
 	kind(&neighbours);
 	client_flush(disk.client);
 	scratch_expect(disk.backing, 0, neighbours.offset, OLD);
@@ -192,8 +202,12 @@ START_TEST(zeroed_ranges_of_a_block_device_read_zero_and_neighbours_stay)
 	const uint64_t size = 204 * MIB;
 	struct disk disk;
 
-	disk_init(&disk, TARGET, size, 512, NULL, NULL);
+	disk_init_on(&disk, TARGET, scratch_marked_image("disk.backing", size, OLD), 512, NULL,
+		     NULL);
 	for (size_t i = 0; i < 2; i++) {
+		client_write(disk.client, 0, 2 * MIB, OLD, 0);
+		for (uint64_t mark = 2 * MIB; mark < size; mark += MIB)
+			client_write(disk.client, mark, 4096, OLD, 0);
 		client_zero(disk.client, 512, 1024, flags[i]);
 		client_expect(disk.client, 0, 512, OLD);
 		client_expect(disk.client, 512, 1024, PATTERN_ZEROES);
@@ -204,9 +218,8 @@ START_TEST(zeroed_ranges_of_a_block_device_read_zero_and_neighbours_stay)
 		client_zero(disk.client, 2 * MIB + 100, 200 * MIB, flags[i]);
 		client_flush(disk.client);
 		scratch_expect(disk.backing, MIB + 9100, MIB - 9000, OLD);
-		scratch_expect(disk.backing, 2 * MIB + 100, 200 * MIB, PATTERN_ZEROES);
-		scratch_expect(disk.backing, 202 * MIB + 100, 2 * MIB - 100, OLD);
-		client_write(disk.client, 0, 2 * MIB, OLD, 0);
+		scratch_expect_marks(disk.backing, 2 * MIB + 100, 202 * MIB + 100, PATTERN_ZEROES);
+		scratch_expect_marks(disk.backing, 202 * MIB + 100, size, OLD);
 	}
 	disk_fini(&disk);
 }

@@ -15,7 +15,7 @@
 
 #define OLD  1
 #define NEW  2
-#define SIZE (64 * MIB)
+#define SIZE (16 * MIB)
 
 struct disk {
 	const char *backing;
@@ -26,9 +26,9 @@ struct disk {
 };
 
 static void
-disk_init(struct disk *disk, const struct target *target)
+disk_init(struct disk *disk, const struct target *target, uint64_t size)
 {
-	disk->backing = scratch_image("disk.backing", SIZE, OLD);
+	disk->backing = scratch_image("disk.backing", size, OLD);
 	loop_device_attach(&disk->device, disk->backing, 512, false);
 	disk->server = server_start(target, &(struct server_config){.file = disk->device.path});
 	disk->client = client_connect(disk->server, "");
@@ -69,7 +69,7 @@ START_TEST(write_with_fua_is_on_disk_and_flushed_when_it_is_answered)
 	};
 	struct disk disk;
 
-	disk_init(&disk, TARGET);
+	disk_init(&disk, TARGET, 49 * MIB);
 	for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++) {
 		uint64_t offset = writes[i].offset, length = writes[i].length;
 
@@ -86,7 +86,7 @@ START_TEST(write_without_fua_costs_no_flush)
 {
 	struct disk disk;
 
-	disk_init(&disk, TARGET);
+	disk_init(&disk, TARGET, SIZE);
 	for (uint64_t i = 0; i < 50; i++)
 		client_write(disk.client, i * 10000, i % 2 ? 4096 : 700, NEW, 0);
 	ck_assert_uint_eq(disk_flushed(&disk), 0);
@@ -99,7 +99,7 @@ START_TEST(zero_with_fua_is_on_disk_and_flushed_when_it_is_answered)
 	static const uint32_t flags[] = {0, LIBNBD_CMD_FLAG_NO_HOLE};
 	struct disk disk;
 
-	disk_init(&disk, TARGET);
+	disk_init(&disk, TARGET, SIZE);
 	for (uint64_t i = 0; i < 2; i++) {
 		uint64_t offset = i * 8 * MIB;
 
@@ -124,7 +124,7 @@ START_TEST(trim_with_fua_is_flushed_when_it_is_answered)
 {
 	struct disk disk;
 
-	disk_init(&disk, TARGET);
+	disk_init(&disk, TARGET, SIZE);
 	client_trim(disk.client, MIB, MIB, LIBNBD_CMD_FLAG_FUA);
 	ck_assert_uint_ge(disk_flushed(&disk), 1);
 	client_trim(disk.client, 4 * MIB + 100, 9000, LIBNBD_CMD_FLAG_FUA);
@@ -137,7 +137,7 @@ START_TEST(flush_puts_earlier_writes_on_disk_and_flushes_it)
 {
 	struct disk disk;
 
-	disk_init(&disk, TARGET);
+	disk_init(&disk, TARGET, SIZE);
 	client_write(disk.client, 0, MIB, NEW, 0);
 	client_write(disk.client, 2 * MIB + 100, 50, NEW, 0);
 	client_zero(disk.client, 3 * MIB + 100, 9000, 0);
@@ -160,7 +160,7 @@ START_TEST(flush_covers_what_other_connections_wrote)
 	struct disk disk;
 	struct nbd_handle *other;
 
-	disk_init(&disk, TARGET);
+	disk_init(&disk, TARGET, SIZE);
 	other = client_connect(disk.server, "");
 	for (unsigned int round = 0; round < 5; round++) {
 		uint64_t offset = round * 2 * MIB;
@@ -180,7 +180,7 @@ START_TEST(every_flush_and_every_fua_write_is_a_flush_of_its_own)
 {
 	struct disk disk;
 
-	disk_init(&disk, TARGET);
+	disk_init(&disk, TARGET, SIZE);
 	for (uint64_t i = 0; i < 20; i++) {
 		client_write(disk.client, i * 4096, 4096, NEW, LIBNBD_CMD_FLAG_FUA);
 		client_write(disk.client, i * 4096, 512, NEW, 0);
@@ -195,7 +195,7 @@ END_TEST
 START_TEST(fua_and_flush_reach_the_disk_beneath_a_file_system)
 {
 	struct loop_device device;
-	const char *backing = scratch_sparse_image("disk.backing", SIZE);
+	const char *backing = scratch_sparse_image("disk.backing", 64 * MIB);
 	uint64_t flushes;
 	bool quiet = false;
 	char image[512];

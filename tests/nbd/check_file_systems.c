@@ -97,21 +97,21 @@ START_TEST(zero_works_where_the_file_system_has_no_fallocate)
 END_TEST
 
 /* nbdkit up to 1.44 loses all but the first 64 MiB of a request that its plugin leaves to it. */
-START_TEST(zero_request_of_200_mib_is_whole_where_the_file_system_has_no_fallocate)
+START_TEST(zero_request_of_68_mib_is_whole_where_the_file_system_has_no_fallocate)
 {
 	static const uint32_t flags[] = {0, LIBNBD_CMD_FLAG_NO_HOLE};
-	const uint64_t size = 204 * MIB;
+	const uint64_t size = 72 * MIB;
 	const char *path = image_in(file_system_mount("ramfs", NULL), size);
 	struct server *server =
 		server_start(TARGET, &(struct server_config){.file = path, .direct_io_auto = true});
 	struct nbd_handle *client = client_connect(server, "");
 
 	for (size_t i = 0; i < 2; i++) {
-		client_zero(client, 2 * MIB + 100, 200 * MIB, flags[i]);
+		client_zero(client, 2 * MIB + 100, 68 * MIB, flags[i]);
 		scratch_expect(path, 0, 2 * MIB + 100, OLD);
-		scratch_expect(path, 2 * MIB + 100, 200 * MIB, PATTERN_ZEROES);
-		scratch_expect(path, 202 * MIB + 100, 2 * MIB - 100, OLD);
-		scratch_write(path, 2 * MIB, 200 * MIB + 512, OLD);
+		scratch_expect(path, 2 * MIB + 100, 68 * MIB, PATTERN_ZEROES);
+		scratch_expect(path, 70 * MIB + 100, 2 * MIB - 100, OLD);
+		scratch_write(path, 2 * MIB, 68 * MIB + 512, OLD);
 	}
 	client_close(client);
 	server_stop(server);
@@ -279,7 +279,7 @@ add_tests(TCase *tests, int row)
 {
 	target_add_test(tests, zero_works_where_the_file_system_has_no_fallocate, row);
 	target_add_test(tests,
-			zero_request_of_200_mib_is_whole_where_the_file_system_has_no_fallocate,
+			zero_request_of_68_mib_is_whole_where_the_file_system_has_no_fallocate,
 			row);
 	target_add_test(tests, zero_and_trim_work_on_tmpfs, row);
 	target_add_test(tests, zero_works_where_the_file_system_cannot_zero_a_range, row);

@@ -5,6 +5,7 @@
  * usable.
  */
 #include "tests/nbd/client.h"
+#include "tests/nbd/crew.h"
 #include "tests/nbd/pattern.h"
 #include "tests/nbd/scratch.h"
 #include "tests/nbd/target.h"
@@ -211,7 +212,7 @@ START_TEST(refused_write_is_answered_when_all_of_it_has_come)
 	for (unsigned int structured = 0; structured < 2; structured++) {
 		struct nbd_handle *client = connect_in_form(server, structured);
 
-		for (unsigned int i = 0; i < 10; i++) {
+		for (unsigned int i = 0; i < crew_rounds(10); i++) {
 			client_refused(nbd_pwrite(client, bytes, length - i, 0, 0), EPERM);
 			client_expect(client, i * 1000, 1000, PATTERN);
 		}
@@ -231,7 +232,7 @@ START_TEST(client_that_vanishes_in_a_refused_write_is_forgotten)
 	char *CLEANUP_FREE bytes = calloc(1, length);
 	struct nbd_handle *client;
 
-	for (unsigned int i = 0; i < 10; i++) {
+	for (unsigned int i = 0; i < crew_rounds(10); i++) {
 		client = connect_in_form(server, i % 2);
 		ck_assert_msg(nbd_aio_pwrite(client, bytes, length, 0, NBD_NULL_COMPLETION, 0) > 0,
 			      "%s", nbd_get_error());

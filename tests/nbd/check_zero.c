@@ -193,16 +193,16 @@ static void
 zero_200_mib(const struct target *target, uint32_t flags)
 {
 	const uint64_t size = 204 * MIB, offset = 2 * MIB + 100, length = 200 * MIB;
-	const char *path = scratch_image("disk.img", size, FILE_PATTERN);
+	const char *path = scratch_marked_image("disk.img", size, FILE_PATTERN);
 	struct server *server = server_start(target, &(struct server_config){.file = path});
 	struct nbd_handle *client = client_connect(server, "");
 
 	client_zero(client, offset, length, flags);
 	client_close(client);
 	server_stop(server);
-	scratch_expect(path, 0, offset, FILE_PATTERN);
-	scratch_expect(path, offset, length, PATTERN_ZEROES);
-	scratch_expect(path, offset + length, size - offset - length, FILE_PATTERN);
+	scratch_expect_marks(path, 0, offset, FILE_PATTERN);
+	scratch_expect_marks(path, offset, offset + length, PATTERN_ZEROES);
+	scratch_expect_marks(path, offset + length, size, FILE_PATTERN);
 }
 
 START_TEST(zero_request_of_200_mib_zeroes_all_of_them)

@@ -20,6 +20,12 @@ pattern_fill(void *buffer, size_t length, uint64_t offset, uint32_t pattern)
 {
 	unsigned char *at = buffer;
 
+	/* Nearly all, so that most of a test's time is the server's. */
+	for (; offset % 8 == 0 && length >= 8; at += 8, offset += 8, length -= 8) {
+		uint64_t word = pattern_word(offset / 8, pattern);
+
+		memcpy(at, &word, 8);
+	}
 	while (length > 0) {
 		uint64_t word = pattern_word(offset / 8, pattern);
 		size_t skip = offset % 8;

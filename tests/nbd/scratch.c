@@ -210,6 +210,38 @@ scratch_expect_at(const char *file, int line, const char *path, uint64_t offset,
 	}
 }
 
+#define MARK_LENGTH   4096u
+#define MARK_DISTANCE (UINT64_C(1) << 20)
+
+const char *
+scratch_marked_image(const char *name, uint64_t size, uint32_t pattern)
+{
+	const char *path = scratch_sparse_image(name, size);
+	int CLEANUP_CLOSE fd = open(path, O_WRONLY | O_CLOEXEC);
+	char mark[MARK_LENGTH];
+
+	ck_assert_msg(fd >= 0, "%s: %s", path, strerror(errno));
+	for (uint64_t start = 0; start < size; start += MARK_DISTANCE) {
+		pattern_fill(mark, sizeof(mark), start, pattern);
+		ck_assert_int_eq(pwrite(fd, mark, sizeof(mark), (off_t)start), sizeof(mark));
+	}
+	ck_assert_int_eq(fsync(fd), 0);
+	return path;
+}
+
+void
+scratch_expect_marks_at(const char *file, int line, const char *path, uint64_t start, uint64_t end,
+			uint32_t pattern)
+{
+	for (uint64_t mark = start - start % MARK_DISTANCE; mark < end; mark += MARK_DISTANCE) {
+		uint64_t from = mark > start ? mark : start;
+		uint64_t to = mark + MARK_LENGTH < end ? mark + MARK_LENGTH : end;
+
+		if (from < to)
+			scratch_expect_at(file, line, path, from, to - from, pattern);
+	}
+}
+
 uint64_t
 scratch_allocated(const char *path)
 {

@@ -43,6 +43,11 @@ scratch_sparse_image(const char *name, uint64_t size);
 const char *
 scratch_image(const char *name, uint64_t size, uint32_t pattern);
 
+/* The same for a large image of which a test writes little: only the first 4 KiB of each MiB hold
+ * the pattern. */
+const char *
+scratch_marked_image(const char *name, uint64_t size, uint32_t pattern);
+
 /* Overwrites a part of a file or block device. */
 void
 scratch_write(const char *path, uint64_t offset, uint64_t length, uint32_t pattern);
@@ -50,6 +55,12 @@ scratch_write(const char *path, uint64_t offset, uint64_t length, uint32_t patte
 /* Fails the test unless a part of a file or block device holds that pattern. */
 #define scratch_expect(path, offset, length, pattern)                                              \
 	scratch_expect_at(__FILE__, __LINE__, path, offset, length, pattern)
+/* The same of those bytes of a scratch_marked_image() from `start` to `end` that have a pattern. */
+#define scratch_expect_marks(path, start, end, pattern)                                            \
+	scratch_expect_marks_at(__FILE__, __LINE__, path, start, end, pattern)
+void
+scratch_expect_marks_at(const char *file, int line, const char *path, uint64_t start, uint64_t end,
+			uint32_t pattern);
 void
 scratch_expect_at(const char *file, int line, const char *path, uint64_t offset, uint64_t length,
 		  uint32_t pattern);
