@@ -1,53 +1,174 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The set of an image's checkpoints from its making to its end, and how checkpoints begin and end.
+ *
+ * A checkpoint begins in four steps: checkpoints_prepare() does all that may fail; at the moment, no
+ * change is in flight, and it is put into the list; checkpoints_save_begun() makes the image
+ * durable, and only then writes the checkpoint into the record. One that ends leaves the record
+ * first, then the list.
+ */
 #include "engine/changes/checkpoint.h"
 
-#include "engine/changes/checkpoints_state.h"
-#include "engine/changes/native.h"
+#include "engine/changes/checkpoint_list.h"
+#include "engine/changes/native_checkpoint.h"
+#include "engine/changes/record_keeper.h"
+#include "engine/changes/record_recovery.h"
+#include "engine/changes/recorder.h"
 #include "engine/image/freeze.h"
 #include "engine/image/image.h"
 #include "engine/io/image_state.h"
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/container_of.h"
 #include "common/error.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+/* ---- what a change does to the set */
+
+/* Marks a change, or has it recorded first if it is new to some checkpoint. */
+static bool
+checkpoints_note(struct observer *observer, struct range *range)
+{
+	struct checkpoints *set = container_of(observer, struct checkpoints, observer);
+	bool kept = atomic_load_explicit(&set->kept, memory_order_relaxed);
+	uint64_t start, end;
+
+	/* Also a change before the image: it changes the times of the file. */
+	if (kept && atomic_load_explicit(&set->quiet, memory_order_relaxed)) {
+		recorder_give(set, range);
+		return false;
+	}
+	if (!checkpoint_list_part(set, range, &start, &end))
+		return true;
+	for (struct checkpoint *one = set->first; one; one = one->next) {
+		if (!kept) {
+			bitmap_mark(one->bitmap, start, end);
+		} else if (!bitmap_has(one->bitmap, start, end)) {
+			recorder_give(set, range);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void
+checkpoints_limit(struct checkpoints *set, uint64_t bytes)
+{
+	for (struct checkpoint *one = set->first; one; one = one->next)
+		bitmap_limit(one->bitmap, bytes);
+}
+
+/* Another image of the file was made smaller: what this one has beyond the end has changed, also if
+ * the file has grown again when somebody looks. */
+static void
+checkpoints_note_end(struct observer *observer, uint64_t end)
+{
+	struct checkpoints *set = container_of(observer, struct checkpoints, observer);
+
+	checkpoints_limit(set, end > set->start ? end - set->start : 0);
+}
+
+void
+checkpoints_resized(struct checkpoints *set)
+{
+	if (set && set->image && !set->kind && set->first) {
+		checkpoints_limit(set, image_size(set->image));
+		keeper_save(set);
+	}
+}
+
+void
+checkpoints_spoil(struct checkpoints *set)
+{
+	if (set && set->image && !set->kind && set->first) {
+		checkpoints_limit(set, 0);
+		keeper_save(set);
+	}
+}
+
+/* ---- the set */
+
+struct checkpoints *
+checkpoints_new(struct image *image)
+{
+	struct checkpoints *set = calloc(1, sizeof(*set));
+	pthread_condattr_t monotonic;
+
+	if (!set)
+		return NULL;
+	set->image = image;
+	set->start = image ? image_start(image) : 0;
+	set->kind = image ? image->backing.kind->checkpoints : NULL;
+	set->observer.change = checkpoints_note;
+	set->observer.truncated = checkpoints_note_end;
+	set->record.fd = -1;
+	pthread_mutex_init(&set->mutex, NULL);
+	pthread_mutex_init(&set->recording, NULL);
+	pthread_mutex_init(&set->queueing, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&set->work, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	return set;
+}
+
+int
+checkpoints_keep(struct checkpoints *set, const char *file, uid_t owner)
+{
+	set->file = strdup(file);
+	set->owner = owner;
+	return set->file ? recovery_open(set) : -ENOMEM;
+}
+
+/* Ends the recorder and closes the record, if there is one. */
+static void
+checkpoints_close(struct checkpoints *set)
+{
+	recorder_stop(set);
+	keeper_close(set);
+}
+
+void
+checkpoints_free(struct checkpoints *set)
+{
+	struct freeze freeze;
+
+	if (!set)
+		return;
+	if (set->observed) {
+		/* Some file systems set a file's times when they write back. */
+		set->last_result = atomic_load(&set->kept) ? image_sync(set->image) : 0;
+		freeze_begin(&freeze, &set->image, 1);
+		observer_remove(set->image->ranges, &set->observer);
+		/* From now on, other images of the file may change it. */
+		if (atomic_load(&set->kept) && set->last_result == 0)
+			set->last_result = keeper_see_image(set, &set->last);
+		freeze_end(&freeze);
+	}
+	checkpoints_close(set);
+	checkpoint_list_empty(set);
+	pthread_cond_destroy(&set->work);
+	pthread_mutex_destroy(&set->queueing);
+	pthread_mutex_destroy(&set->recording);
+	pthread_mutex_destroy(&set->mutex);
+	free(set->file);
+	free(set);
+}
 
 /* ---- beginning */
 
 static int
-check_name(const char *name, char **error)
-{
-	if (checkpoint_name_is_valid(name))
-		return 0;
-	return error_set(error, -EINVAL,
-			 "the name of a checkpoint has 1 to %d letters, digits and characters of "
-			 "\"+-.:_\"",
-			 CHECKPOINT_NAME_MAX);
-}
-
-static int
-check_granule(uint64_t granule, char **error)
-{
-	if (granule >= CHECKPOINT_GRANULE_MIN && granule <= CHECKPOINT_GRANULE_MAX &&
-	    !(granule & (granule - 1)))
-		return 0;
-	return error_set(error, -EINVAL,
-			 "the granularity of a checkpoint is a power of 2 from 4 KiB to 1 MiB");
-}
-
-static int
-check_room(struct checkpoints *set, const char *name, char **error)
+checkpoints_check_room(struct checkpoints *set, const char *name, char **error)
 {
 	bool taken, full;
 
 	pthread_mutex_lock(&set->mutex);
-	taken = *checkpoints_find(set, name) != NULL;
+	native_follow(set);
+	taken = *checkpoint_list_find(set, name) != NULL;
 	full = set->count == CHECKPOINTS_MAX;
 	pthread_mutex_unlock(&set->mutex);
 	if (taken)
@@ -59,24 +180,6 @@ check_room(struct checkpoints *set, const char *name, char **error)
 	return 0;
 }
 
-static struct checkpoint *
-prepare_one(struct checkpoints *set, const char *name, uint64_t granule)
-{
-	uint64_t size = image_size(set->image);
-	struct record_entry entry = {
-		.granule = granule,
-		.granules = size / granule + (size % granule != 0),
-		.covered = size,
-	};
-	struct checkpoint *checkpoint;
-
-	memcpy(entry.name, name, strlen(name) + 1);
-	checkpoint = checkpoint_new(set, &entry, set->file != NULL);
-	if (checkpoint)
-		atomic_store(&checkpoint->unsaved, true);
-	return checkpoint;
-}
-
 /* A record that was made for a checkpoint that has not begun goes away again. */
 void
 checkpoints_discard(struct checkpoint *prepared)
@@ -85,8 +188,8 @@ checkpoints_discard(struct checkpoint *prepared)
 		struct checkpoint *next = prepared->next;
 
 		if (!prepared->set->kind && !prepared->set->first) {
-			kept_save(prepared->set);
-			kept_close(prepared->set);
+			keeper_save(prepared->set);
+			checkpoints_close(prepared->set);
 		}
 		checkpoint_free(prepared);
 		prepared = next;
@@ -94,7 +197,7 @@ checkpoints_discard(struct checkpoint *prepared)
 }
 
 static int
-no_record(struct checkpoints *set, int r, char **error)
+checkpoints_fail_record(struct checkpoints *set, int r, char **error)
 {
 	return error_set(error, r, "%s: %s", set->file, strerror(-r));
 }
@@ -102,7 +205,7 @@ no_record(struct checkpoints *set, int r, char **error)
 /* Makes the image durable: what was acknowledged before a checkpoint is no change since, so it must
  * not vanish from the image after it. */
 static int
-sync_image(struct checkpoints *set, char **error)
+checkpoints_sync(struct checkpoints *set, char **error)
 {
 	int r = image_sync(set->image);
 
@@ -112,46 +215,46 @@ sync_image(struct checkpoints *set, char **error)
 				  set->image->backing.path, strerror(-r));
 }
 
-static int
-check_lock(const struct checkpoints *set, char **error)
-{
-	if (!image_others_may_write(set->image))
-		return 0;
-	return error_set(error, -EBUSY,
-			 "%s: no checkpoints with lock=shared or off: another server may change "
-			 "the image, and its changes would not be noted; lock=exclusive keeps it "
-			 "out",
-			 set->image->backing.path);
-}
-
 /* Prepares one that has a bitmap. */
 static int
-prepare_noted(struct checkpoints *set, const char *name, uint64_t granule,
-	      struct checkpoint **prepared, char **error)
+checkpoints_prepare_noted(struct checkpoints *set, const char *name, uint64_t granule,
+			  struct checkpoint **prepared, char **error)
 {
-	struct checkpoint *checkpoint;
-	int r = check_lock(set, error);
+	const uint64_t size = image_size(set->image);
+	struct record_entry entry = {
+		.granule = granule,
+		.granules = size / granule + (size % granule != 0),
+		.covered = size,
+	};
+	int r;
 
-	if (r < 0)
-		return r;
-	checkpoint = prepare_one(set, name, granule);
-	if (!checkpoint)
+	if (image_others_may_write(set->image))
+		return error_set(error, -EBUSY,
+				 "%s: no checkpoints with lock=shared or off: another server may "
+				 "change the image, and its changes would not be noted; "
+				 "lock=exclusive keeps it out",
+				 set->image->backing.path);
+	memcpy(entry.name, name, strlen(name) + 1);
+	*prepared = checkpoint_new(set, &entry, set->file != NULL);
+	if (!*prepared)
 		return -ENOMEM;
 	/* From now on, checkpoints_discard() undoes it. */
-	*prepared = checkpoint;
-	r = kept_prepare(set, error);
+	atomic_store(&(*prepared)->unsaved, true);
+	r = keeper_prepare(set, error);
+	if (r == 0 && set->file)
+		r = recorder_start(set);
 	if (r == 0) {
-		r = kept_make_room(checkpoint);
+		r = keeper_make_room(*prepared);
 		if (r < 0)
-			no_record(set, r, error);
+			checkpoints_fail_record(set, r, error);
 	}
 	/* The most of it now, so that little is left after the moment. */
-	return r == 0 ? sync_image(set, error) : r;
+	return r == 0 ? checkpoints_sync(set, error) : r;
 }
 
 /* Whether the backing of a set's image keeps one that is prepared for another image. */
 static bool
-is_prepared(const struct checkpoints *set, const struct checkpoint *prepared)
+checkpoints_is_prepared(const struct checkpoints *set, const struct checkpoint *prepared)
 {
 	while (prepared && !(set->kind && image_same(prepared->set->image, set->image)))
 		prepared = prepared->next;
@@ -162,23 +265,31 @@ int
 checkpoints_prepare(struct checkpoints *const sets[], size_t count, const char *name,
 		    uint64_t granule, struct checkpoint **prepared, char **error)
 {
-	int r;
+	int r = 0;
 
 	*error = NULL;
 	*prepared = NULL;
-	r = check_name(name, error);
-	if (r == 0)
-		r = check_granule(granule, error);
+	if (!checkpoint_name_is_valid(name))
+		return error_set(error, -EINVAL,
+				 "the name of a checkpoint has 1 to %d letters, digits and "
+				 "characters of \"+-.:_\"",
+				 CHECKPOINT_NAME_MAX);
+	if (granule < CHECKPOINT_GRANULE_MIN || granule > CHECKPOINT_GRANULE_MAX ||
+	    (granule & (granule - 1)))
+		return error_set(
+			error, -EINVAL,
+			"the granularity of a checkpoint is a power of 2 from 4 KiB to 1 MiB");
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		struct checkpoint *one = NULL;
 
-		if (is_prepared(sets[i], *prepared) ||
-		    (sets[i]->kind && checkpoints_is_left_to_another(sets, count, i)))
+		if (checkpoints_is_prepared(sets[i], *prepared) ||
+		    (sets[i]->kind && native_is_left_to_another(sets, count, i)))
 			continue;
-		r = check_room(sets[i], name, error);
+		r = checkpoints_check_room(sets[i], name, error);
 		if (r == 0)
 			r = sets[i]->kind ? native_prepare(sets[i], name, granule, &one, error)
-					  : prepare_noted(sets[i], name, granule, &one, error);
+					  : checkpoints_prepare_noted(sets[i], name, granule, &one,
+								      error);
 		if (one) {
 			one->next = *prepared;
 			*prepared = one;
@@ -197,55 +308,28 @@ checkpoints_make_prepared(const struct checkpoint *prepared, int64_t end, char *
 	return native_make(prepared, end, error);
 }
 
-static void
-begin_noted(struct checkpoint *checkpoint, int64_t now)
-{
-	struct checkpoints *set = checkpoint->set;
-
-	checkpoint->facts.begun = checkpoint->entry.begun = now;
-	if (!set->observed) {
-		image_observe(set->image, &set->observer);
-		set->observed = true;
-		atomic_store(&set->kept, set->file != NULL);
-	}
-	checkpoint_append(checkpoint);
-}
-
-/* The set finds it in the backing's list. */
-static void
-begin_native(struct checkpoint *prepared)
-{
-	native_keep(prepared);
-	checkpoint_free(prepared);
-}
-
 void
 checkpoints_begin_prepared(struct checkpoint *prepared)
 {
-	int64_t now = (int64_t)time(NULL);
+	const int64_t now = (int64_t)time(NULL);
 
 	while (prepared) {
 		struct checkpoint *next = prepared->next;
+		struct checkpoints *set = prepared->set;
 
-		if (prepared->set->kind)
-			begin_native(prepared);
-		else
-			begin_noted(prepared, now);
+		if (set->kind) {
+			native_keep(prepared);
+		} else {
+			prepared->facts.begun = prepared->entry.begun = now;
+			if (!set->observed) {
+				observer_add(set->image->ranges, &set->observer);
+				set->observed = true;
+				atomic_store(&set->kept, set->file != NULL);
+			}
+			checkpoint_append(prepared);
+		}
 		prepared = next;
 	}
-}
-
-void
-checkpoint_release(struct checkpoint *checkpoint)
-{
-	struct checkpoints *set = checkpoint->set;
-	bool last;
-
-	pthread_mutex_lock(&set->mutex);
-	last = --checkpoint->users == 0;
-	pthread_mutex_unlock(&set->mutex);
-	if (last)
-		checkpoint_free(checkpoint);
 }
 
 int
@@ -256,14 +340,14 @@ checkpoints_save_begun(struct checkpoints *const sets[], size_t count, const cha
 
 	for (size_t i = 0; r == 0 && i < count; i++)
 		if (!sets[i]->kind)
-			r = sync_image(sets[i], error);
+			r = checkpoints_sync(sets[i], error);
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		if (sets[i]->kind)
 			continue;
-		atomic_store(&(*checkpoints_find(sets[i], name))->unsaved, false);
-		r = kept_save(sets[i]);
+		atomic_store(&(*checkpoint_list_find(sets[i], name))->unsaved, false);
+		r = keeper_save(sets[i]);
 		if (r < 0)
-			no_record(sets[i], r, error);
+			checkpoints_fail_record(sets[i], r, error);
 	}
 	if (r < 0)
 		checkpoints_undo(sets, count, name);
@@ -272,8 +356,8 @@ checkpoints_save_begun(struct checkpoints *const sets[], size_t count, const cha
 
 /* Begins at one moment what is prepared. */
 static int
-pass_moment(struct checkpoints *const sets[], size_t count, struct checkpoint *prepared,
-	    char **error)
+checkpoints_pass_moment(struct checkpoints *const sets[], size_t count, struct checkpoint *prepared,
+			char **error)
 {
 	struct image **CLEANUP_FREE images = calloc(count, sizeof(struct image *));
 	const int64_t end = clock_ms(CLOCK_MONOTONIC) + NATIVE_LIMIT_MS;
@@ -312,8 +396,147 @@ checkpoints_begin(struct checkpoints *const sets[], size_t count, const char *na
 	int r = checkpoints_prepare(sets, count, name, granule, &prepared, error);
 
 	if (r == 0)
-		r = pass_moment(sets, count, prepared, error);
+		r = checkpoints_pass_moment(sets, count, prepared, error);
 	return r < 0 ? r : checkpoints_save_begun(sets, count, name, error);
+}
+
+/* ---- ending */
+
+/* Ends a checkpoint, at *at in the list of its set. */
+static void
+checkpoints_end_noted(struct checkpoints *set, struct checkpoint **at)
+{
+	struct checkpoint *checkpoint = *at;
+	struct freeze freeze;
+
+	atomic_store(&checkpoint->over, true);
+	/* First, since it must not come back without what changes from now on. If that fails, the
+	 * record is broken, and none comes back. */
+	keeper_save(set);
+	freeze_begin(&freeze, &set->image, 1);
+	pthread_mutex_lock(&set->mutex);
+	*at = checkpoint->next;
+	set->count--;
+	pthread_mutex_unlock(&set->mutex);
+	if (!set->first && set->observed)
+		observer_remove(set->image->ranges, &set->observer);
+	set->observed = set->observed && set->first;
+	freeze_end(&freeze);
+	if (!set->first)
+		checkpoints_close(set);
+	checkpoint_release(checkpoint);
+}
+
+static void
+checkpoints_end_all(struct checkpoints *const sets[], size_t count, const char *name)
+{
+	/* One after the other: this needs no common moment. */
+	for (size_t i = 0; i < count; i++) {
+		struct checkpoint **at = sets[i]->kind ? NULL : checkpoint_list_find(sets[i], name);
+
+		if (at && *at)
+			checkpoints_end_noted(sets[i], at);
+	}
+}
+
+void
+checkpoints_undo(struct checkpoints *const sets[], size_t count, const char *name)
+{
+	native_end(sets, count, name, NULL);
+	checkpoints_end_all(sets, count, name);
+}
+
+int
+checkpoints_end(struct checkpoints *const sets[], size_t count, const char *name, char **error)
+{
+	bool found = false, missing = false;
+	int r;
+
+	*error = NULL;
+	for (size_t i = 0; i < count; i++) {
+		bool has;
+
+		pthread_mutex_lock(&sets[i]->mutex);
+		native_follow(sets[i]);
+		has = *checkpoint_list_find(sets[i], name) != NULL;
+		pthread_mutex_unlock(&sets[i]->mutex);
+		/* Another process, or a call that failed for another image, may have ended it. */
+		missing = missing || !(has || sets[i]->kind);
+		found = found ||
+			(has && !(sets[i]->kind && native_is_left_to_another(sets, count, i)));
+	}
+	if (!found || missing)
+		return error_set(error, -ENOENT, "there is no checkpoint %s", name);
+	/* First what may fail, so that it can be tried again. */
+	r = native_end(sets, count, name, error);
+	if (r == 0)
+		checkpoints_end_all(sets, count, name);
+	return r;
+}
+
+/* ---- those of a snapshot */
+
+/* Adds room for a copy of a checkpoint. Returns 0 or -ENOMEM. */
+static int
+checkpoints_add_copy(struct checkpoints *copy, const struct checkpoint *of)
+{
+	struct record_entry entry = of->entry;
+	struct checkpoint *checkpoint;
+
+	/* One of a record that was refused has fewer than the record says: none. */
+	entry.granules = bitmap_granules(of->bitmap);
+	entry.covered = bitmap_covered(of->bitmap);
+	checkpoint = checkpoint_new(copy, &entry, false);
+	if (!checkpoint)
+		return -ENOMEM;
+	checkpoint->of = of;
+	checkpoint_append(checkpoint);
+	return 0;
+}
+
+struct checkpoints *
+checkpoints_prepare_copy(const struct checkpoints *set, const struct checkpoint *prepared)
+{
+	struct checkpoints *copy = checkpoints_new(NULL);
+	int r = copy ? 0 : -ENOMEM;
+
+	if (copy)
+		copy->kind = set->kind;
+	if (set->kind)
+		return copy;
+	for (const struct checkpoint *of = set->first; r == 0 && of; of = of->next)
+		r = checkpoints_add_copy(copy, of);
+	while (prepared && prepared->set != set)
+		prepared = prepared->next;
+	if (r == 0 && prepared)
+		r = checkpoints_add_copy(copy, prepared);
+	if (r == 0)
+		return copy;
+	checkpoints_free(copy);
+	return NULL;
+}
+
+void
+checkpoints_copy(struct checkpoints *copy)
+{
+	char reason[REASON_MAX];
+
+	for (struct checkpoint *to = copy->first; to; to = to->next) {
+		to->facts.begun = to->of->facts.begun;
+		bitmap_copy(to->bitmap, to->of->bitmap);
+		if (checkpoints_problem(to->of->set, reason))
+			checkpoint_list_set_unknown(copy, reason);
+		to->of = NULL;
+	}
+}
+
+void
+checkpoints_of_snapshot(struct checkpoints *copy, struct image *snapshot)
+{
+	if (!copy->kind)
+		return;
+	copy->image = snapshot;
+	copy->start = image_start(snapshot);
 }
 
 /* ---- questions */
@@ -355,6 +578,19 @@ checkpoint_hold(struct checkpoints *set, uint32_t id)
 	return checkpoint;
 }
 
+void
+checkpoint_release(struct checkpoint *checkpoint)
+{
+	struct checkpoints *set = checkpoint->set;
+	bool last;
+
+	pthread_mutex_lock(&set->mutex);
+	last = --checkpoint->users == 0;
+	pthread_mutex_unlock(&set->mutex);
+	if (last)
+		checkpoint_free(checkpoint);
+}
+
 int
 checkpoint_visit(const struct checkpoint *checkpoint, uint64_t offset, uint64_t length,
 		 change_visit visit, void *data)
@@ -374,4 +610,21 @@ checkpoint_visit(const struct checkpoint *checkpoint, uint64_t offset, uint64_t 
 	if (atomic_load(&checkpoint->over))
 		return -EIDRM;
 	return atomic_load(&checkpoint->set->unknown) ? -ENODATA : r;
+}
+
+bool
+checkpoints_problem(struct checkpoints *set, char reason[REASON_MAX])
+{
+	if (!set || !atomic_load(&set->unknown))
+		return false;
+	pthread_mutex_lock(&set->mutex);
+	memcpy(reason, set->problem, REASON_MAX);
+	pthread_mutex_unlock(&set->mutex);
+	return true;
+}
+
+const char *
+checkpoints_file(const struct checkpoints *set)
+{
+	return set ? set->file : NULL;
 }

@@ -12,9 +12,6 @@
 #ifndef ENGINE_CHANGES_RECORDER_H
 #define ENGINE_CHANGES_RECORDER_H
 
-#include <stdint.h>
-
-struct checkpoint;
 struct checkpoints;
 struct range;
 
@@ -29,16 +26,6 @@ recorder_stop(struct checkpoints *set);
 /* Gives a change to the recorder, which releases it. Never waits. */
 void
 recorder_give(struct checkpoints *set, struct range *range);
-
-/* The holder of .recording: the blocks from `first` up to `end` of a checkpoint's bitmap in the
- * record lack something of its .written. */
-void
-checkpoint_set_stale(struct checkpoint *checkpoint, uint64_t first, uint64_t end);
-
-/* The holder of .recording: writes what the record lacks of all checkpoints' .written, into the
- * page cache. Returns 0 or -errno. */
-int
-recorder_put_blocks(struct checkpoints *set);
 
 /* The work that the thread does every few seconds. */
 void

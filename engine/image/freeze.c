@@ -2,7 +2,6 @@
 #include "engine/image/freeze.h"
 
 #include "engine/io/image_state.h"
-#include "engine/io/observer.h"
 
 #include "common/container_of.h"
 
@@ -117,16 +116,4 @@ freeze_end(struct freeze *freeze)
 	}
 	if (freeze->files != &freeze->first)
 		free(freeze->files);
-}
-
-void
-image_observe(struct image *image, struct observer *observer)
-{
-	observer_add(image->ranges, observer);
-}
-
-void
-image_unobserve(struct image *image, struct observer *observer)
-{
-	observer_remove(image->ranges, observer);
 }

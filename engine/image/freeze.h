@@ -14,7 +14,6 @@
 #include <stddef.h>
 
 struct image;
-struct observer;
 
 /* A range over the whole file of an image. */
 struct frozen {
@@ -50,12 +49,5 @@ freeze_begin_in_time(struct freeze *freeze, struct image *const images[], size_t
 
 void
 freeze_end(struct freeze *freeze);
-
-/* Adds or removes an observer of the image's file (engine/io/observer.h). Only between
- * freeze_begin() and freeze_end() for this image. */
-void
-image_observe(struct image *image, struct observer *observer);
-void
-image_unobserve(struct image *image, struct observer *observer);
 
 #endif

@@ -52,7 +52,7 @@ stop_observing(struct snapshot *snapshot)
 		return;
 	copy_abandon(&snapshot->copy);
 	freeze_begin(&freeze, &snapshot->observed, 1);
-	image_unobserve(snapshot->observed, &snapshot->observer);
+	observer_remove(snapshot->observed->ranges, &snapshot->observer);
 	freeze_end(&freeze);
 }
 
@@ -232,7 +232,7 @@ copied_image_begin(struct image *copied, struct image *image)
 	struct snapshot *snapshot = snapshot_of(&copied->backing);
 
 	snapshot->observed = image;
-	image_observe(image, &snapshot->observer);
+	observer_add(image->ranges, &snapshot->observer);
 }
 
 bool

@@ -69,7 +69,7 @@ watch(struct image *image, struct witness *self)
 
 	ck_assert_int_eq(freeze_begin(&freeze, &image, 1), 0);
 	*self = (struct witness){.observer.change = note};
-	image_observe(image, &self->observer);
+	observer_add(image->ranges, &self->observer);
 	freeze_end(&freeze);
 }
 
@@ -79,7 +79,7 @@ unwatch(struct image *image, struct witness *self)
 	struct freeze freeze;
 
 	ck_assert_int_eq(freeze_begin(&freeze, &image, 1), 0);
-	image_unobserve(image, &self->observer);
+	observer_remove(image->ranges, &self->observer);
 	freeze_end(&freeze);
 }
 
@@ -359,11 +359,11 @@ change_observers(bool add)
 		sum += first + second;
 	}
 	if (add) {
-		image_observe(disk.image, &other.observer);
-		image_observe(twin.image, &witness.observer);
+		observer_add(disk.image->ranges, &other.observer);
+		observer_add(twin.image->ranges, &witness.observer);
 	} else {
-		image_unobserve(disk.image, &other.observer);
-		image_unobserve(twin.image, &witness.observer);
+		observer_remove(disk.image->ranges, &other.observer);
+		observer_remove(twin.image->ranges, &witness.observer);
 	}
 	freeze_end(&freeze);
 	return sum;

@@ -7,7 +7,7 @@
 
 #include "engine/backing/kind.h"
 #include "engine/changes/checkpoint.h"
-#include "engine/changes/checkpoints_state.h"
+#include "engine/changes/checkpoint_list.h"
 #include "engine/io/image_state.h"
 
 #define KIB   UINT64_C(1024)

@@ -8,7 +8,7 @@
 
 #include "engine/changes/checkpoint.h"
 
-#include "engine/changes/checkpoints_state.h"
+#include "engine/changes/checkpoint_list.h"
 #include "engine/changes/recorder.h"
 #include "tests/unit/fake_image.h"
 

@@ -1,73 +1,95 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The checkpoints of an image as its record has them: written when checkpoints come and go, and at
- * the end. For what is there when the image is opened, see kept_found.c.
- */
-#include "engine/changes/checkpoint.h"
-#include "engine/changes/checkpoints_state.h"
-#include "engine/changes/recorder.h"
+#include "engine/changes/record_keeper.h"
+
 #include "engine/image/image.h"
 #include "engine/io/image_state.h"
 
-#include "common/cleanup.h"
 #include "common/error.h"
 #include "common/log.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static const char *
-path_of(const struct checkpoints *set)
-{
-	return set->image->backing.path;
-}
-
 int
-kept_see_image(const struct checkpoints *set, struct witness *witness)
+keeper_see_image(const struct checkpoints *set, struct witness *witness)
 {
 	return witness_take(witness, &set->image->backing, set->start, image_size(set->image));
 }
 
 /* ---- writing */
 
+/* Lists in the header the checkpoints that the record is to have. Returns whether there are some. */
 static bool
-is_kept(const struct checkpoint *checkpoint)
-{
-	return !atomic_load(&checkpoint->over) && !atomic_load(&checkpoint->unsaved);
-}
-
-static void
-fill_entries(struct checkpoints *set)
+keeper_list(struct checkpoints *set)
 {
 	struct record_header *header = &set->record.header;
 
 	header->count = 0;
 	pthread_mutex_lock(&set->mutex);
 	for (struct checkpoint *one = set->first; one; one = one->next) {
-		if (!is_kept(one))
+		if (atomic_load(&one->over) || atomic_load(&one->unsaved))
 			continue;
 		if (bitmap_covered(one->bitmap) < one->entry.covered)
 			one->entry.covered = bitmap_covered(one->bitmap);
 		header->entries[header->count++] = one->entry;
 	}
 	pthread_mutex_unlock(&set->mutex);
+	return header->count > 0;
+}
+
+void
+keeper_set_stale(struct checkpoint *checkpoint, uint64_t first, uint64_t end)
+{
+	bool none = checkpoint->stale_first == checkpoint->stale_end;
+
+	memset(checkpoint->stale + first, 1, (size_t)(end - first));
+	if (none || first < checkpoint->stale_first)
+		checkpoint->stale_first = first;
+	if (none || end > checkpoint->stale_end)
+		checkpoint->stale_end = end;
+}
+
+static int
+keeper_put_checkpoint(struct checkpoints *set, struct checkpoint *checkpoint)
+{
+	uint64_t words[RECORD_BLOCK_WORDS];
+	int r = 0;
+
+	for (uint64_t n = checkpoint->stale_first; r == 0 && n < checkpoint->stale_end; n++) {
+		if (!checkpoint->stale[n])
+			continue;
+		bitmap_read(checkpoint->written, n * RECORD_BLOCK_WORDS, RECORD_BLOCK_WORDS, words);
+		r = record_put_block(&set->record, &checkpoint->entry, (uint32_t)n, words);
+		checkpoint->stale[n] = 0;
+	}
+	checkpoint->stale_first = checkpoint->stale_end = 0;
+	return r;
 }
 
 int
-kept_put(struct checkpoints *set)
+keeper_put_blocks(struct checkpoints *set)
 {
-	int r = kept_see_image(set, &set->record.header.witness);
+	int r = 0;
+
+	for (struct checkpoint *one = set->first; r == 0 && one; one = one->next)
+		r = keeper_put_checkpoint(set, one);
+	return r;
+}
+
+int
+keeper_put_header(struct checkpoints *set)
+{
+	int r = keeper_see_image(set, &set->record.header.witness);
 
 	if (r < 0)
 		return r;
-	fill_entries(set);
+	keeper_list(set);
 	return record_put_header(&set->record);
 }
 
 void
-kept_retry(struct checkpoints *set)
+keeper_retry(struct checkpoints *set)
 {
 	if (set->still_trusted && record_give_up(&set->record, set->problem) == 0) {
 		set->still_trusted = false;
@@ -76,7 +98,7 @@ kept_retry(struct checkpoints *set)
 }
 
 void
-kept_give_up(struct checkpoints *set, const char *reason)
+keeper_give_up(struct checkpoints *set, const char *reason)
 {
 	set->still_trusted = record_give_up(&set->record, reason) < 0;
 	if (set->still_trusted)
@@ -86,7 +108,7 @@ kept_give_up(struct checkpoints *set, const char *reason)
 }
 
 void
-kept_lose_track(struct checkpoints *set, const char *what, int err)
+keeper_lose_track(struct checkpoints *set, const char *what, int err)
 {
 	char reason[REASON_MAX];
 
@@ -94,31 +116,31 @@ kept_lose_track(struct checkpoints *set, const char *what, int err)
 		return;
 	snprintf(reason, sizeof(reason), "%s%s%s", what, err ? ": " : "",
 		 err ? strerror(-err) : "");
-	checkpoints_set_problem(set, reason);
+	checkpoint_list_set_unknown(set, reason);
 	atomic_store(&set->kept, false);
 	log_error("%s: the changes since the checkpoints of %s are unknown from now on: %s: take "
 		  "a full backup; clients are not affected",
-		  set->file, path_of(set), reason);
-	kept_give_up(set, reason);
+		  set->file, set->image->backing.path, reason);
+	keeper_give_up(set, reason);
 }
 
 void
-kept_break(struct checkpoints *set, int err)
+keeper_break(struct checkpoints *set, int err)
 {
-	kept_lose_track(set, "their record could not be written", err);
+	keeper_lose_track(set, "their record could not be written", err);
 }
 
 /* ---- checkpoints come and go */
 
 static int
-make_record(struct checkpoints *set, char **error)
+keeper_make_record(struct checkpoints *set, char **error)
 {
 	struct witness witness;
-	int r = kept_see_image(set, &witness);
+	int r = keeper_see_image(set, &witness);
 
 	if (r < 0)
 		return error_set(error, r, "%s: can't tell whether it is changed by others: %s",
-				 path_of(set), strerror(-r));
+				 set->image->backing.path, strerror(-r));
 	r = record_create(&set->record, set->file, image_size(set->image), &witness, error);
 	if (r < 0)
 		return r;
@@ -131,7 +153,7 @@ make_record(struct checkpoints *set, char **error)
 
 /* recording held. */
 static int
-find_record(struct checkpoints *set, char **error)
+keeper_find_record(struct checkpoints *set, char **error)
 {
 	int r;
 
@@ -152,31 +174,27 @@ find_record(struct checkpoints *set, char **error)
 	}
 	if (r != -ENOENT)
 		return r;
-	r = make_record(set, error);
-	if (r == 0) {
-		pthread_mutex_lock(&set->mutex);
-		set->problem[0] = '\0';
-		pthread_mutex_unlock(&set->mutex);
-		atomic_store(&set->unknown, false);
-	}
+	r = keeper_make_record(set, error);
+	if (r == 0)
+		checkpoint_list_set_known(set);
 	return r;
 }
 
 int
-kept_prepare(struct checkpoints *set, char **error)
+keeper_prepare(struct checkpoints *set, char **error)
 {
 	int r;
 
 	if (!set->file)
 		return 0;
 	pthread_mutex_lock(&set->recording);
-	r = find_record(set, error);
+	r = keeper_find_record(set, error);
 	pthread_mutex_unlock(&set->recording);
-	return r < 0 ? r : recorder_start(set);
+	return r;
 }
 
 int
-kept_make_room(struct checkpoint *checkpoint)
+keeper_make_room(struct checkpoint *checkpoint)
 {
 	struct checkpoints *set = checkpoint->set;
 
@@ -189,41 +207,29 @@ kept_make_room(struct checkpoint *checkpoint)
 	return record_clear_room(&set->record, &checkpoint->entry);
 }
 
-static bool
-has_some(struct checkpoints *set)
-{
-	const struct checkpoint *one;
-
-	pthread_mutex_lock(&set->mutex);
-	for (one = set->first; one && !is_kept(one); one = one->next)
-		;
-	pthread_mutex_unlock(&set->mutex);
-	return one != NULL;
-}
-
 int
-kept_save(struct checkpoints *set)
+keeper_save(struct checkpoints *set)
 {
 	int r = 0;
 
 	pthread_mutex_lock(&set->recording);
 	if (set->has_record)
-		r = has_some(set) ? kept_put(set) : record_remove(&set->record);
+		r = keeper_list(set) ? keeper_put_header(set) : record_remove(&set->record);
 	if (r < 0)
-		kept_break(set, r);
+		keeper_break(set, r);
 	pthread_mutex_unlock(&set->recording);
 	return r;
 }
 
 /* recording held. The set sees no change any more. */
 static void
-close_in_order(struct checkpoints *set)
+keeper_close_in_order(struct checkpoints *set)
 {
 	/* What is lost has changed, too, and nobody knows what that is. */
 	int r = set->last_result < 0 ? set->last_result : image_sync(set->image);
 
 	if (r < 0) {
-		kept_lose_track(set, "the image could not be written back at the end", r);
+		keeper_lose_track(set, "the image could not be written back at the end", r);
 		return;
 	}
 	set->record.header.state = RECORD_CLOSED;
@@ -231,34 +237,28 @@ close_in_order(struct checkpoints *set)
 	memset(set->record.header.regions, 0, sizeof(set->record.header.regions));
 	/* All marks must be durable before the header that says so. */
 	r = record_sync(&set->record);
-	fill_entries(set);
 	if (r == 0)
 		r = record_put_header(&set->record);
 	if (r < 0)
-		kept_break(set, r);
+		keeper_break(set, r);
 }
 
 void
-kept_close(struct checkpoints *set)
+keeper_close(struct checkpoints *set)
 {
 	bool ended;
 
-	recorder_stop(set);
 	pthread_mutex_lock(&set->recording);
 	if (set->has_record) {
-		if (atomic_load(&set->kept) && has_some(set))
-			close_in_order(set);
-		kept_retry(set);
+		if (atomic_load(&set->kept) && keeper_list(set))
+			keeper_close_in_order(set);
+		keeper_retry(set);
 		record_close(&set->record);
 	}
 	ended = set->has_record && !set->first;
 	set->has_record = false;
 	atomic_store(&set->kept, false);
 	pthread_mutex_unlock(&set->recording);
-	if (!ended)
-		return;
-	pthread_mutex_lock(&set->mutex);
-	set->problem[0] = '\0';
-	pthread_mutex_unlock(&set->mutex);
-	atomic_store(&set->unknown, false);
+	if (ended)
+		checkpoint_list_set_known(set);
 }

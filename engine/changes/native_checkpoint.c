@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "engine/changes/native.h"
+#include "engine/changes/native_checkpoint.h"
 
-#include "engine/backing/kind.h"
+#include "engine/image/image.h"
 #include "engine/io/image_state.h"
 
+#include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/error.h"
+#include "common/log.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +22,7 @@ _Static_assert(CHECKPOINT_NAME_MAX == BACKING_CHECKPOINT_NAME_MAX &&
 #define PART (UINT64_C(4) << 30)
 
 static const struct backing *
-backing_of(const struct checkpoints *set)
+native_backing(const struct checkpoints *set)
 {
 	return &set->image->backing;
 }
@@ -27,7 +30,8 @@ backing_of(const struct checkpoints *set)
 /* ---- the list */
 
 static bool
-is_there(const struct backing_checkpoint *one, const struct backing_checkpoint list[], size_t count)
+native_is_there(const struct backing_checkpoint *one, const struct backing_checkpoint list[],
+		size_t count)
 {
 	size_t i = 0;
 
@@ -38,14 +42,14 @@ is_there(const struct backing_checkpoint *one, const struct backing_checkpoint l
 
 /* Drops those that the backing no longer has. */
 static void
-drop(struct checkpoints *set, const struct backing_checkpoint list[], size_t count)
+native_drop(struct checkpoints *set, const struct backing_checkpoint list[], size_t count)
 {
 	struct checkpoint **at = &set->first;
 
 	while (*at) {
 		struct checkpoint *one = *at;
 
-		if (is_there(&one->native, list, count)) {
+		if (native_is_there(&one->native, list, count)) {
 			at = &one->next;
 			continue;
 		}
@@ -60,7 +64,7 @@ drop(struct checkpoints *set, const struct backing_checkpoint list[], size_t cou
 /* Adds one that the set does not have. Several servers may have begun one of the same name: the
  * oldest is told, which has all changes of the others. Returns false if there is no memory. */
 static bool
-add(struct checkpoints *set, const struct backing_checkpoint *facts)
+native_add(struct checkpoints *set, const struct backing_checkpoint *facts)
 {
 	const struct record_entry entry = {.granule = NATIVE_GRANULE, .begun = facts->begun};
 	struct checkpoint **at = &set->first;
@@ -95,13 +99,13 @@ native_follow(struct checkpoints *set)
 	if (!set->kind || !set->image)
 		return;
 	/* First, so that a change meanwhile is found the next time. */
-	edition = set->kind->edition(backing_of(set));
+	edition = set->kind->edition(native_backing(set));
 	if (set->followed && edition == set->edition)
 		return;
-	count = set->kind->list(backing_of(set), list, CHECKPOINTS_MAX);
-	drop(set, list, count);
+	count = set->kind->list(native_backing(set), list, CHECKPOINTS_MAX);
+	native_drop(set, list, count);
 	for (size_t i = 0; i < count; i++)
-		all = add(set, &list[i]) && all;
+		all = native_add(set, &list[i]) && all;
 	set->edition = edition;
 	set->followed = all;
 }
@@ -120,12 +124,12 @@ native_prepare(struct checkpoints *set, const char *name, uint64_t granule,
 		return error_set(error, -EINVAL,
 				 "%s: the cluster tells what has changed in granules of 4 KiB, and "
 				 "of no other size: leave the granularity out",
-				 backing_of(set)->path);
+				 native_backing(set)->path);
 	one = checkpoint_new(set, &entry, false);
 	if (!one)
 		return -ENOMEM;
 	memcpy(one->facts.name, name, strlen(name) + 1);
-	r = set->kind->prepare(backing_of(set), name, &one->making, error);
+	r = set->kind->prepare(native_backing(set), name, &one->making, error);
 	if (r < 0)
 		checkpoint_free(one);
 	else
@@ -140,10 +144,11 @@ native_make(const struct checkpoint *prepared, int64_t end, char **error)
 
 	for (const struct checkpoint *one = prepared; r == 0 && one; one = one->next)
 		if (one->making)
-			r = backing_of(one->set)->kind->snapshots->start(one->making, error);
+			r = native_backing(one->set)->kind->snapshots->start(one->making, error);
 	for (const struct checkpoint *one = prepared; r == 0 && one; one = one->next)
 		if (one->making)
-			r = backing_of(one->set)->kind->snapshots->await(one->making, end, error);
+			r = native_backing(one->set)->kind->snapshots->await(one->making, end,
+									     error);
 	return r;
 }
 
@@ -151,41 +156,103 @@ void
 native_keep(struct checkpoint *prepared)
 {
 	prepared->set->kind->keep(prepared->making);
+	checkpoint_free(prepared);
 }
 
 /* ---- ending */
 
 bool
-native_find(struct checkpoints *set, const char *name, struct backing_checkpoint *facts)
+native_is_left_to_another(struct checkpoints *const sets[], size_t count, size_t i)
 {
-	const struct checkpoint *one;
+	const struct image *image = sets[i]->image;
+	size_t j = 0;
 
-	pthread_mutex_lock(&set->mutex);
-	one = *checkpoints_find(set, name);
-	if (one)
-		*facts = one->native;
-	pthread_mutex_unlock(&set->mutex);
-	return one;
+	if (image->backing.writable)
+		return false;
+	while (j < count &&
+	       !(sets[j]->image->backing.writable && image_same(sets[j]->image, image)))
+		j++;
+	return j < count;
+}
+
+/* Whether another set that may write has the same checkpoint, and ends it. */
+static bool
+native_is_twin(struct checkpoints *const sets[], const struct backing_checkpoint found[],
+	       size_t count, size_t i)
+{
+	const bool writable = sets[i]->image->backing.writable;
+
+	for (size_t j = 0; j < count; j++) {
+		if (found[j].id == found[i].id && found[j].random == found[i].random &&
+		    sets[j]->image->backing.writable && (!writable || j < i))
+			return true;
+	}
+	return native_is_left_to_another(sets, count, i);
+}
+
+/* Notes the first failure, or logs each. */
+static void
+native_fail(int *result, int r, const char *name, char *why, char **error)
+{
+	char *CLEANUP_FREE text = why;
+
+	if (r == 0)
+		return;
+	if (!error)
+		log_warning("the checkpoint %s is left: %s", name, why ? why : strerror(-r));
+	else if (*result == 0)
+		*error = steal_pointer(&text);
+	*result = *result ? *result : r;
 }
 
 int
-native_end(struct checkpoints *set, uint64_t id, bool anyway, struct backing_removal **removal,
-	   char **error)
+native_end(struct checkpoints *const sets[], size_t count, const char *name, char **error)
 {
-	return set->kind->remove(backing_of(set), id, anyway, removal, error);
-}
+	const int64_t end = clock_ms(CLOCK_MONOTONIC) + NATIVE_LIMIT_MS;
+	struct backing_removal **CLEANUP_FREE removals = calloc(count, sizeof(removals[0]));
+	struct backing_checkpoint *CLEANUP_FREE found = calloc(count, sizeof(found[0]));
+	int result = 0;
 
-int
-native_await_end(const struct checkpoints *set, struct backing_removal *removal, int64_t end,
-		 char **error)
-{
-	return set->kind->await_removal(removal, end, error);
+	if (!removals || !found) {
+		native_fail(&result, -ENOMEM, name, NULL, error);
+		return result;
+	}
+	for (size_t i = 0; i < count; i++) {
+		const struct checkpoint *one;
+
+		if (!sets[i]->kind)
+			continue;
+		pthread_mutex_lock(&sets[i]->mutex);
+		native_follow(sets[i]);
+		one = *checkpoint_list_find(sets[i], name);
+		if (one)
+			found[i] = one->native;
+		pthread_mutex_unlock(&sets[i]->mutex);
+	}
+	for (size_t i = 0; i < count; i++) {
+		char *why = NULL;
+		int r = 0;
+
+		if (found[i].id && !native_is_twin(sets, found, count, i))
+			r = sets[i]->kind->remove(native_backing(sets[i]), found[i].id, !error,
+						  &removals[i], &why);
+		native_fail(&result, r, name, why, error);
+	}
+	for (size_t i = 0; i < count; i++) {
+		char *why = NULL;
+		int r = 0;
+
+		if (removals[i])
+			r = sets[i]->kind->await_removal(removals[i], end, &why);
+		native_fail(&result, r, name, why, error);
+	}
+	return result;
 }
 
 /* ---- what has changed */
 
 /* Puts what the backing tells together to whole granules. */
-struct rounding {
+struct native_rounding {
 	change_visit visit;
 	void *data;
 	uint64_t base;       /* start of the image in the backing, in bytes */
@@ -196,7 +263,7 @@ struct rounding {
 
 /* Tells of what grew, and of what is before it. */
 static void
-tell(struct rounding *all)
+native_tell(struct native_rounding *all)
 {
 	if (all->result == 0 && all->from > all->place)
 		all->result = all->visit(all->data, all->place, all->from - all->place, false);
@@ -207,7 +274,7 @@ tell(struct rounding *all)
 
 /* What is between has changed, at least. */
 static void
-mark(struct rounding *all, uint64_t from, uint64_t to)
+native_mark(struct native_rounding *all, uint64_t from, uint64_t to)
 {
 	from -= from % NATIVE_GRANULE;
 	to += (NATIVE_GRANULE - to % NATIVE_GRANULE) % NATIVE_GRANULE;
@@ -216,7 +283,7 @@ mark(struct rounding *all, uint64_t from, uint64_t to)
 	if (from >= to)
 		return;
 	if (from > all->to) {
-		tell(all);
+		native_tell(all);
 		all->from = from;
 		all->to = to;
 	} else if (to > all->to) {
@@ -225,12 +292,12 @@ mark(struct rounding *all, uint64_t from, uint64_t to)
 }
 
 static int
-found(void *data, uint64_t offset, uint64_t length, bool hole)
+native_found(void *data, uint64_t offset, uint64_t length, bool hole)
 {
-	struct rounding *all = data;
+	struct native_rounding *all = data;
 
 	if (!hole)
-		mark(all, offset - all->base, offset - all->base + length);
+		native_mark(all, offset - all->base, offset - all->base + length);
 	return all->result;
 }
 
@@ -240,7 +307,7 @@ native_visit(const struct checkpoint *checkpoint, uint64_t offset, uint64_t leng
 {
 	const struct checkpoints *set = checkpoint->set;
 	const uint64_t size = checkpoint->native.size, part = PART - offset % PART;
-	struct rounding all = {
+	struct native_rounding all = {
 		.visit = visit,
 		.data = data,
 		.base = set->start,
@@ -255,12 +322,12 @@ native_visit(const struct checkpoint *checkpoint, uint64_t offset, uint64_t leng
 	int r = 0;
 
 	if (asked > offset)
-		r = set->kind->changes(backing_of(set), checkpoint->native.id, set->start + offset,
-				       asked - offset, found, &all);
+		r = set->kind->changes(native_backing(set), checkpoint->native.id,
+				       set->start + offset, asked - offset, native_found, &all);
 	if (r != 0)
 		return r == -ENOENT ? -EIDRM : r;
-	mark(&all, then, all.end);
-	tell(&all);
+	native_mark(&all, then, all.end);
+	native_tell(&all);
 	if (all.result == 0 && all.end > all.place)
 		all.result = all.visit(all.data, all.place, all.end - all.place, false);
 	return all.result;

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The record that is there when an image is opened: whether its checkpoints are to be trusted, and
- * taken over.
- */
-#include "engine/changes/checkpoint.h"
-#include "engine/changes/checkpoints_state.h"
+#include "engine/changes/record_recovery.h"
+
+#include "engine/changes/record_keeper.h"
 #include "engine/changes/recorder.h"
 #include "engine/image/freeze.h"
 #include "engine/image/image.h"
@@ -15,14 +12,13 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- reading */
 
 /* Adds the marks of the record to a checkpoint. Returns 0, -EBADMSG or -errno. */
 static int
-read_marks(struct checkpoint *checkpoint, const struct record *record)
+recovery_read_marks(struct checkpoint *checkpoint, const struct record *record)
 {
 	uint64_t blocks = record_blocks_for(checkpoint->entry.granules);
 	uint64_t words[RECORD_BLOCK_WORDS];
@@ -38,7 +34,7 @@ read_marks(struct checkpoint *checkpoint, const struct record *record)
 }
 
 static void
-mark_regions(struct checkpoint *checkpoint, const struct record_header *header)
+recovery_mark_regions(struct checkpoint *checkpoint, const struct record_header *header)
 {
 	for (uint64_t region = 0; region < RECORD_REGIONS; region++) {
 		uint64_t start = region * header->region;
@@ -48,22 +44,6 @@ mark_regions(struct checkpoint *checkpoint, const struct record_header *header)
 				    region == RECORD_REGIONS - 1 ? UINT64_MAX
 								 : start + header->region);
 	}
-}
-
-/* Copies the marks from .written, and has all blocks written. */
-static void
-take_marks(struct checkpoint *checkpoint)
-{
-	uint64_t blocks = record_blocks_for(checkpoint->entry.granules);
-	uint64_t words[RECORD_BLOCK_WORDS];
-
-	for (uint64_t n = 0; n < blocks; n++) {
-		bitmap_read(checkpoint->written, n * RECORD_BLOCK_WORDS, RECORD_BLOCK_WORDS, words);
-		bitmap_add(checkpoint->bitmap, n * RECORD_BLOCK_WORDS, RECORD_BLOCK_WORDS, words);
-	}
-	checkpoint_set_stale(checkpoint, 0, blocks);
-	bitmap_limit(checkpoint->bitmap, checkpoint->entry.covered);
-	bitmap_limit(checkpoint->bitmap, image_size(checkpoint->set->image));
 }
 
 /* The fates of a record; all but the first have a reason. */
@@ -80,18 +60,18 @@ enum verdict {
  * would take the changes of the first seconds for noted ones.
  */
 static enum verdict
-verdict_on_unread(const struct record *record)
+recovery_judge_unread(const struct record *record)
 {
 	return record->header.state == RECORD_CLOSED ? LEFT : REFUSED;
 }
 
 /* Sets *now to what the image is like. */
 static enum verdict
-judge(struct checkpoints *set, struct witness *now, char reason[REASON_MAX])
+recovery_judge(struct checkpoints *set, struct witness *now, char reason[REASON_MAX])
 {
 	const struct record_header *header = &set->record.header;
 	/* What is written back later would look like a change. */
-	int r = image_sync(set->image), seen = kept_see_image(set, now);
+	int r = image_sync(set->image), seen = keeper_see_image(set, now);
 
 	/* A closed one was durable before its server ended. */
 	if (set->record.lost < 0 && header->state != RECORD_CLOSED) {
@@ -111,7 +91,7 @@ judge(struct checkpoints *set, struct witness *now, char reason[REASON_MAX])
 	if (r < 0) {
 		snprintf(reason, REASON_MAX, "can't tell whether the image was changed: %s",
 			 strerror(-r));
-		return verdict_on_unread(&set->record);
+		return recovery_judge_unread(&set->record);
 	}
 	if (header->state == RECORD_UNKNOWN) {
 		snprintf(reason, REASON_MAX, "%s", header->reason);
@@ -125,7 +105,7 @@ judge(struct checkpoints *set, struct witness *now, char reason[REASON_MAX])
 /* Makes the checkpoints. Those of a record that is refused only have a name. Returns 0 or -ENOMEM.
  */
 static int
-make_checkpoints(struct checkpoints *set, bool good)
+recovery_make_checkpoints(struct checkpoints *set, bool good)
 {
 	const struct record_header *header = &set->record.header;
 
@@ -146,23 +126,25 @@ make_checkpoints(struct checkpoints *set, bool good)
 
 /* Reads the marks of all checkpoints. */
 static enum verdict
-read_all_marks(struct checkpoints *set, const struct witness *now, char reason[REASON_MAX])
+recovery_read(struct checkpoints *set, const struct witness *now, char reason[REASON_MAX])
 {
 	const struct record_header *header = &set->record.header;
 	bool cut = header->state == RECORD_IN_USE && !witness_same_boot(&header->witness, now);
 
 	for (struct checkpoint *one = set->first; one; one = one->next) {
-		int r = read_marks(one, &set->record);
+		int r = recovery_read_marks(one, &set->record);
 
 		if (r < 0) {
 			snprintf(reason, REASON_MAX, "their record %s%s",
 				 r == -EBADMSG ? "is torn or corrupted" : "can't be read: ",
 				 r == -EBADMSG ? "" : strerror(-r));
-			return r == -EBADMSG ? REFUSED : verdict_on_unread(&set->record);
+			return r == -EBADMSG ? REFUSED : recovery_judge_unread(&set->record);
 		}
 		if (cut)
-			mark_regions(one, header);
-		take_marks(one);
+			recovery_mark_regions(one, header);
+		bitmap_copy(one->bitmap, one->written);
+		bitmap_limit(one->bitmap, image_size(set->image));
+		keeper_set_stale(one, 0, record_blocks_for(one->entry.granules));
 	}
 	return GOOD;
 }
@@ -171,10 +153,10 @@ read_all_marks(struct checkpoints *set, const struct witness *now, char reason[R
  * this boot. That of a killed server is closed: for a change until the set observes the image,
  * nobody must take that server to be its author any more. */
 static int
-prepare_to_go_on(struct checkpoints *set, const struct witness *judged)
+recovery_prepare(struct checkpoints *set, const struct witness *judged)
 {
 	struct record_header *header = &set->record.header;
-	int r = recorder_put_blocks(set);
+	int r = keeper_put_blocks(set);
 
 	if (r == 0)
 		r = record_sync(&set->record);
@@ -188,24 +170,24 @@ prepare_to_go_on(struct checkpoints *set, const struct witness *judged)
 	if (r == 0)
 		r = recorder_start(set);
 	if (r < 0)
-		kept_break(set, r);
+		keeper_break(set, r);
 	return r;
 }
 
 /* Observes the image. Returns whether nobody has changed it since it was `judged`. */
 static bool
-observe(struct checkpoints *set, const struct witness *judged, bool kept)
+recovery_observe(struct checkpoints *set, const struct witness *judged, bool kept)
 {
 	struct witness now;
 	struct freeze freeze;
 	bool untouched;
 
 	freeze_begin(&freeze, &set->image, 1);
-	untouched = kept_see_image(set, &now) == 0 && witness_is_untouched(judged, &now);
+	untouched = keeper_see_image(set, &now) == 0 && witness_is_untouched(judged, &now);
 	/* The header is still the old one, which the first change must renew. */
 	atomic_store(&set->quiet, true);
 	atomic_store(&set->kept, kept && untouched);
-	image_observe(set->image, &set->observer);
+	observer_add(set->image->ranges, &set->observer);
 	set->observed = true;
 	freeze_end(&freeze);
 	return untouched;
@@ -217,90 +199,68 @@ observe(struct checkpoints *set, const struct witness *judged, bool kept)
  * server takes such changes for noted ones if this one is killed.
  */
 static void
-start_recording(struct checkpoints *set, const struct witness *judged)
+recovery_start(struct checkpoints *set, const struct witness *judged)
 {
 	bool untouched;
 	int r;
 
 	pthread_mutex_lock(&set->recording);
-	r = prepare_to_go_on(set, judged);
+	r = recovery_prepare(set, judged);
 	pthread_mutex_unlock(&set->recording);
-	untouched = observe(set, judged, r == 0);
+	untouched = recovery_observe(set, judged, r == 0);
 	pthread_mutex_lock(&set->recording);
 	if (r == 0 && !untouched)
-		kept_lose_track(set, "the image was changed while it was opened", 0);
-	else if (r == 0 && atomic_load(&set->kept) && (r = kept_put(set)) < 0)
-		kept_break(set, r);
+		keeper_lose_track(set, "the image was changed while it was opened", 0);
+	else if (r == 0 && atomic_load(&set->kept) && (r = keeper_put_header(set)) < 0)
+		keeper_break(set, r);
 	pthread_mutex_unlock(&set->recording);
-}
-
-static void
-say_unknown(struct checkpoints *set, const char *reason)
-{
-	checkpoints_set_problem(set, reason);
-	log_error("%s: the changes since the checkpoints of %s are unknown: %s: take a full backup",
-		  set->file, set->image->backing.path, reason);
-}
-
-/* The file stays as it is, and the set has nothing to do with it. */
-static void
-leave_record(struct checkpoints *set)
-{
-	while (set->first) {
-		struct checkpoint *checkpoint = set->first;
-
-		set->first = checkpoint->next;
-		set->count--;
-		checkpoint_free(checkpoint);
-	}
-	record_close(&set->record);
-	set->has_record = false;
 }
 
 /* Takes the checkpoints of the record over, which is open. */
 static void
-take_record(struct checkpoints *set)
+recovery_take(struct checkpoints *set)
 {
 	char reason[REASON_MAX];
 	struct witness now;
-	enum verdict verdict = judge(set, &now, reason);
+	enum verdict verdict = recovery_judge(set, &now, reason);
 
 	set->has_record = true;
-	if (verdict != LEFT && make_checkpoints(set, verdict == GOOD) < 0) {
+	if (verdict != LEFT && recovery_make_checkpoints(set, verdict == GOOD) < 0) {
 		snprintf(reason, sizeof(reason), "there is not enough memory");
-		verdict = verdict_on_unread(&set->record);
+		verdict = recovery_judge_unread(&set->record);
 	}
 	if (verdict == GOOD)
-		verdict = read_all_marks(set, &now, reason);
+		verdict = recovery_read(set, &now, reason);
 	if (verdict == GOOD) {
-		start_recording(set, &now);
+		recovery_start(set, &now);
 		return;
 	}
-	say_unknown(set, reason);
-	if (verdict == REFUSED)
-		kept_give_up(set, reason);
-	else
-		leave_record(set);
+	checkpoint_list_set_unknown(set, reason);
+	log_error("%s: the changes since the checkpoints of %s are unknown: %s: take a full backup",
+		  set->file, set->image->backing.path, reason);
+	if (verdict == REFUSED) {
+		keeper_give_up(set, reason);
+		return;
+	}
+	/* The file stays as it is, and the set has nothing to do with it. */
+	checkpoint_list_empty(set);
+	record_close(&set->record);
+	set->has_record = false;
 }
 
 int
-checkpoints_keep(struct checkpoints *set, const char *file, uid_t owner)
+recovery_open(struct checkpoints *set)
 {
 	char *CLEANUP_FREE error = NULL;
-	int r;
+	int r = record_open(&set->record, set->file, set->owner, &error);
 
-	set->file = strdup(file);
-	if (!set->file)
-		return -ENOMEM;
-	set->owner = owner;
-	r = record_open(&set->record, set->file, owner, &error);
 	if (r == 0) {
-		take_record(set);
+		recovery_take(set);
 	} else if (r == -ENOMEM || r == -EMFILE || r == -ENFILE) {
 		/* The record would be trusted again, without what changes meanwhile. */
 		return r;
 	} else if (r != -ENOENT) {
-		checkpoints_set_problem(set, error ? error : strerror(-r));
+		checkpoint_list_set_unknown(set, error ? error : strerror(-r));
 		log_error("%s; the changes since its checkpoints are unknown: take a full backup",
 			  error ? error : set->file);
 	}

@@ -3,11 +3,11 @@
  * Native checkpoints: those that the image's backing keeps by itself. A set of them follows the
  * backing's list, observes nothing, and asks the backing what has changed.
  */
-#ifndef ENGINE_CHANGES_NATIVE_H
-#define ENGINE_CHANGES_NATIVE_H
+#ifndef ENGINE_CHANGES_NATIVE_CHECKPOINT_H
+#define ENGINE_CHANGES_NATIVE_CHECKPOINT_H
 
 #include "engine/changes/checkpoint_facts.h"
-#include "engine/changes/checkpoints_state.h"
+#include "engine/changes/checkpoint_list.h"
 
 /* How long the changes of all images of a moment wait while backings make such checkpoints, and how
  * long these may take to end, in milliseconds. In an idle cluster, Ceph takes a second for one. */
@@ -32,21 +32,19 @@ native_prepare(struct checkpoints *set, const char *name, uint64_t granule,
 int
 native_make(const struct checkpoint *prepared, int64_t end, char **error);
 
-/* After native_make(): it stays. */
+/* After native_make(): it stays, and the set finds it in the backing's list. Frees `prepared`. */
 void
 native_keep(struct checkpoint *prepared);
 
-/* Tells of the checkpoint of that name; false: there is none. Never waits. */
+/* Returns whether another image of the same backing is open for writing, and the i-th one is not.
+ */
 bool
-native_find(struct checkpoints *set, const char *name, struct backing_checkpoint *facts);
+native_is_left_to_another(struct checkpoints *const sets[], size_t count, size_t i);
 
-/* As remove() and await_removal() of struct backing_checkpoints. */
+/* Ends all of that name that are native. Returns 0 or -errno with *error of the first failure;
+ * without `error`, each is logged, and the backings are asked to end them in every case. */
 int
-native_end(struct checkpoints *set, uint64_t id, bool anyway, struct backing_removal **removal,
-	   char **error);
-int
-native_await_end(const struct checkpoints *set, struct backing_removal *removal, int64_t end,
-		 char **error);
+native_end(struct checkpoints *const sets[], size_t count, const char *name, char **error);
 
 /* As checkpoint_visit(). */
 int

@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The checkpoints of an image, for the files of this folder: checkpoint.c begins them,
- * ended.c ends them,
- * copied.c has what those of a snapshot know, and native.c those that the backing keeps. kept.c has
- * their record, kept_found.c takes the one over that is there, and recorder.c writes into it what
- * changes.
+ * The list of an image's checkpoints, and all that is known of the set: what the files of this
+ * folder share. Above it are native_checkpoint.c, which has the list follow the backing's;
+ * record_keeper.c, recorder.c and record_recovery.c, which keep it in a record; and checkpoint.c,
+ * which begins and ends checkpoints.
  */
-#ifndef ENGINE_CHANGES_CHECKPOINTS_STATE_H
-#define ENGINE_CHANGES_CHECKPOINTS_STATE_H
+#ifndef ENGINE_CHANGES_CHECKPOINT_LIST_H
+#define ENGINE_CHANGES_CHECKPOINT_LIST_H
 
 #include "engine/backing/kind.h"
 #include "engine/changes/bitmap.h"
 #include "engine/changes/checkpoint_facts.h"
 #include "engine/changes/record.h"
 #include "engine/io/observer.h"
+#include "engine/io/range.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-
-struct range;
 
 struct checkpoint {
 	struct checkpoints *set;
@@ -101,65 +99,33 @@ checkpoint_free(struct checkpoint *checkpoint);
 void
 checkpoint_append(struct checkpoint *checkpoint);
 
+/* Frees all in the list. No change, and nobody else, uses the set. */
+void
+checkpoint_list_empty(struct checkpoints *set);
+
 /* The set's mutex is held, or the set has bitmaps. Returns where the checkpoint of that name is in
  * the list, or the list's end. */
 struct checkpoint **
-checkpoints_find(struct checkpoints *set, const char *name);
+checkpoint_list_find(struct checkpoints *set, const char *name);
 
-/* Returns whether another image of the same backing is open for writing, and the i-th one is not.
- */
-bool
-checkpoints_is_left_to_another(struct checkpoints *const sets[], size_t count, size_t i);
+/* The part of a change in the image. The ranges of other images of the same file may lie before
+ * this image, or after it. Returns false if all of it lies before. */
+static inline bool
+checkpoint_list_part(const struct checkpoints *set, const struct range *range, uint64_t *start,
+		     uint64_t *end)
+{
+	*start = range->start > set->start ? range->start - set->start : 0;
+	*end = range->end - set->start;
+	return range->end > set->start;
+}
 
 /* All checkpoints of the set are unknown from now on, for that reason; only the first one counts.
  */
 void
-checkpoints_set_problem(struct checkpoints *set, const char *reason);
+checkpoint_list_set_unknown(struct checkpoints *set, const char *reason);
 
-/* ---- kept.c */
-
-/* Sets *witness to what the image is like. Returns 0 or -errno. */
-int
-kept_see_image(const struct checkpoints *set, struct witness *witness);
-
-/* recording held. Writes the header with the present checkpoints and image. Returns 0 or -errno. */
-int
-kept_put(struct checkpoints *set);
-
-/* recording held, or nobody else has the set yet. The record says that it is unknown, for that
- * reason; if it can't be written or removed, that is logged, and kept_retry() tries again. */
+/* They are known again, since there are none. */
 void
-kept_give_up(struct checkpoints *set, const char *reason);
-
-/* recording held. The changes are unknown from now on, for that reason. `err`: -errno, or 0. */
-void
-kept_lose_track(struct checkpoints *set, const char *what, int err);
-
-/* recording held. The record has failed: its checkpoints are unknown, changes go on. `err`: -errno.
- */
-void
-kept_break(struct checkpoints *set, int err);
-
-/* recording held. Tries again what kept_break() could not do. */
-void
-kept_retry(struct checkpoints *set);
-
-/* Gets the set's record ready for another checkpoint. 0, or -errno with *error as
- * checkpoints_begin(). */
-int
-kept_prepare(struct checkpoints *set, char **error);
-
-/* Makes room for a checkpoint in the record, if there is one. 0 or -errno. */
-int
-kept_make_room(struct checkpoint *checkpoint);
-
-/* Writes the set's list into the record, if it has one, or removes the file if no checkpoint is
- * left. 0, or -errno, and the record is broken. */
-int
-kept_save(struct checkpoints *set);
-
-/* Closes the record when the last checkpoint has ended, or the set. */
-void
-kept_close(struct checkpoints *set);
+checkpoint_list_set_known(struct checkpoints *set);
 
 #endif
