@@ -278,9 +278,8 @@ static void
 add_tests(TCase *tests, int row)
 {
 	target_add_test(tests, zero_works_where_the_file_system_has_no_fallocate, row);
-	target_add_test(tests,
-			zero_request_of_68_mib_is_whole_where_the_file_system_has_no_fallocate,
-			row);
+	target_add_test(
+		tests, zero_request_of_68_mib_is_whole_where_the_file_system_has_no_fallocate, row);
 	target_add_test(tests, zero_and_trim_work_on_tmpfs, row);
 	target_add_test(tests, zero_works_where_the_file_system_cannot_zero_a_range, row);
 	target_add_test(tests,
