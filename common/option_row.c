@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Option tables: sets fields from text, writes their values as text, and prints help and manual.
+ * Option tables: sets fields from text, writes their values as text, and prints help.
  */
 #include "common/option_row.h"
 
@@ -448,7 +448,7 @@ print_pod(FILE *out, const struct option_row *rows, bool switches)
 	for (const struct option_row *row = rows; row->name; row++) {
 		fputs("=item ", out);
 		row_print_name(out, row, switches, "B<", ">");
-		fprintf(out, "\n\n%s\n", row->manual);
+		fprintf(out, "\n\n__TEXT %s__\n\n", row->name);
 		if (row_shows_default(row, switches))
 			fprintf(out, "The default is C<%s>.\n\n", row->initial);
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Option tables. One row describes an option for all uses: default, parser, --help, manual, and the
- * values that a program reports.
+ * Option tables. One row describes an option for all uses: default, parser, --help, head of its
+ * entry in the manual, and the values that a program reports. The text of the entry stands in the
+ * manual (man/make-manual).
  */
 #ifndef COMMON_OPTION_ROW_H
 #define COMMON_OPTION_ROW_H
@@ -28,11 +29,10 @@ struct option_row {
 	uint64_t min, max;          /* SIZE, UINT: allowed range; max 0: no upper limit */
 	const char *const *choices; /* CHOICE: names, indexed by value; SIZE, UINT: the
 				     * allowed values, or NULL; ends with NULL */
-	const char *alone;  /* the value of an option that stands on a command line without one;
+	const char *alone; /* the value of an option that stands on a command line without one;
 			     * NULL: it needs a value */
-	const char *arg;    /* the text after '=' in --help: "SIZE" */
-	const char *help;   /* one line of --help, without a full stop */
-	const char *manual; /* POD paragraphs of the manual, with a newline at the end */
+	const char *arg;   /* the text after '=' in --help: "SIZE" */
+	const char *help;  /* one line of --help, without a full stop */
 };
 
 /* The choices of options that are off (0) or on (1), and of those whose value is an enum tristate.
@@ -52,10 +52,10 @@ enum tristate {
 	.type = OPTION_CHOICE, .choices = option_off_on_auto, .arg = "on|off|auto"
 
 /* The row of a switch on a command line: --json, --json=on, --json=off. */
-#define OPTION_SWITCH(name_, letter_, field_, help_, manual_)                                      \
+#define OPTION_SWITCH(name_, letter_, field_, help_)                                               \
 	{                                                                                          \
 		.name = (name_), .letter = (letter_), OPTION_OFF_ON, .field = (field_),            \
-		.alone = "on", .help = (help_), .manual = (manual_)                                \
+		.alone = "on", .help = (help_)                                                     \
 	}
 
 /* Appends the rows of another table to `table`, which has room for `size` rows in all. Their fields
@@ -96,13 +96,14 @@ option_value_text(const struct option_row *row, const void *config);
 void
 options_print_help(FILE *out, const struct option_row *rows);
 
-/* Prints the rows as POD: "=item B<sector-size=>SIZE\n\nmanual\n". Names the default if .initial is
- * not NULL. The caller writes =over and =back around them. */
+/* Prints the rows as POD: "=item B<sector-size=>SIZE\n\n__TEXT sector-size__\n\n", in which
+ * man/make-manual replaces the second line. Names the default if .initial is not NULL. The caller
+ * writes =over and =back around them. */
 void
 options_print_pod(FILE *out, const struct option_row *rows);
 
 /* The same for the options of a command line: "    -p, --port=N   help (default: 10809)\n", and
- * "=item B<-p>, B<--port=>N\n\nmanual\n". */
+ * "=item B<-p>, B<--port=>N\n\n__TEXT port__\n\n". */
 void
 options_print_switches(FILE *out, const struct option_row *rows);
 void

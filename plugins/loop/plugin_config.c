@@ -15,11 +15,6 @@ static const struct option_row own_rows[] = {
 		.field = FIELD(file),
 		.arg = "PATH",
 		.help = "the image file or block device to serve",
-		.manual = "The image to serve: a regular file or a block device.  It is served as\n"
-			  "raw bytes; the plugin warns if they look like another format, such as\n"
-			  "qcow2.\n\n"
-			  "C<file=> can be omitted: C<nbdkit loop disk.img>.  Either C<file> or\n"
-			  "C<dir> is required.\n",
 	},
 	{
 		.name = "dir",
@@ -27,12 +22,6 @@ static const struct option_row own_rows[] = {
 		.field = FIELD(dir),
 		.arg = "PATH",
 		.help = "serve each file of this directory as an export with the name of the file",
-		.manual =
-			"Serve each regular file of this directory as an export with the name of\n"
-			"the file; the client chooses one.  No name and no symbolic link leads\n"
-			"out of the directory.  A client that asks for the default export gets\n"
-			"the only file, if there is just one.  Files that are added later can be\n"
-			"used at once.  See L</A directory of images>.\n",
 	},
 	SERVER_OPTION_CONTROL(FIELD(control)),
 	SERVER_OPTION_SWAP(FIELD(swap)),

@@ -21,12 +21,6 @@ const struct option_row command_option_rows[] = {
 		.field = FIELD(exports),
 		.arg = "NAME=PATH[,OPTION=VALUE...]",
 		.help = "serve the image PATH as the export NAME; may be repeated",
-		.manual =
-			"Serve the image PATH as the export NAME.  Options of an image can follow\n"
-			"the path: C<--export backup=/srv/b.img,read-only=on>.  I<--export> may\n"
-			"be given several times.  Write a comma in the path or in a value twice.\n"
-			"NAME can be empty; it can contain an equals sign only in a configuration\n"
-			"file.\n",
 	},
 	{
 		.name = "config",
@@ -35,21 +29,11 @@ const struct option_row command_option_rows[] = {
 		.field = FIELD(config),
 		.arg = "FILE",
 		.help = "read this configuration file; see nbdloopd.conf(5)",
-		.manual =
-			"Read this configuration file; see L<nbdloopd.conf(5)>.  Options on the\n"
-			"command line override those in the section C<[server]> of the file;\n"
-			"values of options that may be given several times are added to those of\n"
-			"the file.\n",
 	},
 	OPTION_SWITCH("check-config", 0, FIELD(check_config),
-		      "check the options and the configuration file, and exit",
-		      "Check the options and the configuration file, and exit: with status 0, or\n"
-		      "with status 2 and the error.  No image is opened, and no socket is made.\n"),
-	OPTION_SWITCH("help", 'h', FIELD(help), "show this list and exit",
-		      "List the options and exit.\n"),
-	OPTION_SWITCH(
-		"version", 'V', FIELD(version), "show the version and exit",
-		"Print the version and whether the server has L</STATIC PROBES>, and exit.\n"),
+		      "check the options and the configuration file, and exit"),
+	OPTION_SWITCH("help", 'h', FIELD(help), "show this list and exit"),
+	OPTION_SWITCH("version", 'V', FIELD(version), "show the version and exit"),
 	{.name = NULL},
 };
 

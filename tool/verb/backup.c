@@ -35,23 +35,14 @@ struct backup_options {
 };
 
 static const struct option_row backup_option_rows[] = {
-	OPTION_SWITCH(
-		"incremental", 'i', offsetof(struct backup_options, incremental),
-		"copy only what has changed since the last backup into the target",
-		"Copy only what has changed since the last backup into the target: since the\n"
-		"checkpoint that it belongs to.  That was begun by the last backup of a DEVICE or\n"
-		"SOCKET, or named by I<--bitmap> for a URI.\n"),
+	OPTION_SWITCH("incremental", 'i', offsetof(struct backup_options, incremental),
+		      "copy only what has changed since the last backup into the target"),
 	{
 		.name = "bitmap",
 		.type = OPTION_STRING,
 		.field = offsetof(struct backup_options, bitmap),
 		.arg = "NAME",
 		.help = "the checkpoint (dirty bitmap) that the target belongs to",
-		.manual =
-			"For a URI: the checkpoint, or dirty bitmap, that the target belongs to: the server has\n"
-			"the metadata context C<qemu:dirty-bitmap:NAME>.  With a full backup, it must\n"
-			"be there before the copy begins, and is noted for the increments.  An\n"
-			"increment is refused if the target belongs to another one.\n",
 	},
 	{
 		.name = "next-bitmap",
@@ -59,11 +50,6 @@ static const struct option_row backup_option_rows[] = {
 		.field = offsetof(struct backup_options, next_bitmap),
 		.arg = "NAME",
 		.help = "--incremental: the target belongs to this one from then on",
-		.manual =
-			"For a URI, with I<--incremental>: the checkpoint that the target belongs to when the\n"
-			"increment is done.  It must be there before the copy begins, and have another\n"
-			"name than the one before.  The default is the same one as before, whose\n"
-			"changes are then copied again the next time.\n",
 	},
 	{
 		.name = "format",
@@ -73,10 +59,6 @@ static const struct option_row backup_option_rows[] = {
 		.initial = "raw",
 		.arg = "raw|delta",
 		.help = "one image, or a file for each backup",
-		.manual =
-			"C<raw> keeps a plain image, into which increments are written.  C<delta> keeps\n"
-			"each backup in a file of its own, in the directory TARGET, which is made if\n"
-			"it is not there; C<nbdloop restore> puts them together.\n",
 	},
 	{
 		.name = "state",
@@ -84,10 +66,6 @@ static const struct option_row backup_option_rows[] = {
 		.field = offsetof(struct backup_options, state),
 		.arg = "FILE",
 		.help = "where to keep what the target is a copy of",
-		.manual =
-			"The file that tells what the target is a copy of.  For a URI it must be named\n"
-			"if increments are to be possible.  A file has its state in TARGET.state, and a\n"
-			"delta has it in itself.\n",
 	},
 	{
 		.name = "export",
@@ -95,7 +73,6 @@ static const struct option_row backup_option_rows[] = {
 		.field = offsetof(struct backup_options, export),
 		.arg = "NAME",
 		.help = "SOCKET: the export to copy (default: the only one)",
-		.manual = "For a SOCKET: the export to copy (default: the only one).\n",
 	},
 	{
 		.name = "expire",
@@ -105,22 +82,12 @@ static const struct option_row backup_option_rows[] = {
 		.max = INT32_MAX,
 		.arg = "SECONDS",
 		.help = "when the snapshot ends by itself (default: 86400)",
-		.manual =
-			"For a DEVICE or SOCKET: the snapshot ends after this time, at least 60, also\n"
-			"if this command is killed and can't remove it (default: 86400, a day).  A\n"
-			"backup that takes longer fails.\n",
 	},
 	SNAPSHOT_OPTION_ROWS(struct backup_options, snapshot),
-	OPTION_SWITCH(
-		"verify", 0, offsetof(struct backup_options, verify),
-		"read all that was copied again, and compare",
-		"After the copy, read it again from both sides, and compare.  The source must\n"
-		"not change meanwhile.\n"),
-	OPTION_SWITCH(
-		"force", 0, offsetof(struct backup_options, copy.force),
-		"replace a file that is something else",
-		"Replace a file that is no backup, or the backup of another source.  With\n"
-		"I<--incremental>: the source is the same disk, though its URI is another one.\n"),
+	OPTION_SWITCH("verify", 0, offsetof(struct backup_options, verify),
+		      "read all that was copied again, and compare"),
+	OPTION_SWITCH("force", 0, offsetof(struct backup_options, copy.force),
+		      "replace a file that is something else"),
 	COPY_OPTION_ROWS(struct backup_options, copy),
 	{.name = NULL},
 };

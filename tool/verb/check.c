@@ -28,9 +28,6 @@ static const struct option_row check_option_rows[] = {
 		.max = 86400,
 		.arg = "SECONDS",
 		.help = "how long connection and read may take together",
-		.manual =
-			"How long the connection and the read may take together.  The time of the\n"
-			"name service is not limited.\n",
 	},
 	{.name = NULL},
 };

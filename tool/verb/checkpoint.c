@@ -27,9 +27,6 @@ static const struct option_row checkpoint_option_rows[] = {
 		.max = 1 << 20,
 		.arg = "SIZE",
 		.help = "create: how finely changes are noted, 4k to 1M (default: 64k)",
-		.manual =
-			"With C<create>: how finely changes are noted, a power of 2 from 4k to 1M\n"
-			"(default: 64k).  Of an image in Ceph, it is always 4k.\n",
 	},
 	{
 		.name = "export",
@@ -37,15 +34,8 @@ static const struct option_row checkpoint_option_rows[] = {
 		.field = offsetof(struct checkpoint_options, export),
 		.arg = "NAME",
 		.help = "only of this export (default: of all, at one moment)",
-		.manual =
-			"Only of this export of the server (default: of all; a checkpoint begins in\n"
-			"all of them at one moment).\n",
 	},
-	OPTION_SWITCH(
-		"json", 'J', offsetof(struct checkpoint_options, json), "list: print JSON",
-		"With C<list>: print a JSON array, with an object for each checkpoint of each\n"
-		"export: C<name>, C<export>, C<begun> (in seconds since 1970),\n"
-		"C<granularity> (in bytes) and C<unknown>: it is not known what has changed.\n"),
+	OPTION_SWITCH("json", 'J', offsetof(struct checkpoint_options, json), "list: print JSON"),
 	{.name = NULL},
 };
 

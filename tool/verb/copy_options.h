@@ -29,8 +29,6 @@ struct copy_verb_options {
 		.max = END_POLLED_MAX,                                                             \
 		.arg = "N",                                                                        \
 		.help = "how many connections to make to a server",                                \
-		.manual = "How many connections to make to a server, at most.  A server that\n"    \
-			  "doesn't promise that all of them see the same data gets one.\n",        \
 	},                                                                                         \
 		{                                                                                  \
 			.name = "timeout",                                                         \
@@ -41,16 +39,9 @@ struct copy_verb_options {
 			.max = 86400,                                                              \
 			.arg = "SECONDS",                                                          \
 			.help = "how long a server may be lost or silent",                         \
-			.manual = "How long a server may be lost, or give no answer, before the\n" \
-				  "command fails.  Until then lost connections are made again, "   \
-				  "and\n"                                                          \
-				  "the requests that were not answered are sent again.\n",         \
 		},                                                                                 \
 		OPTION_SWITCH("json", 0, offsetof(type_, member.json),                             \
-			      "print the progress as JSON, a line for each second",                \
-			      "Print a line of JSON for each second, and one at the end (see\n"    \
-			      "L<nbdloop-backup(7)/THE PROGRESS IN JSON>).  Without it, there\n"   \
-			      "is a bar on a terminal, and nothing elsewhere.\n")
+			      "print the progress as JSON, a line for each second")
 
 /* The progress that the options and the terminal ask for. */
 void

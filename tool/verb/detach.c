@@ -39,12 +39,9 @@ struct detach_options {
 
 static const struct option_row detach_option_rows[] = {
 	OPTION_SWITCH("all", 'D', offsetof(struct detach_options, all),
-		      "detach all devices that nbdloop has attached",
-		      "Detach all devices that nbdloop has attached.\n"),
+		      "detach all devices that nbdloop has attached"),
 	OPTION_SWITCH("lazy", 0, offsetof(struct detach_options, lazy),
-		      "detach a device that is in use later, when its last user closes it",
-		      "If a device is mounted or otherwise in use, succeed at once, and leave it\n"
-		      "to the kernel to detach the device when its last user closes it.\n"),
+		      "detach a device that is in use later, when its last user closes it"),
 	{.name = NULL},
 };
 

@@ -21,10 +21,6 @@ static const struct option_row keys_option_rows[] = {
 		.field = offsetof(struct keys_options, servers),
 		.arg = "HOST",
 		.help = "certificates: make the server's, for this name or address; may be repeated",
-		.manual =
-			"With C<certificates>: make the server's certificate, for this host name or\n"
-			"IP address.  If clients use several names and addresses for the server,\n"
-			"repeat the option for each.\n",
 	},
 	{
 		.name = "client",
@@ -32,9 +28,6 @@ static const struct option_row keys_option_rows[] = {
 		.field = offsetof(struct keys_options, clients),
 		.arg = "NAME",
 		.help = "certificates: make one for the client of this name; may be repeated",
-		.manual =
-			"With C<certificates>: make a certificate for a client, whose name it has as\n"
-			"its common name (CN).  The option may be repeated.\n",
 	},
 	{
 		.name = "days",
@@ -44,15 +37,9 @@ static const struct option_row keys_option_rows[] = {
 		.max = 3650,
 		.arg = "N",
 		.help = "certificates: how long new ones are valid; 0 means as long as the CA's",
-		.manual =
-			"With C<certificates>: how many days the new certificates are valid.  0 means\n"
-			"as long as the CA's own certificate, which is ten years from the day on\n"
-			"which it was made.\n",
 	},
 	OPTION_SWITCH("replace", 0, offsetof(struct keys_options, replace),
-		      "make new keys or certificates in place of those that are there",
-		      "Make a new key for a user that has one, or new certificates in place of\n"
-		      "those that are there.  The CA is never replaced.\n"),
+		      "make new keys or certificates in place of those that are there"),
 	{.name = NULL},
 };
 

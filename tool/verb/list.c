@@ -28,9 +28,6 @@ static const struct option_row list_option_rows[] = {
 		.field = FIELD(associated),
 		.arg = "IMAGE",
 		.help = "list only devices whose data is in this image or at this URI",
-		.manual = "List only the devices whose data is in this file or block device, by\n"
-			  "whatever name it was attached, or at this URI.  It is not an error if\n"
-			  "there are none.\n",
 	},
 	{
 		.name = "offset",
@@ -39,15 +36,8 @@ static const struct option_row list_option_rows[] = {
 		.field = FIELD(offset),
 		.arg = "SIZE",
 		.help = "with --associated: list only devices that start at this offset of the image",
-		.manual =
-			"With I<--associated>: list only the devices that start at this offset of\n"
-			"the image.\n",
 	},
-	OPTION_SWITCH("json", 'J', FIELD(json), "print JSON",
-		      "Print JSON in the same form as losetup: an object with the array\n"
-		      "C<nbddevices>, which has an object for each device, with the names of the\n"
-		      "columns in lower case.  Flags are true or false, numbers are numbers, and\n"
-		      "a value that is not known is null.\n"),
+	OPTION_SWITCH("json", 'J', FIELD(json), "print JSON"),
 	{
 		.name = "output",
 		.letter = 'O',
@@ -55,20 +45,11 @@ static const struct option_row list_option_rows[] = {
 		.field = FIELD(output),
 		.arg = "COLUMNS",
 		.help = "print these columns, separated by commas; with a leading +, add them to the default ones",
-		.manual =
-			"Print these columns (see L</Columns>), which are separated by commas, in\n"
-			"this order.  If the list begins with a plus sign, the columns are added\n"
-			"to the default ones: C<-O +SERVER>.\n",
 	},
-	OPTION_SWITCH("output-all", 0, FIELD(output_all), "print all columns",
-		      "Print all columns.\n"),
-	OPTION_SWITCH("noheadings", 'n', FIELD(noheadings), "print no headings",
-		      "Don't print the line of headings.\n"),
+	OPTION_SWITCH("output-all", 0, FIELD(output_all), "print all columns"),
+	OPTION_SWITCH("noheadings", 'n', FIELD(noheadings), "print no headings"),
 	OPTION_SWITCH("raw", 0, FIELD(raw),
-		      "separate columns by one space, and escape spaces in values",
-		      "Don't align the columns: separate them by one space, and write a space in\n"
-		      "a value as C<\\x20>.  Since a value may be missing, JSON is the better\n"
-		      "choice for a script that reads several columns.\n"),
+		      "separate columns by one space, and escape spaces in values"),
 	{.name = NULL},
 };
 

@@ -24,12 +24,9 @@ static const struct option_row restore_option_rows[] = {
 		.field = offsetof(struct restore_options, until),
 		.arg = "N",
 		.help = "of a directory: the last increment that is wanted (default: all)",
-		.manual =
-			"Of a directory of deltas: the number of the last increment that is wanted;\n"
-			"0 is the full backup alone.  The default is all.\n",
 	},
 	OPTION_SWITCH("force", 0, offsetof(struct restore_options, copy.force),
-		      "replace a file that is there", "Replace a file that is there.\n"),
+		      "replace a file that is there"),
 	COPY_OPTION_ROWS(struct restore_options, copy),
 	{.name = NULL},
 };

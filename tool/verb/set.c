@@ -27,7 +27,6 @@ static const struct option_row set_option_rows[] = {
 		.alone = "on",
 		.arg = "on|off",
 		.help = "switch direct I/O to the image on or off",
-		.manual = "Switch direct I/O to the image on or off while the device is in use.\n",
 	},
 	{
 		.name = "iops-limit",
@@ -35,10 +34,6 @@ static const struct option_row set_option_rows[] = {
 		.field = offsetof(struct set_options, iops_limit),
 		.arg = "LIMIT",
 		.help = "limit the device's operations per second; 0 means no limit",
-		.manual =
-			"Limit the device's operations per second: C<1000>, or C<read:1000,write:500>,\n"
-			"or with C<,burst:2000> after it; 0 means no limit.  See\n"
-			"L<nbdloopd(8)/Limits>.\n",
 	},
 	{
 		.name = "bandwidth-limit",
@@ -46,7 +41,6 @@ static const struct option_row set_option_rows[] = {
 		.field = offsetof(struct set_options, bandwidth_limit),
 		.arg = "LIMIT",
 		.help = "limit the device's bytes per second, such as 100M; 0 means no limit",
-		.manual = "The same in bytes per second, such as C<100M>.\n",
 	},
 	{.name = NULL},
 };

@@ -23,16 +23,9 @@ static const struct option_row snapshot_option_rows[] = {
 		.field = offsetof(struct snapshot_verb_options, checkpoint),
 		.arg = "NAME",
 		.help = "begin the checkpoint NAME at the same moment",
-		.manual =
-			"Begin the checkpoint NAME, as C<nbdloop checkpoint> does, at the same moment:\n"
-			"each write is in the snapshot, or among the changes since NAME.\n",
 	},
-	OPTION_SWITCH(
-		"all", 'a', offsetof(struct snapshot_verb_options, all),
-		"of each export of the server, at one moment, as EXPORT@NEW",
-		"Make a snapshot of each export of the server, all at one moment, such as of the\n"
-		"two disks of one machine.  Each is named EXPORT@NEW.  With I<--remove>: remove\n"
-		"all of that name.\n"),
+	OPTION_SWITCH("all", 'a', offsetof(struct snapshot_verb_options, all),
+		      "of each export of the server, at one moment, as EXPORT@NEW"),
 	SNAPSHOT_OPTION_ROWS(struct snapshot_verb_options, how),
 	{
 		.name = "expire",
@@ -41,11 +34,9 @@ static const struct option_row snapshot_option_rows[] = {
 		.max = INT32_MAX,
 		.arg = "SECONDS",
 		.help = "remove it after this time; 0 means never (default: 0)",
-		.manual = "Remove the snapshot after this time; 0 means never (the default).\n",
 	},
 	OPTION_SWITCH("remove", 0, offsetof(struct snapshot_verb_options, remove),
-		      "remove the snapshot of that name",
-		      "Remove the snapshot of that name.  Its readers are disconnected.\n"),
+		      "remove the snapshot of that name"),
 	{.name = NULL},
 };
 

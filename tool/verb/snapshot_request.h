@@ -28,11 +28,6 @@ struct snapshot_options {
 		.field = offsetof(type_, member.scratch),                                          \
 		.arg = "DIR",                                                                      \
 		.help = "directory of the scratch file (default: that of the image)",              \
-		.manual = "The directory of the file that holds what the image has no longer, "    \
-			  "on\n"                                                                   \
-			  "the server's machine (default: that of the image; for a block "         \
-			  "device,\n"                                                              \
-			  "F</var/tmp>).\n",                                                       \
 	},                                                                                         \
 		{                                                                                  \
 			.name = "scratch-size",                                                    \
@@ -40,26 +35,9 @@ struct snapshot_options {
 			.field = offsetof(type_, member.scratch_size),                             \
 			.arg = "SIZE",                                                             \
 			.help = "limit of that file; 0 means no limit (default: 0)",               \
-			.manual = "A limit of that file, unless it is a clone; 0 means no limit "  \
-				  "(the\n"                                                         \
-				  "default).  When it is reached, the snapshot can't be read any " \
-				  "more, and\n"                                                    \
-				  "the device works on.\n",                                        \
 		},                                                                                 \
-		OPTION_SWITCH(                                                                     \
-			"freeze", 0, offsetof(type_, member.freeze),                               \
-			"sync and freeze the mounted file systems of the device meanwhile",        \
-			"Sync and freeze the mounted file systems of the device and its "          \
-			"partitions,\n"                                                            \
-			"so that the copy is clean; writes to them wait until there is a "         \
-			"snapshot.\n"                                                              \
-			"They are thawed after ten seconds in any case, and then there is no "     \
-			"snapshot.\n"                                                              \
-			"They are also thawed when C<nbdloop> is killed; a snapshot that the "     \
-			"server\n"                                                                 \
-			"makes after that is not clean.  File systems on LVM or RAID on the "      \
-			"device, and\n"                                                            \
-			"those that only other mount namespaces have, are not frozen.\n")
+		OPTION_SWITCH("freeze", 0, offsetof(type_, member.freeze),                         \
+			      "sync and freeze the mounted file systems of the device meanwhile")
 
 /* What is wanted; texts are borrowed. */
 struct snapshot_request {

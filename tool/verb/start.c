@@ -24,17 +24,13 @@ struct start_options {
 
 static const struct option_row start_option_rows[] = {
 	OPTION_SWITCH("all", 'a', offsetof(struct start_options, all),
-		      "attach all devices of the table, except those with noauto",
-		      "Attach all devices of the table except those with the option C<noauto>, in\n"
-		      "the order of the table.\n"),
+		      "attach all devices of the table, except those with noauto"),
 	{.name = NULL},
 };
 
 static const struct option_row stop_option_rows[] = {
 	OPTION_SWITCH("all", 'a', offsetof(struct start_options, all),
-		      "detach all devices of the table, including those with noauto",
-		      "Detach all devices of the table that are attached, including those with\n"
-		      "the option C<noauto>, the last one first.\n"),
+		      "detach all devices of the table, including those with noauto"),
 	{.name = NULL},
 };
 

@@ -28,9 +28,7 @@ struct status_options {
 #define FIELD(name_) offsetof(struct status_options, name_)
 
 static const struct option_row status_option_rows[] = {
-	OPTION_SWITCH("json", 'J', FIELD(json), "print JSON",
-		      "Print a JSON object; with I<--watch>, one per line.  See\n"
-		      "L</The status in JSON>.\n"),
+	OPTION_SWITCH("json", 'J', FIELD(json), "print JSON"),
 	{
 		.name = "watch",
 		.letter = 'w',
@@ -41,11 +39,6 @@ static const struct option_row status_option_rows[] = {
 		.alone = "1",
 		.arg = "SECONDS",
 		.help = "measure again and again, each time for SECONDS (default: 1)",
-		.manual =
-			"Measure again and again until interrupted, or until the device is\n"
-			"detached.  On a terminal, each report overwrites the last one.  A report\n"
-			"is about the SECONDS before it, as in C<--watch=5>; about one second if\n"
-			"no number is given.\n",
 	},
 	{.name = NULL},
 };

@@ -34,10 +34,7 @@ struct top_options {
 #define FIELD(name_) offsetof(struct top_options, name_)
 
 static const struct option_row top_option_rows[] = {
-	OPTION_SWITCH("batch", 'b', FIELD(batch), "print reports, and read no keys",
-		      "Print one report after the other, without control sequences, and read no\n"
-		      "keys: for files and other programs.  The first report comes after the\n"
-		      "first delay.\n"),
+	OPTION_SWITCH("batch", 'b', FIELD(batch), "print reports, and read no keys"),
 	{
 		.name = "delay",
 		.letter = 'd',
@@ -46,11 +43,8 @@ static const struct option_row top_option_rows[] = {
 		.initial = "3",
 		.arg = "SECONDS",
 		.help = "measure for SECONDS each time, such as 0.5",
-		.manual = "Measure for SECONDS each time, from 0.1 on; a fraction is allowed.\n",
 	},
-	OPTION_SWITCH("json", 'J', FIELD(json), "print a JSON object for each interval",
-		      "Print a JSON object per line, one for each interval; see L</The objects of\n"
-		      "nbdloop top>.\n"),
+	OPTION_SWITCH("json", 'J', FIELD(json), "print a JSON object for each interval"),
 	{
 		.name = "count",
 		.letter = 'n',
@@ -59,7 +53,6 @@ static const struct option_row top_option_rows[] = {
 		.max = 1000000000,
 		.arg = "COUNT",
 		.help = "end after COUNT reports",
-		.manual = "End after COUNT reports.  0, the default, means never.\n",
 	},
 	{
 		.name = "sort",
@@ -70,7 +63,6 @@ static const struct option_row top_option_rows[] = {
 		.initial = "iops",
 		.arg = "name|iops|read-iops|write-iops|bandwidth|read-bandwidth|write-bandwidth|ms|p99|in-flight|connections",
 		.help = "begin with the lines sorted by this",
-		.manual = "Sort the lines by this, the largest first, or by their names.\n",
 	},
 	{.name = NULL},
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Option tables: from fields to text, help and manual.
+ * Option tables: from fields to text, help and heads for the manual.
  */
 #include "common/option_row.h"
 
@@ -125,10 +125,10 @@ START_TEST(help_of_switches_shows_letters_and_leaves_out_needless_values)
 	free(text);
 	text = print_rows(options_print_switches_pod, rows);
 	ck_assert_ptr_nonnull(strstr(
-		text, "=item B<--file=>FILE\n\nPaint FILE.\n\n=item B<--color=>red|green|blue\n"));
-	ck_assert_ptr_nonnull(strstr(
 		text,
-		"=item B<-c>, B<--coat=>TEXT\n\nOne more.\n\n=item B<-w>, B<--wet>\n\nDon't.\n"));
+		"=item B<--file=>FILE\n\n__TEXT file__\n\n=item B<--color=>red|green|blue\n"));
+	ck_assert_ptr_nonnull(strstr(
+		text, "=item B<-c>, B<--coat=>TEXT\n\n__TEXT coat__\n\n=item B<-w>, B<--wet>\n\n"));
 	free(text);
 }
 END_TEST
@@ -143,15 +143,15 @@ START_TEST(help_of_what_is_on_by_default_shows_how_to_switch_it_off)
 		 .initial = "on",
 		 .alone = "on",
 		 .arg = "on|off",
-		 .help = "look",
-		 .manual = "Look.\n"},
+		 .help = "look"},
 		{.name = NULL},
 	};
 	char *help = print_rows(options_print_switches, one),
 	     *pod = print_rows(options_print_switches_pod, one);
 
 	ck_assert_str_eq(help, "    --check[=on|off]   look (default: on)\n");
-	ck_assert_str_eq(pod, "=item B<--check>[=on|off]\n\nLook.\n\nThe default is C<on>.\n\n");
+	ck_assert_str_eq(
+		pod, "=item B<--check>[=on|off]\n\n__TEXT check__\n\nThe default is C<on>.\n\n");
 	free(help);
 	free(pod);
 }
@@ -160,23 +160,14 @@ END_TEST
 START_TEST(pod_has_an_item_per_row_and_names_defaults)
 {
 	static const struct option_row two[] = {
-		{.name = "file",
-		 .type = OPTION_STRING,
-		 .arg = "FILE",
-		 .help = "h",
-		 .manual = "Paint FILE.\n"},
-		{.name = "depth",
-		 .type = OPTION_UINT,
-		 .initial = "8",
-		 .arg = "N",
-		 .help = "h",
-		 .manual = "Layers.\n\nMany.\n"},
+		{.name = "file", .type = OPTION_STRING, .arg = "FILE", .help = "h"},
+		{.name = "depth", .type = OPTION_UINT, .initial = "8", .arg = "N", .help = "h"},
 		{.name = NULL},
 	};
 	char *text = print_rows(options_print_pod, two);
 
-	ck_assert_str_eq(text, "=item B<file=>FILE\n\nPaint FILE.\n\n"
-			       "=item B<depth=>N\n\nLayers.\n\nMany.\n\n"
+	ck_assert_str_eq(text, "=item B<file=>FILE\n\n__TEXT file__\n\n"
+			       "=item B<depth=>N\n\n__TEXT depth__\n\n"
 			       "The default is C<8>.\n\n");
 	free(text);
 }

@@ -151,14 +151,12 @@ START_TEST(every_option_is_explained)
 	for (const struct option_row *row = image_option_rows; row->name; row++, count++) {
 		ck_assert_msg(row->help && *row->help, "%s has no help", row->name);
 		ck_assert_msg(row->arg && *row->arg, "%s has no argument", row->name);
-		ck_assert_msg(row->manual && row->manual[strlen(row->manual) - 1] == '\n',
-			      "%s has no manual", row->name);
 	}
 	ck_assert_uint_eq(count, 18);
 }
 END_TEST
 
-/* A row says by its manual that it is only for these. */
+/* A row says by its help that it is only for these. */
 START_TEST(options_for_ceph_are_known)
 {
 	unsigned int count = 0;
@@ -168,7 +166,7 @@ START_TEST(options_for_ceph_are_known)
 		struct image_config initial, changed;
 		char *error = NULL;
 
-		if (strncmp(row->manual, "For images in Ceph", 18) != 0)
+		if (!strstr(row->help, "Ceph"))
 			continue;
 		count++;
 		ck_assert_int_eq(options_init(image_option_rows, &initial), 0);
