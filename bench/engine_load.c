@@ -122,7 +122,7 @@ static struct tally shared;
 static pthread_barrier_t ready;
 
 static uint64_t
-now(void)
+load_now(void)
 {
 	struct timespec time;
 
@@ -141,13 +141,13 @@ read_done(struct io *io)
 	if (load->counter)
 		atomic_fetch_sub_explicit(&load->counter->value, 1, memory_order_relaxed);
 	if (read->begun)
-		histogram_add(&load->times, now() - read->begun);
+		histogram_add(&load->times, load_now() - read->begun);
 	load->done++;
 	load->idle[load->idle_count++] = (unsigned int)(read - load->reads);
 }
 
 static uint64_t
-next_offset(struct load *load)
+load_next_offset(struct load *load)
 {
 	load->random ^= load->random << 13;
 	load->random ^= load->random >> 7;
@@ -161,8 +161,8 @@ submit_idle(struct load *load)
 	while (load->idle_count > 0) {
 		struct read *read = &load->reads[load->idle[--load->idle_count]];
 
-		read->io.offset = next_offset(load);
-		read->begun = !submission && load->submitted++ % SAMPLE == 0 ? now() : 0;
+		read->io.offset = load_next_offset(load);
+		read->begun = !submission && load->submitted++ % SAMPLE == 0 ? load_now() : 0;
 		if (load->counter)
 			atomic_fetch_add_explicit(&load->counter->value, 1, memory_order_relaxed);
 		io_submit(load->ctx, &read->io);
@@ -171,7 +171,7 @@ submit_idle(struct load *load)
 
 /* Hands all submitted reads to the kernel. */
 static void
-hand_over(struct load *load)
+load_submit(struct load *load)
 {
 	ioctx_run(load->ctx, false);
 	if (way->host == HOST_RING)
@@ -201,36 +201,36 @@ wait_for_some(struct load *load)
 }
 
 static void
-drain(struct load *load)
+load_drain(struct load *load)
 {
 	while (load->idle_count < depth)
 		wait_for_some(load);
 }
 
 static void
-work(struct load *load, uint64_t end)
+load_work(struct load *load, uint64_t end)
 {
-	while (now() < end) {
-		uint64_t start = submission ? now() : 0;
+	while (load_now() < end) {
+		uint64_t start = submission ? load_now() : 0;
 
 		submit_idle(load);
 		if (!submission) {
 			wait_for_some(load);
 			continue;
 		}
-		hand_over(load);
-		load->submission_ns += now() - start;
+		load_submit(load);
+		load->submission_ns += load_now() - start;
 		load->submissions += depth;
-		drain(load);
+		load_drain(load);
 	}
-	drain(load);
+	load_drain(load);
 }
 
 /* Makes the two changes of the counter that each read makes. */
 static void
 count_only(struct load *load, uint64_t end)
 {
-	while (load->counter && now() < end) {
+	while (load->counter && load_now() < end) {
 		for (unsigned int i = 0; i < COUNTS; i++) {
 			atomic_fetch_add_explicit(&load->counter->value, 1, memory_order_relaxed);
 			atomic_fetch_sub_explicit(&load->counter->value, 1, memory_order_relaxed);
@@ -284,11 +284,11 @@ load_run(void *data)
 	pthread_barrier_wait(&ready);
 	/* Between the two barriers, the main thread reads the CPU time of the process. */
 	pthread_barrier_wait(&ready);
-	start = now();
+	start = load_now();
 	if (way->host == NO_READS)
 		count_only(load, start + (uint64_t)(seconds * 1e9));
 	else
-		work(load, start + (uint64_t)(seconds * 1e9));
+		load_work(load, start + (uint64_t)(seconds * 1e9));
 	pthread_barrier_wait(&ready);
 	return NULL;
 }
@@ -335,7 +335,7 @@ load_fini(struct load *load)
 }
 
 static void
-report(const struct load *loads, double cpu)
+load_report(const struct load *loads, double cpu)
 {
 	struct image_status status;
 	struct histogram times = {0};
@@ -391,7 +391,7 @@ load_all(void)
 	cpu = cpu_seconds() - cpu;
 	for (unsigned int i = 0; i < contexts; i++)
 		pthread_join(loads[i].thread, NULL);
-	report(loads, cpu);
+	load_report(loads, cpu);
 	for (unsigned int i = 0; i < contexts; i++) {
 		context_give(&loads[i]);
 		load_fini(&loads[i]);
@@ -426,7 +426,7 @@ way_find(const char *name)
 }
 
 static unsigned int
-number(const char *text)
+number_of(const char *text)
 {
 	char *end;
 	unsigned long n = strtoul(text, &end, 10);
@@ -460,9 +460,9 @@ main(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (option) {
 		case 'w': way = way_find(optarg); break;
-		case 'c': contexts = number(optarg); break;
-		case 'd': depth = number(optarg); break;
-		case 'l': length = number(optarg); break;
+		case 'c': contexts = number_of(optarg); break;
+		case 'd': depth = number_of(optarg); break;
+		case 'l': length = number_of(optarg); break;
 		case 's': seconds = strtod(optarg, NULL); break;
 		case 'i': direct = is_word(optarg, "on", "off"); break;
 		case 'n':

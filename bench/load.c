@@ -73,14 +73,14 @@ static char *payload; /* of a write */
 static pthread_barrier_t ready;
 
 static void
-receive(struct wire *wire, void *data, size_t size)
+wire_take(struct wire *wire, void *data, size_t size)
 {
 	for (size_t have = 0; have < size;)
 		have += wire_receive(wire, (char *)data + have, size - have);
 }
 
 static void
-negotiate(struct connection *connection)
+connection_negotiate(struct connection *connection)
 {
 	struct {
 		struct option option;
@@ -92,10 +92,10 @@ negotiate(struct connection *connection)
 
 	wire_send(connection->wire, &go, sizeof(go));
 	do {
-		receive(connection->wire, &reply, sizeof(reply));
+		wire_take(connection->wire, &reply, sizeof(reply));
 		if (be32toh(reply.length) > sizeof(data))
 			errx(1, "an option's reply is too long");
-		receive(connection->wire, data, be32toh(reply.length));
+		wire_take(connection->wire, data, be32toh(reply.length));
 		if (be32toh(reply.type) == REP_INFO && data[0] == 0 && data[1] == INFO_EXPORT) {
 			memcpy(&connection->size, data + 2, 8);
 			connection->size = be64toh(connection->size);
@@ -106,7 +106,7 @@ negotiate(struct connection *connection)
 }
 
 static uint64_t
-next_offset(struct connection *connection)
+connection_next_offset(struct connection *connection)
 {
 	uint64_t places = connection->size / length;
 
@@ -122,7 +122,7 @@ next_offset(struct connection *connection)
 }
 
 static void
-queue(struct connection *connection)
+connection_queue(struct connection *connection)
 {
 	struct request *request = &connection->requests[connection->queued++];
 
@@ -132,7 +132,7 @@ queue(struct connection *connection)
 		.offset = htobe64(connection->offset),
 		.length = htobe32(length),
 	};
-	connection->offset = next_offset(connection);
+	connection->offset = connection_next_offset(connection);
 }
 
 static void
@@ -150,7 +150,7 @@ send_queued(struct connection *connection)
 }
 
 static bool
-is_over(const struct timespec *start)
+time_is_over(const struct timespec *start)
 {
 	struct timespec now;
 
@@ -163,7 +163,7 @@ is_over(const struct timespec *start)
 /* Receives the replies that are still to come (`to_come` bytes) and disconnects, because nbdkit
  * 1.32 may abort when a client leaves with requests in flight. */
 static void
-leave(struct connection *connection, char *input, size_t to_come)
+connection_leave(struct connection *connection, char *input, size_t to_come)
 {
 	struct request disconnect = {.magic = htobe32(REQUEST_MAGIC), .type = htobe16(CMD_DISC)};
 
@@ -174,7 +174,7 @@ leave(struct connection *connection, char *input, size_t to_come)
 }
 
 static void *
-load(void *data)
+connection_run(void *data)
 {
 	struct connection *connection = data;
 	size_t reply = REPLY_HEADER + (writes ? 0 : length), partial = 0;
@@ -182,21 +182,21 @@ load(void *data)
 	struct timespec start;
 
 	connection->wire = wire_open(where);
-	negotiate(connection);
+	connection_negotiate(connection);
 	pthread_barrier_wait(&ready);
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	while (connection->queued < depth)
-		queue(connection);
+		connection_queue(connection);
 	do {
 		send_queued(connection);
 		/* All replies have the same length. */
 		for (partial += wire_receive(connection->wire, input, INPUT); partial >= reply;
 		     partial -= reply) {
 			connection->answered++;
-			queue(connection);
+			connection_queue(connection);
 		}
-	} while (!is_over(&start));
-	leave(connection, input, (depth - connection->queued) * reply - partial);
+	} while (!time_is_over(&start));
+	connection_leave(connection, input, (depth - connection->queued) * reply - partial);
 	free(input);
 	return NULL;
 }
@@ -229,7 +229,8 @@ main(int argc, char **argv)
 		connections[i].requests = calloc(depth, sizeof(struct request));
 		connections[i].offset = i * 64 * (uint64_t)length;
 		connections[i].drawn = UINT64_C(0x9e3779b97f4a7c15) * (i + 1);
-		if (pthread_create(&connections[i].thread, NULL, load, &connections[i]) != 0)
+		if (pthread_create(&connections[i].thread, NULL, connection_run, &connections[i]) !=
+		    0)
 			errx(1, "no thread");
 	}
 	for (unsigned int i = 0; i < count; i++) {

@@ -60,7 +60,7 @@ take_pause(void)
 }
 
 static void
-obey(void)
+obey_line(void)
 {
 	uint32_t orders = atomic_load(&page->orders);
 
@@ -158,7 +158,7 @@ poll(struct pollfd *descriptors, nfds_t count, int timeout_ms)
 	CALLGRIND_TOGGLE_COLLECT;
 	while ((n = descriptors_look(descriptors, count)) == 0) {
 		take_pause();
-		obey();
+		obey_line();
 	}
 	CALLGRIND_TOGGLE_COLLECT;
 	return n;

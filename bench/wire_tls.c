@@ -50,31 +50,31 @@ ask_for_tls(int fd)
 }
 
 static void
-check(int code, const char *what)
+tls_check(int code, const char *what)
 {
 	if (code < 0)
 		errx(1, "%s: %s", what, gnutls_strerror(code));
 }
 
 static void
-begin_tls(struct wire *wire, const char *user, const char *key)
+wire_begin_tls(struct wire *wire, const char *user, const char *key)
 {
 	gnutls_datum_t digits = {(unsigned char *)key, (unsigned int)strlen(key)};
 	int r;
 
-	check(gnutls_init(&wire->session, GNUTLS_CLIENT), "gnutls_init");
-	check(gnutls_priority_set_direct(wire->session, PRIORITY, NULL), "gnutls_priority_set");
-	check(gnutls_psk_allocate_client_credentials(&wire->credentials), "credentials");
-	check(gnutls_psk_set_client_credentials(wire->credentials, user, &digits,
-						GNUTLS_PSK_KEY_HEX),
-	      "the key");
-	check(gnutls_credentials_set(wire->session, GNUTLS_CRD_PSK, wire->credentials),
-	      "credentials");
+	tls_check(gnutls_init(&wire->session, GNUTLS_CLIENT), "gnutls_init");
+	tls_check(gnutls_priority_set_direct(wire->session, PRIORITY, NULL), "gnutls_priority_set");
+	tls_check(gnutls_psk_allocate_client_credentials(&wire->credentials), "credentials");
+	tls_check(gnutls_psk_set_client_credentials(wire->credentials, user, &digits,
+						    GNUTLS_PSK_KEY_HEX),
+		  "the key");
+	tls_check(gnutls_credentials_set(wire->session, GNUTLS_CRD_PSK, wire->credentials),
+		  "credentials");
 	gnutls_transport_set_int(wire->session, wire->fd);
 	do {
 		r = gnutls_handshake(wire->session);
 	} while (r < 0 && !gnutls_error_is_fatal(r));
-	check(r, "handshake");
+	tls_check(r, "handshake");
 }
 
 struct wire *
@@ -95,7 +95,7 @@ wire_open(const char *where)
 		err(1, "port %hu", port);
 	setsockopt(wire->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	ask_for_tls(wire->fd);
-	begin_tls(wire, user, key);
+	wire_begin_tls(wire, user, key);
 	return wire;
 }
 
@@ -107,7 +107,7 @@ wire_receive(struct wire *wire, void *data, size_t size)
 	do {
 		n = gnutls_record_recv(wire->session, data, size);
 	} while (n < 0 && !gnutls_error_is_fatal((int)n));
-	check((int)n, "receive");
+	tls_check((int)n, "receive");
 	if (n == 0)
 		errx(1, "the server disconnected");
 	return (size_t)n;
@@ -123,7 +123,7 @@ wire_send(struct wire *wire, const void *data, size_t size)
 
 		if (n < 0 && !gnutls_error_is_fatal((int)n))
 			continue;
-		check((int)n, "send");
+		tls_check((int)n, "send");
 		bytes += n;
 		size -= (size_t)n;
 	}

@@ -39,7 +39,7 @@ little_endian(const uint8_t *bytes)
 }
 
 static uint32_t
-step(uint32_t sum, const uint8_t *bytes)
+crc32c_step(uint32_t sum, const uint8_t *bytes)
 {
 	uint32_t low = little_endian(bytes) ^ sum, high = little_endian(bytes + 4);
 
@@ -52,7 +52,7 @@ static uint32_t
 by_table(uint32_t sum, const uint8_t *next, size_t size)
 {
 	for (; size >= AT_ONCE; size -= AT_ONCE, next += AT_ONCE)
-		sum = step(sum, next);
+		sum = crc32c_step(sum, next);
 	for (; size; size--, next++)
 		sum = sum >> 8 ^ table[0][(sum ^ *next) & 0xff];
 	return sum;
@@ -101,7 +101,7 @@ by_instruction(uint32_t sum, const uint8_t *next, size_t size)
 #endif
 
 static void
-prepare(void)
+crc32c_prepare(void)
 {
 	make_table();
 	find_instruction();
@@ -112,7 +112,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 uint32_t
 crc32c(uint32_t before, const void *bytes, size_t size)
 {
-	pthread_once(&once, prepare);
+	pthread_once(&once, crc32c_prepare);
 	return ~(has_instruction ? by_instruction(~before, bytes, size)
 				 : by_table(~before, bytes, size));
 }
@@ -120,6 +120,6 @@ crc32c(uint32_t before, const void *bytes, size_t size)
 uint32_t
 crc32c_by_table(uint32_t before, const void *bytes, size_t size)
 {
-	pthread_once(&once, prepare);
+	pthread_once(&once, crc32c_prepare);
 	return ~by_table(~before, bytes, size);
 }

@@ -28,7 +28,7 @@ is_bare_denial(const char *sentence)
 }
 
 static void
-explain(char **error, const char *addition)
+denial_explain(char **error, const char *addition)
 {
 	char *longer;
 
@@ -48,6 +48,6 @@ error_set(char **error, int r, const char *format, ...)
 		*error = NULL;
 	va_end(arguments);
 	if (r == -EACCES && *error)
-		explain(error, atomic_load(&of_denials));
+		denial_explain(error, atomic_load(&of_denials));
 	return r;
 }

@@ -37,7 +37,7 @@ read_line(const char *directory, const char *name, char line[PATH_MAX])
 }
 
 static uint64_t
-read_number(const char *directory, const char *name)
+use_read_number(const char *directory, const char *name)
 {
 	char line[PATH_MAX];
 
@@ -120,7 +120,7 @@ leads_to(const char *path, const struct image_part *part)
 
 /* Ends a word of the kernel's at its blank, and replaces its escapes: a blank is \040. */
 static void
-decode(char *word)
+mount_word_decode(char *word)
 {
 	char *to = word;
 	unsigned int code;
@@ -149,7 +149,7 @@ is_swap(const char *root, const struct image_part *part)
 	if (!f)
 		return false;
 	while (!found && fgets(line, sizeof(line), f)) {
-		decode(line);
+		mount_word_decode(line);
 		found = line[0] == '/' && leads_to(line, part);
 	}
 	fclose(f);
@@ -158,7 +158,7 @@ is_swap(const char *root, const struct image_part *part)
 
 /* Finds a device that is made of this one: the first name in holders/. */
 static bool
-find_holder(const char *directory, char name[NAME_MAX + 1])
+use_find_holder(const char *directory, char name[NAME_MAX + 1])
 {
 	char path[PATH_MAX + 16];
 	struct dirent *entry;
@@ -191,7 +191,7 @@ describe_one(const char *root, const char *directory, char text[IMAGE_USE_TEXT])
 		snprintf(text, IMAGE_USE_TEXT, "is mounted on %.400s", where);
 	else if (is_swap(root, &(struct image_part){.device = device}))
 		snprintf(text, IMAGE_USE_TEXT, "is swap space");
-	else if (find_holder(directory, holder))
+	else if (use_find_holder(directory, holder))
 		snprintf(text, IMAGE_USE_TEXT, "is a part of /dev/%s", holder);
 	else
 		return false;
@@ -200,7 +200,7 @@ describe_one(const char *root, const char *directory, char text[IMAGE_USE_TEXT])
 
 /* The same for a whole device with its partitions: "has /dev/sda1, which is mounted on /mnt". */
 static bool
-describe(const char *root, const char *directory, char text[IMAGE_USE_TEXT])
+use_describe(const char *root, const char *directory, char text[IMAGE_USE_TEXT])
 {
 	char path[2 * PATH_MAX], line[PATH_MAX], part[IMAGE_USE_TEXT];
 	struct dirent *entry;
@@ -228,7 +228,7 @@ find_device_use(const char *root, dev_t device, struct image_use *use)
 
 	snprintf(directory, sizeof(directory), "%s/sys/dev/block/%u:%u", root, major(device),
 		 minor(device));
-	if (!describe(root, directory, text))
+	if (!use_describe(root, directory, text))
 		return false;
 	*use = (struct image_use){.writes = true, .held = true};
 	snprintf(use->text, sizeof(use->text), "it %.500s", text);
@@ -239,7 +239,7 @@ find_device_use(const char *root, dev_t device, struct image_use *use)
 
 /* Unpacks a device number from the form that the kernel gives to programs. */
 static dev_t
-unpack(uint64_t device)
+device_unpack(uint64_t device)
 {
 	return makedev((unsigned int)(device >> 8 & 0xfff),
 		       (unsigned int)((device & 0xff) | (device >> 12 & 0xfff00)));
@@ -274,7 +274,8 @@ is_made_of(const char *root, const char *name, const char *directory, const stru
 		return false;
 	fd = open_to_ask(root, name, 0);
 	if (fd >= 0 && ioctl(fd, LOOP_GET_STATUS64, &info) == 0 &&
-	    is_part_of(part, unpack(info.lo_device), (ino_t)info.lo_inode, unpack(info.lo_rdevice)))
+	    is_part_of(part, device_unpack(info.lo_device), (ino_t)info.lo_inode,
+		       device_unpack(info.lo_rdevice)))
 		return true;
 	/* Not all kernels give the number of a block device. */
 	if (fd >= 0 && info.lo_inode && part->inode)
@@ -283,17 +284,17 @@ is_made_of(const char *root, const char *name, const char *directory, const stru
 }
 
 static bool
-overlaps(const char *directory, const struct image_part *part)
+loop_overlaps(const char *directory, const struct image_part *part)
 {
-	uint64_t offset = read_number(directory, "loop/offset"),
-		 size = read_number(directory, "size") * 512;
+	uint64_t offset = use_read_number(directory, "loop/offset"),
+		 size = use_read_number(directory, "size") * 512;
 
 	return offset < part->end && part->offset < offset + size;
 }
 
 /* Returns whether a program or file system has claimed the device (O_EXCL), in any namespace. */
 static bool
-is_claimed(const char *root, const char *name)
+device_is_claimed(const char *root, const char *name)
 {
 	int CLEANUP_CLOSE fd = open_to_ask(root, name, O_EXCL);
 
@@ -307,11 +308,11 @@ look_at_loop(const char *root, const char *name, const struct image_part *part,
 	char directory[PATH_MAX], text[IMAGE_USE_TEXT];
 
 	snprintf(directory, sizeof(directory), "%s/sys/block/%s", root, name);
-	if (!is_made_of(root, name, directory, part) || !overlaps(directory, part))
+	if (!is_made_of(root, name, directory, part) || !loop_overlaps(directory, part))
 		return false;
-	*use = (struct image_use){.writes = read_number(directory, "ro") == 0};
+	*use = (struct image_use){.writes = use_read_number(directory, "ro") == 0};
 	snprintf(use->device, sizeof(use->device), "%.60s", name);
-	use->held = describe(root, directory, text);
+	use->held = use_describe(root, directory, text);
 	if (use->held)
 		snprintf(use->text, sizeof(use->text), "/dev/%.60s is made of it, and %.400s", name,
 			 text);
@@ -319,12 +320,12 @@ look_at_loop(const char *root, const char *name, const struct image_part *part,
 		snprintf(use->text, sizeof(use->text), "/dev/%.60s is made of it", name);
 	/* A writable loop device is reason enough without that. */
 	if (!use->held && !use->writes)
-		use->held = is_claimed(root, name);
+		use->held = device_is_claimed(root, name);
 	return true;
 }
 
 static int
-weight(const struct image_use *use)
+use_weight(const struct image_use *use)
 {
 	return 2 * use->writes + use->held;
 }
@@ -347,7 +348,7 @@ find_loop(const char *root, const struct image_part *part, struct image_use *use
 		if (strncmp(entry->d_name, "loop", 4) != 0 ||
 		    !look_at_loop(root, entry->d_name, part, &one))
 			continue;
-		if (!found || weight(&one) > weight(use))
+		if (!found || use_weight(&one) > use_weight(use))
 			*use = one;
 		found = true;
 	}

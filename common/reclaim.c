@@ -27,7 +27,7 @@
 #endif
 
 static int
-explain(char **error, int err, const char *what, const char *way_out)
+reclaim_explain(char **error, int err, const char *what, const char *way_out)
 {
 	return error_set(error, -err, "%s: %s; %s", what, strerror(err), way_out);
 }
@@ -72,14 +72,15 @@ reclaim_serve(char **error)
 
 	if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) < 0) {
 		r = errno;
-		return explain(error, r, "PR_SET_IO_FLUSHER",
-			       r == EINVAL ? "it needs Linux 5.6"
-					   : "it needs root, or the capability CAP_SYS_RESOURCE");
+		return reclaim_explain(
+			error, r, "PR_SET_IO_FLUSHER",
+			r == EINVAL ? "it needs Linux 5.6"
+				    : "it needs root, or the capability CAP_SYS_RESOURCE");
 	}
 	r = avoid_oom_killer();
 	if (r < 0)
-		return explain(error, -r, "/proc/self/oom_score_adj",
-			       "it needs root, or the capability CAP_SYS_RESOURCE");
+		return reclaim_explain(error, -r, "/proc/self/oom_score_adj",
+				       "it needs root, or the capability CAP_SYS_RESOURCE");
 	take_priority();
 	return 0;
 }
@@ -195,23 +196,25 @@ reclaim_lock_memory(size_t heap, uint64_t later, bool force, const char *way_out
 		return r;
 	/* A touched page of a stack or heap would become a huge page, megabytes for each thread. */
 	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) < 0)
-		return explain(error, errno, "huge pages can't be turned off (PR_SET_THP_DISABLE)",
-			       "it needs Linux 3.15");
+		return reclaim_explain(error, errno,
+				       "huge pages can't be turned off (PR_SET_THP_DISABLE)",
+				       "it needs Linux 3.15");
 	r = shorten_stacks();
 	if (r < 0)
-		return explain(error, -r, "threads' stacks can't be made shorter",
-			       "this should not happen");
+		return reclaim_explain(error, -r, "threads' stacks can't be made shorter",
+				       "this should not happen");
 	/* Locks the memory that is in use now, without the part that nothing has used (in nbdkit,
 	 * 192 MiB of static variables), and all memory that is mapped later, when it is mapped. */
 	if (mlockall(MCL_CURRENT | MCL_ONFAULT) < 0 || mlockall(MCL_FUTURE) < 0)
-		return explain(
+		return reclaim_explain(
 			error, errno, "the process's memory can't be locked",
 			"it needs root, the capability CAP_IPC_LOCK, or a higher limit (ulimit -l)");
 	r = read_program_in();
 	if (r < 0)
-		return explain(error, -r, "/proc/self/maps", "is /proc mounted?");
+		return reclaim_explain(error, -r, "/proc/self/maps", "is /proc mounted?");
 	r = reserve_heap(heap);
 	if (r < 0)
-		return explain(error, -r, "there is no memory to reserve", "see the manual");
+		return reclaim_explain(error, -r, "there is no memory to reserve",
+				       "see the manual");
 	return 0;
 }

@@ -16,7 +16,7 @@
 
 /* The buffer is made once: realloc() would leave copies of a secret. */
 static int
-read_all(struct secret_file *file, int fd)
+secret_read(struct secret_file *file, int fd)
 {
 	struct stat st;
 	ssize_t n;
@@ -46,7 +46,7 @@ secret_file_read(struct secret_file *file, const char *path, char **error)
 
 	*file = (struct secret_file){0};
 	if (r == 0)
-		r = read_all(file, fd);
+		r = secret_read(file, fd);
 	if (r == 0)
 		return 0;
 	secret_file_fini(file);

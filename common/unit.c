@@ -42,7 +42,7 @@ suffix_multiplier(const char *suffix)
 }
 
 static int
-digit_value(char digit, unsigned int base)
+unit_digit(char digit, unsigned int base)
 {
 	if (digit >= '0' && digit <= '9')
 		return digit - '0';
@@ -67,8 +67,8 @@ unit_parse_size(const char *text, uint64_t *bytes)
 	}
 
 	/* In base 16, the letters B and E are digits and never a suffix. */
-	for (digits = text; digit_value(*text, base) >= 0; text++) {
-		unsigned int digit = (unsigned int)digit_value(*text, base);
+	for (digits = text; unit_digit(*text, base) >= 0; text++) {
+		unsigned int digit = (unsigned int)unit_digit(*text, base);
 
 		if (value > ((uint64_t)INT64_MAX - digit) / base)
 			too_large = true;

@@ -37,7 +37,7 @@ change_carry_out(struct change *change, control_handler handler, void *data)
 /* Waits for a change, which stays the first of the list until it is over. Returns NULL if the
  * thread shall end. The caller holds the mutex. */
 static struct change *
-await_change(struct change_queue *queue)
+queue_await(struct change_queue *queue)
 {
 	while (!queue->first && !queue->ending)
 		pthread_cond_wait(&queue->wanted, &queue->mutex);
@@ -53,7 +53,7 @@ carry_out_all(void *data)
 	/* Another thread would have to open a file for that, which the sandbox forbids. */
 	pthread_setname_np(pthread_self(), "changes");
 	pthread_mutex_lock(&queue->mutex);
-	while ((change = await_change(queue)) != NULL) {
+	while ((change = queue_await(queue)) != NULL) {
 		pthread_mutex_unlock(&queue->mutex);
 		change_carry_out(change, queue->handler, queue->data);
 		pthread_mutex_lock(&queue->mutex);

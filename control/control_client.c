@@ -83,7 +83,8 @@ take_answer(struct control_client *client, char *text, size_t size)
 
 /* Answers the first `length` bytes of .line, which a newline follows. */
 static int
-answer_request(struct control_client *client, size_t length, control_handler handler, void *data)
+control_client_answer(struct control_client *client, size_t length, control_handler handler,
+		      void *data)
 {
 	struct control_request request;
 	const char *error = "the request contains a NUL byte";
@@ -114,7 +115,7 @@ client_answer(struct control_client *client, control_handler handler, void *data
 	char *text;
 
 	if (end)
-		return answer_request(client, (size_t)(end - client->line), handler, data);
+		return control_client_answer(client, (size_t)(end - client->line), handler, data);
 	client->last_answer = true;
 	text = answer_error_line(client->used == sizeof(client->line)
 					 ? "the request is too long"

@@ -27,7 +27,7 @@ next_word(char **rest)
 
 /* The value of `word` if it is "KEY=VALUE"; else NULL. */
 static const char *
-value_of(const char *word, const char *key)
+request_value(const char *word, const char *key)
 {
 	size_t length = strlen(key);
 
@@ -40,7 +40,7 @@ parse_export(const char *rest, struct control_request *request)
 {
 	if (!*rest)
 		return 0;
-	request->export_name = value_of(rest, EXPORT_KEY);
+	request->export_name = request_value(rest, EXPORT_KEY);
 	return request->export_name ? 0 : -EINVAL;
 }
 
@@ -54,7 +54,7 @@ struct text_setting {
 static const struct text_setting *
 setting_of(const struct text_setting *settings, const char *word)
 {
-	while (settings->key && !value_of(word, settings->key))
+	while (settings->key && !request_value(word, settings->key))
 		settings++;
 	return settings->key ? settings : NULL;
 }
@@ -84,8 +84,8 @@ parse_texts(const char *word, char *rest, struct control_request *request)
 		    (request->verb != CONTROL_SET && request->verb != setting->verb))
 			return -EINVAL;
 		request->verb = setting->verb;
-		*setting->place = value_of(word, setting->key);
-		if (!*rest || value_of(rest, EXPORT_KEY))
+		*setting->place = request_value(word, setting->key);
+		if (!*rest || request_value(rest, EXPORT_KEY))
 			return parse_export(rest, request);
 		word = next_word(&rest);
 	}
@@ -109,7 +109,7 @@ static int
 parse_disconnect(char *rest, struct control_request *request)
 {
 	request->clients = next_word(&rest);
-	if (!*request->clients || value_of(request->clients, EXPORT_KEY))
+	if (!*request->clients || request_value(request->clients, EXPORT_KEY))
 		return -EINVAL;
 	return parse_export(rest, request);
 }
@@ -144,7 +144,8 @@ parse_seconds(const char *text, unsigned int *seconds)
 static int
 parse_snapshot_word(const char *word, struct control_request *request)
 {
-	const char *size = value_of(word, "scratch-size="), *time = value_of(word, "expire=");
+	const char *size = request_value(word, "scratch-size="),
+		   *time = request_value(word, "expire=");
 
 	if (size && !request->scratch_size)
 		return unit_parse_size(size, &request->scratch_size) < 0 || !request->scratch_size
@@ -153,13 +154,13 @@ parse_snapshot_word(const char *word, struct control_request *request)
 	if (time && !request->expire)
 		return parse_seconds(time, &request->expire);
 	if (!request->scratch) {
-		request->scratch = value_of(word, "scratch=");
+		request->scratch = request_value(word, "scratch=");
 		if (request->scratch)
 			return *request->scratch ? 0 : -EINVAL;
 	}
 	if (request->checkpoint)
 		return -EINVAL;
-	request->checkpoint = value_of(word, "checkpoint=");
+	request->checkpoint = request_value(word, "checkpoint=");
 	return request->checkpoint && *request->checkpoint ? 0 : -EINVAL;
 }
 
@@ -179,9 +180,9 @@ parse_snapshot(char *rest, struct control_request *request)
 	int r = 0;
 
 	request->snapshot = next_word(&rest);
-	if (!*request->snapshot || value_of(request->snapshot, EXPORT_KEY))
+	if (!*request->snapshot || request_value(request->snapshot, EXPORT_KEY))
 		return -EINVAL;
-	while (r == 0 && *rest && !value_of(rest, EXPORT_KEY)) {
+	while (r == 0 && *rest && !request_value(rest, EXPORT_KEY)) {
 		const char *word = next_word(&rest);
 
 		if (!take_switch(word, "all", &request->all) &&
@@ -207,8 +208,8 @@ parse_checkpoint(char *rest, struct control_request *request)
 	request->checkpoint = next_word(&rest);
 	if (!*request->checkpoint || strchr(request->checkpoint, '='))
 		return -EINVAL;
-	if (request->verb == CONTROL_CREATE_CHECKPOINT && value_of(rest, "granularity="))
-		request->granularity = value_of(next_word(&rest), "granularity=");
+	if (request->verb == CONTROL_CREATE_CHECKPOINT && request_value(rest, "granularity="))
+		request->granularity = request_value(next_word(&rest), "granularity=");
 	return parse_export(rest, request);
 }
 

@@ -245,7 +245,7 @@ clients_end(struct control_socket *control)
 }
 
 static void
-client_accept(struct control_socket *control)
+control_accept(struct control_socket *control)
 {
 	struct control_client *slot;
 	char name[128];
@@ -267,7 +267,7 @@ client_accept(struct control_socket *control)
 }
 
 static void *
-control_run(void *data)
+control_socket_run(void *data)
 {
 	struct control_socket *control = data;
 	struct pollfd polled[POLL_CLIENT + CLIENTS_MAX];
@@ -309,7 +309,7 @@ control_run(void *data)
 			clients_take_answers(control);
 		}
 		if (polled[POLL_LISTEN].revents)
-			client_accept(control);
+			control_accept(control);
 	}
 	clients_end(control);
 	return NULL;
@@ -326,7 +326,7 @@ control_socket_start(struct control_socket *control)
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	r = change_queue_start(&control->changes);
 	if (r == 0)
-		r = -pthread_create(&control->thread, NULL, control_run, control);
+		r = -pthread_create(&control->thread, NULL, control_socket_run, control);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r) {
 		change_queue_stop(&control->changes);

@@ -11,7 +11,8 @@
 #include <string.h>
 
 static enum nbd_client_result
-hold(struct nbd_client_handshake *h, bool tls, const uint8_t *bytes, size_t length, size_t piece)
+client_talk(struct nbd_client_handshake *h, bool tls, const uint8_t *bytes, size_t length,
+	    size_t piece)
 {
 	enum nbd_client_result result = NBD_CLIENT_MORE;
 	uint8_t room[NBD_CLIENT_ROOM];
@@ -46,8 +47,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 1)
 		return 0;
 	tls = data[0] & 0x80;
-	result = hold(&whole, tls, data + 1, size - 1, SIZE_MAX);
-	CHECK(hold(&pieces, tls, data + 1, size - 1, (data[0] & 0x7fu) + 1) == result);
+	result = client_talk(&whole, tls, data + 1, size - 1, SIZE_MAX);
+	CHECK(client_talk(&pieces, tls, data + 1, size - 1, (data[0] & 0x7fu) + 1) == result);
 	/* No TLS session begins here. */
 	CHECK(!tls || result != NBD_CLIENT_READY);
 	if (result == NBD_CLIENT_READY) {

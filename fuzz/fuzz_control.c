@@ -31,7 +31,7 @@ struct run {
 
 /* Tells all of the request in the answer. */
 static void
-handle(const struct control_request *request, FILE *out, void *data)
+control_handle(const struct control_request *request, FILE *out, void *data)
 {
 	struct run *run = data;
 	struct json json;
@@ -93,7 +93,7 @@ check_byte(struct run *run, uint8_t byte)
 }
 
 static void
-take_answers(struct run *run)
+control_take_answers(struct run *run)
 {
 	uint8_t bytes[4096];
 	ssize_t n;
@@ -123,7 +123,7 @@ give_piece(struct run *run)
 }
 
 static void
-control_run(struct run *run, const uint8_t *data, size_t size, size_t piece)
+control_feed(struct run *run, const uint8_t *data, size_t size, size_t piece)
 {
 	int sockets[2], result = 0;
 
@@ -138,12 +138,12 @@ control_run(struct run *run, const uint8_t *data, size_t size, size_t piece)
 		give_piece(run);
 		/* It must never wait for what can't come. */
 		CHECK(poll(&polled, 1, 0) == 1);
-		result = control_client_serve(&run->client, handle, run);
+		result = control_client_serve(&run->client, control_handle, run);
 		if (result == CONTROL_CLIENT_CHANGES) {
-			change_carry_out(&run->client.change, handle, run);
+			change_carry_out(&run->client.change, control_handle, run);
 			result = control_client_changed(&run->client);
 		}
-		take_answers(run);
+		control_take_answers(run);
 	}
 	CHECK(result == -ESHUTDOWN && !run->size);
 	CHECK(run->requests <= run->answers && run->depth == 0 && !run->in_string);
@@ -158,8 +158,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!size)
 		return 0;
-	control_run(&whole, data + 1, size - 1, size);
-	control_run(&pieces, data + 1, size - 1, data[0] ? data[0] : 1);
+	control_feed(&whole, data + 1, size - 1, size);
+	control_feed(&pieces, data + 1, size - 1, data[0] ? data[0] : 1);
 	CHECK(whole.sum == pieces.sum);
 	CHECK(whole.requests == pieces.requests);
 	return 0;

@@ -80,7 +80,7 @@ write_file(const char *directory, const char *name, const char *text)
 
 /* `kind`: bits of the setup byte. */
 static struct tls_credentials *
-credentials(enum tls_side side, const char *directory, unsigned int kind)
+credentials_read(enum tls_side side, const char *directory, unsigned int kind)
 {
 	char psk[200];
 	const struct tls_files files = {
@@ -125,8 +125,8 @@ load_credentials(void)
 	for (unsigned int i = 0; i < FILES; i++)
 		write_file(directory, files[i].name, files[i].text);
 	for (unsigned int kind = 0; kind < KINDS; kind++) {
-		servers[kind] = credentials(TLS_SERVER, directory, kind);
-		clients[kind] = credentials(TLS_CLIENT, directory, kind);
+		servers[kind] = credentials_read(TLS_SERVER, directory, kind);
+		clients[kind] = credentials_read(TLS_CLIENT, directory, kind);
 	}
 	for (unsigned int i = 0; i < FILES; i++) {
 		snprintf(path, sizeof(path), "%s/%s", directory, files[i].name);

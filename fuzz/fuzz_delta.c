@@ -13,7 +13,7 @@
 #include <string.h>
 
 static void
-put_checksum(uint8_t *at, uint32_t sum)
+delta_put_checksum(uint8_t *at, uint32_t sum)
 {
 	sum = htobe32(sum);
 	memcpy(at, &sum, sizeof(sum));
@@ -30,11 +30,11 @@ mend_header(uint8_t *bytes, size_t size)
 	memcpy(&length, bytes + 12, sizeof(length));
 	length = be32toh(length);
 	if (length >= DELTA_FIXED_SIZE && length <= size)
-		put_checksum(bytes + length - 4, crc32c(0, bytes, length - 4));
+		delta_put_checksum(bytes + length - 4, crc32c(0, bytes, length - 4));
 }
 
 static void
-check_header(struct delta_header *header, const uint8_t *bytes)
+delta_check_header(struct delta_header *header, const uint8_t *bytes)
 {
 	static uint8_t again[DELTA_HEADER_MAX];
 	const uint32_t length = header->length, checksum = header->checksum;
@@ -70,8 +70,8 @@ take_records(const struct delta_header *header, uint8_t *bytes, size_t size, boo
 		size_t used = DELTA_RECORD_SIZE;
 
 		if (mend)
-			put_checksum(bytes + DELTA_RECORD_SIZE - 4,
-				     crc32c(header->checksum, bytes, DELTA_RECORD_SIZE - 4));
+			delta_put_checksum(bytes + DELTA_RECORD_SIZE - 4,
+					   crc32c(header->checksum, bytes, DELTA_RECORD_SIZE - 4));
 		if (delta_record_decode(header, bytes, &record, &why) < 0) {
 			CHECK(why);
 			return;
@@ -107,7 +107,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		CHECK(why);
 		return 0;
 	}
-	check_header(&header, bytes);
+	delta_check_header(&header, bytes);
 	take_records(&header, bytes + header.length, size - header.length, mend);
 	return 0;
 }

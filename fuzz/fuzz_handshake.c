@@ -56,7 +56,7 @@ struct run {
 };
 
 static const struct nbd_export *
-find(void *data, const char *name, size_t length, struct nbd_refusal *refusal)
+fuzz_find_export(void *data, const char *name, size_t length, struct nbd_refusal *refusal)
 {
 	struct run *run = data;
 
@@ -74,7 +74,7 @@ find(void *data, const char *name, size_t length, struct nbd_refusal *refusal)
 }
 
 static const struct nbd_export *
-list(void *data, size_t n)
+fuzz_list_export(void *data, size_t n)
 {
 	(void)data;
 	return n < EXPORTS ? &exports[n] : NULL;
@@ -90,7 +90,7 @@ read_only(void *data, const struct nbd_export *export)
 }
 
 static uint32_t
-join(void *data, const struct nbd_export *export, const char **message)
+fuzz_join_export(void *data, const struct nbd_export *export, const char **message)
 {
 	struct run *run = data;
 
@@ -104,10 +104,12 @@ join(void *data, const struct nbd_export *export, const char **message)
 	return 0;
 }
 
-static const struct nbd_export_source listing = {
-	.find = find, .list = list, .read_only = read_only, .join = join};
+static const struct nbd_export_source listing = {.find = fuzz_find_export,
+						 .list = fuzz_list_export,
+						 .read_only = read_only,
+						 .join = fuzz_join_export};
 static const struct nbd_export_source not_listing = {
-	.find = find, .read_only = read_only, .join = join};
+	.find = fuzz_find_export, .read_only = read_only, .join = fuzz_join_export};
 
 /* Whole replies only; at the very end perhaps what EXPORT_NAME is answered. */
 static void
@@ -133,7 +135,7 @@ check_output(const struct run *run, const struct nbd_output *output)
 }
 
 static void
-drain(struct run *run, struct nbd_output *output)
+output_drain(struct run *run, struct nbd_output *output)
 {
 	check_output(run, output);
 	for (size_t i = 0; i < output->used; i++)
@@ -199,7 +201,7 @@ handshake_run(struct run *run, const uint8_t *setup, const uint8_t *data, size_t
 		data += consumed;
 		size -= consumed;
 		if (run->result != NBD_HANDSHAKE_MORE || !(setup[2] & 1))
-			drain(run, &output);
+			output_drain(run, &output);
 		if (run->result == NBD_HANDSHAKE_STARTTLS) {
 			nbd_handshake_secured(&run->h);
 			run->secured = true;
@@ -207,7 +209,7 @@ handshake_run(struct run *run, const uint8_t *setup, const uint8_t *data, size_t
 	} while (run->result == NBD_HANDSHAKE_FULL || run->result == NBD_HANDSHAKE_WAITS ||
 		 (size &&
 		  (run->result == NBD_HANDSHAKE_MORE || run->result == NBD_HANDSHAKE_STARTTLS)));
-	drain(run, &output);
+	output_drain(run, &output);
 	free(output.bytes);
 }
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 static void
-mend(uint8_t *bytes, size_t size)
+record_mend(uint8_t *bytes, size_t size)
 {
 	uint32_t sum = crc32c(0, bytes, size - 4);
 
@@ -21,7 +21,7 @@ mend(uint8_t *bytes, size_t size)
 }
 
 static void
-check_header(const struct record_header *header, const uint8_t *bytes)
+record_check_header(const struct record_header *header, const uint8_t *bytes)
 {
 	static uint8_t again[RECORD_HEADER_SIZE];
 
@@ -62,13 +62,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(bytes, 0, sizeof(bytes));
 	memcpy(bytes, data + 1, size - 1 < sizeof(bytes) ? size - 1 : sizeof(bytes));
 	if (data[0] & 1)
-		mend(bytes, sizeof(bytes));
+		record_mend(bytes, sizeof(bytes));
 	if (record_header_decode(&header, bytes, &why) == 0)
-		check_header(&header, bytes);
+		record_check_header(&header, bytes);
 	else
 		CHECK(why);
 	if (data[0] & 1)
-		mend(bytes, RECORD_BLOCK_SIZE);
+		record_mend(bytes, RECORD_BLOCK_SIZE);
 	take_block(bytes);
 	return 0;
 }

@@ -119,7 +119,7 @@ wire_cut(struct wire *wire, size_t at, size_t length)
 
 /* What a side has said goes to the wire. */
 static void
-flush(struct side *side, struct wire *wire, bool *hostile)
+side_flush(struct side *side, struct wire *wire, bool *hostile)
 {
 	if (side->output.used > sizeof(wire->bytes) - wire->length)
 		*hostile = true;
@@ -234,7 +234,7 @@ tested_shake(struct run *run)
 		CHECK(tested->result != TLS_CLOSED);
 		/* What was full was not empty. */
 		CHECK(tested->result != TLS_FULL || tested->output.used > 0);
-		flush(tested, &run->back, &run->hostile);
+		side_flush(tested, &run->back, &run->hostile);
 	} while (tested->result == TLS_FULL);
 	CHECK(tested->result != TLS_MORE || tested->input.length == 0);
 	if (tested->result == TLS_DONE)
@@ -271,7 +271,7 @@ tested_is_over(const struct run *run)
 }
 
 static void
-deliver(struct run *run, size_t length)
+run_deliver(struct run *run, size_t length)
 {
 	struct side *tested = &run->tested;
 
@@ -289,12 +289,12 @@ deliver(struct run *run, size_t length)
 		tested_read(run);
 	if (tested_is_over(run))
 		tested_failed(run);
-	flush(tested, &run->back, &run->hostile);
+	side_flush(tested, &run->back, &run->hostile);
 }
 
 /* Sends data, unless it still waits for its handshake. */
 static void
-answer(struct run *run, size_t length)
+run_answer(struct run *run, size_t length)
 {
 	static const uint8_t data[1 << 16];
 	struct side *tested = &run->tested;
@@ -307,7 +307,7 @@ answer(struct run *run, size_t length)
 		CHECK(result == TLS_DONE || result == TLS_FAILED || tested->output.size < TLS_ROOM);
 		length -= taken;
 		run->answered += taken;
-		flush(tested, &run->back, &run->hostile);
+		side_flush(tested, &run->back, &run->hostile);
 	}
 	/* Its own session never fails by what it writes. */
 	CHECK(result != TLS_FAILED || run->hostile);
@@ -335,16 +335,16 @@ peer_turn(struct run *run)
 	/* The tested side's records are right, whatever keys they have. */
 	CHECK(run->hostile || (peer->result != TLS_FAILED && result != TLS_FAILED));
 	run->back.length = 0;
-	flush(peer, &run->wire, &run->hostile);
+	side_flush(peer, &run->wire, &run->hostile);
 }
 
 static void
-exchange(struct run *run)
+run_exchange(struct run *run)
 {
 	/* A handshake takes two or three rounds. */
 	for (unsigned int round = 0; round < 4; round++) {
 		peer_turn(run);
-		deliver(run, run->wire.length);
+		run_deliver(run, run->wire.length);
 	}
 }
 
@@ -364,7 +364,7 @@ peer_write(struct run *run, size_t length, size_t record)
 			return;
 		run->said += taken;
 		length -= taken;
-		flush(peer, &run->wire, &run->hostile);
+		side_flush(peer, &run->wire, &run->hostile);
 	}
 }
 
@@ -387,13 +387,13 @@ peer_trick(struct run *run, enum command command, unsigned int number)
 	else
 		gnutls_handshake(session->tls);
 	session->output = NULL;
-	flush(&run->peer, &run->wire, &run->hostile);
+	side_flush(&run->peer, &run->wire, &run->hostile);
 }
 
 /* ---- commands */
 
 static void
-disturb(struct run *run, enum command command, unsigned int number)
+run_disturb(struct run *run, enum command command, unsigned int number)
 {
 	struct wire *wire = &run->wire;
 	size_t length = number < wire->length ? number : wire->length;
@@ -408,7 +408,8 @@ disturb(struct run *run, enum command command, unsigned int number)
 
 /* Returns how many bytes of the input that follows it has taken. */
 static size_t
-obey(struct run *run, enum command command, unsigned int number, const uint8_t *data, size_t size)
+run_obey(struct run *run, enum command command, unsigned int number, const uint8_t *data,
+	 size_t size)
 {
 	size_t taken = 0;
 
@@ -416,11 +417,11 @@ obey(struct run *run, enum command command, unsigned int number, const uint8_t *
 	/* GnuTLS ends a session whose keys change more than eight times in a second. */
 	run->hostile |= command == UPDATE_KEYS && ++run->updates > 8;
 	switch (command) {
-	case DELIVER: deliver(run, number); break;
-	case EXCHANGE: exchange(run); break;
+	case DELIVER: run_deliver(run, number); break;
+	case EXCHANGE: run_exchange(run); break;
 	case WRITE: peer_write(run, number, TLS_RECORD_DATA); break;
 	case WRITE_BYTES: peer_write(run, number % 256, 1); break;
-	case ANSWER: answer(run, number); break;
+	case ANSWER: run_answer(run, number); break;
 	case SPLIT_RECORDS:
 	case MERGE_RECORDS:
 		if (run->peer.result == TLS_MORE && command == SPLIT_RECORDS)
@@ -434,26 +435,26 @@ obey(struct run *run, enum command command, unsigned int number, const uint8_t *
 	case CLOSE:
 		if (run->peer.result == TLS_DONE)
 			tls_session_close(run->peer.session, &run->peer.output);
-		flush(&run->peer, &run->wire, &run->hostile);
+		side_flush(&run->peer, &run->wire, &run->hostile);
 		break;
 	case INSERT:
 		taken = number % 64 < size ? number % 64 : size;
 		wire_add(&run->wire, data, taken);
 		break;
-	default: disturb(run, command, number); break;
+	default: run_disturb(run, command, number); break;
 	}
 	return taken;
 }
 
 static void
-finish(struct run *run)
+run_finish(struct run *run)
 {
-	exchange(run);
+	run_exchange(run);
 	if (run->hostile)
 		return;
 	CHECK(run->peer.result == TLS_DONE && run->tested.result == TLS_DONE);
 	peer_write(run, 1000, 10);
-	exchange(run);
+	run_exchange(run);
 	CHECK(run->heard == run->said && run->got == run->answered);
 	CHECK(tls_session_at_record(run->tested.session));
 	CHECK(!tls_session_has_data(run->tested.session));
@@ -478,11 +479,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		data += 3;
 		size -= 3;
-		taken = obey(&run, command, number, data, size);
+		taken = run_obey(&run, command, number, data, size);
 		data += taken;
 		size -= taken;
 	}
-	finish(&run);
+	run_finish(&run);
 	side_end(&run.peer);
 	side_end(&run.tested);
 	return 0;

@@ -11,7 +11,7 @@
 #define INPUT_MAX (1u << 20)
 
 static int
-replay(const char *path)
+replay_file(const char *path)
 {
 	/* As large as the input, so that a sanitizer sees what is read behind it. */
 	uint8_t *CLEANUP_FREE bytes = malloc(INPUT_MAX);
@@ -37,7 +37,7 @@ main(int argc, char **argv)
 	int r = argc < 2 ? -1 : 0;
 
 	for (int i = 1; i < argc; i++)
-		if (replay(argv[i]))
+		if (replay_file(argv[i]))
 			r = -1;
 	return r ? EXIT_FAILURE : EXIT_SUCCESS;
 }

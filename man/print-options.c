@@ -32,7 +32,7 @@ print_command(void)
 }
 
 static void
-print_server(void)
+print_server_options(void)
 {
 	options_print_switches_pod(stdout, server_option_rows);
 }
@@ -63,7 +63,7 @@ static const struct {
 	{"nbdkit-loop-plugin", "PARAMETERS", print_plugin},
 #endif
 	{"nbdloopd", "COMMAND", print_command},
-	{"nbdloopd", "SERVER", print_server},
+	{"nbdloopd", "SERVER", print_server_options},
 	{"nbdloopd", "IMAGE", print_image},
 	{"nbdloopd.conf", "SERVER", print_server_of_file},
 	{"nbdloopd.conf", "EXPORT", print_export_of_file},

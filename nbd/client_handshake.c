@@ -45,7 +45,7 @@ fail(struct nbd_client_handshake *h, const char *format, ...)
 }
 
 static void
-finish(struct nbd_client_handshake *h)
+client_finish(struct nbd_client_handshake *h)
 {
 	/* A device's size, like a file's, is a signed number. */
 	if (h->size > INT64_MAX) {
@@ -168,12 +168,12 @@ take_oldstyle(struct nbd_client_handshake *h)
 	}
 	h->size = wire_load64(h->in + 16);
 	h->flags = (uint16_t)wire_load32(h->in + 24);
-	finish(h);
+	client_finish(h);
 	return OLDSTYLE_SIZE;
 }
 
 static size_t
-take_export(struct nbd_client_handshake *h)
+client_take_export(struct nbd_client_handshake *h)
 {
 	const size_t size = NBD_EXPORT_REPLY_SIZE + (h->no_zeroes ? 0 : NBD_EXPORT_ZEROES);
 
@@ -181,7 +181,7 @@ take_export(struct nbd_client_handshake *h)
 		return 0;
 	h->size = wire_load64(h->in);
 	h->flags = wire_load16(h->in + 8);
-	finish(h);
+	client_finish(h);
 	return size;
 }
 
@@ -207,7 +207,7 @@ take_info(struct nbd_client_handshake *h, const uint8_t *data, uint32_t length)
 }
 
 static const char *
-meaning(uint32_t type)
+refusal_meaning(uint32_t type)
 {
 	switch (type) {
 	case NBD_REP_ERR_POLICY: return "the server's policy forbids the export";
@@ -236,8 +236,8 @@ take_error(struct nbd_client_handshake *h, uint32_t type, const uint8_t *data, u
 	char words[NBD_STRING_MAX + 1];
 
 	take_words(words, data, length);
-	fail(h, "%s \"%.*s\"%s%s", meaning(type), (int)nbd_text_cut(h->export, 64), h->export,
-	     *words ? ": " : "", words);
+	fail(h, "%s \"%.*s\"%s%s", refusal_meaning(type), (int)nbd_text_cut(h->export, 64),
+	     h->export, *words ? ": " : "", words);
 }
 
 struct reply {
@@ -293,7 +293,7 @@ take_reply(struct nbd_client_handshake *h, struct nbd_output *output)
 	else if (reply.type == NBD_REP_INFO)
 		take_info(h, reply.data, reply.length);
 	else if (reply.type == NBD_REP_ACK && h->described)
-		finish(h);
+		client_finish(h);
 	else if (reply.type == NBD_REP_ERR_UNSUP)
 		send_export_name(h, output);
 	else if (reply.type & NBD_REP_ERR(0))
@@ -304,7 +304,7 @@ take_reply(struct nbd_client_handshake *h, struct nbd_output *output)
 }
 
 static size_t
-take(struct nbd_client_handshake *h, struct nbd_output *output)
+client_take(struct nbd_client_handshake *h, struct nbd_output *output)
 {
 	switch (h->at) {
 	case NBD_CLIENT_AT_GREETING: return take_greeting(h, output);
@@ -315,7 +315,7 @@ take(struct nbd_client_handshake *h, struct nbd_output *output)
 			fail(h, "the server sent bytes in the clear after it had agreed to TLS");
 		return 0;
 	case NBD_CLIENT_AT_REPLY: return take_reply(h, output);
-	case NBD_CLIENT_AT_EXPORT: return take_export(h);
+	case NBD_CLIENT_AT_EXPORT: return client_take_export(h);
 	case NBD_CLIENT_AT_END:
 		if (h->result == NBD_CLIENT_READY && h->have > 0)
 			fail(h, "the server sent more than its answers");
@@ -326,14 +326,14 @@ take(struct nbd_client_handshake *h, struct nbd_output *output)
 
 /* A switch to the oldstyle negotiation consumes nothing either. */
 static void
-take_all(struct nbd_client_handshake *h, struct nbd_output *output)
+client_take_all(struct nbd_client_handshake *h, struct nbd_output *output)
 {
 	size_t taken;
 	int at;
 
 	do {
 		at = (int)h->at;
-		taken = take(h, output);
+		taken = client_take(h, output);
 		h->have -= taken;
 		memmove(h->in, h->in + taken, h->have);
 	} while (taken > 0 || (int)h->at != at);
@@ -353,7 +353,7 @@ nbd_client_handshake_feed(struct nbd_client_handshake *h, const uint8_t *bytes, 
 		h->have += piece;
 		bytes += piece;
 		length -= piece;
-		take_all(h, output);
+		client_take_all(h, output);
 	}
 	return h->result;
 }

@@ -36,7 +36,7 @@ nbd_handshake_greet(struct nbd_handshake *h, struct nbd_output *output)
 /* Consumes input until `need` bytes have arrived in all; with `keep`, copies them to h->payload.
  * Returns whether all have arrived. */
 static bool
-take(struct nbd_handshake *h, struct input *input, uint32_t need, bool keep)
+handshake_take(struct nbd_handshake *h, struct input *input, uint32_t need, bool keep)
 {
 	uint32_t missing = need - h->have;
 	uint32_t length = input->left < missing ? (uint32_t)input->left : missing;
@@ -91,7 +91,7 @@ take_option_header(struct nbd_handshake *h)
 
 /* Answers the option.  Returns false if that has to wait. */
 static bool
-answer(struct nbd_handshake *h, struct nbd_output *output)
+handshake_answer(struct nbd_handshake *h, struct nbd_output *output)
 {
 	h->have = 0;
 	h->at = NBD_AT_OPTION;
@@ -102,26 +102,26 @@ answer(struct nbd_handshake *h, struct nbd_output *output)
 /* Takes one step.  Returns false when the next one needs more input, more room in the output, or
  * the caller. */
 static bool
-step(struct nbd_handshake *h, struct input *input, struct nbd_output *output)
+handshake_step(struct nbd_handshake *h, struct input *input, struct nbd_output *output)
 {
 	switch (h->at) {
 	case NBD_AT_CLIENT_FLAGS:
-		if (!take(h, input, NBD_CLIENT_FLAGS_SIZE, true))
+		if (!handshake_take(h, input, NBD_CLIENT_FLAGS_SIZE, true))
 			return false;
 		take_client_flags(h);
 		return true;
 	case NBD_AT_OPTION:
-		if (!take(h, input, NBD_OPTION_HEADER_SIZE, true))
+		if (!handshake_take(h, input, NBD_OPTION_HEADER_SIZE, true))
 			return false;
 		take_option_header(h);
 		return true;
 	case NBD_AT_PAYLOAD:
 	case NBD_AT_SKIP:
-		if (!take(h, input, h->length, h->at == NBD_AT_PAYLOAD) ||
+		if (!handshake_take(h, input, h->length, h->at == NBD_AT_PAYLOAD) ||
 		    !nbd_output_has_room(output))
 			return false;
-		return answer(h, output);
-	case NBD_AT_ANSWER: return nbd_output_has_room(output) && answer(h, output);
+		return handshake_answer(h, output);
+	case NBD_AT_ANSWER: return nbd_output_has_room(output) && handshake_answer(h, output);
 	case NBD_AT_LIST: nbd_option_list(h, output); return h->at != NBD_AT_LIST;
 	case NBD_AT_TLS:
 		if (input->left)
@@ -134,7 +134,7 @@ step(struct nbd_handshake *h, struct input *input, struct nbd_output *output)
 }
 
 static enum nbd_handshake_result
-result_of(const struct nbd_handshake *h)
+handshake_result(const struct nbd_handshake *h)
 {
 	switch (h->at) {
 	case NBD_AT_END: return h->result;
@@ -154,10 +154,10 @@ nbd_handshake_feed(struct nbd_handshake *h, const uint8_t *bytes, size_t length,
 	struct input input = {bytes, length};
 
 	assert(output->size >= NBD_HANDSHAKE_ROOM && output->used <= output->size);
-	while (step(h, &input, output))
+	while (handshake_step(h, &input, output))
 		;
 	*consumed = length - input.left;
-	return result_of(h);
+	return handshake_result(h);
 }
 
 void

@@ -53,7 +53,7 @@ refuse_option(struct nbd_handshake *h, struct nbd_output *output, uint32_t type,
 }
 
 static void
-refuse_in_clear(struct nbd_handshake *h, struct nbd_output *output)
+option_refuse_in_clear(struct nbd_handshake *h, struct nbd_output *output)
 {
 	h->needs_tls = true;
 	refuse_option(h, output, NBD_REP_ERR_TLS_REQD, "TLS is required here");
@@ -67,7 +67,7 @@ refuse_invalid(struct nbd_handshake *h, struct nbd_output *output)
 
 /* Finds an export, or refuses the option. */
 static const struct nbd_export *
-find_export(struct nbd_handshake *h, struct nbd_output *output, const struct string *name)
+option_find_export(struct nbd_handshake *h, struct nbd_output *output, const struct string *name)
 {
 	struct nbd_refusal refusal = {NBD_REP_ERR_UNKNOWN, "there is no export of that name",
 				      false};
@@ -99,8 +99,8 @@ flags_for(const struct nbd_handshake *h, const struct nbd_export *export)
 /* The only place that joins an export.  The output still has room for the replies to the option
  * after this. */
 static bool
-join(struct nbd_handshake *h, struct nbd_output *output, const struct nbd_export *export,
-     const struct string *name)
+option_join(struct nbd_handshake *h, struct nbd_output *output, const struct nbd_export *export,
+	    const struct string *name)
 {
 	const char *message = "the export cannot be used now";
 	uint32_t error = h->config.exports->join
@@ -142,8 +142,8 @@ answer_export_name(struct nbd_handshake *h, struct nbd_output *output)
 			      "NBD_OPT_EXPORT_NAME can't follow extended headers");
 		return;
 	}
-	export = find_export(h, output, &name);
-	if (export && join(h, output, export, &name))
+	export = option_find_export(h, output, &name);
+	if (export && option_join(h, output, export, &name))
 		nbd_reply_export(output, h->session.size, h->session.flags, !h->no_zeroes);
 }
 
@@ -223,8 +223,8 @@ answer_info_or_go(struct nbd_handshake *h, struct nbd_output *output)
 		refuse_invalid(h, output);
 		return;
 	}
-	export = find_export(h, output, &name);
-	if (!export || (h->option == NBD_OPT_GO && !join(h, output, export, &name)))
+	export = option_find_export(h, output, &name);
+	if (!export || (h->option == NBD_OPT_GO && !option_join(h, output, export, &name)))
 		return;
 	nbd_reply_info_export(output, h->option, export->size, flags_for(h, export));
 	if (infos & 1u << NBD_INFO_NAME)
@@ -363,7 +363,7 @@ answer_meta_context(struct nbd_handshake *h, struct nbd_output *output)
 		refuse_invalid(h, output);
 		return;
 	}
-	export = find_export(h, output, &name);
+	export = option_find_export(h, output, &name);
 	if (!export)
 		return;
 	problem = listing ? NULL : find_bitmap_problem(h, export, cursor);
@@ -435,7 +435,7 @@ nbd_option_answer(struct nbd_handshake *h, struct nbd_output *output)
 	else if (h->config.refusal)
 		refuse_option(h, output, h->config.refusal->type, h->config.refusal->message);
 	else if (h->config.tls == NBD_TLS_REQUIRED && !h->secure && h->option != NBD_OPT_STARTTLS)
-		refuse_in_clear(h, output);
+		option_refuse_in_clear(h, output);
 	else if (!option)
 		refuse_option(h, output, NBD_REP_ERR_UNSUP, "unknown option");
 	else if (!option->data && h->length)

@@ -27,7 +27,7 @@ output_take(struct nbd_output *output, size_t length)
 }
 
 static uint8_t *
-begin(struct nbd_output *output, uint32_t option, uint32_t type, size_t length)
+reply_begin(struct nbd_output *output, uint32_t option, uint32_t type, size_t length)
 {
 	uint8_t *place = output_take(output, NBD_REP_HEADER_SIZE + length);
 
@@ -65,7 +65,7 @@ nbd_reply_greeting(struct nbd_output *output)
 void
 nbd_reply_ack(struct nbd_output *output, uint32_t option)
 {
-	begin(output, option, NBD_REP_ACK, 0);
+	reply_begin(output, option, NBD_REP_ACK, 0);
 }
 
 void
@@ -73,7 +73,7 @@ nbd_reply_refusal(struct nbd_output *output, uint32_t option, uint32_t type, con
 {
 	size_t length = nbd_text_cut(text, NBD_REP_TEXT_MAX);
 
-	memcpy(begin(output, option, type, length), text, length);
+	memcpy(reply_begin(output, option, type, length), text, length);
 }
 
 void
@@ -81,7 +81,7 @@ nbd_reply_server(struct nbd_output *output, uint32_t option, const struct nbd_ex
 {
 	size_t name = string_length(export->name);
 	size_t description = string_length(export->description);
-	uint8_t *place = begin(output, option, NBD_REP_SERVER, 4 + name + description);
+	uint8_t *place = reply_begin(output, option, NBD_REP_SERVER, 4 + name + description);
 
 	place = wire_store32(place, (uint32_t)name);
 	memcpy(place, export->name, name);
@@ -92,7 +92,7 @@ nbd_reply_server(struct nbd_output *output, uint32_t option, const struct nbd_ex
 void
 nbd_reply_info_export(struct nbd_output *output, uint32_t option, uint64_t size, uint16_t flags)
 {
-	uint8_t *place = begin(output, option, NBD_REP_INFO, NBD_INFO_EXPORT_SIZE);
+	uint8_t *place = reply_begin(output, option, NBD_REP_INFO, NBD_INFO_EXPORT_SIZE);
 
 	place = wire_store16(place, NBD_INFO_EXPORT);
 	place = wire_store64(place, size);
@@ -103,7 +103,7 @@ void
 nbd_reply_info_text(struct nbd_output *output, uint32_t option, uint16_t type, const char *text)
 {
 	size_t length = string_length(text);
-	uint8_t *place = begin(output, option, NBD_REP_INFO, 2 + length);
+	uint8_t *place = reply_begin(output, option, NBD_REP_INFO, 2 + length);
 
 	memcpy(wire_store16(place, type), text, length);
 }
@@ -112,7 +112,7 @@ void
 nbd_reply_info_block_size(struct nbd_output *output, uint32_t option,
 			  const struct nbd_export *export)
 {
-	uint8_t *place = begin(output, option, NBD_REP_INFO, NBD_INFO_BLOCK_SIZE_SIZE);
+	uint8_t *place = reply_begin(output, option, NBD_REP_INFO, NBD_INFO_BLOCK_SIZE_SIZE);
 
 	place = wire_store16(place, NBD_INFO_BLOCK_SIZE);
 	place = wire_store32(place, export->min_block);
@@ -124,7 +124,7 @@ void
 nbd_reply_context(struct nbd_output *output, uint32_t option, uint32_t id, const char *name)
 {
 	size_t length = string_length(name);
-	uint8_t *place = begin(output, option, NBD_REP_META_CONTEXT, 4 + length);
+	uint8_t *place = reply_begin(output, option, NBD_REP_META_CONTEXT, 4 + length);
 
 	memcpy(wire_store32(place, id), name, length);
 }

@@ -112,8 +112,8 @@ is_inside(const struct nbd_session *session, const struct nbd_request *request)
 
 /* Applies the rules about offset and length to a command that is allowed in this session. */
 static enum nbd_verdict
-check_range(const struct nbd_session *session, const struct nbd_request *request,
-	    const struct command *command, struct nbd_check *check)
+request_check_range(const struct nbd_session *session, const struct nbd_request *request,
+		    const struct command *command, struct nbd_check *check)
 {
 	if (request->type == NBD_CMD_FLUSH) {
 		if (request->offset || request->length)
@@ -162,5 +162,5 @@ nbd_request_check(const struct nbd_session *session, const struct nbd_request *r
 		return refuse_request(check, NBD_EINVAL, "the export does not offer this command");
 	if (request->type == NBD_CMD_BLOCK_STATUS && !session->allocation && !session->bitmap_count)
 		return refuse_request(check, NBD_EINVAL, "no metadata context was selected");
-	return check_range(session, request, command, check);
+	return request_check_range(session, request, command, check);
 }

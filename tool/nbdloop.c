@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 static void
-to_stderr(enum log_level level, const char *text)
+nbdloop_log(enum log_level level, const char *text)
 {
 	/* As losetup, nbdloop prints nothing when all is well. */
 	if (level <= LOG_LEVEL_WARNING)
@@ -24,7 +24,7 @@ to_stderr(enum log_level level, const char *text)
 }
 
 static void
-show_help(void)
+nbdloop_show_help(void)
 {
 	printf("Usage: nbdloop [VERB [OPTION]... [ARGUMENT]...]\n"
 	       "Attaches image files and NBD exports as block devices /dev/nbdN.  Without a verb, lists them.\n\n");
@@ -93,7 +93,7 @@ refuse_verb(const char *word)
 }
 
 static int
-run(const struct verb *verb, int argc, char **argv)
+nbdloop_run_verb(const struct verb *verb, int argc, char **argv)
 {
 	int status = verb_run(verb, argc, argv);
 	g_autofree char *directory = system_file_path(GUARD_DIRECTORY);
@@ -104,7 +104,7 @@ run(const struct verb *verb, int argc, char **argv)
 }
 
 static int
-nbdloop(int argc, char **argv)
+nbdloop_run(int argc, char **argv)
 {
 	const struct verb *verb;
 
@@ -112,7 +112,7 @@ nbdloop(int argc, char **argv)
 	if (argc < 2)
 		return verb_run(&verb_list, 1, argv);
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-		show_help();
+		nbdloop_show_help();
 		return EXIT_SUCCESS;
 	}
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
@@ -121,7 +121,7 @@ nbdloop(int argc, char **argv)
 	}
 	verb = verb_find(argv[1]);
 	if (verb)
-		return run(verb, argc - 1, argv + 1);
+		return nbdloop_run_verb(verb, argc - 1, argv + 1);
 	refuse_verb(argv[1]);
 	return EXIT_FAILURE;
 }
@@ -130,6 +130,6 @@ int
 main(int argc, char **argv)
 {
 	standard_fds_ensure();
-	log_set_sink(to_stderr);
-	return standard_output_end(nbdloop(argc, argv));
+	log_set_sink(nbdloop_log);
+	return standard_output_end(nbdloop_run(argc, argv));
 }

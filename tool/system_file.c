@@ -17,7 +17,7 @@ system_file_root(void)
 
 G_GNUC_PRINTF(1, 0)
 static char *
-path_of(const char *format, va_list arguments)
+system_path(const char *format, va_list arguments)
 {
 	g_autofree char *path = g_strdup_vprintf(format, arguments);
 
@@ -31,7 +31,7 @@ system_file_path(const char *format, ...)
 	char *path;
 
 	va_start(arguments, format);
-	path = path_of(format, arguments);
+	path = system_path(format, arguments);
 	va_end(arguments);
 	return path;
 }
@@ -43,7 +43,7 @@ system_file_read(const char *format, ...)
 	va_list arguments;
 
 	va_start(arguments, format);
-	path = path_of(format, arguments);
+	path = system_path(format, arguments);
 	va_end(arguments);
 	return system_file_read_path(path);
 }

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 static int
-add(struct tls_cautions *cautions, const struct tls_caution *caution)
+cautions_add(struct tls_cautions *cautions, const struct tls_caution *caution)
 {
 	struct tls_caution *more =
 		caution->subject ? reallocarray(cautions->all, cautions->count + 1, sizeof(*more))
@@ -34,14 +34,14 @@ tls_cautions_add_secret(struct tls_cautions *cautions, const char *path, mode_t 
 		return 0;
 	if (asprintf(&caution.subject, "%s: " SECRET_FILE_OPEN, path, (unsigned int)mode, path) < 0)
 		caution.subject = NULL;
-	return add(cautions, &caution);
+	return cautions_add(cautions, &caution);
 }
 
 int
 tls_cautions_add_dates(struct tls_cautions *cautions, char *subject, const char *otherwise,
 		       time_t begin, time_t end)
 {
-	return add(cautions, &(struct tls_caution){subject, otherwise, begin, end});
+	return cautions_add(cautions, &(struct tls_caution){subject, otherwise, begin, end});
 }
 
 const char *

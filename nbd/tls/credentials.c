@@ -27,7 +27,7 @@
 /* ---- certificates */
 
 static char *
-path_of(const struct tls_files *files, const char *name)
+tls_file_path(const struct tls_files *files, const char *name)
 {
 	char *path;
 
@@ -129,8 +129,8 @@ static int
 load_server(struct tls_credentials *credentials, const struct tls_files *files, const char *ca,
 	    int ca_there, char **error)
 {
-	char *CLEANUP_FREE cert = path_of(files, TLS_SERVER_CERT_FILE);
-	char *CLEANUP_FREE key = path_of(files, TLS_SERVER_KEY_FILE);
+	char *CLEANUP_FREE cert = tls_file_path(files, TLS_SERVER_CERT_FILE);
+	char *CLEANUP_FREE key = tls_file_path(files, TLS_SERVER_KEY_FILE);
 
 	if (!cert || !key)
 		return -ENOMEM;
@@ -152,8 +152,8 @@ static int
 load_client(struct tls_credentials *credentials, const struct tls_files *files, const char *ca,
 	    int ca_there, char **error)
 {
-	char *CLEANUP_FREE cert = path_of(files, TLS_CLIENT_CERT_FILE);
-	char *CLEANUP_FREE key = path_of(files, TLS_CLIENT_KEY_FILE);
+	char *CLEANUP_FREE cert = tls_file_path(files, TLS_CLIENT_CERT_FILE);
+	char *CLEANUP_FREE key = tls_file_path(files, TLS_CLIENT_KEY_FILE);
 
 	if (!cert || !key)
 		return -ENOMEM;
@@ -170,8 +170,8 @@ load_client(struct tls_credentials *credentials, const struct tls_files *files, 
 static int
 load_directory(struct tls_credentials *credentials, const struct tls_files *files, char **error)
 {
-	char *CLEANUP_FREE ca = path_of(files, TLS_CA_FILE);
-	char *CLEANUP_FREE crl = path_of(files, TLS_CRL_FILE);
+	char *CLEANUP_FREE ca = tls_file_path(files, TLS_CA_FILE);
+	char *CLEANUP_FREE crl = tls_file_path(files, TLS_CRL_FILE);
 	int ca_there;
 
 	if (!ca || !crl)

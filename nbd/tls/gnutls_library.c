@@ -24,7 +24,7 @@ remember_failure(void)
 }
 
 static void
-load(void)
+gnutls_load_once(void)
 {
 	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 
@@ -44,7 +44,7 @@ gnutls_library_load(char **error)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, load);
+	pthread_once(&once, gnutls_load_once);
 	return *failed ? error_set(
 				 error, -ENOTSUP,
 				 "TLS is not possible: GnuTLS can't be loaded: %s (Debian package: "

@@ -20,7 +20,7 @@
 /* A copy of a name; NULL with *r 0: it holds a control character or a NUL, which could make it look
  * like another one. */
 static char *
-copy_name(const char *name, size_t length, int *r)
+identity_copy_name(const char *name, size_t length, int *r)
 {
 	char *copy;
 
@@ -35,11 +35,11 @@ copy_name(const char *name, size_t length, int *r)
 
 /* The size may count a NUL at the end. */
 static char *
-copy_text(const char *text, size_t size, int *r)
+identity_copy_text(const char *text, size_t size, int *r)
 {
 	size_t length = strnlen(text, size);
 
-	return size <= length + 1 ? copy_name(text, length, r) : NULL;
+	return size <= length + 1 ? identity_copy_name(text, length, r) : NULL;
 }
 
 /* The text of an address, of 4 or 16 bytes.  Returns false for any other length. */
@@ -50,7 +50,8 @@ write_address(char text[NAME_SIZE], const char *bytes, size_t length)
 	       inet_ntop(length == 4 ? AF_INET : AF_INET6, bytes, text, NAME_SIZE);
 }
 
-/* "dns:host.example": a name of one type never looks like one of another.  NULL as copy_name(). */
+/* "dns:host.example": a name of one type never looks like one of another.  NULL as
+ * identity_copy_name(). */
 static char *
 copy_alternative(int type, const char *bytes, size_t size, int *r)
 {
@@ -66,9 +67,10 @@ copy_alternative(int type, const char *bytes, size_t size, int *r)
 		return NULL;
 	to = stpcpy(text, kind);
 	if (type == GNUTLS_SAN_IPADDRESS)
-		return write_address(to, bytes, size) ? copy_name(text, strlen(text), r) : NULL;
+		return write_address(to, bytes, size) ? identity_copy_name(text, strlen(text), r)
+						      : NULL;
 	memcpy(to, bytes, size);
-	return copy_text(text, (size_t)(to - text) + size, r);
+	return identity_copy_text(text, (size_t)(to - text) + size, r);
 }
 
 static int
@@ -104,7 +106,7 @@ add_dn(gnutls_x509_crt_t certificate, struct tls_identity *identity)
 	int r = 0;
 
 	if (gnutls.x509_crt_get_dn2(certificate, &dn) == 0 && dn.size > 0)
-		identity->dn = copy_name((const char *)dn.data, dn.size, &r);
+		identity->dn = identity_copy_name((const char *)dn.data, dn.size, &r);
 	free(dn.data);
 	return r;
 }
@@ -130,7 +132,7 @@ read_certificate(gnutls_x509_crt_t certificate, struct tls_identity *identity)
 		return -EINVAL;
 	if (gnutls.x509_crt_get_dn_by_oid(certificate, GNUTLS_OID_X520_COMMON_NAME, 0, 0, name,
 					  &size) == 0)
-		identity->name = copy_text(name, size, &r);
+		identity->name = identity_copy_text(name, size, &r);
 	if (r == 0)
 		r = add_dn(certificate, identity);
 	return r < 0 ? r : add_names(certificate, identity);
@@ -170,7 +172,7 @@ tls_session_identity(const struct tls_session *session, struct tls_identity *ide
 			       ? gnutls.psk_server_get_username(session->tls)
 			       : NULL;
 		if (user)
-			identity->user = copy_name(user, strlen(user), &r);
+			identity->user = identity_copy_name(user, strlen(user), &r);
 	} else {
 		r = of_certificate(session, identity);
 	}

@@ -37,7 +37,7 @@ union keys {
 };
 
 static int
-cannot(char reason[KTLS_REASON_MAX], const char *why)
+ktls_cannot(char reason[KTLS_REASON_MAX], const char *why)
 {
 	snprintf(reason, KTLS_REASON_MAX, "%s", why);
 	return 1;
@@ -59,8 +59,8 @@ split_nonce(const gnutls_datum_t *iv, bool is_13, const unsigned char number[8],
 
 /* The length of the structure; 0: not a cipher of the kernel's. */
 static socklen_t
-fill(const struct tls_session *session, const gnutls_datum_t *iv, const gnutls_datum_t *key,
-     const unsigned char number[8], union keys *keys)
+ktls_fill_keys(const struct tls_session *session, const gnutls_datum_t *iv,
+	       const gnutls_datum_t *key, const unsigned char number[8], union keys *keys)
 {
 	bool is_13 = gnutls.protocol_get_version(session->tls) == GNUTLS_TLS1_3;
 	unsigned short version = is_13 ? TLS_1_3_VERSION : TLS_1_2_VERSION;
@@ -106,7 +106,7 @@ keys_of(const struct tls_session *session, bool reads, union keys *keys)
 
 	if (gnutls.record_get_state(session->tls, reads, &mac, &iv, &key, number) < 0)
 		return 0;
-	return fill(session, &iv, &key, number, keys);
+	return ktls_fill_keys(session, &iv, &key, number, keys);
 }
 
 static const char *
@@ -140,9 +140,9 @@ set_keys(const struct tls_session *session, int fd, char reason[KTLS_REASON_MAX]
 	int r = 0;
 
 	if (!sends_length || !receives_length)
-		r = cannot(reason, "the kernel has not this cipher");
+		r = ktls_cannot(reason, "the kernel has not this cipher");
 	else if (setsockopt(fd, SOL_TLS, TLS_TX, &sends, sends_length) < 0)
-		r = cannot(reason, "the kernel refuses this cipher or version");
+		r = ktls_cannot(reason, "the kernel refuses this cipher or version");
 	else if (setsockopt(fd, SOL_TLS, TLS_RX, &receives, receives_length) < 0)
 		r = -errno;
 	explicit_bzero(&sends, sizeof(sends));
@@ -155,10 +155,10 @@ ktls_begin(struct tls_session *session, int fd, char reason[KTLS_REASON_MAX])
 {
 	assert(tls_session_at_record(session) && !tls_session_has_data(session));
 	if (!is_tcp(fd))
-		return cannot(reason, "not a TCP socket");
+		return ktls_cannot(reason, "not a TCP socket");
 	/* Without keys, a socket with TLS goes on as before. */
 	if (setsockopt(fd, IPPROTO_TCP, TCP_ULP, ULP, sizeof(ULP)) < 0)
-		return cannot(reason, why_no_ulp(errno));
+		return ktls_cannot(reason, why_no_ulp(errno));
 	return set_keys(session, fd, reason);
 }
 
@@ -204,9 +204,9 @@ ktls_missing(char reason[KTLS_REASON_MAX])
 	int CLEANUP_CLOSE fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
-		return cannot(reason, "no TCP socket can be made");
+		return ktls_cannot(reason, "no TCP socket can be made");
 	/* A socket that is not connected is refused only after the module was found. */
 	if (setsockopt(fd, IPPROTO_TCP, TCP_ULP, ULP, sizeof(ULP)) == 0 || errno == ENOTCONN)
 		return 0;
-	return cannot(reason, why_no_ulp(errno));
+	return ktls_cannot(reason, why_no_ulp(errno));
 }

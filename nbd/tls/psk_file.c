@@ -15,7 +15,7 @@
 #define KEY_MIN 16
 
 static int
-digit(char c)
+psk_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -34,7 +34,7 @@ parse_key(struct psk_user *user, const char *hex, size_t length)
 	if (length / 2 > TLS_KEY_MAX)
 		return "the key is longer than 64 bytes (128 hexadecimal digits)";
 	for (size_t i = 0; i < length; i += 2) {
-		int high = digit(hex[i]), low = digit(hex[i + 1]);
+		int high = psk_digit(hex[i]), low = psk_digit(hex[i + 1]);
 
 		if (high < 0 || low < 0)
 			return "the key is not hexadecimal";
@@ -47,7 +47,7 @@ parse_key(struct psk_user *user, const char *hex, size_t length)
 /* 0, or what is wrong with the line.  The caller's message must not hold the line, which may be a
  * key. */
 static const char *
-parse_line(struct psk_user *user, const char *line, size_t length)
+psk_parse_line(struct psk_user *user, const char *line, size_t length)
 {
 	const char *colon = memchr(line, ':', length);
 	size_t name = colon ? (size_t)(colon - line) : 0;
@@ -84,7 +84,7 @@ is_blank(char c)
 
 /* Moves *line behind its first blanks.  Returns its length without those at its end. */
 static size_t
-trim(const char **line, const char *end)
+psk_trim(const char **line, const char *end)
 {
 	while (*line < end && is_blank(**line))
 		(*line)++;
@@ -99,7 +99,7 @@ count_digits(const char *text, size_t length)
 {
 	size_t count = 0;
 
-	while (count < length && digit(text[count]) >= 0)
+	while (count < length && psk_digit(text[count]) >= 0)
 		count++;
 	return count;
 }
@@ -117,7 +117,7 @@ is_hex_user(const char *line, size_t length)
 
 /* 0, or what is wrong with the line, which adds a user unless it is empty or a comment. */
 static const char *
-take_line(struct psk_file *file, const char *line, size_t length)
+psk_take_line(struct psk_file *file, const char *line, size_t length)
 {
 	const char *wrong;
 
@@ -128,12 +128,12 @@ take_line(struct psk_file *file, const char *line, size_t length)
 			       : NULL;
 	if (length == 0)
 		return NULL;
-	wrong = parse_line(&file->users[file->count++], line, length);
+	wrong = psk_parse_line(&file->users[file->count++], line, length);
 	return !wrong && is_twice(file) ? "a line before has this user, too" : wrong;
 }
 
 static int
-parse(struct psk_file *file, const struct secret_file *text, const char *path, char **error)
+psk_parse(struct psk_file *file, const struct secret_file *text, const char *path, char **error)
 {
 	const char *at = text->bytes, *end = at + text->length;
 
@@ -142,8 +142,8 @@ parse(struct psk_file *file, const struct secret_file *text, const char *path, c
 	for (unsigned int number = 1; at < end; number++) {
 		const char *newline = memchr(at, '\n', (size_t)(end - at));
 		const char *next = newline ? newline + 1 : end;
-		size_t length = trim(&at, newline ? newline : end);
-		const char *wrong = take_line(file, at, length);
+		size_t length = psk_trim(&at, newline ? newline : end);
+		const char *wrong = psk_take_line(file, at, length);
 
 		if (wrong)
 			return error_set(error, -EINVAL, "%s:%u: %s", path, number, wrong);
@@ -168,7 +168,7 @@ psk_file_read(struct psk_file *file, const char *path, char **error)
 	file->users = calloc(lines, sizeof(*file->users));
 	if (!file->users)
 		return -ENOMEM;
-	r = parse(file, &text, path, error);
+	r = psk_parse(file, &text, path, error);
 	if (r < 0)
 		psk_file_fini(file);
 	return r;
@@ -185,7 +185,7 @@ psk_file_fini(struct psk_file *file)
 
 /* 0xff if a and b are equal, else 0; without a branch. */
 static uint8_t
-mask_of(const uint8_t a[TLS_USER_MAX + 1], const char b[TLS_USER_MAX + 1])
+psk_equality_mask(const uint8_t a[TLS_USER_MAX + 1], const char b[TLS_USER_MAX + 1])
 {
 	unsigned int difference = 0;
 
@@ -209,7 +209,7 @@ psk_file_find(const struct psk_file *file, const uint8_t *name, size_t length,
 	memcpy(padded, name, length);
 	for (size_t i = 0; i < file->count; i++) {
 		const struct psk_user *user = &file->users[i];
-		uint8_t mask = mask_of(padded, user->name);
+		uint8_t mask = psk_equality_mask(padded, user->name);
 
 		for (size_t j = 0; j < TLS_KEY_MAX; j++)
 			key[j] |= user->key[j] & mask;

@@ -20,7 +20,7 @@
 /* Follows the records of the peer, so that tls_session_at_record() is known: GnuTLS keeps a part of
  * a record without telling. */
 static void
-follow(struct tls_session *session, const uint8_t *bytes, size_t length)
+session_follow_records(struct tls_session *session, const uint8_t *bytes, size_t length)
 {
 	while (length > 0) {
 		size_t n;
@@ -44,7 +44,7 @@ follow(struct tls_session *session, const uint8_t *bytes, size_t length)
 }
 
 static ssize_t
-pull(gnutls_transport_ptr_t data, void *to, size_t size)
+session_pull(gnutls_transport_ptr_t data, void *to, size_t size)
 {
 	struct tls_session *session = data;
 	struct tls_input *input = session->input;
@@ -55,7 +55,7 @@ pull(gnutls_transport_ptr_t data, void *to, size_t size)
 		return -1;
 	}
 	memcpy(to, input->bytes, n);
-	follow(session, input->bytes, n);
+	session_follow_records(session, input->bytes, n);
 	input->bytes += n;
 	input->length -= n;
 	return (ssize_t)n;
@@ -71,7 +71,7 @@ pull_timeout(gnutls_transport_ptr_t data, unsigned int ms)
 }
 
 static ssize_t
-push(gnutls_transport_ptr_t data, const void *bytes, size_t length)
+session_push(gnutls_transport_ptr_t data, const void *bytes, size_t length)
 {
 	struct tls_session *session = data;
 	struct nbd_output *output = session->output;
@@ -140,7 +140,7 @@ is_name(const char *name)
 }
 
 static int
-prepare(struct tls_session *session, const char *server_name)
+session_prepare(struct tls_session *session, const char *server_name)
 {
 	bool client = session->credentials->side == TLS_CLIENT;
 	int r = gnutls.init(&session->tls, (client ? GNUTLS_CLIENT : GNUTLS_SERVER) |
@@ -152,9 +152,9 @@ prepare(struct tls_session *session, const char *server_name)
 	session->lookup.users = &session->credentials->users;
 	gnutls.session_set_ptr(session->tls, &session->lookup);
 	gnutls.transport_set_ptr(session->tls, session);
-	gnutls.transport_set_pull_function(session->tls, pull);
+	gnutls.transport_set_pull_function(session->tls, session_pull);
 	gnutls.transport_set_pull_timeout_function(session->tls, pull_timeout);
-	gnutls.transport_set_push_function(session->tls, push);
+	gnutls.transport_set_push_function(session->tls, session_push);
 	/* The caller has the time limit. */
 	gnutls.handshake_set_timeout(session->tls, 0);
 	r = set_credentials(session);
@@ -173,7 +173,7 @@ tls_session_new(struct tls_session **made, struct tls_credentials *credentials,
 	if (!session)
 		return -ENOMEM;
 	session->credentials = tls_credentials_ref(credentials);
-	if (prepare(session, server_name) < 0) {
+	if (session_prepare(session, server_name) < 0) {
 		tls_session_free(session);
 		return -ENOMEM;
 	}
@@ -261,7 +261,7 @@ explain_alert(struct tls_session *session)
 }
 
 static enum tls_result
-fail(struct tls_session *session, int code)
+session_fail(struct tls_session *session, int code)
 {
 	/* Of a session that has failed before: the first reason is the right one. */
 	if (session->reason[0] && code == GNUTLS_E_INVALID_SESSION)
@@ -289,11 +289,11 @@ fail(struct tls_session *session, int code)
 
 /* The result of a call that returned an error. */
 static enum tls_result
-result_of(struct tls_session *session, int code)
+session_result(struct tls_session *session, int code)
 {
 	if (code == GNUTLS_E_AGAIN || code == GNUTLS_E_INTERRUPTED)
 		return session->full ? TLS_FULL : TLS_MORE;
-	return fail(session, code);
+	return session_fail(session, code);
 }
 
 static void
@@ -307,7 +307,7 @@ begin_call(struct tls_session *session, struct tls_input *input, struct nbd_outp
 /* Whether a call that returned this must be made again: after a record that holds only a part of a
  * message, GnuTLS stops though there is input. */
 static bool
-goes_on(const struct tls_session *session, int code, size_t input_before)
+session_goes_on(const struct tls_session *session, int code, size_t input_before)
 {
 	return code == GNUTLS_E_INTERRUPTED ||
 	       (code == GNUTLS_E_AGAIN && !session->full && session->input->length > 0 &&
@@ -324,7 +324,7 @@ end_call(struct tls_session *session)
 /* ---- handshake */
 
 static void
-describe(struct tls_session *session)
+session_describe(struct tls_session *session)
 {
 	const char *version = gnutls.protocol_get_name(gnutls.protocol_get_version(session->tls));
 	const char *cipher = gnutls.cipher_get_name(gnutls.cipher_get(session->tls));
@@ -348,13 +348,13 @@ tls_session_handshake(struct tls_session *session, struct tls_input *input,
 	do {
 		before = input->length;
 		r = gnutls.handshake(session->tls);
-	} while (r == GNUTLS_E_WARNING_ALERT_RECEIVED || goes_on(session, r, before));
+	} while (r == GNUTLS_E_WARNING_ALERT_RECEIVED || session_goes_on(session, r, before));
 	if (r < 0) {
-		result = result_of(session, r);
+		result = session_result(session, r);
 		if (result == TLS_FAILED && r != GNUTLS_E_FATAL_ALERT_RECEIVED)
 			gnutls.alert_send_appropriate(session->tls, r);
 	} else {
-		describe(session);
+		session_describe(session);
 	}
 	end_call(session);
 	return result;
@@ -375,10 +375,10 @@ tls_session_read(struct tls_session *session, struct tls_input *input, void *to,
 	do {
 		before = input->length;
 		n = gnutls.record_recv(session->tls, to, size);
-	} while (n < 0 && goes_on(session, (int)n, before));
+	} while (n < 0 && session_goes_on(session, (int)n, before));
 	end_call(session);
 	if (n < 0)
-		result = result_of(session, (int)n);
+		result = session_result(session, (int)n);
 	else if (n == 0)
 		result = TLS_CLOSED;
 	else
@@ -401,8 +401,8 @@ tls_session_write(struct tls_session *session, const void *data, size_t length, 
 
 		if (n < 0) {
 			end_call(session);
-			/* A record that has room is never refused by our own push(). */
-			return fail(session, (int)n);
+			/* A record that has room is never refused by our own session_push(). */
+			return session_fail(session, (int)n);
 		}
 		*taken += (size_t)n;
 	}

@@ -240,7 +240,7 @@ loop_dump_plugin(void)
 
 /* If it fails, nbdkit has logged the reason. */
 static int
-add_name(void *data, const char *name)
+loop_add_name(void *data, const char *name)
 {
 	return nbdkit_add_export(data, name, NULL) < 0;
 }
@@ -254,7 +254,7 @@ loop_list_exports(int readonly, int is_tls, struct nbdkit_exports *exports)
 	(void)is_tls;
 	if (!exports_are_files_of_directory())
 		return nbdkit_add_export(exports, "", NULL);
-	r = exports_visit_names(add_name, exports);
+	r = exports_visit_names(loop_add_name, exports);
 	if (r < 0)
 		nbdkit_error("dir=%s: %s", config.dir, strerror(-r));
 	return r ? -1 : 0;
@@ -402,7 +402,7 @@ loop_is_rotational(void *handle)
 }
 
 static int
-yes(void *handle)
+loop_says_yes(void *handle)
 {
 	(void)handle;
 	return 1;
@@ -430,13 +430,13 @@ static struct nbdkit_plugin plugin = {
 	.get_size = loop_get_size,
 	.block_size = loop_block_size,
 	.can_write = loop_can_write,
-	.can_flush = yes,
+	.can_flush = loop_says_yes,
 	.is_rotational = loop_is_rotational,
 	.can_trim = loop_can_trim,
 	.can_zero = loop_can_write,
 	.can_fast_zero = loop_can_write,
 	.can_fua = loop_can_fua,
-	.can_multi_conn = yes,
+	.can_multi_conn = loop_says_yes,
 	.can_extents = loop_can_extents,
 	.can_cache = loop_can_cache,
 	.pread = loop_pread,

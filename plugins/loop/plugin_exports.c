@@ -21,7 +21,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct export *images;
 
 static void
-report(const char *error)
+export_report(const char *error)
 {
 	log_error("%s", error ? error : "out of memory");
 }
@@ -36,7 +36,7 @@ free_export_image(struct export *e)
 
 /* Others have changed the size of the image. */
 static bool
-follow_size(void *data, bool shrunk)
+export_follow_size(void *data, bool shrunk)
 {
 	(void)shrunk;
 	image_adopt_size(data);
@@ -45,28 +45,28 @@ follow_size(void *data, bool shrunk)
 
 /* Opens an image. Returns NULL after an error, which is in the log. */
 static struct export *
-open_image(int dirfd, const char *path, unsigned int flags, const char *name)
+export_open(int dirfd, const char *path, unsigned int flags, const char *name)
 {
 	struct export *e = calloc(1, sizeof(*e));
 	char *CLEANUP_FREE error = NULL;
 
 	if (!e || (e->name = strdup(name)) == NULL) {
 		free(e);
-		report(NULL);
+		export_report(NULL);
 		return NULL;
 	}
 	if (image_open(dirfd, path, flags, &config->image, &e->image, &error) < 0) {
-		report(error);
+		export_report(error);
 		free(e->name);
 		free(e);
 		return NULL;
 	}
-	image_follow_size(e->image, follow_size, e->image);
+	image_follow_size(e->image, export_follow_size, e->image);
 	return e;
 }
 
 static void
-say_what_runs(const struct export *e)
+export_say_what_runs(const struct export *e)
 {
 	bool degraded;
 	char *CLEANUP_FREE summary = image_summary(e->image, &degraded);
@@ -83,7 +83,7 @@ say_what_runs(const struct export *e)
  * reads only if our clients may write.
  */
 static int
-check_lock(const struct export *e)
+export_check_lock(const struct export *e)
 {
 	char *CLEANUP_FREE error = NULL;
 
@@ -94,7 +94,7 @@ check_lock(const struct export *e)
 	/* With lock=shared, writers exclude readers but not other writers. */
 	if (image_writable(e->image) && image_lock_check(e->image, true, &ignored) == 0)
 		return 0;
-	report(error);
+	export_report(error);
 	return -1;
 }
 
@@ -102,11 +102,11 @@ check_lock(const struct export *e)
 static int
 start_file(void)
 {
-	struct export *e = open_image(AT_FDCWD, config->file, 0, "");
+	struct export *e = export_open(AT_FDCWD, config->file, 0, "");
 
 	if (!e)
 		return -1;
-	if (check_lock(e) < 0) {
+	if (export_check_lock(e) < 0) {
 		free_export_image(e);
 		return -1;
 	}
@@ -122,7 +122,7 @@ try_file(void)
 {
 	if (start_file() < 0)
 		return -1;
-	say_what_runs(images);
+	export_say_what_runs(images);
 	if (image_survives_fork(images->image))
 		return 0;
 	exports_stop();
@@ -209,7 +209,7 @@ join_file_of_directory(const char *name)
 		log_error("an export name is needed: there is not just one file in %s",
 			  config->dir);
 	else
-		opened = open_image(directory, name, BACKING_BENEATH, name);
+		opened = export_open(directory, name, BACKING_BENEATH, name);
 	if (!opened)
 		return NULL;
 	pthread_mutex_lock(&mutex);
@@ -224,7 +224,7 @@ join_file_of_directory(const char *name)
 	if (opened)
 		free_export_image(opened);
 	else
-		say_what_runs(e);
+		export_say_what_runs(e);
 	return e;
 }
 
@@ -266,7 +266,7 @@ exports_join(const char *name, bool writable)
 	if (!e)
 		return NULL;
 	if (image_lock(e->image, writable && image_writable(e->image), &error) < 0) {
-		report(error);
+		export_report(error);
 		exports_put(e);
 		return NULL;
 	}

@@ -15,7 +15,7 @@ NBDKIT_DLL_PUBLIC int loop_debug_requests;
 
 /* Runs on the thread of nbdkit that has the request. The thread gets the same context each time. */
 static int
-execute(void *handle, struct io *io)
+request_execute(void *handle, struct io *io)
 {
 	struct connection *connection = handle;
 	struct image *image = connection->export->image;
@@ -54,7 +54,7 @@ loop_pread(void *handle, void *buffer, uint32_t count, uint64_t offset, uint32_t
 	struct io io = {.op = IO_READ, .offset = offset, .length = count, .buffer = buffer};
 
 	(void)flags;
-	return execute(handle, &io);
+	return request_execute(handle, &io);
 }
 
 int
@@ -68,7 +68,7 @@ loop_pwrite(void *handle, const void *buffer, uint32_t count, uint64_t offset, u
 		.buffer = (void *)(uintptr_t)buffer, /* the engine only reads it */
 	};
 
-	return execute(handle, &io);
+	return request_execute(handle, &io);
 }
 
 int
@@ -77,7 +77,7 @@ loop_flush(void *handle, uint32_t flags)
 	struct io io = {.op = IO_FLUSH};
 
 	(void)flags;
-	return execute(handle, &io);
+	return request_execute(handle, &io);
 }
 
 int
@@ -86,7 +86,7 @@ loop_trim(void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 	struct io io = {
 		.op = IO_DISCARD, .flags = engine_flags(flags), .offset = offset, .length = count};
 
-	return execute(handle, &io);
+	return request_execute(handle, &io);
 }
 
 /* Fails with EOPNOTSUPP only for FAST_ZERO, because nbdkit before 1.44.1 writes too few zeroes when
@@ -97,7 +97,7 @@ loop_zero(void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 	struct io io = {
 		.op = IO_ZERO, .flags = engine_flags(flags), .offset = offset, .length = count};
 
-	return execute(handle, &io);
+	return request_execute(handle, &io);
 }
 
 int
@@ -116,7 +116,7 @@ loop_cache(void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 }
 
 static int
-add_extent(void *data, uint64_t offset, uint64_t length, bool hole)
+request_add_extent(void *data, uint64_t offset, uint64_t length, bool hole)
 {
 	uint32_t type = hole ? NBDKIT_EXTENT_HOLE | NBDKIT_EXTENT_ZERO : 0;
 
@@ -130,7 +130,7 @@ loop_extents(void *handle, uint32_t count, uint64_t offset, uint32_t flags,
 {
 	struct connection *connection = handle;
 	int r = extents_visit(connection->export->image, offset, count, flags & NBDKIT_FLAG_REQ_ONE,
-			      add_extent, extents);
+			      request_add_extent, extents);
 
 	if (r == 0)
 		return 0;

@@ -30,7 +30,7 @@ write_export_in_list(void *data, struct export *e)
 }
 
 static void
-write_status(struct json *json, const struct loop_config *config)
+plugin_status_write(struct json *json, const struct loop_config *config)
 {
 	json_object_begin(json, NULL);
 	json_put_string(json, "program", "nbdkit-loop-plugin");
@@ -44,7 +44,7 @@ write_status(struct json *json, const struct loop_config *config)
 }
 
 static void
-change(const struct control_request *request, struct json *json)
+plugin_change(const struct control_request *request, struct json *json)
 {
 	struct export *e = exports_get(request->export_name);
 	char *CLEANUP_FREE error = NULL;
@@ -70,9 +70,9 @@ status_handle(const struct control_request *request, FILE *out, void *data)
 
 	json_init(&json, out);
 	if (request->verb == CONTROL_STATUS)
-		write_status(&json, data);
+		plugin_status_write(&json, data);
 	else if (request->verb == CONTROL_SET || request->verb == CONTROL_RESIZE)
-		change(request, &json);
+		plugin_change(request, &json);
 	else if (request->verb == CONTROL_SET_RULES || request->verb == CONTROL_DISCONNECT)
 		answer_error(&json,
 			     "the plugin knows nothing of its clients: see nbdkit-ip-filter(1)");

@@ -10,8 +10,8 @@
 #include <string.h>
 
 static int
-read_rules(struct rules *rules, char **kept, const char *option, const char *text,
-	   unsigned int proofs, char **error)
+access_read_rules(struct rules *rules, char **kept, const char *option, const char *text,
+		  unsigned int proofs, char **error)
 {
 	const char *problem;
 	int r;
@@ -41,10 +41,10 @@ access_new(const char *allow, const char *allow_write, unsigned int proofs, stru
 	if (!access)
 		return -ENOMEM;
 	access->holders = 1;
-	r = read_rules(&access->readers, &access->allow, "allow", allow, proofs, error);
+	r = access_read_rules(&access->readers, &access->allow, "allow", allow, proofs, error);
 	if (r == 0)
-		r = read_rules(&access->writers, &access->allow_write, "allow-write", allow_write,
-			       proofs, error);
+		r = access_read_rules(&access->writers, &access->allow_write, "allow-write",
+				      allow_write, proofs, error);
 	if (r < 0)
 		access_release(access);
 	else

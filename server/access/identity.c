@@ -167,7 +167,7 @@ is_only_common_name(const struct identity *identity)
 }
 
 static void
-visit_tls(struct visitor *visitor, const struct identity *identity)
+identity_visit_tls(struct visitor *visitor, const struct identity *identity)
 {
 	visit_name(visitor, "psk", identity->psk);
 	visit_name(visitor, "cn", identity->common_name);
@@ -193,7 +193,7 @@ identity_visit(const struct identity *identity, void (*visit)(void *data, const 
 {
 	struct visitor visitor = {.visit = visit, .data = data};
 
-	visit_tls(&visitor, identity);
+	identity_visit_tls(&visitor, identity);
 	if (identity->kind == IDENTITY_INET)
 		visit_address(&visitor, &identity->address);
 	if (identity->kind == IDENTITY_VSOCK)
@@ -264,7 +264,7 @@ extend_text(struct identity *identity)
 	char tls[TEXT_MAX] = "", *text;
 	struct visitor visitor = {.visit = append_text, .data = tls};
 
-	visit_tls(&visitor, identity);
+	identity_visit_tls(&visitor, identity);
 	if (!tls[0])
 		return visitor.result; /* a certificate without names */
 	if (visitor.result < 0 || asprintf(&text, "%s (%s)", identity->text, tls) < 0)

@@ -38,7 +38,7 @@ newcomer_join(struct newcomers *newcomers, struct newcomer *newcomer, int fd, ui
 
 /* mutex held. */
 static void
-take_out(struct newcomers *newcomers, struct newcomer *newcomer)
+newcomers_remove(struct newcomers *newcomers, struct newcomer *newcomer)
 {
 	*newcomer->link = newcomer->next;
 	if (newcomer->next)
@@ -60,7 +60,7 @@ newcomer_leave(struct newcomer *newcomer)
 	newcomer->all = NULL;
 	pthread_mutex_lock(&newcomers->mutex);
 	if (newcomer->link)
-		take_out(newcomers, newcomer);
+		newcomers_remove(newcomers, newcomer);
 	awaited = newcomers->awaited;
 	newcomers->awaited = false;
 	pthread_mutex_unlock(&newcomers->mutex);
@@ -114,7 +114,7 @@ newcomers_make_room(struct newcomers *newcomers, unsigned int places)
 		if (ended) {
 			/* Its worker finds it closed. */
 			shutdown(newcomer->fd, SHUT_RDWR);
-			take_out(newcomers, newcomer);
+			newcomers_remove(newcomers, newcomer);
 		}
 	}
 	pthread_mutex_unlock(&newcomers->mutex);

@@ -54,7 +54,7 @@ parse_typed_name(struct rule *rule, char *text, char **error)
 /* Only digits, and without the highest number, which means "none" for users, groups and machines.
  */
 static bool
-read_number(const char *text, uint32_t *number)
+rule_read_number(const char *text, uint32_t *number)
 {
 	uint64_t value = 0;
 
@@ -72,9 +72,9 @@ read_number(const char *text, uint32_t *number)
 }
 
 static int
-parse_number(struct rule *rule, char *text, char **error)
+rule_parse_number(struct rule *rule, char *text, char **error)
 {
-	if (read_number(text, &rule->number))
+	if (rule_read_number(text, &rule->number))
 		return 0;
 	return error_set(error, -EINVAL, "must be a whole number from 0 to %u%s", UINT32_MAX - 1,
 			 rule->fact == RULE_UID   ? "; write a name as user:NAME"
@@ -93,7 +93,7 @@ find_number(struct rule *rule, char *text, char **error)
 		r = -ENOENT;
 	else
 		r = user ? user_number(text, &rule->number) : group_number(text, &rule->number);
-	if (r == -ENOENT && read_number(text, &number))
+	if (r == -ENOENT && rule_read_number(text, &number))
 		return error_set(error, -EINVAL,
 				 "there is no %s of this name; write a number as %s:%s",
 				 user ? "user" : "group", user ? "uid" : "gid", text);
@@ -144,7 +144,7 @@ parse_net(struct rule *rule, char *text, char **error)
 	if (slash)
 		*slash++ = '\0';
 	if (inet_pton(six ? AF_INET6 : AF_INET, text, bytes) != 1 ||
-	    (slash && (!read_number(slash, &rule->net.bits) || rule->net.bits > bits)))
+	    (slash && (!rule_read_number(slash, &rule->net.bits) || rule->net.bits > bits)))
 		return error_set(
 			error, -EINVAL,
 			"must be an address, or a network with the number of its bits, such as "
@@ -171,12 +171,18 @@ static const struct rule_kind {
 	enum rule_fact fact;
 	int (*parse)(struct rule *rule, char *text, char **error); /* NULL: no colon follows */
 } kinds[] = {
-	{"any", RULE_ANY, NULL},         {"none", RULE_NONE, NULL},
-	{"psk", RULE_PSK, parse_name},   {"cn", RULE_CN, parse_name},
-	{"dn", RULE_DN, parse_name},     {"san", RULE_SAN, parse_typed_name},
-	{"uid", RULE_UID, parse_number}, {"user", RULE_UID, find_number},
-	{"gid", RULE_GID, parse_number}, {"group", RULE_GID, find_number},
-	{"net", RULE_NET, parse_net},    {"cid", RULE_CID, parse_number},
+	{"any", RULE_ANY, NULL},
+	{"none", RULE_NONE, NULL},
+	{"psk", RULE_PSK, parse_name},
+	{"cn", RULE_CN, parse_name},
+	{"dn", RULE_DN, parse_name},
+	{"san", RULE_SAN, parse_typed_name},
+	{"uid", RULE_UID, rule_parse_number},
+	{"user", RULE_UID, find_number},
+	{"gid", RULE_GID, rule_parse_number},
+	{"group", RULE_GID, find_number},
+	{"net", RULE_NET, parse_net},
+	{"cid", RULE_CID, rule_parse_number},
 };
 
 static const struct rule_kind *

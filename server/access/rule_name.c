@@ -9,7 +9,7 @@
 
 /* Bytes of characters outside of ASCII are kept: names may be in any language. */
 static bool
-is_plain(unsigned char byte)
+name_byte_is_plain(unsigned char byte)
 {
 	return byte > ' ' && byte != 0x7f && byte != ',' && byte != '%';
 }
@@ -24,7 +24,7 @@ rule_name_encode(const char *kind, const char *name)
 		return NULL;
 	to = text + sprintf(text, "%s:", kind);
 	for (; *name; name++) {
-		if (is_plain((unsigned char)*name))
+		if (name_byte_is_plain((unsigned char)*name))
 			*to++ = *name;
 		else
 			to += sprintf(to, "%%%02X", (unsigned char)*name);
@@ -35,7 +35,7 @@ rule_name_encode(const char *kind, const char *name)
 
 /* -1: not a hexadecimal digit. */
 static int
-digit_value(char digit)
+hex_digit_value(char digit)
 {
 	static const char digits[] = "0123456789abcdef0123456789ABCDEF";
 	const char *found = digit ? strchr(digits, digit) : NULL;
@@ -55,8 +55,8 @@ rule_name_decode(char *name)
 			*to++ = *from;
 			continue;
 		}
-		high = digit_value(from[1]);
-		low = high < 0 ? -1 : digit_value(from[2]);
+		high = hex_digit_value(from[1]);
+		low = high < 0 ? -1 : hex_digit_value(from[2]);
 		if (low < 0 || high + low == 0)
 			return -EINVAL;
 		*to++ = (char)(high * 16 + low);

@@ -51,8 +51,8 @@ add_prefix(char **error, const char *before, int r)
 
 /* Sets the options of the command itself in `own`, or those of the configuration in `config`. */
 static int
-take_options(const struct command_line *line, struct command_line *own,
-	     struct server_config *config, char **error)
+command_line_take(const struct command_line *line, struct command_line *own,
+		  struct server_config *config, char **error)
 {
 	const struct option_row *row;
 	struct option_getopt getopt;
@@ -78,9 +78,9 @@ take_options(const struct command_line *line, struct command_line *own,
 }
 
 static int
-parse(struct command_line *line, char **error)
+command_line_check(struct command_line *line, char **error)
 {
-	int r = take_options(line, line, NULL, error);
+	int r = command_line_take(line, line, NULL, error);
 
 	if (r < 0 || optind == line->argc)
 		return r;
@@ -102,7 +102,7 @@ command_line_parse(struct command_line *line, int argc, char **argv, char **erro
 	*error = NULL;
 	r = options_init(command_option_rows, line);
 	if (r == 0)
-		r = parse(line, error);
+		r = command_line_check(line, error);
 	if (r < 0)
 		command_line_fini(line);
 	return r;
@@ -227,7 +227,7 @@ command_line_configure(const struct command_line *line, struct server_config *co
 	if (r == 0)
 		r = config_file_apply_server(&file, config, error);
 	if (r == 0)
-		r = take_options(line, NULL, config, error);
+		r = command_line_take(line, NULL, config, error);
 	if (r == 0)
 		r = config_file_apply_exports(&file, config, error);
 	if (r == 0)

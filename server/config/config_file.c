@@ -15,7 +15,7 @@
 
 /* Removes blanks from both ends. */
 static char *
-trim(char *text)
+config_trim(char *text)
 {
 	size_t length;
 
@@ -36,16 +36,16 @@ section_name(char *text)
 	if (length < 2 || text[length - 1] != ']')
 		return NULL;
 	text[length - 1] = '\0';
-	return trim(text + 1);
+	return config_trim(text + 1);
 }
 
 static int
-take_line(struct config_file *file, char *text, unsigned int number, char **error)
+config_take_line(struct config_file *file, char *text, unsigned int number, char **error)
 {
 	struct config_line *line = &file->lines[file->count];
 	char *equals;
 
-	text = trim(text);
+	text = config_trim(text);
 	if (text[0] == '\0' || text[0] == '#' || text[0] == ';')
 		return 0;
 	*line = (struct config_line){.number = number};
@@ -65,14 +65,14 @@ take_line(struct config_file *file, char *text, unsigned int number, char **erro
 			"%s:%u: \"%s\" is neither a section, nor OPTION = VALUE, nor a comment (#)",
 			file->path, line->number, text);
 	*equals = '\0';
-	line->name = trim(text);
-	line->value = trim(equals + 1);
+	line->name = config_trim(text);
+	line->value = config_trim(equals + 1);
 	file->count++;
 	return 0;
 }
 
 static int
-read_text(const char *path, char **text, size_t *length)
+config_read_text(const char *path, char **text, size_t *length)
 {
 	int CLEANUP_CLOSE fd = open(path, O_RDONLY | O_CLOEXEC);
 	char *CLEANUP_FREE buffer = NULL;
@@ -107,7 +107,7 @@ config_file_read(struct config_file *file, const char *path, char **error)
 	int r;
 
 	*file = (struct config_file){.path = path};
-	r = read_text(path, &file->text, &file->size);
+	r = config_read_text(path, &file->text, &file->size);
 	if (r < 0) {
 		return error_set(error, r, "configuration file %s: %s", path, strerror(-r));
 	}
@@ -124,7 +124,7 @@ config_file_read(struct config_file *file, const char *path, char **error)
 	while (r == 0 && rest) {
 		char *text = strsep(&rest, "\n");
 
-		r = take_line(file, text, ++number, error);
+		r = config_take_line(file, text, ++number, error);
 	}
 	if (r == 0 && file->count > 0 && file->lines[0].value)
 		r = error_set(error, -EINVAL,
@@ -177,7 +177,8 @@ check_repeated(const struct config_file *file, const struct config_line *line,
 }
 
 static int
-explain_failure(const struct config_file *file, const struct config_line *line, int r, char **error)
+config_explain_failure(const struct config_file *file, const struct config_line *line, int r,
+		       char **error)
 {
 	char *CLEANUP_FREE sentence = steal_pointer(error);
 
@@ -209,7 +210,7 @@ apply_line(const struct config_file *file, const struct config_line *line,
 		return r;
 	r = export ? option_set(export_option_rows(), export, line->name, line->value, error)
 		   : config_set(config, line->name, line->value, error);
-	return r < 0 ? explain_failure(file, line, r, error) : 0;
+	return r < 0 ? config_explain_failure(file, line, r, error) : 0;
 }
 
 int
@@ -236,8 +237,8 @@ config_file_apply_server(const struct config_file *file, struct server_config *c
 }
 
 static int
-add_export(const struct config_file *file, const struct config_line *line,
-	   struct server_config *config, struct export_config **export, char **error)
+config_begin_export(const struct config_file *file, const struct config_line *line,
+		    struct server_config *config, struct export_config **export, char **error)
 {
 	char *CLEANUP_FREE sentence = NULL;
 	int r = config_add_export(config, export_of_section(line), export, &sentence);
@@ -261,7 +262,7 @@ config_file_apply_exports(const struct config_file *file, struct server_config *
 		if (is_section(line)) {
 			export = NULL;
 			if (export_of_section(line))
-				r = add_export(file, line, config, &export, error);
+				r = config_begin_export(file, line, config, &export, error);
 		} else if (export) {
 			r = apply_line(file, line, config, export, error);
 		}

@@ -70,7 +70,7 @@ config_find(const char *name)
 }
 
 static int
-copy_text(char **to, const char *from)
+config_copy_text(char **to, const char *from)
 {
 	*to = from ? strdup(from) : NULL;
 	return from && !*to ? -ENOMEM : 0;
@@ -98,7 +98,7 @@ config_copy_followed(struct export_config *to, const struct export_config *from)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < count; i++)
-		r = copy_text(&texts[i].copy, texts[i].from);
+		r = config_copy_text(&texts[i].copy, texts[i].from);
 	for (size_t i = 0; i < count; i++) {
 		char *unused = r == 0 ? *texts[i].to : texts[i].copy;
 
@@ -118,9 +118,9 @@ config_copy_defaults(struct export_config *to, const struct export_config *from)
 
 	to->read_only = from->read_only;
 	if (r == 0)
-		r = copy_text(&to->description, from->description);
+		r = config_copy_text(&to->description, from->description);
 	if (r == 0)
-		r = copy_text(&to->changes, from->changes);
+		r = config_copy_text(&to->changes, from->changes);
 	return r < 0 ? r : config_copy_followed(to, from);
 }
 
@@ -168,7 +168,7 @@ tls_choice_name(enum tls_choice choice)
 }
 
 static int
-check_tls(const struct server_config *config, char **error)
+config_check_tls(const struct server_config *config, char **error)
 {
 	enum tls_choice tls = config_tls(config);
 
@@ -207,7 +207,7 @@ config_proofs(const struct server_config *config)
 }
 
 static int
-read_rules(struct export_config *export, unsigned int proofs, char **error)
+export_read_rules(struct export_config *export, unsigned int proofs, char **error)
 {
 	char *CLEANUP_FREE reason = NULL;
 	int r = access_new(export->allow, export->allow_write, proofs, &export->access, &reason);
@@ -291,7 +291,7 @@ config_check(struct server_config *config, unsigned int proofs, char **error)
 	for (struct export_config *export = config->exports; r == 0 && export;
 	     export = export->next) {
 		if (export->file && export->file[0])
-			r = read_rules(export, proofs, error);
+			r = export_read_rules(export, proofs, error);
 		else
 			r = error_set(error, -EINVAL,
 				      "the export \"%s\" has no image: file=PATH is missing",
@@ -303,7 +303,7 @@ config_check(struct server_config *config, unsigned int proofs, char **error)
 		r = check_images(config, error);
 	if (r == 0)
 		r = check_http(config, error);
-	return r < 0 ? r : check_tls(config, error);
+	return r < 0 ? r : config_check_tls(config, error);
 }
 
 /* Rules and limits are changed while the server runs. */

@@ -51,7 +51,7 @@ budget_init(struct budget *budget, uint64_t rate, uint64_t burst, uint64_t least
 
 /* Reserves the time for up to `portions` portions: one, or as many as are there now. */
 static void
-reserve(struct budget *budget, struct share *share, uint64_t portions, uint64_t now)
+budget_reserve(struct budget *budget, struct share *share, uint64_t portions, uint64_t now)
 {
 	const uint64_t first = now ? now : 1, last = own_time(budget, now);
 	uint64_t before = atomic_load_explicit(&budget->handed_out, memory_order_relaxed);
@@ -77,7 +77,7 @@ budget_fill(struct budget *budget, struct share *share, uint64_t units, uint64_t
 		uint64_t missing = units - share->units;
 
 		if (!share->ticket)
-			reserve(budget, share, (missing - 1) / budget->portion + 1, now);
+			budget_reserve(budget, share, (missing - 1) / budget->portion + 1, now);
 		if (share->ticket > own_time(budget, until))
 			return share->ticket - budget->slack;
 		share->units += share->coming;

@@ -66,7 +66,7 @@ epoll_fini(struct loop *loop)
 }
 
 static void
-finish(struct epoll_state *state, struct loop_op *op, ssize_t result)
+epoll_finish(struct epoll_state *state, struct loop_op *op, ssize_t result)
 {
 	op->length = (size_t)result;
 	op->next = NULL;
@@ -75,7 +75,7 @@ finish(struct epoll_state *state, struct loop_op *op, ssize_t result)
 }
 
 static void
-complain(const char *what, int err)
+epoll_complain(const char *what, int err)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
 
@@ -117,7 +117,7 @@ tell_epoll(const struct epoll_state *state, const struct watch *watch, int fd,
 }
 
 static void
-arm(struct epoll_state *state, struct watch *watch, int fd)
+epoll_arm(struct epoll_state *state, struct watch *watch, int fd)
 {
 	uint32_t wanted = (watch->in ? EPOLLIN | EPOLLRDHUP : 0) | (watch->out ? EPOLLOUT : 0);
 	struct epoll_event event = {.events = wanted | EPOLLONESHOT, .data.fd = fd};
@@ -134,11 +134,11 @@ arm(struct epoll_state *state, struct watch *watch, int fd)
 	watch->armed = 0;
 	if (wanted)
 		state->unarmed = true;
-	complain("epoll_ctl", errno);
+	epoll_complain("epoll_ctl", errno);
 }
 
 static ssize_t
-attempt(struct loop_op *op)
+epoll_attempt(struct loop_op *op)
 {
 	ssize_t n;
 
@@ -152,20 +152,20 @@ attempt(struct loop_op *op)
 }
 
 static void
-wait_for(struct epoll_state *state, struct loop_op *op)
+epoll_wait_for(struct epoll_state *state, struct loop_op *op)
 {
 	struct watch *watch = watch_of(state, op->fd);
 
 	if (!watch) {
-		complain("no memory for a descriptor", ENOMEM);
-		finish(state, op, -ENOMEM);
+		epoll_complain("no memory for a descriptor", ENOMEM);
+		epoll_finish(state, op, -ENOMEM);
 		return;
 	}
 	if (op->kind == LOOP_SEND)
 		watch->out = op;
 	else
 		watch->in = op;
-	arm(state, watch, op->fd);
+	epoll_arm(state, watch, op->fd);
 }
 
 /* `all` only makes completions fewer: their meaning does not need it. */
@@ -173,13 +173,13 @@ static void
 epoll_start(struct loop *loop, struct loop_op *op, bool all)
 {
 	struct epoll_state *state = loop->state;
-	ssize_t n = op->kind == LOOP_POLL ? -EAGAIN : attempt(op);
+	ssize_t n = op->kind == LOOP_POLL ? -EAGAIN : epoll_attempt(op);
 
 	(void)all;
 	if (n == -EAGAIN)
-		wait_for(state, op);
+		epoll_wait_for(state, op);
 	else
-		finish(state, op, n);
+		epoll_finish(state, op, n);
 }
 
 static void
@@ -194,8 +194,8 @@ epoll_cancel(struct loop *loop, struct loop_op *op)
 		watch->in = NULL;
 	else
 		watch->out = NULL;
-	arm(state, watch, op->fd);
-	finish(state, op, -ECANCELED);
+	epoll_arm(state, watch, op->fd);
+	epoll_finish(state, op, -ECANCELED);
 }
 
 static bool
@@ -216,15 +216,15 @@ epoll_has_result(struct loop *loop, const struct loop_op *op, int *result)
 }
 
 static void
-ready(struct epoll_state *state, struct loop_op **place)
+epoll_ready(struct epoll_state *state, struct loop_op **place)
 {
 	struct loop_op *op = *place;
-	ssize_t n = op->kind == LOOP_POLL ? 0 : attempt(op);
+	ssize_t n = op->kind == LOOP_POLL ? 0 : epoll_attempt(op);
 
 	if (n == -EAGAIN)
 		return;
 	*place = NULL;
-	finish(state, op, n);
+	epoll_finish(state, op, n);
 }
 
 static void
@@ -234,11 +234,11 @@ event_came(struct epoll_state *state, const struct epoll_event *event)
 
 	watch->armed = 0;
 	if (watch->in && event->events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-		ready(state, &watch->in);
+		epoll_ready(state, &watch->in);
 	if (watch->out && event->events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
-		ready(state, &watch->out);
+		epoll_ready(state, &watch->out);
 	if (watch->in || watch->out)
-		arm(state, watch, event->data.fd);
+		epoll_arm(state, watch, event->data.fd);
 }
 
 /* A failure must not silence a descriptor for good: epoll_ctl() is tried again, and if that fails,
@@ -254,7 +254,7 @@ arm_again(struct epoll_state *state, struct epoll_event events[EVENTS], int coun
 							 (watch->out ? POLLOUT : 0))};
 
 		if (asked.events)
-			arm(state, watch, (int)fd);
+			epoll_arm(state, watch, (int)fd);
 		/* poll() has the bits of epoll. */
 		if (asked.events && !watch->armed && count < EVENTS && poll(&asked, 1, 0) > 0)
 			events[count++] = (struct epoll_event){

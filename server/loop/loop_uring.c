@@ -19,7 +19,7 @@
 /* Since Linux 6.1, the kernel's work for completions is done only when the thread waits for them,
  * and does not interrupt it; before, the ring has ring_init()'s flags alone. */
 static int
-make_ring(struct ring *ring, bool spins)
+uring_make(struct ring *ring, bool spins)
 {
 	unsigned int flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
 	int r = ring_init(ring, ENTRIES, IN_FLIGHT,
@@ -29,10 +29,10 @@ make_ring(struct ring *ring, bool spins)
 }
 
 static int
-uring_init(struct loop *loop, bool spins)
+uring_loop_init(struct loop *loop, bool spins)
 {
 	struct ring *ring = malloc(sizeof(*ring));
-	int r = ring ? make_ring(ring, spins) : -ENOMEM;
+	int r = ring ? uring_make(ring, spins) : -ENOMEM;
 
 	if (r < 0) {
 		free(ring);
@@ -44,7 +44,7 @@ uring_init(struct loop *loop, bool spins)
 }
 
 static void
-uring_fini(struct loop *loop)
+uring_loop_fini(struct loop *loop)
 {
 	/* The cancellations themselves may still be in flight. */
 	while (loop->ring->in_flight > 0 && ring_run(loop->ring, 1) == 0)
@@ -73,7 +73,7 @@ uring_start(struct loop *loop, struct loop_op *op, bool all)
 }
 
 static void
-cancelled(struct completion *completion, int result)
+uring_cancelled(struct completion *completion, int result)
 {
 	(void)completion;
 	(void)result;
@@ -82,7 +82,7 @@ cancelled(struct completion *completion, int result)
 static void
 uring_cancel(struct loop *loop, struct loop_op *op)
 {
-	static struct completion nobody = {.done = cancelled};
+	static struct completion nobody = {.done = uring_cancelled};
 	struct io_uring_sqe *sqe = ring_queue(loop->ring);
 
 	io_uring_prep_cancel(sqe, &op->completion, 0);
@@ -125,8 +125,8 @@ uring_is_ready(struct loop *loop)
 }
 
 const struct loop_backend loop_backend_uring = {
-	.init = uring_init,
-	.fini = uring_fini,
+	.init = uring_loop_init,
+	.fini = uring_loop_fini,
 	.start = uring_start,
 	.cancel = uring_cancel,
 	.waits = uring_waits,

@@ -9,7 +9,7 @@
 #define WINDOW_MIN 4000
 
 static bool
-look(struct loop *loop, uint64_t end)
+spin_look(struct loop *loop, uint64_t end)
 {
 	loop->backend->submit(loop);
 	do {
@@ -21,7 +21,7 @@ look(struct loop *loop, uint64_t end)
 
 /* It slept, and something came after this time altogether. */
 static void
-adapt(struct spin *spin, uint64_t waited)
+spin_adapt(struct spin *spin, uint64_t waited)
 {
 	if (waited > spin->max) {
 		spin->window = 0;
@@ -45,12 +45,12 @@ spin_turn(struct spin *spin, struct loop *loop, int timeout_ms)
 		return loop->backend->turn(loop, timeout_ms);
 	}
 	begin = clock_ns(CLOCK_MONOTONIC);
-	if (spin->window > 0 && look(loop, begin + spin->window)) {
+	if (spin->window > 0 && spin_look(loop, begin + spin->window)) {
 		spin->found++;
 		return loop->backend->turn(loop, 0);
 	}
 	spin->sleeps++;
 	r = loop->backend->turn(loop, timeout_ms);
-	adapt(spin, clock_ns(CLOCK_MONOTONIC) - begin);
+	spin_adapt(spin, clock_ns(CLOCK_MONOTONIC) - begin);
 	return r;
 }

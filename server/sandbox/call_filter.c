@@ -79,7 +79,7 @@ static const struct {
 };
 
 static int
-add_list(scmp_filter_ctx filter, uint32_t action, const char *const *names)
+filter_add_list(scmp_filter_ctx filter, uint32_t action, const char *const *names)
 {
 	int r = 0;
 
@@ -115,7 +115,7 @@ allow_memory(scmp_filter_ctx filter, bool code)
 	int r = 0;
 
 	if (code)
-		return add_list(filter, SCMP_ACT_ALLOW, all);
+		return filter_add_list(filter, SCMP_ACT_ALLOW, all);
 #if defined(__i386__) || defined(__s390__)
 	/* The old mmap() of these has its arguments in memory; their C library uses it (s390x), or
 	 * mmap2() (i386). */
@@ -169,7 +169,7 @@ allow_threads(scmp_filter_ctx filter)
 {
 	static const char *const own_filter[] = {"seccomp", NULL};
 	/* A thread may put itself under a filter. */
-	int r = add_list(filter, SCMP_ACT_ALLOW, own_filter);
+	int r = filter_add_list(filter, SCMP_ACT_ALLOW, own_filter);
 
 	return r < 0 ? r
 		     : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
@@ -185,7 +185,7 @@ allow_log(scmp_filter_ctx filter)
 	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
 				 SCMP_CMP(0, SCMP_CMP_EQ, AF_UNIX, 0));
 
-	return r < 0 ? r : add_list(filter, SCMP_ACT_ALLOW, names);
+	return r < 0 ? r : filter_add_list(filter, SCMP_ACT_ALLOW, names);
 }
 
 static bool
@@ -199,12 +199,12 @@ has_sockets(unsigned int kind)
 }
 
 static int
-fill(scmp_filter_ctx filter, unsigned int kind, bool log)
+filter_fill(scmp_filter_ctx filter, unsigned int kind, bool log)
 {
 	/* Of i386 and s390x: one call for all that is done with sockets, with its arguments in
 	 * memory, where no filter sees them. */
 	static const char *const socketcall[] = {"socketcall", NULL};
-	int r = add_list(filter, SCMP_ACT_ALLOW, basic_calls);
+	int r = filter_add_list(filter, SCMP_ACT_ALLOW, basic_calls);
 
 	if (r == 0)
 		r = allow_memory(filter, uses[kind].maps);
@@ -217,14 +217,14 @@ fill(scmp_filter_ctx filter, unsigned int kind, bool log)
 	if (r == 0 && kind == FILTER_PROCESS)
 		r = allow_unix_sockets(filter);
 	for (unsigned int i = 0; r == 0 && i < LISTS_MAX && uses[kind].lists[i]; i++)
-		r = add_list(filter, SCMP_ACT_ALLOW, uses[kind].lists[i]);
+		r = filter_add_list(filter, SCMP_ACT_ALLOW, uses[kind].lists[i]);
 	if (r == 0 && (log || has_sockets(kind)))
-		r = add_list(filter, SCMP_ACT_ALLOW, socketcall);
+		r = filter_add_list(filter, SCMP_ACT_ALLOW, socketcall);
 	if (r == 0 && (kind == FILTER_PROCESS || kind == THREAD_RINGS))
-		return add_list(filter, SCMP_ACT_KILL_PROCESS, deadly_calls);
+		return filter_add_list(filter, SCMP_ACT_KILL_PROCESS, deadly_calls);
 	/* A thread's own filter leaves those to that of the process. */
 	if (r == 0)
-		r = add_list(filter, SCMP_ACT_ALLOW, deadly_calls);
+		r = filter_add_list(filter, SCMP_ACT_ALLOW, deadly_calls);
 	return r == 0 && log ? allow_log(filter) : r;
 }
 
@@ -248,7 +248,7 @@ take_program(scmp_filter_ctx filter, struct sock_fprog *program)
 }
 
 static int
-make(unsigned int kind, bool log)
+filter_make(unsigned int kind, bool log)
 {
 	/* The C library then does without a newer call, as on an older kernel. */
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
@@ -258,7 +258,7 @@ make(unsigned int kind, bool log)
 		return -ENOMEM;
 	/* Of a program for another architecture: no such call is ours. */
 	seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-	r = fill(filter, kind, log);
+	r = filter_fill(filter, kind, log);
 	if (r == 0)
 		r = take_program(filter, &programs[kind]);
 	seccomp_release(filter);
@@ -267,7 +267,7 @@ make(unsigned int kind, bool log)
 
 /* Whether the kernel has seccomp, and this program may use it. */
 static bool
-is_there(void)
+seccomp_is_there(void)
 {
 	unsigned int action = SECCOMP_RET_KILL_PROCESS;
 
@@ -280,10 +280,10 @@ call_filters_make(bool log, const char **reason)
 	int r = 0;
 
 	*reason = "the kernel has none, or forbids it (CONFIG_SECCOMP_FILTER)";
-	if (!is_there())
+	if (!seccomp_is_there())
 		return -ENOSYS;
 	for (unsigned int kind = 0; r == 0 && kind < FILTERS; kind++)
-		r = make(kind, log);
+		r = filter_make(kind, log);
 	*reason = "libseccomp can't make the filters, or has no memory for them";
 	return r;
 }

@@ -16,7 +16,7 @@ static const unsigned int kept[] = {
 };
 
 static bool
-is_kept(unsigned int capability)
+capability_is_kept(unsigned int capability)
 {
 	for (unsigned int i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
 		if (kept[i] == capability)
@@ -31,7 +31,7 @@ static int
 drop_bounds(void)
 {
 	for (unsigned int i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++) {
-		if (!is_kept(i) && prctl(PR_CAPBSET_DROP, i, 0, 0, 0) < 0)
+		if (!capability_is_kept(i) && prctl(PR_CAPBSET_DROP, i, 0, 0, 0) < 0)
 			return errno == EPERM ? 0 : -errno;
 	}
 	return 0;

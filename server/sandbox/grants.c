@@ -43,7 +43,7 @@ static const struct {
 };
 
 static bool
-is_below(const char *path, const char *directory)
+grant_is_below(const char *path, const char *directory)
 {
 	size_t length = strlen(directory);
 
@@ -53,8 +53,8 @@ is_below(const char *path, const char *directory)
 static bool
 is_kernels(const char *directory)
 {
-	return strcmp(directory, "/proc") == 0 || is_below(directory, "/proc") ||
-	       strcmp(directory, "/sys") == 0 || is_below(directory, "/sys");
+	return strcmp(directory, "/proc") == 0 || grant_is_below(directory, "/proc") ||
+	       strcmp(directory, "/sys") == 0 || grant_is_below(directory, "/sys");
 }
 
 /* Directories in which there is too much else, such as programs, keys and what starts programs:
@@ -80,7 +80,7 @@ is_too_wide(const char *directory, enum grant_use use)
 	}
 	for (unsigned int i = 0; i < sizeof(system) / sizeof(system[0]); i++) {
 		if (strcmp(directory, system[i]) == 0 ||
-		    (use == GRANT_CHANGE && is_below(directory, system[i])))
+		    (use == GRANT_CHANGE && grant_is_below(directory, system[i])))
 			return true;
 	}
 	return is_kernels(directory);
@@ -202,7 +202,7 @@ visit_system(grant_visit *visit, void *data)
 }
 
 static int
-visit_tls(const struct server_config *config, grant_visit *visit, void *data)
+grants_visit_tls(const struct server_config *config, grant_visit *visit, void *data)
 {
 	static const char *const files[] = {TLS_CA_FILE, TLS_CRL_FILE, TLS_SERVER_CERT_FILE,
 					    TLS_SERVER_KEY_FILE};
@@ -248,7 +248,7 @@ grants_visit_server(const struct server_config *config, const char *config_file,
 	if (r == 0 && config_file)
 		r = visit_file(config_file, GRANT_READ, visit, data);
 	if (r == 0)
-		r = visit_tls(config, visit, data);
+		r = grants_visit_tls(config, visit, data);
 	if (r == 0)
 		r = visit_sockets(config, visit, data);
 	if (r == 0 && config->pid_file)

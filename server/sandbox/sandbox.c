@@ -343,7 +343,7 @@ note_older_threads(void)
 }
 
 static bool
-is_older(pid_t thread)
+thread_is_older(pid_t thread)
 {
 	for (size_t i = 0; i < OLDER_MAX && sandbox.older[i]; i++) {
 		if (sandbox.older[i] == thread)
@@ -366,7 +366,7 @@ confine_thread(enum thread_kind kind)
 {
 	int r = 0;
 
-	if (is_older(gettid()) && !has_filter()) {
+	if (thread_is_older(gettid()) && !has_filter()) {
 		r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : capabilities_drop();
 		if (r == 0 && sandbox.list >= 0)
 			r = landlock_enter(sandbox.list);
@@ -445,7 +445,7 @@ sandbox_fini(void)
 /* ---- what it forbids */
 
 static bool
-is_below(const char *path, const char *directory)
+sandbox_is_below(const char *path, const char *directory)
 {
 	size_t length = strlen(directory);
 
@@ -458,7 +458,8 @@ static bool
 is_outside(const char *path)
 {
 	for (size_t i = 0; i < sandbox.count; i++) {
-		if (sandbox.grants[i].use >= GRANT_WRITE && is_below(path, sandbox.grants[i].path))
+		if (sandbox.grants[i].use >= GRANT_WRITE &&
+		    sandbox_is_below(path, sandbox.grants[i].path))
 			return false;
 	}
 	return true;

@@ -19,7 +19,7 @@
 /* ---- the source */
 
 static bool
-make_plan(struct backup_source *source, const char *since, GError **error)
+backup_make_plan(struct backup_source *source, const char *since, GError **error)
 {
 	g_autoptr(GArray) wanted = plan_new();
 
@@ -64,7 +64,7 @@ backup_source_open(struct backup_source *source, const struct backup_job *job, c
 {
 	source->uri = uri_of(job, since, error);
 	source->end = source->uri ? open_end(job, source->uri, since, next, error) : NULL;
-	return source->end && make_plan(source, since, error);
+	return source->end && backup_make_plan(source, since, error);
 }
 
 void

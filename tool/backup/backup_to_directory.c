@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 static bool
-make_directory(const char *path, GError **error)
+chain_make_directory(const char *path, GError **error)
 {
 	struct stat st;
 
@@ -64,8 +64,8 @@ fill_header(struct delta_header *header, const struct backup_job *job,
 }
 
 static bool
-add(const struct backup_job *job, const struct backup_source *source, const char *path,
-    struct delta_header *header, GError **error)
+chain_add(const struct backup_job *job, const struct backup_source *source, const char *path,
+	  struct delta_header *header, GError **error)
 {
 	int fd = durable_begin(path, error);
 
@@ -81,8 +81,8 @@ add(const struct backup_job *job, const struct backup_source *source, const char
 }
 
 static bool
-run(const struct backup_job *job, const struct chain_link *last, struct backup_result *result,
-    GError **error)
+chain_backup(const struct backup_job *job, const struct chain_link *last,
+	     struct backup_result *result, GError **error)
 {
 	struct backup_source BACKUP_SOURCE_CLEANUP source = {.end = NULL};
 	g_autofree struct delta_header *header = g_new0(struct delta_header, 1);
@@ -98,7 +98,7 @@ run(const struct backup_job *job, const struct chain_link *last, struct backup_r
 	result->zeroes = plan_bytes(source.plan, true);
 	result->next = g_strdup(next);
 	result->file = chain_path(job->target, header->number);
-	return add(job, &source, result->file, header, error);
+	return chain_add(job, &source, result->file, header, error);
 }
 
 bool
@@ -109,13 +109,14 @@ backup_to_directory(const struct backup_job *job, struct backup_result *result, 
 	bool done;
 	int lock;
 
-	if (!make_directory(job->target, error))
+	if (!chain_make_directory(job->target, error))
 		return false;
 	lock = durable_lock(name, error);
 	if (lock < 0)
 		return false;
 	links = chain_read(job->target, error);
-	done = links && run(job, links->len ? links->pdata[links->len - 1] : NULL, result, error);
+	done = links &&
+	       chain_backup(job, links->len ? links->pdata[links->len - 1] : NULL, result, error);
 	backup_end_moment(job, done);
 	durable_unlock(name, lock);
 	return done;

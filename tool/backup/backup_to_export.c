@@ -38,7 +38,7 @@ is_other_export(const struct backup_job *job, GError **error)
 }
 
 static bool
-check_options(const struct backup_job *job, GError **error)
+export_backup_check(const struct backup_job *job, GError **error)
 {
 	if (!job->state && (job->incremental || job->bitmap))
 		return failure(error, EINVAL,
@@ -49,7 +49,8 @@ check_options(const struct backup_job *job, GError **error)
 
 /* Whether the state is that of this target, and of this source or --force is given. */
 static bool
-may_increment(const struct backup_state *state, const struct backup_job *job, GError **error)
+export_backup_may_increment(const struct backup_state *state, const struct backup_job *job,
+			    GError **error)
 {
 	if (g_strcmp0(state->target, job->target) != 0)
 		return failure(
@@ -98,8 +99,8 @@ open_target(const struct backup_job *job, const struct backup_source *source, GE
 /* The state tells of the unfinished backup before the first write.  An increment that was not ended
  * is taken again from the same checkpoint, which still has all its changes. */
 static bool
-copy(const struct backup_job *job, const struct backup_source *source, struct backup_state *state,
-     const char *next, GError **error)
+export_backup_copy(const struct backup_job *job, const struct backup_source *source,
+		   struct backup_state *state, const char *next, GError **error)
 {
 	struct end *END_CLEANUP target = open_target(job, source, error);
 
@@ -137,7 +138,7 @@ read_state(struct backup_state *state, const struct backup_job *job, GError **er
 	GError *why = NULL;
 
 	if (!job->state || backup_state_read(state, job->state, &why))
-		return !job->incremental || may_increment(state, job, error);
+		return !job->incremental || export_backup_may_increment(state, job, error);
 	if (job->incremental && failure_is(why, ENOENT)) {
 		g_clear_error(&why);
 		return failure(error, ENOENT, "there is no %s: take a full backup%s", job->state,
@@ -151,8 +152,8 @@ read_state(struct backup_state *state, const struct backup_job *job, GError **er
 }
 
 static bool
-run(const struct backup_job *job, struct backup_state *state, struct backup_result *result,
-    GError **error)
+export_backup_run(const struct backup_job *job, struct backup_state *state,
+		  struct backup_result *result, GError **error)
 {
 	struct backup_source BACKUP_SOURCE_CLEANUP source = {.end = NULL};
 	g_autofree char *has = NULL;
@@ -169,7 +170,7 @@ run(const struct backup_job *job, struct backup_state *state, struct backup_resu
 	begin_state(state, job, source.size);
 	result->zeroes = plan_bytes(source.plan, true);
 	result->next = g_strdup(next);
-	return copy(job, &source, state, next, error);
+	return export_backup_copy(job, &source, state, next, error);
 }
 
 bool
@@ -179,14 +180,14 @@ backup_to_export(const struct backup_job *job, struct backup_result *result, GEr
 	int lock = -1;
 	bool done;
 
-	if (!check_options(job, error))
+	if (!export_backup_check(job, error))
 		return false;
 	if (job->state) {
 		lock = durable_lock(job->state, error);
 		if (lock < 0)
 			return false;
 	}
-	done = run(job, &state, result, error);
+	done = export_backup_run(job, &state, result, error);
 	backup_end_moment(job, done);
 	if (lock >= 0)
 		durable_unlock(job->state, lock);

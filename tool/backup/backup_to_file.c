@@ -43,7 +43,7 @@ may_replace(const struct raw_backup *raw, const struct backup_job *job, GError *
 }
 
 static bool
-may_increment(const struct raw_backup *raw, const struct backup_job *job, GError **error)
+raw_may_increment(const struct raw_backup *raw, const struct backup_job *job, GError **error)
 {
 	if (!raw->exists || !raw->has_state)
 		return failure(error, ENOENT,
@@ -74,7 +74,7 @@ is_no_image_of_the_server(const struct raw_backup *raw, const struct backup_sour
 /* ---- the two kinds */
 
 static uint64_t
-now(void)
+seconds_now(void)
 {
 	return (uint64_t)(g_get_real_time() / G_USEC_PER_SEC);
 }
@@ -96,15 +96,15 @@ copy_all(struct raw_backup *raw, const struct backup_job *job, const struct back
 }
 
 static bool
-full(struct raw_backup *raw, const struct backup_job *job, const struct backup_source *source,
-     const char *next, GError **error)
+raw_backup_full(struct raw_backup *raw, const struct backup_job *job,
+		const struct backup_source *source, const char *next, GError **error)
 {
 	struct backup_state BACKUP_STATE_CLEANUP state = {
 		.source = g_strdup(job->source),
 		.bitmap = g_strdup(next),
 		.size = source->size,
 		.complete = true,
-		.seconds = now(),
+		.seconds = seconds_now(),
 	};
 
 	backup_state_new_id(state.id);
@@ -135,8 +135,8 @@ verify_increment(struct raw_backup *raw, const struct backup_job *job,
 }
 
 static bool
-increment(struct raw_backup *raw, const struct backup_job *job, const struct backup_source *source,
-	  const char *next, GError **error)
+raw_backup_increment(struct raw_backup *raw, const struct backup_job *job,
+		     const struct backup_source *source, const char *next, GError **error)
 {
 	g_autofree struct delta_header *header = g_new0(struct delta_header, 1);
 	int fd;
@@ -147,7 +147,7 @@ increment(struct raw_backup *raw, const struct backup_job *job, const struct bac
 	if (fd < 0)
 		return false;
 	header->number = 1;
-	header->seconds = now();
+	header->seconds = seconds_now();
 	backup_state_new_id(header->id);
 	memcpy(header->parent, raw->state.id, DELTA_ID_SIZE);
 	g_strlcpy(header->source, job->source, sizeof(header->source));
@@ -160,13 +160,14 @@ increment(struct raw_backup *raw, const struct backup_job *job, const struct bac
 }
 
 static bool
-run(struct raw_backup *raw, const struct backup_job *job, struct backup_result *result,
-    GError **error)
+raw_backup_run(struct raw_backup *raw, const struct backup_job *job, struct backup_result *result,
+	       GError **error)
 {
 	struct backup_source BACKUP_SOURCE_CLEANUP source = {.end = NULL};
 	const char *since, *next;
 
-	if (!(job->incremental ? may_increment(raw, job, error) : may_replace(raw, job, error)) ||
+	if (!(job->incremental ? raw_may_increment(raw, job, error)
+			       : may_replace(raw, job, error)) ||
 	    !backup_choose_bitmaps(job, raw->has_state ? raw->state.bitmap : NULL, &since, &next,
 				   error) ||
 	    !backup_source_open(&source, job, since, next, error) ||
@@ -175,8 +176,8 @@ run(struct raw_backup *raw, const struct backup_job *job, struct backup_result *
 		return false;
 	result->zeroes = plan_bytes(source.plan, true);
 	result->next = g_strdup(next);
-	return job->incremental ? increment(raw, job, &source, next, error)
-				: full(raw, job, &source, next, error);
+	return job->incremental ? raw_backup_increment(raw, job, &source, next, error)
+				: raw_backup_full(raw, job, &source, next, error);
 }
 
 bool
@@ -187,7 +188,7 @@ backup_to_file(const struct backup_job *job, struct backup_result *result, GErro
 
 	if (!raw_backup_open(&raw, job->target, job->progress, error))
 		return false;
-	done = run(&raw, job, result, error);
+	done = raw_backup_run(&raw, job, result, error);
 	backup_end_moment(job, done);
 	return done;
 }

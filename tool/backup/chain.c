@@ -40,7 +40,7 @@ read_link(struct chain_link *link, const struct chain_link *parent, GError **err
 }
 
 static int
-compare_names(const void *a, const void *b)
+chain_compare_names(const void *a, const void *b)
 {
 	return g_strcmp0(*(char *const *)a, *(char *const *)b);
 }
@@ -65,7 +65,7 @@ find_names(const char *directory, GError **error)
 			g_ptr_array_add(names, g_strdup(name));
 	}
 	g_dir_close(dir);
-	g_ptr_array_sort(names, compare_names);
+	g_ptr_array_sort(names, chain_compare_names);
 	return names;
 }
 

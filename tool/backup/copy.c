@@ -43,7 +43,7 @@ of_request(struct end_request *request)
 
 /* Ends the piece in a slot; takes over the error. */
 static void
-finish(struct slot *slot, GError *error)
+slot_finish(struct slot *slot, GError *error)
 {
 	struct copy *copy = slot->copy;
 
@@ -58,8 +58,8 @@ finish(struct slot *slot, GError *error)
 }
 
 static void
-ask(struct slot *slot, struct end *end, enum end_operation operation, unsigned char *data,
-    void (*done)(struct end_request *request, GError *error))
+slot_ask(struct slot *slot, struct end *end, enum end_operation operation, unsigned char *data,
+	 void (*done)(struct end_request *request, GError *error))
 {
 	slot->request.operation = operation;
 	slot->request.piece = slot->piece;
@@ -69,9 +69,9 @@ ask(struct slot *slot, struct end *end, enum end_operation operation, unsigned c
 }
 
 static void
-written(struct end_request *request, GError *error)
+slot_written(struct end_request *request, GError *error)
 {
-	finish(of_request(request), error);
+	slot_finish(of_request(request), error);
 }
 
 static void
@@ -80,9 +80,9 @@ have_data(struct end_request *request, GError *error)
 	struct slot *slot = of_request(request);
 
 	if (error)
-		finish(slot, error);
+		slot_finish(slot, error);
 	else
-		ask(slot, slot->copy->options->target, END_WRITE, slot->data, written);
+		slot_ask(slot, slot->copy->options->target, END_WRITE, slot->data, slot_written);
 }
 
 /* ---- to compare */
@@ -108,7 +108,7 @@ have_both(struct end_request *request, GError *error)
 			"%s differs from %s at byte %" G_GUINT64_FORMAT
 			": if the source is not written to, one of them has changed data",
 			options->target->name, options->source->name, first_difference(slot));
-	finish(slot, error);
+	slot_finish(slot, error);
 }
 
 static void
@@ -117,9 +117,9 @@ have_one(struct end_request *request, GError *error)
 	struct slot *slot = of_request(request);
 
 	if (error)
-		finish(slot, error);
+		slot_finish(slot, error);
 	else
-		ask(slot, slot->copy->options->target, END_READ, slot->other, have_both);
+		slot_ask(slot, slot->copy->options->target, END_READ, slot->other, have_both);
 }
 
 /* ---- pieces */
@@ -148,16 +148,16 @@ begin_piece(struct slot *slot)
 	slot->busy = true;
 	copy->busy++;
 	if (copy->compare)
-		ask(slot, options->source, END_READ, slot->data, have_one);
+		slot_ask(slot, options->source, END_READ, slot->data, have_one);
 	else if (slot->piece.zero)
-		ask(slot, options->target, END_ZERO, NULL, written);
+		slot_ask(slot, options->target, END_ZERO, NULL, slot_written);
 	else
-		ask(slot, options->source, END_READ, slot->data, have_data);
+		slot_ask(slot, options->source, END_READ, slot->data, have_data);
 }
 
 /* Begins pieces while there are slots for them. */
 static void
-fill(struct copy *copy)
+copy_fill(struct copy *copy)
 {
 	const uint64_t zero_max = copy->compare ? PLAN_DATA_MAX : copy->options->target->zero_max;
 
@@ -213,7 +213,7 @@ run_pieces(struct copy *copy, unsigned int most)
 {
 	copy->pieces_left = most;
 	do {
-		fill(copy);
+		copy_fill(copy);
 		if (!copy->error)
 			interruption_check(&copy->error);
 		if (copy->busy && !copy->error)
@@ -223,7 +223,7 @@ run_pieces(struct copy *copy, unsigned int most)
 }
 
 static unsigned int
-losses(const struct end *end)
+end_losses(const struct end *end)
 {
 	return end->kind->losses ? end->kind->losses(end) : 0;
 }
@@ -239,13 +239,13 @@ run_batch(struct copy *copy)
 	int repeats = 0;
 
 	do {
-		before = losses(target);
+		before = end_losses(target);
 		copy->cursor = begin;
 		if (!run_pieces(copy, target->kind->losses ? BATCH_PIECES : G_MAXUINT) ||
 		    !target->kind->sync(target, &copy->error))
 			return false;
-	} while (losses(target) != before && ++repeats < REPEATS_MAX);
-	return losses(target) == before ||
+	} while (end_losses(target) != before && ++repeats < REPEATS_MAX);
+	return end_losses(target) == before ||
 	       failure(&copy->error, EIO,
 		       "%s: the connection was lost %d times, each time before what was written "
 		       "had reached the disk",
@@ -263,14 +263,14 @@ run_all(struct copy *copy)
 }
 
 static void
-stop(struct end *end)
+end_stop(struct end *end)
 {
 	if (end->kind->stop)
 		end->kind->stop(end);
 }
 
 static bool
-run(const char *step, const struct copy_options *options, bool compare, GError **error)
+copy_run_step(const char *step, const struct copy_options *options, bool compare, GError **error)
 {
 	struct copy *copy = g_new0(struct copy, 1);
 	bool done;
@@ -286,8 +286,8 @@ run(const char *step, const struct copy_options *options, bool compare, GError *
 	if (done) {
 		progress_end(options->progress);
 	} else {
-		stop(options->source);
-		stop(options->target);
+		end_stop(options->source);
+		end_stop(options->target);
 		failure_pass(error, &copy->error);
 	}
 	for (int i = 0; i < SLOTS; i++) {
@@ -301,11 +301,11 @@ run(const char *step, const struct copy_options *options, bool compare, GError *
 bool
 copy_run(const char *step, const struct copy_options *options, GError **error)
 {
-	return run(step, options, false, error);
+	return copy_run_step(step, options, false, error);
 }
 
 bool
 copy_compare(const struct copy_options *options, GError **error)
 {
-	return run("verify", options, true, error);
+	return copy_run_step("verify", options, true, error);
 }

@@ -73,8 +73,8 @@ read_piece(const struct delta_end *delta, const struct part *piece, void *data)
 }
 
 static bool
-say_failure(const char *name, const struct part *piece, int failed, const char *doing,
-	    GError **error)
+delta_say_failure(const char *name, const struct part *piece, int failed, const char *doing,
+		  GError **error)
 {
 	if (failed == EBADMSG)
 		return failure(error, EBADMSG,
@@ -86,7 +86,7 @@ say_failure(const char *name, const struct part *piece, int failed, const char *
 }
 
 static void
-start(struct end *end, struct end_request *request)
+delta_start(struct end *end, struct end_request *request)
 {
 	struct delta_end *delta = (struct delta_end *)end;
 	const struct part *piece = &request->piece;
@@ -99,8 +99,8 @@ start(struct end *end, struct end_request *request)
 		failed = write_piece(delta, piece,
 				     request->operation == END_WRITE ? request->data : NULL);
 	if (failed)
-		say_failure(end->name, piece, failed,
-			    request->operation == END_READ ? "reading" : "writing", &error);
+		delta_say_failure(end->name, piece, failed,
+				  request->operation == END_READ ? "reading" : "writing", &error);
 	request->done(request, error);
 }
 
@@ -126,7 +126,7 @@ free_delta(struct end *end)
 }
 
 static const struct end_kind delta_end_kind = {
-	.start = start,
+	.start = delta_start,
 	.sync = end_file,
 	.free = free_delta,
 };
@@ -177,7 +177,7 @@ delta_read_header(int fd, const char *path, struct delta_header *header, GError 
 }
 
 static bool
-torn(const char *path, uint64_t position, const char *why, GError **error)
+delta_is_torn(const char *path, uint64_t position, const char *why, GError **error)
 {
 	return failure(error, EBADMSG,
 		       "%s is torn or damaged at its byte %" G_GUINT64_FORMAT ": %s", path,
@@ -193,7 +193,7 @@ struct scan {
 };
 
 static bool
-take_record(struct scan *scan, const struct delta_record *record, GArray *plan, GError **error)
+scan_take_record(struct scan *scan, const struct delta_record *record, GArray *plan, GError **error)
 {
 	struct part part = {
 		.offset = record->offset,
@@ -206,7 +206,8 @@ take_record(struct scan *scan, const struct delta_record *record, GArray *plan, 
 		scan->ended = true;
 		return (record->offset == scan->records && record->length == scan->bytes &&
 			scan->position + DELTA_RECORD_SIZE == scan->size) ||
-		       torn(scan->path, scan->position, "its end is that of another file", error);
+		       delta_is_torn(scan->path, scan->position, "its end is that of another file",
+				     error);
 	}
 	scan->records++;
 	scan->position += DELTA_RECORD_SIZE;
@@ -254,7 +255,7 @@ delta_check_data(int fd, const char *path, const struct delta_header *header, GA
 		int failed = part->position ? read_piece(&delta, part, data) : 0;
 
 		if (failed)
-			return say_failure(path, part, failed, "reading", error);
+			return delta_say_failure(path, part, failed, "reading", error);
 		if (!interruption_check(error))
 			return false;
 	}
@@ -277,12 +278,13 @@ delta_plan(int fd, const char *path, const struct delta_header *header, GArray *
 		struct delta_record record;
 
 		if (scan.position + DELTA_RECORD_SIZE > scan.size)
-			return torn(path, scan.position, "it ends there", error);
+			return delta_is_torn(path, scan.position, "it ends there", error);
 		if (file_read_all(fd, bytes, sizeof(bytes), scan.position) != 0)
-			return torn(path, scan.position, "it can't be read", error);
+			return delta_is_torn(path, scan.position, "it can't be read", error);
 		if (delta_record_decode(header, bytes, &record, &why) < 0)
-			return torn(path, scan.position, why ? why : g_strerror(ENOMEM), error);
-		if (!take_record(&scan, &record, plan, error))
+			return delta_is_torn(path, scan.position, why ? why : g_strerror(ENOMEM),
+					     error);
+		if (!scan_take_record(&scan, &record, plan, error))
 			return false;
 	}
 	return sort_parts(plan, path, error);

@@ -16,7 +16,7 @@
 /* ---- numbers */
 
 static uint8_t *
-put32(uint8_t *bytes, uint32_t value)
+delta_put32(uint8_t *bytes, uint32_t value)
 {
 	value = htobe32(value);
 	memcpy(bytes, &value, sizeof(value));
@@ -24,7 +24,7 @@ put32(uint8_t *bytes, uint32_t value)
 }
 
 static uint8_t *
-put64(uint8_t *bytes, uint64_t value)
+delta_put64(uint8_t *bytes, uint64_t value)
 {
 	value = htobe64(value);
 	memcpy(bytes, &value, sizeof(value));
@@ -39,7 +39,7 @@ put_bytes(uint8_t *bytes, const void *from, size_t size)
 }
 
 static uint32_t
-get32(const uint8_t *bytes)
+delta_get32(const uint8_t *bytes)
 {
 	uint32_t value;
 
@@ -48,7 +48,7 @@ get32(const uint8_t *bytes)
 }
 
 static uint64_t
-get64(const uint8_t *bytes)
+delta_get64(const uint8_t *bytes)
 {
 	uint64_t value;
 
@@ -79,25 +79,25 @@ delta_header_encode(struct delta_header *header, uint8_t bytes[DELTA_HEADER_MAX]
 
 	header->length = (uint32_t)(DELTA_FIXED_SIZE + source + bitmap + 4);
 	next = put_bytes(next, MAGIC, MAGIC_SIZE);
-	next = put32(next, DELTA_VERSION);
-	next = put32(next, header->length);
-	next = put64(next, header->size);
-	next = put64(next, header->number);
-	next = put64(next, header->seconds);
+	next = delta_put32(next, DELTA_VERSION);
+	next = delta_put32(next, header->length);
+	next = delta_put64(next, header->size);
+	next = delta_put64(next, header->number);
+	next = delta_put64(next, header->seconds);
 	next = put_bytes(next, header->id, DELTA_ID_SIZE);
 	next = put_bytes(next, header->parent, DELTA_ID_SIZE);
-	next = put32(next, (uint32_t)source);
-	next = put32(next, (uint32_t)bitmap);
+	next = delta_put32(next, (uint32_t)source);
+	next = delta_put32(next, (uint32_t)bitmap);
 	next = put_bytes(next, header->source, source);
 	next = put_bytes(next, header->bitmap, bitmap);
 	header->checksum = crc32c(0, bytes, (size_t)(next - bytes));
-	put32(next, header->checksum);
+	delta_put32(next, header->checksum);
 	return header->length;
 }
 
 /* False: the text has a byte of zero. */
 static bool
-get_text(char text[DELTA_TEXT_MAX + 1], const uint8_t *bytes, uint32_t length)
+delta_get_text(char text[DELTA_TEXT_MAX + 1], const uint8_t *bytes, uint32_t length)
 {
 	memcpy(text, bytes, length);
 	text[length] = '\0';
@@ -107,11 +107,11 @@ get_text(char text[DELTA_TEXT_MAX + 1], const uint8_t *bytes, uint32_t length)
 static bool
 get_texts(struct delta_header *header, const uint8_t *bytes)
 {
-	const uint32_t source = get32(bytes + AT_SOURCE_LENGTH);
+	const uint32_t source = delta_get32(bytes + AT_SOURCE_LENGTH);
 
-	return get_text(header->source, bytes + DELTA_FIXED_SIZE, source) &&
-	       get_text(header->bitmap, bytes + DELTA_FIXED_SIZE + source,
-			get32(bytes + AT_BITMAP_LENGTH));
+	return delta_get_text(header->source, bytes + DELTA_FIXED_SIZE, source) &&
+	       delta_get_text(header->bitmap, bytes + DELTA_FIXED_SIZE + source,
+			      delta_get32(bytes + AT_BITMAP_LENGTH));
 }
 
 static int
@@ -119,11 +119,11 @@ check_magic(const uint8_t *bytes, size_t size, char **error)
 {
 	if (size < MAGIC_SIZE + 4 || memcmp(bytes, MAGIC, MAGIC_SIZE) != 0)
 		return error_set(error, -EINVAL, "it is no delta of nbdloop backup");
-	if (get32(bytes + AT_VERSION) != DELTA_VERSION)
+	if (delta_get32(bytes + AT_VERSION) != DELTA_VERSION)
 		return error_set(error, -EINVAL,
 				 "its format has version %" PRIu32
 				 ", and this program knows only version %d",
-				 get32(bytes + AT_VERSION), DELTA_VERSION);
+				 delta_get32(bytes + AT_VERSION), DELTA_VERSION);
 	return 0;
 }
 
@@ -134,9 +134,9 @@ lengths_fit(const uint8_t *bytes, size_t size)
 
 	if (size < DELTA_FIXED_SIZE)
 		return false;
-	length = get32(bytes + AT_LENGTH);
-	source = get32(bytes + AT_SOURCE_LENGTH);
-	bitmap = get32(bytes + AT_BITMAP_LENGTH);
+	length = delta_get32(bytes + AT_LENGTH);
+	source = delta_get32(bytes + AT_SOURCE_LENGTH);
+	bitmap = delta_get32(bytes + AT_BITMAP_LENGTH);
 	return source <= DELTA_TEXT_MAX && bitmap <= DELTA_TEXT_MAX &&
 	       length == DELTA_FIXED_SIZE + source + bitmap + 4 && length <= size;
 }
@@ -150,13 +150,13 @@ delta_header_decode(struct delta_header *header, const uint8_t *bytes, size_t si
 		return r;
 	if (!lengths_fit(bytes, size))
 		return error_set(error, -EINVAL, "its header is torn");
-	header->length = get32(bytes + AT_LENGTH);
+	header->length = delta_get32(bytes + AT_LENGTH);
 	header->checksum = crc32c(0, bytes, header->length - 4);
-	if (header->checksum != get32(bytes + header->length - 4))
+	if (header->checksum != delta_get32(bytes + header->length - 4))
 		return error_set(error, -EINVAL, "its header has a wrong checksum");
-	header->size = get64(bytes + AT_SIZE);
-	header->number = get64(bytes + AT_NUMBER);
-	header->seconds = get64(bytes + AT_SECONDS);
+	header->size = delta_get64(bytes + AT_SIZE);
+	header->number = delta_get64(bytes + AT_NUMBER);
+	header->seconds = delta_get64(bytes + AT_SECONDS);
 	memcpy(header->id, bytes + AT_ID, DELTA_ID_SIZE);
 	memcpy(header->parent, bytes + AT_PARENT, DELTA_ID_SIZE);
 	if (!get_texts(header, bytes))
@@ -205,12 +205,12 @@ delta_record_encode(const struct delta_header *header, const struct delta_record
 {
 	uint8_t *next = bytes;
 
-	next = put32(next, record->type);
-	next = put32(next, record->checksum);
-	next = put64(next, record->offset);
-	next = put64(next, record->length);
-	next = put32(next, 0);
-	put32(next, crc32c(header->checksum, bytes, (size_t)(next - bytes)));
+	next = delta_put32(next, record->type);
+	next = delta_put32(next, record->checksum);
+	next = delta_put64(next, record->offset);
+	next = delta_put64(next, record->length);
+	next = delta_put32(next, 0);
+	delta_put32(next, crc32c(header->checksum, bytes, (size_t)(next - bytes)));
 }
 
 static bool
@@ -225,20 +225,20 @@ int
 delta_record_decode(const struct delta_header *header, const uint8_t bytes[DELTA_RECORD_SIZE],
 		    struct delta_record *record, char **error)
 {
-	const uint32_t type = get32(bytes);
+	const uint32_t type = delta_get32(bytes);
 
-	if (get32(bytes + DELTA_RECORD_SIZE - 4) !=
+	if (delta_get32(bytes + DELTA_RECORD_SIZE - 4) !=
 	    crc32c(header->checksum, bytes, DELTA_RECORD_SIZE - 4))
 		return error_set(error, -EINVAL, "a record has a wrong checksum");
 	if (type != DELTA_DATA && type != DELTA_ZEROES && type != DELTA_END)
 		return error_set(error, -EINVAL, "a record has the unknown type %" PRIu32, type);
-	if (get32(bytes + 24) != 0)
+	if (delta_get32(bytes + 24) != 0)
 		return error_set(error, -EINVAL, "a record has unknown flags");
 	*record = (struct delta_record){
 		.type = type,
-		.checksum = get32(bytes + 4),
-		.offset = get64(bytes + 8),
-		.length = get64(bytes + 16),
+		.checksum = delta_get32(bytes + 4),
+		.offset = delta_get64(bytes + 8),
+		.length = delta_get64(bytes + 16),
 	};
 	if (type != DELTA_END && !fits_image(header, record))
 		return error_set(error, -EINVAL, "a record is not within the image");

@@ -26,7 +26,7 @@ durable_open(const char *path, int flags, GError **error)
 
 /* Returns the number of bytes, at most `size`; -1 with errno. */
 static ssize_t
-read_text(int fd, char *text, size_t size)
+durable_read_fd(int fd, char *text, size_t size)
 {
 	size_t length = 0;
 	ssize_t n = 1;
@@ -49,7 +49,7 @@ durable_read(const char *path, size_t size, GError **error)
 
 	if (!text)
 		return NULL;
-	length = read_text(fd, text, size);
+	length = durable_read_fd(fd, text, size);
 	if (length < 0 || (size_t)length == size) {
 		failure_errno(error, length < 0 ? errno : EFBIG, "%s", path);
 		return NULL;
@@ -59,14 +59,14 @@ durable_read(const char *path, size_t size, GError **error)
 }
 
 static char *
-part_of(const char *path)
+durable_part_path(const char *path)
 {
 	return g_strconcat(path, ".part", NULL);
 }
 
 /* Whether the name leads to the open file. */
 static bool
-is_named(int fd, const char *name)
+lock_is_named(int fd, const char *name)
 {
 	struct stat open, named;
 
@@ -101,7 +101,7 @@ durable_lock(const char *path, GError **error)
 			return -1;
 		}
 		/* Its last owner may have removed it before we had the lock. */
-		if (is_named(fd, name))
+		if (lock_is_named(fd, name))
 			return steal_fd(&fd);
 	}
 }
@@ -153,7 +153,7 @@ durable_unlock(const char *path, int lock)
 int
 durable_begin(const char *path, GError **error)
 {
-	g_autofree char *part = part_of(path);
+	g_autofree char *part = durable_part_path(path);
 	int fd;
 
 	unlink(part);
@@ -193,7 +193,7 @@ durable_make_directory(const char *path)
 bool
 durable_end(const char *path, GError **error)
 {
-	g_autofree char *part = part_of(path);
+	g_autofree char *part = durable_part_path(path);
 
 	return durable_rename(part, path, error);
 }
@@ -201,7 +201,7 @@ durable_end(const char *path, GError **error)
 void
 durable_cancel(const char *path)
 {
-	g_autofree char *part = part_of(path);
+	g_autofree char *part = durable_part_path(path);
 
 	unlink(part);
 }

@@ -49,7 +49,7 @@ ask_for_contexts(struct nbd_handle *handle, const struct export_end_options *opt
 
 /* Until the handshake is over. */
 static bool
-shake_hands(struct nbd_handle *handle, const char *uri, GError **error)
+export_shake_hands(struct nbd_handle *handle, const char *uri, GError **error)
 {
 	const gint64 end = g_get_monotonic_time() + CONNECT_SECONDS * G_USEC_PER_SEC;
 	int r = libnbd.aio_connect_uri(handle, uri);
@@ -91,7 +91,7 @@ check_bitmaps(struct nbd_handle *handle, const struct export_end_options *option
 }
 
 static bool
-check_export(struct nbd_handle *handle, const struct export_end_options *options, GError **error)
+export_check(struct nbd_handle *handle, const struct export_end_options *options, GError **error)
 {
 	const int64_t most = libnbd.get_block_size(handle, LIBNBD_SIZE_MAXIMUM);
 
@@ -114,8 +114,8 @@ export_connection_open(struct export_connection *connection,
 	if (!handle)
 		return failure_errno(error, ENOMEM, "%s", options->uri);
 	if (libnbd.set_uri_allow_local_file(handle, true) == 0 &&
-	    ask_for_contexts(handle, options) && shake_hands(handle, options->uri, error) &&
-	    check_export(handle, options, error)) {
+	    ask_for_contexts(handle, options) && export_shake_hands(handle, options->uri, error) &&
+	    export_check(handle, options, error)) {
 		peer_watch(libnbd.aio_get_fd(handle), options->seconds);
 		connection->handle = handle;
 		connection->since = g_get_monotonic_time();
@@ -130,7 +130,7 @@ export_connection_open(struct export_connection *connection,
 
 /* libnbd calls this while it holds its lock: it can't be asked for anything here. */
 static int
-answered(void *data, int *error)
+flight_answered(void *data, int *error)
 {
 	struct flight *flight = data;
 
@@ -176,7 +176,8 @@ send_zero(struct nbd_handle *handle, const struct part *piece, nbd_completion_ca
 static int64_t
 send_command(struct nbd_handle *handle, struct flight *flight)
 {
-	const nbd_completion_callback completion = {.callback = answered, .user_data = flight};
+	const nbd_completion_callback completion = {.callback = flight_answered,
+						    .user_data = flight};
 	struct end_request *request = flight->request;
 	const struct part *piece = &request->piece;
 

@@ -28,7 +28,7 @@ of_end(struct end *end)
 /* ---- lost connections */
 
 static void
-lose(struct export_end *export, struct export_connection *connection)
+export_lose(struct export_end *export, struct export_connection *connection)
 {
 	export_connection_lose(connection, &export->waiting);
 	export->losses++;
@@ -117,7 +117,7 @@ check_time(struct export_end *export, GError **error)
 
 		if (connection->handle && export_connection_is_due(connection) &&
 		    now - connection->since > limit / 2)
-			lose(export, connection);
+			export_lose(export, connection);
 	}
 	return true;
 }
@@ -136,7 +136,7 @@ said_of(const struct end_request *request)
 }
 
 static void
-finish(struct export_end *export, struct end_request *request, int failed)
+export_finish(struct export_end *export, struct end_request *request, int failed)
 {
 	GError *error = NULL;
 
@@ -151,7 +151,7 @@ finish(struct export_end *export, struct end_request *request, int failed)
 
 /* The connection with the fewest requests; NULL: all are lost. */
 static struct export_connection *
-idlest(struct export_end *export)
+export_idlest(struct export_end *export)
 {
 	struct export_connection *best = NULL;
 
@@ -170,7 +170,7 @@ send_waiting(struct export_end *export)
 {
 	struct export_connection *connection;
 
-	while (!g_queue_is_empty(&export->waiting) && (connection = idlest(export))) {
+	while (!g_queue_is_empty(&export->waiting) && (connection = export_idlest(export))) {
 		struct end_request *request = g_queue_pop_head(&export->waiting);
 		GError *error = NULL;
 
@@ -181,12 +181,12 @@ send_waiting(struct export_end *export)
 			continue;
 		}
 		g_queue_push_head(&export->waiting, request);
-		lose(export, connection);
+		export_lose(export, connection);
 	}
 }
 
 static void
-start(struct end *end, struct end_request *request)
+export_start(struct end *end, struct end_request *request)
 {
 	struct export_end *export = of_end(end);
 
@@ -197,7 +197,7 @@ start(struct end *end, struct end_request *request)
 }
 
 static int
-prepare(struct end *end, struct pollfd polled[END_POLLED_MAX])
+export_prepare(struct end *end, struct pollfd polled[END_POLLED_MAX])
 {
 	struct export_end *export = of_end(end);
 
@@ -207,19 +207,19 @@ prepare(struct end *end, struct pollfd polled[END_POLLED_MAX])
 }
 
 static void
-take_answers(struct export_end *export, struct export_connection *connection)
+export_take_answers(struct export_end *export, struct export_connection *connection)
 {
 	struct end_request *request;
 	int failed;
 
 	while ((request = export_connection_answered(connection, &failed)))
-		finish(export, request, failed);
+		export_finish(export, request, failed);
 	if (export_connection_is_lost(connection))
-		lose(export, connection);
+		export_lose(export, connection);
 }
 
 static bool
-turn(struct end *end, const struct pollfd *polled, int count, GError **error)
+export_turn(struct end *end, const struct pollfd *polled, int count, GError **error)
 {
 	struct export_end *export = of_end(end);
 
@@ -228,7 +228,7 @@ turn(struct end *end, const struct pollfd *polled, int count, GError **error)
 
 		export_connection_notify(connection, &polled[i]);
 		if (connection->handle)
-			take_answers(export, connection);
+			export_take_answers(export, connection);
 	}
 	if (!make_again(export, error) || !check_time(export, error))
 		return false;
@@ -261,12 +261,12 @@ export_end_ask(struct export_end *export, struct end_request *request, GError **
 
 	asked = (struct asked){.request = request};
 	request->done = asked_done;
-	start(&export->end, request);
+	export_start(&export->end, request);
 	while (!asked.done) {
-		int count = prepare(&export->end, polled);
+		int count = export_prepare(&export->end, polled);
 
 		poll(polled, (nfds_t)count, 250);
-		if (!interruption_check(error) || !turn(&export->end, polled, count, error))
+		if (!interruption_check(error) || !export_turn(&export->end, polled, count, error))
 			return false;
 	}
 	return !asked.error || failure_pass(error, &asked.error);
@@ -284,7 +284,7 @@ sync_export(struct end *end, GError **error)
 }
 
 static unsigned int
-losses(const struct end *end)
+export_losses(const struct end *end)
 {
 	return ((const struct export_end *)end)->losses;
 }
@@ -292,7 +292,7 @@ losses(const struct end *end)
 /* ---- its life */
 
 static void
-stop(struct end *end)
+export_stop(struct end *end)
 {
 	struct export_end *export = of_end(end);
 
@@ -308,7 +308,7 @@ free_export(struct end *end)
 {
 	struct export_end *export = of_end(end);
 
-	stop(end);
+	export_stop(end);
 	g_clear_error(&export->why);
 	for (int i = 0; i < EXPORT_END_BITMAPS; i++)
 		g_free((char *)export->options.bitmaps[i]);
@@ -317,12 +317,12 @@ free_export(struct end *end)
 }
 
 static const struct end_kind export_end_kind = {
-	.start = start,
+	.start = export_start,
 	.sync = sync_export,
-	.prepare = prepare,
-	.turn = turn,
-	.stop = stop,
-	.losses = losses,
+	.prepare = export_prepare,
+	.turn = export_turn,
+	.stop = export_stop,
+	.losses = export_losses,
 	.free = free_export,
 };
 

@@ -113,7 +113,7 @@ write_sparse(int fd, const unsigned char *data, size_t size, uint64_t offset)
 }
 
 static int
-zero_by_writing(int fd, uint64_t offset, uint64_t length)
+file_zero_by_writing(int fd, uint64_t offset, uint64_t length)
 {
 	int failed = 0;
 
@@ -128,12 +128,12 @@ zero_by_writing(int fd, uint64_t offset, uint64_t length)
 }
 
 static int
-zero(const struct file_end *file, const struct part *piece)
+file_zero(const struct file_end *file, const struct part *piece)
 {
 	if (file->fresh || fallocate(file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				     (off_t)piece->offset, (off_t)piece->length) == 0)
 		return 0;
-	return zero_by_writing(file->fd, piece->offset, piece->length);
+	return file_zero_by_writing(file->fd, piece->offset, piece->length);
 }
 
 void
@@ -151,7 +151,7 @@ file_write_back(int fd, uint64_t length, uint64_t *unwritten)
 /* A block of the page cache, as it is written back: that of a piece which is no whole block would
  * put old bytes over those that direct I/O writes beside it. */
 static uint64_t
-block_of(int fd)
+file_block_of(int fd)
 {
 	uint64_t block = MAX((uint64_t)sysconf(_SC_PAGESIZE), FILE_END_ALIGNMENT);
 	struct stat st;
@@ -174,13 +174,13 @@ is_for_direct(const struct file_end *file, const struct end_request *request)
 
 /* Runs on any thread. */
 static int
-overwrite(void *data, const struct end_request *request)
+file_overwrite(void *data, const struct end_request *request)
 {
 	const struct file_end *file = data;
 	const struct part *piece = &request->piece;
 
 	if (request->operation == END_ZERO)
-		return zero(file, piece);
+		return file_zero(file, piece);
 	/* What direct I/O can't do (EINVAL), the page cache can; what the disk can't, the sync
 	 * tells. */
 	if (is_for_direct(file, request) &&
@@ -191,7 +191,7 @@ overwrite(void *data, const struct end_request *request)
 
 /* Opens the file once more, for direct I/O: its name may lead to another one. */
 static int
-open_direct(int fd)
+file_open_direct(int fd)
 {
 	char name[64];
 
@@ -204,32 +204,32 @@ begin_overwriting(struct file_end *file)
 {
 	if (file->writers)
 		return true;
-	file->writers = writers_new(overwrite, file);
+	file->writers = writers_new(file_overwrite, file);
 	if (!file->writers)
 		return false;
 	/* The threads see both, since they have no request yet. */
-	file->direct = open_direct(file->fd);
-	file->block = block_of(file->fd);
+	file->direct = file_open_direct(file->fd);
+	file->block = file_block_of(file->fd);
 	return true;
 }
 
 /* ---- requests */
 
 static int
-carry_out(struct file_end *file, const struct end_request *request)
+file_carry_out(struct file_end *file, const struct end_request *request)
 {
 	const struct part *piece = &request->piece;
 
 	if (request->operation == END_READ)
 		return file_read_all(file->fd, request->data, piece->length, piece->offset);
 	if (request->operation == END_ZERO)
-		return zero(file, piece);
+		return file_zero(file, piece);
 	file_write_back(file->fd, piece->length, &file->unwritten);
 	return write_sparse(file->fd, request->data, piece->length, piece->offset);
 }
 
 static void
-finish(const struct end *end, struct end_request *request, int failed)
+file_finish(const struct end *end, struct end_request *request, int failed)
 {
 	const struct part *piece = &request->piece;
 	GError *error = NULL;
@@ -243,20 +243,20 @@ finish(const struct end *end, struct end_request *request, int failed)
 }
 
 static void
-start(struct end *end, struct end_request *request)
+file_start(struct end *end, struct end_request *request)
 {
 	struct file_end *file = (struct file_end *)end;
 
 	if (request->operation == END_READ || file->fresh)
-		finish(end, request, carry_out(file, request));
+		file_finish(end, request, file_carry_out(file, request));
 	else if (begin_overwriting(file))
 		writers_start(file->writers, request);
 	else
-		finish(end, request, EAGAIN);
+		file_finish(end, request, EAGAIN);
 }
 
 static int
-prepare(struct end *end, struct pollfd polled[END_POLLED_MAX])
+file_prepare(struct end *end, struct pollfd polled[END_POLLED_MAX])
 {
 	const struct file_end *file = (const struct file_end *)end;
 
@@ -267,7 +267,7 @@ prepare(struct end *end, struct pollfd polled[END_POLLED_MAX])
 }
 
 static bool
-turn(struct end *end, const struct pollfd *polled, int count, GError **error)
+file_turn(struct end *end, const struct pollfd *polled, int count, GError **error)
 {
 	const struct file_end *file = (const struct file_end *)end;
 	struct end_request *request;
@@ -275,12 +275,12 @@ turn(struct end *end, const struct pollfd *polled, int count, GError **error)
 
 	(void)polled, (void)count, (void)error;
 	while ((request = writers_finished(file->writers, &failed)))
-		finish(end, request, failed);
+		file_finish(end, request, failed);
 	return true;
 }
 
 static void
-stop(struct end *end)
+file_stop(struct end *end)
 {
 	struct file_end *file = (struct file_end *)end;
 
@@ -305,7 +305,7 @@ free_file(struct end *end)
 {
 	struct file_end *file = (struct file_end *)end;
 
-	stop(end);
+	file_stop(end);
 	close(file->fd);
 	if (file->direct >= 0)
 		close(file->direct);
@@ -314,11 +314,11 @@ free_file(struct end *end)
 }
 
 static const struct end_kind file_end_kind = {
-	.start = start,
+	.start = file_start,
 	.sync = sync_file,
-	.prepare = prepare,
-	.turn = turn,
-	.stop = stop,
+	.prepare = file_prepare,
+	.turn = file_turn,
+	.stop = file_stop,
 	.free = free_file,
 };
 

@@ -10,7 +10,7 @@
 static volatile sig_atomic_t seen;
 
 static void
-note(int number)
+interruption_note(int number)
 {
 	seen = number;
 }
@@ -19,7 +19,7 @@ void
 interruption_watch(void)
 {
 	static const int numbers[] = {SIGHUP, SIGINT, SIGPIPE, SIGTERM};
-	struct sigaction action = {.sa_handler = note, .sa_flags = (int)SA_RESETHAND};
+	struct sigaction action = {.sa_handler = interruption_note, .sa_flags = (int)SA_RESETHAND};
 	struct sigaction old;
 
 	/* A write beyond RLIMIT_FSIZE fails (EFBIG), and what is unfinished is cleaned up. */

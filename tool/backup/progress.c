@@ -33,7 +33,7 @@ progress_duration(double seconds, char text[32])
 }
 
 static double
-rate(const struct progress *progress, double seconds)
+progress_rate(const struct progress *progress, double seconds)
 {
 	return seconds > 0 ? (double)progress->done / seconds : 0;
 }
@@ -41,7 +41,7 @@ rate(const struct progress *progress, double seconds)
 static double
 seconds_left(const struct progress *progress, double seconds)
 {
-	const double now = rate(progress, seconds);
+	const double now = progress_rate(progress, seconds);
 
 	return now > 0 ? (double)(progress->total - progress->done) / now : LONGEST + 1;
 }
@@ -57,7 +57,7 @@ progress_bar(const struct progress *progress, double seconds)
 	memset(bar, '#', (size_t)filled);
 	bar[BAR_WIDTH] = '\0';
 	return g_strdup_printf("%-6s [%s] %3d %%  %.1f MB/s  %s left", progress->step, bar,
-			       (int)(part * 100), rate(progress, seconds) / 1e6,
+			       (int)(part * 100), progress_rate(progress, seconds) / 1e6,
 			       progress_duration(seconds_left(progress, seconds), left));
 }
 
@@ -67,7 +67,7 @@ show_json(const struct progress *progress, double seconds)
 	json_t *line =
 		json_pack("{ss ss sI sI sI}", "event", "progress", "step", progress->step, "bytes",
 			  (json_int_t)progress->done, "total", (json_int_t)progress->total,
-			  "bytes-per-second", (json_int_t)rate(progress, seconds));
+			  "bytes-per-second", (json_int_t)progress_rate(progress, seconds));
 
 	if (line && seconds_left(progress, seconds) <= LONGEST)
 		json_object_set_new(line, "seconds-left",

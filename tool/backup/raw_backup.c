@@ -51,7 +51,7 @@ is_begun_on(const struct raw_backup *raw, GError **error)
 
 /* The state after an increment.  Another file may have got the name while it was written. */
 static bool
-note(struct raw_backup *raw, const struct delta_header *header, GError **error)
+raw_note_state(struct raw_backup *raw, const struct delta_header *header, GError **error)
 {
 	struct backup_state *state = &raw->state;
 
@@ -70,8 +70,8 @@ note(struct raw_backup *raw, const struct delta_header *header, GError **error)
 }
 
 static bool
-redo(struct raw_backup *raw, int fd, const struct delta_header *header, struct progress *progress,
-     GError **error)
+raw_redo(struct raw_backup *raw, int fd, const struct delta_header *header,
+	 struct progress *progress, GError **error)
 {
 	const bool done = raw->has_state && memcmp(header->id, raw->state.id, DELTA_ID_SIZE) == 0,
 		   next = raw->has_state &&
@@ -90,7 +90,8 @@ redo(struct raw_backup *raw, int fd, const struct delta_header *header, struct p
 	}
 	if (done)
 		close(fd);
-	else if (!apply_delta(raw, fd, header, progress, error) || !note(raw, header, error))
+	else if (!apply_delta(raw, fd, header, progress, error) ||
+		 !raw_note_state(raw, header, error))
 		return false;
 	return unlink(raw->redo_path) == 0 || failure_errno(error, errno, "%s", raw->redo_path);
 }
@@ -108,7 +109,7 @@ redo_interrupted(struct raw_backup *raw, struct progress *progress, GError **err
 	if (fd < 0)
 		return true;
 	if (delta_read_header(fd, raw->redo_path, header, error))
-		return redo(raw, fd, header, progress, error);
+		return raw_redo(raw, fd, header, progress, error);
 	close(fd);
 	return false;
 }
@@ -117,7 +118,7 @@ redo_interrupted(struct raw_backup *raw, struct progress *progress, GError **err
 
 /* The file itself: the new one takes its place, not that of a link to it. */
 static char *
-real_path(const char *path)
+raw_real_path(const char *path)
 {
 	char *CLEANUP_FREE real = realpath(path, NULL);
 
@@ -125,7 +126,7 @@ real_path(const char *path)
 }
 
 static bool
-read_facts(struct raw_backup *raw, GError **error)
+raw_read_facts(struct raw_backup *raw, GError **error)
 {
 	GError *why = NULL;
 
@@ -148,7 +149,7 @@ read_facts(struct raw_backup *raw, GError **error)
 static bool
 open_at(struct raw_backup *raw, const char *path, GError **error)
 {
-	*raw = (struct raw_backup){.path = real_path(path), .lock = -1, .part = -1};
+	*raw = (struct raw_backup){.path = raw_real_path(path), .lock = -1, .part = -1};
 	raw->state_path = g_strconcat(raw->path, ".state", NULL);
 	raw->redo_path = g_strconcat(raw->path, ".redo", NULL);
 	return !g_file_test(raw->path, G_FILE_TEST_IS_DIR) ||
@@ -162,7 +163,8 @@ raw_backup_open(struct raw_backup *raw, const char *path, struct progress *progr
 	if (!open_at(raw, path, error))
 		return false;
 	raw->lock = durable_lock(raw->path, error);
-	return raw->lock >= 0 && read_facts(raw, error) && redo_interrupted(raw, progress, error);
+	return raw->lock >= 0 && raw_read_facts(raw, error) &&
+	       redo_interrupted(raw, progress, error);
 }
 
 bool
@@ -170,7 +172,7 @@ raw_backup_open_to_read(struct raw_backup *raw, const char *path, struct progres
 			GError **error)
 {
 	return open_at(raw, path, error) && durable_lock_to_read(raw->path, &raw->lock, error) &&
-	       read_facts(raw, error) && redo_interrupted(raw, progress, error);
+	       raw_read_facts(raw, error) && redo_interrupted(raw, progress, error);
 }
 
 bool

@@ -87,7 +87,8 @@ may_be_replaced(const struct restore_job *job, GError **error)
 }
 
 static bool
-open_file(struct target *target, const struct restore_job *job, uint64_t size, GError **error)
+target_open_file(struct target *target, const struct restore_job *job, uint64_t size,
+		 GError **error)
 {
 	int fd;
 
@@ -112,7 +113,7 @@ static bool
 target_open(struct target *target, const struct restore_job *job, uint64_t size, GError **error)
 {
 	return nbd_uri_is(job->target) ? open_export(target, job, size, error)
-				       : open_file(target, job, size, error);
+				       : target_open_file(target, job, size, error);
 }
 
 /* After the first of several backups, the file has data that zeroes must replace. */

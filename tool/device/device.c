@@ -32,7 +32,7 @@ parse_index(const char *name, unsigned int *index)
 
 /* NULL: *error is set, to ENOENT if there is no such file. */
 static char *
-read_text(const char *name, const char *file, GError **error)
+device_read_text(const char *name, const char *file, GError **error)
 {
 	g_autofree char *path = system_file_path("/sys/block/%s/%s", name, file);
 	char *text = system_file_read_path(path);
@@ -45,9 +45,9 @@ read_text(const char *name, const char *file, GError **error)
 
 /* The number in a file; 0 and *error if there is none. */
 static guint64
-read_number(const char *name, const char *file, guint64 max, GError **error)
+device_read_number(const char *name, const char *file, guint64 max, GError **error)
 {
-	g_autofree char *text = read_text(name, file, error);
+	g_autofree char *text = device_read_text(name, file, error);
 	guint64 number = 0;
 
 	if (!text)
@@ -63,7 +63,7 @@ dev_t
 device_number_read(const char *name, const char *partition, GError **error)
 {
 	g_autofree char *file = g_build_filename(partition ? partition : "", "dev", NULL);
-	g_autofree char *text = read_text(name, file, error);
+	g_autofree char *text = device_read_text(name, file, error);
 	unsigned int numbers[2];
 
 	if (!text)
@@ -110,26 +110,26 @@ read_partitions(struct device *device)
 static void
 read_identity(struct device *device)
 {
-	g_autofree char *pid = read_text(device->name, "pid", NULL);
+	g_autofree char *pid = device_read_text(device->name, "pid", NULL);
 
 	device->pid = pid ? atoi(pid) : 0;
-	device->backend = read_text(device->name, "backend", NULL);
+	device->backend = device_read_text(device->name, "backend", NULL);
 }
 
 static bool
-read_facts(struct device *device, GError **error)
+device_read_facts(struct device *device, GError **error)
 {
 	const char *name = device->name;
 	/* Since Linux 6.10; the driver has always let the kernel scan. */
-	g_autofree char *scans = read_text(name, "partscan", NULL);
+	g_autofree char *scans = device_read_text(name, "partscan", NULL);
 	GError *reason = NULL;
 
 	/* The first error stays. */
 	device->number = device_number_read(name, NULL, &reason);
-	device->size = read_number(name, "size", G_MAXUINT64 / SECTOR, &reason) * SECTOR;
-	device->read_only = read_number(name, "ro", 1, &reason);
-	device->block_size =
-		(unsigned int)read_number(name, "queue/logical_block_size", 1 << 30, &reason);
+	device->size = device_read_number(name, "size", G_MAXUINT64 / SECTOR, &reason) * SECTOR;
+	device->read_only = device_read_number(name, "ro", 1, &reason);
+	device->block_size = (unsigned int)device_read_number(name, "queue/logical_block_size",
+							      1 << 30, &reason);
 	if (reason) {
 		g_propagate_error(error, reason);
 		return false;
@@ -157,7 +157,7 @@ read_one(const char *name, GError **error)
 {
 	struct device *DEVICE_CLEANUP device = device_new(name);
 
-	return read_facts(device, error) ? g_steal_pointer(&device) : NULL;
+	return device_read_facts(device, error) ? g_steal_pointer(&device) : NULL;
 }
 
 /* *error can't be set. */
@@ -228,9 +228,9 @@ compare_devices(gconstpointer a, gconstpointer b)
 }
 
 static bool
-is_attached(const char *name)
+device_is_attached_now(const char *name)
 {
-	g_autofree char *pid = read_text(name, "pid", NULL);
+	g_autofree char *pid = device_read_text(name, "pid", NULL);
 
 	return pid != NULL;
 }
@@ -251,7 +251,7 @@ find_attached(struct device *(*read)(const char *name, GError **error), GError *
 		unsigned int index;
 
 		/* Of the many that are not attached, no more is read. */
-		if (!parse_index(name, &index) || !is_attached(name))
+		if (!parse_index(name, &index) || !device_is_attached_now(name))
 			continue;
 		device = read(name, &reason);
 		if (device && device->pid != 0) {

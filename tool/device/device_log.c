@@ -31,7 +31,7 @@ read_log(void)
 
 /* A line "LEVEL,NUMBER,MICROSECONDS,FLAGS;TEXT"; others continue the one before. */
 static void
-take_line(const char *line, const char *device, enum device_loss *loss, gint64 *when)
+device_log_take(const char *line, const char *device, enum device_loss *loss, gint64 *when)
 {
 	const char *text = strchr(line, ';');
 	gint64 time;
@@ -58,6 +58,6 @@ device_loss_read(const char *name, gint64 *when)
 	enum device_loss loss = DEVICE_LOSS_UNKNOWN;
 
 	for (char **line = lines; *line; line++)
-		take_line(*line, device, &loss, when);
+		device_log_take(*line, device, &loss, when);
 	return loss;
 }

@@ -21,7 +21,7 @@ enum {
 };
 
 static bool
-is_there(const char *path, dev_t number)
+node_is_there(const char *path, dev_t number)
 {
 	struct stat st;
 
@@ -34,14 +34,15 @@ make_node(const char *node, dev_t number, GError **error)
 	g_autofree char *path = g_build_filename("/dev", node, NULL);
 	struct stat st;
 
-	for (int i = 0; i < WAIT_STEPS && !is_there(path, number); i++)
+	for (int i = 0; i < WAIT_STEPS && !node_is_there(path, number); i++)
 		g_usleep(STEP_US);
-	if (is_there(path, number))
+	if (node_is_there(path, number))
 		return true;
 	/* The node may be left from another device.  A file of another kind is never removed. */
 	if (lstat(path, &st) == 0 && S_ISBLK(st.st_mode))
 		unlink(path);
-	if (mknod(path, S_IFBLK | 0660, number) < 0 && !(errno == EEXIST && is_there(path, number)))
+	if (mknod(path, S_IFBLK | 0660, number) < 0 &&
+	    !(errno == EEXIST && node_is_there(path, number)))
 		return failure_errno(error, errno, "there is no %s, and it can't be made", path);
 	return true;
 }

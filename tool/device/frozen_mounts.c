@@ -35,7 +35,7 @@ struct report {
 /* ---- the child; between fork() and _exit(), only system calls */
 
 static void
-thaw(const GArray *fds, guint count)
+mounts_thaw(const GArray *fds, guint count)
 {
 	while (count-- > 0)
 		ioctl(g_array_index(fds, int, count), FITHAW, 0);
@@ -44,7 +44,7 @@ thaw(const GArray *fds, guint count)
 /* Nested file systems come after those that they are mounted on, and writing them back may need
  * these: so the last one is frozen first. */
 static struct report
-freeze(const GArray *fds)
+mounts_freeze(const GArray *fds)
 {
 	for (guint i = fds->len; i-- > 0;) {
 		if (ioctl(g_array_index(fds, int, i), FIFREEZE, 0) == 0)
@@ -69,14 +69,14 @@ static void __attribute__((noreturn)) run_child(const GArray *fds, int told, int
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, NULL);
 	setsid();
-	report = freeze(fds);
+	report = mounts_freeze(fds);
 	if (write(said, &report, sizeof(report)) != sizeof(report) || report.err) {
 		if (!report.err)
-			thaw(fds, fds->len);
+			mounts_thaw(fds, fds->len);
 		_exit(THAWED_TOO_EARLY);
 	}
 	r = poll(&end, 1, FROZEN_MAX_MS);
-	thaw(fds, fds->len);
+	mounts_thaw(fds, fds->len);
 	_exit(r == 1 ? THAWED_WHEN_TOLD : THAWED_TOO_EARLY);
 }
 
@@ -210,7 +210,7 @@ frozen_mounts_end(struct frozen_mounts *frozen, GError **error)
 	status = await_child(frozen->child);
 	/* It was killed. */
 	if (!WIFEXITED(status))
-		thaw(frozen->fds, frozen->fds->len);
+		mounts_thaw(frozen->fds, frozen->fds->len);
 	close_all(frozen);
 	return (WIFEXITED(status) && WEXITSTATUS(status) == THAWED_WHEN_TOLD) ||
 	       failure(error, ETIMEDOUT,

@@ -62,7 +62,7 @@ find_family(struct nbd_driver *driver)
 }
 
 static bool
-open_socket(struct nbd_driver *driver)
+driver_open_socket(struct nbd_driver *driver)
 {
 	if (driver->netlink.fd >= 0)
 		netlink_close(&driver->netlink);
@@ -83,7 +83,7 @@ find_family_outside(struct nbd_driver *driver)
 
 	if (here < 0 || first < 0 || setns(first, CLONE_NEWNET) < 0)
 		return false;
-	found = open_socket(driver) && find_family(driver);
+	found = driver_open_socket(driver) && find_family(driver);
 	return setns(here, CLONE_NEWNET) == 0 && found;
 }
 
@@ -111,7 +111,7 @@ nbd_driver_open(GError **error)
 		return FAILURE_NULL(error, EPERM,
 				    "only root can attach and change block devices: use sudo");
 	driver->netlink.fd = -1;
-	if (!open_socket(driver))
+	if (!driver_open_socket(driver))
 		return FAILURE_NULL(error, EPROTO, "no connection to the kernel (generic netlink)");
 	if (!find_driver(driver, error))
 		return NULL;
@@ -122,7 +122,7 @@ nbd_driver_open(GError **error)
 
 /* Begins a request, to which attributes can be added. */
 static void
-begin(const struct nbd_driver *driver, struct netlink_request *request, uint8_t command)
+driver_begin(const struct nbd_driver *driver, struct netlink_request *request, uint8_t command)
 {
 	netlink_begin(request, driver->family, command, NBD_GENL_VERSION);
 }
@@ -162,7 +162,7 @@ put_sockets(struct netlink_request *request, const int *sockets, unsigned int co
 
 /* Sends a request to which the kernel answers nothing but yes or no.  Returns 0 or an errno. */
 static int
-order(struct nbd_driver *driver, struct netlink_request *request)
+driver_order(struct nbd_driver *driver, struct netlink_request *request)
 {
 	return netlink_ask(&driver->netlink, request, NBD_ATTR_UNSPEC, NULL, 0);
 }
@@ -200,7 +200,7 @@ nbd_driver_connect(struct nbd_driver *driver, const struct nbd_driver_attachment
 	uint32_t given = UINT32_MAX;
 	int err;
 
-	begin(driver, &request, NBD_CMD_CONNECT);
+	driver_begin(driver, &request, NBD_CMD_CONNECT);
 	fill_connect(&request, attachment);
 	err = netlink_ask(&driver->netlink, &request, NBD_ATTR_INDEX, &given, sizeof(given));
 	if (err == EPERM)
@@ -227,9 +227,9 @@ nbd_driver_disconnect(struct nbd_driver *driver, unsigned int index, GError **er
 	struct netlink_request request;
 	int err;
 
-	begin(driver, &request, NBD_CMD_DISCONNECT);
+	driver_begin(driver, &request, NBD_CMD_DISCONNECT);
 	put_u32(&request, NBD_ATTR_INDEX, index);
-	err = order(driver, &request);
+	err = driver_order(driver, &request);
 	if (err)
 		return failure_errno(error, err, "the kernel refuses to detach /dev/nbd%u", index);
 	return true;
@@ -242,7 +242,7 @@ nbd_driver_change(struct nbd_driver *driver, unsigned int index,
 	struct netlink_request request;
 	int err;
 
-	begin(driver, &request, NBD_CMD_RECONFIGURE);
+	driver_begin(driver, &request, NBD_CMD_RECONFIGURE);
 	put_u32(&request, NBD_ATTR_INDEX, index);
 	put_backend(&request, change->backend);
 	if (change->size)
@@ -253,7 +253,7 @@ nbd_driver_change(struct nbd_driver *driver, unsigned int index,
 		put_u64(&request, NBD_ATTR_CLIENT_FLAGS, NBD_CFLAG_DISCONNECT_ON_CLOSE);
 	if (change->socket)
 		put_sockets(&request, change->socket, 1);
-	err = order(driver, &request);
+	err = driver_order(driver, &request);
 	if (err)
 		return failure_errno(error, err, "the kernel refuses to change /dev/nbd%u", index);
 	return true;

@@ -114,7 +114,7 @@ sample_add_server(struct sample *sample, json_t *status, json_t *image)
 
 /* Counters of 32-bit machines, and of a device that was removed and made again, may decrease. */
 static uint64_t
-growth(uint64_t before, uint64_t after)
+counter_growth(uint64_t before, uint64_t after)
 {
 	return after > before ? after - before : 0;
 }
@@ -141,14 +141,15 @@ compare_op(const struct sample *before, const struct sample *after, enum figures
 {
 	struct op_figures *own = &figures->ops[op];
 	uint64_t *latency = figures->latency[op];
-	double count = (double)growth(before->count[op], after->count[op]);
-	double bytes = (double)growth(before->sectors[op], after->sectors[op]) * SECTOR;
+	double count = (double)counter_growth(before->count[op], after->count[op]);
+	double bytes = (double)counter_growth(before->sectors[op], after->sectors[op]) * SECTOR;
 	double told = 0;
 
 	for (unsigned int i = 0; before->server && i < FIGURES_BUCKETS; i++) {
 		/* The counters of another server began at 0. */
-		latency[i] = growth(before->server == after->server ? before->latency[op][i] : 0,
-				    after->latency[op][i]);
+		latency[i] =
+			counter_growth(before->server == after->server ? before->latency[op][i] : 0,
+				       after->latency[op][i]);
 		told += (double)latency[i];
 	}
 	if (op == FIGURES_ZERO)
@@ -158,7 +159,8 @@ compare_op(const struct sample *before, const struct sample *after, enum figures
 	if (count > 0) {
 		own->bytes = bytes / count;
 		own->milliseconds =
-			(double)growth(before->milliseconds[op], after->milliseconds[op]) / count;
+			(double)counter_growth(before->milliseconds[op], after->milliseconds[op]) /
+			count;
 	}
 	own->median = figures_percentile(latency, 50);
 	own->p99 = figures_percentile(latency, 99);
@@ -171,8 +173,8 @@ figures_between(const struct sample *before, const struct sample *after, struct 
 	int64_t time = MAX(after->time - before->time, 1);
 
 	*figures = (struct figures){.seconds = (double)time / G_USEC_PER_SEC};
-	figures->busy =
-		MIN((double)growth(before->busy, after->busy) / 1000 / figures->seconds, 1.0);
+	figures->busy = MIN(
+		(double)counter_growth(before->busy, after->busy) / 1000 / figures->seconds, 1.0);
 	for (unsigned int op = 0; op < FIGURES_OPS; op++)
 		compare_op(before, after, op, figures);
 }

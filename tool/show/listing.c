@@ -12,7 +12,7 @@
 #include <errno.h>
 
 static bool
-is_gone(const GError *error)
+server_is_gone(const GError *error)
 {
 	return failure_is(error, ECONNREFUSED) || failure_is(error, ENOENT);
 }
@@ -61,13 +61,13 @@ explain_loss(const struct device *device)
 }
 
 static void
-ask_server(struct listing *listing, const char *control_path)
+listing_ask_server(struct listing *listing, const char *control_path)
 {
 	g_autoptr(GError) error = NULL;
 
 	listing->status = server_link_ask(control_path, "status", &error);
 	if (!listing->status) {
-		listing->trouble = is_gone(error) && listing->guard == 0
+		listing->trouble = server_is_gone(error) && listing->guard == 0
 					   ? explain_loss(listing->device)
 					   : g_strdup(error->message);
 		return;
@@ -132,7 +132,7 @@ listing_new(struct device *device)
 	listing->device = device;
 	listing->guard = guard_record_keeper(device);
 	if (control_path)
-		ask_server(listing, control_path);
+		listing_ask_server(listing, control_path);
 	else if (nbd_uri_is(device->backend))
 		describe_remote(listing);
 	else

@@ -29,7 +29,7 @@ to_logs(enum log_level level, const char *text)
 
 /* An invalid line doesn't prevent the others from being attached. */
 static bool
-write_all(const struct table *table, const char *directory)
+generator_write(const struct table *table, const char *directory)
 {
 	bool all = table_log_errors(table);
 
@@ -66,7 +66,7 @@ main(int argc, char **argv)
 	}
 	log_set_sink(to_logs);
 	table_read(&table, path);
-	all = write_all(&table, argv[1]);
+	all = generator_write(&table, argv[1]);
 	if (kernel_log)
 		fclose(kernel_log);
 	return all ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -94,7 +94,7 @@ is_elsewhere(const char *image)
 
 /* The lines with the dependencies of the unit.  Caller frees; NULL: *error is set. */
 static char *
-dependencies(const struct table_entry *entry, GError **error)
+unit_dependencies(const struct table_entry *entry, GError **error)
 {
 	g_autofree char *word = NULL;
 
@@ -114,7 +114,7 @@ dependencies(const struct table_entry *entry, GError **error)
 }
 
 static bool
-make_directory(const char *directory, const char *name, char **path, GError **error)
+unit_make_directory(const char *directory, const char *name, char **path, GError **error)
 {
 	*path = g_build_filename(directory, name, NULL);
 	if (g_mkdir_with_parents(*path, 0755) == 0)
@@ -133,7 +133,7 @@ write_drop_in(const struct table_entry *entry, const char *directory, const char
 	g_autofree char *place = NULL, *path = NULL;
 	g_autoptr(GError) why = NULL;
 
-	if (!make_directory(directory, name, &place, error))
+	if (!unit_make_directory(directory, name, &place, error))
 		return false;
 	path = g_build_filename(place, "50-nbdloop.tab.conf", NULL);
 	return g_file_set_contents(path, text, -1, &why) || failure(error, EIO, "%s", why->message);
@@ -147,7 +147,7 @@ link_unit_from(const char *directory, const char *other, const char *kind, const
 	g_autofree char *name = g_strdup_printf("%s.%s", other, kind);
 	g_autofree char *place = NULL, *path = NULL;
 
-	if (!make_directory(directory, name, &place, error))
+	if (!unit_make_directory(directory, name, &place, error))
 		return false;
 	path = g_build_filename(place, unit, NULL);
 	if (symlink(TEMPLATE, path) == 0)
@@ -161,7 +161,7 @@ systemd_units_write(const struct table_entry *entry, const char *directory, GErr
 	const char *target = is_elsewhere(entry->image) ? "remote-fs.target" : "local-fs.target";
 	g_autofree char *unit = g_strdup_printf("nbdloop@%s.service", entry->device);
 	g_autofree char *device = g_strdup_printf("dev-%s.device", entry->device);
-	g_autofree char *lines = dependencies(entry, error);
+	g_autofree char *lines = unit_dependencies(entry, error);
 
 	return lines && write_drop_in(entry, directory, unit, lines, error) &&
 	       link_unit_from(directory, device, "requires", unit, error) &&

@@ -18,7 +18,7 @@ enum {
 };
 
 static void
-entry_free(struct table_entry *entry)
+table_entry_free(struct table_entry *entry)
 {
 	if (!entry)
 		return;
@@ -32,7 +32,7 @@ entry_free(struct table_entry *entry)
 static void
 entry_cleanup(struct table_entry **entry)
 {
-	entry_free(*entry);
+	table_entry_free(*entry);
 }
 
 #define ENTRY_CLEANUP __attribute__((cleanup(entry_cleanup)))
@@ -124,7 +124,7 @@ is_given(char *const *words, char *const *word, const char *name)
 }
 
 static bool
-set_option(struct table_entry *entry, const char *name, const char *value, GError **error)
+entry_set_option(struct table_entry *entry, const char *name, const char *value, GError **error)
 {
 	const struct option_row *row = option_find(attach_option_rows, name);
 	char *CLEANUP_FREE why = NULL;
@@ -162,7 +162,7 @@ set_options(struct table_entry *entry, const char *text, GError **error)
 			return failure(error, EINVAL, "the option %s is given twice", name);
 		if (strcmp(*word, "noauto") == 0)
 			entry->at_boot = false;
-		else if (!set_option(entry, name, value ? value + 1 : NULL, error))
+		else if (!entry_set_option(entry, name, value ? value + 1 : NULL, error))
 			return false;
 	}
 	return true;
@@ -170,7 +170,7 @@ set_options(struct table_entry *entry, const char *text, GError **error)
 
 /* The current directory is whatever it happens to be. */
 static bool
-check_absolute(const char *name, const char *path, GError **error)
+entry_check_absolute(const char *name, const char *path, GError **error)
 {
 	return !path || g_path_is_absolute(path) ||
 	       failure(error, EINVAL, "%s=%s must be an absolute path", name, path);
@@ -178,17 +178,18 @@ check_absolute(const char *name, const char *path, GError **error)
 
 /* Finds the errors that attaching would report. */
 static bool
-check_options(const struct table_entry *entry, GError **error)
+entry_check_options(const struct table_entry *entry, GError **error)
 {
 	struct guard_plan plan;
 	bool good = attach_options_plan(&entry->options, g_strdup(entry->image),
 					nbd_uri_is(entry->image), &plan, error);
 
 	guard_plan_fini(&plan);
-	return good && check_absolute("tls-certificates", entry->options.tls.certificates, error) &&
-	       check_absolute("tls-psk", entry->options.tls.psk, error) &&
-	       check_absolute("ceph-conf", entry->options.ceph.conf, error) &&
-	       check_absolute("ceph-keyring", entry->options.ceph.keyring, error);
+	return good &&
+	       entry_check_absolute("tls-certificates", entry->options.tls.certificates, error) &&
+	       entry_check_absolute("tls-psk", entry->options.tls.psk, error) &&
+	       entry_check_absolute("ceph-conf", entry->options.ceph.conf, error) &&
+	       entry_check_absolute("ceph-keyring", entry->options.ceph.keyring, error);
 }
 
 /* ---- lines */
@@ -225,12 +226,12 @@ fill_entry(struct table_entry *entry, GStrv words, GError **error)
 			"%s is neither an absolute path nor an NBD URI, nor an image in Ceph (rbd:POOL/IMAGE)",
 			entry->image);
 	return (count < FIELDS || set_options(entry, words[2], error)) &&
-	       check_options(entry, error);
+	       entry_check_options(entry, error);
 }
 
 static struct table_entry *
-parse_line(const struct table *table, const char *file, unsigned int line, GStrv words,
-	   GError **error)
+entry_parse(const struct table *table, const char *file, unsigned int line, GStrv words,
+	    GError **error)
 {
 	struct table_entry *ENTRY_CLEANUP entry = g_new0(struct table_entry, 1);
 	const struct table_entry *other;
@@ -250,7 +251,7 @@ parse_line(const struct table *table, const char *file, unsigned int line, GStrv
 }
 
 static void
-take_line(struct table *table, const char *file, unsigned int line, const char *text)
+table_take_line(struct table *table, const char *file, unsigned int line, const char *text)
 {
 	g_auto(GStrv) words = split_words(text);
 	g_autoptr(GError) error = NULL;
@@ -258,7 +259,7 @@ take_line(struct table *table, const char *file, unsigned int line, const char *
 
 	if (!*words)
 		return;
-	entry = parse_line(table, file, line, words, &error);
+	entry = entry_parse(table, file, line, words, &error);
 	if (entry)
 		g_ptr_array_add(table->entries, entry);
 	else
@@ -295,13 +296,13 @@ read_file(struct table *table, const char *path)
 				table->errors,
 				g_strdup_printf("%s:%u: a line has no NUL byte", path, number));
 		else
-			take_line(table, path, number, line);
+			table_take_line(table, path, number, line);
 		number++;
 	}
 }
 
 static int
-compare_names(gconstpointer a, gconstpointer b)
+table_compare_names(gconstpointer a, gconstpointer b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -321,7 +322,7 @@ read_directory(struct table *table, const char *path)
 		if (g_str_has_suffix(name, ".conf") && *name != '.')
 			g_ptr_array_add(names, g_build_filename(path, name, NULL));
 	}
-	g_ptr_array_sort(names, compare_names);
+	g_ptr_array_sort(names, table_compare_names);
 	for (guint i = 0; i < names->len; i++)
 		read_file(table, names->pdata[i]);
 }
@@ -339,7 +340,7 @@ table_read(struct table *table, const char *path)
 {
 	g_autofree char *directory = g_strconcat(path, ".d", NULL);
 
-	table->entries = g_ptr_array_new_with_free_func((GDestroyNotify)entry_free);
+	table->entries = g_ptr_array_new_with_free_func((GDestroyNotify)table_entry_free);
 	table->errors = g_ptr_array_new_with_free_func(g_free);
 	read_file(table, path);
 	read_directory(table, directory);

@@ -97,7 +97,7 @@ export_name(json_t *export)
 }
 
 static gint
-compare_names(gconstpointer one, gconstpointer other)
+row_compare_names(gconstpointer one, gconstpointer other)
 {
 	return strcmp(one, other);
 }
@@ -109,7 +109,7 @@ static GTree *
 earlier_exports(const struct source *source)
 {
 	json_t *status = source->before ? source->before->status : NULL, *export;
-	GTree *earlier = g_tree_new(compare_names);
+	GTree *earlier = g_tree_new(row_compare_names);
 	size_t i;
 
 	json_array_foreach(json_object_get(status, "exports"), i, export)
@@ -348,7 +348,7 @@ struct comparison {
 };
 
 static gint
-compare(gconstpointer a, gconstpointer b, gpointer data)
+row_compare(gconstpointer a, gconstpointer b, gpointer data)
 {
 	const struct row *one = *(const struct row *const *)a,
 			 *other = *(const struct row *const *)b;
@@ -370,7 +370,7 @@ rows_sort(GPtrArray *rows, enum row_order order, bool reverse)
 {
 	struct comparison comparison = {order, reverse};
 
-	g_ptr_array_sort_with_data(rows, compare, &comparison);
+	g_ptr_array_sort_with_data(rows, row_compare, &comparison);
 }
 
 bool

@@ -20,7 +20,7 @@ full_path(const char *path, const char *directory)
 }
 
 static void
-add_path(GPtrArray *paths, const char *path, const char *directory)
+sockets_add_path(GPtrArray *paths, const char *path, const char *directory)
 {
 	g_autofree char *full = full_path(path, directory);
 
@@ -48,13 +48,13 @@ add_configured(GPtrArray *paths, const char *file, const char *directory)
 			continue;
 		*value++ = '\0';
 		if (strcmp(g_strstrip(*line), "control") == 0)
-			add_path(paths, g_strstrip(value), directory);
+			sockets_add_path(paths, g_strstrip(value), directory);
 	}
 }
 
 /* The value of an option in `word`, or in the word after it; NULL: the word is something else. */
 static const char *
-value_of(const char *option, const char *word, const char *next)
+option_value(const char *option, const char *word, const char *next)
 {
 	size_t length = strlen(option);
 
@@ -76,10 +76,10 @@ server_sockets_add(GPtrArray *paths, const char *words, size_t length, const cha
 		bool has_next = next < end && memchr(next, 0, (size_t)(end - next));
 
 		/* nbdloopd's option, and the parameter of nbdkit's plugin. */
-		if ((value = value_of("--control", word, has_next ? next : NULL)) ||
-		    (value = value_of("control", word, NULL)))
-			add_path(paths, value, directory);
-		else if ((value = value_of("--config", word, has_next ? next : NULL)))
+		if ((value = option_value("--control", word, has_next ? next : NULL)) ||
+		    (value = option_value("control", word, NULL)))
+			sockets_add_path(paths, value, directory);
+		else if ((value = option_value("--config", word, has_next ? next : NULL)))
 			add_configured(paths, value, directory);
 		word = next;
 	}

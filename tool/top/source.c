@@ -68,7 +68,7 @@ ask_device(const char *name)
 }
 
 static struct answer *
-ask_server(const char *path)
+source_ask_server(const char *path)
 {
 	struct answer *answer = g_new0(struct answer, 1);
 	g_autoptr(GError) error = NULL;
@@ -80,11 +80,11 @@ ask_server(const char *path)
 }
 
 static void
-ask(gpointer data, gpointer user_data)
+source_answer(gpointer data, gpointer user_data)
 {
 	struct source *source = data;
 	struct answer *answer =
-		source->device ? ask_device(source->name) : ask_server(source->name);
+		source->device ? ask_device(source->name) : source_ask_server(source->name);
 
 	answer->time = g_get_monotonic_time();
 	g_mutex_lock(&source->mutex);
@@ -100,7 +100,7 @@ GThreadPool *
 source_pool_new(int event, GError **error)
 {
 	/* As many threads as there are sources: hanging ones must leave some for the others. */
-	return g_thread_pool_new(ask, GINT_TO_POINTER(event), -1, FALSE, error);
+	return g_thread_pool_new(source_answer, GINT_TO_POINTER(event), -1, FALSE, error);
 }
 
 /* ---- the owner */

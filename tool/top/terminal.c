@@ -55,7 +55,7 @@ terminal_leave(void)
 }
 
 static void
-crashed(int number)
+terminal_crashed(int number)
 {
 	terminal_leave();
 	/* The handler is gone (SA_RESETHAND). */
@@ -65,7 +65,7 @@ crashed(int number)
 bool
 terminal_enter(GError **error)
 {
-	struct sigaction action = {.sa_handler = crashed, .sa_flags = (int)SA_RESETHAND};
+	struct sigaction action = {.sa_handler = terminal_crashed, .sa_flags = (int)SA_RESETHAND};
 	struct termios own;
 
 	if (tcgetattr(STDIN_FILENO, &original) < 0)

@@ -206,7 +206,7 @@ message_of(const struct view *view, unsigned int columns)
 }
 
 static void
-add_list(struct view *view, struct frame *frame, unsigned int room, GPtrArray *texts)
+view_add_list(struct view *view, struct frame *frame, unsigned int room, GPtrArray *texts)
 {
 	g_autoptr(GPtrArray) shown = g_ptr_array_new();
 
@@ -240,7 +240,7 @@ view_screen(struct view *view, unsigned int columns, unsigned int lines)
 	} else {
 		frame_summary(&frame, texts);
 		g_ptr_array_add(texts, message_of(view, columns));
-		add_list(view, &frame, lines > ABOVE ? lines - ABOVE : 0, texts);
+		view_add_list(view, &frame, lines > ABOVE ? lines - ABOVE : 0, texts);
 	}
 	for (guint i = 0; i < texts->len && i < lines; i++) {
 		const char *text = texts->pdata[i];
@@ -265,7 +265,7 @@ view_print(struct view *view, FILE *out)
 
 	frame_summary(&frame, texts);
 	g_ptr_array_add(texts, g_strdup(""));
-	add_list(view, &frame, G_MAXINT, texts);
+	view_add_list(view, &frame, G_MAXINT, texts);
 	for (guint i = 0; i < texts->len; i++)
 		fprintf(out, "%s\n", (char *)texts->pdata[i]);
 	fprintf(out, "\n");

@@ -106,7 +106,7 @@ drop_source(gpointer source)
 }
 
 static bool
-add_named(struct watch *watch, const char *text, GError **error)
+watch_add_named(struct watch *watch, const char *text, GError **error)
 {
 	struct device *DEVICE_CLEANUP device = NULL;
 	struct stat st;
@@ -134,7 +134,7 @@ watch_init(struct watch *watch, char **names, GError **error)
 	if (!*names)
 		watch->search = search_new(watch->event);
 	for (; *names; names++) {
-		if (!add_named(watch, *names, error))
+		if (!watch_add_named(watch, *names, error))
 			return false;
 	}
 	watch->pool = source_pool_new(watch->event, error);
@@ -157,7 +157,7 @@ watch_fini(struct watch *watch)
 
 /* Returns the source, a new one if there is none yet. */
 static struct source *
-see(struct watch *watch, bool device, const char *name)
+watch_see(struct watch *watch, bool device, const char *name)
 {
 	struct source *source;
 
@@ -182,12 +182,12 @@ static void
 see_socket(struct watch *watch, const char *socket)
 {
 	if (!watch->of_devices || !is_in(watch->of_devices, socket))
-		see(watch, false, socket)->seen = true;
+		watch_see(watch, false, socket)->seen = true;
 }
 
 /* Makes the sources those devices that are attached now, and the servers that were found last. */
 static void
-update(struct watch *watch)
+watch_update(struct watch *watch)
 {
 	g_autoptr(GPtrArray) devices = devices_identify_attached(NULL);
 
@@ -200,7 +200,7 @@ update(struct watch *watch)
 		const struct device *device = devices->pdata[i];
 		char *socket = server_link_path(device->backend);
 
-		see(watch, true, device->name)->seen = true;
+		watch_see(watch, true, device->name)->seen = true;
 		if (socket)
 			g_ptr_array_add(watch->of_devices, socket);
 	}
@@ -218,7 +218,7 @@ void
 watch_ask(struct watch *watch)
 {
 	if (watch->search) {
-		update(watch);
+		watch_update(watch);
 		search_start(watch->search);
 		if (watch->searching == 0)
 			watch->searching = g_get_monotonic_time();

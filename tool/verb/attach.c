@@ -36,7 +36,7 @@ index_of(const char *name)
 
 /* Prints the name if the user named no device, or asked for it (--show). */
 static void
-print_device(const struct attach_options *options, const char *device, const char *name)
+attach_print_device(const struct attach_options *options, const char *device, const char *name)
 {
 	if (!device || options->show)
 		printf("/dev/%s\n", name);
@@ -44,8 +44,8 @@ print_device(const struct attach_options *options, const char *device, const cha
 
 /* A server names the process that has the image locked; the user knows its device. */
 static bool
-explain_failure(const struct guard_plan *plan, const struct attach_options *options,
-		const char *image, GError *failed, GError **error)
+attach_explain_failure(const struct guard_plan *plan, const struct attach_options *options,
+		       const char *image, GError *failed, GError **error)
 {
 	g_autoptr(GError) why = NULL;
 
@@ -77,8 +77,8 @@ attach_unless_found(struct guard_plan *plan, const struct attach_options *option
 	/* The device is looked at before the image. */
 	if (!name &&
 	    ((device && !device_check_free(device, &why)) || !guard_start(plan, &name, &why)))
-		return explain_failure(plan, options, image, why, error);
-	print_device(options, device, name);
+		return attach_explain_failure(plan, options, image, why, error);
+	attach_print_device(options, device, name);
 	return true;
 }
 
@@ -139,8 +139,8 @@ attach_in_turn(struct guard_plan *plan, const struct attach_options *options, co
 }
 
 static bool
-make_plan(const struct attach_options *options, const char *image, const char *device,
-	  struct guard_plan *plan, GError **error)
+attach_make_plan(const struct attach_options *options, const char *image, const char *device,
+		 struct guard_plan *plan, GError **error)
 {
 	g_autofree char *name = device ? device_name(device, error) : NULL;
 	bool remote = nbd_uri_is(image);
@@ -169,7 +169,7 @@ attach_image(const struct attach_options *options, const char *image, const char
 	     GError **error)
 {
 	struct guard_plan plan = {.upstream.place = NULL};
-	bool attached = make_plan(options, image, device, &plan, error) &&
+	bool attached = attach_make_plan(options, image, device, &plan, error) &&
 			attach_in_turn(&plan, options, image, device, error);
 
 	guard_plan_fini(&plan);

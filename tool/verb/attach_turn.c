@@ -21,7 +21,7 @@ path_for(const char *directory, const struct stat *image)
 
 /* Whether the path still leads to the file, which its last holder removes. */
 static bool
-is_there(int fd, const char *path)
+turn_is_there(int fd, const char *path)
 {
 	struct stat ours, there;
 
@@ -30,7 +30,7 @@ is_there(int fd, const char *path)
 }
 
 static bool
-wait_for(int fd, int operation)
+turn_wait_for(int fd, int operation)
 {
 	int r;
 
@@ -50,8 +50,8 @@ attach_turn_take(struct attach_turn *turn, const char *directory, const struct s
 		if (turn->fd >= 0)
 			close(turn->fd);
 		turn->fd = open(turn->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	} while (turn->fd >= 0 && wait_for(turn->fd, alone ? LOCK_EX : LOCK_SH) &&
-		 !is_there(turn->fd, turn->path));
+	} while (turn->fd >= 0 && turn_wait_for(turn->fd, alone ? LOCK_EX : LOCK_SH) &&
+		 !turn_is_there(turn->fd, turn->path));
 }
 
 void
@@ -59,7 +59,7 @@ attach_turn_end(struct attach_turn *turn)
 {
 	/* The last holder removes the file; a process that waits for it makes a new one. */
 	if (turn->fd >= 0 && flock(turn->fd, LOCK_EX | LOCK_NB) == 0 &&
-	    is_there(turn->fd, turn->path))
+	    turn_is_there(turn->fd, turn->path))
 		unlink(turn->path);
 	if (turn->fd >= 0)
 		close(turn->fd);

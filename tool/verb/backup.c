@@ -119,8 +119,8 @@ check_source(const struct backup_options *options, const char *source, GError **
 }
 
 static bool
-check_options(const struct backup_options *options, const char *source, const char *target,
-	      GError **error)
+backup_check_options(const struct backup_options *options, const char *source, const char *target,
+		     GError **error)
 {
 	if (!check_source(options, source, error))
 		return false;
@@ -138,7 +138,7 @@ check_options(const struct backup_options *options, const char *source, const ch
 
 /* The last line of --json. */
 static void
-tell_end(const struct backup_job *job, const struct backup_result *result)
+backup_tell_end(const struct backup_job *job, const struct backup_result *result)
 {
 	json_t *line =
 		json_pack("{ss ss ss sb sI sI ss* ss*}", "event", "end", "source", job->source,
@@ -183,7 +183,7 @@ run_live(struct backup_job *job, const struct backup_options *options, struct ba
 		done = run_job(job, options->format, result, error);
 	}
 	if (done && options->copy.json)
-		tell_end(job, result);
+		backup_tell_end(job, result);
 	live_source_close(&live);
 	return done;
 }
@@ -198,7 +198,7 @@ run_job_of(struct backup_job *job, const struct backup_options *options,
 		return run_live(job, options, result, error);
 	done = run_job(job, options->format, result, error);
 	if (done && options->copy.json)
-		tell_end(job, result);
+		backup_tell_end(job, result);
 	return done;
 }
 
@@ -234,7 +234,7 @@ run_backup(const struct verb_call *call, GError **error)
 	bool done;
 
 	copy_verb_progress(&options->copy, &progress);
-	if (!check_options(options, job.source, job.target, error))
+	if (!backup_check_options(options, job.source, job.target, error))
 		return false;
 	interruption_watch();
 	done = run_job_of(&job, options, &result, error);

@@ -48,7 +48,8 @@ read_from(struct upstream_connection *connection, const char *uri, gint64 end, G
 }
 
 static bool
-check_server(const char *uri, const struct upstream_tls *tls, unsigned int seconds, GError **error)
+check_one_server(const char *uri, const struct upstream_tls *tls, unsigned int seconds,
+		 GError **error)
 {
 	const gint64 end = g_get_monotonic_time() + (gint64)seconds * G_USEC_PER_SEC;
 	struct upstream_connection connection = {.fd = -1}, *all = &connection;
@@ -78,7 +79,7 @@ check_uri(const char *text, unsigned int seconds, GError **error)
 
 	options.by = good && uri.tls ? (char *)"proxy" : NULL;
 	good = good && attach_tls_plan(&options, &uri, &tls, error) &&
-	       check_server(text, &tls, seconds, error);
+	       check_one_server(text, &tls, seconds, error);
 	upstream_tls_fini(&tls);
 	nbd_uri_fini(&uri);
 	return good;

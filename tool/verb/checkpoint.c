@@ -44,7 +44,7 @@ static const struct option_row checkpoint_option_rows[] = {
 /* The checkpoints of all exports but snapshots, or of one: a copy of each, with its export's name.
  * NULL with an error: there is no such export. */
 static json_t *
-gather(json_t *status, const char *only, GError **error)
+checkpoints_gather(json_t *status, const char *only, GError **error)
 {
 	json_t *list = json_array(), *export, *checkpoint;
 	bool found = !only;
@@ -118,10 +118,11 @@ print_table(json_t *list)
 }
 
 static bool
-list(const struct asked_server *server, const struct checkpoint_options *options, GError **error)
+checkpoints_list(const struct asked_server *server, const struct checkpoint_options *options,
+		 GError **error)
 {
 	json_auto_t *status = asked_server_ask(server, "status", error);
-	json_auto_t *found = status ? gather(status, options->export, error) : NULL;
+	json_auto_t *found = status ? checkpoints_gather(status, options->export, error) : NULL;
 
 	if (!found)
 		return false;
@@ -135,8 +136,8 @@ list(const struct asked_server *server, const struct checkpoint_options *options
 /* ---- create and delete */
 
 static bool
-change(const struct asked_server *server, const char *action, const char *name,
-       const struct checkpoint_options *options, GError **error)
+checkpoints_change(const struct asked_server *server, const char *action, const char *name,
+		   const struct checkpoint_options *options, GError **error)
 {
 	g_autoptr(GString) request = g_string_new(NULL);
 	json_auto_t *answer = NULL;
@@ -185,9 +186,9 @@ run_checkpoint(const struct verb_call *call, GError **error)
 		return false;
 	done = asked_server_find(&server, call->operands[1], error);
 	if (done && g_str_equal(action, "list"))
-		done = list(&server, options, error);
+		done = checkpoints_list(&server, options, error);
 	else if (done)
-		done = change(&server, action, call->operands[2], options, error);
+		done = checkpoints_change(&server, action, call->operands[2], options, error);
 	asked_server_fini(&server);
 	return done;
 }

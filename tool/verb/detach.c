@@ -121,7 +121,7 @@ claim_device(const struct device *device, GError **error)
 
 /* Writes everything back to the server and its disk, and empties the device's page cache. */
 static bool
-write_back(const struct device *device, int fd, GError **error)
+detach_write_back(const struct device *device, int fd, GError **error)
 {
 	if (!device->read_only && fsync(fd) < 0)
 		return failure_errno(
@@ -133,7 +133,7 @@ write_back(const struct device *device, int fd, GError **error)
 }
 
 static bool
-is_gone(const struct device *device)
+device_is_gone(const struct device *device)
 {
 	struct device *DEVICE_CLEANUP now = device_read(device->name, NULL);
 
@@ -142,14 +142,14 @@ is_gone(const struct device *device)
 }
 
 static bool
-wait_until_gone(const struct device *device, GError **error)
+device_wait_until_gone(const struct device *device, GError **error)
 {
 	g_autofree char *users = NULL;
 
 	struct nap nap = nap_for(GONE_MS);
 	bool gone;
 
-	while (!(gone = is_gone(device)) && nap_take(&nap))
+	while (!(gone = device_is_gone(device)) && nap_take(&nap))
 		;
 	if (gone)
 		return true;
@@ -193,7 +193,7 @@ disconnect_device(struct nbd_driver *driver, const struct device *device, int fd
 	processes_find(&processes, device);
 	disconnected = nbd_driver_disconnect(driver, device->index, error);
 	close(fd);
-	if (!disconnected || !wait_until_gone(device, error))
+	if (!disconnected || !device_wait_until_gone(device, error))
 		return false;
 	forget_partitions(device);
 	if (!processes_wait(&processes))
@@ -211,7 +211,7 @@ end_now(struct nbd_driver *driver, const struct device *device, int fd, GError *
 	g_autoptr(GError) lost = NULL;
 	bool ended;
 
-	write_back(device, fd, &lost);
+	detach_write_back(device, fd, &lost);
 	ended = disconnect_device(driver, device, fd, error);
 	if (lost && ended)
 		return failure(error, lost->code, "/dev/%s is detached, but %s", device->name,
@@ -232,7 +232,7 @@ detach_device(struct nbd_driver *driver, const char *name, bool lazy, GError **e
 		return false;
 	fd = claim_device(device, &busy);
 	/* While it is open, nothing else can be attached to it. */
-	if (fd >= 0 && is_gone(device)) {
+	if (fd >= 0 && device_is_gone(device)) {
 		close(fd);
 		return failure(
 			error, ENXIO,

@@ -112,7 +112,8 @@ add_all(GPtrArray *listings, const struct selection *selection, GError **error)
 }
 
 static bool
-add_named(GPtrArray *listings, const struct selection *selection, const char *name, GError **error)
+list_add_named(GPtrArray *listings, const struct selection *selection, const char *name,
+	       GError **error)
 {
 	struct device *device = device_read_attached(name, error);
 
@@ -159,7 +160,7 @@ run_list(const struct verb_call *call, GError **error)
 	for (int i = 0; i < call->count; i++) {
 		g_autoptr(GError) why = NULL;
 
-		if (add_named(listings, &selection, call->operands[i], &why))
+		if (list_add_named(listings, &selection, call->operands[i], &why))
 			continue;
 		log_error("%s", why->message);
 		good = false;

@@ -26,7 +26,7 @@
 /* A path that is the same from every directory, whether or not the file is there, and for a
  * directory with or without a slash. */
 static char *
-real_path(const char *path)
+live_real_path(const char *path)
 {
 	g_autofree char *text = g_strdup(path);
 	char *CLEANUP_FREE whole = realpath(path, NULL);
@@ -46,7 +46,7 @@ static char *
 prefix_for(const char *target)
 {
 	char host[HOST_MAX] = "";
-	g_autofree char *path = real_path(target);
+	g_autofree char *path = live_real_path(target);
 	g_autofree char *text = NULL, *digest = NULL;
 
 	gethostname(host, sizeof(host) - 1);
@@ -68,7 +68,7 @@ name_with(const char *prefix)
 /* ---- the server's exports */
 
 static json_t *
-find_export(json_t *status, const char *name)
+live_find_export(json_t *status, const char *name)
 {
 	json_t *export;
 	size_t i;
@@ -88,7 +88,7 @@ static bool
 find_origin(struct live_source *live, const struct live_source_wish *wish, GError **error)
 {
 	json_auto_t *status = asked_server_ask(&live->server, "status", error);
-	json_t *export = find_export(status, wish->export);
+	json_t *export = live_find_export(status, wish->export);
 
 	if (!status)
 		return false;
@@ -119,7 +119,7 @@ text_of(const struct live_source *live)
 /* ---- checkpoints that no backup needs */
 
 static void
-warn(const struct live_source *live, const char *what, const GError *why)
+live_warn(const struct live_source *live, const char *what, const GError *why)
 {
 	log_warning("%s: %s: %s", live->text, what, why ? why->message : "unknown error");
 }
@@ -133,7 +133,7 @@ end_checkpoint(struct live_source *live, const char *name)
 	json_auto_t *ended = asked_server_ask(&live->server, request, &why);
 
 	if (!ended)
-		warn(live, "a checkpoint that no backup needs any more is left", why);
+		live_warn(live, "a checkpoint that no backup needs any more is left", why);
 }
 
 /* Ends those of the origin for which `is_over` is true. */
@@ -144,8 +144,8 @@ end_checkpoints(struct live_source *live, json_t *status,
 	json_t *checkpoint;
 	size_t i;
 
-	json_array_foreach(json_object_get(find_export(status, live->origin), "checkpoints"), i,
-			   checkpoint)
+	json_array_foreach(json_object_get(live_find_export(status, live->origin), "checkpoints"),
+			   i, checkpoint)
 	{
 		const char *name = json_string_value(json_object_get(checkpoint, "name"));
 
@@ -165,7 +165,7 @@ is_left(const struct live_source *live, const char *name)
 /* Whether the checkpoint is one of this target's, which now belongs to another one. A checkpoint
  * that the user has made stays. */
 static bool
-is_older(const struct live_source *live, const char *name)
+live_is_older(const struct live_source *live, const char *name)
 {
 	const char *since = live->moment.since;
 
@@ -249,7 +249,7 @@ undo_make(struct live_source *live)
 }
 
 static char *
-make(struct backup_moment *moment, GError **error)
+live_make(struct backup_moment *moment, GError **error)
 {
 	struct live_source *live = container_of(moment, struct live_source, moment);
 	const struct snapshot_request request = {
@@ -283,14 +283,14 @@ make(struct backup_moment *moment, GError **error)
 static bool
 has_connection(const struct live_source *live, json_t *status, const struct end *target)
 {
-	json_t *origin = find_export(status, live->origin), *connection;
+	json_t *origin = live_find_export(status, live->origin), *connection;
 	size_t i;
 
 	json_array_foreach(json_object_get(status, "connections"), i, connection)
 	{
 		const char *client = json_string_value(json_object_get(connection, "client")),
 			   *name = json_string_value(json_object_get(connection, "export"));
-		json_t *export = name ? find_export(status, name) : NULL;
+		json_t *export = name ? live_find_export(status, name) : NULL;
 
 		if (client && export && image_file_is_of_both(origin, export) &&
 		    export_end_is_client(target, client))
@@ -318,8 +318,8 @@ end_older_checkpoints(struct live_source *live)
 	json_auto_t *status = asked_server_ask(&live->server, "status", &why);
 
 	if (!status)
-		warn(live, "the checkpoint of the last backup is left", why);
-	end_checkpoints(live, status, is_older);
+		live_warn(live, "the checkpoint of the last backup is left", why);
+	end_checkpoints(live, status, live_is_older);
 }
 
 static void
@@ -328,13 +328,13 @@ remove_made(struct live_source *live)
 	g_autoptr(GError) why = NULL;
 
 	if (!snapshot_remove(&live->server, live->made, NULL, &why))
-		warn(live, "the snapshot is left, and ends at its time", why);
+		live_warn(live, "the snapshot is left, and ends at its time", why);
 }
 
 /* After a backup that has ended well, the checkpoints go that the target belonged to before; else
  * the new one goes, unless the target may belong to it. What can't be removed is a warning. */
 static void
-end(struct backup_moment *moment, bool done)
+live_end(struct backup_moment *moment, bool done)
 {
 	struct live_source *live = container_of(moment, struct live_source, moment);
 
@@ -366,8 +366,9 @@ bool
 live_source_open(struct live_source *live, const struct live_source_wish *wish,
 		 const struct snapshot_options *how, GError **error)
 {
-	*live = (struct live_source){.how = *how,
-				     .moment = {.make = make, .may_write = may_write, .end = end}};
+	*live = (struct live_source){
+		.how = *how,
+		.moment = {.make = live_make, .may_write = may_write, .end = live_end}};
 	if (!live->how.expire)
 		live->how.expire = EXPIRE;
 	if (!asked_server_find(&live->server, wish->source, error) ||

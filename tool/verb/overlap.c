@@ -42,7 +42,7 @@ read_part(const struct device *device, const struct stat *image, struct part *pa
 }
 
 static bool
-overlaps(const struct part *a, const struct part *b)
+parts_overlap(const struct part *a, const struct part *b)
 {
 	return a->offset < b->end && b->offset < a->end;
 }
@@ -66,7 +66,7 @@ check_device(const struct device *device, const struct part *there, const struct
 	const bool writes = !there->read_only || !wanted->read_only;
 
 	*same = false;
-	if (!overlaps(there, wanted) || (!nooverlap && !writes))
+	if (!parts_overlap(there, wanted) || (!nooverlap && !writes))
 		return true;
 	*same = is_same(device, there, wanted);
 	if (!*same)

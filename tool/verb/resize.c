@@ -60,7 +60,7 @@ renew_connections(const struct our_device *ours, GError **error)
 }
 
 static bool
-ask_server(const struct our_device *ours, uint64_t *size, GError **error)
+resize_ask_server(const struct our_device *ours, uint64_t *size, GError **error)
 {
 	json_auto_t *export = our_device_change_export(ours, "resize", error);
 
@@ -89,13 +89,14 @@ change_size(const struct our_device *ours, uint64_t size, GError **error)
 }
 
 static bool
-resize_device(const struct our_device *ours, GError **error)
+resize_kernel_device(const struct our_device *ours, GError **error)
 {
 	const struct device *device = ours->device;
 	struct device *DEVICE_CLEANUP now = NULL;
 	uint64_t size = 0;
 
-	if (!(ours->control ? ask_server(ours, &size, error) : ask_remote(device, &size, error)))
+	if (!(ours->control ? resize_ask_server(ours, &size, error)
+			    : ask_remote(device, &size, error)))
 		return false;
 	size -= size % device->block_size;
 	if (size == 0)
@@ -123,7 +124,8 @@ run_resize(const struct verb_call *call, GError **error)
 {
 	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
 
-	return our_device_find(&ours, call->operands[0], error) && resize_device(&ours, error);
+	return our_device_find(&ours, call->operands[0], error) &&
+	       resize_kernel_device(&ours, error);
 }
 
 const struct verb verb_resize = {

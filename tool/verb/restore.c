@@ -32,7 +32,7 @@ static const struct option_row restore_option_rows[] = {
 };
 
 static void
-tell_end(const struct restore_job *job)
+restore_tell_end(const struct restore_job *job)
 {
 	json_t *line = json_pack("{ss ss ss sI}", "event", "end", "source", job->source, "target",
 				 job->target, "data", (json_int_t)job->progress->copied);
@@ -64,7 +64,7 @@ run_restore(const struct verb_call *call, GError **error)
 	if (!restore_run(&job, error))
 		return false;
 	if (options->copy.json)
-		tell_end(&job);
+		restore_tell_end(&job);
 	return true;
 }
 

@@ -89,7 +89,8 @@ change_once(const struct our_device *ours, const struct setting *setting, json_t
 
 /* As above. */
 static bool
-change(const struct our_device *ours, const struct setting *setting, json_t **now, GError **error)
+setting_change(const struct our_device *ours, const struct setting *setting, json_t **now,
+	       GError **error)
 {
 	bool same;
 
@@ -110,7 +111,7 @@ set_direct_io(const struct our_device *ours, const char *wanted, GError **error)
 	json_auto_t *now = NULL;
 	const char *state;
 
-	if (!change(ours, &setting, &now, error))
+	if (!setting_change(ours, &setting, &now, error))
 		return false;
 	state = json_is_true(now) ? "on" : "off";
 	printf("/dev/%s: direct I/O %s\n", ours->device->name, state);
@@ -126,7 +127,7 @@ set_limit(const struct our_device *ours, const char *name, const char *wanted, G
 	const struct setting setting = {name, value, "limits"};
 	json_auto_t *now = NULL;
 
-	if (!change(ours, &setting, &now, error))
+	if (!setting_change(ours, &setting, &now, error))
 		return false;
 	printf("/dev/%s: %s %s\n", ours->device->name, name, value);
 	return true;
@@ -135,7 +136,7 @@ set_limit(const struct our_device *ours, const char *name, const char *wanted, G
 /* ---- the verb */
 
 static bool
-check_options(const struct set_options *options, GError **error)
+set_check_options(const struct set_options *options, GError **error)
 {
 	const char *direct_io = options->direct_io;
 
@@ -151,7 +152,7 @@ run_set(const struct verb_call *call, GError **error)
 	const struct set_options *options = call->options;
 	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
 
-	if (!check_options(options, error) ||
+	if (!set_check_options(options, error) ||
 	    !our_device_find_served(&ours, call->operands[0], error))
 		return false;
 	if (options->direct_io && !set_direct_io(&ours, options->direct_io, error))

@@ -50,7 +50,7 @@ print_uri(json_t *export)
 }
 
 static bool
-make(const struct asked_server *server, const struct verb_call *call, GError **error)
+snapshot_verb_make(const struct asked_server *server, const struct verb_call *call, GError **error)
 {
 	const struct snapshot_verb_options *options = call->options;
 	const struct snapshot_request request = {
@@ -75,7 +75,7 @@ make(const struct asked_server *server, const struct verb_call *call, GError **e
 
 /* Whether the export is a snapshot of that name; other exports are not to be removed. */
 static bool
-is_named(json_t *export, const char *name, bool all)
+snapshot_is_named(json_t *export, const char *name, bool all)
 {
 	const char *found = json_string_value(json_object_get(export, "name"));
 	json_t *snapshot = json_object_get(export, "snapshot");
@@ -106,7 +106,7 @@ remove_snapshots(const struct asked_server *server, const struct verb_call *call
 		return false;
 	json_array_foreach(json_object_get(status, "exports"), i, export)
 	{
-		if (!is_named(export, name, options->all))
+		if (!snapshot_is_named(export, name, options->all))
 			continue;
 		found = true;
 		if (!snapshot_remove(server, export, NULL, error))
@@ -123,7 +123,7 @@ run_snapshot(const struct verb_call *call, GError **error)
 	struct asked_server server;
 	bool done = asked_server_find(&server, call->operands[0], error) &&
 		    (options->remove ? remove_snapshots(&server, call, error)
-				     : make(&server, call, error));
+				     : snapshot_verb_make(&server, call, error));
 
 	asked_server_fini(&server);
 	return done;

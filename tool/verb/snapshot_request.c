@@ -18,8 +18,8 @@ check_words(const struct snapshot_request *request, const char *scratch, GError 
 
 /* The request as a line, or NULL.  Caller frees. */
 static char *
-compose(const struct snapshot_options *options, const struct snapshot_request *request,
-	GError **error)
+snapshot_request_compose(const struct snapshot_options *options,
+			 const struct snapshot_request *request, GError **error)
 {
 	g_autoptr(GString) line = g_string_new("snapshot ");
 	g_autofree char *scratch = NULL;
@@ -69,7 +69,8 @@ snapshot_remove(const struct asked_server *server, json_t *snapshot, const char 
 
 /* After a failure, whose error is known already. */
 static void
-undo(const struct asked_server *server, json_t *answer, const struct snapshot_request *request)
+snapshot_request_undo(const struct asked_server *server, json_t *answer,
+		      const struct snapshot_request *request)
 {
 	json_t *snapshot;
 	size_t i;
@@ -84,7 +85,7 @@ json_t *
 snapshot_make(const struct asked_server *server, const struct snapshot_options *options,
 	      const struct snapshot_request *request, GError **error)
 {
-	g_autofree char *line = compose(options, request, error);
+	g_autofree char *line = snapshot_request_compose(options, request, error);
 	struct frozen_mounts frozen;
 	json_t *answer;
 
@@ -98,7 +99,7 @@ snapshot_make(const struct asked_server *server, const struct snapshot_options *
 	if (!options->freeze || frozen_mounts_end(&frozen, answer ? error : NULL) || !answer)
 		return answer;
 	/* It came too late. */
-	undo(server, answer, request);
+	snapshot_request_undo(server, answer, request);
 	json_decref(answer);
 	return NULL;
 }

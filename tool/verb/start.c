@@ -92,7 +92,7 @@ start_device(const char *name, const void *data, GError **error)
 }
 
 static bool
-start_all(const struct table *table)
+start_whole_table(const struct table *table)
 {
 	bool all = table_log_errors(table);
 
@@ -184,7 +184,7 @@ run_on_devices(const struct verb_call *call,
 static bool
 run_start(const struct verb_call *call, GError **error)
 {
-	return run_on_devices(call, start_device, start_all, error);
+	return run_on_devices(call, start_device, start_whole_table, error);
 }
 
 static bool

@@ -59,7 +59,7 @@ on_off(json_t *image, const char *member)
 
 /* " (why)", or nothing.  Caller frees. */
 static char *
-reason(json_t *image, const char *member)
+status_reason(json_t *image, const char *member)
 {
 	const char *why = json_string_value(json_object_get(image, member)) ?: "";
 
@@ -71,7 +71,7 @@ static char *
 page_cache(json_t *image)
 {
 	const char *pages = json_string_value(json_object_get(image, "page_cache")) ?: "";
-	g_autofree char *why = reason(image, "page_cache_reason");
+	g_autofree char *why = status_reason(image, "page_cache_reason");
 
 	if (!*pages || json_is_true(json_object_get(image, "direct_io")))
 		return g_strdup("");
@@ -79,7 +79,7 @@ page_cache(json_t *image)
 }
 
 static void
-print_server(const struct listing *listing)
+status_print_server(const struct listing *listing)
 {
 	json_t *image = listing->image;
 	g_autofree char *engine = NULL, *direct = NULL, *cache = NULL, *poll = NULL, *access = NULL;
@@ -95,11 +95,11 @@ print_server(const struct listing *listing)
 		return;
 	}
 	connections = json_integer_value(json_object_get(image, "connections"));
-	engine = reason(image, "engine_reason");
-	direct = reason(image, "direct_io_reason");
-	poll = reason(image, "poll_reason");
+	engine = status_reason(image, "engine_reason");
+	direct = status_reason(image, "direct_io_reason");
+	poll = status_reason(image, "poll_reason");
 	cache = page_cache(image);
-	access = reason(image, "read_only_reason");
+	access = status_reason(image, "read_only_reason");
 	printf("%s %s, process %" PRId64 ": %" PRId64
 	       " connection%s, engine %s%s, direct I/O %s%s%s, polling %s%s%s%s\n",
 	       listing->server,
@@ -122,7 +122,7 @@ print_guard(const struct listing *listing)
 }
 
 static void
-print_device(const struct listing *listing)
+status_print_device(const struct listing *listing)
 {
 	const struct device *device = listing->device;
 	g_autofree char *source = listing_source(listing),
@@ -132,7 +132,7 @@ print_device(const struct listing *listing)
 	printf("/dev/%s: %s, %s, %s, sectors of %u bytes\n", device->name, text,
 	       unit_format_size(device->size, size), device->read_only ? "read-only" : "writable",
 	       device->block_size);
-	print_server(listing);
+	status_print_server(listing);
 	print_guard(listing);
 }
 
@@ -167,7 +167,7 @@ print_op(enum figures_op op, const struct op_figures *figures)
 
 /* Of all operations. */
 static uint64_t
-sum(const uint64_t latency[FIGURES_OPS][FIGURES_BUCKETS], unsigned int bucket)
+latency_sum(const uint64_t latency[FIGURES_OPS][FIGURES_BUCKETS], unsigned int bucket)
 {
 	uint64_t all = 0;
 
@@ -183,20 +183,23 @@ print_histogram(const struct sample *sample, const struct figures *figures)
 	uint64_t most = 0;
 
 	for (unsigned int i = 0; i < FIGURES_BUCKETS; i++) {
-		if (sum(sample->latency, i) == 0)
+		if (latency_sum(sample->latency, i) == 0)
 			continue;
 		first = MIN(first, i);
 		last = i;
-		most = MAX(most, sum(sample->latency, i));
+		most = MAX(most, latency_sum(sample->latency, i));
 	}
 	if (most == 0)
 		return;
 	printf("\nmicroseconds in the server   last %3.0f s    since opened\n", figures->seconds);
 	for (unsigned int i = first; i <= last; i++) {
-		int width = (int)((double)sum(sample->latency, i) / (double)most * BAR_WIDTH + 0.5);
+		int width =
+			(int)((double)latency_sum(sample->latency, i) / (double)most * BAR_WIDTH +
+			      0.5);
 
 		printf("%18s %-8" PRIu64 " %10" PRIu64 " %15" PRIu64 "  %.*s\n", "<",
-		       UINT64_C(1) << i, sum(figures->latency, i), sum(sample->latency, i), width,
+		       UINT64_C(1) << i, latency_sum(figures->latency, i),
+		       latency_sum(sample->latency, i), width,
 		       "########################################");
 	}
 }
@@ -206,7 +209,7 @@ print_text(const struct view *view, const struct figures *figures)
 {
 	const struct sample *sample = &view->sample;
 
-	print_device(view->listing);
+	status_print_device(view->listing);
 	printf("\n              IO/s      MB/s    KiB/IO     ms/IO    p50 us    p99 us    max us\n");
 	for (unsigned int op = 0; op < FIGURES_OPS; op++)
 		print_op(op, &figures->ops[op]);
@@ -233,7 +236,7 @@ in_flight_object(const struct sample *sample)
 }
 
 static void
-print_json(const struct view *view, const struct figures *figures, bool pretty)
+status_print_json(const struct view *view, const struct figures *figures, bool pretty)
 {
 	g_autoptr(GPtrArray) columns = columns_all();
 	json_auto_t *object = columns_object(columns, view->listing);
@@ -275,7 +278,7 @@ print_report(const struct status_options *options, const struct view *before,
 		if (now->listing->trouble)
 			log_warning("/dev/%s: %s", now->listing->device->name,
 				    now->listing->trouble);
-		print_json(now, &figures, !options->watch);
+		status_print_json(now, &figures, !options->watch);
 	} else {
 		/* On a terminal, overwrite the last report. */
 		if (options->watch && isatty(STDOUT_FILENO))

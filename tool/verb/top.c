@@ -88,7 +88,7 @@ struct top {
 /* ---- reports */
 
 static void
-print_json(struct top *top)
+top_print_json(struct top *top)
 {
 	json_auto_t *object = json_object();
 	json_t *rows = json_array();
@@ -104,7 +104,7 @@ print_json(struct top *top)
 }
 
 static void
-draw(struct top *top)
+top_draw(struct top *top)
 {
 	g_autoptr(GString) screen = NULL;
 	unsigned int columns, lines;
@@ -115,7 +115,7 @@ draw(struct top *top)
 }
 
 static void
-report(struct top *top)
+top_report(struct top *top)
 {
 	GPtrArray *rows = top->view.rows;
 
@@ -126,9 +126,9 @@ report(struct top *top)
 	view_sort(&top->view);
 	/* The first answers have nothing to be compared with. */
 	if (top->form == FORM_SCREEN)
-		draw(top);
+		top_draw(top);
 	else if (top->taken && top->form == FORM_JSON)
-		print_json(top);
+		top_print_json(top);
 	else if (top->taken)
 		view_print(&top->view, stdout);
 	if (top->taken && top->left != UINT64_MAX && --top->left == 0)
@@ -152,7 +152,7 @@ add_signals(sigset_t *set)
 /* Does what the signal would do without us, after the terminal is as it was: the shell sees why the
  * program stopped, or ended. */
 static void
-obey(int number)
+top_obey_signal(int number)
 {
 	sigset_t set;
 
@@ -166,14 +166,14 @@ obey(int number)
 }
 
 static bool
-take_signal(struct top *top, GError **error)
+top_take_signal(struct top *top, GError **error)
 {
 	struct signalfd_siginfo info;
 
 	if (read(top->signals, &info, sizeof(info)) != sizeof(info))
 		return true;
 	if (info.ssi_signo == SIGTSTP)
-		obey(SIGTSTP);
+		top_obey_signal(SIGTSTP);
 	switch (info.ssi_signo) {
 	case SIGWINCH: break;
 	case SIGTSTP:
@@ -182,9 +182,9 @@ take_signal(struct top *top, GError **error)
 		if (!terminal_enter(error))
 			return false;
 		break;
-	default: obey((int)info.ssi_signo);
+	default: top_obey_signal((int)info.ssi_signo);
 	}
-	draw(top);
+	top_draw(top);
 	return true;
 }
 
@@ -207,12 +207,12 @@ take_keys(struct top *top)
 		}
 	}
 	if (!top->ends)
-		draw(top);
+		top_draw(top);
 }
 
 /* Until when nothing is to be done unless something happens. */
 static int64_t
-deadline(const struct top *top)
+top_deadline(const struct top *top)
 {
 	int64_t delay = (int64_t)(top->view.delay * G_USEC_PER_SEC);
 
@@ -235,11 +235,11 @@ wait_for_more(struct top *top, GError **error)
 		{.fd = top->form == FORM_SCREEN ? STDIN_FILENO : -1, .events = POLLIN},
 		{.fd = top->signals, .events = POLLIN},
 	};
-	int64_t left = MAX(deadline(top) - g_get_monotonic_time(), 0);
+	int64_t left = MAX(top_deadline(top) - g_get_monotonic_time(), 0);
 
 	if (poll(ready, G_N_ELEMENTS(ready), (int)((left + 999) / 1000)) < 0 && errno != EINTR)
 		return failure_errno(error, errno, "poll");
-	if (ready[2].revents && !take_signal(top, error))
+	if (ready[2].revents && !top_take_signal(top, error))
 		return false;
 	if (ready[1].revents)
 		take_keys(top);
@@ -255,11 +255,11 @@ run_loop(struct top *top, GError **error)
 	while (good && !top->ends) {
 		bool all = watch_take(&top->watch);
 
-		if (top->asking && (all || g_get_monotonic_time() >= deadline(top))) {
+		if (top->asking && (all || g_get_monotonic_time() >= top_deadline(top))) {
 			top->asking = false;
-			report(top);
+			top_report(top);
 			top->taken = top->asked;
-		} else if (!top->asking && g_get_monotonic_time() >= deadline(top)) {
+		} else if (!top->asking && g_get_monotonic_time() >= top_deadline(top)) {
 			began = g_get_monotonic_time();
 			watch_ask(&top->watch);
 			top->asking = true;

@@ -46,7 +46,7 @@ rows_of(const struct verb *verb)
 }
 
 static void
-show_help(const struct verb *verb)
+verb_show_help(const struct verb *verb)
 {
 	printf("Usage: nbdloop %s %s\n", verb->name, verb->synopsis);
 	wrapped_text_print(stdout, verb->summary, 0, 0);
@@ -71,7 +71,7 @@ take_option(const struct option_row *rows, const struct option_row *row, const c
 }
 
 static enum parsed
-take_options(const struct verb *verb, void *config, int argc, char **argv)
+verb_take_options(const struct verb *verb, void *config, int argc, char **argv)
 {
 	g_autofree char *command = g_strdup_printf("nbdloop %s", verb->name);
 	enum parsed parsed = PARSED;
@@ -87,7 +87,7 @@ take_options(const struct verb *verb, void *config, int argc, char **argv)
 	while (parsed == PARSED &&
 	       (r = option_getopt_next(&getopt, argc, argv, &row, &value, &error)) > 0) {
 		if (row == help_option_rows) {
-			show_help(verb);
+			verb_show_help(verb);
 			return HELP_SHOWN;
 		}
 		parsed = take_option(rows_of(verb), row, value, config);
@@ -135,7 +135,7 @@ check_operands(const struct verb *verb, char **operands, int count)
 }
 
 static enum parsed
-parse(const struct verb *verb, void *options, int argc, char **argv, struct verb_call *call)
+verb_parse(const struct verb *verb, void *options, int argc, char **argv, struct verb_call *call)
 {
 	enum parsed parsed;
 
@@ -143,7 +143,7 @@ parse(const struct verb *verb, void *options, int argc, char **argv, struct verb
 		log_error("%s", strerror(ENOMEM));
 		return REFUSED;
 	}
-	parsed = take_options(verb, options, argc, argv);
+	parsed = verb_take_options(verb, options, argc, argv);
 	*call = (struct verb_call){options, argv + optind, argc - optind};
 	return parsed == PARSED ? check_operands(verb, call->operands, call->count) : parsed;
 }
@@ -164,7 +164,7 @@ verb_run(const struct verb *verb, int argc, char **argv)
 	g_autofree void *options = g_malloc0(verb->options_size);
 	g_autoptr(GError) error = NULL;
 	struct verb_call call = {0};
-	enum parsed parsed = parse(verb, options, argc, argv, &call);
+	enum parsed parsed = verb_parse(verb, options, argc, argv, &call);
 	bool done = parsed == PARSED ? verb->run(&call, &error) : parsed == HELP_SHOWN;
 
 	options_free(rows_of(verb), options);
