@@ -2,8 +2,8 @@
 /*
  * The set of an image's checkpoints from its making to its end, and how checkpoints begin and end.
  *
- * A checkpoint begins in four steps: checkpoints_prepare() does all that may fail; at the moment, no
- * change is in flight, and it is put into the list; checkpoints_save_begun() makes the image
+ * A checkpoint begins in four steps: checkpoints_prepare() does all that may fail; at the moment,
+ * no change is in flight, and it is put into the list; checkpoints_save_begun() makes the image
  * durable, and only then writes the checkpoint into the record. One that ends leaves the record
  * first, then the list.
  */

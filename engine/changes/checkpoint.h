@@ -34,8 +34,8 @@ struct image;
 struct checkpoints;
 
 /* Makes a set, or returns NULL if there is no memory. The image must outlive it. The set is empty,
- * or has the checkpoints that the image's backing keeps by itself (native.h). Only this kind of set
- * changes; for the other one see checkpoints_prepare_copy(). */
+ * or has the checkpoints that the image's backing keeps by itself (native_checkpoint.h). Only this
+ * kind of set changes; for the other one see checkpoints_prepare_copy(). */
 struct checkpoints *
 checkpoints_new(struct image *image);
 

@@ -19,7 +19,7 @@ keeper_see_image(const struct checkpoints *set, struct witness *witness)
 
 /* ---- writing */
 
-/* Lists in the header the checkpoints that the record is to have. Returns whether there are some. */
+/* Lists in the header the checkpoints that the record is to have. Returns whether there are any. */
 static bool
 keeper_list(struct checkpoints *set)
 {
