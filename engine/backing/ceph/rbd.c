@@ -2,10 +2,8 @@
 #include "engine/backing/ceph/rbd.h"
 
 #include "engine/backing/ceph/rbd_checkpoint.h"
-#include "engine/backing/ceph/rbd_load.h"
 #include "engine/backing/ceph/rbd_lock.h"
 #include "engine/backing/ceph/rbd_pending.h"
-#include "engine/backing/ceph/rbd_removal.h"
 #include "engine/backing/ceph/rbd_search.h"
 #include "engine/backing/ceph/rbd_size.h"
 #include "engine/backing/ceph/rbd_snapshot.h"
@@ -15,7 +13,10 @@
 #include "common/error.h"
 #include "common/json.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,48 +77,17 @@ rbd_same(const struct backing *a, const struct backing *b)
 
 /* ---- the first bytes */
 
-struct peek {
-	struct backing_call call;
-	pthread_mutex_t mutex;
-	pthread_cond_t over;
-	bool done;
-};
-
-static void
-peeked(struct backing_call *call, int result)
-{
-	struct peek *peek = call->owner;
-
-	pthread_mutex_lock(&peek->mutex);
-	call->result = result;
-	peek->done = true;
-	pthread_cond_signal(&peek->over);
-	pthread_mutex_unlock(&peek->mutex);
-}
-
 static ssize_t
 rbd_peek(const struct backing *backing, void *buffer, size_t length, uint64_t offset)
 {
-	struct peek peek = {
-		.mutex = PTHREAD_MUTEX_INITIALIZER,
-		.over = PTHREAD_COND_INITIALIZER,
-		.call =
-			{
-				.op = CALL_READ,
-				.offset = offset,
-				.length = length,
-				.buffer = buffer,
-				.done = peeked,
-				.owner = &peek,
-			},
-	};
+	struct rbd_waiter waiter;
 
-	rbd_start(backing, &peek.call);
-	pthread_mutex_lock(&peek.mutex);
-	while (!peek.done)
-		pthread_cond_wait(&peek.over, &peek.mutex);
-	pthread_mutex_unlock(&peek.mutex);
-	return peek.call.result;
+	rbd_waiter_init(&waiter, &(struct backing_call){.op = CALL_READ,
+							.offset = offset,
+							.length = length,
+							.buffer = buffer});
+	rbd_start(backing, &waiter.call);
+	return rbd_waiter_await(&waiter);
 }
 
 /* ---- extents */
@@ -248,7 +218,7 @@ static int
 prepare_snapshot(const struct backing *backing, const char *label,
 		 struct backing_snapshot **snapshot, char **error)
 {
-	return rbd_snapshot_prepare(store_of(backing), label, snapshot, error);
+	return rbd_snapshot_prepare(store_of(backing), label, false, snapshot, error);
 }
 
 static int
@@ -296,14 +266,14 @@ static int
 prepare_checkpoint(const struct backing *backing, const char *name,
 		   struct backing_snapshot **snapshot, char **error)
 {
-	return rbd_snapshot_prepare_checkpoint(store_of(backing), name, snapshot, error);
+	return rbd_snapshot_prepare(store_of(backing), name, true, snapshot, error);
 }
 
 static int
 remove_checkpoint(const struct backing *backing, uint64_t id, bool anyway,
 		  struct backing_removal **removal, char **error)
 {
-	return rbd_checkpoint_remove(store_of(backing), id, anyway, removal, error);
+	return rbd_snapshot_remove_checkpoint(store_of(backing), id, anyway, removal, error);
 }
 
 static int
@@ -320,7 +290,7 @@ static const struct backing_checkpoints checkpoints = {
 	.prepare = prepare_checkpoint,
 	.keep = rbd_snapshot_keep,
 	.remove = remove_checkpoint,
-	.await_removal = rbd_checkpoint_await_removal,
+	.await_removal = rbd_snapshot_await_removal,
 	.changes = find_changes,
 };
 
@@ -411,11 +381,86 @@ static const struct backing_kind backing_rbd = {
 	.put_status = rbd_put_status,
 };
 
+/* ---- the module */
+
+/* From this size on, in bytes, memory still goes back at once. */
+#define MAPPED_MIN (16 << 20)
+
+/* Guards `loaded`. */
+static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+static const struct rbd_module *loaded;
+
+/* $NBDLOOP_MODULES is for a build that is not installed. */
+static const char *
+module_directory(void)
+{
+	const char *chosen = secure_getenv("NBDLOOP_MODULES");
+
+	return chosen && chosen[0] ? chosen : MODULE_DIRECTORY;
+}
+
+/*
+ * Ceph's library takes memory for the data of each request, and gives it back after it, which must
+ * not cost a page fault for each 4 KiB: of reads of 1 MiB, nbdloopd's own setting, by which large
+ * memory goes back to the kernel at once, made 260.  The process keeps what it needed at once; a
+ * server with swap (common/reclaim.c) does anyway.
+ */
+static void
+keep_freed_memory(void)
+{
+#ifdef __GLIBC__
+	mallopt(M_MMAP_THRESHOLD, MAPPED_MIN);
+	mallopt(M_TRIM_THRESHOLD, INT_MAX);
+#endif
+}
+
+/* The caller holds the mutex. */
+static const struct rbd_module *
+module_load(const char *path, char **error)
+{
+	char *file;
+	void *library;
+	const struct rbd_module *module;
+
+	if (asprintf(&file, "%s/" RBD_MODULE_FILE, module_directory()) < 0)
+		return NULL;
+	/* Never closed: Ceph's libraries leave threads and handlers behind. */
+	library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	if (library)
+		keep_freed_memory();
+	module = library ? dlsym(library, RBD_MODULE_SYMBOL) : NULL;
+	free(file);
+	if (!module)
+		error_set(
+			error, -ENOENT,
+			"%s: images in Ceph need nbdloop's module for them, which can't be loaded: %s; "
+			"it is Debian's package nbdloop-rbd, or configure --with-rbd builds it",
+			path, dlerror());
+	return module;
+}
+
+/* Returns the module, which stays loaded until the process ends; or NULL with *error, a sentence
+ * that begins with `path` and has the way out (the caller frees it). */
+static const struct rbd_module *
+module_get(const char *path, char **error)
+{
+	const struct rbd_module *module;
+
+	pthread_mutex_lock(&loading);
+	if (!loaded)
+		loaded = module_load(path, error);
+	module = loaded;
+	pthread_mutex_unlock(&loading);
+	return module;
+}
+
+/* ---- opening */
+
 static int
 get_store(const char *path, unsigned int flags, const struct image_config *config,
 	  struct rbd_store **store, char **error)
 {
-	const struct rbd_module *module = rbd_load(path, error);
+	const struct rbd_module *module = module_get(path, error);
 	struct rbd_name name;
 	int r = module ? rbd_name_parse(path, &name, error) : -ENOENT;
 

@@ -5,19 +5,20 @@
 #include "engine/backing/ceph/rbd_pending.h"
 #include "engine/backing/ceph/rbd_size.h"
 
-#include "common/cleanup.h"
+#include "common/container_of.h"
 #include "common/error.h"
 #include "common/log.h"
-#include "common/thread.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* How long to wait for an owner that may be dead, in milliseconds, and how often to look. Ceph
  * forgets a client that is gone after 30 seconds (osd_client_watch_timeout). */
 #define OWNER_LINGER_MS 40000
 #define OWNER_STEP_MS   250
+#define OWNER_TRIES     (OWNER_LINGER_MS / OWNER_STEP_MS)
 
 /* How often to try to take the lock of an owner that was fenced. */
 #define ACQUIRE_TRIES 3
@@ -33,17 +34,6 @@ is_given_up(struct rbd_store *store)
 	return stop;
 }
 
-/* Sleeps for a step. Returns whether to go on: false if the store is being closed. */
-static bool
-nap(struct rbd_store *store)
-{
-	pthread_mutex_lock(&store->mutex);
-	if (!store->stop)
-		thread_wait(&store->stopping, &store->mutex, OWNER_STEP_MS);
-	pthread_mutex_unlock(&store->mutex);
-	return !is_given_up(store);
-}
-
 /* Also for the status. */
 static int
 ask_for_owner(struct rbd_store *store, struct rbd_owner *owner)
@@ -56,18 +46,9 @@ ask_for_owner(struct rbd_store *store, struct rbd_owner *owner)
 	return r;
 }
 
-/* An attempt to take the lock. */
-struct attempt {
-	struct rbd_store *store;
-	bool at_start; /* no client waits yet */
-	struct rbd_predecessor predecessor;
-	struct rbd_owner owner; /* who had the lock, at the last look */
-	bool fenced;            /* then */
-};
-
 /* Whether an owner must be left alone, unless it gives the lock up. */
 static bool
-must_wait_for(const struct attempt *attempt, const struct rbd_owner *owner)
+must_wait_for(const struct rbd_attempt *attempt, const struct rbd_owner *owner)
 {
 	return owner->watches && !rbd_predecessor_owns(&attempt->predecessor, owner) &&
 	       !atomic_load(&attempt->store->force);
@@ -75,7 +56,7 @@ must_wait_for(const struct attempt *attempt, const struct rbd_owner *owner)
 
 /* Takes the lock away from an owner that is dead, the predecessor, or overridden by force=on. */
 static int
-fence(struct attempt *attempt)
+fence(struct rbd_attempt *attempt)
 {
 	struct rbd_store *store = attempt->store;
 	const struct rbd_owner *owner = &attempt->owner;
@@ -92,7 +73,7 @@ fence(struct attempt *attempt)
 }
 
 static void
-tell_of_fence(const struct attempt *attempt)
+tell_of_fence(const struct rbd_attempt *attempt)
 {
 	const struct rbd_owner *owner = &attempt->owner;
 	const char *why = owner->watches ? " (force=on)" : " and is gone";
@@ -106,7 +87,7 @@ tell_of_fence(const struct attempt *attempt)
 /* Only a fence of our own makes the lock free meanwhile, so it is worth another try, as long as it
  * is free. */
 static int
-acquire(const struct attempt *attempt)
+acquire(const struct rbd_attempt *attempt)
 {
 	const struct rbd_store *store = attempt->store;
 	int r = store->module->lock_acquire(store->image);
@@ -125,7 +106,7 @@ acquire(const struct attempt *attempt)
 /* A guard must know of each server that had the lock, also of one that is killed at once.
  * tool/guard/upstream_ceph.c knows the words. */
 static void
-tell_of_taking(const struct attempt *attempt)
+tell_of_taking(const struct rbd_attempt *attempt)
 {
 	if (attempt->predecessor.address[0])
 		log_info("%s: in place of %s, this server is the client %s", attempt->store->path,
@@ -136,7 +117,7 @@ tell_of_taking(const struct attempt *attempt)
  * since the predecessor; or another -errno. A lock that librbd has taken by itself (for
  * lock=shared) must be acquired like any other: until then, librbd gives it to whoever asks. */
 static int
-try_to_take(struct attempt *attempt)
+try_to_take(struct rbd_attempt *attempt)
 {
 	struct rbd_store *store = attempt->store;
 	struct rbd_owner *owner = &attempt->owner;
@@ -166,7 +147,7 @@ try_to_take(struct attempt *attempt)
 
 /* At the start, nobody waits for an owner that is alive. */
 static bool
-is_hopeless(const struct attempt *attempt)
+is_hopeless(const struct rbd_attempt *attempt)
 {
 	const struct rbd_store *store = attempt->store;
 
@@ -175,7 +156,7 @@ is_hopeless(const struct attempt *attempt)
 }
 
 static void
-tell_of_wait(const struct attempt *attempt)
+tell_of_wait(const struct rbd_attempt *attempt)
 {
 	const char *address = attempt->owner.address;
 
@@ -191,7 +172,7 @@ tell_of_wait(const struct attempt *attempt)
 }
 
 static int
-explain(const struct attempt *attempt, int r, char **error)
+explain(const struct rbd_attempt *attempt, int r, char **error)
 {
 	const char *path = attempt->store->path, *address = attempt->owner.address;
 
@@ -217,26 +198,6 @@ explain(const struct attempt *attempt, int r, char **error)
 			"client first, or use force=on, or lock=shared if both may write",
 			path, address);
 	return error_set(error, r, "%s: its lock can't be taken: %s", path, strerror(-r));
-}
-
-/* Returns 0, or -errno with *error, a sentence (the caller frees it). */
-static int
-take(struct attempt *attempt, char **error)
-{
-	struct rbd_store *store = attempt->store;
-	int r = try_to_take(attempt);
-
-	rbd_pending_note_answer(store);
-	if (r == -EBUSY && is_hopeless(attempt))
-		return explain(attempt, r, error);
-	if (r == -EBUSY && attempt->owner.address[0])
-		tell_of_wait(attempt);
-	for (int waited = 0; r == -EBUSY && waited < OWNER_LINGER_MS && nap(store);
-	     waited += OWNER_STEP_MS) {
-		r = try_to_take(attempt);
-		rbd_pending_note_answer(store);
-	}
-	return r < 0 ? explain(attempt, r, error) : 0;
 }
 
 /* Takes those that wait. The caller holds the mutex. */
@@ -265,92 +226,124 @@ end_wait(struct rbd_store *store, struct backing_call *call, int r)
 	}
 }
 
-static int
-begin(struct rbd_store *store);
+/* The caller holds the mutex. */
+static void
+attempt_begin(struct rbd_attempt *attempt)
+{
+	attempt->store->taking = true;
+	attempt->store->attempt = attempt;
+	rbd_job_add(&attempt->store->locking, 0);
+}
 
-/* The caller has set .taking. */
-static int
-take_and_tell(struct attempt *attempt, char **error)
+/* As attempt_begin(). */
+static void
+attempt_begin_for_changes(struct rbd_store *store)
+{
+	store->by_changes = (struct rbd_attempt){.store = store};
+	attempt_begin(&store->by_changes);
+}
+
+/* One at the start is its caller's again after this. */
+static void
+attempt_end(struct rbd_attempt *attempt, int r)
 {
 	struct rbd_store *store = attempt->store;
-	int r = take(attempt, error);
 	struct backing_call *calls = NULL;
+	const bool at_start = attempt->at_start;
+	char *error = NULL;
 
+	r = r < 0 ? explain(attempt, r, &error) : 0;
 	pthread_mutex_lock(&store->mutex);
 	atomic_store(&store->held, r == 0);
 	store->taking = false;
+	store->attempt = NULL;
 	/* What was told before, nobody has asked about. */
 	if (r == 0)
 		rbd_size_doubt(store);
 	/* Changes of another export of the image wait for longer than a start. */
-	if (r == 0 || !attempt->at_start || !store->waiting || begin(store) < 0)
+	if (r == 0 || !at_start)
 		calls = waiting_calls(store);
+	else if (store->waiting)
+		attempt_begin_for_changes(store);
+	if (at_start) {
+		attempt->result = r;
+		attempt->error = error;
+		attempt->over = true;
+	}
+	pthread_cond_broadcast(&store->taken);
 	pthread_mutex_unlock(&store->mutex);
 	end_wait(store, calls, r);
-	return r;
-}
-
-static void *
-take_lock(void *data)
-{
-	struct attempt attempt = {.store = data};
-	char *CLEANUP_FREE error = NULL;
-	int r = take_and_tell(&attempt, &error);
-
+	if (at_start)
+		return;
 	if (r < 0 && r != -ESHUTDOWN)
 		log_error("%s", error ? error : strerror(-r));
-	return NULL;
+	free(error);
 }
 
-/* The caller holds the mutex. Returns 0 or -errno. */
-static int
-begin(struct rbd_store *store)
+/* Tries once, and is to run again if another client has the lock that may give it up. */
+static void
+attempt_run(struct rbd_job *job)
 {
+	struct rbd_store *store = container_of(job, struct rbd_store, locking);
+	struct rbd_attempt *attempt;
+	bool wait;
 	int r;
 
-	if (store->joinable)
-		pthread_join(store->thread, NULL);
-	r = thread_start(&store->thread, take_lock, store);
-	store->taking = store->joinable = r == 0;
-	/* Without a thread to be had, it is -EAGAIN: the engine would try the request again by a
-	 * system call. */
-	return r == -EAGAIN ? -ENOMEM : r;
+	pthread_mutex_lock(&store->mutex);
+	attempt = store->attempt;
+	pthread_mutex_unlock(&store->mutex);
+	/* It has just ended as rbd_lock_give_up() came. */
+	if (!attempt)
+		return;
+	r = attempt->tries > 0 && is_given_up(store) ? -EBUSY : try_to_take(attempt);
+	rbd_pending_note_answer(store);
+	wait = r == -EBUSY && attempt->tries < OWNER_TRIES && !is_given_up(store) &&
+	       (attempt->tries > 0 || !is_hopeless(attempt));
+	if (wait && attempt->tries == 0 && attempt->owner.address[0])
+		tell_of_wait(attempt);
+	attempt->tries++;
+	if (wait)
+		rbd_job_add(job, OWNER_STEP_MS);
+	else
+		attempt_end(attempt, r);
 }
 
 int
 rbd_lock_take(struct rbd_store *store, const struct rbd_predecessor *predecessor, char **error)
 {
-	struct attempt attempt = {.store = store, .at_start = true, .predecessor = *predecessor};
-	bool held;
+	struct rbd_attempt attempt = {
+		.store = store, .at_start = true, .predecessor = *predecessor};
 
 	pthread_mutex_lock(&store->mutex);
 	/* By another export of the image. */
 	while (store->taking)
-		thread_wait(&store->stopping, &store->mutex, OWNER_STEP_MS);
-	held = atomic_load(&store->held);
-	store->taking = !held;
+		pthread_cond_wait(&store->taken, &store->mutex);
+	if (!atomic_load(&store->held)) {
+		attempt_begin(&attempt);
+		while (!attempt.over)
+			pthread_cond_wait(&store->taken, &store->mutex);
+	}
 	pthread_mutex_unlock(&store->mutex);
-	return held ? 0 : take_and_tell(&attempt, error);
+	if (attempt.result < 0)
+		*error = attempt.error;
+	return attempt.result;
 }
 
 bool
 rbd_lock_await(struct rbd_store *store, struct backing_call *call)
 {
-	int r = 0;
 	bool held;
 
 	pthread_mutex_lock(&store->mutex);
 	held = atomic_load(&store->held);
-	if (!held && !store->taking)
-		r = begin(store);
-	if (!held && r == 0) {
+	if (!held) {
+		if (!store->taking)
+			attempt_begin_for_changes(store);
 		call->next = NULL;
 		*store->waiting_tail = call;
 		store->waiting_tail = &call->next;
 	}
 	pthread_mutex_unlock(&store->mutex);
-	if (r < 0)
-		rbd_loss_finish(store, call, r);
 	return !held;
 }
 
@@ -381,8 +374,6 @@ release(struct rbd_store *store)
 void
 rbd_lock_give_back(struct rbd_store *store)
 {
-	struct backing_call *calls = NULL;
-	int r = 0;
 	bool give;
 
 	pthread_mutex_lock(&store->mutex);
@@ -396,11 +387,9 @@ rbd_lock_give_back(struct rbd_store *store)
 	pthread_mutex_lock(&store->mutex);
 	store->taking = false;
 	if (store->waiting)
-		r = begin(store);
-	if (r < 0)
-		calls = waiting_calls(store);
+		attempt_begin_for_changes(store);
+	pthread_cond_broadcast(&store->taken);
 	pthread_mutex_unlock(&store->mutex);
-	end_wait(store, calls, r);
 }
 
 void
@@ -408,7 +397,8 @@ rbd_lock_give_up(struct rbd_store *store)
 {
 	pthread_mutex_lock(&store->mutex);
 	store->stop = true;
-	pthread_cond_signal(&store->stopping);
+	if (store->attempt)
+		rbd_job_add(&store->locking, 0);
 	pthread_mutex_unlock(&store->mutex);
 }
 
@@ -433,10 +423,19 @@ rbd_lock_release(struct rbd_store *store)
 }
 
 void
+rbd_lock_begin(struct rbd_store *store)
+{
+	store->waiting_tail = &store->waiting;
+	store->locking = (struct rbd_job){.run = attempt_run, .waits = true};
+}
+
+void
 rbd_lock_stop(struct rbd_store *store)
 {
 	rbd_lock_give_up(store);
-	if (store->joinable)
-		pthread_join(store->thread, NULL);
-	store->joinable = false;
+	pthread_mutex_lock(&store->mutex);
+	while (store->taking)
+		pthread_cond_wait(&store->taken, &store->mutex);
+	pthread_mutex_unlock(&store->mutex);
+	rbd_job_end(&store->locking);
 }

@@ -16,8 +16,8 @@
 int
 rbd_lock_take(struct rbd_store *store, const struct rbd_predecessor *predecessor, char **error);
 
-/* Has a change wait for the lock, which another thread takes: later it is started, or it fails with
- * -EBUSY or another -errno. Returns false if the lock was taken meanwhile. */
+/* Has a change wait for the lock, which a job takes: later it is started, or it fails with -EBUSY
+ * or another -errno. Returns false if the lock was taken meanwhile. */
 bool
 rbd_lock_await(struct rbd_store *store, struct backing_call *call);
 
@@ -33,7 +33,9 @@ rbd_lock_give_back(struct rbd_store *store);
 void
 rbd_lock_give_up(struct rbd_store *store);
 
-/* Ends the thread that takes the lock. No call may be in flight. */
+/* Begins, before all other calls. Ends the job that takes the lock, when no call is in flight. */
+void
+rbd_lock_begin(struct rbd_store *store);
 void
 rbd_lock_stop(struct rbd_store *store);
 

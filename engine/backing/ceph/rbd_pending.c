@@ -4,13 +4,12 @@
 #include "common/clock.h"
 #include "common/container_of.h"
 #include "common/log.h"
-#include "common/thread.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* How often the thread looks, and how long a call may take before the status tells of it, and the
+/* How often the job looks, and how long a call may take before the status tells of it, and the
  * log, in milliseconds. */
 #define LOOK_MS 250
 #define LONG_MS 1000
@@ -337,38 +336,62 @@ look(struct rbd_store *store)
 	pthread_mutex_lock(&store->pending);
 }
 
-static void *
-look_again_and_again(void *data)
+static void
+pending_look(struct rbd_job *job)
 {
-	struct rbd_store *store = data;
+	struct rbd_store *store = container_of(job, struct rbd_store, looking);
 
 	pthread_mutex_lock(&store->pending);
-	while (!store->looked) {
-		thread_wait(&store->end_of_looking, &store->pending, LOOK_MS);
-		look(store);
-	}
+	look(store);
 	pthread_mutex_unlock(&store->pending);
-	return NULL;
+	rbd_job_add(job, LOOK_MS);
 }
 
-int
+void
 rbd_pending_begin(struct rbd_store *store)
 {
-	int r = thread_start(&store->looker, look_again_and_again, store);
-
-	store->looks = r == 0;
-	return r;
+	store->looking.run = pending_look;
+	rbd_job_add(&store->looking, LOOK_MS);
 }
 
 void
 rbd_pending_end(struct rbd_store *store)
 {
-	if (!store->looks)
-		return;
-	pthread_mutex_lock(&store->pending);
-	store->looked = true;
-	pthread_cond_signal(&store->end_of_looking);
-	pthread_mutex_unlock(&store->pending);
-	pthread_join(store->looker, NULL);
-	store->looks = false;
+	rbd_job_end(&store->looking);
+}
+
+/* ---- those who wait */
+
+static void
+waiter_done(struct backing_call *call, int result)
+{
+	struct rbd_waiter *waiter = call->owner;
+
+	pthread_mutex_lock(&waiter->mutex);
+	call->result = result;
+	waiter->done = true;
+	pthread_cond_signal(&waiter->over);
+	pthread_mutex_unlock(&waiter->mutex);
+}
+
+void
+rbd_waiter_init(struct rbd_waiter *waiter, const struct backing_call *call)
+{
+	*waiter = (struct rbd_waiter){
+		.call = *call,
+		.mutex = PTHREAD_MUTEX_INITIALIZER,
+		.over = PTHREAD_COND_INITIALIZER,
+	};
+	waiter->call.done = waiter_done;
+	waiter->call.owner = waiter;
+}
+
+int
+rbd_waiter_await(struct rbd_waiter *waiter)
+{
+	pthread_mutex_lock(&waiter->mutex);
+	while (!waiter->done)
+		pthread_cond_wait(&waiter->over, &waiter->mutex);
+	pthread_mutex_unlock(&waiter->mutex);
+	return waiter->call.result;
 }

@@ -13,9 +13,23 @@
 
 #include "engine/backing/ceph/rbd_state.h"
 
-/* Starts and ends the thread that looks at the store's calls. None may be pending at the end, but
- * for abandoned ones. Returns 0 or -errno. */
+/* A call whose caller waits for its end. */
+struct rbd_waiter {
+	struct backing_call call; /* the caller's until it is started */
+	pthread_mutex_t mutex;    /* guards the members below, and the call's result */
+	pthread_cond_t over;
+	bool done;
+};
+
+void
+rbd_waiter_init(struct rbd_waiter *waiter, const struct backing_call *call);
+/* Waits, and returns the call's result. */
 int
+rbd_waiter_await(struct rbd_waiter *waiter);
+
+/* Starts and ends the looks at the store's calls. None may be pending at the end, but for abandoned
+ * ones. */
+void
 rbd_pending_begin(struct rbd_store *store);
 void
 rbd_pending_end(struct rbd_store *store);

@@ -4,9 +4,9 @@
 #include "engine/backing/ceph/rbd_checkpoint.h"
 #include "engine/backing/ceph/rbd_loss.h"
 #include "engine/backing/ceph/rbd_pending.h"
-#include "engine/backing/ceph/rbd_thread.h"
 
 #include "common/cleanup.h"
+#include "common/container_of.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct found {
 	bool hole;
 };
 
-/* ---- on the thread */
+/* ---- the job */
 
 struct list {
 	struct found *found;
@@ -55,71 +55,54 @@ ask(struct rbd_store *store, const struct rbd_search *search, bool one, extent_v
 	return r;
 }
 
-static void *
-search_all(void *data)
+struct search_job {
+	struct rbd_job job;
+	struct backing_call *call;
+};
+
+static void
+search_all(struct rbd_job *job)
 {
-	struct backing_call *call = data;
+	struct search_job *searching = container_of(job, struct search_job, job);
+	struct backing_call *call = searching->call;
 	struct rbd_store *store = call->backing;
 	struct list list = {.found = call->buffer, .most = call->room / sizeof(*list.found)};
 	const struct rbd_search search = {call->checkpoint, call->offset, call->length};
 	int r = ask(store, &search, list.most == 1, note, &list);
 
 	rbd_loss_finish(store, call, r < 0 ? r : (int)(list.count * sizeof(*list.found)));
-	rbd_thread_end(store);
-	return NULL;
+	free(searching);
 }
 
-/* ---- on the caller's */
-
-struct asked {
-	struct backing_call call;
-	pthread_mutex_t mutex; /* guards the members below */
-	pthread_cond_t over;
-	bool done;
-};
-
-static void
-searched(struct backing_call *call, int result)
-{
-	struct asked *asked = call->owner;
-
-	pthread_mutex_lock(&asked->mutex);
-	call->result = result;
-	asked->done = true;
-	pthread_cond_signal(&asked->over);
-	pthread_mutex_unlock(&asked->mutex);
-}
+/* ---- on the caller's thread */
 
 /* Finds the first extents of a range. Returns the number of bytes in found[], or -errno. */
 static int
 find(struct rbd_store *store, const struct rbd_search *search, struct found *found, size_t most)
 {
-	struct asked asked = {
-		.mutex = PTHREAD_MUTEX_INITIALIZER,
-		.over = PTHREAD_COND_INITIALIZER,
-		.call =
-			{
-				.op = CALL_SEARCH,
-				.offset = search->offset,
-				.length = search->length,
-				.checkpoint = search->checkpoint,
-				.buffer = found,
-				.room = most * sizeof(*found),
-				.done = searched,
-				.owner = &asked,
-				.backing = store,
-			},
-	};
-	struct backing_call *call = rbd_pending_take(store, &asked.call);
-	int r = call ? rbd_thread_start(store, search_all, call) : 0;
+	struct search_job *searching;
+	struct rbd_waiter waiter;
+	struct backing_call *call;
 
-	if (r < 0)
-		rbd_loss_finish(store, call, r == -EAGAIN ? -ENOMEM : r);
-	pthread_mutex_lock(&asked.mutex);
-	while (!asked.done)
-		pthread_cond_wait(&asked.over, &asked.mutex);
-	pthread_mutex_unlock(&asked.mutex);
-	return asked.call.result;
+	rbd_waiter_init(&waiter, &(struct backing_call){.op = CALL_SEARCH,
+							.offset = search->offset,
+							.length = search->length,
+							.checkpoint = search->checkpoint,
+							.buffer = found,
+							.room = most * sizeof(*found),
+							.backing = store});
+	call = rbd_pending_take(store, &waiter.call);
+	searching = call ? malloc(sizeof(*searching)) : NULL;
+	if (searching) {
+		*searching = (struct search_job){
+			.job = {.run = search_all, .waits = true, .count = &store->jobs},
+			.call = call,
+		};
+		rbd_job_add(&searching->job, 0);
+	} else if (call) {
+		rbd_loss_finish(store, call, -ENOMEM);
+	}
+	return rbd_waiter_await(&waiter);
 }
 
 static int

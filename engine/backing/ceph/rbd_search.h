@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The search for extents of an image in Ceph, or for what has changed since a checkpoint. librbd
- * has it only as a call that waits. With cluster-timeout, each runs on a thread of its own
- * (rbd_thread.h), and one whose time is over is abandoned like other calls (rbd_pending.h); as long
- * as the cluster has not answered, no other begins.
+ * has it only as a call that waits. With cluster-timeout, each is a job (rbd_worker.h), and one
+ * whose time is over is abandoned like other calls (rbd_pending.h); as long as the cluster has not
+ * answered, no other begins.
  */
 #ifndef ENGINE_BACKING_CEPH_RBD_SEARCH_H
 #define ENGINE_BACKING_CEPH_RBD_SEARCH_H

@@ -3,10 +3,9 @@
 
 #include "engine/backing/ceph/rbd_checkpoint.h"
 #include "engine/backing/ceph/rbd_loss.h"
-#include "engine/backing/ceph/rbd_trust.h"
 
+#include "common/container_of.h"
 #include "common/log.h"
-#include "common/thread.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,21 +15,22 @@
 #define ASK_AGAIN_MS  1000
 #define TELL_AGAIN_MS 100
 
-/* Has the thread ask. The caller holds .sizing. */
+/* Has the job ask. The caller holds .doubting. */
 static void
 doubt(struct rbd_store *store)
 {
 	store->doubts++;
 	atomic_store(&store->resized, true);
-	pthread_cond_signal(&store->news);
+	if (store->asks)
+		rbd_job_add(&store->sizing, 0);
 }
 
 void
 rbd_size_doubt(struct rbd_store *store)
 {
-	pthread_mutex_lock(&store->sizing);
+	pthread_mutex_lock(&store->doubting);
 	doubt(store);
-	pthread_mutex_unlock(&store->sizing);
+	pthread_mutex_unlock(&store->doubting);
 }
 
 /* On a thread of librbd's. */
@@ -62,21 +62,21 @@ is_sure(const struct rbd_store *store, const struct backing_call *call)
 bool
 rbd_size_await(struct rbd_store *store, struct backing_call *call, int result)
 {
-	bool over;
+	bool asks;
 
 	if (is_sure(store, call))
 		return false;
-	pthread_mutex_lock(&store->sizing);
-	/* Then it was abandoned, and nobody wants its result. */
-	over = store->over;
-	if (!over) {
+	pthread_mutex_lock(&store->doubting);
+	/* If not, the call was abandoned, and nobody wants its result. */
+	asks = store->asks;
+	if (asks) {
 		call->result = result;
 		call->next = store->unsure;
 		store->unsure = call;
 		doubt(store);
 	}
-	pthread_mutex_unlock(&store->sizing);
-	return !over;
+	pthread_mutex_unlock(&store->doubting);
+	return asks;
 }
 
 /* Returns the result of a change that librbd calls a success. One that was under way when the size
@@ -115,10 +115,11 @@ rbd_size_follow(struct rbd_store *store, struct size_follower *follower)
 	store->followers = follower;
 	pthread_mutex_unlock(&store->following);
 	/* The size may have changed since the caller asked for it. */
-	pthread_mutex_lock(&store->sizing);
+	pthread_mutex_lock(&store->doubting);
 	store->untold = true;
-	pthread_cond_signal(&store->news);
-	pthread_mutex_unlock(&store->sizing);
+	if (store->asks)
+		rbd_job_add(&store->sizing, 0);
+	pthread_mutex_unlock(&store->doubting);
 }
 
 void
@@ -162,14 +163,14 @@ tell(struct rbd_store *store)
 	return behind;
 }
 
-/* ---- the thread */
+/* ---- the job: each step returns for how many milliseconds to rest after it */
 
 static int
 ask(struct rbd_store *store)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
 	int64_t size = store->module->size(store->image);
-	int r = size < 0 ? (int)size : rbd_trust_confirm(store);
+	int r = size < 0 ? (int)size : rbd_loss_check(store);
 
 	if (size >= 0 && atomic_exchange(&store->size, (uint64_t)size) > (uint64_t)size)
 		store->shrunk = true;
@@ -182,15 +183,7 @@ ask(struct rbd_store *store)
 	return r;
 }
 
-/* Sleeps until there is news. The caller holds .sizing. */
-static void
-rest(struct rbd_store *store, unsigned int ms)
-{
-	if (!store->over)
-		thread_wait(&store->news, &store->sizing, ms);
-}
-
-/* Takes the changes that may end now. The caller holds .sizing. */
+/* Takes the changes that may end now. The caller holds .doubting. */
 static struct backing_call *
 take_unsure(struct rbd_store *store)
 {
@@ -200,90 +193,87 @@ take_unsure(struct rbd_store *store)
 	return unsure;
 }
 
-/* The caller holds .sizing, which is released meanwhile. */
-static void
+/* The caller holds .doubting, which is released meanwhile. */
+static unsigned int
 learn(struct rbd_store *store)
 {
 	unsigned int doubts = store->doubts;
 	struct backing_call *unsure;
 	int r;
 
-	pthread_mutex_unlock(&store->sizing);
+	pthread_mutex_unlock(&store->doubting);
 	r = ask(store);
-	pthread_mutex_lock(&store->sizing);
+	pthread_mutex_lock(&store->doubting);
 	/* With a doubt meanwhile, the answer may be an old one. */
 	if (r == 0 && store->doubts != doubts)
-		return;
+		return 0;
 	if (r == 0 || r == -ESHUTDOWN)
 		atomic_store(&store->resized, false);
 	unsure = take_unsure(store);
 	store->untold = r == 0;
-	pthread_mutex_unlock(&store->sizing);
+	pthread_mutex_unlock(&store->doubting);
 	settle(store, unsure, r == 0);
 	if (r == 0)
 		all_are_behind(store);
-	pthread_mutex_lock(&store->sizing);
-	if (atomic_load(&store->resized) && r < 0)
-		rest(store, ASK_AGAIN_MS);
+	pthread_mutex_lock(&store->doubting);
+	return atomic_load(&store->resized) && r < 0 ? ASK_AGAIN_MS : 0;
 }
 
 /* As learn(). */
-static void
+static unsigned int
 tell_the_others(struct rbd_store *store)
 {
 	bool behind;
 
 	store->untold = false;
-	pthread_mutex_unlock(&store->sizing);
+	pthread_mutex_unlock(&store->doubting);
 	behind = tell(store);
-	pthread_mutex_lock(&store->sizing);
+	pthread_mutex_lock(&store->doubting);
 	store->untold = store->untold || behind;
-	if (behind && !atomic_load(&store->resized))
-		rest(store, TELL_AGAIN_MS);
+	return behind && !atomic_load(&store->resized) ? TELL_AGAIN_MS : 0;
 }
 
 /* As learn(), of the checkpoints. */
-static void
+static unsigned int
 learn_checkpoints(struct rbd_store *store)
 {
 	int r;
 
-	pthread_mutex_unlock(&store->sizing);
+	pthread_mutex_unlock(&store->doubting);
 	r = rbd_checkpoints_learn(store);
-	pthread_mutex_lock(&store->sizing);
+	pthread_mutex_lock(&store->doubting);
 	store->unlearned = r < 0 && r != -ESHUTDOWN;
-	if (store->unlearned && !atomic_load(&store->resized))
-		rest(store, ASK_AGAIN_MS);
+	return store->unlearned && !atomic_load(&store->resized) ? ASK_AGAIN_MS : 0;
 }
 
-static void *
-size_thread(void *data)
+static void
+size_follow_up(struct rbd_job *job)
 {
-	struct rbd_store *store = data;
-	struct backing_call *unsure;
+	struct rbd_store *store = container_of(job, struct rbd_store, sizing);
+	unsigned int rest = 0;
+	bool more = true;
 
-	pthread_mutex_lock(&store->sizing);
-	while (!store->over) {
+	pthread_mutex_lock(&store->doubting);
+	while (more && rest == 0 && store->asks) {
 		if (atomic_load(&store->resized))
-			learn(store);
+			rest = learn(store);
 		else if (store->unlearned)
-			learn_checkpoints(store);
+			rest = learn_checkpoints(store);
 		else if (store->untold)
-			tell_the_others(store);
+			rest = tell_the_others(store);
 		else
-			pthread_cond_wait(&store->news, &store->sizing);
+			more = false;
 	}
-	unsure = take_unsure(store);
-	pthread_mutex_unlock(&store->sizing);
-	settle(store, unsure, false);
-	return NULL;
+	if (more && store->asks)
+		rbd_job_add(job, rest);
+	pthread_mutex_unlock(&store->doubting);
 }
 
 int
 rbd_size_begin(struct rbd_store *store)
 {
 	int64_t size;
-	int r = 0;
+	int r;
 
 	if (!store->facts.writable)
 		return 0;
@@ -294,20 +284,25 @@ rbd_size_begin(struct rbd_store *store)
 	if (size < 0)
 		return (int)size;
 	atomic_store(&store->size, (uint64_t)size);
-	r = thread_start(&store->sizer, size_thread, store);
-	store->sized = r == 0;
-	return r;
+	/* Ceph may have told of an update meanwhile. The size that the job learns is newer. */
+	pthread_mutex_lock(&store->doubting);
+	store->sizing = (struct rbd_job){.run = size_follow_up, .waits = true};
+	store->asks = true;
+	if (atomic_load(&store->resized))
+		rbd_job_add(&store->sizing, 0);
+	pthread_mutex_unlock(&store->doubting);
+	return 0;
 }
 
 void
 rbd_size_end(struct rbd_store *store)
 {
-	if (!store->sized)
-		return;
-	pthread_mutex_lock(&store->sizing);
-	store->over = true;
-	pthread_cond_signal(&store->news);
-	pthread_mutex_unlock(&store->sizing);
-	pthread_join(store->sizer, NULL);
-	store->sized = false;
+	struct backing_call *unsure;
+
+	pthread_mutex_lock(&store->doubting);
+	store->asks = false;
+	unsure = take_unsure(store);
+	pthread_mutex_unlock(&store->doubting);
+	rbd_job_end(&store->sizing);
+	settle(store, unsure, false);
 }

@@ -5,7 +5,7 @@
  *
  * librbd carries out only a part of a change that goes beyond the end of the image, and goes on
  * writing when the lock is gone; it reports success both times. So the store asks: Ceph tells of
- * each update of the image, and a thread then asks for the size, the features and the owner of the
+ * each update of the image, and a job then asks for the size, the features and the owner of the
  * lock. Until it has the answers, no change is acknowledged. librbd's own threads can't ask,
  * because the answer may need them.
  */
@@ -22,7 +22,7 @@ rbd_size_begin(struct rbd_store *store);
 void
 rbd_size_end(struct rbd_store *store);
 
-/* Has the thread ask. Never waits. */
+/* Has the job ask. Never waits. */
 void
 rbd_size_doubt(struct rbd_store *store);
 

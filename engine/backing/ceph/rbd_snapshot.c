@@ -5,10 +5,9 @@
 #include "engine/backing/ceph/rbd_lock.h"
 #include "engine/backing/ceph/rbd_loss.h"
 #include "engine/backing/ceph/rbd_pending.h"
-#include "engine/backing/ceph/rbd_removal.h"
-#include "engine/backing/ceph/rbd_thread.h"
 
 #include "common/clock.h"
+#include "common/container_of.h"
 #include "common/error.h"
 #include "common/log.h"
 #include "common/thread.h"
@@ -23,20 +22,172 @@
 /* How much of the label is in the name, in bytes. */
 #define LABEL_MAX 64
 
-struct backing_snapshot {
+/* An order to the cluster: a job that others wait for, but not for ever. */
+struct order {
+	struct rbd_job job;
 	struct rbd_store *store;
-	char name[RBD_CHECKPOINT_NAME_MAX + 1]; /* in the cluster; others have shorter ones */
-	bool checkpoint, started, kept;
-	int64_t limit; /* of cluster-timeout; clock_ms(), INT64_MAX: none */
+	char name[RBD_CHECKPOINT_NAME_MAX + 1]; /* of the snapshot; others have shorter ones */
 
 	pthread_mutex_t mutex; /* guards the members below */
 	pthread_cond_t over;
 	bool done;
-	bool left; /* nobody waits any more: the thread frees it */
+	bool left;                  /* nobody waits any more: the job frees it */
+	_Atomic unsigned int *late; /* then counts it, or is NULL */
 	int result;
 };
 
-/* ---- preparing */
+struct backing_snapshot {
+	struct order order;
+	bool checkpoint, started, kept;
+	int64_t limit; /* of cluster-timeout; clock_ms(), INT64_MAX: none */
+};
+
+struct backing_removal {
+	struct order order;
+};
+
+/* ---- orders */
+
+static void
+order_init(struct order *order, struct rbd_store *store, void (*run)(struct rbd_job *job))
+{
+	order->job = (struct rbd_job){.run = run, .waits = true, .count = &store->jobs};
+	order->store = store;
+	pthread_mutex_init(&order->mutex, NULL);
+	thread_condition_init(&order->over);
+}
+
+static void
+order_fini(struct order *order)
+{
+	pthread_cond_destroy(&order->over);
+	pthread_mutex_destroy(&order->mutex);
+}
+
+/* To be called by the job. Returns whether nobody waits any more, and the job does the rest. */
+static bool
+order_end(struct order *order, int result)
+{
+	bool left;
+
+	pthread_mutex_lock(&order->mutex);
+	order->result = result;
+	order->done = true;
+	left = order->left;
+	pthread_cond_signal(&order->over);
+	pthread_mutex_unlock(&order->mutex);
+	return left;
+}
+
+/* Waits for the job, up to a time of clock_ms(CLOCK_MONOTONIC). Returns whether it is done. */
+static bool
+order_await(struct order *order, int64_t end)
+{
+	int64_t ms;
+	bool done;
+
+	pthread_mutex_lock(&order->mutex);
+	while (!order->done && (ms = end - clock_ms(CLOCK_MONOTONIC)) > 0)
+		thread_wait(&order->over, &order->mutex, (unsigned int)ms);
+	done = order->done;
+	pthread_mutex_unlock(&order->mutex);
+	return done;
+}
+
+/* Leaves the rest to the job if it is not done, and has `late` count it until then. Returns whether
+ * it does. */
+static bool
+order_leave(struct order *order, _Atomic unsigned int *late)
+{
+	bool left;
+
+	pthread_mutex_lock(&order->mutex);
+	left = order->left = !order->done;
+	order->late = late;
+	if (left && late)
+		atomic_fetch_add(late, 1);
+	pthread_mutex_unlock(&order->mutex);
+	return left;
+}
+
+/* ---- the jobs */
+
+/* Removes the snapshot of that name, as a job. Returns 0, also if there was none, or -errno. */
+static int
+remove_now(struct rbd_store *store, const char *name)
+{
+	int r;
+
+	rbd_lock_borrow(store);
+	r = atomic_load(&store->fenced) ? -ESHUTDOWN
+					: store->module->snapshot_remove(store->image, name);
+	rbd_loss_note(store, false, r);
+	rbd_lock_give_back(store);
+	rbd_checkpoints_learn(store);
+	return r == -ENOENT ? 0 : r;
+}
+
+/* `made`: it is there. */
+static void
+remove_and_tell(struct rbd_store *store, const char *name, bool made)
+{
+	int r = remove_now(store, name);
+
+	if (r < 0)
+		log_warning("%s: the snapshot %s %s left: %s; `rbd snap rm` removes it",
+			    store->path, name, made ? "is" : "may be", strerror(-r));
+}
+
+static void
+snapshot_free(struct backing_snapshot *snapshot)
+{
+	order_fini(&snapshot->order);
+	free(snapshot);
+}
+
+/* Frees one whose making has ended. After a failure it may be there all the same. */
+static void
+discard(struct backing_snapshot *snapshot)
+{
+	const struct order *order = &snapshot->order;
+
+	/* One of that name which was there before is not ours. */
+	if (!snapshot->kept && order->result != -EEXIST)
+		remove_and_tell(order->store, order->name, order->result == 0);
+	snapshot_free(snapshot);
+}
+
+static void
+discard_later(struct rbd_job *job)
+{
+	discard(container_of(job, struct backing_snapshot, order.job));
+}
+
+static void
+make(struct rbd_job *job)
+{
+	struct backing_snapshot *snapshot = container_of(job, struct backing_snapshot, order.job);
+	struct rbd_store *store = snapshot->order.store;
+	int r;
+
+	rbd_lock_borrow(store);
+	r = store->module->snapshot_create(store->image, snapshot->order.name);
+	/* EROFS tells of no loss here: librbd refuses a snapshot so, too, of an image that has
+	 * features which it does not know. */
+	rbd_loss_note(store, false, r);
+	/* One that was made after the loss has the new owner's writes. */
+	if (r == 0 && atomic_load(&store->fenced))
+		r = -ESHUTDOWN;
+	if (r == 0 && snapshot->checkpoint)
+		r = rbd_checkpoint_judge(store, snapshot->order.name);
+	if (order_end(&snapshot->order, r)) {
+		discard(snapshot);
+		atomic_fetch_sub(&store->late_snapshots, 1);
+	}
+	rbd_lock_give_back(store);
+}
+
+/* ---- making one */
 
 /* Ceph's tools take some characters for parts of an image's name. */
 static bool
@@ -57,7 +208,7 @@ choose_name(struct backing_snapshot *snapshot, const char *label)
 	if (getrandom(&id, sizeof(id), 0) != sizeof(id))
 		return -errno;
 	/* The id keeps it from another server's, also when this one removes what came too late. */
-	snprintf(snapshot->name, sizeof(snapshot->name), "%s%s.%016" PRIx64,
+	snprintf(snapshot->order.name, sizeof(snapshot->order.name), "%s%s.%016" PRIx64,
 		 snapshot->checkpoint ? RBD_CHECKPOINT_PREFIX : RBD_SNAPSHOT_PREFIX,
 		 snapshot->checkpoint ? label : plain, id);
 	return 0;
@@ -66,8 +217,6 @@ choose_name(struct backing_snapshot *snapshot, const char *label)
 static int
 check(struct rbd_store *store, char **error)
 {
-	bool late;
-
 	if (store->name.snapshot)
 		return error_set(error, -EINVAL, "%s is a snapshot already", store->path);
 	if (!store->facts.writable)
@@ -84,19 +233,17 @@ check(struct rbd_store *store, char **error)
 				 "%s: the cluster has not answered for %u seconds "
 				 "(cluster-timeout); `ceph status` shows its state",
 				 store->path, store->timeout);
-	pthread_mutex_lock(&store->pending);
-	late = store->late_snapshots > 0;
-	pthread_mutex_unlock(&store->pending);
-	return late ? error_set(error, -ETIMEDOUT,
-				"%s: the cluster has not yet answered an earlier request for a "
-				"snapshot; `ceph status` shows its state",
-				store->path)
-		    : 0;
+	return atomic_load(&store->late_snapshots) > 0
+		       ? error_set(error, -ETIMEDOUT,
+				   "%s: the cluster has not yet answered an earlier request for a "
+				   "snapshot; `ceph status` shows its state",
+				   store->path)
+		       : 0;
 }
 
-static int
-prepare(struct rbd_store *store, const char *label, bool checkpoint,
-	struct backing_snapshot **result, char **error)
+int
+rbd_snapshot_prepare(struct rbd_store *store, const char *label, bool checkpoint,
+		     struct backing_snapshot **result, char **error)
 {
 	struct backing_snapshot *snapshot;
 	int r = check(store, error);
@@ -113,124 +260,27 @@ prepare(struct rbd_store *store, const char *label, bool checkpoint,
 		return error_set(error, r, "%s: no name for a snapshot: %s", store->path,
 				 strerror(-r));
 	}
-	snapshot->store = store;
-	pthread_mutex_init(&snapshot->mutex, NULL);
-	thread_condition_init(&snapshot->over);
+	order_init(&snapshot->order, store, make);
 	*result = snapshot;
 	return 0;
 }
 
 int
-rbd_snapshot_prepare(struct rbd_store *store, const char *label, struct backing_snapshot **snapshot,
-		     char **error)
-{
-	return prepare(store, label, false, snapshot, error);
-}
-
-int
-rbd_snapshot_prepare_checkpoint(struct rbd_store *store, const char *name,
-				struct backing_snapshot **snapshot, char **error)
-{
-	return prepare(store, name, true, snapshot, error);
-}
-
-/* ---- removing */
-
-/* `made`: it is there. */
-static void
-remove_now(struct rbd_store *store, const char *name, bool made)
-{
-	int r = rbd_remove_now(store, name);
-
-	if (r < 0)
-		log_warning("%s: the snapshot %s %s left: %s; `rbd snap rm` removes it",
-			    store->path, name, made ? "is" : "may be", strerror(-r));
-}
-
-void
-rbd_snapshot_remove(struct rbd_store *store, const char *name)
-{
-	struct backing_removal *removal;
-
-	if (rbd_removal_start(store, name, &removal) == 0)
-		rbd_removal_await(removal, 0);
-	else
-		remove_now(store, name, true);
-}
-
-static void
-snapshot_free(struct backing_snapshot *snapshot)
-{
-	pthread_cond_destroy(&snapshot->over);
-	pthread_mutex_destroy(&snapshot->mutex);
-	free(snapshot);
-}
-
-/* Frees one whose making has ended. After a failure it may be there all the same. */
-static void
-discard(struct backing_snapshot *snapshot)
-{
-	/* One of that name which was there before is not ours. */
-	if (!snapshot->kept && snapshot->result != -EEXIST)
-		remove_now(snapshot->store, snapshot->name, snapshot->result == 0);
-	snapshot_free(snapshot);
-}
-
-/* ---- making */
-
-static void *
-make(void *data)
-{
-	struct backing_snapshot *snapshot = data;
-	struct rbd_store *store = snapshot->store;
-	bool left;
-	int r;
-
-	rbd_lock_borrow(store);
-	r = store->module->snapshot_create(store->image, snapshot->name);
-	/* EROFS tells of no loss here: librbd refuses a snapshot so, too, of an image that has
-	 * features which it does not know. */
-	rbd_loss_note(store, false, r);
-	/* One that was made after the loss has the new owner's writes. */
-	if (r == 0 && atomic_load(&store->fenced))
-		r = -ESHUTDOWN;
-	if (r == 0 && snapshot->checkpoint)
-		r = rbd_checkpoint_judge(store, snapshot->name);
-	pthread_mutex_lock(&snapshot->mutex);
-	snapshot->result = r;
-	snapshot->done = true;
-	left = snapshot->left;
-	pthread_cond_signal(&snapshot->over);
-	pthread_mutex_unlock(&snapshot->mutex);
-	if (left) {
-		discard(snapshot);
-		pthread_mutex_lock(&store->pending);
-		store->late_snapshots--;
-		pthread_mutex_unlock(&store->pending);
-	}
-	rbd_lock_give_back(store);
-	rbd_thread_end(store);
-	return NULL;
-}
-
-int
 rbd_snapshot_start(struct backing_snapshot *snapshot, char **error)
 {
-	struct rbd_store *store = snapshot->store;
-	int r = rbd_thread_start(store, make, snapshot);
+	const struct rbd_store *store = snapshot->order.store;
 
-	if (r < 0)
-		return error_set(error, r, "%s: no thread can be started: %s", store->path,
-				 strerror(-r));
+	(void)error;
 	snapshot->started = true;
 	snapshot->limit = store->timeout > 0
 				  ? clock_ms(CLOCK_MONOTONIC) + (int64_t)store->timeout * 1000
 				  : INT64_MAX;
+	rbd_job_add(&snapshot->order.job, 0);
 	return 0;
 }
 
 static const char *
-way_out(int r)
+snapshot_way_out(int r)
 {
 	switch (r) {
 	case -EDQUOT: return "; `rbd snap limit` shows and changes the limit";
@@ -262,90 +312,163 @@ verdict(const struct backing_snapshot *snapshot, int r)
 int
 rbd_snapshot_await(struct backing_snapshot *snapshot, int64_t end, char **error)
 {
-	const char *path = snapshot->store->path;
-	int64_t left;
-	bool done;
+	const char *path = snapshot->order.store->path;
 	int r;
 
-	if (snapshot->limit < end)
-		end = snapshot->limit;
-	pthread_mutex_lock(&snapshot->mutex);
-	while (!snapshot->done && (left = end - clock_ms(CLOCK_MONOTONIC)) > 0)
-		thread_wait(&snapshot->over, &snapshot->mutex, (unsigned int)left);
-	done = snapshot->done;
-	r = snapshot->result;
-	pthread_mutex_unlock(&snapshot->mutex);
-	if (!done)
+	if (!order_await(&snapshot->order, snapshot->limit < end ? snapshot->limit : end))
 		return error_set(error, -ETIMEDOUT,
 				 "%s: the cluster has not made a snapshot for some seconds, and "
 				 "changes waited for it; `ceph status` shows its state",
 				 path);
+	r = snapshot->order.result;
 	if (verdict(snapshot, r))
 		return error_set(error, r, "%s: %s", path, verdict(snapshot, r));
 	return r == 0 ? 0
 		      : error_set(error, r, "%s: Ceph makes no snapshot of it: %s%s", path,
-				  strerror(-r), way_out(r));
-}
-
-/* ---- the end */
-
-static void *
-discard_later(void *data)
-{
-	struct backing_snapshot *snapshot = data;
-	struct rbd_store *store = snapshot->store;
-
-	discard(snapshot);
-	rbd_thread_end(store);
-	return NULL;
-}
-
-/* Returns whether the thread that makes it does the rest. */
-static bool
-leave(struct backing_snapshot *snapshot)
-{
-	struct rbd_store *store = snapshot->store;
-	bool done;
-
-	pthread_mutex_lock(&snapshot->mutex);
-	done = snapshot->done;
-	if (!done) {
-		snapshot->left = true;
-		log_warning("%s: the snapshot %s is removed as soon as the cluster has made it",
-			    store->path, snapshot->name);
-		pthread_mutex_lock(&store->pending);
-		store->late_snapshots++;
-		pthread_mutex_unlock(&store->pending);
-	}
-	pthread_mutex_unlock(&snapshot->mutex);
-	return !done;
+				  strerror(-r), snapshot_way_out(r));
 }
 
 void
 rbd_snapshot_free(struct backing_snapshot *snapshot)
 {
-	if (snapshot->started && leave(snapshot))
-		return;
-	if (!snapshot->started || snapshot->kept)
+	struct order *order = &snapshot->order;
+	const char *path = order->store->path;
+	char name[sizeof(order->name)];
+
+	/* The job may free the order at once. */
+	strcpy(name, order->name);
+	if (snapshot->started && order_leave(order, &order->store->late_snapshots)) {
+		log_warning("%s: the snapshot %s is removed as soon as the cluster has made it",
+			    path, name);
+	} else if (!snapshot->started || snapshot->kept) {
 		snapshot_free(snapshot);
-	else if (rbd_thread_start(snapshot->store, discard_later, snapshot) < 0)
-		discard(snapshot);
+	} else {
+		order->job.run = discard_later;
+		rbd_job_add(&order->job, 0);
+	}
 }
 
 struct rbd_store *
 rbd_snapshot_origin(const struct backing_snapshot *snapshot)
 {
-	return snapshot->store;
+	return snapshot->order.store;
 }
 
 const char *
 rbd_snapshot_name(const struct backing_snapshot *snapshot)
 {
-	return snapshot->name;
+	return snapshot->order.name;
 }
 
 void
 rbd_snapshot_keep(struct backing_snapshot *snapshot)
 {
 	snapshot->kept = true;
+}
+
+/* ---- removals */
+
+static void
+removal_free(struct backing_removal *removal)
+{
+	order_fini(&removal->order);
+	free(removal);
+}
+
+static void
+carry_out_removal(struct rbd_job *job)
+{
+	struct backing_removal *removal = container_of(job, struct backing_removal, order.job);
+	struct rbd_store *store = removal->order.store;
+	int r = remove_now(store, removal->order.name);
+
+	if (!order_end(&removal->order, r))
+		return;
+	if (removal->order.late)
+		atomic_fetch_sub(removal->order.late, 1);
+	if (r < 0)
+		log_warning("%s: the snapshot %s is left: %s; `rbd snap rm` removes it",
+			    store->path, removal->order.name, strerror(-r));
+	removal_free(removal);
+}
+
+/* Begins to remove the snapshot of that name. Returns NULL without memory. */
+static struct backing_removal *
+removal_start(struct rbd_store *store, const char *name)
+{
+	struct backing_removal *removal = calloc(1, sizeof(*removal));
+
+	if (!removal)
+		return NULL;
+	order_init(&removal->order, store, carry_out_removal);
+	snprintf(removal->order.name, sizeof(removal->order.name), "%s", name);
+	rbd_job_add(&removal->order.job, 0);
+	return removal;
+}
+
+void
+rbd_snapshot_remove(struct rbd_store *store, const char *name)
+{
+	struct backing_removal *removal = removal_start(store, name);
+
+	if (!removal)
+		remove_and_tell(store, name, true);
+	else if (!order_leave(&removal->order, NULL))
+		removal_free(removal);
+}
+
+int
+rbd_snapshot_remove_checkpoint(struct rbd_store *store, uint64_t id, bool anyway,
+			       struct backing_removal **removal, char **error)
+{
+	char name[RBD_CHECKPOINT_NAME_MAX + 1];
+
+	*removal = NULL;
+	if (!rbd_checkpoint_name(store, id, name))
+		return 0;
+	if (!store->facts.writable)
+		return error_set(error, -EROFS,
+				 "%s is open read-only here, and only who may write to an image in "
+				 "Ceph can end its checkpoints",
+				 store->path);
+	if (!anyway && (atomic_load(&store->late_removals) > 0 || rbd_pending_is_late(store)))
+		return error_set(error, -ETIMEDOUT,
+				 "%s: the cluster has not yet answered earlier requests; `ceph "
+				 "status` shows its state",
+				 store->path);
+	*removal = removal_start(store, name);
+	return *removal ? 0 : -ENOMEM;
+}
+
+static const char *
+removal_way_out(int r)
+{
+	switch (r) {
+	case -EBUSY: return "; `rbd snap unprotect` if it is protected, and its clones need it";
+	case -EPERM:
+	case -EACCES: return "; the user of Ceph needs the right to, as profile rbd has it";
+	case -EROFS: return "; its lock can't be had: `rbd lock ls` shows who has it";
+	case -ESHUTDOWN: return ": another client may have the image now; the log says why";
+	default: return "";
+	}
+}
+
+int
+rbd_snapshot_await_removal(struct backing_removal *removal, int64_t end, char **error)
+{
+	struct rbd_store *store = removal->order.store;
+	int64_t limit = clock_ms(CLOCK_MONOTONIC) + store->timeout * INT64_C(1000);
+	int r;
+
+	order_await(&removal->order, store->timeout > 0 && limit < end ? limit : end);
+	if (order_leave(&removal->order, &store->late_removals))
+		return error_set(error, -ETIMEDOUT,
+				 "%s: the cluster has not ended the checkpoint for some seconds, "
+				 "and goes on with it; `ceph status` shows its state",
+				 store->path);
+	r = removal->order.result;
+	removal_free(removal);
+	return r == 0 ? 0
+		      : error_set(error, r, "%s: Ceph does not remove the checkpoint: %s%s",
+				  store->path, strerror(-r), removal_way_out(r));
 }

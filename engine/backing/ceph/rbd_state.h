@@ -7,9 +7,25 @@
 
 #include "engine/backing/ceph/rbd_module.h"
 #include "engine/backing/ceph/rbd_name.h"
+#include "engine/backing/ceph/rbd_predecessor.h"
+#include "engine/backing/ceph/rbd_worker.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+
+/* An attempt to take the lock. */
+struct rbd_attempt {
+	struct rbd_store *store;
+	bool at_start; /* its caller waits, and no client yet */
+	struct rbd_predecessor predecessor;
+	struct rbd_owner owner; /* who had the lock, at the last look */
+	bool fenced;            /* then */
+	unsigned int tries;     /* that found another owner, so far */
+	/* Of one at the start. */
+	bool over;
+	int result;
+	char *error;
+};
 
 struct rbd_store {
 	/* Constant after rbd_store_get(). */
@@ -28,30 +44,31 @@ struct rbd_store {
 				   may succeed any more */
 
 	/* Taking the lock: see rbd_lock.c. */
-	pthread_mutex_t mutex; /* guards the members below */
-	pthread_cond_t stopping;
+	pthread_mutex_t mutex;                        /* guards the members below */
+	pthread_cond_t taken;                         /* for those that wait at the start */
 	struct backing_call *waiting, **waiting_tail; /* changes that wait for the lock */
-	bool taking; /* .thread takes it, or another one gives it back */
-	bool joinable, stop;
-	unsigned int borrowers; /* that librbd may have taken the lock for, by itself */
-	pthread_t thread;
+	bool taking;                                  /* it is taken, or given back */
+	bool stop;
+	struct rbd_job locking;        /* takes it */
+	struct rbd_attempt *attempt;   /* how; NULL: it does not */
+	struct rbd_attempt by_changes; /* the one for .waiting */
+	unsigned int borrowers;        /* that librbd may have taken the lock for, by itself */
 	char owner[128]; /* of the lock, as Ceph names the client, when it was asked last; "": not
 			    known, or free then */
 
 	/* What others change meanwhile: see rbd_size.c. */
-	_Atomic uint64_t features;   /* as far as they are known */
-	_Atomic uint64_t size;       /* in bytes, as far as it is known; writable images only */
-	_Atomic bool resized;        /* both may be others by now, the lock lost; .sizer asks */
-	pthread_mutex_t sizing;      /* guards the members below; held only for moments */
-	pthread_cond_t news;         /* for .sizer */
+	_Atomic uint64_t features; /* as far as they are known */
+	_Atomic uint64_t size;     /* in bytes, as far as it is known; writable images only */
+	_Atomic bool resized;      /* both may be others by now, the lock lost; .sizing asks */
+	struct rbd_job sizing;
+	pthread_mutex_t doubting;    /* guards the members below; held only for moments */
 	unsigned int doubts;         /* reasons to ask, so far */
 	struct backing_call *unsure; /* changes that succeeded meanwhile: perhaps only in part */
 	bool untold;                 /* some followers are behind */
-	bool sized, over;            /* .sizer runs; it shall end */
-	pthread_t sizer;
-	bool unlearned;            /* .sizer's: it has to learn the checkpoints */
-	bool shrunk;               /* .sizer's: became smaller, and the followers don't know */
-	pthread_mutex_t following; /* guards .followers; held while they are called */
+	bool asks;                   /* .sizing may run */
+	bool unlearned;              /* .sizing's: it has to learn the checkpoints */
+	bool shrunk;                 /* .sizing's: became smaller, and the followers don't know */
+	pthread_mutex_t following;   /* guards .followers; held while they are called */
 	struct size_follower *followers;
 
 	/* The calls that have not ended: see rbd_pending.c. */
@@ -61,16 +78,16 @@ struct rbd_store {
 	uint64_t abandoned_start,
 		abandoned_end; /* the range in which their bytes are; end 0: none */
 	int64_t answered;      /* when the cluster answered questions about the lock; clock_ms() */
-	bool looks, looked;    /* .looker runs; it shall end */
-	pthread_cond_t end_of_looking;
-	pthread_t looker;
-	unsigned int threads; /* of rbd_thread.c */
-	pthread_cond_t end_of_thread;
-	unsigned int late_removals;  /* of checkpoints, alike: see rbd_removal.c */
-	unsigned int late_snapshots; /* that nobody waits for any more: see rbd_snapshot.c */
-	/* .looker's. */
+	/* .looking's. */
 	int64_t silent_since; /* as the log was told; clock_ms(), 0: it was not, or it is over */
 	bool told_failure;
+	struct rbd_job looking;
+
+	/* Searches, snapshots and removals: they go on when nobody waits for them any more. */
+	bool joined;                         /* rbd_worker_join() */
+	unsigned int jobs;                   /* guarded by rbd_worker.c */
+	_Atomic unsigned int late_removals;  /* of checkpoints, that took too long */
+	_Atomic unsigned int late_snapshots; /* that nobody waits for any more */
 
 	/* Its checkpoints: see rbd_checkpoint.c. */
 	pthread_mutex_t learning;           /* held while they are learned */

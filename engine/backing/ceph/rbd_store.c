@@ -7,11 +7,8 @@
 #include "engine/backing/ceph/rbd_pending.h"
 #include "engine/backing/ceph/rbd_size.h"
 #include "engine/backing/ceph/rbd_snapshot.h"
-#include "engine/backing/ceph/rbd_thread.h"
-#include "engine/backing/ceph/rbd_trust.h"
 
 #include "common/error.h"
-#include "common/thread.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -70,12 +67,14 @@ store_free(struct rbd_store *store)
 {
 	rbd_lock_stop(store);
 	rbd_size_end(store);
-	rbd_threads_await(store);
+	rbd_jobs_await(&store->jobs);
 	rbd_pending_end(store);
 	if (store->image) {
 		rbd_lock_release(store);
 		store->module->close(store->image);
 	}
+	if (store->joined)
+		rbd_worker_leave();
 	if (store->origin) {
 		rbd_snapshot_remove(store->origin, store->name.snapshot);
 		rbd_store_put(store->origin);
@@ -83,13 +82,10 @@ store_free(struct rbd_store *store)
 	rbd_checkpoints_free(store);
 	pthread_mutex_destroy(&store->listing);
 	pthread_mutex_destroy(&store->learning);
-	pthread_cond_destroy(&store->end_of_thread);
-	pthread_cond_destroy(&store->end_of_looking);
 	pthread_mutex_destroy(&store->pending);
-	pthread_cond_destroy(&store->news);
 	pthread_mutex_destroy(&store->following);
-	pthread_mutex_destroy(&store->sizing);
-	pthread_cond_destroy(&store->stopping);
+	pthread_mutex_destroy(&store->doubting);
+	pthread_cond_destroy(&store->taken);
 	pthread_mutex_destroy(&store->mutex);
 	free(store->name.text);
 	free(store->path);
@@ -106,17 +102,14 @@ store_new(const struct rbd_module *module, const struct rbd_place *place)
 	store->module = module;
 	store->timeout = place->timeout;
 	store->users = 1;
-	store->waiting_tail = &store->waiting;
 	pthread_mutex_init(&store->mutex, NULL);
-	pthread_mutex_init(&store->sizing, NULL);
+	pthread_mutex_init(&store->doubting, NULL);
 	pthread_mutex_init(&store->following, NULL);
 	pthread_mutex_init(&store->pending, NULL);
 	pthread_mutex_init(&store->learning, NULL);
 	pthread_mutex_init(&store->listing, NULL);
-	thread_condition_init(&store->stopping);
-	thread_condition_init(&store->news);
-	thread_condition_init(&store->end_of_looking);
-	thread_condition_init(&store->end_of_thread);
+	pthread_cond_init(&store->taken, NULL);
+	rbd_lock_begin(store);
 	store->path = strdup(place->name);
 	if (store->path)
 		return store;
@@ -175,15 +168,18 @@ rbd_store_get(const struct rbd_module *module, const struct rbd_place *place,
 	if (!store)
 		return error_set(error, -ENOMEM, "%s: %s", place->name, strerror(ENOMEM));
 	r = rbd_name_parse(place->name, &store->name, error);
+	if (r == 0 && (r = rbd_worker_join()) < 0)
+		error_set(error, r, "%s: no thread can be started: %s", place->name, strerror(-r));
+	store->joined = r == 0;
 	if (r == 0)
 		r = module->open(place, returned, &store->image, &store->facts, error);
 	if (r == 0 && (r = rbd_size_begin(store)) < 0)
 		error_set(error, r, "%s: its size can't be followed: %s", place->name,
 			  strerror(-r));
-	if (r == 0 && (r = rbd_pending_begin(store)) < 0)
-		error_set(error, r, "%s: no thread can be started: %s", place->name, strerror(-r));
+	if (r == 0)
+		rbd_pending_begin(store);
 	/* After the watch has begun, which tells of later ones. */
-	if (r == 0 && (r = rbd_trust_confirm(store)) < 0)
+	if (r == 0 && (r = rbd_loss_check(store)) < 0)
 		error_set(error, r, "%s: its features can't be read: %s", place->name,
 			  strerror(-r));
 	if (r == 0 && (r = rbd_checkpoints_learn(store)) < 0)

@@ -10,7 +10,6 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "engine/backing/ceph/rbd_removal.h"
 #include "engine/backing/ceph/rbd_search.h"
 #include "engine/backing/ceph/rbd_snapshot.h"
 
@@ -130,7 +129,7 @@ START_TEST(one_that_may_not_stay_is_removed)
 
 	begin(NULL, 0);
 	store = ceph_get("disk", false);
-	ck_assert_int_eq(rbd_snapshot_prepare_checkpoint(store, "a", &snapshot, &error), 0);
+	ck_assert_int_eq(rbd_snapshot_prepare(store, "a", true, &snapshot, &error), 0);
 	ck_assert_int_eq(strncmp(rbd_snapshot_name(snapshot), "nbdloop-checkpoint.a.", 21), 0);
 	ck_assert_int_eq(rbd_snapshot_start(snapshot, &error), 0);
 	ck_assert_int_eq(rbd_snapshot_await(snapshot, in_ms(3600000), &error), -ENOENT);
@@ -161,9 +160,9 @@ static int
 end_one(struct rbd_store *store, int64_t end, char **error)
 {
 	struct backing_removal *removal;
-	int r = rbd_checkpoint_remove(store, 1, false, &removal, error);
+	int r = rbd_snapshot_remove_checkpoint(store, 1, false, &removal, error);
 
-	return r == 0 && removal ? rbd_checkpoint_await_removal(removal, end, error) : r;
+	return r == 0 && removal ? rbd_snapshot_await_removal(removal, end, error) : r;
 }
 
 START_TEST(late_end_fails_and_goes_on)

@@ -200,9 +200,9 @@ START_TEST(abandoned_call_of_unknown_size_ends_with_the_image)
 	pthread_mutex_lock(&ceph_sizing);
 	ceph.updated(ceph.data);
 	ceph_come_back(store);
-	pthread_mutex_lock(&store->sizing);
-	store->over = true;
-	pthread_mutex_unlock(&store->sizing);
+	pthread_mutex_lock(&store->doubting);
+	store->asks = false;
+	pthread_mutex_unlock(&store->doubting);
 	pthread_mutex_unlock(&ceph_sizing);
 	rbd_size_end(store);
 	ck_assert_ptr_null(store->oldest);

@@ -29,7 +29,7 @@ start(struct rbd_store *store)
 	struct backing_snapshot *snapshot;
 	char *CLEANUP_FREE error = NULL;
 
-	ck_assert_int_eq(rbd_snapshot_prepare(store, "now", &snapshot, &error), 0);
+	ck_assert_int_eq(rbd_snapshot_prepare(store, "now", false, &snapshot, &error), 0);
 	ck_assert_int_eq(rbd_snapshot_start(snapshot, &error), 0);
 	return snapshot;
 }
@@ -61,7 +61,7 @@ await_possible(struct rbd_store *store)
 	do {
 		char *CLEANUP_FREE error = NULL;
 
-		r = rbd_snapshot_prepare(store, "now", &snapshot, &error);
+		r = rbd_snapshot_prepare(store, "now", false, &snapshot, &error);
 		ck_assert(r == 0 || r == -ETIMEDOUT);
 	} while (r != 0);
 	rbd_snapshot_free(snapshot);
@@ -77,7 +77,7 @@ START_TEST(late_one_is_removed)
 	snapshot = start(store);
 	ck_assert_int_eq(await(snapshot, 0), -ETIMEDOUT);
 	rbd_snapshot_free(snapshot);
-	ck_assert_int_eq(rbd_snapshot_prepare(store, "now", &snapshot, &error), -ETIMEDOUT);
+	ck_assert_int_eq(rbd_snapshot_prepare(store, "now", false, &snapshot, &error), -ETIMEDOUT);
 	ck_assert_int_eq(atomic_load(&ceph.snapped), 0);
 	pthread_mutex_unlock(&ceph_snapping);
 	await_count(&ceph.unsnapped, 1);
@@ -98,7 +98,7 @@ START_TEST(known_outage_refuses_at_once)
 	ceph.away = true;
 	ceph_start(store, &waiter, CALL_READ, 0, 0);
 	ck_assert_int_eq(ceph_await(&waiter), -ETIMEDOUT);
-	ck_assert_int_eq(rbd_snapshot_prepare(store, "now", &snapshot, &error), -ETIMEDOUT);
+	ck_assert_int_eq(rbd_snapshot_prepare(store, "now", false, &snapshot, &error), -ETIMEDOUT);
 	ck_assert_ptr_nonnull(strstr(error, "cluster-timeout"));
 	ceph_come_back(store);
 	await_possible(store);
@@ -195,7 +195,7 @@ START_TEST(fence_makes_it_fail)
 	pthread_mutex_unlock(&ceph_snapping);
 	ck_assert_int_eq(await(snapshot, 3600000), -ESHUTDOWN);
 	rbd_snapshot_free(snapshot);
-	ck_assert_int_eq(rbd_snapshot_prepare(store, "now", &snapshot, &error), -ESHUTDOWN);
+	ck_assert_int_eq(rbd_snapshot_prepare(store, "now", false, &snapshot, &error), -ESHUTDOWN);
 	rbd_store_put(store);
 }
 END_TEST
@@ -301,8 +301,8 @@ START_TEST(name_is_plain_and_limited)
 	memset(label, '@', sizeof(label) - 1);
 	label[sizeof(label) - 1] = '\0';
 	memcpy(label, "a/b c", 5);
-	ck_assert_int_eq(rbd_snapshot_prepare(store, label, &snapshot, &error), 0);
-	ck_assert_int_eq(rbd_snapshot_prepare(store, label, &other, &error), 0);
+	ck_assert_int_eq(rbd_snapshot_prepare(store, label, false, &snapshot, &error), 0);
+	ck_assert_int_eq(rbd_snapshot_prepare(store, label, false, &other, &error), 0);
 	ck_assert_int_eq(strncmp(rbd_snapshot_name(snapshot), "nbdloop.a_b_c_", 14), 0);
 	ck_assert_ptr_null(strpbrk(rbd_snapshot_name(snapshot), "@/ "));
 	ck_assert_uint_le(strlen(rbd_snapshot_name(snapshot)), 8 + 64 + 1 + 16);
@@ -321,7 +321,7 @@ START_TEST(reader_makes_none)
 
 	ceph_begin(NULL);
 	store = ceph_get("disk", true);
-	ck_assert_int_eq(rbd_snapshot_prepare(store, "now", &snapshot, &error), -EROFS);
+	ck_assert_int_eq(rbd_snapshot_prepare(store, "now", false, &snapshot, &error), -EROFS);
 	rbd_store_put(store);
 }
 END_TEST
