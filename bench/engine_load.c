@@ -146,36 +146,21 @@ read_done(struct io *io)
 	load->idle[load->idle_count++] = (unsigned int)(read - load->reads);
 }
 
-static uint64_t
-load_next_offset(struct load *load)
-{
-	load->random ^= load->random << 13;
-	load->random ^= load->random >> 7;
-	load->random ^= load->random << 17;
-	return load->start + load->random % load->blocks * length;
-}
-
 static void
 submit_idle(struct load *load)
 {
 	while (load->idle_count > 0) {
 		struct read *read = &load->reads[load->idle[--load->idle_count]];
 
-		read->io.offset = load_next_offset(load);
+		load->random ^= load->random << 13;
+		load->random ^= load->random >> 7;
+		load->random ^= load->random << 17;
+		read->io.offset = load->start + load->random % load->blocks * length;
 		read->begun = !submission && load->submitted++ % SAMPLE == 0 ? load_now() : 0;
 		if (load->counter)
 			atomic_fetch_add_explicit(&load->counter->value, 1, memory_order_relaxed);
 		io_submit(load->ctx, &read->io);
 	}
-}
-
-/* Hands all submitted reads to the kernel. */
-static void
-load_submit(struct load *load)
-{
-	ioctx_run(load->ctx, false);
-	if (way->host == HOST_RING)
-		ring_submit(&load->ring);
 }
 
 /* Waits until at least one read is complete. */
@@ -218,7 +203,9 @@ load_work(struct load *load, uint64_t end)
 			wait_for_some(load);
 			continue;
 		}
-		load_submit(load);
+		ioctx_run(load->ctx, false);
+		if (way->host == HOST_RING)
+			ring_submit(&load->ring);
 		load->submission_ns += load_now() - start;
 		load->submissions += depth;
 		load_drain(load);
@@ -327,14 +314,6 @@ load_init(struct load *load, unsigned int number)
 }
 
 static void
-load_fini(struct load *load)
-{
-	free(load->memory);
-	free(load->reads);
-	free(load->idle);
-}
-
-static void
 load_report(const struct load *loads, double cpu)
 {
 	struct image_status status;
@@ -394,7 +373,9 @@ load_all(void)
 	load_report(loads, cpu);
 	for (unsigned int i = 0; i < contexts; i++) {
 		context_give(&loads[i]);
-		load_fini(&loads[i]);
+		free(loads[i].memory);
+		free(loads[i].reads);
+		free(loads[i].idle);
 	}
 	free(loads);
 }

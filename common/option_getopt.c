@@ -19,14 +19,6 @@ option_getopt_init(struct option_getopt *getopt, const char *command)
 	opterr = 0;
 }
 
-static int
-has_arg(const struct option_row *row)
-{
-	if (!row->arg)
-		return no_argument;
-	return row->alone ? optional_argument : required_argument;
-}
-
 void
 option_getopt_add(struct option_getopt *getopt, const struct option_row *rows)
 {
@@ -39,7 +31,9 @@ option_getopt_add(struct option_getopt *getopt, const struct option_row *rows)
 		getopt->rows[i] = rows;
 		getopt->options[i] = (struct option){
 			.name = rows->name,
-			.has_arg = has_arg(rows),
+			.has_arg = !rows->arg    ? no_argument
+				   : rows->alone ? optional_argument
+						 : required_argument,
 			.val = FIRST_ROW + i,
 		};
 		if (!rows->letter)

@@ -251,14 +251,6 @@ options_init(const struct option_row *rows, void *config)
 	return 0;
 }
 
-static void
-list_free(char **list)
-{
-	for (char **text = list; text && *text; text++)
-		free(*text);
-	free(list);
-}
-
 void
 options_free(const struct option_row *rows, void *config)
 {
@@ -271,7 +263,9 @@ options_free(const struct option_row *rows, void *config)
 		} else if (row->type == OPTION_LIST) {
 			char ***field = row_field(row, config);
 
-			list_free(*field);
+			for (char **text = *field; text && *text; text++)
+				free(*text);
+			free(*field);
 			*field = NULL;
 		}
 	}

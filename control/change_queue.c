@@ -34,16 +34,6 @@ change_carry_out(struct change *change, control_handler handler, void *data)
 	change->answer = answer_line(&change->request, handler, data, &change->answer_size);
 }
 
-/* Waits for a change, which stays the first of the list until it is over. Returns NULL if the
- * thread shall end. The caller holds the mutex. */
-static struct change *
-queue_await(struct change_queue *queue)
-{
-	while (!queue->first && !queue->ending)
-		pthread_cond_wait(&queue->wanted, &queue->mutex);
-	return queue->ending ? NULL : queue->first;
-}
-
 static void *
 carry_out_all(void *data)
 {
@@ -53,7 +43,12 @@ carry_out_all(void *data)
 	/* Another thread would have to open a file for that, which the sandbox forbids. */
 	pthread_setname_np(pthread_self(), "changes");
 	pthread_mutex_lock(&queue->mutex);
-	while ((change = queue_await(queue)) != NULL) {
+	for (;;) {
+		while (!queue->first && !queue->ending)
+			pthread_cond_wait(&queue->wanted, &queue->mutex);
+		if (queue->ending)
+			break;
+		change = queue->first; /* and stays that until it is over */
 		pthread_mutex_unlock(&queue->mutex);
 		change_carry_out(change, queue->handler, queue->data);
 		pthread_mutex_lock(&queue->mutex);

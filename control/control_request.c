@@ -105,28 +105,6 @@ parse_set(char *rest, struct control_request *request)
 	return parse_export(rest, request);
 }
 
-static int
-parse_disconnect(char *rest, struct control_request *request)
-{
-	request->clients = next_word(&rest);
-	if (!*request->clients || request_value(request->clients, EXPORT_KEY))
-		return -EINVAL;
-	return parse_export(rest, request);
-}
-
-static int
-parse_remove(const char *rest, struct control_request *request)
-{
-	return *rest ? parse_export(rest, request) : -EINVAL;
-}
-
-static int
-parse_add(const char *rest, struct control_request *request)
-{
-	request->addition = rest;
-	return strchr(rest, '=') ? 0 : -EINVAL;
-}
-
 /* A number of seconds from 1 on. */
 static int
 parse_seconds(const char *text, unsigned int *seconds)
@@ -217,7 +195,7 @@ int
 control_request_parse(char *line, struct control_request *request, const char **error)
 {
 	const char *verb = next_word(&line);
-	int r;
+	int r = -EINVAL;
 
 	*request = (struct control_request){0};
 	if (strcmp(verb, "status") == 0) {
@@ -238,15 +216,18 @@ control_request_parse(char *line, struct control_request *request, const char **
 		*error = "resize: only \"export=NAME\" may follow it";
 	} else if (strcmp(verb, "add") == 0) {
 		request->verb = CONTROL_ADD;
-		r = parse_add(line, request);
+		request->addition = line;
+		r = strchr(line, '=') ? 0 : -EINVAL;
 		*error = "add: must be \"add NAME=PATH\", with further options after commas";
 	} else if (strcmp(verb, "remove") == 0) {
 		request->verb = CONTROL_REMOVE;
-		r = parse_remove(line, request);
+		r = *line ? parse_export(line, request) : -EINVAL;
 		*error = "remove: must be \"remove export=NAME\"";
 	} else if (strcmp(verb, "disconnect") == 0) {
 		request->verb = CONTROL_DISCONNECT;
-		r = parse_disconnect(line, request);
+		request->clients = next_word(&line);
+		if (*request->clients && !request_value(request->clients, EXPORT_KEY))
+			r = parse_export(line, request);
 		*error =
 			"disconnect: must be \"disconnect RULES\", with commas and no blanks between "
 			"them, then nothing or \"export=NAME\"";
@@ -262,7 +243,6 @@ control_request_parse(char *line, struct control_request *request, const char **
 		*error = "checkpoint: must be \"checkpoint create NAME [granularity=SIZE]\" or "
 			 "\"checkpoint delete NAME\", then nothing or \"export=NAME\"";
 	} else {
-		r = -EINVAL;
 		*error =
 			"unknown request: must be \"status\", "
 			"\"set direct-io=on|off [export=NAME]\", "

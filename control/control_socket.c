@@ -166,15 +166,6 @@ clients_changing(const struct control_socket *control)
 	return changing;
 }
 
-static int
-change_refuse(struct control_client *client)
-{
-	client->change.answer =
-		answer_error_line("too many changes wait for the one in progress; try again later",
-				  &client->change.answer_size);
-	return control_client_changed(client);
-}
-
 static void
 client_serve(struct control_socket *control, struct control_client *client)
 {
@@ -184,8 +175,12 @@ client_serve(struct control_socket *control, struct control_client *client)
 		change_queue_add(&control->changes, &client->change);
 		return;
 	}
-	if (r == CONTROL_CLIENT_CHANGES)
-		r = change_refuse(client);
+	if (r == CONTROL_CLIENT_CHANGES) {
+		client->change.answer = answer_error_line(
+			"too many changes wait for the one in progress; try again later",
+			&client->change.answer_size);
+		r = control_client_changed(client);
+	}
 	if (r)
 		control_client_close(client);
 }

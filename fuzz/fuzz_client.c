@@ -30,13 +30,6 @@ client_talk(struct nbd_client_handshake *h, bool tls, const uint8_t *bytes, size
 	return result;
 }
 
-static void
-check_text(const char *text)
-{
-	for (; *text; text++)
-		CHECK((unsigned char)*text >= ' ' && *text != 0x7f);
-}
-
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -57,7 +50,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		      (whole.smallest_block & (whole.smallest_block - 1)) == 0);
 	} else if (result == NBD_CLIENT_FAILED) {
 		CHECK(*whole.reason && !strcmp(whole.reason, pieces.reason));
-		check_text(whole.reason);
+		for (const char *text = whole.reason; *text; text++)
+			CHECK((unsigned char)*text >= ' ' && *text != 0x7f);
 	}
 	return 0;
 }

@@ -37,12 +37,6 @@ session_init(struct nbd_session *session, const uint8_t *setup)
 		session->flags &= ~NBD_FLAG_SEND_DF;
 }
 
-static bool
-is_writing(uint16_t type)
-{
-	return type == NBD_CMD_WRITE || type == NBD_CMD_TRIM || type == NBD_CMD_WRITE_ZEROES;
-}
-
 /* The rules once more, for what is to be served. */
 static void
 check_served(const struct nbd_session *session, const struct nbd_request *request,
@@ -55,7 +49,8 @@ check_served(const struct nbd_session *session, const struct nbd_request *reques
 	CHECK(check->payload == (request->type == NBD_CMD_WRITE ? request->length : 0));
 	if (request->type <= NBD_CMD_WRITE)
 		CHECK(request->length <= session->max_payload);
-	if (is_writing(request->type))
+	if (request->type == NBD_CMD_WRITE || request->type == NBD_CMD_TRIM ||
+	    request->type == NBD_CMD_WRITE_ZEROES)
 		CHECK(!(session->flags & NBD_FLAG_READ_ONLY));
 	if (request->type == NBD_CMD_BLOCK_STATUS)
 		CHECK(session->allocation);

@@ -186,15 +186,6 @@ merge_records(struct wire *wire)
 
 /* ---- the tested side */
 
-static void
-tested_failed(const struct run *run)
-{
-	const struct side *tested = &run->tested;
-
-	CHECK(run->hostile);
-	CHECK(tested->result == TLS_CLOSED || tls_session_reason(tested->session)[0]);
-}
-
 /* Certificates don't fit into less. */
 static size_t
 tested_room(uint8_t setup)
@@ -287,8 +278,10 @@ run_deliver(struct run *run, size_t length)
 		tested_shake(run);
 	if (tested->result == TLS_DONE)
 		tested_read(run);
-	if (tested_is_over(run))
-		tested_failed(run);
+	if (tested_is_over(run)) {
+		CHECK(run->hostile);
+		CHECK(tested->result == TLS_CLOSED || tls_session_reason(tested->session)[0]);
+	}
 	side_flush(tested, &run->back, &run->hostile);
 }
 

@@ -256,12 +256,6 @@ answer_extended_headers(struct nbd_handshake *h, struct nbd_output *output)
 	nbd_reply_ack(output, h->option);
 }
 
-static bool
-string_is(const struct string *string, const char *text)
-{
-	return string->length == strlen(text) && memcmp(string->text, text, string->length) == 0;
-}
-
 /* Whether these are well-formed queries, and nothing after them. */
 static bool
 are_queries(struct cursor queries)
@@ -277,16 +271,6 @@ are_queries(struct cursor queries)
 	return !queries.left;
 }
 
-/* Whether a query asks for this context.  In a list, one that ends with a colon asks for all
- * contexts whose names begin with it. */
-static bool
-asks_for(const struct string *query, const char *name, bool listing)
-{
-	return string_is(query, name) ||
-	       (listing && query->length > 0 && query->text[query->length - 1] == ':' &&
-		query->length < strlen(name) && memcmp(query->text, name, query->length) == 0);
-}
-
 static bool
 is_asked_for(struct cursor queries, const char *name, bool listing)
 {
@@ -297,7 +281,9 @@ is_asked_for(struct cursor queries, const char *name, bool listing)
 	if (listing && !count)
 		return true;
 	while (count-- > 0 && cursor_string(&queries, &query))
-		if (asks_for(&query, name, listing))
+		if ((query.length == strlen(name) && memcmp(query.text, name, query.length) == 0) ||
+		    (listing && query.length > 0 && query.text[query.length - 1] == ':' &&
+		     query.length < strlen(name) && memcmp(query.text, name, query.length) == 0))
 			return true;
 	return false;
 }

@@ -103,13 +103,6 @@ allowed_flags(const struct nbd_session *session, const struct nbd_request *reque
 	return flags;
 }
 
-static bool
-is_inside(const struct nbd_session *session, const struct nbd_request *request)
-{
-	return request->offset <= session->size &&
-	       request->length <= session->size - request->offset;
-}
-
 /* Applies the rules about offset and length to a command that is allowed in this session. */
 static enum nbd_verdict
 request_check_range(const struct nbd_session *session, const struct nbd_request *request,
@@ -121,7 +114,7 @@ request_check_range(const struct nbd_session *session, const struct nbd_request 
 					      "a flush has no offset and no length");
 		return NBD_VERDICT_SERVE;
 	}
-	if (!is_inside(session, request))
+	if (request->offset > session->size || request->length > session->size - request->offset)
 		return refuse_request(check, command->beyond,
 				      "the request goes past the end of the export");
 	/* A reply to it must have at least one extent, and no extent may be empty. */

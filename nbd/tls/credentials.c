@@ -81,14 +81,6 @@ note_dates(struct tls_credentials *credentials, const char *path, const gnutls_d
 	return r;
 }
 
-/* Whether the key is encrypted, in either form of PEM. */
-static bool
-has_password(const struct secret_file *key)
-{
-	return strstr(key->bytes, "BEGIN ENCRYPTED PRIVATE KEY") ||
-	       strstr(key->bytes, "Proc-Type: 4,ENCRYPTED");
-}
-
 static gnutls_datum_t
 datum_of(const struct secret_file *file)
 {
@@ -115,7 +107,8 @@ load_own(struct tls_credentials *credentials, const char *cert_path, const char 
 		r = tls_cautions_add_secret(&credentials->cautions, key_path, key.mode);
 	if (r < 0)
 		return r;
-	if (has_password(&key))
+	if (strstr(key.bytes, "BEGIN ENCRYPTED PRIVATE KEY") ||
+	    strstr(key.bytes, "Proc-Type: 4,ENCRYPTED"))
 		return error_set(error, -EINVAL,
 				 "%s: the key has a password, for which nobody is asked here; "
 				 "certtool -k --infile %s --outfile NEW takes the password off",

@@ -42,14 +42,6 @@ identity_copy_text(const char *text, size_t size, int *r)
 	return size <= length + 1 ? identity_copy_name(text, length, r) : NULL;
 }
 
-/* The text of an address, of 4 or 16 bytes.  Returns false for any other length. */
-static bool
-write_address(char text[NAME_SIZE], const char *bytes, size_t length)
-{
-	return (length == 4 || length == 16) &&
-	       inet_ntop(length == 4 ? AF_INET : AF_INET6, bytes, text, NAME_SIZE);
-}
-
 /* "dns:host.example": a name of one type never looks like one of another.  NULL as
  * identity_copy_name(). */
 static char *
@@ -67,8 +59,10 @@ copy_alternative(int type, const char *bytes, size_t size, int *r)
 		return NULL;
 	to = stpcpy(text, kind);
 	if (type == GNUTLS_SAN_IPADDRESS)
-		return write_address(to, bytes, size) ? identity_copy_name(text, strlen(text), r)
-						      : NULL;
+		return (size == 4 || size == 16) && inet_ntop(size == 4 ? AF_INET : AF_INET6, bytes,
+							      to, NAME_SIZE)
+			       ? identity_copy_name(text, strlen(text), r)
+			       : NULL;
 	memcpy(to, bytes, size);
 	return identity_copy_text(text, (size_t)(to - text) + size, r);
 }
@@ -111,16 +105,6 @@ add_dn(gnutls_x509_crt_t certificate, struct tls_identity *identity)
 	return r;
 }
 
-/* Then it could pass as either. */
-static bool
-has_two_names(gnutls_x509_crt_t certificate)
-{
-	size_t size = 0;
-
-	return gnutls.x509_crt_get_dn_by_oid(certificate, GNUTLS_OID_X520_COMMON_NAME, 1, 0, NULL,
-					     &size) != GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE;
-}
-
 static int
 read_certificate(gnutls_x509_crt_t certificate, struct tls_identity *identity)
 {
@@ -128,7 +112,9 @@ read_certificate(gnutls_x509_crt_t certificate, struct tls_identity *identity)
 	size_t size = sizeof(name);
 	int r = 0;
 
-	if (has_two_names(certificate))
+	/* With two names it could pass as either. */
+	if (gnutls.x509_crt_get_dn_by_oid(certificate, GNUTLS_OID_X520_COMMON_NAME, 1, 0, NULL,
+					  &(size_t){0}) != GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
 		return -EINVAL;
 	if (gnutls.x509_crt_get_dn_by_oid(certificate, GNUTLS_OID_X520_COMMON_NAME, 0, 0, name,
 					  &size) == 0)

@@ -132,13 +132,6 @@ set_verification(struct tls_session *session, const char *server_name)
 	return 0;
 }
 
-/* Whether it may be sent to the server as the name that the client wants: an address may not. */
-static bool
-is_name(const char *name)
-{
-	return name && !strchr(name, ':') && strspn(name, "0123456789.") < strlen(name);
-}
-
 static int
 session_prepare(struct tls_session *session, const char *server_name)
 {
@@ -158,7 +151,9 @@ session_prepare(struct tls_session *session, const char *server_name)
 	/* The caller has the time limit. */
 	gnutls.handshake_set_timeout(session->tls, 0);
 	r = set_credentials(session);
-	if (r == 0 && client && is_name(server_name))
+	/* An address is not sent as the name of the server. */
+	if (r == 0 && client && server_name && !strchr(server_name, ':') &&
+	    strspn(server_name, "0123456789.") < strlen(server_name))
 		r = gnutls.server_name_set(session->tls, GNUTLS_NAME_DNS, server_name,
 					   strlen(server_name));
 	return r < 0 ? r : set_verification(session, server_name);
@@ -212,14 +207,6 @@ explain_verification(struct tls_session *session)
 	length = strlen(session->reason);
 	if (length > 0 && session->reason[length - 1] == ' ')
 		session->reason[length - 1] = '\0';
-}
-
-/* In a handshake, a wrong key shows as a message that can't be verified. */
-static bool
-is_psk_failure(const struct tls_session *session, int code)
-{
-	return session->credentials->psk_server && !session->description[0] &&
-	       (code == GNUTLS_E_DECRYPTION_FAILED || code == GNUTLS_E_RECEIVED_ILLEGAL_PARAMETER);
 }
 
 /* An unknown user and a wrong key look the same to the client, on purpose; which alert a server
@@ -280,7 +267,10 @@ session_fail(struct tls_session *session, int code)
 	else if (session->lookup.unknown[0])
 		snprintf(session->reason, sizeof(session->reason), "the user \"%s\" is unknown",
 			 session->lookup.unknown);
-	else if (is_psk_failure(session, code))
+	else if (session->credentials->psk_server && !session->description[0] &&
+		 (code == GNUTLS_E_DECRYPTION_FAILED ||
+		  code == GNUTLS_E_RECEIVED_ILLEGAL_PARAMETER))
+		/* In a handshake, a wrong key shows as a message that can't be verified. */
 		snprintf(session->reason, sizeof(session->reason), "the key is wrong");
 	else
 		snprintf(session->reason, sizeof(session->reason), "%s", gnutls.strerror(code));

@@ -95,14 +95,6 @@ load_authorities(struct tls_credentials *credentials, const char *path,
 	return r < 0 ? r : 1;
 }
 
-static void
-authorities_fini(struct authorities *authorities)
-{
-	for (unsigned int i = 0; i < authorities->count; i++)
-		gnutls.x509_crt_deinit(authorities->all[i]);
-	free(authorities->all);
-}
-
 /* ---- lists of revoked certificates */
 
 /* Whether one of the authorities has signed the list; else *wrong has bits of what is wrong with
@@ -203,6 +195,8 @@ tls_trust_load(struct tls_credentials *credentials, const char *authorities_path
 
 	if (r >= 0)
 		r = load_lists(credentials, lists_path, &authorities, error);
-	authorities_fini(&authorities);
+	for (unsigned int i = 0; i < authorities.count; i++)
+		gnutls.x509_crt_deinit(authorities.all[i]);
+	free(authorities.all);
 	return r < 0 ? r : there;
 }

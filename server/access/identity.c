@@ -158,20 +158,14 @@ visit_name(struct visitor *visitor, const char *kind, const char *name)
 		visitor->result = -ENOMEM;
 }
 
-/* Whether the distinguished name says no more than the common name. */
-static bool
-is_only_common_name(const struct identity *identity)
-{
-	return identity->dn && identity->common_name && strncmp(identity->dn, "CN=", 3) == 0 &&
-	       strcmp(identity->dn + 3, identity->common_name) == 0;
-}
-
 static void
 identity_visit_tls(struct visitor *visitor, const struct identity *identity)
 {
 	visit_name(visitor, "psk", identity->psk);
 	visit_name(visitor, "cn", identity->common_name);
-	if (!is_only_common_name(identity))
+	/* Not if the distinguished name says no more than the common name. */
+	if (!identity->dn || !identity->common_name || strncmp(identity->dn, "CN=", 3) != 0 ||
+	    strcmp(identity->dn + 3, identity->common_name) != 0)
 		visit_name(visitor, "dn", identity->dn);
 	for (char **name = identity->alt_names; name && *name; name++)
 		visit_name(visitor, "san", *name);

@@ -7,13 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of characters outside of ASCII are kept: names may be in any language. */
-static bool
-name_byte_is_plain(unsigned char byte)
-{
-	return byte > ' ' && byte != 0x7f && byte != ',' && byte != '%';
-}
-
 char *
 rule_name_encode(const char *kind, const char *name)
 {
@@ -24,7 +17,10 @@ rule_name_encode(const char *kind, const char *name)
 		return NULL;
 	to = text + sprintf(text, "%s:", kind);
 	for (; *name; name++) {
-		if (name_byte_is_plain((unsigned char)*name))
+		unsigned char byte = (unsigned char)*name;
+
+		/* Bytes of characters outside of ASCII are kept: names may be in any language. */
+		if (byte > ' ' && byte != 0x7f && byte != ',' && byte != '%')
 			*to++ = *name;
 		else
 			to += sprintf(to, "%%%02X", (unsigned char)*name);

@@ -154,14 +154,6 @@ allow_unix_sockets(scmp_filter_ctx filter)
 					SCMP_CMP(0, SCMP_CMP_EQ, AF_UNIX, 0));
 }
 
-/* Its own limits, not those of another process. */
-static int
-allow_own_limits(scmp_filter_ctx filter)
-{
-	return seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1,
-				SCMP_CMP(0, SCMP_CMP_EQ, 0, 0));
-}
-
 /* Threads, but no processes.  clone3() has its flags in memory, where no filter sees them; without
  * it, the C library uses clone(). */
 static int
@@ -213,7 +205,9 @@ filter_fill(scmp_filter_ctx filter, unsigned int kind, bool log)
 	if (r == 0 && uses[kind].rings)
 		r = allow_registrations(filter);
 	if (r == 0 && kind == FILTER_PROCESS)
-		r = allow_own_limits(filter);
+		/* Its own limits, not those of another process. */
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1,
+				     SCMP_CMP(0, SCMP_CMP_EQ, 0, 0));
 	if (r == 0 && kind == FILTER_PROCESS)
 		r = allow_unix_sockets(filter);
 	for (unsigned int i = 0; r == 0 && i < LISTS_MAX && uses[kind].lists[i]; i++)
@@ -265,22 +259,14 @@ filter_make(unsigned int kind, bool log)
 	return r;
 }
 
-/* Whether the kernel has seccomp, and this program may use it. */
-static bool
-seccomp_is_there(void)
-{
-	unsigned int action = SECCOMP_RET_KILL_PROCESS;
-
-	return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
-}
-
 int
 call_filters_make(bool log, const char **reason)
 {
 	int r = 0;
 
 	*reason = "the kernel has none, or forbids it (CONFIG_SECCOMP_FILTER)";
-	if (!seccomp_is_there())
+	if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0,
+		    &(unsigned int){SECCOMP_RET_KILL_PROCESS}) != 0)
 		return -ENOSYS;
 	for (unsigned int kind = 0; r == 0 && kind < FILTERS; kind++)
 		r = filter_make(kind, log);

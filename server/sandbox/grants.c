@@ -50,13 +50,6 @@ grant_is_below(const char *path, const char *directory)
 	return strncmp(path, directory, length) == 0 && path[length] == '/';
 }
 
-static bool
-is_kernels(const char *directory)
-{
-	return strcmp(directory, "/proc") == 0 || grant_is_below(directory, "/proc") ||
-	       strcmp(directory, "/sys") == 0 || grant_is_below(directory, "/sys");
-}
-
 /* Directories in which there is too much else, such as programs, keys and what starts programs:
  * there, a file is granted, and not its directory.  Those that are for data (/srv, /mnt) are not
  * among them, nor those in which everybody makes files (/tmp): no program may trust these.  Nor are
@@ -83,7 +76,8 @@ is_too_wide(const char *directory, enum grant_use use)
 		    (use == GRANT_CHANGE && grant_is_below(directory, system[i])))
 			return true;
 	}
-	return is_kernels(directory);
+	return strcmp(directory, "/proc") == 0 || grant_is_below(directory, "/proc") ||
+	       strcmp(directory, "/sys") == 0 || grant_is_below(directory, "/sys");
 }
 
 /* The directory of a path, without links.  NULL: there is none. */

@@ -35,13 +35,6 @@ backup_state_new_id(uint8_t id[DELTA_ID_SIZE])
 
 /* ---- text */
 
-static void
-id_to_text(const uint8_t id[DELTA_ID_SIZE], char text[2 * DELTA_ID_SIZE + 1])
-{
-	for (int i = 0; i < DELTA_ID_SIZE; i++)
-		g_snprintf(text + 2 * (size_t)i, 3, "%02x", id[i]);
-}
-
 static bool
 id_from_text(const char *text, uint8_t id[DELTA_ID_SIZE])
 {
@@ -64,7 +57,8 @@ backup_state_text(const struct backup_state *state)
 	char id[2 * DELTA_ID_SIZE + 1], *text;
 	json_t *object;
 
-	id_to_text(state->id, id);
+	for (int i = 0; i < DELTA_ID_SIZE; i++)
+		g_snprintf(id + 2 * (size_t)i, 3, "%02x", state->id[i]);
 	object = json_pack("{si ss ss* ss* sI sb ss sI sI sI}", "nbdloop-backup", FORMAT, "source",
 			   state->source, "target", state->target, "bitmap", state->bitmap, "size",
 			   (json_int_t)state->size, "complete", (int)state->complete, "id", id,

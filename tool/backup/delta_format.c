@@ -213,14 +213,6 @@ delta_record_encode(const struct delta_header *header, const struct delta_record
 	delta_put32(next, crc32c(header->checksum, bytes, (size_t)(next - bytes)));
 }
 
-static bool
-fits_image(const struct delta_header *header, const struct delta_record *record)
-{
-	return record->length > 0 && record->length <= header->size &&
-	       record->offset <= header->size - record->length &&
-	       (record->type != DELTA_DATA || record->length <= DELTA_DATA_MAX);
-}
-
 int
 delta_record_decode(const struct delta_header *header, const uint8_t bytes[DELTA_RECORD_SIZE],
 		    struct delta_record *record, char **error)
@@ -240,7 +232,9 @@ delta_record_decode(const struct delta_header *header, const uint8_t bytes[DELTA
 		.offset = delta_get64(bytes + 8),
 		.length = delta_get64(bytes + 16),
 	};
-	if (type != DELTA_END && !fits_image(header, record))
+	if (type != DELTA_END && (record->length == 0 || record->length > header->size ||
+				  record->offset > header->size - record->length ||
+				  (type == DELTA_DATA && record->length > DELTA_DATA_MAX)))
 		return error_set(error, -EINVAL, "a record is not within the image");
 	return 0;
 }

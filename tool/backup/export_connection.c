@@ -136,7 +136,7 @@ flight_answered(void *data, int *error)
 
 	flight->answered = true;
 	flight->error = *error;
-	return 0; /* libnbd keeps the command: see error_of() */
+	return 0; /* libnbd keeps the command: see export_connection_answered() */
 }
 
 static int
@@ -244,23 +244,6 @@ export_connection_notify(struct export_connection *connection, const struct poll
 		libnbd.aio_notify_write(connection->handle);
 }
 
-static bool
-is_taken(const struct flight *flight, bool lost)
-{
-	/* What a lost connection has not carried out comes with an error, and ESHUTDOWN says that
-	 * the server ends. */
-	return flight->answered && (!flight->error || (!lost && flight->error != ESHUTDOWN));
-}
-
-/* Only now libnbd looks whether the data of a read is complete; what is missing would be zeroes. */
-static int
-error_of(const struct export_connection *connection, const struct flight *flight)
-{
-	const int done = libnbd.aio_command_completed(connection->handle, (uint64_t)flight->cookie);
-
-	return flight->error || done == 1 ? flight->error : EIO;
-}
-
 struct end_request *
 export_connection_answered(struct export_connection *connection, int *failed)
 {
@@ -269,10 +252,16 @@ export_connection_answered(struct export_connection *connection, int *failed)
 	for (GList *link = connection->flights.head; link; link = link->next) {
 		struct flight *flight = link->data;
 		struct end_request *request = flight->request;
+		int done;
 
-		if (!is_taken(flight, lost))
+		/* What a lost connection has not carried out comes with an error, and ESHUTDOWN
+		 * says that the server ends. */
+		if (!flight->answered || (flight->error && (lost || flight->error == ESHUTDOWN)))
 			continue;
-		*failed = error_of(connection, flight);
+		/* Only now libnbd looks whether the data of a read is complete; what is missing
+		 * would be zeroes. */
+		done = libnbd.aio_command_completed(connection->handle, (uint64_t)flight->cookie);
+		*failed = flight->error || done == 1 ? flight->error : EIO;
 		g_queue_delete_link(&connection->flights, link);
 		g_free(flight);
 		connection->since = g_get_monotonic_time();

@@ -129,13 +129,6 @@ export_end_changed(struct end *end, const char *bitmap, GArray *plan, GError **e
 	return map_ranges(export, context, all, take_changed, plan, error);
 }
 
-static void
-add_as_data(GArray *wanted, GArray *plan)
-{
-	for (guint i = 0; i < wanted->len; i++)
-		plan_add(plan, plan_part(wanted, i)->offset, plan_part(wanted, i)->length, false);
-}
-
 bool
 export_end_allocated(struct end *end, GArray *wanted, GArray *plan, GError **error)
 {
@@ -144,7 +137,9 @@ export_end_allocated(struct end *end, GArray *wanted, GArray *plan, GError **err
 	g_autoptr(GArray) told = NULL;
 
 	if (!export->tells_allocation) {
-		add_as_data(wanted, plan);
+		for (guint i = 0; i < wanted->len; i++)
+			plan_add(plan, plan_part(wanted, i)->offset, plan_part(wanted, i)->length,
+				 false);
 		return true;
 	}
 	asked = plan_bridged(wanted, GAP_MAX);

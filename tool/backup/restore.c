@@ -253,14 +253,6 @@ restore_links(GPtrArray *links, const struct restore_job *job, GError **error)
 	return target_keep(&target, error);
 }
 
-static bool
-restore_chain(const struct restore_job *job, GError **error)
-{
-	g_autoptr(GPtrArray) links = chain_read(job->source, error);
-
-	return links && choose_links(links, job, error) && restore_links(links, job, error);
-}
-
 /* ---- of a raw backup */
 
 static bool
@@ -309,7 +301,10 @@ restore_raw(const struct restore_job *job, GError **error)
 bool
 restore_run(const struct restore_job *job, GError **error)
 {
-	if (g_file_test(job->source, G_FILE_TEST_IS_DIR))
-		return restore_chain(job, error);
-	return restore_raw(job, error);
+	g_autoptr(GPtrArray) links = NULL;
+
+	if (!g_file_test(job->source, G_FILE_TEST_IS_DIR))
+		return restore_raw(job, error);
+	links = chain_read(job->source, error);
+	return links && choose_links(links, job, error) && restore_links(links, job, error);
 }

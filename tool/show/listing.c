@@ -11,12 +11,6 @@
 
 #include <errno.h>
 
-static bool
-server_is_gone(const GError *error)
-{
-	return failure_is(error, ECONNREFUSED) || failure_is(error, ENOENT);
-}
-
 /* How long requests wait for a server before they fail, in seconds; 0: only root may read it. */
 static unsigned int
 dead_timeout_of(const struct device *device)
@@ -67,7 +61,8 @@ listing_ask_server(struct listing *listing, const char *control_path)
 
 	listing->status = server_link_ask(control_path, "status", &error);
 	if (!listing->status) {
-		listing->trouble = server_is_gone(error) && listing->guard == 0
+		listing->trouble = listing->guard == 0 && (failure_is(error, ECONNREFUSED) ||
+							   failure_is(error, ENOENT))
 					   ? explain_loss(listing->device)
 					   : g_strdup(error->message);
 		return;

@@ -71,12 +71,6 @@ quote_word(const char *text, GError **error)
 
 /* ---- dependencies */
 
-static bool
-is_device(const char *path)
-{
-	return g_str_has_prefix(path, "/dev/") && !g_str_has_prefix(path, "/dev/shm/");
-}
-
 /* A connection that never leaves the machine (nbd+unix, nbd+vsock) needs no network. */
 static bool
 needs_network(const char *uri)
@@ -103,7 +97,8 @@ unit_dependencies(const struct table_entry *entry, GError **error)
 			needs_network(entry->image)
 				? "Wants=network-online.target\nAfter=network-online.target\n"
 				: "");
-	if (is_device(entry->image)) {
+	if (g_str_has_prefix(entry->image, "/dev/") &&
+	    !g_str_has_prefix(entry->image, "/dev/shm/")) {
 		g_autofree char *unit = systemd_units_escape_path(entry->image);
 
 		return g_strdup_printf("BindsTo=%s.device\nAfter=%s.device blockdev@%s.target\n",

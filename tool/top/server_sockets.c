@@ -85,23 +85,17 @@ server_sockets_add(GPtrArray *paths, const char *words, size_t length, const cha
 	}
 }
 
-static bool
-is_server(const char *process)
-{
-	g_autofree char *name = system_file_read("/proc/%s/comm", process);
-
-	return name && (strcmp(name, "nbdloopd") == 0 || strcmp(name, "nbdkit") == 0);
-}
-
 static void
 add_process(GPtrArray *paths, const char *process)
 {
-	g_autofree char *words_file = system_file_path("/proc/%s/cmdline", process),
+	g_autofree char *name = system_file_read("/proc/%s/comm", process),
+			*words_file = system_file_path("/proc/%s/cmdline", process),
 			*directory_file = system_file_path("/proc/%s/cwd", process), *words = NULL,
 			*directory = NULL;
 	size_t length;
 
-	if (!is_server(process) || !g_file_get_contents(words_file, &words, &length, NULL))
+	if (!name || (strcmp(name, "nbdloopd") != 0 && strcmp(name, "nbdkit") != 0) ||
+	    !g_file_get_contents(words_file, &words, &length, NULL))
 		return;
 	directory = g_file_read_link(directory_file, NULL);
 	server_sockets_add(paths, words, length, directory);

@@ -172,12 +172,6 @@ view_key(struct view *view, int key)
 
 /* ---- the screen */
 
-static bool
-is_shown(const struct view *view, const struct row *row)
-{
-	return !view->hides_idle || !row_is_idle(row);
-}
-
 static struct frame
 frame_of(const struct view *view, unsigned int columns)
 {
@@ -211,7 +205,7 @@ view_add_list(struct view *view, struct frame *frame, unsigned int room, GPtrArr
 	g_autoptr(GPtrArray) shown = g_ptr_array_new();
 
 	for (guint i = 0; i < view->rows->len; i++) {
-		if (is_shown(view, view->rows->pdata[i]))
+		if (!view->hides_idle || !row_is_idle(view->rows->pdata[i]))
 			g_ptr_array_add(shown, view->rows->pdata[i]);
 	}
 	view->first = MIN(view->first, shown->len > room ? shown->len - room : 0);

@@ -171,17 +171,12 @@ watch_see(struct watch *watch, bool device, const char *name)
 	return source;
 }
 
-static bool
-is_in(GPtrArray *array, const char *text)
-{
-	return g_ptr_array_find_with_equal_func(array, text, g_str_equal, NULL);
-}
-
 /* Unless it is that of a device: a device's line has what its server tells. */
 static void
 see_socket(struct watch *watch, const char *socket)
 {
-	if (!watch->of_devices || !is_in(watch->of_devices, socket))
+	if (!watch->of_devices ||
+	    !g_ptr_array_find_with_equal_func(watch->of_devices, socket, g_str_equal, NULL))
 		watch_see(watch, false, socket)->seen = true;
 }
 

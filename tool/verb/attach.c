@@ -34,14 +34,6 @@ index_of(const char *name)
 	return (int)g_ascii_strtoull(name + strlen("nbd"), NULL, 10);
 }
 
-/* Prints the name if the user named no device, or asked for it (--show). */
-static void
-attach_print_device(const struct attach_options *options, const char *device, const char *name)
-{
-	if (!device || options->show)
-		printf("/dev/%s\n", name);
-}
-
 /* A server names the process that has the image locked; the user knows its device. */
 static bool
 attach_explain_failure(const struct guard_plan *plan, const struct attach_options *options,
@@ -78,7 +70,8 @@ attach_unless_found(struct guard_plan *plan, const struct attach_options *option
 	if (!name &&
 	    ((device && !device_check_free(device, &why)) || !guard_start(plan, &name, &why)))
 		return attach_explain_failure(plan, options, image, why, error);
-	attach_print_device(options, device, name);
+	if (!device || options->show)
+		printf("/dev/%s\n", name);
 	return true;
 }
 

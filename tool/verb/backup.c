@@ -202,16 +202,6 @@ run_job_of(struct backup_job *job, const struct backup_options *options,
 	return done;
 }
 
-/* A backup that was interrupted has said so, and ends as the signal ends a program. */
-static void
-end_interrupted(GError **error)
-{
-	if (!failure_is(*error, EINTR) || !interruption_seen())
-		return;
-	log_error("%s", (*error)->message);
-	interruption_end();
-}
-
 static bool
 run_backup(const struct verb_call *call, GError **error)
 {
@@ -240,8 +230,11 @@ run_backup(const struct verb_call *call, GError **error)
 	done = run_job_of(&job, options, &result, error);
 	g_free(result.file);
 	g_free(result.next);
-	if (!done)
-		end_interrupted(error);
+	/* A backup that was interrupted has said so, and ends as the signal ends a program. */
+	if (!done && failure_is(*error, EINTR) && interruption_seen()) {
+		log_error("%s", (*error)->message);
+		interruption_end();
+	}
 	return done;
 }
 

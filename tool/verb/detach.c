@@ -61,14 +61,6 @@ processes_add(struct processes *processes, pid_t pid)
 		processes->fds[processes->count++] = (struct pollfd){.fd = fd, .events = POLLIN};
 }
 
-static void
-processes_find(struct processes *processes, const struct device *device)
-{
-	*processes = (struct processes){.count = 0};
-	processes_add(processes, guard_record_keeper(device));
-	processes_add(processes, server_link_owner(device->backend));
-}
-
 static bool
 processes_wait(struct processes *processes)
 {
@@ -187,10 +179,11 @@ end_when_closed(struct nbd_driver *driver, const struct device *device, GError *
 static bool
 disconnect_device(struct nbd_driver *driver, const struct device *device, int fd, GError **error)
 {
-	struct processes processes;
+	struct processes processes = {.count = 0};
 	bool disconnected;
 
-	processes_find(&processes, device);
+	processes_add(&processes, guard_record_keeper(device));
+	processes_add(&processes, server_link_owner(device->backend));
 	disconnected = nbd_driver_disconnect(driver, device->index, error);
 	close(fd);
 	if (!disconnected || !device_wait_until_gone(device, error))

@@ -322,25 +322,18 @@ end_older_checkpoints(struct live_source *live)
 	end_checkpoints(live, status, live_is_older);
 }
 
-static void
-remove_made(struct live_source *live)
-{
-	g_autoptr(GError) why = NULL;
-
-	if (!snapshot_remove(&live->server, live->made, NULL, &why))
-		live_warn(live, "the snapshot is left, and ends at its time", why);
-}
-
 /* After a backup that has ended well, the checkpoints go that the target belonged to before; else
  * the new one goes, unless the target may belong to it. What can't be removed is a warning. */
 static void
 live_end(struct backup_moment *moment, bool done)
 {
 	struct live_source *live = container_of(moment, struct live_source, moment);
+	g_autoptr(GError) why = NULL;
 
 	if (!live->made)
 		return;
-	remove_made(live);
+	if (!snapshot_remove(&live->server, live->made, NULL, &why))
+		live_warn(live, "the snapshot is left, and ends at its time", why);
 	if (moment->checkpoint && done)
 		end_older_checkpoints(live);
 	else if (moment->checkpoint && !moment->kept)

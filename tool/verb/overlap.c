@@ -41,12 +41,6 @@ read_part(const struct device *device, const struct stat *image, struct part *pa
 	return same;
 }
 
-static bool
-parts_overlap(const struct part *a, const struct part *b)
-{
-	return a->offset < b->end && b->offset < a->end;
-}
-
 /* A device has whole sectors. */
 static bool
 is_same(const struct device *device, const struct part *there, const struct part *wanted)
@@ -66,7 +60,7 @@ check_device(const struct device *device, const struct part *there, const struct
 	const bool writes = !there->read_only || !wanted->read_only;
 
 	*same = false;
-	if (!parts_overlap(there, wanted) || (!nooverlap && !writes))
+	if (there->offset >= wanted->end || wanted->offset >= there->end || (!nooverlap && !writes))
 		return true;
 	*same = is_same(device, there, wanted);
 	if (!*same)

@@ -111,16 +111,6 @@ status_print_server(const struct listing *listing)
 	       *access ? ", read-only" : "", access);
 }
 
-/* Prints only problems. */
-static void
-print_guard(const struct listing *listing)
-{
-	if (listing->guard == 0)
-		printf("guard: none: %s\n", listing->trouble);
-	else if (listing->trouble)
-		printf("trouble: %s\n", listing->trouble);
-}
-
 static void
 status_print_device(const struct listing *listing)
 {
@@ -133,7 +123,10 @@ status_print_device(const struct listing *listing)
 	       unit_format_size(device->size, size), device->read_only ? "read-only" : "writable",
 	       device->block_size);
 	status_print_server(listing);
-	print_guard(listing);
+	if (listing->guard == 0)
+		printf("guard: none: %s\n", listing->trouble);
+	else if (listing->trouble)
+		printf("trouble: %s\n", listing->trouble);
 }
 
 static void

@@ -113,20 +113,14 @@ missing_operand(const struct verb *verb, int count)
 	return g_strdup("something");
 }
 
-static void
-refuse_missing(const struct verb *verb, int count)
-{
-	g_autofree char *missing = missing_operand(verb, count);
-
-	log_error("%s is missing: nbdloop %s %s", missing, verb->name, verb->synopsis);
-}
-
 static enum parsed
 check_operands(const struct verb *verb, char **operands, int count)
 {
-	if (count < verb->least)
-		refuse_missing(verb, count);
-	else if (verb->most >= 0 && count > verb->most)
+	if (count < verb->least) {
+		g_autofree char *missing = missing_operand(verb, count);
+
+		log_error("%s is missing: nbdloop %s %s", missing, verb->name, verb->synopsis);
+	} else if (verb->most >= 0 && count > verb->most)
 		log_error("\"%s\" is one word too many: nbdloop %s %s", operands[verb->most],
 			  verb->name, verb->synopsis);
 	else
