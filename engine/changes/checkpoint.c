@@ -2,10 +2,10 @@
 /*
  * The set of an image's checkpoints from its making to its end, and how checkpoints begin and end.
  *
- * A checkpoint begins in four steps: checkpoints_prepare() does all that may fail; at the moment,
- * no change is in flight, and it is put into the list; checkpoints_save_begun() makes the image
- * durable, and only then writes the checkpoint into the record. One that ends leaves the record
- * first, then the list.
+ * A checkpoint begins in three steps: checkpoints_prepare() does all that may fail; at the moment,
+ * in which no change is in flight, it is put into the list; checkpoints_save_begun() makes the
+ * image durable, and only then writes the checkpoint into the record. One that ends leaves the
+ * record first, then the list.
  */
 #include "engine/changes/checkpoint.h"
 

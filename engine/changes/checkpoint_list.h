@@ -9,7 +9,7 @@
 #define ENGINE_CHANGES_CHECKPOINT_LIST_H
 
 #include "engine/backing/kind.h"
-#include "engine/changes/bitmap.h"
+#include "engine/bitmap.h"
 #include "engine/changes/checkpoint_facts.h"
 #include "engine/changes/record.h"
 #include "engine/io/observer.h"

@@ -6,7 +6,7 @@
 #include "engine/io/image_state.h"
 #include "engine/io/io.h"
 #include "engine/io/observer.h"
-#include "engine/snapshot/copy_ahead.h"
+#include "engine/snapshot/copy.h"
 
 #include "common/container_of.h"
 
@@ -42,10 +42,10 @@ batch_work(struct helper_job *job)
 	struct batch *batch = container_of(job, struct batch, job);
 	struct copy *copy = batch->copier->copy;
 	const bool direct = image_direct(io_of_range(batch->ranges[0])->ctx->image);
-	struct ahead_range ranges[AHEAD_CHANGES];
+	struct copy_range ranges[AHEAD_CHANGES];
 
 	for (unsigned int i = 0; i < batch->count; i++)
-		ranges[i] = (struct ahead_range){batch->ranges[i]->start, batch->ranges[i]->end};
+		ranges[i] = (struct copy_range){batch->ranges[i]->start, batch->ranges[i]->end};
 	if (batch->count > 1 && direct)
 		copy_ahead(copy, &batch->reads, ranges, batch->count);
 	for (unsigned int i = 0; i < batch->count; i++) {
@@ -58,15 +58,9 @@ batch_work(struct helper_job *job)
 
 /* ---- on the context's thread */
 
-static void
-batch_give(struct batch *batch, struct ioctx *ctx)
-{
-	ioctx_help(ctx, &batch->job);
-}
-
 /* Gives the gathered changes, if there are any, to a helper. */
 static void
-give_gathered(struct copier *copier, struct ioctx *ctx)
+copier_give(struct copier *copier, struct ioctx *ctx)
 {
 	struct batch *batch = copier->gathering;
 
@@ -74,11 +68,11 @@ give_gathered(struct copier *copier, struct ioctx *ctx)
 		return;
 	copier->gathering = NULL;
 	copier->under_way++;
-	batch_give(batch, ctx);
+	ioctx_help(ctx, &batch->job);
 }
 
 static void
-release_last(struct batch *batch)
+batch_release_last(struct batch *batch)
 {
 	struct copier *copier = batch->copier;
 	struct range *last = batch->ranges[batch->count - 1];
@@ -96,14 +90,14 @@ batch_done(struct helper_job *job)
 
 	batch->copier->under_way--;
 	batch->copier->alone |= batch->reads.impossible;
-	give_gathered(batch->copier, io_of_range(batch->ranges[batch->count - 1])->ctx);
-	release_last(batch);
+	copier_give(batch->copier, io_of_range(batch->ranges[batch->count - 1])->ctx);
+	batch_release_last(batch);
 }
 
 static void
-lone_done(struct helper_job *job)
+batch_done_alone(struct helper_job *job)
 {
-	release_last(container_of(job, struct batch, job));
+	batch_release_last(container_of(job, struct batch, job));
 }
 
 /* Returns an empty batch, or NULL without memory. */
@@ -125,7 +119,7 @@ batch_new(struct copier *copier)
 
 /* A long copy must not hold others up; nor any, where one thread would make them one by one. */
 static bool
-is_to_be_gathered(const struct copier *copier, const struct range *range, const struct ioctx *ctx)
+copier_gathers(const struct copier *copier, const struct range *range, const struct ioctx *ctx)
 {
 	const uint64_t granule = copier->copy->granule;
 
@@ -136,27 +130,27 @@ is_to_be_gathered(const struct copier *copier, const struct range *range, const 
 
 /* Returns false without memory. */
 static bool
-wait_for_copy(struct copier *copier, struct range *range, struct ioctx *ctx)
+copier_await(struct copier *copier, struct range *range, struct ioctx *ctx)
 {
-	const bool gather = is_to_be_gathered(copier, range, ctx);
+	const bool gather = copier_gathers(copier, range, ctx);
 	struct batch *batch = gather && copier->gathering ? copier->gathering : batch_new(copier);
 
 	if (!batch)
 		return false;
 	batch->ranges[batch->count++] = range;
 	if (!gather) {
-		batch->job.done = lone_done;
-		batch_give(batch, ctx);
+		batch->job.done = batch_done_alone;
+		ioctx_help(ctx, &batch->job);
 		return true;
 	}
 	copier->gathering = batch;
 	if (copier->under_way == 0 || batch->count == AHEAD_CHANGES)
-		give_gathered(copier, ctx);
+		copier_give(copier, ctx);
 	return true;
 }
 
 static struct copier *
-find_copier(struct copiers *copiers, const struct ioctx *ctx)
+copiers_find(struct copiers *copiers, const struct ioctx *ctx)
 {
 	struct copier *copier;
 
@@ -186,8 +180,8 @@ copiers_keep(struct copiers *copiers, struct range *range)
 		copy_keep(copiers->copy, image_direct(ctx->image), range->start, range->end);
 		return true;
 	}
-	copier = find_copier(copiers, ctx);
-	if (copier && wait_for_copy(copier, range, ctx))
+	copier = copiers_find(copiers, ctx);
+	if (copier && copier_await(copier, range, ctx))
 		return false;
 	copy_break(copiers->copy, "out of memory");
 	return true;

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/snapshot/copy.h"
 
-#include "engine/snapshot/copy_state.h"
+#include "engine/backing/file/file_extent.h"
+#include "engine/bitmap.h"
 
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The most bytes that are copied at once. */
 #define RUN_MAX (256u << 10)
@@ -25,63 +28,51 @@
 
 /* ---- granules */
 
+/* Returns whether the granule at `start` is copied, and sets *end, at most `limit`, to the end of
+ * the granules from there on that are the same in that. */
 static bool
-is_copied(const struct copy *copy, uint64_t granule)
+copy_run(const struct copy *copy, uint64_t start, uint64_t limit, uint64_t *end)
 {
-	return atomic_load(&copy->copied[granule / 64]) >> (granule % 64) & 1;
+	bool copied = bitmap_run(copy->copied, start - copy->base, limit - copy->base, end);
+
+	*end += copy->base;
+	return copied;
 }
 
-static void
-mark(struct copy *copy, uint64_t first, uint64_t end)
-{
-	for (uint64_t granule = first; granule < end; granule++)
-		atomic_fetch_or(&copy->copied[granule / 64], UINT64_C(1) << (granule % 64));
-}
-
-uint64_t
-copy_run_end(const struct copy *copy, uint64_t first, uint64_t end, bool *copied)
-{
-	uint64_t granule = first + 1, same;
-
-	*copied = is_copied(copy, first);
-	same = *copied ? UINT64_MAX : 0;
-	while (granule < end) {
-		if (granule % 64 == 0 && atomic_load(&copy->copied[granule / 64]) == same)
-			granule += 64;
-		else if (is_copied(copy, granule) == *copied)
-			granule++;
-		else
-			break;
-	}
-	return granule < end ? granule : end;
-}
-
-/* Cuts a range off at the copy's part of the file, and sets its granules. Returns false if nothing
- * is left. */
+/* Extends a range to whole granules, and cuts it off at the copy's part of the file. Returns false
+ * if nothing is left. */
 static bool
-find_granules(const struct copy *copy, uint64_t start, uint64_t end, uint64_t *first,
-	      uint64_t *last)
+copy_clip(const struct copy *copy, uint64_t *start, uint64_t *end)
 {
-	start = start > copy->start ? start : copy->start;
-	end = end < copy->end ? end : copy->end;
-	if (start >= end)
+	if (*start >= copy->end || *end <= copy->start || *start >= *end)
 		return false;
-	*first = copy_granule_at(copy, start);
-	*last = copy_granule_at(copy, end - 1) + 1;
+	*start -= *start % copy->granule;
+	*start = *start > copy->start ? *start : copy->start;
+	*end = *end < copy->end ? *end : copy->end;
+	*end += (copy->granule - *end % copy->granule) % copy->granule;
+	*end = *end < copy->end ? *end : copy->end;
 	return true;
 }
 
 /* ---- beginning and end */
 
+static int
+copy_duplicate(int fd, int *copy)
+{
+	*copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	return fd >= 0 && *copy < 0 ? -errno : 0;
+}
+
 int
 copy_init(struct copy *copy, const struct copy_place *place, char **error)
 {
-	unsigned int align = place->source->direct_fd >= 0 ? place->source->direct_align : 1;
-	uint64_t base, words;
+	const struct backing *source = place->source;
+	unsigned int align = source->direct_fd >= 0 ? source->direct_align : 1;
 	int r;
 
 	*copy = (struct copy){
-		.source.backing = {.fd = -1, .direct_fd = -1},
+		.source = *source,
+		.direct_end = place->direct_end,
 		.start = place->start,
 		.end = place->end,
 		.granule = align > COPY_GRANULE ? align : COPY_GRANULE,
@@ -89,18 +80,18 @@ copy_init(struct copy *copy, const struct copy_place *place, char **error)
 		.mutex = PTHREAD_MUTEX_INITIALIZER,
 		.released = PTHREAD_COND_INITIALIZER,
 	};
-	base = copy_place_of(copy, 0);
-	words = (copy_granule_at(copy, place->end - 1) + 64) / 64;
+	copy->source.path = NULL;
+	copy->source.fd = copy->source.direct_fd = copy->source.claim_fd = -1;
+	copy->base = place->start - place->start % copy->granule;
 	copy->name = strdup(place->name);
-	if (words <= SIZE_MAX / sizeof(uint64_t))
-		copy->copied = calloc((size_t)words, sizeof(uint64_t));
-	r = copy->name && copy->copied
-		    ? source_open(&copy->source, place->source, place->direct_end)
-		    : -ENOMEM;
+	copy->copied = bitmap_new(place->end - copy->base, copy->granule);
+	r = copy->name && copy->copied ? copy_duplicate(source->fd, &copy->source.fd) : -ENOMEM;
+	if (r == 0)
+		r = copy_duplicate(source->direct_fd, &copy->source.direct_fd);
 	if (r < 0)
 		error_set(error, r, "%s: %s", place->name, strerror(-r));
 	else
-		r = scratch_init(&copy->scratch, place->scratch, place->end - base,
+		r = scratch_init(&copy->scratch, place->scratch, place->end - copy->base,
 				 place->scratch_size, error);
 	if (r < 0)
 		copy_fini(copy);
@@ -111,7 +102,9 @@ void
 copy_fini(struct copy *copy)
 {
 	scratch_fini(&copy->scratch);
-	source_close(&copy->source);
+	cleanup_close(&copy->source.direct_fd);
+	cleanup_close(&copy->source.fd);
+	copy->source.direct_fd = copy->source.fd = -1;
 	free(steal_pointer(&copy->copied));
 	free(steal_pointer(&copy->name));
 }
@@ -161,7 +154,7 @@ copy_is_broken(struct copy *copy, char reason[REASON_MAX])
 	return reason[0];
 }
 
-void
+static void
 copy_break_by_scratch(struct copy *copy, int err)
 {
 	if (err == -EDQUOT && copy->scratch.most &&
@@ -175,79 +168,136 @@ copy_break_by_scratch(struct copy *copy, int err)
 
 /* ---- reading the file */
 
-bool
-copy_read_source(struct copy *copy, bool direct, void *buffer, size_t length, uint64_t offset)
+/* Returns whether a read can be a direct one. */
+static bool
+copy_takes_direct(const struct copy *copy, const void *buffer, size_t length, uint64_t offset)
 {
-	uint64_t reached;
-	int r = source_read(&copy->source, direct, buffer, length, offset, &reached);
+	const struct backing *source = &copy->source;
 
-	if (r == -ENODATA)
-		copy_break(copy, "the image was truncated to %llu bytes",
-			   (unsigned long long)reached);
-	else if (r < 0)
-		copy_break(copy, "reading the image at offset %llu: %s",
-			   (unsigned long long)reached, strerror(-r));
-	return r == 0;
+	return source->direct_fd >= 0 && !((offset | length) & (source->direct_align - 1)) &&
+	       !((uintptr_t)buffer & (source->memory_align - 1)) &&
+	       offset + length <= copy->direct_end;
 }
 
-/* ---- copying */
-
+/* Reads all bytes, by direct I/O if that is wanted and their alignment allows it. May wait for the
+ * disk. Returns false, and the copy is broken. */
 static bool
-is_claimed(const struct copy *copy, uint64_t granule)
+copy_read_source(struct copy *copy, bool direct, void *buffer, size_t length, uint64_t offset)
+{
+	char *to = buffer;
+
+	while (length > 0) {
+		/* After a direct read that has met the end of the file, the rest may not fit. */
+		int fd = direct && copy_takes_direct(copy, to, length, offset)
+				 ? copy->source.direct_fd
+				 : copy->source.fd;
+		ssize_t n = pread(fd, to, length, (off_t)offset);
+		int err = errno;
+
+		if (n < 0 && err == EINTR)
+			continue;
+		if (n == 0)
+			copy_break(copy, "the image was truncated to %llu bytes",
+				   (unsigned long long)offset);
+		else if (n < 0)
+			copy_break(copy, "reading the image at offset %llu: %s",
+				   (unsigned long long)offset, strerror(err));
+		if (n <= 0)
+			return false;
+		to += n;
+		offset += (size_t)n;
+		length -= (size_t)n;
+	}
+	return true;
+}
+
+/* Returns whether there is only a hole from `from` to `to`. Beyond the end of the file there is
+ * none, but what was truncated. */
+static bool
+copy_is_hole(const struct copy *copy, uint64_t from, uint64_t to)
+{
+	int fd = copy->source.fd;
+	off_t data;
+
+	if (lseek(fd, (off_t)from, SEEK_HOLE) != (off_t)from)
+		return false;
+	data = lseek(fd, (off_t)from, SEEK_DATA);
+	if (data >= 0)
+		return (uint64_t)data >= to;
+	/* A hole up to the end of the file, which may be before `to`: it was truncated. */
+	return errno == ENXIO && lseek(fd, 0, SEEK_END) >= (off_t)to;
+}
+
+/* ---- claims */
+
+/* The mutex is held. Returns the end of what nobody has claimed from `start` on; `start` if
+ * somebody has. */
+static uint64_t
+copy_unclaimed(const struct copy *copy, uint64_t start, uint64_t end)
 {
 	for (const struct copy_claim *claim = copy->claims; claim; claim = claim->next) {
-		if (claim->first <= granule && granule < claim->end)
-			return true;
+		if (claim->start < end && start < claim->end)
+			end = claim->start > start ? claim->start : start;
 	}
-	return false;
+	return end;
+}
+
+static void
+copy_claim(struct copy *copy, uint64_t start, uint64_t end, struct copy_claim *claim)
+{
+	*claim = (struct copy_claim){start, end, copy->claims};
+	copy->claims = claim;
+}
+
+/* The most bytes from `start` on, up to `end`, that are copied at once. */
+static uint64_t
+copy_run_limit(const struct copy *copy, uint64_t start, uint64_t end)
+{
+	uint64_t most = RUN_MAX > copy->granule ? RUN_MAX : copy->granule;
+
+	most += start - start % copy->granule;
+	return most < end ? most : end;
 }
 
 /*
- * Claims the first granules from `first` on, up to `end`, that are still to be copied, at most
+ * Claims the first granules from `start` on, up to `end`, that are still to be copied, at most
  * RUN_MAX bytes. Waits for other threads that copy some of them. Returns false if there are none.
  */
 static bool
-claim_run(struct copy *copy, uint64_t first, uint64_t end, struct copy_claim *claim)
+copy_claim_run(struct copy *copy, uint64_t start, uint64_t end, struct copy_claim *claim)
 {
-	uint64_t most = RUN_MAX > copy->granule ? RUN_MAX / copy->granule : 1, granule;
+	uint64_t stop = start;
 
 	pthread_mutex_lock(&copy->mutex);
-	while (first < end && !atomic_load(&copy->broken)) {
-		if (is_copied(copy, first))
-			first++;
-		else if (is_claimed(copy, first))
-			pthread_cond_wait(&copy->released, &copy->mutex);
-		else
+	while (start < end && !atomic_load(&copy->broken)) {
+		if (copy_run(copy, start, copy_run_limit(copy, start, end), &stop)) {
+			start = stop;
+			continue;
+		}
+		stop = copy_unclaimed(copy, start, stop);
+		if (stop > start) {
+			copy_claim(copy, start, stop, claim);
 			break;
+		}
+		pthread_cond_wait(&copy->released, &copy->mutex);
 	}
-	granule = first;
-	while (granule < end && granule - first < most && !atomic_load(&copy->broken) &&
-	       !is_copied(copy, granule) && !is_claimed(copy, granule))
-		granule++;
-	*claim = (struct copy_claim){first, granule, copy->claims};
-	if (granule > first)
-		copy->claims = claim;
 	pthread_mutex_unlock(&copy->mutex);
-	return granule > first;
+	return stop > start;
 }
 
 bool
 copy_claim_at_once(struct copy *copy, uint64_t start, uint64_t end, struct copy_claim *claim)
 {
-	uint64_t first, last, granule;
+	uint64_t stop;
 	bool claimed;
 
-	if (!find_granules(copy, start, end, &first, &last))
+	if (!copy_clip(copy, &start, &end))
 		return false;
 	pthread_mutex_lock(&copy->mutex);
-	for (granule = first; granule < last; granule++) {
-		if (is_copied(copy, granule) || is_claimed(copy, granule))
-			break;
-	}
-	*claim = (struct copy_claim){first, last, copy->claims};
-	claimed = granule == last && !atomic_load(&copy->broken);
+	claimed = !atomic_load(&copy->broken) && !copy_run(copy, start, end, &stop) &&
+		  stop == end && copy_unclaimed(copy, start, end) == end;
 	if (claimed)
-		copy->claims = claim;
+		copy_claim(copy, start, end, claim);
 	pthread_mutex_unlock(&copy->mutex);
 	return claimed;
 }
@@ -267,22 +317,24 @@ copy_release(struct copy *copy, const struct copy_claim *claims, size_t count)
 	pthread_mutex_unlock(&copy->mutex);
 }
 
+/* ---- copying */
+
 static bool
-is_zero(const char *bytes, size_t length)
+copy_is_zero(const char *bytes, size_t length)
 {
 	return length == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, length - 1) == 0);
 }
 
 /* Writes what is not zero. Returns 0 or -errno. */
 static int
-write_run(struct copy *copy, const char *bytes, size_t length, uint64_t offset)
+copy_write(struct copy *copy, const char *bytes, size_t length, uint64_t offset)
 {
 	size_t begin = 0, at = 0;
 	int r = 0;
 
 	while (r == 0 && at < length) {
 		size_t granule = length - at < copy->granule ? length - at : copy->granule;
-		bool zero = is_zero(bytes + at, granule);
+		bool zero = copy_is_zero(bytes + at, granule);
 
 		if (zero && at > begin)
 			r = scratch_write(&copy->scratch, bytes + begin, at - begin,
@@ -295,88 +347,185 @@ write_run(struct copy *copy, const char *bytes, size_t length, uint64_t offset)
 	return r;
 }
 
-void
-copy_claimed_bytes(const struct copy *copy, const struct copy_claim *claim, uint64_t *from,
-		   uint64_t *to)
+/* Marks claimed granules: from now on, changes may begin. */
+static void
+copy_mark(struct copy *copy, const struct copy_claim *claim)
 {
-	*from = copy_place_of(copy, claim->first);
-	*to = copy_place_of(copy, claim->end);
-	*from = *from > copy->start ? *from : copy->start;
-	*to = *to < copy->end ? *to : copy->end;
+	bitmap_mark(copy->copied, claim->start - copy->base, claim->end - copy->base);
 }
 
-void
+/* Writes the bytes of claimed granules to the scratch file and marks the granules, or breaks the
+ * copy. May wait for the disk. */
+static void
 copy_store(struct copy *copy, const struct copy_claim *claim, const char *bytes)
 {
-	uint64_t from, to;
-	int r;
+	int r = copy_write(copy, bytes, (size_t)(claim->end - claim->start),
+			   claim->start - copy->base);
 
-	copy_claimed_bytes(copy, claim, &from, &to);
-	r = write_run(copy, bytes, (size_t)(to - from), from - copy_place_of(copy, 0));
 	if (r < 0)
 		copy_break_by_scratch(copy, r);
 	else
-		mark(copy, claim->first, claim->end);
-}
-
-/* Copies the claimed granules and marks them, or breaks the copy. */
-static void
-copy_run(struct copy *copy, bool direct, const struct copy_claim *claim, char *buffer)
-{
-	uint64_t from, to;
-
-	copy_claimed_bytes(copy, claim, &from, &to);
-	/* The scratch file has a hole there, too. */
-	if (to - from >= HOLE_MIN && source_is_hole(&copy->source, from, to))
-		mark(copy, claim->first, claim->end);
-	else if (copy_read_source(copy, direct, buffer, (size_t)(to - from), from))
-		copy_store(copy, claim, buffer);
+		copy_mark(copy, claim);
 }
 
 bool
 copy_has(const struct copy *copy, uint64_t start, uint64_t end)
 {
-	uint64_t first, last;
-	bool copied;
-
-	if (!find_granules(copy, start, end, &first, &last) || atomic_load(&copy->broken))
+	if (!copy_clip(copy, &start, &end) || atomic_load(&copy->broken))
 		return true;
-	return last - first <= LOOK_MAX && copy_run_end(copy, first, last, &copied) == last &&
-	       copied;
+	return (end - start) / copy->granule <= LOOK_MAX &&
+	       bitmap_has(copy->copied, start - copy->base, end - copy->base);
 }
 
 void
 copy_lose_end(struct copy *copy, uint64_t end)
 {
-	uint64_t first, last;
-	bool copied;
+	uint64_t start = end, stop = copy->end;
 
-	if (find_granules(copy, end, copy->end, &first, &last) &&
-	    (copy_run_end(copy, first, last, &copied) < last || !copied))
+	if (copy_clip(copy, &start, &stop) &&
+	    !bitmap_has(copy->copied, start - copy->base, stop - copy->base))
 		copy_break(copy, "the image was truncated to %llu bytes", (unsigned long long)end);
 }
 
 void
 copy_keep(struct copy *copy, bool direct, uint64_t start, uint64_t end)
 {
-	uint64_t first, last, length;
 	void *CLEANUP_FREE buffer = NULL;
 	struct copy_claim claim;
 
-	if (!find_granules(copy, start, end, &first, &last))
+	if (!copy_clip(copy, &start, &end))
 		return;
-	length = (last - first) * copy->granule;
-	if (length > RUN_MAX && copy->granule < RUN_MAX)
-		length = RUN_MAX;
-	else if (length > RUN_MAX)
-		length = copy->granule;
-	if (posix_memalign(&buffer, copy->granule, (size_t)length) != 0) {
+	if (posix_memalign(&buffer, copy->granule,
+			   (size_t)(copy_run_limit(copy, start, end) - start)) != 0) {
 		copy_break(copy, "out of memory");
 		return;
 	}
-	while (claim_run(copy, first, last, &claim)) {
-		copy_run(copy, direct, &claim, buffer);
+	for (; copy_claim_run(copy, start, end, &claim); start = claim.end) {
+		size_t length = (size_t)(claim.end - claim.start);
+
+		/* The scratch file has a hole there, too. */
+		if (length >= HOLE_MIN && copy_is_hole(copy, claim.start, claim.end))
+			copy_mark(copy, &claim);
+		else if (copy_read_source(copy, direct, buffer, length, claim.start))
+			copy_store(copy, &claim, buffer);
 		copy_release(copy, &claim, 1);
-		first = claim.end;
 	}
+}
+
+/* Returns the room for a claim's bytes, in bytes: each begins at a multiple of the granule. */
+static size_t
+copy_room(const struct copy *copy, const struct copy_claim *claim)
+{
+	return ((size_t)(claim->end - claim->start) + copy->granule - 1) / copy->granule *
+	       copy->granule;
+}
+
+void
+copy_ahead(struct copy *copy, struct part_reads *reads, const struct copy_range *ranges,
+	   unsigned int count)
+{
+	struct copy_claim claims[AHEAD_CHANGES];
+	struct part parts[AHEAD_CHANGES] = {0};
+	unsigned int claimed = 0;
+	void *CLEANUP_FREE buffer = NULL;
+	size_t bytes = 0;
+
+	for (unsigned int i = 0; i < count; i++)
+		if (copy_claim_at_once(copy, ranges[i].start, ranges[i].end, &claims[claimed]))
+			bytes += copy_room(copy, &claims[claimed++]);
+	if (claimed > 0 && posix_memalign(&buffer, copy->granule, bytes) == 0) {
+		char *at = buffer;
+
+		for (unsigned int i = 0; i < claimed; i++) {
+			size_t length = (size_t)(claims[i].end - claims[i].start);
+
+			parts[i] = (struct part){
+				.buffer = at,
+				.length = length,
+				.offset = claims[i].start,
+				.direct = copy_takes_direct(copy, at, length, claims[i].start),
+			};
+			at += copy_room(copy, &claims[i]);
+		}
+		part_reads_run(reads, copy->source.direct_fd, parts, claimed);
+	}
+	for (unsigned int i = 0; i < claimed; i++)
+		if (parts[i].read)
+			copy_store(copy, &claims[i], parts[i].buffer);
+	copy_release(copy, claims, claimed);
+}
+
+/* ---- reading the copy */
+
+int
+copy_read(struct copy *copy, bool direct, void *buffer, size_t length, uint64_t offset)
+{
+	const uint64_t end = offset + length;
+	char *to = buffer;
+
+	while (offset < end && !atomic_load(&copy->broken)) {
+		uint64_t stop;
+		int r = 0;
+
+		if (copy_run(copy, offset, end, &stop)) {
+			r = scratch_read(&copy->scratch, to, (size_t)(stop - offset),
+					 offset - copy->base);
+			if (r < 0)
+				copy_break_by_scratch(copy, r);
+		} else if (!copy_read_source(copy, direct, to, (size_t)(stop - offset), offset)) {
+			r = -EIO;
+		} else if (copy_run(copy, offset, stop, &stop)) {
+			/* It was copied meanwhile, and perhaps changed before it was read. What is
+			 * still not copied, up to `stop`, was read before any change. */
+			stop = offset;
+		}
+		if (r < 0)
+			return -EIO;
+		to += stop - offset;
+		offset = stop;
+	}
+	/* Last, since a copy that breaks gives its scratch file up, and changes go on. */
+	return atomic_load(&copy->broken) ? -EIO : (int)length;
+}
+
+struct copy_visit {
+	const struct copy *copy;
+	extent_visit visit;
+	void *data;
+	bool one;
+};
+
+/* A hole of the file was one at the moment of the copy, where its granules are not copied even
+ * now, after it was found. What was copied counts as data, and all of a broken copy, whose reader
+ * then gets the error. */
+static int
+copy_visit_source(void *data, uint64_t offset, uint64_t length, bool hole)
+{
+	const struct copy_visit *state = data;
+	const struct copy *copy = state->copy;
+	const uint64_t end = offset + length;
+	uint64_t stop;
+	int r = 0;
+
+	if (!hole)
+		return state->visit(state->data, offset, length, false);
+	for (; offset < end && r == 0; offset = stop) {
+		bool copied = copy_run(copy, offset, end, &stop) || atomic_load(&copy->broken);
+
+		r = state->visit(state->data, offset, stop - offset, !copied);
+		if (state->one)
+			break;
+	}
+	return r;
+}
+
+int
+copy_extents(struct copy *copy, uint64_t offset, uint64_t length, bool one, extent_visit visit,
+	     void *data)
+{
+	struct copy_visit state = {copy, visit, data, one};
+
+	if (atomic_load(&copy->broken))
+		return -EIO;
+	return file_extents(&copy->source, offset, length, one, copy_visit_source, &state);
 }

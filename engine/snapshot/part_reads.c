@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 static bool
-is_possible(struct part_reads *reads)
+part_reads_possible(struct part_reads *reads)
 {
 	if (!reads->context && !reads->impossible)
 		reads->impossible = syscall(SYS_io_setup, PART_READS_MAX, &reads->context) < 0;
@@ -15,7 +15,7 @@ is_possible(struct part_reads *reads)
 
 /* Returns how many of them the kernel has taken: the first ones. */
 static unsigned int
-submit(const struct part_reads *reads, struct iocb **list, unsigned int count)
+part_reads_submit(const struct part_reads *reads, struct iocb **list, unsigned int count)
 {
 	unsigned int taken = 0;
 
@@ -32,17 +32,7 @@ submit(const struct part_reads *reads, struct iocb **list, unsigned int count)
 }
 
 static void
-take_events(const struct io_event *events, long count)
-{
-	for (long i = 0; i < count; i++) {
-		struct part *part = (struct part *)(uintptr_t)events[i].data;
-
-		part->read = events[i].res == (int64_t)part->length;
-	}
-}
-
-static void
-collect(struct part_reads *reads, unsigned int count)
+part_reads_collect(struct part_reads *reads, unsigned int count)
 {
 	while (count > 0) {
 		struct io_event events[PART_READS_MAX];
@@ -55,7 +45,11 @@ collect(struct part_reads *reads, unsigned int count)
 			reads->impossible = true;
 			return;
 		}
-		take_events(events, n);
+		for (long i = 0; i < n; i++) {
+			struct part *part = (struct part *)(uintptr_t)events[i].data;
+
+			part->read = events[i].res == (int64_t)part->length;
+		}
 		count -= n > 0 ? (unsigned int)n : 0;
 	}
 }
@@ -80,8 +74,8 @@ part_reads_run(struct part_reads *reads, int fd, struct part *parts, unsigned in
 			.aio_offset = (int64_t)parts[i].offset,
 		};
 	}
-	if (wanted > 0 && is_possible(reads))
-		collect(reads, submit(reads, list, wanted));
+	if (wanted > 0 && part_reads_possible(reads))
+		part_reads_collect(reads, part_reads_submit(reads, list, wanted));
 }
 
 void

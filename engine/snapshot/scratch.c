@@ -16,7 +16,7 @@
 /* For file systems without O_TMPFILE, such as NFS. A process that is killed between the two calls
  * leaves an empty file. */
 static int
-open_and_unlink(const char *directory)
+scratch_open_and_unlink(const char *directory)
 {
 	char *CLEANUP_FREE path = NULL;
 	int fd;
@@ -41,7 +41,7 @@ scratch_open(const char *directory, char **error)
 		return fd;
 	fd = -errno;
 	if (fd == -EOPNOTSUPP || fd == -EISDIR)
-		fd = open_and_unlink(directory);
+		fd = scratch_open_and_unlink(directory);
 	if (fd >= 0)
 		return fd;
 	return error_set(error, fd,
@@ -107,7 +107,7 @@ scratch_write(struct scratch *scratch, const void *data, size_t length, uint64_t
  * has no pages. The kernel tells it once, so that one caller must not overtake another one. A
  * sandbox may forbid the call, which means nothing. */
 static int
-find_loss(struct scratch *scratch)
+scratch_find_loss(struct scratch *scratch)
 {
 	int lost;
 
@@ -136,7 +136,7 @@ scratch_read(struct scratch *scratch, void *data, size_t length, uint64_t offset
 		offset += (size_t)n;
 		length -= (size_t)n;
 	}
-	return find_loss(scratch);
+	return scratch_find_loss(scratch);
 }
 
 void

@@ -4,7 +4,7 @@
 #include "engine/backing/kind.h"
 #include "engine/image/freeze.h"
 #include "engine/io/image_state.h"
-#include "engine/snapshot/copied_image.h"
+#include "engine/snapshot/copy_image.h"
 #include "engine/snapshot/copy.h"
 
 #include "common/cleanup.h"
@@ -23,7 +23,7 @@
 
 /* The path of the image with the snapshot's name, for messages. */
 static char *
-path_of(const struct snapshot_order *order)
+snapshot_path(const struct snapshot_order *order)
 {
 	char *path;
 
@@ -32,7 +32,7 @@ path_of(const struct snapshot_order *order)
 
 /* The same window of the file, and the same sectors. */
 static struct image_config
-config_of(const struct image *image)
+snapshot_config(const struct image *image)
 {
 	struct image_config config = image->config;
 
@@ -53,10 +53,10 @@ config_of(const struct image *image)
 #define OWN_LIMIT_MS 10000
 
 static int
-open_own(const struct snapshot_order *order, struct backing_snapshot *own, struct image **result,
-	 char **error)
+snapshot_open_own(const struct snapshot_order *order, struct backing_snapshot *own,
+		  struct image **result, char **error)
 {
-	struct image_config config = config_of(order->image);
+	struct image_config config = snapshot_config(order->image);
 	struct backing backing;
 	int r;
 
@@ -70,34 +70,23 @@ open_own(const struct snapshot_order *order, struct backing_snapshot *own, struc
 /* ---- making a copy */
 
 static int
-prepare_copy(const struct snapshot_order *order, const struct snapshot_wish *wish,
-	     const char *scratch, struct image **result, char **error)
+snapshot_prepare_copy(const struct snapshot_order *order, const struct snapshot_wish *wish,
+		      const char *scratch, struct image **result, char **error)
 {
-	const struct copied_image_wish wanted = {order->image, order->name, scratch,
-						 wish->scratch_size};
-	const struct image_config config = config_of(order->image);
-	char *path = path_of(order);
+	const struct copy_image_wish wanted = {order->image, order->name, scratch,
+					       wish->scratch_size};
+	const struct image_config config = snapshot_config(order->image);
+	char *path = snapshot_path(order);
 
-	return path ? copied_image_open(&wanted, &config, path, result, error) : -ENOMEM;
+	return path ? copy_image_open(&wanted, &config, path, result, error) : -ENOMEM;
 }
 
 /* ---- making a clone */
 
-/* Returns 0 or -errno. The kernel tells a failure only once: no later flush would know of it. */
-static int
-write_back(struct image *image)
-{
-	int r = fdatasync(image->backing.fd) < 0 ? -errno : 0;
-
-	if (r < 0 && atomic_load(&image->cached))
-		shared_file_record_loss(image->shared, r);
-	return r;
-}
-
 /* Makes a file to clone the image's file into, if the file system can clone. Returns a descriptor,
  * or -errno. */
 static int
-prepare_clone(struct image *image, const char *directory)
+snapshot_prepare_clone(struct image *image, const char *directory)
 {
 	const struct file_clone_range first = {
 		.src_fd = image->backing.fd,
@@ -117,15 +106,20 @@ prepare_clone(struct image *image, const char *directory)
 	/* Cloning writes dirty pages back; most of them now, while changes need not wait. */
 	if (ftruncate(fd, 0) < 0)
 		return -errno;
-	r = write_back(image);
-	return r < 0 ? r : steal_fd(&fd);
+	if (fdatasync(image->backing.fd) == 0)
+		return steal_fd(&fd);
+	r = -errno;
+	/* The kernel tells a failure only once: no later flush would know of it. */
+	if (atomic_load(&image->cached))
+		shared_file_record_loss(image->shared, r);
+	return r;
 }
 
 static int
-open_clone(const struct snapshot_order *order, int fd, struct image **result, char **error)
+snapshot_open_clone(const struct snapshot_order *order, int fd, struct image **result, char **error)
 {
-	const struct image_config config = config_of(order->image);
-	char path[64], *name = path_of(order);
+	const struct image_config config = snapshot_config(order->image);
+	char path[64], *name = snapshot_path(order);
 	int r;
 
 	if (!name)
@@ -144,7 +138,7 @@ open_clone(const struct snapshot_order *order, int fd, struct image **result, ch
 /* The directory of an open file: its path may lead through links, such as /proc/self/fd. NULL: it
  * is not known. The caller frees it. */
 static char *
-directory_of(int fd)
+snapshot_directory_of(int fd)
 {
 	char link[64], path[PATH_MAX], *slash;
 	ssize_t length;
@@ -164,32 +158,19 @@ directory_of(int fd)
 /* The directory of the scratch file: if the user has not named one, the image's own. That of a
  * device's node has no room. The caller frees it. */
 static char *
-choose_directory(const struct image *image, const struct snapshot_wish *wish)
+snapshot_choose_directory(const struct image *image, const struct snapshot_wish *wish)
 {
 	char *directory;
 
 	if (wish->scratch)
 		return strdup(wish->scratch);
-	directory = image->backing.block_device ? NULL : directory_of(image->backing.fd);
+	directory = image->backing.block_device ? NULL : snapshot_directory_of(image->backing.fd);
 	return directory ? directory : strdup("/var/tmp");
-}
-
-static int
-check_possible(const struct snapshot_order *order, char **error)
-{
-	const struct image *image = order->image;
-	const char *path = image->backing.path;
-
-	if (copied_image_is(image))
-		return error_set(error, -EINVAL, "%s is a snapshot already", path);
-	if (image_size(image) == 0)
-		return error_set(error, -EINVAL, "%s has no bytes to copy", path);
-	return 0;
 }
 
 /* A copy needs to see each change before it is made; a clone does not. */
 static int
-check_lock(const struct image *image, bool cloned, char **error)
+snapshot_check_lock(const struct image *image, bool cloned, char **error)
 {
 	if (cloned || !image_others_may_write(image))
 		return 0;
@@ -198,17 +179,6 @@ check_lock(const struct image *image, bool cloned, char **error)
 			 "files: another server may change the image, and the old data would not "
 			 "be copied before; lock=exclusive keeps it out",
 			 image->backing.path);
-}
-
-/* A copy may be broken already: the disk gave errors when it was looked at. */
-static int
-check_whole(const struct image *copy, char **error)
-{
-	char reason[REASON_MAX];
-
-	if (!copy_is_broken(copied_image_copy(copy), reason))
-		return 0;
-	return error_set(error, -EIO, "%s: %s", copy->backing.path, reason);
 }
 
 /* ---- the moment */
@@ -222,30 +192,33 @@ struct preparation {
 };
 
 static int
-prepare(const struct snapshot_order *order, const struct snapshot_wish *wish,
-	struct preparation *prepared, char **error)
+snapshot_prepare(const struct snapshot_order *order, const struct snapshot_wish *wish,
+		 struct preparation *prepared, char **error)
 {
 	const struct backing *backing = &order->image->backing;
 	char *CLEANUP_FREE directory = NULL;
-	int r = check_possible(order, error);
+	int r;
 
-	if (r == 0 && backing->kind->snapshots)
+	if (copy_image_is(order->image))
+		return error_set(error, -EINVAL, "%s is a snapshot already", backing->path);
+	if (image_size(order->image) == 0)
+		return error_set(error, -EINVAL, "%s has no bytes to copy", backing->path);
+	if (backing->kind->snapshots)
 		return backing->kind->snapshots->prepare(backing, order->name, &prepared->own,
 							 error);
-	directory = choose_directory(order->image, wish);
+	directory = snapshot_choose_directory(order->image, wish);
 	if (!directory)
 		return -ENOMEM;
+	r = snapshot_prepare_copy(order, wish, directory, &prepared->copy, error);
 	if (r == 0)
-		r = prepare_copy(order, wish, directory, &prepared->copy, error);
-	if (r == 0)
-		prepared->clone = prepare_clone(order->image, directory);
-	return r < 0 ? r : check_lock(order->image, prepared->clone >= 0, error);
+		prepared->clone = snapshot_prepare_clone(order->image, directory);
+	return r < 0 ? r : snapshot_check_lock(order->image, prepared->clone >= 0, error);
 }
 
 /* Has all backings that can make their snapshots at once. */
 static int
-make_own(const struct snapshot_order orders[], struct preparation prepared[], size_t count,
-	 int64_t end, char **error)
+snapshots_make_own(const struct snapshot_order orders[], struct preparation prepared[],
+		   size_t count, int64_t end, char **error)
 {
 	int r = 0;
 
@@ -261,19 +234,19 @@ make_own(const struct snapshot_order orders[], struct preparation prepared[], si
 
 /* Clones the file, or begins the copy. */
 static void
-begin(struct image *image, struct preparation *prepared)
+snapshot_begin(struct image *image, struct preparation *prepared)
 {
 	if (prepared->own)
 		return;
 	prepared->cloned =
 		prepared->clone >= 0 && ioctl(prepared->clone, FICLONE, image->backing.fd) == 0;
 	if (!prepared->cloned)
-		copied_image_begin(prepared->copy, image);
+		copy_image_begin(prepared->copy, image);
 }
 
 static int
-pass_moment(const struct snapshot_order orders[], struct preparation prepared[], size_t count,
-	    const struct snapshot_wish *wish, char **error)
+snapshots_pass_moment(const struct snapshot_order orders[], struct preparation prepared[],
+		      size_t count, const struct snapshot_wish *wish, char **error)
 {
 	struct image **CLEANUP_FREE images = calloc(count, sizeof(struct image *));
 	const int64_t end = clock_ms(CLOCK_MONOTONIC) + OWN_LIMIT_MS;
@@ -299,9 +272,9 @@ pass_moment(const struct snapshot_order orders[], struct preparation prepared[],
 	if (wish->make_first)
 		r = wish->make_first(wish->data, end, error);
 	if (r == 0)
-		r = make_own(orders, prepared, count, end, error);
+		r = snapshots_make_own(orders, prepared, count, end, error);
 	for (size_t i = 0; r == 0 && i < count; i++)
-		begin(images[i], &prepared[i]);
+		snapshot_begin(images[i], &prepared[i]);
 	if (r == 0 && wish->at_moment)
 		wish->at_moment(wish->data);
 	freeze_end(&freeze);
@@ -310,25 +283,27 @@ pass_moment(const struct snapshot_order orders[], struct preparation prepared[],
 
 /* After the moment: the snapshot is the backing's own, the clone, or the copy. */
 static int
-finish(struct snapshot_order *order, struct preparation *prepared, char **error)
+snapshot_finish(struct snapshot_order *order, struct preparation *prepared, char **error)
 {
+	char reason[REASON_MAX];
 	int r;
 
 	if (prepared->own)
-		return open_own(order, prepared->own, &order->snapshot, error);
+		return snapshot_open_own(order, prepared->own, &order->snapshot, error);
 	if (prepared->cloned)
-		return open_clone(order, prepared->clone, &order->snapshot, error);
+		return snapshot_open_clone(order, prepared->clone, &order->snapshot, error);
 	/* The file system may have failed to clone at the moment. */
-	r = check_lock(order->image, false, error);
-	if (r == 0)
-		r = check_whole(prepared->copy, error);
+	r = snapshot_check_lock(order->image, false, error);
+	/* The disk may have given errors when it was looked at. */
+	if (r == 0 && copy_is_broken(copy_image_copy(prepared->copy), reason))
+		r = error_set(error, -EIO, "%s: %s", prepared->copy->backing.path, reason);
 	if (r == 0)
 		order->snapshot = steal_pointer(&prepared->copy);
 	return r;
 }
 
 static void
-drop(const struct snapshot_order orders[], struct preparation prepared[], size_t count)
+snapshots_drop(const struct snapshot_order orders[], struct preparation prepared[], size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		if (prepared[i].own)
@@ -351,24 +326,16 @@ snapshots_take(struct snapshot_order orders[], size_t count, const struct snapsh
 	for (size_t i = 0; prepared && i < count; i++)
 		prepared[i].clone = -1;
 	for (size_t i = 0; r == 0 && i < count; i++)
-		r = prepare(&orders[i], wish, &prepared[i], error);
+		r = snapshot_prepare(&orders[i], wish, &prepared[i], error);
 	if (r == 0)
-		r = pass_moment(orders, prepared, count, wish, error);
+		r = snapshots_pass_moment(orders, prepared, count, wish, error);
 	for (size_t i = 0; r == 0 && i < count; i++)
-		r = finish(&orders[i], &prepared[i], error);
+		r = snapshot_finish(&orders[i], &prepared[i], error);
 	if (prepared)
-		drop(orders, prepared, count);
+		snapshots_drop(orders, prepared, count);
 	for (size_t i = 0; r < 0 && i < count; i++)
 		image_close(steal_pointer(&orders[i].snapshot));
 	return r;
-}
-
-static const char *
-method_of(const struct image *image)
-{
-	if (copied_image_is(image))
-		return "copy";
-	return image->backing.kind->snapshots ? "ceph" : "reflink";
 }
 
 void
@@ -376,10 +343,13 @@ snapshot_facts(const struct image *image, struct snapshot_facts *facts)
 {
 	struct copy *copy;
 
-	*facts = (struct snapshot_facts){.method = method_of(image)};
-	if (!copied_image_is(image))
+	if (!copy_image_is(image)) {
+		*facts = (struct snapshot_facts){
+			.method = image->backing.kind->snapshots ? "ceph" : "reflink"};
 		return;
-	copy = copied_image_copy(image);
+	}
+	*facts = (struct snapshot_facts){.method = "copy"};
+	copy = copy_image_copy(image);
 	facts->granule = copy->granule;
 	facts->written = atomic_load(&copy->scratch.written);
 	facts->most = copy->scratch.most;

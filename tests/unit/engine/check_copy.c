@@ -5,8 +5,6 @@
 #include "engine/snapshot/copy.h"
 
 #include "engine/backing/open.h"
-#include "engine/snapshot/copy_ahead.h"
-#include "engine/snapshot/copy_state.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/log_capture.h"
@@ -310,7 +308,7 @@ START_TEST(directory_that_is_missing_is_named)
 	ck_assert_msg(strstr(error, "/nowhere/at/all: No such file"), "%s", error);
 	free(error);
 	memset(&copy, 0, sizeof(copy));
-	copy.source.backing.fd = copy.source.backing.direct_fd = copy.scratch.fd = -1;
+	copy.source.fd = copy.source.direct_fd = copy.scratch.fd = -1;
 }
 END_TEST
 
@@ -337,7 +335,7 @@ change_much(void *data)
 		memset(bytes, (int)(i + number), sizeof(bytes));
 		if (number % 2)
 			copy_ahead(&copy, &reads,
-				   (struct ahead_range[]){
+				   (struct copy_range[]){
 					   {place, place + sizeof(bytes)},
 					   {granule / 2 * GRANULE, granule / 2 * GRANULE + 1}},
 				   2);
@@ -374,17 +372,17 @@ END_TEST
 static bool
 copies_ahead(const struct part_reads *reads)
 {
-	return copy.source.backing.direct_fd >= 0 && !reads->impossible;
+	return copy.source.direct_fd >= 0 && !reads->impossible;
 }
 
 START_TEST(several_changes_are_copied_at_once)
 {
-	struct ahead_range ranges[AHEAD_CHANGES];
+	struct copy_range ranges[AHEAD_CHANGES];
 	struct part_reads reads = {0};
 
 	begin_copy(0, SIZE, 0);
 	for (unsigned int i = 0; i < AHEAD_CHANGES; i++)
-		ranges[i] = (struct ahead_range){i * 3 * GRANULE + 100, (i * 3 + 1) * GRANULE + i};
+		ranges[i] = (struct copy_range){i * 3 * GRANULE + 100, (i * 3 + 1) * GRANULE + i};
 	copy_ahead(&copy, &reads, ranges, AHEAD_CHANGES);
 	for (unsigned int i = 0; i < AHEAD_CHANGES; i++) {
 		ck_assert(copy_has(&copy, ranges[i].start, ranges[i].end) == copies_ahead(&reads));
@@ -401,9 +399,9 @@ END_TEST
 /* Two changes of one granule never overlap, but their copies would. */
 START_TEST(what_another_thread_copies_is_left_to_it)
 {
-	const struct ahead_range ranges[] = {{4 * GRANULE, 6 * GRANULE},
-					     {7 * GRANULE, 7 * GRANULE + 512},
-					     {7 * GRANULE + 512, 8 * GRANULE}};
+	const struct copy_range ranges[] = {{4 * GRANULE, 6 * GRANULE},
+					    {7 * GRANULE, 7 * GRANULE + 512},
+					    {7 * GRANULE + 512, 8 * GRANULE}};
 	struct part_reads reads = {0};
 	struct copy_claim claim;
 
@@ -425,9 +423,9 @@ END_TEST
 /* Its last granule is no whole block, which direct I/O can't read; and the scratch file is full. */
 START_TEST(what_cannot_be_copied_ahead_is_copied_later_or_breaks_the_copy)
 {
-	const struct ahead_range last = {SIZE - 100, SIZE},
-				 others[] = {{0, 1}, {GRANULE, GRANULE + 1}},
-				 mixed[] = {last, {2 * GRANULE, 2 * GRANULE + 1}};
+	const struct copy_range last = {SIZE - 100, SIZE},
+				others[] = {{0, 1}, {GRANULE, GRANULE + 1}},
+				mixed[] = {last, {2 * GRANULE, 2 * GRANULE + 1}};
 	struct part_reads reads = {0};
 
 	ck_assert_int_eq(ftruncate(file, SIZE - 50), 0);
@@ -441,7 +439,7 @@ START_TEST(what_cannot_be_copied_ahead_is_copied_later_or_breaks_the_copy)
 		copy_keep(&copy, true, others[i].start, others[i].end);
 	ck_assert(copy_is_broken(&copy, (char[REASON_MAX]){0}));
 	ck_assert(copy_has(&copy, 0, SIZE));
-	copy_ahead(&copy, &reads, &(struct ahead_range){5 * GRANULE, 6 * GRANULE}, 1);
+	copy_ahead(&copy, &reads, &(struct copy_range){5 * GRANULE, 6 * GRANULE}, 1);
 	ck_assert_uint_le(atomic_load(&copy.scratch.written), 3 * GRANULE);
 	part_reads_fini(&reads);
 }

@@ -2,8 +2,8 @@
 /*
  * A copy (engine/snapshot/copy.h) as an image: what another image held at a moment.
  */
-#ifndef ENGINE_SNAPSHOT_COPIED_IMAGE_H
-#define ENGINE_SNAPSHOT_COPIED_IMAGE_H
+#ifndef ENGINE_SNAPSHOT_COPY_IMAGE_H
+#define ENGINE_SNAPSHOT_COPY_IMAGE_H
 
 #include "engine/image/image.h"
 
@@ -12,7 +12,7 @@
 
 struct copy;
 
-struct copied_image_wish {
+struct copy_image_wish {
 	const struct image *image; /* whose bytes are wanted */
 	const char *name;          /* for messages */
 	const char *scratch;       /* directory of the scratch file */
@@ -24,19 +24,19 @@ struct copied_image_wish {
  * closes with image_close(), before `image`; or -errno with *error, a sentence (the caller frees
  * it). */
 int
-copied_image_open(const struct copied_image_wish *wish, const struct image_config *config,
-		  char *path, struct image **copied, char **error);
+copy_image_open(const struct copy_image_wish *wish, const struct image_config *config, char *path,
+		struct image **copied, char **error);
 
 /* From this moment on, changes of `image` copy the old bytes first. Only between freeze_begin() and
  * freeze_end() for it. */
 void
-copied_image_begin(struct image *copied, struct image *image);
+copy_image_begin(struct image *copied, struct image *image);
 
 /* Whether the image is a copy. */
 bool
-copied_image_is(const struct image *image);
+copy_image_is(const struct image *image);
 
 struct copy *
-copied_image_copy(const struct image *copied);
+copy_image_copy(const struct image *copied);
 
 #endif

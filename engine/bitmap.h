@@ -3,8 +3,8 @@
  * A bitmap over the bytes of an image: a bit for each granule, which is marked or not. It knows
  * nothing of images. Any thread may mark and read, at the same time. A mark stays.
  */
-#ifndef ENGINE_CHANGES_BITMAP_H
-#define ENGINE_CHANGES_BITMAP_H
+#ifndef ENGINE_BITMAP_H
+#define ENGINE_BITMAP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,17 +18,10 @@ struct bitmap;
 struct bitmap *
 bitmap_new(uint64_t bytes, uint64_t granule);
 
-/* Makes one of as many bytes and granules as another one, without its marks; else as above. */
-struct bitmap *
-bitmap_new_like(const struct bitmap *bitmap);
-
-/* Takes all marks over from the one that this one was made like, and what counts as marked. */
+/* Takes all marks over from one of as many granules, whose size is the same, and what counts as
+ * marked. */
 void
 bitmap_copy(struct bitmap *bitmap, const struct bitmap *from);
-
-/* Returns the size of a granule, in bytes. */
-uint64_t
-bitmap_granule(const struct bitmap *bitmap);
 
 /* Returns the number of granules for whose marks there is room. */
 uint64_t

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "engine/changes/bitmap.h"
+#include "engine/bitmap.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -16,47 +16,35 @@ struct bitmap {
 };
 
 static uint64_t
-count_words(uint64_t granules)
+bitmap_words(uint64_t granules)
 {
 	return granules / WORD_BITS + (granules % WORD_BITS != 0);
-}
-
-static struct bitmap *
-make(uint64_t granules, unsigned int shift, uint64_t covered)
-{
-	uint64_t words = count_words(granules);
-	struct bitmap *bitmap;
-
-	if (words > (SIZE_MAX - sizeof(*bitmap)) / sizeof(bitmap->bits[0]))
-		return NULL;
-	bitmap = calloc(1, sizeof(*bitmap) + (size_t)words * sizeof(bitmap->bits[0]));
-	if (!bitmap)
-		return NULL;
-	atomic_init(&bitmap->covered, covered);
-	bitmap->shift = shift;
-	bitmap->granules = granules;
-	return bitmap;
 }
 
 struct bitmap *
 bitmap_new(uint64_t bytes, uint64_t granule)
 {
-	assert(granule && !(granule & (granule - 1)));
-	return make(bytes / granule + (bytes % granule != 0),
-		    (unsigned int)__builtin_ctzll(granule), bytes);
-}
+	uint64_t granules = bytes / granule + (bytes % granule != 0);
+	uint64_t words = bitmap_words(granules);
+	struct bitmap *bitmap;
 
-struct bitmap *
-bitmap_new_like(const struct bitmap *bitmap)
-{
-	return make(bitmap->granules, bitmap->shift, atomic_load(&bitmap->covered));
+	assert(granule && !(granule & (granule - 1)));
+	if (words > (SIZE_MAX - sizeof(*bitmap)) / sizeof(bitmap->bits[0]))
+		return NULL;
+	bitmap = calloc(1, sizeof(*bitmap) + (size_t)words * sizeof(bitmap->bits[0]));
+	if (!bitmap)
+		return NULL;
+	atomic_init(&bitmap->covered, bytes);
+	bitmap->shift = (unsigned int)__builtin_ctzll(granule);
+	bitmap->granules = granules;
+	return bitmap;
 }
 
 void
 bitmap_copy(struct bitmap *bitmap, const struct bitmap *from)
 {
 	assert(bitmap->granules == from->granules && bitmap->shift == from->shift);
-	for (uint64_t word = 0; word < count_words(from->granules); word++) {
+	for (uint64_t word = 0; word < bitmap_words(from->granules); word++) {
 		uint64_t bits = atomic_load_explicit(&from->bits[word], memory_order_relaxed);
 
 		/* Memory without a mark stays untouched. */
@@ -64,12 +52,6 @@ bitmap_copy(struct bitmap *bitmap, const struct bitmap *from)
 			atomic_store_explicit(&bitmap->bits[word], bits, memory_order_relaxed);
 	}
 	atomic_store(&bitmap->covered, atomic_load(&from->covered));
-}
-
-uint64_t
-bitmap_granule(const struct bitmap *bitmap)
-{
-	return UINT64_C(1) << bitmap->shift;
 }
 
 uint64_t
@@ -86,7 +68,7 @@ bitmap_covered(const struct bitmap *bitmap)
 
 /* The bits from `first` to `last` of a word. */
 static uint64_t
-mask_of(unsigned int first, unsigned int last)
+bitmap_mask(unsigned int first, unsigned int last)
 {
 	return (~UINT64_C(0) << first) & (~UINT64_C(0) >> (WORD_BITS - 1 - last));
 }
@@ -103,8 +85,8 @@ bitmap_mark(struct bitmap *bitmap, uint64_t start, uint64_t end)
 		last = bitmap->granules - 1;
 	for (uint64_t word = first / WORD_BITS; word <= last / WORD_BITS; word++) {
 		uint64_t mask =
-			mask_of(word == first / WORD_BITS ? first % WORD_BITS : 0,
-				word == last / WORD_BITS ? last % WORD_BITS : WORD_BITS - 1);
+			bitmap_mask(word == first / WORD_BITS ? first % WORD_BITS : 0,
+				    word == last / WORD_BITS ? last % WORD_BITS : WORD_BITS - 1);
 
 		if ((atomic_load_explicit(&bitmap->bits[word], memory_order_relaxed) & mask) !=
 		    mask)
@@ -123,8 +105,8 @@ bitmap_has(const struct bitmap *bitmap, uint64_t start, uint64_t end)
 		last = bitmap->granules - 1;
 	for (uint64_t word = first / WORD_BITS; word <= last / WORD_BITS; word++) {
 		uint64_t mask =
-			mask_of(word == first / WORD_BITS ? first % WORD_BITS : 0,
-				word == last / WORD_BITS ? last % WORD_BITS : WORD_BITS - 1);
+			bitmap_mask(word == first / WORD_BITS ? first % WORD_BITS : 0,
+				    word == last / WORD_BITS ? last % WORD_BITS : WORD_BITS - 1);
 
 		if ((atomic_load(&bitmap->bits[word]) & mask) != mask)
 			return false;
@@ -135,7 +117,7 @@ bitmap_has(const struct bitmap *bitmap, uint64_t start, uint64_t end)
 void
 bitmap_read(const struct bitmap *bitmap, uint64_t first, size_t count, uint64_t *words)
 {
-	uint64_t all = count_words(bitmap->granules);
+	uint64_t all = bitmap_words(bitmap->granules);
 
 	for (size_t i = 0; i < count; i++)
 		words[i] = first + i < all ? atomic_load(&bitmap->bits[first + i]) : 0;
@@ -144,7 +126,7 @@ bitmap_read(const struct bitmap *bitmap, uint64_t first, size_t count, uint64_t 
 void
 bitmap_add(struct bitmap *bitmap, uint64_t first, size_t count, const uint64_t *words)
 {
-	uint64_t all = count_words(bitmap->granules);
+	uint64_t all = bitmap_words(bitmap->granules);
 
 	for (size_t i = 0; i < count && first + i < all; i++) {
 		/* Memory without a mark stays untouched. */
@@ -165,7 +147,7 @@ bitmap_limit(struct bitmap *bitmap, uint64_t bytes)
 /* Returns the first granule from `granule` on whose mark is not `marked`; if there is none up to
  * `last`, one after that, or .granules. */
 static uint64_t
-find_other(const struct bitmap *bitmap, uint64_t granule, uint64_t last, bool marked)
+bitmap_find_other(const struct bitmap *bitmap, uint64_t granule, uint64_t last, bool marked)
 {
 	while (granule < bitmap->granules && granule <= last) {
 		uint64_t bits = atomic_load(&bitmap->bits[granule / WORD_BITS]);
@@ -191,7 +173,7 @@ bitmap_run(const struct bitmap *bitmap, uint64_t start, uint64_t limit, uint64_t
 	if (start >= covered)
 		return true;
 	marked = atomic_load(&bitmap->bits[granule / WORD_BITS]) >> granule % WORD_BITS & 1;
-	other = find_other(bitmap, granule + 1, last, marked);
+	other = bitmap_find_other(bitmap, granule + 1, last, marked);
 	if (other <= last && other < bitmap->granules && other << bitmap->shift < covered)
 		covered = other << bitmap->shift;
 	else if (marked)
