@@ -63,7 +63,7 @@ BEGIN {
 
 	allowed["tool"] = "tool/verb tool/guard tool/device common"
 	allowed["tool/link"] = "tool/failure.h tool/nap.h nbd nbd/tls common"
-	allowed["tool/keys"] = "nbd/tls tool/failure.h common"
+	allowed["tool/keys"] = "tool/failure.h common"
 	allowed["tool/device"] = "tool/link tool/failure.h tool/system_file.h common"
 	allowed["tool/guard"] = "tool/device tool/link tool/failure.h tool/nap.h tool/system_file.h nbd/protocol.h common"
 	allowed["tool/attach"] = "server/limit tool/guard tool/device tool/link tool/failure.h engine common"
@@ -93,7 +93,6 @@ BEGIN {
 	foreign["tool"] = "gio|gnutls|liburing|libnbd|nbdkit"
 	foreign["bench"] = "glib|gio"
 	foreign["tool/backup"] = "gio|gnutls|liburing|nbdkit"
-	foreign["tool/keys"] = "gio|liburing|libnbd|nbdkit"
 
 	text = text_of_arrows()
 	if (print_only) {

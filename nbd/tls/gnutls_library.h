@@ -36,7 +36,6 @@
 	F(handshake)                                                                               \
 	F(handshake_set_timeout)                                                                   \
 	F(init)                                                                                    \
-	F(memset)                                                                                  \
 	F(priority_deinit)                                                                         \
 	F(priority_init)                                                                           \
 	F(priority_set)                                                                            \
@@ -53,7 +52,6 @@
 	F(record_get_state)                                                                        \
 	F(record_recv)                                                                             \
 	F(record_send)                                                                             \
-	F(rnd)                                                                                     \
 	F(server_name_set)                                                                         \
 	F(session_get_ptr)                                                                         \
 	F(session_get_verify_cert_status)                                                          \
@@ -73,36 +71,15 @@
 	F(x509_crl_list_import2)                                                                   \
 	F(x509_crl_verify)                                                                         \
 	F(x509_crt_deinit)                                                                         \
-	F(x509_crt_export2)                                                                        \
 	F(x509_crt_get_activation_time)                                                            \
 	F(x509_crt_get_dn2)                                                                        \
 	F(x509_crt_get_dn_by_oid)                                                                  \
 	F(x509_crt_get_expiration_time)                                                            \
-	F(x509_crt_get_key_id)                                                                     \
 	F(x509_crt_get_subject_alt_name)                                                           \
 	F(x509_crt_import)                                                                         \
 	F(x509_crt_init)                                                                           \
 	F(x509_crt_list_import)                                                                    \
-	F(x509_crt_list_import2)                                                                   \
-	F(x509_crt_set_activation_time)                                                            \
-	F(x509_crt_set_authority_key_id)                                                           \
-	F(x509_crt_set_basic_constraints)                                                          \
-	F(x509_crt_set_dn_by_oid)                                                                  \
-	F(x509_crt_set_expiration_time)                                                            \
-	F(x509_crt_set_key)                                                                        \
-	F(x509_crt_set_key_purpose_oid)                                                            \
-	F(x509_crt_set_key_usage)                                                                  \
-	F(x509_crt_set_serial)                                                                     \
-	F(x509_crt_set_subject_alt_name)                                                           \
-	F(x509_crt_set_subject_key_id)                                                             \
-	F(x509_crt_set_version)                                                                    \
-	F(x509_crt_sign2)                                                                          \
-	F(x509_privkey_deinit)                                                                     \
-	F(x509_privkey_export2_pkcs8)                                                              \
-	F(x509_privkey_generate)                                                                   \
-	F(x509_privkey_get_key_id)                                                                 \
-	F(x509_privkey_import2)                                                                    \
-	F(x509_privkey_init)
+	F(x509_crt_list_import2)
 
 struct gnutls_functions {
 #define GNUTLS_MEMBER(name) __typeof__(gnutls_##name) *name;

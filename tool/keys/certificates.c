@@ -2,18 +2,26 @@
 #include "tool/keys/certificates.h"
 
 #include "tool/failure.h"
-#include "tool/keys/authority.h"
+#include "tool/keys/certtool.h"
 #include "tool/keys/new_files.h"
+
+#include "common/log.h"
+#include "common/secret_file.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum {
 	SECRET_MODE = 0600,
 	PUBLIC_MODE = 0644,
 	DIRECTORY_MODE = 0700,
-	CLIENT_MAX = 64, /* bytes: a common name has no more */
+	NAME_MAX_BYTES = 64, /* ub-common-name of RFC 5280 */
+	AUTHORITY_DAYS = 3650,
+	DAY = 86400, /* seconds */
+	/* A client whose clock is slow would refuse a certificate of this moment. */
+	EARLIER = 3600,
 };
 
 #define HOST_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._:"
@@ -40,19 +48,19 @@ check_server(const char *name, GError **error)
 		       name);
 }
 
-/* It becomes the name of a directory, too. */
+/* It becomes the name of a directory, too, and a text in quotation marks. */
 static bool
 check_client(const char *name, GError **error)
 {
-	bool good = *name && *name != '.' && !strchr(name, '/') && strlen(name) <= CLIENT_MAX &&
-		    g_utf8_validate(name, -1, NULL);
+	bool good = *name && *name != '.' && !strpbrk(name, "/\\\"") &&
+		    strlen(name) <= NAME_MAX_BYTES && g_utf8_validate(name, -1, NULL);
 
 	for (const char *c = name; *c; c++)
 		good = good && !g_ascii_iscntrl(*c);
 	return good || failure(error, EINVAL,
 			       "--client=%s can't be a client's name: it has 1 to %d bytes, no "
-			       "slash, and no dot at its beginning",
-			       name, CLIENT_MAX);
+			       "slash, backslash or quotation mark, and no dot at its beginning",
+			       name, NAME_MAX_BYTES);
 }
 
 static bool
@@ -71,123 +79,198 @@ check_names(const struct certificates_wanted *wanted, GError **error)
 
 /* ---- files */
 
-/* Refuses to replace a file unless that is wanted. */
-static bool
-add_file(struct new_files *files, const char *directory, const char *name, mode_t mode,
-	 char *content, bool replace, GError **error)
+struct maker {
+	const struct certificates_wanted *wanted;
+	struct new_files files;
+	struct certtool_pair authority;
+	char *paths[2]; /* of the authority, if it was there */
+	time_t end;     /* of the certificates */
+};
+
+/* Returns the path to write the file under; NULL: it is there already, and not to be replaced, as
+ * the authority's own never are. */
+static const char *
+maker_add_file(struct maker *maker, const char *directory, const char *name, mode_t mode,
+	       GError **error)
 {
 	g_autofree char *path = g_build_filename(directory, name, NULL);
 	struct stat old;
 	const bool is_there = stat(path, &old) == 0;
 
-	new_files_add(files, path, mode, content, is_there ? &old : NULL);
-	return !is_there || replace ||
-	       failure(error, EEXIST,
-		       "%s is there already: to make another certificate in its place, use --replace",
-		       path);
+	if (!is_there || (maker->wanted->replace && maker->authority.key))
+		return new_files_add(&maker->files, path, mode, is_there ? &old : NULL);
+	return FAILURE_NULL(error, EEXIST,
+			    "%s is there already: to make another certificate in its place, use "
+			    "--replace",
+			    path);
 }
 
-/* Takes over the PEM. */
+/* Makes a key and a certificate.  `lines`: what certtool is told of the certificate. */
 static bool
-add_pair(struct new_files *files, const char *directory, const char *kind,
-	 struct certificate_pem *pem, bool replace, GError **error)
+maker_add_pair(struct maker *maker, const char *directory, const char *kind, time_t end,
+	       const char *lines, struct certtool_pair *pair, GError **error)
 {
 	g_autofree char *certificate = g_strconcat(kind, "-cert.pem", NULL);
 	g_autofree char *key = g_strconcat(kind, "-key.pem", NULL);
-	const bool fresh = add_file(files, directory, certificate, PUBLIC_MODE, pem->certificate,
-				    replace, error);
+	g_autofree char *template = g_build_filename(maker->files.drafts, "template", NULL);
+	g_autoptr(GDateTime) from = g_date_time_new_from_unix_utc(time(NULL) - EARLIER),
+			     until = g_date_time_new_from_unix_utc(end);
+	g_autofree char *begins = g_date_time_format(from, "%Y-%m-%d %H:%M:%S UTC"),
+			*ends = g_date_time_format(until, "%Y-%m-%d %H:%M:%S UTC");
+	g_autofree char *text = g_strdup_printf("%sactivation_date = \"%s\"\n"
+						"expiration_date = \"%s\"\n",
+						lines, begins, ends);
+	g_autoptr(GError) reason = NULL;
+	bool made;
 
-	return add_file(files, directory, key, SECRET_MODE, pem->key, replace,
-			fresh ? error : NULL) &&
-	       fresh;
+	pair->certificate = maker_add_file(maker, directory, certificate, PUBLIC_MODE, error);
+	pair->key = pair->certificate ? maker_add_file(maker, directory, key, SECRET_MODE, error)
+				      : NULL;
+	if (!pair->key)
+		return false;
+	if (!g_file_set_contents(template, text, -1, &reason))
+		return failure(error, EIO, "%s", reason->message);
+	made = certtool_make(pair, maker->authority.key ? &maker->authority : NULL, template,
+			     error);
+	unlink(template);
+	return made;
 }
 
 /* ---- the authority of the directory */
 
 static bool
-make_authority(struct authority *authority, struct new_files *files, const char *directory,
-	       GError **error)
+maker_make_authority(struct maker *maker, GError **error)
 {
-	struct certificate_pem pem;
+	/* Some programs tell CAs apart by their names.  No CAs are below it. */
+	g_autofree char *lines = g_strdup_printf("cn = \"nbdloop CA %08x\"\nca\npath_len = 0\n"
+						 "cert_signing_key\ncrl_signing_key\n",
+						 g_random_int());
+	struct certtool_pair made;
 
-	return authority_make(authority, &pem, error) &&
-	       add_pair(files, directory, "ca", &pem, false, error);
+	maker->end = time(NULL) + AUTHORITY_DAYS * (time_t)DAY;
+	if (!maker_add_pair(maker, maker->wanted->directory, "ca", maker->end, lines, &made, error))
+		return false;
+	maker->authority = made;
+	return true;
 }
 
 static bool
-find_authority(struct authority *authority, struct new_files *files, const char *directory,
-	       GError **error)
+maker_find_authority(struct maker *maker, GError **error)
 {
-	g_autofree char *certificate = g_build_filename(directory, "ca-cert.pem", NULL);
-	g_autofree char *key = g_build_filename(directory, "ca-key.pem", NULL);
+	const char *directory = maker->wanted->directory;
+	char *certificate = g_build_filename(directory, "ca-cert.pem", NULL),
+	     *key = g_build_filename(directory, "ca-key.pem", NULL);
+	struct stat st;
 
+	maker->paths[0] = certificate;
+	maker->paths[1] = key;
 	if (!g_file_test(certificate, G_FILE_TEST_EXISTS))
-		return make_authority(authority, files, directory, error);
-	if (!g_file_test(key, G_FILE_TEST_EXISTS))
+		return maker_make_authority(maker, error);
+	if (stat(key, &st) < 0)
 		return failure(error, ENOENT,
 			       "%s is not there: certificates can only be made in the directory in "
 			       "which %s was made, or one with both files",
 			       key, certificate);
-	return authority_load(authority, certificate, key, error);
+	if (!S_ISREG(st.st_mode))
+		return failure(error, EINVAL, "%s: Not a regular file", key);
+	if (SECRET_FILE_IS_OPEN(st.st_mode))
+		log_warning("%s: " SECRET_FILE_OPEN, key, (unsigned int)st.st_mode & 07777, key);
+	maker->authority = (struct certtool_pair){certificate, key};
+	if (!certtool_check(&maker->authority, error))
+		return false;
+	maker->end = certtool_end(certificate, error);
+	if (maker->end == 0)
+		return false;
+	return maker->end > time(NULL) ||
+	       failure(error, EINVAL,
+		       "%s has expired: make another CA, and new certificates, in an empty "
+		       "directory",
+		       certificate);
 }
 
 /* ---- certificates */
 
+/* Gives the certificates their end, no later than the authority's. */
 static bool
-add_server(const struct authority *authority, const struct certificates_wanted *wanted,
-	   struct new_files *files, GError **error)
+maker_set_end(struct maker *maker, GError **error)
 {
-	struct certificate_pem pem;
+	const unsigned int days = maker->wanted->days;
+	const time_t now = time(NULL), end = now + days * (time_t)DAY;
 
-	return !wanted->servers ||
-	       (authority_issue_server(authority, wanted->servers, wanted->days, &pem, error) &&
-		add_pair(files, wanted->directory, "server", &pem, wanted->replace, error));
+	if (days && end > maker->end)
+		return failure(error, EINVAL,
+			       "--days=%u: the CA itself is valid for %lld more days", days,
+			       (long long)(maker->end - now) / DAY);
+	maker->end = days ? end : maker->end;
+	return true;
 }
 
 static bool
-add_client(const struct authority *authority, const struct certificates_wanted *wanted,
-	   const char *name, struct new_files *files, GError **error)
+maker_add_server(struct maker *maker, GError **error)
 {
-	g_autofree char *directory = g_build_filename(wanted->directory, name, NULL);
-	char *own = authority_certificate(authority, error);
-	struct certificate_pem pem;
+	char *const *names = maker->wanted->servers;
+	g_autoptr(GString) lines = g_string_new("tls_www_server\nsigning_key\n");
+	struct certtool_pair pair;
 
+	if (!names)
+		return true;
+	/* Clients look at the names in the extension only. */
+	g_string_append_printf(lines, "cn = \"%s\"\n",
+			       strlen(names[0]) <= NAME_MAX_BYTES ? names[0] : "server");
+	for (; *names; names++)
+		g_string_append_printf(lines, "%s = \"%s\"\n",
+				       g_hostname_is_ip_address(*names) ? "ip_address" : "dns_name",
+				       *names);
+	return maker_add_pair(maker, maker->wanted->directory, "server", maker->end, lines->str,
+			      &pair, error);
+}
+
+static bool
+maker_add_client(struct maker *maker, const char *name, GError **error)
+{
+	g_autofree char *directory = g_build_filename(maker->wanted->directory, name, NULL);
+	g_autofree char *lines =
+		g_strdup_printf("tls_www_client\nsigning_key\ncn = \"%s\"\n", name);
+	g_autofree char *text = NULL;
+	g_autoptr(GError) reason = NULL;
+	struct certtool_pair pair;
+	const char *own;
+
+	if (!new_files_add_directory(&maker->files, directory, DIRECTORY_MODE, error))
+		return false;
+	own = maker_add_file(maker, directory, "ca-cert.pem", PUBLIC_MODE, error);
 	if (!own)
 		return false;
-	if (!new_files_add_directory(files, directory, DIRECTORY_MODE, error)) {
-		g_free(own);
-		return false;
-	}
-	return add_file(files, directory, "ca-cert.pem", PUBLIC_MODE, own, wanted->replace,
-			error) &&
-	       authority_issue_client(authority, name, wanted->days, &pem, error) &&
-	       add_pair(files, directory, "client", &pem, wanted->replace, error);
+	if (!g_file_get_contents(maker->authority.certificate, &text, NULL, &reason) ||
+	    !g_file_set_contents(own, text, -1, &reason))
+		return failure(error, EIO, "%s", reason->message);
+	return maker_add_pair(maker, directory, "client", maker->end, lines, &pair, error);
 }
 
 static bool
-make_all(const struct certificates_wanted *wanted, struct new_files *files, GError **error)
+maker_make(struct maker *maker, GError **error)
 {
-	struct authority authority = {.key = NULL};
-	bool good = find_authority(&authority, files, wanted->directory, error) &&
-		    add_server(&authority, wanted, files, error);
+	bool good = maker_find_authority(maker, error) && maker_set_end(maker, error) &&
+		    maker_add_server(maker, error);
 
-	for (char *const *name = wanted->clients; good && name && *name; name++)
-		good = add_client(&authority, wanted, *name, files, error);
-	authority_fini(&authority);
-	return good && new_files_make(files, error);
+	for (char *const *name = maker->wanted->clients; good && name && *name; name++)
+		good = maker_add_client(maker, *name, error);
+	return good && new_files_make(&maker->files, error);
 }
 
 bool
 certificates_make(const struct certificates_wanted *wanted, GError **error)
 {
-	struct new_files files;
+	struct maker maker = {.wanted = wanted};
 	bool made;
 
 	if (!check_names(wanted, error) || !make_directory(wanted->directory, error))
 		return false;
-	made = new_files_begin(&files, wanted->directory, error) && make_all(wanted, &files, error);
+	made = new_files_begin(&maker.files, wanted->directory, error) && maker_make(&maker, error);
 	if (made)
-		new_files_print(&files);
-	new_files_end(&files);
+		new_files_print(&maker.files);
+	new_files_end(&maker.files);
+	g_free(maker.paths[0]);
+	g_free(maker.paths[1]);
 	return made;
 }

@@ -10,14 +10,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 struct new_file {
 	char *path;
-	char *content;
-	char *draft; /* the path under which it was written; NULL: it wasn't, or it has its own */
+	char *draft; /* the path under which it is written */
 	bool replaces, made;
 	mode_t mode;
 	mode_t before; /* with `replaces`: the old one's */
@@ -25,21 +23,10 @@ struct new_file {
 	gid_t group;
 };
 
-void
-secret_free(char *secret)
-{
-	if (secret)
-		explicit_bzero(secret, strlen(secret));
-	g_free(secret);
-}
-
 static void
 file_free(struct new_file *file)
 {
-	/* That of a file that could not be made. */
-	if (file->draft)
-		unlink(file->draft);
-	secret_free(file->content);
+	unlink(file->draft);
 	g_free(file->draft);
 	g_free(file->path);
 	g_free(file);
@@ -55,8 +42,15 @@ new_files_begin(struct new_files *files, const char *directory, GError **error)
 	};
 	if (files->lock < 0)
 		return failure_errno(error, errno, "%s", directory);
-	return flock(files->lock, LOCK_EX) == 0 ||
-	       failure_errno(error, errno, "%s can't be locked", directory);
+	if (flock(files->lock, LOCK_EX) < 0)
+		return failure_errno(error, errno, "%s can't be locked", directory);
+	files->drafts = g_build_filename(directory, ".nbdloop-keys.XXXXXX", NULL);
+	/* Of mode 0700. */
+	if (mkdtemp(files->drafts))
+		return true;
+	failure_errno(error, errno, "no files can be made in %s", directory);
+	g_clear_pointer(&files->drafts, g_free);
+	return false;
 }
 
 bool
@@ -69,50 +63,31 @@ new_files_add_directory(struct new_files *files, const char *path, mode_t mode, 
 	return true;
 }
 
-void
-new_files_add(struct new_files *files, const char *path, mode_t mode, char *content,
-	      const struct stat *replaced)
+const char *
+new_files_add(struct new_files *files, const char *path, mode_t mode, const struct stat *replaced)
 {
 	struct new_file *file = g_new0(struct new_file, 1);
 
 	file->path = g_strdup(path);
-	file->content = content;
+	file->draft = g_strdup_printf("%s/%u", files->drafts, files->all->len);
 	file->before = replaced ? replaced->st_mode & 07777 : mode;
 	file->mode = file->before & (mode | ~(mode_t)S_IRWXO);
 	file->replaces = replaced != NULL;
 	file->owner = replaced ? replaced->st_uid : (uid_t)-1;
 	file->group = replaced ? replaced->st_gid : (gid_t)-1;
 	g_ptr_array_add(files->all, file);
+	return file->draft;
 }
 
 static bool
-store(int fd, const struct new_file *file)
+store_draft(const struct new_file *file, GError **error)
 {
-	size_t length = strlen(file->content);
+	int CLEANUP_CLOSE fd = open(file->draft, O_RDONLY | O_CLOEXEC);
 
-	for (size_t written = 0; written < length;) {
-		ssize_t n = write(fd, file->content + written, length - written);
-
-		if (n < 0)
-			return false;
-		written += (size_t)n;
-	}
 	/* The owner first, since a change of that may take away bits of the mode. */
-	return (!file->replaces || fchown(fd, file->owner, file->group) == 0) &&
-	       fchmod(fd, file->mode) == 0 && fsync(fd) == 0;
-}
-
-static bool
-write_draft(struct new_file *file, GError **error)
-{
-	g_autofree char *draft = g_strconcat(file->path, ".XXXXXX", NULL);
-	/* Of mode 0600. */
-	int CLEANUP_CLOSE fd = mkostemp(draft, O_CLOEXEC);
-
-	if (fd < 0)
-		return failure_errno(error, errno, "%s can't be made", file->path);
-	file->draft = g_steal_pointer(&draft);
-	return store(fd, file) || failure_errno(error, errno, "%s can't be written", file->path);
+	return (fd >= 0 && (!file->replaces || fchown(fd, file->owner, file->group) == 0) &&
+		fchmod(fd, file->mode) == 0 && fsync(fd) == 0) ||
+	       failure_errno(error, errno, "%s can't be written", file->path);
 }
 
 /* link() and not rename(), because that would replace a file that has just got this name. */
@@ -125,9 +100,6 @@ name_draft(struct new_file *file, GError **error)
 	if (r < 0)
 		return failure_errno(error, errno, "%s can't be made", file->path);
 	file->made = true;
-	if (!file->replaces)
-		unlink(file->draft);
-	g_clear_pointer(&file->draft, g_free);
 	return true;
 }
 
@@ -159,7 +131,7 @@ new_files_make(struct new_files *files, GError **error)
 	bool good = true;
 
 	for (guint i = 0; good && i < files->all->len; i++)
-		good = write_draft(g_ptr_array_index(files->all, i), error);
+		good = store_draft(g_ptr_array_index(files->all, i), error);
 	for (guint i = 0; good && i < files->all->len; i++)
 		good = name_draft(g_ptr_array_index(files->all, i), error);
 	for (guint i = 0; good && i < files->all->len; i++)
@@ -192,8 +164,10 @@ new_files_end(struct new_files *files)
 {
 	if (files->lock >= 0)
 		close(files->lock);
-	/* Before the directories, since drafts that are left go with it. */
 	g_ptr_array_unref(files->all);
+	if (files->drafts)
+		rmdir(files->drafts);
+	g_free(files->drafts);
 	for (guint i = 0; i < files->directories->len; i++)
 		rmdir(g_ptr_array_index(files->directories, i));
 	g_ptr_array_unref(files->directories);

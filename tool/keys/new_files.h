@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files that appear complete or not at all: each is written under another name, and gets its own
- * when all are stored.  Their contents are secrets, which are wiped from memory afterwards.
+ * Files that appear complete or not at all: each is written as a draft, in a directory that only
+ * its owner can read, and gets its name when all are stored.
  */
 #ifndef TOOL_KEYS_NEW_FILES_H
 #define TOOL_KEYS_NEW_FILES_H
@@ -12,6 +12,7 @@
 
 struct new_files {
 	int lock;               /* a directory; -1: none */
+	char *drafts;           /* a directory in it, or NULL */
 	GPtrArray *all;         /* struct new_file */
 	GPtrArray *directories; /* paths of those that were made for the files */
 };
@@ -25,12 +26,12 @@ new_files_begin(struct new_files *files, const char *directory, GError **error);
 bool
 new_files_add_directory(struct new_files *files, const char *path, mode_t mode, GError **error);
 
-/* Adds one.  `content` is taken over.  `replaced`: the file of this path that it replaces, whose
- * owner and permissions it gets, without those of all users that `mode` has not; NULL: there must
- * be none, and it gets `mode`. */
-void
-new_files_add(struct new_files *files, const char *path, mode_t mode, char *content,
-	      const struct stat *replaced);
+/* Adds one, and returns the path under which the caller writes it; the file there keeps that name
+ * until new_files_end().  `replaced`: the file of this path that it replaces, whose owner and
+ * permissions it gets, without those of all users that `mode` has not; NULL: there must be none,
+ * and it gets `mode`. */
+const char *
+new_files_add(struct new_files *files, const char *path, mode_t mode, const struct stat *replaced);
 
 /* Makes all of them, or none; but after an error of the disk, some may have replaced others. */
 bool
@@ -42,17 +43,5 @@ new_files_print(const struct new_files *files);
 
 void
 new_files_end(struct new_files *files);
-
-/* Overwrites a secret and frees it; NULL does nothing. */
-void
-secret_free(char *secret);
-
-static inline void
-secret_cleanup(char **secret)
-{
-	secret_free(*secret);
-}
-
-#define SECRET_CLEANUP __attribute__((cleanup(secret_cleanup)))
 
 #endif

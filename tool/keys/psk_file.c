@@ -21,6 +21,17 @@ enum {
 	USER_MAX = 128,
 };
 
+/* Overwrites a secret and frees it. */
+static void
+secret_cleanup(char **secret)
+{
+	if (*secret)
+		explicit_bzero(*secret, strlen(*secret));
+	g_free(*secret);
+}
+
+#define SECRET_CLEANUP __attribute__((cleanup(secret_cleanup)))
+
 /* GnuTLS takes "#" for the beginning of a name in hexadecimal digits. */
 static bool
 check_user(const char *user, GError **error)
@@ -36,7 +47,7 @@ check_user(const char *user, GError **error)
 			       user, USER_MAX);
 }
 
-/* "USER:KEY\n", to be freed with secret_free(). */
+/* "USER:KEY\n", a secret. */
 static char *
 make_line(const char *user, GError **error)
 {
@@ -134,6 +145,8 @@ make_file(struct new_files *files, const char *path, char *const *users, bool re
 {
 	struct stat old;
 	char *SECRET_CLEANUP text = read_old(path, &old, error);
+	g_autoptr(GError) reason = NULL;
+	const char *draft;
 
 	for (; text && *users; users++) {
 		if (!put_user(&text, path, *users, replace, error))
@@ -141,7 +154,9 @@ make_file(struct new_files *files, const char *path, char *const *users, bool re
 	}
 	if (!text)
 		return false;
-	new_files_add(files, path, 0600, g_steal_pointer(&text), old.st_ino ? &old : NULL);
+	draft = new_files_add(files, path, 0600, old.st_ino ? &old : NULL);
+	if (!g_file_set_contents(draft, text, -1, &reason))
+		return failure(error, EIO, "%s can't be written: %s", path, reason->message);
 	return new_files_make(files, error);
 }
 

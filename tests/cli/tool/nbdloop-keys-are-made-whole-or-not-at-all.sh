@@ -63,10 +63,14 @@ mkfifo fifo.psk
 refuses 'is no file' psk fifo.psk alice
 
 # ---- certificates
-if ! nbdloop keys certificates pki --server=nas.example --client=alice >said.log 2>&1; then
-	grep -q 'built without GnuTLS' said.log || fail "no certificates: $(cat said.log)"
-	skip "this nbdloop was built without GnuTLS"
-fi
+# certtool makes them.
+mkdir nowhere
+must_fail env PATH="$dir/nowhere" "$(command -v nbdloop)" keys certificates pki --server=nas.example
+env PATH="$dir/nowhere" "$(command -v nbdloop)" keys certificates pki --server=nas.example >said.log 2>&1 || true
+grep -q 'certtool, which is not installed (Debian package: gnutls-bin' said.log || fail "nobody is told what is missing: $(cat said.log)"
+expect_equal "files without certtool" "" "$(ls -A pki)"
+command -v certtool >/dev/null || skip "there is no certtool (Debian package: gnutls-bin)"
+quietly nbdloop keys certificates pki --server=nas.example --client=alice
 expect_equal "modes" "700 ca-cert.pem 644 ca-key.pem 600 server-cert.pem 644 server-key.pem 600 alice 700" \
 	"$(stat -c '%n %a' pki/*.pem pki/alice | sed 's|^pki/||' | { printf '700 '; xargs; })"
 expect_equal "mode of the directory" 700 "$(stat -c %a pki)"
@@ -78,6 +82,9 @@ refuses 'pki/alice/ca-cert.pem is there already' certificates pki --client=bob -
 refuses 'neither a host name nor an address' certificates pki --client=bob --server=a/b
 refuses "can't be a client's name" certificates pki --client=../bob
 refuses "can't be a client's name" certificates pki --client="$(printf '%065d' 0)"
+refuses "can't be a client's name" certificates pki --client='bob"'
+refuses "can't be a client's name" certificates pki --client='bob\'
+refuses 'the CA itself is valid for 364[0-9] more days' certificates pki --client=bob --days=3650
 expect_equal "files after errors" "$before" "$(files pki)"
 # No room for the last of the files.
 [ "$(id -u)" != 0 ] || {
@@ -102,12 +109,10 @@ nbdloop keys certificates pki --replace --server=nas.example >said.log 2>warned.
 grep -qx 'nbdloop: warning: .*ca-key.pem: mode 644 lets every user of this machine at it: chmod o= .*' warned.log ||
 	fail "no word of the mode of the authority's key"
 chmod 600 pki/ca-key.pem
-if command -v certtool >/dev/null; then
-	authority=$(serial pki/ca-cert.pem) server=$(serial pki/server-cert.pem)
-	nbdloop keys certificates pki --replace --server=nas.example --server=192.0.2.7 >said.log
-	expect_equal "CA after --replace" "$authority" "$(serial pki/ca-cert.pem)"
-	[ "$(serial pki/server-cert.pem)" != "$server" ] || fail "--replace made no other certificate"
-fi
+authority=$(serial pki/ca-cert.pem) server=$(serial pki/server-cert.pem)
+nbdloop keys certificates pki --replace --server=nas.example --server=192.0.2.7 >said.log
+expect_equal "CA after --replace" "$authority" "$(serial pki/ca-cert.pem)"
+[ "$(serial pki/server-cert.pem)" != "$server" ] || fail "--replace made no other certificate"
 mv pki/ca-key.pem elsewhere.pem
 mkfifo pki/ca-key.pem
 refuses 'pki/ca-key.pem: Not a regular file' certificates pki --client=bob
@@ -119,3 +124,7 @@ refuses 'pki/ca-key.pem is not the key of pki/ca-cert.pem' certificates pki --cl
 echo nonsense >pki/ca-key.pem
 refuses 'pki/ca-key.pem is no private key' certificates pki --client=bob
 [ ! -e pki/bob ] || fail "a directory is left"
+rm pki/ca-cert.pem
+refuses 'pki/ca-key.pem is there already' certificates pki --replace --client=bob
+expect_equal "the authority's key" nonsense "$(cat pki/ca-key.pem)"
+expect_equal "directories of drafts" "" "$(find . -name '.nbdloop-keys*')"
