@@ -13,6 +13,13 @@
 		.help = "listen on this unix socket for requests for the status and for changes",  \
 	}
 
+#define SERVER_OPTION_NOTIFY_FD(field_)                                                            \
+	{                                                                                          \
+		.name = "notify-fd", .type = OPTION_UINT, .field = (field_), .min = 3,             \
+		.max = 1 << 20, .arg = "N",                                                        \
+		.help = "write a line of JSON for each event to file descriptor N",                \
+	}
+
 #define SERVER_OPTION_SWAP(field_)                                                                 \
 	{                                                                                          \
 		.name = "swap", .type = OPTION_CHOICE, .field = (field_), .initial = "off",        \

@@ -11,6 +11,7 @@
 #include "plugins/loop/plugin_status.h"
 
 #include "common/cleanup.h"
+#include "common/event.h"
 #include "common/log.h"
 #include "common/reclaim.h"
 #include "control/control_socket.h"
@@ -154,6 +155,10 @@ loop_get_ready(void)
 	char *CLEANUP_FREE error = NULL;
 
 	starter = getpid();
+	if (config.notify_fd && event_open(config.notify_fd, &error) < 0) {
+		nbdkit_error("%s", error ? error : "out of memory");
+		return -1;
+	}
 	/* Must come before nbdkit forks, makes threads, and changes to another user. */
 	if (config.swap && reclaim_serve(&error) < 0) {
 		nbdkit_error("swap=on: %s", error ? error : "out of memory");
@@ -200,14 +205,18 @@ loop_after_fork(void)
 		log_info("swap=on: memory locked, I/O flusher, out-of-memory killer kept away");
 	}
 	r = control ? control_socket_start(control) : 0;
-	if (r < 0)
+	if (r < 0) {
 		nbdkit_error("control=%s: %s", config.control, strerror(-r));
-	return r < 0 ? -1 : 0;
+		return -1;
+	}
+	event_raise(&(struct event){.kind = EVENT_READY});
+	return 0;
 }
 
 static void
 loop_cleanup(void)
 {
+	event_raise(&(struct event){.kind = EVENT_ENDING});
 	control_socket_free(steal_pointer(&control));
 	exports_stop();
 }

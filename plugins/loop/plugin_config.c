@@ -24,6 +24,7 @@ static const struct option_row own_rows[] = {
 		.help = "serve each file of this directory as an export with the name of the file",
 	},
 	SERVER_OPTION_CONTROL(FIELD(control)),
+	SERVER_OPTION_NOTIFY_FD(FIELD(notify_fd)),
 	SERVER_OPTION_SWAP(FIELD(swap)),
 	{.name = NULL},
 };

@@ -11,7 +11,8 @@ struct loop_config {
 	char *file;
 	char *dir;
 	char *control;
-	unsigned int swap; /* TRISTATE_OFF or TRISTATE_ON */
+	unsigned int notify_fd; /* 0: none */
+	unsigned int swap;      /* TRISTATE_OFF or TRISTATE_ON */
 	struct image_config image;
 };
 

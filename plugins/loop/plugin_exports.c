@@ -4,6 +4,7 @@
 #include "engine/context/pool.h"
 
 #include "common/cleanup.h"
+#include "common/event.h"
 #include "common/log.h"
 
 #include <dirent.h>
@@ -20,10 +21,13 @@ static int directory = -1; /* dir= */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct export *images;
 
+/* The image can't be served. */
 static void
-export_report(const char *error)
+export_report(int r, const char *path, const char *error)
 {
 	log_error("%s", error ? error : "out of memory");
+	event_raise(&(struct event){
+		.kind = EVENT_REFUSED, .subject = path, .error = -r, .text = error});
 }
 
 static void
@@ -49,14 +53,16 @@ export_open(int dirfd, const char *path, unsigned int flags, const char *name)
 {
 	struct export *e = calloc(1, sizeof(*e));
 	char *CLEANUP_FREE error = NULL;
+	int r;
 
 	if (!e || (e->name = strdup(name)) == NULL) {
 		free(e);
-		export_report(NULL);
+		export_report(-ENOMEM, path, NULL);
 		return NULL;
 	}
-	if (image_open(dirfd, path, flags, &config->image, &e->image, &error) < 0) {
-		export_report(error);
+	r = image_open(dirfd, path, flags, &config->image, &e->image, &error);
+	if (r < 0) {
+		export_report(r, path, error);
 		free(e->name);
 		free(e);
 		return NULL;
@@ -86,15 +92,15 @@ static int
 export_check_lock(const struct export *e)
 {
 	char *CLEANUP_FREE error = NULL;
-
 	char *CLEANUP_FREE ignored = NULL;
+	int r = image_lock_check(e->image, false, &error);
 
-	if (image_lock_check(e->image, false, &error) == 0)
+	if (r == 0)
 		return 0;
 	/* With lock=shared, writers exclude readers but not other writers. */
 	if (image_writable(e->image) && image_lock_check(e->image, true, &ignored) == 0)
 		return 0;
-	export_report(error);
+	export_report(r, config->file, error);
 	return -1;
 }
 
@@ -262,11 +268,13 @@ exports_join(const char *name, bool writable)
 	struct export *e =
 		exports_are_files_of_directory() ? join_file_of_directory(name) : join_only_file();
 	char *CLEANUP_FREE error = NULL;
+	int r;
 
 	if (!e)
 		return NULL;
-	if (image_lock(e->image, writable && image_writable(e->image), &error) < 0) {
-		export_report(error);
+	r = image_lock(e->image, writable && image_writable(e->image), &error);
+	if (r < 0) {
+		export_report(r, config->file ? config->file : name, error);
 		exports_put(e);
 		return NULL;
 	}

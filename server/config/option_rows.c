@@ -210,15 +210,7 @@ const struct option_row server_option_rows[] = {
 		.arg = "PATH",
 		.help = "write the process ID to this file when the server is ready",
 	},
-	{
-		.name = "notify-fd",
-		.type = OPTION_UINT,
-		.field = SERVER(notify_fd),
-		.min = 1,
-		.max = 1 << 20,
-		.arg = "N",
-		.help = "write a newline to file descriptor N when the server is ready",
-	},
+	SERVER_OPTION_NOTIFY_FD(SERVER(notify_fd)),
 	SERVER_OPTION_CONTROL(SERVER(control)),
 	{
 		.name = "http",

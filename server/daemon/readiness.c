@@ -6,7 +6,6 @@
 #include "common/log.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -27,7 +26,6 @@ static struct sockaddr_un manager;
 static socklen_t manager_length;
 static int manager_fd = -1; /* -1: there is none */
 static uint64_t watchdog_us;
-static int notify_fd = -1;
 
 /* 0: it is not a number, or not for this process (sd_watchdog_enabled(3)). */
 static uint64_t
@@ -69,7 +67,7 @@ open_manager(const char *path, char **error)
 }
 
 int
-readiness_init(unsigned int fd, char **error)
+readiness_init(char **error)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
 	int r = path && *path ? open_manager(path, error) : 0;
@@ -82,15 +80,7 @@ readiness_init(unsigned int fd, char **error)
 	unsetenv("NOTIFY_SOCKET");
 	unsetenv("WATCHDOG_USEC");
 	unsetenv("WATCHDOG_PID");
-	if (fd == 0)
-		return 0;
-	notify_fd = (int)fd;
-	if (fcntl(notify_fd, F_SETFD, FD_CLOEXEC) == 0)
-		return 0;
-	return error_set(
-		error, -EBADF,
-		"--notify-fd=%u: it is not open; the program that starts the server must pass it",
-		fd);
+	return 0;
 }
 
 static void
@@ -144,12 +134,6 @@ void
 readiness_ready(void)
 {
 	notify_manager("READY=1");
-	if (notify_fd < 0)
-		return;
-	if (write(notify_fd, "\n", 1) < 0)
-		log_warning("--notify-fd=%d: %s", notify_fd, strerror(errno));
-	close(notify_fd);
-	notify_fd = -1;
 }
 
 void

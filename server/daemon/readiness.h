@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tells systemd (sd_notify(3), without its library) what the server does, and it and the reader of
- * --notify-fd when the server is ready.
+ * Tells systemd (sd_notify(3), without its library) what the server does.
  */
 #ifndef SERVER_DAEMON_READINESS_H
 #define SERVER_DAEMON_READINESS_H
@@ -9,10 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Takes systemd's socket and its watchdog from the environment.  `fd`: of --notify-fd; 0: none.
- * Returns 0, or -errno with *error a sentence (caller frees). */
+/* Takes systemd's socket and its watchdog from the environment.  Returns 0, or -errno with *error a
+ * sentence (caller frees). */
 int
-readiness_init(unsigned int fd, char **error);
+readiness_init(char **error);
 
 /* Whether systemd wants to be told.  Then it waits at most a second for each of the functions below
  * to be taken; if it takes nothing, the log says so. */

@@ -11,6 +11,7 @@
 #include "server/sandbox/sandbox.h"
 
 #include "common/cleanup.h"
+#include "common/event.h"
 #include "common/log.h"
 #include "common/reclaim.h"
 #include "common/thread.h"
@@ -279,6 +280,22 @@ tell_exports(struct server *server)
 	readiness_serving(count, server->worker_count);
 }
 
+static int
+tell_ready(const struct server *server)
+{
+	const char **CLEANUP_FREE addresses = calloc(server->poll_count, sizeof(*addresses));
+	unsigned int count = 0;
+
+	if (!addresses)
+		return log_failure(-ENOMEM, NULL);
+	for (const struct listener *listener = server->listeners; listener;
+	     listener = listener->next)
+		addresses[count++] = listener->text;
+	event_raise(&(struct event){.kind = EVENT_READY, .addresses = addresses});
+	readiness_ready();
+	return 0;
+}
+
 /* Clients can connect from here on. */
 static int
 announce(struct server *server)
@@ -307,8 +324,7 @@ announce(struct server *server)
 	if (r < 0)
 		return log_failure(r, NULL);
 	tell_exports(server);
-	readiness_ready();
-	return 0;
+	return tell_ready(server);
 }
 
 /* Checks what the starting program passed, before anything is opened: a descriptor that was not
@@ -327,7 +343,9 @@ check_inherited(struct server *server)
 		server->passed = r > 0 ? (unsigned int)r : 0;
 	}
 	if (r >= 0)
-		r = readiness_init(config->notify_fd, &error);
+		r = readiness_init(&error);
+	if (r == 0 && config->notify_fd)
+		r = event_open(config->notify_fd, &error);
 	if (r == 0 && config->user)
 		r = user_find(&server->user, config->user, &error);
 	if (r < 0)
@@ -486,6 +504,7 @@ server_run(struct server_config *config, const struct command_line *line)
 	if (r == 0) {
 		serve(&server);
 		log_info("ending");
+		event_raise(&(struct event){.kind = EVENT_ENDING});
 		readiness_stopping(config->drain_limit);
 	}
 	server_end(&server, r < 0 ? EXIT_FAILURE : EXIT_SUCCESS);

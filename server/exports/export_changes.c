@@ -10,6 +10,7 @@
 
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/event.h"
 #include "common/log.h"
 #include "engine/changes/checkpoint.h"
 #include "nbd/protocol.h"
@@ -262,6 +263,17 @@ check_facts(const struct export *export, char **error)
 	return problem ? error_set(error, -EINVAL, "export \"%s\": %s", facts.name, problem) : 0;
 }
 
+/* Tells why, and frees the export. */
+static void
+refuse(struct exports *exports, struct export *export, int r, const char *error)
+{
+	event_raise(&(struct event){.kind = EVENT_REFUSED,
+				    .subject = export->config->file,
+				    .error = -r,
+				    .text = error});
+	export_free(exports, export);
+}
+
 int
 exports_offer(struct exports *exports, struct export *export, struct access *access, char **error)
 {
@@ -270,8 +282,9 @@ exports_offer(struct exports *exports, struct export *export, struct access *acc
 
 	offer = r < 0 ? NULL : offer_new(exports, export, access);
 	if (!offer) {
-		export_free(exports, export);
-		return r < 0 ? r : -ENOMEM;
+		r = r < 0 ? r : -ENOMEM;
+		refuse(exports, export, r, *error);
+		return r;
 	}
 	pthread_mutex_lock(&exports->mutex);
 	append(exports, offer);
@@ -298,7 +311,7 @@ exports_open(struct exports *exports, struct export_config *config, char **error
 	if (r == 0)
 		r = open_image(exports, export, error);
 	if (r < 0) {
-		export_free(exports, export);
+		refuse(exports, export, r, *error);
 		return r;
 	}
 	r = exports_offer(exports, export, config->access, error);

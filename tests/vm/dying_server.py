@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""dying_server.py SIZE: in place of nbdloopd, with the socket over which nbdloop passes connections (descriptor 3):
-offers an export of SIZE bytes, and dies of the first request."""
+"""dying_server.py SIZE: in place of nbdloopd, with the socket over which nbdloop passes connections (descriptor 3),
+and the pipe for events (4): offers an export of SIZE bytes, and dies of the first request."""
 import os
 import signal
 import socket
@@ -35,6 +35,7 @@ def negotiate(connection, size):
         answer(connection, option, REPLY_UNSUPPORTED)
 
 
+os.write(4, b'{"event":"ready"}\n')
 supply = socket.socket(fileno=3)
 _, (descriptor,), _, _ = socket.recv_fds(supply, 100, 1)
 with socket.socket(fileno=descriptor) as client:

@@ -449,14 +449,15 @@ wait_for_news(struct guard *guard)
 {
 	const struct upstream *upstream = &guard->upstream;
 	int timeout = guard_silence_next(guard, look_again(upstream));
-	unsigned int count = 5;
+	unsigned int count = 6;
 	g_autofree struct pollfd *fds = g_new0(struct pollfd, count + upstream->plan->connections);
 
 	fds[0] = (struct pollfd){.fd = guard->signals, .events = POLLIN};
-	fds[1] = (struct pollfd){.fd = upstream->server.output, .events = POLLIN};
+	fds[1] = (struct pollfd){.fd = upstream->server.output.fd, .events = POLLIN};
 	fds[2] = guard_link_polled(&guard->link, &timeout);
 	fds[3] = (struct pollfd){.fd = guard->looking, .events = POLLIN};
 	fds[4] = (struct pollfd){.fd = upstream->supply, .events = POLLIN};
+	fds[5] = (struct pollfd){.fd = upstream->server.events.fd, .events = POLLIN};
 	for (unsigned int i = 0; i < upstream->plan->connections; i++)
 		fds[count++] =
 			(struct pollfd){.fd = upstream->connections[i].fd, .events = POLLRDHUP};

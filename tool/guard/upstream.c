@@ -72,7 +72,6 @@ take_server_line(int level, const char *line, void *data)
 	struct upstream *upstream = data;
 	g_autofree char *text = put_image_name(upstream, line);
 
-	upstream_ceph_take_line(upstream, level, line);
 	if (level == LOG_LEVEL_ERROR && upstream->refusal)
 		g_string_append_printf(upstream->refusal, "%s%s",
 				       upstream->refusal->len ? "; " : "", text);
@@ -84,10 +83,25 @@ take_server_line(int level, const char *line, void *data)
 		log_info("%s", text);
 }
 
+static void
+take_server_event(const struct event *event, void *data)
+{
+	struct upstream *upstream = data;
+
+	if (event->kind == EVENT_READY)
+		upstream->ready = true;
+	/* engine/backing/file/lock.h */
+	if (event->kind == EVENT_REFUSED && event->error == EAGAIN)
+		upstream->locked = true;
+	upstream_ceph_take_event(upstream, event);
+}
+
 void
 upstream_pass_output(struct upstream *upstream)
 {
-	server_process_listen(&upstream->server, take_server_line, upstream);
+	const struct server_listener listener = {take_server_line, take_server_event, upstream};
+
+	server_process_listen(&upstream->server, &listener);
 }
 
 static void
@@ -220,10 +234,22 @@ prefer_refusal(struct upstream *upstream, GError **error)
 	if (!upstream->refusal || !upstream->refusal->len || !error || !*error)
 		return;
 	g_clear_error(error);
-	/* The words of engine/backing/file/lock.c. */
-	failure(error, strstr(upstream->refusal->str, " lock, because ") ? ETXTBSY : EIO, "%s%s",
-		upstream->refusal->str,
+	failure(error, upstream->locked ? ETXTBSY : EIO, "%s%s", upstream->refusal->str,
 		upstream->fenced ? "; the device ends: attach it again" : "");
+}
+
+/* Whatever a server does before it has answered, it has told before: that it is ready, and which
+ * client of Ceph it is. */
+static bool
+knows_server(struct upstream *upstream, GError **error)
+{
+	bool tells;
+
+	upstream_pass_output(upstream);
+	tells = upstream->ready && upstream->server.events.fd >= 0;
+	return (tells && !upstream->nameless) ||
+	       failure(error, EIO, "the server of %s doesn't tell its guard %s", upstream->place,
+		       tells ? "which client of Ceph it is" : "what it does");
 }
 
 static bool
@@ -248,13 +274,13 @@ open_server(struct upstream *upstream, GError **error)
 			       upstream->place);
 	connections = upstream_lacking(upstream, &count);
 	upstream->refusal = runs ? NULL : g_string_new(NULL);
+	if (!runs)
+		upstream->ready = upstream->locked = upstream->nameless = false;
 	opened = get_sockets(upstream, ours, error) &&
 		 upstream_connections_over_sockets(connections, ours, count, limit_ms, &pastime,
 						   error) &&
-		 upstream_ceph_ask(upstream, error);
-	if (opened) {
-		upstream_pass_output(upstream);
-	} else {
+		 knows_server(upstream, error);
+	if (!opened) {
 		/* All of them, or the next server would seem to lack none. */
 		upstream_close_connections(upstream);
 		prefer_refusal(upstream, error);

@@ -5,8 +5,6 @@
 #include "tool/failure.h"
 #include "tool/link/server_link.h"
 
-#include "common/log.h"
-
 #include <errno.h>
 #include <string.h>
 
@@ -79,42 +77,24 @@ note_release(struct upstream *upstream)
 	g_free(address);
 }
 
-/* The words of engine/backing/ceph/rbd_loss.c and rbd_lock.c. */
-static bool
-tells_of_loss(const char *line)
+static void
+note_taking(struct upstream *upstream, const char *client)
 {
-	return strstr(line, ": another client has fenced this server ") ||
-	       strstr(line, ": this server has lost the image's lock") ||
-	       strstr(line, ": another client has had the image since ");
-}
-
-/* The words of rbd_lock.c. The server may fail to start after that. */
-static const char *
-new_client(const char *line)
-{
-	static const char words[] = ", this server is the client ";
-	const char *at = strstr(line, ": in place of ");
-
-	at = at ? strstr(at, words) : NULL;
-	return at ? at + strlen(words) : NULL;
-}
-
-static bool
-tells_of_release(const char *line)
-{
-	return g_str_has_suffix(line, ": gave the image's lock back");
-}
-
-void
-upstream_ceph_take_line(struct upstream *upstream, int level, const char *line)
-{
-	const char *client = level == LOG_LEVEL_INFO ? new_client(line) : NULL;
-
-	upstream->fenced = upstream->fenced || (level == LOG_LEVEL_ERROR && tells_of_loss(line));
-	if (level == LOG_LEVEL_INFO && tells_of_release(line))
-		note_release(upstream);
-	if (!client || !*client || !upstream_ceph_follows(upstream))
+	if (!upstream_ceph_follows(upstream))
+		return;
+	upstream->nameless = !client || !*client;
+	if (upstream->nameless)
 		return;
 	g_free(upstream->ceph_fence);
 	upstream->ceph_fence = g_strdup(client);
+}
+
+void
+upstream_ceph_take_event(struct upstream *upstream, const struct event *event)
+{
+	upstream->fenced = upstream->fenced || event->kind == EVENT_FENCED;
+	if (event->kind == EVENT_LOCK_TAKEN)
+		note_taking(upstream, event->client);
+	if (event->kind == EVENT_LOCK_RELEASED)
+		note_release(upstream);
 }

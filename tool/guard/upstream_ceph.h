@@ -14,14 +14,18 @@
 bool
 upstream_ceph_follows(const struct upstream *upstream);
 
-/* Asks our server, which runs, which client of Ceph it is, and whether it was fenced.  On failure,
- * what was known stays. */
+/* Asks a server that runs, and told its events to a guard that was killed, which client of Ceph it
+ * is, and whether it was fenced.  On failure, what was known stays. */
 bool
 upstream_ceph_ask(struct upstream *upstream, GError **error);
 
-/* Takes note of what the server logs: that it has taken the image's lock, or given it back, or lost
- * it. */
+/*
+ * Takes note of what the server tells: that it has taken the image's lock, or given it back, or
+ * lost it.  What it could not tell any more is safe: the next server takes the place of the last
+ * known owner, and if anybody else has the lock, or nobody and that owner did not give it back, it
+ * refuses, and the device ends.
+ */
 void
-upstream_ceph_take_line(struct upstream *upstream, int level, const char *line);
+upstream_ceph_take_event(struct upstream *upstream, const struct event *event);
 
 #endif

@@ -41,6 +41,10 @@ struct upstream {
 	uint16_t flags;
 	struct export_facts device; /* as the kernel knows it; .size 0: it isn't attached */
 	GString *refusal; /* errors that the server logged while it started; NULL: it runs */
+	/* What the present server has told since it was started. */
+	bool ready;
+	bool locked;   /* another program has a lock on the image */
+	bool nameless; /* it has the image's lock, as an unknown client of Ceph */
 };
 
 /* Whether connection `i` of the planned ones is missing. */

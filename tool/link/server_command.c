@@ -43,6 +43,7 @@ static void
 add_nbdloopd(GStrvBuilder *words, const struct server_command *command)
 {
 	add_word(words, "--fd-from=%u", SERVER_SOCKET);
+	add_word(words, "--notify-fd=%u", SERVER_EVENTS);
 	if (command->control)
 		add_word(words, "--control=%s", command->control);
 	add_word(words, "--direct-io=%s", command->direct_io);
@@ -89,6 +90,7 @@ add_nbdkit(GStrvBuilder *words, const struct server_command *command)
 		g_strv_builder_add(words, "--read-only");
 	g_strv_builder_add(words, "loop");
 	add_word(words, "file=%s", command->image);
+	add_word(words, "notify-fd=%u", SERVER_EVENTS);
 	if (command->control)
 		add_word(words, "control=%s", command->control);
 	add_word(words, "direct-io=%s", command->direct_io);

@@ -16,6 +16,9 @@ enum server_kind {
 /* The descriptor of that socket in the server, the same as of the first one of sd_listen_fds(3). */
 #define SERVER_SOCKET 3
 
+/* The one to which it writes its events (notify-fd). */
+#define SERVER_EVENTS 4
+
 struct server_command {
 	enum server_kind kind;
 	const char *control;                      /* path of its control socket; NULL: none */

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -17,7 +18,7 @@
 #include <unistd.h>
 
 enum {
-	LONGEST_LINE = 8192,
+	LONGEST_LINE = 64 << 10,
 };
 
 /* Room for any process ID. */
@@ -26,7 +27,7 @@ enum {
 void
 server_process_init(struct server_process *server)
 {
-	*server = (struct server_process){.output = -1};
+	*server = (struct server_process){.output.fd = -1, .events.fd = -1};
 }
 
 /* The value of a variable of the new environment, to be written in the new process. */
@@ -92,22 +93,34 @@ bool
 server_process_start(struct server_process *server, char **words, int socket, bool listening,
 		     GError **error)
 {
-	static const int target = SERVER_SOCKET;
+	static const int targets[] = {SERVER_EVENTS, SERVER_SOCKET};
 	struct pid_text text;
 	g_auto(GStrv) environment = make_environment(listening, &text);
 	g_autoptr(GError) why = NULL;
+	int events[2], sources[2];
+	bool started;
 
-	if (!g_spawn_async_with_pipes_and_fds(
-		    "/", (const char *const *)words, (const char *const *)environment,
-		    G_SPAWN_DO_NOT_REAP_CHILD | G_SPAWN_STDOUT_TO_DEV_NULL |
-			    G_SPAWN_FILE_AND_ARGV_ZERO,
-		    become_server, &text, -1, -1, -1, &socket, &target, socket >= 0, &server->pid,
-		    NULL, NULL, &server->output, &why))
+	if (pipe2(events, O_CLOEXEC) < 0)
+		return failure_errno(error, errno, "a pipe can't be made");
+	sources[0] = events[1];
+	sources[1] = socket;
+	started = g_spawn_async_with_pipes_and_fds(
+		"/", (const char *const *)words, (const char *const *)environment,
+		G_SPAWN_DO_NOT_REAP_CHILD | G_SPAWN_STDOUT_TO_DEV_NULL | G_SPAWN_FILE_AND_ARGV_ZERO,
+		become_server, &text, -1, -1, -1, sources, targets, socket >= 0 ? 2 : 1,
+		&server->pid, NULL, NULL, &server->output.fd, &why);
+	close(events[1]);
+	if (!started) {
+		close(events[0]);
 		return failure(error, ENOENT, "the server %s can't be started: %s", words[0],
 			       why->message);
-	fcntl(server->output, F_SETFL, O_NONBLOCK);
-	fcntl(server->output, F_SETFD, FD_CLOEXEC);
-	server->unread = g_string_new(NULL);
+	}
+	server->events.fd = events[0];
+	fcntl(server->events.fd, F_SETFL, O_NONBLOCK);
+	fcntl(server->output.fd, F_SETFL, O_NONBLOCK);
+	fcntl(server->output.fd, F_SETFD, FD_CLOEXEC);
+	server->output.unread = g_string_new(NULL);
+	server->events.unread = g_string_new(NULL);
 	return true;
 }
 
@@ -128,8 +141,8 @@ skip_name(const char *line)
 
 /* A line as servers word it: "nbdloopd: warning: TEXT". nbdkit's plugins may say "error: warning:
  * TEXT". */
-static void
-pass_line(const char *line, server_process_listener listener, void *data)
+static bool
+pass_line(const char *line, const struct server_listener *listener)
 {
 	static const struct {
 		const char *prefix;
@@ -143,39 +156,83 @@ pass_line(const char *line, server_process_listener listener, void *data)
 	line = skip_name(line);
 	while (!g_str_has_prefix(line, levels[i].prefix))
 		i++;
-	listener(levels[i].level, line + strlen(levels[i].prefix), data);
+	listener->line(levels[i].level, line + strlen(levels[i].prefix), listener->data);
+	return true;
+}
+
+/* The counterpart of common/event.c.  An event that only a newer server knows is left out.  False:
+ * the line is no event. */
+static bool
+pass_event(const char *line, const struct server_listener *listener)
+{
+	json_auto_t *object = json_loads(line, 0, NULL);
+	const char *name = json_string_value(json_object_get(object, "event"));
+	struct event event = {
+		.subject = json_string_value(json_object_get(object, "subject")),
+		.client = json_string_value(json_object_get(object, "client")),
+		.text = json_string_value(json_object_get(object, "text")),
+		.error = (int)json_integer_value(json_object_get(object, "errno")),
+	};
+
+	while (name && event.kind < EVENT_KINDS && strcmp(event_names[event.kind], name) != 0)
+		event.kind++;
+	if (name && event.kind < EVENT_KINDS)
+		listener->event(&event, listener->data);
+	return name != NULL;
 }
 
 static void
-pass_lines(struct server_process *server, bool all, server_process_listener listener, void *data)
+lines_close(struct server_lines *lines)
+{
+	if (lines->fd >= 0)
+		close(lines->fd);
+	lines->fd = -1;
+}
+
+/* Passes on those that are complete; with `all`, or if it is very long, also the last one. */
+static void
+lines_pass(struct server_lines *lines, bool all,
+	   bool (*pass)(const char *line, const struct server_listener *listener),
+	   const struct server_listener *listener)
 {
 	char *end;
 
-	while ((end = strchr(server->unread->str, '\n')) ||
-	       (server->unread->len > 0 && (all || server->unread->len > LONGEST_LINE))) {
-		size_t length = end ? (size_t)(end - server->unread->str) : server->unread->len;
-		g_autofree char *line = g_strndup(server->unread->str, length);
+	while ((end = strchr(lines->unread->str, '\n')) ||
+	       (lines->unread->len > 0 && (all || lines->unread->len > LONGEST_LINE))) {
+		size_t length = end ? (size_t)(end - lines->unread->str) : lines->unread->len;
+		g_autofree char *line = g_strndup(lines->unread->str, length);
 
-		g_string_erase(server->unread, 0, (gssize)(length + (end ? 1 : 0)));
-		pass_line(line, listener, data);
+		g_string_erase(lines->unread, 0, (gssize)(length + (end ? 1 : 0)));
+		if (!pass(line, listener)) {
+			lines_close(lines);
+			g_string_truncate(lines->unread, 0);
+		}
 	}
 }
 
-void
-server_process_listen(struct server_process *server, server_process_listener listener, void *data)
+static void
+lines_read(struct server_lines *lines,
+	   bool (*pass)(const char *line, const struct server_listener *listener),
+	   const struct server_listener *listener)
 {
 	char bytes[4096];
 	ssize_t n = 0;
 
-	while (server->output >= 0 && (n = read(server->output, bytes, sizeof(bytes))) > 0) {
-		g_string_append_len(server->unread, bytes, n);
-		pass_lines(server, false, listener, data);
+	while (lines->fd >= 0 && (n = read(lines->fd, bytes, sizeof(bytes))) > 0) {
+		g_string_append_len(lines->unread, bytes, n);
+		lines_pass(lines, false, pass, listener);
 	}
-	if (server->output >= 0 && n == 0) {
-		pass_lines(server, true, listener, data);
-		close(server->output);
-		server->output = -1;
+	if (lines->fd >= 0 && n == 0) {
+		lines_pass(lines, true, pass, listener);
+		lines_close(lines);
 	}
+}
+
+void
+server_process_listen(struct server_process *server, const struct server_listener *listener)
+{
+	lines_read(&server->output, pass_line, listener);
+	lines_read(&server->events, pass_event, listener);
 }
 
 bool
@@ -207,10 +264,12 @@ server_process_end(struct server_process *server, unsigned int patience)
 void
 server_process_fini(struct server_process *server)
 {
-	if (server->output >= 0)
-		close(server->output);
-	if (server->unread)
-		g_string_free(server->unread, true);
+	lines_close(&server->output);
+	lines_close(&server->events);
+	if (server->output.unread)
+		g_string_free(server->output.unread, true);
+	if (server->events.unread)
+		g_string_free(server->events.unread, true);
 	server_process_init(server);
 }
 

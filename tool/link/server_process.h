@@ -1,41 +1,55 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process that serves an image (tool/link/server_command.h), its messages, and the sockets to
- * it.
+ * A process that serves an image (tool/link/server_command.h): its messages for people, its events
+ * (common/event.h), and the sockets to it.
  */
 #ifndef TOOL_LINK_SERVER_PROCESS_H
 #define TOOL_LINK_SERVER_PROCESS_H
+
+#include "common/event.h"
 
 #include <glib.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
-struct server_process {
-	pid_t pid;       /* 0: none runs */
-	int output;      /* its standard error, non-blocking; -1: none */
+/* Lines that a server writes. */
+struct server_lines {
+	int fd;          /* non-blocking; -1: there are no more */
 	GString *unread; /* the beginning of an unfinished line */
 };
 
-/* Gets a line of the server: the level is one of common/log.h; the text is without the server's
- * name. */
-typedef void (*server_process_listener)(int level, const char *text, void *data);
+struct server_process {
+	pid_t pid;                  /* 0: none runs */
+	struct server_lines output; /* its standard error */
+	struct server_lines events; /* closed also after a line that is no event: what is missing
+				       then is not known */
+};
+
+struct server_listener {
+	/* Gets a line for people: the level is one of common/log.h; the text is without the
+	 * server's name.  Nothing may depend on its words. */
+	void (*line)(int level, const char *text, void *data);
+	/* Gets an event, whose strings are valid only during the call. */
+	void (*event)(const struct event *event, void *data);
+	void *data;
+};
 
 void
 server_process_init(struct server_process *server);
 
 /*
  * Starts the program words[0] (a path), with the other words as its argv[].  It inherits the socket
- * as descriptor SERVER_SOCKET; the caller closes its own.  -1: none.  `listening`: announced as
- * systemd does it (sd_listen_fds(3)).  The process gets a session of its own, so that no key of a
- * terminal ends it.
+ * as descriptor SERVER_SOCKET; the caller closes its own.  -1: none.  It writes its events to
+ * SERVER_EVENTS.  `listening`: the socket is announced as systemd does it (sd_listen_fds(3)).  The
+ * process gets a session of its own, so that no key of a terminal ends it.
  */
 bool
 server_process_start(struct server_process *server, char **words, int socket, bool listening,
 		     GError **error);
 
-/* Passes on all lines that the server has written so far. */
+/* Passes on all lines and events that the server has written so far. */
 void
-server_process_listen(struct server_process *server, server_process_listener listener, void *data);
+server_process_listen(struct server_process *server, const struct server_listener *listener);
 
 /* Whether the server has ended, with *status from waitpid(); its last lines can still be read. */
 bool

@@ -7,6 +7,7 @@
 
 #include "common/container_of.h"
 #include "common/error.h"
+#include "common/event.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -103,14 +104,19 @@ acquire(const struct rbd_attempt *attempt)
 	return r;
 }
 
-/* A guard must know of each server that had the lock, also of one that is killed at once.
- * tool/guard/upstream_ceph.c knows the words. */
+/* A guard must know of each server that had the lock, also of one that is killed at once. */
 static void
 tell_of_taking(const struct rbd_attempt *attempt)
 {
+	struct rbd_owner owner;
+	int r = ask_for_owner(attempt->store, &owner);
+
 	if (attempt->predecessor.address[0])
 		log_info("%s: in place of %s, this server is the client %s", attempt->store->path,
-			 attempt->predecessor.address, attempt->store->owner);
+			 attempt->predecessor.address, r == 0 ? owner.address : "");
+	event_raise(&(struct event){.kind = EVENT_LOCK_TAKEN,
+				    .subject = attempt->store->path,
+				    .client = r == 0 && owner.own ? owner.address : NULL});
 }
 
 /* Tries once. Returns 0; -EBUSY if another client has the lock; -ESTALE if another one has had it
@@ -136,8 +142,6 @@ try_to_take(struct rbd_attempt *attempt)
 	/* Another client may have been faster: the next try finds its name. */
 	if (r == 0 || (!attempt->predecessor.address[0] && (r == -ENOENT || r == -EBUSY)))
 		r = acquire(attempt);
-	if (r == 0)
-		ask_for_owner(store, &(struct rbd_owner){0});
 	if (attempt->fenced)
 		tell_of_fence(attempt);
 	if (r == 0)
@@ -178,13 +182,15 @@ explain(const struct rbd_attempt *attempt, int r, char **error)
 
 	if (r == -EBUSY && is_given_up(attempt->store))
 		return error_set(error, -ESHUTDOWN, "%s: the server ends", path);
-	/* tool/guard/upstream_ceph.c knows these words. */
-	if (r == -ESTALE)
-		return error_set(
+	if (r == -ESTALE) {
+		error_set(
 			error, r,
 			"%s: another client has had the image since %s, whose place this server was to take, and may have written to it: %s%s",
 			path, attempt->predecessor.address,
 			address[0] ? "the lock is with " : "the lock is free", address);
+		event_raise(&(struct event){.kind = EVENT_FENCED, .subject = path, .text = *error});
+		return r;
+	}
 	if (r == -EBUSY && attempt->at_start)
 		return error_set(
 			error, r,
@@ -402,9 +408,8 @@ rbd_lock_give_up(struct rbd_store *store)
 	pthread_mutex_unlock(&store->mutex);
 }
 
-/* Explicitly, so that the log tells that another client may have the image from now on: but only if
- * nobody has it yet, because librbd also returns 0 if it could not unlock.
- * tool/guard/upstream_ceph.c knows the words. */
+/* Explicitly, to tell that another client may have the image from now on: but only if nobody has it
+ * yet, because librbd also returns 0 if it could not unlock. */
 void
 rbd_lock_release(struct rbd_store *store)
 {
@@ -416,10 +421,12 @@ rbd_lock_release(struct rbd_store *store)
 	r = store->module->lock_release(store->image);
 	if (r == 0)
 		r = ask_for_owner(store, &owner);
-	if (r == 0 && !owner.address[0])
+	if (r == 0 && !owner.address[0]) {
 		log_info("%s: gave the image's lock back", store->path);
-	else if (r < 0)
+		event_raise(&(struct event){.kind = EVENT_LOCK_RELEASED, .subject = store->path});
+	} else if (r < 0) {
 		log_warning("%s: its lock can't be given back: %s", store->path, strerror(-r));
+	}
 }
 
 void

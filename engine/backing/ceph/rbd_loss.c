@@ -3,6 +3,7 @@
 
 #include "engine/backing/ceph/rbd_pending.h"
 
+#include "common/event.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -16,7 +17,6 @@ tells_loss(const struct rbd_store *store, bool changes, int result)
 	return result == -ESHUTDOWN || (result == -EROFS && changes && atomic_load(&store->held));
 }
 
-/* tool/guard/upstream_ceph.c knows the beginnings of these. */
 static const char *const reasons[] = {
 	[RBD_LOSS_FENCE] = "another client has fenced this server and may write to the image",
 	[RBD_LOSS_LOCK] = "this server has lost the image's lock, and another client may write to "
@@ -35,6 +35,8 @@ rbd_loss_declare(struct rbd_store *store, enum rbd_loss loss)
 	log_error("%s: %s; the connections of its clients end; the server opens the image again "
 		  "after a restart, or if it is nbdloopd, after a reload (SIGHUP)",
 		  store->path, reasons[loss]);
+	event_raise(&(struct event){
+		.kind = EVENT_FENCED, .subject = store->path, .text = reasons[loss]});
 }
 
 void

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Servers of an image in Ceph, each in the place of the one before."""
+import errno
 import json
 import os
 import signal
@@ -21,12 +22,25 @@ class Server:
         self.socket, self.log = f"{DIR}/{name}.sock", f"{DIR}/{name}.log"
         self.control = Control(f"{DIR}/{name}.ctl")
         self.begun = time.monotonic()
+        ours, theirs = os.pipe()
         self.process = subprocess.Popen(
-            ["nbdloopd", f"--unix={self.socket}", f"--control={self.control.path}", *options, "rbd:rbd/disk"],
-            stderr=open(self.log, "w"))
+            ["nbdloopd", f"--unix={self.socket}", f"--control={self.control.path}", f"--notify-fd={theirs}", *options,
+             "rbd:rbd/disk"], stderr=open(self.log, "w"), pass_fds=[theirs])
+        os.close(theirs)
+        os.set_blocking(ours, False)
+        self.events, self.lines = ours, b""
 
     def says(self):
         return open(self.log).read()
+
+    def tells(self, event, **members):
+        """Whether it has told that event, of the image, with these members."""
+        try:
+            self.lines += os.read(self.events, 65536)
+        except BlockingIOError:
+            pass # there is nothing new
+        wanted = {"event": event, "subject": "rbd:rbd/disk", **members}
+        return any(wanted.items() <= json.loads(line).items() for line in self.lines.splitlines())
 
     def connect(self):
         """A client, of a server that has started soon."""
@@ -37,6 +51,7 @@ class Server:
         """As a client of Ceph, before the first write."""
         ceph = self.control.export()["ceph"]
         assert ceph["lock_owner"], ceph
+        assert self.tells("lock-taken", client=ceph["lock_address"]), self.lines
         return ceph["lock_address"]
 
     def refuses(self, *words):
@@ -73,13 +88,17 @@ Server("reader", "--read-only", "--ceph-fence=127.0.0.1:0/1").refuses("is only f
 zeroth = Server("zeroth", "--ceph-lock=start")
 zeroth.connect()
 predecessor = zeroth.address()
+assert not zeroth.tells("lock-released")
 zeroth.end(signal.SIGTERM)
+assert zeroth.tells("lock-released") and not zeroth.tells("fenced"), zeroth.lines
 first = Server("first", f"--ceph-fence={predecessor}+free")
 one = first.connect()
 one.pwrite(b"1" * SIZE, 0)
 
 # A living owner: nobody waits for it.
-Server("beside", "--ceph-lock=start").refuses(f"the client {first.address()} has the image's lock; end that client")
+beside = Server("beside", "--ceph-lock=start")
+beside.refuses(f"the client {first.address()} has the image's lock; end that client")
+assert beside.tells("refused", errno=errno.EBUSY) and not beside.tells("fenced"), beside.lines
 
 # Writes that it has received, but not carried out. A start waits for it, unless it is to be fenced.
 predecessor = first.address()
@@ -100,9 +119,10 @@ two.pwrite(b"2" * SIZE * 8, 0)
 first.process.send_signal(signal.SIGCONT)
 client.take(one)
 assert len(results) == 8 and all(error for _, error in results), results
-assert "another client has fenced this server" in first.says(), first.says()
+assert first.tells("fenced"), first.lines
 assert two.pread(SIZE * 8, 0) == b"2" * SIZE * 8
 first.end(signal.SIGTERM)
+assert not first.tells("lock-released"), first.lines
 
 # It is killed: the next one has the lock at once.
 predecessor = second.address()
@@ -122,5 +142,6 @@ Server("fourth", f"--ceph-fence={predecessor}").refuses(
     f"another client has had the image since {predecessor}", f"the lock is with {here}")
 other.end(signal.SIGTERM)
 leave_lock()
-Server("fifth", f"--ceph-fence={predecessor}").refuses(
-    f"another client has had the image since {predecessor}", "the lock is free")
+fifth = Server("fifth", f"--ceph-fence={predecessor}")
+fifth.refuses(f"another client has had the image since {predecessor}", "the lock is free")
+assert fifth.tells("fenced") and fifth.tells("refused", errno=errno.ESTALE) and not fifth.tells("lock-taken"), fifth.lines

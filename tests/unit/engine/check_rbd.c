@@ -7,6 +7,7 @@
 
 #include "tests/lib/suite.h"
 #include "tests/unit/engine/rbd_fixture.h"
+#include "tests/unit/event_capture.h"
 #include "tests/unit/log_capture.h"
 
 #include "common/cleanup.h"
@@ -14,6 +15,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+static const struct event fenced = {.kind = EVENT_FENCED, .subject = CEPH_NAME};
+
+static void
+begin(void)
+{
+	log_capture_begin();
+	event_capture_begin();
+}
+
+static void
+end(void)
+{
+	event_capture_end();
+	log_capture_end();
+}
 
 static const struct {
 	const char *path, *pool, *space, *image, *snapshot;
@@ -193,6 +210,7 @@ START_TEST(nothing_succeeds_after_the_server_was_fenced)
 	ck_assert_int_eq(ceph_call(store, CALL_READ), -ESHUTDOWN);
 	ck_assert_int_eq(ceph_call(store, CALL_FLUSH), -ESHUTDOWN);
 	ck_assert(log_capture_has(LOG_LEVEL_ERROR, "another client has fenced this server"));
+	ck_assert(event_capture_has(&fenced));
 	rbd_store_put(store);
 }
 END_TEST
@@ -262,6 +280,7 @@ expect_loss(struct rbd_store *store, const char *why)
 	ck_assert_int_eq(ceph_call(store, CALL_FLUSH), -ESHUTDOWN);
 	ck_assert(atomic_load(&store->fenced));
 	ck_assert(log_capture_has(LOG_LEVEL_ERROR, why));
+	ck_assert(event_capture_has(&fenced));
 	rbd_store_put(store);
 }
 
@@ -308,6 +327,7 @@ START_TEST(lock_that_librbd_renews_is_no_loss)
 	pthread_mutex_unlock(&ceph_locking);
 	ceph.updated(ceph.data);
 	ck_assert_int_eq(ceph_call(store, CALL_WRITE), 0);
+	ck_assert(!event_capture_has(&fenced));
 	rbd_store_put(store);
 }
 END_TEST
@@ -361,7 +381,7 @@ main(void)
 		{.test = wrong_name_is_explained,
 		 .last = sizeof(wrong_names) / sizeof(wrong_names[0])},
 		{.test = file_of_such_a_name_needs_a_directory},
-		{.name = "one writer", .begin = log_capture_begin, .end = log_capture_end},
+		{.name = "one writer", .begin = begin, .end = end},
 		{.test = lock_is_taken_before_the_first_change},
 		{.test = image_that_several_write_needs_no_lock},
 		{.test = flush_before_the_first_change_leaves_the_lock_alone},

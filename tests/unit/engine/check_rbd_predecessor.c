@@ -6,6 +6,7 @@
 
 #include "tests/lib/suite.h"
 #include "tests/unit/engine/rbd_fixture.h"
+#include "tests/unit/event_capture.h"
 #include "tests/unit/log_capture.h"
 
 #include "common/cleanup.h"
@@ -13,6 +14,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+static void
+begin(void)
+{
+	log_capture_begin();
+	event_capture_begin();
+}
+
+static void
+end(void)
+{
+	event_capture_end();
+	log_capture_end();
+}
+
+/* The fixture's client. */
+static const struct event taken = {
+	.kind = EVENT_LOCK_TAKEN, .subject = CEPH_NAME, .client = "127.0.0.1:0/7"};
+static const struct event released = {.kind = EVENT_LOCK_RELEASED, .subject = CEPH_NAME};
 
 static const struct {
 	const char *text, *address;
@@ -90,7 +110,8 @@ START_TEST(lock_is_taken_at_the_start)
 	ck_assert_int_eq(start(NULL, &error), 0);
 	ck_assert_int_eq(ceph.early, 0);
 	ck_assert_int_eq(ceph.released, 1);
-	ck_assert(log_capture_has(LOG_LEVEL_INFO, "gave the image's lock back"));
+	ck_assert(event_capture_has(&taken));
+	ck_assert(event_capture_has(&released));
 }
 END_TEST
 
@@ -103,7 +124,7 @@ START_TEST(lock_that_is_not_free_at_the_end_was_not_given_back)
 	ceph.stuck = true;
 	ck_assert_int_eq(start(NULL, &error), 0);
 	ck_assert_int_eq(ceph.released, 1);
-	ck_assert(!log_capture_has(LOG_LEVEL_INFO, "gave the image's lock back"));
+	ck_assert(!event_capture_has(&released));
 }
 END_TEST
 
@@ -158,8 +179,7 @@ START_TEST(predecessor_is_fenced_at_once)
 	ck_assert_int_eq(ceph.early, 0);
 	ck_assert(log_capture_has(LOG_LEVEL_WARNING, "fenced the client 1.2.3.4:0/1, which had the "
 						     "image's lock before (ceph-fence)"));
-	ck_assert(log_capture_has(LOG_LEVEL_INFO,
-				  "in place of 1.2.3.4:0/1, this server is the client "));
+	ck_assert(event_capture_has(&taken));
 }
 END_TEST
 
@@ -198,6 +218,9 @@ START_TEST(server_that_others_came_before_does_not_start)
 	if (successions[_i].taken)
 		return;
 	ck_assert_str_eq(ceph.broken, "");
+	ck_assert(event_capture_has(
+		&(struct event){.kind = EVENT_FENCED, .subject = CEPH_NAME, .text = error}));
+	ck_assert(!event_capture_has(&taken));
 	ck_assert_ptr_nonnull(
 		strstr(error, ": another client has had the image since 1.2.3.4:0/1,"));
 	ck_assert_ptr_nonnull(strstr(error, successions[_i].owner.address[0] ? "1.2.3.4:0/12"
@@ -214,6 +237,8 @@ START_TEST(lock_taken_by_another_after_the_fence_is_a_loss)
 	ck_assert_int_eq(start("1.2.3.4:0/1", &error), -ESTALE);
 	ck_assert_str_eq(ceph.broken, "1.2.3.4:0/1");
 	ck_assert_ptr_nonnull(strstr(error, "the lock is with 1.2.3.4:0/2"));
+	ck_assert(event_capture_has(
+		&(struct event){.kind = EVENT_FENCED, .subject = CEPH_NAME, .text = error}));
 }
 END_TEST
 
@@ -221,7 +246,7 @@ int
 main(void)
 {
 	const struct suite_row cases[] = {
-		{.name = "predecessor", .begin = log_capture_begin, .end = log_capture_end},
+		{.name = "predecessor", .begin = begin, .end = end},
 		{.test = address_of_a_client_is_taken,
 		 .last = sizeof(addresses) / sizeof(addresses[0])},
 		{.test = wrong_address_is_explained,

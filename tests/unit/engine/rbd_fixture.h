@@ -59,7 +59,8 @@ void
 ceph_begin(const struct rbd_owner *owner);
 
 /* The members of a struct rbd_place that are the same for all. */
-#define CEPH_PLACE .name = "rbd:pool/disk", .pool = "pool"
+#define CEPH_NAME  "rbd:pool/disk"
+#define CEPH_PLACE .name = CEPH_NAME, .pool = "pool"
 
 /* Opens an image. The caller puts it back. */
 struct rbd_store *

@@ -66,7 +66,7 @@ become_manager(void)
 	setenv("WATCHDOG_USEC", "400000", 1);
 	snprintf(name, sizeof(name), "%d", (int)getpid());
 	setenv("WATCHDOG_PID", name, 1);
-	ck_assert_int_eq(readiness_init(0, &error), 0);
+	ck_assert_int_eq(readiness_init(&error), 0);
 	ck_assert_uint_eq(readiness_watchdog(), INTERVAL);
 	ck_assert_ptr_null(getenv("WATCHDOG_USEC"));
 }
@@ -194,7 +194,7 @@ START_TEST(watchdog_of_another_process_is_not_fed)
 	setenv("NOTIFY_SOCKET", "@nbdloop-nobody", 1);
 	setenv("WATCHDOG_USEC", "400000", 1);
 	setenv("WATCHDOG_PID", "1", 1);
-	ck_assert_int_eq(readiness_init(0, &error), 0);
+	ck_assert_int_eq(readiness_init(&error), 0);
 	ck_assert_uint_eq(readiness_watchdog(), 0);
 }
 END_TEST
@@ -204,7 +204,7 @@ START_TEST(socket_of_another_kind_is_refused)
 	char *error = NULL;
 
 	setenv("NOTIFY_SOCKET", "vsock:2:1234", 1);
-	ck_assert_int_lt(readiness_init(0, &error), 0);
+	ck_assert_int_lt(readiness_init(&error), 0);
 	ck_assert_str_eq(error,
 			 "NOTIFY_SOCKET=vsock:2:1234: it must be the path of a socket, or @NAME");
 	free(error);

@@ -56,7 +56,7 @@ START_TEST(nbdloopd_is_given_a_socket_for_connections)
 
 	assert_words(
 		&command,
-		"@nbdloopd --fd-from=3 --control=/run/c.sock --direct-io=auto --sandbox=off --threads=2 --offset=512 --swap "
+		"@nbdloopd --fd-from=3 --notify-fd=4 --control=/run/c.sock --direct-io=auto --sandbox=off --threads=2 --offset=512 --swap "
 		"--read-only -- /srv/-disk.img");
 }
 END_TEST
@@ -73,7 +73,7 @@ START_TEST(nbdkit_is_told_its_own_options_before_the_plugins_keys)
 
 	assert_words(
 		&command,
-		"@nbdkit --foreground --filter=exitlast --threads=2 --read-only loop file=/srv/-disk.img "
+		"@nbdkit --foreground --filter=exitlast --threads=2 --read-only loop file=/srv/-disk.img notify-fd=4 "
 		"control=/run/c.sock direct-io=on offset=512 swap=on");
 }
 END_TEST
@@ -92,7 +92,7 @@ START_TEST(image_that_became_read_only_is_told_so)
 	g_ptr_array_set_size(options, 0);
 	assert_words(
 		&command,
-		"@nbdkit --foreground --filter=exitlast --read-only loop file=/disk direct-io=off force=on");
+		"@nbdkit --foreground --filter=exitlast --read-only loop file=/disk notify-fd=4 direct-io=off force=on");
 }
 END_TEST
 
@@ -107,13 +107,15 @@ START_TEST(server_in_ceph_takes_the_place_of_another)
 	};
 
 	g_ptr_array_set_size(options, 0);
-	assert_words(&command,
-		     "@nbdloopd --fd-from=3 --direct-io=auto --sandbox=off --ceph-lock=start "
-		     "--ceph-fence=192.0.2.7:0/1+free -- rbd:p/i");
+	assert_words(
+		&command,
+		"@nbdloopd --fd-from=3 --notify-fd=4 --direct-io=auto --sandbox=off --ceph-lock=start "
+		"--ceph-fence=192.0.2.7:0/1+free -- rbd:p/i");
 	command.kind = SERVER_NBDKIT;
-	assert_words(&command,
-		     "@nbdkit --foreground --filter=exitlast loop file=rbd:p/i direct-io=auto "
-		     "ceph-lock=start ceph-fence=192.0.2.7:0/1+free");
+	assert_words(
+		&command,
+		"@nbdkit --foreground --filter=exitlast loop file=rbd:p/i notify-fd=4 direct-io=auto "
+		"ceph-lock=start ceph-fence=192.0.2.7:0/1+free");
 }
 END_TEST
 
@@ -129,14 +131,16 @@ START_TEST(options_of_an_image_in_ceph_are_not_for_a_file_in_its_place)
 	g_ptr_array_set_size(options, 0);
 	g_ptr_array_add(options, (char *)(uintptr_t) "--ceph-conf=/c");
 	g_ptr_array_add(options, (char *)(uintptr_t) "--cluster-timeout=5");
-	assert_words(&command,
-		     "@nbdloopd --fd-from=3 --direct-io=auto --sandbox=off --ceph-conf=/c "
-		     "--cluster-timeout=5 --ceph-lock=start -- rbd:p/i");
+	assert_words(
+		&command,
+		"@nbdloopd --fd-from=3 --notify-fd=4 --direct-io=auto --sandbox=off --ceph-conf=/c "
+		"--cluster-timeout=5 --ceph-lock=start -- rbd:p/i");
 	command.in_ceph = false;
 	command.image = "/disk";
-	assert_words(&command, "@nbdloopd --fd-from=3 --direct-io=auto --sandbox=off -- /disk");
+	assert_words(&command,
+		     "@nbdloopd --fd-from=3 --notify-fd=4 --direct-io=auto --sandbox=off -- /disk");
 	command.kind = SERVER_NBDKIT;
-	assert_words(&command, "@nbdkit --foreground --filter=exitlast loop file=/disk "
+	assert_words(&command, "@nbdkit --foreground --filter=exitlast loop file=/disk notify-fd=4 "
 			       "direct-io=auto");
 }
 END_TEST
@@ -151,6 +155,12 @@ hear(int level, const char *text, void *data)
 			       text);
 }
 
+static void
+hear_event(const struct event *event, void *data)
+{
+	g_string_append_printf(data, "event:%s\n", event_names[event->kind]);
+}
+
 START_TEST(lines_of_both_servers_are_passed_on_without_names)
 {
 	static char script[] =
@@ -160,13 +170,14 @@ START_TEST(lines_of_both_servers_are_passed_on_without_names)
 	char *words[] = {(char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t) "@sh",
 			 (char *)(uintptr_t) "-c", script, NULL};
 	g_autoptr(GString) heard = g_string_new(NULL);
+	const struct server_listener listener = {hear, hear_event, heard};
 	struct server_process server;
 	g_autoptr(GError) error = NULL;
 
 	server_process_init(&server);
 	ck_assert(server_process_start(&server, words, -1, false, &error));
 	server_process_end(&server, 10000);
-	server_process_listen(&server, hear, heard);
+	server_process_listen(&server, &listener);
 	server_process_fini(&server);
 	ck_assert_str_eq(
 		heard->str,
@@ -178,21 +189,23 @@ END_TEST
 START_TEST(listening_socket_is_told_as_systemd_does)
 {
 	static char script[] =
-		"[ $LISTEN_FDS = 1 ] && [ $LISTEN_PID = $$ ] && [ -S /proc/self/fd/3 ] && echo told >&2";
+		"[ $LISTEN_FDS = 1 ] && [ $LISTEN_PID = $$ ] && [ -S /proc/self/fd/3 ] && echo told >&2; "
+		"echo '{\"event\":\"ending\"}' >&4";
 	char *words[] = {(char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t) "@sh",
 			 (char *)(uintptr_t) "-c", script, NULL};
 	g_autoptr(GString) heard = g_string_new(NULL);
-	int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+	const struct server_listener listener = {hear, hear_event, heard};
+	int socket_fd = socket(AF_UNIX, SOCK_STREAM, 0);
 	struct server_process server;
 	g_autoptr(GError) error = NULL;
 
 	server_process_init(&server);
-	ck_assert(server_process_start(&server, words, listener, true, &error));
+	ck_assert(server_process_start(&server, words, socket_fd, true, &error));
 	server_process_end(&server, 10000);
-	server_process_listen(&server, hear, heard);
+	server_process_listen(&server, &listener);
 	server_process_fini(&server);
-	close(listener);
-	ck_assert_str_eq(heard->str, "I:told\n");
+	close(socket_fd);
+	ck_assert_str_eq(heard->str, "I:told\nevent:ending\n");
 }
 END_TEST
 

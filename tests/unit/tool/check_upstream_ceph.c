@@ -7,11 +7,14 @@
 
 #include "tool/guard/upstream.h"
 
-#include "common/log.h"
+#include "common/event.h"
 #include "control/control_socket.h"
 #include "tests/lib/suite.h"
 
 #include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,69 +22,115 @@
 static struct upstream_plan plan;
 static struct upstream upstream;
 
+static int writer; /* of events */
+
 static void
 begin(void)
 {
+	int ends[2];
+
 	plan = (struct upstream_plan){.place = (char *)"rbd:p/i", .connections = 1};
 	upstream_init(&upstream, &plan, g_strdup("/nowhere/sock"));
 	upstream.ceph_fence = g_strdup("1.2.3.4:0/1");
+	ck_assert_int_eq(pipe2(ends, O_NONBLOCK), 0);
+	ck_assert_int_eq(event_open((unsigned int)ends[1], NULL), 0);
+	writer = ends[1];
+	upstream.server.events = (struct server_lines){ends[0], g_string_new(NULL)};
+	upstream.server.output.unread = g_string_new(NULL);
 }
 
 static void
 end(void)
 {
 	upstream_fini(&upstream);
+	event_close();
+}
+
+/* As the server writes it, and the guard reads it. */
+static void
+tell(const struct event *event)
+{
+	event_raise(event);
+	upstream_pass_output(&upstream);
 }
 
 START_TEST(lock_may_be_free_after_a_server_has_given_it_back)
 {
-	static const char line[] = "rbd:p/i: gave the image's lock back";
+	static const struct event event = {.kind = EVENT_LOCK_RELEASED, .subject = "rbd:p/i"};
 
-	upstream_ceph_take_line(&upstream, LOG_LEVEL_INFO, line);
+	tell(&event);
 	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/1+free");
-	upstream_ceph_take_line(&upstream, LOG_LEVEL_INFO, line);
+	tell(&event);
 	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/1+free");
 	g_clear_pointer(&upstream.ceph_fence, g_free);
-	upstream_ceph_take_line(&upstream, LOG_LEVEL_INFO, line);
+	tell(&event);
 	ck_assert_ptr_null(upstream.ceph_fence);
 }
 END_TEST
 
 /* The next one comes after it, even if it never serves. */
-START_TEST(server_that_took_the_place_of_the_last_one_is_known)
+START_TEST(server_that_took_the_lock_is_known)
 {
-	static const char words[] =
-		"rbd:p/i: in place of 1.2.3.4:0/1, this server is the client 1.2.3.4:0/2";
-
-	upstream_ceph_take_line(&upstream, LOG_LEVEL_WARNING,
-				"rbd:p/i: fenced the client 1.2.3.4:0/1, which had the image's "
-				"lock before (ceph-fence)");
-	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/1");
-	upstream_ceph_take_line(&upstream, LOG_LEVEL_ERROR, words);
-	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/1");
-	upstream_ceph_take_line(&upstream, LOG_LEVEL_INFO, words);
+	tell(&(struct event){
+		.kind = EVENT_LOCK_TAKEN, .subject = "rbd:p/i", .client = "1.2.3.4:0/2"});
 	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/2");
+	ck_assert(!upstream.nameless);
+	tell(&(struct event){.kind = EVENT_LOCK_TAKEN, .subject = "rbd:p/i"});
+	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/2");
+	ck_assert(upstream.nameless);
 	ck_assert(!upstream.fenced);
 }
 END_TEST
 
 static const struct {
-	int level;
-	const char *line;
-	bool lost;
-} lines[] = {
-	{LOG_LEVEL_ERROR, "rbd:p/i: another client has fenced this server and may write", true},
-	{LOG_LEVEL_ERROR, "rbd:p/i: this server has lost the image's lock, because another", true},
-	{LOG_LEVEL_ERROR, "rbd:p/i: another client has had the image since 1.2.3.4:0/1, whose",
-	 true},
-	{LOG_LEVEL_WARNING, "rbd:p/i: another client has had the image since 1.2.3.4:0/1", false},
-	{LOG_LEVEL_ERROR, "rbd:p/i: the client 1.2.3.4:0/2 has the image's lock; end it", false},
+	struct event event;
+	bool ready, fenced, locked;
+} told[] = {
+	{{.kind = EVENT_READY, .addresses = (const char *const[]){"[::]:10809", NULL}},
+	 .ready = true},
+	{{.kind = EVENT_FENCED, .subject = "rbd:p/i", .text = "it may write"}, .fenced = true},
+	{{.kind = EVENT_REFUSED, .subject = "/disk", .error = EAGAIN, .text = "\"in\nuse\""},
+	 .locked = true},
+	{{.kind = EVENT_REFUSED, .subject = "rbd:p/i", .error = ESTALE}, .ready = false},
+	{{.kind = EVENT_REFUSED}, .ready = false},
+	{{.kind = EVENT_ENDING}, .ready = false},
 };
 
-START_TEST(image_that_others_had_is_lost)
+START_TEST(each_event_tells_what_it_means)
 {
-	upstream_ceph_take_line(&upstream, lines[_i].level, lines[_i].line);
-	ck_assert_int_eq(upstream.fenced, lines[_i].lost);
+	tell(&told[_i].event);
+	ck_assert_int_eq(upstream.ready, told[_i].ready);
+	ck_assert_int_eq(upstream.fenced, told[_i].fenced);
+	ck_assert_int_eq(upstream.locked, told[_i].locked);
+	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/1");
+	ck_assert_int_ge(upstream.server.events.fd, 0);
+}
+END_TEST
+
+static const struct {
+	const char *text;
+	bool goes_on;
+} lines[] = {
+	{"{\"event\":\"of a newer server\"}\n", true},
+	{"{\"event\":\"rea", true},
+	{"\n", false},
+	{"{}\n", false},
+	{"{\"event\":1}\n", false},
+	{"[\"event\"]\n", false},
+};
+
+/* After what is no event, others may be missing. */
+START_TEST(nothing_is_read_after_what_is_no_event)
+{
+	ck_assert_int_gt(dprintf(writer, "%s", lines[_i].text), 0);
+	upstream_pass_output(&upstream);
+	ck_assert_int_eq(upstream.server.events.fd >= 0, lines[_i].goes_on);
+	ck_assert(!upstream.ready);
+	event_close();
+	upstream_pass_output(&upstream);
+	ck_assert_int_lt(upstream.server.events.fd, 0);
+	ck_assert(!upstream.ready && !upstream.fenced);
+	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/1");
 }
 END_TEST
 
@@ -162,8 +211,9 @@ main(void)
 	const struct suite_row cases[] = {
 		{.name = "client of Ceph", .begin = begin, .end = end},
 		{.test = lock_may_be_free_after_a_server_has_given_it_back},
-		{.test = server_that_took_the_place_of_the_last_one_is_known},
-		{.test = image_that_others_had_is_lost, .last = G_N_ELEMENTS(lines)},
+		{.test = server_that_took_the_lock_is_known},
+		{.test = each_event_tells_what_it_means, .last = G_N_ELEMENTS(told)},
+		{.test = nothing_is_read_after_what_is_no_event, .last = G_N_ELEMENTS(lines)},
 		{.test = client_of_a_silent_server_is_an_error},
 		{.test = server_tells_its_client, .last = G_N_ELEMENTS(answers)},
 		{.test = others_take_no_place},

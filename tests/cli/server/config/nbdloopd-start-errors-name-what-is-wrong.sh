@@ -79,7 +79,7 @@ os.set_inheritable(5, True) # dup2() does so only if it was another number
 os.execvp("nbdloopd", ["nbdloopd", "--fd", "5", "--fd", "05", sys.argv[1]])' "$image" >"$dir/twice.log" 2>&1 </dev/null &&
 	fail "a descriptor was taken twice"
 grep -q -- '--fd=5: it is given twice' "$dir/twice.log" || fail "not said that a descriptor is given twice"
-says 1 '--notify-fd=77' 'not open' -- --notify-fd 77 -U "$socket" "$image"
+says 1 'notify-fd=77' 'not open' -- --notify-fd 77 -U "$socket" "$image"
 says 1 'socket-activation=on' 'LISTEN_FDS' -- --socket-activation=on "$image"
 says 1 'address=no such name' -- --address 'no such name' "$image"
 says 1 '192.0.2.1:10809' -- --address 192.0.2.1 "$image"

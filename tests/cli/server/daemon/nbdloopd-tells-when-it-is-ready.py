@@ -3,6 +3,8 @@
 
     PROGRAM DIRECTORY
 """
+import errno
+import json
 import os
 import signal
 import socket
@@ -32,9 +34,8 @@ for name in directory + "/notify", f"@nbdloop-test-{os.getpid()}":
     socket.socket(socket.AF_UNIX).connect(path)
     with open(pid_file) as f:
         assert f.read() == f"{server.pid}\n"
-    assert os.read(ours, 100) == b"\n"
-    assert os.read(ours, 100) == b"", "--notify-fd stays open"
-    os.close(ours)
+    events = os.fdopen(ours)
+    assert json.loads(events.readline()) == {"event": "ready", "addresses": [path]}
     # The process that was started is the server itself, not a parent of it.
     with open(f"/proc/{server.pid}/status") as f:
         assert "nbdloopd" in f.readline()
@@ -45,6 +46,11 @@ for name in directory + "/notify", f"@nbdloop-test-{os.getpid()}":
     # Another export, while clients are connected, changes what systemctl shows.
     control.ask(directory + "/control.sock", f"add more={directory}/more.img")
     assert manager.recv(4096).startswith(b"STATUS=serving 2 exports on ")
+    # One that can't be served.
+    assert b"error" in control.ask(directory + "/control.sock", f"add none={directory}/none.img")
+    refused = json.loads(events.readline())
+    assert "No such file" in refused.pop("text")
+    assert refused == {"event": "refused", "subject": directory + "/none.img", "errno": 2}, refused
     # A broken configuration, until it is mended.
     with open(directory + "/conf", "w") as conf:
         conf.write("[server]\nportt = 1\n")
@@ -66,6 +72,31 @@ for name in directory + "/notify", f"@nbdloop-test-{os.getpid()}":
                                   b"STATUS=ending: waits at most 17 s for clients and changes")
     assert server.wait(20) == 0
     assert not os.path.exists(pid_file), "the pid file is still there"
+    # systemctl's reload tells nothing more here.
+    assert [json.loads(line) for line in events] == [{"event": "ending"}]
+    events.close()
+
+# Two servers, of which the first has the lock; the reader of its events has gone.
+
+
+def start(path):
+    ours, theirs = os.pipe()
+    server = subprocess.Popen(["nbdloopd", "-U", path, "--notify-fd", str(theirs), directory + "/disk.img"],
+                              pass_fds=[theirs], stderr=subprocess.PIPE)
+    os.close(theirs)
+    return server, os.fdopen(ours)
+
+
+first, events = start(path)
+assert '"ready"' in events.readline()
+events.close()
+second, events = start(path + "2")
+refused = json.loads(events.read())
+assert refused["event"] == "refused" and refused["errno"] == errno.EAGAIN, refused
+assert second.wait(20) == 1
+first.send_signal(signal.SIGTERM)
+assert first.wait(20) == 0
+assert b"notify-fd" not in first.stderr.read()
 
 # Messages to the journal carry priorities.
 with open(directory + "/journal", "w") as journal:
