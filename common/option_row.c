@@ -280,6 +280,14 @@ option_find(const struct option_row *rows, const char *name)
 	return NULL;
 }
 
+bool
+option_is_path(const struct option_row *row)
+{
+	return row->type == OPTION_STRING &&
+	       (strcmp(row->arg, "FILE") == 0 || strcmp(row->arg, "PATH") == 0 ||
+		strncmp(row->arg, "DIR", 3) == 0);
+}
+
 int
 option_set(const struct option_row *rows, void *config, const char *name, const char *value,
 	   char **error)

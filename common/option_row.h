@@ -7,6 +7,7 @@
 #ifndef COMMON_OPTION_ROW_H
 #define COMMON_OPTION_ROW_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -86,6 +87,10 @@ option_set(const struct option_row *rows, void *config, const char *name, const 
 /* Returns the row of that name, or NULL. */
 const struct option_row *
 option_find(const struct option_row *rows, const char *name);
+
+/* Returns whether its values are paths. */
+bool
+option_is_path(const struct option_row *row);
 
 /* Returns the value as a user would write it: "64k", "auto", a path, "" for a NULL string, "a, b"
  * for a list. The caller frees it; NULL: out of memory. */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/image_config.h"
 
-#include "common/cleanup.h"
-
 #include <errno.h>
 #include <string.h>
 
@@ -179,21 +177,4 @@ image_config_copy(struct image_config *to, const struct image_config *from)
 			r = -ENOMEM;
 	}
 	return r;
-}
-
-const char *
-image_config_ceph_option(const struct image_config *config, const struct image_config *others)
-{
-	static const char *const names[] = {"ceph-conf", "ceph-user",  "ceph-keyring",
-					    "ceph-lock", "ceph-fence", "cluster-timeout"};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		const struct option_row *row = option_find(image_option_rows, names[i]);
-		char *CLEANUP_FREE value = option_value_text(row, config);
-		char *CLEANUP_FREE other = option_value_text(row, others);
-
-		if (value && other && strcmp(value, other) != 0)
-			return names[i];
-	}
-	return NULL;
 }

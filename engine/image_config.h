@@ -72,9 +72,4 @@ extern const struct option_row image_option_rows[];
 int
 image_config_copy(struct image_config *to, const struct image_config *from);
 
-/* Returns the name of the first option that is only for images in Ceph and has another value than
- * in `others`, or NULL. */
-const char *
-image_config_ceph_option(const struct image_config *config, const struct image_config *others);
-
 #endif

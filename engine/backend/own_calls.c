@@ -143,7 +143,7 @@ own_calls_run(struct ioctx *ctx, unsigned int min)
 }
 
 const struct backend backend_own_calls = {
-	.name = "librbd",
+	.name = "calls of its own",
 	.only = true,
 	.probe = own_calls_probe,
 	.init = own_calls_init,

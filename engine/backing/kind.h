@@ -13,6 +13,7 @@
 
 struct backing;
 struct image_config;
+struct image_kind;
 struct json;
 struct lock_part;
 
@@ -148,6 +149,14 @@ struct backing_checkpoints {
 /* All functions may be called by any thread, and may wait for the backing, unless a comment says
  * otherwise. Offsets and lengths are bytes of the backing. */
 struct backing_kind {
+	const struct image_kind *facts; /* NULL: its backings are not opened by a name */
+
+	/* As backing_open(). */
+	int (*open)(struct backing *backing, int dirfd, const char *path, unsigned int flags,
+		    const struct image_config *config, char **error);
+
+	const char *engine; /* with .start(): its name in the status */
+
 	/* Begins a call, and never waits. NULL: the kernel moves the bytes of .fd and .direct_fd.
 	 */
 	void (*start)(const struct backing *backing, struct backing_call *call);

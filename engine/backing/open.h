@@ -8,19 +8,6 @@
 #include "engine/backing/backing.h"
 #include "engine/image_config.h"
 
-/* Returns whether a path names a file or block device, and not an image in Ceph: rbd:... */
-bool
-backing_is_file(const char *path);
-
-/*
- * Refuses options that are only for images in Ceph, if `path` names none, unless they have the
- * values of `defaults` (NULL: the initial ones). Returns 0, or -EINVAL with *error, a sentence that
- * names the option and the path (the caller frees it).
- */
-int
-backing_check_options(const char *path, const struct image_config *config,
-		      const struct image_config *defaults, char **error);
-
 /*
  * Opens `path`. A file's is relative to `dirfd` (AT_FDCWD is allowed); `flags` are BACKING_*. Opens
  * it read-only if writing is not permitted, as losetup does; see .writable. Returns 0, and the

@@ -324,7 +324,8 @@ image_status(struct image *image, struct image_status *status)
 		.device = image->backing.device,
 		.inode = image->backing.inode,
 		.sector_size = image->sector_size,
-		.engine = image->backend->name,
+		.engine = image->backing.kind->engine ? image->backing.kind->engine
+						      : image->backend->name,
 		.poll = image->backend->polled && image_direct(image),
 		.discard = image_discards(image),
 		.lock = "not taken yet",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/snapshot/snapshot.h"
 
+#include "engine/backing/image_kind.h"
 #include "engine/backing/kind.h"
 #include "engine/image/freeze.h"
 #include "engine/io/image_state.h"
@@ -345,7 +346,8 @@ snapshot_facts(const struct image *image, struct snapshot_facts *facts)
 
 	if (!copy_image_is(image)) {
 		*facts = (struct snapshot_facts){
-			.method = image->backing.kind->snapshots ? "ceph" : "reflink"};
+			.method = image->backing.kind->snapshots ? image->backing.kind->facts->name
+								 : "reflink"};
 		return;
 	}
 	*facts = (struct snapshot_facts){.method = "copy"};

@@ -16,7 +16,7 @@
 #include "common/reclaim.h"
 #include "control/control_socket.h"
 #include "engine/backend/choice.h"
-#include "engine/backing/open.h"
+#include "engine/backing/image_kinds.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -70,14 +70,6 @@ loop_unload(void)
 	options_free(loop_option_rows(), &config);
 }
 
-static bool
-is_path(const struct option_row *row, const char *value)
-{
-	if (strcmp(row->name, "ceph-user") == 0 || strcmp(row->name, "ceph-fence") == 0)
-		return false;
-	return strcmp(row->name, "file") != 0 || backing_is_file(value);
-}
-
 static int
 loop_config(const char *key, const char *value)
 {
@@ -94,7 +86,8 @@ loop_config(const char *key, const char *value)
 		return -1;
 	}
 	/* nbdkit changes its directory when it goes into the background. */
-	if (row && row->type == OPTION_STRING && is_path(row, value)) {
+	if (row && option_is_path(row) &&
+	    (strcmp(row->name, "file") != 0 || image_kind_is_path(value))) {
 		value = path = nbdkit_absolute_path(value);
 		if (!path)
 			return -1;
@@ -137,8 +130,8 @@ loop_config_complete(void)
 			     config.file, config.file);
 		return -1;
 	}
-	if (backing_check_options(config.file ? config.file : config.dir, &config.image, NULL,
-				  &error) < 0) {
+	if (image_kind_check(config.file ? config.file : config.dir, &config.image, NULL, &error) <
+	    0) {
 		nbdkit_error("%s", error ? error : "out of memory");
 		return -1;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plugins/loop/plugin_exports.h"
 
+#include "engine/backing/image_kinds.h"
 #include "engine/context/pool.h"
 
 #include "common/cleanup.h"
@@ -134,8 +135,8 @@ try_file(void)
 	exports_stop();
 	if (!config->swap)
 		return 0;
-	log_error("swap=on is not possible: %s: %s", config->file,
-		  "Ceph's library needs new memory for each request");
+	log_error("swap=on is not possible: %s: %s needs new memory for each request", config->file,
+		  image_kind_of(config->file)->library);
 	return -1;
 }
 

@@ -6,7 +6,7 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/log.h"
-#include "engine/backing/open.h"
+#include "engine/backing/image_kinds.h"
 
 #include <errno.h>
 #include <string.h>
@@ -259,23 +259,23 @@ check_images(const struct server_config *config, char **error)
 
 	for (const struct export_config *export = config->exports; r == 0 && export;
 	     export = export->next)
-		r = backing_check_options(export->file, &export->image, defaults, error);
+		r = image_kind_check(export->file, &export->image, defaults, error);
 	return r;
 }
 
 void
 config_warn(const struct server_config *config)
 {
-	static const struct image_config initial;
-	const char *option = image_config_ceph_option(&config->defaults.image, &initial);
-	const struct export_config *export = config->exports;
+	for (const struct image_kind *const *kind = image_kinds; *kind; kind++) {
+		const char *option = image_kind_option(*kind, &config->defaults.image, NULL);
+		const struct export_config *export = config->exports;
 
-	while (export && backing_is_file(export->file))
-		export = export->next;
-	if (option && !export)
-		log_warning("%s is not used: it is only for images in Ceph (rbd:POOL/IMAGE), and "
-			    "no export has one",
-			    option);
+		while (export && image_kind_of(export->file) != *kind)
+			export = export->next;
+		if (option && !export)
+			log_warning("%s is not used: it is only for %s, and no export has one",
+				    option, (*kind)->all);
+	}
 }
 
 int

@@ -12,6 +12,7 @@
 #include "common/error.h"
 #include "common/event.h"
 #include "common/log.h"
+#include "engine/backing/image_kinds.h"
 #include "engine/changes/checkpoint.h"
 #include "nbd/protocol.h"
 
@@ -229,9 +230,8 @@ open_image(struct exports *exports, struct export *export, char **error)
 		return r;
 	if (exports->reserved && !image_survives_fork(export->image))
 		return error_set(error, -EOPNOTSUPP,
-				 "%s: --swap is not possible: Ceph's library needs new memory for "
-				 "each request",
-				 config->file);
+				 "%s: --swap is not possible: %s needs new memory for each request",
+				 config->file, image_kind_of(config->file)->library);
 	export->threads = exports->worker_count;
 	export->traffic = traffic_new(export->threads);
 	export->checkpoints = checkpoints_new(export->image);

@@ -11,7 +11,7 @@
 #include "common/log.h"
 #include "common/thread.h"
 #include "engine/backend/restriction.h"
-#include "engine/backing/open.h"
+#include "engine/backing/image_kinds.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -50,7 +50,8 @@ static struct {
 	struct noted_grant *grants;
 	size_t count;
 	const char *config_file;
-	char *ceph;             /* an image in Ceph, of the configuration, or NULL */
+	/* A kind of the configuration whose library can't be confined, or NULL. */
+	const struct image_kind *unconfined;
 	int list, version;      /* of Landlock; -1: it is not in force */
 	char text[TEXT_MAX];    /* what is in force, and what is not */
 	char missing[TEXT_MAX]; /* of that, the latter */
@@ -103,10 +104,12 @@ sandbox_prepare(const struct server_config *config, const char *config_file, cha
 	sandbox.config_file = config_file;
 	for (const struct export_config *export = config->exports; r == 0 && export;
 	     export = export->next) {
-		if (backing_is_file(export->file))
+		const struct image_kind *kind = image_kind_of(export->file);
+
+		if (kind->library)
+			sandbox.unconfined = kind;
+		else
 			r = grants_visit_export(export->file, export->changes, note_grant, NULL);
-		else if (!sandbox.ceph && !(sandbox.ceph = strdup(export->file)))
-			r = -ENOMEM;
 	}
 	return r;
 }
@@ -382,6 +385,8 @@ confine_thread(enum thread_kind kind)
 static void
 enter_parts(const struct server_config *config)
 {
+	char why[128];
+
 	sandbox.text[0] = '\0';
 	if (is_in_valgrind()) {
 		note_missing("part", "valgrind runs the server");
@@ -393,13 +398,15 @@ enter_parts(const struct server_config *config)
 		note_missing("end of new privileges", strerror(errno));
 	give_up_privileges();
 	forbid_core_dumps(config);
-	if (sandbox.ceph)
-		note_missing("landlock and seccomp", "Ceph's library, for the image in Ceph, opens "
-						     "files and makes calls of its own");
-	else
+	if (sandbox.unconfined) {
+		snprintf(why, sizeof(why), "%s, for the %s, opens files and makes calls of its own",
+			 sandbox.unconfined->library, sandbox.unconfined->one);
+		note_missing("landlock and seccomp", why);
+	} else {
 		confine_files(config);
+	}
 	restrict_rings();
-	if (!sandbox.ceph)
+	if (!sandbox.unconfined)
 		filter_calls(config);
 	note_apparmor();
 }
@@ -436,7 +443,7 @@ sandbox_fini(void)
 	for (size_t i = 0; i < sandbox.count; i++)
 		free(sandbox.grants[i].path);
 	free(steal_pointer(&sandbox.grants));
-	free(steal_pointer(&sandbox.ceph));
+	sandbox.unconfined = NULL;
 	sandbox.count = 0;
 	restriction_end_maker();
 	call_filters_free();
@@ -468,15 +475,16 @@ is_outside(const char *path)
 int
 sandbox_admits(const char *path, char **error)
 {
+	const struct image_kind *kind = image_kind_of(path);
 	char *CLEANUP_FREE real = NULL;
 
 	if (sandbox.list < 0)
 		return 0;
-	if (!backing_is_file(path))
+	if (kind->library)
 		return error_set(error, -EPERM,
-				 "%s: the sandbox keeps Ceph's library out: start the server with "
-				 "an image in Ceph in its configuration, or with sandbox=off",
-				 path);
+				 "%s: the sandbox keeps %s out: start the server with an %s in its "
+				 "configuration, or with sandbox=off",
+				 path, kind->library, kind->one);
 	real = realpath(path, NULL);
 	/* What isn't there is an error of its own. */
 	if (!real || !is_outside(real))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/backing/ceph/rbd.h"
 
+#include "engine/backing/backing.h"
 #include "engine/backing/ceph/rbd_checkpoint.h"
 #include "engine/backing/ceph/rbd_lock.h"
 #include "engine/backing/ceph/rbd_pending.h"
@@ -12,9 +13,11 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/json.h"
+#include "engine/image_config.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -231,7 +234,7 @@ open_snapshot(struct backing_snapshot *snapshot, const struct image_config *conf
 
 	if (asprintf(&path, "%s@%s", origin->path, rbd_snapshot_name(snapshot)) < 0)
 		return -ENOMEM;
-	r = rbd_open(opened, path, BACKING_READ_ONLY, config, error);
+	r = backing_rbd.open(opened, AT_FDCWD, path, BACKING_READ_ONLY, config, error);
 	free(path);
 	if (r < 0)
 		return r;
@@ -359,28 +362,6 @@ rbd_put_status(const struct backing *backing, struct json *json)
 	json_object_end(json);
 }
 
-static const struct backing_kind backing_rbd = {
-	.start = rbd_start,
-	.close = rbd_close,
-	.size = rbd_size,
-	.follow_size = rbd_follow_size,
-	.unfollow_size = rbd_unfollow_size,
-	.told_size = rbd_told_size,
-	.same = rbd_same,
-	.peek = rbd_peek,
-	.extents = rbd_extents,
-	.have_holes = rbd_have_holes,
-	.lock = rbd_lock,
-	.lock_check = rbd_lock_check,
-	.unlock = rbd_unlock,
-	.is_fenced = rbd_is_fenced,
-	.stop_waiting = rbd_stop_waiting,
-	.may_be_left = rbd_may_be_left,
-	.snapshots = &snapshots,
-	.checkpoints = &checkpoints,
-	.put_status = rbd_put_status,
-};
-
 /* ---- the module */
 
 /* From this size on, in bytes, memory still goes back at once. */
@@ -484,13 +465,14 @@ get_store(const char *path, unsigned int flags, const struct image_config *confi
 	return r;
 }
 
-int
-rbd_open(struct backing *backing, const char *path, unsigned int flags,
+static int
+rbd_open(struct backing *backing, int dirfd, const char *path, unsigned int flags,
 	 const struct image_config *config, char **error)
 {
 	struct rbd_store *store = NULL;
 	int r = get_store(path, flags, config, &store, error);
 
+	(void)dirfd;
 	if (r < 0)
 		return r;
 	*backing = (struct backing){
@@ -515,3 +497,28 @@ rbd_open(struct backing *backing, const char *path, unsigned int flags,
 	rbd_close(backing);
 	return error_set(error, -ENOMEM, "%s: %s", path, strerror(ENOMEM));
 }
+
+const struct backing_kind backing_rbd = {
+	.facts = &image_kind_ceph,
+	.open = rbd_open,
+	.engine = "librbd",
+	.start = rbd_start,
+	.close = rbd_close,
+	.size = rbd_size,
+	.follow_size = rbd_follow_size,
+	.unfollow_size = rbd_unfollow_size,
+	.told_size = rbd_told_size,
+	.same = rbd_same,
+	.peek = rbd_peek,
+	.extents = rbd_extents,
+	.have_holes = rbd_have_holes,
+	.lock = rbd_lock,
+	.lock_check = rbd_lock_check,
+	.unlock = rbd_unlock,
+	.is_fenced = rbd_is_fenced,
+	.stop_waiting = rbd_stop_waiting,
+	.may_be_left = rbd_may_be_left,
+	.snapshots = &snapshots,
+	.checkpoints = &checkpoints,
+	.put_status = rbd_put_status,
+};

@@ -5,12 +5,8 @@
 #ifndef ENGINE_BACKING_CEPH_RBD_H
 #define ENGINE_BACKING_CEPH_RBD_H
 
-#include "engine/backing/backing.h"
-#include "engine/image_config.h"
+#include "engine/backing/kind.h"
 
-/* Opens an image: rbd_name_is(path). `flags` are BACKING_*. Returns as backing_open(). */
-int
-rbd_open(struct backing *backing, const char *path, unsigned int flags,
-	 const struct image_config *config, char **error);
+extern const struct backing_kind backing_rbd;
 
 #endif

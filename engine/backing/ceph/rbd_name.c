@@ -4,16 +4,27 @@
 #include "common/error.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PREFIX "rbd:"
 
-bool
-rbd_name_is(const char *path)
-{
-	return strncmp(path, PREFIX, strlen(PREFIX)) == 0;
-}
+static const char *const options[] = {"ceph-conf", "ceph-user",  "ceph-keyring",
+				      "ceph-lock", "ceph-fence", "cluster-timeout",
+				      NULL};
+
+const struct image_kind image_kind_ceph = {
+	.name = "ceph",
+	.one = "image in Ceph",
+	.all = "images in Ceph (rbd:POOL/IMAGE)",
+	.prefix = PREFIX,
+	.library = "Ceph's library",
+	.options = options,
+	.option_from = {"ceph-conf", "CEPH_CONF"},
+	.lock = "ceph-lock=start",
+	.fence = "ceph-fence",
+};
 
 /* Ends a text at `at`. Returns the rest, or NULL if `at` is NULL. */
 static char *

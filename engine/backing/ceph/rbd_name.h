@@ -6,7 +6,7 @@
 #ifndef ENGINE_BACKING_CEPH_RBD_NAME_H
 #define ENGINE_BACKING_CEPH_RBD_NAME_H
 
-#include <stdbool.h>
+#include "engine/backing/image_kind.h"
 
 /* The parts of a name. They point into .text. */
 struct rbd_name {
@@ -15,9 +15,8 @@ struct rbd_name {
 	const char *space, *snapshot; /* NULL: not given */
 };
 
-/* Returns whether a path names an image in Ceph. A file of such a name is ./rbd:... */
-bool
-rbd_name_is(const char *path);
+/* A file of such a name is ./rbd:... */
+extern const struct image_kind image_kind_ceph;
 
 /* Takes a name apart. Returns 0, and the caller frees .text; or -EINVAL or -ENOMEM with *error, a
  * sentence (the caller frees it). */

@@ -274,14 +274,16 @@ file_close(struct backing *backing)
 	free(steal_pointer(&backing->path));
 }
 
-int
-file_open(struct backing *backing, int dirfd, const char *path, unsigned int flags, char **error)
+static int
+file_open(struct backing *backing, int dirfd, const char *path, unsigned int flags,
+	  const struct image_config *config, char **error)
 {
 	const char *what = NULL;
 	int CLEANUP_CLOSE path_fd = -1;
 	struct place place = {dirfd, path, flags & BACKING_BENEATH, -1};
 	int r = 0;
 
+	(void)config;
 	*backing = (struct backing){
 		.kind = &backing_file,
 		.page_cache = true,
@@ -448,7 +450,15 @@ file_unlock(struct backing *backing)
 	claim_drop(backing);
 }
 
+const struct image_kind image_kind_file = {
+	.name = "file",
+	.one = "file or block device",
+	.all = "files and block devices",
+};
+
 const struct backing_kind backing_file = {
+	.facts = &image_kind_file,
+	.open = file_open,
 	.close = file_close,
 	.size = file_size,
 	.look = file_look,

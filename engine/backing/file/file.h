@@ -6,12 +6,10 @@
 #define ENGINE_BACKING_FILE_FILE_H
 
 #include "engine/backing/backing.h"
+#include "engine/backing/image_kind.h"
 #include "engine/backing/kind.h"
 
+extern const struct image_kind image_kind_file;
 extern const struct backing_kind backing_file;
-
-/* As backing_open(). */
-int
-file_open(struct backing *backing, int dirfd, const char *path, unsigned int flags, char **error);
 
 #endif

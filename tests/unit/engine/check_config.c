@@ -4,6 +4,8 @@
  */
 #include "engine/image_config.h"
 
+#include "engine/backing/ceph/rbd_name.h"
+#include "engine/backing/image_kinds.h"
 #include "tests/lib/suite.h"
 
 #include <check.h>
@@ -166,16 +168,20 @@ START_TEST(options_for_ceph_are_known)
 		struct image_config initial, changed;
 		char *error = NULL;
 
-		if (!strstr(row->help, "Ceph"))
+		if (!strstr(row->help, "Ceph")) {
+			ck_assert_ptr_null(image_kind_of_option(row->name));
 			continue;
+		}
 		count++;
 		ck_assert_int_eq(options_init(image_option_rows, &initial), 0);
 		ck_assert_int_eq(options_init(image_option_rows, &changed), 0);
-		ck_assert_ptr_null(image_config_ceph_option(&changed, &initial));
+		ck_assert_ptr_eq(image_kind_of_option(row->name), &image_kind_ceph);
+		ck_assert_ptr_null(image_kind_option(&image_kind_ceph, &changed, &initial));
 		ck_assert_int_eq(option_set(image_option_rows, &changed, row->name, value, &error),
 				 0);
-		ck_assert_str_eq(image_config_ceph_option(&changed, &initial), row->name);
-		ck_assert_ptr_null(image_config_ceph_option(&changed, &changed));
+		ck_assert_str_eq(image_kind_option(&image_kind_ceph, &changed, &initial),
+				 row->name);
+		ck_assert_ptr_null(image_kind_option(&image_kind_ceph, &changed, &changed));
 		options_free(image_option_rows, &changed);
 		options_free(image_option_rows, &initial);
 	}

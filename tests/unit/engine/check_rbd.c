@@ -4,6 +4,7 @@
  */
 #include "engine/backing/ceph/rbd_lock.h"
 #include "engine/backing/ceph/rbd_name.h"
+#include "engine/backing/image_kinds.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/engine/rbd_fixture.h"
@@ -70,7 +71,7 @@ START_TEST(wrong_name_is_explained)
 	struct rbd_name name;
 	char *CLEANUP_FREE error = NULL;
 
-	ck_assert(rbd_name_is(wrong_names[_i]));
+	ck_assert_ptr_eq(image_kind_of(wrong_names[_i]), &image_kind_ceph);
 	ck_assert_int_eq(rbd_name_parse(wrong_names[_i], &name, &error), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(error, "rbd:POOL/IMAGE"));
 }
@@ -78,8 +79,8 @@ END_TEST
 
 START_TEST(file_of_such_a_name_needs_a_directory)
 {
-	ck_assert(!rbd_name_is("./rbd:rbd/disk"));
-	ck_assert(!rbd_name_is("/rbd:rbd/disk"));
+	ck_assert(image_kind_is_path("./rbd:rbd/disk"));
+	ck_assert(image_kind_is_path("/rbd:rbd/disk"));
 }
 END_TEST
 
