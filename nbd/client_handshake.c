@@ -33,7 +33,7 @@ nbd_client_handshake_init(struct nbd_client_handshake *h, const char *export, bo
 }
 
 __attribute__((format(printf, 2, 3))) static void
-fail(struct nbd_client_handshake *h, const char *format, ...)
+client_fail(struct nbd_client_handshake *h, const char *format, ...)
 {
 	va_list values;
 
@@ -49,7 +49,7 @@ client_finish(struct nbd_client_handshake *h)
 {
 	/* A device's size, like a file's, is a signed number. */
 	if (h->size > INT64_MAX) {
-		fail(h, "the server tells an impossible size, %" PRIu64 " bytes", h->size);
+		client_fail(h, "the server tells an impossible size, %" PRIu64 " bytes", h->size);
 		return;
 	}
 	h->at = NBD_CLIENT_AT_END;
@@ -135,12 +135,12 @@ take_greeting(struct nbd_client_handshake *h, struct nbd_output *output)
 		return 0;
 	}
 	if (wire_load64(h->in) != NBD_MAGIC || wire_load64(h->in + 8) != NBD_OPTION_MAGIC) {
-		fail(h, "this is no NBD server");
+		client_fail(h, "this is no NBD server");
 		return 0;
 	}
 	flags = wire_load16(h->in + 16);
 	if (h->tls && !(flags & NBD_FLAG_FIXED_NEWSTYLE)) {
-		fail(h, "the server has no TLS (it has no fixed newstyle negotiation)");
+		client_fail(h, "the server has no TLS (it has no fixed newstyle negotiation)");
 		return 0;
 	}
 	send_flags(h, flags, output);
@@ -159,11 +159,11 @@ take_oldstyle(struct nbd_client_handshake *h)
 	if (h->have < OLDSTYLE_SIZE)
 		return 0;
 	if (h->tls) {
-		fail(h, "the server has no TLS (oldstyle negotiation)");
+		client_fail(h, "the server has no TLS (oldstyle negotiation)");
 		return 0;
 	}
 	if (*h->export) {
-		fail(h, "the server has one export, without a name (oldstyle negotiation)");
+		client_fail(h, "the server has one export, without a name (oldstyle negotiation)");
 		return 0;
 	}
 	h->size = wire_load64(h->in + 16);
@@ -198,11 +198,13 @@ take_info(struct nbd_client_handshake *h, const uint8_t *data, uint32_t length)
 		h->smallest_block = wire_load32(data + 2);
 		if (!h->smallest_block || h->smallest_block & (h->smallest_block - 1) ||
 		    h->smallest_block > NBD_MIN_BLOCK_MAX)
-			fail(h, "the server wants an impossible block size, %" PRIu32 " bytes",
-			     h->smallest_block);
+			client_fail(h,
+				    "the server wants an impossible block size, %" PRIu32 " bytes",
+				    h->smallest_block);
 	} else if (length < 2 || type == NBD_INFO_EXPORT || type == NBD_INFO_BLOCK_SIZE) {
-		fail(h, "the server describes the export in %" PRIu32 " bytes, which is wrong",
-		     length);
+		client_fail(h,
+			    "the server describes the export in %" PRIu32 " bytes, which is wrong",
+			    length);
 	}
 }
 
@@ -236,8 +238,8 @@ take_error(struct nbd_client_handshake *h, uint32_t type, const uint8_t *data, u
 	char words[NBD_STRING_MAX + 1];
 
 	take_words(words, data, length);
-	fail(h, "%s \"%.*s\"%s%s", refusal_meaning(type), (int)nbd_text_cut(h->export, 64),
-	     h->export, *words ? ": " : "", words);
+	client_fail(h, "%s \"%.*s\"%s%s", refusal_meaning(type), (int)nbd_text_cut(h->export, 64),
+		    h->export, *words ? ": " : "", words);
 }
 
 struct reply {
@@ -259,7 +261,7 @@ find_reply(struct nbd_client_handshake *h, enum nbd_opt option, struct reply *re
 	if (wire_load64(h->in) == NBD_REP_MAGIC && wire_load32(h->in + 8) == option &&
 	    reply->length <= NBD_CLIENT_REPLY_MAX)
 		return h->have >= NBD_REP_HEADER_SIZE + reply->length;
-	fail(h, "the server's reply is not the one to the option that was sent");
+	client_fail(h, "the server's reply is not the one to the option that was sent");
 	return false;
 }
 
@@ -277,7 +279,7 @@ take_tls_reply(struct nbd_client_handshake *h)
 		return NBD_REP_HEADER_SIZE + reply.length;
 	}
 	take_words(words, reply.data, reply.length);
-	fail(h, "the server refuses TLS%s%s", *words ? ": " : "", words);
+	client_fail(h, "the server refuses TLS%s%s", *words ? ": " : "", words);
 	return 0;
 }
 
@@ -289,7 +291,7 @@ take_reply(struct nbd_client_handshake *h, struct nbd_output *output)
 	if (!find_reply(h, NBD_OPT_GO, &reply))
 		return 0;
 	if (++h->replies > REPLIES_MAX)
-		fail(h, "the server describes the export without end");
+		client_fail(h, "the server describes the export without end");
 	else if (reply.type == NBD_REP_INFO)
 		take_info(h, reply.data, reply.length);
 	else if (reply.type == NBD_REP_ACK && h->described)
@@ -299,7 +301,7 @@ take_reply(struct nbd_client_handshake *h, struct nbd_output *output)
 	else if (reply.type & NBD_REP_ERR(0))
 		take_error(h, reply.type, reply.data, reply.length);
 	else
-		fail(h, "the server doesn't describe the export");
+		client_fail(h, "the server doesn't describe the export");
 	return NBD_REP_HEADER_SIZE + reply.length;
 }
 
@@ -312,13 +314,14 @@ client_take(struct nbd_client_handshake *h, struct nbd_output *output)
 	case NBD_CLIENT_AT_STARTTLS: return take_tls_reply(h);
 	case NBD_CLIENT_AT_TLS:
 		if (h->have > 0)
-			fail(h, "the server sent bytes in the clear after it had agreed to TLS");
+			client_fail(
+				h, "the server sent bytes in the clear after it had agreed to TLS");
 		return 0;
 	case NBD_CLIENT_AT_REPLY: return take_reply(h, output);
 	case NBD_CLIENT_AT_EXPORT: return client_take_export(h);
 	case NBD_CLIENT_AT_END:
 		if (h->result == NBD_CLIENT_READY && h->have > 0)
-			fail(h, "the server sent more than its answers");
+			client_fail(h, "the server sent more than its answers");
 		return 0;
 	}
 	return 0;

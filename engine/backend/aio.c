@@ -26,7 +26,7 @@ struct aio {
 	aio_context_t context;
 	unsigned int queued;    /* number of iocbs in list[] */
 	unsigned int in_flight; /* number of chunks that the kernel has */
-	struct chunk *inline_;  /* list of chunks that AIO can't do; submit() executes them */
+	struct chunk *inline_;  /* list of chunks that AIO can't do; aio_submit() executes them */
 	bool waits[2][2]; /* hosted: the file can't tell if it would wait; index [direct][write] */
 	struct iocb **list;      /* array of depth: iocbs to submit */
 	struct iocb *iocbs;      /* array of depth: one per chunk */
@@ -96,7 +96,7 @@ aio_fini(struct ioctx *ctx)
 /* Points to the flag that tells whether the kernel can't say, for chunks of this kind, that it
  * would have to wait. */
 static bool *
-waits(struct aio *aio, const struct chunk *chunk)
+aio_waits(struct aio *aio, const struct chunk *chunk)
 {
 	return &aio->waits[chunk->direct][chunk->op == CHUNK_WRITE];
 }
@@ -123,7 +123,7 @@ aio_queue(struct ioctx *ctx, struct chunk *chunk)
 	struct iocb *iocb = &aio->iocbs[chunk - ctx->chunks];
 
 	if (ctx->hosted && (chunk->op == CHUNK_ALLOCATE || chunk_starts_write_back(chunk) ||
-			    (is_transfer(chunk) && *waits(aio, chunk)))) {
+			    (is_transfer(chunk) && *aio_waits(aio, chunk)))) {
 		chunk_lend(ctx, chunk);
 		return;
 	}
@@ -163,14 +163,14 @@ execute_first(struct ioctx *ctx, struct aio *aio, int err)
 		return;
 	}
 	if (err == EOPNOTSUPP && is_transfer(chunk))
-		*waits(aio, chunk) = true;
+		*aio_waits(aio, chunk) = true;
 	chunk_lend(ctx, chunk);
 }
 
 /* The kernel has completed the chunk, or (hosted) would have had to wait for it. Some file systems
  * report only here that they can't tell: ext4 does for writes into the page cache. */
 static void
-transferred(struct ioctx *ctx, struct aio *aio, struct chunk *chunk, int result)
+aio_transferred(struct ioctx *ctx, struct aio *aio, struct chunk *chunk, int result)
 {
 	bool refused =
 		ctx->hosted && is_transfer(chunk) && (result == -EAGAIN || result == -EOPNOTSUPP);
@@ -180,14 +180,14 @@ transferred(struct ioctx *ctx, struct aio *aio, struct chunk *chunk, int result)
 		return;
 	}
 	if (result == -EOPNOTSUPP)
-		*waits(aio, chunk) = true;
+		*aio_waits(aio, chunk) = true;
 	chunk_lend(ctx, chunk);
 }
 
 /* Submits all queued chunks. Returns how many of them need no waiting in io_getevents(): they were
  * executed or handed to a helper. */
 static unsigned int
-submit(struct ioctx *ctx, struct aio *aio)
+aio_submit(struct ioctx *ctx, struct aio *aio)
 {
 	unsigned int completed = 0;
 
@@ -222,7 +222,7 @@ aio_run(struct ioctx *ctx, unsigned int min)
 	struct timespec now = {0};
 	long n;
 
-	if (submit(ctx, aio) > 0)
+	if (aio_submit(ctx, aio) > 0)
 		min = 0;
 	if (aio->in_flight == 0)
 		return 0;
@@ -234,13 +234,13 @@ aio_run(struct ioctx *ctx, unsigned int min)
 		return errno == EINTR ? 0 : -errno;
 	for (long i = 0; i < n; i++) {
 		aio->in_flight--;
-		transferred(ctx, aio, (struct chunk *)(uintptr_t)aio->events[i].data,
-			    (int)aio->events[i].res);
+		aio_transferred(ctx, aio, (struct chunk *)(uintptr_t)aio->events[i].data,
+				(int)aio->events[i].res);
 	}
 	/* Submits chunks that chunk_done() has queued again. A thread that waits here will run the
 	 * context again at once, but a host does so only after an event. */
 	if (ctx->hosted)
-		submit(ctx, aio);
+		aio_submit(ctx, aio);
 	return 0;
 }
 

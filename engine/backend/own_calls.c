@@ -62,7 +62,7 @@ op_of(const struct chunk *chunk)
 
 /* On any thread. If the list is not empty, the context has been told already. */
 static void
-ended(struct backing_call *call, int result)
+own_call_ended(struct backing_call *call, int result)
 {
 	struct ioctx *ctx = call->owner;
 	struct own_calls *state = ctx->backend_state;
@@ -89,7 +89,7 @@ own_calls_queue(struct ioctx *ctx, struct chunk *chunk)
 		.offset = chunk->offset,
 		.length = chunk->length,
 		.buffer = chunk->buffer,
-		.done = ended,
+		.done = own_call_ended,
 		.owner = ctx,
 	};
 	backing->kind->start(backing, call);
@@ -114,7 +114,7 @@ take_ended(struct own_calls *state)
 }
 
 static unsigned int
-collect(struct ioctx *ctx)
+own_calls_collect(struct ioctx *ctx)
 {
 	struct own_calls *state = ctx->backend_state;
 	unsigned int count = 0;
@@ -131,13 +131,13 @@ collect(struct ioctx *ctx)
 static int
 own_calls_run(struct ioctx *ctx, unsigned int min)
 {
-	unsigned int count = collect(ctx);
+	unsigned int count = own_calls_collect(ctx);
 
 	while (count < min && ctx->queued > 0) {
 		eventfd_t n;
 
 		eventfd_read(ctx->inbox_event, &n);
-		count += collect(ctx);
+		count += own_calls_collect(ctx);
 	}
 	return 0;
 }

@@ -229,7 +229,7 @@ ring_remove_memory(struct ring *ring, int place, size_t length)
 /* Returns a free SQE of the ring, or NULL if the kernel takes nothing now, or if SQEs that were set
  * aside must go first. */
 static struct io_uring_sqe *
-place(struct ring *ring)
+ring_place(struct ring *ring)
 {
 	struct io_uring_sqe *sqe = ring->aside ? NULL : io_uring_get_sqe(&ring->uring);
 
@@ -242,7 +242,7 @@ place(struct ring *ring)
 struct io_uring_sqe *
 ring_queue(struct ring *ring)
 {
-	struct io_uring_sqe *sqe = place(ring);
+	struct io_uring_sqe *sqe = ring_place(ring);
 
 	ring->in_flight++;
 	while (!sqe) {
@@ -255,7 +255,7 @@ ring_queue(struct ring *ring)
 		}
 		usleep(NO_MEMORY_US);
 		ring_submit(ring);
-		sqe = place(ring);
+		sqe = ring_place(ring);
 	}
 	return sqe;
 }

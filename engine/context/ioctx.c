@@ -21,7 +21,7 @@
 #define RESERVED_HELPERS 4
 
 static int
-allocate(struct ioctx *ctx)
+ioctx_allocate(struct ioctx *ctx)
 {
 	ctx->arena = arena_take(&ctx->image->arena);
 	if (!ctx->arena)
@@ -46,7 +46,7 @@ allocate(struct ioctx *ctx)
 }
 
 static void
-release(struct ioctx *ctx)
+ioctx_release(struct ioctx *ctx)
 {
 	if (ctx->inbox_event >= 0 && ctx->hosted)
 		helpers_fini(&ctx->helpers);
@@ -93,7 +93,7 @@ start_backend(struct ioctx *ctx, struct ring *ring)
 }
 
 static int
-make(struct image *image, bool hosted, struct ring *ring, struct ioctx **result)
+ioctx_make(struct image *image, bool hosted, struct ring *ring, struct ioctx **result)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
 	struct ioctx *ctx = aligned_alloc(64, sizeof(*ctx));
@@ -109,7 +109,7 @@ make(struct image *image, bool hosted, struct ring *ring, struct ioctx **result)
 	ctx->waiting_tail = &ctx->waiting;
 	ctx->inbox_event = -1;
 	ctx->turn = 1;
-	r = allocate(ctx);
+	r = ioctx_allocate(ctx);
 	if (r == 0)
 		r = start_backend(ctx, ring);
 	if (r < 0) {
@@ -117,7 +117,7 @@ make(struct image *image, bool hosted, struct ring *ring, struct ioctx **result)
 			log_warning(
 				"%s: no further I/O context: %s; requests wait for those that there are",
 				image->backing.path, strerror(-r));
-		release(ctx);
+		ioctx_release(ctx);
 		return r;
 	}
 	range_track_add(image->ranges, &ctx->track, ctx->slots, ctx->slot_count);
@@ -128,13 +128,13 @@ make(struct image *image, bool hosted, struct ring *ring, struct ioctx **result)
 int
 ioctx_new(struct image *image, struct ioctx **result)
 {
-	return make(image, false, NULL, result);
+	return ioctx_make(image, false, NULL, result);
 }
 
 int
 ioctx_new_hosted(struct image *image, struct ring *ring, struct ioctx **result)
 {
-	return make(image, true, ring, result);
+	return ioctx_make(image, true, ring, result);
 }
 
 int
@@ -173,5 +173,5 @@ ioctx_free(struct ioctx *ctx)
 	while (atomic_load(&ctx->telling) > 0)
 		sched_yield();
 	ctx->backend->fini(ctx);
-	release(ctx);
+	ioctx_release(ctx);
 }

@@ -37,7 +37,7 @@ collect_inbox(struct ioctx *ctx)
 
 /* Collects the ios and the jobs that other threads have left for this one. */
 static void
-collect(struct ioctx *ctx)
+ioctx_collect(struct ioctx *ctx)
 {
 	collect_inbox(ctx);
 	if (ctx->helpers.under_way > 0)
@@ -45,7 +45,7 @@ collect(struct ioctx *ctx)
 }
 
 static struct io *
-pop(struct ioctx *ctx)
+ioctx_pop(struct ioctx *ctx)
 {
 	struct io *io = ctx->waiting;
 
@@ -157,7 +157,7 @@ handover_share(const struct io *io)
 }
 
 static void
-issue(struct ioctx *ctx)
+ioctx_issue(struct ioctx *ctx)
 {
 	unsigned int issued = 0;
 
@@ -169,7 +169,7 @@ issue(struct ioctx *ctx)
 			issued = 0;
 		}
 		/* Only now: an io that is in no list must not be settled by the backend. */
-		io = pop(ctx);
+		io = ioctx_pop(ctx);
 		issued += handover_share(io);
 		issue_one(ctx, io);
 	}
@@ -191,7 +191,7 @@ run_hosted(struct ioctx *ctx)
 	ctx->turn = TURN_BYTES;
 	do {
 		collect_inbox(ctx);
-		issue(ctx);
+		ioctx_issue(ctx);
 		idle = ctx->idle_count;
 		if (ctx->queued > 0)
 			run_backend(ctx, false);
@@ -214,16 +214,16 @@ ioctx_run(struct ioctx *ctx, bool wait)
 		return;
 	}
 
-	collect(ctx);
-	issue(ctx);
+	ioctx_collect(ctx);
+	ioctx_issue(ctx);
 	if (ctx->queued == 0 && wait && ctx->unfinished > 0 && ctx->unfinished == unfinished &&
 	    !ctx->waiting) {
 		/* All remaining ios wait for ranges that other threads hold, or for observers. */
 		eventfd_t n;
 
 		eventfd_read(ctx->inbox_event, &n);
-		collect(ctx);
-		issue(ctx);
+		ioctx_collect(ctx);
+		ioctx_issue(ctx);
 	}
 	/* A host that shares its ring submits with its own next wait. */
 	if (ctx->queued > 0 && !ctx->host_ring)
@@ -231,7 +231,7 @@ ioctx_run(struct ioctx *ctx, bool wait)
 }
 
 static void
-executed(struct io *io)
+io_executed(struct io *io)
 {
 	io->done = NULL;
 }
@@ -239,7 +239,7 @@ executed(struct io *io)
 int
 ioctx_execute(struct ioctx *ctx, struct io *io)
 {
-	io->done = executed;
+	io->done = io_executed;
 	ctx->waited_for = ctx->unfinished == 0 ? io : NULL;
 	io_submit(ctx, io);
 	while (io->done)

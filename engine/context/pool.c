@@ -30,7 +30,7 @@ static pthread_key_t thread_end;
 /* Marks the context of a struct warm as nobody's, unless its pool is gone. Also runs when a thread
  * ends. */
 static void
-disown(void *value)
+warm_disown(void *value)
 {
 	const struct warm *had = value;
 
@@ -47,7 +47,7 @@ disown(void *value)
 __attribute__((constructor)) static void
 make_key(void)
 {
-	if (pthread_key_create(&thread_end, disown) != 0)
+	if (pthread_key_create(&thread_end, warm_disown) != 0)
 		abort();
 }
 
@@ -131,7 +131,7 @@ pool_free(struct pool *pool)
 }
 
 static bool
-claim(struct ioctx *ctx)
+warm_claim(struct ioctx *ctx)
 {
 	bool free_ = false;
 
@@ -146,7 +146,7 @@ find_free(struct pool *pool, bool ownerless)
 	for (struct ioctx *ctx = pool->contexts; ctx; ctx = ctx->next) {
 		if (ownerless && atomic_load(&ctx->owned))
 			continue;
-		if (claim(ctx))
+		if (warm_claim(ctx))
 			return ctx;
 	}
 	return NULL;
@@ -154,7 +154,7 @@ find_free(struct pool *pool, bool ownerless)
 
 /* The caller holds the mutex. */
 static void
-enlist(struct pool *pool, struct ioctx *ctx)
+pool_enlist(struct pool *pool, struct ioctx *ctx)
 {
 	atomic_store(&ctx->busy, true);
 	ctx->next = pool->contexts;
@@ -165,7 +165,7 @@ enlist(struct pool *pool, struct ioctx *ctx)
 /* Makes one more context, or returns NULL. After a failure, if there are contexts to wait for, it
  * is not tried again with every request. The caller holds the mutex. */
 static struct ioctx *
-add(struct pool *pool, struct image *image)
+pool_add(struct pool *pool, struct image *image)
 {
 	struct ioctx *ctx;
 
@@ -178,7 +178,7 @@ add(struct pool *pool, struct image *image)
 		pool->no_more_until = clock_ns(CLOCK_MONOTONIC) + NS_PER_SECOND;
 		return NULL;
 	}
-	enlist(pool, ctx);
+	pool_enlist(pool, ctx);
 	return ctx;
 }
 
@@ -201,10 +201,10 @@ wait_for_one(struct pool *pool)
 /* Makes this thread the owner of the context, which it will get the next time, and disowns the one
  * that it owned before. */
 static void
-adopt(struct pool *pool, struct ioctx *ctx)
+warm_adopt(struct pool *pool, struct ioctx *ctx)
 {
 	if (warm.ctx)
-		disown(&warm);
+		warm_disown(&warm);
 	warm = (struct warm){pool->id, ctx};
 	atomic_store(&ctx->owned, true);
 	pthread_setspecific(thread_end, &warm);
@@ -219,7 +219,7 @@ pool_reserve(struct image *image)
 
 	assert(pool->limit > 0);
 	pthread_mutex_lock(&pool->mutex);
-	while (pool->count < pool->limit && (ctx = add(pool, image)) != NULL) {
+	while (pool->count < pool->limit && (ctx = pool_add(pool, image)) != NULL) {
 		ioctx_populate(ctx);
 		atomic_store(&ctx->busy, false);
 	}
@@ -238,7 +238,7 @@ pool_host(struct image *image, struct ring *ring, struct ioctx **result)
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&pool->mutex);
-	enlist(pool, ctx);
+	pool_enlist(pool, ctx);
 	pthread_mutex_unlock(&pool->mutex);
 	*result = ctx;
 	return 0;
@@ -267,14 +267,14 @@ pool_take(struct image *image)
 	struct pool *pool = image->pool;
 	struct ioctx *ctx;
 
-	if (warm.pool_id == pool->id && claim(warm.ctx))
+	if (warm.pool_id == pool->id && warm_claim(warm.ctx))
 		return warm.ctx;
 	pthread_mutex_lock(&pool->mutex);
 	ctx = find_free(pool, true);
 	if (!ctx)
-		ctx = add(pool, image);
+		ctx = pool_add(pool, image);
 	if (ctx && warm.pool_id != pool->id)
-		adopt(pool, ctx);
+		warm_adopt(pool, ctx);
 	if (!ctx)
 		ctx = wait_for_one(pool);
 	pthread_mutex_unlock(&pool->mutex);

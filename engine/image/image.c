@@ -178,7 +178,7 @@ warn_loss(const struct image *image)
 }
 
 static int
-prepare(struct image *image, char **error)
+image_prepare(struct image *image, char **error)
 {
 	uint64_t length;
 	int r;
@@ -237,7 +237,7 @@ image_open_backing(struct backing *backing, const struct image_config *config,
 	image->pool = pool_new(config->contexts);
 	r = image->pool ? share_file(image, error) : -ENOMEM;
 	if (r == 0)
-		r = prepare(image, error);
+		r = image_prepare(image, error);
 	if (r < 0)
 		image_close(image);
 	else

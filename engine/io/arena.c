@@ -65,7 +65,7 @@ map_aligned(size_t length)
  * every piece began at the start of its slab, the small requests of all contexts would fall into
  * the same few sets of the processor's caches. */
 static size_t
-colour(struct arena *arena, size_t spare)
+arena_colour(struct arena *arena, size_t spare)
 {
 	return spare ? arena->colour++ * (size_t)COLOUR_STEP % spare : 0;
 }
@@ -92,7 +92,7 @@ add_slab(struct arena *arena)
 	 * does no harm. */
 	if (locked_memory_is_plentiful()) {
 		madvise(slab->memory, slab->length, MADV_HUGEPAGE);
-		slab->used = colour(arena, slab->length - arena->piece);
+		slab->used = arena_colour(arena, slab->length - arena->piece);
 		slab->room = slab->used + arena->piece;
 	} else {
 		madvise(slab->memory, slab->length, MADV_NOHUGEPAGE);

@@ -28,7 +28,7 @@
 #define LAST_ATTEMPT 100
 
 static ssize_t
-move(int fd, const struct chunk *chunk, int rw_flags)
+chunk_move(int fd, const struct chunk *chunk, int rw_flags)
 {
 	struct iovec iov = {chunk->buffer, (size_t)chunk->length};
 	off_t offset = (off_t)chunk->offset;
@@ -42,14 +42,14 @@ move(int fd, const struct chunk *chunk, int rw_flags)
 }
 
 static ssize_t
-transfer(int fd, const struct chunk *chunk)
+chunk_transfer(int fd, const struct chunk *chunk)
 {
-	ssize_t r = move(fd, chunk, chunk->rw_flags);
+	ssize_t r = chunk_move(fd, chunk, chunk->rw_flags);
 
 	if (r >= 0 || !chunk->rw_flags || errno != EOPNOTSUPP)
 		return r;
 	/* Emulated kernels do not know the flags. */
-	r = move(fd, chunk, 0);
+	r = chunk_move(fd, chunk, 0);
 	if (r >= 0 && (chunk->rw_flags & RWF_DSYNC) && fdatasync(fd) < 0)
 		r = -1;
 	return r;
@@ -75,7 +75,7 @@ chunk_execute(const struct backing *backing, const struct chunk *chunk)
 		return read_by_backing(backing, chunk);
 	switch (chunk->op) {
 	case CHUNK_READ:
-	case CHUNK_WRITE: r = transfer(fd, chunk); break;
+	case CHUNK_WRITE: r = chunk_transfer(fd, chunk); break;
 	case CHUNK_SYNC: r = fdatasync(fd); break;
 	case CHUNK_ALLOCATE:
 		r = fallocate(fd, chunk->mode, (off_t)chunk->offset, (off_t)chunk->length);
@@ -133,7 +133,7 @@ error_for_client(int err)
 }
 
 static void
-fail(struct image *image, struct chunk *chunk, int err, const char *detail)
+chunk_fail(struct image *image, struct chunk *chunk, int err, const char *detail)
 {
 	struct io *io = chunk->io;
 
@@ -152,7 +152,7 @@ confirm_sync(struct image *image, struct chunk *chunk)
 
 	if (!lost)
 		return;
-	fail(image, chunk, lost, "an earlier write-back failed; start the server again");
+	chunk_fail(image, chunk, lost, "an earlier write-back failed; start the server again");
 	chunk->io->written = true;
 }
 
@@ -167,16 +167,17 @@ fail_sync(struct image *image, struct chunk *chunk, int err)
 	chunk->io->written = true;
 	if (atomic_load_explicit(&image->cached, memory_order_relaxed) &&
 	    shared_file_record_loss(image->shared, err))
-		fail(image, chunk, err,
-		     "writing back failed, and what was written before may be lost; every later flush of this "
-		     "image fails until the server is started again");
+		chunk_fail(
+			image, chunk, err,
+			"writing back failed, and what was written before may be lost; every later flush of this "
+			"image fails until the server is started again");
 	else
-		fail(image, chunk, err, NULL);
+		chunk_fail(image, chunk, err, NULL);
 }
 
 /* The chunk has ended, with or without success: returns it to the idle stack and settles its io. */
 static void
-retire(struct ioctx *ctx, struct chunk *chunk)
+chunk_retire(struct ioctx *ctx, struct chunk *chunk)
 {
 	struct io *io = chunk->io;
 
@@ -193,14 +194,15 @@ end_of_file(struct ioctx *ctx, struct chunk *chunk, int64_t size)
 	snprintf(detail, sizeof(detail),
 		 "the file ends at byte %lld: it was truncated while it was served",
 		 (long long)size);
-	fail(ctx->image, chunk, -EIO, chunk->op == CHUNK_READ ? detail : "nothing was written");
-	retire(ctx, chunk);
+	chunk_fail(ctx->image, chunk, -EIO,
+		   chunk->op == CHUNK_READ ? detail : "nothing was written");
+	chunk_retire(ctx, chunk);
 }
 
 /* Runs on a helper's thread. The chunk has ended, and only its error message is still missing, so
  * .offset is free to hold the size of the file. */
 static void
-measure(struct helper_job *job)
+chunk_measure(struct helper_job *job)
 {
 	struct chunk *chunk = chunk_of(job);
 
@@ -208,7 +210,7 @@ measure(struct helper_job *job)
 }
 
 static void
-measured(struct helper_job *job)
+chunk_measured(struct helper_job *job)
 {
 	struct chunk *chunk = chunk_of(job);
 
@@ -224,8 +226,8 @@ find_end_of_file(struct ioctx *ctx, struct chunk *chunk)
 		end_of_file(ctx, chunk, backing_size(&ctx->image->backing));
 		return;
 	}
-	chunk->job.work = measure;
-	chunk->job.done = measured;
+	chunk->job.work = chunk_measure;
+	chunk->job.done = chunk_measured;
 	helpers_give(&ctx->helpers, &chunk->job);
 }
 
@@ -281,7 +283,7 @@ data_read(const struct ioctx *ctx, struct chunk *chunk)
 
 /* All bytes of the chunk were moved. */
 static void
-transferred(struct ioctx *ctx, struct chunk *chunk)
+chunk_transferred(struct ioctx *ctx, struct chunk *chunk)
 {
 	if (chunk->reading) {
 		modify_write(ctx, chunk);
@@ -293,7 +295,7 @@ transferred(struct ioctx *ctx, struct chunk *chunk)
 		data_read(ctx, chunk);
 	if (!chunk->direct && ctx->image->sweeper)
 		sweeper_touch(ctx->image->sweeper, left_by(chunk));
-	retire(ctx, chunk);
+	chunk_retire(ctx, chunk);
 }
 
 static void
@@ -302,7 +304,7 @@ transfer_done(struct ioctx *ctx, struct chunk *chunk, uint64_t moved)
 	struct image *image = ctx->image;
 
 	if (moved == chunk->length) {
-		transferred(ctx, chunk);
+		chunk_transferred(ctx, chunk);
 		return;
 	}
 	counter_add(&ctx->counters, COUNTER_SHORT_TRANSFERS, 1);
@@ -332,7 +334,7 @@ allocate_failed(struct ioctx *ctx, struct chunk *chunk, int err)
 		return;
 	}
 	if (err != -EOPNOTSUPP && err != -ENOSYS) {
-		fail(ctx->image, chunk, err, NULL);
+		chunk_fail(ctx->image, chunk, err, NULL);
 		return;
 	}
 	space_unsupported(ctx->image, io, io->attempt);
@@ -347,12 +349,12 @@ chunk_failed(struct ioctx *ctx, struct chunk *chunk, int err)
 	else if (chunk->op == CHUNK_SYNC)
 		fail_sync(ctx->image, chunk, err);
 	else
-		fail(ctx->image, chunk, err, NULL);
-	retire(ctx, chunk);
+		chunk_fail(ctx->image, chunk, err, NULL);
+	chunk_retire(ctx, chunk);
 }
 
 static void
-synced(struct image *image, struct chunk *chunk)
+chunk_synced(struct image *image, struct chunk *chunk)
 {
 	confirm_sync(image, chunk);
 	/* Pages that were dirty can be dropped now. */
@@ -410,8 +412,8 @@ chunk_done(struct ioctx *ctx, struct chunk *chunk, int result)
 		return;
 	}
 	if (chunk->op == CHUNK_SYNC)
-		synced(ctx->image, chunk);
-	retire(ctx, chunk);
+		chunk_synced(ctx->image, chunk);
+	chunk_retire(ctx, chunk);
 }
 
 void

@@ -32,7 +32,7 @@
 #define DONTCACHE_WRITE (128u << 10)
 
 static uint64_t
-minimum(uint64_t a, uint64_t b)
+min_u64(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -72,7 +72,7 @@ plan_straight(const struct image *image, const struct ioctx *ctx, struct chunk *
 	if (serial && ctx->hosted)
 		most = HOSTED_WHOLE;
 
-	chunk->bytes = round_down(minimum(bytes, most), align);
+	chunk->bytes = round_down(min_u64(bytes, most), align);
 	chunk->buffer = chunk->payload;
 	chunk->length = chunk->bytes;
 	chunk->offset = image->config.offset + chunk->start;
@@ -98,7 +98,7 @@ plan_bounced(const struct image *image, struct ioctx *ctx, struct chunk *chunk, 
 	} else if (chunk->op == CHUNK_WRITE) {
 		bytes = round_down(bytes, align);
 	}
-	chunk->bytes = minimum(bytes, most);
+	chunk->bytes = min_u64(bytes, most);
 	chunk->length = round_up(before + chunk->bytes, align);
 	if (chunk->op == CHUNK_WRITE && chunk->payload)
 		memcpy(chunk->bounce, chunk->payload, chunk->bytes);
@@ -116,7 +116,7 @@ plan_end(const struct image *image, struct chunk *chunk, uint64_t bytes)
 	uint64_t place = image->config.offset + chunk->start;
 
 	chunk->direct = place < end;
-	return chunk->direct ? minimum(bytes, end - place) : bytes;
+	return chunk->direct ? min_u64(bytes, end - place) : bytes;
 }
 
 /* Returns the flags of a transfer through the page cache. A transfer with RWF_DONTCACHE covers
@@ -182,7 +182,7 @@ zero_by_writing(const struct image *image, const struct io *io, int mode)
 	if (mode < 0)
 		return left;
 	if (edge)
-		return minimum(edge, left);
+		return min_u64(edge, left);
 	return left < align ? left : 0;
 }
 
@@ -210,7 +210,7 @@ plan_space(const struct image *image, struct io *io, struct chunk *chunk)
 	chunk->op = CHUNK_ALLOCATE;
 	chunk->mode = mode;
 	chunk->offset = image->config.offset + chunk->start;
-	chunk->bytes = chunk->length = round_down(minimum(left, most), image->backing.block_size);
+	chunk->bytes = chunk->length = round_down(min_u64(left, most), image->backing.block_size);
 	return true;
 }
 

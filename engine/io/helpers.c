@@ -81,7 +81,7 @@ job_done(struct helpers *helpers, struct helper_job *job)
 }
 
 static void *
-help(void *data)
+helper_run(void *data)
 {
 	struct helper *self = data;
 	struct helpers *helpers = self->helpers;
@@ -102,7 +102,7 @@ help(void *data)
 }
 
 static void
-join(struct helper *helper)
+helper_join(struct helper *helper)
 {
 	pthread_join(helper->thread, NULL);
 	helper->started = helper->over = false;
@@ -122,7 +122,7 @@ create_thread(struct helper *helper)
 	pthread_attr_setstacksize(&attributes, HELPER_STACK);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&helper->thread, &attributes, help, helper);
+	r = pthread_create(&helper->thread, &attributes, helper_run, helper);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
 	return -r;
@@ -142,7 +142,7 @@ start_one(struct helpers *helpers)
 		return -EAGAIN;
 	/* That thread is about to return and takes no mutex any more, so the join does not wait. */
 	if (helper->started)
-		join(helper);
+		helper_join(helper);
 	r = create_thread(helper);
 	if (r == 0) {
 		helper->started = true;
@@ -178,7 +178,7 @@ helpers_fini(struct helpers *helpers)
 	pthread_mutex_unlock(&helpers->mutex);
 	for (unsigned int i = 0; i < HELPERS; i++) {
 		if (helpers->helper[i].started)
-			join(&helpers->helper[i]);
+			helper_join(&helpers->helper[i]);
 	}
 	pthread_cond_destroy(&helpers->work);
 	pthread_mutex_destroy(&helpers->mutex);

@@ -61,7 +61,7 @@ changes_data(const struct io *io)
 /* Returns 0, or -errno if the operation is impossible. The errors follow the section "Error values"
  * of the NBD protocol: an operation that would need more space gets ENOSPC. */
 static int
-check(const struct image *image, const struct io *io)
+io_check(const struct image *image, const struct io *io)
 {
 	uint64_t size = atomic_load_explicit(&image->size, memory_order_relaxed);
 
@@ -101,7 +101,7 @@ io_queue(struct ioctx *ctx, struct io *io)
 }
 
 static void
-count(struct ioctx *ctx, const struct io *io)
+io_count(struct ioctx *ctx, const struct io *io)
 {
 	static const enum counter counter_of[] = {
 		[IO_READ] = COUNTER_READS,    [IO_WRITE] = COUNTER_WRITES,
@@ -211,7 +211,7 @@ io_come_back(struct io *io)
 
 /* Sets the engine's members of the io, except those about the range. */
 static void
-start(struct ioctx *ctx, struct io *io)
+io_start(struct ioctx *ctx, struct io *io)
 {
 	io->ctx = ctx;
 	io->issued = 0;
@@ -219,7 +219,7 @@ start(struct ioctx *ctx, struct io *io)
 	io->attempt = 0;
 	io->waiting = io->durable = io->reported = io->written = io->in_registered = false;
 	io->syncing = io->op == IO_FLUSH;
-	io->result = check(ctx->image, io);
+	io->result = io_check(ctx->image, io);
 	ctx->unfinished++;
 	if (io->result < 0)
 		io_log_failure(ctx->image->backing.path, io, io->result,
@@ -231,7 +231,7 @@ void
 io_submit(struct ioctx *ctx, struct io *io)
 {
 	io->ranged = io->retried = false;
-	start(ctx, io);
+	io_start(ctx, io);
 	if (io->op == IO_FLUSH)
 		io->length = 0;
 	if (io->op == IO_DISCARD && io->result == 0)
@@ -250,7 +250,7 @@ io_retry_part(struct io *whole, struct io *part)
 	if (part != whole)
 		part->ranged = false;
 	part->retried = true;
-	start(whole->ctx, part);
+	io_start(whole->ctx, part);
 	io_queue(whole->ctx, part);
 }
 
@@ -278,10 +278,10 @@ needs_sync(const struct io *io)
 }
 
 static void
-finish(struct ioctx *ctx, struct io *io)
+io_finish(struct ioctx *ctx, struct io *io)
 {
 	ctx->unfinished--;
-	count(ctx, io);
+	io_count(ctx, io);
 	io->done(io);
 }
 
@@ -303,5 +303,5 @@ io_settle(struct io *io)
 		io_queue(ctx, io);
 		return;
 	}
-	finish(ctx, io);
+	io_finish(ctx, io);
 }

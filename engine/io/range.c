@@ -48,7 +48,7 @@ range_track_remove(struct range_lock *lock, struct range_track *track)
 }
 
 static bool
-overlap(const struct range *range, uint64_t start, uint64_t end)
+range_overlaps(const struct range *range, uint64_t start, uint64_t end)
 {
 	return range->start < end && start < range->end;
 }
@@ -65,7 +65,7 @@ published_overlap(struct range_lock *lock, const struct range *range)
 			uint64_t end = atomic_load(&slot->end);
 
 			if (end != 0 && slot != range->slot &&
-			    overlap(range, atomic_load(&slot->start), end))
+			    range_overlaps(range, atomic_load(&slot->start), end))
 				return true;
 		}
 	}
@@ -78,7 +78,7 @@ static bool
 queued_overlap(const struct range_lock *lock, const struct range *range, const struct range *last)
 {
 	for (const struct range *before = lock->queue; before != last; before = before->next) {
-		if (overlap(range, before->start, before->end))
+		if (range_overlaps(range, before->start, before->end))
 			return true;
 	}
 	return false;
@@ -114,7 +114,7 @@ last_granule(const struct range *range)
 
 /* Publishes a range. Returns whether no other published range touches any of its granules. */
 static bool
-publish(struct range_lock *lock, struct range *range, struct range_slot *slot)
+range_publish(struct range_lock *lock, struct range *range, struct range_slot *slot)
 {
 	uint64_t last = last_granule(range);
 	bool alone = true;
@@ -130,7 +130,7 @@ publish(struct range_lock *lock, struct range *range, struct range_slot *slot)
 }
 
 static void
-withdraw(struct range_lock *lock, struct range *range)
+range_withdraw(struct range_lock *lock, struct range *range)
 {
 	uint64_t last = last_granule(range);
 
@@ -142,7 +142,7 @@ withdraw(struct range_lock *lock, struct range *range)
 
 /* The caller holds the mutex. */
 static void
-enqueue(struct range_lock *lock, struct range *range)
+range_enqueue(struct range_lock *lock, struct range *range)
 {
 	struct range **at = &lock->queue;
 
@@ -155,7 +155,7 @@ enqueue(struct range_lock *lock, struct range *range)
 }
 
 static void
-dequeue(struct range_lock *lock, struct range *range)
+range_dequeue(struct range_lock *lock, struct range *range)
 {
 	struct range **at = &lock->queue;
 
@@ -175,8 +175,8 @@ begin_queued(struct range_lock *lock, struct range *range)
 	pthread_mutex_lock(&lock->mutex);
 	if (!range->slot || queued_overlap(lock, range, NULL) || published_overlap(lock, range)) {
 		if (range->slot)
-			withdraw(lock, range);
-		enqueue(lock, range);
+			range_withdraw(lock, range);
+		range_enqueue(lock, range);
 		/* Another range may have started to wait for the one that we published for a
 		 * moment. */
 		held = range->held = may_hold(lock, range);
@@ -194,7 +194,7 @@ range_begin(struct range_lock *lock, struct range *range, struct range_slot *slo
 	assert(range->end > range->start);
 	range->held = range->queued = false;
 	range->slot = NULL;
-	if (slot && publish(lock, range, slot)) {
+	if (slot && range_publish(lock, range, slot)) {
 		unsigned int contended = atomic_load(&lock->contended);
 
 		if (contended == 0)
@@ -209,13 +209,13 @@ void
 range_end(struct range_lock *lock, struct range *range)
 {
 	if (range->slot) {
-		withdraw(lock, range);
+		range_withdraw(lock, range);
 		if ((atomic_load(&lock->contended) & ~RANGE_WATCH) == 0)
 			return;
 	}
 	pthread_mutex_lock(&lock->mutex);
 	if (range->queued)
-		dequeue(lock, range);
+		range_dequeue(lock, range);
 	range->held = false;
 	grant_waiting(lock);
 	pthread_mutex_unlock(&lock->mutex);

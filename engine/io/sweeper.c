@@ -46,7 +46,7 @@ sweeper_new(int fd, uint64_t start, uint64_t end)
 /* Starts the write-back of dirty pages, without waiting for it, and drops clean ones. Pages that
  * are being written back stay. The call reports no failed write-back, so flushes are told. */
 static void
-sweep(const struct sweeper *sweeper)
+sweeper_sweep(const struct sweeper *sweeper)
 {
 	uint64_t length = sweeper->end ? sweeper->end - sweeper->start : 0;
 
@@ -84,13 +84,13 @@ sweep_all(struct sweeper *sweeper)
 			pause_for(sweeper, SWEEP_AHEAD_MS - SWEEP_MS, SWEEP_PAGES);
 		quiet = atomic_exchange(&sweeper->touched, SWEEP_NOTHING) ? 1 : quiet + 1;
 		pthread_mutex_unlock(&sweeper->mutex);
-		sweep(sweeper);
+		sweeper_sweep(sweeper);
 		pthread_mutex_lock(&sweeper->mutex);
 	}
 }
 
 static void *
-run(void *argument)
+sweeper_run(void *argument)
 {
 	struct sweeper *sweeper = argument;
 
@@ -107,14 +107,14 @@ run(void *argument)
 
 /* Starts the thread. The caller holds the mutex. */
 static void
-start(struct sweeper *sweeper)
+sweeper_start(struct sweeper *sweeper)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
 	int r;
 
 	if (sweeper->started || sweeper->stop || clock_seconds(CLOCK_MONOTONIC) < sweeper->retry)
 		return;
-	r = thread_start(&sweeper->thread, run, sweeper);
+	r = thread_start(&sweeper->thread, sweeper_run, sweeper);
 	sweeper->started = r == 0;
 	sweeper->retry = clock_seconds(CLOCK_MONOTONIC) + START_PAUSE;
 	if (r != 0 && log_limit_pass(&limit, NULL))
@@ -127,7 +127,7 @@ void
 sweeper_reserve(struct sweeper *sweeper)
 {
 	pthread_mutex_lock(&sweeper->mutex);
-	start(sweeper);
+	sweeper_start(sweeper);
 	pthread_mutex_unlock(&sweeper->mutex);
 }
 
@@ -135,7 +135,7 @@ void
 sweeper_wake(struct sweeper *sweeper, enum sweep_need need)
 {
 	pthread_mutex_lock(&sweeper->mutex);
-	start(sweeper);
+	sweeper_start(sweeper);
 	if (sweeper->started && atomic_load(&sweeper->touched) < need) {
 		atomic_store(&sweeper->touched, need);
 		pthread_cond_signal(&sweeper->work);
@@ -154,7 +154,7 @@ sweeper_free(struct sweeper *sweeper)
 	pthread_mutex_unlock(&sweeper->mutex);
 	if (sweeper->started) {
 		pthread_join(sweeper->thread, NULL);
-		sweep(sweeper);
+		sweeper_sweep(sweeper);
 	}
 	pthread_cond_destroy(&sweeper->work);
 	pthread_mutex_destroy(&sweeper->mutex);

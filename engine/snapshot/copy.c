@@ -31,7 +31,7 @@
 /* Returns whether the granule at `start` is copied, and sets *end, at most `limit`, to the end of
  * the granules from there on that are the same in that. */
 static bool
-copy_run(const struct copy *copy, uint64_t start, uint64_t limit, uint64_t *end)
+copy_next_run(const struct copy *copy, uint64_t start, uint64_t limit, uint64_t *end)
 {
 	bool copied = bitmap_run(copy->copied, start - copy->base, limit - copy->base, end);
 
@@ -270,7 +270,7 @@ copy_claim_run(struct copy *copy, uint64_t start, uint64_t end, struct copy_clai
 
 	pthread_mutex_lock(&copy->mutex);
 	while (start < end && !atomic_load(&copy->broken)) {
-		if (copy_run(copy, start, copy_run_limit(copy, start, end), &stop)) {
+		if (copy_next_run(copy, start, copy_run_limit(copy, start, end), &stop)) {
 			start = stop;
 			continue;
 		}
@@ -294,7 +294,7 @@ copy_claim_at_once(struct copy *copy, uint64_t start, uint64_t end, struct copy_
 	if (!copy_clip(copy, &start, &end))
 		return false;
 	pthread_mutex_lock(&copy->mutex);
-	claimed = !atomic_load(&copy->broken) && !copy_run(copy, start, end, &stop) &&
+	claimed = !atomic_load(&copy->broken) && !copy_next_run(copy, start, end, &stop) &&
 		  stop == end && copy_unclaimed(copy, start, end) == end;
 	if (claimed)
 		copy_claim(copy, start, end, claim);
@@ -467,14 +467,14 @@ copy_read(struct copy *copy, bool direct, void *buffer, size_t length, uint64_t 
 		uint64_t stop;
 		int r = 0;
 
-		if (copy_run(copy, offset, end, &stop)) {
+		if (copy_next_run(copy, offset, end, &stop)) {
 			r = scratch_read(&copy->scratch, to, (size_t)(stop - offset),
 					 offset - copy->base);
 			if (r < 0)
 				copy_break_by_scratch(copy, r);
 		} else if (!copy_read_source(copy, direct, to, (size_t)(stop - offset), offset)) {
 			r = -EIO;
-		} else if (copy_run(copy, offset, stop, &stop)) {
+		} else if (copy_next_run(copy, offset, stop, &stop)) {
 			/* It was copied meanwhile, and perhaps changed before it was read. What is
 			 * still not copied, up to `stop`, was read before any change. */
 			stop = offset;
@@ -510,7 +510,7 @@ copy_visit_source(void *data, uint64_t offset, uint64_t length, bool hole)
 	if (!hole)
 		return state->visit(state->data, offset, length, false);
 	for (; offset < end && r == 0; offset = stop) {
-		bool copied = copy_run(copy, offset, end, &stop) || atomic_load(&copy->broken);
+		bool copied = copy_next_run(copy, offset, end, &stop) || atomic_load(&copy->broken);
 
 		r = state->visit(state->data, offset, stop - offset, !copied);
 		if (state->one)

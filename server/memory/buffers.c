@@ -47,7 +47,7 @@ struct idle_buffer {
 };
 
 static size_t
-size_of(unsigned int size)
+size_in_bytes(unsigned int size)
 {
 	return SMALLEST << size;
 }
@@ -57,22 +57,22 @@ size_for(size_t length)
 {
 	size_t pages = (length - 1) / SMALLEST;
 
-	assert(length > 0 && length <= size_of(BUFFER_SIZES - 1));
+	assert(length > 0 && length <= size_in_bytes(BUFFER_SIZES - 1));
 	return pages > 0 ? 64 - (unsigned int)__builtin_clzll(pages) : 0;
 }
 
 static size_t
 slab_length(unsigned int size)
 {
-	if (size_of(size) < LARGE)
+	if (size_in_bytes(size) < LARGE)
 		return SMALL_SLAB;
-	return size_of(size) < LARGE_SLAB ? LARGE_SLAB : size_of(size);
+	return size_in_bytes(size) < LARGE_SLAB ? LARGE_SLAB : size_in_bytes(size);
 }
 
 static bool
 fills_slab(unsigned int size)
 {
-	return size_of(size) >= LARGE_SLAB;
+	return size_in_bytes(size) >= LARGE_SLAB;
 }
 
 void
@@ -155,7 +155,7 @@ buffers_register(struct buffers *buffers)
 static void
 register_reserve(struct buffers *buffers)
 {
-	size_t block = size_of(LARGEST_KEPT), count = buffers->limit / block;
+	size_t block = size_in_bytes(LARGEST_KEPT), count = buffers->limit / block;
 
 	if (!buffers->ring || !buffers->registers_large)
 		return;
@@ -168,7 +168,7 @@ register_reserve(struct buffers *buffers)
 static void
 unregister_reserve(struct buffers *buffers)
 {
-	size_t block = size_of(LARGEST_KEPT), count = buffers->limit / block;
+	size_t block = size_in_bytes(LARGEST_KEPT), count = buffers->limit / block;
 
 	for (size_t i = 0; buffers->reserved && i < count; i++)
 		unregister_memory(buffers, reserve_memory(buffers->reserve) + i * block,
@@ -190,7 +190,7 @@ buffers_reserve(struct buffers *buffers)
 /* ---- slabs */
 
 static void *
-map(size_t length)
+memory_map(size_t length)
 {
 	void *memory =
 		mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -202,7 +202,7 @@ map(size_t length)
 static void *
 map_huge(size_t length)
 {
-	char *memory = map(length + LARGE_SLAB);
+	char *memory = memory_map(length + LARGE_SLAB);
 	size_t before = -(uintptr_t)memory & (LARGE_SLAB - 1);
 
 	if (!memory)
@@ -216,7 +216,7 @@ map_huge(size_t length)
 }
 
 static void
-push(struct idle_buffer **list, void *memory, struct slab *slab)
+idle_push(struct idle_buffer **list, void *memory, struct slab *slab)
 {
 	struct idle_buffer *idle = memory;
 
@@ -233,7 +233,7 @@ cut_slab(struct buffers *buffers, unsigned int size)
 	if (!slab)
 		return false;
 	*slab = (struct slab){.length = length, .next = buffers->slabs};
-	slab->memory = length < LARGE_SLAB ? map(length) : map_huge(length);
+	slab->memory = length < LARGE_SLAB ? memory_map(length) : map_huge(length);
 	if (!slab->memory) {
 		free(slab);
 		return false;
@@ -241,8 +241,8 @@ cut_slab(struct buffers *buffers, unsigned int size)
 	buffers->slabs = slab;
 	buffers->idle_slabs++;
 	buffers->mapped += length;
-	for (size_t at = 0; at + size_of(size) <= length; at += size_of(size))
-		push(&buffers->idle[size], slab->memory + at, slab);
+	for (size_t at = 0; at + size_in_bytes(size) <= length; at += size_in_bytes(size))
+		idle_push(&buffers->idle[size], slab->memory + at, slab);
 	if (fills_slab(size))
 		return true; /* its pages are not there yet, and may be many: see give_part() */
 	slab->used = length;
@@ -300,7 +300,7 @@ buffers_fini(struct buffers *buffers)
 
 /* Memory that was unmapped counts, too, as long as the kernel holds it. */
 static bool
-has_room(const struct buffers *buffers, size_t length)
+buffers_have_room(const struct buffers *buffers, size_t length)
 {
 	size_t held = buffers->ring ? ring_held(buffers->ring) : 0;
 
@@ -326,12 +326,13 @@ static bool
 map_alone(struct buffers *buffers, unsigned int size, struct buffer *buffer)
 {
 	*buffer = (struct buffer){
-		.memory = size > LARGEST_KEPT ? map_huge(size_of(size)) : map(size_of(size)),
+		.memory = size > LARGEST_KEPT ? map_huge(size_in_bytes(size))
+					      : memory_map(size_in_bytes(size)),
 		.size = size,
 		.alone = true,
 	};
 	if (buffer->memory)
-		buffers->mapped += size_of(size);
+		buffers->mapped += size_in_bytes(size);
 	return buffer->memory != NULL;
 }
 
@@ -342,12 +343,12 @@ take_new(struct buffers *buffers, unsigned int size, struct buffer *buffer)
 	size_t length = slab_length(size);
 
 	/* Idle ones of other sizes make room. */
-	if (!has_room(buffers, length))
+	if (!buffers_have_room(buffers, length))
 		release_slabs(buffers);
 	/* There must not be ever more slabs of which a part each is kept.  And where memory is made
 	 * beforehand, only little is taken beyond it: if kept, it would be locked memory that was
 	 * not counted. */
-	if (buffers->reserve || size > LARGEST_KEPT || !has_room(buffers, length))
+	if (buffers->reserve || size > LARGEST_KEPT || !buffers_have_room(buffers, length))
 		return map_alone(buffers, size, buffer);
 	return cut_slab(buffers, size) && take_part(buffers, size, buffer);
 }
@@ -369,7 +370,7 @@ take_reserved(struct buffers *buffers, unsigned int size, struct buffer *buffer)
 	if (buffers->reserved)
 		buffer->registered =
 			&buffers->reserved[(size_t)(memory - reserve_memory(buffers->reserve)) /
-					   size_of(LARGEST_KEPT)];
+					   size_in_bytes(LARGEST_KEPT)];
 	return true;
 }
 
@@ -396,7 +397,7 @@ give_part(struct buffers *buffers, const struct buffer *buffer)
 {
 	struct slab *slab = slab_of(buffer);
 
-	push(&buffers->idle[buffer->size], buffer->memory, slab);
+	idle_push(&buffers->idle[buffer->size], buffer->memory, slab);
 	if (--slab->taken == 0)
 		buffers->idle_slabs++;
 	if (fills_slab(buffer->size))
@@ -406,13 +407,13 @@ give_part(struct buffers *buffers, const struct buffer *buffer)
 static __attribute__((noinline)) void
 unmap_alone(struct buffers *buffers, const struct buffer *buffer)
 {
-	munmap(buffer->memory, size_of(buffer->size));
-	buffers->mapped -= size_of(buffer->size);
+	munmap(buffer->memory, size_in_bytes(buffer->size));
+	buffers->mapped -= size_in_bytes(buffer->size);
 }
 
 static bool
-take(struct buffers *buffers, unsigned int size, size_t length, bool reserved,
-     struct buffer *buffer)
+buffers_take_size(struct buffers *buffers, unsigned int size, size_t length, bool reserved,
+		  struct buffer *buffer)
 {
 	bool taken;
 
@@ -422,7 +423,7 @@ take(struct buffers *buffers, unsigned int size, size_t length, bool reserved,
 		taken = take_part(buffers, size, buffer) || take_new(buffers, size, buffer);
 	if (!taken)
 		return false;
-	buffers->taken += size_of(size);
+	buffers->taken += size_in_bytes(size);
 	if (fills_slab(size))
 		note_length(buffer, length);
 	return true;
@@ -431,9 +432,9 @@ take(struct buffers *buffers, unsigned int size, size_t length, bool reserved,
 size_t
 buffers_longest(const struct buffers *buffers)
 {
-	size_t longest = size_of(BUFFER_SIZES - 1);
+	size_t longest = size_in_bytes(BUFFER_SIZES - 1);
 
-	return buffers->reserve || buffers->limit < longest ? size_of(LARGEST_KEPT) : longest;
+	return buffers->reserve || buffers->limit < longest ? size_in_bytes(LARGEST_KEPT) : longest;
 }
 
 bool
@@ -442,9 +443,9 @@ buffers_take(struct buffers *buffers, size_t length, struct buffer *buffer)
 	unsigned int size = size_for(length);
 
 	/* Whoever is alone gets what it needs. */
-	if (buffers->taken > 0 && buffers->taken + size_of(size) > buffers->limit)
+	if (buffers->taken > 0 && buffers->taken + size_in_bytes(size) > buffers->limit)
 		return false;
-	return take(buffers, size, length, buffers->reserve != NULL, buffer);
+	return buffers_take_size(buffers, size, length, buffers->reserve != NULL, buffer);
 }
 
 bool
@@ -453,7 +454,8 @@ buffers_take_first(struct buffers *buffers, size_t length, struct buffer *buffer
 	unsigned int size = size_for(length);
 
 	return buffers_take(buffers, length, buffer) ||
-	       (size_of(size) <= BUFFER_SPARE && take(buffers, size, length, false, buffer));
+	       (size_in_bytes(size) <= BUFFER_SPARE &&
+		buffers_take_size(buffers, size, length, false, buffer));
 }
 
 void
@@ -468,7 +470,7 @@ buffers_give(struct buffers *buffers, struct buffer *buffer)
 {
 	if (!buffer->memory)
 		return;
-	buffers->taken -= size_of(buffer->size);
+	buffers->taken -= size_in_bytes(buffer->size);
 	if (buffer->reserved)
 		reserve_give(buffers->reserve, buffer->memory, buffer->size);
 	else if (buffer->alone)

@@ -28,7 +28,7 @@ block_at(const struct reserve *reserve, size_t unit)
 }
 
 static void
-add(struct reserve *reserve, size_t unit, unsigned int order)
+reserve_add(struct reserve *reserve, size_t unit, unsigned int order)
 {
 	struct idle_block *block = block_at(reserve, unit), **list = &reserve->idle[order];
 
@@ -67,7 +67,7 @@ reserve_new(size_t size)
 		return NULL;
 	}
 	for (size_t unit = 0; unit < units; unit += (size_t)1 << LARGEST)
-		add(reserve, unit, LARGEST);
+		reserve_add(reserve, unit, LARGEST);
 	return reserve;
 }
 
@@ -103,7 +103,7 @@ reserve_take(struct reserve *reserve, unsigned int order)
 	remove_(reserve, unit);
 	/* The upper halves stay. */
 	while (from-- > order)
-		add(reserve, unit + ((size_t)1 << from), from);
+		reserve_add(reserve, unit + ((size_t)1 << from), from);
 	return block_at(reserve, unit);
 }
 
@@ -120,5 +120,5 @@ reserve_give(struct reserve *reserve, void *memory, unsigned int order)
 		remove_(reserve, buddy);
 		unit &= ~((size_t)1 << order);
 	}
-	add(reserve, unit, order);
+	reserve_add(reserve, unit, order);
 }

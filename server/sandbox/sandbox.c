@@ -117,7 +117,7 @@ sandbox_prepare(const struct server_config *config, const char *config_file, cha
 /* ---- what is said */
 
 static void __attribute__((format(printf, 2, 3)))
-append(char text[TEXT_MAX], const char *format, ...)
+sandbox_append(char text[TEXT_MAX], const char *format, ...)
 {
 	size_t length = strlen(text);
 	va_list args;
@@ -135,13 +135,14 @@ static void __attribute__((format(printf, 1, 2))) note_part(const char *format, 
 	va_start(args, format);
 	vsnprintf(part, sizeof(part), format, args);
 	va_end(args);
-	append(sandbox.text, "%s%s", sandbox.text[0] ? ", " : "", part);
+	sandbox_append(sandbox.text, "%s%s", sandbox.text[0] ? ", " : "", part);
 }
 
 static void
 note_missing(const char *part, const char *reason)
 {
-	append(sandbox.missing, "%sno %s: %s", sandbox.missing[0] ? "; " : "", part, reason);
+	sandbox_append(sandbox.missing, "%sno %s: %s", sandbox.missing[0] ? "; " : "", part,
+		       reason);
 }
 
 const char *
@@ -166,9 +167,10 @@ sandbox_explain_denials(void)
 			 "tell: /etc/apparmor.d/local/%s can allow more",
 			 found.profile, found.profile);
 	if (sandbox.list >= 0)
-		append(text,
-		       "; the sandbox lets nbdloopd open only what its configuration named at the "
-		       "start: sandbox-path=DIR allows more");
+		sandbox_append(
+			text,
+			"; the sandbox lets nbdloopd open only what its configuration named at the "
+			"start: sandbox-path=DIR allows more");
 	error_explain_denials(text[0] ? text : NULL);
 }
 
@@ -427,7 +429,7 @@ sandbox_enter(const struct server_config *config, char **error)
 				 "possible",
 				 sandbox.missing);
 	if (sandbox.missing[0])
-		append(sandbox.text, "%s%s", sandbox.text[0] ? "; " : "", sandbox.missing);
+		sandbox_append(sandbox.text, "%s%s", sandbox.text[0] ? "; " : "", sandbox.missing);
 	thread_set_confinement(confine_thread);
 	log_info("sandbox: %s", sandbox.text);
 	if (geteuid() == 0)
