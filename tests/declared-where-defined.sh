@@ -29,15 +29,6 @@ engine/image/image.h: image_status
 engine/image/image.h: image_summary
 engine/image/image.h: image_sync
 engine/image/image.h: image_unfollow_size
-engine/snapshot/copy.h: copy_extents
-engine/snapshot/copy.h: copy_read
-engine/snapshot/copy_state.h: copy_break_by_scratch
-engine/snapshot/copy_state.h: copy_claim_at_once
-engine/snapshot/copy_state.h: copy_claimed_bytes
-engine/snapshot/copy_state.h: copy_read_source
-engine/snapshot/copy_state.h: copy_release
-engine/snapshot/copy_state.h: copy_run_end
-engine/snapshot/copy_state.h: copy_store
 nbd/tls/session.h: tls_identity_fini
 nbd/tls/session.h: tls_session_identity
 server/config/server_config.h: export_default_rows
