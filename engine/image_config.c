@@ -161,6 +161,20 @@ const struct option_row image_option_rows[] = {
 	{.name = NULL},
 };
 
+enum lock_choice
+lock_resolve(enum lock_choice choice, bool writable)
+{
+	if (choice != LOCK_AUTO)
+		return choice;
+	return writable ? LOCK_EXCLUSIVE : LOCK_SHARED;
+}
+
+const char *
+lock_resolved_name(enum lock_choice choice, bool writable)
+{
+	return locks[lock_resolve(choice, writable)];
+}
+
 int
 image_config_copy(struct image_config *to, const struct image_config *from)
 {

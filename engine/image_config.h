@@ -67,6 +67,12 @@ extern const char *const image_page_cache_names[];
  * follows the last one. */
 extern const struct option_row image_option_rows[];
 
+/* What `choice` means for a client that may write, or not: any but LOCK_AUTO; and its name. */
+enum lock_choice
+lock_resolve(enum lock_choice choice, bool writable);
+const char *
+lock_resolved_name(enum lock_choice choice, bool writable);
+
 /* Copies a configuration. Returns 0, and the caller frees the copy's strings with options_free();
  * or -ENOMEM. */
 int

@@ -9,11 +9,6 @@ exec python3 "$top_srcdir/tests/declared-where-defined.py" "$top_srcdir" "$top_b
 # NBDKIT_REGISTER_PLUGIN() defines it, and no header of nbdkit declares it.
 plugins/loop/nbdkit_api.h: plugin_init
 
-engine/backing/backing.h: backing_device_block
-engine/backing/backing.h: backing_disk_read
-engine/backing/backing.h: backing_is_beneath
-engine/backing/backing.h: backing_queue_read
-engine/backing/backing.h: backing_reopen
 engine/context/ioctx.h: ioctx_execute
 engine/context/ioctx.h: ioctx_run
 engine/image/image.h: image_adopt_size
@@ -110,7 +105,6 @@ tool/backup/export_end.h: export_end_allocated
 tool/backup/export_end.h: export_end_changed
 tool/backup/export_end_state.h: export_end_ask
 
-engine/backing/file/file_look -> engine/backing/file/file
 engine/image/image -> engine/image/image_control
 server/connection/conn -> server/worker/worker_contexts
 server/worker/worker_contexts -> server/worker/worker

@@ -57,6 +57,18 @@ struct backing {
 	uint64_t disk_number; /* of the disk or medium that was opened; 0: not known */
 };
 
+/*
+ * A part of an image. Servers of this project can each have a part of one image at the same time,
+ * if the parts share no page (4096 bytes, or the machine's page if that is larger), whatever the
+ * servers do with them. To all other programs, each server has the whole image.
+ */
+struct lock_part {
+	uint64_t start, end; /* in bytes; end UINT64_MAX: up to the end of the image */
+};
+
+/* The end of the last page that a part may have, in bytes. */
+#define BACKING_PART_END ((UINT64_C(1) << 61) - 1)
+
 /* How to open a backing: see open.h. */
 enum {
 	BACKING_READ_ONLY = 1, /* do not try to open for writing */
@@ -77,10 +89,6 @@ backing_close(struct backing *backing);
  */
 int
 backing_reopen(int fd);
-
-/* Returns whether BACKING_BENEATH would find a regular file with that name in `dirfd`. */
-bool
-backing_is_beneath(int dirfd, const char *name);
 
 /* Returns the current size in bytes, or -errno. */
 int64_t
@@ -103,6 +111,14 @@ backing_queue_read(const struct backing *backing, const char *name, uint64_t *va
 /* The same from .../NAME, which a partition's disk has, too. */
 int
 backing_disk_read(const struct backing *backing, const char *name, uint64_t *value);
+
+/* Returns the pages that a part has bytes in, at most up to BACKING_PART_END. */
+struct lock_part
+backing_part_pages(const struct lock_part *part);
+
+/* Returns whether two parts of one image share a page. */
+bool
+backing_parts_meet(const struct lock_part *a, const struct lock_part *b);
 
 /* Returns whether both are the same file or device. */
 bool

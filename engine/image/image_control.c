@@ -7,7 +7,6 @@
 
 #include "engine/backing/direct.h"
 #include "engine/backing/kind.h"
-#include "engine/backing/file/lock.h"
 #include "engine/context/pool.h"
 #include "engine/image/freeze.h"
 #include "engine/image/window.h"
@@ -167,7 +166,7 @@ image_meets(const struct image *a, const struct image *b)
 {
 	const struct lock_part one = image_part(a), other = image_part(b);
 
-	return image_same(a, b) && lock_parts_meet(&one, &other);
+	return image_same(a, b) && backing_parts_meet(&one, &other);
 }
 
 /* Takes the lock, and with the first one the file's size again. An earlier lock stays if this
@@ -346,7 +345,7 @@ image_status(struct image *image, struct image_status *status)
 	/* With a reader's lock, its clients can't write (nbdkit -r). */
 	status->writable = image->backing.writable && (!image->locked || image->locked_writable);
 	if (image->locked)
-		status->lock = lock_name(image->config.lock, image->locked_writable);
+		status->lock = lock_resolved_name(image->config.lock, image->locked_writable);
 	pthread_mutex_unlock(&image->facts);
 	status->contexts = pool_count(image, status->counters, &status->registered_buffers,
 				      &status->registered_reason);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plugins/loop/plugin_exports.h"
 
+#include "engine/backing/file/file.h"
 #include "engine/backing/image_kinds.h"
 #include "engine/context/pool.h"
 
@@ -304,7 +305,7 @@ is_export(const struct dirent *entry)
 	if (entry->d_type == DT_REG)
 		return true;
 	return (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN) &&
-	       backing_is_beneath(directory, entry->d_name);
+	       file_is_beneath(directory, entry->d_name);
 }
 
 int

@@ -114,9 +114,7 @@ exports_end_change(struct exports *exports)
 static enum lock_choice
 lock_of(const struct export *export)
 {
-	if (export->config->image.lock != LOCK_AUTO)
-		return export->config->image.lock;
-	return image_writable(export->image) ? LOCK_EXCLUSIVE : LOCK_SHARED;
+	return lock_resolve(export->config->image.lock, image_writable(export->image));
 }
 
 static bool

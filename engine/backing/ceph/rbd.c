@@ -117,7 +117,7 @@ rbd_have_holes(const struct backing *backing)
 static bool
 is_exclusive(const struct image_config *config)
 {
-	return config->lock == LOCK_EXCLUSIVE || config->lock == LOCK_AUTO;
+	return lock_resolve(config->lock, true) == LOCK_EXCLUSIVE;
 }
 
 static int

@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
@@ -308,21 +307,8 @@ file_open(struct backing *backing, int dirfd, const char *path, unsigned int fla
 	return 0;
 }
 
-int
-backing_reopen(int fd)
-{
-	int again, flags = fcntl(fd, F_GETFL);
-	char path[64];
-
-	if (flags < 0)
-		return -errno;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	again = open(path, (flags & (O_ACCMODE | O_DIRECT)) | O_CLOEXEC);
-	return again < 0 ? -errno : again;
-}
-
 bool
-backing_is_beneath(int dirfd, const char *name)
+file_is_beneath(int dirfd, const char *name)
 {
 	const char *what;
 	int CLEANUP_CLOSE fd = find_beneath(dirfd, name, &what);
@@ -339,56 +325,6 @@ file_size(const struct backing *backing)
 	if (backing->block_device)
 		return ioctl(backing->fd, BLKGETSIZE64, &bytes) < 0 ? -errno : (int64_t)bytes;
 	return fstat(backing->fd, &st) < 0 ? -errno : st.st_size;
-}
-
-static int
-read_number(const struct backing *backing, const char *const places[2], const char *name,
-	    uint64_t *value)
-{
-	for (size_t i = 0; i < 2; i++) {
-		char path[128];
-		FILE *f;
-		int n;
-
-		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%s%s", major(backing->device),
-			 minor(backing->device), places[i], name);
-		f = fopen(path, "re");
-		if (!f)
-			continue;
-		n = fscanf(f, "%" SCNu64, value);
-		fclose(f);
-		if (n == 1)
-			return 0;
-	}
-	return -ENOENT;
-}
-
-int
-backing_queue_read(const struct backing *backing, const char *name, uint64_t *value)
-{
-	static const char *const places[] = {"queue/", "../queue/"};
-
-	return read_number(backing, places, name, value);
-}
-
-int
-backing_disk_read(const struct backing *backing, const char *name, uint64_t *value)
-{
-	static const char *const places[] = {"", "../"};
-
-	return read_number(backing, places, name, value);
-}
-
-unsigned int
-backing_device_block(const struct backing *backing)
-{
-	uint64_t size;
-
-	if (backing->block_device)
-		return backing->block_size;
-	if (backing_queue_read(backing, "logical_block_size", &size) < 0)
-		return 0;
-	return size >= 512 && size <= 4096 && (size & (size - 1)) == 0 ? (unsigned int)size : 0;
 }
 
 static bool

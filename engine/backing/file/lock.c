@@ -40,7 +40,6 @@ enum {
  * They lie after every byte of an image, or nearly every byte. */
 #define WRITERS_BASE ((off_t)1 << 61)
 #define KEEPERS_BASE ((off_t)1 << 62)
-#define RANGE_MAX    (((uint64_t)1 << 61) - 1)
 
 /* The permissions that we want, and those that no other program may have at the same time. */
 struct claim {
@@ -56,38 +55,10 @@ struct claim {
 /* Size of the longest text about the holder of a lock, in bytes, with its NUL. */
 #define LOCK_HOLDER 64
 
-static enum lock_choice
-resolve(enum lock_choice choice, bool writable)
-{
-	if (choice != LOCK_AUTO)
-		return choice;
-	return writable ? LOCK_EXCLUSIVE : LOCK_SHARED;
-}
-
-const char *
-lock_name(enum lock_choice choice, bool writable)
-{
-	switch (resolve(choice, writable)) {
-	case LOCK_OFF: return "off";
-	case LOCK_SHARED: return "shared";
-	default: return "exclusive";
-	}
-}
-
-/* Parts must not share a page: if one server uses the page cache and the other does not, the cached
- * page could overwrite new data with old. */
-static uint64_t
-page_size(void)
-{
-	long size = sysconf(_SC_PAGESIZE);
-
-	return size > 4096 ? (uint64_t)size : 4096;
-}
-
 static struct claim
 claim_for(enum lock_choice choice, const struct lock_part *part, bool writable)
 {
-	uint64_t page = page_size(), start = part->start / page * page, end = part->end;
+	const struct lock_part pages = backing_part_pages(part);
 	struct claim claim = {.held = CONSISTENT_READ, .unshared = WRITE | RESIZE};
 
 	if (writable)
@@ -95,9 +66,8 @@ claim_for(enum lock_choice choice, const struct lock_part *part, bool writable)
 	if (writable && choice == LOCK_SHARED)
 		claim.unshared = 0;
 	claim.part = part->start > 0 || part->end < UINT64_MAX;
-	end = end < RANGE_MAX - page ? (end + page - 1) / page * page : RANGE_MAX;
-	claim.end = (off_t)end;
-	claim.start = (off_t)(start < end ? start : end - 1);
+	claim.start = (off_t)pages.start;
+	claim.end = (off_t)pages.end;
 	return claim;
 }
 
@@ -395,7 +365,7 @@ int
 lock_check(int fd, const char *path, enum lock_choice choice, const struct lock_part *part,
 	   bool writable, char **error)
 {
-	enum lock_choice resolved = resolve(choice, writable);
+	enum lock_choice resolved = lock_resolve(choice, writable);
 	const struct claim claim = claim_for(resolved, part, writable);
 	off_t start = ANY;
 	int r;
@@ -403,7 +373,7 @@ lock_check(int fd, const char *path, enum lock_choice choice, const struct lock_
 	if (resolved == LOCK_OFF)
 		return 0;
 	r = check_claim_patiently(fd, &claim, false, &start);
-	return r < 0 ? explain(r, fd, start, path, lock_name(choice, writable), error) : 0;
+	return r < 0 ? explain(r, fd, start, path, lock_resolved_name(choice, writable), error) : 0;
 }
 
 static int
@@ -446,16 +416,16 @@ keep_claim(int fd, const struct claim *claim)
 	if (claim->unshared)
 		return;
 	set_range(fd, F_UNLCK, IMAGE_LOCK_UNSHARED, MARKED_UNSHARED_END);
-	set_range(fd, F_UNLCK, KEEPERS_BASE, KEEPERS_BASE + (off_t)RANGE_MAX);
+	set_range(fd, F_UNLCK, KEEPERS_BASE, KEEPERS_BASE + (off_t)BACKING_PART_END);
 }
 
 int
 lock_take(int fd, const char *path, enum lock_choice choice, const struct lock_part *part,
 	  bool writable, bool locked, char **error)
 {
-	enum lock_choice resolved = resolve(choice, writable);
+	enum lock_choice resolved = lock_resolve(choice, writable);
 	const struct claim claim = claim_for(resolved, part, writable),
-			   reader = claim_for(resolve(choice, false), part, false);
+			   reader = claim_for(lock_resolve(choice, false), part, false);
 	off_t start = ANY;
 	int r;
 
@@ -470,23 +440,15 @@ lock_take(int fd, const char *path, enum lock_choice choice, const struct lock_p
 		keep_claim(fd, &reader);
 	else
 		lock_drop(fd);
-	return r < 0 ? explain(r, fd, start, path, lock_name(choice, writable), error) : 0;
+	return r < 0 ? explain(r, fd, start, path, lock_resolved_name(choice, writable), error) : 0;
 }
 
 int
 lock_take_along(int fd, const char *path, enum lock_choice choice, bool writable, char **error)
 {
-	int r = resolve(choice, writable) == LOCK_OFF ? 0
-						      : set_range(fd, F_RDLCK, ALONG, ALONG + 1);
+	int r = lock_resolve(choice, writable) == LOCK_OFF
+			? 0
+			: set_range(fd, F_RDLCK, ALONG, ALONG + 1);
 
-	return r < 0 ? explain(r, fd, ALONG, path, lock_name(choice, writable), error) : 0;
-}
-
-bool
-lock_parts_meet(const struct lock_part *a, const struct lock_part *b)
-{
-	const struct claim one = claim_for(LOCK_SHARED, a, false),
-			   other = claim_for(LOCK_SHARED, b, false);
-
-	return !one.part || !other.part || (one.start < other.end && other.start < one.end);
+	return r < 0 ? explain(r, fd, ALONG, path, lock_resolved_name(choice, writable), error) : 0;
 }

@@ -7,19 +7,8 @@
 #ifndef ENGINE_BACKING_FILE_LOCK_H
 #define ENGINE_BACKING_FILE_LOCK_H
 
+#include "engine/backing/backing.h"
 #include "engine/image_config.h"
-
-#include <stdbool.h>
-#include <stdint.h>
-
-/*
- * A part of an image. Servers of this project can each have a part of one image at the same time,
- * if the parts share no page (4096 bytes, or the machine's page if that is larger), whatever the
- * servers do with them. To all other programs, each server has the whole image.
- */
-struct lock_part {
-	uint64_t start, end; /* in bytes; end UINT64_MAX: up to the end of the image */
-};
 
 /* How long, in milliseconds, a killed server may keep its locks and its claim until the kernel has
  * completed its last request, and how often to look for that. */
@@ -64,14 +53,5 @@ lock_drop(int fd);
  * `fd`. */
 bool
 lock_is_held(int fd);
-
-/* Returns whether two parts of one image share a page. */
-bool
-lock_parts_meet(const struct lock_part *a, const struct lock_part *b);
-
-/* Returns "exclusive", "shared" or "off", as `choice` means for this kind of client. The string is
- * static. */
-const char *
-lock_name(enum lock_choice choice, bool writable);
 
 #endif

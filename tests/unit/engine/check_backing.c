@@ -5,6 +5,7 @@
 #include "engine/backing/open.h"
 
 #include "engine/backing/kind.h"
+#include "engine/backing/file/file.h"
 #include "engine/backing/file/lock.h"
 
 #include "common/cleanup.h"
@@ -349,7 +350,7 @@ assert_not_beneath(const char *name)
 	int r = open_backing(name, BACKING_BENEATH);
 
 	ck_assert_msg(r < 0, "%s was opened", name);
-	ck_assert(!backing_is_beneath(dirfd_, name));
+	ck_assert(!file_is_beneath(dirfd_, name));
 }
 
 START_TEST(name_in_the_directory_is_found)
@@ -358,7 +359,7 @@ START_TEST(name_in_the_directory_is_found)
 	ck_assert_int_eq(open_backing("disk.img", BACKING_BENEATH), 0);
 	ck_assert_int_eq(backing_size(&backing), 100);
 	backing_close(&backing);
-	ck_assert(backing_is_beneath(dirfd_, "disk.img"));
+	ck_assert(file_is_beneath(dirfd_, "disk.img"));
 	make("..img", 0644, 100);
 	ck_assert_int_eq(open_backing("..img", BACKING_BENEATH), 0);
 	backing_close(&backing);
@@ -423,7 +424,7 @@ START_TEST(link_that_stays_in_the_directory_is_followed)
 	ck_assert_int_eq(open_backing("inside", BACKING_BENEATH), 0);
 	ck_assert_int_eq(backing_size(&backing), 4711);
 	backing_close(&backing);
-	ck_assert(backing_is_beneath(dirfd_, "inside"));
+	ck_assert(file_is_beneath(dirfd_, "inside"));
 }
 END_TEST
 

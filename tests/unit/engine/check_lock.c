@@ -75,13 +75,13 @@ END_TEST
 
 START_TEST(names_are_those_of_the_option)
 {
-	ck_assert_str_eq(lock_name(LOCK_OFF, true), "off");
-	ck_assert_str_eq(lock_name(LOCK_SHARED, true), "shared");
-	ck_assert_str_eq(lock_name(LOCK_SHARED, false), "shared");
-	ck_assert_str_eq(lock_name(LOCK_EXCLUSIVE, true), "exclusive");
-	ck_assert_str_eq(lock_name(LOCK_EXCLUSIVE, false), "exclusive");
-	ck_assert_str_eq(lock_name(LOCK_AUTO, true), "exclusive");
-	ck_assert_str_eq(lock_name(LOCK_AUTO, false), "shared");
+	ck_assert_str_eq(lock_resolved_name(LOCK_OFF, true), "off");
+	ck_assert_str_eq(lock_resolved_name(LOCK_SHARED, true), "shared");
+	ck_assert_str_eq(lock_resolved_name(LOCK_SHARED, false), "shared");
+	ck_assert_str_eq(lock_resolved_name(LOCK_EXCLUSIVE, true), "exclusive");
+	ck_assert_str_eq(lock_resolved_name(LOCK_EXCLUSIVE, false), "exclusive");
+	ck_assert_str_eq(lock_resolved_name(LOCK_AUTO, true), "exclusive");
+	ck_assert_str_eq(lock_resolved_name(LOCK_AUTO, false), "shared");
 }
 END_TEST
 

@@ -165,12 +165,12 @@ END_TEST
 
 START_TEST(parts_meet_if_they_share_a_page)
 {
-	ck_assert(!lock_parts_meet(&first, &second));
-	ck_assert(!lock_parts_meet(&rest, &first));
-	ck_assert(lock_parts_meet(&rest, &second));
-	ck_assert(lock_parts_meet(&page, &first) && lock_parts_meet(&page, &second));
-	ck_assert(lock_parts_meet(&whole, &first) && lock_parts_meet(&far, &whole));
-	ck_assert(lock_parts_meet(&far, &far));
+	ck_assert(!backing_parts_meet(&first, &second));
+	ck_assert(!backing_parts_meet(&rest, &first));
+	ck_assert(backing_parts_meet(&rest, &second));
+	ck_assert(backing_parts_meet(&page, &first) && backing_parts_meet(&page, &second));
+	ck_assert(backing_parts_meet(&whole, &first) && backing_parts_meet(&far, &whole));
+	ck_assert(backing_parts_meet(&far, &far));
 }
 END_TEST
 
