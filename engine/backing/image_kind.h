@@ -8,7 +8,7 @@
 
 struct image_kind {
 	const char *name;    /* in the status, as the method of its own snapshots */
-	const char *one;     /* "image in Ceph", for messages */
+	const char *one;     /* "an image in Ceph", for messages */
 	const char *all;     /* "images in Ceph (rbd:POOL/IMAGE)", the same */
 	const char *prefix;  /* of the images' names; NULL: all other names, which are paths */
 	const char *library; /* "Ceph's library", which moves the bytes. It opens files, makes

@@ -401,7 +401,7 @@ enter_parts(const struct server_config *config)
 	give_up_privileges();
 	forbid_core_dumps(config);
 	if (sandbox.unconfined) {
-		snprintf(why, sizeof(why), "%s, for the %s, opens files and makes calls of its own",
+		snprintf(why, sizeof(why), "%s, for %s, opens files and makes calls of its own",
 			 sandbox.unconfined->library, sandbox.unconfined->one);
 		note_missing("landlock and seccomp", why);
 	} else {
@@ -484,7 +484,7 @@ sandbox_admits(const char *path, char **error)
 		return 0;
 	if (kind->library)
 		return error_set(error, -EPERM,
-				 "%s: the sandbox keeps %s out: start the server with an %s in its "
+				 "%s: the sandbox keeps %s out: start the server with %s in its "
 				 "configuration, or with sandbox=off",
 				 path, kind->library, kind->one);
 	real = realpath(path, NULL);

@@ -6,7 +6,6 @@
 #define TOOL_ATTACH_ATTACH_OPTIONS_H
 
 #include "tool/guard/guard_plan.h"
-#include "tool/attach/attach_ceph.h"
 #include "tool/attach/attach_tls.h"
 
 #include "common/option_row.h"
@@ -30,8 +29,9 @@ struct attach_options {
 	unsigned int threads;               /* 0: the server's default */
 	char *iops_limit, *bandwidth_limit; /* NULL: none */
 	struct attach_tls tls;
-	struct attach_ceph ceph;
-	unsigned int fenced; /* 0 or 1 */
+	char *ceph_conf, *ceph_user, *ceph_keyring; /* NULL: the default */
+	unsigned int cluster_timeout;               /* seconds; 0: none */
+	unsigned int fenced;                        /* 0 or 1 */
 };
 
 extern const struct option_row attach_option_rows[];

@@ -7,7 +7,7 @@
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
 #include "tool/link/nbd_uri.h"
-#include "tool/attach/attach_ceph.h"
+#include "tool/attach/attach_kind.h"
 
 #include "common/cleanup.h"
 #include "common/thread.h"
@@ -102,7 +102,7 @@ server_threads(const struct attach_options *options)
 }
 
 static GPtrArray *
-server_options(const struct attach_options *options, bool in_ceph)
+server_options(const struct attach_options *options, const char *place)
 {
 	GPtrArray *words = g_ptr_array_new_with_free_func(g_free);
 	const unsigned int threads = server_threads(options);
@@ -129,8 +129,7 @@ server_options(const struct attach_options *options, bool in_ceph)
 		if (options->server == SERVER_NBDLOOPD)
 			g_ptr_array_add(words, g_strdup("--memory=32M"));
 	}
-	if (in_ceph)
-		attach_ceph_add(&options->ceph, words);
+	attach_kind_add(options, place, words);
 	return words;
 }
 
@@ -176,8 +175,7 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 		return failure(error, EINVAL,
 			       "--fenced is for a URI of several servers, and %s is an image",
 			       place);
-	if (!attach_ceph_check(&options->ceph, place, options->swap, options->nooverlap, error) ||
-	    !check_limits(options, error))
+	if (!attach_kind_check(options, place, error) || !check_limits(options, error))
 		return false;
 	if (remote && !plan_uri(options, place, &tls, error)) {
 		upstream_tls_fini(&tls);
@@ -197,8 +195,7 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 				.connections = options->connections,
 				.silence = silence,
 				.server = (enum server_kind)options->server,
-				.server_options =
-					server_options(options, image_file_in_ceph(place)),
+				.server_options = server_options(options, place),
 				.direct_io = option_off_on_auto[options->direct_io],
 				.iops_limit = g_intern_string(options->iops_limit),
 				.bandwidth_limit = g_intern_string(options->bandwidth_limit),

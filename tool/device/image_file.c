@@ -5,6 +5,7 @@
 #include "tool/link/server_link.h"
 
 #include "common/image_lock.h"
+#include "engine/backing/image_kinds.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,7 @@
 bool
 image_file_in_ceph(const char *image)
 {
-	return g_str_has_prefix(image, "rbd:");
+	return !image_kind_is_path(image);
 }
 
 char *

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/link/server_command.h"
 
+#include "engine/backing/image_kinds.h"
+
 #include <string.h>
 
 const char *const server_kinds[] = {
@@ -30,13 +32,28 @@ add_word(GStrvBuilder *words, const char *format, ...)
 	g_strv_builder_add(words, word);
 }
 
-/* Whether an option is not for the image, but for the one that the device had before: an image in
- * Ceph. */
+/* Whether an option is not for the image, but for the one that the device had before: of another
+ * kind. */
 static bool
 is_foreign(const struct server_command *command, const char *option)
 {
-	return !command->in_ceph && (g_str_has_prefix(option, "--ceph-") ||
-				     g_str_has_prefix(option, "--cluster-timeout="));
+	const char *name = option + strlen("--");
+	g_autofree char *alone = g_strndup(name, strcspn(name, "="));
+	const struct image_kind *kind = image_kind_of_option(alone);
+
+	return kind && kind != image_kind_of(command->image);
+}
+
+/* So that the server has the image for itself. */
+static void
+add_lock(GStrvBuilder *words, const struct server_command *command, const char *dashes)
+{
+	const struct image_kind *kind = image_kind_of(command->image);
+
+	if (kind->lock)
+		add_word(words, "%s%s", dashes, kind->lock);
+	if (kind->fence && command->ceph_fence)
+		add_word(words, "%s%s=%s", dashes, kind->fence, command->ceph_fence);
 }
 
 static void
@@ -62,10 +79,7 @@ add_nbdloopd(GStrvBuilder *words, const struct server_command *command)
 		g_strv_builder_add(words, "--read-only");
 	if (command->force)
 		g_strv_builder_add(words, "--force");
-	if (command->in_ceph)
-		g_strv_builder_add(words, "--ceph-lock=start");
-	if (command->ceph_fence)
-		add_word(words, "--ceph-fence=%s", command->ceph_fence);
+	add_lock(words, command, "--");
 	g_strv_builder_add(words, "--");
 	g_strv_builder_add(words, command->image);
 }
@@ -96,10 +110,7 @@ add_nbdkit(GStrvBuilder *words, const struct server_command *command)
 	add_word(words, "direct-io=%s", command->direct_io);
 	if (command->force)
 		g_strv_builder_add(words, "force=on");
-	if (command->in_ceph)
-		g_strv_builder_add(words, "ceph-lock=start");
-	if (command->ceph_fence)
-		add_word(words, "ceph-fence=%s", command->ceph_fence);
+	add_lock(words, command, "");
 	for (guint i = 0; i < command->options->len; i++) {
 		const char *option = g_ptr_array_index(command->options, i);
 

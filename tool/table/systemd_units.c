@@ -5,6 +5,8 @@
 #include "tool/failure.h"
 #include "tool/link/nbd_uri.h"
 
+#include "engine/backing/image_kinds.h"
+
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -75,7 +77,7 @@ quote_word(const char *text, GError **error)
 static bool
 needs_network(const char *uri)
 {
-	return image_file_in_ceph(uri) || g_str_has_prefix(uri, "nbd://") ||
+	return !image_kind_is_path(uri) || g_str_has_prefix(uri, "nbd://") ||
 	       g_str_has_prefix(uri, "nbds://");
 }
 
@@ -83,7 +85,7 @@ needs_network(const char *uri)
 static bool
 is_elsewhere(const char *image)
 {
-	return nbd_uri_is(image) || image_file_in_ceph(image);
+	return nbd_uri_is(image) || !image_kind_is_path(image);
 }
 
 /* The lines with the dependencies of the unit.  Caller frees; NULL: *error is set. */

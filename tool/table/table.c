@@ -9,6 +9,7 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "engine/backing/image_kinds.h"
 
 #include <errno.h>
 #include <string.h>
@@ -170,10 +171,16 @@ set_options(struct table_entry *entry, const char *text, GError **error)
 
 /* The current directory is whatever it happens to be. */
 static bool
-entry_check_absolute(const char *name, const char *path, GError **error)
+entry_check_absolute(const struct table_entry *entry, GError **error)
 {
-	return !path || g_path_is_absolute(path) ||
-	       failure(error, EINVAL, "%s=%s must be an absolute path", name, path);
+	for (const struct option_row *row = attach_option_rows; row->name; row++) {
+		char *CLEANUP_FREE value = option_value_text(row, &entry->options);
+
+		if (option_is_path(row) && value && *value && !g_path_is_absolute(value))
+			return failure(error, EINVAL, "%s=%s must be an absolute path", row->name,
+				       value);
+	}
+	return true;
 }
 
 /* Finds the errors that attaching would report. */
@@ -185,11 +192,7 @@ entry_check_options(const struct table_entry *entry, GError **error)
 					nbd_uri_is(entry->image), &plan, error);
 
 	guard_plan_fini(&plan);
-	return good &&
-	       entry_check_absolute("tls-certificates", entry->options.tls.certificates, error) &&
-	       entry_check_absolute("tls-psk", entry->options.tls.psk, error) &&
-	       entry_check_absolute("ceph-conf", entry->options.ceph.conf, error) &&
-	       entry_check_absolute("ceph-keyring", entry->options.ceph.keyring, error);
+	return good && entry_check_absolute(entry, error);
 }
 
 /* ---- lines */
@@ -220,7 +223,7 @@ fill_entry(struct table_entry *entry, GStrv words, GError **error)
 		return false;
 	entry->image = g_strdup(words[1]);
 	if (!g_path_is_absolute(entry->image) && !nbd_uri_is(entry->image) &&
-	    !image_file_in_ceph(entry->image))
+	    image_kind_is_path(entry->image))
 		return failure(
 			error, EINVAL,
 			"%s is neither an absolute path nor an NBD URI, nor an image in Ceph (rbd:POOL/IMAGE)",

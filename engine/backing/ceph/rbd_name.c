@@ -16,7 +16,7 @@ static const char *const options[] = {"ceph-conf", "ceph-user",  "ceph-keyring",
 
 const struct image_kind image_kind_ceph = {
 	.name = "ceph",
-	.one = "image in Ceph",
+	.one = "an image in Ceph",
 	.all = "images in Ceph (rbd:POOL/IMAGE)",
 	.prefix = PREFIX,
 	.library = "Ceph's library",

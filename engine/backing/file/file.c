@@ -388,7 +388,7 @@ file_unlock(struct backing *backing)
 
 const struct image_kind image_kind_file = {
 	.name = "file",
-	.one = "file or block device",
+	.one = "a file or a block device",
 	.all = "files and block devices",
 };
 

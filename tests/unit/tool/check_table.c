@@ -188,7 +188,7 @@ START_TEST(image_in_ceph_has_whole_paths)
 {
 	assert_good("nbd0 rbd:p/i ceph-conf=/c,ceph-user=vm,ceph-keyring=/k\n", 1);
 	ck_assert_str_eq(entry(0)->image, "rbd:p/i");
-	ck_assert_str_eq(entry(0)->options.ceph.user, "vm");
+	ck_assert_str_eq(entry(0)->options.ceph_user, "vm");
 	assert_refused("nbd0 rbd:p/i ceph-conf=c", 1, "ceph-conf=c must be an absolute path");
 	assert_refused("nbd0 rbd:p/i ceph-keyring=k", 1, "ceph-keyring=k must be an absolute path");
 	assert_refused("nbd0 rbd:p/i swap", 1, "--swap is not possible with rbd:p/i");
