@@ -44,58 +44,6 @@ server/daemon/server.h: server_start_tls
 server/daemon/server.h: server_stop_http
 server/daemon/server.h: server_tls
 server/daemon/server.h: server_watch_tls
-server/exports/exports.h: exports_add
-server/exports/exports.h: exports_are_looking
-server/exports/exports.h: exports_begin_checkpoint
-server/exports/exports.h: exports_end_checkpoint
-server/exports/exports.h: exports_have_snapshots
-server/exports/exports.h: exports_keep_checkpoints
-server/exports/exports.h: exports_limiters
-server/exports/exports.h: exports_look
-server/exports/exports.h: exports_look_at_all
-server/exports/exports.h: exports_may_be_left
-server/exports/exports.h: exports_reload
-server/exports/exports.h: exports_remove
-server/exports/exports.h: exports_resize
-server/exports/exports.h: exports_set_access
-server/exports/exports.h: exports_set_direct
-server/exports/exports.h: exports_set_limits
-server/exports/exports.h: exports_snapshot_connections
-server/exports/exports.h: exports_start_looking
-server/exports/exports.h: exports_stop_waiting
-server/exports/exports.h: exports_want_reload
-server/exports/exports_state.h: export_adopt_size
-server/exports/exports_state.h: export_begin_limits
-server/exports/exports_state.h: export_end_limiting
-server/exports/exports_state.h: export_end_limits
-server/exports/exports_state.h: export_free
-server/exports/exports_state.h: export_free_clients
-server/exports/exports_state.h: export_is_full
-server/exports/exports_state.h: export_join
-server/exports/exports_state.h: export_leave
-server/exports/exports_state.h: export_limit_clients
-server/exports/exports_state.h: export_limits
-server/exports/exports_state.h: export_put
-server/exports/exports_state.h: exports_end_change
-server/exports/exports_state.h: exports_end_snapshots
-server/exports/exports_state.h: exports_find
-server/exports/exports_state.h: exports_find_or_only
-server/exports/exports_state.h: exports_follow_access
-server/exports/exports_state.h: exports_follow_limits
-server/exports/exports_state.h: exports_follow_origin
-server/exports/exports_state.h: exports_follow_size
-server/exports/exports_state.h: exports_offer
-server/exports/exports_state.h: exports_only
-server/exports/exports_state.h: exports_open
-server/exports/exports_state.h: exports_refresh
-server/exports/exports_state.h: exports_renew
-server/exports/exports_state.h: exports_retire
-server/exports/exports_state.h: exports_stop_looking
-server/exports/exports_state.h: limited_export
-server/exports/status_state.h: status_change_checkpoint
-server/exports/status_state.h: status_make_snapshots
-server/exports/status_state.h: status_socket
-server/exports/status_state.h: status_write_export
 server/worker/worker_state.h: worker_poll_failed
 tool/attach/attach_options.h: attach_options_plan
 tool/backup/backup.h: backup_to_directory
@@ -109,12 +57,4 @@ engine/image/image -> engine/image/image_control
 server/connection/conn -> server/worker/worker_contexts
 server/worker/worker_contexts -> server/worker/worker
 server/daemon/server_end -> server/daemon/server
-server/exports/export_checkpoints -> server/exports/export_changes
-server/exports/export_clients -> server/exports/export_limits
-server/exports/export_image -> server/exports/export_changes
-server/exports/export_limits -> server/exports/export_changes
-server/exports/exports -> server/exports/export_limits
-server/exports/exports -> server/exports/export_look
-server/exports/snapshots -> server/exports/export_changes
-server/exports/status_moments -> server/exports/server_status
 END

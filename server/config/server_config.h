@@ -41,7 +41,7 @@ struct export_config {
 	char *name;
 	char *file;
 	char *description;         /* NULL: none */
-	char *changes;             /* NULL: the usual place, see exports_keep_checkpoints() */
+	char *changes;             /* NULL: the usual place, see export_image.c */
 	unsigned int read_only;    /* enum tristate; off: it must be writable */
 	char *allow, *allow_write; /* NULL: not given */
 	struct access *access;     /* the rules of both; NULL: none, or not read yet */

@@ -7,6 +7,7 @@
 #include "server/daemon/leave.h"
 #include "server/daemon/listener.h"
 #include "server/daemon/watchdog.h"
+#include "server/exports/export_look.h"
 #include "server/exports/exports.h"
 #include "server/http/http.h"
 #include "server/sandbox/sandbox.h"
@@ -174,6 +175,8 @@ server_end(struct server *server, int status)
 	watchdog_free(server->watchdog);
 	handshakes_free(server->handshakes);
 	tls_credentials_unref(server->credentials);
+	if (server->exports)
+		exports_stop_looking(server->exports);
 	exports_free(server->exports);
 	leave_end(&leave);
 	pid_file_close(&server->pid_file);

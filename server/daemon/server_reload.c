@@ -6,7 +6,8 @@
 
 #include "server/config/command_line.h"
 #include "server/daemon/readiness.h"
-#include "server/exports/exports.h"
+#include "server/exports/export_changes.h"
+#include "server/exports/export_look.h"
 
 #include "common/cleanup.h"
 #include "common/log.h"

@@ -2,7 +2,7 @@
 #include "server/exports/disconnection.h"
 
 #include "server/access/rule.h"
-#include "server/exports/exports_state.h"
+#include "server/exports/exports.h"
 #include "server/connection/conn_state.h"
 #include "server/worker/worker_call.h"
 
@@ -18,7 +18,7 @@ struct disconnection {
 };
 
 static bool
-is_meant(const struct disconnection *disconnection, const struct conn *conn)
+disconnection_is_meant(const struct disconnection *disconnection, const struct conn *conn)
 {
 	if (conn->lost || !rules_match(&disconnection->rules, conn->identity))
 		return false;
@@ -28,12 +28,12 @@ is_meant(const struct disconnection *disconnection, const struct conn *conn)
 
 /* On the worker's thread. */
 static void
-end_connections(struct worker *worker, void *data)
+disconnection_run(struct worker *worker, void *data)
 {
 	struct disconnection *disconnection = data;
 
 	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
-		if (!is_meant(disconnection, conn))
+		if (!disconnection_is_meant(disconnection, conn))
 			continue;
 		atomic_fetch_add_explicit(&disconnection->ended, 1, memory_order_relaxed);
 		/* A client that does not read its replies must not delay the end. */
@@ -50,11 +50,50 @@ exports_disconnect(struct exports *exports, const char *clients, const char *nam
 
 	if (r < 0)
 		return r;
-	r = workers_call(exports->workers, exports->worker_count, end_connections, &disconnection);
+	r = workers_call(exports->workers, exports->worker_count, disconnection_run,
+			 &disconnection);
 	*ended = disconnection.ended;
 	if (r == 0)
 		log_info("disconnect %s: %u connection%s ended", clients, *ended,
 			 *ended == 1 ? "" : "s");
 	rules_fini(&disconnection.rules);
 	return r;
+}
+
+/* ---- of removed snapshots */
+
+/* On the worker's thread. */
+static void
+disconnection_of_snapshots(struct worker *worker, void *data)
+{
+	(void)data;
+	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
+		if (conn->offer && conn->offer->export->ended && !conn->lost)
+			conn_abort(conn);
+	}
+}
+
+/* mutex held. */
+static bool
+disconnection_is_due(const struct exports *exports)
+{
+	const struct offer *offer = exports->retired;
+
+	while (offer && (!offer->export->ended ||
+			 atomic_load_explicit(&offer->connections, memory_order_relaxed) == 0))
+		offer = offer->next;
+	return offer != NULL;
+}
+
+void
+exports_end_snapshots(struct exports *exports)
+{
+	bool wanted;
+
+	pthread_mutex_lock(&exports->mutex);
+	wanted = disconnection_is_due(exports);
+	pthread_mutex_unlock(&exports->mutex);
+	if (wanted && workers_call(exports->workers, exports->worker_count,
+				   disconnection_of_snapshots, NULL) < 0)
+		log_warning("clients of removed snapshots stay connected: out of memory");
 }

@@ -18,4 +18,8 @@ int
 exports_disconnect(struct exports *exports, const char *clients, const char *name,
 		   unsigned int *ended, char **error);
 
+/* changing held.  Ends the connections to retired snapshots, whose space is wanted back. */
+void
+exports_end_snapshots(struct exports *exports);
+
 #endif

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The clients of exports, as the limits of each client count them: all connections to an export and
- * its snapshots whose identity has the same rule (server/access/identity.h) are those of one
- * client.
- *
- * A client that is gone stays here until its budgets have rested: it would get another burst if it
- * came back as a new one.
- */
-#include "server/exports/exports_state.h"
+#include "server/exports/export_clients.h"
+
+#include "server/config/server_config.h"
 #include "server/limit/limiter.h"
 
 #include "common/clock.h"
@@ -18,6 +12,26 @@
 
 /* Most clients that are gone and have not rested yet: the oldest is forgotten then. */
 #define GONE_MAX 1024
+
+struct export *
+limited_export(struct export *export)
+{
+	return export->origin ? export->origin : export;
+}
+
+bool
+export_is_full(struct export *export)
+{
+	unsigned int most = limited_export(export)->limits[LIMIT_EXPORT].connections;
+
+	return most && export->connections >= most;
+}
+
+const struct limits *
+export_limits(struct export *export)
+{
+	return limited_export(export)->limits;
+}
 
 static void
 client_free(struct export_client *client)
@@ -44,7 +58,7 @@ client_new(const char *rule, const struct limits *limits)
 }
 
 static void
-forget(struct export_client **at)
+client_forget(struct export_client **at)
 {
 	struct export_client *client = *at;
 
@@ -54,7 +68,7 @@ forget(struct export_client **at)
 
 /* Forgets the clients that are gone and have rested; and, of too many, the oldest one. */
 static void
-forget_gone(struct export *export)
+clients_forget_gone(struct export *export)
 {
 	uint64_t now = clock_ns(CLOCK_BOOTTIME);
 	struct export_client **oldest = NULL;
@@ -62,7 +76,7 @@ forget_gone(struct export *export)
 
 	for (struct export_client **at = &export->clients; *at;) {
 		if ((*at)->connections == 0 && limiter_is_rested((*at)->limiter, now)) {
-			forget(at);
+			client_forget(at);
 			continue;
 		}
 		if ((*at)->connections == 0) {
@@ -72,7 +86,7 @@ forget_gone(struct export *export)
 		at = &(*at)->next;
 	}
 	if (gone > GONE_MAX)
-		forget(oldest);
+		client_forget(oldest);
 }
 
 int
@@ -82,7 +96,7 @@ export_join(struct export *export, const char *rule, struct export_client **join
 	const struct limits *limits = &limited->limits[LIMIT_CLIENT];
 	struct export_client *client;
 
-	forget_gone(limited);
+	clients_forget_gone(limited);
 	client = limited->clients;
 	while (client && strcmp(client->rule, rule) != 0)
 		client = client->next;
@@ -105,14 +119,22 @@ export_leave(struct export *export, struct export_client *client)
 {
 	client->connections--;
 	if (client->connections == 0)
-		forget_gone(limited_export(export));
+		clients_forget_gone(limited_export(export));
+}
+
+int
+export_begin_limits(struct export *export)
+{
+	memcpy(export->limits, export->config->limits, sizeof(export->limits));
+	return limiter_new(&export->limiter, &export->limits[LIMIT_EXPORT], 0);
 }
 
 void
-export_free_clients(struct export *export)
+export_end_limits(struct export *export)
 {
 	while (export->clients)
-		forget(&export->clients);
+		client_forget(&export->clients);
+	limiter_release(export->limiter);
 }
 
 /* ---- changes of their limits */

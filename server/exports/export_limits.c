@@ -1,29 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The limits of exports: those of all clients together, and those of each client, for which
- * export_clients.c keeps the clients.  A snapshot is under those of its export: its clients use the
- * same budgets.
- */
-#include "server/exports/exports.h"
+#include "server/exports/export_limits.h"
 
-#include "server/exports/exports_state.h"
+#include "server/exports/export_clients.h"
+#include "server/exports/exports.h"
 #include "server/limit/limiter.h"
 #include "server/connection/conn_state.h"
 #include "server/connection/held.h"
 #include "server/worker/worker_call.h"
 
-#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/error.h"
 
 #include <errno.h>
 #include <string.h>
-
-struct export *
-limited_export(struct export *export)
-{
-	return export->origin ? export->origin : export;
-}
 
 void
 exports_limiters(struct exports *exports, struct offer *offer, struct export_client *client,
@@ -35,39 +24,11 @@ exports_limiters(struct exports *exports, struct offer *offer, struct export_cli
 	pthread_mutex_unlock(&exports->mutex);
 }
 
-bool
-export_is_full(struct export *export)
-{
-	unsigned int most = limited_export(export)->limits[LIMIT_EXPORT].connections;
-
-	return most && export->connections >= most;
-}
-
-const struct limits *
-export_limits(struct export *export)
-{
-	return limited_export(export)->limits;
-}
-
-int
-export_begin_limits(struct export *export)
-{
-	memcpy(export->limits, export->config->limits, sizeof(export->limits));
-	return limiter_new(&export->limiter, &export->limits[LIMIT_EXPORT], 0);
-}
-
-void
-export_end_limits(struct export *export)
-{
-	export_free_clients(export);
-	limiter_release(export->limiter);
-}
-
 /* ---- changes */
 
 /* On the worker's thread.  `changing` is held, and therefore the limiters stay the same. */
 static void
-follow(struct worker *worker, void *data)
+limits_follow(struct worker *worker, void *data)
 {
 	struct export *export = data;
 
@@ -90,7 +51,7 @@ struct limits_change {
 };
 
 static void
-swap_limiter(struct export *export, struct limits_change *change)
+limits_swap(struct export *export, struct limits_change *change)
 {
 	struct limiter *other = export->limiter;
 
@@ -102,7 +63,7 @@ swap_limiter(struct export *export, struct limits_change *change)
 
 /* mutex held. */
 static int
-begin_change(struct export *export, struct limits_change *change, uint64_t now)
+limits_begin(struct export *export, struct limits_change *change, uint64_t now)
 {
 	int r = 0;
 
@@ -110,7 +71,7 @@ begin_change(struct export *export, struct limits_change *change, uint64_t now)
 		r = export_limit_clients(export, &change->limits[LIMIT_CLIENT], now);
 	if (r < 0)
 		return r;
-	swap_limiter(export, change);
+	limits_swap(export, change);
 	memcpy(change->old, export->limits, sizeof(change->old));
 	memcpy(export->limits, change->limits, sizeof(export->limits));
 	return 0;
@@ -118,29 +79,29 @@ begin_change(struct export *export, struct limits_change *change, uint64_t now)
 
 /* mutex held. */
 static void
-undo_change(struct export *export, struct limits_change *change)
+limits_undo(struct export *export, struct limits_change *change)
 {
-	swap_limiter(export, change);
+	limits_swap(export, change);
 	memcpy(export->limits, change->old, sizeof(export->limits));
 }
 
 /* Clients that join from the beginning of the change on get the new limiters by themselves. */
 static int
-carry_out(struct exports *exports, struct export *export, struct limits_change *change,
-	  uint64_t now)
+limits_carry_out(struct exports *exports, struct export *export, struct limits_change *change,
+		 uint64_t now)
 {
 	int r;
 
 	pthread_mutex_lock(&exports->mutex);
-	r = begin_change(export, change, now);
+	r = limits_begin(export, change, now);
 	pthread_mutex_unlock(&exports->mutex);
 	if (r < 0)
 		return r;
 	if (change->rates[LIMIT_EXPORT] || change->rates[LIMIT_CLIENT])
-		r = workers_call(exports->workers, exports->worker_count, follow, export);
+		r = workers_call(exports->workers, exports->worker_count, limits_follow, export);
 	pthread_mutex_lock(&exports->mutex);
 	if (r < 0)
-		undo_change(export, change);
+		limits_undo(export, change);
 	export_end_limiting(export, r == 0);
 	pthread_mutex_unlock(&exports->mutex);
 	return r;
@@ -161,15 +122,15 @@ exports_follow_limits(struct exports *exports, struct export *export,
 	if (change.rates[LIMIT_EXPORT])
 		r = limiter_new(&change.limiter, &limits[LIMIT_EXPORT], now);
 	if (r == 0)
-		r = carry_out(exports, export, &change, now);
+		r = limits_carry_out(exports, export, &change, now);
 	limiter_release(change.limiter);
 	return r;
 }
 
 /* changing held.  An option that is not given stays. */
 static int
-change_limits(struct exports *exports, struct export *export,
-	      const struct limit_texts texts[LIMIT_SCOPES], char **error)
+export_change_limits(struct exports *exports, struct export *export,
+		     const struct limit_texts texts[LIMIT_SCOPES], char **error)
 {
 	struct limits limits[LIMIT_SCOPES];
 	int r = 0;
@@ -188,16 +149,11 @@ int
 exports_set_limits(struct exports *exports, const char *name,
 		   const struct limit_texts texts[LIMIT_SCOPES], char **error)
 {
-	struct offer **at;
+	struct offer *offer = exports_begin_change(exports, name);
 	int r;
 
 	*error = NULL;
-	pthread_mutex_lock(&exports->changing);
-	pthread_mutex_lock(&exports->mutex);
-	at = exports_find_or_only(exports, name);
-	pthread_mutex_unlock(&exports->mutex);
-	/* A listed offer stays while `changing` is held. */
-	r = at ? change_limits(exports, (*at)->export, texts, error) : -ENOENT;
+	r = offer ? export_change_limits(exports, offer->export, texts, error) : -ENOENT;
 	exports_end_change(exports);
 	return r;
 }

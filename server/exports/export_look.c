@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Looks at the images of exports: at one that a client wants to choose, and at all when the
- * configuration was read again.  A file that has another size gets a new offer.
- *
- * A thread looks.  While a file system lets it wait, clients do not: they are told what was known
- * before.  Nor does the next reading of the configuration.
- */
-#include "server/exports/exports.h"
+#include "server/exports/export_look.h"
 
-#include "server/exports/exports_state.h"
+#include "server/exports/export_image.h"
+#include "server/exports/exports.h"
 #include "server/connection/look.h"
 
 #include "common/cleanup.h"
@@ -39,7 +33,7 @@ struct looks {
 
 /* A change that takes longer is about to make a new offer itself, or the next client gets one. */
 static bool
-begin_change(struct exports *exports)
+look_begin_change(struct exports *exports)
 {
 	int64_t end = clock_ms(CLOCK_MONOTONIC) + STUCK_MS;
 
@@ -57,7 +51,7 @@ look_at(struct exports *exports, struct export *export)
 	struct image_look look;
 
 	image_look(export->image, false, &look);
-	if (!look.resized || !begin_change(exports))
+	if (!look.resized || !look_begin_change(exports))
 		return;
 	export_adopt_size(exports, export, false);
 	exports_end_change(exports);
@@ -65,7 +59,7 @@ look_at(struct exports *exports, struct export *export)
 
 /* changing held.  Whether the export has neither clients nor snapshots. */
 static bool
-is_unused(struct exports *exports, const struct export *export)
+look_is_unused(struct exports *exports, const struct export *export)
 {
 	bool unused;
 
@@ -80,11 +74,11 @@ is_unused(struct exports *exports, const struct export *export)
 /* changing held.  Whether the image, which can be written to now, is to be opened again.  A lock
  * that is in the way must not cost its clients what they may read. */
 static bool
-may_reopen(struct exports *exports, struct export *export)
+look_may_reopen(struct exports *exports, struct export *export)
 {
 	char *CLEANUP_FREE error = NULL;
 
-	if (!is_unused(exports, export))
+	if (!look_is_unused(exports, export))
 		log_info("export \"%s\": its image can be written to now, and is opened again at "
 			 "a SIGHUP when it has neither clients nor snapshots",
 			 export->config->name);
@@ -106,11 +100,11 @@ look_again(void *data, const struct visited *visited)
 	if (export->origin)
 		return;
 	image_look(export->image, true, &look);
-	if ((!look.resized && !look.writable_again) || !begin_change(exports))
+	if ((!look.resized && !look.writable_again) || !look_begin_change(exports))
 		return;
 	if (look.resized)
 		export_adopt_size(exports, export, false);
-	export->reopens = look.writable_again && may_reopen(exports, export);
+	export->reopens = look.writable_again && look_may_reopen(exports, export);
 	if (export->reopens)
 		atomic_store(&exports->reload, true);
 	exports_end_change(exports);
@@ -121,7 +115,7 @@ look_again(void *data, const struct visited *visited)
 /* Waits for a look, which is under way from then on; *look NULL: at all images.  False: there will
  * be none. */
 static bool
-next_look(struct looks *looks, struct look **look)
+look_next(struct looks *looks, struct look **look)
 {
 	bool some;
 
@@ -143,12 +137,12 @@ next_look(struct looks *looks, struct look **look)
 }
 
 static void *
-look_for_others(void *data)
+looks_run(void *data)
 {
 	struct looks *looks = data;
 	struct look *look;
 
-	while (next_look(looks, &look)) {
+	while (look_next(looks, &look)) {
 		if (!look) {
 			exports_visit(looks->exports, NULL, look_again, looks->exports);
 			continue;
@@ -191,7 +185,7 @@ exports_start_looking(struct exports *exports)
 	looks->last = &looks->first;
 	pthread_mutex_init(&looks->mutex, NULL);
 	pthread_cond_init(&looks->wanted, NULL);
-	r = thread_start(&looks->thread, look_for_others, looks);
+	r = thread_start(&looks->thread, looks_run, looks);
 	if (r == 0) {
 		exports->looks = looks;
 		return 0;
@@ -222,7 +216,7 @@ exports_stop_looking(struct exports *exports)
 
 /* looks->mutex held. */
 static bool
-is_stuck(const struct looks *looks)
+looks_are_stuck(const struct looks *looks)
 {
 	return looks->since && clock_ms(CLOCK_MONOTONIC) - looks->since > STUCK_MS;
 }
@@ -251,7 +245,7 @@ exports_look(struct exports *exports, struct look *look)
 	pthread_mutex_lock(&exports->mutex);
 	look->export->users++;
 	pthread_mutex_lock(&looks->mutex);
-	stuck = is_stuck(looks);
+	stuck = looks_are_stuck(looks);
 	if (stuck) {
 		look->export->users--; /* its offer uses it, too */
 	} else {

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The exports as a client may see them in its handshake: those that their rules let it use.
- */
-#include "server/exports/exports.h"
+#include "server/exports/export_source.h"
 
 #include "server/access/access.h"
-#include "server/exports/exports_state.h"
+#include "server/exports/export_clients.h"
+#include "server/exports/exports.h"
 
 #include "common/cleanup.h"
 #include "common/log.h"
@@ -19,7 +17,7 @@
 
 /* `what`: the export, as text. */
 static void
-log_refusal(struct applicant *applicant, const char *what)
+applicant_log_refusal(struct applicant *applicant, const char *what)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(20, 60);
 	unsigned int suppressed;
@@ -36,30 +34,30 @@ log_refusal(struct applicant *applicant, const char *what)
 }
 
 static bool
-may_use(const struct applicant *applicant, const struct offer *offer)
+applicant_may_use(const struct applicant *applicant, const struct offer *offer)
 {
 	return access_right(offer->access, applicant->identity) != ACCESS_NONE;
 }
 
 /* mutex held.  The n-th export that the client may use, from 0; or NULL. */
 static struct offer *
-nth_for_applicant(const struct applicant *applicant, size_t n)
+applicant_nth(const struct applicant *applicant, size_t n)
 {
 	struct offer *offer = applicant->exports->listed;
 
-	while (offer && (!may_use(applicant, offer) || n-- > 0))
+	while (offer && (!applicant_may_use(applicant, offer) || n-- > 0))
 		offer = offer->next;
 	return offer;
 }
 
 /* mutex held.  The only export that the client may use and that is no snapshot, or NULL. */
 static struct offer *
-only_for_applicant(const struct applicant *applicant)
+applicant_only(const struct applicant *applicant)
 {
 	struct offer *only = NULL;
 
 	for (struct offer *offer = applicant->exports->listed; offer; offer = offer->next) {
-		if (offer->export->origin || !may_use(applicant, offer))
+		if (offer->export->origin || !applicant_may_use(applicant, offer))
 			continue;
 		if (only)
 			return NULL;
@@ -71,13 +69,13 @@ only_for_applicant(const struct applicant *applicant)
 /* mutex held.  The offer of that name, or NULL; then *refused is the one that the client may not
  * use, or NULL. */
 static struct offer *
-pick_for_applicant(const struct applicant *applicant, const char *name, size_t length,
-		   const struct offer **refused)
+applicant_pick(const struct applicant *applicant, const char *name, size_t length,
+	       const struct offer **refused)
 {
 	struct offer **at = exports_find(applicant->exports, name, length);
-	struct offer *only = only_for_applicant(applicant);
+	struct offer *only = applicant_only(applicant);
 
-	if (at && may_use(applicant, *at))
+	if (at && applicant_may_use(applicant, *at))
 		return *at;
 	/* An only export is the default export, whatever its name is: the only one that the client
 	 * may use.  But it does not replace one without a name, whose client would get other data.
@@ -93,7 +91,7 @@ pick_for_applicant(const struct applicant *applicant, const char *name, size_t l
 /* mutex held.  Whether somebody has to look at the image first.  Once is enough for INFO and GO, or
  * META_CONTEXT and GO, of one export: they shall not differ. */
 static bool
-must_wait(struct applicant *applicant, struct export *export)
+applicant_must_wait(struct applicant *applicant, struct export *export)
 {
 	if (!applicant->exports->looks || applicant->looked_at == export || export->origin ||
 	    !image_is_looked_at(export->image))
@@ -107,7 +105,7 @@ must_wait(struct applicant *applicant, struct export *export)
  * exist: it must not learn which exist.  One that may use none is told so, whatever it asks for.
  */
 static const struct nbd_export *
-find_for_applicant(void *data, const char *name, size_t length, struct nbd_refusal *refusal)
+applicant_find(void *data, const char *name, size_t length, struct nbd_refusal *refusal)
 {
 	struct applicant *applicant = data;
 	struct exports *exports = applicant->exports;
@@ -116,11 +114,11 @@ find_for_applicant(void *data, const char *name, size_t length, struct nbd_refus
 
 	applicant->was_refused = false;
 	pthread_mutex_lock(&exports->mutex);
-	offer = pick_for_applicant(applicant, name, length, &refused);
-	refusal->later = offer && must_wait(applicant, offer->export);
+	offer = applicant_pick(applicant, name, length, &refused);
+	refusal->later = offer && applicant_must_wait(applicant, offer->export);
 	if (refused && asprintf(&what, "the export \"%s\"", refused->facts.name) < 0)
 		what = NULL;
-	if (!offer && exports->listed && !nth_for_applicant(applicant, 0)) {
+	if (!offer && exports->listed && !applicant_nth(applicant, 0)) {
 		*refusal = (struct nbd_refusal){NBD_REP_ERR_POLICY,
 						"the rules of this server let you use no export",
 						false};
@@ -129,18 +127,18 @@ find_for_applicant(void *data, const char *name, size_t length, struct nbd_refus
 	}
 	pthread_mutex_unlock(&exports->mutex);
 	if (what)
-		log_refusal(applicant, what);
+		applicant_log_refusal(applicant, what);
 	return offer && !refusal->later ? &offer->facts : NULL;
 }
 
 static const struct nbd_export *
-list_for_applicant(void *data, size_t n)
+applicant_list(void *data, size_t n)
 {
 	const struct applicant *applicant = data;
 	const struct offer *offer;
 
 	pthread_mutex_lock(&applicant->exports->mutex);
-	offer = nth_for_applicant(applicant, n);
+	offer = applicant_nth(applicant, n);
 	pthread_mutex_unlock(&applicant->exports->mutex);
 	return offer ? &offer->facts : NULL;
 }
@@ -149,8 +147,8 @@ _Static_assert(CHECKPOINTS_MAX <= NBD_BITMAPS_MAX && CHECKPOINT_NAME_MAX <= NBD_
 	       "clients would not see all checkpoints");
 
 static uint32_t
-bitmap_for_applicant(void *data, const struct nbd_export *facts, size_t n,
-		     char name[NBD_BITMAP_NAME_MAX + 1])
+applicant_bitmap(void *data, const struct nbd_export *facts, size_t n,
+		 char name[NBD_BITMAP_NAME_MAX + 1])
 {
 	struct checkpoint_facts checkpoint;
 
@@ -163,8 +161,8 @@ bitmap_for_applicant(void *data, const struct nbd_export *facts, size_t n,
 }
 
 static const char *
-bitmap_problem_for_applicant(void *data, const struct nbd_export *facts, const char *name,
-			     size_t length)
+applicant_bitmap_problem(void *data, const struct nbd_export *facts, const char *name,
+			 size_t length)
 {
 	static const char unknown[] = "what has changed since this checkpoint is unknown: take a "
 				      "full backup";
@@ -185,7 +183,7 @@ bitmap_problem_for_applicant(void *data, const struct nbd_export *facts, const c
 }
 
 static bool
-read_only_for_applicant(void *data, const struct nbd_export *facts)
+applicant_read_only(void *data, const struct nbd_export *facts)
 {
 	const struct applicant *applicant = data;
 
@@ -193,7 +191,7 @@ read_only_for_applicant(void *data, const struct nbd_export *facts)
 }
 
 static void
-log_full(const struct applicant *applicant, const char *export, bool client)
+applicant_log_full(const struct applicant *applicant, const char *export, bool client)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(20, 60);
 	unsigned int suppressed;
@@ -211,7 +209,7 @@ log_full(const struct applicant *applicant, const char *export, bool client)
 
 /* mutex held.  0, or as export_join(); -ENFILE: the export is full; -ENOENT: it is not there. */
 static int
-join(struct applicant *applicant, const struct offer *wanted, const char *rule)
+applicant_take_place(struct applicant *applicant, const struct offer *wanted, const char *rule)
 {
 	struct offer *offer = applicant->exports->listed;
 	int r;
@@ -231,7 +229,7 @@ join(struct applicant *applicant, const struct offer *wanted, const char *rule)
 }
 
 static uint32_t
-join_for_applicant(void *data, const struct nbd_export *facts, const char **message)
+applicant_join(void *data, const struct nbd_export *facts, const char **message)
 {
 	struct applicant *applicant = data;
 	struct exports *exports = applicant->exports;
@@ -244,12 +242,12 @@ join_for_applicant(void *data, const struct nbd_export *facts, const char **mess
 		return NBD_REP_ERR_SHUTDOWN;
 	}
 	pthread_mutex_lock(&exports->mutex);
-	r = rule ? join(applicant, wanted, rule) : -ENOMEM;
+	r = rule ? applicant_take_place(applicant, wanted, rule) : -ENOMEM;
 	pthread_mutex_unlock(&exports->mutex);
 	if (r == 0)
 		return 0;
 	if (r == -ENFILE || r == -EUSERS) {
-		log_full(applicant, wanted->facts.name, r == -EUSERS);
+		applicant_log_full(applicant, wanted->facts.name, r == -EUSERS);
 		*message = r == -EUSERS ? "you have as many connections to the export as a client "
 					  "may have (client-connections-limit)"
 					: "the export has as many connections as it may have "
@@ -265,18 +263,18 @@ join_for_applicant(void *data, const struct nbd_export *facts, const char **mess
 }
 
 const struct nbd_export_source exports_listed = {
-	.find = find_for_applicant,
-	.list = list_for_applicant,
-	.bitmap = bitmap_for_applicant,
-	.bitmap_problem = bitmap_problem_for_applicant,
-	.read_only = read_only_for_applicant,
-	.join = join_for_applicant,
+	.find = applicant_find,
+	.list = applicant_list,
+	.bitmap = applicant_bitmap,
+	.bitmap_problem = applicant_bitmap_problem,
+	.read_only = applicant_read_only,
+	.join = applicant_join,
 };
 
 const struct nbd_export_source exports_unlisted = {
-	.find = find_for_applicant,
-	.bitmap = bitmap_for_applicant,
-	.bitmap_problem = bitmap_problem_for_applicant,
-	.read_only = read_only_for_applicant,
-	.join = join_for_applicant,
+	.find = applicant_find,
+	.bitmap = applicant_bitmap,
+	.bitmap_problem = applicant_bitmap_problem,
+	.read_only = applicant_read_only,
+	.join = applicant_join,
 };

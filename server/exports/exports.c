@@ -2,15 +2,34 @@
 #include "server/exports/exports.h"
 
 #include "server/access/access.h"
-#include "server/exports/exports_state.h"
+#include "server/exports/export_clients.h"
 #include "server/worker/worker_contexts.h"
 
 #include "common/cleanup.h"
+#include "common/error.h"
+#include "common/event.h"
+#include "common/log.h"
 #include "engine/changes/checkpoint.h"
+#include "nbd/protocol.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* The largest request that the NBD specification lets any server expect ("Size constraints"). */
+#define MAXIMUM_BLOCK   (32u << 20)
+#define PREFERRED_BLOCK 4096
+
+/* An image that a thread of its own closes, since that may wait for the disk. */
+struct closing {
+	struct exports *exports;
+	struct export *export; /* the thread's */
+	pthread_t thread;
+	bool may_be_left; /* as image_may_be_left() said of the image */
+	bool done;
+	struct closing *next;
+};
 
 /* ---- the list */
 
@@ -40,6 +59,187 @@ exports_only(struct exports *exports)
 	return only;
 }
 
+struct offer **
+exports_find_or_only(struct exports *exports, const char *name)
+{
+	return name ? exports_find(exports, name, strlen(name)) : exports_only(exports);
+}
+
+struct offer *
+exports_begin_change(struct exports *exports, const char *name)
+{
+	struct offer **at;
+
+	pthread_mutex_lock(&exports->changing);
+	pthread_mutex_lock(&exports->mutex);
+	at = exports_find_or_only(exports, name);
+	pthread_mutex_unlock(&exports->mutex);
+	return at ? *at : NULL;
+}
+
+void
+exports_end_change(struct exports *exports)
+{
+	pthread_mutex_unlock(&exports->changing);
+	exports->wake(exports->data);
+}
+
+/* ---- offers */
+
+static void
+offer_set_facts(struct nbd_export *facts, const struct export *export)
+{
+	struct image *image = export->image;
+
+	*facts = (struct nbd_export){
+		.name = export->config->name,
+		.description = export->config->description,
+		.size = image_size(image),
+		.min_block = image_min_block(image),
+		.preferred_block = PREFERRED_BLOCK,
+		.max_payload = MAXIMUM_BLOCK,
+		.flags = NBD_FLAG_SEND_FLUSH | NBD_FLAG_SEND_FUA | NBD_FLAG_SEND_WRITE_ZEROES |
+			 NBD_FLAG_SEND_FAST_ZERO | NBD_FLAG_CAN_MULTI_CONN,
+		.allocation = image_has_holes(image),
+	};
+	if (!image_writable(image))
+		facts->flags |= NBD_FLAG_READ_ONLY;
+	if (image_discards(image))
+		facts->flags |= NBD_FLAG_SEND_TRIM;
+	if (image_rotational(image))
+		facts->flags |= NBD_FLAG_ROTATIONAL;
+	if (image_fills_cache(image))
+		facts->flags |= NBD_FLAG_SEND_CACHE;
+}
+
+/* The rules are held once more. */
+static struct offer *
+offer_new(struct exports *exports, struct export *export, struct access *access)
+{
+	struct offer *offer =
+		calloc(1, sizeof(*offer) + exports->worker_count * sizeof(offer->messages[0]));
+
+	if (!offer)
+		return NULL;
+	offer->exports = exports;
+	offer->export = export;
+	offer->access = access_hold(access);
+	offer_set_facts(&offer->facts, export);
+	return offer;
+}
+
+static int
+export_check_facts(const struct export *export, char **error)
+{
+	struct nbd_export facts;
+	const char *problem;
+
+	offer_set_facts(&facts, export);
+	problem = nbd_export_problem(&facts);
+	return problem ? error_set(error, -EINVAL, "export \"%s\": %s", facts.name, problem) : 0;
+}
+
+static void
+export_log_summary(const struct export *export)
+{
+	const char *name = export->config->name;
+	bool degraded;
+	char *CLEANUP_FREE summary = image_summary(export->image, &degraded);
+
+	if (summary && name[0])
+		log_info("export \"%s\": %s", name, summary);
+	else if (summary)
+		log_info("%s", summary);
+}
+
+void
+export_refuse(struct exports *exports, struct export *export, int r, const char *error)
+{
+	event_raise(&(struct event){.kind = EVENT_REFUSED,
+				    .subject = export->config->file,
+				    .error = -r,
+				    .text = error});
+	export_free(exports, export);
+}
+
+int
+exports_offer(struct exports *exports, struct export *export, struct access *access, char **error)
+{
+	struct offer **end = &exports->listed, *offer;
+	int r = export_check_facts(export, error);
+
+	offer = r < 0 ? NULL : offer_new(exports, export, access);
+	if (!offer) {
+		r = r < 0 ? r : -ENOMEM;
+		export_refuse(exports, export, r, *error);
+		return r;
+	}
+	pthread_mutex_lock(&exports->mutex);
+	export->users++;
+	while (*end)
+		end = &(*end)->next;
+	*end = offer;
+	pthread_mutex_unlock(&exports->mutex);
+	export_log_summary(export);
+	if (access)
+		access_log(access, export->config->name);
+	return 0;
+}
+
+void
+exports_retire(struct exports *exports, const struct export *export)
+{
+	for (struct offer **at = &exports->listed; *at;) {
+		struct offer *offer = *at;
+		struct export *one = offer->export;
+
+		if (one != export && one->origin != export) {
+			at = &offer->next;
+			continue;
+		}
+		if (one->origin)
+			atomic_store(&one->ended, true);
+		*at = offer->next;
+		offer->next = exports->retired;
+		exports->retired = offer;
+	}
+}
+
+int
+exports_renew(struct exports *exports, struct offer *old, struct access *access)
+{
+	struct offer *offer = offer_new(exports, old->export, access);
+	struct offer **at;
+
+	if (!offer)
+		return -ENOMEM;
+	pthread_mutex_lock(&exports->mutex);
+	offer->export->users++;
+	for (at = &exports->listed; *at != old; at = &(*at)->next)
+		;
+	offer->next = old->next;
+	*at = offer;
+	old->next = exports->retired;
+	exports->retired = old;
+	pthread_mutex_unlock(&exports->mutex);
+	return 0;
+}
+
+static bool
+offer_is_up_to_date(const struct offer *offer)
+{
+	struct nbd_export now;
+
+	offer_set_facts(&now, offer->export);
+	return now.size == offer->facts.size && now.flags == offer->facts.flags;
+}
+
+int
+exports_refresh(struct exports *exports, struct offer *offer)
+{
+	return offer_is_up_to_date(offer) ? 0 : exports_renew(exports, offer, offer->access);
+}
+
 /* ---- the end of an offer, and of an export */
 
 void
@@ -59,7 +259,7 @@ export_free(struct exports *exports, struct export *export)
 }
 
 static void *
-close_image(void *data)
+export_close(void *data)
 {
 	struct closing *closing = data;
 	struct exports *exports = closing->exports;
@@ -74,7 +274,7 @@ close_image(void *data)
 
 /* mutex held.  False: out of memory, or of threads. */
 static bool
-start_closing(struct exports *exports, struct export *export)
+closing_start(struct exports *exports, struct export *export)
 {
 	struct closing *closing = calloc(1, sizeof(*closing));
 
@@ -83,7 +283,7 @@ start_closing(struct exports *exports, struct export *export)
 	closing->exports = exports;
 	closing->export = export;
 	closing->may_be_left = image_may_be_left(export->image);
-	if (pthread_create(&closing->thread, NULL, close_image, closing) != 0) {
+	if (pthread_create(&closing->thread, NULL, export_close, closing) != 0) {
 		free(closing);
 		return false;
 	}
@@ -93,7 +293,7 @@ start_closing(struct exports *exports, struct export *export)
 }
 
 static void
-tell_closed(struct exports *exports)
+closing_tell(struct exports *exports)
 {
 	if (exports->closed)
 		exports->closed(exports->closed_data);
@@ -101,7 +301,7 @@ tell_closed(struct exports *exports)
 
 /* Frees the threads that have closed an image; `all`: waits for those that are about to. */
 static void
-join_closing(struct exports *exports, bool all)
+closing_join(struct exports *exports, bool all)
 {
 	struct closing *ended = NULL, **at;
 
@@ -124,7 +324,7 @@ join_closing(struct exports *exports, bool all)
 		ended = closing->next;
 		pthread_join(closing->thread, NULL);
 		free(closing);
-		tell_closed(exports);
+		closing_tell(exports);
 	}
 }
 
@@ -139,20 +339,20 @@ export_put(struct exports *exports, struct export *export)
 	bool here;
 
 	pthread_mutex_lock(&exports->mutex);
-	here = --export->users == 0 && (exports->over || !start_closing(exports, export));
+	here = --export->users == 0 && (exports->over || !closing_start(exports, export));
 	pthread_mutex_unlock(&exports->mutex);
 	if (here)
 		export_free(exports, export);
 }
 
 static void
-free_offers(struct offer *offer)
+offers_free(struct offer *offer)
 {
 	while (offer) {
 		struct offer *next = offer->next;
 
 		export_put(offer->exports, offer->export);
-		tell_closed(offer->exports);
+		closing_tell(offer->exports);
 		access_release(offer->access);
 		free(offer);
 		offer = next;
@@ -190,20 +390,20 @@ exports_forgotten(struct exports *exports, struct offer *offer)
 
 /* On the worker's thread. */
 static void
-forget_offer(struct worker *worker, struct worker_message *message)
+offer_forget(struct worker *worker, struct worker_message *message)
 {
 	worker_forget(worker, message->data);
 }
 
 /* mutex held. */
 static void
-ask_workers(struct exports *exports, struct offer *offer)
+offer_ask_workers(struct exports *exports, struct offer *offer)
 {
 	offer->asked = true;
 	offer->pending = exports->worker_count;
 	for (unsigned int i = 0; i < exports->worker_count; i++) {
 		offer->messages[i] =
-			(struct worker_message){.deliver = forget_offer, .data = offer};
+			(struct worker_message){.deliver = offer_forget, .data = offer};
 		worker_post(&exports->workers[i], &offer->messages[i]);
 	}
 }
@@ -225,19 +425,19 @@ exports_reap(struct exports *exports)
 		}
 		if (!offer->asked &&
 		    atomic_load_explicit(&offer->connections, memory_order_relaxed) == 0)
-			ask_workers(exports, offer);
+			offer_ask_workers(exports, offer);
 		at = &offer->next;
 	}
 	pthread_mutex_unlock(&exports->mutex);
-	free_offers(forgotten);
-	join_closing(exports, false);
+	offers_free(forgotten);
+	closing_join(exports, false);
 }
 
 /* ---- visits */
 
 /* mutex held. */
 static unsigned int
-count_listed(const struct exports *exports)
+exports_count(const struct exports *exports)
 {
 	unsigned int count = 0;
 
@@ -249,14 +449,14 @@ count_listed(const struct exports *exports)
 /* Locks mutex, and returns memory for all exports that are listed then; NULL: out of memory.  Event
  * loops take the mutex, so that nobody asks for memory while it is held. */
 static struct visited *
-lock_with_memory(struct exports *exports)
+exports_lock_with_memory(struct exports *exports)
 {
 	struct visited *visited = NULL;
 	unsigned int room = 0;
 
 	pthread_mutex_lock(&exports->mutex);
-	while (!visited || count_listed(exports) > room) {
-		room = count_listed(exports);
+	while (!visited || exports_count(exports) > room) {
+		room = exports_count(exports);
 		pthread_mutex_unlock(&exports->mutex);
 		free(visited);
 		visited = calloc(room + 1, sizeof(*visited));
@@ -269,9 +469,9 @@ lock_with_memory(struct exports *exports)
 
 /* The exports to visit, each with one more user and its rules held.  NULL: out of memory. */
 static struct visited *
-take_exports(struct exports *exports, const char *name, unsigned int *count)
+exports_take(struct exports *exports, const char *name, unsigned int *count)
 {
-	struct visited *visited = lock_with_memory(exports);
+	struct visited *visited = exports_lock_with_memory(exports);
 
 	*count = 0;
 	for (const struct offer *offer = exports->listed; visited && offer; offer = offer->next) {
@@ -296,7 +496,7 @@ exports_visit(struct exports *exports, const char *name,
 	/* The visits hold no mutex: writing a status may take a while, and handshakes would wait;
 	 * nor do they wait for `changing`, since a change may take minutes. */
 	unsigned int count;
-	struct visited *CLEANUP_FREE visited = take_exports(exports, name, &count);
+	struct visited *CLEANUP_FREE visited = exports_take(exports, name, &count);
 
 	for (unsigned int i = 0; i < count; i++) {
 		visit(data, &visited[i]);
@@ -330,6 +530,30 @@ exports_use_ring(struct exports *exports)
 			return true;
 	}
 	return false;
+}
+
+static unsigned int
+offers_snapshot_connections(const struct offer *offer)
+{
+	unsigned int count = 0;
+
+	for (; offer; offer = offer->next) {
+		if (offer->export->origin)
+			count += atomic_load_explicit(&offer->connections, memory_order_relaxed);
+	}
+	return count;
+}
+
+unsigned int
+exports_snapshot_connections(struct exports *exports)
+{
+	unsigned int count;
+
+	pthread_mutex_lock(&exports->mutex);
+	count = offers_snapshot_connections(exports->listed) +
+		offers_snapshot_connections(exports->retired);
+	pthread_mutex_unlock(&exports->mutex);
+	return count;
 }
 
 /* ---- beginning and end */
@@ -393,10 +617,60 @@ exports_tell_closed(struct exports *exports, void (*closed)(void *data), void *d
 	exports->closed_data = data;
 }
 
+void
+exports_stop_waiting(struct exports *exports)
+{
+	pthread_mutex_lock(&exports->mutex);
+	for (struct offer *offer = exports->listed; offer; offer = offer->next)
+		image_stop_waiting(offer->export->image);
+	for (struct offer *offer = exports->retired; offer; offer = offer->next)
+		image_stop_waiting(offer->export->image);
+	pthread_mutex_unlock(&exports->mutex);
+}
+
+bool
+exports_may_be_left(struct exports *exports)
+{
+	bool may;
+
+	pthread_mutex_lock(&exports->mutex);
+	may = exports->listed || exports->retired || exports->closing;
+	for (struct offer *offer = exports->listed; offer; offer = offer->next)
+		may = may && image_may_be_left(offer->export->image);
+	for (struct offer *offer = exports->retired; offer; offer = offer->next)
+		may = may && image_may_be_left(offer->export->image);
+	/* What is being closed is another thread's, so it was asked before. */
+	for (struct closing *closing = exports->closing; closing; closing = closing->next)
+		may = may && (closing->done || closing->may_be_left);
+	pthread_mutex_unlock(&exports->mutex);
+	return may;
+}
+
+/* mutex held. */
+static bool
+offers_have_snapshot(const struct offer *offer)
+{
+	while (offer && !offer->export->origin)
+		offer = offer->next;
+	return offer != NULL;
+}
+
+bool
+exports_have_snapshots(struct exports *exports)
+{
+	bool have;
+
+	pthread_mutex_lock(&exports->mutex);
+	have = offers_have_snapshot(exports->listed) || offers_have_snapshot(exports->retired) ||
+	       exports->closing;
+	pthread_mutex_unlock(&exports->mutex);
+	return have;
+}
+
 /* The lists are empty from then on.  A thread that tells of a new size of an image that is still
  * open must neither find offers there that are about to be freed, nor put a new one there. */
 static void
-take_lists(struct exports *exports, struct offer **listed, struct offer **retired)
+exports_take_lists(struct exports *exports, struct offer **listed, struct offer **retired)
 {
 	pthread_mutex_lock(&exports->changing);
 	pthread_mutex_lock(&exports->mutex);
@@ -414,17 +688,16 @@ exports_free(struct exports *exports)
 
 	if (!exports)
 		return;
-	exports_stop_looking(exports);
-	take_lists(exports, &listed, &retired);
+	exports_take_lists(exports, &listed, &retired);
 	free(exports->defaults.allow);
 	free(exports->defaults.allow_write);
 	for (unsigned int scope = 0; scope < LIMIT_SCOPES; scope++) {
 		for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++)
 			free(exports->defaults.limit_options[scope].rates[kind]);
 	}
-	free_offers(listed);
-	free_offers(retired);
-	join_closing(exports, true);
+	offers_free(listed);
+	offers_free(retired);
+	closing_join(exports, true);
 	pthread_cond_destroy(&exports->forgotten);
 	pthread_mutex_destroy(&exports->mutex);
 	pthread_mutex_destroy(&exports->changing);

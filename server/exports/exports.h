@@ -1,19 +1,51 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The exports of the server: opened, offered to clients, changed and removed while clients are
- * connected.  Any thread may call these functions, unless a comment says otherwise.
+ * The list of exports: which images are served, the offers of them to clients, and who uses them.
+ * Any thread may call these functions, unless a comment says otherwise.
+ *
+ * Above the list: export_source.h finds exports for clients; export_image.h opens them;
+ * export_limits.h, export_changes.h and snapshots.h change them; export_look.h looks at their
+ * images.
  */
 #ifndef SERVER_EXPORTS_EXPORTS_H
 #define SERVER_EXPORTS_EXPORTS_H
 
 #include "server/config/server_config.h"
-#include "server/connection/look.h"
 #include "server/connection/offer.h"
+#include "server/worker/worker.h"
 
+#include <pthread.h>
 #include <stddef.h>
 
-/* For the handshake, in export_source.c; the data are a struct applicant. */
-extern const struct nbd_export_source exports_listed, exports_unlisted;
+struct closing;
+struct looks;
+
+struct exports {
+	struct worker *workers;
+	bool reserved; /* --swap */
+	uid_t user;    /* that the server runs as, or will */
+	unsigned int worker_count;
+	void (*wake)(void *data);
+	void *data;
+
+	pthread_mutex_t changing; /* one change after another; may be held for long */
+
+	/* Guards the following, and the offers' own fields; held only for moments. */
+	pthread_mutex_t mutex;
+	struct offer *listed;     /* one for each export that clients can choose */
+	struct offer *retired;    /* older offers, and those of removed exports */
+	pthread_cond_t forgotten; /* all workers have forgotten a retired offer */
+	struct closing *closing;
+	struct export_config defaults; /* only its rules and limits */
+	bool over;                     /* no other client has to wait any more */
+
+	struct looks *looks; /* of export_look.c; NULL: nobody looks */
+	_Atomic bool reload; /* see exports_want_reload(), in export_look.h */
+
+	/* Of exports_tell_closed(); NULL: nobody is told. */
+	void (*closed)(void *data);
+	void *closed_data;
+};
 
 /* `workers`: the array of workers, which may start later.  `wake` is called, on any thread, when
  * exports_reap() has something to do, or when a change has ended.  NULL: out of memory. */
@@ -34,7 +66,7 @@ exports_reserve(struct exports *exports);
 void
 exports_tell_closed(struct exports *exports, void (*closed)(void *data), void *data);
 
-/* No worker may run any more.  NULL is fine. */
+/* No worker may run any more, and nobody look (exports_stop_looking()).  NULL is fine. */
 void
 exports_free(struct exports *exports);
 
@@ -72,41 +104,6 @@ exports_snapshot_connections(struct exports *exports);
 bool
 exports_use_ring(struct exports *exports);
 
-/* ---- changes, in export_changes.c, export_image.c, export_access.c, export_limits.c and
- * export_checkpoints.c: only one runs at a time, on the thread that asks for it */
-
-/* Opens an export, and logs how its image is reached.  Takes over the configuration, which is in no
- * list.  Returns 0, or -errno with *error a sentence (caller frees). */
-int
-exports_add(struct exports *exports, struct export_config *config, char **error);
-
-/* Offers the export no longer; its connections stay.  0 or -ENOENT. */
-int
-exports_remove(struct exports *exports, const char *name);
-
-/*
- * Follows a configuration that was read again: opens new exports, removes those that are missing,
- * changes the rules about who may use them, and logs which options have changed but need a restart.
- * Takes exports out of the configuration.
- */
-void
-exports_reload(struct exports *exports, struct server_config *config);
-
-/* Changes the rules about who may use an export (server/access/access.h), for clients that choose
- * it from now on; without a name, of the only export.  NULL: that option stays as it is; for
- * `proofs`, see access_new().  Returns 0; -ENOENT: there is no such export; or -errno with *error a
- * sentence (caller frees). */
-int
-exports_set_access(struct exports *exports, const char *name, const char *allow,
-		   const char *allow_write, unsigned int proofs, char **error);
-
-/* Changes those limits of an export, by limit_scope, that are given; without a name, of the only
- * export.  Its connections are under the new ones from then on.  Returns 0; -ENOENT: there is no
- * such export; or -errno with *error a sentence (caller frees). */
-int
-exports_set_limits(struct exports *exports, const char *name,
-		   const struct limit_texts texts[LIMIT_SCOPES], char **error);
-
 /* The rules and limits of exports that are added without their own: notes those of the
  * configuration, and copies the noted ones.  0 or -ENOMEM, and nothing has changed. */
 int
@@ -126,67 +123,68 @@ exports_may_be_left(struct exports *exports);
 bool
 exports_have_snapshots(struct exports *exports);
 
-/* As image_set_direct() and image_resize(), for the image of one export; without a name, of the
- * only export.  -ENOENT: there is no such export. */
-int
-exports_set_direct(struct exports *exports, const char *name, bool on, char **error);
-int
-exports_resize(struct exports *exports, const char *name, char **error);
-
-/* changing held.  Opens the record of the checkpoints of an export that is not offered yet and
- * whose image is locked: that of changes=, or by default IMAGE.changes (IMAGE.OFFSET.changes),
- * unless the image is a block device or in Ceph, or memory is reserved.  0, -ENOMEM, or -EINVAL
- * with *error: another export, or this one, has the file for something else. */
-int
-exports_keep_checkpoints(const struct exports *exports, struct export *export, char **error);
-
-/* Begins or ends a checkpoint of that name (engine/changes/checkpoint.h) of one export; without
- * `export`, of all exports, at one moment.  `granule`: in bytes.  Returns 0; -ENOENT without
- * *error: there is no such export; or -errno with *error a sentence (caller frees), and nothing has
- * changed. */
-int
-exports_begin_checkpoint(struct exports *exports, const char *export, const char *name,
-			 uint64_t granule, char **error);
-int
-exports_end_checkpoint(struct exports *exports, const char *export, const char *name, char **error);
-
-/* From now on, a client that chooses an export is told the size that its image has then.  To be
- * called once, before clients connect.  0 or -errno. */
-int
-exports_start_looking(struct exports *exports);
-
-/* The configuration was read again: has all images looked at, soon.  The log tells what is found.
- */
-void
-exports_look_at_all(struct exports *exports);
-
-/* After wake(): whether that has found images that exports_reload() is to open again. */
-bool
-exports_want_reload(struct exports *exports);
-
-/* Whether a look is under way; it may wait for a file system that does not answer. */
-bool
-exports_are_looking(struct exports *exports);
-
 /* ---- for the workers */
-
-/* Looks at an image, on another thread, and then posts the look's message.  0; or -EBUSY: nobody
- * looks now. */
-int
-exports_look(struct exports *exports, struct look *look);
 
 /* A connection of the client to the offer has ended. */
 void
 exports_left(struct exports *exports, struct offer *offer, struct export_client *client);
 
-/* The limits that connections of the client to the offer are under now, by limit_scope, held for
- * the caller; NULL: none. */
-void
-exports_limiters(struct exports *exports, struct offer *offer, struct export_client *client,
-		 struct limiter *limiters[LIMIT_SCOPES]);
-
 /* A worker has forgotten the offer. */
 void
 exports_forgotten(struct exports *exports, struct offer *offer);
+
+/* ---- for what changes exports */
+
+/* Begins a change, which holds `changing`, of the export of that name; without a name, of the only
+ * one that is no snapshot.  Returns its offer, which stays in the list until it is changed; NULL:
+ * there is no such export.  exports_end_change() is to be called in both cases. */
+struct offer *
+exports_begin_change(struct exports *exports, const char *name);
+void
+exports_end_change(struct exports *exports);
+
+/* mutex held.  The place in the list of the offer of that name, or of the only one that is no
+ * snapshot; or NULL. */
+struct offer **
+exports_find(struct exports *exports, const char *name, size_t length);
+struct offer **
+exports_only(struct exports *exports);
+
+/* mutex held.  The place in the list of the offer of that name; without a name, of the only one.
+ * NULL: there is no such export, or more than one. */
+struct offer **
+exports_find_or_only(struct exports *exports, const char *name);
+
+/* changing held.  Offers an export with an open image to clients, under these rules, and logs how
+ * it is reached.  Takes the export over.  0, or -errno with *error a sentence (caller frees). */
+int
+exports_offer(struct exports *exports, struct export *export, struct access *access, char **error);
+
+/* Tells the program that started the server why the export is not served, and frees it. */
+void
+export_refuse(struct exports *exports, struct export *export, int r, const char *error);
+
+/* changing held.  A new offer with the image's present facts, and these rules, replaces the old one
+ * in the list.  0 or -ENOMEM.  With 0, the old offer may be freed at once, by exports_reap() on
+ * another thread; its export stays. */
+int
+exports_renew(struct exports *exports, struct offer *old, struct access *access);
+
+/* changing held.  The same with the offer's own rules, if the image's facts have changed. */
+int
+exports_refresh(struct exports *exports, struct offer *offer);
+
+/* changing and mutex held.  Offers the export no longer, nor its snapshots. */
+void
+exports_retire(struct exports *exports, const struct export *export);
+
+/* Closes the image; the export may be incomplete. */
+void
+export_free(struct exports *exports, struct export *export);
+
+/* One user fewer: the last one has the image closed, which may take a while, on a thread of its
+ * own. */
+void
+export_put(struct exports *exports, struct export *export);
 
 #endif

@@ -4,16 +4,18 @@
 #include "server/access/access.h"
 #include "server/config/command_line.h"
 #include "server/exports/disconnection.h"
+#include "server/exports/export_changes.h"
+#include "server/exports/export_image.h"
+#include "server/exports/export_limits.h"
 #include "server/exports/exports.h"
-#include "server/exports/exports_state.h"
 #include "server/exports/snapshots.h"
-#include "server/exports/status_state.h"
 #include "server/sandbox/sandbox.h"
 #include "server/connection/conn_state.h"
 #include "server/worker/worker_call.h"
 
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/unit.h"
 #include "control/answer.h"
 #include "engine/changes/checkpoint.h"
 #include "engine/image/image_json.h"
@@ -189,6 +191,12 @@ write_connections(struct json *json, const struct survey *survey)
 
 /* ---- the status */
 
+/* For exports_visit(): writes the status of an export as an object. */
+struct export_writer {
+	struct json *json;
+	const char *socket; /* for clients of snapshots, or NULL */
+};
+
 /* Writes the buckets up to the last one that is not empty. */
 static void
 write_latency(struct json *json, unsigned int op, const uint64_t buckets[TRAFFIC_BUCKETS])
@@ -254,7 +262,7 @@ write_checkpoints(struct json *json, struct checkpoints *set)
 	json_array_end(json);
 }
 
-void
+static void
 status_write_export(void *data, const struct visited *visited)
 {
 	const struct export *export = visited->export;
@@ -287,7 +295,8 @@ write_original(void *data, const struct visited *visited)
 		status_write_export(data, visited);
 }
 
-const char *
+/* The path of the socket that is only for clients of snapshots; NULL: there is none. */
+static const char *
 status_socket(const struct status *status)
 {
 	return status->socket ? status->socket(status->data) : NULL;
@@ -455,6 +464,95 @@ disconnect_clients(const struct status *status, const struct control_request *re
 	}
 	json_object_begin(json, NULL);
 	json_put_uint(json, "disconnected", ended);
+	json_object_end(json);
+}
+
+/* ---- moments of images: snapshots and checkpoints */
+
+struct snapshot_writer {
+	struct export_writer writer;
+	const struct snapshot_request *request;
+};
+
+static void
+write_snapshot(void *data, const struct visited *visited)
+{
+	struct snapshot_writer *writer = data;
+
+	if (snapshot_is_of_request(visited->export, writer->request))
+		status_write_export(&writer->writer, visited);
+}
+
+static void
+status_make_snapshots(const struct status *status, const struct control_request *request,
+		      struct json *json)
+{
+	const struct snapshot_request wanted = {
+		.name = request->snapshot,
+		.origin = request->export_name,
+		.all = request->all,
+		.checkpoint = request->checkpoint,
+		.scratch = request->scratch,
+		.scratch_size = request->scratch_size,
+		.expire = request->expire,
+	};
+	struct snapshot_writer writer = {{json, NULL}, &wanted};
+	char *CLEANUP_FREE error = NULL;
+	int r = status->listen ? status->listen(status->data, request->local, &error) : 0;
+
+	if (r == 0)
+		r = exports_snapshot(status->exports, &wanted, &error);
+	if (r == -ENOENT && !error) {
+		answer_no_export(json, request->export_name, "");
+		return;
+	}
+	if (r < 0) {
+		answer_error(json, error);
+		return;
+	}
+	writer.writer.socket = status_socket(status);
+	if (!request->all &&
+	    exports_visit(status->exports, request->snapshot, write_snapshot, &writer) == 0)
+		answer_no_export(json, request->snapshot, ""); /* it has just been removed */
+	if (!request->all)
+		return;
+	json_object_begin(json, NULL);
+	json_array_begin(json, "exports");
+	exports_visit(status->exports, NULL, write_snapshot, &writer);
+	json_array_end(json);
+	json_object_end(json);
+}
+
+static void
+status_change_checkpoint(const struct status *status, const struct control_request *request,
+			 struct json *json)
+{
+	bool create = request->verb == CONTROL_CREATE_CHECKPOINT;
+	uint64_t granule = CHECKPOINT_GRANULE;
+	char *CLEANUP_FREE error = NULL;
+	int r = 0;
+
+	if (request->granularity)
+		r = unit_parse_size(request->granularity, &granule);
+	if (r < 0)
+		error_set(&error, r, "granularity=%s: must be a size, such as 64k",
+			  request->granularity);
+	else if (create)
+		r = exports_begin_checkpoint(status->exports, request->export_name,
+					     request->checkpoint, granule, &error);
+	else
+		r = exports_end_checkpoint(status->exports, request->export_name,
+					   request->checkpoint, &error);
+	if (r == -ENOENT && !error) {
+		answer_no_export(json, request->export_name, ", or it is a snapshot");
+		return;
+	}
+	if (r < 0) {
+		answer_error(json, error);
+		return;
+	}
+	json_object_begin(json, NULL);
+	json_put_string(json, create ? "created" : "deleted", request->checkpoint);
 	json_object_end(json);
 }
 

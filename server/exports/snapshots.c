@@ -2,11 +2,9 @@
 #include "server/exports/snapshots.h"
 
 #include "server/access/access.h"
+#include "server/exports/disconnection.h"
 #include "server/exports/exports.h"
-#include "server/exports/exports_state.h"
 #include "server/sandbox/sandbox.h"
-#include "server/connection/conn_state.h"
-#include "server/worker/worker_call.h"
 
 #include "common/cleanup.h"
 #include "common/clock.h"
@@ -26,7 +24,7 @@
 
 /* The configuration of an export that stands for a snapshot; NULL: out of memory. */
 static struct export_config *
-configure(const struct export *origin, const char *name)
+snapshot_configure(const struct export *origin, const char *name)
 {
 	struct export_config *config = calloc(1, sizeof(*config));
 	bool complete = config && config_copy_defaults(config, origin->config) == 0;
@@ -47,7 +45,8 @@ configure(const struct export *origin, const char *name)
 }
 
 static struct export *
-export_new(struct exports *exports, struct export *origin, const char *name, unsigned int expire)
+snapshot_export_new(struct exports *exports, struct export *origin, const char *name,
+		    unsigned int expire)
 {
 	struct export *export = calloc(1, sizeof(*export));
 
@@ -55,7 +54,7 @@ export_new(struct exports *exports, struct export *origin, const char *name, uns
 		return NULL;
 	export->threads = exports->worker_count;
 	export->traffic = traffic_new(export->threads);
-	export->config = configure(origin, name);
+	export->config = snapshot_configure(origin, name);
 	if (expire)
 		export->expires = clock_seconds(CLOCK_BOOTTIME) + (time_t)expire;
 	if (!export->traffic || !export->config) {
@@ -118,7 +117,7 @@ making_fini(struct making *making, struct exports *exports)
 
 /* Caller frees. */
 static char *
-name_for(const struct snapshot_request *request, const char *origin)
+snapshot_name(const struct snapshot_request *request, const char *origin)
 {
 	char *name;
 
@@ -131,18 +130,18 @@ bool
 snapshot_is_of_request(const struct export *export, const struct snapshot_request *request)
 {
 	char *CLEANUP_FREE name =
-		export->origin ? name_for(request, export->origin->config->name) : NULL;
+		export->origin ? snapshot_name(request, export->origin->config->name) : NULL;
 
 	return name && strcmp(name, export->config->name) == 0;
 }
 
 /* changing held.  Makes the n-th export, without an image. */
 static int
-make_export(struct making *making, size_t n, struct exports *exports,
-	    const struct snapshot_request *request, char **error)
+making_add(struct making *making, size_t n, struct exports *exports,
+	   const struct snapshot_request *request, char **error)
 {
 	const struct offer *of = making->origins[n];
-	char *CLEANUP_FREE name = name_for(request, of->facts.name);
+	char *CLEANUP_FREE name = snapshot_name(request, of->facts.name);
 	struct offer **taken;
 
 	if (!name)
@@ -157,7 +156,7 @@ make_export(struct making *making, size_t n, struct exports *exports,
 		return error_set(error, -EEXIST, "export \"%s\": there is one of that name already",
 				 name);
 	making->sets[n] = of->export->checkpoints;
-	making->exports[n] = export_new(exports, of->export, name, request->expire);
+	making->exports[n] = snapshot_export_new(exports, of->export, name, request->expire);
 	if (!making->exports[n])
 		return -ENOMEM;
 	making->orders[n] = (struct snapshot_order){.image = of->export->image,
@@ -167,13 +166,13 @@ make_export(struct making *making, size_t n, struct exports *exports,
 
 /* changing held.  All that needs no moment. */
 static int
-prepare(struct making *making, struct exports *exports, const struct snapshot_request *request,
-	char **error)
+making_prepare(struct making *making, struct exports *exports,
+	       const struct snapshot_request *request, char **error)
 {
 	int r = making_init(making, exports, request);
 
 	for (size_t i = 0; r == 0 && i < making->count; i++)
-		r = make_export(making, i, exports, request, error);
+		r = making_add(making, i, exports, request, error);
 	if (r == 0 && request->checkpoint)
 		r = checkpoints_prepare(making->sets, making->count, request->checkpoint,
 					CHECKPOINT_GRANULE, &making->prepared, error);
@@ -187,7 +186,7 @@ prepare(struct making *making, struct exports *exports, const struct snapshot_re
 }
 
 static int
-make_checkpoints(void *data, int64_t end, char **error)
+making_make_checkpoints(void *data, int64_t end, char **error)
 {
 	const struct making *making = data;
 
@@ -195,7 +194,7 @@ make_checkpoints(void *data, int64_t end, char **error)
 }
 
 static void
-begin_checkpoints(void *data)
+making_begin_checkpoints(void *data)
 {
 	struct making *making = data;
 
@@ -208,7 +207,7 @@ begin_checkpoints(void *data)
 
 /* changing held.  Offers no longer what was offered of it. */
 static void
-withdraw(struct exports *exports, const struct snapshot_request *request)
+snapshot_withdraw(struct exports *exports, const struct snapshot_request *request)
 {
 	pthread_mutex_lock(&exports->mutex);
 	for (const struct offer *offer = exports->listed, *next; offer; offer = next) {
@@ -222,8 +221,8 @@ withdraw(struct exports *exports, const struct snapshot_request *request)
 
 /* changing held. */
 static int
-offer_all(struct making *making, struct exports *exports, const struct snapshot_request *request,
-	  char **error)
+making_offer(struct making *making, struct exports *exports, const struct snapshot_request *request,
+	     char **error)
 {
 	int r = 0;
 
@@ -231,24 +230,24 @@ offer_all(struct making *making, struct exports *exports, const struct snapshot_
 		r = exports_offer(exports, steal_pointer(&making->exports[i]),
 				  making->origins[i]->access, error);
 	if (r < 0)
-		withdraw(exports, request);
+		snapshot_withdraw(exports, request);
 	return r;
 }
 
 /* changing held. */
 static int
-take_snapshots(struct making *making, struct exports *exports,
-	       const struct snapshot_request *request, char **error)
+making_run(struct making *making, struct exports *exports, const struct snapshot_request *request,
+	   char **error)
 {
 	const struct snapshot_wish wish = {.scratch = request->scratch,
 					   .scratch_size = request->scratch_size,
-					   .make_first = make_checkpoints,
-					   .at_moment = begin_checkpoints,
+					   .make_first = making_make_checkpoints,
+					   .at_moment = making_begin_checkpoints,
 					   .data = making};
 	int r = request->scratch ? sandbox_admits(request->scratch, error) : 0;
 
 	if (r == 0)
-		r = prepare(making, exports, request, error);
+		r = making_prepare(making, exports, request, error);
 	if (r == 0)
 		r = snapshots_take(making->orders, making->count, &wish, error);
 	/* Whatever fails from here on, the exports close them. */
@@ -261,7 +260,7 @@ take_snapshots(struct making *making, struct exports *exports,
 		making->begun = r == 0;
 	}
 	if (r == 0)
-		r = offer_all(making, exports, request, error);
+		r = making_offer(making, exports, request, error);
 	if (making->prepared)
 		checkpoints_discard(making->prepared);
 	if (r < 0 && making->begun && request->checkpoint)
@@ -280,70 +279,17 @@ exports_snapshot(struct exports *exports, const struct snapshot_request *request
 		return error_set(error, -EOPNOTSUPP,
 				 "no snapshots with --swap: they need new memory for requests");
 	pthread_mutex_lock(&exports->changing);
-	r = take_snapshots(&making, exports, request, error);
+	r = making_run(&making, exports, request, error);
 	making_fini(&making, exports);
 	exports_end_change(exports);
 	return r;
 }
 
-int
-exports_follow_origin(struct exports *exports, const struct export *origin, struct access *access)
-{
-	int r = 0;
-
-	for (struct offer *offer = exports->listed; offer && r == 0;) {
-		if (offer->export->origin != origin || access_same(offer->access, access)) {
-			offer = offer->next;
-			continue;
-		}
-		r = exports_renew(exports, offer, access);
-		/* The list has another offer in its place. */
-		offer = exports->listed;
-	}
-	return r;
-}
-
 /* ---- the end of one */
-
-/* On the worker's thread. */
-static void
-end_connections(struct worker *worker, void *data)
-{
-	(void)data;
-	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
-		if (conn->offer && conn->offer->export->ended && !conn->lost)
-			conn_abort(conn);
-	}
-}
-
-/* mutex held. */
-static bool
-has_clients(const struct exports *exports)
-{
-	const struct offer *offer = exports->retired;
-
-	while (offer && (!offer->export->ended ||
-			 atomic_load_explicit(&offer->connections, memory_order_relaxed) == 0))
-		offer = offer->next;
-	return offer != NULL;
-}
-
-void
-exports_end_snapshots(struct exports *exports)
-{
-	bool wanted;
-
-	pthread_mutex_lock(&exports->mutex);
-	wanted = has_clients(exports);
-	pthread_mutex_unlock(&exports->mutex);
-	if (wanted &&
-	    workers_call(exports->workers, exports->worker_count, end_connections, NULL) < 0)
-		log_warning("clients of removed snapshots stay connected: out of memory");
-}
 
 /* changing and mutex held.  Returns whether a snapshot's time was over. */
 static bool
-retire_expired(struct exports *exports, time_t now)
+snapshot_retire_expired(struct exports *exports, time_t now)
 {
 	for (struct offer *offer = exports->listed; offer; offer = offer->next) {
 		const struct export *export = offer->export;
@@ -359,7 +305,7 @@ retire_expired(struct exports *exports, time_t now)
 
 /* mutex held.  CLOCK_BOOTTIME, seconds; 0: none. */
 static time_t
-next_end(const struct exports *exports)
+snapshot_next_end(const struct exports *exports)
 {
 	time_t next = 0;
 
@@ -379,15 +325,15 @@ exports_expire(struct exports *exports)
 	bool ended = false;
 
 	pthread_mutex_lock(&exports->mutex);
-	next = next_end(exports);
+	next = snapshot_next_end(exports);
 	pthread_mutex_unlock(&exports->mutex);
 	if (next && next <= now) {
 		if (pthread_mutex_trylock(&exports->changing) != 0)
 			return -1;
 		pthread_mutex_lock(&exports->mutex);
-		while (retire_expired(exports, now))
+		while (snapshot_retire_expired(exports, now))
 			ended = true;
-		next = next_end(exports);
+		next = snapshot_next_end(exports);
 		pthread_mutex_unlock(&exports->mutex);
 		if (ended)
 			exports_end_snapshots(exports);
@@ -400,32 +346,9 @@ exports_expire(struct exports *exports)
 
 /* ---- the status */
 
-static unsigned int
-count_connections(const struct offer *offer)
-{
-	unsigned int count = 0;
-
-	for (; offer; offer = offer->next) {
-		if (offer->export->origin)
-			count += atomic_load_explicit(&offer->connections, memory_order_relaxed);
-	}
-	return count;
-}
-
-unsigned int
-exports_snapshot_connections(struct exports *exports)
-{
-	unsigned int count;
-
-	pthread_mutex_lock(&exports->mutex);
-	count = count_connections(exports->listed) + count_connections(exports->retired);
-	pthread_mutex_unlock(&exports->mutex);
-	return count;
-}
-
 /* Appends text, with all bytes but the unreserved ones of RFC 3986 and slashes as %XX. */
 static void
-put_encoded(FILE *out, const char *text)
+snapshot_put_encoded(FILE *out, const char *text)
 {
 	for (; *text; text++) {
 		if (isalnum((unsigned char)*text) || strchr("-._~/", *text))
@@ -436,7 +359,7 @@ put_encoded(FILE *out, const char *text)
 }
 
 static void
-put_uri(struct json *json, const char *name, const char *socket)
+snapshot_put_uri(struct json *json, const char *name, const char *socket)
 {
 	char *CLEANUP_FREE uri = NULL;
 	size_t size;
@@ -445,9 +368,9 @@ put_uri(struct json *json, const char *name, const char *socket)
 	if (!out)
 		return;
 	fputs("nbd+unix:///", out);
-	put_encoded(out, name);
+	snapshot_put_encoded(out, name);
 	fputs("?socket=", out);
-	put_encoded(out, socket);
+	snapshot_put_encoded(out, socket);
 	if (fclose(out) == 0)
 		json_put_string(json, "uri", uri);
 }
@@ -472,5 +395,5 @@ snapshot_put_status(struct json *json, const struct export *export, const char *
 	json_put_string(json, "broken", facts.broken);
 	json_object_end(json);
 	if (socket)
-		put_uri(json, export->config->name, socket);
+		snapshot_put_uri(json, export->config->name, socket);
 }

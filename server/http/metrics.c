@@ -3,7 +3,6 @@
 
 #include "server/config/server_config.h"
 #include "server/exports/exports.h"
-#include "server/exports/exports_state.h"
 #include "server/exports/server_status.h"
 #include "server/http/open_metrics.h"
 #include "server/limit/limits.h"

@@ -7,7 +7,7 @@
 
 #include "common/cleanup.h"
 #include "engine/io/image_state.h"
-#include "server/exports/exports_state.h"
+#include "server/exports/export_changes.h"
 #include "tests/lib/suite.h"
 #include "tests/unit/scratch_file.h"
 

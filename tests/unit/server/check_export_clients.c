@@ -6,7 +6,9 @@
 
 #include "common/clock.h"
 #include "server/access/identity.h"
-#include "server/exports/exports_state.h"
+#include "server/exports/export_changes.h"
+#include "server/exports/export_limits.h"
+#include "server/exports/export_source.h"
 #include "server/limit/limiter.h"
 #include "tests/lib/suite.h"
 #include "tests/unit/log_capture.h"

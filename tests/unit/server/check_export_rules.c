@@ -7,7 +7,9 @@
 
 #include "nbd/protocol.h"
 #include "server/access/access.h"
-#include "server/exports/exports_state.h"
+#include "server/exports/export_changes.h"
+#include "server/exports/export_image.h"
+#include "server/exports/export_source.h"
 #include "tests/lib/suite.h"
 #include "tests/unit/log_capture.h"
 #include "tests/unit/scratch_file.h"

@@ -6,7 +6,9 @@
 #include "server/exports/exports.h"
 
 #include "server/access/identity.h"
-#include "server/exports/exports_state.h"
+#include "server/exports/export_changes.h"
+#include "server/exports/export_image.h"
+#include "server/exports/export_source.h"
 #include "tests/lib/suite.h"
 #include "tests/unit/log_capture.h"
 #include "tests/unit/scratch_file.h"
