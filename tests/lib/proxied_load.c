@@ -6,7 +6,7 @@
  * kernel does, it repeats requests whose connection was lost.  Prints what TLS is like when it
  * begins, and at the end how many writes it has read back, and how often connections were lost.
  */
-#include "tool/guard/upstream.h"
+#include "tool/source/source.h"
 #include "tool/attach/attach_options.h"
 
 #include "common/option_row.h"
@@ -27,7 +27,7 @@ enum {
 };
 
 static uint8_t written[LONGEST], seen[LONGEST];
-static struct upstream upstream;
+static struct source source;
 static unsigned int lost;
 
 static bool
@@ -102,16 +102,16 @@ reconnect(void)
 	while (!opened) {
 		g_autoptr(GError) error = NULL;
 
-		upstream_is_lost(&upstream, &crashed, &why);
+		source_is_lost(&source, &crashed, &why);
 		g_clear_pointer(&why, g_free);
-		opened = upstream_open(&upstream, &error);
+		opened = source_open(&source, &error);
 		if (!opened)
 			usleep(PAUSE_US);
 	}
 }
 
 static void
-write_somewhere(struct upstream_connection *connection)
+write_somewhere(struct source_connection *connection)
 {
 	const uint32_t length = 1 + (uint32_t)random() % LONGEST;
 	const uint64_t offset = (uint64_t)random() % (connection->export.size - length);
@@ -152,18 +152,18 @@ main(int argc, char **argv)
 	if (argc < 3)
 		errx(1, "proxied_load STOP URI OPTION=VALUE...");
 	make_plan(&plan, argv + 2);
-	upstream_init(&upstream, &plan.upstream, NULL);
-	if (!upstream_open(&upstream, &error))
+	source_init(&source, &plan.source, NULL, NULL);
+	if (!source_open(&source, &error))
 		errx(1, "%s", error->message);
-	puts(upstream.connections[0].tls);
+	puts(source.connections[0].tls);
 	fflush(stdout);
 	/* At least once over each. */
-	for (; writes < plan.upstream.connections || access(argv[1], F_OK) < 0; writes++)
-		write_somewhere(&upstream.connections[writes % plan.upstream.connections]);
-	for (unsigned int i = 0; i < plan.upstream.connections; i++)
-		ask(upstream.connections[i].fd, NBD_CMD_DISC, 0, 0);
-	upstream_break(&upstream);
-	upstream_fini(&upstream);
+	for (; writes < plan.source.connections || access(argv[1], F_OK) < 0; writes++)
+		write_somewhere(&source.connections[writes % plan.source.connections]);
+	for (unsigned int i = 0; i < plan.source.connections; i++)
+		ask(source.connections[i].fd, NBD_CMD_DISC, 0, 0);
+	source_break(&source);
+	source_fini(&source);
 	guard_plan_fini(&plan);
 	printf("%u writes, %u losses\n", writes, lost);
 	return EXIT_SUCCESS;

@@ -72,7 +72,7 @@ check_servers(const struct attach_options *options, const char *text, const GPtr
 
 /* The servers differ in host and port only. */
 static bool
-plan_uri(const struct attach_options *options, const char *text, struct upstream_tls *tls,
+plan_uri(const struct attach_options *options, const char *text, struct source_tls *tls,
 	 GError **error)
 {
 	g_autoptr(GPtrArray) uris = nbd_uri_servers(text, error);
@@ -81,8 +81,8 @@ plan_uri(const struct attach_options *options, const char *text, struct upstream
 	for (guint i = 0; planned && i < uris->len; i++) {
 		struct nbd_uri uri;
 
-		upstream_tls_fini(tls);
-		*tls = (struct upstream_tls){.wanted = false};
+		source_tls_fini(tls);
+		*tls = (struct source_tls){.wanted = false};
 		planned = nbd_uri_parse(uris->pdata[i], &uri, error) &&
 			  attach_tls_plan(&options->tls, &uri, tls, error) &&
 			  (!options->swap || attach_tls_check_swap(&options->tls, error));
@@ -161,10 +161,10 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 {
 	const char *wrong = remote ? option_for_images(options) : NULL;
 	const char *tls_option = remote ? NULL : attach_tls_option(&options->tls);
-	struct upstream_tls tls = {.wanted = false};
+	struct source_tls tls = {.wanted = false};
 	unsigned int timeout = options->timeout, silence = 0;
 
-	*plan = (struct guard_plan){.upstream.place = place};
+	*plan = (struct guard_plan){.source.place = place};
 	if (wrong)
 		return failure(error, EINVAL, "%s is for images; for %s, its server decides", wrong,
 			       place);
@@ -178,7 +178,7 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 	if (!attach_kind_check(options, place, error) || !check_limits(options, error))
 		return false;
 	if (remote && !plan_uri(options, place, &tls, error)) {
-		upstream_tls_fini(&tls);
+		source_tls_fini(&tls);
 		return false;
 	}
 	/* With several connections, the kernel always has a limit.  With one, the guard knows when
@@ -188,7 +188,7 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 	if (timeout == 0 && remote)
 		silence = DEFAULT_TIMEOUT;
 	*plan = (struct guard_plan){
-		.upstream =
+		.source =
 			{
 				.place = place,
 				.remote = remote,

@@ -51,7 +51,7 @@ check_encryption(const struct attach_tls *options, const struct nbd_uri *uri, GE
 }
 
 static bool
-check_tls(const struct attach_tls *options, const struct upstream_tls *tls, GError **error)
+check_tls(const struct attach_tls *options, const struct source_tls *tls, GError **error)
 {
 	const char *wrong = !tls->psk               ? NULL
 			    : tls->certificates     ? "--tls-certificates"
@@ -69,7 +69,7 @@ check_tls(const struct attach_tls *options, const struct upstream_tls *tls, GErr
 }
 
 bool
-attach_tls_plan(const struct attach_tls *options, struct nbd_uri *uri, struct upstream_tls *tls,
+attach_tls_plan(const struct attach_tls *options, struct nbd_uri *uri, struct source_tls *tls,
 		GError **error)
 {
 	const char *option = attach_tls_option(options);
@@ -78,7 +78,7 @@ attach_tls_plan(const struct attach_tls *options, struct nbd_uri *uri, struct up
 		options->certificates ? g_canonicalize_filename(options->certificates, NULL) : NULL;
 	g_autofree char *psk = options->psk ? g_canonicalize_filename(options->psk, NULL) : NULL;
 
-	*tls = (struct upstream_tls){
+	*tls = (struct source_tls){
 		.wanted = uri->tls,
 		.proxy = wants_proxy(options),
 		.verify = options->verify_peer,

@@ -6,7 +6,7 @@
 #define TOOL_ATTACH_ATTACH_TLS_H
 
 #include "tool/link/nbd_uri.h"
-#include "tool/link/upstream_tls.h"
+#include "tool/source/source_tls.h"
 
 #include <glib.h>
 #include <stdbool.h>
@@ -22,9 +22,9 @@ struct attach_tls {
 const char *
 attach_tls_option(const struct attach_tls *options);
 
-/* `uri` is parsed, and gives the rest.  upstream_tls_fini() frees *tls, after an error, too. */
+/* `uri` is parsed, and gives the rest.  source_tls_fini() frees *tls, after an error, too. */
 bool
-attach_tls_plan(const struct attach_tls *options, struct nbd_uri *uri, struct upstream_tls *tls,
+attach_tls_plan(const struct attach_tls *options, struct nbd_uri *uri, struct source_tls *tls,
 		GError **error);
 
 /* Whether the kernel can swap over connections that are encrypted like this. */

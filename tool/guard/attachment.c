@@ -228,11 +228,11 @@ warn_about_rest(const struct attachment_plan *plan, const char *place, uint64_t 
 }
 
 bool
-attachment_make(struct attachment *attachment, const struct upstream *upstream, GError **error)
+attachment_make(struct attachment *attachment, const struct source *source, GError **error)
 {
 	const struct attachment_plan *plan = attachment->plan;
-	const struct upstream_connection *first = &upstream->connections[0];
-	unsigned int count = upstream->plan->connections;
+	const struct source_connection *first = &source->connections[0];
+	unsigned int count = source->plan->connections;
 	g_autofree int *sockets = g_new(int, count);
 	uint64_t rest;
 	struct nbd_driver_attachment wanted = {
@@ -249,17 +249,17 @@ attachment_make(struct attachment *attachment, const struct upstream *upstream, 
 	};
 
 	for (unsigned int i = 0; i < count; i++)
-		sockets[i] = upstream->connections[i].fd;
+		sockets[i] = source->connections[i].fd;
 	rest = wanted.size % wanted.block_size;
 	wanted.size -= rest;
 	if (wanted.size == 0)
 		return failure(error, EINVAL,
 			       "%s is too small: a device has at least one block, of %u bytes",
-			       upstream->place, wanted.block_size);
+			       source->place, wanted.block_size);
 	if (!connect_device(attachment, &wanted, error))
 		return false;
 	if (rest)
-		warn_about_rest(plan, upstream->place, wanted.size + rest, wanted.block_size);
+		warn_about_rest(plan, source->place, wanted.size + rest, wanted.block_size);
 	attachment->size = wanted.size;
 	attachment->name = g_strdup_printf("nbd%u", attachment->index);
 	attachment->pid = attached_pid(attachment->name);
@@ -314,20 +314,20 @@ attachment_undo(struct attachment *attachment)
 
 /* The device may have been resized since it was attached. */
 static void
-warn_about_change(const struct attachment *attachment, const struct upstream *upstream,
-		  const struct upstream_connection *connection)
+warn_about_change(const struct attachment *attachment, const struct source *source,
+		  const struct source_connection *connection)
 {
 	struct device *DEVICE_CLEANUP device = device_read(attachment->name, NULL);
 
 	if (device && connection->export.size < device->size)
 		log_warning(
 			"/dev/%s: %s has become smaller; data after its new end can no longer be read",
-			device->name, upstream->place);
+			device->name, source->place);
 	if (device && !device->read_only && connection->export.flags & NBD_FLAG_READ_ONLY)
 		log_warning(
 			"/dev/%s: %s can only be read now, and writes fail; when it is writable again, run nbdloop "
 			"replace-server /dev/%s",
-			device->name, upstream->place, device->name);
+			device->name, source->place, device->name);
 }
 
 /*
@@ -388,16 +388,16 @@ attachment_offer(struct attachment *attachment, int socket)
 }
 
 bool
-attachment_hand_over(struct attachment *attachment, const struct upstream *upstream,
-		     const bool *is_new, GError **error)
+attachment_hand_over(struct attachment *attachment, const struct source *source, const bool *is_new,
+		     GError **error)
 {
-	for (unsigned int i = 0; i < upstream->plan->connections; i++) {
-		const struct upstream_connection *connection = &upstream->connections[i];
+	for (unsigned int i = 0; i < source->plan->connections; i++) {
+		const struct source_connection *connection = &source->connections[i];
 
 		if (!is_new[i])
 			continue;
-		warn_about_change(attachment, upstream, connection);
-		if (!hand_over_one(attachment, connection->fd, upstream->plan->remote, error))
+		warn_about_change(attachment, source, connection);
+		if (!hand_over_one(attachment, connection->fd, source->plan->remote, error))
 			return false;
 	}
 	/* Handing over has set the one that was given, but the process of the shorter one may have

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An attached device, as its guard sees it: it is attached with the connections of an upstream,
+ * An attached device, as its guard sees it: it is attached with the connections of an source,
  * gets new ones in place of dead ones, and is detached.
  */
 #ifndef TOOL_GUARD_ATTACHMENT_H
@@ -9,7 +9,7 @@
 #include "tool/device/device.h"
 #include "tool/device/nbd_driver.h"
 #include "tool/guard/guard_plan.h"
-#include "tool/guard/upstream.h"
+#include "tool/source/source.h"
 
 #include <stdint.h>
 
@@ -33,10 +33,10 @@ attachment_init(struct attachment *attachment, const struct attachment_plan *pla
 void
 attachment_fini(struct attachment *attachment);
 
-/* Attaches the device with all connections of `upstream`.  After an error it may be attached
+/* Attaches the device with all connections of `source`.  After an error it may be attached
  * nevertheless: see attachment_undo(). */
 bool
-attachment_make(struct attachment *attachment, const struct upstream *upstream, GError **error);
+attachment_make(struct attachment *attachment, const struct source *source, GError **error);
 
 /*
  * Makes the device ready for use.  The kernel looks for partitions meanwhile, so this waits for
@@ -62,11 +62,11 @@ attachment_is_there(const struct attachment *attachment);
 bool
 attachment_can_go_on(const struct attachment *attachment, GError **error);
 
-/* Gives the kernel those connections of `upstream` that are new (a flag for each).  EINVAL: the
+/* Gives the kernel those connections of `source` that are new (a flag for each).  EINVAL: the
  * device is being detached. */
 bool
-attachment_hand_over(struct attachment *attachment, const struct upstream *upstream,
-		     const bool *is_new, GError **error);
+attachment_hand_over(struct attachment *attachment, const struct source *source, const bool *is_new,
+		     GError **error);
 
 /* Offers the kernel a connection, which it takes only in place of a dead one.  False: it didn't
  * even look, because the device is being detached. */

@@ -3,7 +3,7 @@
 
 #include "tool/device/device.h"
 #include "tool/failure.h"
-#include "tool/guard/background.h"
+#include "tool/source/background.h"
 #include "tool/guard/guard_files.h"
 #include "tool/guard/guard_take_over.h"
 #include "tool/guard/guard_watch.h"
@@ -128,18 +128,17 @@ attach_device(struct guard *guard, GError **error)
 	if (g_mkdir_with_parents(GUARD_DIRECTORY, 0700) < 0)
 		return failure_errno(error, errno, "the directory %s can't be made",
 				     GUARD_DIRECTORY);
-	if (!guard_record_make(&guard->record, guard->upstream.control, error))
+	if (!guard_record_make(&guard->record, guard->source.control, error))
 		return false;
-	if (guard->upstream.control &&
-	    !guard_link_listen(&guard->link, guard->upstream.control, error))
+	if (guard->source.control && !guard_link_listen(&guard->link, guard->source.control, error))
 		return false;
 	/* From here on, a failure has something to clean up. */
-	if (!upstream_open(&guard->upstream, error) || !guard_write_record(guard, error) ||
+	if (!source_open(&guard->source, error) || !guard_write_record(guard, error) ||
 	    !take_signals(guard, error))
 		return false;
-	if (!attachment_make(&guard->attachment, &guard->upstream, error))
+	if (!attachment_make(&guard->attachment, &guard->source, error))
 		return false;
-	upstream_release(&guard->upstream);
+	source_release(&guard->source);
 	if (!guard_watch_settle(guard, error))
 		return false;
 	if (was_interrupted())
@@ -163,7 +162,7 @@ report_device(struct guard *guard)
 static int
 guard_new_device(const struct guard_plan *plan)
 {
-	char *control = plan->upstream.remote ? NULL : guard_files_path(NULL, getpid(), "sock");
+	char *control = plan->source.remote ? NULL : guard_files_path(NULL, getpid(), "sock");
 	struct guard guard = {
 		.plan = plan, .link.fd = -1, .record.fd = -1, .signals = -1, .looking = -1};
 	g_autoptr(GError) error = NULL;
@@ -172,10 +171,11 @@ guard_new_device(const struct guard_plan *plan)
 	/* The server inherits this: no allocation in the guard or the server waits for a write to
 	 * their own device. */
 	prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
-	upstream_init(&guard.upstream, &plan->upstream, control);
+	source_init(&guard.source, &plan->source, control,
+		    control ? guard_files_path(control, 0, "nbd") : NULL);
 	attached = attachment_init(&guard.attachment, &plan->attachment,
 				   control ? server_link_backend(control)
-					   : g_strdup(plan->upstream.place),
+					   : g_strdup(plan->source.place),
 				   &error) &&
 		   (!plan->attachment.swap || guard_lock_memory(&error)) &&
 		   attach_device(&guard, &error);
@@ -190,7 +190,7 @@ guard_new_device(const struct guard_plan *plan)
 	}
 	guard_link_close(&guard.link);
 	guard_record_close(&guard.record);
-	upstream_fini(&guard.upstream);
+	source_fini(&guard.source);
 	attachment_fini(&guard.attachment);
 	return attached ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -207,14 +207,13 @@ guard_adopted(struct guard *guard)
 	if (guard_restore(guard, &why)) {
 		report_device(guard);
 	} else {
-		if (guard->upstream.fenced || failure_is(why, EINVAL))
+		if (guard->source.fenced || failure_is(why, EINVAL))
 			error = g_error_copy(why);
 		else
 			failure(&error, EIO,
 				"/dev/%s has a guard again, but no new %s yet; the guard keeps trying: %s",
 				guard->attachment.name,
-				guard->plan->upstream.remote ? "connection" : "server",
-				why->message);
+				guard->plan->source.remote ? "connection" : "server", why->message);
 		report_error(error);
 		background_enter();
 		close(REPORT_FD);
@@ -245,7 +244,7 @@ guard_adopted_device(const struct device *device)
 	guard_link_close(&guard.link);
 	guard_record_leave(&guard.record);
 	if (guard.plan) {
-		upstream_fini(&guard.upstream);
+		source_fini(&guard.source);
 		attachment_fini(&guard.attachment);
 	}
 	guard_progress_fini(&progress);

@@ -6,27 +6,11 @@
 #ifndef TOOL_GUARD_GUARD_PLAN_H
 #define TOOL_GUARD_GUARD_PLAN_H
 
-#include "tool/link/server_command.h"
-#include "tool/link/upstream_tls.h"
+#include "tool/source/source_plan.h"
 
 #include <glib.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-struct upstream_plan {
-	char *place; /* the image's absolute path, or an NBD URI */
-	bool remote; /* it is a URI: no server of ours, no server options, no control socket */
-	unsigned int connections; /* >= 1 */
-	unsigned int silence; /* seconds until a remote server that answers nothing is given up; 0:
-				 the kernel has a timeout, or the server is ours */
-	enum server_kind server;   /* if not remote */
-	GPtrArray *server_options; /* see tool/link/server_command.h: "--offset=512"; without
-				      direct I/O */
-	const char *direct_io;     /* "on", "off", "auto" */
-	const char *iops_limit, *bandwidth_limit; /* static or interned; NULL: none */
-	bool force;              /* even if the machine uses the image in another way */
-	struct upstream_tls tls; /* if remote */
-};
 
 struct attachment_plan {
 	int index; /* of the device, or NBD_DRIVER_ANY */
@@ -41,7 +25,7 @@ struct attachment_plan {
 };
 
 struct guard_plan {
-	struct upstream_plan upstream;
+	struct source_plan source;
 	struct attachment_plan attachment;
 };
 
@@ -49,10 +33,7 @@ struct guard_plan {
 static inline void
 guard_plan_fini(struct guard_plan *plan)
 {
-	g_free(plan->upstream.place);
-	g_clear_pointer(&plan->upstream.server_options, g_ptr_array_unref);
-	plan->upstream.place = NULL;
-	upstream_tls_fini(&plan->upstream.tls);
+	source_plan_fini(&plan->source);
 }
 
 #endif

@@ -69,7 +69,7 @@ options_array(const GPtrArray *options)
 
 /* Paths and names, no secret. */
 static void
-set_tls(json_t *object, const struct upstream_tls *tls)
+set_tls(json_t *object, const struct source_tls *tls)
 {
 	const struct {
 		const char *name, *value;
@@ -104,22 +104,21 @@ describe_device(const struct guard_plan *plan, const struct guard_progress *prog
 	json_object_set_new(object, "server-read-only", json_boolean(progress->read_only));
 	if (progress->ceph_fence)
 		set_bytes(object, "ceph-fence", progress->ceph_fence);
-	json_object_set_new(object, "remote", json_boolean(plan->upstream.remote));
-	set_tls(object, &plan->upstream.tls);
+	json_object_set_new(object, "remote", json_boolean(plan->source.remote));
+	set_tls(object, &plan->source.tls);
 	json_object_set_new(object, "tls", json_string(progress->tls));
 	if (progress->server)
 		set_bytes(object, "remote-server", progress->server);
 	if (progress->misfits)
 		set_bytes(object, "misfits", progress->misfits);
 	json_object_set_new(object, "flags", json_integer(progress->flags));
-	json_object_set_new(object, "force", json_boolean(plan->upstream.force));
-	json_object_set_new(object, "connections", json_integer(plan->upstream.connections));
-	json_object_set_new(object, "silence", json_integer(plan->upstream.silence));
-	json_object_set_new(object, "server", json_integer(plan->upstream.server));
-	json_object_set_new(object, "options", options_array(plan->upstream.server_options));
-	json_object_set_new(
-		object, "planned-direct-io",
-		json_string(plan->upstream.direct_io ? plan->upstream.direct_io : "auto"));
+	json_object_set_new(object, "force", json_boolean(plan->source.force));
+	json_object_set_new(object, "connections", json_integer(plan->source.connections));
+	json_object_set_new(object, "silence", json_integer(plan->source.silence));
+	json_object_set_new(object, "server", json_integer(plan->source.server));
+	json_object_set_new(object, "options", options_array(plan->source.server_options));
+	json_object_set_new(object, "planned-direct-io",
+			    json_string(plan->source.direct_io ? plan->source.direct_io : "auto"));
 	json_object_set_new(object, "read-only", json_boolean(plan->attachment.read_only));
 	json_object_set_new(object, "timeout", json_integer(plan->attachment.timeout));
 	json_object_set_new(object, "dead-timeout", json_integer(plan->attachment.dead_timeout));
@@ -230,7 +229,7 @@ bytes(json_t *object, const char *name)
 static void
 recall_device(json_t *object, struct guard_plan *plan, struct guard_progress *progress)
 {
-	struct upstream_plan *upstream = &plan->upstream;
+	struct source_plan *source = &plan->source;
 	struct attachment_plan *attachment = &plan->attachment;
 
 	progress->place = g_strcompress(json_string_value(json_object_get(object, "place")) ?: "");
@@ -245,10 +244,10 @@ recall_device(json_t *object, struct guard_plan *plan, struct guard_progress *pr
 	progress->server = bytes(object, "remote-server");
 	progress->misfits = bytes(object, "misfits");
 	progress->flags = (uint16_t)number(object, "flags");
-	*plan = (struct guard_plan){.upstream.place = g_strdup(progress->place)};
-	upstream->remote = flag(object, "remote");
-	upstream->force = flag(object, "force");
-	upstream->tls = (struct upstream_tls){
+	*plan = (struct guard_plan){.source.place = g_strdup(progress->place)};
+	source->remote = flag(object, "remote");
+	source->force = flag(object, "force");
+	source->tls = (struct source_tls){
 		.wanted = flag(object, "tls-wanted"),
 		.proxy = flag(object, "tls-proxy"),
 		.verify = flag(object, "tls-verify"),
@@ -257,11 +256,11 @@ recall_device(json_t *object, struct guard_plan *plan, struct guard_progress *pr
 		.user = bytes(object, "tls-user"),
 		.hostname = bytes(object, "tls-hostname"),
 	};
-	upstream->connections = MAX((unsigned int)number(object, "connections"), 1);
-	upstream->silence = (unsigned int)number(object, "silence");
-	upstream->server = (enum server_kind)number(object, "server");
-	upstream->server_options = options_of(object);
-	upstream->direct_io = text(object, "planned-direct-io");
+	source->connections = MAX((unsigned int)number(object, "connections"), 1);
+	source->silence = (unsigned int)number(object, "silence");
+	source->server = (enum server_kind)number(object, "server");
+	source->server_options = options_of(object);
+	source->direct_io = text(object, "planned-direct-io");
 	attachment->read_only = flag(object, "read-only");
 	attachment->timeout = (unsigned int)number(object, "timeout");
 	attachment->dead_timeout = (unsigned int)number(object, "dead-timeout");

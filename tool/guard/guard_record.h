@@ -24,7 +24,7 @@ struct guard_progress {
 	const char *direct_io;       /* "on", "off", "auto": of the next server */
 	const char *iops_limit, *bandwidth_limit; /* the same; NULL: none */
 	bool read_only;                           /* the same */
-	char *ceph_fence;                         /* the same: upstream->ceph_fence */
+	char *ceph_fence;                         /* the same: source->ceph_fence */
 	/* Of a remote export: the URI of the server that is in use, or was when the connections
 	 * ended, and what it told when the device was attached. */
 	char *server;

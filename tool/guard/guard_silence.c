@@ -8,7 +8,7 @@
 int
 guard_silence_next(const struct guard *guard, int next_ms)
 {
-	if (guard->plan->upstream.silence == 0)
+	if (guard->plan->source.silence == 0)
 		return next_ms;
 	return next_ms < 0 ? LOOK_MS : MIN(next_ms, LOOK_MS);
 }
@@ -16,7 +16,7 @@ guard_silence_next(const struct guard *guard, int next_ms)
 void
 guard_silence_look(struct guard *guard)
 {
-	const unsigned int seconds = guard->plan->upstream.silence;
+	const unsigned int seconds = guard->plan->source.silence;
 
 	if (seconds == 0 || !silence_lasts(&guard->silence, guard->attachment.name, seconds,
 					   g_get_monotonic_time()))

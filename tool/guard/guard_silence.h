@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The guard's own time limit for a remote server that answers nothing, where the kernel has none
- * (tool/guard/silence.h): struct upstream_plan's .silence.
+ * (tool/guard/silence.h): struct source_plan's .silence.
  */
 #ifndef TOOL_GUARD_GUARD_SILENCE_H
 #define TOOL_GUARD_GUARD_SILENCE_H

@@ -3,7 +3,7 @@
 
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
-#include "tool/guard/other_servers.h"
+#include "tool/source/other_servers.h"
 
 #include "common/cleanup.h"
 #include "common/log.h"
@@ -20,22 +20,22 @@
 bool
 guard_write_record(struct guard *guard, GError **error)
 {
-	const struct upstream *upstream = &guard->upstream;
+	const struct source *source = &guard->source;
 	struct guard_progress progress = {
-		.place = upstream->place,
-		.direct_io = upstream->direct_io ? upstream->direct_io : "auto",
-		.iops_limit = upstream->iops_limit,
-		.bandwidth_limit = upstream->bandwidth_limit,
-		.read_only = upstream->read_only,
-		.ceph_fence = upstream->ceph_fence,
-		.server = upstream->servers ? upstream->servers->pdata[upstream->in_use] : NULL,
+		.place = source->place,
+		.direct_io = source->direct_io ? source->direct_io : "auto",
+		.iops_limit = source->iops_limit,
+		.bandwidth_limit = source->bandwidth_limit,
+		.read_only = source->read_only,
+		.ceph_fence = source->ceph_fence,
+		.server = source->servers ? source->servers->pdata[source->in_use] : NULL,
 		.misfits = guard->misfits,
-		.flags = upstream->flags,
-		.tls = upstream->connections[0].tls,
+		.flags = source->flags,
+		.tls = source->connections[0].tls,
 	};
 	struct stat st;
 
-	if (upstream->image >= 0 && fstat(upstream->image, &st) == 0)
+	if (source->image >= 0 && fstat(source->image, &st) == 0)
 		progress.image = image_file_identity(&st);
 	return guard_record_write(&guard->record, guard->plan, &progress, error);
 }
@@ -53,7 +53,7 @@ record(struct guard *guard)
 static void
 record_remote(struct guard *guard)
 {
-	if (guard->plan->upstream.remote)
+	if (guard->plan->source.remote)
 		record(guard);
 }
 
@@ -61,15 +61,15 @@ record_remote(struct guard *guard)
 static void
 tell_device(struct guard *guard)
 {
-	struct upstream *upstream = &guard->upstream;
+	struct source *source = &guard->source;
 	struct device *DEVICE_CLEANUP device =
-		upstream->servers ? device_read(guard->attachment.name, NULL) : NULL;
+		source->servers ? device_read(guard->attachment.name, NULL) : NULL;
 
 	if (device)
-		upstream->device = (struct export_facts){
+		source->device = (struct export_facts){
 			.size = device->size,
 			.block_size = device->block_size,
-			.flags = (uint16_t)(upstream->flags |
+			.flags = (uint16_t)(source->flags |
 					    (device->read_only ? NBD_FLAG_READ_ONLY : 0)),
 		};
 }
@@ -84,8 +84,7 @@ guard_look_at_others(struct guard *guard)
 		record_remote(guard);
 	}
 	tell_device(guard);
-	guard->looking =
-		guard->upstream.device.size > 0 ? other_servers_look(&guard->upstream) : -1;
+	guard->looking = guard->source.device.size > 0 ? other_servers_look(&guard->source) : -1;
 }
 
 void
@@ -102,27 +101,26 @@ guard_take_look(struct guard *guard)
 bool
 guard_restore(struct guard *guard, GError **error)
 {
-	unsigned int count = guard->upstream.plan->connections;
+	unsigned int count = guard->source.plan->connections;
 	g_autofree bool *is_new = g_new(bool, count);
 
 	for (unsigned int i = 0; i < count; i++)
-		is_new[i] = upstream_lacks(&guard->upstream, i);
+		is_new[i] = source_lacks(&guard->source, i);
 	tell_device(guard);
 	/* The last server may have given the lock back. */
-	if (guard->upstream.ceph_fence)
+	if (guard->source.ceph_fence)
 		record(guard);
-	if (!attachment_can_go_on(&guard->attachment, error) ||
-	    !upstream_open(&guard->upstream, error))
+	if (!attachment_can_go_on(&guard->attachment, error) || !source_open(&guard->source, error))
 		return false;
 	/* Before its first request: whoever takes this guard's place must know its client of Ceph.
 	 */
-	if (guard->upstream.ceph_fence)
+	if (guard->source.ceph_fence)
 		record(guard);
-	if (!attachment_hand_over(&guard->attachment, &guard->upstream, is_new, error)) {
-		upstream_drop(&guard->upstream, is_new);
+	if (!attachment_hand_over(&guard->attachment, &guard->source, is_new, error)) {
+		source_drop(&guard->source, is_new);
 		return false;
 	}
-	upstream_release(&guard->upstream);
+	source_release(&guard->source);
 	guard->silence = (struct silence){.since = 0};
 	record_remote(guard);
 	return true;
@@ -131,7 +129,7 @@ guard_restore(struct guard *guard, GError **error)
 void
 guard_log_loss(const struct guard *guard, const char *why)
 {
-	const bool runs = guard->upstream.servers || guard->upstream.server.pid != 0;
+	const bool runs = guard->source.servers || guard->source.server.pid != 0;
 
 	log_error("%s: %s; it is %s again", guard->attachment.name, why,
 		  runs ? "connected" : "started");
@@ -140,10 +138,10 @@ guard_log_loss(const struct guard *guard, const char *why)
 void
 guard_log_return(const struct guard *guard)
 {
-	const struct upstream *upstream = &guard->upstream;
+	const struct source *source = &guard->source;
 	g_autofree char *server =
-		upstream->servers ? nbd_uri_server_name(upstream->servers->pdata[upstream->in_use])
-				  : NULL;
+		source->servers ? nbd_uri_server_name(source->servers->pdata[source->in_use])
+				: NULL;
 
 	log_info("%s: served again%s%s", guard->attachment.name, server ? " by " : "",
 		 server ? server : "");

@@ -10,18 +10,18 @@
 #include "tool/guard/guard_plan.h"
 #include "tool/guard/guard_record.h"
 #include "tool/guard/silence.h"
-#include "tool/guard/upstream.h"
+#include "tool/source/source.h"
 
 struct guard {
 	struct attachment attachment;
-	struct upstream upstream;
+	struct source source;
 	struct guard_link link;
 	struct guard_record record;
 	const struct guard_plan *plan;
 	int signals; /* signalfd */
 	int looking; /* where the result of a look at the other servers comes from; -1: none */
 	struct silence silence;
-	char *misfits; /* what it was (tool/guard/other_servers.h) */
+	char *misfits; /* what it was (tool/source/other_servers.h) */
 };
 
 /* Records what another guard would need to take its place. */

@@ -3,8 +3,9 @@
 
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
-#include "tool/guard/upstream_ceph.h"
-#include "tool/guard/upstream_remote.h"
+#include "tool/guard/guard_files.h"
+#include "tool/source/source_ceph.h"
+#include "tool/source/source_remote.h"
 #include "tool/link/server_link.h"
 
 #include "common/cleanup.h"
@@ -69,21 +70,21 @@ end_server(const struct attachment *attachment, const char *control, pid_t pid, 
 /* ---- its image */
 
 static bool
-hold_if_same(struct upstream *upstream, const char *path, const struct image_identity *image)
+hold_if_same(struct source *source, const char *path, const struct image_identity *image)
 {
 	struct stat st;
 
-	upstream->image = path ? image_file_hold(path, NULL) : -1;
-	if (upstream->image < 0 || (fstat(upstream->image, &st) == 0 && image_file_is(&st, image)))
-		return upstream->image >= 0;
-	close(upstream->image);
-	upstream->image = -1;
+	source->image = path ? image_file_hold(path, NULL) : -1;
+	if (source->image < 0 || (fstat(source->image, &st) == 0 && image_file_is(&st, image)))
+		return source->image >= 0;
+	close(source->image);
+	source->image = -1;
 	return false;
 }
 
 /* If the image was renamed or removed, the server still has it open. */
 static bool
-hold_image(struct upstream *upstream, pid_t server, const struct guard_progress *progress,
+hold_image(struct source *source, pid_t server, const struct guard_progress *progress,
 	   GError **error)
 {
 	const struct image_identity *image = &progress->image;
@@ -91,8 +92,8 @@ hold_image(struct upstream *upstream, pid_t server, const struct guard_progress 
 
 	if (image_file_in_ceph(progress->place))
 		return true;
-	return hold_if_same(upstream, progress->place, image) ||
-	       hold_if_same(upstream, opened, image) ||
+	return hold_if_same(source, progress->place, image) ||
+	       hold_if_same(source, opened, image) ||
 	       failure(error, ENOENT,
 		       "%s is no longer the image that was attached, and the server that had that image open is gone: "
 		       "the image can't be found",
@@ -100,35 +101,36 @@ hold_image(struct upstream *upstream, pid_t server, const struct guard_progress 
 }
 
 static void
-take_upstream(struct upstream *upstream, const struct guard_plan *plan,
-	      const struct guard_progress *progress, char *control)
+take_source(struct source *source, const struct guard_plan *plan,
+	    const struct guard_progress *progress, char *control)
 {
-	upstream_init(upstream, &plan->upstream, control);
-	g_free(upstream->place);
-	upstream->place = g_strdup(progress->place);
-	upstream->direct_io = progress->direct_io;
-	upstream->iops_limit = progress->iops_limit;
-	upstream->bandwidth_limit = progress->bandwidth_limit;
-	upstream->read_only = progress->read_only;
-	upstream->ceph_fence = g_strdup(progress->ceph_fence);
-	upstream->served = true;
-	upstream->flags = progress->flags;
-	if (upstream->servers)
-		upstream_remote_use(upstream, progress->server);
+	source_init(source, &plan->source, control,
+		    control ? guard_files_path(control, 0, "nbd") : NULL);
+	g_free(source->place);
+	source->place = g_strdup(progress->place);
+	source->direct_io = progress->direct_io;
+	source->iops_limit = progress->iops_limit;
+	source->bandwidth_limit = progress->bandwidth_limit;
+	source->read_only = progress->read_only;
+	source->ceph_fence = g_strdup(progress->ceph_fence);
+	source->served = true;
+	source->flags = progress->flags;
+	if (source->servers)
+		source_remote_use(source, progress->server);
 }
 
 static bool
 take_server(struct guard *guard, const struct guard_progress *progress, pid_t server,
 	    GError **error)
 {
-	if (!hold_image(&guard->upstream, server, progress, error) ||
-	    !guard_link_listen(&guard->link, guard->upstream.control, error))
+	if (!hold_image(&guard->source, server, progress, error) ||
+	    !guard_link_listen(&guard->link, guard->source.control, error))
 		return false;
 	/* The guard may have been killed before it recorded which client of Ceph the server is. */
 	if (server > 0)
-		upstream_ceph_ask(&guard->upstream, NULL);
+		source_ceph_ask(&guard->source, NULL);
 	attachment_prepare_change(&guard->attachment);
-	return end_server(&guard->attachment, guard->upstream.control, server, error);
+	return end_server(&guard->attachment, guard->source.control, server, error);
 }
 
 bool
@@ -141,7 +143,7 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 	if (!guard_record_take(&guard->record, device, plan, progress, error))
 		return false;
 	/* The record was found by the process ID alone, which may be nbd-client's by now. */
-	if (!control && !g_str_equal(plan->upstream.place, device->backend))
+	if (!control && !g_str_equal(plan->source.place, device->backend))
 		return failure(error, EINVAL,
 			       "/dev/%s was not attached by nbdloop, but by process %d",
 			       device->name, (int)device->pid);
@@ -149,7 +151,7 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 	if (server < 0)
 		return false;
 	guard->plan = plan;
-	take_upstream(&guard->upstream, plan, progress, g_strdup(control));
+	take_source(&guard->source, plan, progress, g_strdup(control));
 	if (!attachment_init(&guard->attachment, &plan->attachment, g_strdup(device->backend),
 			     error) ||
 	    !attachment_take(&guard->attachment, device, error) ||
@@ -157,9 +159,9 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 		return false;
 	if (control)
 		return take_server(guard, progress, server, error);
-	upstream_set_unseen(&guard->upstream);
+	source_set_unseen(&guard->source);
 	/* The guard may have been killed before it took a limit away. */
-	if (plan->upstream.silence > 0)
+	if (plan->source.silence > 0)
 		guard->attachment.changing = guard->attachment.limited = true;
 	return true;
 }
@@ -189,7 +191,7 @@ offer_probe(struct attachment *attachment)
 void
 guard_probe_unseen(struct guard *guard)
 {
-	const unsigned int count = upstream_unseen(&guard->upstream);
+	const unsigned int count = source_unseen(&guard->source);
 	g_autofree int *probes = g_new(int, count);
 	unsigned int dead = 0;
 
@@ -198,5 +200,5 @@ guard_probe_unseen(struct guard *guard)
 	/* Only now, because a connection that has ended would count as a dead one. */
 	for (unsigned int i = 0; i < dead; i++)
 		close(probes[i]);
-	upstream_lose_unseen(&guard->upstream, dead);
+	source_lose_unseen(&guard->source, dead);
 }

@@ -20,7 +20,7 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 		struct guard_progress *progress, GError **error);
 
 /* For a device of a URI: finds the dead ones among the connections that only the kernel sees, and
- * counts them as lost (upstream_is_lost()). */
+ * counts them as lost (source_is_lost()). */
 void
 guard_probe_unseen(struct guard *guard);
 

@@ -82,7 +82,7 @@ guard_watch_restore(struct guard *guard)
 			guard_look_at_others(guard);
 			return;
 		}
-		if (guard->upstream.fenced) {
+		if (guard->source.fenced) {
 			end_device(guard, error);
 			return;
 		}
@@ -197,14 +197,14 @@ guard_watch_settle(struct guard *guard, GError **error)
 		g_autoptr(GError) not_yet = NULL;
 		bool crashed;
 
-		upstream_pass_output(&guard->upstream);
-		if (!lost && !fenced && upstream_is_lost(&guard->upstream, &crashed, &why)) {
+		source_pass_output(&guard->source);
+		if (!lost && !fenced && source_is_lost(&guard->source, &crashed, &why)) {
 			guard_log_loss(guard, why);
 			lost = true;
 		}
 		if (!lost || guard_restore(guard, &not_yet)) {
 			lost = false;
-		} else if (guard->upstream.fenced) {
+		} else if (guard->source.fenced) {
 			/* Nothing answers the kernel any more, as in end_device(). */
 			attachment_undo(&guard->attachment);
 			g_propagate_error(&fenced, g_steal_pointer(&not_yet));
@@ -233,8 +233,8 @@ end_server(struct guard *guard)
 	bool crashed;
 
 	attachment_prepare_change(&guard->attachment);
-	upstream_break(&guard->upstream);
-	while (!upstream_is_lost(&guard->upstream, &crashed, &why))
+	source_break(&guard->source);
+	while (!source_is_lost(&guard->source, &crashed, &why))
 		g_usleep(END_US);
 }
 
@@ -246,7 +246,7 @@ restore_once(struct guard *guard, GError **error)
 
 	if (guard_restore(guard, &why))
 		return true;
-	return guard->upstream.fenced
+	return guard->source.fenced
 		       ? failure_pass(error, &why)
 		       : failure(error, EIO,
 				 "/dev/%s has no new server yet, but the guard keeps trying: %s",
@@ -263,7 +263,7 @@ replace_server(struct guard *guard, GError **error)
 
 /* The conditions of LOOP_CHANGE_FD: the device is read-only, and its size stays the same. */
 static bool
-image_fits(const struct guard *guard, struct upstream *trial, GError **error)
+image_fits(const struct guard *guard, struct source *trial, GError **error)
 {
 	struct device *DEVICE_CLEANUP device = device_read(guard->attachment.name, error);
 	uint64_t size;
@@ -276,7 +276,7 @@ image_fits(const struct guard *guard, struct upstream *trial, GError **error)
 			"/dev/%s can be written to, and only a read-only device can get another image: attach it "
 			"with --read-only",
 			device->name);
-	if (!upstream_open(trial, error))
+	if (!source_open(trial, error))
 		return false;
 	size = trial->connections[0].export.size;
 	size -= size % device->block_size;
@@ -298,20 +298,20 @@ record_change(struct guard *guard)
 }
 
 static bool
-take_image(struct guard *guard, struct upstream *trial, GError **error)
+take_image(struct guard *guard, struct source *trial, GError **error)
 {
 	if (!image_fits(guard, trial, error))
 		return false;
 	log_info("%s: %s takes the place of %s", guard->attachment.name, trial->place,
-		 guard->upstream.place);
-	upstream_end(trial);
+		 guard->source.place);
+	source_end(trial);
 	end_server(guard);
-	upstream_swap_image(&guard->upstream, trial);
+	source_swap_image(&guard->source, trial);
 	record_change(guard);
 	if (guard_restore(guard, error))
 		return true;
 	/* The old image worked a moment ago, and the device needs one that works. */
-	upstream_swap_image(&guard->upstream, trial);
+	source_swap_image(&guard->source, trial);
 	record_change(guard);
 	return false;
 }
@@ -319,12 +319,12 @@ take_image(struct guard *guard, struct upstream *trial, GError **error)
 static bool
 change_image(struct guard *guard, const char *image, GError **error)
 {
-	struct upstream trial;
+	struct source trial;
 	bool taken;
 
-	upstream_init_trial(&trial, &guard->upstream, image);
+	source_init_trial(&trial, &guard->source, image);
 	taken = take_image(guard, &trial, error);
-	upstream_fini(&trial);
+	source_fini(&trial);
 	return taken;
 }
 
@@ -338,7 +338,7 @@ resize_device(struct guard *guard, const char *text, GError **error)
 	if (!g_ascii_string_to_unsigned(text, 10, 1, G_MAXINT64, &size, error))
 		return false;
 	/* The server may have died while the request waited. */
-	if (upstream_is_lost(&guard->upstream, &crashed, &why)) {
+	if (source_is_lost(&guard->source, &crashed, &why)) {
 		guard_log_loss(guard, why);
 		if (!restore_once(guard, error))
 			return false;
@@ -367,14 +367,14 @@ carry_out_request(struct guard *guard, const char *request, GError **error)
 	/* "auto", not "on": direct I/O is possible now, and if it no longer is, the next server is
 	 * still to start. */
 	if (g_str_equal(request, "direct-io on"))
-		guard->upstream.direct_io =
-			g_str_equal(guard->upstream.plan->direct_io, "on") ? "on" : "auto";
+		guard->source.direct_io =
+			g_str_equal(guard->source.plan->direct_io, "on") ? "on" : "auto";
 	else if (g_str_equal(request, "direct-io off"))
-		guard->upstream.direct_io = "off";
+		guard->source.direct_io = "off";
 	else if (iops)
-		guard->upstream.iops_limit = g_intern_string(iops);
+		guard->source.iops_limit = g_intern_string(iops);
 	else if (bandwidth)
-		guard->upstream.bandwidth_limit = g_intern_string(bandwidth);
+		guard->source.bandwidth_limit = g_intern_string(bandwidth);
 	else if (g_str_equal(request, "replace"))
 		replace_server(guard, error);
 	else if (image)
@@ -396,7 +396,7 @@ is_setting(const char *request)
 	       g_str_has_prefix(request, "bandwidth-limit ");
 }
 
-/* Carries out a request, if one has come.  There may be no server after it: upstream.server.pid is
+/* Carries out a request, if one has come.  There may be no server after it: source.server.pid is
  * 0 then. */
 static void
 take_request(struct guard *guard)
@@ -418,12 +418,12 @@ take_request(struct guard *guard)
 
 /* How long nothing needs to be looked at, in milliseconds; -1: for ever. */
 static int
-look_again(const struct upstream *upstream)
+look_again(const struct source *source)
 {
 	int next;
 
-	upstream_used_up(upstream, &next);
-	if (upstream_unseen(upstream) > 0)
+	source_used_up(source, &next);
+	if (source_unseen(source) > 0)
 		return next < 0 ? LOOK_MS : MIN(next, LOOK_MS);
 	return next;
 }
@@ -433,43 +433,43 @@ static void
 renew_keys(struct guard *guard)
 {
 	int next;
-	const unsigned int count = upstream_used_up(&guard->upstream, &next);
+	const unsigned int count = source_used_up(&guard->source, &next);
 
 	if (count == 0)
 		return;
 	log_info("%s: %u of %u connections have used up their keys; they are replaced",
-		 guard->attachment.name, count, guard->upstream.plan->connections);
+		 guard->attachment.name, count, guard->source.plan->connections);
 	attachment_prepare_renewal(&guard->attachment);
-	upstream_end_used_up(&guard->upstream);
+	source_end_used_up(&guard->source);
 	guard_watch_restore(guard);
 }
 
 static void
 wait_for_news(struct guard *guard)
 {
-	const struct upstream *upstream = &guard->upstream;
-	int timeout = guard_silence_next(guard, look_again(upstream));
+	const struct source *source = &guard->source;
+	int timeout = guard_silence_next(guard, look_again(source));
 	unsigned int count = 6;
-	g_autofree struct pollfd *fds = g_new0(struct pollfd, count + upstream->plan->connections);
+	g_autofree struct pollfd *fds = g_new0(struct pollfd, count + source->plan->connections);
 
 	fds[0] = (struct pollfd){.fd = guard->signals, .events = POLLIN};
-	fds[1] = (struct pollfd){.fd = upstream->server.output.fd, .events = POLLIN};
+	fds[1] = (struct pollfd){.fd = source->server.output.fd, .events = POLLIN};
 	fds[2] = guard_link_polled(&guard->link, &timeout);
 	fds[3] = (struct pollfd){.fd = guard->looking, .events = POLLIN};
-	fds[4] = (struct pollfd){.fd = upstream->supply, .events = POLLIN};
-	fds[5] = (struct pollfd){.fd = upstream->server.events.fd, .events = POLLIN};
-	for (unsigned int i = 0; i < upstream->plan->connections; i++)
+	fds[4] = (struct pollfd){.fd = source->supply, .events = POLLIN};
+	fds[5] = (struct pollfd){.fd = source->server.events.fd, .events = POLLIN};
+	for (unsigned int i = 0; i < source->plan->connections; i++)
 		fds[count++] =
-			(struct pollfd){.fd = upstream->connections[i].fd, .events = POLLRDHUP};
+			(struct pollfd){.fd = source->connections[i].fd, .events = POLLRDHUP};
 	poll(fds, count, timeout);
 	if (fds[0].revents)
 		take_signal(guard);
-	upstream_pass_output(&guard->upstream);
+	source_pass_output(&guard->source);
 	if (fds[3].revents)
 		guard_take_look(guard);
 	if (fds[2].revents)
 		take_request(guard);
-	if (fds[2].revents && guard->upstream.server.pid == 0)
+	if (fds[2].revents && guard->source.server.pid == 0)
 		guard_watch_restore(guard);
 }
 
@@ -485,7 +485,7 @@ guard_watch(struct guard *guard)
 		guard_probe_unseen(guard);
 		guard_silence_look(guard);
 		renew_keys(guard);
-		if (!upstream_is_lost(&guard->upstream, &crashed, &why))
+		if (!source_is_lost(&guard->source, &crashed, &why))
 			continue;
 		/* When a device is detached, its connections end a moment before it is gone from
 		 * /sys. */

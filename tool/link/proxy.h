@@ -2,7 +2,7 @@
 /*
  * TLS by a program: it encrypts what the kernel's nbd driver sends to a server, and decrypts what
  * comes back.  An event loop for any number of connections, which knows neither devices nor
- * processes (tool/guard/proxies.h).
+ * processes (tool/source/proxies.h).
  */
 #ifndef TOOL_LINK_PROXY_H
 #define TOOL_LINK_PROXY_H

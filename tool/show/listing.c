@@ -16,7 +16,7 @@ static unsigned int
 dead_timeout_of(const struct device *device)
 {
 	struct guard_progress progress = {.place = NULL};
-	struct guard_plan plan = {.upstream.place = NULL};
+	struct guard_plan plan = {.source.place = NULL};
 	unsigned int seconds = 0;
 
 	if (guard_record_read(device, &plan, &progress, NULL))
@@ -75,7 +75,7 @@ static void
 describe_remote(struct listing *listing)
 {
 	struct guard_progress progress = {.place = NULL};
-	struct guard_plan plan = {.upstream.place = NULL};
+	struct guard_plan plan = {.source.place = NULL};
 
 	listing->server = g_strdup("remote");
 	/* Only root may read what the guard knows. */
@@ -83,7 +83,7 @@ describe_remote(struct listing *listing)
 		listing->tls = *progress.tls ? progress.tls : NULL;
 		listing->remote = progress.server ? nbd_uri_server_name(progress.server) : NULL;
 		listing->trouble = g_strdup(progress.misfits);
-		listing->connections = plan.upstream.connections;
+		listing->connections = plan.source.connections;
 	}
 	guard_plan_fini(&plan);
 	guard_progress_fini(&progress);

@@ -106,7 +106,7 @@ row_compare_names(gconstpointer one, gconstpointer other)
  * no hash table: a server of somebody else's, with as many exports as an answer has room for, must
  * not hold the screen up.  Caller frees (g_tree_unref). */
 static GTree *
-earlier_exports(const struct source *source)
+earlier_exports(const struct watched *source)
 {
 	json_t *status = source->before ? source->before->status : NULL, *export;
 	GTree *earlier = g_tree_new(row_compare_names);
@@ -136,7 +136,7 @@ sample_of_export(struct sample *sample, int64_t time, json_t *status, json_t *ex
 /* The counters of a server that was restarted meanwhile began at 0.  `earlier`: the export in the
  * answer before, or NULL. */
 static void
-figures_of_export(const struct source *source, json_t *export, json_t *earlier,
+figures_of_export(const struct watched *source, json_t *export, json_t *earlier,
 		  struct figures *figures)
 {
 	struct sample before, now;
@@ -176,7 +176,7 @@ row_take_export(struct row *row, json_t *status, json_t *export)
 /* ---- one row */
 
 static void
-row_take_trouble(struct row *row, const struct source *source)
+row_take_trouble(struct row *row, const struct watched *source)
 {
 	int64_t silence = source->asked ? g_get_monotonic_time() - source->asked : 0;
 	const char *why = source->trouble;
@@ -217,7 +217,7 @@ average_milliseconds(const struct figures *figures)
 }
 
 static void
-row_measure_device(struct row *row, const struct source *source, json_t *export)
+row_measure_device(struct row *row, const struct watched *source, json_t *export)
 {
 	const struct sample *kernel = &source->kernel_now;
 
@@ -241,7 +241,7 @@ row_measure_device(struct row *row, const struct source *source, json_t *export)
 }
 
 static struct row *
-row_of_device(const struct source *source)
+row_of_device(const struct watched *source)
 {
 	struct row *row = g_new0(struct row, 1);
 	const struct listing *listing = source->now ? source->now->listing : NULL;
@@ -264,7 +264,7 @@ row_of_device(const struct source *source)
 }
 
 static struct row *
-row_of_server(const struct source *source, json_t *export, GTree *earlier)
+row_of_server(const struct watched *source, json_t *export, GTree *earlier)
 {
 	struct row *row = g_new0(struct row, 1);
 	json_t *status = source->now ? source->now->status : NULL;
@@ -293,7 +293,7 @@ row_of_server(const struct source *source, json_t *export, GTree *earlier)
 }
 
 void
-rows_add(GPtrArray *rows, const struct source *source)
+rows_add(GPtrArray *rows, const struct watched *source)
 {
 	json_t *exports = source->now && !source->device
 				  ? json_object_get(source->now->status, "exports")

@@ -7,7 +7,7 @@
 #define TOOL_TOP_ROW_H
 
 #include "tool/show/figures.h"
-#include "tool/top/source.h"
+#include "tool/top/watched.h"
 
 #include <glib.h>
 #include <jansson.h>
@@ -58,7 +58,7 @@ struct row {
 
 /* Appends the rows (struct row *) of a source, at least one. */
 void
-rows_add(GPtrArray *rows, const struct source *source);
+rows_add(GPtrArray *rows, const struct watched *source);
 
 /* Sorts numbers from the largest to the smallest, names in their order; `reverse`: the other way
  * round. */

@@ -102,7 +102,7 @@ search_take(struct search *search, bool *busy)
 static void
 drop_source(gpointer source)
 {
-	source_drop(source);
+	watched_drop(source);
 }
 
 static bool
@@ -112,13 +112,13 @@ watch_add_named(struct watch *watch, const char *text, GError **error)
 	struct stat st;
 
 	if (stat(text, &st) == 0 && S_ISSOCK(st.st_mode)) {
-		g_ptr_array_add(watch->sources, source_new(false, text, true));
+		g_ptr_array_add(watch->sources, watched_new(false, text, true));
 		return true;
 	}
 	device = device_read_attached(text, error);
 	if (!device)
 		return false;
-	g_ptr_array_add(watch->sources, source_new(true, device->name, true));
+	g_ptr_array_add(watch->sources, watched_new(true, device->name, true));
 	return true;
 }
 
@@ -137,7 +137,7 @@ watch_init(struct watch *watch, char **names, GError **error)
 		if (!watch_add_named(watch, *names, error))
 			return false;
 	}
-	watch->pool = source_pool_new(watch->event, error);
+	watch->pool = watched_pool_new(watch->event, error);
 	return watch->pool != NULL;
 }
 
@@ -156,17 +156,17 @@ watch_fini(struct watch *watch)
 }
 
 /* Returns the source, a new one if there is none yet. */
-static struct source *
+static struct watched *
 watch_see(struct watch *watch, bool device, const char *name)
 {
-	struct source *source;
+	struct watched *source;
 
 	for (guint i = 0; i < watch->sources->len; i++) {
 		source = watch->sources->pdata[i];
 		if (source->device == device && strcmp(source->name, name) == 0)
 			return source;
 	}
-	source = source_new(device, name, false);
+	source = watched_new(device, name, false);
 	g_ptr_array_add(watch->sources, source);
 	return source;
 }
@@ -190,7 +190,7 @@ watch_update(struct watch *watch)
 		g_ptr_array_unref(watch->of_devices);
 	watch->of_devices = g_ptr_array_new_with_free_func(g_free);
 	for (guint i = 0; i < watch->sources->len; i++)
-		((struct source *)watch->sources->pdata[i])->seen = false;
+		((struct watched *)watch->sources->pdata[i])->seen = false;
 	for (guint i = 0; devices && i < devices->len; i++) {
 		const struct device *device = devices->pdata[i];
 		char *socket = server_link_path(device->backend);
@@ -202,7 +202,7 @@ watch_update(struct watch *watch)
 	for (guint i = 0; watch->sockets && i < watch->sockets->len; i++)
 		see_socket(watch, watch->sockets->pdata[i]);
 	for (guint i = watch->sources->len; i-- > 0;) {
-		if (!((struct source *)watch->sources->pdata[i])->seen)
+		if (!((struct watched *)watch->sources->pdata[i])->seen)
 			g_ptr_array_remove_index(watch->sources, i);
 	}
 }
@@ -219,7 +219,7 @@ watch_ask(struct watch *watch)
 			watch->searching = g_get_monotonic_time();
 	}
 	for (guint i = 0; i < watch->sources->len; i++)
-		source_ask(watch->sources->pdata[i], watch->pool);
+		watched_ask(watch->sources->pdata[i], watch->pool);
 }
 
 /* Asks the servers that were not known before.  Returns whether the search is over. */
@@ -239,7 +239,7 @@ take_found(struct watch *watch)
 	for (guint i = 0; i < found->len; i++)
 		see_socket(watch, found->pdata[i]);
 	for (guint i = known; i < watch->sources->len; i++)
-		source_ask(watch->sources->pdata[i], watch->pool);
+		watched_ask(watch->sources->pdata[i], watch->pool);
 	return !busy;
 }
 
@@ -256,9 +256,9 @@ watch_take(struct watch *watch)
 	if (all)
 		watch->searching = 0;
 	for (guint i = 0; i < watch->sources->len; i++) {
-		struct source *source = watch->sources->pdata[i];
+		struct watched *source = watch->sources->pdata[i];
 
-		source_take(source);
+		watched_take(source);
 		all = all && source->asked == 0;
 	}
 	return all;

@@ -6,13 +6,13 @@
 #ifndef TOOL_TOP_WATCH_H
 #define TOOL_TOP_WATCH_H
 
-#include "tool/top/source.h"
+#include "tool/top/watched.h"
 
 #include <glib.h>
 #include <stdbool.h>
 
 struct watch {
-	GPtrArray *sources;    /* struct source * */
+	GPtrArray *sources;    /* struct watched * */
 	struct search *search; /* for all servers that there are; NULL: the user has named them */
 	GPtrArray *sockets;    /* of these: char *; NULL: not known yet */
 	GPtrArray *of_devices; /* char *: the sockets of servers of devices, or NULL */

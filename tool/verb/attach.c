@@ -42,7 +42,7 @@ attach_explain_failure(const struct guard_plan *plan, const struct attach_option
 	g_autoptr(GError) why = NULL;
 
 	if (failure_is(failed, ETXTBSY) && !image_file_in_ceph(image) &&
-	    !overlap_find(plan->upstream.place, options, NULL, &why)) {
+	    !overlap_find(plan->source.place, options, NULL, &why)) {
 		g_error_free(failed);
 		return failure(error, why->code, "%s: %s", image, why->message);
 	}
@@ -57,7 +57,7 @@ attach_unless_found(struct guard_plan *plan, const struct attach_options *option
 	g_autofree char *name = NULL;
 	GError *why = NULL;
 
-	if (options->nooverlap && !overlap_find(plan->upstream.place, options, &name, &why)) {
+	if (options->nooverlap && !overlap_find(plan->source.place, options, &name, &why)) {
 		g_prefix_error(&why, "%s: ", image);
 		g_propagate_error(error, why);
 		return false;
@@ -123,8 +123,8 @@ attach_in_turn(struct guard_plan *plan, const struct attach_options *options, co
 	struct stat st;
 	bool attached;
 
-	if (!plan->upstream.remote && !image_file_in_ceph(image) &&
-	    stat(plan->upstream.place, &st) == 0)
+	if (!plan->source.remote && !image_file_in_ceph(image) &&
+	    stat(plan->source.place, &st) == 0)
 		attach_turn_take(&turn, GUARD_DIRECTORY, &st, options->nooverlap);
 	attached = attach_unless_found(plan, options, image, device, error);
 	attach_turn_end(&turn);
@@ -161,7 +161,7 @@ bool
 attach_image(const struct attach_options *options, const char *image, const char *device,
 	     GError **error)
 {
-	struct guard_plan plan = {.upstream.place = NULL};
+	struct guard_plan plan = {.source.place = NULL};
 	bool attached = attach_make_plan(options, image, device, &plan, error) &&
 			attach_in_turn(&plan, options, image, device, error);
 

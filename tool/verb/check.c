@@ -4,8 +4,8 @@
  * driver, and not root.
  */
 #include "tool/failure.h"
-#include "tool/guard/proxies.h"
-#include "tool/link/export_read.h"
+#include "tool/source/proxies.h"
+#include "tool/source/export_read.h"
 #include "tool/link/nbd_uri.h"
 #include "tool/attach/attach_tls.h"
 #include "tool/verb/verb.h"
@@ -35,33 +35,32 @@ static const struct option_row check_option_rows[] = {
 /* Over a connection that was just made.  TLS is a proxy's business, so that the kernel needs none,
  * and unix sockets may have it. */
 static bool
-read_from(struct upstream_connection *connection, const char *uri, gint64 end, GError **error)
+read_from(struct source_connection *connection, const char *uri, gint64 end, GError **error)
 {
-	struct upstream_connection *all = connection;
+	struct source_connection *all = connection;
 	struct proxies proxies = {.pids = NULL};
 	bool done = (!connection->session || proxies_start(&proxies, &all, 1, uri, error)) &&
 		    export_read_first(connection, end, error);
 
-	upstream_connection_close(connection);
+	source_connection_close(connection);
 	proxies_end(&proxies);
 	return done;
 }
 
 static bool
-check_one_server(const char *uri, const struct upstream_tls *tls, unsigned int seconds,
+check_one_server(const char *uri, const struct source_tls *tls, unsigned int seconds,
 		 GError **error)
 {
 	const gint64 end = g_get_monotonic_time() + (gint64)seconds * G_USEC_PER_SEC;
-	struct upstream_connection connection = {.fd = -1}, *all = &connection;
+	struct source_connection connection = {.fd = -1}, *all = &connection;
 	g_autoptr(GPtrArray) uris = g_ptr_array_new();
-	const struct upstream_search search = {.uri = uri, .uris = uris, .tls = tls};
+	const struct source_search search = {.uri = uri, .uris = uris, .tls = tls};
 	GError *why = NULL;
 	unsigned int server;
 	bool done;
 
 	g_ptr_array_add(uris, (char *)uri);
-	if (!upstream_connections_to_servers(&all, 1, false, &search, seconds * 1000, &server,
-					     error))
+	if (!source_connections_to_servers(&all, 1, false, &search, seconds * 1000, &server, error))
 		return false;
 	done = read_from(&connection, uri, end, &why);
 	if (!done)
@@ -73,14 +72,14 @@ static bool
 check_uri(const char *text, unsigned int seconds, GError **error)
 {
 	struct attach_tls options = {.verify_peer = 1};
-	struct upstream_tls tls = {.wanted = false};
+	struct source_tls tls = {.wanted = false};
 	struct nbd_uri uri;
 	bool good = nbd_uri_parse(text, &uri, error);
 
 	options.by = good && uri.tls ? (char *)"proxy" : NULL;
 	good = good && attach_tls_plan(&options, &uri, &tls, error) &&
 	       check_one_server(text, &tls, seconds, error);
-	upstream_tls_fini(&tls);
+	source_tls_fini(&tls);
 	nbd_uri_fini(&uri);
 	return good;
 }

@@ -5,7 +5,7 @@
 #include "tool/device/nbd_driver.h"
 #include "tool/failure.h"
 #include "tool/guard/guard_record.h"
-#include "tool/link/upstream_connection.h"
+#include "tool/source/source_connection.h"
 #include "tool/verb/our_device.h"
 #include "tool/verb/verb.h"
 
@@ -14,18 +14,18 @@
 
 /* The size that the server reports to a new connection. */
 static bool
-ask_at(const char *uri, const char *in_use, const struct upstream_tls *tls, uint64_t *size,
+ask_at(const char *uri, const char *in_use, const struct source_tls *tls, uint64_t *size,
        GError **error)
 {
-	struct upstream_connection connection = {.fd = -1}, *all = &connection;
+	struct source_connection connection = {.fd = -1}, *all = &connection;
 	g_autoptr(GPtrArray) uris = nbd_uri_servers(in_use ? in_use : uri, error);
-	const struct upstream_search search = {.uri = uri, .uris = uris, .tls = tls};
+	const struct source_search search = {.uri = uri, .uris = uris, .tls = tls};
 	unsigned int server;
 
-	if (!uris || !upstream_connections_to_servers(&all, 1, false, &search, UPSTREAM_LIMIT_MS,
-						      &server, error))
+	if (!uris || !source_connections_to_servers(&all, 1, false, &search, SOURCE_LIMIT_MS,
+						    &server, error))
 		return false;
-	upstream_connection_close(&connection);
+	source_connection_close(&connection);
 	*size = connection.export.size;
 	return true;
 }
@@ -35,13 +35,13 @@ static bool
 ask_remote(const struct device *device, uint64_t *size, GError **error)
 {
 	struct guard_progress progress = {.place = NULL};
-	struct guard_plan plan = {.upstream.place = NULL};
+	struct guard_plan plan = {.source.place = NULL};
 	g_autoptr(GError) why = NULL;
 	bool done = guard_record_read(device, &plan, &progress, &why) ||
 		    !g_str_has_prefix(device->backend, "nbds") || failure_pass(error, &why);
 
 	/* Of several servers, only the one that the device is connected to matters. */
-	done = done && ask_at(device->backend, progress.server, &plan.upstream.tls, size, error);
+	done = done && ask_at(device->backend, progress.server, &plan.source.tls, size, error);
 
 	guard_plan_fini(&plan);
 	guard_progress_fini(&progress);

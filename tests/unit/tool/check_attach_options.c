@@ -55,25 +55,24 @@ assert_words(const char *wanted)
 {
 	g_autofree char *line = NULL;
 
-	g_ptr_array_add(plan.upstream.server_options, NULL);
-	line = g_strjoinv(" ", (char **)plan.upstream.server_options->pdata);
-	g_ptr_array_remove_index(plan.upstream.server_options,
-				 plan.upstream.server_options->len - 1);
+	g_ptr_array_add(plan.source.server_options, NULL);
+	line = g_strjoinv(" ", (char **)plan.source.server_options->pdata);
+	g_ptr_array_remove_index(plan.source.server_options, plan.source.server_options->len - 1);
 	ck_assert_str_eq(line, wanted);
 }
 
 START_TEST(image_has_one_connection_and_no_timeout)
 {
 	make_plan(false);
-	ck_assert_str_eq(plan.upstream.place, "/disk.img");
-	ck_assert(!plan.upstream.remote);
-	ck_assert_uint_eq(plan.upstream.connections, 1);
-	ck_assert_str_eq(plan.upstream.direct_io, "auto");
+	ck_assert_str_eq(plan.source.place, "/disk.img");
+	ck_assert(!plan.source.remote);
+	ck_assert_uint_eq(plan.source.connections, 1);
+	ck_assert_str_eq(plan.source.direct_io, "auto");
 	assert_words("--threads=1 --offset=0 --sizelimit=0 --engine=auto --poll=off");
 	ck_assert(!plan.attachment.read_only && !plan.attachment.partscan);
 	ck_assert_uint_eq(plan.attachment.block_size, 0);
 	ck_assert_uint_eq(plan.attachment.timeout, 0);
-	ck_assert_uint_eq(plan.upstream.silence, 0);
+	ck_assert_uint_eq(plan.source.silence, 0);
 	ck_assert_uint_eq(plan.attachment.dead_timeout, 60);
 }
 END_TEST
@@ -88,7 +87,7 @@ START_TEST(several_connections_have_a_timeout_and_threads)
 
 	set("connections", "4");
 	make_plan(false);
-	ck_assert_uint_eq(plan.upstream.connections, 4);
+	ck_assert_uint_eq(plan.source.connections, 4);
 	ck_assert_uint_eq(plan.attachment.timeout, 30);
 	assert_words(words);
 	g_free(words);
@@ -112,15 +111,15 @@ END_TEST
 START_TEST(uri_has_one_connection_and_no_timeout)
 {
 	make_plan(true);
-	ck_assert(plan.upstream.remote);
-	ck_assert_uint_eq(plan.upstream.connections, 1);
+	ck_assert(plan.source.remote);
+	ck_assert_uint_eq(plan.source.connections, 1);
 	ck_assert_uint_eq(plan.attachment.timeout, 0);
-	ck_assert_uint_eq(plan.upstream.silence, 30);
+	ck_assert_uint_eq(plan.source.silence, 30);
 	guard_plan_fini(&plan);
 	set("connections", "2");
 	make_plan(true);
 	ck_assert_uint_eq(plan.attachment.timeout, 30);
-	ck_assert_uint_eq(plan.upstream.silence, 0);
+	ck_assert_uint_eq(plan.source.silence, 0);
 }
 END_TEST
 
@@ -150,8 +149,8 @@ START_TEST(what_the_server_must_know_is_told)
 	make_plan(false);
 	assert_words(
 		"--threads=2 --offset=1048576 --sizelimit=1536 --engine=aio --poll=auto --page-cache=drop --sector-size=4096 --read-only");
-	ck_assert_str_eq(plan.upstream.direct_io, "on");
-	ck_assert(plan.upstream.force);
+	ck_assert_str_eq(plan.source.direct_io, "on");
+	ck_assert(plan.source.force);
 	ck_assert(plan.attachment.read_only);
 	ck_assert_uint_eq(plan.attachment.block_size, 4096);
 }
@@ -216,7 +215,7 @@ START_TEST(servers_of_images_in_ceph_get_whole_paths)
 	set("ceph-keyring", "k");
 	set("cluster-timeout", "7");
 	ck_assert(attach_options_plan(&options, g_strdup("rbd:p/i"), false, &plan, &error));
-	ck_assert_str_eq(plan.upstream.place, "rbd:p/i");
+	ck_assert_str_eq(plan.source.place, "rbd:p/i");
 	assert_words(words);
 }
 END_TEST
@@ -254,7 +253,7 @@ START_TEST(what_the_kernel_does_is_for_remote_servers_too)
 	make_plan(true);
 	ck_assert(plan.attachment.read_only && plan.attachment.partscan);
 	ck_assert_uint_eq(plan.attachment.block_size, 1024);
-	ck_assert_uint_eq(plan.upstream.connections, 2);
+	ck_assert_uint_eq(plan.source.connections, 2);
 }
 END_TEST
 
@@ -279,12 +278,12 @@ START_TEST(several_servers_write_only_if_they_are_fenced)
 	set("read-only", "off");
 	set("fenced", "on");
 	ck_assert(attach_options_plan(&options, g_strdup("nbd://a,b/x"), true, &plan, &error));
-	ck_assert_str_eq(plan.upstream.place, "nbd://a,b/x");
+	ck_assert_str_eq(plan.source.place, "nbd://a,b/x");
 	guard_plan_fini(&plan);
 	assert_plan_fails("nbd://a/x", "--fenced is for a URI of several servers, as in");
 	assert_plan_fails("/disk.img", "--fenced is for a URI of several servers, and /disk.img");
 	assert_plan_fails("nbd://a,b:x/", "nbd://b:x/: ");
-	plan = (struct guard_plan){.upstream.place = NULL};
+	plan = (struct guard_plan){.source.place = NULL};
 }
 END_TEST
 
@@ -295,7 +294,7 @@ make_tls_plan(const char *uri)
 {
 	ck_assert_msg(attach_options_plan(&options, g_strdup(uri), true, &plan, &error), "%s",
 		      error ? error->message : "?");
-	ck_assert(plan.upstream.tls.wanted);
+	ck_assert(plan.source.tls.wanted);
 }
 
 START_TEST(tls_options_and_uri_make_one_plan)
@@ -304,41 +303,41 @@ START_TEST(tls_options_and_uri_make_one_plan)
 
 	set("tls-psk", "k");
 	make_tls_plan("nbds://alice@two/x");
-	ck_assert_str_eq(plan.upstream.place, "nbds://alice@two/x");
-	ck_assert_str_eq(plan.upstream.tls.psk, path);
-	ck_assert_str_eq(plan.upstream.tls.user, "alice");
-	ck_assert_ptr_null(plan.upstream.tls.certificates);
+	ck_assert_str_eq(plan.source.place, "nbds://alice@two/x");
+	ck_assert_str_eq(plan.source.tls.psk, path);
+	ck_assert_str_eq(plan.source.tls.user, "alice");
+	ck_assert_ptr_null(plan.source.tls.certificates);
 }
 END_TEST
 
 START_TEST(certificate_must_have_the_name_that_is_given)
 {
 	make_tls_plan("nbds://two/x?tls-certificates=/pki");
-	ck_assert_str_eq(plan.upstream.tls.certificates, "/pki");
+	ck_assert_str_eq(plan.source.tls.certificates, "/pki");
 	/* Each server of a URI has its own. */
-	ck_assert_ptr_null(plan.upstream.tls.hostname);
-	ck_assert(plan.upstream.tls.verify);
+	ck_assert_ptr_null(plan.source.tls.hostname);
+	ck_assert(plan.source.tls.verify);
 	guard_plan_fini(&plan);
 	set("tls-hostname", "three");
 	set("tls-verify-peer", "off");
 	make_tls_plan("nbds://two/x");
-	ck_assert_str_eq(plan.upstream.tls.hostname, "three");
-	ck_assert(!plan.upstream.tls.verify);
+	ck_assert_str_eq(plan.source.tls.hostname, "three");
+	ck_assert(!plan.source.tls.verify);
 }
 END_TEST
 
 START_TEST(proxy_encrypts_if_it_is_wanted)
 {
 	make_tls_plan("nbds://two/x");
-	ck_assert(!plan.upstream.tls.proxy);
+	ck_assert(!plan.source.tls.proxy);
 	guard_plan_fini(&plan);
 	set("tls", "kernel");
 	make_tls_plan("nbds://two/x");
-	ck_assert(!plan.upstream.tls.proxy);
+	ck_assert(!plan.source.tls.proxy);
 	guard_plan_fini(&plan);
 	set("tls", "proxy");
 	make_tls_plan("nbds+unix:///x?socket=/s");
-	ck_assert(plan.upstream.tls.proxy);
+	ck_assert(plan.source.tls.proxy);
 }
 END_TEST
 

@@ -29,27 +29,27 @@ begin(void)
 	fixture_begin();
 	device.backend = server_link_backend(fixture.path);
 	plan = (struct guard_plan){
-		.upstream = {.place = (char *)PLACE,
-			     .connections = 3,
-			     .silence = 31,
-			     .server = SERVER_NBDKIT,
-			     .direct_io = "auto",
-			     .force = true,
-			     .tls = {.wanted = true,
-				     .proxy = true,
-				     .psk = (char *)"/\xff keys",
-				     .user = (char *)"alice"}},
+		.source = {.place = (char *)PLACE,
+			   .connections = 3,
+			   .silence = 31,
+			   .server = SERVER_NBDKIT,
+			   .direct_io = "auto",
+			   .force = true,
+			   .tls = {.wanted = true,
+				   .proxy = true,
+				   .psk = (char *)"/\xff keys",
+				   .user = (char *)"alice"}},
 		.attachment = {.read_only = true, .timeout = 30, .dead_timeout = 77, .swap = true},
 	};
-	plan.upstream.server_options = g_ptr_array_new();
-	g_ptr_array_add(plan.upstream.server_options, (gpointer) "--offset=512");
-	g_ptr_array_add(plan.upstream.server_options, (gpointer) "--read-only");
+	plan.source.server_options = g_ptr_array_new();
+	g_ptr_array_add(plan.source.server_options, (gpointer) "--offset=512");
+	g_ptr_array_add(plan.source.server_options, (gpointer) "--read-only");
 }
 
 static void
 end(void)
 {
-	g_ptr_array_unref(plan.upstream.server_options);
+	g_ptr_array_unref(plan.source.server_options);
 	guard_record_forget(&device);
 	g_free(device.backend);
 	g_clear_error(&error);
@@ -123,7 +123,7 @@ END_TEST
 START_TEST(living_guard_keeps_its_place)
 {
 	struct guard_progress progress = {.place = NULL};
-	struct guard_plan taken = {.upstream.place = NULL};
+	struct guard_plan taken = {.source.place = NULL};
 	struct guard_record record;
 	pid_t guard = guard_new();
 
@@ -137,7 +137,7 @@ END_TEST
 START_TEST(next_guard_knows_all)
 {
 	struct guard_progress progress = {.place = NULL};
-	struct guard_plan taken = {.upstream.place = NULL};
+	struct guard_plan taken = {.source.place = NULL};
 	struct guard_record record;
 
 	guard_kill(guard_new());
@@ -151,17 +151,16 @@ START_TEST(next_guard_knows_all)
 	ck_assert_str_eq(progress.misfits, "a can't");
 	ck_assert_str_eq(progress.ceph_fence, "192.0.2.7:0/1+free");
 	ck_assert_uint_eq(progress.flags, 0x6d);
-	ck_assert_uint_eq(taken.upstream.silence, 31);
-	ck_assert(taken.upstream.connections == 3 && taken.upstream.server == SERVER_NBDKIT &&
-		  taken.upstream.force && !taken.upstream.remote);
-	ck_assert_uint_eq(taken.upstream.server_options->len, 2);
-	ck_assert_str_eq(taken.upstream.server_options->pdata[0], "--offset=512");
-	ck_assert_str_eq(taken.upstream.direct_io, "auto");
-	ck_assert(taken.upstream.tls.wanted && taken.upstream.tls.proxy &&
-		  !taken.upstream.tls.verify && !taken.upstream.tls.certificates &&
-		  !taken.upstream.tls.hostname);
-	ck_assert_str_eq(taken.upstream.tls.psk, "/\xff keys");
-	ck_assert_str_eq(taken.upstream.tls.user, "alice");
+	ck_assert_uint_eq(taken.source.silence, 31);
+	ck_assert(taken.source.connections == 3 && taken.source.server == SERVER_NBDKIT &&
+		  taken.source.force && !taken.source.remote);
+	ck_assert_uint_eq(taken.source.server_options->len, 2);
+	ck_assert_str_eq(taken.source.server_options->pdata[0], "--offset=512");
+	ck_assert_str_eq(taken.source.direct_io, "auto");
+	ck_assert(taken.source.tls.wanted && taken.source.tls.proxy && !taken.source.tls.verify &&
+		  !taken.source.tls.certificates && !taken.source.tls.hostname);
+	ck_assert_str_eq(taken.source.tls.psk, "/\xff keys");
+	ck_assert_str_eq(taken.source.tls.user, "alice");
 	ck_assert(taken.attachment.read_only && taken.attachment.swap);
 	ck_assert(taken.attachment.timeout == 30 && taken.attachment.dead_timeout == 77);
 	guard_plan_fini(&taken);

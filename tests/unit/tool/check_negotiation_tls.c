@@ -4,7 +4,7 @@
  * played here: it takes whatever keys it gets.
  */
 #include "tool/link/negotiation.h"
-#include "tool/link/upstream_tls.h"
+#include "tool/source/source_tls.h"
 
 #include "nbd/protocol.h"
 #include "nbd/tls/ktls.h"
@@ -253,14 +253,14 @@ end(void)
 static void
 negotiate(const char *psk)
 {
-	struct upstream_tls tls = {
+	struct source_tls tls = {
 		.wanted = true, .proxy = proxy, .verify = true, .psk = (char *)psk};
 	GError *error = NULL;
 	pthread_t thread;
 	int pair[2];
 
 	aim = (struct negotiation_aim){.export = "disk", .proxy = proxy};
-	aim.credentials = upstream_tls_credentials(&tls, &error);
+	aim.credentials = source_tls_credentials(&tls, &error);
 	ck_assert_msg(aim.credentials, "%s", error ? error->message : "");
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 	server_fd = pair[1];
@@ -396,11 +396,11 @@ END_TEST
 
 START_TEST(kernel_without_tls_is_found_before_the_server_is_asked)
 {
-	const struct upstream_tls tls = {.wanted = true, .psk = keys};
+	const struct source_tls tls = {.wanted = true, .psk = keys};
 	GError *error = NULL;
 
 	missing = 1;
-	ck_assert_ptr_null(upstream_tls_credentials(&tls, &error));
+	ck_assert_ptr_null(source_tls_credentials(&tls, &error));
 	ck_assert_msg(strstr(error->message, "the kernel has no tls module") &&
 			      strstr(error->message, "modprobe tls") &&
 			      strstr(error->message, "CONFIG_TLS"),
@@ -411,10 +411,10 @@ END_TEST
 
 START_TEST(unusable_file_is_named)
 {
-	const struct upstream_tls tls = {.wanted = true, .psk = keys, .user = (char *)"carol"};
+	const struct source_tls tls = {.wanted = true, .psk = keys, .user = (char *)"carol"};
 	GError *error = NULL;
 
-	ck_assert_ptr_null(upstream_tls_credentials(&tls, &error));
+	ck_assert_ptr_null(source_tls_credentials(&tls, &error));
 	ck_assert_msg(strstr(error->message, keys) && strstr(error->message, "carol"), "%s",
 		      error->message);
 	g_error_free(error);

@@ -5,7 +5,7 @@
 #include "tool/top/frame.h"
 #include "tool/top/row.h"
 #include "tool/top/server_sockets.h"
-#include "tool/top/source.h"
+#include "tool/top/watched.h"
 #include "tool/top/terminal.h"
 #include "tool/top/view.h"
 
@@ -235,7 +235,7 @@ START_TEST(many_exports_hold_nothing_up)
 {
 	struct answer before = {.time = 1, .status = status_of_many()},
 		      now = {.time = 2, .status = status_of_many()};
-	struct source source = {.name = (char *)"/run/x.ctl", .before = &before, .now = &now};
+	struct watched source = {.name = (char *)"/run/x.ctl", .before = &before, .now = &now};
 	g_autoptr(GPtrArray) rows = g_ptr_array_new_with_free_func((GDestroyNotify)row_free);
 
 	rows_add(rows, &source);

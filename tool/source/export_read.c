@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tool/link/export_read.h"
+#include "tool/source/export_read.h"
 
 #include "tool/failure.h"
 
@@ -62,7 +62,7 @@ check_reply(const uint8_t *reply, GError **error)
 }
 
 bool
-export_read_first(const struct upstream_connection *connection, gint64 end, GError **error)
+export_read_first(const struct source_connection *connection, gint64 end, GError **error)
 {
 	const struct export_facts *export = &connection->export;
 	const uint32_t length = (uint32_t)MIN(export->size, export->block_size);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tool/guard/proxies.h"
+#include "tool/source/proxies.h"
 
 #include "tool/failure.h"
-#include "tool/guard/background.h"
+#include "tool/source/background.h"
 #include "tool/nap.h"
 #include "tool/link/proxy.h"
 
@@ -70,7 +70,7 @@ run_proxy(const struct proxied *proxied, unsigned int count, const char *place)
 
 /* The share of one process: every `step`th connection, from `first` on. */
 struct share {
-	struct upstream_connection *const *connections;
+	struct source_connection *const *connections;
 	unsigned int count, first, step;
 };
 
@@ -82,10 +82,10 @@ become_proxy(const struct share *share, const int *theirs, const char *place)
 	unsigned int taken = 0;
 
 	for (unsigned int i = 0; i < share->count; i++) {
-		struct upstream_connection *connection = share->connections[i];
+		struct source_connection *connection = share->connections[i];
 
 		if (i % share->step != share->first) {
-			upstream_connection_close(connection);
+			source_connection_close(connection);
 			continue;
 		}
 		proxied[taken++] = (struct proxied){
@@ -150,7 +150,7 @@ close_fd(int fd)
 }
 
 bool
-proxies_start(struct proxies *proxies, struct upstream_connection *const *connections,
+proxies_start(struct proxies *proxies, struct source_connection *const *connections,
 	      unsigned int count, const char *place, GError **error)
 {
 	struct share share = {.connections = connections, .count = count};
@@ -163,7 +163,7 @@ proxies_start(struct proxies *proxies, struct upstream_connection *const *connec
 		  start_all(proxies, &share, theirs, place, error);
 	for (unsigned int i = 0; i < count; i++) {
 		/* The keys are wiped here: only the proxy has them. */
-		upstream_connection_close(connections[i]);
+		source_connection_close(connections[i]);
 		close_fd(theirs[i]);
 		if (started)
 			connections[i]->fd = ours[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tool/link/upstream_targets.h"
+#include "tool/source/source_targets.h"
 
 #include "tool/failure.h"
 
@@ -13,24 +13,23 @@
 #define NEXT_SERVER_MS 3000
 
 void
-upstream_server_add_reason(const struct upstream_server *server, GString *reasons,
-			   const char *reason)
+source_server_add_reason(const struct source_server *server, GString *reasons, const char *reason)
 {
 	g_string_append_printf(reasons, "%s%s%s%s", reasons->len ? "; " : "",
 			       server->name ? server->name : "", server->name ? ": " : "", reason);
 }
 
 static void
-add_addresses(struct upstream_targets *targets, unsigned int index)
+add_addresses(struct source_targets *targets, unsigned int index)
 {
-	const struct upstream_server *server = &targets->servers[index];
+	const struct source_server *server = &targets->servers[index];
 	g_autoptr(GError) why = NULL;
 	g_autoptr(GArray) addresses = nbd_uri_addresses(&server->uri, &why);
 
 	if (!addresses)
-		upstream_server_add_reason(server, targets->unknown, why->message);
+		source_server_add_reason(server, targets->unknown, why->message);
 	for (guint i = 0; addresses && i < addresses->len; i++) {
-		const struct upstream_target one = {
+		const struct source_target one = {
 			.address = g_array_index(addresses, struct nbd_address, i),
 			.server = index,
 		};
@@ -40,10 +39,10 @@ add_addresses(struct upstream_targets *targets, unsigned int index)
 }
 
 static bool
-parse_all(struct upstream_targets *targets, const struct upstream_search *search, GError **error)
+parse_all(struct source_targets *targets, const struct source_search *search, GError **error)
 {
 	while (targets->count < search->uris->len) {
-		struct upstream_server *server = &targets->servers[targets->count];
+		struct source_server *server = &targets->servers[targets->count];
 		const char *uri = search->uris->pdata[targets->count++];
 
 		if (!nbd_uri_parse(uri, &server->uri, error))
@@ -55,21 +54,20 @@ parse_all(struct upstream_targets *targets, const struct upstream_search *search
 
 /* That the server's certificate must have. */
 static const char *
-hostname(const struct upstream_tls *tls, const struct nbd_uri *uri)
+hostname(const struct source_tls *tls, const struct nbd_uri *uri)
 {
 	return tls->hostname ? tls->hostname : uri->host ? uri->host : "localhost";
 }
 
 static bool
-find_addresses(struct upstream_targets *targets, const struct upstream_search *search,
-	       GError **error)
+find_addresses(struct source_targets *targets, const struct source_search *search, GError **error)
 {
 	if (search->tls->wanted)
-		targets->credentials = upstream_tls_credentials(search->tls, error);
+		targets->credentials = source_tls_credentials(search->tls, error);
 	if (search->tls->wanted && !targets->credentials)
 		return false;
 	for (unsigned int i = 0; i < targets->count; i++) {
-		struct upstream_server *server = &targets->servers[i];
+		struct source_server *server = &targets->servers[i];
 
 		server->device = i > 0 ? search->device : NULL;
 		server->aim = (struct negotiation_aim){
@@ -84,14 +82,14 @@ find_addresses(struct upstream_targets *targets, const struct upstream_search *s
 }
 
 bool
-upstream_targets_find(struct upstream_targets *targets, const struct upstream_search *search,
-		      GError **error)
+source_targets_find(struct source_targets *targets, const struct source_search *search,
+		    GError **error)
 {
 	GError *why = NULL;
 
-	*targets = (struct upstream_targets){
-		.servers = g_new0(struct upstream_server, search->uris->len),
-		.all = g_array_new(false, false, sizeof(struct upstream_target)),
+	*targets = (struct source_targets){
+		.servers = g_new0(struct source_server, search->uris->len),
+		.all = g_array_new(false, false, sizeof(struct source_target)),
 		.unknown = g_string_new(NULL),
 	};
 	if (!parse_all(targets, search, error))
@@ -103,7 +101,7 @@ upstream_targets_find(struct upstream_targets *targets, const struct upstream_se
 }
 
 void
-upstream_targets_fini(struct upstream_targets *targets)
+source_targets_fini(struct source_targets *targets)
 {
 	for (unsigned int i = 0; i < targets->count; i++) {
 		nbd_uri_fini(&targets->servers[i].uri);
@@ -117,10 +115,10 @@ upstream_targets_fini(struct upstream_targets *targets)
 
 /* However many there are, all have been begun when half of the time is over. */
 unsigned int
-upstream_targets_head_start(const struct upstream_targets *targets, unsigned int index,
-			    unsigned int limit_ms)
+source_targets_head_start(const struct source_targets *targets, unsigned int index,
+			  unsigned int limit_ms)
 {
-	const struct upstream_target *all = (const struct upstream_target *)targets->all->data;
+	const struct source_target *all = (const struct source_target *)targets->all->data;
 	const bool same =
 		index + 1 < targets->all->len && all[index].server == all[index + 1].server;
 

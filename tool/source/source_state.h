@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The state of an upstream (tool/guard/upstream.h), and its connections one by one.
+ * The state of an source (tool/source/source.h), and its connections one by one.
  */
-#ifndef TOOL_GUARD_UPSTREAM_STATE_H
-#define TOOL_GUARD_UPSTREAM_STATE_H
+#ifndef TOOL_SOURCE_SOURCE_STATE_H
+#define TOOL_SOURCE_SOURCE_STATE_H
 
-#include "tool/guard/guard_plan.h"
-#include "tool/guard/proxies.h"
+#include "tool/source/proxies.h"
 #include "tool/link/server_process.h"
-#include "tool/link/upstream_connection.h"
+#include "tool/source/source_connection.h"
+#include "tool/source/source_plan.h"
 
 #include <glib.h>
 #include <stdbool.h>
 
-struct upstream {
-	const struct upstream_plan *plan;
+struct source {
+	const struct source_plan *plan;
 	char *place; /* the plan's, until the image is changed */
 	int image; /* keeps open the image that `place` led to when a server was first started; -1:
 		      none yet */
@@ -25,14 +25,15 @@ struct upstream {
 	bool fenced;      /* our server, by another client of Ceph, which may have written since: a
 			     next one would carry out what the kernel repeats on top of that */
 	char *ceph_fence; /* of the next server: the last one, as a client of Ceph that had the
-			     image's lock; NULL: none.  See tool/guard/upstream_ceph.h */
+			     image's lock; NULL: none.  See tool/source/source_ceph.h */
 	bool renamed;     /* `place` is no longer the image's name, and that was logged */
 	char *control;    /* path of the server's control socket; NULL if remote */
+	char *listener;   /* path on which nbdkit listens at its start; NULL if remote */
 	struct server_process server; /* if not remote */
 	int supply; /* over which that server gets connections, tool/link/server_supply.h; -1: it
 		       has ended, or is another server */
 	struct proxies proxies; /* if remote, and a proxy encrypts */
-	struct upstream_connection
+	struct source_connection
 		*connections; /* as many as planned; lost if .fd is -1 and .unseen is false */
 	/* If remote: the servers that the URI names, the one in use, or the last one that was, and
 	 * what it told when the device was attached (0: it isn't yet). */
@@ -49,33 +50,33 @@ struct upstream {
 
 /* Whether connection `i` of the planned ones is missing. */
 bool
-upstream_lacks(const struct upstream *upstream, unsigned int i);
+source_lacks(const struct source *source, unsigned int i);
 
 /* The missing ones, to be made; their number is *count.  Caller frees the array. */
-struct upstream_connection **
-upstream_lacking(struct upstream *upstream, unsigned int *count);
+struct source_connection **
+source_lacking(struct source *source, unsigned int *count);
 
 /*
  * For a URI: the kernel has all connections from a guard that was killed, and only the kernel sees
- * how they end.  upstream_lose_unseen(): so many of the kernel's connections are dead; some of
+ * how they end.  source_lose_unseen(): so many of the kernel's connections are dead; some of
  * these may be open here as well.
  */
 void
-upstream_set_unseen(struct upstream *upstream);
+source_set_unseen(struct source *source);
 unsigned int
-upstream_unseen(const struct upstream *upstream);
+source_unseen(const struct source *source);
 void
-upstream_lose_unseen(struct upstream *upstream, unsigned int dead);
+source_lose_unseen(struct source *source, unsigned int dead);
 
 /* Closes the connections that have ended, and returns how many. */
 unsigned int
-upstream_close_ended(struct upstream *upstream);
+source_close_ended(struct source *source);
 
-/* Closes those that are open.  upstream_end_connections(): and ends them, though the kernel has
+/* Closes those that are open.  source_end_connections(): and ends them, though the kernel has
  * them too. */
 void
-upstream_close_connections(struct upstream *upstream);
+source_close_connections(struct source *source);
 void
-upstream_end_connections(struct upstream *upstream);
+source_end_connections(struct source *source);
 
 #endif

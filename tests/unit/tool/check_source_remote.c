@@ -3,8 +3,8 @@
  * Which of several servers a device is connected to.  The servers are threads, each on a port of
  * its own of the loopback.
  */
-#include "tool/guard/other_servers.h"
-#include "tool/guard/upstream.h"
+#include "tool/source/other_servers.h"
+#include "tool/source/source.h"
 
 #include "nbd/protocol.h"
 #include "tests/lib/suite.h"
@@ -36,8 +36,8 @@ static struct server {
 	unsigned int count;
 } servers[SERVERS];
 
-static struct upstream_plan plan;
-static struct upstream upstream;
+static struct source_plan plan;
+static struct source source;
 static GError *error;
 
 static void *
@@ -93,14 +93,14 @@ begin(unsigned int connections)
 		servers[i].listener = least_server_bind(&servers[i].port);
 		servers[i].size = SIZE;
 	}
-	plan = (struct upstream_plan){
+	plan = (struct source_plan){
 		.place = g_strdup_printf("nbd://127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u/x",
 					 servers[0].port, servers[1].port, servers[2].port),
 		.remote = true,
 		.connections = connections,
 		.direct_io = "auto",
 	};
-	upstream_init(&upstream, &plan, NULL);
+	source_init(&source, &plan, NULL, NULL);
 }
 
 static void
@@ -118,7 +118,7 @@ begin_with_two(void)
 static void
 end(void)
 {
-	upstream_fini(&upstream);
+	source_fini(&source);
 	g_free(plan.place);
 	g_clear_error(&error);
 	for (unsigned int i = 0; i < SERVERS; i++)
@@ -128,9 +128,9 @@ end(void)
 static void
 assert_open(unsigned int server)
 {
-	ck_assert_msg(upstream_open(&upstream, &error), "%s", error ? error->message : "?");
-	ck_assert_uint_eq(upstream.in_use, server);
-	upstream.device = (struct export_facts){.size = SIZE, .block_size = 512, .flags = FLAGS};
+	ck_assert_msg(source_open(&source, &error), "%s", error ? error->message : "?");
+	ck_assert_uint_eq(source.in_use, server);
+	source.device = (struct export_facts){.size = SIZE, .block_size = 512, .flags = FLAGS};
 }
 
 /* The loss of a connection arrives in its own time. */
@@ -141,7 +141,7 @@ assert_lost(const char *reason)
 	g_autofree char *why = NULL;
 
 	for (unsigned int i = 0; i < 1000 && !lost; i++) {
-		lost = upstream_is_lost(&upstream, &crashed, &why);
+		lost = source_is_lost(&source, &crashed, &why);
 		if (!lost)
 			g_usleep(10000);
 	}
@@ -152,7 +152,7 @@ assert_lost(const char *reason)
 static void
 assert_fails(const char *reason)
 {
-	ck_assert(!upstream_open(&upstream, &error));
+	ck_assert(!source_open(&source, &error));
 	ck_assert_msg(strstr(error->message, reason), "%s", error->message);
 	g_clear_error(&error);
 }
@@ -238,15 +238,15 @@ START_TEST(look_tells_which_other_servers_do_not_fit)
 	servers[1].size = SIZE / 2;
 	start(1);
 	assert_open(0);
-	found = other_servers_misfits(&upstream);
+	found = other_servers_misfits(&source);
 	ck_assert_str_eq(found, smaller);
-	in_thread = other_servers_result(other_servers_look(&upstream));
+	in_thread = other_servers_result(other_servers_look(&source));
 	ck_assert_str_eq(in_thread, smaller);
-	ck_assert_uint_eq(upstream.in_use, 0);
-	ck_assert(!upstream_lacks(&upstream, 0));
+	ck_assert_uint_eq(source.in_use, 0);
+	ck_assert(!source_lacks(&source, 0));
 	end_server(1);
 	g_free(found);
-	found = other_servers_misfits(&upstream);
+	found = other_servers_misfits(&source);
 	ck_assert_ptr_null(found);
 	end_server(0);
 }
@@ -266,11 +266,11 @@ START_TEST(connections_never_lead_to_two_servers)
 	close(servers[0].clients[0]);
 	assert_lost(why);
 	assert_fails("Connection refused");
-	ck_assert(upstream_lacks(&upstream, 0) && upstream_lacks(&upstream, 1));
+	ck_assert(source_lacks(&source, 0) && source_lacks(&source, 1));
 	ck_assert_uint_eq(servers[1].count, 0);
 	assert_open(1);
 	end_server(1);
-	ck_assert(!upstream_lacks(&upstream, 0) && !upstream_lacks(&upstream, 1));
+	ck_assert(!source_lacks(&source, 0) && !source_lacks(&source, 1));
 	close(servers[0].clients[1]);
 }
 END_TEST
@@ -307,5 +307,5 @@ main(void)
 		{0},
 	};
 
-	return suite_run("upstream_remote", cases);
+	return suite_run("source_remote", cases);
 }

@@ -2,23 +2,23 @@
 /*
  * The servers of a remote export that a device does not use now: whether they could take it over.
  */
-#ifndef TOOL_GUARD_OTHER_SERVERS_H
-#define TOOL_GUARD_OTHER_SERVERS_H
+#ifndef TOOL_SOURCE_OTHER_SERVERS_H
+#define TOOL_SOURCE_OTHER_SERVERS_H
 
-#include "tool/guard/upstream_state.h"
+#include "tool/source/source_state.h"
 
 /* Looks at each of them, for three seconds at most (and the name service's time).  Returns what
- * keeps their exports from taking the place of the device's (upstream->device): a text without the
+ * keeps their exports from taking the place of the device's (source->device): a text without the
  * device's name, which the caller frees, or NULL.  A server that isn't there is no fault: a cluster
  * manager may start it when it is needed. */
 char *
-other_servers_misfits(const struct upstream *upstream);
+other_servers_misfits(const struct source *source);
 
 /* Begins the same in a thread of its own.  Returns a descriptor that can be read when the result is
  * there, or -1: there are no other servers, or the thread can't be started, which is logged.  The
- * upstream's plan must stay as it is until the process ends. */
+ * source's plan must stay as it is until the process ends. */
 int
-other_servers_look(const struct upstream *upstream);
+other_servers_look(const struct source *source);
 
 /* The result; closes the descriptor, and does not wait when that can be read. */
 char *

@@ -4,8 +4,8 @@
  * The handshake is ours; after that, the kernel has the keys (nbd/tls/ktls.h), or a proxy
  * (tool/link/proxy.h).
  */
-#ifndef TOOL_LINK_UPSTREAM_TLS_H
-#define TOOL_LINK_UPSTREAM_TLS_H
+#ifndef TOOL_SOURCE_SOURCE_TLS_H
+#define TOOL_SOURCE_SOURCE_TLS_H
 
 #include "nbd/tls/credentials.h"
 
@@ -14,7 +14,7 @@
 
 /* Paths are absolute.  The files are read for each new connection, so that those that were renewed
  * are used, and no secret is kept in memory. */
-struct upstream_tls {
+struct source_tls {
 	bool wanted;
 	bool proxy;         /* a process of ours encrypts, and not the kernel */
 	bool verify;        /* check the server's certificate */
@@ -27,10 +27,10 @@ struct upstream_tls {
 /* NULL with an error: a file can't be used, or the kernel has no TLS and should.  Caller frees
  * (tls_credentials_unref). */
 struct tls_credentials *
-upstream_tls_credentials(const struct upstream_tls *tls, GError **error);
+source_tls_credentials(const struct source_tls *tls, GError **error);
 
 /* Frees the strings. */
 void
-upstream_tls_fini(struct upstream_tls *tls);
+source_tls_fini(struct source_tls *tls);
 
 #endif

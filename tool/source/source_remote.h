@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The part of an upstream (tool/guard/upstream.h) that is for a remote export: which server of
+ * The part of an source (tool/source/source.h) that is for a remote export: which server of
  * those that have it is in use.
  *
  * All connections of a device lead to one server.  When some have ended, others to the same server
@@ -8,21 +8,21 @@
  * use, since perhaps only a cable was pulled out.  If the server answers no more while some
  * connections seem to be alive, these are ended first.
  */
-#ifndef TOOL_GUARD_UPSTREAM_REMOTE_H
-#define TOOL_GUARD_UPSTREAM_REMOTE_H
+#ifndef TOOL_SOURCE_SOURCE_REMOTE_H
+#define TOOL_SOURCE_SOURCE_REMOTE_H
 
-#include "tool/guard/upstream_state.h"
+#include "tool/source/source_state.h"
 
-/* As upstream_open(). */
+/* As source_open(). */
 bool
-upstream_remote_open(struct upstream *upstream, GError **error);
+source_remote_open(struct source *source, GError **error);
 
-/* As upstream_is_lost(). */
+/* As source_is_lost(). */
 bool
-upstream_remote_is_lost(struct upstream *upstream, bool *crashed, char **why);
+source_remote_is_lost(struct source *source, bool *crashed, char **why);
 
 /* The server with that URI is in use; NULL, or none that the plan names: the first. */
 void
-upstream_remote_use(struct upstream *upstream, const char *uri);
+source_remote_use(struct source *source, const char *uri);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tool/guard/background.h"
+#include "tool/source/background.h"
 
 #include "common/cleanup.h"
 #include "common/log.h"

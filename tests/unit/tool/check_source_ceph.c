@@ -3,9 +3,9 @@
  * What a guard learns of its servers of an image in Ceph, so that the next one takes the place of
  * the last one.
  */
-#include "tool/guard/upstream_ceph.h"
+#include "tool/source/source_ceph.h"
 
-#include "tool/guard/upstream.h"
+#include "tool/source/source.h"
 
 #include "common/event.h"
 #include "control/control_socket.h"
@@ -19,8 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct upstream_plan plan;
-static struct upstream upstream;
+static struct source_plan plan;
+static struct source source;
 
 static int writer; /* of events */
 
@@ -29,20 +29,20 @@ begin(void)
 {
 	int ends[2];
 
-	plan = (struct upstream_plan){.place = (char *)"rbd:p/i", .connections = 1};
-	upstream_init(&upstream, &plan, g_strdup("/nowhere/sock"));
-	upstream.ceph_fence = g_strdup("1.2.3.4:0/1");
+	plan = (struct source_plan){.place = (char *)"rbd:p/i", .connections = 1};
+	source_init(&source, &plan, g_strdup("/nowhere/sock"), NULL);
+	source.ceph_fence = g_strdup("1.2.3.4:0/1");
 	ck_assert_int_eq(pipe2(ends, O_NONBLOCK), 0);
 	ck_assert_int_eq(event_open((unsigned int)ends[1], NULL), 0);
 	writer = ends[1];
-	upstream.server.events = (struct server_lines){ends[0], g_string_new(NULL)};
-	upstream.server.output.unread = g_string_new(NULL);
+	source.server.events = (struct server_lines){ends[0], g_string_new(NULL)};
+	source.server.output.unread = g_string_new(NULL);
 }
 
 static void
 end(void)
 {
-	upstream_fini(&upstream);
+	source_fini(&source);
 	event_close();
 }
 
@@ -51,7 +51,7 @@ static void
 tell(const struct event *event)
 {
 	event_raise(event);
-	upstream_pass_output(&upstream);
+	source_pass_output(&source);
 }
 
 START_TEST(lock_may_be_free_after_a_server_has_given_it_back)
@@ -59,12 +59,12 @@ START_TEST(lock_may_be_free_after_a_server_has_given_it_back)
 	static const struct event event = {.kind = EVENT_LOCK_RELEASED, .subject = "rbd:p/i"};
 
 	tell(&event);
-	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/1+free");
+	ck_assert_str_eq(source.ceph_fence, "1.2.3.4:0/1+free");
 	tell(&event);
-	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/1+free");
-	g_clear_pointer(&upstream.ceph_fence, g_free);
+	ck_assert_str_eq(source.ceph_fence, "1.2.3.4:0/1+free");
+	g_clear_pointer(&source.ceph_fence, g_free);
 	tell(&event);
-	ck_assert_ptr_null(upstream.ceph_fence);
+	ck_assert_ptr_null(source.ceph_fence);
 }
 END_TEST
 
@@ -73,12 +73,12 @@ START_TEST(server_that_took_the_lock_is_known)
 {
 	tell(&(struct event){
 		.kind = EVENT_LOCK_TAKEN, .subject = "rbd:p/i", .client = "1.2.3.4:0/2"});
-	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/2");
-	ck_assert(!upstream.nameless);
+	ck_assert_str_eq(source.ceph_fence, "1.2.3.4:0/2");
+	ck_assert(!source.nameless);
 	tell(&(struct event){.kind = EVENT_LOCK_TAKEN, .subject = "rbd:p/i"});
-	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/2");
-	ck_assert(upstream.nameless);
-	ck_assert(!upstream.fenced);
+	ck_assert_str_eq(source.ceph_fence, "1.2.3.4:0/2");
+	ck_assert(source.nameless);
+	ck_assert(!source.fenced);
 }
 END_TEST
 
@@ -99,11 +99,11 @@ static const struct {
 START_TEST(each_event_tells_what_it_means)
 {
 	tell(&told[_i].event);
-	ck_assert_int_eq(upstream.ready, told[_i].ready);
-	ck_assert_int_eq(upstream.fenced, told[_i].fenced);
-	ck_assert_int_eq(upstream.locked, told[_i].locked);
-	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/1");
-	ck_assert_int_ge(upstream.server.events.fd, 0);
+	ck_assert_int_eq(source.ready, told[_i].ready);
+	ck_assert_int_eq(source.fenced, told[_i].fenced);
+	ck_assert_int_eq(source.locked, told[_i].locked);
+	ck_assert_str_eq(source.ceph_fence, "1.2.3.4:0/1");
+	ck_assert_int_ge(source.server.events.fd, 0);
 }
 END_TEST
 
@@ -123,14 +123,14 @@ static const struct {
 START_TEST(nothing_is_read_after_what_is_no_event)
 {
 	ck_assert_int_gt(dprintf(writer, "%s", lines[_i].text), 0);
-	upstream_pass_output(&upstream);
-	ck_assert_int_eq(upstream.server.events.fd >= 0, lines[_i].goes_on);
-	ck_assert(!upstream.ready);
+	source_pass_output(&source);
+	ck_assert_int_eq(source.server.events.fd >= 0, lines[_i].goes_on);
+	ck_assert(!source.ready);
 	event_close();
-	upstream_pass_output(&upstream);
-	ck_assert_int_lt(upstream.server.events.fd, 0);
-	ck_assert(!upstream.ready && !upstream.fenced);
-	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/1");
+	source_pass_output(&source);
+	ck_assert_int_lt(source.server.events.fd, 0);
+	ck_assert(!source.ready && !source.fenced);
+	ck_assert_str_eq(source.ceph_fence, "1.2.3.4:0/1");
 }
 END_TEST
 
@@ -139,8 +139,8 @@ START_TEST(client_of_a_silent_server_is_an_error)
 {
 	g_autoptr(GError) error = NULL;
 
-	ck_assert(!upstream_ceph_ask(&upstream, &error));
-	ck_assert_str_eq(upstream.ceph_fence, "1.2.3.4:0/1");
+	ck_assert(!source_ceph_ask(&source, &error));
+	ck_assert_str_eq(source.ceph_fence, "1.2.3.4:0/1");
 }
 END_TEST
 
@@ -170,21 +170,21 @@ answer(const struct control_request *request, FILE *out, void *data)
 
 START_TEST(server_tells_its_client)
 {
-	char directory[] = "/tmp/check-upstream-ceph-XXXXXX", *error = NULL;
+	char directory[] = "/tmp/check-source-ceph-XXXXXX", *error = NULL;
 	struct control_socket *control;
 	g_autoptr(GError) why = NULL;
 
 	ck_assert_ptr_nonnull(mkdtemp(directory));
-	g_free(upstream.control);
-	upstream.control = g_build_filename(directory, "control", NULL);
-	ck_assert_int_eq(control_socket_new(upstream.control, answer, (char *)answers[_i].status,
+	g_free(source.control);
+	source.control = g_build_filename(directory, "control", NULL);
+	ck_assert_int_eq(control_socket_new(source.control, answer, (char *)answers[_i].status,
 					    &control, &error),
 			 0);
 	ck_assert_int_eq(control_socket_start(control), 0);
-	ck_assert_int_eq(upstream_ceph_ask(&upstream, &why), answers[_i].known);
+	ck_assert_int_eq(source_ceph_ask(&source, &why), answers[_i].known);
 	ck_assert_int_eq(!why, answers[_i].known);
-	ck_assert_str_eq(upstream.ceph_fence, answers[_i].client);
-	ck_assert_int_eq(upstream.fenced, answers[_i].fenced);
+	ck_assert_str_eq(source.ceph_fence, answers[_i].client);
+	ck_assert_int_eq(source.fenced, answers[_i].fenced);
 	control_socket_free(control);
 	ck_assert_int_eq(rmdir(directory), 0);
 }
@@ -193,15 +193,15 @@ END_TEST
 /* Nor is any of these asked for its client of Ceph. */
 START_TEST(others_take_no_place)
 {
-	ck_assert(upstream_ceph_follows(&upstream));
+	ck_assert(source_ceph_follows(&source));
 	plan.force = true;
-	ck_assert(!upstream_ceph_follows(&upstream));
-	ck_assert(upstream_ceph_ask(&upstream, NULL));
+	ck_assert(!source_ceph_follows(&source));
+	ck_assert(source_ceph_ask(&source, NULL));
 	plan.force = false;
-	g_free(upstream.place);
-	upstream.place = g_strdup("/disk.img");
-	ck_assert(!upstream_ceph_follows(&upstream));
-	ck_assert(upstream_ceph_ask(&upstream, NULL));
+	g_free(source.place);
+	source.place = g_strdup("/disk.img");
+	ck_assert(!source_ceph_follows(&source));
+	ck_assert(source_ceph_ask(&source, NULL));
 }
 END_TEST
 
@@ -220,5 +220,5 @@ main(void)
 		{0},
 	};
 
-	return suite_run("upstream_ceph", cases);
+	return suite_run("source_ceph", cases);
 }

@@ -2,13 +2,13 @@
 /*
  * Connections to an NBD server, negotiated so that the kernel can take them over: TCP or unix
  * sockets, and simple replies.  With TLS, the kernel has the keys, and encrypts, or a proxy is to
- * be put between (tool/guard/proxies.h).  All connections of a device are negotiated at the same
+ * be put between (tool/source/proxies.h).  All connections of a device are negotiated at the same
  * time.
  */
-#ifndef TOOL_LINK_UPSTREAM_CONNECTION_H
-#define TOOL_LINK_UPSTREAM_CONNECTION_H
+#ifndef TOOL_SOURCE_SOURCE_CONNECTION_H
+#define TOOL_SOURCE_SOURCE_CONNECTION_H
 
-#include "tool/link/upstream_targets.h"
+#include "tool/source/source_targets.h"
 
 #include <glib.h>
 #include <stdbool.h>
@@ -17,21 +17,21 @@
 /* Limit for a running server that is waited for, in milliseconds.  A server that hangs, or vanishes
  * without closing the connection, would block the caller forever: nothing is in flight whose loss
  * TCP would notice. */
-#define UPSTREAM_LIMIT_MS 30000
+#define SOURCE_LIMIT_MS 30000
 
 struct tls_session;
 
-struct upstream_connection {
+struct source_connection {
 	int fd; /* ours; nothing was sent on it since the handshake */
 	struct export_facts export;
-	bool unseen;  /* see upstream_set_unseen(); fd is -1 */
+	bool unseen;  /* see source_set_unseen(); fd is -1 */
 	char tls[80]; /* "1.3 AES-128-GCM kernel" or "... proxy"; "": it is not encrypted */
 	struct tls_session *session; /* for a proxy, which takes it; or NULL */
 	uint64_t most_bytes; /* that may go in one direction with one key; 0: there is no limit */
 };
 
 /* What to do from time to time meanwhile; or .look NULL. */
-struct upstream_pastime {
+struct source_pastime {
 	void (*look)(void *data);
 	void *data;
 };
@@ -40,9 +40,9 @@ struct upstream_pastime {
  * has no name.  Takes `limit_ms` at most; 0: waits as long as the server does.  Makes all
  * connections or none. */
 bool
-upstream_connections_over_sockets(struct upstream_connection *const *connections, const int *fds,
-				  unsigned int count, unsigned int limit_ms,
-				  const struct upstream_pastime *pastime, GError **error);
+source_connections_over_sockets(struct source_connection *const *connections, const int *fds,
+				unsigned int count, unsigned int limit_ms,
+				const struct source_pastime *pastime, GError **error);
 
 /*
  * Connects `count` times to one server of those that are looked for: to the first that answers,
@@ -52,17 +52,17 @@ upstream_connections_over_sockets(struct upstream_connection *const *connections
  * connections or none.
  */
 bool
-upstream_connections_to_servers(struct upstream_connection *const *connections, unsigned int count,
-				bool several, const struct upstream_search *search,
-				unsigned int limit_ms, unsigned int *server, GError **error);
+source_connections_to_servers(struct source_connection *const *connections, unsigned int count,
+			      bool several, const struct source_search *search,
+			      unsigned int limit_ms, unsigned int *server, GError **error);
 
 /* How many bytes may still go over it with its key, in the direction that has more; UINT64_MAX: as
  * many as you like. */
 uint64_t
-upstream_connection_bytes_left(const struct upstream_connection *connection);
+source_connection_bytes_left(const struct source_connection *connection);
 
 /* Closes it, if it is open, and wipes its session: .fd is -1 then. */
 void
-upstream_connection_close(struct upstream_connection *connection);
+source_connection_close(struct source_connection *connection);
 
 #endif

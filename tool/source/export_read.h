@@ -2,10 +2,10 @@
 /*
  * A read from an export, as a sign that its server, and the image that it serves, answer.
  */
-#ifndef TOOL_LINK_EXPORT_READ_H
-#define TOOL_LINK_EXPORT_READ_H
+#ifndef TOOL_SOURCE_EXPORT_READ_H
+#define TOOL_SOURCE_EXPORT_READ_H
 
-#include "tool/link/upstream_connection.h"
+#include "tool/source/source_connection.h"
 
 #include <glib.h>
 #include <stdbool.h>
@@ -16,6 +16,6 @@
  * reports an error; EPROTO: it answers something else.
  */
 bool
-export_read_first(const struct upstream_connection *connection, gint64 end, GError **error);
+export_read_first(const struct source_connection *connection, gint64 end, GError **error);
 
 #endif

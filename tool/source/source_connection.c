@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tool/link/upstream_connection.h"
+#include "tool/source/source_connection.h"
 
 #include "tool/failure.h"
 #include "tool/link/negotiation.h"
@@ -20,14 +20,14 @@
  * receiver. */
 #define SEND_BUFFER (2 << 20)
 
-/* Bytes of a record of the server: see upstream_connection_bytes_left(). */
+/* Bytes of a record of the server: see source_connection_bytes_left(). */
 #define SERVER_RECORD 4096
 
 /* Between two looks at something else. */
 #define LOOK_US 200000
 
 static void
-take_over(struct upstream_connection *connection, struct negotiation *negotiation)
+take_over(struct source_connection *connection, struct negotiation *negotiation)
 {
 	int buffer = SEND_BUFFER, fd = negotiation_take(negotiation);
 
@@ -35,7 +35,7 @@ take_over(struct upstream_connection *connection, struct negotiation *negotiatio
 	 * possible is only slower. */
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &buffer, sizeof(buffer));
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-	*connection = (struct upstream_connection){
+	*connection = (struct source_connection){
 		.fd = fd,
 		.session = negotiation_take_session(negotiation),
 		.most_bytes = ktls_bytes(negotiation->record_limit),
@@ -94,7 +94,7 @@ timed_out(const struct deadline *deadline, const char *reasons, GError **error)
 
 /* Looks, and returns when to look again. */
 static gint64
-pass_time(const struct upstream_pastime *pastime, gint64 end)
+pass_time(const struct source_pastime *pastime, gint64 end)
 {
 	if (!pastime || !pastime->look)
 		return end;
@@ -105,7 +105,7 @@ pass_time(const struct upstream_pastime *pastime, gint64 end)
 /* Until all of them, which have begun, are ready. */
 static bool
 negotiate_all(struct negotiations *negotiations, const struct deadline *deadline,
-	      const struct upstream_pastime *pastime, GError **error)
+	      const struct source_pastime *pastime, GError **error)
 {
 	for (;;) {
 		unsigned int ready = 0;
@@ -128,16 +128,16 @@ negotiate_all(struct negotiations *negotiations, const struct deadline *deadline
 }
 
 static void
-take_all(struct upstream_connection *const *connections, struct negotiations *negotiations)
+take_all(struct source_connection *const *connections, struct negotiations *negotiations)
 {
 	for (unsigned int i = 0; i < negotiations->begun; i++)
 		take_over(connections[i], &negotiations->all[i]);
 }
 
 bool
-upstream_connections_over_sockets(struct upstream_connection *const *connections, const int *fds,
-				  unsigned int count, unsigned int limit_ms,
-				  const struct upstream_pastime *pastime, GError **error)
+source_connections_over_sockets(struct source_connection *const *connections, const int *fds,
+				unsigned int count, unsigned int limit_ms,
+				const struct source_pastime *pastime, GError **error)
 {
 	const struct negotiation_aim aim = {.export = ""};
 	const struct deadline deadline =
@@ -165,7 +165,7 @@ upstream_connections_over_sockets(struct upstream_connection *const *connections
 
 /* A server whose export can't take the place of the device's counts as one that has failed. */
 static void
-check_export(struct negotiation *one, const struct upstream_server *server)
+check_export(struct negotiation *one, const struct source_server *server)
 {
 	const struct export_facts facts = export_facts_of(&one->handshake);
 	g_autoptr(GError) why = NULL;
@@ -177,13 +177,13 @@ check_export(struct negotiation *one, const struct upstream_server *server)
 /* The first that is ready, or NULL with the reasons of those that have failed.  *open: how many may
  * still be. */
 static struct negotiation *
-find_ready(struct negotiations *negotiations, const struct upstream_targets *targets,
+find_ready(struct negotiations *negotiations, const struct source_targets *targets,
 	   unsigned int *open, GString *reasons)
 {
 	*open = 0;
 	g_string_assign(reasons, targets->unknown->str);
 	for (unsigned int i = 0; i < negotiations->begun; i++) {
-		const struct upstream_server *server = upstream_targets_server(targets, i);
+		const struct source_server *server = source_targets_server(targets, i);
 		struct negotiation *one = &negotiations->all[i];
 
 		negotiation_advance(one);
@@ -192,7 +192,7 @@ find_ready(struct negotiations *negotiations, const struct upstream_targets *tar
 		if (one->state == NEGOTIATION_READY)
 			return one;
 		if (one->state == NEGOTIATION_FAILED)
-			upstream_server_add_reason(server, reasons, one->reason);
+			source_server_add_reason(server, reasons, one->reason);
 		else
 			++*open;
 	}
@@ -201,22 +201,22 @@ find_ready(struct negotiations *negotiations, const struct upstream_targets *tar
 
 /* Begins with the next target.  Returns when the one after it is to begin. */
 static gint64
-begin_next(struct negotiations *negotiations, const struct upstream_targets *targets,
+begin_next(struct negotiations *negotiations, const struct source_targets *targets,
 	   unsigned int limit_ms)
 {
 	const unsigned int i = negotiations->begun++;
 
 	negotiation_connect(&negotiations->all[i],
-			    &g_array_index(targets->all, struct upstream_target, i).address,
-			    &upstream_targets_server(targets, i)->aim);
+			    &g_array_index(targets->all, struct source_target, i).address,
+			    &source_targets_server(targets, i)->aim);
 	return g_get_monotonic_time() +
-	       upstream_targets_head_start(targets, i, limit_ms) * G_GINT64_CONSTANT(1000);
+	       source_targets_head_start(targets, i, limit_ms) * G_GINT64_CONSTANT(1000);
 }
 
 /* One target after the other, each a moment after the one before it, or at once when one has
  * failed, until one is ready: its number, or -1. */
 static int
-negotiate_any(struct negotiations *negotiations, const struct upstream_targets *targets,
+negotiate_any(struct negotiations *negotiations, const struct source_targets *targets,
 	      const struct deadline *deadline, GError **error)
 {
 	g_autoptr(GString) reasons = g_string_new(NULL);
@@ -250,7 +250,7 @@ negotiate_any(struct negotiations *negotiations, const struct upstream_targets *
 
 /* The target that answered is in *answered. */
 static bool
-connect_first(struct upstream_connection *connection, const struct upstream_targets *targets,
+connect_first(struct source_connection *connection, const struct source_targets *targets,
 	      const struct deadline *deadline, unsigned int *answered, GError **error)
 {
 	struct negotiations negotiations;
@@ -268,12 +268,12 @@ connect_first(struct upstream_connection *connection, const struct upstream_targ
 
 /* To the same address: all connections of a device lead to one server. */
 static bool
-connect_others(struct upstream_connection *const *connections, unsigned int count,
-	       const struct upstream_targets *targets, unsigned int answered,
+connect_others(struct source_connection *const *connections, unsigned int count,
+	       const struct source_targets *targets, unsigned int answered,
 	       const struct deadline *deadline, GError **error)
 {
-	const struct upstream_target *target =
-		&g_array_index(targets->all, struct upstream_target, answered);
+	const struct source_target *target =
+		&g_array_index(targets->all, struct source_target, answered);
 	struct negotiations negotiations;
 	bool done;
 
@@ -289,8 +289,8 @@ connect_others(struct upstream_connection *const *connections, unsigned int coun
 }
 
 static bool
-connect_all(struct upstream_connection *const *connections, unsigned int count, bool several,
-	    const struct upstream_targets *targets, unsigned int limit_ms, unsigned int *server,
+connect_all(struct source_connection *const *connections, unsigned int count, bool several,
+	    const struct source_targets *targets, unsigned int limit_ms, unsigned int *server,
 	    GError **error)
 {
 	const struct deadline deadline = deadline_after(limit_ms);
@@ -307,30 +307,30 @@ connect_all(struct upstream_connection *const *connections, unsigned int count, 
 		done = connect_others(connections + 1, count - 1, targets, answered, &deadline,
 				      error);
 	if (!done)
-		upstream_connection_close(connections[0]);
-	*server = g_array_index(targets->all, struct upstream_target, answered).server;
+		source_connection_close(connections[0]);
+	*server = g_array_index(targets->all, struct source_target, answered).server;
 	return done;
 }
 
 bool
-upstream_connections_to_servers(struct upstream_connection *const *connections, unsigned int count,
-				bool several, const struct upstream_search *search,
-				unsigned int limit_ms, unsigned int *server, GError **error)
+source_connections_to_servers(struct source_connection *const *connections, unsigned int count,
+			      bool several, const struct source_search *search,
+			      unsigned int limit_ms, unsigned int *server, GError **error)
 {
-	struct upstream_targets targets;
+	struct source_targets targets;
 	GError *why = NULL;
-	bool done = upstream_targets_find(&targets, search, error);
+	bool done = source_targets_find(&targets, search, error);
 
 	if (done && !connect_all(connections, count, several, &targets, limit_ms, server, &why)) {
 		g_propagate_prefixed_error(error, why, "%s: ", search->uri);
 		done = false;
 	}
-	upstream_targets_fini(&targets);
+	source_targets_fini(&targets);
 	return done;
 }
 
 void
-upstream_connection_close(struct upstream_connection *connection)
+source_connection_close(struct source_connection *connection)
 {
 	if (connection->fd >= 0)
 		close(connection->fd);
@@ -350,7 +350,7 @@ upstream_connection_close(struct upstream_connection *connection)
  * be first: the server's records are taken for replies to reads of 4 KiB.
  */
 uint64_t
-upstream_connection_bytes_left(const struct upstream_connection *connection)
+source_connection_bytes_left(const struct source_connection *connection)
 {
 	struct tcp_info info = {.tcpi_state = 0};
 	socklen_t length = sizeof(info);

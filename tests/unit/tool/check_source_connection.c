@@ -3,7 +3,7 @@
  * Connections negotiated at the same time, and what is said of a server that can't be connected to.
  * The servers are threads.
  */
-#include "tool/link/upstream_connection.h"
+#include "tool/source/source_connection.h"
 
 #include "nbd/protocol.h"
 #include "tests/lib/suite.h"
@@ -49,7 +49,7 @@ serve_sockets(void *data)
 
 /* ---- connected sockets */
 
-static struct upstream_connection connections[COUNT], *all[COUNT];
+static struct source_connection connections[COUNT], *all[COUNT];
 
 static void
 begin(void)
@@ -75,7 +75,7 @@ connect_sockets(GError **error)
 		served[i] = pair[1];
 	}
 	ck_assert_int_eq(pthread_create(&thread, NULL, serve_sockets, NULL), 0);
-	done = upstream_connections_over_sockets(all, ours, COUNT, 0, NULL, error);
+	done = source_connections_over_sockets(all, ours, COUNT, 0, NULL, error);
 	pthread_join(thread, NULL);
 	return done;
 }
@@ -102,7 +102,7 @@ START_TEST(server_that_hangs_is_given_up_after_the_limit)
 	int pair[2];
 
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	ck_assert(!upstream_connections_over_sockets(all, &pair[0], 1, 1000, NULL, &error));
+	ck_assert(!source_connections_over_sockets(all, &pair[0], 1, 1000, NULL, &error));
 	ck_assert_str_eq(error->message, "the server hasn't answered for 1 seconds");
 	g_error_free(error);
 	ck_assert_int_eq(connections[0].fd, -1);
@@ -128,7 +128,7 @@ END_TEST
 
 /* ---- a server by its URI */
 
-static const struct upstream_tls no_tls;
+static const struct source_tls no_tls;
 
 static int listener;
 static char *socket_path, *uri;
@@ -178,11 +178,11 @@ static bool
 connect_to(const char *to, unsigned int count, bool several, GError **error)
 {
 	g_autoptr(GPtrArray) uris = nbd_uri_servers(to, error);
-	const struct upstream_search search = {.uri = to, .uris = uris, .tls = &no_tls};
+	const struct source_search search = {.uri = to, .uris = uris, .tls = &no_tls};
 	unsigned int server;
 
-	return uris && upstream_connections_to_servers(all, count, several, &search,
-						       UPSTREAM_LIMIT_MS, &server, error);
+	return uris && source_connections_to_servers(all, count, several, &search, SOURCE_LIMIT_MS,
+						     &server, error);
 }
 
 static bool

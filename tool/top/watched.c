@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tool/top/source.h"
+#include "tool/top/watched.h"
 
 #include "tool/failure.h"
 #include "tool/link/server_link.h"
@@ -19,10 +19,10 @@ answer_free(struct answer *answer)
 	g_free(answer);
 }
 
-struct source *
-source_new(bool device, const char *name, bool named)
+struct watched *
+watched_new(bool device, const char *name, bool named)
 {
-	struct source *source = g_new0(struct source, 1);
+	struct watched *source = g_new0(struct watched, 1);
 
 	g_atomic_ref_count_init(&source->references);
 	g_mutex_init(&source->mutex);
@@ -33,7 +33,7 @@ source_new(bool device, const char *name, bool named)
 }
 
 void
-source_drop(struct source *source)
+watched_drop(struct watched *source)
 {
 	if (!g_atomic_ref_count_dec(&source->references))
 		return;
@@ -82,7 +82,7 @@ source_ask_server(const char *path)
 static void
 source_answer(gpointer data, gpointer user_data)
 {
-	struct source *source = data;
+	struct watched *source = data;
 	struct answer *answer =
 		source->device ? ask_device(source->name) : source_ask_server(source->name);
 
@@ -92,12 +92,12 @@ source_answer(gpointer data, gpointer user_data)
 	source->fresh = answer;
 	source->busy = false;
 	g_mutex_unlock(&source->mutex);
-	source_drop(source);
+	watched_drop(source);
 	eventfd_write(GPOINTER_TO_INT(user_data), 1);
 }
 
 GThreadPool *
-source_pool_new(int event, GError **error)
+watched_pool_new(int event, GError **error)
 {
 	/* As many threads as there are sources: hanging ones must leave some for the others. */
 	return g_thread_pool_new(source_answer, GINT_TO_POINTER(event), -1, FALSE, error);
@@ -107,7 +107,7 @@ source_pool_new(int event, GError **error)
 
 /* False: it isn't attached. */
 static bool
-read_counters(struct source *source)
+read_counters(struct watched *source)
 {
 	struct device *DEVICE_CLEANUP device = device_read_attached(source->name, NULL);
 	struct sample sample;
@@ -122,7 +122,7 @@ read_counters(struct source *source)
 }
 
 bool
-source_ask(struct source *source, GThreadPool *pool)
+watched_ask(struct watched *source, GThreadPool *pool)
 {
 	bool attached = !source->device || read_counters(source), busy;
 
@@ -141,7 +141,7 @@ source_ask(struct source *source, GThreadPool *pool)
 }
 
 bool
-source_take(struct source *source)
+watched_take(struct watched *source)
 {
 	struct answer *answer;
 

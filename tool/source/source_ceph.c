@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tool/guard/upstream_ceph.h"
+#include "tool/source/source_ceph.h"
 
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
@@ -15,10 +15,10 @@
 #define FREE "+free"
 
 bool
-upstream_ceph_follows(const struct upstream *upstream)
+source_ceph_follows(const struct source *source)
 {
-	return upstream->control && !upstream->plan->remote && !upstream->plan->force &&
-	       image_file_in_ceph(upstream->place);
+	return source->control && !source->plan->remote && !source->plan->force &&
+	       image_file_in_ceph(source->place);
 }
 
 static json_t *
@@ -38,63 +38,63 @@ ask(const char *control, GError **error)
 }
 
 bool
-upstream_ceph_ask(struct upstream *upstream, GError **error)
+source_ceph_ask(struct source *source, GError **error)
 {
 	json_auto_t *status = NULL;
 	const char *address;
 	json_t *ceph;
 	bool owner;
 
-	if (!upstream_ceph_follows(upstream))
+	if (!source_ceph_follows(source))
 		return true;
-	status = ask(upstream->control, error);
+	status = ask(source->control, error);
 	if (!status)
 		return false;
 	ceph = json_object_get(server_link_export(status), "ceph");
-	upstream->fenced = upstream->fenced || json_is_true(json_object_get(ceph, "fenced"));
+	source->fenced = source->fenced || json_is_true(json_object_get(ceph, "fenced"));
 	owner = json_is_true(json_object_get(ceph, "lock_owner"));
 	address = json_string_value(json_object_get(ceph, "lock_address"));
 	if (!ceph || (owner && !address))
 		return failure(error, EIO,
 			       "the server of %s doesn't tell which client of Ceph it is",
-			       upstream->place);
+			       source->place);
 	/* A reader has no lock, and a server that was fenced has it no longer. */
 	if (owner) {
-		g_free(upstream->ceph_fence);
-		upstream->ceph_fence = g_strdup(address);
+		g_free(source->ceph_fence);
+		source->ceph_fence = g_strdup(address);
 	}
 	return true;
 }
 
 static void
-note_release(struct upstream *upstream)
+note_release(struct source *source)
 {
-	char *address = upstream->ceph_fence;
+	char *address = source->ceph_fence;
 
 	if (!address || g_str_has_suffix(address, FREE))
 		return;
-	upstream->ceph_fence = g_strconcat(address, FREE, NULL);
+	source->ceph_fence = g_strconcat(address, FREE, NULL);
 	g_free(address);
 }
 
 static void
-note_taking(struct upstream *upstream, const char *client)
+note_taking(struct source *source, const char *client)
 {
-	if (!upstream_ceph_follows(upstream))
+	if (!source_ceph_follows(source))
 		return;
-	upstream->nameless = !client || !*client;
-	if (upstream->nameless)
+	source->nameless = !client || !*client;
+	if (source->nameless)
 		return;
-	g_free(upstream->ceph_fence);
-	upstream->ceph_fence = g_strdup(client);
+	g_free(source->ceph_fence);
+	source->ceph_fence = g_strdup(client);
 }
 
 void
-upstream_ceph_take_event(struct upstream *upstream, const struct event *event)
+source_ceph_take_event(struct source *source, const struct event *event)
 {
-	upstream->fenced = upstream->fenced || event->kind == EVENT_FENCED;
+	source->fenced = source->fenced || event->kind == EVENT_FENCED;
 	if (event->kind == EVENT_LOCK_TAKEN)
-		note_taking(upstream, event->client);
+		note_taking(source, event->client);
 	if (event->kind == EVENT_LOCK_RELEASED)
-		note_release(upstream);
+		note_release(source);
 }

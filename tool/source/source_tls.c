@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tool/link/upstream_tls.h"
+#include "tool/source/source_tls.h"
 
 #include "tool/failure.h"
 
@@ -22,7 +22,7 @@ warn(const struct tls_credentials *credentials)
 }
 
 struct tls_credentials *
-upstream_tls_credentials(const struct upstream_tls *tls, GError **error)
+source_tls_credentials(const struct source_tls *tls, GError **error)
 {
 	const struct tls_files files = {
 		.side = TLS_CLIENT,
@@ -49,11 +49,11 @@ upstream_tls_credentials(const struct upstream_tls *tls, GError **error)
 }
 
 void
-upstream_tls_fini(struct upstream_tls *tls)
+source_tls_fini(struct source_tls *tls)
 {
 	g_free(tls->certificates);
 	g_free(tls->psk);
 	g_free(tls->user);
 	g_free(tls->hostname);
-	*tls = (struct upstream_tls){.wanted = false};
+	*tls = (struct source_tls){.wanted = false};
 }

@@ -4,8 +4,8 @@
  * so that one that hangs holds up neither the others nor the screen; only one thread at a time asks
  * for a source, for at most some 10 seconds.
  */
-#ifndef TOOL_TOP_SOURCE_H
-#define TOOL_TOP_SOURCE_H
+#ifndef TOOL_TOP_WATCHED_H
+#define TOOL_TOP_WATCHED_H
 
 #include "tool/show/figures.h"
 #include "tool/show/listing.h"
@@ -23,7 +23,7 @@ struct answer {
 	char *trouble;           /* a sentence, or NULL */
 };
 
-struct source {
+struct watched {
 	gatomicrefcount references; /* the owner's, and that of a thread */
 	bool device;
 	bool named; /* by the user: it stays though it is gone */
@@ -42,25 +42,25 @@ struct source {
 	bool busy;            /* a thread is asking */
 };
 
-/* Caller drops it (source_drop). */
-struct source *
-source_new(bool device, const char *name, bool named);
+/* Caller drops it (watched_drop). */
+struct watched *
+watched_new(bool device, const char *name, bool named);
 
 /* Gives up the owner's reference. */
 void
-source_drop(struct source *source);
+watched_drop(struct watched *source);
 
-/* Reads the kernel's counters, and has `pool` (source_pool_new) ask the server, unless a thread
+/* Reads the kernel's counters, and has `pool` (watched_pool_new) ask the server, unless a thread
  * still does.  False: it is a device, and not attached. */
 bool
-source_ask(struct source *source, GThreadPool *pool);
+watched_ask(struct watched *source, GThreadPool *pool);
 
 /* Takes a fresh answer.  False: there is none yet. */
 bool
-source_take(struct source *source);
+watched_take(struct watched *source);
 
 /* `event` is an eventfd, which each answer adds 1 to. */
 GThreadPool *
-source_pool_new(int event, GError **error);
+watched_pool_new(int event, GError **error);
 
 #endif

@@ -5,10 +5,10 @@
  * as with the kernel's TLS.  A proxy ends when its connections have ended; if it is killed, they
  * end, and the guard replaces them.
  */
-#ifndef TOOL_GUARD_PROXIES_H
-#define TOOL_GUARD_PROXIES_H
+#ifndef TOOL_SOURCE_PROXIES_H
+#define TOOL_SOURCE_PROXIES_H
 
-#include "tool/link/upstream_connection.h"
+#include "tool/source/source_connection.h"
 
 #include <glib.h>
 #include <stdbool.h>
@@ -23,7 +23,7 @@ struct proxies {
  * processors.  On failure, all of these connections are closed.
  */
 bool
-proxies_start(struct proxies *proxies, struct upstream_connection *const *connections,
+proxies_start(struct proxies *proxies, struct source_connection *const *connections,
 	      unsigned int count, const char *place, GError **error);
 
 /* Logs which of them were killed. */

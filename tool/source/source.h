@@ -3,16 +3,16 @@
  * Where a device's data comes from, and the connections to it that the kernel gets: a server
  * process of our own for an image, or the server that an NBD URI names.
  */
-#ifndef TOOL_GUARD_UPSTREAM_H
-#define TOOL_GUARD_UPSTREAM_H
+#ifndef TOOL_SOURCE_SOURCE_H
+#define TOOL_SOURCE_SOURCE_H
 
-#include "tool/guard/upstream_state.h"
+#include "tool/source/source_state.h"
 
 #include <stdbool.h>
 
-/* `control` is taken over. */
+/* `control` and `listener` are taken over. */
 void
-upstream_init(struct upstream *upstream, const struct upstream_plan *plan, char *control);
+source_init(struct source *source, const struct source_plan *plan, char *control, char *listener);
 
 /*
  * Makes each connection that is missing.  A server of our own that runs gets all connections anew,
@@ -21,35 +21,35 @@ upstream_init(struct upstream *upstream, const struct upstream_plan *plan, char 
  * program has the image locked; no server is left running then.
  */
 bool
-upstream_open(struct upstream *upstream, GError **error);
+source_open(struct source *source, GError **error);
 
-/* For a trial of another image (upstream_open()) while the present one is still served: like
- * `upstream`, but read-only, and without a control socket. */
+/* For a trial of another image (source_open()) while the present one is still served: like
+ * `source`, but read-only, and without a control socket. */
 void
-upstream_init_trial(struct upstream *trial, const struct upstream *upstream, const char *image);
+source_init_trial(struct source *trial, const struct source *source, const char *image);
 
-/* Swaps the images, from the next servers on; `upstream` becomes read-only. */
+/* Swaps the images, from the next servers on; `source` becomes read-only. */
 void
-upstream_swap_image(struct upstream *upstream, struct upstream *other);
+source_swap_image(struct source *source, struct source *other);
 
 /* Passes our server's messages on to the log. */
 void
-upstream_pass_output(struct upstream *upstream);
+source_pass_output(struct source *source);
 
 /* Whether our server has ended, or all of its connections have, or a connection to a remote server;
  * the .fd of each lost connection is -1 then.  *why: a text that says how (caller frees).
  * *crashed: the server did not end just because its connections had ended. */
 bool
-upstream_is_lost(struct upstream *upstream, bool *crashed, char **why);
+source_is_lost(struct source *source, bool *crashed, char **why);
 
 /* TLS: how many connections have used up their keys, and in how many milliseconds another one may
  * have (-1: never). */
 unsigned int
-upstream_used_up(const struct upstream *upstream, int *next_ms);
+source_used_up(const struct source *source, int *next_ms);
 
 /* Ends those; they are lost then. */
 void
-upstream_end_used_up(struct upstream *upstream);
+source_end_used_up(struct source *source);
 
 /*
  * To be called when the kernel has the connections.  A single one to our own server is closed
@@ -57,24 +57,24 @@ upstream_end_used_up(struct upstream *upstream);
  * to have taken, stay open here, so that each that the kernel gives up is noticed.
  */
 void
-upstream_release(struct upstream *upstream);
+source_release(struct source *source);
 
 /* Ends it on purpose: kills our server, which loses no data, since the kernel repeats unanswered
  * requests; or shuts down the connections to a remote server. */
 void
-upstream_break(struct upstream *upstream);
+source_break(struct source *source);
 
-/* Undoes upstream_open(): closes the connections that are new (a flag for each), and ends our
+/* Undoes source_open(): closes the connections that are new (a flag for each), and ends our
  * server. */
 void
-upstream_drop(struct upstream *upstream, const bool *is_new);
+source_drop(struct source *source, const bool *is_new);
 
 /* Closes the connections, and ends our server, if one runs, within seconds. */
 void
-upstream_end(struct upstream *upstream);
+source_end(struct source *source);
 
 /* The same, and frees everything. */
 void
-upstream_fini(struct upstream *upstream);
+source_fini(struct source *source);
 
 #endif

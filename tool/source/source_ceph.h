@@ -4,20 +4,20 @@
  * one as the image's only writer, and only if nobody else has had the image meanwhile, because it
  * carries out again what the last one left unanswered.
  */
-#ifndef TOOL_GUARD_UPSTREAM_CEPH_H
-#define TOOL_GUARD_UPSTREAM_CEPH_H
+#ifndef TOOL_SOURCE_SOURCE_CEPH_H
+#define TOOL_SOURCE_SOURCE_CEPH_H
 
-#include "tool/guard/upstream_state.h"
+#include "tool/source/source_state.h"
 
 /* Whether our servers take each other's place.  With --force, each of them fences whoever has the
  * image. */
 bool
-upstream_ceph_follows(const struct upstream *upstream);
+source_ceph_follows(const struct source *source);
 
 /* Asks a server that runs, and told its events to a guard that was killed, which client of Ceph it
  * is, and whether it was fenced.  On failure, what was known stays. */
 bool
-upstream_ceph_ask(struct upstream *upstream, GError **error);
+source_ceph_ask(struct source *source, GError **error);
 
 /*
  * Takes note of what the server tells: that it has taken the image's lock, or given it back, or
@@ -26,6 +26,6 @@ upstream_ceph_ask(struct upstream *upstream, GError **error);
  * refuses, and the device ends.
  */
 void
-upstream_ceph_take_event(struct upstream *upstream, const struct event *event);
+source_ceph_take_event(struct source *source, const struct event *event);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tool/guard/other_servers.h"
+#include "tool/source/other_servers.h"
 
 #include "common/log.h"
 
@@ -14,26 +14,26 @@ enum {
 	MOST_TEXT = 4 << 10, /* bytes of a result: what a pipe takes at once, without a reader */
 };
 
-/* What a look needs of the upstream, which goes on meanwhile. */
+/* What a look needs of the source, which goes on meanwhile. */
 struct look {
 	GPtrArray *uris; /* of the servers to look at; owned */
 	struct export_facts device;
-	const struct upstream_tls *tls;
+	const struct source_tls *tls;
 	int fd; /* the thread's end of the pipe */
 };
 
 static void
-look_init(struct look *look, const struct upstream *upstream)
+look_init(struct look *look, const struct source *source)
 {
 	*look = (struct look){
 		.uris = g_ptr_array_new_with_free_func(g_free),
-		.device = upstream->device,
-		.tls = &upstream->plan->tls,
+		.device = source->device,
+		.tls = &source->plan->tls,
 		.fd = -1,
 	};
-	for (guint i = 0; upstream->servers && i < upstream->servers->len; i++) {
-		if (i != upstream->in_use)
-			g_ptr_array_add(look->uris, g_strdup(upstream->servers->pdata[i]));
+	for (guint i = 0; source->servers && i < source->servers->len; i++) {
+		if (i != source->in_use)
+			g_ptr_array_add(look->uris, g_strdup(source->servers->pdata[i]));
 	}
 }
 
@@ -41,17 +41,16 @@ look_init(struct look *look, const struct upstream *upstream)
 static bool
 see_export(const struct look *look, char *uri, struct export_facts *export)
 {
-	struct upstream_connection connection = {.fd = -1}, *const connections[] = {&connection};
+	struct source_connection connection = {.fd = -1}, *const connections[] = {&connection};
 	g_autoptr(GPtrArray) uris = g_ptr_array_new();
-	const struct upstream_search search = {.uri = uri, .uris = uris, .tls = look->tls};
+	const struct source_search search = {.uri = uri, .uris = uris, .tls = look->tls};
 	unsigned int server;
 
 	g_ptr_array_add(uris, uri);
-	if (!upstream_connections_to_servers(connections, 1, false, &search, LIMIT_MS, &server,
-					     NULL))
+	if (!source_connections_to_servers(connections, 1, false, &search, LIMIT_MS, &server, NULL))
 		return false;
 	*export = connection.export;
-	upstream_connection_close(&connection);
+	source_connection_close(&connection);
 	return true;
 }
 
@@ -75,12 +74,12 @@ look_carry_out(const struct look *look)
 }
 
 char *
-other_servers_misfits(const struct upstream *upstream)
+other_servers_misfits(const struct source *source)
 {
 	struct look look;
 	char *misfits;
 
-	look_init(&look, upstream);
+	look_init(&look, source);
 	misfits = look_carry_out(&look);
 	g_ptr_array_unref(look.uris);
 	return misfits;
@@ -131,15 +130,15 @@ start_thread(struct look *look)
 }
 
 int
-other_servers_look(const struct upstream *upstream)
+other_servers_look(const struct source *source)
 {
 	struct look *look;
 	int ends[2] = {-1, -1}, err = 0;
 
-	if (!upstream->servers || upstream->servers->len < 2)
+	if (!source->servers || source->servers->len < 2)
 		return -1;
 	look = g_new(struct look, 1);
-	look_init(look, upstream);
+	look_init(look, source);
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		err = errno;
 	look->fd = ends[1];
