@@ -6,6 +6,8 @@
 #ifndef ENGINE_COUNTERS_H
 #define ENGINE_COUNTERS_H
 
+#include "common/figure_row.h"
+
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -25,6 +27,10 @@ enum counter {
 	COUNTER_RETRIES,            /* attempts after EINTR or EAGAIN */
 	COUNTERS,
 };
+
+/* Their names, and what they are, indexed by enum counter. Fields are offsets in an array of all
+ * values. */
+extern const struct figure_row counter_rows[COUNTERS];
 
 struct counters {
 	_Atomic uint64_t value[COUNTERS];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Prints option rows as POD, for the manuals: those of a place that is named __PLACE__ in a manual.
+ * Prints rows of options and metrics as POD, for the manuals: those of a place that is named
+ * __PLACE__ in a manual.
  * Used by the build only.
  *
  *	print-options PROGRAM PLACE
@@ -8,6 +9,7 @@
 #include "common/option_row.h"
 #include "server/config/command_line.h"
 #include "server/config/server_config.h"
+#include "server/http/metric_rows.h"
 
 #ifdef WITH_PLUGIN
 #include "plugins/loop/plugin_config.h"
@@ -55,6 +57,12 @@ print_export_of_file(void)
 	options_print_pod(stdout, export_option_rows());
 }
 
+static void
+print_metrics(void)
+{
+	metric_rows_print_pod(stdout);
+}
+
 static const struct {
 	const char *manual, *place;
 	void (*print)(void);
@@ -65,6 +73,7 @@ static const struct {
 	{"nbdloopd", "COMMAND", print_command},
 	{"nbdloopd", "SERVER", print_server_options},
 	{"nbdloopd", "IMAGE", print_image},
+	{"nbdloopd", "METRICS", print_metrics},
 	{"nbdloopd.conf", "SERVER", print_server_of_file},
 	{"nbdloopd.conf", "EXPORT", print_export_of_file},
 };

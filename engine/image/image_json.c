@@ -6,16 +6,6 @@
 #include <stdio.h>
 #include <sys/sysmacros.h>
 
-const char *const counter_names[COUNTERS] = {
-	[COUNTER_READS] = "reads",           [COUNTER_READ_BYTES] = "read_bytes",
-	[COUNTER_WRITES] = "writes",         [COUNTER_WRITE_BYTES] = "write_bytes",
-	[COUNTER_FLUSHES] = "flushes",       [COUNTER_DISCARDS] = "discards",
-	[COUNTER_ZEROES] = "zeroes",         [COUNTER_ERRORS] = "errors",
-	[COUNTER_BOUNCED] = "bounced",       [COUNTER_READ_MODIFY_WRITES] = "read_modify_writes",
-	[COUNTER_REGISTERED] = "registered", [COUNTER_SHORT_TRANSFERS] = "short_transfers",
-	[COUNTER_RETRIES] = "retries",
-};
-
 static void
 write_device(struct json *json, dev_t device)
 {
@@ -57,6 +47,6 @@ json_image(struct json *json, const char *file, const struct image_status *statu
 		status->backing->kind->put_status(status->backing, json);
 	json_object_begin(json, "counters");
 	for (unsigned int i = 0; i < COUNTERS; i++)
-		json_put_uint(json, counter_names[i], status->counters[i]);
+		json_put_uint(json, counter_rows[i].name, status->counters[i]);
 	json_object_end(json);
 }

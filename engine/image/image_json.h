@@ -9,9 +9,6 @@
 
 #include "common/json.h"
 
-/* The names of the counters in a status, indexed by enum counter. */
-extern const char *const counter_names[COUNTERS];
-
 /* Writes the status as members of an object that the caller has begun. `file` is the path to show.
  */
 void

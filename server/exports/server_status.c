@@ -211,15 +211,24 @@ write_latency(struct json *json, unsigned int op, const uint64_t buckets[TRAFFIC
 	json_array_end(json);
 }
 
+/* A figure of a traffic's; of a kind of requests, the n-th after the first. */
+static void
+write_figure(struct json *json, const struct traffic_sum *sum, const struct figure_row *row,
+	     unsigned int n)
+{
+	const uint64_t *first = (const void *)((const char *)sum + row->field);
+
+	json_put_uint(json, row->name, first[n]);
+}
+
 static void
 write_answered(struct json *json, const struct traffic_sum *sum)
 {
 	json_object_begin(json, "answered");
 	for (unsigned int op = 0; op < TRAFFIC_OPS; op++) {
 		json_object_begin(json, traffic_op_name(op));
-		json_put_uint(json, "requests", sum->requests[op]);
-		json_put_uint(json, "bytes", sum->bytes[op]);
-		json_put_uint(json, "errors", sum->errors[op]);
+		for (unsigned int i = 0; i < TRAFFIC_OP_ROWS; i++)
+			write_figure(json, sum, &traffic_op_rows[i], op);
 		json_object_end(json);
 	}
 	json_object_end(json);
@@ -231,9 +240,8 @@ write_traffic(struct json *json, const struct export *export)
 	struct traffic_sum sum;
 
 	traffic_sum(export->traffic, export->threads, &sum);
-	json_put_uint(json, "requests", sum.under_way);
-	json_put_uint(json, "limited", sum.held);
-	json_put_uint(json, "limited_us", sum.held_ns / 1000);
+	for (unsigned int i = 0; i < TRAFFIC_ROWS; i++)
+		write_figure(json, &sum, &traffic_rows[i], 0);
 	write_answered(json, &sum);
 	json_object_begin(json, "latency_us");
 	for (unsigned int op = 0; op < TRAFFIC_OPS; op++)

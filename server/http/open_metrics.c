@@ -21,22 +21,30 @@ open_metrics_wanted(const char *accept)
 	return false;
 }
 
-void
-metric_family(const struct metric_text *text, const struct metric_family *family)
+/* What the names of samples have after that of their family. */
+static const char *
+metric_suffix(const struct figure_row *row)
 {
-	const char *type = family->type, *suffix = "";
+	return strcmp(row->type, "counter") == 0     ? "_total"
+	       : strcmp(row->type, "info") == 0      ? "_info"
+	       : strcmp(row->type, "histogram") == 0 ? "_bucket"
+						     : "";
+}
+
+void
+metric_family(const struct metric_text *text, const struct figure_row *row)
+{
+	const char *type = row->type, *suffix = "";
 
 	/* The older format names a family as its samples, and has no type for facts. */
-	if (!text->open && strcmp(type, "counter") == 0) {
-		suffix = "_total";
-	} else if (!text->open && strcmp(type, "info") == 0) {
-		suffix = "_info";
+	if (!text->open && strcmp(type, "histogram") != 0)
+		suffix = metric_suffix(row);
+	if (!text->open && strcmp(type, "info") == 0)
 		type = "gauge";
-	}
-	fprintf(text->out, "# TYPE %s%s %s\n", family->name, suffix, type);
-	if (text->open && family->unit)
-		fprintf(text->out, "# UNIT %s %s\n", family->name, family->unit);
-	fprintf(text->out, "# HELP %s%s %s\n", family->name, suffix, family->help);
+	fprintf(text->out, "# TYPE %s%s %s\n", row->metric, suffix, type);
+	if (text->open && row->unit)
+		fprintf(text->out, "# UNIT %s %s\n", row->metric, row->unit);
+	fprintf(text->out, "# HELP %s%s %s\n", row->metric, suffix, row->help);
 }
 
 static void
@@ -60,13 +68,12 @@ write_value(FILE *out, const char *value)
 }
 
 void
-metric_sample(const struct metric_text *text, const struct metric_family *family,
-	      const char *suffix, const struct metric_label *labels, unsigned int count,
-	      uint64_t value)
+metric_sample(const struct metric_text *text, const struct figure_row *row,
+	      const struct metric_label *labels, unsigned int count, uint64_t value)
 {
 	FILE *out = text->out;
 
-	fprintf(out, "%s%s", family->name, suffix);
+	fprintf(out, "%s%s", row->metric, metric_suffix(row));
 	for (unsigned int i = 0; i < count; i++) {
 		fprintf(out, "%s%s=\"", i == 0 ? "{" : ",", labels[i].name);
 		if (labels[i].value)

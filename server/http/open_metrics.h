@@ -8,6 +8,8 @@
 #ifndef SERVER_HTTP_OPEN_METRICS_H
 #define SERVER_HTTP_OPEN_METRICS_H
 
+#include "common/figure_row.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,29 +28,20 @@ struct metric_text {
 bool
 open_metrics_wanted(const char *accept);
 
-struct metric_family {
-	const char *name; /* ends with the unit, if there is one */
-	const char *type; /* "counter", "gauge", "histogram" or "info" */
-	const char *unit; /* a base unit: "seconds", "bytes"; NULL: none */
-	const char *help; /* one line, without a backslash */
-};
-
 struct metric_label {
 	const char *name;
 	const char *value; /* any text: what is special in the format is escaped, and bytes that are
 			      not UTF-8 become U+FFFD.  NULL: "" */
 };
 
-/* Begins a family, to which all samples belong that follow. */
+/* Begins the family of a figure, to which all samples belong that follow. */
 void
-metric_family(const struct metric_text *text, const struct metric_family *family);
+metric_family(const struct metric_text *text, const struct figure_row *row);
 
-/* Writes one sample.  `suffix`: "_total" of counters, "_info", "_bucket", or "". `labels`: `count`
- * of them. */
+/* Writes one sample, with `count` labels. */
 void
-metric_sample(const struct metric_text *text, const struct metric_family *family,
-	      const char *suffix, const struct metric_label *labels, unsigned int count,
-	      uint64_t value);
+metric_sample(const struct metric_text *text, const struct figure_row *row,
+	      const struct metric_label *labels, unsigned int count, uint64_t value);
 
 /* Writes the end, without which OpenMetrics text counts as cut off. */
 void

@@ -4,6 +4,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FIELD(name_) offsetof(struct traffic_sum, name_)
+
+const struct figure_row traffic_rows[] = {
+	[TRAFFIC_UNDER_WAY] = {"nbdloop_requests_in_flight", "gauge", NULL,
+			       "Requests of clients whose reply is not sent yet.", NULL, "requests",
+			       FIELD(under_way)},
+	[TRAFFIC_HELD] = {"nbdloop_held_requests", "counter", NULL,
+			  "Requests that a limit has held back.", NULL, "limited", FIELD(held)},
+	[TRAFFIC_HELD_US] = {.name = "limited_us", .field = FIELD(held_us)},
+};
+
+const struct figure_row traffic_op_rows[] = {
+	{"nbdloop_requests", "counter", NULL, "Requests of clients that were answered.", NULL,
+	 "requests", FIELD(requests)},
+	{"nbdloop_request_bytes", "counter", "bytes",
+	 "Length of the requests that succeeded, holes included.", NULL, "bytes", FIELD(bytes)},
+	{"nbdloop_request_errors", "counter", NULL,
+	 "Requests of clients that were answered with an error.", NULL, "errors", FIELD(errors)},
+};
+
 struct traffic *
 traffic_new(unsigned int threads)
 {
@@ -53,12 +73,15 @@ add_op(struct traffic_sum *sum, const struct traffic *traffic, unsigned int op)
 void
 traffic_sum(const struct traffic *traffic, unsigned int threads, struct traffic_sum *sum)
 {
+	uint64_t held_ns = 0;
+
 	*sum = (struct traffic_sum){0};
 	for (unsigned int i = 0; i < threads; i++) {
 		sum->under_way += atomic_load_explicit(&traffic[i].under_way, memory_order_relaxed);
 		sum->held += atomic_load_explicit(&traffic[i].held, memory_order_relaxed);
-		sum->held_ns += atomic_load_explicit(&traffic[i].held_ns, memory_order_relaxed);
+		held_ns += atomic_load_explicit(&traffic[i].held_ns, memory_order_relaxed);
 		for (unsigned int op = 0; op < TRAFFIC_OPS; op++)
 			add_op(sum, &traffic[i], op);
 	}
+	sum->held_us = held_ns / 1000;
 }

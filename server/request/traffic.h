@@ -7,6 +7,7 @@
 #ifndef SERVER_REQUEST_TRAFFIC_H
 #define SERVER_REQUEST_TRAFFIC_H
 
+#include "common/figure_row.h"
 #include "engine/io/io.h"
 
 #include <stdalign.h>
@@ -40,8 +41,22 @@ struct traffic_sum {
 	uint64_t latency[TRAFFIC_OPS][TRAFFIC_BUCKETS];
 	uint64_t requests[TRAFFIC_OPS]; /* all buckets together */
 	uint64_t bytes[TRAFFIC_OPS], errors[TRAFFIC_OPS];
-	uint64_t held, held_ns;
+	uint64_t held, held_us;
 };
+
+/* Figures of all requests, and of those of each kind: the first of TRAFFIC_OPS numbers that follow
+ * each other. Fields are offsets in struct traffic_sum. */
+enum {
+	TRAFFIC_UNDER_WAY,
+	TRAFFIC_HELD,
+	TRAFFIC_HELD_US,
+	TRAFFIC_ROWS,
+
+	TRAFFIC_OP_ROWS = 3,
+};
+
+extern const struct figure_row traffic_rows[TRAFFIC_ROWS];
+extern const struct figure_row traffic_op_rows[TRAFFIC_OP_ROWS];
 
 /* One for each thread, by its number; all zero.  The caller frees.  NULL: out of memory. */
 struct traffic *

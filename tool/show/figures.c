@@ -171,12 +171,18 @@ void
 figures_between(const struct sample *before, const struct sample *after, struct figures *figures)
 {
 	int64_t time = MAX(after->time - before->time, 1);
+	uint64_t all[FIGURES_BUCKETS] = {0};
 
 	*figures = (struct figures){.seconds = (double)time / G_USEC_PER_SEC};
 	figures->busy = MIN(
 		(double)counter_growth(before->busy, after->busy) / 1000 / figures->seconds, 1.0);
-	for (unsigned int op = 0; op < FIGURES_OPS; op++)
+	for (unsigned int op = 0; op < FIGURES_OPS; op++) {
 		compare_op(before, after, op, figures);
+		for (unsigned int i = 0; i < FIGURES_BUCKETS; i++)
+			all[i] += figures->latency[op][i];
+	}
+	figures->median = figures_percentile(all, 50);
+	figures->p99 = figures_percentile(all, 99);
 }
 
 /* ---- JSON */

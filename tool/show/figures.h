@@ -65,6 +65,7 @@ struct figures {
 	double seconds; /* the interval */
 	double busy;    /* part of it with a request in flight, 0 to 1 */
 	struct op_figures ops[FIGURES_OPS];
+	uint64_t median, p99; /* of all operations, as struct op_figures has them of one */
 	uint64_t latency[FIGURES_OPS][FIGURES_BUCKETS];
 };
 

@@ -186,8 +186,8 @@ frame_row(const struct frame *frame, const struct row *row, GPtrArray *lines)
 		add_line(frame, lines, line->str);
 		return;
 	}
-	if (row->p99) {
-		g_autofree char *p99 = g_strdup_printf("<%" PRIu64, row->p99);
+	if (row->figures.p99) {
+		g_autofree char *p99 = g_strdup_printf("<%" PRIu64, row->figures.p99);
 
 		g_string_append_printf(line, " %7s", p99);
 	} else {

@@ -4,6 +4,7 @@
 #include "tool/link/server_link.h"
 
 #include "common/unit.h"
+#include "engine/counters.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -46,6 +47,12 @@ member_number(json_t *object, const char *member)
 	json_int_t number = json_integer_value(json_object_get(object, member));
 
 	return number > 0 ? (uint64_t)number : 0;
+}
+
+static uint64_t
+export_counter(json_t *export, enum counter counter)
+{
+	return member_number(json_object_get(export, "counters"), counter_rows[counter].name);
 }
 
 /* "iops-limit=100,read:50": one of the limits, as an option. */
@@ -121,16 +128,14 @@ earlier_exports(const struct watched *source)
 static void
 sample_of_export(struct sample *sample, int64_t time, json_t *status, json_t *export)
 {
-	json_t *counters = json_object_get(export, "counters");
-
 	*sample = (struct sample){.time = time};
 	sample_add_server(sample, status, export);
-	sample->count[FIGURES_READ] = member_number(counters, "reads");
-	sample->count[FIGURES_WRITE] = member_number(counters, "writes");
-	sample->count[FIGURES_FLUSH] = member_number(counters, "flushes");
-	sample->count[FIGURES_DISCARD] = member_number(counters, "discards");
-	sample->sectors[FIGURES_READ] = member_number(counters, "read_bytes") / 512;
-	sample->sectors[FIGURES_WRITE] = member_number(counters, "write_bytes") / 512;
+	sample->count[FIGURES_READ] = export_counter(export, COUNTER_READS);
+	sample->count[FIGURES_WRITE] = export_counter(export, COUNTER_WRITES);
+	sample->count[FIGURES_FLUSH] = export_counter(export, COUNTER_FLUSHES);
+	sample->count[FIGURES_DISCARD] = export_counter(export, COUNTER_DISCARDS);
+	sample->sectors[FIGURES_READ] = export_counter(export, COUNTER_READ_BYTES) / 512;
+	sample->sectors[FIGURES_WRITE] = export_counter(export, COUNTER_WRITE_BYTES) / 512;
 }
 
 /* The counters of a server that was restarted meanwhile began at 0.  `earlier`: the export in the
@@ -149,19 +154,6 @@ figures_of_export(const struct watched *source, json_t *export, json_t *earlier,
 }
 
 static void
-row_set_percentiles(struct row *row)
-{
-	uint64_t all[FIGURES_BUCKETS] = {0};
-
-	for (unsigned int op = 0; op < FIGURES_OPS; op++) {
-		for (unsigned int i = 0; i < FIGURES_BUCKETS; i++)
-			all[i] += row->figures.latency[op][i];
-	}
-	row->p50 = figures_percentile(all, 50);
-	row->p99 = figures_percentile(all, 99);
-}
-
-static void
 row_take_export(struct row *row, json_t *status, json_t *export)
 {
 	row->told = true;
@@ -170,7 +162,7 @@ row_take_export(struct row *row, json_t *status, json_t *export)
 	row->tls = member_text(status, "tls");
 	row->limits = limits_text(json_object_get(export, "limits"));
 	row->connections = member_number(export, "connections");
-	row->errors = member_number(json_object_get(export, "counters"), "errors");
+	row->errors = export_counter(export, COUNTER_ERRORS);
 }
 
 /* ---- one row */
@@ -200,6 +192,8 @@ merge_figures(struct figures *kernel, const struct figures *server)
 		kernel->ops[op].p99 = server->ops[op].p99;
 		kernel->ops[op].longest = server->ops[op].longest;
 	}
+	kernel->median = server->median;
+	kernel->p99 = server->p99;
 	memcpy(kernel->latency, server->latency, sizeof(kernel->latency));
 	kernel->ops[FIGURES_ZERO].iops = server->ops[FIGURES_ZERO].iops;
 }
@@ -226,17 +220,14 @@ row_measure_device(struct row *row, const struct watched *source, json_t *export
 	if (!row->measured)
 		return;
 	figures_between(&source->kernel_before, kernel, &row->figures);
-	row->seconds = row->figures.seconds;
 	row->milliseconds = average_milliseconds(&row->figures);
-	row->timed = export && !row->silent && source->before && source->before->status;
-	if (row->timed) {
+	if (export && !row->silent && source->before && source->before->status) {
 		g_autoptr(GTree) earlier = earlier_exports(source);
 		struct figures server;
 
 		figures_of_export(source, export, g_tree_lookup(earlier, export_name(export)),
 				  &server);
 		merge_figures(&row->figures, &server);
-		row_set_percentiles(row);
 	}
 }
 
@@ -282,13 +273,10 @@ row_of_server(const struct watched *source, json_t *export, GTree *earlier)
 		return row;
 	row_take_export(row, status, export);
 	row->in_flight = member_number(export, "requests");
-	row->measured = row->timed = source->before && source->before->status;
-	if (row->measured) {
+	row->measured = source->before && source->before->status;
+	if (row->measured)
 		figures_of_export(source, export, g_tree_lookup(earlier, export_name(export)),
 				  &row->figures);
-		row->seconds = row->figures.seconds;
-		row_set_percentiles(row);
-	}
 	return row;
 }
 
@@ -333,7 +321,7 @@ row_figure(const struct row *row, enum row_order order)
 	case ROW_READ_BANDWIDTH: return ops[FIGURES_READ].bytes_per_second;
 	case ROW_WRITE_BANDWIDTH: return ops[FIGURES_WRITE].bytes_per_second;
 	case ROW_MILLISECONDS: return row->milliseconds;
-	case ROW_P99: return (double)row->p99;
+	case ROW_P99: return (double)row->figures.p99;
 	case ROW_IN_FLIGHT: return (double)row->in_flight;
 	case ROW_CONNECTIONS: return (double)row->connections;
 	case ROW_NAME:
@@ -420,9 +408,11 @@ row_object(const struct row *row)
 			    number_or_null(row->told || row->device, row->in_flight));
 	json_object_set_new(object, "errors", number_or_null(row->told, row->errors));
 	json_object_set_new(object, "seconds",
-			    row->measured ? json_real(row->seconds) : json_null());
-	json_object_set_new(object, "p50-us", number_or_null(row->p50 > 0, row->p50));
-	json_object_set_new(object, "p99-us", number_or_null(row->p99 > 0, row->p99));
+			    row->measured ? json_real(row->figures.seconds) : json_null());
+	json_object_set_new(object, "p50-us",
+			    number_or_null(row->figures.median > 0, row->figures.median));
+	json_object_set_new(object, "p99-us",
+			    number_or_null(row->figures.p99 > 0, row->figures.p99));
 	json_object_set_new(object, "operations", ops);
 	return object;
 }

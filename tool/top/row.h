@@ -40,19 +40,16 @@ struct row {
 	char *image;  /* a path or URI; NULL: unknown */
 	char *engine; /* NULL: unknown; of the strings below, too */
 	char *tls;
-	char *limits;   /* as the options of nbdloopd have them; "": none */
-	char *trouble;  /* what is wrong; NULL: nothing */
-	bool silent;    /* the server does not answer; its figures are 0 */
-	bool told;      /* the server told its figures: .in_flight (unless it is a device) and
+	char *limits;  /* as the options of nbdloopd have them; "": none */
+	char *trouble; /* what is wrong; NULL: nothing */
+	bool silent;   /* the server does not answer; its figures are 0 */
+	bool told;     /* the server told its figures: .in_flight (unless it is a device) and
 			   .connections are known */
-	bool measured;  /* .figures are known, but for those that only a server knows */
-	bool timed;     /* .p50 and .p99 are known */
-	double seconds; /* the interval */
-	int64_t pid;    /* the server's process; 0: unknown */
+	bool measured; /* .figures are known, but for those that only a server knows */
+	int64_t pid;   /* the server's process; 0: unknown */
 	uint64_t in_flight, connections, errors;
 	uint64_t size;       /* bytes */
 	double milliseconds; /* the average time in the kernel; of an export 0 */
-	uint64_t p50, p99;   /* of all operations in the server, microseconds; 0: there were none */
 	struct figures figures;
 };
 

@@ -386,9 +386,9 @@ END_TEST
 START_TEST(each_counter_has_a_name_of_its_own)
 {
 	for (unsigned int i = 0; i < COUNTERS; i++) {
-		ck_assert_ptr_nonnull(counter_names[i]);
+		ck_assert_ptr_nonnull(counter_rows[i].name);
 		for (unsigned int j = 0; j < i; j++)
-			ck_assert_str_ne(counter_names[i], counter_names[j]);
+			ck_assert_str_ne(counter_rows[i].name, counter_rows[j].name);
 	}
 }
 END_TEST

@@ -9,8 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct metric_family size = {"size_bytes", "gauge", "bytes", "How large."},
-				  reads = {"reads", "counter", NULL, "How many."};
+static const struct figure_row size = {.metric = "size_bytes",
+				       .type = "gauge",
+				       .unit = "bytes",
+				       .help = "How large."},
+			       reads = {.metric = "reads", .type = "counter", .help = "How many."};
 static char *text;
 static size_t length;
 static struct metric_text stream, *out = &stream;
@@ -38,7 +41,7 @@ expect(const char *wanted)
 START_TEST(a_family_tells_its_type_and_unit)
 {
 	metric_family(out, &size);
-	metric_sample(out, &size, "", NULL, 0, UINT64_MAX);
+	metric_sample(out, &size, NULL, 0, UINT64_MAX);
 	metric_family(out, &reads);
 	metrics_end(out);
 	expect("# TYPE size_bytes gauge\n"
@@ -53,12 +56,13 @@ END_TEST
 
 START_TEST(the_older_text_names_families_as_their_samples)
 {
-	static const struct metric_family build = {"build", "info", NULL, "The program."};
+	static const struct figure_row build = {
+		.metric = "build", .type = "info", .help = "The program."};
 
 	stream.open = false;
 	metric_family(out, &size);
 	metric_family(out, &reads);
-	metric_sample(out, &reads, "_total", NULL, 0, 7);
+	metric_sample(out, &reads, NULL, 0, 7);
 	metric_family(out, &build);
 	metrics_end(out);
 	expect("# TYPE size_bytes gauge\n"
@@ -75,7 +79,7 @@ START_TEST(labels_are_in_their_order)
 {
 	const struct metric_label labels[] = {{"export", "a"}, {"op", NULL}};
 
-	metric_sample(out, &reads, "_total", labels, 2, 7);
+	metric_sample(out, &reads, labels, 2, 7);
 	expect("reads_total{export=\"a\",op=\"\"} 7\n");
 }
 END_TEST
@@ -98,8 +102,8 @@ START_TEST(a_value_ends_where_its_label_does)
 	const struct metric_label label = {"name", values[_i].value};
 	char wanted[256];
 
-	metric_sample(out, &reads, "", &label, 1, 0);
-	snprintf(wanted, sizeof(wanted), "reads{name=\"%s\"} 0\n", values[_i].escaped);
+	metric_sample(out, &reads, &label, 1, 0);
+	snprintf(wanted, sizeof(wanted), "reads_total{name=\"%s\"} 0\n", values[_i].escaped);
 	expect(wanted);
 }
 END_TEST
