@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/snapshot/copy.h"
 
-#include "engine/backing/file/file_extent.h"
+#include "engine/backing/kind.h"
 #include "engine/bitmap.h"
 
 #include "common/cleanup.h"
@@ -527,5 +527,6 @@ copy_extents(struct copy *copy, uint64_t offset, uint64_t length, bool one, exte
 
 	if (atomic_load(&copy->broken))
 		return -EIO;
-	return file_extents(&copy->source, offset, length, one, copy_visit_source, &state);
+	return copy->source.kind->extents(&copy->source, offset, length, one, copy_visit_source,
+					  &state);
 }

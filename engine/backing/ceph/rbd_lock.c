@@ -10,6 +10,7 @@
 #include "common/event.h"
 #include "common/log.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,85 @@
 
 /* How often to try to take the lock of an owner that was fenced. */
 #define ACQUIRE_TRIES 3
+
+/* Ends a value of ceph-fence if the client has given the lock back. */
+#define MAY_BE_GONE "+free"
+
+/* ---- the predecessor */
+
+/* Returns whether digits follow `mark` at *at, and moves *at past them. */
+static bool
+predecessor_skip_number(const char **at, char mark)
+{
+	size_t digits;
+
+	if (**at != mark)
+		return false;
+	digits = strspn(*at + 1, "0123456789");
+	*at += 1 + digits;
+	return digits > 0;
+}
+
+/* Of 192.0.2.7:0/1234567, [2001:db8::7]:0/1234567, or v1:192.0.2.7:0/1234567: the cluster knows
+ * whether there is such a client; what is something else altogether is a mistake. */
+static bool
+predecessor_is_address(const char *text, size_t length)
+{
+	const char *slash = memchr(text, '/', length), *at = slash;
+
+	if (!slash || slash == text)
+		return false;
+	while (at > text && isdigit((unsigned char)at[-1]))
+		at--;
+	at--;
+	return at > text && predecessor_skip_number(&at, ':') && at == slash &&
+	       predecessor_skip_number(&at, '/') && at == text + length &&
+	       strspn(text, "0123456789abcdefABCDEF.:[]v") >= (size_t)(slash - text);
+}
+
+int
+rbd_predecessor_parse(const char *path, const char *text, struct rbd_predecessor *predecessor,
+		      char **error)
+{
+	const size_t mark = strlen(MAY_BE_GONE);
+	size_t length = text ? strlen(text) : 0;
+
+	*predecessor = (struct rbd_predecessor){.may_be_gone = false};
+	if (!text)
+		return 0;
+	if (length > mark && strcmp(text + length - mark, MAY_BE_GONE) == 0) {
+		predecessor->may_be_gone = true;
+		length -= mark;
+	}
+	if (length >= sizeof(predecessor->address) || !predecessor_is_address(text, length))
+		return error_set(error, -EINVAL,
+				 "%s: ceph-fence=%s is no address of a client of Ceph, as in "
+				 "192.0.2.7:0/1234567; the status has it as lock_address, and so "
+				 "has `rbd lock ls`",
+				 path, text);
+	memcpy(predecessor->address, text, length);
+	return 0;
+}
+
+/* Whether the owner is the predecessor itself, to be fenced dead or alive. */
+static bool
+predecessor_owns(const struct rbd_predecessor *predecessor, const struct rbd_owner *owner)
+{
+	return predecessor->address[0] && strcmp(predecessor->address, owner->address) == 0;
+}
+
+/* Whether the predecessor still has its place: the lock's owner is the predecessor, or nobody if
+ * that has given it back. If not, somebody else has had the image since. Without a predecessor, any
+ * owner is right. */
+static bool
+predecessor_fits(const struct rbd_predecessor *predecessor, const struct rbd_owner *owner)
+{
+	return !predecessor->address[0] || owner->own ||
+	       (!owner->address[0] && predecessor->may_be_gone) ||
+	       predecessor_owns(predecessor, owner);
+}
+
+/* ---- taking the lock */
 
 static bool
 is_given_up(struct rbd_store *store)
@@ -51,7 +131,7 @@ ask_for_owner(struct rbd_store *store, struct rbd_owner *owner)
 static bool
 must_wait_for(const struct rbd_attempt *attempt, const struct rbd_owner *owner)
 {
-	return owner->watches && !rbd_predecessor_owns(&attempt->predecessor, owner) &&
+	return owner->watches && !predecessor_owns(&attempt->predecessor, owner) &&
 	       !atomic_load(&attempt->store->force);
 }
 
@@ -79,7 +159,7 @@ tell_of_fence(const struct rbd_attempt *attempt)
 	const struct rbd_owner *owner = &attempt->owner;
 	const char *why = owner->watches ? " (force=on)" : " and is gone";
 
-	if (rbd_predecessor_owns(&attempt->predecessor, owner))
+	if (predecessor_owns(&attempt->predecessor, owner))
 		why = " before (ceph-fence)";
 	log_warning("%s: fenced the client %s, which had the image's lock%s", attempt->store->path,
 		    owner->address, why);
@@ -133,7 +213,7 @@ try_to_take(struct rbd_attempt *attempt)
 	attempt->fenced = false;
 	if (r < 0)
 		return r;
-	if (!rbd_predecessor_fits(&attempt->predecessor, owner))
+	if (!predecessor_fits(&attempt->predecessor, owner))
 		return -ESTALE;
 	if (other && must_wait_for(attempt, owner))
 		return -EBUSY;

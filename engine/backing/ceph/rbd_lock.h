@@ -7,8 +7,13 @@
 #ifndef ENGINE_BACKING_CEPH_RBD_LOCK_H
 #define ENGINE_BACKING_CEPH_RBD_LOCK_H
 
-#include "engine/backing/ceph/rbd_predecessor.h"
 #include "engine/backing/ceph/rbd_state.h"
+
+/* Takes the value of ceph-fence apart, or NULL; `path` is for the message. Returns 0; or -EINVAL
+ * with *error, a sentence (the caller frees it). */
+int
+rbd_predecessor_parse(const char *path, const char *text, struct rbd_predecessor *predecessor,
+		      char **error);
 
 /* Takes the lock, and waits for that: for the cluster, and for up to 40 seconds for an owner that
  * may be dead. Returns 0; or with *error, a sentence (the caller frees it), -EBUSY if another

@@ -7,11 +7,16 @@
 
 #include "engine/backing/ceph/rbd_module.h"
 #include "engine/backing/ceph/rbd_name.h"
-#include "engine/backing/ceph/rbd_predecessor.h"
 #include "engine/backing/ceph/rbd_worker.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+
+/* The client of Ceph whose place a server takes (ceph-fence). */
+struct rbd_predecessor {
+	char address[128]; /* "": there is none */
+	bool may_be_gone;  /* it has given the lock back, so nobody needs to have it */
+};
 
 /* An attempt to take the lock. */
 struct rbd_attempt {

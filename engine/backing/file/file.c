@@ -3,8 +3,6 @@
 
 #include "engine/backing/file/alignment.h"
 #include "engine/backing/file/claim.h"
-#include "engine/backing/file/file_extent.h"
-#include "engine/backing/file/file_look.h"
 #include "engine/backing/file/lock.h"
 #include "engine/backing/file/obstacle.h"
 
@@ -237,6 +235,98 @@ open_direct(struct backing *backing, const struct place *place)
 	backing->direct_fd = steal_fd(&fd);
 }
 
+/* ---- what has come up since: nobody tells of it */
+
+/* Returns whether these facts are those of the file or device that is open. */
+static bool
+is_ours(const struct backing *backing, const struct stat *st)
+{
+	if (backing->block_device)
+		return S_ISBLK(st->st_mode) && st->st_rdev == backing->device;
+	return st->st_dev == backing->device && st->st_ino == backing->inode;
+}
+
+/* The kernel counts the disks, and what is put into a drive: a number is never used again. Returns
+ * 0 if it does not (before Linux 5.15). */
+static uint64_t
+disk_number(const struct backing *backing)
+{
+	uint64_t number;
+
+	return backing->block_device && backing_disk_read(backing, "diskseq", &number) == 0 ? number
+											    : 0;
+}
+
+/* Notes what later looks are compared with. `by_name`: the path is that of the file, for this
+ * process. */
+static void
+file_look_prepare(struct backing *backing, bool by_name)
+{
+	struct stat st;
+
+	backing->named = by_name && stat(backing->path, &st) == 0 && is_ours(backing, &st);
+	backing->disk_number = disk_number(backing);
+}
+
+/* Returns whether the path still leads to the file. If not, says what became of it. */
+static bool
+find_by_name(const struct backing *backing, char trouble[BACKING_TROUBLE])
+{
+	struct stat named, opened;
+	int r = stat(backing->path, &named) < 0 ? -errno : 0;
+
+	if (r == 0 && is_ours(backing, &named))
+		return true;
+	if (r == 0)
+		snprintf(trouble, BACKING_TROUBLE,
+			 "another %s has this name now; the one that was opened is still served, "
+			 "until the export is removed and added again, or the server restarted",
+			 S_ISBLK(named.st_mode) ? "device" : "file");
+	else if (r == -ENOENT && !backing->block_device && fstat(backing->fd, &opened) == 0 &&
+		 opened.st_nlink == 0)
+		snprintf(trouble, BACKING_TROUBLE,
+			 "it was deleted; it is still served, and its data is lost when the server "
+			 "ends");
+	else if (r == -ENOENT)
+		snprintf(trouble, BACKING_TROUBLE,
+			 "nothing has this name any more; what was opened is still served, until "
+			 "the server ends");
+	/* Else it may be there: perhaps only this process may not look any more. */
+	return trouble[0] == '\0';
+}
+
+static bool
+is_gone(const struct backing *backing, char trouble[BACKING_TROUBLE])
+{
+	if (backing->block_device && backing_size(backing) == 0)
+		snprintf(trouble, BACKING_TROUBLE, "the device is gone, or has no medium");
+	else if (backing->disk_number && disk_number(backing) != backing->disk_number)
+		snprintf(trouble, BACKING_TROUBLE,
+			 "the device was replaced, or has another medium; the export must be "
+			 "removed and added again, or the server restarted");
+	return trouble[0] != '\0';
+}
+
+static void
+file_look(const struct backing *backing, struct backing_look *look)
+{
+	char reason[REASON_MAX];
+
+	look->trouble[0] = '\0';
+	look->size = backing_size(backing);
+	look->writable_again = obstacle_is_gone(backing);
+	if (is_gone(backing, look->trouble))
+		return;
+	if (backing->named && !find_by_name(backing, look->trouble))
+		return;
+	if (backing->writable && obstacle_find(backing, reason))
+		snprintf(look->trouble, BACKING_TROUBLE, "writes fail, because %s", reason);
+	else
+		claim_look(backing, look->trouble);
+}
+
+/* ---- opening both descriptors */
+
 /* Opens both descriptors of a place. Returns 0, or -errno, perhaps with *what, the reason. */
 static int
 open_place(struct backing *backing, const struct place *place, bool read_only, const char **what)
@@ -385,6 +475,75 @@ file_unlock(struct backing *backing)
 	drop_locks(backing);
 	claim_drop(backing);
 }
+
+/* ---- extents */
+
+struct extent {
+	uint64_t end; /* offset in the file */
+	bool hole;
+};
+
+/*
+ * Finds the extent at offset `place` of the file, cut off at `end`. Returns 0 or -errno. lseek()
+ * moves the descriptor's position, which nothing uses; its result is right even if other threads
+ * call it at the same time. It is always correct to call a range data, so that is the answer if the
+ * file system can't tell (EINVAL), or if the file changes during the call.
+ */
+static int
+extent_at(int fd, uint64_t place, uint64_t end, struct extent *extent)
+{
+	off_t next = lseek(fd, (off_t)place, SEEK_DATA);
+
+	*extent = (struct extent){.end = end};
+	if (next < 0 && errno == ENXIO) {
+		/* There is no more data up to the end of the file. Bytes that the file lost when it
+		 * was truncated are no hole: a reader must get the error there, not zeroes. */
+		next = lseek(fd, 0, SEEK_END);
+		extent->hole = next > (off_t)place;
+	} else if (next == (off_t)place) {
+		next = lseek(fd, (off_t)place, SEEK_HOLE);
+	} else if (next < 0 && errno != EINVAL) {
+		return -errno;
+	} else {
+		extent->hole = next > (off_t)place;
+	}
+	if (next > (off_t)place && (uint64_t)next < end)
+		extent->end = (uint64_t)next;
+	return 0;
+}
+
+/* If the file system can't tell holes, the range is one extent of data. */
+static int
+file_extents(const struct backing *backing, uint64_t offset, uint64_t length, bool one,
+	     extent_visit visit, void *data)
+{
+	uint64_t place = offset, end = offset + length;
+	int r = 0;
+
+	while (place < end && r == 0) {
+		struct extent extent;
+
+		r = extent_at(backing->fd, place, end, &extent);
+		if (r == 0)
+			r = visit(data, place, extent.end - place, extent.hole);
+		if (one)
+			break;
+		place = extent.end;
+	}
+	return r;
+}
+
+static bool
+file_have_holes(const struct backing *backing)
+{
+	struct stat facts;
+
+	/* st_blocks counts units of 512 bytes, whatever the file system's block size. */
+	return fstat(backing->fd, &facts) == 0 && S_ISREG(facts.st_mode) &&
+	       facts.st_blocks < facts.st_size / 512;
+}
+
+/* ---- the kind */
 
 const struct image_kind image_kind_file = {
 	.name = "file",
