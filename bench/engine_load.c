@@ -24,7 +24,6 @@
  * reads through registered files. If this machine or device does not have that way, prints the
  * reason and exits with status 3.
  */
-#include "bench/histogram.h"
 #include "engine/backend/ring.h"
 #include "engine/backend/uring.h"
 #include "engine/context/ioctx.h"
@@ -37,11 +36,74 @@
 #include <getopt.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
+
+/* ---- a histogram of times, precise to 3 % */
+
+#define HISTOGRAM_SHIFT   5
+#define HISTOGRAM_STEPS   (1u << HISTOGRAM_SHIFT) /* buckets for each power of 2 */
+#define HISTOGRAM_BUCKETS (64 * HISTOGRAM_STEPS)
+
+/* Begins as zeroes. */
+struct histogram {
+	uint64_t counts[HISTOGRAM_BUCKETS];
+};
+
+/* Each power of 2 has the same number of buckets; the first of all are a nanosecond wide. */
+static unsigned int
+bucket_of(uint64_t ns)
+{
+	unsigned int power;
+
+	if (ns < HISTOGRAM_STEPS)
+		return (unsigned int)ns;
+	power = 63 - (unsigned int)__builtin_clzll(ns) - HISTOGRAM_SHIFT;
+	return (power + 1) * HISTOGRAM_STEPS + (unsigned int)(ns >> power) % HISTOGRAM_STEPS;
+}
+
+static uint64_t
+bucket_start(unsigned int bucket)
+{
+	if (bucket < HISTOGRAM_STEPS)
+		return bucket;
+	return (uint64_t)(HISTOGRAM_STEPS + bucket % HISTOGRAM_STEPS)
+	       << (bucket / HISTOGRAM_STEPS - 1);
+}
+
+static void
+histogram_add(struct histogram *histogram, uint64_t ns)
+{
+	histogram->counts[bucket_of(ns)]++;
+}
+
+/* Adds all counts of the one to the other. */
+static void
+histogram_merge(struct histogram *to, const struct histogram *from)
+{
+	for (unsigned int b = 0; b < HISTOGRAM_BUCKETS; b++)
+		to->counts[b] += from->counts[b];
+}
+
+/* The start of the bucket that holds this percentile, in ns; 0 if the histogram is empty. */
+static uint64_t
+histogram_percentile(const struct histogram *histogram, unsigned int percent)
+{
+	uint64_t total = 0, seen = 0;
+
+	for (unsigned int b = 0; b < HISTOGRAM_BUCKETS; b++)
+		total += histogram->counts[b];
+	for (unsigned int b = 0; b < HISTOGRAM_BUCKETS; b++) {
+		seen += histogram->counts[b];
+		if (total && seen * 100 >= total * percent)
+			return bucket_start(b);
+	}
+	return 0;
+}
 
 #define NOT_HERE 3
 #define SAMPLE   8 /* one of this many reads is timed */

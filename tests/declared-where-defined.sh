@@ -24,10 +24,6 @@ engine/image/image.h: image_status
 engine/image/image.h: image_summary
 engine/image/image.h: image_sync
 engine/image/image.h: image_unfollow_size
-nbd/tls/session.h: tls_identity_fini
-nbd/tls/session.h: tls_session_identity
-server/config/server_config.h: export_default_rows
-server/config/server_config.h: export_option_rows
 server/daemon/server.h: server_end
 server/daemon/server.h: server_free_http
 server/daemon/server.h: server_go_on_reloading
@@ -46,12 +42,6 @@ server/daemon/server.h: server_tls
 server/daemon/server.h: server_watch_tls
 server/worker/worker_state.h: worker_poll_failed
 tool/attach/attach_options.h: attach_options_plan
-tool/backup/backup.h: backup_to_directory
-tool/backup/backup.h: backup_to_export
-tool/backup/backup.h: backup_to_file
-tool/backup/export_end.h: export_end_allocated
-tool/backup/export_end.h: export_end_changed
-tool/backup/export_end_state.h: export_end_ask
 
 engine/image/image -> engine/image/image_control
 server/connection/conn -> server/worker/worker_contexts

@@ -1,17 +1,73 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/access/rule.h"
 
-#include "server/access/rule_name.h"
-#include "server/access/user_number.h"
-
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "server/access/rule_name.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <grp.h>
 #include <limits.h>
+#include <pwd.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- the numbers of users and groups */
+
+/* Bytes for an entry; a group may have thousands of members. */
+#define ENTRY_MIN ((size_t)1 << 12)
+#define ENTRY_MAX ((size_t)1 << 24)
+
+/* An error that says only that there is no such name (getpwnam(3)). */
+static bool
+is_absence(int r)
+{
+	return r == 0 || r == ENOENT || r == ESRCH || r == EBADF || r == EPERM;
+}
+
+/* Return 0; -ENOENT: there is no such name; or another -errno. */
+static int
+user_number(const char *name, uint32_t *uid)
+{
+	int r = ERANGE;
+
+	for (size_t size = ENTRY_MIN; r == ERANGE && size <= ENTRY_MAX; size *= 2) {
+		char *CLEANUP_FREE buffer = malloc(size);
+		struct passwd entry, *found;
+
+		if (!buffer)
+			return -ENOMEM;
+		r = getpwnam_r(name, &entry, buffer, size, &found);
+		if (r == 0 && found) {
+			*uid = entry.pw_uid;
+			return 0;
+		}
+	}
+	return is_absence(r) ? -ENOENT : -r;
+}
+
+static int
+group_number(const char *name, uint32_t *gid)
+{
+	int r = ERANGE;
+
+	for (size_t size = ENTRY_MIN; r == ERANGE && size <= ENTRY_MAX; size *= 2) {
+		char *CLEANUP_FREE buffer = malloc(size);
+		struct group entry, *found;
+
+		if (!buffer)
+			return -ENOMEM;
+		r = getgrnam_r(name, &entry, buffer, size, &found);
+		if (r == 0 && found) {
+			*gid = entry.gr_gid;
+			return 0;
+		}
+	}
+	return is_absence(r) ? -ENOENT : -r;
+}
 
 #define SEPARATORS ", \t"
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/sandbox/sandbox.h"
 
-#include "server/sandbox/apparmor.h"
-#include "server/sandbox/call_filter.h"
-#include "server/sandbox/capabilities.h"
-#include "server/sandbox/grants.h"
-
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/log.h"
 #include "common/thread.h"
 #include "engine/backend/restriction.h"
 #include "engine/backing/image_kinds.h"
+#include "server/sandbox/call_filter.h"
+#include "server/sandbox/capabilities.h"
+#include "server/sandbox/grants.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +23,40 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+/* ---- the profile of AppArmor that the service's manager has put this process under */
+
+/* Bytes of a profile's name, with the zero at its end; a longer one is cut. */
+#define APPARMOR_NAME_MAX 128
+
+struct apparmor {
+	char profile[APPARMOR_NAME_MAX];
+	char mode[32]; /* "enforce", "complain" or another one of the kernel's words */
+};
+
+/* Returns whether there is a profile. */
+static bool
+apparmor_find(struct apparmor *found)
+{
+	/* Not attr/current, which may be that of another security module. */
+	int CLEANUP_CLOSE fd = open("/proc/self/attr/apparmor/current", O_RDONLY | O_CLOEXEC);
+	char text[APPARMOR_NAME_MAX + sizeof(found->mode)];
+	ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	char *mode;
+
+	if (length <= 0)
+		return false;
+	text[length] = '\0';
+	mode = strrchr(text, '(');
+	if (!mode || mode == text || mode[-1] != ' ')
+		return false;
+	mode[-1] = '\0';
+	mode++;
+	mode[strcspn(mode, ")\n")] = '\0';
+	snprintf(found->profile, sizeof(found->profile), "%.*s", APPARMOR_NAME_MAX - 1, text);
+	snprintf(found->mode, sizeof(found->mode), "%.*s", (int)sizeof(found->mode) - 1, mode);
+	return true;
+}
 
 #define TEXT_MAX 512
 

@@ -1,22 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What backups into all kinds of targets have in common.
+ * A backup: its source, the copy, and the three kinds of targets.
  */
 #include "tool/backup/backup.h"
 
+#include "common/cleanup.h"
+#include "tool/backup/backup_state.h"
+#include "tool/backup/chain.h"
 #include "tool/backup/copy.h"
 #include "tool/backup/delta_end.h"
+#include "tool/backup/durable.h"
 #include "tool/backup/export_end.h"
+#include "tool/backup/file_end.h"
+#include "tool/backup/raw_backup.h"
+#include "tool/device/image_file.h"
 #include "tool/failure.h"
-
-#include "common/cleanup.h"
+#include "tool/link/nbd_uri.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- the source */
+
+/* The source of a backup, and what is to be copied of it. */
+struct backup_source {
+	char *uri;
+	struct end *end;
+	uint64_t size; /* bytes */
+	GArray *plan;
+};
+
+#define BACKUP_SOURCE_CLEANUP __attribute__((cleanup(backup_source_close)))
 
 static bool
 backup_make_plan(struct backup_source *source, const char *since, GError **error)
@@ -58,7 +75,9 @@ open_end(const struct backup_job *job, const char *uri, const char *since, const
 	return export_end_open(&options, error);
 }
 
-bool
+/* Opens the source; `since`: only what has changed since that checkpoint, or NULL; `next`: the
+ * target's next checkpoint, which the server must have, or NULL. */
+static bool
 backup_source_open(struct backup_source *source, const struct backup_job *job, const char *since,
 		   const char *next, GError **error)
 {
@@ -67,7 +86,7 @@ backup_source_open(struct backup_source *source, const struct backup_job *job, c
 	return source->end && backup_make_plan(source, since, error);
 }
 
-void
+static void
 backup_source_close(struct backup_source *source)
 {
 	end_clear(&source->end);
@@ -75,7 +94,9 @@ backup_source_close(struct backup_source *source)
 	g_clear_pointer(&source->uri, g_free);
 }
 
-bool
+/* An error if its size is not that of the last backup.  `where`: what a user must add to the words
+ * "repeat the command without --incremental". */
+static bool
 backup_source_has_size(const struct backup_source *source, const struct backup_job *job,
 		       uint64_t size, const char *where, GError **error)
 {
@@ -89,7 +110,9 @@ backup_source_has_size(const struct backup_source *source, const struct backup_j
 		       where);
 }
 
-bool
+/* The checkpoint that the changes are counted from, and the target's next one, by what the job and
+ * the target (`has`; NULL: no checkpoint) say.  False with an error. */
+static bool
 backup_choose_bitmaps(const struct backup_job *job, const char *has, const char **since,
 		      const char **next, GError **error)
 {
@@ -121,14 +144,16 @@ backup_choose_bitmaps(const struct backup_job *job, const char *has, const char 
 	return true;
 }
 
-void
+/* To be called before the target's state says that it belongs to its next checkpoint. */
+static void
 backup_keep_checkpoint(const struct backup_job *job)
 {
 	if (job->moment)
 		job->moment->kept = true;
 }
 
-void
+/* To be called when the source is closed, while the target is still locked. */
+static void
 backup_end_moment(const struct backup_job *job, bool done)
 {
 	if (job->moment)
@@ -137,7 +162,8 @@ backup_end_moment(const struct backup_job *job, bool done)
 
 /* ---- the copy */
 
-bool
+/* Copies the source's plan, compares if that is wanted. */
+static bool
 backup_copy(const struct backup_job *job, const struct backup_source *source, struct end *target,
 	    GError **error)
 {
@@ -177,7 +203,9 @@ compare_delta(const struct backup_job *job, const struct backup_source *source, 
 	return copy_compare(&whole, error);
 }
 
-bool
+/* Writes the plan into a new delta file, open as `fd`, which it takes over; compares if that is
+ * wanted.  The header has all but the image's size. */
+static bool
 backup_write_delta(const struct backup_job *job, const struct backup_source *source, int fd,
 		   const char *path, struct delta_header *header, GError **error)
 {
@@ -195,4 +223,471 @@ backup_write_delta(const struct backup_job *job, const struct backup_source *sou
 	if (!delta || !backup_copy(&only_copy, source, delta, error))
 		return false;
 	return !job->verify || compare_delta(job, source, steal_fd(&again), path, header, error);
+}
+
+/* ---- into a directory of deltas */
+
+static bool
+chain_make_directory(const char *path, GError **error)
+{
+	struct stat st;
+
+	if (durable_make_directory(path))
+		return true;
+	if (errno != EEXIST)
+		return failure_errno(error, errno, "%s", path);
+	return (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) ||
+	       failure(error, ENOTDIR, "%s is no directory, and --format=delta needs one", path);
+}
+
+/* `last`: NULL, there are no backups. */
+static bool
+may_add(const struct chain_link *last, const struct backup_job *job, GError **error)
+{
+	if (!job->incremental)
+		return !last || failure(error, EEXIST,
+					"%s has backups already: use --incremental, or another "
+					"directory for the next full one",
+					job->target);
+	if (!last)
+		return failure(error, ENOENT,
+			       "%s has no backup that an increment could belong to: take a full "
+			       "backup%s",
+			       job->target, job->moment ? "" : " with --bitmap=NAME");
+	return job->force || strcmp(last->header.source, job->source) == 0 ||
+	       failure(error, EINVAL,
+		       "%s has backups of %s, not of %s: name another directory, or, if it is the "
+		       "same disk, use --force",
+		       job->target, last->header.source, job->source);
+}
+
+static bool
+fill_header(struct delta_header *header, const struct backup_job *job,
+	    const struct chain_link *last, const char *next, GError **error)
+{
+	if (strlen(job->source) > DELTA_TEXT_MAX || (next && strlen(next) > DELTA_TEXT_MAX))
+		return failure(error, ENAMETOOLONG, "%s is too long", job->source);
+	header->seconds = (uint64_t)(g_get_real_time() / G_USEC_PER_SEC);
+	backup_state_new_id(header->id);
+	g_strlcpy(header->source, job->source, sizeof(header->source));
+	g_strlcpy(header->bitmap, next ? next : "", sizeof(header->bitmap));
+	if (!last)
+		return true;
+	header->number = last->header.number + 1;
+	memcpy(header->parent, last->header.id, DELTA_ID_SIZE);
+	return true;
+}
+
+static bool
+chain_add(const struct backup_job *job, const struct backup_source *source, const char *path,
+	  struct delta_header *header, GError **error)
+{
+	int fd = durable_begin(path, error);
+
+	if (fd < 0)
+		return false;
+	if (backup_write_delta(job, source, fd, path, header, error)) {
+		backup_keep_checkpoint(job);
+		if (durable_end(path, error))
+			return true;
+	}
+	durable_cancel(path);
+	return false;
+}
+
+static bool
+chain_backup(const struct backup_job *job, const struct chain_link *last,
+	     struct backup_result *result, GError **error)
+{
+	struct backup_source BACKUP_SOURCE_CLEANUP source = {.end = NULL};
+	g_autofree struct delta_header *header = g_new0(struct delta_header, 1);
+	const char *has = last && *last->header.bitmap ? last->header.bitmap : NULL;
+	const char *since, *next;
+
+	if (!may_add(last, job, error) || !backup_choose_bitmaps(job, has, &since, &next, error) ||
+	    !fill_header(header, job, last, next, error) ||
+	    !backup_source_open(&source, job, since, next, error) ||
+	    (last && !backup_source_has_size(&source, job, last->header.size,
+					     ", into another directory", error)))
+		return false;
+	result->zeroes = plan_bytes(source.plan, true);
+	result->next = g_strdup(next);
+	result->file = chain_path(job->target, header->number);
+	return chain_add(job, &source, result->file, header, error);
+}
+
+bool
+backup_to_directory(const struct backup_job *job, struct backup_result *result, GError **error)
+{
+	g_autofree char *name = g_build_filename(job->target, "backup", NULL);
+	g_autoptr(GPtrArray) links = NULL;
+	bool done;
+	int lock;
+
+	if (!chain_make_directory(job->target, error))
+		return false;
+	lock = durable_lock(name, error);
+	if (lock < 0)
+		return false;
+	links = chain_read(job->target, error);
+	done = links &&
+	       chain_backup(job, links->len ? links->pdata[links->len - 1] : NULL, result, error);
+	backup_end_moment(job, done);
+	durable_unlock(name, lock);
+	return done;
+}
+
+/* ---- into another export: replication */
+
+static bool
+are_same(const struct nbd_uri *a, const struct nbd_uri *b)
+{
+	return g_strcmp0(a->host, b->host) == 0 && g_strcmp0(a->socket, b->socket) == 0 &&
+	       a->port == b->port && g_strcmp0(a->export, b->export) == 0;
+}
+
+/* URIs that can't be taken apart here, such as those of vsock, are compared as texts. */
+static bool
+is_other_export(const struct backup_job *job, GError **error)
+{
+	struct nbd_uri source, target;
+	bool same = strcmp(job->source, job->target) == 0;
+
+	if (nbd_uri_parse(job->source, &source, NULL)) {
+		if (nbd_uri_parse(job->target, &target, NULL))
+			same = same || are_same(&source, &target);
+		nbd_uri_fini(&target);
+	}
+	nbd_uri_fini(&source);
+	return !same || failure(error, EINVAL, "%s is the source itself", job->target);
+}
+
+static bool
+export_backup_check(const struct backup_job *job, GError **error)
+{
+	if (!job->state && (job->incremental || job->bitmap))
+		return failure(error, EINVAL,
+			       "name a file that keeps what %s is a copy of: --state=FILE",
+			       job->target);
+	return is_other_export(job, error);
+}
+
+/* Whether the state is that of this target, and of this source or --force is given. */
+static bool
+export_backup_may_increment(const struct backup_state *state, const struct backup_job *job,
+			    GError **error)
+{
+	if (g_strcmp0(state->target, job->target) != 0)
+		return failure(
+			error, EINVAL,
+			"%s is the state of %s, not of %s: take a full backup with a state of "
+			"its own",
+			job->state, state->target ? state->target : "a file", job->target);
+	if (!job->force && strcmp(state->source, job->source) != 0)
+		return failure(error, EINVAL,
+			       "%s is a backup of %s, not of %s: take a full backup, or, if it is "
+			       "the same disk, use --force",
+			       job->target, state->source, job->source);
+	if (!state->complete && !state->bitmap)
+		return failure(error, EINVAL,
+			       "%s: the last full backup has not ended: take it again",
+			       job->target);
+	return true;
+}
+
+static struct end *
+open_target(const struct backup_job *job, const struct backup_source *source, GError **error)
+{
+	const struct export_end_options options = {
+		.uri = job->target,
+		.connections = job->connections,
+		.seconds = job->seconds,
+		.writable = true,
+	};
+	struct end *target = export_end_open(&options, error);
+
+	if (!target)
+		return NULL;
+	if (export_end_size(target) < source->size)
+		failure(error, ENOSPC,
+			"%s has %" G_GUINT64_FORMAT " bytes, and the source %" G_GUINT64_FORMAT
+			": it is too small",
+			job->target, export_end_size(target), source->size);
+	else if (!job->moment || job->moment->may_write(job->moment, target, error))
+		return target;
+	end_clear(&target);
+	return NULL;
+}
+
+/* The state tells of the unfinished backup before the first write.  An increment that was not ended
+ * is taken again from the same checkpoint, which still has all its changes. */
+static bool
+export_backup_copy(const struct backup_job *job, const struct backup_source *source,
+		   struct backup_state *state, const char *next, GError **error)
+{
+	struct end *END_CLEANUP target = open_target(job, source, error);
+
+	if (!target)
+		return false;
+	state->complete = false;
+	if (job->state && !backup_state_write(state, job->state, error))
+		return false;
+	if (!backup_copy(job, source, target, error))
+		return false;
+	backup_keep_checkpoint(job);
+	g_free(state->bitmap);
+	state->bitmap = g_strdup(next);
+	state->complete = true;
+	return !job->state || backup_state_write(state, job->state, error);
+}
+
+static void
+begin_state(struct backup_state *state, const struct backup_job *job, uint64_t size)
+{
+	if (!job->incremental)
+		g_clear_pointer(&state->bitmap, g_free);
+	g_free(state->source);
+	g_free(state->target);
+	state->source = g_strdup(job->source);
+	state->target = g_strdup(job->target);
+	state->size = size;
+	state->seconds = (uint64_t)(g_get_real_time() / G_USEC_PER_SEC);
+	backup_state_new_id(state->id);
+}
+
+static bool
+read_state(struct backup_state *state, const struct backup_job *job, GError **error)
+{
+	GError *why = NULL;
+
+	if (!job->state || backup_state_read(state, job->state, &why))
+		return !job->incremental || export_backup_may_increment(state, job, error);
+	if (job->incremental && failure_is(why, ENOENT)) {
+		g_clear_error(&why);
+		return failure(error, ENOENT, "there is no %s: take a full backup%s", job->state,
+			       job->moment ? "" : " with --bitmap=NAME");
+	}
+	/* A full backup needs none; but a file that is something else is not to be replaced. */
+	if (!failure_is(why, ENOENT) && !job->force)
+		return failure_pass(error, &why);
+	g_clear_error(&why);
+	return true;
+}
+
+static bool
+export_backup_run(const struct backup_job *job, struct backup_state *state,
+		  struct backup_result *result, GError **error)
+{
+	struct backup_source BACKUP_SOURCE_CLEANUP source = {.end = NULL};
+	g_autofree char *has = NULL;
+	const char *since, *next;
+
+	if (!read_state(state, job, error))
+		return false;
+	has = g_strdup(state->bitmap); /* the state changes */
+	if (!backup_choose_bitmaps(job, has, &since, &next, error) ||
+	    !backup_source_open(&source, job, since, next, error) ||
+	    (since && !backup_source_has_size(&source, job, state->size,
+					      ", into a target of this size", error)))
+		return false;
+	begin_state(state, job, source.size);
+	result->zeroes = plan_bytes(source.plan, true);
+	result->next = g_strdup(next);
+	return export_backup_copy(job, &source, state, next, error);
+}
+
+bool
+backup_to_export(const struct backup_job *job, struct backup_result *result, GError **error)
+{
+	struct backup_state BACKUP_STATE_CLEANUP state = {.source = NULL};
+	int lock = -1;
+	bool done;
+
+	if (!export_backup_check(job, error))
+		return false;
+	if (job->state) {
+		lock = durable_lock(job->state, error);
+		if (lock < 0)
+			return false;
+	}
+	done = export_backup_run(job, &state, result, error);
+	backup_end_moment(job, done);
+	if (lock >= 0)
+		durable_unlock(job->state, lock);
+	return done;
+}
+
+/* ---- into a raw file */
+
+/* Whether the state is that of another source, which is an error unless it's forced. */
+static bool
+is_same_source(const struct raw_backup *raw, const struct backup_job *job, GError **error)
+{
+	return job->force || strcmp(raw->state.source, job->source) == 0 ||
+	       failure(error, EEXIST,
+		       "%s is a backup of %s, not of %s: name another file, or, if it is the same "
+		       "disk, use --force",
+		       raw->path, raw->state.source, job->source);
+}
+
+static bool
+may_replace(const struct raw_backup *raw, const struct backup_job *job, GError **error)
+{
+	if (!raw->exists || job->force)
+		return true;
+	if (!raw->has_state)
+		return failure(error, EEXIST,
+			       "%s is there, and is no backup (there is no %s): remove it, name "
+			       "another file, or use --force",
+			       raw->path, raw->state_path);
+	return is_same_source(raw, job, error);
+}
+
+static bool
+raw_may_increment(const struct raw_backup *raw, const struct backup_job *job, GError **error)
+{
+	if (!raw->exists || !raw->has_state)
+		return failure(error, ENOENT,
+			       "%s is no backup that an increment could belong to: take a full "
+			       "backup%s",
+			       raw->path, job->moment ? "" : " with --bitmap=NAME");
+	return is_same_source(raw, job, error) && raw_backup_is_unchanged(raw, error);
+}
+
+/* On this machine it can be seen which files the server has open. */
+static bool
+is_no_image_of_the_server(const struct raw_backup *raw, const struct backup_source *source,
+			  GError **error)
+{
+	const pid_t server = export_end_server(source->end);
+	const struct image_identity image = image_file_identity(&raw->st);
+	g_autofree char *opened = NULL;
+
+	if (!raw->exists || server <= 0 || server == getpid())
+		return true;
+	opened = image_file_opened_by(server, &image);
+	return !opened || failure(error, EBUSY,
+				  "%s is open in the server of the source (process %d): it is the "
+				  "image itself, or is served, too; name another file",
+				  raw->path, (int)server);
+}
+
+static uint64_t
+seconds_now(void)
+{
+	return (uint64_t)(g_get_real_time() / G_USEC_PER_SEC);
+}
+
+static bool
+copy_all(struct raw_backup *raw, const struct backup_job *job, const struct backup_source *source,
+	 GError **error)
+{
+	struct end *END_CLEANUP target = NULL;
+	int fd = raw_backup_begin(raw, error);
+
+	if (fd < 0)
+		return false;
+	target = file_end_new(fd, raw->path, true);
+	return (ftruncate(fd, (off_t)source->size) == 0 ||
+		failure_errno(error, errno, "%s: %" G_GUINT64_FORMAT " bytes", raw->path,
+			      source->size)) &&
+	       backup_copy(job, source, target, error);
+}
+
+static bool
+raw_backup_full(struct raw_backup *raw, const struct backup_job *job,
+		const struct backup_source *source, const char *next, GError **error)
+{
+	struct backup_state BACKUP_STATE_CLEANUP state = {
+		.source = g_strdup(job->source),
+		.bitmap = g_strdup(next),
+		.size = source->size,
+		.complete = true,
+		.seconds = seconds_now(),
+	};
+
+	backup_state_new_id(state.id);
+	if (!copy_all(raw, job, source, error))
+		return false;
+	backup_keep_checkpoint(job);
+	return raw_backup_replace(raw, &state, error);
+}
+
+/* On the disk, the file now has what has changed. */
+static bool
+verify_increment(struct raw_backup *raw, const struct backup_job *job,
+		 const struct backup_source *source, GError **error)
+{
+	const int fd = durable_open(raw->path, O_RDONLY, error);
+	struct end *END_CLEANUP target = NULL;
+	struct copy_options options = {
+		.source = source->end,
+		.plan = source->plan,
+		.progress = job->progress,
+	};
+
+	if (fd < 0)
+		return false;
+	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	options.target = target = file_end_new(fd, raw->path, false);
+	return copy_compare(&options, error) || raw_backup_distrust(raw, error);
+}
+
+static bool
+raw_backup_increment(struct raw_backup *raw, const struct backup_job *job,
+		     const struct backup_source *source, const char *next, GError **error)
+{
+	g_autofree struct delta_header *header = g_new0(struct delta_header, 1);
+	int fd;
+
+	if (!backup_source_has_size(source, job, raw->state.size, "", error))
+		return false;
+	fd = raw_backup_begin(raw, error);
+	if (fd < 0)
+		return false;
+	header->number = 1;
+	header->seconds = seconds_now();
+	backup_state_new_id(header->id);
+	memcpy(header->parent, raw->state.id, DELTA_ID_SIZE);
+	g_strlcpy(header->source, job->source, sizeof(header->source));
+	g_strlcpy(header->bitmap, next, sizeof(header->bitmap));
+	if (!backup_write_delta(job, source, fd, raw->path, header, error))
+		return false;
+	backup_keep_checkpoint(job);
+	return raw_backup_apply(raw, job->progress, error) &&
+	       (!job->verify || verify_increment(raw, job, source, error));
+}
+
+static bool
+raw_backup_run(struct raw_backup *raw, const struct backup_job *job, struct backup_result *result,
+	       GError **error)
+{
+	struct backup_source BACKUP_SOURCE_CLEANUP source = {.end = NULL};
+	const char *since, *next;
+
+	if (!(job->incremental ? raw_may_increment(raw, job, error)
+			       : may_replace(raw, job, error)) ||
+	    !backup_choose_bitmaps(job, raw->has_state ? raw->state.bitmap : NULL, &since, &next,
+				   error) ||
+	    !backup_source_open(&source, job, since, next, error) ||
+	    !is_no_image_of_the_server(raw, &source, error) ||
+	    !image_file_has_no_writer(raw->path, error))
+		return false;
+	result->zeroes = plan_bytes(source.plan, true);
+	result->next = g_strdup(next);
+	return job->incremental ? raw_backup_increment(raw, job, &source, next, error)
+				: raw_backup_full(raw, job, &source, next, error);
+}
+
+bool
+backup_to_file(const struct backup_job *job, struct backup_result *result, GError **error)
+{
+	struct raw_backup RAW_BACKUP_CLEANUP raw;
+	bool done;
+
+	if (!raw_backup_open(&raw, job->target, job->progress, error))
+		return false;
+	done = raw_backup_run(&raw, job, result, error);
+	backup_end_moment(job, done);
+	return done;
 }

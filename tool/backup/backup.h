@@ -5,7 +5,6 @@
 #ifndef TOOL_BACKUP_BACKUP_H
 #define TOOL_BACKUP_BACKUP_H
 
-#include "tool/backup/delta_format.h"
 #include "tool/backup/end.h"
 #include "tool/backup/progress.h"
 
@@ -52,55 +51,6 @@ struct backup_result {
 	char *file;      /* a delta's path; or NULL */
 	char *next;      /* the checkpoint that the target has now; or NULL */
 };
-
-/* The source of a backup, and what is to be copied of it. */
-struct backup_source {
-	char *uri;
-	struct end *end;
-	uint64_t size; /* bytes */
-	GArray *plan;
-};
-
-#define BACKUP_SOURCE_CLEANUP __attribute__((cleanup(backup_source_close)))
-
-/* Opens the source; `since`: only what has changed since that checkpoint, or NULL; `next`: the
- * target's next checkpoint, which the server must have, or NULL. */
-bool
-backup_source_open(struct backup_source *source, const struct backup_job *job, const char *since,
-		   const char *next, GError **error);
-void
-backup_source_close(struct backup_source *source);
-
-/* An error if its size is not that of the last backup.  `where`: what a user must add to the words
- * "repeat the command without --incremental". */
-bool
-backup_source_has_size(const struct backup_source *source, const struct backup_job *job,
-		       uint64_t size, const char *where, GError **error);
-
-/* The checkpoint that the changes are counted from, and the target's next one, by what the job and
- * the target (`has`; NULL: no checkpoint) say.  False with an error. */
-bool
-backup_choose_bitmaps(const struct backup_job *job, const char *has, const char **since,
-		      const char **next, GError **error);
-
-/* To be called when the source is closed, while the target is still locked. */
-void
-backup_end_moment(const struct backup_job *job, bool done);
-
-/* To be called before the target's state says that it belongs to its next checkpoint. */
-void
-backup_keep_checkpoint(const struct backup_job *job);
-
-/* Copies the source's plan, compares if that is wanted. */
-bool
-backup_copy(const struct backup_job *job, const struct backup_source *source, struct end *target,
-	    GError **error);
-
-/* Writes the plan into a new delta file, open as `fd`, which it takes over; compares if that is
- * wanted.  The header has all but the image's size. */
-bool
-backup_write_delta(const struct backup_job *job, const struct backup_source *source, int fd,
-		   const char *path, struct delta_header *header, GError **error);
 
 /* The three targets. */
 bool

@@ -21,7 +21,7 @@ struct map_request {
 	struct end_request request;
 	const char *context;
 	GArray *entries;            /* the server's: pairs of uint32_t, length and flags */
-	unsigned int short_answers; /* export_map.c's */
+	unsigned int short_answers; /* export_end.c's */
 };
 
 struct export_connection {

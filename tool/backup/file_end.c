@@ -1,15 +1,118 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/backup/file_end.h"
 
-#include "tool/backup/writers.h"
+#include "tool/backup/end.h"
 #include "tool/failure.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* ---- threads that write, several requests at a time and in no order */
+
+#define THREADS 16 /* a disk's queue */
+
+struct result {
+	struct end_request *request;
+	int failed;
+};
+
+struct writers {
+	int (*carry_out)(void *data, const struct end_request *request);
+	void *data;
+	GThreadPool *threads;
+	GAsyncQueue *results; /* struct result */
+	int event; /* can be read (POLLIN) when writers_finished() has a request to return */
+};
+
+static void
+write_one(void *pushed, void *data)
+{
+	struct writers *writers = data;
+	struct result *result = g_new(struct result, 1);
+	const uint64_t one = 1;
+
+	result->request = pushed;
+	result->failed = writers->carry_out(writers->data, pushed);
+	g_async_queue_push(writers->results, result);
+	while (write(writers->event, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+/* Ends the threads after the requests that they have begun, and forgets the others. */
+static void
+writers_free(struct writers *writers)
+{
+	if (writers->threads)
+		g_thread_pool_free(writers->threads, TRUE, TRUE);
+	g_async_queue_unref(writers->results);
+	if (writers->event >= 0)
+		close(writers->event);
+	g_free(writers);
+}
+
+/* One thread is enough to go on. */
+static bool
+start_threads(struct writers *writers)
+{
+	g_autoptr(GError) why = NULL;
+
+	writers->threads = g_thread_pool_new(write_one, writers, THREADS, TRUE, &why);
+	return writers->threads && g_thread_pool_get_num_threads(writers->threads) > 0;
+}
+
+/* `carry_out` is called with `data` on any of the threads, and returns 0 or an errno.  The caller
+ * frees it (writers_free); NULL: the machine has no room for a thread. */
+static struct writers *
+writers_new(int (*carry_out)(void *data, const struct end_request *request), void *data)
+{
+	struct writers *writers = g_new0(struct writers, 1);
+
+	writers->carry_out = carry_out;
+	writers->data = data;
+	writers->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	writers->results = g_async_queue_new_full(g_free);
+	if (writers->event >= 0 && start_threads(writers))
+		return writers;
+	writers_free(writers);
+	return NULL;
+}
+
+/* The caller keeps the request until writers_finished() has returned it. */
+static void
+writers_start(struct writers *writers, struct end_request *request)
+{
+	g_thread_pool_push(writers->threads, request, NULL);
+}
+
+/* A request that was carried out, with its result; NULL: there is none now. */
+static struct end_request *
+writers_finished(struct writers *writers, int *failed)
+{
+	struct result *result = g_async_queue_try_pop(writers->results);
+	struct end_request *request;
+	uint64_t events;
+
+	if (!result) {
+		/* Before the next look: what comes now makes it readable again. */
+		if (read(writers->event, &events, sizeof(events)) < 0)
+			return NULL;
+		result = g_async_queue_try_pop(writers->results);
+	}
+	if (!result)
+		return NULL;
+	request = result->request;
+	*failed = result->failed;
+	g_free(result);
+	return request;
+}
+
+/* ---- the end */
 
 #define GRAIN            4096       /* bytes: so many zeroes become a hole */
 #define LARGEST_BLOCK    65536      /* bytes: of any file system's */
@@ -262,7 +365,7 @@ file_prepare(struct end *end, struct pollfd polled[END_POLLED_MAX])
 
 	if (!file->writers)
 		return 0;
-	polled[0] = (struct pollfd){.fd = writers_descriptor(file->writers), .events = POLLIN};
+	polled[0] = (struct pollfd){.fd = file->writers->event, .events = POLLIN};
 	return 1;
 }
 
