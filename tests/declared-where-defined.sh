@@ -9,8 +9,6 @@ exec python3 "$top_srcdir/tests/declared-where-defined.py" "$top_srcdir" "$top_b
 # NBDKIT_REGISTER_PLUGIN() defines it, and no header of nbdkit declares it.
 plugins/loop/nbdkit_api.h: plugin_init
 
-engine/context/ioctx.h: ioctx_execute
-engine/context/ioctx.h: ioctx_run
 engine/image/image.h: image_adopt_size
 engine/image/image.h: image_follow_size
 engine/image/image.h: image_is_looked_at

@@ -102,15 +102,15 @@ aio_waits(struct aio *aio, const struct chunk *chunk)
 }
 
 static bool
-is_transfer(const struct chunk *chunk)
+aio_is_transfer(const struct chunk *chunk)
 {
 	return chunk->op == CHUNK_READ || chunk->op == CHUNK_WRITE;
 }
 
 static int
-transfer_flags(const struct ioctx *ctx, const struct chunk *chunk)
+aio_transfer_flags(const struct ioctx *ctx, const struct chunk *chunk)
 {
-	if (!is_transfer(chunk))
+	if (!aio_is_transfer(chunk))
 		return 0;
 	return chunk->rw_flags | (ctx->hosted ? RWF_NOWAIT : 0);
 }
@@ -123,7 +123,7 @@ aio_queue(struct ioctx *ctx, struct chunk *chunk)
 	struct iocb *iocb = &aio->iocbs[chunk - ctx->chunks];
 
 	if (ctx->hosted && (chunk->op == CHUNK_ALLOCATE || chunk_starts_write_back(chunk) ||
-			    (is_transfer(chunk) && *aio_waits(aio, chunk)))) {
+			    (aio_is_transfer(chunk) && *aio_waits(aio, chunk)))) {
 		chunk_lend(ctx, chunk);
 		return;
 	}
@@ -138,7 +138,7 @@ aio_queue(struct ioctx *ctx, struct chunk *chunk)
 		.aio_buf = (uintptr_t)chunk->buffer,
 		.aio_nbytes = chunk->length,
 		.aio_offset = (int64_t)chunk->offset,
-		.aio_rw_flags = transfer_flags(ctx, chunk),
+		.aio_rw_flags = aio_transfer_flags(ctx, chunk),
 		.aio_flags = ctx->hosted ? IOCB_FLAG_RESFD : 0,
 		.aio_resfd = (uint32_t)ctx->inbox_event,
 	};
@@ -152,7 +152,7 @@ aio_queue(struct ioctx *ctx, struct chunk *chunk)
 /* The kernel refused the first iocb of the list, with `err` (errno), for a reason that concerns
  * only that one: executes its chunk without AIO. */
 static void
-execute_first(struct ioctx *ctx, struct aio *aio, int err)
+aio_execute_first(struct ioctx *ctx, struct aio *aio, int err)
 {
 	struct chunk *chunk = (struct chunk *)(uintptr_t)aio->list[0]->aio_data;
 
@@ -162,7 +162,7 @@ execute_first(struct ioctx *ctx, struct aio *aio, int err)
 		chunk_done(ctx, chunk, chunk_execute(&ctx->image->backing, chunk));
 		return;
 	}
-	if (err == EOPNOTSUPP && is_transfer(chunk))
+	if (err == EOPNOTSUPP && aio_is_transfer(chunk))
 		*aio_waits(aio, chunk) = true;
 	chunk_lend(ctx, chunk);
 }
@@ -172,8 +172,8 @@ execute_first(struct ioctx *ctx, struct aio *aio, int err)
 static void
 aio_transferred(struct ioctx *ctx, struct aio *aio, struct chunk *chunk, int result)
 {
-	bool refused =
-		ctx->hosted && is_transfer(chunk) && (result == -EAGAIN || result == -EOPNOTSUPP);
+	bool refused = ctx->hosted && aio_is_transfer(chunk) &&
+		       (result == -EAGAIN || result == -EOPNOTSUPP);
 
 	if (!refused) {
 		chunk_done(ctx, chunk, result);
@@ -204,7 +204,7 @@ aio_submit(struct ioctx *ctx, struct aio *aio)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0) {
-			execute_first(ctx, aio, n < 0 ? errno : 0);
+			aio_execute_first(ctx, aio, n < 0 ? errno : 0);
 			completed++;
 			continue;
 		}

@@ -33,7 +33,7 @@ calls_probe(const struct backing *backing, char reason[REASON_MAX])
 
 /* Returns a descriptor of the context's own, or the image's if there can be none. */
 static int
-own_fd(int fd)
+calls_own_fd(int fd)
 {
 	int own = backing_reopen(fd);
 
@@ -41,7 +41,7 @@ own_fd(int fd)
 }
 
 static void
-close_own(int own, int fd)
+calls_close_own(int own, int fd)
 {
 	if (own != fd)
 		close(own);
@@ -60,8 +60,8 @@ calls_init(struct ioctx *ctx)
 	/* The context's own descriptors avoid a shared cache line (see backing_reopen()); next to
 	 * the time that a disk takes, that would not matter. */
 	if (backing->in_memory) {
-		calls->backing.fd = own_fd(backing->fd);
-		calls->backing.direct_fd = own_fd(backing->direct_fd);
+		calls->backing.fd = calls_own_fd(backing->fd);
+		calls->backing.direct_fd = calls_own_fd(backing->direct_fd);
 	}
 	ctx->backend_state = calls;
 	return 0;
@@ -72,8 +72,8 @@ calls_fini(struct ioctx *ctx)
 {
 	struct calls *calls = ctx->backend_state;
 
-	close_own(calls->backing.fd, ctx->image->backing.fd);
-	close_own(calls->backing.direct_fd, ctx->image->backing.direct_fd);
+	calls_close_own(calls->backing.fd, ctx->image->backing.fd);
+	calls_close_own(calls->backing.direct_fd, ctx->image->backing.direct_fd);
 	free(calls);
 }
 

@@ -15,8 +15,8 @@ static const struct backend *const by_choice[] = {
 };
 
 static int
-refuse_way(int err, const struct backing *backing, const char *option, const char *value,
-	   const char *reason, char **error)
+choice_refuse_way(int err, const struct backing *backing, const char *option, const char *value,
+		  const char *reason, char **error)
 {
 	return error_set(error, err, "%s: %s=%s is not possible: %s; %s=auto would go without",
 			 backing->path, option, value, reason, option);
@@ -24,7 +24,7 @@ refuse_way(int err, const struct backing *backing, const char *option, const cha
 
 /* Chooses the best backend that works. The reason says why each better one does not work. */
 static int
-choose_best(const struct backing *backing, const struct backend **backend, char reason[REASON_MAX])
+choice_best(const struct backing *backing, const struct backend **backend, char reason[REASON_MAX])
 {
 	char why[REASON_MAX];
 	size_t used = 0;
@@ -43,7 +43,7 @@ choose_best(const struct backing *backing, const struct backend **backend, char 
 }
 
 static int
-choose_engine(const struct image_config *config, const struct backing *backing,
+choice_engine(const struct image_config *config, const struct backing *backing,
 	      const struct backend **backend, char reason[REASON_MAX], char **error)
 {
 	const char *name = image_engine_names[config->engine];
@@ -56,7 +56,8 @@ choose_engine(const struct image_config *config, const struct backing *backing,
 		snprintf(why, sizeof(why), "%s", backing->direct_reason);
 		return config->engine == ENGINE_AUTO
 			       ? 0
-			       : refuse_way(-EOPNOTSUPP, backing, "engine", name, why, error);
+			       : choice_refuse_way(-EOPNOTSUPP, backing, "engine", name, why,
+						   error);
 	}
 	if (config->engine == ENGINE_AUTO && backing->in_memory) {
 		/* The kernel can't try such a file without waiting (RWF_NOWAIT), so io_uring would
@@ -66,10 +67,10 @@ choose_engine(const struct image_config *config, const struct backing *backing,
 		return 0;
 	}
 	if (config->engine == ENGINE_AUTO)
-		return choose_best(backing, backend, reason);
+		return choice_best(backing, backend, reason);
 	*backend = by_choice[config->engine];
 	r = (*backend)->probe(backing, why);
-	return r < 0 ? refuse_way(r, backing, "engine", name, why, error) : 0;
+	return r < 0 ? choice_refuse_way(r, backing, "engine", name, why, error) : 0;
 }
 
 int
@@ -82,7 +83,7 @@ backend_works(enum engine_choice engine, char reason[REASON_MAX])
 
 /* Returns why polling is impossible without a test, or NULL. */
 static const char *
-no_polling(const struct backend *backend, const struct backing *backing, bool direct)
+choice_no_polling(const struct backend *backend, const struct backing *backing, bool direct)
 {
 	if (backend == &backend_own_calls)
 		return backing->direct_reason;
@@ -99,17 +100,17 @@ backend_choose(const struct image_config *config, const struct backing *backing,
 	       char poll_reason[REASON_MAX], char **error)
 {
 	const char *why;
-	int r = choose_engine(config, backing, backend, engine_reason, error);
+	int r = choice_engine(config, backing, backend, engine_reason, error);
 
 	poll_reason[0] = '\0';
 	if (r < 0 || config->poll == TRISTATE_OFF)
 		return r;
-	why = no_polling(*backend, backing, direct);
+	why = choice_no_polling(*backend, backing, direct);
 	if (why)
 		snprintf(poll_reason, REASON_MAX, "%s", why);
 	else if (backend_polled.probe(backing, poll_reason) == 0)
 		*backend = &backend_polled;
 	if ((*backend)->polled || config->poll == TRISTATE_AUTO)
 		return 0;
-	return refuse_way(-EOPNOTSUPP, backing, "poll", "on", poll_reason, error);
+	return choice_refuse_way(-EOPNOTSUPP, backing, "poll", "on", poll_reason, error);
 }

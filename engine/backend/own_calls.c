@@ -47,7 +47,7 @@ own_calls_fini(struct ioctx *ctx)
 }
 
 static enum call_op
-op_of(const struct chunk *chunk)
+own_calls_op(const struct chunk *chunk)
 {
 	switch (chunk->op) {
 	case CHUNK_READ: return CALL_READ;
@@ -62,7 +62,7 @@ op_of(const struct chunk *chunk)
 
 /* On any thread. If the list is not empty, the context has been told already. */
 static void
-own_call_ended(struct backing_call *call, int result)
+own_calls_ended(struct backing_call *call, int result)
 {
 	struct ioctx *ctx = call->owner;
 	struct own_calls *state = ctx->backend_state;
@@ -85,11 +85,11 @@ own_calls_queue(struct ioctx *ctx, struct chunk *chunk)
 	struct backing_call *call = &state->calls[chunk - ctx->chunks];
 
 	*call = (struct backing_call){
-		.op = op_of(chunk),
+		.op = own_calls_op(chunk),
 		.offset = chunk->offset,
 		.length = chunk->length,
 		.buffer = chunk->buffer,
-		.done = own_call_ended,
+		.done = own_calls_ended,
 		.owner = ctx,
 	};
 	backing->kind->start(backing, call);
@@ -97,7 +97,7 @@ own_calls_queue(struct ioctx *ctx, struct chunk *chunk)
 
 /* Takes the calls that have ended, oldest first. */
 static struct backing_call *
-take_ended(struct own_calls *state)
+own_calls_take(struct own_calls *state)
 {
 	struct backing_call *call = NULL, *next = NULL;
 
@@ -119,7 +119,7 @@ own_calls_collect(struct ioctx *ctx)
 	struct own_calls *state = ctx->backend_state;
 	unsigned int count = 0;
 
-	for (struct backing_call *call = take_ended(state), *next; call; call = next) {
+	for (struct backing_call *call = own_calls_take(state), *next; call; call = next) {
 		next = call->next;
 		count++;
 		/* May queue the chunk again, which uses the same call. */

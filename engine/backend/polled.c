@@ -124,7 +124,7 @@ polled_fini(struct ioctx *ctx)
  * the drive's time limit of 30 seconds expires.
  */
 static bool
-can_poll(const struct backing *backing, const struct chunk *chunk)
+polled_can_poll(const struct backing *backing, const struct chunk *chunk)
 {
 	return chunk->direct &&
 	       (chunk->op == CHUNK_READ || (chunk->op == CHUNK_WRITE && backing->block_device));
@@ -136,7 +136,7 @@ polled_queue(struct ioctx *ctx, struct chunk *chunk)
 	struct rings *rings = ctx->backend_state;
 	const struct backing *backing = &ctx->image->backing;
 
-	uring_add(can_poll(backing, chunk) ? &rings->polled : &rings->plain, ctx, chunk);
+	uring_add(polled_can_poll(backing, chunk) ? &rings->polled : &rings->plain, ctx, chunk);
 }
 
 /* Waits on one ring only if the other one has nothing in flight. If both are busy, the polled ring

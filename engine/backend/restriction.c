@@ -40,8 +40,8 @@ const unsigned int restriction_registration_count = sizeof(restriction_registrat
 
 /* Some builds of liburing 2.3 lack the functions for these two.  Returns 0 or -errno. */
 static int
-register_plainly(const struct io_uring *uring, unsigned int what, const void *argument,
-		 unsigned int count)
+restriction_register(const struct io_uring *uring, unsigned int what, const void *argument,
+		     unsigned int count)
 {
 	return syscall(SYS_io_uring_register, uring->ring_fd, what, argument, count) < 0 ? -errno
 											 : 0;
@@ -49,7 +49,7 @@ register_plainly(const struct io_uring *uring, unsigned int what, const void *ar
 
 /* The ring is disabled.  Returns 0 or -errno. */
 static int
-restrict_ring(struct io_uring *uring)
+restriction_set(struct io_uring *uring)
 {
 	struct io_uring_restriction all[RESTRICTIONS] = {0};
 	unsigned int count = 0;
@@ -64,12 +64,12 @@ restrict_ring(struct io_uring *uring)
 	}
 	all[count].opcode = IORING_RESTRICTION_SQE_FLAGS_ALLOWED;
 	all[count++].sqe_flags = IOSQE_FIXED_FILE | IOSQE_ASYNC;
-	return register_plainly(uring, IORING_REGISTER_RESTRICTIONS, all, count);
+	return restriction_register(uring, IORING_REGISTER_RESTRICTIONS, all, count);
 }
 
 /* With restrictions, the ring is disabled still. */
 static int
-make_ring(unsigned int entries, struct io_uring *uring, struct io_uring_params *params)
+restriction_make_ring(unsigned int entries, struct io_uring *uring, struct io_uring_params *params)
 {
 	int r;
 
@@ -78,7 +78,7 @@ make_ring(unsigned int entries, struct io_uring *uring, struct io_uring_params *
 	r = io_uring_queue_init_params(entries, uring, params);
 	if (r < 0 || !restricted)
 		return r;
-	r = restrict_ring(uring);
+	r = restriction_set(uring);
 	if (r < 0)
 		io_uring_queue_exit(uring);
 	return r < 0 ? r : 0;
@@ -109,7 +109,7 @@ static struct {
 };
 
 static void *
-make_rings(void *data)
+restriction_make_rings(void *data)
 {
 	struct order *order;
 
@@ -125,7 +125,7 @@ make_rings(void *data)
 			continue;
 		}
 		maker.orders = order->next;
-		order->result = make_ring(order->entries, order->uring, order->params);
+		order->result = restriction_make_ring(order->entries, order->uring, order->params);
 		order->done = true;
 		pthread_cond_broadcast(&maker.delivered);
 	}
@@ -139,7 +139,7 @@ restriction_start_maker(void (*confine)(void))
 	int r;
 
 	maker.confine = confine;
-	r = thread_start(&maker.thread, make_rings, NULL);
+	r = thread_start(&maker.thread, restriction_make_rings, NULL);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&maker.mutex);
@@ -163,7 +163,7 @@ restriction_end_maker(void)
 }
 
 static int
-order_ring(unsigned int entries, struct io_uring *uring, struct io_uring_params *params)
+restriction_order_ring(unsigned int entries, struct io_uring *uring, struct io_uring_params *params)
 {
 	struct order order = {.entries = entries, .uring = uring, .params = params};
 
@@ -180,14 +180,14 @@ order_ring(unsigned int entries, struct io_uring *uring, struct io_uring_params 
 int
 restricted_uring_init(unsigned int entries, struct io_uring *uring, struct io_uring_params *params)
 {
-	int r = maker.running ? order_ring(entries, uring, params)
-			      : make_ring(entries, uring, params);
+	int r = maker.running ? restriction_order_ring(entries, uring, params)
+			      : restriction_make_ring(entries, uring, params);
 
 	if (r < 0 || !restricted)
 		return r;
 	/* A ring of one submitter (IORING_SETUP_SINGLE_ISSUER) belongs to the thread that enables
 	 * it. */
-	r = register_plainly(uring, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
+	r = restriction_register(uring, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
 	if (r < 0)
 		io_uring_queue_exit(uring);
 	return r < 0 ? r : 0;

@@ -20,7 +20,7 @@
 
 /* Registers a table of empty places. If the kernel takes none, the ring has none. */
 static void
-offer_files(struct ring *ring, unsigned int count)
+ring_offer_files(struct ring *ring, unsigned int count)
 {
 	int none[RING_FILES];
 
@@ -61,7 +61,7 @@ ring_init(struct ring *ring, unsigned int entries, unsigned int in_flight, unsig
 	if (r < 0)
 		return r;
 	if (files)
-		offer_files(ring, files);
+		ring_offer_files(ring, files);
 	return 0;
 }
 
@@ -152,13 +152,13 @@ ring_offer_memory(struct ring *ring)
 /* The kernel tells with this user data that it has released registered memory: the pages' length in
  * bytes, and NOBODYS. */
 static uint64_t
-release_of(size_t length)
+ring_release_of(size_t length)
 {
 	return (((uint64_t)length + 4095) & ~UINT64_C(4095)) | NOBODYS;
 }
 
 static size_t
-released_by(uint64_t user_data)
+ring_released_by(uint64_t user_data)
 {
 	/* Before Linux 5.11 the library's time limit is an operation, too, with a completion of its
 	 * own. */
@@ -176,7 +176,7 @@ ring_held(const struct ring *ring)
 	io_uring_for_each_cqe(uring, head, cqe)
 	{
 		if (cqe->user_data & NOBODYS)
-			held -= released_by(cqe->user_data);
+			held -= ring_released_by(cqe->user_data);
 	}
 	return held;
 }
@@ -184,7 +184,7 @@ ring_held(const struct ring *ring)
 /* Fills a place, or empties it: `iov` is then zero, and so is `tag`, the user data for the end of
  * the registration. Returns 0 or -errno. */
 static int
-set_memory(struct ring *ring, int place, const struct iovec *iov, __u64 tag)
+ring_set_memory(struct ring *ring, int place, const struct iovec *iov, __u64 tag)
 {
 	int r = io_uring_register_buffers_update_tag(&ring->uring, (unsigned int)place, iov, &tag,
 						     1);
@@ -202,7 +202,7 @@ ring_add_memory(struct ring *ring, void *memory, size_t length)
 		return REGISTERED_NOWHERE;
 	place = places_take(&ring->memory, 1);
 	if (place >= 0) {
-		r = set_memory(ring, place, &iov, release_of(length));
+		r = ring_set_memory(ring, place, &iov, ring_release_of(length));
 		if (r == 0)
 			return place;
 		places_give(&ring->memory, place, 1);
@@ -219,9 +219,9 @@ ring_remove_memory(struct ring *ring, int place, size_t length)
 
 	if (place < 0)
 		return;
-	ring->held += released_by(release_of(length));
+	ring->held += ring_released_by(ring_release_of(length));
 	/* If it fails, the memory is held until its place is filled again. */
-	set_memory(ring, place, &none, 0);
+	ring_set_memory(ring, place, &none, 0);
 	places_give(&ring->memory, place, 1);
 	ring->memory_full = false;
 }
@@ -261,7 +261,7 @@ ring_queue(struct ring *ring)
 }
 
 static void
-move_aside_in(struct ring *ring)
+ring_move_aside_in(struct ring *ring)
 {
 	struct io_uring_sqe *sqe;
 
@@ -279,17 +279,17 @@ move_aside_in(struct ring *ring)
 /* Moves the SQEs that were set aside into the ring. Returns false if some found no place: the
  * kernel must be asked again. */
 static bool
-take_aside(struct ring *ring)
+ring_take_aside(struct ring *ring)
 {
-	move_aside_in(ring);
+	ring_move_aside_in(ring);
 	while (ring->aside && io_uring_submit(&ring->uring) > 0)
-		move_aside_in(ring);
+		ring_move_aside_in(ring);
 	return !ring->aside;
 }
 
 /* With EBUSY, the kernel wants us to take completions first. */
 static bool
-is_harmless(int err)
+ring_is_harmless(int err)
 {
 	return err == -EINTR || err == -EAGAIN || err == -EBUSY;
 }
@@ -299,14 +299,14 @@ ring_submit(struct ring *ring)
 {
 	int r;
 
-	take_aside(ring);
+	ring_take_aside(ring);
 	r = io_uring_submit(&ring->uring);
-	return r < 0 && !is_harmless(r) ? r : 0;
+	return r < 0 && !ring_is_harmless(r) ? r : 0;
 }
 
 /* Does not use io_uring_peek_cqe(), which enters the kernel on a polled ring to look for more. */
 static struct io_uring_cqe *
-next_completion(struct io_uring *uring)
+ring_next_completion(struct io_uring *uring)
 {
 	struct io_uring_cqe *cqe;
 	unsigned int head;
@@ -319,16 +319,16 @@ next_completion(struct io_uring *uring)
 static __attribute__((noinline)) void
 memory_released(struct ring *ring, uint64_t user_data)
 {
-	ring->held -= released_by(user_data);
+	ring->held -= ring_released_by(user_data);
 }
 
 /* Takes one completion at a time, because done() may queue more on this ring. */
 static void
-complete_all(struct ring *ring)
+ring_complete_all(struct ring *ring)
 {
 	struct io_uring_cqe *cqe;
 
-	while ((cqe = next_completion(&ring->uring)) != NULL) {
+	while ((cqe = ring_next_completion(&ring->uring)) != NULL) {
 		struct completion *completion = io_uring_cqe_get_data(cqe);
 		uint64_t user_data = cqe->user_data;
 		int result = cqe->res;
@@ -351,11 +351,11 @@ ring_run(struct ring *ring, unsigned int min)
 	if (min > ring->in_flight)
 		min = ring->in_flight;
 	/* SQEs that are still set aside can't complete, so do not wait for them. */
-	if (!take_aside(ring))
+	if (!ring_take_aside(ring))
 		min = 0;
 	r = io_uring_submit_and_wait(&ring->uring, min);
-	complete_all(ring);
-	return r < 0 && !is_harmless(r) ? r : 0;
+	ring_complete_all(ring);
+	return r < 0 && !ring_is_harmless(r) ? r : 0;
 }
 
 int
@@ -367,12 +367,12 @@ ring_run_for(struct ring *ring, int timeout_ms)
 
 	if (timeout_ms < 0)
 		return ring_run(ring, 1);
-	if (!take_aside(ring) || timeout_ms == 0)
+	if (!ring_take_aside(ring) || timeout_ms == 0)
 		r = io_uring_submit_and_get_events(&ring->uring);
 	else
 		r = io_uring_submit_and_wait_timeout(&ring->uring, &cqe, 1, &timeout, NULL);
-	complete_all(ring);
-	return r < 0 && r != -ETIME && !is_harmless(r) ? r : 0;
+	ring_complete_all(ring);
+	return r < 0 && r != -ETIME && !ring_is_harmless(r) ? r : 0;
 }
 
 bool

@@ -28,7 +28,7 @@
 /* Tests the operations that we use (Linux 5.6), and one submission, since a seccomp filter may
  * allow setting a ring up but not entering it. Returns 0 or -errno. */
 static int
-try_ring(struct io_uring *uring)
+uring_try_ring(struct io_uring *uring)
 {
 	static const int needed[] = {IORING_OP_READ, IORING_OP_WRITE, IORING_OP_FSYNC,
 				     IORING_OP_FALLOCATE};
@@ -64,7 +64,7 @@ uring_probe(const struct backing *backing, char reason[REASON_MAX])
 		r = ring_init(&ring, 1, 1, 0, 0);
 	}
 	if (r == 0) {
-		r = try_ring(&ring.uring);
+		r = uring_try_ring(&ring.uring);
 		ring_fini(&ring);
 	}
 	if (r < 0) {
@@ -86,7 +86,7 @@ enum {
 
 /* One piece of memory in a table of one place, which every kernel can make. */
 static int
-register_first(struct ring *ring, const struct ioctx *ctx, unsigned int chunks)
+uring_register_first(struct ring *ring, const struct ioctx *ctx, unsigned int chunks)
 {
 	const struct iovec iov = {ctx->arena, (size_t)chunks * CHUNK_SIZE};
 	int r = io_uring_register_buffers(&ring->uring, &iov, 1);
@@ -96,12 +96,13 @@ register_first(struct ring *ring, const struct ioctx *ctx, unsigned int chunks)
 
 /* Returns how many chunks' buffers are registered now. */
 static int
-register_arena(struct ring *ring, const struct ioctx *ctx)
+uring_register_arena(struct ring *ring, const struct ioctx *ctx)
 {
-	int r = locked_memory_is_plentiful() ? register_first(ring, ctx, ctx->depth) : -ENOMEM;
+	int r = locked_memory_is_plentiful() ? uring_register_first(ring, ctx, ctx->depth)
+					     : -ENOMEM;
 
 	if (r < 0)
-		r = register_first(ring, ctx, 1);
+		r = uring_register_first(ring, ctx, 1);
 	if (r < 0)
 		ring_memory_refused(ring, r);
 	return r < 0 ? 0 : r;
@@ -124,7 +125,7 @@ uring_open(struct uring *uring, const struct ioctx *ctx, unsigned int flags)
 	if (r < 0)
 		return r;
 	uring->files = ring_add_files(uring->ring, files, URING_FILES);
-	return ctx->host_ring ? 0 : register_arena(&uring->own, ctx);
+	return ctx->host_ring ? 0 : uring_register_arena(&uring->own, ctx);
 }
 
 void
@@ -160,26 +161,26 @@ place_of_bounce(struct uring *uring, struct chunk *chunk)
  * checks registered memory page by page, and direct I/O fails with EINVAL if one is cut in the
  * middle of a block, though the device takes any memory with its alignment. */
 static bool
-pages_have_whole_blocks(const struct ioctx *ctx, const struct chunk *chunk)
+uring_pages_are_blocks(const struct ioctx *ctx, const struct chunk *chunk)
 {
 	return !chunk->direct ||
 	       ((uintptr_t)chunk->buffer & (ctx->image->backing.direct_align - 1)) == 0;
 }
 
 static int
-place_of(struct uring *uring, const struct ioctx *ctx, struct chunk *chunk)
+uring_place_of(struct uring *uring, const struct ioctx *ctx, struct chunk *chunk)
 {
 	if (chunk->bounced)
 		return place_of_bounce(uring, chunk);
-	return ctx->host_ring && pages_have_whole_blocks(ctx, chunk)
+	return ctx->host_ring && uring_pages_are_blocks(ctx, chunk)
 		       ? registered_place(chunk->io->registered, chunk->buffer,
 					  (size_t)chunk->length)
 		       : REGISTERED_NOWHERE;
 }
 
 static void
-prepare_transfer(struct uring *uring, const struct ioctx *ctx, struct io_uring_sqe *sqe,
-		 struct chunk *chunk)
+uring_prepare_transfer(struct uring *uring, const struct ioctx *ctx, struct io_uring_sqe *sqe,
+		       struct chunk *chunk)
 {
 	static const uint8_t plain[] = {
 		[CHUNK_READ] = IORING_OP_READ,
@@ -189,7 +190,7 @@ prepare_transfer(struct uring *uring, const struct ioctx *ctx, struct io_uring_s
 		[CHUNK_READ] = IORING_OP_READ_FIXED,
 		[CHUNK_WRITE] = IORING_OP_WRITE_FIXED,
 	};
-	int place = place_of(uring, ctx, chunk);
+	int place = uring_place_of(uring, ctx, chunk);
 
 	*sqe = (struct io_uring_sqe){
 		.opcode = plain[chunk->op],
@@ -223,7 +224,7 @@ uring_add(struct uring *uring, const struct ioctx *ctx, struct chunk *chunk)
 	struct io_uring_sqe *sqe = ring_queue(uring->ring);
 
 	if (chunk->op == CHUNK_READ || chunk->op == CHUNK_WRITE)
-		prepare_transfer(uring, ctx, sqe, chunk);
+		uring_prepare_transfer(uring, ctx, sqe, chunk);
 	else
 		prepare_other(sqe, chunk);
 	if (uring->files >= 0) {
@@ -242,7 +243,7 @@ uring_add(struct uring *uring, const struct ioctx *ctx, struct chunk *chunk)
  * as with the other engines. That costs less than threads, and the loop can stay on epoll.
  */
 static int
-tell_host(struct ioctx *ctx, struct uring *uring)
+uring_tell_host(struct ioctx *ctx, struct uring *uring)
 {
 	if (!ctx->hosted || ctx->host_ring)
 		return 0;
@@ -254,7 +255,7 @@ uring_init(struct ioctx *ctx)
 {
 	struct uring *uring = malloc(sizeof(*uring));
 	int registered = uring ? uring_open(uring, ctx, 0) : -ENOMEM;
-	int r = registered < 0 ? registered : tell_host(ctx, uring);
+	int r = registered < 0 ? registered : uring_tell_host(ctx, uring);
 
 	if (r < 0) {
 		if (registered >= 0)
@@ -288,7 +289,7 @@ uring_queue(struct ioctx *ctx, struct chunk *chunk)
 }
 
 static int
-run_own_ring(struct ioctx *ctx, struct ring *ring, unsigned int min)
+uring_run_own_ring(struct ioctx *ctx, struct ring *ring, unsigned int min)
 {
 	int r = ring_run(ring, min);
 
@@ -309,7 +310,8 @@ uring_run(struct ioctx *ctx, unsigned int min)
 {
 	struct uring *uring = ctx->backend_state;
 
-	return ctx->host_ring ? ring_submit(ctx->host_ring) : run_own_ring(ctx, &uring->own, min);
+	return ctx->host_ring ? ring_submit(ctx->host_ring)
+			      : uring_run_own_ring(ctx, &uring->own, min);
 }
 
 const struct backend backend_uring = {

@@ -13,7 +13,7 @@ static char present[64];
 
 /* It never changes. */
 static void
-read_id(void)
+boot_read_id(void)
 {
 	int CLEANUP_CLOSE fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, present, sizeof(present) - 1);
@@ -27,7 +27,7 @@ boot_id(char *id, size_t size)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, read_id);
+	pthread_once(&once, boot_read_id);
 	snprintf(id, size, "%s", present);
 }
 

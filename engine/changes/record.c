@@ -24,7 +24,7 @@
 /* ---- whole transfers */
 
 static int
-write_all(int fd, const void *bytes, size_t size, uint64_t offset)
+record_write_all(int fd, const void *bytes, size_t size, uint64_t offset)
 {
 	while (size) {
 		ssize_t n = pwrite(fd, bytes, size, (off_t)offset);
@@ -42,7 +42,7 @@ write_all(int fd, const void *bytes, size_t size, uint64_t offset)
 
 /* Bytes that the file does not have are read as zeroes. */
 static int
-read_all(int fd, void *bytes, size_t size, uint64_t offset)
+record_read_all(int fd, void *bytes, size_t size, uint64_t offset)
 {
 	memset(bytes, 0, size);
 	while (size) {
@@ -61,15 +61,15 @@ read_all(int fd, void *bytes, size_t size, uint64_t offset)
 	return 0;
 }
 
-static int
-sync_data(int fd)
+int
+record_sync(const struct record *record)
 {
-	return fdatasync(fd) < 0 ? -errno : 0;
+	return fdatasync(record->fd) < 0 ? -errno : 0;
 }
 
 /* Makes a name that was made or removed durable. */
 static int
-sync_directory(const char *path)
+record_sync_directory(const char *path)
 {
 	char *CLEANUP_FREE directory = strdup(path);
 	char *slash = directory ? strrchr(directory, '/') : NULL;
@@ -87,7 +87,7 @@ sync_directory(const char *path)
 
 /* A server that was killed may hold the lock for another moment. */
 static bool
-lock_file(int fd)
+record_lock(int fd)
 {
 	const struct timespec moment = {.tv_nsec = LOCK_PAUSE_NS};
 	unsigned int left = LOCK_TRIES;
@@ -102,7 +102,7 @@ lock_file(int fd)
 
 /* Whoever can write to a record can hide changes, and choose what the server reads. */
 static int
-check_trust(const char *path, const struct stat *facts, uid_t owner, char **error)
+record_check_trust(const char *path, const struct stat *facts, uid_t owner, char **error)
 {
 	const char *problem = NULL;
 
@@ -119,7 +119,7 @@ check_trust(const char *path, const struct stat *facts, uid_t owner, char **erro
 
 /* Whether the name still leads to the file. */
 static bool
-has_name(const struct stat *facts, const char *path)
+record_has_name(const struct stat *facts, const char *path)
 {
 	struct stat named;
 
@@ -128,7 +128,7 @@ has_name(const struct stat *facts, const char *path)
 }
 
 static int
-open_file(struct record *record, const char *path, int flags, uid_t owner, char **error)
+record_open_file(struct record *record, const char *path, int flags, uid_t owner, char **error)
 {
 	struct stat facts;
 	int r;
@@ -143,47 +143,48 @@ open_file(struct record *record, const char *path, int flags, uid_t owner, char 
 		r = -errno;
 		return error_set(error, r, "%s: %s", path, strerror(-r));
 	}
-	r = check_trust(path, &facts, owner, error);
+	r = record_check_trust(path, &facts, owner, error);
 	if (r < 0)
 		return r;
-	if (!lock_file(record->fd))
+	if (!record_lock(record->fd))
 		return error_set(error, -EBUSY,
 				 "%s is in use by another server, or by another export of this one",
 				 path);
 	/* The one that had the lock may have removed it. */
-	return has_name(&facts, path)
+	return record_has_name(&facts, path)
 		       ? 0
 		       : error_set(error, -EAGAIN, "%s was replaced meanwhile", path);
 }
 
 /* Whether there is nothing in the place of a header. */
 static bool
-is_zero(const struct record *record, unsigned int header)
+record_is_zero(const struct record *record, unsigned int header)
 {
 	uint8_t bytes[RECORD_HEADER_SIZE];
 
-	return read_all(record->fd, bytes, sizeof(bytes), (uint64_t)header * sizeof(bytes)) == 0 &&
+	return record_read_all(record->fd, bytes, sizeof(bytes),
+			       (uint64_t)header * sizeof(bytes)) == 0 &&
 	       bytes[0] == 0 && memcmp(bytes, bytes + 1, sizeof(bytes) - 1) == 0;
 }
 
 /* Whether there is nothing in the file. It may be one that its maker left when it was killed. */
 static bool
-is_empty(const struct record *record)
+record_is_empty(const struct record *record)
 {
 	struct stat facts;
 
 	return fstat(record->fd, &facts) == 0 &&
 	       (facts.st_size == 0 || (facts.st_size == (off_t)RECORD_BLOCKS_AT &&
-				       is_zero(record, 0) && is_zero(record, 1)));
+				       record_is_zero(record, 0) && record_is_zero(record, 1)));
 }
 
 /* Whether it is a record without a header that was ever durable: its maker was killed. */
 static bool
-is_unfinished(const struct record *record, const struct record_header headers[2],
-	      const int results[2])
+record_is_unfinished(const struct record *record, const struct record_header headers[2],
+		     const int results[2])
 {
 	/* The second one is written first. */
-	if (results[1] == -EBADMSG && is_zero(record, 0))
+	if (results[1] == -EBADMSG && record_is_zero(record, 0))
 		return true;
 	return (results[0] == 0 || results[1] == 0) && headers[0].count + headers[1].count == 0;
 }
@@ -191,12 +192,12 @@ is_unfinished(const struct record *record, const struct record_header headers[2]
 /* Takes the one with the higher sequence. One that is torn was not needed yet, or the other one is
  * the same. */
 static int
-choose_header(struct record *record, const struct record_header headers[2], const int results[2],
-	      char *const why[2], char **error)
+record_choose_header(struct record *record, const struct record_header headers[2],
+		     const int results[2], char *const why[2], char **error)
 {
-	if (is_empty(record))
+	if (record_is_empty(record))
 		return -ENOENT;
-	if (is_unfinished(record, headers, results)) {
+	if (record_is_unfinished(record, headers, results)) {
 		unlink(record->path);
 		return -ENOENT;
 	}
@@ -216,12 +217,12 @@ choose_header(struct record *record, const struct record_header headers[2], cons
 /* Neither header can be read, so nobody knows whether this is a record. It is kept, but under
  * another name, so that no other server trusts it. */
 static int
-set_aside(struct record *record, int err, char **error)
+record_set_aside(struct record *record, int err, char **error)
 {
 	char *CLEANUP_FREE aside = NULL;
 	bool moved = asprintf(&aside, "%s.unreadable", record->path) >= 0 &&
 		     renameat2(AT_FDCWD, record->path, AT_FDCWD, aside, RENAME_NOREPLACE) == 0 &&
-		     sync_directory(record->path) == 0;
+		     record_sync_directory(record->path) == 0;
 
 	return error_set(error, err, "%s: %s; %s%s", record->path, strerror(-err),
 			 moved ? "it is now " : "remove it before another server trusts it",
@@ -231,15 +232,15 @@ set_aside(struct record *record, int err, char **error)
 /* Takes the header that can be read, for which the other one gave `err`. It may be the older one.
  */
 static int
-choose_readable(struct record *record, const struct record_header headers[2], const int results[2],
-		char *const why[2], int err, char **error)
+record_choose_readable(struct record *record, const struct record_header headers[2],
+		       const int results[2], char *const why[2], int err, char **error)
 {
 	for (unsigned int i = 0; i < 2; i++) {
 		if (results[i] == -ENOTSUP)
 			return error_set(error, results[i], "%s %s", record->path, why[i]);
 	}
 	if (results[0] < 0 && results[1] < 0)
-		return set_aside(record, err, error);
+		return record_set_aside(record, err, error);
 	record->newest = results[0] < 0;
 	record->header = headers[record->newest];
 	record->lost = err;
@@ -247,7 +248,7 @@ choose_readable(struct record *record, const struct record_header headers[2], co
 }
 
 static int
-read_headers(struct record *record, char **error)
+record_read_headers(struct record *record, char **error)
 {
 	struct record_header *CLEANUP_FREE headers = calloc(2, sizeof(*headers));
 	char *why[2] = {NULL, NULL};
@@ -258,12 +259,13 @@ read_headers(struct record *record, char **error)
 	for (unsigned int i = 0; i < 2; i++) {
 		uint8_t bytes[RECORD_HEADER_SIZE];
 
-		r = read_all(record->fd, bytes, sizeof(bytes), (uint64_t)i * RECORD_HEADER_SIZE);
+		r = record_read_all(record->fd, bytes, sizeof(bytes),
+				    (uint64_t)i * RECORD_HEADER_SIZE);
 		results[i] = r == 0 ? record_header_decode(&headers[i], bytes, &why[i]) : -EBADMSG;
 		unread = r < 0 ? r : unread;
 	}
-	r = unread ? choose_readable(record, headers, results, why, unread, error)
-		   : choose_header(record, headers, results, why, error);
+	r = unread ? record_choose_readable(record, headers, results, why, unread, error)
+		   : record_choose_header(record, headers, results, why, error);
 	free(why[0]);
 	free(why[1]);
 	return r;
@@ -272,13 +274,13 @@ read_headers(struct record *record, char **error)
 int
 record_open(struct record *record, const char *path, uid_t owner, char **error)
 {
-	int r = open_file(record, path, 0, owner, error);
+	int r = record_open_file(record, path, 0, owner, error);
 
 	if (r == 0) {
 		/* An error of a write-back that nobody has seen: the page cache may have lost
 		 * marks. The kernel doesn't tell the next server of it. */
-		record->lost = sync_data(record->fd);
-		r = read_headers(record, error);
+		record->lost = record_sync(record);
+		r = record_read_headers(record, error);
 	}
 	if (r < 0)
 		record_close(record);
@@ -289,9 +291,9 @@ int
 record_create(struct record *record, const char *path, uint64_t image_size,
 	      const struct witness *witness, char **error)
 {
-	int r = open_file(record, path, O_CREAT, geteuid(), error);
+	int r = record_open_file(record, path, O_CREAT, geteuid(), error);
 
-	if (r == 0 && !is_empty(record))
+	if (r == 0 && !record_is_empty(record))
 		r = error_set(error, -EEXIST, "%s exists already, and is no record", path);
 	if (r == 0) {
 		record->header.state = RECORD_IN_USE;
@@ -322,7 +324,7 @@ record_remove(struct record *record)
 {
 	if (unlink(record->path) < 0 && errno != ENOENT)
 		return -errno;
-	return sync_directory(record->path);
+	return record_sync_directory(record->path);
 }
 
 /* ---- writing */
@@ -338,21 +340,17 @@ record_put_header(struct record *record)
 	record->header.sequence++;
 	record_header_encode(&record->header, bytes);
 	/* The newest one stays until this one is durable. */
-	r = write_all(record->fd, bytes, sizeof(bytes), (uint64_t)older * RECORD_HEADER_SIZE);
+	r = record_write_all(record->fd, bytes, sizeof(bytes),
+			     (uint64_t)older * RECORD_HEADER_SIZE);
 	if (r == 0)
-		r = sync_data(record->fd);
+		r = record_sync(record);
 	if (r < 0)
 		return r;
 	record->newest = older;
 	/* Then both are the same, so that one of them may decay. */
-	r = write_all(record->fd, bytes, sizeof(bytes), (uint64_t)!older * RECORD_HEADER_SIZE);
-	return r == 0 && first ? sync_directory(record->path) : r;
-}
-
-int
-record_sync(struct record *record)
-{
-	return sync_data(record->fd);
+	r = record_write_all(record->fd, bytes, sizeof(bytes),
+			     (uint64_t)!older * RECORD_HEADER_SIZE);
+	return r == 0 && first ? record_sync_directory(record->path) : r;
 }
 
 int
@@ -362,8 +360,8 @@ record_put_block(struct record *record, const struct record_entry *entry, uint32
 	uint8_t bytes[RECORD_BLOCK_SIZE];
 
 	record_block_encode(words, entry->owner, n, bytes);
-	return write_all(record->fd, bytes, sizeof(bytes),
-			 RECORD_BLOCKS_AT + (entry->first_block + n) * RECORD_BLOCK_SIZE);
+	return record_write_all(record->fd, bytes, sizeof(bytes),
+				RECORD_BLOCKS_AT + (entry->first_block + n) * RECORD_BLOCK_SIZE);
 }
 
 int
@@ -371,15 +369,15 @@ record_get_block(const struct record *record, const struct record_entry *entry, 
 		 uint64_t *words)
 {
 	uint8_t bytes[RECORD_BLOCK_SIZE];
-	int r = read_all(record->fd, bytes, sizeof(bytes),
-			 RECORD_BLOCKS_AT + (entry->first_block + n) * RECORD_BLOCK_SIZE);
+	int r = record_read_all(record->fd, bytes, sizeof(bytes),
+				RECORD_BLOCKS_AT + (entry->first_block + n) * RECORD_BLOCK_SIZE);
 
 	return r < 0 ? r : record_block_decode(words, entry->owner, n, bytes);
 }
 
 /* The first place with `blocks` blocks that no entry has. */
 static uint64_t
-find_place(const struct record_header *header, uint64_t blocks)
+record_find_place(const struct record_header *header, uint64_t blocks)
 {
 	uint64_t place = 0;
 	bool moved = true;
@@ -402,14 +400,14 @@ find_place(const struct record_header *header, uint64_t blocks)
 void
 record_find_room(const struct record *record, struct record_entry *entry)
 {
-	entry->first_block = find_place(&record->header, record_blocks_for(entry->granules));
+	entry->first_block = record_find_place(&record->header, record_blocks_for(entry->granules));
 	entry->owner = record->header.sequence + 1;
 }
 
 /* Writes blocks without a mark, from `first` up to `end`, at most CLEARED_BLOCKS of them. */
 static int
-clear_blocks(const struct record *record, const struct record_entry *entry, uint64_t first,
-	     uint64_t end)
+record_clear_blocks(const struct record *record, const struct record_entry *entry, uint64_t first,
+		    uint64_t end)
 {
 	static const uint64_t none[RECORD_BLOCK_WORDS];
 	uint8_t bytes[CLEARED_BLOCKS * RECORD_BLOCK_SIZE];
@@ -417,8 +415,9 @@ clear_blocks(const struct record *record, const struct record_entry *entry, uint
 	for (uint64_t n = first; n < end; n++)
 		record_block_encode(none, entry->owner, (uint32_t)n,
 				    bytes + (n - first) * RECORD_BLOCK_SIZE);
-	return write_all(record->fd, bytes, (size_t)(end - first) * RECORD_BLOCK_SIZE,
-			 RECORD_BLOCKS_AT + (entry->first_block + first) * RECORD_BLOCK_SIZE);
+	return record_write_all(record->fd, bytes, (size_t)(end - first) * RECORD_BLOCK_SIZE,
+				RECORD_BLOCKS_AT +
+					(entry->first_block + first) * RECORD_BLOCK_SIZE);
 }
 
 int
@@ -434,10 +433,10 @@ record_clear_room(const struct record *record, const struct record_entry *entry)
 	    errno != EOPNOTSUPP)
 		return -errno;
 	for (uint64_t n = 0; r == 0 && n < blocks; n += CLEARED_BLOCKS)
-		r = clear_blocks(record, entry, n,
-				 n + CLEARED_BLOCKS < blocks ? n + CLEARED_BLOCKS : blocks);
+		r = record_clear_blocks(record, entry, n,
+					n + CLEARED_BLOCKS < blocks ? n + CLEARED_BLOCKS : blocks);
 	/* A header that has the entry must not be on the disk before these. */
-	return r < 0 ? r : sync_data(record->fd);
+	return r < 0 ? r : record_sync(record);
 }
 
 int

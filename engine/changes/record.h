@@ -49,7 +49,7 @@ record_put_header(struct record *record);
 
 /* Makes all that was written durable. Returns 0 or -errno. */
 int
-record_sync(struct record *record);
+record_sync(const struct record *record);
 
 /* Finds room for the bitmap of an entry that is not in the header: sets its .first_block and
  * .owner. */

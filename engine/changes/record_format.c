@@ -23,14 +23,14 @@ _Static_assert(CHECKPOINT_NAME_MAX < NAME_SIZE, "names have no room");
 /* ---- numbers and texts */
 
 static void
-put(uint8_t *bytes, size_t size, uint64_t value)
+format_put(uint8_t *bytes, size_t size, uint64_t value)
 {
 	for (size_t i = 0; i < size; i++)
 		bytes[i] = (uint8_t)(value >> 8 * i);
 }
 
 static uint64_t
-get(const uint8_t *bytes, size_t size)
+format_get(const uint8_t *bytes, size_t size)
 {
 	uint64_t value = 0;
 
@@ -41,14 +41,14 @@ get(const uint8_t *bytes, size_t size)
 
 /* The bytes are zero. */
 static void
-put_text(uint8_t *bytes, const char *text)
+format_put_text(uint8_t *bytes, const char *text)
 {
 	memcpy(bytes, text, strlen(text));
 }
 
 /* Returns whether there is a text of less than `size` bytes, with zeroes after it. */
 static bool
-get_text(char *text, const uint8_t *bytes, size_t size)
+format_get_text(char *text, const uint8_t *bytes, size_t size)
 {
 	size_t length = strnlen((const char *)bytes, size);
 
@@ -65,7 +65,7 @@ get_text(char *text, const uint8_t *bytes, size_t size)
 
 /* What goes to the log must not move a terminal's cursor. */
 static bool
-is_printable(const char *text)
+format_is_printable(const char *text)
 {
 	while (*text >= ' ' && *text <= '~')
 		text++;
@@ -73,15 +73,16 @@ is_printable(const char *text)
 }
 
 static void
-put_checksum(uint8_t *bytes, size_t size)
+format_put_checksum(uint8_t *bytes, size_t size)
 {
-	put(bytes + size - CHECKSUM_SIZE, CHECKSUM_SIZE, crc32c(0, bytes, size - CHECKSUM_SIZE));
+	format_put(bytes + size - CHECKSUM_SIZE, CHECKSUM_SIZE,
+		   crc32c(0, bytes, size - CHECKSUM_SIZE));
 }
 
 static bool
-is_whole(const uint8_t *bytes, size_t size)
+format_is_whole(const uint8_t *bytes, size_t size)
 {
-	return get(bytes + size - CHECKSUM_SIZE, CHECKSUM_SIZE) ==
+	return format_get(bytes + size - CHECKSUM_SIZE, CHECKSUM_SIZE) ==
 	       crc32c(0, bytes, size - CHECKSUM_SIZE);
 }
 
@@ -114,15 +115,15 @@ record_blocks_for(uint64_t granules)
 	}
 
 static void
-encode_entry(const struct record_entry *entry, uint8_t *bytes)
+format_encode_entry(const struct record_entry *entry, uint8_t *bytes)
 {
-	put_text(bytes, entry->name);
-	put(bytes + 136, 8, entry->granule);
-	put(bytes + 144, 8, (uint64_t)entry->begun);
-	put(bytes + 152, 8, entry->covered);
-	put(bytes + 160, 8, entry->granules);
-	put(bytes + 168, 8, entry->first_block);
-	put(bytes + 176, 8, entry->owner);
+	format_put_text(bytes, entry->name);
+	format_put(bytes + 136, 8, entry->granule);
+	format_put(bytes + 144, 8, (uint64_t)entry->begun);
+	format_put(bytes + 152, 8, entry->covered);
+	format_put(bytes + 160, 8, entry->granules);
+	format_put(bytes + 168, 8, entry->first_block);
+	format_put(bytes + 176, 8, entry->owner);
 }
 
 void
@@ -133,42 +134,42 @@ record_header_encode(const struct record_header *header, uint8_t bytes[RECORD_HE
 
 	memset(bytes, 0, RECORD_HEADER_SIZE);
 	memcpy(bytes, magic, sizeof(magic));
-	put(bytes + 8, 4, RECORD_VERSION);
-	put(bytes + 12, 4, header->state);
-	put(bytes + 16, 8, header->sequence);
-	put_text(bytes + 24, witness.boot);
-	put(bytes + 64, 4, witness.kind);
-	put(bytes + 68, 4, header->count);
+	format_put(bytes + 8, 4, RECORD_VERSION);
+	format_put(bytes + 12, 4, header->state);
+	format_put(bytes + 16, 8, header->sequence);
+	format_put_text(bytes + 24, witness.boot);
+	format_put(bytes + 64, 4, witness.kind);
+	format_put(bytes + 68, 4, header->count);
 	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
-		put(bytes + 72 + 8 * i, 8, *members[i]);
-	put(bytes + 152, 8, header->region);
-	put_text(bytes + 160, header->reason);
+		format_put(bytes + 72 + 8 * i, 8, *members[i]);
+	format_put(bytes + 152, 8, header->region);
+	format_put_text(bytes + 160, header->reason);
 	for (size_t i = 0; i < RECORD_REGIONS / 64; i++)
-		put(bytes + 320 + 8 * i, 8, header->regions[i]);
+		format_put(bytes + 320 + 8 * i, 8, header->regions[i]);
 	for (size_t i = 0; i < header->count; i++)
-		encode_entry(&header->entries[i], bytes + ENTRIES_AT + i * ENTRY_SIZE);
-	put_checksum(bytes, RECORD_HEADER_SIZE);
+		format_encode_entry(&header->entries[i], bytes + ENTRIES_AT + i * ENTRY_SIZE);
+	format_put_checksum(bytes, RECORD_HEADER_SIZE);
 }
 
 static bool
-is_power_of_2(uint64_t value)
+format_is_power_of_2(uint64_t value)
 {
 	return value && !(value & (value - 1));
 }
 
 static bool
-decode_entry(struct record_entry *entry, const uint8_t *bytes)
+format_decode_entry(struct record_entry *entry, const uint8_t *bytes)
 {
-	if (!get_text(entry->name, bytes, CHECKPOINT_NAME_MAX + 1) ||
-	    get(bytes + CHECKPOINT_NAME_MAX + 1, NAME_SIZE - CHECKPOINT_NAME_MAX - 1) != 0)
+	if (!format_get_text(entry->name, bytes, CHECKPOINT_NAME_MAX + 1) ||
+	    format_get(bytes + CHECKPOINT_NAME_MAX + 1, NAME_SIZE - CHECKPOINT_NAME_MAX - 1) != 0)
 		return false;
-	entry->granule = get(bytes + 136, 8);
-	entry->begun = (int64_t)get(bytes + 144, 8);
-	entry->covered = get(bytes + 152, 8);
-	entry->granules = get(bytes + 160, 8);
-	entry->first_block = get(bytes + 168, 8);
-	entry->owner = get(bytes + 176, 8);
-	return checkpoint_name_is_valid(entry->name) && is_power_of_2(entry->granule) &&
+	entry->granule = format_get(bytes + 136, 8);
+	entry->begun = (int64_t)format_get(bytes + 144, 8);
+	entry->covered = format_get(bytes + 152, 8);
+	entry->granules = format_get(bytes + 160, 8);
+	entry->first_block = format_get(bytes + 168, 8);
+	entry->owner = format_get(bytes + 176, 8);
+	return checkpoint_name_is_valid(entry->name) && format_is_power_of_2(entry->granule) &&
 	       entry->granule >= CHECKPOINT_GRANULE_MIN &&
 	       entry->granule <= CHECKPOINT_GRANULE_MAX &&
 	       entry->granules <= INT64_MAX / CHECKPOINT_GRANULE_MAX &&
@@ -178,7 +179,7 @@ decode_entry(struct record_entry *entry, const uint8_t *bytes)
 
 /* Whether no two checkpoints have the same name or a common block. */
 static bool
-are_apart(const struct record_header *header)
+format_are_apart(const struct record_header *header)
 {
 	for (size_t i = 0; i < header->count; i++) {
 		const struct record_entry *a = &header->entries[i];
@@ -197,7 +198,7 @@ are_apart(const struct record_header *header)
 
 /* Whether all bytes from `from` up to the checksum are zero. */
 static bool
-is_rest_zero(const uint8_t *bytes, size_t from)
+format_is_rest_zero(const uint8_t *bytes, size_t from)
 {
 	while (from < RECORD_HEADER_SIZE - CHECKSUM_SIZE && !bytes[from])
 		from++;
@@ -205,38 +206,39 @@ is_rest_zero(const uint8_t *bytes, size_t from)
 }
 
 static bool
-decode(struct record_header *header, const uint8_t *bytes)
+format_decode(struct record_header *header, const uint8_t *bytes)
 {
 	uint64_t *const members[] = WITNESS_MEMBERS(&header->witness);
 
-	header->state = (enum record_state)get(bytes + 12, 4);
-	header->sequence = get(bytes + 16, 8);
-	header->witness.kind = (uint32_t)get(bytes + 64, 4);
-	header->count = (uint32_t)get(bytes + 68, 4);
+	header->state = (enum record_state)format_get(bytes + 12, 4);
+	header->sequence = format_get(bytes + 16, 8);
+	header->witness.kind = (uint32_t)format_get(bytes + 64, 4);
+	header->count = (uint32_t)format_get(bytes + 68, 4);
 	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
-		*members[i] = get(bytes + 72 + 8 * i, 8);
-	header->region = get(bytes + 152, 8);
+		*members[i] = format_get(bytes + 72 + 8 * i, 8);
+	header->region = format_get(bytes + 152, 8);
 	for (size_t i = 0; i < RECORD_REGIONS / 64; i++)
-		header->regions[i] = get(bytes + 320 + 8 * i, 8);
+		header->regions[i] = format_get(bytes + 320 + 8 * i, 8);
 	if (header->state < RECORD_IN_USE || header->state > RECORD_UNKNOWN ||
-	    !get_text(header->witness.boot, bytes + 24, WITNESS_BOOT) ||
-	    !get_text(header->reason, bytes + 160, REASON_MAX) || !is_printable(header->reason) ||
-	    header->witness.kind < 1 || header->witness.kind > 2 ||
-	    header->count > CHECKPOINTS_MAX || !is_power_of_2(header->region) ||
-	    header->region < RECORD_REGION_MIN)
+	    !format_get_text(header->witness.boot, bytes + 24, WITNESS_BOOT) ||
+	    !format_get_text(header->reason, bytes + 160, REASON_MAX) ||
+	    !format_is_printable(header->reason) || header->witness.kind < 1 ||
+	    header->witness.kind > 2 || header->count > CHECKPOINTS_MAX ||
+	    !format_is_power_of_2(header->region) || header->region < RECORD_REGION_MIN)
 		return false;
 	for (size_t i = 0; i < header->count; i++) {
-		if (!decode_entry(&header->entries[i], bytes + ENTRIES_AT + i * ENTRY_SIZE))
+		if (!format_decode_entry(&header->entries[i], bytes + ENTRIES_AT + i * ENTRY_SIZE))
 			return false;
 	}
-	return is_rest_zero(bytes, ENTRIES_AT + header->count * ENTRY_SIZE) && are_apart(header);
+	return format_is_rest_zero(bytes, ENTRIES_AT + header->count * ENTRY_SIZE) &&
+	       format_are_apart(header);
 }
 
 int
 record_header_decode(struct record_header *header, const uint8_t bytes[RECORD_HEADER_SIZE],
 		     char **error)
 {
-	uint32_t version = (uint32_t)get(bytes + 8, 4);
+	uint32_t version = (uint32_t)format_get(bytes + 8, 4);
 
 	*header = (struct record_header){.count = 0};
 	if (memcmp(bytes, magic, sizeof(magic)) != 0)
@@ -247,7 +249,7 @@ record_header_decode(struct record_header *header, const uint8_t bytes[RECORD_HE
 				 "format %u, and this server has format %u",
 				 version > RECORD_VERSION ? "a newer" : "an older", version,
 				 RECORD_VERSION);
-	if (is_whole(bytes, RECORD_HEADER_SIZE) && decode(header, bytes))
+	if (format_is_whole(bytes, RECORD_HEADER_SIZE) && format_decode(header, bytes))
 		return 0;
 	return error_set(error, -EBADMSG, "is a record of checkpoints that is torn or corrupted");
 }
@@ -259,20 +261,20 @@ record_block_encode(const uint64_t *words, uint64_t owner, uint32_t number,
 		    uint8_t bytes[RECORD_BLOCK_SIZE])
 {
 	for (size_t i = 0; i < RECORD_BLOCK_WORDS; i++)
-		put(bytes + 8 * i, 8, words[i]);
-	put(bytes + 496, 8, owner);
-	put(bytes + 504, 4, number);
-	put_checksum(bytes, RECORD_BLOCK_SIZE);
+		format_put(bytes + 8 * i, 8, words[i]);
+	format_put(bytes + 496, 8, owner);
+	format_put(bytes + 504, 4, number);
+	format_put_checksum(bytes, RECORD_BLOCK_SIZE);
 }
 
 int
 record_block_decode(uint64_t *words, uint64_t owner, uint32_t number,
 		    const uint8_t bytes[RECORD_BLOCK_SIZE])
 {
-	if (!is_whole(bytes, RECORD_BLOCK_SIZE) || get(bytes + 496, 8) != owner ||
-	    get(bytes + 504, 4) != number)
+	if (!format_is_whole(bytes, RECORD_BLOCK_SIZE) || format_get(bytes + 496, 8) != owner ||
+	    format_get(bytes + 504, 4) != number)
 		return -EBADMSG;
 	for (size_t i = 0; i < RECORD_BLOCK_WORDS; i++)
-		words[i] = get(bytes + 8 * i, 8);
+		words[i] = format_get(bytes + 8 * i, 8);
 	return 0;
 }

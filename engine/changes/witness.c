@@ -30,14 +30,14 @@ enum witness_kind {
 /* ---- taking one */
 
 static int64_t
-nanoseconds(int64_t seconds, uint32_t rest)
+witness_ns(int64_t seconds, uint32_t rest)
 {
 	return seconds * NS_PER_S + rest;
 }
 
 /* Whether other machines may set the times of a file, by their clocks. */
 static bool
-is_remote(int fd)
+witness_is_remote(int fd)
 {
 	static const uint32_t types[] = {
 		NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC,   CIFS_SUPER_MAGIC,      SMB2_SUPER_MAGIC,
@@ -57,7 +57,7 @@ is_remote(int fd)
 }
 
 static int
-take_file(struct witness *witness, const struct backing *backing)
+witness_take_file(struct witness *witness, const struct backing *backing)
 {
 	struct statx facts;
 
@@ -68,18 +68,18 @@ take_file(struct witness *witness, const struct backing *backing)
 	witness->inode = facts.stx_ino;
 	if (facts.stx_mask & STATX_BTIME)
 		witness->birth =
-			(uint64_t)nanoseconds(facts.stx_btime.tv_sec, facts.stx_btime.tv_nsec);
+			(uint64_t)witness_ns(facts.stx_btime.tv_sec, facts.stx_btime.tv_nsec);
 	witness->size = facts.stx_size;
-	witness->changed = nanoseconds(facts.stx_ctime.tv_sec, facts.stx_ctime.tv_nsec);
-	witness->modified = nanoseconds(facts.stx_mtime.tv_sec, facts.stx_mtime.tv_nsec);
-	witness->remote = is_remote(backing->fd);
+	witness->changed = witness_ns(facts.stx_ctime.tv_sec, facts.stx_ctime.tv_nsec);
+	witness->modified = witness_ns(facts.stx_mtime.tv_sec, facts.stx_mtime.tv_nsec);
+	witness->remote = witness_is_remote(backing->fd);
 	return 0;
 }
 
 /* Opens a file that tells of the disk of a block device. What is written to a disk at the place of
  * a partition counts for the disk only. Returns NULL with errno. */
 static FILE *
-open_disk_file(dev_t device, const char *name)
+witness_open_disk_file(dev_t device, const char *name)
 {
 	char path[96];
 
@@ -91,9 +91,9 @@ open_disk_file(dev_t device, const char *name)
 }
 
 static int
-take_counts(struct witness *witness, dev_t device)
+witness_take_counts(struct witness *witness, dev_t device)
 {
-	FILE *file = open_disk_file(device, "stat");
+	FILE *file = witness_open_disk_file(device, "stat");
 	int n;
 
 	if (!file)
@@ -106,9 +106,9 @@ take_counts(struct witness *witness, dev_t device)
 }
 
 static int
-take_block_device(struct witness *witness, const struct backing *backing)
+witness_take_block_device(struct witness *witness, const struct backing *backing)
 {
-	FILE *file = open_disk_file(backing->device, "diskseq");
+	FILE *file = witness_open_disk_file(backing->device, "diskseq");
 	uint64_t counts;
 	int64_t size = backing_size(backing);
 
@@ -125,7 +125,7 @@ take_block_device(struct witness *witness, const struct backing *backing)
 	/* An administrator can turn the counts off. */
 	if (backing_queue_read(backing, "iostats", &counts) == 0 && !counts)
 		return -ENODATA;
-	return take_counts(witness, backing->device);
+	return witness_take_counts(witness, backing->device);
 }
 
 int
@@ -138,8 +138,8 @@ witness_take(struct witness *witness, const struct backing *backing, uint64_t of
 	};
 	boot_clocks(&witness->seen, &witness->seen_boot);
 	boot_id(witness->boot, sizeof(witness->boot));
-	return backing->block_device ? take_block_device(witness, backing)
-				     : take_file(witness, backing);
+	return backing->block_device ? witness_take_block_device(witness, backing)
+				     : witness_take_file(witness, backing);
 }
 
 /* ---- comparing two */
@@ -151,7 +151,7 @@ witness_same_boot(const struct witness *a, const struct witness *b)
 }
 
 static bool
-say(char reason[REASON_MAX], const char *text)
+witness_say(char reason[REASON_MAX], const char *text)
 {
 	snprintf(reason, REASON_MAX, "%s", text);
 	return false;
@@ -166,9 +166,10 @@ witness_is_of_image(const struct witness *then, const struct witness *now, char 
 
 	if (then->kind != now->kind || !device || then->inode != now->inode ||
 	    then->birth != now->birth)
-		return say(reason, "this is another image than the one that they belong to");
+		return witness_say(reason,
+				   "this is another image than the one that they belong to");
 	if (then->offset != now->offset)
-		return say(reason, "the image began at another offset");
+		return witness_say(reason, "the image began at another offset");
 	return true;
 }
 
@@ -182,7 +183,7 @@ witness_is_untouched(const struct witness *then, const struct witness *now)
  * times of a file to older ones, and the clock. After a power cut, the file may have older times,
  * since the kernel had not written the newer ones yet. */
 static bool
-is_after(const struct witness *then, const struct witness *now)
+witness_is_after(const struct witness *then, const struct witness *now)
 {
 	int64_t set = now->seen - now->seen_boot - (then->seen - then->seen_boot);
 
@@ -194,12 +195,12 @@ is_after(const struct witness *then, const struct witness *now)
 
 /* Whether the last change of the file may have been made by the server that was killed. */
 static bool
-was_killed(const struct witness *then, const struct witness *now)
+witness_was_killed(const struct witness *then, const struct witness *now)
 {
 	int64_t limit = then->seen + WITNESS_TRUST * NS_PER_S;
 	int64_t boot = now->seen - now->seen_boot;
 
-	return is_after(then, now) && now->changed <= limit && now->modified <= limit &&
+	return witness_is_after(then, now) && now->changed <= limit && now->modified <= limit &&
 	       (witness_same_boot(then, now) || now->changed < boot);
 }
 
@@ -212,20 +213,22 @@ witness_agrees(const struct witness *then, const struct witness *now, bool close
 	if (!witness_is_of_image(then, now, reason))
 		return false;
 	if (then->size != now->size || then->window != now->window)
-		return say(reason, "the image had another size");
+		return witness_say(reason, "the image had another size");
 	if (then->kind == WITNESS_BLOCK_DEVICE && !witness_same_boot(then, now))
-		return say(reason, "a block device doesn't tell whether it was changed before "
+		return witness_say(reason,
+				   "a block device doesn't tell whether it was changed before "
 				   "this boot");
 	if (witness_is_untouched(then, now))
 		return true;
 	if (closed)
-		return say(reason, changed);
+		return witness_say(reason, changed);
 	if (then->kind == WITNESS_FILE && now->remote)
-		return say(reason, "the server that kept them was killed, and the times of a file "
+		return witness_say(reason,
+				   "the server that kept them was killed, and the times of a file "
 				   "on a network file system don't tell who changed it since");
 	if (then->kind == WITNESS_FILE)
-		return was_killed(then, now) || say(reason, changed);
+		return witness_was_killed(then, now) || witness_say(reason, changed);
 	return now->seen_boot - then->seen_boot <= WITNESS_TRUST * NS_PER_S ||
-	       say(reason, "the server that kept them was killed too long ago to know what "
-			   "changed the block device since");
+	       witness_say(reason, "the server that kept them was killed too long ago to know what "
+				   "changed the block device since");
 }

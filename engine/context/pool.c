@@ -30,7 +30,7 @@ static pthread_key_t thread_end;
 /* Marks the context of a struct warm as nobody's, unless its pool is gone. Also runs when a thread
  * ends. */
 static void
-warm_disown(void *value)
+pool_disown(void *value)
 {
 	const struct warm *had = value;
 
@@ -45,14 +45,14 @@ warm_disown(void *value)
 /* The key is deleted when the library that this code is linked into is unloaded. Otherwise threads
  * that end later would call code that is gone. */
 __attribute__((constructor)) static void
-make_key(void)
+pool_make_key(void)
 {
-	if (pthread_key_create(&thread_end, warm_disown) != 0)
+	if (pthread_key_create(&thread_end, pool_disown) != 0)
 		abort();
 }
 
 __attribute__((destructor)) static void
-delete_key(void)
+pool_delete_key(void)
 {
 	pthread_key_delete(thread_end);
 }
@@ -81,7 +81,7 @@ pool_new(unsigned int limit)
 }
 
 static void *
-free_context(void *ctx)
+pool_free_context(void *ctx)
 {
 	ioctx_free(ctx);
 	return NULL;
@@ -90,7 +90,7 @@ free_context(void *ctx)
 /* Frees all contexts in parallel, because the kernel needs tens of milliseconds to end each AIO
  * context. */
 static void
-free_contexts(struct pool *pool)
+pool_free_contexts(struct pool *pool)
 {
 	pthread_t *threads = calloc(pool->count, sizeof(*threads));
 	unsigned int started = 0;
@@ -100,7 +100,7 @@ free_contexts(struct pool *pool)
 
 		assert(!atomic_load(&ctx->busy));
 		pool->contexts = ctx->next;
-		if (threads && pthread_create(&threads[started], NULL, free_context, ctx) == 0)
+		if (threads && pthread_create(&threads[started], NULL, pool_free_context, ctx) == 0)
 			started++;
 		else
 			ioctx_free(ctx);
@@ -124,14 +124,14 @@ pool_free(struct pool *pool)
 	pthread_mutex_unlock(&living_mutex);
 
 	if (pool->count > 0)
-		free_contexts(pool);
+		pool_free_contexts(pool);
 	pthread_cond_destroy(&pool->given);
 	pthread_mutex_destroy(&pool->mutex);
 	free(pool);
 }
 
 static bool
-warm_claim(struct ioctx *ctx)
+pool_claim(struct ioctx *ctx)
 {
 	bool free_ = false;
 
@@ -141,12 +141,12 @@ warm_claim(struct ioctx *ctx)
 /* Takes a free context, or returns NULL. With `ownerless`, takes only a context that no living
  * thread owns. The caller holds the mutex. */
 static struct ioctx *
-find_free(struct pool *pool, bool ownerless)
+pool_find_free(struct pool *pool, bool ownerless)
 {
 	for (struct ioctx *ctx = pool->contexts; ctx; ctx = ctx->next) {
 		if (ownerless && atomic_load(&ctx->owned))
 			continue;
-		if (warm_claim(ctx))
+		if (pool_claim(ctx))
 			return ctx;
 	}
 	return NULL;
@@ -185,14 +185,14 @@ pool_add(struct pool *pool, struct image *image)
 /* Takes a free context; blocks while there are contexts and all are taken. The caller holds the
  * mutex. */
 static struct ioctx *
-wait_for_one(struct pool *pool)
+pool_wait(struct pool *pool)
 {
 	struct ioctx *ctx;
 
 	/* This must come before we look again: a thread that gives a context back after that sees
 	 * that we wait (pool_give()). */
 	atomic_fetch_add(&pool->waiters, 1);
-	while ((ctx = find_free(pool, false)) == NULL && pool->count > 0)
+	while ((ctx = pool_find_free(pool, false)) == NULL && pool->count > 0)
 		pthread_cond_wait(&pool->given, &pool->mutex);
 	atomic_fetch_sub(&pool->waiters, 1);
 	return ctx;
@@ -201,10 +201,10 @@ wait_for_one(struct pool *pool)
 /* Makes this thread the owner of the context, which it will get the next time, and disowns the one
  * that it owned before. */
 static void
-warm_adopt(struct pool *pool, struct ioctx *ctx)
+pool_adopt(struct pool *pool, struct ioctx *ctx)
 {
 	if (warm.ctx)
-		warm_disown(&warm);
+		pool_disown(&warm);
 	warm = (struct warm){pool->id, ctx};
 	atomic_store(&ctx->owned, true);
 	pthread_setspecific(thread_end, &warm);
@@ -267,16 +267,16 @@ pool_take(struct image *image)
 	struct pool *pool = image->pool;
 	struct ioctx *ctx;
 
-	if (warm.pool_id == pool->id && warm_claim(warm.ctx))
+	if (warm.pool_id == pool->id && pool_claim(warm.ctx))
 		return warm.ctx;
 	pthread_mutex_lock(&pool->mutex);
-	ctx = find_free(pool, true);
+	ctx = pool_find_free(pool, true);
 	if (!ctx)
 		ctx = pool_add(pool, image);
 	if (ctx && warm.pool_id != pool->id)
-		warm_adopt(pool, ctx);
+		pool_adopt(pool, ctx);
 	if (!ctx)
-		ctx = wait_for_one(pool);
+		ctx = pool_wait(pool);
 	pthread_mutex_unlock(&pool->mutex);
 	return ctx;
 }

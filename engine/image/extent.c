@@ -11,7 +11,7 @@ struct window_visit {
 };
 
 static int
-visit_in_window(void *data, uint64_t offset, uint64_t length, bool hole)
+extent_visit_window(void *data, uint64_t offset, uint64_t length, bool hole)
 {
 	const struct window_visit *window = data;
 
@@ -25,7 +25,7 @@ extents_visit(struct image *image, uint64_t offset, uint64_t length, bool one, e
 	struct window_visit window = {visit, data, image->config.offset};
 
 	return image->backing.kind->extents(&image->backing, window.base + offset, length, one,
-					    visit_in_window, &window);
+					    extent_visit_window, &window);
 }
 
 bool

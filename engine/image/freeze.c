@@ -29,7 +29,7 @@ freeze_granted(struct range *range)
  * held.
  */
 static bool
-await_grant(struct frozen *frozen, const struct timespec *end)
+freeze_await(struct frozen *frozen, const struct timespec *end)
 {
 	int r = 0;
 
@@ -57,11 +57,12 @@ freeze_file(struct frozen *frozen, struct range_lock *ranges, const struct times
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&frozen->granted, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	return range_begin(ranges, &frozen->range, NULL) != RANGE_WAITS || await_grant(frozen, end);
+	return range_begin(ranges, &frozen->range, NULL) != RANGE_WAITS ||
+	       freeze_await(frozen, end);
 }
 
 static bool
-is_frozen(const struct freeze *freeze, const struct image *image)
+freeze_has(const struct freeze *freeze, const struct image *image)
 {
 	for (size_t i = 0; i < freeze->count; i++) {
 		if (freeze->files[i].ranges == image->ranges)
@@ -83,7 +84,7 @@ freeze_begin_in_time(struct freeze *freeze, struct image *const images[], size_t
 	end.tv_sec += FREEZE_LIMIT;
 	pthread_mutex_lock(&beginning);
 	for (size_t i = 0; i < count && in_time; i++) {
-		if (!is_frozen(freeze, images[i]))
+		if (!freeze_has(freeze, images[i]))
 			in_time = freeze_file(&freeze->files[freeze->count++], images[i]->ranges,
 					      &end);
 	}

@@ -36,8 +36,8 @@ window_measure(const struct backing *backing, const struct image_config *config,
 /* Warns of bytes after the last sector. The cause may be the window, if the file itself is a
  * multiple of a sector. */
 static void
-warn_about_rest(const struct backing *backing, const struct image_config *config, uint64_t length,
-		unsigned int sector_size)
+window_warn_rest(const struct backing *backing, const struct image_config *config, uint64_t length,
+		 unsigned int sector_size)
 {
 	const unsigned long long rest = length % sector_size, offset = config->offset,
 				 limit = config->sizelimit;
@@ -72,6 +72,6 @@ window_round(const struct backing *backing, const struct image_config *config, u
 			"system tools",
 			backing->path, sector_size);
 	else if (rest)
-		warn_about_rest(backing, config, length, sector_size);
+		window_warn_rest(backing, config, length, sector_size);
 	return length - rest;
 }

@@ -46,7 +46,7 @@ arena_fini(struct arena *arena)
 /* Maps `length` bytes, aligned to a huge page: maps more than needed and unmaps both unaligned
  * ends. */
 static char *
-map_aligned(size_t length)
+arena_map(size_t length)
 {
 	char *memory = mmap(NULL, length + HUGE_PAGE, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -65,14 +65,14 @@ map_aligned(size_t length)
  * every piece began at the start of its slab, the small requests of all contexts would fall into
  * the same few sets of the processor's caches. */
 static size_t
-arena_colour(struct arena *arena, size_t spare)
+arena_place(struct arena *arena, size_t spare)
 {
 	return spare ? arena->colour++ * (size_t)COLOUR_STEP % spare : 0;
 }
 
 /* The caller holds the mutex. Returns NULL if memory ran out. */
 static struct arena_slab *
-add_slab(struct arena *arena)
+arena_add_slab(struct arena *arena)
 {
 	struct arena_slab *slab = malloc(sizeof(*slab));
 
@@ -80,7 +80,7 @@ add_slab(struct arena *arena)
 		return NULL;
 	slab->length = (arena->piece + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
 	slab->used = 0;
-	slab->memory = map_aligned(slab->length);
+	slab->memory = arena_map(slab->length);
 	if (!slab->memory) {
 		free(slab);
 		return NULL;
@@ -92,7 +92,7 @@ add_slab(struct arena *arena)
 	 * does no harm. */
 	if (locked_memory_is_plentiful()) {
 		madvise(slab->memory, slab->length, MADV_HUGEPAGE);
-		slab->used = arena_colour(arena, slab->length - arena->piece);
+		slab->used = arena_place(arena, slab->length - arena->piece);
 		slab->room = slab->used + arena->piece;
 	} else {
 		madvise(slab->memory, slab->length, MADV_NOHUGEPAGE);
@@ -116,7 +116,7 @@ arena_take(struct arena *arena)
 		arena->spare = *(void **)piece;
 	} else {
 		if (!slab || slab->room - slab->used < arena->piece)
-			slab = add_slab(arena);
+			slab = arena_add_slab(arena);
 		if (slab) {
 			piece = slab->memory + slab->used;
 			slab->used += arena->piece;

@@ -55,24 +55,19 @@ chunk_transfer(int fd, const struct chunk *chunk)
 	return r;
 }
 
-/* A backing that reads by itself is read-only, so it has nothing to sync either. */
-static int
-read_by_backing(const struct backing *backing, const struct chunk *chunk)
-{
-	if (chunk->op != CHUNK_READ)
-		return chunk->op == CHUNK_SYNC ? 0 : -EPERM;
-	return backing->kind->read(backing, chunk->direct, chunk->buffer, chunk->length,
-				   chunk->offset);
-}
-
 int
 chunk_execute(const struct backing *backing, const struct chunk *chunk)
 {
 	int fd = chunk->direct ? backing->direct_fd : backing->fd;
 	ssize_t r = -1;
 
-	if (backing->kind && backing->kind->read)
-		return read_by_backing(backing, chunk);
+	if (backing->kind && backing->kind->read) {
+		if (chunk->op == CHUNK_READ)
+			return backing->kind->read(backing, chunk->direct, chunk->buffer,
+						   chunk->length, chunk->offset);
+		/* It is read-only, so it has nothing to sync either. */
+		return chunk->op == CHUNK_SYNC ? 0 : -EPERM;
+	}
 	switch (chunk->op) {
 	case CHUNK_READ:
 	case CHUNK_WRITE: r = chunk_transfer(fd, chunk); break;
@@ -91,7 +86,7 @@ chunk_of(struct helper_job *job)
 }
 
 static void
-lent_work(struct helper_job *job)
+chunk_lent_work(struct helper_job *job)
 {
 	struct chunk *chunk = chunk_of(job);
 
@@ -99,7 +94,7 @@ lent_work(struct helper_job *job)
 }
 
 static void
-lent_done(struct helper_job *job)
+chunk_lent_done(struct helper_job *job)
 {
 	struct chunk *chunk = chunk_of(job);
 	struct ioctx *ctx = chunk->io->ctx;
@@ -111,25 +106,11 @@ lent_done(struct helper_job *job)
 void
 chunk_lend(struct ioctx *ctx, struct chunk *chunk)
 {
-	/* Until lent_done(), the chunk does not count as queued with the backend. */
+	/* Until chunk_lent_done(), the chunk does not count as queued with the backend. */
 	ctx->queued--;
-	chunk->job.work = lent_work;
-	chunk->job.done = lent_done;
+	chunk->job.work = chunk_lent_work;
+	chunk->job.done = chunk_lent_done;
 	helpers_give(&ctx->helpers, &chunk->job);
-}
-
-/* Translates an error for clients: NBD defines few errors, and the kernel's client knows only one.
- * The log has the original error. */
-static int
-error_for_client(int err)
-{
-	switch (err) {
-	case -ENOSPC:
-	case -EDQUOT:
-	case -EFBIG: return -ENOSPC;
-	case -ESHUTDOWN: return err;
-	default: return -EIO;
-	}
 }
 
 static void
@@ -140,13 +121,18 @@ chunk_fail(struct image *image, struct chunk *chunk, int err, const char *detail
 	if (!io->reported)
 		io_log_failure(image->backing.path, io, err, detail);
 	io->reported = true;
-	if (io->result == 0)
-		io->result = error_for_client(err);
+	if (io->result < 0)
+		return;
+	/* NBD defines few errors, and the kernel's client knows only one. The log has the original
+	 * error. */
+	if (err == -EDQUOT || err == -EFBIG)
+		err = -ENOSPC;
+	io->result = err == -ENOSPC || err == -ESHUTDOWN ? err : -EIO;
 }
 
 /* A sync has succeeded; it counts only if no earlier write-back has failed. */
 static void
-confirm_sync(struct image *image, struct chunk *chunk)
+chunk_confirm_sync(struct image *image, struct chunk *chunk)
 {
 	int lost = image_check_sync(image);
 
@@ -162,7 +148,7 @@ confirm_sync(struct image *image, struct chunk *chunk)
  * of this file succeed.
  */
 static void
-fail_sync(struct image *image, struct chunk *chunk, int err)
+chunk_fail_sync(struct image *image, struct chunk *chunk, int err)
 {
 	chunk->io->written = true;
 	if (atomic_load_explicit(&image->cached, memory_order_relaxed) &&
@@ -187,7 +173,7 @@ chunk_retire(struct ioctx *ctx, struct chunk *chunk)
 }
 
 static void
-end_of_file(struct ioctx *ctx, struct chunk *chunk, int64_t size)
+chunk_end_of_file(struct ioctx *ctx, struct chunk *chunk, int64_t size)
 {
 	char detail[96];
 
@@ -214,16 +200,16 @@ chunk_measured(struct helper_job *job)
 {
 	struct chunk *chunk = chunk_of(job);
 
-	end_of_file(chunk->io->ctx, chunk, (int64_t)chunk->offset);
+	chunk_end_of_file(chunk->io->ctx, chunk, (int64_t)chunk->offset);
 }
 
 /* Finds where the file ends, for the error message. The file system may have to ask another machine
  * for the size, so a hosted context leaves this to a helper. */
 static void
-find_end_of_file(struct ioctx *ctx, struct chunk *chunk)
+chunk_find_end_of_file(struct ioctx *ctx, struct chunk *chunk)
 {
 	if (!ctx->hosted) {
-		end_of_file(ctx, chunk, backing_size(&ctx->image->backing));
+		chunk_end_of_file(ctx, chunk, backing_size(&ctx->image->backing));
 		return;
 	}
 	chunk->job.work = chunk_measure;
@@ -232,7 +218,7 @@ find_end_of_file(struct ioctx *ctx, struct chunk *chunk)
 }
 
 static void
-queue_again(struct ioctx *ctx, struct chunk *chunk)
+chunk_queue_again(struct ioctx *ctx, struct chunk *chunk)
 {
 	ctx->queued++;
 	ctx->backend->queue(ctx, chunk);
@@ -240,7 +226,7 @@ queue_again(struct ioctx *ctx, struct chunk *chunk)
 
 /* The old block is in the bounce buffer: copies the new bytes into it and writes it back. */
 static void
-modify_write(struct ioctx *ctx, struct chunk *chunk)
+chunk_modify_write(struct ioctx *ctx, struct chunk *chunk)
 {
 	const struct image *image = ctx->image;
 	unsigned int align = image->backing.direct_align;
@@ -255,20 +241,11 @@ modify_write(struct ioctx *ctx, struct chunk *chunk)
 	chunk->buffer = chunk->bounce;
 	chunk->offset = image->config.offset + chunk->start - before;
 	chunk->length = align;
-	queue_again(ctx, chunk);
-}
-
-/* Returns which pages a transfer through the page cache has left there. A write with RWF_DONTCACHE
- * leaves its pages in some file systems (ext4, unless it allocates). */
-static enum sweep_need
-left_by(const struct chunk *chunk)
-{
-	return chunk->op == CHUNK_READ && (chunk->rw_flags & RWF_DONTCACHE) ? SWEEP_READ_AHEAD
-									    : SWEEP_PAGES;
+	chunk_queue_again(ctx, chunk);
 }
 
 static void
-data_read(const struct ioctx *ctx, struct chunk *chunk)
+chunk_data_read(const struct ioctx *ctx, struct chunk *chunk)
 {
 	struct io *io = chunk->io;
 
@@ -286,20 +263,25 @@ static void
 chunk_transferred(struct ioctx *ctx, struct chunk *chunk)
 {
 	if (chunk->reading) {
-		modify_write(ctx, chunk);
+		chunk_modify_write(ctx, chunk);
 		return;
 	}
 	if (chunk->rw_flags & RWF_DSYNC)
-		confirm_sync(ctx->image, chunk);
+		chunk_confirm_sync(ctx->image, chunk);
 	if (chunk->op == CHUNK_READ)
-		data_read(ctx, chunk);
+		chunk_data_read(ctx, chunk);
+	/* A write with RWF_DONTCACHE leaves its pages in some file systems (ext4, unless it
+	 * allocates). */
 	if (!chunk->direct && ctx->image->sweeper)
-		sweeper_touch(ctx->image->sweeper, left_by(chunk));
+		sweeper_touch(ctx->image->sweeper,
+			      chunk->op == CHUNK_READ && (chunk->rw_flags & RWF_DONTCACHE)
+				      ? SWEEP_READ_AHEAD
+				      : SWEEP_PAGES);
 	chunk_retire(ctx, chunk);
 }
 
 static void
-transfer_done(struct ioctx *ctx, struct chunk *chunk, uint64_t moved)
+chunk_transfer_done(struct ioctx *ctx, struct chunk *chunk, uint64_t moved)
 {
 	struct image *image = ctx->image;
 
@@ -311,18 +293,18 @@ transfer_done(struct ioctx *ctx, struct chunk *chunk, uint64_t moved)
 	if (chunk->direct)
 		moved &= ~(uint64_t)(image->backing.direct_align - 1);
 	if (moved == 0) {
-		find_end_of_file(ctx, chunk);
+		chunk_find_end_of_file(ctx, chunk);
 		return;
 	}
 	chunk->buffer = (char *)chunk->buffer + moved;
 	chunk->offset += moved;
 	chunk->length -= moved;
-	queue_again(ctx, chunk);
+	chunk_queue_again(ctx, chunk);
 }
 
 /* fallocate() has failed: issues the same part of the io again in the next best way. */
 static void
-allocate_failed(struct ioctx *ctx, struct chunk *chunk, int err)
+chunk_allocate_failed(struct ioctx *ctx, struct chunk *chunk, int err)
 {
 	struct io *io = chunk->io;
 
@@ -345,44 +327,35 @@ static void
 chunk_failed(struct ioctx *ctx, struct chunk *chunk, int err)
 {
 	if (chunk->op == CHUNK_ALLOCATE)
-		allocate_failed(ctx, chunk, err);
+		chunk_allocate_failed(ctx, chunk, err);
 	else if (chunk->op == CHUNK_SYNC)
-		fail_sync(ctx->image, chunk, err);
+		chunk_fail_sync(ctx->image, chunk, err);
 	else
 		chunk_fail(ctx->image, chunk, err, NULL);
 	chunk_retire(ctx, chunk);
 }
 
-static void
-chunk_synced(struct image *image, struct chunk *chunk)
-{
-	confirm_sync(image, chunk);
-	/* Pages that were dirty can be dropped now. */
-	if (image->sweeper)
-		sweeper_touch(image->sweeper, SWEEP_PAGES);
-}
-
 /* The file system takes RWF_DONTCACHE for some transfers but not for this one, so the chunk goes on
  * without the flag, as do all that follow: the sweeper drops their pages. */
 static bool
-is_refused_flag(struct ioctx *ctx, struct chunk *chunk, int result)
+chunk_refuses_flag(struct ioctx *ctx, struct chunk *chunk, int result)
 {
 	if (result != -EOPNOTSUPP || !(chunk->rw_flags & RWF_DONTCACHE))
 		return false;
 	atomic_store(&ctx->image->dontcache, false);
 	chunk->rw_flags &= ~RWF_DONTCACHE;
-	queue_again(ctx, chunk);
+	chunk_queue_again(ctx, chunk);
 	return true;
 }
 
 /* Returns whether the result is final. If it is not, the chunk is in flight again. */
 static bool
-is_final(struct ioctx *ctx, struct chunk *chunk, int *result)
+chunk_is_final(struct ioctx *ctx, struct chunk *chunk, int *result)
 {
 	while ((*result == -EINTR || *result == -EAGAIN) && chunk->attempts < LAST_ATTEMPT) {
 		counter_add(&ctx->counters, COUNTER_RETRIES, 1);
 		if (++chunk->attempts <= ATTEMPTS) {
-			queue_again(ctx, chunk);
+			chunk_queue_again(ctx, chunk);
 			return false;
 		}
 		if (ctx->hosted) {
@@ -399,20 +372,23 @@ void
 chunk_done(struct ioctx *ctx, struct chunk *chunk, int result)
 {
 	ctx->queued--;
-	if (!is_final(ctx, chunk, &result))
+	if (!chunk_is_final(ctx, chunk, &result))
 		return;
 	if (result < 0) {
-		if (is_refused_flag(ctx, chunk, result))
-			return;
-		chunk_failed(ctx, chunk, result);
+		if (!chunk_refuses_flag(ctx, chunk, result))
+			chunk_failed(ctx, chunk, result);
 		return;
 	}
 	if (chunk->op == CHUNK_READ || chunk->op == CHUNK_WRITE) {
-		transfer_done(ctx, chunk, (uint64_t)result);
+		chunk_transfer_done(ctx, chunk, (uint64_t)result);
 		return;
 	}
-	if (chunk->op == CHUNK_SYNC)
-		chunk_synced(ctx->image, chunk);
+	if (chunk->op == CHUNK_SYNC) {
+		chunk_confirm_sync(ctx->image, chunk);
+		/* Pages that were dirty can be dropped now. */
+		if (ctx->image->sweeper)
+			sweeper_touch(ctx->image->sweeper, SWEEP_PAGES);
+	}
 	chunk_retire(ctx, chunk);
 }
 

@@ -32,32 +32,21 @@
 #define DONTCACHE_WRITE (128u << 10)
 
 static uint64_t
-min_u64(uint64_t a, uint64_t b)
+plan_minimum(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
 static uint64_t
-round_down(uint64_t n, uint64_t align)
+plan_round_down(uint64_t n, uint64_t align)
 {
 	return n & ~(align - 1);
 }
 
 static uint64_t
-round_up(uint64_t n, uint64_t align)
+plan_round_up(uint64_t n, uint64_t align)
 {
-	return round_down(n + align - 1, align);
-}
-
-/* Always syncs through the buffered descriptor. The kernel reports lost data once on each open
- * file, and a direct write that carries its own sync may be the one that receives the report for
- * the direct descriptor. */
-static void
-plan_sync(struct io *io, struct chunk *chunk)
-{
-	chunk->op = CHUNK_SYNC;
-	io->syncing = false;
-	io->durable = true;
+	return plan_round_down(n + align - 1, align);
 }
 
 /* Uses the caller's buffer directly. Splitting pays only if the parts proceed in parallel. The page
@@ -72,7 +61,7 @@ plan_straight(const struct image *image, const struct ioctx *ctx, struct chunk *
 	if (serial && ctx->hosted)
 		most = HOSTED_WHOLE;
 
-	chunk->bytes = round_down(min_u64(bytes, most), align);
+	chunk->bytes = plan_round_down(plan_minimum(bytes, most), align);
 	chunk->buffer = chunk->payload;
 	chunk->length = chunk->bytes;
 	chunk->offset = image->config.offset + chunk->start;
@@ -96,10 +85,10 @@ plan_bounced(const struct image *image, struct ioctx *ctx, struct chunk *chunk, 
 		chunk->op = CHUNK_READ;
 		counter_add(&ctx->counters, COUNTER_READ_MODIFY_WRITES, 1);
 	} else if (chunk->op == CHUNK_WRITE) {
-		bytes = round_down(bytes, align);
+		bytes = plan_round_down(bytes, align);
 	}
-	chunk->bytes = min_u64(bytes, most);
-	chunk->length = round_up(before + chunk->bytes, align);
+	chunk->bytes = plan_minimum(bytes, most);
+	chunk->length = plan_round_up(before + chunk->bytes, align);
 	if (chunk->op == CHUNK_WRITE && chunk->payload)
 		memcpy(chunk->bounce, chunk->payload, chunk->bytes);
 	else if (chunk->op == CHUNK_WRITE)
@@ -116,13 +105,13 @@ plan_end(const struct image *image, struct chunk *chunk, uint64_t bytes)
 	uint64_t place = image->config.offset + chunk->start;
 
 	chunk->direct = place < end;
-	return chunk->direct ? min_u64(bytes, end - place) : bytes;
+	return chunk->direct ? plan_minimum(bytes, end - place) : bytes;
 }
 
 /* Returns the flags of a transfer through the page cache. A transfer with RWF_DONTCACHE covers
  * whole pages, since the next one would have to read a shared page again. */
 static int
-cache_flags(const struct image *image, const struct chunk *chunk)
+plan_cache_flags(const struct image *image, const struct chunk *chunk)
 {
 	uint64_t mask = image->backing.cache_block - 1;
 
@@ -158,9 +147,9 @@ plan_transfer(const struct image *image, struct io *io, struct chunk *chunk, uin
 		plan_bounced(image, ctx, chunk, bytes, align);
 	/* A single write can carry its own sync; after several writes, one sync is cheaper than a
 	 * sync for each. In the page cache, we must tell a failed sync from a failed write, because
-	 * only a failed sync has lost data of other writes (fail_sync()). */
+	 * only a failed sync has lost data of other writes (chunk_fail_sync()). */
 	if (!chunk->direct) {
-		chunk->rw_flags = cache_flags(image, chunk);
+		chunk->rw_flags = plan_cache_flags(image, chunk);
 	} else if ((io->flags & IO_FUA) && chunk->op == CHUNK_WRITE && chunk->bytes == io->length &&
 		   ctx->backend->dsync) {
 		chunk->rw_flags = RWF_DSYNC;
@@ -172,17 +161,17 @@ plan_transfer(const struct image *image, struct io *io, struct chunk *chunk, uin
  * them: the bytes before or after the whole blocks, or all that are left. 0: fallocate() comes
  * next. */
 static uint64_t
-zero_by_writing(const struct image *image, const struct io *io, int mode)
+plan_zero_by_writing(const struct image *image, const struct io *io, int mode)
 {
 	uint64_t left = io->length - io->issued;
 	uint64_t align = image->backing.block_size;
 	uint64_t place = image->config.offset + io->offset + io->issued;
-	uint64_t edge = round_up(place, align) - place;
+	uint64_t edge = plan_round_up(place, align) - place;
 
 	if (mode < 0)
 		return left;
 	if (edge)
-		return min_u64(edge, left);
+		return plan_minimum(edge, left);
 	return left < align ? left : 0;
 }
 
@@ -198,7 +187,7 @@ plan_space(const struct image *image, struct io *io, struct chunk *chunk)
 		io->issued = io->length; /* a discard is advice, which we cannot follow here */
 		return false;
 	}
-	write = io->op == IO_ZERO ? zero_by_writing(image, io, mode) : 0;
+	write = io->op == IO_ZERO ? plan_zero_by_writing(image, io, mode) : 0;
 	if (write && (io->flags & IO_FAST)) {
 		io->result = -EOPNOTSUPP;
 		return false;
@@ -210,7 +199,8 @@ plan_space(const struct image *image, struct io *io, struct chunk *chunk)
 	chunk->op = CHUNK_ALLOCATE;
 	chunk->mode = mode;
 	chunk->offset = image->config.offset + chunk->start;
-	chunk->bytes = chunk->length = round_down(min_u64(left, most), image->backing.block_size);
+	chunk->bytes = chunk->length =
+		plan_round_down(plan_minimum(left, most), image->backing.block_size);
 	return true;
 }
 
@@ -223,9 +213,14 @@ plan_chunk(const struct image *image, struct io *io, struct chunk *chunk)
 		.io = io,
 		.start = io->offset + io->issued,
 	};
-	if (io->syncing)
-		plan_sync(io, chunk);
-	else if (io->op == IO_DISCARD || io->op == IO_ZERO) {
+	if (io->syncing) {
+		/* Always through the buffered descriptor. The kernel reports lost data once on each
+		 * open file, and a direct write that carries its own sync may be the one that
+		 * receives the report for the direct descriptor. */
+		chunk->op = CHUNK_SYNC;
+		io->syncing = false;
+		io->durable = true;
+	} else if (io->op == IO_DISCARD || io->op == IO_ZERO) {
 		if (!plan_space(image, io, chunk))
 			return false;
 	} else {

@@ -48,7 +48,7 @@ jobs_pop(struct helper_jobs *jobs)
 /* Returns the next job, or NULL if the thread shall end: it had no work for IDLE_LIMIT, or the
  * helpers are being stopped. The caller holds the mutex. */
 static struct helper_job *
-wait_for_job(struct helpers *helpers)
+helper_wait(struct helpers *helpers)
 {
 	struct timespec limit;
 
@@ -72,7 +72,7 @@ wait_for_job(struct helpers *helpers)
 
 /* The caller holds the mutex. */
 static void
-job_done(struct helpers *helpers, struct helper_job *job)
+helper_job_done(struct helpers *helpers, struct helper_job *job)
 {
 	/* If the list is not empty, the context's thread has been told already. */
 	if (!helpers->done.first)
@@ -89,11 +89,11 @@ helper_run(void *data)
 
 	thread_confine(THREAD_HELPER);
 	pthread_mutex_lock(&helpers->mutex);
-	while ((job = wait_for_job(helpers)) != NULL) {
+	while ((job = helper_wait(helpers)) != NULL) {
 		pthread_mutex_unlock(&helpers->mutex);
 		job->work(job);
 		pthread_mutex_lock(&helpers->mutex);
-		job_done(helpers, job);
+		helper_job_done(helpers, job);
 	}
 	helpers->running--;
 	self->over = true;
@@ -111,7 +111,7 @@ helper_join(struct helper *helper)
 /* Blocks all signals in the new thread: signals are for the program's own threads. Returns 0 or
  * -errno. */
 static int
-create_thread(struct helper *helper)
+helper_create(struct helper *helper)
 {
 	pthread_attr_t attributes;
 	sigset_t all, before;
@@ -131,7 +131,7 @@ create_thread(struct helper *helper)
 /* The caller holds the mutex. On success, the thread counts as running from here on. Returns 0 or
  * -errno; -EAGAIN also if all threads are running. */
 static int
-start_one(struct helpers *helpers)
+helpers_start_one(struct helpers *helpers)
 {
 	struct helper *helper = helpers->helper;
 	int r;
@@ -143,7 +143,7 @@ start_one(struct helpers *helpers)
 	/* That thread is about to return and takes no mutex any more, so the join does not wait. */
 	if (helper->started)
 		helper_join(helper);
-	r = create_thread(helper);
+	r = helper_create(helper);
 	if (r == 0) {
 		helper->started = true;
 		helpers->running++;
@@ -192,7 +192,7 @@ helpers_reserve(struct helpers *helpers, unsigned int count, bool no_more)
 	pthread_mutex_lock(&helpers->mutex);
 	helpers->reserved = count;
 	while (r == 0 && helpers->running < count)
-		r = start_one(helpers);
+		r = helpers_start_one(helpers);
 	if (helpers->running > 0)
 		r = 0;
 	if (no_more)
@@ -204,7 +204,7 @@ helpers_reserve(struct helpers *helpers, unsigned int count, bool no_more)
 /* Does all queued jobs on this thread, because no thread will do them. The caller holds the mutex,
  * which is released during the work. */
 static void
-work_here(struct helpers *helpers, int err)
+helpers_work_here(struct helpers *helpers, int err)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
 
@@ -219,7 +219,7 @@ work_here(struct helpers *helpers, int err)
 		pthread_mutex_unlock(&helpers->mutex);
 		job->work(job);
 		pthread_mutex_lock(&helpers->mutex);
-		job_done(helpers, job);
+		helper_job_done(helpers, job);
 	}
 }
 
@@ -233,9 +233,9 @@ helpers_give(struct helpers *helpers, struct helper_job *job)
 	jobs_append(&helpers->queue, job);
 	helpers->waiting++;
 	if (helpers->waiting > helpers->idle && helpers->running < helpers->most)
-		r = start_one(helpers);
+		r = helpers_start_one(helpers);
 	if (helpers->running == 0)
-		work_here(helpers, r);
+		helpers_work_here(helpers, r);
 	else
 		pthread_cond_signal(&helpers->work);
 	pthread_mutex_unlock(&helpers->mutex);

@@ -3,7 +3,7 @@
  * The life of an io: it is checked, gets its range, is queued until it is issued, is synced, and
  * completes.
  *
- * engine/context/ioctx_run.c issues it, chunk_plan.c cuts it into chunks, and chunk.c evaluates
+ * engine/context/ioctx.c issues it, chunk_plan.c cuts it into chunks, and chunk.c evaluates
  * their results.
  */
 #include "engine/io/io.h"
@@ -53,7 +53,7 @@ io_log_failure(const char *path, const struct io *io, int err, const char *detai
 }
 
 static bool
-changes_data(const struct io *io)
+io_changes_data(const struct io *io)
 {
 	return io->op == IO_WRITE || io->op == IO_DISCARD || io->op == IO_ZERO;
 }
@@ -65,7 +65,7 @@ io_check(const struct image *image, const struct io *io)
 {
 	uint64_t size = atomic_load_explicit(&image->size, memory_order_relaxed);
 
-	if (changes_data(io) && !image->backing.writable)
+	if (io_changes_data(io) && !image->backing.writable)
 		return -EPERM;
 	if (io->op == IO_FLUSH)
 		return 0;
@@ -76,7 +76,7 @@ io_check(const struct image *image, const struct io *io)
 
 /* A block device discards only whole blocks; the rest of the range may keep its contents. */
 static void
-round_discard(const struct image *image, struct io *io)
+io_round_discard(const struct image *image, struct io *io)
 {
 	uint64_t align = image->backing.block_size;
 	uint64_t start = (image->config.offset + io->offset + align - 1) / align * align;
@@ -123,7 +123,7 @@ io_count(struct ioctx *ctx, const struct io *io)
 /* Called by the thread that released a range in our way, or by an observer. That thread must not
  * touch our context, so it puts the io into the inbox. */
 static void
-range_granted(struct range *range)
+io_range_granted(struct range *range)
 {
 	struct io *io = io_of_range(range);
 	struct ioctx *ctx = io->ctx;
@@ -140,19 +140,11 @@ range_granted(struct range *range)
 	atomic_fetch_sub(&ctx->telling, 1);
 }
 
-/* The size, in bytes, of the blocks that direct I/O to a part of one may read and write back. */
-static unsigned int
-block_of(const struct image *image)
-{
-	unsigned int direct = image->backing.direct_fd >= 0 ? image->backing.direct_align : 1;
-
-	return direct > image->backing.block_size ? direct : image->backing.block_size;
-}
-
 void
 io_range(const struct image *image, const struct io *io, struct range *range)
 {
-	uint64_t align = block_of(image);
+	unsigned int direct = image->backing.direct_fd >= 0 ? image->backing.direct_align : 1;
+	uint64_t align = direct > image->backing.block_size ? direct : image->backing.block_size;
 	uint64_t start = image->config.offset + io->offset;
 
 	range->start = start & ~(align - 1);
@@ -162,7 +154,7 @@ io_range(const struct image *image, const struct io *io, struct range *range)
 /* Returns a free slot, or NULL if all are taken: the next change then takes the longer way through
  * the queue. */
 static struct range_slot *
-free_slot(struct ioctx *ctx)
+io_free_slot(struct ioctx *ctx)
 {
 	for (unsigned int i = 0; i < ctx->slot_count; i++) {
 		if (++ctx->last_slot >= ctx->slot_count)
@@ -175,37 +167,43 @@ free_slot(struct ioctx *ctx)
 }
 
 /*
- * Holds the range that the io changes until the io is done. So overlapping changes run in the order
- * in which they were submitted, and direct I/O is not switched while a change is in flight
- * (image_set_direct()). Then asks the observers of the file. Returns whether the io may go on at
- * once; otherwise it comes back through the inbox.
+ * The moment between planning a change and its acknowledgement: the io holds its range, and nothing
+ * of it is planned yet. Here, and nowhere else, the observers of the file do what must come before
+ * the change: a snapshot's copies the old bytes, that of checkpoints records what changes. Returns
+ * whether the io may go on at once; otherwise it comes back through the inbox.
  */
 static bool
-hold_range(struct ioctx *ctx, struct io *io)
+io_before_change(struct io *io)
+{
+	/* If it has come back, an observer has released it, and those after that are asked. */
+	if (!io->ranged)
+		io->range.observer = NULL;
+	io->ranged = true;
+	return observers_ask(io->ctx->image->ranges, &io->range);
+}
+
+/*
+ * Holds the range that the io changes until the io is done. So overlapping changes run in the order
+ * in which they were submitted, and direct I/O is not switched while a change is in flight
+ * (image_set_direct()). Returns whether the io may go on at once, as above.
+ */
+static bool
+io_hold_range(struct ioctx *ctx, struct io *io)
 {
 	enum range_grant grant;
 
 	io_range(ctx->image, io, &io->range);
-	io->range.granted = range_granted;
-	grant = range_begin(ctx->image->ranges, &io->range, free_slot(ctx));
-	if (grant == RANGE_WAITS)
-		return false;
-	io->ranged = true;
-	return grant == RANGE_HELD || observers_ask(ctx->image->ranges, &io->range);
+	io->range.granted = io_range_granted;
+	grant = range_begin(ctx->image->ranges, &io->range, io_free_slot(ctx));
+	if (grant == RANGE_HELD)
+		io->ranged = true;
+	return grant == RANGE_HELD || (grant == RANGE_WATCHED && io_before_change(io));
 }
 
 void
 io_come_back(struct io *io)
 {
-	bool goes_on;
-
-	if (io->ranged) {
-		goes_on = observers_ask_next(&io->range);
-	} else {
-		io->ranged = true;
-		goes_on = observers_ask(io->ctx->image->ranges, &io->range);
-	}
-	if (goes_on)
+	if (io_before_change(io))
 		io_queue(io->ctx, io);
 }
 
@@ -235,8 +233,8 @@ io_submit(struct ioctx *ctx, struct io *io)
 	if (io->op == IO_FLUSH)
 		io->length = 0;
 	if (io->op == IO_DISCARD && io->result == 0)
-		round_discard(ctx->image, io);
-	if (io->result < 0 || io->length == 0 || !changes_data(io) || hold_range(ctx, io))
+		io_round_discard(ctx->image, io);
+	if (io->result < 0 || io->length == 0 || !io_changes_data(io) || io_hold_range(ctx, io))
 		io_queue(ctx, io);
 }
 
@@ -262,29 +260,6 @@ io_release_range(struct io *io)
 	io->ranged = false;
 }
 
-/* Whether the io must not release the range: it failed and may be tried again, or it is itself such
- * a retry. */
-static bool
-keeps_range(const struct io *io)
-{
-	return io->retried || (io->result < 0 && (io->flags & IO_KEEP_RANGE));
-}
-
-/* Whether FUA still requires a sync after all data is written. */
-static bool
-needs_sync(const struct io *io)
-{
-	return (io->flags & IO_FUA) && !io->durable && io->op != IO_READ;
-}
-
-static void
-io_finish(struct ioctx *ctx, struct io *io)
-{
-	ctx->unfinished--;
-	io_count(ctx, io);
-	io->done(io);
-}
-
 void
 io_settle(struct io *io)
 {
@@ -296,12 +271,16 @@ io_settle(struct io *io)
 		io_queue(ctx, io);
 		return;
 	}
-	if (!keeps_range(io))
+	/* A write that failed and may be tried again keeps its range, as does such a retry. */
+	if (!io->retried && !(io->result < 0 && (io->flags & IO_KEEP_RANGE)))
 		io_release_range(io);
-	if (io->result == 0 && needs_sync(io)) {
+	/* All data is written, and FUA still requires a sync. */
+	if (io->result == 0 && (io->flags & IO_FUA) && !io->durable && io->op != IO_READ) {
 		io->syncing = true;
 		io_queue(ctx, io);
 		return;
 	}
-	io_finish(ctx, io);
+	ctx->unfinished--;
+	io_count(ctx, io);
+	io->done(io);
 }

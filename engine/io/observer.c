@@ -6,9 +6,11 @@
 #include <assert.h>
 #include <stddef.h>
 
-static bool
-ask_from(struct observer *observer, struct range *range)
+bool
+observers_ask(const struct range_lock *lock, struct range *range)
 {
+	struct observer *observer = range->observer ? range->observer->next : lock->observers;
+
 	for (; observer; observer = observer->next) {
 		/* Must come first: another thread may release the change before change() returns.
 		 */
@@ -17,18 +19,6 @@ ask_from(struct observer *observer, struct range *range)
 			return false;
 	}
 	return true;
-}
-
-bool
-observers_ask(const struct range_lock *lock, struct range *range)
-{
-	return ask_from(lock->observers, range);
-}
-
-bool
-observers_ask_next(struct range *range)
-{
-	return ask_from(range->observer->next, range);
 }
 
 void

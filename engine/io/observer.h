@@ -63,15 +63,10 @@ observer_remove(struct range_lock *lock, struct observer *observer);
 void
 observers_tell_end(const struct range_lock *lock, uint64_t end);
 
-/* ---- For the engine's own files. */
-
-/* Asks all observers about a change that has just got its range. Returns whether the change may go
- * on now. Otherwise range->granted() is called when observers_ask_next() has to be called. */
+/* For io_before_change() (io.c), which every change passes: asks the observers, or, if one of them,
+ * range->observer, has released the change, those after it. Returns whether the change may go on
+ * now. Otherwise range->granted() is called when this function has to be called again. */
 bool
 observers_ask(const struct range_lock *lock, struct range *range);
-
-/* The same for the observers that come after the one that has released the change. */
-bool
-observers_ask_next(struct range *range);
 
 #endif

@@ -57,7 +57,7 @@ range_overlaps(const struct range *range, uint64_t start, uint64_t end)
  * emptied by its end, so we never believe a start of another range for long: at worst we wait for a
  * write that is not in our way. */
 static bool
-published_overlap(struct range_lock *lock, const struct range *range)
+range_overlaps_published(struct range_lock *lock, const struct range *range)
 {
 	for (const struct range_track *track = lock->tracks; track; track = track->next) {
 		for (unsigned int i = 0; i < track->count; i++) {
@@ -75,7 +75,8 @@ published_overlap(struct range_lock *lock, const struct range *range)
 /* Whether a range in the queue before `last` (NULL: anywhere) overlaps this one. The caller holds
  * the mutex. */
 static bool
-queued_overlap(const struct range_lock *lock, const struct range *range, const struct range *last)
+range_overlaps_queued(const struct range_lock *lock, const struct range *range,
+		      const struct range *last)
 {
 	for (const struct range *before = lock->queue; before != last; before = before->next) {
 		if (range_overlaps(range, before->start, before->end))
@@ -86,17 +87,17 @@ queued_overlap(const struct range_lock *lock, const struct range *range, const s
 
 /* The caller holds the mutex, and `range` is in the queue. */
 static bool
-may_hold(struct range_lock *lock, const struct range *range)
+range_may_hold(struct range_lock *lock, const struct range *range)
 {
-	return !queued_overlap(lock, range, range) && !published_overlap(lock, range);
+	return !range_overlaps_queued(lock, range, range) && !range_overlaps_published(lock, range);
 }
 
 /* The caller holds the mutex. */
 static void
-grant_waiting(struct range_lock *lock)
+range_grant_waiting(struct range_lock *lock)
 {
 	for (struct range *range = lock->queue; range; range = range->next) {
-		if (range->held || !may_hold(lock, range))
+		if (range->held || !range_may_hold(lock, range))
 			continue;
 		range->held = true;
 		range->granted(range);
@@ -105,7 +106,7 @@ grant_waiting(struct range_lock *lock)
 
 /* Returns the last granule of a range, or the one after which all counts would repeat. */
 static uint64_t
-last_granule(const struct range *range)
+range_last_granule(const struct range *range)
 {
 	uint64_t first = range->start / RANGE_GRANULE, last = (range->end - 1) / RANGE_GRANULE;
 
@@ -116,7 +117,7 @@ last_granule(const struct range *range)
 static bool
 range_publish(struct range_lock *lock, struct range *range, struct range_slot *slot)
 {
-	uint64_t last = last_granule(range);
+	uint64_t last = range_last_granule(range);
 	bool alone = true;
 
 	atomic_store_explicit(&slot->start, range->start, memory_order_relaxed);
@@ -132,7 +133,7 @@ range_publish(struct range_lock *lock, struct range *range, struct range_slot *s
 static void
 range_withdraw(struct range_lock *lock, struct range *range)
 {
-	uint64_t last = last_granule(range);
+	uint64_t last = range_last_granule(range);
 
 	for (uint64_t i = range->start / RANGE_GRANULE; i <= last; i++)
 		atomic_fetch_sub(&lock->counts[i % RANGE_COUNTS], 1);
@@ -168,19 +169,20 @@ range_dequeue(struct range_lock *lock, struct range *range)
 
 /* The short way is not possible: looks through the slots and the queue with the mutex held. */
 static enum range_grant
-begin_queued(struct range_lock *lock, struct range *range)
+range_begin_queued(struct range_lock *lock, struct range *range)
 {
 	bool held = true;
 
 	pthread_mutex_lock(&lock->mutex);
-	if (!range->slot || queued_overlap(lock, range, NULL) || published_overlap(lock, range)) {
+	if (!range->slot || range_overlaps_queued(lock, range, NULL) ||
+	    range_overlaps_published(lock, range)) {
 		if (range->slot)
 			range_withdraw(lock, range);
 		range_enqueue(lock, range);
 		/* Another range may have started to wait for the one that we published for a
 		 * moment. */
-		held = range->held = may_hold(lock, range);
-		grant_waiting(lock);
+		held = range->held = range_may_hold(lock, range);
+		range_grant_waiting(lock);
 	}
 	pthread_mutex_unlock(&lock->mutex);
 	if (!held)
@@ -202,7 +204,7 @@ range_begin(struct range_lock *lock, struct range *range, struct range_slot *slo
 		if (contended == RANGE_WATCH)
 			return RANGE_WATCHED;
 	}
-	return begin_queued(lock, range);
+	return range_begin_queued(lock, range);
 }
 
 void
@@ -217,7 +219,7 @@ range_end(struct range_lock *lock, struct range *range)
 	if (range->queued)
 		range_dequeue(lock, range);
 	range->held = false;
-	grant_waiting(lock);
+	range_grant_waiting(lock);
 	pthread_mutex_unlock(&lock->mutex);
 }
 

@@ -40,7 +40,7 @@ static struct entry *entries;
 /* Opens the file once more. Without /proc it duplicates the descriptor of the requests, which may
  * still receive the report. Returns -1 with errno. */
 static int
-open_witness(const struct backing *backing)
+shared_file_open_witness(const struct backing *backing)
 {
 	int fd = backing_reopen(backing->fd);
 
@@ -49,7 +49,7 @@ open_witness(const struct backing *backing)
 
 /* The caller holds the mutex. On success, the entry owns *witness. */
 static struct entry *
-entry_new(const struct backing *backing, int *witness)
+shared_file_new(const struct backing *backing, int *witness)
 {
 	struct entry *entry = aligned_alloc(64, sizeof(*entry));
 
@@ -75,7 +75,7 @@ entry_new(const struct backing *backing, int *witness)
 
 /* Takes the entry that *at points to out of the list, and frees it. */
 static void
-entry_free(struct entry **at)
+shared_file_free(struct entry **at)
 {
 	struct entry *entry = *at;
 
@@ -91,13 +91,13 @@ entry_free(struct entry **at)
 /* Runs when the library that this code is linked into is unloaded. Entries with users stay, because
  * threads of a program that just exits may still use them. */
 __attribute__((destructor)) static void
-free_kept(void)
+shared_file_free_kept(void)
 {
 	for (struct entry **at = &entries; *at;) {
 		if ((*at)->users > 0)
 			at = &(*at)->next;
 		else
-			entry_free(at);
+			shared_file_free(at);
 	}
 }
 
@@ -106,7 +106,7 @@ shared_file_get(const struct backing *backing)
 {
 	/* Done without the mutex: on a file system that hangs, it would block the images of other
 	 * files. */
-	int CLEANUP_CLOSE witness = backing->page_cache ? open_witness(backing) : -1;
+	int CLEANUP_CLOSE witness = backing->page_cache ? shared_file_open_witness(backing) : -1;
 	struct entry *entry;
 
 	if (backing->page_cache && witness < 0)
@@ -115,7 +115,7 @@ shared_file_get(const struct backing *backing)
 	for (entry = entries; entry && !backing_same(&entry->file, backing); entry = entry->next)
 		;
 	if (!entry)
-		entry = entry_new(backing, &witness);
+		entry = shared_file_new(backing, &witness);
 	if (entry)
 		entry->users++;
 	pthread_mutex_unlock(&mutex);
@@ -160,6 +160,6 @@ shared_file_put(struct shared_file *shared)
 	/* Lost data stays lost when the last client leaves or the export is removed, so the next
 	 * user that opens the file must be told, too. */
 	if (--(*at)->users == 0 && !atomic_load(&shared->sync_failure))
-		entry_free(at);
+		shared_file_free(at);
 	pthread_mutex_unlock(&mutex);
 }

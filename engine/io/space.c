@@ -30,7 +30,7 @@ struct ways {
  * pages itself, which is not fast.
  */
 static const struct ways *
-ways_of(const struct image *image, const struct io *io)
+space_ways(const struct image *image, const struct io *io)
 {
 	static const struct ways unmap = {{PUNCH, 0}};
 	static const struct ways zero = {{ZERO, 0}};
@@ -46,7 +46,7 @@ ways_of(const struct image *image, const struct io *io)
 }
 
 static unsigned int
-bit_of(int mode)
+space_bit(int mode)
 {
 	return mode == PUNCH ? NO_PUNCH : NO_ZERO;
 }
@@ -54,10 +54,10 @@ bit_of(int mode)
 int
 space_mode(const struct image *image, const struct io *io, unsigned int *attempt)
 {
-	const struct ways *ways = ways_of(image, io);
+	const struct ways *ways = space_ways(image, io);
 	unsigned int unsupported = atomic_load_explicit(&image->unsupported, memory_order_relaxed);
 
-	while (ways->mode[*attempt] && (unsupported & bit_of(ways->mode[*attempt])))
+	while (ways->mode[*attempt] && (unsupported & space_bit(ways->mode[*attempt])))
 		(*attempt)++;
 	return ways->mode[*attempt] ? ways->mode[*attempt] : -EOPNOTSUPP;
 }
@@ -65,7 +65,7 @@ space_mode(const struct image *image, const struct io *io, unsigned int *attempt
 void
 space_unsupported(struct image *image, const struct io *io, unsigned int attempt)
 {
-	unsigned int bit = bit_of(ways_of(image, io)->mode[attempt]);
+	unsigned int bit = space_bit(space_ways(image, io)->mode[attempt]);
 
 	if (atomic_fetch_or(&image->unsupported, bit) & bit)
 		return;

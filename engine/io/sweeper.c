@@ -56,7 +56,7 @@ sweeper_sweep(const struct sweeper *sweeper)
 /* Waits for `ms` milliseconds, or until there are pages as urgent as `until`, or the sweeper is to
  * end. The caller holds the mutex. */
 static void
-pause_for(struct sweeper *sweeper, unsigned int ms, enum sweep_need until)
+sweeper_pause(struct sweeper *sweeper, unsigned int ms, enum sweep_need until)
 {
 	struct timespec end;
 
@@ -71,17 +71,18 @@ pause_for(struct sweeper *sweeper, unsigned int ms, enum sweep_need until)
 
 /* Sweeps until no more pages come. The caller holds the mutex, which is free during a sweep. */
 static void
-sweep_all(struct sweeper *sweeper)
+sweeper_sweep_all(struct sweeper *sweeper)
 {
 	unsigned int quiet = 0;
 
 	thread_confine(THREAD_SWEEPER);
 	while (!sweeper->stop && quiet <= LAST_SWEEPS) {
-		pause_for(sweeper, SWEEP_MS, SWEEP_NEVER);
+		sweeper_pause(sweeper, SWEEP_MS, SWEEP_NEVER);
 		if (quiet > 0)
-			pause_for(sweeper, (SWEEP_MS << (quiet - 1)) - SWEEP_MS, SWEEP_READ_AHEAD);
+			sweeper_pause(sweeper, (SWEEP_MS << (quiet - 1)) - SWEEP_MS,
+				      SWEEP_READ_AHEAD);
 		if (atomic_load(&sweeper->touched) == SWEEP_READ_AHEAD)
-			pause_for(sweeper, SWEEP_AHEAD_MS - SWEEP_MS, SWEEP_PAGES);
+			sweeper_pause(sweeper, SWEEP_AHEAD_MS - SWEEP_MS, SWEEP_PAGES);
 		quiet = atomic_exchange(&sweeper->touched, SWEEP_NOTHING) ? 1 : quiet + 1;
 		pthread_mutex_unlock(&sweeper->mutex);
 		sweeper_sweep(sweeper);
@@ -97,7 +98,7 @@ sweeper_run(void *argument)
 	pthread_mutex_lock(&sweeper->mutex);
 	while (!sweeper->stop) {
 		if (atomic_load(&sweeper->touched))
-			sweep_all(sweeper);
+			sweeper_sweep_all(sweeper);
 		else
 			pthread_cond_wait(&sweeper->work, &sweeper->mutex);
 	}
