@@ -22,27 +22,10 @@ engine/image/image.h: image_status
 engine/image/image.h: image_summary
 engine/image/image.h: image_sync
 engine/image/image.h: image_unfollow_size
-server/daemon/server.h: server_end
-server/daemon/server.h: server_free_http
-server/daemon/server.h: server_go_on_reloading
-server/daemon/server.h: server_is_reloading
-server/daemon/server.h: server_join_reload
-server/daemon/server.h: server_kernel_tls
-server/daemon/server.h: server_lock_memory
-server/daemon/server.h: server_open_http
-server/daemon/server.h: server_read_tls
-server/daemon/server.h: server_reload
-server/daemon/server.h: server_reread_tls
-server/daemon/server.h: server_start_http
-server/daemon/server.h: server_start_tls
-server/daemon/server.h: server_stop_http
-server/daemon/server.h: server_tls
-server/daemon/server.h: server_watch_tls
 server/worker/worker_state.h: worker_poll_failed
 tool/attach/attach_options.h: attach_options_plan
 
 engine/image/image -> engine/image/image_control
 server/connection/conn -> server/worker/worker_contexts
 server/worker/worker_contexts -> server/worker/worker
-server/daemon/server_end -> server/daemon/server
 END

@@ -2,19 +2,33 @@
 #include "server/daemon/server.h"
 
 #include "server/config/command_line.h"
+#include "server/daemon/acceptor.h"
 #include "server/daemon/activation.h"
+#include "server/daemon/leave.h"
 #include "server/daemon/listener.h"
+#include "server/daemon/pid_file.h"
 #include "server/daemon/readiness.h"
+#include "server/daemon/server_http.h"
+#include "server/daemon/server_reload.h"
+#include "server/daemon/server_tls.h"
+#include "server/daemon/side_listener.h"
+#include "server/daemon/supply.h"
+#include "server/daemon/swap.h"
+#include "server/daemon/user.h"
 #include "server/daemon/watchdog.h"
 #include "server/exports/export_changes.h"
 #include "server/exports/export_limits.h"
 #include "server/exports/export_look.h"
 #include "server/exports/export_source.h"
 #include "server/exports/exports.h"
+#include "server/exports/server_status.h"
 #include "server/exports/snapshots.h"
+#include "server/http/http.h"
 #include "server/sandbox/sandbox.h"
+#include "server/worker/worker.h"
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/event.h"
 #include "common/log.h"
 #include "common/reclaim.h"
@@ -27,6 +41,8 @@
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -34,10 +50,57 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+/* Milliseconds for the replies to requests that are refused at the end. */
+#define REFUSAL_LIMIT 1000
+
+/* Milliseconds between two checks whether a change has ended, at most, and the time that it gets at
+ * least. */
+#define CHANGE_INTERVAL 20
+#define CHANGE_MINIMUM  200
+
+enum poll_slot {
+	POLL_SIGNAL,
+	POLL_WAKE,
+	POLL_SIDE,
+	POLL_SUPPLY,
+	POLL_REFUSALS,                                /* the first of them */
+	POLL_LISTENER = POLL_REFUSALS + REFUSALS_MAX, /* the first of them */
+};
+
+struct server {
+	struct server_config *config;
+	const struct command_line *line;
+	struct exports *exports;
+	struct listener *listeners;
+	struct side_listener side;
+	struct supply supply;
+	struct server_http http;
+	struct control_socket *control;
+	struct status status;
+	struct pid_file pid_file;
+	struct user user;
+	struct server_tls tls;
+	struct server_reload reload;
+	struct worker_config worker_config;
+	struct worker *workers;
+	unsigned int worker_count;
+	unsigned int started;      /* workers */
+	unsigned int passed;       /* listening sockets */
+	struct watchdog *watchdog; /* NULL: systemd wants no sign of life */
+	unsigned int told_exports; /* how many systemd was told of */
+	struct acceptor acceptor;
+	struct pollfd *polled;
+	unsigned int poll_count;
+	int signals; /* signalfd */
+	int wake;    /* eventfd: another thread has news */
+	bool ending;
+	bool abort; /* a second signal came: wait no longer */
+};
+
 /* ---- callbacks, on other threads */
 
 static void
-wake_main(void *data)
+server_wake(void *data)
 {
 	struct server *server = data;
 
@@ -45,19 +108,19 @@ wake_main(void *data)
 }
 
 static void
-connection_closed(void *data)
+server_connection_closed(void *data)
 {
 	struct server *server = data;
 
 	atomic_fetch_sub(&server->acceptor.connections, 1);
-	wake_main(server);
+	server_wake(server);
 }
 
 /* ---- starting */
 
 /* Logs a failure, if r is one.  Returns r. */
 static int
-log_failure(int r, const char *error)
+server_log_failure(int r, const char *error)
 {
 	if (r < 0)
 		log_error("%s", error ? error : strerror(-r));
@@ -66,7 +129,7 @@ log_failure(int r, const char *error)
 
 /* Each connection takes a descriptor. */
 static void
-raise_file_limit(void)
+server_raise_file_limit(void)
 {
 	struct rlimit limit;
 
@@ -78,7 +141,7 @@ raise_file_limit(void)
 
 /* Leaves a signal alone that the parent blocked: it is meant for other processes of the group. */
 static int
-take_unblocked(int *signals)
+server_take_unblocked(int *signals)
 {
 	static const int wanted[] = {SIGTERM, SIGINT, SIGHUP};
 	sigset_t set, inherited;
@@ -95,7 +158,7 @@ take_unblocked(int *signals)
 }
 
 static int
-catch_signals(struct server *server)
+server_catch_signals(struct server *server)
 {
 	int r;
 
@@ -103,7 +166,7 @@ catch_signals(struct server *server)
 	/* A write beyond RLIMIT_FSIZE fails (EFBIG), and is not the server's end. The other threads
 	 * block the signal; this one writes the log, which may be a file. */
 	signal(SIGXFSZ, SIG_IGN);
-	r = take_unblocked(&server->signals);
+	r = server_take_unblocked(&server->signals);
 	if (r < 0)
 		return r;
 	server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -111,13 +174,20 @@ catch_signals(struct server *server)
 }
 
 static int
-open_exports(struct server *server)
+server_open_exports(struct server *server)
 {
 	struct server_config *config = server->config;
 
-	server->exports = exports_new(server->workers, server->worker_count, wake_main, server);
+	server->exports = exports_new(server->workers, server->worker_count, server_wake, server);
 	if (!server->exports || exports_note_defaults(server->exports, &config->defaults) < 0)
-		return log_failure(-ENOMEM, NULL);
+		return server_log_failure(-ENOMEM, NULL);
+	server->reload = (struct server_reload){
+		.line = server->line,
+		.config = config,
+		.exports = server->exports,
+		.tls = &server->tls,
+		.wake = server->wake,
+	};
 	if (config->swap)
 		exports_reserve(server->exports);
 	if (config->user)
@@ -131,13 +201,13 @@ open_exports(struct server *server)
 		readiness_opening(export->name);
 		r = exports_add(server->exports, export, &error);
 		if (r < 0)
-			return log_failure(r, error);
+			return server_log_failure(r, error);
 	}
 	return 0;
 }
 
 static int
-open_sockets(struct server *server)
+server_open_sockets(struct server *server)
 {
 	const struct server_config *config = server->config;
 	char *CLEANUP_FREE error = NULL;
@@ -154,20 +224,20 @@ open_sockets(struct server *server)
 	server->side.needed = !server->listeners;
 	server->side.wake = server->wake;
 	if (r == 0)
-		r = server_read_tls(server, &error);
+		r = server_tls_read(&server->tls, config, &error);
 	if (r == 0 && config->control)
 		r = control_socket_new(config->control, status_handle, &server->status,
 				       &server->control, &error);
 	if (r == 0)
-		r = server_open_http(server, &error);
+		r = server_http_open(&server->http, config, &server->status, &error);
 	if (r == 0)
 		r = pid_file_open(&server->pid_file, config->pid_file, &error);
-	return log_failure(r, error);
+	return server_log_failure(r, error);
 }
 
 /* Does what needs privileges, then drops them. */
 static int
-use_privileges(struct server *server)
+server_use_privileges(struct server *server)
 {
 	const struct server_config *config = server->config;
 	char *CLEANUP_FREE error = NULL;
@@ -175,18 +245,18 @@ use_privileges(struct server *server)
 
 	acceptor_prepare(config->fd);
 	if (config->swap)
-		r = server_lock_memory(server, &error);
+		r = swap_lock_memory(config, server->exports, server->worker_count, &error);
 	if (r == 0 && config->user)
 		r = user_become(&server->user, &error);
 	if (r == 0 && config->swap)
 		log_info("swap=on: memory locked, I/O flusher, out-of-memory killer kept away");
 	if (r == 0)
 		r = sandbox_enter(config, &error);
-	return log_failure(r, error);
+	return server_log_failure(r, error);
 }
 
 static bool
-use_ring(struct server *server)
+server_uses_ring(struct server *server)
 {
 	char reason[REASON_MAX];
 
@@ -199,7 +269,7 @@ use_ring(struct server *server)
 }
 
 static int
-start_workers(struct server *server)
+server_start_workers(struct server *server)
 {
 	int r;
 
@@ -210,7 +280,7 @@ start_workers(struct server *server)
 					server->config->list ? &exports_listed : &exports_unlisted,
 				.options = NBD_HANDSHAKE_OPTIONS,
 				.skip = NBD_HANDSHAKE_SKIP,
-				.tls = server_tls(server->config),
+				.tls = server_tls_mode(server->config),
 			},
 		.exports = server->exports,
 		.look = exports_look,
@@ -218,11 +288,11 @@ start_workers(struct server *server)
 		.left = exports_left,
 		.forgotten = exports_forgotten,
 		.offer_at = exports_at,
-		.closed = connection_closed,
+		.closed = server_connection_closed,
 		.data = server,
-		.handshakes = server->handshakes,
-		.kernel_tls = server_kernel_tls(server->config),
-		.use_ring = use_ring(server),
+		.handshakes = server->tls.handshakes,
+		.kernel_tls = server_tls_kernel(server->config),
+		.use_ring = server_uses_ring(server),
 		.poll_max_us = server->config->poll_max_us,
 		.handshake_limit = server->config->handshake_limit,
 		.stuck_limit = server->config->stuck_limit,
@@ -231,7 +301,7 @@ start_workers(struct server *server)
 	};
 	r = exports_start_looking(server->exports);
 	if (r < 0)
-		return log_failure(r, NULL);
+		return server_log_failure(r, NULL);
 	for (; server->started < server->worker_count; server->started++) {
 		r = worker_start(&server->workers[server->started], server->started,
 				 &server->worker_config);
@@ -245,7 +315,7 @@ start_workers(struct server *server)
 }
 
 static int
-prepare_polling(struct server *server)
+server_prepare_polling(struct server *server)
 {
 	unsigned int count = POLL_LISTENER;
 
@@ -254,7 +324,7 @@ prepare_polling(struct server *server)
 		count++;
 	server->polled = calloc(count, sizeof(*server->polled));
 	if (!server->polled)
-		return log_failure(-ENOMEM, NULL);
+		return server_log_failure(-ENOMEM, NULL);
 	server->poll_count = count;
 	server->polled[POLL_SIGNAL] = (struct pollfd){.fd = server->signals, .events = POLLIN};
 	server->polled[POLL_WAKE] = (struct pollfd){.fd = server->wake, .events = POLLIN};
@@ -263,7 +333,7 @@ prepare_polling(struct server *server)
 }
 
 static void
-visit_nothing(void *data, const struct visited *visited)
+server_visit_export(void *data, const struct visited *visited)
 {
 	(void)data;
 	(void)visited;
@@ -271,13 +341,13 @@ visit_nothing(void *data, const struct visited *visited)
 
 /* Tells systemd how many there are, if it wants to know and that has changed. */
 static void
-tell_exports(struct server *server)
+server_tell_exports(struct server *server)
 {
 	unsigned int count;
 
 	if (!readiness_wanted())
 		return;
-	count = exports_visit(server->exports, NULL, visit_nothing, NULL);
+	count = exports_visit(server->exports, NULL, server_visit_export, NULL);
 	if (count == server->told_exports)
 		return;
 	server->told_exports = count;
@@ -285,13 +355,13 @@ tell_exports(struct server *server)
 }
 
 static int
-tell_ready(const struct server *server)
+server_tell_ready(const struct server *server)
 {
 	const char **CLEANUP_FREE addresses = calloc(server->poll_count, sizeof(*addresses));
 	unsigned int count = 0;
 
 	if (!addresses)
-		return log_failure(-ENOMEM, NULL);
+		return server_log_failure(-ENOMEM, NULL);
 	for (const struct listener *listener = server->listeners; listener;
 	     listener = listener->next)
 		addresses[count++] = listener->text;
@@ -302,18 +372,18 @@ tell_ready(const struct server *server)
 
 /* Clients can connect from here on. */
 static int
-announce(struct server *server)
+server_announce(struct server *server)
 {
 	const struct server_config *config = server->config;
 	char *CLEANUP_FREE error = NULL;
 	int r = server->control ? control_socket_start(server->control) : 0;
 
 	if (r == 0)
-		r = server_start_http(server);
+		r = server_http_start(&server->http);
 	if (r == 0)
 		r = pid_file_write(&server->pid_file, &error);
 	if (r < 0)
-		return log_failure(r, error);
+		return server_log_failure(r, error);
 	if (config->poll_max_us)
 		log_info("each of %u threads polls up to %u us before it sleeps",
 			 server->worker_count, config->poll_max_us);
@@ -326,15 +396,15 @@ announce(struct server *server)
 		r = watchdog_start(&server->watchdog, server->workers, server->worker_count,
 				   server->wake, readiness_watchdog());
 	if (r < 0)
-		return log_failure(r, NULL);
-	tell_exports(server);
-	return tell_ready(server);
+		return server_log_failure(r, NULL);
+	server_tell_exports(server);
+	return server_tell_ready(server);
 }
 
 /* Checks what the starting program passed, before anything is opened: a descriptor that was not
  * passed would get another use. */
 static int
-check_inherited(struct server *server)
+server_check_inherited(struct server *server)
 {
 	const struct server_config *config = server->config;
 	char *CLEANUP_FREE error = NULL;
@@ -353,7 +423,7 @@ check_inherited(struct server *server)
 	if (r == 0 && config->user)
 		r = user_find(&server->user, config->user, &error);
 	if (r < 0)
-		return log_failure(r, error);
+		return server_log_failure(r, error);
 	if (config->swap && (r = reclaim_serve(&error)) < 0)
 		log_error("--swap: %s", error ? error : strerror(-r));
 	return r;
@@ -363,31 +433,31 @@ check_inherited(struct server *server)
  * connection has ended: malloc() would keep all below the last piece that is still in use, however
  * small that is.  Not with --swap, which keeps all memory (common/reclaim.c). */
 static void
-map_large_memory(void)
+server_map_large_memory(void)
 {
 	mallopt(M_MMAP_THRESHOLD, 64 << 10);
 }
 
 static int
-start(struct server *server)
+server_start(struct server *server)
 {
 	char *CLEANUP_FREE error = NULL;
 	int r;
 
-	raise_file_limit();
-	map_large_memory();
-	r = check_inherited(server);
+	server_raise_file_limit();
+	server_map_large_memory();
+	r = server_check_inherited(server);
 	if (r < 0)
 		return r;
-	r = catch_signals(server);
+	r = server_catch_signals(server);
 	if (r < 0)
-		return log_failure(r, NULL);
+		return server_log_failure(r, NULL);
 	server->worker_count =
 		server->config->threads ? server->config->threads : thread_processors();
 	server->workers = aligned_alloc(alignof(struct worker),
 					server->worker_count * sizeof(*server->workers));
 	if (!server->workers)
-		return log_failure(-ENOMEM, NULL);
+		return server_log_failure(-ENOMEM, NULL);
 	memset(server->workers, 0, server->worker_count * sizeof(*server->workers));
 	server->acceptor = (struct acceptor){
 		.workers = server->workers,
@@ -398,24 +468,24 @@ start(struct server *server)
 	refusals_init(&server->acceptor.refusals, server->config->max_connections);
 	r = sandbox_prepare(server->config, server->line->config, &error);
 	if (r < 0)
-		return log_failure(r, error);
-	r = open_exports(server);
+		return server_log_failure(r, error);
+	r = server_open_exports(server);
 	if (r == 0)
-		r = open_sockets(server);
+		r = server_open_sockets(server);
 	if (r == 0)
-		r = use_privileges(server);
+		r = server_use_privileges(server);
 	if (r == 0)
-		r = server_start_tls(server);
+		r = server_tls_start(&server->tls);
 	if (r == 0)
-		r = start_workers(server);
+		r = server_start_workers(server);
 	if (r == 0)
-		r = prepare_polling(server);
-	return r < 0 ? r : announce(server);
+		r = server_prepare_polling(server);
+	return r < 0 ? r : server_announce(server);
 }
 
 /* ---- serving */
 
-void
+static void
 server_take_signals(struct server *server)
 {
 	struct signalfd_siginfo info;
@@ -423,7 +493,7 @@ server_take_signals(struct server *server)
 	while (read(server->signals, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGHUP && !server->ending) {
 			readiness_reloading();
-			server_reload(server);
+			server_reload_begin(&server->reload);
 		} else if (info.ssi_signo != SIGHUP) {
 			server->abort = server->ending;
 			server->ending = true;
@@ -432,7 +502,7 @@ server_take_signals(struct server *server)
 }
 
 static bool
-is_over(struct server *server)
+server_is_over(struct server *server)
 {
 	/* First: a snapshot's client that leaves meanwhile is one of the others once more. */
 	unsigned int connections = atomic_load(&server->acceptor.connections);
@@ -446,7 +516,8 @@ is_over(struct server *server)
 }
 
 static void
-take_connections(struct server *server, struct listener *listener, const struct pollfd *polled)
+server_take_connections(struct server *server, struct listener *listener,
+			const struct pollfd *polled)
 {
 	for (; listener; listener = listener->next, polled++) {
 		if (polled->revents && !server->ending)
@@ -455,16 +526,16 @@ take_connections(struct server *server, struct listener *listener, const struct 
 }
 
 static void
-serve(struct server *server)
+server_serve(struct server *server)
 {
 	struct pollfd *polled = server->polled;
 	eventfd_t count;
 
-	while (!is_over(server)) {
+	while (!server_is_over(server)) {
 		struct listener *side = atomic_load(&server->side.listener);
 		int timeout = exports_expire(server->exports);
 
-		timeout = accept_pause_timeout(timeout, server_watch_tls(server));
+		timeout = accept_pause_timeout(timeout, server_tls_watch(&server->tls));
 		timeout = acceptor_list(&server->acceptor, server->listeners,
 					polled + POLL_LISTENER, timeout);
 		timeout = acceptor_list(&server->acceptor, side, polled + POLL_SIDE, timeout);
@@ -479,16 +550,180 @@ serve(struct server *server)
 		if (polled[POLL_WAKE].revents) {
 			eventfd_read(server->wake, &count);
 			exports_reap(server->exports);
-			if (!server->ending)
-				server_go_on_reloading(server);
-			tell_exports(server);
+			/* systemctl shows the error until the configuration is read. */
+			if (!server->ending && server_reload_go_on(&server->reload))
+				server->told_exports = UINT_MAX;
+			server_tell_exports(server);
 		}
 		refusals_answer(&server->acceptor.refusals, polled + POLL_REFUSALS);
 		if (polled[POLL_SUPPLY].revents && !server->ending)
 			supply_take(&server->supply, &server->acceptor);
-		take_connections(server, side, polled + POLL_SIDE);
-		take_connections(server, server->listeners, polled + POLL_LISTENER);
+		server_take_connections(server, side, polled + POLL_SIDE);
+		server_take_connections(server, server->listeners, polled + POLL_LISTENER);
 	}
+}
+
+/* ---- ending */
+
+static void
+server_stop_workers(struct server *server, enum worker_end end)
+{
+	for (unsigned int i = 0; i < server->started; i++)
+		worker_stop(&server->workers[i], end);
+}
+
+/* Waits until no connection is left, but only until a second signal or the limit.  Returns how many
+ * are left. */
+static unsigned int
+server_await_connections(struct server *server, int64_t limit_ms)
+{
+	int64_t end = clock_ms(CLOCK_MONOTONIC) + limit_ms;
+	unsigned int connections;
+	eventfd_t count;
+	int64_t left_ms;
+
+	while ((connections = atomic_load(&server->acceptor.connections)) > 0 && !server->abort &&
+	       (left_ms = end - clock_ms(CLOCK_MONOTONIC)) > 0) {
+		if (poll(server->polled, POLL_REFUSALS, (int)left_ms) <= 0)
+			continue;
+		if (server->polled[POLL_SIGNAL].revents)
+			server_take_signals(server);
+		if (server->polled[POLL_WAKE].revents)
+			eventfd_read(server->wake, &count);
+	}
+	return connections;
+}
+
+/*
+ * Waits until the requests in flight are answered.  If the server never listened, the program that
+ * passed the connections (--fd), such as nbdloop, can pass them to another server and repeat the
+ * unanswered requests there, so no request is refused.
+ */
+static void
+server_drain_connections(struct server *server, bool listened)
+{
+	unsigned int connections;
+
+	server_stop_workers(server, listened ? WORKER_DRAINS : WORKER_LEAVES);
+	connections = server_await_connections(server, (int64_t)server->config->drain_limit * 1000);
+	if (connections > 0 && !server->abort) {
+		server_stop_workers(server, WORKER_REFUSES);
+		connections = server_await_connections(server, REFUSAL_LIMIT);
+	}
+	if (connections == 0)
+		return;
+	log_warning("%u connections are closed with requests unanswered", connections);
+	server_stop_workers(server, WORKER_ABORTS);
+}
+
+static bool
+server_is_changing(const struct server *server)
+{
+	return !control_socket_is_over(server->control) ||
+	       server_reload_is_running(&server->reload) ||
+	       (server->exports && exports_are_looking(server->exports));
+}
+
+/* Waits until a running change has ended, the configuration is read, and HTTP has ended, at most
+ * until `end` (clock_ms(CLOCK_MONOTONIC)).  False: it has not. */
+static bool
+server_await_change(struct server *server, int64_t end)
+{
+	/* Even without a change, the control socket takes a moment to end; a second signal doesn't
+	 * cut it short. */
+	int64_t soon = clock_ms(CLOCK_MONOTONIC) + CHANGE_MINIMUM;
+	int interval = 1;
+
+	while (server_is_changing(server) || !http_is_over(server->http.http)) {
+		if (clock_ms(CLOCK_MONOTONIC) >= end ||
+		    (server->abort && clock_ms(CLOCK_MONOTONIC) >= soon))
+			return false;
+		if (poll(server->polled, POLL_WAKE, interval) > 0)
+			server_take_signals(server);
+		interval = 2 * interval < CHANGE_INTERVAL ? 2 * interval : CHANGE_INTERVAL;
+	}
+	return true;
+}
+
+/* Connections and a change end at the same time, within the same limit.  False: the change has not.
+ */
+static bool
+server_drain(struct server *server, bool listened)
+{
+	int64_t end = clock_ms(CLOCK_MONOTONIC) + (int64_t)server->config->drain_limit * 1000 +
+		      REFUSAL_LIMIT;
+
+	server_drain_connections(server, listened);
+	return server_await_change(server, end);
+}
+
+static const char *
+server_unfinished(const struct server *server)
+{
+	if (server_reload_is_running(&server->reload))
+		return "the reading of the configuration";
+	if (!control_socket_is_over(server->control))
+		return "a change that the control socket asked for";
+	return server_is_changing(server) ? "a look at the size of an image" : "an answer by HTTP";
+}
+
+/* Frees nothing, since the change still uses everything. */
+static _Noreturn void
+server_exit_during_change(struct server *server, int status)
+{
+	log_warning("%s has not finished; the server exits without it", server_unfinished(server));
+	pid_file_close(&server->pid_file);
+	_exit(status);
+}
+
+/* Stops and frees all that has been started, in good order: clients and a running change get the
+ * time that the configuration gives them.  If a change takes longer, the process exits here with
+ * `status`. */
+static void
+server_end(struct server *server, int status)
+{
+	bool listened = server->listeners;
+	struct leave leave;
+
+	/* From STOPPING=1 on, systemd has another limit. */
+	watchdog_stop(server->watchdog);
+	/* No client can connect any more, or ask for a change. */
+	listeners_close(&server->listeners);
+	refusals_close(&server->acceptor.refusals);
+	control_socket_stop(server->control);
+	server_http_stop(&server->http);
+	supply_close(&server->supply);
+	if (server->polled)
+		server->polled[POLL_SIDE].fd = server->polled[POLL_SUPPLY].fd = -1;
+	if (server->exports)
+		exports_stop_waiting(server->exports);
+	if (!server->polled)
+		server_stop_workers(server, WORKER_ABORTS);
+	else if (!server_drain(server, listened))
+		server_exit_during_change(server, status);
+	leave_begin(&leave, server->exports, &server->pid_file, status);
+	/* First, since the threads of these may wait for answers of the workers. */
+	control_socket_free(steal_pointer(&server->control));
+	server_http_free(&server->http);
+	side_listener_close(&server->side);
+	server_reload_join(&server->reload);
+	for (unsigned int i = 0; i < server->started; i++)
+		worker_join(&server->workers[i]);
+	watchdog_free(server->watchdog);
+	server_tls_free(&server->tls);
+	if (server->exports)
+		exports_stop_looking(server->exports);
+	exports_free(server->exports);
+	leave_end(&leave);
+	pid_file_close(&server->pid_file);
+	user_fini(&server->user);
+	sandbox_fini();
+	free(server->polled);
+	free(server->workers);
+	if (server->wake >= 0)
+		close(server->wake);
+	if (server->signals >= 0)
+		close(server->signals);
 }
 
 int
@@ -503,10 +738,10 @@ server_run(struct server_config *config, const struct command_line *line)
 		.signals = -1,
 		.wake = -1,
 	};
-	int r = start(&server);
+	int r = server_start(&server);
 
 	if (r == 0) {
-		serve(&server);
+		server_serve(&server);
 		log_info("ending");
 		event_raise(&(struct event){.kind = EVENT_ENDING});
 		readiness_stopping(config->drain_limit);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The server's HTTP: where it listens, and who may use it.
- */
-#include "server/daemon/server.h"
+#include "server/daemon/server_http.h"
 
 #include "server/config/http_address.h"
 #include "server/daemon/listener.h"
@@ -21,46 +18,46 @@
 #define CLIENT_LIMIT 10000
 
 static int
-open_listeners(struct server *server, char **error)
+http_open_listeners(struct server_http *own, const struct server_config *config, char **error)
 {
 	struct http_address address;
-	int r = http_address_parse(server->config->http, &address, error);
+	int r = http_address_parse(config->http, &address, error);
 
 	if (r < 0)
 		return r;
 	if (address.path)
-		r = listeners_add_unix(&server->http_listeners, address.path, error);
+		r = listeners_add_unix(&own->listeners, address.path, error);
 	else
-		r = listeners_add_inet(&server->http_listeners, address.host, address.port,
-				       "--http", error);
+		r = listeners_add_inet(&own->listeners, address.host, address.port, "--http",
+				       error);
 	http_address_fini(&address);
 	return r;
 }
 
 /* Makes the list of sockets.  0, or -errno with *error. */
 static int
-list_sockets(struct server *server, unsigned int *count, char **error)
+http_list_sockets(struct server_http *own, const struct server_config *config, unsigned int *count,
+		  char **error)
 {
 	*count = 0;
-	for (const struct listener *listener = server->http_listeners; listener;
+	for (const struct listener *listener = own->listeners; listener;
 	     listener = listener->next) {
-		if (listener->network && !server->config->http_token)
+		if (listener->network && !config->http_token)
 			return error_set(
 				error, -EINVAL,
 				"--http=%s: other machines can reach %s, and everybody there could "
 				"see the exports and who uses them: choose localhost or a unix "
 				"socket, or make a token that clients must know "
 				"(--http-token=FILE)",
-				server->config->http, listener->text);
+				config->http, listener->text);
 		++*count;
 	}
-	server->http_sockets = calloc(*count, sizeof(*server->http_sockets));
-	if (!server->http_sockets)
+	own->sockets = calloc(*count, sizeof(*own->sockets));
+	if (!own->sockets)
 		return -ENOMEM;
 	*count = 0;
-	for (const struct listener *listener = server->http_listeners; listener;
-	     listener = listener->next)
-		server->http_sockets[(*count)++] = (struct http_socket){
+	for (const struct listener *listener = own->listeners; listener; listener = listener->next)
+		own->sockets[(*count)++] = (struct http_socket){
 			.fd = listener->fd,
 			.name = listener->text,
 			.is_unix = listener->file.path != NULL,
@@ -69,38 +66,39 @@ list_sockets(struct server *server, unsigned int *count, char **error)
 }
 
 int
-server_open_http(struct server *server, char **error)
+server_http_open(struct server_http *own, const struct server_config *config, struct status *status,
+		 char **error)
 {
-	struct http_config config = {
-		.token_file = server->config->http_token,
+	struct http_config wanted = {
+		.token_file = config->http_token,
 		.client_limit = CLIENT_LIMIT,
-		.status = &server->status,
+		.status = status,
 	};
 	int r;
 
-	if (!server->config->http)
+	if (!config->http)
 		return 0;
-	r = open_listeners(server, error);
+	r = http_open_listeners(own, config, error);
 	if (r == 0)
-		r = list_sockets(server, &config.count, error);
+		r = http_list_sockets(own, config, &wanted.count, error);
 	if (r < 0)
 		return r;
-	config.sockets = server->http_sockets;
-	server->status.http = config.sockets[0].name;
-	return http_new(&config, &server->http, error);
+	wanted.sockets = own->sockets;
+	status->http = wanted.sockets[0].name;
+	return http_new(&wanted, &own->http, error);
 }
 
 int
-server_start_http(struct server *server)
+server_http_start(struct server_http *own)
 {
 	int r;
 
-	if (!server->http)
+	if (!own->http)
 		return 0;
-	r = http_start(server->http);
+	r = http_start(own->http);
 	if (r < 0)
 		return r;
-	for (const struct listener *listener = server->http_listeners; listener;
+	for (const struct listener *listener = own->listeners; listener;
 	     listener = listener->next) {
 		if (listener->file.path)
 			log_info("page and metrics by HTTP on the unix socket %s", listener->text);
@@ -111,18 +109,17 @@ server_start_http(struct server *server)
 }
 
 void
-server_stop_http(struct server *server)
+server_http_stop(struct server_http *own)
 {
-	http_stop(server->http);
-	for (struct listener *listener = server->http_listeners; listener;
-	     listener = listener->next)
+	http_stop(own->http);
+	for (struct listener *listener = own->listeners; listener; listener = listener->next)
 		unix_socket_remove(&listener->file);
 }
 
 void
-server_free_http(struct server *server)
+server_http_free(struct server_http *own)
 {
-	http_free(steal_pointer(&server->http));
-	listeners_close(&server->http_listeners);
-	free(steal_pointer(&server->http_sockets));
+	http_free(steal_pointer(&own->http));
+	listeners_close(&own->listeners);
+	free(steal_pointer(&own->sockets));
 }

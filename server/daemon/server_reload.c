@@ -1,34 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * SIGHUP: the configuration is read again.
- */
-#include "server/daemon/server.h"
+#include "server/daemon/server_reload.h"
 
 #include "server/config/command_line.h"
 #include "server/daemon/readiness.h"
+#include "server/daemon/server_tls.h"
 #include "server/exports/export_changes.h"
 #include "server/exports/export_look.h"
 
 #include "common/cleanup.h"
 #include "common/log.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
-struct reload {
-	struct server *server;
-	pthread_t thread;
-	bool failed;       /* the configuration is as before; the thread's, until it has ended */
-	_Atomic bool over; /* the thread ends */
-};
-
 static void
-say_failure(int r, const char *error)
+reload_fail(int r, const char *error)
 {
 	const char *why = error ? error : strerror(-r);
 
@@ -37,19 +23,9 @@ say_failure(int r, const char *error)
 }
 
 static void
-report_difference(const char *name)
+reload_report_difference(const char *name)
 {
 	log_warning("%s has changed, which needs a restart of the server", name);
-}
-
-static void
-take_over(struct server *server, struct server_config *config)
-{
-	exports_reload(server->exports, config);
-	config_visit_differences(server->config, config, report_difference);
-	log_info("the configuration was read again");
-	server_reread_tls(server);
-	exports_look_at_all(server->exports);
 }
 
 /* All of it may take long, or wait for a server that is away: to find the users and groups that
@@ -58,77 +34,77 @@ take_over(struct server *server, struct server_config *config)
 static void *
 reload_run(void *data)
 {
-	struct reload *reload = data;
-	struct server *server = reload->server;
+	struct server_reload *reload = data;
 	struct server_config config;
 	char *CLEANUP_FREE error = NULL;
-	int r = command_line_configure(server->line, &config, &error);
+	int r = command_line_configure(reload->line, &config, &error);
 
 	reload->failed = r < 0;
 	if (r < 0) {
-		say_failure(r, error);
+		reload_fail(r, error);
 	} else {
-		take_over(server, &config);
+		exports_reload(reload->exports, &config);
+		config_visit_differences(reload->config, &config, reload_report_difference);
+		log_info("the configuration was read again");
+		server_tls_reread(reload->tls);
+		exports_look_at_all(reload->exports);
 		config_fini(&config);
 	}
 	atomic_store(&reload->over, true);
-	eventfd_write(server->wake, 1);
+	eventfd_write(reload->wake, 1);
 	return NULL;
 }
 
 void
-server_reload(struct server *server)
+server_reload_begin(struct server_reload *reload)
 {
-	struct reload *reload;
 	int r;
 
-	if (server->reload) {
-		server->reread = true;
+	reload->again = reload->running;
+	if (reload->running)
 		return;
-	}
-	server->reread = false;
-	reload = calloc(1, sizeof(*reload));
-	if (reload)
-		reload->server = server;
-	r = reload ? -pthread_create(&reload->thread, NULL, reload_run, reload) : -ENOMEM;
-	if (r == 0) {
-		server->reload = reload;
+	atomic_store(&reload->over, false);
+	r = -pthread_create(&reload->thread, NULL, reload_run, reload);
+	reload->running = r == 0;
+	if (r == 0)
 		return;
-	}
-	free(reload);
-	say_failure(r, NULL);
+	reload_fail(r, NULL);
 	readiness_ready();
 }
 
 bool
-server_is_reloading(const struct server *server)
+server_reload_is_running(const struct server_reload *reload)
 {
-	return server->reload && !atomic_load(&server->reload->over);
+	return reload->running && !atomic_load(&reload->over);
 }
 
-void
-server_join_reload(struct server *server)
+bool
+server_reload_join(struct server_reload *reload)
 {
-	if (!server->reload)
-		return;
-	pthread_join(server->reload->thread, NULL);
-	/* systemctl shows the error until the configuration is read. */
-	if (server->reload_failed && !server->reload->failed)
-		server->told_exports = UINT_MAX;
-	server->reload_failed = server->reload->failed;
-	free(steal_pointer(&server->reload));
+	bool mended;
+
+	if (!reload->running)
+		return false;
+	pthread_join(reload->thread, NULL);
+	reload->running = false;
+	mended = reload->failed_last && !reload->failed;
+	reload->failed_last = reload->failed;
+	return mended;
 }
 
-void
-server_go_on_reloading(struct server *server)
+bool
+server_reload_go_on(struct server_reload *reload)
 {
-	if (exports_want_reload(server->exports))
-		server_reload(server);
-	if (!server->reload || server_is_reloading(server))
-		return;
-	server_join_reload(server);
-	if (server->reread)
-		server_reload(server);
+	bool mended;
+
+	if (exports_want_reload(reload->exports))
+		server_reload_begin(reload);
+	if (!reload->running || server_reload_is_running(reload))
+		return false;
+	mended = server_reload_join(reload);
+	if (reload->again)
+		server_reload_begin(reload);
 	else
 		readiness_ready();
+	return mended;
 }

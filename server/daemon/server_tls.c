@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The server's TLS: its certificates and keys, at the start and when they are read again.
- */
-#include "server/daemon/server.h"
+#include "server/daemon/server_tls.h"
 
 #include "server/connection/handshakes.h"
 
@@ -20,7 +17,7 @@
 #define WATCH_SECONDS 3600
 
 static enum tls_verify
-verify_of(const struct server_config *config)
+tls_verify_of(const struct server_config *config)
 {
 	switch (config->tls_verify_peer) {
 	case TRISTATE_ON: return TLS_VERIFY_ON;
@@ -30,7 +27,7 @@ verify_of(const struct server_config *config)
 }
 
 enum nbd_tls
-server_tls(const struct server_config *config)
+server_tls_mode(const struct server_config *config)
 {
 	switch (config_tls(config)) {
 	case TLS_CHOICE_ALLOW: return NBD_TLS_ALLOWED;
@@ -40,7 +37,7 @@ server_tls(const struct server_config *config)
 }
 
 enum kernel_tls
-server_kernel_tls(const struct server_config *config)
+server_tls_kernel(const struct server_config *config)
 {
 	switch (config->tls_kernel) {
 	case TRISTATE_ON: return KERNEL_TLS_ON;
@@ -50,14 +47,14 @@ server_kernel_tls(const struct server_config *config)
 }
 
 static int
-load(const struct server_config *config, struct tls_credentials **credentials, char **error)
+tls_load(const struct server_config *config, struct tls_credentials **credentials, char **error)
 {
 	const struct tls_files files = {
 		.side = TLS_SERVER,
 		.certificates = config->tls_certificates,
 		.psk = config->tls_psk,
 		.priority = config->tls_priority,
-		.verify = verify_of(config),
+		.verify = tls_verify_of(config),
 	};
 
 	return tls_credentials_load(&files, credentials, error);
@@ -65,7 +62,7 @@ load(const struct server_config *config, struct tls_credentials **credentials, c
 
 /* Whoever made keys may expect encryption. */
 static void
-warn_of_unused_keys(const struct server_config *config)
+tls_warn_of_unused_keys(const struct server_config *config)
 {
 	if (config->tls_certificates || config->tls_psk)
 		log_warning("tls=off: nothing is encrypted, and %s is not used",
@@ -73,24 +70,25 @@ warn_of_unused_keys(const struct server_config *config)
 }
 
 int
-server_read_tls(struct server *server, char **error)
+server_tls_read(struct server_tls *tls, const struct server_config *config, char **error)
 {
 	char reason[KTLS_REASON_MAX];
 
-	if (config_tls(server->config) == TLS_CHOICE_OFF) {
-		warn_of_unused_keys(server->config);
+	tls->config = config;
+	if (config_tls(config) == TLS_CHOICE_OFF) {
+		tls_warn_of_unused_keys(config);
 		return 0;
 	}
 	/* It has the kernel load its module, for which the server has no privilege later.  Each
 	 * connection tells if there is none. */
-	if (server->config->tls_kernel != TRISTATE_OFF)
+	if (config->tls_kernel != TRISTATE_OFF)
 		ktls_missing(reason);
-	return load(server->config, &server->credentials, error);
+	return tls_load(config, &tls->credentials, error);
 }
 
 /* What a client needs. */
 static const char *
-needs(const struct server_config *config, bool verify)
+tls_needs(const struct server_config *config, bool verify)
 {
 	if (config->tls_certificates && config->tls_psk)
 		return verify ? "with a certificate or a key" : "with any certificate or none";
@@ -100,25 +98,25 @@ needs(const struct server_config *config, bool verify)
 }
 
 static void
-note_checks(struct server *server, const struct tls_credentials *credentials)
+tls_note_checks(struct server_tls *tls, const struct tls_credentials *credentials)
 {
-	server->verifies = tls_credentials_verify(credentials);
-	server->revokes = tls_credentials_revoke(credentials);
+	tls->verifies = tls_credentials_verify(credentials);
+	tls->revokes = tls_credentials_revoke(credentials);
 }
 
 /* Whether a file is missing that keeps clients out; it may be missing only while it is replaced. */
 static bool
-would_let_in_more(const struct server *server, const struct tls_credentials *credentials)
+tls_would_let_in_more(const struct server_tls *tls, const struct tls_credentials *credentials)
 {
-	const char *directory = server->config->tls_certificates;
+	const char *directory = tls->config->tls_certificates;
 
-	if (server->verifies && !tls_credentials_verify(credentials))
+	if (tls->verifies && !tls_credentials_verify(credentials))
 		log_error("%s: there is no " TLS_CA_FILE
 			  ", by which the certificates of clients are verified; TLS goes on with "
 			  "what was read before (to let in clients without a certificate, start "
 			  "with tls-verify-peer=off)",
 			  directory);
-	else if (server->revokes && !tls_credentials_revoke(credentials))
+	else if (tls->revokes && !tls_credentials_revoke(credentials))
 		log_error("%s: there is no " TLS_CRL_FILE
 			  ", the list of certificates that are revoked; TLS goes on with what was "
 			  "read before (to do without the list, start the server again)",
@@ -129,67 +127,74 @@ would_let_in_more(const struct server *server, const struct tls_credentials *cre
 }
 
 int
-server_start_tls(struct server *server)
+server_tls_start(struct server_tls *tls)
 {
-	const struct server_config *config = server->config;
+	const struct server_config *config = tls->config;
 	int r;
 
-	if (!server->credentials)
+	if (!tls->credentials)
 		return 0;
-	note_checks(server, server->credentials);
-	server->tls_end = tls_credentials_warn(server->credentials, 0, time(NULL));
-	r = handshakes_new(&server->handshakes, steal_pointer(&server->credentials), worker_post);
+	tls_note_checks(tls, tls->credentials);
+	tls->end = tls_credentials_warn(tls->credentials, 0, time(NULL));
+	r = handshakes_new(&tls->handshakes, steal_pointer(&tls->credentials), worker_post);
 	if (r < 0) {
 		log_error("cannot start the threads of TLS: %s", strerror(-r));
 		return r;
 	}
 	log_info("TLS is %s for clients, %s",
 		 config_tls(config) == TLS_CHOICE_REQUIRE ? "required" : "possible",
-		 needs(config, server->verifies));
+		 tls_needs(config, tls->verifies));
 	return 0;
 }
 
 void
-server_reread_tls(struct server *server)
+server_tls_reread(struct server_tls *tls)
 {
 	struct tls_credentials *credentials;
 	char *CLEANUP_FREE error = NULL;
 	int r;
 
-	if (!server->handshakes)
+	if (!tls->handshakes)
 		return;
-	r = load(server->config, &credentials, &error);
+	r = tls_load(tls->config, &credentials, &error);
 	if (r < 0) {
 		log_error("%s; TLS goes on with what was read before",
 			  error ? error : strerror(-r));
 		return;
 	}
-	if (would_let_in_more(server, credentials)) {
+	if (tls_would_let_in_more(tls, credentials)) {
 		tls_credentials_unref(credentials);
 		return;
 	}
-	note_checks(server, credentials);
+	tls_note_checks(tls, credentials);
 	log_info("the certificates and keys of TLS were read again");
-	atomic_store(&server->tls_end, tls_credentials_warn(credentials, 0, time(NULL)));
-	handshakes_set_credentials(server->handshakes, credentials);
+	atomic_store(&tls->end, tls_credentials_warn(credentials, 0, time(NULL)));
+	handshakes_set_credentials(tls->handshakes, credentials);
 }
 
 int
-server_watch_tls(struct server *server)
+server_tls_watch(struct server_tls *tls)
 {
-	time_t end = atomic_load(&server->tls_end), now = end ? time(NULL) : 0;
+	time_t end = atomic_load(&tls->end), now = end ? time(NULL) : 0;
 	struct tls_credentials *credentials;
 	time_t next;
 
 	if (end && now >= end) {
-		credentials = handshakes_credentials(server->handshakes);
+		credentials = handshakes_credentials(tls->handshakes);
 		next = tls_credentials_warn(credentials, end - 1, now);
 		tls_credentials_unref(credentials);
 		/* Unless the files were read again meanwhile, by another thread. */
-		atomic_compare_exchange_strong(&server->tls_end, &end, next);
+		atomic_compare_exchange_strong(&tls->end, &end, next);
 		end = next;
 	}
 	if (!end)
 		return 0;
 	return 1000 * (int)(end - now < WATCH_SECONDS ? end - now : WATCH_SECONDS);
+}
+
+void
+server_tls_free(struct server_tls *tls)
+{
+	handshakes_free(tls->handshakes);
+	tls_credentials_unref(tls->credentials);
 }

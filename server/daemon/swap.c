@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * --swap: how much memory the server has to lock.
- */
-#include "server/daemon/server.h"
+#include "server/daemon/swap.h"
 
 #include "server/exports/exports.h"
 #include "server/connection/conn.h"
@@ -23,7 +20,7 @@
 /* Connections and their requests are allocated when they arrive, from a heap that has room for all.
  */
 static size_t
-heap(const struct server_config *config)
+swap_heap(const struct server_config *config)
 {
 	size_t connections = config->max_connections ? config->max_connections : CONNECTIONS;
 	size_t each = conn_memory(config_tls(config) != TLS_CHOICE_OFF) +
@@ -35,27 +32,27 @@ heap(const struct server_config *config)
 
 /* What the workers take when they start. */
 static uint64_t
-workers_memory(const struct server *server)
+swap_workers(const struct server_config *config, struct exports *exports, unsigned int workers)
 {
-	uint64_t each = server->config->memory, all;
+	uint64_t each = config->memory, all;
 	struct offer *offer;
 
-	for (size_t n = 0; (offer = exports_at(server->exports, n)) != NULL; n++)
+	for (size_t n = 0; (offer = exports_at(exports, n)) != NULL; n++)
 		each += image_context_memory(offer->export->image);
-	return __builtin_mul_overflow(each, server->worker_count, &all) ? UINT64_MAX : all;
+	return __builtin_mul_overflow(each, workers, &all) ? UINT64_MAX : all;
 }
 
 int
-server_lock_memory(const struct server *server, char **error)
+swap_lock_memory(const struct server_config *config, struct exports *exports, unsigned int workers,
+		 char **error)
 {
 	static const char way_out[] =
 		"a smaller --memory, --depth or --max-connections, or fewer --threads, make it less";
 	const struct rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
 
 	/* The limit of the user that the server becomes counts from now on. */
-	if (server->config->user)
+	if (config->user)
 		setrlimit(RLIMIT_MEMLOCK, &unlimited);
-	return reclaim_lock_memory(heap(server->config), workers_memory(server),
-				   server->config->defaults.image.force == TRISTATE_ON, way_out,
-				   error);
+	return reclaim_lock_memory(swap_heap(config), swap_workers(config, exports, workers),
+				   config->defaults.image.force == TRISTATE_ON, way_out, error);
 }

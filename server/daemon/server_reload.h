@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * SIGHUP: the configuration is read again, in a thread of its own.
+ */
+#ifndef SERVER_DAEMON_SERVER_RELOAD_H
+#define SERVER_DAEMON_SERVER_RELOAD_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct command_line;
+struct exports;
+struct server_config;
+struct server_tls;
+
+struct server_reload {
+	const struct command_line *line;
+	const struct server_config *config; /* with which the server was started */
+	struct exports *exports;
+	struct server_tls *tls;
+	int wake; /* an eventfd that wakes the main thread up */
+
+	pthread_t thread;
+	bool running;
+	bool again;        /* it is to be read once more: SIGHUP came meanwhile */
+	bool failed;       /* the configuration is as before; the thread's, until it has ended */
+	bool failed_last;  /* the same of the time before */
+	_Atomic bool over; /* the thread ends */
+};
+
+/* Begins to follow the configuration.  If that is under way, it is done once more. */
+void
+server_reload_begin(struct server_reload *reload);
+
+/* After each wake-up of the main thread: notes that it is done, and begins it if the exports want
+ * that.  Returns whether it is done after a failure. */
+bool
+server_reload_go_on(struct server_reload *reload);
+
+/* Whether it is under way. */
+bool
+server_reload_is_running(const struct server_reload *reload);
+
+/* Waits until it is done.  Returns as server_reload_go_on(). */
+bool
+server_reload_join(struct server_reload *reload);
+
+#endif
