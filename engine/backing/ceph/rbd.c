@@ -24,22 +24,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct rbd_store *
-store_of(const struct backing *backing)
-{
-	return backing->state;
-}
-
-static void
-rbd_start(const struct backing *backing, struct backing_call *call)
-{
-	rbd_store_start(store_of(backing), call);
-}
-
 static void
 rbd_close(struct backing *backing)
 {
-	rbd_store_put(store_of(backing));
+	rbd_store_put(rbd_store_of(backing));
 	backing->state = NULL;
 	backing->identity = NULL;
 	free(backing->path);
@@ -49,27 +37,15 @@ rbd_close(struct backing *backing)
 static int64_t
 rbd_size(const struct backing *backing)
 {
-	const struct rbd_store *store = store_of(backing);
+	const struct rbd_store *store = rbd_store_of(backing);
 
 	return store->module->size(store->image);
-}
-
-static void
-rbd_follow_size(const struct backing *backing, struct size_follower *follower)
-{
-	rbd_size_follow(store_of(backing), follower);
-}
-
-static void
-rbd_unfollow_size(const struct backing *backing, struct size_follower *follower)
-{
-	rbd_size_unfollow(store_of(backing), follower);
 }
 
 static int64_t
 rbd_told_size(const struct backing *backing)
 {
-	return (int64_t)atomic_load(&store_of(backing)->size);
+	return (int64_t)atomic_load(&rbd_store_of(backing)->size);
 }
 
 static bool
@@ -89,18 +65,8 @@ rbd_peek(const struct backing *backing, void *buffer, size_t length, uint64_t of
 							.offset = offset,
 							.length = length,
 							.buffer = buffer});
-	rbd_start(backing, &waiter.call);
+	rbd_store_start(backing, &waiter.call);
 	return rbd_waiter_await(&waiter);
-}
-
-/* ---- extents */
-
-static int
-rbd_extents(const struct backing *backing, uint64_t offset, uint64_t length, bool one,
-	    extent_visit visit, void *data)
-{
-	return rbd_search(store_of(backing), &(struct rbd_search){0, offset, length}, one, visit,
-			  data);
 }
 
 /* A search for holes asks the cluster, as a read does, so it never saves time. */
@@ -148,7 +114,7 @@ rbd_lock_check(const struct backing *backing, const struct image_config *config,
 			"a snapshot does not change, and lock=auto or shared takes no lock",
 			backing->path);
 	if (!writable || !is_exclusive(config) ||
-	    rbd_has(store_of(backing), RBD_HAS_EXCLUSIVE_LOCK))
+	    rbd_has(rbd_store_of(backing), RBD_HAS_EXCLUSIVE_LOCK))
 		return 0;
 	return error_set(
 		error, -EOPNOTSUPP,
@@ -162,7 +128,7 @@ static int
 rbd_lock(struct backing *backing, const struct image_config *config, const struct lock_part *part,
 	 bool writable, bool locked, char **error)
 {
-	struct rbd_store *store = store_of(backing);
+	struct rbd_store *store = rbd_store_of(backing);
 	struct rbd_predecessor predecessor;
 	int r = rbd_lock_check(backing, config, part, writable, error);
 
@@ -190,13 +156,13 @@ rbd_unlock(struct backing *backing)
 static bool
 rbd_is_fenced(const struct backing *backing)
 {
-	return atomic_load(&store_of(backing)->fenced);
+	return atomic_load(&rbd_store_of(backing)->fenced);
 }
 
 static void
 rbd_stop_waiting(const struct backing *backing)
 {
-	rbd_lock_give_up(store_of(backing));
+	rbd_lock_give_up(rbd_store_of(backing));
 }
 
 /* The next owner of the lock fences this one, if it has not released the lock. */
@@ -210,7 +176,7 @@ store_may_be_left(const struct rbd_store *store)
 static bool
 rbd_may_be_left(const struct backing *backing)
 {
-	const struct rbd_store *store = store_of(backing);
+	const struct rbd_store *store = rbd_store_of(backing);
 
 	return store_may_be_left(store) && (!store->origin || store_may_be_left(store->origin));
 }
@@ -221,7 +187,7 @@ static int
 prepare_snapshot(const struct backing *backing, const char *label,
 		 struct backing_snapshot **snapshot, char **error)
 {
-	return rbd_snapshot_prepare(store_of(backing), label, false, snapshot, error);
+	return rbd_snapshot_prepare(rbd_store_of(backing), label, false, snapshot, error);
 }
 
 static int
@@ -238,7 +204,7 @@ open_snapshot(struct backing_snapshot *snapshot, const struct image_config *conf
 	free(path);
 	if (r < 0)
 		return r;
-	rbd_store_remove_at_end(store_of(opened), origin);
+	rbd_store_remove_at_end(rbd_store_of(opened), origin);
 	rbd_snapshot_keep(snapshot);
 	return 0;
 }
@@ -253,48 +219,21 @@ static const struct backing_snapshots snapshots = {
 
 /* ---- checkpoints */
 
-static size_t
-list_checkpoints(const struct backing *backing, struct backing_checkpoint list[], size_t most)
-{
-	return rbd_checkpoints_list(store_of(backing), list, most);
-}
-
-static uint64_t
-edition_of_checkpoints(const struct backing *backing)
-{
-	return rbd_checkpoints_edition(store_of(backing));
-}
-
 static int
 prepare_checkpoint(const struct backing *backing, const char *name,
 		   struct backing_snapshot **snapshot, char **error)
 {
-	return rbd_snapshot_prepare(store_of(backing), name, true, snapshot, error);
-}
-
-static int
-remove_checkpoint(const struct backing *backing, uint64_t id, bool anyway,
-		  struct backing_removal **removal, char **error)
-{
-	return rbd_snapshot_remove_checkpoint(store_of(backing), id, anyway, removal, error);
-}
-
-static int
-find_changes(const struct backing *backing, uint64_t id, uint64_t offset, uint64_t length,
-	     extent_visit visit, void *data)
-{
-	return rbd_search(store_of(backing), &(struct rbd_search){id, offset, length}, false, visit,
-			  data);
+	return rbd_snapshot_prepare(rbd_store_of(backing), name, true, snapshot, error);
 }
 
 static const struct backing_checkpoints checkpoints = {
-	.list = list_checkpoints,
-	.edition = edition_of_checkpoints,
+	.list = rbd_checkpoints_list,
+	.edition = rbd_checkpoints_edition,
 	.prepare = prepare_checkpoint,
 	.keep = rbd_snapshot_keep,
-	.remove = remove_checkpoint,
+	.remove = rbd_snapshot_remove_checkpoint,
 	.await_removal = rbd_snapshot_await_removal,
-	.changes = find_changes,
+	.changes = rbd_search_changes,
 };
 
 /* ---- the status */
@@ -344,7 +283,7 @@ put_lock_address(struct json *json, struct rbd_store *store)
 static void
 rbd_put_status(const struct backing *backing, struct json *json)
 {
-	struct rbd_store *store = store_of(backing);
+	struct rbd_store *store = rbd_store_of(backing);
 
 	json_object_begin(json, "ceph");
 	json_put_string(json, "cluster", store->facts.cluster);
@@ -502,15 +441,15 @@ const struct backing_kind backing_rbd = {
 	.facts = &image_kind_ceph,
 	.open = rbd_open,
 	.engine = "librbd",
-	.start = rbd_start,
+	.start = rbd_store_start,
 	.close = rbd_close,
 	.size = rbd_size,
-	.follow_size = rbd_follow_size,
-	.unfollow_size = rbd_unfollow_size,
+	.follow_size = rbd_size_follow,
+	.unfollow_size = rbd_size_unfollow,
 	.told_size = rbd_told_size,
 	.same = rbd_same,
 	.peek = rbd_peek,
-	.extents = rbd_extents,
+	.extents = rbd_search_extents,
 	.have_holes = rbd_have_holes,
 	.lock = rbd_lock,
 	.lock_check = rbd_lock_check,

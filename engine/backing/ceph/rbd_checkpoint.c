@@ -166,14 +166,15 @@ rbd_checkpoints_free(struct rbd_store *store)
 }
 
 uint64_t
-rbd_checkpoints_edition(struct rbd_store *store)
+rbd_checkpoints_edition(const struct backing *backing)
 {
-	return atomic_load(&store->edition);
+	return atomic_load(&rbd_store_of(backing)->edition);
 }
 
 size_t
-rbd_checkpoints_list(struct rbd_store *store, struct backing_checkpoint list[], size_t most)
+rbd_checkpoints_list(const struct backing *backing, struct backing_checkpoint list[], size_t most)
 {
+	struct rbd_store *store = rbd_store_of(backing);
 	size_t count;
 
 	pthread_mutex_lock(&store->listing);

@@ -38,8 +38,8 @@ rbd_checkpoint_name(struct rbd_store *store, uint64_t id, char name[RBD_CHECKPOI
 
 /* Members of struct backing_checkpoints. */
 uint64_t
-rbd_checkpoints_edition(struct rbd_store *store);
+rbd_checkpoints_edition(const struct backing *backing);
 size_t
-rbd_checkpoints_list(struct rbd_store *store, struct backing_checkpoint list[], size_t most);
+rbd_checkpoints_list(const struct backing *backing, struct backing_checkpoint list[], size_t most);
 
 #endif

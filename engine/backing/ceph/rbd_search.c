@@ -14,6 +14,11 @@
 /* The most extents that one call finds: more than a client gets in a reply. */
 #define FOUND_MAX 2048
 
+struct search {
+	uint64_t checkpoint;     /* id; 0: for extents */
+	uint64_t offset, length; /* in bytes */
+};
+
 struct found {
 	uint64_t offset, length; /* in bytes */
 	bool hole;
@@ -37,8 +42,7 @@ note(void *data, uint64_t offset, uint64_t length, bool hole)
 
 /* Asks librbd, and waits for it. */
 static int
-ask(struct rbd_store *store, const struct rbd_search *search, bool one, extent_visit visit,
-    void *data)
+ask(struct rbd_store *store, const struct search *search, bool one, extent_visit visit, void *data)
 {
 	char since[RBD_CHECKPOINT_NAME_MAX + 1];
 	int r;
@@ -67,7 +71,7 @@ search_all(struct rbd_job *job)
 	struct backing_call *call = searching->call;
 	struct rbd_store *store = call->backing;
 	struct list list = {.found = call->buffer, .most = call->room / sizeof(*list.found)};
-	const struct rbd_search search = {call->checkpoint, call->offset, call->length};
+	const struct search search = {call->checkpoint, call->offset, call->length};
 	int r = ask(store, &search, list.most == 1, note, &list);
 
 	rbd_loss_finish(store, call, r < 0 ? r : (int)(list.count * sizeof(*list.found)));
@@ -78,7 +82,7 @@ search_all(struct rbd_job *job)
 
 /* Finds the first extents of a range. Returns the number of bytes in found[], or -errno. */
 static int
-find(struct rbd_store *store, const struct rbd_search *search, struct found *found, size_t most)
+find(struct rbd_store *store, const struct search *search, struct found *found, size_t most)
 {
 	struct search_job *searching;
 	struct rbd_waiter waiter;
@@ -106,13 +110,13 @@ find(struct rbd_store *store, const struct rbd_search *search, struct found *fou
 }
 
 static int
-search_in_time(struct rbd_store *store, const struct rbd_search *search, bool one,
-	       extent_visit visit, void *data)
+search_in_time(struct rbd_store *store, const struct search *search, bool one, extent_visit visit,
+	       void *data)
 {
 	const size_t most = one ? 1 : FOUND_MAX;
 	struct found *CLEANUP_FREE found = calloc(most, sizeof(*found));
 	const uint64_t end = search->offset + search->length;
-	struct rbd_search left = *search;
+	struct search left = *search;
 	int r = 0;
 
 	if (!found)
@@ -135,9 +139,9 @@ search_in_time(struct rbd_store *store, const struct rbd_search *search, bool on
 	return r;
 }
 
-int
-rbd_search(struct rbd_store *store, const struct rbd_search *search, bool one, extent_visit visit,
-	   void *data)
+static int
+search_begin(struct rbd_store *store, const struct search *search, bool one, extent_visit visit,
+	     void *data)
 {
 	int r;
 
@@ -148,4 +152,20 @@ rbd_search(struct rbd_store *store, const struct rbd_search *search, bool one, e
 	r = ask(store, search, one, visit, data);
 	/* What was found after the loss is the new owner's, or older. */
 	return atomic_load(&store->fenced) ? -ESHUTDOWN : r;
+}
+
+int
+rbd_search_extents(const struct backing *backing, uint64_t offset, uint64_t length, bool one,
+		   extent_visit visit, void *data)
+{
+	return search_begin(rbd_store_of(backing), &(struct search){0, offset, length}, one, visit,
+			    data);
+}
+
+int
+rbd_search_changes(const struct backing *backing, uint64_t id, uint64_t offset, uint64_t length,
+		   extent_visit visit, void *data)
+{
+	return search_begin(rbd_store_of(backing), &(struct search){id, offset, length}, false,
+			    visit, data);
 }

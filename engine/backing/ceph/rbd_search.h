@@ -10,15 +10,13 @@
 
 #include "engine/backing/ceph/rbd_state.h"
 
-struct rbd_search {
-	uint64_t checkpoint;     /* id; 0: for extents */
-	uint64_t offset, length; /* in bytes */
-};
-
-/* As .extents() of struct backing_kind, or .changes() of struct backing_checkpoints; also returns
- * -ETIMEDOUT, perhaps after some visits. `one`: only for extents. */
+/* As .extents() of struct backing_kind, and .changes() of struct backing_checkpoints; they also
+ * return -ETIMEDOUT, perhaps after some visits. */
 int
-rbd_search(struct rbd_store *store, const struct rbd_search *search, bool one, extent_visit visit,
-	   void *data);
+rbd_search_extents(const struct backing *backing, uint64_t offset, uint64_t length, bool one,
+		   extent_visit visit, void *data);
+int
+rbd_search_changes(const struct backing *backing, uint64_t id, uint64_t offset, uint64_t length,
+		   extent_visit visit, void *data);
 
 #endif

@@ -107,8 +107,10 @@ settle(struct rbd_store *store, struct backing_call *call, bool known)
 /* ---- the followers */
 
 void
-rbd_size_follow(struct rbd_store *store, struct size_follower *follower)
+rbd_size_follow(const struct backing *backing, struct size_follower *follower)
 {
+	struct rbd_store *store = rbd_store_of(backing);
+
 	pthread_mutex_lock(&store->following);
 	follower->behind = true;
 	follower->next = store->followers;
@@ -123,8 +125,9 @@ rbd_size_follow(struct rbd_store *store, struct size_follower *follower)
 }
 
 void
-rbd_size_unfollow(struct rbd_store *store, struct size_follower *follower)
+rbd_size_unfollow(const struct backing *backing, struct size_follower *follower)
 {
+	struct rbd_store *store = rbd_store_of(backing);
 	struct size_follower **at = &store->followers;
 
 	pthread_mutex_lock(&store->following);

@@ -33,8 +33,8 @@ rbd_size_await(struct rbd_store *store, struct backing_call *call, int result);
 
 /* As .follow_size() and .unfollow_size() of struct backing_kind. */
 void
-rbd_size_follow(struct rbd_store *store, struct size_follower *follower);
+rbd_size_follow(const struct backing *backing, struct size_follower *follower);
 void
-rbd_size_unfollow(struct rbd_store *store, struct size_follower *follower);
+rbd_size_unfollow(const struct backing *backing, struct size_follower *follower);
 
 #endif

@@ -418,9 +418,10 @@ rbd_snapshot_remove(struct rbd_store *store, const char *name)
 }
 
 int
-rbd_snapshot_remove_checkpoint(struct rbd_store *store, uint64_t id, bool anyway,
+rbd_snapshot_remove_checkpoint(const struct backing *backing, uint64_t id, bool anyway,
 			       struct backing_removal **removal, char **error)
 {
+	struct rbd_store *store = rbd_store_of(backing);
 	char name[RBD_CHECKPOINT_NAME_MAX + 1];
 
 	*removal = NULL;

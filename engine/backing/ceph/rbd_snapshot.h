@@ -42,7 +42,7 @@ rbd_snapshot_remove(struct rbd_store *store, const char *name);
 
 /* As remove() and await_removal() of struct backing_checkpoints. */
 int
-rbd_snapshot_remove_checkpoint(struct rbd_store *store, uint64_t id, bool anyway,
+rbd_snapshot_remove_checkpoint(const struct backing *backing, uint64_t id, bool anyway,
 			       struct backing_removal **removal, char **error);
 int
 rbd_snapshot_await_removal(struct backing_removal *removal, int64_t end, char **error);

@@ -5,6 +5,7 @@
 #ifndef ENGINE_BACKING_CEPH_RBD_STATE_H
 #define ENGINE_BACKING_CEPH_RBD_STATE_H
 
+#include "engine/backing/backing.h"
 #include "engine/backing/ceph/rbd_module.h"
 #include "engine/backing/ceph/rbd_name.h"
 #include "engine/backing/ceph/rbd_worker.h"
@@ -108,6 +109,12 @@ struct rbd_store {
 	unsigned int users;
 	struct rbd_store *next;
 };
+
+static inline struct rbd_store *
+rbd_store_of(const struct backing *backing)
+{
+	return backing->state;
+}
 
 static inline bool
 rbd_has(const struct rbd_store *store, uint64_t feature)

@@ -40,8 +40,10 @@ is_idle_flush(const struct rbd_store *store, const struct backing_call *call)
 }
 
 void
-rbd_store_start(struct rbd_store *store, struct backing_call *call)
+rbd_store_start(const struct backing *backing, struct backing_call *call)
 {
+	struct rbd_store *store = rbd_store_of(backing);
+
 	call->backing = store;
 	if (atomic_load_explicit(&store->fenced, memory_order_relaxed)) {
 		call->done(call, -ESHUTDOWN);

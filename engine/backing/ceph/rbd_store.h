@@ -23,6 +23,6 @@ rbd_store_remove_at_end(struct rbd_store *store, struct rbd_store *origin);
 
 /* As .start() of struct backing_kind. */
 void
-rbd_store_start(struct rbd_store *store, struct backing_call *call);
+rbd_store_start(const struct backing *backing, struct backing_call *call);
 
 #endif

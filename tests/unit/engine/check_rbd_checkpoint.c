@@ -34,7 +34,7 @@ static void
 assert_list(struct rbd_store *store, const char *wanted)
 {
 	struct backing_checkpoint list[8];
-	size_t count = rbd_checkpoints_list(store, list, 8);
+	size_t count = rbd_checkpoints_list(ceph_backing(store), list, 8);
 	char seen[256] = "";
 
 	for (size_t i = 0; i < count; i++)
@@ -91,12 +91,12 @@ START_TEST(another_name_is_another_one)
 
 	begin(names, 1);
 	store = ceph_get("disk", false);
-	edition = rbd_checkpoints_edition(store);
+	edition = rbd_checkpoints_edition(ceph_backing(store));
 	ck_assert_int_eq(rbd_checkpoints_learn(store), 0);
-	ck_assert_uint_eq(rbd_checkpoints_edition(store), edition);
+	ck_assert_uint_eq(rbd_checkpoints_edition(ceph_backing(store)), edition);
 	ceph.snapshots[0].name = NAME("b");
 	ck_assert_int_eq(rbd_checkpoints_learn(store), 0);
-	ck_assert_uint_ne(rbd_checkpoints_edition(store), edition);
+	ck_assert_uint_ne(rbd_checkpoints_edition(ceph_backing(store)), edition);
 	assert_list(store, " b=1");
 	rbd_store_put(store);
 }
@@ -150,7 +150,7 @@ START_TEST(update_tells_of_others)
 	ceph.snapshots[0] = (struct rbd_snapshot_facts){NAME("a"), 1, 1 << 20, 7};
 	ceph.count = 1;
 	ceph.updated(ceph.data);
-	while (rbd_checkpoints_list(store, list, 1) == 0)
+	while (rbd_checkpoints_list(ceph_backing(store), list, 1) == 0)
 		sched_yield();
 	rbd_store_put(store);
 }
@@ -160,7 +160,7 @@ static int
 end_one(struct rbd_store *store, int64_t end, char **error)
 {
 	struct backing_removal *removal;
-	int r = rbd_snapshot_remove_checkpoint(store, 1, false, &removal, error);
+	int r = rbd_snapshot_remove_checkpoint(ceph_backing(store), 1, false, &removal, error);
 
 	return r == 0 && removal ? rbd_snapshot_await_removal(removal, end, error) : r;
 }
@@ -181,7 +181,7 @@ START_TEST(late_end_fails_and_goes_on)
 	ck_assert_ptr_nonnull(strstr(again, "not yet answered"));
 	ceph.count = 0;
 	pthread_mutex_unlock(&ceph_snapping);
-	while (rbd_checkpoints_list(store, &(struct backing_checkpoint){0}, 1) > 0)
+	while (rbd_checkpoints_list(ceph_backing(store), &(struct backing_checkpoint){0}, 1) > 0)
 		sched_yield();
 	ck_assert_int_eq(end_one(store, in_ms(3600000), &gone), 0);
 	ck_assert_int_eq(atomic_load(&ceph.unsnapped), 1);
@@ -208,10 +208,9 @@ assert_asked(unsigned int timeout)
 	begin(names, 1);
 	store = ceph_get_place(
 		&(struct rbd_place){CEPH_PLACE, .image = "disk", .timeout = timeout});
-	ck_assert_int_eq(rbd_search(store, &(struct rbd_search){1, 0, 4096}, false, ignore, NULL),
-			 0);
+	ck_assert_int_eq(rbd_search_changes(ceph_backing(store), 1, 0, 4096, ignore, NULL), 0);
 	ck_assert_str_eq(ceph.since, NAME("a"));
-	ck_assert_int_eq(rbd_search(store, &(struct rbd_search){2, 0, 4096}, false, ignore, NULL),
+	ck_assert_int_eq(rbd_search_changes(ceph_backing(store), 2, 0, 4096, ignore, NULL),
 			 -ENOENT);
 	rbd_store_put(store);
 }

@@ -128,19 +128,19 @@ START_TEST(followers_are_told_of_a_new_size)
 	struct listener busy = {.follower = {.resized = resized, .data = &busy}, .refusals = 2};
 
 	/* The size may have changed before. */
-	rbd_size_follow(store, &one.follower);
-	rbd_size_follow(store, &busy.follower);
+	rbd_size_follow(ceph_backing(store), &one.follower);
+	rbd_size_follow(ceph_backing(store), &busy.follower);
 	await_size(&one, 8 * MIB);
 	await_size(&busy, 8 * MIB);
 	ck_assert_int_ge(busy.calls, 3);
 	resize(4 * MIB);
 	await_size(&one, 4 * MIB);
 	await_size(&busy, 4 * MIB);
-	rbd_size_unfollow(store, &one.follower);
+	rbd_size_unfollow(ceph_backing(store), &one.follower);
 	resize(16 * MIB);
 	await_size(&busy, 16 * MIB);
 	ck_assert_int_eq(one.size, 4 * MIB);
-	rbd_size_unfollow(store, &busy.follower);
+	rbd_size_unfollow(ceph_backing(store), &busy.follower);
 	rbd_store_put(store);
 }
 END_TEST
@@ -150,7 +150,7 @@ START_TEST(follower_is_told_that_the_image_was_smaller)
 	struct rbd_store *store = get_sized(8 * MIB);
 	struct listener one = {.follower = {.resized = resized, .data = &one}};
 
-	rbd_size_follow(store, &one.follower);
+	rbd_size_follow(ceph_backing(store), &one.follower);
 	await_size(&one, 8 * MIB);
 	/* It does not follow before the image is as large as it was. */
 	atomic_store(&one.refusals, 1000);
@@ -168,7 +168,7 @@ START_TEST(follower_is_told_that_the_image_was_smaller)
 	resize(16 * MIB);
 	await_size(&one, 16 * MIB);
 	ck_assert_int_eq(one.losses, 1);
-	rbd_size_unfollow(store, &one.follower);
+	rbd_size_unfollow(ceph_backing(store), &one.follower);
 	rbd_store_put(store);
 }
 END_TEST

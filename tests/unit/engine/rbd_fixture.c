@@ -272,7 +272,7 @@ ceph_begin(const struct rbd_owner *owner)
 int
 ceph_search(struct rbd_store *store, uint64_t length, bool one, extent_visit visit, void *data)
 {
-	return rbd_search(store, &(struct rbd_search){0, 0, length}, one, visit, data);
+	return rbd_search_extents(ceph_backing(store), 0, length, one, visit, data);
 }
 
 static void
@@ -301,7 +301,7 @@ ceph_start_data(struct rbd_store *store, struct waiter *waiter, enum call_op op,
 			 .done = done,
 			 .owner = waiter},
 	};
-	rbd_store_start(store, &waiter->call);
+	rbd_store_start(ceph_backing(store), &waiter->call);
 }
 
 void

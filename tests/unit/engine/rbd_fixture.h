@@ -6,6 +6,7 @@
 #ifndef TESTS_UNIT_ENGINE_BACKING_CEPH_MODULE_FIXTURE_H
 #define TESTS_UNIT_ENGINE_BACKING_CEPH_MODULE_FIXTURE_H
 
+#include "engine/backing/backing.h"
 #include "engine/backing/ceph/rbd_store.h"
 
 #include <errno.h>
@@ -67,6 +68,9 @@ struct rbd_store *
 ceph_get_place(const struct rbd_place *place);
 struct rbd_store *
 ceph_get(const char *image, bool read_only);
+
+/* Its backing, for the functions of the table. */
+#define ceph_backing(store_) (&(const struct backing){.state = (store_)})
 
 /* Ends the calls that came while the cluster was away, and those that come. */
 void
