@@ -35,7 +35,7 @@ OURS = ("nbdloopd", "nbdloopd-unmerged")
 PROGRAMS = OURS + ("qemu-nbd", "qemu-storage-daemon", "nbd-server")
 DAEMONS = ("nbd-server",)               # fork a process for each client
 DEVICES = ("loop-device", "raw")        # without a server's process
-BUILT = {"loop": "plugins/loop/.libs/nbdkit-loop-plugin.so", "nbdloopd": "server/nbdloopd",
+BUILT = {"loop": "plugins/loop/nbdkit-loop-plugin.so", "nbdloopd": "server/nbdloopd",
          "nbdloopd-unmerged": "bench/nbdloopd-unmerged"}
 CHOSEN = {"loop": "LOOP_PLUGIN", "nbdloopd": "NBDLOOPD"}
 QEMU = {"cache": "none", "aio": "io_uring"}

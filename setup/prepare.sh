@@ -5,7 +5,7 @@
 
 # Packages that a build needs.
 build_packages="autoconf automake gcc libc6-dev libglib2.0-dev libgnutls28-dev libjansson-dev libmicrohttpd-dev libnbd-dev
-	libseccomp-dev liburing-dev libtool make nbdkit
+	libseccomp-dev liburing-dev make nbdkit
 	nbdkit-plugin-dev perl pkg-config"
 
 mkdir -p build

@@ -8,7 +8,7 @@ command -v python3 >/dev/null || { echo "call-in-circle-is-found.sh: skipped: py
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 
-mkdir -p "$tree/nbd/.libs" "$tree/engine"
+mkdir -p "$tree/nbd" "$tree/engine"
 echo 'int low(void);' >"$tree/nbd/low.h"
 printf '/* int middle(void); */\nint\nmiddle(void);\n' >"$tree/nbd/middle.h"
 echo 'int high(void);' >"$tree/nbd/high.h"
@@ -18,12 +18,12 @@ echo 'int middle(void); int high(void); int high(void) { return middle(); }' >"$
 # Another component may have functions of those names.
 echo 'int high(void); int low(void); int low(void) { return high(); }' >"$tree/engine/other.c"
 
-# Libtool's names: of a library with flags of its own, and of another one.
+# The second has the name of an object of a library with flags of its own.
 build()
 {
 	$CC -c -o "$tree/nbd/low.o" "$tree/nbd/low.c"
-	$CC -c -o "$tree/nbd/.libs/libnbd_la-middle.o" "$tree/nbd/middle.c"
-	$CC -c -o "$tree/nbd/.libs/high.o" "$tree/nbd/high.c"
+	$CC -c -o "$tree/nbd/libnbd_a-middle.o" "$tree/nbd/middle.c"
+	$CC -c -o "$tree/nbd/high.o" "$tree/nbd/high.c"
 	$CC -c -o "$tree/engine/other.o" "$tree/engine/other.c"
 }
 

@@ -31,12 +31,12 @@ def symbols(sources, objects):
     if not paths:
         print("skipped: nothing is built under " + objects)
         sys.exit(77)
-    # Libraries of libtool have their objects in .libs, some with the library's name in front.
+    # Objects that are compiled with flags of their target's own have its name in front.
     said = subprocess.run(["nm", "--print-file-name", "--format=posix", *paths],
                           stdout=subprocess.PIPE, text=True, check=True).stdout
     for line in said.splitlines():
         path, name, kind = line.split(": ", 1)[0], *line.split(": ", 1)[1].split()[:2]
-        module = os.path.relpath(path, objects)[:-2].replace(".libs/", "")
+        module = os.path.relpath(path, objects)[:-2]
         module = re.sub(r"[^/]*-(?=[^/]*$)", "", module)
         if not os.path.exists(os.path.join(sources, module + ".c")):
             continue

@@ -50,7 +50,7 @@ def prose_of(path):
         return comments_of_c(read(path))
     if path.endswith(".md") or name in ("README", "TODO"):
         return read(path)
-    if path.endswith((".sh", ".py", ".am", ".mk")) or ("." not in name and name.rstrip("~") not in ("configure", "libtool") and read(path).startswith("#!")):
+    if path.endswith((".sh", ".py", ".am", ".mk")) or ("." not in name and not name.startswith("configure") and read(path).startswith("#!")):
         return "".join(line if line.lstrip().startswith("#") else "\n" for line in read(path).splitlines(True))
     return ""
 

@@ -6,12 +6,12 @@ set -eu
 cd "$top_srcdir"
 start=
 missing=$(
-	find . -type d \( -name .git -o -name .libs -o -name __pycache__ -o -name 'nbdloop-*' -o -path ./autom4te.cache \
+	find . -type d \( -name .git -o -name __pycache__ -o -name 'nbdloop-*' -o -path ./autom4te.cache \
 		-o -path ./build-aux -o -path ./build -o -path ./_build -o -path ./_inst \) -prune -o -type f -print |
 		while read -r file; do
 			case $file in
 			# Files that autotools or configure make.
-			*/Makefile.in | ./aclocal.m4 | ./m4/l*.m4 | ./config* | ./libtool | ./run | ./wrapper/nbdkit)
+			*/Makefile.in | ./aclocal.m4 | ./m4/l*.m4 | ./config* | ./run | ./wrapper/nbdkit)
 				test "$file" = ./configure.ac || continue
 				;;
 			*.[ch] | *.sh | *.py | *.pod | *.am | *.mk | *.m4 | *.in) ;;

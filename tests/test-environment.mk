@@ -6,7 +6,7 @@ AM_TESTS_ENVIRONMENT = \
 	srcdir='$(abs_srcdir)'; export srcdir; \
 	top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \
 	top_builddir='$(abs_top_builddir)'; export top_builddir; \
-	LOOP_PLUGIN='$(abs_top_builddir)/plugins/loop/.libs/nbdkit-loop-plugin.so'; export LOOP_PLUGIN; \
+	LOOP_PLUGIN='$(abs_top_builddir)/plugins/loop/nbdkit-loop-plugin.so'; export LOOP_PLUGIN; \
 	PATH='$(abs_top_builddir)/wrapper':"$$PATH":/usr/sbin:/sbin; export PATH; \
 	NBDLOOP_LIMIT='$(TEST_LIMIT)'; export NBDLOOP_LIMIT; \
 	ASAN_OPTIONS=intercept_tls_get_addr=0$${ASAN_OPTIONS:+:$$ASAN_OPTIONS}; export ASAN_OPTIONS; \

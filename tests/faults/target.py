@@ -14,7 +14,7 @@ from load import PATIENCE
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.abspath(os.environ.get("top_builddir", os.path.join(HERE, "../..")))
-PLUGIN = os.environ.get("LOOP_PLUGIN", os.path.join(TOP, "plugins/loop/.libs/nbdkit-loop-plugin.so"))
+PLUGIN = os.environ.get("LOOP_PLUGIN", os.path.join(TOP, "plugins/loop/nbdkit-loop-plugin.so"))
 NBDLOOPD = os.path.join(TOP, "server/nbdloopd")
 REWRITE, SOCKETS, OLD_RING, STALL, SYNC, EVENTS, BUSY = 1, 2, 4, 8, 16, 32, 64
 COUNTS = ("short transfers", "errors", "transfers of nothing", "failed syncs", "failed receives", "failed sends",

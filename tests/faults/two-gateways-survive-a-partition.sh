@@ -6,7 +6,7 @@
 . "$(dirname "$0")/../lib/functions.sh"
 . "$lib/network.sh"
 
-[ -e "$top_builddir/engine/.libs/nbdloop-rbd.so" ] || skip "built without librbd"
+[ -e "$top_builddir/engine/nbdloop-rbd.so" ] || skip "built without librbd"
 [ -z "${NBDLOOP_VALGRIND:-}" ] || skip "valgrind would check Ceph's libraries"
 require_python_nbd
 connect_two_networks

@@ -9,7 +9,7 @@ in_cluster() # SECONDS [OPTION-OF-CEPH-CLUSTER...]
 	local limit=$(($1 * time_factor)) status=0
 	shift
 	[ -z "${NBDLOOP_IN_CLUSTER-}" ] || return 0
-	[ -e "$top_builddir/engine/.libs/nbdloop-rbd.so" ] || skip "built without librbd"
+	[ -e "$top_builddir/engine/nbdloop-rbd.so" ] || skip "built without librbd"
 	[ -z "${NBDLOOP_VALGRIND-}" ] || skip "valgrind would check Ceph's libraries"
 	mkdir "$dir/ceph"
 	# In the background, so that a signal ends the cluster at once.

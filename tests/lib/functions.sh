@@ -21,7 +21,7 @@ export PATH=$PATH:/usr/sbin:/sbin
 
 lib=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 top_builddir=$(cd "${top_builddir:-$lib/../..}" && pwd)
-plugin=${LOOP_PLUGIN:-$top_builddir/plugins/loop/.libs/nbdkit-loop-plugin.so}
+plugin=${LOOP_PLUGIN:-$top_builddir/plugins/loop/nbdkit-loop-plugin.so}
 time_factor=${NBDLOOP_TIME_FACTOR:-1}
 engines=${LOOP_ENGINES:-io_uring aio threads}
 servers=${LOOP_SERVERS:-nbdkit nbdloopd}

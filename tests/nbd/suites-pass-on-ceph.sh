@@ -4,7 +4,7 @@
 # copy of each test's image from a cluster that this script starts.
 . "$(dirname "$0")/../lib/functions.sh"
 
-[ -e "$top_builddir/engine/.libs/nbdloop-rbd.so" ] || skip "built without librbd"
+[ -e "$top_builddir/engine/nbdloop-rbd.so" ] || skip "built without librbd"
 [ -z "${NBDLOOP_VALGRIND:-}" ] || skip "valgrind would check Ceph's libraries"
 
 mkdir "$dir/ceph"

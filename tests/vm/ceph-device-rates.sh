@@ -13,7 +13,7 @@
 . "$(dirname "$0")/host.sh"
 
 require fio rbd-nbd
-export NBDLOOP_MODULES=$top_builddir/engine/.libs
+export NBDLOOP_MODULES=$top_builddir/engine
 conf=/run/vm/ceph.conf
 seconds=${NBDLOOP_SECONDS:-2}
 

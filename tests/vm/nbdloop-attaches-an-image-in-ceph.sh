@@ -14,7 +14,7 @@
 . "$(dirname "$0")/host.sh"
 
 require fio nbdsh
-export NBDLOOP_MODULES=$top_builddir/engine/.libs
+export NBDLOOP_MODULES=$top_builddir/engine
 conf=/run/vm/ceph.conf
 
 source_is() # IMAGE

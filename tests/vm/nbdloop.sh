@@ -3,7 +3,7 @@
 # What the claims about the command nbdloop have in common; to be read after functions.sh.
 
 [ -x "$top_builddir/tool/nbdloop" ] || skip "nbdloop was not built"
-# Call the programs without libtool's wrappers: a shell takes as long to start as the program that
+# Call the programs without those in wrapper/: a shell takes as long to start as the program that
 # it starts.
 PATH=$top_builddir/tool:$top_builddir/server:$PATH
 

@@ -7,7 +7,7 @@
 bench=$(cd "$lib/../../bench" && pwd)/ceph
 CC=${CC:-cc}
 require python3 "${CC%% *}"
-[ -e "$top_builddir/engine/.libs/nbdloop-rbd.so" ] || skip "built without librbd"
+[ -e "$top_builddir/engine/nbdloop-rbd.so" ] || skip "built without librbd"
 [ -z "${NBDLOOP_VALGRIND-}" ] || skip "valgrind would check Ceph's libraries"
 status=0
 (cd "$top_builddir" && NBDLOOPD='' timeout $((120 * time_factor)) "$bench" --servers nbdloopd,rbd-bench --runs 1 \

@@ -7,7 +7,7 @@
 . "$(dirname "$0")/../../lib/functions.sh"
 
 if [ "${1:-}" != in-cluster ]; then
-	[ -e "$top_builddir/engine/.libs/nbdloop-rbd.so" ] || skip "built without librbd"
+	[ -e "$top_builddir/engine/nbdloop-rbd.so" ] || skip "built without librbd"
 	[ -z "${NBDLOOP_VALGRIND:-}" ] || skip "valgrind would check Ceph's libraries"
 	mkdir "$dir/ceph"
 	status=0

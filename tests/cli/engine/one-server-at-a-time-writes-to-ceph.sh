@@ -6,7 +6,7 @@
 # same holds when another client takes the lock away from all, by disabling the feature.
 . "$(dirname "$0")/../../lib/functions.sh"
 
-[ -e "$top_builddir/engine/.libs/nbdloop-rbd.so" ] || skip "built without librbd"
+[ -e "$top_builddir/engine/nbdloop-rbd.so" ] || skip "built without librbd"
 [ -z "${NBDLOOP_VALGRIND:-}" ] || skip "valgrind would check Ceph's libraries"
 status=0
 mkdir "$dir/ceph"
