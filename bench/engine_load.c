@@ -443,7 +443,7 @@ load_all(void)
 }
 
 static void
-image_prepare(const char *path, bool direct)
+load_prepare_image(const char *path, bool direct)
 {
 	const struct image_config config = {
 		.direct_io = direct ? TRISTATE_ON : TRISTATE_OFF,
@@ -517,7 +517,7 @@ main(int argc, char **argv)
 	}
 	if (optind != argc - 1 || !(seconds > 0))
 		errx(2, "usage: engine-load [OPTION...] IMAGE; its source explains the options");
-	image_prepare(argv[optind], direct);
+	load_prepare_image(argv[optind], direct);
 	load_all();
 	image_close(image);
 	return 0;

@@ -281,7 +281,7 @@ answer_request(void *data, struct MHD_Connection *connection, const char *url, c
 
 /* Lists what the thread waits for.  Returns poll()'s timeout. */
 static int
-prepare_polling(struct http *http)
+http_prepare_polling(struct http *http)
 {
 	int timeout = clients_expire(http), place = place_left(http);
 	MHD_UNSIGNED_LONG_LONG wanted;
@@ -325,7 +325,7 @@ http_run(void *data)
 	pthread_setname_np(pthread_self(), "http");
 	thread_confine(THREAD_HTTP);
 	for (;;) {
-		int timeout = prepare_polling(http);
+		int timeout = http_prepare_polling(http);
 
 		/* A failure (no memory) leaves nothing in .revents, and passes. */
 		if (poll(http->polled, count, timeout) < 0)

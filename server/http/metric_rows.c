@@ -83,7 +83,7 @@ metric_row_is_first(const struct metric_table *table, size_t row)
 }
 
 static void
-print_pod(FILE *out, const struct figure_row *row, bool ops)
+metric_print_pod(FILE *out, const struct figure_row *row, bool ops)
 {
 	fprintf(out, "=item C<%s%s>%s\n\n%s\n\n__MORE %s__\n\n", row->metric,
 		strcmp(row->type, "counter") == 0 ? "_total"
@@ -96,13 +96,14 @@ void
 metric_rows_print_pod(FILE *out)
 {
 	for (size_t i = 0; i < METRIC_SERVER_ROWS; i++)
-		print_pod(out, &metric_server_rows[i], false);
-	print_pod(out, &metric_export_row, false);
+		metric_print_pod(out, &metric_server_rows[i], false);
+	metric_print_pod(out, &metric_export_row, false);
 	for (const struct metric_table *table = metric_tables; table->rows; table++) {
 		for (size_t i = 0; i < table->count; i++) {
 			if (metric_row_is_first(table, i))
-				print_pod(out, &table->rows[i], table->ops || table->rows[i].op);
+				metric_print_pod(out, &table->rows[i],
+						 table->ops || table->rows[i].op);
 		}
 	}
-	print_pod(out, &metric_latency_row, true);
+	metric_print_pod(out, &metric_latency_row, true);
 }

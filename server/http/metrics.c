@@ -62,7 +62,7 @@ copy_figures(struct gathered *gathered, struct metric_figures *figures,
 }
 
 static void
-gather(void *data, const struct visited *visited)
+metrics_gather(void *data, const struct visited *visited)
 {
 	struct gathered *gathered = data;
 	struct metric_figures *longer =
@@ -206,7 +206,7 @@ write_histogram(const struct metric_text *out, const struct metric_figures *figu
 }
 
 static void
-write_latency(const struct metric_text *out, const struct gathered *gathered)
+metrics_write_latency(const struct metric_text *out, const struct gathered *gathered)
 {
 	metric_family(out, &metric_latency_row);
 	for (size_t i = 0; i < gathered->count; i++) {
@@ -222,14 +222,14 @@ metrics_write(FILE *file, bool open, const struct status *status)
 	struct gathered gathered = {0};
 	int r;
 
-	exports_visit(status->exports, NULL, gather, &gathered);
+	exports_visit(status->exports, NULL, metrics_gather, &gathered);
 	r = gathered.incomplete ? -ENOMEM : 0;
 	if (r == 0) {
 		write_server(out, status, gathered.count);
 		write_info(out, &gathered);
 		for (const struct metric_table *table = metric_tables; table->rows; table++)
 			write_table(out, table, &gathered);
-		write_latency(out, &gathered);
+		metrics_write_latency(out, &gathered);
 		metrics_end(out);
 	}
 	gathered_fini(&gathered);

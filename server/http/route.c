@@ -30,7 +30,7 @@ const struct http_field http_fields[] = {
 };
 
 static void
-say(struct http_answer *answer, unsigned int code, const char *text)
+route_say(struct http_answer *answer, unsigned int code, const char *text)
 {
 	*answer = (struct http_answer){
 		.code = code,
@@ -77,23 +77,25 @@ metrics_of(const struct http_request *request)
 
 /* Whether the request is refused before its path matters. */
 static bool
-refuse(const struct http_request *request, const char *token, struct http_answer *answer)
+route_refuses(const struct http_request *request, const char *token, struct http_answer *answer)
 {
 	if (!request->host && !request->older) {
-		say(answer, 400, "HTTP/1.1 demands the header field Host, which is missing.\n");
+		route_say(answer, 400,
+			  "HTTP/1.1 demands the header field Host, which is missing.\n");
 		return true;
 	}
 	/* Nobody can connect who doesn't mean this server, or nobody knows the token who is not
 	 * meant to. */
 	if (!request->over_unix && !token && !http_host_is_local(request->host)) {
-		say(answer, 421,
-		    "Without a token (--http-token), this server answers only to localhost and "
-		    "the addresses of its own machine: 127.0.0.1 or [::1].\n");
+		route_say(
+			answer, 421,
+			"Without a token (--http-token), this server answers only to localhost and "
+			"the addresses of its own machine: 127.0.0.1 or [::1].\n");
 		return true;
 	}
 	if (strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0)
 		return false;
-	say(answer, 405, "Only GET and HEAD are possible here: nothing can be changed.\n");
+	route_say(answer, 405, "Only GET and HEAD are possible here: nothing can be changed.\n");
 	answer->field = "Allow";
 	answer->value = "GET, HEAD";
 	return true;
@@ -105,16 +107,17 @@ http_route(const struct http_request *request, const char *token, struct http_an
 	const struct page *page = page_find(request->path);
 	bool metrics = strcmp(request->path, "/metrics") == 0;
 
-	if (refuse(request, token, answer))
+	if (route_refuses(request, token, answer))
 		return;
 	if (page) {
 		answer_page(answer, page);
 	} else if (!metrics && strcmp(request->path, "/status.json") != 0) {
-		say(answer, 404, "There is /, /metrics and /status.json.\n");
+		route_say(answer, 404, "There is /, /metrics and /status.json.\n");
 	} else if (token && !http_token_fits(token, request->authorization)) {
-		say(answer, 401,
-		    "The figures need a token: Authorization: Bearer TOKEN (the content of the "
-		    "file of --http-token).\n");
+		route_say(
+			answer, 401,
+			"The figures need a token: Authorization: Bearer TOKEN (the content of the "
+			"file of --http-token).\n");
 		answer->field = "WWW-Authenticate";
 		answer->value = "Bearer realm=\"nbdloopd\"";
 	} else {

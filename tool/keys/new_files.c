@@ -104,7 +104,7 @@ name_draft(struct new_file *file, GError **error)
 }
 
 static bool
-sync_directory(const char *path, GError **error)
+new_files_sync_directory(const char *path, GError **error)
 {
 	g_autofree char *directory = g_path_get_dirname(path);
 	int CLEANUP_CLOSE fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -115,7 +115,7 @@ sync_directory(const char *path, GError **error)
 }
 
 static void
-unmake(const struct new_files *files)
+new_files_unmake(const struct new_files *files)
 {
 	for (guint i = 0; i < files->all->len; i++) {
 		struct new_file *file = g_ptr_array_index(files->all, i);
@@ -135,12 +135,12 @@ new_files_make(struct new_files *files, GError **error)
 	for (guint i = 0; good && i < files->all->len; i++)
 		good = name_draft(g_ptr_array_index(files->all, i), error);
 	for (guint i = 0; good && i < files->all->len; i++)
-		good = sync_directory(((struct new_file *)g_ptr_array_index(files->all, i))->path,
-				      error);
+		good = new_files_sync_directory(
+			((struct new_file *)g_ptr_array_index(files->all, i))->path, error);
 	if (good)
 		g_ptr_array_set_size(files->directories, 0);
 	else
-		unmake(files);
+		new_files_unmake(files);
 	return good;
 }
 

@@ -215,7 +215,7 @@ take_tls(struct nbd_uri *uri, GUri *parsed, GHashTable *parameters)
 }
 
 static bool
-take_server(struct nbd_uri *uri, GUri *parsed, GHashTable *parameters, GError **error)
+uri_take_server(struct nbd_uri *uri, GUri *parsed, GHashTable *parameters, GError **error)
 {
 	const char *host = g_uri_get_host(parsed);
 
@@ -263,14 +263,14 @@ check_for_kernel(const struct nbd_uri *uri, GError **error)
 }
 
 static GUri *
-split(const char *text, GError **error)
+uri_split(const char *text, GError **error)
 {
 	/* The query is split before it is decoded. */
 	return g_uri_parse(text, G_URI_FLAGS_HAS_PASSWORD | G_URI_FLAGS_ENCODED_QUERY, error);
 }
 
 static bool
-take_all(struct nbd_uri *uri, GUri *parsed, GError **error)
+uri_take_all(struct nbd_uri *uri, GUri *parsed, GError **error)
 {
 	g_autoptr(GHashTable) parameters = NULL;
 
@@ -280,7 +280,7 @@ take_all(struct nbd_uri *uri, GUri *parsed, GError **error)
 	if (!parameters)
 		return false;
 	take_tls(uri, parsed, parameters);
-	return take_export(uri, parsed, error) && take_server(uri, parsed, parameters, error);
+	return take_export(uri, parsed, error) && uri_take_server(uri, parsed, parameters, error);
 }
 
 /* Whether the text has an IPv6 address with an interface as other programs write it:
@@ -295,7 +295,7 @@ bool
 nbd_uri_parse(const char *text, struct nbd_uri *uri, GError **error)
 {
 	g_autoptr(GError) why = NULL;
-	g_autoptr(GUri) parsed = split(text, &why);
+	g_autoptr(GUri) parsed = uri_split(text, &why);
 
 	*uri = (struct nbd_uri){.port = 0};
 	if (!parsed)
@@ -304,7 +304,7 @@ nbd_uri_parse(const char *text, struct nbd_uri *uri, GError **error)
 				       ? ": the sign before an interface is written %25, as in "
 					 "[fe80::1%25eth0]"
 				       : "");
-	if (check_scheme(g_uri_get_scheme(parsed), &why) && take_all(uri, parsed, &why) &&
+	if (check_scheme(g_uri_get_scheme(parsed), &why) && uri_take_all(uri, parsed, &why) &&
 	    check_for_kernel(uri, &why))
 		return true;
 	return failure(error, why->code, "%s: %s", text, why->message);
@@ -330,7 +330,7 @@ bool
 nbd_uri_check_for_libnbd(const char *text, bool knows_hostname, GError **error)
 {
 	g_autoptr(GError) why = NULL;
-	g_autoptr(GUri) parsed = split(text, &why);
+	g_autoptr(GUri) parsed = uri_split(text, &why);
 	struct nbd_uri uri = {.port = 0};
 	bool good;
 
@@ -340,7 +340,7 @@ nbd_uri_check_for_libnbd(const char *text, bool knows_hostname, GError **error)
 	if (!check_scheme(g_uri_get_scheme(parsed), &why) && !failure_is(why, EOPNOTSUPP))
 		return true;
 	g_clear_error(&why);
-	good = take_all(&uri, parsed, &why) && check_for_libnbd(&uri, knows_hostname, &why);
+	good = uri_take_all(&uri, parsed, &why) && check_for_libnbd(&uri, knows_hostname, &why);
 	nbd_uri_fini(&uri);
 	return good || failure(error, why->code, "%s: %s", text, why->message);
 }

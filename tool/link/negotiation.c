@@ -15,7 +15,7 @@
 #define QUEUE_MS 10
 
 static void
-fail(struct negotiation *negotiation, const char *reason)
+negotiation_fail(struct negotiation *negotiation, const char *reason)
 {
 	negotiation->state = NEGOTIATION_FAILED;
 	negotiation->reason = g_strdup(reason);
@@ -51,7 +51,7 @@ try_to_connect(struct negotiation *negotiation)
 	else if (errno == EAGAIN && address->address.ss_family == AF_UNIX)
 		negotiation->state = NEGOTIATION_IS_QUEUED;
 	else
-		fail(negotiation, g_strerror(errno));
+		negotiation_fail(negotiation, g_strerror(errno));
 }
 
 void
@@ -64,7 +64,7 @@ negotiation_connect(struct negotiation *negotiation, const struct nbd_address *a
 	negotiation_begin(negotiation, fd, aim);
 	negotiation->address = address;
 	if (fd < 0) {
-		fail(negotiation, g_strerror(errno));
+		negotiation_fail(negotiation, g_strerror(errno));
 		return;
 	}
 	/* A request is sent at once, and not with the next one. */
@@ -86,7 +86,7 @@ finish_connecting(struct negotiation *negotiation)
 	if (getsockopt(negotiation->fd, SOL_SOCKET, SO_ERROR, &err, &length) < 0)
 		err = errno;
 	if (err)
-		fail(negotiation, g_strerror(err));
+		negotiation_fail(negotiation, g_strerror(err));
 	else
 		negotiation->state = NEGOTIATION_GOES_ON;
 }
@@ -104,7 +104,7 @@ explain_end(const struct negotiation *negotiation, int err)
 
 /* Whether all output was sent. */
 static bool
-send_output(struct negotiation *negotiation)
+negotiation_send(struct negotiation *negotiation)
 {
 	struct nbd_output *output = &negotiation->output;
 	ssize_t n;
@@ -114,7 +114,7 @@ send_output(struct negotiation *negotiation)
 	n = send(negotiation->fd, output->bytes + negotiation->sent,
 		 output->used - negotiation->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
-		fail(negotiation, explain_end(negotiation, errno));
+		negotiation_fail(negotiation, explain_end(negotiation, errno));
 	if (n < 0)
 		return false;
 	negotiation->sent += (size_t)n;
@@ -126,14 +126,14 @@ send_output(struct negotiation *negotiation)
 
 /* Whether bytes have come; *length of them. */
 static bool
-receive(struct negotiation *negotiation, uint8_t *bytes, size_t size, size_t *length)
+negotiation_receive(struct negotiation *negotiation, uint8_t *bytes, size_t size, size_t *length)
 {
 	ssize_t n = recv(negotiation->fd, bytes, size, MSG_DONTWAIT);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	if (n <= 0) {
-		fail(negotiation, explain_end(negotiation, n < 0 ? errno : 0));
+		negotiation_fail(negotiation, explain_end(negotiation, n < 0 ? errno : 0));
 		return false;
 	}
 	*length = (size_t)n;
@@ -147,11 +147,11 @@ take_result(struct negotiation *negotiation, enum nbd_client_result result)
 	switch (result) {
 	case NBD_CLIENT_MORE: break;
 	case NBD_CLIENT_READY: negotiation->state = NEGOTIATION_READY; break;
-	case NBD_CLIENT_FAILED: fail(negotiation, negotiation->handshake.reason); break;
+	case NBD_CLIENT_FAILED: negotiation_fail(negotiation, negotiation->handshake.reason); break;
 	case NBD_CLIENT_TLS:
 		negotiation->tls = negotiation_tls_new(negotiation->aim);
 		if (!negotiation->tls)
-			fail(negotiation, g_strerror(ENOMEM));
+			negotiation_fail(negotiation, g_strerror(ENOMEM));
 		break;
 	}
 }
@@ -162,7 +162,7 @@ step_in_the_clear(struct negotiation *negotiation)
 	uint8_t bytes[4096];
 	size_t length;
 
-	if (!receive(negotiation, bytes, sizeof(bytes), &length))
+	if (!negotiation_receive(negotiation, bytes, sizeof(bytes), &length))
 		return false;
 	take_result(negotiation, nbd_client_handshake_feed(&negotiation->handshake, bytes, length,
 							   &negotiation->output));
@@ -201,7 +201,7 @@ step_in_tls(struct negotiation *negotiation)
 	case NEGOTIATION_TLS_SENDS: return true;
 	case NEGOTIATION_TLS_RECEIVES:
 		place = negotiation_tls_room(tls, &size);
-		if (!receive(negotiation, place, size, &length))
+		if (!negotiation_receive(negotiation, place, size, &length))
 			return false;
 		negotiation_tls_received(tls, length);
 		return true;
@@ -214,7 +214,7 @@ step_in_tls(struct negotiation *negotiation)
 	case NEGOTIATION_TLS_FAILED: break;
 	}
 	send_alert(negotiation);
-	fail(negotiation, negotiation_tls_reason(tls));
+	negotiation_fail(negotiation, negotiation_tls_reason(tls));
 	return false;
 }
 
@@ -225,7 +225,7 @@ negotiation_advance(struct negotiation *negotiation)
 		try_to_connect(negotiation);
 	if (negotiation->state == NEGOTIATION_CONNECTING)
 		finish_connecting(negotiation);
-	while (negotiation->state == NEGOTIATION_GOES_ON && send_output(negotiation) &&
+	while (negotiation->state == NEGOTIATION_GOES_ON && negotiation_send(negotiation) &&
 	       (negotiation->tls ? step_in_tls(negotiation) : step_in_the_clear(negotiation)))
 		;
 }
@@ -233,7 +233,7 @@ negotiation_advance(struct negotiation *negotiation)
 void
 negotiation_refuse(struct negotiation *negotiation, const char *reason)
 {
-	fail(negotiation, reason);
+	negotiation_fail(negotiation, reason);
 }
 
 void

@@ -39,7 +39,7 @@ negotiation_tls_free(struct negotiation_tls *tls)
 }
 
 static enum negotiation_tls_result
-fail(struct negotiation_tls *tls, const char *reason)
+tls_fail(struct negotiation_tls *tls, const char *reason)
 {
 	snprintf(tls->reason, sizeof(tls->reason), "%s", reason);
 	return NEGOTIATION_TLS_FAILED;
@@ -47,7 +47,7 @@ fail(struct negotiation_tls *tls, const char *reason)
 
 /* GnuTLS's words are whole sentences, here they are a part of one. */
 static enum negotiation_tls_result
-fail_in_tls(struct negotiation_tls *tls)
+tls_fail_by_library(struct negotiation_tls *tls)
 {
 	const char *reason = tls_session_reason(tls->session);
 	size_t length = strlen(reason);
@@ -75,12 +75,12 @@ shake_hands(struct negotiation_tls *tls, struct nbd_output *output)
 	case TLS_CLOSED:
 	case TLS_FAILED: break;
 	}
-	return fail_in_tls(tls);
+	return tls_fail_by_library(tls);
 }
 
 /* Encrypts what the NBD handshake says; it fits in one record. */
 static bool
-encrypt(struct negotiation_tls *tls, const struct nbd_output *clear, struct nbd_output *output)
+tls_encrypt(struct negotiation_tls *tls, const struct nbd_output *clear, struct nbd_output *output)
 {
 	size_t taken;
 
@@ -90,47 +90,50 @@ encrypt(struct negotiation_tls *tls, const struct nbd_output *clear, struct nbd_
 }
 
 static enum negotiation_tls_result
-ask(struct negotiation_tls *tls, struct nbd_client_handshake *handshake, struct nbd_output *output)
+tls_ask(struct negotiation_tls *tls, struct nbd_client_handshake *handshake,
+	struct nbd_output *output)
 {
 	uint8_t room[NBD_CLIENT_ROOM];
 	struct nbd_output clear = {.bytes = room, .size = sizeof(room)};
 
 	nbd_client_handshake_secured(handshake, &clear);
 	tls->asked = true;
-	return encrypt(tls, &clear, output) ? NEGOTIATION_TLS_SENDS : fail_in_tls(tls);
+	return tls_encrypt(tls, &clear, output) ? NEGOTIATION_TLS_SENDS : tls_fail_by_library(tls);
 }
 
 static enum negotiation_tls_result
-feed(struct negotiation_tls *tls, const uint8_t *bytes, size_t length,
-     struct nbd_client_handshake *handshake, struct nbd_output *output)
+tls_feed(struct negotiation_tls *tls, const uint8_t *bytes, size_t length,
+	 struct nbd_client_handshake *handshake, struct nbd_output *output)
 {
 	uint8_t room[NBD_CLIENT_ROOM];
 	struct nbd_output clear = {.bytes = room, .size = sizeof(room)};
 
 	switch (nbd_client_handshake_feed(handshake, bytes, length, &clear)) {
 	case NBD_CLIENT_MORE:
-		return encrypt(tls, &clear, output) ? NEGOTIATION_TLS_SENDS : fail_in_tls(tls);
+		return tls_encrypt(tls, &clear, output) ? NEGOTIATION_TLS_SENDS
+							: tls_fail_by_library(tls);
 	case NBD_CLIENT_READY: return NEGOTIATION_TLS_READY;
 	case NBD_CLIENT_FAILED:
 	case NBD_CLIENT_TLS: break;
 	}
-	return fail(tls, handshake->reason);
+	return tls_fail(tls, handshake->reason);
 }
 
 static enum negotiation_tls_result
-hear(struct negotiation_tls *tls, struct nbd_client_handshake *handshake, struct nbd_output *output)
+tls_hear(struct negotiation_tls *tls, struct nbd_client_handshake *handshake,
+	 struct nbd_output *output)
 {
 	uint8_t bytes[4096];
 	size_t length;
 
 	switch (tls_session_read(tls->session, &tls->input, bytes, sizeof(bytes), &length)) {
-	case TLS_DONE: return feed(tls, bytes, length, handshake, output);
+	case TLS_DONE: return tls_feed(tls, bytes, length, handshake, output);
 	case TLS_MORE: return send_or_receive(output);
 	case TLS_FULL: return NEGOTIATION_TLS_SENDS;
-	case TLS_CLOSED: return fail(tls, "the server closed the connection");
+	case TLS_CLOSED: return tls_fail(tls, "the server closed the connection");
 	case TLS_FAILED: break;
 	}
-	return fail_in_tls(tls);
+	return tls_fail_by_library(tls);
 }
 
 enum negotiation_tls_result
@@ -139,7 +142,7 @@ negotiation_tls_step(struct negotiation_tls *tls, struct nbd_client_handshake *h
 {
 	if (!tls->secured)
 		return shake_hands(tls, output);
-	return tls->asked ? hear(tls, handshake, output) : ask(tls, handshake, output);
+	return tls->asked ? tls_hear(tls, handshake, output) : tls_ask(tls, handshake, output);
 }
 
 uint8_t *
@@ -168,7 +171,7 @@ bool
 negotiation_tls_finish(struct negotiation_tls *tls, char *cipher, size_t size)
 {
 	if (has_rest(tls)) {
-		fail(tls, "the server sent more than its answers");
+		tls_fail(tls, "the server sent more than its answers");
 		return false;
 	}
 	snprintf(cipher, size, "%s", tls_session_describe(tls->session));

@@ -93,7 +93,7 @@ abort_link(struct link *link)
 }
 
 static void
-fail_in_tls(struct link *link)
+link_fail_in_tls(struct link *link)
 {
 	log_error("%s: TLS: %s", link->place, tls_session_reason(link->session));
 	link->finished = true;
@@ -113,7 +113,7 @@ end_header(struct requests *requests)
 }
 
 static void
-follow(struct requests *requests, const uint8_t *bytes, size_t length)
+requests_follow(struct requests *requests, const uint8_t *bytes, size_t length)
 {
 	while (length > 0) {
 		const bool payload = requests->payload > 0;
@@ -138,7 +138,7 @@ follow(struct requests *requests, const uint8_t *bytes, size_t length)
 
 /* The number of bytes; 0: none, now; -1: it has ended. */
 static ssize_t
-receive(struct end *end, uint8_t *bytes, size_t size)
+end_receive(struct end *end, uint8_t *bytes, size_t size)
 {
 	ssize_t n = recv(end->fd, bytes, size, MSG_DONTWAIT);
 
@@ -159,7 +159,7 @@ receive(struct end *end, uint8_t *bytes, size_t size)
 
 /* The number of bytes that were sent; -1: it has ended. */
 static ssize_t
-transmit(const struct end *end, const uint8_t *bytes, size_t length)
+end_transmit(const struct end *end, const uint8_t *bytes, size_t length)
 {
 	ssize_t n = send(end->fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL);
 
@@ -184,8 +184,8 @@ look_for_end(struct end *end)
 static bool
 send_sealed(struct link *link)
 {
-	ssize_t n = transmit(&link->server, link->sealed.bytes + link->sent,
-			     link->sealed.used - link->sent);
+	ssize_t n = end_transmit(&link->server, link->sealed.bytes + link->sent,
+				 link->sealed.used - link->sent);
 
 	link->finished = link->finished || n < 0;
 	if (n <= 0)
@@ -209,13 +209,13 @@ is_worth_a_record(const struct link *link)
 }
 
 static bool
-seal(struct link *link)
+link_seal(struct link *link)
 {
 	size_t taken;
 
 	if (tls_session_write(link->session, link->clear + link->clear_at,
 			      link->clear_end - link->clear_at, &taken, &link->sealed) != TLS_DONE)
-		fail_in_tls(link);
+		link_fail_in_tls(link);
 	link->clear_at += taken;
 	if (link->clear_at == link->clear_end)
 		link->clear_at = link->clear_end = 0;
@@ -226,12 +226,12 @@ static bool
 receive_clear(struct link *link)
 {
 	uint8_t *place = link->clear + link->clear_end;
-	ssize_t n = receive(&link->kernel, place, sizeof(link->clear) - link->clear_end);
+	ssize_t n = end_receive(&link->kernel, place, sizeof(link->clear) - link->clear_end);
 
 	if (n <= 0)
 		return n < 0;
 	link->clear_end += (size_t)n;
-	follow(&link->requests, place, (size_t)n);
+	requests_follow(&link->requests, place, (size_t)n);
 	return true;
 }
 
@@ -269,7 +269,7 @@ go_up(struct link *link)
 	if (link->sent < link->sealed.used)
 		return send_sealed(link);
 	if (link->clear_at < link->clear_end && is_worth_a_record(link))
-		return seal(link);
+		return link_seal(link);
 	if (link->kernel.hung)
 		return say_goodbye(link);
 	return link->kernel.ready && receive_clear(link);
@@ -280,8 +280,8 @@ go_up(struct link *link)
 static bool
 send_opened(struct link *link)
 {
-	ssize_t n = transmit(&link->kernel, link->opened + link->opened_at,
-			     link->opened_end - link->opened_at);
+	ssize_t n = end_transmit(&link->kernel, link->opened + link->opened_at,
+				 link->opened_end - link->opened_at);
 
 	/* The kernel has hung up, and epoll tells that. */
 	link->opened_at = n < 0 ? link->opened_end : link->opened_at + (size_t)n;
@@ -304,7 +304,7 @@ open_records(struct link *link)
 		link->opened_end += length;
 	}
 	if (result == TLS_FAILED)
-		fail_in_tls(link);
+		link_fail_in_tls(link);
 	link->finished = link->finished || result == TLS_CLOSED;
 	return true;
 }
@@ -312,7 +312,7 @@ open_records(struct link *link)
 static bool
 receive_sealed(struct link *link)
 {
-	ssize_t n = receive(&link->server, link->received, sizeof(link->received));
+	ssize_t n = end_receive(&link->server, link->received, sizeof(link->received));
 
 	link->finished = link->finished || n < 0;
 	link->input = (struct tls_input){.bytes = link->received, .length = (size_t)MAX(n, 0)};
@@ -337,7 +337,7 @@ go_down(struct link *link)
 
 /* Goes on until it has to wait. */
 static void
-advance(struct link *link)
+link_advance(struct link *link)
 {
 	bool moved = true;
 
@@ -350,7 +350,7 @@ advance(struct link *link)
 
 /* Edges only: each connection notes what it has not yet received. */
 static bool
-watch(int epoll, struct end *end)
+end_watch(int epoll, struct end *end)
 {
 	struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
 				    .data.ptr = end};
@@ -368,7 +368,7 @@ begin_link(struct link *link, const struct proxied *connection, const char *plac
 	link->sealed =
 		(struct nbd_output){.bytes = link->sealed_room, .size = sizeof(link->sealed_room)};
 	link->again = true;
-	return watch(epoll, &link->kernel) && watch(epoll, &link->server) ? 0 : -errno;
+	return end_watch(epoll, &link->kernel) && end_watch(epoll, &link->server) ? 0 : -errno;
 }
 
 static void
@@ -390,7 +390,7 @@ advance_all(struct link **links, unsigned int count, bool *again)
 	*again = false;
 	for (unsigned int i = 0; i < count; i++) {
 		if (links[i]->again)
-			advance(links[i]);
+			link_advance(links[i]);
 		left = left || !links[i]->over;
 		*again = *again || links[i]->again;
 	}
@@ -398,7 +398,7 @@ advance_all(struct link **links, unsigned int count, bool *again)
 }
 
 static void
-serve(int epoll, struct link **links, unsigned int count)
+links_serve(int epoll, struct link **links, unsigned int count)
 {
 	struct epoll_event events[EVENTS];
 	bool again;
@@ -428,7 +428,7 @@ proxy_run(const struct proxied *connections, unsigned int count, const char *pla
 		r = r ? r : begun;
 	}
 	if (r == 0)
-		serve(epoll, links, count);
+		links_serve(epoll, links, count);
 	for (unsigned int i = 0; i < count; i++) {
 		if (!links[i]->over)
 			end_link(links[i]);

@@ -276,7 +276,7 @@ server_process_fini(struct server_process *server)
 /* ---- connections to one that takes a listening socket */
 
 static bool
-connect_all(int *ours, const struct sockaddr_un *address, unsigned int count)
+server_connect_all(int *ours, const struct sockaddr_un *address, unsigned int count)
 {
 	for (unsigned int i = 0; i < count; i++) {
 		ours[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -302,7 +302,7 @@ server_sockets_make(int *ours, int *listener, unsigned int count, const char *na
 	*listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	made = *listener >= 0 &&
 	       bind(*listener, (struct sockaddr *)&address, sizeof(address)) == 0 &&
-	       listen(*listener, (int)count) == 0 && connect_all(ours, &address, count);
+	       listen(*listener, (int)count) == 0 && server_connect_all(ours, &address, count);
 	if (!made)
 		failure_errno(error, errno, "the sockets to a server can't be made");
 	unlink(address.sun_path);

@@ -30,7 +30,7 @@ server_supply_close(int *supply)
 }
 
 static bool
-make_pairs(int *ours, int *theirs, unsigned int count, GError **error)
+supply_make_pairs(int *ours, int *theirs, unsigned int count, GError **error)
 {
 	for (unsigned int i = 0; i < count; i++) {
 		int pair[2];
@@ -44,7 +44,7 @@ make_pairs(int *ours, int *theirs, unsigned int count, GError **error)
 }
 
 static bool
-pass(int supply, const int *sockets, unsigned int count, GError **error)
+supply_pass(int supply, const int *sockets, unsigned int count, GError **error)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(SERVER_SUPPLY_MAX * sizeof(int))] = {0};
 	char text[] = "sockets"; /* for those who watch */
@@ -75,7 +75,8 @@ server_supply_pass(int supply, int *ours, unsigned int count, GError **error)
 
 	for (unsigned int i = 0; i < count; i++)
 		ours[i] = theirs[i] = -1;
-	passed = make_pairs(ours, theirs, count, error) && pass(supply, theirs, count, error);
+	passed = supply_make_pairs(ours, theirs, count, error) &&
+		 supply_pass(supply, theirs, count, error);
 	server_sockets_close(theirs, count);
 	if (!passed)
 		server_sockets_close(ours, count);

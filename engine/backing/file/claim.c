@@ -34,7 +34,7 @@ open_again(const struct backing *backing, int flags)
  * descriptor that releases space on the device should itself have the claim, because fallocate()
  * may fail with EBUSY on all others as long as anyone has claimed the device. */
 static int
-claim(struct backing *backing, bool locked)
+file_claim(struct backing *backing, bool locked)
 {
 	int CLEANUP_CLOSE fd = open_again(backing, O_EXCL);
 
@@ -62,11 +62,11 @@ static int
 claim_patiently(struct backing *backing, const struct image_config *config, bool locked)
 {
 	int64_t end = clock_ms(CLOCK_MONOTONIC) + LOCK_LINGER_MS;
-	int r = claim(backing, locked);
+	int r = file_claim(backing, locked);
 
 	while (r == -EBUSY && clock_ms(CLOCK_MONOTONIC) < end && !is_for_lock(backing, config)) {
 		usleep(LOCK_LINGER_STEP_MS * 1000);
-		r = claim(backing, locked);
+		r = file_claim(backing, locked);
 	}
 	return r == -EBUSY && !is_for_lock(backing, config) ? r : 0;
 }
@@ -79,7 +79,7 @@ refuse_writing(const struct backing *backing, const char *use, char **error)
 }
 
 static void
-warn(const struct backing *backing, bool writable, const char *use)
+claim_warn(const struct backing *backing, bool writable, const char *use)
 {
 	if (writable)
 		log_warning("%s: %s, and with force=on it is written to all the same",
@@ -138,7 +138,7 @@ claim_take(struct backing *backing, const struct image_config *config, const str
 	if (backing->part.used && writable && !force)
 		return refuse_writing(backing, use.text, error);
 	if (backing->part.used)
-		warn(backing, writable, use.text);
+		claim_warn(backing, writable, use.text);
 	if (backing->part.used || !writable || !backing->block_device || backing->claimed)
 		return 0;
 	if (claim_patiently(backing, config, locked) != -EBUSY)
@@ -146,7 +146,7 @@ claim_take(struct backing *backing, const struct image_config *config, const str
 	if (!force)
 		return refuse_writing(backing, "another program or file system has it for itself",
 				      error);
-	warn(backing, true, "another program or file system has it for itself");
+	claim_warn(backing, true, "another program or file system has it for itself");
 	return 0;
 }
 

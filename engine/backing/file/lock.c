@@ -310,7 +310,7 @@ lock_is_held(int fd)
 }
 
 static int
-explain(int err, int fd, off_t start, const char *path, const char *name, char **error)
+lock_explain(int err, int fd, off_t start, const char *path, const char *name, char **error)
 {
 	char holder[LOCK_HOLDER];
 
@@ -373,7 +373,8 @@ lock_check(int fd, const char *path, enum lock_choice choice, const struct lock_
 	if (resolved == LOCK_OFF)
 		return 0;
 	r = check_claim_patiently(fd, &claim, false, &start);
-	return r < 0 ? explain(r, fd, start, path, lock_resolved_name(choice, writable), error) : 0;
+	return r < 0 ? lock_explain(r, fd, start, path, lock_resolved_name(choice, writable), error)
+		     : 0;
 }
 
 static int
@@ -440,7 +441,8 @@ lock_take(int fd, const char *path, enum lock_choice choice, const struct lock_p
 		keep_claim(fd, &reader);
 	else
 		lock_drop(fd);
-	return r < 0 ? explain(r, fd, start, path, lock_resolved_name(choice, writable), error) : 0;
+	return r < 0 ? lock_explain(r, fd, start, path, lock_resolved_name(choice, writable), error)
+		     : 0;
 }
 
 int
@@ -450,5 +452,6 @@ lock_take_along(int fd, const char *path, enum lock_choice choice, bool writable
 			? 0
 			: set_range(fd, F_RDLCK, ALONG, ALONG + 1);
 
-	return r < 0 ? explain(r, fd, ALONG, path, lock_resolved_name(choice, writable), error) : 0;
+	return r < 0 ? lock_explain(r, fd, ALONG, path, lock_resolved_name(choice, writable), error)
+		     : 0;
 }

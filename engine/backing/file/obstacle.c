@@ -114,7 +114,7 @@ explain_mount(const struct backing *backing)
 
 /* Returns the attributes that chattr(1) sets. */
 static int
-attributes(const struct backing *backing)
+obstacle_attributes(const struct backing *backing)
 {
 	int flags = 0;
 
@@ -124,7 +124,7 @@ attributes(const struct backing *backing)
 static void
 explain_attribute(struct backing *backing)
 {
-	int flags = backing->block_device ? 0 : attributes(backing);
+	int flags = backing->block_device ? 0 : obstacle_attributes(backing);
 
 	if (flags & FS_IMMUTABLE_FL)
 		snprintf(backing->read_only_reason, REASON_MAX,
@@ -203,7 +203,7 @@ obstacle_find(const struct backing *backing, char reason[REASON_MAX])
 		snprintf(reason, REASON_MAX, DEVICE_IS_READ_ONLY);
 	else if (r == -ETXTBSY)
 		snprintf(reason, REASON_MAX, "it is swap space; swapoff ends that");
-	else if (r == -EPERM && (attributes(backing) & FS_IMMUTABLE_FL))
+	else if (r == -EPERM && (obstacle_attributes(backing) & FS_IMMUTABLE_FL))
 		snprintf(reason, REASON_MAX, "it is immutable; chattr -i ends that");
 	else if (!backing->block_device && file_system_is_read_only(backing))
 		snprintf(reason, REASON_MAX, "%s", explain_mount(backing));
