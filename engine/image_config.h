@@ -63,6 +63,27 @@ struct image_config {
 extern const char *const image_engine_names[];
 extern const char *const image_page_cache_names[];
 
+/* What the rows of these options have in common in all programs; each adds its .field and, where it
+ * is not here, its .help. */
+#define IMAGE_OPTION_OFFSET      .name = "offset", .type = OPTION_SIZE, .arg = "SIZE"
+#define IMAGE_OPTION_SIZELIMIT   .name = "sizelimit", .type = OPTION_SIZE, .arg = "SIZE"
+#define IMAGE_OPTION_SECTOR_SIZE .name = "sector-size", .type = OPTION_SIZE
+#define IMAGE_OPTION_DIRECT_IO   .name = "direct-io", OPTION_OFF_ON_AUTO, .initial = "auto"
+#define IMAGE_OPTION_PAGE_CACHE                                                                    \
+	.name = "page-cache", .type = OPTION_CHOICE, .initial = "auto",                            \
+	.choices = image_page_cache_names, .arg = "keep|drop|auto",                                \
+	.help = "without direct I/O, whether the image's data stays in the page cache"
+#define IMAGE_OPTION_ENGINE                                                                        \
+	.name = "engine", .type = OPTION_CHOICE, .initial = "auto", .choices = image_engine_names, \
+	.arg = "auto|io_uring|aio|threads"
+#define IMAGE_OPTION_POLL         .name = "poll", OPTION_OFF_ON_AUTO, .initial = "off"
+#define IMAGE_OPTION_CEPH_CONF    .name = "ceph-conf", .type = OPTION_STRING, .arg = "FILE"
+#define IMAGE_OPTION_CEPH_USER    .name = "ceph-user", .type = OPTION_STRING, .arg = "NAME"
+#define IMAGE_OPTION_CEPH_KEYRING .name = "ceph-keyring", .type = OPTION_STRING, .arg = "FILE"
+#define IMAGE_OPTION_CLUSTER_TIMEOUT                                                               \
+	.name = "cluster-timeout", .type = OPTION_UINT, .initial = "0", .max = 86400,              \
+	.arg = "SECONDS"
+
 /* The options of an image. Their fields are offsets in struct image_config. A row with .name NULL
  * follows the last one. */
 extern const struct option_row image_option_rows[];
