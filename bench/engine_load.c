@@ -29,6 +29,7 @@
 #include "engine/context/ioctx.h"
 #include "engine/context/pool.h"
 #include "engine/image/image.h"
+#include "engine/image/image_status.h"
 #include "engine/io/io.h"
 
 #include <err.h>

@@ -9,23 +9,9 @@ exec python3 "$top_srcdir/tests/declared-where-defined.py" "$top_srcdir" "$top_b
 # NBDKIT_REGISTER_PLUGIN() defines it, and no header of nbdkit declares it.
 plugins/loop/nbdkit_api.h: plugin_init
 
-engine/image/image.h: image_adopt_size
-engine/image/image.h: image_follow_size
-engine/image/image.h: image_is_looked_at
-engine/image/image.h: image_lock
-engine/image/image.h: image_lock_check
-engine/image/image.h: image_look
-engine/image/image.h: image_meets
-engine/image/image.h: image_resize
-engine/image/image.h: image_set_direct
-engine/image/image.h: image_status
-engine/image/image.h: image_summary
-engine/image/image.h: image_sync
-engine/image/image.h: image_unfollow_size
 server/worker/worker_state.h: worker_poll_failed
 tool/attach/attach_options.h: attach_options_plan
 
-engine/image/image -> engine/image/image_control
 server/connection/conn -> server/worker/worker_contexts
 server/worker/worker_contexts -> server/worker/worker
 END

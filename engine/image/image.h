@@ -7,7 +7,6 @@
 #define ENGINE_IMAGE_IMAGE_H
 
 #include "engine/backing/backing.h"
-#include "engine/counters.h"
 #include "engine/image_config.h"
 
 #include <stdbool.h>
@@ -160,44 +159,5 @@ image_cache(struct image *image, uint64_t offset, uint64_t length);
 /* Returns how many bytes the buffers of one context take at most. */
 uint64_t
 image_context_memory(const struct image *image);
-
-/* The status of an image. Pointers stay valid as long as the image; texts in arrays are copies. */
-struct image_status {
-	const char *path;
-	const struct backing *backing;
-	uint64_t size, offset, sizelimit; /* in bytes; sizelimit 0: up to the end of the file */
-	dev_t device; /* the device of the file's file system, or the block device itself */
-	ino_t inode;  /* 0 for a block device */
-	unsigned int sector_size;
-	bool writable;
-	char read_only_reason[REASON_MAX]; /* why the file can't be written to, or "": it can, or
-					      nobody wanted that */
-	const char *engine;                /* "io_uring", ... */
-	char engine_reason[REASON_MAX];    /* why no better engine is used, or "" */
-	bool direct;
-	char direct_reason[REASON_MAX];          /* why it is off, or "" */
-	unsigned int direct_align, memory_align; /* in bytes; 0 if direct I/O is not possible */
-	const char *page_cache;                  /* what becomes of pages: "keep" or "drop" */
-	char page_cache_reason[REASON_MAX]; /* why it has no effect now, or why drop goes without
-					       RWF_DONTCACHE, or "" */
-	bool poll;
-	char poll_reason[REASON_MAX]; /* why it is off, or "" */
-	bool discard;
-	const char *lock; /* "exclusive", "shared", "off", "not taken yet" */
-	unsigned int contexts, depth;
-	bool registered_buffers;       /* all contexts register the memory of their requests */
-	const char *registered_reason; /* why not all memory of all contexts is, or "" */
-	uint64_t counters[COUNTERS];
-};
-
-/* Fills in the status. Never waits for I/O. */
-void
-image_status(struct image *image, struct image_status *status);
-
-/* Returns the start-up line: the choices for this image, and why better ones are not possible. Sets
- * *degraded to whether there is a better choice that the user did not turn off. The caller frees
- * the line; NULL: no memory. */
-char *
-image_summary(struct image *image, bool *degraded);
 
 #endif

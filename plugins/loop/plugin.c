@@ -12,7 +12,7 @@
 #include "control/control_socket.h"
 #include "engine/backend/choice.h"
 #include "engine/backing/image_kinds.h"
-#include "engine/image/image_json.h"
+#include "engine/image/image_status.h"
 #include "plugins/loop/nbdkit_api.h"
 #include "plugins/loop/plugin_config.h"
 #include "plugins/loop/plugin_exports.h"

@@ -4,6 +4,7 @@
 #include "engine/backing/file/file.h"
 #include "engine/backing/image_kinds.h"
 #include "engine/context/pool.h"
+#include "engine/image/image_status.h"
 
 #include "common/cleanup.h"
 #include "common/event.h"

@@ -11,6 +11,7 @@
 #include "engine/backing/kind.h"
 #include "engine/changes/checkpoint.h"
 #include "engine/image/image.h"
+#include "engine/image/image_status.h"
 
 #include <errno.h>
 #include <fcntl.h>

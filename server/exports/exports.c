@@ -10,6 +10,7 @@
 #include "common/event.h"
 #include "common/log.h"
 #include "engine/changes/checkpoint.h"
+#include "engine/image/image_status.h"
 #include "nbd/protocol.h"
 
 #include <errno.h>

@@ -18,7 +18,7 @@
 #include "common/unit.h"
 #include "control/answer.h"
 #include "engine/changes/checkpoint.h"
-#include "engine/image/image_json.h"
+#include "engine/image/image_status.h"
 #include "nbd/protocol.h"
 
 #include <errno.h>

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "engine/changes/checkpoint.h"
 #include "engine/image/extent.h"
+#include "engine/image/image_status.h"
 
 #include <errno.h>
 #include <string.h>

@@ -9,6 +9,7 @@
 #include "engine/context/ioctx.h"
 #include "engine/context/pool.h"
 #include "engine/image/image.h"
+#include "engine/image/image_status.h"
 #include "engine/io/image_state.h"
 #include "engine/io/io.h"
 #include "engine/io/ioctx_state.h"

@@ -3,6 +3,7 @@
  * Opening an image: the facts that are found, and the messages to the user.
  */
 #include "engine/image/image.h"
+#include "engine/image/image_status.h"
 
 #include "engine/backend/choice.h"
 #include "engine/context/ioctx.h"

@@ -5,7 +5,7 @@
 #include "engine/image/image.h"
 
 #include "engine/backing/kind.h"
-#include "engine/image/image_json.h"
+#include "engine/image/image_status.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Direct I/O of an image is switched on and off while it is in use. */
 #include "engine/image/image.h"
+#include "engine/image/image_status.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"
