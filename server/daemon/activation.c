@@ -29,7 +29,7 @@ socket_option(int fd, int name)
 }
 
 static const char *
-why_unfit(int fd, int wanted, bool listening)
+socket_why_unfit(int fd, int wanted, bool listening)
 {
 	struct sockaddr_storage address;
 	socklen_t length = sizeof(address);
@@ -52,7 +52,7 @@ why_unfit(int fd, int wanted, bool listening)
 static int
 check_socket(int fd, int type, bool listening, char **error)
 {
-	const char *problem = why_unfit(fd, type, listening);
+	const char *problem = socket_why_unfit(fd, type, listening);
 
 	if (problem)
 		return error_set(error, -EINVAL, "file descriptor %d: %s", fd, problem);

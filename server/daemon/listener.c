@@ -202,7 +202,7 @@ listeners_add_private(struct listener **listeners, const char *path, char **erro
 }
 
 static int
-open_socket(struct listener **listeners, const struct sockaddr *address, socklen_t length)
+listener_open_socket(struct listener **listeners, const struct sockaddr *address, socklen_t length)
 {
 	int CLEANUP_CLOSE fd =
 		socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -270,7 +270,7 @@ open_address(struct listener **listeners, const struct inet_place *place,
 	memcpy(&address, found->ai_addr, found->ai_addrlen);
 	if (is_covered(listeners, &address))
 		return 0;
-	r = open_socket(listeners, &address.any, found->ai_addrlen);
+	r = listener_open_socket(listeners, &address.any, found->ai_addrlen);
 	if (r == 0 || is_absent(found, r))
 		return r < 0;
 	return fail_to_listen(place, &address, found->ai_addrlen, r, error);
@@ -359,7 +359,7 @@ open_vsock(struct listener **listeners, unsigned int port, char **error)
 {
 	const union socket_address address = {
 		.vm = {.svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_ANY, .svm_port = port}};
-	int r = open_socket(listeners, &address.any, sizeof(address.vm));
+	int r = listener_open_socket(listeners, &address.any, sizeof(address.vm));
 
 	return r < 0 ? error_set(error, r, "cannot listen on vsock port %u: %s%s", port,
 				 strerror(-r),

@@ -60,7 +60,7 @@ static char last_error[512];
 static pthread_mutex_t last_error_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void
-to_syslog(enum log_level level, const char *text)
+nbdloopd_to_syslog(enum log_level level, const char *text)
 {
 	if (level == LOG_LEVEL_ERROR) {
 		pthread_mutex_lock(&last_error_lock);
@@ -87,7 +87,7 @@ log_target_set(enum log_choice choice)
 {
 	if (choice == LOG_TO_SYSLOG) {
 		openlog("nbdloopd", LOG_PID, LOG_DAEMON);
-		log_set_sink(to_syslog);
+		log_set_sink(nbdloopd_to_syslog);
 	} else {
 		log_set_sink(stderr_is_journal() ? to_journal : to_stderr);
 	}
@@ -96,14 +96,14 @@ log_target_set(enum log_choice choice)
 /* ---- the process */
 
 static int
-complain(int r, const char *error)
+nbdloopd_complain(int r, const char *error)
 {
 	log_error("%s", error ? error : strerror(-r));
 	return EXIT_USAGE;
 }
 
 static int
-run(const struct command_line *line)
+nbdloopd_run(const struct command_line *line)
 {
 	struct server_config config;
 	char *CLEANUP_FREE error = NULL;
@@ -119,7 +119,7 @@ run(const struct command_line *line)
 	}
 	r = command_line_configure(line, &config, &error);
 	if (r < 0)
-		return complain(r, error);
+		return nbdloopd_complain(r, error);
 	log_target_set(config.log);
 	config_warn(&config);
 	r = line->check_config ? 0 : server_run(&config, line);
@@ -141,8 +141,8 @@ main(int argc, char **argv)
 	sandbox_explain_denials();
 	r = command_line_parse(&line, argc, argv, &error);
 	if (r < 0)
-		return complain(r, error);
-	r = run(&line);
+		return nbdloopd_complain(r, error);
+	r = nbdloopd_run(&line);
 	command_line_fini(&line);
 	return standard_output_end(r);
 }

@@ -31,7 +31,7 @@ holds_process_number(int fd)
 
 /* A wrong name must not destroy an image: no file with other content is overwritten or removed. */
 static const char *
-why_unfit(int fd)
+pid_file_why_unfit(int fd)
 {
 	struct stat st;
 
@@ -60,7 +60,7 @@ pid_file_open(struct pid_file *file, const char *path, char **error)
 		return error_set(error, -errno, "pid file %s: %s", path,
 				 errno == ELOOP ? "is a symbolic link, which is not followed"
 						: strerror(errno));
-	what = file->made ? NULL : why_unfit(file->fd);
+	what = file->made ? NULL : pid_file_why_unfit(file->fd);
 	if (!what)
 		return 0;
 	close(file->fd);
@@ -76,7 +76,7 @@ pid_file_write(struct pid_file *file, char **error)
 	if (file->fd < 0)
 		return 0;
 	/* Another program may have written to it since. */
-	what = why_unfit(file->fd);
+	what = pid_file_why_unfit(file->fd);
 	if (what)
 		return error_set(error, -EEXIST, "pid file %s: %s", file->path, what);
 	if (ftruncate(file->fd, 0) < 0 || dprintf(file->fd, "%d\n", (int)getpid()) < 0)
@@ -87,7 +87,7 @@ pid_file_write(struct pid_file *file, char **error)
 
 /* Whether no other program has written to the file, or replaced it, since we did. */
 static bool
-is_ours(const struct pid_file *file)
+pid_file_is_ours(const struct pid_file *file)
 {
 	struct stat ours, there;
 	char text[32] = "";
@@ -109,7 +109,7 @@ pid_file_close(struct pid_file *file)
 {
 	if (file->fd < 0)
 		return;
-	if (is_ours(file) && unlink(file->path) < 0 && errno != ENOENT &&
+	if (pid_file_is_ours(file) && unlink(file->path) < 0 && errno != ENOENT &&
 	    ftruncate(file->fd, 0) < 0)
 		log_warning("pid file %s: cannot be removed: %s", file->path, strerror(errno));
 	close(file->fd);

@@ -37,7 +37,7 @@ close_refused(struct refused *client)
 
 /* A client that leaves no room for so few bytes doesn't read them. */
 static bool
-send_output(const struct refused *client, struct nbd_output *output)
+refusal_send(const struct refused *client, struct nbd_output *output)
 {
 	ssize_t sent = send(client->fd, output->bytes, output->used, MSG_DONTWAIT | MSG_NOSIGNAL);
 	bool whole = sent == (ssize_t)output->used;
@@ -80,7 +80,7 @@ answer_options(struct refused *client, const uint8_t *input, size_t length)
 		result = nbd_handshake_feed(client->handshake, input, length, &consumed, &output);
 		input += consumed;
 		length -= consumed;
-		if (!send_output(client, &output))
+		if (!refusal_send(client, &output))
 			return false;
 	} while (result == NBD_HANDSHAKE_FULL);
 	if (result == NBD_HANDSHAKE_CLOSE) {
@@ -92,7 +92,7 @@ answer_options(struct refused *client, const uint8_t *input, size_t length)
 }
 
 static bool
-answer(struct refused *client)
+refusal_answer(struct refused *client)
 {
 	uint8_t input[4096];
 	ssize_t length = recv(client->fd, input, sizeof(input), MSG_DONTWAIT);
@@ -108,7 +108,7 @@ void
 refusals_answer(struct refusals *refusals, const struct pollfd *polled)
 {
 	for (unsigned int i = 0; i < REFUSALS_MAX; i++) {
-		if (polled[i].revents && !answer(&refusals->clients[i]))
+		if (polled[i].revents && !refusal_answer(&refusals->clients[i]))
 			close_refused(&refusals->clients[i]);
 	}
 }
@@ -162,7 +162,7 @@ refusals_add(struct refusals *refusals, int fd)
 	};
 	nbd_handshake_init(handshake, &config);
 	nbd_handshake_greet(handshake, &output);
-	if (!send_output(client, &output))
+	if (!refusal_send(client, &output))
 		close_refused(client);
 }
 

@@ -60,7 +60,7 @@ supply_list(struct supply *supply, bool idle, struct pollfd *polled)
 }
 
 static void
-adopt(struct acceptor *acceptor, int fd)
+supply_adopt(struct acceptor *acceptor, int fd)
 {
 	char *CLEANUP_FREE error = NULL;
 
@@ -85,7 +85,7 @@ adopt_all(struct acceptor *acceptor, struct msghdr *message)
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(part) + at, sizeof(fd));
-			adopt(acceptor, fd);
+			supply_adopt(acceptor, fd);
 		}
 	}
 }

@@ -42,7 +42,7 @@ struct watchdog {
 };
 
 static void
-deliver(struct worker *worker, struct worker_message *message)
+watchdog_deliver(struct worker *worker, struct worker_message *message)
 {
 	struct watched *watched = container_of(message, struct watched, message);
 
@@ -52,7 +52,7 @@ deliver(struct worker *worker, struct worker_message *message)
 
 /* It has turned since it was asked before: its message is free. */
 static void
-ask(struct watchdog *watchdog, struct watched *watched)
+watchdog_ask(struct watchdog *watchdog, struct watched *watched)
 {
 	watched->asked = clock_ns(CLOCK_MONOTONIC);
 	atomic_store_explicit(&watched->turned, false, memory_order_relaxed);
@@ -74,7 +74,7 @@ name_of(const struct watched *watched, char name[32])
 
 /* Whether it gave its sign. */
 static bool
-check(struct watched *watched)
+watchdog_check(struct watched *watched)
 {
 	double seconds = (double)(clock_ns(CLOCK_MONOTONIC) - watched->asked) / NS_PER_SECOND;
 	bool turned = atomic_load_explicit(&watched->turned, memory_order_acquire);
@@ -94,19 +94,19 @@ check(struct watched *watched)
 
 /* All are looked at, also after one that is late: the log names each. */
 static void
-look(struct watchdog *watchdog)
+watchdog_look(struct watchdog *watchdog)
 {
 	unsigned int late = 0;
 
 	for (unsigned int i = 0; i < watchdog->count; i++) {
-		if (!check(&watchdog->watched[i]))
+		if (!watchdog_check(&watchdog->watched[i]))
 			late++;
 	}
 	if (late == 0)
 		readiness_alive();
 	for (unsigned int i = 0; i < watchdog->count; i++) {
 		if (atomic_load_explicit(&watchdog->watched[i].turned, memory_order_relaxed))
-			ask(watchdog, &watchdog->watched[i]);
+			watchdog_ask(watchdog, &watchdog->watched[i]);
 	}
 }
 
@@ -126,14 +126,14 @@ wait_for_turn(struct watchdog *watchdog)
 }
 
 static void *
-watch(void *data)
+watchdog_watch(void *data)
 {
 	struct watchdog *watchdog = data;
 
 	for (unsigned int i = 0; i < watchdog->count; i++)
-		ask(watchdog, &watchdog->watched[i]);
+		watchdog_ask(watchdog, &watchdog->watched[i]);
 	while (wait_for_turn(watchdog))
-		look(watchdog);
+		watchdog_look(watchdog);
 	return NULL;
 }
 
@@ -155,12 +155,12 @@ watchdog_start(struct watchdog **result, struct worker *workers, unsigned int co
 	watchdog->count = count + 1;
 	watchdog->wake = wake;
 	for (unsigned int i = 0; i < watchdog->count; i++) {
-		watchdog->watched[i].message.deliver = deliver;
+		watchdog->watched[i].message.deliver = watchdog_deliver;
 		watchdog->watched[i].worker = i > 0 ? &workers[i - 1] : NULL;
 	}
 	pthread_mutex_init(&watchdog->mutex, NULL);
 	thread_condition_init(&watchdog->stopped);
-	r = thread_start(&watchdog->thread, watch, watchdog);
+	r = thread_start(&watchdog->thread, watchdog_watch, watchdog);
 	if (r < 0) {
 		watchdog_free(watchdog);
 		return r;

@@ -212,7 +212,7 @@ record_usual_path(const struct export *export)
  * unless the image is a block device or in Ceph, or memory is reserved.  0, -ENOMEM, or -EINVAL
  * with *error: another export, or this one, has the file for something else. */
 static int
-record_open(const struct exports *exports, struct export *export, char **error)
+export_open_record(const struct exports *exports, struct export *export, char **error)
 {
 	const char *chosen = export->config->changes;
 	char *CLEANUP_FREE path = NULL;
@@ -379,7 +379,7 @@ export_open(struct exports *exports, struct export *export, char **error)
 	export->traffic = traffic_new(export->threads);
 	export->checkpoints = checkpoints_new(export->image);
 	r = export->traffic && export->checkpoints ? export_lock(exports, export, error) : -ENOMEM;
-	return r < 0 ? r : record_open(exports, export, error);
+	return r < 0 ? r : export_open_record(exports, export, error);
 }
 
 int

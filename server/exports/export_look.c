@@ -46,7 +46,7 @@ look_begin_change(struct exports *exports)
 }
 
 static void
-look_at(struct exports *exports, struct export *export)
+export_look_at(struct exports *exports, struct export *export)
 {
 	struct image_look look;
 
@@ -91,7 +91,7 @@ look_may_reopen(struct exports *exports, struct export *export)
 }
 
 static void
-look_again(void *data, const struct visited *visited)
+exports_look_again(void *data, const struct visited *visited)
 {
 	struct exports *exports = data;
 	struct export *export = visited->export;
@@ -144,10 +144,10 @@ looks_run(void *data)
 
 	while (look_next(looks, &look)) {
 		if (!look) {
-			exports_visit(looks->exports, NULL, look_again, looks->exports);
+			exports_visit(looks->exports, NULL, exports_look_again, looks->exports);
 			continue;
 		}
-		look_at(looks->exports, look->export);
+		export_look_at(looks->exports, look->export);
 		export_put(looks->exports, look->export);
 		worker_post(look->worker, &look->message);
 	}

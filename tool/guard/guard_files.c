@@ -90,7 +90,7 @@ may_have_device(struct cleaning *cleaning, const char *control, pid_t pid)
 }
 
 static void
-look_at(struct cleaning *cleaning, const char *name)
+guard_files_look_at(struct cleaning *cleaning, const char *name)
 {
 	g_autofree char *path = NULL, *control = NULL;
 	char kind[8] = "";
@@ -121,7 +121,7 @@ guard_files_clean(const char *directory)
 	const char *name;
 
 	while (files && (name = g_dir_read_name(files)) != NULL)
-		look_at(&cleaning, name);
+		guard_files_look_at(&cleaning, name);
 	if (cleaning.attached)
 		g_ptr_array_unref(cleaning.attached);
 }

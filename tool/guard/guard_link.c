@@ -23,7 +23,7 @@ enum {
 
 /* A SOCK_SEQPACKET socket, and its address.  -1 with an error. */
 static int
-open_socket(const char *path, struct sockaddr_un *address, int flags, GError **error)
+guard_link_open(const char *path, struct sockaddr_un *address, int flags, GError **error)
 {
 	int fd;
 
@@ -62,7 +62,7 @@ guard_link_ask(const char *control_path, const char *request, GError **error)
 {
 	g_autofree char *path = guard_files_path(control_path, 0, "guard");
 	struct sockaddr_un address;
-	int CLEANUP_CLOSE fd = open_socket(path, &address, 0, error);
+	int CLEANUP_CLOSE fd = guard_link_open(path, &address, 0, error);
 	g_autofree char *answer = NULL;
 
 	if (fd < 0)
@@ -93,7 +93,7 @@ guard_link_listen(struct guard_link *link, const char *control_path, GError **er
 {
 	g_autofree char *path = guard_files_path(control_path, 0, "guard");
 	struct sockaddr_un address;
-	int CLEANUP_CLOSE fd = open_socket(path, &address, SOCK_NONBLOCK, error);
+	int CLEANUP_CLOSE fd = guard_link_open(path, &address, SOCK_NONBLOCK, error);
 
 	if (fd < 0)
 		return false;

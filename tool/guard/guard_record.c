@@ -25,7 +25,7 @@ path_of_device(const struct device *device)
 
 /* Whether the file belongs to an attached device, which can still be adopted. */
 static bool
-is_used(const char *path)
+record_is_used(const char *path)
 {
 	g_autoptr(GPtrArray) devices = devices_identify_attached(NULL);
 	bool used = false;
@@ -50,7 +50,7 @@ lock_record(int fd, int command, struct flock *answer)
 
 /* A path may have any bytes, JSON only text. */
 static void
-set_bytes(json_t *object, const char *name, const char *bytes)
+record_set_bytes(json_t *object, const char *name, const char *bytes)
 {
 	g_autofree char *text = g_strescape(bytes, NULL);
 
@@ -85,7 +85,7 @@ set_tls(json_t *object, const struct source_tls *tls)
 	json_object_set_new(object, "tls-verify", json_boolean(tls->verify));
 	for (size_t i = 0; i < G_N_ELEMENTS(all); i++) {
 		if (all[i].value)
-			set_bytes(object, all[i].name, all[i].value);
+			record_set_bytes(object, all[i].name, all[i].value);
 	}
 }
 
@@ -94,7 +94,7 @@ describe_device(const struct guard_plan *plan, const struct guard_progress *prog
 {
 	json_t *object = json_object();
 
-	set_bytes(object, "place", progress->place);
+	record_set_bytes(object, "place", progress->place);
 	json_object_set_new(object, "device", json_integer((json_int_t)progress->image.device));
 	json_object_set_new(object, "inode", json_integer((json_int_t)progress->image.inode));
 	json_object_set_new(object, "direct-io", json_string(progress->direct_io));
@@ -103,14 +103,14 @@ describe_device(const struct guard_plan *plan, const struct guard_progress *prog
 			    json_string(progress->bandwidth_limit ?: "0"));
 	json_object_set_new(object, "server-read-only", json_boolean(progress->read_only));
 	if (progress->ceph_fence)
-		set_bytes(object, "ceph-fence", progress->ceph_fence);
+		record_set_bytes(object, "ceph-fence", progress->ceph_fence);
 	json_object_set_new(object, "remote", json_boolean(plan->source.remote));
 	set_tls(object, &plan->source.tls);
 	json_object_set_new(object, "tls", json_string(progress->tls));
 	if (progress->server)
-		set_bytes(object, "remote-server", progress->server);
+		record_set_bytes(object, "remote-server", progress->server);
 	if (progress->misfits)
-		set_bytes(object, "misfits", progress->misfits);
+		record_set_bytes(object, "misfits", progress->misfits);
 	json_object_set_new(object, "flags", json_integer(progress->flags));
 	json_object_set_new(object, "force", json_boolean(plan->source.force));
 	json_object_set_new(object, "connections", json_integer(plan->source.connections));
@@ -161,7 +161,7 @@ guard_record_make(struct guard_record *record, const char *control, GError **err
 
 	*record = (struct guard_record){.path = guard_files_path(control, getpid(), "plan"),
 					.fd = -1};
-	if (is_used(record->path)) {
+	if (record_is_used(record->path)) {
 		guard_record_leave(record);
 		return failure(error, EEXIST,
 			       "a device has the files of another guard with the process ID %d",
@@ -180,26 +180,26 @@ guard_record_make(struct guard_record *record, const char *control, GError **err
 /* ---- reading */
 
 static json_int_t
-number(json_t *object, const char *name)
+record_number(json_t *object, const char *name)
 {
 	return json_integer_value(json_object_get(object, name));
 }
 
 static bool
-flag(json_t *object, const char *name)
+record_flag(json_t *object, const char *name)
 {
 	return json_is_true(json_object_get(object, name));
 }
 
 static const char *
-text(json_t *object, const char *name)
+record_text(json_t *object, const char *name)
 {
 	return g_intern_string(json_string_value(json_object_get(object, name)) ?: "auto");
 }
 
 /* NULL: none. */
 static const char *
-limit(json_t *object, const char *name)
+record_limit(json_t *object, const char *name)
 {
 	const char *value = json_string_value(json_object_get(object, name));
 
@@ -217,9 +217,9 @@ options_of(json_t *object)
 	return options;
 }
 
-/* What set_bytes() has set, or NULL.  Caller frees. */
+/* What record_set_bytes() has set, or NULL.  Caller frees. */
 static char *
-bytes(json_t *object, const char *name)
+record_bytes(json_t *object, const char *name)
 {
 	const char *value = json_string_value(json_object_get(object, name));
 
@@ -233,38 +233,38 @@ recall_device(json_t *object, struct guard_plan *plan, struct guard_progress *pr
 	struct attachment_plan *attachment = &plan->attachment;
 
 	progress->place = g_strcompress(json_string_value(json_object_get(object, "place")) ?: "");
-	progress->image.device = (dev_t)number(object, "device");
-	progress->image.inode = (ino_t)number(object, "inode");
-	progress->direct_io = text(object, "direct-io");
-	progress->iops_limit = limit(object, "iops-limit");
-	progress->bandwidth_limit = limit(object, "bandwidth-limit");
-	progress->read_only = flag(object, "server-read-only");
-	progress->ceph_fence = bytes(object, "ceph-fence");
+	progress->image.device = (dev_t)record_number(object, "device");
+	progress->image.inode = (ino_t)record_number(object, "inode");
+	progress->direct_io = record_text(object, "direct-io");
+	progress->iops_limit = record_limit(object, "iops-limit");
+	progress->bandwidth_limit = record_limit(object, "bandwidth-limit");
+	progress->read_only = record_flag(object, "server-read-only");
+	progress->ceph_fence = record_bytes(object, "ceph-fence");
 	progress->tls = g_intern_string(json_string_value(json_object_get(object, "tls")) ?: "");
-	progress->server = bytes(object, "remote-server");
-	progress->misfits = bytes(object, "misfits");
-	progress->flags = (uint16_t)number(object, "flags");
+	progress->server = record_bytes(object, "remote-server");
+	progress->misfits = record_bytes(object, "misfits");
+	progress->flags = (uint16_t)record_number(object, "flags");
 	*plan = (struct guard_plan){.source.place = g_strdup(progress->place)};
-	source->remote = flag(object, "remote");
-	source->force = flag(object, "force");
+	source->remote = record_flag(object, "remote");
+	source->force = record_flag(object, "force");
 	source->tls = (struct source_tls){
-		.wanted = flag(object, "tls-wanted"),
-		.proxy = flag(object, "tls-proxy"),
-		.verify = flag(object, "tls-verify"),
-		.certificates = bytes(object, "tls-certificates"),
-		.psk = bytes(object, "tls-psk"),
-		.user = bytes(object, "tls-user"),
-		.hostname = bytes(object, "tls-hostname"),
+		.wanted = record_flag(object, "tls-wanted"),
+		.proxy = record_flag(object, "tls-proxy"),
+		.verify = record_flag(object, "tls-verify"),
+		.certificates = record_bytes(object, "tls-certificates"),
+		.psk = record_bytes(object, "tls-psk"),
+		.user = record_bytes(object, "tls-user"),
+		.hostname = record_bytes(object, "tls-hostname"),
 	};
-	source->connections = MAX((unsigned int)number(object, "connections"), 1);
-	source->silence = (unsigned int)number(object, "silence");
-	source->server = (enum server_kind)number(object, "server");
+	source->connections = MAX((unsigned int)record_number(object, "connections"), 1);
+	source->silence = (unsigned int)record_number(object, "silence");
+	source->server = (enum server_kind)record_number(object, "server");
 	source->server_options = options_of(object);
-	source->direct_io = text(object, "planned-direct-io");
-	attachment->read_only = flag(object, "read-only");
-	attachment->timeout = (unsigned int)number(object, "timeout");
-	attachment->dead_timeout = (unsigned int)number(object, "dead-timeout");
-	attachment->swap = flag(object, "swap");
+	source->direct_io = record_text(object, "planned-direct-io");
+	attachment->read_only = record_flag(object, "read-only");
+	attachment->timeout = (unsigned int)record_number(object, "timeout");
+	attachment->dead_timeout = (unsigned int)record_number(object, "dead-timeout");
+	attachment->swap = record_flag(object, "swap");
 }
 
 void

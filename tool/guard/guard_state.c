@@ -41,7 +41,7 @@ guard_write_record(struct guard *guard, GError **error)
 }
 
 static void
-record(struct guard *guard)
+guard_rewrite_record(struct guard *guard)
 {
 	g_autoptr(GError) error = NULL;
 
@@ -54,7 +54,7 @@ static void
 record_remote(struct guard *guard)
 {
 	if (guard->plan->source.remote)
-		record(guard);
+		guard_rewrite_record(guard);
 }
 
 /* What another server's export must be like. */
@@ -109,13 +109,13 @@ guard_restore(struct guard *guard, GError **error)
 	tell_device(guard);
 	/* The last server may have given the lock back. */
 	if (guard->source.ceph_fence)
-		record(guard);
+		guard_rewrite_record(guard);
 	if (!attachment_can_go_on(&guard->attachment, error) || !source_open(&guard->source, error))
 		return false;
 	/* Before its first request: whoever takes this guard's place must know its client of Ceph.
 	 */
 	if (guard->source.ceph_fence)
-		record(guard);
+		guard_rewrite_record(guard);
 	if (!attachment_hand_over(&guard->attachment, &guard->source, is_new, error)) {
 		source_drop(&guard->source, is_new);
 		return false;

@@ -40,7 +40,8 @@ find_server(const char *control, GError **error)
 }
 
 static bool
-end_server(const struct attachment *attachment, const char *control, pid_t pid, GError **error)
+take_over_end_server(const struct attachment *attachment, const char *control, pid_t pid,
+		     GError **error)
 {
 	int CLEANUP_CLOSE server = pid ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 	struct pollfd end = {.fd = server, .events = POLLIN};
@@ -130,7 +131,7 @@ take_server(struct guard *guard, const struct guard_progress *progress, pid_t se
 	if (server > 0)
 		source_ceph_ask(&guard->source, NULL);
 	attachment_prepare_change(&guard->attachment);
-	return end_server(&guard->attachment, guard->source.control, server, error);
+	return take_over_end_server(&guard->attachment, guard->source.control, server, error);
 }
 
 bool

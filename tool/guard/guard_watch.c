@@ -227,7 +227,7 @@ guard_watch_settle(struct guard *guard, GError **error)
 /* ---- requests of the other verbs (tool/guard/guard_link.h) */
 
 static void
-end_server(struct guard *guard)
+guard_end_server(struct guard *guard)
 {
 	g_autofree char *why = NULL;
 	bool crashed;
@@ -257,7 +257,7 @@ static bool
 replace_server(struct guard *guard, GError **error)
 {
 	log_info("%s: a new server takes over", guard->attachment.name);
-	end_server(guard);
+	guard_end_server(guard);
 	return restore_once(guard, error);
 }
 
@@ -305,7 +305,7 @@ take_image(struct guard *guard, struct source *trial, GError **error)
 	log_info("%s: %s takes the place of %s", guard->attachment.name, trial->place,
 		 guard->source.place);
 	source_end(trial);
-	end_server(guard);
+	guard_end_server(guard);
 	source_swap_image(&guard->source, trial);
 	record_change(guard);
 	if (guard_restore(guard, error))
@@ -418,7 +418,7 @@ take_request(struct guard *guard)
 
 /* How long nothing needs to be looked at, in milliseconds; -1: for ever. */
 static int
-look_again(const struct source *source)
+guard_look_again(const struct source *source)
 {
 	int next;
 
@@ -448,7 +448,7 @@ static void
 wait_for_news(struct guard *guard)
 {
 	const struct source *source = &guard->source;
-	int timeout = guard_silence_next(guard, look_again(source));
+	int timeout = guard_silence_next(guard, guard_look_again(source));
 	unsigned int count = 6;
 	g_autofree struct pollfd *fds = g_new0(struct pollfd, count + source->plan->connections);
 

@@ -11,7 +11,7 @@
 #include <syslog.h>
 
 static void
-to_syslog(enum log_level level, const char *text)
+background_to_syslog(enum log_level level, const char *text)
 {
 	static const int priorities[] = {
 		[LOG_LEVEL_ERROR] = LOG_ERR,
@@ -34,5 +34,5 @@ background_enter(void)
 	for (int fd = 0; fd <= 2; fd++)
 		dup2(null, fd);
 	openlog("nbdloop", LOG_PID, LOG_DAEMON);
-	log_set_sink(to_syslog);
+	log_set_sink(background_to_syslog);
 }

@@ -29,7 +29,7 @@ send_request(int fd, uint16_t command, uint32_t length, GError **error)
 }
 
 static bool
-receive(int fd, uint8_t *bytes, size_t size, gint64 end, GError **error)
+export_receive(int fd, uint8_t *bytes, size_t size, gint64 end, GError **error)
 {
 	while (size > 0) {
 		const gint64 left = MAX(end - g_get_monotonic_time(), 0);
@@ -70,10 +70,10 @@ export_read_first(const struct source_connection *connection, gint64 end, GError
 	uint8_t reply[NBD_SIMPLE_REPLY_SIZE];
 
 	/* An empty export has nothing to read. */
-	if (length > 0 &&
-	    (!send_request(connection->fd, NBD_CMD_READ, length, error) ||
-	     !receive(connection->fd, reply, sizeof(reply), end, error) ||
-	     !check_reply(reply, error) || !receive(connection->fd, data, length, end, error)))
+	if (length > 0 && (!send_request(connection->fd, NBD_CMD_READ, length, error) ||
+			   !export_receive(connection->fd, reply, sizeof(reply), end, error) ||
+			   !check_reply(reply, error) ||
+			   !export_receive(connection->fd, data, length, end, error)))
 		return false;
 	/* A server may log clients that leave without it. */
 	send_request(connection->fd, NBD_CMD_DISC, 0, NULL);

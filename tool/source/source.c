@@ -148,7 +148,7 @@ find_image(struct source *source, GError **error)
  * has the image.
  */
 static bool
-insists(const struct source *source)
+source_insists(const struct source *source)
 {
 	return source->plan->force || (source->served && !image_file_in_ceph(source->place));
 }
@@ -166,7 +166,7 @@ start_process(struct source *source, int socket, GError **error)
 		.bandwidth_limit = source->bandwidth_limit,
 		.options = plan->server_options,
 		.read_only = source->read_only,
-		.force = insists(source),
+		.force = source_insists(source),
 		.in_ceph = image_file_in_ceph(source->place),
 		.ceph_fence = source->ceph_fence,
 		.image = image,
@@ -216,7 +216,7 @@ get_sockets(struct source *source, int *ours, GError **error)
 }
 
 static void
-end_server(struct source *source)
+source_end_server(struct source *source)
 {
 	server_supply_close(&source->supply);
 	server_process_end(&source->server, END_PATIENCE_MS);
@@ -228,7 +228,7 @@ end_server(struct source *source)
 static void
 prefer_refusal(struct source *source, GError **error)
 {
-	end_server(source);
+	source_end_server(source);
 	if (!source->refusal || !source->refusal->len || !error || !*error)
 		return;
 	g_clear_error(error);
@@ -466,14 +466,14 @@ source_drop(struct source *source, const bool *is_new)
 		shutdown(source->connections[i].fd, SHUT_RDWR);
 		source_connection_close(&source->connections[i]);
 	}
-	end_server(source);
+	source_end_server(source);
 }
 
 void
 source_end(struct source *source)
 {
 	source_close_connections(source);
-	end_server(source);
+	source_end_server(source);
 	proxies_end(&source->proxies);
 }
 

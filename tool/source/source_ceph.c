@@ -22,7 +22,7 @@ source_ceph_follows(const struct source *source)
 }
 
 static json_t *
-ask(const char *control, GError **error)
+ceph_ask_server(const char *control, GError **error)
 {
 	for (unsigned int i = 1;; i++) {
 		g_autoptr(GError) why = NULL;
@@ -47,7 +47,7 @@ source_ceph_ask(struct source *source, GError **error)
 
 	if (!source_ceph_follows(source))
 		return true;
-	status = ask(source->control, error);
+	status = ceph_ask_server(source->control, error);
 	if (!status)
 		return false;
 	ceph = json_object_get(server_link_export(status), "ceph");

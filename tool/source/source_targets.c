@@ -54,7 +54,7 @@ parse_all(struct source_targets *targets, const struct source_search *search, GE
 
 /* That the server's certificate must have. */
 static const char *
-hostname(const struct source_tls *tls, const struct nbd_uri *uri)
+targets_hostname(const struct source_tls *tls, const struct nbd_uri *uri)
 {
 	return tls->hostname ? tls->hostname : uri->host ? uri->host : "localhost";
 }
@@ -73,7 +73,7 @@ find_addresses(struct source_targets *targets, const struct source_search *searc
 		server->aim = (struct negotiation_aim){
 			.export = server->uri.export,
 			.credentials = targets->credentials,
-			.hostname = hostname(search->tls, &server->uri),
+			.hostname = targets_hostname(search->tls, &server->uri),
 			.proxy = search->tls->proxy,
 		};
 		add_addresses(targets, i);

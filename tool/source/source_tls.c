@@ -12,7 +12,7 @@
 /* A guard reads the files for each new connection, and tries that again and again: each warning is
  * for the first time only. */
 static void
-warn(const struct tls_credentials *credentials)
+source_tls_warn(const struct tls_credentials *credentials)
 {
 	static time_t warned;
 	time_t now = time(NULL);
@@ -37,7 +37,7 @@ source_tls_credentials(const struct source_tls *tls, GError **error)
 
 	if (r < 0)
 		return FAILURE_NULL(error, -r, "%s", why ? why : g_strerror(-r));
-	warn(credentials);
+	source_tls_warn(credentials);
 	if (tls->proxy || ktls_missing(reason) == 0)
 		return credentials;
 	tls_credentials_unref(credentials);

@@ -43,7 +43,7 @@ is_checkpoint(const struct rbd_snapshot_facts *snapshot, struct backing_checkpoi
 }
 
 static void
-note(void *data, const struct rbd_snapshot_facts *snapshot)
+list_note(void *data, const struct rbd_snapshot_facts *snapshot)
 {
 	struct list *list = data;
 	struct backing_checkpoint facts = {
@@ -66,7 +66,7 @@ note(void *data, const struct rbd_snapshot_facts *snapshot)
 }
 
 static int
-compare(const void *a, const void *b)
+list_compare(const void *a, const void *b)
 {
 	const struct rbd_checkpoint *first = a, *second = b;
 
@@ -75,10 +75,10 @@ compare(const void *a, const void *b)
 
 /* Sorts, and leaves out what is no older than the snapshot that is open. */
 static void
-tidy(struct list *list)
+list_tidy(struct list *list)
 {
 	if (list->count > 0)
-		qsort(list->all, list->count, sizeof(*list->all), compare);
+		qsort(list->all, list->count, sizeof(*list->all), list_compare);
 	while (list->count > 0 && list->all[list->count - 1].facts.id >= list->end)
 		list->count--;
 }
@@ -102,12 +102,12 @@ rbd_checkpoints_learn(struct rbd_store *store)
 	int r;
 
 	pthread_mutex_lock(&store->learning);
-	r = store->module->snapshots(store->image, note, &list);
+	r = store->module->snapshots(store->image, list_note, &list);
 	rbd_loss_note(store, false, r);
 	if (r == 0 && list.failed)
 		r = -ENOMEM;
 	if (r == 0) {
-		tidy(&list);
+		list_tidy(&list);
 		pthread_mutex_lock(&store->listing);
 		if (!is_known(store, &list)) {
 			struct rbd_checkpoint *old = store->checkpoints;
@@ -126,7 +126,7 @@ rbd_checkpoints_learn(struct rbd_store *store)
 
 /* The caller holds .listing. Returns where a name in the cluster is in the list, or its end. */
 static size_t
-find(const struct rbd_store *store, const char *name)
+list_find(const struct rbd_store *store, const char *name)
 {
 	size_t i = 0;
 
@@ -144,7 +144,7 @@ rbd_checkpoint_judge(struct rbd_store *store, const char *name)
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&store->listing);
-	place = find(store, name);
+	place = list_find(store, name);
 	if (place == store->checkpoint_count)
 		r = -ENOENT;
 	else if (place >= BACKING_CHECKPOINTS_MAX)

@@ -137,7 +137,7 @@ must_wait_for(const struct rbd_attempt *attempt, const struct rbd_owner *owner)
 
 /* Takes the lock away from an owner that is dead, the predecessor, or overridden by force=on. */
 static int
-fence(struct rbd_attempt *attempt)
+rbd_fence(struct rbd_attempt *attempt)
 {
 	struct rbd_store *store = attempt->store;
 	const struct rbd_owner *owner = &attempt->owner;
@@ -168,7 +168,7 @@ tell_of_fence(const struct rbd_attempt *attempt)
 /* Only a fence of our own makes the lock free meanwhile, so it is worth another try, as long as it
  * is free. */
 static int
-acquire(const struct rbd_attempt *attempt)
+rbd_acquire(const struct rbd_attempt *attempt)
 {
 	const struct rbd_store *store = attempt->store;
 	int r = store->module->lock_acquire(store->image);
@@ -218,10 +218,10 @@ try_to_take(struct rbd_attempt *attempt)
 	if (other && must_wait_for(attempt, owner))
 		return -EBUSY;
 	if (other)
-		r = fence(attempt);
+		r = rbd_fence(attempt);
 	/* Another client may have been faster: the next try finds its name. */
 	if (r == 0 || (!attempt->predecessor.address[0] && (r == -ENOENT || r == -EBUSY)))
-		r = acquire(attempt);
+		r = rbd_acquire(attempt);
 	if (attempt->fenced)
 		tell_of_fence(attempt);
 	if (r == 0)
@@ -256,7 +256,7 @@ tell_of_wait(const struct rbd_attempt *attempt)
 }
 
 static int
-explain(const struct rbd_attempt *attempt, int r, char **error)
+rbd_explain_lock(const struct rbd_attempt *attempt, int r, char **error)
 {
 	const char *path = attempt->store->path, *address = attempt->owner.address;
 
@@ -338,7 +338,7 @@ attempt_end(struct rbd_attempt *attempt, int r)
 	const bool at_start = attempt->at_start;
 	char *error = NULL;
 
-	r = r < 0 ? explain(attempt, r, &error) : 0;
+	r = r < 0 ? rbd_explain_lock(attempt, r, &error) : 0;
 	pthread_mutex_lock(&store->mutex);
 	atomic_store(&store->held, r == 0);
 	store->taking = false;
@@ -442,7 +442,7 @@ rbd_lock_borrow(struct rbd_store *store)
 }
 
 static void
-release(struct rbd_store *store)
+rbd_release_lock(struct rbd_store *store)
 {
 	struct rbd_owner owner;
 	int r = ask_for_owner(store, &owner);
@@ -469,7 +469,7 @@ rbd_lock_give_back(struct rbd_store *store)
 	pthread_mutex_unlock(&store->mutex);
 	if (!give)
 		return;
-	release(store);
+	rbd_release_lock(store);
 	pthread_mutex_lock(&store->mutex);
 	store->taking = false;
 	if (store->waiting)

@@ -28,7 +28,7 @@ const struct image_kind image_kind_ceph = {
 
 /* Ends a text at `at`. Returns the rest, or NULL if `at` is NULL. */
 static char *
-cut(char *at)
+name_cut(char *at)
 {
 	if (!at)
 		return NULL;
@@ -37,7 +37,7 @@ cut(char *at)
 }
 
 static bool
-is_empty(const char *part)
+name_is_empty(const char *part)
 {
 	return part && part[0] == '\0';
 }
@@ -51,14 +51,15 @@ rbd_name_parse(const char *path, struct rbd_name *name, char **error)
 	*name = (struct rbd_name){.text = text};
 	if (!text)
 		return error_set(error, -ENOMEM, "%s: %s", path, strerror(ENOMEM));
-	name->snapshot = cut(strchr(text, '@'));
+	name->snapshot = name_cut(strchr(text, '@'));
 	name->pool = text;
-	second = cut(strchr(text, '/'));
-	third = second ? cut(strchr(second, '/')) : NULL;
+	second = name_cut(strchr(text, '/'));
+	third = second ? name_cut(strchr(second, '/')) : NULL;
 	name->space = third ? second : NULL;
 	name->image = third ? third : second;
-	if (name->image && !strchr(name->image, '/') && !is_empty(name->pool) &&
-	    !is_empty(name->space) && !is_empty(name->image) && !is_empty(name->snapshot))
+	if (name->image && !strchr(name->image, '/') && !name_is_empty(name->pool) &&
+	    !name_is_empty(name->space) && !name_is_empty(name->image) &&
+	    !name_is_empty(name->snapshot))
 		return 0;
 	free(text);
 	*name = (struct rbd_name){0};

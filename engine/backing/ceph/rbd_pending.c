@@ -44,7 +44,7 @@ now_ms(void)
 /* ---- the list: the caller holds .pending */
 
 static void
-append(struct rbd_store *store, struct backing_call *call)
+pending_append(struct rbd_store *store, struct backing_call *call)
 {
 	/* A search needs no lock. */
 	call->sent = call->op == CALL_SEARCH;
@@ -77,7 +77,7 @@ is_abandoned(const struct rbd_store *store, struct backing_call *call)
 }
 
 static bool
-overlap(const struct backing_call *a, const struct backing_call *b)
+calls_overlap(const struct backing_call *a, const struct backing_call *b)
 {
 	return a->offset < b->offset + b->length && b->offset < a->offset + a->length;
 }
@@ -98,7 +98,7 @@ is_in_danger(const struct rbd_store *store, const struct backing_call *call)
 		return false;
 	for (; other; other = other->newer) {
 		if (is_abandoned(store, other) && other->op != CALL_SEARCH &&
-		    (reads || rbd_call_changes(other)) && overlap(other, call))
+		    (reads || rbd_call_changes(other)) && calls_overlap(other, call))
 			return true;
 	}
 	return false;
@@ -165,7 +165,7 @@ rbd_pending_take(struct rbd_store *store, struct backing_call *call)
 	refused = copy &&
 		  (store->abandoned + copy->counted > ABANDONED_MAX || is_in_danger(store, call));
 	if (!refused)
-		append(store, copy ? &copy->call : call);
+		pending_append(store, copy ? &copy->call : call);
 	pthread_mutex_unlock(&store->pending);
 	if (!refused)
 		return copy ? &copy->call : call;
@@ -184,7 +184,7 @@ rbd_pending_send(struct rbd_store *store, struct backing_call *call)
 	/* It waits for the cluster from now on, however long it has waited for the lock. */
 	if (!abandoned) {
 		take_out(store, call);
-		append(store, call);
+		pending_append(store, call);
 	}
 	call->sent = true;
 	pthread_mutex_unlock(&store->pending);
@@ -220,7 +220,7 @@ rbd_pending_note_answer(struct rbd_store *store)
 
 /* The caller holds .pending. */
 static int64_t
-age(const struct rbd_store *store)
+pending_age(const struct rbd_store *store)
 {
 	int64_t since = INT64_MAX, waited;
 	const struct backing_call *call = store->oldest;
@@ -239,7 +239,7 @@ rbd_pending_age(struct rbd_store *store)
 	int64_t waited;
 
 	pthread_mutex_lock(&store->pending);
-	waited = age(store);
+	waited = pending_age(store);
 	pthread_mutex_unlock(&store->pending);
 	return waited;
 }
@@ -273,7 +273,7 @@ note_abandoned(struct rbd_store *store, const struct copy *copy)
 
 /* Abandons the calls whose time is over. Returns their callers. The caller holds .pending. */
 static struct backing_call *
-abandon(struct rbd_store *store)
+pending_abandon(struct rbd_store *store)
 {
 	int64_t limit = now_ms() - (int64_t)store->timeout * 1000;
 	struct backing_call *callers = NULL;
@@ -296,7 +296,7 @@ abandon(struct rbd_store *store)
 
 /* Tells the log that calls wait, or fail, and when the cluster answers again. */
 static void
-tell(struct rbd_store *store, int64_t waited, bool fails)
+pending_tell(struct rbd_store *store, int64_t waited, bool fails)
 {
 	if (fails && !store->told_failure)
 		log_error("%s: the cluster has not answered for %u seconds (cluster-timeout): "
@@ -320,13 +320,13 @@ tell(struct rbd_store *store, int64_t waited, bool fails)
 
 /* The caller holds .pending, which is released meanwhile. */
 static void
-look(struct rbd_store *store)
+pending_look_now(struct rbd_store *store)
 {
-	struct backing_call *callers = abandon(store);
-	int64_t waited = age(store);
+	struct backing_call *callers = pending_abandon(store);
+	int64_t waited = pending_age(store);
 
 	pthread_mutex_unlock(&store->pending);
-	tell(store, waited, callers != NULL);
+	pending_tell(store, waited, callers != NULL);
 	while (callers) {
 		struct backing_call *next = callers->next;
 
@@ -342,7 +342,7 @@ pending_look(struct rbd_job *job)
 	struct rbd_store *store = container_of(job, struct rbd_store, looking);
 
 	pthread_mutex_lock(&store->pending);
-	look(store);
+	pending_look_now(store);
 	pthread_mutex_unlock(&store->pending);
 	rbd_job_add(job, LOOK_MS);
 }

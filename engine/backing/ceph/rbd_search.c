@@ -32,7 +32,7 @@ struct list {
 };
 
 static int
-note(void *data, uint64_t offset, uint64_t length, bool hole)
+search_note_extent(void *data, uint64_t offset, uint64_t length, bool hole)
 {
 	struct list *list = data;
 
@@ -42,7 +42,8 @@ note(void *data, uint64_t offset, uint64_t length, bool hole)
 
 /* Asks librbd, and waits for it. */
 static int
-ask(struct rbd_store *store, const struct search *search, bool one, extent_visit visit, void *data)
+search_ask(struct rbd_store *store, const struct search *search, bool one, extent_visit visit,
+	   void *data)
 {
 	char since[RBD_CHECKPOINT_NAME_MAX + 1];
 	int r;
@@ -72,7 +73,7 @@ search_all(struct rbd_job *job)
 	struct rbd_store *store = call->backing;
 	struct list list = {.found = call->buffer, .most = call->room / sizeof(*list.found)};
 	const struct search search = {call->checkpoint, call->offset, call->length};
-	int r = ask(store, &search, list.most == 1, note, &list);
+	int r = search_ask(store, &search, list.most == 1, search_note_extent, &list);
 
 	rbd_loss_finish(store, call, r < 0 ? r : (int)(list.count * sizeof(*list.found)));
 	free(searching);
@@ -82,7 +83,7 @@ search_all(struct rbd_job *job)
 
 /* Finds the first extents of a range. Returns the number of bytes in found[], or -errno. */
 static int
-find(struct rbd_store *store, const struct search *search, struct found *found, size_t most)
+search_find(struct rbd_store *store, const struct search *search, struct found *found, size_t most)
 {
 	struct search_job *searching;
 	struct rbd_waiter waiter;
@@ -127,7 +128,7 @@ search_in_time(struct rbd_store *store, const struct search *search, bool one, e
 		if (rbd_pending_is_late(store))
 			return -ETIMEDOUT;
 		left.length = end - left.offset;
-		r = find(store, &left, found, most);
+		r = search_find(store, &left, found, most);
 		if (r <= 0)
 			return r;
 		count = (size_t)r / sizeof(*found);
@@ -149,7 +150,7 @@ search_begin(struct rbd_store *store, const struct search *search, bool one, ext
 		return -ESHUTDOWN;
 	if (store->timeout > 0)
 		return search_in_time(store, search, one, visit, data);
-	r = ask(store, search, one, visit, data);
+	r = search_ask(store, search, one, visit, data);
 	/* What was found after the loss is the new owner's, or older. */
 	return atomic_load(&store->fenced) ? -ESHUTDOWN : r;
 }

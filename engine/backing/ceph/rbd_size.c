@@ -17,7 +17,7 @@
 
 /* Has the job ask. The caller holds .doubting. */
 static void
-doubt(struct rbd_store *store)
+size_doubt(struct rbd_store *store)
 {
 	store->doubts++;
 	atomic_store(&store->resized, true);
@@ -29,20 +29,20 @@ void
 rbd_size_doubt(struct rbd_store *store)
 {
 	pthread_mutex_lock(&store->doubting);
-	doubt(store);
+	size_doubt(store);
 	pthread_mutex_unlock(&store->doubting);
 }
 
 /* On a thread of librbd's. */
 static void
-updated(void *data)
+size_updated(void *data)
 {
 	rbd_size_doubt(data);
 }
 
 /* Returns how much of a change fits into the size as it is known, in bytes. */
 static uint64_t
-fitting(const struct rbd_store *store, const struct backing_call *call)
+size_fitting(const struct rbd_store *store, const struct backing_call *call)
 {
 	uint64_t size = atomic_load(&store->size);
 	uint64_t left = call->offset < size ? size - call->offset : 0;
@@ -56,7 +56,7 @@ static bool
 is_sure(const struct rbd_store *store, const struct backing_call *call)
 {
 	return !atomic_load_explicit(&store->resized, memory_order_acquire) &&
-	       (call->op == CALL_DISCARD || fitting(store, call) == call->length);
+	       (call->op == CALL_DISCARD || size_fitting(store, call) == call->length);
 }
 
 bool
@@ -73,7 +73,7 @@ rbd_size_await(struct rbd_store *store, struct backing_call *call, int result)
 		call->result = result;
 		call->next = store->unsure;
 		store->unsure = call;
-		doubt(store);
+		size_doubt(store);
 	}
 	pthread_mutex_unlock(&store->doubting);
 	return asks;
@@ -82,9 +82,9 @@ rbd_size_await(struct rbd_store *store, struct backing_call *call, int result)
 /* Returns the result of a change that librbd calls a success. One that was under way when the size
  * changed counts as carried out before that. */
 static int
-judge(const struct rbd_store *store, const struct backing_call *call)
+size_judge(const struct rbd_store *store, const struct backing_call *call)
 {
-	uint64_t length = fitting(store, call);
+	uint64_t length = size_fitting(store, call);
 
 	if (call->op == CALL_DISCARD || length == call->length)
 		return call->result;
@@ -94,12 +94,12 @@ judge(const struct rbd_store *store, const struct backing_call *call)
 /* Ends the changes that had to wait. Without the size, nobody knows how much of them was carried
  * out; without an answer about the lock, whether another client's came after them. */
 static void
-settle(struct rbd_store *store, struct backing_call *call, bool known)
+size_settle(struct rbd_store *store, struct backing_call *call, bool known)
 {
 	while (call) {
 		struct backing_call *next = call->next;
 
-		rbd_loss_finish(store, call, known ? judge(store, call) : -EIO);
+		rbd_loss_finish(store, call, known ? size_judge(store, call) : -EIO);
 		call = next;
 	}
 }
@@ -152,7 +152,7 @@ all_are_behind(struct rbd_store *store)
 
 /* Tells those that are behind. Returns whether some still are. */
 static bool
-tell(struct rbd_store *store)
+size_tell(struct rbd_store *store)
 {
 	bool behind = false;
 
@@ -169,7 +169,7 @@ tell(struct rbd_store *store)
 /* ---- the job: each step returns for how many milliseconds to rest after it */
 
 static int
-ask(struct rbd_store *store)
+size_ask(struct rbd_store *store)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
 	int64_t size = store->module->size(store->image);
@@ -198,14 +198,14 @@ take_unsure(struct rbd_store *store)
 
 /* The caller holds .doubting, which is released meanwhile. */
 static unsigned int
-learn(struct rbd_store *store)
+size_learn(struct rbd_store *store)
 {
 	unsigned int doubts = store->doubts;
 	struct backing_call *unsure;
 	int r;
 
 	pthread_mutex_unlock(&store->doubting);
-	r = ask(store);
+	r = size_ask(store);
 	pthread_mutex_lock(&store->doubting);
 	/* With a doubt meanwhile, the answer may be an old one. */
 	if (r == 0 && store->doubts != doubts)
@@ -215,14 +215,14 @@ learn(struct rbd_store *store)
 	unsure = take_unsure(store);
 	store->untold = r == 0;
 	pthread_mutex_unlock(&store->doubting);
-	settle(store, unsure, r == 0);
+	size_settle(store, unsure, r == 0);
 	if (r == 0)
 		all_are_behind(store);
 	pthread_mutex_lock(&store->doubting);
 	return atomic_load(&store->resized) && r < 0 ? ASK_AGAIN_MS : 0;
 }
 
-/* As learn(). */
+/* As size_learn(). */
 static unsigned int
 tell_the_others(struct rbd_store *store)
 {
@@ -230,13 +230,13 @@ tell_the_others(struct rbd_store *store)
 
 	store->untold = false;
 	pthread_mutex_unlock(&store->doubting);
-	behind = tell(store);
+	behind = size_tell(store);
 	pthread_mutex_lock(&store->doubting);
 	store->untold = store->untold || behind;
 	return behind && !atomic_load(&store->resized) ? TELL_AGAIN_MS : 0;
 }
 
-/* As learn(), of the checkpoints. */
+/* As size_learn(), of the checkpoints. */
 static unsigned int
 learn_checkpoints(struct rbd_store *store)
 {
@@ -259,7 +259,7 @@ size_follow_up(struct rbd_job *job)
 	pthread_mutex_lock(&store->doubting);
 	while (more && rest == 0 && store->asks) {
 		if (atomic_load(&store->resized))
-			rest = learn(store);
+			rest = size_learn(store);
 		else if (store->unlearned)
 			rest = learn_checkpoints(store);
 		else if (store->untold)
@@ -280,7 +280,7 @@ rbd_size_begin(struct rbd_store *store)
 
 	if (!store->facts.writable)
 		return 0;
-	r = store->module->watch(store->image, updated, store);
+	r = store->module->watch(store->image, size_updated, store);
 	if (r < 0)
 		return r;
 	size = store->module->size(store->image);
@@ -307,5 +307,5 @@ rbd_size_end(struct rbd_store *store)
 	unsure = take_unsure(store);
 	pthread_mutex_unlock(&store->doubting);
 	rbd_job_end(&store->sizing);
-	settle(store, unsure, false);
+	size_settle(store, unsure, false);
 }

@@ -147,7 +147,7 @@ snapshot_free(struct backing_snapshot *snapshot)
 
 /* Frees one whose making has ended. After a failure it may be there all the same. */
 static void
-discard(struct backing_snapshot *snapshot)
+rbd_snapshot_discard(struct backing_snapshot *snapshot)
 {
 	const struct order *order = &snapshot->order;
 
@@ -160,11 +160,11 @@ discard(struct backing_snapshot *snapshot)
 static void
 discard_later(struct rbd_job *job)
 {
-	discard(container_of(job, struct backing_snapshot, order.job));
+	rbd_snapshot_discard(container_of(job, struct backing_snapshot, order.job));
 }
 
 static void
-make(struct rbd_job *job)
+rbd_snapshot_make(struct rbd_job *job)
 {
 	struct backing_snapshot *snapshot = container_of(job, struct backing_snapshot, order.job);
 	struct rbd_store *store = snapshot->order.store;
@@ -181,7 +181,7 @@ make(struct rbd_job *job)
 	if (r == 0 && snapshot->checkpoint)
 		r = rbd_checkpoint_judge(store, snapshot->order.name);
 	if (order_end(&snapshot->order, r)) {
-		discard(snapshot);
+		rbd_snapshot_discard(snapshot);
 		atomic_fetch_sub(&store->late_snapshots, 1);
 	}
 	rbd_lock_give_back(store);
@@ -215,7 +215,7 @@ choose_name(struct backing_snapshot *snapshot, const char *label)
 }
 
 static int
-check(struct rbd_store *store, char **error)
+rbd_snapshot_check(struct rbd_store *store, char **error)
 {
 	if (store->name.snapshot)
 		return error_set(error, -EINVAL, "%s is a snapshot already", store->path);
@@ -246,7 +246,7 @@ rbd_snapshot_prepare(struct rbd_store *store, const char *label, bool checkpoint
 		     struct backing_snapshot **result, char **error)
 {
 	struct backing_snapshot *snapshot;
-	int r = check(store, error);
+	int r = rbd_snapshot_check(store, error);
 
 	if (r < 0)
 		return r;
@@ -260,7 +260,7 @@ rbd_snapshot_prepare(struct rbd_store *store, const char *label, bool checkpoint
 		return error_set(error, r, "%s: no name for a snapshot: %s", store->path,
 				 strerror(-r));
 	}
-	order_init(&snapshot->order, store, make);
+	order_init(&snapshot->order, store, rbd_snapshot_make);
 	*result = snapshot;
 	return 0;
 }
@@ -297,7 +297,7 @@ snapshot_way_out(int r)
 
 /* What rbd_checkpoint_judge() has found, or NULL. */
 static const char *
-verdict(const struct backing_snapshot *snapshot, int r)
+rbd_snapshot_verdict(const struct backing_snapshot *snapshot, int r)
 {
 	if (!snapshot->checkpoint)
 		return NULL;
@@ -321,8 +321,8 @@ rbd_snapshot_await(struct backing_snapshot *snapshot, int64_t end, char **error)
 				 "changes waited for it; `ceph status` shows its state",
 				 path);
 	r = snapshot->order.result;
-	if (verdict(snapshot, r))
-		return error_set(error, r, "%s: %s", path, verdict(snapshot, r));
+	if (rbd_snapshot_verdict(snapshot, r))
+		return error_set(error, r, "%s: %s", path, rbd_snapshot_verdict(snapshot, r));
 	return r == 0 ? 0
 		      : error_set(error, r, "%s: Ceph makes no snapshot of it: %s%s", path,
 				  strerror(-r), snapshot_way_out(r));

@@ -20,7 +20,7 @@ static struct rbd_store *stores;
 
 /* On any thread. */
 static void
-returned(struct backing_call *call, int result)
+store_call_returned(struct backing_call *call, int result)
 {
 	struct rbd_store *store = call->backing;
 
@@ -121,7 +121,7 @@ store_new(const struct rbd_module *module, const struct rbd_place *place)
 
 /* Returns the open store of the same image, with another user, or puts this one into the list. */
 static struct rbd_store *
-join(struct rbd_store *opened)
+store_join(struct rbd_store *opened)
 {
 	struct rbd_store *store;
 
@@ -174,7 +174,7 @@ rbd_store_get(const struct rbd_module *module, const struct rbd_place *place,
 		error_set(error, r, "%s: no thread can be started: %s", place->name, strerror(-r));
 	store->joined = r == 0;
 	if (r == 0)
-		r = module->open(place, returned, &store->image, &store->facts, error);
+		r = module->open(place, store_call_returned, &store->image, &store->facts, error);
 	if (r == 0 && (r = rbd_size_begin(store)) < 0)
 		error_set(error, r, "%s: its size can't be followed: %s", place->name,
 			  strerror(-r));
@@ -191,7 +191,7 @@ rbd_store_get(const struct rbd_module *module, const struct rbd_place *place,
 		store_free(store);
 		return r;
 	}
-	*result = join(store);
+	*result = store_join(store);
 	return check_timeout(result, place, error);
 }
 

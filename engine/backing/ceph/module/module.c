@@ -150,8 +150,8 @@ client_open_pool(struct rbd_image *image, const struct rbd_place *place, char **
 
 /* Opens the image, read-only if its user may not write. */
 static int
-image_open(struct rbd_image *image, const struct rbd_place *place, struct rbd_facts *facts,
-	   char **error)
+rbd_image_connect(struct rbd_image *image, const struct rbd_place *place, struct rbd_facts *facts,
+		  char **error)
 {
 	bool read_only = place->read_only || place->snapshot;
 	int r = read_only ? -EROFS
@@ -270,7 +270,7 @@ rbd_image_open(const struct rbd_place *place, rbd_returned returned, struct rbd_
 	if (r == 0)
 		r = client_open_pool(image, place, error);
 	if (r == 0)
-		r = image_open(image, place, facts, error);
+		r = rbd_image_connect(image, place, facts, error);
 	if (r == 0)
 		r = image_refuse_settings(image, place, error);
 	if (r == 0)
