@@ -82,7 +82,7 @@ plugin_change(const struct control_request *request, struct json *json)
 
 /* A control_handler. */
 static void
-status_handle(const struct control_request *request, FILE *out, void *data)
+plugin_handle_request(const struct control_request *request, FILE *out, void *data)
 {
 	struct json json;
 
@@ -243,8 +243,8 @@ loop_get_ready(void)
 	}
 	if (exports_start(&config) < 0)
 		return -1;
-	if (config.control &&
-	    control_socket_new(config.control, status_handle, &config, &control, &error) < 0) {
+	if (config.control && control_socket_new(config.control, plugin_handle_request, &config,
+						 &control, &error) < 0) {
 		nbdkit_error("%s", error ? error : "out of memory");
 		return -1;
 	}

@@ -43,7 +43,7 @@ free_export_image(struct export *e)
 
 /* Others have changed the size of the image. */
 static bool
-export_follow_size(void *data, bool shrunk)
+plugin_follow_size(void *data, bool shrunk)
 {
 	(void)shrunk;
 	image_adopt_size(data);
@@ -52,7 +52,7 @@ export_follow_size(void *data, bool shrunk)
 
 /* Opens an image. Returns NULL after an error, which is in the log. */
 static struct export *
-export_open(int dirfd, const char *path, unsigned int flags, const char *name)
+plugin_open_export(int dirfd, const char *path, unsigned int flags, const char *name)
 {
 	struct export *e = calloc(1, sizeof(*e));
 	char *CLEANUP_FREE error = NULL;
@@ -70,7 +70,7 @@ export_open(int dirfd, const char *path, unsigned int flags, const char *name)
 		free(e);
 		return NULL;
 	}
-	image_follow_size(e->image, export_follow_size, e->image);
+	image_follow_size(e->image, plugin_follow_size, e->image);
 	return e;
 }
 
@@ -111,7 +111,7 @@ export_check_lock(const struct export *e)
 static int
 start_file(void)
 {
-	struct export *e = export_open(AT_FDCWD, config->file, 0, "");
+	struct export *e = plugin_open_export(AT_FDCWD, config->file, 0, "");
 
 	if (!e)
 		return -1;
@@ -218,7 +218,7 @@ join_file_of_directory(const char *name)
 		log_error("an export name is needed: there is not just one file in %s",
 			  config->dir);
 	else
-		opened = export_open(directory, name, BACKING_BENEATH, name);
+		opened = plugin_open_export(directory, name, BACKING_BENEATH, name);
 	if (!opened)
 		return NULL;
 	pthread_mutex_lock(&mutex);
