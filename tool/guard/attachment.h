@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An attached device, as its guard sees it: it is attached with the connections of an source,
+ * An attached device, as its guard sees it: it is attached with the connections of a source,
  * gets new ones in place of dead ones, and is detached.
  */
 #ifndef TOOL_GUARD_ATTACHMENT_H

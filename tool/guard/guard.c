@@ -207,13 +207,12 @@ guard_adopted(struct guard *guard)
 	if (guard_restore(guard, &why)) {
 		report_device(guard);
 	} else {
-		if (guard->source.fenced || failure_is(why, EINVAL))
+		if (source_is_fenced(&guard->source) || failure_is(why, EINVAL))
 			error = g_error_copy(why);
 		else
 			failure(&error, EIO,
 				"/dev/%s has a guard again, but no new %s yet; the guard keeps trying: %s",
-				guard->attachment.name,
-				guard->plan->source.remote ? "connection" : "server", why->message);
+				guard->attachment.name, guard->source.kind->noun, why->message);
 		report_error(error);
 		background_enter();
 		close(REPORT_FD);

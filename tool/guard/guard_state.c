@@ -21,22 +21,21 @@ bool
 guard_write_record(struct guard *guard, GError **error)
 {
 	const struct source *source = &guard->source;
-	struct guard_progress progress = {
+	const struct source_facts facts = source_facts_of(source);
+	const struct guard_progress progress = {
 		.place = source->place,
 		.direct_io = source->direct_io ? source->direct_io : "auto",
 		.iops_limit = source->iops_limit,
 		.bandwidth_limit = source->bandwidth_limit,
 		.read_only = source->read_only,
-		.ceph_fence = source->ceph_fence,
-		.server = source->servers ? source->servers->pdata[source->in_use] : NULL,
+		.ceph_fence = (char *)facts.ceph_fence,
+		.server = (char *)facts.server,
 		.misfits = guard->misfits,
-		.flags = source->flags,
+		.image = facts.image,
+		.flags = facts.flags,
 		.tls = source->connections[0].tls,
 	};
-	struct stat st;
 
-	if (source->image >= 0 && fstat(source->image, &st) == 0)
-		progress.image = image_file_identity(&st);
 	return guard_record_write(&guard->record, guard->plan, &progress, error);
 }
 
@@ -51,9 +50,9 @@ guard_rewrite_record(struct guard *guard)
 
 /* It may be another server, or the server may have chosen another cipher. */
 static void
-record_remote(struct guard *guard)
+record_connection(struct guard *guard)
 {
-	if (guard->plan->source.remote)
+	if (guard->source.kind->volatile_facts)
 		guard_rewrite_record(guard);
 }
 
@@ -63,15 +62,10 @@ tell_device(struct guard *guard)
 {
 	struct source *source = &guard->source;
 	struct device *DEVICE_CLEANUP device =
-		source->servers ? device_read(guard->attachment.name, NULL) : NULL;
+		source->kind->note_device ? device_read(guard->attachment.name, NULL) : NULL;
 
 	if (device)
-		source->device = (struct export_facts){
-			.size = device->size,
-			.block_size = device->block_size,
-			.flags = (uint16_t)(source->flags |
-					    (device->read_only ? NBD_FLAG_READ_ONLY : 0)),
-		};
+		source->kind->note_device(source, device);
 }
 
 void
@@ -81,10 +75,12 @@ guard_look_at_others(struct guard *guard)
 		close(guard->looking);
 	if (guard->misfits) {
 		g_clear_pointer(&guard->misfits, g_free);
-		record_remote(guard);
+		record_connection(guard);
 	}
 	tell_device(guard);
-	guard->looking = guard->source.device.size > 0 ? other_servers_look(&guard->source) : -1;
+	guard->looking = guard->source.kind->look_at_others
+				 ? guard->source.kind->look_at_others(&guard->source)
+				 : -1;
 }
 
 void
@@ -95,7 +91,7 @@ guard_take_look(struct guard *guard)
 	if (!guard->misfits)
 		return;
 	log_warning("%s: %s", guard->attachment.name, guard->misfits);
-	record_remote(guard);
+	record_connection(guard);
 }
 
 bool
@@ -108,13 +104,13 @@ guard_restore(struct guard *guard, GError **error)
 		is_new[i] = source_lacks(&guard->source, i);
 	tell_device(guard);
 	/* The last server may have given the lock back. */
-	if (guard->source.ceph_fence)
+	if (source_facts_of(&guard->source).ceph_fence)
 		guard_rewrite_record(guard);
 	if (!attachment_can_go_on(&guard->attachment, error) || !source_open(&guard->source, error))
 		return false;
 	/* Before its first request: whoever takes this guard's place must know its client of Ceph.
 	 */
-	if (guard->source.ceph_fence)
+	if (source_facts_of(&guard->source).ceph_fence)
 		guard_rewrite_record(guard);
 	if (!attachment_hand_over(&guard->attachment, &guard->source, is_new, error)) {
 		source_drop(&guard->source, is_new);
@@ -122,14 +118,14 @@ guard_restore(struct guard *guard, GError **error)
 	}
 	source_release(&guard->source);
 	guard->silence = (struct silence){.since = 0};
-	record_remote(guard);
+	record_connection(guard);
 	return true;
 }
 
 void
 guard_log_loss(const struct guard *guard, const char *why)
 {
-	const bool runs = guard->source.servers || guard->source.server.pid != 0;
+	const bool runs = guard->source.kind->runs(&guard->source);
 
 	log_error("%s: %s; it is %s again", guard->attachment.name, why,
 		  runs ? "connected" : "started");
@@ -138,10 +134,8 @@ guard_log_loss(const struct guard *guard, const char *why)
 void
 guard_log_return(const struct guard *guard)
 {
-	const struct source *source = &guard->source;
-	g_autofree char *server =
-		source->servers ? nbd_uri_server_name(source->servers->pdata[source->in_use])
-				: NULL;
+	const char *uri = source_facts_of(&guard->source).server;
+	g_autofree char *server = uri ? nbd_uri_server_name(uri) : NULL;
 
 	log_info("%s: served again%s%s", guard->attachment.name, server ? " by " : "",
 		 server ? server : "");

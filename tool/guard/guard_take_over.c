@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/guard/guard_take_over.h"
 
-#include "tool/device/image_file.h"
 #include "tool/failure.h"
 #include "tool/guard/guard_files.h"
-#include "tool/source/source_ceph.h"
-#include "tool/source/source_remote.h"
+#include "tool/source/image_source.h"
 #include "tool/link/server_link.h"
 
 #include "common/cleanup.h"
@@ -68,39 +66,6 @@ take_over_end_server(const struct attachment *attachment, const char *control, p
 	return true;
 }
 
-/* ---- its image */
-
-static bool
-hold_if_same(struct source *source, const char *path, const struct image_identity *image)
-{
-	struct stat st;
-
-	source->image = path ? image_file_hold(path, NULL) : -1;
-	if (source->image < 0 || (fstat(source->image, &st) == 0 && image_file_is(&st, image)))
-		return source->image >= 0;
-	close(source->image);
-	source->image = -1;
-	return false;
-}
-
-/* If the image was renamed or removed, the server still has it open. */
-static bool
-hold_image(struct source *source, pid_t server, const struct guard_progress *progress,
-	   GError **error)
-{
-	const struct image_identity *image = &progress->image;
-	g_autofree char *opened = image_file_opened_by(server, image);
-
-	if (image_file_in_ceph(progress->place))
-		return true;
-	return hold_if_same(source, progress->place, image) ||
-	       hold_if_same(source, opened, image) ||
-	       failure(error, ENOENT,
-		       "%s is no longer the image that was attached, and the server that had that image open is gone: "
-		       "the image can't be found",
-		       progress->place);
-}
-
 static void
 take_source(struct source *source, const struct guard_plan *plan,
 	    const struct guard_progress *progress, char *control)
@@ -113,23 +78,18 @@ take_source(struct source *source, const struct guard_plan *plan,
 	source->iops_limit = progress->iops_limit;
 	source->bandwidth_limit = progress->bandwidth_limit;
 	source->read_only = progress->read_only;
-	source->ceph_fence = g_strdup(progress->ceph_fence);
-	source->served = true;
-	source->flags = progress->flags;
-	if (source->servers)
-		source_remote_use(source, progress->server);
+	source->kind->take_facts(source, &(struct source_facts){.ceph_fence = progress->ceph_fence,
+								.server = progress->server,
+								.flags = progress->flags});
 }
 
 static bool
 take_server(struct guard *guard, const struct guard_progress *progress, pid_t server,
 	    GError **error)
 {
-	if (!hold_image(&guard->source, server, progress, error) ||
+	if (!image_source_adopt(&guard->source, server, &progress->image, error) ||
 	    !guard_link_listen(&guard->link, guard->source.control, error))
 		return false;
-	/* The guard may have been killed before it recorded which client of Ceph the server is. */
-	if (server > 0)
-		source_ceph_ask(&guard->source, NULL);
 	attachment_prepare_change(&guard->attachment);
 	return take_over_end_server(&guard->attachment, guard->source.control, server, error);
 }
@@ -144,7 +104,7 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 	if (!guard_record_take(&guard->record, device, plan, progress, error))
 		return false;
 	/* The record was found by the process ID alone, which may be nbd-client's by now. */
-	if (!control && !g_str_equal(plan->source.place, device->backend))
+	if (plan->source.remote ? !g_str_equal(plan->source.place, device->backend) : !control)
 		return failure(error, EINVAL,
 			       "/dev/%s was not attached by nbdloop, but by process %d",
 			       device->name, (int)device->pid);
@@ -158,7 +118,7 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 	    !attachment_take(&guard->attachment, device, error) ||
 	    (plan->attachment.swap && !guard_lock_memory(error)))
 		return false;
-	if (control)
+	if (!plan->source.remote)
 		return take_server(guard, progress, server, error);
 	source_set_unseen(&guard->source);
 	/* The guard may have been killed before it took a limit away. */

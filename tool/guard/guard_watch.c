@@ -6,6 +6,7 @@
 #include "tool/guard/guard_silence.h"
 #include "tool/guard/guard_take_over.h"
 #include "tool/nap.h"
+#include "tool/source/image_source.h"
 
 #include "common/log.h"
 
@@ -82,7 +83,7 @@ guard_watch_restore(struct guard *guard)
 			guard_look_at_others(guard);
 			return;
 		}
-		if (guard->source.fenced) {
+		if (source_is_fenced(&guard->source)) {
 			end_device(guard, error);
 			return;
 		}
@@ -204,7 +205,7 @@ guard_watch_settle(struct guard *guard, GError **error)
 		}
 		if (!lost || guard_restore(guard, &not_yet)) {
 			lost = false;
-		} else if (guard->source.fenced) {
+		} else if (source_is_fenced(&guard->source)) {
 			/* Nothing answers the kernel any more, as in end_device(). */
 			attachment_undo(&guard->attachment);
 			g_propagate_error(&fenced, g_steal_pointer(&not_yet));
@@ -246,7 +247,7 @@ restore_once(struct guard *guard, GError **error)
 
 	if (guard_restore(guard, &why))
 		return true;
-	return guard->source.fenced
+	return source_is_fenced(&guard->source)
 		       ? failure_pass(error, &why)
 		       : failure(error, EIO,
 				 "/dev/%s has no new server yet, but the guard keeps trying: %s",
@@ -306,12 +307,12 @@ take_image(struct guard *guard, struct source *trial, GError **error)
 		 guard->source.place);
 	source_end(trial);
 	guard_end_server(guard);
-	source_swap_image(&guard->source, trial);
+	image_source_swap(&guard->source, trial);
 	record_change(guard);
 	if (guard_restore(guard, error))
 		return true;
 	/* The old image worked a moment ago, and the device needs one that works. */
-	source_swap_image(&guard->source, trial);
+	image_source_swap(&guard->source, trial);
 	record_change(guard);
 	return false;
 }
@@ -396,8 +397,7 @@ is_setting(const char *request)
 	       g_str_has_prefix(request, "bandwidth-limit ");
 }
 
-/* Carries out a request, if one has come.  There may be no server after it: source.server.pid is
- * 0 then. */
+/* Carries out a request, if one has come.  There may be no server after it. */
 static void
 take_request(struct guard *guard)
 {
@@ -449,15 +449,15 @@ wait_for_news(struct guard *guard)
 {
 	const struct source *source = &guard->source;
 	int timeout = guard_silence_next(guard, guard_look_again(source));
-	unsigned int count = 6;
-	g_autofree struct pollfd *fds = g_new0(struct pollfd, count + source->plan->connections);
+	unsigned int count = 3;
+	g_autofree struct pollfd *fds =
+		g_new0(struct pollfd, count + SOURCE_POLLED + source->plan->connections);
 
 	fds[0] = (struct pollfd){.fd = guard->signals, .events = POLLIN};
-	fds[1] = (struct pollfd){.fd = source->server.output.fd, .events = POLLIN};
+	fds[1] = (struct pollfd){.fd = guard->looking, .events = POLLIN};
 	fds[2] = guard_link_polled(&guard->link, &timeout);
-	fds[3] = (struct pollfd){.fd = guard->looking, .events = POLLIN};
-	fds[4] = (struct pollfd){.fd = source->supply, .events = POLLIN};
-	fds[5] = (struct pollfd){.fd = source->server.events.fd, .events = POLLIN};
+	if (source->kind->poll)
+		count += source->kind->poll(source, &fds[count]);
 	for (unsigned int i = 0; i < source->plan->connections; i++)
 		fds[count++] =
 			(struct pollfd){.fd = source->connections[i].fd, .events = POLLRDHUP};
@@ -465,11 +465,11 @@ wait_for_news(struct guard *guard)
 	if (fds[0].revents)
 		take_signal(guard);
 	source_pass_output(&guard->source);
-	if (fds[3].revents)
+	if (fds[1].revents)
 		guard_take_look(guard);
 	if (fds[2].revents)
 		take_request(guard);
-	if (fds[2].revents && guard->source.server.pid == 0)
+	if (fds[2].revents && !source->kind->runs(source))
 		guard_watch_restore(guard);
 }
 

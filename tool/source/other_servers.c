@@ -25,15 +25,17 @@ struct look {
 static void
 look_init(struct look *look, const struct source *source)
 {
+	const struct export_source *export = source->state;
+
 	*look = (struct look){
 		.uris = g_ptr_array_new_with_free_func(g_free),
-		.device = source->device,
+		.device = export->device,
 		.tls = &source->plan->tls,
 		.fd = -1,
 	};
-	for (guint i = 0; source->servers && i < source->servers->len; i++) {
-		if (i != source->in_use)
-			g_ptr_array_add(look->uris, g_strdup(source->servers->pdata[i]));
+	for (guint i = 0; i < export->servers->len; i++) {
+		if (i != export->in_use)
+			g_ptr_array_add(look->uris, g_strdup(export->servers->pdata[i]));
 	}
 }
 
@@ -132,10 +134,11 @@ start_thread(struct look *look)
 int
 other_servers_look(const struct source *source)
 {
+	const struct export_source *export = source->state;
 	struct look *look;
 	int ends[2] = {-1, -1}, err = 0;
 
-	if (!source->servers || source->servers->len < 2)
+	if (export->device.size == 0 || export->servers->len < 2)
 		return -1;
 	look = g_new(struct look, 1);
 	look_init(look, source);

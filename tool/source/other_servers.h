@@ -5,10 +5,20 @@
 #ifndef TOOL_SOURCE_OTHER_SERVERS_H
 #define TOOL_SOURCE_OTHER_SERVERS_H
 
+#include "tool/source/proxies.h"
 #include "tool/source/source_state.h"
 
+/* The state of a source that is a remote export. */
+struct export_source {
+	GPtrArray *servers;         /* URIs of those that have it */
+	unsigned int in_use;        /* of these, or the last one that was */
+	uint16_t flags;             /* that it told when the device was attached; 0: it isn't yet */
+	struct export_facts device; /* as the kernel knows it; .size 0: it isn't attached */
+	struct proxies proxies;     /* if they encrypt */
+};
+
 /* Looks at each of them, for three seconds at most (and the name service's time).  Returns what
- * keeps their exports from taking the place of the device's (source->device): a text without the
+ * keeps their exports from taking the place of the device's (.device): a text without the
  * device's name, which the caller frees, or NULL.  A server that isn't there is no fault: a cluster
  * manager may start it when it is needed. */
 char *

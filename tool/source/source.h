@@ -28,10 +28,6 @@ source_open(struct source *source, GError **error);
 void
 source_init_trial(struct source *trial, const struct source *source, const char *image);
 
-/* Swaps the images, from the next servers on; `source` becomes read-only. */
-void
-source_swap_image(struct source *source, struct source *other);
-
 /* Passes our server's messages on to the log. */
 void
 source_pass_output(struct source *source);
@@ -41,6 +37,14 @@ source_pass_output(struct source *source);
  * *crashed: the server did not end just because its connections had ended. */
 bool
 source_is_lost(struct source *source, bool *crashed, char **why);
+
+/* Whether another client may have written since our server lost the lock of an image in Ceph: no
+ * other server may follow, because it would carry out what the kernel repeats on top of that. */
+bool
+source_is_fenced(const struct source *source);
+
+struct source_facts
+source_facts_of(const struct source *source);
 
 /* TLS: how many connections have used up their keys, and in how many milliseconds another one may
  * have (-1: never). */

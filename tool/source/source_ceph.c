@@ -17,8 +17,7 @@
 bool
 source_ceph_follows(const struct source *source)
 {
-	return source->control && !source->plan->remote && !source->plan->force &&
-	       image_file_in_ceph(source->place);
+	return source->control && !source->plan->force && image_file_in_ceph(source->place);
 }
 
 static json_t *
@@ -40,6 +39,7 @@ ceph_ask_server(const char *control, GError **error)
 bool
 source_ceph_ask(struct source *source, GError **error)
 {
+	struct image_source *image = source->state;
 	json_auto_t *status = NULL;
 	const char *address;
 	json_t *ceph;
@@ -51,7 +51,7 @@ source_ceph_ask(struct source *source, GError **error)
 	if (!status)
 		return false;
 	ceph = json_object_get(server_link_export(status), "ceph");
-	source->fenced = source->fenced || json_is_true(json_object_get(ceph, "fenced"));
+	image->fenced = image->fenced || json_is_true(json_object_get(ceph, "fenced"));
 	owner = json_is_true(json_object_get(ceph, "lock_owner"));
 	address = json_string_value(json_object_get(ceph, "lock_address"));
 	if (!ceph || (owner && !address))
@@ -60,41 +60,45 @@ source_ceph_ask(struct source *source, GError **error)
 			       source->place);
 	/* A reader has no lock, and a server that was fenced has it no longer. */
 	if (owner) {
-		g_free(source->ceph_fence);
-		source->ceph_fence = g_strdup(address);
+		g_free(image->ceph_fence);
+		image->ceph_fence = g_strdup(address);
 	}
 	return true;
 }
 
 static void
-note_release(struct source *source)
+note_release(struct image_source *image)
 {
-	char *address = source->ceph_fence;
+	char *address = image->ceph_fence;
 
 	if (!address || g_str_has_suffix(address, FREE))
 		return;
-	source->ceph_fence = g_strconcat(address, FREE, NULL);
+	image->ceph_fence = g_strconcat(address, FREE, NULL);
 	g_free(address);
 }
 
 static void
 note_taking(struct source *source, const char *client)
 {
+	struct image_source *image = source->state;
+
 	if (!source_ceph_follows(source))
 		return;
-	source->nameless = !client || !*client;
-	if (source->nameless)
+	image->nameless = !client || !*client;
+	if (image->nameless)
 		return;
-	g_free(source->ceph_fence);
-	source->ceph_fence = g_strdup(client);
+	g_free(image->ceph_fence);
+	image->ceph_fence = g_strdup(client);
 }
 
 void
 source_ceph_take_event(struct source *source, const struct event *event)
 {
-	source->fenced = source->fenced || event->kind == EVENT_FENCED;
+	struct image_source *image = source->state;
+
+	image->fenced = image->fenced || event->kind == EVENT_FENCED;
 	if (event->kind == EVENT_LOCK_TAKEN)
 		note_taking(source, event->client);
 	if (event->kind == EVENT_LOCK_RELEASED)
-		note_release(source);
+		note_release(image);
 }

@@ -7,7 +7,28 @@
 #ifndef TOOL_SOURCE_SOURCE_CEPH_H
 #define TOOL_SOURCE_SOURCE_CEPH_H
 
+#include "tool/link/server_process.h"
 #include "tool/source/source_state.h"
+
+/* The state of a source that is an image, in Ceph or elsewhere. */
+struct image_source {
+	int fd; /* keeps open the image that the place led to when a server was first started; -1:
+		   none yet */
+	bool served;      /* once; a later user of the image must not prevent a restart */
+	bool fenced;      /* our server, by another client of Ceph, which may have written since: a
+			     next one would carry out what the kernel repeats on top of that */
+	char *ceph_fence; /* of the next server: the last one, as a client of Ceph that had the
+			     image's lock; NULL: none */
+	bool renamed;     /* the place is no longer the image's name, and that was logged */
+	struct server_process server;
+	int supply; /* over which that server gets connections, tool/link/server_supply.h; -1: it
+		       has ended, or is another server */
+	GString *refusal; /* errors that the server logged while it started; NULL: it runs */
+	/* What the present server has told since it was started. */
+	bool ready;
+	bool locked;   /* another program has a lock on the image */
+	bool nameless; /* it has the image's lock, as an unknown client of Ceph */
+};
 
 /* Whether our servers take each other's place.  With --force, each of them fences whoever has the
  * image. */

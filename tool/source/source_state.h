@@ -1,51 +1,68 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The state of an source (tool/source/source.h), and its connections one by one.
+ * What all kinds of sources (tool/source/source.h) have in common, the table of a kind, and a
+ * source's connections one by one.
  */
 #ifndef TOOL_SOURCE_SOURCE_STATE_H
 #define TOOL_SOURCE_SOURCE_STATE_H
 
-#include "tool/source/proxies.h"
-#include "tool/link/server_process.h"
+#include "tool/device/device.h"
+#include "tool/device/image_file.h"
 #include "tool/source/source_connection.h"
 #include "tool/source/source_plan.h"
 
 #include <glib.h>
+#include <poll.h>
 #include <stdbool.h>
 
 struct source {
+	const struct source_kind *kind;
+	void *state; /* the kind's own */
 	const struct source_plan *plan;
-	char *place; /* the plan's, until the image is changed */
-	int image; /* keeps open the image that `place` led to when a server was first started; -1:
-		      none yet */
+	char *place;           /* the plan's, until the image is changed */
 	const char *direct_io; /* the same; so are the next two */
 	const char *iops_limit, *bandwidth_limit;
-	bool read_only;   /* whatever the plan's options say */
-	bool served;      /* once; a later user of the image must not prevent a restart */
-	bool fenced;      /* our server, by another client of Ceph, which may have written since: a
-			     next one would carry out what the kernel repeats on top of that */
-	char *ceph_fence; /* of the next server: the last one, as a client of Ceph that had the
-			     image's lock; NULL: none.  See tool/source/source_ceph.h */
-	bool renamed;     /* `place` is no longer the image's name, and that was logged */
-	char *control;    /* path of the server's control socket; NULL if remote */
-	char *listener;   /* path on which nbdkit listens at its start; NULL if remote */
-	struct server_process server; /* if not remote */
-	int supply; /* over which that server gets connections, tool/link/server_supply.h; -1: it
-		       has ended, or is another server */
-	struct proxies proxies; /* if remote, and a proxy encrypts */
+	bool read_only; /* whatever the plan's options say */
+	char *control;  /* path of our server's control socket; NULL: none */
+	char *listener; /* path on which nbdkit listens at its start; NULL: none */
 	struct source_connection
 		*connections; /* as many as planned; lost if .fd is -1 and .unseen is false */
-	/* If remote: the servers that the URI names, the one in use, or the last one that was, and
-	 * what it told when the device was attached (0: it isn't yet). */
-	GPtrArray *servers; /* URIs; NULL: not remote */
-	unsigned int in_use;
-	uint16_t flags;
-	struct export_facts device; /* as the kernel knows it; .size 0: it isn't attached */
-	GString *refusal; /* errors that the server logged while it started; NULL: it runs */
-	/* What the present server has told since it was started. */
-	bool ready;
-	bool locked;   /* another program has a lock on the image */
-	bool nameless; /* it has the image's lock, as an unknown client of Ceph */
+};
+
+/* What a guard records of a source, so that another one can take its place; all is borrowed. */
+struct source_facts {
+	struct image_identity image; /* .device 0: there is no file */
+	const char *ceph_fence; /* of the next server: see tool/source/source_ceph.h; or NULL */
+	const char *server;     /* URI of the one in use, or the last one that was; or NULL */
+	uint16_t flags;         /* of the export, when the device was attached; 0: unknown */
+};
+
+/* The most descriptors that .poll() lists. */
+#define SOURCE_POLLED 3
+
+/* NULL: there is nothing to do, or the answer is no. */
+struct source_kind {
+	const char *noun;    /* of what takes the place of a lost one: "server" */
+	bool volatile_facts; /* they may be others with each new connection */
+	void (*init)(struct source *source);
+	/* Frees what .end() has left. */
+	void (*fini)(struct source *source);
+	/* As the functions of source.h. */
+	bool (*open)(struct source *source, GError **error);
+	bool (*is_lost)(struct source *source, bool *crashed, char **why);
+	bool (*is_fenced)(const struct source *source);
+	bool (*runs)(const struct source *source);
+	void (*listen)(struct source *source);
+	void (*release)(struct source *source);
+	void (*kill)(struct source *source);
+	void (*drop)(struct source *source);
+	void (*end)(struct source *source);
+	void (*note_facts)(const struct source *source, struct source_facts *facts);
+	void (*take_facts)(struct source *source, const struct source_facts *facts);
+	void (*note_device)(struct source *source, const struct device *device);
+	int (*look_at_others)(const struct source *source);
+	/* Lists what can be read when there is something to do, and returns the number. */
+	unsigned int (*poll)(const struct source *source, struct pollfd polled[SOURCE_POLLED]);
 };
 
 /* Whether connection `i` of the planned ones is missing. */

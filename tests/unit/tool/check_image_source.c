@@ -21,6 +21,7 @@
 
 static struct source_plan plan;
 static struct source source;
+static struct image_source *image;
 
 static int writer; /* of events */
 
@@ -31,12 +32,13 @@ begin(void)
 
 	plan = (struct source_plan){.place = (char *)"rbd:p/i", .connections = 1};
 	source_init(&source, &plan, g_strdup("/nowhere/sock"), NULL);
-	source.ceph_fence = g_strdup("1.2.3.4:0/1");
+	image = source.state;
+	image->ceph_fence = g_strdup("1.2.3.4:0/1");
 	ck_assert_int_eq(pipe2(ends, O_NONBLOCK), 0);
 	ck_assert_int_eq(event_open((unsigned int)ends[1], NULL), 0);
 	writer = ends[1];
-	source.server.events = (struct server_lines){ends[0], g_string_new(NULL)};
-	source.server.output.unread = g_string_new(NULL);
+	image->server.events = (struct server_lines){ends[0], g_string_new(NULL)};
+	image->server.output.unread = g_string_new(NULL);
 }
 
 static void
@@ -59,12 +61,12 @@ START_TEST(lock_may_be_free_after_a_server_has_given_it_back)
 	static const struct event event = {.kind = EVENT_LOCK_RELEASED, .subject = "rbd:p/i"};
 
 	tell(&event);
-	ck_assert_str_eq(source.ceph_fence, "1.2.3.4:0/1+free");
+	ck_assert_str_eq(image->ceph_fence, "1.2.3.4:0/1+free");
 	tell(&event);
-	ck_assert_str_eq(source.ceph_fence, "1.2.3.4:0/1+free");
-	g_clear_pointer(&source.ceph_fence, g_free);
+	ck_assert_str_eq(image->ceph_fence, "1.2.3.4:0/1+free");
+	g_clear_pointer(&image->ceph_fence, g_free);
 	tell(&event);
-	ck_assert_ptr_null(source.ceph_fence);
+	ck_assert_ptr_null(image->ceph_fence);
 }
 END_TEST
 
@@ -73,12 +75,12 @@ START_TEST(server_that_took_the_lock_is_known)
 {
 	tell(&(struct event){
 		.kind = EVENT_LOCK_TAKEN, .subject = "rbd:p/i", .client = "1.2.3.4:0/2"});
-	ck_assert_str_eq(source.ceph_fence, "1.2.3.4:0/2");
-	ck_assert(!source.nameless);
+	ck_assert_str_eq(image->ceph_fence, "1.2.3.4:0/2");
+	ck_assert(!image->nameless);
 	tell(&(struct event){.kind = EVENT_LOCK_TAKEN, .subject = "rbd:p/i"});
-	ck_assert_str_eq(source.ceph_fence, "1.2.3.4:0/2");
-	ck_assert(source.nameless);
-	ck_assert(!source.fenced);
+	ck_assert_str_eq(image->ceph_fence, "1.2.3.4:0/2");
+	ck_assert(image->nameless);
+	ck_assert(!image->fenced);
 }
 END_TEST
 
@@ -99,11 +101,11 @@ static const struct {
 START_TEST(each_event_tells_what_it_means)
 {
 	tell(&told[_i].event);
-	ck_assert_int_eq(source.ready, told[_i].ready);
-	ck_assert_int_eq(source.fenced, told[_i].fenced);
-	ck_assert_int_eq(source.locked, told[_i].locked);
-	ck_assert_str_eq(source.ceph_fence, "1.2.3.4:0/1");
-	ck_assert_int_ge(source.server.events.fd, 0);
+	ck_assert_int_eq(image->ready, told[_i].ready);
+	ck_assert_int_eq(image->fenced, told[_i].fenced);
+	ck_assert_int_eq(image->locked, told[_i].locked);
+	ck_assert_str_eq(image->ceph_fence, "1.2.3.4:0/1");
+	ck_assert_int_ge(image->server.events.fd, 0);
 }
 END_TEST
 
@@ -124,13 +126,13 @@ START_TEST(nothing_is_read_after_what_is_no_event)
 {
 	ck_assert_int_gt(dprintf(writer, "%s", lines[_i].text), 0);
 	source_pass_output(&source);
-	ck_assert_int_eq(source.server.events.fd >= 0, lines[_i].goes_on);
-	ck_assert(!source.ready);
+	ck_assert_int_eq(image->server.events.fd >= 0, lines[_i].goes_on);
+	ck_assert(!image->ready);
 	event_close();
 	source_pass_output(&source);
-	ck_assert_int_lt(source.server.events.fd, 0);
-	ck_assert(!source.ready && !source.fenced);
-	ck_assert_str_eq(source.ceph_fence, "1.2.3.4:0/1");
+	ck_assert_int_lt(image->server.events.fd, 0);
+	ck_assert(!image->ready && !image->fenced);
+	ck_assert_str_eq(image->ceph_fence, "1.2.3.4:0/1");
 }
 END_TEST
 
@@ -140,7 +142,7 @@ START_TEST(client_of_a_silent_server_is_an_error)
 	g_autoptr(GError) error = NULL;
 
 	ck_assert(!source_ceph_ask(&source, &error));
-	ck_assert_str_eq(source.ceph_fence, "1.2.3.4:0/1");
+	ck_assert_str_eq(image->ceph_fence, "1.2.3.4:0/1");
 }
 END_TEST
 
@@ -183,8 +185,8 @@ START_TEST(server_tells_its_client)
 	ck_assert_int_eq(control_socket_start(control), 0);
 	ck_assert_int_eq(source_ceph_ask(&source, &why), answers[_i].known);
 	ck_assert_int_eq(!why, answers[_i].known);
-	ck_assert_str_eq(source.ceph_fence, answers[_i].client);
-	ck_assert_int_eq(source.fenced, answers[_i].fenced);
+	ck_assert_str_eq(image->ceph_fence, answers[_i].client);
+	ck_assert_int_eq(image->fenced, answers[_i].fenced);
 	control_socket_free(control);
 	ck_assert_int_eq(rmdir(directory), 0);
 }
@@ -220,5 +222,5 @@ main(void)
 		{0},
 	};
 
-	return suite_run("source_ceph", cases);
+	return suite_run("image_source", cases);
 }

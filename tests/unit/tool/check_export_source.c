@@ -3,8 +3,8 @@
  * Which of several servers a device is connected to.  The servers are threads, each on a port of
  * its own of the loopback.
  */
-#include "tool/source/other_servers.h"
 #include "tool/source/source.h"
+#include "tool/source/other_servers.h"
 
 #include "nbd/protocol.h"
 #include "tests/lib/suite.h"
@@ -38,6 +38,7 @@ static struct server {
 
 static struct source_plan plan;
 static struct source source;
+static struct export_source *export;
 static GError *error;
 
 static void *
@@ -101,6 +102,7 @@ begin(unsigned int connections)
 		.direct_io = "auto",
 	};
 	source_init(&source, &plan, NULL, NULL);
+	export = source.state;
 }
 
 static void
@@ -129,8 +131,8 @@ static void
 assert_open(unsigned int server)
 {
 	ck_assert_msg(source_open(&source, &error), "%s", error ? error->message : "?");
-	ck_assert_uint_eq(source.in_use, server);
-	source.device = (struct export_facts){.size = SIZE, .block_size = 512, .flags = FLAGS};
+	ck_assert_uint_eq(export->in_use, server);
+	export->device = (struct export_facts){.size = SIZE, .block_size = 512, .flags = FLAGS};
 }
 
 /* The loss of a connection arrives in its own time. */
@@ -242,7 +244,7 @@ START_TEST(look_tells_which_other_servers_do_not_fit)
 	ck_assert_str_eq(found, smaller);
 	in_thread = other_servers_result(other_servers_look(&source));
 	ck_assert_str_eq(in_thread, smaller);
-	ck_assert_uint_eq(source.in_use, 0);
+	ck_assert_uint_eq(export->in_use, 0);
 	ck_assert(!source_lacks(&source, 0));
 	end_server(1);
 	g_free(found);
@@ -307,5 +309,5 @@ main(void)
 		{0},
 	};
 
-	return suite_run("source_remote", cases);
+	return suite_run("export_source", cases);
 }
