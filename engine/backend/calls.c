@@ -147,7 +147,6 @@ threads_run(struct ioctx *ctx, unsigned int min)
 const struct backend backend_threads = {
 	.name = "threads",
 	.dsync = true,
-	.probe = calls_probe,
 	.init = threads_init,
 	.fini = threads_fini,
 	.queue = chunk_lend,

@@ -22,14 +22,6 @@ struct own_calls {
 };
 
 static int
-own_calls_probe(const struct backing *backing, char reason[REASON_MAX])
-{
-	(void)backing;
-	reason[0] = '\0';
-	return 0;
-}
-
-static int
 own_calls_init(struct ioctx *ctx)
 {
 	struct own_calls *state = calloc(1, sizeof(*state) + ctx->depth * sizeof(state->calls[0]));
@@ -145,7 +137,6 @@ own_calls_run(struct ioctx *ctx, unsigned int min)
 const struct backend backend_own_calls = {
 	.name = "calls of its own",
 	.only = true,
-	.probe = own_calls_probe,
 	.init = own_calls_init,
 	.fini = own_calls_fini,
 	.queue = own_calls_queue,

@@ -210,7 +210,8 @@ struct backing_kind {
 	 * Takes the lock that the configuration asks for, on a part of the backing. `locked`, which
 	 * needs `writable`: there is a reader's lock, which becomes a writer's, and stays after a
 	 * failure. Returns 0, or -errno with *error, a sentence that names the holder if it can be
-	 * found (the caller frees it). lock_check() makes the same checks, but takes no lock.
+	 * found (the caller frees it). lock_check() makes the same checks, but takes no lock. NULL,
+	 * all three: nobody else can have it open.
 	 */
 	int (*lock)(struct backing *backing, const struct image_config *config,
 		    const struct lock_part *part, bool writable, bool locked, char **error);

@@ -22,6 +22,7 @@
 #include "common/clock.h"
 #include "common/container_of.h"
 #include "common/error.h"
+#include "common/thread.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -96,7 +97,6 @@ struct checkpoints *
 checkpoints_new(struct image *image)
 {
 	struct checkpoints *set = calloc(1, sizeof(*set));
-	pthread_condattr_t monotonic;
 
 	if (!set)
 		return NULL;
@@ -109,10 +109,7 @@ checkpoints_new(struct image *image)
 	pthread_mutex_init(&set->mutex, NULL);
 	pthread_mutex_init(&set->recording, NULL);
 	pthread_mutex_init(&set->queueing, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&set->work, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	thread_condition_init(&set->work);
 	return set;
 }
 

@@ -4,6 +4,7 @@
 #include "engine/io/image_state.h"
 
 #include "common/container_of.h"
+#include "common/thread.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -47,16 +48,11 @@ freeze_await(struct frozen *frozen, const struct timespec *end)
 static bool
 freeze_file(struct frozen *frozen, struct range_lock *ranges, const struct timespec *end)
 {
-	pthread_condattr_t monotonic;
-
 	frozen->ranges = ranges;
 	frozen->range = (struct range){.start = 0, .end = UINT64_MAX, .granted = freeze_granted};
 	frozen->done = false;
 	pthread_mutex_init(&frozen->mutex, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&frozen->granted, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	thread_condition_init(&frozen->granted);
 	return range_begin(ranges, &frozen->range, NULL) != RANGE_WAITS ||
 	       freeze_await(frozen, end);
 }

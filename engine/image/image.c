@@ -536,9 +536,11 @@ image_lock_as(struct image *image, bool writable, char **error)
 	struct backing *backing = &image->backing;
 	const struct lock_part part = image_part(image);
 	bool first = !image_is_locked(image, false);
-	int r = backing->kind->lock(backing, &image->config, &part, writable, !first, error);
+	int r = 0;
 
-	if (first && r == 0 && (r = image_resize(image, error)) < 0)
+	if (backing->kind->lock)
+		r = backing->kind->lock(backing, &image->config, &part, writable, !first, error);
+	if (first && r == 0 && (r = image_resize(image, error)) < 0 && backing->kind->unlock)
 		backing->kind->unlock(backing);
 	if (r < 0)
 		return r;
@@ -570,6 +572,8 @@ image_lock_check(struct image *image, bool writable, char **error)
 	const struct lock_part part = image_part(image);
 
 	*error = NULL;
+	if (!image->backing.kind->lock_check)
+		return 0;
 	return image->backing.kind->lock_check(&image->backing, &image->config, &part, writable,
 					       error);
 }

@@ -27,7 +27,7 @@ struct backend {
 
 	/* Tests whether the backend works on this machine and, if it polls, on this backing.
 	 * Returns 0, or -errno with the reason. Leaves nothing open, because rings do not survive a
-	 * fork. */
+	 * fork. NULL: it is not among those to choose from. */
 	int (*probe)(const struct backing *backing, char reason[REASON_MAX]);
 
 	/* Sets ctx->backend_state, and ctx->unregistered if it registers memory. Returns 0 or

@@ -154,18 +154,13 @@ helpers_start_one(struct helpers *helpers)
 void
 helpers_init(struct helpers *helpers, int event)
 {
-	pthread_condattr_t attributes;
-
 	*helpers = (struct helpers){.event = event, .most = HELPERS};
 	jobs_init(&helpers->queue);
 	jobs_init(&helpers->done);
 	for (unsigned int i = 0; i < HELPERS; i++)
 		helpers->helper[i].helpers = helpers;
 	pthread_mutex_init(&helpers->mutex, NULL);
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&helpers->work, &attributes);
-	pthread_condattr_destroy(&attributes);
+	thread_condition_init(&helpers->work);
 }
 
 void

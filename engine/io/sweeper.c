@@ -26,7 +26,6 @@ sweeper_new(int fd, uint64_t start, uint64_t end)
 {
 	struct sweeper *sweeper = aligned_alloc(64, sizeof(*sweeper));
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	pthread_condattr_t monotonic;
 
 	if (!sweeper)
 		return NULL;
@@ -36,10 +35,7 @@ sweeper_new(int fd, uint64_t start, uint64_t end)
 	sweeper->start = start & ~(page - 1);
 	sweeper->end = end > INT64_MAX - page ? 0 : (end + page - 1) & ~(page - 1);
 	pthread_mutex_init(&sweeper->mutex, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&sweeper->work, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	thread_condition_init(&sweeper->work);
 	return sweeper;
 }
 

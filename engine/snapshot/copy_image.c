@@ -103,29 +103,6 @@ copy_image_have_holes(const struct backing *backing)
 	return backing_file.have_holes(&copy_image_of(backing)->copy.source);
 }
 
-/* Nobody else can have it open. */
-static int
-copy_image_lock(struct backing *backing, const struct image_config *config,
-		const struct lock_part *part, bool writable, bool locked, char **error)
-{
-	(void)backing, (void)config, (void)part, (void)writable, (void)locked, (void)error;
-	return 0;
-}
-
-static int
-copy_image_lock_check(const struct backing *backing, const struct image_config *config,
-		      const struct lock_part *part, bool writable, char **error)
-{
-	(void)backing, (void)config, (void)part, (void)writable, (void)error;
-	return 0;
-}
-
-static void
-copy_image_unlock(struct backing *backing)
-{
-	(void)backing;
-}
-
 static const struct backing_kind copy_image_kind = {
 	.read = copy_image_read,
 	.close = copy_image_close,
@@ -134,9 +111,6 @@ static const struct backing_kind copy_image_kind = {
 	.peek = copy_image_peek,
 	.extents = copy_image_extents,
 	.have_holes = copy_image_have_holes,
-	.lock = copy_image_lock,
-	.lock_check = copy_image_lock_check,
-	.unlock = copy_image_unlock,
 };
 
 /* ---- making a copy */
