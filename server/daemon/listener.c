@@ -2,7 +2,6 @@
 #include "server/daemon/listener.h"
 
 #include "server/daemon/activation.h"
-#include "server/daemon/socket_address.h"
 
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -11,11 +10,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+
+/* After <sys/socket.h>, which it needs. */
+#include <linux/vm_sockets.h>
 
 /* Room for a batch of replies, or a large one: with Linux's default of 208 KiB, the sender has to
  * wait for the receiver. */
@@ -27,10 +32,100 @@
 #define KEEPALIVE_INTERVAL 10
 #define KEEPALIVE_COUNT    3
 
+/* ---- addresses */
+
+union socket_address {
+	struct sockaddr any;
+	struct sockaddr_in four;
+	struct sockaddr_in6 six;
+	struct sockaddr_un local;
+	struct sockaddr_vm vm;
+	struct sockaddr_storage storage;
+};
+
+static void
+socket_address_inet(const struct sockaddr *address, socklen_t length, char *text, size_t size)
+{
+	char host[NI_MAXHOST], port[NI_MAXSERV];
+
+	if (getnameinfo(address, length, host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		snprintf(text, size, "unknown address");
+	else
+		snprintf(text, size, address->sa_family == AF_INET6 ? "[%.48s]:%.5s" : "%.48s:%.5s",
+			 host, port);
+}
+
+/* The address of `length` bytes as a user would write it: "127.0.0.1:10809". */
+static void
+socket_address_text(const union socket_address *address, socklen_t length, char *text, size_t size)
+{
+	const struct sockaddr_un *local = &address->local;
+	const struct sockaddr_vm *vm = &address->vm;
+	size_t path = length > offsetof(struct sockaddr_un, sun_path)
+			      ? length - offsetof(struct sockaddr_un, sun_path)
+			      : 0;
+
+	switch (address->any.sa_family) {
+	case AF_INET:
+	case AF_INET6: socket_address_inet(&address->any, length, text, size); break;
+	case AF_UNIX:
+		/* Nameless, or in the abstract namespace, which begins with a NUL. */
+		if (path > 0 && local->sun_path[0] != '\0')
+			snprintf(text, size, "%.*s", (int)path, local->sun_path);
+		else if (path > 1)
+			snprintf(text, size, "@%.*s", (int)path - 1, local->sun_path + 1);
+		else
+			snprintf(text, size, "unix");
+		break;
+	case AF_VSOCK:
+		if (vm->svm_cid == VMADDR_CID_ANY)
+			snprintf(text, size, "vsock port %u", vm->svm_port);
+		else
+			snprintf(text, size, "vsock %u:%u", vm->svm_cid, vm->svm_port);
+		break;
+	default: snprintf(text, size, "address family %d", address->any.sa_family);
+	}
+}
+
+/* Returns whether clients of other machines can have this address, or reach it. */
+static bool
+socket_address_is_network(const union socket_address *address)
+{
+	const struct in6_addr *six = &address->six.sin6_addr;
+
+	if (address->any.sa_family == AF_INET)
+		return ntohl(address->four.sin_addr.s_addr) >> 24 != IN_LOOPBACKNET;
+	if (address->any.sa_family != AF_INET6)
+		return false;
+	if (IN6_IS_ADDR_V4MAPPED(six))
+		return six->s6_addr[12] != IN_LOOPBACKNET;
+	return !IN6_IS_ADDR_LOOPBACK(six);
+}
+
+/* Returns whether a socket that listens on `wide` also gets the clients of the TCP address
+ * `narrow`: both are the same, or `wide` is that of all networks. */
+static bool
+socket_address_covers(const union socket_address *wide, const union socket_address *narrow)
+{
+	const struct in6_addr *all = &wide->six.sin6_addr, *one = &narrow->six.sin6_addr;
+
+	if (wide->any.sa_family != narrow->any.sa_family)
+		return false;
+	if (wide->any.sa_family == AF_INET)
+		return wide->four.sin_port == narrow->four.sin_port &&
+		       (wide->four.sin_addr.s_addr == htonl(INADDR_ANY) ||
+			wide->four.sin_addr.s_addr == narrow->four.sin_addr.s_addr);
+	return wide->any.sa_family == AF_INET6 && wide->six.sin6_port == narrow->six.sin6_port &&
+	       (IN6_IS_ADDR_UNSPECIFIED(all) ||
+		(IN6_ARE_ADDR_EQUAL(all, one) &&
+		 wide->six.sin6_scope_id == narrow->six.sin6_scope_id));
+}
+
 /* ---- peers */
 
 static void
-set_option(int fd, int level, int name, int value)
+listener_set_option(int fd, int level, int name, int value)
 {
 	/* Without the option, the socket is only slower. */
 	setsockopt(fd, level, name, &value, sizeof(value));
@@ -38,7 +133,7 @@ set_option(int fd, int level, int name, int value)
 
 /* The kernel reserves twice of what is asked for, and tells that. */
 static int
-send_buffer(int fd)
+peer_send_buffer(int fd)
 {
 	int size = 0;
 	socklen_t length = sizeof(size);
@@ -48,27 +143,27 @@ send_buffer(int fd)
 
 /* More than net.core.wmem_max needs a privilege, which the server may have had before. */
 static void
-enlarge_send_buffer(int fd)
+peer_enlarge_send_buffer(int fd)
 {
 	static struct log_limit once = LOG_LIMIT_INIT(1, UINT32_MAX);
 	int size = UNIX_SEND_BUFFER;
 
 	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0 &&
-	    send_buffer(fd) < size)
-		set_option(fd, SOL_SOCKET, SO_SNDBUF, size);
-	if (send_buffer(fd) < size && log_limit_pass(&once, NULL))
+	    peer_send_buffer(fd) < size)
+		listener_set_option(fd, SOL_SOCKET, SO_SNDBUF, size);
+	if (peer_send_buffer(fd) < size && log_limit_pass(&once, NULL))
 		log_info("unix sockets send from %d bytes instead of %d, so large reads are "
 			 "slower: set net.core.wmem_max to %d (sysctl)",
-			 send_buffer(fd), size, size);
+			 peer_send_buffer(fd), size, size);
 }
 
 static void
-prepare_unix(int fd, char peer[PEER_MAX])
+peer_prepare_unix(int fd, char peer[PEER_MAX])
 {
 	struct ucred who;
 	socklen_t length = sizeof(who);
 
-	enlarge_send_buffer(fd);
+	peer_enlarge_send_buffer(fd);
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0)
 		snprintf(peer, PEER_MAX, "unix (pid %d, uid %u)", (int)who.pid,
 			 (unsigned int)who.uid);
@@ -77,13 +172,13 @@ prepare_unix(int fd, char peer[PEER_MAX])
 }
 
 static void
-prepare_tcp(int fd)
+peer_prepare_tcp(int fd)
 {
-	set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE);
-	set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL);
-	set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT);
-	set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	listener_set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	listener_set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE);
+	listener_set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL);
+	listener_set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT);
+	listener_set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
 void
@@ -97,10 +192,10 @@ peer_prepare(int fd, char peer[PEER_MAX])
 		return;
 	}
 	if (address.any.sa_family == AF_UNIX) {
-		prepare_unix(fd, peer);
+		peer_prepare_unix(fd, peer);
 		return;
 	}
-	prepare_tcp(fd);
+	peer_prepare_tcp(fd);
 	socket_address_text(&address, length, peer, PEER_MAX);
 }
 
@@ -117,7 +212,7 @@ listener_accept(struct listener *listener, char peer[PEER_MAX])
 /* ---- opening */
 
 static union socket_address
-address_of(const struct listener *listener)
+listener_address(const struct listener *listener)
 {
 	union socket_address address = {.any.sa_family = AF_UNSPEC};
 	socklen_t length = sizeof(address);
@@ -130,11 +225,11 @@ address_of(const struct listener *listener)
  * Returns whether some listener gets the clients of the address; closes those whose clients a
  * socket with the address will get. */
 static bool
-is_covered(struct listener **listeners, const union socket_address *address)
+listeners_cover(struct listener **listeners, const union socket_address *address)
 {
 	while (*listeners) {
 		struct listener *listener = *listeners;
-		const union socket_address own = address_of(listener);
+		const union socket_address own = listener_address(listener);
 
 		if (socket_address_covers(&own, address))
 			return true;
@@ -151,7 +246,7 @@ is_covered(struct listener **listeners, const union socket_address *address)
 
 /* Takes over the descriptor. */
 static int
-add_listener(struct listener **listeners, int fd, const struct unix_socket *file)
+listeners_add(struct listener **listeners, int fd, const struct unix_socket *file, bool private)
 {
 	struct listener **end = listeners, *listener = calloc(1, sizeof(*listener));
 	union socket_address address;
@@ -159,7 +254,7 @@ add_listener(struct listener **listeners, int fd, const struct unix_socket *file
 
 	if (!listener)
 		return -ENOMEM;
-	*listener = (struct listener){.fd = fd, .pause = ACCEPT_PAUSE_INIT};
+	*listener = (struct listener){.fd = fd, .private = private, .pause = ACCEPT_PAUSE_INIT};
 	listener->file = file ? *file : (struct unix_socket){.fd = -1};
 	if (getsockname(fd, &address.any, &length) == 0) {
 		socket_address_text(&address, length, listener->text, sizeof(listener->text));
@@ -171,38 +266,18 @@ add_listener(struct listener **listeners, int fd, const struct unix_socket *file
 	return 0;
 }
 
-static int
-open_unix(struct listener **listeners, const char *path, mode_t mode, char **error)
+int
+listeners_add_unix(struct listener **listeners, const char *path, bool private, char **error)
 {
 	struct unix_socket file;
-	int r = unix_socket_listen(&file, path, mode, "unix socket", error);
+	int r = unix_socket_listen(&file, path, private ? S_IRUSR | S_IWUSR : 0, "unix socket",
+				   error);
 
-	if (r == 0)
-		r = add_listener(listeners, file.fd, &file);
-	return r;
-}
-
-int
-listeners_add_unix(struct listener **listeners, const char *path, char **error)
-{
-	return open_unix(listeners, path, 0, error);
-}
-
-int
-listeners_add_private(struct listener **listeners, const char *path, char **error)
-{
-	int r = open_unix(listeners, path, S_IRUSR | S_IWUSR, error);
-
-	while (r == 0 && *listeners) {
-		if (!(*listeners)->next)
-			(*listeners)->private = true;
-		listeners = &(*listeners)->next;
-	}
-	return r;
+	return r < 0 ? r : listeners_add(listeners, file.fd, &file, private);
 }
 
 static int
-listener_open_socket(struct listener **listeners, const struct sockaddr *address, socklen_t length)
+listeners_open_socket(struct listener **listeners, const struct sockaddr *address, socklen_t length)
 {
 	int CLEANUP_CLOSE fd =
 		socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -210,15 +285,15 @@ listener_open_socket(struct listener **listeners, const struct sockaddr *address
 
 	if (fd < 0)
 		return -errno;
-	set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	listener_set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	/* IPv4 has a socket of its own. */
 	if (address->sa_family == AF_INET6)
-		set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+		listener_set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
 	if (bind(fd, address, length) < 0)
 		return -errno;
 	if (listen(fd, SOMAXCONN) < 0)
 		return -errno;
-	r = add_listener(listeners, fd, NULL);
+	r = listeners_add(listeners, fd, NULL, false);
 	if (r == 0)
 		steal_fd(&fd);
 	return r;
@@ -226,7 +301,7 @@ listener_open_socket(struct listener **listeners, const struct sockaddr *address
 
 /* Whether the error means that this machine has no IPv6, or not this IPv6 address. */
 static bool
-is_absent(const struct addrinfo *address, int r)
+address_is_absent(const struct addrinfo *address, int r)
 {
 	return address->ai_family == AF_INET6 && (r == -EADDRNOTAVAIL || r == -EAFNOSUPPORT);
 }
@@ -241,8 +316,8 @@ struct inet_place {
 };
 
 static int
-fail_to_listen(const struct inet_place *place, const union socket_address *address,
-	       socklen_t length, int r, char **error)
+inet_place_fail(const struct inet_place *place, const union socket_address *address,
+		socklen_t length, int r, char **error)
 {
 	const char *way_out = "", *option = "";
 	char text[96];
@@ -261,23 +336,23 @@ fail_to_listen(const struct inet_place *place, const union socket_address *addre
 
 /* Returns 0 if the address has a listener now, and 1 if this machine does not have it. */
 static int
-open_address(struct listener **listeners, const struct inet_place *place,
-	     const struct addrinfo *found, char **error)
+inet_place_open_address(struct listener **listeners, const struct inet_place *place,
+			const struct addrinfo *found, char **error)
 {
 	union socket_address address = {.any.sa_family = AF_UNSPEC};
 	int r;
 
 	memcpy(&address, found->ai_addr, found->ai_addrlen);
-	if (is_covered(listeners, &address))
+	if (listeners_cover(listeners, &address))
 		return 0;
-	r = listener_open_socket(listeners, &address.any, found->ai_addrlen);
-	if (r == 0 || is_absent(found, r))
+	r = listeners_open_socket(listeners, &address.any, found->ai_addrlen);
+	if (r == 0 || address_is_absent(found, r))
 		return r < 0;
-	return fail_to_listen(place, &address, found->ai_addrlen, r, error);
+	return inet_place_fail(place, &address, found->ai_addrlen, r, error);
 }
 
 static int
-open_inet(struct listener **listeners, const struct inet_place *place, char **error)
+inet_place_open(struct listener **listeners, const struct inet_place *place, char **error)
 {
 	const char *host = place->host;
 	const struct addrinfo hints = {
@@ -296,7 +371,7 @@ open_inet(struct listener **listeners, const struct inet_place *place, char **er
 		return error_set(error, -EINVAL, "%s=%s: %s", place->option, host ? host : "any",
 				 r == EAI_SYSTEM ? strerror(errno) : gai_strerror(r));
 	for (const struct addrinfo *found = addresses; r >= 0 && found; found = found->ai_next) {
-		r = open_address(listeners, place, found, error);
+		r = inet_place_open_address(listeners, place, found, error);
 		some = some || r == 0;
 	}
 	freeaddrinfo(addresses);
@@ -308,7 +383,7 @@ open_inet(struct listener **listeners, const struct inet_place *place, char **er
 
 /* "[::1]", as in a URI, is "::1".  Caller frees. */
 static char *
-without_brackets(const char *address)
+address_without_brackets(const char *address)
 {
 	const size_t length = strlen(address);
 
@@ -317,7 +392,8 @@ without_brackets(const char *address)
 }
 
 static int
-open_addresses(struct listener **listeners, const struct server_config *config, char **error)
+listeners_open_addresses(struct listener **listeners, const struct server_config *config,
+			 char **error)
 {
 	struct inet_place place = {
 		.host = "127.0.0.1",
@@ -328,18 +404,18 @@ open_addresses(struct listener **listeners, const struct server_config *config, 
 	int r = 0;
 
 	if (!config->address) {
-		r = open_inet(listeners, &place, error);
+		r = inet_place_open(listeners, &place, error);
 		place.host = "::1";
 		place.optional = true;
-		return r < 0 ? r : open_inet(listeners, &place, error);
+		return r < 0 ? r : inet_place_open(listeners, &place, error);
 	}
 	for (char **address = config->address; r == 0 && *address; address++) {
-		char *CLEANUP_FREE host = without_brackets(*address);
+		char *CLEANUP_FREE host = address_without_brackets(*address);
 
 		if (!host)
 			return -ENOMEM;
 		place.host = strcmp(host, "any") == 0 ? NULL : host;
-		r = open_inet(listeners, &place, error);
+		r = inet_place_open(listeners, &place, error);
 	}
 	return r;
 }
@@ -351,15 +427,15 @@ listeners_add_inet(struct listener **listeners, const char *host, unsigned int p
 	const struct inet_place place = {
 		.host = host, .port = port, .option = option, .port_option = option};
 
-	return open_inet(listeners, &place, error);
+	return inet_place_open(listeners, &place, error);
 }
 
 static int
-open_vsock(struct listener **listeners, unsigned int port, char **error)
+listeners_open_vsock(struct listener **listeners, unsigned int port, char **error)
 {
 	const union socket_address address = {
 		.vm = {.svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_ANY, .svm_port = port}};
-	int r = listener_open_socket(listeners, &address.any, sizeof(address.vm));
+	int r = listeners_open_socket(listeners, &address.any, sizeof(address.vm));
 
 	return r < 0 ? error_set(error, r, "cannot listen on vsock port %u: %s%s", port,
 				 strerror(-r),
@@ -368,7 +444,7 @@ open_vsock(struct listener **listeners, unsigned int port, char **error)
 }
 
 static int
-take_passed(struct listener **listeners, unsigned int count)
+listeners_take_passed(struct listener **listeners, unsigned int count)
 {
 	int r = 0;
 
@@ -376,13 +452,14 @@ take_passed(struct listener **listeners, unsigned int count)
 		int fd = ACTIVATION_FIRST + (int)i;
 
 		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-		r = add_listener(listeners, fd, NULL);
+		r = listeners_add(listeners, fd, NULL, false);
 	}
 	return r;
 }
 
 static int
-check_networks(const struct listener *listener, const struct server_config *config, char **error)
+listeners_check_networks(const struct listener *listener, const struct server_config *config,
+			 char **error)
 {
 	if (config->tls == TLS_CHOICE_OFF || config_tls(config) != TLS_CHOICE_OFF)
 		return 0;
@@ -407,15 +484,15 @@ listeners_open(struct listener **listeners, const struct server_config *config, 
 
 	*listeners = NULL;
 	*error = NULL;
-	r = take_passed(listeners, passed);
+	r = listeners_take_passed(listeners, passed);
 	for (char **path = config->unix_socket; r == 0 && path && *path; path++)
-		r = open_unix(listeners, *path, 0, error);
+		r = listeners_add_unix(listeners, *path, false, error);
 	if (r == 0 && config->vsock)
-		r = open_vsock(listeners, config->vsock, error);
+		r = listeners_open_vsock(listeners, config->vsock, error);
 	if (r == 0 && (config->port || config->address || !somewhere))
-		r = open_addresses(listeners, config, error);
+		r = listeners_open_addresses(listeners, config, error);
 	if (r == 0)
-		r = check_networks(*listeners, config, error);
+		r = listeners_check_networks(*listeners, config, error);
 	if (r < 0)
 		listeners_close(listeners);
 	return r;

@@ -30,20 +30,16 @@ int
 listeners_open(struct listener **listeners, const struct server_config *config, unsigned int passed,
 	       char **error);
 
-/* Adds a unix socket, whose mode is subject to the umask.  Returns as the next one. */
+/* Adds a unix socket, whose mode is subject to the umask; or a private one, which only this user can
+ * reach.  Returns 0, or -errno with *error a sentence (caller frees). */
 int
-listeners_add_unix(struct listener **listeners, const char *path, char **error);
+listeners_add_unix(struct listener **listeners, const char *path, bool private, char **error);
 
 /* Adds TCP at all addresses of that host; port 0: the kernel chooses one for each.  `option` is
- * named in errors.  Returns as the next one, but may have added some addresses. */
+ * named in errors.  Returns the same, but may have added some addresses. */
 int
 listeners_add_inet(struct listener **listeners, const char *host, unsigned int port,
 		   const char *option, char **error);
-
-/* Adds a unix socket that only this user can reach.  Returns 0, or -errno with *error a sentence
- * (caller frees). */
-int
-listeners_add_private(struct listener **listeners, const char *path, char **error);
 
 /* Closes and frees all; removes the files of unix sockets. */
 void

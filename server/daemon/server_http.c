@@ -26,7 +26,7 @@ http_open_listeners(struct server_http *own, const struct server_config *config,
 	if (r < 0)
 		return r;
 	if (address.path)
-		r = listeners_add_unix(&own->listeners, address.path, error);
+		r = listeners_add_unix(&own->listeners, address.path, false, error);
 	else
 		r = listeners_add_inet(&own->listeners, address.host, address.port, "--http",
 				       error);

@@ -38,7 +38,7 @@ side_listener_open(void *data, bool local, char **error)
 	path = choose_path(side->control);
 	if (!path)
 		return -ENOMEM;
-	r = listeners_add_private(&listener, path, error);
+	r = listeners_add_unix(&listener, path, true, error);
 	if (r < 0)
 		return r;
 	log_info("listening on %s, for clients of snapshots", listener->text);
