@@ -30,8 +30,8 @@ int
 listeners_open(struct listener **listeners, const struct server_config *config, unsigned int passed,
 	       char **error);
 
-/* Adds a unix socket, whose mode is subject to the umask; or a private one, which only this user can
- * reach.  Returns 0, or -errno with *error a sentence (caller frees). */
+/* Adds a unix socket, whose mode is subject to the umask; or a private one, which only this user
+ * can reach.  Returns 0, or -errno with *error a sentence (caller frees). */
 int
 listeners_add_unix(struct listener **listeners, const char *path, bool private, char **error);
 

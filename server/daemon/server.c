@@ -188,10 +188,9 @@ server_open_exports(struct server *server)
 		.tls = &server->tls,
 		.wake = server->wake,
 	};
-	if (config->swap)
-		exports_reserve(server->exports);
+	server->exports->reserved = config->swap;
 	if (config->user)
-		exports_set_user(server->exports, server->user.uid);
+		server->exports->user = server->user.uid;
 	while (config->exports) {
 		struct export_config *export = config->exports;
 		char *CLEANUP_FREE error = NULL;
@@ -332,13 +331,6 @@ server_prepare_polling(struct server *server)
 	return 0;
 }
 
-static void
-server_visit_export(void *data, const struct visited *visited)
-{
-	(void)data;
-	(void)visited;
-}
-
 /* Tells systemd how many there are, if it wants to know and that has changed. */
 static void
 server_tell_exports(struct server *server)
@@ -347,7 +339,7 @@ server_tell_exports(struct server *server)
 
 	if (!readiness_wanted())
 		return;
-	count = exports_visit(server->exports, NULL, server_visit_export, NULL);
+	count = exports_visit(server->exports, NULL, NULL, NULL);
 	if (count == server->told_exports)
 		return;
 	server->told_exports = count;

@@ -500,7 +500,8 @@ exports_visit(struct exports *exports, const char *name,
 	struct visited *CLEANUP_FREE visited = exports_take(exports, name, &count);
 
 	for (unsigned int i = 0; i < count; i++) {
-		visit(data, &visited[i]);
+		if (visit)
+			visit(data, &visited[i]);
 		access_release(visited[i].access);
 		export_put(exports, visited[i].export);
 	}
@@ -575,18 +576,6 @@ exports_new(struct worker *workers, unsigned int worker_count, void (*wake)(void
 	pthread_mutex_init(&exports->mutex, NULL);
 	pthread_cond_init(&exports->forgotten, NULL);
 	return exports;
-}
-
-void
-exports_set_user(struct exports *exports, uid_t user)
-{
-	exports->user = user;
-}
-
-void
-exports_reserve(struct exports *exports)
-{
-	exports->reserved = true;
 }
 
 int

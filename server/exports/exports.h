@@ -22,8 +22,9 @@ struct looks;
 
 struct exports {
 	struct worker *workers;
-	bool reserved; /* --swap */
-	uid_t user;    /* that the server runs as, or will */
+	/* The caller may set these two before an export is opened. */
+	bool reserved; /* --swap: only images whose requests need no new memory may be served */
+	uid_t user;    /* that the process will become; else the present one */
 	unsigned int worker_count;
 	void (*wake)(void *data);
 	void *data;
@@ -53,14 +54,6 @@ struct exports *
 exports_new(struct worker *workers, unsigned int worker_count, void (*wake)(void *data),
 	    void *data);
 
-/* The process will become this user; before that, it is the present one. */
-void
-exports_set_user(struct exports *exports, uid_t user);
-
-/* --swap: only images whose requests need no new memory may be served. */
-void
-exports_reserve(struct exports *exports);
-
 /* Has exports_free() call `closed`, on its thread, after each image that it has closed, or for
  * which it has waited. */
 void
@@ -83,7 +76,7 @@ struct visited {
 };
 
 /* Calls `visit` for the export of that name, or for all of them (NULL).  Returns the number of
- * calls.  Does not wait for changes. */
+ * calls.  `visit` NULL: only counts.  Does not wait for changes. */
 unsigned int
 exports_visit(struct exports *exports, const char *name,
 	      void (*visit)(void *data, const struct visited *visited), void *data);

@@ -445,13 +445,6 @@ remove_export(const struct status *status, const char *name, struct json *json)
 }
 
 static void
-visit_nothing(void *data, const struct visited *visited)
-{
-	(void)data;
-	(void)visited;
-}
-
-static void
 disconnect_clients(const struct status *status, const struct control_request *request,
 		   struct json *json)
 {
@@ -466,7 +459,7 @@ disconnect_clients(const struct status *status, const struct control_request *re
 	}
 	/* One that was removed may still have clients. */
 	if (ended == 0 && request->export_name &&
-	    exports_visit(status->exports, request->export_name, visit_nothing, NULL) == 0) {
+	    exports_visit(status->exports, request->export_name, NULL, NULL) == 0) {
 		answer_no_export(json, request->export_name, "");
 		return;
 	}
