@@ -17,18 +17,18 @@
 #include <unistd.h>
 
 bool
-image_file_in_ceph(const char *image)
+image_file_is_here(const char *image)
 {
-	return !image_kind_is_path(image);
+	return image_kind_is_path(image);
 }
 
 char *
 image_file_find(const char *image, GError **error)
 {
-	g_autofree char *path = image_file_in_ceph(image) ? NULL : realpath(image, NULL);
+	g_autofree char *path = image_file_is_here(image) ? realpath(image, NULL) : NULL;
 	struct stat st;
 
-	if (image_file_in_ceph(image))
+	if (!image_file_is_here(image))
 		return g_strdup(image);
 	if (!path || stat(path, &st) < 0)
 		return FAILURE_NULL(error, errno, "%s: %s", image, g_strerror(errno));

@@ -20,9 +20,9 @@ struct image_identity {
 	ino_t inode;
 };
 
-/* Whether an image is in a Ceph cluster (rbd:POOL/IMAGE), and so has a name only. */
+/* Whether an image's name is a path of this machine, and not only a name, as rbd:POOL/IMAGE is. */
 bool
-image_file_in_ceph(const char *image);
+image_file_is_here(const char *image);
 
 /* The absolute path of an image as the user named it: a file or a block device; of one in Ceph, its
  * name.  Caller frees; NULL with an error. */

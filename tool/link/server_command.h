@@ -27,10 +27,8 @@ struct server_command {
 	const GPtrArray *options;                 /* in nbdloopd's form: "--offset=512" */
 	bool read_only;                           /* whatever the options say */
 	bool force;                               /* the same */
-	bool in_ceph; /* the image is in Ceph: if it can be written, it gets its lock at the start
-		       */
-	const char *ceph_fence; /* in nbdloopd's form; NULL: none */
-	const char *image;      /* absolute path */
+	const char *ceph_fence;                   /* in nbdloopd's form; NULL: none */
+	const char *image;                        /* absolute path */
 };
 
 /* As users write them; in the order of enum server_kind. */

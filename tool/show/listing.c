@@ -104,7 +104,7 @@ listing_has_source(const struct listing *listing, const char *source)
 	g_autofree char *mine = listing_source(listing);
 	struct stat st;
 
-	if (listing->image && !nbd_uri_is(source) && !image_file_in_ceph(source) &&
+	if (listing->image && !nbd_uri_is(source) && image_file_is_here(source) &&
 	    stat(source, &st) == 0)
 		return image_file_is_export(&st, listing->image);
 	return g_strcmp0(mine, source) == 0;

@@ -121,7 +121,7 @@ image_source_find(struct source *source, GError **error)
 	bool renamed;
 	char *path;
 
-	if (image_file_in_ceph(source->place))
+	if (!image_file_is_here(source->place))
 		return g_strdup(source->place);
 	if (image->fd < 0)
 		image->fd = image_file_hold(source->place, error);
@@ -151,7 +151,7 @@ image_source_insists(const struct source *source)
 {
 	const struct image_source *image = source->state;
 
-	return source->plan->force || (image->served && !image_file_in_ceph(source->place));
+	return source->plan->force || (image->served && image_file_is_here(source->place));
 }
 
 static bool
@@ -169,7 +169,6 @@ image_source_start(struct source *source, int socket, GError **error)
 		.options = plan->server_options,
 		.read_only = source->read_only,
 		.force = image_source_insists(source),
-		.in_ceph = image_file_in_ceph(source->place),
 		.ceph_fence = image->ceph_fence,
 		.image = path,
 	};
@@ -446,7 +445,7 @@ image_source_adopt(struct source *source, pid_t server, const struct image_ident
 	/* If the image was renamed or removed, the server still has it open. */
 	g_autofree char *opened = image_file_opened_by(server, identity);
 
-	if (!image_file_in_ceph(source->place) &&
+	if (image_file_is_here(source->place) &&
 	    !image_source_hold_if_same(source->state, source->place, identity) &&
 	    !image_source_hold_if_same(source->state, opened, identity))
 		return failure(

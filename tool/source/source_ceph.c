@@ -17,7 +17,7 @@
 bool
 source_ceph_follows(const struct source *source)
 {
-	return source->control && !source->plan->force && image_file_in_ceph(source->place);
+	return source->control && !source->plan->force && !image_file_is_here(source->place);
 }
 
 static json_t *

@@ -191,7 +191,7 @@ attach_explain_failure(const struct guard_plan *plan, const struct attach_option
 {
 	g_autoptr(GError) why = NULL;
 
-	if (failure_is(failed, ETXTBSY) && !image_file_in_ceph(image) &&
+	if (failure_is(failed, ETXTBSY) && image_file_is_here(image) &&
 	    !overlap_find(plan->source.place, options, NULL, &why)) {
 		g_error_free(failed);
 		return failure(error, why->code, "%s: %s", image, why->message);
@@ -235,7 +235,7 @@ check_size(const struct attach_options *options, const char *place, GError **err
 	uint64_t size;
 	struct stat st;
 
-	if (image_file_in_ceph(place))
+	if (!image_file_is_here(place))
 		return true;
 	if (stat(place, &st) < 0)
 		return failure_errno(error, errno, "%s", place);
@@ -273,8 +273,7 @@ attach_in_turn(struct guard_plan *plan, const struct attach_options *options, co
 	struct stat st;
 	bool attached;
 
-	if (!plan->source.remote && !image_file_in_ceph(image) &&
-	    stat(plan->source.place, &st) == 0)
+	if (!plan->source.remote && image_file_is_here(image) && stat(plan->source.place, &st) == 0)
 		attach_turn_take(&turn, GUARD_DIRECTORY, &st, options->nooverlap);
 	attached = attach_unless_found(plan, options, image, device, error);
 	attach_turn_end(&turn);

@@ -101,7 +101,6 @@ START_TEST(server_in_ceph_takes_the_place_of_another)
 	struct server_command command = {
 		.direct_io = "auto",
 		.options = options,
-		.in_ceph = true,
 		.ceph_fence = "192.0.2.7:0/1+free",
 		.image = "rbd:p/i",
 	};
@@ -124,7 +123,6 @@ START_TEST(options_of_an_image_in_ceph_are_not_for_a_file_in_its_place)
 	struct server_command command = {
 		.direct_io = "auto",
 		.options = options,
-		.in_ceph = true,
 		.image = "rbd:p/i",
 	};
 
@@ -135,7 +133,6 @@ START_TEST(options_of_an_image_in_ceph_are_not_for_a_file_in_its_place)
 		&command,
 		"@nbdloopd --fd-from=3 --notify-fd=4 --direct-io=auto --sandbox=off --ceph-conf=/c "
 		"--cluster-timeout=5 --ceph-lock=start -- rbd:p/i");
-	command.in_ceph = false;
 	command.image = "/disk";
 	assert_words(&command,
 		     "@nbdloopd --fd-from=3 --notify-fd=4 --direct-io=auto --sandbox=off -- /disk");
