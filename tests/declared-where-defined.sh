@@ -9,9 +9,6 @@ exec python3 "$top_srcdir/tests/declared-where-defined.py" "$top_srcdir" "$top_b
 # NBDKIT_REGISTER_PLUGIN() defines it, and no header of nbdkit declares it.
 plugins/loop/nbdkit_api.h: plugin_init
 
-server/worker/worker_state.h: worker_poll_failed
 tool/attach/attach_options.h: attach_options_plan
 
-server/connection/conn -> server/worker/worker_contexts
-server/worker/worker_contexts -> server/worker/worker
 END

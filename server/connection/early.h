@@ -14,7 +14,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct conn;
 struct request;
 
 /* Bytes of the shortest read that is worth it. */
@@ -31,14 +30,5 @@ early_begin(struct request *request);
 /* The io is done: no further early data are sent. */
 void
 early_end(struct request *request);
-
-/* Starts to send early data, if enough have arrived.  Nothing may be in flight in that direction,
- * and no reply ready. */
-void
-early_send(struct conn *conn);
-
-/* The early data were sent, or can't be. */
-void
-early_sent(struct conn *conn);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/connection/look.h"
 
-#include "server/connection/conn_state.h"
+#include "server/connection/conn.h"
 #include "server/connection/negotiation.h"
 
 #include "common/cleanup.h"
@@ -14,7 +14,7 @@
 #define LIMIT 2
 
 static void
-delivered(struct worker *worker, struct worker_message *message)
+look_delivered(struct worker *worker, struct worker_message *message)
 {
 	struct look *CLEANUP_FREE look = container_of(message, struct look, message);
 
@@ -37,7 +37,7 @@ look_begin(struct conn *conn, void (*go_on)(struct conn *conn))
 	if (!look)
 		return false;
 	*look = (struct look){
-		.message = {.deliver = delivered},
+		.message = {.deliver = look_delivered},
 		.worker = worker,
 		.export = applicant->wanted,
 		.conn = conn,

@@ -2,11 +2,10 @@
 #include "server/connection/negotiation.h"
 
 #include "server/access/identity.h"
-#include "server/connection/conn_state.h"
-#include "server/connection/conn_tls.h"
-#include "server/connection/held.h"
-#include "server/connection/peer.h"
+#include "server/connection/conn.h"
 #include "server/connection/offer.h"
+#include "server/connection/peer.h"
+#include "server/connection/throttle.h"
 
 #include "common/cleanup.h"
 
@@ -35,14 +34,12 @@ negotiation_end(struct conn *conn)
 }
 
 static void
-send_output(struct conn *conn)
+negotiation_send_output(struct conn *conn)
 {
 	struct conn_negotiation *negotiation = conn->negotiation;
 
-	conn->iov[0] = (struct iovec){negotiation->bytes, negotiation->output.used};
-	conn->message.msg_iov = conn->iov;
-	conn->message.msg_iovlen = 1;
-	conn_send(conn);
+	conn->outbox.parts[0] = (struct iovec){negotiation->bytes, negotiation->output.used};
+	transport_send(&conn->transport, conn->outbox.parts, 1);
 }
 
 void
@@ -61,45 +58,46 @@ negotiation_start(struct conn *conn)
 						  .size = sizeof(negotiation->bytes)};
 	nbd_handshake_init(&negotiation->handshake, &config);
 	nbd_handshake_greet(&negotiation->handshake, &negotiation->output);
-	send_output(conn);
+	negotiation_send_output(conn);
 }
 
 /* Whether the handshake ends since the client may not use the export: the exports have logged that.
  */
 static bool
-is_logged(const struct conn_negotiation *negotiation)
+negotiation_is_logged(const struct conn_negotiation *negotiation)
 {
 	return negotiation->handshake.option == NBD_OPT_EXPORT_NAME &&
 	       negotiation->applicant.was_refused;
 }
 
 static void
-set_limits(struct conn *conn)
+negotiation_set_limits(struct conn *conn)
 {
 	const struct worker_config *config = conn->worker->config;
 	struct limiter *limiters[LIMIT_SCOPES] = {NULL};
 
 	if (config->limiters)
 		config->limiters(config->exports, conn->offer, conn->client, limiters);
-	held_set_limiters(conn, limiters);
+	throttle_set_limiters(conn, limiters);
 	for (unsigned int scope = 0; scope < LIMIT_SCOPES; scope++)
 		limiter_release(limiters[scope]);
 }
 
 static void
-end_handshake(struct conn *conn, enum nbd_handshake_result result)
+negotiation_end_handshake(struct conn *conn, enum nbd_handshake_result result)
 {
 	const struct nbd_handshake *handshake = &conn->negotiation->handshake;
 
 	if (result == NBD_HANDSHAKE_TRANSMISSION) {
-		conn->session = handshake->session;
+		conn->queue.session = handshake->session;
 		/* Some clients send longer requests than they are told to, as other servers take
 		 * them. */
-		conn->session.max_payload = (uint32_t)buffers_longest(&conn->worker->buffers);
+		conn->queue.session.max_payload =
+			(uint32_t)buffers_longest(&conn->queue.pool->buffers);
 		conn->offer = offer_of(handshake->session.export);
 		conn->client = conn->negotiation->applicant.client;
 		conn->negotiation->finished = true;
-		set_limits(conn);
+		negotiation_set_limits(conn);
 		/* Notes the changes so far: others change the image from now on. */
 		peer_may_change(conn);
 		return;
@@ -108,7 +106,7 @@ end_handshake(struct conn *conn, enum nbd_handshake_result result)
 		conn->negotiation->secures = true;
 		return;
 	}
-	if (handshake->reason && !is_logged(conn->negotiation))
+	if (handshake->reason && !negotiation_is_logged(conn->negotiation))
 		conn_warn(conn, handshake->reason);
 	conn_close(conn);
 }
@@ -116,30 +114,29 @@ end_handshake(struct conn *conn, enum nbd_handshake_result result)
 bool
 negotiation_waits(const struct conn *conn)
 {
-	return conn->send_op.active || conn->negotiation->look;
+	return transport_sends(&conn->transport) || conn->negotiation->look;
 }
 
 enum negotiation_next
 negotiation_feed(struct conn *conn)
 {
 	struct conn_negotiation *negotiation = conn->negotiation;
+	struct intake *intake = &conn->intake;
 	enum nbd_handshake_result result;
 	size_t consumed;
 
 	if (negotiation_waits(conn) || negotiation->finished || negotiation->secures ||
 	    conn_is_closing(conn))
 		return NEGOTIATION_WAITS;
-	result = nbd_handshake_feed(&negotiation->handshake, conn->input + conn->input_start,
-				    conn->input_end - conn->input_start, &consumed,
-				    &negotiation->output);
-	conn->input_start += consumed;
-	if (conn->input_start == conn->input_end)
-		conn->input_start = conn->input_end = 0;
+	result = nbd_handshake_feed(&negotiation->handshake, intake->bytes + intake->start,
+				    intake_length(intake), &consumed, &negotiation->output);
+	intake_take(intake, consumed);
+	intake_rewind(intake);
 	if (result != NBD_HANDSHAKE_MORE && result != NBD_HANDSHAKE_FULL &&
 	    result != NBD_HANDSHAKE_WAITS)
-		end_handshake(conn, result);
+		negotiation_end_handshake(conn, result);
 	if (negotiation->output.used > 0) {
-		send_output(conn);
+		negotiation_send_output(conn);
 		return NEGOTIATION_WAITS;
 	}
 	if (result == NBD_HANDSHAKE_WAITS)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/connection/peer.h"
 
-#include "server/connection/conn_state.h"
-#include "server/connection/conn_tls.h"
+#include "server/connection/conn.h"
 #include "server/connection/offer.h"
+#include "server/connection/tls_transport.h"
 #include "server/request/traffic.h"
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "nbd/request.h"
 
 #include <poll.h>
@@ -21,43 +22,48 @@
 
 /* Bytes in the input, including those of a receive whose completion was not called yet. */
 static size_t
-input_length(const struct conn *conn)
+peer_input_length(const struct conn *conn)
 {
-	size_t length = conn->input_end - conn->input_start;
-	int received;
+	size_t length = intake_length(&conn->intake);
 
-	if (!conn->filling && !conn->tls && conn->recv_op.active &&
-	    loop_has_result(conn->worker->loop, &conn->recv_op, &received) && received > 0)
-		length += (size_t)received;
-	return length;
+	return conn->intake.filling || conn->transport.tls
+		       ? length
+		       : length + transport_pending(&conn->transport);
+}
+
+static bool
+peer_is_encrypted(const struct conn *conn)
+{
+	return conn->transport.tls || conn->transport.kernel_tls;
 }
 
 /* Whether the last request that it sent, in the input or still in the socket, is a disconnect
  * request: then the requests before must be carried out, as specified. */
 static bool
-last_is_disc(const struct conn *conn)
+peer_last_is_disc(const struct conn *conn)
 {
-	size_t size = nbd_request_size(&conn->session), length = input_length(conn);
+	size_t size = nbd_request_size(&conn->queue.session), length = peer_input_length(conn);
 	uint8_t *CLEANUP_FREE bytes = NULL;
 	struct nbd_request last;
 	int unread;
 	ssize_t n;
 
-	/* Under TLS, bytes that were not received can't be looked at: see may_be_disc(). */
-	if (conn->tls || conn->kernel_tls)
+	/* Under TLS, bytes that were not received can't be looked at: see peer_may_be_disc(). */
+	if (peer_is_encrypted(conn))
 		unread = 0;
-	else if (ioctl(conn->fd, FIONREAD, &unread) < 0)
+	else if (ioctl(conn->transport.fd, FIONREAD, &unread) < 0)
 		return false;
 	bytes = malloc(length + (size_t)unread + 1);
 	if (!bytes)
 		return false;
-	memcpy(bytes, conn->input + conn->input_start, length);
-	n = unread > 0 ? recv(conn->fd, bytes + length, (size_t)unread, MSG_PEEK | MSG_DONTWAIT)
+	memcpy(bytes, conn->intake.bytes + conn->intake.start, length);
+	n = unread > 0 ? recv(conn->transport.fd, bytes + length, (size_t)unread,
+			      MSG_PEEK | MSG_DONTWAIT)
 		       : 0;
 	if (n > 0)
 		length += (size_t)n;
 	return length >= size &&
-	       nbd_request_decode(&conn->session, bytes + length - size, &last) == 0 &&
+	       nbd_request_decode(&conn->queue.session, bytes + length - size, &last) == 0 &&
 	       last.type == NBD_CMD_DISC;
 }
 
@@ -69,38 +75,36 @@ enum presence {
 
 /* Whether bytes have come that are encrypted: the last of them may be a disconnect request. */
 static bool
-may_be_disc(const struct conn *conn)
+peer_may_be_disc(const struct conn *conn)
 {
-	int received;
+	const struct tls_transport *tls = conn->transport.tls;
 
-	if (!conn->tls && !conn->kernel_tls)
-		return false;
-	return peer_sent_more(conn) || (conn->tls && conn_tls_has_input(conn)) ||
-	       (conn->recv_op.active &&
-		loop_has_result(conn->worker->loop, &conn->recv_op, &received) && received > 0);
+	return peer_is_encrypted(conn) &&
+	       (peer_sent_more(conn) || (tls && tls_transport_has_input(tls)) ||
+		transport_pending(&conn->transport) > 0);
 }
 
 static enum presence
-presence_of(struct conn *conn)
+peer_presence(struct conn *conn)
 {
-	struct pollfd polled = {.fd = conn->fd, .events = POLLRDHUP};
+	struct pollfd polled = {.fd = conn->transport.fd, .events = POLLRDHUP};
 
 	if (poll(&polled, 1, 0) <= 0)
 		return THERE;
 	/* It sends no more, but may wait for replies.  Its last request stays the last, so one
 	 * search in the unread bytes that finds it is enough. */
 	if (!conn->presence.said_disc)
-		conn->presence.said_disc = last_is_disc(conn);
+		conn->presence.said_disc = peer_last_is_disc(conn);
 	/* If that is not known, its changes are carried out only if no other connection has changed
 	 * the image since. */
 	if (!conn->presence.said_disc)
-		return may_be_disc(conn) ? LEFT : GAVE_UP;
+		return peer_may_be_disc(conn) ? LEFT : GAVE_UP;
 	return polled.revents & (POLLHUP | POLLERR) ? LEFT : THERE;
 }
 
 /* Changes of the image by other connections. */
 static uint64_t
-changes_of_others(const struct conn *conn)
+peer_others_changes(const struct conn *conn)
 {
 	return traffic_changes(conn->offer->export->traffic, conn->offer->export->threads) -
 	       conn->presence.changes;
@@ -108,23 +112,23 @@ changes_of_others(const struct conn *conn)
 
 /* No other connection has changed the image since: nothing newer can be overwritten. */
 static bool
-is_alone(const struct conn *conn)
+peer_is_alone(const struct conn *conn)
 {
-	return changes_of_others(conn) == conn->presence.others_changes;
+	return peer_others_changes(conn) == conn->presence.others_changes;
 }
 
 bool
 peer_left(struct conn *conn)
 {
-	return presence_of(conn) == LEFT && is_alone(conn);
+	return peer_presence(conn) == LEFT && peer_is_alone(conn);
 }
 
 bool
 peer_gave_up(struct conn *conn)
 {
-	enum presence presence = presence_of(conn);
+	enum presence presence = peer_presence(conn);
 
-	return presence == GAVE_UP || (presence == LEFT && !is_alone(conn));
+	return presence == GAVE_UP || (presence == LEFT && !peer_is_alone(conn));
 }
 
 bool
@@ -136,13 +140,13 @@ peer_may_change(struct conn *conn)
 		return true;
 	/* Read before the check, so that changes of others after it are not taken for older ones.
 	 */
-	others = changes_of_others(conn);
-	switch (presence_of(conn)) {
+	others = peer_others_changes(conn);
+	switch (peer_presence(conn)) {
 	case THERE:
 		conn->presence.seen = now;
 		conn->presence.others_changes = others;
 		return true;
-	case LEFT: return is_alone(conn);
+	case LEFT: return peer_is_alone(conn);
 	default: return false;
 	}
 }
@@ -152,7 +156,7 @@ peer_sent_more(const struct conn *conn)
 {
 	int unread;
 
-	return ioctl(conn->fd, FIONREAD, &unread) == 0 && unread > 0;
+	return ioctl(conn->transport.fd, FIONREAD, &unread) == 0 && unread > 0;
 }
 
 void

@@ -2,9 +2,8 @@
 #include "server/daemon/swap.h"
 
 #include "server/exports/exports.h"
+#include "server/connection/conn_run.h"
 #include "server/connection/conn.h"
-#include "server/connection/conn_state.h"
-#include "server/request/request_state.h"
 
 #include "common/reclaim.h"
 
@@ -23,7 +22,7 @@ static size_t
 swap_heap(const struct server_config *config)
 {
 	size_t connections = config->max_connections ? config->max_connections : CONNECTIONS;
-	size_t each = conn_memory(config_tls(config) != TLS_CHOICE_OFF) +
+	size_t each = conn_run_memory(config_tls(config) != TLS_CHOICE_OFF) +
 		      CONN_REQUESTS * sizeof(struct request);
 
 	/* reclaim_lock_memory() refuses an impossible amount, with a reason. */

@@ -3,7 +3,7 @@
 
 #include "server/access/rule.h"
 #include "server/exports/exports.h"
-#include "server/connection/conn_state.h"
+#include "server/connection/conn.h"
 #include "server/worker/worker_call.h"
 
 #include "common/log.h"
@@ -20,7 +20,7 @@ struct disconnection {
 static bool
 disconnection_is_meant(const struct disconnection *disconnection, const struct conn *conn)
 {
-	if (conn->lost || !rules_match(&disconnection->rules, conn->identity))
+	if (conn_is_lost(conn) || !rules_match(&disconnection->rules, conn->identity))
 		return false;
 	return !disconnection->export ||
 	       (conn->offer && strcmp(conn->offer->facts.name, disconnection->export) == 0);
@@ -68,7 +68,7 @@ disconnection_of_snapshots(struct worker *worker, void *data)
 {
 	(void)data;
 	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
-		if (conn->offer && conn->offer->export->ended && !conn->lost)
+		if (conn->offer && conn->offer->export->ended && !conn_is_lost(conn))
 			conn_abort(conn);
 	}
 }

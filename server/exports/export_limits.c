@@ -4,8 +4,8 @@
 #include "server/exports/export_clients.h"
 #include "server/exports/exports.h"
 #include "server/limit/limiter.h"
-#include "server/connection/conn_state.h"
-#include "server/connection/held.h"
+#include "server/connection/conn.h"
+#include "server/connection/throttle.h"
 #include "server/worker/worker_call.h"
 
 #include "common/clock.h"
@@ -35,10 +35,10 @@ limits_follow(struct worker *worker, void *data)
 	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
 		if (!conn->offer || limited_export(conn->offer->export) != export)
 			continue;
-		held_set_limiters(conn, (struct limiter *const[LIMIT_SCOPES]){
-						[LIMIT_EXPORT] = export->limiter,
-						[LIMIT_CLIENT] = conn->client->limiter,
-					});
+		throttle_set_limiters(conn, (struct limiter *const[LIMIT_SCOPES]){
+						    [LIMIT_EXPORT] = export->limiter,
+						    [LIMIT_CLIENT] = conn->client->limiter,
+					    });
 	}
 }
 

@@ -10,7 +10,7 @@
 #include "server/exports/exports.h"
 #include "server/exports/snapshots.h"
 #include "server/sandbox/sandbox.h"
-#include "server/connection/conn_state.h"
+#include "server/connection/conn.h"
 #include "server/worker/worker_call.h"
 
 #include "common/cleanup.h"
@@ -70,17 +70,17 @@ note_rule(void *data, const char *rule)
 static void
 copy_conn_facts(const struct conn *conn, struct conn_fact *fact)
 {
-	fact->id = conn->id;
+	fact->id = conn->queue.id;
 	fact->client = strdup(conn->identity->text);
 	identity_visit(conn->identity, note_rule, fact);
 	fact->export = conn->offer ? strdup(conn->offer->facts.name) : NULL;
-	fact->read_only = conn->session.flags & NBD_FLAG_READ_ONLY;
+	fact->read_only = conn->queue.session.flags & NBD_FLAG_READ_ONLY;
 	memcpy(fact->tls, conn->security, sizeof(fact->tls));
 	fact->client_rule = conn->client ? strdup(conn->client->rule) : NULL;
-	fact->limited = conn->limit.held;
-	fact->requests = conn->requests;
-	fact->read_bytes = conn->read_bytes;
-	fact->write_bytes = conn->write_bytes;
+	fact->limited = conn->throttle.throttled;
+	fact->requests = conn->queue.in_flight;
+	fact->read_bytes = conn->queue.read_bytes;
+	fact->write_bytes = conn->queue.write_bytes;
 }
 
 /* On the worker's thread. */

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/request/holes.h"
 
-#include "server/connection/conn_state.h"
 #include "server/request/request.h"
-#include "server/connection/offer.h"
-#include "server/worker/worker_contexts.h"
 
 #include "engine/image/extent.h"
+#include "engine/image/image.h"
 
 /* Bytes of a read, and of a hole in it, from which on a search costs less than copying zeroes. */
 #define LARGE_READ ((uint32_t)64 << 10)
@@ -20,28 +18,27 @@ _Static_assert(REQUEST_PARTS *NBD_REPLY_HOLE_MAX <= NBD_REPLY_MAX,
 
 /* If holes were made since, they are read as data, which only costs time. */
 static bool
-is_known_data(struct worker_context *context, const struct nbd_request *nbd)
+holes_is_known_data(struct holes_known *known, const struct nbd_request *nbd)
 {
-	if (context->large_reads++ % READS_PER_LOOK == 0) {
-		context->dense = false;
-		context->data_start = context->data_end = 0;
+	if (known->large_reads++ % READS_PER_LOOK == 0) {
+		known->dense = false;
+		known->data_start = known->data_end = 0;
 	}
-	return context->dense || (nbd->offset >= context->data_start &&
-				  nbd->offset + nbd->length <= context->data_end);
+	return known->dense ||
+	       (nbd->offset >= known->data_start && nbd->offset + nbd->length <= known->data_end);
 }
 
 bool
-holes_worth_finding(struct worker_context *context, const struct nbd_session *session,
-		    const struct nbd_request *nbd)
+holes_worth_finding(struct request_queue *queue, const struct nbd_request *nbd)
 {
 	return nbd->length >= LARGE_READ && nbd->type == NBD_CMD_READ &&
-	       session->form != NBD_FORM_SIMPLE && !(nbd->flags & NBD_CMD_FLAG_DF) &&
-	       image_has_holes(context->offer->export->image) && !is_known_data(context, nbd);
+	       queue->session.form != NBD_FORM_SIMPLE && !(nbd->flags & NBD_CMD_FLAG_DF) &&
+	       image_has_holes(queue->image) && !holes_is_known_data(queue->holes, nbd);
 }
 
 /* Appends `length` bytes, or makes the last part longer. */
 static void
-append(struct request *request, uint64_t length, bool hole)
+holes_append(struct request *request, uint64_t length, bool hole)
 {
 	struct request_part *last = &request->parts[request->part_count];
 
@@ -57,25 +54,25 @@ append(struct request *request, uint64_t length, bool hole)
 
 /* Stops before the last part, which must stay free for data. */
 static int
-add_extent(void *data, uint64_t offset, uint64_t length, bool hole)
+holes_add_extent(void *data, uint64_t offset, uint64_t length, bool hole)
 {
 	struct request *request = data;
-	uint64_t block = request->conn->session.min_block ? request->conn->session.min_block : 1;
+	uint64_t block = request->queue->session.min_block ? request->queue->session.min_block : 1;
 	uint64_t from = (offset + block - 1) / block * block,
 		 to = (offset + length) / block * block;
 
 	if (!hole || to < from + LARGE_HOLE) {
-		append(request, length, false);
+		holes_append(request, length, false);
 		return 0;
 	}
-	append(request, from - offset, false);
-	append(request, to - from, true);
-	append(request, offset + length - to, false);
+	holes_append(request, from - offset, false);
+	holes_append(request, to - from, true);
+	holes_append(request, offset + length - to, false);
 	return request->part_count + 3 > REQUEST_PARTS;
 }
 
 static int
-note_data(void *data, uint64_t offset, uint64_t length, bool hole)
+holes_note_data(void *data, uint64_t offset, uint64_t length, bool hole)
 {
 	struct request *request = data;
 
@@ -86,49 +83,50 @@ note_data(void *data, uint64_t offset, uint64_t length, bool hole)
 
 /* Finds how far the data reaches, for later reads: most are sequential, and of data. */
 static bool
-is_data(struct image *image, struct request *request)
+holes_is_data(struct image *image, struct request *request)
 {
 	const struct nbd_request *nbd = &request->nbd;
 	uint64_t size = image_size(image);
 
 	if (nbd->offset < size)
-		extents_visit(image, nbd->offset, size - nbd->offset, true, note_data, request);
+		extents_visit(image, nbd->offset, size - nbd->offset, true, holes_note_data,
+			      request);
 	return request->data_end > 0;
 }
 
 /* On a helper's thread. */
 static void
-find_holes(struct helper_job *job)
+holes_search(struct helper_job *job)
 {
 	struct request *request = request_of_job(job);
-	struct image *image = request->conn->offer->export->image;
+	struct image *image = request->queue->image;
 	const struct nbd_request *nbd = &request->nbd;
 	uint64_t found = 0;
 
 	request->dense = !extents_have_holes(image);
 	request->data_end = 0;
-	if (request->dense || is_data(image, request))
+	if (request->dense || holes_is_data(image, request))
 		return;
 	/* If it fails, the extents found until then are still right. */
-	extents_visit(image, nbd->offset, nbd->length, false, add_extent, request);
+	extents_visit(image, nbd->offset, nbd->length, false, holes_add_extent, request);
 	for (unsigned int i = 0; i < request->part_count; i++)
 		found += request->parts[i].length;
-	append(request, nbd->length - found, false);
+	holes_append(request, nbd->length - found, false);
 	/* Adjacent data is one part, so this is a read without a hole. */
 	if (request->part_count == 1 && !request->parts[0].hole)
 		request->part_count = 0;
 }
 
 static void
-remember_holes(struct helper_job *job)
+holes_remember(struct helper_job *job)
 {
 	struct request *request = request_of_job(job);
-	struct worker_context *context = request->conn->context;
+	struct holes_known *known = request->queue->holes;
 
-	context->dense = request->dense;
+	known->dense = request->dense;
 	if (request->data_end > 0) {
-		context->data_start = request->nbd.offset;
-		context->data_end = request->data_end;
+		known->data_start = request->nbd.offset;
+		known->data_end = request->data_end;
 	}
 	request->holes_found(request);
 }
@@ -137,13 +135,13 @@ void
 holes_find(struct request *request, void (*holes_found)(struct request *request))
 {
 	request->holes_found = holes_found;
-	request_ask_helper(request, find_holes, remember_holes);
+	request_ask_helper(request, holes_search, holes_remember);
 }
 
 void
 holes_reply(struct request *request)
 {
-	const struct nbd_session *session = &request->conn->session;
+	const struct nbd_session *session = &request->queue->session;
 	uint64_t offset = request->nbd.offset;
 
 	request->head_length = 0;

@@ -6,12 +6,19 @@
 #define SERVER_REQUEST_HOLES_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/uio.h>
 
 struct nbd_request;
-struct nbd_session;
 struct request;
-struct worker_context;
+struct request_queue;
+
+/* What is known of an image, for the reads of one thread. */
+struct holes_known {
+	bool dense;                    /* the image had no holes when it was last looked at */
+	uint64_t data_start, data_end; /* bytes of the image that had no hole then */
+	unsigned int large_reads;      /* reads that were worth a search for holes */
+};
 
 /*
  * Whether a search for holes in this read is worth its cost: the read is large, the client
@@ -19,8 +26,7 @@ struct worker_context;
  * after many large reads.
  */
 bool
-holes_worth_finding(struct worker_context *context, const struct nbd_session *session,
-		    const struct nbd_request *nbd);
+holes_worth_finding(struct request_queue *queue, const struct nbd_request *nbd);
 
 /*
  * Sets the parts of a read whose I/O has not begun, so that bytes whose write was acknowledged

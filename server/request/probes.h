@@ -6,9 +6,6 @@
 #ifndef SERVER_REQUEST_PROBES_H
 #define SERVER_REQUEST_PROBES_H
 
-#include "server/connection/conn_state.h"
-#include "server/request/request_state.h"
-
 #ifdef HAVE_SYS_SDT_H
 
 #include <sys/sdt.h>
@@ -16,7 +13,7 @@
 #define PROBES_THERE "yes"
 
 #define PROBE_RANGE(name, request, offset, length)                                                 \
-	DTRACE_PROBE6(nbdloopd, name, (request)->conn->id, (request)->nbd.cookie,                  \
+	DTRACE_PROBE6(nbdloopd, name, (request)->queue->id, (request)->nbd.cookie,                 \
 		      (request)->nbd.type, offset, length, (request)->result)
 
 #else

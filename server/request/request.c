@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/request/request.h"
 
-#include "server/connection/conn_state.h"
 #include "server/request/probes.h"
 #include "server/request/traffic.h"
-#include "server/worker/worker_contexts.h"
 
+#include "common/clock.h"
 #include "engine/context/ioctx.h"
 
 #include <stdlib.h>
@@ -14,16 +13,16 @@
 #define REQUESTS_PER_SLAB 64
 
 static void
-give_idle(struct worker *worker, struct request *request)
+request_give_idle(struct request_pool *pool, struct request *request)
 {
-	request->next = worker->idle;
-	worker->idle = request;
+	request->next = pool->idle;
+	pool->idle = request;
 }
 
 static struct request *
-take_idle(struct worker *worker)
+request_take_idle(struct request_pool *pool)
 {
-	struct request *request = worker->idle;
+	struct request *request = pool->idle;
 
 	if (!request) {
 		/* The first structure of a slab links the slabs. */
@@ -31,35 +30,42 @@ take_idle(struct worker *worker)
 
 		if (!slab)
 			return NULL;
-		slab->next = worker->request_slabs;
-		worker->request_slabs = slab;
+		slab->next = pool->slabs;
+		pool->slabs = slab;
 		for (unsigned int i = 1; i < REQUESTS_PER_SLAB; i++)
-			give_idle(worker, &slab[i]);
-		request = worker->idle;
+			request_give_idle(pool, &slab[i]);
+		request = pool->idle;
 	}
-	worker->idle = request->next;
+	pool->idle = request->next;
 	return request;
 }
 
-struct request *
-request_begin(struct conn *conn, const struct nbd_request *nbd)
+uint64_t
+request_read_clock(struct request_pool *pool)
 {
-	struct request *request = take_idle(conn->worker);
+	pool->now = clock_ns(CLOCK_BOOTTIME);
+	return pool->now;
+}
+
+struct request *
+request_begin(struct request_queue *queue, const struct nbd_request *nbd)
+{
+	struct request *request = request_take_idle(queue->pool);
 
 	if (!request)
 		return NULL;
-	request->conn = conn;
+	request->queue = queue;
 	request->nbd = *nbd;
 	request->leader = request;
 	request->member = NULL;
 	request->users = 1;
-	request->begun = worker_now(conn->worker);
+	request->begun = request_now(queue->pool);
 	request->result = 0;
 	request->data = NULL;
 	request->data_length = request->head_length = 0;
 	request->part_count = 0;
-	conn->requests++;
-	traffic_begin(conn->context->traffic);
+	queue->in_flight++;
+	traffic_begin(queue->traffic);
 	PROBE(received, request);
 	return request;
 }
@@ -67,39 +73,39 @@ request_begin(struct conn *conn, const struct nbd_request *nbd)
 bool
 request_take_buffer(struct request *request, size_t length)
 {
-	struct conn *conn = request->conn;
-	struct buffers *buffers = &conn->worker->buffers;
-	bool taken = conn->buffers > 0 ? buffers_take(buffers, length, &request->buffer)
-				       : buffers_take_first(buffers, length, &request->buffer);
+	struct request_queue *queue = request->queue;
+	struct buffers *buffers = &queue->pool->buffers;
+	bool taken = queue->buffers > 0 ? buffers_take(buffers, length, &request->buffer)
+					: buffers_take_first(buffers, length, &request->buffer);
 
 	if (taken)
-		conn->buffers++;
+		queue->buffers++;
 	return taken;
 }
 
 /* One user of the leader's buffer less. */
 static inline void
-leave(struct conn *conn, struct request *leader)
+request_leave_leader(struct request_queue *queue, struct request *leader)
 {
 	if (--leader->users > 0)
 		return;
 	if (leader->buffer.memory)
-		conn->buffers--;
-	buffers_give(&conn->worker->buffers, &leader->buffer);
-	give_idle(conn->worker, leader);
+		queue->buffers--;
+	buffers_give(&queue->pool->buffers, &leader->buffer);
+	request_give_idle(queue->pool, leader);
 }
 
 void
 request_finish(struct request *request)
 {
-	struct conn *conn = request->conn;
+	struct request_queue *queue = request->queue;
 	struct request *leader = request->leader;
 
-	conn->requests--;
-	traffic_end(conn->context->traffic);
+	queue->in_flight--;
+	traffic_end(queue->traffic);
 	if (request != leader)
-		give_idle(conn->worker, request);
-	leave(conn, leader);
+		request_give_idle(queue->pool, request);
+	request_leave_leader(queue, leader);
 }
 
 void
@@ -111,7 +117,7 @@ request_keep(struct request *request)
 void
 request_leave(struct request *request)
 {
-	leave(request->conn, request->leader);
+	request_leave_leader(request->queue, request->leader);
 }
 
 void
@@ -120,16 +126,16 @@ request_ask_helper(struct request *request, void (*work)(struct helper_job *job)
 {
 	request->job.work = work;
 	request->job.done = done;
-	ioctx_help(request->conn->context->ctx, &request->job);
+	ioctx_help(request->queue->ctx, &request->job);
 }
 
 void
-request_free_all(struct worker *worker)
+request_pool_free_all(struct request_pool *pool)
 {
-	while (worker->request_slabs) {
-		struct request *slab = worker->request_slabs;
+	while (pool->slabs) {
+		struct request *slab = pool->slabs;
 
-		worker->request_slabs = slab->next;
+		pool->slabs = slab->next;
 		free(slab);
 	}
 }

@@ -2,12 +2,11 @@
 #include "server/worker/worker.h"
 
 #include "server/connection/conn.h"
-#include "server/connection/conn_state.h"
-#include "server/connection/conn_tls.h"
-#include "server/connection/held.h"
+#include "server/connection/conn_run.h"
 #include "server/connection/look.h"
-#include "server/request/request.h"
-#include "server/connection/stuck.h"
+#include "server/connection/stall.h"
+#include "server/connection/throttle.h"
+#include "server/connection/tls_transport.h"
 #include "server/worker/worker_contexts.h"
 
 #include "common/clock.h"
@@ -29,60 +28,60 @@
 /* ---- memory that is allocated at the start */
 
 static int
-reserve(struct worker *worker)
+worker_reserve(struct worker *worker)
 {
 	int r;
 
 	if (!worker->config->reserve)
 		return 0;
-	r = buffers_reserve(&worker->buffers);
+	r = buffers_reserve(&worker->pool.buffers);
 	return r < 0 ? r : worker_contexts_reserve(worker);
 }
 
 /* ---- turns */
 
 static void
-settle_conns(struct worker *worker)
+worker_settle_conns(struct worker *worker)
 {
 	while (worker->dirty) {
 		struct conn *conn = worker->dirty;
 
 		worker->dirty = conn->next_dirty;
 		conn->dirty = false;
-		conn_settle(conn);
+		conn_run_settle(conn);
 	}
 }
 
 /* Connections that wait for memory try again when some may have been given back. */
 static void
-wake_stalled(struct worker *worker)
+worker_wake_paused(struct worker *worker)
 {
 	if (!worker->starved)
 		return;
 	worker->starved = false;
 	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
-		if (conn->stalled || conn->hungry)
+		if (conn->paused || conn->queue.hungry.first)
 			conn_mark_dirty(conn);
 	}
 }
 
 static void
-settle(struct worker *worker)
+worker_settle(struct worker *worker)
 {
-	wake_stalled(worker);
+	worker_wake_paused(worker);
 	if (worker->busy)
 		worker_contexts_mark_wanting(worker);
 	/* At most twice, unless operations complete as soon as they are submitted. */
 	while ((worker->submitted && worker_contexts_run(worker)) || worker->dirty)
-		settle_conns(worker);
+		worker_settle_conns(worker);
 	if (worker->leaving)
 		worker_contexts_free_leaving(worker);
-	if (worker->buffers.unregistered)
-		buffers_register(&worker->buffers);
+	if (worker->pool.buffers.unregistered)
+		buffers_register(&worker->pool.buffers);
 }
 
 static int
-timeout_of(struct worker *worker)
+worker_timeout(struct worker *worker)
 {
 	if (worker->busy && worker_contexts_rest(worker))
 		return 0;
@@ -90,32 +89,32 @@ timeout_of(struct worker *worker)
 		return UNPOLLED_MS;
 	if (!worker->deadlines && !worker->starved)
 		return -1;
-	return worker->held ? held_timeout(worker) : 1000;
+	return worker->throttled ? throttle_timeout(worker) : 1000;
 }
 
 /* Each uses one ticket, and comes back to its place in the list: they take turns here even if all
  * of them are late. */
 static void
-wake_held(struct worker *worker)
+worker_wake_throttled(struct worker *worker)
 {
 	struct conn *conn;
 
-	while ((conn = held_next(worker)) != NULL) {
+	while ((conn = throttle_next(worker)) != NULL) {
 		conn_mark_dirty(conn);
 		if (!conn_is_closing(conn))
-			conn_resume(conn);
+			conn_run_resume(conn);
 	}
 }
 
 static void
-check_deadlines(struct worker *worker)
+worker_check_deadlines(struct worker *worker)
 {
 	time_t now;
 
 	if (!worker->deadlines && !worker->starved)
 		return;
-	if (worker->held)
-		wake_held(worker);
+	if (worker->throttled)
+		worker_wake_throttled(worker);
 	now = clock_seconds(CLOCK_MONOTONIC_COARSE);
 	if (now == worker->checked)
 		return;
@@ -125,7 +124,7 @@ check_deadlines(struct worker *worker)
 		look_check(conn, now);
 	}
 	if (worker->starved)
-		stuck_check(worker);
+		stall_check(worker);
 }
 
 /* ---- the mailbox */
@@ -133,13 +132,13 @@ check_deadlines(struct worker *worker)
 /* A connection may wait for a message: a step of its TLS handshake, on another thread.  The message
  * of a look comes even if no connection is left. */
 static bool
-expects_mail(const struct worker *worker)
+worker_expects_mail(const struct worker *worker)
 {
 	return !worker->stopping || worker->conns || worker->looks;
 }
 
 static void
-end_conns(struct worker *worker, enum worker_end end)
+worker_end_conns(struct worker *worker, enum worker_end end)
 {
 	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
 		if (end == WORKER_ABORTS || conn->negotiation)
@@ -154,7 +153,7 @@ end_conns(struct worker *worker, enum worker_end end)
 }
 
 static void
-open_mailbox(struct worker *worker)
+worker_open_mailbox(struct worker *worker)
 {
 	struct worker_message *messages;
 	struct conn *arrived;
@@ -172,7 +171,7 @@ open_mailbox(struct worker *worker)
 		struct conn *conn = arrived;
 
 		arrived = conn->next;
-		conn_start(conn, worker);
+		conn_run_start(conn, worker);
 	}
 	while (messages) {
 		struct worker_message *message = messages;
@@ -181,23 +180,11 @@ open_mailbox(struct worker *worker)
 		message->deliver(worker, message);
 	}
 	if (end != WORKER_SERVES)
-		end_conns(worker, end);
-}
-
-/* Whatever the error, the event must not be lost. */
-void
-worker_poll_failed(struct worker *worker, int result)
-{
-	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
-
-	worker->unpolled = true;
-	if (log_limit_pass(&limit, NULL))
-		log_error("event loop: cannot wait for an event: %s; trying again",
-			  strerror(-result));
+		worker_end_conns(worker, end);
 }
 
 static void
-mail_came(struct completion *completion, int result)
+worker_mail_came(struct completion *completion, int result)
 {
 	struct worker *worker = container_of(completion, struct worker, event_op.completion);
 	eventfd_t count;
@@ -209,49 +196,49 @@ mail_came(struct completion *completion, int result)
 		worker_poll_failed(worker, result);
 	else
 		eventfd_read(worker->event, &count);
-	open_mailbox(worker);
-	/* clean_up() waits for the end of the poll. */
-	if (expects_mail(worker) && result >= 0)
+	worker_open_mailbox(worker);
+	/* worker_clean_up() waits for the end of the poll. */
+	if (worker_expects_mail(worker) && result >= 0)
 		loop_poll(worker->loop, &worker->event_op, worker->event);
 }
 
 /* ---- the thread */
 
 static void
-poll_again(struct worker *worker)
+worker_poll_again(struct worker *worker)
 {
 	worker->unpolled = false;
-	if (!worker->event_op.active && expects_mail(worker))
+	if (!worker->event_op.active && worker_expects_mail(worker))
 		loop_poll(worker->loop, &worker->event_op, worker->event);
 	worker_contexts_poll(worker);
 }
 
 static bool
-turn(struct worker *worker)
+worker_turn(struct worker *worker)
 {
 	static struct log_limit limit = LOG_LIMIT_INIT(1, 10);
 	bool unpolled = worker->unpolled;
 	int r;
 
-	worker->now = 0;
-	r = spin_turn(&worker->spin, worker->loop, timeout_of(worker));
+	worker->pool.now = 0;
+	r = spin_turn(&worker->spin, worker->loop, worker_timeout(worker));
 	/* After a turn, which may have slept: repeated failures must not keep the processor busy.
 	 */
 	if (unpolled)
-		poll_again(worker);
+		worker_poll_again(worker);
 	if (r < 0 && log_limit_pass(&limit, NULL))
 		log_error("event loop: %s; trying again", strerror(-r));
 	/* A failed turn did not sleep, and the next may fail at once. */
 	if (r < 0)
 		usleep(FAILED_US);
-	check_deadlines(worker);
-	settle(worker);
-	return expects_mail(worker);
+	worker_check_deadlines(worker);
+	worker_settle(worker);
+	return worker_expects_mail(worker);
 }
 
 /* Frees all of a worker that has no connection left: only polls of events are in flight. */
 static void
-clean_up(struct worker *worker)
+worker_clean_up(struct worker *worker)
 {
 	worker->over = true;
 	/* If the cancellation fails, the event ends the poll. */
@@ -260,14 +247,14 @@ clean_up(struct worker *worker)
 	while (worker->event_op.active)
 		loop_turn(worker->loop, -1);
 	worker_contexts_free(worker);
-	buffers_fini(&worker->buffers);
-	conn_tls_free_outputs(worker);
+	buffers_fini(&worker->pool.buffers);
+	tls_transport_free_outputs(worker);
 	loop_free(worker->loop);
-	request_free_all(worker);
+	request_pool_free_all(&worker->pool);
 }
 
 static void
-tell_started(struct worker *worker, int result)
+worker_tell_started(struct worker *worker, int result)
 {
 	pthread_mutex_lock(&worker->mutex);
 	worker->started = true;
@@ -279,7 +266,7 @@ tell_started(struct worker *worker, int result)
 /* The server made a small ring before; this one can still fail, since its memory may count towards
  * RLIMIT_MEMLOCK. */
 static int
-make_loop(struct worker *worker)
+worker_make_loop(struct worker *worker)
 {
 	bool spins = worker->config->poll_max_us > 0;
 	int r = worker->config->use_ring ? loop_new(&worker->loop, true, spins) : 0;
@@ -298,28 +285,28 @@ static void *
 worker_main(void *data)
 {
 	struct worker *worker = data;
-	int r = make_loop(worker);
+	int r = worker_make_loop(worker);
 
 	if (r < 0) {
-		tell_started(worker, r);
+		worker_tell_started(worker, r);
 		return NULL;
 	}
 	worker->spin.max = (uint64_t)worker->config->poll_max_us * 1000;
-	buffers_init(&worker->buffers, worker->config->memory_limit, loop_ring(worker->loop));
-	r = reserve(worker);
+	buffers_init(&worker->pool.buffers, worker->config->memory_limit, loop_ring(worker->loop));
+	r = worker_reserve(worker);
 	if (r < 0) {
-		clean_up(worker);
-		tell_started(worker, r);
+		worker_clean_up(worker);
+		worker_tell_started(worker, r);
 		return NULL;
 	}
-	worker->event_op.completion.done = mail_came;
+	worker->event_op.completion.done = worker_mail_came;
 	loop_poll(worker->loop, &worker->event_op, worker->event);
 	/* No client is let in before. */
 	thread_confine(THREAD_LOOP);
-	tell_started(worker, 0);
-	while (turn(worker))
+	worker_tell_started(worker, 0);
+	while (worker_turn(worker))
 		;
-	clean_up(worker);
+	worker_clean_up(worker);
 	return NULL;
 }
 
@@ -357,7 +344,7 @@ worker_start(struct worker *worker, unsigned int number, const struct worker_con
 int
 worker_give(struct worker *worker, int fd, struct identity *identity)
 {
-	struct conn *conn = conn_new(fd, identity);
+	struct conn *conn = conn_run_new(fd, identity);
 
 	if (!conn)
 		return -ENOMEM;

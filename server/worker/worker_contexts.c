@@ -7,19 +7,32 @@
 #include "engine/context/pool.h"
 
 #include "common/container_of.h"
+#include "common/log.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 
 static bool
-context_is_polled(const struct worker_context *context)
+worker_context_is_polled(const struct worker_context *context)
 {
 	return !context->leaving && (!context->worker->stopping || context->worker->conns);
 }
 
+void
+worker_poll_failed(struct worker *worker, int result)
+{
+	static struct log_limit limit = LOG_LIMIT_INIT(1, 60);
+
+	worker->unpolled = true;
+	if (log_limit_pass(&limit, NULL))
+		log_error("event loop: cannot wait for an event: %s; trying again",
+			  strerror(-result));
+}
+
 static void
-context_event(struct completion *completion, int result)
+worker_context_event(struct completion *completion, int result)
 {
 	struct worker_context *context =
 		container_of(completion, struct worker_context, event.completion);
@@ -34,12 +47,12 @@ context_event(struct completion *completion, int result)
 		return;
 	}
 	eventfd_read(ioctx_event(context->ctx), &count);
-	if (context_is_polled(context))
+	if (worker_context_is_polled(context))
 		loop_poll(context->worker->loop, &context->event, ioctx_event(context->ctx));
 }
 
 static struct worker_context *
-find_context(struct worker *worker, const struct offer *offer)
+worker_contexts_find(struct worker *worker, const struct offer *offer)
 {
 	struct worker_context *context = worker->contexts;
 
@@ -51,7 +64,7 @@ find_context(struct worker *worker, const struct offer *offer)
 struct worker_context *
 worker_context(struct worker *worker, struct offer *offer)
 {
-	struct worker_context *context = find_context(worker, offer);
+	struct worker_context *context = worker_contexts_find(worker, offer);
 
 	if (context)
 		return context;
@@ -68,7 +81,7 @@ worker_context(struct worker *worker, struct offer *offer)
 	context->traffic = &offer->export->traffic[worker->number];
 	context->next = worker->contexts;
 	worker->contexts = context;
-	context->event.completion.done = context_event;
+	context->event.completion.done = worker_context_event;
 	loop_poll(worker->loop, &context->event, ioctx_event(context->ctx));
 	return context;
 }
@@ -92,7 +105,7 @@ worker_contexts_run(struct worker *worker)
 		if (!context->submitted)
 			continue;
 		context->submitted = false;
-		worker->now = 0;
+		worker->pool.now = 0;
 		ioctx_run(context->ctx, false);
 		ran = true;
 	}
@@ -122,7 +135,7 @@ worker_contexts_rest(struct worker *worker)
 void
 worker_forget(struct worker *worker, struct offer *offer)
 {
-	struct worker_context *context = find_context(worker, offer);
+	struct worker_context *context = worker_contexts_find(worker, offer);
 
 	if (!context) {
 		worker->config->forgotten(worker->config->exports, offer);
@@ -133,7 +146,7 @@ worker_forget(struct worker *worker, struct offer *offer)
 }
 
 static void
-forget_busy(const struct worker_context *context)
+worker_contexts_forget_busy(const struct worker_context *context)
 {
 	struct worker_context **link = &context->worker->busy;
 
@@ -156,7 +169,7 @@ worker_contexts_free_leaving(struct worker *worker)
 			continue;
 		}
 		*at = context->next;
-		forget_busy(context);
+		worker_contexts_forget_busy(context);
 		pool_unhost(context->offer->export->image, context->ctx);
 		worker->config->forgotten(worker->config->exports, context->offer);
 		free(context);
@@ -180,7 +193,7 @@ void
 worker_contexts_poll(struct worker *worker)
 {
 	for (struct worker_context *context = worker->contexts; context; context = context->next) {
-		if (!context->event.active && context_is_polled(context))
+		if (!context->event.active && worker_context_is_polled(context))
 			loop_poll(worker->loop, &context->event, ioctx_event(context->ctx));
 	}
 }

@@ -6,6 +6,7 @@
 #ifndef SERVER_WORKER_WORKER_CONTEXTS_H
 #define SERVER_WORKER_WORKER_CONTEXTS_H
 
+#include "server/request/holes.h"
 #include "server/worker/worker_state.h"
 
 #include <stdbool.h>
@@ -22,11 +23,9 @@ struct worker_context {
 	struct traffic *traffic; /* this worker's counters of the export */
 	struct loop_op event;
 	struct worker *worker;
-	bool submitted;                /* operations that ioctx_run() has not seen yet */
-	bool leaving;                  /* to be freed when `event` has completed */
-	bool dense;                    /* the image had no holes when holes.c last looked */
-	uint64_t data_start, data_end; /* bytes of the image that had no hole then */
-	unsigned int large_reads;      /* reads that were worth a search for holes */
+	bool submitted; /* operations that ioctx_run() has not seen yet */
+	bool leaving;   /* to be freed when `event` has completed */
+	struct holes_known holes;
 	struct worker_context *next;
 	bool busy;                        /* in the worker's list of busy contexts */
 	struct worker_context *next_busy; /* in that list */
@@ -71,6 +70,11 @@ worker_forget(struct worker *worker, struct offer *offer);
 /* Makes the contexts for all offers.  0 or -errno. */
 int
 worker_contexts_reserve(struct worker *worker);
+
+/* Logs that the poll of an event failed (`result`: -errno), whatever the error: the event must not
+ * be lost, and is polled again soon. */
+void
+worker_poll_failed(struct worker *worker, int result);
 
 /* Polls the events again for which that failed before. */
 void

@@ -9,9 +9,8 @@
 #include "server/limit/limits.h"
 #include "server/loop/loop.h"
 #include "server/loop/spin.h"
-#include "server/memory/buffers.h"
+#include "server/request/request.h"
 
-#include "common/clock.h"
 #include "nbd/handshake.h"
 
 #include <pthread.h>
@@ -30,7 +29,6 @@ struct identity;
 struct limiter;
 struct look;
 struct offer;
-struct request;
 struct worker;
 struct worker_context;
 
@@ -117,38 +115,21 @@ struct worker {
 	struct worker_context *busy; /* contexts with ios under way, or marked to run: a turn looks
 					at no others */
 	bool submitted;              /* one of them may be marked */
-	struct buffers buffers;
-	struct tls_outputs tls_outputs; /* see conn_tls.c */
+	struct request_pool pool;
+	struct tls_outputs tls_outputs; /* see tls_transport.c */
 	struct conn *conns;
-	struct conn *dirty;   /* with replies to send, or requests to look at again */
-	struct request *idle; /* requests that are not in use */
-	struct request *request_slabs;
-	unsigned int deadlines; /* connections with a deadline, and held ones */
+	struct conn *dirty;     /* with replies to send, or requests to look at again */
+	unsigned int deadlines; /* connections with a deadline, and throttled ones */
 	unsigned int looks;     /* under way, whether or not somebody still waits for them */
-	uint64_t now;           /* see worker_now(); 0: not read yet */
-	time_t checked; /* CLOCK_MONOTONIC, seconds: the last check of deadlines and stuck clients
-			 */
-	struct conn *held, *held_last; /* see held.h */
-	bool starved;                  /* a connection waits for memory */
-	bool leaving;                  /* a context is to be freed */
-	bool unpolled;                 /* the poll of an event failed, and is to be tried again */
-	bool over;                     /* events are not polled any more */
-	bool stopping;                 /* the worker ends when no connection is left */
+	time_t checked;         /* CLOCK_MONOTONIC, seconds: the last check of deadlines and stalled
+			   clients */
+	struct conn *throttled, *throttled_last; /* see throttle.h */
+	bool starved;                            /* a connection waits for memory */
+	bool leaving;                            /* a context is to be freed */
+	bool unpolled; /* the poll of an event failed, and is to be tried again */
+	bool over;     /* events are not polled any more */
+	bool stopping; /* the worker ends when no connection is left */
 	_Atomic unsigned int connections; /* for the status */
 };
-
-/* CLOCK_BOOTTIME, ns: when the completions of this turn were found.  The clock is read at most once
- * for all of them.  On the worker's thread. */
-static inline uint64_t
-worker_now(struct worker *worker)
-{
-	if (!worker->now)
-		worker->now = clock_ns(CLOCK_BOOTTIME);
-	return worker->now;
-}
-
-/* Logs that the poll of an event failed (`result`: -errno); it will be tried again soon. */
-void
-worker_poll_failed(struct worker *worker, int result);
 
 #endif

@@ -5,8 +5,6 @@
  */
 #include "server/connection/conn.h"
 
-#include "server/connection/conn_state.h"
-
 #include "nbd/wire.h"
 #include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"
@@ -287,7 +285,7 @@ static void
 use_up_keys(struct worker *worker, struct worker_message *message)
 {
 	(void)message;
-	worker->conns->key_bytes = 1;
+	worker->conns->transport.key_bytes = 1;
 }
 
 /* The kernel's client would make an I/O error of a refusal; what is not answered it sends again,

@@ -5,7 +5,7 @@
  */
 #include "server/connection/intake.h"
 
-#include "server/connection/conn_state.h"
+#include "server/connection/conn.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/fake_image.h"

@@ -3,7 +3,7 @@
  * What a worker does with requests, from the engine's operation to the reply: durability, errors of
  * merged requests, the order of overlapping changes, and changes whose client is gone.
  */
-#include "server/request/requests.h"
+#include "server/connection/dispatch.h"
 
 #include "nbd/wire.h"
 #include "tests/lib/suite.h"
