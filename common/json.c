@@ -119,3 +119,12 @@ json_put_bool(struct json *json, const char *key, bool value)
 	value_begin(json, key);
 	fputs(value ? "true" : "false", json->out);
 }
+
+void
+json_put_values(struct json *json, const char *values)
+{
+	if (!values || !*values)
+		return;
+	value_begin(json, NULL);
+	fputs(values, json->out);
+}

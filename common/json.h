@@ -36,5 +36,9 @@ void
 json_put_uint(struct json *json, const char *key, uint64_t value);
 void
 json_put_bool(struct json *json, const char *key, bool value);
+/* Writes values into an array, which another struct json has written outside of one. NULL or "":
+ * none. */
+void
+json_put_values(struct json *json, const char *values);
 
 #endif

@@ -27,25 +27,10 @@
 
 /* ---- threads and their connections, which only the threads themselves may read */
 
-struct conn_fact {
-	uint64_t id;
-	char *client;
-	char **identity; /* as rules */
-	size_t rules;    /* of these */
-	char *export;    /* NULL: not chosen yet */
-	bool read_only;
-	char tls[sizeof(((struct conn *)NULL)->security)];
-	char *client_rule; /* NULL: no export is chosen yet */
-	bool limited;
-	unsigned int requests;
-	uint64_t read_bytes, write_bytes;
-};
-
 /* The answer of one thread. */
 struct survey_part {
 	struct spin spin;
-	struct conn_fact *facts;
-	size_t count;
+	char *connections; /* as values of JSON; NULL: out of memory */
 };
 
 struct survey {
@@ -53,34 +38,31 @@ struct survey {
 	struct survey_part parts[]; /* by the number of the thread */
 };
 
-/* Out of memory, the rules that were noted so far stay. */
 static void
-note_rule(void *data, const char *rule)
+write_rule(void *data, const char *rule)
 {
-	struct conn_fact *fact = data;
-	char **longer = reallocarray(fact->identity, fact->rules + 1, sizeof(*longer));
-
-	if (!longer)
-		return;
-	fact->identity = longer;
-	longer[fact->rules] = strdup(rule);
-	fact->rules += longer[fact->rules] != NULL;
+	json_put_string(data, NULL, rule);
 }
 
 static void
-copy_conn_facts(const struct conn *conn, struct conn_fact *fact)
+write_connection(struct json *json, const struct conn *conn, unsigned int thread)
 {
-	fact->id = conn->queue.id;
-	fact->client = strdup(conn->identity->text);
-	identity_visit(conn->identity, note_rule, fact);
-	fact->export = conn->offer ? strdup(conn->offer->facts.name) : NULL;
-	fact->read_only = conn->queue.session.flags & NBD_FLAG_READ_ONLY;
-	memcpy(fact->tls, conn->security, sizeof(fact->tls));
-	fact->client_rule = conn->client ? strdup(conn->client->rule) : NULL;
-	fact->limited = conn->throttle.throttled;
-	fact->requests = conn->queue.in_flight;
-	fact->read_bytes = conn->queue.read_bytes;
-	fact->write_bytes = conn->queue.write_bytes;
+	json_object_begin(json, NULL);
+	json_put_uint(json, "id", conn->queue.id);
+	json_put_string(json, "client", conn->identity->text);
+	json_array_begin(json, "identity");
+	identity_visit(conn->identity, write_rule, json);
+	json_array_end(json);
+	json_put_string(json, "tls", conn->security[0] ? conn->security : NULL);
+	json_put_string(json, "export", conn->offer ? conn->offer->facts.name : NULL);
+	json_put_bool(json, "read_only", conn->queue.session.flags & NBD_FLAG_READ_ONLY);
+	json_put_uint(json, "thread", thread);
+	json_put_string(json, "counts_as", conn->client ? conn->client->rule : NULL);
+	json_put_bool(json, "limited", conn->throttle.throttled);
+	json_put_uint(json, "requests", conn->queue.in_flight);
+	json_put_uint(json, "read_bytes", conn->queue.read_bytes);
+	json_put_uint(json, "write_bytes", conn->queue.write_bytes);
+	json_object_end(json);
 }
 
 /* On the worker's thread. */
@@ -89,14 +71,20 @@ survey_worker(struct worker *worker, void *data)
 {
 	struct survey *survey = data;
 	struct survey_part *part = &survey->parts[worker->number];
-	size_t count = 0;
+	size_t length;
+	FILE *out = open_memstream(&part->connections, &length);
+	struct json json;
+	bool failed;
 
-	for (const struct conn *conn = worker->conns; conn; conn = conn->next)
-		count++;
 	part->spin = worker->spin;
-	part->facts = calloc(count, sizeof(*part->facts));
-	for (const struct conn *conn = worker->conns; part->facts && conn; conn = conn->next)
-		copy_conn_facts(conn, &part->facts[part->count++]);
+	if (!out)
+		return;
+	json_init(&json, out);
+	for (const struct conn *conn = worker->conns; conn; conn = conn->next)
+		write_connection(&json, conn, worker->number);
+	failed = ferror(out);
+	if (fclose(out) != 0 || failed)
+		free(steal_pointer(&part->connections));
 }
 
 /* Asks all threads, and waits for their answers.  NULL: out of memory. */
@@ -115,26 +103,10 @@ survey_new(const struct exports *exports)
 }
 
 static void
-conn_fact_fini(struct conn_fact *fact)
-{
-	for (size_t i = 0; i < fact->rules; i++)
-		free(fact->identity[i]);
-	free(fact->identity);
-	free(fact->client);
-	free(fact->client_rule);
-	free(fact->export);
-}
-
-static void
 survey_free(struct survey *survey)
 {
-	for (unsigned int i = 0; survey && i < survey->count; i++) {
-		struct survey_part *part = &survey->parts[i];
-
-		for (size_t j = 0; j < part->count; j++)
-			conn_fact_fini(&part->facts[j]);
-		free(part->facts);
-	}
+	for (unsigned int i = 0; survey && i < survey->count; i++)
+		free(survey->parts[i].connections);
 	free(survey);
 }
 
@@ -155,37 +127,11 @@ write_loops(struct json *json, const struct survey *survey)
 }
 
 static void
-write_connection(struct json *json, const struct conn_fact *fact, unsigned int thread)
-{
-	json_object_begin(json, NULL);
-	json_put_uint(json, "id", fact->id);
-	json_put_string(json, "client", fact->client);
-	json_array_begin(json, "identity");
-	for (size_t i = 0; i < fact->rules; i++)
-		json_put_string(json, NULL, fact->identity[i]);
-	json_array_end(json);
-	json_put_string(json, "tls", fact->tls[0] ? fact->tls : NULL);
-	json_put_string(json, "export", fact->export);
-	json_put_bool(json, "read_only", fact->read_only);
-	json_put_uint(json, "thread", thread);
-	json_put_string(json, "counts_as", fact->client_rule);
-	json_put_bool(json, "limited", fact->limited);
-	json_put_uint(json, "requests", fact->requests);
-	json_put_uint(json, "read_bytes", fact->read_bytes);
-	json_put_uint(json, "write_bytes", fact->write_bytes);
-	json_object_end(json);
-}
-
-static void
 write_connections(struct json *json, const struct survey *survey)
 {
 	json_array_begin(json, "connections");
-	for (unsigned int i = 0; survey && i < survey->count; i++) {
-		const struct survey_part *part = &survey->parts[i];
-
-		for (size_t j = 0; j < part->count; j++)
-			write_connection(json, &part->facts[j], i);
-	}
+	for (unsigned int i = 0; survey && i < survey->count; i++)
+		json_put_values(json, survey->parts[i].connections);
 	json_array_end(json);
 }
 

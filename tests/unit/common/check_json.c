@@ -92,6 +92,18 @@ START_TEST(array_elements_have_no_keys)
 }
 END_TEST
 
+START_TEST(values_written_elsewhere_join_an_array)
+{
+	json_array_begin(&json, NULL);
+	json_put_values(&json, "");
+	json_put_values(&json, "{\"id\":1},{\"id\":2}");
+	json_put_values(&json, NULL);
+	json_put_values(&json, "3");
+	json_array_end(&json);
+	assert_written("[{\"id\":1},{\"id\":2},3]");
+}
+END_TEST
+
 START_TEST(null_string_is_null_and_empty_string_is_not)
 {
 	json_object_begin(&json, NULL);
@@ -235,6 +247,7 @@ main(void)
 		{.test = empty_object_and_array_are_brackets},
 		{.test = commas_stand_between_values_at_every_depth},
 		{.test = array_elements_have_no_keys},
+		{.test = values_written_elsewhere_join_an_array},
 		{.test = null_string_is_null_and_empty_string_is_not},
 		{.test = largest_number_is_exact},
 		{.test = quotes_backslashes_and_control_characters_are_escaped},
