@@ -17,7 +17,6 @@ struct frame {
 	double delay;         /* seconds */
 	bool lacks_servers;   /* not all have been found */
 	unsigned int hidden;  /* rows that are left out because nothing happens */
-	const char *message;  /* of the third line, or NULL */
 	unsigned int columns; /* of the screen; 0: lines may have any length */
 	unsigned int left;    /* how many cells of the lines are left of the screen */
 };
