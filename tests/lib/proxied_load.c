@@ -7,7 +7,7 @@
  * begins, and at the end how many writes it has read back, and how often connections were lost.
  */
 #include "tool/source/source.h"
-#include "tool/attach/attach_options.h"
+#include "tool/attach/attach_plan.h"
 
 #include "common/option_row.h"
 #include "nbd/protocol.h"

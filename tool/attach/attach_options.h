@@ -36,11 +36,4 @@ struct attach_options {
 
 extern const struct option_row attach_option_rows[];
 
-/* Makes the guard's plan of them (attach_plan.c); `place` (an absolute path, an image in Ceph, or a
- * URI) is taken over: guard_plan_fini() frees it after an error, too.  It is an error if an option
- * has no meaning for `place`. */
-bool
-attach_options_plan(const struct attach_options *options, char *place, bool remote,
-		    struct guard_plan *plan, GError **error);
-
 #endif

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The plan of a device, made of the options of `nbdloop attach' (attach_options.h).
- */
-#include "tool/attach/attach_options.h"
+#include "tool/attach/attach_plan.h"
 
 #include "tool/device/image_file.h"
 #include "tool/failure.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/table/table.h"
 
+#include "tool/attach/attach_plan.h"
 #include "tool/device/device.h"
 #include "tool/device/image_file.h"
 #include "tool/failure.h"

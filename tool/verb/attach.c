@@ -6,7 +6,7 @@
 
 #include "common/image_use.h"
 #include "common/log.h"
-#include "tool/attach/attach_options.h"
+#include "tool/attach/attach_plan.h"
 #include "tool/device/device.h"
 #include "tool/device/device_users.h"
 #include "tool/device/image_file.h"

@@ -2,7 +2,7 @@
 /*
  * The options of nbdloop attach, as the server and the kernel get them.
  */
-#include "tool/attach/attach_options.h"
+#include "tool/attach/attach_plan.h"
 
 #include "tool/failure.h"
 
