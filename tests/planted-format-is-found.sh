@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # formatted.sh fails and names the file when a line of C is formatted differently; lines-fit.sh does
 # so when a line of prose is too long, names-are-there.sh when a comment names something that does
-# not exist, and pipes-are-read-to-their-end.sh when a script has `| grep -q'.
+# not exist, static-names-are-unique.sh when a static function's name is one word, and
+# pipes-are-read-to-their-end.sh when a script has `| grep -q'.
 set -eu
 
 tree=$(mktemp -d)
@@ -38,6 +39,7 @@ try lines-fit.sh tests/Makefile.am "# $long"
 try lines-fit.sh bench/README.md "$long"
 try lines-fit.sh man/nbdloop.pod "$long"
 pipe='|'
+try static-names-are-unique.sh common/unit.c $'static int\nplanted(void)'
 try pipes-are-read-to-their-end.sh tests/arrows.sh "yes $pipe grep -q y"
 for wrong in 'common/gone.h' 'gone.c' 'gone_away()' 'engine/gone/'; do
 	printf '/* See %s. */\n' "$wrong" >"$tree/planted.c"

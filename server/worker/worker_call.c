@@ -19,7 +19,7 @@ struct worker_call {
 
 /* On the worker's thread. */
 static void
-deliver(struct worker *worker, struct worker_message *message)
+worker_call_deliver(struct worker *worker, struct worker_message *message)
 {
 	struct worker_call *call = message->data;
 
@@ -46,7 +46,8 @@ workers_call(struct worker *workers, unsigned int count,
 	if (!messages)
 		return -ENOMEM;
 	for (unsigned int i = 0; i < count; i++) {
-		messages[i] = (struct worker_message){.deliver = deliver, .data = &call};
+		messages[i] =
+			(struct worker_message){.deliver = worker_call_deliver, .data = &call};
 		worker_post(&workers[i], &messages[i]);
 	}
 	pthread_mutex_lock(&call.mutex);
