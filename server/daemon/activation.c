@@ -61,15 +61,9 @@ check_socket(int fd, int type, bool listening, char **error)
 }
 
 int
-activation_check_fd(int fd, char **error)
+activation_check_fd(int fd, int type, char **error)
 {
-	return check_socket(fd, SOCK_STREAM, false, error);
-}
-
-int
-activation_check_supply(int fd, char **error)
-{
-	return check_socket(fd, SOCK_SEQPACKET, false, error);
+	return check_socket(fd, type, false, error);
 }
 
 int
@@ -88,7 +82,7 @@ activation_check_fds(char *const *texts, char **error)
 			if (parse_number(*before) == fd)
 				return error_set(error, -EINVAL, "--fd=%ld: it is given twice", fd);
 		}
-		r = activation_check_fd((int)fd, error);
+		r = activation_check_fd((int)fd, SOCK_STREAM, error);
 	}
 	return r;
 }

@@ -24,12 +24,8 @@ activation_take(bool needed, char **error);
 int
 activation_check_fds(char *const *texts, char **error);
 
-/* The same of one descriptor.  It is not closed. */
+/* The same of one descriptor, which is not closed: a connected socket of that type. */
 int
-activation_check_fd(int fd, char **error);
-
-/* The same of the descriptor of --fd-from: a connected socket of type SOCK_SEQPACKET. */
-int
-activation_check_supply(int fd, char **error);
+activation_check_fd(int fd, int type, char **error);
 
 #endif

@@ -19,7 +19,7 @@
 int
 supply_open(struct supply *supply, int fd, char **error)
 {
-	const int r = activation_check_supply(fd, error);
+	const int r = activation_check_fd(fd, SOCK_SEQPACKET, error);
 
 	if (r == 0)
 		supply->fd = fd;
@@ -64,7 +64,7 @@ supply_adopt(struct acceptor *acceptor, int fd)
 {
 	char *CLEANUP_FREE error = NULL;
 
-	if (activation_check_fd(fd, &error) == 0) {
+	if (activation_check_fd(fd, SOCK_STREAM, &error) == 0) {
 		acceptor_adopt(acceptor, fd);
 		return;
 	}

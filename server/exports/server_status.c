@@ -325,13 +325,6 @@ add_export(const struct status *status, const char *text, char **name, char **er
 }
 
 static int
-set_rules(const struct status *status, const struct control_request *request, char **error)
-{
-	return exports_set_access(status->exports, request->export_name, request->allow,
-				  request->allow_write, config_proofs(status->config), error);
-}
-
-static int
 set_limits(const struct status *status, const struct control_request *request, char **error)
 {
 	const struct control_limits *given[LIMIT_SCOPES] = {
@@ -360,7 +353,8 @@ change_export(const struct status *status, const struct control_request *request
 		r = add_export(status, request->addition, &added, &error);
 		name = added;
 	} else if (request->verb == CONTROL_SET_RULES) {
-		r = set_rules(status, request, &error);
+		r = exports_set_access(status->exports, name, request->allow, request->allow_write,
+				       config_proofs(status->config), &error);
 	} else if (request->verb == CONTROL_SET_LIMITS) {
 		r = set_limits(status, request, &error);
 	} else if (request->verb == CONTROL_SET) {
