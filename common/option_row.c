@@ -425,8 +425,8 @@ print_help_text(FILE *out, const struct option_row *row, bool switches, int colu
 	fputc('\n', out);
 }
 
-static void
-print_help(FILE *out, const struct option_row *rows, bool switches)
+void
+options_print_help(FILE *out, const struct option_row *rows, bool switches)
 {
 	int width = 0;
 
@@ -444,8 +444,8 @@ print_help(FILE *out, const struct option_row *rows, bool switches)
 	}
 }
 
-static void
-print_pod(FILE *out, const struct option_row *rows, bool switches)
+void
+options_print_pod(FILE *out, const struct option_row *rows, bool switches)
 {
 	for (const struct option_row *row = rows; row->name; row++) {
 		fputs("=item ", out);
@@ -454,28 +454,4 @@ print_pod(FILE *out, const struct option_row *rows, bool switches)
 		if (row_shows_default(row, switches))
 			fprintf(out, "The default is C<%s>.\n\n", row->initial);
 	}
-}
-
-void
-options_print_help(FILE *out, const struct option_row *rows)
-{
-	print_help(out, rows, false);
-}
-
-void
-options_print_pod(FILE *out, const struct option_row *rows)
-{
-	print_pod(out, rows, false);
-}
-
-void
-options_print_switches(FILE *out, const struct option_row *rows)
-{
-	print_help(out, rows, true);
-}
-
-void
-options_print_switches_pod(FILE *out, const struct option_row *rows)
-{
-	print_pod(out, rows, true);
 }

@@ -8,6 +8,7 @@
 #define COMMON_OPTION_ROW_H
 
 #include <stdbool.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -97,21 +98,15 @@ option_is_path(const struct option_row *row);
 char *
 option_value_text(const struct option_row *row, const void *config);
 
-/* Prints a line of help for each row, aligned: "    sector-size=SIZE   help (default: 512)\n". */
+/* Prints a line of help for each row, aligned: "    sector-size=SIZE   help (default: 512)\n". With
+ * `switches`, they are options of a command line: "    -p, --port=N   help (default: 10809)\n". */
 void
-options_print_help(FILE *out, const struct option_row *rows);
+options_print_help(FILE *out, const struct option_row *rows, bool switches);
 
 /* Prints the rows as POD: "=item B<sector-size=>SIZE\n\n__TEXT sector-size__\n\n", in which
- * man/make-manual replaces the second line. Names the default if .initial is not NULL. The caller
- * writes =over and =back around them. */
+ * man/make-manual replaces the second line; or "=item B<-p>, B<--port=>N\n\n__TEXT port__\n\n".
+ * Names the default if .initial is not NULL. The caller writes =over and =back around them. */
 void
-options_print_pod(FILE *out, const struct option_row *rows);
-
-/* The same for the options of a command line: "    -p, --port=N   help (default: 10809)\n", and
- * "=item B<-p>, B<--port=>N\n\n__TEXT port__\n\n". */
-void
-options_print_switches(FILE *out, const struct option_row *rows);
-void
-options_print_switches_pod(FILE *out, const struct option_row *rows);
+options_print_pod(FILE *out, const struct option_row *rows, bool switches);
 
 #endif

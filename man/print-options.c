@@ -23,25 +23,25 @@ main(int argc, char **argv)
 {
 	const struct {
 		const char *manual, *place;
-		void (*print)(FILE *out, const struct option_row *rows);
 		const struct option_row *rows; /* NULL: metrics */
+		bool switches;                 /* of a command line */
 	} places[] = {
 #ifdef WITH_PLUGIN
-		{"nbdkit-loop-plugin", "PARAMETERS", options_print_pod, loop_option_rows()},
+		{"nbdkit-loop-plugin", "PARAMETERS", loop_option_rows(), false},
 #endif
-		{"nbdloopd", "COMMAND", options_print_switches_pod, command_option_rows},
-		{"nbdloopd", "SERVER", options_print_switches_pod, server_option_rows},
-		{"nbdloopd", "IMAGE", options_print_switches_pod, export_default_rows()},
-		{"nbdloopd", "METRICS", NULL, NULL},
-		{"nbdloopd.conf", "SERVER", options_print_pod, server_option_rows},
-		{"nbdloopd.conf", "EXPORT", options_print_pod, export_option_rows()},
+		{"nbdloopd", "COMMAND", command_option_rows, true},
+		{"nbdloopd", "SERVER", server_option_rows, true},
+		{"nbdloopd", "IMAGE", export_default_rows(), true},
+		{"nbdloopd", "METRICS", NULL, false},
+		{"nbdloopd.conf", "SERVER", server_option_rows, false},
+		{"nbdloopd.conf", "EXPORT", export_option_rows(), false},
 	};
 
 	for (size_t i = 0; argc == 3 && i < sizeof(places) / sizeof(places[0]); i++) {
 		if (strcmp(places[i].manual, argv[1]) != 0 || strcmp(places[i].place, argv[2]) != 0)
 			continue;
 		if (places[i].rows)
-			places[i].print(stdout, places[i].rows);
+			options_print_pod(stdout, places[i].rows, places[i].switches);
 		else
 			metric_rows_print_pod(stdout);
 		if (fflush(stdout) == 0 && !ferror(stdout))

@@ -16,7 +16,7 @@ main(int argc, char **argv)
 	const struct verb *verb = name ? verb_find(name) : NULL;
 
 	if (verb && verb->rows) {
-		options_print_switches_pod(stdout, verb->rows);
+		options_print_pod(stdout, verb->rows, true);
 		if (fflush(stdout) == 0 && !ferror(stdout))
 			return EXIT_SUCCESS;
 		perror("print-tool-options");

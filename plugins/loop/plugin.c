@@ -546,7 +546,7 @@ make_config_help(void)
 
 	if (!out)
 		return;
-	options_print_help(out, loop_option_rows());
+	options_print_help(out, loop_option_rows(), false);
 	if (fclose(out) == 0)
 		plugin.config_help = config_help;
 }

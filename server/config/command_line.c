@@ -246,10 +246,10 @@ command_line_print_help(void)
 	       "       nbdloopd [OPTION]... --export NAME=PATH[,OPTION=VALUE...] ...\n"
 	       "       nbdloopd [OPTION]... --config FILE\n"
 	       "Serves disk images over NBD, with direct asynchronous I/O.\n\n");
-	options_print_switches(stdout, command_option_rows);
+	options_print_help(stdout, command_option_rows, true);
 	printf("\nOptions of the server:\n");
-	options_print_switches(stdout, server_option_rows);
+	options_print_help(stdout, server_option_rows, true);
 	printf("\nOptions of IMAGE, defaults of all exports, and options in --export (such as read-only=on):\n");
-	options_print_switches(stdout, export_default_rows());
+	options_print_help(stdout, export_default_rows(), true);
 	printf("\nThe manual, nbdloopd(8), explains the options.\n");
 }

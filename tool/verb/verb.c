@@ -51,8 +51,8 @@ verb_show_help(const struct verb *verb)
 	printf("Usage: nbdloop %s %s\n", verb->name, verb->synopsis);
 	wrapped_text_print(stdout, verb->summary, 0, 0);
 	printf("\n\n");
-	options_print_switches(stdout, rows_of(verb));
-	options_print_switches(stdout, help_option_rows);
+	options_print_help(stdout, rows_of(verb), true);
+	options_print_help(stdout, help_option_rows, true);
 	if (verb->show_more)
 		verb->show_more(stdout);
 }

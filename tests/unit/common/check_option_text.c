@@ -82,21 +82,22 @@ START_TEST(every_value_text_can_be_set_again)
 END_TEST
 
 static char *
-print_rows(void (*print)(FILE *, const struct option_row *), const struct option_row *table)
+print_rows(void (*print)(FILE *, const struct option_row *, bool), const struct option_row *table,
+	   bool switches)
 {
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
 	ck_assert_ptr_nonnull(out);
-	print(out, table);
+	print(out, table, switches);
 	ck_assert_int_eq(fclose(out), 0);
 	return text;
 }
 
 START_TEST(help_is_aligned_and_names_defaults)
 {
-	char *text = print_rows(options_print_help, rows);
+	char *text = print_rows(options_print_help, rows, false);
 
 	ck_assert_str_eq(text, "    file=FILE              what to paint\n"
 			       "    color=red|green|blue   its color (default: green)\n"
@@ -115,7 +116,7 @@ END_TEST
 
 START_TEST(help_of_switches_shows_letters_and_leaves_out_needless_values)
 {
-	char *text = print_rows(options_print_switches, rows);
+	char *text = print_rows(options_print_help, rows, true);
 
 	ck_assert_ptr_nonnull(strstr(text, "    --file=FILE              what to paint\n"));
 	ck_assert_ptr_nonnull(
@@ -123,7 +124,7 @@ START_TEST(help_of_switches_shows_letters_and_leaves_out_needless_values)
 	ck_assert_ptr_nonnull(strstr(text, "    -c, --coat=TEXT          a further coat\n"));
 	ck_assert_ptr_nonnull(strstr(text, "    -w, --wet                don't touch\n"));
 	free(text);
-	text = print_rows(options_print_switches_pod, rows);
+	text = print_rows(options_print_pod, rows, true);
 	ck_assert_ptr_nonnull(strstr(
 		text,
 		"=item B<--file=>FILE\n\n__TEXT file__\n\n=item B<--color=>red|green|blue\n"));
@@ -146,8 +147,8 @@ START_TEST(help_of_what_is_on_by_default_shows_how_to_switch_it_off)
 		 .help = "look"},
 		{.name = NULL},
 	};
-	char *help = print_rows(options_print_switches, one),
-	     *pod = print_rows(options_print_switches_pod, one);
+	char *help = print_rows(options_print_help, one, true),
+	     *pod = print_rows(options_print_pod, one, true);
 
 	ck_assert_str_eq(help, "    --check[=on|off]   look (default: on)\n");
 	ck_assert_str_eq(
@@ -164,7 +165,7 @@ START_TEST(pod_has_an_item_per_row_and_names_defaults)
 		{.name = "depth", .type = OPTION_UINT, .initial = "8", .arg = "N", .help = "h"},
 		{.name = NULL},
 	};
-	char *text = print_rows(options_print_pod, two);
+	char *text = print_rows(options_print_pod, two, false);
 
 	ck_assert_str_eq(text, "=item B<file=>FILE\n\n__TEXT file__\n\n"
 			       "=item B<depth=>N\n\n__TEXT depth__\n\n"
@@ -176,8 +177,8 @@ END_TEST
 START_TEST(empty_table_prints_nothing)
 {
 	static const struct option_row none[] = {{.name = NULL}};
-	char *help = print_rows(options_print_help, none),
-	     *pod = print_rows(options_print_pod, none);
+	char *help = print_rows(options_print_help, none, false),
+	     *pod = print_rows(options_print_pod, none, false);
 
 	ck_assert_str_eq(help, "");
 	ck_assert_str_eq(pod, "");
