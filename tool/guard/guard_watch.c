@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/guard/guard_watch.h"
 
+#include "common/log.h"
 #include "tool/device/device.h"
 #include "tool/failure.h"
-#include "tool/guard/guard_silence.h"
+#include "tool/guard/guard_state.h"
 #include "tool/guard/guard_take_over.h"
 #include "tool/nap.h"
 #include "tool/source/image_source.h"
-
-#include "common/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +25,37 @@ enum {
 	LOOK_MS = 1000, /* between probes of connections that only the kernel sees */
 	GONE_MS = 300,
 	END_US = 10000,
+	SILENCE_MS = 5000,
 };
+
+/* ---- the guard's own time limit for a remote server that answers nothing, where the kernel has
+ * none (tool/guard/silence.h): struct source_plan's .silence */
+
+/* In how many milliseconds to look, if other things can wait for `next_ms` (-1: for ever). */
+static int
+guard_silence_next(const struct guard *guard, int next_ms)
+{
+	if (guard->plan->source.silence == 0)
+		return next_ms;
+	return next_ms < 0 ? SILENCE_MS : MIN(next_ms, SILENCE_MS);
+}
+
+/* Looks.  The connection of a silent server is lost soon afterwards. */
+static void
+guard_silence_look(struct guard *guard)
+{
+	const unsigned int seconds = guard->plan->source.silence;
+
+	if (seconds == 0 || !silence_lasts(&guard->silence, guard->attachment.name, seconds,
+					   g_get_monotonic_time()))
+		return;
+	log_error("%s: its server has answered no request for %u seconds", guard->attachment.name,
+		  seconds);
+	attachment_end_connection(&guard->attachment, seconds);
+	guard->silence = (struct silence){.since = 0};
+}
+
+/* ---- the device and its server */
 
 static void
 wait_until_gone(const struct guard *guard)
