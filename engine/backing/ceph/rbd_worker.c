@@ -14,6 +14,8 @@ static struct {
 	pthread_cond_t ended;  /* a job has */
 	struct rbd_job *jobs;  /* in the queue */
 	bool over;
+	bool joinable;  /* .last */
+	pthread_t last; /* the last thread of a job that has ended, which joins the one before it */
 } worker = {.mutex = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
 
 /* Guards .users and .thread; held while the thread is started and joined. */
@@ -65,13 +67,15 @@ worker_take(unsigned int *ms)
 	return NULL;
 }
 
+/* After run(), a job that is counted may be gone; after the mutex is released, its image, too. */
 static void
-worker_run(struct rbd_job *job)
+worker_run(struct rbd_job *job, bool own_thread)
 {
 	unsigned int *count = job->count;
+	pthread_t before;
+	bool join;
 
 	job->run(job);
-	/* From here on, a job that is counted may be gone; all that it needs, after this. */
 	pthread_mutex_lock(&worker.mutex);
 	if (count)
 		--*count;
@@ -79,13 +83,21 @@ worker_run(struct rbd_job *job)
 		job->runs = false;
 	pthread_cond_broadcast(&worker.ended);
 	pthread_cond_signal(&worker.news);
+	join = own_thread && worker.joinable;
+	before = worker.last;
+	if (own_thread)
+		worker.last = pthread_self();
+	worker.joinable = worker.joinable || own_thread;
 	pthread_mutex_unlock(&worker.mutex);
+	/* No code may be left that runs when a program unloads it. */
+	if (join)
+		pthread_join(before, NULL);
 }
 
 static void *
 worker_wait(void *data)
 {
-	worker_run(data);
+	worker_run(data, true);
 	return NULL;
 }
 
@@ -95,13 +107,12 @@ worker_carry_out(struct rbd_job *job)
 	pthread_t thread;
 
 	if (!job->waits) {
-		worker_run(job);
-	} else if (thread_start(&thread, worker_wait, job) == 0) {
-		pthread_detach(thread);
-	} else {
+		worker_run(job, false);
+	} else if (thread_start(&thread, worker_wait, job) < 0) {
 		pthread_mutex_lock(&worker.mutex);
 		job->runs = false;
 		worker_queue(job, RETRY_MS);
+		pthread_cond_broadcast(&worker.ended);
 		pthread_mutex_unlock(&worker.mutex);
 	}
 }
@@ -153,6 +164,9 @@ rbd_worker_leave(void)
 		pthread_cond_signal(&worker.news);
 		pthread_mutex_unlock(&worker.mutex);
 		pthread_join(keeper.thread, NULL);
+		if (worker.joinable)
+			pthread_join(worker.last, NULL);
+		worker.joinable = false;
 		pthread_cond_destroy(&worker.news);
 	}
 	pthread_mutex_unlock(&keeper.mutex);
