@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/connection/dispatch.h"
 
+#include "server/access/identity.h"
 #include "server/connection/conn.h"
-#include "server/connection/early.h"
 #include "server/connection/offer.h"
 #include "server/connection/peer.h"
 #include "server/connection/throttle.h"
@@ -21,6 +21,9 @@
 #ifndef MERGE_MAX
 #define MERGE_MAX ((size_t)128 << 10)
 #endif
+
+/* Bytes of the shortest read that is worth early data. */
+#define EARLY_READ ((uint64_t)512 << 10)
 
 /* A request that was decoded and checked, with its place in the input. */
 struct taken {
@@ -93,7 +96,7 @@ dispatch_done_early(struct io *io)
 {
 	struct request *request = request_of_io(io);
 
-	early_end(request);
+	outbox_remove_early(&conn_of(request)->outbox, request);
 	dispatch_note_result(request, io->result);
 	if (io->result == 0)
 		reply_write_rest(request, request->early.sent);
@@ -130,6 +133,62 @@ dispatch_read_ahead_done(struct helper_job *job)
 
 	reply_write(request, request->result);
 	dispatch_reply(request);
+}
+
+/* ---- early data
+ *
+ * Of a large read, bytes are sent while the image still reads the rest: so the time of the disk and
+ * that of the client's line overlap.  Only over TCP: elsewhere there is no line, and the wake-ups
+ * for more parts cost more than they gain.
+ *
+ * Only in structured and extended replies, which consist of several chunks and can report an error
+ * after data.  In a simple reply the error is told before the data: a failure after that could only
+ * end the connection. */
+
+static bool
+dispatch_may_be_early(const struct request *request)
+{
+	return request->nbd.length >= EARLY_READ && request->nbd.type == NBD_CMD_READ &&
+	       request->part_count == 0 && conn_of(request)->identity->kind == IDENTITY_INET &&
+	       request->queue->session.form != NBD_FORM_SIMPLE &&
+	       !(request->nbd.flags & NBD_CMD_FLAG_DF);
+}
+
+/* Adds those bytes to the ones that are there from the beginning, if they are adjacent now. */
+static bool
+dispatch_take_later(struct request_early *early)
+{
+	for (unsigned int i = 0; i < early->gap_count; i++) {
+		if (early->after_gap[i].start != early->there)
+			continue;
+		early->there = early->after_gap[i].end;
+		early->after_gap[i] = early->after_gap[--early->gap_count];
+		return true;
+	}
+	return false;
+}
+
+/* Chunks may arrive in any order.  If there are too many after a gap, the rest of the read is sent
+ * when it is complete. */
+static void
+dispatch_arrived(struct io *io, uint64_t start, uint64_t bytes)
+{
+	struct request *request = request_of_io(io);
+	struct request_early *early = &request->early;
+
+	if (start != early->there) {
+		if (early->gap_count < EARLY_GAPS)
+			early->after_gap[early->gap_count++] =
+				(struct early_span){(uint32_t)start, (uint32_t)(start + bytes)};
+		return;
+	}
+	early->there += (uint32_t)bytes;
+	while (dispatch_take_later(early))
+		;
+	if (outbox_unsent(request) < OUTBOX_EARLY)
+		return;
+	outbox_add_early(&conn_of(request)->outbox, request);
+	conn_mark_dirty(conn_of(request));
 }
 
 /* ---- submitting */
@@ -193,11 +252,12 @@ dispatch_submit(struct request *request, void (*done)(struct io *io))
 static void
 dispatch_submit_alone(struct request *request)
 {
-	if (request->nbd.length < EARLY_READ || !early_is_possible(request)) {
+	if (!dispatch_may_be_early(request)) {
 		dispatch_submit(request, dispatch_done_alone);
 		return;
 	}
-	early_begin(request);
+	request->early = (struct request_early){.there = 0};
+	request->io.arrived = dispatch_arrived;
 	dispatch_submit(request, dispatch_done_early);
 }
 

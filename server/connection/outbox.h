@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a connection sends: replies that are ready, together at the end of a turn; early data of
- * large reads (early.h) when no reply is ready; and what is in flight.
+ * large reads (dispatch.c) when no reply is ready; and what is in flight.
  */
 #ifndef SERVER_CONNECTION_OUTBOX_H
 #define SERVER_CONNECTION_OUTBOX_H

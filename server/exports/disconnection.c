@@ -4,7 +4,7 @@
 #include "server/access/rule.h"
 #include "server/exports/exports.h"
 #include "server/connection/conn.h"
-#include "server/worker/worker_call.h"
+#include "server/worker/worker.h"
 
 #include "common/log.h"
 

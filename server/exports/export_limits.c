@@ -6,7 +6,7 @@
 #include "server/limit/limiter.h"
 #include "server/connection/conn.h"
 #include "server/connection/throttle.h"
-#include "server/worker/worker_call.h"
+#include "server/worker/worker.h"
 
 #include "common/clock.h"
 #include "common/error.h"

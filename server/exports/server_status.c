@@ -11,7 +11,7 @@
 #include "server/exports/snapshots.h"
 #include "server/sandbox/sandbox.h"
 #include "server/connection/conn.h"
-#include "server/worker/worker_call.h"
+#include "server/worker/worker.h"
 
 #include "common/cleanup.h"
 #include "common/error.h"

@@ -78,7 +78,7 @@ struct request_part {
 	size_t head_length;
 };
 
-/* Of a read with early data, see early.h: offsets in the request, in bytes. */
+/* Of a read with early data, see dispatch.c: offsets in the request, in bytes. */
 struct early_span {
 	uint32_t start, end;
 };
@@ -116,7 +116,7 @@ struct request {
 	uint64_t data_end;       /* of the image: no hole is before it; 0: there is */
 	unsigned int part_count; /* 0: the reply is a header, and data if there is some */
 	uint8_t head[NBD_REPLY_MAX];
-	struct request_early early; /* set by early_begin() only */
+	struct request_early early; /* set only for a read that may be early */
 };
 
 static inline struct request *

@@ -9,6 +9,7 @@
 #include "server/connection/tls_transport.h"
 #include "server/worker/worker_contexts.h"
 
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/container_of.h"
 #include "common/log.h"
@@ -16,6 +17,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -388,4 +390,56 @@ worker_join(struct worker *worker)
 	pthread_cond_destroy(&worker->started_changed);
 	pthread_mutex_destroy(&worker->mutex);
 	close(worker->event);
+}
+
+/* ---- calls on all threads */
+
+struct worker_call {
+	void (*call)(struct worker *worker, void *data);
+	void *data;
+	pthread_mutex_t mutex;
+	pthread_cond_t returned;
+	unsigned int pending; /* threads on which it has not returned yet */
+};
+
+/* On the worker's thread. */
+static void
+worker_call_deliver(struct worker *worker, struct worker_message *message)
+{
+	struct worker_call *call = message->data;
+
+	call->call(worker, call->data);
+	pthread_mutex_lock(&call->mutex);
+	call->pending--;
+	pthread_cond_signal(&call->returned);
+	pthread_mutex_unlock(&call->mutex);
+}
+
+int
+workers_call(struct worker *workers, unsigned int count,
+	     void (*function)(struct worker *worker, void *data), void *data)
+{
+	struct worker_message *CLEANUP_FREE messages = calloc(count, sizeof(*messages));
+	struct worker_call call = {
+		.call = function,
+		.data = data,
+		.mutex = PTHREAD_MUTEX_INITIALIZER,
+		.returned = PTHREAD_COND_INITIALIZER,
+		.pending = count,
+	};
+
+	if (!messages)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < count; i++) {
+		messages[i] =
+			(struct worker_message){.deliver = worker_call_deliver, .data = &call};
+		worker_post(&workers[i], &messages[i]);
+	}
+	pthread_mutex_lock(&call.mutex);
+	while (call.pending > 0)
+		pthread_cond_wait(&call.returned, &call.mutex);
+	pthread_mutex_unlock(&call.mutex);
+	pthread_cond_destroy(&call.returned);
+	pthread_mutex_destroy(&call.mutex);
+	return 0;
 }

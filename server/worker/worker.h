@@ -27,6 +27,12 @@ worker_post(struct worker *worker, struct worker_message *message);
 void
 worker_stop(struct worker *worker, enum worker_end end);
 
+/* Has `call` called on the threads of all workers, since only there their connections may be looked
+ * at, and waits until it has returned on each.  Not on a worker's thread.  0 or -ENOMEM. */
+int
+workers_call(struct worker *workers, unsigned int count,
+	     void (*call)(struct worker *worker, void *data), void *data);
+
 /* Waits until no connection is left, and ends the worker. */
 void
 worker_join(struct worker *worker);

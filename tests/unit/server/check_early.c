@@ -3,7 +3,7 @@
  * Early data: the first part of a large read's reply comes while the disk still holds the rest, and
  * only where the protocol has a way to report a failure after it.
  */
-#include "server/connection/early.h"
+#include "server/connection/dispatch.h"
 
 #include "nbd/wire.h"
 #include "tests/lib/suite.h"
