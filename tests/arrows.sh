@@ -54,7 +54,7 @@ BEGIN {
 	allowed["server/loop"] = "engine engine/backend common"
 	allowed["server/memory"] = "server/loop engine/* common"
 	allowed["server/request"] = "server/memory engine/* nbd common"
-	allowed["server/connection"] = "server/worker server/request server/loop server/access server/limit engine/* nbd nbd/tls common"
+	allowed["server/connection"] = "server/memory server/request server/loop server/access server/limit engine/* nbd nbd/tls common"
 	allowed["server/worker"] = "server/connection server/request server/memory server/limit server/loop engine/* nbd common"
 	allowed["server/sandbox"] = "server/config engine engine/backing engine/backend nbd/tls common"
 	allowed["server/exports"] = "server/sandbox server/worker server/request server/connection server/config server/access server/limit engine/* nbd control common"

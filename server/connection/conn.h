@@ -19,7 +19,7 @@
 #include "server/connection/transport.h"
 #include "server/limit/limiter.h"
 #include "server/request/request.h"
-#include "server/worker/worker_state.h"
+#include "server/connection/worker_state.h"
 
 #include "common/container_of.h"
 

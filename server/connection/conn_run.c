@@ -10,7 +10,7 @@
 #include "server/connection/peer.h"
 #include "server/connection/throttle.h"
 #include "server/connection/tls_transport.h"
-#include "server/worker/worker_contexts.h"
+#include "server/connection/worker_contexts.h"
 
 #include "common/cleanup.h"
 #include "common/clock.h"

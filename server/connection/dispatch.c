@@ -11,7 +11,7 @@
 #include "server/request/probes.h"
 #include "server/request/reply.h"
 #include "server/request/traffic.h"
-#include "server/worker/worker_contexts.h"
+#include "server/connection/worker_contexts.h"
 
 #include <errno.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #ifndef SERVER_CONNECTION_HANDSHAKES_H
 #define SERVER_CONNECTION_HANDSHAKES_H
 
-#include "server/worker/worker_state.h"
+#include "server/connection/worker_state.h"
 
 #include "nbd/tls/session.h"
 

@@ -8,7 +8,7 @@
 #ifndef SERVER_CONNECTION_LOOK_H
 #define SERVER_CONNECTION_LOOK_H
 
-#include "server/worker/worker_state.h"
+#include "server/connection/worker_state.h"
 
 #include <stdbool.h>
 #include <time.h>

@@ -8,7 +8,7 @@
 
 #include "server/limit/limits.h"
 #include "server/request/traffic.h"
-#include "server/worker/worker_state.h"
+#include "server/connection/worker_state.h"
 
 #include "common/container_of.h"
 #include "engine/image/image.h"

@@ -3,7 +3,7 @@
 
 #include "server/access/access.h"
 #include "server/exports/export_clients.h"
-#include "server/worker/worker_contexts.h"
+#include "server/connection/worker_contexts.h"
 
 #include "common/cleanup.h"
 #include "common/error.h"

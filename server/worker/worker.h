@@ -6,7 +6,7 @@
 #ifndef SERVER_WORKER_WORKER_H
 #define SERVER_WORKER_WORKER_H
 
-#include "server/worker/worker_state.h"
+#include "server/connection/worker_state.h"
 
 /* Starts the thread, and returns when its loop runs.  `number`: the worker's, from 0.  0 or -errno.
  */

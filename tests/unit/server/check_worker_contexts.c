@@ -4,7 +4,7 @@
  * looks at the others.
  */
 #include "server/connection/offer.h"
-#include "server/worker/worker_contexts.h"
+#include "server/connection/worker_contexts.h"
 
 #include "engine/context/ioctx.h"
 

@@ -3,11 +3,11 @@
  * A worker's contexts for images: a connection gets that of its image from worker_context().  To be
  * used on the worker's thread only.
  */
-#ifndef SERVER_WORKER_WORKER_CONTEXTS_H
-#define SERVER_WORKER_WORKER_CONTEXTS_H
+#ifndef SERVER_CONNECTION_WORKER_CONTEXTS_H
+#define SERVER_CONNECTION_WORKER_CONTEXTS_H
 
 #include "server/request/holes.h"
-#include "server/worker/worker_state.h"
+#include "server/connection/worker_state.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "server/worker/worker_contexts.h"
+#include "server/connection/worker_contexts.h"
 
 #include "server/connection/offer.h"
 

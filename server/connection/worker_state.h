@@ -3,8 +3,8 @@
  * The state of a worker: its event loop, connections, contexts of images, buffers and mailbox.  Its
  * connections and contexts use this; worker.h has the functions for other threads.
  */
-#ifndef SERVER_WORKER_WORKER_STATE_H
-#define SERVER_WORKER_WORKER_STATE_H
+#ifndef SERVER_CONNECTION_WORKER_STATE_H
+#define SERVER_CONNECTION_WORKER_STATE_H
 
 #include "server/limit/limits.h"
 #include "server/loop/loop.h"
