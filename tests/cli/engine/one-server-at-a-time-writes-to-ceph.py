@@ -139,7 +139,7 @@ assert third.wait(PATIENCE) == 0
 assert time.monotonic() - begun < PATIENCE / 4, f"the server ended after {time.monotonic() - begun} seconds"
 assert two.pread(SIZE * 8, 0) == b"2" * SIZE * 8
 
-# A search for extents sees the fence, too. An OSD tells each of its placement groups of it by itself:
+# A search for extents sees the fence, too. An OSD tells each of its placement groups by itself:
 # that of the object map may hear of it after that of the data.
 lost = connect(second)
 fourth = start("fourth", "--force")
