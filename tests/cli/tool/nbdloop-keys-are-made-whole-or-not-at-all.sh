@@ -16,6 +16,10 @@ refuses() # REGEX ARGUMENT...
 	nbdloop keys "$@" >said.log 2>&1 || true
 	grep -qE -- "^nbdloop: .*$wanted" said.log || fail "nbdloop keys $* doesn't say: $wanted, but: $(cat said.log)"
 }
+is_of_the_past() # FILE
+{
+	[ "$(stat -c %Y "$1")" -lt "$(date +%s)" ]
+}
 files()
 {
 	find "$@" -type d -printf '%P %m\n' -o -printf '%P %m %s %C@\n' | sort
@@ -84,6 +88,7 @@ refuses "can't be a client's name" certificates pki --client=../bob
 refuses "can't be a client's name" certificates pki --client="$(printf '%065d' 0)"
 refuses "can't be a client's name" certificates pki --client='bob"'
 refuses "can't be a client's name" certificates pki --client='bob\'
+wait_until "the CA is from an earlier second" is_of_the_past pki/ca-cert.pem
 refuses 'the CA itself is valid for 364[0-9] more days' certificates pki --client=bob --days=3650
 expect_equal "files after errors" "$before" "$(files pki)"
 # No room for the last of the files.
