@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a server tells the program that started it (notify-fd): one line of JSON for each event.
- * A guard acts upon these lines, so they have a format, unlike the log. nbdloopd(8), EVENTS,
- * explains each of them.
+ * A guard acts upon these lines, so they have a format, unlike the log.
+ * nbdloopd-control(7), EVENTS, explains each of them.
  *
  * No event is left out: if a line can't be written at once, the descriptor is closed, and the
  * reader sees the end of the file. A reader that gets no more lines knows nothing of what follows.

@@ -32,7 +32,7 @@ main(int argc, char **argv)
 		{"nbdloopd", "COMMAND", command_option_rows, true},
 		{"nbdloopd", "SERVER", server_option_rows, true},
 		{"nbdloopd", "IMAGE", export_default_rows(), true},
-		{"nbdloopd", "METRICS", NULL, false},
+		{"nbdloopd-control", "METRICS", NULL, false},
 		{"nbdloopd.conf", "SERVER", server_option_rows, false},
 		{"nbdloopd.conf", "EXPORT", export_option_rows(), false},
 	};

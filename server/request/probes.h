@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Static probes (USDT) on a request's way: each is a nop until a tracer attaches to it. nbdloopd(8)
- * documents them.
+ * Static probes (USDT) on a request's way: each is a nop until a tracer attaches to it.
+ * nbdloopd-control(7) documents them.
  */
 #ifndef SERVER_REQUEST_PROBES_H
 #define SERVER_REQUEST_PROBES_H

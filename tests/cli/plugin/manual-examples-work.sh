@@ -82,13 +82,16 @@ run_example() # SCRIPT
 	! grep -E 'error: |"error"|[Cc]ould not|warning: ' "$dir/example.log" >&2 || fail "an example complains: $name"
 }
 
-mkdir "$dir/manual" "$dir/readme" "$dir/control" "$dir/server" "$dir/tls" "$dir/backup"
+mkdir "$dir/manual" "$dir/readme" "$dir/control" "$dir/server" "$dir/changes" "$dir/limits" "$dir/snapshots" "$dir/tls" "$dir/backup"
 "$python" "$lib/examples.py" "$manual" "$dir/manual" EXAMPLES "DEBUG FLAG"
 "$python" "$lib/examples.py" "$manual" "$dir/control" "CONTROL SOCKET"
 "$python" "$lib/examples.py" "$top/README" "$dir/readme"
 pages=()
 ! has_http || pages=("PAGE AND METRICS")
-"$python" "$lib/examples.py" "$top/man/nbdloopd.pod" "$dir/server" EXAMPLES "Rules" "CONTROL SOCKET" "${pages[@]}"
+"$python" "$lib/examples.py" "$top/man/nbdloopd.pod" "$dir/server" EXAMPLES "Rules"
+"$python" "$lib/examples.py" "$top/man/nbdloopd-control.pod" "$dir/changes" "CONTROL SOCKET" "${pages[@]}"
+"$python" "$lib/examples.py" "$top/man/nbdloop-limits.pod" "$dir/limits" "Limits"
+"$python" "$lib/examples.py" "$top/man/nbdloop-snapshots.pod" "$dir/snapshots" "Checkpoints"
 # Its keys and certificates are made by nbdloop.
 [ ! -x "$top_builddir/tool/nbdloop" ] || ! nbdloop keys certificates --server=localhost "$dir/made" >"$dir/keys.log" 2>&1 ||
 	"$python" "$lib/examples.py" "$top/man/nbdloop-tls.pod" "$dir/tls" "WITH KEYS" "WITH CERTIFICATES"
@@ -97,7 +100,8 @@ pages=()
 for example in "$dir"/tls/[0-9][0-9] "$dir"/backup/[0-9][0-9]; do
 	[ ! -e "$example" ] || run_example "$example"
 done
-for example in "$dir"/manual/[0-9][0-9] "$dir"/readme/[0-9][0-9] "$dir"/server/[0-9][0-9] "$dir"/control/[0-9][0-9]; do
+for example in "$dir"/manual/[0-9][0-9] "$dir"/readme/[0-9][0-9] "$dir"/server/[0-9][0-9] "$dir"/changes/[0-9][0-9] \
+	"$dir"/limits/[0-9][0-9] "$dir"/snapshots/[0-9][0-9] "$dir"/control/[0-9][0-9]; do
 	run_example "$example"
 done
 grep -q '"direct_io": true' "$dir/example.log" || fail "the control socket's example shows no status"

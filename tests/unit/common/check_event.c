@@ -89,7 +89,7 @@ START_TEST(manual_explains_each_event)
 	FILE *manual;
 
 	ck_assert_ptr_nonnull(text);
-	snprintf(path, sizeof(path), "%s/man/nbdloopd.pod", getenv("top_srcdir"));
+	snprintf(path, sizeof(path), "%s/man/nbdloopd-control.pod", getenv("top_srcdir"));
 	manual = fopen(path, "re");
 	ck_assert_ptr_nonnull(manual);
 	ck_assert_uint_gt(fread(text, 1, (1 << 20) - 1, manual), 0);

@@ -27,6 +27,6 @@ else
 	expect_equal "probes" "" "$(probes)"
 fi
 
-manual=$lib/../../man/nbdloopd.pod
+manual=$lib/../../man/nbdloopd-control.pod
 expect_equal "probes of the manual" "done received replied submitted" \
-	"$(sed -n '/^=head1 STATIC PROBES/,/^=head1 EXIT/s/^=item B<\(.*\)>$/\1/p' "$manual" | sort | xargs)"
+	"$(sed -n '/^=head1 STATIC PROBES/,/^=head1 SEE/s/^=item B<\(.*\)>$/\1/p' "$manual" | sort | xargs)"
