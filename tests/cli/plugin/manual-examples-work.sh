@@ -90,7 +90,7 @@ pages=()
 ! has_http || pages=("PAGE AND METRICS")
 "$python" "$lib/examples.py" "$top/man/nbdloopd.pod" "$dir/server" EXAMPLES "Rules"
 "$python" "$lib/examples.py" "$top/man/nbdloopd-control.pod" "$dir/changes" "CONTROL SOCKET" "${pages[@]}"
-"$python" "$lib/examples.py" "$top/man/nbdloop-limits.pod" "$dir/limits" "Limits"
+"$python" "$lib/examples.py" "$top/man/nbdloop-limits.pod" "$dir/limits" EXAMPLES
 "$python" "$lib/examples.py" "$top/man/nbdloop-snapshots.pod" "$dir/snapshots" "Checkpoints"
 # Its keys and certificates are made by nbdloop.
 [ ! -x "$top_builddir/tool/nbdloop" ] || ! nbdloop keys certificates --server=localhost "$dir/made" >"$dir/keys.log" 2>&1 ||
