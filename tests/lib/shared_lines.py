@@ -3,7 +3,7 @@
 
     shared_lines.py PROGRAM RECORD FUNCTION REQUESTS [total]
 
-Looks at the threads that begin in FUNCTION ("serve/worker.c:worker_main"), of which each has served
+Looks at the threads that begin in FUNCTION ("worker/worker.c:worker_main"), of which each has served
 REQUESTS meanwhile.  Prints how often they wrote the same lines, and by which functions.
 
 Fails when two of them wrote one line more often than once in 100 requests, or one so often found a line written that it

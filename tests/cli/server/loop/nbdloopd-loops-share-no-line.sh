@@ -56,7 +56,7 @@ loops_share_no_line() # IMAGES WHERE [total]
 	"$python" "$own_python" "$pid" "$requests" "$where" "nbd+unix:///0?socket=$sock" \
 		"nbd+unix:///$((images - 1))?socket=$sock" >"$dir/client.log" 2>&1 || fail "the client failed"
 	stop_server
-	"$python" "$lib/shared_lines.py" "$dir/nbdloopd" "$SHARED_LINES" serve/worker.c:worker_main "$requests" "${@:3}" \
+	"$python" "$lib/shared_lines.py" "$dir/nbdloopd" "$SHARED_LINES" worker/worker.c:worker_main "$requests" "${@:3}" \
 		>"$dir/lines.log" || fail "engine $engine, $images images, $where"
 	mv "$dir/lines.log" "$dir/$engine-$images-$where.txt"
 }
