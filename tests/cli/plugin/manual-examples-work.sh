@@ -91,7 +91,7 @@ pages=()
 "$python" "$lib/examples.py" "$top/man/nbdloopd.pod" "$dir/server" EXAMPLES "Rules"
 "$python" "$lib/examples.py" "$top/man/nbdloopd-control.pod" "$dir/changes" "CONTROL SOCKET" "${pages[@]}"
 "$python" "$lib/examples.py" "$top/man/nbdloop-limits.pod" "$dir/limits" EXAMPLES
-"$python" "$lib/examples.py" "$top/man/nbdloop-snapshots.pod" "$dir/snapshots" "Checkpoints"
+"$python" "$lib/examples.py" "$top/man/nbdloop-snapshots.pod" "$dir/snapshots" EXAMPLES
 # Its keys and certificates are made by nbdloop.
 [ ! -x "$top_builddir/tool/nbdloop" ] || ! nbdloop keys certificates --server=localhost "$dir/made" >"$dir/keys.log" 2>&1 ||
 	"$python" "$lib/examples.py" "$top/man/nbdloop-tls.pod" "$dir/tls" "WITH KEYS" "WITH CERTIFICATES"
