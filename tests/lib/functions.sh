@@ -140,7 +140,7 @@ wait_until() # WHAT COMMAND [ARGUMENT...]
 {
 	local what=$1
 	shift
-	poll_for 20 "$@" || fail "waited 20 seconds in vain: $what"
+	poll_for 60 "$@" || fail "waited 60 seconds in vain: $what"
 }
 
 # All programs of a user share the limit, and many run at once here.

@@ -4,7 +4,7 @@ import os
 import time
 
 FACTOR = int(os.environ.get("NBDLOOP_TIME_FACTOR", 1))
-TIMEOUT = 20 * FACTOR  # seconds; for a machine that is busy with other tests
+TIMEOUT = 60 * FACTOR  # seconds; for a machine that is busy with other tests, or whose disk is slow
 
 
 def wait_until(what, true, seconds=TIMEOUT, pause=0.02, seen=None):

@@ -342,5 +342,5 @@ add_tests(TCase *tests, int row)
 int
 main(void)
 {
-	return target_main("block_device", add_tests, TARGET_NEEDS_ROOT | TARGET_NEVER_POLLED, 60);
+	return target_main("block_device", add_tests, TARGET_NEEDS_ROOT | TARGET_NEVER_POLLED);
 }

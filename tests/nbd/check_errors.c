@@ -208,5 +208,5 @@ add_tests(TCase *tests, int row)
 int
 main(void)
 {
-	return target_main("errors", add_tests, 0, 60);
+	return target_main("errors", add_tests, 0);
 }

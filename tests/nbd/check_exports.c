@@ -4,6 +4,7 @@
  * directory. With dir=, all of its regular files are exports; nbdloopd gets each as an option.
  */
 #include "tests/nbd/client.h"
+#include "tests/nbd/crew.h"
 #include "tests/nbd/neighbours.h"
 #include "tests/nbd/rng.h"
 #include "tests/nbd/scratch.h"
@@ -265,7 +266,7 @@ START_TEST(writers_through_two_names_of_one_file_keep_their_bytes)
 		.offset = 64 * 512,
 		.length = 64,
 		.connections = 8,
-		.rounds = 500,
+		.rounds = crew_rounds(500),
 		.seed = rng_seed(),
 	};
 	struct server *server;
@@ -330,5 +331,5 @@ add_tests(TCase *tests, int row)
 int
 main(void)
 {
-	return target_main("exports", add_tests, 0, 60);
+	return target_main("exports", add_tests, 0);
 }

@@ -291,5 +291,5 @@ add_tests(TCase *tests, int row)
 int
 main(void)
 {
-	return target_main("file_systems", add_tests, TARGET_NEEDS_ROOT | TARGET_NEVER_POLLED, 60);
+	return target_main("file_systems", add_tests, TARGET_NEEDS_ROOT | TARGET_NEVER_POLLED);
 }

@@ -378,5 +378,5 @@ add_tests(TCase *tests, int row)
 int
 main(void)
 {
-	return target_main("handshake", add_tests, 0, 60);
+	return target_main("handshake", add_tests, 0);
 }

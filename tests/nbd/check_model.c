@@ -316,5 +316,5 @@ add_tests(TCase *tests, int row)
 int
 main(void)
 {
-	return target_main("model", add_tests, 0, 90);
+	return target_main("model", add_tests, 0);
 }

@@ -122,5 +122,5 @@ add_tests(TCase *tests, int row)
 int
 main(void)
 {
-	return target_main("neighbours", add_tests, 0, 60);
+	return target_main("neighbours", add_tests, 0);
 }

@@ -332,5 +332,5 @@ add_tests(TCase *tests, int row)
 int
 main(void)
 {
-	return target_main("replies", add_tests, 0, 60);
+	return target_main("replies", add_tests, 0);
 }

@@ -291,5 +291,5 @@ add_tests(TCase *tests, int row)
 int
 main(void)
 {
-	return target_main("window", add_tests, 0, 60);
+	return target_main("window", add_tests, 0);
 }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define SKIPPED 77
+#define LIMIT   180 /* seconds for one test, on a busy machine or a slow disk */
 
 static const char *const server_names[] = {
 	[TARGET_PLUGIN] = "plugin",
@@ -135,7 +136,7 @@ row_wanted(const struct target *row)
 
 /* Adds the rows that exist; returns their number, or -1. Prints the others and the reason. */
 static int
-add_rows(Suite *suite, target_tests add_tests, unsigned int needs, unsigned int seconds)
+add_rows(Suite *suite, target_tests add_tests, unsigned int needs)
 {
 	char *CLEANUP_FREE facts = facts_read();
 	int added = 0;
@@ -155,7 +156,7 @@ add_rows(Suite *suite, target_tests add_tests, unsigned int needs, unsigned int 
 			continue;
 		}
 		tests = tcase_create(rows[i].name);
-		tcase_set_timeout(tests, seconds);
+		tcase_set_timeout(tests, LIMIT);
 		tcase_add_checked_fixture(tests, scratch_setup, scratch_teardown);
 		add_tests(tests, (int)i);
 		suite_add_tcase(suite, tests);
@@ -165,10 +166,10 @@ add_rows(Suite *suite, target_tests add_tests, unsigned int needs, unsigned int 
 }
 
 static int
-run_rows(const char *name, target_tests add_tests, unsigned int needs, unsigned int seconds)
+run_rows(const char *name, target_tests add_tests, unsigned int needs)
 {
 	Suite *suite = suite_create(name);
-	int added = add_rows(suite, add_tests, needs, seconds);
+	int added = add_rows(suite, add_tests, needs);
 
 	if (added > 0)
 		return suite_finish(suite);
@@ -216,7 +217,7 @@ clear_up_after_child(void)
 }
 
 int
-target_main(const char *name, target_tests add_tests, unsigned int needs, unsigned int seconds)
+target_main(const char *name, target_tests add_tests, unsigned int needs)
 {
 	const char *reason = needs & TARGET_NEEDS_ROOT ? loop_device_absent() : NULL;
 	int result;
@@ -231,5 +232,5 @@ target_main(const char *name, target_tests add_tests, unsigned int needs, unsign
 		return EXIT_FAILURE;
 	}
 	clear_up_after_child();
-	return run_rows(name, add_tests, needs, seconds);
+	return run_rows(name, add_tests, needs);
 }

@@ -59,10 +59,10 @@ typedef void (*target_tests)(TCase *tests, int row);
 
 /*
  * Runs a whole program: a test case per row, each test in a process and a scratch directory of its
- * own. `seconds` limits one test. Returns main()'s result: 77 if no test can run here, with the
+ * own. Returns main()'s result: 77 if no test can run here, with the
  * reason on standard error.
  */
 int
-target_main(const char *name, target_tests add_tests, unsigned int needs, unsigned int seconds);
+target_main(const char *name, target_tests add_tests, unsigned int needs);
 
 #endif
