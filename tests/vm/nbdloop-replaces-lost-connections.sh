@@ -20,6 +20,22 @@ given_up()
 	kernel_log | grep -E 'timed out, retrying' >/dev/null
 }
 
+connections()
+{
+	control "$(control_of "$device")" status exports.0.connections
+}
+
+# All of them are others than before.
+has_connections_again() # COUNT
+{
+	local i id
+	[ "$(connections)" = "$1" ] || return 1
+	for ((i = 0; i < $1; i++)); do
+		id=$(control "$(control_of "$device")" status "connections.$i.id")
+		[ "$id" -gt "$1" ] || return 1
+	done
+}
+
 has_no_connection()
 {
 	[ "$(connections)" = 0 ]

@@ -91,23 +91,6 @@ direct_io_of() # DEVICE
 	control "$(control_of "$1")" status exports.0.direct_io | tr '[:upper:]' '[:lower:]'
 }
 
-# The connections that its server has.
-connections()
-{
-	control "$(control_of "$device")" status exports.0.connections
-}
-
-# All of them are others than before.
-has_connections_again() # COUNT
-{
-	local i id
-	[ "$(connections)" = "$1" ] || return 1
-	for ((i = 0; i < $1; i++)); do
-		id=$(control "$(control_of "$device")" status "connections.$i.id")
-		[ "$id" -gt "$1" ] || return 1
-	done
-}
-
 # No attached device, process or file is left.
 expect_nothing_left()
 {

@@ -16,8 +16,6 @@
 
 enum {
 	DEFAULT_TIMEOUT = 30, /* seconds */
-	FIRST_TIMEOUT =
-		5, /* as long as with one connection: TIMEOUT_MS of tool/guard/attachment.c */
 };
 
 /* The first option that was given but has no meaning for a remote server, or NULL. */
@@ -161,7 +159,7 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 	const char *wrong = remote ? option_for_images(options) : NULL;
 	const char *tls_option = remote ? NULL : attach_tls_option(&options->tls);
 	struct source_tls tls = {.wanted = false};
-	unsigned int timeout = options->timeout, first_timeout = 0, silence = 0;
+	unsigned int timeout = options->timeout, silence = 0;
 
 	*plan = (struct guard_plan){.source.place = place};
 	if (wrong)
@@ -180,15 +178,10 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 		source_tls_fini(&tls);
 		return false;
 	}
-	/* With several connections, the kernel always has a limit, and sends the requests of a dead
-	 * server again only when it is over.  It gives up a slow request's connection, too, and
-	 * sends the request again: nbdloopd completes the first one before the guard connects it
-	 * again.  With one connection, the guard knows when the server has died, or is silent. */
-	if (timeout == 0 && options->connections > 1) {
+	/* With several connections, the kernel always has a limit.  With one, the guard knows when
+	 * the server has died, or is silent. */
+	if (timeout == 0 && options->connections > 1)
 		timeout = DEFAULT_TIMEOUT;
-		if (!remote && options->server == SERVER_NBDLOOPD && options->swap == SWAP_OFF)
-			first_timeout = FIRST_TIMEOUT;
-	}
 	if (timeout == 0 && remote)
 		silence = DEFAULT_TIMEOUT;
 	*plan = (struct guard_plan){
@@ -214,7 +207,6 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 				.offset = options->offset,
 				.sizelimit = options->sizelimit,
 				.timeout = timeout,
-				.first_timeout = first_timeout,
 				.dead_timeout = options->dead_timeout,
 				.swap = options->swap != SWAP_OFF,
 			},

@@ -44,8 +44,7 @@ bool
 attachment_init(struct attachment *attachment, const struct attachment_plan *plan, char *backend,
 		GError **error)
 {
-	*attachment =
-		(struct attachment){.plan = plan, .timeout = plan->timeout, .backend = backend};
+	*attachment = (struct attachment){.plan = plan, .backend = backend};
 	attachment->driver = nbd_driver_open(error);
 	return attachment->driver != NULL;
 }
@@ -242,7 +241,7 @@ attachment_make(struct attachment *attachment, const struct source *source, GErr
 		.block_size = plan->block_size ? plan->block_size : first->export.block_size,
 		.flags = (uint16_t)(first->export.flags |
 				    (plan->read_only ? NBD_FLAG_READ_ONLY : 0)),
-		.timeout = plan->first_timeout ? plan->first_timeout : plan->timeout,
+		.timeout = plan->timeout,
 		.dead_timeout = plan->dead_timeout,
 		.backend = attachment->backend,
 		.sockets = sockets,
@@ -262,7 +261,6 @@ attachment_make(struct attachment *attachment, const struct source *source, GErr
 	if (rest)
 		warn_about_rest(plan, source->place, wanted.size + rest, wanted.block_size);
 	attachment->size = wanted.size;
-	attachment->timeout = wanted.timeout;
 	attachment->name = g_strdup_printf("nbd%u", attachment->index);
 	attachment->pid = attached_pid(attachment->name);
 	return true;
@@ -345,7 +343,7 @@ warn_about_change(const struct attachment *attachment, const struct source *sour
 static bool
 hand_over_one(struct attachment *attachment, int socket, bool remote, GError **error)
 {
-	const unsigned int *timeout = &attachment->timeout;
+	const unsigned int *timeout = &attachment->plan->timeout;
 	const unsigned int offers = remote ? OFFERS : 1;
 	const struct nbd_driver_change change = {
 		.backend = attachment->backend,
@@ -405,21 +403,11 @@ attachment_hand_over(struct attachment *attachment, const struct source *source,
 	/* Handing over has set the one that was given, but the process of the shorter one may have
 	 * been later. */
 	if (attachment->renewing || (attachment->changing && attachment->plan->timeout == 0))
-		change_timeout(attachment,
-			       attachment->timeout ? attachment->timeout * 1000 : TIMEOUT_MS);
+		change_timeout(attachment, attachment->plan->timeout
+						   ? attachment->plan->timeout * 1000
+						   : TIMEOUT_MS);
 	attachment->changing = attachment->renewing = attachment->limited = false;
 	return true;
-}
-
-void
-attachment_extend_timeout(struct attachment *attachment)
-{
-	if (attachment->timeout >= attachment->plan->timeout)
-		return;
-	log_info(
-		"%s: a request has taken more than %u seconds; from now on, the kernel waits for %u",
-		attachment->name, attachment->timeout, attachment->plan->timeout);
-	attachment->timeout = attachment->plan->timeout;
 }
 
 bool

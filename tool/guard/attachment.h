@@ -20,11 +20,10 @@ struct attachment {
 	char *name;    /* "nbd0"; NULL: it isn't attached yet */
 	char *pid;     /* the device's pid in /sys, as long as it is this attachment's */
 	unsigned int index;
-	uint64_t size;        /* bytes, when it was attached */
-	unsigned int timeout; /* seconds: the kernel's at present, or with the next connection */
-	bool changing;        /* since attachment_prepare_change() */
-	bool renewing;        /* since attachment_prepare_renewal() */
-	bool limited;         /* since attachment_end_connection() */
+	uint64_t size; /* bytes, when it was attached */
+	bool changing; /* since attachment_prepare_change() */
+	bool renewing; /* since attachment_prepare_renewal() */
+	bool limited;  /* since attachment_end_connection() */
 };
 
 /* `backend` is taken over.  The driver is opened; false with an error. */
@@ -68,11 +67,6 @@ attachment_can_go_on(const struct attachment *attachment, GError **error);
 bool
 attachment_hand_over(struct attachment *attachment, const struct source *source, const bool *is_new,
 		     GError **error);
-
-/* The kernel has given up a request that took longer than the plan's first timeout: from the next
- * connection on, it has the plan's timeout. */
-void
-attachment_extend_timeout(struct attachment *attachment);
 
 /* Offers the kernel a connection, which it takes only in place of a dead one.  False: it didn't
  * even look, because the device is being detached. */

@@ -20,7 +20,6 @@ struct attachment_plan {
 	uint64_t offset, sizelimit; /* of the image, bytes; 0: none.  For messages only: the server
 				       applies them */
 	unsigned int timeout;       /* as in tool/device/nbd_driver.h */
-	unsigned int first_timeout; /* the same, until a request takes longer; 0: it is `timeout` */
 	unsigned int dead_timeout;  /* the same */
 	bool swap; /* for swap space: guard and server must work when memory is short */
 };

@@ -521,11 +521,8 @@ guard_watch(struct guard *guard)
 		nap = nap_for(crashed ? 0 : GONE_MS);
 		while (attachment_is_there(&guard->attachment) && nap_take(&nap))
 			;
-		if (attachment_is_there(&guard->attachment)) {
+		if (attachment_is_there(&guard->attachment))
 			guard_log_loss(guard, why);
-			if (guard->source.kind->runs(&guard->source))
-				attachment_extend_timeout(&guard->attachment);
-		}
 		guard_watch_restore(guard);
 	}
 }

@@ -89,25 +89,8 @@ START_TEST(several_connections_have_a_timeout_and_threads)
 	make_plan(false);
 	ck_assert_uint_eq(plan.source.connections, 4);
 	ck_assert_uint_eq(plan.attachment.timeout, 30);
-	ck_assert_uint_eq(plan.attachment.first_timeout, 5);
 	assert_words(words);
 	g_free(words);
-}
-END_TEST
-
-/* After 5 seconds, Linux sends a request again on another connection.  Only nbdloopd is known to
- * complete the first one before. */
-START_TEST(short_first_timeout_is_for_nbdloopd_and_not_for_swap)
-{
-	set("connections", "4");
-	set("server", "nbdkit");
-	make_plan(false);
-	ck_assert_uint_eq(plan.attachment.first_timeout, 0);
-	guard_plan_fini(&plan);
-	set("server", "nbdloopd");
-	set("swap", "on");
-	make_plan(false);
-	ck_assert_uint_eq(plan.attachment.first_timeout, 0);
 }
 END_TEST
 
@@ -136,7 +119,6 @@ START_TEST(uri_has_one_connection_and_no_timeout)
 	set("connections", "2");
 	make_plan(true);
 	ck_assert_uint_eq(plan.attachment.timeout, 30);
-	ck_assert_uint_eq(plan.attachment.first_timeout, 0);
 	ck_assert_uint_eq(plan.source.silence, 0);
 }
 END_TEST
@@ -148,7 +130,6 @@ START_TEST(timeouts_are_taken_as_given)
 	set("connections", "2");
 	make_plan(false);
 	ck_assert_uint_eq(plan.attachment.timeout, 7);
-	ck_assert_uint_eq(plan.attachment.first_timeout, 0);
 	ck_assert_uint_eq(plan.attachment.dead_timeout, 8);
 }
 END_TEST
@@ -404,7 +385,6 @@ main(void)
 		{.name = "meaning", .begin = begin, .end = end},
 		{.test = image_has_one_connection_and_no_timeout},
 		{.test = several_connections_have_a_timeout_and_threads},
-		{.test = short_first_timeout_is_for_nbdloopd_and_not_for_swap},
 		{.test = connections_share_the_threads_of_all_processors},
 		{.test = uri_has_one_connection_and_no_timeout},
 		{.test = timeouts_are_taken_as_given},
