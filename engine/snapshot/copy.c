@@ -392,11 +392,14 @@ copy_keep(struct copy *copy, bool direct, uint64_t start, uint64_t end)
 {
 	void *CLEANUP_FREE buffer = NULL;
 	struct copy_claim claim;
+	uint64_t first;
 
 	if (!copy_clip(copy, &start, &end))
 		return;
+	/* For the longest run: the first may begin within a granule, the next ones don't. */
+	first = start - start % copy->granule;
 	if (posix_memalign(&buffer, copy->granule,
-			   (size_t)(copy_run_limit(copy, start, end) - start)) != 0) {
+			   (size_t)(copy_run_limit(copy, first, end) - first)) != 0) {
 		copy_break(copy, "out of memory");
 		return;
 	}
