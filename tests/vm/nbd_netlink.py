@@ -10,6 +10,7 @@ connection.  Ends by SIGTERM, which detaches the device.
 
 The numbers: include/uapi/linux/nbd-netlink.h, genetlink.h of the kernel; the handshake: doc/proto.md of NBD.
 """
+import errno
 import os
 import signal
 import socket
@@ -125,9 +126,18 @@ class Device:
             self.events.socket.setsockopt(SOL_NETLINK, ADD_MEMBERSHIP, number)
         ready = [negotiate(path) for _ in range(connections)]
         _, size, flags = ready[0]
-        self.netlink.call(self.family, CONNECT,
-                          u32(INDEX, index) + u64(SIZE, size) + u64(BLOCK_SIZE, block_size) + u64(SERVER_FLAGS, flags) +
-                          u64(TIMEOUT, timeout) + u64(DEAD_TIMEOUT, dead_timeout) + self.sockets(ready))
+        attach = (u32(INDEX, index) + u64(SIZE, size) + u64(BLOCK_SIZE, block_size) + u64(SERVER_FLAGS, flags) +
+                  u64(TIMEOUT, timeout) + u64(DEAD_TIMEOUT, dead_timeout) + self.sockets(ready))
+        # A device that is gone is busy for another moment, until its last user has closed it.
+        end = time.monotonic() + 20
+        while True:
+            try:
+                self.netlink.call(self.family, CONNECT, attach)
+                break
+            except OSError as error:
+                if error.errno != errno.EBUSY or time.monotonic() > end:
+                    raise
+                time.sleep(0.1)
         for connection, _, _ in ready:
             connection.close()
 
