@@ -5,7 +5,7 @@
 # All verbs run at once, at random moments, for four minutes (longer with NBDLOOP_TIME_FACTOR),
 # while servers are killed: none of them fails, no reader or writer sees an error, and all written
 # data is there. The test looks for cases that nobody has thought of: it is run by hand, after
-# changes of the tool (HACKING.md), and each fault that it finds gets a claim that reproduces it.
+# changes of the tool (README.md), and each fault that it finds gets a claim that reproduces it.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

@@ -17,7 +17,7 @@ require_python_nbd
 images=/srv/images
 units=$top_builddir/server/systemd
 sbindir=$(sed -n 's|^ExecStart=\(.*\)/nbdloopd .*|\1|p' "$units/nbdloopd.service")
-# By hand, more of them: see HACKING.md.
+# By hand, more of them: see tests/vm/README.md.
 read -ra suites <<<"${NBDLOOP_SUITES:-errors}"
 row="nbdloopd, io_uring, direct I/O"
 
