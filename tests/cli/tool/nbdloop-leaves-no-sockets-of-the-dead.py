@@ -21,14 +21,12 @@ def listen(name, type):
     return s
 
 
-for pid in dead, served, deaf:
-    listen(f"{pid}.sock", socket.SOCK_STREAM).close()
-    listen(f"{pid}.guard", socket.SOCK_SEQPACKET).close()
-listen(f"{dead}.nbd", socket.SOCK_STREAM).close()
-os.unlink(f"{run}/{served}.sock")
-kept = [listen(f"{served}.sock", socket.SOCK_STREAM)]
-os.unlink(f"{run}/{deaf}.guard")
-kept.append(listen(f"{deaf}.guard", socket.SOCK_SEQPACKET))
+# Those first that keep others: a command of another test removes what is left of the dead at any moment.
+kept = [listen(f"{served}.sock", socket.SOCK_STREAM), listen(f"{deaf}.guard", socket.SOCK_SEQPACKET)]
+for name in f"{dead}.sock", f"{deaf}.sock", f"{dead}.nbd":
+    listen(name, socket.SOCK_STREAM).close()
+for name in f"{dead}.guard", f"{served}.guard":
+    listen(name, socket.SOCK_SEQPACKET).close()
 for note in f"{dead}.note", "note":
     open(f"{run}/{note}", "w").close()
 open(ready, "w").close()
