@@ -21,7 +21,7 @@ def listen(name, type):
     return s
 
 
-# Those first that keep others: a command of another test removes what is left of the dead at any moment.
+# Those first that keep others: a command of another test may remove the rest at any moment.
 kept = [listen(f"{served}.sock", socket.SOCK_STREAM), listen(f"{deaf}.guard", socket.SOCK_SEQPACKET)]
 for name in f"{dead}.sock", f"{deaf}.sock", f"{dead}.nbd":
     listen(name, socket.SOCK_STREAM).close()
