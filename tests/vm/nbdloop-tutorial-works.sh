@@ -5,7 +5,7 @@
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
-require mkfs.ext4 nbdinfo
+require mkfs.ext4 nbdinfo resize2fs
 mkdir "$dir/examples" "$dir/here"
 "$python" "$lib/examples.py" "$lib/../../man/nbdloop-tutorial.pod" "$dir/examples" "FIRST STEPS"
 modprobe tls 2>/dev/null || true
@@ -28,3 +28,12 @@ for example in 01 02 03 04; do
 	04) [ "$(find "$dir/here/backups" -name '*.delta' | wc -l)" -eq 2 ] || fail "there are not two backups" ;;
 	esac
 done
+
+# The answers that use a device follow each other, too.
+mkdir "$dir/answers"
+"$python" "$lib/examples.py" "$lib/../../man/nbdloop-tutorial.pod" "$dir/answers" "HOW DO I USE A DEVICE"
+cat "$dir"/answers/[0-9][0-9] >"$dir/all"
+(cd "$dir/here" && timeout 200 "$BASH" -eux "$dir/all") >"$dir/example.log" 2>&1 </dev/null || fail "an answer fails"
+grep -q "is now $(((128 << 20) / 4096)) (4k) blocks long\|is now $(((128 << 20) / 1024)) (1k) blocks long" "$dir/example.log" ||
+	fail "the file system did not grow"
+expect_nothing_left
