@@ -15,12 +15,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* How long to wait for an owner that may be dead, in milliseconds, and how often to look. Ceph
  * forgets a client that is gone after 30 seconds (osd_client_watch_timeout). */
 #define OWNER_LINGER_MS 40000
 #define OWNER_STEP_MS   250
 #define OWNER_TRIES     (OWNER_LINGER_MS / OWNER_STEP_MS)
+
+/* How often to ask for one's own name, as the owner. */
+#define NAME_TRIES 8
 
 /* How often to try to take the lock of an owner that was fenced. */
 #define ACQUIRE_TRIES 3
@@ -184,13 +188,18 @@ rbd_acquire(const struct rbd_attempt *attempt)
 	return r;
 }
 
-/* A guard must know of each server that had the lock, also of one that is killed at once. */
+/* A guard must know of each server that had the lock, also of one that is killed at once. While
+ * librbd renews its watch, it does not count as the owner: it is asked again then. */
 static void
 tell_of_taking(const struct rbd_attempt *attempt)
 {
 	struct rbd_owner owner;
 	int r = ask_for_owner(attempt->store, &owner);
 
+	for (int tries = 1; (r < 0 || !owner.own) && tries < NAME_TRIES; tries++) {
+		usleep(OWNER_STEP_MS * 1000);
+		r = ask_for_owner(attempt->store, &owner);
+	}
 	if (attempt->predecessor.address[0])
 		log_info("%s: in place of %s, this server is the client %s", attempt->store->path,
 			 attempt->predecessor.address, r == 0 ? owner.address : "");

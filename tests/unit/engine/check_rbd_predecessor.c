@@ -115,6 +115,19 @@ START_TEST(lock_is_taken_at_the_start)
 }
 END_TEST
 
+/* A guard that does not know its server's name ends it. */
+START_TEST(server_tells_its_name_though_its_watch_is_being_renewed)
+{
+	char *CLEANUP_FREE error = NULL;
+
+	ceph_begin(NULL);
+	ceph.renewals = 2;
+	ck_assert_int_eq(start(NULL, &error), 0);
+	ck_assert_int_eq(ceph.renewals, 0);
+	ck_assert(event_capture_has(&taken));
+}
+END_TEST
+
 /* As for librbd, if the cluster refuses the client. */
 START_TEST(lock_that_is_not_free_at_the_end_was_not_given_back)
 {
@@ -252,6 +265,7 @@ main(void)
 		{.test = wrong_address_is_explained,
 		 .last = sizeof(wrong_addresses) / sizeof(wrong_addresses[0])},
 		{.test = lock_is_taken_at_the_start},
+		{.test = server_tells_its_name_though_its_watch_is_being_renewed},
 		{.test = lock_that_is_not_free_at_the_end_was_not_given_back},
 		{.test = start_fails_at_once_beside_a_living_owner},
 		{.test = start_waits_for_an_owner_that_does_not_answer},

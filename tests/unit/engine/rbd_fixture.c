@@ -125,6 +125,10 @@ fake_lock_owner(struct rbd_image *image, struct rbd_owner *owner)
 	(void)image;
 	pthread_mutex_lock(&ceph_locking);
 	*owner = ceph.owner;
+	if (owner->own && ceph.renewals > 0) {
+		owner->own = false;
+		ceph.renewals--;
+	}
 	pthread_mutex_unlock(&ceph_locking);
 	atomic_fetch_add(&ceph.questions, 1);
 	return 0;

@@ -34,6 +34,7 @@ struct fake_ceph {
 	_Atomic int released;                   /* the lock was given back */
 	bool stuck;                             /* it is not free after that */
 	int refusals;                           /* how often a free lock is refused */
+	int renewals;                           /* answers that name no owner */
 	_Atomic int snapped, unsnapped;         /* snapshots that were made, and removed */
 	char snapshot[128];                     /* the name of the last one that was made */
 	struct rbd_snapshot_facts snapshots[4]; /* the first .count ones are told of */
