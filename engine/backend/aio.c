@@ -107,23 +107,16 @@ aio_is_transfer(const struct chunk *chunk)
 	return chunk->op == CHUNK_READ || chunk->op == CHUNK_WRITE;
 }
 
-static int
-aio_transfer_flags(const struct ioctx *ctx, const struct chunk *chunk)
-{
-	if (!aio_is_transfer(chunk))
-		return 0;
-	return chunk->rw_flags | (ctx->hosted ? RWF_NOWAIT : 0);
-}
-
 static void
 aio_queue(struct ioctx *ctx, struct chunk *chunk)
 {
 	struct aio *aio = ctx->backend_state;
 	const struct backing *backing = &ctx->image->backing;
 	struct iocb *iocb = &aio->iocbs[chunk - ctx->chunks];
+	const bool transfer = aio_is_transfer(chunk);
 
 	if (ctx->hosted && (chunk->op == CHUNK_ALLOCATE || chunk_starts_write_back(chunk) ||
-			    (aio_is_transfer(chunk) && *aio_waits(aio, chunk)))) {
+			    (transfer && *aio_waits(aio, chunk)))) {
 		chunk_lend(ctx, chunk);
 		return;
 	}
@@ -138,7 +131,7 @@ aio_queue(struct ioctx *ctx, struct chunk *chunk)
 		.aio_buf = (uintptr_t)chunk->buffer,
 		.aio_nbytes = chunk->length,
 		.aio_offset = (int64_t)chunk->offset,
-		.aio_rw_flags = aio_transfer_flags(ctx, chunk),
+		.aio_rw_flags = transfer ? chunk->rw_flags | (ctx->hosted ? RWF_NOWAIT : 0) : 0,
 		.aio_flags = ctx->hosted ? IOCB_FLAG_RESFD : 0,
 		.aio_resfd = (uint32_t)ctx->inbox_event,
 	};

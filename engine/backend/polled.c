@@ -123,20 +123,15 @@ polled_fini(struct ioctx *ctx)
  * range is not aligned to its own blocks); nobody polls meanwhile, so the write completes only when
  * the drive's time limit of 30 seconds expires.
  */
-static bool
-polled_can_poll(const struct backing *backing, const struct chunk *chunk)
-{
-	return chunk->direct &&
-	       (chunk->op == CHUNK_READ || (chunk->op == CHUNK_WRITE && backing->block_device));
-}
-
 static void
 polled_queue(struct ioctx *ctx, struct chunk *chunk)
 {
 	struct rings *rings = ctx->backend_state;
-	const struct backing *backing = &ctx->image->backing;
+	const bool polled =
+		chunk->direct && (chunk->op == CHUNK_READ ||
+				  (chunk->op == CHUNK_WRITE && ctx->image->backing.block_device));
 
-	uring_add(polled_can_poll(backing, chunk) ? &rings->polled : &rings->plain, ctx, chunk);
+	uring_add(polled ? &rings->polled : &rings->plain, ctx, chunk);
 }
 
 /* Waits on one ring only if the other one has nothing in flight. If both are busy, the polled ring

@@ -157,25 +157,17 @@ place_of_bounce(struct uring *uring, struct chunk *chunk)
 	return chunk->bounce_place;
 }
 
-/* Whether each page of the chunk's memory has whole blocks of it.  Before Linux 6.18, the kernel
- * checks registered memory page by page, and direct I/O fails with EINVAL if one is cut in the
- * middle of a block, though the device takes any memory with its alignment. */
-static bool
-uring_pages_are_blocks(const struct ioctx *ctx, const struct chunk *chunk)
-{
-	return !chunk->direct ||
-	       ((uintptr_t)chunk->buffer & (ctx->image->backing.direct_align - 1)) == 0;
-}
-
 static int
 uring_place_of(struct uring *uring, const struct ioctx *ctx, struct chunk *chunk)
 {
 	if (chunk->bounced)
 		return place_of_bounce(uring, chunk);
-	return ctx->host_ring && uring_pages_are_blocks(ctx, chunk)
-		       ? registered_place(chunk->io->registered, chunk->buffer,
-					  (size_t)chunk->length)
-		       : REGISTERED_NOWHERE;
+	/* Before Linux 6.18, the kernel checks registered memory page by page. It fails direct I/O
+	 * with EINVAL if a page's end cuts a block, although the device takes such memory. */
+	if (!ctx->host_ring ||
+	    (chunk->direct && ((uintptr_t)chunk->buffer & (ctx->image->backing.direct_align - 1))))
+		return REGISTERED_NOWHERE;
+	return registered_place(chunk->io->registered, chunk->buffer, (size_t)chunk->length);
 }
 
 static void
@@ -237,26 +229,18 @@ uring_add(struct uring *uring, const struct ioctx *ctx, struct chunk *chunk)
 	io_uring_sqe_set_data(sqe, &chunk->completion);
 }
 
-/*
- * An event loop may have no ring, because the images that it served at its start had no use for
- * one. Then the context gets a ring of its own, whose completions are told by the context's event,
- * as with the other engines. That costs less than threads, and the loop can stay on epoll.
- */
-static int
-uring_tell_host(struct ioctx *ctx, struct uring *uring)
-{
-	if (!ctx->hosted || ctx->host_ring)
-		return 0;
-	return io_uring_register_eventfd(&uring->own.uring, ctx->inbox_event);
-}
-
 static int
 uring_init(struct ioctx *ctx)
 {
 	struct uring *uring = malloc(sizeof(*uring));
 	int registered = uring ? uring_open(uring, ctx, 0) : -ENOMEM;
-	int r = registered < 0 ? registered : uring_tell_host(ctx, uring);
+	int r = registered < 0 ? registered : 0;
 
+	/* An event loop has no ring if the images that it served at its start had no use for one.
+	 * Then the context's event reports the completions of the context's own ring, as with the
+	 * other backends. That costs less than threads, and the loop can stay on epoll. */
+	if (r == 0 && ctx->hosted && !ctx->host_ring)
+		r = io_uring_register_eventfd(&uring->own.uring, ctx->inbox_event);
 	if (r < 0) {
 		if (registered >= 0)
 			uring_close(uring, ctx);

@@ -117,20 +117,10 @@ record_check_trust(const char *path, const struct stat *facts, uid_t owner, char
 	return problem ? error_set(error, -EPERM, "%s is not trusted: %s", path, problem) : 0;
 }
 
-/* Whether the name still leads to the file. */
-static bool
-record_has_name(const struct stat *facts, const char *path)
-{
-	struct stat named;
-
-	return lstat(path, &named) == 0 && named.st_dev == facts->st_dev &&
-	       named.st_ino == facts->st_ino;
-}
-
 static int
 record_open_file(struct record *record, const char *path, int flags, uid_t owner, char **error)
 {
-	struct stat facts;
+	struct stat facts, named;
 	int r;
 
 	*record = (struct record){.fd = -1, .path = strdup(path)};
@@ -151,9 +141,9 @@ record_open_file(struct record *record, const char *path, int flags, uid_t owner
 				 "%s is in use by another server, or by another export of this one",
 				 path);
 	/* The one that had the lock may have removed it. */
-	return record_has_name(&facts, path)
-		       ? 0
-		       : error_set(error, -EAGAIN, "%s was replaced meanwhile", path);
+	if (lstat(path, &named) < 0 || named.st_dev != facts.st_dev || named.st_ino != facts.st_ino)
+		return error_set(error, -EAGAIN, "%s was replaced meanwhile", path);
+	return 0;
 }
 
 /* Whether there is nothing in the place of a header. */
@@ -178,17 +168,6 @@ record_is_empty(const struct record *record)
 				       record_is_zero(record, 0) && record_is_zero(record, 1)));
 }
 
-/* Whether it is a record without a header that was ever durable: its maker was killed. */
-static bool
-record_is_unfinished(const struct record *record, const struct record_header headers[2],
-		     const int results[2])
-{
-	/* The second one is written first. */
-	if (results[1] == -EBADMSG && record_is_zero(record, 0))
-		return true;
-	return (results[0] == 0 || results[1] == 0) && headers[0].count + headers[1].count == 0;
-}
-
 /* Takes the one with the higher sequence. One that is torn was not needed yet, or the other one is
  * the same. */
 static int
@@ -197,7 +176,10 @@ record_choose_header(struct record *record, const struct record_header headers[2
 {
 	if (record_is_empty(record))
 		return -ENOENT;
-	if (record_is_unfinished(record, headers, results)) {
+	/* A record without a durable header: its maker was killed. The second one is written first.
+	 */
+	if ((results[1] == -EBADMSG && record_is_zero(record, 0)) ||
+	    ((results[0] == 0 || results[1] == 0) && headers[0].count + headers[1].count == 0)) {
 		unlink(record->path);
 		return -ENOENT;
 	}

@@ -224,18 +224,6 @@ ioctx_has_more(const struct io *io, const struct chunk *chunk)
 	return io->issued < io->length && chunk->op != CHUNK_ALLOCATE;
 }
 
-/*
- * If a thread waits for a single operation that is a single chunk, a ring gains nothing: the plain
- * system call sleeps and wakes once as well, and costs less CPU (with nbdkit and 4 KiB reads at
- * queue depth 32, a quarter of the server's CPU time less).
- */
-static bool
-ioctx_is_lone(const struct ioctx *ctx, const struct io *io, const struct chunk *chunk)
-{
-	return ctx->backend->lone_by_call && ctx->waited_for && ctx->queued == 1 && !ctx->waiting &&
-	       !ioctx_has_more(io, chunk);
-}
-
 /* Issues one chunk of the io, or settles the io if it has nothing to issue. */
 static void
 ioctx_issue_one(struct ioctx *ctx, struct io *io)
@@ -256,7 +244,11 @@ ioctx_issue_one(struct ioctx *ctx, struct io *io)
 	}
 	io->in_flight++;
 	ctx->queued++;
-	if (ioctx_is_lone(ctx, io, chunk)) {
+	/* If a thread waits for a single operation that is a single chunk, a ring gains nothing:
+	 * the plain system call sleeps and wakes once as well, and costs less CPU (with nbdkit and
+	 * 4 KiB reads at queue depth 32, a quarter of the server's CPU time less). */
+	if (ctx->backend->lone_by_call && ctx->waited_for && ctx->queued == 1 && !ctx->waiting &&
+	    !ioctx_has_more(io, chunk)) {
 		chunk_done(ctx, chunk, chunk_execute(&ctx->image->backing, chunk));
 		return;
 	}

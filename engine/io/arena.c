@@ -61,15 +61,6 @@ arena_map(size_t length)
 	return memory + before;
 }
 
-/* Returns where a piece begins in its slab, which has `spare` bytes more than the piece needs. If
- * every piece began at the start of its slab, the small requests of all contexts would fall into
- * the same few sets of the processor's caches. */
-static size_t
-arena_place(struct arena *arena, size_t spare)
-{
-	return spare ? arena->colour++ * (size_t)COLOUR_STEP % spare : 0;
-}
-
 /* The caller holds the mutex. Returns NULL if memory ran out. */
 static struct arena_slab *
 arena_add_slab(struct arena *arena)
@@ -92,7 +83,11 @@ arena_add_slab(struct arena *arena)
 	 * does no harm. */
 	if (locked_memory_is_plentiful()) {
 		madvise(slab->memory, slab->length, MADV_HUGEPAGE);
-		slab->used = arena_place(arena, slab->length - arena->piece);
+		/* If every piece began at the start of its slab, the small requests of all contexts
+		 * would fall into the same few sets of the processor's caches. */
+		if (slab->length > arena->piece)
+			slab->used = arena->colour++ * (size_t)COLOUR_STEP %
+				     (slab->length - arena->piece);
 		slab->room = slab->used + arena->piece;
 	} else {
 		madvise(slab->memory, slab->length, MADV_NOHUGEPAGE);

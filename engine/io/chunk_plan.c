@@ -96,18 +96,6 @@ plan_bounced(const struct image *image, struct ioctx *ctx, struct chunk *chunk, 
 	counter_add(&ctx->counters, COUNTER_BOUNCED, 1);
 }
 
-/* The last block of a file with an odd size goes through the page cache; the bytes before it make a
- * chunk of their own. Returns how many of `bytes` may be in this chunk. */
-static uint64_t
-plan_end(const struct image *image, struct chunk *chunk, uint64_t bytes)
-{
-	uint64_t end = atomic_load_explicit(&image->direct_end, memory_order_relaxed);
-	uint64_t place = image->config.offset + chunk->start;
-
-	chunk->direct = place < end;
-	return chunk->direct ? plan_minimum(bytes, end - place) : bytes;
-}
-
 /* Returns the flags of a transfer through the page cache. A transfer with RWF_DONTCACHE covers
  * whole pages, since the next one would have to read a shared page again. */
 static int
@@ -133,8 +121,16 @@ plan_transfer(const struct image *image, struct io *io, struct chunk *chunk, uin
 	chunk->op = io->op == IO_READ ? CHUNK_READ : CHUNK_WRITE;
 	chunk->payload = io->op == IO_ZERO ? NULL : (char *)io->buffer + io->issued;
 	chunk->direct = atomic_load_explicit(&image->direct, memory_order_relaxed);
-	if (chunk->direct)
-		bytes = plan_end(image, chunk, bytes);
+	/* The last block of a file with an odd size goes through the page cache; the bytes before
+	 * it make a chunk of their own. */
+	if (chunk->direct) {
+		uint64_t end = atomic_load_explicit(&image->direct_end, memory_order_relaxed);
+		uint64_t place = image->config.offset + chunk->start;
+
+		chunk->direct = place < end;
+		if (chunk->direct)
+			bytes = plan_minimum(bytes, end - place);
+	}
 	straight = chunk->payload != NULL;
 	if (chunk->direct) {
 		align = image->backing.direct_align;

@@ -37,16 +37,6 @@ struct entry {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct entry *entries;
 
-/* Opens the file once more. Without /proc it duplicates the descriptor of the requests, which may
- * still receive the report. Returns -1 with errno. */
-static int
-shared_file_open_witness(const struct backing *backing)
-{
-	int fd = backing_reopen(backing->fd);
-
-	return fd >= 0 ? fd : fcntl(backing->fd, F_DUPFD_CLOEXEC, 0);
-}
-
 /* The caller holds the mutex. On success, the entry owns *witness. */
 static struct entry *
 shared_file_new(const struct backing *backing, int *witness)
@@ -106,9 +96,12 @@ shared_file_get(const struct backing *backing)
 {
 	/* Done without the mutex: on a file system that hangs, it would block the images of other
 	 * files. */
-	int CLEANUP_CLOSE witness = backing->page_cache ? shared_file_open_witness(backing) : -1;
+	int CLEANUP_CLOSE witness = backing->page_cache ? backing_reopen(backing->fd) : -1;
 	struct entry *entry;
 
+	/* Without /proc, the descriptor of the requests may still receive the report. */
+	if (backing->page_cache && witness < 0)
+		witness = fcntl(backing->fd, F_DUPFD_CLOEXEC, 0);
 	if (backing->page_cache && witness < 0)
 		return NULL;
 	pthread_mutex_lock(&mutex);

@@ -319,12 +319,6 @@ copy_release(struct copy *copy, const struct copy_claim *claims, size_t count)
 
 /* ---- copying */
 
-static bool
-copy_is_zero(const char *bytes, size_t length)
-{
-	return length == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, length - 1) == 0);
-}
-
 /* Writes what is not zero. Returns 0 or -errno. */
 static int
 copy_write(struct copy *copy, const char *bytes, size_t length, uint64_t offset)
@@ -334,7 +328,7 @@ copy_write(struct copy *copy, const char *bytes, size_t length, uint64_t offset)
 
 	while (r == 0 && at < length) {
 		size_t granule = length - at < copy->granule ? length - at : copy->granule;
-		bool zero = copy_is_zero(bytes + at, granule);
+		bool zero = bytes[at] == 0 && memcmp(bytes + at, bytes + at + 1, granule - 1) == 0;
 
 		if (zero && at > begin)
 			r = scratch_write(&copy->scratch, bytes + begin, at - begin,

@@ -5,14 +5,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static bool
-part_reads_possible(struct part_reads *reads)
-{
-	if (!reads->context && !reads->impossible)
-		reads->impossible = syscall(SYS_io_setup, PART_READS_MAX, &reads->context) < 0;
-	return !reads->impossible;
-}
-
 /* Returns how many of them the kernel has taken: the first ones. */
 static unsigned int
 part_reads_submit(const struct part_reads *reads, struct iocb **list, unsigned int count)
@@ -74,7 +66,9 @@ part_reads_run(struct part_reads *reads, int fd, struct part *parts, unsigned in
 			.aio_offset = (int64_t)parts[i].offset,
 		};
 	}
-	if (wanted > 0 && part_reads_possible(reads))
+	if (wanted > 0 && !reads->context && !reads->impossible)
+		reads->impossible = syscall(SYS_io_setup, PART_READS_MAX, &reads->context) < 0;
+	if (wanted > 0 && !reads->impossible)
 		part_reads_collect(reads, part_reads_submit(reads, list, wanted));
 }
 

@@ -310,44 +310,30 @@ rbd_put_status(const struct backing *backing, struct json *json)
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 static const struct rbd_module *loaded;
 
-/* $NBDLOOP_MODULES is for a build that is not installed. */
-static const char *
-module_directory(void)
-{
-	const char *chosen = secure_getenv("NBDLOOP_MODULES");
-
-	return chosen && chosen[0] ? chosen : MODULE_DIRECTORY;
-}
-
-/*
- * Ceph's library takes memory for the data of each request, and gives it back after it, which must
- * not cost a page fault for each 4 KiB: of reads of 1 MiB, nbdloopd's own setting, by which large
- * memory goes back to the kernel at once, made 260.  The process keeps what it needed at once; a
- * server with swap (common/reclaim.c) does anyway.
- */
-static void
-keep_freed_memory(void)
-{
-#ifdef __GLIBC__
-	mallopt(M_MMAP_THRESHOLD, MAPPED_MIN);
-	mallopt(M_TRIM_THRESHOLD, INT_MAX);
-#endif
-}
-
 /* The caller holds the mutex. */
 static const struct rbd_module *
 module_load(const char *path, char **error)
 {
+	/* For a build that is not installed. */
+	const char *chosen = secure_getenv("NBDLOOP_MODULES");
 	char *file;
 	void *library;
 	const struct rbd_module *module;
 
-	if (asprintf(&file, "%s/" RBD_MODULE_FILE, module_directory()) < 0)
+	if (asprintf(&file, "%s/" RBD_MODULE_FILE,
+		     chosen && chosen[0] ? chosen : MODULE_DIRECTORY) < 0)
 		return NULL;
 	/* Never closed: Ceph's libraries leave threads and handlers behind. */
 	library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-	if (library)
-		keep_freed_memory();
+#ifdef __GLIBC__
+	/* Ceph's library allocates and frees memory for the data of each request. With nbdloopd's
+	 * own setting, large memory goes back to the kernel at once, which costs a page fault for
+	 * each 4 KiB again. So the process keeps it, as a server with swap does anyway. */
+	if (library) {
+		mallopt(M_MMAP_THRESHOLD, MAPPED_MIN);
+		mallopt(M_TRIM_THRESHOLD, INT_MAX);
+	}
+#endif
 	module = library ? dlsym(library, RBD_MODULE_SYMBOL) : NULL;
 	free(file);
 	if (!module)

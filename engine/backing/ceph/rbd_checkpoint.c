@@ -73,16 +73,6 @@ list_compare(const void *a, const void *b)
 	return first->facts.id < second->facts.id ? -1 : first->facts.id > second->facts.id;
 }
 
-/* Sorts, and leaves out what is no older than the snapshot that is open. */
-static void
-list_tidy(struct list *list)
-{
-	if (list->count > 0)
-		qsort(list->all, list->count, sizeof(*list->all), list_compare);
-	while (list->count > 0 && list->all[list->count - 1].facts.id >= list->end)
-		list->count--;
-}
-
 static bool
 is_known(const struct rbd_store *store, const struct list *list)
 {
@@ -107,7 +97,10 @@ rbd_checkpoints_learn(struct rbd_store *store)
 	if (r == 0 && list.failed)
 		r = -ENOMEM;
 	if (r == 0) {
-		list_tidy(&list);
+		if (list.count > 0)
+			qsort(list.all, list.count, sizeof(*list.all), list_compare);
+		while (list.count > 0 && list.all[list.count - 1].facts.id >= list.end)
+			list.count--;
 		pthread_mutex_lock(&store->listing);
 		if (!is_known(store, &list)) {
 			struct rbd_checkpoint *old = store->checkpoints;
@@ -124,27 +117,17 @@ rbd_checkpoints_learn(struct rbd_store *store)
 	return r;
 }
 
-/* The caller holds .listing. Returns where a name in the cluster is in the list, or its end. */
-static size_t
-list_find(const struct rbd_store *store, const char *name)
-{
-	size_t i = 0;
-
-	while (i < store->checkpoint_count && strcmp(store->checkpoints[i].name, name) != 0)
-		i++;
-	return i;
-}
-
 int
 rbd_checkpoint_judge(struct rbd_store *store, const char *name)
 {
-	size_t place, older = 0;
+	size_t place = 0, older = 0;
 	int r = rbd_checkpoints_learn(store);
 
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&store->listing);
-	place = list_find(store, name);
+	while (place < store->checkpoint_count && strcmp(store->checkpoints[place].name, name) != 0)
+		place++;
 	if (place == store->checkpoint_count)
 		r = -ENOENT;
 	else if (place >= BACKING_CHECKPOINTS_MAX)

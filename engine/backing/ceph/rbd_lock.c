@@ -131,14 +131,6 @@ ask_for_owner(struct rbd_store *store, struct rbd_owner *owner)
 	return r;
 }
 
-/* Whether an owner must be left alone, unless it gives the lock up. */
-static bool
-must_wait_for(const struct rbd_attempt *attempt, const struct rbd_owner *owner)
-{
-	return owner->watches && !predecessor_owns(&attempt->predecessor, owner) &&
-	       !atomic_load(&attempt->store->force);
-}
-
 /* Takes the lock away from an owner that is dead, the predecessor, or overridden by force=on. */
 static int
 rbd_fence(struct rbd_attempt *attempt)
@@ -224,7 +216,8 @@ try_to_take(struct rbd_attempt *attempt)
 		return r;
 	if (!predecessor_fits(&attempt->predecessor, owner))
 		return -ESTALE;
-	if (other && must_wait_for(attempt, owner))
+	if (other && owner->watches && !predecessor_owns(&attempt->predecessor, owner) &&
+	    !atomic_load(&store->force))
 		return -EBUSY;
 	if (other)
 		r = rbd_fence(attempt);
@@ -236,16 +229,6 @@ try_to_take(struct rbd_attempt *attempt)
 	if (r == 0)
 		tell_of_taking(attempt);
 	return r == -EROFS || r == -EAGAIN || r == -ENOENT ? -EBUSY : r;
-}
-
-/* At the start, nobody waits for an owner that is alive. */
-static bool
-is_hopeless(const struct rbd_attempt *attempt)
-{
-	const struct rbd_store *store = attempt->store;
-
-	return attempt->at_start && attempt->owner.watches &&
-	       store->module->answers(store->image, attempt->owner.address) == 1;
 }
 
 static void
@@ -293,17 +276,6 @@ rbd_explain_lock(const struct rbd_attempt *attempt, int r, char **error)
 			"client first, or use force=on, or lock=shared if both may write",
 			path, address);
 	return error_set(error, r, "%s: its lock can't be taken: %s", path, strerror(-r));
-}
-
-/* Takes those that wait. The caller holds the mutex. */
-static struct backing_call *
-waiting_calls(struct rbd_store *store)
-{
-	struct backing_call *calls = store->waiting;
-
-	store->waiting = NULL;
-	store->waiting_tail = &store->waiting;
-	return calls;
 }
 
 /* Sends them, or has them fail, by how the lock was taken. */
@@ -356,10 +328,13 @@ attempt_end(struct rbd_attempt *attempt, int r)
 	if (r == 0)
 		rbd_size_doubt(store);
 	/* Changes of another export of the image wait for longer than a start. */
-	if (r == 0 || !at_start)
-		calls = waiting_calls(store);
-	else if (store->waiting)
+	if (r == 0 || !at_start) {
+		calls = store->waiting;
+		store->waiting = NULL;
+		store->waiting_tail = &store->waiting;
+	} else if (store->waiting) {
 		attempt_begin_for_changes(store);
+	}
 	if (at_start) {
 		attempt->result = r;
 		attempt->error = error;
@@ -392,8 +367,10 @@ attempt_run(struct rbd_job *job)
 		return;
 	r = attempt->tries > 0 && is_given_up(store) ? -EBUSY : try_to_take(attempt);
 	rbd_pending_note_answer(store);
-	wait = r == -EBUSY && attempt->tries < OWNER_TRIES && !is_given_up(store) &&
-	       (attempt->tries > 0 || !is_hopeless(attempt));
+	wait = r == -EBUSY && attempt->tries < OWNER_TRIES && !is_given_up(store);
+	/* At the start, nobody waits for an owner that is alive. */
+	if (wait && attempt->tries == 0 && attempt->at_start && attempt->owner.watches)
+		wait = store->module->answers(store->image, attempt->owner.address) != 1;
 	if (wait && attempt->tries == 0 && attempt->owner.address[0])
 		tell_of_wait(attempt);
 	attempt->tries++;

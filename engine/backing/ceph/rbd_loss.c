@@ -9,14 +9,6 @@
 #include <errno.h>
 #include <string.h>
 
-/* The cluster refuses a client that it has fenced (ESHUTDOWN); librbd refuses changes without the
- * lock (EROFS). */
-static bool
-tells_loss(const struct rbd_store *store, bool changes, int result)
-{
-	return result == -ESHUTDOWN || (result == -EROFS && changes && atomic_load(&store->held));
-}
-
 static const char *const reasons[] = {
 	[RBD_LOSS_FENCE] = "another client has fenced this server and may write to the image",
 	[RBD_LOSS_LOCK] = "this server has lost the image's lock, and another client may write to "
@@ -42,7 +34,9 @@ rbd_loss_declare(struct rbd_store *store, enum rbd_loss loss)
 void
 rbd_loss_note(struct rbd_store *store, bool changes, int result)
 {
-	if (tells_loss(store, changes, result))
+	/* The cluster refuses a client that it has fenced (ESHUTDOWN). librbd refuses changes
+	 * without the lock (EROFS). */
+	if (result == -ESHUTDOWN || (result == -EROFS && changes && atomic_load(&store->held)))
 		rbd_loss_declare(store, RBD_LOSS_FENCE);
 }
 

@@ -76,12 +76,6 @@ is_abandoned(const struct rbd_store *store, struct backing_call *call)
 	return store->timeout > 0 && !copy_of(call)->caller;
 }
 
-static bool
-calls_overlap(const struct backing_call *a, const struct backing_call *b)
-{
-	return a->offset < b->offset + b->length && b->offset < a->offset + a->length;
-}
-
 /* Whether a call must not begin before one that was abandoned has ended: a change might be
  * overwritten by it, and a read would only wait as long again. The parts of a failed request are
  * tried one by one, which must not take the time of each. */
@@ -98,7 +92,9 @@ is_in_danger(const struct rbd_store *store, const struct backing_call *call)
 		return false;
 	for (; other; other = other->newer) {
 		if (is_abandoned(store, other) && other->op != CALL_SEARCH &&
-		    (reads || rbd_call_changes(other)) && calls_overlap(other, call))
+		    (reads || rbd_call_changes(other)) &&
+		    call->offset < other->offset + other->length &&
+		    other->offset < call->offset + call->length)
 			return true;
 	}
 	return false;

@@ -50,21 +50,15 @@ size_fitting(const struct rbd_store *store, const struct backing_call *call)
 	return call->length < left ? call->length : left;
 }
 
-/* What seems to be beyond the end is asked about, too: another thread may have seen the image
- * grow before Ceph told of it. */
-static bool
-is_sure(const struct rbd_store *store, const struct backing_call *call)
-{
-	return !atomic_load_explicit(&store->resized, memory_order_acquire) &&
-	       (call->op == CALL_DISCARD || size_fitting(store, call) == call->length);
-}
-
 bool
 rbd_size_await(struct rbd_store *store, struct backing_call *call, int result)
 {
 	bool asks;
 
-	if (is_sure(store, call))
+	/* A change beyond the end waits for the size, too: another thread may have seen the image
+	 * grow before Ceph told of it. */
+	if (!atomic_load_explicit(&store->resized, memory_order_acquire) &&
+	    (call->op == CALL_DISCARD || size_fitting(store, call) == call->length))
 		return false;
 	pthread_mutex_lock(&store->doubting);
 	/* If not, the call was abandoned, and nobody wants its result. */

@@ -30,15 +30,6 @@ store_call_returned(struct backing_call *call, int result)
 	rbd_loss_finish(store, call, result);
 }
 
-/* Whether a flush has nothing to do, because nothing was changed here. librbd would take the lock
- * for it, from another client if that gives it, and give it away again when asked. */
-static bool
-is_idle_flush(const struct rbd_store *store, const struct backing_call *call)
-{
-	return call->op == CALL_FLUSH && !atomic_load(&store->held) &&
-	       !atomic_load(&store->changed);
-}
-
 void
 rbd_store_start(const struct backing *backing, struct backing_call *call)
 {
@@ -49,7 +40,9 @@ rbd_store_start(const struct backing *backing, struct backing_call *call)
 		call->done(call, -ESHUTDOWN);
 		return;
 	}
-	if (is_idle_flush(store, call)) {
+	/* Nothing was changed here. For a flush, librbd would take the lock from another client,
+	 * and give it away again when asked. */
+	if (call->op == CALL_FLUSH && !atomic_load(&store->held) && !atomic_load(&store->changed)) {
 		call->done(call, 0);
 		return;
 	}

@@ -133,17 +133,8 @@ open_buffered(struct backing *backing, const struct place *place, bool read_only
 	return fd;
 }
 
-/* Whether the file is in memory. We ignore swap space: a call waits for swapped-out pages of the
- * file as for those of any memory. */
-/* As chattr +c, or a directory with that, makes a file of btrfs; not seen is its mount option. */
-static bool
-is_compressed(int fd)
-{
-	int flags;
-
-	return ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0 && (flags & FS_COMPR_FL);
-}
-
+/* Returns whether the file is in memory. We ignore swap space: a call waits for swapped-out pages
+ * of the file as for those of any memory. */
 static bool
 is_in_memory(int fd)
 {
@@ -212,6 +203,7 @@ open_direct(struct backing *backing, const struct place *place)
 	int CLEANUP_CLOSE fd = -1;
 	struct alignment alignment;
 	struct stat a, b;
+	int flags;
 
 	fd = place_open(place, (backing->writable ? O_RDWR : O_RDONLY) | O_DIRECT);
 	if (fd < 0) {
@@ -231,7 +223,8 @@ open_direct(struct backing *backing, const struct place *place)
 	backing->direct_align = alignment.offset;
 	backing->direct_sector = alignment.sector;
 	backing->memory_align = alignment.memory;
-	backing->compressed = is_compressed(fd);
+	/* By chattr +c on btrfs, perhaps of its directory. A mount option is not seen. */
+	backing->compressed = ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0 && (flags & FS_COMPR_FL);
 	backing->direct_fd = steal_fd(&fd);
 }
 
@@ -255,17 +248,6 @@ disk_number(const struct backing *backing)
 
 	return backing->block_device && backing_disk_read(backing, "diskseq", &number) == 0 ? number
 											    : 0;
-}
-
-/* Notes what later looks are compared with. `by_name`: the path is that of the file, for this
- * process. */
-static void
-file_look_prepare(struct backing *backing, bool by_name)
-{
-	struct stat st;
-
-	backing->named = by_name && stat(backing->path, &st) == 0 && is_ours(backing, &st);
-	backing->disk_number = disk_number(backing);
 }
 
 /* Returns whether the path still leads to the file. If not, says what became of it. */
@@ -331,6 +313,7 @@ file_look(const struct backing *backing, struct backing_look *look)
 static int
 open_place(struct backing *backing, const struct place *place, bool read_only, const char **what)
 {
+	struct stat st;
 	int r, refused;
 
 	backing->fd = open_buffered(backing, place, read_only, &refused);
@@ -339,7 +322,10 @@ open_place(struct backing *backing, const struct place *place, bool read_only, c
 		obstacle_explain(backing, refused);
 	if (r < 0)
 		return r;
-	file_look_prepare(backing, place->dirfd == AT_FDCWD && !place->beneath);
+	/* Later looks compare the file with the one that this path names for this process. */
+	backing->named = place->dirfd == AT_FDCWD && !place->beneath &&
+			 stat(backing->path, &st) == 0 && is_ours(backing, &st);
+	backing->disk_number = disk_number(backing);
 	open_direct(backing, place);
 	return 0;
 }

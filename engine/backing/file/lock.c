@@ -397,16 +397,6 @@ take_bytes(int fd, const struct claim *claim)
 	return r;
 }
 
-/* Takes the locks first and checks after that, so that of two programs that start together, at
- * least one sees the other. */
-static int
-take_claim(int fd, const struct claim *claim, off_t *start)
-{
-	int r = take_bytes(fd, claim);
-
-	return r == 0 ? check_claim_patiently(fd, claim, true, start) : r;
-}
-
 /* Releases the locks that a writer has and `claim`, which is of the same part, does not need. */
 static void
 keep_claim(int fd, const struct claim *claim)
@@ -432,7 +422,11 @@ lock_take(int fd, const char *path, enum lock_choice choice, const struct lock_p
 
 	if (resolved == LOCK_OFF)
 		return 0;
-	r = take_claim(fd, &claim, &start);
+	/* Takes the locks first and checks after that, so that of two programs that start together,
+	 * at least one sees the other. */
+	r = take_bytes(fd, &claim);
+	if (r == 0)
+		r = check_claim_patiently(fd, &claim, true, &start);
 	/* Releases the rest of an earlier lock: a reader lets no program write, but a shared writer
 	 * does. */
 	if (r == 0)

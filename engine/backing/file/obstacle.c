@@ -182,22 +182,16 @@ file_system_is_read_only(const struct backing *backing)
 	return has_option(options, FAILED);
 }
 
-/*
- * Asks the kernel to allocate a byte that lies beyond the largest possible file, which it always
- * refuses, and before that for any other reason. Returns the -errno. This finds a swap file of
- * whatever name, also in another container, and a file that was made immutable.
- */
-static int
-try_impossible_change(const struct backing *backing)
-{
-	return fallocate(backing->fd, FALLOC_FL_KEEP_SIZE, INT64_MAX, 1) < 0 ? -errno : 0;
-}
-
 bool
 obstacle_find(const struct backing *backing, char reason[REASON_MAX])
 {
-	int r = backing->block_device ? 0 : try_impossible_change(backing);
+	int r = 0;
 
+	/* Asks the kernel to allocate a byte beyond the largest possible file. The kernel always
+	 * refuses that, but reports any other reason first. This finds a swap file of any name,
+	 * also in another container, and a file that was made immutable. */
+	if (!backing->block_device && fallocate(backing->fd, FALLOC_FL_KEEP_SIZE, INT64_MAX, 1) < 0)
+		r = -errno;
 	reason[0] = '\0';
 	if (device_is_read_only(backing))
 		snprintf(reason, REASON_MAX, DEVICE_IS_READ_ONLY);

@@ -522,15 +522,6 @@ image_list_snapshots(rbd_image_t image, rbd_snap_info_t **list)
 	return count;
 }
 
-static void
-image_free_list(rbd_snap_info_t *list, int count)
-{
-	/* Its end is an entry without a name, which an empty list does not have. */
-	if (count > 0)
-		rbd_snap_list_end(list);
-	free(list);
-}
-
 static int
 rbd_image_snapshots(struct rbd_image *image, rbd_snapshot_visit visit, void *data)
 {
@@ -546,7 +537,10 @@ rbd_image_snapshots(struct rbd_image *image, rbd_snapshot_visit visit, void *dat
 		visit(data, &(struct rbd_snapshot_facts){list[i].name, list[i].id, list[i].size,
 							 (int64_t)made.tv_sec});
 	}
-	image_free_list(list, count);
+	/* The list ends with an entry without a name, which an empty list does not have. */
+	if (count > 0)
+		rbd_snap_list_end(list);
+	free(list);
 	return 0;
 }
 
