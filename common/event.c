@@ -40,6 +40,13 @@ event_open(unsigned int fd, char **error)
 				 fd);
 	if (!S_ISFIFO(st.st_mode) && !S_ISSOCK(st.st_mode))
 		return error_set(error, -EINVAL, "notify-fd=%u: it must be a pipe or a socket", fd);
+	/* What was opened or taken here closes at exec(), and what was inherited does not. If this
+	 * number were closed and opened again, as an image, an event would overwrite its bytes. */
+	if (fcntl((int)fd, F_GETFD) & FD_CLOEXEC)
+		return error_set(error, -EINVAL,
+				 "notify-fd=%u: it has another use; pass a pipe or a socket of its "
+				 "own",
+				 fd);
 	if (fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0 || fcntl((int)fd, F_SETFL, O_NONBLOCK) < 0)
 		return error_set(error, -errno, "notify-fd=%u: %s", fd, strerror(errno));
 	target = (int)fd;

@@ -172,6 +172,22 @@ START_TEST(descriptor_must_be_open)
 }
 END_TEST
 
+/* A connection, say, which is closed when its client goes: then its number is opened again. */
+START_TEST(descriptor_has_no_other_use)
+{
+	char *CLEANUP_FREE error = NULL;
+	int pair[2];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	ck_assert_int_eq(event_open((unsigned int)pair[0], &error), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(error, "another use"));
+	event_raise(&(struct event){.kind = EVENT_ENDING});
+	assert_read("{\"event\":\"ending\"}\n");
+	close(pair[0]);
+	close(pair[1]);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -184,6 +200,7 @@ main(void)
 		{.test = socket_takes_events},
 		{.test = file_takes_no_events},
 		{.test = descriptor_must_be_open},
+		{.test = descriptor_has_no_other_use},
 		{0},
 	};
 

@@ -72,13 +72,17 @@ says 1 '--user=nobody-here' 'no such user' -- -U "$socket" --user nobody-here "$
 says 1 '--fd=x' 'number' -- --fd x "$image"
 says 1 'descriptor 77: it is not open' -- --fd 77 "$image"
 says 1 'descriptor 0: it is not a socket' -- --fd 0 "$image"
-"$python" -c 'import os, socket, sys
+for use in --fd=05 --notify-fd=5; do
+	"$python" -c 'import os, socket, sys
 ours, its = socket.socketpair()
 os.dup2(its.fileno(), 5)
 os.set_inheritable(5, True) # dup2() does so only if it was another number
-os.execvp("nbdloopd", ["nbdloopd", "--fd", "5", "--fd", "05", sys.argv[1]])' "$image" >"$dir/twice.log" 2>&1 </dev/null &&
-	fail "a descriptor was taken twice"
-grep -q -- '--fd=5: it is given twice' "$dir/twice.log" || fail "not said that a descriptor is given twice"
+os.execvp("nbdloopd", ["nbdloopd", "--fd", "5", *sys.argv[1:]])' "$use" "$image" >"$dir/twice$use.log" 2>&1 </dev/null &&
+		fail "a descriptor was taken twice"
+done
+grep -q -- '--fd=5: it is given twice' "$dir/twice--fd=05.log" || fail "not said that a descriptor is given twice"
+grep -q -- 'notify-fd=5: it has another use' "$dir/twice--notify-fd=5.log" ||
+	fail "not said that the descriptor of the events is a connection"
 says 1 'notify-fd=77' 'not open' -- --notify-fd 77 -U "$socket" "$image"
 says 1 'socket-activation=on' 'LISTEN_FDS' -- --socket-activation=on "$image"
 says 1 'address=no such name' -- --address 'no such name' "$image"
