@@ -106,13 +106,6 @@ send_export_name(struct nbd_client_handshake *h, struct nbd_output *output)
 	h->at = NBD_CLIENT_AT_EXPORT;
 }
 
-static void
-send_starttls(struct nbd_client_handshake *h, struct nbd_output *output)
-{
-	option_begin(output, NBD_OPT_STARTTLS, 0);
-	h->at = NBD_CLIENT_AT_STARTTLS;
-}
-
 void
 nbd_client_handshake_secured(struct nbd_client_handshake *h, struct nbd_output *output)
 {
@@ -144,12 +137,14 @@ take_greeting(struct nbd_client_handshake *h, struct nbd_output *output)
 		return 0;
 	}
 	send_flags(h, flags, output);
-	if (h->tls)
-		send_starttls(h, output);
-	else if (flags & NBD_FLAG_FIXED_NEWSTYLE)
+	if (h->tls) {
+		option_begin(output, NBD_OPT_STARTTLS, 0);
+		h->at = NBD_CLIENT_AT_STARTTLS;
+	} else if (flags & NBD_FLAG_FIXED_NEWSTYLE) {
 		send_go(h, output);
-	else
+	} else {
 		send_export_name(h, output);
+	}
 	return NBD_GREETING_SIZE;
 }
 

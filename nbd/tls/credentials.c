@@ -421,17 +421,6 @@ set_client_key(struct tls_credentials *credentials, const struct tls_files *file
 	return r < 0 ? tls_explain(error, files->psk, r) : 0;
 }
 
-/* Without control characters, for the log. */
-static void
-note_unknown(struct tls_lookup *lookup, const gnutls_datum_t *name)
-{
-	size_t length = name->size < TLS_USER_MAX ? name->size : TLS_USER_MAX;
-
-	for (size_t i = 0; i < length; i++)
-		lookup->unknown[i] =
-			name->data[i] >= ' ' && name->data[i] < 0x7f ? (char)name->data[i] : '?';
-}
-
 /* GnuTLS asks for a user's key.  If it is told that there is none (1), it goes on with a random
  * key: a client can't tell an unknown user from a wrong key. */
 static int
@@ -446,7 +435,12 @@ find_key(gnutls_session_t tls, const gnutls_datum_t *name, gnutls_datum_t *key)
 	/* GnuTLS wipes and frees it. */
 	*key = (gnutls_datum_t){found, TLS_KEY_MAX};
 	if (!psk_file_find(lookup->users, name->data, name->size, found, &length)) {
-		note_unknown(lookup, name);
+		/* Without control characters, for the log. */
+		length = name->size < TLS_USER_MAX ? name->size : TLS_USER_MAX;
+		for (size_t i = 0; i < length; i++)
+			lookup->unknown[i] = name->data[i] >= ' ' && name->data[i] < 0x7f
+						     ? (char)name->data[i]
+						     : '?';
 		free(found);
 		*key = (gnutls_datum_t){NULL, 0};
 		return 1;

@@ -119,16 +119,6 @@ why_no_ulp(int err)
 	}
 }
 
-static bool
-is_tcp(int fd)
-{
-	socklen_t length = sizeof(int);
-	int protocol;
-
-	return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &length) == 0 &&
-	       protocol == IPPROTO_TCP;
-}
-
 /* Sets the keys of both directions.  The kernel's sending side comes first: if it refuses the
  * cipher, the socket is as it was. */
 static int
@@ -153,8 +143,12 @@ set_keys(const struct tls_session *session, int fd, char reason[KTLS_REASON_MAX]
 int
 ktls_begin(struct tls_session *session, int fd, char reason[KTLS_REASON_MAX])
 {
+	socklen_t length = sizeof(int);
+	int protocol;
+
 	assert(tls_session_at_record(session) && !tls_session_has_data(session));
-	if (!is_tcp(fd))
+	if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &length) < 0 ||
+	    protocol != IPPROTO_TCP)
 		return ktls_cannot(reason, "not a TCP socket");
 	/* Without keys, a socket with TLS goes on as before. */
 	if (setsockopt(fd, IPPROTO_TCP, TCP_ULP, ULP, sizeof(ULP)) < 0)

@@ -186,18 +186,11 @@ loop_config(const char *key, const char *value)
 	return -1;
 }
 
-static bool
-is_directory(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 static int
 loop_config_complete(void)
 {
 	char *CLEANUP_FREE error = NULL;
+	struct stat st;
 
 	if (config.file && config.dir) {
 		nbdkit_error("file= and dir= exclude each other: give one of them");
@@ -209,7 +202,7 @@ loop_config_complete(void)
 			"images; see nbdkit-loop-plugin(1)");
 		return -1;
 	}
-	if (config.file && is_directory(config.file)) {
+	if (config.file && stat(config.file, &st) == 0 && S_ISDIR(st.st_mode)) {
 		nbdkit_error("file=%s is a directory; dir=%s would serve each file in it",
 			     config.file, config.file);
 		return -1;
@@ -374,23 +367,12 @@ loop_default_export(int readonly, int is_tls)
 	return first.count == 1 && first.name ? first.name : "";
 }
 
-/* A file that has another size by now has it for this connection, which nbdkit asks about it once.
- */
-static void
-look_at_size(struct image *image)
-{
-	struct image_look look;
-
-	image_look(image, false, &look);
-	if (look.resized)
-		image_adopt_size(image);
-}
-
 static void *
 loop_open(int readonly)
 {
 	const char *name = nbdkit_export_name();
 	struct connection *connection = calloc(1, sizeof(*connection));
+	struct image_look look;
 
 	if (!connection || !name) {
 		nbdkit_error("out of memory");
@@ -402,7 +384,11 @@ loop_open(int readonly)
 		free(connection);
 		return NULL;
 	}
-	look_at_size(connection->export->image);
+	/* A file that has another size by now has it for this connection: nbdkit asks about it
+	 * once. */
+	image_look(connection->export->image, false, &look);
+	if (look.resized)
+		image_adopt_size(connection->export->image);
 	connection->writable = !readonly && image_writable(connection->export->image);
 	return connection;
 }

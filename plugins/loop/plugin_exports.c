@@ -195,17 +195,6 @@ exports_are_files_of_directory(void)
 	return directory >= 0;
 }
 
-/* Returns the export whose image is the same file, or NULL. The caller holds the mutex. */
-static struct export *
-find_same(const struct image *image)
-{
-	struct export *e = images;
-
-	while (e && !image_same(e->image, image))
-		e = e->next;
-	return e;
-}
-
 /* Returns the export of a name in dir=, with a reference. Opens the file before it looks for it
  * among the open ones: because of links, only an open file shows which file it is. */
 static struct export *
@@ -222,7 +211,8 @@ join_file_of_directory(const char *name)
 	if (!opened)
 		return NULL;
 	pthread_mutex_lock(&mutex);
-	e = find_same(opened->image);
+	for (e = images; e && !image_same(e->image, opened->image); e = e->next)
+		;
 	if (!e) {
 		e = steal_pointer(&opened);
 		e->next = images;
@@ -299,16 +289,6 @@ exports_leave(struct export *e)
 	exports_put(e);
 }
 
-/* A link is an export if it leads to a file in the directory. */
-static bool
-is_export(const struct dirent *entry)
-{
-	if (entry->d_type == DT_REG)
-		return true;
-	return (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN) &&
-	       file_is_beneath(directory, entry->d_name);
-}
-
 int
 exports_visit_names(int (*visit)(void *data, const char *name), void *data)
 {
@@ -325,7 +305,10 @@ exports_visit_names(int (*visit)(void *data, const char *name), void *data)
 		return r;
 	}
 	while (r == 0 && (entry = readdir(dir)) != NULL) {
-		if (is_export(entry))
+		/* A link is an export if it leads to a file in the directory. */
+		if (entry->d_type == DT_REG ||
+		    ((entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN) &&
+		     file_is_beneath(directory, entry->d_name)))
 			r = visit(data, entry->d_name);
 	}
 	closedir(dir);

@@ -171,25 +171,20 @@ identity_visit_tls(struct visitor *visitor, const struct identity *identity)
 		visit_name(visitor, "san", *name);
 }
 
-static void
-visit_address(struct visitor *visitor, const struct net_address *address)
-{
-	char host[INET6_ADDRSTRLEN], text[sizeof(host) + 8];
-
-	inet_ntop(address->six ? AF_INET6 : AF_INET, address->bytes, host, sizeof(host));
-	snprintf(text, sizeof(text), "net:%s", host);
-	visitor->visit(visitor->data, text);
-}
-
 int
 identity_visit(const struct identity *identity, void (*visit)(void *data, const char *rule),
 	       void *data)
 {
 	struct visitor visitor = {.visit = visit, .data = data};
+	const struct net_address *address = &identity->address;
+	char host[INET6_ADDRSTRLEN], text[sizeof(host) + 8];
 
 	identity_visit_tls(&visitor, identity);
-	if (identity->kind == IDENTITY_INET)
-		visit_address(&visitor, &identity->address);
+	if (identity->kind == IDENTITY_INET) {
+		inet_ntop(address->six ? AF_INET6 : AF_INET, address->bytes, host, sizeof(host));
+		snprintf(text, sizeof(text), "net:%s", host);
+		visitor.visit(visitor.data, text);
+	}
 	if (identity->kind == IDENTITY_VSOCK)
 		visit_number(&visitor, "cid", identity->cid);
 	if (identity->kind == IDENTITY_UNIX) {

@@ -45,24 +45,19 @@ parse_inet(const char *text, struct http_address *address)
 	return 0;
 }
 
-static int
-parse_unix(const char *path, struct http_address *address)
-{
-	if (!*path)
-		return -EINVAL;
-	address->path = strdup(path);
-	return address->path ? 0 : -ENOMEM;
-}
-
 int
 http_address_parse(const char *text, struct http_address *address, char **error)
 {
 	size_t prefix = strlen(UNIX_PREFIX);
-	int r;
+	int r = -EINVAL;
 
 	*address = (struct http_address){0};
-	r = strncmp(text, UNIX_PREFIX, prefix) == 0 ? parse_unix(text + prefix, address)
-						    : parse_inet(text, address);
+	if (strncmp(text, UNIX_PREFIX, prefix) != 0) {
+		r = parse_inet(text, address);
+	} else if (text[prefix]) {
+		address->path = strdup(text + prefix);
+		r = address->path ? 0 : -ENOMEM;
+	}
 	if (r != -EINVAL)
 		return r;
 	return error_set(error, r,

@@ -207,15 +207,6 @@ config_proofs(const struct server_config *config)
 }
 
 static int
-export_read_rules(struct export_config *export, unsigned int proofs, char **error)
-{
-	char *CLEANUP_FREE reason = NULL;
-	int r = access_new(export->allow, export->allow_write, proofs, &export->access, &reason);
-
-	return r < 0 && reason ? error_set(error, r, "export \"%s\": %s", export->name, reason) : r;
-}
-
-static int
 read_limits(struct export_config *export, char **error)
 {
 	char *CLEANUP_FREE reason = NULL;
@@ -290,12 +281,16 @@ config_check(struct server_config *config, unsigned int proofs, char **error)
 			"--config; nbdloopd --help tells more");
 	for (struct export_config *export = config->exports; r == 0 && export;
 	     export = export->next) {
-		if (export->file && export->file[0])
-			r = export_read_rules(export, proofs, error);
-		else
-			r = error_set(error, -EINVAL,
-				      "the export \"%s\" has no image: file=PATH is missing",
-				      export->name);
+		char *CLEANUP_FREE reason = NULL;
+
+		if (!export->file || !export->file[0])
+			return error_set(error, -EINVAL,
+					 "the export \"%s\" has no image: file=PATH is missing",
+					 export->name);
+		r = access_new(export->allow, export->allow_write, proofs, &export->access,
+			       &reason);
+		if (r < 0 && reason)
+			return error_set(error, r, "export \"%s\": %s", export->name, reason);
 		if (r == 0)
 			r = read_limits(export, error);
 	}
@@ -304,14 +299,6 @@ config_check(struct server_config *config, unsigned int proofs, char **error)
 	if (r == 0)
 		r = check_http(config, error);
 	return r < 0 ? r : config_check_tls(config, error);
-}
-
-/* Rules and limits are changed while the server runs. */
-static bool
-is_followed(const struct option_row *row)
-{
-	return strcmp(row->name, "allow") == 0 || strcmp(row->name, "allow-write") == 0 ||
-	       option_find(limit_option_rows, row->name);
 }
 
 static bool
@@ -328,7 +315,10 @@ export_config_difference(const struct export_config *a, const struct export_conf
 {
 	const struct option_row *row = export_option_rows();
 
-	while (row->name && (is_followed(row) || same_value(row, a, b)))
+	/* Rules and limits are changed while the server runs. */
+	while (row->name &&
+	       (strcmp(row->name, "allow") == 0 || strcmp(row->name, "allow-write") == 0 ||
+		option_find(limit_option_rows, row->name) || same_value(row, a, b)))
 		row++;
 	return row->name;
 }

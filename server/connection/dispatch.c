@@ -51,13 +51,6 @@ dispatch_reply(struct request *request)
 	conn_mark_dirty(conn_of(request));
 }
 
-static void
-dispatch_reply_error(struct request *request, enum nbd_error error, const char *message)
-{
-	reply_write_error(request, error, message);
-	dispatch_reply(request);
-}
-
 /* A client that is told of an error would not look for the image elsewhere. */
 static void
 dispatch_end_after_loss(struct conn *conn)
@@ -343,7 +336,8 @@ dispatch_read_data(struct request *request)
 	if (!request_take_buffer(request, request->nbd.length)) {
 		if (request->queue->pool->buffers.taken > 0)
 			return false;
-		dispatch_reply_error(request, NBD_ENOMEM, REPLY_NO_MEMORY);
+		reply_write_error(request, NBD_ENOMEM, REPLY_NO_MEMORY);
+		dispatch_reply(request);
 		return true;
 	}
 	request->data = request->buffer.memory;
@@ -602,21 +596,11 @@ dispatch_admit(struct conn *conn, const struct taken *taken)
 	return taken->verdict != NBD_VERDICT_SERVE || throttle_admit(conn, &taken->nbd);
 }
 
-/* Drops what has come of a refused request's payload.  False: more is to come. */
-static bool
-dispatch_drop(struct conn *conn)
-{
-	struct request *refused = intake_drop(&conn->intake);
-
-	if (refused)
-		dispatch_reply(refused);
-	return !conn->intake.to_drop;
-}
-
 void
 dispatch_run(struct conn *conn)
 {
 	struct taken both[2], *taken = &both[0], *other;
+	struct request *refused;
 	struct ahead ahead = {.there = false, .taken = &both[1]};
 	int r = 1;
 
@@ -624,8 +608,13 @@ dispatch_run(struct conn *conn)
 	conn->queue.session.size = image_size(conn->queue.image);
 	conn->paused = false;
 	while (!conn_is_closing(conn) && !conn->intake.filling) {
-		if (conn->intake.to_drop && !dispatch_drop(conn))
-			break;
+		if (conn->intake.to_drop) {
+			refused = intake_drop(&conn->intake);
+			if (refused)
+				dispatch_reply(refused);
+			if (conn->intake.to_drop)
+				break;
+		}
 		if (ahead.there) {
 			other = taken;
 			taken = ahead.taken;

@@ -61,15 +61,6 @@ negotiation_start(struct conn *conn)
 	negotiation_send_output(conn);
 }
 
-/* Whether the handshake ends since the client may not use the export: the exports have logged that.
- */
-static bool
-negotiation_is_logged(const struct conn_negotiation *negotiation)
-{
-	return negotiation->handshake.option == NBD_OPT_EXPORT_NAME &&
-	       negotiation->applicant.was_refused;
-}
-
 static void
 negotiation_set_limits(struct conn *conn)
 {
@@ -106,7 +97,9 @@ negotiation_end_handshake(struct conn *conn, enum nbd_handshake_result result)
 		conn->negotiation->secures = true;
 		return;
 	}
-	if (handshake->reason && !negotiation_is_logged(conn->negotiation))
+	/* The exports have logged a refusal of the export that the client asked for. */
+	if (handshake->reason &&
+	    !(handshake->option == NBD_OPT_EXPORT_NAME && conn->negotiation->applicant.was_refused))
 		conn_warn(conn, handshake->reason);
 	conn_close(conn);
 }

@@ -20,17 +20,6 @@
  * client's patience, but so long that a client that keeps sending is seldom checked. */
 #define ABSENCE_MAX UINT64_C(100000000) /* ns */
 
-/* Bytes in the input, including those of a receive whose completion was not called yet. */
-static size_t
-peer_input_length(const struct conn *conn)
-{
-	size_t length = intake_length(&conn->intake);
-
-	return conn->intake.filling || conn->transport.tls
-		       ? length
-		       : length + transport_pending(&conn->transport);
-}
-
 static bool
 peer_is_encrypted(const struct conn *conn)
 {
@@ -42,12 +31,15 @@ peer_is_encrypted(const struct conn *conn)
 static bool
 peer_last_is_disc(const struct conn *conn)
 {
-	size_t size = nbd_request_size(&conn->queue.session), length = peer_input_length(conn);
+	size_t size = nbd_request_size(&conn->queue.session), length = intake_length(&conn->intake);
 	uint8_t *CLEANUP_FREE bytes = NULL;
 	struct nbd_request last;
 	int unread;
 	ssize_t n;
 
+	/* A receive whose completion was not called yet. */
+	if (!conn->intake.filling && !conn->transport.tls)
+		length += transport_pending(&conn->transport);
 	/* Under TLS, bytes that were not received can't be looked at: see peer_may_be_disc(). */
 	if (peer_is_encrypted(conn))
 		unread = 0;

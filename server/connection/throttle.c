@@ -130,18 +130,6 @@ throttle_fill_scope(struct conn *conn, enum limit_scope scope, const uint64_t co
 	return due;
 }
 
-/* The same for both scopes.  It gets nothing of the budgets that all clients share before the
- * client's own allow the request: else a client with many connections would keep from the others
- * what it may not use itself for long. */
-static uint64_t
-throttle_fill(struct conn *conn, const uint64_t cost[LIMIT_KINDS], unsigned int write, uint64_t now,
-	      uint64_t until)
-{
-	uint64_t due = throttle_fill_scope(conn, LIMIT_CLIENT, cost, write, now, until);
-
-	return due ? due : throttle_fill_scope(conn, LIMIT_EXPORT, cost, write, now, until);
-}
-
 bool
 throttle_admit(struct conn *conn, const struct nbd_request *nbd)
 {
@@ -155,7 +143,12 @@ throttle_admit(struct conn *conn, const struct nbd_request *nbd)
 	/* Others that have waited for longer come first. */
 	if (worker->throttled && worker->throttled->throttle.due < until)
 		until = worker->throttled->throttle.due;
-	due = throttle_fill(conn, cost, write, now, until);
+	due = throttle_fill_scope(conn, LIMIT_CLIENT, cost, write, now, until);
+	/* The request gets nothing of the budgets that all clients share before the client's own
+	 * allow it. Otherwise a client with many connections would keep from the others what it may
+	 * not use itself for long. */
+	if (due == 0)
+		due = throttle_fill_scope(conn, LIMIT_EXPORT, cost, write, now, until);
 	if (due == 0) {
 		throttle_pay(conn, cost, write);
 		return true;

@@ -211,16 +211,6 @@ listener_accept(struct listener *listener, char peer[PEER_MAX])
 
 /* ---- opening */
 
-static union socket_address
-listener_address(const struct listener *listener)
-{
-	union socket_address address = {.any.sa_family = AF_UNSPEC};
-	socklen_t length = sizeof(address);
-
-	getsockname(listener->fd, &address.any, &length);
-	return address;
-}
-
 /* A name may have one address twice, and several names, or "any" beside a name, have the same one.
  * Returns whether some listener gets the clients of the address; closes those whose clients a
  * socket with the address will get. */
@@ -229,8 +219,10 @@ listeners_cover(struct listener **listeners, const union socket_address *address
 {
 	while (*listeners) {
 		struct listener *listener = *listeners;
-		const union socket_address own = listener_address(listener);
+		union socket_address own = {.any.sa_family = AF_UNSPEC};
+		socklen_t length = sizeof(own);
 
+		getsockname(listener->fd, &own.any, &length);
 		if (socket_address_covers(&own, address))
 			return true;
 		if (!socket_address_covers(address, &own)) {
@@ -299,13 +291,6 @@ listeners_open_socket(struct listener **listeners, const struct sockaddr *addres
 	return r;
 }
 
-/* Whether the error means that this machine has no IPv6, or not this IPv6 address. */
-static bool
-address_is_absent(const struct addrinfo *address, int r)
-{
-	return address->ai_family == AF_INET6 && (r == -EADDRNOTAVAIL || r == -EAFNOSUPPORT);
-}
-
 /* Where to listen on TCP. */
 struct inet_place {
 	const char *host; /* NULL: all networks */
@@ -346,8 +331,10 @@ inet_place_open_address(struct listener **listeners, const struct inet_place *pl
 	if (listeners_cover(listeners, &address))
 		return 0;
 	r = listeners_open_socket(listeners, &address.any, found->ai_addrlen);
-	if (r == 0 || address_is_absent(found, r))
-		return r < 0;
+	if (r == 0)
+		return 0;
+	if (found->ai_family == AF_INET6 && (r == -EADDRNOTAVAIL || r == -EAFNOSUPPORT))
+		return 1;
 	return inet_place_fail(place, &address, found->ai_addrlen, r, error);
 }
 

@@ -421,15 +421,6 @@ server_check_inherited(struct server *server)
 	return r;
 }
 
-/* The buffer into which a connection receives is as large, and goes back to the system when the
- * connection has ended: malloc() would keep all below the last piece that is still in use, however
- * small that is.  Not with --swap, which keeps all memory (common/reclaim.c). */
-static void
-server_map_large_memory(void)
-{
-	mallopt(M_MMAP_THRESHOLD, 64 << 10);
-}
-
 static int
 server_start(struct server *server)
 {
@@ -437,7 +428,10 @@ server_start(struct server *server)
 	int r;
 
 	server_raise_file_limit();
-	server_map_large_memory();
+	/* The memory of a large allocation goes back to the system when it is freed. malloc() would
+	 * keep all memory below the last piece in use: the buffers into which connections received,
+	 * which are as large. With --swap, the server keeps all memory (common/reclaim.c). */
+	mallopt(M_MMAP_THRESHOLD, 64 << 10);
 	r = server_check_inherited(server);
 	if (r < 0)
 		return r;
@@ -659,15 +653,6 @@ server_unfinished(const struct server *server)
 	return server_is_changing(server) ? "a look at the size of an image" : "an answer by HTTP";
 }
 
-/* Frees nothing, since the change still uses everything. */
-static _Noreturn void
-server_exit_during_change(struct server *server, int status)
-{
-	log_warning("%s has not finished; the server exits without it", server_unfinished(server));
-	pid_file_close(&server->pid_file);
-	_exit(status);
-}
-
 /* Stops and frees all that has been started, in good order: clients and a running change get the
  * time that the configuration gives them.  If a change takes longer, the process exits here with
  * `status`. */
@@ -689,10 +674,15 @@ server_end(struct server *server, int status)
 		server->polled[POLL_SIDE].fd = server->polled[POLL_SUPPLY].fd = -1;
 	if (server->exports)
 		exports_stop_waiting(server->exports);
-	if (!server->polled)
+	if (!server->polled) {
 		server_stop_workers(server, WORKER_ABORTS);
-	else if (!server_drain(server, listened))
-		server_exit_during_change(server, status);
+	} else if (!server_drain(server, listened)) {
+		/* Frees nothing, since the change still uses everything. */
+		log_warning("%s has not finished; the server exits without it",
+			    server_unfinished(server));
+		pid_file_close(&server->pid_file);
+		_exit(status);
+	}
 	leave_begin(&leave, server->exports, &server->pid_file, status);
 	/* First, since the threads of these may wait for answers of the workers. */
 	control_socket_free(steal_pointer(&server->control));

@@ -60,15 +60,6 @@ tls_load(const struct server_config *config, struct tls_credentials **credential
 	return tls_credentials_load(&files, credentials, error);
 }
 
-/* Whoever made keys may expect encryption. */
-static void
-tls_warn_of_unused_keys(const struct server_config *config)
-{
-	if (config->tls_certificates || config->tls_psk)
-		log_warning("tls=off: nothing is encrypted, and %s is not used",
-			    config->tls_psk ? "tls-psk=FILE" : "tls-certificates=DIR");
-}
-
 int
 server_tls_read(struct server_tls *tls, const struct server_config *config, char **error)
 {
@@ -76,7 +67,10 @@ server_tls_read(struct server_tls *tls, const struct server_config *config, char
 
 	tls->config = config;
 	if (config_tls(config) == TLS_CHOICE_OFF) {
-		tls_warn_of_unused_keys(config);
+		/* Whoever made keys may expect encryption. */
+		if (config->tls_certificates || config->tls_psk)
+			log_warning("tls=off: nothing is encrypted, and %s is not used",
+				    config->tls_psk ? "tls-psk=FILE" : "tls-certificates=DIR");
 		return 0;
 	}
 	/* It has the kernel load its module, for which the server has no privilege later.  Each

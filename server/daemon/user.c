@@ -96,19 +96,14 @@ user_fini(struct user *user)
 	*user = (struct user){0};
 }
 
-static int
-set_groups(const struct user *user)
-{
-	return user->name && !user->only_group ? initgroups(user->name, user->gid)
-					       : setgroups(1, &user->gid);
-}
-
 int
 user_become(const struct user *user, char **error)
 {
+	int r = user->name && !user->only_group ? initgroups(user->name, user->gid)
+						: setgroups(1, &user->gid);
 	int err;
 
-	if (set_groups(user) == 0 && setresgid(user->gid, user->gid, user->gid) == 0 &&
+	if (r == 0 && setresgid(user->gid, user->gid, user->gid) == 0 &&
 	    setresuid(user->uid, user->uid, user->uid) == 0)
 		return 0;
 	err = errno;

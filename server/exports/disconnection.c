@@ -17,15 +17,6 @@ struct disconnection {
 	_Atomic unsigned int ended;
 };
 
-static bool
-disconnection_is_meant(const struct disconnection *disconnection, const struct conn *conn)
-{
-	if (conn_is_lost(conn) || !rules_match(&disconnection->rules, conn->identity))
-		return false;
-	return !disconnection->export ||
-	       (conn->offer && strcmp(conn->offer->facts.name, disconnection->export) == 0);
-}
-
 /* On the worker's thread. */
 static void
 disconnection_run(struct worker *worker, void *data)
@@ -33,7 +24,10 @@ disconnection_run(struct worker *worker, void *data)
 	struct disconnection *disconnection = data;
 
 	for (struct conn *conn = worker->conns; conn; conn = conn->next) {
-		if (!disconnection_is_meant(disconnection, conn))
+		if (conn_is_lost(conn) || !rules_match(&disconnection->rules, conn->identity))
+			continue;
+		if (disconnection->export &&
+		    (!conn->offer || strcmp(conn->offer->facts.name, disconnection->export) != 0))
 			continue;
 		atomic_fetch_add_explicit(&disconnection->ended, 1, memory_order_relaxed);
 		/* A client that does not read its replies must not delay the end. */

@@ -138,15 +138,6 @@ record_is_image(const char *path, const struct export *export)
 	       facts.st_ino == backing->inode;
 }
 
-/* Whether there is something that can't be a record. */
-static bool
-record_is_no_file(const char *path)
-{
-	struct stat facts;
-
-	return stat(path, &facts) == 0 && !S_ISREG(facts.st_mode);
-}
-
 static bool
 record_is_same(const char *a, const char *b)
 {
@@ -165,11 +156,12 @@ record_check_place(const struct exports *exports, const struct export *export, c
 		   char **error)
 {
 	const char *name = export->config->name, *other;
+	struct stat facts;
 
 	if (record_is_image(path, export))
 		return error_set(error, -EINVAL, "export \"%s\": changes=%s is the image itself",
 				 name, path);
-	if (export->config->changes && record_is_no_file(path))
+	if (export->config->changes && stat(path, &facts) == 0 && !S_ISREG(facts.st_mode))
 		return error_set(error, -EINVAL, "export \"%s\": changes=%s is no regular file",
 				 name, path);
 	for (const struct offer *offer = exports->listed; offer; offer = offer->next) {

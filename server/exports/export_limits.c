@@ -77,14 +77,6 @@ limits_begin(struct export *export, struct limits_change *change, uint64_t now)
 	return 0;
 }
 
-/* mutex held. */
-static void
-limits_undo(struct export *export, struct limits_change *change)
-{
-	limits_swap(export, change);
-	memcpy(export->limits, change->old, sizeof(export->limits));
-}
-
 /* Clients that join from the beginning of the change on get the new limiters by themselves. */
 static int
 limits_carry_out(struct exports *exports, struct export *export, struct limits_change *change,
@@ -100,8 +92,10 @@ limits_carry_out(struct exports *exports, struct export *export, struct limits_c
 	if (change->rates[LIMIT_EXPORT] || change->rates[LIMIT_CLIENT])
 		r = workers_call(exports->workers, exports->worker_count, limits_follow, export);
 	pthread_mutex_lock(&exports->mutex);
-	if (r < 0)
-		limits_undo(export, change);
+	if (r < 0) {
+		limits_swap(export, change);
+		memcpy(export->limits, change->old, sizeof(export->limits));
+	}
 	export_end_limiting(export, r == 0);
 	pthread_mutex_unlock(&exports->mutex);
 	return r;

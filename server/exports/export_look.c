@@ -214,13 +214,6 @@ exports_stop_looking(struct exports *exports)
 	exports->looks = NULL;
 }
 
-/* looks->mutex held. */
-static bool
-looks_are_stuck(const struct looks *looks)
-{
-	return looks->since && clock_ms(CLOCK_MONOTONIC) - looks->since > STUCK_MS;
-}
-
 bool
 exports_are_looking(struct exports *exports)
 {
@@ -245,7 +238,7 @@ exports_look(struct exports *exports, struct look *look)
 	pthread_mutex_lock(&exports->mutex);
 	look->export->users++;
 	pthread_mutex_lock(&looks->mutex);
-	stuck = looks_are_stuck(looks);
+	stuck = looks->since && clock_ms(CLOCK_MONOTONIC) - looks->since > STUCK_MS;
 	if (stuck) {
 		look->export->users--; /* its offer uses it, too */
 	} else {

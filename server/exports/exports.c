@@ -226,19 +226,15 @@ exports_renew(struct exports *exports, struct offer *old, struct access *access)
 	return 0;
 }
 
-static bool
-offer_is_up_to_date(const struct offer *offer)
+int
+exports_refresh(struct exports *exports, struct offer *offer)
 {
 	struct nbd_export now;
 
 	offer_set_facts(&now, offer->export);
-	return now.size == offer->facts.size && now.flags == offer->facts.flags;
-}
-
-int
-exports_refresh(struct exports *exports, struct offer *offer)
-{
-	return offer_is_up_to_date(offer) ? 0 : exports_renew(exports, offer, offer->access);
+	if (now.size == offer->facts.size && now.flags == offer->facts.flags)
+		return 0;
+	return exports_renew(exports, offer, offer->access);
 }
 
 /* ---- the end of an offer, and of an export */

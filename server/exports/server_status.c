@@ -103,14 +103,6 @@ survey_new(const struct exports *exports)
 }
 
 static void
-survey_free(struct survey *survey)
-{
-	for (unsigned int i = 0; survey && i < survey->count; i++)
-		free(survey->parts[i].connections);
-	free(survey);
-}
-
-static void
 write_loops(struct json *json, const struct survey *survey)
 {
 	json_array_begin(json, "loops");
@@ -123,15 +115,6 @@ write_loops(struct json *json, const struct survey *survey)
 		json_put_uint(json, "sleeps", spin->sleeps);
 		json_object_end(json);
 	}
-	json_array_end(json);
-}
-
-static void
-write_connections(struct json *json, const struct survey *survey)
-{
-	json_array_begin(json, "connections");
-	for (unsigned int i = 0; survey && i < survey->count; i++)
-		json_put_values(json, survey->parts[i].connections);
 	json_array_end(json);
 }
 
@@ -260,7 +243,7 @@ static void
 write_status(struct json *json, const struct status *status)
 {
 	const struct server_config *config = status->config;
-	struct survey *survey = survey_new(status->exports);
+	struct survey *CLEANUP_FREE survey = survey_new(status->exports);
 	struct export_writer writer = {json, status_socket(status)};
 
 	json_object_begin(json, NULL);
@@ -278,9 +261,13 @@ write_status(struct json *json, const struct status *status)
 	exports_visit(status->exports, NULL, status_write_export, &writer);
 	json_array_end(json);
 	write_loops(json, survey);
-	write_connections(json, survey);
+	json_array_begin(json, "connections");
+	for (unsigned int i = 0; survey && i < survey->count; i++) {
+		json_put_values(json, survey->parts[i].connections);
+		free(survey->parts[i].connections);
+	}
+	json_array_end(json);
 	json_object_end(json);
-	survey_free(survey);
 }
 
 /* ---- changes */

@@ -19,20 +19,11 @@ is_port(const char *text)
 	return *text == '\0' || (*text == ':' && text[1 + strspn(text + 1, "0123456789")] == '\0');
 }
 
-static bool
-is_local_name(const char *name)
-{
-	struct in_addr address;
-
-	return strcasecmp(name, "localhost") == 0 ||
-	       (inet_pton(AF_INET, name, &address) == 1 &&
-		ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET);
-}
-
 bool
 http_host_is_local(const char *host)
 {
 	char name[16]; /* "255.255.255.255" */
+	struct in_addr address;
 	size_t length;
 
 	if (!host)
@@ -44,7 +35,9 @@ http_host_is_local(const char *host)
 		return false;
 	memcpy(name, host, length);
 	name[length] = '\0';
-	return is_local_name(name);
+	return strcasecmp(name, "localhost") == 0 ||
+	       (inet_pton(AF_INET, name, &address) == 1 &&
+		ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET);
 }
 
 /* ---- the token */

@@ -307,15 +307,6 @@ http_prepare_polling(struct http *http)
 	return timeout;
 }
 
-static void
-end_clients(struct http *http)
-{
-	/* Others may use the address from now on. */
-	for (unsigned int i = 0; i < http->config.count; i++)
-		shutdown(http->config.sockets[i].fd, SHUT_RDWR);
-	mhd.stop_daemon(steal_pointer(&http->daemon));
-}
-
 static void *
 http_run(void *data)
 {
@@ -339,7 +330,10 @@ http_run(void *data)
 		mhd.run(http->daemon);
 		clients_end_closed(http);
 	}
-	end_clients(http);
+	/* Others may use the address from now on. */
+	for (unsigned int i = 0; i < http->config.count; i++)
+		shutdown(http->config.sockets[i].fd, SHUT_RDWR);
+	mhd.stop_daemon(steal_pointer(&http->daemon));
 	return NULL;
 }
 

@@ -69,12 +69,6 @@ answer_figures(struct http_answer *answer, enum http_figures figures)
 	};
 }
 
-static enum http_figures
-metrics_of(const struct http_request *request)
-{
-	return open_metrics_wanted(request->accept) ? FIGURES_OPEN_METRICS : FIGURES_METRICS;
-}
-
 /* Whether the request is refused before its path matters. */
 static bool
 route_refuses(const struct http_request *request, const char *token, struct http_answer *answer)
@@ -120,8 +114,11 @@ http_route(const struct http_request *request, const char *token, struct http_an
 			"file of --http-token).\n");
 		answer->field = "WWW-Authenticate";
 		answer->value = "Bearer realm=\"nbdloopd\"";
+	} else if (!metrics) {
+		answer_figures(answer, FIGURES_STATUS);
 	} else {
-		answer_figures(answer, metrics ? metrics_of(request) : FIGURES_STATUS);
+		answer_figures(answer, open_metrics_wanted(request->accept) ? FIGURES_OPEN_METRICS
+									    : FIGURES_METRICS);
 	}
 }
 

@@ -16,24 +16,18 @@
  * beyond this number wait in the kernel, which costs time. */
 #define IN_FLIGHT 16384
 
-/* Since Linux 6.1, the kernel's work for completions is done only when the thread waits for them,
- * and does not interrupt it; before, the ring has ring_init()'s flags alone. */
-static int
-uring_make(struct ring *ring, bool spins)
-{
-	unsigned int flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
-	int r = ring_init(ring, ENTRIES, IN_FLIGHT,
-			  spins ? flags | IORING_SETUP_TASKRUN_FLAG : flags, RING_FILES);
-
-	return r == -EINVAL ? ring_init(ring, ENTRIES, IN_FLIGHT, 0, RING_FILES) : r;
-}
-
 static int
 uring_loop_init(struct loop *loop, bool spins)
 {
+	/* Since Linux 6.1, the kernel's work for completions is done only when the thread waits for
+	 * them, and does not interrupt it. Before, the ring has ring_init()'s flags alone. */
+	const unsigned int flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+				   (spins ? IORING_SETUP_TASKRUN_FLAG : 0);
 	struct ring *ring = malloc(sizeof(*ring));
-	int r = ring ? uring_make(ring, spins) : -ENOMEM;
+	int r = ring ? ring_init(ring, ENTRIES, IN_FLIGHT, flags, RING_FILES) : -ENOMEM;
 
+	if (r == -EINVAL)
+		r = ring_init(ring, ENTRIES, IN_FLIGHT, 0, RING_FILES);
 	if (r < 0) {
 		free(ring);
 		return r;

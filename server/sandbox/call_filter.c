@@ -169,17 +169,6 @@ allow_threads(scmp_filter_ctx filter)
 						 CLONE_THREAD, CLONE_THREAD));
 }
 
-/* syslog() may connect again at any message. */
-static int
-allow_log(scmp_filter_ctx filter)
-{
-	static const char *const names[] = {"connect", "send", "sendto", NULL};
-	int r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
-				 SCMP_CMP(0, SCMP_CMP_EQ, AF_UNIX, 0));
-
-	return r < 0 ? r : filter_add_list(filter, SCMP_ACT_ALLOW, names);
-}
-
 static bool
 has_sockets(unsigned int kind)
 {
@@ -196,6 +185,7 @@ filter_fill(scmp_filter_ctx filter, unsigned int kind, bool log)
 	/* Of i386 and s390x: one call for all that is done with sockets, with its arguments in
 	 * memory, where no filter sees them. */
 	static const char *const socketcall[] = {"socketcall", NULL};
+	static const char *const log_calls[] = {"connect", "send", "sendto", NULL};
 	int r = filter_add_list(filter, SCMP_ACT_ALLOW, basic_calls);
 
 	if (r == 0)
@@ -219,7 +209,13 @@ filter_fill(scmp_filter_ctx filter, unsigned int kind, bool log)
 	/* A thread's own filter leaves those to that of the process. */
 	if (r == 0)
 		r = filter_add_list(filter, SCMP_ACT_ALLOW, deadly_calls);
-	return r == 0 && log ? allow_log(filter) : r;
+	/* syslog() may connect again at any message. */
+	if (r == 0 && log)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
+				     SCMP_CMP(0, SCMP_CMP_EQ, AF_UNIX, 0));
+	if (r == 0 && log)
+		r = filter_add_list(filter, SCMP_ACT_ALLOW, log_calls);
+	return r;
 }
 
 /* libseccomp writes the program to a file. */

@@ -287,16 +287,6 @@ note_apparmor(void)
 
 /* ---- the parts */
 
-/* Valgrind replaces the program's allocator by a library of this name, makes calls of its own, and
- * doesn't know Landlock. */
-static bool
-is_in_valgrind(void)
-{
-	const char *preload = getenv("LD_PRELOAD");
-
-	return preload && strstr(preload, "vgpreload_");
-}
-
 static void
 give_up_privileges(void)
 {
@@ -327,23 +317,6 @@ forbid_core_dumps(const struct server_config *config)
 		note_missing("end of core dumps", strerror(errno));
 }
 
-static int
-allow_grant(void *data, const char *path, enum grant_use use)
-{
-	(void)data;
-	return landlock_add(sandbox.list, sandbox.version, path, use);
-}
-
-static int
-fill_list(const struct server_config *config)
-{
-	int r = grants_visit_server(config, sandbox.config_file, note_grant, NULL);
-
-	for (size_t i = 0; r == 0 && i < sandbox.count; i++)
-		r = allow_grant(NULL, sandbox.grants[i].path, sandbox.grants[i].use);
-	return r;
-}
-
 static void
 confine_files(const struct server_config *config)
 {
@@ -352,7 +325,10 @@ confine_files(const struct server_config *config)
 	if (r > 0)
 		r = sandbox.list = landlock_new(sandbox.version);
 	if (r >= 0)
-		r = fill_list(config);
+		r = grants_visit_server(config, sandbox.config_file, note_grant, NULL);
+	for (size_t i = 0; r == 0 && i < sandbox.count; i++)
+		r = landlock_add(sandbox.list, sandbox.version, sandbox.grants[i].path,
+				 sandbox.grants[i].use);
 	if (r == 0)
 		r = landlock_enter(sandbox.list);
 	if (r == 0) {
@@ -459,21 +435,18 @@ thread_is_older(pid_t thread)
 	return false;
 }
 
-/* Only a thread with the process's filter gets ENOSYS for a call that is in none of the lists: it
- * has the number of an older one that has ended. */
-static bool
-has_filter(void)
-{
-	return sandbox.filters && syscall(SYS_getpgid, 0) < 0 && errno == ENOSYS;
-}
-
 /* Threads that are older than the sandbox are confined as a whole, and others by what they do. */
 static void
 confine_thread(enum thread_kind kind)
 {
+	bool older = thread_is_older(gettid());
 	int r = 0;
 
-	if (thread_is_older(gettid()) && !has_filter()) {
+	/* Only a thread with the process's filter gets ENOSYS for a call that is in none of the
+	 * lists. It has the number of an older one that has ended. */
+	if (older && sandbox.filters && syscall(SYS_getpgid, 0) < 0 && errno == ENOSYS)
+		older = false;
+	if (older) {
 		r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : capabilities_drop();
 		if (r == 0 && sandbox.list >= 0)
 			r = landlock_enter(sandbox.list);
@@ -489,10 +462,13 @@ confine_thread(enum thread_kind kind)
 static void
 enter_parts(const struct server_config *config)
 {
+	const char *preload = getenv("LD_PRELOAD");
 	char why[128];
 
 	sandbox.text[0] = '\0';
-	if (is_in_valgrind()) {
+	/* Valgrind replaces the program's allocator by a library of this name, makes calls of its
+	 * own, and doesn't know Landlock. */
+	if (preload && strstr(preload, "vgpreload_")) {
 		note_missing("part", "valgrind runs the server");
 		return;
 	}
@@ -555,22 +531,16 @@ sandbox_fini(void)
 
 /* ---- what it forbids */
 
-static bool
-sandbox_is_below(const char *path, const char *directory)
-{
-	size_t length = strlen(directory);
-
-	return strncmp(path, directory, length) == 0 &&
-	       (path[length] == '/' || path[length] == '\0');
-}
-
 /* Whether the path, without links, is in no grant of writing. */
 static bool
 is_outside(const char *path)
 {
 	for (size_t i = 0; i < sandbox.count; i++) {
-		if (sandbox.grants[i].use >= GRANT_WRITE &&
-		    sandbox_is_below(path, sandbox.grants[i].path))
+		const char *granted = sandbox.grants[i].path;
+		size_t length = strlen(granted);
+
+		if (sandbox.grants[i].use >= GRANT_WRITE && strncmp(path, granted, length) == 0 &&
+		    (path[length] == '/' || path[length] == '\0'))
 			return false;
 	}
 	return true;

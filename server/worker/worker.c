@@ -206,15 +206,6 @@ worker_mail_came(struct completion *completion, int result)
 
 /* ---- the thread */
 
-static void
-worker_poll_again(struct worker *worker)
-{
-	worker->unpolled = false;
-	if (!worker->event_op.active && worker_expects_mail(worker))
-		loop_poll(worker->loop, &worker->event_op, worker->event);
-	worker_contexts_poll(worker);
-}
-
 static bool
 worker_turn(struct worker *worker)
 {
@@ -226,8 +217,12 @@ worker_turn(struct worker *worker)
 	r = spin_turn(&worker->spin, worker->loop, worker_timeout(worker));
 	/* After a turn, which may have slept: repeated failures must not keep the processor busy.
 	 */
-	if (unpolled)
-		worker_poll_again(worker);
+	if (unpolled) {
+		worker->unpolled = false;
+		if (!worker->event_op.active && worker_expects_mail(worker))
+			loop_poll(worker->loop, &worker->event_op, worker->event);
+		worker_contexts_poll(worker);
+	}
 	if (r < 0 && log_limit_pass(&limit, NULL))
 		log_error("event loop: %s; trying again", strerror(-r));
 	/* A failed turn did not sleep, and the next may fail at once. */
