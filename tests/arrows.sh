@@ -3,7 +3,7 @@
 # Each folder includes only what the list below allows it to (HACKING.md, "Arrows"), and no files
 # include each other in a circle: a header and its .c count as one.
 # arrows.sh [TREE]
-# arrows.sh --print: prints the list as HACKING.md has it; --write: puts it there
+# arrows.sh --print: prints the list by components, as HACKING.md has it; --write: puts it there
 set -eu
 
 script=$(realpath "$0")
@@ -113,47 +113,85 @@ BEGIN {
 	}
 }
 
-# All that a folder, or a pattern of folders, may include by one arrow or several.
-function reach(from,    targets, count, i, other)
-{
-	if (from in reached)
-		return
-	reached[from] = 1
-	if (sub("/[*]$", "", from))
-		for (other in allowed)
-			if (component_of(other) == from)
-				reach(other)
-	count = split(allowed[from], targets, " ")
-	for (i = 1; i <= count; i++)
-		reach(targets[i])
-}
-
-function leads(from, to)
-{
-	split("", reached)
-	reach(from)
-	return to in reached
-}
-
-# The list in its order, without the arrows that follow from others.
-function text_of_arrows(    line, folder, arrow, targets, count, i, j, text)
+# Reads the folders in the order of the list.
+function read_order(    line)
 {
 	while ((getline line < list) > 0)
-		for (; line !~ "^foreign" && match(line, /allowed\["[^"]+"\] =/); line = substr(line, RSTART + RLENGTH)) {
-			folder = substr(line, RSTART + 9, RLENGTH - 13)
-			arrow = sprintf("    %-26s ->", folder)
-			count = split(allowed[folder], targets, " ")
-			for (i = 1; i <= count; i++) {
-				for (j = 1; j <= count; j++)
-					if (i != j && leads(targets[j], targets[i]) && !leads(targets[i], targets[j]))
-						break
-				if (j > count)
-					arrow = arrow " " targets[i]
-			}
-			text = text arrow (count ? "" : " nothing") "\n"
-		}
+		for (; line !~ "^foreign" && match(line, /allowed\["[^"]+"\] =/); line = substr(line, RSTART + RLENGTH))
+			order[++folders] = substr(line, RSTART + 9, RLENGTH - 13)
 	close(list)
-	return "\n" text "\n"
+}
+
+# All that the folders of a component may include outside of it. A pattern covers its folders, and a
+# folder its headers.
+function targets_of(component,    targets, count, i, j, all, names, target, text)
+{
+	for (i = 1; i <= folders; i++) {
+		split("", targets)
+		if (component_of(order[i]) == component)
+			split(allowed[order[i]], targets, " ")
+		for (j = 1; j in targets; j++)
+			if (component_of(targets[j]) != component && !(targets[j] in all)) {
+				all[targets[j]] = 1
+				names[++count] = targets[j]
+			}
+	}
+	for (i = 1; i <= count; i++) {
+		target = names[i]
+		if (target ~ "/[*]$" ||
+		    (!((component_of(target) "/*") in all) && !(target ~ "[.]h$" && folder_of(target) in all)))
+			text = text " " target
+	}
+	return text == "" ? " nothing" : text
+}
+
+# The layer of a folder in its component: above all that it includes there. 0 is the lowest one.
+function layer_of(folder,    targets, count, i, below)
+{
+	if (folder in layer)
+		return layer[folder]
+	layer[folder] = 0 # ends the walk if the list has a circle
+	count = split(allowed[folder], targets, " ")
+	for (i = 1; i <= count; i++)
+		if (targets[i] in allowed && component_of(targets[i]) == component_of(folder)) {
+			below = layer_of(targets[i])
+			if (layer[folder] <= below)
+				layer[folder] = below + 1
+		}
+	return layer[folder]
+}
+
+# The folders of a component by layers, the highest one first.
+function layers_of(component,    at, i, name, text, separator)
+{
+	for (at = folders; at >= 0; at--) {
+		separator = text == "" ? "" : " > "
+		for (i = 1; i <= folders; i++)
+			if (component_of(order[i]) == component && layer_of(order[i]) == at) {
+				name = order[i]
+				sub("^" component "/", "", name)
+				text = text separator name
+				separator = " "
+			}
+	}
+	return text
+}
+
+# A line for each component, and a second one if it has several folders.
+function text_of_arrows(    i, component, done, layers, text)
+{
+	read_order()
+	for (i = 1; i <= folders; i++) {
+		component = component_of(order[i])
+		if (component in done)
+			continue
+		done[component] = 1
+		layers = layers_of(component)
+		text = text sprintf("    %-9s ->%s\n", component, targets_of(component))
+		if (layers ~ " ")
+			text = text "        " layers "\n"
+	}
+	return text
 }
 
 function text_in_document(    line, inside, text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The environment of a test (HACKING.md explains each variable).  ASAN_OPTIONS: gcc 12's runtime
+# The environment of a test; tests/README.md explains each variable.  ASAN_OPTIONS: gcc 12's runtime
 # guesses, by the address of a loaded library's thread-local memory, that there is a header before
 # it, and crashes in the search for leaks if it guesses wrong.
 AM_TESTS_ENVIRONMENT = \

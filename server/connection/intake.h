@@ -2,6 +2,10 @@
 /*
  * What a connection has received and not taken yet, and where the next bytes go: into the input,
  * or the payload of a large write straight into the buffer of its request.
+ *
+ * A large write begins only when its last byte has come.  Otherwise a client that vanishes would
+ * leave a torn write.  And the range of the whole write would be held as long as the client likes:
+ * other clients' changes would wait for it.
  */
 #ifndef SERVER_CONNECTION_INTAKE_H
 #define SERVER_CONNECTION_INTAKE_H

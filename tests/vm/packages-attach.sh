@@ -7,7 +7,7 @@
 . "$(dirname "$0")/functions.sh"
 
 packages=${NBDLOOP_PACKAGES:-}
-[ -d "$packages" ] || skip "NBDLOOP_PACKAGES names no directory of packages: see HACKING.md, \"A release\""
+[ -d "$packages" ] || skip "NBDLOOP_PACKAGES names no directory of packages: see debian/README.source"
 # Nothing of the build tree: the packages' programs.
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 quietly dpkg --no-triggers -i "$packages"/nbdloop_*.deb "$packages"/nbdloopd_*.deb
