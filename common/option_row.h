@@ -8,7 +8,6 @@
 #define COMMON_OPTION_ROW_H
 
 #include <stdbool.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
