@@ -271,6 +271,8 @@ are_queries(struct cursor queries)
 	return !queries.left;
 }
 
+/* Returns whether a query asks for this context. In a list, a query that ends with a colon asks for
+ * all contexts whose names begin with it, and no query at all asks for every context. */
 static bool
 is_asked_for(struct cursor queries, const char *name, bool listing)
 {

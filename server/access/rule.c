@@ -28,7 +28,8 @@ is_absence(int r)
 	return r == 0 || r == ENOENT || r == ESRCH || r == EBADF || r == EPERM;
 }
 
-/* Return 0; -ENOENT: there is no such name; or another -errno. */
+/* Return 0; -ENOENT: there is no such name; or another -errno. A look-up may ask a server of the
+ * network: no event loop may call them. */
 static int
 user_number(const char *name, uint32_t *uid)
 {
